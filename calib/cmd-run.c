@@ -10,6 +10,7 @@
 #include "rounds.h"
 #include "transfers.h"
 
+#include <pipesim/setting.h>
 #include <unistd.h>
 
 #define DEFAULT_MAX_DEVICES 4
@@ -28,6 +29,7 @@ typedef struct
   char *sm_shares;
   char *caches;
   char *chunks;
+  char *layout;
   char *blocks;
   char *precision;
   PsSamplingRule rule;
@@ -55,6 +57,9 @@ static const PsOption rows[] = {
              "Measure ops also beside blocks that hold this number of multiprocessors, as NCCL's receives do; of a "
              "whole GPU (default: none)"),
   PS_OPTION ("chunks", 'v', PS_TEXT (Options, chunks), "V,...", "Numbers of chunks per device (1,2)"),
+  PS_OPTION ("layout", 0, PS_TEXT (Options, layout), "STRING|FILE|even",
+             "Stages to measure, as predict --layout says them (default: even); then -v is 1 unless given",
+             .parse = ps_setting_layout_parse),
   PS_OPTION ("within", 0, PS_PERCENT (Options, rule.within, 0.0001, 100), "PERCENT",
              "Sample until each median is known to this percentage of itself, 0.5 or 0.5% (default: 1%)",
              .initial = 0.01),
@@ -117,7 +122,7 @@ static gboolean
 parse_chunks (Run *run, const char *text, GError **error)
 {
   guint p = run->calibration.n_devices;
-  g_auto (GStrv) items = split_list (text != NULL ? text : "1,2");
+  g_auto (GStrv) items = split_list (text != NULL ? text : run->calibration.layout != NULL ? "1" : "1,2");
 
   run->chunks = g_array_new (FALSE, FALSE, sizeof (guint));
   for (guint i = 0; items[i] != NULL; i++)
@@ -234,6 +239,9 @@ prepare (Run *run, const Options *options, GError **error)
       || !set_sizes (run, options, error) || !parse_shares (run, options->sm_shares, error)
       || !parse_caches (options->caches != NULL ? options->caches : "run", &calibration->caches, error))
     return FALSE;
+  calibration->layout = options->layout;
+  if (g_strcmp0 (options->layout, "best") == 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "--layout best: needs costs; pipesim partition prints its string");
   if (!read_model (run, options, error) || !parse_chunks (run, options->chunks, error)
       || !parse_blocks (run, options->blocks, error))
     return FALSE;
@@ -257,7 +265,7 @@ check_possible (const PsCalibration *calibration, GError **error)
     return FALSE;
   for (guint i = 0; i < calibration->n_chunks; i++)
     {
-      g_autoptr (PsCut) cut = ps_cut_new (calibration->model, calibration->n_devices, calibration->chunks[i], error);
+      g_autoptr (PsCut) cut = ps_cut_new (calibration->model, calibration->layout, calibration->n_devices, calibration->chunks[i], error);
 
       if (cut == NULL)
         return FALSE;

@@ -1,16 +1,19 @@
 /* cut.c - a model cut into the stages of a pipeline. */
 #include "cut.h"
 
+#include <pipesim/sources.h>
+
 PsCut *
-ps_cut_new (const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+ps_cut_new (const PsModel *model, const char *layout, guint n_devices, guint n_chunks, GError **error)
 {
+  const PsSetting setting = { .layout = (char *)layout };
   g_autoptr (PsCut) cut = g_new0 (PsCut, 1);
 
   cut->n_devices = n_devices;
   cut->n_chunks = n_chunks;
   cut->n_stages = n_devices * n_chunks;
-  cut->shapes = g_new0 (PsStageShape, cut->n_stages);
-  if (!ps_model_split (model, cut->n_stages, cut->shapes, error))
+  cut->shapes = ps_setting_shapes (&setting, model, n_devices, n_chunks, error);
+  if (cut->shapes == NULL)
     return NULL;
   cut->keys = g_new0 (char *, cut->n_stages + 1);
   for (guint s = 0; s < cut->n_stages; s++)

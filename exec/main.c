@@ -78,6 +78,7 @@ typedef struct
   PsProgram *own_program;   /* NULL with prediction, which has one */
   const PsProgram *program;
   PsModel *model;        /* NULL unless the device computes */
+  PsStageShape *shapes;  /* NULL unless the device computes */
   PsTimeline *predicted; /* NULL without prediction */
 } Job;
 
@@ -87,6 +88,7 @@ job_clear (Job *job)
   g_clear_pointer (&job->prediction, ps_prediction_free);
   g_clear_pointer (&job->own_program, ps_program_free);
   g_clear_pointer (&job->model, ps_model_free);
+  g_clear_pointer (&job->shapes, g_free);
   g_clear_pointer (&job->predicted, ps_timeline_free);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Job, job_clear)
@@ -164,10 +166,15 @@ is_first (const Options *options)
   return ps_processes_rank (options->run.processes) == 0;
 }
 
+/* A device that computes runs the even layout unless another one is given. */
 static gboolean
 finish_options (Options *options, GError **error)
 {
-  return ps_setting_check (options->setting, error) && find_classes (options, error) && check_options (options, error)
+  if (!ps_setting_check (options->setting, error) || !find_classes (options, error))
+    return FALSE;
+  if (options->run.device->computes && options->setting->layout == NULL)
+    options->setting->layout = g_strdup ("even");
+  return check_options (options, error)
          && check_costs (options, error) && ps_output_check ("--trace", options->trace, error)
          && ps_output_check ("--predicted", options->predicted, error)
          && (!is_first (options) || ps_output_check_database (options->setting->db, error));
@@ -175,16 +182,10 @@ finish_options (Options *options, GError **error)
 
 /* The program to run, predicted first where there are costs. */
 static gboolean
-prepare (const Options *options, Job *job, GError **error)
+prepare_program (const Options *options, Job *job, GError **error)
 {
   g_autoptr (PsPredictor) predictor = ps_predictor_new (options->setting, NULL);
 
-  if (options->run.device->computes)
-    {
-      job->model = ps_setting_model (options->setting, error);
-      if (job->model == NULL)
-        return FALSE;
-    }
   if (ps_setting_source (options->setting) == NULL)
     {
       job->program = job->own_program = ps_predictor_program (predictor, options->schedule, error);
@@ -196,6 +197,25 @@ prepare (const Options *options, Job *job, GError **error)
   job->program = job->prediction->program;
   job->predicted = ps_prediction_timeline (job->prediction);
   return TRUE;
+}
+
+static gboolean
+prepare_stages (const Options *options, Job *job, GError **error)
+{
+  const PsPlacement *placement = job->program->schedule->placement;
+  guint n_rows = placement->n_stages % placement->n_devices == 0 ? placement->n_devices : 1;
+
+  job->model = ps_setting_model (options->setting, error);
+  if (job->model != NULL)
+    job->shapes = ps_setting_shapes (options->setting, job->model, n_rows, placement->n_stages / n_rows, error);
+  return job->shapes != NULL;
+}
+
+static gboolean
+prepare (const Options *options, Job *job, GError **error)
+{
+  return prepare_program (options, job, error)
+         && (!options->run.device->computes || prepare_stages (options, job, error));
 }
 
 /* Costs belong to the device that they were measured on, to its parts, and to what it had chosen. */
@@ -273,6 +293,7 @@ complete_run_setting (Options *options, const Job *job)
   PsRunSetting *run = &options->run;
 
   run->model = job->model;
+  run->shapes = job->shapes;
   run->seed = (guint64)options->seed;
   run->costs = run->device == &ps_paced_device ? job->prediction->costs : NULL;
   run->gradients = options->check;

@@ -256,16 +256,34 @@ check_room (const PsRun *run, GError **error)
                     taken, there);
 }
 
+/* The first stage reads tokens and the last one makes the loss; all others pass tensors on. */
+static gboolean
+set_shapes (PsRun *run, GError **error)
+{
+  const PsRunSetting *setting = run->setting;
+  guint n_stages = run->program->schedule->placement->n_stages;
+
+  run->shapes = setting->shapes != NULL ? g_memdup2 (setting->shapes, n_stages * sizeof *run->shapes)
+                                        : g_new0 (PsStageShape, n_stages);
+  if (!setting->device->computes)
+    return TRUE;
+  if (setting->shapes == NULL && !ps_model_split (setting->model, n_stages, run->shapes, error))
+    return FALSE;
+  if (run->shapes[0].embedding && run->shapes[n_stages - 1].head)
+    return TRUE;
+  return ps_refuse (error, PS_ERROR_USAGE,
+                    "--layout: stage %u is empty; devices that compute run E on the first stage and L on the last one",
+                    run->shapes[0].embedding ? n_stages - 1 : 0);
+}
+
 static gboolean
 run_open (PsRun *run, GError **error)
 {
   const PsRunSetting *setting = run->setting;
   const PsPlacement *placement = run->program->schedule->placement;
 
-  run->shapes = g_new0 (PsStageShape, placement->n_stages);
-  if (setting->device->computes
-      && (!ps_model_split (setting->model, placement->n_stages, run->shapes, error)
-          || !ps_sum_twins (run->program->schedule, &run->twin, error)))
+  if (!set_shapes (run, error)
+      || (setting->device->computes && !ps_sum_twins (run->program->schedule, &run->twin, error)))
     return FALSE;
   run->scripts = ps_scripts_new (run->program, setting->costs);
   if (!check_room (run, error))

@@ -242,6 +242,10 @@ char *ps_stage_key (guint stage, guint n_stages, gboolean back);
 PsCosts *ps_costdb_costs (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices, guint n_chunks,
                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
+/* The same for stages of these shapes [n_devices * n_chunks]; NULL: those of ps_model_split. */
+PsCosts *ps_costdb_stage_costs (PsCostDb *db, const char *profile, const PsModel *model, const PsStageShape *shapes,
+                                guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
 /* The spread of measured times of ops and transfers: every sample over the median that ps_costdb_costs takes. */
 typedef struct
 {
@@ -252,9 +256,9 @@ typedef struct
   double largest;   /* of all samples, at least 1 */
 } PsCostSpread;
 
-/* Chooses rows as ps_costdb_costs does. */
-PsCostSpread *ps_costdb_spread (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices,
-                                guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* Chooses rows as ps_costdb_stage_costs does. */
+PsCostSpread *ps_costdb_spread (PsCostDb *db, const char *profile, const PsModel *model, const PsStageShape *shapes,
+                                guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_cost_spread_free (PsCostSpread *spread);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCostSpread, ps_cost_spread_free)
 

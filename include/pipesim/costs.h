@@ -48,6 +48,7 @@ typedef struct
 {
   guint n_stages;
   PsStageCost *stage;       /* [n_stages] */
+  PsStageShape *shapes;     /* [n_stages] the piece of the model that each stage is; NULL: costs of no model */
   PsOpCost *op;             /* [kind * n_stages + stage] for every PsOpKind; R costs what F does unless known better */
   gint64 *transfer_ns;      /* [1 + 2 n_stages], see ps_transfer_*: entry 0 is the free hand-over inside a device */
   gint64 *message_bytes;    /* [1 + 2 n_stages] bytes of each of these transfers; 0 = not known */
@@ -164,10 +165,10 @@ void ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_byte
 
 /* Recomputation on every stage.
  *
- * With a model it follows the model's formulas for the stages of ps_model_split; layers are the parts. A recomputation
- * takes its share of F, by work-time.h on the cluster or, without one (NULL), by floating-point operations alone.
- * Measured times become modelled. Full recomputation repeats all that the GPUs of a device say to each other, selective
- * nothing.
+ * With a model it follows the model's formulas for the costs' shapes, which are known; layers are the parts. A
+ * recomputation takes its share of F, by work-time.h on the cluster or, without one (NULL), by floating-point
+ * operations alone. Measured times become modelled. Full recomputation repeats all that the GPUs of a device say to
+ * each other, selective nothing.
  *
  * Without a model (NULL), full recomputation is as R says: its duration, and the bytes that it takes. Fails with
  * PS_ERROR_USAGE where nothing says what selective recomputation takes.
@@ -243,9 +244,14 @@ const char *ps_cost_key_name (PsCostKey key); /* "f", "act" */
  */
 PsCosts *ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Costs from the formulas of model.h and work-time.h on a cluster's rates; every origin is PS_ORIGIN_MODELLED. Where
- * cluster->tensor GPUs are one device, times are the device's and sizes those of one of its GPUs, by tensor.h. Stage i
- * is assumed to sit on device i mod n_devices for the choice of link. */
+/* Costs from the formulas of model.h and work-time.h on a cluster's rates, for stages of these shapes [n_devices *
+ * n_chunks]; every origin is PS_ORIGIN_MODELLED. Where cluster->tensor GPUs are one device, times are the device's and
+ * sizes those of one of its GPUs, by tensor.h. Stage i is assumed to sit on device i mod n_devices for the choice of
+ * link. */
+PsCosts *ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsStageShape *shapes,
+                                guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The same for the stages of ps_model_split. */
 PsCosts *ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices, guint n_chunks,
                          GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

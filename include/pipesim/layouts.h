@@ -45,6 +45,7 @@ typedef struct
   guint microbatch_size; /* b, sequences */
   guint n_microbatches;  /* m = global_batch / (d b) */
   guint n_chunks;        /* v */
+  char *layout;          /* of the stages, as --layout takes it; NULL: that of measured stages */
   gboolean zero;
   PsRecompute recompute;
   gint64 step_ns;           /* iteration time of PsPrediction, all-reduce of the gradients included */

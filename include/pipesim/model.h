@@ -79,6 +79,16 @@ typedef struct
  * last the head. shapes has room for n_stages. Fails with PS_ERROR_USAGE when n_stages > layers. */
 gboolean ps_model_split (const PsModel *model, guint n_stages, PsStageShape *shapes, GError **error);
 
+/* Whether the shapes are those of ps_model_split. */
+gboolean ps_stage_shapes_are_even (const PsStageShape *shapes, guint n_stages);
+
+/* The units of the model in order, one to a shape: embedding, layers, modules of multi-token prediction, head. *n is
+ * their number. Free with g_free. */
+PsStageShape *ps_model_units (const PsModel *model, guint *n);
+
+/* Joins units to stages: end[s] is the first unit after stage s. shapes has room for n_stages. */
+void ps_stage_shapes_join (const PsStageShape *units, const guint *end, guint n_stages, PsStageShape *shapes);
+
 /* The part of a shape that costs depend on: "layers=2", "layers=1,embedding", "layers=1,head". Free with g_free. */
 char *ps_stage_shape_key (const PsStageShape *shape);
 

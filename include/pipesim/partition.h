@@ -64,8 +64,10 @@ PsLayers *ps_layers_read (const char *path, GError **error) G_GNUC_WARN_UNUSED_R
 /* The same from text in memory; `where` names it in messages. */
 PsLayers *ps_layers_parse (const char *where, const char *text, gsize length, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The formulas of model.h on a cluster's rates. The embedding is a layer of its own before the others, the head one
- * after them. Modelled. */
+/* From the costs of the model's units (ps_model_units) as stages of one device: each unit is a layer. */
+PsLayers *ps_layers_from_units (const PsModel *model, const PsCosts *costs, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The same with the formulas of model.h on a cluster's rates. Modelled. */
 PsLayers *ps_layers_model (const PsModel *model, const PsCluster *cluster, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* From stages measured for n_devices devices (profile and model as in ps_costdb_costs). A layer is the mean of the

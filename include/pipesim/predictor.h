@@ -19,6 +19,8 @@ typedef struct
   PsMetrics metrics;
   gint64 lower_bound_ns;       /* of the makespan; of the period where iterations overlap (bound.h) */
   gboolean feasible;           /* no device above its memory limit */
+  gint64 even_ns;              /* iteration time with the even layout, where none was asked for and another was better;
+                                  0: none was */
   struct PsEventsTask *events; /* see ps_prediction_events */
 } PsPrediction;
 
@@ -32,6 +34,10 @@ const PsEventsSetting *ps_prediction_events (const PsPrediction *prediction);
 /* The program that the engine was given. It is the prediction's, unless --ready-order took its order as a hint: the
  * prediction's program then has the order that came out. Lives as long as the prediction. */
 const PsProgram *ps_prediction_hint (const PsPrediction *prediction);
+
+/* The stages that the costs are of, as --layout takes them: "even" or a string of layout-string.h. NULL: costs of no
+ * model. Free with g_free. */
+char *ps_prediction_layout (const PsPrediction *prediction);
 
 /* The timeline of the simulation, with the iteration time of the metrics. Free with ps_timeline_free. */
 PsTimeline *ps_prediction_timeline (const PsPrediction *prediction);
@@ -77,7 +83,9 @@ PsSchedule *ps_predictor_schedule (PsPredictor *predictor, const char *name_or_f
 PsProgram *ps_predictor_program (PsPredictor *predictor, const char *name_or_file,
                                  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The whole chain, with the engine that the setting needs. Errors are those of ps_setting_costs and
+/* The whole chain, with the engine that the setting needs. Where the setting leaves the layout of a modelled pipeline
+ * open, it is predicted with layout best and with layout even, and the better one is returned: one that fits the memory
+ * limit, then the faster one. Errors are those of ps_setting_costs and
  * ps_predictor_schedule, PS_ERROR_USAGE for options that the costs cannot serve, and PS_ERROR_SCHEDULE where the run
  * deadlocks. Free with ps_prediction_free. */
 PsPrediction *ps_predictor_predict (PsPredictor *predictor, const char *name_or_file,

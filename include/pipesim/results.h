@@ -12,7 +12,7 @@
 
 G_BEGIN_DECLS
 
-#define PS_RESULTS_VERSION 3
+#define PS_RESULTS_VERSION 4
 
 typedef struct _PsResults PsResults;
 
@@ -80,7 +80,8 @@ typedef struct
   char digest[PS_DIGEST_LENGTH + 1];
   char *reason;    /* why there is no prediction; NULL: there is one, and values are set */
   PsValue *values; /* [ps_setting_n_options + PS_N_STORED_FIGURES] */
-  char *detail;    /* text of one of the values, which is owned here */
+  char *detail;    /* texts of two of the values, which are owned here; layout may be NULL */
+  char *layout;
 } PsResult;
 
 void ps_result_free (PsResult *result);

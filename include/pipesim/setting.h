@@ -15,6 +15,7 @@ typedef struct
   guint n_chunks;                 /* -v; 0: the family's default */
   guint n_slices;                 /* --slices; 0: the family's default */
   guint group_size;               /* --group; 0: the family's default */
+  char *layout;                   /* --layout; NULL: best with modelled costs, even with measured ones */
   char *costs;                    /* --costs text */
   char *costs_from;               /* --costs-from: paths with ':' between them */
   char *db;                       /* --db */
@@ -24,6 +25,7 @@ typedef struct
   char *cluster;                  /* --cluster path or name */
   const PsModel *known_model;     /* what model (or db) and cluster hold, where they have been read, not owned; */
   const PsCluster *known_cluster; /* NULL: they are read when they are needed */
+  const PsStageShape *known_shapes; /* stages in place of layout's, not owned; NULL: none */
   PsChannel comm;                 /* --comm */
   PsCommOrder comm_order;         /* --comm-order; of schedules with sends and receives of their own none */
   gboolean reorder;               /* it was given: sends and receives of a schedule file give way to it */
@@ -61,6 +63,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSetting, ps_setting_free)
 extern const PsOption ps_setting_options[];
 extern const guint ps_setting_n_options;
 
+/* Checks a text of --layout by itself, for its row. Errors: PS_ERROR_USAGE, PS_ERROR_IO. */
+gboolean ps_setting_layout_parse (const char *where, const char *text, guint *value, GError **error);
+
 /* Refuses options that say nothing together. Errors: PS_ERROR_USAGE. */
 gboolean ps_setting_check (const PsSetting *setting, GError **error);
 
@@ -73,6 +78,7 @@ typedef enum
   PS_FIELD_NOT_PARTITION = 8, /* pipesim partition does not look at it */
   PS_FIELD_NOT_RUN = 16,      /* no device runs it: it is predicted only */
   PS_FIELD_NOT_COMPUTED = 32, /* devices that compute do not run it */
+  PS_FIELD_MODELLED = 64,     /* pipesim partition looks at it with modelled costs alone */
 } PsFieldFlags;
 
 /* Refuses the first option given that has one of the flags, for that reason; NULL: for the row's own. Errors:

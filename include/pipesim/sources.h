@@ -2,6 +2,7 @@
 #ifndef PIPESIM_SOURCES_H
 #define PIPESIM_SOURCES_H
 
+#include <pipesim/partition.h>
 #include <pipesim/setting.h>
 
 G_BEGIN_DECLS
@@ -53,6 +54,21 @@ gboolean ps_sources_check (const PsSetting *setting, GError **error);
 /* The model that the setting names (by --model or stored with --db), with --precision. Errors: PS_ERROR_USAGE when it
  * names none. */
 PsModel *ps_setting_model (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The units of the model as layers, with the costs that the setting's options leave. link is as in ps_layers_costdb.
+ * Free with ps_layers_free. */
+PsLayers *ps_setting_layers (const PsSetting *setting, const PsModel *model, guint n_devices, PsLink *link,
+                             GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The stages [n_devices * n_chunks] that --layout says for the model.
+ * - even: as many layers for every stage. even:first=N:last=N: the first and the last device have N.
+ *   even:embedding:loss: they count as a layer each. These divide exactly or are refused, as in Megatron-LM.
+ * - best: the slowest stage is as fast as can be, by the bottleneck algorithm over the costs of ps_setting_layers with
+ *   --speed; even where that is as fast.
+ * - else a string of layout-string.h, or the name of a file that holds one.
+ * Errors: PS_ERROR_USAGE where the stages do not fit, and those of what it reads. Free with g_free. */
+PsStageShape *ps_setting_shapes (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks,
+                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The two steps of ps_setting_costs: reads the source's costs, and changes them as the options say. */
 PsCosts *ps_setting_load (const PsSetting *setting, guint n_devices, guint n_chunks,

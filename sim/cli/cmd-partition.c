@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "partition-job.h"
 
+#include <pipesim/layout-string.h>
 #include <pipesim/report.h>
 
 #define MAX_COMPRESSION 1000000
@@ -60,6 +61,7 @@ static const PsColumn columns[] = {
   { "iteration_ns", "iteration", PS_COLUMN_TIME },
   { "feasible", "fits", PS_COLUMN_BOOLEAN },
   { "costs", NULL, PS_COLUMN_TEXT },
+  { "layout", NULL, PS_COLUMN_TEXT },
 };
 
 static gboolean
@@ -169,10 +171,30 @@ make_costs_text (const PsPartitionSetting *task, const PsPartition *partition, c
   return costs != NULL;
 }
 
-static gboolean
-add_result (PsTable *table, const PsPartitioner *partitioner, const PsPartitionSetting *task,
-            const PsPartition *partition, const char *costs, GError **error)
+/* The stages as --layout takes them; NULL where they are no units of a model, or replicated. */
+static char *
+write_layout (const PartitionJob *job, const PsPartition *partition)
 {
+  guint n = partition->n_stages, n_units;
+  g_autofree PsStageShape *units = NULL, *shapes = g_new (PsStageShape, n);
+  g_autofree guint *end = g_new (guint, n);
+
+  if (job->model == NULL || is_replicated (partition))
+    return NULL;
+  units = ps_model_units (job->model, &n_units);
+  for (guint s = 0; s < n; s++)
+    end[s] = partition->stages[s].last + 1;
+  ps_stage_shapes_join (units, end, n, shapes);
+  return ps_layout_string_write (shapes, n);
+}
+
+static gboolean
+add_result (PsTable *table, const PsPartitioner *partitioner, const PartitionJob *job, const PsPartition *partition,
+            const char *costs, GError **error)
+{
+  const PsPartitionSetting *task = &job->task;
+  g_autofree char *layout = write_layout (job, partition);
+
   ps_table_add_row (table);
   ps_table_set_text (table, "algorithm", partitioner->name);
   ps_table_set_integer (table, "bottleneck_ns", partition->bottleneck_ns);
@@ -180,13 +202,16 @@ add_result (PsTable *table, const PsPartitioner *partitioner, const PsPartitionS
   ps_table_set_ratio (table, "balance", balance (task, partition));
   if (costs != NULL)
     ps_table_set_text (table, "costs", costs);
+  if (layout != NULL)
+    ps_table_set_text (table, "layout", layout);
   return set_run (table, task, partition, error);
 }
 
 /* An algorithm that this task excludes is skipped with its reason. */
 static gboolean
-run_all (PsTable *table, const PsPartitionSetting *task, GString *skipped, GError **error)
+run_all (PsTable *table, const PartitionJob *job, GString *skipped, GError **error)
 {
+  const PsPartitionSetting *task = &job->task;
   guint n;
   const PsPartitioner *partitioners = ps_partitioner_table (&n);
 
@@ -199,7 +224,7 @@ run_all (PsTable *table, const PsPartitionSetting *task, GString *skipped, GErro
       if (partition == NULL)
         g_string_append_printf (skipped, "%s%s", skipped->len ? "; " : "", reason->message);
       else if (!make_costs_text (task, partition, &costs, error)
-               || !add_result (table, &partitioners[i], task, partition, costs, error))
+               || !add_result (table, &partitioners[i], job, partition, costs, error))
         return FALSE;
     }
   if (ps_table_n_rows (table) == 0)
@@ -230,28 +255,32 @@ print_result (const PsTable *table, gboolean json, const PsLayers *layers, const
   return ps_print (page, error);
 }
 
-/* The stages and the costs text of one partition. */
+/* The stages, the layout and the costs text of one partition. */
 static char *
-describe (const PsPartitionSetting *task, const PsPartition *partition, const char *costs)
+describe (const PartitionJob *job, const PsPartition *partition, const char *costs)
 {
-  g_autoptr (PsTable) table = stage_table (task, partition);
-  g_autofree char *text = ps_table_to_text (table);
+  g_autoptr (PsTable) table = stage_table (&job->task, partition);
+  g_autofree char *text = ps_table_to_text (table), *string = write_layout (job, partition);
+  g_autofree char *layout
+      = string != NULL ? g_strdup_printf ("layout of the stages, for --layout and Megatron-LM:\n%s\n\n", string)
+                       : g_strdup ("");
 
   if (costs == NULL)
     return g_strdup_printf ("\n%s\nreplicated stages have no costs text\n", text);
-  return g_strdup_printf ("\n%s\n%s costs of the stages, for --costs:\n%s\n", text,
-                          ps_origin_name (task->layers->time_origin), costs);
+  return g_strdup_printf ("\n%s\n%s%s costs of the stages, for --costs:\n%s\n", text, layout,
+                          ps_origin_name (job->layers->time_origin), costs);
 }
 
 static gboolean
-run_one (const Options *options, const PsPartitioner *partitioner, const PsPartitionSetting *task, GError **error)
+run_one (const Options *options, const PsPartitioner *partitioner, const PartitionJob *job, GError **error)
 {
+  const PsPartitionSetting *task = &job->task;
   g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
   g_autoptr (PsPartition) partition = ps_partition (partitioner, task, error);
   g_autofree char *costs = NULL, *details = NULL, *line = NULL;
 
   if (partition == NULL || !make_costs_text (task, partition, &costs, error)
-      || !add_result (table, partitioner, task, partition, costs, error))
+      || !add_result (table, partitioner, job, partition, costs, error))
     return FALSE;
   if (options->print_costs && costs == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "--print-costs: %s has replicated a stage, which no --costs can say",
@@ -261,7 +290,7 @@ run_one (const Options *options, const PsPartitioner *partitioner, const PsParti
       line = g_strconcat (costs, "\n", NULL);
       return ps_print (line, error);
     }
-  details = describe (task, partition, costs);
+  details = describe (job, partition, costs);
   return print_result (table, options->json, task->layers, details, "", error);
 }
 
@@ -349,8 +378,8 @@ ps_cmd_partition (int argc, char **argv, GError **error)
   if (job == NULL)
     return 0;
   if (partitioner != NULL)
-    run_one (&options, partitioner, &job->task, error);
-  else if (run_all (table, &job->task, skipped, error))
+    run_one (&options, partitioner, job, error);
+  else if (run_all (table, job, skipped, error))
     print_result (table, options.json, job->layers, "", skipped->str, error);
   return 0;
 }

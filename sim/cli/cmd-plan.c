@@ -73,6 +73,7 @@ static const PsColumn columns[] = {
   { "peak_memory_bytes", "peak memory", PS_COLUMN_SIZE },
   { "costs_origin", "costs", PS_COLUMN_TEXT },
   { "confidence", "confidence", PS_COLUMN_TEXT },
+  { "layout", "layout", PS_COLUMN_TEXT },
   { "profile", NULL, PS_COLUMN_TEXT },
   { "command", NULL, PS_COLUMN_TEXT },
 };
@@ -143,6 +144,8 @@ make_table (const Options *options, const PsLayouts *layouts)
       ps_table_set_integer (table, "peak_memory_bytes", layout->peak_memory_bytes);
       ps_table_set_text (table, "costs_origin", layout->costs_origin);
       ps_table_set_text (table, "confidence", ps_confidence_name (layout->confidence));
+      if (layout->layout != NULL)
+        ps_table_set_text (table, "layout", layout->layout);
       if (layout->profile != NULL)
         ps_table_set_text (table, "profile", layout->profile);
       ps_table_set_text (table, "command", command);

@@ -69,6 +69,8 @@ typedef struct
   PsSpreadReport *spread;
   GString *skipped;
   GString *asynchronous; /* names of those schedules */
+  gint64 fastest_ns;     /* iteration of the fastest synchronous schedule; 0: none yet */
+  char *gain;            /* the schedule's layout against the even one; NULL: it is even, or was given */
   char *about;           /* what the costs are */
 } Result;
 
@@ -87,6 +89,7 @@ result_clear (Result *result)
     g_string_free (result->asynchronous, TRUE);
   g_free (result->columns);
   g_free (result->about);
+  g_free (result->gain);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Result, result_clear)
 
@@ -103,6 +106,7 @@ static const PsColumn columns[] = {
   { "lower_bound_ns", "lower bound", PS_COLUMN_TIME },
   { "peak_memory_bytes", "peak memory", PS_COLUMN_SIZE },
   { "feasible", "fits", PS_COLUMN_BOOLEAN },
+  { "layout", "layout", PS_COLUMN_TEXT },
   { "asynchronous", NULL, PS_COLUMN_BOOLEAN },
   { "devices_detail", NULL, PS_COLUMN_TABLE },
   { "period_iterations", NULL, PS_COLUMN_INTEGER },
@@ -123,6 +127,8 @@ is_wanted (const Options *options, const char *key)
 {
   if (g_str_equal (key, "period_iterations"))
     return options->setting->sync == PS_SYNC_BYPASS;
+  if (g_str_equal (key, "layout"))
+    return options->setting->cluster != NULL || options->setting->layout != NULL;
   if (g_str_equal (key, "memory"))
     return options->memory;
   if (g_str_has_prefix (key, "critical_") || g_str_equal (key, "idle") || g_str_equal (key, "slack")
@@ -184,8 +190,28 @@ add_spread (const Options *options, PsTable *table, const PsSpreadReport *report
 }
 
 static void
+note_gain (Result *result, const PsPrediction *prediction)
+{
+  gint64 iteration_ns = prediction->metrics.iteration_ns;
+  g_autofree char *layout = ps_prediction_layout (prediction);
+
+  if (prediction->program->schedule->asynchronous
+      || (result->fastest_ns > 0 && result->fastest_ns <= iteration_ns))
+    return;
+  result->fastest_ns = iteration_ns;
+  g_clear_pointer (&result->gain, g_free);
+  if (prediction->even_ns > iteration_ns)
+    result->gain = g_strdup_printf ("%s: layout %s: %.1f %% faster than even\n", prediction->program->schedule->name,
+                                    layout, 100 * ((double)prediction->even_ns / (double)iteration_ns - 1));
+  else if (prediction->even_ns > 0)
+    result->gain = g_strdup_printf ("%s: layout %s: fits, and even does not\n", prediction->program->schedule->name,
+                                    layout);
+}
+
+static void
 add_prediction (const Options *options, Result *result, const PsPrediction *prediction)
 {
+  g_autofree char *layout = is_wanted (options, "layout") ? ps_prediction_layout (prediction) : NULL;
   PsTable *table = result->table;
   const PsSchedule *schedule = prediction->program->schedule;
   const PsMetrics *metrics = &prediction->metrics;
@@ -203,6 +229,9 @@ add_prediction (const Options *options, Result *result, const PsPrediction *pred
   ps_table_set_integer (table, "lower_bound_ns", prediction->lower_bound_ns);
   ps_table_set_integer (table, "peak_memory_bytes", metrics->peak_memory_bytes);
   ps_table_set_boolean (table, "feasible", prediction->feasible);
+  if (layout != NULL)
+    ps_table_set_text (table, "layout", layout);
+  note_gain (result, prediction);
   ps_table_set_boolean (table, "asynchronous", schedule->asynchronous);
   if (schedule->asynchronous)
     g_string_append_printf (result->asynchronous, "%s%s", result->asynchronous->len ? ", " : "", schedule->name);
@@ -233,16 +262,18 @@ finish_rows (const Options *options, Result *result)
   ps_table_sort (result->table, "asynchronous", FALSE);
 }
 
-/* The table, and what sets its last rows apart. Free with g_free. */
+/* The table, the gain of the first row's layout, and what sets the last rows apart. Free with g_free. */
 static char *
 rows_to_text (const Result *result)
 {
   g_autofree char *text = ps_table_to_text (result->table);
+  const char *gain = result->gain != NULL ? result->gain : "";
 
   if (result->asynchronous->len == 0)
-    return g_steal_pointer (&text);
-  return g_strdup_printf ("%s%s: asynchronous; gradients are of older weights, the lower bound is that of the period\n",
-                          text, result->asynchronous->str);
+    return g_strconcat (text, gain, NULL);
+  return g_strdup_printf (
+      "%s%s%s: asynchronous; gradients are of older weights, the lower bound is that of the period\n", text, gain,
+      result->asynchronous->str);
 }
 
 /* Rows of sampled schedules say how often they win over the others, so they wait until all are sampled. An

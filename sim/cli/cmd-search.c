@@ -4,6 +4,7 @@
 #include "search-choices.h"
 #include "search-try.h"
 
+#include <pipesim/bound.h>
 #include <pipesim/report.h>
 #include <pipesim/setting.h>
 
@@ -74,6 +75,7 @@ static const PsColumn columns[] = {
   { "feasible", NULL, PS_COLUMN_BOOLEAN },
   { "moves", NULL, PS_COLUMN_INTEGER },
   { "found_by", "found by", PS_COLUMN_TEXT },
+  { "layout", "layout", PS_COLUMN_TEXT },
   { "order", NULL, PS_COLUMN_LISTS },
   { "devices_detail", NULL, PS_COLUMN_TABLE },
 };
@@ -199,9 +201,12 @@ add_row (PsTable *table, const SearchChoice *choice, const PsSearchResult *resul
          PsCommOrder comm_order)
 {
   const PsMetrics *metrics = &prediction->metrics;
+  g_autofree char *layout = ps_prediction_layout (prediction);
 
   ps_table_add_row (table);
   ps_table_set_text (table, "schedule", result->schedule->name);
+  if (layout != NULL)
+    ps_table_set_text (table, "layout", layout);
   ps_table_set_text (table, "placement", ps_placement_name (choice->placement));
   ps_table_set_integer (table, "devices", result->schedule->placement->n_devices);
   ps_table_set_integer (table, "microbatches", choice->n_microbatches);
@@ -242,19 +247,74 @@ note_outcome (Outcome *outcome, const SearchChoice *choice, const PsSearchResult
 }
 
 static gboolean
+try_costs (const Options *options, const SearchChoice *choice, const PsCosts *given, gint64 time_limit_ns,
+           Outcome *outcome, GError **error)
+{
+  const PsSetting *setting = options->setting;
+  g_autoptr (PsSearchResult) result = NULL;
+  g_autoptr (PsPrediction) prediction = NULL;
+  SearchPricing pricing = { .setting = setting, .given = given };
+  PsCommOrder comm_order;
+
+  pricing.plan_until_us = time_limit_ns > 0 ? g_get_monotonic_time () + time_limit_ns / 1000 : 0;
+  result = search (options, choice, &pricing, time_limit_ns, error);
+  if (result == NULL)
+    return FALSE;
+  pricing.plan_until_us = 0;
+  prediction = search_predict (&pricing, result->schedule, &comm_order, error);
+  if (prediction != NULL && !prediction->feasible)
+    g_set_error_literal (error, PS_ERROR, PS_ERROR_SCHEDULE,
+                         "--memory-limit: no schedule was found that keeps to it with the buffers of its messages");
+  if (prediction == NULL || !prediction->feasible)
+    return FALSE;
+  result->price_ns = search_time (setting, prediction);
+  result->proved_optimal = result->price_ns <= result->lower_bound_ns;
+  note_outcome (outcome, choice, result, prediction, comm_order);
+  return TRUE;
+}
+
+/* What no schedule of these stages beats. */
+static gint64
+bound_costs (const PsCosts *costs, const SearchChoice *choice)
+{
+  g_autoptr (PsPlacement) placement
+      = ps_placement_new (choice->placement, costs->n_stages / choice->n_chunks, choice->n_chunks);
+  g_autofree guint8 *copy = g_new0 (guint8, choice->n_microbatches);
+
+  for (guint i = 0; i < choice->n_microbatches; i++)
+    copy[i] = (guint8)(i % placement->n_copies);
+  return ps_lower_bound (placement, copy, choice->n_microbatches, costs);
+}
+
+/* An open layout is the best one where that lowers the bound. The even one gets its turn where memory is too small for
+ * it. */
+static gboolean
 try_choice (const Options *options, const SearchChoice *choice, gint64 time_limit_ns, Outcome *outcome, GError **error)
 {
-  const SearchLimits limits = { .time_limit_ns = time_limit_ns,
-                                .moves = options->moves,
-                                .seed = options->seed,
-                                .n_threads = options->jobs,
-                                .stop = caught };
-  g_auto (SearchFound) found = { 0 };
+  PsSetting *setting = options->setting, even;
+  gint64 begin_ns = g_get_monotonic_time () * 1000;
+  g_autoptr (PsCosts) best = NULL, other = NULL;
 
-  if (!search_try (options->setting, choice, &limits, NULL, &found, error))
+  setting->n_chunks = choice->n_chunks;
+  setting->microbatch_size = choice->microbatch_size;
+  setting->n_microbatches = choice->n_microbatches;
+  setting->recompute = choice->recompute;
+  best = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
+  if (best == NULL)
     return FALSE;
-  note_outcome (outcome, choice, found.result, found.prediction, found.comm_order);
-  return TRUE;
+  if (setting->layout != NULL || best->shapes == NULL || ps_stage_shapes_are_even (best->shapes, best->n_stages))
+    return try_costs (options, choice, best, time_limit_ns, outcome, error);
+  even = *setting;
+  even.layout = (char *)"even";
+  other = ps_setting_costs (&even, setting->n_devices, choice->n_chunks, error);
+  if (other == NULL)
+    return FALSE;
+  if (bound_costs (best, choice) < bound_costs (other, choice)
+      && try_costs (options, choice, best, time_limit_ns, outcome, NULL))
+    return TRUE;
+  if (time_limit_ns > 0)
+    time_limit_ns = MAX (time_limit_ns - (g_get_monotonic_time () * 1000 - begin_ns), 1000000);
+  return try_costs (options, choice, other, time_limit_ns, outcome, error);
 }
 
 /* Choices that cannot be are skipped with their reason; when none is left the first reason is the error. Time
@@ -318,13 +378,15 @@ publish (const Options *options, const Outcome *outcome, GError **error)
   return ps_print (page, error);
 }
 
-/* The order of sends and receives is of no concern where nothing waits for them. */
+/* The order of sends and receives is of no concern where nothing waits for them, nor is the layout of stages that are
+ * given or measured as they are. */
 static void
 outcome_init (Outcome *outcome, const PsSetting *setting)
 {
   memcpy (outcome->columns, columns, sizeof columns);
-  for (guint i = 0; i < G_N_ELEMENTS (columns) && !ps_setting_transfers_wait (setting); i++)
-    if (g_str_equal (columns[i].key, "comm_order"))
+  for (guint i = 0; i < G_N_ELEMENTS (columns); i++)
+    if ((g_str_equal (columns[i].key, "comm_order") && !ps_setting_transfers_wait (setting))
+        || (g_str_equal (columns[i].key, "layout") && setting->cluster == NULL && setting->layout == NULL))
       outcome->columns[i].title = NULL;
   outcome->table = ps_table_new (outcome->columns, G_N_ELEMENTS (columns));
   outcome->skipped = g_string_new (NULL);

@@ -7,6 +7,7 @@ partition_job_free (PartitionJob *job)
   if (job == NULL)
     return;
   ps_layers_free (job->layers);
+  ps_model_free (job->model);
   ps_cluster_free (job->cluster);
   ps_placement_free (job->placement);
   g_free (job->links);
@@ -75,22 +76,6 @@ read_file (PartitionJob *job, const PartitionOptions *options, PsLink *link, GEr
   return job->layers != NULL;
 }
 
-static gboolean
-read_database (PartitionJob *job, const PsSetting *setting, PsLink *link, GError **error)
-{
-  g_autoptr (PsCostDb) db = NULL;
-  g_autoptr (PsModel) model = NULL;
-
-  if (setting->model != NULL)
-    model = ps_setting_model (setting, error);
-  if (setting->model != NULL && model == NULL)
-    return FALSE;
-  db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
-  if (db != NULL)
-    job->layers = ps_layers_costdb (db, setting->profile, model, setting->n_devices, link, error);
-  return job->layers != NULL;
-}
-
 static guint
 device_of (const PartitionJob *job, guint stage)
 {
@@ -114,29 +99,47 @@ set_links (PartitionJob *job, const PsLink *link)
   job->task.links = job->links;
 }
 
+/* From a model and a cluster, or from measured stages. */
+static gboolean
+read_units (PartitionJob *job, const PsSetting *setting, PsLink *link, GError **error)
+{
+  job->model = ps_setting_model (setting, error);
+  if (job->model == NULL)
+    return FALSE;
+  if (setting->cluster != NULL)
+    {
+      job->cluster = ps_setting_cluster (setting, error);
+      if (job->cluster == NULL || !ps_cluster_check_size (job->cluster, setting->n_devices, error))
+        return FALSE;
+    }
+  job->layers = ps_setting_layers (setting, job->model, setting->n_devices, link, error);
+  return job->layers != NULL;
+}
+
 static gboolean
 read_layers (PartitionJob *job, const PartitionOptions *options, GError **error)
 {
-  const PsSetting *setting = options->setting;
-  g_autoptr (PsModel) model = NULL;
   PsLink link = { 0 };
 
-  if (setting->cluster != NULL)
-    {
-      model = ps_setting_model (setting, error);
-      job->cluster = model != NULL ? ps_cluster_load (setting->cluster, error) : NULL;
-      if (job->cluster == NULL || !ps_cluster_check_size (job->cluster, setting->n_devices, error))
-        return FALSE;
-      job->layers = ps_layers_model (model, job->cluster, error);
-    }
-  else if (!(options->layers != NULL ? read_file (job, options, &link, error)
-                                     : read_database (job, setting, &link, error)))
-    return FALSE;
-  if (job->layers == NULL)
+  if (!(options->layers != NULL ? read_file (job, options, &link, error)
+                                : read_units (job, options->setting, &link, error)))
     return FALSE;
   job->task.layers = job->layers;
   set_links (job, &link);
   return TRUE;
+}
+
+/* Measured and given layers are those of a device as they are. */
+static gboolean
+check_looks (const PsSetting *setting, GError **error)
+{
+  if (setting->cluster != NULL)
+    return ps_setting_refuse (setting, PS_FIELD_NOT_PARTITION,
+                              "partition does not look at it; give it to predict, with the layout that partition prints",
+                              error);
+  return ps_setting_refuse (setting, PS_FIELD_NOT_PARTITION | PS_FIELD_MODELLED,
+                            "partition does not look at it; give it to predict, with the costs of --print-costs",
+                            error);
 }
 
 static gboolean
@@ -144,10 +147,7 @@ fill_job (PartitionJob *job, const PartitionOptions *options, GError **error)
 {
   const PsSetting *setting = options->setting;
 
-  if (!check_sources (options, error)
-      || !ps_setting_refuse (setting, PS_FIELD_NOT_PARTITION,
-                             "partition does not look at it; give it to predict, with the costs of --print-costs",
-                             error))
+  if (!check_sources (options, error) || !check_looks (setting, error))
     return FALSE;
   job->task.n_devices = setting->n_devices;
   job->task.straight = options->straight;

@@ -20,6 +20,7 @@ typedef struct
 typedef struct
 {
   PsLayers *layers;
+  PsModel *model;     /* whose units they are; NULL: of a file */
   PsCluster *cluster; /* NULL: none; owns parts of links */
   PsLink *links;
   PsPlacement *placement;

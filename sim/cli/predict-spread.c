@@ -56,8 +56,9 @@ ps_spread_report_free (PsSpreadReport *report)
 /* Sampling */
 
 static PsCostSpread *
-measured_spread (const PsSetting *setting, const PsPlacement *placement, GError **error)
+measured_spread (const PsSetting *setting, const PsPrediction *prediction, GError **error)
 {
+  const PsPlacement *placement = prediction->program->schedule->placement;
   g_autoptr (PsCostDb) db = NULL;
   g_autoptr (PsModel) model = NULL;
 
@@ -68,8 +69,8 @@ measured_spread (const PsSetting *setting, const PsPlacement *placement, GError 
         return NULL;
     }
   db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
-  return db != NULL ? ps_costdb_spread (db, setting->profile, model, placement->n_devices,
-                                        placement->n_stages / placement->n_devices, error)
+  return db != NULL ? ps_costdb_spread (db, setting->profile, model, prediction->costs->shapes,
+                                        placement->n_devices, placement->n_stages / placement->n_devices, error)
                     : NULL;
 }
 
@@ -106,7 +107,7 @@ ps_spread_report_add (PsSpreadReport *report, const PsPrediction *prediction, GE
     return FALSE;
   if (report->options->is_measured)
     {
-      spread = measured_spread (report->setting, schedule->placement, error);
+      spread = measured_spread (report->setting, prediction, error);
       if (spread == NULL)
         return FALSE;
       uncertainty.measured = spread;

@@ -82,18 +82,17 @@ drop_layers (PsCosts *costs, guint stage, const PsModel *model, const PsStageSha
                  scale (work_ns, part) + (recompute == PS_RECOMPUTE_FULL ? talk_ns : 0));
 }
 
-static gboolean
-recompute_model (PsCosts *costs, const PsModel *model, const PsCluster *cluster, PsRecompute recompute, GError **error)
+static void
+recompute_model (PsCosts *costs, const PsModel *model, const PsCluster *cluster, PsRecompute recompute)
 {
-  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, costs->n_stages);
-
-  if (!ps_model_split (model, costs->n_stages, shapes, error))
-    return FALSE;
   for (guint stage = 0; stage < costs->n_stages; stage++)
-    drop_layers (costs, stage, model, &shapes[stage], repeated_part (model, cluster, &shapes[stage], recompute),
-                 recompute);
+    {
+      const PsStageShape *shape = &costs->shapes[stage];
+
+      if (shape->n_layers > 0)
+        drop_layers (costs, stage, model, shape, repeated_part (model, cluster, shape, recompute), recompute);
+    }
   costs->time_origin = costs->memory_origin = PS_ORIGIN_MODELLED;
-  return TRUE;
 }
 
 gboolean
@@ -103,7 +102,10 @@ ps_costs_recompute (PsCosts *costs, const PsModel *model, const PsCluster *clust
   if (recompute == PS_RECOMPUTE_NONE)
     return TRUE;
   if (model != NULL)
-    return recompute_model (costs, model, cluster, recompute, error);
+    {
+      recompute_model (costs, model, cluster, recompute);
+      return TRUE;
+    }
   if (recompute == PS_RECOMPUTE_SELECTIVE)
     return ps_refuse (
         error, PS_ERROR_USAGE,

@@ -27,6 +27,7 @@ ps_costs_copy (const PsCosts *costs)
 
   *copy = *costs;
   copy->stage = g_memdup2 (costs->stage, n * sizeof *costs->stage);
+  copy->shapes = g_memdup2 (costs->shapes, n * sizeof *costs->shapes);
   copy->op = g_memdup2 (costs->op, PS_N_OP_KINDS * n * sizeof *costs->op);
   copy->host_time = g_memdup2 (costs->host_time, PS_N_OP_KINDS * n * sizeof *costs->host_time);
   copy->transfer_ns = g_memdup2 (costs->transfer_ns, (1 + 2 * n) * sizeof *costs->transfer_ns);
@@ -41,6 +42,7 @@ ps_costs_free (PsCosts *costs)
   if (costs == NULL)
     return;
   g_free (costs->stage);
+  g_free (costs->shapes);
   g_free (costs->op);
   g_free (costs->host_time);
   g_free (costs->transfer_ns);
@@ -409,14 +411,15 @@ describe_source (const PsModel *model, const PsCluster *cluster)
 }
 
 PsCosts *
-ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices, guint n_chunks, GError **error)
+ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsStageShape *shapes, guint n_devices,
+                       guint n_chunks, GError **error)
 {
   guint n_stages = n_devices * n_chunks;
-  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
 
-  if (!ps_tensor_check (model, cluster->tensor, error) || !ps_model_split (model, n_stages, shapes, error))
+  if (!ps_tensor_check (model, cluster->tensor, error))
     return NULL;
   PsCosts *costs = ps_costs_new (n_stages);
+  costs->shapes = g_memdup2 (shapes, n_stages * sizeof *shapes);
   gint64 bytes = ps_tensor_share (ps_model_boundary_bytes (model), cluster->tensor);
   for (guint stage = 0; stage < n_stages; stage++)
     {
@@ -434,6 +437,17 @@ ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices,
   g_free (costs->source);
   costs->source = describe_source (model, cluster);
   return costs;
+}
+
+PsCosts *
+ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices, guint n_chunks, GError **error)
+{
+  guint n_stages = n_devices * n_chunks;
+  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
+
+  return ps_model_split (model, n_stages, shapes, error)
+             ? ps_costs_model_stages (model, cluster, shapes, n_devices, n_chunks, error)
+             : NULL;
 }
 
 /* The sum of n_microbatches of every entry must stay below 2^62: then no start, end or memory level overflows. */

@@ -206,10 +206,59 @@ ps_model_split (const PsModel *model, guint n_stages, PsStageShape *shapes, GErr
   return TRUE;
 }
 
+gboolean
+ps_stage_shapes_are_even (const PsStageShape *shapes, guint n_stages)
+{
+  const PsStageShape *last = &shapes[n_stages - 1];
+  guint n_layers = last->first_layer + last->n_layers;
+
+  for (guint s = 0; s < n_stages; s++)
+    if (shapes[s].n_layers != n_layers / n_stages + (s < n_layers % n_stages) || shapes[s].embedding != (s == 0)
+        || shapes[s].head != (s + 1 == n_stages) || (shapes[s].n_mtp > 0 && s + 1 < n_stages))
+      return FALSE;
+  return TRUE;
+}
+
+PsStageShape *
+ps_model_units (const PsModel *model, guint *n)
+{
+  PsStageShape whole, *units;
+  guint i = 0;
+
+  ps_model_split (model, 1, &whole, NULL);
+  units = g_new0 (PsStageShape, model->layers + whole.n_mtp + 2);
+  units[i++].embedding = TRUE;
+  for (guint layer = 0; layer < model->layers; layer++)
+    units[i++] = (PsStageShape){ .first_layer = layer, .n_layers = 1 };
+  for (guint module = 0; module < whole.n_mtp; module++)
+    units[i++] = (PsStageShape){ .first_layer = model->layers, .n_mtp = 1 };
+  units[i++] = (PsStageShape){ .first_layer = model->layers, .head = TRUE };
+  *n = i;
+  return units;
+}
+
+void
+ps_stage_shapes_join (const PsStageShape *units, const guint *end, guint n_stages, PsStageShape *shapes)
+{
+  for (guint s = 0, unit = 0; s < n_stages; s++)
+    {
+      shapes[s] = (PsStageShape){ .first_layer = units[unit].first_layer };
+      for (; unit < end[s]; unit++)
+        {
+          shapes[s].embedding |= units[unit].embedding;
+          shapes[s].n_layers += units[unit].n_layers;
+          shapes[s].n_mtp += units[unit].n_mtp;
+          shapes[s].head |= units[unit].head;
+        }
+    }
+}
+
 char *
 ps_stage_shape_key (const PsStageShape *shape)
 {
-  return g_strdup_printf ("layers=%u%s%s", shape->n_layers, shape->embedding ? ",embedding" : "",
+  g_autofree char *mtp = shape->n_mtp > 0 ? g_strdup_printf (",mtp=%u", shape->n_mtp) : g_strdup ("");
+
+  return g_strdup_printf ("layers=%u%s%s%s", shape->n_layers, shape->embedding ? ",embedding" : "", mtp,
                           shape->head ? ",head" : "");
 }
 

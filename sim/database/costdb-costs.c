@@ -4,6 +4,8 @@
 
 #include "text.h"
 
+#include <pipesim/layout-string.h>
+
 #include <math.h>
 #include <string.h>
 
@@ -17,6 +19,7 @@ typedef struct
   const PsModel *model;
   GPtrArray *measurements;
   guint *shares; /* [n_devices] of the profile; NULL: equal parts */
+  PsStageShape *shapes; /* [n_devices * n_chunks] */
   guint n_devices;
   guint n_chunks;
 } Request;
@@ -28,6 +31,7 @@ request_clear (Request *request)
   g_clear_pointer (&request->stored, ps_model_free);
   g_clear_pointer (&request->measurements, g_ptr_array_unref);
   g_free (request->shares);
+  g_free (request->shapes);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Request, request_clear)
 
@@ -90,12 +94,16 @@ find_recompute (const Request *request, const char *shape, guint share)
 static void
 set_missing (const Request *request, const char *what, GError **error)
 {
+  guint n_stages = request->n_devices * request->n_chunks;
+  gboolean even = ps_stage_shapes_are_even (request->shapes, n_stages);
+  g_autofree char *layout = ps_layout_string_write (request->shapes, n_stages);
+
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
                "%s: profile '%s' has no %s; measure it with: pipesim calib run --db %s --profile %s --model FILE -p %u "
-               "-v %u%s%s",
+               "-v %u%s%s%s%s%s",
                request->db->file->path, request->profile->name, what, request->db->file->path, request->profile->name,
                request->n_devices, request->n_chunks, request->shares != NULL ? " --sm-shares " : "",
-               request->profile->shares);
+               request->profile->shares, even ? "" : " --layout '", even ? "" : layout, even ? "" : "'");
 }
 
 static char *
@@ -355,9 +363,9 @@ costs_from_request (const Request *request, GError **error)
   g_autoptr (PsCosts) costs = ps_costs_new (n_stages);
   g_auto (GStrv) keys = stage_keys (request, costs, error);
 
-  costs->time_origin = costs->transfer_origin = PS_ORIGIN_MEASURED;
+  costs->shapes = g_memdup2 (request->shapes, n_stages * sizeof *request->shapes);
   for (guint stage = 0; stage < n_stages; stage++)
-    if (keys == NULL || !fill_stage (request, keys[stage], stage, costs, error))
+    if (!fill_stage (request, &request->shapes[stage], stage, costs, error))
       return NULL;
   if (request->model == NULL)
     fill_boundaries (request, costs);
@@ -401,9 +409,19 @@ read_shares (Request *request, GError **error)
                     request->db->file->path, profile->name, n, profile->shares, request->n_devices);
 }
 
-/* Finds profile, model, shares and measurements; db, model, n_devices and n_chunks are set. */
 static gboolean
-open_request (Request *request, const char *profile_name, gboolean with_samples, GError **error)
+set_shapes (Request *request, const PsStageShape *shapes, GError **error)
+{
+  guint n_stages = request->n_devices * request->n_chunks;
+
+  request->shapes = shapes != NULL ? g_memdup2 (shapes, n_stages * sizeof *shapes) : g_new0 (PsStageShape, n_stages);
+  return shapes != NULL || ps_model_split (request->model, n_stages, request->shapes, error);
+}
+
+/* Finds profile, model, shares, shapes and measurements; db, model, n_devices and n_chunks are set. */
+static gboolean
+open_request (Request *request, const char *profile_name, const PsStageShape *shapes, gboolean with_samples,
+              GError **error)
 {
   g_return_val_if_fail (request->n_devices >= 1 && request->n_chunks >= 1, FALSE);
   request->profiles = ps_costdb_profiles (request->db, error);
@@ -413,25 +431,28 @@ open_request (Request *request, const char *profile_name, gboolean with_samples,
   if (request->profile == NULL
       || (request->model != NULL && !ps_costdb_check_model (request->db, request->profile, request->model, error)))
     return FALSE;
-  if (request->model == NULL && *request->profile->model_text != '\0')
-    {
-      request->model = request->stored = ps_costdb_stored_model (request->db, request->profile, error);
-      if (request->model == NULL)
-        return FALSE;
-    }
-  if (!read_shares (request, error))
+  if (request->model == NULL)
+    request->model = request->stored = stored_model (request->db, request->profile, error);
+  if (request->model == NULL || !read_shares (request, error) || !set_shapes (request, shapes, error))
     return FALSE;
   request->measurements = ps_costdb_measurements (request->db, request->profile->name, with_samples, error);
   return request->measurements != NULL;
 }
 
 PsCosts *
-ps_costdb_costs (PsCostDb *db, const char *profile_name, const PsModel *model, guint n_devices, guint n_chunks,
-                 GError **error)
+ps_costdb_stage_costs (PsCostDb *db, const char *profile_name, const PsModel *model, const PsStageShape *shapes,
+                       guint n_devices, guint n_chunks, GError **error)
 {
   g_auto (Request) request = { .db = db, .model = model, .n_devices = n_devices, .n_chunks = n_chunks };
 
-  return open_request (&request, profile_name, FALSE, error) ? costs_from_request (&request, error) : NULL;
+  return open_request (&request, profile_name, shapes, FALSE, error) ? costs_from_request (&request, error) : NULL;
+}
+
+PsCosts *
+ps_costdb_costs (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices, guint n_chunks,
+                 GError **error)
+{
+  return ps_costdb_stage_costs (db, profile, model, NULL, n_devices, n_chunks, error);
 }
 
 /* The samples over their median; NULL where there are none or the median is no time. */
@@ -452,13 +473,9 @@ relative_samples (const PsMeasurement *m, double *largest)
 }
 
 static PsCostSpread *
-spread_from_request (const Request *request, GError **error)
+spread_from_request (const Request *request)
 {
   guint n_stages = request->n_devices * request->n_chunks;
-  g_auto (GStrv) keys = stage_keys (request, NULL, error);
-
-  if (keys == NULL)
-    return NULL;
   PsCostSpread *spread = g_new0 (PsCostSpread, 1);
   spread->n_stages = n_stages;
   spread->largest = 1;
@@ -467,6 +484,7 @@ spread_from_request (const Request *request, GError **error)
     {
       PsOpKind kind = (PsOpKind)(i / n_stages);
       guint stage = i % n_stages;
+      g_autofree char *key = ps_stage_shape_key (&request->shapes[stage]);
       guint share = share_of (request, stage);
       const PsMeasurement *m = kind == PS_OP_R ? find_recompute (request, keys[stage], share)
                                                : find_op (request, keys[stage], share, kind);
@@ -482,12 +500,12 @@ spread_from_request (const Request *request, GError **error)
 }
 
 PsCostSpread *
-ps_costdb_spread (PsCostDb *db, const char *profile_name, const PsModel *model, guint n_devices, guint n_chunks,
-                  GError **error)
+ps_costdb_spread (PsCostDb *db, const char *profile_name, const PsModel *model, const PsStageShape *shapes,
+                  guint n_devices, guint n_chunks, GError **error)
 {
   g_auto (Request) request = { .db = db, .model = model, .n_devices = n_devices, .n_chunks = n_chunks };
 
-  return open_request (&request, profile_name, TRUE, error) ? spread_from_request (&request, error) : NULL;
+  return open_request (&request, profile_name, shapes, TRUE, error) ? spread_from_request (&request) : NULL;
 }
 
 void

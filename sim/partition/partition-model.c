@@ -1,43 +1,24 @@
 /* partition-model.c - chains of layers from the formulas of a model, and from stages that were measured. */
 #include "partition-private.h"
 
-/* Embedding, layers, head. */
+/* The units of the model, without costs. */
 static PsLayers *
-named_layers (const PsModel *model)
+named_layers (const PsModel *model, const PsStageShape *units, guint n_units)
 {
-  PsLayers *layers = ps_layers_new (model->layers + 2);
+  PsLayers *layers = ps_layers_new (n_units);
 
   layers->has_flops = TRUE;
-  layers->layers[0].name = g_strdup ("embedding");
-  for (guint i = 0; i < model->layers; i++)
-    layers->layers[i + 1].name = g_strdup_printf ("layer %u", i);
-  layers->layers[model->layers + 1].name = g_strdup ("head");
+  for (guint i = 0; i < n_units; i++)
+    {
+      PsLayer *layer = &layers->layers[i];
+      const PsStageShape *unit = &units[i];
+
+      layer->name = unit->n_layers ? g_strdup_printf ("layer %u", unit->first_layer)
+                                   : g_strdup (unit->embedding ? "embedding" : unit->head ? "head" : "mtp");
+      layer->flops = ps_model_stage_flops (model, unit, PS_OP_F) + ps_model_stage_flops (model, unit, PS_OP_B)
+                     + ps_model_stage_flops (model, unit, PS_OP_W);
+    }
   return layers;
-}
-
-static PsStageShape
-layer_shape (const PsModel *model, guint layer)
-{
-  gboolean embedding = layer == 0, head = layer == model->layers + 1;
-
-  return (PsStageShape){
-    .first_layer = embedding ? 0 : layer - 1, .n_layers = !embedding && !head, .embedding = embedding, .head = head
-  };
-}
-
-/* Fills the figures that follow from the model alone, without times. */
-static void
-fill_formulas (const PsModel *model, guint i, PsLayer *layer)
-{
-  PsStageShape shape = layer_shape (model, i);
-
-  layer->flops = ps_model_stage_flops (model, &shape, PS_OP_F) + ps_model_stage_flops (model, &shape, PS_OP_B)
-                 + ps_model_stage_flops (model, &shape, PS_OP_W);
-  layer->output_bytes = shape.head ? 0 : ps_model_boundary_bytes (model);
-  layer->kept_bytes = ps_model_stage_activation_bytes (model, &shape);
-  layer->weight_kept_bytes = ps_model_stage_weight_activation_bytes (model, &shape);
-  layer->parameter_bytes = ps_model_stage_parameters (model, &shape) * ps_precision_bytes (model->precision);
-  layer->state_bytes = ps_model_stage_state_bytes (model, &shape);
 }
 
 static gboolean
@@ -48,47 +29,6 @@ check_n_layers (const PsModel *model, GError **error)
   return ps_refuse (error, PS_ERROR_USAGE, "model '%s': %u layers, embedding and head; give at most %u in all",
                     model->name, model->layers, PS_MAX_LAYERS);
 }
-
-static gint64
-work_ns (const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, PsOpKind kind)
-{
-  PsWork work = ps_work_stage (model, shape, kind, cluster->tensor);
-
-  return ps_work_ns (&work, cluster);
-}
-
-PsLayers *
-ps_layers_model (const PsModel *model, const PsCluster *cluster, GError **error)
-{
-  if (!check_n_layers (model, error))
-    return NULL;
-  g_autoptr (PsLayers) layers = named_layers (model);
-  layers->source = g_strdup_printf ("model '%s' on cluster '%s'", model->name, cluster->name);
-  layers->time_origin = layers->memory_origin = PS_ORIGIN_MODELLED;
-  for (guint i = 0; i < layers->n_layers; i++)
-    {
-      PsStageShape shape = layer_shape (model, i);
-      PsLayer *layer = &layers->layers[i];
-
-      fill_formulas (model, i, layer);
-      layer->forward_ns = work_ns (model, cluster, &shape, PS_OP_F);
-      layer->backward_ns = work_ns (model, cluster, &shape, PS_OP_B);
-      layer->weight_ns = work_ns (model, cluster, &shape, PS_OP_W);
-      layer->full_backward_ns = layer->backward_ns + layer->weight_ns;
-      layer->optimizer_ns = ps_work_optimizer_ns (model, cluster, ps_model_stage_parameters (model, &shape));
-      layer->time_ns = layer->forward_ns + layer->full_backward_ns;
-    }
-  return ps_layers_check (layers, error) ? g_steal_pointer (&layers) : NULL;
-}
-
-/* From measured stages */
-
-typedef struct
-{
-  PsLayers *layers;
-  const PsCosts *costs;       /* of the measured stages */
-  const PsStageShape *shapes; /* [costs->n_stages] */
-} Derivation;
 
 typedef gint64 (*StageFigure) (const PsCosts *costs, guint stage);
 
@@ -125,6 +65,79 @@ DURATION (duration_w, PS_OP_W)
 DURATION (duration_bw, PS_OP_BW)
 DURATION (duration_o, PS_OP_O)
 
+/* The figures that follow from costs. */
+static const struct
+{
+  StageFigure figure;
+  gsize offset;
+} figures[] = {
+  { duration_f, G_STRUCT_OFFSET (PsLayer, forward_ns) },
+  { duration_b, G_STRUCT_OFFSET (PsLayer, backward_ns) },
+  { duration_w, G_STRUCT_OFFSET (PsLayer, weight_ns) },
+  { duration_bw, G_STRUCT_OFFSET (PsLayer, full_backward_ns) },
+  { duration_o, G_STRUCT_OFFSET (PsLayer, optimizer_ns) },
+  { kept_bytes, G_STRUCT_OFFSET (PsLayer, kept_bytes) },
+  { weight_kept_bytes, G_STRUCT_OFFSET (PsLayer, weight_kept_bytes) },
+  { state_bytes, G_STRUCT_OFFSET (PsLayer, state_bytes) },
+};
+
+static PsLayers *
+finish_layers (PsLayers *taken, GError **error)
+{
+  g_autoptr (PsLayers) layers = taken;
+
+  for (guint i = 0; i < layers->n_layers; i++)
+    {
+      PsLayer *layer = &layers->layers[i];
+
+      layer->time_ns = layer->forward_ns + layer->backward_ns + layer->weight_ns;
+      layer->weight_kept_bytes = MIN (layer->weight_kept_bytes, layer->kept_bytes);
+    }
+  return ps_layers_check (layers, error) ? g_steal_pointer (&layers) : NULL;
+}
+
+PsLayers *
+ps_layers_from_units (const PsModel *model, const PsCosts *costs, GError **error)
+{
+  PsLayers *layers = named_layers (model, costs->shapes, costs->n_stages);
+
+  layers->source = g_strdup (costs->source);
+  layers->time_origin = costs->time_origin;
+  layers->memory_origin = costs->memory_origin;
+  for (guint i = 0; i < layers->n_layers; i++)
+    {
+      PsLayer *layer = &layers->layers[i];
+
+      for (guint j = 0; j < G_N_ELEMENTS (figures); j++)
+        G_STRUCT_MEMBER (gint64, layer, figures[j].offset) = figures[j].figure (costs, i);
+      layer->parameter_bytes = costs->stage[i].version_bytes;
+      layer->output_bytes = costs->message_bytes[ps_transfer_forward (costs, i)];
+    }
+  return finish_layers (layers, error);
+}
+
+PsLayers *
+ps_layers_model (const PsModel *model, const PsCluster *cluster, GError **error)
+{
+  g_autofree PsStageShape *units = NULL;
+  g_autoptr (PsCosts) costs = NULL;
+  guint n;
+
+  if (!check_n_layers (model, error))
+    return NULL;
+  units = ps_model_units (model, &n);
+  costs = ps_costs_model_stages (model, cluster, units, 1, n, error);
+  return costs != NULL ? ps_layers_from_units (model, costs, error) : NULL;
+}
+
+/* From measured stages */
+
+typedef struct
+{
+  PsLayers *layers;
+  const PsCosts *costs; /* of the measured stages */
+} Derivation;
+
 /* sum * part / whole, without a product that overflows. */
 static gint64
 share (gint64 sum, guint part, guint whole)
@@ -144,46 +157,17 @@ derive (const Derivation *derivation, StageFigure figure, gsize offset)
   for (guint s = 1; s < last; s++)
     {
       sum += figure (derivation->costs, s);
-      n_layers += derivation->shapes[s].n_layers;
+      n_layers += derivation->costs->shapes[s].n_layers;
     }
   g_assert (n_layers > 0); /* there are 3 stages at least */
   mean = (sum + n_layers / 2) / n_layers;
-  first_layers = share (sum, derivation->shapes[0].n_layers, n_layers);
-  last_layers = share (sum, derivation->shapes[last].n_layers, n_layers);
+  first_layers = share (sum, derivation->costs->shapes[0].n_layers, n_layers);
+  last_layers = share (sum, derivation->costs->shapes[last].n_layers, n_layers);
   for (guint i = 1; i + 1 < layers->n_layers; i++)
     G_STRUCT_MEMBER (gint64, &layers->layers[i], offset) = mean;
   G_STRUCT_MEMBER (gint64, &layers->layers[0], offset) = MAX (figure (derivation->costs, 0) - first_layers, 0);
   G_STRUCT_MEMBER (gint64, &layers->layers[layers->n_layers - 1], offset)
       = MAX (figure (derivation->costs, last) - last_layers, 0);
-}
-
-static void
-derive_all (const Derivation *derivation)
-{
-  static const struct
-  {
-    StageFigure figure;
-    gsize offset;
-  } figures[] = {
-    { duration_f, G_STRUCT_OFFSET (PsLayer, forward_ns) },
-    { duration_b, G_STRUCT_OFFSET (PsLayer, backward_ns) },
-    { duration_w, G_STRUCT_OFFSET (PsLayer, weight_ns) },
-    { duration_bw, G_STRUCT_OFFSET (PsLayer, full_backward_ns) },
-    { duration_o, G_STRUCT_OFFSET (PsLayer, optimizer_ns) },
-    { kept_bytes, G_STRUCT_OFFSET (PsLayer, kept_bytes) },
-    { weight_kept_bytes, G_STRUCT_OFFSET (PsLayer, weight_kept_bytes) },
-    { state_bytes, G_STRUCT_OFFSET (PsLayer, state_bytes) },
-  };
-
-  for (guint i = 0; i < G_N_ELEMENTS (figures); i++)
-    derive (derivation, figures[i].figure, figures[i].offset);
-  for (guint i = 0; i < derivation->layers->n_layers; i++)
-    {
-      PsLayer *layer = &derivation->layers->layers[i];
-
-      layer->time_ns = layer->forward_ns + layer->backward_ns + layer->weight_ns;
-      layer->weight_kept_bytes = MIN (layer->weight_kept_bytes, layer->kept_bytes);
-    }
 }
 
 /* The coarsest cut of the profile that has a stage without embedding and head. Where there is none, the first error is
@@ -226,18 +210,22 @@ measured_link (const PsModel *model, const PsCosts *costs, guint n_devices)
 static PsLayers *
 layers_from_stages (const PsModel *model, const PsCosts *costs, GError **error)
 {
-  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, costs->n_stages);
+  guint n;
+  g_autofree PsStageShape *units = ps_model_units (model, &n);
+  PsLayers *layers = named_layers (model, units, n);
+  Derivation derivation = { layers, costs };
 
-  if (!ps_model_split (model, costs->n_stages, shapes, error))
-    return NULL;
-  g_autoptr (PsLayers) layers = named_layers (model);
-  Derivation derivation = { layers, costs, shapes };
   layers->source = g_strdup_printf ("%u stages of %s", costs->n_stages, costs->source);
   layers->time_origin = layers->memory_origin = PS_ORIGIN_INTERPOLATED;
-  for (guint i = 0; i < layers->n_layers; i++)
-    fill_formulas (model, i, &layers->layers[i]);
-  derive_all (&derivation);
-  return ps_layers_check (layers, error) ? g_steal_pointer (&layers) : NULL;
+  for (guint i = 0; i < n; i++)
+    {
+      layers->layers[i].parameter_bytes
+          = ps_model_stage_parameters (model, &units[i]) * ps_precision_bytes (model->precision);
+      layers->layers[i].output_bytes = i + 1 < n ? ps_model_boundary_bytes (model) : 0;
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (figures); i++)
+    derive (&derivation, figures[i].figure, figures[i].offset);
+  return finish_layers (layers, error);
 }
 
 /* On unequal parts equal layers differ. */

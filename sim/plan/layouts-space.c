@@ -350,6 +350,16 @@ can_fit (const PsCosts *costs, guint n_devices, gint64 limit)
 
 /* Cells */
 
+/* Any layout has the same work and the same weights. */
+static PsCosts *
+even_costs (const PsSetting *setting)
+{
+  PsSetting even = *setting;
+
+  even.layout = (char *)"even";
+  return ps_setting_costs (&even, setting->n_devices, 1, NULL);
+}
+
 /* Asks for the schedules' own numbers (0), and on several devices for 2, 4, 8 and all that cut the layers evenly. */
 static gboolean
 are_chunks_asked (guint layers, guint n_devices, guint n_chunks)
@@ -381,7 +391,7 @@ add_cell (PsLayoutSpace *space, guint64 first, PsSweepPoint *point)
 
   n = ps_layout_space_count (space, cell.kind);
   layouts->n_settings += n;
-  costs = point->global_batch % each == 0 ? ps_setting_costs (setting, setting->n_devices, 1, NULL) : NULL;
+  costs = point->global_batch % each == 0 ? even_costs (setting) : NULL;
   if (costs == NULL || !ps_costs_check (costs, m, NULL))
     layouts->n_impossible += n;
   else if (!can_fit (costs, setting->n_devices, layouts->memory_limit))

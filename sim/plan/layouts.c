@@ -14,6 +14,7 @@ layout_clear (gpointer data)
   g_free (layout->schedule);
   g_free (layout->profile);
   g_free (layout->costs_origin);
+  g_free (layout->layout);
 }
 
 void
@@ -132,7 +133,7 @@ find_confidence (const PsResult *result)
 static PsLayout
 layout_new (const PsLayoutSpace *space, const PsResult *result)
 {
-  const PsValue *profile = ps_result_value (result, "profile");
+  const PsValue *profile = ps_result_value (result, "profile"), *stages = ps_result_value (result, "layout");
   const PsLayouts *layouts = space->layouts;
   PsLayout layout = {
     .schedule = g_strdup (ps_result_value (result, "schedule")->text),
@@ -143,6 +144,7 @@ layout_new (const PsLayoutSpace *space, const PsResult *result)
     .microbatch_size = (guint)ps_result_value (result, "microbatch_size")->integer,
     .n_microbatches = (guint)ps_result_value (result, "microbatches")->integer,
     .n_chunks = (guint)ps_result_value (result, "chunks")->integer,
+    .layout = profile->type != PS_VALUE_TEXT ? g_strdup (stages->text) : NULL,
     .zero = ps_result_value (result, "zero")->integer == 1,
     .step_ns = ps_result_value (result, "iteration_ns")->integer,
     .peak_memory_bytes = ps_result_value (result, "peak_memory_bytes")->integer,
@@ -290,6 +292,7 @@ ps_layout_command (const PsLayoutQuestion *question, const PsLayouts *layouts, c
   setting->n_devices = layout->n_devices;
   setting->n_microbatches = layout->n_microbatches;
   setting->n_chunks = layout->n_chunks;
+  setting->layout = g_strdup (layout->layout);
   setting->microbatch_size = question->db != NULL ? 0 : layout->microbatch_size;
   setting->model = g_strdup (question->db != NULL ? NULL : question->model);
   setting->precision = g_strdup (question->db != NULL ? NULL : question->precision);

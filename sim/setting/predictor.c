@@ -4,6 +4,7 @@
 #include "predictor-schedule.h"
 
 #include <pipesim/bound.h>
+#include <pipesim/layout-string.h>
 
 #include <string.h>
 
@@ -16,6 +17,7 @@ struct _PsPredictor
   const PsCosts *given;
   PsKeyFunction key; /* NULL: the setting stays as it is */
   gpointer data;
+  gboolean even;    /* in place of an open layout */
   PsCache *sources; /* of PsCosts: those of slow sources, before options change them */
   PsCache *costs;   /* of PsCosts */
   PsCache *reasons; /* of GError: why there are no costs */
@@ -67,6 +69,7 @@ find_sized (PsPredictor *predictor, PsCache *cache, guint parts, guint n_devices
     predictor->key (predictor->data, parts, key);
   g_array_append_val (key, n_devices);
   g_array_append_val (key, n_chunks);
+  g_array_append_val (key, predictor->even);
   return ps_cache_find (cache);
 }
 
@@ -74,11 +77,20 @@ static PsCosts *
 keep_costs (PsCache *cache, PsCosts *costs)
 {
   gsize each = PS_N_OP_KINDS * sizeof *costs->op + sizeof *costs->stage
-               + 2 * (sizeof *costs->transfer_ns + sizeof *costs->message_bytes);
+               + sizeof *costs->shapes + 2 * (sizeof *costs->transfer_ns + sizeof *costs->message_bytes);
 
   if (costs != NULL)
     ps_cache_add (cache, costs, costs->n_stages * each + sizeof *costs);
   return costs;
+}
+
+/* Modelled stages may be cut anywhere. */
+static gboolean
+is_layout_open (const PsPredictor *predictor)
+{
+  const PsCostSource *source = ps_setting_source (predictor->setting);
+
+  return predictor->given == NULL && predictor->setting->layout == NULL && source != NULL && source->has_cluster;
 }
 
 static PsCosts *
@@ -86,8 +98,15 @@ make_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **er
 {
   const PsCostSource *source = ps_setting_source (predictor->setting);
   g_autoptr (PsCosts) costs = NULL;
+  PsSetting even;
   PsCosts *loaded;
 
+  if (predictor->even)
+    {
+      even = *predictor->setting;
+      even.layout = (char *)"even";
+      return ps_setting_costs (&even, n_devices, n_chunks, error);
+    }
   if (source == NULL || !source->is_slow)
     return ps_setting_costs (predictor->setting, n_devices, n_chunks, error);
   loaded = find_sized (predictor, predictor->sources, PS_KEY_SOURCE, n_devices, n_chunks);
@@ -206,15 +225,18 @@ program_bytes (const PsProgram *program)
          + program->first[schedule->placement->n_devices] * sizeof *program->instructions;
 }
 
-/* Makes the program's key. FALSE: no other setting will ask for it, so that keeping it would only drive others out. */
+/* Makes the program's key. FALSE: no other setting will ask for it, so that keeping it would only drive others out; or
+ * an open layout will ask for two at once, of which one might drive out the other. */
 static gboolean
 is_asked_again (PsPredictor *predictor, const char *name_or_file)
 {
   const PsFamily *family = ps_family_find (name_or_file);
-  guint parts = PS_KEY_PROGRAM | (family != NULL && family->uses_costs ? PS_KEY_COSTS | PS_KEY_LIMIT : 0);
+  gboolean uses_costs = family != NULL && family->uses_costs;
+  guint parts = PS_KEY_PROGRAM | (uses_costs ? PS_KEY_COSTS | PS_KEY_LIMIT : 0);
   GArray *key = ps_cache_key (predictor->programs);
 
-  if (predictor->key == NULL || !predictor->key (predictor->data, parts, key))
+  if ((uses_costs && is_layout_open (predictor)) || predictor->key == NULL
+      || !predictor->key (predictor->data, parts, key))
     return FALSE;
   g_array_append_val (key, predictor->setting->n_microbatches);
   return TRUE;
@@ -328,13 +350,64 @@ run (PsPredictor *predictor, PsPrediction *prediction, GError **error)
   return TRUE;
 }
 
+static PsPrediction *
+predict_layout (PsPredictor *predictor, const char *name_or_file, gboolean even, GError **error)
+{
+  g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
+  gboolean done;
+
+  predictor->even = even;
+  take_program (predictor, name_or_file, prediction, error);
+  done = prediction->program != NULL && run (predictor, prediction, error);
+  predictor->even = FALSE;
+  return done ? g_steal_pointer (&prediction) : NULL;
+}
+
+static gboolean
+is_even (const PsPrediction *prediction)
+{
+  return ps_stage_shapes_are_even (prediction->costs->shapes, prediction->costs->n_stages);
+}
+
+char *
+ps_prediction_layout (const PsPrediction *prediction)
+{
+  const PsCosts *costs = prediction->costs;
+
+  if (costs->shapes == NULL)
+    return NULL;
+  return is_even (prediction) ? g_strdup ("even") : ps_layout_string_write (costs->shapes, costs->n_stages);
+}
+
+/* Takes both over, and keeps the better one; even may be NULL. */
+static PsPrediction *
+choose_layout (PsPrediction *best, PsPrediction *even)
+{
+  g_autoptr (PsPrediction) a = best, b = even;
+
+  if (b == NULL)
+    return g_steal_pointer (&a);
+  if (a->feasible != b->feasible ? b->feasible : b->metrics.iteration_ns <= a->metrics.iteration_ns)
+    return g_steal_pointer (&b);
+  a->even_ns = b->metrics.iteration_ns;
+  return g_steal_pointer (&a);
+}
+
 PsPrediction *
 ps_predictor_predict (PsPredictor *predictor, const char *name_or_file, GError **error)
 {
-  g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
+  g_autoptr (GError) reason = NULL;
+  PsPrediction *best = predict_layout (predictor, name_or_file, FALSE, &reason);
 
-  take_program (predictor, name_or_file, prediction, error);
-  return prediction->program != NULL && run (predictor, prediction, error) ? g_steal_pointer (&prediction) : NULL;
+  if (is_layout_open (predictor) && (best == NULL || !is_even (best)))
+    {
+      PsPrediction *even = predict_layout (predictor, name_or_file, TRUE, NULL);
+
+      best = best != NULL ? choose_layout (best, even) : even;
+    }
+  if (best == NULL)
+    g_propagate_error (error, g_steal_pointer (&reason));
+  return best;
 }
 
 PsPrediction *

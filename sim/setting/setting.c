@@ -32,6 +32,8 @@ check_together (const PsSetting *setting, GError **error)
     message = "--latency-factor: needs --cluster FILE, whose latencies are known";
   else if (setting->zero && setting->n_replicas == 1)
     message = "--zero 1: needs --replicas D of 2 or more to spread the optimizer state over";
+  else if (setting->layout != NULL && ps_setting_source (setting) != NULL && !ps_setting_source (setting)->has_model)
+    message = "--layout: needs a model, --model with --cluster or --db; given costs are those of stages as they are";
   else if (setting->any_recompute && !setting->takes_auto)
     message = "--recompute auto: is for pipesim search; none, selective or full would be right";
   if (message != NULL)

@@ -112,6 +112,7 @@ ps_result_free (PsResult *result)
   g_free (result->reason);
   g_free (result->values);
   g_free (result->detail);
+  g_free (result->layout);
   g_free (result);
 }
 

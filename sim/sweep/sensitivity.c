@@ -39,7 +39,7 @@ static gboolean
 is_open (const char *column, const char *over)
 {
   static const char *const follow[] = { "schedule",   "chunks",         "placement",       "slices",
-                                        "group_size", "link_bandwidth", "link_latency_ns", "global_batch" };
+                                        "group_size", "link_bandwidth", "link_latency_ns", "global_batch", "layout" };
   static const char *const causes[][2] = { { "link_bandwidth", "bandwidth_factor" },
                                            { "link_latency_ns", "latency_factor" },
                                            { "global_batch", "microbatches" } };

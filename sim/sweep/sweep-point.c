@@ -160,7 +160,8 @@ ps_sweep_find_columns (PsSweep *sweep)
                                    .link_bandwidth = find ("link_bandwidth"),
                                    .link_latency = find ("link_latency_ns"),
                                    .placement = find ("placement"),
-                                   .comm_order = find ("comm_order") };
+                                   .comm_order = find ("comm_order"),
+                                   .layout = find ("layout") };
 }
 
 static void
@@ -248,5 +249,7 @@ ps_sweep_fill (const PsSweep *sweep, const PsSweepPoint *point, const PsPredicti
       = g_memdup2 (sweep->default_values, (ps_setting_n_options + PS_N_STORED_FIGURES) * sizeof *result->values);
   result->detail = detail (&prediction->metrics);
   fill_setting (sweep, point, prediction->program->schedule, result->values);
+  result->layout = ps_prediction_layout (prediction);
+  result->values[sweep->found.layout] = text (result->layout);
   fill_figures (prediction, result->detail, result->values + ps_setting_n_options);
 }

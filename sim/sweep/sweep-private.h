@@ -57,7 +57,7 @@ typedef struct
 typedef struct
 {
   guint schedule, devices, microbatches, chunks, slices, microbatch_size, global_batch, precision, link_bandwidth,
-      link_latency, placement, comm_order;
+      link_latency, placement, comm_order, layout;
 } PsFoundColumns;
 
 struct _PsSweep

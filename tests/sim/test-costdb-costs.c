@@ -109,7 +109,7 @@ test_spread (void)
   store_shape (db, profile, "layers=4,head", 2, 200);
   store (db, profile, new_transfer (131072, 2, 10000));
   store (db, profile, new_transfer (262144, 2, 50));
-  g_autoptr (PsCostSpread) spread = ps_costdb_spread (db, NULL, NULL, 2, 1, &error);
+  g_autoptr (PsCostSpread) spread = ps_costdb_spread (db, NULL, NULL, NULL, 2, 1, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (spread->n_stages, ==, 2);
   const double f[] = { 1005.0 / 1000, 998.0 / 1000, 1 }, transfer[] = { 55.0 / 50, 48.0 / 50, 1 };
@@ -118,7 +118,7 @@ test_spread (void)
   g_assert_cmpfloat (g_array_index (spread->op[PS_OP_BW * 2 + 1], double, 0), ==, 2605.0 / 2600);
   g_assert_cmpmem (spread->transfer->data, spread->transfer->len * sizeof (double), transfer, sizeof transfer);
   g_assert_cmpfloat (spread->largest, ==, 1.1);
-  g_assert_null (ps_costdb_spread (db, "q", NULL, 2, 1, &error));
+  g_assert_null (ps_costdb_spread (db, "q", NULL, NULL, 2, 1, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
   g_clear_pointer (&db, ps_costdb_close);
   remove_database (path);
@@ -198,7 +198,7 @@ test_shares (void)
     g_assert_cmpint (ps_costs_op (costs, PS_OP_F, stage)->duration_ns, ==, expected[stage]);
   g_assert_true (costs->loop_only);
   g_assert_nonnull (strstr (costs->source, ": cpu with shares 3,1 over threads on "));
-  g_autoptr (PsCostSpread) spread = ps_costdb_spread (db, NULL, NULL, 2, 2, &error);
+  g_autoptr (PsCostSpread) spread = ps_costdb_spread (db, NULL, NULL, NULL, 2, 2, &error);
   g_assert_no_error (error);
   g_assert_cmpfloat (g_array_index (spread->op[PS_OP_F * 4 + 1], double, 0), ==, 3005.0 / 3000);
   g_assert_cmpfloat (g_array_index (spread->op[PS_OP_F * 4 + 2], double, 0), ==, 1105.0 / 1100);

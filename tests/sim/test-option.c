@@ -45,6 +45,8 @@ texts_of (const PsOption *row)
     case PS_OPTION_SIZES:
       return (Texts){ g_strdup ("1B"), g_strdup ("3KiB:2KiB"), g_strdup ("1KiB:") };
     default:
+      if (row->parse == ps_setting_layout_parse)
+        return (Texts){ g_strdup ("even"), g_strdup ("Et*3|(tt|)*29m|L"), g_strdup ("even:half") };
       return row->parse != NULL ? (Texts){ g_strdup ("fp16"), g_strdup ("bf16"), g_strdup ("fp17") }
                                 : (Texts){ g_strdup ("a"), g_strdup ("b c"), NULL };
     }

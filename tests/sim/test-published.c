@@ -140,6 +140,7 @@ predict_seconds (const PublishedStep *row)
   setting->n_replicas = row->n_gpus / (row->p * row->t);
   setting->n_microbatches = row->batch / (setting->n_replicas * row->microbatch_size);
   setting->recompute = row->recompute;
+  setting->layout = g_strdup ("even");
   prediction = ps_predict (setting, row->v > 1 ? "interleaved" : "1f1b", &error);
   g_assert_no_error (error);
   return (double)prediction->metrics.iteration_ns * 1e-9;
@@ -227,6 +228,7 @@ test_pipelines (void)
       setting->cluster = write_file ("c.ini", A100_NODES);
       setting->n_devices = rows[i].p;
       setting->n_microbatches = rows[i].m;
+      setting->layout = g_strdup ("even:embedding:loss"); /* section 5.1 */
       prediction = ps_predict (setting, "1f1b", &error);
       g_assert_no_error (error);
       double seconds = (double)prediction->metrics.iteration_ns * 1e-9;

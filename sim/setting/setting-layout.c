@@ -1,0 +1,257 @@
+/* setting-layout.c - the stages that --layout says: a string, a file that holds one, as many layers for every stage, or
+ * the cut whose slowest stage is the fastest. */
+#include "partition/partition-private.h"
+
+#include <pipesim/layout-string.h>
+#include <pipesim/sources.h>
+
+#include <string.h>
+
+#define WHERE "--layout"
+
+/* Words after "even", as Megatron-LM has them: --decoder-first-pipeline-num-layers and -last-,
+ * --account-for-embedding-in-pipeline-split and -loss-. */
+typedef struct
+{
+  guint first; /* layers of the first device; 0: not given */
+  guint last;
+  guint embedding; /* 1: counts as a layer */
+  guint loss;
+} Even;
+
+static gboolean
+read_even (const char *text, Even *even, GError **error)
+{
+  g_auto (GStrv) words = g_strsplit (text, ":", -1);
+
+  for (guint i = 1; words[i] != NULL; i++)
+    {
+      char *equals = strchr (words[i], '=');
+      guint *layers = g_str_has_prefix (words[i], "first=")  ? &even->first
+                      : g_str_has_prefix (words[i], "last=") ? &even->last
+                                                             : NULL;
+      gint64 n;
+
+      if (layers != NULL && !ps_parse_integer (WHERE, equals + 1, 1, PS_MAX_STAGES, &n, error))
+        return FALSE;
+      if (layers != NULL)
+        *layers = (guint)n;
+      else if (g_str_equal (words[i], "embedding"))
+        even->embedding = 1;
+      else if (g_str_equal (words[i], "loss"))
+        even->loss = 1;
+      else
+        return ps_refuse (error, PS_ERROR_USAGE, WHERE ": '%s' after even: is not one of first=N, last=N, embedding, loss",
+                          words[i]);
+    }
+  if ((even->embedding || even->loss) && (even->first || even->last))
+    return ps_refuse (error, PS_ERROR_USAGE, WHERE ": %s: first and last leave no account for embedding and loss", text);
+  return TRUE;
+}
+
+static gboolean
+is_word (const char *text, const char *word)
+{
+  gsize length = strlen (word);
+
+  return strncmp (text, word, length) == 0 && (text[length] == '\0' || text[length] == ':');
+}
+
+/* The string itself, or the one that the file of that name holds. */
+static char *
+read_string (const char *text, GError **error)
+{
+  char *contents;
+  gsize length;
+
+  if (text[strspn (text, "EtmL|,()*0123456789")] == '\0')
+    return g_strdup (text);
+  if (!ps_read_file (text, &contents, &length, error))
+    {
+      g_prefix_error (error, WHERE ": neither even, best nor a string of E, t, m, L and |: ");
+      return NULL;
+    }
+  return g_strchomp (contents);
+}
+
+gboolean
+ps_setting_layout_parse (G_GNUC_UNUSED const char *where, const char *text, G_GNUC_UNUSED guint *value, GError **error)
+{
+  g_autofree char *string = NULL;
+  g_autofree PsStageShape *shapes = NULL;
+  guint n;
+
+  if (g_str_equal (text, "best") || is_word (text, "even"))
+    return read_even (text, &(Even){ 0 }, error);
+  string = read_string (text, error);
+  shapes = string != NULL ? ps_layout_string_parse (WHERE, string, &n, error) : NULL;
+  return shapes != NULL;
+}
+
+/* Fits */
+
+static PsStageShape
+count_units (const PsStageShape *shapes, guint n_stages)
+{
+  PsStageShape sum = { 0 };
+
+  for (guint s = 0; s < n_stages; s++)
+    {
+      sum.n_layers += shapes[s].n_layers;
+      sum.n_mtp += shapes[s].n_mtp;
+      sum.head += shapes[s].head;
+    }
+  return sum;
+}
+
+static gboolean
+check_count (const PsModel *model, const char *unit, guint n, guint wanted, GError **error)
+{
+  return n == wanted
+         || ps_refuse (error, PS_ERROR_USAGE, WHERE ": has %u %s; model '%s' has %u", n, unit, model->name, wanted);
+}
+
+static PsStageShape *
+cut_as_said (const char *text, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+{
+  g_autofree char *string = read_string (text, error);
+  g_autofree PsStageShape *shapes = NULL;
+  guint n_stages = 0;
+  PsStageShape whole, sum;
+
+  ps_model_split (model, 1, &whole, NULL);
+  shapes = string != NULL ? ps_layout_string_parse (WHERE, string, &n_stages, error) : NULL;
+  if (shapes == NULL)
+    return NULL;
+  sum = count_units (shapes, n_stages);
+  if (n_stages != n_devices * n_chunks)
+    ps_refuse (error, PS_ERROR_USAGE, WHERE ": has %u stages; %u devices of %u chunks each have %u", n_stages, n_devices,
+               n_chunks, n_devices * n_chunks);
+  else if (check_count (model, "t", sum.n_layers, whole.n_layers, error)
+           && check_count (model, "m", sum.n_mtp, whole.n_mtp, error)
+           && check_count (model, "L", (guint)sum.head, 1, error))
+    return g_steal_pointer (&shapes);
+  return NULL;
+}
+
+/* Gives every device its layers, spread evenly over its chunks; embedding and loss take the place of a layer each if
+ * they count. */
+static gboolean
+share_layers (const PsModel *model, const Even *even, guint n_devices, guint n_chunks, PsStageShape *shapes,
+              GError **error)
+{
+  guint fixed = even->first + even->last, n_fixed = (even->first > 0) + (even->last > 0);
+  guint places = model->layers + even->embedding + even->loss, n_middle = n_devices - MIN (n_fixed, n_devices), next = 0;
+
+  if (fixed > places || n_fixed > n_devices || (n_middle == 0 ? fixed != places : (places - fixed) % n_middle != 0))
+    return ps_refuse (error, PS_ERROR_USAGE, WHERE ": even: %u layers do not divide evenly over %u devices",
+                      fixed > places ? model->layers : places - fixed, n_middle);
+  for (guint s = 0; s < n_devices * n_chunks; s++)
+    {
+      guint device = s % n_devices;
+      guint n = device == 0 && even->first > 0                ? even->first
+                : device + 1 == n_devices && even->last > 0 ? even->last
+                                                            : (places - fixed) / n_middle;
+
+      if (n % n_chunks != 0)
+        return ps_refuse (error, PS_ERROR_USAGE, WHERE ": even: %u layers of a device do not divide over %u chunks", n,
+                          n_chunks);
+      shapes[s].n_layers = n / n_chunks - (s == 0 ? even->embedding : 0) - (s + 1 == n_devices * n_chunks ? even->loss : 0);
+      shapes[s].first_layer = next;
+      next += shapes[s].n_layers;
+    }
+  return TRUE;
+}
+
+static gboolean
+cut_even (const char *text, const PsModel *model, guint n_devices, guint n_chunks, PsStageShape *shapes, GError **error)
+{
+  Even even = { 0 };
+
+  if (!ps_model_split (model, n_devices * n_chunks, shapes, error) || !read_even (text, &even, error))
+    return FALSE;
+  return g_str_equal (text, "even") || share_layers (model, &even, n_devices, n_chunks, shapes, error);
+}
+
+/* The best cut */
+
+static gint64
+slowest (const gint64 *load, const double *speed, guint n_devices, const PsStageShape *shapes, guint n_stages)
+{
+  gint64 slowest = 0;
+  guint begin = 0;
+
+  for (guint s = 0; s < n_stages; s++)
+    {
+      guint end = begin + shapes[s].n_layers + (guint)shapes[s].embedding + shapes[s].n_mtp + (guint)shapes[s].head;
+
+      slowest = MAX (slowest, ps_scale_time (load[end] - load[begin], speed != NULL ? speed[s % n_devices] : 1));
+      begin = end;
+    }
+  return slowest;
+}
+
+/* Cuts the chain of units, in place of the even cut in shapes if its slowest stage is faster. */
+static void
+cut_best (const PsStageShape *units, const PsLayers *layers, const double *speeds, guint n_devices, guint n_stages,
+          PsStageShape *shapes)
+{
+  g_autofree gint64 *load = PS_LAYERS_SUMS (layers, time_ns);
+  g_autofree guint *end = g_new (guint, n_stages);
+  g_autofree double *speed = g_new (double, n_stages);
+  const PsChainCut cut = { .n_layers = layers->n_layers, .n_stages = n_stages, .load = load, .speed = speed };
+  gint64 bottleneck;
+
+  for (guint s = 0; s < n_stages; s++)
+    speed[s] = speeds != NULL ? speeds[s % n_devices] : 1;
+  if (ps_chain_cut_solve (&cut, end, &bottleneck) && bottleneck < slowest (load, speeds, n_devices, shapes, n_stages))
+    ps_stage_shapes_join (units, end, n_stages, shapes);
+}
+
+PsLayers *
+ps_setting_layers (const PsSetting *setting, const PsModel *model, guint n_devices, PsLink *link, GError **error)
+{
+  g_autofree PsStageShape *units = NULL;
+  g_autoptr (PsCosts) costs = NULL;
+  g_autoptr (PsCostDb) db = NULL;
+  PsSetting alone = *setting;
+  guint n;
+
+  if (setting->cluster == NULL)
+    {
+      db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
+      return db != NULL ? ps_layers_costdb (db, setting->profile, model, n_devices, link, error) : NULL;
+    }
+  alone.known_model = model;
+  alone.known_shapes = units = ps_model_units (model, &n);
+  costs = ps_setting_costs (&alone, 1, n, error);
+  return costs != NULL ? ps_layers_from_units (model, costs, error) : NULL;
+}
+
+PsStageShape *
+ps_setting_shapes (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+{
+  const char *text = setting->layout != NULL ? setting->layout : setting->cluster != NULL ? "best" : "even";
+  guint n_stages = n_devices * n_chunks, n_units;
+  g_autofree PsStageShape *shapes = NULL, *units = NULL;
+  g_autofree double *speeds = NULL;
+  g_autoptr (PsLayers) layers = NULL;
+
+  if (setting->known_shapes != NULL)
+    return g_memdup2 (setting->known_shapes, n_stages * sizeof *shapes);
+  if (!g_str_equal (text, "best") && !is_word (text, "even"))
+    return cut_as_said (text, model, n_devices, n_chunks, error);
+  shapes = g_new0 (PsStageShape, n_stages);
+  if (!cut_even (is_word (text, "even") ? text : "even", model, n_devices, n_chunks, shapes, error))
+    return NULL;
+  if (is_word (text, "even") || n_stages == 1)
+    return g_steal_pointer (&shapes);
+  layers = ps_setting_speeds (setting, n_devices, &speeds, error)
+               ? ps_setting_layers (setting, model, n_devices, NULL, error)
+               : NULL;
+  if (layers == NULL)
+    return NULL;
+  units = ps_model_units (model, &n_units);
+  cut_best (units, layers, speeds, n_devices, n_stages, shapes);
+  return g_steal_pointer (&shapes);
+}
