@@ -95,7 +95,10 @@ PsLayouts *ps_layouts_find (const PsLayoutQuestion *question, GError **error) G_
 void ps_layouts_free (PsLayouts *layouts);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsLayouts, ps_layouts_free)
 
-/* The command line that predicts one of them again. Free with g_free. */
+/* The setting that predicts one of them again. Free with ps_setting_free. */
+PsSetting *ps_layout_setting (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout);
+
+/* The same as a command line. Free with g_free. */
 char *ps_layout_command (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout);
 
 G_END_DECLS

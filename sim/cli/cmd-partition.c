@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "partition-job.h"
 
+#include <pipesim/launch.h>
 #include <pipesim/layout-string.h>
 #include <pipesim/report.h>
 
@@ -13,6 +14,7 @@ typedef struct
   char *algorithm;
   gboolean json;
   gboolean print_costs;
+  char *to;
 } Options;
 
 static const PsOption rows[] = {
@@ -28,6 +30,8 @@ static const PsOption rows[] = {
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-partition/1)"),
   PS_OPTION ("print-costs", 0, PS_FLAG (Options, print_costs), NULL,
              "Print only the costs of the stages, as predict --costs takes them"),
+  PS_OPTION ("to", 0, PS_TEXT (Options, to), "FRAMEWORK",
+             "Print only what megatron, torchtitan or deepspeed take for the stages of a model", .parse = ps_launch_parse),
   PS_OPTION_INCLUDE_AT (Options, partition.setting, ps_setting_options),
   PS_OPTION_END,
 };
@@ -171,9 +175,9 @@ make_costs_text (const PsPartitionSetting *task, const PsPartition *partition, c
   return costs != NULL;
 }
 
-/* The stages as --layout takes them; NULL where they are no units of a model, or replicated. */
-static char *
-write_layout (const PartitionJob *job, const PsPartition *partition)
+/* NULL where the stages are no units of a model, or replicated. */
+static PsStageShape *
+join_stages (const PartitionJob *job, const PsPartition *partition)
 {
   guint n = partition->n_stages, n_units;
   g_autofree PsStageShape *units = NULL, *shapes = g_new (PsStageShape, n);
@@ -185,7 +189,33 @@ write_layout (const PartitionJob *job, const PsPartition *partition)
   for (guint s = 0; s < n; s++)
     end[s] = partition->stages[s].last + 1;
   ps_stage_shapes_join (units, end, n, shapes);
-  return ps_layout_string_write (shapes, n);
+  return g_steal_pointer (&shapes);
+}
+
+/* The stages as --layout takes them; NULL like theirs. */
+static char *
+write_layout (const PartitionJob *job, const PsPartition *partition)
+{
+  g_autofree PsStageShape *shapes = join_stages (job, partition);
+
+  return shapes != NULL ? ps_layout_string_write (shapes, partition->n_stages) : NULL;
+}
+
+static gboolean
+print_launch (const Options *options, const PartitionJob *job, const PsPartition *partition, GError **error)
+{
+  g_autofree PsStageShape *shapes = join_stages (job, partition);
+  const PsLaunch launch = { .setting = options->partition.setting,
+                            .model = job->model,
+                            .shapes = shapes,
+                            .n_devices = job->task.n_devices,
+                            .n_chunks = job->task.n_chunks };
+  g_autofree char *text = NULL;
+
+  if (shapes == NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: needs stages of a model, none of them replicated", options->to);
+  text = ps_launch_write (options->to, &launch, error);
+  return text != NULL && ps_print (text, error);
 }
 
 static gboolean
@@ -282,6 +312,8 @@ run_one (const Options *options, const PsPartitioner *partitioner, const Partiti
   if (partition == NULL || !make_costs_text (task, partition, &costs, error)
       || !add_result (table, partitioner, job, partition, costs, error))
     return FALSE;
+  if (options->to != NULL)
+    return print_launch (options, job, partition, error);
   if (options->print_costs && costs == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "--print-costs: %s has replicated a stage, which no --costs can say",
                       partitioner->name);
@@ -325,6 +357,9 @@ check_options (const Options *options, const char *stray, GError **error)
     return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the layers go after --layers", stray);
   if (options->print_costs && options->json)
     return ps_refuse (error, PS_ERROR_USAGE, "--print-costs and --json: give one of them");
+  if (options->to != NULL && (options->json || options->print_costs || g_strcmp0 (options->algorithm, "all") == 0))
+    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: prints the stages of one partition, and nothing else",
+                      options->to);
   if (options->print_costs && g_strcmp0 (options->algorithm, "all") == 0)
     return ps_refuse (error, PS_ERROR_USAGE,
                       "--print-costs: costs are of one partition, not of "

@@ -1,6 +1,7 @@
 /* cmd-plan.c - pipesim plan: how to train a model on so many GPUs. */
 #include "commands.h"
 
+#include <pipesim/launch.h>
 #include <pipesim/layouts.h>
 
 #define MAX_TOP 1000
@@ -9,6 +10,7 @@ typedef struct
 {
   char *schedules;
   guint rank; /* --explain; 0: not given */
+  char *to;
   gboolean json;
   PsLayoutQuestion question; /* its texts are owned */
 } Options;
@@ -43,6 +45,8 @@ static const PsOption rows[] = {
              "Number of layouts to print, the best first (default: 10)", .initial = 10),
   PS_OPTION ("explain", 0, PS_COUNT (Options, rank, 1, MAX_TOP), "RANK",
              "Print the command line that predicts the layout of this rank again"),
+  PS_OPTION ("to", 0, PS_TEXT (Options, to), "FRAMEWORK",
+             "With --explain: print what megatron, torchtitan or deepspeed take to run it", .parse = ps_launch_parse),
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-plan/1)"),
   PS_OPTION_END,
 };
@@ -73,6 +77,7 @@ static const PsColumn columns[] = {
   { "peak_memory_bytes", "peak memory", PS_COLUMN_SIZE },
   { "costs_origin", "costs", PS_COLUMN_TEXT },
   { "confidence", "confidence", PS_COLUMN_TEXT },
+  { "runs_in", "runs in", PS_COLUMN_TEXT },
   { "layout", "layout", PS_COLUMN_TEXT },
   { "profile", NULL, PS_COLUMN_TEXT },
   { "command", NULL, PS_COLUMN_TEXT },
@@ -87,6 +92,8 @@ finish_options (Options *options, GError **error)
     question->schedules = g_strsplit (options->schedules, ",", -1);
   if (question->n_jobs == 0)
     question->n_jobs = g_get_num_processors ();
+  if (options->to != NULL && options->rank == 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: needs --explain RANK, the layout to run", options->to);
   if (options->rank == 0 || !options->json)
     return TRUE;
   return ps_refuse (error, PS_ERROR_USAGE, "--explain and --json: the JSON holds all command lines");
@@ -125,6 +132,7 @@ make_table (const Options *options, const PsLayouts *layouts)
     {
       const PsLayout *layout = &g_array_index (layouts->best, PsLayout, i);
       g_autofree char *command = ps_layout_command (&options->question, layouts, layout);
+      g_autofree char *runs_in = ps_launch_runs_in (layout->schedule);
 
       ps_table_add_row (table);
       ps_table_set_integer (table, "rank", i + 1);
@@ -144,6 +152,7 @@ make_table (const Options *options, const PsLayouts *layouts)
       ps_table_set_integer (table, "peak_memory_bytes", layout->peak_memory_bytes);
       ps_table_set_text (table, "costs_origin", layout->costs_origin);
       ps_table_set_text (table, "confidence", ps_confidence_name (layout->confidence));
+      ps_table_set_text (table, "runs_in", runs_in);
       if (layout->layout != NULL)
         ps_table_set_text (table, "layout", layout->layout);
       if (layout->profile != NULL)
@@ -207,15 +216,30 @@ print_plan (const Options *options, const PsLayouts *layouts, GError **error)
 }
 
 static gboolean
+print_launch (const Options *options, const PsLayouts *layouts, const PsLayout *layout, GError **error)
+{
+  g_autoptr (PsSetting) setting = ps_layout_setting (&options->question, layouts, layout);
+  g_autoptr (PsPrediction) prediction = ps_predict (setting, layout->schedule, error);
+  g_autofree char *text = prediction != NULL
+                              ? ps_launch_prediction (options->to, setting, layout->schedule, prediction, error)
+                              : NULL;
+
+  return text != NULL && ps_print (text, error);
+}
+
+static gboolean
 print_command (const Options *options, const PsLayouts *layouts, GError **error)
 {
+  const PsLayout *layout;
   g_autofree char *command = NULL, *line = NULL;
 
   if (options->rank > layouts->best->len)
     return ps_refuse (error, PS_ERROR_USAGE, "--explain: '%u' is after the last, %u", options->rank,
                       layouts->best->len);
-  command
-      = ps_layout_command (&options->question, layouts, &g_array_index (layouts->best, PsLayout, options->rank - 1));
+  layout = &g_array_index (layouts->best, PsLayout, options->rank - 1);
+  if (options->to != NULL)
+    return print_launch (options, layouts, layout, error);
+  command = ps_layout_command (&options->question, layouts, layout);
   line = g_strconcat (command, "\n", NULL);
   return ps_print (line, error);
 }

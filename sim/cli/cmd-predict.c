@@ -6,7 +6,7 @@
 #include "predict-spread.h"
 
 #include <pipesim/formats.h>
-#include <pipesim/partition.h>
+#include <pipesim/launch.h>
 #include <pipesim/predictor.h>
 #include <pipesim/report.h>
 #include <pipesim/sources.h>
@@ -23,6 +23,7 @@ typedef struct
   double faster;
   gboolean has_faster;
   char *output;
+  char *to;
   PsSetting *setting;
   PsSpreadOptions spread;
 } Options;
@@ -33,6 +34,8 @@ static const PsOption rows[] = {
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-predict/1)"),
   PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE",
              "Write the simulated timeline; FILE.trace.json is a Chrome trace"),
+  PS_OPTION ("to", 0, PS_TEXT (Options, to), "FRAMEWORK",
+             "Print only what megatron, torchtitan or deepspeed take to run it: flags and configuration keys", .parse = ps_launch_parse),
   PS_OPTION ("memory", 0, PS_FLAG (Options, memory), NULL, "Show what fills the memory of each device at its peak"),
   PS_OPTION ("explain", 0, PS_FLAG (Options, explain), NULL,
              "Show the critical path, the causes of waiting, and the parts that would pay off"),
@@ -70,6 +73,7 @@ typedef struct
   GString *skipped;
   GString *asynchronous; /* names of those schedules */
   gint64 fastest_ns;     /* iteration of the fastest synchronous schedule; 0: none yet */
+  char *launch;          /* the text of --to; NULL: not asked for */
   char *gain;            /* the schedule's layout against the even one; NULL: it is even, or was given */
   char *about;           /* what the costs are */
 } Result;
@@ -90,6 +94,7 @@ result_clear (Result *result)
   g_free (result->columns);
   g_free (result->about);
   g_free (result->gain);
+  g_free (result->launch);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Result, result_clear)
 
@@ -285,6 +290,12 @@ take_prediction (const Options *options, Result *result, PsPrediction *taken, GE
 
   if (result->about == NULL)
     result->about = describe_costs (prediction->costs);
+  if (options->to != NULL)
+    {
+      result->launch
+          = ps_launch_prediction (options->to, options->setting, options->schedules[0], prediction, error);
+      return result->launch != NULL;
+    }
   if (result->spread == NULL && !options->explain)
     {
       add_prediction (options, result, prediction);
@@ -355,6 +366,8 @@ print_result (const Options *options, const Result *result, GError **error)
   const char *extra[] = {
     "origin", ps_origin_name (PS_ORIGIN_SIMULATED), "costs", result->about, "skipped", result->skipped->str, NULL
   };
+  if (result->launch != NULL)
+    return ps_print (result->launch, error);
   g_autofree char *json = NULL, *text = NULL, *memory = NULL, *explain = NULL, *spread = NULL, *page = NULL;
 
   if (result->skipped->len && !options->json)
@@ -419,6 +432,8 @@ parse_options (Options *options, int argc, char **argv, GError **error)
     return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the schedule goes after --schedule", argv[1]);
   if (options->schedules[0] == NULL && !options->print_costs)
     return ps_refuse (error, PS_ERROR_USAGE, "--schedule: missing; give a family, a schedule file, or all");
+  if (options->to != NULL && (options->several || options->json))
+    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: is for one schedule, and prints no JSON", options->to);
   if (options->output != NULL && options->several)
     return ps_refuse (error, PS_ERROR_USAGE, "-o %s: a timeline is of one schedule, not of several", options->output);
   return take_size (options, error) && check_analysis (options, error);

@@ -283,11 +283,10 @@ ps_layouts_find (const PsLayoutQuestion *question, GError **error)
 
 /* Command lines */
 
-char *
-ps_layout_command (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout)
+PsSetting *
+ps_layout_setting (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout)
 {
-  g_autoptr (PsSetting) setting = ps_setting_new ();
-  g_autofree char *typed = NULL;
+  PsSetting *setting = ps_setting_new ();
 
   setting->n_devices = layout->n_devices;
   setting->n_microbatches = layout->n_microbatches;
@@ -305,6 +304,14 @@ ps_layout_command (const PsLayoutQuestion *question, const PsLayouts *layouts, c
   setting->zero = layout->zero && layout->n_replicas > 1;
   setting->memory_limit = g_memdup2 (&layouts->memory_limit, sizeof layouts->memory_limit);
   setting->n_memory_limits = 1;
-  typed = ps_setting_typed (setting);
+  return setting;
+}
+
+char *
+ps_layout_command (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout)
+{
+  g_autoptr (PsSetting) setting = ps_layout_setting (question, layouts, layout);
+  g_autofree char *typed = ps_setting_typed (setting);
+
   return g_strdup_printf ("pipesim predict --schedule %s%s", layout->schedule, typed);
 }

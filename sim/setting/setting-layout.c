@@ -41,11 +41,12 @@ read_even (const char *text, Even *even, GError **error)
       else if (g_str_equal (words[i], "loss"))
         even->loss = 1;
       else
-        return ps_refuse (error, PS_ERROR_USAGE, WHERE ": '%s' after even: is not one of first=N, last=N, embedding, loss",
-                          words[i]);
+        return ps_refuse (error, PS_ERROR_USAGE,
+                          WHERE ": '%s' after even: is not one of first=N, last=N, embedding, loss", words[i]);
     }
   if ((even->embedding || even->loss) && (even->first || even->last))
-    return ps_refuse (error, PS_ERROR_USAGE, WHERE ": %s: first and last leave no account for embedding and loss", text);
+    return ps_refuse (error, PS_ERROR_USAGE, WHERE ": %s: first and last leave no account for embedding and loss",
+                      text);
   return TRUE;
 }
 
@@ -125,8 +126,8 @@ cut_as_said (const char *text, const PsModel *model, guint n_devices, guint n_ch
     return NULL;
   sum = count_units (shapes, n_stages);
   if (n_stages != n_devices * n_chunks)
-    ps_refuse (error, PS_ERROR_USAGE, WHERE ": has %u stages; %u devices of %u chunks each have %u", n_stages, n_devices,
-               n_chunks, n_devices * n_chunks);
+    ps_refuse (error, PS_ERROR_USAGE, WHERE ": has %u stages; %u devices of %u chunks each have %u", n_stages,
+               n_devices, n_chunks, n_devices * n_chunks);
   else if (check_count (model, "t", sum.n_layers, whole.n_layers, error)
            && check_count (model, "m", sum.n_mtp, whole.n_mtp, error)
            && check_count (model, "L", (guint)sum.head, 1, error))
@@ -141,7 +142,8 @@ share_layers (const PsModel *model, const Even *even, guint n_devices, guint n_c
               GError **error)
 {
   guint fixed = even->first + even->last, n_fixed = (even->first > 0) + (even->last > 0);
-  guint places = model->layers + even->embedding + even->loss, n_middle = n_devices - MIN (n_fixed, n_devices), next = 0;
+  guint places = model->layers + even->embedding + even->loss, n_middle = n_devices - MIN (n_fixed, n_devices),
+        next = 0;
 
   if (fixed > places || n_fixed > n_devices || (n_middle == 0 ? fixed != places : (places - fixed) % n_middle != 0))
     return ps_refuse (error, PS_ERROR_USAGE, WHERE ": even: %u layers do not divide evenly over %u devices",
@@ -149,14 +151,15 @@ share_layers (const PsModel *model, const Even *even, guint n_devices, guint n_c
   for (guint s = 0; s < n_devices * n_chunks; s++)
     {
       guint device = s % n_devices;
-      guint n = device == 0 && even->first > 0                ? even->first
+      guint n = device == 0 && even->first > 0              ? even->first
                 : device + 1 == n_devices && even->last > 0 ? even->last
                                                             : (places - fixed) / n_middle;
 
       if (n % n_chunks != 0)
         return ps_refuse (error, PS_ERROR_USAGE, WHERE ": even: %u layers of a device do not divide over %u chunks", n,
                           n_chunks);
-      shapes[s].n_layers = n / n_chunks - (s == 0 ? even->embedding : 0) - (s + 1 == n_devices * n_chunks ? even->loss : 0);
+      shapes[s].n_layers
+          = n / n_chunks - (s == 0 ? even->embedding : 0) - (s + 1 == n_devices * n_chunks ? even->loss : 0);
       shapes[s].first_layer = next;
       next += shapes[s].n_layers;
     }

@@ -1,0 +1,336 @@
+/* launch.c - launch flags and configuration keys of training frameworks. */
+#include <pipesim/launch.h>
+#include <pipesim/layout-string.h>
+
+#include <string.h>
+
+typedef enum
+{
+  MEGATRON,
+  TORCHTITAN,
+  DEEPSPEED,
+  N_FRAMEWORKS
+} Framework;
+
+static const char *const frameworks[] = { "megatron", "torchtitan", "deepspeed" };
+
+/* Families and their names there; NULL: not available. */
+static const struct
+{
+  const char *family;
+  const char *names[N_FRAMEWORKS];
+} families[] = {
+  { "1f1b", { "1F1B", "1F1B", "TrainSchedule" } },
+  { "interleaved", { "interleaved 1F1B", "Interleaved1F1B", NULL } },
+  { "gpipe", { NULL, "GPipe", NULL } },
+  { "looped-bfs", { NULL, "LoopedBFS", NULL } },
+  { "interleaved-zb", { NULL, "InterleavedZeroBubble", NULL } },
+  { "zb-v", { NULL, "ZBVZeroBubble", NULL } },
+  { "dualpipe-v", { NULL, "DualPipeV", NULL } },
+};
+
+static const char *
+find_name (const char *family, Framework framework)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
+    if (g_str_equal (families[i].family, family))
+      return families[i].names[framework];
+  return NULL;
+}
+
+gboolean
+ps_launch_parse (const char *where, const char *text, guint *framework, GError **error)
+{
+  return ps_parse_name (where, text, frameworks, N_FRAMEWORKS, framework, error);
+}
+
+char *
+ps_launch_runs_in (const char *family)
+{
+  GString *text = g_string_new (NULL);
+
+  for (guint i = 0; i < N_FRAMEWORKS; i++)
+    if (find_name (family, (Framework)i) != NULL)
+      g_string_append_printf (text, "%s%s", text->len > 0 ? ", " : "", frameworks[i]);
+  return g_string_free (text, FALSE);
+}
+
+/* The sequences of a step. */
+static gint64
+global_batch (const PsLaunch *launch)
+{
+  return (gint64)launch->order->n_microbatches * launch->model->microbatch_size * launch->setting->n_replicas;
+}
+
+static void
+add_sizes (const PsLaunch *launch, const char *title, GString *text)
+{
+  const PsSetting *setting = launch->setting;
+
+  g_string_append_printf (text, "# %s: %u GPUs, %u pipeline x %u tensor x %u data parallel\n", title,
+                          launch->n_devices * setting->n_tensor * setting->n_replicas, launch->n_devices,
+                          setting->n_tensor, setting->n_replicas);
+}
+
+/* Megatron-LM */
+
+static void
+add_megatron_stages (const PsLaunch *launch, GString *text)
+{
+  guint n = launch->n_devices * launch->n_chunks;
+  gboolean even = ps_stage_shapes_are_even (launch->shapes, n) && launch->model->layers % n == 0;
+  g_autofree char *layout = ps_layout_string_write (launch->shapes, n);
+
+  g_string_append_printf (text, "--pipeline-model-parallel-size %u\n", launch->n_devices);
+  if (!even)
+    g_string_append_printf (text, "--pipeline-model-parallel-layout '%s'\n", layout);
+  else if (launch->n_chunks > 1)
+    g_string_append_printf (text, "--num-layers-per-virtual-pipeline-stage %u\n", launch->shapes[0].n_layers);
+}
+
+static void
+add_megatron_run (const PsLaunch *launch, GString *text)
+{
+  const PsSetting *setting = launch->setting;
+  const PsModel *model = launch->model;
+
+  if (launch->n_chunks > 1 && setting->group_size > 0)
+    g_string_append_printf (text, "--microbatch-group-size-per-virtual-pipeline-stage %u\n", setting->group_size);
+  g_string_append_printf (text, "--micro-batch-size %u\n--global-batch-size %" G_GINT64_FORMAT "\n--seq-length %u\n",
+                          model->microbatch_size, global_batch (launch), model->sequence);
+  if (model->precision != PS_PRECISION_FP32)
+    g_string_append_printf (text, "--%s\n", ps_precision_name (model->precision));
+  if (model->fp32_gradients)
+    g_string_append (text, "--accumulate-allreduce-grads-in-fp32\n");
+  if (setting->recompute == PS_RECOMPUTE_FULL)
+    g_string_append (text, "--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1\n");
+  if (setting->recompute == PS_RECOMPUTE_SELECTIVE)
+    g_string_append (text, "--recompute-granularity selective\n");
+  if (setting->zero)
+    g_string_append (text, "--use-distributed-optimizer\n");
+}
+
+static void
+write_megatron (const PsLaunch *launch, GString *text)
+{
+  add_sizes (launch, "Megatron-LM", text);
+  g_string_append_printf (text, "--tensor-model-parallel-size %u\n", launch->setting->n_tensor);
+  if (launch->setting->n_tensor > 1)
+    g_string_append (text, "--sequence-parallel\n");
+  add_megatron_stages (launch, text);
+  if (launch->order != NULL)
+    add_megatron_run (launch, text);
+}
+
+/* torchtitan */
+
+static void
+add_module (GString *text, const char *separator, const char *name)
+{
+  g_string_append_printf (text, "%s\"%s\"", separator, name);
+}
+
+static void
+add_modules (const PsStageShape *shape, GString *text)
+{
+  const char *separator = "";
+
+  if (shape->embedding)
+    {
+      add_module (text, separator, "tok_embeddings");
+      separator = ", ";
+    }
+  for (guint i = 0; i < shape->n_layers; i++)
+    {
+      g_autofree char *name = g_strdup_printf ("layers.%u", shape->first_layer + i);
+
+      add_module (text, separator, name);
+      separator = ", ";
+    }
+  if (shape->head)
+    {
+      add_module (text, separator, "norm");
+      add_module (text, ", ", "output");
+    }
+}
+
+static void
+add_parts (const PsLaunch *launch, GString *text)
+{
+  g_string_append (text, "module_fqns_per_model_part = [\n");
+  for (guint s = 0; s < launch->n_devices * launch->n_chunks; s++)
+    {
+      g_string_append (text, "  [");
+      add_modules (&launch->shapes[s], text);
+      g_string_append (text, "],\n");
+    }
+  g_string_append (text, "]\n");
+}
+
+static void
+add_torch_schedule (const PsLaunch *launch, GString *text)
+{
+  const char *name = find_name (launch->schedule, TORCHTITAN);
+  g_autofree char *typed = NULL;
+
+  if (name != NULL)
+    {
+      g_string_append_printf (text, "pipeline_parallel_schedule = \"%s\"\n", name);
+      return;
+    }
+  typed = ps_setting_typed (launch->setting);
+  g_string_append_printf (text,
+                          "pipeline_parallel_schedule = \"PipelineSchedule%s\"\n"
+                          "# pipesim schedule convert %s%s --to torch-compute -o schedule.csv\n"
+                          "pipeline_parallel_schedule_csv = \"schedule.csv\"\n",
+                          launch->n_chunks > 1 ? "Multi" : "Single", launch->schedule,
+                          ps_family_find (launch->schedule) != NULL ? typed : "");
+}
+
+/* FSDP is what torchtitan has of ZeRO. */
+static void
+write_torchtitan (const PsLaunch *launch, GString *text)
+{
+  static const char *const modes[] = { "none", "selective", "full" };
+  const PsSetting *setting = launch->setting;
+  const PsModel *model = launch->model;
+
+  add_sizes (launch, "torchtitan", text);
+  if (launch->order != NULL)
+    g_string_append_printf (text,
+                            "[training]\nlocal_batch_size = %u\nglobal_batch_size = %" G_GINT64_FORMAT
+                            "\nseq_len = %u\n\n[activation_checkpoint]\nmode = \"%s\"\n\n",
+                            launch->order->n_microbatches * model->microbatch_size, global_batch (launch),
+                            model->sequence, modes[setting->recompute]);
+  g_string_append_printf (text,
+                          "[parallelism]\ndata_parallel_replicate_degree = %u\ndata_parallel_shard_degree = %u\n"
+                          "tensor_parallel_degree = %u\npipeline_parallel_degree = %u\n",
+                          setting->zero ? 1 : setting->n_replicas, setting->zero ? setting->n_replicas : 1,
+                          setting->n_tensor, launch->n_devices);
+  if (launch->order != NULL)
+    {
+      g_string_append_printf (text, "pipeline_parallel_microbatch_size = %u\n", model->microbatch_size);
+      add_torch_schedule (launch, text);
+    }
+  add_parts (launch, text);
+}
+
+/* DeepSpeed */
+
+static void
+add_deepspeed_parts (const PsLaunch *launch, GString *text)
+{
+  guint next = 0;
+
+  if (ps_stage_shapes_are_even (launch->shapes, launch->n_devices))
+    {
+      g_string_append (text, "partition_method=\"type:TransformerLayer\"  # the class of your layers\n");
+      return;
+    }
+  g_string_append (text, "parts=[0");
+  for (guint s = 0; s < launch->n_devices; s++)
+    {
+      next += launch->shapes[s].n_layers + (guint)launch->shapes[s].embedding + (guint)launch->shapes[s].head;
+      g_string_append_printf (text, ", %u", next);
+    }
+  g_string_append (text, "]  # for _partition_layers of a subclass; specs: embedding, layers, head\n");
+}
+
+static void
+write_deepspeed (const PsLaunch *launch, GString *text)
+{
+  const PsSetting *setting = launch->setting;
+  const PsModel *model = launch->model;
+
+  add_sizes (launch, "DeepSpeed", text);
+  g_string_append_printf (text, "topology=PipeModelDataParallelTopology(num_pp=%u, num_mp=%u, num_dp=%u)\n",
+                          launch->n_devices, setting->n_tensor, setting->n_replicas);
+  add_deepspeed_parts (launch, text);
+  if (launch->order == NULL)
+    return;
+  g_string_append_printf (text, "activation_checkpoint_interval=%u\n", setting->recompute == PS_RECOMPUTE_FULL ? 1 : 0);
+  g_string_append_printf (text,
+                          "{\n  \"train_batch_size\": %" G_GINT64_FORMAT
+                          ",\n  \"train_micro_batch_size_per_gpu\": %u,\n"
+                          "  \"gradient_accumulation_steps\": %u,\n",
+                          global_batch (launch), model->microbatch_size, launch->order->n_microbatches);
+  if (model->precision != PS_PRECISION_FP32)
+    g_string_append_printf (text, "  \"%s\": { \"enabled\": true },\n", ps_precision_name (model->precision));
+  g_string_append_printf (text, "  \"zero_optimization\": { \"stage\": %d }\n}\n", setting->zero ? 1 : 0);
+}
+
+/* All */
+
+/* What a CSV can say, and torchtitan places. */
+static gboolean
+is_plain (const PsSchedule *order)
+{
+  return order->placement->kind == PS_PLACEMENT_LOOP && order->placement->n_copies == 1 && order->n_slices == 1
+         && !order->asynchronous;
+}
+
+static gboolean
+check_schedule (const PsLaunch *launch, Framework framework, GError **error)
+{
+  g_autoptr (GString) known = g_string_new (NULL);
+
+  if (launch->schedule == NULL || find_name (launch->schedule, framework) != NULL
+      || (framework == TORCHTITAN && is_plain (launch->order)))
+    return TRUE;
+  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
+    if (families[i].names[framework] != NULL)
+      g_string_append_printf (known, "%s%s", known->len > 0 ? ", " : "", families[i].family);
+  return ps_refuse (error, PS_ERROR_USAGE, "--to %s: schedule '%s' is not available there; %s %s",
+                    frameworks[framework], launch->schedule, known->str,
+                    framework == TORCHTITAN ? "and any schedule of placement loop are" : "would be");
+}
+
+static gboolean
+check_stages (const PsLaunch *launch, Framework framework, GError **error)
+{
+  for (guint s = 0; s < launch->n_devices * launch->n_chunks; s++)
+    if (framework != MEGATRON && launch->shapes[s].n_mtp > 0)
+      return ps_refuse (error, PS_ERROR_USAGE, "--to %s: stage %u has multi-token prediction, which is not known there",
+                        frameworks[framework], s);
+  if (framework != DEEPSPEED || launch->n_chunks == 1)
+    return TRUE;
+  return ps_refuse (error, PS_ERROR_USAGE, "--to deepspeed: %u chunks on a device; its devices have one",
+                    launch->n_chunks);
+}
+
+char *
+ps_launch_write (const char *framework, const PsLaunch *launch, GError **error)
+{
+  static void (*const writers[]) (const PsLaunch *, GString *) = { write_megatron, write_torchtitan, write_deepspeed };
+  g_autoptr (GString) text = g_string_new (NULL);
+  guint index;
+
+  if (!ps_launch_parse ("--to", framework, &index, error)
+      || !check_schedule (launch, (Framework)index, error) || !check_stages (launch, (Framework)index, error))
+    return NULL;
+  writers[index](launch, text);
+  return g_string_free (g_steal_pointer (&text), FALSE);
+}
+
+char *
+ps_launch_prediction (const char *framework, const PsSetting *setting, const char *schedule,
+                      const PsPrediction *prediction, GError **error)
+{
+  const PsSchedule *order = prediction->program->schedule;
+  g_autoptr (PsModel) model = NULL;
+  PsLaunch launch = { .setting = setting,
+                      .shapes = prediction->costs->shapes,
+                      .n_devices = order->placement->n_devices,
+                      .n_chunks = ps_placement_max_chunks (order->placement),
+                      .schedule = schedule,
+                      .order = order };
+
+  if (launch.shapes == NULL)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                   "--to %s: needs the costs of a model, --model with --cluster or --db", framework);
+      return NULL;
+    }
+  launch.model = model = ps_setting_model (setting, error);
+  return model != NULL ? ps_launch_write (framework, &launch, error) : NULL;
+}
