@@ -265,7 +265,8 @@ check_possible (const PsCalibration *calibration, GError **error)
     return FALSE;
   for (guint i = 0; i < calibration->n_chunks; i++)
     {
-      g_autoptr (PsCut) cut = ps_cut_new (calibration->model, calibration->layout, calibration->n_devices, calibration->chunks[i], error);
+      g_autoptr (PsCut) cut
+          = ps_cut_new (calibration->model, calibration->layout, calibration->n_devices, calibration->chunks[i], error);
 
       if (cut == NULL)
         return FALSE;

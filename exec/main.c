@@ -174,8 +174,8 @@ finish_options (Options *options, GError **error)
     return FALSE;
   if (options->run.device->computes && options->setting->layout == NULL)
     options->setting->layout = g_strdup ("even");
-  return check_options (options, error)
-         && check_costs (options, error) && ps_output_check ("--trace", options->trace, error)
+  return check_options (options, error) && check_costs (options, error)
+         && ps_output_check ("--trace", options->trace, error)
          && ps_output_check ("--predicted", options->predicted, error)
          && (!is_first (options) || ps_output_check_database (options->setting->db, error));
 }

@@ -15,7 +15,7 @@ typedef struct
 {
   const PsDeviceClass *device;
   const PsTransportClass *transport;
-  const PsModel *model;   /* NULL allowed for devices that do not compute */
+  const PsModel *model;       /* NULL allowed for devices that do not compute */
   const PsStageShape *shapes; /* [n_stages] of the model; NULL: those of ps_model_split */
   const PsCosts *costs;   /* durations of ops on a paced device, and the least time of every message; NULL: real time */
   guint n_steps;          /* training steps, >= 1 */

@@ -83,11 +83,11 @@ PsSchedule *ps_predictor_schedule (PsPredictor *predictor, const char *name_or_f
 PsProgram *ps_predictor_program (PsPredictor *predictor, const char *name_or_file,
                                  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The whole chain, with the engine that the setting needs. Where the setting leaves the layout of a modelled pipeline
- * open, it is predicted with layout best and with layout even, and the better one is returned: one that fits the memory
- * limit, then the faster one. Errors are those of ps_setting_costs and
- * ps_predictor_schedule, PS_ERROR_USAGE for options that the costs cannot serve, and PS_ERROR_SCHEDULE where the run
- * deadlocks. Free with ps_prediction_free. */
+/* The whole chain, with the engine that the setting needs. Where the setting leaves the layout of a model's
+ * stages open and the best one differs from the even one, both are predicted, and the better one is returned: one that
+ * fits the memory limit, then the faster one. Errors are those of ps_setting_costs and ps_predictor_schedule,
+ * PS_ERROR_USAGE for options that the costs cannot serve, and PS_ERROR_SCHEDULE where the run deadlocks. Free with
+ * ps_prediction_free. */
 PsPrediction *ps_predictor_predict (PsPredictor *predictor, const char *name_or_file,
                                     GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

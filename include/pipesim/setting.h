@@ -15,7 +15,7 @@ typedef struct
   guint n_chunks;                 /* -v; 0: the family's default */
   guint n_slices;                 /* --slices; 0: the family's default */
   guint group_size;               /* --group; 0: the family's default */
-  char *layout;                   /* --layout; NULL: best with modelled costs, even with measured ones */
+  char *layout;                   /* --layout; NULL: open, see ps_predictor_predict */
   char *costs;                    /* --costs text */
   char *costs_from;               /* --costs-from: paths with ':' between them */
   char *db;                       /* --db */
@@ -25,14 +25,15 @@ typedef struct
   char *cluster;                  /* --cluster path or name */
   const PsModel *known_model;     /* what model (or db) and cluster hold, where they have been read, not owned; */
   const PsCluster *known_cluster; /* NULL: they are read when they are needed */
-  const PsStageShape *known_shapes; /* stages in place of layout's, not owned; NULL: none */
-  PsChannel comm;                 /* --comm */
-  PsCommOrder comm_order;         /* --comm-order; of schedules with sends and receives of their own none */
-  gboolean reorder;               /* it was given: sends and receives of a schedule file give way to it */
-  gint64 eager_bytes;             /* --eager */
-  gboolean blocking;              /* --blocking */
-  gboolean share_links;           /* --share-links */
-  double *speed;                  /* --speed: one value, or one per device; NULL: not given */
+  /* Stages in place of layout's, not owned; NULL: none. */
+  const PsStageShape *known_shapes;
+  PsChannel comm;         /* --comm */
+  PsCommOrder comm_order; /* --comm-order; of schedules with sends and receives of their own none */
+  gboolean reorder;       /* it was given: sends and receives of a schedule file give way to it */
+  gint64 eager_bytes;     /* --eager */
+  gboolean blocking;      /* --blocking */
+  gboolean share_links;   /* --share-links */
+  double *speed;          /* --speed: one value, or one per device; NULL: not given */
   guint n_speeds;
   double overlap_slowdown;   /* --overlap-slowdown; 1: none */
   gboolean overlap_waiting;  /* --overlap-waiting */

@@ -28,7 +28,8 @@ typedef struct
   gboolean has_model;    /* the costs are those of a model: --model's, or the source's own */
   gboolean has_cluster;  /* the costs are modelled: links, any microbatch size and any group of GPUs are known */
   gboolean is_slow;      /* loading takes so long that sweeps keep the costs */
-  /* Costs of n_devices with n_chunks each. model: --model's; NULL: not given. Free with ps_costs_free. */
+  /* Costs of n_devices with n_chunks each. model: --model's; NULL: not given. The stages of a model are those of
+   * known_shapes, which is NULL with an open layout of a source without cluster: even ones. Free with ps_costs_free. */
   PsCosts *(*load) (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error);
   /* The source's own model; NULL hook: it has none. Free with ps_model_free. */
   PsModel *(*model) (const PsSetting *setting, GError **error);
@@ -66,6 +67,7 @@ PsLayers *ps_setting_layers (const PsSetting *setting, const PsModel *model, gui
  * - best: the slowest stage is as fast as can be, by the bottleneck algorithm over the costs of ps_setting_layers with
  *   --speed; even where that is as fast.
  * - else a string of layout-string.h, or the name of a file that holds one.
+ * Not given it is best with a cluster, else even.
  * Errors: PS_ERROR_USAGE where the stages do not fit, and those of what it reads. Free with g_free. */
 PsStageShape *ps_setting_shapes (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks,
                                  GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -31,7 +31,8 @@ static const PsOption rows[] = {
   PS_OPTION ("print-costs", 0, PS_FLAG (Options, print_costs), NULL,
              "Print only the costs of the stages, as predict --costs takes them"),
   PS_OPTION ("to", 0, PS_TEXT (Options, to), "FRAMEWORK",
-             "Print only what megatron, torchtitan or deepspeed take for the stages of a model", .parse = ps_launch_parse),
+             "Print only what megatron, torchtitan or deepspeed take for the stages of a model",
+             .parse = ps_launch_parse),
   PS_OPTION_INCLUDE_AT (Options, partition.setting, ps_setting_options),
   PS_OPTION_END,
 };

@@ -152,7 +152,8 @@ make_table (const Options *options, const PsLayouts *layouts)
       ps_table_set_integer (table, "peak_memory_bytes", layout->peak_memory_bytes);
       ps_table_set_text (table, "costs_origin", layout->costs_origin);
       ps_table_set_text (table, "confidence", ps_confidence_name (layout->confidence));
-      ps_table_set_text (table, "runs_in", runs_in);
+      if (*runs_in)
+        ps_table_set_text (table, "runs_in", runs_in);
       if (layout->layout != NULL)
         ps_table_set_text (table, "layout", layout->layout);
       if (layout->profile != NULL)
@@ -220,9 +221,8 @@ print_launch (const Options *options, const PsLayouts *layouts, const PsLayout *
 {
   g_autoptr (PsSetting) setting = ps_layout_setting (&options->question, layouts, layout);
   g_autoptr (PsPrediction) prediction = ps_predict (setting, layout->schedule, error);
-  g_autofree char *text = prediction != NULL
-                              ? ps_launch_prediction (options->to, setting, layout->schedule, prediction, error)
-                              : NULL;
+  g_autofree char *text
+      = prediction != NULL ? ps_launch_prediction (options->to, setting, layout->schedule, prediction, error) : NULL;
 
   return text != NULL && ps_print (text, error);
 }

@@ -7,6 +7,7 @@
 
 #include <pipesim/formats.h>
 #include <pipesim/launch.h>
+#include <pipesim/partition.h>
 #include <pipesim/predictor.h>
 #include <pipesim/report.h>
 #include <pipesim/sources.h>
@@ -35,7 +36,8 @@ static const PsOption rows[] = {
   PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE",
              "Write the simulated timeline; FILE.trace.json is a Chrome trace"),
   PS_OPTION ("to", 0, PS_TEXT (Options, to), "FRAMEWORK",
-             "Print only what megatron, torchtitan or deepspeed take to run it: flags and configuration keys", .parse = ps_launch_parse),
+             "Print only what megatron, torchtitan or deepspeed take to run it: flags and configuration keys",
+             .parse = ps_launch_parse),
   PS_OPTION ("memory", 0, PS_FLAG (Options, memory), NULL, "Show what fills the memory of each device at its peak"),
   PS_OPTION ("explain", 0, PS_FLAG (Options, explain), NULL,
              "Show the critical path, the causes of waiting, and the parts that would pay off"),
@@ -200,8 +202,7 @@ note_gain (Result *result, const PsPrediction *prediction)
   gint64 iteration_ns = prediction->metrics.iteration_ns;
   g_autofree char *layout = ps_prediction_layout (prediction);
 
-  if (prediction->program->schedule->asynchronous
-      || (result->fastest_ns > 0 && result->fastest_ns <= iteration_ns))
+  if (prediction->program->schedule->asynchronous || (result->fastest_ns > 0 && result->fastest_ns <= iteration_ns))
     return;
   result->fastest_ns = iteration_ns;
   g_clear_pointer (&result->gain, g_free);
@@ -209,8 +210,8 @@ note_gain (Result *result, const PsPrediction *prediction)
     result->gain = g_strdup_printf ("%s: layout %s: %.1f %% faster than even\n", prediction->program->schedule->name,
                                     layout, 100 * ((double)prediction->even_ns / (double)iteration_ns - 1));
   else if (prediction->even_ns > 0)
-    result->gain = g_strdup_printf ("%s: layout %s: fits, and even does not\n", prediction->program->schedule->name,
-                                    layout);
+    result->gain
+        = g_strdup_printf ("%s: layout %s: fits, and even does not\n", prediction->program->schedule->name, layout);
 }
 
 static void
@@ -292,8 +293,7 @@ take_prediction (const Options *options, Result *result, PsPrediction *taken, GE
     result->about = describe_costs (prediction->costs);
   if (options->to != NULL)
     {
-      result->launch
-          = ps_launch_prediction (options->to, options->setting, options->schedules[0], prediction, error);
+      result->launch = ps_launch_prediction (options->to, options->setting, options->schedules[0], prediction, error);
       return result->launch != NULL;
     }
   if (result->spread == NULL && !options->explain)

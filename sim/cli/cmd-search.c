@@ -250,26 +250,16 @@ static gboolean
 try_costs (const Options *options, const SearchChoice *choice, const PsCosts *given, gint64 time_limit_ns,
            Outcome *outcome, GError **error)
 {
-  const PsSetting *setting = options->setting;
-  g_autoptr (PsSearchResult) result = NULL;
-  g_autoptr (PsPrediction) prediction = NULL;
-  SearchPricing pricing = { .setting = setting, .given = given };
-  PsCommOrder comm_order;
+  const SearchLimits limits = { .time_limit_ns = time_limit_ns,
+                                .moves = options->moves,
+                                .seed = options->seed,
+                                .n_threads = options->jobs,
+                                .stop = caught };
+  g_auto (SearchFound) found = { 0 };
 
-  pricing.plan_until_us = time_limit_ns > 0 ? g_get_monotonic_time () + time_limit_ns / 1000 : 0;
-  result = search (options, choice, &pricing, time_limit_ns, error);
-  if (result == NULL)
+  if (!search_try (options->setting, choice, &limits, given, &found, error))
     return FALSE;
-  pricing.plan_until_us = 0;
-  prediction = search_predict (&pricing, result->schedule, &comm_order, error);
-  if (prediction != NULL && !prediction->feasible)
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_SCHEDULE,
-                         "--memory-limit: no schedule was found that keeps to it with the buffers of its messages");
-  if (prediction == NULL || !prediction->feasible)
-    return FALSE;
-  result->price_ns = search_time (setting, prediction);
-  result->proved_optimal = result->price_ns <= result->lower_bound_ns;
-  note_outcome (outcome, choice, result, prediction, comm_order);
+  note_outcome (outcome, choice, found.result, found.prediction, found.comm_order);
   return TRUE;
 }
 

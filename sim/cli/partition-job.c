@@ -134,9 +134,9 @@ static gboolean
 check_looks (const PsSetting *setting, GError **error)
 {
   if (setting->cluster != NULL)
-    return ps_setting_refuse (setting, PS_FIELD_NOT_PARTITION,
-                              "partition does not look at it; give it to predict, with the layout that partition prints",
-                              error);
+    return ps_setting_refuse (
+        setting, PS_FIELD_NOT_PARTITION,
+        "partition does not look at it; give it to predict, with the layout that partition prints", error);
   return ps_setting_refuse (setting, PS_FIELD_NOT_PARTITION | PS_FIELD_MODELLED,
                             "partition does not look at it; give it to predict, with the costs of --print-costs",
                             error);

@@ -69,8 +69,8 @@ measured_spread (const PsSetting *setting, const PsPrediction *prediction, GErro
         return NULL;
     }
   db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
-  return db != NULL ? ps_costdb_spread (db, setting->profile, model, prediction->costs->shapes,
-                                        placement->n_devices, placement->n_stages / placement->n_devices, error)
+  return db != NULL ? ps_costdb_spread (db, setting->profile, model, prediction->costs->shapes, placement->n_devices,
+                                        placement->n_stages / placement->n_devices, error)
                     : NULL;
 }
 

@@ -18,8 +18,8 @@ typedef struct
   PsModel *stored;          /* the model of the profile, if none was given */
   const PsModel *model;
   GPtrArray *measurements;
-  guint *shares; /* [n_devices] of the profile; NULL: equal parts */
-  PsStageShape *shapes; /* [n_devices * n_chunks] */
+  guint *shares;        /* [n_devices] of the profile; NULL: equal parts */
+  PsStageShape *shapes; /* [n_devices * n_chunks]; NULL without a model */
   guint n_devices;
   guint n_chunks;
 } Request;
@@ -332,12 +332,10 @@ static char **
 stage_keys (const Request *request, PsCosts *costs, GError **error)
 {
   guint n = request->n_devices * request->n_chunks;
-  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n);
+  const PsStageShape *shapes = request->shapes;
   g_autofree char *first = ps_stage_key (0, n, FALSE);
   g_auto (GStrv) keys = g_new0 (char *, n + 1);
 
-  if (request->model != NULL && !ps_model_split (request->model, n, shapes, error))
-    return NULL;
   if (request->model == NULL && find_plain (request, PS_SUBJECT_OP, first) == NULL)
     {
       ps_refuse (error, PS_ERROR_INPUT, "%s: profile '%s' is of other stages than %u, and without a model: %s",
@@ -363,9 +361,11 @@ costs_from_request (const Request *request, GError **error)
   g_autoptr (PsCosts) costs = ps_costs_new (n_stages);
   g_auto (GStrv) keys = stage_keys (request, costs, error);
 
-  costs->shapes = g_memdup2 (request->shapes, n_stages * sizeof *request->shapes);
+  if (request->model != NULL)
+    costs->shapes = g_memdup2 (request->shapes, n_stages * sizeof *request->shapes);
+  costs->time_origin = costs->transfer_origin = PS_ORIGIN_MEASURED;
   for (guint stage = 0; stage < n_stages; stage++)
-    if (!fill_stage (request, &request->shapes[stage], stage, costs, error))
+    if (keys == NULL || !fill_stage (request, keys[stage], stage, costs, error))
       return NULL;
   if (request->model == NULL)
     fill_boundaries (request, costs);
@@ -414,6 +414,8 @@ set_shapes (Request *request, const PsStageShape *shapes, GError **error)
 {
   guint n_stages = request->n_devices * request->n_chunks;
 
+  if (request->model == NULL)
+    return TRUE;
   request->shapes = shapes != NULL ? g_memdup2 (shapes, n_stages * sizeof *shapes) : g_new0 (PsStageShape, n_stages);
   return shapes != NULL || ps_model_split (request->model, n_stages, request->shapes, error);
 }
@@ -431,9 +433,13 @@ open_request (Request *request, const char *profile_name, const PsStageShape *sh
   if (request->profile == NULL
       || (request->model != NULL && !ps_costdb_check_model (request->db, request->profile, request->model, error)))
     return FALSE;
-  if (request->model == NULL)
-    request->model = request->stored = stored_model (request->db, request->profile, error);
-  if (request->model == NULL || !read_shares (request, error) || !set_shapes (request, shapes, error))
+  if (request->model == NULL && *request->profile->model_text != '\0')
+    {
+      request->model = request->stored = ps_costdb_stored_model (request->db, request->profile, error);
+      if (request->model == NULL)
+        return FALSE;
+    }
+  if (!read_shares (request, error) || !set_shapes (request, shapes, error))
     return FALSE;
   request->measurements = ps_costdb_measurements (request->db, request->profile->name, with_samples, error);
   return request->measurements != NULL;
@@ -473,9 +479,13 @@ relative_samples (const PsMeasurement *m, double *largest)
 }
 
 static PsCostSpread *
-spread_from_request (const Request *request)
+spread_from_request (const Request *request, GError **error)
 {
   guint n_stages = request->n_devices * request->n_chunks;
+  g_auto (GStrv) keys = stage_keys (request, NULL, error);
+
+  if (keys == NULL)
+    return NULL;
   PsCostSpread *spread = g_new0 (PsCostSpread, 1);
   spread->n_stages = n_stages;
   spread->largest = 1;
@@ -484,7 +494,6 @@ spread_from_request (const Request *request)
     {
       PsOpKind kind = (PsOpKind)(i / n_stages);
       guint stage = i % n_stages;
-      g_autofree char *key = ps_stage_shape_key (&request->shapes[stage]);
       guint share = share_of (request, stage);
       const PsMeasurement *m = kind == PS_OP_R ? find_recompute (request, keys[stage], share)
                                                : find_op (request, keys[stage], share, kind);
@@ -505,7 +514,7 @@ ps_costdb_spread (PsCostDb *db, const char *profile_name, const PsModel *model, 
 {
   g_auto (Request) request = { .db = db, .model = model, .n_devices = n_devices, .n_chunks = n_chunks };
 
-  return open_request (&request, profile_name, shapes, TRUE, error) ? spread_from_request (&request) : NULL;
+  return open_request (&request, profile_name, shapes, TRUE, error) ? spread_from_request (&request, error) : NULL;
 }
 
 void

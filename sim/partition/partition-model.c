@@ -14,7 +14,9 @@ named_layers (const PsModel *model, const PsStageShape *units, guint n_units)
       const PsStageShape *unit = &units[i];
 
       layer->name = unit->n_layers ? g_strdup_printf ("layer %u", unit->first_layer)
-                                   : g_strdup (unit->embedding ? "embedding" : unit->head ? "head" : "mtp");
+                                   : g_strdup (unit->embedding ? "embedding"
+                                               : unit->head    ? "head"
+                                                               : "mtp");
       layer->flops = ps_model_stage_flops (model, unit, PS_OP_F) + ps_model_stage_flops (model, unit, PS_OP_B)
                      + ps_model_stage_flops (model, unit, PS_OP_W);
     }

@@ -305,8 +305,8 @@ ps_launch_write (const char *framework, const PsLaunch *launch, GError **error)
   g_autoptr (GString) text = g_string_new (NULL);
   guint index;
 
-  if (!ps_launch_parse ("--to", framework, &index, error)
-      || !check_schedule (launch, (Framework)index, error) || !check_stages (launch, (Framework)index, error))
+  if (!ps_launch_parse ("--to", framework, &index, error) || !check_schedule (launch, (Framework)index, error)
+      || !check_stages (launch, (Framework)index, error))
     return NULL;
   writers[index](launch, text);
   return g_string_free (g_steal_pointer (&text), FALSE);

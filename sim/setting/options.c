@@ -59,8 +59,8 @@ const PsOption ps_setting_options[] = {
              SWEEP ("cluster", "cluster", TEXT, .flags = PS_FIELD_NULL, .keys = PS_KEY_COSTS, .pace = -3)),
   PS_OPTION ("layout", 0, TEXT (layout), "STRING|FILE|even|best",
              "Stages of the model: a string as Megatron-LM takes it (Et*3|(tt|)*29,m|L) or a file with one, even "
-             "(even:first=N:last=N, even:embedding:loss), or best (default with modelled costs), whose slowest stage "
-             "is the fastest",
+             "(even:first=N:last=N, even:embedding:loss), or best, whose slowest stage is the fastest "
+             "(default: the better one of best and even; measured costs need the stages of best)",
              .parse = ps_setting_layout_parse,
              SWEEP ("layout", "layout", TEXT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_PARTITION, .keys = PS_KEY_COSTS,
                     .pace = -2)),

@@ -76,21 +76,20 @@ find_sized (PsPredictor *predictor, PsCache *cache, guint parts, guint n_devices
 static PsCosts *
 keep_costs (PsCache *cache, PsCosts *costs)
 {
-  gsize each = PS_N_OP_KINDS * sizeof *costs->op + sizeof *costs->stage
-               + sizeof *costs->shapes + 2 * (sizeof *costs->transfer_ns + sizeof *costs->message_bytes);
+  gsize each = PS_N_OP_KINDS * sizeof *costs->op + sizeof *costs->stage + sizeof *costs->shapes
+               + 2 * (sizeof *costs->transfer_ns + sizeof *costs->message_bytes);
 
   if (costs != NULL)
     ps_cache_add (cache, costs, costs->n_stages * each + sizeof *costs);
   return costs;
 }
 
-/* Modelled stages may be cut anywhere. */
 static gboolean
 is_layout_open (const PsPredictor *predictor)
 {
   const PsCostSource *source = ps_setting_source (predictor->setting);
 
-  return predictor->given == NULL && predictor->setting->layout == NULL && source != NULL && source->has_cluster;
+  return predictor->given == NULL && predictor->setting->layout == NULL && source != NULL && source->has_model;
 }
 
 static PsCosts *
@@ -366,7 +365,9 @@ predict_layout (PsPredictor *predictor, const char *name_or_file, gboolean even,
 static gboolean
 is_even (const PsPrediction *prediction)
 {
-  return ps_stage_shapes_are_even (prediction->costs->shapes, prediction->costs->n_stages);
+  const PsCosts *costs = prediction->costs;
+
+  return costs->shapes == NULL || ps_stage_shapes_are_even (costs->shapes, costs->n_stages);
 }
 
 char *

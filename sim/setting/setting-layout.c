@@ -1,9 +1,10 @@
 /* setting-layout.c - the stages that --layout says: a string, a file that holds one, as many layers for every stage, or
  * the cut whose slowest stage is the fastest. */
+#include "setting-layout.h"
+
 #include "partition/partition-private.h"
 
 #include <pipesim/layout-string.h>
-#include <pipesim/sources.h>
 
 #include <string.h>
 
@@ -126,8 +127,8 @@ cut_as_said (const char *text, const PsModel *model, guint n_devices, guint n_ch
     return NULL;
   sum = count_units (shapes, n_stages);
   if (n_stages != n_devices * n_chunks)
-    ps_refuse (error, PS_ERROR_USAGE, WHERE ": has %u stages; %u devices of %u chunks each have %u", n_stages,
-               n_devices, n_chunks, n_devices * n_chunks);
+    ps_refuse (error, PS_ERROR_USAGE, WHERE ": has %u stages; -p %u -v %u make %u", n_stages, n_devices, n_chunks,
+               n_devices * n_chunks);
   else if (check_count (model, "t", sum.n_layers, whole.n_layers, error)
            && check_count (model, "m", sum.n_mtp, whole.n_mtp, error)
            && check_count (model, "L", (guint)sum.head, 1, error))
@@ -176,6 +177,17 @@ cut_even (const char *text, const PsModel *model, guint n_devices, guint n_chunk
   return g_str_equal (text, "even") || share_layers (model, &even, n_devices, n_chunks, shapes, error);
 }
 
+PsStageShape *
+ps_layout_cut (const char *layout, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+{
+  g_autofree PsStageShape *shapes = NULL;
+
+  if (!is_word (layout, "even"))
+    return cut_as_said (layout, model, n_devices, n_chunks, error);
+  shapes = g_new0 (PsStageShape, n_devices * n_chunks);
+  return cut_even (layout, model, n_devices, n_chunks, shapes, error) ? g_steal_pointer (&shapes) : NULL;
+}
+
 /* The best cut */
 
 static gint64
@@ -194,10 +206,9 @@ slowest (const gint64 *load, const double *speed, guint n_devices, const PsStage
   return slowest;
 }
 
-/* Cuts the chain of units, in place of the even cut in shapes if its slowest stage is faster. */
-static void
-cut_best (const PsStageShape *units, const PsLayers *layers, const double *speeds, guint n_devices, guint n_stages,
-          PsStageShape *shapes)
+void
+ps_layout_cut_best (const PsStageShape *units, const PsLayers *layers, const double *speeds, guint n_devices,
+                    guint n_stages, PsStageShape *shapes)
 {
   g_autofree gint64 *load = PS_LAYERS_SUMS (layers, time_ns);
   g_autofree guint *end = g_new (guint, n_stages);
@@ -209,52 +220,4 @@ cut_best (const PsStageShape *units, const PsLayers *layers, const double *speed
     speed[s] = speeds != NULL ? speeds[s % n_devices] : 1;
   if (ps_chain_cut_solve (&cut, end, &bottleneck) && bottleneck < slowest (load, speeds, n_devices, shapes, n_stages))
     ps_stage_shapes_join (units, end, n_stages, shapes);
-}
-
-PsLayers *
-ps_setting_layers (const PsSetting *setting, const PsModel *model, guint n_devices, PsLink *link, GError **error)
-{
-  g_autofree PsStageShape *units = NULL;
-  g_autoptr (PsCosts) costs = NULL;
-  g_autoptr (PsCostDb) db = NULL;
-  PsSetting alone = *setting;
-  guint n;
-
-  if (setting->cluster == NULL)
-    {
-      db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
-      return db != NULL ? ps_layers_costdb (db, setting->profile, model, n_devices, link, error) : NULL;
-    }
-  alone.known_model = model;
-  alone.known_shapes = units = ps_model_units (model, &n);
-  costs = ps_setting_costs (&alone, 1, n, error);
-  return costs != NULL ? ps_layers_from_units (model, costs, error) : NULL;
-}
-
-PsStageShape *
-ps_setting_shapes (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
-{
-  const char *text = setting->layout != NULL ? setting->layout : setting->cluster != NULL ? "best" : "even";
-  guint n_stages = n_devices * n_chunks, n_units;
-  g_autofree PsStageShape *shapes = NULL, *units = NULL;
-  g_autofree double *speeds = NULL;
-  g_autoptr (PsLayers) layers = NULL;
-
-  if (setting->known_shapes != NULL)
-    return g_memdup2 (setting->known_shapes, n_stages * sizeof *shapes);
-  if (!g_str_equal (text, "best") && !is_word (text, "even"))
-    return cut_as_said (text, model, n_devices, n_chunks, error);
-  shapes = g_new0 (PsStageShape, n_stages);
-  if (!cut_even (is_word (text, "even") ? text : "even", model, n_devices, n_chunks, shapes, error))
-    return NULL;
-  if (is_word (text, "even") || n_stages == 1)
-    return g_steal_pointer (&shapes);
-  layers = ps_setting_speeds (setting, n_devices, &speeds, error)
-               ? ps_setting_layers (setting, model, n_devices, NULL, error)
-               : NULL;
-  if (layers == NULL)
-    return NULL;
-  units = ps_model_units (model, &n_units);
-  cut_best (units, layers, speeds, n_devices, n_stages, shapes);
-  return g_steal_pointer (&shapes);
 }

@@ -7,12 +7,10 @@ static PsCosts *
 load (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
 {
   g_autoptr (PsCluster) cluster = ps_setting_cluster (setting, error);
-  g_autofree PsStageShape *shapes = NULL;
 
   if (cluster == NULL || !ps_cluster_check_size (cluster, (guint64)n_devices * setting->n_replicas, error))
     return NULL;
-  shapes = ps_setting_shapes (setting, model, n_devices, n_chunks, error);
-  return shapes != NULL ? ps_costs_model_stages (model, cluster, shapes, n_devices, n_chunks, error) : NULL;
+  return ps_costs_model_stages (model, cluster, setting->known_shapes, n_devices, n_chunks, error);
 }
 
 /* Clusters that ship with pipesim change with its version only. */

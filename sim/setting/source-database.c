@@ -6,19 +6,10 @@ static PsCosts *
 load (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
-  g_autoptr (PsModel) own = NULL;
-  g_autofree PsStageShape *shapes = NULL;
 
-  if (db == NULL)
-    return NULL;
-  if (setting->layout != NULL)
-    {
-      own = ps_setting_model (setting, error);
-      shapes = own != NULL ? ps_setting_shapes (setting, own, n_devices, n_chunks, error) : NULL;
-      if (shapes == NULL)
-        return NULL;
-    }
-  return ps_costdb_stage_costs (db, setting->profile, model, shapes, n_devices, n_chunks, error);
+  return db != NULL
+             ? ps_costdb_stage_costs (db, setting->profile, model, setting->known_shapes, n_devices, n_chunks, error)
+             : NULL;
 }
 
 static PsModel *

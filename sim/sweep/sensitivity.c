@@ -38,8 +38,8 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Task, task_clear)
 static gboolean
 is_open (const char *column, const char *over)
 {
-  static const char *const follow[] = { "schedule",   "chunks",         "placement",       "slices",
-                                        "group_size", "link_bandwidth", "link_latency_ns", "global_batch", "layout" };
+  static const char *const follow[] = { "schedule",       "chunks",          "placement",    "slices", "group_size",
+                                        "link_bandwidth", "link_latency_ns", "global_batch", "layout" };
   static const char *const causes[][2] = { { "link_bandwidth", "bandwidth_factor" },
                                            { "link_latency_ns", "latency_factor" },
                                            { "global_batch", "microbatches" } };

@@ -415,7 +415,7 @@ for command in "predict --schedule 1f1b -m 2" "search -m 2 -t 1s" partition; do
   refuse 2 "network_latency and network_bandwidth are missing" pipesim $command -p 5 --model tiny-gpt --cluster cpu-cores
 done
 refuse 2 "has one node of 4 devices and no network, so not 8" $plan --global-batch 8 --gpus 8
-refuse 2 "--tensor 2: partition does not look at it" pipesim partition -p 2 --model tiny-gpt --cluster cpu-cores --tensor 2
+refuse 2 "--offload 0.5: partition does not look at it" pipesim partition -p 2 --model tiny-gpt --cluster cpu-cores --offload 0.5
 refuse 2 "--tensor 2: is predicted only" pipesim exec --schedule 1f1b -p 2 -m 2 --model tiny-gpt --cluster cpu-cores --device cpu --tensor 2
 refuse 2 "--explain: '11'" $plan --global-batch 8 --explain 11
 refuse 2 "--explain: '7' is after the last, 3" $plan --global-batch 1 --gpus 1 --schedule 1f1b,gpipe --explain 7

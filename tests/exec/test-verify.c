@@ -5,6 +5,7 @@
 #include "runtime/verify.h"
 
 #include <math.h>
+#include <pipesim/layout-string.h>
 
 /* Whether every stage of a weight copy adds up its gradients in the order of the microbatches, as one device does. */
 static gboolean
@@ -91,6 +92,43 @@ test_cpu_families (void)
   for_each_family (2, 4, check_cpu);
 }
 
+/* Wherever the model of four layers is cut, it is the same model: with stages of embedding or head alone, and empty
+ * ones. */
+static void
+test_layouts (void)
+{
+  static const char *const layouts[] = { "Et|t|t|tL", "Ettt||t|L", "E|tt|tt|L", "E|||t*4L", "Et*4|||L" };
+  static const char *const wrong[] = { "|Ett|tt|L", "Ett|tt|L|" };
+  g_autoptr (PsProgram) program = family_program ("interleaved-zb", 2, 4);
+  PsRunSetting setting = run_setting (&ps_cpu_device, NULL, 2);
+  double loss = NAN;
+  guint n;
+
+  setting.model = &tiny;
+  setting.gradients = TRUE;
+  for (guint i = 0; i < G_N_ELEMENTS (layouts); i++)
+    {
+      g_autofree PsStageShape *shapes = ps_layout_string_parse ("", layouts[i], &n, NULL);
+      g_auto (PsVerdict) verdict = { 0 };
+
+      setting.shapes = shapes;
+      g_autoptr (PsRunResult) result = run (program, setting);
+      g_assert_true (ps_verify (program->schedule, result, &setting, &verdict, NULL));
+      g_assert_cmpstr (ps_check_name (verdict.check), ==, "bit-equal");
+      g_assert_true (i == 0 || ps_run_result_mean_loss (result, 1) == loss);
+      loss = ps_run_result_mean_loss (result, 1);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
+    {
+      g_autofree PsStageShape *shapes = ps_layout_string_parse ("", wrong[i], &n, NULL);
+      g_autoptr (GError) error = NULL;
+
+      setting.shapes = shapes;
+      g_assert_null (ps_run (program, &setting, &error));
+      g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+    }
+}
+
 static PsRunResult *
 cpu_result (guint64 seed)
 {
@@ -149,6 +187,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/verify/families", test_cpu_families);
   g_test_add_func ("/verify/slices", test_slices);
+  g_test_add_func ("/verify/layouts", test_layouts);
   g_test_add_func ("/verify/differs", test_verify_differs);
   g_test_add_func ("/verify/within", test_verify_within);
   return g_test_run ();

@@ -130,7 +130,7 @@ static void
 test_folds (void)
 {
   static const char *const texts[] = {
-    "Ett|(tt|)*34,t*3|(tt|)*3,ttL",          "Et*3|(tt|)*29,m|L", "E||t|L", "Et*4|(t*7|)*5,t*8|tmL", "EttL",
+    "Ett|(tt|)*34,t*3|(tt|)*3,ttL",         "Et*3|(tt|)*29,m|L", "E||t|L", "Et*4|(t*7|)*5,t*8|tmL", "EttL",
     "Et|t|(|t*4|t*4|t*4|)*5|t*4|t*4|t*4mL",
   };
 
