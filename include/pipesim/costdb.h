@@ -242,23 +242,32 @@ char *ps_stage_key (guint stage, guint n_stages, gboolean back);
 PsCosts *ps_costdb_costs (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices, guint n_chunks,
                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The same for stages of these shapes [n_devices * n_chunks]; NULL: those of ps_model_split. */
-PsCosts *ps_costdb_stage_costs (PsCostDb *db, const char *profile, const PsModel *model, const PsStageShape *shapes,
-                                guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-/* The spread of measured times of ops and transfers: every sample over the median that ps_costdb_costs takes. */
+/* The spread of measured times of ops and transfers. Within a run an op takes one of its samples, over the median that
+ * ps_costdb_costs takes. From one run to another the medians differ themselves (docs/intervals.md). */
 typedef struct
 {
   guint n_stages;
-  GArray **op;      /* [kind * n_stages + stage] of double; NULL: no samples. R without samples has those of F */
-  GArray *transfer; /* of double: of the smallest measured size at or above the model's boundary, else the largest;
-                       NULL: no samples */
-  double largest;   /* of all samples, at least 1 */
+  GArray **op;       /* [kind * n_stages + stage] of double; NULL: no samples. R without samples has those of F */
+  GArray *transfer;  /* of double: of the smallest measured size at or above the model's boundary, else the largest;
+                        NULL: no samples */
+  double largest;    /* of all samples, at least 1 */
+  guint n_rows;      /* measurements that the times come from; all stages of a shape share theirs */
+  guint *row;        /* [PS_N_OP_KINDS * n_stages + 1] as op, the transfers' last; PS_NO_ROW: none */
+  double *deviation; /* [n_rows] relative standard deviation of a run's median from the measured one, `common` apart */
+  double common;     /* the same of a factor that all times of a run share */
+  double freedom;    /* degrees of freedom (Student's t) that `common` is known with, at least 1 */
 } PsCostSpread;
 
-/* Chooses rows as ps_costdb_stage_costs does. */
-PsCostSpread *ps_costdb_spread (PsCostDb *db, const char *profile, const PsModel *model, const PsStageShape *shapes,
-                                guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+#define PS_NO_ROW G_MAXUINT
+
+/* Sets deviation, common and freedom. rows has for each row a GPtrArray with its PsMeasurement in every calibration, or
+ * NULL where one lacks it; sentinels has a GPtrArray of PsSentinel for every calibration. The times are those of the
+ * last calibration, which has all rows. Samples must be there. */
+void ps_cost_spread_set_runs (PsCostSpread *spread, GPtrArray *rows, GPtrArray *sentinels);
+
+/* Chooses rows as ps_costdb_costs does. */
+PsCostSpread *ps_costdb_spread (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices,
+                                guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_cost_spread_free (PsCostSpread *spread);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCostSpread, ps_cost_spread_free)
 

@@ -49,6 +49,9 @@ typedef struct
   double jitter;
   /* In place of jitter: each op takes one of its measured times, drawn at random, relative to their median. */
   const PsCostSpread *measured;
+  /* Instead of that each sample is of another run: all ops of a measured row are slower or faster by the same factor,
+   * log-normal with the row's deviation. In steady state the iterations of a run have the same factors. */
+  gboolean between_runs;
   const PsSlowness *slowness; /* [n_slowness] independent of each other */
   guint n_slowness;
 } PsUncertainty;

@@ -478,6 +478,40 @@ relative_samples (const PsMeasurement *m, double *largest)
   return samples;
 }
 
+/* The row of a measurement; rows holds them all. */
+static guint
+row_of (GPtrArray *rows, const PsMeasurement *m)
+{
+  guint row = PS_NO_ROW;
+
+  if (m == NULL || g_ptr_array_find (rows, m, &row))
+    return row;
+  g_ptr_array_add (rows, (gpointer)m);
+  return rows->len - 1;
+}
+
+/* Says how runs differ from the one calibration that there is. */
+static gboolean
+add_runs (const Request *request, PsCostSpread *spread, GPtrArray *measured, GError **error)
+{
+  g_autoptr (GPtrArray) rows = g_ptr_array_new_with_free_func ((GDestroyNotify)g_ptr_array_unref);
+  g_autoptr (GPtrArray) sentinels = g_ptr_array_new_with_free_func ((GDestroyNotify)g_ptr_array_unref);
+  GPtrArray *readings = ps_costdb_sentinels (request->db, request->profile->name, error);
+
+  if (readings == NULL)
+    return FALSE;
+  g_ptr_array_add (sentinels, readings);
+  for (guint i = 0; i < measured->len; i++)
+    {
+      g_ptr_array_add (rows, g_ptr_array_new ());
+      g_ptr_array_add (rows->pdata[i], measured->pdata[i]);
+    }
+  spread->n_rows = rows->len;
+  spread->deviation = g_new0 (double, rows->len);
+  ps_cost_spread_set_runs (spread, rows, sentinels);
+  return TRUE;
+}
+
 static PsCostSpread *
 spread_from_request (const Request *request, GError **error)
 {
@@ -486,10 +520,12 @@ spread_from_request (const Request *request, GError **error)
 
   if (keys == NULL)
     return NULL;
-  PsCostSpread *spread = g_new0 (PsCostSpread, 1);
+  g_autoptr (GPtrArray) rows = g_ptr_array_new ();
+  g_autoptr (PsCostSpread) spread = g_new0 (PsCostSpread, 1);
   spread->n_stages = n_stages;
   spread->largest = 1;
   spread->op = g_new0 (GArray *, (gsize)PS_N_OP_KINDS * n_stages);
+  spread->row = g_new (guint, (gsize)PS_N_OP_KINDS * n_stages + 1);
   for (guint i = 0; i < PS_N_OP_KINDS * n_stages; i++)
     {
       PsOpKind kind = (PsOpKind)(i / n_stages);
@@ -499,13 +535,15 @@ spread_from_request (const Request *request, GError **error)
                                                : find_op (request, keys[stage], share, kind);
 
       spread->op[i] = relative_samples (m, &spread->largest);
+      spread->row[i] = row_of (rows, m);
     }
   g_autoptr (GPtrArray) transfers = suitable_transfers (request);
   const PsMeasurement *below = NULL, *above = NULL;
   if (transfers->len > 0 && request->model != NULL)
     find_neighbours (transfers, ps_model_boundary_bytes (request->model), &below, &above);
   spread->transfer = relative_samples (above, &spread->largest);
-  return spread;
+  spread->row[PS_N_OP_KINDS * n_stages] = row_of (rows, above);
+  return add_runs (request, spread, rows, error) ? g_steal_pointer (&spread) : NULL;
 }
 
 PsCostSpread *
@@ -526,5 +564,7 @@ ps_cost_spread_free (PsCostSpread *spread)
     g_clear_pointer (&spread->op[i], g_array_unref);
   g_free (spread->op);
   g_clear_pointer (&spread->transfer, g_array_unref);
+  g_free (spread->row);
+  g_free (spread->deviation);
   g_free (spread);
 }

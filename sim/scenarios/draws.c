@@ -2,6 +2,7 @@
 #include "draws.h"
 
 #define LANES PS_SCENARIO_LANES
+#define MAX_NORMAL 3.5 /* no value of normal_of is larger */
 #define MEAN G_MAXUINT /* value of PsLuck.before: no sample, the mean of all */
 
 static const GArray *
@@ -9,7 +10,17 @@ measured_of (const PsDraws *draws, guint32 cost)
 {
   const PsCostSpread *spread = draws->uncertainty->measured;
 
-  return spread != NULL ? spread->op[cost] : NULL;
+  return spread != NULL && !draws->uncertainty->between_runs ? spread->op[cost] : NULL;
+}
+
+/* cost: index of an op, or that of the transfers after all of them. */
+static void
+find_row (const PsDraws *draws, PsDrawSource *source, guint32 cost)
+{
+  const PsCostSpread *spread = draws->uncertainty->between_runs ? draws->uncertainty->measured : NULL;
+
+  source->row = spread != NULL ? spread->row[cost] : PS_NO_ROW;
+  source->deviation = source->row != PS_NO_ROW ? spread->deviation[source->row] : 0;
 }
 
 static void
@@ -26,11 +37,15 @@ ps_draws_init (PsDraws *draws, const PsRecurrence *recurrence, const PsCosts *co
 {
   const PsPart *part = causes.part;
   gboolean all = part == NULL && causes.slowness < 0;
-  const GArray *transfer = uncertainty->measured != NULL ? uncertainty->measured->transfer : NULL;
+  const GArray *transfer
+      = uncertainty->measured != NULL && !uncertainty->between_runs ? uncertainty->measured->transfer : NULL;
 
-  *draws = (PsDraws){
-    .recurrence = recurrence, .costs = costs, .uncertainty = uncertainty, .seed = seed, .causes = causes
-  };
+  *draws = (PsDraws){ .recurrence = recurrence,
+                      .costs = costs,
+                      .uncertainty = uncertainty,
+                      .seed = seed,
+                      .causes = causes,
+                      .run_samples = 1 };
   if (uncertainty->jitter > 0)
     draws->jitter = ps_jitter_new (uncertainty->jitter);
   draws->op = g_new0 (PsDrawSource, recurrence->n_op_classes);
@@ -39,9 +54,13 @@ ps_draws_init (PsDraws *draws, const PsRecurrence *recurrence, const PsCosts *co
     find_source (draws, &draws->op[i], ps_op_class_duration (&recurrence->op[i], costs),
                  measured_of (draws, recurrence->op[i].cost),
                  all || (part != NULL && ps_part_of_op (part, &recurrence->op[i], costs) > 0));
+  for (guint i = 1; i < recurrence->n_op_classes; i++)
+    find_row (draws, &draws->op[i], recurrence->op[i].cost);
   for (guint i = 1; i < recurrence->n_transfer_classes; i++)
     find_source (draws, &draws->transfer[i], ps_transfer_class_duration (&recurrence->transfer[i], costs), transfer,
                  all || (part != NULL && ps_part_of_transfer (part, &recurrence->transfer[i], costs) > 0));
+  for (guint i = 1; i < recurrence->n_transfer_classes; i++)
+    find_row (draws, &draws->transfer[i], PS_N_OP_KINDS * costs->n_stages);
 }
 
 void
@@ -62,6 +81,8 @@ largest_factor (const PsDraws *draws)
     largest = MAX (largest, uncertainty->measured->largest);
   for (guint i = 0; i < uncertainty->n_slowness; i++)
     largest *= MAX (uncertainty->slowness[i].factor, 1);
+  for (guint i = 0; uncertainty->between_runs && i < uncertainty->measured->n_rows; i++)
+    largest = MAX (largest, exp (MAX_NORMAL * uncertainty->measured->deviation[i]));
   return largest;
 }
 
@@ -146,6 +167,31 @@ apply_slowness (PsLuck *luck, guint index)
       luck->transfer_ns[i * LANES + lane] *= factors[lane];
 }
 
+/* Between runs */
+
+/* Nearly normal, with mean 0 and variance 1: the sum of the word's four bytes. */
+static double
+normal_of (guint32 word)
+{
+  int sum = (int)((word & 255) + (word >> 8 & 255) + (word >> 16 & 255) + (word >> 24));
+
+  return (sum - 510) / sqrt (4 * (256.0 * 256 - 1) / 12);
+}
+
+/* Multiplies the times of a class in each lane by its row's factor in the lane's run. */
+static void
+apply_row (const PsLuck *luck, const PsDrawSource *source, double *times_ns)
+{
+  guint lanes = LANES * luck->draws->run_samples;
+  guint32 words[LANES];
+
+  if (source->deviation == 0 || luck->before == MEAN)
+    return;
+  ps_draw (luck->draws->seed, luck->first / lanes * LANES, (PsPurpose){ source->row, 0, PS_STREAM_RUN }, words);
+  for (guint lane = 0; lane < LANES; lane++)
+    times_ns[lane] *= exp (source->deviation * normal_of (words[lane]));
+}
+
 void
 ps_luck_begin (PsLuck *luck, guint first, guint before)
 {
@@ -161,6 +207,10 @@ ps_luck_begin (PsLuck *luck, guint first, guint before)
   for (guint i = 0; i < draws->uncertainty->n_slowness; i++)
     if (causes->slowness == (gint)i || (causes->slowness < 0 && causes->part == NULL))
       apply_slowness (luck, i);
+  for (gsize i = 1; i < draws->recurrence->n_op_classes; i++)
+    apply_row (luck, &draws->op[i], &luck->op_ns[i * LANES]);
+  for (gsize i = 1; i < draws->recurrence->n_transfer_classes; i++)
+    apply_row (luck, &draws->transfer[i], &luck->transfer_ns[i * LANES]);
 }
 
 void

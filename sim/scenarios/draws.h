@@ -14,6 +14,8 @@ typedef struct
   gint64 base_ns;
   const GArray *measured; /* of double; NULL: none */
   gboolean jitters;
+  guint row;        /* of PsCostSpread, if samples are of different runs */
+  double deviation; /* of that row's factor; 0: it has none */
 } PsDrawSource;
 
 /* Constant once made, so that threads may share it. Everything that it is made of must outlive it. */
@@ -24,6 +26,7 @@ typedef struct
   const PsUncertainty *uncertainty;
   guint64 seed;
   PsCauses causes;
+  guint run_samples;      /* samples that one lane takes of the same run, if samples are of different runs */
   PsJitter *jitter;       /* NULL: none */
   PsDrawSource *op;       /* [n_op_classes] */
   PsDrawSource *transfer; /* [n_transfer_classes] */

@@ -21,6 +21,8 @@ enum
   PS_N_STREAMS
 };
 
+#define PS_STREAM_RUN G_MAXUINT32 /* of a whole run: iterations before a sample have none of their own */
+
 /* Draws words for PS_SCENARIO_LANES samples from `first` on, a multiple of that. */
 void ps_draw (guint64 seed, guint first, PsPurpose purpose, guint32 *words);
 

@@ -360,6 +360,7 @@ run_init (Run *run, GError **error)
   run->samples_ns = g_new0 (gint64, sampling->n_samples);
   run->is_steady = ps_sampling_is_steady (sampling, program);
   run->batch = run->is_steady ? PS_STEADY_BLOCK : BATCH;
+  run->draws.run_samples = run->is_steady ? PS_STEADY_ITERATIONS : 1;
   run->optimizer_ns = longest_optimizer (program, run->costs, sampling->events);
   if (!run->is_steady && (sampling->events != NULL || !has_reductions (run->costs)))
     return check_sums (run, error);

@@ -1,0 +1,278 @@
+/* spread.c - how far the times of one run are from those of another: what samples, the sentinel and repeated
+ * calibrations say about it. docs/intervals.md derives the formulas. All variances are of logarithms. */
+#include <pipesim/costdb.h>
+
+#include <math.h>
+
+#define N_BATCHES 8
+#define BATCH_SAMPLES 4 /* a batch has at least so many */
+
+/* A variance, and the degrees of freedom that it is known with. */
+typedef struct
+{
+  double value;
+  double freedom;
+} Variance;
+
+static const PsMeasurement *
+at (GPtrArray *rows, guint row, guint calibration)
+{
+  return g_ptr_array_index ((GPtrArray *)g_ptr_array_index (rows, row), calibration);
+}
+
+static guint
+n_batches (const PsMeasurement *m)
+{
+  return MIN (m->n_samples / BATCH_SAMPLES, N_BATCHES);
+}
+
+/* Variance of the medians of batches. A batch holds samples that follow one another, or every n-th sample. */
+static double
+batch_variance (const PsMeasurement *m, gboolean interleaved)
+{
+  guint n = n_batches (m), size = n > 0 ? m->n_samples / n : 0;
+  g_autofree gint64 *batch = g_new (gint64, MAX (size, 1));
+  double sum = 0, squares = 0;
+
+  for (guint b = 0; b < n; b++)
+    {
+      for (guint i = 0; i < size; i++)
+        batch[i] = m->samples_ns[interleaved ? i * n + b : b * size + i];
+      double level = log ((double)MAX (ps_median (batch, size), 1) / (double)MAX (m->time.median_ns, 1));
+      sum += level;
+      squares += level * level;
+    }
+  return n > 1 ? MAX (squares - sum * sum / n, 0) / (n - 1) : 0;
+}
+
+/* Variance of a measured median: of batches that drift can't tell apart, or by the deviation of few samples. */
+static double
+median_variance (const PsMeasurement *m)
+{
+  double deviation = 1.4826 * (double)m->time.mad_ns / (double)MAX (m->time.median_ns, 1);
+  guint n = n_batches (m);
+
+  return n > 1 ? batch_variance (m, TRUE) / n : G_PI_2 * deviation * deviation / MAX (m->time.n, 1);
+}
+
+static gint64
+common_divisor (gint64 a, gint64 b)
+{
+  while (b != 0)
+    {
+      gint64 rest = a % b;
+
+      a = b;
+      b = rest;
+    }
+  return a;
+}
+
+/* The step of the clock that timed all samples. */
+static gint64
+clock_step (GPtrArray *rows, guint calibration)
+{
+  gint64 step = 0;
+
+  for (guint row = 0; row < rows->len; row++)
+    for (guint i = 0; i < at (rows, row, calibration)->n_samples && step != 1; i++)
+      step = common_divisor (step, at (rows, row, calibration)->samples_ns[i]);
+  return step;
+}
+
+/* Weights of rows: their times, as a part of all. Free with g_free. */
+static double *
+weigh (GPtrArray *rows, guint calibration)
+{
+  double *weights = g_new (double, rows->len), sum = 0;
+
+  for (guint row = 0; row < rows->len; row++)
+    sum += weights[row] = (double)MAX (at (rows, row, calibration)->time.median_ns, 1);
+  for (guint row = 0; row < rows->len; row++)
+    weights[row] /= sum;
+  return weights;
+}
+
+/* Drift over seconds: batches of samples that follow one another differ more than interleaved ones. */
+static Variance
+drift_of_samples (GPtrArray *rows, guint calibration, const double *weights)
+{
+  Variance drift = { 0, N_BATCHES - 1 };
+
+  for (guint row = 0; row < rows->len; row++)
+    {
+      const PsMeasurement *m = at (rows, row, calibration);
+
+      drift.value += weights[row] * (batch_variance (m, FALSE) - batch_variance (m, TRUE));
+    }
+  drift.value = MAX (drift.value, 0);
+  return drift;
+}
+
+/* Variance of one sample as the median sees it: n samples have a median of a variance n times less. */
+static double
+sample_variance (GPtrArray *rows, guint calibration, const double *weights)
+{
+  double variance = 0;
+
+  for (guint row = 0; row < rows->len; row++)
+    variance += weights[row] * median_variance (at (rows, row, calibration)) * at (rows, row, calibration)->time.n;
+  return variance;
+}
+
+/* Drift over minutes: readings of the sentinel differ from their mean in each calibration by more than their own
+ * samples explain, which spread as those of the rows. */
+static Variance
+drift_of_sentinel (GPtrArray *sentinels, double sample)
+{
+  double squares = 0, freedom = 0, noise = 0, readings_n = 0;
+
+  for (guint c = 0; c < sentinels->len; c++)
+    {
+      GPtrArray *readings = sentinels->pdata[c];
+      double sum = 0, sum2 = 0, n = 0;
+
+      for (guint i = 0; i < readings->len; i++)
+        {
+          const PsSentinel *reading = readings->pdata[i], *first = readings->pdata[0];
+          double level = log ((double)MAX (reading->median_ns, 1) / (double)MAX (first->median_ns, 1));
+
+          if (reading->n < PS_MEDIAN_MIN_SAMPLES || !g_str_equal (reading->what, first->what))
+            continue;
+          sum += level;
+          sum2 += level * level;
+          noise += sample / reading->n;
+          n++;
+        }
+      squares += n > 1 ? MAX (sum2 - sum * sum / n, 0) : 0;
+      freedom += MAX (n - 1, 0);
+      readings_n += n;
+    }
+  return (Variance){ freedom > 0 ? MAX (squares / freedom - noise / readings_n, 0) : 0, MAX (freedom, 1) };
+}
+
+/* The times of all calibrations: what they have in common, and the rest of each row. */
+typedef struct
+{
+  guint n;       /* calibrations that have all rows */
+  double *level; /* [n] weighed mean of the rows' deviations from their own means */
+  double *rest;  /* [n_rows] sum of squares of what is left of a row's deviations */
+} Levels;
+
+static void
+levels_clear (Levels *levels)
+{
+  g_free (levels->level);
+  g_free (levels->rest);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Levels, levels_clear)
+
+static gboolean
+is_whole (GPtrArray *rows, guint calibration)
+{
+  for (guint row = 0; row < rows->len; row++)
+    if (at (rows, row, calibration) == NULL)
+      return FALSE;
+  return TRUE;
+}
+
+static void
+find_levels (Levels *levels, GPtrArray *rows, guint n_calibrations, const double *weights)
+{
+  g_autofree double *logs = g_new (double, (gsize)rows->len *n_calibrations);
+
+  levels->level = g_new0 (double, n_calibrations);
+  levels->rest = g_new0 (double, rows->len);
+  for (guint c = 0; c < n_calibrations; c++)
+    if (is_whole (rows, c))
+      {
+        for (guint row = 0; row < rows->len; row++)
+          logs[levels->n * rows->len + row] = log ((double)MAX (at (rows, row, c)->time.median_ns, 1));
+        levels->n++;
+      }
+  for (guint row = 0; row < rows->len; row++)
+    {
+      double mean = 0;
+
+      for (guint c = 0; c < levels->n; c++)
+        mean += logs[c * rows->len + row] / levels->n;
+      for (guint c = 0; c < levels->n; c++)
+        {
+          logs[c * rows->len + row] -= mean;
+          levels->level[c] += weights[row] * logs[c * rows->len + row];
+        }
+    }
+  for (guint row = 0; row < rows->len; row++)
+    for (guint c = 0; c < levels->n; c++)
+      levels->rest[row] += pow (logs[c * rows->len + row] - levels->level[c], 2);
+}
+
+#define OWN_PRIOR 4 /* degrees of freedom that the mean of all rows adds to those of each row */
+
+/* How much rows differ between calibrations apart from what they have in common, all together. */
+static double
+mean_rest (const Levels *levels, const double *weights, guint n_rows)
+{
+  double mean = 0, own = 1;
+
+  for (guint row = 0; row < n_rows; row++)
+    {
+      mean += weights[row] * levels->rest[row];
+      own -= weights[row] * weights[row];
+    }
+  return own > 0.01 ? mean / ((levels->n - 1) * own) : 0;
+}
+
+/* Another run and the last calibration each differ from the machine's long-term time; the median's own error is that of
+ * the calibration alone. */
+static void
+set_deviations (PsCostSpread *spread, GPtrArray *rows, guint last, const Levels *levels, const double *weights)
+{
+  double step = (double)clock_step (rows, last);
+  double mean = levels->n > 1 ? mean_rest (levels, weights, rows->len) : 0;
+
+  for (guint row = 0; row < rows->len; row++)
+    {
+      const PsMeasurement *m = at (rows, row, last);
+      double error = median_variance (m), relative_step = step / (double)MAX (m->time.median_ns, 1), between = 0;
+
+      if (levels->n > 1)
+        between = (OWN_PRIOR * mean + levels->rest[row]) / (OWN_PRIOR + levels->n - 1);
+      spread->deviation[row] = sqrt (2 * MAX (between - error, 0) + error + relative_step * relative_step / 12);
+    }
+}
+
+/* Another run drifts as calibrations do inside, and lies as far from the last one as any two of them do. Levels that
+ * happen to be closer to each other than the drift inside can explain are no evidence for a stable machine. */
+static Variance
+common_variance (Variance within, const Levels *levels)
+{
+  double squares = 0, between;
+  guint freedom = MAX (levels->n, 2) - 1;
+
+  for (guint c = 0; c < levels->n; c++)
+    squares += levels->level[c] * levels->level[c];
+  between = MAX (2 * squares / freedom, within.value / freedom);
+  if (levels->n < 2)
+    return (Variance){ within.value + between, within.freedom };
+  /* Satterthwaite's degrees of freedom of a sum of variances. */
+  double sum = within.value + between;
+  double spread = within.value * within.value / within.freedom + between * between / freedom;
+  return (Variance){ sum, spread > 0 ? sum * sum / spread : freedom };
+}
+
+void
+ps_cost_spread_set_runs (PsCostSpread *spread, GPtrArray *rows, GPtrArray *sentinels)
+{
+  guint last = sentinels->len - 1;
+  g_auto (Levels) levels = { 0 };
+  g_autofree double *weights = weigh (rows, last);
+  Variance drift = drift_of_samples (rows, last, weights),
+           slower = drift_of_sentinel (sentinels, sample_variance (rows, last, weights));
+
+  find_levels (&levels, rows, sentinels->len, weights);
+  drift = common_variance (slower.value > drift.value ? slower : drift, &levels);
+  spread->common = sqrt (drift.value);
+  spread->freedom = MAX (drift.freedom, 1);
+  set_deviations (spread, rows, last, &levels, weights);
+}
