@@ -192,7 +192,8 @@ prepare_program (const Options *options, Job *job, GError **error)
       return job->program != NULL;
     }
   job->prediction = ps_predictor_predict (predictor, options->schedule, error);
-  if (job->prediction == NULL)
+  if (job->prediction == NULL
+      || !ps_predictor_add_interval (predictor, job->prediction, MAX (options->run.n_steps, 2) - 1, error))
     return FALSE;
   job->program = job->prediction->program;
   job->predicted = ps_prediction_timeline (job->prediction);

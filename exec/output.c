@@ -18,6 +18,9 @@ static const PsColumn result_columns[] = {
   { "schedule", NULL, PS_COLUMN_TEXT },
   { "iteration_ns", NULL, PS_COLUMN_TIME },
   { "predicted_iteration_ns", NULL, PS_COLUMN_TIME },
+  { "predicted_iteration_p10_ns", NULL, PS_COLUMN_TIME },
+  { "predicted_iteration_p90_ns", NULL, PS_COLUMN_TIME },
+  { "inside_interval", NULL, PS_COLUMN_BOOLEAN },
   { "makespan_ns", NULL, PS_COLUMN_TIME },
   { "replayed_makespan_ns", NULL, PS_COLUMN_TIME },
   { "bubble_ratio", NULL, PS_COLUMN_RATIO },
@@ -140,6 +143,14 @@ set_losses (PsTable *table, const PsRunResult *result)
   ps_table_set_numbers (table, "losses", losses, result->n_steps);
 }
 
+static void
+set_interval (PsTable *table, const PsInterval *interval, gint64 measured_ns)
+{
+  ps_table_set_integer (table, "predicted_iteration_p10_ns", interval->p10_ns);
+  ps_table_set_integer (table, "predicted_iteration_p90_ns", interval->p90_ns);
+  ps_table_set_boolean (table, "inside_interval", ps_interval_holds (interval, measured_ns));
+}
+
 char *
 ps_run_report_to_json (const PsRunReport *report)
 {
@@ -158,6 +169,8 @@ ps_run_report_to_json (const PsRunReport *report)
   ps_table_set_integer (table, "iteration_ns", report->result->median_iteration_ns);
   if (report->prediction != NULL)
     ps_table_set_integer (table, "predicted_iteration_ns", report->prediction->metrics.iteration_ns);
+  if (report->prediction != NULL && report->prediction->interval.p90_ns > 0)
+    set_interval (table, &report->prediction->interval, report->result->median_iteration_ns);
   ps_table_set_integer (table, "makespan_ns", metrics.makespan_ns);
   if (report->prediction != NULL)
     ps_table_set_integer (table, "replayed_makespan_ns", report->replayed_makespan_ns);

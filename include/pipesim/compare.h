@@ -30,6 +30,7 @@ typedef struct
   PsMetrics predicted; /* unless alike its peaks leave out buffers of messages, because measured peaks do */
   PsMetrics measured;
   double iteration_error;
+  PsInterval interval;      /* of the predicted iteration time; all 0: not known */
   double bubble_difference; /* predicted - measured bubble ratio */
   double peak_memory_error; /* NaN when one side does not know */
   struct PsKindError

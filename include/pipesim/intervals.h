@@ -30,6 +30,13 @@ gboolean ps_interval_init (PsInterval *interval, const PsProgram *program, const
                            const PsCostSpread *spread, const PsSampling *sampling, gint64 iteration_ns, guint n_steps,
                            GError **error);
 
+/* Whether the time lies between p10 and p90. */
+static inline gboolean
+ps_interval_holds (const PsInterval *interval, gint64 iteration_ns)
+{
+  return interval->p10_ns <= iteration_ns && iteration_ns <= interval->p90_ns;
+}
+
 /* "25.1 ms .. 26.9 ms", p10 and p90. Free with g_free. */
 char *ps_interval_to_text (const PsInterval *interval);
 

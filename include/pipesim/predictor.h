@@ -3,6 +3,7 @@
 #define PIPESIM_PREDICTOR_H
 
 #include <pipesim/events.h>
+#include <pipesim/intervals.h>
 #include <pipesim/sources.h>
 #include <pipesim/timeline.h>
 
@@ -17,6 +18,7 @@ typedef struct
   PsSimulation *simulation;
   PsIteration iteration; /* the time that metrics call the iteration time */
   PsMetrics metrics;
+  PsInterval interval;         /* of the iteration time; ps_predictor_add_interval sets it */
   gint64 lower_bound_ns;       /* of the makespan; of the period where iterations overlap (bound.h) */
   gboolean feasible;           /* no device above its memory limit */
   gint64 even_ns;              /* iteration time with the even layout, where none was asked for and another was better;
@@ -35,11 +37,8 @@ const PsEventsSetting *ps_prediction_events (const PsPrediction *prediction);
  * prediction's program then has the order that came out. Lives as long as the prediction. */
 const PsProgram *ps_prediction_hint (const PsPrediction *prediction);
 
-/* The stages that the costs are of, as --layout takes them: "even" or a string of layout-string.h. NULL: costs of no
- * model. Free with g_free. */
-char *ps_prediction_layout (const PsPrediction *prediction);
-
-/* The timeline of the simulation, with the iteration time of the metrics. Free with ps_timeline_free. */
+/* The timeline of the simulation, with the iteration time and the interval of the prediction. Free with
+ * ps_timeline_free. */
 PsTimeline *ps_prediction_timeline (const PsPrediction *prediction);
 
 /* Takes the steps from a setting to a prediction, and keeps results that predictions share: the costs of each number of
@@ -94,6 +93,9 @@ PsPrediction *ps_predictor_predict (PsPredictor *predictor, const char *name_or_
 /* The same for a valid schedule, which is taken over. */
 PsPrediction *ps_predictor_predict_schedule (PsPredictor *predictor, PsSchedule *schedule,
                                              GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Sets the interval for a run of n_steps, where the setting's costs are measured; it stays 0 where they are not. */
+gboolean ps_predictor_add_interval (PsPredictor *predictor, PsPrediction *prediction, guint n_steps, GError **error);
 
 /* One prediction, of which nothing is kept. */
 PsPrediction *ps_predict (const PsSetting *setting, const char *name_or_file, GError **error) G_GNUC_WARN_UNUSED_RESULT;

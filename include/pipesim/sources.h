@@ -2,7 +2,7 @@
 #ifndef PIPESIM_SOURCES_H
 #define PIPESIM_SOURCES_H
 
-#include <pipesim/partition.h>
+#include <pipesim/costdb.h>
 #include <pipesim/setting.h>
 
 G_BEGIN_DECLS
@@ -36,6 +36,9 @@ typedef struct
   /* Reads the file that `text`, a value of `option`, names. *digest: of its content (free with g_free), left alone for
    * files that ship with pipesim. NULL hook: the option names no file. */
   gboolean (*digest) (const char *text, char **digest, GError **error);
+  /* How measured costs of that size spread; NULL hook: the costs are not measured. Free with ps_cost_spread_free. */
+  PsCostSpread *(*spread) (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks,
+                           GError **error);
 } PsCostSource;
 
 /* All sources; *n entries. */
@@ -76,6 +79,10 @@ PsStageShape *ps_setting_shapes (const PsSetting *setting, const PsModel *model,
 PsCosts *ps_setting_load (const PsSetting *setting, guint n_devices, guint n_chunks,
                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
 gboolean ps_setting_adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error);
+
+/* The spread of the source's costs. The source must have the hook. */
+PsCostSpread *ps_setting_spread (const PsSetting *setting, guint n_devices, guint n_chunks,
+                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The source's costs for n_devices with n_chunks each, changed by --bandwidth-factor, --recompute, --offload,
  * --replicas and --zero. Errors: PS_ERROR_USAGE, PS_ERROR_INPUT, PS_ERROR_IO. Free with ps_costs_free. */

@@ -3,7 +3,7 @@
 #ifndef PIPESIM_TIMELINE_H
 #define PIPESIM_TIMELINE_H
 
-#include <pipesim/simulate.h>
+#include <pipesim/intervals.h>
 
 G_BEGIN_DECLS
 
@@ -40,6 +40,7 @@ typedef struct
   guint n_stages;
   guint n_microbatches;
   gint64 iteration_ns; /* time per training step */
+  PsInterval interval; /* of a prediction from measured costs; files keep p10 and p90 */
   GArray *ops;         /* PsSpan, by device, then start */
   GArray *transfers;   /* PsSpan, by start */
   GArray *posts;       /* PsSpan, by device, then start; empty if they are not known (simulated timelines) */
@@ -120,9 +121,9 @@ void ps_metrics_set_iteration (PsMetrics *metrics, gint64 iteration_ns);
 /* The native file, JSON {"format": "pipesim-timeline/1", "origin", "schedule", "source", "devices", "stages",
  * "microbatches", "iteration_ns", "ops": [[device, "F0.1", start, end, chunk], ...], "transfers": [[from, to, "F0.1",
  * start, end], ...], "memory": [[device, time, bytes], ...]}, where a fourth value is buffer_bytes. Paired ops end in
- * '+' ("F0.1+"). Where there are posts: "posts": [[device, "SEND F0.1" or "RECEIVE F0.1", start, end], ...]; where
- * there are waits: "waits": [[device, "F0.1", start, end], ...]. Files are read by ps_timeline_load. Free the text with
- * g_free. */
+ * '+' ("F0.1+"). Where the interval is known: "iteration_p10_ns", "iteration_p90_ns". Where there are posts: "posts":
+ * [[device, "SEND F0.1" or "RECEIVE F0.1", start, end], ...]; where there are waits: "waits": [[device, "F0.1", start,
+ * end], ...]. Files are read by ps_timeline_load. Free the text with g_free. */
 char *ps_timeline_to_json (const PsTimeline *timeline);
 
 /* length -1: text ends with NUL. Errors: PS_ERROR_INPUT "where: ops[2]: ...". Free with ps_timeline_free. */

@@ -108,6 +108,9 @@ static const PsColumn columns[] = {
   { "makespan_ns", "makespan", PS_COLUMN_TIME },
   { "max_span_ns", NULL, PS_COLUMN_TIME },
   { "iteration_ns", "iteration", PS_COLUMN_TIME },
+  { "iteration_p10_ns", NULL, PS_COLUMN_TIME },
+  { "iteration_p90_ns", NULL, PS_COLUMN_TIME },
+  { "interval", "p10-p90", PS_COLUMN_TEXT },
   { "bubble_ratio", "bubble of iteration", PS_COLUMN_RATIO },
   { "bubble_ratio_span", "bubble of span", PS_COLUMN_RATIO },
   { "lower_bound_ns", "lower bound", PS_COLUMN_TIME },
@@ -128,10 +131,23 @@ static const PsColumn columns[] = {
   { "tornado", NULL, PS_COLUMN_TABLE },
 };
 
+/* TRUE: iterations have intervals, because their costs are measured. */
+static gboolean
+has_intervals (const Options *options)
+{
+  const PsCostSource *source = ps_setting_source (options->setting);
+
+  return source != NULL && source->spread != NULL;
+}
+
 /* Columns that appear only where their option is used. */
 static gboolean
 is_wanted (const Options *options, const char *key)
 {
+  if (g_str_has_prefix (key, "iteration_p"))
+    return has_intervals (options);
+  if (g_str_equal (key, "interval"))
+    return has_intervals (options) && !options->json;
   if (g_str_equal (key, "period_iterations"))
     return options->setting->sync == PS_SYNC_BYPASS;
   if (g_str_equal (key, "layout"))
@@ -197,21 +213,14 @@ add_spread (const Options *options, PsTable *table, const PsSpreadReport *report
 }
 
 static void
-note_gain (Result *result, const PsPrediction *prediction)
+add_interval (const Options *options, PsTable *table, const PsInterval *interval)
 {
-  gint64 iteration_ns = prediction->metrics.iteration_ns;
-  g_autofree char *layout = ps_prediction_layout (prediction);
+  g_autofree char *text = ps_interval_to_text (interval);
 
-  if (prediction->program->schedule->asynchronous || (result->fastest_ns > 0 && result->fastest_ns <= iteration_ns))
-    return;
-  result->fastest_ns = iteration_ns;
-  g_clear_pointer (&result->gain, g_free);
-  if (prediction->even_ns > iteration_ns)
-    result->gain = g_strdup_printf ("%s: layout %s: %.1f %% faster than even\n", prediction->program->schedule->name,
-                                    layout, 100 * ((double)prediction->even_ns / (double)iteration_ns - 1));
-  else if (prediction->even_ns > 0)
-    result->gain
-        = g_strdup_printf ("%s: layout %s: fits, and even does not\n", prediction->program->schedule->name, layout);
+  ps_table_set_integer (table, "iteration_p10_ns", interval->p10_ns);
+  ps_table_set_integer (table, "iteration_p90_ns", interval->p90_ns);
+  if (!options->json)
+    ps_table_set_text (table, "interval", text);
 }
 
 static void
@@ -230,6 +239,8 @@ add_prediction (const Options *options, Result *result, const PsPrediction *pred
   ps_table_set_integer (table, "makespan_ns", metrics->makespan_ns);
   ps_table_set_integer (table, "max_span_ns", metrics->max_span_ns);
   ps_table_set_integer (table, "iteration_ns", metrics->iteration_ns);
+  if (has_intervals (options))
+    add_interval (options, table, &prediction->interval);
   ps_table_set_ratio (table, "bubble_ratio", metrics->bubble_ratio);
   ps_table_set_ratio (table, "bubble_ratio_span", metrics->bubble_ratio_span);
   ps_table_set_integer (table, "lower_bound_ns", prediction->lower_bound_ns);
@@ -327,6 +338,16 @@ write_timeline (const PsPrediction *prediction, const char *path, GError **error
   return ps_timeline_write (timeline, path, error);
 }
 
+static PsPrediction *
+predict_one (PsPredictor *predictor, const char *name, GError **error)
+{
+  g_autoptr (PsPrediction) prediction = ps_predictor_predict (predictor, name, error);
+
+  return prediction != NULL && ps_predictor_add_interval (predictor, prediction, PS_INTERVAL_STEPS, error)
+             ? g_steal_pointer (&prediction)
+             : NULL;
+}
+
 /* Predicts each schedule. With `all`, a family that this setting excludes is skipped with its reason; when none is
  * left, the first reason is the error. */
 static gboolean
@@ -342,7 +363,7 @@ predict (const Options *options, Result *result, GError **error)
     {
       const char *name = all ? families[i]->name : options->schedules[i];
       g_autoptr (GError) reason = NULL;
-      g_autoptr (PsPrediction) prediction = ps_predictor_predict (result->predictor, name, &reason);
+      g_autoptr (PsPrediction) prediction = predict_one (result->predictor, name, &reason);
 
       if (prediction == NULL)
         {

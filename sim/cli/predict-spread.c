@@ -55,25 +55,6 @@ ps_spread_report_free (PsSpreadReport *report)
 
 /* Sampling */
 
-static PsCostSpread *
-measured_spread (const PsSetting *setting, const PsPrediction *prediction, GError **error)
-{
-  const PsPlacement *placement = prediction->program->schedule->placement;
-  g_autoptr (PsCostDb) db = NULL;
-  g_autoptr (PsModel) model = NULL;
-
-  if (setting->model != NULL)
-    {
-      model = ps_setting_model (setting, error);
-      if (model == NULL)
-        return NULL;
-    }
-  db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
-  return db != NULL ? ps_costdb_spread (db, setting->profile, model, prediction->costs->shapes, placement->n_devices,
-                                        placement->n_stages / placement->n_devices, error)
-                    : NULL;
-}
-
 static gboolean
 sample (const PsSpreadReport *report, const PsPrediction *prediction, const PsUncertainty *uncertainty, Row *row,
         GError **error)
@@ -107,7 +88,8 @@ ps_spread_report_add (PsSpreadReport *report, const PsPrediction *prediction, GE
     return FALSE;
   if (report->options->is_measured)
     {
-      spread = measured_spread (report->setting, prediction, error);
+      spread = ps_setting_spread (report->setting, schedule->placement->n_devices,
+                                  schedule->placement->n_stages / schedule->placement->n_devices, error);
       if (spread == NULL)
         return FALSE;
       uncertainty.measured = spread;

@@ -222,7 +222,7 @@ read_other (Reader *reader, PsJsonReader *json)
 {
   PsTimeline *timeline = reader->timeline;
   const char *key, *source;
-  gint64 iteration_ns;
+  gint64 ns;
 
   if (!ps_json_enter_object (json))
     return;
@@ -238,8 +238,12 @@ read_other (Reader *reader, PsJsonReader *json)
         g_free (timeline->source);
         timeline->source = g_strdup (source);
       }
-    else if (g_str_equal (key, "iteration_ns") && ps_json_read_integer (json, &iteration_ns))
-      timeline->iteration_ns = iteration_ns >= 0 && iteration_ns <= MAX_TIME_NS ? iteration_ns : -1;
+    else if (g_str_equal (key, "iteration_ns") && ps_json_read_integer (json, &ns))
+      timeline->iteration_ns = ns >= 0 && ns <= MAX_TIME_NS ? ns : -1;
+    else if (g_str_equal (key, "iteration_p10_ns") && ps_json_read_integer (json, &ns))
+      timeline->interval.p10_ns = CLAMP (ns, 0, MAX_TIME_NS);
+    else if (g_str_equal (key, "iteration_p90_ns") && ps_json_read_integer (json, &ns))
+      timeline->interval.p90_ns = CLAMP (ns, 0, MAX_TIME_NS);
     else
       ps_json_skip_value (json);
 }

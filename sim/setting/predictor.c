@@ -22,6 +22,7 @@ struct _PsPredictor
   PsCache *costs;   /* of PsCosts */
   PsCache *reasons; /* of GError: why there are no costs */
   PsCache *programs;
+  PsCache *spreads; /* of PsCostSpread */
 };
 
 PsPredictor *
@@ -35,6 +36,7 @@ ps_predictor_new (const PsSetting *setting, const PsCosts *given)
   predictor->costs = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)ps_costs_free);
   predictor->reasons = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)g_error_free);
   predictor->programs = ps_cache_new (PROGRAM_CACHE_BYTES, (GDestroyNotify)ps_program_free);
+  predictor->spreads = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)ps_cost_spread_free);
   return predictor;
 }
 
@@ -47,6 +49,7 @@ ps_predictor_free (PsPredictor *predictor)
   ps_cache_free (predictor->costs);
   ps_cache_free (predictor->reasons);
   ps_cache_free (predictor->programs);
+  ps_cache_free (predictor->spreads);
   g_free (predictor);
 }
 
@@ -300,6 +303,7 @@ ps_prediction_timeline (const PsPrediction *prediction)
   PsTimeline *timeline = ps_timeline_from_simulation (prediction->program, prediction->costs, prediction->simulation);
 
   timeline->iteration_ns = prediction->metrics.iteration_ns;
+  timeline->interval = prediction->interval;
   return timeline;
 }
 
@@ -419,6 +423,51 @@ ps_predictor_predict_schedule (PsPredictor *predictor, PsSchedule *schedule, GEr
 
   prediction->program = lower (predictor, schedule, where, error);
   return prediction->program != NULL && run (predictor, prediction, error) ? g_steal_pointer (&prediction) : NULL;
+}
+
+/* Intervals */
+
+/* The bytes of all samples. */
+static gsize
+spread_bytes (const PsCostSpread *spread)
+{
+  gsize n = spread->transfer != NULL ? spread->transfer->len : 0;
+
+  for (guint i = 0; i < PS_N_OP_KINDS * spread->n_stages; i++)
+    n += spread->op[i] != NULL ? spread->op[i]->len : 0;
+  return sizeof *spread + n * sizeof (double);
+}
+
+static const PsCostSpread *
+find_spread (PsPredictor *predictor, const PsPlacement *placement, GError **error)
+{
+  guint n_devices = placement->n_devices, n_chunks = placement->n_stages / n_devices;
+  PsCostSpread *spread = find_sized (predictor, predictor->spreads, PS_KEY_SOURCE, n_devices, n_chunks);
+
+  if (spread != NULL)
+    return spread;
+  spread = ps_setting_spread (predictor->setting, n_devices, n_chunks, error);
+  if (spread != NULL)
+    ps_cache_add (predictor->spreads, spread, spread_bytes (spread));
+  return spread;
+}
+
+gboolean
+ps_predictor_add_interval (PsPredictor *predictor, PsPrediction *prediction, guint n_steps, GError **error)
+{
+  const PsSetting *setting = predictor->setting;
+  const PsCostSource *source = ps_setting_source (setting);
+  const PsProgram *program = ps_prediction_hint (prediction);
+  const PsSampling sampling
+      = { .events = ps_prediction_events (prediction), .sync = setting->sync, .reduce = setting->reduce };
+  const PsCostSpread *spread;
+
+  if (source == NULL || source->spread == NULL)
+    return TRUE;
+  spread = find_spread (predictor, program->schedule->placement, error);
+  return spread != NULL
+         && ps_interval_init (&prediction->interval, program, prediction->costs, spread, &sampling,
+                              prediction->metrics.iteration_ns, n_steps, error);
 }
 
 PsPrediction *

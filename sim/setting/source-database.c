@@ -1,5 +1,4 @@
 /* source-database.c - costs as they were measured, by --db and --profile. */
-#include <pipesim/costdb.h>
 #include <pipesim/sources.h>
 
 static PsCosts *
@@ -10,6 +9,14 @@ load (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_c
   return db != NULL
              ? ps_costdb_stage_costs (db, setting->profile, model, setting->known_shapes, n_devices, n_chunks, error)
              : NULL;
+}
+
+static PsCostSpread *
+spread (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+{
+  g_autoptr (PsCostDb) db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
+
+  return db != NULL ? ps_costdb_spread (db, setting->profile, model, n_devices, n_chunks, error) : NULL;
 }
 
 static PsModel *
@@ -75,4 +82,5 @@ const PsCostSource ps_source_database = {
   .load = load,
   .model = model,
   .digest = digest,
+  .spread = spread,
 };

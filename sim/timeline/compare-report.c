@@ -9,7 +9,7 @@ typedef struct
   PsColumn figures[4];
   PsColumn kinds[6];
   PsColumn worst[8];
-  PsColumn all[19]; /* the last N_ALIKE only of timelines that are alike */
+  PsColumn all[22]; /* the last N_ALIKE only of timelines that are alike */
 } Columns;
 
 #define N_ALIKE 2
@@ -58,6 +58,9 @@ static const Columns templates = {
     { "peak_memory_error", NULL, PS_COLUMN_PERCENT },
     { "kinds", NULL, PS_COLUMN_TABLE },
     { "worst_ops", NULL, PS_COLUMN_TABLE },
+    { "predicted_iteration_p10_ns", NULL, PS_COLUMN_TIME },
+    { "predicted_iteration_p90_ns", NULL, PS_COLUMN_TIME },
+    { "inside_interval", NULL, PS_COLUMN_BOOLEAN },
     { "first_only_ops", NULL, PS_COLUMN_INTEGER },
     { "second_only_ops", NULL, PS_COLUMN_INTEGER },
   },
@@ -216,6 +219,20 @@ append_legend (GString *text, const PsComparison *comparison)
                             comparison->n_only[0], comparison->n_only[1]);
 }
 
+static void
+append_interval (GString *text, const PsComparison *comparison)
+{
+  g_autofree char *interval = ps_interval_to_text (&comparison->interval);
+  gint64 measured_ns = comparison->measured.iteration_ns;
+  const char *place = measured_ns < comparison->interval.p10_ns   ? "below it"
+                      : measured_ns > comparison->interval.p90_ns ? "above it"
+                                                                  : "inside";
+
+  if (comparison->interval.p90_ns > 0)
+    g_string_append_printf (text, "80 of 100 runs were predicted to take %s (p10 .. p90): this one lies %s\n", interval,
+                            place);
+}
+
 char *
 ps_comparison_to_text (const PsComparison *comparison, guint n_worst)
 {
@@ -231,7 +248,9 @@ ps_comparison_to_text (const PsComparison *comparison, guint n_worst)
   kinds_text = ps_table_to_text (kinds);
   worst_text = ps_table_to_text (worst);
   append_legend (text, comparison);
-  g_string_append_printf (text, "\n%s\n%s", figures_text, kinds_text);
+  g_string_append_printf (text, "\n%s", figures_text);
+  append_interval (text, comparison);
+  g_string_append_printf (text, "\n%s", kinds_text);
   if (ps_table_n_rows (worst) > 0)
     g_string_append_printf (text, "\n%u worst of %u ops, by difference of duration\n%s", ps_table_n_rows (worst),
                             comparison->ops->len, worst_text);
@@ -282,6 +301,13 @@ ps_comparison_to_json (const PsComparison *comparison, guint n_worst)
   ps_table_set_ratio (table, "peak_memory_error", comparison->peak_memory_error);
   ps_table_set_table (table, "kinds", kinds_table (comparison, &columns));
   ps_table_set_table (table, "worst_ops", worst_table (comparison, &columns, n_worst));
+  if (comparison->interval.p90_ns > 0)
+    {
+      ps_table_set_integer (table, "predicted_iteration_p10_ns", comparison->interval.p10_ns);
+      ps_table_set_integer (table, "predicted_iteration_p90_ns", comparison->interval.p90_ns);
+      ps_table_set_boolean (table, "inside_interval",
+                            ps_interval_holds (&comparison->interval, comparison->measured.iteration_ns));
+    }
   if (comparison->alike)
     {
       ps_table_set_integer (table, "first_only_ops", comparison->n_only[0]);

@@ -101,6 +101,10 @@ ps_timeline_to_json (const PsTimeline *timeline)
   g_string_append_printf (json, ",\n  \"devices\": %u,\n  \"stages\": %u,\n  \"microbatches\": %u", timeline->n_devices,
                           timeline->n_stages, timeline->n_microbatches);
   g_string_append_printf (json, ",\n  \"iteration_ns\": %" G_GINT64_FORMAT, timeline->iteration_ns);
+  if (timeline->interval.p90_ns > 0)
+    g_string_append_printf (
+        json, ",\n  \"iteration_p10_ns\": %" G_GINT64_FORMAT ",\n  \"iteration_p90_ns\": %" G_GINT64_FORMAT,
+        timeline->interval.p10_ns, timeline->interval.p90_ns);
   append_rows (json, "ops", timeline->ops, append_op_row);
   append_rows (json, "transfers", timeline->transfers, append_transfer_row);
   if (timeline->posts->len > 0)
@@ -326,6 +330,17 @@ read_head (const PsJsonObject *object, GError **error)
   return timeline;
 }
 
+static gboolean
+read_interval (const PsJsonObject *object, PsTimeline *timeline, GError **error)
+{
+  PsInterval *interval = &timeline->interval;
+
+  return (!ps_json_object_has (object, "iteration_p10_ns")
+          || ps_json_get_integer (object, "iteration_p10_ns", 0, MAX_SUM, &interval->p10_ns, error))
+         && (!ps_json_object_has (object, "iteration_p90_ns")
+             || ps_json_get_integer (object, "iteration_p90_ns", interval->p10_ns, MAX_SUM, &interval->p90_ns, error));
+}
+
 void
 ps_timeline_fill_transfer_chunks (PsTimeline *timeline)
 {
@@ -372,7 +387,7 @@ ps_timeline_parse_json (const char *where, const char *text, gssize length, GErr
 {
   static const char *const keys[] = { "origin",       "schedule", "source",    "devices", "stages", "microbatches",
                                       "iteration_ns", "ops",      "transfers", "memory",  NULL };
-  static const char *const optional[] = { "posts", "waits", NULL };
+  static const char *const optional[] = { "iteration_p10_ns", "iteration_p90_ns", "posts", "waits", NULL };
   g_auto (PsJsonReader) reader = { 0 };
   g_auto (PsJsonObject) object = { 0 };
   g_autoptr (PsTimeline) timeline = NULL;
@@ -381,7 +396,8 @@ ps_timeline_parse_json (const char *where, const char *text, gssize length, GErr
       || !ps_json_object_init (&object, &reader, FORMAT, keys, optional, error))
     return NULL;
   timeline = read_head (&object, error);
-  if (timeline == NULL || !read_rows (&object, "ops", 5, 5, read_op_row, timeline, error)
+  if (timeline == NULL || !read_interval (&object, timeline, error)
+      || !read_rows (&object, "ops", 5, 5, read_op_row, timeline, error)
       || !read_rows (&object, "transfers", 5, 5, read_transfer_row, timeline, error)
       || (ps_json_object_has (&object, "posts") && !read_rows (&object, "posts", 4, 4, read_post_row, timeline, error))
       || (ps_json_object_has (&object, "waits") && !read_rows (&object, "waits", 4, 4, read_wait_row, timeline, error))

@@ -48,9 +48,13 @@ append_head (Trace *trace)
   g_string_append (trace->json, "{\n\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"source\":");
   ps_json_append_string (trace->json, timeline->source);
   g_string_append_printf (trace->json,
-                          ",\"devices\":%u,\"stages\":%u,\"microbatches\":%u,\"iteration_ns\":%" G_GINT64_FORMAT
-                          "},\n\"traceEvents\":[",
+                          ",\"devices\":%u,\"stages\":%u,\"microbatches\":%u,\"iteration_ns\":%" G_GINT64_FORMAT,
                           timeline->n_devices, timeline->n_stages, timeline->n_microbatches, timeline->iteration_ns);
+  if (timeline->interval.p90_ns > 0)
+    g_string_append_printf (trace->json,
+                            ",\"iteration_p10_ns\":%" G_GINT64_FORMAT ",\"iteration_p90_ns\":%" G_GINT64_FORMAT,
+                            timeline->interval.p10_ns, timeline->interval.p90_ns);
+  g_string_append (trace->json, "},\n\"traceEvents\":[");
 }
 
 static void

@@ -35,6 +35,7 @@ typedef struct
 static const Machine machines[] = {
   { .name = "known cost", .n_calibrations = 1 },
   { .name = "noise", .n_calibrations = 1, .noise = 0.05 },
+  { .name = "much noise", .n_calibrations = 1, .noise = 0.3 },
   { .name = "noise, 3 calibrations", .n_calibrations = 3, .noise = 0.05 },
   { .name = "drift over seconds", .n_calibrations = 1, .noise = 0.02, .drift = 0.03, .drift_time = 2 },
   { .name = "drift over seconds, 3 calibrations", .n_calibrations = 3, .noise = 0.02, .drift = 0.03, .drift_time = 2 },
