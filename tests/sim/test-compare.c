@@ -149,6 +149,40 @@ test_unknown_memory (void)
   g_assert_nonnull (strstr (json, "\"peak_memory_error\": null,"));
 }
 
+/* The measured iteration takes 100 ns. Files of both formats keep the interval; see test-trace.c for the other one. */
+static void
+test_interval (void)
+{
+  const struct
+  {
+    PsInterval interval;
+    const char *place;
+    gboolean inside;
+
+  } cases[] = { { { 70, 90, 100, 120 }, "this one lies inside", TRUE },
+                { { 70, 80, 99, 120 }, "this one lies above it", FALSE },
+                { { 70, 101, 110, 120 }, "this one lies below it", FALSE } };
+  g_autoptr (PsTimeline) measured = read_fixture ("timeline-measured.json");
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (PsTimeline) first = read_fixture ("timeline-predicted.json");
+      g_autoptr (GError) error = NULL;
+
+      first->interval = cases[i].interval;
+      g_autofree char *file = ps_timeline_to_json (first);
+      g_autoptr (PsTimeline) predicted = ps_timeline_parse_json ("f.json", file, -1, &error);
+      g_assert_no_error (error);
+      g_autoptr (PsComparison) comparison = ps_compare (predicted, measured, &error);
+      g_assert_no_error (error);
+      g_autofree char *text = ps_comparison_to_text (comparison, 0), *json = ps_comparison_to_json (comparison, 0);
+      g_assert_nonnull (strstr (text, cases[i].place));
+      g_assert_nonnull (strstr (json, cases[i].inside ? "\"inside_interval\": true" : "\"inside_interval\": false"));
+      g_assert_cmpint (comparison->interval.p10_ns, ==, cases[i].interval.p10_ns);
+      g_assert_cmpint (comparison->interval.p90_ns, ==, cases[i].interval.p90_ns);
+    }
+}
+
 static void
 test_json (void)
 {
@@ -336,6 +370,7 @@ main (int argc, char **argv)
   g_test_add_func ("/compare/text", test_text);
   g_test_add_func ("/compare/unknown-memory", test_unknown_memory);
   g_test_add_func ("/compare/json", test_json);
+  g_test_add_func ("/compare/interval", test_interval);
   g_test_add_func ("/compare/refusals", test_refusals);
   g_test_add_func ("/compare/alike/simulated", test_alike);
   g_test_add_func ("/compare/alike/measured", test_alike_measured);

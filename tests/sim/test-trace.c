@@ -596,6 +596,7 @@ test_own_trace (void)
 
       append_posts (timeline, rand);
       timeline->iteration_ns += random_below (rand, 1000000);
+      timeline->interval = (PsInterval){ .p10_ns = 9 * (i % 2), .p90_ns = 11 * (i % 2) };
       timeline->n_microbatches += random_below (rand, 3);
       g_free (timeline->source);
       timeline->source = g_strdup ("costs of \"a\"");
