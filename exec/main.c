@@ -77,9 +77,7 @@ typedef struct
   PsPrediction *prediction; /* NULL without costs */
   PsProgram *own_program;   /* NULL with prediction, which has one */
   const PsProgram *program;
-  PsModel *model;        /* NULL unless the device computes */
-  PsStageShape *shapes;  /* NULL unless the device computes */
-  PsTimeline *predicted; /* NULL without prediction */
+  PsModel *model; /* NULL unless the device computes */
 } Job;
 
 static void
@@ -88,8 +86,6 @@ job_clear (Job *job)
   g_clear_pointer (&job->prediction, ps_prediction_free);
   g_clear_pointer (&job->own_program, ps_program_free);
   g_clear_pointer (&job->model, ps_model_free);
-  g_clear_pointer (&job->shapes, g_free);
-  g_clear_pointer (&job->predicted, ps_timeline_free);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Job, job_clear)
 
@@ -196,7 +192,6 @@ prepare_program (const Options *options, Job *job, GError **error)
       || !ps_predictor_add_interval (predictor, job->prediction, MAX (options->run.n_steps, 2) - 1, error))
     return FALSE;
   job->program = job->prediction->program;
-  job->predicted = ps_prediction_timeline (job->prediction);
   return TRUE;
 }
 
@@ -330,17 +325,22 @@ unless_set (GError **first)
 /* Prints and writes everything about the finished run. The run may have been long: one thing that can't be written is
  * no reason to lose the others. */
 static gboolean
-publish (const Options *options, const Job *job, const PsRunReport *report, const char *started, GError **error)
+publish (const Options *options, const Job *job, const PsRunReport *report, GError **error)
 {
   const PsSetting *setting = options->setting;
   GError *first = NULL;
 
   if (options->trace != NULL)
-    ps_timeline_write (report->result->timeline, options->trace, unless_set (&first));
+    ps_timeline_write (report->trial->result->timeline, options->trace, unless_set (&first));
   if (options->predicted != NULL)
-    ps_timeline_write (job->predicted, options->predicted, unless_set (&first));
-  if (setting->db != NULL && !report->result->emulated)
-    ps_output_record (setting->db, setting->profile, started, report, unless_set (&first));
+    {
+      g_autoptr (PsTimeline) predicted = ps_prediction_timeline (job->prediction);
+
+      ps_timeline_write (predicted, options->predicted, unless_set (&first));
+    }
+  if (setting->db != NULL && !report->trial->result->emulated)
+    ps_trial_record (report->trial, job->program, report->setting, report->verdict->check, setting->db,
+                     setting->profile, unless_set (&first));
   print_report (options, report, unless_set (&first));
   if (first != NULL)
     g_propagate_error (error, first);
@@ -350,10 +350,10 @@ publish (const Options *options, const Job *job, const PsRunReport *report, cons
 static int
 judge (const Options *options, const PsRunReport *report, GError **error)
 {
-  if (report->result->n_steps < options->run.n_steps)
+  if (report->trial->result->n_steps < options->run.n_steps)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "interrupted after %u of %u steps: all figures are of these",
-                   report->result->n_steps, options->run.n_steps);
+                   report->trial->result->n_steps, options->run.n_steps);
       return 1;
     }
   if (report->verdict->check == PS_CHECK_DIFFERS)
@@ -362,20 +362,9 @@ judge (const Options *options, const PsRunReport *report, GError **error)
                    report->verdict->first_difference);
       return 1;
     }
-  if (options->tolerance >= 0 && !(fabs (report->comparison->iteration_error) <= options->tolerance))
+  if (options->tolerance >= 0 && !(fabs (report->trial->comparison->iteration_error) <= options->tolerance))
     return EXIT_OUTSIDE;
   return 0;
-}
-
-static gboolean
-replay (const Job *job, const PsRunResult *result, gint64 *makespan_ns, GError **error)
-{
-  g_autoptr (PsSimulation) simulation = ps_simulation_new (job->program);
-
-  if (!ps_timeline_replay (job->program, job->prediction->costs, result->timeline, simulation, error))
-    return FALSE;
-  *makespan_ns = simulation->makespan_ns;
-  return TRUE;
 }
 
 static void
@@ -390,37 +379,24 @@ warn_of_idle (const PsDeviceClass *device)
 static int
 run_job (Options *options, const Job *job, GError **error)
 {
-  g_autoptr (GDateTime) now = g_date_time_new_now_utc ();
-  g_autofree char *started = g_date_time_format (now, "%Y-%m-%dT%H:%M:%SZ");
-  g_autoptr (PsRunResult) result = NULL;
-  g_autoptr (PsComparison) comparison = NULL;
+  g_auto (PsTrial) trial = { 0 };
   g_auto (PsVerdict) verdict = { .check = PS_CHECK_NOT_RUN };
   PsRunReport report;
 
   complete_run_setting (options, job);
-  result = ps_run (job->program, &options->run, error);
-  if (result == NULL)
+  if (!ps_trial_run (&trial, job->program, job->prediction, &options->run, error))
     return 1;
-  if (result->timeline == NULL) /* rank 0 has it, and says what there is to say */
+  if (trial.result->timeline == NULL) /* rank 0 has it, and says what there is to say */
     return 0;
   warn_of_idle (options->run.device);
-  if (options->check && !ps_verify (job->program->schedule, result, &options->run, &verdict, error))
+  if (options->check && !ps_verify (job->program->schedule, trial.result, &options->run, &verdict, error))
     return 1;
-  if (job->predicted != NULL)
-    {
-      comparison = ps_compare (job->predicted, result->timeline, error);
-      if (comparison == NULL)
-        return 1;
-    }
   report = (PsRunReport){ .program = job->program,
                           .setting = &options->run,
-                          .result = result,
+                          .trial = &trial,
                           .prediction = job->prediction,
-                          .comparison = comparison,
                           .verdict = &verdict };
-  if (job->prediction != NULL && !replay (job, result, &report.replayed_makespan_ns, error))
-    return 1;
-  return publish (options, job, &report, started, error) ? judge (options, &report, error) : 1;
+  return publish (options, job, &report, error) ? judge (options, &report, error) : 1;
 }
 
 /* The end of a program that fails. */

@@ -1,8 +1,6 @@
 /* output.c - what pipesim-exec prints and writes about a run. */
 #include "output.h"
 
-#include <pipesim/costdb.h>
-
 #include <errno.h>
 #include <unistd.h>
 
@@ -91,41 +89,42 @@ append_verdict (GString *text, const PsVerdict *verdict)
 static void
 append_replay (GString *text, const PsRunReport *report)
 {
-  g_autofree char *replayed = ps_format_time (report->replayed_makespan_ns);
-  gint64 measured_ns = report->comparison->measured.makespan_ns;
+  g_autofree char *replayed = ps_format_time (report->trial->replayed_makespan_ns);
+  gint64 measured_ns = report->trial->comparison->measured.makespan_ns;
 
   g_string_append_printf (
       text,
       "\nwith the op and transfer times of this run itself, the simulated makespan is %s: %+.2f %% of "
       "the measured one,\nthe error that does not come from the costs\n",
-      replayed, 100.0 * (double)(report->replayed_makespan_ns - measured_ns) / (double)MAX (measured_ns, 1));
+      replayed, 100.0 * (double)(report->trial->replayed_makespan_ns - measured_ns) / (double)MAX (measured_ns, 1));
 }
 
 char *
 ps_run_report_to_text (const PsRunReport *report)
 {
   const PsSchedule *schedule = report->program->schedule;
-  g_autofree char *steps = steps_to_text (report->result);
-  g_autofree char *median = ps_format_time (report->result->median_iteration_ns);
+  g_autofree char *steps = steps_to_text (report->trial->result);
+  g_autofree char *median = ps_format_time (report->trial->result->median_iteration_ns);
   GString *text = g_string_new (NULL);
 
   g_string_append_printf (text, "%s on %u devices (%s, %s), %u microbatches\n\n%s", schedule->name,
                           schedule->placement->n_devices, report->setting->device->name,
                           report->setting->transport->name, schedule->n_microbatches, steps);
-  if (report->result->emulated)
+  if (report->trial->result->emulated)
     g_string_append (text, "\nThe device is emulated: its times are those of the emulation, and none is stored.\n");
-  g_string_append_printf (text, "\n%s iteration time%s: %s\n", report->result->emulated ? "emulated" : "measured",
-                          report->result->n_steps > 1 ? ", median over the steps after the first" : "", median);
-  if (report->result->clock_mhz > 0)
+  g_string_append_printf (text, "\n%s iteration time%s: %s\n",
+                          report->trial->result->emulated ? "emulated" : "measured",
+                          report->trial->result->n_steps > 1 ? ", median over the steps after the first" : "", median);
+  if (report->trial->result->clock_mhz > 0)
     g_string_append_printf (text, "clock %" G_GINT64_FORMAT " MHz, median over the steps%s\n",
-                            report->result->clock_mhz,
+                            report->trial->result->clock_mhz,
                             schedule->placement->n_devices > 1 ? " of the slowest device" : "");
-  append_posting (text, report->result->timeline);
+  append_posting (text, report->trial->result->timeline);
   if (report->verdict->check != PS_CHECK_NOT_RUN)
     append_verdict (text, report->verdict);
-  if (report->comparison != NULL)
+  if (report->trial->comparison != NULL)
     {
-      g_autofree char *comparison = ps_comparison_to_text (report->comparison, N_WORST_OPS);
+      g_autofree char *comparison = ps_comparison_to_text (report->trial->comparison, N_WORST_OPS);
 
       g_string_append_printf (text, "\n%s", comparison);
       append_replay (text, report);
@@ -158,29 +157,29 @@ ps_run_report_to_json (const PsRunReport *report)
   const char *const extra[]
       = { "device",    report->setting->device->name,
           "transport", report->setting->transport->name,
-          "origin",    report->result->emulated ? "emulated" : ps_origin_name (PS_ORIGIN_MEASURED),
+          "origin",    report->trial->result->emulated ? "emulated" : ps_origin_name (PS_ORIGIN_MEASURED),
           NULL };
-  g_autofree double *posting_ns = posting_times (report->result->timeline);
+  g_autofree double *posting_ns = posting_times (report->trial->result->timeline);
   g_auto (PsMetrics) metrics = { 0 };
 
-  ps_metrics_from_timeline (report->result->timeline, &metrics);
+  ps_metrics_from_timeline (report->trial->result->timeline, &metrics);
   ps_table_add_row (table);
   ps_table_set_text (table, "schedule", report->program->schedule->name);
-  ps_table_set_integer (table, "iteration_ns", report->result->median_iteration_ns);
+  ps_table_set_integer (table, "iteration_ns", report->trial->result->median_iteration_ns);
   if (report->prediction != NULL)
     ps_table_set_integer (table, "predicted_iteration_ns", report->prediction->metrics.iteration_ns);
   if (report->prediction != NULL && report->prediction->interval.p90_ns > 0)
-    set_interval (table, &report->prediction->interval, report->result->median_iteration_ns);
+    set_interval (table, &report->prediction->interval, report->trial->result->median_iteration_ns);
   ps_table_set_integer (table, "makespan_ns", metrics.makespan_ns);
   if (report->prediction != NULL)
-    ps_table_set_integer (table, "replayed_makespan_ns", report->replayed_makespan_ns);
+    ps_table_set_integer (table, "replayed_makespan_ns", report->trial->replayed_makespan_ns);
   ps_table_set_ratio (table, "bubble_ratio", metrics.bubble_ratio);
   ps_table_set_integer (table, "peak_memory_bytes", metrics.peak_memory_bytes);
-  if (report->result->clock_mhz > 0)
-    ps_table_set_integer (table, "clock_mhz", report->result->clock_mhz);
-  ps_table_set_numbers (table, "posting_ns", posting_ns, report->result->timeline->n_devices);
+  if (report->trial->result->clock_mhz > 0)
+    ps_table_set_integer (table, "clock_mhz", report->trial->result->clock_mhz);
+  ps_table_set_numbers (table, "posting_ns", posting_ns, report->trial->result->timeline->n_devices);
   if (report->setting->device->computes)
-    set_losses (table, report->result);
+    set_losses (table, report->trial->result);
   ps_table_set_text (table, "check", ps_check_name (report->verdict->check));
   return ps_table_to_json (table, "pipesim-exec/1", extra);
 }
@@ -194,32 +193,4 @@ ps_output_check_database (const char *db, GError **error)
   if (access (db, W_OK) == 0)
     return ps_output_check ("--db", db, error);
   return ps_refuse (error, PS_ERROR_IO, "--db: %s: %s", db, g_strerror (errno));
-}
-
-gboolean
-ps_output_record (const char *path, const char *profile, const char *started, const PsRunReport *report, GError **error)
-{
-  g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_WRITE, error);
-  const PsSchedule *schedule = report->program->schedule;
-  g_autoptr (PsProfile) used = db != NULL ? ps_costdb_profile (db, profile, error) : NULL;
-  PsRunRecord record;
-
-  if (used == NULL)
-    return FALSE;
-  record = (PsRunRecord){ .profile = used->name,
-                          .schedule = schedule->name,
-                          .device = (char *)report->setting->device->name,
-                          .transport = (char *)report->setting->transport->name,
-                          .n_devices = schedule->placement->n_devices,
-                          .n_chunks = ps_placement_max_chunks (schedule->placement),
-                          .n_microbatches = schedule->n_microbatches,
-                          .n_steps = report->result->n_steps,
-                          .predicted_iteration_ns = report->comparison->predicted.iteration_ns,
-                          .measured_iteration_ns = report->comparison->measured.iteration_ns,
-                          .predicted_peak_bytes = report->comparison->predicted.peak_memory_bytes,
-                          .measured_peak_bytes = report->comparison->measured.peak_memory_bytes,
-                          .clock_mhz = report->result->clock_mhz,
-                          .check = (char *)ps_check_name (report->verdict->check),
-                          .started = (char *)started };
-  return ps_costdb_store_run (db, &record, error);
 }

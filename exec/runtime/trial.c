@@ -1,0 +1,69 @@
+/* trial.c - runs, compares, replays and records. */
+#include "trial.h"
+
+#include <pipesim/costdb.h>
+
+void
+ps_trial_clear (PsTrial *trial)
+{
+  g_clear_pointer (&trial->started, g_free);
+  g_clear_pointer (&trial->result, ps_run_result_free);
+  g_clear_pointer (&trial->comparison, ps_comparison_free);
+}
+
+static gboolean
+hold_against (PsTrial *trial, const PsProgram *program, const PsPrediction *prediction, GError **error)
+{
+  g_autoptr (PsTimeline) predicted = ps_prediction_timeline (prediction);
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+
+  trial->comparison = ps_compare (predicted, trial->result->timeline, error);
+  if (trial->comparison == NULL
+      || !ps_timeline_replay (program, prediction->costs, trial->result->timeline, simulation, error))
+    return FALSE;
+  trial->replayed_makespan_ns = simulation->makespan_ns;
+  return TRUE;
+}
+
+gboolean
+ps_trial_run (PsTrial *trial, const PsProgram *program, const PsPrediction *prediction, const PsRunSetting *setting,
+              GError **error)
+{
+  g_autoptr (GDateTime) now = g_date_time_new_now_utc ();
+
+  trial->started = g_date_time_format (now, "%Y-%m-%dT%H:%M:%SZ");
+  trial->result = ps_run (program, setting, error);
+  if (trial->result == NULL)
+    return FALSE;
+  return trial->result->timeline == NULL || prediction == NULL || hold_against (trial, program, prediction, error);
+}
+
+gboolean
+ps_trial_record (const PsTrial *trial, const PsProgram *program, const PsRunSetting *setting, PsCheck check,
+                 const char *path, const char *profile, GError **error)
+{
+  g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_WRITE, error);
+  const PsSchedule *schedule = program->schedule;
+  const PsComparison *comparison = trial->comparison;
+  g_autoptr (PsProfile) used = db != NULL ? ps_costdb_profile (db, profile, error) : NULL;
+  PsRunRecord record;
+
+  if (used == NULL)
+    return FALSE;
+  record = (PsRunRecord){ .profile = used->name,
+                          .schedule = schedule->name,
+                          .device = (char *)setting->device->name,
+                          .transport = (char *)setting->transport->name,
+                          .n_devices = schedule->placement->n_devices,
+                          .n_chunks = ps_placement_max_chunks (schedule->placement),
+                          .n_microbatches = schedule->n_microbatches,
+                          .n_steps = trial->result->n_steps,
+                          .predicted_iteration_ns = comparison->predicted.iteration_ns,
+                          .measured_iteration_ns = comparison->measured.iteration_ns,
+                          .predicted_peak_bytes = comparison->predicted.peak_memory_bytes,
+                          .measured_peak_bytes = comparison->measured.peak_memory_bytes,
+                          .clock_mhz = trial->result->clock_mhz,
+                          .check = (char *)ps_check_name (check),
+                          .started = trial->started };
+  return ps_costdb_store_run (db, &record, error);
+}

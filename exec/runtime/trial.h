@@ -1,0 +1,35 @@
+/* trial.h - a program that is run and held against its prediction. */
+#ifndef PIPESIM_EXEC_TRIAL_H
+#define PIPESIM_EXEC_TRIAL_H
+
+#include "verify.h"
+
+#include <pipesim/compare.h>
+#include <pipesim/predictor.h>
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  char *started;            /* ISO 8601 UTC */
+  PsRunResult *result;      /* its timeline is NULL on other ranks than 0, which have nothing of what follows either */
+  PsComparison *comparison; /* NULL without prediction */
+  gint64 replayed_makespan_ns; /* simulated with the op and transfer times of the measured timeline; 0 without
+                                  prediction */
+} PsTrial;
+
+void ps_trial_clear (PsTrial *trial);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsTrial, ps_trial_clear)
+
+/* Runs the program. prediction: that of the same program; NULL: there are no costs. The caller clears the trial in any
+ * case. */
+gboolean ps_trial_run (PsTrial *trial, const PsProgram *program, const PsPrediction *prediction,
+                       const PsRunSetting *setting, GError **error);
+
+/* Stores the run and its prediction in a database, with the profile (NULL: the only one) that the costs came from. */
+gboolean ps_trial_record (const PsTrial *trial, const PsProgram *program, const PsRunSetting *setting, PsCheck check,
+                          const char *db, const char *profile, GError **error);
+
+G_END_DECLS
+
+#endif
