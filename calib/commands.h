@@ -14,6 +14,7 @@ gboolean ps_calib_cmd_run (int argc, char **argv, GError **error);
 gboolean ps_calib_cmd_list (int argc, char **argv, GError **error);
 gboolean ps_calib_cmd_show (int argc, char **argv, GError **error);
 gboolean ps_calib_cmd_diff (int argc, char **argv, GError **error);
+gboolean ps_calib_cmd_check (int argc, char **argv, GError **error);
 gboolean ps_calib_cmd_export (int argc, char **argv, GError **error);
 gboolean ps_calib_cmd_import (int argc, char **argv, GError **error);
 

@@ -17,6 +17,7 @@ static const Command commands[] = {
     "measure a model on this machine into a cost database; run it again to measure what is missing" },
   { "list", ps_calib_cmd_list, "list the profiles of a cost database" },
   { "show", ps_calib_cmd_show, "show the measurements of a profile" },
+  { "check", ps_calib_cmd_check, "hold predictions against runs, and say how far they are off, and why" },
   { "diff", ps_calib_cmd_diff, "compare two profiles, median by median" },
   { "export", ps_calib_cmd_export, "write a profile as text" },
   { "import", ps_calib_cmd_import, "read a profile's text, or the runs of any program, into a cost database" },
@@ -50,8 +51,8 @@ dispatch (int argc, char **argv, GError **error)
   if (argc < 2)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "no command given; try pipesim calib --help");
   else
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': no such command; there are: run list show diff export import",
-                 argv[1]);
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                 "'%s': no such command; there are: run list show check diff export import", argv[1]);
   return FALSE;
 }
 

@@ -64,6 +64,7 @@ ps_watch (const PsCalibration *calibration, GError **error)
   Watch watch = { 0 };
   PsSamplingRule rule = calibration->rule;
   rule.time_limit_ns /= TIME_SHARE;
+  rule.sound_samples = PS_MEDIAN_MIN_SAMPLES; /* fewer say nothing */
   ps_sampler_init (&watch.sampler, &rule);
   gboolean ok = run (&watch, calibration, error) && hand_over (&watch, calibration, error);
   ps_sampler_clear (&watch.sampler);

@@ -1,0 +1,475 @@
+/* check.c - runs schedules for real, and measures their ops again right before and after. */
+#include "check.h"
+
+#include "measure.h"
+#include "rounds.h"
+
+#include <pipesim/philox.h>
+
+#include <math.h>
+
+static void
+run_free (gpointer data)
+{
+  g_free (((PsCheckRun *)data)->schedule);
+  g_free (((PsCheckRun *)data)->started);
+}
+
+void
+ps_calib_check_init (PsCalibCheck *check)
+{
+  check->microbatches = g_array_new (FALSE, FALSE, sizeof (guint));
+  check->runs = g_array_new (FALSE, FALSE, sizeof (PsCheckRun));
+  g_array_set_clear_func (check->runs, run_free);
+  check->sentinels = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sentinel_free);
+  check->skipped = g_string_new (NULL);
+}
+
+void
+ps_calib_check_clear (PsCalibCheck *check)
+{
+  g_strfreev (check->schedules);
+  g_array_unref (check->microbatches);
+  g_array_unref (check->runs);
+  g_ptr_array_unref (check->sentinels);
+  g_string_free (check->skipped, TRUE);
+}
+
+/* What is run: predictions, and how their ops changed since the profile was measured. */
+typedef struct
+{
+  PsCalibCheck *check;
+  PsCostDb *db;
+  gint64 profile;    /* its row */
+  GPtrArray *stored; /* PsMeasurement of the profile */
+  GPtrArray *cases;  /* PsPrediction */
+  guint n_chunks;    /* of the cases under way */
+  GPtrArray *fresh;  /* PsMeasurement of the latest measurements */
+} Work;
+
+static void
+work_clear (Work *work)
+{
+  g_clear_pointer (&work->db, ps_costdb_close);
+  g_clear_pointer (&work->stored, g_ptr_array_unref);
+  g_clear_pointer (&work->cases, g_ptr_array_unref);
+  g_clear_pointer (&work->fresh, g_ptr_array_unref);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Work, work_clear)
+
+/* Cases */
+
+static void
+skip (PsCalibCheck *check, const char *name, const GError *reason)
+{
+  gboolean named = g_str_has_prefix (reason->message, name);
+
+  g_string_append_printf (check->skipped, "%s%s%s%s", check->skipped->len > 0 ? "; " : "", named ? "" : name,
+                          named ? "" : ": ", reason->message);
+}
+
+static PsPrediction *
+predict (const PsCalibCheck *check, const char *name, GError **error)
+{
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (check->setting, NULL);
+  g_autoptr (PsPrediction) prediction = ps_predictor_predict (predictor, name, error);
+
+  if (prediction == NULL || !ps_predictor_add_interval (predictor, prediction, MAX (check->run.n_steps, 2) - 1, error))
+    return NULL;
+  if (!prediction->program->schedule->asynchronous)
+    return g_steal_pointer (&prediction);
+  g_set_error_literal (error, PS_ERROR, PS_ERROR_SCHEDULE, "is asynchronous, and no device runs it");
+  return NULL;
+}
+
+static gboolean
+find_cases (Work *work, GError **error)
+{
+  PsCalibCheck *check = work->check;
+  g_autoptr (GError) first = NULL;
+
+  work->cases = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_prediction_free);
+  for (guint i = 0; i < check->microbatches->len; i++)
+    for (char **name = check->schedules; *name != NULL; name++)
+      {
+        g_autoptr (GError) reason = NULL;
+        PsPrediction *prediction;
+
+        check->setting->n_microbatches = g_array_index (check->microbatches, guint, i);
+        prediction = predict (check, *name, &reason);
+        if (prediction != NULL)
+          g_ptr_array_add (work->cases, prediction);
+        else
+          skip (check, *name, reason);
+        if (first == NULL)
+          first = g_steal_pointer (&reason);
+      }
+  if (work->cases->len == 0)
+    g_propagate_error (error, g_steal_pointer (&first));
+  return work->cases->len > 0;
+}
+
+/* Fresh measurements */
+
+static gboolean
+is_same (const PsMeasurement *a, const PsMeasurement *b)
+{
+  return a->subject == b->subject && a->kind == b->kind && g_str_equal (a->shape, b->shape) && a->bytes == b->bytes
+         && a->devices == b->devices && MAX (a->sharing, 1) == MAX (b->sharing, 1) && a->share == b->share
+         && a->cache == b->cache;
+}
+
+static const PsMeasurement *
+find (GPtrArray *measurements, const PsMeasurement *key)
+{
+  for (guint i = 0; i < measurements->len; i++)
+    if (is_same (measurements->pdata[i], key))
+      return measurements->pdata[i];
+  return NULL;
+}
+
+/* Times that predictions take: of ops with all devices busy, and of the boundary's transfers. */
+static gboolean
+is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+{
+  const PsCalibration *calibration = &((Work *)data)->check->calibration;
+
+  if (key->subject == PS_SUBJECT_OP)
+    *wanted = key->cache == PS_CACHE_RUN && key->devices == calibration->n_devices;
+  else
+    *wanted = key->subject == PS_SUBJECT_TRANSFER && *key->shape == '\0'
+              && key->bytes == ps_model_boundary_bytes (calibration->model);
+  return TRUE;
+}
+
+static gboolean
+keep_fresh (const PsMeasurement *measurement, gpointer data, GError **error)
+{
+  PsMeasurement *copy = g_memdup2 (measurement, sizeof *measurement);
+
+  copy->shape = g_strdup (measurement->shape);
+  copy->stop = copy->taken = NULL;
+  copy->samples_ns = NULL;
+  copy->n_samples = 0;
+  g_ptr_array_add (((Work *)data)->fresh, copy);
+  return TRUE;
+}
+
+static gboolean
+keep_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
+{
+  Work *work = data;
+  PsSentinel *copy = g_memdup2 (sentinel, sizeof *sentinel);
+
+  copy->what = g_strdup (sentinel->what);
+  copy->taken = g_strdup (sentinel->taken);
+  g_ptr_array_add (work->check->sentinels, copy);
+  return ps_costdb_store_sentinel (work->db, work->profile, sentinel, error);
+}
+
+static gboolean
+ignore_choices (GBytes *choices, gpointer data, GError **error)
+{
+  return TRUE;
+}
+
+/* Measures the ops of the current cases, and hands over what there was before. */
+static GPtrArray *
+measure (Work *work, GError **error)
+{
+  PsCalibration calibration = work->check->calibration;
+  GPtrArray *before = work->fresh;
+
+  calibration.chunks = &work->n_chunks;
+  calibration.n_chunks = 1;
+  calibration.caches = 1U << PS_CACHE_RUN;
+  calibration.wanted = is_wanted;
+  calibration.sink = keep_fresh;
+  calibration.sentinel = keep_sentinel;
+  calibration.decided = ignore_choices;
+  calibration.data = work;
+  work->fresh = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free);
+  if (ps_calibrate (&calibration, error))
+    return before;
+  g_ptr_array_unref (before);
+  return NULL;
+}
+
+/* How much longer a quantity takes, before and after the run, than in the profile; 1 where it is not known. */
+static double
+change (const Work *work, GPtrArray *before, const PsMeasurement *key)
+{
+  const PsMeasurement *first = find (before, key), *second = find (work->fresh, key),
+                      *stored = find (work->stored, key);
+
+  if (first == NULL || second == NULL || stored == NULL || stored->time.median_ns == 0)
+    return 1;
+  return (double)(first->time.median_ns + second->time.median_ns) / 2 / (double)stored->time.median_ns;
+}
+
+static void
+scale (gint64 *ns, double factor)
+{
+  *ns = llround ((double)*ns * factor);
+}
+
+static void
+refresh_ops (const Work *work, GPtrArray *before, const PsStageShape *shapes, PsCosts *costs)
+{
+  guint n_devices = work->check->calibration.n_devices;
+  const guint *shares = work->check->calibration.shares;
+
+  for (guint i = 0; i < before->len; i++)
+    for (guint stage = 0; stage < costs->n_stages; stage++)
+      {
+        const PsMeasurement *m = before->pdata[i];
+        g_autofree char *shape = ps_stage_shape_key (&shapes[stage]);
+        double factor = change (work, before, m);
+
+        if (m->subject != PS_SUBJECT_OP || !g_str_equal (m->shape, shape)
+            || m->share != (shares != NULL ? shares[stage % n_devices] : 0))
+          continue;
+        scale (&ps_costs_op (costs, m->kind, stage)->duration_ns, factor);
+        if (m->kind == PS_OP_F)
+          scale (&ps_costs_op (costs, PS_OP_R, stage)->duration_ns, factor);
+      }
+}
+
+/* The profile's costs, changed as the fresh measurements have. */
+static PsCosts *
+refresh (const Work *work, GPtrArray *before, GError **error)
+{
+  const PsCalibCheck *check = work->check;
+  guint n_stages = check->calibration.n_devices * work->n_chunks;
+  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
+  g_autoptr (PsCosts) costs = ps_setting_costs (check->setting, check->calibration.n_devices, work->n_chunks, error);
+
+  if (costs == NULL || !ps_model_split (check->calibration.model, n_stages, shapes, error))
+    return NULL;
+  refresh_ops (work, before, shapes, costs);
+  for (guint i = 0; i < before->len; i++)
+    if (((const PsMeasurement *)before->pdata[i])->subject == PS_SUBJECT_TRANSFER)
+      for (guint k = 1; k <= 2 * n_stages; k++)
+        scale (&costs->transfer_ns[k], change (work, before, before->pdata[i]));
+  return g_steal_pointer (&costs);
+}
+
+static gboolean
+predict_fresh (const Work *work, GPtrArray *before, const PsPrediction *prediction, gint64 *fresh_ns, GError **error)
+{
+  g_autoptr (PsCosts) costs = refresh (work, before, error);
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (work->check->setting, costs);
+  g_autoptr (PsPrediction) fresh
+      = costs != NULL
+            ? ps_predictor_predict_schedule (predictor, ps_schedule_copy (prediction->program->schedule), error)
+            : NULL;
+
+  if (fresh != NULL)
+    *fresh_ns = fresh->metrics.iteration_ns;
+  return fresh != NULL;
+}
+
+/* Runs */
+
+static double
+median_op_error (const PsComparison *comparison)
+{
+  g_autoptr (GArray) errors = g_array_new (FALSE, FALSE, sizeof (double));
+
+  for (guint i = 0; i < comparison->ops->len; i++)
+    {
+      const PsOpDifference *op = &g_array_index (comparison->ops, PsOpDifference, i);
+      double error = fabs (ps_relative_error (op->predicted_ns, op->measured_ns));
+
+      if (!isnan (error))
+        g_array_append_val (errors, error);
+    }
+  g_array_sort (errors, ps_compare_double);
+  return errors->len > 0 ? g_array_index (errors, double, (errors->len - 1) / 2) : NAN;
+}
+
+static void
+tell (const PsCalibCheck *check, const PsCheckRun *run, guint n_done, guint n_all)
+{
+  g_autofree char *predicted = ps_format_time (run->predicted_ns), *measured = ps_format_time (run->measured_ns);
+
+  g_printerr ("%s%u of %u: %s, m = %u: predicted %s, measured %s%s", check->terminal ? PS_CLEAR_LINE : "", n_done,
+              n_all, run->schedule, run->n_microbatches, predicted, measured, check->terminal ? "" : "\n");
+}
+
+static void
+add_run (Work *work, const PsPrediction *prediction, const PsTrial *trial, gint64 fresh_ns, guint round)
+{
+  PsCalibCheck *check = work->check;
+  const PsSchedule *schedule = prediction->program->schedule;
+  const PsComparison *comparison = trial->comparison;
+  PsCheckRun run = {
+    .schedule = g_strdup (schedule->name),
+    .started = g_strdup (trial->started),
+    .n_microbatches = schedule->n_microbatches,
+    .n_chunks = work->n_chunks,
+    .round = round,
+    .predicted_ns = prediction->metrics.iteration_ns,
+    .interval = prediction->interval,
+    .measured_ns = trial->result->median_iteration_ns,
+    .fresh_ns = fresh_ns,
+    .replay_error = ps_relative_error (trial->replayed_makespan_ns, comparison->measured.makespan_ns),
+    .op_error = median_op_error (comparison),
+    .memory_error = comparison->peak_memory_error,
+  };
+
+  g_array_append_val (check->runs, run);
+  tell (check, &run, check->runs->len, work->cases->len * check->n_rounds);
+}
+
+#define TIMEOUT_NS (60 * G_GINT64_CONSTANT (1000000000))
+#define TIMEOUT_ITERATIONS 4
+
+/* The device may not run such a schedule; then *ran is FALSE. */
+static gboolean
+try_to_run (PsTrial *trial, PsCalibCheck *check, const PsPrediction *prediction, const PsRunSetting *setting,
+            guint round, gboolean *ran, GError **error)
+{
+  g_autoptr (GError) reason = NULL;
+
+  *ran = ps_trial_run (trial, prediction->program, prediction, setting, &reason);
+  if (*ran)
+    return TRUE;
+  if (!g_error_matches (reason, PS_ERROR, PS_ERROR_UNAVAILABLE))
+    {
+      g_propagate_error (error, g_steal_pointer (&reason));
+      return FALSE;
+    }
+  if (round == 1)
+    skip (check, prediction->program->schedule->name, reason);
+  return TRUE;
+}
+
+static gboolean
+run_case (Work *work, const PsPrediction *prediction, guint round, GError **error)
+{
+  PsCalibCheck *check = work->check;
+  PsRunSetting setting = check->run;
+  g_autoptr (GPtrArray) before = NULL;
+  g_auto (PsTrial) trial = { 0 };
+  gboolean ran;
+  gint64 fresh_ns;
+
+  setting.timeout_ns = MAX (TIMEOUT_NS, TIMEOUT_ITERATIONS * prediction->metrics.iteration_ns);
+  if (!try_to_run (&trial, check, prediction, &setting, round, &ran, error))
+    return FALSE;
+  if (!ran)
+    return TRUE;
+  before = measure (work, error);
+  if (before == NULL || !predict_fresh (work, before, prediction, &fresh_ns, error)
+      || !ps_trial_record (&trial, prediction->program, &setting, PS_CHECK_NOT_RUN, check->setting->db,
+                           check->setting->profile, error))
+    return FALSE;
+  add_run (work, prediction, &trial, fresh_ns, round);
+  return TRUE;
+}
+
+static guint
+chunks_of (const PsPrediction *prediction)
+{
+  const PsPlacement *placement = prediction->program->schedule->placement;
+
+  return placement->n_stages / placement->n_devices;
+}
+
+/* All cases of the current number of chunks, in the order of `order`. */
+static gboolean
+run_chunks (Work *work, const guint *order, guint round, GError **error)
+{
+  GPtrArray *unused = NULL;
+
+  g_clear_pointer (&work->fresh, g_ptr_array_unref);
+  work->fresh = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free);
+  for (guint i = 0; i < work->cases->len; i++)
+    {
+      const PsPrediction *prediction = work->cases->pdata[order[i]];
+
+      if (chunks_of (prediction) != work->n_chunks)
+        continue;
+      if (unused == NULL)
+        {
+          unused = measure (work, error);
+          if (unused == NULL)
+            return FALSE;
+          g_ptr_array_unref (unused);
+        }
+      if (!run_case (work, prediction, round, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static void
+shuffle (guint *order, guint n, guint64 *luck)
+{
+  for (guint i = n; i > 1; i--)
+    {
+      guint k = (guint)(ps_splitmix_next (luck) % i), kept = order[i - 1];
+
+      order[i - 1] = order[k];
+      order[k] = kept;
+    }
+}
+
+static gboolean
+run_rounds (Work *work, GError **error)
+{
+  PsCalibCheck *check = work->check;
+  guint n = work->cases->len, most = 0;
+  g_autofree guint *order = g_new (guint, n);
+  guint64 luck = check->calibration.seed;
+
+  for (guint i = 0; i < n; i++)
+    {
+      order[i] = i;
+      most = MAX (most, chunks_of (work->cases->pdata[i]));
+    }
+  for (guint round = 1; round <= check->n_rounds; round++)
+    {
+      shuffle (order, n, &luck);
+      for (work->n_chunks = 1; work->n_chunks <= most; work->n_chunks++)
+        if (!run_chunks (work, order, round, error))
+          return FALSE;
+    }
+  return TRUE;
+}
+
+/* Runs count as measurements: readings of the sentinel lie right before and after each. */
+static void
+find_shifts (PsCalibCheck *check)
+{
+  g_autofree PsMeasurement *moments = g_new0 (PsMeasurement, check->runs->len);
+  g_autofree double *shifts = g_new (double, check->runs->len);
+  g_autoptr (GPtrArray) measurements = g_ptr_array_new ();
+
+  for (guint i = 0; i < check->runs->len; i++)
+    {
+      moments[i].taken = g_array_index (check->runs, PsCheckRun, i).started;
+      g_ptr_array_add (measurements, &moments[i]);
+    }
+  ps_sentinel_shifts (check->sentinels, measurements, shifts);
+  for (guint i = 0; i < check->runs->len; i++)
+    g_array_index (check->runs, PsCheckRun, i).shift = shifts[i];
+}
+
+gboolean
+ps_calib_check_run (PsCalibCheck *check, GError **error)
+{
+  g_auto (Work) work = { .check = check };
+  g_autoptr (PsProfile) profile = NULL;
+
+  work.db = ps_costdb_open (check->setting->db, PS_COSTDB_WRITE, error);
+  profile = work.db != NULL ? ps_costdb_profile (work.db, check->setting->profile, error) : NULL;
+  if (profile == NULL || !ps_costdb_begin_profile (work.db, profile, &work.profile, error))
+    return FALSE;
+  work.stored = ps_costdb_measurements (work.db, profile->name, FALSE, error);
+  if (work.stored == NULL || !find_cases (&work, error) || !run_rounds (&work, error))
+    return FALSE;
+  find_shifts (check);
+  return TRUE;
+}

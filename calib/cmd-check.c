@@ -1,0 +1,431 @@
+/* cmd-check.c - pipesim calib check: how good the predictions from a profile are, and what is to blame. */
+#include "commands.h"
+
+#include "check.h"
+#include "clock.h"
+#include "device/devices.h"
+#include "load.h"
+#include "rounds.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MIN_SAMPLES 6
+
+typedef struct
+{
+  char *db;
+  char *profile;
+  char **schedules;
+  guint n_devices;
+  char *microbatches;
+  guint n_rounds;
+  guint n_steps;
+  gint64 time_limit_ns;
+  gint64 seed;
+  char *picture;
+  gboolean json;
+} Options;
+
+static const PsOption rows[] = {
+  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE",
+             "Cost database; runs and readings of the sentinel are added to it"),
+  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Profile to predict from (default: the only one)"),
+  PS_OPTION ("schedule", 's', PS_FILES (Options, schedules), "NAME|FILE,...|all",
+             "Schedules to run (default: all families that the device runs)"),
+  PS_OPTION ("devices", 'p', PS_COUNT (Options, n_devices, 1, PS_MAX_DEVICES), "P", "Devices"),
+  PS_OPTION ("microbatches", 'm', PS_TEXT (Options, microbatches), "M,...",
+             "Microbatches per iteration; each schedule runs with each of them"),
+  PS_OPTION ("rounds", 0, PS_COUNT (Options, n_rounds, 1, 1000), "N",
+             "Times that everything runs, in another order each time (default: 3)", .initial = 3),
+  PS_OPTION ("steps", 0, PS_COUNT (Options, n_steps, 2, 1000000), "N", "Training steps of each run (default: 5)",
+             .initial = 5),
+  PS_OPTION ("time-limit", 0, PS_TIME (Options, time_limit_ns), "T",
+             "Most time to measure the ops again between two runs; a tenth of it for the transfer (default: 1s)",
+             .initial = 1e9),
+  PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of the orders, of weights and data (default: 1)",
+             .initial = 1),
+  PS_OPTION ("output", 'o', PS_FILE (Options, picture), "FILE",
+             "Draw predicted against measured times of all runs in the database: .svg, .png or .pdf"),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-check/1)"),
+  PS_OPTION_END,
+};
+
+/* A check under way, and what it refers to. */
+typedef struct
+{
+  PsCalibCheck check;
+  PsProfile *profile;
+  PsModel *model;
+  guint *shares;
+  GBytes *choices;
+  char *others; /* what they used of the processors; NULL: not known */
+} Job;
+
+static void
+job_clear (Job *job)
+{
+  ps_calib_check_clear (&job->check);
+  ps_setting_free (job->check.setting);
+  ps_profile_free (job->profile);
+  ps_model_free (job->model);
+  g_free (job->shares);
+  g_clear_pointer (&job->choices, g_bytes_unref);
+  g_free (job->others);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Job, job_clear)
+
+/* Options */
+
+static char **
+all_families (void)
+{
+  guint n;
+  const PsFamily *const *families = ps_family_table (&n);
+  char **names = g_new0 (char *, n + 1);
+
+  for (guint i = 0; i < n; i++)
+    names[i] = g_strdup (families[i]->name);
+  return names;
+}
+
+static char **
+list_schedules (const Options *options)
+{
+  g_autofree char *names = options->schedules != NULL ? g_strjoinv (",", options->schedules) : g_strdup ("all");
+
+  return g_str_equal (names, "all") ? all_families () : g_strsplit (names, ",", -1);
+}
+
+static gboolean
+list_microbatches (Job *job, const Options *options, GError **error)
+{
+  g_auto (GStrv) items = g_strsplit (options->microbatches, ",", -1);
+
+  for (guint i = 0; items[i] != NULL; i++)
+    {
+      gint64 value;
+
+      if (!ps_parse_integer ("-m", items[i], 1, PS_MAX_MICROBATCHES, &value, error))
+        return FALSE;
+      guint m = (guint)value;
+      g_array_append_val (job->check.microbatches, m);
+    }
+  return TRUE;
+}
+
+/* What the profile says: the model and how it was measured. */
+static gboolean
+read_profile (Job *job, const Options *options, GError **error)
+{
+  g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
+  guint n;
+
+  job->profile = db != NULL ? ps_costdb_profile (db, options->profile, error) : NULL;
+  job->model = job->profile != NULL ? ps_costdb_model (db, options->profile, error) : NULL;
+  if (job->model == NULL || !ps_choices_parse (options->db, job->profile->choices, &job->choices, error))
+    return FALSE;
+  if (*job->profile->shares == '\0')
+    return TRUE;
+  job->shares = ps_shares_parse (options->db, job->profile->shares, &n, error);
+  if (job->shares == NULL || n == options->n_devices)
+    return job->shares != NULL;
+  return ps_refuse (error, PS_ERROR_USAGE, "-p %u: profile '%s' was measured on %u devices with shares %s",
+                    options->n_devices, job->profile->name, n, job->profile->shares);
+}
+
+static gboolean
+find_classes (Job *job, GError **error)
+{
+  PsCalibration *calibration = &job->check.calibration;
+
+  calibration->device = ps_device_find (job->profile->device, error);
+  if (calibration->device == NULL)
+    return FALSE;
+  calibration->transport = ps_transport_find (job->profile->transport, error);
+  if (calibration->transport == NULL)
+    g_prefix_error (error, "profile '%s': ", job->profile->name);
+  return calibration->transport != NULL
+         && (calibration->device->available == NULL || calibration->device->available (error))
+         && (calibration->transport->available == NULL || calibration->transport->available (error));
+}
+
+static gboolean
+prepare (Job *job, const Options *options, GError **error)
+{
+  PsCalibCheck *check = &job->check;
+  PsCalibration *calibration = &check->calibration;
+
+  if (!read_profile (job, options, error) || !find_classes (job, error) || !list_microbatches (job, options, error))
+    return FALSE;
+  check->schedules = list_schedules (options);
+  check->n_rounds = options->n_rounds;
+  check->terminal = isatty (STDERR_FILENO);
+  check->setting->db = g_strdup (options->db);
+  check->setting->profile = g_strdup (options->profile);
+  check->setting->n_devices = options->n_devices;
+  calibration->model = job->model;
+  calibration->n_devices = calibration->n_local = options->n_devices;
+  calibration->shares = job->shares;
+  calibration->choices = job->choices;
+  calibration->seed = (guint64)options->seed;
+  calibration->rule = (PsSamplingRule){
+    .within = 0.01, .min_samples = MIN_SAMPLES, .max_samples = 2000, .time_limit_ns = options->time_limit_ns
+  };
+  check->run = (PsRunSetting){ .device = calibration->device,
+                               .transport = calibration->transport,
+                               .model = job->model,
+                               .n_steps = options->n_steps,
+                               .seed = (guint64)options->seed,
+                               .shares = job->shares,
+                               .choices = job->choices };
+  return ps_setting_check (check->setting, error);
+}
+
+/* Printing */
+
+static const PsColumn columns[] = {
+  { "schedule", "schedule", PS_COLUMN_TEXT },
+  { "microbatches", "m", PS_COLUMN_INTEGER },
+  { "chunks", "v", PS_COLUMN_INTEGER },
+  { "round", "round", PS_COLUMN_INTEGER },
+  { "predicted_iteration_ns", "predicted", PS_COLUMN_TIME },
+  { "predicted_iteration_p10_ns", "p10", PS_COLUMN_TIME },
+  { "predicted_iteration_p90_ns", "p90", PS_COLUMN_TIME },
+  { "measured_iteration_ns", "measured", PS_COLUMN_TIME },
+  { "inside_interval", "inside", PS_COLUMN_BOOLEAN },
+  { "iteration_error", "error", PS_COLUMN_PERCENT },
+  { "fresh_error", "fresh costs", PS_COLUMN_PERCENT },
+  { "replay_error", "replay", PS_COLUMN_PERCENT },
+  { "op_error", "|ops|", PS_COLUMN_PERCENT },
+  { "peak_memory_error", "peak memory", PS_COLUMN_PERCENT },
+  { "sentinel_shift", "sentinel", PS_COLUMN_PERCENT },
+};
+
+static PsTable *
+runs_table (const GArray *runs)
+{
+  PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns));
+
+  for (guint i = 0; i < runs->len; i++)
+    {
+      const PsCheckRun *run = &g_array_index (runs, PsCheckRun, i);
+
+      ps_table_add_row (table);
+      ps_table_set_text (table, "schedule", run->schedule);
+      ps_table_set_integer (table, "microbatches", run->n_microbatches);
+      ps_table_set_integer (table, "chunks", run->n_chunks);
+      ps_table_set_integer (table, "round", run->round);
+      ps_table_set_integer (table, "predicted_iteration_ns", run->predicted_ns);
+      ps_table_set_integer (table, "predicted_iteration_p10_ns", run->interval.p10_ns);
+      ps_table_set_integer (table, "predicted_iteration_p90_ns", run->interval.p90_ns);
+      ps_table_set_integer (table, "measured_iteration_ns", run->measured_ns);
+      ps_table_set_boolean (table, "inside_interval", ps_interval_holds (&run->interval, run->measured_ns));
+      ps_table_set_ratio (table, "iteration_error", ps_relative_error (run->predicted_ns, run->measured_ns));
+      ps_table_set_ratio (table, "fresh_error", ps_relative_error (run->fresh_ns, run->measured_ns));
+      ps_table_set_ratio (table, "replay_error", run->replay_error);
+      ps_table_set_ratio (table, "op_error", run->op_error);
+      ps_table_set_ratio (table, "peak_memory_error", run->memory_error);
+      ps_table_set_ratio (table, "sentinel_shift", run->shift);
+    }
+  return table;
+}
+
+/* A figure of the summary, and its title. */
+typedef struct
+{
+  const char *key;
+  gsize offset;
+  gboolean is_ratio; /* no percentage */
+  const char *title;
+} Figure;
+
+static const Figure figures[] = {
+  { "error", offsetof (PsCheckSummary, error), FALSE, "iteration time, median |error|" },
+  { "error_p95", offsetof (PsCheckSummary, error_p95), FALSE, "  95 of 100 runs have a smaller one" },
+  { "fresh_error", offsetof (PsCheckSummary, fresh_error), FALSE, "  with the costs of the same minutes" },
+  { "replay_error", offsetof (PsCheckSummary, replay_error), FALSE, "  of the makespan, with the op times of the run" },
+  { "op_error", offsetof (PsCheckSummary, op_error), FALSE, "times of ops, median |error|" },
+  { "memory_error", offsetof (PsCheckSummary, memory_error), FALSE, "peak memory, median |error|" },
+  { "coverage", offsetof (PsCheckSummary, coverage), FALSE, "runs inside p10-p90 (80 % would be right)" },
+  { "coverage_wide", offsetof (PsCheckSummary, coverage_wide), FALSE, "runs inside the 95 % interval" },
+  { "rank", offsetof (PsCheckSummary, rank), TRUE, "rank correlation of schedules (Kendall's tau)" },
+  { "regret", offsetof (PsCheckSummary, regret), FALSE, "lost by taking the predicted best" },
+};
+
+static double
+figure_of (const PsCheckSummary *summary, const Figure *figure)
+{
+  return G_STRUCT_MEMBER (double, summary, figure->offset);
+}
+
+static char *
+figure_to_text (const PsCheckSummary *summary, const Figure *figure)
+{
+  double value = figure_of (summary, figure);
+
+  if (isnan (value))
+    return g_strdup ("-");
+  return figure->is_ratio ? g_strdup_printf ("%.3f", value) : g_strdup_printf ("%.2f %%", 100 * value);
+}
+
+static char *
+summary_to_text (const PsCheckSummary *all, const PsCheckSummary *quiet)
+{
+  static const PsColumn summary_columns[] = {
+    { "figure", "figure", PS_COLUMN_TEXT },
+    { "all", "all runs", PS_COLUMN_TEXT },
+    { "quiet", "on a quiet machine", PS_COLUMN_TEXT },
+  };
+  g_autoptr (PsTable) table = ps_table_new (summary_columns, G_N_ELEMENTS (summary_columns));
+  g_autofree char *n_all = g_strdup_printf ("%u", all->n_runs), *n_quiet = g_strdup_printf ("%u", quiet->n_runs);
+
+  ps_table_add_row (table);
+  ps_table_set_text (table, "figure", "runs");
+  ps_table_set_text (table, "all", n_all);
+  ps_table_set_text (table, "quiet", n_quiet);
+  for (guint i = 0; i < G_N_ELEMENTS (figures); i++)
+    {
+      g_autofree char *of_all = figure_to_text (all, &figures[i]), *of_quiet = figure_to_text (quiet, &figures[i]);
+
+      ps_table_add_row (table);
+      ps_table_set_text (table, "figure", figures[i].title);
+      ps_table_set_text (table, "all", of_all);
+      ps_table_set_text (table, "quiet", of_quiet);
+    }
+  return ps_table_to_text (table);
+}
+
+/* "the machine was quiet" or not, and how that is known. */
+static char *
+describe_quiet (const Job *job, const PsCheckSummary *all, const PsCheckSummary *quiet)
+{
+  double shift = 0;
+
+  for (guint i = 0; i < job->check.runs->len; i++)
+    shift = MAX (shift, g_array_index (job->check.runs, PsCheckRun, i).shift);
+  return g_strdup_printf ("the machine was %s: the sentinel op moved by up to %.0f %% (%.0f %% count as quiet)%s%s",
+                          quiet->n_runs < all->n_runs ? "not quiet" : "quiet", 100 * shift, 100 * PS_SENTINEL_TOLERANCE,
+                          job->others != NULL ? "; " : "", job->others != NULL ? job->others : "");
+}
+
+static PsTable *
+summary_table (const PsCheckSummary *summary, const PsColumn *summary_columns)
+{
+  PsTable *table = ps_table_new (summary_columns, G_N_ELEMENTS (figures) + 1);
+
+  ps_table_add_row (table);
+  ps_table_set_integer (table, "n_runs", summary->n_runs);
+  for (guint i = 0; i < G_N_ELEMENTS (figures); i++)
+    ps_table_set_ratio (table, figures[i].key, figure_of (summary, &figures[i]));
+  return table;
+}
+
+static char *
+to_json (const Job *job, const PsCheckSummary *all, const PsCheckSummary *quiet, const char *verdict)
+{
+  static const PsColumn result_columns[] = {
+    { "all", NULL, PS_COLUMN_TABLE },
+    { "quiet", NULL, PS_COLUMN_TABLE },
+    { "runs", NULL, PS_COLUMN_TABLE },
+  };
+  const char *const extra[] = { "machine", verdict, "skipped", job->check.skipped->str, NULL };
+  PsColumn summary_columns[G_N_ELEMENTS (figures) + 1] = { { "n_runs", NULL, PS_COLUMN_INTEGER } };
+  g_autoptr (PsTable) table = ps_table_new (result_columns, G_N_ELEMENTS (result_columns));
+
+  for (guint i = 0; i < G_N_ELEMENTS (figures); i++)
+    summary_columns[i + 1] = (PsColumn){ figures[i].key, NULL, PS_COLUMN_NUMBER };
+  ps_table_add_row (table);
+  ps_table_set_table (table, "all", summary_table (all, summary_columns));
+  ps_table_set_table (table, "quiet", summary_table (quiet, summary_columns));
+  ps_table_set_table (table, "runs", runs_table (job->check.runs));
+  return ps_table_to_json (table, "pipesim-check/1", extra);
+}
+
+static gboolean
+print_result (const Job *job, const Options *options, GError **error)
+{
+  PsCheckSummary all, quiet;
+
+  ps_check_summary_init (&all, job->check.runs, INFINITY);
+  ps_check_summary_init (&quiet, job->check.runs, PS_SENTINEL_TOLERANCE);
+  g_autofree char *verdict = describe_quiet (job, &all, &quiet);
+  if (options->json)
+    {
+      g_autofree char *json = to_json (job, &all, &quiet, verdict);
+
+      return ps_print (json, error);
+    }
+  g_autoptr (PsTable) runs = runs_table (job->check.runs);
+  g_autofree char *table = ps_table_to_text (runs), *summary = summary_to_text (&all, &quiet);
+  g_autofree char *page = g_strdup_printf (
+      "%s\nerror = (predicted - measured) / measured; fresh costs: with ops as measured right before and after the "
+      "run;\n"
+      "replay: of the makespan, simulated with the op and transfer times of the run itself\n\n%s\n%s\n",
+      table, summary, verdict);
+  if (job->check.skipped->len > 0)
+    g_printerr ("skipped: %s\n", job->check.skipped->str);
+  return ps_print (page, error);
+}
+
+/* The program that draws is found as pipesim finds it: beside this one. */
+static gboolean
+draw (const Options *options, GError **error)
+{
+  g_autofree char *self = g_file_read_link ("/proc/self/exe", NULL);
+  g_autofree char *folder = self != NULL ? g_path_get_dirname (self) : g_strdup (".");
+  g_autofree char *program = g_build_filename (folder, "pipesim-plot", NULL);
+  char *const argv[] = { g_file_test (program, G_FILE_TEST_IS_EXECUTABLE) ? program : (char *)"pipesim-plot",
+                         (char *)"accuracy",
+                         options->db,
+                         (char *)"-o",
+                         options->picture,
+                         NULL };
+  int status;
+
+  if (options->picture == NULL)
+    return TRUE;
+  return g_spawn_sync (NULL, (char **)argv, NULL, G_SPAWN_SEARCH_PATH | G_SPAWN_CHILD_INHERITS_STDIN, NULL, NULL, NULL,
+                       NULL, &status, error)
+         && g_spawn_check_wait_status (status, error);
+}
+
+static gboolean
+check (Options *options, GError **error)
+{
+  g_auto (Job) job = { .check.setting = ps_setting_new () };
+  PsProcessorTimes before, after;
+
+  ps_calib_check_init (&job.check);
+  if (!prepare (&job, options, error))
+    return FALSE;
+  ps_processor_times_read (&before);
+  if (!ps_calib_check_run (&job.check, error))
+    return FALSE;
+  ps_processor_times_read (&after);
+  job.others = ps_processor_times_describe (&before, &after);
+  if (job.check.terminal)
+    g_printerr (PS_CLEAR_LINE);
+  return print_result (&job, options, error) && draw (options, error);
+}
+
+gboolean
+ps_calib_cmd_check (int argc, char **argv, GError **error)
+{
+  Options options = { 0 };
+  gboolean ok
+      = ps_calib_parse (argc, argv, "check",
+                        "Runs schedules on the profile's device and holds each run against its prediction. Before and "
+                        "after each run it measures the ops again, and reads the sentinel. So it can tell the error "
+                        "of the simulation from that of a machine which has changed since the profile was measured. "
+                        "Runs and readings are added to the database: later intervals know them.",
+                        rows, &options, error)
+        && ps_calib_require ("--db", options.db, error) && ps_calib_require ("-m", options.microbatches, error);
+
+  if (ok && options.n_devices == 0)
+    ok = ps_refuse (error, PS_ERROR_USAGE, "-p: missing");
+  ok = ok && ps_output_check ("-o", options.picture, error) && check (&options, error);
+  ps_options_reset (rows, &options);
+  return ok;
+}
