@@ -1,6 +1,7 @@
 /* check.c - runs schedules for real, and measures their ops again right before and after. */
 #include "check.h"
 
+#include "load.h"
 #include "measure.h"
 #include "rounds.h"
 
@@ -298,7 +299,7 @@ tell (const PsCalibCheck *check, const PsCheckRun *run, guint n_done, guint n_al
 }
 
 static void
-add_run (Work *work, const PsPrediction *prediction, const PsTrial *trial, gint64 fresh_ns, guint round)
+add_run (Work *work, const PsPrediction *prediction, const PsTrial *trial, gint64 fresh_ns, double others, guint round)
 {
   PsCalibCheck *check = work->check;
   const PsSchedule *schedule = prediction->program->schedule;
@@ -316,6 +317,7 @@ add_run (Work *work, const PsPrediction *prediction, const PsTrial *trial, gint6
     .replay_error = ps_relative_error (trial->replayed_makespan_ns, comparison->measured.makespan_ns),
     .op_error = median_op_error (comparison),
     .memory_error = comparison->peak_memory_error,
+    .others = others,
   };
 
   g_array_append_val (check->runs, run);
@@ -352,20 +354,23 @@ run_case (Work *work, const PsPrediction *prediction, guint round, GError **erro
   PsRunSetting setting = check->run;
   g_autoptr (GPtrArray) before = NULL;
   g_auto (PsTrial) trial = { 0 };
+  PsProcessorTimes times[2];
   gboolean ran;
   gint64 fresh_ns;
 
   setting.timeout_ns = MAX (TIMEOUT_NS, TIMEOUT_ITERATIONS * prediction->metrics.iteration_ns);
+  ps_processor_times_read (&times[0]);
   if (!try_to_run (&trial, check, prediction, &setting, round, &ran, error))
     return FALSE;
   if (!ran)
     return TRUE;
+  ps_processor_times_read (&times[1]);
   before = measure (work, error);
   if (before == NULL || !predict_fresh (work, before, prediction, &fresh_ns, error)
       || !ps_trial_record (&trial, prediction->program, &setting, PS_CHECK_NOT_RUN, check->setting->db,
                            check->setting->profile, error))
     return FALSE;
-  add_run (work, prediction, &trial, fresh_ns, round);
+  add_run (work, prediction, &trial, fresh_ns, ps_processor_times_others (&times[0], &times[1]), round);
   return TRUE;
 }
 
@@ -452,9 +457,9 @@ find_shifts (PsCalibCheck *check)
       moments[i].taken = g_array_index (check->runs, PsCheckRun, i).started;
       g_ptr_array_add (measurements, &moments[i]);
     }
-  ps_sentinel_shifts (check->sentinels, measurements, shifts);
+  gboolean known = !isnan (ps_sentinel_shifts (check->sentinels, measurements, shifts));
   for (guint i = 0; i < check->runs->len; i++)
-    g_array_index (check->runs, PsCheckRun, i).shift = shifts[i];
+    g_array_index (check->runs, PsCheckRun, i).shift = known ? shifts[i] : NAN;
 }
 
 gboolean

@@ -4,7 +4,7 @@
 #include "check.h"
 #include "clock.h"
 #include "device/devices.h"
-#include "load.h"
+
 #include "rounds.h"
 
 #include <math.h>
@@ -60,7 +60,7 @@ typedef struct
   PsModel *model;
   guint *shares;
   GBytes *choices;
-  char *others; /* what they used of the processors; NULL: not known */
+
 } Job;
 
 static void
@@ -72,7 +72,6 @@ job_clear (Job *job)
   ps_model_free (job->model);
   g_free (job->shares);
   g_clear_pointer (&job->choices, g_bytes_unref);
-  g_free (job->others);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Job, job_clear)
 
@@ -201,6 +200,7 @@ static const PsColumn columns[] = {
   { "op_error", "|ops|", PS_COLUMN_PERCENT },
   { "peak_memory_error", "peak memory", PS_COLUMN_PERCENT },
   { "sentinel_shift", "sentinel", PS_COLUMN_PERCENT },
+  { "others", "others", PS_COLUMN_PERCENT },
 };
 
 static PsTable *
@@ -228,6 +228,7 @@ runs_table (const GArray *runs)
       ps_table_set_ratio (table, "op_error", run->op_error);
       ps_table_set_ratio (table, "peak_memory_error", run->memory_error);
       ps_table_set_ratio (table, "sentinel_shift", run->shift);
+      ps_table_set_ratio (table, "others", run->others);
     }
   return table;
 }
@@ -301,13 +302,20 @@ summary_to_text (const PsCheckSummary *all, const PsCheckSummary *quiet)
 static char *
 describe_quiet (const Job *job, const PsCheckSummary *all, const PsCheckSummary *quiet)
 {
-  double shift = 0;
+  double shift = 0, others = 0;
 
   for (guint i = 0; i < job->check.runs->len; i++)
-    shift = MAX (shift, g_array_index (job->check.runs, PsCheckRun, i).shift);
-  return g_strdup_printf ("the machine was %s: the sentinel op moved by up to %.0f %% (%.0f %% count as quiet)%s%s",
-                          quiet->n_runs < all->n_runs ? "not quiet" : "quiet", 100 * shift, 100 * PS_SENTINEL_TOLERANCE,
-                          job->others != NULL ? "; " : "", job->others != NULL ? job->others : "");
+    {
+      const PsCheckRun *run = &g_array_index (job->check.runs, PsCheckRun, i);
+
+      shift = fmax (shift, run->shift);
+      others = fmax (others, run->others);
+    }
+  return g_strdup_printf (
+      "the machine was %s: beside runs the sentinel op moved by up to %.0f %%, and others had up to "
+      "%.0f %% of the processors; a quiet machine has at most %.0f %% and %.0f %%",
+      quiet->n_runs < all->n_runs ? "not quiet" : "quiet", 100 * shift, 100 * others, 100 * PS_SENTINEL_TOLERANCE,
+      100 * PS_QUIET_OTHERS);
 }
 
 static PsTable *
@@ -348,8 +356,8 @@ print_result (const Job *job, const Options *options, GError **error)
 {
   PsCheckSummary all, quiet;
 
-  ps_check_summary_init (&all, job->check.runs, INFINITY);
-  ps_check_summary_init (&quiet, job->check.runs, PS_SENTINEL_TOLERANCE);
+  ps_check_summary_init (&all, job->check.runs, FALSE);
+  ps_check_summary_init (&quiet, job->check.runs, TRUE);
   g_autofree char *verdict = describe_quiet (job, &all, &quiet);
   if (options->json)
     {
@@ -395,16 +403,9 @@ static gboolean
 check (Options *options, GError **error)
 {
   g_auto (Job) job = { .check.setting = ps_setting_new () };
-  PsProcessorTimes before, after;
-
   ps_calib_check_init (&job.check);
-  if (!prepare (&job, options, error))
+  if (!prepare (&job, options, error) || !ps_calib_check_run (&job.check, error))
     return FALSE;
-  ps_processor_times_read (&before);
-  if (!ps_calib_check_run (&job.check, error))
-    return FALSE;
-  ps_processor_times_read (&after);
-  job.others = ps_processor_times_describe (&before, &after);
   if (job.check.terminal)
     g_printerr (PS_CLEAR_LINE);
   return print_result (&job, options, error) && draw (options, error);
