@@ -47,6 +47,7 @@ has "with its fit" "fit of transfers, 2 busy, 1 sharing: alpha "
 
 step "predict" pipesim predict --schedule all $setting --json
 has "from measured costs" "simulated from measured costs"
+has "with an interval" '"iteration_p90_ns": '
 has "what was not measured is skipped with its reason" "interleaved"
 step "run" pipesim exec --schedule zb-h1 $setting --device cpu --steps 2 --check --predicted predicted.json --trace measured.json --json
 has "losses and gradients are those of one device" '"check": "bit-equal"'
@@ -79,16 +80,28 @@ has "and no buffers of messages" '"predicted_peak_memory_bytes": 8388608'
 has "where none are measured" '"peak_memory_error": 0'
 step "compare" pipesim compare predicted.json measured.json
 has "compares peak memory" "peak memory"
+has "places the run" "80 of 100 runs were predicted to take "
 step "tolerance that holds" pipesim compare predicted.json measured.json --tolerance 100000
 if pipesim compare predicted.json measured.json --tolerance 0 >/dev/null; then
   result "tolerance that cannot hold" "exit code 0"
 else
   [ $? -eq 3 ] && result "tolerance that cannot hold" || result "tolerance that cannot hold" "exit code not 3"
 fi
+check="pipesim calib check --db costs.db -p 2 -m 2,4 --rounds 1 --steps 2 --time-limit 20ms"
+step "check predictions" $check -s 1f1b,zb-h1,pipedream
+has "runs are compared" "iteration time, median |error|"
+has "the machine is judged" "the machine was "
+has "what no device runs is skipped" "skipped: pipedream: is asynchronous" "$work/stderr"
+step "check as JSON" $check -s gpipe --json
+has "one run for each m" '"n_runs": 2'
+refuse 2 "-m: missing" pipesim calib check --db costs.db -p 2
+refuse 2 "-m: '0' is not an integer" pipesim calib check --db costs.db -p 2 -m 4,0
+refuse 2 "no such family or file" pipesim calib check --db costs.db -p 2 -m 4 -s nix
 if command -v sqlite3 >/dev/null; then
   step "database is sound" sqlite3 costs.db 'PRAGMA integrity_check; SELECT profile, schedule, "check" FROM run'
   has "integrity" "ok"
   has "the run is on record" "here|zb-h1|bit-equal"
+  has "checks are on record" "here|gpipe|not run"
 fi
 if command -v gnuplot >/dev/null; then
   for ending in svg png pdf; do
