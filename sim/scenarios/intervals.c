@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-#define N_STEPS (G_GUINT64_CONSTANT (1) << 19) /* simulated for each cause, more where a program has many */
+#define N_STEPS (1U << 19)       /* simulated for each cause, more where a program has many */
+#define N_EVENT_STEPS (1U << 16) /* the same where transfers queue, which takes longer */
 #define MIN_SAMPLES (2 * PS_SCENARIO_LANES)
 #define MAX_SAMPLES (16 * PS_SCENARIO_LANES)
 #define N_POINTS 64 /* of a distribution: the middles of equal parts */
@@ -100,7 +101,8 @@ ps_interval_init (PsInterval *interval, const PsProgram *program, const PsCosts 
     return TRUE;
   sampling.seed = 1;
   sampling.n_jobs = 1;
-  sampling.n_samples = (guint)CLAMP (N_STEPS / MAX (program->n_steps, 1), MIN_SAMPLES, MAX_SAMPLES);
+  sampling.n_samples = CLAMP ((sampling.events != NULL ? N_EVENT_STEPS : N_STEPS) / MAX (program->n_steps, 1),
+                              MIN_SAMPLES, MAX_SAMPLES);
   if (ps_sampling_is_steady (&sampling, program))
     sampling.n_samples = PS_STEADY_RUNS * PS_STEADY_ITERATIONS;
   steps = sample (program, costs, &within, &sampling, iteration_ns, error);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define LANES PS_SCENARIO_LANES
-#define BATCH (16 * LANES) /* samples that a thread takes at a time, unless it takes PS_STEADY_BLOCK */
+#define BATCH (16 * LANES) /* most samples that a thread takes at a time, unless it takes PS_STEADY_BLOCK */
 
 /* Shared by all threads, which only read it. Each thread writes its own results. */
 typedef struct
@@ -180,7 +180,7 @@ run_reduced (Job *job)
 {
   gint64 reduced_ns[LANES];
 
-  for (guint first = 0; first < BATCH; first += LANES)
+  for (guint first = 0; first < job->run->batch; first += LANES)
     {
       ps_steady_run_single (&job->run->steady, &job->luck, job->first + first, reduced_ns);
       for (guint lane = 0; lane < LANES; lane++)
@@ -192,14 +192,14 @@ static void
 run_scenarios (Job *job)
 {
   ps_scenarios_run_steps (job->scenarios, fill, job);
-  for (guint lane = 0; lane < BATCH; lane++)
+  for (guint lane = 0; lane < job->run->batch; lane++)
     keep (job, lane, job->scenarios->makespan_ns[lane] + job->run->optimizer_ns);
 }
 
 static gboolean
 run_all_events (Job *job)
 {
-  for (guint first = 0; first < BATCH && job->first + first < job->run->sampling->n_samples; first += LANES)
+  for (guint first = 0; first < job->run->batch && job->first + first < job->run->sampling->n_samples; first += LANES)
     if (!run_events (job, first))
       return FALSE;
   return TRUE;
@@ -262,7 +262,7 @@ job_init (Job *job, const Run *run, guint index, GError **error)
     return TRUE;
   if (run->sampling->events == NULL)
     {
-      job->scenarios = ps_scenarios_new (recurrence, BATCH);
+      job->scenarios = ps_scenarios_new (recurrence, run->batch);
       return TRUE;
     }
   job->durations = g_new0 (gint64, n_times);
@@ -359,7 +359,7 @@ run_init (Run *run, GError **error)
 
   run->samples_ns = g_new0 (gint64, sampling->n_samples);
   run->is_steady = ps_sampling_is_steady (sampling, program);
-  run->batch = run->is_steady ? PS_STEADY_BLOCK : BATCH;
+  run->batch = run->is_steady ? PS_STEADY_BLOCK : MIN (BATCH, (sampling->n_samples + LANES - 1) / LANES * LANES);
   run->draws.run_samples = run->is_steady ? PS_STEADY_ITERATIONS : 1;
   run->optimizer_ns = longest_optimizer (program, run->costs, sampling->events);
   if (!run->is_steady && (sampling->events != NULL || !has_reductions (run->costs)))
