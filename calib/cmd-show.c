@@ -209,6 +209,10 @@ append_fits (GString *text, GPtrArray *measurements)
       append_line (text, "fit of %s%s%s, %u busy, %u sharing: %s of the medians",
                    m->subject == PS_SUBJECT_TRANSFER ? "transfers" : ps_subject_name (m->subject), *m->shape ? " " : "",
                    m->shape, m->devices, m->sharing, line->str);
+      if (bytes->len > 2)
+        append_line (
+            text, "  a size left out and interpolated between its neighbours is off by %.1f %%, the median over sizes",
+            100 * ps_interpolation_error ((gint64 *)(gpointer)bytes->data, (gint64 *)(gpointer)ns->data, bytes->len));
     }
 }
 

@@ -41,6 +41,10 @@ double ps_transfer_fit_at (const PsTransferFit *fit, double bytes);
  * 0.999, within 3.2 %". Free with g_free. */
 char *ps_transfer_fit_to_text (const PsTransferFit *fit);
 
+/* How well sizes are interpolated: each but the outermost two is left out in turn, and taken from the line through its
+ * neighbours. Returns the median of |error| relative to the measured time; NaN for n < 3. Points as above. */
+double ps_interpolation_error (const gint64 *bytes, const gint64 *ns, guint n);
+
 G_END_DECLS
 
 #endif

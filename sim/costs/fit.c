@@ -273,3 +273,19 @@ ps_transfer_fit_to_text (const PsTransferFit *fit)
   g_string_append_printf (text, "R² %.3f, within %.1f %%", fit->r_squared, fit->largest_error * 100);
   return g_string_free (text, FALSE);
 }
+
+double
+ps_interpolation_error (const gint64 *bytes, const gint64 *ns, guint n)
+{
+  g_autoptr (GArray) errors = g_array_new (FALSE, FALSE, sizeof (double));
+
+  for (guint i = 1; i + 1 < n; i++)
+    {
+      double part = (double)(bytes[i] - bytes[i - 1]) / (double)(bytes[i + 1] - bytes[i - 1]);
+      double error = fabs ((1 - part) * (double)ns[i - 1] + part * (double)ns[i + 1] - (double)ns[i]) / (double)ns[i];
+
+      g_array_append_val (errors, error);
+    }
+  g_array_sort (errors, ps_compare_double);
+  return errors->len > 0 ? g_array_index (errors, double, (errors->len - 1) / 2) : NAN;
+}

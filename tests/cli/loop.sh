@@ -44,6 +44,7 @@ step "list profiles" pipesim calib list --db costs.db
 has "the profile is there" "here#1"
 step "show the profile" pipesim calib show --db costs.db --profile here
 has "with its fit" "fit of transfers, 2 busy, 1 sharing: alpha "
+has "and the error of interpolation" "a size left out and interpolated between its neighbours is off by "
 
 step "predict" pipesim predict --schedule all $setting --json
 has "from measured costs" "simulated from measured costs"

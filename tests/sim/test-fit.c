@@ -160,6 +160,19 @@ test_optimal (void)
     }
 }
 
+/* Of 30, 40 and 100 ns at 20, 40 and 80 bytes the middle is left out: 30 + 70 / 3 in place of 40. */
+static void
+test_interpolation (void)
+{
+  const gint64 bytes[] = { 20, 40, 80, 160 }, line[] = { 30, 40, 60, 100 }, bent[] = { 30, 40, 100, 100 };
+
+  g_assert_true (isnan (ps_interpolation_error (bytes, line, 2)));
+  g_assert_cmpfloat_with_epsilon (ps_interpolation_error (bytes, line, 4), 0, 1e-12);
+  g_assert_cmpfloat_with_epsilon (ps_interpolation_error (bytes, bent, 3), (30 + 70 / 3.0) / 40 - 1, 1e-12);
+  /* 60 in place of 100 at 80 bytes is off by more. */
+  g_assert_cmpfloat_with_epsilon (ps_interpolation_error (bytes, bent, 4), (30 + 70 / 3.0) / 40 - 1, 1e-12);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -170,5 +183,6 @@ main (int argc, char **argv)
   g_test_add_func ("/fit/never-falls", test_never_falls);
   g_test_add_func ("/fit/optimal", test_optimal);
   g_test_add_func ("/fit/text", test_text);
+  g_test_add_func ("/fit/interpolation", test_interpolation);
   return g_test_run ();
 }
