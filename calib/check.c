@@ -36,7 +36,7 @@ ps_calib_check_clear (PsCalibCheck *check)
   g_string_free (check->skipped, TRUE);
 }
 
-/* What is run: predictions, and how their ops changed since the profile was measured. */
+/* A check under way: the predictions that it runs, and the latest measurements of their ops. */
 typedef struct
 {
   PsCalibCheck *check;

@@ -40,7 +40,7 @@ typedef struct
   gboolean terminal; /* TRUE: progress is one line that changes */
 
   GArray *runs;         /* PsCheckRun, in the order taken */
-  GPtrArray *sentinels; /* PsSentinel, likewise */
+  GPtrArray *sentinels; /* PsSentinel, in the order read */
   GString *skipped;     /* schedules that can't be predicted or run, with the reasons */
 } PsCalibCheck;
 
@@ -76,7 +76,7 @@ typedef struct
 
 gboolean ps_check_run_is_quiet (const PsCheckRun *run);
 
-/* Of all runs, or of the quiet ones. Runs of one round and one number of microbatches are ranked. */
+/* Counts all runs, or the quiet ones. Runs of one round and one number of microbatches are ranked. */
 void ps_check_summary_init (PsCheckSummary *summary, const GArray *runs, gboolean quiet);
 
 G_END_DECLS

@@ -114,7 +114,7 @@ list_microbatches (Job *job, const Options *options, GError **error)
   return TRUE;
 }
 
-/* What the profile says: the model and how it was measured. */
+/* Reads the model, and how it was measured. */
 static gboolean
 read_profile (Job *job, const Options *options, GError **error)
 {
@@ -403,6 +403,7 @@ static gboolean
 check (Options *options, GError **error)
 {
   g_auto (Job) job = { .check.setting = ps_setting_new () };
+
   ps_calib_check_init (&job.check);
   if (!prepare (&job, options, error) || !ps_calib_check_run (&job.check, error))
     return FALSE;

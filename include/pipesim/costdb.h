@@ -260,9 +260,9 @@ typedef struct
 
 #define PS_NO_ROW G_MAXUINT
 
-/* Sets deviation, common and freedom. rows has for each row a GPtrArray with its PsMeasurement in every calibration, or
- * NULL where one lacks it; sentinels has a GPtrArray of PsSentinel for every calibration. The times are those of the
- * last calibration, which has all rows. Samples must be there. */
+/* Sets deviation, common and freedom. rows holds a GPtrArray for each row: its PsMeasurement in every calibration, NULL
+ * where one lacks it. sentinels holds a GPtrArray of PsSentinel for every calibration. The times are those of the last
+ * calibration, which has all rows. Samples must be there. */
 void ps_cost_spread_set_runs (PsCostSpread *spread, GPtrArray *rows, GPtrArray *sentinels);
 
 /* Chooses rows as ps_costdb_costs does. */

@@ -24,13 +24,14 @@ typedef struct
   gint64 high_ns;
 } PsInterval;
 
-/* iteration_ns: the prediction, at the median of all times. n_steps >= 1 is the length of the run. Of sampling it takes
- * events, sync and reduce. The same arguments give the same interval. Errors: as those of ps_uncertainty_sample. */
+/* iteration_ns: the prediction, at the median of all times. n_steps >= 1 is the length of the run. The members events,
+ * sync and reduce of sampling count. The same arguments give the same interval. Errors: as those of
+ * ps_uncertainty_sample. */
 gboolean ps_interval_init (PsInterval *interval, const PsProgram *program, const PsCosts *costs,
                            const PsCostSpread *spread, const PsSampling *sampling, gint64 iteration_ns, guint n_steps,
                            GError **error);
 
-/* Whether the time lies between p10 and p90. */
+/* TRUE: the time lies between p10 and p90. */
 static inline gboolean
 ps_interval_holds (const PsInterval *interval, gint64 iteration_ns)
 {
