@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#define MAX_DEVIATION 1.0 /* larger ones say no more */
 #define N_BATCHES 8
 #define BATCH_SAMPLES 4 /* a batch has at least so many */
 
@@ -238,7 +239,8 @@ set_deviations (PsCostSpread *spread, GPtrArray *rows, guint last, const Levels 
 
       if (levels->n > 1)
         between = (OWN_PRIOR * mean + levels->rest[row]) / (OWN_PRIOR + levels->n - 1);
-      spread->deviation[row] = sqrt (2 * MAX (between - error, 0) + error + relative_step * relative_step / 12);
+      spread->deviation[row]
+          = MIN (sqrt (2 * MAX (between - error, 0) + error + relative_step * relative_step / 12), MAX_DEVIATION);
     }
 }
 
@@ -272,7 +274,7 @@ ps_cost_spread_set_runs (PsCostSpread *spread, GPtrArray *rows, GPtrArray *senti
 
   find_levels (&levels, rows, sentinels->len, weights);
   drift = common_variance (slower.value > drift.value ? slower : drift, &levels);
-  spread->common = sqrt (drift.value);
+  spread->common = MIN (sqrt (drift.value), MAX_DEVIATION);
   spread->freedom = MAX (drift.freedom, 1);
   set_deviations (spread, rows, last, &levels, weights);
 }

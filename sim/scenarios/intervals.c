@@ -84,7 +84,9 @@ shrink (Points *points, guint n_steps)
 static gint64
 quantile (const double *sums, double q, gint64 iteration_ns)
 {
-  return llround (exp (sums[(guint)(q * N_POINTS * N_POINTS)]) * (double)iteration_ns);
+  double ns = exp (sums[(guint)(q * N_POINTS * N_POINTS)]) * (double)iteration_ns;
+
+  return llround (MIN (ns, (double)PS_MAX_TIME_NS));
 }
 
 gboolean
