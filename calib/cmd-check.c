@@ -8,7 +8,6 @@
 #include "rounds.h"
 
 #include <math.h>
-#include <string.h>
 #include <unistd.h>
 
 #define MIN_SAMPLES 6
@@ -24,7 +23,6 @@ typedef struct
   guint n_steps;
   gint64 time_limit_ns;
   gint64 seed;
-  char *picture;
   gboolean json;
 } Options;
 
@@ -46,8 +44,6 @@ static const PsOption rows[] = {
              .initial = 1e9),
   PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of the orders, of weights and data (default: 1)",
              .initial = 1),
-  PS_OPTION ("output", 'o', PS_FILE (Options, picture), "FILE",
-             "Draw predicted against measured times of all runs in the database: .svg, .png or .pdf"),
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-check/1)"),
   PS_OPTION_END,
 };
@@ -370,33 +366,12 @@ print_result (const Job *job, const Options *options, GError **error)
   g_autofree char *page = g_strdup_printf (
       "%s\nerror = (predicted - measured) / measured; fresh costs: with ops as measured right before and after the "
       "run;\n"
-      "replay: of the makespan, simulated with the op and transfer times of the run itself\n\n%s\n%s\n",
-      table, summary, verdict);
+      "replay: of the makespan, simulated with the op and transfer times of the run itself\n\n%s\n%s\n"
+      "pipesim plot accuracy %s -o FILE draws all runs that the database holds\n",
+      table, summary, verdict, options->db);
   if (job->check.skipped->len > 0)
     g_printerr ("skipped: %s\n", job->check.skipped->str);
   return ps_print (page, error);
-}
-
-/* The program that draws is found as pipesim finds it: beside this one. */
-static gboolean
-draw (const Options *options, GError **error)
-{
-  g_autofree char *self = g_file_read_link ("/proc/self/exe", NULL);
-  g_autofree char *folder = self != NULL ? g_path_get_dirname (self) : g_strdup (".");
-  g_autofree char *program = g_build_filename (folder, "pipesim-plot", NULL);
-  char *const argv[] = { g_file_test (program, G_FILE_TEST_IS_EXECUTABLE) ? program : (char *)"pipesim-plot",
-                         (char *)"accuracy",
-                         options->db,
-                         (char *)"-o",
-                         options->picture,
-                         NULL };
-  int status;
-
-  if (options->picture == NULL)
-    return TRUE;
-  return g_spawn_sync (NULL, (char **)argv, NULL, G_SPAWN_SEARCH_PATH | G_SPAWN_CHILD_INHERITS_STDIN, NULL, NULL, NULL,
-                       NULL, &status, error)
-         && g_spawn_check_wait_status (status, error);
 }
 
 static gboolean
@@ -409,7 +384,7 @@ check (Options *options, GError **error)
     return FALSE;
   if (job.check.terminal)
     g_printerr (PS_CLEAR_LINE);
-  return print_result (&job, options, error) && draw (options, error);
+  return print_result (&job, options, error);
 }
 
 gboolean
@@ -427,7 +402,7 @@ ps_calib_cmd_check (int argc, char **argv, GError **error)
 
   if (ok && options.n_devices == 0)
     ok = ps_refuse (error, PS_ERROR_USAGE, "-p: missing");
-  ok = ok && ps_output_check ("-o", options.picture, error) && check (&options, error);
+  ok = ok && check (&options, error);
   ps_options_reset (rows, &options);
   return ok;
 }
