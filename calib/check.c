@@ -112,23 +112,6 @@ find_cases (Work *work, GError **error)
 
 /* Fresh measurements */
 
-static gboolean
-is_same (const PsMeasurement *a, const PsMeasurement *b)
-{
-  return a->subject == b->subject && a->kind == b->kind && g_str_equal (a->shape, b->shape) && a->bytes == b->bytes
-         && a->devices == b->devices && MAX (a->sharing, 1) == MAX (b->sharing, 1) && a->share == b->share
-         && a->cache == b->cache;
-}
-
-static const PsMeasurement *
-find (GPtrArray *measurements, const PsMeasurement *key)
-{
-  for (guint i = 0; i < measurements->len; i++)
-    if (is_same (measurements->pdata[i], key))
-      return measurements->pdata[i];
-  return NULL;
-}
-
 /* Times that predictions take: of ops with all devices busy, and of the boundary's transfers. */
 static gboolean
 is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
@@ -200,8 +183,8 @@ measure (Work *work, GError **error)
 static double
 change (const Work *work, GPtrArray *before, const PsMeasurement *key)
 {
-  const PsMeasurement *first = find (before, key), *second = find (work->fresh, key),
-                      *stored = find (work->stored, key);
+  const PsMeasurement *first = ps_measurement_find (before, key), *second = ps_measurement_find (work->fresh, key),
+                      *stored = ps_measurement_find (work->stored, key);
 
   if (first == NULL || second == NULL || stored == NULL || stored->time.median_ns == 0)
     return 1;

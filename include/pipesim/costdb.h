@@ -166,6 +166,9 @@ ps_measurement_clock_mhz (const PsMeasurement *m)
   return m->during.clock_mhz > 0 ? m->during.clock_mhz : m->after.clock_mhz;
 }
 
+/* The measurement of the same quantity, that is with the same key (see ps_costdb_store); NULL: there is none. */
+const PsMeasurement *ps_measurement_find (GPtrArray *measurements, const PsMeasurement *key);
+
 void ps_measurement_free (PsMeasurement *measurement);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsMeasurement, ps_measurement_free)
 

@@ -25,6 +25,49 @@ gboolean ps_costdb_check_model (PsCostDb *db, const PsProfile *profile, const Ps
 /* The length of a profile's name without the number of a calibration. */
 gsize ps_profile_name_length (const char *name);
 
+/* Everything one request for costs works with. Clear with ps_cost_request_clear. */
+typedef struct
+{
+  PsCostDb *db;
+  GPtrArray *profiles;
+  const PsProfile *profile; /* one of them */
+  PsModel *stored;          /* the model of the profile, if none was given */
+  const PsModel *model;
+  GPtrArray *measurements;
+  guint *shares; /* [n_devices] of the profile; NULL: equal parts */
+  guint n_devices;
+  guint n_chunks;
+} PsCostRequest;
+
+/* Finds profile, model, shares and measurements; db, model, n_devices and n_chunks are set. The caller clears the
+ * request in any case. */
+gboolean ps_cost_request_open (PsCostRequest *request, const char *profile_name, gboolean with_samples, GError **error);
+void ps_cost_request_clear (PsCostRequest *request);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsCostRequest, ps_cost_request_clear)
+
+/* The shapes of all stages, and what the model says about their sizes. costs NULL: the shapes alone. */
+char **ps_cost_request_keys (const PsCostRequest *request, PsCosts *costs, GError **error);
+
+/* A stage's share of an accelerator under placement loop; 0: equal ones. */
+guint ps_cost_request_share (const PsCostRequest *request, guint stage);
+
+/* The row that describes an op best, by the rule of ps_costdb_costs. NULL: there is none. F stands for R. */
+const PsMeasurement *ps_cost_request_op (const PsCostRequest *request, const char *shape, guint share, PsOpKind kind);
+const PsMeasurement *ps_cost_request_recompute (const PsCostRequest *request, const char *shape, guint share);
+
+/* Any row of that subject and shape; NULL: there is none. */
+const PsMeasurement *ps_cost_request_plain (const PsCostRequest *request, PsSubject subject, const char *shape);
+
+gboolean ps_cost_request_is_imported (const PsCostRequest *request);
+
+/* The transfers that suit, by size; free with g_ptr_array_unref. */
+GPtrArray *ps_cost_request_transfers (const PsCostRequest *request);
+
+/* The two measured sizes on whose line `bytes` lies: the nearest below and above, or the two outermost on its side.
+ * Both are the same where it is exactly that size, or where only one was measured. */
+void ps_cost_request_neighbours (GPtrArray *transfers, gint64 bytes, const PsMeasurement **below,
+                                 const PsMeasurement **above);
+
 G_END_DECLS
 
 #endif

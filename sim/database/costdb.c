@@ -43,3 +43,20 @@ ps_costdb_open (const char *path, PsCostDbMode mode, GError **error)
 
 PS_DEFINE_NAMES (PsSubject, ps_subject, "op", "transfer", "self-send", "all-reduce", "pair", "host")
 PS_DEFINE_NAMES (PsCacheState, ps_cache_state, "run", "cold", "warm")
+
+static gboolean
+is_same (const PsMeasurement *a, const PsMeasurement *b)
+{
+  return a->subject == b->subject && a->kind == b->kind && g_str_equal (a->shape, b->shape) && a->bytes == b->bytes
+         && a->devices == b->devices && MAX (a->sharing, 1) == MAX (b->sharing, 1) && a->share == b->share
+         && a->cache == b->cache;
+}
+
+const PsMeasurement *
+ps_measurement_find (GPtrArray *measurements, const PsMeasurement *key)
+{
+  for (guint i = 0; i < measurements->len; i++)
+    if (is_same (measurements->pdata[i], key))
+      return measurements->pdata[i];
+  return NULL;
+}

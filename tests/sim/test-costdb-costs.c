@@ -1,6 +1,7 @@
 /* Tests of what costdb.h makes of measured rows: costs, or one line that says what is missing. */
 #include "costdb-rig.h"
 
+#include <math.h>
 #include <string.h>
 
 /* All five kinds of one shape; kind k takes (10 + k) * scale nanoseconds. */
@@ -120,6 +121,48 @@ test_spread (void)
   g_assert_cmpfloat (spread->largest, ==, 1.1);
   g_assert_null (ps_costdb_spread (db, "q", NULL, NULL, 2, 1, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+  g_clear_pointer (&db, ps_costdb_close);
+  remove_database (path);
+}
+
+/* A calibration in which all times are `factor` times as long, and transfers `own` times as long again. */
+static void
+store_calibration (PsCostDb *db, gint64 profile, double factor, double own)
+{
+  store_shape (db, profile, "layers=4,embedding", 2, (gint64)(1e6 * factor));
+  store_shape (db, profile, "layers=4,head", 2, (gint64)(1e6 * factor));
+  store (db, profile, new_transfer (131072, 2, (gint64)(1e5 * factor * own)));
+}
+
+/* Another calibration moves the common factor where all rows move alike, and the deviation of a row that moves by
+ * itself; an earlier one knows nothing of it. */
+static void
+test_calibrations (void)
+{
+  g_autofree char *path = path_of ("calibrations.db");
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsProfile) profile = new_profile ("p");
+  g_autoptr (GError) error = NULL;
+  gint64 id = begin (db, "p");
+
+  store_calibration (db, id, 1, 1);
+  g_autoptr (PsCostSpread) one = ps_costdb_spread (db, NULL, NULL, 2, 1, &error);
+  g_assert_no_error (error);
+  g_assert_cmpfloat (one->common, <, 1e-4);
+  g_assert_true (ps_costdb_add_calibration (db, profile, &id, &error));
+  store_calibration (db, id, 1.1, 1.3);
+  g_autoptr (PsCostSpread) two = ps_costdb_spread (db, NULL, NULL, 2, 1, &error);
+  g_assert_no_error (error);
+  guint transfer = two->row[PS_N_OP_KINDS * 2], op = two->row[PS_OP_F * 2];
+  /* Levels 0 and ln 1.1 have a variance of ln (1.1)^2 / 2. Two runs differ by twice that. */
+  g_assert_cmpfloat_with_epsilon (two->common, log (1.1), 0.01);
+  g_assert_cmpfloat (two->freedom, <, 1.5);
+  g_assert_cmpfloat (two->deviation[transfer], >, 0.05);
+  g_assert_cmpfloat (two->deviation[op], <, 0.05);
+  g_assert_cmpuint (two->row[PS_OP_F * 2 + 1], !=, op);
+  g_autoptr (PsCostSpread) first = ps_costdb_spread (db, "p#1", NULL, 2, 1, &error);
+  g_assert_no_error (error);
+  g_assert_cmpfloat (first->common, ==, one->common);
   g_clear_pointer (&db, ps_costdb_close);
   remove_database (path);
 }
@@ -313,6 +356,7 @@ main (int argc, char **argv)
   g_test_add_func ("/costdb-costs/costs", test_costs);
   g_test_add_func ("/costdb-costs/extrapolation", test_extrapolation);
   g_test_add_func ("/costdb-costs/spread", test_spread);
+  g_test_add_func ("/costdb/calibrations", test_calibrations);
   g_test_add_func ("/costdb-costs/busy-devices", test_busy_devices);
   g_test_add_func ("/costdb-costs/missing", test_missing);
   g_test_add_func ("/costdb-costs/shares", test_shares);

@@ -1,0 +1,221 @@
+/* costdb-request.c - picks the measured rows that fit a pipeline. */
+#include "costdb-private.h"
+
+#include "text.h"
+
+void
+ps_cost_request_clear (PsCostRequest *request)
+{
+  g_clear_pointer (&request->profiles, g_ptr_array_unref);
+  g_clear_pointer (&request->stored, ps_model_free);
+  g_clear_pointer (&request->measurements, g_ptr_array_unref);
+  g_free (request->shares);
+}
+
+/* TRUE: a measurement with `devices` busy devices describes the wanted number better than `best` does. Best is that
+ * number itself, then the largest below, then the smallest above. */
+static gboolean
+is_closer (guint wanted, guint devices, guint best)
+{
+  if (best == 0)
+    return TRUE;
+  if (devices <= wanted)
+    return best > wanted || devices > best;
+  return best > wanted && devices < best;
+}
+
+/* TRUE: a describes the wanted number of devices better than b, which may be NULL. The number of devices busy at the
+ * same time counts first, then the number that shares the accelerator. */
+static gboolean
+is_better (const PsCostRequest *request, const PsMeasurement *a, const PsMeasurement *b)
+{
+  guint wanted = request->n_devices;
+
+  if (b == NULL || a->devices != b->devices)
+    return is_closer (wanted, a->devices, b != NULL ? b->devices : 0);
+  return is_closer (wanted, a->sharing, b->sharing);
+}
+
+guint
+ps_cost_request_share (const PsCostRequest *request, guint stage)
+{
+  return request->shares != NULL ? request->shares[stage % request->n_devices] : 0;
+}
+
+const PsMeasurement *
+ps_cost_request_op (const PsCostRequest *request, const char *shape, guint share, PsOpKind kind)
+{
+  const PsMeasurement *best = NULL;
+
+  for (guint i = 0; i < request->measurements->len; i++)
+    {
+      const PsMeasurement *m = request->measurements->pdata[i];
+
+      if (m->subject == PS_SUBJECT_OP && m->cache == PS_CACHE_RUN && m->kind == kind && m->share == share
+          && g_str_equal (m->shape, shape) && is_better (request, m, best))
+        best = m;
+    }
+  return best;
+}
+
+/* No device of this build runs R by itself; F stands for it where nothing else was measured. */
+const PsMeasurement *
+ps_cost_request_recompute (const PsCostRequest *request, const char *shape, guint share)
+{
+  const PsMeasurement *measured = ps_cost_request_op (request, shape, share, PS_OP_R);
+
+  return measured != NULL ? measured : ps_cost_request_op (request, shape, share, PS_OP_F);
+}
+
+gboolean
+ps_cost_request_is_imported (const PsCostRequest *request)
+{
+  return *request->profile->source != '\0';
+}
+
+const PsMeasurement *
+ps_cost_request_plain (const PsCostRequest *request, PsSubject subject, const char *shape)
+{
+  for (guint i = 0; i < request->measurements->len; i++)
+    {
+      const PsMeasurement *m = request->measurements->pdata[i];
+
+      if (m->subject == subject && g_str_equal (m->shape, shape))
+        return m;
+    }
+  return NULL;
+}
+
+/* TRUE: a transfer with nothing beside it. */
+static gboolean
+is_transfer (const PsMeasurement *m)
+{
+  return m->subject == PS_SUBJECT_TRANSFER && *m->shape == '\0';
+}
+
+/* One of the transfers that suit; NULL: none was measured. */
+static const PsMeasurement *
+choose_transfer (const PsCostRequest *request)
+{
+  const PsMeasurement *best = NULL;
+
+  for (guint i = 0; i < request->measurements->len; i++)
+    {
+      const PsMeasurement *m = request->measurements->pdata[i];
+
+      if (is_transfer (m) && is_better (request, m, best))
+        best = m;
+    }
+  return best;
+}
+
+GPtrArray *
+ps_cost_request_transfers (const PsCostRequest *request)
+{
+  GPtrArray *transfers = g_ptr_array_new ();
+  const PsMeasurement *chosen = choose_transfer (request);
+
+  for (guint i = 0; i < request->measurements->len; i++)
+    {
+      PsMeasurement *m = request->measurements->pdata[i];
+
+      if (is_transfer (m) && m->devices == chosen->devices && m->sharing == chosen->sharing)
+        g_ptr_array_add (transfers, m);
+    }
+  return transfers;
+}
+
+void
+ps_cost_request_neighbours (GPtrArray *transfers, gint64 bytes, const PsMeasurement **below,
+                            const PsMeasurement **above)
+{
+  guint i = 0;
+
+  while (i + 1 < transfers->len && ((const PsMeasurement *)transfers->pdata[i])->bytes < bytes)
+    i++;
+  *above = transfers->pdata[i];
+  *below = *above;
+  if ((*above)->bytes == bytes || transfers->len == 1)
+    return;
+  if (i == 0)
+    *above = transfers->pdata[1];
+  else
+    *below = transfers->pdata[i - 1];
+}
+
+char *
+ps_stage_key (guint stage, guint n_stages, gboolean back)
+{
+  return g_strdup_printf ("stage=%u/%u%s", stage, n_stages, back ? ",back" : "");
+}
+
+char **
+ps_cost_request_keys (const PsCostRequest *request, PsCosts *costs, GError **error)
+{
+  guint n = request->n_devices * request->n_chunks;
+  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n);
+  g_autofree char *first = ps_stage_key (0, n, FALSE);
+  g_auto (GStrv) keys = g_new0 (char *, n + 1);
+
+  if (request->model != NULL && !ps_model_split (request->model, n, shapes, error))
+    return NULL;
+  if (request->model == NULL && ps_cost_request_plain (request, PS_SUBJECT_OP, first) == NULL)
+    {
+      ps_refuse (error, PS_ERROR_INPUT, "%s: profile '%s' is of other stages than %u, and without a model: %s",
+                 request->db->file->path, request->profile->name, n, request->profile->source);
+      return NULL;
+    }
+  for (guint stage = 0; stage < n; stage++)
+    {
+      keys[stage] = request->model != NULL ? ps_stage_shape_key (&shapes[stage]) : ps_stage_key (stage, n, FALSE);
+      if (request->model != NULL && costs != NULL)
+        costs->stage[stage].version_bytes = ps_model_stage_parameters (request->model, &shapes[stage])
+                                            * ps_precision_bytes (request->model->precision);
+    }
+  if (request->model != NULL && costs != NULL)
+    ps_costs_set_messages (costs, ps_model_boundary_bytes (request->model));
+  return g_steal_pointer (&keys);
+}
+
+/* Unequal shares are those of so many devices and no others. */
+static gboolean
+read_shares (PsCostRequest *request, GError **error)
+{
+  const PsProfile *profile = request->profile;
+  g_autofree char *where = g_strdup_printf ("%s: profile '%s': shares", request->db->file->path, profile->name);
+  guint n;
+
+  if (*profile->shares == '\0')
+    return TRUE;
+  request->shares = ps_shares_parse (where, profile->shares, &n, error);
+  if (request->shares == NULL)
+    return ps_text_blame_input (error);
+  if (n == request->n_devices)
+    return TRUE;
+  return ps_refuse (error, PS_ERROR_INPUT,
+                    "%s: profile '%s' was measured on %u devices with shares %s: it has no costs for %u",
+                    request->db->file->path, profile->name, n, profile->shares, request->n_devices);
+}
+
+gboolean
+ps_cost_request_open (PsCostRequest *request, const char *profile_name, gboolean with_samples, GError **error)
+{
+  g_return_val_if_fail (request->n_devices >= 1 && request->n_chunks >= 1, FALSE);
+  request->profiles = ps_costdb_profiles (request->db, error);
+  request->profile = request->profiles != NULL
+                         ? ps_costdb_choose_profile (request->db, request->profiles, profile_name, error)
+                         : NULL;
+  if (request->profile == NULL
+      || (request->model != NULL && !ps_costdb_check_model (request->db, request->profile, request->model, error)))
+    return FALSE;
+  if (request->model == NULL && *request->profile->model_text != '\0')
+    {
+      request->model = request->stored = ps_costdb_stored_model (request->db, request->profile, error);
+      if (request->model == NULL)
+        return FALSE;
+    }
+  if (!read_shares (request, error))
+    return FALSE;
+  request->measurements = ps_costdb_measurements (request->db, request->profile->name, with_samples, error);
+  return request->measurements != NULL;
+}
