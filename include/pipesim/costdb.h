@@ -154,6 +154,7 @@ typedef struct
   gint64 *samples_ns; /* [n_samples] in the order taken, dropped first ones not included */
   guint n_samples;
   char *taken;        /* ISO 8601 UTC */
+  gint64 id;          /* of its row, where it was read from a database */
   PsCondition before; /* of the hardware when sampling began */
   PsCondition during; /* medians while it went on (ps_conditions_median) */
   PsCondition after;  /* when it ended */

@@ -198,5 +198,5 @@ ps_costdb_stage_costs (PsCostDb *db, const char *profile_name, const PsModel *mo
 {
   g_auto (PsCostRequest) request = { .db = db, .model = model, .n_devices = n_devices, .n_chunks = n_chunks };
 
-  return ps_cost_request_open (&request, profile_name, FALSE, error) ? costs_from_request (&request, error) : NULL;
+  return ps_cost_request_open (&request, profile_name, error) ? costs_from_request (&request, error) : NULL;
 }

@@ -22,6 +22,9 @@ PsModel *ps_costdb_stored_model (PsCostDb *db, const PsProfile *profile, GError 
 /* Refuses another model than the profile's: measured times say nothing about it. */
 gboolean ps_costdb_check_model (PsCostDb *db, const PsProfile *profile, const PsModel *model, GError **error);
 
+/* Reads the samples of a measurement that ps_costdb_measurements gave without them. */
+gboolean ps_costdb_read_samples (PsCostDb *db, PsMeasurement *measurement, GError **error);
+
 /* The length of a profile's name without the number of a calibration. */
 gsize ps_profile_name_length (const char *name);
 
@@ -39,9 +42,9 @@ typedef struct
   guint n_chunks;
 } PsCostRequest;
 
-/* Finds profile, model, shares and measurements; db, model, n_devices and n_chunks are set. The caller clears the
- * request in any case. */
-gboolean ps_cost_request_open (PsCostRequest *request, const char *profile_name, gboolean with_samples, GError **error);
+/* Finds profile, model, shares and measurements, which have no samples; db, model, n_devices and n_chunks are set. The
+ * caller clears the request in any case. */
+gboolean ps_cost_request_open (PsCostRequest *request, const char *profile_name, GError **error);
 void ps_cost_request_clear (PsCostRequest *request);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsCostRequest, ps_cost_request_clear)
 

@@ -63,6 +63,7 @@ read_key (PsRows *rows, PsMeasurement *m)
   ps_subject_parse ("subject", subject, &m->subject, NULL);
   ps_op_kind_parse ("kind", kind, &m->kind, NULL);
   ps_cache_state_parse ("cache", cache, &m->cache, NULL);
+  m->id = ps_rows_integer (rows, 0);
   m->shape = ps_rows_text (rows, 2);
   m->bytes = ps_rows_integer (rows, 4);
   m->devices = (guint)ps_rows_integer (rows, 5);
@@ -107,12 +108,12 @@ read_condition (PsCostDb *db, PsRows *rows, int first, PsCondition *condition, G
   return ps_refuse (error, PS_ERROR_INPUT, "%s: '%s' is no reason to run slower", db->file->path, throttle);
 }
 
-static gboolean
-read_samples (PsCostDb *db, gint64 row, PsMeasurement *measurement, GError **error)
+gboolean
+ps_costdb_read_samples (PsCostDb *db, PsMeasurement *measurement, GError **error)
 {
   g_autoptr (GArray) samples = g_array_new (FALSE, FALSE, sizeof (gint64));
-  g_autoptr (PsRows) rows
-      = ps_rows_new (db->file, error, "SELECT ns FROM sample WHERE measurement = ?1 ORDER BY position", "i", row);
+  g_autoptr (PsRows) rows = ps_rows_new (
+      db->file, error, "SELECT ns FROM sample WHERE measurement = ?1 ORDER BY position", "i", measurement->id);
   gboolean found = rows != NULL;
 
   while (found)
@@ -144,7 +145,7 @@ read_whole (PsRows *rows, gpointer data, GError **error)
   if (!read_condition (source->db, rows, 21, &measurement->before, error)
       || !read_condition (source->db, rows, 26, &measurement->during, error)
       || !read_condition (source->db, rows, 31, &measurement->after, error)
-      || (source->with_samples && !read_samples (source->db, ps_rows_integer (rows, 0), measurement, error)))
+      || (source->with_samples && !ps_costdb_read_samples (source->db, measurement, error)))
     return NULL;
   return g_steal_pointer (&measurement);
 }

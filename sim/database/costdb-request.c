@@ -198,7 +198,7 @@ read_shares (PsCostRequest *request, GError **error)
 }
 
 gboolean
-ps_cost_request_open (PsCostRequest *request, const char *profile_name, gboolean with_samples, GError **error)
+ps_cost_request_open (PsCostRequest *request, const char *profile_name, GError **error)
 {
   g_return_val_if_fail (request->n_devices >= 1 && request->n_chunks >= 1, FALSE);
   request->profiles = ps_costdb_profiles (request->db, error);
@@ -216,6 +216,6 @@ ps_cost_request_open (PsCostRequest *request, const char *profile_name, gboolean
     }
   if (!read_shares (request, error))
     return FALSE;
-  request->measurements = ps_costdb_measurements (request->db, request->profile->name, with_samples, error);
+  request->measurements = ps_costdb_measurements (request->db, request->profile->name, FALSE, error);
   return request->measurements != NULL;
 }

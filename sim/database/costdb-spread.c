@@ -10,7 +10,7 @@
 static GArray *
 relative_samples (const PsMeasurement *m, double *largest)
 {
-  if (m == NULL || m->n_samples == 0 || m->time.median_ns <= 0)
+  if (m->n_samples == 0 || m->time.median_ns <= 0)
     return NULL;
   GArray *samples = g_array_sized_new (FALSE, FALSE, sizeof (double), m->n_samples);
   for (guint i = 0; i < m->n_samples; i++)
@@ -23,16 +23,23 @@ relative_samples (const PsMeasurement *m, double *largest)
   return samples;
 }
 
-/* The row of a measurement; rows holds them all. */
-static guint
-row_of (GPtrArray *rows, const PsMeasurement *m)
+/* Notes the row of a cost, with its samples; rows holds all rows. m NULL: the cost has none. */
+static gboolean
+take_row (const PsCostRequest *request, PsCostSpread *spread, GPtrArray *rows, PsMeasurement *m, guint cost,
+          GArray **samples, GError **error)
 {
-  guint row = PS_NO_ROW;
-
-  if (m == NULL || g_ptr_array_find (rows, m, &row))
-    return row;
-  g_ptr_array_add (rows, (gpointer)m);
-  return rows->len - 1;
+  spread->row[cost] = PS_NO_ROW;
+  if (m == NULL)
+    return TRUE;
+  if (!g_ptr_array_find (rows, m, &spread->row[cost]))
+    {
+      spread->row[cost] = rows->len;
+      g_ptr_array_add (rows, m);
+      if (!ps_costdb_read_samples (request->db, m, error))
+        return FALSE;
+    }
+  *samples = relative_samples (m, &spread->largest);
+  return TRUE;
 }
 
 /* Adds one calibration's measurements of the rows, and its readings of the sentinel. kept owns the measurements. */
@@ -144,16 +151,15 @@ spread_from_request (const PsCostRequest *request, GError **error)
       const PsMeasurement *m = kind == PS_OP_R ? ps_cost_request_recompute (request, keys[stage], share)
                                                : ps_cost_request_op (request, keys[stage], share, kind);
 
-      spread->op[i] = relative_samples (m, &spread->largest);
-      spread->row[i] = row_of (rows, m);
+      if (!take_row (request, spread, rows, (PsMeasurement *)m, i, &spread->op[i], error))
+        return NULL;
     }
   g_autoptr (GPtrArray) transfers = ps_cost_request_transfers (request);
   const PsMeasurement *below = NULL, *above = NULL;
   if (transfers->len > 0 && request->model != NULL)
     ps_cost_request_neighbours (transfers, ps_model_boundary_bytes (request->model), &below, &above);
-  spread->transfer = relative_samples (above, &spread->largest);
-  spread->row[PS_N_OP_KINDS * n_stages] = row_of (rows, above);
-  if (!add_runs (request, spread, rows, error))
+  if (!take_row (request, spread, rows, (PsMeasurement *)above, PS_N_OP_KINDS * n_stages, &spread->transfer, error)
+      || !add_runs (request, spread, rows, error))
     return NULL;
   if (above != NULL && above->bytes != ps_model_boundary_bytes (request->model))
     add_interpolation (transfers, spread);
@@ -166,7 +172,7 @@ ps_costdb_spread (PsCostDb *db, const char *profile_name, const PsModel *model, 
 {
   g_auto (PsCostRequest) request = { .db = db, .model = model, .n_devices = n_devices, .n_chunks = n_chunks };
 
-  return ps_cost_request_open (&request, profile_name, TRUE, error) ? spread_from_request (&request, error) : NULL;
+  return ps_cost_request_open (&request, profile_name, error) ? spread_from_request (&request, error) : NULL;
 }
 
 void
