@@ -77,7 +77,8 @@ typedef struct
   PsPrediction *prediction; /* NULL without costs */
   PsProgram *own_program;   /* NULL with prediction, which has one */
   const PsProgram *program;
-  PsModel *model; /* NULL unless the device computes */
+  PsModel *model;       /* NULL unless the device computes */
+  PsStageShape *shapes; /* NULL unless the device computes */
 } Job;
 
 static void
@@ -86,6 +87,7 @@ job_clear (Job *job)
   g_clear_pointer (&job->prediction, ps_prediction_free);
   g_clear_pointer (&job->own_program, ps_program_free);
   g_clear_pointer (&job->model, ps_model_free);
+  g_clear_pointer (&job->shapes, g_free);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Job, job_clear)
 

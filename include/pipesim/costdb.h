@@ -246,6 +246,10 @@ char *ps_stage_key (guint stage, guint n_stages, gboolean back);
 PsCosts *ps_costdb_costs (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices, guint n_chunks,
                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
+/* The same for stages of these shapes [n_devices * n_chunks]; NULL: those of ps_model_split. */
+PsCosts *ps_costdb_stage_costs (PsCostDb *db, const char *profile, const PsModel *model, const PsStageShape *shapes,
+                                guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
 /* The spread of measured times of ops and transfers. Within a run an op takes one of its samples, over the median that
  * ps_costdb_costs takes. From one run to another the medians differ themselves (docs/intervals.md). */
 typedef struct
@@ -269,9 +273,9 @@ typedef struct
  * calibration, which has all rows. Samples must be there. */
 void ps_cost_spread_set_runs (PsCostSpread *spread, GPtrArray *rows, GPtrArray *sentinels);
 
-/* Chooses rows as ps_costdb_costs does. */
-PsCostSpread *ps_costdb_spread (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices,
-                                guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* Chooses rows as ps_costdb_stage_costs does. */
+PsCostSpread *ps_costdb_spread (PsCostDb *db, const char *profile, const PsModel *model, const PsStageShape *shapes,
+                                guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_cost_spread_free (PsCostSpread *spread);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCostSpread, ps_cost_spread_free)
 

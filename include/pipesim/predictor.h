@@ -37,6 +37,10 @@ const PsEventsSetting *ps_prediction_events (const PsPrediction *prediction);
  * prediction's program then has the order that came out. Lives as long as the prediction. */
 const PsProgram *ps_prediction_hint (const PsPrediction *prediction);
 
+/* The stages that the costs are of, as --layout takes them: "even" or a string of layout-string.h. NULL: costs of no
+ * model. Free with g_free. */
+char *ps_prediction_layout (const PsPrediction *prediction);
+
 /* The timeline of the simulation, with the iteration time and the interval of the prediction. Free with
  * ps_timeline_free. */
 PsTimeline *ps_prediction_timeline (const PsPrediction *prediction);

@@ -3,6 +3,7 @@
 #define PIPESIM_SOURCES_H
 
 #include <pipesim/costdb.h>
+#include <pipesim/partition.h>
 #include <pipesim/setting.h>
 
 G_BEGIN_DECLS
@@ -80,8 +81,9 @@ PsCosts *ps_setting_load (const PsSetting *setting, guint n_devices, guint n_chu
                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
 gboolean ps_setting_adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error);
 
-/* The spread of the source's costs. The source must have the hook. */
-PsCostSpread *ps_setting_spread (const PsSetting *setting, guint n_devices, guint n_chunks,
+/* The spread of the source's costs, for stages of these shapes (NULL: as the source cuts them). The source must have
+ * the hook. */
+PsCostSpread *ps_setting_spread (const PsSetting *setting, const PsStageShape *shapes, guint n_devices, guint n_chunks,
                                  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The source's costs for n_devices with n_chunks each, changed by --bandwidth-factor, --recompute, --offload,
@@ -95,8 +97,8 @@ char **ps_costs_from_paths (const char *text) G_GNUC_WARN_UNUSED_RESULT;
 /* Refuses costs that hold for placement loop only (PsCosts.loop_only) under another one. Errors: PS_ERROR_USAGE. */
 gboolean ps_costs_check_placement (const PsCosts *costs, const PsPlacement *placement, GError **error);
 
-/* Refuses a schedule with an op whose duration is not known (PsStageCost.unknown). schedule NULL: refuses any of F, B, W
- * and BW that is not known. Errors: PS_ERROR_INPUT. */
+/* Refuses a schedule with an op whose duration is not known (PsStageCost.unknown). schedule NULL: refuses any of F, B,
+ * W and BW that is not known. Errors: PS_ERROR_INPUT. */
 gboolean ps_costs_check_known (const PsCosts *costs, const PsSchedule *schedule, GError **error);
 
 /* The costs, with host times, and every op as fast as the fastest device that holds its stage runs it under --speed.

@@ -224,6 +224,24 @@ add_interval (const Options *options, PsTable *table, const PsInterval *interval
 }
 
 static void
+note_gain (Result *result, const PsPrediction *prediction)
+{
+  gint64 iteration_ns = prediction->metrics.iteration_ns;
+  g_autofree char *layout = ps_prediction_layout (prediction);
+
+  if (prediction->program->schedule->asynchronous || (result->fastest_ns > 0 && result->fastest_ns <= iteration_ns))
+    return;
+  result->fastest_ns = iteration_ns;
+  g_clear_pointer (&result->gain, g_free);
+  if (prediction->even_ns > iteration_ns)
+    result->gain = g_strdup_printf ("%s: layout %s: %.1f %% faster than even\n", prediction->program->schedule->name,
+                                    layout, 100 * ((double)prediction->even_ns / (double)iteration_ns - 1));
+  else if (prediction->even_ns > 0)
+    result->gain
+        = g_strdup_printf ("%s: layout %s: fits, and even does not\n", prediction->program->schedule->name, layout);
+}
+
+static void
 add_prediction (const Options *options, Result *result, const PsPrediction *prediction)
 {
   g_autofree char *layout = is_wanted (options, "layout") ? ps_prediction_layout (prediction) : NULL;

@@ -88,7 +88,7 @@ ps_spread_report_add (PsSpreadReport *report, const PsPrediction *prediction, GE
     return FALSE;
   if (report->options->is_measured)
     {
-      spread = ps_setting_spread (report->setting, schedule->placement->n_devices,
+      spread = ps_setting_spread (report->setting, prediction->costs->shapes, schedule->placement->n_devices,
                                   schedule->placement->n_stages / schedule->placement->n_devices, error);
       if (spread == NULL)
         return FALSE;

@@ -2,6 +2,8 @@
  * interpolates transfers. */
 #include "costdb-private.h"
 
+#include <pipesim/layout-string.h>
+
 #include <math.h>
 
 static void
@@ -198,5 +200,12 @@ ps_costdb_stage_costs (PsCostDb *db, const char *profile_name, const PsModel *mo
 {
   g_auto (PsCostRequest) request = { .db = db, .model = model, .n_devices = n_devices, .n_chunks = n_chunks };
 
-  return ps_cost_request_open (&request, profile_name, error) ? costs_from_request (&request, error) : NULL;
+  return ps_cost_request_open (&request, profile_name, shapes, error) ? costs_from_request (&request, error) : NULL;
+}
+
+PsCosts *
+ps_costdb_costs (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices, guint n_chunks,
+                 GError **error)
+{
+  return ps_costdb_stage_costs (db, profile, model, NULL, n_devices, n_chunks, error);
 }

@@ -38,13 +38,15 @@ typedef struct
   const PsModel *model;
   GPtrArray *measurements;
   guint *shares; /* [n_devices] of the profile; NULL: equal parts */
+  PsStageShape *shapes; /* [n_devices * n_chunks]; NULL without a model */
   guint n_devices;
   guint n_chunks;
 } PsCostRequest;
 
-/* Finds profile, model, shares and measurements, which have no samples; db, model, n_devices and n_chunks are set. The
- * caller clears the request in any case. */
-gboolean ps_cost_request_open (PsCostRequest *request, const char *profile_name, GError **error);
+/* Finds profile, model, shares, shapes (copied; NULL: those of ps_model_split) and measurements, which have no samples;
+ * db, model, n_devices and n_chunks are set. The caller clears the request in any case. */
+gboolean ps_cost_request_open (PsCostRequest *request, const char *profile_name, const PsStageShape *shapes,
+                               GError **error);
 void ps_cost_request_clear (PsCostRequest *request);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsCostRequest, ps_cost_request_clear)
 

@@ -10,6 +10,7 @@ ps_cost_request_clear (PsCostRequest *request)
   g_clear_pointer (&request->stored, ps_model_free);
   g_clear_pointer (&request->measurements, g_ptr_array_unref);
   g_free (request->shares);
+  g_free (request->shapes);
 }
 
 /* TRUE: a measurement with `devices` busy devices describes the wanted number better than `best` does. Best is that
@@ -153,12 +154,10 @@ char **
 ps_cost_request_keys (const PsCostRequest *request, PsCosts *costs, GError **error)
 {
   guint n = request->n_devices * request->n_chunks;
-  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n);
+  const PsStageShape *shapes = request->shapes;
   g_autofree char *first = ps_stage_key (0, n, FALSE);
   g_auto (GStrv) keys = g_new0 (char *, n + 1);
 
-  if (request->model != NULL && !ps_model_split (request->model, n, shapes, error))
-    return NULL;
   if (request->model == NULL && ps_cost_request_plain (request, PS_SUBJECT_OP, first) == NULL)
     {
       ps_refuse (error, PS_ERROR_INPUT, "%s: profile '%s' is of other stages than %u, and without a model: %s",
@@ -197,8 +196,19 @@ read_shares (PsCostRequest *request, GError **error)
                     request->db->file->path, profile->name, n, profile->shares, request->n_devices);
 }
 
+static gboolean
+set_shapes (PsCostRequest *request, const PsStageShape *shapes, GError **error)
+{
+  guint n_stages = request->n_devices * request->n_chunks;
+
+  if (request->model == NULL)
+    return TRUE;
+  request->shapes = shapes != NULL ? g_memdup2 (shapes, n_stages * sizeof *shapes) : g_new0 (PsStageShape, n_stages);
+  return shapes != NULL || ps_model_split (request->model, n_stages, request->shapes, error);
+}
+
 gboolean
-ps_cost_request_open (PsCostRequest *request, const char *profile_name, GError **error)
+ps_cost_request_open (PsCostRequest *request, const char *profile_name, const PsStageShape *shapes, GError **error)
 {
   g_return_val_if_fail (request->n_devices >= 1 && request->n_chunks >= 1, FALSE);
   request->profiles = ps_costdb_profiles (request->db, error);
@@ -214,7 +224,7 @@ ps_cost_request_open (PsCostRequest *request, const char *profile_name, GError *
       if (request->model == NULL)
         return FALSE;
     }
-  if (!read_shares (request, error))
+  if (!read_shares (request, error) || !set_shapes (request, shapes, error))
     return FALSE;
   request->measurements = ps_costdb_measurements (request->db, request->profile->name, FALSE, error);
   return request->measurements != NULL;

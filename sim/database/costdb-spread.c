@@ -167,12 +167,12 @@ spread_from_request (const PsCostRequest *request, GError **error)
 }
 
 PsCostSpread *
-ps_costdb_spread (PsCostDb *db, const char *profile_name, const PsModel *model, guint n_devices, guint n_chunks,
-                  GError **error)
+ps_costdb_spread (PsCostDb *db, const char *profile_name, const PsModel *model, const PsStageShape *shapes,
+                  guint n_devices, guint n_chunks, GError **error)
 {
   g_auto (PsCostRequest) request = { .db = db, .model = model, .n_devices = n_devices, .n_chunks = n_chunks };
 
-  return ps_cost_request_open (&request, profile_name, error) ? spread_from_request (&request, error) : NULL;
+  return ps_cost_request_open (&request, profile_name, shapes, error) ? spread_from_request (&request, error) : NULL;
 }
 
 void

@@ -70,13 +70,14 @@ const PsOption ps_setting_options[] = {
   PS_OPTION ("link-latency", 0, OWN (TIME), NULL, "Latency of a link of the cluster, times latency-factor",
              .hidden = TRUE,
              SWEEP ("link_latency_ns", "link latency", TIME, .flags = PS_FIELD_DERIVED | PS_FIELD_NULL)),
-  PS_OPTION ("costs-from", 0, FILE (costs_from), "PATH",
-             "Costs as a run shows them: a timeline, a trace, or a folder with one trace per rank. Given again, or with "
-             "':' between paths, one run adds what another lacks. With --model a BW that no run has apart is divided by "
-             "its operations",
-             .joins = TRUE,
-             SWEEP ("costs_from", "costs from", TEXT, .flags = PS_FIELD_NULL, .keys = PS_KEY_COSTS | PS_KEY_SOURCE,
-                    .pace = -3)),
+  PS_OPTION (
+      "costs-from", 0, FILE (costs_from), "PATH",
+      "Costs as a run shows them: a timeline, a trace, or a folder with one trace per rank. Given again, or with "
+      "':' between paths, one run adds what another lacks. With --model a BW that no run has apart is divided by "
+      "its operations",
+      .joins = TRUE,
+      SWEEP ("costs_from", "costs from", TEXT, .flags = PS_FIELD_NULL, .keys = PS_KEY_COSTS | PS_KEY_SOURCE,
+             .pace = -3)),
   PS_OPTION ("db", 0, FILE (db), "FILE", "Measured costs",
              SWEEP ("db", "db", TEXT, .flags = PS_FIELD_NULL, .keys = PS_KEY_COSTS | PS_KEY_SOURCE, .pace = -3)),
   PS_OPTION (

@@ -439,14 +439,15 @@ spread_bytes (const PsCostSpread *spread)
 }
 
 static const PsCostSpread *
-find_spread (PsPredictor *predictor, const PsPlacement *placement, GError **error)
+find_spread (PsPredictor *predictor, const PsPrediction *prediction, GError **error)
 {
+  const PsPlacement *placement = prediction->program->schedule->placement;
   guint n_devices = placement->n_devices, n_chunks = placement->n_stages / n_devices;
   PsCostSpread *spread = find_sized (predictor, predictor->spreads, PS_KEY_SOURCE, n_devices, n_chunks);
 
   if (spread != NULL)
     return spread;
-  spread = ps_setting_spread (predictor->setting, n_devices, n_chunks, error);
+  spread = ps_setting_spread (predictor->setting, prediction->costs->shapes, n_devices, n_chunks, error);
   if (spread != NULL)
     ps_cache_add (predictor->spreads, spread, spread_bytes (spread));
   return spread;
@@ -464,7 +465,7 @@ ps_predictor_add_interval (PsPredictor *predictor, PsPrediction *prediction, gui
 
   if (source == NULL || source->spread == NULL)
     return TRUE;
-  spread = find_spread (predictor, program->schedule->placement, error);
+  spread = find_spread (predictor, prediction, error);
   return spread != NULL
          && ps_interval_init (&prediction->interval, program, prediction->costs, spread, &sampling,
                               prediction->metrics.iteration_ns, n_steps, error);

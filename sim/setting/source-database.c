@@ -16,7 +16,8 @@ spread (const PsSetting *setting, const PsModel *model, guint n_devices, guint n
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
 
-  return db != NULL ? ps_costdb_spread (db, setting->profile, model, n_devices, n_chunks, error) : NULL;
+  return db != NULL ? ps_costdb_spread (db, setting->profile, model, setting->known_shapes, n_devices, n_chunks, error)
+                    : NULL;
 }
 
 static PsModel *

@@ -119,6 +119,88 @@ given_model (const PsSetting *setting, const PsCostSource *source, PsModel **mod
   return *model != NULL || !source->has_model || setting->model == NULL;
 }
 
+/* Layouts */
+
+PsLayers *
+ps_setting_layers (const PsSetting *setting, const PsModel *model, guint n_devices, PsLink *link, GError **error)
+{
+  g_autofree PsStageShape *units = NULL;
+  g_autoptr (PsCosts) costs = NULL;
+  g_autoptr (PsCostDb) db = NULL;
+  PsSetting alone = *setting;
+  guint n;
+
+  if (setting->cluster == NULL)
+    {
+      db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
+      return db != NULL ? ps_layers_costdb (db, setting->profile, model, n_devices, link, error) : NULL;
+    }
+  alone.known_model = model;
+  alone.known_shapes = units = ps_model_units (model, &n);
+  costs = ps_setting_costs (&alone, 1, n, error);
+  return costs != NULL ? ps_layers_from_units (model, costs, error) : NULL;
+}
+
+PsStageShape *
+ps_setting_shapes (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+{
+  const char *layout = setting->layout != NULL ? setting->layout : setting->cluster != NULL ? "best" : "even";
+  gboolean best = g_str_equal (layout, "best");
+  g_autofree PsStageShape *shapes = ps_layout_cut (best ? "even" : layout, model, n_devices, n_chunks, error);
+  g_autofree PsStageShape *units = NULL;
+  g_autofree double *speeds = NULL;
+  g_autoptr (PsLayers) layers = NULL;
+  guint n;
+
+  if (!best || shapes == NULL || n_devices * n_chunks == 1)
+    return g_steal_pointer (&shapes);
+  /* Modelled costs say by themselves why there are none. */
+  if (setting->cluster != NULL)
+    error = NULL;
+  if (ps_setting_speeds (setting, n_devices, &speeds, error))
+    layers = ps_setting_layers (setting, model, n_devices, NULL, error);
+  if (layers == NULL)
+    return setting->cluster != NULL ? g_steal_pointer (&shapes) : NULL;
+  units = ps_model_units (model, &n);
+  ps_layout_cut_best (units, layers, speeds, n_devices, n_devices * n_chunks, shapes);
+  return g_steal_pointer (&shapes);
+}
+
+/* An open layout of measured stages is the best one if all its stages were measured. NULL: they were not, or it is the
+ * even one. */
+static PsCosts *
+load_best (const PsCostSource *source, const PsSetting *setting, const PsModel *given, guint n_devices, guint n_chunks)
+{
+  g_autoptr (PsModel) model = ps_setting_model (setting, NULL);
+  g_autofree PsStageShape *shapes = NULL;
+  PsSetting best = *setting;
+
+  best.layout = (char *)"best";
+  shapes = model != NULL ? ps_setting_shapes (&best, model, n_devices, n_chunks, NULL) : NULL;
+  if (shapes == NULL || ps_stage_shapes_are_even (shapes, n_devices * n_chunks))
+    return NULL;
+  best.known_shapes = shapes;
+  return source->load (&best, given, n_devices, n_chunks, NULL);
+}
+
+/* Loads the costs of the stages that the layout says; given is --model's, or NULL. */
+static PsCosts *
+load_stages (const PsCostSource *source, const PsSetting *setting, const PsModel *given, guint n_devices,
+             guint n_chunks, GError **error)
+{
+  gboolean open = setting->layout == NULL && !source->has_cluster;
+  PsCosts *best = open && setting->db != NULL ? load_best (source, setting, given, n_devices, n_chunks) : NULL;
+  g_autoptr (PsModel) model = NULL;
+  g_autofree PsStageShape *shapes = NULL;
+  PsSetting said = *setting;
+
+  if (best != NULL || open || setting->known_shapes != NULL)
+    return best != NULL ? best : source->load (setting, given, n_devices, n_chunks, error);
+  model = ps_setting_model (setting, error);
+  said.known_shapes = shapes = model != NULL ? ps_setting_shapes (setting, model, n_devices, n_chunks, error) : NULL;
+  return shapes != NULL ? source->load (&said, given, n_devices, n_chunks, error) : NULL;
+}
+
 PsCosts *
 ps_setting_load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
@@ -132,17 +214,22 @@ ps_setting_load (const PsSetting *setting, guint n_devices, guint n_chunks, GErr
       g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "no costs: give %s", usage);
       return NULL;
     }
-  return given_model (setting, source, &model, error) ? source->load (setting, model, n_devices, n_chunks, error)
-                                                      : NULL;
+  if (!given_model (setting, source, &model, error))
+    return NULL;
+  return source->has_model ? load_stages (source, setting, model, n_devices, n_chunks, error)
+                           : source->load (setting, model, n_devices, n_chunks, error);
 }
 
 PsCostSpread *
-ps_setting_spread (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
+ps_setting_spread (const PsSetting *setting, const PsStageShape *shapes, guint n_devices, guint n_chunks,
+                   GError **error)
 {
   const PsCostSource *source = ps_setting_source (setting);
   g_autoptr (PsModel) model = NULL;
+  PsSetting said = *setting;
 
-  return given_model (setting, source, &model, error) ? source->spread (setting, model, n_devices, n_chunks, error)
+  said.known_shapes = shapes;
+  return given_model (setting, source, &model, error) ? source->spread (&said, model, n_devices, n_chunks, error)
                                                       : NULL;
 }
 

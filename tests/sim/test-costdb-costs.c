@@ -146,12 +146,12 @@ test_calibrations (void)
   gint64 id = begin (db, "p");
 
   store_calibration (db, id, 1, 1);
-  g_autoptr (PsCostSpread) one = ps_costdb_spread (db, NULL, NULL, 2, 1, &error);
+  g_autoptr (PsCostSpread) one = ps_costdb_spread (db, NULL, NULL, NULL, 2, 1, &error);
   g_assert_no_error (error);
   g_assert_cmpfloat (one->common, <, 1e-4);
   g_assert_true (ps_costdb_add_calibration (db, profile, &id, &error));
   store_calibration (db, id, 1.1, 1.3);
-  g_autoptr (PsCostSpread) two = ps_costdb_spread (db, NULL, NULL, 2, 1, &error);
+  g_autoptr (PsCostSpread) two = ps_costdb_spread (db, NULL, NULL, NULL, 2, 1, &error);
   g_assert_no_error (error);
   guint transfer = two->row[PS_N_OP_KINDS * 2], op = two->row[PS_OP_F * 2];
   /* Levels 0 and ln 1.1 have a variance of ln (1.1)^2 / 2. Two runs differ by twice that. */
@@ -160,7 +160,7 @@ test_calibrations (void)
   g_assert_cmpfloat (two->deviation[transfer], >, 0.05);
   g_assert_cmpfloat (two->deviation[op], <, 0.05);
   g_assert_cmpuint (two->row[PS_OP_F * 2 + 1], !=, op);
-  g_autoptr (PsCostSpread) first = ps_costdb_spread (db, "p#1", NULL, 2, 1, &error);
+  g_autoptr (PsCostSpread) first = ps_costdb_spread (db, "p#1", NULL, NULL, 2, 1, &error);
   g_assert_no_error (error);
   g_assert_cmpfloat (first->common, ==, one->common);
   g_clear_pointer (&db, ps_costdb_close);
