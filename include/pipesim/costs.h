@@ -38,6 +38,7 @@ typedef struct
   gint64 version_bytes; /* each further version of the weights alone, where a schedule stashes them */
   gint64 reduce_ns;     /* all-reduce of the gradients over the data-parallel replicas of the stage */
   gint64 reduce2_ns;    /* the same where the stage has two weight copies: over both copies of all replicas */
+  gint64 step_ns;       /* part of O that each replica does whatever it holds (PsCluster.step_ns), over its stages */
   gint64 tensor_ns;     /* part of F, and of B, in which the GPUs of a device talk to each other (tensor.h) */
   gint64 host_ns;       /* moving what F keeps to the host, or back; -1 = not known */
   guint unknown;        /* bit 1 << PsOpKind: its duration is only a guess; schedules that need it are refused */
@@ -182,8 +183,9 @@ gboolean ps_costs_recompute (PsCosts *costs, const PsModel *model, const PsClust
 gboolean ps_costs_offload (PsCosts *costs, double ratio, GError **error);
 
 /* Spreads the optimizer state evenly over n_replicas, and O with it (ZeRO stage 1, arXiv 1910.02054, section 5.1). Each
- * replica updates its part of the parameters; the all-reduce moves as many bytes as before (section 7.2.1). Fails with
- * PS_ERROR_USAGE where the size of the state is not known. */
+ * replica updates its part of the parameters. The all-reduce becomes two halves, which move as many bytes as before
+ * (section 7.2.1): reduce_ns keeps the reduce-scatter of the gradients, and O takes the all-gather of the weights.
+ * Fails with PS_ERROR_USAGE where the size of the state is not known. */
 gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, GError **error);
 
 /* The all-reduce of every stage's gradients over n_replicas of the pipeline of n_devices, as a ring (Patarasuk and

@@ -38,6 +38,7 @@ typedef struct
   PsMlp mlp;
   gboolean flash_attention; /* TRUE: the softmax matrix is never stored */
   gboolean fp32_gradients;  /* TRUE: gradients are accumulated in fp32 at any precision; optional, default FALSE */
+  gboolean whole_sequences; /* TRUE: GPUs that share a layer do so in its matrices alone (sequence_parallel = false) */
 } PsModel;
 
 /* Reads a model description. path may also be a bare name ("tiny-gpt"): the descriptions shipped with pipesim are found

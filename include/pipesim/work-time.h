@@ -1,13 +1,24 @@
 /* work-time.h - the time that the GPUs of a cluster take for kernels:
  *
- *   time = operations / (peak_flops * efficiency) + bytes / memory_bandwidth
+ *   time = max (launch, start + max (operations / rate, bytes / (memory_bandwidth * memory_efficiency)))
+ *   rate = peak rate * efficiency of the class * tiles * k / (k + product_depth) * alignment
  *
- * Bytes are those that kernels state. The inputs and outputs of matrix products take no time of their own, but for the
- * attention scores: h / a operations per score hide neither their writing nor their reading. Where the cluster states
- * no memory_bandwidth bytes take no time, and efficiency stands for everything.
+ * - launch: launch_time of the cluster. The host starts kernels one after the other, and the GPU waits for it where
+ * they are short (the reason for CUDA graphs). start: kernel_time, which the GPU needs to start and end a kernel.
+ * - peak rate: that of the bits multiplied. efficiency of the class: of products with weights, of the products of
+ *   attention heads (scores_efficiency), of flash attention (attention_efficiency).
+ * - tiles: the part of the multiprocessors' work that is no waste. The result of a product is cut into tiles, one to a
+ *   multiprocessor at a time; the last wave of tiles leaves some of them idle, and tiles at the edges are partly empty
+ *   (NVIDIA, Matrix Multiplication Background User's Guide, sections 3 and 4: tile and wave quantisation). Of tiles of
+ *   256 x 128, 128 x 128, 128 x 64 and 64 x 64, which reach 1, 0.9, 0.75 and 0.55 of the best rate because each element
+ *   read serves fewer operations (as its figure 5 shows for A100), the fastest counts. Flash attention has no tiles
+ * here.
+ * - k / (k + product_depth): filling and emptying the pipeline of a tile (same guide, section 2.1).
+ * - alignment: 1 where rows start at multiples of 16 bytes (same guide, section 2.2), else unaligned, or
+ *   unaligned_scores for the products of heads.
  *
- * Not modelled: narrower matrices may reach less of the peak rate, no kernel reaches all of the memory's, and starting
- * a kernel takes time.
+ * Where the cluster states no multiprocessors only efficiency counts; where it states no memory_bandwidth bytes take no
+ * time.
  */
 #ifndef PIPESIM_WORK_TIME_H
 #define PIPESIM_WORK_TIME_H

@@ -36,8 +36,12 @@
  *          B  read for the values' gradient e, written e, dropout 2e + 1, softmax 3e, read for queries and keys 2e
  *   Llama  F  the same without dropout: 4e; B 7e
  *
- * For 2 bytes, f = 4h and k = a a layer of GPT moves sbh (38 + 13as/h) in F and sbh (84 + 19as/h) in B. W is products
- * alone.
+ * Products of heads also read and write queries, keys, values and their weighted sum, and in B the gradients of these
+ * too: 4he and 8he per token. So for 2 bytes, f = 4h and k = a a layer of GPT moves sbh (46 + 13as/h) in F and
+ * sbh (100 + 19as/h) in B, besides what products with weights move: e (mk + kn + mn), where W reads and writes the mn
+ * elements of the gradient that it adds to. W is products alone.
+ *
+ * With whole_sequences, norms, adds and dropouts of tensors as wide as the model are not cut over the GPUs.
  *
  * Head, per token: norm 2he in F and 5he in B. Head, per logit (V per token):
  * - conversion to fp32 e + 4 and back 4 + e, unless e = 4;
@@ -69,7 +73,8 @@ typedef struct
   guint repeats;   /* launches, one after the other */
   gint64 products; /* in a launch, side by side */
   gint64 m, n, k;  /* of each: m by k times k by n; 2mnk operations */
-  gint64 bytes;    /* of a launch, read and written. Products with weights: 0, they follow from m, n and k */
+  gint64 bytes;    /* of a launch, read and written */
+  guint bits;      /* of an element that products multiply */
 } PsWorkKernel;
 
 #define PS_MAX_WORK_KERNELS 64
@@ -88,7 +93,7 @@ PsWork ps_work_stage (const PsModel *model, const PsStageShape *shape, PsOpKind 
  * them; nothing with flash attention. */
 PsWork ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor);
 
-/* Sums over a list: operations of all products, bytes of all kernels that state some. */
+/* Sums over a list: operations of all products, and bytes of all kernels but the products with weights. */
 gint64 ps_work_flops (const PsWork *work);
 gint64 ps_work_bytes (const PsWork *work);
 

@@ -24,6 +24,19 @@ static const char *const known_keys[] = { "name",
                                           "network_table",
                                           "link",
                                           "nic",
+                                          "peak_flops_fp8",
+                                          "peak_flops_fp4",
+                                          "multiprocessors",
+                                          "scores_efficiency",
+                                          "attention_efficiency",
+                                          "memory_efficiency",
+                                          "unaligned",
+                                          "unaligned_scores",
+                                          "launch_time",
+                                          "kernel_time",
+                                          "step_time",
+                                          "optimizer_passes",
+                                          "product_depth",
                                           NULL };
 
 static const char *const network_keys[] = { "nic", "network_table" };
@@ -96,6 +109,37 @@ read_optional_rate (PsIni *ini, const char *key)
   return ps_ini_has (ini, key) ? ps_ini_real (ini, key, 1, MAX_RATE) : 0;
 }
 
+static double
+read_optional_part (PsIni *ini, const char *key, double otherwise)
+{
+  return ps_ini_has (ini, key) ? ps_ini_real (ini, key, 0.001, 1) : otherwise;
+}
+
+static gint64
+read_optional_time (PsIni *ini, const char *key)
+{
+  return ps_ini_has (ini, key) ? ps_ini_time (ini, key) : 0;
+}
+
+static void
+read_kernels (PsIni *ini, PsCluster *cluster)
+{
+  cluster->peak_flops_fp8 = read_optional_rate (ini, "peak_flops_fp8");
+  cluster->peak_flops_fp4 = read_optional_rate (ini, "peak_flops_fp4");
+  cluster->multiprocessors
+      = ps_ini_has (ini, "multiprocessors") ? (guint)ps_ini_integer (ini, "multiprocessors", 1, 4096) : 0;
+  cluster->scores_efficiency = read_optional_part (ini, "scores_efficiency", cluster->efficiency);
+  cluster->attention_efficiency = read_optional_part (ini, "attention_efficiency", cluster->efficiency);
+  cluster->memory_efficiency = read_optional_part (ini, "memory_efficiency", 1);
+  cluster->unaligned = read_optional_part (ini, "unaligned", 1);
+  cluster->unaligned_scores = read_optional_part (ini, "unaligned_scores", cluster->unaligned);
+  cluster->product_depth = ps_ini_has (ini, "product_depth") ? ps_ini_real (ini, "product_depth", 0, 1e6) : 0;
+  cluster->launch_ns = read_optional_time (ini, "launch_time");
+  cluster->kernel_ns = read_optional_time (ini, "kernel_time");
+  cluster->step_ns = read_optional_time (ini, "step_time");
+  cluster->optimizer_passes = ps_ini_has (ini, "optimizer_passes") ? ps_ini_real (ini, "optimizer_passes", 1, 100) : 1;
+}
+
 static gboolean
 read_shared (PsIni *ini, const char *key)
 {
@@ -114,6 +158,7 @@ read_keys (PsIni *ini, PsCluster *cluster)
   cluster->peak_flops = ps_ini_real (ini, "peak_flops", 1, MAX_RATE);
   cluster->efficiency = ps_ini_real (ini, "efficiency", 0.001, 1);
   cluster->memory_bandwidth = read_optional_rate (ini, "memory_bandwidth");
+  read_kernels (ini, cluster);
   cluster->host_bandwidth = read_optional_rate (ini, "host_bandwidth");
   cluster->link_latency_ns = ps_ini_time (ini, "link_latency");
   cluster->link_bandwidth = ps_ini_real (ini, "link_bandwidth", 1, MAX_RATE);
@@ -177,11 +222,19 @@ ps_link_transfer_ns (const PsLink *link, gint64 bytes)
   return link->latency_ns + (ns < (double)PS_MAX_TIME_NS ? llrint (ns) : PS_MAX_TIME_NS);
 }
 
-gboolean
-ps_cluster_is_remote (const PsCluster *cluster, guint a, guint b)
+static gboolean
+is_remote_place (const PsCluster *cluster, guint a, guint b)
 {
   /* Where no network is described all sit in the one node, see ps_cluster_check_size. */
   return a / cluster->devices_per_node != b / cluster->devices_per_node && cluster->network_bandwidth > 0;
+}
+
+gboolean
+ps_cluster_is_remote (const PsCluster *cluster, guint a, guint b)
+{
+  guint spacing = MAX (cluster->spacing, 1);
+
+  return is_remote_place (cluster, a * spacing, b * spacing);
 }
 
 PsLink
@@ -190,15 +243,47 @@ ps_cluster_inner_link (const PsCluster *cluster)
   return (PsLink){ cluster->link_latency_ns, cluster->link_bandwidth, cluster->n_link_points, cluster->link_points };
 }
 
+static PsLink
+network_link (const PsCluster *cluster)
+{
+  return (PsLink){ cluster->network_latency_ns, cluster->network_bandwidth, cluster->n_network_points,
+                   cluster->network_points };
+}
+
 PsLink
 ps_cluster_link (const PsCluster *cluster, guint a, guint b)
 {
   if (a == b)
     return (PsLink){ 0 };
-  if (ps_cluster_is_remote (cluster, a, b))
-    return (PsLink){ cluster->network_latency_ns, cluster->network_bandwidth, cluster->n_network_points,
-                     cluster->network_points };
-  return ps_cluster_inner_link (cluster);
+  return ps_cluster_is_remote (cluster, a, b) ? network_link (cluster) : ps_cluster_inner_link (cluster);
+}
+
+/* The places of a node that the ring uses, at least one. */
+static guint
+count_neighbours (const PsCluster *cluster, guint n, const guint *places)
+{
+  guint most = 1, run = 1;
+
+  for (guint i = 1; i < n; i++)
+    {
+      run = is_remote_place (cluster, places[i - 1], places[i]) ? 1 : run + 1;
+      most = MAX (most, run);
+    }
+  return most;
+}
+
+gint64
+ps_cluster_ring_ns (const PsCluster *cluster, guint n, const guint *places, gint64 bytes)
+{
+  PsLink inner = ps_cluster_inner_link (cluster), outer = network_link (cluster);
+  gint64 share = (bytes + n - 1) / n, longest = 0;
+  gint64 outer_share = share / count_neighbours (cluster, n, places);
+
+  for (guint i = 0; i < n; i++)
+    longest = MAX (longest, is_remote_place (cluster, places[i], places[(i + 1) % n])
+                                ? ps_link_transfer_ns (&outer, outer_share)
+                                : ps_link_transfer_ns (&inner, share));
+  return n > 1 && bytes > 0 ? 2 * (gint64)(n - 1) * longest : 0;
 }
 
 gint64
@@ -254,7 +339,8 @@ ps_cluster_scale (PsCluster *cluster, double bandwidth_factor, double latency_fa
 gboolean
 ps_cluster_group (PsCluster *cluster, guint n_tensor, GError **error)
 {
-  if (cluster->devices_per_node % n_tensor != 0)
+  if (cluster->devices_per_node % n_tensor != 0
+      && (n_tensor % cluster->devices_per_node != 0 || cluster->network_bandwidth <= 0 || cluster->network_shared))
     {
       g_set_error (
           error, PS_ERROR, PS_ERROR_USAGE,
@@ -263,7 +349,12 @@ ps_cluster_group (PsCluster *cluster, guint n_tensor, GError **error)
       return FALSE;
     }
   cluster->tensor *= n_tensor;
-  cluster->devices_per_node /= n_tensor;
+  if (n_tensor > cluster->devices_per_node)
+    {
+      cluster->link_latency_ns = cluster->network_latency_ns;
+      cluster->link_bandwidth = MIN (cluster->link_bandwidth, cluster->network_bandwidth * cluster->devices_per_node);
+    }
+  cluster->devices_per_node = MAX (cluster->devices_per_node / n_tensor, 1);
   if (cluster->link_shared)
     scale_links (cluster, 1.0 / n_tensor);
   if (cluster->network_shared)

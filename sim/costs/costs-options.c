@@ -158,6 +158,17 @@ ps_costs_offload (PsCosts *costs, double ratio, GError **error)
   return TRUE;
 }
 
+/* The all-reduce becomes a reduce-scatter, and an all-gather of the weights that the step has updated. */
+static void
+gather_weights (PsStageCost *cost, PsOpCost *step)
+{
+  gint64 gather_ns = cost->reduce_ns / 2;
+
+  cost->reduce_ns -= gather_ns;
+  cost->reduce2_ns -= cost->reduce2_ns / 2;
+  step->duration_ns += gather_ns;
+}
+
 gboolean
 ps_costs_zero (PsCosts *costs, guint n_replicas, GError **error)
 {
@@ -173,7 +184,9 @@ ps_costs_zero (PsCosts *costs, guint n_replicas, GError **error)
       costs->stage[stage].weight_bytes -= *bytes - share;
       *bytes = share;
       PsOpCost *step = ps_costs_op (costs, PS_OP_O, stage);
-      step->duration_ns = (step->duration_ns + n_replicas - 1) / n_replicas;
+      step->duration_ns -= costs->stage[stage].step_ns;
+      step->duration_ns = (step->duration_ns + n_replicas - 1) / n_replicas + costs->stage[stage].step_ns;
+      gather_weights (&costs->stage[stage], step);
     }
   return TRUE;
 }
@@ -183,17 +196,12 @@ static gint64
 ring_ns (const PsCluster *cluster, guint device, guint n_devices, guint n_replicas, guint n_copies, gint64 bytes)
 {
   const guint at[2] = { device, n_devices - 1 - device };
-  guint n = n_replicas * n_copies;
-  gint64 share = (bytes + n - 1) / n, longest = 0;
+  gboolean between = cluster->spacing > 1;
+  g_autofree guint *places = g_new (guint, n_replicas * n_copies);
 
-  for (guint i = 0; i < n; i++)
-    {
-      guint next = (i + 1) % n;
-
-      longest = MAX (longest, ps_cluster_transfer_ns (cluster, i / n_copies * n_devices + at[i % n_copies],
-                                                      next / n_copies * n_devices + at[next % n_copies], share));
-    }
-  return bytes > 0 ? 2 * (gint64)(n - 1) * longest : 0;
+  for (guint i = 0; i < n_replicas * n_copies; i++)
+    places[i] = at[i % n_copies] * (between ? cluster->spacing : 1) + i / n_copies * (between ? 1 : n_devices);
+  return ps_cluster_ring_ns (cluster, n_replicas * n_copies, places, bytes);
 }
 
 void

@@ -366,7 +366,8 @@ host_ns (const PsCluster *cluster, gint64 bytes)
 }
 
 static void
-model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint stage)
+model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint n_chunks,
+             guint stage)
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W };
   gint64 tensor_ns = shape->n_layers * ps_tensor_layer_ns (model, cluster);
@@ -381,8 +382,10 @@ model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, con
   ps_costs_op (costs, PS_OP_BW, stage)->duration_ns
       = ps_costs_op (costs, PS_OP_B, stage)->duration_ns + ps_costs_op (costs, PS_OP_W, stage)->duration_ns;
   ps_costs_op (costs, PS_OP_R, stage)->duration_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns;
+  costs->stage[stage].step_ns = cluster->step_ns / n_chunks;
   ps_costs_op (costs, PS_OP_O, stage)->duration_ns
-      = ps_work_optimizer_ns (model, cluster, ps_tensor_parameters (model, shape, cluster->tensor));
+      = costs->stage[stage].step_ns
+        + ps_work_optimizer_ns (model, cluster, ps_tensor_parameters (model, shape, cluster->tensor));
   costs->stage[stage].tensor_ns = tensor_ns;
 }
 
@@ -425,7 +428,7 @@ ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsS
     {
       guint device = stage % n_devices;
 
-      model_times (costs, model, cluster, &shapes[stage], stage);
+      model_times (costs, model, cluster, &shapes[stage], n_chunks, stage);
       model_sizes (costs, model, cluster, &shapes[stage], stage);
       costs->transfer_ns[ps_transfer_forward (costs, stage)]
           = ps_cluster_transfer_ns (cluster, device, (stage + 1) % n_devices, bytes);

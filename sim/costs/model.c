@@ -17,7 +17,8 @@ PS_DEFINE_NAMES (PsRecompute, ps_recompute, "none", "selective", "full")
 
 static const char *const known_keys[]
     = { "name",       "layers",          "hidden",    "heads", "kv_heads",        "sequence",       "feed_forward",
-        "vocabulary", "microbatch_size", "precision", "mlp",   "flash_attention", "fp32_gradients", NULL };
+        "vocabulary", "microbatch_size", "precision", "mlp",   "flash_attention", "fp32_gradients", "sequence_parallel",
+        NULL };
 
 PsModel *
 ps_model_copy (const PsModel *model)
@@ -93,6 +94,7 @@ read_keys (PsIni *ini, PsModel *model)
   model->mlp = (PsMlp)ps_ini_choice (ini, "mlp", mlp_names);
   model->flash_attention = ps_ini_boolean (ini, "flash_attention");
   model->fp32_gradients = ps_ini_has (ini, "fp32_gradients") && ps_ini_boolean (ini, "fp32_gradients");
+  model->whole_sequences = ps_ini_has (ini, "sequence_parallel") && !ps_ini_boolean (ini, "sequence_parallel");
 }
 
 /* An upper bound of every figure this file derives, in floating point: where it stays below the limits of base.h no
@@ -163,10 +165,11 @@ fields_to_text (const PsModel *model)
 {
   return g_strdup_printf (
       "layers = %u\nhidden = %u\nheads = %u\nkv_heads = %u\nsequence = %u\nfeed_forward = %u\n"
-      "vocabulary = %u\nmicrobatch_size = %u\nprecision = %s\nmlp = %s\nflash_attention = %s\n%s",
+      "vocabulary = %u\nmicrobatch_size = %u\nprecision = %s\nmlp = %s\nflash_attention = %s\n%s%s",
       model->layers, model->hidden, model->heads, model->kv_heads, model->sequence, model->feed_forward,
       model->vocabulary, model->microbatch_size, precision_names[model->precision], mlp_names[model->mlp],
-      boolean_names[model->flash_attention ? 1 : 0], model->fp32_gradients ? "fp32_gradients = true\n" : "");
+      boolean_names[model->flash_attention ? 1 : 0], model->fp32_gradients ? "fp32_gradients = true\n" : "",
+      model->whole_sequences ? "sequence_parallel = false\n" : "");
 }
 
 char *

@@ -19,6 +19,7 @@ add (const List *list, PsWorkKernel kernel)
 {
   g_assert (list->work->n_kernels < PS_MAX_WORK_KERNELS);
   kernel.repeats = list->repeats;
+  kernel.bits = 8 * (guint)list->e;
   list->work->kernel[list->work->n_kernels++] = kernel;
 }
 
@@ -28,6 +29,7 @@ add_matrix (const List *list, const char *name, gint64 rows, gint64 columns)
 {
   PsWorkKernel kernel
       = { .name = name, .type = PS_WORK_PRODUCT, .products = 1, .m = list->tokens, .n = columns, .k = rows };
+  gint64 output = list->e;
 
   if (list->kind == PS_OP_B)
     {
@@ -38,7 +40,9 @@ add_matrix (const List *list, const char *name, gint64 rows, gint64 columns)
     {
       kernel.m = rows;
       kernel.k = list->tokens;
+      output = 2 * (list->model->fp32_gradients ? 4 : list->e);
     }
+  kernel.bytes = list->e * (kernel.m * kernel.k + kernel.k * kernel.n) + output * kernel.m * kernel.n;
   add (list, kernel);
 }
 
@@ -47,6 +51,13 @@ static void
 add_memory (const List *list, const char *name, gint64 bytes_per_token)
 {
   add (list, (PsWorkKernel){ .name = name, .type = PS_WORK_MEMORY, .bytes = list->tokens / list->t * bytes_per_token });
+}
+
+/* The same, of a tensor that is as wide as the model. */
+static void
+add_wide (const List *list, const char *name, gint64 bytes_per_token)
+{
+  add_memory (list, name, bytes_per_token * (list->model->whole_sequences ? list->t : 1));
 }
 
 /* A kernel that moves so many bytes for each score. */
@@ -58,20 +69,22 @@ add_scores (const List *list, const char *name, gint64 bytes_per_score)
   add (list, (PsWorkKernel){ .name = name, .type = PS_WORK_MEMORY, .bytes = scores * bytes_per_score });
 }
 
-/* `products` products of every head; what they read and write of the scores counts. */
+/* `products` products of every head. They read and write `rows` rows of queries, keys or values for a token, and so
+ * many bytes for a score. */
 static void
-add_heads (const List *list, const char *name, PsWorkClass type, gint64 products, gint64 bytes_per_score)
+add_heads (const List *list, const char *name, PsWorkClass type, gint64 products, gint64 rows, gint64 bytes_per_score)
 {
   const PsModel *model = list->model;
   gint64 heads = model->microbatch_size * (model->heads / list->t), s = model->sequence;
+  gint64 d = model->hidden / model->heads;
 
   add (list, (PsWorkKernel){ .name = name,
                              .type = type,
                              .products = products * heads,
                              .m = s,
                              .n = s,
-                             .k = model->hidden / model->heads,
-                             .bytes = heads * s * s * bytes_per_score });
+                             .k = d,
+                             .bytes = heads * s * (rows * d * list->e + s * bytes_per_score) });
 }
 
 static void
@@ -84,24 +97,24 @@ list_attention (const List *list)
     return;
   if (list->model->flash_attention)
     {
-      add_heads (list, "flash attention", PS_WORK_ATTENTION, forward ? 2 : 5, 0);
+      add_heads (list, "flash attention", PS_WORK_ATTENTION, forward ? 2 : 5, forward ? 4 : 8, 0);
       return;
     }
   if (forward)
     {
-      add_heads (list, "query times key", PS_WORK_SCORES, 1, e);
+      add_heads (list, "query times key", PS_WORK_SCORES, 1, 2, e);
       add_scores (list, "softmax", 2 * e);
       if (dropout)
         add_scores (list, "dropout of scores", 2 * e + 1);
-      add_heads (list, "scores times value", PS_WORK_SCORES, 1, e);
+      add_heads (list, "scores times value", PS_WORK_SCORES, 1, 2, e);
       return;
     }
-  add_heads (list, "gradient of values", PS_WORK_SCORES, 1, e);
-  add_heads (list, "gradient of scores", PS_WORK_SCORES, 1, e);
+  add_heads (list, "gradient of values", PS_WORK_SCORES, 1, 2, e);
+  add_heads (list, "gradient of scores", PS_WORK_SCORES, 1, 2, e);
   if (dropout)
     add_scores (list, "dropout of scores", 2 * e + 1);
   add_scores (list, "softmax", 3 * e);
-  add_heads (list, "gradients of queries and keys", PS_WORK_SCORES, 2, 2 * e);
+  add_heads (list, "gradients of queries and keys", PS_WORK_SCORES, 2, 4, 2 * e);
 }
 
 static void
@@ -123,8 +136,8 @@ list_gpt_layer (const List *list)
   if (list->kind == PS_OP_F)
     for (guint half = 0; half < 2; half++)
       {
-        add_memory (list, "norm", 2 * h * e);
-        add_memory (list, "bias, dropout, add", 3 * h * e + h);
+        add_wide (list, "norm", 2 * h * e);
+        add_wide (list, "bias, dropout, add", 3 * h * e + h);
       }
   if (list->kind == PS_OP_F)
     add_memory (list, "bias, GELU", 2 * f * e);
@@ -132,11 +145,11 @@ list_gpt_layer (const List *list)
     return;
   for (guint half = 0; half < 2; half++)
     {
-      add_memory (list, "norm, gradient of input", 3 * h * e);
-      add_memory (list, "norm, gradient of parameters", 2 * h * e);
-      add_memory (list, "dropout", 2 * h * e + h);
-      add_memory (list, "bias of output", h * e);
-      add_memory (list, "sum of gradients", 3 * h * e);
+      add_wide (list, "norm, gradient of input", 3 * h * e);
+      add_wide (list, "norm, gradient of parameters", 2 * h * e);
+      add_wide (list, "dropout", 2 * h * e + h);
+      add_wide (list, "bias of output", h * e);
+      add_wide (list, "sum of gradients", 3 * h * e);
     }
   add_memory (list, "bias of query, key, value", (h + 2 * c) * e);
   add_memory (list, "bias of feed-forward", f * e);
@@ -154,14 +167,14 @@ list_llama_layer (const List *list)
   for (guint half = 0; half < 2; half++)
     if (forward)
       {
-        add_memory (list, "norm", 2 * h * e);
-        add_memory (list, "add", 3 * h * e);
+        add_wide (list, "norm", 2 * h * e);
+        add_wide (list, "add", 3 * h * e);
       }
     else
       {
-        add_memory (list, "norm, gradient of input", 3 * h * e);
-        add_memory (list, "norm, gradient of parameters", 2 * h * e);
-        add_memory (list, "sum of gradients", 3 * h * e);
+        add_wide (list, "norm, gradient of input", 3 * h * e);
+        add_wide (list, "norm, gradient of parameters", 2 * h * e);
+        add_wide (list, "sum of gradients", 3 * h * e);
       }
   add_memory (list, "rotation of queries", 2 * h * e);
   add_memory (list, "rotation of keys", 2 * c * e);
@@ -188,7 +201,7 @@ list_head (const List *list)
   add_matrix (list, "head", h, (V + list->t - 1) / list->t);
   if (list->kind == PS_OP_W)
     return;
-  add_memory (list, "norm of head", (forward ? 2 : 5) * h * e);
+  add_wide (list, "norm of head", (forward ? 2 : 5) * h * e);
   if (e != 4)
     add_memory (list, "conversion of logits", V * (e + 4));
   add_memory (list, "cross-entropy", V * (forward ? 32 : 8));
@@ -202,12 +215,12 @@ list_embedding (const List *list)
 
   if (list->kind == PS_OP_W)
     return;
-  add_memory (list, "embedding", (forward ? 2 : 3) * h * e);
+  add_wide (list, "embedding", (forward ? 2 : 3) * h * e);
   if (list->model->mlp == PS_MLP_SWIGLU)
     return;
   if (forward)
-    add_memory (list, "positions", 3 * h * e);
-  add_memory (list, "dropout of embedding", 2 * h * e + h);
+    add_wide (list, "positions", 3 * h * e);
+  add_wide (list, "dropout of embedding", 2 * h * e + h);
 }
 
 static List
@@ -282,6 +295,7 @@ ps_work_bytes (const PsWork *work)
   gint64 sum = 0;
 
   for (guint i = 0; i < work->n_kernels; i++)
-    sum += work->kernel[i].repeats * work->kernel[i].bytes;
+    if (work->kernel[i].type != PS_WORK_PRODUCT)
+      sum += work->kernel[i].repeats * work->kernel[i].bytes;
   return sum;
 }

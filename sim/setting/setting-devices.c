@@ -22,6 +22,9 @@ ps_setting_cluster (const PsSetting *setting, GError **error)
 
   if (cluster == NULL || !ps_cluster_group (cluster, setting->n_tensor, error))
     return NULL;
+  cluster->spacing = setting->replicas_adjacent ? setting->n_replicas : 1;
+  if (setting->cuda_graphs)
+    cluster->launch_ns = 0;
   ps_cluster_scale (cluster, setting->bandwidth_factor, setting->latency_factor);
   return g_steal_pointer (&cluster);
 }

@@ -6,7 +6,7 @@
 static void
 test_shipped (void)
 {
-  const char *const names[] = { "a100-80gb", "h100-80gb", "h200-141gb", "cpu-cores" };
+  const char *const names[] = { "a100-80gb", "h100-80gb", "h200-141gb", "b200-180gb", "gb200-186gb", "cpu-cores" };
 
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     {
@@ -22,7 +22,7 @@ test_shipped (void)
   g_assert_cmpuint (a100->devices_per_node, ==, 8);
   g_assert_cmpint (a100->memory_bytes, ==, G_GINT64_CONSTANT (80000000000));
   g_assert_cmpfloat (a100->peak_flops, ==, 312e12);
-  g_assert_cmpint (a100->link_latency_ns, ==, 5000);
+  g_assert_cmpint (a100->link_latency_ns, ==, 16000);
   g_assert_cmpfloat (a100->memory_bandwidth, ==, 2039e9);
   g_assert_cmpfloat (a100->host_bandwidth, ==, 32e9);
   g_autoptr (PsCluster) cores = ps_cluster_load ("cpu-cores", NULL);
@@ -52,7 +52,7 @@ test_one_node (void)
 {
   g_autoptr (PsCluster) cluster = ps_cluster_load ("a100-80gb", NULL);
 
-  g_assert_cmpint (ps_cluster_transfer_ns (cluster, 7, 8, 3000000), ==, 5000 + 10000);
+  g_assert_cmpint (ps_cluster_transfer_ns (cluster, 7, 8, 4500000), ==, 16000 + 20000);
 }
 
 #define GOOD                                                                                                           \
@@ -190,9 +190,9 @@ test_not_found (void)
 
   g_assert_null (cluster);
   g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-  g_assert_cmpstr (
-      error->message, ==,
-      "'tiny-gpt': neither a file nor one of the clusters shipped: a100-80gb cpu-cores h100-80gb h200-141gb");
+  g_assert_cmpstr (error->message, ==,
+                   "'tiny-gpt': neither a file nor one of the clusters shipped: a100-80gb b200-180gb cpu-cores "
+                   "gb200-186gb h100-80gb h200-141gb");
 }
 
 /* A copy is a copy: nothing of it is the original's. */

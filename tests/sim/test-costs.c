@@ -260,29 +260,32 @@ test_model (void)
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
 }
 
-/* The same layer where a device moves 2 bytes per ns (work.h; s b h = 2048, a s / h = 2, 12 h^2 + 13 h = 49984):
- *   F 3407872 / 500 + 2048 * (38 + 13 * 2) / 2 = 6815.7 + 65536
- *   B 3670016 / 500 + 2048 * (84 + 19 * 2) / 2 = 7340.0 + 124928
- *   W 3145728 / 500 = 6291.5, O 28 * 49984 / 2
- * Selective recomputation repeats 262144 / 500 + 13 * 4096 / 2 = 524.3 + 26624, full recomputation F. */
+/* The same layer where a device moves 2 bytes per ns and computes so fast that all kernels wait for it (work.h; b s =
+ * 32, s b h = 2048, a s / h = 2, 12 h^2 + 13 h = 49984). Products move 2 (mk + kn + mn) bytes, of W 2 (mk + kn) + 4mn;
+ * mn and kn and mk are the elements of 12 matrices of h by h, and 16 b s h:
+ *   F (2048 * (46 + 13 * 2) + 2 * (49152 + 16 * 2048)) / 2 = 73728 + 81920
+ *   B (2048 * (100 + 19 * 2) + 2 * (49152 + 16 * 2048)) / 2 = 141312 + 81920
+ *   W (4 * 49152 + 2 * 16 * 2048) / 2 = 131072, O 28 * 49984 / 2
+ * Selective recomputation repeats (13 * 4096 + 8 * 2048) / 2, full recomputation F. */
 static void
 test_memory_bandwidth (void)
 {
   static const gint64 again_ns[]
-      = { [PS_RECOMPUTE_NONE] = 0, [PS_RECOMPUTE_SELECTIVE] = 27148, [PS_RECOMPUTE_FULL] = 72352 };
+      = { [PS_RECOMPUTE_NONE] = 0, [PS_RECOMPUTE_SELECTIVE] = 34816, [PS_RECOMPUTE_FULL] = 155648 };
   PsCluster cluster = two_nodes;
 
   cluster.memory_bandwidth = 2e9;
+  cluster.peak_flops = 1e18;
   for (PsRecompute recompute = PS_RECOMPUTE_NONE; recompute <= PS_RECOMPUTE_FULL; recompute++)
     {
       g_autoptr (PsCosts) costs = ps_costs_model (&four_layers, &cluster, 4, 1, NULL);
 
       g_assert_true (ps_costs_recompute (costs, &four_layers, &cluster, recompute, NULL));
-      g_assert_cmpint (duration (costs, PS_OP_F, 1), ==, 72352);
-      g_assert_cmpint (duration (costs, PS_OP_R, 1), ==, 72352);
-      g_assert_cmpint (duration (costs, PS_OP_B, 1), ==, 132268 + again_ns[recompute]);
-      g_assert_cmpint (duration (costs, PS_OP_W, 1), ==, 6291);
-      g_assert_cmpint (duration (costs, PS_OP_BW, 1), ==, 132268 + 6291 + again_ns[recompute]);
+      g_assert_cmpint (duration (costs, PS_OP_F, 1), ==, 155648);
+      g_assert_cmpint (duration (costs, PS_OP_R, 1), ==, 155648);
+      g_assert_cmpint (duration (costs, PS_OP_B, 1), ==, 223232 + again_ns[recompute]);
+      g_assert_cmpint (duration (costs, PS_OP_W, 1), ==, 131072);
+      g_assert_cmpint (duration (costs, PS_OP_BW, 1), ==, 223232 + 131072 + again_ns[recompute]);
       g_assert_cmpint (duration (costs, PS_OP_O, 1), ==, 699776);
     }
 }

@@ -260,7 +260,8 @@ test_zero (void)
 }
 
 /* Ring over 4 replicas of 1 device each, two nodes of two: 0-1 and 2-3 by link (100 ns + 1 byte/ns), 1-2 and 3-0 by
- * network (1000 ns + 2 ns per byte). Gradients 4001 bytes: 1001 per step, 1000 + 2002 ns, 2 * 3 steps. */
+ * network (1000 ns + 2 ns per byte). Gradients 4001 bytes: 1001 per step, of which each of a node's two ports sends
+ * 500: 1000 + 1000 ns, 2 * 3 steps. */
 static void
 test_ring (void)
 {
@@ -273,12 +274,12 @@ test_ring (void)
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ns,bw=1ns,weights=9000B,grad=4001B", 1, 1, NULL);
 
   ps_costs_set_reduce (costs, &cluster, 1, 4);
-  g_assert_cmpint (costs->stage[0].reduce_ns, ==, 6 * 3002);
+  g_assert_cmpint (costs->stage[0].reduce_ns, ==, 6 * 2000);
   /* Both copies of a stage of 2 devices, 2 replicas: the ring 0 1 2 3 again, for stage 1 it is 1 0 3 2. */
   g_autoptr (PsCosts) two = ps_costs_parse ("f=1ns,bw=1ns,weights=9000B,grad=4001B", 2, 1, NULL);
   ps_costs_set_reduce (two, &cluster, 2, 2);
-  g_assert_cmpint (two->stage[0].reduce2_ns, ==, 6 * 3002);
-  g_assert_cmpint (two->stage[1].reduce2_ns, ==, 6 * 3002);
+  g_assert_cmpint (two->stage[0].reduce2_ns, ==, 6 * 2000);
+  g_assert_cmpint (two->stage[1].reduce2_ns, ==, 6 * 2000);
   /* One replica: the two devices of the first node exchange halves. */
   ps_costs_set_reduce (two, &cluster, 2, 1);
   g_assert_cmpint (two->stage[0].reduce2_ns, ==, 2 * (100 + 2001));

@@ -186,6 +186,8 @@ test_model (void)
   g_autoptr (PsModel) model = ps_model_load ("gpt-1.5b", NULL);
   g_autoptr (PsCluster) cluster = ps_cluster_load ("h100-80gb", NULL);
   g_autoptr (GError) error = NULL;
+
+  cluster->step_ns = 0; /* it is of a device, not of a layer */
   g_autoptr (PsLayers) layers = ps_layers_model (model, cluster, &error);
 
   g_assert_no_error (error);

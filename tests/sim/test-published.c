@@ -1,6 +1,5 @@
 /* test-published.c - what published runs on A100 80GB took, against costs modelled from the shipped figures of that GPU
- * (work.h). Nothing was fitted to them: products are taken to reach three quarters of the peak rate, all other kernels
- * the whole bandwidth of the memory, transfers that of the datasheet. So most comes out too fast. --verbose prints the
+ * (work-time.h). The figures were fitted to other runs (docs/accuracy.md), none of which is here. --verbose prints the
  * table. */
 #include "folder-rig.h"
 
@@ -77,7 +76,7 @@ modelled_ms (const PublishedOp *row, const PsCluster *cluster)
   return (double)(ps_work_ns (&work, &group) + row->layers * ps_tensor_layer_ns (&model, &group)) / 1e6;
 }
 
-/* Most comes out too fast, F of narrow layers with many scores and small heads most. */
+/* Narrow heads come out too fast, backwards of wide layers too slow. */
 static void
 test_ops (void)
 {
@@ -91,8 +90,8 @@ test_ops (void)
 
       g_test_message ("%s, %s of %s: %.2f ms, measured %.2f: %+.1f %%", row->what, ps_op_kind_name (row->kind),
                       row->layers > 0 ? "layers" : "head", modelled, row->measured, 100 * error);
-      g_assert_cmpfloat (error, >, -0.27);
-      g_assert_cmpfloat (error, <, 0.1);
+      g_assert_cmpfloat (error, >, -0.21);
+      g_assert_cmpfloat (error, <, 0.25);
       sum += ABS (error);
     }
   g_test_message ("mean of the errors without sign: %.1f %%", 100 * sum / G_N_ELEMENTS (published_ops));
@@ -100,9 +99,16 @@ test_ops (void)
 }
 
 /* Nodes of eight GPUs with a 200 Gb/s port each. */
-#define A100_NODES                                                                                                     \
-  "[cluster]\nnodes = 384\ndevices_per_node = 8\npeak_flops = 312e12\nefficiency = 0.75\nmemory_bandwidth = 2039e9\n"  \
-  "link_latency = 5us\nlink_bandwidth = 300e9\nnetwork_latency = 10us\nnetwork_bandwidth = 25e9\n"
+static PsCluster *
+a100_nodes (void)
+{
+  PsCluster *cluster = ps_cluster_load ("a100-80gb", NULL);
+
+  cluster->nodes = 384;
+  cluster->network_latency_ns = 10000;
+  cluster->network_bandwidth = 25e9;
+  return cluster;
+}
 
 /* GPTs of 2048 tokens and a vocabulary of 51200. */
 typedef struct
@@ -128,12 +134,14 @@ predict_seconds (const PublishedStep *row)
       "[model]\nlayers = %u\nhidden = %u\nheads = %u\nsequence = 2048\nvocabulary = 51200\nmicrobatch_size = %u\n"
       "precision = fp16\nmlp = gelu\nflash_attention = false\n",
       row->layers, row->hidden, row->heads, row->microbatch_size);
+  g_autoptr (PsCluster) cluster = a100_nodes ();
   g_autoptr (PsSetting) setting = ps_setting_new ();
   g_autoptr (GError) error = NULL;
   g_autoptr (PsPrediction) prediction = NULL;
 
   setting->model = write_file ("m.ini", text);
-  setting->cluster = write_file ("c.ini", A100_NODES);
+  setting->cluster = g_strdup ("a100-80gb");
+  setting->known_cluster = cluster;
   setting->n_devices = row->p;
   setting->n_tensor = row->t;
   setting->n_chunks = row->v;
@@ -151,8 +159,8 @@ predict_seconds (const PublishedStep *row)
  * operations per step, recomputation included (their equation 3). */
 #define FULL 1, PS_RECOMPUTE_FULL
 
-/* Their GPUs held whole sequences outside the matrices, ours 1 / t of them; and interleaved 1F1B (p > 1) is slower than
- * its ops and transfers say by a tenth even where these were measured (test-throughput.c). */
+/* Their GPUs held whole sequences outside the matrices, ours 1 / t of them. For p = 1 their microbatches were surely
+ * larger than one sequence; ours wait for the host to launch their kernels. */
 static void
 test_throughput (void)
 {
@@ -173,8 +181,8 @@ test_throughput (void)
 
       g_test_message ("t = %u, p = %u: %.0f TFLOP/s, measured %.0f: %+.1f %%", rows[i].t, rows[i].p, rate,
                       rows[i].measured, 100 * error);
-      g_assert_cmpfloat (error, >, 0);
-      g_assert_cmpfloat (error, <, rows[i].p == 1 ? 0.15 : 0.28);
+      g_assert_cmpfloat (error, >, rows[i].p == 1 ? -0.35 : -0.15);
+      g_assert_cmpfloat (error, <, 0.15);
     }
 }
 
@@ -200,13 +208,12 @@ test_seconds (void)
 
       g_test_message ("p = %u, %s: %.2f s, measured %.2f: %+.1f %%", rows[i].p, ps_recompute_name (rows[i].recompute),
                       seconds, rows[i].measured, 100 * error);
-      g_assert_cmpfloat (error, >, -0.17);
-      g_assert_cmpfloat (error, <, 0.02);
+      g_assert_cmpfloat (error, >, -0.05);
+      g_assert_cmpfloat (error, <, 0.15);
     }
 }
 
-/* Zero bubble, table 4: 1F1B without tensor parallelism or replicas; samples per GPU and second. Half of the deviation
- * is left with the T_F, T_B and T_W that they measured (test-throughput.c). */
+/* Zero bubble, table 4: 1F1B without tensor parallelism or replicas; samples per GPU and second. */
 static void
 test_pipelines (void)
 {
@@ -220,12 +227,14 @@ test_pipelines (void)
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
+      g_autoptr (PsCluster) cluster = a100_nodes ();
       g_autoptr (PsSetting) setting = ps_setting_new ();
       g_autoptr (GError) error = NULL;
       g_autoptr (PsPrediction) prediction = NULL;
 
       setting->model = g_strdup (rows[i].model);
-      setting->cluster = write_file ("c.ini", A100_NODES);
+      setting->cluster = g_strdup ("a100-80gb");
+      setting->known_cluster = cluster;
       setting->n_devices = rows[i].p;
       setting->n_microbatches = rows[i].m;
       setting->layout = g_strdup ("even:embedding:loss"); /* section 5.1 */
@@ -236,8 +245,8 @@ test_pipelines (void)
       double deviation = rate / rows[i].measured - 1;
       g_test_message ("%s, m = %u: %.2f samples/s, measured %.2f: %+.1f %%", rows[i].model, rows[i].m, rate,
                       rows[i].measured, 100 * deviation);
-      g_assert_cmpfloat (deviation, >, 0.1);
-      g_assert_cmpfloat (deviation, <, 0.18);
+      g_assert_cmpfloat (deviation, >, -0.1);
+      g_assert_cmpfloat (deviation, <, 0.1);
     }
 }
 

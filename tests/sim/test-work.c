@@ -58,6 +58,7 @@ sum_kernels (const PsModel *model, const Kernel *kernels, guint n)
 
 static const Kernel gpt_forward[] = {
   { HIDDEN, 2, 0, 0, 0 }, /* norm */
+  { HIDDEN, 4, 0, 0, 0 }, /* queries, keys, values and their sum, of all heads */
   { SCORES, 1, 0, 0, 0 }, /* query times key */
   { SCORES, 2, 0, 0, 0 }, /* scale, mask, softmax */
   { SCORES, 2, 1, 0, 0 }, /* dropout */
@@ -78,6 +79,7 @@ static const Kernel gpt_backward[] = {
   { HIDDEN, 3, 0, 0, 0 }, /* gradients meet */
   { HIDDEN, 2, 1, 0, 0 }, /* dropout */
   { HIDDEN, 1, 0, 0, 0 }, /* its bias */
+  { HIDDEN, 8, 0, 0, 0 }, /* queries, keys, values, their sum, and the gradients of all */
   { SCORES, 1, 0, 0, 0 }, /* gradient of the values */
   { SCORES, 1, 0, 0, 0 }, /* gradient of the weights of the values */
   { SCORES, 2, 1, 0, 0 }, /* dropout */
@@ -93,6 +95,7 @@ static const Kernel llama_forward[] = {
   { HIDDEN, 2, 0, 0, 0 },                                                 /* norm */
   { HIDDEN, 2, 0, 0, 0 },                                                 /* rotation of queries */
   { KEYS, 2, 0, 0, 0 },                                                   /* and keys */
+  { HIDDEN, 4, 0, 0, 0 },                                                 /* queries, keys, values, their sum */
   { SCORES, 1, 0, 0, 0 }, { SCORES, 2, 0, 0, 0 }, { SCORES, 1, 0, 0, 0 }, /* product, softmax, product */
   { HIDDEN, 3, 0, 0, 0 },                                                 /* add */
   { HIDDEN, 2, 0, 0, 0 },                                                 /* norm */
@@ -104,6 +107,7 @@ static const Kernel llama_backward[] = {
   { INNER, 5, 0, 0, 0 },                                                                          /* SwiGLU */
   { HIDDEN, 5, 0, 0, 0 },                                                                         /* norm */
   { HIDDEN, 3, 0, 0, 0 },                                                                         /* gradients meet */
+  { HIDDEN, 8, 0, 0, 0 },                                                                         /* as GPT */
   { SCORES, 1, 0, 0, 0 }, { SCORES, 1, 0, 0, 0 }, { SCORES, 3, 0, 0, 0 }, { SCORES, 2, 0, 0, 0 }, /* as GPT */
   { HIDDEN, 2, 0, 0, 0 },                                                                         /* rotation */
   { KEYS, 2, 0, 0, 0 },   { HIDDEN, 5, 0, 0, 0 },                                                 /* norm */
@@ -190,9 +194,9 @@ test_kernels (void)
         }
 }
 
-/* k = a, 2 bytes: a layer moves sbh (38 + 13 as/h) = 128 * (38 * 32 + 13 * 256) = 581632 bytes in F and
- * sbh (84 + 19 as/h) = 128 * (84 * 32 + 19 * 256) = 966656 in B. Flash attention leaves 128 * 38 * 32 = 155648 and
- * 128 * 84 * 32 = 344064, and computes 2 b s^2 h = 2 * 2 * 64 * 64 * 32 = 524288 more in B. */
+/* k = a, 2 bytes: a layer moves sbh (46 + 13 as/h) = 128 * (46 * 32 + 13 * 256) = 614400 bytes in F and
+ * sbh (100 + 19 as/h) = 128 * (100 * 32 + 19 * 256) = 1032192 in B. Flash attention leaves 128 * 46 * 32 = 188416 and
+ * 128 * 100 * 32 = 409600, and computes 2 b s^2 h = 2 * 2 * 64 * 64 * 32 = 524288 more in B. */
 static void
 test_layer (void)
 {
@@ -200,18 +204,18 @@ test_layer (void)
   const PsStageShape layer = { .n_layers = 1 };
 
   model.kv_heads = 4;
-  assert_bytes (&model, &layer, 581632, 966656);
+  assert_bytes (&model, &layer, 614400, 1032192);
   for (PsOpKind kind = PS_OP_F; kind <= PS_OP_R; kind++)
     g_assert_cmpint (staged_flops (&model, &layer, kind, 1), ==, ps_model_stage_flops (&model, &layer, kind));
   model.flash_attention = TRUE;
-  assert_bytes (&model, &layer, 155648, 344064);
+  assert_bytes (&model, &layer, 188416, 409600);
   for (PsOpKind kind = PS_OP_F; kind <= PS_OP_R; kind++)
     g_assert_cmpint (staged_flops (&model, &layer, kind, 1), ==,
                      ps_model_stage_flops (&model, &layer, kind) + (kind == PS_OP_B || kind == PS_OP_BW ? 524288 : 0));
 }
 
-/* Of a last stage of two layers: selective repeats 2 * 13 bytes of 128 * 256 scores and 4 b s^2 h operations each, full
- * what two layers do without the head. */
+/* Of a last stage of two layers: selective repeats 2 * 13 bytes of 128 * 256 scores, 2 * 4 elements of 128 * 32
+ * queries, keys and values, and 4 b s^2 h operations each, full what two layers do without the head. */
 static void
 test_recompute (void)
 {
@@ -219,7 +223,7 @@ test_recompute (void)
   const PsStageShape last = { .n_layers = 2, .head = TRUE }, layers = { .n_layers = 2 };
   PsWork again = ps_work_recompute (&model, &last, PS_RECOMPUTE_SELECTIVE, 1);
 
-  g_assert_cmpint (ps_work_bytes (&again), ==, 2 * 13 * 128 * 256);
+  g_assert_cmpint (ps_work_bytes (&again), ==, 2 * 128 * (13 * 256 + 4 * 2 * 32));
   g_assert_cmpint (ps_work_flops (&again), ==, 2 * 4 * 2 * 64 * 64 * 32);
   again = ps_work_recompute (&model, &last, PS_RECOMPUTE_FULL, 1);
   g_assert_cmpint (ps_work_bytes (&again), ==, staged_bytes (&model, &layers, PS_OP_F));
@@ -271,16 +275,21 @@ test_shapes (void)
   g_assert_cmpint (work.kernel[3].k, ==, 128);
 }
 
-/* 10^12 operations / s at a half: 500 per ns; 4 bytes per ns. 7000 operations and 11 bytes: 14 + 2.75 ns; without a
- * bandwidth 14. */
+/* 10^12 operations / s at a half: 500 per ns; 4 bytes per ns. 7000 operations and 80 bytes: 14 or 20 ns, the larger;
+ * without a bandwidth 14. A kernel takes 3 ns more to start, and its launch 30 at least. */
 static void
 test_time (void)
 {
   PsCluster cluster = { .peak_flops = 1e12, .efficiency = 0.5, .memory_bandwidth = 4e9, .tensor = 1 };
-  const PsWork work = { 1, { { .repeats = 1, .products = 1, .m = 35, .n = 10, .k = 10, .bytes = 11 } } };
+  const PsWork work = { 1, { { .repeats = 1, .products = 1, .m = 35, .n = 10, .k = 10, .bytes = 80, .bits = 16 } } };
   const PsWork endless = { 1, { { .repeats = 1, .bytes = G_MAXINT64 } } };
 
-  g_assert_cmpint (ps_work_ns (&work, &cluster), ==, 17);
+  g_assert_cmpint (ps_work_ns (&work, &cluster), ==, 20);
+  cluster.kernel_ns = 3;
+  g_assert_cmpint (ps_work_ns (&work, &cluster), ==, 23);
+  cluster.launch_ns = 30;
+  g_assert_cmpint (ps_work_ns (&work, &cluster), ==, 30);
+  cluster.kernel_ns = cluster.launch_ns = 0;
   cluster.memory_bandwidth = 1;
   g_assert_cmpint (ps_work_ns (&endless, &cluster), ==, PS_MAX_TIME_NS);
   cluster.memory_bandwidth = 0;
@@ -304,6 +313,71 @@ test_optimizer (void)
   g_assert_cmpint (ps_work_optimizer_ns (&mixed, &cluster, 1000), ==, 0);
 }
 
+static gint64
+product_ns (const PsCluster *cluster, gint64 m, gint64 n, gint64 k, guint bits)
+{
+  const PsWork work
+      = { 1, { { .type = PS_WORK_PRODUCT, .repeats = 1, .products = 1, .m = m, .n = n, .k = k, .bits = bits } } };
+
+  return ps_work_ns (&work, cluster);
+}
+
+/* 4 multiprocessors, 10^12 operations / s. One wave of tiles of 256 by 128 is 512 by 256 or 1024 by 128, and 2mnk
+ * operations take 2mnk / 1000 ns. A row more takes a second wave, of tiles of 256 by 128 again. k = product_depth takes
+ * twice the time, an odd k twice of that, 8 bits half. */
+static void
+test_tiles (void)
+{
+  PsCluster cluster
+      = { .peak_flops = 1e12, .peak_flops_fp8 = 2e12, .efficiency = 1, .multiprocessors = 4, .tensor = 1 };
+
+  g_assert_cmpint (product_ns (&cluster, 512, 256, 64, 16), ==, 16777);
+  g_assert_cmpint (product_ns (&cluster, 520, 256, 64, 16), >, 16777 * 5 / 4);
+  g_assert_cmpint (product_ns (&cluster, 512, 256, 64, 8), ==, 8389);
+  cluster.product_depth = 64;
+  g_assert_cmpint (product_ns (&cluster, 512, 256, 64, 16), ==, 33554);
+  cluster.unaligned = 0.5;
+  g_assert_cmpint (product_ns (&cluster, 512, 256, 64, 16), ==, 33554);
+  g_assert_cmpint (product_ns (&cluster, 512, 252, 64, 16), >, 60000);
+}
+
+/* More tokens, wider layers and longer sequences take longer; faster machines less long. */
+static void
+test_monotony (void)
+{
+  g_autoptr (PsCluster) cluster = ps_cluster_load ("a100-80gb", NULL), faster = ps_cluster_copy (cluster);
+  const PsStageShape layer = { .n_layers = 1 };
+  const guint sizes[] = { 1024, 2048, 4096 };
+
+  faster->peak_flops *= 2;
+  faster->memory_bandwidth *= 2;
+  for (guint i = 0; i < 27; i++)
+    {
+      PsModel model = { .hidden = sizes[i % 3],
+                        .heads = 16,
+                        .kv_heads = 16,
+                        .sequence = sizes[i / 3 % 3],
+                        .precision = PS_PRECISION_FP16,
+                        .feed_forward = 4 * sizes[i % 3],
+                        .vocabulary = 51200,
+                        .microbatch_size = 1 << i / 9 };
+      PsModel larger[3] = { model, model, model };
+      PsWork work = ps_work_stage (&model, &layer, PS_OP_BW, 1);
+      gint64 ns = ps_work_ns (&work, cluster);
+
+      g_assert_cmpint (ps_work_ns (&work, faster), <=, ns);
+      larger[0].hidden *= 2;
+      larger[0].feed_forward *= 2;
+      larger[1].sequence *= 2;
+      larger[2].microbatch_size *= 2;
+      for (guint k = 0; k < 3; k++)
+        {
+          work = ps_work_stage (&larger[k], &layer, PS_OP_BW, 1);
+          g_assert_cmpint (ps_work_ns (&work, cluster), >=, ns);
+        }
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -314,6 +388,8 @@ main (int argc, char **argv)
   g_test_add_func ("/work/flops", test_flops);
   g_test_add_func ("/work/shapes", test_shapes);
   g_test_add_func ("/work/time", test_time);
+  g_test_add_func ("/work/tiles", test_tiles);
+  g_test_add_func ("/work/monotony", test_monotony);
   g_test_add_func ("/work/optimizer", test_optimizer);
   return g_test_run ();
 }
