@@ -1,0 +1,114 @@
+/* fit.c - coordinate descent over the constants of a cluster. */
+#include "fit.h"
+
+#include <math.h>
+
+typedef struct
+{
+  const char *key;
+  gsize offset;
+  gboolean is_time; /* gint64 nanoseconds; else double */
+  double high;
+} Constant;
+
+#define PART(key, member)                                                                                              \
+  {                                                                                                                    \
+    key, G_STRUCT_OFFSET (PsCluster, member), FALSE, 1                                                                 \
+  }
+#define TIME(key, member)                                                                                              \
+  {                                                                                                                    \
+    key, G_STRUCT_OFFSET (PsCluster, member), TRUE, 1e9                                                                \
+  }
+
+static const Constant constants[] = {
+  PART ("efficiency", efficiency),
+  PART ("memory_efficiency", memory_efficiency),
+  PART ("scores_efficiency", scores_efficiency),
+  PART ("attention_efficiency", attention_efficiency),
+  PART ("unaligned", unaligned),
+  PART ("unaligned_scores", unaligned_scores),
+  { "product_depth", G_STRUCT_OFFSET (PsCluster, product_depth), FALSE, 2000 },
+  TIME ("launch_time", launch_ns),
+  TIME ("link_latency", link_latency_ns),
+  TIME ("kernel_time", kernel_ns),
+  TIME ("step_time", step_ns),
+  { "optimizer_passes", G_STRUCT_OFFSET (PsCluster, optimizer_passes), FALSE, 20 },
+};
+
+static double
+get (const PsCluster *cluster, const Constant *constant)
+{
+  return constant->is_time ? (double)G_STRUCT_MEMBER (gint64, cluster, constant->offset)
+                           : G_STRUCT_MEMBER (double, cluster, constant->offset);
+}
+
+static void
+set (PsCluster *cluster, const Constant *constant, double value)
+{
+  if (constant->is_time)
+    G_STRUCT_MEMBER (gint64, cluster, constant->offset) = llrint (value);
+  else
+    G_STRUCT_MEMBER (double, cluster, constant->offset) = MIN (value, constant->high);
+}
+
+static double
+loss (GPtrArray *rows, const char *name, const PsCluster *cluster, const gboolean *use)
+{
+  double sum = 0, n_sets = 0;
+
+  for (guint s = 0; s < n_data_sets; s++)
+    {
+      double errors = 0, n = 0, error;
+
+      for (guint i = 0; i < rows->len; i++)
+        {
+          Row *row = rows->pdata[i];
+
+          if (row->set != &data_sets[s] || row->reason != NULL || !use[i]
+              || !g_str_equal (row_cluster_name (row), name))
+            continue;
+          row_predict (row, cluster, 1);
+          if (row_error (row, FIGURE_TIME, &error))
+            {
+              errors += MIN (log1p (error) * log1p (error), 0.04);
+              n++;
+            }
+        }
+      sum += n > 0 ? sqrt (errors / n) : 0;
+      n_sets += n > 0;
+    }
+  return n_sets > 0 ? sum / n_sets : 0;
+}
+
+double
+fit_cluster (GPtrArray *rows, const char *name, PsCluster *cluster, const gboolean *use)
+{
+  double best = loss (rows, name, cluster, use);
+
+  for (double step = 1.15; step > 1.004; step = sqrt (step))
+    for (guint again = 0; again < 2; again++)
+      for (guint i = 0; i < G_N_ELEMENTS (constants); i++)
+        for (double factor = step; factor != 0; factor = factor > 1 ? 1 / step : 0)
+          for (;;)
+            {
+              double before = get (cluster, &constants[i]), now;
+
+              set (cluster, &constants[i], before * factor);
+              now = get (cluster, &constants[i]) != before ? loss (rows, name, cluster, use) : best;
+              if (now >= best)
+                {
+                  set (cluster, &constants[i], before);
+                  break;
+                }
+              best = now;
+            }
+  return best;
+}
+
+void
+fit_print (const PsCluster *cluster)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (constants); i++)
+    g_print ("%s = %.4g%s\n", constants[i].key, get (cluster, &constants[i]) / (constants[i].is_time ? 1e3 : 1),
+             constants[i].is_time ? "us" : "");
+}

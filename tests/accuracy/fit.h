@@ -1,0 +1,19 @@
+/* fit.h - the constants of a cluster that its data sets agree with best. */
+#ifndef PIPESIM_TESTS_FIT_H
+#define PIPESIM_TESTS_FIT_H
+
+#include "figures.h"
+
+G_BEGIN_DECLS
+
+/* Changes the constants of the cluster that data/README.md calls fitted, so that the mean over its data sets of their
+ * mean errors without sign in time is least: one constant after the other, by steps that shrink. Rows i of `rows` with
+ * use[i] FALSE do not count. Returns that mean. */
+double fit_cluster (GPtrArray *rows, const char *name, PsCluster *cluster, const gboolean *use);
+
+/* Prints the constants as lines of a cluster's file. */
+void fit_print (const PsCluster *cluster);
+
+G_END_DECLS
+
+#endif

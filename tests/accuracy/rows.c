@@ -1,0 +1,446 @@
+/* rows.c - reads the rows of CSV files and predicts them. */
+#include "rows.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Columns */
+
+const char *
+row_text (const Row *row, const char *column)
+{
+  for (guint i = 0; row->header[i] != NULL && row->cells[i] != NULL; i++)
+    if (g_str_equal (row->header[i], column))
+      return row->cells[i];
+  return "";
+}
+
+double
+row_number (const Row *row, const char *column)
+{
+  return g_ascii_strtod (row_text (row, column), NULL);
+}
+
+static guint
+row_count (const Row *row, const char *column)
+{
+  return (guint)MAX (row_number (row, column), 1);
+}
+
+static GStrv
+split_line (const char *line)
+{
+  GPtrArray *cells = g_ptr_array_new ();
+  GString *cell = g_string_new (NULL);
+  gboolean quoted = FALSE;
+
+  for (const char *c = line;; c++)
+    if (*c == '"')
+      quoted = !quoted;
+    else if (*c == '\0' || (*c == ',' && !quoted))
+      {
+        g_ptr_array_add (cells, g_strdup (cell->str));
+        g_string_truncate (cell, 0);
+        if (*c == '\0')
+          break;
+      }
+    else if (*c != '\r')
+      g_string_append_c (cell, *c);
+  g_string_free (cell, TRUE);
+  g_ptr_array_add (cells, NULL);
+  return (GStrv)g_ptr_array_free (cells, FALSE);
+}
+
+/* Models and layouts */
+
+static PsModel *
+gpt_model (const Row *row, guint layers, guint hidden, guint heads, guint vocabulary)
+{
+  PsModel *model = g_new0 (PsModel, 1);
+
+  *model = (PsModel){ .name = g_strdup (row->name),
+                      .layers = layers,
+                      .hidden = hidden,
+                      .heads = heads,
+                      .kv_heads = heads,
+                      .sequence = row_count (row, "sequence"),
+                      .feed_forward = 4 * hidden,
+                      .vocabulary = vocabulary,
+                      .microbatch_size = row_count (row, "microbatch_size"),
+                      .precision = PS_PRECISION_FP16,
+                      .mlp = PS_MLP_GELU };
+  return model;
+}
+
+/* Megatron-LM without sequence parallelism: replicas are neighbours, gradients are added up after the last backward. */
+static void
+set_layout (Row *row)
+{
+  PsSetting *setting = row->setting;
+
+  setting->n_devices = row_count (row, "p");
+  setting->n_chunks = row_count (row, "v");
+  setting->n_tensor = row_count (row, "t");
+  setting->n_replicas = row_count (row, "d");
+  setting->n_microbatches = row_count (row, "m");
+  setting->replicas_adjacent = TRUE;
+  setting->reduce = PS_REDUCE_EXPOSED;
+  row->schedule = setting->n_chunks > 1 ? "interleaved" : "1f1b";
+  row->name
+      = g_strdup_printf ("t=%u p=%u v=%u d=%u b=%u m=%u", setting->n_tensor, setting->n_devices, setting->n_chunks,
+                         setting->n_replicas, row_count (row, "microbatch_size"), setting->n_microbatches);
+}
+
+static char *
+read_vtrain (Row *row)
+{
+  set_layout (row);
+  row->model = gpt_model (row, row_count (row, "layers"), row_count (row, "hidden"), row_count (row, "heads"),
+                          row_count (row, "vocabulary"));
+  row->model->whole_sequences = TRUE;
+  row->measured_s = row_number (row, "iteration_ms") / 1e3;
+  row->setting->recompute = PS_RECOMPUTE_FULL;
+  row->series = g_strdup_printf ("%u layers of %u on %s GPUs, batch %s", row->model->layers, row->model->hidden,
+                                 row_text (row, "gpus"), row_text (row, "global_batch"));
+  return NULL;
+}
+
+/* The column says full recomputation, as do the configurations of that repository. The seconds say none: doubling b
+ * from 4 to 8 adds 0.76 and 1.88 ms to a layer of 1024 and 2048, which are 3 F at 0.75 of the peak and their bytes; 4 F
+ * would need 0.95 of it. */
+static char *
+read_vtrain_single (Row *row)
+{
+  char *reason = read_vtrain (row);
+
+  row->setting->recompute = PS_RECOMPUTE_NONE;
+  return reason;
+}
+
+/* Seconds times TFLOP/s are the operations of 4 F (Narayanan et al., arXiv 2104.04473, equation 3) of the batch. */
+static gboolean
+contradicts (const Row *row)
+{
+  const PsModel *model = row->model;
+  double h = model->hidden, s = model->sequence, V = model->vocabulary, l = model->layers;
+  double flops = 96 * row_number (row, "global_batch") * s * l * h * h * (1 + s / (6 * h) + V / (16 * l * h));
+  double stated
+      = row_number (row, "seconds_per_iteration") * row_number (row, "tflops_gpu") * 1e12 * row_number (row, "gpus");
+
+  return stated > 0 && (stated < flops / 1.3 || stated > flops * 1.3);
+}
+
+static char *
+read_bloom (Row *row)
+{
+  guint hidden = row_count (row, "hidden");
+  /* Where a section does not state heads, its 14400 wide layers had 96; 128 wide heads are assumed of the others. */
+  guint heads = *row_text (row, "heads") ? row_count (row, "heads") : hidden % 1792 == 0 ? hidden / 128 : 96;
+
+  set_layout (row);
+  if (hidden % heads != 0)
+    return g_strdup ("heads are not stated");
+  row->model = gpt_model (row, row_count (row, "layers"), hidden, heads, 250880);
+  row->model->whole_sequences = TRUE;
+  row->model->fp32_gradients = strstr (row_text (row, "precision"), "fp32 gradients") != NULL;
+  row->setting->recompute = PS_RECOMPUTE_FULL;
+  row->setting->zero = row_number (row, "zero_stage") > 0 && row->setting->n_replicas > 1;
+  /* One table has the two figures of its first row exchanged. */
+  row->measured_s = row_number (row, row_number (row, "line") == 669 ? "tflops_gpu" : "seconds_per_iteration");
+  row->measured_bytes = row_number (row, "peak_memory_gb") * 1e9;
+  row->out_of_memory = g_str_equal (row_text (row, "oom"), "yes");
+  if (contradicts (row))
+    return g_strdup ("its seconds and TFLOP/s contradict each other");
+  row->series = g_strdup_printf ("%u layers of %u, %u heads, batch %s", row->model->layers, hidden, heads,
+                                 row_text (row, "global_batch"));
+  return NULL;
+}
+
+/* The name of a description that ships with pipesim. */
+static const char *
+shipped_name (const char *name)
+{
+  static const char *const names[][2] = { { "llama3-70b", "llama-3-70b" },
+                                          { "llama3-405b", "llama-3-405b" },
+                                          { "llama31_405b", "llama-3-405b" },
+                                          { "gpt3", "gpt-3-175b" },
+                                          { "deepseekv3", "deepseek-v3" } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    if (g_str_equal (names[i][0], name))
+      return names[i][1];
+  return name;
+}
+
+static gboolean
+load_model (Row *row, const char *name, guint layers)
+{
+  row->model = ps_model_load (shipped_name (name), NULL);
+  if (row->model == NULL)
+    return FALSE;
+  row->model->layers = layers > 0 ? layers : row->model->layers;
+  row->model->sequence = row_count (row, "sequence");
+  row->model->microbatch_size = row_count (row, "microbatch_size");
+  return TRUE;
+}
+
+static char *
+read_simumax (Row *row)
+{
+  set_layout (row);
+  if (row_count (row, "cp") > 1)
+    return g_strdup ("context parallelism");
+  if (!load_model (row, row_text (row, "model"), row_count (row, "layers")))
+    return g_strdup_printf ("model %s", row_text (row, "model"));
+  row->model->fp32_gradients = TRUE;
+  row->setting->zero = row->setting->n_replicas > 1;
+  row->measured_s = row_number (row, "measured_ms") / 1e3;
+  row->measured_bytes = row_number (row, "measured_alloc_max_rank_mb") * 1024 * 1024;
+  row->series = g_strdup_printf ("%s, %s layers, m = %s", row_text (row, "model"), row_text (row, "layers"),
+                                 row_text (row, "m"));
+  return NULL;
+}
+
+static const char *
+gpu_cluster (const char *gpu)
+{
+  static const char *const names[][2] = { { "A100", "a100-80gb" },
+                                          { "H100", "h100-80gb" },
+                                          { "H200", "h200-141gb" },
+                                          { "B200", "b200-180gb" },
+                                          { "GB200", "gb200-186gb" } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    if (g_str_equal (names[i][0], gpu))
+      return names[i][1];
+  return gpu;
+}
+
+/* FP8 in the layers, the optimizer spread over all replicas. Ranks of context parallelism are taken as replicas with
+ * their part of the sequence each; they add up gradients like these. */
+static char *
+read_mlperf (Row *row)
+{
+  const char *benchmark = row_text (row, "benchmark");
+
+  set_layout (row);
+  if (*row_text (row, "duplicate_of"))
+    return g_strdup ("the same log as another row");
+  if (!g_str_equal (row_text (row, "precision"), "fp8"))
+    return g_strdup_printf ("precision %s", row_text (row, "precision"));
+  if (!load_model (row, benchmark, 0))
+    return g_strdup_printf ("model %s", benchmark);
+  if (g_str_equal (benchmark, "llama31_405b"))
+    row->model->vocabulary = 32000;
+  row->model->sequence /= row_count (row, "cp");
+  row->setting->n_replicas *= row_count (row, "cp");
+  row->setting->zero = row->setting->n_replicas > 1;
+  row->setting->cuda_graphs = g_str_equal (row_text (row, "cuda_graphs"), "yes");
+  row->cluster = gpu_cluster (row_text (row, "gpu"));
+  row->setting->reduce = PS_REDUCE_OVERLAPPED;
+  row->fp8 = TRUE;
+  row->measured_s = row_number (row, "step_seconds_median");
+  row->series = g_strdup_printf ("%s on %s, t=%s p=%s v=%s b=%s", benchmark, row_text (row, "gpu"), row_text (row, "t"),
+                                 row_text (row, "p"), row_text (row, "v"), row_text (row, "microbatch_size"));
+  return NULL;
+}
+
+const DataSet data_sets[] = {
+  { "vtrain_single_node", "vTrain, small GPTs on one node of A100", "a100-80gb", 0, read_vtrain_single, FALSE },
+  { "vtrain_multi_node", "vTrain, GPTs on 64 to 512 A100", "a100-80gb", 12.5e9, read_vtrain, FALSE },
+  { "bloom", "BLOOM on 8 to 384 A100", "a100-80gb", 0.8e9, read_bloom, FALSE },
+  { "simumax", "SimuMax's runs on 8 B200", "b200-180gb", 0, read_simumax, FALSE },
+  { "mlperf", "MLPerf, GPT-3 and Llama 3.1 on 448 to 11,616 GPUs", "h100-80gb", 0, read_mlperf, TRUE },
+};
+const guint n_data_sets = G_N_ELEMENTS (data_sets);
+
+/* Files */
+
+static void
+row_free (gpointer data)
+{
+  Row *row = data;
+
+  g_strfreev (row->header);
+  g_strfreev (row->cells);
+  g_free (row->name);
+  g_free (row->series);
+  g_free (row->reason);
+  ps_model_free (row->model);
+  ps_setting_free (row->setting);
+  ps_program_free (row->program);
+  g_free (row);
+}
+
+static gboolean
+read_file (GPtrArray *rows, const DataSet *set, const char *path, GError **error)
+{
+  g_autofree char *text = NULL;
+
+  if (!g_file_get_contents (path, &text, NULL, error))
+    return FALSE;
+  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
+  for (guint i = 1; lines[0] != NULL && lines[i] != NULL; i++)
+    {
+      if (*lines[i] == '\0')
+        continue;
+      Row *row = g_new0 (Row, 1);
+
+      row->set = set;
+      row->header = split_line (lines[0]);
+      row->cells = split_line (lines[i]);
+      row->setting = ps_setting_new ();
+      row->reason = set->read (row);
+      g_ptr_array_add (rows, row);
+    }
+  return TRUE;
+}
+
+static int
+compare_names (gconstpointer a, gconstpointer b)
+{
+  return strcmp (*(const char *const *)a, *(const char *const *)b);
+}
+
+static GPtrArray *
+list_files (const char *folder, GError **error)
+{
+  g_autoptr (GDir) dir = g_dir_open (folder, 0, error);
+  GPtrArray *names = NULL;
+  const char *name;
+
+  if (dir == NULL)
+    return NULL;
+  names = g_ptr_array_new_with_free_func (g_free);
+  while ((name = g_dir_read_name (dir)) != NULL)
+    if (g_str_has_suffix (name, ".csv"))
+      g_ptr_array_add (names, g_strdup (name));
+  g_ptr_array_sort (names, compare_names);
+  return names;
+}
+
+GPtrArray *
+rows_read (const char *folder, GPtrArray *others, GError **error)
+{
+  g_autoptr (GPtrArray) names = list_files (folder, error), rows = g_ptr_array_new_with_free_func (row_free);
+
+  if (names == NULL)
+    return NULL;
+  for (guint s = 0; s <= n_data_sets; s++)
+    for (guint i = 0; i < names->len; i++)
+      {
+        const char *name = names->pdata[i];
+        g_autofree char *path = g_build_filename (folder, name, NULL);
+        gboolean known = FALSE;
+
+        for (guint k = 0; k < n_data_sets; k++)
+          known = known || g_str_has_prefix (name, data_sets[k].file);
+        if (s == n_data_sets && !known)
+          g_ptr_array_add (others, g_strdup (name));
+        if (s < n_data_sets && g_str_has_prefix (name, data_sets[s].file)
+            && !read_file (rows, &data_sets[s], path, error))
+          return NULL;
+      }
+  return g_steal_pointer (&rows);
+}
+
+/* Predictions */
+
+const char *
+row_cluster_name (const Row *row)
+{
+  return row->cluster != NULL ? row->cluster : row->set->cluster;
+}
+
+static PsCluster *
+row_cluster (const Row *row, const PsCluster *base)
+{
+  PsCluster *cluster = ps_cluster_copy (base);
+
+  cluster->nodes = PS_MAX_DEVICES / cluster->devices_per_node;
+  if (row->fp8)
+    cluster->peak_flops = cluster->peak_flops_fp8;
+  if (row->set->network > 0)
+    {
+      cluster->network_bandwidth = row->set->network;
+      cluster->network_latency_ns = 10000;
+    }
+  return cluster;
+}
+
+static void
+scale_ops (PsCosts *costs, double speed)
+{
+  for (guint i = 0; i < PS_OP_O * costs->n_stages; i++)
+    costs->op[i].duration_ns = llrint ((double)costs->op[i].duration_ns * speed);
+}
+
+static gboolean
+keep_program (Row *row, GError **error)
+{
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (row->setting, NULL);
+
+  if (row->program == NULL)
+    row->program = ps_predictor_program (predictor, row->schedule, error);
+  return row->program != NULL;
+}
+
+static void
+simulate (Row *row, const PsCosts *costs)
+{
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (row->program);
+  PsMetrics metrics = { 0 };
+  PsIteration iteration;
+
+  if (row->setting->blocking)
+    {
+      const PsEventsSetting blocking
+          = { .comm = row->setting->comm, .blocking = TRUE, .eager_bytes = PS_MAX_SIZE_BYTES, .overlap_slowdown = 1 };
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsEvents) events = ps_events_new (row->program, costs, &blocking, &error);
+
+      if (events == NULL || !ps_events_run (events, costs, simulation, &error)
+          || !ps_iteration_events (row->program, costs, simulation, &blocking, row->setting->sync, row->setting->reduce,
+                                   &iteration, &error))
+        {
+          row->reason = g_strdup (error->message);
+          return;
+        }
+    }
+  else
+    {
+      ps_simulate (row->program, costs, simulation);
+      iteration = ps_iteration (row->program, costs, simulation, row->setting->sync, row->setting->reduce);
+    }
+  ps_metrics_from_simulation (row->program, simulation, &metrics);
+  row->predicted_s = (double)iteration.period_ns / 1e9;
+  row->predicted_bytes = 0;
+  for (guint d = 0; d < metrics.n_devices; d++)
+    row->predicted_bytes = MAX (row->predicted_bytes, (double)metrics.device[d].peak_memory_bytes);
+  ps_metrics_clear (&metrics);
+}
+
+void
+row_predict (Row *row, const PsCluster *base, double speed)
+{
+  g_autoptr (PsCluster) cluster = row_cluster (row, base);
+  g_autoptr (GError) error = NULL;
+  PsSetting *setting = row->setting;
+
+  g_free (setting->model);
+  g_free (setting->cluster);
+  setting->model = g_strdup ("row");
+  setting->cluster = g_strdup (row_cluster_name (row));
+  setting->known_model = row->model;
+  setting->known_cluster = cluster;
+  g_autoptr (PsCosts) costs = ps_setting_costs (setting, setting->n_devices, setting->n_chunks, &error);
+  if (costs != NULL && keep_program (row, &error))
+    {
+      scale_ops (costs, speed);
+      simulate (row, costs);
+    }
+  else
+    row->reason = g_strdup (error->message);
+  setting->known_model = NULL;
+  setting->known_cluster = NULL;
+}

@@ -1,0 +1,61 @@
+/* rows.h - measured runs of others, read from CSV files, and what pipesim predicts for each. */
+#ifndef PIPESIM_TESTS_ROWS_H
+#define PIPESIM_TESTS_ROWS_H
+
+#include <pipesim/predictor.h>
+
+G_BEGIN_DECLS
+
+struct _Row;
+
+/* A file of rows that were measured alike. */
+typedef struct
+{
+  const char *file;  /* its name begins so */
+  const char *title; /* of its section */
+  const char *cluster;
+  double network; /* bytes per second of a GPU, in place of the cluster's; 0: the cluster's */
+  /* Fills the row from its columns. Returns why pipesim cannot express it (free with g_free), or NULL. */
+  char *(*read) (struct _Row *row);
+  gboolean from_one; /* one row of each series gives the speed of ops, the others are predicted with it as well */
+} DataSet;
+
+typedef struct _Row
+{
+  const DataSet *set;
+  GStrv header, cells;
+  char *name;
+  char *series; /* rows of one series differ in layout or number of microbatches alone */
+  PsModel *model;
+  PsSetting *setting;
+  const char *schedule;
+  const char *cluster; /* NULL: that of the data set */
+  gboolean fp8;        /* products run at the rate of 8 bits */
+  char *reason;        /* not predicted: why */
+  double measured_s, predicted_s;
+  double from_one_s; /* predicted with the speed that the run with most microbatches of its series has; 0: not so */
+  double measured_bytes, predicted_bytes; /* of the fullest GPU; 0: not stated */
+  gboolean out_of_memory;                 /* the run did not fit */
+  PsProgram *program;                     /* kept between predictions */
+} Row;
+
+/* The text and number of a column; "" and 0 where the file has none. */
+const char *row_text (const Row *row, const char *column);
+double row_number (const Row *row, const char *column);
+
+/* All rows of the files in a folder that a data set knows, of Row, sorted by data set. Names of other .csv files go to
+ * `others`. */
+GPtrArray *rows_read (const char *folder, GPtrArray *others, GError **error);
+
+/* The cluster that the row ran on. */
+const char *row_cluster_name (const Row *row);
+
+/* Predicts the row on its cluster, whose constants are those of `base`. speed: factor on the time of ops, 1 usually. */
+void row_predict (Row *row, const PsCluster *base, double speed);
+
+extern const DataSet data_sets[];
+extern const guint n_data_sets;
+
+G_END_DECLS
+
+#endif
