@@ -42,7 +42,7 @@ static const PsOption rows[] = {
   PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Name of the profile"),
   PS_OPTION ("model", 0, PS_FILE (Options, model), "FILE", "Model description or name of a shipped one"),
   PS_OPTION ("precision", 0, PS_TEXT (Options, precision), "NAME",
-             "Number format of the model, fp32, fp16 or bf16 (its own)"),
+             "Number format of the model, fp32, fp16, bf16, fp8 or fp4 (its own)"),
   PS_OPTION ("device", 0, PS_TEXT (Options, device), "NAME", "Device class (cpu)"),
   PS_OPTION ("transport", 0, PS_TEXT (Options, transport), "NAME", "Transport class (threads)"),
   PS_OPTION ("devices", 'p', PS_COUNT (Options, n_devices, 1, PS_MAX_DEVICES), "P",

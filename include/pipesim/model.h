@@ -1,7 +1,8 @@
-/* model.h - the model that is trained: a decoder-only transformer, read from data/models/<name>.ini, and the cut of its
- * layers into stages.
+/* model.h - the model that is trained: a decoder-only transformer, read from data/models/<name>.ini or a config.json,
+ * and the cut of its layers into stages.
  *
- * Notation of the formulas: s sequence, b microbatch size, h hidden, a heads, f feed-forward, V vocabulary, k kv_heads.
+ * Notation of the formulas: s sequence, b microbatch size, h hidden, a heads, z head_size, f feed-forward, V
+ * vocabulary, k kv_heads. q = az is the width of the queries, c = kz that of keys and of values; q = h where z = h / a.
  */
 #ifndef PIPESIM_MODEL_H
 #define PIPESIM_MODEL_H
@@ -15,6 +16,8 @@ typedef enum
   PS_PRECISION_FP32,
   PS_PRECISION_FP16,
   PS_PRECISION_BF16,
+  PS_PRECISION_FP8, /* bf16, but layers multiply matrices in 8 bits */
+  PS_PRECISION_FP4, /* bf16, but layers multiply matrices in 4 bits */
 } PsPrecision;
 
 typedef enum
@@ -23,13 +26,38 @@ typedef enum
   PS_MLP_SWIGLU, /* h -> f twice, gated, f -> h, three matrices (Llama) */
 } PsMlp;
 
+/* Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): keys and values of all heads are made from
+ * one narrow vector, and queries from another. */
+typedef struct
+{
+  guint kv_rank;    /* width of the vector of keys and values; 0: the model has heads of keys and values instead */
+  guint q_rank;     /* width of the vector of queries; 0: queries are made from h */
+  guint nope_size;  /* of each head's query and key without position */
+  guint rope_size;  /* of each query's, and of the one common key's part with position */
+  guint value_size; /* of each head's value */
+} PsLatent;
+
+/* A mixture of experts in place of the feed-forward (DeepSeekMoE, arXiv 2401.06066, section 2). */
+typedef struct
+{
+  guint count;        /* experts of a layer to choose from; 0: the model has none */
+  guint active;       /* of them a token visits (top-k) */
+  guint shared;       /* experts that every token visits besides */
+  guint feed_forward; /* of one expert */
+  guint dense_layers; /* layers before the first with experts */
+  double capacity;    /* tokens an expert has room for, over the mean; it is filled up, and tokens beyond are dropped;
+                         0: experts take what comes */
+  double imbalance;   /* tokens of the GPU with the most over the mean; >= 1 */
+} PsExperts;
+
 typedef struct
 {
   char *name;            /* from [model] name, else the file's base name */
-  guint layers;          /* transformer layers, embedding and head not counted */
+  guint layers;          /* transformer layers, embedding, head and mtp not counted */
   guint hidden;          /* h */
-  guint heads;           /* a; divides h */
+  guint heads;           /* a */
   guint kv_heads;        /* k; defaults to heads; divides heads */
+  guint head_size;       /* z; 0: h / a, and a divides h */
   guint sequence;        /* s, tokens */
   guint feed_forward;    /* f; defaults to 4h */
   guint vocabulary;      /* V, tokens */
@@ -38,12 +66,36 @@ typedef struct
   PsMlp mlp;
   gboolean flash_attention; /* TRUE: the softmax matrix is never stored */
   gboolean fp32_gradients;  /* TRUE: gradients are accumulated in fp32 at any precision; optional, default FALSE */
-  gboolean whole_sequences; /* TRUE: GPUs that share a layer do so in its matrices alone (sequence_parallel = false) */
+  gboolean tied;            /* TRUE: embedding and output projection are one matrix */
+  gboolean qkv_bias;        /* TRUE: swiglu with biases of queries, keys and values (Qwen2); gelu has all biases */
+  gboolean qk_norm;         /* TRUE: queries and keys are normalised (Qwen3) */
+  guint window;             /* tokens that a token attends to in layers with PS_LAYER_WINDOW; 0: no layer is such */
+  guint full_every;         /* every so manyth layer attends to all tokens in spite of window; 0: none */
+  guint mtp;                /* modules of multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2) */
+  PsLatent latent;
+  PsExperts experts;
 } PsModel;
 
-/* Reads a model description. path may also be a bare name ("tiny-gpt"): the descriptions shipped with pipesim are found
- * by it. Every unknown key, missing key and absurd value is an error "FILE: [model] key: ...".
- * Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with ps_model_free. */
+/* The key of the first field that makes a model other than a plain decoder, as the devices of exec compute it: its own
+ * head size, tied matrices, biases and norms of queries, windows, latent attention, experts, multi-token prediction.
+ * NULL: none. */
+const char *ps_model_special_key (const PsModel *model);
+
+/* What is special about a layer; 0: a dense one that attends to all tokens. */
+typedef enum
+{
+  PS_LAYER_EXPERTS = 1,
+  PS_LAYER_WINDOW = 2,
+} PsLayerKind;
+#define PS_N_LAYER_KINDS 4
+
+/* The kind of layer 0 <= layer < layers. */
+PsLayerKind ps_model_layer_kind (const PsModel *model, guint layer);
+
+/* Reads a model description: an .ini file, or the config.json of a model for Hugging Face's transformers, which is
+ * recognised by its first character (see ps_model_parse_config). path may also be a bare name ("tiny-gpt"): the
+ * descriptions shipped with pipesim are found by it. Every unknown key, missing key and absurd value is an error "FILE:
+ * [model] key: ...". Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with ps_model_free. */
 PsModel *ps_model_load (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The same from text in memory; `where` names it in messages. */
@@ -58,9 +110,9 @@ char *ps_model_digest (const PsModel *model);
 /* The description as .ini text that ps_model_load reads back. Free with g_free. */
 char *ps_model_to_text (const PsModel *model);
 
-const char *ps_precision_name (PsPrecision precision); /* "fp32", "fp16", "bf16" */
+const char *ps_precision_name (PsPrecision precision); /* "fp32", "fp16", "bf16", "fp8", "fp4" */
 gboolean ps_precision_parse (const char *where, const char *text, PsPrecision *precision, GError **error);
-guint ps_precision_bytes (PsPrecision precision); /* bytes per element */
+guint ps_precision_bytes (PsPrecision precision); /* bytes per element, but of the products of fp8 and fp4 */
 
 /* Gives the model the precision that text names, and where that is a new one a name that says so ("gpt-1.5b in bf16").
  * text NULL: leaves it. Errors: PS_ERROR_USAGE "where: ...". */
@@ -75,6 +127,9 @@ typedef struct
   gboolean head;      /* final layer norm, output projection and cross-entropy loss after them */
   guint n_mtp;        /* modules of multi-token prediction after the layers */
 } PsStageShape;
+
+/* Counts the layers of each kind in a stage; that of a module of multi-token prediction is of the model's last kind. */
+void ps_model_count_kinds (const PsModel *model, const PsStageShape *shape, guint count[PS_N_LAYER_KINDS]);
 
 /* Splits the layers over n_stages as evenly as possible, larger stages first; the first stage gets the embedding, the
  * last the head. shapes has room for n_stages. Fails with PS_ERROR_USAGE when n_stages > layers. */
@@ -100,33 +155,78 @@ ps_model_tokens (const PsModel *model)
   return (gint64)model->sequence * model->microbatch_size;
 }
 
-/* Width of the keys, and of the values, of all their heads: h k / a. */
+/* Width of the query, and of the key, of one head: z, or in latent attention its parts without and with position. */
+static inline guint
+ps_model_head_size (const PsModel *model)
+{
+  if (model->latent.kv_rank > 0)
+    return model->latent.nope_size + model->latent.rope_size;
+  return model->head_size > 0 ? model->head_size : model->hidden / model->heads;
+}
+
+/* Width of the queries of all heads, q. */
+static inline gint64
+ps_model_query_width (const PsModel *model)
+{
+  return (gint64)ps_model_head_size (model) * model->heads;
+}
+
+/* Width of the keys, and of the values, of all their heads, c. */
 static inline gint64
 ps_model_kv_width (const PsModel *model)
 {
-  return (gint64)model->hidden / model->heads * model->kv_heads;
+  return (gint64)ps_model_head_size (model) * model->kv_heads;
 }
 
-/* Parameter counts; c = hk/a is the width of keys and of values.
+/* Width of what attention hands to the output projection: q, or in latent attention the values of all heads. */
+gint64 ps_model_value_width (const PsModel *model);
+
+/* Tokens that the experts of the GPU with the most work on, for each token that comes in. */
+static inline double
+ps_model_routed (const PsModel *model)
+{
+  const PsExperts *experts = &model->experts;
+
+  return experts->active * (experts->capacity > 0 ? experts->capacity : experts->imbalance);
+}
+
+/* The whole model as one piece. */
+static inline PsStageShape
+ps_model_whole (const PsModel *model)
+{
+  return (PsStageShape){ .n_layers = model->layers, .embedding = TRUE, .head = TRUE, .n_mtp = model->mtp };
+}
+
+/* Parameter counts.
  *
- * - Layer, gelu (GPT: biases, layer norms with bias, learnt positions): 2h^2 + 2hc + 2hf weights, 7h + 2c + f biases
+ * - Layer, gelu (GPT: biases, layer norms with bias, learnt positions): 2hq + 2hc + 2hf weights, q + 2c + 6h + f biases
  *   and norms; 12h^2 + 13h for f = 4h and k = a.
- * - Layer, swiglu (Llama: no biases, RMS norms, rotary positions): 2h^2 + 2hc + 3hf weights, 2h norms.
+ * - Layer, swiglu (Llama: no biases, RMS norms, rotary positions): 2hq + 2hc + 3hf weights, 2h norms; qkv_bias adds
+ *   q + 2c, qk_norm 2z.
+ * - Latent attention in place of 2hq + 2hc (arXiv 2405.04434, section 2.1): h q_rank + q_rank q, or hq; h (kv_rank +
+ *   rope_size); kv_rank a (nope_size + value_size); a value_size h; norms of q_rank and kv_rank.
+ * - Experts in place of the feed-forward: (count + shared) times its weights and biases at their width, and the router,
+ *   h count.
  * - Embedding: (V + s)h (GPT), Vh (Llama).
- * - Head: final norm 2h (GPT), h (Llama), and its own Vh (untied).
+ * - Head: final norm 2h (GPT), h (Llama), and Vh. A tied model has no Vh of its own on a stage with the embedding.
+ * - Module of multi-token prediction (arXiv 2412.19437, section 2.2): 2h^2, three norms and a layer. Embedding and head
+ *   are the model's; a stage without them holds copies.
  */
-gint64 ps_model_layer_parameters (const PsModel *model);
+gint64 ps_model_layer_parameters (const PsModel *model, PsLayerKind kind);
 gint64 ps_model_stage_parameters (const PsModel *model, const PsStageShape *shape);
 gint64 ps_model_parameters (const PsModel *model);
+
+/* Parameters that a token meets: without the experts that it does not visit and without multi-token prediction. */
+gint64 ps_model_active_parameters (const PsModel *model);
 
 /* Floating-point operations of a stage for one microbatch, multiply and add counted as two; kind is F, B, W, BW (B + W)
  * or R (F).
  *
  * - Layer, f = 4h and k = a: F bsh(24h + 4s), B bsh(24h + 8s), W 24bsh^2 (arXiv 2401.10241, zero bubble, section 2,
  *   table 1).
- * - Layer with N weights, any f, k and SwiGLU (the same sum over the matrices): F 2bsN + 4bs^2h, B 2bsN + 8bs^2h,
- *   W 2bsN.
- * - Head: 2bshV per F, B and W.
+ * - Layer with N weights that a token meets (the same sum over the matrices): F 2bsN + A, B 2bsN + 2A, W 2bsN. A =
+ *   2bsu (q + v), u the tokens attended to, s or at most window, v the width of the values; 4bs^2h for q = h.
+ * - Head: 2bshV per F, B and W. A module of multi-token prediction: the same, 4bsh^2, and a layer.
  */
 gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind);
 
@@ -134,18 +234,25 @@ gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, Ps
  * included), scaled by element size / 2.
  *
  * - Layer, f = 4h and k = a: 34sbh + 5as^2b without flash attention (equation 1), 34sbh with it.
- * - Layer, any f and c = hk/a, by its derivation: sb(14h + 4c + 4f) (GPT), sb(12h + 4c + 6f) (Llama, which has no
- *   dropout), each with 5as^2b as above.
- * - Head: 4sbh and the fp32 logits, 4sbV, which are not scaled (section 4.3).
+ * - Layer, any f, q and c, by its derivation: sb(10h + 4q + 4c + 4f) (GPT), sb(8h + 4q + 4c + 6f) (Llama, which has no
+ *   dropout), each with 5as^2b as above; qk_norm keeps 2(q + c) more.
+ * - Latent attention in place of 2h + 4q + 4c of it: inputs and outputs of the narrow matrices 2(h + 2 q_rank + 2
+ * kv_rank + rope_size), queries and keys of all heads 4q, values and their weighted sum 4v.
+ * - Experts in place of 2h + 6f (Llama): the router's input 2h, its scores in fp32 before and after softmax 8 count,
+ * and with r = ps_model_routed tokens r (2h + 6f) at the experts' f, for shared ones 6f.
+ * - fp8 and fp4: inputs of matrices take 1 and 1/2 byte instead of 2; the result of attention is kept twice.
+ * - Head: 4sbh and the fp32 logits, 4sbV, which are not scaled (section 4.3). A module of multi-token prediction:
+ * 12sbh, 4sbV and a layer.
  */
-gint64 ps_model_layer_activation_bytes (const PsModel *model);
+gint64 ps_model_layer_activation_bytes (const PsModel *model, PsLayerKind kind);
 gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape);
 
 /* Bytes of a stage that W still needs after B: inputs of the matrices and gradients of their outputs.
  *
  * - Layer, f = 4h and k = a: 32sbh (arXiv 2401.10241, section 2: M_W = 32h against M_B = 34h + 5as per token).
- * - Layer, any f and c: 2sb(6h + 2c + 2f) (GPT), 2sb(6h + 2c + 3f) (Llama).
+ * - Layer, any f, q and c: 2sb(4h + 2q + 2c + 2f) (GPT), 2sb(4h + 2q + 2c + 3f) (Llama).
  * - Head: 2sbh + 4sbV.
+ * - Never more than what the forward keeps.
  */
 gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape);
 
@@ -165,7 +272,8 @@ gboolean ps_recompute_parse (const char *where, const char *text, PsRecompute *r
  * nothing selective to drop. */
 gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute);
 
-/* The operations that are repeated: per layer 4bs^2h (scores, and weighting the values with them) or its whole F. */
+/* The operations that are repeated: per layer those of the scores and of weighting the values with them (4bs^2h) or its
+ * whole F. */
 gint64 ps_model_stage_recompute_flops (const PsModel *model, const PsStageShape *shape, PsRecompute recompute);
 
 /* Bytes of one boundary tensor (activation or its gradient): s b h elements. */

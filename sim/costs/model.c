@@ -1,24 +1,93 @@
-/* model.c - reads model descriptions, cuts models into stages and derives parameters, operations and bytes. */
+/* model.c - reads model descriptions, writes them, and cuts models into stages. */
 #include <pipesim/model.h>
 
 #include "ini.h"
+#include "model-private.h"
 #include "names.h"
 
 #define MAX_LAYERS PS_MAX_STAGES
 #define MAX_WIDTH (1 << 20) /* hidden, feed-forward, sequence */
 #define MAX_HEADS (1 << 14)
+#define MAX_EXPERTS (1 << 14)
 #define MAX_VOCABULARY (1 << 24)
 #define MAX_MICROBATCH_SIZE (1 << 16)
+#define MAX_LOAD 1e3 /* capacity, imbalance */
 
-static const char *const precision_names[] = { "fp32", "fp16", "bf16", NULL };
+static const char *const precision_names[] = { "fp32", "fp16", "bf16", "fp8", "fp4", NULL };
 static const char *const mlp_names[] = { "gelu", "swiglu", NULL };
-static const char *const boolean_names[] = { "false", "true" };
+static const char *const boolean_names[] = { "false", "true", NULL };
 PS_DEFINE_NAMES (PsRecompute, ps_recompute, "none", "selective", "full")
 
-static const char *const known_keys[]
-    = { "name",       "layers",          "hidden",    "heads", "kv_heads",        "sequence",       "feed_forward",
-        "vocabulary", "microbatch_size", "precision", "mlp",   "flash_attention", "fp32_gradients", "sequence_parallel",
-        NULL };
+typedef enum
+{
+  FIELD_COUNT,
+  FIELD_REAL,
+  FIELD_CHOICE,
+} FieldType;
+
+typedef enum
+{
+  FIELD_REQUIRED,
+  FIELD_OPTIONAL, /* 0 unless given; fill_defaults knows better */
+  FIELD_LATER, /* came later: at `fallback` it is not written, so that digests of models already measured stay theirs */
+} FieldPresence;
+
+typedef struct
+{
+  const char *key;
+  FieldPresence presence;
+  FieldType type;
+  gsize offset;
+  double high; /* of counts and reals */
+  double low;  /* of them; counts that are given are at least 1 */
+  double fallback;
+  const char *const *choices;
+} Field;
+
+#define AT(member) G_STRUCT_OFFSET (PsModel, member)
+#define COUNT(key, presence, member, high)                                                                             \
+  {                                                                                                                    \
+    key, presence, FIELD_COUNT, AT (member), high, 1, 0, NULL                                                          \
+  }
+#define CHOICE(key, presence, member, names)                                                                           \
+  {                                                                                                                    \
+    key, presence, FIELD_CHOICE, AT (member), 0, 0, 0, names                                                           \
+  }
+
+/* Every key but the name, in the order of the text that digests are made of. */
+static const Field fields[] = {
+  COUNT ("layers", FIELD_REQUIRED, layers, MAX_LAYERS),
+  COUNT ("hidden", FIELD_REQUIRED, hidden, MAX_WIDTH),
+  COUNT ("heads", FIELD_REQUIRED, heads, MAX_HEADS),
+  COUNT ("kv_heads", FIELD_OPTIONAL, kv_heads, MAX_HEADS),
+  COUNT ("sequence", FIELD_REQUIRED, sequence, MAX_WIDTH),
+  COUNT ("feed_forward", FIELD_OPTIONAL, feed_forward, 4.0 * MAX_WIDTH),
+  COUNT ("vocabulary", FIELD_REQUIRED, vocabulary, MAX_VOCABULARY),
+  COUNT ("microbatch_size", FIELD_REQUIRED, microbatch_size, MAX_MICROBATCH_SIZE),
+  CHOICE ("precision", FIELD_REQUIRED, precision, precision_names),
+  CHOICE ("mlp", FIELD_REQUIRED, mlp, mlp_names),
+  CHOICE ("flash_attention", FIELD_REQUIRED, flash_attention, boolean_names),
+  CHOICE ("fp32_gradients", FIELD_LATER, fp32_gradients, boolean_names),
+  COUNT ("head_size", FIELD_LATER, head_size, MAX_WIDTH),
+  CHOICE ("tied", FIELD_LATER, tied, boolean_names),
+  CHOICE ("qkv_bias", FIELD_LATER, qkv_bias, boolean_names),
+  CHOICE ("qk_norm", FIELD_LATER, qk_norm, boolean_names),
+  COUNT ("window", FIELD_LATER, window, MAX_WIDTH),
+  COUNT ("full_every", FIELD_LATER, full_every, MAX_LAYERS),
+  COUNT ("mtp", FIELD_LATER, mtp, 64),
+  COUNT ("kv_rank", FIELD_LATER, latent.kv_rank, MAX_WIDTH),
+  COUNT ("q_rank", FIELD_LATER, latent.q_rank, MAX_WIDTH),
+  COUNT ("nope_size", FIELD_LATER, latent.nope_size, MAX_WIDTH),
+  COUNT ("rope_size", FIELD_LATER, latent.rope_size, MAX_WIDTH),
+  COUNT ("value_size", FIELD_LATER, latent.value_size, MAX_WIDTH),
+  COUNT ("experts", FIELD_LATER, experts.count, MAX_EXPERTS),
+  COUNT ("active_experts", FIELD_LATER, experts.active, MAX_EXPERTS),
+  COUNT ("shared_experts", FIELD_LATER, experts.shared, MAX_EXPERTS),
+  COUNT ("expert_feed_forward", FIELD_LATER, experts.feed_forward, 4.0 * MAX_WIDTH),
+  COUNT ("dense_layers", FIELD_LATER, experts.dense_layers, MAX_LAYERS),
+  { "capacity", FIELD_LATER, FIELD_REAL, AT (experts.capacity), MAX_LOAD, 1 / MAX_LOAD, 0, NULL },
+  { "imbalance", FIELD_LATER, FIELD_REAL, AT (experts.imbalance), MAX_LOAD, 1, 1, NULL },
+};
 
 PsModel *
 ps_model_copy (const PsModel *model)
@@ -41,7 +110,7 @@ ps_model_free (PsModel *model)
 const char *
 ps_precision_name (PsPrecision precision)
 {
-  g_return_val_if_fail ((guint)precision <= PS_PRECISION_BF16, NULL);
+  g_return_val_if_fail ((guint)precision <= PS_PRECISION_FP4, NULL);
   return precision_names[precision];
 }
 
@@ -71,81 +140,184 @@ ps_precision_bytes (PsPrecision precision)
   return precision == PS_PRECISION_FP32 ? 4 : 2;
 }
 
-static guint
-read_count (PsIni *ini, const char *key, guint high)
+static double
+field_value (const PsModel *model, const Field *field)
 {
-  return (guint)ps_ini_integer (ini, key, 1, high);
+  gconstpointer place = G_STRUCT_MEMBER_P (model, field->offset);
+
+  return field->type == FIELD_REAL ? *(const double *)place : *(const guint *)place;
+}
+
+static void
+set_field (PsModel *model, const Field *field, double value)
+{
+  gpointer place = G_STRUCT_MEMBER_P (model, field->offset);
+
+  if (field->type == FIELD_REAL)
+    *(double *)place = value;
+  else
+    *(guint *)place = (guint)value;
+}
+
+static double
+read_field (PsIni *ini, const Field *field)
+{
+  if (field->presence != FIELD_REQUIRED && !ps_ini_has (ini, field->key))
+    return field->fallback;
+  if (field->type == FIELD_CHOICE)
+    return ps_ini_choice (ini, field->key, field->choices);
+  if (field->type == FIELD_REAL)
+    return ps_ini_real (ini, field->key, field->low, field->high);
+  return (double)ps_ini_integer (ini, field->key, (gint64)field->low, (gint64)field->high);
 }
 
 static void
 read_keys (PsIni *ini, PsModel *model)
 {
   model->name = ps_ini_has (ini, "name") ? ps_ini_text (ini, "name") : g_strdup (ps_ini_name (ini));
-  model->layers = read_count (ini, "layers", MAX_LAYERS);
-  model->hidden = read_count (ini, "hidden", MAX_WIDTH);
-  model->heads = read_count (ini, "heads", MAX_HEADS);
-  model->kv_heads = ps_ini_has (ini, "kv_heads") ? read_count (ini, "kv_heads", MAX_HEADS) : model->heads;
-  model->sequence = read_count (ini, "sequence", MAX_WIDTH);
-  model->feed_forward
-      = ps_ini_has (ini, "feed_forward") ? read_count (ini, "feed_forward", 4 * MAX_WIDTH) : 4 * model->hidden;
-  model->vocabulary = read_count (ini, "vocabulary", MAX_VOCABULARY);
-  model->microbatch_size = read_count (ini, "microbatch_size", MAX_MICROBATCH_SIZE);
-  model->precision = (PsPrecision)ps_ini_choice (ini, "precision", precision_names);
-  model->mlp = (PsMlp)ps_ini_choice (ini, "mlp", mlp_names);
-  model->flash_attention = ps_ini_boolean (ini, "flash_attention");
-  model->fp32_gradients = ps_ini_has (ini, "fp32_gradients") && ps_ini_boolean (ini, "fp32_gradients");
-  model->whole_sequences = ps_ini_has (ini, "sequence_parallel") && !ps_ini_boolean (ini, "sequence_parallel");
+  for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
+    set_field (model, &fields[i], read_field (ini, &fields[i]));
 }
 
-/* An upper bound of every figure this file derives, in floating point: where it stays below the limits of base.h no
- * integer formula below can overflow. The bounds are coarse: every matrix of a layer counted, 3 for F, B and W, 2 for
- * B + W in BW, 64 bytes per element of an activation. */
-static void
-check_magnitudes (PsIni *ini, const PsModel *model)
+const char *
+ps_model_special_key (const PsModel *model)
 {
-  double h = model->hidden, f = model->feed_forward, V = model->vocabulary, layers = model->layers;
-  double s = model->sequence, tokens = s * model->microbatch_size;
-  double parameters = layers * (4 * h * h + 3 * h * f + 16 * (h + f)) + (2 * V + s + 2) * h;
-  double flops = 10 * tokens * (parameters + layers * 4 * s * h);
-  double bytes = tokens * (layers * (64 * (h + f) + 10 * s * model->heads) + 8 * (h + V));
+  for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
+    if (fields[i].presence == FIELD_LATER && fields[i].offset != AT (fp32_gradients)
+        && fields[i].offset != AT (experts.imbalance) && field_value (model, &fields[i]) > 0)
+      return fields[i].key;
+  return NULL;
+}
 
+void
+ps_model_fill_defaults (PsModel *model)
+{
+  if (model->kv_heads == 0)
+    model->kv_heads = model->heads;
+  if (model->feed_forward == 0)
+    model->feed_forward = 4 * model->hidden;
+  if (model->head_size == model->hidden / model->heads && model->hidden % model->heads == 0)
+    model->head_size = 0;
+}
+
+/* An upper bound of every figure derived from a model, in floating point: where it stays below the limits of base.h no
+ * integer formula can overflow. The bounds are coarse: every matrix of a layer counted, 3 for F, B and W, 2 for B + W
+ * in BW, 64 bytes per element of an activation. */
+static char *
+find_magnitude (const PsModel *model, const char **key)
+{
+  const PsLatent *latent = &model->latent;
+  const PsExperts *experts = &model->experts;
+  double h = model->hidden, V = model->vocabulary, layers = (double)model->layers + model->mtp, s = model->sequence;
+  double q = (double)ps_model_query_width (model) + (double)model->heads * latent->value_size;
+  double rank = (double)latent->q_rank + latent->kv_rank, tokens = s * model->microbatch_size;
+  double wide = model->feed_forward + ((double)experts->count + experts->shared) * experts->feed_forward;
+  double load = (experts->active + experts->shared) * (experts->capacity + experts->imbalance);
+  double parameters = layers * (4 * h * q + 3 * rank * (h + q) + 3 * h * wide + h * experts->count + 16 * (h + wide))
+                      + ((2 + model->mtp) * V + s + 2 + 2 * model->mtp * h) * h;
+  double flops = 10 * tokens * (parameters + layers * 4 * s * q) * (1 + load);
+  double bytes = tokens
+                 * (layers
+                        * (64 * (h + q + rank + model->feed_forward + load * (h + experts->feed_forward))
+                           + 10 * s * model->heads)
+                    + (1 + model->mtp) * 8 * (h + V));
+
+  *key = 18 * parameters > (double)PS_MAX_SIZE_BYTES ? "hidden" : "microbatch_size";
   if (18 * parameters > (double)PS_MAX_SIZE_BYTES)
-    ps_ini_fail (ini, "hidden", "%u makes about %.3g parameters with %u layers, more than pipesim can hold",
-                 model->hidden, parameters, model->layers);
-  else if (flops > (double)G_MAXINT64 / 2)
-    ps_ini_fail (ini, "microbatch_size", "%u makes about %.3g operations per microbatch, more than pipesim can hold",
-                 model->microbatch_size, flops);
-  else if (bytes > (double)PS_MAX_SIZE_BYTES)
-    ps_ini_fail (ini, "microbatch_size", "%u makes about %.3g bytes of activations, more than pipesim can hold",
-                 model->microbatch_size, bytes);
+    return g_strdup_printf ("%u makes about %.3g parameters with %u layers, more than pipesim can hold", model->hidden,
+                            parameters, model->layers);
+  if (flops > (double)G_MAXINT64 / 2)
+    return g_strdup_printf ("%u makes about %.3g operations per microbatch, more than pipesim can hold",
+                            model->microbatch_size, flops);
+  if (bytes > (double)PS_MAX_SIZE_BYTES)
+    return g_strdup_printf ("%u makes about %.3g bytes of activations, more than pipesim can hold",
+                            model->microbatch_size, bytes);
+  return NULL;
 }
 
-static void
-check_divisors (PsIni *ini, const PsModel *model)
+static char *
+find_latent_misfit (const PsLatent *latent, const char **key)
 {
-  if (model->hidden % model->heads != 0)
-    ps_ini_fail (ini, "heads", "%u does not divide hidden %u", model->heads, model->hidden);
+  gboolean any = latent->q_rank || latent->nope_size || latent->rope_size || latent->value_size;
+
+  *key = latent->kv_rank == 0 ? "kv_rank" : latent->nope_size == 0 ? "nope_size" : "value_size";
+  if (latent->kv_rank == 0 ? any : latent->nope_size == 0 || latent->value_size == 0)
+    return g_strdup ("missing; latent attention needs kv_rank, nope_size and value_size");
+  return NULL;
+}
+
+static char *
+find_experts_misfit (const PsModel *model, const char **key)
+{
+  const PsExperts *experts = &model->experts;
+  gboolean any = experts->active || experts->shared || experts->feed_forward || experts->dense_layers
+                 || experts->capacity > 0 || experts->imbalance > 1;
+
+  *key = experts->count == 0 ? "experts" : experts->active == 0 ? "active_experts" : "expert_feed_forward";
+  if (experts->count == 0 ? any : experts->active == 0 || experts->feed_forward == 0)
+    return g_strdup ("missing; a mixture needs experts, active_experts and expert_feed_forward");
+  *key = "active_experts";
+  if (experts->active > experts->count)
+    return g_strdup_printf ("%u is more than experts %u", experts->active, experts->count);
+  *key = "dense_layers";
+  if (experts->dense_layers > model->layers)
+    return g_strdup_printf ("%u is more than layers %u", experts->dense_layers, model->layers);
+  return NULL;
+}
+
+char *
+ps_model_find_misfit (const PsModel *model, const char **key)
+{
+  char *message;
+
+  *key = "heads";
+  if (model->head_size == 0 && model->hidden % model->heads != 0)
+    return g_strdup_printf ("%u does not divide hidden %u", model->heads, model->hidden);
+  *key = "kv_heads";
   if (model->heads % model->kv_heads != 0)
-    ps_ini_fail (ini, "kv_heads", "%u does not divide heads %u", model->kv_heads, model->heads);
+    return g_strdup_printf ("%u does not divide heads %u", model->kv_heads, model->heads);
+  *key = "full_every";
+  if (model->full_every > 0 && model->window == 0)
+    return g_strdup ("there is no window that some layers do without");
+  message = find_latent_misfit (&model->latent, key);
+  if (message == NULL)
+    message = find_experts_misfit (model, key);
+  return message != NULL ? message : find_magnitude (model, key);
 }
 
 static PsModel *
 model_from_ini (PsIni *ini, GError **error)
 {
   g_autoptr (PsModel) model = g_new0 (PsModel, 1);
+  const char *key;
 
   read_keys (ini, model);
   if (!ps_ini_finish (ini, error))
     return NULL;
-  check_divisors (ini, model);
-  check_magnitudes (ini, model);
+  ps_model_fill_defaults (model);
+  g_autofree char *misfit = ps_model_find_misfit (model, &key);
+  if (misfit != NULL)
+    ps_ini_fail (ini, key, "%s", misfit);
   return ps_ini_finish (ini, error) ? g_steal_pointer (&model) : NULL;
+}
+
+/* Every key there is, ended by NULL. */
+static const char **
+known_keys (void)
+{
+  const char **keys = g_new0 (const char *, G_N_ELEMENTS (fields) + 2);
+
+  keys[0] = "name";
+  for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
+    keys[i + 1] = fields[i].key;
+  return keys;
 }
 
 PsModel *
 ps_model_load (const char *path, GError **error)
 {
-  g_autoptr (PsIni) ini = ps_ini_load (path, "models", "model", known_keys, error);
+  g_autofree const char **keys = known_keys ();
+  g_autoptr (PsIni) ini = ps_ini_load (path, "models", "model", keys, error);
 
   return ini != NULL ? model_from_ini (ini, error) : NULL;
 }
@@ -153,39 +325,47 @@ ps_model_load (const char *path, GError **error)
 PsModel *
 ps_model_parse (const char *where, const char *text, gsize length, GError **error)
 {
-  g_autoptr (PsIni) ini = ps_ini_parse (where, text, length, "model", known_keys, error);
+  g_autofree const char **keys = known_keys ();
+  g_autoptr (PsIni) ini = ps_ini_parse (where, text, length, "model", keys, error);
 
   return ini != NULL ? model_from_ini (ini, error) : NULL;
 }
 
-/* Everything but the name, in a fixed order. A key that came later is left out at its default, so that the digests of
- * models already measured stay theirs. */
-static char *
-fields_to_text (const PsModel *model)
+/* Everything but the name. */
+static void
+append_fields (GString *text, const PsModel *model)
 {
-  return g_strdup_printf (
-      "layers = %u\nhidden = %u\nheads = %u\nkv_heads = %u\nsequence = %u\nfeed_forward = %u\n"
-      "vocabulary = %u\nmicrobatch_size = %u\nprecision = %s\nmlp = %s\nflash_attention = %s\n%s%s",
-      model->layers, model->hidden, model->heads, model->kv_heads, model->sequence, model->feed_forward,
-      model->vocabulary, model->microbatch_size, precision_names[model->precision], mlp_names[model->mlp],
-      boolean_names[model->flash_attention ? 1 : 0], model->fp32_gradients ? "fp32_gradients = true\n" : "",
-      model->whole_sequences ? "sequence_parallel = false\n" : "");
+  for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
+    {
+      const Field *field = &fields[i];
+      char number[G_ASCII_DTOSTR_BUF_SIZE];
+      double value = field_value (model, field);
+
+      if (field->presence == FIELD_LATER && value == field->fallback)
+        continue;
+      g_string_append_printf (text, "%s = %s\n", field->key,
+                              field->type == FIELD_CHOICE ? field->choices[(guint)value]
+                                                          : g_ascii_dtostr (number, sizeof number, value));
+    }
 }
 
 char *
 ps_model_digest (const PsModel *model)
 {
-  g_autofree char *fields = fields_to_text (model);
+  g_autoptr (GString) text = g_string_new (NULL);
 
-  return g_compute_checksum_for_string (G_CHECKSUM_SHA256, fields, -1);
+  append_fields (text, model);
+  return g_compute_checksum_for_string (G_CHECKSUM_SHA256, text->str, -1);
 }
 
 char *
 ps_model_to_text (const PsModel *model)
 {
-  g_autofree char *fields = fields_to_text (model);
+  GString *text = g_string_new ("[model]\n");
 
-  return g_strdup_printf ("[model]\nname = %s\n%s", model->name, fields);
+  g_string_append_printf (text, "name = %s\n", model->name);
+  append_fields (text, model);
+  return g_string_free (text, FALSE);
 }
 
 gboolean
@@ -206,6 +386,7 @@ ps_model_split (const PsModel *model, guint n_stages, PsStageShape *shapes, GErr
       };
       layer += n_layers;
     }
+  shapes[n_stages - 1].n_mtp = model->mtp;
   return TRUE;
 }
 
@@ -263,200 +444,4 @@ ps_stage_shape_key (const PsStageShape *shape)
 
   return g_strdup_printf ("layers=%u%s%s%s", shape->n_layers, shape->embedding ? ",embedding" : "", mtp,
                           shape->head ? ",head" : "");
-}
-
-/* Elements of the matrices of one layer: query and output h^2 each, key and value h (hk/a) each, then the feed-forward.
- */
-static gint64
-layer_matrix_elements (const PsModel *model)
-{
-  gint64 h = model->hidden, f = model->feed_forward;
-
-  return 2 * h * h + 2 * h * ps_model_kv_width (model) + (model->mlp == PS_MLP_SWIGLU ? 3 : 2) * h * f;
-}
-
-gint64
-ps_model_layer_parameters (const PsModel *model)
-{
-  gint64 h = model->hidden, f = model->feed_forward;
-
-  if (model->mlp == PS_MLP_SWIGLU)
-    return layer_matrix_elements (model) + 2 * h; /* two RMS norms */
-  /* Biases: query h, key and value hk/a each, output h, feed-forward f and h; two layer norms of 2h. */
-  return layer_matrix_elements (model) + 3 * h + 2 * ps_model_kv_width (model) + f + 4 * h;
-}
-
-gint64
-ps_model_stage_parameters (const PsModel *model, const PsStageShape *shape)
-{
-  gint64 h = model->hidden, V = model->vocabulary, s = model->sequence;
-  gboolean llama = model->mlp == PS_MLP_SWIGLU;
-  gint64 embedding = llama ? V * h : (V + s) * h;
-  gint64 head = V * h + (llama ? h : 2 * h);
-
-  return shape->n_layers * ps_model_layer_parameters (model) + (shape->embedding ? embedding : 0)
-         + (shape->head ? head : 0);
-}
-
-static PsStageShape
-whole_model (const PsModel *model)
-{
-  return (PsStageShape){ .n_layers = model->layers, .embedding = TRUE, .head = TRUE };
-}
-
-gint64
-ps_model_parameters (const PsModel *model)
-{
-  PsStageShape all = whole_model (model);
-
-  return ps_model_stage_parameters (model, &all);
-}
-
-gint64
-ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind)
-{
-  gint64 tokens = ps_model_tokens (model);
-  gint64 matrices = shape->n_layers * layer_matrix_elements (model);
-
-  if (shape->head)
-    matrices += (gint64)model->hidden * model->vocabulary;
-  /* F, B and W each multiply every matrix once. Scores and their weighting of the values, 2bs^2h each, are two more
-   * products in F and four in B; W has none. */
-  gint64 product = 2 * tokens * matrices;
-  gint64 attention = 4 * tokens * model->sequence * model->hidden * shape->n_layers;
-  switch (kind)
-    {
-    case PS_OP_F:
-    case PS_OP_R:
-      return product + attention;
-    case PS_OP_B:
-      return product + 2 * attention;
-    case PS_OP_W:
-      return product;
-    case PS_OP_BW:
-      return 2 * product + 2 * attention;
-    default:
-      g_return_val_if_reached (0);
-    }
-}
-
-/* The published counts are for 2-byte elements. */
-static gint64
-scale_to_precision (const PsModel *model, gint64 bytes)
-{
-  return bytes * ps_precision_bytes (model->precision) / 2;
-}
-
-/* Bytes per token at 2 bytes per element, softmax left out. Attention: its input, query, key, value and the input of
- * the output projection; feed-forward: its input and what lies between its matrices; norms: two inputs. GPT adds two
- * dropout masks of one byte. For f = 4h and k = a this is 34h. */
-static gint64
-layer_activation_per_token (const PsModel *model)
-{
-  gint64 h = model->hidden, f = model->feed_forward;
-  gint64 attention = 6 * h + 4 * ps_model_kv_width (model);
-
-  if (model->mlp == PS_MLP_SWIGLU)
-    return attention + (2 * h + 6 * f) + 4 * h;
-  return attention + (2 * h + 4 * f) + 4 * h + 2 * h;
-}
-
-/* Scores, their softmax and its dropout mask: two elements and a byte each, all heads. */
-static gint64
-score_bytes (const PsModel *model)
-{
-  return 5 * ps_model_tokens (model) * model->sequence * model->heads;
-}
-
-gint64
-ps_model_layer_activation_bytes (const PsModel *model)
-{
-  gint64 tokens = ps_model_tokens (model);
-  gint64 bytes = tokens * layer_activation_per_token (model);
-
-  if (!model->flash_attention)
-    bytes += score_bytes (model);
-  return scale_to_precision (model, bytes);
-}
-
-gint64
-ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape)
-{
-  gint64 tokens = ps_model_tokens (model);
-  gint64 bytes = shape->n_layers * ps_model_layer_activation_bytes (model);
-
-  if (shape->head)
-    bytes += scale_to_precision (model, 4 * tokens * model->hidden) + 4 * tokens * model->vocabulary;
-  return bytes;
-}
-
-/* W multiplies the input of every matrix by the gradient of its output, 2 bytes per element each. Per token: query, key
- * and value share the input h; f = 4h and k = a give 32h. */
-gint64
-ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape)
-{
-  gint64 tokens = ps_model_tokens (model), h = model->hidden, f = model->feed_forward;
-  gint64 attention = (h + h + 2 * ps_model_kv_width (model)) + (h + h);
-  gint64 mlp = model->mlp == PS_MLP_SWIGLU ? (h + 2 * f) + (f + h) : (h + f) + (f + h);
-  gint64 bytes = shape->n_layers * scale_to_precision (model, 2 * tokens * (attention + mlp));
-
-  if (shape->head)
-    bytes += scale_to_precision (model, 2 * tokens * h) + 4 * tokens * model->vocabulary;
-  return bytes;
-}
-
-gint64
-ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute)
-{
-  gint64 all = ps_model_stage_activation_bytes (model, shape);
-
-  if (recompute == PS_RECOMPUTE_FULL)
-    return all - shape->n_layers * (ps_model_layer_activation_bytes (model) - ps_model_boundary_bytes (model));
-  if (recompute == PS_RECOMPUTE_NONE || model->flash_attention)
-    return all;
-  return all - shape->n_layers * scale_to_precision (model, score_bytes (model));
-}
-
-gint64
-ps_model_stage_recompute_flops (const PsModel *model, const PsStageShape *shape, PsRecompute recompute)
-{
-  if (recompute == PS_RECOMPUTE_FULL)
-    {
-      PsStageShape layers = { .n_layers = shape->n_layers };
-
-      return ps_model_stage_flops (model, &layers, PS_OP_F);
-    }
-  if (recompute == PS_RECOMPUTE_NONE || model->flash_attention)
-    return 0;
-  return 4 * ps_model_tokens (model) * model->sequence * model->hidden * shape->n_layers;
-}
-
-gint64
-ps_model_boundary_bytes (const PsModel *model)
-{
-  return ps_model_tokens (model) * model->hidden * ps_precision_bytes (model->precision);
-}
-
-PsStateBytes
-ps_model_state (const PsModel *model, gint64 n)
-{
-  gboolean mixed = model->precision != PS_PRECISION_FP32;
-
-  return (PsStateBytes){ .weight_bytes = (mixed ? 2 : 4) * n,
-                         .gradient_bytes = (mixed && !model->fp32_gradients ? 2 : 4) * n,
-                         .optimizer_bytes = (mixed ? 12 : 8) * n };
-}
-
-PsStateBytes
-ps_model_stage_state (const PsModel *model, const PsStageShape *shape)
-{
-  return ps_model_state (model, ps_model_stage_parameters (model, shape));
-}
-
-gint64
-ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *shape)
-{
-  PsStateBytes state = ps_model_stage_state (model, shape);
-
-  return state.weight_bytes + state.gradient_bytes + state.optimizer_bytes;
 }

@@ -52,7 +52,8 @@ const PsOption ps_setting_options[] = {
              SWEEP ("model", "model", TEXT, .flags = PS_FIELD_NULL, .keys = PS_KEY_COSTS | PS_KEY_SOURCE, .pace = -3)),
   PS_OPTION (
       "precision", 0, TEXT (precision), "NAME",
-      "Number format of the model: fp32, fp16 or bf16 (default: its own); the cluster's peak_flops does not change",
+      "Number format of the model: fp32, fp16, bf16, fp8 or fp4 (default: its own); the cluster's peak_flops does not "
+      "change",
       .parse = ps_precision_parse,
       SWEEP ("precision", "precision", TEXT, .flags = PS_FIELD_NULL, .keys = PS_KEY_COSTS | PS_KEY_SOURCE, .pace = -3)),
   PS_OPTION ("cluster", 0, FILE (cluster), "FILE", "Cluster description or its name",

@@ -76,7 +76,7 @@ test_llama_parameters (void)
   g_assert_cmpint (ps_model_parameters (small), ==, G_GINT64_CONSTANT (8030261248));
   g_assert_cmpint (ps_model_parameters (large), ==, G_GINT64_CONSTANT (70553706496));
   /* 2 * 4096^2 + 2 * 4096 * 1024 + 3 * 4096 * 14336 + 2 * 4096 */
-  g_assert_cmpint (ps_model_layer_parameters (small), ==, 218112000);
+  g_assert_cmpint (ps_model_layer_parameters (small, 0), ==, 218112000);
 }
 
 /* gpt-6.2b: s = 1024, b = 3, h = 4096, a = 32, f = 4h, sbh = 12582912. */
@@ -87,7 +87,7 @@ test_formulas (void)
   PsStageShape layer = { .n_layers = 1 };
 
   /* 12h^2 + 13h = 201326592 + 53248 */
-  g_assert_cmpint (ps_model_layer_parameters (model), ==, 201379840);
+  g_assert_cmpint (ps_model_layer_parameters (model, 0), ==, 201379840);
   /* F bsh(24h + 4s) = 12582912 * 102400 */
   g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_F), ==, G_GINT64_CONSTANT (1288490188800));
   /* B bsh(24h + 8s) = 12582912 * 106496 */
@@ -97,13 +97,13 @@ test_formulas (void)
   g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_BW), ==, G_GINT64_CONSTANT (2576980377600));
   g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_R), ==, G_GINT64_CONSTANT (1288490188800));
   /* 34sbh + 5as^2b = 427819008 + 503316480 */
-  g_assert_cmpint (ps_model_layer_activation_bytes (model), ==, 931135488);
+  g_assert_cmpint (ps_model_layer_activation_bytes (model, 0), ==, 931135488);
   /* 32sbh */
   g_assert_cmpint (ps_model_stage_weight_activation_bytes (model, &layer), ==, 402653184);
   /* 2sbh */
   g_assert_cmpint (ps_model_boundary_bytes (model), ==, 25165824);
   model->flash_attention = TRUE;
-  g_assert_cmpint (ps_model_layer_activation_bytes (model), ==, 427819008);
+  g_assert_cmpint (ps_model_layer_activation_bytes (model, 0), ==, 427819008);
 }
 
 static void
@@ -139,7 +139,7 @@ test_llama_formulas (void)
   g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_F), ==, G_GINT64_CONSTANT (4672924418048));
   g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_W), ==, G_GINT64_CONSTANT (3573412790272));
   /* s (12h + 4c + 6f) = 8192 * 139264; W the same: nothing is freed by B */
-  g_assert_cmpint (ps_model_layer_activation_bytes (model), ==, G_GINT64_CONSTANT (1140850688));
+  g_assert_cmpint (ps_model_layer_activation_bytes (model, 0), ==, G_GINT64_CONSTANT (1140850688));
   g_assert_cmpint (ps_model_stage_weight_activation_bytes (model, &layer), ==, G_GINT64_CONSTANT (1140850688));
 }
 
@@ -150,7 +150,7 @@ test_fp32 (void)
   g_autoptr (PsModel) model = shipped ("tiny-gpt");
 
   g_assert_cmpint (ps_model_boundary_bytes (model), ==, 4 * 49152);
-  g_assert_cmpint (ps_model_layer_activation_bytes (model), ==, 2 * (34 * 49152 + 5 * 6 * 128 * 128 * 2));
+  g_assert_cmpint (ps_model_layer_activation_bytes (model, 0), ==, 2 * (34 * 49152 + 5 * 6 * 128 * 128 * 2));
   g_assert_cmpuint (ps_precision_bytes (PS_PRECISION_BF16), ==, 2);
   g_assert_cmpstr (ps_precision_name (PS_PRECISION_BF16), ==, "bf16");
 }
@@ -173,8 +173,8 @@ test_set_precision (void)
   g_assert_cmpstr (model->name, ==, "tiny-gpt in bf16");
   g_assert_cmpstr (other, !=, own);
   g_assert_cmpint (ps_model_boundary_bytes (model), ==, 2 * 49152);
-  g_assert_false (ps_model_set_precision (model, "spec.ini:3", "fp8", &error));
-  g_assert_cmpstr (error->message, ==, "spec.ini:3: 'fp8' is not one of fp32, fp16, bf16");
+  g_assert_false (ps_model_set_precision (model, "spec.ini:3", "fp12", &error));
+  g_assert_cmpstr (error->message, ==, "spec.ini:3: 'fp12' is not one of fp32, fp16, bf16, fp8, fp4");
 }
 
 /* gpt-6.2b: s = 1024, b = 3, h = 4096, a = 32: sbh = 12582912, 5as^2b = 503316480. Selective recomputation keeps 34sbh
@@ -211,7 +211,7 @@ test_state (void)
 {
   g_autoptr (PsModel) model = shipped ("gpt-6.2b");
   PsStageShape layer = { .n_layers = 1 };
-  const gint64 n = ps_model_layer_parameters (model);
+  const gint64 n = ps_model_layer_parameters (model, 0);
   PsStateBytes mixed = ps_model_stage_state (model, &layer);
 
   g_assert_cmpint (mixed.weight_bytes, ==, 2 * n);
@@ -315,6 +315,19 @@ test_round_trip (void)
   g_assert_cmpstr (digest, !=, other);
 }
 
+/* Measured profiles are found by the digest of their model: that of a model without later keys never changes. */
+static void
+test_digest (void)
+{
+  g_autoptr (PsModel) model = shipped ("llama-3-8b");
+  g_autofree char *digest = ps_model_digest (model);
+
+  g_assert_cmpstr (digest, ==, "92e86b0cac1efef26b30aea863b76a83c2f4f22d4d64e00595024cb80ef88356");
+  model->experts.imbalance = 1.5;
+  g_autofree char *other = ps_model_digest (model);
+  g_assert_cmpstr (other, !=, digest);
+}
+
 #define GOOD                                                                                                           \
   "[model]\nlayers=4\nhidden=64\nheads=4\nsequence=16\nvocabulary=100\nmicrobatch_size=1\nprecision=fp32\nmlp=gelu\n"  \
   "flash_attention=false\n"
@@ -352,7 +365,9 @@ test_refused (void)
     { GOOD "\nnonsense\n", "12: 'nonsense' is neither 'key = value' nor a [group] nor a # comment" },
     { GOOD "colour=red\n",
       "11: unknown key 'colour'; known are: name layers hidden heads kv_heads sequence feed_forward vocabulary "
-      "microbatch_size precision mlp flash_attention fp32_gradients sequence_parallel" },
+      "microbatch_size precision mlp flash_attention fp32_gradients head_size tied qkv_bias qk_norm window full_every "
+      "mtp kv_rank q_rank nope_size rope_size value_size experts active_experts shared_experts expert_feed_forward "
+      "dense_layers capacity imbalance" },
     { GOOD "kv_heads=3\n", " [model] kv_heads: 3 does not divide heads 4" },
     { "[model]\nlayers=0\n", " [model] layers: '0' is not an integer from 1 to 16384" },
     { "[model]\nlayers=-1\n", " [model] layers: '-1' is not an integer from 1 to 16384" },
@@ -363,8 +378,8 @@ test_refused (void)
     { "[model]\nlayers=4\nhidden=64\nheads=5\nsequence=16\nvocabulary=100\nmicrobatch_size=1\nprecision=fp32\n"
       "mlp=gelu\nflash_attention=false\n",
       " [model] heads: 5 does not divide hidden 64" },
-    { "[model]\nlayers=4\nhidden=64\nheads=4\nsequence=16\nvocabulary=100\nmicrobatch_size=1\nprecision=fp8\n",
-      " [model] precision: 'fp8' is not one of fp32, fp16, bf16" },
+    { "[model]\nlayers=4\nhidden=64\nheads=4\nsequence=16\nvocabulary=100\nmicrobatch_size=1\nprecision=fp12\n",
+      " [model] precision: 'fp12' is not one of fp32, fp16, bf16, fp8, fp4" },
     { "[model]\nlayers=4\nhidden=64\nheads=4\nsequence=16\nvocabulary=100\nmicrobatch_size=1\nprecision=fp32\n"
       "mlp=gelu\nflash_attention=maybe\n",
       " [model] flash_attention: 'maybe' is not one of false, true" },
@@ -443,6 +458,7 @@ main (int argc, char **argv)
   g_test_add_func ("/model/split-sums", test_split_sums);
   g_test_add_func ("/model/split", test_split);
   g_test_add_func ("/model/round-trip", test_round_trip);
+  g_test_add_func ("/model/digest", test_digest);
   g_test_add_func ("/model/refused", test_refused);
   g_test_add_func ("/model/not-found", test_not_found);
   g_test_add_func ("/model/name", test_name);

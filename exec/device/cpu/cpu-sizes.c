@@ -11,8 +11,13 @@ refuse (const char *field, const char *value, const char *supported, GError **er
 static gboolean
 check_kind (const PsModel *model, GError **error)
 {
+  const char *special = ps_model_special_key (model);
+
+  if (special != NULL)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cpu device: model has %s: only models without it are supported",
+                      special);
   if (model->precision != PS_PRECISION_FP32)
-    return refuse ("precision", model->precision == PS_PRECISION_FP16 ? "fp16" : "bf16", "fp32", error);
+    return refuse ("precision", ps_precision_name (model->precision), "fp32", error);
   if (model->mlp != PS_MLP_GELU)
     return refuse ("mlp", "swiglu", "gelu", error);
   if (model->flash_attention)

@@ -15,10 +15,15 @@ static gboolean
 check_kind (const PsModel *model, GError **error)
 {
   const guint head_size = model->hidden / model->heads;
+  const char *special = ps_model_special_key (model);
 
-  if (model->precision == PS_PRECISION_FP16)
+  if (special != NULL)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cuda device: model has %s: only models without it are supported",
+                      special);
+  if (model->precision != PS_PRECISION_FP32 && model->precision != PS_PRECISION_BF16)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE,
-                      "cuda device: model has precision = fp16: only fp32 and bf16 are supported");
+                      "cuda device: model has precision = %s: only fp32 and bf16 are supported",
+                      ps_precision_name (model->precision));
   if (model->mlp == PS_MLP_SWIGLU && head_size % 2 != 0)
     return refuse ("hidden / heads", head_size, "rotary positions need an even number", error);
   return TRUE;
