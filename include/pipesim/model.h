@@ -50,6 +50,8 @@ typedef struct
   double imbalance;   /* tokens of the GPU with the most over the mean; >= 1 */
 } PsExperts;
 
+#define PS_MAX_SEQUENCE (1 << 20) /* tokens */
+
 typedef struct
 {
   char *name;            /* from [model] name, else the file's base name */
@@ -117,6 +119,10 @@ guint ps_precision_bytes (PsPrecision precision); /* bytes per element, but of t
 /* Gives the model the precision that text names, and where that is a new one a name that says so ("gpt-1.5b in bf16").
  * text NULL: leaves it. Errors: PS_ERROR_USAGE "where: ...". */
 gboolean ps_model_set_precision (PsModel *model, const char *where, const char *text, GError **error);
+
+/* Gives the model microbatches of so many sequences of so many tokens; 0 leaves it. Errors: PS_ERROR_USAGE where its
+ * figures get too large. */
+gboolean ps_model_resize (PsModel *model, guint microbatch_size, guint sequence, GError **error);
 
 /* A contiguous piece of the model. */
 typedef struct

@@ -22,6 +22,7 @@ typedef struct
   char *profile;                  /* --profile */
   char *model;                    /* --model path or name */
   char *precision;                /* --precision, of the model in place of its own; NULL: its own */
+  guint sequence;                 /* --sequence, tokens, of the model in place of its own; 0: its own */
   char *cluster;                  /* --cluster path or name */
   const PsModel *known_model;     /* what model (or db) and cluster hold, where they have been read, not owned; */
   const PsCluster *known_cluster; /* NULL: they are read when they are needed */

@@ -167,38 +167,38 @@ list_shipped (const char *folder)
   return g_strjoinv (" ", names);
 }
 
-PsIni *
-ps_ini_load (const char *path, const char *folder, const char *group, const char *const *keys, GError **error)
+gboolean
+ps_ini_read (const char *path, const char *folder, char **text, gsize *length, GError **error)
 {
   gboolean is_path = strchr (path, '/') != NULL || g_str_has_suffix (path, ".ini");
 
   if (!is_path && *path != '\0')
     {
       g_autoptr (GBytes) shipped = find_shipped (folder, path);
-      gsize length;
 
       if (shipped != NULL)
         {
-          const char *text = g_bytes_get_data (shipped, &length);
-
-          return ps_ini_parse (path, text, length, group, keys, error);
+          *length = g_bytes_get_size (shipped);
+          *text = g_strndup (g_bytes_get_data (shipped, NULL), *length);
+          return TRUE;
         }
       is_path = g_file_test (path, G_FILE_TEST_EXISTS);
     }
-  if (!is_path)
-    {
-      g_autofree char *names = list_shipped (folder);
-      g_autofree char *quoted = ps_text_quote (path);
+  if (is_path)
+    return ps_read_file (path, text, length, error);
+  g_autofree char *names = list_shipped (folder);
+  g_autofree char *quoted = ps_text_quote (path);
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: neither a file nor one of the %s shipped: %s", quoted, folder, names);
+}
 
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: neither a file nor one of the %s shipped: %s", quoted, folder,
-                   names);
-      return NULL;
-    }
+PsIni *
+ps_ini_load (const char *path, const char *folder, const char *group, const char *const *keys, GError **error)
+{
   g_autofree char *text = NULL;
   gsize length;
-  if (!ps_read_file (path, &text, &length, error))
-    return NULL;
-  return ps_ini_parse (path, text, length, group, keys, error);
+
+  return ps_ini_read (path, folder, &text, &length, error) ? ps_ini_parse (path, text, length, group, keys, error)
+                                                           : NULL;
 }
 
 void

@@ -13,8 +13,12 @@ G_BEGIN_DECLS
 
 typedef struct _PsIni PsIni;
 
-/* Finds and parses a description. A text with a '/' or ending in ".ini" is a path; any other is the name of one shipped
- * in `folder` ("models", "clusters") or, failing that, of a file. It must consist of the one group and of keys from the
+/* Finds and reads a description. A text with a '/' or ending in ".ini" is a path; any other is the name of one shipped
+ * in `folder` ("models", "clusters") or, failing that, of a file. Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free *text with
+ * g_free. */
+gboolean ps_ini_read (const char *path, const char *folder, char **text, gsize *length, GError **error);
+
+/* Reads and parses a description. It must consist of the one group and of keys from the
  * NULL-terminated list. Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with ps_ini_free. */
 PsIni *ps_ini_load (const char *path, const char *folder, const char *group, const char *const *keys,
                     GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -6,7 +6,7 @@
 #include "names.h"
 
 #define MAX_LAYERS PS_MAX_STAGES
-#define MAX_WIDTH (1 << 20) /* hidden, feed-forward, sequence */
+#define MAX_WIDTH (1 << 20) /* hidden, feed-forward */
 #define MAX_HEADS (1 << 14)
 #define MAX_EXPERTS (1 << 14)
 #define MAX_VOCABULARY (1 << 24)
@@ -18,76 +18,57 @@ static const char *const mlp_names[] = { "gelu", "swiglu", NULL };
 static const char *const boolean_names[] = { "false", "true", NULL };
 PS_DEFINE_NAMES (PsRecompute, ps_recompute, "none", "selective", "full")
 
-typedef enum
-{
-  FIELD_COUNT,
-  FIELD_REAL,
-  FIELD_CHOICE,
-} FieldType;
-
-typedef enum
-{
-  FIELD_REQUIRED,
-  FIELD_OPTIONAL, /* 0 unless given; fill_defaults knows better */
-  FIELD_LATER, /* came later: at `fallback` it is not written, so that digests of models already measured stay theirs */
-} FieldPresence;
-
-typedef struct
-{
-  const char *key;
-  FieldPresence presence;
-  FieldType type;
-  gsize offset;
-  double high; /* of counts and reals */
-  double low;  /* of them; counts that are given are at least 1 */
-  double fallback;
-  const char *const *choices;
-} Field;
-
 #define AT(member) G_STRUCT_OFFSET (PsModel, member)
-#define COUNT(key, presence, member, high)                                                                             \
+#define COUNT(key, presence, member, high, config)                                                                     \
   {                                                                                                                    \
-    key, presence, FIELD_COUNT, AT (member), high, 1, 0, NULL                                                          \
+    key, presence, PS_FIELD_COUNT, AT (member), high, 1, 0, NULL, config                                               \
   }
-#define CHOICE(key, presence, member, names)                                                                           \
+#define CHOICE(key, presence, member, names, config)                                                                   \
   {                                                                                                                    \
-    key, presence, FIELD_CHOICE, AT (member), 0, 0, 0, names                                                           \
+    key, presence, PS_FIELD_CHOICE, AT (member), 0, 0, 0, names, config                                                \
   }
 
-/* Every key but the name, in the order of the text that digests are made of. */
-static const Field fields[] = {
-  COUNT ("layers", FIELD_REQUIRED, layers, MAX_LAYERS),
-  COUNT ("hidden", FIELD_REQUIRED, hidden, MAX_WIDTH),
-  COUNT ("heads", FIELD_REQUIRED, heads, MAX_HEADS),
-  COUNT ("kv_heads", FIELD_OPTIONAL, kv_heads, MAX_HEADS),
-  COUNT ("sequence", FIELD_REQUIRED, sequence, MAX_WIDTH),
-  COUNT ("feed_forward", FIELD_OPTIONAL, feed_forward, 4.0 * MAX_WIDTH),
-  COUNT ("vocabulary", FIELD_REQUIRED, vocabulary, MAX_VOCABULARY),
-  COUNT ("microbatch_size", FIELD_REQUIRED, microbatch_size, MAX_MICROBATCH_SIZE),
-  CHOICE ("precision", FIELD_REQUIRED, precision, precision_names),
-  CHOICE ("mlp", FIELD_REQUIRED, mlp, mlp_names),
-  CHOICE ("flash_attention", FIELD_REQUIRED, flash_attention, boolean_names),
-  CHOICE ("fp32_gradients", FIELD_LATER, fp32_gradients, boolean_names),
-  COUNT ("head_size", FIELD_LATER, head_size, MAX_WIDTH),
-  CHOICE ("tied", FIELD_LATER, tied, boolean_names),
-  CHOICE ("qkv_bias", FIELD_LATER, qkv_bias, boolean_names),
-  CHOICE ("qk_norm", FIELD_LATER, qk_norm, boolean_names),
-  COUNT ("window", FIELD_LATER, window, MAX_WIDTH),
-  COUNT ("full_every", FIELD_LATER, full_every, MAX_LAYERS),
-  COUNT ("mtp", FIELD_LATER, mtp, 64),
-  COUNT ("kv_rank", FIELD_LATER, latent.kv_rank, MAX_WIDTH),
-  COUNT ("q_rank", FIELD_LATER, latent.q_rank, MAX_WIDTH),
-  COUNT ("nope_size", FIELD_LATER, latent.nope_size, MAX_WIDTH),
-  COUNT ("rope_size", FIELD_LATER, latent.rope_size, MAX_WIDTH),
-  COUNT ("value_size", FIELD_LATER, latent.value_size, MAX_WIDTH),
-  COUNT ("experts", FIELD_LATER, experts.count, MAX_EXPERTS),
-  COUNT ("active_experts", FIELD_LATER, experts.active, MAX_EXPERTS),
-  COUNT ("shared_experts", FIELD_LATER, experts.shared, MAX_EXPERTS),
-  COUNT ("expert_feed_forward", FIELD_LATER, experts.feed_forward, 4.0 * MAX_WIDTH),
-  COUNT ("dense_layers", FIELD_LATER, experts.dense_layers, MAX_LAYERS),
-  { "capacity", FIELD_LATER, FIELD_REAL, AT (experts.capacity), MAX_LOAD, 1 / MAX_LOAD, 0, NULL },
-  { "imbalance", FIELD_LATER, FIELD_REAL, AT (experts.imbalance), MAX_LOAD, 1, 1, NULL },
+/* In the order of the text that digests are made of. */
+static const PsModelField fields[] = {
+  COUNT ("layers", PS_FIELD_REQUIRED, layers, MAX_LAYERS, "num_hidden_layers n_layer"),
+  COUNT ("hidden", PS_FIELD_REQUIRED, hidden, MAX_WIDTH, "hidden_size n_embd n_embed"),
+  COUNT ("heads", PS_FIELD_REQUIRED, heads, MAX_HEADS, "num_attention_heads n_head"),
+  COUNT ("kv_heads", PS_FIELD_OPTIONAL, kv_heads, MAX_HEADS, "num_key_value_heads"),
+  COUNT ("sequence", PS_FIELD_REQUIRED, sequence, PS_MAX_SEQUENCE, "max_position_embeddings n_positions seq_length"),
+  COUNT ("feed_forward", PS_FIELD_OPTIONAL, feed_forward, 4.0 * MAX_WIDTH, "intermediate_size n_inner"),
+  COUNT ("vocabulary", PS_FIELD_REQUIRED, vocabulary, MAX_VOCABULARY, "vocab_size"),
+  COUNT ("microbatch_size", PS_FIELD_REQUIRED, microbatch_size, MAX_MICROBATCH_SIZE, ""),
+  CHOICE ("precision", PS_FIELD_REQUIRED, precision, precision_names, ""),
+  CHOICE ("mlp", PS_FIELD_REQUIRED, mlp, mlp_names, ""),
+  CHOICE ("flash_attention", PS_FIELD_REQUIRED, flash_attention, boolean_names, ""),
+  CHOICE ("fp32_gradients", PS_FIELD_LATER, fp32_gradients, boolean_names, ""),
+  COUNT ("head_size", PS_FIELD_LATER, head_size, MAX_WIDTH, "head_dim"),
+  CHOICE ("tied", PS_FIELD_LATER, tied, boolean_names, "tie_word_embeddings"),
+  CHOICE ("qkv_bias", PS_FIELD_LATER, qkv_bias, boolean_names, "attention_bias"),
+  CHOICE ("qk_norm", PS_FIELD_LATER, qk_norm, boolean_names, ""),
+  COUNT ("window", PS_FIELD_LATER, window, MAX_WIDTH, "sliding_window"),
+  COUNT ("full_every", PS_FIELD_LATER, full_every, MAX_LAYERS, ""),
+  COUNT ("mtp", PS_FIELD_LATER, mtp, 64, "num_nextn_predict_layers"),
+  COUNT ("kv_rank", PS_FIELD_LATER, latent.kv_rank, MAX_WIDTH, "kv_lora_rank"),
+  COUNT ("q_rank", PS_FIELD_LATER, latent.q_rank, MAX_WIDTH, "q_lora_rank"),
+  COUNT ("nope_size", PS_FIELD_LATER, latent.nope_size, MAX_WIDTH, "qk_nope_head_dim"),
+  COUNT ("rope_size", PS_FIELD_LATER, latent.rope_size, MAX_WIDTH, "qk_rope_head_dim"),
+  COUNT ("value_size", PS_FIELD_LATER, latent.value_size, MAX_WIDTH, "v_head_dim"),
+  COUNT ("experts", PS_FIELD_LATER, experts.count, MAX_EXPERTS, "n_routed_experts num_experts num_local_experts"),
+  COUNT ("active_experts", PS_FIELD_LATER, experts.active, MAX_EXPERTS, "num_experts_per_tok"),
+  COUNT ("shared_experts", PS_FIELD_LATER, experts.shared, MAX_EXPERTS, "n_shared_experts"),
+  COUNT ("expert_feed_forward", PS_FIELD_LATER, experts.feed_forward, 4.0 * MAX_WIDTH, "moe_intermediate_size"),
+  COUNT ("dense_layers", PS_FIELD_LATER, experts.dense_layers, MAX_LAYERS, "first_k_dense_replace"),
+  { "capacity", PS_FIELD_LATER, PS_FIELD_REAL, AT (experts.capacity), MAX_LOAD, 1 / MAX_LOAD, 0, NULL, "" },
+  { "imbalance", PS_FIELD_LATER, PS_FIELD_REAL, AT (experts.imbalance), MAX_LOAD, 1, 1, NULL, "" },
 };
+
+const PsModelField *
+ps_model_fields (guint *n)
+{
+  *n = G_N_ELEMENTS (fields);
+  return fields;
+}
 
 PsModel *
 ps_model_copy (const PsModel *model)
@@ -141,32 +122,32 @@ ps_precision_bytes (PsPrecision precision)
 }
 
 static double
-field_value (const PsModel *model, const Field *field)
+field_value (const PsModel *model, const PsModelField *field)
 {
   gconstpointer place = G_STRUCT_MEMBER_P (model, field->offset);
 
-  return field->type == FIELD_REAL ? *(const double *)place : *(const guint *)place;
+  return field->type == PS_FIELD_REAL ? *(const double *)place : *(const guint *)place;
 }
 
-static void
-set_field (PsModel *model, const Field *field, double value)
+void
+ps_model_set_field (PsModel *model, const PsModelField *field, double value)
 {
   gpointer place = G_STRUCT_MEMBER_P (model, field->offset);
 
-  if (field->type == FIELD_REAL)
+  if (field->type == PS_FIELD_REAL)
     *(double *)place = value;
   else
     *(guint *)place = (guint)value;
 }
 
 static double
-read_field (PsIni *ini, const Field *field)
+read_field (PsIni *ini, const PsModelField *field)
 {
-  if (field->presence != FIELD_REQUIRED && !ps_ini_has (ini, field->key))
+  if (field->presence != PS_FIELD_REQUIRED && !ps_ini_has (ini, field->key))
     return field->fallback;
-  if (field->type == FIELD_CHOICE)
+  if (field->type == PS_FIELD_CHOICE)
     return ps_ini_choice (ini, field->key, field->choices);
-  if (field->type == FIELD_REAL)
+  if (field->type == PS_FIELD_REAL)
     return ps_ini_real (ini, field->key, field->low, field->high);
   return (double)ps_ini_integer (ini, field->key, (gint64)field->low, (gint64)field->high);
 }
@@ -176,14 +157,14 @@ read_keys (PsIni *ini, PsModel *model)
 {
   model->name = ps_ini_has (ini, "name") ? ps_ini_text (ini, "name") : g_strdup (ps_ini_name (ini));
   for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
-    set_field (model, &fields[i], read_field (ini, &fields[i]));
+    ps_model_set_field (model, &fields[i], read_field (ini, &fields[i]));
 }
 
 const char *
 ps_model_special_key (const PsModel *model)
 {
   for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
-    if (fields[i].presence == FIELD_LATER && fields[i].offset != AT (fp32_gradients)
+    if (fields[i].presence == PS_FIELD_LATER && fields[i].offset != AT (fp32_gradients)
         && fields[i].offset != AT (experts.imbalance) && field_value (model, &fields[i]) > 0)
       return fields[i].key;
   return NULL;
@@ -285,6 +266,19 @@ ps_model_find_misfit (const PsModel *model, const char **key)
   return message != NULL ? message : find_magnitude (model, key);
 }
 
+gboolean
+ps_model_resize (PsModel *model, guint microbatch_size, guint sequence, GError **error)
+{
+  const char *key;
+
+  if (microbatch_size > 0)
+    model->microbatch_size = microbatch_size;
+  if (sequence > 0)
+    model->sequence = sequence;
+  g_autofree char *misfit = find_magnitude (model, &key);
+  return misfit == NULL || ps_refuse (error, PS_ERROR_USAGE, "model '%s': %s %s", model->name, key, misfit);
+}
+
 static PsModel *
 model_from_ini (PsIni *ini, GError **error)
 {
@@ -313,22 +307,35 @@ known_keys (void)
   return keys;
 }
 
-PsModel *
-ps_model_load (const char *path, GError **error)
+static gboolean
+is_json (const char *text, gsize length)
 {
-  g_autofree const char **keys = known_keys ();
-  g_autoptr (PsIni) ini = ps_ini_load (path, "models", "model", keys, error);
+  gsize i = 0;
 
-  return ini != NULL ? model_from_ini (ini, error) : NULL;
+  while (i < length && g_ascii_isspace (text[i]))
+    i++;
+  return i < length && text[i] == '{';
 }
 
 PsModel *
 ps_model_parse (const char *where, const char *text, gsize length, GError **error)
 {
   g_autofree const char **keys = known_keys ();
-  g_autoptr (PsIni) ini = ps_ini_parse (where, text, length, "model", keys, error);
+  g_autoptr (PsIni) ini = NULL;
 
+  if (is_json (text, length))
+    return ps_model_parse_config (where, text, length, error);
+  ini = ps_ini_parse (where, text, length, "model", keys, error);
   return ini != NULL ? model_from_ini (ini, error) : NULL;
+}
+
+PsModel *
+ps_model_load (const char *path, GError **error)
+{
+  g_autofree char *text = NULL;
+  gsize length;
+
+  return ps_ini_read (path, "models", &text, &length, error) ? ps_model_parse (path, text, length, error) : NULL;
 }
 
 /* Everything but the name. */
@@ -337,15 +344,15 @@ append_fields (GString *text, const PsModel *model)
 {
   for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
     {
-      const Field *field = &fields[i];
+      const PsModelField *field = &fields[i];
       char number[G_ASCII_DTOSTR_BUF_SIZE];
       double value = field_value (model, field);
 
-      if (field->presence == FIELD_LATER && value == field->fallback)
+      if (field->presence == PS_FIELD_LATER && value == field->fallback)
         continue;
       g_string_append_printf (text, "%s = %s\n", field->key,
-                              field->type == FIELD_CHOICE ? field->choices[(guint)value]
-                                                          : g_ascii_dtostr (number, sizeof number, value));
+                              field->type == PS_FIELD_CHOICE ? field->choices[(guint)value]
+                                                             : g_ascii_dtostr (number, sizeof number, value));
     }
 }
 

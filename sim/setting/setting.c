@@ -36,6 +36,8 @@ check_together (const PsSetting *setting, GError **error)
     message = "--layout: needs a model, --model with --cluster or --db; given costs are those of stages as they are";
   else if (setting->any_recompute && !setting->takes_auto)
     message = "--recompute auto: is for pipesim search; none, selective or full would be right";
+  else if (setting->sequence > 0 && setting->model == NULL)
+    message = "--sequence: needs --model FILE, which it gives other sequences";
   if (message != NULL)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
   return message == NULL;

@@ -89,9 +89,7 @@ read_model (const PsSetting *setting, GError **error)
 
   if (model == NULL || !ps_model_set_precision (model, "--precision", setting->precision, error))
     return NULL;
-  if (setting->microbatch_size > 0)
-    model->microbatch_size = setting->microbatch_size;
-  return g_steal_pointer (&model);
+  return ps_model_resize (model, setting->microbatch_size, setting->sequence, error) ? g_steal_pointer (&model) : NULL;
 }
 
 PsModel *

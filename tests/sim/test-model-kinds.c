@@ -1,0 +1,160 @@
+/* Tests of model.h: kinds of layers, and the formulas of models that are no plain decoder. */
+#include "folder-rig.h"
+
+#include <pipesim/model.h>
+
+#include <string.h>
+
+static PsModel *
+shipped (const char *name)
+{
+  g_autoptr (GError) error = NULL;
+  PsModel *model = ps_model_load (name, &error);
+
+  g_assert_no_error (error);
+  return model;
+}
+
+/* Totals and active parameters as published with the weights, in billions. Multi-token prediction does not count. The
+ * active ones of deepseek-v3 and gpt-oss-120b are published without the embedding. */
+static void
+test_published_parameters (void)
+{
+  const struct
+  {
+    const char *name;
+    double total, active;
+  } rows[] = { { "gpt-3-175b", 175.0, 175.0 },         { "bloom-176b", 176.247, 176.247 },
+               { "llama-3-405b", 405.853, 405.853 },   { "mixtral-8x7b", 46.703, 12.88 },
+               { "deepseek-v3", 671.03, 36.7 + .927 }, { "qwen3-235b-a22b", 235.09, 22.19 },
+               { "gpt-oss-120b", 116.83, 5.13 + .579 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (PsModel) model = shipped (rows[i].name);
+
+      model->mtp = 0;
+      g_assert_cmpfloat_with_epsilon ((double)ps_model_parameters (model) / 1e9, rows[i].total, 0.005 * rows[i].total);
+      g_assert_cmpfloat_with_epsilon ((double)ps_model_active_parameters (model) / 1e9, rows[i].active,
+                                      0.005 * rows[i].active);
+    }
+}
+
+/* One shipped model and the config.json published with its weights have the same parameters and the same work. */
+static void
+test_config (void)
+{
+  const char *const rows[][2] = {
+    { "deepseek-v3",
+      "{\"architectures\":[\"DeepseekV3ForCausalLM\"],\"first_k_dense_replace\":3,\"hidden_size\":7168,"
+      "\"intermediate_size\":18432,\"kv_lora_rank\":512,\"max_position_embeddings\":163840,"
+      "\"model_type\":\"deepseek_v3\",\"moe_intermediate_size\":2048,\"moe_layer_freq\":1,\"n_routed_experts\":256,"
+      "\"n_shared_experts\":1,\"num_attention_heads\":128,\"num_experts_per_tok\":8,\"num_hidden_layers\":61,"
+      "\"num_key_value_heads\":128,\"num_nextn_predict_layers\":1,\"q_lora_rank\":1536,\"qk_nope_head_dim\":128,"
+      "\"qk_rope_head_dim\":64,\"rope_scaling\":{\"type\":\"yarn\"},\"tie_word_embeddings\":false,"
+      "\"torch_dtype\":\"bfloat16\",\"v_head_dim\":128,\"vocab_size\":129280}" },
+    { "gpt-oss-120b",
+      "{\"model_type\":\"gpt_oss\",\"attention_bias\":true,\"head_dim\":64,\"hidden_size\":2880,"
+      "\"intermediate_size\":2880,\"layer_types\":[\"sliding_attention\",\"full_attention\",\"sliding_attention\","
+      "\"full_attention\"],\"max_position_embeddings\":131072,\"num_attention_heads\":64,\"num_experts_per_tok\":4,"
+      "\"num_hidden_layers\":36,\"num_key_value_heads\":8,\"num_local_experts\":128,\"sliding_window\":128,"
+      "\"tie_word_embeddings\":false,\"vocab_size\":201088}" },
+    { "qwen3-235b-a22b",
+      "{\"model_type\":\"qwen3_moe\",\"attention_bias\":false,\"decoder_sparse_step\":1,\"head_dim\":128,"
+      "\"hidden_size\":4096,\"intermediate_size\":12288,\"max_position_embeddings\":40960,"
+      "\"moe_intermediate_size\":1536,\"num_attention_heads\":64,\"num_experts\":128,\"num_experts_per_tok\":8,"
+      "\"num_hidden_layers\":94,\"num_key_value_heads\":4,\"sliding_window\":null,\"tie_word_embeddings\":false,"
+      "\"torch_dtype\":\"bfloat16\",\"use_sliding_window\":false,\"vocab_size\":151936}" },
+    { "mixtral-8x7b",
+      "{\"model_type\":\"mixtral\",\"hidden_size\":4096,\"intermediate_size\":14336,\"max_position_embeddings\":32768,"
+      "\"num_attention_heads\":32,\"num_experts_per_tok\":2,\"num_hidden_layers\":32,\"num_key_value_heads\":8,"
+      "\"num_local_experts\":8,\"sliding_window\":null,\"tie_word_embeddings\":false,\"torch_dtype\":\"bfloat16\","
+      "\"vocab_size\":32000}" },
+    { "llama-3-405b",
+      " {\"model_type\":\"llama\",\"hidden_size\":16384,\"intermediate_size\":53248,\"max_position_embeddings\":8192,"
+      "\"num_attention_heads\":128,\"num_hidden_layers\":126,\"num_key_value_heads\":8,\"vocab_size\":128256}" },
+    { "gpt-3-175b",
+      "{\"model_type\":\"gpt2\",\"n_embd\":12288,\"n_layer\":96,\"n_head\":96,\"n_inner\":null,\"n_positions\":2048,"
+      "\"vocab_size\":50257}" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsModel) ours = shipped (rows[i][0]);
+      g_autoptr (PsModel) theirs = ps_model_parse ("x/config.json", rows[i][1], strlen (rows[i][1]), &error);
+
+      g_assert_no_error (error);
+      g_assert_true (ps_model_resize (ours, 1, 4096, NULL) && ps_model_resize (theirs, 1, 4096, NULL));
+      const PsStageShape whole = ps_model_whole (ours);
+      g_assert_cmpint (ps_model_parameters (theirs), ==, ps_model_parameters (ours));
+      g_assert_cmpint (ps_model_active_parameters (theirs), ==, ps_model_active_parameters (ours));
+      g_assert_cmpint (ps_model_stage_flops (theirs, &whole, PS_OP_F), ==,
+                       ps_model_stage_flops (ours, &whole, PS_OP_F));
+      g_assert_cmpint (ps_model_stage_activation_bytes (theirs, &whole), ==,
+                       ps_model_stage_activation_bytes (ours, &whole));
+    }
+}
+
+#define LLAMA                                                                                                          \
+  "\"model_type\":\"llama\",\"hidden_size\":64,\"max_position_embeddings\":8192,\"num_attention_heads\":4,"            \
+  "\"num_hidden_layers\":2,\"vocab_size\":100"
+
+static void
+test_config_read (void)
+{
+  const char *text = "{" LLAMA ",\"torch_dtype\":\"float16\",\"some\":[1,{\"more\":2}]}";
+  g_autoptr (PsModel) model = ps_model_parse ("models/config.json", text, strlen (text), NULL);
+  g_autoptr (PsModel) named = ps_model_parse ("models/mine.json", text, strlen (text), NULL);
+  g_autoptr (GError) error = NULL;
+
+  g_assert_cmpstr (model->name, ==, "llama");
+  g_assert_cmpstr (named->name, ==, "mine");
+  g_assert_cmpint (model->precision, ==, PS_PRECISION_FP16);
+  g_assert_cmpuint (model->sequence, ==, 4096); /* no more, unless asked for */
+  g_assert_cmpuint (model->microbatch_size, ==, 1);
+  g_assert_true (ps_model_resize (model, 0, 8192, NULL));
+  g_assert_cmpuint (model->sequence, ==, 8192);
+  g_assert_null (ps_model_special_key (model));
+}
+
+static void
+test_config_refused (void)
+{
+  const char *const rows[][2] = {
+    { "{" LLAMA, "c.json:1:*" },
+    { "{}", "c.json: num_hidden_layers: missing" },
+    { "{\"num_hidden_layers\":0}", "c.json: num_hidden_layers: missing" },
+    { "{\"num_hidden_layers\":-1}", "c.json: num_hidden_layers: expected an integer from 0 to 16384" },
+    { "{\"hidden_size\":\"big\"}", "c.json: hidden_size: expected an integer from 0 to 1048576" },
+    { "{" LLAMA ",\"model_type\":\"mamba\\n\"}", "c.json: model_type: 'mamba\\n' is not known; known are: bloom *" },
+    { "{" LLAMA ",\"torch_dtype\":\"int4\"}", "c.json: torch_dtype: expected bfloat16, float16 or float32" },
+    { "{" LLAMA ",\"num_key_value_heads\":3}", "c.json: kv_heads: 3 does not divide heads 4" },
+    { "{" LLAMA ",\"layer_types\":[\"mamba\"]}", "c.json: layer_types: only full_attention and sliding_attention *" },
+    { "{" LLAMA ",\"num_experts\":4}", "c.json: active_experts: missing; a mixture needs *" },
+    { "{" LLAMA ",\"decoder_sparse_step\":2}", "c.json: moe_layer_freq: only 1 is known: *" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      PsModel *model = ps_model_parse ("c.json", rows[i][0], strlen (rows[i][0]), &error);
+
+      g_assert_null (model);
+      g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+      g_test_message ("%s", error->message);
+      g_assert_true (g_pattern_match_simple (rows[i][1], error->message));
+      g_assert_null (strchr (error->message, '\n'));
+    }
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/model-kinds/published-parameters", test_published_parameters);
+  g_test_add_func ("/model-kinds/config", test_config);
+  g_test_add_func ("/model-kinds/config-read", test_config_read);
+  g_test_add_func ("/model-kinds/config-refused", test_config_refused);
+  return run_in_folder ();
+}
