@@ -57,6 +57,8 @@ typedef struct
   gint64 post_ns;           /* host time of each message at its sender, and at its receiver */
   PsHostTime *host_time;    /* [kind * n_stages + stage] part of duration_ns; NULL: durations have none */
   PsHostTime pair_host;     /* the same of the backward in a pair that has a time of its own */
+  guint dense_copies;       /* GPUs of a device that hold the same dense parameters; 1 unless they share a context */
+  double expert_copies;     /* GPUs of a device that hold the same experts; less than 1 where replicas share them */
   gboolean loop_only;       /* stage i costs what it does on device i mod p, whose part of an accelerator is like no
                                other's: true for placement loop only */
   PsOrigin time_origin;     /* of durations */
@@ -182,11 +184,14 @@ gboolean ps_costs_recompute (PsCosts *costs, const PsModel *model, const PsClust
  * PS_ERROR_USAGE where host_ns is not known. */
 gboolean ps_costs_offload (PsCosts *costs, double ratio, GError **error);
 
-/* Spreads the optimizer state evenly over n_replicas, and O with it (ZeRO stage 1, arXiv 1910.02054, section 5.1). Each
- * replica updates its part of the parameters. The all-reduce becomes two halves, which move as many bytes as before
- * (section 7.2.1): reduce_ns keeps the reduce-scatter of the gradients, and O takes the all-gather of the weights.
- * Fails with PS_ERROR_USAGE where the size of the state is not known. */
+/* Spreads the optimizer state evenly over all GPUs of n_replicas that hold the same parameters, and O with it (ZeRO
+ * stage 1, arXiv 1910.02054, section 5.1). Each replica updates its part of the parameters; the all-reduce moves as
+ * many bytes as before (section 7.2.1). Fails with PS_ERROR_USAGE where the size of the state is not known. */
 gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, GError **error);
+
+/* Adds what driver, libraries and allocator hold on a GPU by the habits of the model's framework (framework.h), spread
+ * over the n_chunks stages of each device. Call it last. */
+void ps_costs_add_context (PsCosts *costs, const PsModel *model, guint n_chunks);
 
 /* The all-reduce of every stage's gradients over n_replicas of the pipeline of n_devices, as a ring (Patarasuk and
  * Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009). It takes 2 (D - 1) steps of bytes

@@ -18,11 +18,13 @@ typedef enum
   PS_MEMORY_WORKSPACE,     /* ops need it only while they run; activations that are recomputed or come back from the
                               host count here too */
   PS_MEMORY_BUFFERS,       /* messages, see below */
+  PS_MEMORY_FRAMEWORK,     /* of the framework itself, see framework.h: dummy gradients, workspaces */
+  PS_MEMORY_CONTEXT,       /* of driver, libraries and allocator, which the framework does not count */
   PS_N_MEMORY_PARTS
 } PsMemoryPart;
 
 /* Stable keys: "weights", "gradients", "optimizer", "state", "versions", "activations", "weight_inputs", "workspace",
- * "buffers". */
+ * "buffers", "framework", "context". */
 const char *ps_memory_part_key (PsMemoryPart part);
 
 /* One device from time_ns on, until the next moment. */

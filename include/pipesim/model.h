@@ -52,6 +52,21 @@ typedef struct
 
 #define PS_MAX_SEQUENCE (1 << 20) /* tokens */
 
+/* GPUs that share the work besides those of tensor parallelism (tensor.h). */
+typedef struct
+{
+  guint context; /* GPUs of a device that share each sequence, 0 or 1: none */
+  guint experts; /* GPUs, of the device and its replicas, that share the experts; 0 or 1: those of tensor parallelism */
+} PsSpread;
+
+/* The program that trains, whose habits decide which bytes are held (framework.h). */
+typedef enum
+{
+  PS_FRAMEWORK_NONE,      /* what the formulas here say and nothing else */
+  PS_FRAMEWORK_MEGATRON,  /* Megatron-LM's core with Transformer Engine */
+  PS_FRAMEWORK_DEEPSPEED, /* DeepSpeed's ZeRO stage 1 and pipeline engine, as in Megatron-DeepSpeed */
+} PsFramework;
+
 typedef struct
 {
   char *name;            /* from [model] name, else the file's base name */
@@ -68,6 +83,7 @@ typedef struct
   PsMlp mlp;
   gboolean flash_attention; /* TRUE: the softmax matrix is never stored */
   gboolean fp32_gradients;  /* TRUE: gradients are accumulated in fp32 at any precision; optional, default FALSE */
+  gboolean whole_sequences; /* TRUE: GPUs that share a layer do so in its matrices alone (sequence_parallel = false) */
   gboolean tied;            /* TRUE: embedding and output projection are one matrix */
   gboolean qkv_bias;        /* TRUE: swiglu with biases of queries, keys and values (Qwen2); gelu has all biases */
   gboolean qk_norm;         /* TRUE: queries and keys are normalised (Qwen3) */
@@ -76,6 +92,8 @@ typedef struct
   guint mtp;                /* modules of multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2) */
   PsLatent latent;
   PsExperts experts;
+  PsSpread spread;
+  PsFramework framework;
 } PsModel;
 
 /* The key of the first field that makes a model other than a plain decoder, as the devices of exec compute it: its own
@@ -244,8 +262,9 @@ gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, Ps
  *   dropout), each with 5as^2b as above; qk_norm keeps 2(q + c) more.
  * - Latent attention in place of 2h + 4q + 4c of it: inputs and outputs of the narrow matrices 2(h + 2 q_rank + 2
  * kv_rank + rope_size), queries and keys of all heads 4q, values and their weighted sum 4v.
- * - Experts in place of 2h + 6f (Llama): the router's input 2h, its scores in fp32 before and after softmax 8 count,
- * and with r = ps_model_routed tokens r (2h + 6f) at the experts' f, for shared ones 6f.
+ * - Experts in place of 2h + 6f (Llama): the router's input 2h, its scores in fp32 before and after softmax 8 count.
+ * With r = ps_model_routed tokens at the experts' f: r (4h + 6f), for results are kept until they are weighed; for
+ * shared experts 6f each.
  * - fp8 and fp4: inputs of matrices take 1 and 1/2 byte instead of 2; the result of attention is kept twice.
  * - Head: 4sbh and the fp32 logits, 4sbV, which are not scaled (section 4.3). A module of multi-token prediction:
  * 12sbh, 4sbV and a layer.
@@ -291,10 +310,15 @@ typedef struct
   gint64 weight_bytes;    /* read by kernels */
   gint64 gradient_bytes;  /* accumulated over the microbatches */
   gint64 optimizer_bytes; /* Adam's moments, and the fp32 master weights where the precision has them */
+  gint64 expert_bytes;    /* part of optimizer_bytes of experts, which fewer replicas share */
+  gint64 buffer_bytes;    /* of the framework itself (framework.h) */
+  gint64 context_bytes;   /* of the driver, of libraries and of the allocator (framework.h) */
 } PsStateBytes;
 
 /* Weights, gradients and Adam state of n_parameters. Bytes per parameter: fp32 4 + 4 + 8, mixed precision 2 + 2 + 12
- * (fp32 master, momentum and variance; arXiv 1910.02054, ZeRO, section 3.1), with fp32_gradients 2 + 4 + 12. */
+ * (fp32 master, momentum and variance; arXiv 1910.02054, ZeRO, section 3.1), with fp32_gradients 2 + 4 + 12. Megatron
+ * always accumulates in fp32. DeepSpeed has fp32 gradients besides those in bf16, 2 + 6 + 12, and in fp16 makes fp32
+ * ones of the part that it steps, 2 + 2 + 16. */
 PsStateBytes ps_model_state (const PsModel *model, gint64 n_parameters);
 
 /* The same for the parameters of a stage. */

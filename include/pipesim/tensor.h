@@ -39,11 +39,25 @@ ps_tensor_share (gint64 amount, guint n_tensor)
 
 /* Parameters that one GPU holds. It has 1/t of the matrices of layers, embedding and head and of the biases of matrices
  * cut by columns (query, key, value, first of the feed-forward). It has all of the others: norms, the biases of output
- * and second feed-forward matrix, learnt positions. */
+ * and second feed-forward matrix, learnt positions, the narrow matrices of latent attention, routers. Experts are cut
+ * like other matrices, unless GPUs share them (PsSpread): then each has its part of them as they are. */
 gint64 ps_tensor_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor);
+
+/* The part of them that are experts to which tokens are routed. */
+gint64 ps_tensor_expert_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor);
 
 /* ps_model_stage_state for these parameters. */
 PsStateBytes ps_tensor_state (const PsModel *model, const PsStageShape *shape, guint n_tensor);
+
+/* What one GPU keeps of ps_model_stage_kept_bytes, and of ps_model_stage_weight_activation_bytes. GPUs of one context
+ * have equal parts of each sequence. With whole_sequences the t GPUs of a layer have norms, dropouts and the inputs of
+ * matrices cut by columns whole, 10sbh of a layer of GPT, or the input of a recomputed layer, 2sbh (arXiv 2205.05198,
+ * equation 2). */
+gint64 ps_tensor_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor);
+gint64 ps_tensor_weight_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor);
+
+/* One GPU's part of a boundary tensor. */
+gint64 ps_tensor_boundary_bytes (const PsModel *model, guint n_tensor);
 
 /* Time of the all-reduces of one layer in F, and again in B, ns: two rings over the GPUs of a device (cluster->tensor).
  * Each has 2 (t - 1) steps, and each step is a transfer of sbh / t elements within a node. 0 for one GPU. */

@@ -28,6 +28,8 @@ static const PsColumn part_columns[PS_N_MEMORY_PARTS] = {
   { "weight_inputs_bytes", "W inputs", PS_COLUMN_SIZE },
   { "workspace_bytes", "workspace", PS_COLUMN_SIZE },
   { "buffers_bytes", "buffers", PS_COLUMN_SIZE },
+  { "framework_bytes", "framework", PS_COLUMN_SIZE },
+  { "context_bytes", "driver and libraries", PS_COLUMN_SIZE },
 };
 
 static const PsColumn alive_columns[] = {

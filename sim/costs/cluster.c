@@ -361,3 +361,25 @@ ps_cluster_group (PsCluster *cluster, guint n_tensor, GError **error)
     scale_network (cluster, 1.0 / n_tensor);
   return TRUE;
 }
+
+gboolean
+ps_cluster_join (PsCluster *cluster, guint n_context, GError **error)
+{
+  guint groups = cluster->devices_per_node; /* of a node */
+
+  if (n_context <= 1)
+    return TRUE;
+  if (groups % n_context != 0 && n_context % groups != 0)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--context %u: a device is neither a part of the %u groups of GPUs of a node of cluster '%s' nor "
+                      "whole nodes",
+                      n_context, groups, cluster->name);
+  cluster->context_remote = n_context > groups;
+  cluster->nodes = n_context > groups ? MAX (cluster->nodes * groups / n_context, 1) : cluster->nodes;
+  cluster->devices_per_node = MAX (groups / n_context, 1);
+  if (cluster->link_shared)
+    scale_links (cluster, 1.0 / MIN (groups, n_context));
+  if (cluster->network_shared)
+    scale_network (cluster, 1.0 / MIN (groups, n_context));
+  return TRUE;
+}

@@ -1,5 +1,6 @@
 /* costs-options.c - the effect of recomputation, offloading, ZeRO, data parallelism and host times on costs. */
 #include <pipesim/costs.h>
+#include <pipesim/framework.h>
 
 #include <math.h>
 
@@ -71,14 +72,15 @@ repeated_part (const PsModel *model, const PsCluster *cluster, const PsStageShap
 }
 
 static void
-drop_layers (PsCosts *costs, guint stage, const PsModel *model, const PsStageShape *shape, double part,
+drop_layers (PsCosts *costs, guint stage, const PsModel *model, const PsStageShape *shape, guint n_tensor, double part,
              PsRecompute recompute)
 {
-  double all = (double)ps_model_stage_activation_bytes (model, shape);
-  double dropped = all - (double)ps_model_stage_kept_bytes (model, shape, recompute);
+  double all = (double)ps_tensor_kept_bytes (model, shape, PS_RECOMPUTE_NONE, n_tensor);
+  double dropped = all - (double)ps_tensor_kept_bytes (model, shape, recompute, n_tensor);
+  double own = all + (double)ps_framework_habits (model, shape, n_tensor).kept_bytes;
   gint64 talk_ns = costs->stage[stage].tensor_ns, work_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns - talk_ns;
 
-  ps_costs_drop (costs, stage, shape->n_layers, scale (kept_bytes (costs, stage), dropped / all),
+  ps_costs_drop (costs, stage, shape->n_layers, scale (kept_bytes (costs, stage), dropped / own),
                  scale (work_ns, part) + (recompute == PS_RECOMPUTE_FULL ? talk_ns : 0));
 }
 
@@ -86,12 +88,8 @@ static void
 recompute_model (PsCosts *costs, const PsModel *model, const PsCluster *cluster, PsRecompute recompute)
 {
   for (guint stage = 0; stage < costs->n_stages; stage++)
-    {
-      const PsStageShape *shape = &costs->shapes[stage];
-
-      if (shape->n_layers > 0)
-        drop_layers (costs, stage, model, shape, repeated_part (model, cluster, shape, recompute), recompute);
-    }
+    drop_layers (costs, stage, model, &shapes[stage], cluster != NULL ? cluster->tensor : 1,
+                 repeated_part (model, cluster, &shapes[stage], recompute), recompute);
   costs->time_origin = costs->memory_origin = PS_ORIGIN_MODELLED;
 }
 
@@ -172,23 +170,44 @@ gather_weights (PsStageCost *cost, PsOpCost *step)
 gboolean
 ps_costs_zero (PsCosts *costs, guint n_replicas, GError **error)
 {
+  gint64 copies = (gint64)n_replicas * costs->dense_copies;
+  gint64 expert_copies = MAX ((gint64)(n_replicas * costs->expert_copies), 1);
+
   for (guint stage = 0; stage < costs->n_stages; stage++)
     {
-      gint64 *bytes = &costs->stage[stage].state.optimizer_bytes;
+      PsStateBytes *state = &costs->stage[stage].state;
+      gint64 before = state->optimizer_bytes;
 
-      if (*bytes == 0 && costs->stage[stage].weight_bytes > 0)
+      if (before == 0 && costs->stage[stage].weight_bytes > 0)
         return ps_refuse (error, PS_ERROR_USAGE,
                           "--zero 1: %s does not say how much of stage %u is optimizer state; give opt=SIZE in --costs",
                           costs->source, stage);
-      gint64 share = (*bytes + n_replicas - 1) / n_replicas;
-      costs->stage[stage].weight_bytes -= *bytes - share;
-      *bytes = share;
+      gint64 dense = before - state->expert_bytes;
+      gint64 experts = (state->expert_bytes + expert_copies - 1) / expert_copies;
+      state->optimizer_bytes = (dense + copies - 1) / copies + experts;
+      state->expert_bytes = experts;
+      costs->stage[stage].weight_bytes -= before - state->optimizer_bytes;
       PsOpCost *step = ps_costs_op (costs, PS_OP_O, stage);
-      step->duration_ns -= costs->stage[stage].step_ns;
-      step->duration_ns = (step->duration_ns + n_replicas - 1) / n_replicas + costs->stage[stage].step_ns;
-      gather_weights (&costs->stage[stage], step);
+      step->duration_ns
+          = (gint64)ceil ((double)step->duration_ns * (double)state->optimizer_bytes / (double)MAX (before, 1));
     }
   return TRUE;
+}
+
+void
+ps_costs_add_context (PsCosts *costs, const PsModel *model, guint n_chunks)
+{
+  double reserve = ps_framework_reserve (model->framework) - 1;
+
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    {
+      PsStateBytes *state = &costs->stage[stage].state;
+      gint64 bytes = ps_framework_context_bytes (model->framework) / n_chunks
+                     + scale (costs->stage[stage].weight_bytes, reserve);
+
+      state->context_bytes += bytes;
+      costs->stage[stage].weight_bytes += bytes;
+    }
 }
 
 /* All-reduce over the n_replicas * n_copies holders of a stage; the second copy's device mirrors the first one's. */

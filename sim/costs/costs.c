@@ -1,6 +1,8 @@
 /* costs.c - the cost table: made by hand, from the command line, or from the formulas of a model on a cluster. */
 #include <pipesim/costs.h>
 
+#include <pipesim/framework.h>
+
 #include <string.h>
 
 PsCosts *
@@ -9,6 +11,8 @@ ps_costs_new (guint n_stages)
   PsCosts *costs = g_new0 (PsCosts, 1);
 
   costs->n_stages = n_stages;
+  costs->dense_copies = 1;
+  costs->expert_copies = 1;
   costs->stage = g_new0 (PsStageCost, n_stages);
   costs->op = g_new0 (PsOpCost, (gsize)PS_N_OP_KINDS * n_stages);
   costs->transfer_ns = g_new0 (gint64, 1 + 2 * (gsize)n_stages);
@@ -389,18 +393,39 @@ model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, con
   costs->stage[stage].tensor_ns = tensor_ns;
 }
 
+static gint64
+reserved (gint64 bytes, double reserve)
+{
+  return (gint64)((double)bytes * reserve);
+}
+
+/* The bytes that an op needs only while it runs. */
+static void
+add_workspace (PsOpCost *op, gint64 bytes)
+{
+  op->take_bytes += bytes;
+  op->give_bytes += bytes;
+}
+
 static void
 model_sizes (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint stage)
 {
   guint t = cluster->tensor;
+  double reserve = ps_framework_reserve (model->framework);
+  PsHabits habits = ps_framework_habits (model, shape, t);
   PsStateBytes state = ps_tensor_state (model, shape, t);
   PsStageCost *cost = &costs->stage[stage];
-  gint64 act = ps_tensor_share (ps_model_stage_activation_bytes (model, shape), t);
+  gint64 act = reserved (ps_tensor_kept_bytes (model, shape, PS_RECOMPUTE_NONE, t) + habits.kept_bytes, reserve);
+  gint64 wact = reserved (ps_tensor_weight_bytes (model, shape, t), reserve);
 
-  ps_costs_set_memory (costs, stage, act, ps_tensor_share (ps_model_stage_weight_activation_bytes (model, shape), t));
+  ps_costs_set_memory (costs, stage, act, MIN (wact, act));
+  add_workspace (ps_costs_op (costs, PS_OP_F, stage), reserved (habits.forward_bytes, reserve));
+  add_workspace (ps_costs_op (costs, PS_OP_B, stage), reserved (habits.backward_bytes, reserve));
+  add_workspace (ps_costs_op (costs, PS_OP_BW, stage), reserved (habits.backward_bytes, reserve));
   cost->host_ns = host_ns (cluster, act);
+  state.buffer_bytes = habits.buffer_bytes;
   cost->state = state;
-  cost->weight_bytes = state.weight_bytes + state.gradient_bytes + state.optimizer_bytes;
+  cost->weight_bytes = state.weight_bytes + state.gradient_bytes + state.optimizer_bytes + state.buffer_bytes;
   cost->version_bytes = state.weight_bytes;
 }
 
@@ -422,8 +447,7 @@ ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsS
   if (!ps_tensor_check (model, cluster->tensor, error))
     return NULL;
   PsCosts *costs = ps_costs_new (n_stages);
-  costs->shapes = g_memdup2 (shapes, n_stages * sizeof *shapes);
-  gint64 bytes = ps_tensor_share (ps_model_boundary_bytes (model), cluster->tensor);
+  gint64 bytes = ps_tensor_boundary_bytes (model, cluster->tensor);
   for (guint stage = 0; stage < n_stages; stage++)
     {
       guint device = stage % n_devices;
@@ -436,6 +460,9 @@ ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsS
           = ps_cluster_transfer_ns (cluster, device, (stage + n_devices - 1) % n_devices, bytes);
     }
   ps_costs_set_messages (costs, bytes);
+  costs->dense_copies = MAX (model->spread.context, 1);
+  costs->expert_copies
+      = costs->dense_copies * (model->spread.experts > 1 ? (double)cluster->tensor / model->spread.experts : 1);
   costs->time_origin = costs->transfer_origin = costs->memory_origin = PS_ORIGIN_MODELLED;
   g_free (costs->source);
   costs->source = describe_source (model, cluster);

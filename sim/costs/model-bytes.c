@@ -39,8 +39,8 @@ mlp_elements (const PsModel *model, double rows, gint64 width)
   return (Elements){ (gint64)(rows * (double)width), up, up };
 }
 
-/* The mixture: its input, the scores of the experts in fp32 before and after their softmax, and the tokens as they are
- * handed to the experts. */
+/* The mixture: its input, the scores of the experts in fp32 before and after their softmax, the tokens as they are
+ * handed to the experts, and what comes back before it is weighed. */
 static Elements
 feed_forward_elements (const PsModel *model, PsLayerKind kind)
 {
@@ -55,7 +55,7 @@ feed_forward_elements (const PsModel *model, PsLayerKind kind)
     }
   mlp = mlp_elements (model, ps_model_routed (model) + experts->shared, experts->feed_forward);
   return (Elements){ h + moved + mlp.inputs, experts->count + mlp.outputs + moved + experts->shared * h,
-                     mlp.others + 4 * (gint64)experts->count };
+                     mlp.others + moved + 4 * (gint64)experts->count };
 }
 
 /* Bytes of inputs of matrices, at 2 bytes for an element of all else. */
@@ -152,14 +152,31 @@ ps_model_boundary_bytes (const PsModel *model)
   return ps_model_tokens (model) * model->hidden * ps_precision_bytes (model->precision);
 }
 
+/* Bytes per parameter. */
+static guint
+gradient_bytes (const PsModel *model)
+{
+  if (model->framework == PS_FRAMEWORK_DEEPSPEED && model->precision > PS_PRECISION_FP16)
+    return 6;
+  return model->precision == PS_PRECISION_FP32 || model->fp32_gradients || model->framework == PS_FRAMEWORK_MEGATRON
+             ? 4
+             : 2;
+}
+
+static guint
+optimizer_bytes (const PsModel *model)
+{
+  if (model->framework == PS_FRAMEWORK_DEEPSPEED && model->precision == PS_PRECISION_FP16)
+    return 16;
+  return model->precision == PS_PRECISION_FP32 ? 8 : 12;
+}
+
 PsStateBytes
 ps_model_state (const PsModel *model, gint64 n)
 {
-  gboolean mixed = model->precision != PS_PRECISION_FP32;
-
-  return (PsStateBytes){ .weight_bytes = (mixed ? 2 : 4) * n,
-                         .gradient_bytes = (mixed && !model->fp32_gradients ? 2 : 4) * n,
-                         .optimizer_bytes = (mixed ? 12 : 8) * n };
+  return (PsStateBytes){ .weight_bytes = ps_precision_bytes (model->precision) * n,
+                         .gradient_bytes = gradient_bytes (model) * n,
+                         .optimizer_bytes = optimizer_bytes (model) * n };
 }
 
 PsStateBytes

@@ -16,6 +16,8 @@
 static const char *const precision_names[] = { "fp32", "fp16", "bf16", "fp8", "fp4", NULL };
 static const char *const mlp_names[] = { "gelu", "swiglu", NULL };
 static const char *const boolean_names[] = { "false", "true", NULL };
+static const char *const negated_names[] = { "true", "false", NULL };
+static const char *const framework_names[] = { "none", "megatron", "deepspeed", NULL };
 PS_DEFINE_NAMES (PsRecompute, ps_recompute, "none", "selective", "full")
 
 #define AT(member) G_STRUCT_OFFSET (PsModel, member)
@@ -43,6 +45,7 @@ static const PsModelField fields[] = {
   CHOICE ("flash_attention", PS_FIELD_REQUIRED, flash_attention, boolean_names, ""),
   CHOICE ("fp32_gradients", PS_FIELD_LATER, fp32_gradients, boolean_names, ""),
   COUNT ("head_size", PS_FIELD_LATER, head_size, MAX_WIDTH, "head_dim"),
+  CHOICE ("sequence_parallel", PS_FIELD_LATER, whole_sequences, negated_names, ""),
   CHOICE ("tied", PS_FIELD_LATER, tied, boolean_names, "tie_word_embeddings"),
   CHOICE ("qkv_bias", PS_FIELD_LATER, qkv_bias, boolean_names, "attention_bias"),
   CHOICE ("qk_norm", PS_FIELD_LATER, qk_norm, boolean_names, ""),
@@ -59,6 +62,9 @@ static const PsModelField fields[] = {
   COUNT ("shared_experts", PS_FIELD_LATER, experts.shared, MAX_EXPERTS, "n_shared_experts"),
   COUNT ("expert_feed_forward", PS_FIELD_LATER, experts.feed_forward, 4.0 * MAX_WIDTH, "moe_intermediate_size"),
   COUNT ("dense_layers", PS_FIELD_LATER, experts.dense_layers, MAX_LAYERS, "first_k_dense_replace"),
+  COUNT ("context_gpus", PS_FIELD_LATER, spread.context, PS_MAX_DEVICES, ""),
+  COUNT ("expert_gpus", PS_FIELD_LATER, spread.experts, PS_MAX_DEVICES, ""),
+  CHOICE ("framework", PS_FIELD_LATER, framework, framework_names, ""),
   { "capacity", PS_FIELD_LATER, PS_FIELD_REAL, AT (experts.capacity), MAX_LOAD, 1 / MAX_LOAD, 0, NULL, "" },
   { "imbalance", PS_FIELD_LATER, PS_FIELD_REAL, AT (experts.imbalance), MAX_LOAD, 1, 1, NULL, "" },
 };
@@ -160,12 +166,23 @@ read_keys (PsIni *ini, PsModel *model)
     ps_model_set_field (model, &fields[i], read_field (ini, &fields[i]));
 }
 
+static gboolean
+is_among (const gsize *offsets, guint n, gsize offset)
+{
+  for (guint i = 0; i < n; i++)
+    if (offsets[i] == offset)
+      return TRUE;
+  return FALSE;
+}
+
 const char *
 ps_model_special_key (const PsModel *model)
 {
+  static const gsize harmless[] = { AT (fp32_gradients), AT (whole_sequences), AT (experts.imbalance), AT (framework) };
+
   for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
-    if (fields[i].presence == PS_FIELD_LATER && fields[i].offset != AT (fp32_gradients)
-        && fields[i].offset != AT (experts.imbalance) && field_value (model, &fields[i]) > 0)
+    if (fields[i].presence == PS_FIELD_LATER && field_value (model, &fields[i]) > 0
+        && !is_among (harmless, G_N_ELEMENTS (harmless), fields[i].offset))
       return fields[i].key;
   return NULL;
 }

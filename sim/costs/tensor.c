@@ -1,4 +1,6 @@
 /* tensor.c - a GPU's part of a stage, and the all-reduces that put the parts together. */
+#include "model-private.h"
+
 #include <pipesim/tensor.h>
 
 gboolean
@@ -21,31 +23,99 @@ ps_tensor_check (const PsModel *model, guint n_tensor, GError **error)
   return TRUE;
 }
 
-/* Parameters that every GPU holds in full. Per layer: two norms, and in GPT the biases of the two matrices cut by
- * rows. */
+static gint64
+norm_width (const PsModel *model)
+{
+  return model->mlp == PS_MLP_SWIGLU ? model->hidden : 2 * (gint64)model->hidden;
+}
+
+/* Parameters that every GPU holds in full. Per layer: two norms; in GPT the biases of the two matrices cut by rows; the
+ * narrow matrices of latent attention; the router. */
+static gint64
+whole_of_layer (const PsModel *model, PsLayerKind kind)
+{
+  const PsLatent *latent = &model->latent;
+  gint64 h = model->hidden;
+  gint64 narrow = latent->kv_rank ? (gint64)latent->q_rank + latent->kv_rank + latent->rope_size : 0;
+
+  return 2 * norm_width (model) + (model->mlp == PS_MLP_GELU ? (kind & PS_LAYER_EXPERTS ? h : 2 * h) : 0)
+         + (model->qk_norm ? 2 * (gint64)ps_model_head_size (model) : 0) + narrow * h + latent->q_rank + latent->kv_rank
+         + (kind & PS_LAYER_EXPERTS ? h * model->experts.count : 0);
+}
+
 static gint64
 whole_parameters (const PsModel *model, const PsStageShape *shape)
 {
-  gboolean llama = model->mlp == PS_MLP_SWIGLU;
-  gint64 h = model->hidden, norm = llama ? h : 2 * h;
-  gint64 layer = 2 * norm + (llama ? 0 : 2 * h);
-  gint64 positions = llama ? 0 : (gint64)model->sequence * h;
+  gint64 h = model->hidden;
+  gint64 positions = model->mlp == PS_MLP_SWIGLU ? 0 : (gint64)model->sequence * h;
 
-  return shape->n_layers * layer + (shape->embedding ? positions : 0) + (shape->head ? norm : 0);
+  return ps_model_sum_layers (model, shape, whole_of_layer) + (shape->embedding ? positions : 0)
+         + (shape->head ? norm_width (model) : 0) + shape->n_mtp * 3 * norm_width (model);
+}
+
+/* Matrices and biases of the experts that tokens are routed to. */
+static gint64
+experts_of_layer (const PsModel *model, PsLayerKind kind)
+{
+  const PsExperts *experts = &model->experts;
+  gint64 h = model->hidden, f = experts->feed_forward;
+
+  return kind & PS_LAYER_EXPERTS ? experts->count * (model->mlp == PS_MLP_SWIGLU ? 3 * h * f : 2 * h * f + f + h) : 0;
+}
+
+gint64
+ps_tensor_expert_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor)
+{
+  return ps_tensor_share (ps_model_sum_layers (model, shape, experts_of_layer),
+                          model->spread.experts > 1 ? model->spread.experts : n_tensor);
 }
 
 gint64
 ps_tensor_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
-  gint64 all = ps_model_stage_parameters (model, shape), whole = whole_parameters (model, shape);
+  gint64 whole = whole_parameters (model, shape);
+  gint64 cut = ps_model_stage_parameters (model, shape) - whole - ps_model_sum_layers (model, shape, experts_of_layer);
 
-  return ps_tensor_share (all - whole, n_tensor) + whole;
+  return ps_tensor_share (cut, n_tensor) + whole + ps_tensor_expert_parameters (model, shape, n_tensor);
 }
 
 PsStateBytes
 ps_tensor_state (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
-  return ps_model_state (model, ps_tensor_parameters (model, shape, n_tensor));
+  PsStateBytes state = ps_model_state (model, ps_tensor_parameters (model, shape, n_tensor));
+
+  state.expert_bytes = ps_model_state (model, ps_tensor_expert_parameters (model, shape, n_tensor)).optimizer_bytes;
+  return state;
+}
+
+/* Adds to one GPU's share of `bytes` what the whole sequences of its layers take besides: so many bytes per token of
+ * 2-byte elements that would be cut. */
+static gint64
+share_sequences (const PsModel *model, gint64 bytes, gint64 n_layers, gint64 whole_per_token, guint n_tensor)
+{
+  guint c = MAX (model->spread.context, 1);
+  gint64 whole = n_layers * whole_per_token * ps_model_tokens (model) / c * ps_precision_bytes (model->precision) / 2;
+
+  return ps_tensor_share (bytes, n_tensor * c)
+         + (model->whole_sequences ? whole - ps_tensor_share (whole, n_tensor) : 0);
+}
+
+gint64
+ps_tensor_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor)
+{
+  gint64 h = model->hidden, n = shape->n_layers + (recompute == PS_RECOMPUTE_FULL ? 0 : shape->n_mtp);
+  gint64 per_token = recompute == PS_RECOMPUTE_FULL ? 2 * h : model->mlp == PS_MLP_GELU ? 10 * h : 8 * h;
+
+  return share_sequences (model, ps_model_stage_kept_bytes (model, shape, recompute), n, per_token, n_tensor);
+}
+
+gint64
+ps_tensor_weight_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor)
+{
+  gint64 bytes = share_sequences (model, ps_model_stage_weight_activation_bytes (model, shape), shape->n_layers,
+                                  4 * (gint64)model->hidden, n_tensor);
+
+  return MIN (bytes, ps_tensor_kept_bytes (model, shape, PS_RECOMPUTE_NONE, n_tensor));
 }
 
 gint64
@@ -55,5 +125,11 @@ ps_tensor_layer_ns (const PsModel *model, const PsCluster *cluster)
   guint t = cluster->tensor;
   gint64 step_ns = ps_link_transfer_ns (&link, ps_tensor_share (ps_model_boundary_bytes (model), t));
 
-  return t == 1 ? 0 : 2 * MAX (2 * (t - 1) * step_ns, cluster->launch_ns);
+  return t == 1 ? 0 : 4 * (t - 1) * ps_link_transfer_ns (&link, ps_tensor_boundary_bytes (model, t));
+}
+
+gint64
+ps_tensor_boundary_bytes (const PsModel *model, guint n_tensor)
+{
+  return ps_tensor_share (ps_model_boundary_bytes (model), n_tensor * MAX (model->spread.context, 1));
 }

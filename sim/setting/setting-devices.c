@@ -20,7 +20,8 @@ ps_setting_cluster (const PsSetting *setting, GError **error)
   g_autoptr (PsCluster) cluster = setting->known_cluster != NULL ? ps_cluster_copy (setting->known_cluster)
                                                                  : ps_cluster_load (setting->cluster, error);
 
-  if (cluster == NULL || !ps_cluster_group (cluster, setting->n_tensor, error))
+  if (cluster == NULL || !ps_cluster_group (cluster, setting->n_tensor, error)
+      || !ps_cluster_join (cluster, setting->n_context, error))
     return NULL;
   cluster->spacing = setting->replicas_adjacent ? setting->n_replicas : 1;
   if (setting->cuda_graphs)

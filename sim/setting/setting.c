@@ -30,7 +30,7 @@ check_together (const PsSetting *setting, GError **error)
     message = "--share-links: needs --cluster FILE, whose links to share, and --model FILE";
   else if (setting->latency_factor != 1 && setting->cluster == NULL)
     message = "--latency-factor: needs --cluster FILE, whose latencies are known";
-  else if (setting->zero && setting->n_replicas == 1)
+  else if (setting->zero && setting->n_replicas == 1 && setting->n_context == 1)
     message = "--zero 1: needs --replicas D of 2 or more to spread the optimizer state over";
   else if (setting->layout != NULL && ps_setting_source (setting) != NULL && !ps_setting_source (setting)->has_model)
     message = "--layout: needs a model, --model with --cluster or --db; given costs are those of stages as they are";
@@ -46,6 +46,10 @@ check_together (const PsSetting *setting, GError **error)
 static gboolean
 check_tensor (const PsSetting *setting, GError **error)
 {
+  if (setting->cluster == NULL && (setting->n_context > 1 || setting->n_experts > 1))
+    return ps_refuse (error, PS_ERROR_USAGE, "--%s %u: needs modelled costs, --model with --cluster",
+                      setting->n_context > 1 ? "context" : "experts",
+                      setting->n_context > 1 ? setting->n_context : setting->n_experts);
   if (setting->n_tensor == 1 || setting->cluster != NULL)
     return TRUE;
   return ps_refuse (

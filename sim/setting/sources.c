@@ -89,6 +89,12 @@ read_model (const PsSetting *setting, GError **error)
 
   if (model == NULL || !ps_model_set_precision (model, "--precision", setting->precision, error))
     return NULL;
+  if (setting->framework != PS_FRAMEWORK_NONE)
+    model->framework = setting->framework;
+  if (setting->n_context > 1)
+    model->spread.context = setting->n_context;
+  if (setting->n_experts > 1)
+    model->spread.experts = setting->n_experts;
   return ps_model_resize (model, setting->microbatch_size, setting->sequence, error) ? g_steal_pointer (&model) : NULL;
 }
 
@@ -264,9 +270,9 @@ replicate (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, g
 {
   if (cluster != NULL)
     ps_costs_set_reduce (costs, cluster, n_devices, setting->n_replicas);
-  if (setting->n_replicas == 1)
+  if (setting->n_replicas == 1 && setting->n_context == 1)
     return TRUE;
-  if (has_reduce (costs))
+  if (setting->n_replicas == 1 || has_reduce (costs))
     return !setting->zero || ps_costs_zero (costs, setting->n_replicas, error);
   return ps_refuse (
       error, PS_ERROR_USAGE,
@@ -284,6 +290,17 @@ recompute (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, G
   return (model != NULL || !has_model) && ps_costs_recompute (costs, model, cluster, setting->recompute, error);
 }
 
+static gboolean
+add_context (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error)
+{
+  g_autoptr (PsModel) model = ps_setting_model (setting, error);
+
+  if (model == NULL)
+    return FALSE;
+  ps_costs_add_context (costs, model, MAX (costs->n_stages / n_devices, 1));
+  return TRUE;
+}
+
 gboolean
 ps_setting_adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error)
 {
@@ -294,8 +311,10 @@ ps_setting_adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GEr
     return FALSE;
   if (!has_cluster && setting->bandwidth_factor != 1)
     scale_transfers (costs, setting->bandwidth_factor);
-  return (setting->recompute == PS_RECOMPUTE_NONE || recompute (setting, cluster, costs, error))
-         && ps_costs_offload (costs, setting->offload, error) && replicate (setting, cluster, costs, n_devices, error);
+  if ((setting->recompute != PS_RECOMPUTE_NONE && !recompute (setting, cluster, costs, error))
+      || !ps_costs_offload (costs, setting->offload, error) || !replicate (setting, cluster, costs, n_devices, error))
+    return FALSE;
+  return !has_cluster || add_context (setting, costs, n_devices, error);
 }
 
 PsCosts *

@@ -2,9 +2,9 @@
  * was alive there. */
 #include "memory-walk.h"
 
-static const char *const part_keys[PS_N_MEMORY_PARTS] = { "weights",       "gradients", "optimizer",
-                                                          "state",         "versions",  "activations",
-                                                          "weight_inputs", "workspace", "buffers" };
+static const char *const part_keys[PS_N_MEMORY_PARTS]
+    = { "weights",       "gradients", "optimizer", "state",     "versions", "activations",
+        "weight_inputs", "workspace", "buffers",   "framework", "context" };
 
 const char *
 ps_memory_part_key (PsMemoryPart part)
@@ -62,11 +62,14 @@ add_state (Walk *walk, guint stage, guint versions)
 {
   const PsStateBytes *state = &walk->costs->stage[stage].state;
   gint64 *bytes = walk->now.bytes;
-  gint64 known = state->weight_bytes + state->gradient_bytes + state->optimizer_bytes;
+  gint64 known = state->weight_bytes + state->gradient_bytes + state->optimizer_bytes + state->buffer_bytes
+                 + state->context_bytes;
 
   bytes[PS_MEMORY_WEIGHTS] += state->weight_bytes;
   bytes[PS_MEMORY_GRADIENTS] += state->gradient_bytes;
   bytes[PS_MEMORY_OPTIMIZER] += state->optimizer_bytes;
+  bytes[PS_MEMORY_FRAMEWORK] += state->buffer_bytes;
+  bytes[PS_MEMORY_CONTEXT] += state->context_bytes;
   bytes[PS_MEMORY_STATE] += walk->costs->stage[stage].weight_bytes - known;
   bytes[PS_MEMORY_VERSIONS] += (versions - 1) * walk->costs->stage[stage].version_bytes;
 }

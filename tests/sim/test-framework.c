@@ -1,0 +1,161 @@
+/* Tests of framework.h: bytes worked by hand, and published peaks. */
+#include <pipesim/costs.h>
+#include <pipesim/framework.h>
+
+#include <string.h>
+
+static const PsCluster one_node = { .name = (char *)"c",
+                                    .nodes = 1,
+                                    .devices_per_node = 8,
+                                    .peak_flops = 1e15,
+                                    .efficiency = 0.5,
+                                    .link_bandwidth = 1e11,
+                                    .tensor = 1 };
+
+static PsModel *
+parse (const char *text)
+{
+  g_autoptr (GError) error = NULL;
+  PsModel *model = ps_model_parse ("m.ini", text, strlen (text), &error);
+
+  g_assert_no_error (error);
+  return model;
+}
+
+#define LLAMA                                                                                                          \
+  "[model]\nheads=64\nkv_heads=8\nsequence=4096\nvocabulary=128256\nmicrobatch_size=1\nprecision=bf16\nmlp=swiglu\n"   \
+  "flash_attention=true\nframework=megatron\nlayers=12\nhidden=8192\nfeed_forward=28672\n"
+#define DEEPSEEK                                                                                                       \
+  "[model]\nheads=128\nsequence=4096\nvocabulary=129280\nmicrobatch_size=1\nprecision=bf16\nmlp=swiglu\n"              \
+  "flash_attention=true\nframework=megatron\nlayers=4\nhidden=7168\nfeed_forward=18432\nq_rank=1536\nkv_rank=512\n"    \
+  "nope_size=128\nrope_size=64\nvalue_size=128\nexperts=256\nactive_experts=8\nshared_experts=1\ndense_layers=1\n"     \
+  "expert_feed_forward=2048\ncapacity=1\n"
+
+/* The peak of one stage on one device: all that is held, and one backward with what its forward kept. */
+static gint64
+peak (const PsCosts *costs)
+{
+  const PsOpCost *f = ps_costs_op (costs, PS_OP_F, 0);
+
+  return costs->stage[0].weight_bytes + f->take_bytes - f->give_bytes + ps_costs_op (costs, PS_OP_BW, 0)->take_bytes;
+}
+
+/* GiB that PyTorch allocated on 8 B200, published with SimuMax (github.com/MooreThreads/SimuMax, 4dcaae513ba7,
+ * docs/b200): Llama 3 70B cut to 12 layers, DeepSeek-V3 cut to 4, one stage. */
+static void
+test_published (void)
+{
+  const struct
+  {
+    const char *model;
+    guint tensor, experts, replicas;
+    double gib;
+  } rows[] = { { LLAMA, 2, 1, 4, 60.68 }, { LLAMA, 8, 1, 1, 28.29 }, { DEEPSEEK, 1, 8, 8, 104.3 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (PsModel) model = parse (rows[i].model);
+      PsCluster cluster = one_node;
+      g_autoptr (PsCosts) costs = NULL;
+
+      cluster.tensor = rows[i].tensor;
+      model->spread.experts = rows[i].experts;
+      costs = ps_costs_model (model, &cluster, 1, 1, NULL);
+      g_assert_true (ps_costs_zero (costs, rows[i].replicas, NULL));
+      g_assert_cmpfloat_with_epsilon ((double)peak (costs) / (1 << 30), rows[i].gib, 0.02 * rows[i].gib);
+    }
+}
+
+/* h = 32, f = 128, V = 100, one layer of 2 * 32 * 32 * 2 + 3 * 32 * 128 = 16384 elements and two norms of 32; 128
+ * tokens on 2 GPUs. */
+static void
+test_megatron (void)
+{
+  g_autoptr (PsModel) model = parse ("[model]\nlayers=3\nhidden=32\nheads=4\nsequence=64\nfeed_forward=128\n"
+                                     "vocabulary=100\nmicrobatch_size=2\nprecision=bf16\nmlp=swiglu\n"
+                                     "flash_attention=true\nframework=megatron\n");
+  const PsStageShape layers = { .n_layers = 3 }, last = { .n_layers = 1, .head = TRUE };
+  PsHabits habits = ps_framework_habits (model, &layers, 2);
+
+  g_assert_cmpint (habits.kept_bytes, ==, 0);
+  g_assert_cmpint (habits.forward_bytes, ==, 0);
+  g_assert_cmpint (habits.backward_bytes, ==, 128 * (4 * 32 + 4 * 128) / 2 + 4 * 32 * 128);
+  g_assert_cmpint (habits.buffer_bytes, ==, 16384 + 64 + (64 << 20));
+  habits = ps_framework_habits (model, &last, 2);
+  g_assert_cmpint (habits.kept_bytes, ==, -2 * 128 * 50);
+  g_assert_cmpint (habits.forward_bytes, ==, 4 * 128 * 50);
+  g_assert_cmpint (ps_model_state (model, 10).gradient_bytes, ==, 40);
+  model->framework = PS_FRAMEWORK_NONE;
+  habits = ps_framework_habits (model, &last, 2);
+  g_assert_cmpint (habits.kept_bytes + habits.forward_bytes + habits.backward_bytes + habits.buffer_bytes, ==, 0);
+  g_assert_cmpint (ps_framework_context_bytes (PS_FRAMEWORK_NONE), ==, 0);
+}
+
+/* DeepSpeed's bytes per parameter, and a reserve of a tenth on all there is. */
+static void
+test_deepspeed (void)
+{
+  g_autoptr (PsModel) model = parse ("[model]\nlayers=4\nhidden=64\nheads=4\nsequence=16\nvocabulary=100\n"
+                                     "microbatch_size=1\nprecision=fp16\nmlp=gelu\nflash_attention=false\n"
+                                     "framework=deepspeed\nsequence_parallel=false\n");
+  g_autoptr (PsCosts) costs = ps_costs_model (model, &one_node, 2, 1, NULL);
+  gint64 before = costs->stage[0].weight_bytes;
+
+  g_assert_cmpint (before, ==,
+                   20 * ps_tensor_parameters (model, &(PsStageShape){ .n_layers = 2, .embedding = TRUE }, 1));
+  ps_costs_add_context (costs, model, 1);
+  g_assert_cmpint (costs->stage[0].state.context_bytes, ==, 5000000000 + (before + 5) / 10);
+  model->precision = PS_PRECISION_BF16;
+  g_assert_cmpint (ps_model_state (model, 10).gradient_bytes, ==, 60);
+  g_assert_cmpint (ps_model_state (model, 10).optimizer_bytes, ==, 120);
+}
+
+/* GPUs that have whole sequences outside the matrices: sbh (10 + 24 / t + 5as / (ht)), arXiv 2205.05198, equation 2; of
+ * a recomputed layer 2sbh. s = 16, h = 64, a = 4. */
+static void
+test_whole_sequences (void)
+{
+  g_autoptr (PsModel) model = parse ("[model]\nlayers=4\nhidden=64\nheads=4\nsequence=16\nvocabulary=100\n"
+                                     "microbatch_size=1\nprecision=fp16\nmlp=gelu\nflash_attention=false\n"
+                                     "sequence_parallel=false\n");
+  const PsStageShape layer = { .n_layers = 1 };
+
+  g_assert_cmpint (ps_tensor_kept_bytes (model, &layer, PS_RECOMPUTE_NONE, 4), ==,
+                   1024 * (10 + 6) + 5 * 4 * 16 * 16 / 4);
+  g_assert_cmpint (ps_tensor_kept_bytes (model, &layer, PS_RECOMPUTE_FULL, 4), ==, 2 * 1024);
+  model->whole_sequences = FALSE;
+  g_assert_cmpint (ps_tensor_kept_bytes (model, &layer, PS_RECOMPUTE_FULL, 4), ==, 512);
+}
+
+/* 8 experts of 4 GPUs, two to a GPU; their optimizer state is on as many GPUs as replicas over 4. A context of 2 shares
+ * the state of all else. */
+static void
+test_spread (void)
+{
+  g_autoptr (PsModel) model = parse ("[model]\nlayers=1\nhidden=64\nheads=4\nsequence=16\nvocabulary=100\n"
+                                     "microbatch_size=1\nprecision=bf16\nmlp=swiglu\nflash_attention=true\n"
+                                     "experts=8\nactive_experts=2\nexpert_feed_forward=32\nexpert_gpus=4\n"
+                                     "context_gpus=2\n");
+  const PsStageShape layer = { .n_layers = 1 }, whole = ps_model_whole (model);
+  g_autoptr (PsCosts) costs = ps_costs_model (model, &one_node, 1, 1, NULL);
+  PsStateBytes *state = &costs->stage[0].state;
+  gint64 experts = 2 * 3 * 64 * 32, dense = ps_tensor_parameters (model, &whole, 1) - experts;
+
+  g_assert_cmpint (ps_tensor_expert_parameters (model, &layer, 1), ==, experts);
+  g_assert_cmpint (state->optimizer_bytes, ==, 12 * (dense + experts));
+  g_assert_true (ps_costs_zero (costs, 4, NULL));
+  g_assert_cmpint (state->optimizer_bytes, ==, (12 * dense + 7) / 8 + 12 * experts / 2);
+  g_assert_cmpint (ps_tensor_boundary_bytes (model, 1), ==, 2 * 16 * 64 / 2);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/framework/published", test_published);
+  g_test_add_func ("/framework/megatron", test_megatron);
+  g_test_add_func ("/framework/deepspeed", test_deepspeed);
+  g_test_add_func ("/framework/whole-sequences", test_whole_sequences);
+  g_test_add_func ("/framework/spread", test_spread);
+  return g_test_run ();
+}
