@@ -81,6 +81,9 @@ gint64 ps_link_transfer_ns (const PsLink *link, gint64 bytes);
 /* Between two GPUs of one node. */
 PsLink ps_cluster_inner_link (const PsCluster *cluster);
 
+/* Between two nodes. */
+PsLink ps_cluster_network_link (const PsCluster *cluster);
+
 /* The link that devices a and b share, devices numbered node by node. It takes no time when a == b. */
 PsLink ps_cluster_link (const PsCluster *cluster, guint a, guint b);
 

@@ -63,6 +63,21 @@ gint64 ps_tensor_boundary_bytes (const PsModel *model, guint n_tensor);
  * Each has 2 (t - 1) steps, and each step is a transfer of sbh / t elements within a node. 0 for one GPU. */
 gint64 ps_tensor_layer_ns (const PsModel *model, const PsCluster *cluster);
 
+/* Time in which GPUs talk to each other during F or B of a stage, ns:
+ *
+ * - the all-reduces of its layers, ps_tensor_layer_ns;
+ * - in a context of c GPUs c - 1 steps of an all-gather of keys and values in F, and in B again with a reduce-scatter
+ * of their gradients. Each GPU has early and late tokens alike, so that causal masks cut the work evenly (Llama 3,
+ * arXiv 2407.21783, section 3.3.2);
+ * - two all-to-alls for each layer with experts that GPUs share, there and back, of ps_model_routed times the tokens.
+ *
+ * Nothing of it overlaps with other work. */
+gint64 ps_tensor_stage_ns (const PsModel *model, const PsStageShape *shape, const PsCluster *cluster, PsOpKind kind);
+
+/* Checks that the GPUs of a context divide the sequence, and that those which share experts divide the experts and the
+ * GPUs of a device and its n_replicas. Errors: PS_ERROR_USAGE. */
+gboolean ps_tensor_check_spread (const PsModel *model, guint n_tensor, guint n_replicas, GError **error);
+
 G_END_DECLS
 
 #endif

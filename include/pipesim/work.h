@@ -14,6 +14,16 @@
  *   GPT                 h by f/t, f/t by h
  *   Llama               h by 2f/t, f/t by h
  *   head                h by V/t, rounded up
+ *   latent attention    in place of the first: h by q_rank, q_rank by q/t, h by kv_rank + rope_size, kv_rank by
+ *                       a (nope_size + value_size)/t
+ *   experts             in place of the feed-forward: the router h by count, shared experts side by side, and routed
+ * ones as products side by side, count/t each cut in no way where GPUs share them, else all cut by t. Each has its part
+ * of the r = ps_model_routed times as many tokens prediction of more  2h by h/t, and the head once more
+ *
+ * With a context of c GPUs each has 1/c of the tokens, but all keys. A window counts as so many keys.
+ *
+ * Experts move per token, F: router 8 count, permutation (1 + r)he, weighted sum (1 + r)he; B: 12 count, (1 + r)he,
+ * (1 + 2r)he.
  *
  * Scores, b a/t heads side by side: F (s, s, d) and (s, d, s); B twice as many.
  *
@@ -77,7 +87,7 @@ typedef struct
   guint bits;      /* of an element that products multiply */
 } PsWorkKernel;
 
-#define PS_MAX_WORK_KERNELS 64
+#define PS_MAX_WORK_KERNELS 192
 
 /* The kernels of an op. */
 typedef struct

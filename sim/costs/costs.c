@@ -374,14 +374,17 @@ model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, con
              guint stage)
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W };
-  gint64 tensor_ns = shape->n_layers * ps_tensor_layer_ns (model, cluster);
+  gint64 tensor_ns = ps_tensor_stage_ns (model, shape, cluster, PS_OP_F);
+  gint64 backward_ns = ps_tensor_stage_ns (model, shape, cluster, PS_OP_B);
 
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
     {
       PsWork work = ps_work_stage (model, shape, kinds[i], cluster->tensor);
 
-      ps_costs_op (costs, kinds[i], stage)->duration_ns
-          = ps_work_ns (&work, cluster) + (kinds[i] == PS_OP_W ? 0 : tensor_ns);
+      ps_costs_op (costs, kinds[i], stage)->duration_ns = ps_work_ns (&work, cluster)
+                                                          + (kinds[i] == PS_OP_F   ? tensor_ns
+                                                             : kinds[i] == PS_OP_B ? backward_ns
+                                                                                   : 0);
     }
   ps_costs_op (costs, PS_OP_BW, stage)->duration_ns
       = ps_costs_op (costs, PS_OP_B, stage)->duration_ns + ps_costs_op (costs, PS_OP_W, stage)->duration_ns;

@@ -133,3 +133,63 @@ ps_tensor_boundary_bytes (const PsModel *model, guint n_tensor)
 {
   return ps_tensor_share (ps_model_boundary_bytes (model), n_tensor * MAX (model->spread.context, 1));
 }
+
+/* All keys and values reach every GPU of a context before its attention (all-gather; Llama 3, arXiv 2407.21783, section
+ * 3.3.2). */
+static gint64
+context_ns (const PsModel *model, const PsCluster *cluster)
+{
+  const PsLink link = cluster->context_remote ? ps_cluster_network_link (cluster) : ps_cluster_inner_link (cluster);
+  guint c = MAX (model->spread.context, 1);
+  gint64 bytes = 2 * ps_model_kv_width (model) * ps_precision_bytes (model->precision) * ps_model_tokens (model);
+
+  return c == 1 ? 0 : (c - 1) * ps_link_transfer_ns (&link, ps_tensor_share (bytes, c * cluster->tensor));
+}
+
+/* One all-to-all of the tokens between the GPUs that share the experts. What stays in a node and what leaves it goes at
+ * the same time. */
+static gint64
+exchange_ns (const PsModel *model, const PsCluster *cluster)
+{
+  const PsLink inner = ps_cluster_inner_link (cluster), outer = ps_cluster_network_link (cluster);
+  guint n = model->spread.experts, c = MAX (model->spread.context, 1);
+  guint near = MIN (n, cluster->devices_per_node * cluster->tensor * (cluster->context_remote ? 1 : c));
+  double bytes = (double)ps_tensor_boundary_bytes (model, cluster->tensor) * ps_model_routed (model) / n;
+
+  return MAX (ps_link_transfer_ns (&inner, (gint64)(bytes * (near - 1))),
+              n > near ? ps_link_transfer_ns (&outer, (gint64)(bytes * (n - near))) : 0);
+}
+
+gint64
+ps_tensor_stage_ns (const PsModel *model, const PsStageShape *shape, const PsCluster *cluster, PsOpKind kind)
+{
+  guint count[PS_N_LAYER_KINDS];
+  gint64 n_layers = shape->n_layers + shape->n_mtp, ns;
+
+  ps_model_count_kinds (model, shape, count);
+  ns = n_layers * (ps_tensor_layer_ns (model, cluster) + (kind == PS_OP_F ? 1 : 2) * context_ns (model, cluster));
+  if (model->spread.experts > 1)
+    ns += 2 * (gint64)(count[PS_LAYER_EXPERTS] + count[PS_LAYER_EXPERTS | PS_LAYER_WINDOW])
+          * exchange_ns (model, cluster);
+  return ns;
+}
+
+gboolean
+ps_tensor_check_spread (const PsModel *model, guint n_tensor, guint n_replicas, GError **error)
+{
+  guint c = MAX (model->spread.context, 1), e = MAX (model->spread.experts, 1);
+
+  if (model->sequence % (c * n_tensor) != 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "--context %u: %u GPUs do not divide sequence %u of model '%s'", c,
+                      c * n_tensor, model->sequence, model->name);
+  if (e > 1 && model->experts.count == 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "--experts %u: model '%s' has no experts", e, model->name);
+  if (e > 1 && model->experts.count % e != 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "--experts %u: does not divide experts %u of model '%s'", e,
+                      model->experts.count, model->name);
+  if ((guint64)n_tensor * c * n_replicas % e != 0)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--experts %u: does not divide the %" G_GUINT64_FORMAT " GPUs of a device and its replicas", e,
+                      (guint64)n_tensor * c * n_replicas);
+  return TRUE;
+}

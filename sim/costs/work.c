@@ -12,6 +12,9 @@ typedef struct
   gint64 tokens;  /* of a microbatch, whole */
   gint64 h, c, f; /* widths of hidden, keys and feed-forward */
   gint64 e;       /* bytes of an element */
+  gint64 q, v;    /* widths of queries and of what attention hands on */
+  gint64 seen;    /* tokens that a token attends to */
+  gint64 context; /* GPUs that share a sequence */
 } List;
 
 static void
@@ -64,7 +67,7 @@ add_wide (const List *list, const char *name, gint64 bytes_per_token)
 static void
 add_scores (const List *list, const char *name, gint64 bytes_per_score)
 {
-  gint64 scores = list->tokens * list->model->sequence * (list->model->heads / list->t);
+  gint64 scores = list->tokens * list->seen * (list->model->heads / list->t);
 
   add (list, (PsWorkKernel){ .name = name, .type = PS_WORK_MEMORY, .bytes = scores * bytes_per_score });
 }
@@ -75,16 +78,15 @@ static void
 add_heads (const List *list, const char *name, PsWorkClass type, gint64 products, gint64 rows, gint64 bytes_per_score)
 {
   const PsModel *model = list->model;
-  gint64 heads = model->microbatch_size * (model->heads / list->t), s = model->sequence;
-  gint64 d = model->hidden / model->heads;
+  gint64 heads = model->microbatch_size * (model->heads / list->t), s = model->sequence / list->context;
 
   add (list, (PsWorkKernel){ .name = name,
                              .type = type,
                              .products = products * heads,
                              .m = s,
-                             .n = s,
-                             .k = d,
-                             .bytes = heads * s * (rows * d * list->e + s * bytes_per_score) });
+                             .n = list->seen,
+                             .k = (list->q + list->v) / 2 / model->heads,
+                             .bytes = heads * s * list->seen * bytes_per_score });
 }
 
 static void
@@ -118,14 +120,67 @@ list_attention (const List *list)
 }
 
 static void
-list_matrices (const List *list)
+list_attention_matrices (const List *list)
 {
-  gint64 h = list->h, t = list->t, f = list->f;
+  const PsLatent *latent = &list->model->latent;
+  gint64 h = list->h, t = list->t, up = list->model->heads * (gint64)latent->nope_size + list->v;
 
-  add_matrix (list, "query, key, value", h, (h + 2 * list->c) / t);
-  add_matrix (list, "output", h / t, h);
-  add_matrix (list, "feed-forward up", h, (list->model->mlp == PS_MLP_SWIGLU ? 2 : 1) * f / t);
-  add_matrix (list, "feed-forward down", f / t, h);
+  if (latent->kv_rank == 0)
+    add_matrix (list, "query, key, value", h, (list->q + 2 * list->c) / t);
+  else
+    {
+      if (latent->q_rank > 0)
+        add_matrix (list, "query down", h, latent->q_rank);
+      add_matrix (list, "query up", latent->q_rank > 0 ? latent->q_rank : h, list->q / t);
+      add_matrix (list, "key, value down", h, (gint64)latent->kv_rank + latent->rope_size);
+      add_matrix (list, "key, value up", latent->kv_rank, up / t);
+    }
+  add_matrix (list, "output", list->v / t, h);
+}
+
+static void
+list_feed_forward (const List *list, gint64 width)
+{
+  add_matrix (list, "feed-forward up", list->h, (list->model->mlp == PS_MLP_SWIGLU ? 2 : 1) * width);
+  add_matrix (list, "feed-forward down", width, list->h);
+}
+
+/* The experts of one GPU side by side, each with its part of the tokens. */
+static void
+list_routed (const List *list)
+{
+  const PsExperts *experts = &list->model->experts;
+  guint shared = list->model->spread.experts;
+  gint64 local = shared > 1 ? MAX (experts->count / shared, 1) : experts->count;
+  double tokens = (double)list->tokens * (shared > 1 ? (double)shared / (double)list->t : 1) / experts->count;
+  PsWork *work = list->work;
+  List one = *list;
+  guint from = work->n_kernels;
+
+  one.tokens = MAX ((gint64)(tokens * ps_model_routed (list->model)), 1);
+  list_feed_forward (&one, shared > 1 ? experts->feed_forward : experts->feed_forward / list->t);
+  for (guint i = from; i < work->n_kernels; i++)
+    {
+      work->kernel[i].products *= local;
+      work->kernel[i].bytes *= local;
+    }
+}
+
+static void
+list_experts (const List *list)
+{
+  const PsExperts *experts = &list->model->experts;
+  gint64 h = list->h, e = list->e, moved = (gint64)(ps_model_routed (list->model) * (double)h);
+
+  add_matrix (list, "router", h, experts->count);
+  list_routed (list);
+  if (experts->shared > 0)
+    list_feed_forward (list, (gint64)experts->shared * experts->feed_forward / list->t);
+  if (list->kind == PS_OP_W)
+    return;
+  add_memory (list, "softmax of router", (list->kind == PS_OP_F ? 8 : 12) * experts->count);
+  add_memory (list, "permutation", (h + moved) * e);
+  add_memory (list, "weighted sum", (h + (list->kind == PS_OP_F ? 1 : 2) * moved) * e);
 }
 
 static void
@@ -176,20 +231,58 @@ list_llama_layer (const List *list)
         add_wide (list, "norm, gradient of parameters", 2 * h * e);
         add_wide (list, "sum of gradients", 3 * h * e);
       }
-  add_memory (list, "rotation of queries", 2 * h * e);
+  add_memory (list, "rotation of queries", 2 * list->q * e);
   add_memory (list, "rotation of keys", 2 * c * e);
   add_memory (list, "SwiGLU", (forward ? 3 : 5) * f * e);
 }
 
 static void
-list_layer (const List *list)
+list_layer (const List *layers, PsLayerKind kind)
 {
-  list_matrices (list);
-  list_attention (list);
-  if (list->model->mlp == PS_MLP_SWIGLU)
-    list_llama_layer (list);
+  const PsModel *model = layers->model;
+  List list = *layers;
+
+  if (kind & PS_LAYER_WINDOW)
+    list.seen = MIN (list.seen, (gint64)model->window);
+  list_attention_matrices (&list);
+  if (kind & PS_LAYER_EXPERTS)
+    {
+      list_experts (&list);
+      list.f = (gint64)((ps_model_routed (model) + model->experts.shared) * model->experts.feed_forward);
+    }
   else
-    list_gpt_layer (list);
+    list_feed_forward (&list, list.f / list.t);
+  list_attention (&list);
+  if (model->mlp == PS_MLP_SWIGLU)
+    list_llama_layer (&list);
+  else
+    list_gpt_layer (&list);
+}
+
+/* The layers of a stage, kind by kind. `only`: what to list of them. */
+static void
+list_layers (const List *list, const PsStageShape *shape, void (*only) (const List *list, PsLayerKind kind))
+{
+  guint count[PS_N_LAYER_KINDS];
+  List some = *list;
+
+  ps_model_count_kinds (list->model, shape, count);
+  for (guint kind = 0; kind < PS_N_LAYER_KINDS; kind++)
+    {
+      some.repeats = count[kind];
+      if (count[kind] > 0)
+        only (&some, (PsLayerKind)kind);
+    }
+}
+
+static void
+list_scores (const List *layers, PsLayerKind kind)
+{
+  List list = *layers;
+
+  if (kind & PS_LAYER_WINDOW)
+    list.seen = MIN (list.seen, (gint64)list.model->window);
+  list_attention (&list);
 }
 
 static void
@@ -224,14 +317,18 @@ list_embedding (const List *list)
 }
 
 static List
-list_begin (PsWork *work, const PsModel *model, PsOpKind kind, guint n_layers, guint n_tensor)
+list_begin (PsWork *work, const PsModel *model, PsOpKind kind, guint n_tensor)
 {
   return (List){ .work = work,
                  .model = model,
                  .kind = kind == PS_OP_R ? PS_OP_F : kind,
-                 .repeats = n_layers,
+                 .repeats = 1,
                  .t = n_tensor,
-                 .tokens = ps_model_tokens (model),
+                 .tokens = ps_model_tokens (model) / MAX (model->spread.context, 1),
+                 .q = ps_model_query_width (model),
+                 .v = ps_model_value_width (model),
+                 .seen = model->sequence,
+                 .context = MAX (model->spread.context, 1),
                  .h = model->hidden,
                  .c = ps_model_kv_width (model),
                  .f = model->feed_forward,
@@ -241,12 +338,18 @@ list_begin (PsWork *work, const PsModel *model, PsOpKind kind, guint n_layers, g
 static void
 list_stage (PsWork *work, const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor)
 {
-  List list = list_begin (work, model, kind, shape->n_layers, n_tensor);
+  List list = list_begin (work, model, kind, n_tensor);
 
-  list_layer (&list);
-  list.repeats = 1;
+  list_layers (&list, shape, list_layer);
   if (shape->head)
     list_head (&list);
+  list.repeats = shape->n_mtp;
+  if (shape->n_mtp > 0)
+    {
+      add_matrix (&list, "projection of multi-token prediction", 2 * list.h, list.h / list.t);
+      list_head (&list);
+    }
+  list.repeats = 1;
   if (shape->embedding)
     list_embedding (&list);
 }
@@ -266,12 +369,13 @@ PsWork
 ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor)
 {
   PsWork work = { .n_kernels = 0 };
-  const List layers = list_begin (&work, model, PS_OP_F, shape->n_layers, n_tensor);
+  const PsStageShape layers = { .first_layer = shape->first_layer, .n_layers = shape->n_layers };
+  const List list = list_begin (&work, model, PS_OP_F, n_tensor);
 
   if (recompute == PS_RECOMPUTE_FULL)
-    list_layer (&layers);
+    list_layers (&list, &layers, list_layer);
   if (recompute == PS_RECOMPUTE_SELECTIVE && !model->flash_attention)
-    list_attention (&layers);
+    list_layers (&list, &layers, list_scores);
   return work;
 }
 

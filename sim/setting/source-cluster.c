@@ -8,7 +8,8 @@ load (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_c
 {
   g_autoptr (PsCluster) cluster = ps_setting_cluster (setting, error);
 
-  if (cluster == NULL || !ps_cluster_check_size (cluster, (guint64)n_devices * setting->n_replicas, error))
+  if (cluster == NULL || !ps_tensor_check_spread (model, cluster->tensor, setting->n_replicas, error)
+      || !ps_cluster_check_size (cluster, (guint64)n_devices * setting->n_replicas, error))
     return NULL;
   return ps_costs_model_stages (model, cluster, setting->known_shapes, n_devices, n_chunks, error);
 }
