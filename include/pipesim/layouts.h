@@ -15,8 +15,11 @@ typedef struct
   const char *db;        /* measured costs; NULL: modelled ones. Measured costs know neither replicas nor other sizes of
                             microbatches, and hold for the device as it was measured: p is n_gpus then */
   const char *profile;   /* of db; NULL: all of the model, whatever their size of microbatches */
-  guint n_gpus;          /* p * t * d; 0: those of the cluster */
+  guint n_gpus;          /* p * t * c * d; 0: those of the cluster */
   guint tensor;          /* t; 0: 1, 2, 4 and 8, within a node */
+  guint context;         /* c; 0: 1, and with sequences of more than 4096 tokens 2, 4, ... to so many of each 4096 */
+  guint experts;         /* GPUs that share the experts; 0: 1, 8, 16, 32 and 64, as the experts allow */
+  PsFramework framework; /* whose habits decide what memory holds; none: the model's own */
   gint64 global_batch;   /* sequences per step */
   gint64 memory_limit;   /* bytes per GPU; 0: the cluster's */
   gboolean zero;         /* spread the optimizer state over the replicas, where there are some (ZeRO stage 1) */
@@ -41,6 +44,8 @@ typedef struct
   char *profile;         /* measured costs that it is from; NULL: none */
   guint n_devices;       /* p */
   guint n_tensor;        /* t */
+  guint n_context;       /* c */
+  guint n_experts;       /* GPUs that share the experts */
   guint n_replicas;      /* d */
   guint microbatch_size; /* b, sequences */
   guint n_microbatches;  /* m = global_batch / (d b) */
@@ -82,7 +87,7 @@ typedef struct
  * 6N + 12LHQT per token; N here without the embedding, which is looked up). */
 double ps_layout_step_flops (const PsModel *model, gint64 global_batch);
 
-/* Predicts the layouts with p t d = n_gpus:
+/* Predicts the layouts with p t c d = n_gpus:
  * - p no more than layers; t as ps_tensor_check and the nodes allow; b = 1, 2, 4, 8, 16; all recomputations;
  * - all schedules with their own number of chunks v. Schedules that take others also with v = 2, 4, 8 and every v up to
  *   8 that cuts the layers evenly. One schedule for p = 1, where there is no pipeline.

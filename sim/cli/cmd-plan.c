@@ -31,6 +31,12 @@ static const PsOption rows[] = {
              "GPUs, p times t times d (default: all of the cluster)"),
   PS_OPTION ("tensor", 0, PS_COUNT (Options, question.tensor, 1, PS_MAX_TENSOR), "T",
              "GPUs of a device (default: 1, 2, 4 and 8, within a node)"),
+  PS_OPTION ("context", 0, PS_COUNT (Options, question.context, 1, PS_MAX_DEVICES), "C",
+             "Groups of --tensor GPUs that share each sequence (default: 1, and more where sequences are long)"),
+  PS_OPTION ("experts", 0, PS_COUNT (Options, question.experts, 1, PS_MAX_DEVICES), "E",
+             "GPUs that share the experts (default: 1, 8, 16, 32 and 64, as the experts allow)"),
+  PS_OPTION ("framework", 0, PS_NAME (Options, question.framework, ps_framework), "NAME",
+             "Whose habits decide what memory holds: none, megatron or deepspeed (default: the model's)"),
   PS_OPTION ("global-batch", 0, PS_INTEGER (Options, question.global_batch, 1, PS_MAX_MICROBATCHES), "N",
              "Sequences per step, over all replicas"),
   PS_OPTION ("memory-limit", 0, PS_SIZE (Options, question.memory_limit), "SIZE",
@@ -64,6 +70,8 @@ static const PsColumn columns[] = {
   { "schedule", "schedule", PS_COLUMN_TEXT },
   { "devices", "p", PS_COLUMN_INTEGER },
   { "tensor", "t", PS_COLUMN_INTEGER },
+  { "context", "c", PS_COLUMN_INTEGER },
+  { "experts", "e", PS_COLUMN_INTEGER },
   { "replicas", "d", PS_COLUMN_INTEGER },
   { "microbatch_size", "b", PS_COLUMN_INTEGER },
   { "microbatches", "m", PS_COLUMN_INTEGER },
@@ -106,7 +114,9 @@ parse_options (Options *options, int argc, char **argv, GError **error)
 
   g_option_context_set_description (
       context,
-      "Tries pipelines of p devices of t GPUs each (tensor and sequence parallelism) in d = GPUs / (p t) replicas,\n"
+      "Tries pipelines of p devices of t c GPUs each (tensor and sequence parallelism, contexts) in d = GPUs / (p t "
+      "c)\n"
+      "replicas, experts over e of the GPUs of a device and its replicas,\n"
       "microbatches of b = 1, 2, 4, 8 and 16 sequences, recomputation, schedules and, where a schedule takes any\n"
       "number, v chunks per device. A single device (p = 1) has no pipeline: one schedule stands for all.\n\n"
       "step = iteration time, all-reduce of the gradients over the replicas included\n"
@@ -139,6 +149,8 @@ make_table (const Options *options, const PsLayouts *layouts)
       ps_table_set_text (table, "schedule", layout->schedule);
       ps_table_set_integer (table, "devices", layout->n_devices);
       ps_table_set_integer (table, "tensor", layout->n_tensor);
+      ps_table_set_integer (table, "context", layout->n_context);
+      ps_table_set_integer (table, "experts", layout->n_experts);
       ps_table_set_integer (table, "replicas", layout->n_replicas);
       ps_table_set_integer (table, "microbatch_size", layout->microbatch_size);
       ps_table_set_integer (table, "microbatches", layout->n_microbatches);

@@ -194,22 +194,6 @@ ps_costs_zero (PsCosts *costs, guint n_replicas, GError **error)
   return TRUE;
 }
 
-void
-ps_costs_add_context (PsCosts *costs, const PsModel *model, guint n_chunks)
-{
-  double reserve = ps_framework_reserve (model->framework) - 1;
-
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    {
-      PsStateBytes *state = &costs->stage[stage].state;
-      gint64 bytes = ps_framework_context_bytes (model->framework) / n_chunks
-                     + scale (costs->stage[stage].weight_bytes, reserve);
-
-      state->context_bytes += bytes;
-      costs->stage[stage].weight_bytes += bytes;
-    }
-}
-
 /* All-reduce over the n_replicas * n_copies holders of a stage; the second copy's device mirrors the first one's. */
 static gint64
 ring_ns (const PsCluster *cluster, guint device, guint n_devices, guint n_replicas, guint n_copies, gint64 bytes)
@@ -223,12 +207,26 @@ ring_ns (const PsCluster *cluster, guint device, guint n_devices, guint n_replic
   return ps_cluster_ring_ns (cluster, n_replicas * n_copies, places, bytes);
 }
 
+/* Bytes of gradients that an all-reduce over n replicas would move as long as it really takes: fewer replicas hold the
+ * same experts. */
+static gint64
+reduced_bytes (const PsCosts *costs, guint stage, guint n_replicas)
+{
+  const PsStateBytes *state = &costs->stage[stage].state;
+  double copies = MAX (n_replicas * costs->expert_copies, 1), n = n_replicas;
+  double experts = (double)state->expert_bytes / (double)MAX (state->optimizer_bytes, 1);
+
+  if (state->expert_bytes == 0 || n_replicas == 1)
+    return state->gradient_bytes;
+  return scale (state->gradient_bytes, 1 - experts + experts * (copies - 1) / copies * n / (n - 1));
+}
+
 void
 ps_costs_set_reduce (PsCosts *costs, const PsCluster *cluster, guint n_devices, guint n_replicas)
 {
   for (guint stage = 0; stage < costs->n_stages; stage++)
     {
-      gint64 bytes = costs->stage[stage].state.gradient_bytes;
+      gint64 bytes = reduced_bytes (costs, stage, n_replicas);
       guint device = stage % n_devices;
 
       costs->stage[stage].reduce_ns = ring_ns (cluster, device, n_devices, n_replicas, 1, bytes);

@@ -1,8 +1,6 @@
 /* costs.c - the cost table: made by hand, from the command line, or from the formulas of a model on a cluster. */
 #include <pipesim/costs.h>
 
-#include <pipesim/framework.h>
-
 #include <string.h>
 
 PsCosts *
@@ -360,15 +358,6 @@ ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **erro
   return g_steal_pointer (&costs);
 }
 
-/* Time to move the bytes that F keeps to the host; -1: not known. */
-static gint64
-host_ns (const PsCluster *cluster, gint64 bytes)
-{
-  const PsLink link = { .bandwidth = cluster->host_bandwidth };
-
-  return cluster->host_bandwidth > 0 ? ps_link_transfer_ns (&link, bytes) : -1;
-}
-
 static void
 model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint n_chunks,
              guint stage)
@@ -396,42 +385,6 @@ model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, con
   costs->stage[stage].tensor_ns = tensor_ns;
 }
 
-static gint64
-reserved (gint64 bytes, double reserve)
-{
-  return (gint64)((double)bytes * reserve);
-}
-
-/* The bytes that an op needs only while it runs. */
-static void
-add_workspace (PsOpCost *op, gint64 bytes)
-{
-  op->take_bytes += bytes;
-  op->give_bytes += bytes;
-}
-
-static void
-model_sizes (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint stage)
-{
-  guint t = cluster->tensor;
-  double reserve = ps_framework_reserve (model->framework);
-  PsHabits habits = ps_framework_habits (model, shape, t);
-  PsStateBytes state = ps_tensor_state (model, shape, t);
-  PsStageCost *cost = &costs->stage[stage];
-  gint64 act = reserved (ps_tensor_kept_bytes (model, shape, PS_RECOMPUTE_NONE, t) + habits.kept_bytes, reserve);
-  gint64 wact = reserved (ps_tensor_weight_bytes (model, shape, t), reserve);
-
-  ps_costs_set_memory (costs, stage, act, MIN (wact, act));
-  add_workspace (ps_costs_op (costs, PS_OP_F, stage), reserved (habits.forward_bytes, reserve));
-  add_workspace (ps_costs_op (costs, PS_OP_B, stage), reserved (habits.backward_bytes, reserve));
-  add_workspace (ps_costs_op (costs, PS_OP_BW, stage), reserved (habits.backward_bytes, reserve));
-  cost->host_ns = host_ns (cluster, act);
-  state.buffer_bytes = habits.buffer_bytes;
-  cost->state = state;
-  cost->weight_bytes = state.weight_bytes + state.gradient_bytes + state.optimizer_bytes + state.buffer_bytes;
-  cost->version_bytes = state.weight_bytes;
-}
-
 static char *
 describe_source (const PsModel *model, const PsCluster *cluster)
 {
@@ -455,8 +408,8 @@ ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsS
     {
       guint device = stage % n_devices;
 
-      model_times (costs, model, cluster, &shapes[stage], n_chunks, stage);
-      model_sizes (costs, model, cluster, &shapes[stage], stage);
+      model_times (costs, model, cluster, &shapes[stage], stage);
+      ps_costs_set_sizes (costs, model, cluster, &shapes[stage], stage);
       costs->transfer_ns[ps_transfer_forward (costs, stage)]
           = ps_cluster_transfer_ns (cluster, device, (stage + 1) % n_devices, bytes);
       costs->transfer_ns[ps_transfer_backward (costs, stage)]

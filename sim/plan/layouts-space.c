@@ -8,6 +8,9 @@
 
 #define MOST_SEQUENCES 16 /* of a microbatch */
 #define MOST_TENSOR 8     /* GPUs of a device */
+#define LEAST_EXPERTS 8   /* GPUs that share the experts, where any do */
+#define MOST_EXPERTS 64   /* GPUs that share the experts */
+#define USUAL_SEQUENCE 4096
 
 void
 ps_layout_space_clear (PsLayoutSpace *space)
@@ -82,7 +85,19 @@ add_tensors (const PsLayoutQuestion *question, const PsModel *model, guint per_n
   g_string_append_c (spec, '\n');
 }
 
-/* The spec crosses devices, replicas and tensor; is_asked drops points whose product is not the number of GPUs. */
+/* 1 and the powers of two from `least` to `most` that divide the number, or the one that was asked for. */
+static void
+add_powers (const char *field, guint given, guint number, guint least, guint most, GString *spec)
+{
+  g_string_append_printf (spec, "%s = %u", field, MAX (given, 1));
+  for (guint i = least; given == 0 && i <= most; i *= 2)
+    if (number % i == 0)
+      g_string_append_printf (spec, ", %u", i);
+  g_string_append_c (spec, '\n');
+}
+
+/* The spec crosses devices, replicas, tensor, context and experts; is_asked drops points whose product is not the
+ * number of GPUs. */
 static char *
 write_spec (const PsLayoutSpace *space, const PsModel *model, const PsCluster *cluster)
 {
@@ -105,6 +120,11 @@ write_spec (const PsLayoutSpace *space, const PsModel *model, const PsCluster *c
   add_divisors ("devices", n_gpus, model->layers, spec);
   add_divisors ("replicas", n_gpus, n_gpus, spec);
   add_tensors (question, model, cluster->devices_per_node, spec);
+  add_powers ("context", question->context, model->sequence, 2, model->sequence / USUAL_SEQUENCE, spec);
+  add_powers ("experts", question->experts, model->experts.count, LEAST_EXPERTS,
+              MIN (model->experts.count, MOST_EXPERTS), spec);
+  if (question->framework != PS_FRAMEWORK_NONE)
+    g_string_append_printf (spec, "framework = %s\n", ps_framework_name (question->framework));
   return g_string_free (g_steal_pointer (&spec), FALSE);
 }
 
@@ -374,8 +394,10 @@ are_chunks_asked (guint layers, guint n_devices, guint n_chunks)
 static gboolean
 is_asked (const PsLayoutSpace *space, const PsSetting *setting, guint layers)
 {
-  return (guint64)setting->n_devices * setting->n_tensor * setting->n_replicas == space->layouts->n_gpus
-         && setting->zero == (space->question->zero && setting->n_replicas > 1)
+  guint64 shares = (guint64)setting->n_tensor * setting->n_context * setting->n_replicas;
+
+  return setting->n_devices * shares == space->layouts->n_gpus && shares % setting->n_experts == 0
+         && setting->zero == (space->question->zero && (setting->n_replicas > 1 || setting->n_context > 1))
          && are_chunks_asked (layers, setting->n_devices, setting->n_chunks);
 }
 

@@ -140,6 +140,8 @@ layout_new (const PsLayoutSpace *space, const PsResult *result)
     .profile = profile->type == PS_VALUE_TEXT ? g_strdup (profile->text) : NULL,
     .n_devices = (guint)ps_result_value (result, "devices")->integer,
     .n_tensor = (guint)ps_result_value (result, "tensor")->integer,
+    .n_context = (guint)ps_result_value (result, "context")->integer,
+    .n_experts = (guint)ps_result_value (result, "experts")->integer,
     .n_replicas = (guint)ps_result_value (result, "replicas")->integer,
     .microbatch_size = (guint)ps_result_value (result, "microbatch_size")->integer,
     .n_microbatches = (guint)ps_result_value (result, "microbatches")->integer,
@@ -167,6 +169,8 @@ compare_layouts (gconstpointer a, gconstpointer b)
   const gint64 differences[] = { x->step_ns - y->step_ns,
                                  (gint64)x->n_devices - y->n_devices,
                                  (gint64)x->n_tensor - y->n_tensor,
+                                 (gint64)x->n_context - y->n_context,
+                                 (gint64)x->n_experts - y->n_experts,
                                  (gint64)x->microbatch_size - y->microbatch_size,
                                  (gint64)x->recompute - (gint64)y->recompute,
                                  strcmp (x->schedule, y->schedule),
@@ -301,7 +305,10 @@ ps_layout_setting (const PsLayoutQuestion *question, const PsLayouts *layouts, c
   setting->recompute = layout->recompute;
   setting->n_replicas = layout->n_replicas;
   setting->n_tensor = layout->n_tensor;
-  setting->zero = layout->zero && layout->n_replicas > 1;
+  setting->n_context = MAX (layout->n_context, 1);
+  setting->n_experts = MAX (layout->n_experts, 1);
+  setting->framework = question->framework;
+  setting->zero = layout->zero && (layout->n_replicas > 1 || layout->n_context > 1);
   setting->memory_limit = g_memdup2 (&layouts->memory_limit, sizeof layouts->memory_limit);
   setting->n_memory_limits = 1;
   return setting;

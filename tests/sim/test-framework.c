@@ -148,6 +148,36 @@ test_spread (void)
   g_assert_cmpint (ps_tensor_boundary_bytes (model, 1), ==, 2 * 16 * 64 / 2);
 }
 
+/* 4 GPUs share experts: tokens 16 of 64 values of 2 bytes, 2 experts each, 1/4 to each of 3 others: 3072 bytes in 30.72
+ * us, there and back. Two nodes of two: 1024 bytes stay, 2048 leave at a tenth of the rate. A context of 2 gathers keys
+ * and values, 2 * 64 * 2 * 16 / 2 bytes, and in B their gradients, too. */
+static void
+test_talk (void)
+{
+  g_autoptr (PsModel) model = parse ("[model]\nlayers=1\nhidden=64\nheads=4\nsequence=16\nvocabulary=100\n"
+                                     "microbatch_size=1\nprecision=bf16\nmlp=swiglu\nflash_attention=true\n"
+                                     "experts=8\nactive_experts=2\nexpert_feed_forward=32\nexpert_gpus=4\n");
+  const PsStageShape layer = { .n_layers = 1 };
+  PsCluster cluster = one_node;
+
+  cluster.link_bandwidth = 1e8;
+  cluster.network_bandwidth = 1e7;
+  g_assert_cmpint (ps_tensor_stage_ns (model, &layer, &cluster, PS_OP_F), ==, 2 * 30720);
+  cluster.devices_per_node = 2;
+  g_assert_cmpint (ps_tensor_stage_ns (model, &layer, &cluster, PS_OP_F), ==, 2 * 204800);
+  model->spread = (PsSpread){ .context = 2 };
+  g_assert_cmpint (ps_tensor_stage_ns (model, &layer, &cluster, PS_OP_F), ==, 20480);
+  g_assert_cmpint (ps_tensor_stage_ns (model, &layer, &cluster, PS_OP_B), ==, 2 * 20480);
+  g_assert_true (ps_tensor_check_spread (model, 1, 1, NULL));
+  model->spread.context = 3;
+  g_assert_false (ps_tensor_check_spread (model, 1, 1, NULL));
+  model->spread = (PsSpread){ .experts = 3 };
+  g_assert_false (ps_tensor_check_spread (model, 1, 3, NULL));
+  model->spread = (PsSpread){ .experts = 4 };
+  g_assert_false (ps_tensor_check_spread (model, 2, 3, NULL));
+  g_assert_true (ps_tensor_check_spread (model, 2, 2, NULL));
+}
+
 int
 main (int argc, char **argv)
 {
@@ -157,5 +187,6 @@ main (int argc, char **argv)
   g_test_add_func ("/framework/deepspeed", test_deepspeed);
   g_test_add_func ("/framework/whole-sequences", test_whole_sequences);
   g_test_add_func ("/framework/spread", test_spread);
+  g_test_add_func ("/framework/talk", test_talk);
   return g_test_run ();
 }

@@ -313,68 +313,28 @@ test_optimizer (void)
   g_assert_cmpint (ps_work_optimizer_ns (&mixed, &cluster, 1000), ==, 0);
 }
 
-static gint64
-product_ns (const PsCluster *cluster, gint64 m, gint64 n, gint64 k, guint bits)
-{
-  const PsWork work
-      = { 1, { { .type = PS_WORK_PRODUCT, .repeats = 1, .products = 1, .m = m, .n = n, .k = k, .bits = bits } } };
-
-  return ps_work_ns (&work, cluster);
-}
-
-/* 4 multiprocessors, 10^12 operations / s. One wave of tiles of 256 by 128 is 512 by 256 or 1024 by 128, and 2mnk
- * operations take 2mnk / 1000 ns. A row more takes a second wave, of tiles of 256 by 128 again. k = product_depth takes
- * twice the time, an odd k twice of that, 8 bits half. */
+/* Kernels of experts, latent attention, windows and multi-token prediction have the operations that the model says.
+ * With flash attention B computes the scores once more. 8 GPUs that share experts, or 2 of a context, do their part. */
 static void
-test_tiles (void)
+test_kinds (void)
 {
-  PsCluster cluster
-      = { .peak_flops = 1e12, .peak_flops_fp8 = 2e12, .efficiency = 1, .multiprocessors = 4, .tensor = 1 };
+  const char *const names[] = { "mixtral-8x7b", "deepseek-v3", "qwen3-235b-a22b", "gpt-oss-120b" };
 
-  g_assert_cmpint (product_ns (&cluster, 512, 256, 64, 16), ==, 16777);
-  g_assert_cmpint (product_ns (&cluster, 520, 256, 64, 16), >, 16777 * 5 / 4);
-  g_assert_cmpint (product_ns (&cluster, 512, 256, 64, 8), ==, 8389);
-  cluster.product_depth = 64;
-  g_assert_cmpint (product_ns (&cluster, 512, 256, 64, 16), ==, 33554);
-  cluster.unaligned = 0.5;
-  g_assert_cmpint (product_ns (&cluster, 512, 256, 64, 16), ==, 33554);
-  g_assert_cmpint (product_ns (&cluster, 512, 252, 64, 16), >, 60000);
-}
-
-/* More tokens, wider layers and longer sequences take longer; faster machines less long. */
-static void
-test_monotony (void)
-{
-  g_autoptr (PsCluster) cluster = ps_cluster_load ("a100-80gb", NULL), faster = ps_cluster_copy (cluster);
-  const PsStageShape layer = { .n_layers = 1 };
-  const guint sizes[] = { 1024, 2048, 4096 };
-
-  faster->peak_flops *= 2;
-  faster->memory_bandwidth *= 2;
-  for (guint i = 0; i < 27; i++)
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     {
-      PsModel model = { .hidden = sizes[i % 3],
-                        .heads = 16,
-                        .kv_heads = 16,
-                        .sequence = sizes[i / 3 % 3],
-                        .precision = PS_PRECISION_FP16,
-                        .feed_forward = 4 * sizes[i % 3],
-                        .vocabulary = 51200,
-                        .microbatch_size = 1 << i / 9 };
-      PsModel larger[3] = { model, model, model };
-      PsWork work = ps_work_stage (&model, &layer, PS_OP_BW, 1);
-      gint64 ns = ps_work_ns (&work, cluster);
+      g_autoptr (PsModel) model = ps_model_load (names[i], NULL);
+      const PsStageShape whole = ps_model_whole (model);
+      PsWork f = ps_work_stage (model, &whole, PS_OP_F, 1), w = ps_work_stage (model, &whole, PS_OP_W, 1);
 
-      g_assert_cmpint (ps_work_ns (&work, faster), <=, ns);
-      larger[0].hidden *= 2;
-      larger[0].feed_forward *= 2;
-      larger[1].sequence *= 2;
-      larger[2].microbatch_size *= 2;
-      for (guint k = 0; k < 3; k++)
-        {
-          work = ps_work_stage (&larger[k], &layer, PS_OP_BW, 1);
-          g_assert_cmpint (ps_work_ns (&work, cluster), >=, ns);
-        }
+      g_assert_cmpint (ps_work_flops (&f), ==, ps_model_stage_flops (model, &whole, PS_OP_F));
+      g_assert_cmpint (ps_work_flops (&w), ==, ps_model_stage_flops (model, &whole, PS_OP_W));
+      gint64 all = ps_work_flops (&f);
+      model->spread.experts = 8;
+      f = ps_work_stage (model, &whole, PS_OP_F, 1);
+      g_assert_cmpint (ps_work_flops (&f), ==, all);
+      model->spread.context = 2;
+      f = ps_work_stage (model, &whole, PS_OP_F, 1);
+      g_assert_cmpint (ps_work_flops (&f), ==, all / 2);
     }
 }
 
@@ -391,5 +351,6 @@ main (int argc, char **argv)
   g_test_add_func ("/work/tiles", test_tiles);
   g_test_add_func ("/work/monotony", test_monotony);
   g_test_add_func ("/work/optimizer", test_optimizer);
+  g_test_add_func ("/work/kinds", test_kinds);
   return g_test_run ();
 }
