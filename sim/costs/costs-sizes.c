@@ -1,6 +1,16 @@
-/* costs-sizes.c - the bytes of a modelled stage, and what frameworks add to them. */
+/* costs-sizes.c - the memory of ops, the bytes of a modelled stage, and what frameworks add to them. */
 #include <pipesim/costs.h>
 #include <pipesim/framework.h>
+
+void
+ps_costs_set_memory (PsCosts *costs, guint stage, gint64 act_bytes, gint64 wact_bytes)
+{
+  ps_costs_op (costs, PS_OP_F, stage)->take_bytes = act_bytes;
+  ps_costs_op (costs, PS_OP_R, stage)->take_bytes = act_bytes;
+  ps_costs_op (costs, PS_OP_B, stage)->give_bytes = act_bytes - wact_bytes;
+  ps_costs_op (costs, PS_OP_W, stage)->give_bytes = wact_bytes;
+  ps_costs_op (costs, PS_OP_BW, stage)->give_bytes = act_bytes;
+}
 
 /* Time to move the bytes that F keeps to the host; -1: not known. */
 static gint64

@@ -107,16 +107,6 @@ ps_costs_slice (const PsCosts *costs, guint n_slices)
 }
 
 void
-ps_costs_set_memory (PsCosts *costs, guint stage, gint64 act_bytes, gint64 wact_bytes)
-{
-  ps_costs_op (costs, PS_OP_F, stage)->take_bytes = act_bytes;
-  ps_costs_op (costs, PS_OP_R, stage)->take_bytes = act_bytes;
-  ps_costs_op (costs, PS_OP_B, stage)->give_bytes = act_bytes - wact_bytes;
-  ps_costs_op (costs, PS_OP_W, stage)->give_bytes = wact_bytes;
-  ps_costs_op (costs, PS_OP_BW, stage)->give_bytes = act_bytes;
-}
-
-void
 ps_costs_set_messages (PsCosts *costs, gint64 bytes)
 {
   for (guint stage = 0; stage + 1 < costs->n_stages; stage++)

@@ -33,6 +33,7 @@ typedef struct
 
 /* Every field but the name; *n entries. */
 const PsModelField *ps_model_fields (guint *n);
+double ps_model_field_value (const PsModel *model, const PsModelField *field);
 void ps_model_set_field (PsModel *model, const PsModelField *field, double value);
 
 /* Gives optional fields that are 0 their defaults. */
