@@ -35,6 +35,21 @@ typedef struct
                               else each has a port of its own (link = gpu) */
   gboolean network_shared; /* they share one network port of network_bandwidth each way (nic = node, gpu) */
   double host_bandwidth;   /* of each device to the memory of its host, bytes per second and direction; 0 = not known */
+  double peak_flops_fp8;   /* as peak_flops, of products of 8 bits; 0: as peak_flops */
+  double peak_flops_fp4;   /* of 4 bits; 0: as peak_flops_fp8 */
+  guint multiprocessors;   /* of a device; 0 = not known */
+  double product_depth;    /* k at which a product reaches half of its rate, see work-time.h */
+  double scores_efficiency;    /* as efficiency, of the products of attention heads */
+  double attention_efficiency; /* of flash attention */
+  double memory_efficiency;    /* part of memory_bandwidth that kernels reach, in (0, 1] */
+  double unaligned; /* part of its rate that a product reaches whose rows do not start at multiples of 16 bytes */
+  double unaligned_scores; /* the same of the products of attention heads */
+  gint64 launch_ns;        /* the host's time for a kernel; with CUDA graphs none */
+  gint64 kernel_ns;        /* a kernel's own time to start and end */
+  gint64 step_ns;          /* of each step on the host, at its end */
+  double optimizer_passes; /* bytes that an optimizer step moves, over those of ps_work_optimizer_ns */
+  guint spacing;           /* devices from one device of a pipeline to the next: 1, or the replicas where these stand
+                              between them; 0 as 1 */
   gboolean context_remote; /* the GPUs of a context are on several nodes, see ps_cluster_join; FALSE when loaded */
   guint tensor;            /* GPUs that are one device by tensor parallelism, see ps_cluster_group; 1 when loaded */
 } PsCluster;

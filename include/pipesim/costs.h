@@ -185,8 +185,9 @@ gboolean ps_costs_recompute (PsCosts *costs, const PsModel *model, const PsClust
 gboolean ps_costs_offload (PsCosts *costs, double ratio, GError **error);
 
 /* Spreads the optimizer state evenly over all GPUs of n_replicas that hold the same parameters, and O with it (ZeRO
- * stage 1, arXiv 1910.02054, section 5.1). Each replica updates its part of the parameters; the all-reduce moves as
- * many bytes as before (section 7.2.1). Fails with PS_ERROR_USAGE where the size of the state is not known. */
+ * stage 1, arXiv 1910.02054, section 5.1). Each replica updates its part of the parameters. The all-reduce becomes two
+ * halves, which move as many bytes as before (section 7.2.1): reduce_ns keeps the reduce-scatter of the gradients, and
+ * O takes the all-gather of the weights. Fails with PS_ERROR_USAGE where the size of the state is not known. */
 gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, GError **error);
 
 /* Fills the memory of a stage of that shape from the formulas of tensor.h and framework.h: one GPU's of a device. */

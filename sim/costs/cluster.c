@@ -243,13 +243,6 @@ ps_cluster_inner_link (const PsCluster *cluster)
   return (PsLink){ cluster->link_latency_ns, cluster->link_bandwidth, cluster->n_link_points, cluster->link_points };
 }
 
-static PsLink
-network_link (const PsCluster *cluster)
-{
-  return (PsLink){ cluster->network_latency_ns, cluster->network_bandwidth, cluster->n_network_points,
-                   cluster->network_points };
-}
-
 PsLink
 ps_cluster_network_link (const PsCluster *cluster)
 {
@@ -262,9 +255,35 @@ ps_cluster_link (const PsCluster *cluster, guint a, guint b)
 {
   if (a == b)
     return (PsLink){ 0 };
-  if (ps_cluster_is_remote (cluster, a, b))
-    return ps_cluster_network_link (cluster);
-  return ps_cluster_inner_link (cluster);
+  return ps_cluster_is_remote (cluster, a, b) ? ps_cluster_network_link (cluster) : ps_cluster_inner_link (cluster);
+}
+
+/* The places of a node that the ring uses, at least one. */
+static guint
+count_neighbours (const PsCluster *cluster, guint n, const guint *places)
+{
+  guint most = 1, run = 1;
+
+  for (guint i = 1; i < n; i++)
+    {
+      run = is_remote_place (cluster, places[i - 1], places[i]) ? 1 : run + 1;
+      most = MAX (most, run);
+    }
+  return most;
+}
+
+gint64
+ps_cluster_ring_ns (const PsCluster *cluster, guint n, const guint *places, gint64 bytes)
+{
+  PsLink inner = ps_cluster_inner_link (cluster), outer = ps_cluster_network_link (cluster);
+  gint64 share = (bytes + n - 1) / n, longest = 0;
+  gint64 outer_share = share / count_neighbours (cluster, n, places);
+
+  for (guint i = 0; i < n; i++)
+    longest = MAX (longest, is_remote_place (cluster, places[i], places[(i + 1) % n])
+                                ? ps_link_transfer_ns (&outer, outer_share)
+                                : ps_link_transfer_ns (&inner, share));
+  return n > 1 && bytes > 0 ? 2 * (gint64)(n - 1) * longest : 0;
 }
 
 gint64

@@ -88,8 +88,13 @@ static void
 recompute_model (PsCosts *costs, const PsModel *model, const PsCluster *cluster, PsRecompute recompute)
 {
   for (guint stage = 0; stage < costs->n_stages; stage++)
-    drop_layers (costs, stage, model, &shapes[stage], cluster != NULL ? cluster->tensor : 1,
-                 repeated_part (model, cluster, &shapes[stage], recompute), recompute);
+    {
+      const PsStageShape *shape = &costs->shapes[stage];
+
+      if (shape->n_layers > 0)
+        drop_layers (costs, stage, model, shape, cluster != NULL ? cluster->tensor : 1,
+                     repeated_part (model, cluster, shape, recompute), recompute);
+    }
   costs->time_origin = costs->memory_origin = PS_ORIGIN_MODELLED;
 }
 
@@ -188,8 +193,11 @@ ps_costs_zero (PsCosts *costs, guint n_replicas, GError **error)
       state->expert_bytes = experts;
       costs->stage[stage].weight_bytes -= before - state->optimizer_bytes;
       PsOpCost *step = ps_costs_op (costs, PS_OP_O, stage);
+      step->duration_ns -= costs->stage[stage].step_ns;
       step->duration_ns
-          = (gint64)ceil ((double)step->duration_ns * (double)state->optimizer_bytes / (double)MAX (before, 1));
+          = (gint64)ceil ((double)step->duration_ns * (double)state->optimizer_bytes / (double)MAX (before, 1))
+            + costs->stage[stage].step_ns;
+      gather_weights (&costs->stage[stage], step);
     }
   return TRUE;
 }

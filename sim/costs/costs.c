@@ -393,12 +393,13 @@ ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsS
   if (!ps_tensor_check (model, cluster->tensor, error))
     return NULL;
   PsCosts *costs = ps_costs_new (n_stages);
+  costs->shapes = g_memdup2 (shapes, n_stages * sizeof *shapes);
   gint64 bytes = ps_tensor_boundary_bytes (model, cluster->tensor);
   for (guint stage = 0; stage < n_stages; stage++)
     {
       guint device = stage % n_devices;
 
-      model_times (costs, model, cluster, &shapes[stage], stage);
+      model_times (costs, model, cluster, &shapes[stage], n_chunks, stage);
       ps_costs_set_sizes (costs, model, cluster, &shapes[stage], stage);
       costs->transfer_ns[ps_transfer_forward (costs, stage)]
           = ps_cluster_transfer_ns (cluster, device, (stage + 1) % n_devices, bytes);

@@ -123,9 +123,9 @@ ps_tensor_layer_ns (const PsModel *model, const PsCluster *cluster)
 {
   const PsLink link = ps_cluster_inner_link (cluster);
   guint t = cluster->tensor;
-  gint64 step_ns = ps_link_transfer_ns (&link, ps_tensor_share (ps_model_boundary_bytes (model), t));
+  gint64 step_ns = ps_link_transfer_ns (&link, ps_tensor_boundary_bytes (model, t));
 
-  return t == 1 ? 0 : 4 * (t - 1) * ps_link_transfer_ns (&link, ps_tensor_boundary_bytes (model, t));
+  return t == 1 ? 0 : 2 * MAX (2 * (t - 1) * step_ns, cluster->launch_ns);
 }
 
 gint64

@@ -79,14 +79,15 @@ add_heads (const List *list, const char *name, PsWorkClass type, gint64 products
 {
   const PsModel *model = list->model;
   gint64 heads = model->microbatch_size * (model->heads / list->t), s = model->sequence / list->context;
+  gint64 d = (list->q + list->v) / 2 / model->heads;
 
   add (list, (PsWorkKernel){ .name = name,
                              .type = type,
                              .products = products * heads,
                              .m = s,
                              .n = list->seen,
-                             .k = (list->q + list->v) / 2 / model->heads,
-                             .bytes = heads * s * list->seen * bytes_per_score });
+                             .k = d,
+                             .bytes = heads * s * (rows * d * list->e + list->seen * bytes_per_score) });
 }
 
 static void

@@ -338,6 +338,71 @@ test_kinds (void)
     }
 }
 
+static gint64
+product_ns (const PsCluster *cluster, gint64 m, gint64 n, gint64 k, guint bits)
+{
+  const PsWork work
+      = { 1, { { .type = PS_WORK_PRODUCT, .repeats = 1, .products = 1, .m = m, .n = n, .k = k, .bits = bits } } };
+
+  return ps_work_ns (&work, cluster);
+}
+
+/* 4 multiprocessors, 10^12 operations / s. One wave of tiles of 256 by 128 is 512 by 256 or 1024 by 128, and 2mnk
+ * operations take 2mnk / 1000 ns. A row more takes a second wave, of tiles of 256 by 128 again. k = product_depth takes
+ * twice the time, an odd k twice of that, 8 bits half. */
+static void
+test_tiles (void)
+{
+  PsCluster cluster
+      = { .peak_flops = 1e12, .peak_flops_fp8 = 2e12, .efficiency = 1, .multiprocessors = 4, .tensor = 1 };
+
+  g_assert_cmpint (product_ns (&cluster, 512, 256, 64, 16), ==, 16777);
+  g_assert_cmpint (product_ns (&cluster, 520, 256, 64, 16), >, 16777 * 5 / 4);
+  g_assert_cmpint (product_ns (&cluster, 512, 256, 64, 8), ==, 8389);
+  cluster.product_depth = 64;
+  g_assert_cmpint (product_ns (&cluster, 512, 256, 64, 16), ==, 33554);
+  cluster.unaligned = 0.5;
+  g_assert_cmpint (product_ns (&cluster, 512, 256, 64, 16), ==, 33554);
+  g_assert_cmpint (product_ns (&cluster, 512, 252, 64, 16), >, 60000);
+}
+
+/* More tokens, wider layers and longer sequences take longer; faster machines less long. */
+static void
+test_monotony (void)
+{
+  g_autoptr (PsCluster) cluster = ps_cluster_load ("a100-80gb", NULL), faster = ps_cluster_copy (cluster);
+  const PsStageShape layer = { .n_layers = 1 };
+  const guint sizes[] = { 1024, 2048, 4096 };
+
+  faster->peak_flops *= 2;
+  faster->memory_bandwidth *= 2;
+  for (guint i = 0; i < 27; i++)
+    {
+      PsModel model = { .hidden = sizes[i % 3],
+                        .heads = 16,
+                        .kv_heads = 16,
+                        .sequence = sizes[i / 3 % 3],
+                        .precision = PS_PRECISION_FP16,
+                        .feed_forward = 4 * sizes[i % 3],
+                        .vocabulary = 51200,
+                        .microbatch_size = 1 << i / 9 };
+      PsModel larger[3] = { model, model, model };
+      PsWork work = ps_work_stage (&model, &layer, PS_OP_BW, 1);
+      gint64 ns = ps_work_ns (&work, cluster);
+
+      g_assert_cmpint (ps_work_ns (&work, faster), <=, ns);
+      larger[0].hidden *= 2;
+      larger[0].feed_forward *= 2;
+      larger[1].sequence *= 2;
+      larger[2].microbatch_size *= 2;
+      for (guint k = 0; k < 3; k++)
+        {
+          work = ps_work_stage (&larger[k], &layer, PS_OP_BW, 1);
+          g_assert_cmpint (ps_work_ns (&work, cluster), >=, ns);
+        }
+    }
+}
+
 int
 main (int argc, char **argv)
 {
