@@ -30,8 +30,8 @@ typedef struct
 {
   const PsPlacement *placement; /* any */
   guint n_microbatches;         /* even where there are two weight copies */
-  const PsCosts *costs;       /* lack no host time (ps_costs_add_host_time) */
-  const gint64 *memory_limit; /* [n_devices] bytes, weights included; NULL: none */
+  const PsCosts *costs;         /* lack no host time (ps_costs_add_host_time) */
+  const gint64 *memory_limit;   /* [n_devices] bytes, weights included; NULL: none */
   PsObjective objective;
   /* The time that really counts, such as the time under shared channels. Never below lower_bound_ns; G_MAXINT64: the
    * schedule does not fit. The search returns the schedule of the lowest price among the published ones and the results

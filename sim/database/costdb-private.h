@@ -37,7 +37,7 @@ typedef struct
   PsModel *stored;          /* the model of the profile, if none was given */
   const PsModel *model;
   GPtrArray *measurements;
-  guint *shares; /* [n_devices] of the profile; NULL: equal parts */
+  guint *shares;        /* [n_devices] of the profile; NULL: equal parts */
   PsStageShape *shapes; /* [n_devices * n_chunks]; NULL without a model */
   guint n_devices;
   guint n_chunks;

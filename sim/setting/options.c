@@ -211,8 +211,8 @@ const PsOption ps_setting_options[] = {
              .none = "none", SWEEP ("ready_order", "ready order", INTEGER, .flags = PS_FIELD_NOT_PARTITION)),
   PS_OPTION (
       "memory-limit", 0, PS_VALUE (SIZES, PsSetting, memory_limit, gint64 *), "SIZE[:SIZE...]",
-      "Memory of a device, or of each (default: the cluster's)", .none = "none",
-      .given = PS_MEMBER (PsSetting, n_memory_limits, guint),
+      "Memory of a device, or of each (default: the cluster's)",
+      .none = "none", .given = PS_MEMBER (PsSetting, n_memory_limits, guint),
       SWEEP ("memory_limit_bytes", "memory limit", SIZE, .flags = PS_FIELD_NULL, .keys = PS_KEY_LIMIT, .pace = 4)),
   PS_OPTION_END,
 };

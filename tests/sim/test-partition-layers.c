@@ -342,7 +342,8 @@ fill_database (PsCostDb *db, const PsModel *model, guint n_stages)
   g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
   g_autoptr (GError) error = NULL;
   char none[] = "-";
-  PsProfile profile = { none, model->name, digest, text, none, none, none, none, none, none, none, none, none, none, none, 0 };
+  PsProfile profile
+      = { none, model->name, digest, text, none, none, none, none, none, none, none, none, none, none, none, 0 };
   gint64 id;
 
   profile.name = (char *)"p";

@@ -94,7 +94,8 @@ test_errors (void)
   check_spec_error ("[sweep]\nschedule = /nowhere.json\n", "s.ini:2: /nowhere.json: cannot read: No such file");
   check_spec_error ("[sweep]\nglobal-batch = 0\n", "s.ini:2: global-batch: '0' is not an integer");
   check_spec_error (ENOUGH "global-batch = 8\n", "s.ini: holds both global-batch and microbatches");
-  check_spec_error ("[sweep]\nschedule = all\n", "s.ini: holds no costs; give costs, costs-from, db, or model and cluster");
+  check_spec_error ("[sweep]\nschedule = all\n",
+                    "s.ini: holds no costs; give costs, costs-from, db, or model and cluster");
   check_spec_error (ENOUGH "model = no-such-model\n", "s.ini: model: 'no-such-model': neither a file");
   check_spec_error (ENOUGH "[zip a]\ndevices = 4, 8\nchunks = 1\n",
                     "s.ini:7: chunks: has 1 values, the other fields of [zip a] have 2");

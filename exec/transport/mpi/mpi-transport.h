@@ -32,8 +32,8 @@ PsMpiReceipt *ps_mpi_transport_await (PsMpiTransport *transport, PsMpiPort *port
 gboolean ps_mpi_fail_aborted (GError **error);
 
 /* PsTransportClass.all_reduce: a ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
- * workstations", 2009): each holder of a stage adds its own to what comes from the one before, each a share of the numbers,
- * and then passes on sums. The order of additions is fixed, so all holders get the same bits in every run. */
+ * workstations", 2009): each holder of a stage adds its own to what comes from the one before, each a share of the
+ * numbers, and then passes on sums. The order of additions is fixed, so all holders get the same bits in every run. */
 gboolean ps_mpi_all_reduce (PsTransport *transport, guint at, float *values, gsize n, GError **error);
 
 #endif

@@ -9,15 +9,15 @@ typedef struct
 {
   PsDevice *device;
   guint index;
-  gboolean staged;         /* the device's tensors are host memory: they travel by way of staging memory */
-  gsize wire_bytes;        /* of every message */
-  PsNcclChannel **out;     /* [n_devices] to each device; NULL: nothing goes there */
-  PsNcclChannel **in;      /* [n_devices] from each */
-  PsNcclChannel *holders;  /* to all devices with the same stages; NULL: there are no others */
-  cudaStream_t clock;      /* for the anchor */
-  cudaEvent_t anchor;      /* an event at a known time */
-  cudaEvent_t spare;       /* for the next try of an anchor */
-  gint64 anchor_ns;        /* when the anchor took place, by the host's clock; 0: never yet */
+  gboolean staged;        /* the device's tensors are host memory: they travel by way of staging memory */
+  gsize wire_bytes;       /* of every message */
+  PsNcclChannel **out;    /* [n_devices] to each device; NULL: nothing goes there */
+  PsNcclChannel **in;     /* [n_devices] from each */
+  PsNcclChannel *holders; /* to all devices with the same stages; NULL: there are no others */
+  cudaStream_t clock;     /* for the anchor */
+  cudaEvent_t anchor;     /* an event at a known time */
+  cudaEvent_t spare;      /* for the next try of an anchor */
+  gint64 anchor_ns;       /* when the anchor took place, by the host's clock; 0: never yet */
 } PsNcclEndpoint;
 
 /* setting outlives the endpoint, and so does *aborted. */
