@@ -346,13 +346,14 @@ read_timelines (Reader *reader, const char *const *paths, guint n, GError **erro
                                 error);
 }
 
+/* A database of pipesim itself is no export: its application_id, at byte 68 of the file, begins with "PS". */
 gboolean
 ps_nsys_recognise (const char *path)
 {
-  char head[16] = "";
+  char head[70] = "";
   FILE *file = g_file_test (path, G_FILE_TEST_IS_REGULAR) ? fopen (path, "rb") : NULL;
   gboolean is = file != NULL && fread (head, 1, sizeof head, file) == sizeof head
-                && memcmp (head, "SQLite format 3", sizeof head) == 0;
+                && memcmp (head, "SQLite format 3", 16) == 0 && memcmp (head + 68, "PS", 2) != 0;
 
   if (file != NULL)
     fclose (file);
