@@ -85,7 +85,7 @@ calibrate_beside (Found *found, const PsTransportClass *transport, guint caches,
                                       .n_chunks = 1,
                                       .blocks = blocks,
                                       .n_blocks = n_blocks,
-                                      .rule = { 0.5, 2, 3, G_GINT64_CONSTANT (60000000000) },
+                                      .rule = { 0.5, 2, 3, G_GINT64_CONSTANT (60000000000), 0 },
                                       .seed = 1,
                                       .wanted = want_all,
                                       .sink = keep,
@@ -234,7 +234,7 @@ measure_profile (PsCostDb *db, guint caches)
                                       .caches = caches,
                                       .chunks = chunks,
                                       .n_chunks = 1,
-                                      .rule = { 0.5, 2, 3, G_GINT64_CONSTANT (60000000000) },
+                                      .rule = { 0.5, 2, 3, G_GINT64_CONSTANT (60000000000), 0 },
                                       .seed = 1 };
 
   model.name = (char *)"small";
