@@ -106,7 +106,6 @@ test_config_read (void)
   const char *text = "{" LLAMA ",\"torch_dtype\":\"float16\",\"some\":[1,{\"more\":2}]}";
   g_autoptr (PsModel) model = ps_model_parse ("models/config.json", text, strlen (text), NULL);
   g_autoptr (PsModel) named = ps_model_parse ("models/mine.json", text, strlen (text), NULL);
-  g_autoptr (GError) error = NULL;
 
   g_assert_cmpstr (model->name, ==, "llama");
   g_assert_cmpstr (named->name, ==, "mine");
