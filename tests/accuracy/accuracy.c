@@ -18,7 +18,7 @@ static const GOptionEntry entries[]
         { "leave-out", 0, 0, G_OPTION_ARG_STRING, &left_out, "Fits without the data set whose files begin so", "NAME" },
         { "pictures", 0, 0, G_OPTION_ARG_FILENAME, &pictures,
           "Writes a database of runs for each data set into this folder", "FOLDER" },
-        { NULL } };
+        G_OPTION_ENTRY_NULL };
 
 static PsCluster *
 find_cluster (GHashTable *clusters, const char *name)
