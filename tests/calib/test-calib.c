@@ -296,7 +296,7 @@ calibrate_parts (Store *store, guint n_devices, guint n_local, const guint *shar
                                 .caches = caches,
                                 .chunks = chunks,
                                 .n_chunks = 2,
-                                .rule = { 0.5, 10, 25, G_GINT64_CONSTANT (60000000000) },
+                                .rule = { 0.5, 10, 25, G_GINT64_CONSTANT (60000000000), 0 },
                                 .wanted = store_wanted,
                                 .sink = store_sink,
                                 .sentinel = store_sentinel,
