@@ -1,7 +1,6 @@
-/* diagnose-report.c - tables and text of a diagnosis. */
+/* diagnose-report.c - tables of a diagnosis, and all of it as text and JSON. */
 #include "diagnose-report.h"
 
-#include <math.h>
 #include <string.h>
 
 #define N_DEVICES 16
@@ -9,7 +8,6 @@
 #define N_SLOW 6
 #define N_WHAT_IF 6
 #define N_RIVALS 12
-#define FAR_OFF 0.1 /* of a prediction from the run */
 
 /* Devices */
 
@@ -209,12 +207,6 @@ static const PsColumn rival_columns[] = {
   { "weight_copies", NULL, PS_COLUMN_INTEGER },
 };
 
-static double
-change (gint64 time_ns, gint64 from_ns)
-{
-  return (double)time_ns / (double)MAX (from_ns, 1) - 1;
-}
-
 static void
 add_rival (const PsDiagnosis *diagnosis, PsTable *table, const PsRival *rival)
 {
@@ -228,8 +220,8 @@ add_rival (const PsDiagnosis *diagnosis, PsTable *table, const PsRival *rival)
   ps_table_set_text (table, "label", label);
   ps_table_set_integer (table, "chunks", rival->n_chunks);
   ps_table_set_integer (table, "iteration_ns", rival->iteration_ns);
-  ps_table_set_ratio (table, "change_run", change (rival->iteration_ns, diagnosis->metrics.iteration_ns));
-  ps_table_set_ratio (table, "change_predicted", change (rival->iteration_ns, own->iteration_ns));
+  ps_table_set_ratio (table, "change_run", ps_diagnosis_change (rival->iteration_ns, diagnosis->metrics.iteration_ns));
+  ps_table_set_ratio (table, "change_predicted", ps_diagnosis_change (rival->iteration_ns, own->iteration_ns));
   ps_table_set_ratio (table, "bubble_ratio", rival->bubble_ratio);
   ps_table_set_ratio (table, "memory_ratio", rival->memory_ratio);
   ps_table_set_boolean (table, "feasible", rival->fits);
@@ -255,93 +247,7 @@ rivals_table (const PsDiagnosis *diagnosis, guint n)
   return table;
 }
 
-/* The fastest that trains as the run does, within its memory; NULL: there is none. */
-static const PsRival *
-best_rival (const PsDiagnosis *diagnosis)
-{
-  const PsRival *first = diagnosis->rivals->len > 0 ? diagnosis->rivals->pdata[0] : NULL;
-
-  return first != NULL && first->fits && !first->asynchronous && first->n_copies == 1 ? first : NULL;
-}
-
 /* Texts */
-
-static void
-append_time (GString *text, const char *format, gint64 time_ns)
-{
-  g_autofree char *time = ps_format_time (time_ns);
-
-  g_string_append_printf (text, format, time);
-}
-
-static void
-append_change (GString *text, const char *format, gint64 time_ns, gint64 from_ns)
-{
-  append_time (text, format, time_ns);
-  g_string_append_printf (text, " (%+.1f %%)", 100 * change (time_ns, from_ns));
-}
-
-static void
-append_iterations (GString *text, const PsDiagnosis *diagnosis)
-{
-  const PsMetrics *metrics = &diagnosis->metrics;
-
-  append_time (text, "iteration %s", metrics->iteration_ns);
-  if (diagnosis->spread.n > 1)
-    {
-      g_string_append_printf (text, ", the median of %u", diagnosis->spread.n);
-      append_time (text, " (p10 %s, ", diagnosis->spread.p10_ns);
-      append_time (text, "p90 %s)", diagnosis->spread.p90_ns);
-    }
-  g_string_append_printf (text, "; %.4g microbatches/s\n",
-                          1e9 * diagnosis->run->n_microbatches / (double)MAX (metrics->iteration_ns, 1));
-  g_string_append_printf (text, "bubble of iteration %.4f, of span %.4f\n", metrics->bubble_ratio,
-                          metrics->bubble_ratio_span);
-}
-
-/* The gain is that over the run's own prediction: both lack whatever predictions lack. */
-static void
-append_answer (GString *text, const PsDiagnosis *diagnosis)
-{
-  const PsRival *best = best_rival (diagnosis);
-  gint64 own_ns = diagnosis->prediction->metrics.iteration_ns, run_ns = diagnosis->metrics.iteration_ns;
-
-  if (best == NULL || best->iteration_ns >= own_ns)
-    g_string_append (text, "under the same costs and memory no schedule is predicted to be faster\n");
-  else
-    {
-      append_time (text, "under the same costs and memory the fastest is predicted to take %s: ", best->iteration_ns);
-      g_string_append_printf (text, "%s with %u chunk%s%s,\n", best->name, best->n_chunks,
-                              best->n_chunks == 1 ? "" : "s", best->guessed ? " (guess)" : "");
-      g_string_append_printf (text, "  %.1f %% less than the run as predicted, %+.1f %% against the run as %s\n",
-                              -100 * change (best->iteration_ns, own_ns), 100 * change (best->iteration_ns, run_ns),
-                              ps_origin_name (diagnosis->run->origin));
-    }
-  if (fabs (change (own_ns, run_ns)) > FAR_OFF)
-    g_string_append (text, "the run itself is predicted badly: trust the order of schedules, not their times\n");
-}
-
-char *
-ps_diagnosis_summary (const PsDiagnosis *diagnosis)
-{
-  const PsTimeline *run = diagnosis->run;
-  const PsRival *own = ps_diagnosis_own (diagnosis);
-  gint64 measured_ns = diagnosis->metrics.iteration_ns;
-  GString *text = g_string_new (NULL);
-
-  g_string_append_printf (text, "%s: %s\n", ps_origin_name (run->origin), run->source);
-  g_string_append_printf (text, "schedule %s%s%s: %u devices, %u stages, %u microbatches\n", run->schedule,
-                          own != NULL ? ", the order of " : "", own != NULL ? own->name : "", run->n_devices,
-                          run->n_stages, run->n_microbatches);
-  append_iterations (text, diagnosis);
-  append_change (text, "its ops and transfers without gaps between them: %s", diagnosis->replay_ns, measured_ns);
-  append_change (text, "; predicted from medians: %s", diagnosis->prediction->metrics.iteration_ns, measured_ns);
-  append_change (text, "\nequal stages are predicted to take %s", diagnosis->even_ns,
-                 diagnosis->prediction->metrics.iteration_ns);
-  g_string_append_c (text, '\n');
-  append_answer (text, diagnosis);
-  return g_string_free (text, FALSE);
-}
 
 static void
 section_free (gpointer data)

@@ -22,6 +22,9 @@ const char *ps_diagnosis_part_title (guint part);
 /* The time of each part on each device: [device * PS_DIAGNOSIS_N_PARTS + part]. Free with g_free. */
 gint64 *ps_diagnosis_parts (const PsDiagnosis *diagnosis);
 
+/* How much longer a time is, as a part of the other: -0.1 is 10 % less. */
+double ps_diagnosis_change (gint64 time_ns, gint64 from_ns);
+
 /* The lines about the whole run. Free with g_free. */
 char *ps_diagnosis_summary (const PsDiagnosis *diagnosis);
 
