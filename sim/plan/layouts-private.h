@@ -48,6 +48,13 @@ ps_layout_space_takes (const PsLayoutSpace *space, const PsLayoutCell *cell, gui
   return space->takes[cell->kind * space->n_schedules + schedule];
 }
 
+/* The model of the question, or of its profiles, whose names `profiles` gets. Free with ps_model_free. Errors: those of
+ * ps_layouts_find. */
+PsModel *ps_layout_space_load_model (PsLayoutSpace *space, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Refuses names that would break a line of the spec. */
+gboolean ps_layout_check_name (const char *option, const char *name, GError **error);
+
 /* Schedules of a cell. */
 guint ps_layout_space_count (const PsLayoutSpace *space, guint kind);
 

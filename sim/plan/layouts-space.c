@@ -2,8 +2,6 @@
  * it that are worth a prediction. */
 #include "layouts-private.h"
 
-#include <pipesim/costdb.h>
-
 #include <string.h>
 
 #define MOST_SEQUENCES 16 /* of a microbatch */
@@ -130,16 +128,6 @@ write_spec (const PsLayoutSpace *space, const PsModel *model, const PsCluster *c
 
 /* Questions */
 
-/* Refuses names that would break a line of the spec. */
-static gboolean
-check_name (const char *option, const char *name, GError **error)
-{
-  if (name == NULL || strpbrk (name, ",;#\r\n") == NULL)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' has one of , ; # or a line end in it; rename the file", option,
-                    name);
-}
-
 static gboolean
 check_schedules (char *const *names, GError **error)
 {
@@ -169,8 +157,10 @@ check_question (const PsLayoutQuestion *question, GError **error)
     message = "--global-batch: missing; give the sequences per step";
   if (message != NULL)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
-  return message == NULL && check_name ("--model", question->model, error) && check_name ("--db", question->db, error)
-         && check_name ("--profile", question->profile, error) && check_name ("--cluster", question->cluster, error)
+  return message == NULL && ps_layout_check_name ("--model", question->model, error)
+         && ps_layout_check_name ("--db", question->db, error)
+         && ps_layout_check_name ("--profile", question->profile, error)
+         && ps_layout_check_name ("--cluster", question->cluster, error)
          && check_schedules (question->schedules, error);
 }
 
@@ -183,99 +173,6 @@ check_tensor (const PsLayoutSpace *space, const PsModel *model, PsCluster *clust
     return ps_tensor_check (model, tensor, error) && ps_cluster_group (cluster, tensor, error)
            && (space->question->db != NULL || ps_cluster_check_size (cluster, n_gpus / tensor, error));
   return ps_refuse (error, PS_ERROR_USAGE, "--tensor %u: does not divide the %u GPUs", tensor, n_gpus);
-}
-
-/* Models */
-
-static gboolean
-is_same_model (const PsModel *a, const PsModel *b)
-{
-  g_autoptr (PsModel) x = ps_model_copy (a), y = ps_model_copy (b);
-  g_autofree char *x_digest = NULL, *y_digest = NULL;
-
-  x->microbatch_size = y->microbatch_size = 1;
-  x_digest = ps_model_digest (x);
-  y_digest = ps_model_digest (y);
-  return g_str_equal (x_digest, y_digest);
-}
-
-/* Adds the profile if it was measured with *model; without a model the first profile's becomes it. A profile of another
- * model is skipped if --model was given, and refused else. */
-static gboolean
-add_profile (PsCostDb *db, const char *name, const char *where, gboolean given, PsModel **model, GString *names,
-             GError **error)
-{
-  g_autoptr (PsModel) own = ps_costdb_model (db, name, error);
-
-  if (own == NULL || !check_name ("--profile", name, error))
-    return FALSE;
-  if (*model == NULL)
-    *model = ps_model_copy (own);
-  if (is_same_model (own, *model))
-    g_string_append_printf (names, "%s%s", names->len ? ", " : "", name);
-  else if (!given)
-    return ps_refuse (error, PS_ERROR_USAGE,
-                      "--profile: missing; %s holds profiles of several models, '%s' and '%s' among them", where,
-                      (*model)->name, own->name);
-  return TRUE;
-}
-
-/* TRUE: it is the last calibration of its profile, and its model is known. */
-static gboolean
-is_listed (GPtrArray *profiles, guint i)
-{
-  const PsProfile *profile = profiles->pdata[i];
-
-  return *profile->model_text != '\0'
-         && (i + 1 == profiles->len || !ps_profile_is_same (profile, profiles->pdata[i + 1]));
-}
-
-/* Lists all profiles of one model, which differ in the size of microbatches, or the one asked for. */
-static gboolean
-list_profiles (PsLayoutSpace *space, PsCostDb *db, PsModel **model, GError **error)
-{
-  const PsLayoutQuestion *question = space->question;
-  g_autoptr (GString) names = g_string_new (NULL);
-  g_autoptr (GPtrArray) profiles = NULL;
-  gboolean given = *model != NULL;
-
-  if (question->profile != NULL && !add_profile (db, question->profile, question->db, given, model, names, error))
-    return FALSE;
-  profiles = question->profile == NULL ? ps_costdb_profiles (db, error) : NULL;
-  if (question->profile == NULL && profiles == NULL)
-    return FALSE;
-  for (guint i = 0; profiles != NULL && i < profiles->len; i++)
-    if (is_listed (profiles, i)
-        && !add_profile (db, ((PsProfile *)profiles->pdata[i])->name, question->db, given, model, names, error))
-      return FALSE;
-  space->profiles = g_string_free (g_steal_pointer (&names), FALSE);
-  if (*space->profiles)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_USAGE, "--db: %s holds no profile of %s%s%s%s", question->db,
-                    given ? "model '" : "any model", given ? (*model)->name : "", given ? "' with precision = " : "",
-                    given ? ps_precision_name ((*model)->precision) : "");
-}
-
-static PsModel *
-load_model (PsLayoutSpace *space, GError **error)
-{
-  const PsLayoutQuestion *question = space->question;
-  g_autoptr (PsModel) model = NULL;
-  g_autoptr (PsCostDb) db = NULL;
-
-  if (question->model != NULL)
-    {
-      model = ps_model_load (question->model, error);
-      if (model == NULL || !ps_model_set_precision (model, "--precision", question->precision, error))
-        return NULL;
-    }
-  if (question->db != NULL)
-    {
-      db = ps_costdb_open (question->db, PS_COSTDB_READ, error);
-      if (db == NULL || !list_profiles (space, db, &model, error))
-        return NULL;
-    }
-  return g_steal_pointer (&model);
 }
 
 static gboolean
@@ -492,7 +389,7 @@ ps_layout_space_open (PsLayoutSpace *space, const PsLayoutQuestion *question, GE
   space->question = question;
   if (!check_question (question, error))
     return FALSE;
-  model = load_model (space, error);
+  model = ps_layout_space_load_model (space, error);
   cluster = model != NULL ? ps_cluster_load (question->cluster, error) : NULL;
   if (cluster == NULL || !open_spec (space, model, cluster, error))
     return FALSE;
