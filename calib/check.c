@@ -409,7 +409,7 @@ run_rounds (Work *work, GError **error)
 {
   PsCalibCheck *check = work->check;
   guint n = work->cases->len, most = 0;
-  g_autofree guint *order = g_new (guint, n);
+  g_autofree guint *order = g_new0 (guint, n);
   guint64 luck = check->calibration.seed;
 
   for (guint i = 0; i < n; i++)

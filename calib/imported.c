@@ -98,15 +98,16 @@ add_transfers (const Import *import)
   const PsObserved *observed = import->observed;
   guint n = observed->n_stages;
 
-  for (guint i = 1; i <= 2 * n; i++)
-    {
-      g_autofree char *shape = import->model != NULL ? g_strdup ("") : ps_stage_key ((i - 1) % n, n, i > n);
-      gint64 bytes = import->model != NULL ? ps_model_boundary_bytes (import->model) : 0;
+  for (guint back = 0; back < 2; back++)
+    for (guint stage = 0; stage < n; stage++)
+      {
+        const GArray *samples = observed->transfer[1 + back * n + stage];
+        g_autofree char *shape = import->model != NULL ? g_strdup ("") : ps_stage_key (stage, n, back == 1);
+        gint64 bytes = import->model != NULL ? ps_model_boundary_bytes (import->model) : 0;
 
-      if (observed->transfer[i]->len > 0)
-        add_samples (find_measurement (import, PS_SUBJECT_TRANSFER, shape, PS_OP_F, bytes), observed->transfer[i],
-                     FALSE);
-    }
+        if (samples->len > 0)
+          add_samples (find_measurement (import, PS_SUBJECT_TRANSFER, shape, PS_OP_F, bytes), samples, FALSE);
+      }
 }
 
 static void

@@ -72,7 +72,10 @@ search_try (PsSetting *setting, const SearchChoice *choice, const SearchLimits *
   setting->n_microbatches = choice->n_microbatches;
   setting->recompute = choice->recompute;
   if (given == NULL)
-    pricing.given = read = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
+    {
+      read = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
+      pricing.given = read;
+    }
   if (pricing.given == NULL || !ps_costs_check_known (pricing.given, NULL, error))
     return FALSE;
   pricing.plan_until_us = limits->time_limit_ns > 0 ? g_get_monotonic_time () + limits->time_limit_ns / 1000 : 0;

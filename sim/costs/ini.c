@@ -195,7 +195,7 @@ PsIni *
 ps_ini_load (const char *path, const char *folder, const char *group, const char *const *keys, GError **error)
 {
   g_autofree char *text = NULL;
-  gsize length;
+  gsize length = 0;
 
   return ps_ini_read (path, folder, &text, &length, error) ? ps_ini_parse (path, text, length, group, keys, error)
                                                            : NULL;

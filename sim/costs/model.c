@@ -166,7 +166,7 @@ ps_stage_shapes_are_even (const PsStageShape *shapes, guint n_stages)
 PsStageShape *
 ps_model_units (const PsModel *model, guint *n)
 {
-  PsStageShape whole, *units;
+  PsStageShape whole = { 0 }, *units;
   guint i = 0;
 
   ps_model_split (model, 1, &whole, NULL);

@@ -102,15 +102,16 @@ fill_boundaries (const PsCostRequest *request, PsCosts *costs)
   guint n = 0;
   gint64 usual;
 
-  for (guint i = 1; i <= 2 * costs->n_stages; i++)
-    {
-      g_autofree char *key = ps_stage_key ((i - 1) % costs->n_stages, costs->n_stages, i > costs->n_stages);
-      const PsMeasurement *m = ps_cost_request_plain (request, PS_SUBJECT_TRANSFER, key);
+  for (guint back = 0; back < 2; back++)
+    for (guint stage = 0; stage < costs->n_stages; stage++)
+      {
+        g_autofree char *key = ps_stage_key (stage, costs->n_stages, back == 1);
+        const PsMeasurement *m = ps_cost_request_plain (request, PS_SUBJECT_TRANSFER, key);
 
-      costs->transfer_ns[i] = m != NULL ? m->time.median_ns : -1;
-      if (m != NULL)
-        known[n++] = m->time.median_ns;
-    }
+        costs->transfer_ns[1 + back * costs->n_stages + stage] = m != NULL ? m->time.median_ns : -1;
+        if (m != NULL)
+          known[n++] = m->time.median_ns;
+      }
   usual = n > 0 ? ps_median (known, n) : 0;
   for (guint i = 1; i <= 2 * costs->n_stages; i++)
     if (costs->transfer_ns[i] < 0)

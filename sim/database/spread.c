@@ -85,7 +85,7 @@ clock_step (GPtrArray *rows, guint calibration)
 static double *
 weigh (GPtrArray *rows, guint calibration)
 {
-  double *weights = g_new (double, rows->len), sum = 0;
+  double *weights = g_new0 (double, rows->len), sum = 0;
 
   for (guint row = 0; row < rows->len; row++)
     sum += weights[row] = (double)MAX (at (rows, row, calibration)->time.median_ns, 1);
@@ -180,7 +180,7 @@ is_whole (GPtrArray *rows, guint calibration)
 static void
 find_levels (Levels *levels, GPtrArray *rows, guint n_calibrations, const double *weights)
 {
-  g_autofree double *logs = g_new (double, (gsize)rows->len *n_calibrations);
+  g_autofree double *logs = g_new0 (double, (gsize)rows->len *n_calibrations);
 
   levels->level = g_new0 (double, n_calibrations);
   levels->rest = g_new0 (double, rows->len);

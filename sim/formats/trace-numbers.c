@@ -265,7 +265,7 @@ number_counted (GPtrArray *ranks, GError **error)
 {
   guint p = ranks->len, v;
   const PsRank *first = g_ptr_array_index (ranks, 0);
-  g_autofree Shape *shapes = g_new (Shape, p);
+  g_autofree Shape *shapes = g_new0 (Shape, p);
 
   if (!mark_ranks (ranks, error))
     return FALSE;

@@ -143,18 +143,19 @@ share_layers (const PsModel *model, const Even *even, guint n_devices, guint n_c
               GError **error)
 {
   guint fixed = even->first + even->last, n_fixed = (even->first > 0) + (even->last > 0);
-  guint places = model->layers + even->embedding + even->loss, n_middle = n_devices - MIN (n_fixed, n_devices),
+  guint places = model->layers + even->embedding + even->loss, n_middle = n_devices - MIN (n_fixed, n_devices), usual,
         next = 0;
 
   if (fixed > places || n_fixed > n_devices || (n_middle == 0 ? fixed != places : (places - fixed) % n_middle != 0))
     return ps_refuse (error, PS_ERROR_USAGE, WHERE ": even: %u layers do not divide evenly over %u devices",
                       fixed > places ? model->layers : places - fixed, n_middle);
+  usual = n_middle > 0 ? (places - fixed) / n_middle : 0;
   for (guint s = 0; s < n_devices * n_chunks; s++)
     {
       guint device = s % n_devices;
       guint n = device == 0 && even->first > 0              ? even->first
                 : device + 1 == n_devices && even->last > 0 ? even->last
-                                                            : (places - fixed) / n_middle;
+                                                            : usual;
 
       if (n % n_chunks != 0)
         return ps_refuse (error, PS_ERROR_USAGE, WHERE ": even: %u layers of a device do not divide over %u chunks", n,

@@ -139,8 +139,9 @@ ps_setting_layers (const PsSetting *setting, const PsModel *model, guint n_devic
       db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
       return db != NULL ? ps_layers_costdb (db, setting->profile, model, n_devices, link, error) : NULL;
     }
+  units = ps_model_units (model, &n);
   alone.known_model = model;
-  alone.known_shapes = units = ps_model_units (model, &n);
+  alone.known_shapes = units;
   costs = ps_setting_costs (&alone, 1, n, error);
   return costs != NULL ? ps_layers_from_units (model, costs, error) : NULL;
 }

@@ -287,7 +287,7 @@ relative_time (const Work *work, guint kind, guint microbatch, gint64 *excess_ns
         work->scratch[n++] = (gint64)(1e6 * (double)own_ns / (double)typical_ns);
         *excess_ns += own_ns - typical_ns;
       }
-  *excess_ns /= work->n_iterations;
+  *excess_ns /= MAX (work->n_iterations, 1);
   return median_of (work, n);
 }
 
