@@ -57,6 +57,13 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsTimeline, ps_timeline_free)
 /* Puts spans and points into the order described above. Call after appending. */
 void ps_timeline_sort (PsTimeline *timeline);
 
+/* One more than the last slice of its ops. */
+guint ps_timeline_n_slices (const PsTimeline *timeline);
+
+/* TRUE if tables by stage, microbatch and slice are of a possible size and have room for every op and message. Readers
+ * of files ensure it. Errors: PS_ERROR_INPUT. */
+gboolean ps_timeline_check (const char *where, const PsTimeline *timeline, GError **error);
+
 /* The timeline of a simulation, memory curve included. Weights are part of the curve. Ops are without their host
  * times: so the first starts later than in the simulation, and the last ends earlier. */
 PsTimeline *ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs,

@@ -4,6 +4,8 @@
 #include "otel-trace.h"
 #include "torch-trace.h"
 
+#include <pipesim/diagnosis.h>
+
 #include <gio/gio.h>
 #include <stdio.h>
 #include <string.h>
@@ -79,8 +81,8 @@ is_timer_log (const PsTraceFile *file)
   return g_strstr_len (file->text, (gssize)MIN (file->length, 1 << 20), " time across ranks (ms):") != NULL;
 }
 
-GPtrArray *
-ps_timelines_parse (const char *where, const PsTraceFile *files, guint n, GError **error)
+static GPtrArray *
+parse (const char *where, const PsTraceFile *files, guint n, GError **error)
 {
   if (is_timer_log (&files[0]))
     {
@@ -96,6 +98,24 @@ ps_timelines_parse (const char *where, const PsTraceFile *files, guint n, GError
   if (n == 1 && is_native (&files[0]))
     return list_of_one (ps_timeline_parse_json (files[0].name, files[0].text, (gssize)files[0].length, error));
   return parse_events (where, files, n, error);
+}
+
+/* Takes the list. NULL: it is NULL, or one of its timelines is refused. */
+static GPtrArray *
+check (const char *where, GPtrArray *timelines, GError **error)
+{
+  g_autoptr (GPtrArray) checked = timelines;
+
+  for (guint i = 0; checked != NULL && i < checked->len; i++)
+    if (!ps_timeline_check (where, g_ptr_array_index (checked, i), error))
+      return NULL;
+  return g_steal_pointer (&checked);
+}
+
+GPtrArray *
+ps_timelines_parse (const char *where, const PsTraceFile *files, guint n, GError **error)
+{
+  return check (where, parse (where, files, n, error), error);
 }
 
 /* Files and folders */
@@ -244,24 +264,15 @@ ps_timelines_load (const char *path, GError **error)
   if (paths == NULL)
     return NULL;
   if (ps_nsys_recognise (g_ptr_array_index (paths, 0)))
-    return ps_nsys_read (path, (const char *const *)paths->pdata, paths->len, error);
+    return check (path, ps_nsys_read (path, (const char *const *)paths->pdata, paths->len, error), error);
   return load_texts (path, paths, error);
 }
 
 PsTimeline *
 ps_timelines_median (GPtrArray *timelines)
 {
-  g_autofree gint64 *durations = g_new (gint64, timelines->len);
-  gint64 median_ns;
-  PsTimeline *timeline;
-  guint i = 0;
+  PsTimeline *timeline = g_ptr_array_steal_index (timelines, ps_median_iteration (timelines));
 
-  for (guint k = 0; k < timelines->len; k++)
-    durations[k] = ((const PsTimeline *)g_ptr_array_index (timelines, k))->iteration_ns;
-  median_ns = ps_median (durations, timelines->len);
-  while (i + 1 < timelines->len && ((const PsTimeline *)g_ptr_array_index (timelines, i))->iteration_ns != median_ns)
-    i++;
-  timeline = g_ptr_array_steal_index (timelines, i);
   g_ptr_array_unref (timelines);
   return timeline;
 }

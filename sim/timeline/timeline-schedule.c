@@ -9,7 +9,6 @@ typedef struct
 {
   guint n_stages;
   guint n_copies;
-  guint n_slices;
   guint16 *device; /* [2 * n_stages] */
   guint8 *copy;    /* [n_microbatches] */
 } Map;
@@ -30,7 +29,7 @@ is_part (const PsSpan *span)
 
 /* The device of every (stage, microbatch): [stage * n_microbatches + microbatch]. */
 static guint16 *
-devices_of (const PsTimeline *timeline, guint *n_slices)
+devices_of (const PsTimeline *timeline)
 {
   gsize n = (gsize)timeline->n_stages * timeline->n_microbatches;
   guint16 *device = g_new (guint16, n);
@@ -41,10 +40,8 @@ devices_of (const PsTimeline *timeline, guint *n_slices)
     {
       const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
 
-      if (!is_part (span))
-        continue;
-      device[(gsize)span->op.stage * timeline->n_microbatches + span->op.microbatch] = span->device;
-      *n_slices = MAX (*n_slices, span->op.slice + 1U);
+      if (is_part (span))
+        device[(gsize)span->op.stage * timeline->n_microbatches + span->op.microbatch] = span->device;
     }
   return device;
 }
@@ -53,7 +50,7 @@ static gboolean
 map_stages (Map *map, const PsTimeline *timeline, GError **error)
 {
   guint m = timeline->n_microbatches;
-  g_autofree guint16 *device = devices_of (timeline, &map->n_slices);
+  g_autofree guint16 *device = devices_of (timeline);
 
   for (guint stage = 0; stage < map->n_stages; stage++)
     for (guint microbatch = 0; microbatch < m; microbatch++)
@@ -79,7 +76,7 @@ map_stages (Map *map, const PsTimeline *timeline, GError **error)
 PsSchedule *
 ps_timeline_schedule (const PsTimeline *timeline, GError **error)
 {
-  g_auto (Map) map = { .n_stages = timeline->n_stages, .n_copies = 1, .n_slices = 1 };
+  g_auto (Map) map = { .n_stages = timeline->n_stages, .n_copies = 1 };
   g_autoptr (PsSchedule) schedule = NULL;
   PsScheduleBuilder *builder;
   guint next = 0;
@@ -99,7 +96,7 @@ ps_timeline_schedule (const PsTimeline *timeline, GError **error)
       ps_schedule_builder_next_device (builder);
     }
   schedule = ps_schedule_builder_end (builder);
-  schedule->n_slices = map.n_slices;
+  schedule->n_slices = ps_timeline_n_slices (timeline);
   if (map.n_copies > 1)
     schedule->copy = g_steal_pointer (&map.copy);
   return ps_schedule_validate (schedule, error) ? g_steal_pointer (&schedule) : NULL;

@@ -83,6 +83,45 @@ ps_timeline_sort (PsTimeline *timeline)
   g_array_sort (timeline->memory, compare_points);
 }
 
+guint
+ps_timeline_n_slices (const PsTimeline *timeline)
+{
+  guint n = 1;
+
+  for (guint i = 0; i < timeline->ops->len; i++)
+    n = MAX (n, g_array_index (timeline->ops, PsSpan, i).op.slice + 1U);
+  return n;
+}
+
+static gboolean
+check_messages (const char *where, const PsTimeline *timeline, const GArray *spans, GError **error)
+{
+  guint n_slices = ps_timeline_n_slices (timeline);
+  char name[48];
+
+  for (guint i = 0; i < spans->len; i++)
+    {
+      PsOp op = g_array_index (spans, PsSpan, i).op;
+
+      if (op.stage >= timeline->n_stages || op.microbatch >= timeline->n_microbatches || op.slice >= n_slices)
+        return ps_refuse (error, PS_ERROR_INPUT, "%s: no op has the stage, microbatch or slice of the message %s",
+                          where, ps_op_format (op, name));
+    }
+  return TRUE;
+}
+
+gboolean
+ps_timeline_check (const char *where, const PsTimeline *timeline, GError **error)
+{
+  if ((guint64)timeline->n_stages * timeline->n_microbatches * ps_timeline_n_slices (timeline) > PS_MAX_OPS)
+    return ps_refuse (error, PS_ERROR_INPUT,
+                      "%s: %u stages and %u microbatches have more than the %d ops that are possible", where,
+                      timeline->n_stages, timeline->n_microbatches, PS_MAX_OPS);
+  return check_messages (where, timeline, timeline->transfers, error)
+         && check_messages (where, timeline, timeline->posts, error)
+         && check_messages (where, timeline, timeline->waits, error);
+}
+
 /* The first of a pair takes no time as a step: its span is that of the second, which follows it in the order. */
 static PsSpan
 op_span (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint index, guint device)

@@ -20,5 +20,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   g_assert_cmpstr (json, ==, json_again);
   trace = ps_timeline_to_chrome_trace (timeline);
   ps_metrics_from_timeline (timeline, &metrics);
+  if (ps_timeline_check ("fuzz", timeline, NULL))
+    fuzz_observe (timeline);
   return 0;
 }

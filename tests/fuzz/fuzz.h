@@ -4,6 +4,7 @@
 #define PS_FUZZ_H
 
 #include <pipesim/formats.h>
+#include <pipesim/observed.h>
 
 #include <stddef.h>
 #include <glib/gstdio.h>
@@ -36,6 +37,23 @@ fuzz_check_error (gboolean ok, GError **error)
   g_clear_error (error);
 }
 
+/* Takes a timeline that is checked through what follows: samples of its ops and messages, and its schedule. */
+static inline void
+fuzz_observe (PsTimeline *timeline)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GPtrArray) timelines = g_ptr_array_new ();
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  g_autoptr (PsSchedule) schedule = NULL;
+
+  if ((gsize)timeline->n_stages * timeline->n_microbatches > 1 << 16)
+    return;
+  g_ptr_array_add (timelines, timeline);
+  g_assert_true (ps_observed_add (observed, "fuzz", timelines, NULL));
+  schedule = ps_timeline_schedule (timeline, &error);
+  fuzz_check_error (schedule != NULL, &error);
+}
+
 /* A timeline of a trace must be a native one, too: its ops do not overlap, and no time is absurd. */
 static inline void
 fuzz_check_timeline (const PsTimeline *timeline)
@@ -47,6 +65,7 @@ fuzz_check_timeline (const PsTimeline *timeline)
 
   g_assert_no_error (error);
   ps_metrics_from_timeline (again, &metrics);
+  fuzz_observe (again);
 }
 
 static inline char *
