@@ -69,6 +69,11 @@ read_runs (const Options *options, GError **error)
       || (model != NULL && !ps_observed_estimate (observed, model, error))
       || !ps_calib_require ("--profile", options->profile, error))
     return NULL;
+  if (observed->origin == PS_ORIGIN_SIMULATED)
+    {
+      ps_refuse (error, PS_ERROR_INPUT, "%s: is simulated; a database keeps measured runs", observed->source->str);
+      return NULL;
+    }
   return ps_profile_of_runs (options->profile, observed, model, error);
 }
 

@@ -26,6 +26,7 @@ typedef struct
   guint n_stages;     /* 0: nothing was added yet */
   guint n_devices;    /* of the last run */
   guint n_iterations; /* of all runs together */
+  PsOrigin origin;    /* simulated if a run is, else measured */
   GArray **op;        /* [kind * n_stages + stage] of gint64, ns; empty: never seen, as all lists below */
   GArray **pair;      /* [n_stages] by the stage of the pair's forward */
   GArray **transfer;  /* [1 + 2 n_stages] see ps_transfer_forward and ps_transfer_backward; nothing at 0 */
@@ -67,8 +68,9 @@ GArray *ps_observed_posts (const PsObserved *observed, guint type);
 /* Costs of n_devices times n_chunks stages from the medians.
  *
  * F, B, W and BW of a stage without samples are unknown (PsStageCost). R is F and O is 0 where they were not seen. A
- * boundary that no message crossed has the median of all transfers. Times are measured, or modelled where some were
- * estimated; sizes are not known. Errors: PS_ERROR_INPUT for runs of another number of stages. */
+ * boundary that no message crossed has the median of all transfers. Times have the runs' origin, or are modelled where
+ * some of measured runs were estimated; sizes are not known. Errors: PS_ERROR_INPUT for runs of another number of
+ * stages. */
 PsCosts *ps_observed_costs (const PsObserved *observed, guint n_devices, guint n_chunks,
                             GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

@@ -190,9 +190,8 @@ ps_observed_costs (const PsObserved *observed, guint n_devices, guint n_chunks, 
     fill_stage (observed, costs, stage);
   fill_transfers (observed, costs);
   fill_host (observed, costs);
-  costs->time_origin = ps_observed_estimated (observed) ? PS_ORIGIN_MODELLED : PS_ORIGIN_MEASURED;
-  costs->transfer_origin = PS_ORIGIN_MEASURED;
-  costs->memory_origin = PS_ORIGIN_MEASURED;
+  costs->transfer_origin = costs->memory_origin = observed->origin;
+  costs->time_origin = ps_observed_estimated (observed) ? MAX (PS_ORIGIN_MODELLED, observed->origin) : observed->origin;
   g_free (costs->source);
   costs->source = ps_observed_describe (observed);
   return g_steal_pointer (&costs);

@@ -98,9 +98,7 @@ note_ops (Reader *reader)
   const PsTimeline *timeline = reader->timeline;
   gsize n;
 
-  reader->n_slices = 1;
-  for (guint i = 0; i < timeline->ops->len; i++)
-    reader->n_slices = MAX (reader->n_slices, g_array_index (timeline->ops, PsSpan, i).op.slice + 1U);
+  reader->n_slices = ps_timeline_n_slices (timeline);
   n = 2 * (gsize)timeline->n_stages * timeline->n_microbatches * reader->n_slices;
   reader->results = g_new (Result, n);
   for (gsize i = 0; i < n; i++)
@@ -306,6 +304,7 @@ ps_observed_add (PsObserved *observed, const char *where, GPtrArray *timelines, 
         return ps_refuse (error, PS_ERROR_INPUT, "%s: a run of %u stages, after %s of %u", where, timeline->n_stages,
                           observed->source->str, observed->n_stages);
       observed->n_devices = timeline->n_devices;
+      observed->origin = MAX (observed->origin, timeline->origin);
       observe (observed, timeline);
     }
   observed->n_iterations += timelines->len;

@@ -39,6 +39,9 @@ refuse 1 "no B of stage 0 is known" pipesim search $setting --costs-from run --m
 refuse 1 "run, 3 iterations: 2 stages, so it has no costs for 4 devices with 1 each" \
   pipesim predict --schedule 1f1b -p 4 -m 4 --costs-from run
 refuse 1 "none: " pipesim predict --schedule 1f1b $setting --costs-from none
+sed 's|1, "F0.0"|1, "F0.0/7"|' split.json >slice.json
+refuse 1 "slice.json: no op has the stage, microbatch or slice of the message F0.0/7" \
+  pipesim predict --schedule 1f1b $setting --costs-from slice.json
 refuse 2 "--costs and --costs-from: costs come from one of them" \
   pipesim predict --schedule 1f1b $setting --costs-from run --costs f=1ms,b=1ms,w=1ms
 printed=$(pipesim predict --print-costs -p 2 --costs-from run)
@@ -50,10 +53,15 @@ refuse 2 "-p/--devices: missing; the costs are those of their stages" pipesim pr
 printf '[sweep]\nschedule = 1f1b, gpipe\ndevices = 2\nmicrobatches = 4, 8\ncosts-from = run\n' >spec.ini
 shows "a sweep" "4 predicted" pipesim sweep spec.ini --db results.db
 
+pipesim predict --schedule 1f1b $setting --costs f=1ms,b=1ms,w=1ms,c=100us -o simulated.json >/dev/null
+shows "a simulated run's costs are simulated" "simulated from simulated costs: simulated.json, 1 iteration" \
+  pipesim predict --schedule 1f1b $setting --costs-from simulated.json
+refuse 1 "simulated.json, 1 iteration: is simulated; a database keeps measured runs" \
+  pipesim calib import --db runs.db --profile job simulated.json
 shows "import of runs" "profile 'job' of runs.db: 5 measurements" pipesim calib import --db runs.db --profile job run
 shows "with their samples" "profile 'job': imported 20" pipesim calib show --db runs.db --samples
 shows "and source" "; no transfer was seen, so they take no time; stages without a model" pipesim calib show --db runs.db
-pipesim predict --schedule 1f1b $setting --db runs.db --json | grep _ns >stored.txt
+pipesim predict --schedule 1f1b $setting --db runs.db --json | grep _ns | grep -v iteration_p >stored.txt
 if [ -s from.txt ] && cmp -s from.txt stored.txt; then result "both ways predict the same"; else result "both ways predict the same" "$(diff from.txt stored.txt)"; fi
 shows "imported again" "profile 'job' of runs.db: 5 measurements" pipesim calib import --db runs.db --profile job run
 shows "it is another calibration" "job#1" pipesim calib list --db runs.db
