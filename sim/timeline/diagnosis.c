@@ -1,5 +1,6 @@
 /* diagnosis.c - the work of every stage for every microbatch in every iteration, and the parts of it that are slow. */
 #include <pipesim/diagnosis.h>
+#include <pipesim/uncertainty.h>
 
 #define DEVIATIONS (3 * 1.4826)
 #define SLOW_STAGE 1.05
@@ -13,31 +14,19 @@ iteration_time (const GPtrArray *iterations, guint i)
   return ((const PsTimeline *)iterations->pdata[i])->iteration_ns;
 }
 
-static GArray *
-sorted_times (const GPtrArray *iterations)
-{
-  GArray *times = g_array_new (FALSE, FALSE, sizeof (gint64));
-
-  for (guint i = 0; i < iterations->len; i++)
-    {
-      gint64 time_ns = iteration_time (iterations, i);
-
-      g_array_append_val (times, time_ns);
-    }
-  g_array_sort (times, ps_compare_int64);
-  return times;
-}
-
 PsIterationSpread
 ps_iteration_spread (const GPtrArray *iterations)
 {
-  g_autoptr (GArray) times = sorted_times (iterations);
-  guint n = times->len;
+  guint n = iterations->len;
+  g_autofree gint64 *times_ns = g_new (gint64, n);
+  PsIterationSpread spread = { .n = n };
 
-  return (PsIterationSpread){ .n = n,
-                              .median_ns = g_array_index (times, gint64, (n - 1) / 2),
-                              .p10_ns = g_array_index (times, gint64, (n + 9) / 10 - 1),
-                              .p90_ns = g_array_index (times, gint64, (9 * n + 9) / 10 - 1) };
+  for (guint i = 0; i < n; i++)
+    times_ns[i] = iteration_time (iterations, i);
+  spread.median_ns = ps_median (times_ns, n); /* sorts them */
+  spread.p10_ns = ps_quantile (times_ns, n, 0.1).value_ns;
+  spread.p90_ns = ps_quantile (times_ns, n, 0.9).value_ns;
+  return spread;
 }
 
 guint
