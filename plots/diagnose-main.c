@@ -87,11 +87,10 @@ parse_options (int argc, char **argv, Options *options, GError **error)
       "cannot travel yet), sync (the others' optimizer), host (posting and launching), and unexplained (input\n"
       "and turn were there and the op did not begin).\n\n"
       "Other schedules are predicted from the medians of the trace. Where their number of stages differs, stages\n"
-      "of the run are joined or divided evenly; a stage takes its time to any device. They fit if they keep no more "
-      "activations than the run does, by\n"
-      "the same count. --costs-from names runs of other schedules, and --model a model, that say what the trace\n"
-      "does not: B and W apart. The predicted time of the run's own order beside its own shows how far to trust "
-      "them.\n");
+      "of the run are joined or divided evenly; a stage takes its time to any device. They fit if they keep no\n"
+      "more activations than the run does, by the same count. --costs-from names runs of other schedules, and\n"
+      "--model a model, that say what the trace does not: B and W apart. The predicted time of the run's own\n"
+      "order beside its own shows how far to trust them.\n");
   ps_options_add (rows, options, context);
   return g_option_context_parse (context, &argc, &argv, error) && ps_setting_check (options->diagnose.setting, error)
          && check_options (options, error);

@@ -4,8 +4,8 @@
 #include "scale.h"
 
 /* Layout in pixels. */
-#define WIDTH 960
-#define LEFT 150
+#define WIDTH 1020
+#define LEFT 210
 #define RIGHT 170
 #define TITLE 40
 #define LEGEND 22 /* one line */
@@ -182,7 +182,7 @@ static void
 add_rival (Canvas *canvas, const PsRival *rival, gint64 own_ns)
 {
   g_autofree char *time = ps_format_time (rival->iteration_ns);
-  g_autofree char *name = g_strdup_printf ("%s%s", rival->name, rival->is_run ? " (the run)" : "");
+  g_autofree char *name = ps_rival_label (rival);
   g_autofree char *text
       = g_strdup_printf ("%s, %+.1f %%", time, 100 * ((double)rival->iteration_ns / (double)own_ns - 1));
 

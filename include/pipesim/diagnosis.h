@@ -33,7 +33,7 @@ typedef enum
 
 const char *ps_pass_name (PsPass pass); /* "forward", "backward", "pair" */
 
-/* What can take longer than its peers. */
+/* A part of the run that can take longer than its peers. */
 typedef enum
 {
   PS_SLOW_DEVICE,     /* all stages of a device with several: than the stages of others */
@@ -63,9 +63,8 @@ typedef struct
  *
  * The peers' time is the median of all, the part's own included (ps_median: of two the lower). A part is slow above it
  * by more than 5 % (iterations and microbatches: 10 %) and by more than 3 deviations, each 1.4826 times the median
- * absolute deviation. An op is slow above 1.5 times its own median by more than a hundredth of the iteration,
- * in iterations that are not slow. Free with
- * g_array_unref. */
+ * absolute deviation. An op is slow above 1.5 times its own median by more than a hundredth of the iteration, in
+ * iterations that are not slow. Free with g_array_unref. */
 GArray *ps_slow_parts (const PsSchedule *schedule, const GPtrArray *iterations);
 
 /* The costs with the durations of each kind, and of pairs, spread evenly over the stages. Free with ps_costs_free. */

@@ -10,8 +10,8 @@
  *   waits, where its input arrives if that is later. Left out are gaps beside pairs and O.
  *
  * - Host time of a message at its sender and at its receiver: the posts. Their mean is the mean of the two medians.
- *   Where no posts are known, the gaps with one message have it besides the host time of an op. Those with two say
- *   nothing. Without either it is the host time of an op.
+ *   Where no posts are known, the gaps with one message have it besides the host time of an op; gaps with two
+ *   say nothing. Without either it is the host time of an op.
  */
 #ifndef PIPESIM_OBSERVED_H
 #define PIPESIM_OBSERVED_H

@@ -338,14 +338,23 @@ take_prediction (const Options *options, Result *result, PsPrediction *taken, GE
          && (result->spread == NULL || ps_spread_report_add (result->spread, taken, error));
 }
 
-/* Constraints name their family themselves, missing measurements do not. */
+/* Constraints name their family themselves, missing measurements do not: families in a row share a reason. */
 static void
 note_skipped (GString *skipped, const char *name, const GError *reason)
 {
+  g_autofree char *after = g_strconcat (": ", reason->message, NULL);
   gboolean named = g_str_has_prefix (reason->message, name);
 
-  g_string_append_printf (skipped, "%s%s%s%s", skipped->len ? "; " : "", named ? "" : name, named ? "" : ": ",
-                          reason->message);
+  if (!named && g_str_has_suffix (skipped->str, after))
+    {
+      gssize end = (gssize)(skipped->len - strlen (after));
+
+      g_string_insert (skipped, end, name);
+      g_string_insert (skipped, end, ", ");
+    }
+  else
+    g_string_append_printf (skipped, "%s%s%s", skipped->len ? "; " : "", named ? "" : name,
+                            named ? reason->message : after);
 }
 
 static gboolean

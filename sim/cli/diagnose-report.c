@@ -211,9 +211,7 @@ static void
 add_rival (const PsDiagnosis *diagnosis, PsTable *table, const PsRival *rival)
 {
   const PsMetrics *own = &diagnosis->prediction->metrics;
-  g_autofree char *label
-      = g_strconcat (rival->name, rival->is_run ? " (the run)" : "", rival->n_copies > 1 ? " (2 copies)" : "",
-                     rival->asynchronous ? " (older weights)" : "", rival->guessed ? " (guess)" : "", NULL);
+  g_autofree char *label = ps_rival_label (rival);
 
   ps_table_add_row (table);
   ps_table_set_text (table, "schedule", rival->name);

@@ -335,6 +335,21 @@ ps_diagnosis_own (const PsDiagnosis *diagnosis)
   return NULL;
 }
 
+const PsRival *
+ps_diagnosis_best (const PsDiagnosis *diagnosis)
+{
+  const PsRival *first = diagnosis->rivals->len > 0 ? diagnosis->rivals->pdata[0] : NULL;
+
+  return first != NULL && rank_of (first) == 0 ? first : NULL;
+}
+
+char *
+ps_rival_label (const PsRival *rival)
+{
+  return g_strconcat (rival->name, rival->is_run ? " (the run)" : "", rival->n_copies > 1 ? " (2 copies)" : "",
+                      rival->asynchronous ? " (older weights)" : "", rival->guessed ? " (guess)" : "", NULL);
+}
+
 static PsDiagnosis *
 diagnosis_new (GPtrArray *iterations)
 {

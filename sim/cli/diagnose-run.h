@@ -59,4 +59,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsDiagnosis, ps_diagnosis_free)
 /* The row of the run's own order; NULL: no published schedule has it. */
 const PsRival *ps_diagnosis_own (const PsDiagnosis *diagnosis);
 
+/* The fastest that trains as the run does, within its memory; NULL: there is none. */
+const PsRival *ps_diagnosis_best (const PsDiagnosis *diagnosis);
+
+/* The schedule's name, with remarks: "zb-v (guess)". Free with g_free. */
+char *ps_rival_label (const PsRival *rival);
+
 #endif

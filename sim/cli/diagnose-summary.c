@@ -11,15 +11,6 @@ ps_diagnosis_change (gint64 time_ns, gint64 from_ns)
   return (double)time_ns / (double)MAX (from_ns, 1) - 1;
 }
 
-/* The fastest that trains as the run does, within its memory; NULL: there is none. */
-static const PsRival *
-best_rival (const PsDiagnosis *diagnosis)
-{
-  const PsRival *first = diagnosis->rivals->len > 0 ? diagnosis->rivals->pdata[0] : NULL;
-
-  return first != NULL && first->fits && !first->asynchronous && first->n_copies == 1 ? first : NULL;
-}
-
 static void
 append_time (GString *text, const char *format, gint64 time_ns)
 {
@@ -57,7 +48,7 @@ append_iterations (GString *text, const PsDiagnosis *diagnosis)
 static void
 append_answer (GString *text, const PsDiagnosis *diagnosis)
 {
-  const PsRival *best = best_rival (diagnosis);
+  const PsRival *best = ps_diagnosis_best (diagnosis);
   gint64 own_ns = diagnosis->prediction->metrics.iteration_ns, run_ns = diagnosis->metrics.iteration_ns;
 
   if (best == NULL || best->iteration_ns >= own_ns)

@@ -7,7 +7,7 @@
 
 #define NO_NUMBER (-1)
 
-/* What attributes of a span or of its resource say. */
+/* The attributes of a span or of its resource. */
 typedef struct
 {
   gint64 rank;
@@ -418,8 +418,8 @@ compare_numbers (gconstpointer a, gconstpointer b)
   return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Of ranks of one pipeline stage, which differ in tensor or data parallelism, the first counts. Without a stated stage,
- * ranks are in Megatron's order, where those of a stage follow each other. */
+/* The first rank of each pipeline stage counts; the others differ in tensor or data parallelism. Without a stated
+ * stage, ranks are in Megatron's order, where those of a stage follow each other. */
 static GPtrArray *
 choose_ranks (const Reader *reader)
 {

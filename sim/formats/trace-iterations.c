@@ -131,8 +131,7 @@ cut_iterations (GPtrArray *ranks, GError **error)
   return TRUE;
 }
 
-/* Of ranks that do the same ops, by data or tensor parallelism, the first counts. Returns how many others there were.
- */
+/* The first of the ranks that do the same ops, by data or tensor parallelism, counts. Returns the number of others. */
 static guint
 drop_replicas (GPtrArray *ranks)
 {
