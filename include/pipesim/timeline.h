@@ -57,6 +57,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsTimeline, ps_timeline_free)
 /* Puts spans and points into the order described above. Call after appending. */
 void ps_timeline_sort (PsTimeline *timeline);
 
+/* The time of [start_ns, end_ns] that posts or waits of the device cover. *next, at first 0, is the first span that may
+ * count: ask by device, then time. */
+gint64 ps_spans_cover (const GArray *spans, guint *next, guint device, gint64 start_ns, gint64 end_ns);
+
 /* One more than the last slice of its ops. */
 guint ps_timeline_n_slices (const PsTimeline *timeline);
 

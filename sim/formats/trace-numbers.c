@@ -79,12 +79,6 @@ mark_equal (PsRank *rank, guint n)
     g_array_append_val (rank->marks, range_at (rank, i)->start_ns);
 }
 
-static int
-compare_marks (gconstpointer a, gconstpointer b)
-{
-  return ps_compare_int64 (a, b);
-}
-
 /* The first range that starts at or after the next mark. */
 static guint
 iteration_end (const PsRank *rank, guint first, guint *mark)
@@ -249,7 +243,7 @@ mark_ranks (GPtrArray *ranks, GError **error)
       PsRank *rank = g_ptr_array_index (ranks, r);
 
       n = MIN (n, MAX (count_balanced (rank), rank->marks->len > 0));
-      g_array_sort (rank->marks, compare_marks);
+      g_array_sort (rank->marks, ps_compare_int64);
       if (n == 0)
         return ps_refuse (error, PS_ERROR_INPUT, "%s: has not one iteration with as many backwards as forwards",
                           rank->name);

@@ -178,24 +178,6 @@ observe_posts (const Reader *reader)
     }
 }
 
-/* The time of the spans of a device from begin_ns on that end by end_ns. *next is the first that may count. */
-static gint64
-time_in (const GArray *spans, guint *next, guint device, gint64 begin_ns, gint64 end_ns)
-{
-  gint64 sum = 0;
-
-  for (; *next < spans->len; ++*next)
-    {
-      const PsSpan *span = &g_array_index (spans, PsSpan, *next);
-
-      if (span->device > device || (span->device == device && span->end_ns > end_ns))
-        break;
-      if (span->device == device && span->end_ns > begin_ns)
-        sum += span->end_ns - MAX (span->start_ns, begin_ns);
-    }
-  return sum;
-}
-
 /* TRUE: the result of the op goes to another device. */
 static gboolean
 is_sent (const Reader *reader, const PsSpan *span)
@@ -222,8 +204,8 @@ observe_gap (const Reader *reader, const PsSpan *previous, const PsSpan *span, g
 
   if (input != NULL && !waits_known)
     begin_ns = MAX (begin_ns, input->arrived_ns);
-  ns = span->start_ns - begin_ns - time_in (timeline->posts, post, span->device, begin_ns, span->start_ns)
-       - time_in (timeline->waits, wait, span->device, begin_ns, span->start_ns);
+  ns = span->start_ns - begin_ns - ps_spans_cover (timeline->posts, post, span->device, begin_ns, span->start_ns)
+       - ps_spans_cover (timeline->waits, wait, span->device, begin_ns, span->start_ns);
   if (n_messages > 1 || (input != NULL && !waits_known && input->arrived_ns < 0))
     return;
   ns = MAX (ns, 0);

@@ -201,25 +201,6 @@ ps_timeline_simulation (const PsProgram *program, const PsCosts *costs, const Ps
   return g_steal_pointer (&simulation);
 }
 
-/* The time of [start_ns, end_ns] that a device's posts cover. *next is the first post of the device that may. */
-static gint64
-posted (const GArray *posts, guint *next, guint device, gint64 start_ns, gint64 end_ns)
-{
-  gint64 sum = 0;
-
-  for (; *next < posts->len && g_array_index (posts, PsSpan, *next).device == device; ++*next)
-    {
-      const PsSpan *post = &g_array_index (posts, PsSpan, *next);
-
-      if (post->start_ns >= end_ns)
-        break;
-      sum += MAX (MIN (post->end_ns, end_ns) - MAX (post->start_ns, start_ns), 0);
-      if (post->end_ns > end_ns)
-        break;
-    }
-  return sum;
-}
-
 gint64 *
 ps_timeline_host_times (const PsProgram *program, const PsCosts *costs, const PsTimeline *timeline,
                         const PsSimulation *simulation)
@@ -232,14 +213,13 @@ ps_timeline_host_times (const PsProgram *program, const PsCosts *costs, const Ps
     {
       gint64 free_ns = simulation->device[device].start_ns;
 
-      while (next < timeline->posts->len && g_array_index (timeline->posts, PsSpan, next).device < device)
-        next++;
       for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
         {
           guint step = program->step_of[i];
           gint64 ready_ns = program->steps[step].input ? simulation->transfer_end_ns[step] : free_ns;
 
-          host_ns[step] = posted (timeline->posts, &next, device, MAX (free_ns, ready_ns), simulation->start_ns[step]);
+          host_ns[step]
+              = ps_spans_cover (timeline->posts, &next, device, MAX (free_ns, ready_ns), simulation->start_ns[step]);
           free_ns = simulation->end_ns[step + 1];
         }
     }

@@ -83,6 +83,26 @@ ps_timeline_sort (PsTimeline *timeline)
   g_array_sort (timeline->memory, compare_points);
 }
 
+gint64
+ps_spans_cover (const GArray *spans, guint *next, guint device, gint64 start_ns, gint64 end_ns)
+{
+  gint64 sum = 0;
+
+  for (; *next < spans->len; ++*next)
+    {
+      const PsSpan *span = &g_array_index (spans, PsSpan, *next);
+
+      if (span->device < device)
+        continue;
+      if (span->device > device || span->start_ns >= end_ns)
+        break;
+      sum += MAX (MIN (span->end_ns, end_ns) - MAX (span->start_ns, start_ns), 0);
+      if (span->end_ns > end_ns)
+        break;
+    }
+  return sum;
+}
+
 guint
 ps_timeline_n_slices (const PsTimeline *timeline)
 {
