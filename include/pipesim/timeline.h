@@ -89,8 +89,8 @@ PsSchedule *ps_timeline_schedule (const PsTimeline *timeline, GError **error) G_
 
 /* The times of a timeline at the steps of a program of the same schedule, as if an engine had found them, for
  * ps_explain_measured. A transfer that the timeline does not have starts when its op ends. It ends with the wait for it
- * or, where that is not known either, after the costs' time, but before its consumer starts. Peaks are the timeline's;
- * costs give O. Errors as above. Free with ps_simulation_free. */
+ * or, where that is not known either, after the costs' time, but before its consumer starts. Peaks are the timeline's,
+ * and so is O; where it has none, costs give it. Errors as above. Free with ps_simulation_free. */
 PsSimulation *ps_timeline_simulation (const PsProgram *program, const PsCosts *costs, const PsTimeline *timeline,
                                       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

@@ -177,6 +177,25 @@ take_devices (const PsTimeline *timeline, PsSimulation *simulation)
     simulation->device[d].peak_bytes = metrics.device[d].peak_memory_bytes;
 }
 
+/* The costs' O counts only where the timeline has none. */
+static void
+take_updates (const PsTimeline *timeline, PsSimulation *simulation)
+{
+  gboolean known = FALSE;
+
+  for (guint i = 0; i < timeline->ops->len; i++)
+    {
+      const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
+
+      if (span->op.kind != PS_OP_O)
+        continue;
+      for (guint d = 0; d < simulation->n_devices && !known; d++)
+        simulation->device[d].optimizer_ns = 0;
+      known = TRUE;
+      simulation->device[span->device].optimizer_ns += span->end_ns - span->start_ns;
+    }
+}
+
 PsSimulation *
 ps_timeline_simulation (const PsProgram *program, const PsCosts *costs, const PsTimeline *timeline, GError **error)
 {
@@ -197,6 +216,7 @@ ps_timeline_simulation (const PsProgram *program, const PsCosts *costs, const Ps
   for (guint i = 0; i < program->n_steps; i++)
     take_step (&spans, costs, i, simulation);
   take_devices (timeline, simulation);
+  take_updates (timeline, simulation);
   ps_simulation_finish (simulation);
   return g_steal_pointer (&simulation);
 }

@@ -63,6 +63,24 @@ simulate (Case *test, const char *family, guint p, guint m)
   test->timeline = ps_timeline_from_simulation (test->program, test->costs, test->simulation);
 }
 
+/* Idle time does not depend on what O takes elsewhere: the run's own counts. */
+static void
+test_updates (void)
+{
+  g_autoptr (PsTimeline) timeline = parse (
+      "{\"format\": \"pipesim-timeline/1\", \"origin\": \"measured\", \"schedule\": \"x\", \"source\": \"\", "
+      "\"devices\": 1, \"stages\": 1, \"microbatches\": 1, \"iteration_ns\": 34, \"ops\": [[0, \"F0.0\", 0, 10, "
+      "0], [0, \"BW0.0\", 10, 30, 0], [0, \"O0.0\", 30, 34, 0]], \"transfers\": [], \"memory\": []}");
+  g_autoptr (PsProgram) program = program_of (timeline);
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=10ns,bw=20ns,b=10ns,w=10ns,o=9ns", 1, 1, NULL);
+  g_autoptr (PsSimulation) measured = ps_timeline_simulation (program, costs, timeline, NULL);
+  g_autofree gint64 *host_ns = ps_timeline_host_times (program, costs, timeline, measured);
+  g_autoptr (PsExplanation) explanation = ps_explain_measured (program, measured, host_ns, timeline->iteration_ns);
+
+  g_assert_cmpint (measured->device[0].optimizer_ns, ==, 4);
+  g_assert_cmpint (explanation->idle_ns[PS_IDLE_SYNC], ==, 0);
+}
+
 static const struct
 {
   const char *family;
@@ -384,6 +402,7 @@ main (int argc, char **argv)
   g_test_add_func ("/diagnosis/slow-microbatch-and-op", test_slow_microbatch_and_op);
   g_test_add_func ("/diagnosis/slow-device", test_slow_device);
   g_test_add_func ("/diagnosis/iterations", test_iterations);
+  g_test_add_func ("/diagnosis/updates", test_updates);
   g_test_add_func ("/diagnosis/even", test_even);
   return g_test_run ();
 }
