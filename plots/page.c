@@ -82,11 +82,11 @@ colours_to_json (void)
 static char *
 timeline_to_json (const PsTimeline *timeline)
 {
-  g_autoptr (GArray) no_transfers = g_array_new (FALSE, FALSE, sizeof (PsSpan));
+  g_autoptr (GArray) no_spans = g_array_new (FALSE, FALSE, sizeof (PsSpan));
   g_autoptr (GArray) no_memory = g_array_new (FALSE, FALSE, sizeof (PsMemoryPoint));
   PsTimeline shown = *timeline;
 
-  shown.transfers = no_transfers;
+  shown.transfers = shown.posts = shown.waits = no_spans;
   shown.memory = no_memory;
   return ps_timeline_to_json (&shown);
 }

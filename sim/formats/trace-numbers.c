@@ -95,7 +95,7 @@ iteration_end (const PsRank *rank, guint first, guint *mark)
 
 /* Orders */
 
-/* What the order of one iteration tells. */
+/* The order of one iteration, counted. */
 typedef struct
 {
   guint forwards;
