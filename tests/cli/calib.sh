@@ -69,7 +69,7 @@ then result "and no escape"; else result "and no escape" "$(pipesim calib list -
 sed 's/"median_ns": \([0-9]*\), "q1_ns"/"median_ns": 1, "q1_ns"/' text.json >wrong.json
 refuse 1 "wrong.json:" pipesim calib import --db other.db wrong.json
 refuse 1 "text.json: not an SQLite database" pipesim calib show --db text.json --profile here
-refuse 1 "old.db: has no table NVTX_EVENTS; an export of Nsight Systems" pipesim calib import --db other.db old.db
+refuse 1 "old.db: is neither a JSON object nor an array" pipesim calib import --db other.db old.db
 refuse 2 "no path given; a profile, or one or several runs would be right" pipesim calib import --db other.db
 refuse 2 "two profiles are compared, 1 given" pipesim calib diff text.json
 refuse 1 "new.db: several profiles; choose one with --profile: here, there" pipesim calib export --db new.db
