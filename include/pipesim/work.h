@@ -17,8 +17,9 @@
  *   latent attention    in place of the first: h by q_rank, q_rank by q/t, h by kv_rank + rope_size, kv_rank by
  *                       a (nope_size + value_size)/t
  *   experts             in place of the feed-forward: the router h by count, shared experts side by side, and routed
- * ones as products side by side, count/t each cut in no way where GPUs share them, else all cut by t. Each has its part
- * of the r = ps_model_routed times as many tokens prediction of more  2h by h/t, and the head once more
+ *                       ones as products side by side: count/t of them whole where GPUs share them, else all of
+ *                       them cut by t. Each has its part of the r = ps_model_routed times as many tokens
+ *   multi-token         2h by h/t, and the head once more
  *
  * With a context of c GPUs each has 1/c of the tokens, but all keys. A window counts as so many keys.
  *
@@ -84,7 +85,7 @@ typedef struct
   gint64 products; /* in a launch, side by side */
   gint64 m, n, k;  /* of each: m by k times k by n; 2mnk operations */
   gint64 bytes;    /* of a launch, read and written */
-  guint bits;      /* of an element that products multiply */
+  guint bits;      /* of an element that products multiply: 8 and 4 in layers of fp8 and fp4, all else has 16 there */
 } PsWorkKernel;
 
 #define PS_MAX_WORK_KERNELS 192

@@ -15,6 +15,7 @@ typedef struct
   gint64 q, v;    /* widths of queries and of what attention hands on */
   gint64 seen;    /* tokens that a token attends to */
   gint64 context; /* GPUs that share a sequence */
+  guint bits;     /* of an element that products with weights multiply */
 } List;
 
 static void
@@ -22,7 +23,8 @@ add (const List *list, PsWorkKernel kernel)
 {
   g_assert (list->work->n_kernels < PS_MAX_WORK_KERNELS);
   kernel.repeats = list->repeats;
-  kernel.bits = 8 * (guint)list->e;
+  if (kernel.bits == 0)
+    kernel.bits = 8 * (guint)list->e;
   list->work->kernel[list->work->n_kernels++] = kernel;
 }
 
@@ -30,8 +32,9 @@ add (const List *list, PsWorkKernel kernel)
 static void
 add_matrix (const List *list, const char *name, gint64 rows, gint64 columns)
 {
-  PsWorkKernel kernel
-      = { .name = name, .type = PS_WORK_PRODUCT, .products = 1, .m = list->tokens, .n = columns, .k = rows };
+  PsWorkKernel kernel = {
+    .name = name, .type = PS_WORK_PRODUCT, .products = 1, .m = list->tokens, .n = columns, .k = rows, .bits = list->bits
+  };
   gint64 output = list->e;
 
   if (list->kind == PS_OP_B)
@@ -291,8 +294,10 @@ list_head (const List *list)
 {
   gint64 h = list->h, V = list->model->vocabulary, e = list->e;
   gboolean forward = list->kind == PS_OP_F;
+  List head = *list;
 
-  add_matrix (list, "head", h, (V + list->t - 1) / list->t);
+  head.bits = 8 * (guint)e;
+  add_matrix (&head, "head", h, (V + list->t - 1) / list->t);
   if (list->kind == PS_OP_W)
     return;
   add_wide (list, "norm of head", (forward ? 2 : 5) * h * e);
@@ -317,6 +322,14 @@ list_embedding (const List *list)
   add_wide (list, "dropout of embedding", 2 * h * e + h);
 }
 
+static guint
+product_bits (PsPrecision precision)
+{
+  return precision == PS_PRECISION_FP4   ? 4
+         : precision == PS_PRECISION_FP8 ? 8
+                                         : 8 * (guint)ps_precision_bytes (precision);
+}
+
 static List
 list_begin (PsWork *work, const PsModel *model, PsOpKind kind, guint n_tensor)
 {
@@ -333,7 +346,8 @@ list_begin (PsWork *work, const PsModel *model, PsOpKind kind, guint n_tensor)
                  .h = model->hidden,
                  .c = ps_model_kv_width (model),
                  .f = model->feed_forward,
-                 .e = ps_precision_bytes (model->precision) };
+                 .e = ps_precision_bytes (model->precision),
+                 .bits = product_bits (model->precision) };
 }
 
 static void

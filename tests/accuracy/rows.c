@@ -72,6 +72,17 @@ gpt_model (const Row *row, guint layers, guint hidden, guint heads, guint vocabu
   return model;
 }
 
+/* Layers that p does not divide: the last stages have fewer. */
+static char *
+even_layout (guint layers, guint p)
+{
+  guint each = (layers + p - 1) / p, full = layers / each;
+
+  if (layers % p == 0 || p - full != 1)
+    return g_strdup ("even");
+  return g_strdup_printf ("Et*%u|(t*%u|)*%ut*%uL", each, each, full - 1, layers - full * each);
+}
+
 /* Megatron-LM without sequence parallelism: replicas are neighbours, gradients are added up after the last backward. */
 static void
 set_layout (Row *row)
@@ -82,9 +93,12 @@ set_layout (Row *row)
   setting->n_chunks = row_count (row, "v");
   setting->n_tensor = row_count (row, "t");
   setting->n_replicas = row_count (row, "d");
+  setting->n_context = row_count (row, "cp");
+  setting->n_experts = row_count (row, "ep");
   setting->n_microbatches = row_count (row, "m");
   setting->replicas_adjacent = TRUE;
   setting->reduce = PS_REDUCE_EXPOSED;
+  setting->layout = even_layout (row_count (row, "layers"), setting->n_devices);
   row->schedule = setting->n_chunks > 1 ? "interleaved" : "1f1b";
   row->name
       = g_strdup_printf ("t=%u p=%u v=%u d=%u b=%u m=%u", setting->n_tensor, setting->n_devices, setting->n_chunks,
@@ -142,12 +156,16 @@ read_bloom (Row *row)
     return g_strdup ("heads are not stated");
   row->model = gpt_model (row, row_count (row, "layers"), hidden, heads, 250880);
   row->model->whole_sequences = TRUE;
+  row->model->tied = TRUE;
+  row->model->framework = PS_FRAMEWORK_DEEPSPEED;
+  if (g_str_has_prefix (row_text (row, "precision"), "bf16"))
+    row->model->precision = PS_PRECISION_BF16;
   row->model->fp32_gradients = strstr (row_text (row, "precision"), "fp32 gradients") != NULL;
   row->setting->recompute = PS_RECOMPUTE_FULL;
   row->setting->zero = row_number (row, "zero_stage") > 0 && row->setting->n_replicas > 1;
   /* One table has the two figures of its first row exchanged. */
   row->measured_s = row_number (row, row_number (row, "line") == 669 ? "tflops_gpu" : "seconds_per_iteration");
-  row->measured_bytes = row_number (row, "peak_memory_gb") * 1e9;
+  row->measured_bytes = row_number (row, "peak_memory_gb") * 1000 * (1 << 20); /* Megatron prints MiB */
   row->out_of_memory = g_str_equal (row_text (row, "oom"), "yes");
   if (contradicts (row))
     return g_strdup ("its seconds and TFLOP/s contradict each other");
@@ -160,11 +178,9 @@ read_bloom (Row *row)
 static const char *
 shipped_name (const char *name)
 {
-  static const char *const names[][2] = { { "llama3-70b", "llama-3-70b" },
-                                          { "llama3-405b", "llama-3-405b" },
-                                          { "llama31_405b", "llama-3-405b" },
-                                          { "gpt3", "gpt-3-175b" },
-                                          { "deepseekv3", "deepseek-v3" } };
+  static const char *const names[][2]
+      = { { "llama3-70b", "llama-3-70b" }, { "llama3-405b", "llama-3-405b" }, { "llama31_405b", "llama-3-405b" },
+          { "gpt3", "gpt-3-175b" },        { "deepseekv2", "deepseek-v2" },   { "deepseekv3", "deepseek-v3" } };
 
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     if (g_str_equal (names[i][0], name))
@@ -188,14 +204,18 @@ static char *
 read_simumax (Row *row)
 {
   set_layout (row);
-  if (row_count (row, "cp") > 1)
-    return g_strdup ("context parallelism");
   if (!load_model (row, row_text (row, "model"), row_count (row, "layers")))
     return g_strdup_printf ("model %s", row_text (row, "model"));
-  row->model->fp32_gradients = TRUE;
-  row->setting->zero = row->setting->n_replicas > 1;
+  row->model->framework = PS_FRAMEWORK_MEGATRON;
+  row->model->mtp = 0;
+  row->model->experts.dense_layers = MIN (row->model->experts.dense_layers, 1);
+  row->model->experts.capacity = row->model->experts.count > 0 ? 1 : 0;
+  if (g_str_equal (row_text (row, "model"), "llama3-405b"))
+    row->model->kv_heads = 16;
+  row->setting->zero = row->setting->n_replicas * row->setting->n_context > 1;
   row->measured_s = row_number (row, "measured_ms") / 1e3;
   row->measured_bytes = row_number (row, "measured_alloc_max_rank_mb") * 1024 * 1024;
+  row->counts_tensors = TRUE;
   row->series = g_strdup_printf ("%s, %s layers, m = %s", row_text (row, "model"), row_text (row, "layers"),
                                  row_text (row, "m"));
   return NULL;
@@ -216,8 +236,7 @@ gpu_cluster (const char *gpu)
   return gpu;
 }
 
-/* FP8 in the layers, the optimizer spread over all replicas. Ranks of context parallelism are taken as replicas with
- * their part of the sequence each; they add up gradients like these. */
+/* FP8 or NVFP4 in the layers, the optimizer spread over all replicas. */
 static char *
 read_mlperf (Row *row)
 {
@@ -226,19 +245,20 @@ read_mlperf (Row *row)
   set_layout (row);
   if (*row_text (row, "duplicate_of"))
     return g_strdup ("the same log as another row");
-  if (!g_str_equal (row_text (row, "precision"), "fp8"))
-    return g_strdup_printf ("precision %s", row_text (row, "precision"));
   if (!load_model (row, benchmark, 0))
     return g_strdup_printf ("model %s", benchmark);
   if (g_str_equal (benchmark, "llama31_405b"))
     row->model->vocabulary = 32000;
-  row->model->sequence /= row_count (row, "cp");
-  row->setting->n_replicas *= row_count (row, "cp");
-  row->setting->zero = row->setting->n_replicas > 1;
+  row->model->precision = g_str_equal (row_text (row, "precision"), "nvfp4") ? PS_PRECISION_FP4 : PS_PRECISION_FP8;
+  if (g_str_equal (row_text (row, "asym_pp_embed"), "True"))
+    {
+      g_free (row->setting->layout);
+      row->setting->layout = g_strdup ("even:embedding:loss");
+    }
+  row->setting->zero = TRUE;
   row->setting->cuda_graphs = g_str_equal (row_text (row, "cuda_graphs"), "yes");
   row->cluster = gpu_cluster (row_text (row, "gpu"));
   row->setting->reduce = PS_REDUCE_OVERLAPPED;
-  row->fp8 = TRUE;
   row->measured_s = row_number (row, "step_seconds_median");
   row->series = g_strdup_printf ("%s on %s, t=%s p=%s v=%s b=%s", benchmark, row_text (row, "gpu"), row_text (row, "t"),
                                  row_text (row, "p"), row_text (row, "v"), row_text (row, "microbatch_size"));
@@ -358,8 +378,6 @@ row_cluster (const Row *row, const PsCluster *base)
   PsCluster *cluster = ps_cluster_copy (base);
 
   cluster->nodes = PS_MAX_DEVICES / cluster->devices_per_node;
-  if (row->fp8)
-    cluster->peak_flops = cluster->peak_flops_fp8;
   if (row->set->network > 0)
     {
       cluster->network_bandwidth = row->set->network;
@@ -417,6 +435,8 @@ simulate (Row *row, const PsCosts *costs)
   row->predicted_bytes = 0;
   for (guint d = 0; d < metrics.n_devices; d++)
     row->predicted_bytes = MAX (row->predicted_bytes, (double)metrics.device[d].peak_memory_bytes);
+  if (row->counts_tensors)
+    row->predicted_bytes -= (double)ps_framework_context_bytes (row->model->framework);
   ps_metrics_clear (&metrics);
 }
 

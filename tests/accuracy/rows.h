@@ -29,9 +29,9 @@ typedef struct _Row
   PsModel *model;
   PsSetting *setting;
   const char *schedule;
-  const char *cluster; /* NULL: that of the data set */
-  gboolean fp8;        /* products run at the rate of 8 bits */
-  char *reason;        /* not predicted: why */
+  const char *cluster;     /* NULL: that of the data set */
+  gboolean counts_tensors; /* the measured bytes are those of tensors alone, without driver and libraries */
+  char *reason;            /* not predicted: why */
   double measured_s, predicted_s;
   double from_one_s; /* predicted with the speed that the run with most microbatches of its series has; 0: not so */
   double measured_bytes, predicted_bytes; /* of the fullest GPU; 0: not stated */

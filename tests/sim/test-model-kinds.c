@@ -27,7 +27,7 @@ test_published_parameters (void)
   } rows[] = { { "gpt-3-175b", 175.0, 175.0 },         { "bloom-176b", 176.247, 176.247 },
                { "llama-3-405b", 405.853, 405.853 },   { "mixtral-8x7b", 46.703, 12.88 },
                { "deepseek-v3", 671.03, 36.7 + .927 }, { "qwen3-235b-a22b", 235.09, 22.19 },
-               { "gpt-oss-120b", 116.83, 5.13 + .579 } };
+               { "deepseek-v2", 235.74, 21.4 },        { "gpt-oss-120b", 116.83, 5.13 + .579 } };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
