@@ -14,6 +14,7 @@
  * DeepSpeed (ZeRO stage 1 and the pipeline engine, as in Megatron-DeepSpeed):
  *
  * - the gradients that run through one layer, as many bytes as the layer keeps;
+ * - gradients in bf16, which are added to the fp32 ones at once: 2 bytes per parameter that nobody reduces;
  * - each microbatch under way keeps the output of the stage besides its input;
  * - PyTorch's allocator reserves 1.10 of what is asked for. This is fitted to the published peaks of the experiments
  *   for BLOOM (data/README.md), for all sizes of models and microbatches at once.

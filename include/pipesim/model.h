@@ -317,8 +317,8 @@ typedef struct
 
 /* Weights, gradients and Adam state of n_parameters. Bytes per parameter: fp32 4 + 4 + 8, mixed precision 2 + 2 + 12
  * (fp32 master, momentum and variance; arXiv 1910.02054, ZeRO, section 3.1), with fp32_gradients 2 + 4 + 12. Megatron
- * always accumulates in fp32. DeepSpeed has fp32 gradients besides those in bf16, 2 + 6 + 12, and in fp16 makes fp32
- * ones of the part that it steps, 2 + 2 + 16. */
+ * always accumulates in fp32. DeepSpeed does so in bf16, 2 + 4 + 12, and in fp16 makes fp32 ones of the part that it
+ * steps, 2 + 2 + 16. */
 PsStateBytes ps_model_state (const PsModel *model, gint64 n_parameters);
 
 /* The same for the parameters of a stage. */

@@ -94,9 +94,11 @@ static PsHabits
 deepspeed (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
   const PsStageShape layer = { .first_layer = shape->first_layer, .n_layers = MIN (shape->n_layers, 1) };
+  gint64 narrow = model->precision > PS_PRECISION_FP16 ? ps_precision_bytes (model->precision) : 0;
 
   return (PsHabits){ .kept_bytes = ps_tensor_boundary_bytes (model, model->whole_sequences ? 1 : n_tensor),
-                     .backward_bytes = ps_tensor_kept_bytes (model, &layer, PS_RECOMPUTE_NONE, n_tensor) };
+                     .backward_bytes = ps_tensor_kept_bytes (model, &layer, PS_RECOMPUTE_NONE, n_tensor),
+                     .buffer_bytes = narrow * ps_tensor_parameters (model, shape, n_tensor) };
 }
 
 PsHabits

@@ -156,11 +156,10 @@ ps_model_boundary_bytes (const PsModel *model)
 static guint
 gradient_bytes (const PsModel *model)
 {
-  if (model->framework == PS_FRAMEWORK_DEEPSPEED && model->precision > PS_PRECISION_FP16)
-    return 6;
-  return model->precision == PS_PRECISION_FP32 || model->fp32_gradients || model->framework == PS_FRAMEWORK_MEGATRON
-             ? 4
-             : 2;
+  gboolean kept_wide = model->framework == PS_FRAMEWORK_MEGATRON
+                       || (model->framework == PS_FRAMEWORK_DEEPSPEED && model->precision > PS_PRECISION_FP16);
+
+  return model->precision == PS_PRECISION_FP32 || model->fp32_gradients || kept_wide ? 4 : 2;
 }
 
 static guint

@@ -260,8 +260,9 @@ read_mlperf (Row *row)
   row->cluster = gpu_cluster (row_text (row, "gpu"));
   row->setting->reduce = PS_REDUCE_OVERLAPPED;
   row->measured_s = row_number (row, "step_seconds_median");
-  row->series = g_strdup_printf ("%s on %s, t=%s p=%s v=%s b=%s", benchmark, row_text (row, "gpu"), row_text (row, "t"),
-                                 row_text (row, "p"), row_text (row, "v"), row_text (row, "microbatch_size"));
+  row->series = g_strdup_printf ("%s in %s on %s, t=%s p=%s v=%s b=%s", benchmark, row_text (row, "precision"),
+                                 row_text (row, "gpu"), row_text (row, "t"), row_text (row, "p"), row_text (row, "v"),
+                                 row_text (row, "microbatch_size"));
   return NULL;
 }
 
