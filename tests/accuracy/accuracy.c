@@ -143,6 +143,14 @@ print_table (const GPtrArray *rows)
       }
 }
 
+static void
+count_reason (GHashTable *counts, const char *reason)
+{
+  if (reason != NULL)
+    g_hash_table_insert (counts, (gpointer)reason,
+                         GUINT_TO_POINTER (GPOINTER_TO_UINT (g_hash_table_lookup (counts, reason)) + 1));
+}
+
 /* Reasons and how many rows have each. */
 static void
 print_left_out (const GPtrArray *rows, const DataSet *set)
@@ -154,13 +162,12 @@ print_left_out (const GPtrArray *rows, const DataSet *set)
     {
       const Row *row = rows->pdata[i];
 
-      if (row->set == set && row->reason != NULL)
-        g_hash_table_insert (counts, row->reason,
-                             GUINT_TO_POINTER (GPOINTER_TO_UINT (g_hash_table_lookup (counts, row->reason)) + 1));
+      if (row->set == set)
+        count_reason (counts, row->reason != NULL ? row->reason : row->memory_reason);
     }
   reasons = g_list_sort (g_hash_table_get_keys (counts), (GCompareFunc)strcmp);
   for (GList *l = reasons; l != NULL; l = l->next)
-    g_print ("- %s: %u rows not predicted: %s\n", set->title, GPOINTER_TO_UINT (g_hash_table_lookup (counts, l->data)),
+    g_print ("- %s: %u rows left out: %s\n", set->title, GPOINTER_TO_UINT (g_hash_table_lookup (counts, l->data)),
              (const char *)l->data);
 }
 

@@ -16,7 +16,8 @@ row_error (const Row *row, FigureKind kind, double *error)
 {
   double measured = value_of (row, kind, FALSE), predicted = value_of (row, kind, TRUE);
 
-  if (row->reason != NULL || !(measured > 0) || !(predicted > 0))
+  if (row->reason != NULL || (kind == FIGURE_MEMORY && row->memory_reason != NULL)
+      || (kind == FIGURE_TIME && row->set->ratios) || !(measured > 0) || !(predicted > 0))
     return FALSE;
   *error = predicted / measured - 1;
   return TRUE;

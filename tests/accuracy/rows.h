@@ -18,6 +18,7 @@ typedef struct
   /* Fills the row from its columns. Returns why pipesim cannot express it (free with g_free), or NULL. */
   char *(*read) (struct _Row *row);
   gboolean from_one; /* one row of each series gives the speed of ops, the others are predicted with it as well */
+  gboolean ratios;   /* with that speed alone: seconds or the cluster are not known */
 } DataSet;
 
 typedef struct _Row
@@ -29,9 +30,10 @@ typedef struct _Row
   PsModel *model;
   PsSetting *setting;
   const char *schedule;
-  const char *cluster;     /* NULL: that of the data set */
-  gboolean counts_tensors; /* the measured bytes are those of tensors alone, without driver and libraries */
-  char *reason;            /* not predicted: why */
+  const char *cluster;       /* NULL: that of the data set */
+  gboolean counts_tensors;   /* the measured bytes are those of tensors alone, without driver and libraries */
+  char *reason;              /* not predicted: why */
+  const char *memory_reason; /* the same of its memory alone */
   double measured_s, predicted_s;
   double from_one_s; /* predicted with the speed that the run with most microbatches of its series has; 0: not so */
   double measured_bytes, predicted_bytes; /* of the fullest GPU; 0: not stated */

@@ -403,6 +403,28 @@ test_monotony (void)
     }
 }
 
+/* Layers of fp8 and fp4 multiply in 8 and 4 bits with weights; the head and the scores in 16. */
+static void
+test_bits (void)
+{
+  static const struct
+  {
+    PsPrecision precision;
+    guint bits;
+  } rows[] = { { PS_PRECISION_BF16, 16 }, { PS_PRECISION_FP8, 8 }, { PS_PRECISION_FP4, 4 } };
+
+  for (guint r = 0; r < G_N_ELEMENTS (rows); r++)
+    {
+      const PsModel model = small (PS_MLP_SWIGLU, rows[r].precision);
+      PsWork work = ps_work_stage (&model, &(PsStageShape){ .n_layers = 3, .head = TRUE }, PS_OP_F, 1);
+
+      for (guint i = 0; i < work.n_kernels; i++)
+        g_assert_cmpuint (
+            work.kernel[i].bits, ==,
+            work.kernel[i].type == PS_WORK_PRODUCT && !g_str_equal (work.kernel[i].name, "head") ? rows[r].bits : 16);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -417,5 +439,6 @@ main (int argc, char **argv)
   g_test_add_func ("/work/monotony", test_monotony);
   g_test_add_func ("/work/optimizer", test_optimizer);
   g_test_add_func ("/work/kinds", test_kinds);
+  g_test_add_func ("/work/bits", test_bits);
   return g_test_run ();
 }
