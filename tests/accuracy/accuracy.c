@@ -109,9 +109,10 @@ print_rows (const GPtrArray *rows)
     {
       const Row *row = rows->pdata[i];
 
-      g_print ("%s | %s | %s | %.4f | %.4f | %+.3f | %.2f | %.2f | %s\n", row->set->file, row->series, row->name,
+      g_print ("%s | %s | %s | %.4f | %.4f | %+.3f | %+.3f | %+.3f | %s\n", row->set->file, row->series, row->name,
                row->measured_s, row->predicted_s, row->measured_s > 0 ? row->predicted_s / row->measured_s - 1 : 0,
-               row->measured_bytes / 1e9, row->from_one_s > 0 ? row->from_one_s / row->measured_s - 1 : 0.0,
+               row->measured_bytes > 0 ? row->predicted_bytes / row->measured_bytes - 1 : 0.0,
+               row->from_one_s > 0 ? row->from_one_s / row->measured_s - 1 : 0.0,
                row->reason != NULL ? row->reason : "");
     }
 }
