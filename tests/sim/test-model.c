@@ -417,10 +417,11 @@ test_not_found (void)
 {
   g_autofree char *missing = path_of ("missing.ini");
 
-  assert_not_loaded ("gpt-5", PS_ERROR_INPUT,
-                     "'gpt-5': neither a file nor one of the models shipped: bloom-176b deepseek-v3 gpt-1.5b gpt-14.6b "
-                     "gpt-28.3b gpt-3-175b gpt-6.2b gpt-oss-120b llama-3-405b llama-3-70b llama-3-8b mixtral-8x7b "
-                     "qwen3-235b-a22b tiny-gpt");
+  assert_not_loaded (
+      "gpt-5", PS_ERROR_INPUT,
+      "'gpt-5': neither a file nor one of the models shipped: bloom-176b deepseek-v2 deepseek-v3 gpt-1.5b gpt-14.6b "
+      "gpt-28.3b gpt-3-175b gpt-6.2b gpt-oss-120b llama-3-405b llama-3-70b llama-3-8b mixtral-8x7b "
+      "qwen3-235b-a22b tiny-gpt");
   assert_not_loaded ("", PS_ERROR_INPUT, "'': neither a file nor one of *");
   assert_not_loaded ("bad\nname", PS_ERROR_INPUT, "'bad\\nname': neither a file nor *");
   assert_not_loaded (missing, PS_ERROR_IO, "*missing.ini*");
