@@ -101,7 +101,8 @@ append_fields (GString *text, const PsModel *model)
       char number[G_ASCII_DTOSTR_BUF_SIZE];
       double value = ps_model_field_value (model, field);
 
-      if (field->presence == PS_FIELD_LATER && value == field->fallback)
+      /* A model made by code has 0 where it says nothing. */
+      if (field->presence == PS_FIELD_LATER && (value == field->fallback || value < field->low))
         continue;
       g_string_append_printf (text, "%s = %s\n", field->key,
                               field->type == PS_FIELD_CHOICE ? field->choices[(guint)value]
