@@ -156,6 +156,20 @@ gboolean ps_read_file (const char *path, char **contents, gsize *length, GError 
 int ps_compare_int64 (gconstpointer a, gconstpointer b);
 int ps_compare_double (gconstpointer a, gconstpointer b);
 
+/* The greatest common divisor, by Euclid; of 0 and a number it is the number. */
+static inline gint64
+ps_common_divisor (gint64 a, gint64 b)
+{
+  while (b != 0)
+    {
+      gint64 rest = a % b;
+
+      a = b;
+      b = rest;
+    }
+  return a;
+}
+
 /* Median of n values (the lower of the two middle ones for even n); values are reordered. n > 0. */
 gint64 ps_median (gint64 *values, gsize n);
 

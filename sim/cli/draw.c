@@ -1,8 +1,9 @@
 /* draw.c - a timeline as text, one row per device as papers draw it. */
 #include "draw.h"
 
+#include <pipesim/report.h>
+
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define MIN_FOLD 40
@@ -13,27 +14,14 @@
 void
 ps_draw_style_init (PsDrawStyle *style, guint max_width)
 {
-  struct winsize size = { 0 };
+  guint columns = ps_window_columns ();
 
   *style = (PsDrawStyle){ .max_width = max_width };
   if (!isatty (STDOUT_FILENO))
     return;
   style->colour = g_getenv ("NO_COLOR") == NULL || *g_getenv ("NO_COLOR") == '\0';
-  if (ioctl (STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    style->fold = MAX (size.ws_col, MIN_FOLD);
-}
-
-static gint64
-greatest_common_divisor (gint64 a, gint64 b)
-{
-  while (b != 0)
-    {
-      gint64 rest = a % b;
-
-      a = b;
-      b = rest;
-    }
-  return a;
+  if (columns > 0)
+    style->fold = MAX (columns, MIN_FOLD);
 }
 
 static gint64
@@ -56,7 +44,7 @@ common_cell (const PsTimeline *timeline)
     {
       const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
 
-      cell = greatest_common_divisor (greatest_common_divisor (cell, span->start_ns), span->end_ns);
+      cell = ps_common_divisor (ps_common_divisor (cell, span->start_ns), span->end_ns);
     }
   return MAX (cell, 1);
 }

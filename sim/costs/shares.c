@@ -4,17 +4,11 @@
 static guint
 common_divisor (const guint *shares, guint n)
 {
-  guint divisor = 0;
+  gint64 divisor = 0;
 
   for (guint i = 0; i < n; i++)
-    for (guint a = shares[i]; a != 0;)
-      {
-        guint rest = divisor % a;
-
-        divisor = a;
-        a = rest;
-      }
-  return MAX (divisor, 1);
+    divisor = ps_common_divisor (divisor, shares[i]);
+  return (guint)MAX (divisor, 1);
 }
 
 guint *

@@ -56,19 +56,6 @@ median_variance (const PsMeasurement *m)
   return n > 1 ? batch_variance (m, TRUE) / n : G_PI_2 * deviation * deviation / MAX (m->time.n, 1);
 }
 
-static gint64
-common_divisor (gint64 a, gint64 b)
-{
-  while (b != 0)
-    {
-      gint64 rest = a % b;
-
-      a = b;
-      b = rest;
-    }
-  return a;
-}
-
 /* The step of the clock that timed all samples. */
 static gint64
 clock_step (GPtrArray *rows, guint calibration)
@@ -77,7 +64,7 @@ clock_step (GPtrArray *rows, guint calibration)
 
   for (guint row = 0; row < rows->len; row++)
     for (guint i = 0; i < at (rows, row, calibration)->n_samples && step != 1; i++)
-      step = common_divisor (step, at (rows, row, calibration)->samples_ns[i]);
+      step = ps_common_divisor (step, at (rows, row, calibration)->samples_ns[i]);
   return step;
 }
 

@@ -137,13 +137,7 @@ static gint64
 common_divisor (const gint64 *ns, gsize n, gint64 divisor)
 {
   for (gsize i = 0; i < n && divisor != 1; i++)
-    for (gint64 a = ns[i]; a != 0;)
-      {
-        gint64 rest = divisor % a;
-
-        divisor = a;
-        a = rest;
-      }
+    divisor = ps_common_divisor (divisor, ns[i]);
   return divisor;
 }
 
