@@ -21,7 +21,7 @@
  *                       them cut by t. Each has its part of the r = ps_model_routed times as many tokens
  *   multi-token         2h by h/t, and the head once more
  *
- * With a context of c GPUs each has 1/c of the tokens, but all keys. A window counts as so many keys.
+ * With a context of c GPUs each has 1/c of the tokens, but all keys. A window counts its own keys.
  *
  * Experts move per token, F: router 8 count, permutation (1 + r)he, weighted sum (1 + r)he; B: 12 count, (1 + r)he,
  * (1 + 2r)he.

@@ -52,7 +52,7 @@ add_matrix (const List *list, const char *name, gint64 rows, gint64 columns)
   add (list, kernel);
 }
 
-/* A kernel that moves so many bytes for each token. */
+/* Adds a kernel that moves bytes_per_token for each token. */
 static void
 add_memory (const List *list, const char *name, gint64 bytes_per_token)
 {
@@ -66,7 +66,7 @@ add_wide (const List *list, const char *name, gint64 bytes_per_token)
   add_memory (list, name, bytes_per_token * (list->model->whole_sequences ? list->t : 1));
 }
 
-/* A kernel that moves so many bytes for each score. */
+/* Adds a kernel that moves bytes_per_score for each score. */
 static void
 add_scores (const List *list, const char *name, gint64 bytes_per_score)
 {

@@ -6,7 +6,7 @@
 
 #define MAX_DEVIATION 1.0 /* larger ones say no more */
 #define N_BATCHES 8
-#define BATCH_SAMPLES 4 /* a batch has at least so many */
+#define BATCH_SAMPLES 4 /* the fewest of a batch */
 
 /* A variance, and the degrees of freedom that it is known with. */
 typedef struct
