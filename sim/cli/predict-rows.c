@@ -1,0 +1,330 @@
+/* predict-rows.c - the rows of pipesim predict. */
+#include "predict-rows.h"
+
+#include "devices-detail.h"
+#include "predict-explain.h"
+#include "predict-memory.h"
+
+#include <pipesim/program.h>
+#include <pipesim/sources.h>
+
+struct _PsPredictRows
+{
+  const PsPredictShown *shown;
+  const PsSetting *setting;
+  PsColumn *columns;
+  PsTable *table;
+  GPtrArray *predictions; /* PsPrediction: those whose rows wait */
+  PsMemoryRows *memory;   /* NULL: not asked for, as the next two */
+  PsExplainReport *explain;
+  PsSpreadReport *spread;
+  GString *skipped;
+  GString *asynchronous; /* names of those schedules */
+  gint64 fastest_ns;     /* iteration of the fastest synchronous schedule; 0: none yet */
+  char *gain;            /* the schedule's layout against the even one; NULL: it is even, or was given */
+  char *about;           /* what the costs are; NULL: no prediction yet */
+};
+
+void
+ps_predict_rows_free (PsPredictRows *rows)
+{
+  if (rows == NULL)
+    return;
+  ps_table_free (rows->table);
+  ps_memory_rows_free (rows->memory);
+  ps_explain_report_free (rows->explain);
+  ps_spread_report_free (rows->spread);
+  g_ptr_array_unref (rows->predictions);
+  g_string_free (rows->skipped, TRUE);
+  g_string_free (rows->asynchronous, TRUE);
+  g_free (rows->columns);
+  g_free (rows->about);
+  g_free (rows->gain);
+  g_free (rows);
+}
+
+static const PsColumn columns[] = {
+  { "schedule", "schedule", PS_COLUMN_TEXT },
+  { "devices", "p", PS_COLUMN_INTEGER },
+  { "microbatches", "m", PS_COLUMN_INTEGER },
+  { "chunks", "v", PS_COLUMN_INTEGER },
+  { "makespan_ns", "makespan", PS_COLUMN_TIME },
+  { "max_span_ns", NULL, PS_COLUMN_TIME },
+  { "iteration_ns", "iteration", PS_COLUMN_TIME },
+  { "iteration_p10_ns", NULL, PS_COLUMN_TIME },
+  { "iteration_p90_ns", NULL, PS_COLUMN_TIME },
+  { "interval", "p10-p90", PS_COLUMN_TEXT },
+  { "bubble_ratio", "bubble of iteration", PS_COLUMN_RATIO },
+  { "bubble_ratio_span", "bubble of span", PS_COLUMN_RATIO },
+  { "lower_bound_ns", "lower bound", PS_COLUMN_TIME },
+  { "peak_memory_bytes", "peak memory", PS_COLUMN_SIZE },
+  { "feasible", "fits", PS_COLUMN_BOOLEAN },
+  { "layout", "layout", PS_COLUMN_TEXT },
+  { "asynchronous", NULL, PS_COLUMN_BOOLEAN },
+  { "devices_detail", NULL, PS_COLUMN_TABLE },
+  { "period_iterations", NULL, PS_COLUMN_INTEGER },
+  { "memory", NULL, PS_COLUMN_TABLE },
+  { "critical_path", NULL, PS_COLUMN_TABLE },
+  { "critical_iterations", NULL, PS_COLUMN_INTEGER },
+  { "idle", NULL, PS_COLUMN_TABLE },
+  { "slack", NULL, PS_COLUMN_TABLE },
+  { "what_if", NULL, PS_COLUMN_TABLE },
+  { "spread", NULL, PS_COLUMN_TABLE },
+  { "wins", NULL, PS_COLUMN_TABLE },
+  { "tornado", NULL, PS_COLUMN_TABLE },
+};
+
+/* TRUE: iterations have intervals, because their costs are measured. */
+static gboolean
+has_intervals (const PsPredictRows *rows)
+{
+  const PsCostSource *source = ps_setting_source (rows->setting);
+
+  return source != NULL && source->spread != NULL;
+}
+
+/* Columns that appear only where their option is used. */
+static gboolean
+is_wanted (const PsPredictRows *rows, const char *key)
+{
+  if (g_str_has_prefix (key, "iteration_p"))
+    return has_intervals (rows);
+  if (g_str_equal (key, "interval"))
+    return has_intervals (rows) && !rows->shown->json;
+  if (g_str_equal (key, "period_iterations"))
+    return rows->setting->sync == PS_SYNC_BYPASS;
+  if (g_str_equal (key, "layout"))
+    return rows->setting->cluster != NULL || rows->setting->layout != NULL;
+  if (g_str_equal (key, "memory"))
+    return rows->shown->memory;
+  if (g_str_has_prefix (key, "critical_") || g_str_equal (key, "idle") || g_str_equal (key, "slack")
+      || g_str_equal (key, "what_if"))
+    return rows->shown->explain;
+  if (g_str_equal (key, "spread"))
+    return rows->shown->spread.sampling.n_samples > 0;
+  if (g_str_equal (key, "wins"))
+    return rows->shown->spread.sampling.n_samples > 0 && rows->shown->several;
+  if (g_str_equal (key, "tornado"))
+    return rows->shown->spread.tornado;
+  return TRUE;
+}
+
+PsPredictRows *
+ps_predict_rows_new (const PsPredictShown *shown, const PsSetting *setting)
+{
+  PsPredictRows *rows = g_new0 (PsPredictRows, 1);
+  guint n = 0;
+
+  rows->shown = shown;
+  rows->setting = setting;
+  rows->columns = g_new (PsColumn, G_N_ELEMENTS (columns));
+  for (guint i = 0; i < G_N_ELEMENTS (columns); i++)
+    if (is_wanted (rows, columns[i].key))
+      rows->columns[n++] = columns[i];
+  rows->table = ps_table_new (rows->columns, n);
+  rows->predictions = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_prediction_free);
+  rows->memory = shown->memory ? ps_memory_rows_new () : NULL;
+  if (shown->spread.sampling.n_samples > 0)
+    rows->spread = ps_spread_report_new (&shown->spread, setting);
+  rows->skipped = g_string_new (NULL);
+  rows->asynchronous = g_string_new (NULL);
+  return rows;
+}
+
+static void
+set_table (PsTable *table, const char *key, PsTable *nested)
+{
+  if (nested != NULL)
+    ps_table_set_table (table, key, nested);
+}
+
+static void
+add_explanation (PsTable *table, const PsExplainReport *report)
+{
+  set_table (table, "critical_path", ps_explain_report_path (report));
+  ps_table_set_integer (table, "critical_iterations", ps_explain_report_iterations (report));
+  set_table (table, "idle", ps_explain_report_idle (report));
+  set_table (table, "slack", ps_explain_report_slack (report));
+  set_table (table, "what_if", ps_explain_report_what_if (report));
+}
+
+static void
+add_spread (const PsPredictRows *rows, PsTable *table, const char *schedule)
+{
+  set_table (table, "spread", ps_spread_report_samples (rows->spread, schedule));
+  if (rows->shown->several)
+    set_table (table, "wins", ps_spread_report_wins (rows->spread, schedule));
+  if (rows->shown->spread.tornado)
+    set_table (table, "tornado", ps_spread_report_tornado (rows->spread, schedule));
+}
+
+static void
+add_interval (const PsPredictRows *rows, PsTable *table, const PsInterval *interval)
+{
+  g_autofree char *text = ps_interval_to_text (interval);
+
+  ps_table_set_integer (table, "iteration_p10_ns", interval->p10_ns);
+  ps_table_set_integer (table, "iteration_p90_ns", interval->p90_ns);
+  if (!rows->shown->json)
+    ps_table_set_text (table, "interval", text);
+}
+
+static void
+note_gain (PsPredictRows *rows, const PsPrediction *prediction)
+{
+  gint64 iteration_ns = prediction->metrics.iteration_ns;
+  g_autofree char *layout = ps_prediction_layout (prediction);
+
+  if (prediction->program->schedule->asynchronous || (rows->fastest_ns > 0 && rows->fastest_ns <= iteration_ns))
+    return;
+  rows->fastest_ns = iteration_ns;
+  g_clear_pointer (&rows->gain, g_free);
+  if (prediction->even_ns > iteration_ns)
+    rows->gain = g_strdup_printf ("%s: layout %s: %.1f %% faster than even\n", prediction->program->schedule->name,
+                                  layout, 100 * ((double)prediction->even_ns / (double)iteration_ns - 1));
+  else if (prediction->even_ns > 0)
+    rows->gain
+        = g_strdup_printf ("%s: layout %s: fits, and even does not\n", prediction->program->schedule->name, layout);
+}
+
+static void
+add_prediction (PsPredictRows *rows, const PsPrediction *prediction)
+{
+  g_autofree char *layout = is_wanted (rows, "layout") ? ps_prediction_layout (prediction) : NULL;
+  PsTable *table = rows->table;
+  const PsSchedule *schedule = prediction->program->schedule;
+  const PsMetrics *metrics = &prediction->metrics;
+
+  ps_table_add_row (table);
+  ps_table_set_text (table, "schedule", schedule->name);
+  ps_table_set_integer (table, "devices", schedule->placement->n_devices);
+  ps_table_set_integer (table, "microbatches", schedule->n_microbatches);
+  ps_table_set_integer (table, "chunks", ps_placement_max_chunks (schedule->placement));
+  ps_table_set_integer (table, "makespan_ns", metrics->makespan_ns);
+  ps_table_set_integer (table, "max_span_ns", metrics->max_span_ns);
+  ps_table_set_integer (table, "iteration_ns", metrics->iteration_ns);
+  if (has_intervals (rows))
+    add_interval (rows, table, &prediction->interval);
+  ps_table_set_ratio (table, "bubble_ratio", metrics->bubble_ratio);
+  ps_table_set_ratio (table, "bubble_ratio_span", metrics->bubble_ratio_span);
+  ps_table_set_integer (table, "lower_bound_ns", prediction->lower_bound_ns);
+  ps_table_set_integer (table, "peak_memory_bytes", metrics->peak_memory_bytes);
+  ps_table_set_boolean (table, "feasible", prediction->feasible);
+  if (layout != NULL)
+    ps_table_set_text (table, "layout", layout);
+  note_gain (rows, prediction);
+  ps_table_set_boolean (table, "asynchronous", schedule->asynchronous);
+  if (schedule->asynchronous)
+    g_string_append_printf (rows->asynchronous, "%s%s", rows->asynchronous->len ? ", " : "", schedule->name);
+  ps_table_set_table (table, "devices_detail", ps_devices_detail (metrics));
+  if (rows->setting->sync == PS_SYNC_BYPASS && prediction->iteration.n_iterations > 0)
+    ps_table_set_integer (table, "period_iterations", prediction->iteration.n_iterations);
+  if (rows->shown->memory)
+    ps_table_set_table (table, "memory", ps_memory_rows_add (rows->memory, prediction));
+  if (rows->explain != NULL)
+    add_explanation (table, rows->explain);
+  if (rows->spread != NULL)
+    add_spread (rows, table, schedule->name);
+}
+
+static char *
+describe_costs (const PsCosts *costs)
+{
+  return g_strdup_printf ("simulated from %s costs: %s", ps_origin_name (costs->time_origin), costs->source);
+}
+
+/* A sampled row waits until all schedules are sampled, for it says how often it wins over the others. An explained
+ * prediction stays for the printed explanation. */
+gboolean
+ps_predict_rows_take (PsPredictRows *rows, PsPrediction *prediction, GError **error)
+{
+  const PsPredictShown *shown = rows->shown;
+
+  g_ptr_array_add (rows->predictions, prediction);
+  if (rows->about == NULL)
+    rows->about = describe_costs (prediction->costs);
+  if (rows->spread == NULL && !shown->explain)
+    {
+      add_prediction (rows, prediction);
+      g_ptr_array_set_size (rows->predictions, 0);
+      return TRUE;
+    }
+  if (shown->explain)
+    rows->explain = ps_explain_report_new (rows->setting, prediction, shown->faster, error);
+  return (!shown->explain || rows->explain != NULL)
+         && (rows->spread == NULL || ps_spread_report_add (rows->spread, prediction, error));
+}
+
+/* Constraints name their family themselves, missing measurements do not: families in a row share a reason. */
+void
+ps_predict_rows_skip (PsPredictRows *rows, const char *name, const GError *reason)
+{
+  GString *skipped = rows->skipped;
+  g_autofree char *after = g_strconcat (": ", reason->message, NULL);
+  gboolean named = g_str_has_prefix (reason->message, name);
+
+  if (!named && g_str_has_suffix (skipped->str, after))
+    {
+      gssize end = (gssize)(skipped->len - strlen (after));
+
+      g_string_insert (skipped, end, name);
+      g_string_insert (skipped, end, ", ");
+    }
+  else
+    g_string_append_printf (skipped, "%s%s%s", skipped->len ? "; " : "", named ? "" : name,
+                            named ? reason->message : after);
+}
+
+gboolean
+ps_predict_rows_are_empty (const PsPredictRows *rows)
+{
+  return rows->about == NULL;
+}
+
+/* Asynchronous schedules train differently and are no winners: they come last. */
+static void
+finish_rows (PsPredictRows *rows)
+{
+  for (guint i = 0; i < rows->predictions->len; i++)
+    add_prediction (rows, rows->predictions->pdata[i]);
+  ps_table_sort (rows->table, "iteration_ns", FALSE);
+  ps_table_sort (rows->table, "asynchronous", FALSE);
+}
+
+/* The table, the gain of the first row's layout, and what sets the last rows apart. Free with g_free. */
+static char *
+rows_to_text (const PsPredictRows *rows)
+{
+  g_autofree char *text = ps_table_to_text (rows->table);
+  const char *gain = rows->gain != NULL ? rows->gain : "";
+
+  if (rows->asynchronous->len == 0)
+    return g_strconcat (text, gain, NULL);
+  return g_strdup_printf (
+      "%s%s%s: asynchronous; gradients are of older weights, the lower bound is that of the period\n", text, gain,
+      rows->asynchronous->str);
+}
+
+gboolean
+ps_predict_rows_print (PsPredictRows *rows, GError **error)
+{
+  const char *extra[]
+      = { "origin", ps_origin_name (PS_ORIGIN_SIMULATED), "costs", rows->about, "skipped", rows->skipped->str, NULL };
+  g_autofree char *json = NULL, *text = NULL, *memory = NULL, *explain = NULL, *spread = NULL, *page = NULL;
+
+  finish_rows (rows);
+  if (rows->skipped->len && !rows->shown->json)
+    g_printerr ("skipped: %s\n", rows->skipped->str);
+  if (rows->shown->json)
+    {
+      json = ps_table_to_json (rows->table, "pipesim-predict/1", extra);
+      return ps_print (json, error);
+    }
+  text = rows_to_text (rows);
+  memory = rows->memory != NULL ? ps_memory_rows_to_text (rows->memory) : NULL;
+  explain = rows->explain != NULL ? ps_explain_report_to_text (rows->explain) : NULL;
+  spread = rows->spread != NULL ? ps_spread_report_to_text (rows->spread) : NULL;
+  page = g_strdup_printf ("%s\n%s%s%s%s%s", rows->about, text, memory != NULL ? "\nat the peak of each device\n" : "",
+                          memory != NULL ? memory : "", explain != NULL ? explain : "", spread != NULL ? spread : "");
+  return ps_print (page, error);
+}
