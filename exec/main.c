@@ -3,6 +3,8 @@
 #include "describe.h"
 #include "output.h"
 #include "processes/processes.h"
+#include "steps.h"
+#include "training.h"
 
 #include <pipesim/costdb.h>
 #include <pipesim/formats.h>
@@ -30,11 +32,13 @@ typedef struct
   gboolean has_timeout;
   char *trace;
   char *predicted;
+  char *losses;
   char *sm_shares;
   guint *shares; /* what sm_shares says */
   gboolean check;
   gboolean json;
   double tolerance; /* a ratio; negative: not given */
+  PsTrainingOptions training;
   PsSetting *setting;
   PsRunSetting run; /* choices are owned */
 } Options;
@@ -56,6 +60,8 @@ static const PsOption rows[] = {
   PS_OPTION ("sm-shares", 0, PS_TEXT (Options, sm_shares), "N,...",
              "Shares of a GPU's multiprocessors that devices get (default: even)"),
   PS_OPTION ("predicted", 0, PS_FILE (Options, predicted), "FILE", "Write the simulated timeline"),
+  PS_OPTION ("losses", 0, PS_FILE (Options, losses), "FILE.csv", "Write a line for each step as it ends"),
+  PS_OPTION_INCLUDE (Options, training, ps_training_options),
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print results as JSON"),
   PS_OPTION_INCLUDE_AT (Options, setting, ps_setting_options),
   PS_OPTION_END,
@@ -64,6 +70,7 @@ static const PsOption rows[] = {
 static void
 options_clear (Options *options)
 {
+  ps_training_options_clear (&options->training);
   ps_options_reset (rows, options);
   g_free (options->shares);
   ps_setting_free (options->setting);
@@ -133,6 +140,9 @@ check_options (const Options *options, GError **error)
     message = "--device: missing; cpu, cuda, paced or null is needed";
   else if (options->check && !options->run.device->computes)
     message = "--check: this device computes nothing that could be compared; cpu does";
+  else if (ps_training_given (&options->training) != NULL && !options->run.device->computes)
+    return ps_refuse (error, PS_ERROR_USAGE, "--%s: this device computes nothing that could learn; cpu does",
+                      ps_training_given (&options->training));
   else if (options->trace != NULL && g_strcmp0 (options->trace, options->predicted) == 0)
     message = "--predicted: is the file of --trace; they are two timelines";
   else
@@ -175,6 +185,7 @@ finish_options (Options *options, GError **error)
   return check_options (options, error) && check_costs (options, error)
          && ps_output_check ("--trace", options->trace, error)
          && ps_output_check ("--predicted", options->predicted, error)
+         && ps_output_check ("--losses", options->losses, error)
          && (!is_first (options) || ps_output_check_database (options->setting->db, error));
 }
 
@@ -210,10 +221,12 @@ prepare_stages (const Options *options, Job *job, GError **error)
 }
 
 static gboolean
-prepare (const Options *options, Job *job, GError **error)
+prepare (Options *options, Job *job, GError **error)
 {
-  return prepare_program (options, job, error)
-         && (!options->run.device->computes || prepare_stages (options, job, error));
+  if (!prepare_program (options, job, error))
+    return FALSE;
+  return !options->run.device->computes
+         || (prepare_stages (options, job, error) && ps_training_prepare (&options->training, job->model, error));
 }
 
 /* Costs belong to the device that they were measured on, to its parts, and to what it had chosen. */
@@ -278,15 +291,30 @@ read_shares (Options *options, const Job *job, GError **error)
 static const gint *interrupted;
 
 static gboolean
-show_progress (guint n_done, guint n_steps, gpointer on_terminal)
+end_step (const PsStepReport *step, gpointer log)
 {
-  if (on_terminal != NULL)
-    g_printerr ("\rstep %u of %u%s", n_done, n_steps, n_done == n_steps ? CLEAR_LINE : "");
-  return interrupted == NULL || g_atomic_int_get (interrupted) == 0;
+  return ps_step_log_add (log, step) && (interrupted == NULL || g_atomic_int_get (interrupted) == 0);
+}
+
+/* A timeline on stdout has it to itself. */
+static gboolean
+prints (const Options *options)
+{
+  return g_strcmp0 (options->trace, "-") != 0 && g_strcmp0 (options->predicted, "-") != 0;
+}
+
+/* Rows show that a run goes on; where there are none, a line on a terminal does. */
+static gboolean
+open_log (const Options *options, PsStepLog *log, GError **error)
+{
+  log->training = options->run.training;
+  log->rows = prints (options) && !options->json;
+  log->counted = !log->rows && isatty (STDERR_FILENO) ? options->run.n_steps : 0;
+  return ps_step_log_open (log, is_first (options) ? options->losses : NULL, 0, error);
 }
 
 static void
-complete_run_setting (Options *options, const Job *job)
+complete_run_setting (Options *options, const Job *job, PsStepLog *log)
 {
   PsRunSetting *run = &options->run;
 
@@ -299,19 +327,19 @@ complete_run_setting (Options *options, const Job *job)
     run->timeout_ns = TIMEOUT_NS;
   if (!options->has_timeout && job->prediction != NULL)
     run->timeout_ns = MAX (run->timeout_ns, TIMEOUT_ITERATIONS * job->prediction->metrics.iteration_ns);
-  run->progress = show_progress;
-  run->progress_data = isatty (STDERR_FILENO) ? run : NULL;
+  run->training = run->device->computes ? &options->training.setting : NULL;
+  run->progress = end_step;
+  run->progress_data = log;
   if (!options->check && run->processes == NULL)
     interrupted = ps_note_signals ();
 }
 
-/* A timeline on stdout has it to itself. */
 static gboolean
 print_report (const Options *options, const PsRunReport *report, GError **error)
 {
   g_autofree char *text = NULL;
 
-  if (g_strcmp0 (options->trace, "-") == 0 || g_strcmp0 (options->predicted, "-") == 0)
+  if (!prints (options))
     return TRUE;
   text = options->json ? ps_run_report_to_json (report) : ps_run_report_to_text (report);
   return ps_print (text, error);
@@ -383,13 +411,20 @@ run_job (Options *options, const Job *job, GError **error)
 {
   g_auto (PsTrial) trial = { 0 };
   g_auto (PsVerdict) verdict = { .check = PS_CHECK_NOT_RUN };
+  g_autofree char *title = ps_run_title (job->program, &options->run);
+  g_auto (PsStepLog) log = { .title = title, .losses = -1 };
   PsRunReport report;
 
-  complete_run_setting (options, job);
-  if (!ps_trial_run (&trial, job->program, job->prediction, &options->run, error))
+  complete_run_setting (options, job, &log);
+  if (!open_log (options, &log, error) || !ps_trial_run (&trial, job->program, job->prediction, &options->run, error))
     return 1;
   if (trial.result->timeline == NULL) /* rank 0 has it, and says what there is to say */
     return 0;
+  if (log.failure != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&log.failure));
+      return 1;
+    }
   warn_of_idle (options->run.device);
   if (options->check && !ps_verify (job->program->schedule, trial.result, &options->run, &verdict, error))
     return 1;

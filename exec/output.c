@@ -6,12 +6,6 @@
 
 #define N_WORST_OPS 10
 
-static const PsColumn step_columns[] = {
-  { "step", "step", PS_COLUMN_INTEGER },
-  { "iteration_ns", "iteration", PS_COLUMN_TIME },
-  { "loss", "mean loss", PS_COLUMN_RATIO },
-};
-
 static const PsColumn result_columns[] = {
   { "schedule", NULL, PS_COLUMN_TEXT },
   { "iteration_ns", NULL, PS_COLUMN_TIME },
@@ -29,19 +23,12 @@ static const PsColumn result_columns[] = {
   { "check", NULL, PS_COLUMN_TEXT },
 };
 
-static char *
-steps_to_text (const PsRunResult *result)
+char *
+ps_run_title (const PsProgram *program, const PsRunSetting *setting)
 {
-  g_autoptr (PsTable) table = ps_table_new (step_columns, G_N_ELEMENTS (step_columns));
-
-  for (guint i = 0; i < result->n_steps; i++)
-    {
-      ps_table_add_row (table);
-      ps_table_set_integer (table, "step", i + 1);
-      ps_table_set_integer (table, "iteration_ns", result->iteration_ns[i]);
-      ps_table_set_ratio (table, "loss", ps_run_result_mean_loss (result, i));
-    }
-  return ps_table_to_text (table);
+  return g_strdup_printf ("%s on %u devices (%s, %s), %u microbatches", program->schedule->name,
+                          program->schedule->placement->n_devices, setting->device->name, setting->transport->name,
+                          program->schedule->n_microbatches);
 }
 
 /* For each device, how long its host posted sends and receives in the step of the timeline. Free with g_free. */
@@ -103,13 +90,9 @@ char *
 ps_run_report_to_text (const PsRunReport *report)
 {
   const PsSchedule *schedule = report->program->schedule;
-  g_autofree char *steps = steps_to_text (report->trial->result);
   g_autofree char *median = ps_format_time (report->trial->result->median_iteration_ns);
   GString *text = g_string_new (NULL);
 
-  g_string_append_printf (text, "%s on %u devices (%s, %s), %u microbatches\n\n%s", schedule->name,
-                          schedule->placement->n_devices, report->setting->device->name,
-                          report->setting->transport->name, schedule->n_microbatches, steps);
   if (report->trial->result->emulated)
     g_string_append (text, "\nThe device is emulated: its times are those of the emulation, and none is stored.\n");
   g_string_append_printf (text, "\n%s iteration time%s: %s\n",

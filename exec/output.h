@@ -16,7 +16,10 @@ typedef struct
   const PsVerdict *verdict;
 } PsRunReport;
 
-/* Iteration time and loss of each step, then the check and the comparison. Free with g_free. */
+/* "1f1b on 2 devices (cpu, threads), 4 microbatches". Free with g_free. */
+char *ps_run_title (const PsProgram *program, const PsRunSetting *setting);
+
+/* The median iteration time, the check and the comparison, for after the rows of the steps. Free with g_free. */
 char *ps_run_report_to_text (const PsRunReport *report);
 
 /* "pipesim-exec/1". Free with g_free. */

@@ -3,6 +3,8 @@
 
 #include <pipesim/philox.h>
 
+#include <math.h>
+
 static guint64
 mix (guint64 x)
 {
@@ -54,4 +56,54 @@ ps_data_words (guint32 *words, guint batch, guint sequence, guint vocabulary, gu
 
       words[i] = (guint32)((surprise ? bits >> 16 : mix (successor + words[i - 1])) % vocabulary);
     }
+}
+
+#define STREAM_TEXT 0xffffff04u
+
+void
+ps_data_text (guint32 *words, guint batch, guint sequence, GBytes *text, guint64 seed, guint64 microbatch)
+{
+  const guint64 places = stream_key (seed, STREAM_TEXT, 0);
+  const gsize length = (gsize)sequence + 1;
+  gsize n_bytes;
+  const guint8 *bytes = g_bytes_get_data (text, &n_bytes);
+
+  g_return_if_fail (n_bytes >= length);
+
+  for (guint row = 0; row < batch; row++)
+    {
+      const guint8 *from = bytes + mix (places + microbatch * batch + row) % (n_bytes - sequence);
+
+      for (gsize i = 0; i < length; i++)
+        words[row * length + i] = from[i];
+    }
+}
+
+void
+ps_data_read (guint32 *words, const PsDeviceSetting *setting, guint64 step, guint microbatch)
+{
+  const PsModel *model = setting->model;
+  const guint number = setting->replica * setting->n_microbatches + microbatch;
+  const guint64 n_all = (guint64)setting->n_microbatches * MAX (setting->n_replicas, 1);
+
+  if (setting->training != NULL && setting->training->text != NULL)
+    ps_data_text (words, model->microbatch_size, model->sequence, setting->training->text, setting->seed,
+                  step * n_all + number);
+  else
+    ps_data_words (words, model->microbatch_size, model->sequence, model->vocabulary, setting->seed, number);
+}
+
+double
+ps_data_rate (const PsTraining *training, guint64 step)
+{
+  double progress;
+
+  if (training == NULL)
+    return 1e-3;
+  if (step < training->warm_up)
+    return training->learning_rate * (double)(step + 1) / training->warm_up;
+  if (training->decay <= training->warm_up)
+    return training->decay > 0 ? training->least_rate : training->learning_rate;
+  progress = MIN (1, (double)(step - training->warm_up) / (training->decay - training->warm_up));
+  return training->least_rate + (training->learning_rate - training->least_rate) * (1 + cos (G_PI * progress)) / 2;
 }

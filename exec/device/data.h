@@ -3,7 +3,7 @@
 #ifndef PIPESIM_EXEC_DATA_H
 #define PIPESIM_EXEC_DATA_H
 
-#include <glib.h>
+#include <pipesim/device.h>
 
 G_BEGIN_DECLS
 
@@ -18,6 +18,17 @@ void ps_data_weights (float *weights, gsize n, float deviation, guint64 seed, gu
 /* Makes words[row * (sequence + 1) + i] for `batch` rows: word i is input token i of a sequence, word i + 1 its target.
  * Most tokens follow from the token before them, so that there is something to learn. */
 void ps_data_words (guint32 *words, guint batch, guint sequence, guint vocabulary, guint64 seed, guint microbatch);
+
+/* The same rows from a text of more than `sequence` bytes: each begins at a place drawn from the seed and the row's
+ * number among all rows of the training. */
+void ps_data_text (guint32 *words, guint batch, guint sequence, GBytes *text, guint64 seed, guint64 microbatch);
+
+/* Makes the words of the device's own microbatch in a step, from the text of its training or without one. */
+void ps_data_read (guint32 *words, const PsDeviceSetting *setting, guint64 step, guint microbatch);
+
+/* The learning rate in a step, counted from 0, as Megatron-LM's OptimizerParamScheduler has it (warm-up from 0,
+ * cosine). training NULL: 0.001. */
+double ps_data_rate (const PsTraining *training, guint64 step);
 
 G_END_DECLS
 

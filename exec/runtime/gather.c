@@ -53,22 +53,6 @@ carry_records (const Parcel *parcel, PsRecorder *recorder, guint device)
 }
 
 static void
-carry_losses (const Parcel *parcel, guint device, guint replica)
-{
-  const PsSchedule *schedule = parcel->run->program->schedule;
-  PsRunResult *result = parcel->run->result;
-  guint last = schedule->placement->n_stages - 1;
-  g_autoptr (GPtrArray) losses = g_ptr_array_new ();
-
-  for (gsize step = 0; step < result->n_steps; step++)
-    for (guint i = 0; i < schedule->n_microbatches; i++)
-      if (ps_schedule_device (schedule, last, i) == device)
-        g_ptr_array_add (losses,
-                         &result->losses[step * result->n_microbatches + replica * schedule->n_microbatches + i]);
-  carry_values (parcel, losses);
-}
-
-static void
 carry_gradients (const Parcel *parcel, PsRunGradients *gradients, guint stage)
 {
   g_autoptr (GPtrArray) digests = g_ptr_array_new ();
@@ -83,9 +67,9 @@ carry_gradients (const Parcel *parcel, PsRunGradients *gradients, guint stage)
   carry (parcel, gradients->last[stage], gradients->n[stage] * sizeof (float));
 }
 
-/* Of a rank; its devices begin with `first`. Only losses count of other replicas than the first. */
+/* Of a rank; its devices begin with `first`. */
 static void
-carry_devices (const Parcel *parcel, guint first, guint replica)
+carry_devices (const Parcel *parcel, guint first)
 {
   PsRun *run = parcel->run;
 
@@ -93,9 +77,6 @@ carry_devices (const Parcel *parcel, guint first, guint replica)
     {
       const PsScript *script = &run->scripts[device];
 
-      carry_losses (parcel, device, replica);
-      if (replica > 0)
-        continue;
       carry_records (parcel, run->recorder, device);
       for (guint i = 0; run->result->gradients != NULL && i < script->n_stages; i++)
         if (ps_shows_gradients (run->program->schedule, device, script->stages[i]))
@@ -127,11 +108,11 @@ static void
 fetch (PsRun *run, guint rank)
 {
   guint n_devices = run->program->schedule->placement->n_devices;
-  guint first = rank * run->n_here % n_devices, replica = rank * run->n_here / n_devices;
+  guint first = rank * run->n_here % n_devices;
   const Parcel parcel = { .run = run, .peer = rank };
 
-  carry_devices (&parcel, first, replica);
-  for (guint device = first; device < first + run->n_here && replica == 0; device++)
+  carry_devices (&parcel, first);
+  for (guint device = first; device < first + run->n_here; device++)
     shift_records (run->recorder, device, ps_processes_clock_offset (run->setting->processes, rank));
 }
 
@@ -139,13 +120,26 @@ void
 ps_gather (PsRun *run)
 {
   const PsProcesses *processes = run->setting->processes;
+  guint n_devices = run->program->schedule->placement->n_devices;
   const Parcel home = { .run = run, .peer = 0 };
 
-  if (ps_processes_rank (processes) > 0)
-    carry_devices (&home, run->first, run->replica);
-  else
-    for (guint rank = 1; rank < ps_processes_n_ranks (processes); rank++)
-      fetch (run, rank);
+  /* Rank 0 has the losses of the other replicas, and all else is the same there. */
+  if (ps_processes_rank (processes) > 0 && run->replica == 0)
+    carry_devices (&home, run->first);
+  for (guint rank = 1;
+       ps_processes_rank (processes) == 0 && rank * run->n_here < n_devices && rank < ps_processes_n_ranks (processes);
+       rank++)
+    fetch (run, rank);
+}
+
+static char *
+describe_training (const PsTraining *training)
+{
+  g_autofree char *text
+      = training->text != NULL ? g_compute_checksum_for_bytes (G_CHECKSUM_SHA256, training->text) : NULL;
+
+  return g_strdup_printf ("%a %a %u %u %s", training->learning_rate, training->least_rate, training->warm_up,
+                          training->decay, text != NULL ? text : "");
 }
 
 /* A digest of all that must be equal. */
@@ -168,6 +162,12 @@ fingerprint (const PsRun *run)
       g_autofree char *instruction = ps_instruction_format (&program->instructions[i]);
 
       g_checksum_update (checksum, (const guchar *)instruction, -1);
+    }
+  if (setting->training != NULL)
+    {
+      g_autofree char *training = describe_training (setting->training);
+
+      g_checksum_update (checksum, (const guchar *)training, -1);
     }
   if (setting->model != NULL)
     {

@@ -11,24 +11,34 @@
 
 G_BEGIN_DECLS
 
+/* A step that has ended. */
+typedef struct
+{
+  guint number; /* among all of the training, from 1 */
+  gint64 iteration_ns;
+  double loss; /* mean over the microbatches of all replicas; NaN from devices that do not compute */
+} PsStepReport;
+
 typedef struct
 {
   const PsDeviceClass *device;
   const PsTransportClass *transport;
   const PsModel *model;       /* NULL allowed for devices that do not compute */
   const PsStageShape *shapes; /* [n_stages] of the model; NULL: those of ps_model_split */
-  const PsCosts *costs;   /* durations of ops on a paced device, and the least time of every message; NULL: real time */
-  guint n_steps;          /* training steps, >= 1 */
-  guint64 seed;           /* seed of weights and data */
-  gint64 timeout_ns;      /* longest wait for one message; 0: for ever */
-  const guint *shares;    /* [devices] see PsDeviceSetting; NULL: equal parts */
-  const guint *parts;     /* [n_stages] see PsDeviceSetting; NULL: each device's own */
-  GBytes *choices;        /* PsDeviceClass.choices that devices adopt before they choose; NULL: none */
-  gboolean gradients;     /* collect gradients (devices that compute) */
-  PsProcesses *processes; /* of this run; NULL: all devices are here */
-  /* Some device's thread calls this after each step; NULL: no calls. FALSE: the step that has begun is the last one.
-   * Only a run in one process without gradients may return FALSE. */
-  gboolean (*progress) (guint n_done, guint n_steps, gpointer data);
+  const PsCosts *costs; /* durations of ops on a paced device, and the least time of every message; NULL: real time */
+  guint n_steps;        /* training steps, >= 1 */
+  guint64 seed;         /* seed of weights and data */
+  const PsTraining *training; /* see PsDeviceSetting; NULL allowed */
+  gint64 timeout_ns;          /* longest wait for one message; 0: for ever */
+  const guint *shares;        /* [devices] see PsDeviceSetting; NULL: equal parts */
+  const guint *parts;         /* [n_stages] see PsDeviceSetting; NULL: each device's own */
+  GBytes *choices;            /* PsDeviceClass.choices that devices adopt before they choose; NULL: none */
+  gboolean gradients;         /* collect gradients (devices that compute) */
+  PsProcesses *processes;     /* of this run; NULL: all devices are here */
+  /* Some device's thread of rank 0 calls this after each step while all devices wait, which no iteration time counts;
+   * NULL: no calls. FALSE: the step that has begun is the last one. Only a run in one process without gradients may
+   * return FALSE. */
+  gboolean (*progress) (const PsStepReport *step, gpointer data);
   gpointer progress_data;
 } PsRunSetting;
 

@@ -162,6 +162,7 @@ ps_verify (const PsSchedule *schedule, const PsRunResult *result, const PsRunSet
   *verdict = (PsVerdict){ .check = PS_CHECK_NOT_RUN };
   alone.transport = &ps_threads_transport;
   alone.processes = NULL;
+  alone.progress = NULL;
   alone.parts = result->gradients->parts;
   reference = ps_run (program, &alone, error);
   if (reference == NULL)

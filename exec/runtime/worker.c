@@ -119,18 +119,49 @@ walk (PsWorker *worker, guint step, GError **error)
   return done && transport->class->flush (transport, worker->index, error);
 }
 
+/* Writes the losses that this device has made. */
 static void
-collect_losses (PsWorker *worker, guint step)
+collect_losses (PsWorker *worker, double *losses)
 {
   const PsSchedule *schedule = worker->run->program->schedule;
   guint last = schedule->placement->n_stages - 1;
-  PsRunResult *result = worker->run->result;
-  double *losses
-      = &result->losses[(gsize)step * result->n_microbatches + worker->run->replica * schedule->n_microbatches];
 
   for (guint i = 0; i < schedule->n_microbatches; i++)
     if (ps_schedule_device (schedule, last, i) == worker->index)
       losses[i] = worker->device->class->loss (worker->device, i);
+}
+
+/* Member 0 of each process takes the losses of all devices into the result. */
+static gboolean
+exchange_losses (PsWorker *worker, double *losses, GError **error)
+{
+  const PsRun *run = worker->run;
+  const PsSchedule *schedule = run->program->schedule;
+  guint n = schedule->n_microbatches, n_devices = schedule->placement->n_devices;
+  g_autofree double *mine = g_new0 (double, n), *all = g_new (double, (gsize)n *n_devices * run->n_replicas);
+
+  collect_losses (worker, mine);
+  if (!ps_crew_exchange (run->crew, worker->index - run->first, mine, n * sizeof *mine, all, error))
+    return FALSE;
+  for (guint i = 0; worker->index == run->first && i < n * run->n_replicas; i++)
+    {
+      guint device = ps_schedule_device (schedule, schedule->placement->n_stages - 1, i % n);
+
+      losses[i] = all[((gsize)(i / n) * n_devices + device) * n + i % n];
+    }
+  return TRUE;
+}
+
+static gboolean
+share_losses (PsWorker *worker, guint step, GError **error)
+{
+  PsRunResult *result = worker->run->result;
+  double *losses = &result->losses[(gsize)step * result->n_microbatches];
+
+  if (worker->run->setting->processes != NULL)
+    return exchange_losses (worker, losses, error);
+  collect_losses (worker, losses);
+  return TRUE;
 }
 
 static void
@@ -168,9 +199,8 @@ end_work (PsWorker *worker, guint step, GError **error)
     return FALSE;
   if (!worker->device->class->computes)
     return TRUE;
-  collect_losses (worker, step);
   collect_gradients (worker, step);
-  if (!meet (worker, &read_ns, error))
+  if (!share_losses (worker, step, error) || !meet (worker, &read_ns, error))
     return FALSE;
   if (keeps_time (worker))
     worker->run->recorder->pause_ns[step] = read_ns - work_ns;
@@ -194,27 +224,59 @@ update (PsWorker *worker, guint step, GError **error)
   return TRUE;
 }
 
-static gboolean
-begin_step (PsWorker *worker, guint step, GError **error)
+/* `step` steps are done: the last of them is reported. */
+static void
+report_step (PsWorker *worker, guint step)
 {
   const PsRunSetting *setting = worker->run->setting;
   PsRecorder *recorder = worker->run->recorder;
+  const PsStepReport report = { .number = step,
+                                .iteration_ns = ps_recorder_iteration (recorder, step - 1),
+                                .loss = ps_run_result_mean_loss (worker->run->result, step - 1) };
+
+  if (!setting->progress (&report, setting->progress_data))
+    recorder->n_steps = MIN (recorder->n_steps, step + 1);
+}
+
+/* Between two meetings, which training has not, so that time does not count. */
+static gboolean
+end_step (PsWorker *worker, guint step, GError **error)
+{
+  PsRecorder *recorder = worker->run->recorder;
+  gint64 moment_ns;
+
+  if (keeps_time (worker))
+    report_step (worker, step);
+  if (!meet (worker, &moment_ns, error))
+    return FALSE;
+  if (keeps_time (worker))
+    {
+      recorder->pause_ns[step - 1] += moment_ns - recorder->begin_ns[step];
+      recorder->begin_ns[step] = moment_ns;
+    }
+  return TRUE;
+}
+
+static gboolean
+begin_step (PsWorker *worker, guint step, GError **error)
+{
+  PsRecorder *recorder = worker->run->recorder;
+  const PsDeviceClass *class = worker->device->class;
   PsMemoryUse use;
   gint64 moment_ns;
 
   if (step < recorder->n_steps)
     {
-      worker->device->class->memory (worker->device, &use);
+      if (class->begin != NULL && !class->begin (worker->device, step, error))
+        return FALSE;
+      class->memory (worker->device, &use);
       recorder->device[worker->index].held_bytes[step] = ps_memory_use_held (&use);
     }
   if (!meet (worker, &moment_ns, error))
     return FALSE;
-  if (!keeps_time (worker))
-    return TRUE;
-  recorder->begin_ns[step] = moment_ns;
-  if (step > 0 && setting->progress != NULL && !setting->progress (step, setting->n_steps, setting->progress_data))
-    recorder->n_steps = MIN (recorder->n_steps, step + 1); /* all devices see it: they meet before the step ends */
-  return TRUE;
+  if (keeps_time (worker))
+    recorder->begin_ns[step] = moment_ns;
+  return step == 0 || worker->run->setting->progress == NULL || end_step (worker, step, error);
 }
 
 /* Devices of other processes adopt the same choices; in one process all devices share them. */
@@ -299,6 +361,7 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError
                            .n_versions = schedule->weight_versions != NULL ? schedule->weight_versions[index] : 1,
                            .core = n_local <= n_cores ? (int)local : -1,
                            .seed = setting->seed,
+                           .training = setting->training,
                            .index = local,
                            .n_local = n_local,
                            .shares = setting->shares,

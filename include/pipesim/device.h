@@ -45,16 +45,27 @@ typedef struct
   gint64 ready_ns; /* when its transport had it ready, CLOCK_MONOTONIC; 0: made on this device */
 } PsTensor;
 
+/* What a training learns from, and how fast. */
+typedef struct
+{
+  GBytes *text;         /* each byte is a token; NULL: tokens drawn from the seed, the same ones in every step */
+  double learning_rate; /* of Adam, at its highest */
+  double least_rate;    /* at the end of the decay */
+  guint warm_up;        /* steps in which the rate rises to its highest */
+  guint decay;          /* the rate falls as a cosine from the warm-up to this step and then stays; 0: no decay */
+} PsTraining;
+
 typedef struct
 {
   const PsModel *model; /* NULL allowed for classes that do not compute */
   const PsCosts *costs; /* paced: durations; others ignore it; NULL allowed */
   guint n_stages;       /* of the whole model */
   guint n_microbatches;
-  guint n_slices;   /* of each sequence; 0 counts as 1 */
-  guint n_versions; /* of the weights, that the schedule keeps on this device; 0 counts as 1 */
-  int core;         /* logical core for the thread that will use the device; -1: leave it to the system */
-  guint64 seed;     /* of weights and data: equal seeds, equal bits, however the model is cut */
+  guint n_slices;             /* of each sequence; 0 counts as 1 */
+  guint n_versions;           /* of the weights, that the schedule keeps on this device; 0 counts as 1 */
+  int core;                   /* logical core for the thread that will use the device; -1: leave it to the system */
+  guint64 seed;               /* of weights and data: equal seeds, equal bits, however the model is cut */
+  const PsTraining *training; /* NULL: no text, and a rate of 0.001 throughout */
 
   /* For classes on accelerators; others ignore these. This host runs n_local devices (0 counts as 1), and this one is
    * number `index` of them. They spread over the accelerators in runs of equal length; the devices on one accelerator
@@ -114,6 +125,10 @@ struct _PsDeviceClass
    * source meanwhile. NULL: memcpy does it. */
   gboolean (*copy) (PsTensor *to, const PsTensor *from, GError **error);
 
+  /* Called before the first op of a step, number `step` of the training, counted from 0: until the next call F and W
+   * read its data, and O takes its learning rate (device/data.h). NULL: nothing to do. */
+  gboolean (*begin) (PsDevice *device, guint64 step, GError **error);
+
   /* Runs one op and returns when its result may be sent.
    *
    * - F: input is the activation from stage - 1 (taken), NULL on stage 0, which reads the tokens of its microbatch;
@@ -124,7 +139,7 @@ struct _PsDeviceClass
    * - BW: as B, and adds to the weight gradients: the bits are those of B followed by W.
    * - O: microbatch ignored; one Adam step with the gradients divided by the number of microbatches; clears them.
    *
-   * Tokens and targets depend on seed and microbatch alone, not on the step: a fixed batch. */
+   * Tokens and targets depend on seed and microbatch, and with a text on the step: see `begin`. */
   gboolean (*run) (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error);
 
   /* Loss of a microbatch from the latest F on the last stage; NaN for classes that do not compute. */

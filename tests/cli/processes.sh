@@ -176,13 +176,13 @@ refuse 2 "SLURM_STEP_NUM_TASKS: $apart" env SLURM_STEP_NUM_TASKS=2 $run
 refuse 2 "PMI_SIZE: $apart" env PMI_RANK=1 PMI_SIZE=2 $run
 
 # begin_run MODE...: four processes in the background that don't end; their ids are in $pids once all are at work, which they
-# are when they have their threads.
+# are when they have their threads. As JSON nothing is printed before the end.
 begin_run ()
 {
   : >"$work/pids"
   # The shell's id stays when it becomes the program.
   timeout -k 5 120 mpirun -n 4 $own_hosts sh -c 'echo "${PMIX_RANK:-$PMI_RANK} $$" >>"$0"; exec "$@"' "$work/pids" \
-    pipesim-exec --schedule 1f1b -p 4 -m 8 --costs f=20ms,b=20ms,w=20ms --steps 1000000 "$@" >"$work/stdout" 2>"$work/stderr" </dev/null &
+    pipesim-exec --schedule 1f1b -p 4 -m 8 --costs f=20ms,b=20ms,w=20ms --steps 1000000 --json "$@" >"$work/stdout" 2>"$work/stderr" </dev/null &
   job=$!
   while [ "$(wc -l <"$work/pids")" -lt 4 ] && kill -0 $job 2>/dev/null; do sleep 0.05; done
   while read -r _ id; do

@@ -399,19 +399,20 @@ make_pretender (void)
 }
 
 static gboolean
-count_progress (guint n_done, guint n_steps, gpointer data)
+count_progress (const PsStepReport *step, gpointer data)
 {
   guint *n = data;
 
-  g_assert_cmpuint (n_done, ==, ++*n);
-  g_assert_cmpuint (n_steps, ==, 3);
+  g_assert_cmpuint (step->number, ==, ++*n);
+  g_assert_cmpint (step->iteration_ns, >, 0);
+  g_assert_cmpfloat (step->loss, ==, 2.0);
   return TRUE;
 }
 
 static gboolean
-stop_after_2 (guint n_done, guint n_steps, gpointer data)
+stop_after_2 (const PsStepReport *step, gpointer data)
 {
-  return n_done < 2;
+  return step->number < 2;
 }
 
 /* The third step has begun when the run is told to end. */

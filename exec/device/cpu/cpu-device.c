@@ -73,9 +73,9 @@ cpu_open (const PsDeviceSetting *setting, GError **error)
   device->context.sizes = sizes;
   device->context.memory = ps_cpu_memory_new (0);
   device->context.n_microbatches = setting->n_microbatches;
-  device->context.replica = setting->replica;
   device->context.n_replicas = MAX (1, setting->n_replicas);
   device->context.seed = setting->seed;
+  device->context.setting = &device->setting;
   device->stages = g_new0 (PsCpuStage *, setting->n_stages);
   return &device->base;
 }
@@ -262,6 +262,13 @@ cpu_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError *
   return ok;
 }
 
+static gboolean
+cpu_begin (PsDevice *device, guint64 step, GError **error)
+{
+  cpu_device (device)->context.step = step;
+  return TRUE;
+}
+
 static double
 cpu_loss (PsDevice *device, guint microbatch)
 {
@@ -355,6 +362,7 @@ const PsDeviceClass ps_cpu_device = {
   .add_stage = cpu_add_stage,
   .tensor_new = cpu_tensor_new,
   .tensor_free = cpu_tensor_free,
+  .begin = cpu_begin,
   .run = cpu_run,
   .loss = cpu_loss,
   .gradients = cpu_gradients,

@@ -349,10 +349,11 @@ ps_cpu_scale (float *y, float factor, gsize n)
 }
 
 KERNEL void
-ps_cpu_adam (float *weight, float *gradient, float *momentum, float *variance, gsize n, float factor, guint64 step)
+ps_cpu_adam (float *weight, float *gradient, float *momentum, float *variance, gsize n, float factor,
+             double learning_rate, guint64 step)
 {
   const float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
-  const float rate = (float)(1e-3 / (1 - pow (0.9, (double)step)));
+  const float rate = (float)(learning_rate / (1 - pow (0.9, (double)step)));
   const float correction = (float)(1 / sqrt (1 - pow (0.999, (double)step)));
   float *restrict w = weight, *restrict g = gradient, *restrict m = momentum, *restrict v = variance;
 

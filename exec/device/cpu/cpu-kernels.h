@@ -56,9 +56,9 @@ double ps_cpu_cross_entropy (float *logits, int n, guint32 target);
 void ps_cpu_add (float *y, const float *x, gsize n);
 void ps_cpu_scale (float *y, float factor, gsize n);
 
-/* One step of Adam (arXiv 1412.6980, algorithm 1) with learning rate 1e-3, betas 0.9 and 0.999, epsilon 1e-8, on
- * gradient * factor; step counts from 1. Clears the gradient. */
+/* One step of Adam (arXiv 1412.6980, algorithm 1) with betas 0.9 and 0.999, epsilon 1e-8, on gradient * factor; step
+ * counts from 1. Clears the gradient. */
 void ps_cpu_adam (float *weight, float *gradient, float *momentum, float *variance, gsize n, float factor,
-                  guint64 step);
+                  double learning_rate, guint64 step);
 
 #endif

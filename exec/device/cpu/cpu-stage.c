@@ -236,10 +236,8 @@ static void
 make_words (PsCpuStage *stage, guint microbatch)
 {
   const PsCpuContext *context = stage->context;
-  const PsCpuSizes *sizes = &context->sizes;
 
-  ps_data_words (context->workspace.words, (guint)sizes->batch, (guint)ps_cpu_sizes_whole (sizes),
-                 (guint)sizes->vocabulary, context->seed, context->replica * context->n_microbatches + microbatch);
+  ps_data_read (context->workspace.words, context->setting, context->step, microbatch);
 }
 
 /* Takes all blocks at once, so that a forward that does not fit leaves no trace. */
@@ -464,7 +462,8 @@ ps_cpu_stage_optimize (PsCpuStage *stage)
 {
   stage->n_steps++;
   ps_cpu_adam (stage->weights, stage->gradients, stage->momentum, stage->variance, stage->n_parameters,
-               1 / (float)(stage->context->n_microbatches * stage->context->n_replicas), stage->n_steps);
+               1 / (float)(stage->context->n_microbatches * stage->context->n_replicas),
+               ps_data_rate (stage->context->setting->training, stage->context->step), stage->n_steps);
 }
 
 double

@@ -18,9 +18,10 @@ typedef struct
   PsCpuSizes sizes;
   PsCpuWorkspace workspace;
   guint n_microbatches;
-  guint replica;    /* see PsDeviceSetting */
   guint n_replicas; /* >= 1 */
   guint64 seed;
+  const PsDeviceSetting *setting; /* of the device: says which words a microbatch has */
+  guint64 step;                   /* that its data and its learning rate are of */
 } PsCpuContext;
 
 /* number: the stage's number, for errors. PS_ERROR_UNAVAILABLE: the parameters do not fit into memory. */

@@ -48,7 +48,7 @@ __launch_bounds__ (block_threads) step (Adam adam)
 
 extern "C" cudaError_t
 ps_cuda_adam (void *weights, float *master, float *gradient, float *momentum, float *variance, size_t n, float factor,
-              uint64_t number, cudaStream_t stream)
+              double learning_rate, uint64_t number, cudaStream_t stream)
 {
   const Adam adam = { (__nv_bfloat16 *)weights,
                       master,
@@ -57,7 +57,7 @@ ps_cuda_adam (void *weights, float *master, float *gradient, float *momentum, fl
                       variance,
                       n,
                       factor,
-                      (float)(1e-3 / (1 - pow (0.9, (double)number))),
+                      (float)(learning_rate / (1 - pow (0.9, (double)number))),
                       (float)(1 / sqrt (1 - pow (0.999, (double)number))) };
 
   if (n == 0)

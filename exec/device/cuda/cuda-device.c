@@ -78,9 +78,9 @@ cuda_open (const PsDeviceSetting *setting, GError **error)
   device->shared.sizes = sizes;
   device->shared.memory = ps_cuda_memory_new ();
   device->shared.n_microbatches = setting->n_microbatches;
-  device->shared.replica = setting->replica;
   device->shared.n_replicas = MAX (setting->n_replicas, 1);
   device->shared.seed = setting->seed;
+  device->shared.setting = &device->setting;
   device->stages = g_new0 (PsCudaStage *, setting->n_stages);
   if (!ps_cuda_context_open (&device->shared.context, setting, error))
     {
@@ -196,6 +196,12 @@ cuda_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError 
   if (output != NULL)
     *output = result != NULL ? wrap (cuda, result) : NULL;
   return ok;
+}
+
+static gboolean
+cuda_begin (PsDevice *device, guint64 step, GError **error)
+{
+  return ps_cuda_shared_begin (&cuda_device (device)->shared, step, error);
 }
 
 static double
@@ -352,6 +358,7 @@ static const PsDeviceClass cuda_class = {
   .write = cuda_write,
   .read = cuda_read,
   .copy = cuda_copy,
+  .begin = cuda_begin,
   .run = cuda_run,
   .loss = cuda_loss,
   .gradients = cuda_gradients,

@@ -79,18 +79,37 @@ words_per_microbatch (const PsCudaSizes *sizes)
   return (gsize)sizes->batch * ((gsize)sizes->sequence + 1);
 }
 
+static gsize
+words_bytes (const PsCudaShared *shared)
+{
+  return words_per_microbatch (&shared->sizes) * shared->n_microbatches * sizeof (guint32);
+}
+
+static gboolean
+write_words (PsCudaShared *shared, GError **error)
+{
+  const gsize n = words_per_microbatch (&shared->sizes);
+  g_autofree guint32 *words = g_malloc (words_bytes (shared));
+
+  for (guint i = 0; i < shared->n_microbatches; i++)
+    ps_data_read (words + i * n, shared->setting, shared->step, i);
+  return ps_cuda_copy (&shared->context, shared->words, words, words_bytes (shared), error);
+}
+
+gboolean
+ps_cuda_shared_begin (PsCudaShared *shared, guint64 step, GError **error)
+{
+  const PsTraining *training = shared->setting->training;
+  const gboolean changes = training != NULL && training->text != NULL && step != shared->step;
+
+  shared->step = step;
+  return !changes || shared->words == NULL || write_words (shared, error);
+}
+
 static gboolean
 take_words (PsCudaShared *shared, GError **error)
 {
-  const PsCudaSizes *sizes = &shared->sizes;
-  const gsize n = words_per_microbatch (sizes), bytes = n * shared->n_microbatches * sizeof (guint32);
-  g_autofree guint32 *words = g_new (guint32, n * shared->n_microbatches);
-
-  for (guint i = 0; i < shared->n_microbatches; i++)
-    ps_data_words (words + i * n, (guint)sizes->batch, (guint)sizes->sequence, (guint)sizes->vocabulary, shared->seed,
-                   shared->replica * shared->n_microbatches + i);
-  return take (shared, &shared->words, bytes, error)
-         && ps_cuda_copy (&shared->context, shared->words, words, bytes, error);
+  return take (shared, &shared->words, words_bytes (shared), error) && write_words (shared, error);
 }
 
 gboolean

@@ -14,8 +14,10 @@ typedef struct
   PsCudaSizes sizes;
   PsMemoryPool *memory;
   guint n_microbatches;
-  guint replica, n_replicas; /* see PsDeviceSetting; n_replicas >= 1 */
+  guint n_replicas; /* >= 1 */
   guint64 seed;
+  const PsDeviceSetting *setting; /* of the device: says which words a microbatch has */
+  guint64 step;                   /* that its words and its learning rate are of */
 
   PsCudaProducts *products; /* this and the pointers after it: NULL until ps_cuda_shared_prepare */
   void *normed;             /* tokens x hidden of element */
@@ -24,13 +26,16 @@ typedef struct
   float *rotary;            /* table of rotary positions; NULL unless gated */
   float *token_losses;      /* tokens */
   void *scratch;            /* workspace of one kernel at a time */
-  /* Per microbatch batch x (sequence + 1), see ps_data_words; NULL until a stage needs them. */
+  /* Per microbatch batch x (sequence + 1), see ps_data_read; NULL until a stage needs them. */
   uint32_t *words;
 } PsCudaShared;
 
 /* Takes the scratch memory, and the words if wanted, unless that was done before. The context is current. Errors:
  * PS_ERROR_UNAVAILABLE. */
 gboolean ps_cuda_shared_prepare (PsCudaShared *shared, gboolean words, GError **error);
+
+/* Begins a step: words that change with it are replaced. */
+gboolean ps_cuda_shared_begin (PsCudaShared *shared, guint64 step, GError **error);
 
 /* Returns the words of a microbatch. */
 const uint32_t *ps_cuda_shared_words (const PsCudaShared *shared, guint microbatch);

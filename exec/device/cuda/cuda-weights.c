@@ -1,6 +1,8 @@
 /* cuda-weights.c - takes, starts, updates and reads a stage's parameters. */
 #include "cuda-weights.h"
 
+#include "device/data.h"
+
 #include <string.h>
 
 static gboolean
@@ -121,7 +123,9 @@ ps_cuda_weights_optimize (PsCudaWeights *weights, PsCudaShared *shared)
   weights->n_steps++;
   ps_cuda_note (&shared->context, "Adam",
                 ps_cuda_adam (rounded, weights->master, weights->gradients, weights->momentum, weights->variance,
-                              weights->parameters.n_array, share, weights->n_steps, shared->context.stream));
+                              weights->parameters.n_array, share,
+                              ps_data_rate (shared->setting->training, shared->step), weights->n_steps,
+                              shared->context.stream));
 }
 
 gboolean

@@ -179,11 +179,11 @@ cudaError_t ps_cuda_hold (unsigned *held, const unsigned *released, unsigned n_b
                           cudaStream_t stream);
 
 /* --- optimizer: adam.cu ---
- * One step of Adam (arXiv 1412.6980, algorithm 1) with learning rate 1e-3, betas 0.9 and 0.999, epsilon 1e-8, on
- * gradient * factor; step counts from 1. The operations are those of the cpu device. Clears the gradient. weights: the
- * copy of master in bf16 that products read, or NULL if they read master itself. */
+ * One step of Adam (arXiv 1412.6980, algorithm 1) with betas 0.9 and 0.999, epsilon 1e-8, on gradient * factor; step
+ * counts from 1. The operations are those of the cpu device. Clears the gradient. weights: the copy of master in bf16
+ * that products read, or NULL if they read master itself. */
 cudaError_t ps_cuda_adam (void *weights, float *master, float *gradient, float *momentum, float *variance, size_t n,
-                          float factor, uint64_t step, cudaStream_t stream);
+                          float factor, double learning_rate, uint64_t step, cudaStream_t stream);
 
 PS_END_C
 

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-
 #include "rig.h"
 #include "kernels-reference.h"
 
@@ -207,7 +206,7 @@ test_adam ()
           Values g = gradient.values (), rounded = w;
           repeat ("adam", { &master, &weights, &gradient, &momentum, &variance }, [&] () {
             must (ps_cuda_adam (weights.at (), master.at<float> (), gradient.at<float> (), momentum.at<float> (),
-                                variance.at<float> (), n, 0.25f, step, 0),
+                                variance.at<float> (), n, 0.25f, 1e-3, step, 0),
                   "adam");
           });
           ps_reference_adam (w.data (), g.data (), m.data (), v.data (), n, 0.25, step);
@@ -223,7 +222,7 @@ test_adam ()
           gradient.set_bytes (Array (PS_CUDA_FP32, random_values (n, 1, 11 + (uint32_t)step)).bytes ());
         }
       must (ps_cuda_adam (NULL, master.at<float> (), gradient.at<float> (), momentum.at<float> (),
-                          variance.at<float> (), n, 0.25f, 4, 0),
+                          variance.at<float> (), n, 0.25f, 1e-3, 4, 0),
             "adam without a copy");
     }
 }
@@ -232,7 +231,7 @@ static void
 test_nothing ()
 {
   check_status ("bias", ps_cuda_bias_add (PS_CUDA_FP32, NULL, NULL, 0, 8, 0), cudaSuccess);
-  check_status ("adam", ps_cuda_adam (NULL, NULL, NULL, NULL, NULL, 0, 1, 1, 0), cudaSuccess);
+  check_status ("adam", ps_cuda_adam (NULL, NULL, NULL, NULL, NULL, 0, 1, 1e-3, 1, 0), cudaSuccess);
 }
 
 const Test element_tests[] = {

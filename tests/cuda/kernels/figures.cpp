@@ -117,7 +117,8 @@ print_elements ()
     return ps_cuda_rotary (bf16, z.at (), (const float *)table.memory, rows, 4096, hidden / 128, 128, hidden, 0, 0);
   });
   print_rate ("Adam", 34.0 * n, [&] () {
-    return ps_cuda_adam (z.at (), w.at<float> (), gradient.at<float> (), m.at<float> (), v.at<float> (), n, 1, 1, 0);
+    return ps_cuda_adam (z.at (), w.at<float> (), gradient.at<float> (), m.at<float> (), v.at<float> (), n, 1, 1e-3, 1,
+                         0);
   });
   print_rate ("to bf16", 6.0 * n, [&] () { return ps_cuda_to_bf16 (z.at (), w.at<float> (), n, 0); });
 }
