@@ -28,26 +28,6 @@ find_column (const char *field)
 }
 
 char *
-ps_plot_value_text (const char *field, const PsValue *value)
-{
-  const PsColumn *column = find_column (field);
-
-  if (value->type == PS_VALUE_NONE)
-    return g_strdup ("none");
-  if (value->type == PS_VALUE_TEXT)
-    return g_strdup (value->text);
-  if (value->type == PS_VALUE_REAL)
-    return g_strdup_printf ("%.4g", value->real);
-  if (column->type == PS_COLUMN_TIME)
-    return ps_format_time (value->integer);
-  if (column->type == PS_COLUMN_SIZE)
-    return ps_format_size (value->integer);
-  if (column->type == PS_COLUMN_BOOLEAN)
-    return g_strdup (value->integer ? "yes" : "no");
-  return g_strdup_printf ("%" G_GINT64_FORMAT, value->integer);
-}
-
-char *
 ps_plot_field_name (const char *field)
 {
   g_autoptr (GString) name = g_string_new (field);

@@ -31,9 +31,6 @@ gboolean ps_plot_axis_crowds (const PsPlotAxis *axis, const char *field);
 /* A value as a number: times in ns, sizes in bytes; NaN if there is none. */
 double ps_plot_value_number (const PsValue *value);
 
-/* A value as legends and ticks show it: "zb-h1", "8", "16 GiB"; "none" if there is none. Free with g_free. */
-char *ps_plot_value_text (const char *field, const PsValue *value);
-
 /* The name of a field: "bubble ratio" for "bubble_ratio". Free with g_free. */
 char *ps_plot_field_name (const char *field);
 

@@ -1,7 +1,9 @@
 /* heat-plot.c - lays out a map of a sweep in pixels, for heat.gp to draw. */
 #include "field.h"
 #include "scale.h"
+#include "series.h"
 #include "sweep-plot.h"
+#include "sweep-rows.h"
 
 #include <math.h>
 
@@ -93,7 +95,7 @@ side_init (Side *side, const PsResultValues *values, guint column, const char *f
       if (isnan (value) || (at < side->values->len && g_array_index (side->values, double, at) == value))
         continue;
       g_array_insert_val (side->values, at, value);
-      g_ptr_array_insert (side->names, (int)at, ps_plot_value_text (field, cell));
+      g_ptr_array_insert (side->names, (int)at, ps_result_value_text (field, cell));
     }
 }
 
@@ -268,8 +270,13 @@ append_scale (GString *script, const Map *map)
 }
 
 static gboolean
-check_map (const Map *map, GError **error)
+check_map (const Map *map, const PsSweepRows *rows, GError **error)
 {
+  g_autofree char *apart = ps_sweep_rows_apart (rows);
+
+  if (*apart)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--heat: %s: several values, a map shows one; make it --x or --y, or narrow with --where", apart);
   if (map->x.values->len == 0 || map->y.values->len == 0)
     return ps_refuse (error, PS_ERROR_INPUT, "sweep: no setting is left to draw; fewer --where, or other columns");
   return TRUE;
@@ -297,9 +304,9 @@ append_frame (GString *script, const Map *map, const PsPicture *picture, const P
 gboolean
 ps_heat_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error)
 {
-  const char *columns[] = { what->x, what->y, what->heat, NULL }, *per[] = { what->x, what->y, NULL };
+  const char *columns[] = { what->x, what->y, what->heat, NULL }, *per[] = { what->x, what->y, "devices", NULL };
   PsQuestion question = what->question;
-  g_autoptr (PsResultValues) values = NULL;
+  g_auto (PsSweepRows) rows = { 0 };
   g_autoptr (GString) script = g_string_new (NULL);
   g_auto (Map) map = { 0 };
 
@@ -307,21 +314,20 @@ ps_heat_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture
       || !ps_result_column_check ("--heat", what->heat, FALSE, error))
     return FALSE;
   question.per = (char **)per;
-  values = ps_results_values (results, &question, columns, error);
-  if (values == NULL)
+  if (!ps_sweep_rows_read (&rows, results, &question, columns, error))
     return FALSE;
-  side_init (&map.x, values, 0, what->x);
-  side_init (&map.y, values, 1, what->y);
-  ps_plot_axis_init (&map.heat, what->heat, values, 2);
-  collect_words (&map, values);
-  if (!check_map (&map, error))
+  side_init (&map.x, rows.values, 0, what->x);
+  side_init (&map.y, rows.values, 1, what->y);
+  ps_plot_axis_init (&map.heat, what->heat, rows.values, 2);
+  collect_words (&map, rows.values);
+  if (!check_map (&map, &rows, error))
     return FALSE;
   map.width = picture->width > 0 ? picture->width : WIDTH;
   map.height = picture->height > 0 ? picture->height : HEIGHT;
   map.right = map.width - RIGHT;
-  map.top = map.height - TOP;
+  map.top = map.height - TOP - ps_plot_append_about (script, rows.scope->about, picture, LEFT, map.width, map.height);
   append_frame (script, &map, picture, what);
-  append_cells (script, &map, values);
+  append_cells (script, &map, rows.values);
   append_ticks (script, &map);
   if (map.words->len)
     append_words (script, &map);

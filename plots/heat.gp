@@ -1,6 +1,6 @@
 # heat.gp - a map of a sweep: one box for each pair of values.
 # heat-plot.c writes before it: the terminal, the variables used here (lengths in pixels from the lower left corner), and the
-# blocks $cells, $texts, $x_ticks, $y_ticks, $scale and $scale_texts, all in pixels.
+# blocks $about, $cells, $texts, $x_ticks, $y_ticks, $scale and $scale_texts, all in pixels.
 
 set encoding utf8
 unset key
@@ -22,4 +22,5 @@ plot $cells using 1:2:3:4:5:6:7 with boxxyerror linecolor rgb variable, \
      $texts using 1:2:3:4 with labels center font ',8' textcolor rgb variable, \
      $x_ticks using 1:2:3:4 with labels center font ',9' textcolor rgb variable, \
      $y_ticks using 1:2:3:4 with labels right font ',9' textcolor rgb variable, \
-     $scale_texts using 1:2:3 with labels left font ',9' textcolor rgb '#333333'
+     $scale_texts using 1:2:3 with labels left font ',9' textcolor rgb '#333333', \
+     $about using 1:2:3 with labels left font ',9' textcolor rgb '#555555'

@@ -85,7 +85,29 @@ function nameFronts(svg, names) {
   }
 }
 
+/* What is held apart: columns of texts after the figures of a point. Asks for one value of each, and passes on the test. */
+function holdApart(points, show) {
+  const titles = Object.keys(points[0]).slice(5), chosen = {};
+  const table = document.getElementById('best'), headings = [...table.rows[0].cells].map((cell) => cell.textContent);
+  const update = () => {
+    const fits = (valueOf) => titles.every((title) => valueOf(title) === chosen[title]);
+    for (const row of [...table.rows].slice(1)) row.hidden = !fits((title) => row.cells[headings.indexOf(title)].textContent.replace(/^-$/, 'none'));
+    show(points.filter((p) => fits((title) => p[title])));
+  };
+  for (const title of titles) {
+    const label = document.createElement('label'), choice = label.appendChild(document.createElement('select'));
+    label.prepend(`${title} `);
+    for (const value of new Set(points.map((p) => p[title]))) choice.add(new Option(value));
+    choice.addEventListener('change', () => { chosen[title] = choice.value; update(); });
+    chosen[title] = choice.value;
+    document.getElementById('circumstances').append(label, ' ');
+  }
+  update();
+}
+
 function drawFront(points) {
+  document.getElementById('pareto').replaceChildren();
+  if (!points.length) return;
   const width = 1100, height = 520, left = 90, right = 940, bottom = 470, top = 16;
   const x = scale(points.map((p) => p.peak_memory_bytes), left, right, sizeTicks);
   const y = scale(points.map((p) => p.time), bottom, top, timeTicks);
@@ -246,5 +268,5 @@ function drawTimelines(timelines) {
   show();
 }
 
-if (read('points')) drawFront(read('points').results);
+if (read('points')) holdApart(read('points').results, drawFront);
 if (read('timelines').length) drawTimelines(read('timelines'));

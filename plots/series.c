@@ -6,7 +6,8 @@
 #define SAMPLE 26    /* length of the piece of a series' line before its name */
 #define NO_NAMES 30  /* right margin if there are no names */
 #define OUTSIDE (-1000)
-#define MARK 10 /* from the middle of a mark to its name */
+#define ABOUT_STEP 14 /* pixels from line to line below the title */
+#define MARK 10       /* from the middle of a mark to its name */
 
 static void
 series_free (PsPlotSeries *series)
@@ -161,4 +162,26 @@ ps_plot_names_width (const PsPlotSeriesSet *set, const PsPicture *picture)
   if (longest == 0)
     return NO_NAMES;
   return CLAMP (4 + LEADER + SAMPLE + 6 + ps_picture_letter (picture) * (double)longest + 10, 160, 400);
+}
+
+guint
+ps_plot_append_about (GString *script, const char *about, const PsPicture *picture, guint left, guint width,
+                      guint height)
+{
+  guint row = picture->terminal ? PS_TERMINAL_ROW : ABOUT_STEP, n = 0;
+  gsize room = (gsize)MAX ((width - left) / ps_picture_letter (picture), 20);
+  g_auto (GStrv) words = g_strsplit (about, " ", -1);
+  g_autoptr (GString) line = g_string_new (NULL);
+
+  g_string_append (script, "$about << EOD\n-100 -100 \"\" 0\n"); /* a label outside keeps the block from being empty */
+  for (guint i = 0; words[i] != NULL; i++)
+    {
+      g_string_append_printf (line, "%s%s", line->len ? " " : "", words[i]);
+      if (words[i + 1] != NULL && line->len + 1 + strlen (words[i + 1]) <= room)
+        continue;
+      ps_gnuplot_append_label (script, left, (double)height - 20 - ++n * row, line->str, 0x555555);
+      g_string_truncate (line, 0);
+    }
+  g_string_append (script, "EOD\n");
+  return n * row;
 }

@@ -44,6 +44,11 @@ void ps_plot_series_set_append (const PsPlotSeriesSet *set, GString *script);
 void ps_plot_append_names (GString *script, const PsPlotSeriesSet *set, const double *at, double x, double bottom,
                            double top, gboolean lines);
 
+/* Appends the block $about: a sentence about the picture, in lines below its title. Returns the height of these lines
+ * in pixels. */
+guint ps_plot_append_about (GString *script, const char *about, const PsPicture *picture, guint left, guint width,
+                            guint height);
+
 /* Width in pixels that the names need right of x, within reason. */
 double ps_plot_names_width (const PsPlotSeriesSet *set, const PsPicture *picture);
 

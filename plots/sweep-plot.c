@@ -3,6 +3,7 @@
 
 #include "scale.h"
 #include "series.h"
+#include "sweep-rows.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #define TOP 44
 #define BOTTOM 52
 #define MAX_TICKS 14
+#define MAX_FRONTS 6
 
 typedef struct
 {
@@ -62,13 +64,16 @@ wants_log (const PsSweepPicture *what, char letter, const PsPlotAxis *axis, cons
 }
 
 static void
-layout_frame (Layout *layout, const PsPicture *picture, const PsPlotSeriesSet *set)
+layout_frame (Layout *layout, GString *script, const PsPicture *picture, const PsSweepRows *rows,
+              const PsPlotSeriesSet *set)
 {
   layout->width = picture->width > 0 ? picture->width : WIDTH;
   layout->height = picture->height > 0 ? picture->height : MAX (HEIGHT, TOP + BOTTOM + 16 * set->all->len);
+  layout->top = layout->height
+                - ps_plot_append_about (script, rows->scope->about, picture, LEFT, layout->width, layout->height);
   layout->right = MAX (layout->width - ps_plot_names_width (set, picture), LEFT + 40);
   layout->bottom = BOTTOM;
-  layout->top = layout->height - TOP;
+  layout->top -= TOP;
 }
 
 /* Widens [low, high] by some air, also if both are equal. */
@@ -94,13 +99,23 @@ widen (double *low, double *high, gboolean is_log, double part)
   *high += air;
 }
 
+/* The part of the way from low to high at which a value lies. */
+static double
+part_of (double value, double low, double high, gboolean is_log)
+{
+  return is_log ? log (value / low) / log (high / low) : (value - low) / (high - low);
+}
+
+static double
+place_x (const Layout *layout, double x)
+{
+  return LEFT + part_of (x, layout->x_low, layout->x_high, layout->log_x) * (layout->right - LEFT);
+}
+
 static double
 place_y (const Layout *layout, double y)
 {
-  double part = layout->log_y ? log (y / layout->y_low) / log (layout->y_high / layout->y_low)
-                              : (y - layout->y_low) / (layout->y_high - layout->y_low);
-
-  return layout->bottom + part * (layout->top - layout->bottom);
+  return layout->bottom + part_of (y, layout->y_low, layout->y_high, layout->log_y) * (layout->top - layout->bottom);
 }
 
 static void
@@ -137,38 +152,43 @@ append_ticks (GString *script, const GArray *x)
 }
 
 static gboolean
-check_series (const PsPlotSeriesSet *set, const char *field, GError **error)
+check_series (const PsPlotSeriesSet *set, const PsSweepRows *rows, const char *field, GError **error)
 {
+  g_autofree char *apart = ps_sweep_rows_apart (rows);
+
   if (set->all->len == 0)
     return ps_refuse (error, PS_ERROR_INPUT, "sweep: no setting is left to draw; fewer --where, or other columns");
   if (set->all->len > PS_PLOT_MAX_SERIES)
-    return ps_refuse (error, PS_ERROR_USAGE, "--series: '%s' has %u values, a picture shows %d; narrow with --where",
-                      field, set->all->len, PS_PLOT_MAX_SERIES);
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--series: '%s'%s%s has %u values, a picture shows %d; narrow with --where", field,
+                      *apart ? " with " : "", apart, set->all->len, PS_PLOT_MAX_SERIES);
   return TRUE;
 }
 
-/* Columns of values: series, x, y. Rows without x or y are left out. */
+/* Columns of rows: series, x, y. Rows without x or y are left out. `apart`: what is held apart has series of its own.
+ */
 static void
-collect (PsPlotSeriesSet *set, const PsResultValues *values, const char *series, const PsPlotAxis *x,
+collect (PsPlotSeriesSet *set, const PsSweepRows *rows, const char *series, gboolean apart, const PsPlotAxis *x,
          const PsPlotAxis *y)
 {
-  for (guint row = 0; row < values->n_rows; row++)
+  for (guint row = 0; row < rows->values->n_rows; row++)
     {
-      const PsValue *cells = &values->values[row * values->n_columns];
+      const PsValue *cells = ps_sweep_rows_at (rows, row);
       double at = ps_plot_value_number (&cells[1]), value = ps_plot_value_number (&cells[2]);
-      g_autofree char *name = series != NULL ? ps_plot_value_text (series, &cells[0]) : g_strdup ("");
+      g_autofree char *text = series != NULL ? ps_result_value_text (series, &cells[0]) : g_strdup ("");
+      g_autoptr (GString) name = g_string_new (text);
 
+      if (apart)
+        ps_sweep_rows_append_apart (rows, row, name);
       if (!isnan (at) && !isnan (value))
-        ps_plot_series_set_add (set, name, at / x->unit, value / y->unit);
+        ps_plot_series_set_add (set, name->str, at / x->unit, value / y->unit);
     }
 }
 
 /* Lays out lines. An axis whose values do not spread much begins at 0. */
 static void
-layout_lines (Layout *layout, const PsPicture *picture, const PsSweepPicture *what, const PsPlotSeriesSet *set,
-              const PsPlotAxis *x, const PsPlotAxis *y)
+layout_lines (Layout *layout, const PsSweepPicture *what, const PsPlotAxis *x, const PsPlotAxis *y)
 {
-  layout_frame (layout, picture, set);
   layout->x_low = x->smallest;
   layout->x_high = x->largest;
   layout->log_x = wants_log (what, 'x', x, what->x);
@@ -211,9 +231,9 @@ gboolean
 ps_sweep_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error)
 {
   const char *series = what->series != NULL ? what->series : what->x;
-  const char *columns[] = { series, what->x, what->y, NULL }, *per[] = { series, what->x, NULL };
+  const char *columns[] = { series, what->x, what->y, NULL }, *per[] = { series, what->x, "devices", NULL };
   PsQuestion question = what->question;
-  g_autoptr (PsResultValues) values = NULL;
+  g_auto (PsSweepRows) rows = { 0 };
   g_autoptr (GString) script = g_string_new (NULL);
   g_autoptr (GArray) distinct = NULL;
   g_auto (PsPlotAxis) x = { 0 }, y = { 0 };
@@ -225,24 +245,24 @@ ps_sweep_plot (const PsPicture *picture, PsResults *results, const PsSweepPictur
       || !ps_result_column_check ("--series", series, FALSE, error))
     return FALSE;
   question.per = (char **)per;
-  values = ps_results_values (results, &question, columns, error);
-  if (values == NULL)
+  if (!ps_sweep_rows_read (&rows, results, &question, columns, error))
     return FALSE;
-  ps_plot_axis_init (&x, what->x, values, 1);
-  ps_plot_axis_init (&y, what->y, values, 2);
+  ps_plot_axis_init (&x, what->x, rows.values, 1);
+  ps_plot_axis_init (&y, what->y, rows.values, 2);
   ps_plot_series_set_init (&set);
-  collect (&set, values, what->series, &x, &y);
-  if (!check_series (&set, series, error))
+  collect (&set, &rows, what->series, TRUE, &x, &y);
+  if (!check_series (&set, &rows, series, error))
     return FALSE;
   distinct = distinct_x (&set);
-  layout_lines (&layout, picture, what, &set, &x, &y);
+  layout_frame (&layout, script, picture, &rows, &set);
+  layout_lines (&layout, what, &x, &y);
   title = picture->title != NULL ? g_strdup (picture->title) : line_title (what);
   append_frame (script, &layout, title, x.label, y.label);
   append_ticks (script, distinct);
   g_string_append (script, "with_lines = 1\n");
   ps_plot_series_set_append (&set, script);
   append_line_names (script, &layout, &set);
-  g_string_append_printf (script, "with_leaders = %d\n", what->series != NULL && !picture->terminal);
+  g_string_append_printf (script, "with_leaders = %d\n", set.all->len > 1 && !picture->terminal);
   return ps_gnuplot_draw (picture, layout.width, layout.height, script->str, "sweep.gp", error);
 }
 
@@ -251,9 +271,16 @@ ps_sweep_plot (const PsPicture *picture, PsResults *results, const PsSweepPictur
 typedef struct
 {
   gint64 devices;
+  char *front; /* "4 devices", and what else is held apart */
   double memory;
   double time;
 } Place;
+
+static void
+place_clear (gpointer place)
+{
+  g_free (((Place *)place)->front);
+}
 
 static int
 compare_places (gconstpointer a, gconstpointer b)
@@ -262,33 +289,77 @@ compare_places (gconstpointer a, gconstpointer b)
 
   if (x->devices != y->devices)
     return x->devices < y->devices ? -1 : 1;
+  if (!g_str_equal (x->front, y->front))
+    return strcmp (x->front, y->front);
   if (x->memory < y->memory || x->memory > y->memory)
     return x->memory < y->memory ? -1 : 1;
   return x->time < y->time ? -1 : x->time > y->time;
 }
 
-/* Collects columns of values: series, memory, time, devices. Sorted by devices, memory and time. */
+/* Collects columns of rows: series, memory, time, devices. Sorted by front, memory and time. */
 static GArray *
-collect_places (const PsResultValues *values, const PsPlotAxis *x, const PsPlotAxis *y)
+collect_places (const PsSweepRows *rows, const PsPlotAxis *x, const PsPlotAxis *y)
 {
   GArray *places = g_array_new (FALSE, FALSE, sizeof (Place));
 
-  for (guint row = 0; row < values->n_rows; row++)
+  g_array_set_clear_func (places, place_clear);
+  for (guint row = 0; row < rows->values->n_rows; row++)
     {
-      const PsValue *cells = &values->values[row * values->n_columns];
-      Place place = { cells[3].integer, ps_plot_value_number (&cells[1]) / x->unit,
-                      ps_plot_value_number (&cells[2]) / y->unit };
+      const PsValue *cells = ps_sweep_rows_at (rows, row);
+      GString *front = g_string_new (NULL);
+      Place place = { .devices = cells[3].integer,
+                      .memory = ps_plot_value_number (&cells[1]) / x->unit,
+                      .time = ps_plot_value_number (&cells[2]) / y->unit };
 
+      g_string_printf (front, "%" G_GINT64_FORMAT " devices", place.devices);
+      ps_sweep_rows_append_apart (rows, row, front);
+      place.front = g_string_free (front, FALSE);
       g_array_append_val (places, place);
     }
   g_array_sort (places, compare_places);
   return places;
 }
 
-/* Appends one front for each number of devices, through the places that are faster than all with less memory. */
-static void
-append_fronts (GString *script, const GArray *places)
+/* The name of a front, in pixels. */
+typedef struct
 {
+  double x;
+  double y;
+  double width;
+} Name;
+
+static gboolean
+is_free (const Name *name, const GArray *placed, double step)
+{
+  for (guint i = 0; i < placed->len; i++)
+    {
+      const Name *other = &g_array_index (placed, Name, i);
+
+      if (fabs (other->y - name->y) < step && other->x < name->x + name->width && name->x < other->x + other->width)
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* Places a name above the first place of its front, or as near to there as other names let it. */
+static void
+append_front_name (GString *names, GArray *placed, const Layout *layout, const PsPicture *picture, const Place *place)
+{
+  double step = picture->terminal ? PS_TERMINAL_ROW : 13, above = place_y (layout, place->time) + 8, below = above - 16;
+  Name name = { place_x (layout, place->memory) + 5, above,
+                ps_picture_letter (picture) * (double)(strlen (place->front) + 1) };
+
+  for (guint k = 0; k <= 2 * placed->len && (name.y > layout->top || !is_free (&name, placed, step)); k++)
+    name.y = k % 2 ? above + (k + 1) / 2 * step : below - k / 2 * step;
+  g_array_append_val (placed, name);
+  ps_gnuplot_append_label (names, name.x, name.y, place->front, 0);
+}
+
+/* Appends each front, through the places that are faster than all with less memory. Returns the number of fronts. */
+static guint
+append_fronts (GString *script, const Layout *layout, const PsPicture *picture, const GArray *places)
+{
+  g_autoptr (GArray) placed = g_array_new (FALSE, FALSE, sizeof (Name));
   g_autoptr (GString) names = g_string_new ("$front_names << EOD\n");
   const Place *best = NULL;
   guint n = 0;
@@ -296,28 +367,26 @@ append_fronts (GString *script, const GArray *places)
   for (guint i = 0; i < places->len; i++)
     {
       const Place *place = &g_array_index (places, Place, i);
-      gboolean first = best == NULL || best->devices != place->devices;
+      gboolean first = best == NULL || !g_str_equal (best->front, place->front);
 
       if (!first && place->time >= best->time)
         continue;
       if (first)
         {
           g_string_append_printf (script, "%s$front%u << EOD\n", n ? "EOD\n" : "", n + 1);
-          g_string_append_printf (names, "%.9g %.9g \"%" G_GINT64_FORMAT " devices\"\n", place->memory, place->time,
-                                  place->devices);
+          append_front_name (names, placed, layout, picture, place);
           n++;
         }
       g_string_append_printf (script, "%.9g %.9g\n", place->memory, place->time);
       best = place;
     }
   g_string_append_printf (script, "EOD\nn_fronts = %u\n%sEOD\n", n, names->str);
+  return n;
 }
 
 static void
-layout_pareto (Layout *layout, const PsPicture *picture, const PsSweepPicture *what, const PsPlotSeriesSet *set,
-               const PsPlotAxis *x, const PsPlotAxis *y)
+layout_pareto (Layout *layout, const PsSweepPicture *what, const PsPlotAxis *x, const PsPlotAxis *y)
 {
-  layout_frame (layout, picture, set);
   layout->x_low = x->smallest;
   layout->x_high = x->largest;
   layout->y_low = y->smallest;
@@ -328,6 +397,15 @@ layout_pareto (Layout *layout, const PsPicture *picture, const PsSweepPicture *w
   widen (&layout->y_low, &layout->y_high, layout->log_y, 0.06);
 }
 
+static gboolean
+refuse_fronts (const PsSweepRows *rows, guint n, GError **error)
+{
+  g_autofree char *apart = ps_sweep_rows_apart (rows);
+
+  return ps_refuse (error, PS_ERROR_USAGE, "--pareto: p, %s make %u fronts, a picture shows %d; narrow with --where",
+                    apart, n, MAX_FRONTS);
+}
+
 gboolean
 ps_pareto_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error)
 {
@@ -335,28 +413,29 @@ ps_pareto_plot (const PsPicture *picture, PsResults *results, const PsSweepPictu
   const char *columns[] = { series, "peak_memory_bytes", time, "devices", NULL };
   const char *per[] = { series, "devices", "peak_memory_bytes", NULL };
   PsQuestion question = what->question;
-  g_autoptr (PsResultValues) values = NULL;
+  g_auto (PsSweepRows) rows = { 0 };
   g_autoptr (GString) script = g_string_new (NULL);
   g_auto (PsPlotAxis) x = { 0 }, y = { 0 };
   g_auto (PsPlotSeriesSet) set = { 0 };
   g_autoptr (GArray) places = NULL;
   g_autofree double *at = NULL;
+  guint n_fronts;
   Layout layout = { 0 };
 
   if (!ps_result_column_check ("--series", series, FALSE, error))
     return FALSE;
   question.per = (char **)per;
-  values = ps_results_values (results, &question, columns, error);
-  if (values == NULL)
+  if (!ps_sweep_rows_read (&rows, results, &question, columns, error))
     return FALSE;
-  ps_plot_axis_init (&x, "peak_memory_bytes", values, 1);
-  ps_plot_axis_init (&y, time, values, 2);
+  ps_plot_axis_init (&x, "peak_memory_bytes", rows.values, 1);
+  ps_plot_axis_init (&y, time, rows.values, 2);
   ps_plot_series_set_init (&set);
-  collect (&set, values, series, &x, &y);
-  if (!check_series (&set, series, error))
+  collect (&set, &rows, series, FALSE, &x, &y);
+  if (!check_series (&set, &rows, series, error))
     return FALSE;
-  layout_pareto (&layout, picture, what, &set, &x, &y);
-  places = collect_places (values, &x, &y);
+  layout_frame (&layout, script, picture, &rows, &set);
+  layout_pareto (&layout, what, &x, &y);
+  places = collect_places (&rows, &x, &y);
   at = g_new (double, set.all->len);
   for (guint i = 0; i < set.all->len; i++)
     at[i] = layout.top;
@@ -365,7 +444,9 @@ ps_pareto_plot (const PsPicture *picture, PsResults *results, const PsSweepPictu
                 y.label);
   g_string_append (script, "with_lines = 0\nn_ticks = 0\n");
   ps_plot_series_set_append (&set, script);
-  append_fronts (script, places);
+  n_fronts = append_fronts (script, &layout, picture, places);
+  if (n_fronts > MAX_FRONTS)
+    return refuse_fronts (&rows, n_fronts, error);
   ps_plot_append_names (script, &set, at, layout.right, layout.bottom, layout.top, FALSE);
   return ps_gnuplot_draw (picture, layout.width, layout.height, script->str, "sweep.gp", error);
 }

@@ -1,6 +1,6 @@
 # sweep.gp - results of a sweep: lines over a column, or points of time against memory with their front.
 # sweep-plot.c writes before it: the terminal, the variables and arrays used here (lengths in pixels from the lower left corner),
-# and the blocks $names, $samples, $leaders, $seriesN and $frontN.
+# and the blocks $about, $names, $samples, $leaders, $seriesN and $frontN.
 
 set encoding utf8
 set multiplot
@@ -24,7 +24,8 @@ if (with_lines) {
   }
 }
 plot $names using 6:2:5:4 with points pointtype variable linecolor rgb variable pointsize 0.9, \
-     $names using 1:2:3 with labels left font ',9' textcolor rgb '#333333'
+     $names using 1:2:3 with labels left font ',9' textcolor rgb '#333333', \
+     for [text in with_lines ? '$about' : '$about $front_names'] text using 1:2:3 with labels left font ',9' textcolor rgb '#555555'
 unset label 1
 
 set border 3 linewidth 0.7 linecolor rgb '#555555'
@@ -64,7 +65,6 @@ if (with_lines) {
   plot for [i = 1:n_series] '$series'.i using 1:2 with linespoints linecolor rgb colour[i] dashtype dash[i] pointtype mark[i] pointsize 0.9 linewidth 1.6
 } else {
   plot for [i = 1:n_fronts] '$front'.i using 1:2 with steps linewidth 1.6 linecolor rgb '#888888', \
-       for [i = 1:n_series] '$series'.i using 1:2 with points pointtype mark[i] pointsize 0.9 linecolor rgb colour[i], \
-       $front_names using 1:2:3 with labels left offset 0.6, 0.5 font ',9' textcolor rgb '#555555'
+       for [i = 1:n_series] '$series'.i using 1:2 with points pointtype mark[i] pointsize 0.9 linecolor rgb colour[i]
 }
 unset multiplot

@@ -12,7 +12,7 @@ G_BEGIN_DECLS
  * is about the column asynchronous ("asynchronous=any" always holds). */
 typedef struct
 {
-  char **per;     /* columns: one answer for each combination of their values; NULL: one for all */
+  char **per;     /* columns: one answer for each combination of their values (PsScope); NULL or none: one for all */
   char **where;   /* "COLUMN=VALUE" (or != <= >= < >) that all must hold; NULL: nothing. With units */
   char *by;       /* a column that should be small, such as time */
   guint top;      /* best: number of settings in each group, at least 1 */
@@ -25,7 +25,27 @@ typedef struct
 {
   PsColumn *columns;
   PsTable *table;
+  char *about; /* as of PsScope */
 } PsAnswer;
+
+/* How a question divides the settings. Circumstances are no choices: bandwidth, latency, model, cluster, costs, memory
+ * limit, batch and all else that is as it is. Where they vary, each combination has an answer of its own, as if `per`
+ * named them. With microbatches in `per` the batch follows from them, and what multiplies it is held instead. */
+typedef struct
+{
+  char **per;     /* the question's own, then the circumstances that vary; only its own where those are NULL or none */
+  char **varying; /* columns of settings with several values */
+  char *about;    /* "fixed: p = 4; held apart: bandwidth factor; chosen: schedule, m, v"; defaults are left out */
+} PsScope;
+
+void ps_scope_free (PsScope *scope);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsScope, ps_scope_free)
+
+/* All functions below divide so. Errors: PS_ERROR_USAGE for unknown columns and values. */
+PsScope *ps_question_scope (PsResults *results, const PsQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* A value of that column for people: "zb-h1", "8", "16 GiB", "yes"; "none" if there is none. Free with g_free. */
+char *ps_result_value_text (const char *column, const PsValue *value);
 
 /* The schedules that a question leaves out because they are asynchronous, as a sentence for people; "" for none. Free
  * with g_free. Errors: PS_ERROR_USAGE for unknown columns and values. */

@@ -2,8 +2,10 @@
 #include "question-options.h"
 
 const PsOption ps_question_rows[] = {
-  PS_OPTION ("per", 0, PS_TEXT (PsQuestionOptions, per_text), "COLUMN[,COLUMN...]",
-             "One answer for each value of these columns; none: one for all"),
+  PS_OPTION (
+      "per", 0, PS_TEXT (PsQuestionOptions, per_text), "COLUMN[,COLUMN...]",
+      "One answer for each value of these columns, and of bandwidth, memory limit, batch and other circumstances "
+      "that vary; none: one for all"),
   PS_OPTION ("by", 0, PS_TEXT (PsQuestionOptions, question.by), "COLUMN",
              "Column that is to be small (default: sequence_ns, the time of an iteration per sequence in it)"),
   PS_OPTION ("where", 0, PS_TEXTS (PsQuestionOptions, where), "COLUMN=VALUE",
@@ -89,8 +91,12 @@ ps_question_options_print (const PsQuestionOptions *options, PsResults *results,
                            const char *format, GError **error)
 {
   g_autofree char *left_out = ps_question_left_out (results, &options->question, error), *text = NULL;
-  const char *extra[]
-      = { "origin", ps_origin_name (PS_ORIGIN_SIMULATED), "database", options->db, "left_out", left_out, NULL };
+  const char *extra[] = { "origin",   ps_origin_name (PS_ORIGIN_SIMULATED),
+                          "database", options->db,
+                          "about",    answer->about,
+                          "left_out", left_out,
+                          NULL };
+  g_autofree char *table = NULL;
 
   if (left_out == NULL)
     return FALSE;
@@ -104,8 +110,14 @@ ps_question_options_print (const PsQuestionOptions *options, PsResults *results,
   else if (options->csv)
     text = ps_table_to_csv (answer->table);
   else if (options->markdown)
-    text = ps_table_to_markdown (answer->table);
+    {
+      table = ps_table_to_markdown (answer->table);
+      text = g_strdup_printf ("%s\n\n%s", answer->about, table);
+    }
   else
-    text = ps_table_to_text (answer->table);
+    {
+      table = ps_table_to_text (answer->table);
+      text = g_strdup_printf ("%s\n%s", answer->about, table);
+    }
   return ps_print (text, error);
 }

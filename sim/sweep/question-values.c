@@ -13,19 +13,18 @@ ps_result_values_free (PsResultValues *values)
 }
 
 static gboolean
-check (const PsQuestion *question, const char *const *columns, GError **error)
+check (const char *const *columns, GError **error)
 {
   for (guint i = 0; columns[i] != NULL; i++)
     if (!ps_result_column_check ("column", columns[i], FALSE, error))
       return FALSE;
-  return ps_question_check (question, error);
+  return TRUE;
 }
 
 static char *
-make_query (const PsQuestion *question, const char *const *columns, GError **error)
+make_query (const PsQuestion *question, const PsScope *scope, const char *const *columns, GError **error)
 {
-  g_autofree char *shown = g_strjoinv (", ", (char **)columns);
-  g_autofree char *groups = question->per != NULL ? g_strjoinv (", ", question->per) : g_strdup ("");
+  g_autofree char *shown = g_strjoinv (", ", (char **)columns), *groups = g_strjoinv (", ", scope->per);
   g_autoptr (GString) sql = g_string_new (NULL);
 
   g_string_printf (
@@ -41,7 +40,8 @@ make_query (const PsQuestion *question, const char *const *columns, GError **err
 PsResultValues *
 ps_results_values (PsResults *results, const PsQuestion *question, const char *const *columns, GError **error)
 {
-  g_autofree char *sql = check (question, columns, error) ? make_query (question, columns, error) : NULL;
+  g_autoptr (PsScope) scope = check (columns, error) ? ps_question_scope (results, question, error) : NULL;
+  g_autofree char *sql = scope != NULL ? make_query (question, scope, columns, error) : NULL;
   g_autoptr (PsRows) rows = sql != NULL ? ps_rows_new (results->file, error, sql, "") : NULL;
   g_autoptr (GArray) values = g_array_new (FALSE, FALSE, sizeof (PsValue));
   PsResultValues *answer = rows != NULL ? g_new0 (PsResultValues, 1) : NULL;

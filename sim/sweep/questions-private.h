@@ -14,8 +14,11 @@ gboolean ps_question_check (const PsQuestion *question, GError **error);
 /* " WHERE feasible AND ..." with the values as SQL literals. Errors: PS_ERROR_USAGE. */
 gboolean ps_question_append_where (const PsQuestion *question, GString *sql, GError **error);
 
-/* The columns of settings that differ within the rows that count, as a GStrv in their order. Free with g_strfreev. */
-char **ps_question_varying (PsResults *results, const PsQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* Whether the column's value comes with the schedule, as chunks do. */
+gboolean ps_question_comes_with_schedule (const char *column);
+
+/* Whether the column follows from one of `per`, or is known to predictions alone. */
+gboolean ps_question_follows (const char *column, const char *const *per);
 
 /* The column of the result of that name, which is one. */
 const PsColumn *ps_result_column (const char *name);

@@ -19,6 +19,7 @@ typedef struct
   const PsColumn *over;
   char **held;
   guint n_held;
+  char *about;
   GPtrArray *values; /* of Value, by group, then value */
   PsAnswer *answer;
 } Task;
@@ -27,6 +28,7 @@ static void
 task_clear (Task *task)
 {
   g_strfreev (task->held);
+  g_free (task->about);
   g_ptr_array_unref (task->values);
   ps_answer_free (task->answer);
 }
@@ -34,40 +36,39 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Task, task_clear)
 
 /* Which columns are held fixed */
 
-/* Columns that follow from others, or that belong to a schedule. */
-static gboolean
-is_open (const char *column, const char *over)
+/* `over`, then --per; where that is not given all columns that vary but those that come with a schedule. */
+static char **
+asked_columns (const Task *task, const char *const *varying)
 {
-  static const char *const follow[] = { "schedule",       "chunks",          "placement",    "slices", "group_size",
-                                        "link_bandwidth", "link_latency_ns", "global_batch", "layout" };
-  static const char *const causes[][2] = { { "link_bandwidth", "bandwidth_factor" },
-                                           { "link_latency_ns", "latency_factor" },
-                                           { "global_batch", "microbatches" } };
+  char **per = task->question->per;
+  g_autoptr (GStrvBuilder) asked = g_strv_builder_new ();
 
-  if (g_str_equal (column, over))
-    return TRUE;
-  for (guint i = 0; i < G_N_ELEMENTS (follow); i++)
-    if (g_str_equal (column, follow[i]))
-      return TRUE;
-  for (guint i = 0; i < G_N_ELEMENTS (causes); i++)
-    if (g_str_equal (over, causes[i][0]) && g_str_equal (column, causes[i][1]))
-      return TRUE;
-  return FALSE;
+  g_strv_builder_add (asked, task->over->key);
+  if (per != NULL)
+    g_strv_builder_addv (asked, (const char **)per);
+  for (guint i = 0; per == NULL && varying[i] != NULL; i++)
+    if (!g_str_equal (varying[i], task->over->key) && !ps_question_comes_with_schedule (varying[i])
+        && !ps_question_follows (varying[i], (const char *[]){ task->over->key, "microbatches", NULL }))
+      g_strv_builder_add (asked, varying[i]);
+  return g_strv_builder_end (asked);
 }
 
-static char **
-held_columns (const Task *task, GError **error)
+/* Finds the columns that are held fixed, and how the answer says so. */
+static gboolean
+hold_columns (Task *task, GError **error)
 {
-  g_autoptr (GStrvBuilder) held = g_strv_builder_new ();
-  g_auto (GStrv) varying = NULL;
+  g_autoptr (PsScope) scope = ps_question_scope (task->results, task->question, error), along = NULL;
+  g_auto (GStrv) asked = scope != NULL ? asked_columns (task, (const char *const *)scope->varying) : NULL;
+  PsQuestion question = *task->question;
 
-  if (task->question->per != NULL)
-    return g_strdupv (task->question->per);
-  varying = ps_question_varying (task->results, task->question, error);
-  for (guint i = 0; varying != NULL && varying[i] != NULL; i++)
-    if (!is_open (varying[i], task->over->key))
-      g_strv_builder_add (held, varying[i]);
-  return varying != NULL ? g_strv_builder_end (held) : NULL;
+  question.per = asked;
+  along = scope != NULL ? ps_question_scope (task->results, &question, error) : NULL;
+  if (along == NULL)
+    return FALSE;
+  task->held = g_strdupv (along->per + 1);
+  task->n_held = g_strv_length (task->held);
+  task->about = g_steal_pointer (&along->about);
+  return TRUE;
 }
 
 /* Reading */
@@ -195,23 +196,9 @@ break_even (const Task *task, const Value *last, const char *before, const Value
 }
 
 static char *
-format_value (const PsColumn *column, const PsValue *value)
-{
-  if (value->type == PS_VALUE_TEXT)
-    return g_strdup (value->text);
-  if (column->type == PS_COLUMN_TIME)
-    return ps_format_time (value->integer);
-  if (column->type == PS_COLUMN_SIZE)
-    return ps_format_size (value->integer);
-  if (g_str_equal (column->key, "link_bandwidth"))
-    return g_strdup_printf ("%.4g GB/s", value->real / 1e9);
-  return g_strdup_printf ("%.6g", number_of (value));
-}
-
-static char *
 describe (const Task *task, const char *before, const Value *now)
 {
-  g_autofree char *text = format_value (task->over, &now->cells[task->n_held]);
+  g_autofree char *text = ps_result_value_text (task->over->key, &now->cells[task->n_held]);
 
   if (before != NULL)
     return g_strdup_printf ("%s beats %s from %s = %s on", now->fastest, before, task->over->title, text);
@@ -287,6 +274,7 @@ prepare_answer (Task *task)
   g_array_append_val (columns, to);
   g_array_append_vals (columns, figures, G_N_ELEMENTS (figures));
   task->answer = ps_answer_new ((const PsColumn *)(gconstpointer)columns->data, columns->len);
+  task->answer->about = g_steal_pointer (&task->about);
 }
 
 static gboolean
@@ -309,9 +297,7 @@ ps_results_sensitivity (PsResults *results, const PsQuestion *question, const ch
   if (!ps_question_check (question, error) || !check_over (over, error))
     return NULL;
   task.over = ps_result_column (over);
-  task.held = held_columns (&task, error);
-  task.n_held = task.held != NULL ? g_strv_length (task.held) : 0;
-  done = task.held != NULL && read_values (&task, error);
+  done = hold_columns (&task, error) && read_values (&task, error);
   if (done)
     {
       prepare_answer (&task);

@@ -123,7 +123,8 @@ typedef struct
 static GArray *
 fastest_rows (PsResults *results, const PsQuestion *question, GError **error)
 {
-  g_autofree char *groups = question->per != NULL ? g_strjoinv (", ", question->per) : g_strdup ("");
+  g_autoptr (PsScope) scope = ps_question_scope (results, question, error);
+  g_autofree char *groups = scope != NULL ? g_strjoinv (", ", scope->per) : g_strdup ("");
   g_autoptr (GArray) all = g_array_new (FALSE, FALSE, sizeof (Row));
   g_autoptr (GString) sql = g_string_new (NULL);
   g_autoptr (PsRows) rows = NULL;
@@ -133,7 +134,7 @@ fastest_rows (PsResults *results, const PsQuestion *question, GError **error)
                           "SELECT point, microbatches, iteration_ns FROM (SELECT *, row_number () OVER (%s%s ORDER BY "
                           "%s, peak_memory_bytes, point) AS place FROM result",
                           *groups ? "PARTITION BY " : "", groups, question->by);
-  if (!ps_question_check (question, error) || !ps_question_append_where (question, sql, error))
+  if (scope == NULL || !ps_question_append_where (question, sql, error))
     return NULL;
   g_string_append_printf (sql, ") WHERE place = 1 ORDER BY %s%spoint", groups, *groups ? ", " : "");
   rows = ps_rows_new (results->file, error, sql->str, "");

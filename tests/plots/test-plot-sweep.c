@@ -95,10 +95,10 @@ test_values (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_autoptr (PsResultValues) values = ps_results_values (results, &question, columns, NULL);
 
   g_assert_cmpuint (values->n_columns, ==, 3);
-  g_assert_cmpuint (values->n_rows, ==, 9);
+  g_assert_cmpuint (values->n_rows, ==, 9 * 2); /* each bandwidth by itself */
   for (guint i = 0; i < 9; i++)
     {
-      const PsValue *row = &values->values[i * 3];
+      const PsValue *row = &values->values[2 * i * 3];
       gint64 m = 4 << i % 3;
 
       g_assert_cmpstr (row[0].text, ==, ((const char *[]){ "1f1b", "gpipe", "naive" })[i / 3]);
@@ -127,7 +127,8 @@ test_runs (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 static void
 test_lines (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  g_autofree char *svg = draw (fixture, "sweep r.db --x microbatches --y bubble_ratio --series schedule");
+  g_autofree char *svg
+      = draw (fixture, "sweep r.db --x microbatches --y bubble_ratio --series schedule --where bandwidth_factor=1");
 
   if (svg == NULL)
     return;
@@ -140,10 +141,34 @@ test_lines (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_nonnull (strstr (svg, ">16<"));
 }
 
+/* A line for each schedule, bandwidth and number of devices; the picture says so. A map has room for one value. */
+static void
+test_apart (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const char two[] = "[sweep]\nschedule = 1f1b, gpipe\ndevices = 2, 4\nmicrobatches = 4, 8\n"
+                            "costs = f=1ms,b=1ms,w=1ms,c=1ms\nbandwidth-factor = 0.5, 1\n";
+  g_autofree char *path = g_build_filename (fixture->folder, "two.db", NULL), *svg = NULL;
+
+  fill_results (path, two, 2 * 2 * 2 * 2);
+  svg = draw (fixture, "sweep two.db --x microbatches --y bubble_ratio --series schedule");
+  if (svg == NULL)
+    return;
+  g_assert_cmpuint (count (svg, ">1f1b, p 2, bandwidth factor 0.5<"), ==, 1);
+  g_assert_cmpuint (count (svg, ">gpipe, p 4, bandwidth factor 1<"), ==, 1);
+  g_assert_cmpuint (count (svg, ") scale("), ==, 8 * 2 + 8);
+  g_assert_cmpuint (count (svg, "held apart: schedule, p, m, bandwidth factor<"), ==, 1);
+  check_refused (fixture->folder, "pipesim-plot", "sweep two.db --x microbatches --y devices --heat schedule -o a.svg",
+                 2, "--heat: bandwidth factor: several values, a map shows one; *");
+  check_refused (fixture->folder, "pipesim-plot", "sweep two.db --pareto -o a.svg", 2,
+                 "--pareto: p, global batch, bandwidth factor make 8 fronts, a picture shows 6; *");
+}
+
 static void
 test_where (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  g_autofree char *svg = draw (fixture, "sweep r.db --x microbatches --y iteration_ns --where schedule=gpipe --log xy");
+  g_autofree char *svg = draw (
+      fixture, "sweep r.db --x microbatches --y iteration_ns --where schedule=gpipe --where bandwidth_factor>0.5 "
+               "--log xy");
 
   if (svg == NULL)
     return;
@@ -154,14 +179,14 @@ test_where (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 static void
 test_pareto (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  g_autofree char *svg = draw (fixture, "sweep r.db --pareto");
+  g_autofree char *svg = draw (fixture, "sweep r.db --pareto --where bandwidth_factor=1");
 
   if (svg == NULL)
     return;
   g_assert_nonnull (strstr (svg, "peak memory (MiB)"));
-  g_assert_cmpuint (count (svg, ">4 devices<"), ==, 1);
-  /* GPipe keeps m activations, 1F1B min (m, p), naive one: 3 + 1 + 1 points, and three in the legend. */
-  g_assert_cmpuint (count (svg, ") scale("), ==, 3 + 1 + 1 + 3);
+  g_assert_cmpuint (count (svg, ">4 devices, global batch 16<"), ==, 1);
+  /* GPipe, 1F1B and the naive schedule with each batch, and three in the legend. */
+  g_assert_cmpuint (count (svg, ") scale("), ==, 3 * 3 + 3);
 }
 
 static void
@@ -292,6 +317,7 @@ main (int argc, char **argv)
   ADD ("/plot-sweep/values", test_values);
   ADD ("/plot-sweep/runs", test_runs);
   ADD ("/plot-sweep/lines", test_lines);
+  ADD ("/plot-sweep/apart", test_apart);
   ADD ("/plot-sweep/where", test_where);
   ADD ("/plot-sweep/pareto", test_pareto);
   ADD ("/plot-sweep/heat", test_heat);

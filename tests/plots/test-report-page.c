@@ -190,7 +190,7 @@ test_changed (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
                                path);
   sweep_into (fixture, "m.db", spec_text);
   page = write_page (fixture, "m.db");
-  g_assert_cmpuint (count (page, "<option "), ==, 1);
+  g_assert_cmpuint (count (page, "<option "), ==, 2);
   other = g_strconcat (model, "feed_forward = 128\n", NULL);
   g_assert_true (g_file_set_contents (path, other, -1, NULL));
   g_free (page);

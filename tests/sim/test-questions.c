@@ -55,7 +55,15 @@ feasible_rows (PsResults *results)
 
 #define ROW(rows, i) (&g_array_index (rows, Row, i))
 
-/* Nothing of the same devices dominates it, and nothing equal comes before it. */
+/* Whether two settings are under the same circumstances. */
+static gboolean
+is_comparable (const Row *a, const Row *b)
+{
+  return a->batch == b->batch && !(a->bandwidth < b->bandwidth) && !(a->bandwidth > b->bandwidth)
+         && g_str_equal (a->costs, b->costs) && g_str_equal (a->limit, b->limit);
+}
+
+/* Nothing of the same devices and circumstances dominates it, and nothing equal comes before it. */
 static gboolean
 is_on_front (const GArray *rows, const Row *row)
 {
@@ -63,7 +71,8 @@ is_on_front (const GArray *rows, const Row *row)
     {
       const Row *other = ROW (rows, i);
 
-      if (other->devices != row->devices || other->time > row->time || other->peak > row->peak || other == row)
+      if (other->devices != row->devices || !is_comparable (other, row) || other->time > row->time
+          || other->peak > row->peak || other == row)
         continue;
       if (other->time < row->time || other->peak < row->peak || other->point < row->point)
         return FALSE;
@@ -115,7 +124,8 @@ test_pareto (void)
   {
     g_auto (GStrv) lines = csv_lines (answer);
     guint iteration = column_in (lines[0], "iteration_ns"), peak = column_in (lines[0], "peak_memory_bytes");
-    guint commas = 0;
+    guint batch = column_in (lines[0], "global_batch"), bandwidth = column_in (lines[0], "bandwidth_factor");
+    guint limit = column_in (lines[0], "memory_limit_bytes"), commas = 0;
 
     /* The costs, whose commas are quoted, vary: compare from the end, where no text stands but the origin. */
     for (const char *c = lines[0]; *c; c++)
@@ -126,12 +136,34 @@ test_pareto (void)
         guint shift = g_strv_length (cells) - 1 - commas, found = 0;
 
         for (guint i = 0; i < rows->len; i++)
-          found += is_on_front (rows, ROW (rows, i))
+          found += is_on_front (rows, ROW (rows, i)) && strstr (lines[k], ROW (rows, i)->costs) != NULL
+                   && ROW (rows, i)->batch == g_ascii_strtoll (cells[batch], NULL, 10)
+                   && ROW (rows, i)->bandwidth == g_ascii_strtod (cells[bandwidth + shift], NULL)
+                   && g_str_equal (ROW (rows, i)->limit, cells[limit + shift])
                    && ROW (rows, i)->iteration_ns == g_ascii_strtoll (cells[iteration + shift], NULL, 10)
                    && ROW (rows, i)->peak == g_ascii_strtoll (cells[peak + shift], NULL, 10);
         g_assert_cmpuint (found, ==, 1);
       }
   }
+}
+
+/* The fastest that fits of its devices and circumstances; among equals the one with less memory, then the first. */
+static gboolean
+is_best (const GArray *rows, const Row *row, gint64 limit)
+{
+  for (guint i = 0; i < rows->len; i++)
+    {
+      const Row *other = ROW (rows, i);
+      const gint64 differences[]
+          = { other->iteration_ns - row->iteration_ns, other->peak - row->peak, other->point - row->point };
+      guint k = 0;
+
+      while (k < 2 && differences[k] == 0)
+        k++;
+      if (other->devices == row->devices && is_comparable (other, row) && other->peak <= limit && differences[k] < 0)
+        return FALSE;
+    }
+  return row->peak <= limit;
 }
 
 static void
@@ -144,7 +176,7 @@ test_best (void)
   PsQuestion question = { .per = per_devices, .by = (char *)"iteration_ns", .top = 1, .limits = limits, .n_limits = 3 };
   g_autoptr (PsAnswer) answer = NULL;
   g_auto (GStrv) lines = NULL;
-  guint k = 0;
+  guint n = 0;
 
   run (sweep, "best.db", 2, (PsShard){ 0, 1 });
   results = open_results ("best.db", PS_RESULTS_READ);
@@ -152,26 +184,72 @@ test_best (void)
   answer = ps_results_best (results, &question, NULL);
   lines = csv_lines (answer);
   for (guint limit = 0; limit < 3; limit++)
-    for (gint64 devices = 2; devices <= 4; devices += 2)
-      {
-        const Row *best = NULL;
-        g_autofree char *begin = NULL;
+    for (guint i = 0; i < rows->len; i++)
+      if (is_best (rows, ROW (rows, i), limits[limit]))
+        {
+          const Row *row = ROW (rows, i);
+          g_autofree char *line = g_strdup_printf ("%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT
+                                                   ",\"%s\",%g,%s,%s,%" G_GINT64_FORMAT ",",
+                                                   limits[limit], row->devices, row->batch, row->costs, row->bandwidth,
+                                                   row->limit, row->schedule, row->microbatches);
+          guint found = 0;
 
-        for (guint i = 0; i < rows->len; i++)
-          {
-            const Row *row = ROW (rows, i);
+          for (guint k = 1; lines[k] != NULL; k++)
+            found += g_str_has_prefix (lines[k], line);
+          g_assert_cmpuint (found, ==, 1);
+          n++;
+        }
+  g_assert_cmpuint (n, >, 100);
+  g_assert_cmpuint (ps_table_n_rows (answer->table), ==, n);
+}
 
-            if (row->devices == devices && row->peak <= limits[limit]
-                && (best == NULL || row->iteration_ns < best->iteration_ns
-                    || (row->iteration_ns == best->iteration_ns && row->peak < best->peak)))
-              best = row;
-          }
-        g_assert_nonnull (best);
-        begin = g_strdup_printf ("%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT ",%s,%" G_GINT64_FORMAT ",", limits[limit],
-                                 devices, best->schedule, best->microbatches);
-        g_assert_true (g_str_has_prefix (lines[++k], begin));
-      }
-  g_assert_null (lines[k + 1]);
+#define FIXED                                                                                                          \
+  "fixed: p = 2, microbatch size = 6, model = gpt-1.5b, precision = fp16, cluster = h100-80gb, memory limit = 1 TiB"
+
+/* Circumstances are said to be held apart, and whether the batch or its microbatches are asked for is all the same. */
+static void
+test_circumstances (void)
+{
+  static const struct
+  {
+    const char *per, *about;
+    guint n_rows;
+  } cases[] = {
+    { "devices",
+      FIXED "; held apart: global batch, bandwidth factor; "
+            "chosen: schedule, m, replicas",
+      3 * 2 },
+    { "microbatches",
+      FIXED "; held apart: m, bandwidth factor, replicas; chosen: "
+            "schedule",
+      2 * 2 * 2 },
+    { "schedule",
+      FIXED "; held apart: schedule, global batch, bandwidth factor; "
+            "chosen: m, replicas",
+      2 * 3 * 2 },
+    { NULL,
+      FIXED "; "
+            "chosen: schedule, m, global batch, bandwidth factor, replicas",
+      1 },
+  };
+  g_autoptr (PsSweep) sweep
+      = parse ("[sweep]\nschedule = 1f1b, gpipe\ndevices = 2\nmicrobatches = 4, 8\nreplicas = 1, 2\nlayout = even\n"
+               "model = gpt-1.5b\ncluster = h100-80gb\nmemory-limit = 1TiB\nbandwidth-factor = 0.5, 1\n");
+  g_autoptr (PsResults) results = NULL;
+
+  run (sweep, "circumstances.db", 1, (PsShard){ 0, 1 });
+  results = open_results ("circumstances.db", PS_RESULTS_READ);
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      char *per[] = { (char *)cases[i].per, NULL };
+      const PsQuestion question = { .per = per, .by = (char *)"sequence_ns", .top = 1 };
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsAnswer) answer = ps_results_best (results, &question, &error);
+
+      g_assert_no_error (error);
+      g_assert_cmpstr (answer->about, ==, cases[i].about);
+      g_assert_cmpuint (ps_table_n_rows (answer->table), ==, cases[i].n_rows);
+    }
 }
 
 /* PipeDream is the fastest and needs no more memory, but wins only where it is asked for. */
@@ -327,6 +405,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/questions/pareto", test_pareto);
   g_test_add_func ("/questions/best", test_best);
+  g_test_add_func ("/questions/circumstances", test_circumstances);
   g_test_add_func ("/questions/sensitivity", test_sensitivity);
   g_test_add_func ("/questions/asynchronous", test_asynchronous);
   g_test_add_func ("/questions/stretches", test_stretches);

@@ -78,8 +78,8 @@ test_timelines (void)
   timelines = ps_results_timelines (results, &question, G_MAXUINT, &n_left, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (n_left, ==, 0);
-  g_assert_cmpuint (timelines->len, ==, 6);
-  g_assert_cmpuint (values->n_rows, ==, 6);
+  g_assert_cmpuint (timelines->len, ==, 6 * 2 * 3); /* costs and batches are circumstances */
+  g_assert_cmpuint (values->n_rows, ==, 6 * 2 * 3);
   for (guint i = 0; i < timelines->len; i++)
     {
       const PsTimeline *timeline = timelines->pdata[i];
