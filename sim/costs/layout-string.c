@@ -151,8 +151,8 @@ ps_layout_string_parse (const char *where, const char *text, guint *n_stages, GE
 {
   g_autoptr (GArray) shapes = g_array_new (FALSE, FALSE, sizeof (PsStageShape));
   Reader reader = { .where = where, .text = text, .shapes = shapes };
-
   const char *first = text + strspn (text, ",|");
+
   if (*first != 'E')
     {
       refuse (&reader, first, "E, the embedding, comes first", error);

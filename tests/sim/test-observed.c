@@ -249,8 +249,8 @@ test_round_trip (void)
   for (guint i = 0; i < n; i++)
     for (guint draw = 0; draw < 8; draw++)
       {
-        PsFamilySetting size = { .n_devices = 4, .n_microbatches = 8 + 4 * (draw % 3) };
-        size.n_chunks = families[i]->default_chunks;
+        PsFamilySetting size
+            = { .n_devices = 4, .n_microbatches = 8 + 4 * (draw % 3), .n_chunks = families[i]->default_chunks };
         g_autoptr (PsCosts) costs = random_times (rand, size.n_devices * size.n_chunks, 12 * US, 100);
         g_autoptr (PsObserved) observed = ps_observed_new ();
         g_autoptr (GError) error = NULL;
