@@ -14,10 +14,11 @@ static const char *const text_keys[TRACE_N_TEXTS] = { "ph", "name", "cat", "name
 #define FIRST_NUMBER_OF_ARGS TRACE_CHUNK
 #define FIRST_TEXT_OF_ARGS TRACE_ARGS_NAME
 
+/* Both letters differ in most keys, and every name here has two. */
 static guint
 find_key (const char *const *keys, guint first, guint end, const char *key)
 {
-  while (first < end && (keys[first][0] != key[0] || !g_str_equal (keys[first], key)))
+  while (first < end && (keys[first][0] != key[0] || keys[first][1] != key[1] || !g_str_equal (keys[first], key)))
     first++;
   return first;
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define HEAD_BYTES (1 << 20) /* in which a file says what it is */
 #define MAX_UNPACKED_BYTES (G_GINT64_CONSTANT (4) << 30) /* as large as an unpacked file may be */
 
 /* Whether any event is an action of PyTorch's runtime, or a step of Megatron's. */
@@ -67,7 +68,7 @@ parse_events (const char *where, const PsTraceFile *files, guint n, GError **err
 static gboolean
 is_native (const PsTraceFile *file)
 {
-  gssize length = (gssize)file->length;
+  gssize length = (gssize)MIN (file->length, HEAD_BYTES);
   const char *key = g_strstr_len (file->text, length, "\"format\"");
   const char *events = g_strstr_len (file->text, length, "\"traceEvents\"");
 
@@ -78,7 +79,7 @@ is_native (const PsTraceFile *file)
 static gboolean
 is_timer_log (const PsTraceFile *file)
 {
-  return g_strstr_len (file->text, (gssize)MIN (file->length, 1 << 20), " time across ranks (ms):") != NULL;
+  return g_strstr_len (file->text, (gssize)MIN (file->length, HEAD_BYTES), " time across ranks (ms):") != NULL;
 }
 
 static GPtrArray *
