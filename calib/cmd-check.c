@@ -27,25 +27,32 @@ typedef struct
 } Options;
 
 static const PsOption rows[] = {
-  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE",
-             "Cost database; runs and readings of the sentinel are added to it"),
-  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Profile to predict from (default: the only one)"),
-  PS_OPTION ("schedule", 's', PS_FILES (Options, schedules), "NAME|FILE,...|all",
-             "Schedules to run (default: all families that the device runs)"),
-  PS_OPTION ("devices", 'p', PS_COUNT (Options, n_devices, 1, PS_MAX_DEVICES), "P", "Devices"),
+  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database; runs and readings of the sentinel are added to it",
+             .otherwise = ""),
+  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Profile to predict from", .otherwise = "the only one"),
+  PS_OPTION ("schedule", 's', PS_FILES (Options, schedules), "NAME|FILE,...|all", "Schedules to run",
+             .otherwise = "all families that the device runs"),
+  PS_OPTION ("devices", 'p', PS_COUNT (Options, n_devices, 1, PS_MAX_DEVICES), "P", "Devices", .otherwise = ""),
   PS_OPTION ("microbatches", 'm', PS_TEXT (Options, microbatches), "M,...",
-             "Microbatches per iteration; each schedule runs with each of them"),
+             "Microbatches per iteration; each schedule runs with each of them", .otherwise = ""),
   PS_OPTION ("rounds", 0, PS_COUNT (Options, n_rounds, 1, 1000), "N",
-             "Times that everything runs, in another order each time (default: 3)", .initial = 3),
-  PS_OPTION ("steps", 0, PS_COUNT (Options, n_steps, 2, 1000000), "N", "Training steps of each run (default: 5)",
-             .initial = 5),
+             "Times that everything runs, in another order each time", .initial = 3),
+  PS_OPTION ("steps", 0, PS_COUNT (Options, n_steps, 2, 1000000), "N", "Training steps of each run", .initial = 5),
   PS_OPTION ("time-limit", 0, PS_TIME (Options, time_limit_ns), "T",
-             "Most time to measure the ops again between two runs; a tenth of it for the transfer (default: 1s)",
-             .initial = 1e9),
-  PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of the orders, of weights and data (default: 1)",
-             .initial = 1),
-  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-check/1)"),
+             "Most time to measure the ops again between two runs; a tenth of it for the transfer", .initial = 1e9),
+  PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of the orders, of weights and data", .initial = 1),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-check/1)", .group = PS_GROUP_OUTPUT),
   PS_OPTION_END,
+};
+
+static const PsCommandHelp help = {
+  .summary = "Runs schedules on the profile's device and holds each run against its prediction. Before and after each "
+             "run it measures the ops again, and reads the sentinel. So it can tell the error of the simulation from "
+             "that of a machine which has changed since the profile was measured. Runs and readings are added to the "
+             "database: later intervals know them.",
+  .examples = "pipesim calib check --db costs.db --profile here -p 2 -m 4\n"
+              "pipesim calib check --db costs.db --profile here -p 2 -m 4,8 -s 1f1b,zb-h1 --rounds 5\n"
+              "pipesim calib check --db costs.db --profile here -p 2 -m 4 --json\n",
 };
 
 /* A check under way, and what it refers to. */
@@ -391,14 +398,8 @@ gboolean
 ps_calib_cmd_check (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
-  gboolean ok
-      = ps_calib_parse (argc, argv, "check",
-                        "Runs schedules on the profile's device and holds each run against its prediction. Before and "
-                        "after each run it measures the ops again, and reads the sentinel. So it can tell the error "
-                        "of the simulation from that of a machine which has changed since the profile was measured. "
-                        "Runs and readings are added to the database: later intervals know them.",
-                        rows, &options, error)
-        && ps_calib_require ("--db", options.db, error) && ps_calib_require ("-m", options.microbatches, error);
+  gboolean ok = ps_calib_parse (argc, argv, "check", &help, rows, &options, error)
+                && ps_calib_require ("--db", options.db, error) && ps_calib_require ("-m", options.microbatches, error);
 
   if (ok && options.n_devices == 0)
     ok = ps_refuse (error, PS_ERROR_USAGE, "-p: missing");

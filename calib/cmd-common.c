@@ -6,16 +6,13 @@
 #include <unistd.h>
 
 gboolean
-ps_calib_parse (int argc, char **argv, const char *command, const char *summary, const PsOption *rows, gpointer base,
-                GError **error)
+ps_calib_parse (int argc, char **argv, const char *command, const PsCommandHelp *help, const PsOption *rows,
+                gpointer base, GError **error)
 {
-  g_autoptr (GOptionContext) context = g_option_context_new (NULL);
   g_autofree char *program = g_strdup_printf ("pipesim calib %s", command);
 
   g_set_prgname (program);
-  g_option_context_set_summary (context, summary);
-  ps_options_add (rows, base, context);
-  if (!g_option_context_parse (context, &argc, &argv, error))
+  if (!ps_command_parse (help, rows, base, &argc, &argv, error))
     return FALSE;
   if (argc == 1)
     return TRUE;

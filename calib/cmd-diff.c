@@ -21,9 +21,21 @@ typedef struct
 
 static const PsOption rows[] = {
   PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "A and B are profiles of this cost database"),
-  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (pipesim-profile-diff/1)"),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (pipesim-profile-diff/1)", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("", 0, PS_FILES (Options, sides), "A B", NULL),
   PS_OPTION_END,
+};
+
+static const PsCommandHelp help = {
+  .arguments = "A B",
+  .summary = "Compares the medians of two profiles, files as calib export writes them. Two medians differ beyond noise "
+             "if their notches do not overlap; a notch is 1.57 times the distance of the quartiles over the root of n. "
+             "The noise is the sum of both notches. A median of fewer than 6 samples has no interval that holds with "
+             "95 %, so it gets no verdict. 'As the clock': the medians would not differ beyond noise if the clock "
+             "while A was measured had been B's.",
+  .examples = "pipesim calib diff a.json b.json\n"
+              "pipesim calib diff --db costs.db here quick\n"
+              "pipesim calib diff --db costs.db here#1 here --json\n",
 };
 
 /* Loads FILE as calib export wrote it, or profile NAME of the database. */
@@ -152,16 +164,8 @@ gboolean
 ps_calib_cmd_diff (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
-  gboolean ok
-      = ps_calib_parse (
-            argc, argv, "diff",
-            "Compares the medians of two profiles, files as calib export writes them. Two medians differ beyond "
-            "noise if their notches do not overlap; a notch is 1.57 times the distance of the quartiles over "
-            "the root of n. The noise is the sum of both notches. A median of fewer than 6 samples has no "
-            "interval that holds with 95 %, so it gets no verdict. 'As the clock': the medians would not "
-            "differ beyond noise if the clock while A was measured had been B's.",
-            rows, &options, error)
-        && check_sides (&options, error) && diff (&options, error);
+  gboolean ok = ps_calib_parse (argc, argv, "diff", &help, rows, &options, error) && check_sides (&options, error)
+                && diff (&options, error);
 
   ps_options_reset (rows, &options);
   return ok;

@@ -14,15 +14,25 @@ typedef struct
 } Options;
 
 static const PsOption rows[] = {
-  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database, created when missing"),
-  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME",
-             "Name of the profile in the database (the one in the file; runs need one)"),
-  PS_OPTION (
-      "model", 0, PS_FILE (Options, model), "FILE",
-      "Model that the runs trained, a description or name: its stages give the shapes, and its operations divide "
-      "backwards that no run has apart (default: stages without a model)"),
+  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database, created when missing", .otherwise = ""),
+  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Name of the profile in the database",
+             .otherwise = "the one in the file; runs need one"),
+  PS_OPTION ("model", 0, PS_FILE (Options, model), "FILE",
+             "Model that the runs trained, a description or name: its stages give the shapes, and its operations "
+             "divide backwards that no run has apart",
+             .otherwise = "stages without a model"),
   PS_OPTION ("", 0, PS_FILES (Options, files), "PATH...", NULL),
   PS_OPTION_END,
+};
+
+static const PsCommandHelp help = {
+  .arguments = "PATH...",
+  .summary = "Reads a profile that calib export wrote, or runs: timelines, traces, folders with one trace per rank. Of "
+             "runs every sample is kept: ops, transfers, and the time that the host spends on each. Where the database "
+             "has a profile of that name, this becomes another calibration of it.",
+  .examples = "pipesim calib import --db new.db here.json\n"
+              "pipesim calib import --db costs.db --profile run measured.json\n"
+              "pipesim calib import --db costs.db --profile traced --model tiny-gpt traces/\n",
 };
 
 /* TRUE: the file begins as a profile does, with its format. */
@@ -122,12 +132,7 @@ gboolean
 ps_calib_cmd_import (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
-  gboolean ok = ps_calib_parse (
-                    argc, argv, "import",
-                    "Reads a profile that calib export wrote, or runs: timelines, traces, folders with one trace per "
-                    "rank. Of runs every sample is kept: ops, transfers, and the time that the host spends on each. "
-                    "Where the database has a profile of that name, this becomes another calibration of it.",
-                    rows, &options, error)
+  gboolean ok = ps_calib_parse (argc, argv, "import", &help, rows, &options, error)
                 && ps_calib_require ("--db", options.db, error)
                 && (options.profile == NULL || ps_calib_require ("--profile", options.profile, error))
                 && import (&options, error);

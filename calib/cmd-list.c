@@ -62,16 +62,23 @@ typedef struct
 } Options;
 
 static const PsOption rows[] = {
-  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database"),
-  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (pipesim-profiles/1)"),
+  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database", .otherwise = ""),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (pipesim-profiles/1)", .group = PS_GROUP_OUTPUT),
   PS_OPTION_END,
+};
+
+static const PsCommandHelp help = {
+  .summary = "Lists the profiles of a cost database.",
+  .examples = "pipesim calib list --db costs.db\n"
+              "pipesim calib list --db costs.db --json\n"
+              "COLUMNS=80 pipesim calib list --db costs.db\n",
 };
 
 gboolean
 ps_calib_cmd_list (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
-  gboolean ok = ps_calib_parse (argc, argv, "list", "Lists the profiles of a cost database.", rows, &options, error)
+  gboolean ok = ps_calib_parse (argc, argv, "list", &help, rows, &options, error)
                 && ps_calib_require ("--db", options.db, error) && print_profiles (options.db, options.json, error);
 
   ps_options_reset (rows, &options);

@@ -38,40 +38,55 @@ typedef struct
 } Options;
 
 static const PsOption rows[] = {
-  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database, created when missing"),
-  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Name of the profile"),
-  PS_OPTION ("model", 0, PS_FILE (Options, model), "FILE", "Model description or name of a shipped one"),
+  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database, created when missing", .otherwise = ""),
+  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Name of the profile", .otherwise = ""),
+  PS_OPTION ("model", 0, PS_FILE (Options, model), "FILE", "Model description or name of a shipped one",
+             .otherwise = ""),
   PS_OPTION ("precision", 0, PS_TEXT (Options, precision), "NAME",
-             "Number format of the model, fp32, fp16, bf16, fp8 or fp4 (its own)"),
-  PS_OPTION ("device", 0, PS_TEXT (Options, device), "NAME", "Device class (cpu)"),
-  PS_OPTION ("transport", 0, PS_TEXT (Options, transport), "NAME", "Transport class (threads)"),
-  PS_OPTION ("devices", 'p', PS_COUNT (Options, n_devices, 1, PS_MAX_DEVICES), "P",
-             "Devices (default: cores, at most 4)"),
+             "Number format of the model, fp32, fp16, bf16, fp8 or fp4", .otherwise = "its own"),
+  PS_OPTION ("device", 0, PS_TEXT (Options, device), "NAME", "Device class", .otherwise = "cpu"),
+  PS_OPTION ("transport", 0, PS_TEXT (Options, transport), "NAME", "Transport class", .otherwise = "threads"),
+  PS_OPTION ("devices", 'p', PS_COUNT (Options, n_devices, 1, PS_MAX_DEVICES), "P", "Devices",
+             .otherwise = "cores, at most 4"),
   PS_OPTION ("sharing", 0, PS_COUNT (Options, sharing, 1, PS_MAX_DEVICES), "N",
-             "Devices that run at the same time; they share accelerators if there are fewer (all)"),
+             "Devices that run at the same time; they share accelerators if there are fewer", .otherwise = "all"),
   PS_OPTION ("sm-shares", 0, PS_TEXT (Options, sm_shares), "N,...",
-             "Proportions in which devices split a GPU's multiprocessors, rounded to pieces it can split off (equal)"),
+             "Proportions in which devices split a GPU's multiprocessors, rounded to pieces it can split off",
+             .otherwise = "equal"),
   PS_OPTION ("caches", 0, PS_TEXT (Options, caches), "STATE,...",
-             "Data of ops in the caches: run as in real runs, cold none, warm all that fits (run)"),
-  PS_OPTION ("blocks", 0, PS_TEXT (Options, blocks), "N,...",
-             "Measure ops also beside blocks that hold this number of multiprocessors, as NCCL's receives do; of a "
-             "whole GPU (default: none)"),
-  PS_OPTION ("chunks", 'v', PS_TEXT (Options, chunks), "V,...", "Numbers of chunks per device (1,2)"),
+             "Data of ops in the caches: run as in real runs, cold none, warm all that fits", .otherwise = "run"),
+  PS_OPTION (
+      "blocks", 0, PS_TEXT (Options, blocks), "N,...",
+      "Measure ops also beside blocks that hold this number of multiprocessors, as NCCL's receives do; of a whole GPU",
+      .otherwise = "none"),
+  PS_OPTION ("chunks", 'v', PS_TEXT (Options, chunks), "V,...", "Numbers of chunks per device", .otherwise = "1,2"),
   PS_OPTION ("layout", 0, PS_TEXT (Options, layout), "STRING|FILE|even",
-             "Stages to measure, as predict --layout says them (default: even); then -v is 1 unless given",
+             "Stages to measure, as predict --layout says them; then -v is 1 unless given", .otherwise = "even",
              .parse = ps_setting_layout_parse),
   PS_OPTION ("within", 0, PS_PERCENT (Options, rule.within, 0.0001, 100), "PERCENT",
-             "Sample until each median is known to this percentage of itself, 0.5 or 0.5% (default: 1%)",
-             .initial = 0.01),
-  PS_OPTION ("max-samples", 0, PS_COUNT (Options, rule.max_samples, 1, 1000000), "N",
-             "Most samples of each quantity (2000)", .initial = 2000),
+             "Sample until each median is known to this percentage of itself, 0.5 or 0.5%", .initial = 0.01),
+  PS_OPTION ("max-samples", 0, PS_COUNT (Options, rule.max_samples, 1, 1000000), "N", "Most samples of each quantity",
+             .initial = 2000),
   PS_OPTION ("time-limit", 0, PS_TIME (Options, rule.time_limit_ns), "T",
-             "Most time for ops that are measured together; a tenth of it for each size of transfers (6s)",
-             .initial = 6e9),
-  PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of weights and data (default: 1)", .initial = 1),
+             "Most time for ops that are measured together; a tenth of it for each size of transfers", .initial = 6e9),
+  PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of weights and data", .initial = 1),
   PS_OPTION ("again", 0, PS_COUNT (Options, n_again, 0, 100), "N",
-             "Times to measure again what was taken while the machine was not quiet (default: 1)", .initial = 1),
+             "Times to measure again what was taken while the machine was not quiet", .initial = 1),
   PS_OPTION_END,
+};
+
+static const PsCommandHelp help = {
+  .summary = "Measures every op of every stage shape, and transfers of many sizes. R is not measured, because no "
+             "device runs it by itself: predictions take F's time for it. Three sizes up to the boundary's are also "
+             "sent both ways at once, in two pairs (4 devices) and beside others that compute (3). One op, the "
+             "sentinel, is read in between: the machine was not quiet if its time moved by more than 3 %. A run that "
+             "was cut short goes on when it is repeated. When the profile has everything, all is measured anew and "
+             "kept as another calibration beside the first: predictions take the last one, or the one that --profile "
+             "NAME#2 says. In several processes, which mpirun or srun --mpi=pmix starts, the first process measures "
+             "ops, it and the second measure the transfers between them, and all processes measure an all-reduce.",
+  .examples = "pipesim calib run --db costs.db --profile here --model tiny-gpt\n"
+              "pipesim calib run --db costs.db --profile quick --model tiny-gpt -p 2 -v 1 --within 5 --time-limit 1s\n"
+              "mpirun -n 2 pipesim calib run --db costs.db --profile pair --model tiny-gpt -p 2 --transport mpi\n",
 };
 
 /* A run under way. */
@@ -341,18 +356,7 @@ check_processes (const PsCalibration *calibration, GError **error)
 static gboolean
 parse (Options *options, int argc, char **argv, GError **error)
 {
-  return ps_calib_parse (
-             argc, argv, "run",
-             "Measures every op of every stage shape, and transfers of many sizes. R is not measured, because no "
-             "device runs it by itself: predictions take F's time for it. Three sizes up to the boundary's are also "
-             "sent both ways at once, in two pairs (4 devices) and beside others that compute (3). One op, the "
-             "sentinel, is read in between: the machine was not quiet if its time moved by more than 3 %. "
-             "A run that was cut short goes on when it is repeated. When the profile has everything, all is measured "
-             "anew and kept as another calibration beside the first: predictions take the last one, or the one that "
-             "--profile NAME#2 says. In "
-             "several processes, which mpirun or srun --mpi=pmix starts, the first process measures ops, it and the "
-             "second measure the transfers between them, and all processes measure an all-reduce.",
-             rows, options, error)
+  return ps_calib_parse (argc, argv, "run", &help, rows, options, error)
          && ps_calib_require ("--db", options->db, error) && ps_calib_require ("--profile", options->profile, error)
          && ps_calib_require ("--model", options->model, error);
 }

@@ -17,11 +17,18 @@ typedef struct
 } Options;
 
 static const PsOption rows[] = {
-  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database"),
-  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Profile to show (the only one)"),
-  PS_OPTION ("samples", 0, PS_FLAG (Options, samples), NULL, "Show every sample, too"),
-  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (pipesim-measurements/1)"),
+  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database", .otherwise = ""),
+  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Profile to show", .otherwise = "the only one"),
+  PS_OPTION ("samples", 0, PS_FLAG (Options, samples), NULL, "Show every sample, too", .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (pipesim-measurements/1)", .group = PS_GROUP_OUTPUT),
   PS_OPTION_END,
+};
+
+static const PsCommandHelp help = {
+  .summary = "Shows the measurements of a profile.",
+  .examples = "pipesim calib show --db costs.db --profile here#1\n"
+              "pipesim calib show --db costs.db --profile here\n"
+              "pipesim calib show --db costs.db --profile here --samples --json\n",
 };
 
 /* Names and facts of the database may hold anything. */
@@ -276,7 +283,7 @@ gboolean
 ps_calib_cmd_show (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
-  gboolean ok = ps_calib_parse (argc, argv, "show", "Shows the measurements of a profile.", rows, &options, error)
+  gboolean ok = ps_calib_parse (argc, argv, "show", &help, rows, &options, error)
                 && ps_calib_require ("--db", options.db, error) && show (&options, error);
 
   ps_options_reset (rows, &options);

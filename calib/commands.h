@@ -2,8 +2,8 @@
 #ifndef PIPESIM_CALIB_COMMANDS_H
 #define PIPESIM_CALIB_COMMANDS_H
 
+#include <pipesim/command.h>
 #include <pipesim/costdb.h>
-#include <pipesim/option.h>
 #include <pipesim/report.h>
 
 G_BEGIN_DECLS
@@ -19,7 +19,7 @@ gboolean ps_calib_cmd_export (int argc, char **argv, GError **error);
 gboolean ps_calib_cmd_import (int argc, char **argv, GError **error);
 
 /* Parses options into base; whatever is left over is PS_ERROR_USAGE. */
-gboolean ps_calib_parse (int argc, char **argv, const char *command, const char *summary, const PsOption *rows,
+gboolean ps_calib_parse (int argc, char **argv, const char *command, const PsCommandHelp *help, const PsOption *rows,
                          gpointer base, GError **error);
 gboolean ps_calib_require (const char *option, const char *value, GError **error);
 

@@ -11,7 +11,7 @@ pipesim=$1
 words ()
 {
   "$pipesim" "$@" --help | awk '
-    /^Usage: / { list = 1 }
+    /^Usage: .* (ACTION|COMMAND)/ { list = 1 }
     /^  -/ {
       sub (/^ +/, ""); at = index ($0, "  "); option = at ? substr ($0, 1, at - 1) : $0
       sub (/[=[].*$/, "", option); n = split (option, names, ", ")

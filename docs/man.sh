@@ -13,29 +13,45 @@ name=pipesim${command:+-$command}
 
 help ()
 {
-  "$pipesim" "$@" --help | sed "s/…/.../g; s/, at most [0-9]*)/)/" # limits of this machine
+  "$pipesim" "$@" --help | sed 's/, at most [0-9]*]/]/' # limits of this machine
 }
 
-# Turns one text of --help into roff: usage, text around the options, options. $1 begins a heading.
+# The lines below the heading $1 of pipesim --help, or of a command's.
+section ()
+{
+  heading=$1
+  shift
+  help "$@" | awk -v heading="$heading:" '/^$/ { inside = 0 } inside { sub (/^  /, ""); print } $0 == heading { inside = 1 }'
+}
+
+# Turns lines into roff that keeps them.
+lines ()
+{
+  sed 's/\\/\\e/g; s/-/\\-/g; s/^[.'"'"']/\\\&&/' | { echo .nf; cat; echo .fi; }
+}
+
+# Turns one text of --help into roff: usage, text around the options, options, examples. $1 begins a heading.
 convert ()
 {
   awk -v heading="$1" '
     function safe (text) { gsub (/\\/, "\\e", text); gsub (/-/, "\\-", text); return text ~ /^[.\047]/ ? "\\&" text : text }
-    function filled (line) { return line !~ /^ / && length (line) > 100 }
-    /^Usage:$/ { usage = 1; next }
-    /^Usage: / { sub (/^Usage: /, ""); synopsis = synopsis ".B " safe ($0) "\n.br\n"; next }
-    usage { sub (/^ +/, ""); synopsis = synopsis ".B " safe ($0) "\n.br\n"; usage = 0; next }
-    /^(Help|Application) Options:$/ { options = 1; next }
+    /^Usage: / { sub (/^Usage: /, ""); printf "%s SYNOPSIS\n.B %s\n", heading, safe ($0); next }
+    /^(Options|What to simulate|Costs|Machine|Channels|Training|Variation|Output):$/ {
+      list = list ".PP\n.I " substr ($0, 1, length ($0) - 1) "\n"; options = 1; next
+    }
+    /^(Examples|Files|Environment):$/ { exit }
     options && /^  -/ {
       line = substr ($0, 3); at = index (line, "  ")
       option = at ? substr (line, 1, at - 1) : line; text = at ? substr (line, at) : ""; sub (/^ +/, "", text)
-      list = list ".TP\n.B " safe (option) "\n" safe (text) "\n"
+      list = list ".TP\n.B " safe (option) "\n" (text != "" ? safe (text) "\n" : "")
       next
     }
+    options && /^ +/ { sub (/^ +/, ""); list = list safe ($0) "\n"; next }
+    /^  -h, --help / { list = list ".PP\n.TP\n.B \\-h, \\-\\-help\nPrint this page\n"; next }
     /^$/ { options = 0 }
-    { texts = texts (filled ($0) ? ".fi\n" safe ($0) "\n.nf\n" : safe ($0) "\n") }
+    { texts = texts safe ($0) "\n" }
     END {
-      printf "%s SYNOPSIS\n%s", heading, synopsis
+      gsub (/\n\n\n+/, "\n\n", texts); sub (/^\n+/, "", texts); sub (/\n+$/, "\n", texts)
       if (texts ~ /[^\n]/) printf "%s DESCRIPTION\n.nf\n%s.fi\n", heading, texts
       if (list) printf "%s OPTIONS\n%s", heading, list
     }'
@@ -44,7 +60,7 @@ convert ()
 # Prints the actions of a command, from its usage or from lines that begin with them.
 actions ()
 {
-  help "$command" | awk '/^Usage: / { list = 1 } list && /^  [a-z]/ { print $1 } /^pipesim [a-z]+ [a-z]+ [A-Z]/ { print $3 }'
+  help "$command" | awk '/^Usage: .* (ACTION|COMMAND)/ { list = 1 } list && /^  [a-z]/ { print $1 } /^pipesim [a-z]+ [a-z]+ [A-Z]/ { print $3 }'
 }
 
 # Prints "COMMAND DESCRIPTION" for each command.
@@ -67,15 +83,23 @@ echo '.SH NAME'
 echo "$name \\- $(describe)"
 if [ -z "$command" ]; then
   help | convert .SH
+  echo '.SH EXAMPLES'
+  section Examples | lines
 else
   help "$command" | convert .SH
   for action in $(actions); do
     echo ".SH PIPESIM $(echo "$command $action" | tr a-z A-Z)"
     help "$command" "$action" | convert .SS
   done
+  echo '.SH EXAMPLES'
+  { section Examples "$command"; for action in $(actions); do section Examples "$command" "$action"; done; } | lines
   echo '.SH EXIT STATUS'
   help | sed -n 's/^Exit codes: //p'
 fi
+for part in Files Environment; do
+  echo ".SH $(echo $part | tr a-z A-Z)"
+  section $part | lines
+done
 echo '.SH SEE ALSO'
 if [ "$command" ]; then
   echo '.BR pipesim (1)'

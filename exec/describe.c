@@ -42,6 +42,6 @@ ps_exec_describe (void)
       "Rank 0 prints.\n"
       "\nCtrl-C (SIGINT) or SIGTERM ends a run of one process after the step under way, and the results so far are\n"
       "printed (not with --check).\n"
-      "\nExit codes: 0 done, 1 failed or --check differs, 2 wrong usage, 3 outside --tolerance.");
+      "\nExit codes: 0 done, 1 failed or --check differs, 2 wrong usage, 3 outside --tolerance.\n");
   return g_string_free (text, FALSE);
 }

@@ -6,6 +6,7 @@
 #include "steps.h"
 #include "training.h"
 
+#include <pipesim/command.h>
 #include <pipesim/costdb.h>
 #include <pipesim/formats.h>
 
@@ -44,26 +45,32 @@ typedef struct
 } Options;
 
 static const PsOption rows[] = {
-  PS_OPTION ("schedule", 0, PS_FILE (Options, schedule), "NAME|FILE", "Family or schedule file"),
-  PS_OPTION ("device", 0, PS_TEXT (Options, device), "NAME", "Device class"),
-  PS_OPTION ("transport", 0, PS_TEXT (Options, transport), "NAME", "Transport class (default: threads)"),
-  PS_OPTION ("steps", 0, PS_COUNT (Options, run.n_steps, 1, MAX_STEPS), "N", "Training steps (default: 5)",
-             .initial = DEFAULT_STEPS),
-  PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of weights and data (default: 1)", .initial = 1),
+  PS_OPTION ("schedule", 's', PS_FILE (Options, schedule), "NAME|FILE", "Family or schedule file",
+             .group = PS_GROUP_WHAT, .otherwise = ""),
+  PS_OPTION ("device", 0, PS_TEXT (Options, device), "NAME", "Device class", .group = PS_GROUP_MACHINE,
+             .otherwise = ""),
+  PS_OPTION ("transport", 0, PS_TEXT (Options, transport), "NAME", "Transport class", .otherwise = "threads",
+             .group = PS_GROUP_MACHINE),
+  PS_OPTION ("steps", 0, PS_COUNT (Options, run.n_steps, 1, MAX_STEPS), "N", "Training steps", .initial = DEFAULT_STEPS,
+             .group = PS_GROUP_TRAINING),
+  PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of weights and data", .initial = 1,
+             .group = PS_GROUP_TRAINING),
   PS_OPTION ("check", 0, PS_FLAG (Options, check), NULL, "Compare losses and gradients with one device"),
   PS_OPTION ("tolerance", 0, PS_PERCENT (Options, tolerance, 0, PS_MAX_PERCENT), "PERCENT",
-             "Exit with 3 when prediction and measured iteration time differ by more", .initial = -1),
-  PS_OPTION ("timeout", 0, PS_TIME (Options, run.timeout_ns), "TIME",
-             "Fail when a message takes longer (default: 60s, or 4 predicted iterations)",
-             .given = PS_MEMBER (Options, has_timeout, gboolean)),
-  PS_OPTION ("trace", 0, PS_FILE (Options, trace), "FILE", "Write the measured timeline"),
+             "Exit with 3 when prediction and measured iteration time differ by more", .initial = -1,
+             .otherwise = "none"),
+  PS_OPTION ("timeout", 0, PS_TIME (Options, run.timeout_ns), "TIME", "Fail when a message takes longer",
+             .otherwise = "60s, or 4 predicted iterations", .given = PS_MEMBER (Options, has_timeout, gboolean)),
+  PS_OPTION ("trace", 0, PS_FILE (Options, trace), "FILE", "Write the measured timeline", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("sm-shares", 0, PS_TEXT (Options, sm_shares), "N,...",
-             "Shares of a GPU's multiprocessors that devices get (default: even)"),
-  PS_OPTION ("predicted", 0, PS_FILE (Options, predicted), "FILE", "Write the simulated timeline"),
-  PS_OPTION ("losses", 0, PS_FILE (Options, losses), "FILE.csv", "Write a line for each step as it ends"),
+             "Shares of a GPU's multiprocessors that devices get", .otherwise = "even", .group = PS_GROUP_MACHINE),
+  PS_OPTION ("predicted", 0, PS_FILE (Options, predicted), "FILE", "Write the simulated timeline",
+             .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("losses", 0, PS_FILE (Options, losses), "FILE.csv", "Write a line for each step as it ends",
+             .group = PS_GROUP_OUTPUT),
   PS_OPTION_INCLUDE (Options, training, ps_training_options),
-  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print results as JSON"),
-  PS_OPTION_INCLUDE_AT (Options, setting, ps_setting_options),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print results as JSON", .group = PS_GROUP_OUTPUT),
+  PS_OPTION_INCLUDE_AT (Options, setting, ps_setting_options, PS_FIELD_NOT_RUN),
   PS_OPTION_END,
 };
 
@@ -101,13 +108,17 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Job, job_clear)
 static gboolean
 parse_options (Options *options, int *argc, char ***argv, GError **error)
 {
-  g_autoptr (GOptionContext) context
-      = g_option_context_new ("- run a schedule for real and compare it with its prediction");
-  g_autofree char *description = ps_exec_describe ();
+  g_autofree char *text = ps_exec_describe ();
+  const PsCommandHelp help = {
+    .summary = "Runs a schedule for real, and holds it against its prediction where costs are given.",
+    .text = text,
+    .examples = "pipesim exec -s 1f1b -p 2 -m 4 --model tiny-gpt --device cpu --check\n"
+                "pipesim exec -s zb-h1 -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms --device paced --trace measured.json"
+                " --predicted predicted.json\n"
+                "mpirun -n 2 pipesim exec -s 1f1b -p 2 -m 4 --model tiny-gpt --device cpu --transport mpi\n",
+  };
 
-  ps_options_add (rows, options, context);
-  g_option_context_set_description (context, description);
-  if (!g_option_context_parse (context, argc, argv, error))
+  if (!ps_command_parse (&help, rows, options, argc, argv, error))
     return FALSE;
   if (*argc > 1)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': unexpected argument", (*argv)[1]);

@@ -7,16 +7,17 @@
 
 const PsOption ps_training_options[] = {
   PS_OPTION ("text", 0, PS_FILE (PsTrainingOptions, text_name), "FILE|" PS_CORPUS_SUMS,
-             "Text to learn, byte by byte; " PS_CORPUS_SUMS " ships (default: tokens drawn by --seed, the same in "
-             "every step)"),
+             "Text to learn, byte by byte; " PS_CORPUS_SUMS " ships",
+             .otherwise = "tokens drawn by --seed, the same in every step", .group = PS_GROUP_TRAINING),
   PS_OPTION ("learning-rate", 0, PS_NUMBER (PsTrainingOptions, setting.learning_rate, 0, 1), "RATE",
-             "Learning rate of Adam (default: 0.001)", .initial = 1e-3),
+             "Learning rate of Adam", .initial = 1e-3, .group = PS_GROUP_TRAINING),
   PS_OPTION ("warm-up", 0, PS_COUNT (PsTrainingOptions, setting.warm_up, 0, MAX_STEPS), "N",
-             "Steps in which the learning rate rises to it (default: 0)"),
+             "Steps in which the learning rate rises to it", .group = PS_GROUP_TRAINING),
   PS_OPTION ("decay", 0, PS_COUNT (PsTrainingOptions, setting.decay, 0, MAX_STEPS), "N",
-             "Let the learning rate fall as a cosine until step N (default: it stays)"),
+             "Let the learning rate fall as a cosine until step N", .otherwise = "it stays",
+             .group = PS_GROUP_TRAINING),
   PS_OPTION ("least-rate", 0, PS_NUMBER (PsTrainingOptions, setting.least_rate, 0, 1), "RATE",
-             "Learning rate at the end of --decay (default: 0)"),
+             "Learning rate at the end of --decay", .group = PS_GROUP_TRAINING),
   PS_OPTION_END,
 };
 

@@ -4,6 +4,7 @@
 #include "diagnose-plot.h"
 #include "program.h"
 
+#include <pipesim/command.h>
 #include <pipesim/report.h>
 
 #define DEFAULT_TIME_LIMIT_NS G_GINT64_CONSTANT (2000000000)
@@ -19,14 +20,34 @@ typedef struct
 
 static const PsOption rows[] = {
   PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE",
-             "Write a page (.html) or a picture (.svg, .png, .pdf) in place of the text"),
-  PS_OPTION ("title", 0, PS_TEXT (Options, title), "TEXT", "Title of the page or picture"),
-  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-diagnosis/1)"),
+             "Write a page (.html) or a picture (.svg, .png, .pdf) in place of the text", .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("title", 0, PS_TEXT (Options, title), "TEXT", "Title of the page or picture", .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-diagnosis/1)",
+             .group = PS_GROUP_OUTPUT),
   PS_OPTION ("time-limit", 't', PS_TIME (Options, diagnose.time_limit_ns), "T",
-             "How long to search for better schedules; 0: not at all (default: 2s)", .initial = DEFAULT_TIME_LIMIT_NS),
-  PS_OPTION_INCLUDE_AT (Options, diagnose.setting, ps_setting_options),
+             "How long to search for better schedules; 0: not at all", .initial = DEFAULT_TIME_LIMIT_NS),
+  PS_OPTION_INCLUDE_AT (Options, diagnose.setting, ps_setting_options, 0),
   PS_OPTION ("", 0, PS_FILES (Options, traces), NULL, NULL),
   PS_OPTION_END,
+};
+
+static const PsCommandHelp help = {
+  .arguments = "TRACE...",
+  .summary = "Says where the time of a run goes and which schedule would be faster, from a few profiled steps: a\n"
+             "timeline of pipesim, a Chrome trace, or a PyTorch profiler trace (.json or .json.gz) or a folder\n"
+             "with one of each rank. Several TRACEs are more iterations of the same run.",
+  .text = "Idle time has a cause: warm-up and drain (before a device's first and after its last op), forward and\n"
+          "backward (another device has yet to make the input), transfer (the input is under way), channel (it\n"
+          "cannot travel yet), sync (the others' optimizer), host (posting and launching), and unexplained (input\n"
+          "and turn were there and the op did not begin).\n\n"
+          "Other schedules are predicted from the medians of the trace. Where their number of stages differs, stages\n"
+          "of the run are joined or divided evenly; a stage takes its time to any device. They fit if they keep no\n"
+          "more activations than the run does, by the same count. --costs-from names runs of other schedules, and\n"
+          "--model a model, that say what the trace does not: B and W apart. The predicted time of the run's own\n"
+          "order beside its own shows how far to trust them.\n",
+  .examples = "pipesim diagnose measured.json\n"
+              "pipesim diagnose measured.json --json --time-limit 0\n"
+              "pipesim diagnose measured.json -o diagnosis.html\n",
 };
 
 static void
@@ -72,28 +93,10 @@ check_options (const Options *options, GError **error)
 static gboolean
 parse_options (int argc, char **argv, Options *options, GError **error)
 {
-  g_autoptr (GOptionContext) context = g_option_context_new ("TRACE...");
-
   options->diagnose.setting = ps_setting_new ();
   options->diagnose.saving = 0.1;
-  g_option_context_set_summary (
-      context, "Says where the time of a run goes and which schedule would be faster, from a few profiled steps: a\n"
-               "timeline of pipesim, a Chrome trace, or a PyTorch profiler trace (.json or .json.gz) or a folder\n"
-               "with one of each rank. Several TRACEs are more iterations of the same run.");
-  g_option_context_set_description (
-      context,
-      "Idle time has a cause: warm-up and drain (before a device's first and after its last op), forward and\n"
-      "backward (another device has yet to make the input), transfer (the input is under way), channel (it\n"
-      "cannot travel yet), sync (the others' optimizer), host (posting and launching), and unexplained (input\n"
-      "and turn were there and the op did not begin).\n\n"
-      "Other schedules are predicted from the medians of the trace. Where their number of stages differs, stages\n"
-      "of the run are joined or divided evenly; a stage takes its time to any device. They fit if they keep no\n"
-      "more activations than the run does, by the same count. --costs-from names runs of other schedules, and\n"
-      "--model a model, that say what the trace does not: B and W apart. The predicted time of the run's own\n"
-      "order beside its own shows how far to trust them.\n");
-  ps_options_add (rows, options, context);
-  return g_option_context_parse (context, &argc, &argv, error) && ps_setting_check (options->diagnose.setting, error)
-         && check_options (options, error);
+  return ps_command_parse (&help, rows, options, &argc, &argv, error)
+         && ps_setting_check (options->diagnose.setting, error) && check_options (options, error);
 }
 
 static gboolean

@@ -9,16 +9,20 @@
 
 /* The help of an option that belongs to one sort of picture begins with its name. */
 static const PsOption rows[] = {
-  PS_OPTION ("output", 'o', PS_FILE (PsPlotOptions, picture.output), "FILE", "Picture to write: .svg, .png or .pdf"),
+  PS_OPTION ("output", 'o', PS_FILE (PsPlotOptions, picture.output), "FILE", "Picture to write: .svg, .png or .pdf",
+             .group = PS_GROUP_OUTPUT),
   PS_OPTION ("terminal", 0, PS_FLAG (PsPlotOptions, picture.terminal), NULL,
-             "Draw as text on standard output, as large as the window (COLUMNS x LINES), in place of -o"),
-  PS_OPTION ("title", 0, PS_TEXT (PsPlotOptions, picture.title), "TEXT", "Title in place of the picture's own"),
-  PS_OPTION ("size", 0, PS_TEXT (PsPlotOptions, size), "WIDTHxHEIGHT", "Pixels (PDF: 1/96 inch)"),
-  PS_OPTION ("limit", 0, PS_SIZE (PsPlotOptions, limit_bytes), "SIZE", "memory: draw this limit"),
+             "Draw as text on standard output, as large as the window (COLUMNS x LINES), in place of -o",
+             .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("title", 0, PS_TEXT (PsPlotOptions, picture.title), "TEXT", "Title in place of the picture's own",
+             .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("size", 0, PS_TEXT (PsPlotOptions, size), "WIDTHxHEIGHT", "Pixels (PDF: 1/96 inch)",
+             .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("limit", 0, PS_SIZE (PsPlotOptions, limit_bytes), "SIZE", "memory: draw this limit", .otherwise = "none"),
   PS_OPTION ("transfers", 0, PS_FLAG (PsPlotOptions, picture.transfers), NULL,
              "timeline: draw transfers as lines from the sender to the receiver"),
-  PS_OPTION ("profile", 0, PS_TEXT (PsPlotOptions, profile), "NAME",
-             "calibration: profile to draw (default: the only one)"),
+  PS_OPTION ("profile", 0, PS_TEXT (PsPlotOptions, profile), "NAME", "calibration: profile to draw",
+             .otherwise = "the only one"),
   PS_OPTION ("x", 0, PS_TEXT (PsPlotOptions, sweep.x), "COLUMN", "sweep: column along the horizontal axis"),
   PS_OPTION ("y", 0, PS_TEXT (PsPlotOptions, sweep.y), "COLUMN", "sweep: column along the vertical axis"),
   PS_OPTION ("series", 0, PS_TEXT (PsPlotOptions, sweep.series), "COLUMN",
@@ -27,14 +31,28 @@ static const PsOption rows[] = {
              "sweep: draw time against peak memory, and the front for each number of devices"),
   PS_OPTION ("heat", 0, PS_TEXT (PsPlotOptions, sweep.heat), "COLUMN",
              "sweep: draw a map over x and y coloured by this column; schedule shows who wins where"),
-  PS_OPTION ("log", 0, PS_TEXT (PsPlotOptions, sweep.log), "none|x|y|xy",
-             "sweep: logarithmic axes (default: where values spread over a factor of eight or crowd near the least)"),
+  PS_OPTION ("log", 0, PS_TEXT (PsPlotOptions, sweep.log), "none|x|y|xy", "sweep: logarithmic axes",
+             .otherwise = "where values spread over a factor of eight or crowd near the least"),
   PS_OPTION ("by", 0, PS_TEXT (PsPlotOptions, sweep.question.by), "COLUMN",
-             "sweep: of several settings at one point draw the one with the smallest COLUMN (default: sequence_ns)"),
+             "sweep: of several settings at one point draw the one with the smallest COLUMN",
+             .otherwise = "sequence_ns"),
   PS_OPTION ("where", 0, PS_TEXTS (PsPlotOptions, sweep.question.where), "COLUMN=VALUE",
              "sweep: only settings with this value; != <= >= < > also work; several must all hold"),
   PS_OPTION ("", 0, PS_FILES (PsPlotOptions, arguments), NULL, ""),
   PS_OPTION_END,
+};
+
+static const PsCommandHelp help = {
+  .arguments = "timeline|memory|sweep|accuracy|calibration FILE [FILE2]",
+  .summary
+  = "timeline, memory: draws one timeline or trace, or two on one time axis: predicted above measured.\n"
+    "sweep:            draws RESULTS.db of pipesim sweep: lines (--x, --y), a front (--pareto), a map (--heat).\n"
+    "accuracy:         draws predicted against measured iteration times of all runs in a costs.db.\n"
+    "calibration:      draws a profile of a costs.db, or of calib export: messages with the fitted alpha + beta n,\n"
+    "                  and ops.",
+  .examples = "pipesim plot timeline predicted.json measured.json -o timeline.svg\n"
+              "pipesim plot timeline predicted.json --terminal\n"
+              "pipesim plot sweep results.db --x microbatches --y bubble_ratio --series schedule -o bubbles.svg\n",
 };
 
 void
@@ -181,21 +199,7 @@ check_arguments (PsPlotOptions *options, const PsPlotKind *kinds, GError **error
 gboolean
 ps_plot_options_parse (PsPlotOptions *options, const PsPlotKind *kinds, int argc, char **argv, GError **error)
 {
-  g_autoptr (GOptionContext) context = g_option_context_new ("timeline|memory|sweep|accuracy|calibration FILE [FILE2]");
-
-  g_option_context_set_summary (
-      context,
-      "timeline, memory: draws one timeline or trace, or two on one time axis: predicted above measured.\n"
-      "sweep:            draws RESULTS.db of pipesim sweep: lines (--x, --y), a front (--pareto), a map (--heat).\n"
-      "accuracy:         draws predicted against measured iteration times of all runs in a costs.db.\n"
-      "calibration:      draws a profile of a costs.db, or of calib export: messages with the fitted alpha + beta n,\n"
-      "                  and ops.");
-  g_option_context_set_description (context,
-                                    "The bubble ratio of all families against m:\n"
-                                    "  pipesim plot sweep results.db --x microbatches --y bubble_ratio --series "
-                                    "schedule -o bubbles.svg\n");
-  ps_options_add (rows, options, context);
-  if (!g_option_context_parse (context, &argc, &argv, error) || !check_arguments (options, kinds, error)
+  if (!ps_command_parse (&help, rows, options, &argc, &argv, error) || !check_arguments (options, kinds, error)
       || !parse_size (options, error))
     return FALSE;
   if (options->sweep.question.by == NULL)

@@ -4,7 +4,7 @@
 
 #include "sweep-plot.h"
 
-#include <pipesim/option.h>
+#include <pipesim/command.h>
 
 G_BEGIN_DECLS
 

@@ -2,6 +2,7 @@
 #include "program.h"
 #include "report-page.h"
 
+#include <pipesim/command.h>
 #include <pipesim/sweep-timelines.h>
 
 #define MAX_OPS 150000 /* in simulated timelines: some 5 MB of page */
@@ -15,13 +16,25 @@ typedef struct
 } Options;
 
 static const PsOption rows[] = {
-  PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE.html", "Page to write"),
-  PS_OPTION ("title", 0, PS_TEXT (Options, title), "TEXT", "Title of the page"),
-  PS_OPTION ("by", 0, PS_TEXT (Options, question.by), "COLUMN", "Column that is to be small (default: sequence_ns)"),
+  PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE.html", "Page to write", .group = PS_GROUP_OUTPUT,
+             .otherwise = ""),
+  PS_OPTION ("title", 0, PS_TEXT (Options, title), "TEXT", "Title of the page", .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("by", 0, PS_TEXT (Options, question.by), "COLUMN", "Column that is to be small",
+             .otherwise = "sequence_ns"),
   PS_OPTION ("where", 0, PS_TEXTS (Options, question.where), "COLUMN=VALUE",
              "Only settings with this value; != <= >= < > also work; several must all hold"),
   PS_OPTION ("", 0, PS_FILES (Options, arguments), NULL, NULL),
   PS_OPTION_END,
+};
+
+static const PsCommandHelp help = {
+  .arguments = "RESULTS.db [TIMELINE...]",
+  .summary = "Writes a page that needs nothing but a browser. It shows the best settings of a sweep, time against\n"
+             "memory, and timelines to zoom and drag: of the fastest setting for each number of devices, simulated\n"
+             "again, and of the files given (of pipesim predict -o or pipesim exec --trace).",
+  .examples = "pipesim report results.db -o report.html\n"
+              "pipesim report results.db measured.json -o report.html --title 'Four GPUs'\n"
+              "pipesim report results.db -o p4.html --where devices=4\n",
 };
 
 static void
@@ -40,14 +53,7 @@ usage_error (GError **error, const char *text)
 static gboolean
 parse_options (int argc, char **argv, Options *options, GError **error)
 {
-  g_autoptr (GOptionContext) context = g_option_context_new ("RESULTS.db [TIMELINE...]");
-
-  g_option_context_set_summary (
-      context, "Writes a page that needs nothing but a browser. It shows the best settings of a sweep, time against\n"
-               "memory, and timelines to zoom and drag: of the fastest setting for each number of devices, simulated\n"
-               "again, and of the files given (of pipesim predict -o or pipesim exec --trace).");
-  ps_options_add (rows, options, context);
-  if (!g_option_context_parse (context, &argc, &argv, error))
+  if (!ps_command_parse (&help, rows, options, &argc, &argv, error))
     return FALSE;
   if (options->question.by == NULL)
     options->question.by = g_strdup ("sequence_ns");

@@ -65,6 +65,8 @@ PS_DEFINE_NAMES (
     [PS_ORIGIN_INTERPOLATED] = "interpolated", [PS_ORIGIN_MODELLED] = "modelled", [PS_ORIGIN_SIMULATED] = "simulated")
 PS_DEFINE_NAMES (PsOpKind, ps_op_kind, "F", "B", "W", "BW", "R", "O")
 
+#define MAX_MISTYPED 40 /* bytes of a name that others are compared with */
+
 typedef struct
 {
   const char *suffix;
@@ -217,6 +219,49 @@ ps_parse_percent (const char *where, const char *text, double low, double high, 
   return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is not a percentage from %g to %g", where, text, low, high);
 }
 
+/* The letters to drop, insert, replace or swap with their neighbour that make b of a. */
+static guint
+name_distance (const char *a, const char *b)
+{
+  gsize n_a = strlen (a), n_b = strlen (b), width = n_b + 1;
+  g_autofree guint *d = g_new0 (guint, (n_a + 1) * width);
+
+  for (gsize i = 0; i <= n_a; i++)
+    for (gsize j = 0; j <= n_b; j++)
+      {
+        guint *here = &d[i * width + j];
+
+        if (i == 0 || j == 0)
+          {
+            *here = (guint)(i + j);
+            continue;
+          }
+        *here = MIN (MIN (here[-1], d[(i - 1) * width + j]) + 1, d[(i - 1) * width + j - 1] + (a[i - 1] != b[j - 1]));
+        if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+          *here = MIN (*here, d[(i - 2) * width + j - 2] + 1);
+      }
+  return d[n_a * width + n_b];
+}
+
+char *
+ps_did_you_mean (const char *text, const char *const *names, guint n, const char *prefix)
+{
+  guint least = (guint)MIN (strlen (text), MAX_MISTYPED) / 3 + 1;
+  const char *closest = NULL;
+
+  for (guint i = 0; i < n && strlen (text) <= MAX_MISTYPED; i++)
+    {
+      gboolean begins = strlen (text) >= 3 && g_str_has_prefix (names[i], text);
+      guint distance = begins ? 0 : name_distance (text, names[i]);
+
+      if (distance >= least)
+        continue;
+      least = distance;
+      closest = names[i];
+    }
+  return closest != NULL ? g_strdup_printf ("; did you mean %s%s?", prefix, closest) : g_strdup ("");
+}
+
 gboolean
 ps_parse_name (const char *where, const char *text, const char *const *names, guint n, guint *index, GError **error)
 {
@@ -229,7 +274,8 @@ ps_parse_name (const char *where, const char *text, const char *const *names, gu
   g_autoptr (GString) known = g_string_new (NULL);
   for (guint i = 0; i < n; i++)
     g_string_append_printf (known, "%s%s", i ? ", " : "", names[i]);
-  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is not one of %s", where, text, known->str);
+  g_autofree char *meant = ps_did_you_mean (text, names, n, "");
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is not one of %s%s", where, text, known->str, meant);
 }
 
 /* Four significant digits without trailing zeros. */
@@ -323,6 +369,8 @@ gconstpointer
 ps_table_find (const char *where, const char *what, const char *name, gconstpointer table, guint n, GError **error)
 {
   const char *const *const *rows = table;
+  g_autofree const char **all = g_new (const char *, n);
+  g_autofree char *meant = NULL;
   g_autoptr (GString) names = g_string_new (NULL);
 
   for (guint i = 0; i < n; i++)
@@ -330,8 +378,11 @@ ps_table_find (const char *where, const char *what, const char *name, gconstpoin
       if (g_str_equal (*rows[i], name))
         return rows[i];
       g_string_append_printf (names, "%s%s", i ? ", " : "", *rows[i]);
+      all[i] = *rows[i];
     }
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is no %s; there are %s", where, name, what, names->str);
+  meant = ps_did_you_mean (name, all, n, "");
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is no %s; there are %s%s", where, name, what, names->str,
+               meant);
   return NULL;
 }
 

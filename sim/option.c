@@ -176,14 +176,7 @@ typedef struct
 {
   const PsOption *option;
   gpointer base;
-  char *help;
 } Binding;
-
-static void
-clear_binding (gpointer data)
-{
-  g_free (((Binding *)data)->help);
-}
 
 /* GOption calls options "-p" or "--devices", and arguments that belong to none "". */
 static gboolean
@@ -218,19 +211,13 @@ add_entries (const PsOption *rows, gpointer base, GArray *entries, GArray *bindi
       GOptionEntry entry = { .long_name = rows->name,
                              .short_name = rows->letter,
                              .arg = G_OPTION_ARG_CALLBACK,
-                             .arg_data = G_GNUC_EXTENSION (gpointer) take,
-                             .arg_description = rows->argument };
+                             .arg_data = G_GNUC_EXTENSION (gpointer) take };
       Binding binding = { .option = rows, .base = base };
-      GString *help;
 
       if (rows->rows != NULL)
         add_entries (rows->rows, base_of (rows, base), entries, bindings);
       if (rows->rows != NULL || rows->hidden)
         continue;
-      help = g_string_new (rows->help);
-      if (rows->add_values != NULL)
-        rows->add_values (g_string_append_c (help, ':'));
-      entry.description = binding.help = g_string_free (help, FALSE);
       entry.flags = is_file ? G_OPTION_FLAG_FILENAME : rows->type == PS_OPTION_FLAG ? G_OPTION_FLAG_NO_ARG : 0;
       g_array_append_val (entries, entry);
       g_array_append_val (bindings, binding);
@@ -244,7 +231,6 @@ ps_options_add (const PsOption *rows, gpointer base, GOptionContext *context)
   GOptionGroup *group = g_option_group_new (NULL, NULL, NULL, bindings, (GDestroyNotify)g_array_unref);
   g_autoptr (GArray) entries = g_array_new (TRUE, TRUE, sizeof (GOptionEntry));
 
-  g_array_set_clear_func (bindings, clear_binding);
   add_entries (rows, base, entries, bindings);
   g_option_group_add_entries (group, (const GOptionEntry *)(gconstpointer)entries->data);
   g_option_context_set_main_group (context, group);

@@ -54,3 +54,19 @@ ps_text_blame_input (GError **error)
     (*error)->code = PS_ERROR_INPUT;
   return FALSE;
 }
+
+char *
+ps_text_next_line (const char **rest, glong width)
+{
+  const char *end = *rest, *blank = NULL;
+  char *line;
+
+  for (glong i = 0; *end != '\0' && i < width; i++, end = g_utf8_next_char (end))
+    if (*end == ' ')
+      blank = end;
+  if (*end != '\0' && *end != ' ' && blank != NULL)
+    end = blank;
+  line = g_strndup (*rest, (gsize)(end - *rest));
+  *rest = *end == ' ' ? end + 1 : end;
+  return line;
+}

@@ -22,6 +22,9 @@ gboolean ps_refuse_at (char *where, GError **error, const char *format, ...) G_G
  * wrong input. Returns FALSE. */
 gboolean ps_text_blame_input (GError **error);
 
+/* Cuts the first line of at most `width` letters off *rest, at a blank. Free with g_free. */
+char *ps_text_next_line (const char **rest, glong width);
+
 G_END_DECLS
 
 #endif

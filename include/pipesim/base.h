@@ -125,6 +125,10 @@ char *ps_format_size (gint64 bytes);
  * that are not UTF-8 become U+FFFD. Free with g_free. */
 char *ps_format_line (const char *text);
 
+/* The end of an error about a name that is none of n: "; did you mean NAME?" with a prefix to NAME, or "" if no name is
+ * close. Free with g_free. */
+char *ps_did_you_mean (const char *text, const char *const *names, guint n, const char *prefix);
+
 /* The row of that name in a table of n pointers to structures that begin with their name (a const char *). Errors:
  * PS_ERROR_USAGE "where: 'NAME' is no WHAT; there are ..., ..." with all names. */
 gconstpointer ps_table_find (const char *where, const char *what, const char *name, gconstpointer table, guint n,

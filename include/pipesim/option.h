@@ -32,6 +32,20 @@ typedef enum
   PS_OPTION_ROWS_AT, /* no option, but the rows of another table; the member points to their base */
 } PsOptionType;
 
+/* The heading of help that an option stands under. */
+typedef enum
+{
+  PS_GROUP_OWN, /* the command's own */
+  PS_GROUP_WHAT,
+  PS_GROUP_COSTS,
+  PS_GROUP_MACHINE,
+  PS_GROUP_CHANNELS,
+  PS_GROUP_TRAINING,
+  PS_GROUP_VARIATION,
+  PS_GROUP_OUTPUT,
+  PS_N_GROUPS
+} PsOptionGroup;
+
 typedef struct PsOption
 {
   const char *name; /* without dashes; "": the arguments that belong to no option; NULL: the table ends */
@@ -48,11 +62,14 @@ typedef struct PsOption
   const char *(*name_of) (guint value);
   const char *argument; /* the value in help: "SIZE" */
   const char *help;
+  const char *otherwise; /* what holds where the option is not given; NULL: the initial value; "": it must be given */
   void (*add_values) (GString *help); /* ends the help on command lines with the values; NULL: help says all */
-  gboolean joins;                     /* of TEXT and FILE: given again, it is joined to the text before it with ':' */
-  gboolean hidden;                    /* not on command lines: a field of specs alone */
-  const struct PsOption *rows;        /* of PS_OPTION_ROWS and PS_OPTION_ROWS_AT */
-  const struct PsSweepField *sweep;   /* for the options of SETTING: how sweeps vary and store it; NULL: they do not */
+  guint8 group;                       /* PsOptionGroup */
+  guint8 flags;    /* bits of the table's owner; of included rows: help leaves out options with one of these */
+  gboolean joins;  /* of TEXT and FILE: given again, it is joined to the text before it with ':' */
+  gboolean hidden; /* not on command lines: a field of specs alone */
+  const struct PsOption *rows;      /* of PS_OPTION_ROWS and PS_OPTION_ROWS_AT */
+  const struct PsSweepField *sweep; /* for the options of SETTING: how sweeps vary and store it; NULL: they do not */
 } PsOption;
 
 /* One row: PS_OPTION ("jobs", 'j', PS_COUNT (Options, n_jobs, 1, 1024), "N", "Threads", .initial = 1). */
@@ -64,9 +81,9 @@ typedef struct PsOption
   {                                                                                                                    \
     .name = "", .type = PS_OPTION_ROWS, .offset = offsetof (Base, member), .rows = rows_                               \
   }
-#define PS_OPTION_INCLUDE_AT(Base, member, rows_)                                                                      \
+#define PS_OPTION_INCLUDE_AT(Base, member, rows_, without)                                                             \
   {                                                                                                                    \
-    .name = "", .type = PS_OPTION_ROWS_AT, .offset = offsetof (Base, member), .rows = rows_                            \
+    .name = "", .type = PS_OPTION_ROWS_AT, .offset = offsetof (Base, member), .rows = rows_, .flags = without          \
   }
 #define PS_OPTION_END                                                                                                  \
   {                                                                                                                    \
@@ -99,7 +116,8 @@ typedef struct PsOption
 const PsOption *ps_option_find (const PsOption *rows, const char *name);
 
 /* Adds the rows as main entries of the context, of which it is the only table, and sets initial values. Values go to
- * base while the context parses. Errors are then those of ps_option_read. Rows and base must outlive the context. */
+ * base while the context parses. Errors are then those of ps_option_read. Rows and base must outlive the context.
+ * Programs call ps_command_parse, which has a help of its own. */
 void ps_options_add (const PsOption *rows, gpointer base, GOptionContext *context);
 
 /* Gives every option the value of one that is not given, and frees texts and lists. Hidden options and the base of

@@ -15,15 +15,23 @@ read_limits (const char *text, PsQuestion *question, GError **error)
   return TRUE;
 }
 
+static const PsCommandHelp help = {
+  .arguments = "RESULTS.db",
+  .summary
+  = "Lists the fastest settings of a sweep, one for each number of devices unless --per says otherwise. All simulated.",
+  .examples = "pipesim best results.db\n"
+              "pipesim best results.db --per devices,microbatches --top 2\n"
+              "pipesim best results.db --where schedule=1f1b --by peak_memory_bytes --csv\n",
+};
+
 int
 ps_cmd_best (int argc, char **argv, GError **error)
 {
   g_auto (PsQuestionOptions) options = { .db = NULL };
-  g_autoptr (GOptionContext) context = g_option_context_new ("RESULTS.db - the fastest settings, simulated");
   g_autoptr (PsResults) results = NULL;
   g_autoptr (PsAnswer) answer = NULL;
 
-  if (!ps_question_options_parse (&options, ps_best_rows, context, "devices", argc, argv, error)
+  if (!ps_question_options_parse (&options, ps_best_rows, &help, "devices", argc, argv, error)
       || (options.limits != NULL && !read_limits (options.limits, &options.question, error)))
     return 0;
   results = ps_results_open (options.db, PS_RESULTS_READ, error);

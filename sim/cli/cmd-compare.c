@@ -1,9 +1,9 @@
 /* cmd-compare.c - pipesim compare: holds a predicted timeline against a measured one, or any two. */
 #include "commands.h"
 
+#include <pipesim/command.h>
 #include <pipesim/compare.h>
 #include <pipesim/formats.h>
-#include <pipesim/option.h>
 
 #include <math.h>
 
@@ -18,13 +18,25 @@ typedef struct
 } Options;
 
 static const PsOption rows[] = {
-  PS_OPTION ("worst", 0, PS_COUNT (Options, n_worst, 0, PS_MAX_OPS), "N",
-             "Ops to list, the most wrong first (default: 10)", .initial = 10),
+  PS_OPTION ("worst", 0, PS_COUNT (Options, n_worst, 0, PS_MAX_OPS), "N", "Ops to list, the most wrong first",
+             .initial = 10, .group = PS_GROUP_OUTPUT),
   PS_OPTION ("tolerance", 0, PS_PERCENT (Options, tolerance, 0, PS_MAX_PERCENT), "PERCENT",
-             "Exit with 3 when the two iteration times are further apart than this", .initial = INFINITY),
-  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON"),
+             "Exit with 3 when the two iteration times are further apart than this", .initial = INFINITY,
+             .otherwise = "none"),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("", 0, PS_FILES (Options, files), NULL, NULL),
   PS_OPTION_END,
+};
+
+static const PsCommandHelp help = {
+  .arguments = "FIRST SECOND",
+  .summary = "Holds a predicted timeline against a measured one, op by op, or two predictions or two runs\n"
+             "against each other, of one schedule or of two. Each is a timeline of pipesim, its Chrome\n"
+             "trace, or a trace of PyTorch's profiler, Nsight Systems (.sqlite) or OpenTelemetry (.jsonl), or\n"
+             "a folder with one of each rank. docs/traces.md says how to record them.",
+  .examples = "pipesim compare predicted.json measured.json\n"
+              "pipesim compare 1f1b.json zb-h1.json --worst 3\n"
+              "pipesim compare predicted.json measured.json --tolerance 5 --json\n",
 };
 
 static void
@@ -37,15 +49,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 static gboolean
 parse_options (int argc, char **argv, Options *options, GError **error)
 {
-  g_autoptr (GOptionContext) context = g_option_context_new ("PREDICTED MEASURED | FIRST SECOND");
-
-  g_option_context_set_summary (
-      context, "Holds a predicted timeline against a measured one, op by op, or two predictions or two runs\n"
-               "against each other, of one schedule or of two. Each is a timeline of pipesim, its Chrome\n"
-               "trace, or a trace of PyTorch's profiler, Nsight Systems (.sqlite) or OpenTelemetry (.jsonl), or\n"
-               "a folder with one of each rank. docs/traces.md says how to record them.");
-  ps_options_add (rows, options, context);
-  if (!g_option_context_parse (context, &argc, &argv, error))
+  if (!ps_command_parse (&help, rows, options, &argc, &argv, error))
     return FALSE;
   if (options->files != NULL && g_strv_length (options->files) == 2)
     return TRUE;

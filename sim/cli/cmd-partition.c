@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "partition-job.h"
 
+#include <pipesim/command.h>
 #include <pipesim/launch.h>
 #include <pipesim/layout-string.h>
 #include <pipesim/report.h>
@@ -18,22 +19,25 @@ typedef struct
 } Options;
 
 static const PsOption rows[] = {
-  PS_OPTION ("layers", 0, PS_FILE (Options, partition.layers), "FILE.csv", "Layers and their costs"),
-  PS_OPTION ("bandwidth", 0, PS_RATE (Options, partition.bandwidth), "RATE",
-             "Rate between two neighbours, e.g. 10GB/s"),
-  PS_OPTION ("algorithm", 'a', PS_TEXT (Options, algorithm), "NAME|all", "An algorithm (default: bottleneck), or all"),
+  PS_OPTION ("layers", 0, PS_FILE (Options, partition.layers), "FILE.csv", "Layers and their costs",
+             .group = PS_GROUP_COSTS),
+  PS_OPTION ("bandwidth", 0, PS_RATE (Options, partition.bandwidth), "RATE", "Rate between two neighbours, e.g. 10GB/s",
+             .group = PS_GROUP_COSTS),
+  PS_OPTION ("algorithm", 'a', PS_TEXT (Options, algorithm), "NAME|all", "An algorithm, or all",
+             .otherwise = "bottleneck"),
   PS_OPTION ("schedule", 's', PS_TEXT (Options, partition.schedule), "NAME",
-             "Family to simulate; algorithm schedule cuts for it"),
+             "Family to simulate; algorithm schedule cuts for it", .group = PS_GROUP_WHAT),
   PS_OPTION ("straight", 0, PS_FLAG (Options, partition.straight), NULL, "pipedream-code: no replicated stages"),
   PS_OPTION ("compression", 0, PS_NUMBER (Options, partition.compression, PS_MIN_SPEED, MAX_COMPRESSION), "RATIO",
-             "pipedream-code: transfers count, divided by this (default: they do not count)"),
-  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-partition/1)"),
+             "pipedream-code: transfers count, divided by this", .otherwise = "they do not count"),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-partition/1)",
+             .group = PS_GROUP_OUTPUT),
   PS_OPTION ("print-costs", 0, PS_FLAG (Options, print_costs), NULL,
-             "Print only the costs of the stages, as predict --costs takes them"),
+             "Print only the costs of the stages, as predict --costs takes them", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("to", 0, PS_TEXT (Options, to), "FRAMEWORK",
              "Print only what megatron, torchtitan or deepspeed take for the stages of a model",
-             .parse = ps_launch_parse),
-  PS_OPTION_INCLUDE_AT (Options, partition.setting, ps_setting_options),
+             .parse = ps_launch_parse, .group = PS_GROUP_OUTPUT),
+  PS_OPTION_INCLUDE_AT (Options, partition.setting, ps_setting_options, PS_FIELD_NOT_PARTITION),
   PS_OPTION_END,
 };
 
@@ -345,9 +349,9 @@ describe_algorithms (void)
       "balance = time of all layers / (speeds of all stages x bottleneck). Iteration times are simulated.\n\n"
       "FILE.csv: layer,time,activation_bytes,parameter_bytes and a line for each layer: the time of F + B + W of one\n"
       "microbatch (1.5ms; an integer without unit is ns), the bytes it hands on, the bytes of its weights. Further\n"
-      "columns, as far as known: forward, backward, flops, kept_bytes, weight_kept_bytes, state_bytes; else F = B = "
-      "W,\n"
-      "a forward keeps activation_bytes, and weights, gradients and optimizer state are 4 times the weights.\n");
+      "columns, as far as known: forward, backward, flops, kept_bytes, weight_kept_bytes, state_bytes; else\n"
+      "F = B = W, a forward keeps activation_bytes, and weights, gradients and optimizer state are 4 times the\n"
+      "weights.\n");
   return g_string_free (text, FALSE);
 }
 
@@ -371,13 +375,18 @@ check_options (const Options *options, const char *stray, GError **error)
 static gboolean
 parse_options (Options *options, int argc, char **argv, GError **error)
 {
-  g_autoptr (GOptionContext) context = g_option_context_new ("- cut the layers of a model into stages");
-  g_autofree char *description = describe_algorithms ();
+  g_autofree char *algorithms = describe_algorithms ();
+  const PsCommandHelp help = {
+    .summary = "Cuts the layers of a model into stages, by one algorithm or by all of them.",
+    .text = algorithms,
+    .examples = "pipesim partition -p 4 --model gpt-1.5b --cluster a100-80gb\n"
+                "pipesim partition -p 4 --model gpt-1.5b --cluster a100-80gb --algorithm all\n"
+                "pipesim partition -p 2 --layers layers.csv --bandwidth 10GB/s --json\n",
+  };
 
   options->partition.setting = ps_setting_new ();
-  g_option_context_set_description (context, description);
-  ps_options_add (rows, options, context);
-  return g_option_context_parse (context, &argc, &argv, error) && ps_setting_check (options->partition.setting, error)
+  return ps_command_parse (&help, rows, options, &argc, &argv, error)
+         && ps_setting_check (options->partition.setting, error)
          && check_options (options, argc > 1 ? argv[1] : NULL, error);
 }
 

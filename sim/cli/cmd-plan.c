@@ -1,6 +1,7 @@
 /* cmd-plan.c - pipesim plan: how to train a model on so many GPUs. */
 #include "commands.h"
 
+#include <pipesim/command.h>
 #include <pipesim/launch.h>
 #include <pipesim/layouts.h>
 
@@ -17,44 +18,68 @@ typedef struct
 
 static const PsOption rows[] = {
   PS_OPTION ("model", 0, PS_VALUE (FILE, Options, question.model, const char *), "FILE",
-             "Model description or its name (llama-3-70b)"),
+             "Model description or its name (llama-3-70b)", .group = PS_GROUP_COSTS, .otherwise = ""),
   PS_OPTION ("precision", 0, PS_VALUE (TEXT, Options, question.precision, const char *), "NAME",
-             "Number format of the model: fp32, fp16, bf16, fp8 or fp4 (default: its own); the cluster's peak_flops "
-             "does not change"),
+             "Number format of the model: fp32, fp16, bf16, fp8 or fp4; the cluster's peak_flops does not change",
+             .otherwise = "its own", .group = PS_GROUP_COSTS),
   PS_OPTION ("cluster", 0, PS_VALUE (FILE, Options, question.cluster, const char *), "FILE",
-             "Cluster description or its name; memory and peak rate come from it, and without --db all costs"),
+             "Cluster description or its name; memory and peak rate come from it, and without --db all costs",
+             .group = PS_GROUP_MACHINE, .otherwise = ""),
   PS_OPTION ("db", 0, PS_VALUE (FILE, Options, question.db, const char *), "FILE",
-             "Measured costs: one pipeline of all GPUs, no replicas"),
-  PS_OPTION ("profile", 0, PS_VALUE (TEXT, Options, question.profile, const char *), "NAME",
-             "Profile in the database (default: all of the model)"),
-  PS_OPTION ("gpus", 'g', PS_COUNT (Options, question.n_gpus, 1, PS_MAX_DEVICES), "N",
-             "GPUs, p times t times d (default: all of the cluster)"),
-  PS_OPTION ("tensor", 0, PS_COUNT (Options, question.tensor, 1, PS_MAX_TENSOR), "T",
-             "GPUs of a device (default: 1, 2, 4 and 8, within a node)"),
+             "Measured costs: one pipeline of all GPUs, no replicas", .group = PS_GROUP_COSTS),
+  PS_OPTION ("profile", 0, PS_VALUE (TEXT, Options, question.profile, const char *), "NAME", "Profile in the database",
+             .otherwise = "all of the model", .group = PS_GROUP_COSTS),
+  PS_OPTION ("gpus", 'g', PS_COUNT (Options, question.n_gpus, 1, PS_MAX_DEVICES), "N", "GPUs, p times t times d",
+             .otherwise = "all of the cluster", .group = PS_GROUP_WHAT),
+  PS_OPTION ("tensor", 0, PS_COUNT (Options, question.tensor, 1, PS_MAX_TENSOR), "T", "GPUs of a device",
+             .otherwise = "1, 2, 4 and 8, within a node", .group = PS_GROUP_TRAINING),
   PS_OPTION ("context", 0, PS_COUNT (Options, question.context, 1, PS_MAX_DEVICES), "C",
-             "Groups of --tensor GPUs that share each sequence (default: 1, and more where sequences are long)"),
-  PS_OPTION ("experts", 0, PS_COUNT (Options, question.experts, 1, PS_MAX_DEVICES), "E",
-             "GPUs that share the experts (default: 1, 8, 16, 32 and 64, as the experts allow)"),
+             "Groups of --tensor GPUs that share each sequence", .otherwise = "1, and more where sequences are long",
+             .group = PS_GROUP_TRAINING),
+  PS_OPTION ("experts", 0, PS_COUNT (Options, question.experts, 1, PS_MAX_DEVICES), "E", "GPUs that share the experts",
+             .otherwise = "1, 8, 16, 32 and 64, as the experts allow", .group = PS_GROUP_TRAINING),
   PS_OPTION ("framework", 0, PS_NAME (Options, question.framework, ps_framework), "NAME",
-             "Whose habits decide what memory holds: none, megatron or deepspeed (default: the model's)"),
+             "Whose habits decide what memory holds: none, megatron or deepspeed", .otherwise = "the model's",
+             .group = PS_GROUP_TRAINING),
   PS_OPTION ("global-batch", 0, PS_INTEGER (Options, question.global_batch, 1, PS_MAX_MICROBATCHES), "N",
-             "Sequences per step, over all replicas"),
-  PS_OPTION ("memory-limit", 0, PS_SIZE (Options, question.memory_limit), "SIZE",
-             "Memory of a GPU (default: the cluster's)"),
+             "Sequences per step, over all replicas", .group = PS_GROUP_WHAT, .otherwise = ""),
+  PS_OPTION ("memory-limit", 0, PS_SIZE (Options, question.memory_limit), "SIZE", "Memory of a GPU",
+             .otherwise = "the cluster's", .group = PS_GROUP_MACHINE),
   PS_OPTION ("zero", 0, PS_VALUE (COUNT, Options, question.zero, gboolean), "0|1",
-             "1: spread the optimizer state over the replicas (ZeRO stage 1; default), 0: do not", .high = 1,
-             .initial = 1),
-  PS_OPTION ("schedule", 's', PS_TEXT (Options, schedules), "NAME[,NAME...]",
-             "Only these families (default: all synchronous ones)"),
-  PS_OPTION ("jobs", 'j', PS_COUNT (Options, question.n_jobs, 1, 1024), "N", "Threads (default: one per processor)"),
-  PS_OPTION ("top", 0, PS_COUNT (Options, question.top, 1, MAX_TOP), "N",
-             "Number of layouts to print, the best first (default: 10)", .initial = 10),
+             "1: spread the optimizer state over the replicas (ZeRO stage 1), 0: do not", .high = 1, .initial = 1,
+             .group = PS_GROUP_TRAINING),
+  PS_OPTION ("schedule", 's', PS_TEXT (Options, schedules), "NAME[,NAME...]", "Only these families",
+             .otherwise = "all synchronous ones", .group = PS_GROUP_WHAT),
+  PS_OPTION ("jobs", 'j', PS_COUNT (Options, question.n_jobs, 1, 1024), "N", "Threads",
+             .otherwise = "one per processor"),
+  PS_OPTION ("top", 0, PS_COUNT (Options, question.top, 1, MAX_TOP), "N", "Number of layouts to print, the best first",
+             .initial = 10, .group = PS_GROUP_OUTPUT),
   PS_OPTION ("explain", 0, PS_COUNT (Options, rank, 1, MAX_TOP), "RANK",
-             "Print the command line that predicts the layout of this rank again"),
+             "Print the command line that predicts the layout of this rank again", .group = PS_GROUP_OUTPUT,
+             .otherwise = "none"),
   PS_OPTION ("to", 0, PS_TEXT (Options, to), "FRAMEWORK",
-             "With --explain: print what megatron, torchtitan or deepspeed take to run it", .parse = ps_launch_parse),
-  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-plan/1)"),
+             "With --explain: print what megatron, torchtitan or deepspeed take to run it", .parse = ps_launch_parse,
+             .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-plan/1)", .group = PS_GROUP_OUTPUT),
   PS_OPTION_END,
+};
+
+static const PsCommandHelp help = {
+  .summary = "Finds the fastest ways to train a model on so many GPUs within memory. All simulated.",
+  .text = "Tries pipelines of p devices of t c GPUs each (tensor and sequence parallelism, contexts) in\n"
+          "d = GPUs / (p t c) replicas, experts over e of the GPUs of a device and its replicas, microbatches of\n"
+          "b = 1, 2, 4, 8 and 16 sequences, recomputation, schedules and, where a schedule takes any number, v chunks\n"
+          "per device. A single device (p = 1) has no pipeline: one schedule stands for all.\n\n"
+          "step = iteration time, all-reduce of the gradients over the replicas included\n"
+          "peak memory = of a GPU\n"
+          "MFU = FLOPs of the model per step / (step * GPUs * peak rate of a GPU); the FLOPs are those of F, B and\n"
+          "W; recomputation does not count (Chowdhery et al., PaLM, arXiv 2204.02311, appendix B)\n"
+          "confidence = high: all costs were measured; medium: some of them lie between measured ones; low: some are\n"
+          "modelled, so that steps are only as right as the efficiency and the bandwidths that the cluster states\n",
+  .examples = "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64\n"
+              "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64 -s 1f1b,interleaved "
+              "--memory-limit 70GB\n"
+              "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64 --explain 1\n",
 };
 
 static void
@@ -110,23 +135,7 @@ finish_options (Options *options, GError **error)
 static gboolean
 parse_options (Options *options, int argc, char **argv, GError **error)
 {
-  g_autoptr (GOptionContext) context = g_option_context_new ("- how to train a model on so many GPUs, simulated");
-
-  g_option_context_set_description (
-      context,
-      "Tries pipelines of p devices of t c GPUs each (tensor and sequence parallelism, contexts) in d = GPUs / (p t "
-      "c)\n"
-      "replicas, experts over e of the GPUs of a device and its replicas,\n"
-      "microbatches of b = 1, 2, 4, 8 and 16 sequences, recomputation, schedules and, where a schedule takes any\n"
-      "number, v chunks per device. A single device (p = 1) has no pipeline: one schedule stands for all.\n\n"
-      "step = iteration time, all-reduce of the gradients over the replicas included\n"
-      "peak memory = of a GPU\n"
-      "MFU = FLOPs of the model per step / (step * GPUs * peak rate of a GPU); the FLOPs are those of F, B and\n"
-      "W; recomputation does not count (Chowdhery et al., PaLM, arXiv 2204.02311, appendix B)\n"
-      "confidence = high: all costs were measured; medium: some of them lie between measured ones; low: some are\n"
-      "modelled, so that steps are only as right as the efficiency and the bandwidths that the cluster states\n");
-  ps_options_add (rows, options, context);
-  if (!g_option_context_parse (context, &argc, &argv, error))
+  if (!ps_command_parse (&help, rows, options, &argc, &argv, error))
     return FALSE;
   if (argc == 1)
     return finish_options (options, error);

@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "predict-rows.h"
 
+#include <pipesim/command.h>
 #include <pipesim/formats.h>
 #include <pipesim/launch.h>
 #include <pipesim/partition.h>
@@ -21,27 +22,42 @@ typedef struct
 
 static const PsOption rows[] = {
   PS_OPTION ("schedule", 's', PS_FILES (Options, schedules), "NAME|FILE,...|all",
-             "Family names or schedule files, or all"),
-  PS_OPTION ("json", 0, PS_FLAG (Options, shown.json), NULL, "Print JSON (format pipesim-predict/1)"),
+             "Family names or schedule files, or all", .group = PS_GROUP_WHAT, .otherwise = ""),
+  PS_OPTION ("json", 0, PS_FLAG (Options, shown.json), NULL, "Print JSON (format pipesim-predict/1)",
+             .group = PS_GROUP_OUTPUT),
   PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE",
-             "Write the simulated timeline; FILE.trace.json is a Chrome trace"),
+             "Write the simulated timeline; FILE.trace.json is a Chrome trace", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("to", 0, PS_TEXT (Options, to), "FRAMEWORK",
              "Print only what megatron, torchtitan or deepspeed take to run it: flags and configuration keys",
-             .parse = ps_launch_parse),
+             .parse = ps_launch_parse, .group = PS_GROUP_OUTPUT),
   PS_OPTION ("memory", 0, PS_FLAG (Options, shown.memory), NULL,
-             "Show what fills the memory of each device at its peak"),
+             "Show what fills the memory of each device at its peak", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("explain", 0, PS_FLAG (Options, shown.explain), NULL,
-             "Show the critical path, the causes of waiting, and the parts that would pay off"),
+             "Show the critical path, the causes of waiting, and the parts that would pay off",
+             .group = PS_GROUP_OUTPUT),
   PS_OPTION ("faster", 0, PS_PERCENT (Options, shown.faster, 0.001, 100), "PERCENT",
-             "With --explain: time that a part saves in the list of parts that would pay off, in percent (default: 10)",
-             .initial = 0.1, .given = PS_MEMBER (Options, has_faster, gboolean)),
+             "With --explain: time that a part saves in the list of parts that would pay off, in percent",
+             .initial = 0.1, .given = PS_MEMBER (Options, has_faster, gboolean), .group = PS_GROUP_OUTPUT),
   PS_OPTION ("microbatch-size", 0, PS_COUNT (Options, microbatch_size, 1, PS_MAX_MICROBATCHES), "N",
-             "Sequences per microbatch in place of the model's, for modelled costs"),
+             "Sequences per microbatch in place of the model's, for modelled costs", .group = PS_GROUP_COSTS,
+             .otherwise = "the model's"),
   PS_OPTION ("print-costs", 0, PS_FLAG (Options, print_costs), NULL,
-             "Print the costs of -p times -v stages as --costs takes them, and predict nothing"),
+             "Print the costs of -p times -v stages as --costs takes them, and predict nothing",
+             .group = PS_GROUP_OUTPUT),
   PS_OPTION_INCLUDE (Options, shown.spread, ps_spread_rows),
-  PS_OPTION_INCLUDE_AT (Options, setting, ps_setting_options),
+  PS_OPTION_INCLUDE_AT (Options, setting, ps_setting_options, 0),
   PS_OPTION_END,
+};
+
+static const PsCommandHelp help = {
+  .summary = "Simulates schedules: time, bubble, memory, and a bound that no schedule can beat.",
+  .text
+  = "bubble of iteration = 1 - busy time / (p * iteration time)\n"
+    "bubble of span = 1 - (busy time / p) / longest span of a device\n"
+    "p10-p90: 80 of 100 runs of 5 steps at other times have a median iteration time in between (measured costs)\n",
+  .examples = "pipesim predict -s all -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB\n"
+              "pipesim predict -s 1f1b,zb-h1 -p 4 -m 32 --model llama-3-70b --cluster h100-80gb --tensor 8 --memory\n"
+              "pipesim predict -s zb-h1 -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms -o zb-h1.json --explain\n",
 };
 
 static void
@@ -151,16 +167,8 @@ split_schedules (Options *options)
 static gboolean
 parse_options (Options *options, int argc, char **argv, GError **error)
 {
-  g_autoptr (GOptionContext) context = g_option_context_new ("- simulate schedules: time, bubble, memory");
-
   options->setting = ps_setting_new ();
-  g_option_context_set_description (
-      context,
-      "bubble of iteration = 1 - busy time / (p * iteration time)\n"
-      "bubble of span = 1 - (busy time / p) / longest span of a device\n"
-      "p10-p90: 80 of 100 runs of 5 steps at other times have a median iteration time in between (measured costs)\n");
-  ps_options_add (rows, options, context);
-  if (!g_option_context_parse (context, &argc, &argv, error) || !ps_setting_check (options->setting, error))
+  if (!ps_command_parse (&help, rows, options, &argc, &argv, error) || !ps_setting_check (options->setting, error))
     return FALSE;
   split_schedules (options);
   if (argc > 1)

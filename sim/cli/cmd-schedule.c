@@ -3,20 +3,36 @@
 #include "cmd-schedule.h"
 #include "commands.h"
 
+#include <pipesim/command.h>
 #include <pipesim/report.h>
 
-static const PsOption rows[] = {
-  PS_OPTION ("json", 0, PS_FLAG (PsScheduleOptions, json), NULL, "Print the list as JSON (format pipesim-families/1)"),
-  PS_OPTION ("to", 0, PS_TEXT (PsScheduleOptions, to), "FORMAT", "Format to convert to (see below)"),
-  PS_OPTION ("output", 'o', PS_FILE (PsScheduleOptions, output), "FILE", "File to convert into"),
-  PS_OPTION_INCLUDE_AT (PsScheduleOptions, setting, ps_setting_options),
+#define LIST_ONLY 1 /* the other actions refuse it */
+
+static const PsOption list_rows[] = {
+  PS_OPTION ("json", 0, PS_FLAG (PsScheduleOptions, json), NULL, "Print JSON (format pipesim-families/1)",
+             .group = PS_GROUP_OUTPUT, .flags = LIST_ONLY),
+  PS_OPTION_END,
+};
+
+static const PsOption order_rows[] = {
+  PS_OPTION_INCLUDE_AT (PsScheduleOptions, setting, ps_setting_options, 0),
+  { .name = "", .type = PS_OPTION_ROWS, .rows = list_rows, .flags = LIST_ONLY }, /* of the same base */
+  PS_OPTION_END,
+};
+
+static const PsOption convert_rows[] = {
+  PS_OPTION ("to", 0, PS_TEXT (PsScheduleOptions, to), "FORMAT", "Format to convert to (see below)", .otherwise = "",
+             .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("output", 'o', PS_FILE (PsScheduleOptions, output), "FILE", "File to convert into; -: standard output",
+             .otherwise = "", .group = PS_GROUP_OUTPUT),
+  { .name = "", .type = PS_OPTION_ROWS, .rows = order_rows }, /* of the same base */
   PS_OPTION_END,
 };
 
 static void
 options_clear (PsScheduleOptions *options)
 {
-  ps_options_reset (rows, options);
+  ps_options_reset (convert_rows, options);
   ps_predictor_free (options->predictor);
   ps_setting_free (options->setting);
 }
@@ -28,6 +44,8 @@ typedef struct
   const char *arguments; /* NULL: takes no schedule */
   const char *description;
   gboolean (*run) (const PsScheduleOptions *options, const char *schedule, GError **error);
+  const PsOption *rows;
+  const char *examples;
 } Action;
 
 static const PsColumn family_columns[] = {
@@ -87,11 +105,25 @@ validate (const PsScheduleOptions *options, const char *name, GError **error)
 }
 
 static const Action actions[] = {
-  { "list", NULL, "list the schedule families", list },
-  { "show", "NAME|FILE", "draw one row per device", ps_cmd_schedule_show },
-  { "validate", "NAME|FILE", "check completeness, order, placement and deadlock", validate },
-  { "convert", "NAME|FILE", "write in another format", ps_cmd_schedule_convert },
-  { "lint", "NAME|FILE", "say what PyTorch's runtime would do wrong; exit code 3 if anything", ps_cmd_schedule_lint },
+  { "list", NULL, "list the schedule families", list, list_rows,
+    "pipesim schedule list\npipesim schedule list --json\nCOLUMNS=80 pipesim schedule list\n" },
+  { "show", "NAME|FILE", "draw one row per device", ps_cmd_schedule_show, order_rows,
+    "pipesim schedule show zb-h1 -p 4 -m 8\n"
+    "pipesim schedule show interleaved -p 4 -m 8 -v 2\n"
+    "pipesim schedule show 1f1b -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,c=500us\n" },
+  { "validate", "NAME|FILE", "check completeness, order, placement and deadlock", validate, order_rows,
+    "pipesim schedule validate dualpipe -p 4 -m 8\n"
+    "pipesim schedule validate schedule.json\n"
+    "pipesim schedule validate zb-v -p 4 -m 8\n" },
+  { "convert", "NAME|FILE", "write in another format", ps_cmd_schedule_convert, convert_rows,
+    "pipesim schedule convert interleaved -p 4 -m 8 -v 2 --to torch-compute -o schedule.csv\n"
+    "pipesim schedule convert schedule.csv --to native -o schedule.json\n"
+    "pipesim schedule convert zb-v -p 4 -m 8 --to torch-comms -o lowered.csv --comm-order planned\n" },
+  { "lint", "NAME|FILE", "say what PyTorch's runtime would do wrong; exit code 3 if anything", ps_cmd_schedule_lint,
+    order_rows,
+    "pipesim schedule lint lowered.csv\n"
+    "pipesim schedule lint zb-v -p 4 -m 8\n"
+    "pipesim schedule lint interleaved -p 4 -m 8 -v 2\n" },
 };
 
 static const Action *
@@ -117,7 +149,7 @@ print_help (GError **error)
   return ps_print (text->str, error);
 }
 
-/* The formats and how to use them, below the options. */
+/* The formats, below the options. */
 static char *
 help_on_formats (void)
 {
@@ -128,32 +160,24 @@ help_on_formats (void)
   for (guint i = 0; i < n; i++)
     g_string_append_printf (text, "  %-16s %s\n", formats[i]->name, formats[i]->description);
   g_string_append (text,
-                   "\nA schedule FILE may be in any of them that can be read; which one is seen from its contents.\n\n"
-                   "Examples:\n"
-                   "  pipesim schedule show zb-h1 -p 4 -m 8\n"
-                   "  pipesim schedule convert interleaved -p 4 -m 8 -v 2 --to torch-compute -o schedule.csv\n"
-                   "  pipesim schedule convert schedule.csv --to native -o schedule.json\n"
-                   "  pipesim schedule lint lowered.csv\n");
+                   "\nA schedule FILE may be in any of them that can be read; its contents say which one it is.\n");
   return g_string_free (text, FALSE);
 }
 
 static gboolean
 parse_options (PsScheduleOptions *options, const Action *action, int *argc, char ***argv, GError **error)
 {
-  g_autofree char *summary = g_strdup_printf ("- %s", action->description);
-  g_autofree char *parameters = g_strjoin (" ", action->arguments != NULL ? action->arguments : summary,
-                                           action->arguments != NULL ? summary : NULL, NULL);
-  g_autoptr (GOptionContext) context = g_option_context_new (parameters);
-  g_autofree char *formats = help_on_formats ();
+  g_autofree char *formats = action->arguments != NULL ? help_on_formats () : NULL;
+  g_autofree char *summary = g_strdup_printf ("%c%s.", g_ascii_toupper (*action->description), action->description + 1);
+  const PsCommandHelp help = { action->arguments, summary, formats, action->examples };
   int wanted = action->arguments != NULL ? 2 : 1;
 
   options->setting = ps_setting_new ();
   options->predictor = ps_predictor_new (options->setting, NULL);
-  g_option_context_set_description (context, formats);
-  ps_options_add (rows, options, context);
-  if (!g_option_context_parse (context, argc, argv, error) || !ps_setting_check (options->setting, error))
+  if (!ps_command_parse (&help, action->rows, options, argc, argv, error)
+      || !ps_setting_check (options->setting, error))
     return FALSE;
-  if (options->json && action->run != list)
+  if (options->json && action->rows != list_rows)
     return ps_refuse (error, PS_ERROR_USAGE, "--json: schedule %s prints text only; schedule list and predict know it",
                       action->name);
   if (*argc > wanted)

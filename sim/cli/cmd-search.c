@@ -5,6 +5,7 @@
 #include "search-try.h"
 
 #include <pipesim/bound.h>
+#include <pipesim/command.h>
 #include <pipesim/report.h>
 #include <pipesim/setting.h>
 
@@ -31,19 +32,45 @@ typedef struct
 } Options;
 
 static const PsOption rows[] = {
-  PS_OPTION ("time-limit", 't', PS_TIME (Options, time_limit_ns), "T", "How long to search (default: 10s)",
+  PS_OPTION ("time-limit", 't', PS_TIME (Options, time_limit_ns), "T", "How long to search", .otherwise = "10s",
              .given = PS_MEMBER (Options, has_time_limit, gboolean)),
   PS_OPTION ("moves", 0, PS_INTEGER (Options, moves, 1, 0), "N",
-             "Search this number of moves per thread, in place of a time: the result depends on seed and jobs alone"),
-  PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of the random choices (default: 1)", .initial = 1),
-  PS_OPTION ("jobs", 'j', PS_COUNT (Options, jobs, 1, 1024), "N", "Threads (default: one per processor)"),
+             "Search this number of moves per thread, in place of a time: the result depends on seed and jobs alone",
+             .otherwise = "as many as the time allows"),
+  PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of the random choices", .initial = 1),
+  PS_OPTION ("jobs", 'j', PS_COUNT (Options, jobs, 1, 1024), "N", "Threads", .otherwise = "one per processor"),
   PS_OPTION ("microbatch-size", 0, PS_COUNT (Options, microbatch_size, 1, PS_MAX_MICROBATCHES), "B|auto",
              "Sequences per microbatch, with as many microbatches as keep the batch; auto tries powers of two",
-             .any = "auto", .any_offset = PS_MEMBER (Options, any_size, gboolean)),
-  PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE", "Write the best schedule"),
-  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-search/1)"),
-  PS_OPTION_INCLUDE_AT (Options, setting, ps_setting_options),
+             .any = "auto", .any_offset = PS_MEMBER (Options, any_size, gboolean), .group = PS_GROUP_COSTS,
+             .otherwise = "the model's"),
+  PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE", "Write the best schedule", .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-search/1)",
+             .group = PS_GROUP_OUTPUT),
+  PS_OPTION_INCLUDE_AT (Options, setting, ps_setting_options, PS_FIELD_NOT_SEARCH),
   PS_OPTION_END,
+};
+
+static const PsCommandHelp help = {
+  .summary = "Finds the best schedule for given costs and memory, and says how far from optimal it can be.",
+  .text
+  = "Without -v and --placement (or with auto) one and two stages per device are tried, in a loop and in a\n"
+    "V, and for even -p and -m two copies of the weights, half of the microbatches going up through one\n"
+    "(bidirectional); --recompute auto and --microbatch-size auto try these as well. The time is shared\n"
+    "by all. Backwards run split, or fused where bw= says that this is faster, or in pairs with forwards\n"
+    "where pair= does.\n\n"
+    "A row is never worse than a published schedule of its placement within the memory limit, as predict\n"
+    "tells its time for the same options; schedules with stale weights or sliced microbatches do not count.\n"
+    "Where transfers wait for each other and --comm-order is not given, planned is tried too; comm order\n"
+    "says which of both the times belong to. The lower bound holds for every schedule of the row's placement\n"
+    "within the memory limit, O aside; gap is how much longer its iteration is, O aside too, all-reduces\n"
+    "that nothing hides included.\n\n"
+    "The result under --time-limit differs from run to run, that of --moves repeats. More of either goes on where\n"
+    "less has stopped and is never worse. Ctrl-C (SIGINT) or SIGTERM ends the search: the best found so far is\n"
+    "printed and written, and the exit code is 0. A second one ends the program.\n",
+  .examples = "pipesim search -p 4 -m 8 --costs f=6ms,b=4ms,w=4ms,c=1ms,act=2MiB,wact=1MiB --memory-limit 6MiB --moves "
+              "100000 -o best.json\n"
+              "pipesim search -p 4 -m 8 --model gpt-1.5b --cluster a100-80gb --time-limit 2s\n"
+              "pipesim search -p 2 -m 4 --costs f=1ms,b=1ms,w=1ms --placement V --moves 10000 --jobs 1 --json\n",
 };
 
 static void
@@ -105,28 +132,9 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Outcome, outcome_clear)
 static gboolean
 parse_options (Options *options, int *argc, char ***argv, GError **error)
 {
-  g_autoptr (GOptionContext) context = g_option_context_new ("- find the best schedule for given costs and memory");
-
   options->setting = ps_setting_new ();
   options->setting->takes_auto = TRUE;
-  g_option_context_set_description (
-      context,
-      "Without -v and --placement (or with auto) one and two stages per device are tried, in a loop and in a\n"
-      "V, and for even -p and -m two copies of the weights, half of the microbatches going up through one\n"
-      "(bidirectional); --recompute auto and --microbatch-size auto try these as well. The time is shared\n"
-      "by all. Backwards run split, or fused where bw= says that this is faster, or in pairs with forwards\n"
-      "where pair= does.\n\n"
-      "A row is never worse than a published schedule of its placement within the memory limit, as predict\n"
-      "tells its time for the same options; schedules with stale weights or sliced microbatches do not count.\n"
-      "Where transfers wait for each other and --comm-order is not given, planned is tried too; comm order\n"
-      "says which of both the times belong to. The lower bound holds for every schedule of the row's placement\n"
-      "within the memory limit, O aside; gap is how much longer its iteration is, O aside too, all-reduces\n"
-      "that nothing hides included.\n\n"
-      "The result under --time-limit differs from run to run, that of --moves repeats. More of either goes on where\n"
-      "less has stopped and is never worse. Ctrl-C (SIGINT) or SIGTERM ends the search: the best found so far is\n"
-      "printed and written, and the exit code is 0. A second one ends the program.\n");
-  ps_options_add (rows, options, context);
-  return g_option_context_parse (context, argc, argv, error);
+  return ps_command_parse (&help, rows, options, argc, argv, error);
 }
 
 static gboolean
@@ -139,18 +147,6 @@ set_limits (Options *options, GError **error)
   if (!options->has_time_limit && options->moves == 0)
     options->time_limit_ns = DEFAULT_TIME_LIMIT_NS;
   return TRUE;
-}
-
-/* Refuses options of single families, and a file that could not be written in the end. */
-static gboolean
-check_options (const Options *options, GError **error)
-{
-  const PsSetting *setting = options->setting;
-
-  if (setting->n_slices <= 1 && setting->group_size == 0)
-    return ps_output_check ("-o", options->output, error);
-  return ps_refuse (error, PS_ERROR_USAGE, "%s: belongs to single schedules; a search does without it",
-                    setting->group_size == 0 ? "--slices" : "--group");
 }
 
 static gboolean
@@ -168,7 +164,9 @@ finish_options (Options *options, int argc, char **argv, GError **error)
     return ps_refuse (error, PS_ERROR_USAGE, "-m/--microbatches: missing; a search needs it");
   if ((options->microbatch_size > 0 || options->any_size) && (setting->model == NULL || setting->cluster == NULL))
     return ps_refuse (error, PS_ERROR_USAGE, "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
-  return check_options (options, error);
+  return ps_setting_refuse (setting, PS_FIELD_NOT_SEARCH, "belongs to single schedules; a search does without it",
+                            error)
+         && ps_output_check ("-o", options->output, error);
 }
 
 static GPtrArray *

@@ -1,6 +1,7 @@
 /* cmd-sweep.c - pipesim sweep: predicts all settings of a spec into a database; pipesim sweep merge. */
 #include "commands.h"
 
+#include <pipesim/command.h>
 #include <pipesim/sweep.h>
 
 #include <string.h>
@@ -20,20 +21,47 @@ typedef struct
   gboolean terminal;
 } Options;
 
-static const PsOption rows[] = {
+static const PsOption sweep_rows[] = {
   PS_OPTION ("db", 0, PS_FILE (Options, db), "RESULTS.db",
-             "Database of the results, created when missing; {shard} in it is the number of the shard"),
-  PS_OPTION ("jobs", 'j', PS_COUNT (Options, jobs, 1, 1024), "N", "Threads (default: one per processor)"),
+             "Database of the results, created when missing; {shard} in it is the number of the shard",
+             .otherwise = ""),
+  PS_OPTION ("jobs", 'j', PS_COUNT (Options, jobs, 1, 1024), "N", "Threads", .otherwise = "one per processor"),
   PS_OPTION ("resume", 0, PS_FLAG (Options, resume), NULL, "Predict only settings that the database lacks"),
   PS_OPTION ("shard", 0, PS_TEXT (Options, shard), "I/N|slurm|mpi",
-             "Only part I, from 0 on, of N; slurm and mpi: as the launcher's environment says"),
+             "Only part I, from 0 on, of N; slurm and mpi: as the launcher's environment says",
+             .otherwise = "all of them"),
   PS_OPTION_END,
+};
+
+static const PsCommandHelp sweep_help = {
+  .arguments = "SPEC.ini",
+  .summary = "Predicts all combinations of the values in a spec into a database.\n"
+             "Started several times by mpirun, each process predicts its share, all on one host into one database.\n"
+             "pipesim sweep merge OUT.db IN.db... puts the shards of a sweep together.",
+  .text = "A spec, a whole one:\n"
+          "  [sweep]\n"
+          "  schedule = 1f1b, zb-h1, zb-v          # families, files, or all\n"
+          "  devices = 4..16 x2                    # 4, 8, 16\n"
+          "  microbatches = 8..64 step 8\n"
+          "  model = gpt-6.2b\n"
+          "  cluster = a100-80gb\n"
+          "  bandwidth-factor = 0.1, 1\n"
+          "  [zip memory]                          # fields that go together\n"
+          "  recompute = none, full\n"
+          "  memory-limit = 80GiB, 40GiB\n"
+          "Fields are the options of `pipesim predict` by their long names, and global-batch and microbatch-size.\n"
+          "Lists of costs are separated by semicolons; a key of costs can be a field by itself:\n"
+          "  costs = f=1ms,b=1ms,w=1ms\n"
+          "  costs.c = 0, 50us, 100us..400us x2\n",
+  .examples = "pipesim sweep spec.ini --db results.db\n"
+              "pipesim sweep spec.ini --db results.db --resume --jobs 2\n"
+              "pipesim sweep spec.ini --db part-{shard}.db --shard 0/2\n",
 };
 
 static void
 options_clear (Options *options)
 {
-  ps_options_reset (rows, options);
+  ps_options_reset (sweep_rows, options);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
@@ -88,30 +116,7 @@ read_options (Options *options, GError **error)
 static gboolean
 parse_options (Options *options, int argc, char **argv, GError **error)
 {
-  g_autoptr (GOptionContext) context = g_option_context_new ("SPEC.ini - predict many settings into a database");
-
-  g_option_context_set_summary (
-      context, "Started several times by mpirun, each process predicts its share, all on one host into one database.\n"
-               "pipesim sweep merge OUT.db IN.db... puts the shards of a sweep together.");
-  g_option_context_set_description (
-      context,
-      "A spec, a whole one:\n"
-      "  [sweep]\n"
-      "  schedule = 1f1b, zb-h1, zb-v          # families, files, or all\n"
-      "  devices = 4..16 x2                    # 4, 8, 16\n"
-      "  microbatches = 8..64 step 8\n"
-      "  model = gpt-6.2b\n"
-      "  cluster = a100-80gb\n"
-      "  bandwidth-factor = 0.1, 1\n"
-      "  [zip memory]                          # fields that go together\n"
-      "  recompute = none, full\n"
-      "  memory-limit = 80GiB, 40GiB\n"
-      "Fields are the options of `pipesim predict` by their long names, and global-batch and microbatch-size.\n"
-      "Lists of costs are separated by semicolons; a key of costs can be a field by itself:\n"
-      "  costs = f=1ms,b=1ms,w=1ms\n"
-      "  costs.c = 0, 50us, 100us..400us x2\n");
-  ps_options_add (rows, options, context);
-  if (!g_option_context_parse (context, &argc, &argv, error))
+  if (!ps_command_parse (&sweep_help, sweep_rows, options, &argc, &argv, error))
     return FALSE;
   if (argc == 2)
     {
@@ -232,14 +237,21 @@ merge_files (char *const *paths, guint n, PsResults *results, GError **error)
   return TRUE;
 }
 
+static const PsOption merge_rows[] = { PS_OPTION_END };
+
+static const PsCommandHelp merge_help = {
+  .arguments = "OUT.db IN.db...",
+  .summary = "Puts the shards of a sweep together.",
+  .examples = "pipesim sweep merge results.db part-0.db part-1.db\n",
+};
+
 static int
 merge (int argc, char **argv, GError **error)
 {
-  g_autoptr (GOptionContext) context = g_option_context_new ("OUT.db IN.db... - put the shards of a sweep together");
   g_autoptr (PsResults) results = NULL;
 
   g_set_prgname ("pipesim sweep merge");
-  if (!g_option_context_parse (context, &argc, &argv, error))
+  if (!ps_command_parse (&merge_help, merge_rows, NULL, &argc, &argv, error))
     return 0;
   if (argc < 3)
     {

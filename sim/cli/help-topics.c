@@ -1,7 +1,9 @@
 /* help-topics.c - pages of pipesim help TOPIC; what the library has a table of is printed from it. */
 #include "help-topics.h"
 
+#include <pipesim/command.h>
 #include <pipesim/formats.h>
+#include <pipesim/report.h>
 #include <pipesim/setting.h>
 
 #include <string.h>
@@ -61,19 +63,13 @@ write_costs (void)
 static char *
 write_settings (void)
 {
-  g_autoptr (PsSetting) setting = ps_setting_new ();
-  g_autoptr (GOptionContext) context = g_option_context_new (NULL);
-  g_autofree char *help = NULL;
-  const char *options;
+  guint window = ps_window_columns ();
+  g_autofree char *options = ps_command_options (ps_setting_options, window > 0 ? window : 100);
 
-  g_option_context_set_help_enabled (context, FALSE);
-  ps_options_add (ps_setting_options, setting, context);
-  help = g_option_context_get_help (context, TRUE, NULL);
-  options = strstr (help, "  -p");
   return g_strconcat (
       "These options describe the pipeline, its costs and its machine. predict, search, partition, schedule and exec\n"
       "take them. In the spec of pipesim sweep they are fields without the dashes.\n\n",
-      options != NULL ? options : help, NULL);
+      options, NULL);
 }
 
 static char *

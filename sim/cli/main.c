@@ -65,7 +65,27 @@ help (int argc, char **argv, GError **error)
   g_string_append (
       text, "\npipesim COMMAND --help says more. pipesim NAME also runs any program pipesim-NAME in pipesim's folder\n"
             "or on PATH.\n\n"
-            "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but outside the tolerance asked for.\n");
+            "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but outside the tolerance asked for.\n\n"
+            "Examples:\n"
+            "  pipesim predict -s all -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB\n"
+            "  pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64\n"
+            "  pipesim help units\n\n"
+            "Files:\n"
+            "  costs.db        measured costs and runs, an SQLite database of pipesim calib and exec\n"
+            "  results.db      predictions of pipesim sweep, an SQLite database with views to query\n"
+            "  spec.ini        settings for pipesim sweep to combine\n"
+            "  model.ini       a model; some ship with pipesim, see data/README.md\n"
+            "  cluster.ini     a cluster; some ship with pipesim, see data/README.md\n"
+            "  schedule.json   an order of ops for each device; pipesim help formats\n"
+            "  timeline.json   start and end of each op, predicted or measured; FILE.trace.json for Perfetto\n\n"
+            "Environment:\n"
+            "  COLUMNS, LINES                size of the window that tables, help and text pictures fit\n"
+            "  NO_COLOR                      if not empty, text pictures have no colours\n"
+            "  PATH                          folders with further commands, as programs pipesim-NAME\n"
+            "  PIPESIM_CUDA_GRAPHS=1         exec launches each op as one CUDA graph\n"
+            "  PIPESIM_CUDA_WAIT=spin        exec waits for a GPU without sleeping\n"
+            "  PIPESIM_CUDA_HOPPER=0         attention uses only instructions that older GPUs have, too\n"
+            "  NCCL_MAX_P2P_NCHANNELS        4 unless set, with --transport nccl\n");
   ps_print (text->str, error);
   return 0;
 }

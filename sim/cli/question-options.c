@@ -6,28 +6,30 @@ const PsOption ps_question_rows[] = {
       "per", 0, PS_TEXT (PsQuestionOptions, per_text), "COLUMN[,COLUMN...]",
       "One answer for each value of these columns, and of bandwidth, memory limit, batch and other circumstances "
       "that vary; none: one for all"),
-  PS_OPTION ("by", 0, PS_TEXT (PsQuestionOptions, question.by), "COLUMN",
-             "Column that is to be small (default: sequence_ns, the time of an iteration per sequence in it)"),
+  PS_OPTION ("by", 0, PS_TEXT (PsQuestionOptions, question.by), "COLUMN", "Column that is to be small",
+             .otherwise = "sequence_ns, the time of an iteration per sequence in it"),
   PS_OPTION ("where", 0, PS_TEXTS (PsQuestionOptions, where), "COLUMN=VALUE",
              "Only settings for which this holds, with = != <= >= < or >; several must all hold. Asynchronous "
              "schedules count with asynchronous=any or schedule=NAME"),
-  PS_OPTION ("json", 0, PS_FLAG (PsQuestionOptions, json), NULL, "Print JSON"),
+  PS_OPTION ("json", 0, PS_FLAG (PsQuestionOptions, json), NULL, "Print JSON", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("csv", 0, PS_FLAG (PsQuestionOptions, csv), NULL,
-             "Print comma-separated values, times in ns and sizes in bytes"),
-  PS_OPTION ("markdown", 0, PS_FLAG (PsQuestionOptions, markdown), NULL, "Print a Markdown table"),
+             "Print comma-separated values, times in ns and sizes in bytes", .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("markdown", 0, PS_FLAG (PsQuestionOptions, markdown), NULL, "Print a Markdown table",
+             .group = PS_GROUP_OUTPUT),
   PS_OPTION_END,
 };
 
 const PsOption ps_best_rows[] = {
   PS_OPTION ("memory-limit", 0, PS_TEXT (PsQuestionOptions, limits), "SIZE[,SIZE...]", "The best within each of these"),
   PS_OPTION ("top", 0, PS_COUNT (PsQuestionOptions, question.top, 1, G_MAXINT32), "N",
-             "Number of settings in each group (default: 1)", .initial = 1),
+             "Number of settings in each group", .initial = 1),
   { .name = "", .type = PS_OPTION_ROWS, .rows = ps_question_rows }, /* of the same base */
   PS_OPTION_END,
 };
 
 const PsOption ps_sensitivity_rows[] = {
-  PS_OPTION ("over", 0, PS_TEXT (PsQuestionOptions, over), "COLUMN", "Column that changes (default: microbatches)"),
+  PS_OPTION ("over", 0, PS_TEXT (PsQuestionOptions, over), "COLUMN", "Column that changes",
+             .otherwise = "microbatches"),
   { .name = "", .type = PS_OPTION_ROWS, .rows = ps_question_rows }, /* of the same base */
   PS_OPTION_END,
 };
@@ -79,11 +81,10 @@ finish (PsQuestionOptions *options, const char *per, int argc, char **argv, GErr
 }
 
 gboolean
-ps_question_options_parse (PsQuestionOptions *options, const PsOption *rows, GOptionContext *context, const char *per,
+ps_question_options_parse (PsQuestionOptions *options, const PsOption *rows, const PsCommandHelp *help, const char *per,
                            int argc, char **argv, GError **error)
 {
-  ps_options_add (rows, options, context);
-  return g_option_context_parse (context, &argc, &argv, error) && finish (options, per, argc, argv, error);
+  return ps_command_parse (help, rows, options, &argc, &argv, error) && finish (options, per, argc, argv, error);
 }
 
 gboolean

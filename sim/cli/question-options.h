@@ -2,7 +2,7 @@
 #ifndef PS_QUESTION_OPTIONS_H
 #define PS_QUESTION_OPTIONS_H
 
-#include <pipesim/option.h>
+#include <pipesim/command.h>
 #include <pipesim/questions.h>
 
 typedef struct
@@ -25,7 +25,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsQuestionOptions, ps_question_options_clear)
 extern const PsOption ps_question_rows[], ps_best_rows[], ps_sensitivity_rows[];
 
 /* Parses the rows: what is left must be the database. `per` stands where none is given. */
-gboolean ps_question_options_parse (PsQuestionOptions *options, const PsOption *rows, GOptionContext *context,
+gboolean ps_question_options_parse (PsQuestionOptions *options, const PsOption *rows, const PsCommandHelp *help,
                                     const char *per, int argc, char **argv, GError **error);
 
 /* As a table, or in the form that was asked for; format is that of --json. Says what asynchronous schedules are left

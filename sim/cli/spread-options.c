@@ -6,23 +6,27 @@
 
 const PsOption ps_spread_rows[] = {
   PS_OPTION ("samples", 0, PS_COUNT (PsSpreadOptions, sampling.n_samples, 1, PS_MAX_SAMPLES), "N",
-             "Number of iterations to simulate with varying costs (default: 10000)"),
+             "Number of iterations to simulate with varying costs", .otherwise = "10000", .group = PS_GROUP_VARIATION),
   PS_OPTION ("jitter", 0, PS_NUMBER (PsSpreadOptions, uncertainty.jitter, 0, PS_MAX_JITTER), "DEVIATION|measured",
              "Relative standard deviation of every op and transfer, e.g. 0.05; measured: that of the samples in --db",
              .given = PS_MEMBER (PsSpreadOptions, has_jitter, gboolean), .any = "measured",
-             .any_offset = PS_MEMBER (PsSpreadOptions, is_measured, gboolean)),
+             .any_offset = PS_MEMBER (PsSpreadOptions, is_measured, gboolean), .group = PS_GROUP_VARIATION,
+             .otherwise = "none"),
   PS_OPTION (
       "straggler", 0, PS_TEXTS (PsSpreadOptions, stragglers), "DEVICE:FACTOR[:PROBABILITY]",
-      "A device whose ops take FACTOR times as long, in this part of the iterations (default: 1); may be repeated"),
+      "A device whose ops take FACTOR times as long, in this part of the iterations, 1 unless given; may be repeated",
+      .group = PS_GROUP_VARIATION),
   PS_OPTION ("slow-link", 0, PS_TEXTS (PsSpreadOptions, slow_links), "A-B:FACTOR[:PROBABILITY]",
              "Two devices whose transfers, both ways, take FACTOR times as long; a failed link is one with a detour; "
-             "may be repeated"),
+             "may be repeated",
+             .group = PS_GROUP_VARIATION),
   PS_OPTION ("tornado", 0, PS_FLAG (PsSpreadOptions, tornado), NULL,
-             "Show which part's spread moves the iteration most"),
-  PS_OPTION ("seed", 0, PS_INTEGER (PsSpreadOptions, seed, 0, 0), "N", "Seed of the random numbers (default: 1)",
-             .given = PS_MEMBER (PsSpreadOptions, has_seed, gboolean), .initial = 1),
+             "Show which part's spread moves the iteration most", .group = PS_GROUP_VARIATION),
+  PS_OPTION ("seed", 0, PS_INTEGER (PsSpreadOptions, seed, 0, 0), "N", "Seed of the random numbers",
+             .given = PS_MEMBER (PsSpreadOptions, has_seed, gboolean), .initial = 1, .group = PS_GROUP_VARIATION),
   PS_OPTION ("jobs", 0, PS_COUNT (PsSpreadOptions, sampling.n_jobs, 1, MAX_JOBS), "N",
-             "Threads that sample (default: one per processor); their number changes no figure"),
+             "Threads that sample; their number changes no figure", .otherwise = "one per processor",
+             .group = PS_GROUP_VARIATION),
   PS_OPTION_END,
 };
 

@@ -10,7 +10,6 @@ G_BEGIN_DECLS
 typedef struct PsSweepField
 {
   PsColumn column;     /* of the results */
-  guint8 flags;        /* PsFieldFlags */
   guint8 keys;         /* PsPredictorKey: the parts of a setting that it is of */
   gint8 pace;          /* in a sweep options of higher pace change faster; those of equal pace keep the table's order */
   const char *not_run; /* why PS_FIELD_NOT_RUN and PS_FIELD_NOT_COMPUTED */

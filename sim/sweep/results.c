@@ -24,7 +24,7 @@ add_options (const char *schema)
       const PsSweepField *field = option->sweep;
 
       g_string_append_printf (columns, "  %s %s%s, -- %s\n", field->column.key, sql_type (field->column.type),
-                              field->flags & PS_FIELD_NULL ? "" : " NOT NULL", option->help);
+                              option->flags & PS_FIELD_NULL ? "" : " NOT NULL", option->help);
     }
   return g_strconcat (parts[0], columns->str, parts[1], NULL);
 }

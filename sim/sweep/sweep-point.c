@@ -73,7 +73,7 @@ ps_sweep_point_set (PsSweepPoint *point, const PsSweep *sweep, guint64 index)
       const PsOption *field = g_array_index (sweep->axes, PsSweepAxis, i).field;
       const char *key = ps_sweep_field_cost (field);
 
-      if (!(field->sweep->flags & PS_FIELD_OWN))
+      if (!(field->flags & PS_FIELD_OWN))
         ps_option_copy (field, point->values[i]->setting, &point->setting);
       else if (key != NULL)
         add_cost (point, key, point->values[i]->text);

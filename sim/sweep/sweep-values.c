@@ -14,7 +14,7 @@ ps_sweep_field_find (const char *name)
 {
   const PsOption *field = ps_option_find (ps_setting_options, name);
 
-  return field != NULL && !(field->sweep->flags & PS_FIELD_DERIVED) ? field : NULL;
+  return field != NULL && !(field->flags & PS_FIELD_DERIVED) ? field : NULL;
 }
 
 char *
@@ -23,7 +23,7 @@ ps_sweep_field_names (void)
   GString *names = g_string_new (NULL);
 
   for (const PsOption *field = ps_setting_options; field->name != NULL; field++)
-    if (!(field->sweep->flags & PS_FIELD_DERIVED))
+    if (!(field->flags & PS_FIELD_DERIVED))
       g_string_append_printf (names, "%s%s", names->len > 0 ? " " : "", field->name);
   return g_string_free (names, FALSE);
 }
@@ -239,13 +239,13 @@ column_value (const PsOption *field, gconstpointer base, const char *text)
 {
   if (field->sweep->column.type == PS_COLUMN_TEXT)
     return (PsValue){ .type = PS_VALUE_TEXT, .text = text };
-  return field->sweep->flags & PS_FIELD_OWN ? ps_option_value (field, base) : ps_setting_column (field, base);
+  return field->flags & PS_FIELD_OWN ? ps_option_value (field, base) : ps_setting_column (field, base);
 }
 
 static gboolean
 read_value (const PsOption *field, PsSweepValue *value, GError **error)
 {
-  gpointer base = field->sweep->flags & PS_FIELD_OWN ? (gpointer)&value->own : value->setting;
+  gpointer base = field->flags & PS_FIELD_OWN ? (gpointer)&value->own : value->setting;
 
   if (g_str_equal (field->name, "schedule"))
     return read_schedule (value->text, value, error);

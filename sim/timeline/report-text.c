@@ -1,5 +1,6 @@
 /* report-text.c - a table as aligned text, as wide as the window, and as Markdown. */
 #include "report-private.h"
+#include "text.h"
 
 #include <errno.h>
 #include <string.h>
@@ -208,23 +209,6 @@ shrink_texts (Sheet *sheet, glong window)
     }
 }
 
-/* Cuts the first line of at most `width` letters off *rest, at a blank. Free with g_free. */
-static char *
-next_line (const char **rest, glong width)
-{
-  const char *end = *rest, *blank = NULL;
-  char *line;
-
-  for (glong i = 0; *end != '\0' && i < width; i++, end = g_utf8_next_char (end))
-    if (*end == ' ')
-      blank = end;
-  if (*end != '\0' && *end != ' ' && blank != NULL)
-    end = blank;
-  line = g_strndup (*rest, (gsize)(end - *rest));
-  *rest = *end == ' ' ? end + 1 : end;
-  return line;
-}
-
 static void
 append_padded (GString *line, const char *text, glong width, gboolean left)
 {
@@ -250,7 +234,7 @@ append_row (GString *text, const Sheet *sheet, guint row)
       for (guint c = 0; c < sheet->n; c++)
         if (rest[c] != NULL)
           {
-            g_autofree char *cell = next_line (&rest[c], sheet->widths[c]);
+            g_autofree char *cell = ps_text_next_line (&rest[c], sheet->widths[c]);
 
             append_padded (line, cell, sheet->widths[c], is_left (sheet->table->columns[c].type));
             more |= *rest[c] != '\0';

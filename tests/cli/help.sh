@@ -37,9 +37,52 @@ check ()
   fi
 }
 
+# check_sections PAGE: a man page has the sections that users look for.
+check_sections ()
+{
+  wrong=
+  for section in NAME SYNOPSIS DESCRIPTION EXAMPLES FILES ENVIRONMENT 'SEE ALSO'; do
+    grep -qx "\.SH $section" "$1" || wrong="$wrong no $section;"
+  done
+  if [ "$wrong" ]; then result "sections of $(basename "$1")" "$wrong"; else result "sections of $(basename "$1")"; fi
+}
+
+for page in "$docs"/pipesim*.1; do
+  check_sections "$page"
+done
+
+# shows WORDS NOT COMMAND...: the help of a command has these words and not those.
+shows ()
+{
+  words=$1 others=$2
+  shift 2
+  pipesim "$@" --help >"$work/page"
+  wrong=
+  for word in $words; do grep -qF -e "$word" "$work/page" || wrong="$wrong no $word;"; done
+  for word in $others; do ! grep -qE -e "^ .* $word([ =]|\$)|^  $word([ =]|\$)" "$work/page" || wrong="$wrong has $word;"; done
+  if [ "$wrong" ]; then result "$* shows its options" "$wrong"; else result "$* shows its options"; fi
+}
+
+# Pages have the options that their command uses, under headings, with defaults.
+shows '--devices Costs: Machine: Channels: Training: Output: [default:' '' predict
+shows '--json' '--devices --costs --to --output' schedule list
+shows '--devices --costs' '--to --output --json' schedule show
+shows '--to --output [required]' '--json' schedule convert
+shows '--layers --model' '--comm --blocking --replicas --offload' partition
+shows '--moves' '--slices --group' search
+shows '--device --transport' '--cuda-graphs --adjacent-replicas' exec
+for width in 60 80 120 300; do
+  widest=$(COLUMNS=$width pipesim predict --help | sed '/^Examples:$/,$d' | awk 'length > w { w = length } END { print w }')
+  if [ "$widest" -le $width ] && [ "$widest" -le 120 ]; then result "help in $width columns"; else result "help in $width columns" "is $widest wide"; fi
+done
+
+# A mistyped name is refused, and the right one is offered.
+refuse 2 "did you mean --microbatches?" pipesim predict --microbaches 4
+refuse 2 "did you mean --profile?" pipesim calib show --profle x
+
 for command in $(pipesim help | awk '/^$/ { n++ } n == 2 && /^  [a-z]/ && $1 != "help" { print $1 }'); do
   check "$command"
-  for action in $(pipesim "$command" --help | awk '/^Usage: / { list = 1 } list && /^  [a-z]/ { print $1 }
+  for action in $(pipesim "$command" --help | awk '/^Usage: .* (ACTION|COMMAND)/ { list = 1 } list && /^  [a-z]/ { print $1 }
                                                    /^pipesim [a-z]+ [a-z]+ [A-Z]/ { print $3 }'); do
     check "$command" "$action"
   done

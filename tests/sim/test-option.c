@@ -55,7 +55,7 @@ texts_of (const PsOption *row)
 static gboolean
 is_own (const PsOption *row)
 {
-  return (row->sweep->flags & (PS_FIELD_OWN | PS_FIELD_DERIVED)) != 0;
+  return (row->flags & (PS_FIELD_OWN | PS_FIELD_DERIVED)) != 0;
 }
 
 /* A command line as a shell would split it, read with the options of SETTING. */
@@ -125,8 +125,7 @@ test_column_types (void)
         continue;
       /* What is not NULL where it is not given has a value then. */
       g_assert_true (ps_option_is_initial (row, defaults));
-      g_assert_cmpint (ps_setting_column (row, defaults).type == PS_VALUE_NONE, ==,
-                       (row->sweep->flags & PS_FIELD_NULL) != 0);
+      g_assert_cmpint (ps_setting_column (row, defaults).type == PS_VALUE_NONE, ==, (row->flags & PS_FIELD_NULL) != 0);
     }
 }
 
@@ -183,7 +182,7 @@ test_refused (void)
       g_autofree char *quoted = NULL;
       gint64 own;
 
-      if (texts.wrong == NULL || row->sweep->flags & PS_FIELD_DERIVED)
+      if (texts.wrong == NULL || row->flags & PS_FIELD_DERIVED)
         continue;
       quoted = g_strdup_printf ("%s%s: '", row->hidden ? "" : "--", row->name);
       g_assert_false (ps_option_read (row, is_own (row) ? (gpointer)&own : setting, texts.wrong, &error));
@@ -310,7 +309,7 @@ typedef struct
 
 static const PsOption inner_rows[] = {
   PS_OPTION ("level", 'l', PS_COUNT (Inner, level, 0, 3), "N", "Level", .initial = 2),
-  PS_OPTION_INCLUDE_AT (Inner, setting, ps_setting_options),
+  PS_OPTION_INCLUDE_AT (Inner, setting, ps_setting_options, 0),
   PS_OPTION_END,
 };
 
