@@ -171,7 +171,10 @@ reference_sequence_loss (const PsModel *model, const double *p, const guint32 *w
       double total = 0;
 
       reference_norm (normed, x + t * h, layer, layer + h, h);
-      reference_linear (logits, normed, layer + 2 * h, NULL, h, vocabulary);
+      if (!model->tied)
+        reference_linear (logits, normed, layer + 2 * h, NULL, h, vocabulary);
+      for (guint i = 0; model->tied && i < vocabulary; i++)
+        reference_linear (&logits[i], normed, layer + (2 + i) * h, NULL, h, 1);
       for (guint i = 0; i < vocabulary; i++)
         total += exp (logits[i]);
       loss += log (total) - logits[words[t + 1]];

@@ -24,6 +24,14 @@ ps_device_check_op (const PsDevice *device, gboolean resident, PsOp op, GError *
   return resident && (op.slice == 0 || device->class->slices);
 }
 
+/* Whether a stage of that shape computes on a tensor of the stage before (F) or after it (backward). Stages before the
+ * embedding and after the head pass tensors of zeros on, which no stage computes on. */
+static inline gboolean
+ps_device_op_reads (const PsStageShape *shape, PsOp op)
+{
+  return (op.kind == PS_OP_F && !shape->embedding) || (ps_op_is_backward (op) && !shape->head);
+}
+
 /* Hooks for classes that do not compute. */
 static inline double
 ps_device_no_loss (PsDevice *device, guint microbatch)

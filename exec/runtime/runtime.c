@@ -7,6 +7,7 @@
 #include "gather.h"
 #include "run-result.h"
 #include "sum.h"
+#include "tie.h"
 
 /* A channel buffers this many messages. Further messages refer to the sender's tensor. */
 #define CHANNEL_CAPACITY 4
@@ -179,13 +180,21 @@ find_place (PsRun *run)
 }
 
 static guint8 *
-channels_in_use (const PsProgram *program)
+channels_in_use (const PsRun *run)
 {
+  const PsProgram *program = run->program;
   guint n = program->schedule->placement->n_devices;
   guint8 *uses = g_new0 (guint8, (gsize)n * n);
 
   for (guint i = 0; i < program->n_messages; i++)
     uses[(gsize)program->messages[i].sender * n + program->messages[i].receiver] = TRUE;
+  for (guint i = 0; i < n; i++)
+    {
+      PsTie tie;
+
+      if (ps_tie_find (run, i, &tie) && tie.peer != i)
+        uses[(gsize)i * n + tie.peer] = TRUE;
+    }
   return uses;
 }
 
@@ -227,7 +236,7 @@ open_transport (PsRun *run, GError **error)
           .replica = run->replica,
           .n_replicas = run->n_replicas,
           .twin = run->twin,
-          .uses = run->uses = channels_in_use (run->program),
+          .uses = run->uses = channels_in_use (run),
           .clock_offset_ns = ps_processes_clock_offset (setting->processes, ps_processes_rank (setting->processes)),
           .group = &run->group };
 
@@ -256,7 +265,6 @@ check_room (const PsRun *run, GError **error)
                     taken, there);
 }
 
-/* The first stage reads tokens and the last one makes the loss; all others pass tensors on. */
 static gboolean
 set_shapes (PsRun *run, GError **error)
 {
@@ -265,15 +273,8 @@ set_shapes (PsRun *run, GError **error)
 
   run->shapes = setting->shapes != NULL ? g_memdup2 (setting->shapes, n_stages * sizeof *run->shapes)
                                         : g_new0 (PsStageShape, n_stages);
-  if (!setting->device->computes)
-    return TRUE;
-  if (setting->shapes == NULL && !ps_model_split (setting->model, n_stages, run->shapes, error))
-    return FALSE;
-  if (run->shapes[0].embedding && run->shapes[n_stages - 1].head)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_USAGE,
-                    "--layout: stage %u is empty; devices that compute run E on the first stage and L on the last one",
-                    run->shapes[0].embedding ? n_stages - 1 : 0);
+  return !setting->device->computes || setting->shapes != NULL
+         || ps_model_split (setting->model, n_stages, run->shapes, error);
 }
 
 static gboolean

@@ -1,5 +1,6 @@
 /* worker.c - the thread of one device: it computes, sends and waits by its script; barriers separate the steps. */
 #include "sum.h"
+#include "tie.h"
 
 #include "processes/choices.h"
 #include "clock.h"
@@ -119,12 +120,22 @@ walk (PsWorker *worker, guint step, GError **error)
   return done && transport->class->flush (transport, worker->index, error);
 }
 
+guint
+ps_run_loss_stage (const PsRun *run)
+{
+  guint stage = run->program->schedule->placement->n_stages - 1;
+
+  while (stage > 0 && run->setting->device->computes && !run->shapes[stage].head)
+    stage--;
+  return stage;
+}
+
 /* Writes the losses that this device has made. */
 static void
 collect_losses (PsWorker *worker, double *losses)
 {
   const PsSchedule *schedule = worker->run->program->schedule;
-  guint last = schedule->placement->n_stages - 1;
+  guint last = ps_run_loss_stage (worker->run);
 
   for (guint i = 0; i < schedule->n_microbatches; i++)
     if (ps_schedule_device (schedule, last, i) == worker->index)
@@ -145,7 +156,7 @@ exchange_losses (PsWorker *worker, double *losses, GError **error)
     return FALSE;
   for (guint i = 0; worker->index == run->first && i < n * run->n_replicas; i++)
     {
-      guint device = ps_schedule_device (schedule, schedule->placement->n_stages - 1, i % n);
+      guint device = ps_schedule_device (schedule, ps_run_loss_stage (worker->run), i % n);
 
       losses[i] = all[((gsize)(i / n) * n_devices + device) * n + i % n];
     }
@@ -318,7 +329,7 @@ work (PsWorker *worker, GError **error)
     return FALSE;
   for (guint step = 0; step < recorder->n_steps; step++)
     if (!begin_step (worker, step, error) || !walk (worker, step, error) || !ps_sum_gradients (worker, error)
-        || !end_work (worker, step, error) || !update (worker, step, error))
+        || !ps_tie_add (worker, error) || !end_work (worker, step, error) || !update (worker, step, error))
       return FALSE;
   return begin_step (worker, recorder->n_steps, error);
 }

@@ -28,6 +28,9 @@ typedef struct
   PsRunResult *result;  /* each device writes its own stages' and microbatches' part */
 } PsRun;
 
+/* The stage that makes the losses: the one with the head. */
+guint ps_run_loss_stage (const PsRun *run);
+
 typedef struct
 {
   PsRun *run;

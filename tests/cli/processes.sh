@@ -115,6 +115,8 @@ equal "two ranks with two devices each" 2 pipesim exec --schedule 1f1b -p 4 -m 8
 fine "two copies of two ranks" '"check": "equal-within"' 4 pipesim exec --schedule 1f1b -p 2 -m 4 $mpi --steps 3 --check --json \
   --model large.ini
 equal "two weight copies, four ranks" 4 pipesim exec --schedule chimera -p 4 -m 4 $mpi --model large.ini
+sed '$a tied = true' small.ini >tied.ini
+equal "a shared matrix on two of four ranks" 4 pipesim exec --schedule 1f1b -p 4 -m 4 $mpi --model tied.ini --layout "|Et*2|t*2L|"
 equal "two weight copies, two devices a rank" 2 pipesim exec --schedule dualpipe -p 4 -m 8 $mpi --model small.ini
 fine "two weight copies in two replicas" '"check": "equal-within"' 4 pipesim exec --schedule chimera -p 2 -m 4 $mpi --steps 2 --check \
   --json --model small.ini

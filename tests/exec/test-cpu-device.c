@@ -107,6 +107,16 @@ test_gradients_odd (void)
   check_gradients (small_model (1, 21, 3, 19), 13);
 }
 
+/* The head's part of the gradient of a shared matrix. */
+static void
+test_gradients_tied (void)
+{
+  PsModel model = small_model (1, 12, 2, 4);
+
+  model.tied = TRUE;
+  check_gradients (model, 1);
+}
+
 static void
 test_kernels (void)
 {
@@ -316,6 +326,7 @@ main (int argc, char **argv)
   g_test_add_func ("/cpu/kernels", test_kernels);
   g_test_add_func ("/cpu/gradients/small", test_gradients_small);
   g_test_add_func ("/cpu/gradients/odd", test_gradients_odd);
+  g_test_add_func ("/cpu/gradients/tied", test_gradients_tied);
   g_test_add_func ("/cpu/optimizer", test_optimizer);
   g_test_add_func ("/cpu/learns", test_learns);
   g_test_add_func ("/cpu/refuses/models", test_refuses_models);

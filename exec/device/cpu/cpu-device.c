@@ -1,6 +1,7 @@
 /* cpu-device.c - the class "cpu": a transformer stage in fp32 that really trains. */
 #include <hwloc.h>
 #include <math.h>
+#include <string.h>
 #include <sched.h>
 #include <sys/mman.h>
 #ifdef __SSE__
@@ -238,11 +239,29 @@ run_on_stage (PsCpuStage *stage, PsOp op, float *input, float **output, GError *
     }
 }
 
+/* Makes a tensor of zeros where one is wanted and *block is NULL, and gives back one that is not wanted. */
+static gboolean
+fit (CpuDevice *cpu, gboolean wanted, float **block, GError **error)
+{
+  const gsize n = ps_cpu_sizes_boundary (&cpu->context.sizes);
+
+  if (!wanted)
+    ps_memory_pool_give (cpu->context.memory, g_steal_pointer (block));
+  if (!wanted || *block != NULL)
+    return TRUE;
+  *block = ps_cpu_memory_take (cpu->context.memory, n, PS_USE_BUFFER);
+  if (*block == NULL)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cpu device: no memory for a boundary tensor");
+  memset (*block, 0, n * sizeof (float));
+  return TRUE;
+}
+
 static gboolean
 cpu_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
   CpuDevice *cpu = cpu_device (device);
   float *result = NULL;
+  guint next;
 
   g_return_val_if_fail (input == NULL || input->device == device, FALSE);
 
@@ -255,7 +274,10 @@ cpu_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError *
 
   float *block = input != NULL ? input->data : NULL;
   g_free (input);
-  const gboolean ok = run_on_stage (cpu->stages[op.stage], op, block, &result, error);
+  PsCpuStage *stage = cpu->stages[op.stage];
+  const gboolean ok = fit (cpu, ps_device_op_reads (ps_cpu_stage_shape (stage), op), &block, error)
+                      && run_on_stage (stage, op, block, &result, error)
+                      && fit (cpu, ps_op_output (op, cpu->setting.n_stages, &next), &result, error);
   g_assert (output != NULL || result == NULL);
   if (output != NULL)
     *output = result != NULL ? wrap (cpu, result) : NULL;
@@ -273,9 +295,12 @@ static double
 cpu_loss (PsDevice *device, guint microbatch)
 {
   CpuDevice *cpu = cpu_device (device);
-  const PsCpuStage *last = cpu->stages[cpu->setting.n_stages - 1];
+  double loss = NAN;
 
-  return last != NULL ? ps_cpu_stage_loss (last, microbatch) : NAN;
+  for (guint i = cpu->setting.n_stages; i-- > 0 && isnan (loss);)
+    if (cpu->stages[i] != NULL)
+      loss = ps_cpu_stage_loss (cpu->stages[i], microbatch);
+  return loss;
 }
 
 static float *

@@ -129,7 +129,8 @@ ps_cpu_head_init (const PsCpuHead *weights, const PsCpuSizes *sizes, guint64 see
       weights->norm_gain[i] = 1;
       weights->norm_bias[i] = 0;
     }
-  ps_data_weights (weights->w, (gsize)sizes->hidden * sizes->vocabulary, 0.02f, seed, PS_DATA_STREAM_HEAD, 0);
+  ps_data_weights (weights->w, (gsize)sizes->hidden * sizes->vocabulary, 0.02f, seed,
+                   sizes->tied ? PS_DATA_STREAM_EMBEDDING : PS_DATA_STREAM_HEAD, 0);
 }
 
 double
@@ -142,7 +143,10 @@ ps_cpu_head_forward (const PsCpuHead *weights, const PsCpuSizes *sizes, guint sl
 
   lay_out_keep (&keep, sizes, state->keep);
   ps_cpu_norm (workspace->normed, keep.standard, state->late, x, weights->norm_gain, weights->norm_bias, rows, h);
-  ps_cpu_linear (keep.probabilities, workspace->normed, weights->w, rows, h, vocabulary);
+  if (sizes->tied)
+    ps_cpu_linear_input (keep.probabilities, workspace->normed, weights->w, rows, vocabulary, h);
+  else
+    ps_cpu_linear (keep.probabilities, workspace->normed, weights->w, rows, h, vocabulary);
   for (int token = 0; token < rows; token++)
     loss += ps_cpu_cross_entropy (keep.probabilities + (gsize)token * vocabulary, vocabulary,
                                   word_at (sizes, workspace->words, slice, token)[1]);
@@ -161,7 +165,10 @@ ps_cpu_head_backward (const PsCpuHead *weights, const PsCpuSizes *sizes, guint s
   ps_cpu_scale (keep.probabilities, share, (gsize)rows * vocabulary);
   for (int token = 0; token < rows; token++)
     keep.probabilities[(gsize)token * vocabulary + word_at (sizes, workspace->words, slice, token)[1]] -= share;
-  ps_cpu_linear_input (state->gradient, keep.probabilities, weights->w, rows, h, vocabulary);
+  if (sizes->tied)
+    ps_cpu_linear (state->gradient, keep.probabilities, weights->w, rows, vocabulary, h);
+  else
+    ps_cpu_linear_input (state->gradient, keep.probabilities, weights->w, rows, h, vocabulary);
   ps_cpu_norm_input (dx, NULL, state->gradient, keep.standard, state->late, weights->norm_gain, rows, h);
 }
 
@@ -174,6 +181,9 @@ ps_cpu_head_weights (const PsCpuHead *weights, const PsCpuHead *gradients, const
 
   lay_out_keep (&keep, sizes, state->keep);
   ps_cpu_norm_again (workspace->normed, keep.standard, weights->norm_gain, weights->norm_bias, rows, h);
-  ps_cpu_linear_weights (gradients->w, workspace->normed, keep.probabilities, rows, h, sizes->vocabulary);
+  if (sizes->tied)
+    ps_cpu_linear_weights (gradients->w, keep.probabilities, workspace->normed, rows, sizes->vocabulary, h);
+  else
+    ps_cpu_linear_weights (gradients->w, workspace->normed, keep.probabilities, rows, h, sizes->vocabulary);
   ps_cpu_norm_weights (gradients->norm_gain, gradients->norm_bias, state->gradient, keep.standard, rows, h);
 }

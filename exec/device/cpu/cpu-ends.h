@@ -21,11 +21,11 @@ void ps_cpu_embedding_weights (const PsCpuEmbedding *gradients, const PsCpuSizes
                                const guint32 *words, const float *dx);
 
 /* Head: logits = norm (x) w without bias, loss = mean cross-entropy over the tokens of whole sequences. Parameters lie
- * in this order. */
+ * in this order. A tied head holds the embedding's token matrix, V x h, and multiplies by its transpose. */
 typedef struct
 {
   float *norm_gain, *norm_bias; /* h */
-  float *w;                     /* h x V */
+  float *w;                     /* h x V; tied V x h */
 } PsCpuHead;
 
 /* Blocks as in PsCpuLayerState. B overwrites the probabilities in keep with the gradient of the logits. */

@@ -11,8 +11,11 @@ refuse (const char *field, const char *value, const char *supported, GError **er
 static gboolean
 check_kind (const PsModel *model, GError **error)
 {
-  const char *special = ps_model_special_key (model);
+  PsModel plain = *model;
+  const char *special;
 
+  plain.tied = FALSE;
+  special = ps_model_special_key (&plain);
   if (special != NULL)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cpu device: model has %s: only models without it are supported",
                       special);
@@ -71,6 +74,7 @@ ps_cpu_sizes_init (PsCpuSizes *sizes, const PsModel *model, guint n_slices, GErr
     .head_size = (int)(model->hidden / model->heads),
     .feed_forward = (int)model->feed_forward,
     .vocabulary = (int)model->vocabulary,
+    .tied = model->tied,
   };
   return TRUE;
 }

@@ -19,6 +19,7 @@ typedef struct
   int head_size; /* hidden / heads */
   int feed_forward;
   int vocabulary;
+  gboolean tied; /* embedding and output projection are one matrix */
 } PsCpuSizes;
 
 /* Refuses models that the cpu device has no code for, and sequences that n_slices do not divide

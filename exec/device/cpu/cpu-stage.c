@@ -474,6 +474,12 @@ ps_cpu_stage_loss (const PsCpuStage *stage, guint microbatch)
   return stage->losses[microbatch];
 }
 
+const PsStageShape *
+ps_cpu_stage_shape (const PsCpuStage *stage)
+{
+  return &stage->shape;
+}
+
 gsize
 ps_cpu_stage_parameters (const PsCpuStage *stage)
 {

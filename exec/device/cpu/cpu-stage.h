@@ -42,6 +42,8 @@ void ps_cpu_stage_optimize (PsCpuStage *stage);
 /* Returns the loss of the latest forward; NaN if there was none or the stage has no head. */
 double ps_cpu_stage_loss (const PsCpuStage *stage, guint microbatch);
 
+const PsStageShape *ps_cpu_stage_shape (const PsCpuStage *stage);
+
 /* Arrays of ps_cpu_stage_parameters floats. */
 gsize ps_cpu_stage_parameters (const PsCpuStage *stage);
 float *ps_cpu_stage_gradients (PsCpuStage *stage);

@@ -171,12 +171,30 @@ open_range (PsOp op)
   nvtxRangePushA (range != NULL ? range : ps_op_format (op, own));
 }
 
+/* Makes a tensor of zeros where one is wanted and *block is NULL, and gives back one that is not wanted. */
+static gboolean
+fit (CudaDevice *cuda, gboolean wanted, void **block, GError **error)
+{
+  PsCudaShared *shared = &cuda->shared;
+  const gsize bytes = ps_cuda_sizes_boundary_bytes (&shared->sizes);
+
+  if (!wanted)
+    ps_memory_pool_give (shared->memory, g_steal_pointer (block));
+  if (!wanted || *block != NULL)
+    return TRUE;
+  *block = ps_cuda_shared_take (shared, bytes, PS_USE_BUFFER, "activations", error);
+  return *block != NULL
+         && ps_cuda_ok ("clearing memory", cudaMemsetAsync (*block, 0, bytes, shared->context.stream), error)
+         && ps_cuda_ok ("waiting", cudaStreamSynchronize (shared->context.stream), error);
+}
+
 static gboolean
 cuda_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
   CudaDevice *cuda = cuda_device (device);
   void *result = NULL, *block;
   gboolean ok;
+  guint next;
 
   g_return_val_if_fail (input == NULL || input->device == device, FALSE);
 
@@ -188,7 +206,9 @@ cuda_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError 
   block = input != NULL ? input->data : NULL;
   g_free (input);
   open_range (op);
-  ok = ps_cuda_stage_run (cuda->stages[op.stage], op, block, &result, error);
+  ok = fit (cuda, ps_device_op_reads (ps_cuda_stage_shape (cuda->stages[op.stage]), op), &block, error)
+       && ps_cuda_stage_run (cuda->stages[op.stage], op, block, &result, error)
+       && fit (cuda, ps_op_output (op, cuda->setting.n_stages, &next), &result, error);
   nvtxRangePop ();
   if (!ok)
     g_prefix_error (error, "stage %u: ", op.stage);
@@ -208,9 +228,12 @@ static double
 cuda_loss (PsDevice *device, guint microbatch)
 {
   CudaDevice *cuda = cuda_device (device);
-  PsCudaStage *last = cuda->stages[cuda->setting.n_stages - 1];
+  double loss = NAN;
 
-  return last != NULL ? ps_cuda_stage_loss (last, microbatch) : NAN;
+  for (guint i = cuda->setting.n_stages; i-- > 0 && isnan (loss);)
+    if (cuda->stages[i] != NULL)
+      loss = ps_cuda_stage_loss (cuda->stages[i], microbatch);
+  return loss;
 }
 
 static const float *

@@ -347,6 +347,12 @@ ps_cuda_stage_free (PsCudaStage *stage)
   g_free (stage);
 }
 
+const PsStageShape *
+ps_cuda_stage_shape (const PsCudaStage *stage)
+{
+  return &stage->shape;
+}
+
 double
 ps_cuda_stage_loss (PsCudaStage *stage, guint microbatch)
 {

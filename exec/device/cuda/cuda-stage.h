@@ -21,6 +21,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCudaStage, ps_cuda_stage_free)
  * if the op has none. Errors: PS_ERROR_SCHEDULE if the op is not the microbatch's next one, PS_ERROR_UNAVAILABLE. */
 gboolean ps_cuda_stage_run (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error);
 
+const PsStageShape *ps_cuda_stage_shape (const PsCudaStage *stage);
+
 /* Returns the loss of the latest forward; NaN if there was none or the stage has no head. */
 double ps_cuda_stage_loss (PsCudaStage *stage, guint microbatch);
 

@@ -1,0 +1,129 @@
+/* tie.c - sends gradients of the shared matrix in messages of the size that all messages have. */
+#include "tie.h"
+
+#include <string.h>
+
+static gboolean
+holds (const PsPlacement *placement, guint device, guint stage)
+{
+  for (guint copy = 0; copy < placement->n_copies; copy++)
+    if (ps_placement_device (placement, copy, stage) == device)
+      return TRUE;
+  return FALSE;
+}
+
+/* The device that has the other stage in the weight copy in which `device` has this one. */
+static guint
+partner (const PsPlacement *placement, guint device, guint stage, guint other)
+{
+  guint copy = 0;
+
+  while (ps_placement_device (placement, copy, stage) != device)
+    copy++;
+  return ps_placement_device (placement, copy, other);
+}
+
+gboolean
+ps_tie_find (const PsRun *run, guint device, PsTie *tie)
+{
+  const PsPlacement *placement = run->program->schedule->placement;
+
+  if (!run->setting->device->computes || !run->setting->model->tied)
+    return FALSE;
+  *tie = (PsTie){ .stages = { 0, ps_run_loss_stage (run) }, .peer = device };
+  while (!run->shapes[tie->stages[0]].embedding)
+    tie->stages[0]++;
+  for (guint i = 0; i < 2; i++)
+    tie->has[i] = holds (placement, device, tie->stages[i]);
+  if (tie->has[0] != tie->has[1])
+    tie->peer = partner (placement, device, tie->stages[tie->has[1]], tie->stages[tie->has[0]]);
+  return tie->has[0] || tie->has[1];
+}
+
+/* The numbers of message i. */
+static gsize
+piece (gsize n, gsize n_message, guint i)
+{
+  return MIN (n_message, n - i * n_message);
+}
+
+/* No message between stages has this name. */
+static PsOp
+name (guint device, guint i)
+{
+  return (PsOp){ .kind = PS_OP_O, .stage = (guint16)device, .microbatch = i & G_MAXINT32 };
+}
+
+static gboolean
+send_piece (PsWorker *worker, const PsTie *tie, const float *values, gsize n, guint i, GError **error)
+{
+  PsTransport *transport = worker->run->transport;
+  PsTensor *tensor = worker->device->class->tensor_new (worker->device);
+
+  if (tensor == NULL)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "stage %u: no memory to send the shared matrix",
+                      tie->stages[tie->has[1]]);
+  memset (tensor->data, 0, tensor->bytes);
+  memcpy (tensor->data, values, n * sizeof *values);
+  return transport->class->receive (transport, worker->index, tie->peer, name (tie->peer, i), error)
+         && transport->class->send (transport, worker->index, tie->peer, name (worker->index, i), tensor, 0, error);
+}
+
+static gboolean
+add_piece (PsWorker *worker, const PsTie *tie, float *values, gsize n, guint i, GError **error)
+{
+  PsTransport *transport = worker->run->transport;
+  PsTransferTimes times;
+  PsTensor *tensor = transport->class->wait (transport, worker->index, tie->peer, name (tie->peer, i), worker->device,
+                                             &times, error);
+
+  if (tensor == NULL)
+    return FALSE;
+  for (gsize k = 0; k < n; k++)
+    values[k] += ((const float *)tensor->data)[k];
+  worker->device->class->tensor_free (tensor);
+  return TRUE;
+}
+
+/* A sum of two numbers is the same in either order. */
+static gboolean
+add_peer (PsWorker *worker, const PsTie *tie, float *values, gsize n, GError **error)
+{
+  const PsModel *model = worker->run->setting->model;
+  PsTransport *transport = worker->run->transport;
+  gsize n_message = (gsize)ps_model_boundary_bytes (model) / worker->run->program->schedule->n_slices / sizeof *values;
+  gboolean done = TRUE;
+
+  for (guint i = 0; done && i * n_message < n; i++)
+    done = send_piece (worker, tie, values + i * n_message, piece (n, n_message, i), i, error)
+           && add_piece (worker, tie, values + i * n_message, piece (n, n_message, i), i, error);
+  return done && transport->class->flush (transport, worker->index, error);
+}
+
+/* The matrix is the first of a stage with the embedding, the last of one with the head. */
+static float *
+matrix (PsWorker *worker, const PsTie *tie, guint end, gsize n)
+{
+  gsize n_all;
+  float *values = worker->device->class->gradient_memory (worker->device, tie->stages[end], &n_all);
+
+  return end == 0 ? values : values + n_all - n;
+}
+
+gboolean
+ps_tie_add (PsWorker *worker, GError **error)
+{
+  const PsModel *model = worker->run->setting->model;
+  PsTie tie;
+
+  if (!ps_tie_find (worker->run, worker->index, &tie))
+    return TRUE;
+
+  gsize n = (gsize)model->vocabulary * model->hidden;
+  if (tie.peer != worker->index)
+    return add_peer (worker, &tie, matrix (worker, &tie, tie.has[1], n), n, error);
+  float *first = matrix (worker, &tie, 0, n), *last = matrix (worker, &tie, 1, n);
+  for (gsize i = 0; i < n; i++)
+    first[i] = last[i] = first[i] + last[i];
+  return TRUE;
+}
