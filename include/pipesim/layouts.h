@@ -41,6 +41,7 @@ const char *ps_confidence_name (PsConfidence confidence); /* "low", "medium", "h
 typedef struct
 {
   char *schedule;
+  gboolean asynchronous; /* its gradients are of older weights: another training */
   char *profile;         /* measured costs that it is from; NULL: none */
   guint n_devices;       /* p */
   guint n_tensor;        /* t */

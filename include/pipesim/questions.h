@@ -35,7 +35,8 @@ typedef struct
 {
   char **per;     /* the question's own, then the circumstances that vary; only its own where those are NULL or none */
   char **varying; /* columns of settings with several values */
-  char *about;    /* "fixed: p = 4; held apart: bandwidth factor; chosen: schedule, m, v"; defaults are left out */
+  gboolean asynchronous; /* asynchronous schedules count */
+  char *about; /* "fixed: p = 4; held apart: bandwidth factor; chosen: schedule, m, v"; defaults are left out */
 } PsScope;
 
 void ps_scope_free (PsScope *scope);

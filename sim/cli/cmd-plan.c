@@ -5,7 +5,10 @@
 #include <pipesim/launch.h>
 #include <pipesim/layouts.h>
 
+#include <string.h>
+
 #define MAX_TOP 1000
+#define ASYNCHRONOUS 2 /* index in columns */
 
 typedef struct
 {
@@ -93,6 +96,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 static const PsColumn columns[] = {
   { "rank", "rank", PS_COLUMN_INTEGER },
   { "schedule", "schedule", PS_COLUMN_TEXT },
+  { "asynchronous", NULL, PS_COLUMN_BOOLEAN }, /* "async" where a schedule is */
   { "devices", "p", PS_COLUMN_INTEGER },
   { "tensor", "t", PS_COLUMN_INTEGER },
   { "context", "c", PS_COLUMN_INTEGER },
@@ -142,10 +146,20 @@ parse_options (Options *options, int argc, char **argv, GError **error)
   return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the model goes after --model", argv[1]);
 }
 
-static PsTable *
-make_table (const Options *options, const PsLayouts *layouts)
+/* Shows the column asynchronous where it says something. */
+static void
+choose_columns (const PsLayouts *layouts, PsColumn *shown)
 {
-  PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns));
+  memcpy (shown, columns, sizeof columns);
+  for (guint i = 0; i < layouts->best->len; i++)
+    if (g_array_index (layouts->best, PsLayout, i).asynchronous)
+      shown[ASYNCHRONOUS].title = "async";
+}
+
+static PsTable *
+make_table (const Options *options, const PsLayouts *layouts, const PsColumn *shown)
+{
+  PsTable *table = ps_table_new (shown, G_N_ELEMENTS (columns));
 
   for (guint i = 0; i < layouts->best->len; i++)
     {
@@ -156,6 +170,7 @@ make_table (const Options *options, const PsLayouts *layouts)
       ps_table_add_row (table);
       ps_table_set_integer (table, "rank", i + 1);
       ps_table_set_text (table, "schedule", layout->schedule);
+      ps_table_set_boolean (table, "asynchronous", layout->asynchronous);
       ps_table_set_integer (table, "devices", layout->n_devices);
       ps_table_set_integer (table, "tensor", layout->n_tensor);
       ps_table_set_integer (table, "context", layout->n_context);
@@ -221,12 +236,15 @@ describe_plan (const Options *options, const PsLayouts *layouts)
 static gboolean
 print_plan (const Options *options, const PsLayouts *layouts, GError **error)
 {
-  g_autoptr (PsTable) table = make_table (options, layouts);
+  PsColumn shown[G_N_ELEMENTS (columns)];
+  g_autoptr (PsTable) table = NULL;
   g_autofree char *flops = describe_flops (layouts), *search = describe_search (layouts), *text = NULL, *page = NULL;
   g_autofree char *about = describe_plan (options, layouts);
   const char *extra[]
       = { "origin", ps_origin_name (PS_ORIGIN_SIMULATED), "about", about, "search", search, "formula", flops, NULL };
 
+  choose_columns (layouts, shown);
+  table = make_table (options, layouts, shown);
   if (options->json)
     {
       page = ps_table_to_json (table, "pipesim-plan/1", extra);

@@ -60,7 +60,7 @@ static const PsColumn columns[] = {
   { "peak_memory_bytes", "peak memory", PS_COLUMN_SIZE },
   { "feasible", "fits", PS_COLUMN_BOOLEAN },
   { "layout", "layout", PS_COLUMN_TEXT },
-  { "asynchronous", NULL, PS_COLUMN_BOOLEAN },
+  { "asynchronous", NULL, PS_COLUMN_BOOLEAN }, /* "async" where a schedule is */
   { "devices_detail", NULL, PS_COLUMN_TABLE },
   { "period_iterations", NULL, PS_COLUMN_INTEGER },
   { "memory", NULL, PS_COLUMN_TABLE },
@@ -188,6 +188,17 @@ note_gain (PsPredictRows *rows, const PsPrediction *prediction)
 }
 
 static void
+note_asynchronous (PsPredictRows *rows, const char *name)
+{
+  PsColumn *column = rows->columns;
+
+  while (!g_str_equal (column->key, "asynchronous"))
+    column++;
+  column->title = "async";
+  g_string_append_printf (rows->asynchronous, "%s%s", rows->asynchronous->len ? ", " : "", name);
+}
+
+static void
 add_prediction (PsPredictRows *rows, const PsPrediction *prediction)
 {
   g_autofree char *layout = is_wanted (rows, "layout") ? ps_prediction_layout (prediction) : NULL;
@@ -215,7 +226,7 @@ add_prediction (PsPredictRows *rows, const PsPrediction *prediction)
   note_gain (rows, prediction);
   ps_table_set_boolean (table, "asynchronous", schedule->asynchronous);
   if (schedule->asynchronous)
-    g_string_append_printf (rows->asynchronous, "%s%s", rows->asynchronous->len ? ", " : "", schedule->name);
+    note_asynchronous (rows, schedule->name);
   ps_table_set_table (table, "devices_detail", ps_devices_detail (metrics));
   if (rows->setting->sync == PS_SYNC_BYPASS && prediction->iteration.n_iterations > 0)
     ps_table_set_integer (table, "period_iterations", prediction->iteration.n_iterations);

@@ -137,6 +137,7 @@ layout_new (const PsLayoutSpace *space, const PsResult *result)
   const PsLayouts *layouts = space->layouts;
   PsLayout layout = {
     .schedule = g_strdup (ps_result_value (result, "schedule")->text),
+    .asynchronous = ps_result_value (result, "asynchronous")->integer != 0,
     .profile = profile->type == PS_VALUE_TEXT ? g_strdup (profile->text) : NULL,
     .n_devices = (guint)ps_result_value (result, "devices")->integer,
     .n_tensor = (guint)ps_result_value (result, "tensor")->integer,

@@ -127,12 +127,12 @@ survey (PsResults *results, const PsQuestion *question, GError **error)
 }
 
 static char *
-describe (const GString *fixed, const GString *apart, const GString *chosen)
+describe (const GString *fixed, const GString *apart, const GString *chosen, gboolean asynchronous)
 {
-  return g_strdup_printf ("%s%s%s%s%s%s%s%s", fixed->len ? "fixed: " : "", fixed->str,
+  return g_strdup_printf ("%s%s%s%s%s%s%s%s%s", fixed->len ? "fixed: " : "", fixed->str,
                           fixed->len && apart->len + chosen->len ? "; " : "", apart->len ? "held apart: " : "",
-                          apart->str, apart->len && chosen->len ? "; " : "", chosen->len ? "chosen: " : "",
-                          chosen->str);
+                          apart->str, apart->len && chosen->len ? "; " : "", chosen->len ? "chosen: " : "", chosen->str,
+                          asynchronous ? "; asynchronous schedules count" : "");
 }
 
 PsScope *
@@ -168,6 +168,7 @@ ps_question_scope (PsResults *results, const PsQuestion *question, GError **erro
   scope = g_new0 (PsScope, 1);
   scope->per = g_strv_builder_end (per);
   scope->varying = g_strv_builder_end (varying);
-  scope->about = describe (fixed, apart, chosen);
+  scope->asynchronous = ps_question_counts_asynchronous (question);
+  scope->about = describe (fixed, apart, chosen, scope->asynchronous);
   return scope;
 }

@@ -174,8 +174,8 @@ append_conditions (const PsQuestion *question, GString *sql, GError **error)
   return TRUE;
 }
 
-static gboolean
-counts_asynchronous (const PsQuestion *question)
+gboolean
+ps_question_counts_asynchronous (const PsQuestion *question)
 {
   for (guint i = 0; question->where != NULL && question->where[i] != NULL; i++)
     if (g_str_has_prefix (question->where[i], "schedule=") || g_str_has_prefix (question->where[i], "asynchronous"))
@@ -191,7 +191,7 @@ ps_question_left_out (PsResults *results, const PsQuestion *question, GError **e
   g_autofree char *names = NULL;
   gboolean found;
 
-  if (counts_asynchronous (question))
+  if (ps_question_counts_asynchronous (question))
     return g_strdup ("");
   g_string_append (sql, " AND feasible");
   if (!append_conditions (question, sql, error))
@@ -209,6 +209,7 @@ ps_question_left_out (PsResults *results, const PsQuestion *question, GError **e
 gboolean
 ps_question_append_where (const PsQuestion *question, GString *sql, GError **error)
 {
-  g_string_append (sql, counts_asynchronous (question) ? " WHERE feasible" : " WHERE feasible AND NOT asynchronous");
+  g_string_append (sql, ps_question_counts_asynchronous (question) ? " WHERE feasible"
+                                                                   : " WHERE feasible AND NOT asynchronous");
   return append_conditions (question, sql, error);
 }

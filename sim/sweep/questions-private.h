@@ -14,6 +14,9 @@ gboolean ps_question_check (const PsQuestion *question, GError **error);
 /* " WHERE feasible AND ..." with the values as SQL literals. Errors: PS_ERROR_USAGE. */
 gboolean ps_question_append_where (const PsQuestion *question, GString *sql, GError **error);
 
+/* Whether a condition lets asynchronous schedules count. */
+gboolean ps_question_counts_asynchronous (const PsQuestion *question);
+
 /* Whether the column's value comes with the schedule, as chunks do. */
 gboolean ps_question_comes_with_schedule (const char *column);
 

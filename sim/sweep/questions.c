@@ -59,6 +59,8 @@ shown_columns (const PsScope *scope, const char *by)
   for (guint i = 0; scope->per[i] != NULL; i++)
     add_column (columns, ps_result_column (scope->per[i]));
   add_column (columns, ps_result_column ("schedule"));
+  if (scope->asynchronous)
+    add_column (columns, ps_result_column ("asynchronous"));
   for (guint i = 0; scope->varying[i] != NULL; i++)
     add_column (columns, ps_result_column (scope->varying[i]));
   add_column (columns, ps_result_column (by));
