@@ -138,10 +138,10 @@ set_limit (PsProblem *problem, const PsSearchSetting *setting, guint device)
 {
   gint64 least = ps_search_least_memory (setting->placement, setting->costs, device), given, buffers, all_buffers;
 
-  problem->limit[device] = G_MAXINT64;
+  problem->limit[device] = problem->asked[device] = G_MAXINT64;
   if (setting->memory_limit == NULL)
     return;
-  given = setting->memory_limit[device];
+  given = problem->asked[device] = setting->memory_limit[device];
   buffers = buffer_bytes (problem, setting->costs, device, &all_buffers);
   if (setting->price == NULL)
     buffers = all_buffers = 0;
@@ -244,6 +244,7 @@ allocate_devices (PsProblem *problem)
   problem->first = g_new0 (guint, n + 1);
   problem->held = g_new0 (gint64, n);
   problem->limit = g_new0 (gint64, n);
+  problem->asked = g_new0 (gint64, n);
   problem->begin = g_new0 (gint64, n);
   problem->offset = g_new0 (gint64, n);
 }
@@ -298,6 +299,7 @@ ps_problem_free (PsProblem *problem)
   g_free (problem->bw_give);
   g_free (problem->held);
   g_free (problem->limit);
+  g_free (problem->asked);
   g_free (problem->begin);
   g_free (problem->offset);
   g_free (problem);

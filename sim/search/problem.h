@@ -53,6 +53,7 @@ typedef struct
   gint64 *bw_give;     /* [n_stages] */
   gint64 *held;        /* [n_devices] weights */
   gint64 *limit;       /* [n_devices] G_MAXINT64: none */
+  gint64 *asked;       /* [n_devices] the limit asked for, where `limit` may leave room for buffers */
   gint64 *begin;       /* [n_devices] earliest start of the device's first op: its span begins there */
   gint64 *offset;      /* [n_devices] added to a device's end: 0 for makespans, -begin for spans */
 } PsProblem;

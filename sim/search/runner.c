@@ -10,8 +10,9 @@
 /* Part of the moves for the problem with slower transfers. */
 #define SLOWER_PART 0.4
 
-/* Branch and bound takes at most DECISION_PART of the moves made before it; its first call of go_on is free. If it does
- * not decide, it is tried again at DECISION_FACTOR times the moves, but never before LEAST_DECISION. */
+/* Branch and bound, and the windows of ops, take at most DECISION_PART of the moves made before; the first call of
+ * go_on is free. What is not decided is tried again at DECISION_FACTOR times the moves, but never before
+ * LEAST_DECISION. */
 #define DECISION_PART 0.4
 #define DECISION_FACTOR 4
 #define LEAST_DECISION 25000
@@ -19,13 +20,33 @@
 /* Moves that one call of go_on by branch and bound counts as. */
 #define MOVES_PER_QUESTION 8192
 
-/* A branch and bound under way, and the moves that it may take. */
+/* Steps between states of windows that count as one move, and the most states. */
+#define STEPS_PER_MOVE 128
+#define MAX_STATES 1000000
+
+/* A proof under way, and the moves that it may take. */
 typedef struct
 {
   PsSearchWorker *worker;
   guint64 stop_at; /* moves */
+  guint64 n_moves; /* that a question counts as */
   gboolean refused;
 } Decision;
+
+static Decision
+decision_of (PsRunner *runner, guint64 n_moves)
+{
+  return (Decision){ .worker = &runner->worker,
+                     .stop_at = runner->n_moves + (guint64)((double)runner->n_moves * DECISION_PART),
+                     .n_moves = n_moves };
+}
+
+/* Moves after which an undecided question is asked again. */
+static guint64
+again_at (const PsRunner *runner)
+{
+  return MAX (runner->n_moves * DECISION_FACTOR, LEAST_DECISION);
+}
 
 static gboolean
 go_on_deciding (gpointer data)
@@ -34,7 +55,7 @@ go_on_deciding (gpointer data)
   const PsRunner *runner = decision->worker->runner;
 
   decision->refused
-      = runner->n_moves >= decision->stop_at || !ps_search_worker_spend (decision->worker, MOVES_PER_QUESTION);
+      = runner->n_moves >= decision->stop_at || !ps_search_worker_spend (decision->worker, decision->n_moves);
   return !decision->refused;
 }
 
@@ -42,7 +63,7 @@ static void
 decide (PsRunner *runner)
 {
   PsSearchWorker *worker = &runner->worker;
-  Decision decision = { worker, runner->n_moves + (guint64)((double)runner->n_moves * DECISION_PART), FALSE };
+  Decision decision = decision_of (runner, MOVES_PER_QUESTION);
   gboolean decided;
 
   ps_order_assign (worker->scratch, worker->best);
@@ -51,8 +72,24 @@ decide (PsRunner *runner)
     return;
   if (decided)
     worker->lower_bound_ns = worker->scratch->objective;
-  runner->decide_at = decision.refused ? MAX (runner->n_moves * DECISION_FACTOR, LEAST_DECISION) : G_MAXUINT64;
+  runner->decide_at = decision.refused ? again_at (runner) : G_MAXUINT64;
   ps_search_worker_offer (worker, worker->scratch, "branch and bound");
+}
+
+/* Raises the lower bound by the windows of ops. */
+static void
+narrow (PsRunner *runner)
+{
+  PsSearchWorker *worker = &runner->worker;
+  gint64 best = worker->best->objective;
+
+  if (runner->windows == NULL)
+    runner->windows = ps_windows_new (worker->problem, MAX_STATES);
+  runner->narrow_at = runner->windows != NULL ? again_at (runner) : G_MAXUINT64;
+  if (runner->windows == NULL || best <= worker->lower_bound_ns)
+    return;
+  Decision decision = decision_of (runner, ps_windows_steps (runner->windows) / STEPS_PER_MOVE + 1);
+  worker->lower_bound_ns = ps_windows_bound (runner->windows, worker->lower_bound_ns, best, go_on_deciding, &decision);
 }
 
 static gboolean
@@ -133,7 +170,8 @@ ps_runner_init (PsRunner *runner, PsSearchShared *shared, guint index)
                     .index = index,
                     .random = { shared->setting->seed * 1000003 + index },
                     .best = { ps_schedule_copy (shared->seed.schedule), shared->seed.price_ns, shared->seed.found_by },
-                    .decide_at = index == 0 && ps_exact_can_decide (start->problem) ? 0 : G_MAXUINT64 };
+                    .decide_at = index == 0 && ps_exact_can_decide (start->problem) ? 0 : G_MAXUINT64,
+                    .narrow_at = index == 0 ? LEAST_DECISION : G_MAXUINT64 };
   ps_search_worker_init (&runner->worker, runner, start);
   ps_search_worker_init (&runner->easier, runner, &shared->easier);
   ps_search_worker_init (&runner->slower, runner, &shared->slower);
@@ -146,6 +184,7 @@ ps_runner_clear (PsRunner *runner)
   ps_search_worker_clear (&runner->easier);
   ps_search_worker_clear (&runner->slower);
   ps_schedule_free (runner->best.schedule);
+  ps_windows_free (runner->windows);
 }
 
 gpointer
@@ -157,6 +196,8 @@ ps_runner_run (gpointer data)
     {
       if (runner->n_moves >= runner->decide_at)
         decide (runner);
+      else if (runner->n_moves >= runner->narrow_at)
+        narrow (runner);
       else
         take_turn (runner);
       ps_runner_report (runner);

@@ -7,6 +7,7 @@
 #define PS_SEARCH_RUNNER_H
 
 #include "random.h"
+#include "windows.h"
 #include "worker.h"
 
 G_BEGIN_DECLS
@@ -48,7 +49,9 @@ struct PsRunner
   gint64 weight;    /* of the same order */
   guint64 n_moves;
   guint64 n_reported;
-  guint64 decide_at; /* moves after which branch and bound is tried; G_MAXUINT64: never */
+  guint64 decide_at;  /* moves after which branch and bound is tried; G_MAXUINT64: never */
+  guint64 narrow_at;  /* moves after which windows are narrowed; G_MAXUINT64: never */
+  PsWindows *windows; /* NULL: not yet */
 };
 
 void ps_runner_init (PsRunner *runner, PsSearchShared *shared, guint index);

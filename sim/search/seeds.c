@@ -1,6 +1,8 @@
 /* seeds.c - orders from the families, under the problem's costs and limit. */
 #include "seeds.h"
 
+#include "windows.h"
+
 /* Sizes of groups to try, where a family has groups: its own, and four from half a pipeline to a whole one. */
 #define N_GROUP_SIZES 5
 
@@ -133,6 +135,7 @@ ps_start_init (PsStart *start, const PsSearchSetting *setting, PsPriced *priced)
   start->problem = ps_problem_new (setting);
   start->lower_bound_ns = ps_lower_bound_within (setting->placement, setting->n_microbatches, setting->costs,
                                                  setting->memory_limit, setting->objective);
+  start->lower_bound_ns = MAX (start->lower_bound_ns, ps_windows_root_bound (start->problem));
   try_families (start, setting, priced, &found_by);
   try_plain (start, &found_by);
   if (priced != NULL)

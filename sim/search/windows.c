@@ -1,0 +1,393 @@
+/* windows.c - windows of ops, and what refutes a target. */
+#include "windows.h"
+
+#include "states.h"
+
+#include <string.h>
+
+/* Times before everything, and after everything. */
+#define NEVER (G_MAXINT64 / 4)
+
+/* Passes over a device for one target, at most; later ones gain little. */
+#define MAX_ROUNDS 60
+
+struct PsWindows
+{
+  const PsProblem *problem;
+  PsStates **states;  /* [n_devices] NULL: none */
+  gint64 *start;      /* [n_ops] earliest start */
+  gint64 *end;        /* [n_ops] latest end */
+  gint64 *lane_start; /* of one device, by lane */
+  gint64 *lane_end;
+  gint64 target;
+  guint span_of; /* the device whose first op starts at 0 and whose last one ends at the target; n_devices: all */
+  gboolean (*go_on) (gpointer data);
+  gpointer data;
+  gboolean stopped;
+};
+
+static gboolean
+counts (const PsWindows *windows, guint device)
+{
+  return windows->span_of == windows->problem->n_devices || windows->span_of == device;
+}
+
+/* Lowest stage of the device: its first op is that stage's first forward. */
+static guint
+lowest_stage (const PsProblem *problem, guint device)
+{
+  return problem->stages[problem->first_stage[device]];
+}
+
+/* Opens all windows. A span counts from the device's own first op; no forward of a lower stage follows from that. */
+static void
+open_windows (PsWindows *windows, guint span_of, gint64 target)
+{
+  const PsProblem *problem = windows->problem;
+  gboolean spans = span_of < problem->n_devices;
+  guint base = spans ? lowest_stage (problem, span_of) : 0;
+
+  windows->span_of = span_of;
+  windows->target = target;
+  for (guint i = 0; i < problem->n_ops; i++)
+    {
+      windows->start[i] = spans && chain_of (problem, i) / N_KINDS < base ? -NEVER : 0;
+      windows->end[i] = counts (windows, device_of (problem, i)) ? target : NEVER;
+    }
+}
+
+/* An op starts after the op before it in its chain has ended, and after its producer's result has arrived. */
+static void
+follow_forth (PsWindows *windows, guint chain)
+{
+  const PsProblem *problem = windows->problem;
+  guint first = chain * problem->m;
+
+  for (guint i = first; i < first + problem->m; i++)
+    {
+      guint producer = producer_of (problem, i);
+      gint64 start = windows->start[i];
+
+      if (i > first)
+        start = MAX (start, windows->start[i - 1] + problem->duration[chain]);
+      if (producer != NO_OP)
+        start = MAX (start,
+                     windows->start[producer] + problem->duration[chain_of (problem, producer)] + problem->lag[chain]);
+      windows->start[i] = start;
+    }
+}
+
+static void
+follow_back (PsWindows *windows, guint chain)
+{
+  const PsProblem *problem = windows->problem;
+  guint first = chain * problem->m, consumer[2];
+
+  for (guint i = first + problem->m; i-- > first;)
+    {
+      gint64 end = windows->end[i];
+
+      if (i + 1 < first + problem->m)
+        end = MIN (end, windows->end[i + 1] - problem->duration[chain]);
+      for (guint k = consumers_of (problem, i, consumer); k-- > 0;)
+        end = MIN (end, windows->end[consumer[k]] - problem->duration[chain_of (problem, consumer[k])]
+                            - problem->lag[chain_of (problem, consumer[k])]);
+      windows->end[i] = end;
+    }
+}
+
+/* Spreads all windows over chains and producers. FALSE: some op has no room in its window. */
+static gboolean
+follow (PsWindows *windows)
+{
+  const PsProblem *problem = windows->problem;
+  guint n = problem->n_stages;
+
+  for (guint s = 0; s < n; s++)
+    follow_forth (windows, s * N_KINDS + PS_OP_F);
+  for (guint s = n; s-- > 0;)
+    {
+      follow_forth (windows, s * N_KINDS + PS_OP_B);
+      follow_forth (windows, s * N_KINDS + PS_OP_W);
+    }
+  for (guint s = 0; s < n; s++)
+    {
+      follow_back (windows, s * N_KINDS + PS_OP_W);
+      follow_back (windows, s * N_KINDS + PS_OP_B);
+    }
+  for (guint s = n; s-- > 0;)
+    follow_back (windows, s * N_KINDS + PS_OP_F);
+  for (guint i = 0; i < problem->n_ops; i++)
+    if (windows->start[i] + problem->duration[chain_of (problem, i)] > windows->end[i])
+      return FALSE;
+  return TRUE;
+}
+
+/* Copies the windows of a lane's ops. Those of several chains are sorted: its k-th op neither starts before the k-th
+ * smallest start nor ends after the k-th smallest end. */
+static void
+fill_lane (PsWindows *windows, const PsLane *lane)
+{
+  guint m = windows->problem->m;
+  gint64 *start = windows->lane_start + lane->first, *end = windows->lane_end + lane->first;
+
+  for (guint i = 0; i < lane->n_chains; i++)
+    {
+      memcpy (start + i * m, windows->start + lane->chain[i] * m, m * sizeof *start);
+      memcpy (end + i * m, windows->end + lane->chain[i] * m, m * sizeof *end);
+    }
+  if (lane->n_chains == 1)
+    return;
+  qsort (start, lane->n, sizeof *start, ps_compare_int64);
+  qsort (end, lane->n, sizeof *end, ps_compare_int64);
+}
+
+/* Narrows the windows of one device. FALSE: no order of it is left. */
+static gboolean
+narrow_device (PsWindows *windows, guint device, gboolean *changed)
+{
+  PsStates *states = windows->states[device];
+  guint m = windows->problem->m;
+
+  for (guint i = 0; i < states->n_lanes; i++)
+    fill_lane (windows, &states->lane[i]);
+  if (!ps_states_narrow (states, windows->lane_start, windows->lane_end))
+    return FALSE;
+  for (guint i = 0; i < states->n_lanes; i++)
+    for (guint k = 0; k < m && states->lane[i].n_chains == 1; k++)
+      {
+        guint op = states->lane[i].chain[0] * m + k;
+        gint64 start = windows->lane_start[states->lane[i].first + k];
+        gint64 end = windows->lane_end[states->lane[i].first + k];
+
+        *changed |= start > windows->start[op] || end < windows->end[op];
+        windows->start[op] = start;
+        windows->end[op] = end;
+      }
+  return TRUE;
+}
+
+/* Narrows until nothing changes. FALSE: the windows prove that no order meets the target. */
+static gboolean
+narrow (PsWindows *windows)
+{
+  gboolean changed = TRUE;
+
+  for (guint round = 0; changed && round < MAX_ROUNDS; round++)
+    {
+      changed = FALSE;
+      if (!follow (windows))
+        return FALSE;
+      for (guint k = 0; k < windows->problem->n_devices; k++)
+        {
+          /* Up and down in turn, because windows narrow along the pipeline. */
+          guint d = round % 2 == 0 ? windows->problem->n_devices - 1 - k : k;
+
+          windows->stopped |= !windows->go_on (windows->data);
+          if (windows->stopped)
+            return TRUE;
+          if (windows->states[d] != NULL && (!narrow_device (windows, d, &changed) || !follow (windows)))
+            return FALSE;
+        }
+    }
+  return TRUE;
+}
+
+/* Whether no order meets the target: of all devices, or of the span of one. */
+static gboolean
+refute (PsWindows *windows, gint64 target)
+{
+  guint n = windows->problem->n_devices;
+  gboolean spans = windows->problem->objective == PS_OBJECTIVE_SPAN;
+
+  for (guint d = spans ? 0 : n; d < (spans ? n : n + 1) && !windows->stopped; d++)
+    {
+      open_windows (windows, d, target);
+      if (!narrow (windows))
+        return TRUE;
+    }
+  return FALSE;
+}
+
+gint64
+ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, gboolean (*go_on) (gpointer data), gpointer data)
+{
+  gint64 least = MAX ((upper - lower) / 64, 1), target = upper - 1;
+
+  windows->go_on = go_on;
+  windows->data = data;
+  windows->stopped = FALSE;
+  while (upper - lower >= least && lower <= target)
+    {
+      if (refute (windows, target))
+        lower = target + 1;
+      else if (windows->stopped)
+        break;
+      else
+        upper = target;
+      target = lower + (upper - lower) / 2;
+    }
+  return lower;
+}
+
+guint64
+ps_windows_steps (const PsWindows *windows)
+{
+  guint64 n = 0;
+
+  for (guint d = 0; d < windows->problem->n_devices; d++)
+    if (windows->states[d] != NULL)
+      n += (guint64)windows->states[d]->n_states * windows->states[d]->n_lanes;
+  return n / windows->problem->n_devices;
+}
+
+PsWindows *
+ps_windows_new (const PsProblem *problem, guint max_states)
+{
+  g_autoptr (PsWindows) windows = g_new0 (PsWindows, 1);
+  gboolean helps = FALSE;
+
+  windows->problem = problem;
+  windows->states = g_new0 (PsStates *, problem->n_devices);
+  if (problem->joins || (problem->n_copies > 1 && problem->objective == PS_OBJECTIVE_SPAN))
+    return NULL;
+  for (guint d = 0; d < problem->n_devices; d++)
+    {
+      windows->states[d] = ps_states_new (problem, d, problem->asked[d], max_states / problem->n_devices);
+      helps |= windows->states[d] != NULL;
+    }
+  windows->start = g_new (gint64, problem->n_ops);
+  windows->end = g_new (gint64, problem->n_ops);
+  windows->lane_start = g_new (gint64, problem->n_ops);
+  windows->lane_end = g_new (gint64, problem->n_ops);
+  return helps ? g_steal_pointer (&windows) : NULL;
+}
+
+void
+ps_windows_free (PsWindows *windows)
+{
+  if (windows == NULL)
+    return;
+  for (guint d = 0; d < windows->problem->n_devices; d++)
+    ps_states_free (windows->states[d]);
+  g_free (windows->states);
+  g_free (windows->start);
+  g_free (windows->end);
+  g_free (windows->lane_start);
+  g_free (windows->lane_end);
+  g_free (windows);
+}
+
+/* Ops of a device, as Jackson's rule takes them. */
+typedef struct
+{
+  gint64 head;
+  gint64 tail;
+  gint64 left;
+} Job;
+
+static int
+compare_heads (gconstpointer a, gconstpointer b)
+{
+  return ps_compare_int64 (&((const Job *)a)->head, &((const Job *)b)->head);
+}
+
+static void
+swap_jobs (Job *a, Job *b)
+{
+  Job was = *a;
+
+  *a = *b;
+  *b = was;
+}
+
+/* Restores the heap of jobs, longest tail first, after heap[at] was changed. */
+static void
+sift (Job *heap, guint n, guint at)
+{
+  for (; at > 0 && heap[at].tail > heap[(at - 1) / 2].tail; at = (at - 1) / 2)
+    swap_jobs (&heap[at], &heap[(at - 1) / 2]);
+  for (;;)
+    {
+      guint best = at;
+
+      for (guint child = 2 * at + 1; child < n && child <= 2 * at + 2; child++)
+        if (heap[child].tail > heap[best].tail)
+          best = child;
+      if (best == at)
+        return;
+      swap_jobs (&heap[at], &heap[best]);
+      at = best;
+    }
+}
+
+/* The longest tail runs first, until it ends or another job arrives. Returns the largest end plus tail. */
+static gint64
+jackson (Job *jobs, guint n)
+{
+  g_autofree Job *heap = g_new (Job, n);
+  guint n_waiting = 0, next = 0;
+  gint64 now = -NEVER, longest = 0;
+
+  qsort (jobs, n, sizeof *jobs, compare_heads);
+  while (next < n || n_waiting > 0)
+    {
+      if (n_waiting == 0)
+        now = MAX (now, jobs[next].head);
+      for (; next < n && jobs[next].head <= now; next++)
+        {
+          heap[n_waiting++] = jobs[next];
+          sift (heap, n_waiting, n_waiting - 1);
+        }
+      gint64 run = next < n ? MIN (heap[0].left, jobs[next].head - now) : heap[0].left;
+      now += run;
+      heap[0].left -= run;
+      if (heap[0].left > 0)
+        continue;
+      longest = MAX (longest, now + heap[0].tail);
+      heap[0] = heap[--n_waiting];
+      sift (heap, n_waiting, 0);
+    }
+  return longest;
+}
+
+static gint64
+device_bound (const PsWindows *windows, guint device, Job *jobs)
+{
+  const PsProblem *problem = windows->problem;
+  guint n = 0;
+
+  for (guint i = problem->first_stage[device] * N_KINDS; i < problem->first_stage[device + 1] * N_KINDS; i++)
+    for (guint k = 0; k < problem->m; k++)
+      {
+        guint chain = problem->stages[i / N_KINDS] * N_KINDS + i % N_KINDS, op = chain * problem->m + k;
+
+        jobs[n++] = (Job){ windows->start[op], -windows->end[op], problem->duration[chain] };
+      }
+  return n > 0 ? jackson (jobs, n) : 0;
+}
+
+gint64
+ps_windows_root_bound (const PsProblem *problem)
+{
+  g_autofree Job *jobs = g_new (Job, problem->n_ops);
+  g_autofree gint64 *start = g_new (gint64, problem->n_ops), *end = g_new (gint64, problem->n_ops);
+  PsWindows windows = { .problem = problem, .start = start, .end = end };
+  gboolean spans = problem->objective == PS_OBJECTIVE_SPAN;
+  guint n = problem->n_devices;
+  gint64 bound = 0;
+
+  if (problem->joins || (problem->n_copies > 1 && spans))
+    return 0;
+  for (guint d = 0; d < n; d++)
+    {
+      if (d == 0 || spans)
+        {
+          open_windows (&windows, spans ? d : n, 0);
+          follow (&windows);
+        }
+      if (problem->first_stage[d + 1] > problem->first_stage[d])
+        bound = MAX (bound, device_bound (&windows, d, jobs));
+    }
+  return bound;
+}

@@ -1,0 +1,118 @@
+/* test-windows.c - the windows of ops: bounds never exceed an optimum, and prove most. */
+#include "search-rig.h"
+#include "search/exact.h"
+#include "search/windows.h"
+
+#define MAX_STATES 20000
+
+typedef struct
+{
+  guint left;
+} Budget;
+
+static gboolean
+spend (gpointer data)
+{
+  Budget *budget = data;
+
+  return budget->left > 0 && budget->left-- > 0;
+}
+
+/* Two copies of the weights in a third of the cases. */
+static void
+draw_case (Case *c, GRand *draw, guint i)
+{
+  gint64 cost[4] = { g_rand_int_range (draw, 1, 9), g_rand_int_range (draw, 1, 9), g_rand_int_range (draw, 0, 9),
+                     g_rand_int_range (draw, 0, 9) };
+
+  if (i % 3 > 0)
+    case_draw (c, draw, 3, 4);
+  else
+    case_init (c, PS_PLACEMENT_BIDIRECTIONAL, 2, 1, 2 + 2 * (guint)g_rand_int_range (draw, 0, 3), cost, 2,
+               g_rand_int_range (draw, 0, 3), g_rand_int_range (draw, 4, 10));
+}
+
+/* Branch and bound finds the optimum, and neither bound is above it. PIPESIM_SEARCH_CASES sets how many are tried. */
+static void
+test_below_optimum (void)
+{
+  const char *text = g_getenv ("PIPESIM_SEARCH_CASES");
+  guint n = text != NULL ? (guint)g_ascii_strtoull (text, NULL, 10) : 400, n_decided = 0, n_root = 0, n_met = 0;
+  g_autoptr (GRand) draw = g_rand_new_with_seed (11);
+
+  for (guint i = 0; i < n; i++)
+    {
+      g_auto (Case) c = { 0 };
+      Budget budget = { 400 }, passes = { 2000 };
+
+      draw_case (&c, draw, i);
+      g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
+      PsRandom random = { i };
+      g_autoptr (PsOrder) order = draw_order (problem, &random);
+      g_autoptr (PsWindows) windows = NULL;
+      gint64 root, bound;
+
+      if (!ps_exact_can_decide (problem) || !ps_exact_solve (order, spend, &budget))
+        continue;
+      root = bound = ps_windows_root_bound (problem);
+      g_assert_cmpint (root, <=, order->objective);
+      windows = ps_windows_new (problem, MAX_STATES);
+      if (windows != NULL)
+        bound = ps_windows_bound (windows, root, 2 * order->objective, spend, &passes);
+      g_assert_cmpint (bound, <=, order->objective);
+      n_decided++;
+      n_root += root == order->objective;
+      n_met += bound == order->objective;
+    }
+  g_test_message ("%u of %u decided; the root bound meets %u, windows meet %u", n_decided, n, n_root, n_met);
+  g_assert_cmpuint (n_decided, >, n * 3 / 5);
+  g_assert_cmpuint (n_root, >, n_decided / 4);
+  g_assert_cmpuint (n_met, >, n_decided / 2);
+}
+
+/* Tight memory, p=4 m=8 f,b,w=5,5,4, with the best objective known: without states of devices the bound stays up to
+ * 30 % below. */
+static void
+test_known (void)
+{
+  static const struct
+  {
+    PsPlacementKind placement;
+    guint v;
+    gint64 c, limit;
+    PsObjective objective;
+    gint64 least, best;
+  } known[] = {
+    { PS_PLACEMENT_LOOP, 1, 5, 5, PS_OBJECTIVE_MAKESPAN, 295, 298 },
+    { PS_PLACEMENT_LOOP, 1, 5, 6, PS_OBJECTIVE_MAKESPAN, 236, 236 },
+    { PS_PLACEMENT_LOOP, 2, 5, 10, PS_OBJECTIVE_MAKESPAN, 455, 456 },
+    { PS_PLACEMENT_V, 2, 5, 8, PS_OBJECTIVE_MAKESPAN, 436, 439 },
+    { PS_PLACEMENT_BIDIRECTIONAL, 1, 5, 5, PS_OBJECTIVE_MAKESPAN, 197, 206 },
+    { PS_PLACEMENT_V, 2, 5, 8, PS_OBJECTIVE_SPAN, 436, 439 },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (known); i++)
+    {
+      const gint64 cost[4] = { 5, 5, 4, known[i].c };
+      Budget passes = { 100000 };
+      g_auto (Case) c = { 0 };
+
+      case_init (&c, known[i].placement, 4, known[i].v, 8, cost, 2, 1, known[i].limit);
+      c.setting.objective = known[i].objective;
+      g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
+      g_autoptr (PsWindows) windows = ps_windows_new (problem, 1000000);
+      gint64 bound = ps_windows_bound (windows, ps_windows_root_bound (problem), 500, spend, &passes);
+
+      g_assert_cmpint (bound, >=, known[i].least);
+      g_assert_cmpint (bound, <=, known[i].best);
+    }
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/windows/below-optimum", test_below_optimum);
+  g_test_add_func ("/windows/known", test_known);
+  return g_test_run ();
+}
