@@ -22,6 +22,7 @@ typedef struct
   PsFramework framework; /* whose habits decide what memory holds; none: the model's own */
   gint64 global_batch;   /* sequences per step */
   gint64 memory_limit;   /* bytes per GPU; 0: the cluster's */
+  gint64 reserve;        /* bytes of them that stay free; PS_LAYOUT_USUAL_RESERVE: ps_layout_reserve */
   gboolean zero;         /* spread the optimizer state over the replicas, where there are some (ZeRO stage 1) */
   char **schedules;      /* families; NULL: all that are synchronous */
   guint top;             /* number of layouts wanted, the best ones */
@@ -74,14 +75,25 @@ typedef struct
   guint64 n_outrun;     /* not predicted: the work alone takes longer than the last of the best */
   guint64 n_impossible; /* refused by the schedule or the costs */
   guint n_gpus;
-  guint n_there; /* GPUs that the cluster has; more nodes of the kind are assumed beyond them */
-  gint64 memory_limit;
+  guint n_there;       /* GPUs that the cluster has; more nodes of the kind are assumed beyond them */
+  gint64 memory_limit; /* less the reserve */
+  gint64 reserve;
   gint64 state_bytes; /* weights, gradients and optimizer state of the model, by ps_model_state */
   double step_flops;  /* of the model, see ps_layout_step_flops */
   double peak_flops;  /* of one GPU */
   char *model;        /* their names */
   char *cluster;
 } PsLayouts;
+
+#define PS_LAYOUT_USUAL_RESERVE (-1)
+
+/* The bytes of a GPU's memory that a plan leaves free unless it is told otherwise:
+ *
+ * - ps_framework_context_bytes for the driver and NCCL's channels, at most a sixteenth of the memory. Nothing where the
+ *   framework's habits count: peaks hold it then;
+ * - a sixteenth for what allocators lose and predictions miss: published peaks lie up to 5.5 % above their predictions
+ *   (docs/accuracy.md). */
+gint64 ps_layout_reserve (gint64 memory_bytes, PsFramework framework);
 
 /* The floating-point operations that a step of global_batch sequences needs: F, B and W of the whole model as
  * ps_model_stage_flops counts them. Recomputation does not count (Chowdhery et al., PaLM, arXiv 2204.02311, appendix B:

@@ -13,6 +13,7 @@
 typedef struct
 {
   char *schedules;
+  char *reserve;
   guint rank; /* --explain; 0: not given */
   char *to;
   gboolean json;
@@ -48,6 +49,10 @@ static const PsOption rows[] = {
              "Sequences per step, over all replicas", .group = PS_GROUP_WHAT, .otherwise = ""),
   PS_OPTION ("memory-limit", 0, PS_SIZE (Options, question.memory_limit), "SIZE", "Memory of a GPU",
              .otherwise = "the cluster's", .group = PS_GROUP_MACHINE),
+  PS_OPTION ("reserve", 0, PS_TEXT (Options, reserve), "SIZE",
+             "Part of this memory that stays free, for driver and NCCL (5 GB where the framework does not count it), "
+             "for fragmentation and for errors of prediction (a sixteenth)",
+             .otherwise = "both of the cluster's memory; nothing of --memory-limit", .group = PS_GROUP_MACHINE),
   PS_OPTION ("zero", 0, PS_VALUE (COUNT, Options, question.zero, gboolean), "0|1",
              "1: spread the optimizer state over the replicas (ZeRO stage 1), 0: do not", .high = 1, .initial = 1,
              .group = PS_GROUP_TRAINING),
@@ -127,6 +132,9 @@ finish_options (Options *options, GError **error)
 
   if (options->schedules != NULL)
     question->schedules = g_strsplit (options->schedules, ",", -1);
+  question->reserve = question->memory_limit > 0 ? 0 : PS_LAYOUT_USUAL_RESERVE;
+  if (options->reserve != NULL && !ps_parse_size ("--reserve", options->reserve, &question->reserve, error))
+    return FALSE;
   if (question->n_jobs == 0)
     question->n_jobs = g_get_num_processors ();
   if (options->to != NULL && options->rank == 0)
@@ -207,6 +215,20 @@ describe_flops (const PsLayouts *layouts)
                           layouts->step_flops, layouts->n_gpus, layouts->peak_flops);
 }
 
+/* "memory: 65.19 GiB of a GPU's 74.51 GiB; ..." */
+static char *
+describe_memory (const PsLayouts *layouts)
+{
+  g_autofree char *limit = ps_format_size (layouts->memory_limit), *reserve = ps_format_size (layouts->reserve);
+  g_autofree char *all = ps_format_size (layouts->memory_limit + layouts->reserve);
+
+  return layouts->reserve == 0
+             ? g_strdup_printf ("memory: all of %s; no reserve for driver, NCCL, fragmentation", all)
+             : g_strdup_printf ("memory: %s of %s; the reserve of %s is for driver, NCCL, fragmentation and errors of "
+                                "prediction",
+                                limit, all, reserve);
+}
+
 static char *
 describe_search (const PsLayouts *layouts)
 {
@@ -239,9 +261,14 @@ print_plan (const Options *options, const PsLayouts *layouts, GError **error)
   PsColumn shown[G_N_ELEMENTS (columns)];
   g_autoptr (PsTable) table = NULL;
   g_autofree char *flops = describe_flops (layouts), *search = describe_search (layouts), *text = NULL, *page = NULL;
+  g_autofree char *memory = describe_memory (layouts);
   g_autofree char *about = describe_plan (options, layouts);
-  const char *extra[]
-      = { "origin", ps_origin_name (PS_ORIGIN_SIMULATED), "about", about, "search", search, "formula", flops, NULL };
+  const char *extra[] = { "origin",  ps_origin_name (PS_ORIGIN_SIMULATED),
+                          "about",   about,
+                          "memory",  memory,
+                          "search",  search,
+                          "formula", flops,
+                          NULL };
 
   choose_columns (layouts, shown);
   table = make_table (options, layouts, shown);
@@ -251,7 +278,7 @@ print_plan (const Options *options, const PsLayouts *layouts, GError **error)
       return ps_print (page, error);
     }
   text = ps_table_to_text (table);
-  page = g_strdup_printf ("%s\n%s\n%s\n%s", about, search, flops, text);
+  page = g_strdup_printf ("%s\n%s\n%s\n%s\n%s", about, memory, search, flops, text);
   return ps_print (page, error);
 }
 

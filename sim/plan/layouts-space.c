@@ -175,8 +175,16 @@ check_tensor (const PsLayoutSpace *space, const PsModel *model, PsCluster *clust
   return ps_refuse (error, PS_ERROR_USAGE, "--tensor %u: does not divide the %u GPUs", tensor, n_gpus);
 }
 
+gint64
+ps_layout_reserve (gint64 memory_bytes, PsFramework framework)
+{
+  gint64 part = memory_bytes / 16, context = ps_framework_context_bytes (PS_FRAMEWORK_MEGATRON);
+
+  return part + (framework == PS_FRAMEWORK_NONE ? MIN (part, context) : 0);
+}
+
 static gboolean
-take_cluster (PsLayoutSpace *space, const PsCluster *cluster, GError **error)
+take_cluster (PsLayoutSpace *space, PsFramework framework, const PsCluster *cluster, GError **error)
 {
   const PsLayoutQuestion *question = space->question;
   PsLayouts *layouts = space->layouts;
@@ -186,8 +194,14 @@ take_cluster (PsLayoutSpace *space, const PsCluster *cluster, GError **error)
   layouts->n_there = cluster->nodes * cluster->devices_per_node;
   layouts->n_gpus = question->n_gpus ? question->n_gpus : layouts->n_there;
   layouts->memory_limit = question->memory_limit ? question->memory_limit : cluster->memory_bytes;
+  layouts->reserve = question->reserve == PS_LAYOUT_USUAL_RESERVE ? ps_layout_reserve (layouts->memory_limit, framework)
+                                                                  : question->reserve;
+  layouts->memory_limit -= layouts->reserve;
   if (layouts->memory_limit > 0)
     return TRUE;
+  if (layouts->reserve > 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "--reserve %" G_GINT64_FORMAT "B: leaves nothing of the memory of a GPU",
+                      layouts->reserve);
   return ps_refuse (error, PS_ERROR_USAGE, "cluster '%s': does not say the memory of a device; give --memory-limit",
                     cluster->name);
 }
@@ -369,9 +383,10 @@ count_state (const PsModel *model)
 static gboolean
 open_spec (PsLayoutSpace *space, const PsModel *model, PsCluster *cluster, GError **error)
 {
+  PsFramework asked = space->question->framework, framework = asked != PS_FRAMEWORK_NONE ? asked : model->framework;
   g_autofree char *spec = NULL;
 
-  if (!take_cluster (space, cluster, error))
+  if (!take_cluster (space, framework, cluster, error))
     return FALSE;
   spec = write_spec (space, model, cluster);
   if (!check_tensor (space, model, cluster, error))

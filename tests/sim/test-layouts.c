@@ -56,6 +56,40 @@ test_flops (void)
   g_assert_cmpfloat (ps_layout_step_flops (model, 32), ==, 32 * 3095396352.0);
 }
 
+/* 80 GB: a sixteenth is 5 GB, as much as driver and NCCL. 180 GB: 11.25 GB and 5 GB; 1.6 GB: twice a sixteenth. A plan
+ * within so much memory less the reserve is the plan within the rest. */
+static void
+test_reserve (void)
+{
+  const gint64 gb = 1000 * 1000 * 1000;
+  g_autofree char *cluster = cluster_file ();
+  PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .global_batch = 8, .top = 50 };
+  g_autoptr (PsLayouts) all = NULL, some = NULL, rest = NULL, usual = NULL;
+  g_autoptr (GError) error = NULL;
+
+  g_assert_cmpint (ps_layout_reserve (80 * gb, PS_FRAMEWORK_NONE), ==, 10 * gb);
+  g_assert_cmpint (ps_layout_reserve (80 * gb, PS_FRAMEWORK_MEGATRON), ==, 5 * gb);
+  g_assert_cmpint (ps_layout_reserve (180 * gb, PS_FRAMEWORK_NONE), ==, 180 * gb / 16 + 5 * gb);
+  g_assert_cmpint (ps_layout_reserve (16 * gb / 10, PS_FRAMEWORK_NONE), ==, 2 * gb / 10);
+  all = find (&question);
+  question.reserve = ((gint64)4 << 30) - (64 << 20);
+  some = find (&question);
+  question.reserve = 0;
+  question.memory_limit = 64 << 20;
+  rest = find (&question);
+  g_assert_cmpint (some->memory_limit, ==, 64 << 20);
+  g_assert_cmpuint (some->n_fit, ==, rest->n_fit);
+  g_assert_cmpuint (all->n_too_large, <, some->n_too_large);
+  for (guint i = 0; i < some->best->len; i++)
+    g_assert_cmpint (at (some, i)->peak_memory_bytes, <=, 64 << 20);
+  question.reserve = PS_LAYOUT_USUAL_RESERVE;
+  usual = find (&question);
+  g_assert_cmpint (usual->reserve, ==, 8 << 20);
+  question.reserve = 64 << 20;
+  g_assert_null (ps_layouts_find (&question, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+}
+
 /* One GPU that reaches half of its peak: a step of 4 sequences takes 4 * 3095396352 / 5e11 s = 24763170.8 ns but for
  * the rounding of single ops, the MFU is the efficiency, 4 * 128 tokens over the step are 20676 per second. With full
  * recomputation the layers' forwards, 4 * 8 * 128 * 192 * (24 h + 4 s) = 4 * 1006632960 more, do not count as useful.
@@ -412,6 +446,7 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/layouts/flops", test_flops);
+  g_test_add_func ("/layouts/reserve", test_reserve);
   g_test_add_func ("/layouts/one-gpu", test_one_gpu);
   g_test_add_func ("/layouts/everything", test_everything);
   g_test_add_func ("/layouts/memory-bandwidth", test_memory_bandwidth);
