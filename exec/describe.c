@@ -25,8 +25,11 @@ ps_exec_describe (void)
       ".trace.json. The measured timeline is the step whose iteration time is the median over the steps after the\n"
       "first. It also says how long posting each send and receive held its device's host (\"posts\"). Device paced\n"
       "needs costs. Device cpu needs a model; with costs, too, the run is compared with a prediction.\n"
-      "\n--text " PS_CORPUS_SUMS " trains on sums of two numbers in words; the model needs a vocabulary of 256 at least.\n"
-      "Every synchronous schedule, layout and number of devices gives the same losses.\n"
+      "\n--text " PS_CORPUS_SUMS
+      " trains on sums of two numbers in words; the model needs a vocabulary of 256 at least.\n"
+      "Every synchronous schedule, layout and number of devices gives the same losses, and goes on with the "
+      "checkpoint\n"
+      "of another. A checkpoint of a gelu model has the names and shapes of transformers' GPT-2.\n"
       "\nDevices that share a GPU get parts of its multiprocessors (green contexts), equal ones or in proportion to\n"
       "--sm-shares. A part is one or more of the pieces that the GPU can split off (8 multiprocessors on Hopper);\n"
       "equal shares get equal parts. A profile predicts the device and the shares that it was measured with. It\n"

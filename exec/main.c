@@ -236,8 +236,14 @@ prepare (Options *options, Job *job, GError **error)
 {
   if (!prepare_program (options, job, error))
     return FALSE;
-  return !options->run.device->computes
-         || (prepare_stages (options, job, error) && ps_training_prepare (&options->training, job->model, error));
+  if (!options->run.device->computes)
+    return TRUE;
+  if (!prepare_stages (options, job, error))
+    return FALSE;
+  options->run.model = job->model;
+  options->run.shapes = job->shapes;
+  options->run.seed = (guint64)options->seed;
+  return ps_training_prepare (&options->training, job->program->schedule, &options->run, error);
 }
 
 /* Costs belong to the device that they were measured on, to its parts, and to what it had chosen. */
@@ -314,14 +320,20 @@ prints (const Options *options)
   return g_strcmp0 (options->trace, "-") != 0 && g_strcmp0 (options->predicted, "-") != 0;
 }
 
+static guint
+steps_before (const Options *options)
+{
+  return options->run.start != NULL ? ps_checkpoint_step (options->run.start) : 0;
+}
+
 /* Rows show that a run goes on; where there are none, a line on a terminal does. */
 static gboolean
 open_log (const Options *options, PsStepLog *log, GError **error)
 {
   log->training = options->run.training;
   log->rows = prints (options) && !options->json;
-  log->counted = !log->rows && isatty (STDERR_FILENO) ? options->run.n_steps : 0;
-  return ps_step_log_open (log, is_first (options) ? options->losses : NULL, 0, error);
+  log->counted = !log->rows && isatty (STDERR_FILENO) ? steps_before (options) + options->run.n_steps : 0;
+  return ps_step_log_open (log, is_first (options) ? options->losses : NULL, steps_before (options), error);
 }
 
 static void
@@ -329,16 +341,12 @@ complete_run_setting (Options *options, const Job *job, PsStepLog *log)
 {
   PsRunSetting *run = &options->run;
 
-  run->model = job->model;
-  run->shapes = job->shapes;
-  run->seed = (guint64)options->seed;
   run->costs = run->device == &ps_paced_device ? job->prediction->costs : NULL;
   run->gradients = options->check;
   if (!options->has_timeout)
     run->timeout_ns = TIMEOUT_NS;
   if (!options->has_timeout && job->prediction != NULL)
     run->timeout_ns = MAX (run->timeout_ns, TIMEOUT_ITERATIONS * job->prediction->metrics.iteration_ns);
-  run->training = run->device->computes ? &options->training.setting : NULL;
   run->progress = end_step;
   run->progress_data = log;
   if (!options->check && run->processes == NULL)

@@ -18,6 +18,12 @@ const PsOption ps_training_options[] = {
              .group = PS_GROUP_TRAINING),
   PS_OPTION ("least-rate", 0, PS_NUMBER (PsTrainingOptions, setting.least_rate, 0, 1), "RATE",
              "Learning rate at the end of --decay", .group = PS_GROUP_TRAINING),
+  PS_OPTION ("load", 0, PS_FILE (PsTrainingOptions, load), "FILE", "Checkpoint to go on from, up to step --steps",
+             .group = PS_GROUP_TRAINING),
+  PS_OPTION ("save", 0, PS_FILE (PsTrainingOptions, save), "FILE",
+             "Write a checkpoint at the end (safetensors); Ctrl-C ends there, too", .group = PS_GROUP_TRAINING),
+  PS_OPTION ("save-every", 0, PS_COUNT (PsTrainingOptions, save_every, 1, MAX_STEPS), "N",
+             "And after every N steps", .otherwise = "only at the end", .group = PS_GROUP_TRAINING),
   PS_OPTION_END,
 };
 
@@ -30,11 +36,9 @@ ps_training_given (const PsTrainingOptions *options)
   return NULL;
 }
 
-gboolean
-ps_training_prepare (PsTrainingOptions *options, const PsModel *model, GError **error)
+static gboolean
+check_rates (const PsTraining *setting, GError **error)
 {
-  const PsTraining *setting = &options->setting;
-
   if (setting->decay > 0 && setting->decay <= setting->warm_up)
     return ps_refuse (error, PS_ERROR_USAGE, "--decay: %u is not after the warm-up of %u steps", setting->decay,
                       setting->warm_up);
@@ -43,13 +47,83 @@ ps_training_prepare (PsTrainingOptions *options, const PsModel *model, GError **
   if (setting->least_rate > setting->learning_rate)
     return ps_refuse (error, PS_ERROR_USAGE, "--least-rate: %g is above --learning-rate, %g", setting->least_rate,
                       setting->learning_rate);
+  return TRUE;
+}
+
+static gboolean
+check_checkpoints (const PsTrainingOptions *options, const PsSchedule *schedule, GError **error)
+{
+  const char *option = options->load != NULL ? "--load" : "--save";
+
+  if (options->save_every > 0 && options->save == NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "--save-every: needs --save, the file to write");
+  if (options->load == NULL && options->save == NULL)
+    return TRUE;
+  if (schedule->asynchronous)
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: schedule '%s' is asynchronous: its devices never agree on one state",
+                      option, schedule->name);
+  return ps_output_check ("--save", options->save, error);
+}
+
+/* Says which data a step goes through: steps of the same number read the same where this is the same. */
+static char *
+describe_data (const PsTraining *setting, const PsSchedule *schedule, const PsRunSetting *run)
+{
+  const guint n_copies = MAX (ps_processes_n_ranks (run->processes) / schedule->placement->n_devices, 1);
+  g_autofree char *sum = setting->text != NULL ? g_compute_checksum_for_bytes (G_CHECKSUM_SHA256, setting->text) : NULL;
+
+  return g_strdup_printf ("%s%.16s, seed %" G_GUINT64_FORMAT ", %u microbatches of %u x %u tokens",
+                          sum != NULL ? "text " : "drawn tokens", sum != NULL ? sum : "", run->seed,
+                          schedule->n_microbatches * n_copies, run->model->microbatch_size, run->model->sequence);
+}
+
+static gboolean
+load (PsTrainingOptions *options, PsRunSetting *run, GError **error)
+{
+  const char *data;
+  guint step;
+
+  options->start = ps_checkpoint_load (options->load, run->model, error);
+  if (options->start == NULL)
+    return FALSE;
+  step = ps_checkpoint_step (options->start);
+  if (step >= run->n_steps)
+    return ps_refuse (error, PS_ERROR_USAGE, "--steps: %u, but %s has done %u steps already", run->n_steps,
+                      options->load, step);
+  run->n_steps -= step;
+  data = ps_checkpoint_data (options->start);
+  if (g_strcmp0 (data, options->data) != 0 && ps_processes_rank (run->processes) == 0)
+    g_printerr ("warning: %s went through %s; this run goes through %s\n", options->load,
+                data != NULL ? data : "other data", options->data);
+  return TRUE;
+}
+
+gboolean
+ps_training_prepare (PsTrainingOptions *options, const PsSchedule *schedule, PsRunSetting *run, GError **error)
+{
+  if (!check_rates (&options->setting, error) || !check_checkpoints (options, schedule, error))
+    return FALSE;
   if (options->text_name != NULL)
-    options->setting.text = ps_corpus_load ("--text", options->text_name, model, error);
-  return options->text_name == NULL || options->setting.text != NULL;
+    {
+      options->setting.text = ps_corpus_load ("--text", options->text_name, run->model, error);
+      if (options->setting.text == NULL)
+        return FALSE;
+    }
+  options->data = describe_data (&options->setting, schedule, run);
+  if (options->load != NULL && !load (options, run, error))
+    return FALSE;
+  run->training = &options->setting;
+  run->start = options->start;
+  run->save = options->save;
+  run->save_every = options->save_every;
+  run->data = options->data;
+  return TRUE;
 }
 
 void
 ps_training_options_clear (PsTrainingOptions *options)
 {
   g_clear_pointer (&options->setting.text, g_bytes_unref);
+  g_clear_pointer (&options->start, ps_checkpoint_free);
+  g_clear_pointer (&options->data, g_free);
 }

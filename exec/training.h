@@ -1,8 +1,9 @@
-/* training.h - the options of pipesim-exec that say what a model learns from, and how fast. */
+/* training.h - the options of pipesim-exec that say what a model learns from, how fast, and where its state is kept. */
 #ifndef PIPESIM_EXEC_TRAINING_H
 #define PIPESIM_EXEC_TRAINING_H
 
-#include <pipesim/device.h>
+#include "runtime/runtime.h"
+
 #include <pipesim/option.h>
 
 G_BEGIN_DECLS
@@ -11,13 +12,20 @@ typedef struct
 {
   char *text_name; /* NULL: no text */
   PsTraining setting;
+  char *load; /* NULL: training begins with the weights of the seed */
+  char *save; /* NULL: no checkpoint is written */
+  guint save_every;
+  PsCheckpoint *start; /* of load */
+  char *data;          /* see PsRunSetting */
 } PsTrainingOptions;
 
 extern const PsOption ps_training_options[];
 
-/* Loads the text. option names are those of the rows. Errors: PS_ERROR_USAGE for what contradicts, those of
- * ps_corpus_load. Clear with ps_training_options_clear; the strings are those of ps_options_reset. */
-gboolean ps_training_prepare (PsTrainingOptions *options, const PsModel *model, GError **error);
+/* Loads text and checkpoint into the setting of a run, which has all else and trains up to step n_steps. Warns on
+ * standard error of a checkpoint of other data. Errors: PS_ERROR_USAGE for what contradicts, those of ps_corpus_load
+ * and ps_checkpoint_load. Clear with ps_training_options_clear; ps_options_reset frees the options' texts. */
+gboolean ps_training_prepare (PsTrainingOptions *options, const PsSchedule *schedule, PsRunSetting *run,
+                              GError **error);
 void ps_training_options_clear (PsTrainingOptions *options);
 
 /* The first option that is given, without dashes; NULL: none. */

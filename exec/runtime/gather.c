@@ -105,31 +105,66 @@ shift_records (PsRecorder *recorder, guint device, gint64 offset_ns)
 }
 
 static void
-fetch (PsRun *run, guint rank)
+send_devices (PsRun *run, guint peer, guint first)
 {
-  guint n_devices = run->program->schedule->placement->n_devices;
-  guint first = rank * run->n_here % n_devices;
-  const Parcel parcel = { .run = run, .peer = rank };
+  const Parcel parcel = { .run = run, .peer = peer };
 
   carry_devices (&parcel, first);
-  for (guint device = first; device < first + run->n_here; device++)
-    shift_records (run->recorder, device, ps_processes_clock_offset (run->setting->processes, rank));
 }
 
-void
-ps_gather (PsRun *run)
+static void
+fetch_devices (PsRun *run, guint peer, guint first)
+{
+  send_devices (run, peer, first);
+  for (guint device = first; device < first + run->n_here; device++)
+    shift_records (run->recorder, device, ps_processes_clock_offset (run->setting->processes, peer));
+}
+
+static void
+carry_state (PsRun *run, guint peer, guint first)
+{
+  const Parcel parcel = { .run = run, .peer = peer };
+
+  for (guint device = first; device < first + run->n_here; device++)
+    for (guint i = 0; i < run->scripts[device].n_stages; i++)
+      for (guint array = 0; array < PS_N_STATE_ARRAYS; array++)
+        {
+          guint stage = run->scripts[device].stages[i];
+          gsize n_bytes;
+          gpointer part = ps_checkpoint_part (run->saved, &run->shapes[stage], array, &n_bytes);
+
+          if (ps_shows_gradients (run->program->schedule, device, stage) && n_bytes > 0)
+            carry (&parcel, part, n_bytes);
+        }
+}
+
+/* Calls send with rank 0 on every other rank with devices of replica 0, and fetch with each of these on rank 0. */
+static void
+with_ranks (PsRun *run, void (*send) (PsRun *run, guint peer, guint first),
+            void (*fetch) (PsRun *run, guint peer, guint first))
 {
   const PsProcesses *processes = run->setting->processes;
   guint n_devices = run->program->schedule->placement->n_devices;
-  const Parcel home = { .run = run, .peer = 0 };
 
-  /* Rank 0 has the losses of the other replicas, and all else is the same there. */
   if (ps_processes_rank (processes) > 0 && run->replica == 0)
-    carry_devices (&home, run->first);
+    send (run, 0, run->first);
   for (guint rank = 1;
-       ps_processes_rank (processes) == 0 && rank * run->n_here < n_devices && rank < ps_processes_n_ranks (processes);
+       ps_processes_rank (processes) == 0 && rank < ps_processes_n_ranks (processes) && rank * run->n_here < n_devices;
        rank++)
-    fetch (run, rank);
+    fetch (run, rank, rank * run->n_here);
+}
+
+/* Rank 0 has the losses of the other replicas, and all else is the same there. */
+void
+ps_gather (PsRun *run)
+{
+  with_ranks (run, send_devices, fetch_devices);
+}
+
+void
+ps_gather_checkpoint (PsRun *run)
+{
+  with_ranks (run, carry_state, carry_state);
 }
 
 static char *

@@ -161,6 +161,7 @@ run_clear (PsRun *run)
   ps_scripts_free (run->scripts, n_devices);
   ps_recorder_free (run->recorder);
   ps_run_result_free (run->result);
+  ps_checkpoint_free (run->saved);
   g_free (run->shapes);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsRun, run_clear)
@@ -291,6 +292,8 @@ run_open (PsRun *run, GError **error)
     return FALSE;
   run->recorder = ps_recorder_new (run->scripts, placement->n_devices, setting->n_steps);
   run->result = ps_run_result_new (run->program, setting, run->n_replicas);
+  if (setting->save != NULL)
+    run->saved = ps_checkpoint_new (setting->model, setting->data);
   return ps_gather_agreement (run, error) && open_transport (run, error);
 }
 

@@ -3,6 +3,7 @@
 #define PIPESIM_EXEC_RUNTIME_H
 
 #include "processes/processes.h"
+#include "checkpoint.h"
 
 #include <pipesim/device.h>
 #include <pipesim/program.h>
@@ -28,6 +29,10 @@ typedef struct
   const PsCosts *costs; /* durations of ops on a paced device, and the least time of every message; NULL: real time */
   guint n_steps;        /* training steps, >= 1 */
   guint64 seed;         /* seed of weights and data */
+  const PsCheckpoint *start;  /* that devices which compute go on from, its steps being done; NULL: none */
+  const char *save;           /* file that gets a checkpoint at the end; NULL: none */
+  guint save_every;           /* and after every so many steps; 0: no other */
+  const char *data;           /* with save: what the checkpoint says of the data */
   const PsTraining *training; /* see PsDeviceSetting; NULL allowed */
   gint64 timeout_ns;          /* longest wait for one message; 0: for ever */
   const guint *shares;        /* [devices] see PsDeviceSetting; NULL: equal parts */

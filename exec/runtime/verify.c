@@ -163,6 +163,7 @@ ps_verify (const PsSchedule *schedule, const PsRunResult *result, const PsRunSet
   alone.transport = &ps_threads_transport;
   alone.processes = NULL;
   alone.progress = NULL;
+  alone.save = NULL;
   alone.parts = result->gradients->parts;
   reference = ps_run (program, &alone, error);
   if (reference == NULL)

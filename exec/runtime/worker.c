@@ -1,4 +1,5 @@
 /* worker.c - the thread of one device: it computes, sends and waits by its script; barriers separate the steps. */
+#include "gather.h"
 #include "sum.h"
 #include "tie.h"
 
@@ -235,13 +236,45 @@ update (PsWorker *worker, guint step, GError **error)
   return TRUE;
 }
 
+/* Steps of the training before the first one of this run. */
+static guint
+steps_before (const PsWorker *worker)
+{
+  const PsCheckpoint *start = worker->run->setting->start;
+
+  return start != NULL ? ps_checkpoint_step (start) : 0;
+}
+
+/* Replica 0 fills in the checkpoint. When all have, one member of each process brings it to rank 0, which writes it. */
+static gboolean
+save (PsWorker *worker, guint step, GError **error)
+{
+  PsRun *run = worker->run;
+  gint64 moment_ns;
+
+  for (guint i = 0; i < worker->script->n_stages && run->replica == 0; i++)
+    {
+      guint stage = worker->script->stages[i];
+
+      if (ps_shows_gradients (run->program->schedule, worker->index, stage)
+          && !ps_checkpoint_take (run->saved, worker->device, stage, &run->shapes[stage], error))
+        return FALSE;
+    }
+  if (!meet (worker, &moment_ns, error))
+    return FALSE;
+  if (worker->index == run->first)
+    ps_gather_checkpoint (run);
+  return !keeps_time (worker)
+         || ps_checkpoint_write (run->saved, run->setting->save, steps_before (worker) + step, error);
+}
+
 /* `step` steps are done: the last of them is reported. */
 static void
 report_step (PsWorker *worker, guint step)
 {
   const PsRunSetting *setting = worker->run->setting;
   PsRecorder *recorder = worker->run->recorder;
-  const PsStepReport report = { .number = step,
+  const PsStepReport report = { .number = steps_before (worker) + step,
                                 .iteration_ns = ps_recorder_iteration (recorder, step - 1),
                                 .loss = ps_run_result_mean_loss (worker->run->result, step - 1) };
 
@@ -251,12 +284,14 @@ report_step (PsWorker *worker, guint step)
 
 /* Between two meetings, which training has not, so that time does not count. */
 static gboolean
-end_step (PsWorker *worker, guint step, GError **error)
+end_step (PsWorker *worker, guint step, gboolean saves, GError **error)
 {
   PsRecorder *recorder = worker->run->recorder;
   gint64 moment_ns;
 
-  if (keeps_time (worker))
+  if (saves && !save (worker, step, error))
+    return FALSE;
+  if (keeps_time (worker) && worker->run->setting->progress != NULL)
     report_step (worker, step);
   if (!meet (worker, &moment_ns, error))
     return FALSE;
@@ -273,12 +308,16 @@ begin_step (PsWorker *worker, guint step, GError **error)
 {
   PsRecorder *recorder = worker->run->recorder;
   const PsDeviceClass *class = worker->device->class;
+  const PsRunSetting *setting = worker->run->setting;
+  const guint every = setting->save_every;
+  const gboolean saves
+      = setting->save != NULL && (step == recorder->n_steps || (every > 0 && step > 0 && step % every == 0));
   PsMemoryUse use;
   gint64 moment_ns;
 
   if (step < recorder->n_steps)
     {
-      if (class->begin != NULL && !class->begin (worker->device, step, error))
+      if (class->begin != NULL && !class->begin (worker->device, steps_before (worker) + step, error))
         return FALSE;
       class->memory (worker->device, &use);
       recorder->device[worker->index].held_bytes[step] = ps_memory_use_held (&use);
@@ -287,7 +326,7 @@ begin_step (PsWorker *worker, guint step, GError **error)
     return FALSE;
   if (keeps_time (worker))
     recorder->begin_ns[step] = moment_ns;
-  return step == 0 || worker->run->setting->progress == NULL || end_step (worker, step, error);
+  return step == 0 || (setting->progress == NULL && !saves) || end_step (worker, step, saves, error);
 }
 
 /* Devices of other processes adopt the same choices; in one process all devices share them. */
@@ -314,9 +353,15 @@ prepare (PsWorker *worker, GError **error)
   if (transport->class->join != NULL && !transport->class->join (transport, worker->index, worker->device, error))
     return FALSE;
   for (guint i = 0; i < worker->script->n_stages; i++)
-    if (!class->add_stage (worker->device, worker->script->stages[i], &worker->run->shapes[worker->script->stages[i]],
-                           error))
-      return FALSE;
+    {
+      const PsCheckpoint *start = worker->run->setting->start;
+      guint stage = worker->script->stages[i];
+      const PsStageShape *shape = &worker->run->shapes[stage];
+
+      if (!class->add_stage (worker->device, stage, shape, error)
+          || (start != NULL && !ps_checkpoint_give (start, worker->device, stage, shape, error)))
+        return FALSE;
+    }
   return agree (worker, error);
 }
 

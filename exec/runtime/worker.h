@@ -26,6 +26,7 @@ typedef struct
   PsCrew *crew;
   PsRecorder *recorder; /* each device writes its own part, device 0 also the steps' */
   PsRunResult *result;  /* each device writes its own stages' and microbatches' part */
+  PsCheckpoint *saved;  /* the same; NULL: none is wanted */
 } PsRun;
 
 /* The stage that makes the losses: the one with the head. */

@@ -86,6 +86,22 @@ typedef struct
   guint n_replicas;
 } PsDeviceSetting;
 
+/* The arrays of numbers that a training goes on from. */
+typedef enum
+{
+  PS_STATE_WEIGHTS,
+  PS_STATE_FIRST_MOMENT, /* of Adam */
+  PS_STATE_SECOND_MOMENT,
+  PS_N_STATE_ARRAYS
+} PsStateArray;
+
+typedef struct
+{
+  gsize n; /* parameters of the stage */
+  float *array[PS_N_STATE_ARRAYS];
+  guint64 n_updates; /* how often O has run */
+} PsStageState;
+
 /* One pipeline rank's compute device. All calls on one device come from one thread at a time, which has called attach
  * first. Functions that can fail return FALSE or NULL and set an error that begins with the stage where one is
  * involved. No hook may be NULL unless its comment says so. */
@@ -152,6 +168,11 @@ struct _PsDeviceClass
   /* The same numbers where they lie in the device's own memory, for transports that add them up over replicas. NULL:
    * replicas are not supported. */
   float *(*gradient_memory) (PsDevice *device, guint stage, gsize *n);
+
+  /* Copies the state of a stage to or from arrays on the host, in the order of `gradients`. NULL, both: the class has
+   * none. */
+  gboolean (*read_state) (PsDevice *device, guint stage, PsStageState *state, GError **error);
+  gboolean (*write_state) (PsDevice *device, guint stage, const PsStageState *state, GError **error);
 
   /* Time of the latest run on the accelerator itself, without the host's part in it. NULL: the class knows no such
    * difference. */

@@ -53,6 +53,27 @@ equal gpt 1f1b -p 2 -m 2
 equal gpt 1f1b -p 2 -m 2 --sm-shares 3,1
 unset PS_EMULATED_ALGORITHM
 
+# A training goes on from its checkpoint with the same losses, padded matrices, gated layers and rounded copies included.
+for model in gpt gpt32 llama; do
+  sed 's/vocabulary = 40/vocabulary = 257/' $model.ini >bytes.ini
+  train="pipesim exec --schedule 1f1b -p 2 -m 2 --model bytes.ini --device cuda --text sums"
+  { $train --steps 4 --losses whole.csv --save whole && $train --steps 2 --losses parts.csv --save half \
+    && $train --steps 4 --losses parts.csv --load half --save parts --check; } >out.txt 2>&1
+  set --
+  grep -q bit-equal out.txt && cmp -s whole parts || set -- "$(cat out.txt)"
+  [ "$(cut -d, -f1-3 whole.csv)" = "$(cut -d, -f1-3 parts.csv)" ] || set -- "$@" "$(cat whole.csv parts.csv)"
+  result "$model: a training in two parts" "$@"
+done
+sed 's/flash_attention = true/flash_attention = false/' gpt32.ini | sed 's/vocabulary = 40/vocabulary = 257/' >cpu.ini
+{ pipesim exec --schedule 1f1b -p 2 -m 2 --model cpu.ini --device cuda --text sums --steps 2 --save half \
+  && pipesim exec --schedule 1f1b -p 2 -m 2 --model cpu.ini --device cpu --text sums --steps 3 --load half --losses cpu.csv \
+  && pipesim exec --schedule 1f1b -p 2 -m 2 --model cpu.ini --device cuda --text sums --steps 3 --load half --losses gpu.csv; } >out.txt 2>&1
+if paste -d, cpu.csv gpu.csv | awk -F, 'NR == 2 { d = $2 / $6 - 1 } END { exit !(NR == 2 && d < 1e-5 && d > -1e-5) }'; then
+  result "and goes on on the cpu device"
+else
+  result "and goes on on the cpu device" "$(cat cpu.csv gpu.csv out.txt)"
+fi
+
 pipesim exec --schedule 1f1b -p 2 -m 2 --model gpt32.ini --device cuda --steps 1 --json >run.json 2>run.txt
 grep -q '"origin": "emulated"' run.json && set -- || set -- "$(cat run.txt run.json)"
 result "an emulated run is not called measured" "$@"

@@ -122,6 +122,17 @@ fine "two weight copies in two replicas" '"check": "equal-within"' 4 pipesim exe
   --json --model small.ini
 equal "sequence slices" 2 pipesim exec --schedule seq1f1b -p 2 -m 4 $mpi --model small.ini
 fine "devices that do nothing" 'gpipe on 3 devices (null, mpi)' 3 pipesim exec --schedule gpipe -p 3 -m 16 --device null --transport mpi
+# A training in two processes is that of one, its file of losses and its checkpoint too.
+sed 's/vocabulary = .*/vocabulary = 256/' large.ini >bytes.ini
+train="pipesim exec --schedule 1f1b -p 2 -m 4 --device cpu --model bytes.ini --text sums --steps 6"
+$train --losses alone.csv --save alone.safetensors >/dev/null 2>&1
+fine "a training" '   6  ' 2 $train --transport mpi --losses two.csv --save two.safetensors --save-every 4
+if cmp -s alone.safetensors two.safetensors; then result "and its checkpoint"; else result "and its checkpoint" "$(cmp alone.safetensors two.safetensors 2>&1)"; fi
+cut -d, -f1-3 alone.csv >alone.losses
+cut -d, -f1-3 two.csv >two.losses
+if cmp -s alone.losses two.losses; then result "and its losses"; else result "and its losses" "$(diff alone.losses two.losses)"; fi
+fine "two copies of two ranks save one" '' 4 $train --transport mpi --save copies.safetensors
+fine "and go on" '   9  ' 4 $train --transport mpi --load copies.safetensors --steps 9
 costs='--costs f=1ms,b=1ms,w=1ms,c=200us,act=1MiB'
 paced="--device paced --transport mpi $costs"
 fine "paced devices" 'interleaved on 4 devices (paced, mpi)' 2 pipesim exec --schedule interleaved -p 4 -m 8 $paced --steps 2 \

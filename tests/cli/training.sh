@@ -57,7 +57,7 @@ for schedule in gpipe zb-h1 interleaved; do
   trained "$schedule" --schedule $schedule --steps 30 $rates --losses $schedule.csv
   same "$schedule has the curve of 1f1b" $schedule.csv 1f1b.csv
 done
-head -c 4000 "$0" >mine.txt
+head -c 4000 "$G_TEST_SRCDIR/cli/training.sh" >mine.txt
 trained "a text of the user's" --schedule 1f1b --steps 2 --text mine.txt --losses mine.csv
 trained "other seeds see other places of it" --schedule 1f1b --steps 2 --text mine.txt --seed 2 --losses other.csv
 if cmp -s mine.csv other.csv; then result "and learn otherwise" "they do not"; else result "and learn otherwise"; fi
@@ -70,6 +70,45 @@ while kill -0 $process 2>/dev/null && { [ "$(wc -l <"$work/stdout")" -lt 6 ] || 
 if kill -9 $process; then result "rows come as steps end"; else result "rows come as steps end" "$(cat "$work/stderr")"; fi
 wait $process 2>/dev/null
 if tail -1 long.csv | grep -qE '^[0-9]+,[0-9.]+,0\.001,[0-9]+$'; then result "a killed run leaves whole lines"; else result "a killed run leaves whole lines" "$(tail -2 long.csv)"; fi
+
+# A training that is cut in two, and goes on with another schedule, layout and number of devices, is the same training.
+trained "the first part" --schedule zb-h1 --steps 9 $rates --losses parts.csv --save half.safetensors
+cp half.safetensors kept.safetensors
+trained "the second part" --schedule 1f1b -p 4 --layout 'E|tt|tt|L' --steps 30 $rates --losses parts.csv --load half.safetensors \
+  --save whole.safetensors --check
+same "together they have the curve of one" parts.csv 1f1b.csv
+says "from the checkpoint on as one device" 'bit-equal' "$work/stdout"
+if cmp -s half.safetensors kept.safetensors; then result "the file that was loaded stays"; else result "the file that was loaded stays" "it has changed"; fi
+trained "in one piece, saved on the way" --schedule gpipe --steps 30 $rates --save one.safetensors --save-every 7
+if cmp -s one.safetensors whole.safetensors; then result "and the same state"; else result "and the same state" "$(cmp one.safetensors whole.safetensors)"; fi
+trained "more lines than the checkpoint has steps" --schedule 1f1b --steps 30 $rates --losses 1f1b.csv --load kept.safetensors
+same "are written anew" 1f1b.csv parts.csv
+trained "other data" --schedule 1f1b --steps 10 --load kept.safetensors --seed 2
+says "are warned of" '^warning: kept.safetensors went through text [0-9a-f]{16}, seed 1, 4 microbatches of 1 x 32 tokens; this run goes' "$work/stderr"
+
+# Ctrl-C leaves a checkpoint of all steps that were done; a kill in the middle of writing one leaves the one before.
+begin ()
+{
+  pipesim-exec --schedule 1f1b -p 2 -m 4 --device cpu --model model.ini --text sums --steps 1000000 --save "$@" >"$work/stdout" 2>"$work/stderr" &
+  process=$!
+  while kill -0 $process 2>/dev/null && [ "$(wc -l <"$work/stdout")" -lt 20 ]; do sleep 0.05; done
+}
+begin stopped.safetensors
+kill -TERM $process # a shell lets its background jobs ignore SIGINT
+wait $process
+code=$?
+last=$(sed -n 's/^ *\([0-9]*\)  .*/\1/p' "$work/stdout" | tail -1)
+if [ $code -eq 1 ]; then result "Ctrl-C ends a run"; else result "Ctrl-C ends a run" "exit code $code" "$(cat "$work/stderr")"; fi
+trained "with a checkpoint" --schedule 1f1b --steps $((last + 1)) --load stopped.safetensors
+says "of all its steps" "^ +$((last + 1)) " "$work/stdout"
+for delay in 0.1 0.03 0.07; do
+  begin killed.safetensors --save-every 1
+  sleep $delay
+  kill -9 $process
+  wait $process 2>/dev/null
+  last=$(head -c 400 killed.safetensors | tr -d '\0' | grep -o '"step":"[0-9]*"' | tr -dc 0-9)
+  trained "a run killed while it saves leaves a whole checkpoint" --schedule 1f1b --steps $((last + 1)) --load killed.safetensors
+done
 
 exec='pipesim exec --schedule 1f1b -p 2 -m 4'
 cpu="$exec --device cpu --model model.ini"
@@ -85,4 +124,37 @@ refuse 2 "--least-rate: needs --decay" $cpu --least-rate 0.0001
 refuse 2 "--least-rate: 0.01 is above --learning-rate, 0.001" $cpu --decay 9 --least-rate 0.01
 refuse 2 "--learning-rate: '2' is not" $cpu --learning-rate 2
 refuse 1 "--losses: nowhere/l.csv:" $cpu --losses nowhere/l.csv
+refuse 1 "--save: nowhere/l:" $cpu --save nowhere/l
+refuse 2 "--save-every: needs --save" $cpu --save-every 3
+refuse 2 "--save: this device computes nothing" $exec --device null --save l
+refuse 2 "--steps: 9, but kept.safetensors has done 9 steps already" $cpu --load kept.safetensors --steps 9
+refuse 1 "--losses: mine.txt: does not begin with 'step,loss,learning_rate,iteration_ns'" $cpu --load kept.safetensors --steps 10 --losses mine.txt --text sums
+
+# Bad checkpoints.
+bad="$cpu --steps 99 --load"
+head -c 30000 kept.safetensors >short
+{ cat kept.safetensors; echo; } >long
+tr 4 5 <kept.safetensors >digits
+sed 's/checkpoint.1/checkpoint-2/' kept.safetensors >version
+sed 's/transformer.wpe.weight/transformer.wpe.heavier/; s/"step":"9"/"step":""/' kept.safetensors >name
+printf '\002\0\0\0\0\0\0\0{}' >nothing
+refuse 1 "no-such-file: cannot read:" $bad no-such-file
+refuse 1 ".: cannot read:" $bad .
+refuse 1 "mine.txt: is no safetensors file, or only the beginning of one" $bad mine.txt
+refuse 1 "short: tensor " $bad short
+refuse 1 "long: 1 bytes after the last tensor" $bad long
+refuse 1 "digits: " $bad digits
+refuse 1 "version: is no checkpoint of pipesim exec: its metadata lacks 'pipesim': 'checkpoint/1'" $bad version
+refuse 1 "name: " $bad name
+refuse 1 "nothing: is no checkpoint of pipesim exec" $bad nothing
+sed 's/layers = 4/layers = 3/' model.ini >three.ini
+sed 's/hidden = 32/hidden = 64/' model.ini >wide.ini
+refuse 1 "kept.safetensors: has 159 tensors; the model has 123" $exec --device cpu --model three.ini --steps 99 --load kept.safetensors
+refuse 1 "kept.safetensors: tensor transformer.wte.weight: is not F32 of the model's shape, 256 x 64" \
+  $exec --device cpu --model wide.ini --steps 99 --load kept.safetensors
+if pipesim exec --schedule pipedream -p 2 -m 4 --device cpu --model model.ini --save l >/dev/null 2>"$work/stderr"; then
+  result "asynchronous trainings have no one state" "saved"
+else
+  says "asynchronous trainings have no one state" "schedule 'pipedream'" "$work/stderr"
+fi
 finish

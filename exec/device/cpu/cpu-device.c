@@ -320,6 +320,20 @@ cpu_gradients (PsDevice *device, guint stage, gsize *n)
   return cpu_gradient_memory (device, stage, n);
 }
 
+static gboolean
+cpu_read_state (PsDevice *device, guint stage, PsStageState *state, GError **error)
+{
+  ps_cpu_stage_read_state (cpu_device (device)->stages[stage], state);
+  return TRUE;
+}
+
+static gboolean
+cpu_write_state (PsDevice *device, guint stage, const PsStageState *state, GError **error)
+{
+  ps_cpu_stage_write_state (cpu_device (device)->stages[stage], state);
+  return TRUE;
+}
+
 float *
 ps_cpu_device_weights (PsDevice *device, guint stage, gsize *n)
 {
@@ -392,6 +406,8 @@ const PsDeviceClass ps_cpu_device = {
   .loss = cpu_loss,
   .gradients = cpu_gradients,
   .gradient_memory = cpu_gradient_memory,
+  .read_state = cpu_read_state,
+  .write_state = cpu_write_state,
   .flush_cache = cpu_flush_cache,
   .condition = cpu_condition,
   .memory = cpu_memory,

@@ -466,6 +466,30 @@ ps_cpu_stage_optimize (PsCpuStage *stage)
                ps_data_rate (stage->context->setting->training, stage->context->step), stage->n_steps);
 }
 
+void
+ps_cpu_stage_read_state (const PsCpuStage *stage, PsStageState *state)
+{
+  const float *const arrays[PS_N_STATE_ARRAYS] = { stage->weights, stage->momentum, stage->variance };
+
+  g_assert (state->n == stage->n_parameters);
+
+  for (guint i = 0; i < PS_N_STATE_ARRAYS; i++)
+    memcpy (state->array[i], arrays[i], state->n * sizeof (float));
+  state->n_updates = stage->n_steps;
+}
+
+void
+ps_cpu_stage_write_state (PsCpuStage *stage, const PsStageState *state)
+{
+  float *const arrays[PS_N_STATE_ARRAYS] = { stage->weights, stage->momentum, stage->variance };
+
+  g_assert (state->n == stage->n_parameters);
+
+  for (guint i = 0; i < PS_N_STATE_ARRAYS; i++)
+    memcpy (arrays[i], state->array[i], state->n * sizeof (float));
+  stage->n_steps = state->n_updates;
+}
+
 double
 ps_cpu_stage_loss (const PsCpuStage *stage, guint microbatch)
 {

@@ -39,6 +39,10 @@ gboolean ps_cpu_stage_backward (PsCpuStage *stage, PsOp op, float *input, float 
 gboolean ps_cpu_stage_weight_gradients (PsCpuStage *stage, PsOp op, GError **error);
 void ps_cpu_stage_optimize (PsCpuStage *stage);
 
+/* See PsDeviceClass. */
+void ps_cpu_stage_read_state (const PsCpuStage *stage, PsStageState *state);
+void ps_cpu_stage_write_state (PsCpuStage *stage, const PsStageState *state);
+
 /* Returns the loss of the latest forward; NaN if there was none or the stage has no head. */
 double ps_cpu_stage_loss (const PsCpuStage *stage, guint microbatch);
 

@@ -254,6 +254,18 @@ cuda_gradient_memory (PsDevice *device, guint stage, gsize *n)
   return resident != NULL ? ps_cuda_stage_gradient_memory (resident, n) : NULL;
 }
 
+static gboolean
+cuda_read_state (PsDevice *device, guint stage, PsStageState *state, GError **error)
+{
+  return ps_cuda_stage_read_state (cuda_device (device)->stages[stage], state, error);
+}
+
+static gboolean
+cuda_write_state (PsDevice *device, guint stage, const PsStageState *state, GError **error)
+{
+  return ps_cuda_stage_write_state (cuda_device (device)->stages[stage], state, error);
+}
+
 static gint64
 cuda_op_ns (PsDevice *device)
 {
@@ -386,6 +398,8 @@ static const PsDeviceClass cuda_class = {
   .loss = cuda_loss,
   .gradients = cuda_gradients,
   .gradient_memory = cuda_gradient_memory,
+  .read_state = cuda_read_state,
+  .write_state = cuda_write_state,
   .op_ns = cuda_op_ns,
   .flush_cache = cuda_flush_cache,
   .occupy = cuda_occupy,

@@ -118,6 +118,12 @@ ps_cuda_parameter_start (const PsCudaParameter *parameter, guint64 seed, float *
     ps_data_weights (values, n, parameter->deviation, seed, parameter->stream, parameter->index);
   for (gsize i = 0; parameter->deviation == 0 && i < n; i++)
     values[i] = parameter->constant;
+  ps_cuda_parameter_pad (parameter, values);
+}
+
+void
+ps_cuda_parameter_pad (const PsCudaParameter *parameter, float *values)
+{
   if (parameter->stride == parameter->columns)
     return;
   /* Moves each row to its padded place, from the last row to the first. */

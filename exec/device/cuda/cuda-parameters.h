@@ -74,4 +74,7 @@ gsize ps_cuda_parameter_extent (const PsCudaParameter *parameter);
 /* Makes the start values in the device's layout: ps_cuda_parameter_extent floats, padding zero. */
 void ps_cuda_parameter_start (const PsCudaParameter *parameter, guint64 seed, float *values);
 
+/* Spreads values without gaps, at the begin of ps_cuda_parameter_extent floats, to the device's layout. */
+void ps_cuda_parameter_pad (const PsCudaParameter *parameter, float *values);
+
 #endif

@@ -378,3 +378,15 @@ ps_cuda_stage_gradient_memory (PsCudaStage *stage, gsize *n)
   *n = stage->weights.parameters.n_array;
   return stage->weights.gradients;
 }
+
+gboolean
+ps_cuda_stage_read_state (PsCudaStage *stage, PsStageState *state, GError **error)
+{
+  return ps_cuda_weights_read_state (&stage->weights, stage->shared, state, error);
+}
+
+gboolean
+ps_cuda_stage_write_state (PsCudaStage *stage, const PsStageState *state, GError **error)
+{
+  return ps_cuda_weights_write_state (&stage->weights, stage->shared, state, error);
+}

@@ -32,4 +32,8 @@ const float *ps_cuda_stage_gradients (PsCudaStage *stage, gsize *n);
 /* Returns the gradients on the device, with the gaps of PsCudaParameters, which are zero. */
 float *ps_cuda_stage_gradient_memory (PsCudaStage *stage, gsize *n);
 
+/* See PsDeviceClass. */
+gboolean ps_cuda_stage_read_state (PsCudaStage *stage, PsStageState *state, GError **error);
+gboolean ps_cuda_stage_write_state (PsCudaStage *stage, const PsStageState *state, GError **error);
+
 #endif

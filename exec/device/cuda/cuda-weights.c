@@ -29,39 +29,69 @@ take_arrays (PsCudaWeights *weights, PsCudaShared *shared, GError **error)
          || take_zeros (shared, &weights->weights, n * ps_cuda_element_bytes (shared->sizes.element), error);
 }
 
+/* Makes the values of a parameter in the device's layout, without gaps before: its start values, or those that `from`
+ * points to, which moves on. Then writes them to an array of the device. */
 static gboolean
-write_parameter (PsCudaWeights *weights, PsCudaShared *shared, const PsCudaParameter *parameter, GError **error)
+write_parameter (PsCudaShared *shared, const PsCudaParameter *parameter, const float **from, float *array,
+                 GError **error)
 {
-  const gsize n = ps_cuda_parameter_extent (parameter);
+  const gsize n = ps_cuda_parameter_extent (parameter), n_dense = parameter->rows * parameter->columns;
   g_autofree float *values = g_try_new (float, n);
 
   if (n == 0)
     return TRUE;
   if (values == NULL)
-    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "no host memory for the start values of weights");
-  ps_cuda_parameter_start (parameter, shared->seed, values);
-  return ps_cuda_copy (&shared->context, weights->master + parameter->first, values, n * sizeof *values, error);
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "no host memory for the values of weights");
+  if (from == NULL)
+    ps_cuda_parameter_start (parameter, shared->seed, values);
+  else
+    {
+      memcpy (values, *from, n_dense * sizeof *values);
+      *from += n_dense;
+      ps_cuda_parameter_pad (parameter, values);
+    }
+  return ps_cuda_copy (&shared->context, array + parameter->first, values, n * sizeof *values, error);
+}
+
+/* values NULL: the start values. */
+static gboolean
+write_array (PsCudaWeights *weights, PsCudaShared *shared, const float *values, float *array, GError **error)
+{
+  for (guint i = 0; i < weights->parameters.all->len; i++)
+    if (!write_parameter (shared, ps_cuda_parameters_get (&weights->parameters, i), values != NULL ? &values : NULL,
+                          array, error))
+      return FALSE;
+  return TRUE;
 }
 
 static gboolean
-write_start (PsCudaWeights *weights, PsCudaShared *shared, GError **error)
+write_weights (PsCudaWeights *weights, PsCudaShared *shared, const float *values, GError **error)
 {
-  PsCudaContext *context = &shared->context;
-
-  for (guint i = 0; i < weights->parameters.all->len; i++)
-    if (!write_parameter (weights, shared, ps_cuda_parameters_get (&weights->parameters, i), error))
-      return FALSE;
+  if (!write_array (weights, shared, values, weights->master, error))
+    return FALSE;
   return weights->weights == weights->master
          || ps_cuda_ok (
              "rounding weights",
-             ps_cuda_to_bf16 (weights->weights, weights->master, weights->parameters.n_array, context->stream), error);
+             ps_cuda_to_bf16 (weights->weights, weights->master, weights->parameters.n_array, shared->context.stream),
+             error);
+}
+
+gboolean
+ps_cuda_weights_write_state (PsCudaWeights *weights, PsCudaShared *shared, const PsStageState *state, GError **error)
+{
+  g_assert (state->n == weights->parameters.n_dense);
+
+  weights->n_steps = state->n_updates;
+  return write_weights (weights, shared, state->array[PS_STATE_WEIGHTS], error)
+         && write_array (weights, shared, state->array[PS_STATE_FIRST_MOMENT], weights->momentum, error)
+         && write_array (weights, shared, state->array[PS_STATE_SECOND_MOMENT], weights->variance, error);
 }
 
 gboolean
 ps_cuda_weights_init (PsCudaWeights *weights, PsCudaShared *shared, const PsStageShape *shape, GError **error)
 {
   ps_cuda_parameters_init (&weights->parameters, &shared->sizes, shape);
-  return take_arrays (weights, shared, error) && write_start (weights, shared, error);
+  return take_arrays (weights, shared, error) && write_weights (weights, shared, NULL, error);
 }
 
 void
@@ -137,40 +167,56 @@ ps_cuda_weights_forget (PsCudaWeights *weights, PsCudaShared *shared, GError **e
       error);
 }
 
-/* Reads one matrix to `values`, without the padding of its rows. */
+/* Reads one matrix of an array to `values`, without the padding of its rows. */
 static gboolean
-read_parameter (PsCudaWeights *weights, PsCudaContext *context, const PsCudaParameter *parameter, float *values)
+read_parameter (PsCudaContext *context, const PsCudaParameter *parameter, const float *array, float *values,
+                GError **error)
 {
-  const float *from = weights->gradients + parameter->first;
+  const float *from = array + parameter->first;
   const gsize n = ps_cuda_parameter_extent (parameter);
   g_autofree float *padded = NULL;
 
   if (n == 0 || parameter->stride == parameter->columns)
-    return n == 0 || ps_cuda_copy (context, values, from, n * sizeof *values, NULL);
+    return n == 0 || ps_cuda_copy (context, values, from, n * sizeof *values, error);
   padded = g_new (float, n);
-  if (!ps_cuda_copy (context, padded, from, n * sizeof *values, NULL))
+  if (!ps_cuda_copy (context, padded, from, n * sizeof *values, error))
     return FALSE;
   for (gsize row = 0; row < parameter->rows; row++)
     memcpy (values + row * parameter->columns, padded + row * parameter->stride, parameter->columns * sizeof *values);
   return TRUE;
 }
 
-const float *
-ps_cuda_weights_read (PsCudaWeights *weights, PsCudaShared *shared, gsize *n)
+static gboolean
+read_array (PsCudaWeights *weights, PsCudaShared *shared, const float *array, float *values, GError **error)
 {
-  float *values;
-
-  if (weights->host_gradients == NULL)
-    weights->host_gradients = g_new (float, MAX (weights->parameters.n_dense, 1));
-  *n = weights->parameters.n_dense;
-  values = weights->host_gradients;
   for (guint i = 0; i < weights->parameters.all->len; i++)
     {
       const PsCudaParameter *parameter = ps_cuda_parameters_get (&weights->parameters, i);
 
-      if (!read_parameter (weights, &shared->context, parameter, values))
-        return NULL;
+      if (!read_parameter (&shared->context, parameter, array, values, error))
+        return FALSE;
       values += parameter->rows * parameter->columns;
     }
-  return weights->host_gradients;
+  return TRUE;
+}
+
+gboolean
+ps_cuda_weights_read_state (PsCudaWeights *weights, PsCudaShared *shared, PsStageState *state, GError **error)
+{
+  g_assert (state->n == weights->parameters.n_dense);
+
+  state->n_updates = weights->n_steps;
+  return read_array (weights, shared, weights->master, state->array[PS_STATE_WEIGHTS], error)
+         && read_array (weights, shared, weights->momentum, state->array[PS_STATE_FIRST_MOMENT], error)
+         && read_array (weights, shared, weights->variance, state->array[PS_STATE_SECOND_MOMENT], error);
+}
+
+const float *
+ps_cuda_weights_read (PsCudaWeights *weights, PsCudaShared *shared, gsize *n)
+{
+  if (weights->host_gradients == NULL)
+    weights->host_gradients = g_new (float, MAX (weights->parameters.n_dense, 1));
+  *n = weights->parameters.n_dense;
+  return read_array (weights, shared, weights->gradients, weights->host_gradients, NULL) ? weights->host_gradients
+                                                                                         : NULL;
 }

@@ -40,4 +40,9 @@ gboolean ps_cuda_weights_forget (PsCudaWeights *weights, PsCudaShared *shared, G
 /* Returns the gradients on the host, without gaps, valid until the next call. NULL: they can't be read. */
 const float *ps_cuda_weights_read (PsCudaWeights *weights, PsCudaShared *shared, gsize *n);
 
+/* See PsDeviceClass. */
+gboolean ps_cuda_weights_read_state (PsCudaWeights *weights, PsCudaShared *shared, PsStageState *state, GError **error);
+gboolean ps_cuda_weights_write_state (PsCudaWeights *weights, PsCudaShared *shared, const PsStageState *state,
+                                      GError **error);
+
 #endif
