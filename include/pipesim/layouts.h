@@ -26,6 +26,7 @@ typedef struct
   gboolean zero;         /* spread the optimizer state over the replicas, where there are some (ZeRO stage 1) */
   char **schedules;      /* families; NULL: all that are synchronous */
   guint top;             /* number of layouts wanted, the best ones */
+  gboolean fold;         /* settings with the same p, t, c, e and d are one: the fastest */
   guint n_jobs;          /* threads; 0: 1. The answer is the same for any number */
 } PsLayoutQuestion;
 
@@ -39,9 +40,13 @@ typedef enum
 
 const char *ps_confidence_name (PsConfidence confidence); /* "low", "medium", "high" */
 
+#define PS_LAYOUT_NEAR 1.01
+
 typedef struct
 {
   char *schedule;
+  char *near;            /* other schedules of the same p, t, c, e and d, no slower than PS_LAYOUT_NEAR times the step,
+                            the fastest first: "zb-v, 1f1b"; NULL: there is none, or fold is not asked for */
   gboolean asynchronous; /* its gradients are of older weights: another training */
   char *profile;         /* measured costs that it is from; NULL: none */
   guint n_devices;       /* p */

@@ -14,6 +14,7 @@ typedef struct
 {
   char *schedules;
   char *reserve;
+  gboolean every;
   guint rank; /* --explain; 0: not given */
   char *to;
   gboolean json;
@@ -62,6 +63,8 @@ static const PsOption rows[] = {
              .otherwise = "one per processor"),
   PS_OPTION ("top", 0, PS_COUNT (Options, question.top, 1, MAX_TOP), "N", "Number of layouts to print, the best first",
              .initial = 10, .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("every", 0, PS_FLAG (Options, every), NULL,
+             "Print every setting of a layout (p, t, c, e, d), not only the fastest", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("explain", 0, PS_COUNT (Options, rank, 1, MAX_TOP), "RANK",
              "Print the command line that predicts the layout of this rank again", .group = PS_GROUP_OUTPUT,
              .otherwise = "none"),
@@ -77,7 +80,10 @@ static const PsCommandHelp help = {
   .text = "Tries pipelines of p devices of t c GPUs each (tensor and sequence parallelism, contexts) in\n"
           "d = GPUs / (p t c) replicas, experts over e of the GPUs of a device and its replicas, microbatches of\n"
           "b = 1, 2, 4, 8 and 16 sequences, recomputation, schedules and, where a schedule takes any number, v chunks\n"
-          "per device. A single device (p = 1) has no pipeline: one schedule stands for all.\n\n"
+          "per device. A single device (p = 1) has no pipeline: one schedule stands for all. A row is the fastest\n"
+          "setting of its p, t, c, e and d.\n\n"
+          "within 1 % = other schedules of the same p, t, c, e and d whose step takes at most 1 % longer\n"
+          "runs in = frameworks that have the schedule by a name of their own; pipesim exec, where it runs the layout\n"
           "step = iteration time, all-reduce of the gradients over the replicas included\n"
           "peak memory = of a GPU\n"
           "MFU = FLOPs of the model per step / (step * GPUs * peak rate of a GPU); the FLOPs are those of F, B and\n"
@@ -87,7 +93,8 @@ static const PsCommandHelp help = {
   .examples = "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64\n"
               "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64 -s 1f1b,interleaved "
               "--memory-limit 70GB\n"
-              "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64 --explain 1\n",
+              "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64 -s 1f1b,interleaved "
+              "--explain 1 --to megatron\n",
 };
 
 static void
@@ -117,6 +124,7 @@ static const PsColumn columns[] = {
   { "mfu", "MFU", PS_COLUMN_RATIO },
   { "bubble_ratio", "bubble of iteration", PS_COLUMN_RATIO },
   { "peak_memory_bytes", "peak memory", PS_COLUMN_SIZE },
+  { "near", "within 1 %", PS_COLUMN_TEXT },
   { "costs_origin", "costs", PS_COLUMN_TEXT },
   { "confidence", "confidence", PS_COLUMN_TEXT },
   { "runs_in", "runs in", PS_COLUMN_TEXT },
@@ -132,6 +140,7 @@ finish_options (Options *options, GError **error)
 
   if (options->schedules != NULL)
     question->schedules = g_strsplit (options->schedules, ",", -1);
+  question->fold = !options->every;
   question->reserve = question->memory_limit > 0 ? 0 : PS_LAYOUT_USUAL_RESERVE;
   if (options->reserve != NULL && !ps_parse_size ("--reserve", options->reserve, &question->reserve, error))
     return FALSE;
@@ -154,6 +163,18 @@ parse_options (Options *options, int argc, char **argv, GError **error)
   return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the model goes after --model", argv[1]);
 }
 
+/* "megatron, pytorch, pipesim"; pipesim where its devices run all that the layout says. */
+static char *
+find_runners (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout)
+{
+  g_autoptr (PsSetting) setting = ps_layout_setting (question, layouts, layout);
+  g_autofree char *names = ps_launch_runs_in (layout->schedule);
+
+  if (layout->asynchronous || !ps_setting_refuse (setting, PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED, NULL, NULL))
+    return g_steal_pointer (&names);
+  return g_strconcat (names, *names ? ", " : "", "pipesim", NULL);
+}
+
 /* Shows the column asynchronous where it says something. */
 static void
 choose_columns (const PsLayouts *layouts, PsColumn *shown)
@@ -173,7 +194,7 @@ make_table (const Options *options, const PsLayouts *layouts, const PsColumn *sh
     {
       const PsLayout *layout = &g_array_index (layouts->best, PsLayout, i);
       g_autofree char *command = ps_layout_command (&options->question, layouts, layout);
-      g_autofree char *runs_in = ps_launch_runs_in (layout->schedule);
+      g_autofree char *runs_in = find_runners (&options->question, layouts, layout);
 
       ps_table_add_row (table);
       ps_table_set_integer (table, "rank", i + 1);
@@ -194,6 +215,8 @@ make_table (const Options *options, const PsLayouts *layouts, const PsColumn *sh
       ps_table_set_ratio (table, "mfu", layout->mfu);
       ps_table_set_ratio (table, "bubble_ratio", layout->bubble_ratio);
       ps_table_set_integer (table, "peak_memory_bytes", layout->peak_memory_bytes);
+      if (layout->near != NULL)
+        ps_table_set_text (table, "near", layout->near);
       ps_table_set_text (table, "costs_origin", layout->costs_origin);
       ps_table_set_text (table, "confidence", ps_confidence_name (layout->confidence));
       if (*runs_in)

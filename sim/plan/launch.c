@@ -9,24 +9,28 @@ typedef enum
   MEGATRON,
   TORCHTITAN,
   DEEPSPEED,
-  N_FRAMEWORKS
+  N_FRAMEWORKS, /* that are told of a run */
+  PYTORCH = N_FRAMEWORKS,
+  COLOSSALAI,
+  N_RUNNERS
 } Framework;
 
-static const char *const frameworks[] = { "megatron", "torchtitan", "deepspeed" };
+static const char *const frameworks[] = { "megatron", "torchtitan", "deepspeed", "pytorch", "colossalai" };
 
 /* Families and their names there; NULL: not available. */
 static const struct
 {
   const char *family;
-  const char *names[N_FRAMEWORKS];
+  const char *names[N_RUNNERS];
 } families[] = {
-  { "1f1b", { "1F1B", "1F1B", "TrainSchedule" } },
-  { "interleaved", { "interleaved 1F1B", "Interleaved1F1B", NULL } },
-  { "gpipe", { NULL, "GPipe", NULL } },
-  { "looped-bfs", { NULL, "LoopedBFS", NULL } },
-  { "interleaved-zb", { NULL, "InterleavedZeroBubble", NULL } },
-  { "zb-v", { NULL, "ZBVZeroBubble", NULL } },
-  { "dualpipe-v", { NULL, "DualPipeV", NULL } },
+  { "1f1b", { "1F1B", "1F1B", "TrainSchedule", "Schedule1F1B", "OneForwardOneBackwardSchedule" } },
+  { "interleaved", { "interleaved 1F1B", "Interleaved1F1B", NULL, "ScheduleInterleaved1F1B", "InterleavedSchedule" } },
+  { "gpipe", { NULL, "GPipe", NULL, "ScheduleGPipe", NULL } },
+  { "looped-bfs", { NULL, "LoopedBFS", NULL, "ScheduleLoopedBFS", NULL } },
+  { "interleaved-zb", { NULL, "InterleavedZeroBubble", NULL, "ScheduleInterleavedZeroBubble", NULL } },
+  { "zb-v", { NULL, "ZBVZeroBubble", NULL, "ScheduleZBVZeroBubble", NULL } },
+  { "zb-v-auto", { NULL, NULL, NULL, NULL, "ZeroBubbleVPipeScheduler" } },
+  { "dualpipe-v", { NULL, "DualPipeV", NULL, "ScheduleDualPipeV", NULL } },
 };
 
 static const char *
@@ -49,7 +53,7 @@ ps_launch_runs_in (const char *family)
 {
   GString *text = g_string_new (NULL);
 
-  for (guint i = 0; i < N_FRAMEWORKS; i++)
+  for (guint i = 0; i < N_RUNNERS; i++)
     if (find_name (family, (Framework)i) != NULL)
       g_string_append_printf (text, "%s%s", text->len > 0 ? ", " : "", frameworks[i]);
   return g_string_free (text, FALSE);

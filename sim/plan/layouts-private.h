@@ -32,6 +32,8 @@ typedef struct
   PsSweep *sweep;
   PsLayouts *layouts; /* not owned: takes the counts of settings that are not worth a prediction */
   GArray *cells;      /* PsLayoutCell, by floor_ns */
+  GArray *fits;       /* PsLayout: all that were predicted and fit, in their order. Owned */
+  gint64 last_ns;     /* step of the last of the best, 0 while there are too few */
   guint n_schedules;
   guint8 *takes;  /* [kind * n_schedules + schedule] whether a cell holds it */
   guint sequence; /* tokens */

@@ -16,6 +16,7 @@ ps_layout_space_clear (PsLayoutSpace *space)
   g_free (space->profiles);
   ps_sweep_free (space->sweep);
   g_clear_pointer (&space->cells, g_array_unref);
+  g_clear_pointer (&space->fits, g_array_unref);
   g_free (space->takes);
 }
 

@@ -12,6 +12,7 @@ layout_clear (gpointer data)
   PsLayout *layout = data;
 
   g_free (layout->schedule);
+  g_free (layout->near);
   g_free (layout->profile);
   g_free (layout->costs_origin);
   g_free (layout->layout);
@@ -197,29 +198,91 @@ take_result (const PsLayoutSpace *space, const PsResult *result)
     {
       layouts->n_fit++;
       layout = layout_new (space, result);
-      g_array_append_val (layouts->best, layout);
+      g_array_append_val (space->fits, layout);
     }
 }
 
-static void
-take_results (const PsLayoutSpace *space, PsResult **results, guint n)
+/* Whether two settings are one answer. */
+static gboolean
+is_same (const PsLayoutQuestion *question, const PsLayout *a, const PsLayout *b)
 {
-  GArray *best = space->layouts->best;
+  return question->fold && a->n_devices == b->n_devices && a->n_tensor == b->n_tensor && a->n_context == b->n_context
+         && a->n_experts == b->n_experts && a->n_replicas == b->n_replicas;
+}
+
+/* The first of the settings that a setting is one answer with; itself where it is the first. */
+static guint
+find_same (const PsLayoutQuestion *question, const GArray *layouts, const PsLayout *layout)
+{
+  guint i = 0;
+
+  while (i < layouts->len && !is_same (question, &g_array_index (layouts, PsLayout, i), layout)
+         && &g_array_index (layouts, PsLayout, i) != layout)
+    i++;
+  return i;
+}
+
+static void
+take_results (PsLayoutSpace *space, PsResult **results, guint n)
+{
+  guint n_answers = 0;
 
   for (guint i = 0; i < n; i++)
     if (results[i] != NULL)
       take_result (space, results[i]);
-  g_array_sort (best, compare_layouts);
-  if (best->len > space->question->top)
-    g_array_set_size (best, space->question->top);
+  g_array_sort (space->fits, compare_layouts);
+  for (guint i = 0; i < space->fits->len && n_answers < space->question->top; i++)
+    {
+      const PsLayout *layout = &g_array_index (space->fits, PsLayout, i);
+
+      n_answers += find_same (space->question, space->fits, layout) == i;
+      space->last_ns = n_answers == space->question->top ? layout->step_ns : 0;
+    }
 }
 
+/* Adds a schedule that is nearly as fast, once. */
+static void
+note_near (PsLayout *best, const PsLayout *other)
+{
+  g_autofree char *named = g_strjoin (", ", best->schedule, best->near, NULL);
+  g_auto (GStrv) names = g_strsplit (named, ", ", -1);
+
+  if ((double)other->step_ns > PS_LAYOUT_NEAR * (double)best->step_ns
+      || g_strv_contains ((const char *const *)names, other->schedule))
+    return;
+  g_free (best->near);
+  best->near = g_strjoin (", ", names[1] != NULL ? named + strlen (names[0]) + 2 : other->schedule,
+                          names[1] != NULL ? other->schedule : NULL, NULL);
+}
+
+/* Moves the best of the settings that fit, which stand in their order, to the answer. */
+static void
+choose_best (PsLayoutSpace *space)
+{
+  GArray *best = space->layouts->best;
+
+  for (guint i = 0; i < space->fits->len; i++)
+    {
+      PsLayout *layout = &g_array_index (space->fits, PsLayout, i);
+      guint same = find_same (space->question, best, layout);
+
+      if (same < best->len)
+        note_near (&g_array_index (best, PsLayout, same), layout);
+      else if (best->len < space->question->top)
+        {
+          g_array_append_vals (best, layout, 1);
+          *layout = (PsLayout){ .schedule = NULL };
+        }
+    }
+}
+
+/* Schedules that are near the last of the best are worth a prediction, too. */
 static gboolean
 is_outrun (const PsLayoutSpace *space, const PsLayoutCell *cell)
 {
-  const GArray *best = space->layouts->best;
+  double factor = space->question->fold ? PS_LAYOUT_NEAR : 1;
 
-  return best->len == space->question->top && cell->floor_ns > g_array_index (best, PsLayout, best->len - 1).step_ns;
+  return space->last_ns > 0 && (double)cell->floor_ns > factor * (double)space->last_ns;
 }
 
 /* Counts the cells from `first` on that may still matter, at most a round of them. */
@@ -235,7 +298,7 @@ count_promising (const PsLayoutSpace *space, guint first)
 }
 
 static gboolean
-predict_round (const PsLayoutSpace *space, PsSweepWorker **workers, guint first, guint n, GError **error)
+predict_round (PsLayoutSpace *space, PsSweepWorker **workers, guint first, guint n, GError **error)
 {
   guint n_results = n * space->n_schedules;
   g_autofree PsResult **results = g_new0 (PsResult *, n_results);
@@ -255,7 +318,7 @@ predict_round (const PsLayoutSpace *space, PsSweepWorker **workers, guint first,
 
 /* Cells stand in the order of rising floors: after the first that is outrun, all are. */
 static gboolean
-predict_all (const PsLayoutSpace *space, PsSweepWorker **workers, GError **error)
+predict_all (PsLayoutSpace *space, PsSweepWorker **workers, GError **error)
 {
   guint first = 0, n;
 
@@ -278,12 +341,17 @@ ps_layouts_find (const PsLayoutQuestion *question, GError **error)
   g_autoptr (GPtrArray) workers = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sweep_worker_free);
 
   layouts->best = g_array_new (FALSE, TRUE, sizeof (PsLayout));
+  space.fits = g_array_new (FALSE, TRUE, sizeof (PsLayout));
   g_array_set_clear_func (layouts->best, layout_clear);
+  g_array_set_clear_func (space.fits, layout_clear);
   if (!ps_layout_space_open (&space, question, error))
     return NULL;
   for (guint i = 0; i < MAX (question->n_jobs, 1); i++)
     g_ptr_array_add (workers, ps_sweep_worker_new (space.sweep));
-  return predict_all (&space, (PsSweepWorker **)workers->pdata, error) ? g_steal_pointer (&layouts) : NULL;
+  if (!predict_all (&space, (PsSweepWorker **)workers->pdata, error))
+    return NULL;
+  choose_best (&space);
+  return g_steal_pointer (&layouts);
 }
 
 /* Command lines */

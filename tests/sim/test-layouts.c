@@ -227,6 +227,73 @@ test_everything (void)
 }
 
 /* Where bytes take time O does, too, and less of it in more replicas with --zero 1. */
+/* Folded by hand from all settings in their order: the first of each layout, and the schedules near it. */
+static void
+check_folded (const PsLayouts *every, const PsLayouts *folded)
+{
+  g_autoptr (GPtrArray) rows = g_ptr_array_new (), near = g_ptr_array_new_with_free_func (g_free);
+
+  for (guint i = 0; i < every->best->len; i++)
+    {
+      const PsLayout *one = at (every, i), *row = NULL;
+      guint k = 0;
+
+      for (; k < rows->len && row == NULL; k++)
+        {
+          const PsLayout *other = rows->pdata[k];
+
+          if (one->n_devices == other->n_devices && one->n_tensor == other->n_tensor
+              && one->n_replicas == other->n_replicas)
+            row = other;
+        }
+      if (row == NULL)
+        {
+          g_ptr_array_add (rows, (gpointer)one);
+          g_ptr_array_add (near, g_strconcat (one->schedule, ", ", NULL));
+        }
+      else if (one->step_ns <= row->step_ns + row->step_ns / 100)
+        {
+          g_autofree char *before = near->pdata[k - 1], *name = g_strconcat (one->schedule, ", ", NULL);
+          g_autofree char *padded = g_strconcat (", ", before, NULL), *wanted = g_strconcat (", ", name, NULL);
+
+          near->pdata[k - 1] = g_strconcat (before, strstr (padded, wanted) == NULL ? name : "", NULL);
+        }
+    }
+  for (guint i = 0; i < folded->best->len; i++)
+    {
+      const PsLayout *row = at (folded, i), *wanted = rows->pdata[i];
+      g_autofree char *names = g_strjoin (", ", row->schedule, row->near, NULL);
+      g_autofree char *all = g_strconcat (names, ", ", NULL);
+
+      g_assert_cmpint (row->step_ns, ==, wanted->step_ns);
+      g_assert_cmpuint (row->n_devices, ==, wanted->n_devices);
+      g_assert_cmpstr (all, ==, near->pdata[i]);
+    }
+  g_assert_cmpuint (folded->best->len, ==, MIN (rows->len, 3));
+}
+
+static void
+test_fold (void)
+{
+  g_autofree char *cluster = cluster_file ();
+  PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .n_gpus = 4, .global_batch = 16 };
+  const gint64 limits[] = { (gint64)4 << 30, 40 << 20, 22 << 20 };
+
+  for (guint i = 0; i < G_N_ELEMENTS (limits); i++)
+    {
+      g_autoptr (PsLayouts) every = NULL, folded = NULL;
+
+      question.memory_limit = limits[i];
+      question.top = 5000;
+      question.fold = FALSE;
+      every = find (&question);
+      question.top = 3;
+      question.fold = TRUE;
+      folded = find (&question);
+      check_folded (every, folded);
+    }
+}
+
 static void
 test_memory_bandwidth (void)
 {
@@ -447,6 +514,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/layouts/flops", test_flops);
   g_test_add_func ("/layouts/reserve", test_reserve);
+  g_test_add_func ("/layouts/fold", test_fold);
   g_test_add_func ("/layouts/one-gpu", test_one_gpu);
   g_test_add_func ("/layouts/everything", test_everything);
   g_test_add_func ("/layouts/memory-bandwidth", test_memory_bandwidth);
