@@ -22,8 +22,8 @@ const PsOption ps_training_options[] = {
              .group = PS_GROUP_TRAINING),
   PS_OPTION ("save", 0, PS_FILE (PsTrainingOptions, save), "FILE",
              "Write a checkpoint at the end (safetensors); Ctrl-C ends there, too", .group = PS_GROUP_TRAINING),
-  PS_OPTION ("save-every", 0, PS_COUNT (PsTrainingOptions, save_every, 1, MAX_STEPS), "N",
-             "And after every N steps", .otherwise = "only at the end", .group = PS_GROUP_TRAINING),
+  PS_OPTION ("save-every", 0, PS_COUNT (PsTrainingOptions, save_every, 1, MAX_STEPS), "N", "And after every N steps",
+             .otherwise = "only at the end", .group = PS_GROUP_TRAINING),
   PS_OPTION_END,
 };
 

@@ -2,6 +2,7 @@
  * predictions. */
 #include "accuracy-plot.h"
 #include "calibration-plot.h"
+#include "loss-plot.h"
 #include "memory-plot.h"
 #include "options.h"
 #include "program.h"
@@ -74,6 +75,12 @@ draw_sweep (const PsPlotOptions *options, GError **error)
 }
 
 static gboolean
+draw_loss (const PsPlotOptions *options, GError **error)
+{
+  return ps_loss_plot (&options->picture, options->arguments + 1, g_strv_length (options->arguments + 1), error);
+}
+
+static gboolean
 draw_accuracy (const PsPlotOptions *options, GError **error)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (options->arguments[1], PS_COSTDB_READ, error);
@@ -130,6 +137,7 @@ static const PsPlotKind kinds[] = {
   { "timeline", "one or two timelines are", 2, draw_timeline },
   { "memory", "one or two timelines are", 2, draw_memory },
   { "sweep", "one RESULTS.db of pipesim sweep is", 1, draw_sweep },
+  { "loss", "up to 8 FILE.csv of pipesim exec --losses are", PS_LOSS_MAX_FILES, draw_loss },
   { "accuracy", "one costs.db with runs of pipesim exec is", 1, draw_accuracy },
   { "calibration", "one costs.db of pipesim calib, or one profile as text, is", 1, draw_calibration },
   { NULL, NULL, 0, NULL },

@@ -43,10 +43,11 @@ static const PsOption rows[] = {
 };
 
 static const PsCommandHelp help = {
-  .arguments = "timeline|memory|sweep|accuracy|calibration FILE [FILE2]",
+  .arguments = "timeline|memory|sweep|loss|accuracy|calibration FILE [FILE2...]",
   .summary
   = "timeline, memory: draws one timeline or trace, or two on one time axis: predicted above measured.\n"
     "sweep:            draws RESULTS.db of pipesim sweep: lines (--x, --y), a front (--pareto), a map (--heat).\n"
+    "loss:             draws the losses in files of pipesim exec --losses over their steps.\n"
     "accuracy:         draws predicted against measured iteration times of all runs in a costs.db.\n"
     "calibration:      draws a profile of a costs.db, or of calib export: messages with the fitted alpha + beta n,\n"
     "                  and ops.",

@@ -110,6 +110,33 @@ for delay in 0.1 0.03 0.07; do
   trained "a run killed while it saves leaves a whole checkpoint" --schedule 1f1b --steps $((last + 1)) --load killed.safetensors
 done
 
+# The picture.
+if command -v gnuplot >/dev/null; then
+  tail -1 zb-h1.csv | tr -d '\n' >>gpipe.csv # a run that was killed in a line
+  for ending in svg png; do
+    if pipesim plot loss 1f1b.csv gpipe.csv -o loss.$ending 2>"$work/stderr" && [ "$(wc -c <loss.$ending)" -gt 4000 ]; then
+      result "loss.$ending drawn"
+    else
+      result "loss.$ending drawn" "$(cat "$work/stderr")"
+    fi
+  done
+  says "with the names of both" 'gpipe.csv' loss.svg
+  pipesim plot loss 1f1b.csv --terminal >"$work/stdout" 2>&1
+  says "and as text" 'measured loss of each step' "$work/stdout"
+else
+  skip "pictures of losses" "no gnuplot"
+fi
+printf 'a,b\n1,2\n' >columns.csv
+printf 'step,loss\n1,2.5\n2,x\n' >number.csv
+printf 'step,loss\n' >none.csv
+: >empty.csv
+refuse 1 "columns.csv:1: has no columns 'step' and 'loss'" pipesim plot loss columns.csv -o x.svg
+refuse 1 "number.csv:3: step or loss is no number" pipesim plot loss number.csv -o x.svg
+refuse 1 "none.csv: no step has ended" pipesim plot loss none.csv -o x.svg
+refuse 1 "empty.csv:1: has no columns" pipesim plot loss empty.csv -o x.svg
+refuse 1 "no-such.csv" pipesim plot loss no-such.csv -o x.svg
+refuse 2 "9 files given; up to 8" pipesim plot loss none.csv none.csv none.csv none.csv none.csv none.csv none.csv none.csv none.csv -o x.svg
+
 exec='pipesim exec --schedule 1f1b -p 2 -m 4'
 cpu="$exec --device cpu --model model.ini"
 refuse 2 "--text: this device computes nothing that could learn; cpu does" $exec --device null --text sums
