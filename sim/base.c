@@ -274,8 +274,7 @@ ps_parse_name (const char *where, const char *text, const char *const *names, gu
   g_autoptr (GString) known = g_string_new (NULL);
   for (guint i = 0; i < n; i++)
     g_string_append_printf (known, "%s%s", i ? ", " : "", names[i]);
-  g_autofree char *meant = ps_did_you_mean (text, names, n, "");
-  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is not one of %s%s", where, text, known->str, meant);
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is not one of %s", where, text, known->str);
 }
 
 /* Four significant digits without trailing zeros. */
@@ -328,6 +327,19 @@ ps_format_size (gint64 bytes)
       unit++;
     }
   return format_scaled (value, units[unit]);
+}
+
+char *
+ps_format_number (double value)
+{
+  static const char *const prefixes[] = { "k", "M", "G", "T", "P", "E" };
+  guint i = 0;
+
+  if (!(fabs (value) >= 1e4) || !isfinite (value))
+    return g_strdup_printf ("%.6g", value);
+  for (value /= 1e3; fabs (value) >= 999.95 && i + 1 < G_N_ELEMENTS (prefixes); i++)
+    value /= 1e3;
+  return format_scaled (value, prefixes[i]);
 }
 
 char *

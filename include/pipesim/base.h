@@ -121,6 +121,9 @@ char *ps_format_time (gint64 ns);
 /* "1.5 GiB", "64 KiB", "512 B": four significant digits. Free with g_free. */
 char *ps_format_size (gint64 bytes);
 
+/* "0.123457", "2.013 M", "1.8 T": six significant digits, from 10000 on four and a decimal prefix. Free with g_free. */
+char *ps_format_number (double value);
+
 /* The text as one line that is safe on a terminal. Control characters (line ends and escapes too) become blanks, bytes
  * that are not UTF-8 become U+FFFD. Free with g_free. */
 char *ps_format_line (const char *text);

@@ -15,7 +15,7 @@ typedef enum
   PS_COLUMN_TIME,    /* gint64 ns; printed with a unit, JSON as integer ns */
   PS_COLUMN_SIZE,    /* gint64 bytes; printed with a unit, JSON as integer bytes */
   PS_COLUMN_RATIO,   /* double; printed with four decimals */
-  PS_COLUMN_NUMBER,  /* double; printed with six significant digits */
+  PS_COLUMN_NUMBER,  /* double; printed as by ps_format_number */
   PS_COLUMN_PERCENT, /* double; printed as signed percent (0.01 -> +1.00 %), JSON as ratio */
   PS_COLUMN_BOOLEAN,
   PS_COLUMN_TABLE,   /* a nested PsTable, JSON only */

@@ -19,5 +19,7 @@ int ps_cmd_sensitivity (int argc, char **argv, GError **error);
 int ps_cmd_plan (int argc, char **argv, GError **error);
 int ps_cmd_sweep (int argc, char **argv, GError **error);
 int ps_cmd_compare (int argc, char **argv, GError **error);
+int ps_cmd_models (int argc, char **argv, GError **error);
+int ps_cmd_clusters (int argc, char **argv, GError **error);
 
 #endif

@@ -37,6 +37,8 @@ static const Command commands[] = {
   { "exec", NULL, "run a schedule for real" },
   { "plot", NULL, "draw timelines, memory, sweeps, measured costs and accuracy" },
   { "report", NULL, "write one HTML page about a sweep and its timelines" },
+  { "models", ps_cmd_models, "list the models that ship with pipesim, and their sources" },
+  { "clusters", ps_cmd_clusters, "list the clusters that ship with pipesim, and their sources" },
   { "help", help, "print this text" },
 };
 
@@ -74,8 +76,8 @@ help (int argc, char **argv, GError **error)
             "  costs.db        measured costs and runs, an SQLite database of pipesim calib and exec\n"
             "  results.db      predictions of pipesim sweep, an SQLite database with views to query\n"
             "  spec.ini        settings for pipesim sweep to combine\n"
-            "  model.ini       a model; some ship with pipesim, see data/README.md\n"
-            "  cluster.ini     a cluster; some ship with pipesim, see data/README.md\n"
+            "  model.ini       a model; pipesim models lists those that ship with pipesim\n"
+            "  cluster.ini     a cluster; pipesim clusters lists those that ship with pipesim\n"
             "  schedule.json   an order of ops for each device; pipesim help formats\n"
             "  timeline.json   start and end of each op, predicted or measured; FILE.trace.json for Perfetto\n\n"
             "Environment:\n"
@@ -138,8 +140,13 @@ run_program (char **argv)
   if (errno == ENOENT || errno == EACCES)
     {
       g_autofree char *name = ps_format_line (program + strlen ("pipesim-"));
+      const char *names[G_N_ELEMENTS (commands)];
+      g_autofree char *meant = NULL;
 
-      g_printerr ("pipesim: no command '%s'; see pipesim help\n", name);
+      for (gsize i = 0; i < G_N_ELEMENTS (commands); i++)
+        names[i] = commands[i].name;
+      meant = ps_did_you_mean (name, names, G_N_ELEMENTS (commands), "");
+      g_printerr ("pipesim: no command '%s'; see pipesim help%s\n", name, meant);
       return 2;
     }
   g_printerr ("pipesim: %s: %s\n", program, g_strerror (errno));

@@ -1,11 +1,11 @@
 /* ini.c - strict reading of the small .ini descriptions under data/. */
 #include "ini.h"
 
-#include "pipesim-data.h"
 #include "text.h"
 
+#include <pipesim/shipped.h>
+
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* No description comes near this; a file beyond it is something else. */
@@ -138,35 +138,6 @@ ps_ini_parse (const char *where, const char *text, gsize length, const char *gro
   return g_steal_pointer (&ini);
 }
 
-/* The static library drops the constructor that would register the resource, so it is asked for by name. */
-static GBytes *
-find_shipped (const char *folder, const char *name)
-{
-  g_autofree char *path = g_strdup_printf ("/pipesim/data/%s/%s.ini", folder, name);
-
-  return g_resource_lookup_data (ps_data_get_resource (), path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
-}
-
-static int
-compare_names (const void *a, const void *b)
-{
-  return g_strcmp0 (*(const char *const *)a, *(const char *const *)b);
-}
-
-static char *
-list_shipped (const char *folder)
-{
-  g_autofree char *path = g_strdup_printf ("/pipesim/data/%s", folder);
-  g_auto (GStrv) names
-      = g_resource_enumerate_children (ps_data_get_resource (), path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
-
-  g_assert (names != NULL);
-  qsort (names, g_strv_length (names), sizeof *names, compare_names);
-  for (guint i = 0; names[i] != NULL; i++)
-    names[i][strlen (names[i]) - strlen (".ini")] = '\0';
-  return g_strjoinv (" ", names);
-}
-
 gboolean
 ps_ini_read (const char *path, const char *folder, char **text, gsize *length, GError **error)
 {
@@ -174,21 +145,21 @@ ps_ini_read (const char *path, const char *folder, char **text, gsize *length, G
 
   if (!is_path && *path != '\0')
     {
-      g_autoptr (GBytes) shipped = find_shipped (folder, path);
-
-      if (shipped != NULL)
+      *text = ps_shipped_text (folder, path);
+      if (*text != NULL)
         {
-          *length = g_bytes_get_size (shipped);
-          *text = g_strndup (g_bytes_get_data (shipped, NULL), *length);
+          *length = strlen (*text);
           return TRUE;
         }
       is_path = g_file_test (path, G_FILE_TEST_EXISTS);
     }
   if (is_path)
     return ps_read_file (path, text, length, error);
-  g_autofree char *names = list_shipped (folder);
-  g_autofree char *quoted = ps_text_quote (path);
-  return ps_refuse (error, PS_ERROR_INPUT, "%s: neither a file nor one of the %s shipped: %s", quoted, folder, names);
+  g_auto (GStrv) names = ps_shipped_names (folder);
+  g_autofree char *all = g_strjoinv (" ", names), *quoted = ps_text_quote (path);
+  g_autofree char *meant = ps_did_you_mean (path, (const char *const *)names, g_strv_length (names), "");
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: neither a file nor one of the %s shipped: %s%s", quoted, folder, all,
+                    meant);
 }
 
 PsIni *

@@ -36,7 +36,7 @@ cell_to_text (const PsCell *cell, PsColumnType type)
     case PS_COLUMN_RATIO:
       return g_strdup_printf ("%.4f", cell->ratio);
     case PS_COLUMN_NUMBER:
-      return g_strdup_printf ("%.6g", cell->ratio);
+      return ps_format_number (cell->ratio);
     case PS_COLUMN_PERCENT:
       return g_strdup_printf ("%+.2f %%", cell->ratio * 100);
     case PS_COLUMN_BOOLEAN:

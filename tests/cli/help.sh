@@ -79,6 +79,9 @@ done
 # A mistyped name is refused, and the right one is offered.
 refuse 2 "did you mean --microbatches?" pipesim predict --microbaches 4
 refuse 2 "did you mean --profile?" pipesim calib show --profle x
+refuse 2 "did you mean predict?" pipesim predcit
+refuse 2 "did you mean llama-3-8b?" pipesim models lama-3-8b
+refuse 1 "did you mean h100-80gb?" pipesim predict -s 1f1b -p 2 -m 2 --model tiny-gpt --cluster h100-80g
 
 for command in $(pipesim help | awk '/^$/ { n++ } n == 2 && /^  [a-z]/ && $1 != "help" { print $1 }'); do
   check "$command"

@@ -1,0 +1,205 @@
+/* cmd-shipped.c - pipesim models and pipesim clusters: the descriptions that ship with pipesim. */
+#include "commands.h"
+
+#include <pipesim/cluster.h>
+#include <pipesim/command.h>
+#include <pipesim/model.h>
+#include <pipesim/report.h>
+#include <pipesim/shipped.h>
+
+typedef struct
+{
+  gboolean json;
+  char **names; /* NULL: the list is asked for */
+} Options;
+
+static const PsOption rows[] = {
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print the list as JSON", .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("", 0, PS_FILES (Options, names), NULL, NULL),
+  PS_OPTION_END,
+};
+
+static void
+options_clear (Options *options)
+{
+  ps_options_reset (rows, options);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
+
+/* One sort of description. */
+typedef struct
+{
+  const char *folder;
+  const char *format;
+  PsCommandHelp help;
+  const PsColumn *columns;
+  guint n_columns;
+  gboolean (*add) (PsTable *table, const char *name, GError **error);
+} Sort;
+
+static const PsColumn model_columns[] = {
+  { "name", "name", PS_COLUMN_TEXT },
+  { "parameters", NULL, PS_COLUMN_INTEGER },
+  { "billion_parameters", "billion parameters", PS_COLUMN_NUMBER },
+  { "layers", "layers", PS_COLUMN_INTEGER },
+  { "hidden", "hidden", PS_COLUMN_INTEGER },
+  { "heads", "heads", PS_COLUMN_INTEGER },
+  { "experts", "experts", PS_COLUMN_INTEGER },
+  { "sequence", "sequence", PS_COLUMN_INTEGER },
+  { "precision", "precision", PS_COLUMN_TEXT },
+  { "about", "source", PS_COLUMN_TEXT },
+};
+
+static gboolean
+add_model (PsTable *table, const char *name, GError **error)
+{
+  g_autoptr (PsModel) model = ps_model_load (name, error);
+
+  if (model == NULL)
+    return FALSE;
+  ps_table_set_integer (table, "parameters", ps_model_parameters (model));
+  ps_table_set_ratio (table, "billion_parameters", (double)ps_model_parameters (model) / 1e9);
+  ps_table_set_integer (table, "layers", model->layers);
+  ps_table_set_integer (table, "hidden", model->hidden);
+  ps_table_set_integer (table, "heads", model->heads);
+  if (model->experts.count > 0)
+    ps_table_set_integer (table, "experts", model->experts.count);
+  ps_table_set_integer (table, "sequence", model->sequence);
+  ps_table_set_text (table, "precision", ps_precision_name (model->precision));
+  return TRUE;
+}
+
+static const PsColumn cluster_columns[] = {
+  { "name", "name", PS_COLUMN_TEXT },
+  { "nodes", "nodes", PS_COLUMN_INTEGER },
+  { "devices_per_node", "devices per node", PS_COLUMN_INTEGER },
+  { "memory_bytes", "memory", PS_COLUMN_SIZE },
+  { "peak_flops", "peak FLOP/s", PS_COLUMN_NUMBER },
+  { "memory_bandwidth", "memory B/s", PS_COLUMN_NUMBER },
+  { "link_bandwidth", "link B/s", PS_COLUMN_NUMBER },
+  { "network_bandwidth", "network B/s", PS_COLUMN_NUMBER },
+  { "about", "source", PS_COLUMN_TEXT },
+};
+
+static void
+set_known (PsTable *table, const char *key, double value)
+{
+  if (value > 0)
+    ps_table_set_ratio (table, key, value);
+}
+
+static gboolean
+add_cluster (PsTable *table, const char *name, GError **error)
+{
+  g_autoptr (PsCluster) cluster = ps_cluster_load (name, error);
+
+  if (cluster == NULL)
+    return FALSE;
+  ps_table_set_integer (table, "nodes", cluster->nodes);
+  ps_table_set_integer (table, "devices_per_node", cluster->devices_per_node);
+  if (cluster->memory_bytes > 0)
+    ps_table_set_integer (table, "memory_bytes", cluster->memory_bytes);
+  set_known (table, "peak_flops", cluster->peak_flops);
+  set_known (table, "memory_bandwidth", cluster->memory_bandwidth);
+  set_known (table, "link_bandwidth", cluster->link_bandwidth);
+  set_known (table, "network_bandwidth", cluster->network_bandwidth);
+  return TRUE;
+}
+
+static const Sort models = {
+  .folder = "models",
+  .format = "pipesim-models/1",
+  .help = { .arguments = "[NAME]",
+            .summary = "Lists the models that ship with pipesim, for --model, or prints the description of one.",
+            .text = "A model of your own is a copy of such a description: --model FILE.ini. --model also takes the\n"
+                    "config.json of a model for Hugging Face's transformers. data/README.md explains the keys and has\n"
+                    "the source of every figure.\n\n",
+            .examples = "pipesim models\n"
+                        "pipesim models --json\n"
+                        "pipesim models llama-3-8b > mine.ini\n" },
+  .columns = model_columns,
+  .n_columns = G_N_ELEMENTS (model_columns),
+  .add = add_model,
+};
+
+static const Sort clusters = {
+  .folder = "clusters",
+  .format = "pipesim-clusters/1",
+  .help
+  = { .arguments = "[NAME]",
+      .summary = "Lists the clusters that ship with pipesim, for --cluster, or prints the description of one.",
+      .text = "Figures are per device and in one direction, k, M, G, T and P decimal. A cluster of your own is a copy\n"
+              "of such a description: --cluster FILE.ini. data/README.md explains the keys and has the source of\n"
+              "every figure.\n\n",
+      .examples = "pipesim clusters\n"
+                  "pipesim clusters --json\n"
+                  "pipesim clusters h100-80gb > mine.ini\n" },
+  .columns = cluster_columns,
+  .n_columns = G_N_ELEMENTS (cluster_columns),
+  .add = add_cluster,
+};
+
+static gboolean
+print_list (const Sort *sort, gboolean json, GError **error)
+{
+  const char *none[] = { NULL };
+  g_auto (GStrv) names = ps_shipped_names (sort->folder);
+  g_autoptr (PsTable) table = ps_table_new (sort->columns, sort->n_columns);
+  g_autofree char *text = NULL;
+
+  for (guint i = 0; names[i] != NULL; i++)
+    {
+      g_autofree char *description = ps_shipped_text (sort->folder, names[i]);
+      g_autofree char *about = ps_shipped_about (description);
+
+      ps_table_add_row (table);
+      ps_table_set_text (table, "name", names[i]);
+      ps_table_set_text (table, "about", about);
+      if (!sort->add (table, names[i], error))
+        return FALSE;
+    }
+  text = json ? ps_table_to_json (table, sort->format, none) : ps_table_to_text (table);
+  return ps_print (text, error);
+}
+
+static gboolean
+print_one (const Sort *sort, const char *name, GError **error)
+{
+  g_autofree char *text = ps_shipped_text (sort->folder, name), *meant = NULL;
+  g_auto (GStrv) names = ps_shipped_names (sort->folder);
+
+  if (text != NULL)
+    return ps_print (text, error);
+  meant = ps_did_you_mean (name, (const char *const *)names, g_strv_length (names), "");
+  return ps_refuse (error, PS_ERROR_USAGE, "'%s': none of the %s that ship; pipesim %s lists them%s", name,
+                    sort->folder, sort->folder, meant);
+}
+
+static int
+list (const Sort *sort, int argc, char **argv, GError **error)
+{
+  g_auto (Options) options = { 0 };
+
+  if (!ps_command_parse (&sort->help, rows, &options, &argc, &argv, error))
+    return 0;
+  if (options.names == NULL)
+    print_list (sort, options.json, error);
+  else if (options.json || options.names[1] != NULL)
+    ps_refuse (error, PS_ERROR_USAGE, "%s: one description is printed as it is; --json is for the list",
+               options.json ? "--json" : options.names[1]);
+  else
+    print_one (sort, options.names[0], error);
+  return 0;
+}
+
+int
+ps_cmd_models (int argc, char **argv, GError **error)
+{
+  return list (&models, argc, argv, error);
+}
+
+int
+ps_cmd_clusters (int argc, char **argv, GError **error)
+{
+  return list (&clusters, argc, argv, error);
+}
