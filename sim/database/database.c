@@ -227,7 +227,7 @@ migrate_copy (PsDatabase *db, GError **error)
 static gboolean
 open_for_reading (PsDatabase *db, GError **error)
 {
-  Identity identity;
+  Identity identity = { 0 };
   g_autoptr (GError) failure = NULL;
 
   if (!open_handle (db, db->name, SQLITE_OPEN_READWRITE, error))

@@ -146,6 +146,7 @@ share_layers (const PsModel *model, const Even *even, guint n_devices, guint n_c
   guint places = model->layers + even->embedding + even->loss, n_middle = n_devices - MIN (n_fixed, n_devices), usual,
         next = 0;
 
+  g_assert (n_devices > 0);
   if (fixed > places || n_fixed > n_devices || (n_middle == 0 ? fixed != places : (places - fixed) % n_middle != 0))
     return ps_refuse (error, PS_ERROR_USAGE, WHERE ": even: %u layers do not divide evenly over %u devices",
                       fixed > places ? model->layers : places - fixed, n_middle);

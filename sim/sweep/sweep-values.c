@@ -142,7 +142,7 @@ static gboolean
 expand_range (const char *where, const char *text, GPtrArray *texts, GError **error)
 {
   g_autofree char *unit = NULL;
-  Range range;
+  Range range = { 0 };
 
   if (!read_range (where, text, &unit, &range, error))
     return FALSE;
