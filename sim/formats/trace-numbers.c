@@ -142,9 +142,12 @@ static guint
 count_chunks (const Shape *shapes, guint p)
 {
   const Shape *last = &shapes[p - 1];
-  guint v = (last->lead - 1) / p + 1;
-  gboolean gpipe = TRUE, interleaved = (last->lead - 1) % p == 0 && last->forwards % v == 0;
+  guint v = (last->lead + p - 1) / p;
+  gboolean gpipe = TRUE, interleaved = last->lead % p == 1 % p;
 
+  if (v == 0)
+    return 0;
+  interleaved &= last->forwards % v == 0;
   for (guint r = 0; r < p; r++)
     {
       guint lead = v == 1 ? p - r : 2 * (p - 1 - r) + (v - 1) * p + 1;
@@ -261,6 +264,7 @@ number_counted (GPtrArray *ranks, GError **error)
   const PsRank *first = g_ptr_array_index (ranks, 0);
   g_autofree Shape *shapes = g_new0 (Shape, p);
 
+  g_assert (p > 0);
   if (!mark_ranks (ranks, error))
     return FALSE;
   for (guint r = 0; r < p; r++)
