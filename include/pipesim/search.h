@@ -6,8 +6,9 @@
  * families and from list scheduling under many priority rules, and improves the best by moving single ops. Heads and
  * tails (longest path to and from an op) evaluate a move, so that it costs no more than it changes. Other moves join a
  * B and its W to BW, and an F with them to a pair, and split them again. They count where BW or a pair costs less than
- * its parts, or where memory is short and BW takes less. Small problems without them are then decided by branch and
- * bound. Two weight copies are two pipelines on the same devices, each with half of the microbatches.
+ * its parts, or where memory is short and BW takes less. Problems without them are also searched depth first, by the
+ * windows of time in which each op can run, which raises the bound; small ones are decided so, or by branch and bound.
+ * Two weight copies are two pipelines on the same devices, each with half of the microbatches.
  */
 #ifndef PIPESIM_SEARCH_H
 #define PIPESIM_SEARCH_H

@@ -24,6 +24,12 @@
 #define STEPS_PER_MOVE 128
 #define MAX_STATES 1000000
 
+/* A descent asks for 1 / 2^0 to 1 / 2^(MAX_SHIFT - 1) of the gap, and looks up to 2^(MAX_REACH - 1) ops away. It has
+ * FIRST_FAILS dead ends at first. */
+#define MAX_SHIFT 8
+#define MAX_REACH 6
+#define FIRST_FAILS 64
+
 /* A proof under way, and the moves that it may take. */
 typedef struct
 {
@@ -76,20 +82,54 @@ decide (PsRunner *runner)
   ps_search_worker_offer (worker, worker->scratch, "branch and bound");
 }
 
-/* Raises the lower bound by the windows of ops. */
+/* Asks for an order by part of the gap better, by windows: anywhere or, more often, near the best. */
+static void
+descend (PsRunner *runner, Decision *decision)
+{
+  PsSearchWorker *worker = &runner->worker;
+  gint64 gap = worker->best->objective - worker->lower_bound_ns;
+  gboolean near = ps_random_below (&runner->random, 3) > 0;
+  PsDescent descent
+      = { .order = worker->scratch,
+          .target = worker->best->objective - MAX (gap >> ps_random_below (&runner->random, MAX_SHIFT), 1),
+          .near = near ? worker->best : NULL,
+          .reach = (gint64)(worker->unit_ns * (1 << ps_random_below (&runner->random, MAX_REACH))),
+          .max_fails = runner->max_fails,
+          .random = &runner->random,
+          .go_on = go_on_deciding,
+          .data = decision };
+
+  switch (ps_windows_descend (runner->windows, &descent))
+    {
+    case PS_DESCENDED_FOUND:
+      ps_search_worker_offer (worker, worker->scratch, "windows of ops");
+      return;
+    case PS_DESCENDED_REFUTED:
+      if (!near)
+        worker->lower_bound_ns = descent.target + 1;
+      return;
+    case PS_DESCENDED_STOPPED:
+      runner->max_fails += runner->max_fails / 16;
+    }
+}
+
+/* Raises the lower bound by the windows of ops, and looks for better orders in them. */
 static void
 narrow (PsRunner *runner)
 {
   PsSearchWorker *worker = &runner->worker;
-  gint64 best = worker->best->objective;
 
   if (runner->windows == NULL)
     runner->windows = ps_windows_new (worker->problem, MAX_STATES);
   runner->narrow_at = runner->windows != NULL ? again_at (runner) : G_MAXUINT64;
-  if (runner->windows == NULL || best <= worker->lower_bound_ns)
+  if (runner->windows == NULL)
     return;
   Decision decision = decision_of (runner, ps_windows_steps (runner->windows) / STEPS_PER_MOVE + 1);
-  worker->lower_bound_ns = ps_windows_bound (runner->windows, worker->lower_bound_ns, best, go_on_deciding, &decision);
+  worker->lower_bound_ns
+      = ps_windows_bound (runner->windows, worker->lower_bound_ns, worker->best->objective, go_on_deciding, &decision);
+  while (ps_windows_can_descend (runner->windows) && !decision.refused
+         && worker->best->objective > worker->lower_bound_ns)
+    descend (runner, &decision);
 }
 
 static gboolean
@@ -171,6 +211,7 @@ ps_runner_init (PsRunner *runner, PsSearchShared *shared, guint index)
                     .random = { shared->setting->seed * 1000003 + index },
                     .best = { ps_schedule_copy (shared->seed.schedule), shared->seed.price_ns, shared->seed.found_by },
                     .decide_at = index == 0 && ps_exact_can_decide (start->problem) ? 0 : G_MAXUINT64,
+                    .max_fails = FIRST_FAILS,
                     .narrow_at = index == 0 ? LEAST_DECISION : G_MAXUINT64 };
   ps_search_worker_init (&runner->worker, runner, start);
   ps_search_worker_init (&runner->easier, runner, &shared->easier);

@@ -52,6 +52,7 @@ struct PsRunner
   guint64 decide_at;  /* moves after which branch and bound is tried; G_MAXUINT64: never */
   guint64 narrow_at;  /* moves after which windows are narrowed; G_MAXUINT64: never */
   PsWindows *windows; /* NULL: not yet */
+  guint max_fails;    /* of the next descent */
 };
 
 void ps_runner_init (PsRunner *runner, PsSearchShared *shared, guint index);

@@ -7,7 +7,7 @@
 #define NEVER (G_MAXINT64 / 2)
 
 /* Stages of a device, at most: PsLane.needs has a bit for each F and each B. */
-#define MAX_STAGES 16
+#define MAX_STAGES (PS_MAX_LANES / N_KINDS)
 
 /* States while they are listed. */
 typedef struct
@@ -30,12 +30,6 @@ listing_clear (Listing *listing)
   g_array_unref (listing->child);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Listing, listing_clear)
-
-static inline guint
-n_done (const PsLane *lane, guint64 key)
-{
-  return (guint)(key >> lane->shift) & ((1U << g_bit_storage (lane->n)) - 1);
-}
 
 static gboolean
 costs_equal (const PsProblem *problem, guint a, guint b)
@@ -89,6 +83,7 @@ set_lanes (PsStates *states, const PsProblem *problem, guint device)
   for (guint i = 0; i < states->n_lanes; i++)
     {
       states->lane[i].shift = shift;
+      states->lane[i].mask = (1U << g_bit_storage (states->lane[i].n)) - 1;
       states->lane[i].first = states->n_windows;
       shift += g_bit_storage (states->lane[i].n);
       states->n_windows += states->lane[i].n;
@@ -184,6 +179,7 @@ ps_states_new (const PsProblem *problem, guint device, gint64 limit, guint max_s
   states->child = (guint32 *)(void *)g_array_steal (listing.child, NULL);
   states->early = g_new (gint64, states->n_states);
   states->late = g_new (gint64, states->n_states);
+  states->ready = -NEVER;
   return g_steal_pointer (&states);
 }
 
@@ -206,10 +202,10 @@ ps_states_free (PsStates *states)
 static void
 go_forth (PsStates *states, const gint64 *start, const gint64 *end)
 {
-  for (guint i = 0; i < states->n_states; i++)
+  for (guint i = states->from; i < states->n_states; i++)
     states->early[i] = NEVER;
-  states->early[0] = -NEVER;
-  for (guint i = 0; i < states->n_states; i++)
+  states->early[states->from] = states->ready;
+  for (guint i = states->from; i < states->n_states; i++)
     for (guint k = 0; k < states->n_lanes && states->early[i] < NEVER; k++)
       {
         const PsLane *lane = &states->lane[k];
@@ -228,13 +224,8 @@ go_forth (PsStates *states, const gint64 *start, const gint64 *end)
 static void
 go_back (PsStates *states, const gint64 *start, const gint64 *end, gint64 *new_start, gint64 *new_end)
 {
-  for (guint i = 0; i < states->n_windows; i++)
-    {
-      new_start[i] = NEVER;
-      new_end[i] = -NEVER;
-    }
   states->late[states->n_states - 1] = NEVER;
-  for (guint i = states->n_states - 1; i-- > 0;)
+  for (guint i = states->n_states - 1; i-- > states->from;)
     {
       states->late[i] = -NEVER;
       for (guint k = 0; k < states->n_lanes && states->early[i] < NEVER; k++)
@@ -258,13 +249,20 @@ go_back (PsStates *states, const gint64 *start, const gint64 *end, gint64 *new_s
 gboolean
 ps_states_narrow (PsStates *states, gint64 *start, gint64 *end)
 {
-  g_autofree gint64 *new_start = g_new (gint64, states->n_windows), *new_end = g_new (gint64, states->n_windows);
+  gsize size = states->n_windows * sizeof *start;
+  g_autofree gint64 *new_start = g_memdup2 (start, size), *new_end = g_memdup2 (end, size);
 
   go_forth (states, start, end);
   if (states->early[states->n_states - 1] == NEVER)
     return FALSE;
+  for (guint i = 0; i < states->n_lanes; i++)
+    for (guint k = n_done (&states->lane[i], states->key[states->from]); k < states->lane[i].n; k++)
+      {
+        new_start[states->lane[i].first + k] = NEVER;
+        new_end[states->lane[i].first + k] = -NEVER;
+      }
   go_back (states, start, end, new_start, new_end);
-  memcpy (start, new_start, states->n_windows * sizeof *start);
-  memcpy (end, new_end, states->n_windows * sizeof *end);
+  memcpy (start, new_start, size);
+  memcpy (end, new_end, size);
   return TRUE;
 }

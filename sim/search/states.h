@@ -7,12 +7,16 @@
 
 G_BEGIN_DECLS
 
+/* Lanes of a device, at most. */
+#define PS_MAX_LANES 48
+
 /* Ops that a device runs in a fixed order: those of one F or B chain, or the W of all chains with equal costs. */
 typedef struct
 {
   guint n;     /* ops */
   guint first; /* index of the first one's window */
   guint shift; /* of the number of ops done, in the key of a state */
+  guint mask;  /* of this number */
   gint64 duration;
   gint64 take;
   gint64 give;
@@ -29,17 +33,25 @@ typedef struct
   guint n_states;
   guint64 *key;   /* [n_states] how many ops of each lane are done; states with fewer ops come first */
   guint32 *child; /* [n_states * n_lanes] state after one more op of the lane; 0: it cannot follow */
+  guint32 from;   /* state that the device is known to reach; 0 at first */
+  gint64 ready;   /* least time at which it is there */
   gint64 *early;  /* [n_states] least time at which the device can be there */
   gint64 *late;   /* [n_states] latest time from which it can end all ops within their windows */
 } PsStates;
+
+static inline guint
+n_done (const PsLane *lane, guint64 key)
+{
+  return (guint)(key >> lane->shift) & lane->mask;
+}
 
 /* NULL: there are more than max_states, or no order keeps to the limit (bytes). */
 PsStates *ps_states_new (const PsProblem *problem, guint device, gint64 limit, guint max_states);
 void ps_states_free (PsStates *states);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsStates, ps_states_free)
 
-/* Narrows windows, which are [n_windows]: the earliest start and the latest end of an op. FALSE: no order of the device
- * keeps to them. */
+/* Narrows windows, which are [n_windows]: the earliest start and the latest end of an op, of the ops after
+ * states->from. FALSE: no order of the device keeps to them. */
 gboolean ps_states_narrow (PsStates *states, gint64 *start, gint64 *end);
 
 G_END_DECLS

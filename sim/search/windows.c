@@ -1,30 +1,10 @@
 /* windows.c - windows of ops, and what refutes a target. */
-#include "windows.h"
-
-#include "states.h"
+#include "windows-private.h"
 
 #include <string.h>
 
-/* Times before everything, and after everything. */
-#define NEVER (G_MAXINT64 / 4)
-
 /* Passes over a device for one target, at most; later ones gain little. */
 #define MAX_ROUNDS 60
-
-struct PsWindows
-{
-  const PsProblem *problem;
-  PsStates **states;  /* [n_devices] NULL: none */
-  gint64 *start;      /* [n_ops] earliest start */
-  gint64 *end;        /* [n_ops] latest end */
-  gint64 *lane_start; /* of one device, by lane */
-  gint64 *lane_end;
-  gint64 target;
-  guint span_of; /* the device whose first op starts at 0 and whose last one ends at the target; n_devices: all */
-  gboolean (*go_on) (gpointer data);
-  gpointer data;
-  gboolean stopped;
-};
 
 static gboolean
 counts (const PsWindows *windows, guint device)
@@ -39,9 +19,8 @@ lowest_stage (const PsProblem *problem, guint device)
   return problem->stages[problem->first_stage[device]];
 }
 
-/* Opens all windows. A span counts from the device's own first op; no forward of a lower stage follows from that. */
-static void
-open_windows (PsWindows *windows, guint span_of, gint64 target)
+void
+ps_windows_open (PsWindows *windows, guint span_of, gint64 target)
 {
   const PsProblem *problem = windows->problem;
   gboolean spans = span_of < problem->n_devices;
@@ -49,11 +28,29 @@ open_windows (PsWindows *windows, guint span_of, gint64 target)
 
   windows->span_of = span_of;
   windows->target = target;
+  for (guint d = 0; d < problem->n_devices && windows->states != NULL; d++)
+    {
+      windows->n_fixed[d] = 0;
+      windows->touched[d] = TRUE;
+      if (windows->states[d] != NULL)
+        windows->states[d]->from = 0;
+    }
   for (guint i = 0; i < problem->n_ops; i++)
     {
       windows->start[i] = spans && chain_of (problem, i) / N_KINDS < base ? -NEVER : 0;
       windows->end[i] = counts (windows, device_of (problem, i)) ? target : NEVER;
     }
+}
+
+static inline void
+set_window (PsWindows *windows, guint op, gint64 start, gint64 end)
+{
+  if (start <= windows->start[op] && end >= windows->end[op])
+    return;
+  windows->start[op] = MAX (windows->start[op], start);
+  windows->end[op] = MIN (windows->end[op], end);
+  if (windows->touched != NULL)
+    windows->touched[device_of (windows->problem, op)] = TRUE;
 }
 
 /* An op starts after the op before it in its chain has ended, and after its producer's result has arrived. */
@@ -73,7 +70,7 @@ follow_forth (PsWindows *windows, guint chain)
       if (producer != NO_OP)
         start = MAX (start,
                      windows->start[producer] + problem->duration[chain_of (problem, producer)] + problem->lag[chain]);
-      windows->start[i] = start;
+      set_window (windows, i, start, NEVER);
     }
 }
 
@@ -92,7 +89,7 @@ follow_back (PsWindows *windows, guint chain)
       for (guint k = consumers_of (problem, i, consumer); k-- > 0;)
         end = MIN (end, windows->end[consumer[k]] - problem->duration[chain_of (problem, consumer[k])]
                             - problem->lag[chain_of (problem, consumer[k])]);
-      windows->end[i] = end;
+      set_window (windows, i, -NEVER, end);
     }
 }
 
@@ -142,53 +139,78 @@ fill_lane (PsWindows *windows, const PsLane *lane)
   qsort (end, lane->n, sizeof *end, ps_compare_int64);
 }
 
+/* Ops that are fixed follow each other; the device is at its state when the last one ends. */
+static void
+follow_fixed (PsWindows *windows, guint device)
+{
+  const PsProblem *problem = windows->problem;
+  const guint32 *fixed = windows->fixed + problem->first[device];
+  gint64 ready = -NEVER;
+
+  for (guint i = 0; i < windows->n_fixed[device]; i++)
+    {
+      set_window (windows, fixed[i], ready, NEVER);
+      ready = windows->start[fixed[i]] + problem->duration[chain_of (problem, fixed[i])];
+    }
+  windows->states[device]->ready = ready;
+}
+
+/* The device has to be at its state by `late`. */
+static void
+follow_fixed_back (PsWindows *windows, guint device, gint64 late)
+{
+  const PsProblem *problem = windows->problem;
+  const guint32 *fixed = windows->fixed + problem->first[device];
+
+  for (guint i = windows->n_fixed[device]; i-- > 0;)
+    {
+      set_window (windows, fixed[i], -NEVER, late);
+      late = windows->end[fixed[i]] - problem->duration[chain_of (problem, fixed[i])];
+    }
+}
+
 /* Narrows the windows of one device. FALSE: no order of it is left. */
 static gboolean
-narrow_device (PsWindows *windows, guint device, gboolean *changed)
+narrow_device (PsWindows *windows, guint device)
 {
   PsStates *states = windows->states[device];
   guint m = windows->problem->m;
 
+  follow_fixed (windows, device);
   for (guint i = 0; i < states->n_lanes; i++)
     fill_lane (windows, &states->lane[i]);
   if (!ps_states_narrow (states, windows->lane_start, windows->lane_end))
     return FALSE;
   for (guint i = 0; i < states->n_lanes; i++)
     for (guint k = 0; k < m && states->lane[i].n_chains == 1; k++)
-      {
-        guint op = states->lane[i].chain[0] * m + k;
-        gint64 start = windows->lane_start[states->lane[i].first + k];
-        gint64 end = windows->lane_end[states->lane[i].first + k];
-
-        *changed |= start > windows->start[op] || end < windows->end[op];
-        windows->start[op] = start;
-        windows->end[op] = end;
-      }
+      set_window (windows, states->lane[i].chain[0] * m + k, windows->lane_start[states->lane[i].first + k],
+                  windows->lane_end[states->lane[i].first + k]);
+  follow_fixed_back (windows, device, states->late[states->from]);
+  windows->touched[device] = FALSE;
   return TRUE;
 }
 
-/* Narrows until nothing changes. FALSE: the windows prove that no order meets the target. */
-static gboolean
-narrow (PsWindows *windows)
+gboolean
+ps_windows_narrow (PsWindows *windows)
 {
-  gboolean changed = TRUE;
+  guint n = windows->problem->n_devices, idle = 0;
 
-  for (guint round = 0; changed && round < MAX_ROUNDS; round++)
+  if (!follow (windows))
+    return FALSE;
+  /* Up and down in turn, because windows narrow along the pipeline. */
+  for (guint i = 0; i < MAX_ROUNDS * n && idle < n; i++)
     {
-      changed = FALSE;
-      if (!follow (windows))
-        return FALSE;
-      for (guint k = 0; k < windows->problem->n_devices; k++)
-        {
-          /* Up and down in turn, because windows narrow along the pipeline. */
-          guint d = round % 2 == 0 ? windows->problem->n_devices - 1 - k : k;
+      guint d = i / n % 2 == 0 ? n - 1 - i % n : i % n;
 
-          windows->stopped |= !windows->go_on (windows->data);
-          if (windows->stopped)
-            return TRUE;
-          if (windows->states[d] != NULL && (!narrow_device (windows, d, &changed) || !follow (windows)))
-            return FALSE;
-        }
+      idle++;
+      if (!windows->touched[d] || windows->states[d] == NULL)
+        continue;
+      windows->stopped |= !windows->go_on (windows->data);
+      if (windows->stopped)
+        return TRUE;
+      if (!narrow_device (windows, d) || !follow (windows))
+        return FALSE;
+      idle = 0;
     }
   return TRUE;
 }
@@ -202,8 +224,8 @@ refute (PsWindows *windows, gint64 target)
 
   for (guint d = spans ? 0 : n; d < (spans ? n : n + 1) && !windows->stopped; d++)
     {
-      open_windows (windows, d, target);
-      if (!narrow (windows))
+      ps_windows_open (windows, d, target);
+      if (!ps_windows_narrow (windows))
         return TRUE;
     }
   return FALSE;
@@ -212,8 +234,11 @@ refute (PsWindows *windows, gint64 target)
 gint64
 ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, gboolean (*go_on) (gpointer data), gpointer data)
 {
-  gint64 least = MAX ((upper - lower) / 64, 1), target = upper - 1;
+  gint64 least, target;
 
+  upper = MIN (upper, windows->open);
+  least = MAX ((upper - lower) / 64, 1);
+  target = upper - 1;
   windows->go_on = go_on;
   windows->data = data;
   windows->stopped = FALSE;
@@ -224,7 +249,7 @@ ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, gboolean (*go_
       else if (windows->stopped)
         break;
       else
-        upper = target;
+        upper = windows->open = target;
       target = lower + (upper - lower) / 2;
     }
   return lower;
@@ -248,6 +273,7 @@ ps_windows_new (const PsProblem *problem, guint max_states)
   gboolean helps = FALSE;
 
   windows->problem = problem;
+  windows->open = NEVER;
   windows->states = g_new0 (PsStates *, problem->n_devices);
   if (problem->joins || (problem->n_copies > 1 && problem->objective == PS_OBJECTIVE_SPAN))
     return NULL;
@@ -260,6 +286,9 @@ ps_windows_new (const PsProblem *problem, guint max_states)
   windows->end = g_new (gint64, problem->n_ops);
   windows->lane_start = g_new (gint64, problem->n_ops);
   windows->lane_end = g_new (gint64, problem->n_ops);
+  windows->fixed = g_new (guint32, problem->n_ops);
+  windows->n_fixed = g_new0 (guint32, problem->n_devices);
+  windows->touched = g_new0 (guint8, problem->n_devices);
   return helps ? g_steal_pointer (&windows) : NULL;
 }
 
@@ -275,6 +304,9 @@ ps_windows_free (PsWindows *windows)
   g_free (windows->end);
   g_free (windows->lane_start);
   g_free (windows->lane_end);
+  g_free (windows->fixed);
+  g_free (windows->n_fixed);
+  g_free (windows->touched);
   g_free (windows);
 }
 
@@ -383,7 +415,7 @@ ps_windows_root_bound (const PsProblem *problem)
     {
       if (d == 0 || spans)
         {
-          open_windows (&windows, spans ? d : n, 0);
+          ps_windows_open (&windows, spans ? d : n, 0);
           follow (&windows);
         }
       if (problem->first_stage[d + 1] > problem->first_stage[d])

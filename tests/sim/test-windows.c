@@ -32,12 +32,20 @@ draw_case (Case *c, GRand *draw, guint i)
                g_rand_int_range (draw, 0, 3), g_rand_int_range (draw, 4, 10));
 }
 
-/* Branch and bound finds the optimum, and neither bound is above it. PIPESIM_SEARCH_CASES sets how many are tried. */
+/* PIPESIM_SEARCH_CASES sets how many cases are tried. */
+static guint
+n_cases (void)
+{
+  const char *text = g_getenv ("PIPESIM_SEARCH_CASES");
+
+  return text != NULL ? (guint)g_ascii_strtoull (text, NULL, 10) : 400;
+}
+
+/* Branch and bound finds the optimum, and neither bound is above it. */
 static void
 test_below_optimum (void)
 {
-  const char *text = g_getenv ("PIPESIM_SEARCH_CASES");
-  guint n = text != NULL ? (guint)g_ascii_strtoull (text, NULL, 10) : 400, n_decided = 0, n_root = 0, n_met = 0;
+  guint n = n_cases (), n_decided = 0, n_root = 0, n_met = 0;
   g_autoptr (GRand) draw = g_rand_new_with_seed (11);
 
   for (guint i = 0; i < n; i++)
@@ -68,6 +76,67 @@ test_below_optimum (void)
   g_assert_cmpuint (n_decided, >, n * 3 / 5);
   g_assert_cmpuint (n_root, >, n_decided / 4);
   g_assert_cmpuint (n_met, >, n_decided / 2);
+}
+
+static PsDescended
+descend (PsWindows *windows, PsOrder *order, gint64 target, const PsOrder *near, guint seed)
+{
+  Budget passes = { 3000 };
+  PsRandom random = { seed };
+  const PsDescent descent = { .order = order,
+                              .target = target,
+                              .near = near,
+                              .reach = near != NULL ? near->objective / 2 : 0,
+                              .max_fails = G_MAXUINT,
+                              .random = &random,
+                              .go_on = spend,
+                              .data = &passes };
+  PsDescended result = ps_windows_descend (windows, &descent);
+
+  if (result == PS_DESCENDED_FOUND)
+    {
+      g_assert_true (ps_order_evaluate (order));
+      g_assert_cmpint (order->excess, ==, 0);
+      g_assert_cmpint (order->objective, <=, target);
+    }
+  return result;
+}
+
+/* A descent agrees with branch and bound: it finds an order at the optimum, near another one too, and refutes less. */
+static void
+test_descend (void)
+{
+  guint n_decided = 0, n_found = 0, n_refuted = 0, n_near = 0;
+  g_autoptr (GRand) draw = g_rand_new_with_seed (12);
+
+  for (guint i = 0; i < n_cases (); i++)
+    {
+      g_auto (Case) c = { 0 };
+      Budget budget = { 400 };
+
+      draw_case (&c, draw, i);
+      c.setting.objective = PS_OBJECTIVE_MAKESPAN;
+      g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
+      PsRandom random = { i };
+      g_autoptr (PsOrder) best = draw_order (problem, &random), order = ps_order_new (problem);
+      g_autoptr (PsWindows) windows = ps_windows_new (problem, MAX_STATES);
+
+      if (windows == NULL || !ps_windows_can_descend (windows) || !ps_exact_can_decide (problem)
+          || !ps_exact_solve (best, spend, &budget))
+        continue;
+      PsDescended at = descend (windows, order, best->objective, NULL, i);
+      PsDescended below = descend (windows, order, best->objective - 1, NULL, i);
+      g_assert_cmpint (at, !=, PS_DESCENDED_REFUTED);
+      g_assert_cmpint (below, !=, PS_DESCENDED_FOUND);
+      n_near += descend (windows, order, best->objective, best, i) == PS_DESCENDED_FOUND;
+      n_decided++;
+      n_found += at == PS_DESCENDED_FOUND;
+      n_refuted += below == PS_DESCENDED_REFUTED;
+    }
+  g_test_message ("%u decided: %u found, %u near the optimum, %u refuted", n_decided, n_found, n_near, n_refuted);
+  g_assert_cmpuint (n_decided, >, n_cases () / 2);
+  g_assert_cmpuint (MIN (n_found, n_near), >, n_decided * 9 / 10);
+  g_assert_cmpuint (n_refuted, >, n_decided * 9 / 10);
 }
 
 /* Tight memory, p=4 m=8 f,b,w=5,5,4, with the best objective known: without states of devices the bound stays up to
@@ -113,6 +182,7 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/windows/below-optimum", test_below_optimum);
+  g_test_add_func ("/windows/descend", test_descend);
   g_test_add_func ("/windows/known", test_known);
   return g_test_run ();
 }

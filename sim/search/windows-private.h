@@ -1,0 +1,41 @@
+/* windows-private.h - parts shared by the files of windows.h. */
+#ifndef PS_SEARCH_WINDOWS_PRIVATE_H
+#define PS_SEARCH_WINDOWS_PRIVATE_H
+
+#include "states.h"
+#include "windows.h"
+
+G_BEGIN_DECLS
+
+/* Times before everything, and after everything. */
+#define NEVER (G_MAXINT64 / 4)
+
+struct PsWindows
+{
+  const PsProblem *problem;
+  PsStates **states;  /* [n_devices] NULL: none */
+  gint64 *start;      /* [n_ops] earliest start */
+  gint64 *end;        /* [n_ops] latest end */
+  gint64 *lane_start; /* of one device, by lane */
+  gint64 *lane_end;
+  guint32 *fixed;   /* [n_ops] the ops that devices do first, in order, placed as in an order's sequence */
+  guint32 *n_fixed; /* [n_devices] */
+  guint8 *touched;  /* [n_devices] whether a window changed since the device was narrowed */
+  gint64 target;
+  gint64 open;   /* least target that narrowing alone is known not to refute */
+  guint span_of; /* the device whose first op starts at 0 and whose last one ends at the target; n_devices: all */
+  gboolean (*go_on) (gpointer data);
+  gpointer data;
+  gboolean stopped;
+};
+
+/* Opens all windows and fixes no op. A span counts from the device's own first op; no forward of a lower stage follows
+ * from that. */
+void ps_windows_open (PsWindows *windows, guint span_of, gint64 target);
+
+/* Narrows until nothing changes. FALSE: the windows prove that no order meets the target. */
+gboolean ps_windows_narrow (PsWindows *windows);
+
+G_END_DECLS
+
+#endif
