@@ -191,7 +191,7 @@ finish_options (Options *options, GError **error)
 {
   if (!ps_setting_check (options->setting, error) || !find_classes (options, error))
     return FALSE;
-  if (options->run.device->computes && options->setting->layout == NULL)
+  if (options->run.device != NULL && options->run.device->computes && options->setting->layout == NULL)
     options->setting->layout = g_strdup ("even");
   return check_options (options, error) && check_costs (options, error)
          && ps_output_check ("--trace", options->trace, error)

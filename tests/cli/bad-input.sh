@@ -203,6 +203,8 @@ mkdir folder.json
 refuse 1 "folder.json" $one -o folder.json
 refuse 2 "not of several" pipesim predict --schedule all -p 2 -m 2 --costs $good -o x.json
 refuse 2 "not of several" pipesim predict --schedule 1f1b --schedule gpipe -p 2 -m 2 --costs $good -o x.json
+refuse 2 "--schedule: missing" pipesim exec
+refuse 2 "--device: missing" pipesim exec -s 1f1b -p 2 -m 2 --model tiny-gpt
 refuse 2 "schedule 'all': no such family" pipesim predict --schedule all,1f1b -p 2 -m 2 --costs $good
 refuse 1 "no-such/x.json" pipesim schedule convert 1f1b -p 2 -m 2 --to native -o no-such/x.json
 if [ -w /dev/full ]; then

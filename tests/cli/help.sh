@@ -143,8 +143,46 @@ if command -v bash >/dev/null; then
   complete 'pipesim predict --schedule zb-' zb-h1 zb-v
   complete 'pipesim calib run --pr' --profile --precision
   complete 'pipesim calib run --w' --within
+  complete 'pipesim predict --schedule 1f1b,zb-' 1f1b,zb-h1
+  complete 'pipesim exec -s zb-' zb-h1
+  complete 'pipesim schedule show zb' zb-h1
+  complete 'pipesim predict --model ' llama-3-70b
+  complete 'pipesim plan --cluster h' h100-80gb
+  complete 'pipesim predict --comm ' latency pair
+  complete 'pipesim predict --comm-order pl' planned
+  complete 'pipesim predict --recompute ' none full
+  complete 'pipesim exec --device ' cpu paced
+  complete 'pipesim calib run --transport ' threads
+  complete 'pipesim predict --to ' megatron
+  complete 'pipesim schedule convert zb-h1 --to ' torch-compute
+  complete 'pipesim plot ' timeline memory
+  complete 'pipesim models ti' tiny-gpt
 else
   skip completion "no bash"
+fi
+
+# offers LINE WORDS...: what zsh offers at the end of LINE, with compadd printing instead, holds these words.
+offers ()
+{
+  line=$1
+  shift
+  offered=$(zsh -fc 'compset () { : }; _files () { : }; compadd () { shift; echo " $* " }
+    words=(${=2}); [[ $2 = *\  ]] && words+=(""); CURRENT=$#words; . $1' zsh "$docs/_pipesim" "$line" 2>&1)
+  wrong=
+  for word; do
+    case $offered in *" $word "*) ;; *) wrong="no $word in:$offered" ;; esac
+  done
+  if [ "$wrong" ]; then result "zsh '$line'" "$wrong"; else result "zsh '$line'"; fi
+}
+
+if command -v zsh >/dev/null; then
+  offers 'pipesim ' predict plan
+  offers 'pipesim schedule ' list convert
+  offers 'pipesim predict --comm ' latency pair
+  offers 'pipesim predict --model ' llama-3-70b
+  offers 'pipesim calib run --' --within --profile
+else
+  skip 'completion for zsh' "no zsh"
 fi
 if command -v man >/dev/null && man --version >/dev/null 2>&1; then
   for page in "$docs"/pipesim*.1; do
