@@ -20,6 +20,7 @@ typedef struct
 {
   gint64 low_ns; /* 95 of 100 runs lie between low and high */
   gint64 p10_ns; /* 80 of 100 between p10 and p90 */
+  gint64 p50_ns; /* as many are shorter as longer; files do not keep it */
   gint64 p90_ns;
   gint64 high_ns;
 } PsInterval;

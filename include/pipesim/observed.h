@@ -16,7 +16,7 @@
 #ifndef PIPESIM_OBSERVED_H
 #define PIPESIM_OBSERVED_H
 
-#include <pipesim/costs.h>
+#include <pipesim/costdb.h>
 #include <pipesim/timeline.h>
 
 G_BEGIN_DECLS
@@ -47,7 +47,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsObserved, ps_observed_free)
  * for a run of another number of stages. */
 gboolean ps_observed_add (PsObserved *observed, const char *where, GPtrArray *timelines, GError **error);
 
-/* Adds the runs at the paths, n of them: whatever ps_timelines_load reads. Errors: also those of ps_timelines_load. */
+/* Adds the runs at the paths, n of them: whatever ps_timelines_load reads. A profiler slows a run down. "PATH=T" says
+ * that an iteration of PATH takes T without it, from the first op to the last, updates included. The median over such
+ * paths of T over the path's own median iteration multiplies all times of all paths. Errors: also those of
+ * ps_timelines_load, and PS_ERROR_INPUT for a factor that no profiler explains. */
 gboolean ps_observed_load (PsObserved *observed, const char *const *paths, guint n, GError **error);
 
 /* Fills in F, B, W and BW of the stages that lack some of them. BW is divided into B and W, or put together of them, by
@@ -73,6 +76,10 @@ GArray *ps_observed_posts (const PsObserved *observed, guint type);
  * stages. */
 PsCosts *ps_observed_costs (const PsObserved *observed, guint n_devices, guint n_chunks,
                             GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* How those costs spread: within a run and, as far as samples of the same runs tell, from one to another. R without
+ * samples has those of F. Free with ps_cost_spread_free. */
+PsCostSpread *ps_observed_spread (const PsObserved *observed) G_GNUC_WARN_UNUSED_RESULT;
 
 G_END_DECLS
 

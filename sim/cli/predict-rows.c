@@ -52,6 +52,7 @@ static const PsColumn columns[] = {
   { "max_span_ns", NULL, PS_COLUMN_TIME },
   { "iteration_ns", "iteration", PS_COLUMN_TIME },
   { "iteration_p10_ns", NULL, PS_COLUMN_TIME },
+  { "iteration_p50_ns", NULL, PS_COLUMN_TIME },
   { "iteration_p90_ns", NULL, PS_COLUMN_TIME },
   { "interval", "p10-p90", PS_COLUMN_TEXT },
   { "bubble_ratio", "bubble of iteration", PS_COLUMN_RATIO },
@@ -164,6 +165,7 @@ add_interval (const PsPredictRows *rows, PsTable *table, const PsInterval *inter
   g_autofree char *text = ps_interval_to_text (interval);
 
   ps_table_set_integer (table, "iteration_p10_ns", interval->p10_ns);
+  ps_table_set_integer (table, "iteration_p50_ns", interval->p50_ns);
   ps_table_set_integer (table, "iteration_p90_ns", interval->p90_ns);
   if (!rows->shown->json)
     ps_table_set_text (table, "interval", text);

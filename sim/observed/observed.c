@@ -2,6 +2,9 @@
 #include <pipesim/formats.h>
 #include <pipesim/observed.h>
 
+#include <math.h>
+#include <string.h>
+
 /* The way of one result from its op to the device that needs it. */
 typedef struct
 {
@@ -295,15 +298,123 @@ ps_observed_add (PsObserved *observed, const char *where, GPtrArray *timelines, 
   return TRUE;
 }
 
+/* Reading runs */
+
+static void
+scale_spans (GArray *spans, double factor)
+{
+  for (guint i = 0; i < spans->len; i++)
+    {
+      PsSpan *span = &g_array_index (spans, PsSpan, i);
+
+      span->start_ns = llround ((double)span->start_ns * factor);
+      span->end_ns = llround ((double)span->end_ns * factor);
+    }
+}
+
+static void
+scale (GPtrArray *timelines, double factor)
+{
+  for (guint i = 0; i < timelines->len; i++)
+    {
+      PsTimeline *timeline = timelines->pdata[i];
+
+      scale_spans (timeline->ops, factor);
+      scale_spans (timeline->transfers, factor);
+      scale_spans (timeline->posts, factor);
+      scale_spans (timeline->waits, factor);
+      timeline->iteration_ns = llround ((double)timeline->iteration_ns * factor);
+    }
+}
+
+static gint64
+usual_iteration (GPtrArray *timelines)
+{
+  g_autofree gint64 *times = g_new (gint64, MAX (timelines->len, 1));
+
+  for (guint i = 0; i < timelines->len; i++)
+    times[i] = ((const PsTimeline *)timelines->pdata[i])->iteration_ns;
+  return timelines->len > 0 ? ps_median (times, timelines->len) : 0;
+}
+
+/* Divides "PATH=T" where there is no file of that name. *step_ns: T; -1: there is none. */
+static gboolean
+split_path (const char *text, char **path, gint64 *step_ns, GError **error)
+{
+  const char *equals = strrchr (text, '=');
+
+  *step_ns = -1;
+  *path = g_strdup (text);
+  if (equals == NULL || equals == text || g_file_test (text, G_FILE_TEST_EXISTS))
+    return TRUE;
+  (*path)[equals - text] = '\0';
+  return ps_parse_time (text, equals + 1, step_ns, error);
+}
+
+#define MIN_FACTOR 0.5 /* no profiler doubles the time of a step, */
+#define MAX_FACTOR 1.1 /* and noise alone makes one shorter */
+
+/* Adds T over the path's own iteration to the factors. */
+static gboolean
+add_factor (GArray *factors, const char *path, gint64 step_ns, gint64 iteration_ns, GError **error)
+{
+  double factor = (double)step_ns / (double)MAX (iteration_ns, 1);
+  g_autofree char *step = NULL, *iteration = NULL;
+
+  g_array_append_val (factors, factor);
+  if (factor >= MIN_FACTOR && factor <= MAX_FACTOR)
+    return TRUE;
+  step = ps_format_time (step_ns);
+  iteration = ps_format_time (iteration_ns);
+  return ps_refuse (error, PS_ERROR_INPUT,
+                    "%s: its iteration takes %s, which no profiler makes of a step of %s; the time of a step with the "
+                    "profiler off would be right",
+                    path, iteration, step);
+}
+
+/* The timelines of a path become the last element of runs, its name that of names. */
+static gboolean
+load_path (const char *text, GPtrArray *runs, GPtrArray *names, GArray *factors, GError **error)
+{
+  char *path;
+  gint64 step_ns;
+  gboolean ok = split_path (text, &path, &step_ns, error);
+
+  g_ptr_array_add (names, path);
+  GPtrArray *timelines = ok ? ps_timelines_load (path, error) : NULL;
+  if (timelines == NULL)
+    return FALSE;
+  g_ptr_array_add (runs, timelines);
+  return step_ns < 0 || add_factor (factors, path, step_ns, usual_iteration (timelines), error);
+}
+
+static gboolean
+add_run (PsObserved *observed, const char *path, GPtrArray *timelines, const GArray *factors, GError **error)
+{
+  g_autofree char *where = NULL;
+  double factor;
+
+  if (factors->len == 0)
+    return ps_observed_add (observed, path, timelines, error);
+  factor = g_array_index (factors, double, factors->len / 2);
+  scale (timelines, factor);
+  where = g_strdup_printf ("%s, times x %.3f as without profiler", path, factor);
+  return ps_observed_add (observed, where, timelines, error);
+}
+
 gboolean
 ps_observed_load (PsObserved *observed, const char *const *paths, guint n, GError **error)
 {
-  for (guint i = 0; i < n; i++)
-    {
-      g_autoptr (GPtrArray) timelines = ps_timelines_load (paths[i], error);
+  g_autoptr (GPtrArray) runs = g_ptr_array_new_with_free_func ((GDestroyNotify)g_ptr_array_unref);
+  g_autoptr (GPtrArray) names = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr (GArray) factors = g_array_new (FALSE, FALSE, sizeof (double));
 
-      if (timelines == NULL || !ps_observed_add (observed, paths[i], timelines, error))
-        return FALSE;
-    }
+  for (guint i = 0; i < n; i++)
+    if (!load_path (paths[i], runs, names, factors, error))
+      return FALSE;
+  g_array_sort (factors, ps_compare_double);
+  for (guint i = 0; i < n; i++)
+    if (!add_run (observed, names->pdata[i], runs->pdata[i], factors, error))
+      return FALSE;
   return TRUE;
 }

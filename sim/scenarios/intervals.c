@@ -119,7 +119,8 @@ ps_interval_init (PsInterval *interval, const PsProgram *program, const PsCosts 
   points_init_student (&step_points, spread->common, spread->freedom);
   add (&run_points, &step_points, sums);
   *interval = (PsInterval){ quantile (sums, 0.025, iteration_ns), quantile (sums, 0.1, iteration_ns),
-                            quantile (sums, 0.9, iteration_ns), quantile (sums, 0.975, iteration_ns) };
+                            quantile (sums, 0.5, iteration_ns), quantile (sums, 0.9, iteration_ns),
+                            quantile (sums, 0.975, iteration_ns) };
   return TRUE;
 }
 

@@ -8,8 +8,8 @@ ps_costs_from_paths (const char *text)
   return g_strsplit (text, g_file_test (text, G_FILE_TEST_EXISTS) ? "\n" : ":", -1);
 }
 
-static PsCosts *
-load (const PsSetting *setting, G_GNUC_UNUSED const PsModel *own, guint n_devices, guint n_chunks, GError **error)
+static PsObserved *
+read_runs (const PsSetting *setting, GError **error)
 {
   g_auto (GStrv) paths = ps_costs_from_paths (setting->costs_from);
   g_autoptr (PsObserved) observed = ps_observed_new ();
@@ -23,7 +23,24 @@ load (const PsSetting *setting, G_GNUC_UNUSED const PsModel *own, guint n_device
       if (model == NULL || !ps_observed_estimate (observed, model, error))
         return NULL;
     }
-  return ps_observed_costs (observed, n_devices, n_chunks, error);
+  return g_steal_pointer (&observed);
+}
+
+static PsCosts *
+load (const PsSetting *setting, G_GNUC_UNUSED const PsModel *own, guint n_devices, guint n_chunks, GError **error)
+{
+  g_autoptr (PsObserved) observed = read_runs (setting, error);
+
+  return observed != NULL ? ps_observed_costs (observed, n_devices, n_chunks, error) : NULL;
+}
+
+static PsCostSpread *
+spread (const PsSetting *setting, G_GNUC_UNUSED const PsModel *own, G_GNUC_UNUSED guint n_devices,
+        G_GNUC_UNUSED guint n_chunks, GError **error)
+{
+  g_autoptr (PsObserved) observed = read_runs (setting, error);
+
+  return observed != NULL ? ps_observed_spread (observed) : NULL;
 }
 
 static void
@@ -65,4 +82,5 @@ const PsCostSource ps_source_trace = {
   .is_slow = TRUE,
   .load = load,
   .digest = digest,
+  .spread = spread,
 };

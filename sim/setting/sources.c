@@ -341,10 +341,11 @@ is_known (const PsCosts *costs, PsOpKind kind, guint stage, GError **error)
 {
   if (!(costs->stage[stage].unknown & 1U << kind))
     return TRUE;
-  return ps_refuse (error, PS_ERROR_INPUT,
-                    "no %s of stage %u is known: %s; add a run that has it with another --costs-from, or --model FILE "
-                    "to estimate it",
-                    ps_op_kind_name (kind), stage, costs->source);
+  return ps_refuse (
+      error, PS_ERROR_INPUT,
+      "no %s of stage %u is known: %s; add a run that has it, with another --costs-from or in calib import, "
+      "or --model FILE there to estimate it",
+      ps_op_kind_name (kind), stage, costs->source);
 }
 
 gboolean

@@ -33,7 +33,7 @@ shows "a model divides backwards" "estimated, not measured: B, W by the operatio
 shows "all schedules that the run has the ops of" "skipped: " pipesim predict --schedule all $setting --costs-from run
 shows "a search with estimates" "estimated, not measured" \
   pipesim search $setting --costs-from run --model tiny-gpt --moves 100
-refuse 1 "schedule 'zb-h1': no B of stage 0 is known: run, 3 iterations; no transfer was seen, so they take no time; add a run that has it with another --costs-from" \
+refuse 1 "schedule 'zb-h1': no B of stage 0 is known: run, 3 iterations; no transfer was seen, so they take no time; add a run that has it, with another --costs-from or in calib import, or --model FILE there to estimate it" \
   pipesim predict --schedule zb-h1 $setting --costs-from run
 refuse 1 "no B of stage 0 is known" pipesim search $setting --costs-from run --moves 100
 refuse 1 "run, 3 iterations: 2 stages, so it has no costs for 4 devices with 1 each" \
@@ -46,10 +46,22 @@ refuse 2 "--costs and --costs-from: costs come from one of them" \
   pipesim predict --schedule 1f1b $setting --costs-from run --costs f=1ms,b=1ms,w=1ms
 printed=$(pipesim predict --print-costs -p 2 --costs-from run)
 shows "the costs as --costs takes them" "f=750ns:750ns,b=875ns:875ns,w=875ns:875ns,bw=1750ns:1750ns,c=0ns,o=0ns:0ns,op=250ns" pipesim predict --print-costs -p 2 --costs-from run
-pipesim predict --schedule 1f1b $setting --costs-from run --json | grep _ns >from.txt
+pipesim predict --schedule 1f1b $setting --costs-from run --json | grep _ns | grep -v iteration_p >from.txt
 pipesim predict --schedule 1f1b $setting --costs "$printed" --json | grep _ns >given.txt
 if [ -s from.txt ] && cmp -s from.txt given.txt; then result "which predict the same"; else result "which predict the same" "$(diff from.txt given.txt)"; fi
 refuse 2 "-p/--devices: missing; the costs are those of their stages" pipesim predict --print-costs --costs-from run
+shows "a step's time without the profiler" "run, times x 0.900 as without profiler, 3 iterations" \
+  pipesim predict --schedule 1f1b $setting --costs-from run=8775ns
+shows "which the other runs were slowed down by, too" "run, times x 0.900 as without profiler, 3 iterations; split.json, times x 0.900" \
+  pipesim predict --schedule 1f1b $setting --costs-from run=8775ns:split.json
+shows "costs as they are without it" "f=675ns:675ns,b=787ns:787ns,w=788ns:788ns,bw=1575ns:1575ns,c=0ns,o=0ns:0ns,op=225ns" \
+  pipesim predict --print-costs -p 2 --costs-from run=8775ns
+refuse 1 "run: its iteration takes 9.75 us, which no profiler makes of a step of 3 ns; the time of a step with the profiler off would be right" \
+  pipesim predict --schedule 1f1b $setting --costs-from run=3ns
+refuse 2 "run=soon: 'soon' is no time" pipesim predict --schedule 1f1b $setting --costs-from run=soon
+cp -r run run=1ms
+shows "a file may have such a name" "run=1ms, 3 iterations" pipesim predict --schedule 1f1b $setting --costs-from run=1ms
+shows "samples make an interval" '"iteration_p50_ns": ' pipesim predict --schedule 1f1b $setting --costs-from run --json
 printf '[sweep]\nschedule = 1f1b, gpipe\ndevices = 2\nmicrobatches = 4, 8\ncosts-from = run\n' >spec.ini
 shows "a sweep" "4 predicted" pipesim sweep spec.ini --db results.db
 

@@ -4,8 +4,8 @@
     PIPESIM=build/pipesim python3 tests/pytorch/bridge.py [--seconds 420] [--out FOLDER] [--check]
 
 Two processes train transformer blocks over gloo, one thread each. Every round runs each schedule once, in turn. The schedules
-that are imported run under torch.profiler as well; their traces are all that pipesim reads. A step counts only if other
-programs had less than 5 % of the two cores' time; a round goes on without the steps that don't.
+that are imported run under torch.profiler as well; pipesim reads their traces, and the time of their steps without the
+profiler. A step counts only if other programs had less than 5 % of the two cores' time; a round goes on without the steps that don't.
 
 Printed: predicted and measured time of each setting, from the first op's start to the last op's end; the median and largest
 error of the settings that were not imported; the loss by choosing the predicted best of each group; the replay of the imported
@@ -100,22 +100,10 @@ def build(stages, csv, rank):
     return [PipelineStage(Blocks(LAYERS // stages), s, stages, torch.device("cpu")) for s in own]
 
 
-def prefer_messages():
-    """gloo's own threads hold locks that posts wait for. On two cores they must not wait for a core that computes."""
-    own = threading.get_native_id()
-    try:
-        for thread in os.listdir("/proc/self/task"):
-            if int(thread) != own:
-                os.setpriority(os.PRIO_PROCESS, int(thread), -10)
-    except PermissionError:
-        os.setpriority(os.PRIO_PROCESS, own, 5)
-
-
 def worker(rank, rows, out, seconds):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{out}/store", rank=rank, world_size=2,
                             timeout=datetime.timedelta(seconds=60))
-    prefer_messages()
     schedules.record_function, jobs = Stamps, []
     for group, name, m, stages, csv, imported in rows:
         parts = build(stages, csv, rank)
@@ -185,12 +173,14 @@ def report(rows, out):
     measured, traces, replays = [], {}, []
     for i, (group, name, m, _, csv, imported) in enumerate(rows):
         steps = list(zip(results[0][i], results[1][i]))
-        measured.append(usual(clean([(a["foreign"], span(a, b)) for a, b in steps])))
+        spans = clean([(a["foreign"], span(a, b)) for a, b in steps])
+        measured.append(usual(spans))
         if imported:
+            step = int(statistics.median(spans))
             runs = [(a["profiled"]["foreign"], (f"{out}/traces/{i}-{n}", span(a["profiled"], b["profiled"])))
                     for n, (a, b) in enumerate(steps)]
             folders, spans = zip(*clean(runs))
-            traces.setdefault(group, []).extend(folders)
+            traces.setdefault(group, []).extend(f"{folder}={step}ns" for folder in folders)
             replays.append(abs(predict(csv, folders) / usual(spans) - 1))
     errors, regret = [], {}
     print("setting                          measured   predicted    error")

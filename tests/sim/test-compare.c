@@ -159,9 +159,9 @@ test_interval (void)
     const char *place;
     gboolean inside;
 
-  } cases[] = { { { 70, 90, 100, 120 }, "this one lies inside", TRUE },
-                { { 70, 80, 99, 120 }, "this one lies above it", FALSE },
-                { { 70, 101, 110, 120 }, "this one lies below it", FALSE } };
+  } cases[] = { { { 70, 90, 95, 100, 120 }, "this one lies inside", TRUE },
+                { { 70, 80, 90, 99, 120 }, "this one lies above it", FALSE },
+                { { 70, 101, 105, 110, 120 }, "this one lies below it", FALSE } };
   g_autoptr (PsTimeline) measured = read_fixture ("timeline-measured.json");
 
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)

@@ -203,6 +203,44 @@ test_other_stages (void)
   g_assert_cmpstr (error->message, ==, "a, 1 iteration: 2 stages, so it has no costs for 2 devices with 2 each");
 }
 
+/* Samples of known spread: F of stage 0 took 80, 100 and 120 us, all else took the same time in each run. */
+static void
+test_spread (void)
+{
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  static const gint64 more_us[] = { -20, 0, 20 };
+
+  for (guint i = 0; i < G_N_ELEMENTS (more_us); i++)
+    {
+      PsTimeline *run = new_run (FALSE);
+
+      for (guint k = 0; k < run->ops->len; k++)
+        {
+          PsSpan *span = &g_array_index (run->ops, PsSpan, k);
+
+          if (span->op.kind == PS_OP_F && span->op.stage == 0)
+            span->end_ns += more_us[i] * US;
+        }
+      add_run (observed, "a", run);
+    }
+  g_autoptr (PsCostSpread) spread = ps_observed_spread (observed);
+  const GArray *f = spread->op[PS_OP_F * 2], *steady = spread->op[PS_OP_BW * 2 + 1];
+  double least = 1, most = 1;
+  for (guint i = 0; i < f->len; i++)
+    {
+      least = MIN (least, g_array_index (f, double, i));
+      most = MAX (most, g_array_index (f, double, i));
+    }
+  g_assert_cmpfloat_with_epsilon (least, 0.8, 1e-9);
+  g_assert_cmpfloat_with_epsilon (most, 1.2, 1e-9);
+  g_assert_cmpfloat_with_epsilon (spread->largest, 1.2, 1e-9);
+  g_assert_cmpfloat (g_array_index (steady, double, 0), ==, 1);
+  g_assert_cmpuint (spread->row[PS_OP_B * 2], ==, PS_NO_ROW);
+  g_assert_cmpuint (spread->op[PS_OP_R * 2]->len, ==, f->len);
+  g_assert_cmpfloat (spread->deviation[spread->row[PS_OP_F * 2]], >, 0.1);
+  g_assert_cmpfloat (spread->deviation[spread->row[PS_OP_BW * 2 + 1]], <, 0.02);
+}
+
 /* A simulated timeline */
 
 static PsTimeline *
@@ -280,6 +318,7 @@ main (int argc, char **argv)
   g_test_add_func ("/observed/two-runs", test_two_runs);
   g_test_add_func ("/observed/estimate", test_estimate);
   g_test_add_func ("/observed/other-stages", test_other_stages);
+  g_test_add_func ("/observed/spread", test_spread);
   g_test_add_func ("/observed/round-trip", test_round_trip);
   return g_test_run ();
 }
