@@ -5,9 +5,9 @@
  * of layers, all others by --pipeline-model-parallel-layout (layout-string.h).
  * - torchtitan: torchtitan v0.2 (torchtitan/config/job_config.py), TOML. A schedule that PyTorch has no class for comes
  * as a CSV (formats.h, torch-compute), if its placement is loop: torchtitan places CSV schedules in a loop. Modules are
- * named as in torchtitan's Llama models.
- * - deepspeed: DeepSpeed 0.17 (deepspeed/runtime/pipe/module.py), Python and JSON. PipelineModule knows no uneven
- * layout: `parts` is for a subclass that overrides _partition_layers.
+ * named as in torchtitan's Llama models. v0.3 has the same keys in Python, and lm_head for output.
+ * - deepspeed: DeepSpeed 0.17 to 0.19 (deepspeed/runtime/pipe/module.py), Python and JSON. PipelineModule knows no
+ * uneven layout: `parts` is for a subclass that overrides _partition_layers.
  */
 #ifndef PIPESIM_LAUNCH_H
 #define PIPESIM_LAUNCH_H

@@ -2,6 +2,7 @@
  * wrong with them. */
 #include "cmd-schedule.h"
 
+#include <pipesim/launch.h>
 #include <pipesim/report.h>
 
 static void
@@ -65,6 +66,17 @@ write_text (const PsScheduleOptions *options, const PsSchedule *schedule, const 
   return text;
 }
 
+/* For a framework, which takes the stages' layout as well: flags or keys of the whole run. */
+static gboolean
+convert_launch (const PsScheduleOptions *options, const char *name, GError **error)
+{
+  g_autoptr (PsPrediction) prediction = ps_predictor_predict (options->predictor, name, error);
+  g_autofree char *text
+      = prediction != NULL ? ps_launch_prediction (options->to, options->setting, name, prediction, error) : NULL;
+
+  return text != NULL && ps_write_file (options->output != NULL ? options->output : "-", text, -1, error);
+}
+
 static gboolean
 is_torch (const PsFormat *format)
 {
@@ -74,11 +86,15 @@ is_torch (const PsFormat *format)
 gboolean
 ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GError **error)
 {
-  const PsFormat *format = ps_format_find (options->to != NULL ? options->to : "", error);
+  const char *to = options->to != NULL ? options->to : "";
   g_autoptr (PsSchedule) schedule = NULL;
   g_autoptr (GPtrArray) findings = NULL;
   g_autofree char *text = NULL;
+  guint framework;
 
+  if (ps_launch_parse ("--to", to, &framework, NULL))
+    return convert_launch (options, name, error);
+  const PsFormat *format = ps_format_find (to, error);
   if (format == NULL)
     return FALSE;
   if (options->output == NULL)

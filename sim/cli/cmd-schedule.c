@@ -159,8 +159,10 @@ help_on_formats (void)
 
   for (guint i = 0; i < n; i++)
     g_string_append_printf (text, "  %-16s %s\n", formats[i]->name, formats[i]->description);
-  g_string_append (text,
-                   "\nA schedule FILE may be in any of them that can be read; its contents say which one it is.\n");
+  g_string_append (
+      text, "\nWith --model and --cluster or --db also megatron, torchtitan and deepspeed: the flags or keys that\n"
+            "run it there, with the layout of its stages.\n"
+            "\nA schedule FILE may be in any of them that can be read; its contents say which one it is.\n");
   return g_string_free (text, FALSE);
 }
 

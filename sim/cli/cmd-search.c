@@ -6,6 +6,7 @@
 
 #include <pipesim/bound.h>
 #include <pipesim/command.h>
+#include <pipesim/launch.h>
 #include <pipesim/report.h>
 #include <pipesim/setting.h>
 
@@ -21,6 +22,7 @@ typedef struct
 {
   PsSetting *setting;
   char *output;
+  char *to;
   gboolean json;
   gint64 time_limit_ns;
   gboolean has_time_limit;
@@ -46,6 +48,9 @@ static const PsOption rows[] = {
   PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE", "Write the best schedule", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-search/1)",
              .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("to", 0, PS_TEXT (Options, to), "FRAMEWORK",
+             "With -o: print what megatron, torchtitan or deepspeed take to run the best schedule",
+             .parse = ps_launch_parse, .group = PS_GROUP_OUTPUT),
   PS_OPTION_INCLUDE_AT (Options, setting, ps_setting_options, PS_FIELD_NOT_SEARCH),
   PS_OPTION_END,
 };
@@ -116,6 +121,8 @@ typedef struct
   char *about;
   PsSchedule *best; /* of the lowest iteration time */
   gint64 best_ns;
+  char *launch; /* --to: the text for the best; NULL: the framework cannot run it, for this reason */
+  GError *refusal;
 } Outcome;
 
 static void
@@ -126,6 +133,8 @@ outcome_clear (Outcome *outcome)
     g_string_free (outcome->skipped, TRUE);
   g_free (outcome->about);
   ps_schedule_free (outcome->best);
+  g_free (outcome->launch);
+  g_clear_error (&outcome->refusal);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Outcome, outcome_clear)
 
@@ -162,6 +171,9 @@ finish_options (Options *options, int argc, char **argv, GError **error)
     return ps_refuse (error, PS_ERROR_USAGE, "-p/--devices: missing; a search needs it");
   if (setting->n_microbatches == 0)
     return ps_refuse (error, PS_ERROR_USAGE, "-m/--microbatches: missing; a search needs it");
+  if (options->to != NULL && (options->output == NULL || g_str_equal (options->output, "-") || options->json))
+    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: needs -o FILE for the schedule, and prints no JSON",
+                      options->to);
   if ((options->microbatch_size > 0 || options->any_size) && (setting->model == NULL || setting->cluster == NULL))
     return ps_refuse (error, PS_ERROR_USAGE, "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
   return ps_setting_refuse (setting, PS_FIELD_NOT_SEARCH, "belongs to single schedules; a search does without it",
@@ -229,8 +241,22 @@ add_row (PsTable *table, const SearchChoice *choice, const PsSearchResult *resul
   ps_table_set_table (table, "devices_detail", ps_devices_detail (metrics));
 }
 
+/* A published schedule goes by its name, another one by the file of -o. */
 static void
-note_outcome (Outcome *outcome, const SearchChoice *choice, const PsSearchResult *result,
+note_launch (const Options *options, Outcome *outcome, const PsPrediction *prediction)
+{
+  const char *name = outcome->best->name;
+
+  g_clear_pointer (&outcome->launch, g_free);
+  g_clear_error (&outcome->refusal);
+  if (options->to != NULL)
+    outcome->launch
+        = ps_launch_prediction (options->to, options->setting, ps_family_find (name) != NULL ? name : options->output,
+                                prediction, &outcome->refusal);
+}
+
+static void
+note_outcome (const Options *options, Outcome *outcome, const SearchChoice *choice, const PsSearchResult *result,
               const PsPrediction *prediction, PsCommOrder comm_order)
 {
   add_row (outcome->table, choice, result, prediction, comm_order);
@@ -242,6 +268,7 @@ note_outcome (Outcome *outcome, const SearchChoice *choice, const PsSearchResult
   ps_schedule_free (outcome->best);
   outcome->best = ps_schedule_copy (result->schedule);
   outcome->best_ns = prediction->metrics.iteration_ns;
+  note_launch (options, outcome, prediction);
 }
 
 static gboolean
@@ -257,7 +284,7 @@ try_costs (const Options *options, const SearchChoice *choice, const PsCosts *gi
 
   if (!search_try (options->setting, choice, &limits, given, &found, error))
     return FALSE;
-  note_outcome (outcome, choice, found.result, found.prediction, found.comm_order);
+  note_outcome (options, outcome, choice, found.result, found.prediction, found.comm_order);
   return TRUE;
 }
 
@@ -356,6 +383,13 @@ publish (const Options *options, const Outcome *outcome, GError **error)
     g_printerr ("stopped by %s: the best found so far\n", g_atomic_int_get (caught) == SIGINT ? "SIGINT" : "SIGTERM");
   if (outcome->skipped->len > 0 && !options->json)
     g_printerr ("skipped: %s\n", outcome->skipped->str);
+  if (outcome->refusal != NULL)
+    {
+      g_propagate_error (error, g_error_copy (outcome->refusal));
+      return FALSE;
+    }
+  if (outcome->launch != NULL)
+    return ps_print (outcome->launch, error);
   if (options->json)
     {
       json = ps_table_to_json (outcome->table, "pipesim-search/1", extra);
