@@ -38,6 +38,16 @@ ps_trial_run (PsTrial *trial, const PsProgram *program, const PsPrediction *pred
   return trial->result->timeline == NULL || prediction == NULL || hold_against (trial, program, prediction, error);
 }
 
+/* The profile's name with the number of its calibration, for a later calibration has the same name. */
+static char *
+numbered_name (const PsProfile *profile)
+{
+  g_autofree char *number = g_strdup_printf ("#%u", profile->number);
+
+  return g_str_has_suffix (profile->name, number) ? g_strdup (profile->name)
+                                                  : g_strconcat (profile->name, number, NULL);
+}
+
 gboolean
 ps_trial_record (const PsTrial *trial, const PsProgram *program, const PsRunSetting *setting, PsCheck check,
                  const char *path, const char *profile, GError **error)
@@ -46,11 +56,13 @@ ps_trial_record (const PsTrial *trial, const PsProgram *program, const PsRunSett
   const PsSchedule *schedule = program->schedule;
   const PsComparison *comparison = trial->comparison;
   g_autoptr (PsProfile) used = db != NULL ? ps_costdb_profile (db, profile, error) : NULL;
+  g_autofree char *name = NULL;
   PsRunRecord record;
 
   if (used == NULL)
     return FALSE;
-  record = (PsRunRecord){ .profile = used->name,
+  name = numbered_name (used);
+  record = (PsRunRecord){ .profile = name,
                           .schedule = schedule->name,
                           .device = (char *)setting->device->name,
                           .transport = (char *)setting->transport->name,

@@ -285,7 +285,7 @@ PsModel *ps_costdb_model (PsCostDb *db, const char *profile, GError **error) G_G
 /* A real run and its prediction. */
 typedef struct
 {
-  char *profile; /* "" when none was used */
+  char *profile; /* with the number of its calibration, "here#2"; "" when none was used */
   char *schedule;
   char *device;
   char *transport;
