@@ -277,22 +277,34 @@ from_slurm (gint64 *index, gint64 *n)
   return TRUE;
 }
 
-/* The variables of Open MPI's mpirun, and of MPICH's and its kin. */
+/* The variables of Open MPI's mpirun, of Slurm's srun, and of MPICH's mpirun and its kin. */
 static const struct
 {
   const char *rank, *n_ranks, *n_local;
 } mpi[] = {
   { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE" },
+  { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE" },
   { "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS" },
 };
+
+/* The number that a variable begins with: Slurm writes "2(x3),1" for tasks on several nodes. 0: there is none. */
+static gint64
+leading_number (const char *name)
+{
+  const char *text = g_getenv (name);
+
+  return text != NULL ? (gint64)MIN (g_ascii_strtoull (text, NULL, 10), G_MAXINT32) : 0;
+}
 
 static gboolean
 from_mpi (gint64 *index, gint64 *n, gint64 *n_local)
 {
   for (guint i = 0; i < G_N_ELEMENTS (mpi); i++)
-    if (read_environment (mpi[i].rank, -1, index) && read_environment (mpi[i].n_ranks, -1, n)
-        && read_environment (mpi[i].n_local, 0, n_local))
-      return TRUE;
+    if (read_environment (mpi[i].rank, -1, index) && read_environment (mpi[i].n_ranks, -1, n))
+      {
+        *n_local = leading_number (mpi[i].n_local);
+        return TRUE;
+      }
   return FALSE;
 }
 

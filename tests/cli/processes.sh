@@ -325,6 +325,8 @@ pipesim sweep merge shared.db part0.db part1.db 2>"$work/stderr"
 same_rows "which merge to the same"
 refuse 2 "processes on several hosts can't write one database" \
   env OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_SIZE=2 pipesim sweep spec.ini --db new.db
+refuse 2 "processes on several hosts can't write one database" \
+  env SLURM_PROCID=4 SLURM_STEP_NUM_TASKS=5 'SLURM_STEP_TASKS_PER_NODE=2(x2),1' pipesim sweep spec.ini --db new.db
 env -u OMPI_COMM_WORLD_LOCAL_SIZE PMI_RANK=1 PMI_SIZE=2 MPI_LOCALNRANKS=2 pipesim sweep spec.ini --db mpich.db 2>"$work/stderr"
 if grep -q '^part 2 of 2: ' "$work/stderr"; then result "MPICH's processes, too"; else result "MPICH's processes, too" "$(cat "$work/stderr")"; fi
 
