@@ -2,8 +2,7 @@
 #ifndef PIPESIM_BOUND_H
 #define PIPESIM_BOUND_H
 
-#include <pipesim/costs.h>
-#include <pipesim/schedule.h>
+#include <pipesim/events.h>
 
 G_BEGIN_DECLS
 
@@ -49,6 +48,13 @@ typedef enum
  */
 gint64 ps_lower_bound_within (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
                               const gint64 *memory_limit, PsObjective objective);
+
+/* A proven lower bound on the makespan where transfers queue on the channels of events->comm, or hold up their devices
+ * (blocking): what an end of a channel carries, between the earliest start of any of its transfers and the least time
+ * after it. Messages that are eager count for their sender alone. 0: nothing queues, or links are shared. Copies share
+ * microbatches as above. */
+gint64 ps_lower_bound_channels (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
+                                const PsEventsSetting *events);
 
 G_END_DECLS
 

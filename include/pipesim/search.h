@@ -42,6 +42,7 @@ typedef struct
    * error where it has no schedule. NULL hook: ps_family_generate. */
   PsSchedule *(*generate) (const PsFamily *family, gpointer data, GError **error);
   gpointer price_data;   /* for both */
+  gint64 price_bound_ns; /* no price is lower, as the caller knows; 0: unknown */
   guint transfer_factor; /* a part of the search takes transfers for this many times as long, which leaves room for
                             queueing; 0 or 1: no part does */
   guint64 seed;
@@ -61,7 +62,7 @@ typedef struct
   gint64 makespan_ns;
   gint64 max_span_ns;
   gint64 price_ns;
-  gint64 lower_bound_ns;   /* on the objective */
+  gint64 lower_bound_ns;   /* on the objective, and so on the price; price_bound_ns if that is higher */
   gboolean proved_optimal; /* no schedule has a lower price */
   guint64 n_moves;
   const char *found_by; /* a family's name, "list scheduling", "local search", ... */

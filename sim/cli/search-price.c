@@ -1,6 +1,8 @@
 /* search-price.c - schedules of a search under the setting that was asked for. */
 #include "search-price.h"
 
+#include <pipesim/bound.h>
+
 /* Devices go on one by one where the synchronisation is bypassed: the period holds the span and the O of each of them.
  */
 gint64
@@ -50,6 +52,18 @@ search_predict (const SearchPricing *pricing, const PsSchedule *schedule, PsComm
   if (prediction == NULL)
     g_propagate_error (error, g_steal_pointer (&reason));
   return g_steal_pointer (&prediction);
+}
+
+gint64
+search_price_bound (const SearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs)
+{
+  const PsSetting *setting = pricing->setting;
+  const PsEventsSetting events
+      = { .comm = setting->comm, .eager_bytes = setting->eager_bytes, .blocking = setting->blocking };
+
+  if (setting->sync == PS_SYNC_BYPASS || setting->share_links)
+    return 0;
+  return ps_lower_bound_channels (placement, setting->n_microbatches, costs, &events);
 }
 
 gint64

@@ -19,6 +19,10 @@ PsPrediction *search_predict (const SearchPricing *pricing, const PsSchedule *sc
  * is below. */
 gint64 search_time (const PsSetting *setting, const PsPrediction *prediction);
 
+/* What no price is below, as far as channels tell; for PsSearchSetting.price_bound_ns. The costs are those of the
+ * fastest device. */
+gint64 search_price_bound (const SearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs);
+
 /* For PsSearchSetting.price and .generate; data is a SearchPricing. */
 gint64 search_price (const PsSchedule *schedule, gpointer data);
 PsSchedule *search_generate (const PsFamily *family, gpointer data, GError **error);

@@ -54,6 +54,7 @@ search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *
       || !ps_setting_memory_limit (setting, setting->n_devices, &limit, error))
     return NULL;
   search.memory_limit = limit;
+  search.price_bound_ns = search_price_bound (pricing, placement, costs);
   result = ps_search (&search, error);
   if (search.progress != NULL)
     g_printerr ("\r\033[K");

@@ -75,6 +75,12 @@ ps_runner_report (PsRunner *runner)
   g_mutex_unlock (&shared->lock);
 }
 
+gint64
+ps_runner_bound (const PsRunner *runner)
+{
+  return MAX (runner->worker.lower_bound_ns, runner->shared->setting->price_bound_ns);
+}
+
 static void
 tell (PsRunner *runner, gint64 elapsed_ns)
 {
@@ -87,7 +93,7 @@ tell (PsRunner *runner, gint64 elapsed_ns)
   progress.best_ns = shared->best_ns;
   progress.n_moves = shared->n_moves;
   g_mutex_unlock (&shared->lock);
-  progress.lower_bound_ns = runner->worker.lower_bound_ns;
+  progress.lower_bound_ns = ps_runner_bound (runner);
   if (progress.best_ns != G_MAXINT64)
     shared->setting->progress (&progress, shared->setting->progress_data);
 }
@@ -96,7 +102,7 @@ tell (PsRunner *runner, gint64 elapsed_ns)
 static gboolean
 is_proved (const PsRunner *runner)
 {
-  return runner->best.price_ns <= runner->worker.lower_bound_ns;
+  return runner->best.price_ns <= ps_runner_bound (runner);
 }
 
 /* A runner stops if a runner with a lower index has met the bound: the result is then that one's or a lower one's. */

@@ -64,6 +64,9 @@ gpointer ps_runner_run (gpointer data);
 /* Prices a solution, written as a schedule, and keeps the best. */
 void ps_runner_price (PsRunner *runner, const PsOrder *order, const char *found_by);
 
+/* No price is lower. */
+gint64 ps_runner_bound (const PsRunner *runner);
+
 /* Whether the runner has to stop. */
 gboolean ps_runner_is_over (PsRunner *runner);
 

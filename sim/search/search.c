@@ -135,7 +135,7 @@ choose_best (const PsSearchShared *shared, PsRunner *runners)
   result->n_moves = shared->n_moves;
   for (guint i = 0; i < shared->setting->n_threads; i++)
     {
-      result->lower_bound_ns = MAX (result->lower_bound_ns, runners[i].worker.lower_bound_ns);
+      result->lower_bound_ns = MAX (result->lower_bound_ns, ps_runner_bound (&runners[i]));
       if (runners[i].best.price_ns < best->best.price_ns)
         best = &runners[i];
     }

@@ -50,6 +50,28 @@ test_copies (void)
   g_assert_cmpint (ps_lower_bound (placement, copy, 4, costs), ==, 41000000);
 }
 
+/* The costs of test_loop, 10 microbatches: 20 transfers take 200. One end carries them all from 1 on, and 2 + 3 follow
+ * the last gradient. An end of the forwards alone carries 100; 1 + 2 + 10 + 2 + 3 follow. Where device 1 is held up,
+ * its work of 60 comes on top. */
+static void
+test_channels (void)
+{
+  static const struct
+  {
+    PsEventsSetting events;
+    gint64 bound;
+  } known[] = {
+    { { .comm = PS_CHANNEL_LATENCY }, 0 },      { { .comm = PS_CHANNEL_RANK }, 206000000 },
+    { { .comm = PS_CHANNEL_PAIR }, 206000000 }, { { .comm = PS_CHANNEL_DIRECTION }, 119000000 },
+    { { .blocking = TRUE }, 261000000 },        { { .comm = PS_CHANNEL_RANK, .eager_bytes = 8 }, 119000000 },
+  };
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=2ms,w=3ms,c=10ms,msg=8B", 2, 1, NULL);
+  g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 2, 1);
+
+  for (guint i = 0; i < G_N_ELEMENTS (known); i++)
+    g_assert_cmpint (ps_lower_bound_channels (placement, 10, costs, &known[i].events), ==, known[i].bound);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -58,5 +80,6 @@ main (int argc, char **argv)
   g_test_add_func ("/bound/v", test_v);
   g_test_add_func ("/bound/fused", test_fused);
   g_test_add_func ("/bound/copies", test_copies);
+  g_test_add_func ("/bound/channels", test_channels);
   return g_test_run ();
 }

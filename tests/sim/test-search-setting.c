@@ -76,6 +76,7 @@ search (SearchPricing *pricing, const PsPlacement *placement, guint64 moves)
                              .price = search_price,
                              .generate = search_generate,
                              .price_data = pricing,
+                             .price_bound_ns = search_price_bound (pricing, placement, pricing->given),
                              .transfer_factor = ps_setting_transfers_wait (setting) ? 2 : 1,
                              .seed = 1,
                              .move_limit = moves,
