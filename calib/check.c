@@ -1,6 +1,7 @@
 /* check.c - runs schedules for real, and measures their ops again right before and after. */
 #include "check.h"
 
+#include "clock.h"
 #include "load.h"
 #include "measure.h"
 #include "rounds.h"
@@ -45,7 +46,8 @@ typedef struct
   GPtrArray *stored; /* PsMeasurement of the profile */
   GPtrArray *cases;  /* PsPrediction */
   guint n_chunks;    /* of the cases under way */
-  GPtrArray *fresh;  /* PsMeasurement of the latest measurements */
+  gint64 begin_ns;
+  GPtrArray *fresh; /* PsMeasurement of the latest measurements */
 } Work;
 
 static void
@@ -365,6 +367,16 @@ chunks_of (const PsPrediction *prediction)
   return placement->n_stages / placement->n_devices;
 }
 
+static gboolean
+is_over (const Work *work)
+{
+  const PsCalibCheck *check = work->check;
+
+  return check->runs->len > 0
+         && ((check->budget_ns > 0 && ps_clock_now () - work->begin_ns >= check->budget_ns)
+             || (check->stop != NULL && g_atomic_int_get (check->stop) != 0));
+}
+
 /* All cases of the current number of chunks, in the order of `order`. */
 static gboolean
 run_chunks (Work *work, const guint *order, guint round, GError **error)
@@ -373,7 +385,7 @@ run_chunks (Work *work, const guint *order, guint round, GError **error)
 
   g_clear_pointer (&work->fresh, g_ptr_array_unref);
   work->fresh = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free);
-  for (guint i = 0; i < work->cases->len; i++)
+  for (guint i = 0; i < work->cases->len && !is_over (work); i++)
     {
       const PsPrediction *prediction = work->cases->pdata[order[i]];
 
@@ -417,6 +429,7 @@ run_rounds (Work *work, GError **error)
       order[i] = i;
       most = MAX (most, chunks_of (work->cases->pdata[i]));
     }
+  work->begin_ns = ps_clock_now ();
   for (guint round = 1; round <= check->n_rounds; round++)
     {
       shuffle (order, n, &luck);
@@ -424,6 +437,9 @@ run_rounds (Work *work, GError **error)
         if (!run_chunks (work, order, round, error))
           return FALSE;
     }
+  if (is_over (work))
+    g_printerr ("%sended after %u runs of %u rounds with %u each\n", check->terminal ? PS_CLEAR_LINE : "",
+                check->runs->len, check->n_rounds, n);
   return TRUE;
 }
 

@@ -35,6 +35,8 @@ typedef struct
   char **schedules;     /* names of families or files */
   GArray *microbatches; /* guint: each schedule runs with each of them */
   guint n_rounds;
+  gint64 budget_ns; /* no run begins later than that; 0: no limit */
+  const gint *stop; /* as ps_note_signals returns it: no run begins when it is not 0; NULL: nothing stops it */
   PsRunSetting run;
   PsCalibration calibration;
   gboolean terminal; /* TRUE: progress is one line that changes */
@@ -49,8 +51,9 @@ typedef struct
 void ps_calib_check_init (PsCalibCheck *check);
 void ps_calib_check_clear (PsCalibCheck *check);
 
-/* Runs every schedule n_rounds times, in random orders that seed of the calibration makes. Runs and readings of the
- * sentinel are stored in the database. Progress goes to stderr. */
+/* Runs every schedule n_rounds times, in random orders that seed of the calibration makes, as far as budget and stop
+ * allow; the first run begins in any case. Runs and readings of the sentinel are stored in the database. Progress goes
+ * to stderr. */
 gboolean ps_calib_check_run (PsCalibCheck *check, GError **error);
 
 /* Figures over many runs; NaN where there is nothing to tell. */

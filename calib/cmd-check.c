@@ -21,6 +21,7 @@ typedef struct
   char *microbatches;
   guint n_rounds;
   guint n_steps;
+  gint64 budget_ns;
   gint64 time_limit_ns;
   gint64 seed;
   gboolean json;
@@ -37,6 +38,8 @@ static const PsOption rows[] = {
              "Microbatches per iteration; each schedule runs with each of them", .otherwise = ""),
   PS_OPTION ("rounds", 0, PS_COUNT (Options, n_rounds, 1, 1000), "N",
              "Times that everything runs, in another order each time", .initial = 3),
+  PS_OPTION ("budget", 0, PS_TIME (Options, budget_ns), "T", "No run begins later than that; 0: all runs are done",
+             .initial = 180e9),
   PS_OPTION ("steps", 0, PS_COUNT (Options, n_steps, 2, 1000000), "N", "Training steps of each run", .initial = 5),
   PS_OPTION ("time-limit", 0, PS_TIME (Options, time_limit_ns), "T",
              "Most time to measure the ops again between two runs; a tenth of it for the transfer", .initial = 1e9),
@@ -49,7 +52,8 @@ static const PsCommandHelp help = {
   .summary = "Runs schedules on the profile's device and holds each run against its prediction. Before and after each "
              "run it measures the ops again, and reads the sentinel. So it can tell the error of the simulation from "
              "that of a machine which has changed since the profile was measured. Runs and readings are added to the "
-             "database: later intervals know them.",
+             "database: later intervals know them. Ctrl-C (SIGINT) or SIGTERM ends it after the run under way, and "
+             "the figures of all runs until then are printed.",
   .examples = "pipesim calib check --db costs.db --profile here -p 2 -m 4\n"
               "pipesim calib check --db costs.db --profile here -p 2 -m 4,8 -s 1f1b,zb-h1 --rounds 5\n"
               "pipesim calib check --db costs.db --profile here -p 2 -m 4 --json\n",
@@ -163,6 +167,8 @@ prepare (Job *job, const Options *options, GError **error)
     return FALSE;
   check->schedules = list_schedules (options);
   check->n_rounds = options->n_rounds;
+  check->budget_ns = options->budget_ns;
+  check->stop = ps_note_signals ();
   check->terminal = isatty (STDERR_FILENO);
   check->setting->db = g_strdup (options->db);
   check->setting->profile = g_strdup (options->profile);
