@@ -15,14 +15,10 @@ static PsTransportClass late_transport;
 static guint
 draw_delay (void)
 {
-  static GMutex lock;
-  static guint64 counter;
-  guint64 drawn;
+  static gint n_drawn;
+  guint64 counter = (guint64)g_atomic_int_add (&n_drawn, 1);
 
-  g_mutex_lock (&lock);
-  drawn = ps_splitmix_next (&counter);
-  g_mutex_unlock (&lock);
-  return (guint)(drawn % (MOST_US + 1));
+  return (guint)(ps_splitmix_next (&counter) % (MOST_US + 1));
 }
 
 static PsDevice *
