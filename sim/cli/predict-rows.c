@@ -5,6 +5,7 @@
 #include "predict-explain.h"
 #include "predict-memory.h"
 
+#include <pipesim/costdb.h>
 #include <pipesim/program.h>
 #include <pipesim/sources.h>
 
@@ -22,7 +23,10 @@ struct _PsPredictRows
   GString *asynchronous; /* names of those schedules */
   gint64 fastest_ns;     /* iteration of the fastest synchronous schedule; 0: none yet */
   char *gain;            /* the schedule's layout against the even one; NULL: it is even, or was given */
-  char *about;           /* what the costs are; NULL: no prediction yet */
+  char *about;           /* what the costs are, those with the largest unrest; NULL: no prediction yet */
+  double unrest;         /* the largest of all rows */
+  GString *restless;     /* names of schedules whose costs were measured while the machine was not quiet */
+  guint n_quiet;         /* the other rows */
 };
 
 void
@@ -37,6 +41,7 @@ ps_predict_rows_free (PsPredictRows *rows)
   g_ptr_array_unref (rows->predictions);
   g_string_free (rows->skipped, TRUE);
   g_string_free (rows->asynchronous, TRUE);
+  g_string_free (rows->restless, TRUE);
   g_free (rows->columns);
   g_free (rows->about);
   g_free (rows->gain);
@@ -129,6 +134,7 @@ ps_predict_rows_new (const PsPredictShown *shown, const PsSetting *setting)
     rows->spread = ps_spread_report_new (&shown->spread, setting);
   rows->skipped = g_string_new (NULL);
   rows->asynchronous = g_string_new (NULL);
+  rows->restless = g_string_new (NULL);
   return rows;
 }
 
@@ -246,6 +252,25 @@ describe_costs (const PsCosts *costs)
   return g_strdup_printf ("simulated from %s costs: %s", ps_origin_name (costs->time_origin), costs->source);
 }
 
+/* Costs of one profile may be of different weathers: the rows' head is that of the worst. */
+static void
+note_unrest (PsPredictRows *rows, const PsPrediction *prediction)
+{
+  const PsCosts *costs = prediction->costs;
+
+  if (rows->about == NULL || costs->unrest > rows->unrest)
+    {
+      g_free (rows->about);
+      rows->about = describe_costs (costs);
+      rows->unrest = costs->unrest;
+    }
+  if (costs->unrest > PS_SENTINEL_TOLERANCE)
+    g_string_append_printf (rows->restless, "%s%s", rows->restless->len ? ", " : "",
+                            prediction->program->schedule->name);
+  else
+    rows->n_quiet++;
+}
+
 /* A sampled row waits until all schedules are sampled, for it says how often it wins over the others. An explained
  * prediction stays for the printed explanation. */
 gboolean
@@ -254,8 +279,7 @@ ps_predict_rows_take (PsPredictRows *rows, PsPrediction *prediction, GError **er
   const PsPredictShown *shown = rows->shown;
 
   g_ptr_array_add (rows->predictions, prediction);
-  if (rows->about == NULL)
-    rows->about = describe_costs (prediction->costs);
+  note_unrest (rows, prediction);
   if (rows->spread == NULL && !shown->explain)
     {
       add_prediction (rows, prediction);
@@ -305,17 +329,29 @@ finish_rows (PsPredictRows *rows)
 }
 
 /* The table, the gain of the first row's layout, and what sets the last rows apart. Free with g_free. */
+/* "this machine was not quiet: ..." under several rows; else "". */
+static char *
+describe_unrest (const PsPredictRows *rows)
+{
+  if (rows->restless->len == 0 || !rows->shown->several)
+    return g_strdup ("");
+  return g_strdup_printf ("this machine was not quiet: +-%.0f %%; %s%srows closer to each other than that may stand in "
+                          "another order\n",
+                          100 * rows->unrest, rows->n_quiet > 0 ? rows->restless->str : "",
+                          rows->n_quiet > 0 ? " measured then; " : "");
+}
+
 static char *
 rows_to_text (const PsPredictRows *rows)
 {
-  g_autofree char *text = ps_table_to_text (rows->table);
+  g_autofree char *text = ps_table_to_text (rows->table), *unrest = describe_unrest (rows);
   const char *gain = rows->gain != NULL ? rows->gain : "";
 
   if (rows->asynchronous->len == 0)
-    return g_strconcat (text, gain, NULL);
+    return g_strconcat (text, gain, unrest, NULL);
   return g_strdup_printf (
-      "%s%s%s: asynchronous; gradients are of older weights, the lower bound is that of the period\n", text, gain,
-      rows->asynchronous->str);
+      "%s%s%s%s: asynchronous; gradients are of older weights, the lower bound is that of the period\n", text, gain,
+      unrest, rows->asynchronous->str);
 }
 
 gboolean

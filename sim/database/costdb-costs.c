@@ -146,18 +146,33 @@ fill_transfers (const PsCostRequest *request, PsCosts *costs, GError **error)
   return TRUE;
 }
 
-/* "; the machine was not quiet: ..." or nothing. */
-static char *
-describe_unrest (const PsCostRequest *request, GError **error)
+/* Finds how far the sentinel moved beside the measurements that these stages use, and those of no stage. */
+static gboolean
+find_unrest (const PsCostRequest *request, char *const *keys, PsCosts *costs, GError **error)
 {
   g_autoptr (GPtrArray) sentinels = ps_costdb_sentinels (request->db, request->profile->name, error);
-  double shift = sentinels != NULL ? ps_sentinel_shifts (sentinels, request->measurements, NULL) : 0;
+  g_autofree double *shifts = g_new0 (double, request->measurements->len);
 
   if (sentinels == NULL)
-    return NULL;
-  return shift > PS_SENTINEL_TOLERANCE
-             ? g_strdup_printf ("; the machine was not quiet then: its sentinel op moved by up to %.0f %%", 100 * shift)
-             : g_strdup ("");
+    return FALSE;
+  ps_sentinel_shifts (sentinels, request->measurements, shifts);
+  for (guint i = 0; i < request->measurements->len; i++)
+    {
+      const PsMeasurement *m = request->measurements->pdata[i];
+
+      if (m->subject != PS_SUBJECT_OP || g_strv_contains ((const char *const *)keys, m->shape))
+        costs->unrest = MAX (costs->unrest, shifts[i]);
+    }
+  return TRUE;
+}
+
+/* "; the machine was not quiet: ..." or nothing. */
+static char *
+describe_unrest (const PsCosts *costs)
+{
+  return costs->unrest > PS_SENTINEL_TOLERANCE ? g_strdup_printf (
+             "; the machine was not quiet then: its sentinel op moved by up to %.0f %%", 100 * costs->unrest)
+                                               : g_strdup ("");
 }
 
 static PsCosts *
@@ -180,9 +195,9 @@ costs_from_request (const PsCostRequest *request, GError **error)
   fill_host (request, costs);
   costs->memory_origin = PS_ORIGIN_MEASURED;
   costs->loop_only = request->shares != NULL;
-  g_autofree char *unrest = describe_unrest (request, error);
-  if (unrest == NULL)
+  if (!find_unrest (request, keys, costs, error))
     return NULL;
+  g_autofree char *unrest = describe_unrest (costs);
   g_free (costs->source);
   costs->source = ps_cost_request_is_imported (request)
                       ? g_strdup_printf ("profile '%s' of %s: imported from %s", request->profile->name,

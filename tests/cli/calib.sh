@@ -166,6 +166,15 @@ cp "$work/stderr" told.txt
 run "and takes it again" "$unrest; they are taken again" cat told.txt
 run "and counts" '6 of 6: F of layers=2,' grep ' again (n = 2, sample cap)' told.txt
 run "in its place" 'moved by 0.0 % at most beside these' pipesim calib show --db moved.db --profile one
+# The stages of zb-v were measured while the sentinel moved, those of 1f1b before.
+pipesim calib run --db weather.db --profile one --model small.ini -p 2 --max-samples 2 2>/dev/null >&2
+pipesim calib export --db weather.db --profile one | awk -v when='"shape": "layers=1' -f "$G_TEST_SRCDIR/cli/restless.awk" >weather.json
+run "import of two weathers" ' measurements' pipesim calib import --db weathers.db weather.json
+weathers="pipesim predict -p 2 -m 4 --db weathers.db"
+run "who was measured then" 'this machine was not quiet: +-50 %; zb-v measured then; rows closer to each other' $weathers -s 1f1b,zb-v
+run "and the head says so" '; the machine was not quiet then: its sentinel op moved by up to 50 %' $weathers -s 1f1b,zb-v
+$weathers -s 1f1b,gpipe >weather.txt 2>&1
+run "quiet rows say nothing" 'quiet' sh -c '! grep "not quiet" weather.txt && echo quiet'
 run "more devices than cores" 'warning: -p: 256 devices take turns on ' \
   sh -c 'pipesim calib run --db none/x.db --profile x --model deep.ini -p 256 -v 1 2>&1; test $? = 1'
 refuse 2 "--again: '-1'" pipesim calib run --db moved.db $moved --again -1

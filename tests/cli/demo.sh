@@ -59,4 +59,7 @@ prints 2 "a verdict on the figures" '^== DO NOT TRUST these figures: .*moved by 
 prints 0 "no refusals" '^pipesim exec:'
 prints 1 "but which schedules are passed over" '^  pipedream pipedream-2bw$'
 prints 1 "and which one runs" '^1f1b on '
+prints 1 "what was shown" '^== shown: [0-9]+ schedules predicted from measured ops; 1f1b run for real: .*s, predicted .*s \([-+][0-9.]+ %\)$'
+prints 1 "and how far to trust it" '^== noise: this machine was not quiet, \+-50\.0 %: '
+if tail -1 out.txt | grep -q '^== noise: '; then result "at the end"; else result "at the end" "$(tail -1 out.txt)"; fi
 finish

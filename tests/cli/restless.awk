@@ -1,4 +1,6 @@
-# restless.awk - of a profile's text: gives it four readings of a sentinel that moved by 50 % while the F were measured.
+# restless.awk - of a profile's text: gives it four readings of a sentinel that moved by 50 % while the F were measured, or
+# what matches `when`.
+BEGIN { if (when == "") when = "\"kind\": \"F\"" }
 /^{"what": "F of layers=1"/ {
   if (!/\],$/)
     next
@@ -8,6 +10,6 @@
   next
 }
 {
-  sub(/"taken": "[^"]*"/, /"kind": "F"/ ? "\"taken\": \"2026-01-01T00:00:15Z\"" : "\"taken\": \"2026-01-01T00:00:05Z\"")
+  sub(/"taken": "[^"]*"/, $0 ~ when ? "\"taken\": \"2026-01-01T00:00:15Z\"" : "\"taken\": \"2026-01-01T00:00:05Z\"")
   print
 }
