@@ -36,7 +36,8 @@ typedef struct
   PsObjective objective;
   /* The time that really counts, such as the time under shared channels. Never below lower_bound_ns; G_MAXINT64: the
    * schedule does not fit. The search returns the schedule of the lowest price among the published ones and the results
-   * of each method. Called from all threads. NULL: the objective. */
+   * of each method; where prices differ from the objective, the best is then improved by price. Called from all
+   * threads. NULL: the objective. */
   gint64 (*price) (const PsSchedule *schedule, gpointer data);
   /* Generates a family that looks at costs in a way that suits the price: with room for buffers, for example. NULL with
    * error where it has no schedule. NULL hook: ps_family_generate. */

@@ -29,7 +29,7 @@ simulated_price (const PsSearchSetting *setting, const PsSchedule *schedule)
   return setting->objective == PS_OBJECTIVE_SPAN ? simulation->max_span_ns : simulation->makespan_ns;
 }
 
-void
+gint64
 ps_priced_take (PsPriced *best, const PsSearchSetting *setting, PsSchedule *schedule, const char *found_by)
 {
   gint64 price_ns
@@ -38,23 +38,26 @@ ps_priced_take (PsPriced *best, const PsSearchSetting *setting, PsSchedule *sche
   if (best->schedule != NULL && price_ns >= best->price_ns)
     {
       ps_schedule_free (schedule);
-      return;
+      return price_ns;
     }
   ps_schedule_free (best->schedule);
   *best = (PsPriced){ schedule, price_ns, found_by };
+  return price_ns;
 }
 
-void
+gint64
 ps_runner_price (PsRunner *runner, const PsOrder *order, const char *found_by)
 {
   const PsSearchSetting *setting = runner->shared->setting;
 
   if (order->objective == runner->objective && order->weight == runner->weight)
-    return;
+    return runner->price_ns;
   runner->objective = order->objective;
   runner->weight = order->weight;
   runner->n_moves += order->problem->n_ops / OPS_PER_MOVE;
-  ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement), found_by);
+  runner->price_ns
+      = ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement), found_by);
+  return runner->price_ns;
 }
 
 static gint64

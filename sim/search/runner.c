@@ -2,6 +2,7 @@
 #include "runner.h"
 
 #include "exact.h"
+#include "polish.h"
 #include "stretch.h"
 
 /* Part of the moves for the easier problem. */
@@ -9,6 +10,9 @@
 
 /* Part of the moves for the problem with slower transfers. */
 #define SLOWER_PART 0.4
+
+/* Moves of a local search by price, for each move of the round before it. */
+#define POLISH_PART 2
 
 /* Branch and bound, and the windows of ops, take at most DECISION_PART of the moves made before; the first call of
  * go_on is free. What is not decided is tried again at DECISION_FACTOR times the moves, but never before
@@ -186,6 +190,14 @@ is_due (const PsRunner *runner, const PsSearchWorker *worker, double part)
          && (double)worker->n_moves <= part * (double)runner->n_moves;
 }
 
+/* Whether the price of the best schedule has more in it than the objective. */
+static gboolean
+prices_differ (const PsRunner *runner)
+{
+  return runner->shared->setting->price != NULL && runner->best.price_ns > runner->worker.best->objective
+         && runner->best.price_ns != G_MAXINT64;
+}
+
 static void
 take_turn (PsRunner *runner)
 {
@@ -197,7 +209,13 @@ take_turn (PsRunner *runner)
       ps_search_worker_round (&runner->slower);
     }
   else
-    ps_search_worker_round (&runner->worker);
+    {
+      guint64 before = runner->n_moves;
+
+      ps_search_worker_round (&runner->worker);
+      if (prices_differ (runner) && !ps_runner_is_over (runner))
+        ps_runner_polish (runner, (runner->n_moves - before) * POLISH_PART);
+    }
 }
 
 void

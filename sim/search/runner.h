@@ -47,6 +47,7 @@ struct PsRunner
   PsPriced best;
   gint64 objective; /* of the order priced last */
   gint64 weight;    /* of the same order */
+  gint64 price_ns;  /* of the same order */
   guint64 n_moves;
   guint64 n_reported;
   guint64 decide_at;  /* moves after which branch and bound is tried; G_MAXUINT64: never */
@@ -61,8 +62,9 @@ void ps_runner_clear (PsRunner *runner);
 /* Thread function; data is a PsRunner. The first runner tells progress. */
 gpointer ps_runner_run (gpointer data);
 
-/* Prices a solution, written as a schedule, and keeps the best. */
-void ps_runner_price (PsRunner *runner, const PsOrder *order, const char *found_by);
+/* Prices a solution, written as a schedule, and keeps the best. Returns the price; that of the solution priced last, if
+ * both seem equal. */
+gint64 ps_runner_price (PsRunner *runner, const PsOrder *order, const char *found_by);
 
 /* No price is lower. */
 gint64 ps_runner_bound (const PsRunner *runner);
@@ -76,8 +78,8 @@ void ps_runner_report (PsRunner *runner);
 /* Reports. If the runner's best is optimal, all runners with a higher index may stop. */
 void ps_runner_mark_done (PsRunner *runner);
 
-/* Prices a schedule, takes it over, and keeps it if it is the first or better. */
-void ps_priced_take (PsPriced *best, const PsSearchSetting *setting, PsSchedule *schedule, const char *found_by);
+/* Prices a schedule, takes it over, and keeps it if it is the first or better. Returns its price. */
+gint64 ps_priced_take (PsPriced *best, const PsSearchSetting *setting, PsSchedule *schedule, const char *found_by);
 
 G_END_DECLS
 

@@ -1,0 +1,66 @@
+/* polish.c - local search by the price itself, which the objective only resembles. */
+#include "polish.h"
+
+/* A price counts as PRICE_FACTOR times the moves of making an order: it lowers, plans and simulates a program. */
+#define PRICE_FACTOR 3
+
+/* How far a single op is moved, the most moves of a try, and the temperature in mean durations of an op. */
+#define REACH 6
+#define MAX_MOVES 3
+#define HEAT 0.02
+
+/* Moves one op, if that leaves a solution. */
+static gboolean
+move_one (PsOrder *order, PsRandom *random)
+{
+  const PsProblem *problem = order->problem;
+  guint at = order->position[order->node[ps_random_below (random, problem->n_ops)]];
+  guint device = device_of (problem, order->sequence[at]), distance = 1 + ps_random_below (random, REACH);
+  guint first = problem->first[device], last = order->stop[device] - 1;
+  PsMove move = { at, ps_random_below (random, 2) ? MAX (at, first + distance) - distance : MIN (at + distance, last) };
+  gint64 excess;
+
+  if (move.to == move.from || !ps_order_allows (order, move))
+    return FALSE;
+  excess = ps_order_excess_change (order, move);
+  if (excess > 0 || !ps_order_apply (order, move))
+    return FALSE;
+  ps_order_keep (order, move, excess);
+  return TRUE;
+}
+
+/* Changes an order here and there. FALSE: nothing could be moved. */
+static gboolean
+change (PsOrder *order, PsRandom *random)
+{
+  gboolean changed = FALSE;
+
+  for (guint i = 1 + ps_random_below (random, MAX_MOVES); i > 0; i--)
+    changed |= move_one (order, random);
+  return changed;
+}
+
+void
+ps_runner_polish (PsRunner *runner, guint64 n_moves)
+{
+  PsSearchWorker *worker = &runner->worker;
+  const PsProblem *problem = worker->problem;
+  g_autoptr (PsOrder) order = ps_order_new (problem), kept = ps_order_new (problem);
+  double current = (double)runner->best.price_ns;
+  guint64 until = runner->n_moves + n_moves;
+
+  if (!ps_order_from_schedule (kept, runner->best.schedule) || !ps_order_evaluate (kept) || kept->excess > 0)
+    return;
+  ps_order_assign (order, kept);
+  while (runner->n_moves < until && ps_search_worker_spend (worker, 1))
+    {
+      if (!change (order, &runner->random))
+        continue;
+      double price = (double)ps_runner_price (runner, order, "local search by price");
+      ps_search_worker_spend (worker, PRICE_FACTOR * (problem->n_ops / OPS_PER_MOVE));
+      gboolean better = price <= current + HEAT * worker->unit_ns * ps_random_exponential (&runner->random);
+      if (better)
+        current = price;
+      ps_order_assign (better ? kept : order, better ? order : kept);
+    }
+}
