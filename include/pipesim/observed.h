@@ -6,6 +6,8 @@
  * - Transfers: their spans, where the timeline has them. Else they follow from its waits: a device that began to wait
  *   before the message was sent has it when the wait ends. The transfer is the time between the two.
  *
+ * - Memory: the curve before, during and after each op.
+ *
  * - Host time of an op: the gap before it, less waits and posts. The gap begins where the op before it ends; without
  *   waits, where its input arrives if that is later. Left out are gaps beside pairs and O.
  *
@@ -30,9 +32,12 @@ typedef struct
   GArray **op;        /* [kind * n_stages + stage] of gint64, ns; empty: never seen, as all lists below */
   GArray **pair;      /* [n_stages] by the stage of the pair's forward */
   GArray **transfer;  /* [1 + 2 n_stages] see ps_transfer_forward and ps_transfer_backward; nothing at 0 */
-  GArray *host;       /* gaps that are the host time of an op */
-  GArray *message;    /* gaps that are the host time of an op and of a message */
-  GArray *send;       /* for sends and receives */
+  GArray **take; /* as op: bytes that the memory curve rises during an op, and that it falls from there to its end */
+  GArray **give;
+  GArray **state;  /* [n_stages] of gint64: a stage's part of the bytes that its device holds before the first op */
+  GArray *host;    /* gaps that are the host time of an op */
+  GArray *message; /* gaps that are the host time of an op and of a message */
+  GArray *send;    /* for sends and receives */
   GArray *receive;
   GString *source;  /* one line: the paths and their iterations */
   guint *estimated; /* [n_stages] bit 1 << PsOpKind: the sample of that kind is none, but an estimate */
@@ -53,6 +58,11 @@ gboolean ps_observed_add (PsObserved *observed, const char *where, GPtrArray *ti
  * ps_timelines_load, and PS_ERROR_INPUT for a factor that no profiler explains. */
 gboolean ps_observed_load (PsObserved *observed, const char *const *paths, guint n, GError **error);
 
+/* The parts of the two functions above and below that are about memory: samples from the curves of a measured timeline,
+ * and the costs that they show. */
+void ps_observed_add_memory (PsObserved *observed, const PsTimeline *timeline);
+void ps_observed_fill_memory (const PsObserved *observed, PsCosts *costs);
+
 /* Fills in F, B, W and BW of the stages that lack some of them. BW is divided into B and W, or put together of them, by
  * the model's operations (model.h). Anything else stays unknown. The estimate becomes the one sample. Errors:
  * PS_ERROR_USAGE when the model has fewer layers than the runs have stages. */
@@ -72,8 +82,8 @@ GArray *ps_observed_posts (const PsObserved *observed, guint type);
  *
  * F, B, W and BW of a stage without samples are unknown (PsStageCost). R is F and O is 0 where they were not seen. A
  * boundary that no message crossed has the median of all transfers. Times have the runs' origin, or are modelled where
- * some of measured runs were estimated; sizes are not known. Errors: PS_ERROR_INPUT for runs of another number of
- * stages. */
+ * some of measured runs were estimated. Sizes are known where a measured run has memory curves, as those of exec do.
+ * Errors: PS_ERROR_INPUT for runs of another number of stages. */
 PsCosts *ps_observed_costs (const PsObserved *observed, guint n_devices, guint n_chunks,
                             GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

@@ -188,6 +188,7 @@ ps_observed_costs (const PsObserved *observed, guint n_devices, guint n_chunks, 
     }
   for (guint stage = 0; stage < n_stages; stage++)
     fill_stage (observed, costs, stage);
+  ps_observed_fill_memory (observed, costs);
   fill_transfers (observed, costs);
   fill_host (observed, costs);
   costs->transfer_origin = costs->memory_origin = observed->origin;

@@ -59,6 +59,9 @@ ps_observed_free (PsObserved *observed)
   if (observed == NULL)
     return;
   free_lists (observed->op, PS_N_OP_KINDS * observed->n_stages);
+  free_lists (observed->take, PS_N_OP_KINDS * observed->n_stages);
+  free_lists (observed->give, PS_N_OP_KINDS * observed->n_stages);
+  free_lists (observed->state, observed->n_stages);
   free_lists (observed->pair, observed->n_stages);
   free_lists (observed->transfer, 1 + 2 * observed->n_stages);
   g_array_unref (observed->host);
@@ -281,6 +284,9 @@ ps_observed_add (PsObserved *observed, const char *where, GPtrArray *timelines, 
         {
           observed->n_stages = timeline->n_stages;
           observed->op = new_lists (PS_N_OP_KINDS * observed->n_stages);
+          observed->take = new_lists (PS_N_OP_KINDS * observed->n_stages);
+          observed->give = new_lists (PS_N_OP_KINDS * observed->n_stages);
+          observed->state = new_lists (observed->n_stages);
           observed->pair = new_lists (observed->n_stages);
           observed->estimated = g_new0 (guint, observed->n_stages);
           observed->transfer = new_lists (1 + 2 * observed->n_stages);
@@ -291,6 +297,7 @@ ps_observed_add (PsObserved *observed, const char *where, GPtrArray *timelines, 
       observed->n_devices = timeline->n_devices;
       observed->origin = MAX (observed->origin, timeline->origin);
       observe (observed, timeline);
+      ps_observed_add_memory (observed, timeline);
     }
   observed->n_iterations += timelines->len;
   g_string_append_printf (observed->source, "%s%s, %u iteration%s", observed->source->len > 0 ? "; " : "", where,

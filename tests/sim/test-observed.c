@@ -241,6 +241,39 @@ test_spread (void)
   g_assert_cmpfloat (spread->deviation[spread->row[PS_OP_BW * 2 + 1]], <, 0.02);
 }
 
+static void
+add_memory (PsTimeline *timeline, guint device, gint64 us, gint64 bytes)
+{
+  PsMemoryPoint point = { .device = (guint16)device, .time_ns = us * US, .bytes = bytes };
+
+  g_array_append_val (timeline->memory, point);
+}
+
+/* Device 0 holds 1000 bytes. Its F needs 50 while it runs and leaves 30, its BW needs 10 and takes these away. */
+static void
+test_memory (void)
+{
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  PsTimeline *run = new_run (FALSE);
+
+  add_memory (run, 0, 0, 1000);
+  add_memory (run, 0, 0, 1050);
+  add_memory (run, 0, 100, 1030);
+  add_memory (run, 0, 125, 1080);
+  add_memory (run, 0, 225, 1060);
+  add_memory (run, 0, 540, 1070);
+  add_memory (run, 0, 740, 1030);
+  add_run (observed, "a", run);
+  g_autoptr (PsCosts) costs = costs_of (observed, 2, 1);
+  g_assert_cmpint (costs->stage[0].weight_bytes, ==, 1000);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->take_bytes, ==, 50);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->give_bytes, ==, 20);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 0)->take_bytes, ==, 10);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 0)->give_bytes, ==, 40);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_W, 0)->give_bytes, ==, 40);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_B, 0)->give_bytes, ==, 0);
+}
+
 /* A simulated timeline */
 
 static PsTimeline *
@@ -319,6 +352,7 @@ main (int argc, char **argv)
   g_test_add_func ("/observed/estimate", test_estimate);
   g_test_add_func ("/observed/other-stages", test_other_stages);
   g_test_add_func ("/observed/spread", test_spread);
+  g_test_add_func ("/observed/memory", test_memory);
   g_test_add_func ("/observed/round-trip", test_round_trip);
   return g_test_run ();
 }
