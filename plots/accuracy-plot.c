@@ -44,7 +44,8 @@ collect (PsPlotSeriesSet *set, const GPtrArray *runs, Summary *summary)
       if (run->predicted_iteration_ns <= 0 || run->measured_iteration_ns <= 0)
         continue;
       summary_add (summary, run);
-      ps_plot_series_set_add (set, name, (double)run->measured_iteration_ns, (double)run->predicted_iteration_ns);
+      ps_plot_series_set_add (set, name, run->schedule, (double)run->measured_iteration_ns,
+                              (double)run->predicted_iteration_ns);
     }
 }
 

@@ -124,3 +124,17 @@ ps_timeline_min_memory (const PsTimeline *timeline)
     bytes = MIN (bytes, g_array_index (timeline->memory, PsMemoryPoint, i).bytes);
   return bytes;
 }
+
+char *
+ps_timeline_shades (const PsTimeline *timeline, guint n_chunks)
+{
+  guint n_slices = ps_timeline_n_slices (timeline), own = MAX (timeline->n_stages / timeline->n_devices, 1);
+  g_autofree char *slices
+      = n_slices > 1 ? g_strdup_printf ("%u slices of a microbatch: 0a, 0b, ...", n_slices) : g_strdup ("");
+
+  if (n_chunks <= 1)
+    return g_steal_pointer (&slices);
+  return g_strdup_printf ("%u %s%s%s", n_chunks > own ? 2 : n_chunks,
+                          n_chunks > own ? "directions, the second lighter" : "chunks, later ones lighter",
+                          *slices ? "; " : "", slices);
+}

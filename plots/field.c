@@ -3,6 +3,8 @@
 
 #include "scale.h"
 
+#include <pipesim/families.h>
+
 #include <math.h>
 
 void
@@ -104,4 +106,32 @@ ps_plot_series_colour (guint series)
       = { 0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00, 0x56b4e9, 0x333333 };
 
   return colours[series % PS_PLOT_N_COLOURS];
+}
+
+guint
+ps_plot_schedule_number (const char *name)
+{
+  guint n, i = 0;
+  const PsFamily *const *families = ps_family_table (&n);
+
+  while (i < n && !g_str_equal (families[i]->name, name))
+    i++;
+  return i < n ? i : n + g_str_hash (name) % 47;
+}
+
+/* The plain colours, then paler ones, then darker ones. */
+guint32
+ps_plot_schedule_colour (guint number)
+{
+  guint32 colour = ps_plot_series_colour (number);
+
+  switch (number / PS_PLOT_N_COLOURS % 3)
+    {
+    case 1:
+      return ps_plot_mix_colours (colour, 0xffffff, 0.45);
+    case 2:
+      return ps_plot_mix_colours (colour, 0x000000, 0.4);
+    default:
+      return colour;
+    }
 }

@@ -39,6 +39,11 @@ char *ps_plot_field_name (const char *field);
 guint32 ps_plot_series_colour (guint series);
 #define PS_PLOT_N_COLOURS 7
 
+/* The number of a schedule in all pictures: its place in the catalogue. A file's own schedule has one after those, by
+ * its name. Its mark is ps_plot_series_mark of the number, its colour the one below: no two families share both. */
+guint ps_plot_schedule_number (const char *name);
+guint32 ps_plot_schedule_colour (guint number);
+
 G_END_DECLS
 
 #endif

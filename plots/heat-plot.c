@@ -59,6 +59,7 @@ typedef struct
   Side y;
   PsPlotAxis heat; /* numbers */
   GArray *words;   /* Word, the most frequent first; empty: numbers */
+  gboolean of_schedules;
 } Map;
 
 static void
@@ -145,9 +146,12 @@ collect_words (Map *map, const PsResultValues *values)
 
 /* The colour of the i-th most frequent text. */
 static guint32
-word_colour (guint i)
+word_colour (const Map *map, guint i)
 {
-  return i < PS_PLOT_N_COLOURS ? ps_plot_series_colour (i) : OTHER_COLOUR;
+  if (i >= PS_PLOT_N_COLOURS)
+    return OTHER_COLOUR;
+  return map->of_schedules ? ps_plot_schedule_colour (ps_plot_schedule_number (map_word (map, i)->text))
+                           : ps_plot_series_colour (i);
 }
 
 static guint32
@@ -189,7 +193,7 @@ append_cell (GString *cells, GString *texts, const Map *map, const PsValue *row)
          top = part_of (BOTTOM, map->top, k + 1, map->y.values->len);
   gboolean word = row[2].type == PS_VALUE_TEXT;
   double number = word ? 0 : ps_plot_value_number (&row[2]);
-  guint32 colour = word ? word_colour (find_word (map, row[2].text)) : shade (heat_part (map, number));
+  guint32 colour = word ? word_colour (map, find_word (map, row[2].text)) : shade (heat_part (map, number));
   g_autofree char *text = word ? g_strdup (row[2].text) : g_strdup_printf ("%.3g", number / map->heat.unit);
 
   append_box (cells, left + 0.5, bottom + 0.5, right - 0.5, top - 0.5, colour);
@@ -244,7 +248,7 @@ append_words (GString *script, const Map *map)
       double y = map->top - 8 - i * 17;
       g_autofree char *others = g_strdup_printf ("%u others", map->words->len - i);
 
-      append_box (script, map->right + 24, y - 6, map->right + 36, y + 6, word_colour (i));
+      append_box (script, map->right + 24, y - 6, map->right + 36, y + 6, word_colour (map, i));
       ps_gnuplot_append_label (texts, map->right + 42, y, i < PS_PLOT_N_COLOURS ? map_word (map, i)->text : others,
                                TEXT_COLOUR);
     }
@@ -320,6 +324,7 @@ ps_heat_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture
   side_init (&map.y, rows.values, 1, what->y);
   ps_plot_axis_init (&map.heat, what->heat, rows.values, 2);
   collect_words (&map, rows.values);
+  map.of_schedules = g_str_equal (what->heat, "schedule");
   if (!check_map (&map, &rows, error))
     return FALSE;
   map.width = picture->width > 0 ? picture->width : WIDTH;

@@ -59,7 +59,7 @@ add_lines (PsPlotSeriesSet *set, const char *path, char *const *lines, Range *ra
 
       if (!read_number (cells, step, &x) || !read_number (cells, loss, &y))
         return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: step or loss is no number", path, i + 1);
-      ps_plot_series_set_add (set, name, x, y);
+      ps_plot_series_set_add (set, name, NULL, x, y);
       *range = (Range){ MAX (range->last_step, x), MIN (range->smallest, y), MAX (range->largest, y) };
     }
   return TRUE;

@@ -5,7 +5,10 @@
 #include "scale.h"
 
 #include <gio/gio.h>
+#include <pipesim/families.h>
 #include <string.h>
+
+#define N_SHADES 64 /* of devices */
 
 static const char *
 resource_text (GBytes **bytes, const char *name)
@@ -62,32 +65,37 @@ ps_page_table (const PsTable *table, const char *id)
   return g_string_free (g_steal_pointer (&html), FALSE);
 }
 
-/* {"series": [...], "kinds": {"F": ...}}: colours as in the other pictures. Free with g_free. */
+/* {"schedules": {"naive": ["#0072b2", 0], ...}, "kinds": {"F": ...}}: colours and marks as in the other pictures. Free
+ * with g_free. */
 static char *
 colours_to_json (void)
 {
-  g_autoptr (GString) json = g_string_new ("{\"series\": [");
+  g_autoptr (GString) json = g_string_new ("{\"schedules\": {");
+  guint n;
+  const PsFamily *const *families = ps_family_table (&n);
 
-  for (guint i = 0; i < PS_PLOT_N_COLOURS; i++)
-    g_string_append_printf (json, "%s\"#%06x\"", i ? ", " : "", ps_plot_series_colour (i));
-  g_string_append (json, "], \"kinds\": {");
+  for (guint i = 0; i < n; i++)
+    g_string_append_printf (json, "%s\"%s\": [\"#%06x\", %u]", i ? ", " : "", families[i]->name,
+                            ps_plot_schedule_colour (i), i);
+  g_string_append (json, "}, \"kinds\": {");
   for (PsOpKind kind = 0; kind < PS_N_OP_KINDS; kind++)
     g_string_append_printf (json, "%s\"%s\": \"#%06x\"", kind ? ", " : "", ps_op_kind_name (kind),
                             ps_plot_op_colour (kind, 0, 1));
-  g_string_append (json, "}}");
+  g_string_append (json, "}, \"devices\": [");
+  for (guint i = 0; i < N_SHADES; i++)
+    g_string_append_printf (json, "%s\"#%06x\"", i ? ", " : "", ps_plot_device_colour (i, N_SHADES));
+  g_string_append (json, "]}");
   return g_string_free (g_steal_pointer (&json), FALSE);
 }
 
-/* A timeline for the page, which draws ops only. */
+/* A timeline for the page, which draws ops and memory. */
 static char *
 timeline_to_json (const PsTimeline *timeline)
 {
   g_autoptr (GArray) no_spans = g_array_new (FALSE, FALSE, sizeof (PsSpan));
-  g_autoptr (GArray) no_memory = g_array_new (FALSE, FALSE, sizeof (PsMemoryPoint));
   PsTimeline shown = *timeline;
 
   shown.transfers = shown.posts = shown.waits = no_spans;
-  shown.memory = no_memory;
   return ps_timeline_to_json (&shown);
 }
 
@@ -108,21 +116,24 @@ timelines_to_json (const GPtrArray *timelines)
 
 static const char timeline_help[]
     = "The wheel and the keys + and - zoom, dragging and the arrow keys move, a double click and Home show all again. "
-      "Numbers are microbatches, later chunks of a device are paler.";
+      "Numbers are microbatches, letters their slices; later chunks of a device, or its second direction, are paler. "
+      "Timelines under each other have one time axis; below each is the memory of its devices.";
 
 static void
 append_choice (GString *html, const GPtrArray *timelines)
 {
-  g_string_append (html, "<p><label>Schedule <select id=\"schedule\">");
+  g_string_append (html, "<p><label>Timelines to show (several with Ctrl) <select id=\"schedule\" multiple>");
   for (guint i = 0; i < timelines->len; i++)
     {
       const PsTimeline *timeline = timelines->pdata[i];
       g_autofree char *name = g_markup_escape_text (timeline->schedule, -1);
+      g_autofree char *remark = g_markup_escape_text (timeline->remark != NULL ? timeline->remark : "", -1);
 
-      g_string_append_printf (html, "<option value=\"%u\">%s, %u devices, %u microbatches, %s</option>", i, name,
-                              timeline->n_devices, timeline->n_microbatches, ps_origin_name (timeline->origin));
+      g_string_append_printf (html, "<option value=\"%u\">%s, %u devices, %u microbatches, %s%s%s</option>", i, name,
+                              timeline->n_devices, timeline->n_microbatches, ps_origin_name (timeline->origin),
+                              *remark ? ", " : "", remark);
     }
-  g_string_append (html, "</select></label> <span id=\"caption\"></span></p>\n");
+  g_string_append (html, "</select></label></p>\n");
 }
 
 char *
@@ -135,10 +146,11 @@ ps_page_timelines (const GPtrArray *timelines, const char *about)
   if (timelines->len == 0)
     return g_string_free (g_steal_pointer (&html), FALSE);
   append_choice (html, timelines);
-  g_string_append_printf (html,
-                          "<p id=\"kinds\"></p>\n<canvas id=\"timeline\" tabindex=\"0\" role=\"img\" "
-                          "aria-label=\"timeline\"></canvas>\n<p id=\"hover\"></p>\n<p class=\"note\">%s</p>",
-                          timeline_help);
+  g_string_append_printf (
+      html,
+      "<p id=\"kinds\"></p>\n<div id=\"views\"><p></p><canvas id=\"timeline\" tabindex=\"0\" role=\"img\" "
+      "aria-label=\"timeline\"></canvas></div>\n<p id=\"hover\"></p>\n<p class=\"note\">%s</p>",
+      timeline_help);
   return g_string_free (g_steal_pointer (&html), FALSE);
 }
 

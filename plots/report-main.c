@@ -1,11 +1,12 @@
 /* report-main.c - the program pipesim-report, run as `pipesim report`: one HTML file about a sweep. */
 #include "program.h"
 #include "report-page.h"
+#include "sweep-rows.h"
 
 #include <pipesim/command.h>
 #include <pipesim/sweep-timelines.h>
 
-#define MAX_OPS 150000 /* in simulated timelines: some 5 MB of page */
+#define MAX_OPS 75000 /* in simulated timelines: some 5 MB of page */
 
 typedef struct
 {
@@ -76,6 +77,24 @@ load_timelines (const Options *options, GPtrArray *timelines, GError **error)
   return TRUE;
 }
 
+/* Each timeline, of the same rows, says what tells it from others. */
+static void
+name_timelines (PsResults *results, const PsQuestion *question, const GPtrArray *timelines)
+{
+  static const char *const own[] = { "devices", NULL };
+  g_auto (PsSweepRows) rows = { 0 };
+  gboolean known = ps_sweep_rows_read (&rows, results, question, own, NULL);
+
+  for (guint i = 0; known && i < timelines->len; i++)
+    {
+      GString *name = g_string_new (NULL);
+
+      ps_sweep_rows_append_apart (&rows, i, name);
+      g_free (((PsTimeline *)timelines->pdata[i])->remark);
+      ((PsTimeline *)timelines->pdata[i])->remark = g_string_free (name, FALSE);
+    }
+}
+
 /* Simulates the timelines of the fastest settings. Settings whose files have changed cannot be simulated again. Returns
  * the text in which the page says where timelines come from or why they are missing. */
 static char *
@@ -90,13 +109,16 @@ simulate_timelines (const Options *options, PsResults *results, GPtrArray *timel
   all = ps_results_timelines (results, &question, MAX_OPS, &n_left, &error);
   if (all == NULL)
     return g_strdup_printf ("The settings of the database could not be simulated again: %s.", error->message);
+  name_timelines (results, &question, all);
   g_ptr_array_extend_and_steal (timelines, g_steal_pointer (&all));
   if (n_left > 0)
     return g_strdup_printf (
-        "The fastest setting for each number of devices, simulated again from what the database holds; "
-        "those for the %u largest numbers are left out, they would make the page too large.",
+        "The fastest setting for each number of devices and all that is held apart, simulated again from what the "
+        "database holds; the last %u are left out, they would make the page too large.",
         n_left);
-  return g_strdup ("The fastest setting for each number of devices, simulated again from what the database holds.");
+  return g_strdup (
+      "The fastest setting for each number of devices and all that is held apart, simulated again from what "
+      "the database holds.");
 }
 
 static gboolean

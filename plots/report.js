@@ -4,7 +4,9 @@
 const names = { F: 'forward', B: 'backward for input', W: 'backward for weights', BW: 'full backward', R: 'recompute', O: 'optimizer' };
 
 const read = (id) => JSON.parse(document.getElementById(id).textContent);
-const { series: colours, kinds } = read('colours');
+const { schedules, kinds, devices: shades } = read('colours');
+/* Colour and number of a schedule's mark; those of files come after the families. */
+const lookOf = (name) => schedules[name] || (schedules[name] = ['#333333', Object.keys(schedules).length]);
 
 function formatTime(ns) {
   const [unit, size] = ns >= 1e9 ? ['s', 1e9] : ns >= 1e6 ? ['ms', 1e6] : ns >= 1e3 ? ['us', 1e3] : ['ns', 1];
@@ -67,8 +69,8 @@ function element(parent, name, attributes, text) {
 }
 
 /* Marks of many series: five shapes, filled, then empty. */
-function drawMark(parent, series, x, y) {
-  const r = 4.5, colour = colours[series % colours.length], empty = Math.floor(series / 5) % 2;
+function drawMark(parent, schedule, x, y) {
+  const r = 4.5, [colour, series] = lookOf(schedule), empty = Math.floor(series / 5) % 2;
   const shapes = [`M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0z`, `M${x - r} ${y - r}h${2 * r}v${2 * r}h${-2 * r}z`,
     `M${x} ${y - r}l${r} ${2 * r}h${-2 * r}z`, `M${x} ${y + r}l${r} ${-2 * r}h${-2 * r}z`, `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`];
   return element(parent, 'path', { class: 'mark', d: shapes[series % 5], stroke: colour, fill: empty ? '#fff' : colour, 'fill-opacity': empty ? 0.4 : 0.75 });
@@ -112,7 +114,7 @@ function drawFront(points) {
   const x = scale(points.map((p) => p.peak_memory_bytes), left, right, sizeTicks);
   const y = scale(points.map((p) => p.time), bottom, top, timeTicks);
   const svg = element(document.getElementById('pareto'), 'svg', { viewBox: `0 0 ${width} ${height}`, role: 'img' });
-  const schedules = [...new Set(points.map((p) => p.schedule))];
+  const drawn = [...new Set(points.map((p) => p.schedule))];
   element(svg, 'path', { d: `M${left} ${top}V${bottom}H${right}`, fill: 'none', stroke: '#555' });
   for (const t of x.ticks) element(svg, 'text', { x: x.at(t), y: bottom + 18, 'text-anchor': 'middle' }, formatSize(t));
   for (const t of y.ticks) element(svg, 'text', { x: left - 8, y: y.at(t) + 4, 'text-anchor': 'end' }, formatTime(t));
@@ -126,72 +128,70 @@ function drawFront(points) {
     names.push({ x: x.at(line[0].peak_memory_bytes) + 6, y: y.at(line[0].time) - 7, text: `${devices} devices` });
   }
   for (const p of points) {
-    const mark = drawMark(svg, schedules.indexOf(p.schedule), x.at(p.peak_memory_bytes), y.at(p.time));
+    const mark = drawMark(svg, p.schedule, x.at(p.peak_memory_bytes), y.at(p.time));
     element(mark, 'title', {}, `${p.schedule}, ${p.devices} devices, ${p.microbatches} microbatches: ${formatTime(p.time)} per sequence, ${formatSize(p.peak_memory_bytes)}`);
   }
   nameFronts(svg, names);
-  schedules.forEach((name, i) => {
-    const at = top + 10 + Math.min(17, 460 / schedules.length) * i;
-    drawMark(svg, i, right + 20, at - 4);
+  drawn.forEach((name, i) => {
+    const at = top + 10 + Math.min(17, 460 / drawn.length) * i;
+    drawMark(svg, name, right + 20, at - 4);
     element(svg, 'text', { x: right + 30, y: at }, name);
   });
 }
 
-/* Draws the part [from, to] of a timeline on a canvas. */
+/* Views under each other, which show the same part [from, to] of time. */
+const shown = { views: [], end: 1, from: 0, to: 1 };
+
+function showPart(from, length) {
+  shown.from = Math.max(0, Math.min(shown.end - length, from));
+  shown.to = shown.from + length;
+  for (const view of shown.views) view.draw();
+}
+
+function zoom(at, factor) {
+  const length = Math.min(shown.end, Math.max(10, (shown.to - shown.from) * factor));
+  showPart(at - ((at - shown.from) / (shown.to - shown.from)) * length, length);
+}
+
+/* Handles a key; FALSE: it has no meaning here. */
+function press(key) {
+  const length = shown.to - shown.from, middle = shown.from + length / 2;
+  if (key === '+' || key === '=') zoom(middle, 1 / 1.5);
+  else if (key === '-') zoom(middle, 1.5);
+  else if (key === 'ArrowLeft') showPart(shown.from - length / 10, length);
+  else if (key === 'ArrowRight') showPart(shown.from + length / 10, length);
+  else if (key === 'Home') showPart(0, shown.end);
+  else return false;
+  return true;
+}
+
+/* Draws that part of a timeline on a canvas: a row for each device, time, and memory. The two ops of a pair share their time: the
+ * first, marked with a +, takes the upper half of the row. */
 class View {
-  constructor(canvas, hover) {
-    this.canvas = canvas;
-    this.hover = hover;
-    canvas.addEventListener('wheel', (event) => { event.preventDefault(); this.zoom(this.timeAt(event.offsetX), 1.0015 ** event.deltaY); }, { passive: false });
-    canvas.addEventListener('pointerdown', (event) => { this.drag = event.offsetX; canvas.setPointerCapture(event.pointerId); });
-    canvas.addEventListener('pointerup', () => { this.drag = undefined; });
-    canvas.addEventListener('dblclick', () => this.show(this.timeline));
-    canvas.addEventListener('pointermove', (event) => this.move(event));
-    canvas.addEventListener('keydown', (event) => { if (this.press(event.key)) event.preventDefault(); });
-    window.addEventListener('resize', () => this.draw());
-  }
-
-  /* The two ops of a pair share their time: the first, marked with a +, takes the upper half of the row. */
-  show(timeline) {
-    this.timeline = timeline;
+  constructor(canvas, hover, timeline) {
+    Object.assign(this, { canvas, hover, timeline });
     this.half = timeline.ops.map((op, i) => (op[1].endsWith('+') ? 'upper' : i > 0 && timeline.ops[i - 1][1].endsWith('+') ? 'lower' : ''));
+    this.sliced = timeline.ops.some((op) => op[1].includes('/'));
     this.end = timeline.ops.reduce((end, op) => Math.max(end, op[3]), 1);
-    [this.from, this.to] = [0, this.end];
-    this.draw();
+    this.most = timeline.memory.reduce((most, point) => Math.max(most, point[2]), 0);
+    canvas.onwheel = (event) => { event.preventDefault(); zoom(this.timeAt(event.offsetX), 1.0015 ** event.deltaY); };
+    canvas.onpointerdown = (event) => { this.drag = event.offsetX; canvas.setPointerCapture(event.pointerId); };
+    canvas.onpointerup = () => { this.drag = undefined; };
+    canvas.ondblclick = () => showPart(0, shown.end);
+    canvas.onpointermove = (event) => this.move(event);
+    canvas.onkeydown = (event) => { if (press(event.key)) event.preventDefault(); };
   }
 
-  get left() { return 42; }
+  get left() { return 62; }
   get row() { return Math.max(5, Math.min(30, 560 / this.timeline.devices)); }
-  get scale() { return (this.canvas.clientWidth - this.left) / (this.to - this.from); }
-  timeAt(x) { return this.from + (x - this.left) / this.scale; }
-
-  zoom(at, factor) {
-    const length = Math.min(this.end, Math.max(10, (this.to - this.from) * factor));
-    const part = (at - this.from) / (this.to - this.from);
-    this.place(at - part * length, length);
-  }
-
-  /* Handles a key; FALSE: it has no meaning here. */
-  press(key) {
-    const length = this.to - this.from, middle = this.from + length / 2;
-    if (key === '+' || key === '=') this.zoom(middle, 1 / 1.5);
-    else if (key === '-') this.zoom(middle, 1.5);
-    else if (key === 'ArrowLeft') this.place(this.from - length / 10, length);
-    else if (key === 'ArrowRight') this.place(this.from + length / 10, length);
-    else if (key === 'Home') this.show(this.timeline);
-    else return false;
-    return true;
-  }
-
-  place(from, length) {
-    this.from = Math.max(0, Math.min(this.end - length, from));
-    this.to = this.from + length;
-    this.draw();
-  }
+  get rows() { return this.row * this.timeline.devices; }
+  get scale() { return (this.canvas.clientWidth - this.left) / (shown.to - shown.from); }
+  timeAt(x) { return shown.from + (x - this.left) / this.scale; }
+  xOf(time) { return this.left + (time - shown.from) * this.scale; }
 
   move(event) {
     if (this.drag !== undefined) {
-      this.place(this.from - (event.offsetX - this.drag) / this.scale, this.to - this.from);
+      showPart(shown.from - (event.offsetX - this.drag) / this.scale, shown.to - shown.from);
       this.drag = event.offsetX;
       return;
     }
@@ -201,7 +201,7 @@ class View {
   }
 
   draw() {
-    const ratio = window.devicePixelRatio || 1, width = this.canvas.clientWidth, height = this.row * this.timeline.devices + 22;
+    const ratio = window.devicePixelRatio || 1, width = this.canvas.clientWidth, height = this.rows + 22 + (this.most ? 96 : 0);
     const pen = this.canvas.getContext('2d');
     this.canvas.style.height = `${height}px`;
     this.canvas.width = width * ratio;
@@ -209,20 +209,49 @@ class View {
     pen.scale(ratio, ratio);
     pen.font = '11px system-ui, sans-serif';
     pen.textBaseline = 'middle';
-    this.timeline.ops.forEach((op, i) => { if (op[3] > this.from && op[2] < this.to) this.drawOp(pen, op, this.half[i]); });
-    this.drawFrame(pen, width, height);
+    this.timeline.ops.forEach((op, i) => { if (op[3] > shown.from && op[2] < shown.to) this.drawOp(pen, op, this.half[i]); });
+    if (this.most) this.drawMemory(pen, this.rows + 26, 88);
+    this.drawFrame(pen, width, this.rows + 22);
   }
 
+  /* A line in steps for each device, in the colour of the chip beside its row. */
+  drawMemory(pen, top, height) {
+    const y = (bytes) => top + height - (bytes / this.most) * (height - 8);
+    let device = -1;
+    for (const [owner, time, bytes] of [...this.timeline.memory, [-1, 0, 0]]) {
+      if (owner !== device) {
+        if (device >= 0) { pen.lineTo(this.xOf(this.end), this.last); pen.stroke(); }
+        device = owner;
+        if (device < 0) break;
+        pen.strokeStyle = this.colourOf(device);
+        pen.beginPath();
+        pen.moveTo(this.xOf(time), y(bytes));
+      } else {
+        pen.lineTo(this.xOf(time), this.last);
+        pen.lineTo(this.xOf(time), y(bytes));
+      }
+      this.last = y(bytes);
+    }
+    pen.fillStyle = '#fff';
+    pen.fillRect(0, top - 4, this.left, height + 8);
+    pen.fillStyle = '#333';
+    pen.fillText(formatSize(this.most), 4, y(this.most));
+    pen.fillText('0 B', 4, y(0) - 5);
+  }
+
+  colourOf(device) { return shades[Math.round((device / Math.max(1, this.timeline.devices - 1)) * (shades.length - 1))]; }
+
+
   drawOp(pen, op, half) {
-    const x = this.left + (op[2] - this.from) * this.scale, w = (op[3] - op[2]) * this.scale;
+    const x = this.xOf(op[2]), w = (op[3] - op[2]) * this.scale;
     const row = half ? this.row / 2 : this.row, y = op[0] * this.row + (half === 'lower' ? row : 0);
-    const microbatch = op[1].match(/\d+/);
+    const parts = op[1].match(/(\d+)(?:\.\d+)?(?:\/(\d+))?/), text = parts ? parts[1] + (this.sliced ? String.fromCharCode(97 + ((parts[2] || 0) % 26)) : '') : '';
     const shade = mix(kinds[kindOf(op)], 0.6 * Math.min(1, op[4] / 3));
     pen.fillStyle = `rgb(${shade})`;
     pen.fillRect(x, y + 0.5, Math.max(w - (w > 4 ? 0.7 : 0), 0.5), row - 1);
-    if (w > 20 && row > 10 && microbatch) {
+    if (w > 20 && row > 10 && text) {
       pen.fillStyle = 0.299 * shade[0] + 0.587 * shade[1] + 0.114 * shade[2] > 140 ? '#000' : '#fff';
-      pen.fillText(microbatch[0], x + w / 2 - 4 * microbatch[0].length, y + row / 2);
+      pen.fillText(text, x + w / 2 - 3.5 * text.length, y + row / 2);
     }
   }
 
@@ -230,10 +259,14 @@ class View {
     const step = Math.max(1, Math.ceil(14 / this.row));
     pen.fillStyle = '#fff';
     pen.fillRect(0, 0, this.left, height);
+    for (let device = 0; device < this.timeline.devices && this.most; device++) {
+      pen.fillStyle = this.colourOf(device);
+      pen.fillRect(this.left - 8, (device + 0.25) * this.row, 4, this.row / 2);
+    }
     pen.fillStyle = '#333';
     for (let device = 0; device < this.timeline.devices; device += step) pen.fillText(String(device), 8, Math.max(7, (device + 0.5) * this.row));
-    for (const time of evenTicks(this.from, this.to, 10)) {
-      const x = this.left + (time - this.from) * this.scale, text = formatTime(time);
+    for (const time of evenTicks(shown.from, shown.to, 10)) {
+      const x = this.xOf(time), text = formatTime(time);
       pen.fillRect(x, height - 21, 1, 4);
       const half = pen.measureText(text).width / 2;
       pen.fillText(text, Math.max(0, Math.min(x - half, width - 2 * half - 2)), height - 9);
@@ -253,19 +286,32 @@ function describe(op) {
   return `${name} (${names[kindOf(op)]}) on device ${device}: starts at ${formatTime(start)}, takes ${formatTime(end - start)}`;
 }
 
+function captionOf(t, name) {
+  const source = t.source || 'unknown', origin = t.origin === 'measured' ? `measured on ${source}` : `${t.origin}, costs: ${source}`;
+  return `${name}: iteration ${formatTime(t.iteration_ns)}; ${origin}`;
+}
+
+/* The first two are shown until others are chosen. */
 function drawTimelines(timelines) {
-  const choice = document.getElementById('schedule'), caption = document.getElementById('caption');
-  const view = new View(document.getElementById('timeline'), document.getElementById('hover'));
-  const show = () => {
-    const t = timelines[choice.value];
-    const source = t.source || 'unknown', origin = t.origin === 'measured' ? `measured on ${source}` : `${t.origin}, costs: ${source}`;
-    caption.textContent = `${origin}; ${t.devices} devices, ${t.microbatches} microbatches, iteration ${formatTime(t.iteration_ns)}`;
-    document.getElementById('kinds').innerHTML = Object.keys(kinds).filter((kind) => t.ops.some((op) => kindOf(op) === kind))
+  const choice = document.getElementById('schedule'), views = document.getElementById('views'), hover = document.getElementById('hover');
+  const model = views.querySelector('canvas'), update = () => {
+    const options = [...choice.selectedOptions], chosen = options.map((option) => timelines[option.value]);
+    document.getElementById('kinds').innerHTML = Object.keys(kinds).filter((kind) => chosen.some((t) => t.ops.some((op) => kindOf(op) === kind)))
       .map((kind) => `<span class="key"><i style="background:${kinds[kind]}"></i>${kind} ${names[kind]}</span>`).join('');
-    view.show(t);
+    views.replaceChildren();
+    shown.views = chosen.map((t, i) => {
+      const caption = views.appendChild(document.createElement('p'));
+      caption.textContent = captionOf(t, options[i].textContent);
+      return new View(views.appendChild(model.cloneNode()), hover, t);
+    });
+    shown.end = Math.max(1, ...shown.views.map((view) => view.end));
+    showPart(0, shown.end);
   };
-  choice.addEventListener('change', show);
-  show();
+  choice.size = Math.min(8, timelines.length);
+  [...choice.options].slice(0, 2).forEach((option) => { option.selected = true; });
+  choice.addEventListener('change', update);
+  window.addEventListener('resize', () => showPart(shown.from, shown.to - shown.from));
+  update();
 }
 
 if (read('points')) holdApart(read('points').results, drawFront);

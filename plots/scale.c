@@ -50,9 +50,8 @@ ps_plot_tick_step (double range, guint n)
   return power * (digit < 1.5 ? 1 : digit < 3.5 ? 2 : digit < 7.5 ? 5 : 10);
 }
 
-/* a at t = 0, b at t = 1, channel by channel. */
-static guint32
-mix (guint32 a, guint32 b, double t)
+guint32
+ps_plot_mix_colours (guint32 a, guint32 b, double part)
 {
   guint32 colour = 0;
 
@@ -60,7 +59,7 @@ mix (guint32 a, guint32 b, double t)
     {
       double from = (a >> shift) & 0xff, to = (b >> shift) & 0xff;
 
-      colour |= (guint32)lround (from + (to - from) * t) << shift;
+      colour |= (guint32)lround (from + (to - from) * part) << shift;
     }
   return colour;
 }
@@ -73,13 +72,13 @@ ps_plot_op_colour (PsOpKind kind, guint chunk, guint n_chunks)
     [PS_OP_BW] = 0xd55e00, [PS_OP_R] = 0xcc79a7, [PS_OP_O] = 0x666666,
   };
 
-  return mix (hues[kind], 0xffffff, n_chunks > 1 ? 0.62 * chunk / (n_chunks - 1) : 0);
+  return ps_plot_mix_colours (hues[kind], 0xffffff, n_chunks > 1 ? 0.62 * chunk / (n_chunks - 1) : 0);
 }
 
 guint32
 ps_plot_tint (guint32 colour)
 {
-  return mix (colour, 0xffffff, 0.5);
+  return ps_plot_mix_colours (colour, 0xffffff, 0.5);
 }
 
 guint32
@@ -97,7 +96,7 @@ ps_plot_device_colour (guint device, guint n_devices)
   double place = n_devices > 1 ? (double)device / (n_devices - 1) * (G_N_ELEMENTS (steps) - 1) : 0;
   guint step = MIN ((guint)place, G_N_ELEMENTS (steps) - 2);
 
-  return mix (steps[step], steps[step + 1], place - step);
+  return ps_plot_mix_colours (steps[step], steps[step + 1], place - step);
 }
 
 const char *

@@ -25,6 +25,9 @@ double ps_plot_tick_step (double range, guint n);
 /* 0xrrggbb. Hue by kind (after Okabe and Ito; colour-blind eyes tell them apart), lighter for later chunks. */
 guint32 ps_plot_op_colour (PsOpKind kind, guint chunk, guint n_chunks);
 
+/* a at part = 0, b at part = 1, channel by channel. */
+guint32 ps_plot_mix_colours (guint32 a, guint32 b, double part);
+
 /* The same hue half way to white, for a background of that colour. */
 guint32 ps_plot_tint (guint32 colour);
 

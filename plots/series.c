@@ -13,6 +13,7 @@ static void
 series_free (PsPlotSeries *series)
 {
   g_free (series->name);
+  g_free (series->schedule);
   g_array_unref (series->points);
   g_free (series);
 }
@@ -31,18 +32,33 @@ ps_plot_series_set_clear (PsPlotSeriesSet *set)
   g_clear_pointer (&set->all, g_ptr_array_unref);
 }
 
+/* A second series of a schedule has another dash, and its mark empty for filled. */
+static PsPlotSeries *
+series_new (const PsPlotSeriesSet *set, const char *name, const char *schedule)
+{
+  PsPlotSeries *series = g_new0 (PsPlotSeries, 1);
+  guint number = schedule != NULL ? ps_plot_schedule_number (schedule) : set->all->len, before = 0;
+
+  for (guint i = 0; schedule != NULL && i < set->all->len; i++)
+    before += g_strcmp0 (((const PsPlotSeries *)set->all->pdata[i])->schedule, schedule) == 0;
+  series->name = g_strdup (name);
+  series->schedule = g_strdup (schedule);
+  series->points = g_array_new (FALSE, FALSE, sizeof (PsPlotPoint));
+  series->mark = ps_plot_series_mark (number + 5 * before);
+  series->dash = 1 + (schedule != NULL ? before : number / PS_PLOT_N_COLOURS);
+  series->colour = schedule != NULL ? ps_plot_schedule_colour (number) : ps_plot_series_colour (number);
+  return series;
+}
+
 void
-ps_plot_series_set_add (PsPlotSeriesSet *set, const char *name, double x, double y)
+ps_plot_series_set_add (PsPlotSeriesSet *set, const char *name, const char *schedule, double x, double y)
 {
   PsPlotSeries *series = g_hash_table_lookup (set->by_name, name);
   PsPlotPoint point = { x, y };
 
   if (series == NULL)
     {
-      series = g_new0 (PsPlotSeries, 1);
-      series->name = g_strdup (name);
-      series->points = g_array_new (FALSE, FALSE, sizeof (PsPlotPoint));
-      series->colour = ps_plot_series_colour (set->all->len);
+      series = series_new (set, name, schedule);
       g_ptr_array_add (set->all, series);
       g_hash_table_insert (set->by_name, series->name, series);
     }
@@ -67,7 +83,7 @@ ps_plot_series_set_append (const PsPlotSeriesSet *set, GString *script)
       const PsPlotSeries *series = set->all->pdata[i];
 
       g_string_append_printf (script, "colour[%u] = %u\ndash[%u] = %u\nmark[%u] = %u\n$series%u << EOD\n", i + 1,
-                              series->colour, i + 1, 1 + i / PS_PLOT_N_COLOURS, i + 1, ps_plot_series_mark (i), i + 1);
+                              series->colour, i + 1, series->dash, i + 1, series->mark, i + 1);
       for (guint k = 0; k < series->points->len; k++)
         {
           const PsPlotPoint *point = &g_array_index (series->points, PsPlotPoint, k);
@@ -142,7 +158,7 @@ ps_plot_append_names (GString *script, const PsPlotSeriesSet *set, const double 
 
       g_string_append_printf (script, "%.1f %.1f ", name, heights[i]);
       ps_gnuplot_append_quoted (script, series->name);
-      g_string_append_printf (script, " %u %u %.1f\n", series->colour, ps_plot_series_mark (i),
+      g_string_append_printf (script, " %u %u %.1f\n", series->colour, series->mark,
                               lines ? sample + SAMPLE / 2 : name - MARK);
     }
   g_string_append (script, "EOD\n");

@@ -17,6 +17,9 @@ typedef struct
 {
   char *name;
   GArray *points; /* of PsPlotPoint */
+  char *schedule; /* that it is of; NULL: of no single one */
+  guint mark;     /* gnuplot's */
+  guint dash;     /* gnuplot's, from 1 */
   guint32 colour;
 } PsPlotSeries;
 
@@ -30,7 +33,9 @@ typedef struct
 void ps_plot_series_set_init (PsPlotSeriesSet *set);
 void ps_plot_series_set_clear (PsPlotSeriesSet *set);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsPlotSeriesSet, ps_plot_series_set_clear)
-void ps_plot_series_set_add (PsPlotSeriesSet *set, const char *name, double x, double y);
+
+/* `schedule`: the series is of that one, and looks as it does in every picture; NULL: it looks as no series before. */
+void ps_plot_series_set_add (PsPlotSeriesSet *set, const char *name, const char *schedule, double x, double y);
 
 /* gnuplot's number of the mark of a series: filled marks first, then empty ones. */
 guint ps_plot_series_mark (guint series);

@@ -181,7 +181,8 @@ collect (PsPlotSeriesSet *set, const PsSweepRows *rows, const char *series, gboo
       if (apart)
         ps_sweep_rows_append_apart (rows, row, name);
       if (!isnan (at) && !isnan (value))
-        ps_plot_series_set_add (set, name->str, at / x->unit, value / y->unit);
+        ps_plot_series_set_add (set, name->str, g_strcmp0 (series, "schedule") == 0 ? text : NULL, at / x->unit,
+                                value / y->unit);
     }
 }
 

@@ -32,7 +32,8 @@ typedef struct
   gint64 end_ns;
   PsPlotUnit time;
   double pixels_per_ns;
-  guint digits; /* of the largest microbatch; boxes with room for them carry numbers */
+  guint digits; /* of the largest microbatch, and one for its slice; boxes with room for them carry numbers */
+  gboolean has_slices;
   PsPlotUnit size;
   gint64 max_memory; /* of all panels, on one scale; 0: none knows its memory */
   gint64 min_memory;
@@ -86,9 +87,11 @@ layout_init (Layout *layout, const PsPicture *picture, PsTimeline *const *timeli
       most = MAX (most, timelines[i]->n_devices);
       layout->end_ns = MAX (layout->end_ns, ps_timeline_end (timelines[i]));
       layout->digits = MAX (layout->digits, (guint)log10 (MAX (1, timelines[i]->n_microbatches - 1)) + 1);
+      layout->has_slices |= ps_timeline_n_slices (timelines[i]) > 1;
       layout->max_memory = MAX (layout->max_memory, ps_timeline_max_memory (timelines[i]));
       layout->min_memory = MIN (i ? layout->min_memory : G_MAXINT64, ps_timeline_min_memory (timelines[i]));
     }
+  layout->digits += layout->has_slices;
   layout->size = ps_plot_size_unit (layout->max_memory);
   layout->width = picture->width > 0 ? picture->width : WIDTH;
   layout->row = picture->height > 0 ? MAX (1, (picture->height - extra) / n_rows) : row_height (most);
@@ -153,8 +156,11 @@ append_number (GString *rows, Panel *panel, const Layout *layout, const PsSpan *
   if (span->op.kind == PS_OP_O || !number_fits (layout, box))
     return;
   panel->n_numbers++;
-  g_string_append_printf (rows, "%.9g %g %u %u\n", (box->left + box->right) / 2, (box->top + box->bottom) / 2,
-                          (guint)span->op.microbatch, ps_plot_text_colour (box->colour));
+  g_string_append_printf (rows, "%.9g %g \"%u", (box->left + box->right) / 2, (box->top + box->bottom) / 2,
+                          (guint)span->op.microbatch);
+  if (layout->has_slices)
+    g_string_append_c (rows, (char)('a' + span->op.slice % 26));
+  g_string_append_printf (rows, "\" %u\n", ps_plot_text_colour (box->colour));
 }
 
 /* A box fills its row, or its upper or lower half as part of a pair. */
@@ -403,6 +409,7 @@ append_legend (GString *script, const Layout *layout, const Panel *panels, guint
 {
   g_autoptr (GString) labels = g_string_new (NULL);
   guint max_chunks, kinds = used_kinds (panels, n, &max_chunks), shades = MIN (max_chunks, 4);
+  g_autofree char *shades_label = NULL;
   double x = LEFT, y = layout->height - 45.0;
 
   g_string_append (script, "$legend << EOD\n");
@@ -419,8 +426,9 @@ append_legend (GString *script, const Layout *layout, const Panel *panels, guint
     }
   for (guint p = 0; p < n; p++)
     append_chips (script, layout, &panels[p]);
-  if (max_chunks > 1)
-    g_string_append_printf (labels, "%g %g \"(%u chunks, later ones lighter)\"\n", x, y, max_chunks);
+  shades_label = ps_timeline_shades (panels[0].timeline, max_chunks);
+  if (*shades_label)
+    g_string_append_printf (labels, "%g %g \"(%s)\"\n", x, y, shades_label);
   g_string_append_printf (script, "EOD\n$legend_labels << EOD\n%sEOD\n", labels->str);
 }
 

@@ -198,7 +198,7 @@ static void
 append_legend (GString *text, const Sheet *sheet, PsTimeline *const *timelines, guint n)
 {
   guint kinds = 0, column = 0;
-  gboolean pairs = FALSE;
+  gboolean pairs = FALSE, has_directions = sheet->n_chunks * timelines[0]->n_devices > timelines[0]->n_stages;
 
   for (guint t = 0; t < n; t++)
     for (guint i = 0; i < timelines[t]->ops->len; i++)
@@ -215,7 +215,12 @@ append_legend (GString *text, const Sheet *sheet, PsTimeline *const *timelines, 
   if (pairs)
     append_entry (text, sheet, &column, sheet->plain ? -1 : PAIR_COLOUR, "P  overlapped pair");
   if (sheet->n_chunks > 1)
-    append_entry (text, sheet, &column, -1, sheet->plain ? "small letters: later chunks" : "lighter: later chunks");
+    {
+      g_autofree char *later = g_strconcat (
+          sheet->plain ? "small letters: " : "lighter: ", has_directions ? "second direction" : "later chunks", NULL);
+
+      append_entry (text, sheet, &column, -1, later);
+    }
   append_entry (text, sheet, &column, -1, "number: microbatch");
   g_string_truncate (text, text->len - 2);
   g_string_append_c (text, '\n');

@@ -141,6 +141,25 @@ test_lines (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_nonnull (strstr (svg, ">16<"));
 }
 
+/* 1F1B looks the same whatever else is drawn: the colour of its place in the catalogue. */
+static void
+test_looks (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const char line[]
+      = "sweep r.db --x microbatches --y bubble_ratio --series schedule --where bandwidth_factor=1";
+  g_autofree char *few = g_strconcat (line, " --where schedule=1f1b", NULL), *all = draw (fixture, line);
+  g_autofree char *one = draw (fixture, few), *map = NULL;
+
+  if (all == NULL)
+    return;
+  map = draw (fixture, "sweep r.db --x bandwidth_factor --y microbatches --heat schedule --where schedule=1f1b");
+  g_assert_cmpuint (count (all, "rgb(  0, 158, 115)"), >, 0);
+  g_assert_cmpuint (count (one, "rgb(  0, 158, 115)"), >, 0);
+  g_assert_cmpuint (count (map, "rgb(  0, 158, 115)"), >, 0);
+  g_assert_cmpuint (count (all, "rgb(213,  94,   0)"), >, 0); /* GPipe */
+  g_assert_cmpuint (count (one, "rgb(213,  94,   0)"), ==, 0);
+}
+
 /* A line for each schedule, bandwidth and number of devices; the picture says so. A map has room for one value. */
 static void
 test_apart (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
@@ -317,6 +336,7 @@ main (int argc, char **argv)
   ADD ("/plot-sweep/values", test_values);
   ADD ("/plot-sweep/runs", test_runs);
   ADD ("/plot-sweep/lines", test_lines);
+  ADD ("/plot-sweep/looks", test_looks);
   ADD ("/plot-sweep/apart", test_apart);
   ADD ("/plot-sweep/where", test_where);
   ADD ("/plot-sweep/pareto", test_pareto);

@@ -80,9 +80,9 @@ embedded (const char *page, const char *id)
 static void
 test_structure (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  static const char *const once[]
-      = { "<!DOCTYPE html>", "</html>",         "<table id=\"best\">", "<canvas id=\"timeline\"",
-          "id=\"pareto\"",   "id=\"schedule\"", "default-src 'none'" };
+  static const char *const once[] = { "<!DOCTYPE html>",         "</html>",       "<table id=\"best\">",
+                                      "<canvas id=\"timeline\"", "id=\"pareto\"", "id=\"schedule\" multiple",
+                                      "default-src 'none'" };
   g_autofree char *page = write_page (fixture, "r.db '%P' '%P' --title '<b>@TABLE@ & </script>'");
 
   for (guint i = 0; i < G_N_ELEMENTS (once); i++)
@@ -154,6 +154,7 @@ test_simulated (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
       g_assert_cmpint (json_object_get_int_member (timeline, "devices"), ==, p);
       g_assert_cmpint (json_object_get_int_member (timeline, "iteration_ns"), ==, (8 + p - 1) * 3000000);
       g_assert_cmpuint (json_array_get_length (json_object_get_array_member (timeline, "ops")), ==, p * 8 * 2);
+      g_assert_cmpuint (json_array_get_length (json_object_get_array_member (timeline, "memory")), >=, 2 * p);
     }
   g_assert_nonnull (strstr (page, "simulated again from what the database holds"));
   g_assert_null (strstr (page, "devices, 8 microbatches, measured"));
