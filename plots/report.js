@@ -287,8 +287,7 @@ function describe(op) {
 }
 
 function captionOf(t, name) {
-  const source = t.source || 'unknown', origin = t.origin === 'measured' ? `measured on ${source}` : `${t.origin}, costs: ${source}`;
-  return `${name}: iteration ${formatTime(t.iteration_ns)}; ${origin}`;
+  return `${name}: iteration ${formatTime(t.iteration_ns)}; ${t.origin === 'measured' ? 'on' : 'costs:'} ${t.source || 'unknown'}`;
 }
 
 /* The first two are shown until others are chosen. */
