@@ -1,5 +1,5 @@
 /* bench-bound.c - how far bounds stay below the best schedule, over settings of all kinds: few and many devices, equal
- * and unequal stages, tight and loose memory; and over 24 medium ones. Usage: bench-bound [SECONDS per search]. */
+ * and unequal stages, tight and loose memory; and over 24 medium ones. Usage: bench-bound [MOVES of each search]. */
 #include "bench-case.h"
 
 #include "search/windows.h"
@@ -132,7 +132,7 @@ windows_bound (const PsProblem *problem, gint64 root, gint64 best)
 
 /* Adds the gaps to the sums: of the sums of docs/bounds.md, with the root's bound, and the search's own. */
 static void
-bench_row (const Row *row, gint64 time_ns, double *sum, double *worst)
+bench_row (const Row *row, guint64 moves, double *sum, double *worst)
 {
   g_autoptr (GError) error = NULL;
   Case c;
@@ -140,7 +140,7 @@ bench_row (const Row *row, gint64 time_ns, double *sum, double *worst)
   case_init (&c, &row->setting);
   shape_costs (c.costs, row);
   c.setting.objective = row->objective;
-  c.setting.time_limit_ns = time_ns;
+  c.setting.move_limit = moves;
   g_autoptr (PsSearchResult) result = ps_search (&c.setting, &error);
   g_assert_no_error (error);
   g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
@@ -159,13 +159,13 @@ bench_row (const Row *row, gint64 time_ns, double *sum, double *worst)
 }
 
 static void
-bench_rows (const char *title, const Row *rows, guint n, gint64 time_ns)
+bench_rows (const char *title, const Row *rows, guint n, guint64 moves)
 {
   double sum[3] = { 0 }, worst = 0;
 
   printf ("%s\n", title);
   for (guint i = 0; i < n; i++)
-    bench_row (&rows[i], time_ns, sum, &worst);
+    bench_row (&rows[i], moves, sum, &worst);
   printf ("  mean gap by sums %.2f %%, root %.2f %%, search %.2f %% (worst %.2f %%)\n", sum[0] / n, sum[1] / n,
           sum[2] / n, worst);
 }
@@ -173,9 +173,9 @@ bench_rows (const char *title, const Row *rows, guint n, gint64 time_ns)
 int
 main (int argc, char **argv)
 {
-  gint64 time_ns = (gint64)(1e9 * (argc > 1 ? atof (argv[1]) : 1));
+  guint64 moves = argc > 1 ? strtoull (argv[1], NULL, 10) : 1000000;
 
-  bench_rows ("24 medium settings, p=4 m=8 f,b,w=5,5,4", medium, G_N_ELEMENTS (medium), time_ns);
-  bench_rows ("41 mixed settings", mixed, G_N_ELEMENTS (mixed), time_ns);
+  bench_rows ("24 medium settings, p=4 m=8 f,b,w=5,5,4", medium, G_N_ELEMENTS (medium), moves);
+  bench_rows ("41 mixed settings", mixed, G_N_ELEMENTS (mixed), moves);
   return 0;
 }
