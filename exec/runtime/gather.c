@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define DIGEST_LENGTH 64 /* SHA-256 of the fingerprint, hex */
+#define DIGEST_LENGTH 64 /* SHA-256, hex */
 
 /* Between a rank and rank 0: the rank sends what is carried, rank 0 fills it in. */
 typedef struct
@@ -177,58 +177,86 @@ describe_training (const PsTraining *training)
                           training->decay, text != NULL ? text : "");
 }
 
-/* A digest of all that must be equal. */
 static char *
-fingerprint (const PsRun *run)
+describe_program (const PsProgram *program)
 {
-  const PsRunSetting *setting = run->setting;
-  const PsProgram *program = run->program;
-  guint n_devices = program->schedule->placement->n_devices;
-  g_autofree char *head = g_strdup_printf (
-      "%s %u %u %u %s %s %u %" G_GUINT64_FORMAT " %d %" G_GSIZE_FORMAT, PS_VERSION, n_devices,
-      program->schedule->placement->n_stages, program->schedule->n_microbatches, setting->device->name,
-      setting->transport->name, setting->n_steps, setting->seed, setting->gradients, sizeof (PsOpRecord));
-  GChecksum *checksum = g_checksum_new (G_CHECKSUM_SHA256);
-  char *text;
+  const PsPlacement *placement = program->schedule->placement;
+  GString *text = g_string_new (NULL);
 
-  g_checksum_update (checksum, (const guchar *)head, -1);
-  for (guint i = 0; i < program->first[n_devices]; i++)
+  g_string_printf (text, "%u %u %u", placement->n_devices, placement->n_stages, program->schedule->n_microbatches);
+  for (guint i = 0; i < program->first[placement->n_devices]; i++)
     {
       g_autofree char *instruction = ps_instruction_format (&program->instructions[i]);
 
-      g_checksum_update (checksum, (const guchar *)instruction, -1);
+      g_string_append (text, instruction);
     }
-  if (setting->training != NULL)
-    {
-      g_autofree char *training = describe_training (setting->training);
+  return g_string_free (text, FALSE);
+}
 
-      g_checksum_update (checksum, (const guchar *)training, -1);
-    }
-  if (setting->model != NULL)
-    {
-      g_autofree char *model = ps_model_digest (setting->model);
+/* What all ranks must have in common, and the word for it. */
+static const char *const topics[]
+    = { "version", "schedule", "device or transport", "model", "number of steps", "seed", "training" };
 
-      g_checksum_update (checksum, (const guchar *)model, -1);
+/* The text of each topic. */
+static char **
+describe_run (const PsRun *run)
+{
+  const PsRunSetting *setting = run->setting;
+  char **texts = g_new0 (char *, G_N_ELEMENTS (topics) + 1);
+  g_autofree char *training = setting->training != NULL ? describe_training (setting->training) : NULL;
+
+  texts[0] = g_strdup_printf ("%s %" G_GSIZE_FORMAT, PS_VERSION, sizeof (PsOpRecord));
+  texts[1] = describe_program (run->program);
+  texts[2] = g_strdup_printf ("%s %s", setting->device->name, setting->transport->name);
+  texts[3] = setting->model != NULL ? ps_model_digest (setting->model) : g_strdup ("");
+  texts[4] = g_strdup_printf ("%u", setting->n_steps);
+  texts[5] = g_strdup_printf ("%" G_GUINT64_FORMAT, setting->seed);
+  texts[6] = g_strdup_printf ("%d %d %u %u %s", setting->gradients, setting->save != NULL, setting->save_every,
+                              setting->start != NULL ? ps_checkpoint_step (setting->start) : 0,
+                              training != NULL ? training : "");
+  return texts;
+}
+
+/* One digest for each topic, one after the other. */
+static char *
+fingerprint (const PsRun *run)
+{
+  g_auto (GStrv) texts = describe_run (run);
+  GString *digests = g_string_new (NULL);
+
+  for (guint i = 0; i < G_N_ELEMENTS (topics); i++)
+    {
+      g_autofree char *digest = g_compute_checksum_for_string (G_CHECKSUM_SHA256, texts[i], -1);
+
+      g_string_append (digests, digest);
     }
-  text = g_strdup (g_checksum_get_string (checksum));
-  g_checksum_free (checksum);
-  return text;
+  return g_string_free (digests, FALSE);
+}
+
+/* Rank 0 says so for all. */
+static gboolean
+compare_fingerprints (const char *all, guint n_ranks, GError **error)
+{
+  for (guint rank = 1; rank < n_ranks; rank++)
+    for (guint i = 0; i < G_N_ELEMENTS (topics); i++)
+      if (memcmp (all + ((gsize)rank * G_N_ELEMENTS (topics) + i) * DIGEST_LENGTH, all + i * DIGEST_LENGTH,
+                  DIGEST_LENGTH)
+          != 0)
+        return ps_refuse (error, PS_ERROR_INPUT, "rank %u runs another %s than rank 0", rank, topics[i]);
+  return TRUE;
 }
 
 gboolean
 ps_gather_agreement (PsRun *run, GError **error)
 {
+  const gsize n_bytes = G_N_ELEMENTS (topics) * DIGEST_LENGTH;
   PsProcesses *processes = run->setting->processes;
   g_autofree char *mine = NULL, *all = NULL;
 
   if (processes == NULL)
     return TRUE;
   mine = fingerprint (run);
-  all = g_malloc ((gsize)DIGEST_LENGTH * processes->n_ranks);
-  ps_processes_exchange (processes, mine, DIGEST_LENGTH, all, run->setting->timeout_ns);
-  /* Rank 0 says so for all. */
-  for (guint rank = 1; processes->rank == 0 && rank < processes->n_ranks; rank++)
-    if (memcmp (all + (gsize)rank * DIGEST_LENGTH, all, DIGEST_LENGTH) != 0)
-      return ps_refuse (error, PS_ERROR_INPUT, "rank %u runs another schedule, setting or version than rank 0", rank);
-  return TRUE;
+  all = g_malloc (n_bytes * processes->n_ranks);
+  ps_processes_exchange (processes, mine, n_bytes, all, run->setting->timeout_ns);
+  return processes->rank > 0 || compare_fingerprints (all, processes->n_ranks, error);
 }

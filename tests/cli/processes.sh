@@ -171,12 +171,24 @@ fi
 
 # Ranks that differ.
 run="pipesim exec --schedule 1f1b -p 4 -m 8 $paced --steps 2"
-one_line "a wrong option" 2 'rank [0-2]: Unknown option --stepps' 3 pipesim exec --stepps 3
+one_line "a wrong option" 2 'rank [0-2]: Unknown option --stepps; did you mean --steps[?]' 3 pipesim exec --stepps 3
 one_line "threads don't reach other processes" 2 'rank [0-3]: transport threads: stays inside one process, and these are 4' \
   4 pipesim exec --schedule 1f1b -p 4 -m 8 --device paced $costs
 one_line "not enough ranks" 2 'rank [0-2]: 3 processes: as many as the schedule has devices, 4, a multiple of that or a divisor of it are needed' \
   3 $run
-one_line "one rank runs something else" 1 'rank 0: rank 2 runs another schedule, setting or version than rank 0' 4 sh odd.sh 2 '' '--steps 3' $run
+while read what option; do
+  one_line "one rank runs another $what" 1 "rank 0: rank 2 runs another $what than rank 0" 4 sh odd.sh 2 '' "$option" $run
+done <<TEXT
+number\ of\ steps --steps 3
+schedule --schedule gpipe
+schedule -m 16
+device\ or\ transport --device null
+TEXT
+large="pipesim exec --schedule 1f1b -p 4 -m 8 $mpi --model large.ini --steps 2"
+one_line "one rank runs another model" 1 "rank 0: rank 2 runs another model than rank 0" 4 sh odd.sh 2 '' '--model bytes.ini' $large
+one_line "one rank learns faster" 1 "rank 0: rank 2 runs another training than rank 0" 4 sh odd.sh 2 '' '--learning-rate 0.01' $large
+one_line "one rank saves" 1 "rank 0: rank 2 runs another training than rank 0" 4 sh odd.sh 2 '' '--save-every 1 --save x' $large
+one_line "one rank has another seed" 1 "rank 0: rank 2 runs another seed than rank 0" 4 sh odd.sh 2 '' '--seed 7' $large
 one_line "one rank is told nonsense" 2 "rank 2: --steps: '0' .*" 4 sh odd.sh 2 '' '--steps 0' $run
 one_line "one rank lacks a file" 1 "rank 2: no-such.csv: .*" 4 sh odd.sh 2 '' '--schedule no-such.csv' $run
 
