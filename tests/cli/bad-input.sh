@@ -420,7 +420,10 @@ refuse 2 "has one node of 4 devices and no network, so not 8" $plan --global-bat
 refuse 2 "--offload 0.5: partition does not look at it" pipesim partition -p 2 --model tiny-gpt --cluster cpu-cores --offload 0.5
 refuse 2 "--tensor 2: is predicted only" pipesim exec --schedule 1f1b -p 2 -m 2 --model tiny-gpt --cluster cpu-cores --device cpu --tensor 2
 refuse 2 "--explain: '11'" $plan --global-batch 8 --explain 11
-refuse 2 "--explain: '7' is after the last, 3" $plan --global-batch 1 --gpus 1 --schedule 1f1b,gpipe --explain 7
+refuse 2 "--explain: '7' is after the last, 3" $plan --global-batch 1 --gpus 1 --schedule 1f1b,gpipe --every --explain 7
+refuse 2 "--explain: '2' is after the last, 1" $plan --global-batch 1 --gpus 1 --schedule 1f1b,gpipe --explain 2
+refuse 2 "--reserve 5000000000B: leaves nothing" $plan --global-batch 1 --gpus 1 --reserve 5GB
+refuse 2 "--reserve: '5' is no size" $plan --global-batch 1 --gpus 1 --reserve 5
 refuse 2 "--explain and --json" $plan --global-batch 8 --explain 1 --json
 refuse 2 "--zero: '2'" $plan --global-batch 8 --zero 2
 refuse 2 "--memory-limit: '1XB'" $plan --global-batch 8 --memory-limit 1XB
