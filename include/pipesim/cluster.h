@@ -46,6 +46,7 @@ typedef struct
   double unaligned_scores; /* the same of the products of attention heads */
   gint64 launch_ns;        /* the host's time for a kernel; with CUDA graphs none */
   gint64 kernel_ns;        /* a kernel's own time to start and end */
+  gint64 collective_ns;    /* to start an all-reduce, an all-gather or an all-to-all, before its steps */
   gint64 step_ns;          /* of each step on the host, at its end */
   double optimizer_passes; /* bytes that an optimizer step moves, over those of ps_work_optimizer_ns */
   guint spacing;           /* devices from one device of a pipeline to the next: 1, or the replicas where these stand

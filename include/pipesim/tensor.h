@@ -60,7 +60,8 @@ gint64 ps_tensor_weight_bytes (const PsModel *model, const PsStageShape *shape, 
 gint64 ps_tensor_boundary_bytes (const PsModel *model, guint n_tensor);
 
 /* Time of the all-reduces of one layer in F, and again in B, ns: two rings over the GPUs of a device (cluster->tensor).
- * Each has 2 (t - 1) steps, and each step is a transfer of sbh / t elements within a node. 0 for one GPU. */
+ * Each has 2 (t - 1) steps after its start (collective_ns of the cluster), and each step is a transfer of sbh / t
+ * elements within a node. 0 for one GPU. */
 gint64 ps_tensor_layer_ns (const PsModel *model, const PsCluster *cluster);
 
 /* Time in which GPUs talk to each other during F or B of a stage, ns:

@@ -1,10 +1,12 @@
 /* work-time.h - the time that the GPUs of a cluster take for kernels:
  *
- *   time = max (launch, start + max (operations / rate, bytes / (memory_bandwidth * memory_efficiency)))
+ *   time of an op = max (sum of launches, collectives + sum of kernels)
+ *   kernel = start + max (operations / rate, bytes / (memory_bandwidth * memory_efficiency))
  *   rate = peak rate * efficiency of the class * tiles * k / (k + product_depth) * alignment
  *
- * - launch: launch_time of the cluster. The host starts kernels one after the other, and the GPU waits for it where
- * they are short (the reason for CUDA graphs). start: kernel_time, which the GPU needs to start and end a kernel.
+ * - launch: launch_time of the cluster. The host starts kernels one after the other and runs ahead of the GPU, which
+ *   has them in a queue. So the slower of the two decides, over the whole op (the reason for CUDA graphs). start:
+ *   kernel_time, which the GPU needs to start and end a kernel.
  * - peak rate: that of the bits multiplied. efficiency of the class: of products with weights, of the products of
  *   attention heads (scores_efficiency), of flash attention (attention_efficiency).
  * - tiles: the part of the multiprocessors' work that is no waste. The result of a product is cut into tiles, one to a
@@ -28,8 +30,9 @@
 
 G_BEGIN_DECLS
 
-/* The time that the work takes, ns, rounded to the nearest and at most PS_MAX_TIME_NS. */
-gint64 ps_work_ns (const PsWork *work, const PsCluster *cluster);
+/* The time that the work takes, ns, rounded to the nearest and at most PS_MAX_TIME_NS. talk_ns: of collectives, which
+ * the GPU waits for between its kernels (tensor.h). */
+gint64 ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns);
 
 /* The time of an optimizer step of one GPU that holds n_parameters, ns. The step reads the gradients, reads and writes
  * the optimizer state, and writes the weights. In fp32 it also reads the weights; else the state has the master copy.

@@ -34,6 +34,7 @@ static const char *const known_keys[] = { "name",
                                           "unaligned_scores",
                                           "launch_time",
                                           "kernel_time",
+                                          "collective_time",
                                           "step_time",
                                           "optimizer_passes",
                                           "product_depth",
@@ -136,6 +137,7 @@ read_kernels (PsIni *ini, PsCluster *cluster)
   cluster->product_depth = ps_ini_has (ini, "product_depth") ? ps_ini_real (ini, "product_depth", 0, 1e6) : 0;
   cluster->launch_ns = read_optional_time (ini, "launch_time");
   cluster->kernel_ns = read_optional_time (ini, "kernel_time");
+  cluster->collective_ns = read_optional_time (ini, "collective_time");
   cluster->step_ns = read_optional_time (ini, "step_time");
   cluster->optimizer_passes = ps_ini_has (ini, "optimizer_passes") ? ps_ini_real (ini, "optimizer_passes", 1, 100) : 1;
 }
@@ -283,7 +285,7 @@ ps_cluster_ring_ns (const PsCluster *cluster, guint n, const guint *places, gint
     longest = MAX (longest, is_remote_place (cluster, places[i], places[(i + 1) % n])
                                 ? ps_link_transfer_ns (&outer, outer_share)
                                 : ps_link_transfer_ns (&inner, share));
-  return n > 1 && bytes > 0 ? 2 * (gint64)(n - 1) * longest : 0;
+  return n > 1 && bytes > 0 ? cluster->collective_ns + 2 * (gint64)(n - 1) * longest : 0;
 }
 
 gint64

@@ -61,13 +61,15 @@ ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_bytes, gi
 
 /* The part of F that is computed again. */
 static double
-repeated_part (const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, PsRecompute recompute)
+repeated_part (const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, gint64 talk_ns,
+               PsRecompute recompute)
 {
   guint t = cluster != NULL ? cluster->tensor : 1;
   PsWork all = ps_work_stage (model, shape, PS_OP_F, t), again = ps_work_recompute (model, shape, recompute, t);
 
   if (cluster != NULL)
-    return (double)ps_work_ns (&again, cluster) / (double)MAX (ps_work_ns (&all, cluster), 1);
+    return (double)ps_work_ns (&again, cluster, recompute == PS_RECOMPUTE_FULL ? talk_ns : 0)
+           / (double)MAX (ps_work_ns (&all, cluster, talk_ns), 1);
   return (double)ps_work_flops (&again) / (double)ps_work_flops (&all);
 }
 
@@ -78,10 +80,9 @@ drop_layers (PsCosts *costs, guint stage, const PsModel *model, const PsStageSha
   double all = (double)ps_tensor_kept_bytes (model, shape, PS_RECOMPUTE_NONE, n_tensor);
   double dropped = all - (double)ps_tensor_kept_bytes (model, shape, recompute, n_tensor);
   double own = all + (double)ps_framework_habits (model, shape, n_tensor).kept_bytes;
-  gint64 talk_ns = costs->stage[stage].tensor_ns, work_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns - talk_ns;
 
   ps_costs_drop (costs, stage, shape->n_layers, scale (kept_bytes (costs, stage), dropped / own),
-                 scale (work_ns, part) + (recompute == PS_RECOMPUTE_FULL ? talk_ns : 0));
+                 scale (ps_costs_op (costs, PS_OP_F, stage)->duration_ns, part));
 }
 
 static void
@@ -93,7 +94,7 @@ recompute_model (PsCosts *costs, const PsModel *model, const PsCluster *cluster,
 
       if (shape->n_layers > 0)
         drop_layers (costs, stage, model, shape, cluster != NULL ? cluster->tensor : 1,
-                     repeated_part (model, cluster, shape, recompute), recompute);
+                     repeated_part (model, cluster, shape, costs->stage[stage].tensor_ns, recompute), recompute);
     }
   costs->time_origin = costs->memory_origin = PS_ORIGIN_MODELLED;
 }

@@ -352,21 +352,17 @@ static void
 model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint n_chunks,
              guint stage)
 {
-  static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W };
+  static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW };
   gint64 tensor_ns = ps_tensor_stage_ns (model, shape, cluster, PS_OP_F);
   gint64 backward_ns = ps_tensor_stage_ns (model, shape, cluster, PS_OP_B);
 
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
     {
       PsWork work = ps_work_stage (model, shape, kinds[i], cluster->tensor);
+      gint64 talk_ns = kinds[i] == PS_OP_F ? tensor_ns : kinds[i] == PS_OP_W ? 0 : backward_ns;
 
-      ps_costs_op (costs, kinds[i], stage)->duration_ns = ps_work_ns (&work, cluster)
-                                                          + (kinds[i] == PS_OP_F   ? tensor_ns
-                                                             : kinds[i] == PS_OP_B ? backward_ns
-                                                                                   : 0);
+      ps_costs_op (costs, kinds[i], stage)->duration_ns = ps_work_ns (&work, cluster, talk_ns);
     }
-  ps_costs_op (costs, PS_OP_BW, stage)->duration_ns
-      = ps_costs_op (costs, PS_OP_B, stage)->duration_ns + ps_costs_op (costs, PS_OP_W, stage)->duration_ns;
   ps_costs_op (costs, PS_OP_R, stage)->duration_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns;
   costs->stage[stage].step_ns = cluster->step_ns / n_chunks;
   ps_costs_op (costs, PS_OP_O, stage)->duration_ns

@@ -125,7 +125,7 @@ ps_tensor_layer_ns (const PsModel *model, const PsCluster *cluster)
   guint t = cluster->tensor;
   gint64 step_ns = ps_link_transfer_ns (&link, ps_tensor_boundary_bytes (model, t));
 
-  return t == 1 ? 0 : 2 * MAX (2 * (t - 1) * step_ns, cluster->launch_ns);
+  return t == 1 ? 0 : 2 * (cluster->collective_ns + 2 * (t - 1) * step_ns);
 }
 
 gint64

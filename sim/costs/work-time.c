@@ -90,19 +90,20 @@ multiply_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
 static double
 kernel_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
 {
-  double ns = MAX (multiply_ns (cluster, kernel), move_ns (cluster, (double)kernel->bytes));
-
-  return MAX (ns + (double)cluster->kernel_ns, (double)cluster->launch_ns);
+  return MAX (multiply_ns (cluster, kernel), move_ns (cluster, (double)kernel->bytes)) + (double)cluster->kernel_ns;
 }
 
 gint64
-ps_work_ns (const PsWork *work, const PsCluster *cluster)
+ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns)
 {
-  double ns = 0;
+  double ns = (double)talk_ns, host_ns = 0;
 
   for (guint i = 0; i < work->n_kernels; i++)
-    ns += work->kernel[i].repeats * kernel_ns (cluster, &work->kernel[i]);
-  return round_time (ns);
+    {
+      ns += work->kernel[i].repeats * kernel_ns (cluster, &work->kernel[i]);
+      host_ns += work->kernel[i].repeats * (double)cluster->launch_ns;
+    }
+  return round_time (MAX (ns, host_ns));
 }
 
 gint64

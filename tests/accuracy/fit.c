@@ -29,27 +29,10 @@ static const Constant constants[] = {
   PART ("unaligned_scores", unaligned_scores),
   { "product_depth", G_STRUCT_OFFSET (PsCluster, product_depth), FALSE, 2000 },
   TIME ("launch_time", launch_ns),
-  TIME ("link_latency", link_latency_ns),
   TIME ("kernel_time", kernel_ns),
   TIME ("step_time", step_ns),
   { "optimizer_passes", G_STRUCT_OFFSET (PsCluster, optimizer_passes), FALSE, 20 },
 };
-
-static double
-get (const PsCluster *cluster, const Constant *constant)
-{
-  return constant->is_time ? (double)G_STRUCT_MEMBER (gint64, cluster, constant->offset)
-                           : G_STRUCT_MEMBER (double, cluster, constant->offset);
-}
-
-static void
-set (PsCluster *cluster, const Constant *constant, double value)
-{
-  if (constant->is_time)
-    G_STRUCT_MEMBER (gint64, cluster, constant->offset) = llrint (value);
-  else
-    G_STRUCT_MEMBER (double, cluster, constant->offset) = MIN (value, constant->high);
-}
 
 static double
 loss (GPtrArray *rows, const char *name, const PsCluster *cluster, const gboolean *use)
@@ -70,34 +53,75 @@ loss (GPtrArray *rows, const char *name, const PsCluster *cluster, const gboolea
           row_predict (row, cluster, 1);
           if (row_error (row, FIGURE_TIME, &error))
             {
-              errors += MIN (log1p (error) * log1p (error), 0.04);
+              errors += ABS (error);
               n++;
             }
         }
-      sum += n > 0 ? sqrt (errors / n) : 0;
+      sum += n > 0 ? errors / n : 0;
       n_sets += n > 0;
     }
   return n_sets > 0 ? sum / n_sets : 0;
 }
 
+/* The times that data sets have in place of the cluster's. */
+static GPtrArray *
+own_times (void)
+{
+  GPtrArray *times = g_ptr_array_new ();
+
+  for (guint s = 0; s < n_data_sets; s++)
+    {
+      if (data_sets[s].kernel_ns > 0)
+        g_ptr_array_add (times, &data_sets[s].kernel_ns);
+      if (data_sets[s].collective_ns > 0)
+        g_ptr_array_add (times, &data_sets[s].collective_ns);
+    }
+  return times;
+}
+
+static double
+get (const PsCluster *cluster, const GPtrArray *own, guint i)
+{
+  const Constant *constant = &constants[i];
+
+  if (i >= G_N_ELEMENTS (constants))
+    return (double)*(gint64 *)own->pdata[i - G_N_ELEMENTS (constants)];
+  return constant->is_time ? (double)G_STRUCT_MEMBER (gint64, cluster, constant->offset)
+                           : G_STRUCT_MEMBER (double, cluster, constant->offset);
+}
+
+static void
+set (PsCluster *cluster, const GPtrArray *own, guint i, double value)
+{
+  const Constant *constant = &constants[i];
+
+  if (i >= G_N_ELEMENTS (constants))
+    *(gint64 *)own->pdata[i - G_N_ELEMENTS (constants)] = llrint (value);
+  else if (constant->is_time)
+    G_STRUCT_MEMBER (gint64, cluster, constant->offset) = llrint (value);
+  else
+    G_STRUCT_MEMBER (double, cluster, constant->offset) = MIN (value, constant->high);
+}
+
 double
 fit_cluster (GPtrArray *rows, const char *name, PsCluster *cluster, const gboolean *use)
 {
+  g_autoptr (GPtrArray) own = own_times ();
   double best = loss (rows, name, cluster, use);
 
   for (double step = 1.15; step > 1.004; step = sqrt (step))
     for (guint again = 0; again < 2; again++)
-      for (guint i = 0; i < G_N_ELEMENTS (constants); i++)
+      for (guint i = 0; i < G_N_ELEMENTS (constants) + own->len; i++)
         for (double factor = step; factor != 0; factor = factor > 1 ? 1 / step : 0)
           for (;;)
             {
-              double before = get (cluster, &constants[i]), now;
+              double before = get (cluster, own, i), now;
 
-              set (cluster, &constants[i], before * factor);
-              now = get (cluster, &constants[i]) != before ? loss (rows, name, cluster, use) : best;
+              set (cluster, own, i, before * factor);
+              now = get (cluster, own, i) != before ? loss (rows, name, cluster, use) : best;
               if (now >= best)
                 {
-                  set (cluster, &constants[i], before);
+                  set (cluster, own, i, before);
                   break;
                 }
               best = now;
@@ -108,7 +132,11 @@ fit_cluster (GPtrArray *rows, const char *name, PsCluster *cluster, const gboole
 void
 fit_print (const PsCluster *cluster)
 {
+  g_autoptr (GPtrArray) own = own_times ();
+
   for (guint i = 0; i < G_N_ELEMENTS (constants); i++)
-    g_print ("%s = %.4g%s\n", constants[i].key, get (cluster, &constants[i]) / (constants[i].is_time ? 1e3 : 1),
+    g_print ("%s = %.4g%s\n", constants[i].key, get (cluster, own, i) / (constants[i].is_time ? 1e3 : 1),
              constants[i].is_time ? "us" : "");
+  for (guint i = 0; i < own->len; i++)
+    g_print ("of a data set: %.4gus\n", get (cluster, own, G_N_ELEMENTS (constants) + i) / 1e3);
 }

@@ -20,6 +20,10 @@ row_cluster (const Row *row, const PsCluster *base)
       cluster->network_bandwidth = row->set->network;
       cluster->network_latency_ns = 10000;
     }
+  if (row->set->kernel_ns > 0)
+    cluster->kernel_ns = row->set->kernel_ns;
+  if (row->set->collective_ns > 0)
+    cluster->collective_ns = row->set->collective_ns;
   return cluster;
 }
 

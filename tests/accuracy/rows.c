@@ -307,13 +307,14 @@ read_primus (Row *row)
   return NULL;
 }
 
-const DataSet data_sets[] = {
-  { "vtrain_single_node", "vTrain, small GPTs on one node of A100", "a100-80gb", 0, read_vtrain_single, FALSE, FALSE },
-  { "vtrain_multi_node", "vTrain, GPTs on 64 to 512 A100", "a100-80gb", 12.5e9, read_vtrain, FALSE, FALSE },
-  { "bloom", "BLOOM on 8 to 384 A100", "a100-80gb", 0.8e9, read_bloom, FALSE, FALSE },
-  { "simumax", "SimuMax's runs on 8 B200", "b200-180gb", 0, read_simumax, FALSE, FALSE },
-  { "mlperf", "MLPerf, GPT-3 and Llama 3.1 on 448 to 11,616 GPUs", "h100-80gb", 0, read_mlperf, TRUE, FALSE },
-  { "primus", "Primus, six schedules on 8 MI300X", "h100-80gb", 0, read_primus, TRUE, TRUE },
+DataSet data_sets[] = {
+  { "vtrain_single_node", "vTrain, small GPTs on one node of A100", "a100-80gb", 0, 32000, 160000, read_vtrain_single,
+    FALSE, FALSE },
+  { "vtrain_multi_node", "vTrain, GPTs on 64 to 512 A100", "a100-80gb", 12.5e9, 0, 0, read_vtrain, FALSE, FALSE },
+  { "bloom", "BLOOM on 8 to 384 A100", "a100-80gb", 0.8e9, 0, 1200000, read_bloom, FALSE, FALSE },
+  { "simumax", "SimuMax's runs on 8 B200", "b200-180gb", 0, 0, 0, read_simumax, FALSE, FALSE },
+  { "mlperf", "MLPerf, GPT-3 and Llama 3.1 on 448 to 11,616 GPUs", "h100-80gb", 0, 0, 0, read_mlperf, TRUE, FALSE },
+  { "primus", "Primus, six schedules on 8 MI300X", "h100-80gb", 0, 0, 0, read_primus, TRUE, TRUE },
 };
 const guint n_data_sets = G_N_ELEMENTS (data_sets);
 

@@ -14,7 +14,10 @@ typedef struct
   const char *file;  /* its name begins so */
   const char *title; /* of its section */
   const char *cluster;
-  double network; /* bytes per second of a GPU, in place of the cluster's; 0: the cluster's */
+  /* Of the machine and its software, in place of the cluster's; 0: the cluster's. */
+  double network; /* bytes per second of a GPU */
+  gint64 kernel_ns;
+  gint64 collective_ns;
   /* Fills the row from its columns. Returns why pipesim cannot express it (free with g_free), or NULL. */
   char *(*read) (struct _Row *row);
   gboolean from_one; /* one row of each series gives the speed of ops, the others are predicted with it as well */
@@ -55,7 +58,7 @@ const char *row_cluster_name (const Row *row);
 /* Predicts the row on its cluster, whose constants are those of `base`. speed: factor on the time of ops, 1 usually. */
 void row_predict (Row *row, const PsCluster *base, double speed);
 
-extern const DataSet data_sets[];
+extern DataSet data_sets[]; /* fit_cluster changes their machines */
 extern const guint n_data_sets;
 
 G_END_DECLS

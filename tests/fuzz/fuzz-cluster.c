@@ -17,7 +17,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
               = { { .repeats = 1, .products = most, .m = most, .n = most, .k = most, .bits = 16, .bytes = most } } };
 
       g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 1, 1 << 20), >=, 0);
-      g_assert_cmpint (ps_work_ns (&endless, cluster), >, 0);
+      g_assert_cmpint (ps_work_ns (&endless, cluster, 0), >, 0);
     }
   return 0;
 }

@@ -22,7 +22,7 @@ test_shipped (void)
   g_assert_cmpuint (a100->devices_per_node, ==, 8);
   g_assert_cmpint (a100->memory_bytes, ==, G_GINT64_CONSTANT (80000000000));
   g_assert_cmpfloat (a100->peak_flops, ==, 312e12);
-  g_assert_cmpint (a100->link_latency_ns, ==, 16000);
+  g_assert_cmpint (a100->link_latency_ns, ==, 3200);
   g_assert_cmpfloat (a100->memory_bandwidth, ==, 2039e9);
   g_assert_cmpfloat (a100->host_bandwidth, ==, 32e9);
   g_autoptr (PsCluster) cores = ps_cluster_load ("cpu-cores", NULL);

@@ -73,7 +73,7 @@ modelled_ms (const PublishedOp *row, const PsCluster *cluster)
 
   g_assert_true (ps_cluster_group (&group, row->tensor, NULL));
   PsWork work = ps_work_stage (&model, &shape, row->kind, row->tensor);
-  return (double)(ps_work_ns (&work, &group) + row->layers * ps_tensor_layer_ns (&model, &group)) / 1e6;
+  return (double)ps_work_ns (&work, &group, row->layers * ps_tensor_layer_ns (&model, &group)) / 1e6;
 }
 
 /* Narrow heads come out too fast, backwards of wide layers too slow. */
@@ -127,13 +127,15 @@ write_file (const char *name, const char *text)
   return path;
 }
 
+/* What recomputes everything was measured before sequence parallelism. */
 static double
 predict_seconds (const PublishedStep *row)
 {
   g_autofree char *text = g_strdup_printf (
       "[model]\nlayers = %u\nhidden = %u\nheads = %u\nsequence = 2048\nvocabulary = 51200\nmicrobatch_size = %u\n"
-      "precision = fp16\nmlp = gelu\nflash_attention = false\n",
-      row->layers, row->hidden, row->heads, row->microbatch_size);
+      "precision = fp16\nmlp = gelu\nflash_attention = false\nsequence_parallel = %s\n",
+      row->layers, row->hidden, row->heads, row->microbatch_size,
+      row->recompute == PS_RECOMPUTE_FULL ? "false" : "true");
   g_autoptr (PsCluster) cluster = a100_nodes ();
   g_autoptr (PsSetting) setting = ps_setting_new ();
   g_autoptr (GError) error = NULL;
@@ -159,8 +161,7 @@ predict_seconds (const PublishedStep *row)
  * operations per step, recomputation included (their equation 3). */
 #define FULL 1, PS_RECOMPUTE_FULL
 
-/* Their GPUs held whole sequences outside the matrices, ours 1 / t of them. For p = 1 their microbatches were surely
- * larger than one sequence; ours wait for the host to launch their kernels. */
+/* For p = 1 their microbatches were surely larger than one sequence. */
 static void
 test_throughput (void)
 {
@@ -208,8 +209,8 @@ test_seconds (void)
 
       g_test_message ("p = %u, %s: %.2f s, measured %.2f: %+.1f %%", rows[i].p, ps_recompute_name (rows[i].recompute),
                       seconds, rows[i].measured, 100 * error);
-      g_assert_cmpfloat (error, >, -0.05);
-      g_assert_cmpfloat (error, <, 0.15);
+      g_assert_cmpfloat (error, >, -0.08);
+      g_assert_cmpfloat (error, <, 0.08);
     }
 }
 

@@ -73,6 +73,8 @@ test_ring (void)
   g_assert_cmpint (ps_tensor_layer_ns (&model, &two), ==, 2 * 2 * (100 + 4096));
   g_assert_cmpint (ps_tensor_layer_ns (&model, &four), ==, 2 * 6 * (100 + 2048));
   g_assert_cmpint (ps_tensor_layer_ns (&model, &bus), ==, 2 * 6 * (100 + 8192));
+  four.collective_ns = 7000; /* before the steps of each ring */
+  g_assert_cmpint (ps_tensor_layer_ns (&model, &four), ==, 2 * (7000 + 6 * (100 + 2048)));
 }
 
 /* Four GPUs of a node are two devices of two: devices 0 and 1 share a node, 1 and 2 do not. Ports of GPUs carry what
