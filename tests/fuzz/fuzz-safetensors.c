@@ -3,13 +3,14 @@
 
 #include <pipesim/safetensors.h>
 
+static volatile guint sum; /* of all bytes, so that they are read */
+
 int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   g_autoptr (GError) error = NULL;
   g_autofree uint8_t *bytes = g_memdup2 (data, size); /* so that a read beyond the end is seen */
   g_autoptr (PsSafetensors) file = ps_safetensors_parse ("fuzz", bytes, size, &error);
-  volatile guint sum = 0;
 
   fuzz_check_error (file != NULL, &error);
   for (guint i = 0; file != NULL && i < file->entries->len; i++)
