@@ -361,22 +361,21 @@ split_path (const char *text, char **path, gint64 *step_ns, GError **error)
 #define MIN_FACTOR 0.5 /* no profiler doubles the time of a step, */
 #define MAX_FACTOR 1.1 /* and noise alone makes one shorter */
 
-/* Adds T over the path's own iteration to the factors. */
+/* The factors in order, and the median among them is possible. One disturbed run does no harm. */
 static gboolean
-add_factor (GArray *factors, const char *path, gint64 step_ns, gint64 iteration_ns, GError **error)
+check_factors (GArray *factors, const char *path, GError **error)
 {
-  double factor = (double)step_ns / (double)MAX (iteration_ns, 1);
-  g_autofree char *step = NULL, *iteration = NULL;
+  double factor;
 
-  g_array_append_val (factors, factor);
+  g_array_sort (factors, ps_compare_double);
+  factor = factors->len > 0 ? g_array_index (factors, double, factors->len / 2) : 1;
   if (factor >= MIN_FACTOR && factor <= MAX_FACTOR)
     return TRUE;
-  step = ps_format_time (step_ns);
-  iteration = ps_format_time (iteration_ns);
-  return ps_refuse (error, PS_ERROR_INPUT,
-                    "%s: its iteration takes %s, which no profiler makes of a step of %s; the time of a step with the "
-                    "profiler off would be right",
-                    path, iteration, step);
+  return ps_refuse (
+      error, PS_ERROR_INPUT,
+      "%s: T is %.3g of the time that an iteration takes in the trace, and no profiler does that; the time "
+      "of a step with the profiler off would be right",
+      path, factor);
 }
 
 /* The timelines of a path become the last element of runs, its name that of names. */
@@ -384,6 +383,7 @@ static gboolean
 load_path (const char *text, GPtrArray *runs, GPtrArray *names, GArray *factors, GError **error)
 {
   char *path;
+  double factor;
   gint64 step_ns;
   gboolean ok = split_path (text, &path, &step_ns, error);
 
@@ -392,7 +392,10 @@ load_path (const char *text, GPtrArray *runs, GPtrArray *names, GArray *factors,
   if (timelines == NULL)
     return FALSE;
   g_ptr_array_add (runs, timelines);
-  return step_ns < 0 || add_factor (factors, path, step_ns, usual_iteration (timelines), error);
+  factor = (double)step_ns / (double)MAX (usual_iteration (timelines), 1);
+  if (step_ns >= 0)
+    g_array_append_val (factors, factor);
+  return TRUE;
 }
 
 static gboolean
@@ -419,7 +422,8 @@ ps_observed_load (PsObserved *observed, const char *const *paths, guint n, GErro
   for (guint i = 0; i < n; i++)
     if (!load_path (paths[i], runs, names, factors, error))
       return FALSE;
-  g_array_sort (factors, ps_compare_double);
+  if (n > 0 && !check_factors (factors, names->pdata[0], error))
+    return FALSE;
   for (guint i = 0; i < n; i++)
     if (!add_run (observed, names->pdata[i], runs->pdata[i], factors, error))
       return FALSE;

@@ -56,8 +56,10 @@ shows "which the other runs were slowed down by, too" "run, times x 0.900 as wit
   pipesim predict --schedule 1f1b $setting --costs-from run=8775ns:split.json
 shows "costs as they are without it" "f=675ns:675ns,b=787ns:787ns,w=788ns:788ns,bw=1575ns:1575ns,c=0ns,o=0ns:0ns,op=225ns" \
   pipesim predict --print-costs -p 2 --costs-from run=8775ns
-refuse 1 "run: its iteration takes 9.75 us, which no profiler makes of a step of 3 ns; the time of a step with the profiler off would be right" \
+refuse 1 "run: T is 0.000308 of the time that an iteration takes in the trace, and no profiler does that; the time of a step with the profiler off would be right" \
   pipesim predict --schedule 1f1b $setting --costs-from run=3ns
+shows "one disturbed run does no harm" "run, times x 0.900" \
+  pipesim predict --schedule 1f1b $setting --costs-from run=8775ns:run=8775ns:run=3ns
 refuse 2 "run=soon: 'soon' is no time" pipesim predict --schedule 1f1b $setting --costs-from run=soon
 cp -r run run=1ms
 shows "a file may have such a name" "run=1ms, 3 iterations" pipesim predict --schedule 1f1b $setting --costs-from run=1ms
