@@ -52,7 +52,7 @@ test_one_node (void)
 {
   g_autoptr (PsCluster) cluster = ps_cluster_load ("a100-80gb", NULL);
 
-  g_assert_cmpint (ps_cluster_transfer_ns (cluster, 7, 8, 4500000), ==, 16000 + 20000);
+  g_assert_cmpint (ps_cluster_transfer_ns (cluster, 7, 8, 4500000), ==, 3200 + 20000);
 }
 
 #define GOOD                                                                                                           \
