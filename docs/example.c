@@ -1,52 +1,71 @@
-/* example.c - libpipesim in one page: generates schedules, simulates them and prints times and memory.
+/* example.c - libpipesim in one page: first a prediction as `pipesim predict` makes it, then the steps that it is made
+ * of.
  *
  *   cc example.c $(pkg-config --cflags --libs --static pipesim) -o example
  */
-#include <pipesim/families.h>
-#include <pipesim/report.h>
+#include <pipesim/pipesim.h>
 
 #include <stdio.h>
 
-static PsProgram *
-make_program (const char *name, guint n_devices, guint n_microbatches, GError **error)
+static void
+print (const char *name, gint64 time_ns, gint64 peak_bytes)
 {
-  const PsFamilySetting setting = { .n_devices = n_devices, .n_microbatches = n_microbatches, .n_chunks = 1 };
-  g_autoptr (PsSchedule) schedule = ps_family_generate (ps_family_find (name), &setting, error);
+  g_autofree char *time = ps_format_time (time_ns), *peak = ps_format_size (peak_bytes);
 
-  if (schedule == NULL || !ps_schedule_validate (schedule, error))
-    return NULL;
-  return ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, error);
+  printf ("%-6s %s, device 0 holds %s at its peak\n", name, time, peak);
 }
 
+/* A setting holds what the options of the command line say. The predictor reads costs once for all schedules. */
 static gboolean
-simulate (const char *name, const PsCosts *costs, guint n_microbatches, GError **error)
+predict (GError **error)
 {
-  g_autoptr (PsProgram) program = make_program (name, costs->n_stages, n_microbatches, error);
-  g_autoptr (PsSimulation) simulation = NULL;
-  g_autofree char *makespan = NULL, *peak = NULL;
+  static const char *const names[] = { "gpipe", "1f1b", "zb-h1" };
+  g_autoptr (PsSetting) setting = ps_setting_new ();
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
 
+  setting->n_devices = 4;
+  setting->n_microbatches = 8;
+  /* F, B and W take 1 ms each, a transfer 100 us, a microbatch keeps 2 MiB from F on. */
+  setting->costs = g_strdup ("f=1ms,b=1ms,w=1ms,c=100us,act=2MiB");
+  for (gsize i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      g_autoptr (PsPrediction) prediction = ps_predictor_predict (predictor, names[i], error);
+
+      if (prediction == NULL)
+        return FALSE;
+      print (names[i], prediction->metrics.iteration_ns, prediction->simulation->device[0].peak_bytes);
+    }
+  return TRUE;
+}
+
+/* The same step by step, for programs with costs or schedules of their own. */
+static gboolean
+simulate (GError **error)
+{
+  const PsFamilySetting setting = { .n_devices = 4, .n_microbatches = 8, .n_chunks = 1 };
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=1ms,w=1ms,c=100us,act=2MiB", 4, 1, error);
+  g_autoptr (PsSchedule) schedule = ps_family_generate (ps_family_find ("1f1b"), &setting, error);
+  g_autoptr (PsProgram) program = NULL;
+  g_autoptr (PsSimulation) simulation = NULL;
+
+  if (costs == NULL || schedule == NULL || !ps_schedule_validate (schedule, error))
+    return FALSE;
+  program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, error);
   if (program == NULL)
     return FALSE;
   simulation = ps_simulation_new (program);
   ps_simulate (program, costs, simulation);
-  makespan = ps_format_time (simulation->makespan_ns);
-  peak = ps_format_size (simulation->device[0].peak_bytes);
-  printf ("%-6s %s, device 0 holds %s at its peak\n", name, makespan, peak);
+  print ("1f1b", simulation->makespan_ns, simulation->device[0].peak_bytes);
   return TRUE;
 }
 
 int
 main (void)
 {
-  static const char *const names[] = { "gpipe", "1f1b", "zb-h1" };
   g_autoptr (GError) error = NULL;
-  /* Four devices: F, B and W take 1 ms each, a transfer 100 us, a microbatch keeps 2 MiB from F on. */
-  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=1ms,w=1ms,c=100us,act=2MiB", 4, 1, &error);
 
-  for (gsize i = 0; costs != NULL && i < G_N_ELEMENTS (names); i++)
-    if (!simulate (names[i], costs, 8, &error))
-      break;
-  if (error != NULL)
-    fprintf (stderr, "example: %s\n", error->message);
-  return error != NULL ? 1 : 0;
+  if (predict (&error) && simulate (&error))
+    return 0;
+  fprintf (stderr, "example: %s\n", error->message);
+  return 1;
 }

@@ -10,7 +10,7 @@ set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 
 # Public headers in data-flow order: each may include only those before it.
-headers='base option shipped philox model layout-string cluster tensor framework work work-time costs fit condition shares costdb profile placement schedule families program simulate events iterations memory scenarios explain uncertainty intervals timeline formats safetensors observed report compare diagnosis bound search partition setting command sources predictor results questions sweep sweep-timelines layouts launch
+headers='base option shipped philox model layout-string cluster tensor framework work work-time costs fit condition shares costdb profile placement schedule families program simulate events iterations memory scenarios explain uncertainty intervals timeline formats safetensors observed report compare diagnosis bound search partition setting command sources predictor results questions sweep sweep-timelines layouts launch pipesim
          device transport'
 
 # The rooms of sim in the same order, sim itself first: a file may include headers of its own and of earlier rooms.
@@ -108,6 +108,14 @@ check_together ()
   done | awk '{ error = $0; sub (/.*all others: /, "", error) } !seen[error]++'
 }
 
+# pipesim.h has every header of libpipesim.
+check_whole ()
+{
+  for name in ${headers%% pipesim*}; do
+    grep -qF "#include <pipesim/$name.h>" include/pipesim/pipesim.h || echo "include/pipesim/pipesim.h:1: lacks $name.h"
+  done
+}
+
 # The README's tour names all of them in that order.
 check_tour ()
 {
@@ -120,7 +128,7 @@ check_tree ()
 {
   cd "$1"
   includes include sim exec calib plots tests >"$work/includes"
-  { check_public_headers; check_layers; check_rooms; check_gnuplot; check_together; check_tour; } >"$work/found"
+  { check_public_headers; check_layers; check_rooms; check_gnuplot; check_whole; check_together; check_tour; } >"$work/found"
   cat "$work/found"
   [ ! -s "$work/found" ]
 }

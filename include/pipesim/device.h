@@ -222,10 +222,17 @@ struct _PsDeviceClass
   char *(*idle) (void);
 };
 
+/* The member that names a class; class itself is a word of C++. */
+#ifdef __cplusplus
+#define PS_CLASS class_
+#else
+#define PS_CLASS class
+#endif
+
 /* Implementations put this first in their own struct. */
 struct _PsDevice
 {
-  const PsDeviceClass *class;
+  const PsDeviceClass *PS_CLASS;
 };
 
 /* The table of classes, to be listed: those of modules have names and descriptions only. ps_device_find loads the
@@ -239,7 +246,7 @@ guint ps_count_cores (void);
 
 /* PsDeviceSetting.shares of n devices from a list as ps_shares_parse reads it. where: the option, for errors
  * (PS_ERROR_USAGE). Free with g_free. */
-guint *ps_device_shares_parse (const PsDeviceClass *class, const char *where, const char *text, guint n,
+guint *ps_device_shares_parse (const PsDeviceClass *PS_CLASS, const char *where, const char *text, guint n,
                                GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 G_END_DECLS

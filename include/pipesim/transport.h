@@ -117,7 +117,7 @@ struct _PsTransportClass
 
 struct _PsTransport
 {
-  const PsTransportClass *class;
+  const PsTransportClass *PS_CLASS;
 };
 
 /* The table of classes, to be listed: those of modules have names, descriptions and `occupies` only. ps_transport_find
