@@ -123,12 +123,14 @@ refuse_name (const char *name, GError **error)
 {
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
-  g_autoptr (GString) names = g_string_new (NULL);
+  g_autofree const char **names = g_new0 (const char *, n + 1);
+  g_autofree char *all = NULL, *meant = NULL;
 
   for (guint i = 0; i < n; i++)
-    g_string_append_printf (names, " %s", families[i]->name);
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "schedule '%s': no such family or file; families are:%s", name,
-               names->str);
+    names[i] = families[i]->name;
+  all = g_strjoinv (" ", (char **)names);
+  meant = ps_did_you_mean (name, names, n, "");
+  ps_refuse (error, PS_ERROR_USAGE, "schedule '%s': no such family or file; families are: %s%s", name, all, meant);
 }
 
 static gboolean
