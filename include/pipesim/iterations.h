@@ -11,7 +11,9 @@
  *
  * Asynchronous schedules (PipeDream, PipeDream-2BW) never meet and never drain. On every device the drain of one
  * iteration interleaves with the warm-up of the next, a backward in turn with a forward. No device is more than one
- * iteration ahead, so with m < p fewer microbatches are under way than PipeDream would allow.
+ * iteration ahead, so with m < p fewer microbatches are under way than PipeDream would allow. A stage steps its
+ * optimizer after every PsSchedule.update_every microbatches: PipeDream after each one, PipeDream-2BW after m. Each
+ * step costs an O, and an all-reduce where there are replicas.
  *
  * Without a meeting the devices repeat one pattern, shifted against each other. Its period is the maximum cycle ratio
  * of the graph of all ops, waits and transfers of one iteration with arcs that lead into the next one (max-plus
@@ -35,7 +37,8 @@ const char *ps_sync_name (PsSync sync); /* "global", "bypass" */
 gboolean ps_sync_parse (const char *where, const char *text, PsSync *sync, GError **error);
 
 /* The all-reduce of a stage's gradients (PsCosts.reduce_ns) begins when the last W or BW of the stage has ended, on all
- * weight copies. The all-reduces of a device follow one another. */
+ * weight copies. Asynchronous schedules need one for each optimizer step. The all-reduces of a device follow one
+ * another. */
 typedef enum
 {
   PS_REDUCE_OVERLAPPED, /* beside the ops that the device still has to run; in asynchronous schedules beside the whole

@@ -2,8 +2,9 @@
  * the state handed down for the optimizer, and the optimizer step. The next round waits for that step. */
 #include "rounds.h"
 
-#include "drain.h"
 #include "program/channels.h"
+#include "program/drain.h"
+#include "simulate/events-private.h"
 
 #define NO_EVENT G_MAXUINT
 
@@ -25,7 +26,8 @@ typedef struct
   PsEventGraph *graph;
   PsReductions reductions;
   PsDrain drain;
-  guint *last; /* [n_devices] the device's last event in this round; NO_EVENT: none yet */
+  guint *last;    /* [n_devices] the device's last event in this round; NO_EVENT: none yet */
+  guint *pending; /* [n_copies * n_stages] ends of microbatches on the stage since its last update */
   PsRoundEvents events;
   PsChannels *channels;
   End *ends; /* [n_ends] */
@@ -45,7 +47,8 @@ ps_round_events_init (PsRoundEvents *events, const PsProgram *program, const PsE
   events->first_message = program->n_steps;
   events->first_reduction = program->n_steps * (setting != NULL && has_messages (setting) ? 3 : 1);
   events->first_update = events->first_reduction + placement->n_copies * placement->n_stages;
-  events->n_events = events->first_update + 2 * placement->n_devices;
+  events->first_single = events->first_update + 2 * placement->n_devices;
+  events->n_events = events->first_single + (program->schedule->asynchronous ? program->n_steps : 0);
 }
 
 static void
@@ -59,6 +62,7 @@ rounds_init (Rounds *rounds)
   rounds->last = g_new (guint, placement->n_devices);
   for (guint device = 0; device < placement->n_devices; device++)
     rounds->last[device] = NO_EVENT;
+  rounds->pending = g_new0 (guint, placement->n_copies * placement->n_stages);
   ps_round_events_init (&rounds->events, program, rounds->setting);
   rounds->graph = ps_event_graph_new (rounds->events.n_events);
   rounds->channels = ps_channels_new (program, rounds->setting->comm);
@@ -73,6 +77,7 @@ rounds_clear (Rounds *rounds)
   ps_reductions_clear (&rounds->reductions);
   ps_drain_clear (&rounds->drain);
   g_free (rounds->last);
+  g_free (rounds->pending);
   ps_channels_free (rounds->channels);
   g_free (rounds->ends);
 }
@@ -118,6 +123,28 @@ step_duration (const Rounds *rounds, guint step)
   return simulation->end_ns[step + 1] - simulation->start_ns[step];
 }
 
+/* The optimizer step that follows an op, if the op ends the last microbatch of an update. An all-reduce that overlaps
+ * with nothing comes between. */
+static void
+add_single_update (Rounds *rounds, PsOp op, guint step)
+{
+  const PsSchedule *schedule = rounds->program->schedule;
+  const PsPlacement *placement = schedule->placement;
+  guint *pending = &rounds->pending[ps_schedule_weight_copy (schedule, op.microbatch) * placement->n_stages + op.stage];
+  guint event = rounds->events.first_single + step, device = rounds->program->steps[step].device;
+  gint64 duration_ns
+      = ps_event_at_speed (rounds->setting, device, ps_costs_op (rounds->costs, PS_OP_O, op.stage)->duration_ns);
+
+  if ((op.kind != PS_OP_W && op.kind != PS_OP_BW)
+      || ++*pending < ps_schedule_update_every (schedule) * schedule->n_slices)
+    return;
+  *pending = 0;
+  if (rounds->reduce == PS_REDUCE_EXPOSED)
+    duration_ns += ps_costs_reduce_ns (rounds->costs, op.stage, placement->n_copies);
+  ps_event_graph_set_duration (rounds->graph, event, duration_ns);
+  follow (rounds, device, event);
+}
+
 static void
 add_op (Rounds *rounds, guint op)
 {
@@ -127,6 +154,8 @@ add_op (Rounds *rounds, guint op)
 
   ps_event_graph_set_duration (rounds->graph, step, step_duration (rounds, step));
   follow (rounds, about->device, step);
+  if (rounds->program->schedule->asynchronous)
+    add_single_update (rounds, program->schedule->ops[op], step);
   if (about->input == 0 || has_messages (rounds->setting))
     return;
   guint producer = about->input - 1;
@@ -267,14 +296,24 @@ reduces_late (const Rounds *rounds)
   return rounds->program->schedule->asynchronous && rounds->reduce == PS_REDUCE_OVERLAPPED;
 }
 
+static guint
+n_updates (const PsSchedule *schedule)
+{
+  return schedule->n_microbatches / ps_schedule_update_every (schedule);
+}
+
 /* The all-reduce of reductions.held[i]; `before` is the previous all-reduce of the device. */
 static void
 add_reduction (Rounds *rounds, guint device, guint i, guint before)
 {
   const PsPlacement *placement = rounds->program->schedule->placement;
   guint stage = rounds->reductions.held[i] % placement->n_stages, event = rounds->events.first_reduction + i;
+  gint64 reduce_ns = ps_costs_reduce_ns (rounds->costs, stage, placement->n_copies);
 
-  ps_event_graph_set_duration (rounds->graph, event, ps_costs_reduce_ns (rounds->costs, stage, placement->n_copies));
+  /* One for each optimizer step; exposed ones belong to their steps. */
+  if (rounds->program->schedule->asynchronous)
+    reduce_ns *= rounds->reduce == PS_REDUCE_EXPOSED ? 0 : n_updates (rounds->program->schedule);
+  ps_event_graph_set_duration (rounds->graph, event, reduce_ns);
   for (guint copy = 0; copy < placement->n_copies; copy++)
     {
       guint32 step = rounds->reductions.last_step[copy * placement->n_stages + stage];
@@ -315,8 +354,9 @@ add_update (Rounds *rounds, guint device)
     ps_event_graph_wait (rounds->graph, state, reduced, reduces_late (rounds), 0);
   if (device > 0 && !rounds->program->schedule->asynchronous)
     ps_event_graph_wait (rounds->graph, state, state_event (rounds, device - 1), 0, 0);
-  ps_event_graph_set_duration (rounds->graph, update_event (rounds, device),
-                               ps_events_optimizer_ns (rounds->program, rounds->costs, rounds->setting, device));
+  if (!rounds->program->schedule->asynchronous)
+    ps_event_graph_set_duration (rounds->graph, update_event (rounds, device),
+                                 ps_events_optimizer_ns (rounds->program, rounds->costs, rounds->setting, device));
   ps_event_graph_wait (rounds->graph, update_event (rounds, device), state, 0, 0);
 }
 

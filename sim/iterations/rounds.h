@@ -15,12 +15,14 @@ gint64 ps_rounds_advance (const PsProgram *program, const PsCosts *costs, const 
 
 /* Numbers of events. The steps come first, by their ids. From first_message on there are a sending and a receiving for
  * each step with an input, if messages have events of their own. All-reduces follow, one for each weight copy of each
- * stage, then the state and the update of each device. */
+ * stage, then the state and the update of each device. Asynchronous schedules have one more event for each step of the
+ * program, the optimizer step that follows it; few take time. */
 typedef struct
 {
   guint first_message;
   guint first_reduction;
   guint first_update;
+  guint first_single; /* n_events where the update ends the iteration */
   guint n_events;
 } PsRoundEvents;
 

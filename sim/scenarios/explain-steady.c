@@ -51,6 +51,8 @@ append_event (Walk *walk, const PsCircleEvent *at)
   else if (at->event < events->first_update)
     append (walk, PS_PATH_REDUCE,
             walk->reductions.last_step[walk->reductions.held[at->event - events->first_reduction]], at->duration_ns);
+  else if (at->event >= events->first_single)
+    append (walk, PS_PATH_OPTIMIZER, at->event - events->first_single, at->duration_ns);
   else
     append (walk, PS_PATH_OPTIMIZER, last_step (walk->program, (at->event - events->first_update) / 2),
             at->duration_ns);

@@ -85,6 +85,8 @@ ps_schedule_to_json (const PsSchedule *schedule)
     g_string_append (json, ",\n  \"asynchronous\": true");
   if (schedule->weight_versions != NULL)
     append_numbers (json, "weight_versions", NULL, schedule->weight_versions, placement->n_devices);
+  if (schedule->update_every > 0)
+    append_integer (json, "update_every", schedule->update_every);
   g_string_append (json, ",\n  \"order\": [");
   for (guint device = 0; device < placement->n_devices; device++)
     append_device (json, schedule, device);
@@ -265,7 +267,8 @@ read_options (const Head *head, PsSchedule *schedule, GError **error)
     return FALSE;
   if (!read_numbers (head, "copy_of_microbatch", head->n_microbatches, 0, schedule->placement->n_copies - 1, &copy,
                      error)
-      || !read_numbers (head, "weight_versions", head->n_devices, 1, PS_MAX_STAGES, &schedule->weight_versions, error))
+      || !read_numbers (head, "weight_versions", head->n_devices, 1, PS_MAX_STAGES, &schedule->weight_versions, error)
+      || !read_integer (object, "update_every", head->n_microbatches, &schedule->update_every, error))
     return FALSE;
   if (copy != NULL)
     schedule->copy = g_new (guint8, (gsize)head->n_microbatches);
@@ -298,7 +301,8 @@ ps_schedule_parse_json (const char *where, const char *text, gssize length, GErr
   static const char *const required[]
       = { "name", "devices", "stages", "microbatches", "slices", "placement", "order", NULL };
   static const char *const optional[]
-      = { "origin", "family", "chunks", "group", "copy_of_microbatch", "asynchronous", "weight_versions", NULL };
+      = { "origin",       "family",          "chunks",       "group", "copy_of_microbatch",
+          "asynchronous", "weight_versions", "update_every", NULL };
   g_auto (PsJsonReader) reader = { 0 };
   g_auto (PsJsonObject) object = { 0 };
 

@@ -319,6 +319,9 @@ ps_schedule_validate (const PsSchedule *schedule, GError **error)
   if (cells > PS_MAX_OPS)
     return ps_refuse (error, PS_ERROR_SCHEDULE, "%s: %" G_GSIZE_FORMAT " forwards are more than %u ops", schedule->name,
                       cells, (guint)PS_MAX_OPS);
+  if (schedule->n_microbatches % ps_schedule_update_every (schedule) != 0)
+    return ps_refuse (error, PS_ERROR_SCHEDULE, "%s: an optimizer step every %u microbatches: does not divide %u",
+                      schedule->name, schedule->update_every, schedule->n_microbatches);
   g_autofree guint8 *seen = g_malloc0 (cells);
   Check check = { schedule, seen };
   return check_orders (&check, error) && check_complete (&check, error);

@@ -123,8 +123,9 @@ test_pipedream (void)
         g_assert_cmpint (iterate (&even, PS_SYNC_GLOBAL, PS_REDUCE_EXPOSED).period_ns, ==, 3 * m * US);
         g_assert_cmpint (iterate (&even, PS_SYNC_BYPASS, PS_REDUCE_EXPOSED).period_ns, ==, 3 * m * US);
         predict (&uneven, families[i], 4, m, 1, "f=1us:2us:1us:1us,bw=2us:4us:3us:1us,o=1us:5us:0:0");
-        /* Stage 1: 6 us per microbatch, and 5 us for its step. */
-        g_assert_cmpint (iterate (&uneven, PS_SYNC_GLOBAL, PS_REDUCE_EXPOSED).period_ns, ==, (6 * m + 5) * US);
+        /* Stage 1: 6 us per microbatch, and 5 us for its step: PipeDream steps after each microbatch. */
+        g_assert_cmpint (iterate (&uneven, PS_SYNC_GLOBAL, PS_REDUCE_EXPOSED).period_ns, ==,
+                         (6 * m + 5 * (i == 0 ? m : 1)) * US);
       }
 }
 
@@ -171,6 +172,17 @@ test_asynchronous_reduce (void)
   g_assert_cmpint (iterate (&test, PS_SYNC_GLOBAL, PS_REDUCE_OVERLAPPED).period_ns, ==, 12 * US);
   test.costs->stage[1].reduce_ns = 30 * US;
   g_assert_cmpint (iterate (&test, PS_SYNC_GLOBAL, PS_REDUCE_OVERLAPPED).period_ns, ==, 30 * US);
+}
+
+/* PipeDream adds up the gradients of every microbatch: 4 * (3 + 5) us exposed, 4 * 5 us on the channel overlapped. */
+static void
+test_single_reduce (void)
+{
+  g_auto (Case) test = { 0 };
+
+  predict (&test, "pipedream", 2, 4, 1, "f=1us,b=1us,w=1us,reduce=5us");
+  g_assert_cmpint (iterate (&test, PS_SYNC_GLOBAL, PS_REDUCE_EXPOSED).period_ns, ==, 32 * US);
+  g_assert_cmpint (iterate (&test, PS_SYNC_GLOBAL, PS_REDUCE_OVERLAPPED).period_ns, ==, 20 * US);
 }
 
 /* PipeDream on two devices, F + BW = 3 us, transfers of 5 us, m = 4. With two microbatches under way each waits for its
@@ -277,6 +289,7 @@ main (int argc, char **argv)
   g_test_add_func ("/iterations/1f1b-gains-nothing", test_1f1b_gains_nothing);
   g_test_add_func ("/iterations/state-is-handed-down", test_state_is_handed_down);
   g_test_add_func ("/iterations/pipedream", test_pipedream);
+  g_test_add_func ("/iterations/single-reduce", test_single_reduce);
   g_test_add_func ("/iterations/round-trip", test_round_trip);
   g_test_add_func ("/iterations/asynchronous-reduce", test_asynchronous_reduce);
   g_test_add_func ("/iterations/asynchronous-channels", test_asynchronous_channels);

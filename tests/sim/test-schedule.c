@@ -162,6 +162,26 @@ test_copies (void)
   g_assert_nonnull (strstr (written, "\"copy_of_microbatch\": [0, 1]"));
 }
 
+/* A file keeps how many microbatches an optimizer step takes, and they divide those of an iteration. */
+static void
+test_updates (void)
+{
+  const PsFamilySetting setting = { .n_devices = 2, .n_microbatches = 6, .n_chunks = 1 };
+  g_autoptr (PsSchedule) schedule = ps_family_generate (ps_family_find ("pipedream"), &setting, NULL);
+  g_autofree char *text = ps_schedule_to_json (schedule);
+  g_autoptr (PsSchedule) read = ps_schedule_parse_json ("test", text, -1, NULL);
+  g_autoptr (GError) error = NULL;
+
+  g_assert_cmpuint (ps_schedule_update_every (read), ==, 1);
+  read->update_every = 3;
+  g_assert_true (ps_schedule_validate (read, NULL));
+  read->update_every = 4;
+  g_assert_false (ps_schedule_validate (read, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
+  read->update_every = 0;
+  g_assert_cmpuint (ps_schedule_update_every (read), ==, 6);
+}
+
 /* A schedule says where it comes from and with which setting its family makes it again, and its file keeps that. */
 static void
 test_origin (void)
@@ -242,6 +262,7 @@ main (int argc, char **argv)
   g_test_add_func ("/schedule/round-trip", test_round_trip);
   g_test_add_func ("/schedule/copies", test_copies);
   g_test_add_func ("/schedule/origin", test_origin);
+  g_test_add_func ("/schedule/updates", test_updates);
   g_test_add_func ("/schedule/refusals", test_refusals);
   return g_test_run ();
 }

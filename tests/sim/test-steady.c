@@ -306,8 +306,8 @@ test_one_device (void)
 }
 
 /* PipeDream, m >= p, is 1F1B for ever: p - d forwards, then a backward and a forward in turn, and an O of 1 us after
- * every m-th backward. Forward i of a device is microbatch i mod m; draws are those of the round in which it runs: the
- * first p - d of round k + 1 run in round k. */
+ * every backward (PipeDream-2BW: every m-th). Forward i of a device is microbatch i mod m; draws are those of the round
+ * in which it runs: the first p - d of round k + 1 run in round k. */
 #define P 3
 #define M 5
 #define ROUNDS (WARM_UP + PS_STEADY_ITERATIONS)
@@ -317,6 +317,7 @@ typedef struct
   const PsCosts *costs;
   const PsJitter *jitter;
   guint run;
+  guint every;                                  /* backwards before an O */
   gint64 forward[P][(ROUNDS + SETTLE + 1) * M]; /* ends */
   gint64 backward[P][(ROUNDS + SETTLE + 1) * M];
 } Endless;
@@ -351,6 +352,7 @@ endless_device (Endless *endless, guint device, guint round, gint64 clock)
 
       clock = MAX (clock, gradient) + endless_time (endless, 0, PS_OP_BW, device, i % M, round);
       endless->backward[device][i] = clock;
+      clock += (i + 1) % endless->every == 0 ? 1000 : 0;
       guint next = i + warm;
       gint64 activation = device > 0 ? endless->forward[device - 1][next]
                                            + endless_time (endless, 1, PS_OP_F, device, next % M, round)
@@ -371,14 +373,14 @@ endless_round (Endless *endless, guint round, gint64 *ready_ns)
     for (guint device = 0; device < P; device++)
       ends[device] = endless_device (endless, device, round, ready_ns[device]);
   for (guint device = 0; device < P; device++)
-    ready_ns[device] = ends[device] + 1000;
+    ready_ns[device] = ends[device];
 }
 
 static void
-test_endless (void)
+check_endless (const char *family, guint every)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsProgram) program = lower_family ("pipedream", P, M, 0);
+  g_autoptr (PsProgram) program = lower_family (family, P, M, 0);
   g_autoptr (PsCosts) costs
       = ps_costs_parse ("f=90us:100us:95us,bw=205us:180us:190us,c=20us,o=1us:1us:1us", P, 1, &error);
 
@@ -391,7 +393,7 @@ test_endless (void)
       g_autofree Endless *endless = g_new0 (Endless, 1);
       gint64 ready[P] = { 0 }, before = 0;
 
-      *endless = (Endless){ .costs = costs, .jitter = jitter, .run = run };
+      *endless = (Endless){ .costs = costs, .jitter = jitter, .run = run, .every = every };
       for (guint round = 0; round < SETTLE + ROUNDS; round++)
         {
           endless_round (endless, round, ready);
@@ -401,6 +403,13 @@ test_endless (void)
           before = end;
         }
     }
+}
+
+static void
+test_endless (void)
+{
+  check_endless ("pipedream", 1);
+  check_endless ("pipedream-2bw", M);
 }
 
 /* The same on any number of threads, and where more samples follow. */
