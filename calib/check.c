@@ -79,10 +79,7 @@ predict (const PsCalibCheck *check, const char *name, GError **error)
 
   if (prediction == NULL || !ps_predictor_add_interval (predictor, prediction, MAX (check->run.n_steps, 2) - 1, error))
     return NULL;
-  if (!prediction->program->schedule->asynchronous)
-    return g_steal_pointer (&prediction);
-  g_set_error_literal (error, PS_ERROR, PS_ERROR_SCHEDULE, "is asynchronous, and no device runs it");
-  return NULL;
+  return g_steal_pointer (&prediction);
 }
 
 static gboolean

@@ -183,7 +183,8 @@ describe_program (const PsProgram *program)
   const PsPlacement *placement = program->schedule->placement;
   GString *text = g_string_new (NULL);
 
-  g_string_printf (text, "%u %u %u", placement->n_devices, placement->n_stages, program->schedule->n_microbatches);
+  g_string_printf (text, "%u %u %u %u", placement->n_devices, placement->n_stages, program->schedule->n_microbatches,
+                   ps_schedule_update_every (program->schedule));
   for (guint i = 0; i < program->first[placement->n_devices]; i++)
     {
       g_autofree char *instruction = ps_instruction_format (&program->instructions[i]);

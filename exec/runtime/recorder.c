@@ -7,7 +7,7 @@ ps_recorder_step_bytes (const PsScript *scripts, guint n_devices)
   gsize n_bytes = 0;
 
   for (guint i = 0; i < n_devices; i++)
-    n_bytes += ((gsize)scripts[i].n_ops + scripts[i].n_stages) * sizeof (PsOpRecord)
+    n_bytes += ((gsize)scripts[i].n_ops + scripts[i].n_updates) * sizeof (PsOpRecord)
                + scripts[i].n_posts * sizeof (PsPostRecord) + scripts[i].n_waits * sizeof (PsTransferTimes)
                + sizeof (gint64);
   return n_bytes;
@@ -27,7 +27,7 @@ ps_recorder_new (const PsScript *scripts, guint n_devices, guint n_steps)
     {
       PsDeviceRecord *device = &recorder->device[i];
 
-      device->n_ops = scripts[i].n_ops + scripts[i].n_stages;
+      device->n_ops = scripts[i].n_ops + scripts[i].n_updates;
       device->n_posts = scripts[i].n_posts;
       device->n_transfers = scripts[i].n_waits;
       device->ops = g_new0 (PsOpRecord, (gsize)n_steps * device->n_ops);
@@ -80,6 +80,22 @@ ps_recorder_median_step (const PsRecorder *recorder)
   while (ps_recorder_iteration (recorder, step) != median)
     step++;
   return step;
+}
+
+/* The time that a step's timeline counts from. */
+static gint64
+origin_of (const PsRecorder *recorder, guint step)
+{
+  gint64 origin_ns = recorder->begin_ns[step];
+
+  for (guint i = 0; i < recorder->n_devices; i++)
+    {
+      const PsDeviceRecord *records = &recorder->device[i];
+
+      for (guint k = 0; k < records->n_ops; k++)
+        origin_ns = MIN (origin_ns, records->ops[(gsize)step * records->n_ops + k].start_ns);
+    }
+  return origin_ns;
 }
 
 static void
@@ -167,19 +183,20 @@ append_post (PsTimeline *timeline, const PsInstruction *instruction, const PsPos
 
 static void
 append_device (PsTimeline *timeline, const PsRecorder *recorder, const PsProgram *program, const PsScript *script,
-               const PsPostRecord *const *sends, guint device, guint step)
+               const PsPostRecord *const *sends, guint device, guint step, gint64 begin_ns)
 {
   const PsDeviceRecord *records = &recorder->device[device];
   const PsOpRecord *op = &records->ops[(gsize)step * records->n_ops];
   const PsTransferTimes *transfer = &records->transfers[(gsize)step * records->n_transfers];
   const PsPostRecord *post = &records->posts[(gsize)step * records->n_posts];
-  gint64 begin_ns = recorder->begin_ns[step];
 
   for (guint i = 0; i < script->n_actions; i++)
     {
       const PsInstruction *instruction = &script->actions[i].instruction;
 
-      if (instruction->type == PS_INSTRUCTION_COMPUTE)
+      if (instruction->type == PS_INSTRUCTION_COMPUTE && instruction->op.kind == PS_OP_O)
+        op++;
+      else if (instruction->type == PS_INSTRUCTION_COMPUTE)
         append_op (timeline, program, &script->actions[i], op++, device, begin_ns);
       else if (instruction->type == PS_INSTRUCTION_WAIT)
         append_transfer (timeline, program, instruction, transfer++, sends[instruction->message - 1], device, begin_ns);
@@ -190,11 +207,11 @@ append_device (PsTimeline *timeline, const PsRecorder *recorder, const PsProgram
 
 /* Between ops the curve is the memory held. During an op its peak counts from the op's start. */
 static void
-append_curve (PsTimeline *timeline, const PsRecorder *recorder, const PsScript *script, guint device, guint step)
+append_curve (PsTimeline *timeline, const PsRecorder *recorder, const PsScript *script, guint device, guint step,
+              gint64 begin_ns)
 {
   const PsDeviceRecord *records = &recorder->device[device];
   const PsOpRecord *op = &records->ops[(gsize)step * records->n_ops];
-  gint64 begin_ns = recorder->begin_ns[step];
 
   append_memory (timeline->memory, device, 0, records->held_bytes[step]);
   for (guint i = 0; i < records->n_ops; i++)
@@ -214,11 +231,12 @@ ps_recorder_timeline (const PsRecorder *recorder, const PsProgram *program, cons
   PsTimeline *timeline = ps_timeline_new (PS_ORIGIN_MEASURED, schedule->name, placement->n_devices, placement->n_stages,
                                           schedule->n_microbatches);
   g_autofree const PsPostRecord **sends = index_sends (recorder, program, scripts, step);
+  gint64 begin_ns = origin_of (recorder, step);
 
   for (guint i = 0; i < placement->n_devices; i++)
     {
-      append_device (timeline, recorder, program, &scripts[i], sends, i, step);
-      append_curve (timeline, recorder, &scripts[i], i, step);
+      append_device (timeline, recorder, program, &scripts[i], sends, i, step, begin_ns);
+      append_curve (timeline, recorder, &scripts[i], i, step, begin_ns);
     }
   timeline->iteration_ns = ps_recorder_iteration (recorder, step);
   ps_timeline_sort (timeline);

@@ -30,10 +30,10 @@ typedef struct
 /* One device; a step's records follow those of the step before. */
 typedef struct
 {
-  guint n_ops;                /* per step: the ops in their order, then O of each stage */
-  guint n_posts;              /* per step: sends and receives, in order */
-  guint n_transfers;          /* per step: messages that it waited for, in order */
-  PsOpRecord *ops;            /* [n_steps * n_ops] */
+  guint n_ops;       /* per step: the computes in their order, then O of each stage that the script leaves to the end */
+  guint n_posts;     /* per step: sends and receives, in order */
+  guint n_transfers; /* per step: messages that it waited for, in order */
+  PsOpRecord *ops;   /* [n_steps * n_ops] */
   PsPostRecord *posts;        /* [n_steps * n_posts] */
   PsTransferTimes *transfers; /* [n_steps * n_transfers] */
   gint64 *held_bytes;         /* [n_steps] STATE + ACTIVATION at the begin of the step */
@@ -45,7 +45,8 @@ typedef struct
   guint n_devices;
   guint n_steps;
   PsDeviceRecord *device; /* [n_devices] */
-  gint64 *begin_ns;       /* [n_steps + 1] when all devices were ready for the step; last entry: for the end */
+  gint64 *begin_ns; /* [n_steps + 1] when all devices were ready for the step; last entry: for the end. In an endless
+                       run, when device 0 had done all of the step before */
   gint64 *pause_ns; /* [n_steps] spent between work and O on reading losses and gradients, which training does not do */
 } PsRecorder;
 
@@ -63,8 +64,8 @@ gint64 ps_recorder_iteration (const PsRecorder *recorder, guint step);
 /* The step whose iteration time is the median over the steps after the first (of the only one if there is but one). */
 guint ps_recorder_median_step (const PsRecorder *recorder);
 
-/* The measured timeline of one step, times since its begin. As in a simulated one O has no span: it shows in
- * iteration_ns, and in memory. */
+/* The measured timeline of one step, times since its begin, or since its first op where an endless run has started the
+ * step before that. As in a simulated one O has no span: it shows in iteration_ns, and in memory. */
 PsTimeline *ps_recorder_timeline (const PsRecorder *recorder, const PsProgram *program, const PsScript *scripts,
                                   guint step);
 

@@ -91,18 +91,27 @@ finish_result (PsRun *run)
                                               result->timeline_step + 1, result->n_steps);
 }
 
-/* Refuses schedules that this executor can't run: all devices meet after every step, and a device that computes has one
- * version of the weights. */
+/* Refuses schedules that ask for more than the device has. */
 static gboolean
-check_schedule (const PsSchedule *schedule, const PsDeviceClass *device, GError **error)
+check_schedule (const PsSchedule *schedule, const PsRunSetting *setting, GError **error)
 {
-  if (schedule->asynchronous)
-    return ps_refuse (error, PS_ERROR_UNAVAILABLE,
-                      "schedule '%s': runs on without a flush between steps, this executor does not", schedule->name);
-  if (device->computes && schedule->weight_versions != NULL)
+  const PsDeviceClass *device = setting->device;
+
+  if (device->computes && (schedule->weight_versions != NULL || schedule->update_every > 0)
+      && device->use_version == NULL)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE,
                       "schedule '%s': device %s runs schedules with one version of the weights only", schedule->name,
                       device->name);
+  if (schedule->asynchronous && (setting->save != NULL || setting->start != NULL))
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                      "schedule '%s': never drains, and checkpoints hold one version of the weights", schedule->name);
+  if (schedule->asynchronous && schedule->placement->n_copies > 1)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "schedule '%s': has two weight copies that never meet",
+                      schedule->name);
+  if (device->computes && schedule->asynchronous && setting->model->tied)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                      "schedule '%s': never drains, and embedding and head of the model share a matrix",
+                      schedule->name);
   if (device->computes && schedule->n_slices > 1 && !device->slices)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "schedule '%s': device %s runs whole sequences only", schedule->name,
                       device->name);
@@ -143,7 +152,7 @@ check_setting (const PsProgram *program, const PsRunSetting *setting, GError **e
     return FALSE;
   if (setting->transport->available != NULL && !setting->transport->available (error))
     return FALSE;
-  if (!check_schedule (program->schedule, setting->device, error) || !check_processes (program, setting, error))
+  if (!check_schedule (program->schedule, setting, error) || !check_processes (program, setting, error))
     return FALSE;
   return !setting->transport->ordered || ps_program_check (program, PS_CHANNEL_DIRECTION, error);
 }
@@ -318,7 +327,7 @@ run_steps (PsRun *run)
 PsRunResult *
 ps_run (const PsProgram *program, const PsRunSetting *setting, GError **error)
 {
-  g_auto (PsRun) run = { .program = program, .setting = setting };
+  g_auto (PsRun) run = { .program = program, .setting = setting, .endless = program->schedule->asynchronous };
 
   g_return_val_if_fail (setting->n_steps >= 1, NULL);
 

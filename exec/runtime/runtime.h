@@ -38,11 +38,13 @@ typedef struct
   const guint *shares;        /* [devices] see PsDeviceSetting; NULL: equal parts */
   const guint *parts;         /* [n_stages] see PsDeviceSetting; NULL: each device's own */
   GBytes *choices;            /* PsDeviceClass.choices that devices adopt before they choose; NULL: none */
+  const guint *delays;        /* [n_stages] for a reference: ps_schedule_delay of the schedule that it stands for */
   gboolean gradients;         /* collect gradients (devices that compute) */
   PsProcesses *processes;     /* of this run; NULL: all devices are here */
   /* Some device's thread of rank 0 calls this after each step while all devices wait, which no iteration time counts;
-   * NULL: no calls. FALSE: the step that has begun is the last one. Only a run in one process without gradients may
-   * return FALSE. */
+   * NULL: no calls. FALSE: the step that has begun is the last one. In an endless run device 0 calls it while the
+   * others run on, and FALSE lets two more steps begin; the loss is NaN where another process has it. Only a run in one
+   * process without gradients may return FALSE. */
   gboolean (*progress) (const PsStepReport *step, gpointer data);
   gpointer progress_data;
 } PsRunSetting;
@@ -84,6 +86,10 @@ typedef struct
  * Every process runs k of the p devices: k is 1 if there are at least p processes, and p / n if there are n < p. A
  * replica takes p / k processes. Rank r runs devices of replica r k / p, from device r k mod p on. All ranks call this
  * with the same program and setting.
+ *
+ * An asynchronous schedule runs endlessly: devices meet before the first step and after the last one only. Each runs
+ * its round (PsRound) over and over, with an O after every PsSchedule.update_every microbatches of a stage. An
+ * iteration lasts from the moment when device 0 has done all of a step to the same moment of the next one.
  *
  * Rank 0 gets the whole result. Its timeline and gradients are those of replica 0; all replicas have the same gradients
  * after adding up. Other ranks get only their own part, and timeline is NULL. A failure on any rank is the error of

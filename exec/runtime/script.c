@@ -7,6 +7,7 @@ typedef struct
   const PsProgram *program;
   const PsCosts *costs; /* NULL: messages have no delay */
   PsScript *script;
+  guint *pending; /* [n_stages] ends of microbatches on the stage since its last O */
   guint32 *slots; /* [2 * n_cells] by ps_schedule_result: 1 + slot of its tensor; 0: none yet */
 } Draft;
 
@@ -31,7 +32,35 @@ script_compute (const Draft *draft, PsAction *action)
     action->take = slot_of (draft, producer);
   if (ps_op_output (op, n_stages, &next))
     action->put = slot_of (draft, op);
-  draft->script->n_ops++;
+  action->index = draft->script->n_ops++;
+}
+
+gboolean
+ps_script_updates_inside (const PsSchedule *schedule)
+{
+  return schedule->asynchronous || schedule->update_every > 0;
+}
+
+/* Whether the op completes the gradients of an update. */
+static gboolean
+completes_update (const Draft *draft, PsOp op)
+{
+  const PsSchedule *schedule = draft->program->schedule;
+
+  if ((op.kind != PS_OP_W && op.kind != PS_OP_BW)
+      || ++draft->pending[op.stage] < ps_schedule_update_every (schedule) * schedule->n_slices)
+    return FALSE;
+  draft->pending[op.stage] = 0;
+  return TRUE;
+}
+
+static void
+script_update (PsScript *script, PsInstruction instruction, guint8 ahead)
+{
+  instruction.op.kind = PS_OP_O;
+  script->actions[script->n_actions++] = (PsAction){
+    .instruction = instruction, .take = PS_NO_SLOT, .put = PS_NO_SLOT, .index = script->n_ops++, .ahead = ahead
+  };
 }
 
 static void
@@ -43,7 +72,7 @@ script_send (const Draft *draft, PsAction *action)
   action->take = slot_of (draft, action->instruction.op);
   if (draft->costs != NULL)
     action->delay_ns = draft->costs->transfer_ns[program->steps[consumer].transfer];
-  draft->script->n_posts++;
+  action->index = draft->script->n_posts++;
 }
 
 static void
@@ -58,11 +87,11 @@ script_action (const Draft *draft, PsAction *action)
       script_send (draft, action);
       break;
     case PS_INSTRUCTION_RECEIVE:
-      draft->script->n_posts++;
+      action->index = draft->script->n_posts++;
       break;
     case PS_INSTRUCTION_WAIT:
       action->put = slot_of (draft, action->instruction.op);
-      draft->script->n_waits++;
+      action->index = draft->script->n_waits++;
       break;
     }
 }
@@ -77,22 +106,45 @@ script_stages (PsScript *script, const PsPlacement *placement, guint device)
         script->stages[script->n_stages++] = stage;
 }
 
+/* Every op may be followed by an O, which comes after the op's sends. */
 static void
-script_device (PsScript *script, const PsProgram *program, guint device, const PsCosts *costs)
+script_actions (const Draft *draft, const PsRound *round, guint device)
+{
+  gboolean inside = ps_script_updates_inside (draft->program->schedule);
+  guint first = round->first[device], end = round->first[device + 1], completed = G_MAXUINT;
+  PsScript *script = draft->script;
+
+  script->actions = g_new0 (PsAction, (end - first) * (inside ? 2 : 1));
+  for (guint i = first; i < end; i++)
+    {
+      PsAction *action = &script->actions[script->n_actions++];
+      const PsInstruction *instruction = &round->instructions[i];
+
+      *action
+          = (PsAction){ .instruction = *instruction, .take = PS_NO_SLOT, .put = PS_NO_SLOT, .ahead = round->ahead[i] };
+      script_action (draft, action);
+      if (inside && instruction->type == PS_INSTRUCTION_COMPUTE && completes_update (draft, instruction->op))
+        completed = i;
+      if (completed == G_MAXUINT || (i + 1 < end && ps_instruction_is_post (&round->instructions[i + 1])))
+        continue;
+      script_update (script, round->instructions[completed], round->ahead[completed]);
+      completed = G_MAXUINT;
+    }
+  for (guint i = 0; i < script->n_actions; i++)
+    if (script->actions[i].instruction.type == PS_INSTRUCTION_COMPUTE && !script->actions[i].ahead)
+      script->end = i;
+}
+
+static void
+script_device (PsScript *script, const PsProgram *program, const PsRound *round, guint device, const PsCosts *costs)
 {
   g_autofree guint32 *slots = g_new0 (guint32, 2 * ps_schedule_n_cells (program->schedule));
-  const Draft draft = { .program = program, .costs = costs, .script = script, .slots = slots };
-  guint first = program->first[device];
+  g_autofree guint *pending = g_new0 (guint, program->schedule->placement->n_stages);
+  const Draft draft = { .program = program, .costs = costs, .script = script, .pending = pending, .slots = slots };
 
-  script->n_actions = program->first[device + 1] - first;
-  script->actions = g_new0 (PsAction, script->n_actions);
-  for (guint i = 0; i < script->n_actions; i++)
-    {
-      script->actions[i]
-          = (PsAction){ .instruction = program->instructions[first + i], .take = PS_NO_SLOT, .put = PS_NO_SLOT };
-      script_action (&draft, &script->actions[i]);
-    }
   script_stages (script, program->schedule->placement, device);
+  script_actions (&draft, round, device);
+  script->n_updates = ps_script_updates_inside (program->schedule) ? 0 : script->n_stages;
 }
 
 PsScript *
@@ -100,9 +152,10 @@ ps_scripts_new (const PsProgram *program, const PsCosts *costs)
 {
   guint n_devices = program->schedule->placement->n_devices;
   PsScript *scripts = g_new0 (PsScript, n_devices);
+  g_autoptr (PsRound) round = ps_round_new (program);
 
   for (guint i = 0; i < n_devices; i++)
-    script_device (&scripts[i], program, i, costs);
+    script_device (&scripts[i], program, round, i, costs);
   return scripts;
 }
 

@@ -78,24 +78,18 @@ add_twin (PsWorker *worker, guint twin, float *values, gsize n, GError **error)
 }
 
 gboolean
-ps_sum_gradients (PsWorker *worker, GError **error)
+ps_sum_gradients (PsWorker *worker, guint stage, GError **error)
 {
   PsRun *run = worker->run;
   PsTransport *transport = run->transport;
   const PsDeviceClass *class = worker->device->class;
+  gsize n;
+  float *values;
 
   if (!class->computes || (run->twin == NULL && run->n_replicas == 1))
     return TRUE;
-  for (guint i = 0; i < worker->script->n_stages; i++)
-    {
-      gsize n;
-      float *values = class->gradient_memory (worker->device, worker->script->stages[i], &n);
-      gboolean done = transport->class->all_reduce != NULL
-                          ? transport->class->all_reduce (transport, worker->index, values, n, error)
-                          : add_twin (worker, run->twin[worker->index], values, n, error);
-
-      if (!done)
-        return FALSE;
-    }
-  return TRUE;
+  values = class->gradient_memory (worker->device, stage, &n);
+  return transport->class->all_reduce != NULL
+             ? transport->class->all_reduce (transport, worker->index, values, n, error)
+             : add_twin (worker, run->twin[worker->index], values, n, error);
 }

@@ -10,9 +10,10 @@ G_BEGIN_DECLS
  * g_free. PS_ERROR_UNAVAILABLE where devices do not pair up so, or where a device holds a stage twice. */
 gboolean ps_sum_twins (const PsSchedule *schedule, guint **twin, GError **error);
 
-/* Adds up the gradients of the worker's stages, in the order of the stages. Every device's thread calls it once a step.
- * The transport does it, or, where it can't, memory that the threads of one process share. */
-gboolean ps_sum_gradients (PsWorker *worker, GError **error);
+/* Adds up the gradients of one of the worker's stages. Every device's thread calls it before each O, for the stages of
+ * a step in ascending order. The transport does it, or, where it can't, memory that the threads of one process share.
+ */
+gboolean ps_sum_gradients (PsWorker *worker, guint stage, GError **error);
 
 /* Whether the device shows the gradients of a stage: it is the one with weight copy 0. */
 static inline gboolean

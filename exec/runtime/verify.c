@@ -47,6 +47,32 @@ add_microbatch (PsScheduleBuilder *builder, guint n_stages, guint n_slices, guin
           builder, (PsOp){ .kind = PS_OP_BW, .slice = (guint8)i, .stage = (guint16)stage, .microbatch = microbatch });
 }
 
+/* The microbatches of each update in turn, replica after replica, as far as they use the weight copy. */
+static void
+add_updates (PsScheduleBuilder *builder, const PsSchedule *schedule, guint n_microbatches, const guint8 *copies,
+             guint copy)
+{
+  guint every = ps_schedule_update_every (schedule), m = schedule->n_microbatches;
+
+  for (guint first = 0; first < m; first += every)
+    for (guint base = 0; base < n_microbatches; base += m)
+      for (guint i = base + first; i < base + first + every; i++)
+        if (copies[i] == copy)
+          add_microbatch (builder, schedule->placement->n_stages, schedule->n_slices, i);
+}
+
+/* One device keeps as many versions of all weights as any stage needs. */
+static void
+set_rule (PsSchedule *reference, const PsSchedule *schedule)
+{
+  reference->update_every = schedule->update_every * (reference->n_microbatches / schedule->n_microbatches);
+  if (schedule->weight_versions == NULL)
+    return;
+  reference->weight_versions = g_new0 (guint, reference->placement->n_devices);
+  for (guint stage = 0; stage < schedule->placement->n_stages; stage++)
+    reference->weight_versions[0] = MAX (reference->weight_versions[0], ps_schedule_delay (schedule, stage) + 1);
+}
+
 PsProgram *
 ps_verify_reference (const PsSchedule *schedule, guint n_microbatches)
 {
@@ -61,14 +87,13 @@ ps_verify_reference (const PsSchedule *schedule, guint n_microbatches)
     copies[i] = (guint8)ps_schedule_weight_copy (schedule, i % schedule->n_microbatches);
   for (guint copy = 0; copy < n_copies; copy++)
     {
-      for (guint i = 0; i < n_microbatches; i++)
-        if (copies[i] == copy)
-          add_microbatch (builder, n_stages, schedule->n_slices, i);
+      add_updates (builder, schedule, n_microbatches, copies, copy);
       ps_schedule_builder_next_device (builder);
     }
   reference = ps_schedule_builder_end (builder);
   reference->copy = g_steal_pointer (&copies);
   reference->n_slices = schedule->n_slices;
+  set_rule (reference, schedule);
   program = ps_program_lower (reference, PS_COMM_ASAP, NULL);
   g_assert (program != NULL);
   return program;
@@ -158,13 +183,17 @@ ps_verify (const PsSchedule *schedule, const PsRunResult *result, const PsRunSet
   g_autoptr (PsProgram) program = ps_verify_reference (schedule, result->n_microbatches);
   PsRunSetting alone = *setting;
   g_autoptr (PsRunResult) reference = NULL;
+  g_autofree guint *delays = g_new (guint, schedule->placement->n_stages);
 
+  for (guint i = 0; i < schedule->placement->n_stages; i++)
+    delays[i] = ps_schedule_delay (schedule, i);
   *verdict = (PsVerdict){ .check = PS_CHECK_NOT_RUN };
   alone.transport = &ps_threads_transport;
   alone.processes = NULL;
   alone.progress = NULL;
   alone.save = NULL;
   alone.parts = result->gradients->parts;
+  alone.delays = delays;
   reference = ps_run (program, &alone, error);
   if (reference == NULL)
     {

@@ -33,7 +33,9 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsVerdict, ps_verdict_clear)
 
 /* Makes the program that trains the same stages on one device: microbatch after microbatch, all F, then all BW from the
  * last stage to the first. Each weight copy of the schedule has a device of its own, with the microbatches that use it;
- * their gradients are added up as those of the schedule are. Slices stay slices. n_microbatches: of all replicas. */
+ * their gradients are added up as those of the schedule are. Slices stay slices. Of a schedule whose stages use older
+ * weights it is the sequential emulation: PsRunSetting.delays says how many updates each stage is behind.
+ * n_microbatches: of all replicas. */
 PsProgram *ps_verify_reference (const PsSchedule *schedule, guint n_microbatches);
 
 /* Compares two runs with the same numbers of steps, microbatches and stages, both with gradients; b is the

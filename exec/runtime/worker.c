@@ -1,5 +1,7 @@
-/* worker.c - the thread of one device: it computes, sends and waits by its script; barriers separate the steps. */
+/* worker.c - the thread of one device: it computes, sends and waits by its script. Barriers separate the steps, unless
+ * the run is endless: then each device goes on with the next round of its script at once. */
 #include "gather.h"
+#include "show.h"
 #include "sum.h"
 #include "tie.h"
 
@@ -48,16 +50,84 @@ take_slot (PsWorker *worker, guint slot)
   return tensor;
 }
 
+/* Chooses the version of the weights that a microbatch sees: the rule of ps_schedule_update_every. In an endless run
+ * the number of the update follows from that of the microbatch; else no other update is under way. */
 static gboolean
-compute (PsWorker *worker, const PsAction *action, PsOpRecord *record, GError **error)
+choose_version (PsWorker *worker, PsOp op, guint step, GError **error)
+{
+  const PsRun *run = worker->run;
+  const PsSchedule *schedule = run->program->schedule;
+  const PsDeviceClass *class = worker->device->class;
+  guint64 number = worker->n_updates[op.stage], microbatch = (guint64)step * schedule->n_microbatches + op.microbatch;
+  guint delay;
+
+  if (schedule->weight_versions == NULL || class->use_version == NULL)
+    return TRUE;
+  if (run->endless)
+    number = microbatch / ps_schedule_update_every (schedule);
+  delay = run->setting->delays != NULL ? run->setting->delays[op.stage] : ps_schedule_delay (schedule, op.stage);
+  return class->use_version (worker->device, op.stage, number - MIN (number, delay), error);
+}
+
+/* All gradients of the update are there. */
+static gboolean
+update (PsWorker *worker, PsOp op, PsOpRecord *record, GError **error)
 {
   PsTensor *output = NULL;
 
-  if (!run_op (worker, action->instruction.op, take_slot (worker, action->take), &output, record, error))
+  worker->n_updates[op.stage]++;
+  return run_op (worker, op, NULL, &output, record, error);
+}
+
+/* Steps of the training before the first one of this run. */
+static guint
+steps_before (const PsWorker *worker)
+{
+  const PsCheckpoint *start = worker->run->setting->start;
+
+  return start != NULL ? ps_checkpoint_step (start) : 0;
+}
+
+/* Ops of different steps may follow one another. */
+static gboolean
+turn_to (PsWorker *worker, guint step, GError **error)
+{
+  const PsDeviceClass *class = worker->device->class;
+  PsDeviceRecord *records = &worker->run->recorder->device[worker->index];
+  PsMemoryUse use;
+
+  if (worker->step == step)
+    return TRUE;
+  worker->step = step;
+  class->memory (worker->device, &use);
+  if (records->held_bytes[step] == 0)
+    records->held_bytes[step] = ps_memory_use_held (&use);
+  return class->begin == NULL || class->begin (worker->device, steps_before (worker) + step, error);
+}
+
+static gboolean
+compute (PsWorker *worker, const PsAction *action, guint step, PsOpRecord *record, GError **error)
+{
+  const PsOp op = action->instruction.op;
+  PsTensor *output = NULL;
+
+  if (!turn_to (worker, step, error))
+    return FALSE;
+  if (op.kind == PS_OP_O)
+    {
+      if (!ps_sum_gradients (worker, op.stage, error))
+        return FALSE;
+      ps_show_gradients (worker, step, op.stage);
+      return update (worker, op, record, error);
+    }
+  if (!choose_version (worker, op, step, error)
+      || !run_op (worker, op, take_slot (worker, action->take), &output, record, error))
     return FALSE;
   g_assert ((output != NULL) == (action->put != PS_NO_SLOT));
   if (output != NULL)
     worker->slots[action->put] = output;
+  if (worker->run->endless)
+    ps_show_loss (worker, step, op);
   return TRUE;
 }
 
@@ -91,113 +161,32 @@ wait_for (PsWorker *worker, const PsAction *action, PsTransferTimes *times, GErr
 }
 
 static gboolean
+act (PsWorker *worker, const PsAction *action, guint step, GError **error)
+{
+  PsDeviceRecord *records = &worker->run->recorder->device[worker->index];
+
+  switch ((PsInstructionType)action->instruction.type)
+    {
+    case PS_INSTRUCTION_COMPUTE:
+      return compute (worker, action, step, &records->ops[(gsize)step * records->n_ops + action->index], error);
+    case PS_INSTRUCTION_SEND:
+    case PS_INSTRUCTION_RECEIVE:
+      return post (worker, action, &records->posts[(gsize)step * records->n_posts + action->index], error);
+    case PS_INSTRUCTION_WAIT:
+      return wait_for (worker, action, &records->transfers[(gsize)step * records->n_transfers + action->index], error);
+    }
+  g_assert_not_reached ();
+}
+
+static gboolean
 walk (PsWorker *worker, guint step, GError **error)
 {
   PsTransport *transport = worker->run->transport;
-  PsDeviceRecord *records = &worker->run->recorder->device[worker->index];
-  PsOpRecord *op = &records->ops[(gsize)step * records->n_ops];
-  PsTransferTimes *times = &records->transfers[(gsize)step * records->n_transfers];
-  PsPostRecord *posts = &records->posts[(gsize)step * records->n_posts];
   gboolean done = TRUE;
 
   for (guint i = 0; i < worker->script->n_actions && done; i++)
-    {
-      const PsAction *action = &worker->script->actions[i];
-
-      switch ((PsInstructionType)action->instruction.type)
-        {
-        case PS_INSTRUCTION_COMPUTE:
-          done = compute (worker, action, op++, error);
-          break;
-        case PS_INSTRUCTION_SEND:
-        case PS_INSTRUCTION_RECEIVE:
-          done = post (worker, action, posts++, error);
-          break;
-        case PS_INSTRUCTION_WAIT:
-          done = wait_for (worker, action, times++, error);
-          break;
-        }
-    }
+    done = act (worker, &worker->script->actions[i], step, error);
   return done && transport->class->flush (transport, worker->index, error);
-}
-
-guint
-ps_run_loss_stage (const PsRun *run)
-{
-  guint stage = run->program->schedule->placement->n_stages - 1;
-
-  while (stage > 0 && run->setting->device->computes && !run->shapes[stage].head)
-    stage--;
-  return stage;
-}
-
-/* Writes the losses that this device has made. */
-static void
-collect_losses (PsWorker *worker, double *losses)
-{
-  const PsSchedule *schedule = worker->run->program->schedule;
-  guint last = ps_run_loss_stage (worker->run);
-
-  for (guint i = 0; i < schedule->n_microbatches; i++)
-    if (ps_schedule_device (schedule, last, i) == worker->index)
-      losses[i] = worker->device->class->loss (worker->device, i);
-}
-
-/* Member 0 of each process takes the losses of all devices into the result. */
-static gboolean
-exchange_losses (PsWorker *worker, double *losses, GError **error)
-{
-  const PsRun *run = worker->run;
-  const PsSchedule *schedule = run->program->schedule;
-  guint n = schedule->n_microbatches, n_devices = schedule->placement->n_devices;
-  g_autofree double *mine = g_new0 (double, n), *all = g_new (double, (gsize)n *n_devices * run->n_replicas);
-
-  collect_losses (worker, mine);
-  if (!ps_crew_exchange (run->crew, worker->index - run->first, mine, n * sizeof *mine, all, error))
-    return FALSE;
-  for (guint i = 0; worker->index == run->first && i < n * run->n_replicas; i++)
-    {
-      guint device = ps_schedule_device (schedule, ps_run_loss_stage (worker->run), i % n);
-
-      losses[i] = all[((gsize)(i / n) * n_devices + device) * n + i % n];
-    }
-  return TRUE;
-}
-
-static gboolean
-share_losses (PsWorker *worker, guint step, GError **error)
-{
-  PsRunResult *result = worker->run->result;
-  double *losses = &result->losses[(gsize)step * result->n_microbatches];
-
-  if (worker->run->setting->processes != NULL)
-    return exchange_losses (worker, losses, error);
-  collect_losses (worker, losses);
-  return TRUE;
-}
-
-static void
-collect_gradients (PsWorker *worker, guint step)
-{
-  PsRunGradients *gradients = worker->run->result->gradients;
-  const PsDeviceClass *class = worker->device->class;
-
-  for (guint i = 0; gradients != NULL && i < worker->script->n_stages; i++)
-    {
-      guint stage = worker->script->stages[i];
-      gsize n;
-      const float *values;
-
-      if (!ps_shows_gradients (worker->run->program->schedule, worker->index, stage))
-        continue;
-      values = class->gradients (worker->device, stage, &n);
-      gradients->digest[(gsize)step * gradients->n_stages + stage] = ps_gradients_digest (values, n);
-      if (step + 1 < gradients->n_steps)
-        continue;
-      gradients->parts[stage] = class->part != NULL ? class->part (worker->device) : 0;
-      gradients->last[stage] = g_memdup2 (values, n * sizeof *values);
-      gradients->n[stage] = n;
-    }
 }
 
 /* All devices meet between work and O. Devices that compute then show their results and meet again. Showing is no part
@@ -211,8 +200,9 @@ end_work (PsWorker *worker, guint step, GError **error)
     return FALSE;
   if (!worker->device->class->computes)
     return TRUE;
-  collect_gradients (worker, step);
-  if (!share_losses (worker, step, error) || !meet (worker, &read_ns, error))
+  for (guint i = 0; i < worker->script->n_updates; i++)
+    ps_show_gradients (worker, step, worker->script->stages[i]);
+  if (!ps_show_losses (worker, step, error) || !meet (worker, &read_ns, error))
     return FALSE;
   if (keeps_time (worker))
     worker->run->recorder->pause_ns[step] = read_ns - work_ns;
@@ -220,29 +210,25 @@ end_work (PsWorker *worker, guint step, GError **error)
 }
 
 static gboolean
-update (PsWorker *worker, guint step, GError **error)
+update_all (PsWorker *worker, guint step, GError **error)
 {
   PsDeviceRecord *records = &worker->run->recorder->device[worker->index];
   PsOpRecord *record = &records->ops[(gsize)step * records->n_ops + worker->script->n_ops];
 
-  for (guint i = 0; i < worker->script->n_stages; i++)
-    {
-      PsOp op = { .kind = PS_OP_O, .stage = (guint16)worker->script->stages[i] };
-      PsTensor *output = NULL;
-
-      if (!run_op (worker, op, NULL, &output, record + i, error))
-        return FALSE;
-    }
+  for (guint i = 0; i < worker->script->n_updates; i++)
+    if (!update (worker, (PsOp){ .kind = PS_OP_O, .stage = (guint16)worker->script->stages[i] }, record + i, error))
+      return FALSE;
   return TRUE;
 }
 
-/* Steps of the training before the first one of this run. */
-static guint
-steps_before (const PsWorker *worker)
+/* Adds up the gradients of the stages whose O comes after the meeting. */
+static gboolean
+sum_all (PsWorker *worker, GError **error)
 {
-  const PsCheckpoint *start = worker->run->setting->start;
-
-  return start != NULL ? ps_checkpoint_step (start) : 0;
+  for (guint i = 0; i < worker->script->n_updates; i++)
+    if (!ps_sum_gradients (worker, worker->script->stages[i], error))
+      return FALSE;
+  return worker->script->n_updates == 0 || ps_tie_add (worker, error);
 }
 
 /* Replica 0 fills in the checkpoint. When all have, one member of each process brings it to rank 0, which writes it. */
@@ -279,7 +265,7 @@ report_step (PsWorker *worker, guint step)
                                 .loss = ps_run_result_mean_loss (worker->run->result, step - 1) };
 
   if (!setting->progress (&report, setting->progress_data))
-    recorder->n_steps = MIN (recorder->n_steps, step + 1);
+    g_atomic_int_set (&recorder->n_steps, MIN (recorder->n_steps, step + (worker->run->endless ? 3 : 1)));
 }
 
 /* Between two meetings, which training has not, so that time does not count. */
@@ -307,21 +293,14 @@ static gboolean
 begin_step (PsWorker *worker, guint step, GError **error)
 {
   PsRecorder *recorder = worker->run->recorder;
-  const PsDeviceClass *class = worker->device->class;
   const PsRunSetting *setting = worker->run->setting;
   const guint every = setting->save_every;
   const gboolean saves
       = setting->save != NULL && (step == recorder->n_steps || (every > 0 && step > 0 && step % every == 0));
-  PsMemoryUse use;
   gint64 moment_ns;
 
-  if (step < recorder->n_steps)
-    {
-      if (class->begin != NULL && !class->begin (worker->device, steps_before (worker) + step, error))
-        return FALSE;
-      class->memory (worker->device, &use);
-      recorder->device[worker->index].held_bytes[step] = ps_memory_use_held (&use);
-    }
+  if (step < recorder->n_steps && !turn_to (worker, step, error))
+    return FALSE;
   if (!meet (worker, &moment_ns, error))
     return FALSE;
   if (keeps_time (worker))
@@ -365,6 +344,55 @@ prepare (PsWorker *worker, GError **error)
   return agree (worker, error);
 }
 
+/* Runs the actions of a round that belong to a step of the run. Round -1 has those before the first step: the forwards
+ * that run ahead. */
+static gboolean
+walk_round (PsWorker *worker, gint64 round, GError **error)
+{
+  PsRecorder *recorder = worker->run->recorder;
+
+  for (guint i = 0; i < worker->script->n_actions; i++)
+    {
+      const PsAction *action = &worker->script->actions[i];
+      gint64 step = round + action->ahead;
+
+      if (step < 0 || step >= (gint64)g_atomic_int_get (&recorder->n_steps))
+        continue;
+      if (!act (worker, action, (guint)step, error))
+        return FALSE;
+      if (i != worker->script->end || !keeps_time (worker))
+        continue;
+      recorder->begin_ns[step + 1] = ps_clock_now ();
+      if (worker->run->setting->progress != NULL)
+        report_step (worker, (guint)step + 1);
+    }
+  return TRUE;
+}
+
+/* All devices meet before the first round and after the last one only. A device stops some steps early where
+ * PsRunSetting.progress has said so, see report_step: no device has begun these. */
+static gboolean
+run_on (PsWorker *worker, GError **error)
+{
+  PsRecorder *recorder = worker->run->recorder;
+  PsTransport *transport = worker->run->transport;
+  gint64 moment_ns;
+
+  if (!meet (worker, &moment_ns, error))
+    return FALSE;
+  if (keeps_time (worker))
+    recorder->begin_ns[0] = moment_ns;
+  for (gint64 round = -1; round < (gint64)g_atomic_int_get (&recorder->n_steps); round++)
+    if (!walk_round (worker, round, error))
+      return FALSE;
+  if (!transport->class->flush (transport, worker->index, error) || !meet (worker, &moment_ns, error))
+    return FALSE;
+  for (guint step = 0; worker->device->class->computes && step < recorder->n_steps; step++)
+    if (!ps_show_losses (worker, step, error))
+      return FALSE;
+  return TRUE;
+}
+
 static gboolean
 work (PsWorker *worker, GError **error)
 {
@@ -372,9 +400,11 @@ work (PsWorker *worker, GError **error)
 
   if (!prepare (worker, error))
     return FALSE;
+  if (worker->run->endless)
+    return run_on (worker, error);
   for (guint step = 0; step < recorder->n_steps; step++)
-    if (!begin_step (worker, step, error) || !walk (worker, step, error) || !ps_sum_gradients (worker, error)
-        || !ps_tie_add (worker, error) || !end_work (worker, step, error) || !update (worker, step, error))
+    if (!begin_step (worker, step, error) || !walk (worker, step, error) || !sum_all (worker, error)
+        || !end_work (worker, step, error) || !update_all (worker, step, error))
       return FALSE;
   return begin_step (worker, recorder->n_steps, error);
 }
@@ -408,13 +438,17 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError
   worker->index = index;
   worker->script = &run->scripts[index];
   worker->slots = g_new0 (PsTensor *, worker->script->n_slots);
+  worker->n_updates = g_new0 (guint64, schedule->placement->n_stages);
+  worker->step = G_MAXUINT;
   worker->setting
       = (PsDeviceSetting){ .model = setting->model,
                            .costs = setting->costs,
                            .n_stages = schedule->placement->n_stages,
                            .n_microbatches = schedule->n_microbatches,
+                           .n_summed = ps_schedule_update_every (schedule),
                            .n_slices = schedule->n_slices,
                            .n_versions = schedule->weight_versions != NULL ? schedule->weight_versions[index] : 1,
+                           .endless = run->endless,
                            .core = n_local <= n_cores ? (int)local : -1,
                            .seed = setting->seed,
                            .training = setting->training,
@@ -438,4 +472,5 @@ ps_worker_close (PsWorker *worker)
   if (worker->device != NULL)
     worker->device->class->close (worker->device);
   g_free (worker->slots);
+  g_free (worker->n_updates);
 }

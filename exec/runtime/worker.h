@@ -19,8 +19,9 @@ typedef struct
   guint n_here;
   guint replica; /* the replica that these devices belong to */
   guint n_replicas;
-  guint *twin;  /* see PsTransportSetting */
-  guint8 *uses; /* [from * n_devices + to] TRUE: messages go from `from` to `to` */
+  guint *twin;      /* see PsTransportSetting */
+  gboolean endless; /* devices never meet between steps */
+  guint8 *uses;     /* [from * n_devices + to] TRUE: messages go from `from` to `to` */
   PsTransportGroup group;
   PsTransport *transport;
   PsCrew *crew;
@@ -40,6 +41,8 @@ typedef struct
   PsDeviceSetting setting;
   PsDevice *device;
   PsTensor **slots;
+  guint64 *n_updates; /* [n_stages] O that have run */
+  guint step;         /* of the latest op; G_MAXUINT: none has run */
   GThread *thread;
 } PsWorker;
 

@@ -61,6 +61,8 @@ typedef struct
   const PsCosts *costs; /* paced: durations; others ignore it; NULL allowed */
   guint n_stages;       /* of the whole model */
   guint n_microbatches;
+  guint n_summed;             /* microbatches of each replica whose gradients an O takes; 0: all of them */
+  gboolean endless;           /* no meeting of all devices comes before or after an O */
   guint n_slices;             /* of each sequence; 0 counts as 1 */
   guint n_versions;           /* of the weights, that the schedule keeps on this device; 0 counts as 1 */
   int core;                   /* logical core for the thread that will use the device; -1: leave it to the system */
@@ -145,6 +147,10 @@ struct _PsDeviceClass
    * read its data, and O takes its learning rate (device/data.h). NULL: nothing to do. */
   gboolean (*begin) (PsDevice *device, guint64 step, GError **error);
 
+  /* Until the next O of the stage its ops read this version of the weights: the one after so many O. The newest
+   * n_versions are kept; PS_ERROR_SCHEDULE for another one. NULL: only one is. */
+  gboolean (*use_version) (PsDevice *device, guint stage, guint64 version, GError **error);
+
   /* Runs one op and returns when its result may be sent.
    *
    * - F: input is the activation from stage - 1 (taken), NULL on stage 0, which reads the tokens of its microbatch;
@@ -153,7 +159,8 @@ struct _PsDeviceClass
    *   on stage 0.
    * - W: no input, no output; adds to the stage's weight gradients.
    * - BW: as B, and adds to the weight gradients: the bits are those of B followed by W.
-   * - O: microbatch ignored; one Adam step with the gradients divided by the number of microbatches; clears them.
+   * - O: microbatch ignored; one Adam step with the gradients divided by the number of microbatches (n_summed); clears
+   *   them. It makes the next version of the stage's weights.
    *
    * Tokens and targets depend on seed and microbatch, and with a text on the step: see `begin`. */
   gboolean (*run) (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error);

@@ -116,6 +116,21 @@ PsProgram *ps_program_lower_untagged (PsSchedule *schedule, GError **error) G_GN
 void ps_program_free (PsProgram *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProgram, ps_program_free)
 
+/* The instruction streams of one round of an endless run, in which no device waits for the others between iterations.
+ * In an asynchronous schedule each device runs the forwards before its first backward one iteration ahead: one of them
+ * follows each backward of its drain. The streams then begin with the first backward, and sends and receives stand as
+ * PS_COMM_ASAP puts them. All other programs repeat their own streams. */
+typedef struct
+{
+  guint *first; /* [n_devices + 1] into instructions */
+  PsInstruction *instructions;
+  guint8 *ahead; /* [n_instructions] 1: for a microbatch of the next iteration; the run begins with these */
+} PsRound;
+
+PsRound *ps_round_new (const PsProgram *program);
+void ps_round_free (PsRound *round);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRound, ps_round_free)
+
 /* The op that makes the input of a step that has one: F, or B also where a BW makes it. */
 static inline PsOp
 ps_program_producer (const PsProgram *program, guint step)

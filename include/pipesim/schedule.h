@@ -133,6 +133,15 @@ ps_schedule_update_every (const PsSchedule *schedule)
   return schedule->update_every > 0 ? schedule->update_every : schedule->n_microbatches;
 }
 
+/* Optimizer steps by which the weights that a stage uses are behind. */
+static inline guint
+ps_schedule_delay (const PsSchedule *schedule, guint stage)
+{
+  guint device = ps_placement_device (schedule->placement, 0, stage);
+
+  return schedule->weight_versions != NULL ? schedule->weight_versions[device] - 1 : 0;
+}
+
 static inline gsize
 ps_schedule_n_cells (const PsSchedule *schedule)
 {

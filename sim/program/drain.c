@@ -1,4 +1,5 @@
-/* drain.c - interleaves the drain of one iteration with the warm-up of the next. */
+/* drain.c - interleaves the drain of one iteration with the warm-up of the next, and makes the streams of such a round.
+ */
 #include "drain.h"
 
 #include <string.h>
@@ -96,4 +97,123 @@ ps_drain_clear (PsDrain *drain)
 {
   g_free (drain->sequence);
   g_free (drain->ahead);
+}
+
+/* The streams of a round while they are made. */
+typedef struct
+{
+  const PsProgram *program;
+  GArray **instructions; /* [n_devices] of PsInstruction */
+  GByteArray **ahead;    /* [n_devices] */
+} Streams;
+
+static void
+append (const Streams *streams, guint device, PsInstruction instruction, guint8 ahead)
+{
+  g_array_append_val (streams->instructions[device], instruction);
+  g_byte_array_append (streams->ahead[device], &ahead, 1);
+}
+
+/* The op after the wait for its input, and before its messages. */
+static void
+append_op (const Streams *streams, guint step, guint8 ahead, guint32 first_message)
+{
+  const PsProgram *program = streams->program;
+  guint32 waited = program->message_of[step];
+  guint device = program->steps[step].device;
+  PsOp op = program->schedule->ops[program->op_of[step]];
+
+  if (waited != 0)
+    {
+      const PsMessage *message = &program->messages[waited - 1];
+
+      append (streams, device,
+              (PsInstruction){ PS_INSTRUCTION_WAIT, message->sender, .message = waited, .op = message->op }, ahead);
+    }
+  append (streams, device, (PsInstruction){ PS_INSTRUCTION_COMPUTE, (guint16)device, .op = op }, ahead);
+  for (guint32 i = first_message; i != 0 && i <= program->n_messages && program->messages[i - 1].producer == step; i++)
+    {
+      const PsMessage *message = &program->messages[i - 1];
+
+      append (streams, device,
+              (PsInstruction){ PS_INSTRUCTION_SEND, message->receiver, .message = i, .op = message->op }, ahead);
+      append (streams, message->receiver,
+              (PsInstruction){ PS_INSTRUCTION_RECEIVE, message->sender, .message = i, .op = message->op }, ahead);
+    }
+}
+
+static void
+append_all (const Streams *streams, const PsDrain *drain)
+{
+  const PsProgram *program = streams->program;
+  g_autofree guint32 *made = g_new0 (guint32, program->n_steps); /* 1 + the first message of each producer */
+
+  for (guint32 i = program->n_messages; i-- > 0;)
+    made[program->messages[i].producer] = i + 1;
+  for (guint i = 0; i < program->n_steps; i++)
+    {
+      guint op = drain->sequence[i], step = program->step_of[op];
+
+      append_op (streams, step, drain->ahead[op], made[step]);
+    }
+}
+
+/* Takes the device's streams over. */
+static void
+join (PsRound *round, const Streams *streams, guint device)
+{
+  GArray *instructions = streams->instructions[device];
+  GByteArray *ahead = streams->ahead[device];
+  guint first = round->first[device];
+
+  g_assert (instructions->len == round->first[device + 1] - first);
+  memcpy (round->instructions + first, instructions->data, instructions->len * sizeof (PsInstruction));
+  memcpy (round->ahead + first, ahead->data, ahead->len);
+  g_array_unref (instructions);
+  g_byte_array_unref (ahead);
+}
+
+static void
+drain_round (PsRound *round, const PsProgram *program, const PsDrain *drain)
+{
+  guint n_devices = program->schedule->placement->n_devices;
+  g_autofree GArray **instructions = g_new (GArray *, n_devices);
+  g_autofree GByteArray **ahead = g_new (GByteArray *, n_devices);
+  const Streams streams = { program, instructions, ahead };
+
+  for (guint i = 0; i < n_devices; i++)
+    {
+      instructions[i] = g_array_new (FALSE, FALSE, sizeof (PsInstruction));
+      ahead[i] = g_byte_array_new ();
+    }
+  append_all (&streams, drain);
+  for (guint i = 0; i < n_devices; i++)
+    join (round, &streams, i);
+}
+
+PsRound *
+ps_round_new (const PsProgram *program)
+{
+  guint n_devices = program->schedule->placement->n_devices, n = program->first[n_devices];
+  PsRound *round = g_new (PsRound, 1);
+  g_auto (PsDrain) drain = { 0 };
+
+  round->first = g_memdup2 (program->first, (n_devices + 1) * sizeof *round->first);
+  round->instructions = g_memdup2 (program->instructions, n * sizeof *round->instructions);
+  round->ahead = g_new0 (guint8, n);
+  ps_drain_init (&drain, program);
+  if (memchr (drain.ahead, 1, program->n_steps) != NULL)
+    drain_round (round, program, &drain);
+  return round;
+}
+
+void
+ps_round_free (PsRound *round)
+{
+  if (round == NULL)
+    return;
+  g_free (round->first);
+  g_free (round->instructions);
+  g_free (round->ahead);
+  g_free (round);
 }

@@ -120,6 +120,8 @@ equal "a shared matrix on two of four ranks" 4 pipesim exec --schedule 1f1b -p 4
 equal "two weight copies, two devices a rank" 2 pipesim exec --schedule dualpipe -p 4 -m 8 $mpi --model small.ini
 fine "two weight copies in two replicas" '"check": "equal-within"' 4 pipesim exec --schedule chimera -p 2 -m 4 $mpi --steps 2 --check \
   --json --model small.ini
+equal "older weights" 2 pipesim exec --schedule pipedream -p 4 -m 3 $mpi --model small.ini
+equal "older weights on four ranks" 4 pipesim exec --schedule pipedream-2bw -p 4 -m 4 $mpi --model small.ini
 equal "sequence slices" 2 pipesim exec --schedule seq1f1b -p 2 -m 4 $mpi --model small.ini
 fine "devices that do nothing" 'gpipe on 3 devices (null, mpi)' 3 pipesim exec --schedule gpipe -p 3 -m 16 --device null --transport mpi
 # A training in two processes is that of one, its file of losses and its checkpoint too.

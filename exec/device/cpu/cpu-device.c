@@ -74,6 +74,7 @@ cpu_open (const PsDeviceSetting *setting, GError **error)
   device->context.sizes = sizes;
   device->context.memory = ps_cpu_memory_new (0);
   device->context.n_microbatches = setting->n_microbatches;
+  device->context.n_summed = setting->n_summed > 0 ? setting->n_summed : setting->n_microbatches;
   device->context.n_replicas = MAX (1, setting->n_replicas);
   device->context.seed = setting->seed;
   device->context.setting = &device->setting;
@@ -291,6 +292,12 @@ cpu_begin (PsDevice *device, guint64 step, GError **error)
   return TRUE;
 }
 
+static gboolean
+cpu_use_version (PsDevice *device, guint stage, guint64 version, GError **error)
+{
+  return ps_cpu_stage_use (cpu_device (device)->stages[stage], version, error);
+}
+
 static double
 cpu_loss (PsDevice *device, guint microbatch)
 {
@@ -402,6 +409,7 @@ const PsDeviceClass ps_cpu_device = {
   .tensor_new = cpu_tensor_new,
   .tensor_free = cpu_tensor_free,
   .begin = cpu_begin,
+  .use_version = cpu_use_version,
   .run = cpu_run,
   .loss = cpu_loss,
   .gradients = cpu_gradients,

@@ -31,7 +31,9 @@ struct _PsCpuStage
   guint number;
   PsStageShape shape;
   gsize n_parameters;
-  float *weights, *gradients, *momentum, *variance;
+  float *weights; /* the version that ops read */
+  float *gradients, *momentum, *variance;
+  float **versions; /* [n_versions] version k of the weights is in versions[k mod n_versions] */
   guint64 n_steps;
   Slot *slots;    /* [n_microbatches * slices] */
   double *losses; /* [n_microbatches] */
@@ -87,18 +89,29 @@ no_room (const PsCpuStage *stage, const char *what, gsize n, GError **error)
   return ps_refuse (error, PS_ERROR_UNAVAILABLE, "stage %u: no memory for %s of %s", stage->number, size, what);
 }
 
+static guint
+count_versions (const PsCpuStage *stage)
+{
+  return MAX (1, stage->context->setting->n_versions);
+}
+
 static gboolean
 take_parameters (PsCpuStage *stage, GError **error)
 {
-  float **const arrays[] = { &stage->weights, &stage->gradients, &stage->momentum, &stage->variance };
+  float **const arrays[] = { &stage->gradients, &stage->momentum, &stage->variance };
+  const guint n_versions = count_versions (stage), n = n_versions + G_N_ELEMENTS (arrays);
 
-  for (guint i = 0; i < G_N_ELEMENTS (arrays); i++)
-    *arrays[i] = ps_cpu_memory_take (stage->context->memory, stage->n_parameters, PS_USE_STATE);
-  for (guint i = 0; i < G_N_ELEMENTS (arrays); i++)
-    if (*arrays[i] == NULL)
-      return no_room (stage, "weights, gradients and optimizer state", 4 * stage->n_parameters, error);
-  for (guint i = 0; i < G_N_ELEMENTS (arrays); i++)
-    memset (*arrays[i], 0, stage->n_parameters * sizeof (float));
+  stage->versions = g_new0 (float *, n_versions);
+  for (guint i = 0; i < n; i++)
+    {
+      float **array = i < n_versions ? &stage->versions[i] : arrays[i - n_versions];
+
+      *array = ps_cpu_memory_take (stage->context->memory, stage->n_parameters, PS_USE_STATE);
+      if (*array == NULL)
+        return no_room (stage, "weights, gradients and optimizer state", n * stage->n_parameters, error);
+      memset (*array, 0, stage->n_parameters * sizeof (float));
+    }
+  stage->weights = stage->versions[0];
   return TRUE;
 }
 
@@ -156,6 +169,7 @@ ps_cpu_stage_free (PsCpuStage *stage)
     g_free (stage->slots[i].layers);
   g_free (stage->slots);
   g_free (stage->losses);
+  g_free (stage->versions);
   g_free (stage);
 }
 
@@ -457,13 +471,34 @@ ps_cpu_stage_weight_gradients (PsCpuStage *stage, PsOp op, GError **error)
   return TRUE;
 }
 
+gboolean
+ps_cpu_stage_use (PsCpuStage *stage, guint64 version, GError **error)
+{
+  const guint n_versions = count_versions (stage);
+
+  if (version > stage->n_steps || version + n_versions <= stage->n_steps)
+    return ps_refuse (error, PS_ERROR_SCHEDULE,
+                      "stage %u: an op needs version %" G_GUINT64_FORMAT
+                      " of the weights: the newest is %" G_GUINT64_FORMAT ", and %u are kept",
+                      stage->number, version, stage->n_steps, n_versions);
+  stage->weights = stage->versions[version % n_versions];
+  return TRUE;
+}
+
 void
 ps_cpu_stage_optimize (PsCpuStage *stage)
 {
+  const PsCpuContext *context = stage->context;
+  const guint n_versions = count_versions (stage);
+  const float *newest = stage->versions[stage->n_steps % n_versions];
+
   stage->n_steps++;
+  stage->weights = stage->versions[stage->n_steps % n_versions];
+  if (stage->weights != newest)
+    memcpy (stage->weights, newest, stage->n_parameters * sizeof (float));
   ps_cpu_adam (stage->weights, stage->gradients, stage->momentum, stage->variance, stage->n_parameters,
-               1 / (float)(stage->context->n_microbatches * stage->context->n_replicas),
-               ps_data_rate (stage->context->setting->training, stage->context->step), stage->n_steps);
+               1 / (float)(context->n_summed * context->n_replicas),
+               ps_data_rate (context->setting->training, context->step), stage->n_steps);
 }
 
 void

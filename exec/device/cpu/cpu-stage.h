@@ -18,6 +18,7 @@ typedef struct
   PsCpuSizes sizes;
   PsCpuWorkspace workspace;
   guint n_microbatches;
+  guint n_summed;   /* see PsDeviceSetting; >= 1 */
   guint n_replicas; /* >= 1 */
   guint64 seed;
   const PsDeviceSetting *setting; /* of the device: says which words a microbatch has */
@@ -42,6 +43,9 @@ void ps_cpu_stage_optimize (PsCpuStage *stage);
 /* See PsDeviceClass. */
 void ps_cpu_stage_read_state (const PsCpuStage *stage, PsStageState *state);
 void ps_cpu_stage_write_state (PsCpuStage *stage, const PsStageState *state);
+
+/* See PsDeviceClass.use_version. */
+gboolean ps_cpu_stage_use (PsCpuStage *stage, guint64 version, GError **error);
 
 /* Returns the loss of the latest forward; NaN if there was none or the stage has no head. */
 double ps_cpu_stage_loss (const PsCpuStage *stage, guint microbatch);

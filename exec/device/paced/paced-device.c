@@ -118,11 +118,11 @@ duration_of (const PacedDevice *device, PsOp op)
 
 /* Returns when the op starts. An op that did not wait for its input starts when the op before should have ended, or
  * when its input came if that is later. So late waking never adds up. An op that waited starts now. The first op after
- * a meeting of all devices also starts now. */
+ * a meeting of all devices also starts now. They meet before the first op, and around O unless the run is endless. */
 static gint64
 start_of (const PacedDevice *device, PsOp op)
 {
-  gboolean meets = device->returned_ns == 0 || device->updating != (op.kind == PS_OP_O);
+  gboolean meets = device->returned_ns == 0 || (!device->setting->endless && device->updating != (op.kind == PS_OP_O));
 
   if (meets || device->input_ns > device->returned_ns)
     return ps_clock_now ();
