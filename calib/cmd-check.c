@@ -186,6 +186,7 @@ prepare (Job *job, const Options *options, GError **error)
                                .model = job->model,
                                .n_steps = options->n_steps,
                                .seed = (guint64)options->seed,
+                               .bypass = check->setting->sync == PS_SYNC_BYPASS,
                                .shares = job->shares,
                                .choices = job->choices };
   return ps_setting_check (check->setting, error);

@@ -16,6 +16,7 @@
 
 #define DEFAULT_STEPS 5
 #define MAX_STEPS 1000000
+#define MAX_NORM 1e9
 #define EXIT_OUTSIDE 3
 #define CLEAR_LINE "\r\033[K" /* of a terminal: wipes what progress has written */
 
@@ -55,6 +56,8 @@ static const PsOption rows[] = {
              .group = PS_GROUP_TRAINING),
   PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of weights and data", .initial = 1,
              .group = PS_GROUP_TRAINING),
+  PS_OPTION ("clip", 0, PS_NUMBER (Options, run.clip, 0, MAX_NORM), "NORM", "Greatest global norm of the gradients",
+             .otherwise = "none", .group = PS_GROUP_TRAINING),
   PS_OPTION ("check", 0, PS_FLAG (Options, check), NULL, "Compare losses and gradients with one device"),
   PS_OPTION ("tolerance", 0, PS_PERCENT (Options, tolerance, 0, PS_MAX_PERCENT), "PERCENT",
              "Exit with 3 when prediction and measured iteration time differ by more", .initial = -1,
@@ -343,6 +346,7 @@ complete_run_setting (Options *options, const Job *job, PsStepLog *log)
 
   run->costs = run->device == &ps_paced_device ? job->prediction->costs : NULL;
   run->gradients = options->check;
+  run->bypass = options->setting->sync == PS_SYNC_BYPASS;
   if (!options->has_timeout)
     run->timeout_ns = TIMEOUT_NS;
   if (!options->has_timeout && job->prediction != NULL)

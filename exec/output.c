@@ -102,6 +102,9 @@ ps_run_report_to_text (const PsRunReport *report)
     g_string_append_printf (text, "clock %" G_GINT64_FORMAT " MHz, median over the steps%s\n",
                             report->trial->result->clock_mhz,
                             schedule->placement->n_devices > 1 ? " of the slowest device" : "");
+  if (report->setting->bypass)
+    g_string_append_printf (text, "post-validation took back %u of %u steps\n", report->trial->result->n_rollbacks,
+                            report->trial->result->n_steps);
   append_posting (text, report->trial->result->timeline);
   if (report->verdict->check != PS_CHECK_NOT_RUN)
     append_verdict (text, report->verdict);

@@ -4,6 +4,7 @@
 
 #include "device/conditions.h"
 #include "device/memory.h"
+#include "bypass.h"
 #include "gather.h"
 #include "run-result.h"
 #include "sum.h"
@@ -118,6 +119,34 @@ check_schedule (const PsSchedule *schedule, const PsRunSetting *setting, GError 
   return TRUE;
 }
 
+/* Refuses steps without a barrier, and clipping, where they are not possible. */
+static gboolean
+check_bypass (const PsProgram *program, const PsRunSetting *setting, GError **error)
+{
+  const PsDeviceClass *device = setting->device;
+  const PsSchedule *schedule = program->schedule;
+  gsize n_bytes = schedule->placement->n_stages * sizeof (double);
+
+  if (setting->clip > 0 && schedule->asynchronous)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--clip: '%s' never meets, so there is no global norm",
+                      schedule->name);
+  if ((!setting->bypass || schedule->asynchronous) && setting->clip == 0)
+    return TRUE;
+  if (device->computes && device->settle == NULL)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--sync bypass and --clip: device %s knows no norm of its gradients",
+                      device->name);
+  if (setting->bypass && (setting->transport->ordered || setting->save != NULL || schedule->weight_versions != NULL))
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--sync bypass: not with %s",
+                      setting->transport->ordered ? "transport nccl"
+                      : setting->save != NULL     ? "--save"
+                                                  : "a schedule that keeps versions of the weights");
+  if (device->computes && setting->bypass
+      && (gsize)ps_model_boundary_bytes (setting->model) / schedule->n_slices < n_bytes)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--sync bypass: a message of the model has no room for %u norms",
+                      schedule->placement->n_stages);
+  return TRUE;
+}
+
 /* Refuses transports that don't reach other processes or don't add up gradients, if the run needs that. */
 static gboolean
 check_processes (const PsProgram *program, const PsRunSetting *setting, GError **error)
@@ -152,7 +181,8 @@ check_setting (const PsProgram *program, const PsRunSetting *setting, GError **e
     return FALSE;
   if (setting->transport->available != NULL && !setting->transport->available (error))
     return FALSE;
-  if (!check_schedule (program->schedule, setting, error) || !check_processes (program, setting, error))
+  if (!check_schedule (program->schedule, setting, error) || !check_bypass (program, setting, error)
+      || !check_processes (program, setting, error))
     return FALSE;
   return !setting->transport->ordered || ps_program_check (program, PS_CHANNEL_DIRECTION, error);
 }
@@ -167,6 +197,7 @@ run_clear (PsRun *run)
   ps_crew_free (run->crew);
   g_free (run->uses);
   g_free (run->twin);
+  ps_bypass_plans_free (run->plans, n_devices);
   ps_scripts_free (run->scripts, n_devices);
   ps_recorder_free (run->recorder);
   ps_run_result_free (run->result);
@@ -297,6 +328,8 @@ run_open (PsRun *run, GError **error)
       || (setting->device->computes && !ps_sum_twins (run->program->schedule, &run->twin, error)))
     return FALSE;
   run->scripts = ps_scripts_new (run->program, setting->costs);
+  if (setting->bypass && !run->program->schedule->asynchronous)
+    run->plans = ps_bypass_plans_new (run->scripts, run->program);
   if (!check_room (run, error))
     return FALSE;
   run->recorder = ps_recorder_new (run->scripts, placement->n_devices, setting->n_steps);
@@ -327,7 +360,8 @@ run_steps (PsRun *run)
 PsRunResult *
 ps_run (const PsProgram *program, const PsRunSetting *setting, GError **error)
 {
-  g_auto (PsRun) run = { .program = program, .setting = setting, .endless = program->schedule->asynchronous };
+  g_auto (PsRun) run
+      = { .program = program, .setting = setting, .endless = setting->bypass || program->schedule->asynchronous };
 
   g_return_val_if_fail (setting->n_steps >= 1, NULL);
 

@@ -38,9 +38,11 @@ typedef struct
   const guint *shares;        /* [devices] see PsDeviceSetting; NULL: equal parts */
   const guint *parts;         /* [n_stages] see PsDeviceSetting; NULL: each device's own */
   GBytes *choices;            /* PsDeviceClass.choices that devices adopt before they choose; NULL: none */
-  const guint *delays;        /* [n_stages] for a reference: ps_schedule_delay of the schedule that it stands for */
-  gboolean gradients;         /* collect gradients (devices that compute) */
-  PsProcesses *processes;     /* of this run; NULL: all devices are here */
+  gboolean bypass;        /* step the optimizer without a meeting, see bypass.h; asynchronous schedules do so anyway */
+  double clip;            /* greatest global norm of the gradients; 0: any, also in steps with NaN unless `bypass` */
+  const guint *delays;    /* [n_stages] for a reference: ps_schedule_delay of the schedule that it stands for */
+  gboolean gradients;     /* collect gradients (devices that compute) */
+  PsProcesses *processes; /* of this run; NULL: all devices are here */
   /* Some device's thread of rank 0 calls this after each step while all devices wait, which no iteration time counts;
    * NULL: no calls. FALSE: the step that has begun is the last one. In an endless run device 0 calls it while the
    * others run on, and FALSE lets two more steps begin; the loss is NaN where another process has it. Only a run in one
@@ -73,6 +75,7 @@ typedef struct
   gint64 *iteration_ns;       /* [n_steps] from all devices ready to all devices ready for the next step */
   gint64 median_iteration_ns; /* over the steps after the first */
   gint64 clock_mhz;           /* the lowest median clock of a device; 0: not known */
+  guint n_rollbacks;          /* steps that `bypass` has taken back */
   double *losses;             /* [step * n_microbatches + microbatch]; NaN from devices that do not compute */
   gboolean emulated;          /* the device computes, but its times say nothing about the hardware that it stands for */
   guint timeline_step;        /* the step with the median iteration time */

@@ -194,6 +194,9 @@ ps_verify (const PsSchedule *schedule, const PsRunResult *result, const PsRunSet
   alone.save = NULL;
   alone.parts = result->gradients->parts;
   alone.delays = delays;
+  alone.bypass = FALSE;
+  if (setting->bypass && setting->clip == 0)
+    alone.clip = INFINITY;
   reference = ps_run (program, &alone, error);
   if (reference == NULL)
     {

@@ -1,5 +1,6 @@
 /* worker.c - the thread of one device: it computes, sends and waits by its script. Barriers separate the steps, unless
  * the run is endless: then each device goes on with the next round of its script at once. */
+#include "bypass.h"
 #include "gather.h"
 #include "show.h"
 #include "sum.h"
@@ -21,6 +22,17 @@ keeps_time (const PsWorker *worker)
   return worker->index == 0 && worker->run->replica == 0;
 }
 
+/* O with another factor than 1, or without any effect, does not go through the device's run. */
+static gboolean
+run_on_device (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+{
+  const PsDeviceClass *class = worker->device->class;
+
+  if (op.kind != PS_OP_O || worker->scale == 1)
+    return class->run (worker->device, op, input, output, error);
+  return worker->scale < 0 || class->settle (worker->device, op.stage, worker->scale, error);
+}
+
 static gboolean
 run_op (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, PsOpRecord *record, GError **error)
 {
@@ -30,7 +42,7 @@ run_op (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, PsOpRecor
 
   class->reset_peak (worker->device);
   record->start_ns = ps_clock_now ();
-  done = class->run (worker->device, op, input, output, error);
+  done = run_on_device (worker, op, input, output, error);
   record->end_ns = ps_clock_now ();
   class->memory (worker->device, &use);
   record->held_bytes = ps_memory_use_held (&use);
@@ -88,9 +100,8 @@ steps_before (const PsWorker *worker)
   return start != NULL ? ps_checkpoint_step (start) : 0;
 }
 
-/* Ops of different steps may follow one another. */
-static gboolean
-turn_to (PsWorker *worker, guint step, GError **error)
+gboolean
+ps_worker_turn_to (PsWorker *worker, guint step, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
   PsDeviceRecord *records = &worker->run->recorder->device[worker->index];
@@ -111,7 +122,7 @@ compute (PsWorker *worker, const PsAction *action, guint step, PsOpRecord *recor
   const PsOp op = action->instruction.op;
   PsTensor *output = NULL;
 
-  if (!turn_to (worker, step, error))
+  if (!ps_worker_turn_to (worker, step, error))
     return FALSE;
   if (op.kind == PS_OP_O)
     {
@@ -160,8 +171,8 @@ wait_for (PsWorker *worker, const PsAction *action, PsTransferTimes *times, GErr
   return tensor != NULL;
 }
 
-static gboolean
-act (PsWorker *worker, const PsAction *action, guint step, GError **error)
+gboolean
+ps_worker_act (PsWorker *worker, const PsAction *action, guint step, GError **error)
 {
   PsDeviceRecord *records = &worker->run->recorder->device[worker->index];
 
@@ -185,7 +196,7 @@ walk (PsWorker *worker, guint step, GError **error)
   gboolean done = TRUE;
 
   for (guint i = 0; i < worker->script->n_actions && done; i++)
-    done = act (worker, &worker->script->actions[i], step, error);
+    done = ps_worker_act (worker, &worker->script->actions[i], step, error);
   return done && transport->class->flush (transport, worker->index, error);
 }
 
@@ -209,8 +220,8 @@ end_work (PsWorker *worker, guint step, GError **error)
   return TRUE;
 }
 
-static gboolean
-update_all (PsWorker *worker, guint step, GError **error)
+gboolean
+ps_worker_update (PsWorker *worker, guint step, GError **error)
 {
   PsDeviceRecord *records = &worker->run->recorder->device[worker->index];
   PsOpRecord *record = &records->ops[(gsize)step * records->n_ops + worker->script->n_ops];
@@ -221,9 +232,8 @@ update_all (PsWorker *worker, guint step, GError **error)
   return TRUE;
 }
 
-/* Adds up the gradients of the stages whose O comes after the meeting. */
-static gboolean
-sum_all (PsWorker *worker, GError **error)
+gboolean
+ps_worker_sum (PsWorker *worker, GError **error)
 {
   for (guint i = 0; i < worker->script->n_updates; i++)
     if (!ps_sum_gradients (worker, worker->script->stages[i], error))
@@ -299,7 +309,7 @@ begin_step (PsWorker *worker, guint step, GError **error)
       = setting->save != NULL && (step == recorder->n_steps || (every > 0 && step > 0 && step % every == 0));
   gint64 moment_ns;
 
-  if (step < recorder->n_steps && !turn_to (worker, step, error))
+  if (step < recorder->n_steps && !ps_worker_turn_to (worker, step, error))
     return FALSE;
   if (!meet (worker, &moment_ns, error))
     return FALSE;
@@ -344,6 +354,16 @@ prepare (PsWorker *worker, GError **error)
   return agree (worker, error);
 }
 
+void
+ps_worker_note_end (PsWorker *worker, guint step)
+{
+  if (!keeps_time (worker))
+    return;
+  worker->run->recorder->begin_ns[step + 1] = ps_clock_now ();
+  if (worker->run->setting->progress != NULL)
+    report_step (worker, step + 1);
+}
+
 /* Runs the actions of a round that belong to a step of the run. Round -1 has those before the first step: the forwards
  * that run ahead. */
 static gboolean
@@ -358,13 +378,10 @@ walk_round (PsWorker *worker, gint64 round, GError **error)
 
       if (step < 0 || step >= (gint64)g_atomic_int_get (&recorder->n_steps))
         continue;
-      if (!act (worker, action, (guint)step, error))
+      if (!ps_worker_act (worker, action, (guint)step, error))
         return FALSE;
-      if (i != worker->script->end || !keeps_time (worker))
-        continue;
-      recorder->begin_ns[step + 1] = ps_clock_now ();
-      if (worker->run->setting->progress != NULL)
-        report_step (worker, (guint)step + 1);
+      if (i == worker->script->end)
+        ps_worker_note_end (worker, (guint)step);
     }
   return TRUE;
 }
@@ -382,7 +399,9 @@ run_on (PsWorker *worker, GError **error)
     return FALSE;
   if (keeps_time (worker))
     recorder->begin_ns[0] = moment_ns;
-  for (gint64 round = -1; round < (gint64)g_atomic_int_get (&recorder->n_steps); round++)
+  if (worker->run->plans != NULL && !ps_bypass_run (worker, error))
+    return FALSE;
+  for (gint64 round = -1; worker->run->plans == NULL && round < (gint64)g_atomic_int_get (&recorder->n_steps); round++)
     if (!walk_round (worker, round, error))
       return FALSE;
   if (!transport->class->flush (transport, worker->index, error) || !meet (worker, &moment_ns, error))
@@ -403,8 +422,9 @@ work (PsWorker *worker, GError **error)
   if (worker->run->endless)
     return run_on (worker, error);
   for (guint step = 0; step < recorder->n_steps; step++)
-    if (!begin_step (worker, step, error) || !walk (worker, step, error) || !sum_all (worker, error)
-        || !end_work (worker, step, error) || !update_all (worker, step, error))
+    if (!begin_step (worker, step, error) || !walk (worker, step, error) || !ps_worker_sum (worker, error)
+        || !end_work (worker, step, error) || !ps_bypass_meet (worker, error)
+        || !ps_worker_update (worker, step, error))
       return FALSE;
   return begin_step (worker, recorder->n_steps, error);
 }
@@ -440,6 +460,8 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError
   worker->slots = g_new0 (PsTensor *, worker->script->n_slots);
   worker->n_updates = g_new0 (guint64, schedule->placement->n_stages);
   worker->step = G_MAXUINT;
+  worker->squares = g_new (double, schedule->placement->n_stages);
+  worker->scale = 1;
   worker->setting
       = (PsDeviceSetting){ .model = setting->model,
                            .costs = setting->costs,
@@ -449,6 +471,7 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError
                            .n_slices = schedule->n_slices,
                            .n_versions = schedule->weight_versions != NULL ? schedule->weight_versions[index] : 1,
                            .endless = run->endless,
+                           .tentative = setting->bypass && !schedule->asynchronous,
                            .core = n_local <= n_cores ? (int)local : -1,
                            .seed = setting->seed,
                            .training = setting->training,
@@ -473,4 +496,5 @@ ps_worker_close (PsWorker *worker)
     worker->device->class->close (worker->device);
   g_free (worker->slots);
   g_free (worker->n_updates);
+  g_free (worker->squares);
 }

@@ -8,6 +8,8 @@
 
 G_BEGIN_DECLS
 
+typedef struct _PsBypassPlan PsBypassPlan;
+
 /* The state of a run that all threads share. It is constant while they run, except members said to be written. */
 typedef struct
 {
@@ -19,9 +21,10 @@ typedef struct
   guint n_here;
   guint replica; /* the replica that these devices belong to */
   guint n_replicas;
-  guint *twin;      /* see PsTransportSetting */
-  gboolean endless; /* devices never meet between steps */
-  guint8 *uses;     /* [from * n_devices + to] TRUE: messages go from `from` to `to` */
+  guint *twin;         /* see PsTransportSetting */
+  PsBypassPlan *plans; /* [n_devices] see bypass.h; NULL: devices that step their optimizer have met */
+  gboolean endless;    /* devices never meet between steps */
+  guint8 *uses;        /* [from * n_devices + to] TRUE: messages go from `from` to `to` */
   PsTransportGroup group;
   PsTransport *transport;
   PsCrew *crew;
@@ -43,6 +46,8 @@ typedef struct
   PsTensor **slots;
   guint64 *n_updates; /* [n_stages] O that have run */
   guint step;         /* of the latest op; G_MAXUINT: none has run */
+  double *squares;    /* [n_stages] of the norms of gradients, as far as they are known; see bypass.h */
+  float scale;        /* the factor of all gradients for the next O; 0: there is none; below 0: `settle` will do it */
   GThread *thread;
 } PsWorker;
 
@@ -50,6 +55,17 @@ typedef struct
  * ps_worker_close. */
 gboolean ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError **error);
 void ps_worker_close (PsWorker *worker);
+
+/* Parts of a step. Ops of different steps may follow one another: turn_to makes the step's data the device's. */
+gboolean ps_worker_turn_to (PsWorker *worker, guint step, GError **error);
+gboolean ps_worker_act (PsWorker *worker, const PsAction *action, guint step, GError **error);
+
+/* Add up the gradients of the stages whose O the script leaves to the end, and run these O. */
+gboolean ps_worker_sum (PsWorker *worker, GError **error);
+gboolean ps_worker_update (PsWorker *worker, guint step, GError **error);
+
+/* In an endless run, when the device has done all of a step. */
+void ps_worker_note_end (PsWorker *worker, guint step);
 
 /* The body of the thread: runs all steps. A failure ends the run. */
 gpointer ps_worker_main (gpointer worker);

@@ -62,6 +62,7 @@ typedef struct
   guint n_stages;       /* of the whole model */
   guint n_microbatches;
   guint n_summed;             /* microbatches of each replica whose gradients an O takes; 0: all of them */
+  gboolean tentative;         /* O makes weights for the ops that follow, and `settle` makes the step final */
   gboolean endless;           /* no meeting of all devices comes before or after an O */
   guint n_slices;             /* of each sequence; 0 counts as 1 */
   guint n_versions;           /* of the weights, that the schedule keeps on this device; 0 counts as 1 */
@@ -150,6 +151,17 @@ struct _PsDeviceClass
   /* Until the next O of the stage its ops read this version of the weights: the one after so many O. The newest
    * n_versions are kept; PS_ERROR_SCHEDULE for another one. NULL: only one is. */
   gboolean (*use_version) (PsDevice *device, guint stage, guint64 version, GError **error);
+
+  /* Between the last W of a stage and its O: the square of the norm of the gradients that O would use. NULL: the class
+   * neither knows norms nor scales gradients. */
+  double (*norm_square) (PsDevice *device, guint stage);
+
+  /* Steps the optimizer with the gradients times scale, whether a tentative O has run or not, and clears them. 1: as O;
+   * 0: weights and optimizer state stay as they were. NULL where norm_square is. */
+  gboolean (*settle) (PsDevice *device, guint stage, float scale, GError **error);
+
+  /* Drops all that F has kept for backwards that have not run. NULL where norm_square is. */
+  void (*forget) (PsDevice *device);
 
   /* Runs one op and returns when its result may be sent.
    *

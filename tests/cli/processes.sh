@@ -122,6 +122,7 @@ fine "two weight copies in two replicas" '"check": "equal-within"' 4 pipesim exe
   --json --model small.ini
 equal "older weights" 2 pipesim exec --schedule pipedream -p 4 -m 3 $mpi --model small.ini
 equal "older weights on four ranks" 4 pipesim exec --schedule pipedream-2bw -p 4 -m 4 $mpi --model small.ini
+equal "steps without a meeting, all taken back" 4 pipesim exec --schedule zb-h1 -p 4 -m 8 $mpi --model small.ini --sync bypass --clip 0.001
 equal "sequence slices" 2 pipesim exec --schedule seq1f1b -p 2 -m 4 $mpi --model small.ini
 fine "devices that do nothing" 'gpipe on 3 devices (null, mpi)' 3 pipesim exec --schedule gpipe -p 3 -m 16 --device null --transport mpi
 # A training in two processes is that of one, its file of losses and its checkpoint too.

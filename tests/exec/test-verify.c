@@ -2,6 +2,7 @@
  * apart.
  */
 #include "run-rig.h"
+#include "runtime/bypass.h"
 #include "runtime/verify.h"
 
 #include <math.h>
@@ -64,6 +65,108 @@ sliced_result (guint n_slices)
   setting.model = &tiny;
   setting.gradients = TRUE;
   return run (program, setting);
+}
+
+#define BYPASS_STEPS 4
+
+/* Runs with the class, with steps that need no meeting, and compares with synchronised steps on one device. */
+static PsRunResult *
+bypass (const PsProgram *program, const PsDeviceClass *device, double clip)
+{
+  PsRunSetting setting = run_setting (device, NULL, BYPASS_STEPS);
+  g_autoptr (PsRunResult) result = NULL;
+  g_auto (PsVerdict) verdict = { 0 };
+  g_autoptr (GError) error = NULL;
+
+  setting.model = &tiny;
+  setting.gradients = TRUE;
+  setting.bypass = TRUE;
+  setting.clip = clip;
+  result = run (program, setting);
+  assert_runs_program (result->timeline, program, NULL);
+  g_assert_true (ps_verify (program->schedule, result, &setting, &verdict, &error));
+  g_assert_no_error (error);
+  if (adds_in_order (program->schedule) || verdict.check != PS_CHECK_EQUAL_WITHIN)
+    g_assert_cmpstr (ps_check_name (verdict.check), ==, "bit-equal");
+  return g_steal_pointer (&result);
+}
+
+/* No norm is above the first limit, every one is above the second. */
+static void
+check_bypass (const PsProgram *program)
+{
+  g_autoptr (PsRunResult) free = NULL, clipped = NULL;
+
+  if (program->schedule->asynchronous)
+    return;
+  free = bypass (program, &ps_cpu_device, 1e6);
+  clipped = bypass (program, &ps_cpu_device, 1e-3);
+  g_assert_cmpuint (free->n_rollbacks, ==, 0);
+  g_assert_cmpuint (clipped->n_rollbacks, ==, BYPASS_STEPS);
+}
+
+static void
+test_bypass_families (void)
+{
+  static const char *const families[] = { "1f1b", "zb-h1", "zb-h2", "dualpipe", "chimera", "gpipe" };
+
+  for_each_family (2, 4, check_bypass);
+  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
+    {
+      g_autoptr (PsProgram) program = family_program (families[i], 4, 8);
+
+      check_bypass (program);
+    }
+}
+
+/* The norm of stage 1 is no number in the second step of each run. */
+static PsDeviceClass broken;
+static guint n_norms;
+
+static PsDevice *
+broken_open (const PsDeviceSetting *setting, GError **error)
+{
+  PsDevice *device = ps_cpu_device.open (setting, error);
+
+  device->class = &broken;
+  return device;
+}
+
+static double
+broken_norm (PsDevice *device, guint stage)
+{
+  return stage == 1 && n_norms++ % BYPASS_STEPS == 1 ? NAN : ps_cpu_device.norm_square (device, stage);
+}
+
+/* The first device has stepped when it hears of it, and takes that back; nobody makes that step: the
+ * third one sees the same weights. */
+static void
+test_bypass_nan (void)
+{
+  g_autoptr (PsProgram) program = family_program ("1f1b", 2, 4);
+  g_autoptr (PsRunResult) result = NULL;
+
+  broken = ps_cpu_device;
+  broken.open = broken_open;
+  broken.norm_square = broken_norm;
+  result = bypass (program, &broken, 0);
+  g_assert_cmpuint (result->n_rollbacks, ==, 1);
+  g_assert_cmpfloat (ps_run_result_mean_loss (result, 0), !=, ps_run_result_mean_loss (result, 1));
+  g_assert_cmpfloat (ps_run_result_mean_loss (result, 2), ==, ps_run_result_mean_loss (result, 1));
+  g_assert_cmpfloat (ps_run_result_mean_loss (result, 3), !=, ps_run_result_mean_loss (result, 2));
+}
+
+/* PyTorch's clip_grad_norm_: norm 5 above 2 gives 2 / (5 + 1e-6). Norms not known count nothing. */
+static void
+test_bypass_scale (void)
+{
+  const double squares[] = { 9, -1, 16 }, nan[] = { 1, NAN, 1 };
+
+  g_assert_cmpfloat (ps_bypass_scale (squares, 3, 2), ==, (float)(2 / (5 + 1e-6)));
+  g_assert_cmpfloat (ps_bypass_scale (squares, 3, 6), ==, 1);
+  g_assert_cmpfloat (ps_bypass_scale (squares, 1, 2), ==, (float)(2 / (3 + 1e-6)));
+  g_assert_cmpfloat (ps_bypass_scale (squares, 3, 0), ==, 1);
+  g_assert_cmpfloat (ps_bypass_scale (nan, 3, 0), ==, 0);
 }
 
 /* Slices of a sequence give the loss and the gradients of the whole sequence. Sums in another order differ by rounding:
@@ -251,6 +354,9 @@ main (int argc, char **argv)
   g_test_add_func ("/verify/families", test_cpu_families);
   g_test_add_func ("/verify/older-weights", test_older_weights);
   g_test_add_func ("/verify/wrong-delay", test_wrong_delay);
+  g_test_add_func ("/verify/bypass/families", test_bypass_families);
+  g_test_add_func ("/verify/bypass/nan", test_bypass_nan);
+  g_test_add_func ("/verify/bypass/scale", test_bypass_scale);
   g_test_add_func ("/verify/slices", test_slices);
   g_test_add_func ("/verify/layouts", test_layouts);
   g_test_add_func ("/verify/tied", test_tied);

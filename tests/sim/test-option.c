@@ -265,8 +265,9 @@ test_refuse (void)
   g_autoptr (GError) error = NULL;
 
   assert_refused (" --sync global --recompute none", PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED, NULL);
-  assert_refused (" --sync bypass", PS_FIELD_NOT_RUN,
-                  "--sync bypass: is predicted only; here all devices meet at the optimizer");
+  assert_refused (" --sync bypass", PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED, NULL);
+  assert_refused (" --adjacent-replicas", PS_FIELD_NOT_RUN,
+                  "--adjacent-replicas: is predicted only; here neighbours of a pipeline are neighbours");
   assert_refused (" --tensor 2", PS_FIELD_NOT_RUN, NULL);
   assert_refused (" --tensor 2", PS_FIELD_NOT_COMPUTED,
                   "--tensor 2: is predicted only; here one GPU, or a share of the cores, is a device");

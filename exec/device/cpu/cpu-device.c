@@ -299,6 +299,29 @@ cpu_use_version (PsDevice *device, guint stage, guint64 version, GError **error)
 }
 
 static double
+cpu_norm_square (PsDevice *device, guint stage)
+{
+  return ps_cpu_stage_norm_square (cpu_device (device)->stages[stage]);
+}
+
+static gboolean
+cpu_settle (PsDevice *device, guint stage, float scale, GError **error)
+{
+  ps_cpu_stage_settle (cpu_device (device)->stages[stage], scale);
+  return TRUE;
+}
+
+static void
+cpu_forget (PsDevice *device)
+{
+  CpuDevice *cpu = cpu_device (device);
+
+  for (guint i = 0; i < cpu->setting.n_stages; i++)
+    if (cpu->stages[i] != NULL)
+      ps_cpu_stage_forget (cpu->stages[i]);
+}
+
+static double
 cpu_loss (PsDevice *device, guint microbatch)
 {
   CpuDevice *cpu = cpu_device (device);
@@ -410,6 +433,9 @@ const PsDeviceClass ps_cpu_device = {
   .tensor_free = cpu_tensor_free,
   .begin = cpu_begin,
   .use_version = cpu_use_version,
+  .norm_square = cpu_norm_square,
+  .settle = cpu_settle,
+  .forget = cpu_forget,
   .run = cpu_run,
   .loss = cpu_loss,
   .gradients = cpu_gradients,

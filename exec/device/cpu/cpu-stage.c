@@ -33,6 +33,7 @@ struct _PsCpuStage
   gsize n_parameters;
   float *weights; /* the version that ops read */
   float *gradients, *momentum, *variance;
+  float *trial;     /* weights of a tentative O; NULL: O is final */
   float **versions; /* [n_versions] version k of the weights is in versions[k mod n_versions] */
   guint64 n_steps;
   Slot *slots;    /* [n_microbatches * slices] */
@@ -112,7 +113,10 @@ take_parameters (PsCpuStage *stage, GError **error)
       memset (*array, 0, stage->n_parameters * sizeof (float));
     }
   stage->weights = stage->versions[0];
-  return TRUE;
+  if (!stage->context->setting->tentative)
+    return TRUE;
+  stage->trial = ps_cpu_memory_take (stage->context->memory, stage->n_parameters, PS_USE_STATE);
+  return stage->trial != NULL || no_room (stage, "weights of a tentative step", stage->n_parameters, error);
 }
 
 static void
@@ -485,10 +489,50 @@ ps_cpu_stage_use (PsCpuStage *stage, guint64 version, GError **error)
   return TRUE;
 }
 
-void
-ps_cpu_stage_optimize (PsCpuStage *stage)
+/* The factor that makes the sum of gradients their mean. */
+static float
+mean_factor (const PsCpuContext *context)
+{
+  return 1 / (float)(context->n_summed * context->n_replicas);
+}
+
+static void
+adam (const PsCpuStage *stage, float *weights, float *gradients, float *momentum, float *variance, gsize n,
+      float factor, guint64 step)
 {
   const PsCpuContext *context = stage->context;
+
+  ps_cpu_adam (weights, gradients, momentum, variance, n, factor,
+               ps_data_rate (context->setting->training, context->step), step);
+}
+
+/* Makes the next weights in `trial`, a block of them after the other, and leaves all else as it is. */
+static void
+try_step (PsCpuStage *stage)
+{
+  enum
+  {
+    BLOCK = 1024
+  };
+  float copies[3][BLOCK];
+
+  for (gsize i = 0; i < stage->n_parameters; i += BLOCK)
+    {
+      const gsize n = MIN (BLOCK, stage->n_parameters - i);
+
+      memcpy (stage->trial + i, stage->versions[0] + i, n * sizeof (float));
+      memcpy (copies[0], stage->gradients + i, n * sizeof (float));
+      memcpy (copies[1], stage->momentum + i, n * sizeof (float));
+      memcpy (copies[2], stage->variance + i, n * sizeof (float));
+      adam (stage, stage->trial + i, copies[0], copies[1], copies[2], n, mean_factor (stage->context),
+            stage->n_steps + 1);
+    }
+  stage->weights = stage->trial;
+}
+
+static void
+take_step (PsCpuStage *stage, float factor)
+{
   const guint n_versions = count_versions (stage);
   const float *newest = stage->versions[stage->n_steps % n_versions];
 
@@ -496,9 +540,45 @@ ps_cpu_stage_optimize (PsCpuStage *stage)
   stage->weights = stage->versions[stage->n_steps % n_versions];
   if (stage->weights != newest)
     memcpy (stage->weights, newest, stage->n_parameters * sizeof (float));
-  ps_cpu_adam (stage->weights, stage->gradients, stage->momentum, stage->variance, stage->n_parameters,
-               1 / (float)(context->n_summed * context->n_replicas),
-               ps_data_rate (context->setting->training, context->step), stage->n_steps);
+  adam (stage, stage->weights, stage->gradients, stage->momentum, stage->variance, stage->n_parameters, factor,
+        stage->n_steps);
+}
+
+void
+ps_cpu_stage_optimize (PsCpuStage *stage)
+{
+  if (stage->trial != NULL)
+    try_step (stage);
+  else
+    take_step (stage, mean_factor (stage->context));
+}
+
+void
+ps_cpu_stage_settle (PsCpuStage *stage, float scale)
+{
+  if (scale > 0)
+    take_step (stage, mean_factor (stage->context) * scale);
+  else
+    memset (stage->gradients, 0, stage->n_parameters * sizeof (float));
+  stage->weights = stage->versions[stage->n_steps % count_versions (stage)];
+}
+
+double
+ps_cpu_stage_norm_square (const PsCpuStage *stage)
+{
+  const float factor = mean_factor (stage->context);
+  double sum = 0;
+
+  for (gsize i = 0; i < stage->n_parameters; i++)
+    sum += (double)(stage->gradients[i] * factor) * (stage->gradients[i] * factor);
+  return sum;
+}
+
+void
+ps_cpu_stage_forget (PsCpuStage *stage)
+{
+  for (guint i = 0; i < count_slots (stage->context); i++)
+    empty_slot (stage, &stage->slots[i]);
 }
 
 void

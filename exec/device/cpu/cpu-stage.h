@@ -44,6 +44,11 @@ void ps_cpu_stage_optimize (PsCpuStage *stage);
 void ps_cpu_stage_read_state (const PsCpuStage *stage, PsStageState *state);
 void ps_cpu_stage_write_state (PsCpuStage *stage, const PsStageState *state);
 
+/* See PsDeviceClass. */
+double ps_cpu_stage_norm_square (const PsCpuStage *stage);
+void ps_cpu_stage_settle (PsCpuStage *stage, float scale);
+void ps_cpu_stage_forget (PsCpuStage *stage);
+
 /* See PsDeviceClass.use_version. */
 gboolean ps_cpu_stage_use (PsCpuStage *stage, guint64 version, GError **error);
 
