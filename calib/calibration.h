@@ -35,7 +35,8 @@ typedef struct
   guint caches;        /* bit 1 << PsCacheState for each state to measure ops in */
   const guint *chunks; /* [n_chunks] numbers of chunks per device to measure */
   guint n_chunks;
-  const char *layout; /* see ps_cut_new; NULL: even */
+  const char *layout;    /* see ps_cut_new; NULL: even */
+  PsRecompute recompute; /* how the stages run */
   /* [n_blocks] numbers of multiprocessors to keep from the ops of a whole accelerator, as measurements of their own.
    * Empty if the device can't do it. */
   const guint *blocks;

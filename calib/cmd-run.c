@@ -30,6 +30,7 @@ typedef struct
   char *caches;
   char *chunks;
   char *layout;
+  PsRecompute recompute;
   char *blocks;
   char *precision;
   PsSamplingRule rule;
@@ -63,6 +64,8 @@ static const PsOption rows[] = {
   PS_OPTION ("layout", 0, PS_TEXT (Options, layout), "STRING|FILE|even",
              "Stages to measure, as predict --layout says them; then -v is 1 unless given", .otherwise = "even",
              .parse = ps_setting_layout_parse),
+  PS_OPTION ("recompute", 0, PS_NAME (Options, recompute, ps_recompute), "KIND",
+             "Part of a forward that backwards compute again, none, selective or full, for exec --recompute"),
   PS_OPTION ("within", 0, PS_PERCENT (Options, rule.within, 0.0001, 100), "PERCENT",
              "Sample until each median is known to this percentage of itself, 0.5 or 0.5%", .initial = 0.01),
   PS_OPTION ("max-samples", 0, PS_COUNT (Options, rule.max_samples, 1, 1000000), "N", "Most samples of each quantity",
@@ -76,8 +79,8 @@ static const PsOption rows[] = {
 };
 
 static const PsCommandHelp help = {
-  .summary = "Measures every op of every stage shape, and transfers of many sizes. R is not measured, because no "
-             "device runs it by itself: predictions take F's time for it. Three sizes up to the boundary's are also "
+  .summary = "Measures every op of every stage shape, and transfers of many sizes. R is not measured by "
+             "itself: --recompute measures the ops that have it in them. Three sizes up to the boundary's are also "
              "sent both ways at once, in two pairs (4 devices) and beside others that compute (3). One op, the "
              "sentinel, is read in between: the machine was not quiet if its time moved by more than 3 %. A run that "
              "was cut short goes on when it is repeated. When the profile has everything, all is measured anew and "
@@ -255,6 +258,7 @@ prepare (Run *run, const Options *options, GError **error)
       || !parse_caches (options->caches != NULL ? options->caches : "run", &calibration->caches, error))
     return FALSE;
   calibration->layout = options->layout;
+  calibration->recompute = options->recompute;
   if (g_strcmp0 (options->layout, "best") == 0)
     return ps_refuse (error, PS_ERROR_USAGE, "--layout best: needs costs; pipesim partition prints its string");
   if (!read_model (run, options, error) || !parse_chunks (run, options->chunks, error)
@@ -280,8 +284,8 @@ check_possible (const PsCalibration *calibration, GError **error)
     return FALSE;
   for (guint i = 0; i < calibration->n_chunks; i++)
     {
-      g_autoptr (PsCut) cut
-          = ps_cut_new (calibration->model, calibration->layout, calibration->n_devices, calibration->chunks[i], error);
+      g_autoptr (PsCut) cut = ps_cut_new (calibration->model, calibration->layout, calibration->recompute,
+                                          calibration->n_devices, calibration->chunks[i], error);
 
       if (cut == NULL)
         return FALSE;

@@ -4,9 +4,10 @@
 #include <pipesim/sources.h>
 
 PsCut *
-ps_cut_new (const PsModel *model, const char *layout, guint n_devices, guint n_chunks, GError **error)
+ps_cut_new (const PsModel *model, const char *layout, PsRecompute recompute, guint n_devices, guint n_chunks,
+            GError **error)
 {
-  const PsSetting setting = { .layout = (char *)layout };
+  const PsSetting setting = { .layout = (char *)layout, .recompute = recompute };
   g_autoptr (PsCut) cut = g_new0 (PsCut, 1);
 
   cut->n_devices = n_devices;

@@ -25,6 +25,9 @@ small_model (guint layers, guint hidden, guint heads, guint sequence)
                     .microbatch_size = 2 };
 }
 
+/* Of the stages of rigs that are opened. */
+static PsRecompute rig_recompute;
+
 /* All else of the setting, which the caller has filled in, is the rig's. */
 static inline void
 rig_open_as (Rig *rig, const PsDeviceClass *of, PsModel model, guint n_stages, guint n_microbatches)
@@ -45,7 +48,8 @@ rig_open_as (Rig *rig, const PsDeviceClass *of, PsModel model, guint n_stages, g
       const PsStageShape shape = { .first_layer = i * model.layers / n_stages,
                                    .n_layers = (i + 1) * model.layers / n_stages - i * model.layers / n_stages,
                                    .embedding = i == 0,
-                                   .head = i == n_stages - 1 };
+                                   .head = i == n_stages - 1,
+                                   .recompute = rig_recompute };
 
       rig->device->class->add_stage (rig->device, i, &shape, &error);
       g_assert_no_error (error);

@@ -232,7 +232,9 @@ char *ps_stage_key (guint stage, guint n_stages, gboolean back);
  *   chooses `sharing` by the same rule.
  * - Transfers are interpolated linearly between the two measured sizes next to ps_model_boundary_bytes, with no work
  *   beside them. `devices` and `sharing` are chosen as for ops.
- * - R lasts as long as F where it was not measured. calib run measures it on no device of this build.
+ * - R lasts as long as F where it was not measured.
+ * - A stage whose shape recomputes has the rows of that shape where there are any. Else it has those of the shape
+ *   without recomputation, which the costs' shape then says (ps_costs_recompute).
  * - Host times and pairs come from their rows, where there are any.
  *
  * An imported profile may lack kinds of ops, which are then unknown (PsStageCost). Without a model its stages are those

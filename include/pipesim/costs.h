@@ -170,10 +170,10 @@ void ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_byte
 
 /* Recomputation on every stage.
  *
- * With a model it follows the model's formulas for the costs' shapes, which are known; layers are the parts. A
- * recomputation takes its share of F, by work-time.h on the cluster or, without one (NULL), by floating-point
- * operations alone. Measured times become modelled. Full recomputation repeats all that the GPUs of a device say to
- * each other, selective nothing.
+ * With a model it follows the model's formulas for the costs' shapes, which are known; layers are the parts. A shape
+ * that says it recomputes is left as it is: its costs were measured so. A recomputation takes its share of F, by
+ * work-time.h on the cluster or, without one (NULL), by floating-point operations alone. Measured times become
+ * modelled. Full recomputation repeats all that the GPUs of a device say to each other, selective nothing.
  *
  * Without a model (NULL), full recomputation is as R says: its duration, and the bytes that it takes. Fails with
  * PS_ERROR_USAGE where nothing says what selective recomputation takes.

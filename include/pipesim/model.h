@@ -142,14 +142,27 @@ gboolean ps_model_set_precision (PsModel *model, const char *where, const char *
  * figures get too large. */
 gboolean ps_model_resize (PsModel *model, guint microbatch_size, guint sequence, GError **error);
 
-/* A contiguous piece of the model. */
+/* Recomputation before the backward instead of keeping (Korthikanti et al., arXiv 2205.05198). */
+typedef enum
+{
+  PS_RECOMPUTE_NONE,
+  PS_RECOMPUTE_SELECTIVE, /* section 5: the attention scores, their softmax and dropout, 5as^2b of each layer */
+  PS_RECOMPUTE_FULL,      /* table 2: whole layers, whose inputs alone are kept, 2sbh each */
+} PsRecompute;
+
+/* Names and back; errors as those of ps_parse_name. */
+const char *ps_recompute_name (PsRecompute recompute); /* "none", "selective", "full" */
+gboolean ps_recompute_parse (const char *where, const char *text, PsRecompute *recompute, GError **error);
+
+/* A contiguous piece of the model, and how its ops run. */
 typedef struct
 {
   guint first_layer;
   guint n_layers;
-  gboolean embedding; /* token and position embedding before the layers */
-  gboolean head;      /* final layer norm, output projection and cross-entropy loss after them */
-  guint n_mtp;        /* modules of multi-token prediction after the layers */
+  gboolean embedding;    /* token and position embedding before the layers */
+  gboolean head;         /* final layer norm, output projection and cross-entropy loss after them */
+  guint n_mtp;           /* modules of multi-token prediction after the layers */
+  PsRecompute recompute; /* of its layers; in costs: that their times and sizes have already */
 } PsStageShape;
 
 /* Counts the layers of each kind in a stage; that of a module of multi-token prediction is of the model's last kind. */
@@ -169,7 +182,8 @@ PsStageShape *ps_model_units (const PsModel *model, guint *n);
 /* Joins units to stages: end[s] is the first unit after stage s. shapes has room for n_stages. */
 void ps_stage_shapes_join (const PsStageShape *units, const guint *end, guint n_stages, PsStageShape *shapes);
 
-/* The part of a shape that costs depend on: "layers=2", "layers=1,embedding", "layers=1,head". Free with g_free. */
+/* The part of a shape that costs depend on: "layers=2", "layers=1,embedding", "layers=1,head",
+ * "layers=2,recompute=full". Free with g_free. */
 char *ps_stage_shape_key (const PsStageShape *shape);
 
 /* Tokens of a microbatch, bs. */
@@ -280,18 +294,6 @@ gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape
  * - Never more than what the forward keeps.
  */
 gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape);
-
-/* Recomputation before the backward instead of keeping (Korthikanti et al., arXiv 2205.05198). */
-typedef enum
-{
-  PS_RECOMPUTE_NONE,
-  PS_RECOMPUTE_SELECTIVE, /* section 5: the attention scores, their softmax and dropout, 5as^2b of each layer */
-  PS_RECOMPUTE_FULL,      /* table 2: whole layers, whose inputs alone are kept, 2sbh each */
-} PsRecompute;
-
-/* Names and back; errors as those of ps_parse_name. */
-const char *ps_recompute_name (PsRecompute recompute); /* "none", "selective", "full" */
-gboolean ps_recompute_parse (const char *where, const char *text, PsRecompute *recompute, GError **error);
 
 /* The bytes that a forward keeps under that recomputation; the head is never recomputed. With flash attention there is
  * nothing selective to drop. */

@@ -92,11 +92,12 @@ recompute_model (PsCosts *costs, const PsModel *model, const PsCluster *cluster,
     {
       const PsStageShape *shape = &costs->shapes[stage];
 
-      if (shape->n_layers > 0)
-        drop_layers (costs, stage, model, shape, cluster != NULL ? cluster->tensor : 1,
-                     repeated_part (model, cluster, shape, costs->stage[stage].tensor_ns, recompute), recompute);
+      if (shape->n_layers == 0 || shape->recompute != PS_RECOMPUTE_NONE)
+        continue;
+      costs->time_origin = costs->memory_origin = PS_ORIGIN_MODELLED;
+      drop_layers (costs, stage, model, shape, cluster != NULL ? cluster->tensor : 1,
+                   repeated_part (model, cluster, shape, costs->stage[stage].tensor_ns, recompute), recompute);
     }
-  costs->time_origin = costs->memory_origin = PS_ORIGIN_MODELLED;
 }
 
 gboolean

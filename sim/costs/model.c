@@ -203,6 +203,7 @@ ps_stage_shape_key (const PsStageShape *shape)
 {
   g_autofree char *mtp = shape->n_mtp > 0 ? g_strdup_printf (",mtp=%u", shape->n_mtp) : g_strdup ("");
 
-  return g_strdup_printf ("layers=%u%s%s%s", shape->n_layers, shape->embedding ? ",embedding" : "", mtp,
-                          shape->head ? ",head" : "");
+  return g_strdup_printf ("layers=%u%s%s%s%s%s", shape->n_layers, shape->embedding ? ",embedding" : "", mtp,
+                          shape->head ? ",head" : "", shape->recompute != PS_RECOMPUTE_NONE ? ",recompute=" : "",
+                          shape->recompute != PS_RECOMPUTE_NONE ? ps_recompute_name (shape->recompute) : "");
 }

@@ -59,7 +59,7 @@ ps_cost_request_op (const PsCostRequest *request, const char *shape, guint share
   return best;
 }
 
-/* No device of this build runs R by itself; F stands for it where nothing else was measured. */
+/* F stands for R where nothing else was measured. */
 const PsMeasurement *
 ps_cost_request_recompute (const PsCostRequest *request, const char *shape, guint share)
 {
@@ -207,6 +207,21 @@ set_shapes (PsCostRequest *request, const PsStageShape *shapes, GError **error)
   return shapes != NULL || ps_model_split (request->model, n_stages, request->shapes, error);
 }
 
+/* Stages whose recomputation was not measured are looked up without it. */
+static void
+find_recomputed (PsCostRequest *request)
+{
+  guint n_stages = request->shapes != NULL ? request->n_devices * request->n_chunks : 0;
+
+  for (guint stage = 0; stage < n_stages; stage++)
+    {
+      g_autofree char *key = ps_stage_shape_key (&request->shapes[stage]);
+
+      if (ps_cost_request_op (request, key, ps_cost_request_share (request, stage), PS_OP_F) == NULL)
+        request->shapes[stage].recompute = PS_RECOMPUTE_NONE;
+    }
+}
+
 gboolean
 ps_cost_request_open (PsCostRequest *request, const char *profile_name, const PsStageShape *shapes, GError **error)
 {
@@ -227,5 +242,7 @@ ps_cost_request_open (PsCostRequest *request, const char *profile_name, const Ps
   if (!read_shares (request, error) || !set_shapes (request, shapes, error))
     return FALSE;
   request->measurements = ps_costdb_measurements (request->db, request->profile->name, FALSE, error);
+  if (request->measurements != NULL)
+    find_recomputed (request);
   return request->measurements != NULL;
 }

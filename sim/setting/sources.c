@@ -146,8 +146,8 @@ ps_setting_layers (const PsSetting *setting, const PsModel *model, guint n_devic
   return costs != NULL ? ps_layers_from_units (model, costs, error) : NULL;
 }
 
-PsStageShape *
-ps_setting_shapes (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+static PsStageShape *
+cut (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
 {
   const char *layout = setting->layout != NULL ? setting->layout : setting->cluster != NULL ? "best" : "even";
   gboolean best = g_str_equal (layout, "best");
@@ -169,6 +169,16 @@ ps_setting_shapes (const PsSetting *setting, const PsModel *model, guint n_devic
   units = ps_model_units (model, &n);
   ps_layout_cut_best (units, layers, speeds, n_devices, n_devices * n_chunks, shapes);
   return g_steal_pointer (&shapes);
+}
+
+PsStageShape *
+ps_setting_shapes (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+{
+  PsStageShape *shapes = cut (setting, model, n_devices, n_chunks, error);
+
+  for (guint s = 0; shapes != NULL && s < n_devices * n_chunks; s++)
+    shapes[s].recompute = shapes[s].n_layers > 0 ? setting->recompute : PS_RECOMPUTE_NONE;
+  return shapes;
 }
 
 /* An open layout of measured stages is the best one if all its stages were measured. NULL: they were not, or it is the

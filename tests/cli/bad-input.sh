@@ -316,7 +316,7 @@ refuse 1 "No space left" sh -c 'pipesim compare simulated.json measured.json >/d
 
 # running
 refuse 2 "--sync bypass: is predicted only" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device null --sync bypass
-refuse 2 "--recompute full: is predicted only" pipesim exec --schedule 1f1b -p 2 -m 2 --model tiny-gpt --device cpu --recompute full
+refuse 1 "--recompute full: slices need the keys and values of earlier ones; selective keeps them" pipesim exec --schedule seq1f1b -p 2 -m 2 --model tiny-gpt --device cpu --recompute full
 refuse 2 "--device" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device abacus
 refuse 2 "threads" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device null --transport pigeons
 refuse 2 "1f2b" pipesim exec --schedule 1f2b -p 2 -m 2 --costs $good --device null

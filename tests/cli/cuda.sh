@@ -46,6 +46,7 @@ equal gpt interleaved -p 2 -m 2 -v 2
 equal gpt zb-v -p 2 -m 2
 equal gpt 1f1b -p 4 -m 4 --sm-shares 40,30,20,10
 equal gpt zb-h1 -p 4 -m 4 --layout '|Etttt|L|'
+equal llama zb-v -p 2 -m 2 --recompute full
 
 # Small parts choose other algorithms than the whole GPU, and here than large parts.
 export PS_EMULATED_ALGORITHM=parts

@@ -203,6 +203,43 @@ test_cut (void)
     check_cuts (cuda_device, cuda_model (kinds[kind].precision, kinds[kind].mlp));
 }
 
+/* The peak of two microbatches under way on one stage. */
+static gint64
+held_after_forwards (PsModel model)
+{
+  PsMemoryUse use;
+  Rig rig;
+
+  rig_open (&rig, cuda_device, model, 1, 2);
+  forward (&rig, 0);
+  forward (&rig, 1);
+  cuda_device->memory (rig.device, &use);
+  rig_clear (&rig);
+  return use.current[PS_USE_ACTIVATION];
+}
+
+/* A forward that runs again before its backward gives the same bits, and keeps less; one microbatch after another, and
+ * with B and W apart. */
+static void
+test_recompute (void)
+{
+  for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++)
+    {
+      const PsModel model = cuda_model (kinds[kind].precision, kinds[kind].mlp);
+      double losses[2], others[2];
+      g_autoptr (GArray) kept = train_cut (cuda_device, model, 2, losses);
+      gint64 held = held_after_forwards (model);
+
+      rig_recompute = PS_RECOMPUTE_FULL;
+      g_autoptr (GArray) again = train_cut (cuda_device, model, 2, others);
+      assert_same_bits (kept, again);
+      g_assert_cmpmem (losses, sizeof losses, others, sizeof others);
+      check_split_backward (cuda_device, model);
+      g_assert_cmpint (held_after_forwards (model), <, held / 2);
+      rig_recompute = PS_RECOMPUTE_NONE;
+    }
+}
+
 /* Where the library has no endings, or they don't work, kernels do the same afterwards. Shapes that no other test has:
  * their algorithms aren't chosen yet. */
 static void
@@ -349,6 +386,7 @@ main (int argc, char **argv)
   cuda_add ("/cuda/numbers/unfused", test_unfused);
   cuda_add ("/cuda/bits/b-and-w-equal-bw", test_b_and_w_equal_bw);
   cuda_add ("/cuda/bits/cut", test_cut);
+  cuda_add ("/cuda/bits/recompute", test_recompute);
   cuda_add ("/cuda/choices", test_choices);
   cuda_add ("/cuda/parts", test_parts);
   cuda_add ("/cuda/tensors", test_tensors);

@@ -283,7 +283,7 @@ test_refuses_ops (void)
   assert_op_fails (&rig, (PsOp){ .kind = PS_OP_F, .stage = 1 }, PS_ERROR_SCHEDULE, "stage 1: is not on this device");
   assert_op_fails (&rig, (PsOp){ .kind = PS_OP_F, .slice = 1 }, PS_ERROR_SCHEDULE,
                    "stage 0: F of microbatch 0, slice 1: there are only 2, 1");
-  assert_op_fails (&rig, (PsOp){ .kind = PS_OP_R }, PS_ERROR_UNAVAILABLE, "stage 0: the cpu device can't run R");
+  assert_op_fails (&rig, (PsOp){ .kind = PS_OP_R }, PS_ERROR_SCHEDULE, "stage 0: R of microbatch 0: its F has not run");
   forward (&rig, 1);
   assert_op_fails (&rig, (PsOp){ .kind = PS_OP_F, .microbatch = 1 }, PS_ERROR_SCHEDULE,
                    "stage 0: F of microbatch 1: its F has run, its B has not");

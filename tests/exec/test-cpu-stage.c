@@ -181,6 +181,71 @@ test_memory_numbers (void)
   rig_clear (&rig);
 }
 
+/* Stage 1 of three has two layers and neither embedding nor head. N and the blocks are those of test_memory_numbers: a
+ * layer makes 10N, 128 bytes of scales and N of probabilities. */
+static void
+test_memory_recompute (void)
+{
+  const gint64 n = 1024, scales = 128;
+  const gint64 expected[][6] = {
+    /* F takes and gives back, then B, then W: B adds N for what it receives, 3N per layer and N between the layers. */
+    [PS_RECOMPUTE_NONE] = { 22 * n + 2 * scales, 0, 7 * n - scales, n + scales, 0, 28 * n },
+    /* The probabilities of one layer are there while an op runs. */
+    [PS_RECOMPUTE_SELECTIVE] = { 21 * n + 2 * scales, n, 9 * n - scales, n + scales, 0, 28 * n },
+    /* Inputs are kept, N each. B makes a layer's blocks and gives its input back. */
+    [PS_RECOMPUTE_FULL] = { 13 * n + scales, 11 * n + scales, 27 * n + scales, n + scales, 0, 28 * n },
+  };
+
+  for (rig_recompute = PS_RECOMPUTE_NONE; rig_recompute <= PS_RECOMPUTE_FULL; rig_recompute++)
+    {
+      gint64 numbers[6];
+      Rig rig;
+
+      rig_init (&rig, small_model (6, 16, 2, 8), 3, 1);
+      PsTensor *tensor = run (&rig, PS_OP_F, 0, 0, NULL);
+      tensor = run_measured (&rig, PS_OP_F, 1, 0, tensor, &numbers[0], &numbers[1]);
+      run (&rig, PS_OP_F, 2, 0, tensor);
+      tensor = run (&rig, PS_OP_B, 2, 0, NULL);
+      tensor = run_measured (&rig, PS_OP_B, 1, 0, tensor, &numbers[2], &numbers[3]);
+      run_measured (&rig, PS_OP_W, 1, 0, NULL, &numbers[4], &numbers[5]);
+      class->tensor_free (tensor);
+      for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
+        g_assert_cmpint (numbers[i], ==, expected[rig_recompute][i]);
+      rig_clear (&rig);
+    }
+  rig_recompute = PS_RECOMPUTE_NONE;
+}
+
+/* An R makes everything again before its backward: 10N of each of four layers, with scales. */
+static void
+test_recompute_op (void)
+{
+  GArray *bits[2];
+  PsMemoryUse use;
+  gint64 held[2];
+
+  rig_recompute = PS_RECOMPUTE_FULL;
+  for (guint with_op = 0; with_op < 2; with_op++)
+    {
+      Rig rig;
+
+      rig_init (&rig, small_model (4, 16, 2, 8), 2, 1);
+      forward (&rig, 0);
+      if (with_op)
+        run_all_stages (&rig, PS_OP_R, 0);
+      class->memory (rig.device, &use);
+      held[with_op] = use.current[PS_USE_ACTIVATION];
+      backward (&rig, PS_OP_BW, 0);
+      bits[with_op] = all_gradients (&rig);
+      rig_clear (&rig);
+    }
+  rig_recompute = PS_RECOMPUTE_NONE;
+  g_assert_cmpint (held[1] - held[0], ==, 4 * (10 * 1024 + 128));
+  assert_same_bits (bits[0], bits[1]);
+  g_array_unref (bits[0]);
+  g_array_unref (bits[1]);
+}
+
 /* Weights, gradients and two moments: 16 bytes per parameter in whole 64 bytes; and the workspace. */
 static void
 test_memory_state (void)
@@ -227,14 +292,14 @@ test_allocator (void)
   ps_memory_pool_free (memory);
 }
 
-/* 2224 parameters (35584 bytes), an input of 1024 and the 10240 of one block fit into 47000 bytes, the layer's second
- * block of 1152 does not: an error, and nothing is left behind. */
+/* 2224 parameters (35584 bytes), 3712 of workspace, an input of 1024 and the 10240 and 128 of two blocks fit into 50712
+ * bytes, the layer's third block of 1024 does not: an error, and nothing is left behind. */
 static void
 test_refuses_activations (void)
 {
   const PsModel model = small_model (1, 16, 2, 8);
   const PsStageShape shape = { .n_layers = 1 };
-  PsCpuContext context = { .memory = ps_cpu_memory_new (47000), .n_microbatches = 1 };
+  PsCpuContext context = { .memory = ps_cpu_memory_new (50712), .n_microbatches = 1 };
   g_autoptr (GError) error = NULL;
   PsMemoryUse use;
   float *output;
@@ -246,7 +311,7 @@ test_refuses_activations (void)
   g_assert_nonnull (input);
   g_assert_false (ps_cpu_stage_forward (stage, (PsOp){ .kind = PS_OP_F }, input, &output, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
-  g_assert_cmpstr (error->message, ==, "stage 3: no memory for 1.125 KiB of activations");
+  g_assert_cmpstr (error->message, ==, "stage 3: no memory for 1 KiB of activations");
   ps_memory_pool_use (context.memory, &use);
   g_assert_cmpint (use.current[PS_USE_ACTIVATION] + use.current[PS_USE_BUFFER], ==, 0);
   ps_cpu_stage_free (stage);
@@ -283,6 +348,8 @@ main (int argc, char **argv)
   g_test_add_func ("/cpu/bits/interleaving", test_interleaving);
   g_test_add_func ("/cpu/bits/accumulates", test_accumulates);
   g_test_add_func ("/cpu/memory/numbers", test_memory_numbers);
+  g_test_add_func ("/cpu/memory/recompute", test_memory_recompute);
+  g_test_add_func ("/cpu/memory/recompute-op", test_recompute_op);
   g_test_add_func ("/cpu/memory/state", test_memory_state);
   g_test_add_func ("/cpu/memory/allocator", test_allocator);
   g_test_add_func ("/cpu/memory/shared", test_shared_memory);

@@ -295,6 +295,59 @@ test_tied (void)
     }
 }
 
+/* Trains two steps whose stages recompute. */
+static PsRunResult *
+recomputed (const PsProgram *program, PsRecompute recompute)
+{
+  PsRunSetting setting = run_setting (&ps_cpu_device, NULL, 2);
+  guint n_stages = program->schedule->placement->n_stages;
+  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
+
+  g_assert_true (ps_model_split (&tiny, n_stages, shapes, NULL));
+  for (guint i = 0; i < n_stages; i++)
+    shapes[i].recompute = recompute;
+  setting.model = &tiny;
+  setting.gradients = TRUE;
+  setting.shapes = shapes;
+  return run (program, setting);
+}
+
+static gint64
+peak_bytes (const PsRunResult *result)
+{
+  g_auto (PsMetrics) metrics = { 0 };
+
+  ps_metrics_from_timeline (result->timeline, &metrics);
+  return metrics.peak_memory_bytes;
+}
+
+/* Recomputation changes no bit. With all microbatches under way it keeps less. */
+static void
+check_recompute (const PsProgram *program)
+{
+  guint last = program->schedule->n_slices > 1 ? PS_RECOMPUTE_SELECTIVE : PS_RECOMPUTE_FULL;
+  g_autoptr (PsRunResult) kept = NULL;
+
+  if (program->schedule->weight_versions != NULL)
+    return;
+  kept = recomputed (program, PS_RECOMPUTE_NONE);
+  for (guint recompute = PS_RECOMPUTE_SELECTIVE; recompute <= last; recompute++)
+    {
+      g_autoptr (PsRunResult) again = recomputed (program, recompute);
+      g_auto (PsVerdict) verdict = { 0 };
+
+      ps_verify_compare (again, kept, &verdict);
+      g_assert_cmpstr (ps_check_name (verdict.check), ==, "bit-equal");
+      g_assert_true (!g_str_equal (program->schedule->name, "gpipe") || peak_bytes (again) < peak_bytes (kept));
+    }
+}
+
+static void
+test_recompute (void)
+{
+  for_each_family (2, 4, check_recompute);
+}
+
 static PsRunResult *
 cpu_result (guint64 seed)
 {
@@ -359,6 +412,7 @@ main (int argc, char **argv)
   g_test_add_func ("/verify/bypass/scale", test_bypass_scale);
   g_test_add_func ("/verify/slices", test_slices);
   g_test_add_func ("/verify/layouts", test_layouts);
+  g_test_add_func ("/verify/recompute", test_recompute);
   g_test_add_func ("/verify/tied", test_tied);
   g_test_add_func ("/verify/differs", test_verify_differs);
   g_test_add_func ("/verify/within", test_verify_within);

@@ -71,6 +71,32 @@ test_costs (void)
   remove_database (path);
 }
 
+/* A stage that was measured as it recomputes has these figures; another one gets them by the model's formulas. */
+static void
+test_recompute (void)
+{
+  g_autofree char *path = path_of ("recompute.db");
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  gint64 profile = begin (db, "p");
+  g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
+  PsStageShape shapes[2];
+
+  store_shape (db, profile, "layers=4,embedding", 2, 100);
+  store_shape (db, profile, "layers=4,head", 2, 200);
+  store_shape (db, profile, "layers=4,head,recompute=full", 2, 300);
+  store (db, profile, new_transfer (196608, 2, 10000));
+  g_assert_true (ps_model_split (model, 2, shapes, NULL));
+  shapes[0].recompute = shapes[1].recompute = PS_RECOMPUTE_FULL;
+  g_autoptr (PsCosts) costs = ps_costdb_stage_costs (db, NULL, model, shapes, 2, 1, NULL);
+  g_assert_cmpint (costs->shapes[0].recompute, ==, PS_RECOMPUTE_NONE);
+  g_assert_cmpint (costs->shapes[1].recompute, ==, PS_RECOMPUTE_FULL);
+  g_assert_true (ps_costs_recompute (costs, model, NULL, PS_RECOMPUTE_FULL, NULL));
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 0)->duration_ns, ==, 1300 + 1000); /* all of F again */
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 1)->duration_ns, ==, 3900);
+  g_assert_cmpint (costs->time_origin, ==, PS_ORIGIN_MODELLED);
+  remove_database (path);
+}
+
 /* Beyond the sizes measured the outermost line goes on; it never falls. */
 static void
 test_extrapolation (void)
@@ -354,6 +380,7 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/costdb-costs/costs", test_costs);
+  g_test_add_func ("/costdb-costs/recompute", test_recompute);
   g_test_add_func ("/costdb-costs/extrapolation", test_extrapolation);
   g_test_add_func ("/costdb-costs/spread", test_spread);
   g_test_add_func ("/costdb/calibrations", test_calibrations);

@@ -154,32 +154,12 @@ cpu_attach (PsDevice *device, GError **error)
 }
 
 static gboolean
-take_workspace (PsCpuContext *context, guint stage, GError **error)
-{
-  if (context->workspace.normed != NULL)
-    return TRUE;
-
-  const gsize n = ps_cpu_workspace_lay_out (&context->workspace, &context->sizes, NULL);
-  float *block = ps_cpu_memory_take (context->memory, n, PS_USE_STATE);
-  if (block == NULL)
-    {
-      g_autofree char *size = ps_format_size ((gint64)(n * sizeof (float)));
-
-      return ps_refuse (error, PS_ERROR_UNAVAILABLE, "stage %u: no memory for %s of workspace", stage, size);
-    }
-  ps_cpu_workspace_lay_out (&context->workspace, &context->sizes, block);
-  return TRUE;
-}
-
-static gboolean
 cpu_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
 {
   CpuDevice *cpu = cpu_device (device);
 
   g_return_val_if_fail (stage < cpu->setting.n_stages && cpu->stages[stage] == NULL, FALSE);
 
-  if (!take_workspace (&cpu->context, stage, error))
-    return FALSE;
   cpu->stages[stage] = ps_cpu_stage_new (&cpu->context, stage, shape, error);
   return cpu->stages[stage] != NULL;
 }
@@ -231,6 +211,8 @@ run_on_stage (PsCpuStage *stage, PsOp op, float *input, float **output, GError *
              && ps_cpu_stage_weight_gradients (stage, op, error);
     case PS_OP_W:
       return ps_cpu_stage_weight_gradients (stage, op, error);
+    case PS_OP_R:
+      return ps_cpu_stage_recompute (stage, op, error);
     case PS_OP_O:
       ps_cpu_stage_optimize (stage);
       return TRUE;

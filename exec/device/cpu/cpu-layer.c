@@ -20,9 +20,8 @@ typedef struct
 
 typedef struct
 {
-  float *probabilities; /* batch x heads squares */
-  float *scale1;        /* T, see ps_cpu_norm */
-  float *scale2;        /* T */
+  float *scale1; /* T, see ps_cpu_norm */
+  float *scale2; /* T */
 } Late;
 
 typedef struct
@@ -49,11 +48,10 @@ lay_out_keep (Keep *keep, const PsCpuSizes *sizes, float *block)
 }
 
 static gsize
-lay_out_late (Late *late, const PsCpuSizes *sizes, guint slice, float *block)
+lay_out_late (Late *late, const PsCpuSizes *sizes, float *block)
 {
   float *cursor = block;
 
-  late->probabilities = ps_cpu_carve (&cursor, (gsize)sizes->tokens * sizes->heads * sizes->sequence * (slice + 1));
   late->scale1 = ps_cpu_carve (&cursor, (gsize)sizes->tokens);
   late->scale2 = ps_cpu_carve (&cursor, (gsize)sizes->tokens);
   return ps_cpu_carved (cursor) - ps_cpu_carved (block);
@@ -80,11 +78,18 @@ ps_cpu_layer_keep_size (const PsCpuSizes *sizes)
 }
 
 gsize
-ps_cpu_layer_late_size (const PsCpuSizes *sizes, guint slice)
+ps_cpu_layer_late_size (const PsCpuSizes *sizes)
 {
   Late late;
 
-  return lay_out_late (&late, sizes, slice, NULL);
+  return lay_out_late (&late, sizes, NULL);
+}
+
+/* batch x heads rectangles of the sequence by all tokens up to the slice's. */
+gsize
+ps_cpu_layer_scores_size (const PsCpuSizes *sizes, guint slice)
+{
+  return (gsize)sizes->tokens * sizes->heads * sizes->sequence * (slice + 1);
 }
 
 gsize
@@ -196,18 +201,29 @@ ps_cpu_layer_forward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const 
   Late late;
 
   lay_out_keep (&keep, sizes, states[slice]->keep);
-  lay_out_late (&late, sizes, slice, states[slice]->late);
+  lay_out_late (&late, sizes, states[slice]->late);
   find_slices (sizes, states, slice, qkv, inherited);
 
   ps_cpu_norm (workspace->normed, keep.standard1, late.scale1, x, weights->norm1_gain, weights->norm1_bias, rows, h);
   linear_bias (keep.qkv, workspace->normed, weights->wqkv, weights->bqkv, rows, h, 3 * h);
-  ps_cpu_attention_forward (keep.context, late.probabilities, qkv, slice, sizes);
+  ps_cpu_attention_forward (keep.context, states[slice]->scores, qkv, slice, sizes);
   linear_bias_add (x, keep.context, weights->wo, weights->bo, rows, h, h);
 
   ps_cpu_norm (workspace->normed, keep.standard2, late.scale2, x, weights->norm2_gain, weights->norm2_bias, rows, h);
   ps_cpu_linear (keep.z, workspace->normed, weights->w1, rows, h, f);
   ps_cpu_gelu (keep.g, keep.z, weights->b1, rows, f);
   linear_bias_add (x, keep.g, weights->w2, weights->b2, rows, f, h);
+}
+
+void
+ps_cpu_layer_attend (const PsCpuSizes *sizes, const PsCpuLayerState *const *states, guint slice)
+{
+  float *qkv[PS_CPU_MAX_SLICES], *inherited[PS_CPU_MAX_SLICES];
+  Keep keep;
+
+  lay_out_keep (&keep, sizes, states[slice]->keep);
+  find_slices (sizes, states, slice, qkv, inherited);
+  ps_cpu_attention_forward (keep.context, states[slice]->scores, qkv, slice, sizes);
 }
 
 void
@@ -223,7 +239,7 @@ ps_cpu_layer_backward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const
   Gradient gradient;
 
   lay_out_keep (&keep, sizes, state->keep);
-  lay_out_late (&late, sizes, slice, state->late);
+  lay_out_late (&late, sizes, state->late);
   find_slices (sizes, states, slice, qkv, inherited);
   lay_out_gradient (&gradient, sizes, state->gradient);
 
@@ -234,7 +250,7 @@ ps_cpu_layer_backward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const
                      rows, h);
 
   ps_cpu_linear_input (dcontext, gradient.dy, weights->wo, rows, h, h);
-  ps_cpu_attention_backward (qkv, inherited, slice, dcontext, keep.context, late.probabilities, sizes, workspace);
+  ps_cpu_attention_backward (qkv, inherited, slice, dcontext, keep.context, state->scores, sizes, workspace);
   ps_cpu_linear_input (gradient.dnormed1, keep.qkv, weights->wqkv, rows, h, 3 * h);
   ps_cpu_norm_input (dx, gradient.dy, gradient.dnormed1, keep.standard1, late.scale1, weights->norm1_gain, rows, h);
 }

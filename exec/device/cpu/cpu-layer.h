@@ -3,8 +3,9 @@
  *   n1 = norm (x); qkv = n1 wqkv + bqkv; context = attention (qkv); y = x + context wo + bo
  *   n2 = norm (y); z = n2 w1 + b1;       g = GELU (z);              output = y + g w2 + b2
  *
- * The forward keeps two blocks: `keep` until the end of W, `late` until the end of B. B overwrites z with dz and qkv
- * with dqkv. It adds the block `gradient`, which is also kept until the end of W.
+ * The forward makes three blocks: `keep` lasts until the end of W, `late` and `scores` until the end of B. B overwrites
+ * z with dz and qkv with dqkv. It adds the block `gradient`, which is also kept until the end of W. Recomputation makes
+ * the forward's blocks, or the scores alone, again before B.
  *
  * An op works on one slice of the sequences of a microbatch. Its attention sees the slices before it. `inherited`
  * collects what later slices leave in B for a slice's keys and values.
@@ -33,8 +34,10 @@ void ps_cpu_layer_init (const PsCpuLayer *weights, const PsCpuSizes *sizes, guin
 /* The blocks that one slice of a microbatch keeps of one layer; NULL: not held now. */
 typedef struct
 {
+  float *input; /* of the layer, for full recomputation; a boundary tensor */
   float *keep;
   float *late;
+  float *scores; /* probabilities of the attention */
   float *gradient;
   float *doutput;   /* gradient of the layer's output; a boundary tensor */
   float *inherited; /* see cpu-attention.h */
@@ -42,16 +45,20 @@ typedef struct
 
 /* Floats of each block. */
 gsize ps_cpu_layer_keep_size (const PsCpuSizes *sizes);
-gsize ps_cpu_layer_late_size (const PsCpuSizes *sizes, guint slice);
+gsize ps_cpu_layer_late_size (const PsCpuSizes *sizes);
+gsize ps_cpu_layer_scores_size (const PsCpuSizes *sizes, guint slice);
 gsize ps_cpu_layer_gradient_size (const PsCpuSizes *sizes);
 gsize ps_cpu_layer_inherited_size (const PsCpuSizes *sizes);
 
-/* Turns the layer's input x into its output, in place; fills keep and late of states[slice]. states has the states of
- * the slices up to this one. */
+/* Turns the layer's input x into its output, in place; fills keep, late and scores of states[slice]. states has the
+ * states of the slices up to this one. */
 void ps_cpu_layer_forward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
                            const PsCpuLayerState *const *states, guint slice, float *x);
 
-/* Writes the gradient of the layer's input to dx; reads doutput, keep, late; fills gradient. */
+/* Makes the scores again, with the bits that the forward gave. */
+void ps_cpu_layer_attend (const PsCpuSizes *sizes, const PsCpuLayerState *const *states, guint slice);
+
+/* Writes the gradient of the layer's input to dx; reads doutput, keep, late, scores; fills gradient. */
 void ps_cpu_layer_backward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
                             const PsCpuLayerState *const *states, guint slice, float *dx);
 

@@ -36,8 +36,9 @@ struct _PsCpuStage
   float *trial;     /* weights of a tentative O; NULL: O is final */
   float **versions; /* [n_versions] version k of the weights is in versions[k mod n_versions] */
   guint64 n_steps;
-  Slot *slots;    /* [n_microbatches * slices] */
-  double *losses; /* [n_microbatches] */
+  PsCpuWorkspace workspace; /* its own, so that a stage's state is the same on every device */
+  Slot *slots;              /* [n_microbatches * slices] */
+  double *losses;           /* [n_microbatches] */
 };
 
 static guint
@@ -145,6 +146,29 @@ init_weights (PsCpuStage *stage)
     }
 }
 
+static gboolean
+take_workspace (PsCpuStage *stage, GError **error)
+{
+  const PsCpuSizes *sizes = &stage->context->sizes;
+  const gsize n = ps_cpu_workspace_lay_out (&stage->workspace, sizes, NULL);
+  float *block = ps_cpu_memory_take (stage->context->memory, n, PS_USE_STATE);
+
+  if (block == NULL)
+    return no_room (stage, "workspace", n, error);
+  ps_cpu_workspace_lay_out (&stage->workspace, sizes, block);
+  return TRUE;
+}
+
+static gboolean
+check_recompute (const PsCpuStage *stage, GError **error)
+{
+  return stage->shape.recompute != PS_RECOMPUTE_FULL || stage->context->sizes.slices == 1
+         || ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                       "stage %u: --recompute full: slices need the keys and values of earlier ones; selective keeps "
+                       "them",
+                       stage->number);
+}
+
 PsCpuStage *
 ps_cpu_stage_new (PsCpuContext *context, guint number, const PsStageShape *shape, GError **error)
 {
@@ -158,7 +182,7 @@ ps_cpu_stage_new (PsCpuContext *context, guint number, const PsStageShape *shape
   stage->losses = g_new (double, context->n_microbatches);
   for (guint i = 0; i < context->n_microbatches; i++)
     stage->losses[i] = NAN;
-  if (!take_parameters (stage, error))
+  if (!check_recompute (stage, error) || !take_workspace (stage, error) || !take_parameters (stage, error))
     return NULL;
   init_weights (stage);
   return g_steal_pointer (&stage);
@@ -191,20 +215,24 @@ take_activation (PsCpuStage *stage, float **block, gsize n, GError **error)
   return *block != NULL || no_room (stage, "activations", n, error);
 }
 
+static void
+give_layer (PsCpuStage *stage, PsCpuLayerState *layer)
+{
+  give (stage, &layer->input);
+  give (stage, &layer->keep);
+  give (stage, &layer->late);
+  give (stage, &layer->scores);
+  give (stage, &layer->gradient);
+  give (stage, &layer->doutput);
+  give (stage, &layer->inherited);
+}
+
 /* Gives back all blocks of the microbatch. */
 static void
 empty_slot (PsCpuStage *stage, Slot *slot)
 {
   for (guint i = 0; slot->layers != NULL && i < stage->shape.n_layers; i++)
-    {
-      PsCpuLayerState *layer = &slot->layers[i];
-
-      give (stage, &layer->keep);
-      give (stage, &layer->late);
-      give (stage, &layer->gradient);
-      give (stage, &layer->doutput);
-      give (stage, &layer->inherited);
-    }
+    give_layer (stage, &slot->layers[i]);
   give (stage, &slot->head.keep);
   give (stage, &slot->head.late);
   give (stage, &slot->head.gradient);
@@ -223,7 +251,7 @@ find_slot (PsCpuStage *stage, PsOp op, Progress last, GError **error)
     [BACKWARD] = "its B has run, its W has not",
   };
   const guint n = stage->context->n_microbatches, n_slices = (guint)stage->context->sizes.slices;
-  const char *name = last == EMPTY ? "F" : last == FORWARD ? "B" : "W";
+  const char *name = op.kind == PS_OP_R ? "R" : last == EMPTY ? "F" : last == FORWARD ? "B" : "W";
   Slot *slot;
 
   if (op.microbatch >= n || op.slice >= n_slices)
@@ -255,7 +283,51 @@ make_words (PsCpuStage *stage, guint microbatch)
 {
   const PsCpuContext *context = stage->context;
 
-  ps_data_read (context->workspace.words, context->setting, context->step, microbatch);
+  ps_data_read (stage->workspace.words, context->setting, context->step, microbatch);
+}
+
+/* Takes those of the blocks that a forward makes which the layer does not have. */
+static gboolean
+take_made (PsCpuStage *stage, PsCpuLayerState *layer, guint slice, GError **error)
+{
+  const PsCpuSizes *sizes = &stage->context->sizes;
+
+  return (layer->keep != NULL || take_activation (stage, &layer->keep, ps_cpu_layer_keep_size (sizes), error))
+         && (layer->late != NULL || take_activation (stage, &layer->late, ps_cpu_layer_late_size (sizes), error))
+         && (layer->scores != NULL
+             || take_activation (stage, &layer->scores, ps_cpu_layer_scores_size (sizes, slice), error));
+}
+
+/* Gives back the blocks that a recomputation makes again, or hands them to the next layer (NULL: there is none). */
+static void
+drop_made (PsCpuStage *stage, PsCpuLayerState *layer, PsCpuLayerState *next)
+{
+  const PsRecompute recompute = stage->shape.recompute;
+  float **const from[] = { &layer->scores, &layer->keep, &layer->late };
+  float **const to[] = { &next->scores, &next->keep, &next->late };
+  const guint n = recompute == PS_RECOMPUTE_NONE ? 0 : recompute == PS_RECOMPUTE_SELECTIVE ? 1 : 3;
+
+  for (guint i = 0; i < n; i++)
+    if (next != NULL)
+      *to[i] = g_steal_pointer (from[i]);
+    else
+      give (stage, from[i]);
+}
+
+/* Takes the blocks that a layer's forward keeps; the first layer's has all that it makes. */
+static gboolean
+take_kept (PsCpuStage *stage, PsCpuLayerState *layer, gboolean first, guint slice, GError **error)
+{
+  const PsCpuSizes *sizes = &stage->context->sizes;
+  const PsRecompute recompute = stage->shape.recompute;
+
+  if (recompute == PS_RECOMPUTE_FULL && !take_activation (stage, &layer->input, ps_cpu_sizes_boundary (sizes), error))
+    return FALSE;
+  if (first || recompute == PS_RECOMPUTE_NONE)
+    return take_made (stage, layer, slice, error);
+  return recompute == PS_RECOMPUTE_FULL
+         || (take_activation (stage, &layer->keep, ps_cpu_layer_keep_size (sizes), error)
+             && take_activation (stage, &layer->late, ps_cpu_layer_late_size (sizes), error));
 }
 
 /* Takes all blocks at once, so that a forward that does not fit leaves no trace. */
@@ -267,8 +339,7 @@ take_forward_blocks (PsCpuStage *stage, Slot *slot, guint slice, GError **error)
 
   slot->layers = g_new0 (PsCpuLayerState, stage->shape.n_layers);
   for (guint i = 0; ok && i < stage->shape.n_layers; i++)
-    ok = take_activation (stage, &slot->layers[i].keep, ps_cpu_layer_keep_size (sizes), error)
-         && take_activation (stage, &slot->layers[i].late, ps_cpu_layer_late_size (sizes, slice), error);
+    ok = take_kept (stage, &slot->layers[i], i == 0, slice, error);
   if (ok && stage->shape.head)
     ok = take_activation (stage, &slot->head.keep, ps_cpu_head_keep_size (sizes), error)
          && take_activation (stage, &slot->head.late, ps_cpu_head_late_size (sizes), error);
@@ -291,11 +362,36 @@ take_stream (PsCpuStage *stage, float *input, GError **error)
 }
 
 static void
+forward_layer (PsCpuStage *stage, PsOp op, guint i, float *x)
+{
+  const PsCpuLayer layer = layer_of (stage, stage->weights, i);
+  const PsCpuLayerState *states[PS_CPU_MAX_SLICES];
+
+  find_states (stage, op, i, states);
+  ps_cpu_layer_forward (&layer, &stage->context->sizes, &stage->workspace, states, op.slice, x);
+}
+
+static void
+forward_layers (PsCpuStage *stage, Slot *slot, PsOp op, float *x)
+{
+  const gsize bytes = ps_cpu_sizes_boundary (&stage->context->sizes) * sizeof (float);
+
+  for (guint i = 0; i < stage->shape.n_layers; i++)
+    {
+      PsCpuLayerState *layer = &slot->layers[i];
+
+      if (layer->input != NULL)
+        memcpy (layer->input, x, bytes);
+      forward_layer (stage, op, i, x);
+      drop_made (stage, layer, i + 1 < stage->shape.n_layers ? layer + 1 : NULL);
+    }
+}
+
+static void
 run_forward (PsCpuStage *stage, Slot *slot, PsOp op, float *x)
 {
   const PsCpuSizes *sizes = &stage->context->sizes;
-  const PsCpuWorkspace *workspace = &stage->context->workspace;
-  const PsCpuLayerState *states[PS_CPU_MAX_SLICES];
+  const PsCpuWorkspace *workspace = &stage->workspace;
 
   if (stage->shape.embedding || stage->shape.head)
     make_words (stage, op.microbatch);
@@ -305,13 +401,7 @@ run_forward (PsCpuStage *stage, Slot *slot, PsOp op, float *x)
 
       ps_cpu_embedding_forward (&embedding, sizes, op.slice, workspace->words, x);
     }
-  for (guint i = 0; i < stage->shape.n_layers; i++)
-    {
-      const PsCpuLayer layer = layer_of (stage, stage->weights, i);
-
-      find_states (stage, op, i, states);
-      ps_cpu_layer_forward (&layer, sizes, workspace, states, op.slice, x);
-    }
+  forward_layers (stage, slot, op, x);
   if (stage->shape.head)
     {
       const PsCpuHead head = head_of (stage, stage->weights);
@@ -365,7 +455,7 @@ backward_head (PsCpuStage *stage, Slot *slot, PsOp op, float **doutput, GError *
       || !take_gradient (stage, stage->shape.n_layers, doutput, error))
     return FALSE;
   make_words (stage, op.microbatch);
-  ps_cpu_head_backward (&head, sizes, op.slice, &stage->context->workspace, &slot->head, *doutput);
+  ps_cpu_head_backward (&head, sizes, op.slice, &stage->workspace, &slot->head, *doutput);
   give (stage, &slot->head.late);
   return TRUE;
 }
@@ -390,6 +480,36 @@ take_inherited (PsCpuStage *stage, PsOp op, guint layer, GError **error)
   return TRUE;
 }
 
+/* Makes what the layer's forward has made and does not keep. A layer that was restored is left as it is. */
+static gboolean
+restore_layer (PsCpuStage *stage, Slot *slot, PsOp op, guint i, GError **error)
+{
+  const PsCpuLayerState *states[PS_CPU_MAX_SLICES];
+  PsCpuLayerState *layer = &slot->layers[i];
+  const gboolean dropped = layer->scores == NULL;
+
+  if (!take_made (stage, layer, op.slice, error))
+    return FALSE;
+  find_states (stage, op, i, states);
+  if (layer->input != NULL)
+    forward_layer (stage, op, i, layer->input);
+  else if (dropped)
+    ps_cpu_layer_attend (&stage->context->sizes, states, op.slice);
+  give (stage, &layer->input);
+  return TRUE;
+}
+
+gboolean
+ps_cpu_stage_recompute (PsCpuStage *stage, PsOp op, GError **error)
+{
+  Slot *slot = find_slot (stage, op, FORWARD, error);
+  gboolean done = slot != NULL;
+
+  for (guint i = 0; done && i < stage->shape.n_layers; i++)
+    done = restore_layer (stage, slot, op, i, error);
+  return done;
+}
+
 /* Replaces *gradient with the gradient of the layer's input. The layer keeps the old one for W. */
 static gboolean
 backward_layer (PsCpuStage *stage, Slot *slot, PsOp op, guint i, float **gradient, GError **error)
@@ -400,14 +520,33 @@ backward_layer (PsCpuStage *stage, Slot *slot, PsOp op, guint i, float **gradien
   PsCpuLayerState *state = &slot->layers[i];
 
   state->doutput = g_steal_pointer (gradient);
-  if (!take_activation (stage, &state->gradient, ps_cpu_layer_gradient_size (sizes), error)
+  if (!restore_layer (stage, slot, op, i, error)
+      || !take_activation (stage, &state->gradient, ps_cpu_layer_gradient_size (sizes), error)
       || !take_inherited (stage, op, i, error) || !take_gradient (stage, i, gradient, error))
     return FALSE;
   find_states (stage, op, i, states);
-  ps_cpu_layer_backward (&layer, sizes, &stage->context->workspace, states, op.slice, *gradient);
+  ps_cpu_layer_backward (&layer, sizes, &stage->workspace, states, op.slice, *gradient);
   give (stage, &state->inherited);
   give (stage, &state->late);
+  give (stage, &state->scores);
   return TRUE;
+}
+
+static void
+weigh_head (PsCpuStage *stage, Slot *slot)
+{
+  const PsCpuHead head = head_of (stage, stage->weights), dhead = head_of (stage, stage->gradients);
+
+  ps_cpu_head_weights (&head, &dhead, &stage->context->sizes, &stage->workspace, &slot->head);
+}
+
+static void
+weigh_layer (PsCpuStage *stage, Slot *slot, guint i)
+{
+  const PsCpuLayer layer = layer_of (stage, stage->weights, i), dlayer = layer_of (stage, stage->gradients, i);
+
+  ps_cpu_layer_weights (&layer, &dlayer, &stage->context->sizes, &stage->workspace, &slot->layers[i]);
+  give_layer (stage, &slot->layers[i]);
 }
 
 static gboolean
@@ -416,8 +555,12 @@ run_backward (PsCpuStage *stage, Slot *slot, PsOp op, float **gradient, GError *
   if (stage->shape.head && !backward_head (stage, slot, op, gradient, error))
     return FALSE;
   for (guint i = stage->shape.n_layers; i > 0; i--)
-    if (!backward_layer (stage, slot, op, i - 1, gradient, error))
-      return FALSE;
+    {
+      if (!backward_layer (stage, slot, op, i - 1, gradient, error))
+        return FALSE;
+      if (op.kind == PS_OP_BW)
+        weigh_layer (stage, slot, i - 1);
+    }
   return TRUE;
 }
 
@@ -446,24 +589,15 @@ gboolean
 ps_cpu_stage_weight_gradients (PsCpuStage *stage, PsOp op, GError **error)
 {
   const PsCpuSizes *sizes = &stage->context->sizes;
-  const PsCpuWorkspace *workspace = &stage->context->workspace;
+  const PsCpuWorkspace *workspace = &stage->workspace;
   Slot *slot = find_slot (stage, op, BACKWARD, error);
 
   if (slot == NULL)
     return FALSE;
   if (stage->shape.head)
-    {
-      const PsCpuHead head = head_of (stage, stage->weights), dhead = head_of (stage, stage->gradients);
-
-      ps_cpu_head_weights (&head, &dhead, sizes, workspace, &slot->head);
-    }
-  for (guint i = stage->shape.n_layers; i > 0; i--)
-    {
-      const PsCpuLayer layer = layer_of (stage, stage->weights, i - 1);
-      const PsCpuLayer dlayer = layer_of (stage, stage->gradients, i - 1);
-
-      ps_cpu_layer_weights (&layer, &dlayer, sizes, workspace, &slot->layers[i - 1]);
-    }
+    weigh_head (stage, slot);
+  for (guint i = stage->shape.n_layers; i > 0 && op.kind == PS_OP_W; i--)
+    weigh_layer (stage, slot, i - 1);
   if (stage->shape.embedding)
     {
       const PsCpuEmbedding dembedding = embedding_of (stage, stage->gradients);

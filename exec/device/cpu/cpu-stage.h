@@ -16,7 +16,6 @@ typedef struct
 {
   PsMemoryPool *memory;
   PsCpuSizes sizes;
-  PsCpuWorkspace workspace;
   guint n_microbatches;
   guint n_summed;   /* see PsDeviceSetting; >= 1 */
   guint n_replicas; /* >= 1 */
@@ -38,6 +37,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCpuStage, ps_cpu_stage_free)
 gboolean ps_cpu_stage_forward (PsCpuStage *stage, PsOp op, float *input, float **output, GError **error);
 gboolean ps_cpu_stage_backward (PsCpuStage *stage, PsOp op, float *input, float **output, GError **error);
 gboolean ps_cpu_stage_weight_gradients (PsCpuStage *stage, PsOp op, GError **error);
+gboolean ps_cpu_stage_recompute (PsCpuStage *stage, PsOp op, GError **error);
 void ps_cpu_stage_optimize (PsCpuStage *stage);
 
 /* See PsDeviceClass. */

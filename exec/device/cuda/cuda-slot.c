@@ -91,6 +91,42 @@ plan_forward (PsCudaSlot *slot, const PsStageShape *shape, PsCudaPlan *plan)
     plan->steps[i] = (PsCudaStep){ .state = slot->layers[i], .stream = *stream_place (slot, shape, i, &kind) };
 }
 
+static void
+give_layer (PsCudaShared *shared, PsCudaLayerState *state)
+{
+  for (guint part = 0; part < PS_CUDA_N_PARTS; part++)
+    give (shared, &state->part[part]);
+}
+
+/* Layers that are computed again share one set of blocks, which goes back: the stream runs one layer after the other.
+ */
+static gboolean
+take_forward_parts (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, GError **error)
+{
+  const gboolean once = ps_cuda_recomputes (shape);
+  gboolean ok = TRUE;
+
+  for (guint i = 0; ok && i < shape->n_layers; i++)
+    if (i == 0 || !once)
+      ok = take_layer_parts (shared, &slot->layers[i], PS_CUDA_X + 1, PS_CUDA_G, error);
+    else
+      for (guint part = PS_CUDA_X + 1; part <= PS_CUDA_G; part++)
+        slot->layers[i].part[part] = slot->layers[0].part[part];
+  return ok;
+}
+
+/* Called when the forward is planned. */
+static void
+drop_forward_parts (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape)
+{
+  for (guint i = 0; ps_cuda_recomputes (shape) && i < shape->n_layers; i++)
+    for (guint part = PS_CUDA_X + 1; part <= PS_CUDA_G; part++)
+      if (i == 0)
+        give (shared, &slot->layers[i].part[part]);
+      else
+        slot->layers[i].part[part] = NULL;
+}
+
 gboolean
 ps_cuda_slot_forward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, void *input, PsCudaPlan *plan,
                       GError **error)
@@ -99,13 +135,13 @@ ps_cuda_slot_forward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape
 
   slot->layers = g_new0 (PsCudaLayerState, shape->n_layers + 1);
   ok = take_stream (slot, shared, shape, input, error);
-  for (guint i = 0; ok && i < shape->n_layers; i++)
-    ok = take_layer_parts (shared, &slot->layers[i], PS_CUDA_X + 1, PS_CUDA_G, error);
+  ok = ok && take_forward_parts (slot, shared, shape, error);
   if (ok && shape->head)
     ok = take_head_parts (shared, &slot->head, PS_CUDA_HEAD_X + 1, PS_CUDA_HEAD_LOGITS, error);
   if (ok)
     plan_forward (slot, shape, plan);
-  else
+  drop_forward_parts (slot, shared, shape);
+  if (!ok)
     ps_cuda_slot_empty (slot, shared, shape);
   return ok;
 }
@@ -142,26 +178,45 @@ end_layer_backward (PsCudaShared *shared, PsCudaLayerState *state)
   give (shared, &part[PS_CUDA_LSE]);
 }
 
+/* Takes the blocks of a forward that runs again. Nothing reads its output, whose block goes back at once. */
+static gboolean
+take_again (PsCudaShared *shared, PsCudaLayerState *state, void **output, GError **error)
+{
+  if (!take_layer_parts (shared, state, PS_CUDA_X + 1, PS_CUDA_G, error)
+      || !take (shared, output, ps_cuda_sizes_boundary_bytes (&shared->sizes), PS_USE_ACTIVATION, error))
+    return FALSE;
+  ps_memory_pool_give (shared->memory, *output);
+  return TRUE;
+}
+
 /* The gradient of the layer's output becomes the slot's DOUTPUT. */
 static gboolean
-plan_layer_backward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, guint layer, PsCudaPlan *plan,
-                     GError **error)
+plan_layer_backward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, guint layer, gboolean weights,
+                     PsCudaPlan *plan, GError **error)
 {
   PsCudaLayerState *state = &slot->layers[layer];
 
+  void *again = NULL;
+
   state->part[PS_CUDA_DOUTPUT] = plan->steps[layer + 1].stream;
+  if (ps_cuda_recomputes (shape) && !take_again (shared, state, &again, error))
+    return FALSE;
   if (!take_layer_parts (shared, state, PS_CUDA_DZ, PS_CUDA_DNORMED1, error))
     return FALSE;
-  plan->steps[layer] = (PsCudaStep){ .state = *state, .stream = take_gradient (shared, shape, layer, error) };
+  plan->steps[layer]
+      = (PsCudaStep){ .state = *state, .stream = take_gradient (shared, shape, layer, error), .again = again };
   if (plan->steps[layer].stream == NULL)
     return FALSE;
-  end_layer_backward (shared, state);
+  if (weights)
+    give_layer (shared, state);
+  else
+    end_layer_backward (shared, state);
   return TRUE;
 }
 
 gboolean
-ps_cuda_slot_backward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, void *input, void **output,
-                       PsCudaPlan *plan, GError **error)
+ps_cuda_slot_backward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, gboolean weights, void *input,
+                       void **output, PsCudaPlan *plan, GError **error)
 {
   guint layer = shape->n_layers;
   gboolean ok = TRUE;
@@ -173,7 +228,7 @@ ps_cuda_slot_backward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShap
   if (shape->head)
     ok = plan_head_backward (slot, shared, shape, plan, error);
   while (ok && layer > 0)
-    ok = plan_layer_backward (slot, shared, shape, --layer, plan, error);
+    ok = plan_layer_backward (slot, shared, shape, --layer, weights, plan, error);
   *(shape->embedding ? &slot->dembedding : output) = plan->steps[0].stream;
   return ok;
 }
@@ -192,8 +247,7 @@ void
 ps_cuda_slot_empty (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape)
 {
   for (guint i = 0; slot->layers != NULL && i < shape->n_layers; i++)
-    for (guint part = 0; part < PS_CUDA_N_PARTS; part++)
-      give (shared, &slot->layers[i].part[part]);
+    give_layer (shared, &slot->layers[i]);
   for (guint part = 0; part < PS_CUDA_N_HEAD_PARTS; part++)
     give (shared, &slot->head.part[part]);
   give (shared, &slot->output);

@@ -28,6 +28,7 @@ typedef struct
 {
   PsCudaLayerState state;
   void *stream; /* F: the residual stream before the layer; B: its gradient */
+  void *again;  /* B: a block for the layer's output, which recomputation makes once more; NULL: it does not */
 } PsCudaStep;
 
 /* One op, with everything that its launches depend on. Plans are compared as bytes. */
@@ -44,14 +45,21 @@ gsize ps_cuda_plan_bytes (const PsStageShape *shape);
 /* Each of these takes the blocks that the op's kernels write, and fills the plan's blocks. It gives back blocks that
  * are needed only until the op ends: the next op's kernels run after this op's in the stream. */
 
+/* Whether a stage's B makes again what its F made. There are no scores that selective recomputation could drop. */
+static inline gboolean
+ps_cuda_recomputes (const PsStageShape *shape)
+{
+  return shape->recompute == PS_RECOMPUTE_FULL;
+}
+
 /* input: from the stage before; NULL: the embedding's output gets a block of its own. It is taken, also on failure. */
 gboolean ps_cuda_slot_forward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, void *input,
                                PsCudaPlan *plan, GError **error);
 
-/* input: the gradient of the output; NULL: the head's. It is taken, also on failure. *output: the gradient of the
- * stage's input; NULL if that is the embedding's. The plan also serves a W that follows at once. */
-gboolean ps_cuda_slot_backward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, void *input,
-                                void **output, PsCudaPlan *plan, GError **error);
+/* weights: a W follows at once, layer by layer. input: the gradient of the output; NULL: the head's. It is taken, also
+ * on failure. *output: the gradient of the stage's input; NULL if that is the embedding's. */
+gboolean ps_cuda_slot_backward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, gboolean weights,
+                                void *input, void **output, PsCudaPlan *plan, GError **error);
 
 /* Takes no blocks. The caller empties the slot after launching W. */
 void ps_cuda_slot_weights (const PsCudaSlot *slot, const PsStageShape *shape, PsCudaPlan *plan);

@@ -74,6 +74,14 @@ launch_forward (PsCudaStage *stage)
 }
 
 static void
+weigh_layer (PsCudaStage *stage, guint i)
+{
+  const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, stage->shared, i);
+
+  ps_cuda_layer_weights (&layer, stage->shared, &stage->plan->steps[i].state);
+}
+
+static void
 launch_backward (PsCudaStage *stage)
 {
   const PsCudaStep *steps = stage->plan->steps;
@@ -89,7 +97,11 @@ launch_backward (PsCudaStage *stage)
     {
       const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, shared, i);
 
+      if (steps[i].again != NULL)
+        ps_cuda_layer_forward (&layer, shared, &steps[i].state, steps[i].again);
       ps_cuda_layer_backward (&layer, shared, &steps[i].state, steps[i].stream);
+      if (stage->plan->kind == PS_OP_BW)
+        weigh_layer (stage, i);
     }
 }
 
@@ -104,12 +116,8 @@ launch_weights (PsCudaStage *stage)
 
       ps_cuda_head_weights (&head, shared, &stage->plan->head);
     }
-  for (guint i = stage->shape.n_layers; i-- > 0;)
-    {
-      const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, shared, i);
-
-      ps_cuda_layer_weights (&layer, shared, &stage->plan->steps[i].state);
-    }
+  for (guint i = stage->shape.n_layers; i-- > 0 && stage->plan->kind == PS_OP_W;)
+    weigh_layer (stage, i);
   if (stage->shape.embedding)
     embed_weights (stage);
 }
@@ -204,7 +212,8 @@ backward (PsCudaStage *stage, PsOp op, void *input, void **output, GError **erro
       ps_memory_pool_give (stage->shared->memory, input);
       return FALSE;
     }
-  if (!ps_cuda_slot_backward (slot, stage->shared, &stage->shape, input, output, stage->plan, error)
+  if (!ps_cuda_slot_backward (slot, stage->shared, &stage->shape, op.kind == PS_OP_BW, input, output, stage->plan,
+                              error)
       || !run_planned (stage, op, error))
     {
       ps_memory_pool_give (stage->shared->memory, g_steal_pointer (output));
