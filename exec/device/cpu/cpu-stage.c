@@ -3,43 +3,8 @@
 #include <string.h>
 
 #include "device/data.h"
-#include "cpu-ends.h"
 #include "cpu-kernels.h"
-#include "cpu-layer.h"
-#include "cpu-stage.h"
-
-/* The last op of a slice of a microbatch; W makes it EMPTY again. */
-typedef enum
-{
-  EMPTY,
-  FORWARD,
-  BACKWARD,
-} Progress;
-
-/* The blocks of a slice of a microbatch in flight. */
-typedef struct
-{
-  Progress progress;
-  PsCpuLayerState *layers; /* of the shape's n_layers; NULL when EMPTY */
-  PsCpuHeadState head;
-  float *dembedding; /* gradient of the embedding's output */
-} Slot;
-
-struct _PsCpuStage
-{
-  PsCpuContext *context;
-  guint number;
-  PsStageShape shape;
-  gsize n_parameters;
-  float *weights; /* the version that ops read */
-  float *gradients, *momentum, *variance;
-  float *trial;     /* weights of a tentative O; NULL: O is final */
-  float **versions; /* [n_versions] version k of the weights is in versions[k mod n_versions] */
-  guint64 n_steps;
-  PsCpuWorkspace workspace; /* its own, so that a stage's state is the same on every device */
-  Slot *slots;              /* [n_microbatches * slices] */
-  double *losses;           /* [n_microbatches] */
-};
+#include "cpu-slot.h"
 
 static guint
 count_slots (const PsCpuContext *context)
@@ -83,14 +48,6 @@ count_parameters (const PsCpuSizes *sizes, const PsStageShape *shape)
   return n;
 }
 
-static gboolean
-no_room (const PsCpuStage *stage, const char *what, gsize n, GError **error)
-{
-  g_autofree char *size = ps_format_size ((gint64)(n * sizeof (float)));
-
-  return ps_refuse (error, PS_ERROR_UNAVAILABLE, "stage %u: no memory for %s of %s", stage->number, size, what);
-}
-
 static guint
 count_versions (const PsCpuStage *stage)
 {
@@ -110,14 +67,14 @@ take_parameters (PsCpuStage *stage, GError **error)
 
       *array = ps_cpu_memory_take (stage->context->memory, stage->n_parameters, PS_USE_STATE);
       if (*array == NULL)
-        return no_room (stage, "weights, gradients and optimizer state", n * stage->n_parameters, error);
+        return ps_cpu_no_room (stage, "weights, gradients and optimizer state", n * stage->n_parameters, error);
       memset (*array, 0, stage->n_parameters * sizeof (float));
     }
   stage->weights = stage->versions[0];
   if (!stage->context->setting->tentative)
     return TRUE;
   stage->trial = ps_cpu_memory_take (stage->context->memory, stage->n_parameters, PS_USE_STATE);
-  return stage->trial != NULL || no_room (stage, "weights of a tentative step", stage->n_parameters, error);
+  return stage->trial != NULL || ps_cpu_no_room (stage, "weights of a tentative step", stage->n_parameters, error);
 }
 
 static void
@@ -154,7 +111,7 @@ take_workspace (PsCpuStage *stage, GError **error)
   float *block = ps_cpu_memory_take (stage->context->memory, n, PS_USE_STATE);
 
   if (block == NULL)
-    return no_room (stage, "workspace", n, error);
+    return ps_cpu_no_room (stage, "workspace", n, error);
   ps_cpu_workspace_lay_out (&stage->workspace, sizes, block);
   return TRUE;
 }
@@ -178,7 +135,7 @@ ps_cpu_stage_new (PsCpuContext *context, guint number, const PsStageShape *shape
   stage->number = number;
   stage->shape = *shape;
   stage->n_parameters = count_parameters (&context->sizes, shape);
-  stage->slots = g_new0 (Slot, count_slots (context));
+  stage->slots = g_new0 (PsCpuSlot, count_slots (context));
   stage->losses = g_new (double, context->n_microbatches);
   for (guint i = 0; i < context->n_microbatches; i++)
     stage->losses[i] = NAN;
@@ -202,150 +159,11 @@ ps_cpu_stage_free (PsCpuStage *stage)
 }
 
 static void
-give (PsCpuStage *stage, float **block)
-{
-  ps_memory_pool_give (stage->context->memory, *block);
-  *block = NULL;
-}
-
-static gboolean
-take_activation (PsCpuStage *stage, float **block, gsize n, GError **error)
-{
-  *block = ps_cpu_memory_take (stage->context->memory, n, PS_USE_ACTIVATION);
-  return *block != NULL || no_room (stage, "activations", n, error);
-}
-
-static void
-give_layer (PsCpuStage *stage, PsCpuLayerState *layer)
-{
-  give (stage, &layer->input);
-  give (stage, &layer->keep);
-  give (stage, &layer->late);
-  give (stage, &layer->scores);
-  give (stage, &layer->gradient);
-  give (stage, &layer->doutput);
-  give (stage, &layer->inherited);
-}
-
-/* Gives back all blocks of the microbatch. */
-static void
-empty_slot (PsCpuStage *stage, Slot *slot)
-{
-  for (guint i = 0; slot->layers != NULL && i < stage->shape.n_layers; i++)
-    give_layer (stage, &slot->layers[i]);
-  give (stage, &slot->head.keep);
-  give (stage, &slot->head.late);
-  give (stage, &slot->head.gradient);
-  give (stage, &slot->dembedding);
-  g_clear_pointer (&slot->layers, g_free);
-  slot->progress = EMPTY;
-}
-
-/* Returns the slot of op's slice if its last op was `last`; NULL with an error if it was another. */
-static Slot *
-find_slot (PsCpuStage *stage, PsOp op, Progress last, GError **error)
-{
-  static const char *const complaint[] = {
-    [EMPTY] = "its F has not run",
-    [FORWARD] = "its F has run, its B has not",
-    [BACKWARD] = "its B has run, its W has not",
-  };
-  const guint n = stage->context->n_microbatches, n_slices = (guint)stage->context->sizes.slices;
-  const char *name = op.kind == PS_OP_R ? "R" : last == EMPTY ? "F" : last == FORWARD ? "B" : "W";
-  Slot *slot;
-
-  if (op.microbatch >= n || op.slice >= n_slices)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "stage %u: %s of microbatch %u, slice %u: there are only %u, %u",
-                   stage->number, name, op.microbatch, op.slice, n, n_slices);
-      return NULL;
-    }
-  slot = &stage->slots[op.microbatch * n_slices + op.slice];
-  if (slot->progress == last)
-    return slot;
-  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "stage %u: %s of microbatch %u: %s", stage->number, name,
-               op.microbatch, complaint[slot->progress]);
-  return NULL;
-}
-
-/* The states of a layer for the slices of op's microbatch, up to op's own one. */
-static void
-find_states (PsCpuStage *stage, PsOp op, guint layer, const PsCpuLayerState **states)
-{
-  Slot *first = &stage->slots[op.microbatch * (guint)stage->context->sizes.slices];
-
-  for (guint i = 0; i <= op.slice; i++)
-    states[i] = &first[i].layers[layer];
-}
-
-static void
 make_words (PsCpuStage *stage, guint microbatch)
 {
   const PsCpuContext *context = stage->context;
 
   ps_data_read (stage->workspace.words, context->setting, context->step, microbatch);
-}
-
-/* Takes those of the blocks that a forward makes which the layer does not have. */
-static gboolean
-take_made (PsCpuStage *stage, PsCpuLayerState *layer, guint slice, GError **error)
-{
-  const PsCpuSizes *sizes = &stage->context->sizes;
-
-  return (layer->keep != NULL || take_activation (stage, &layer->keep, ps_cpu_layer_keep_size (sizes), error))
-         && (layer->late != NULL || take_activation (stage, &layer->late, ps_cpu_layer_late_size (sizes), error))
-         && (layer->scores != NULL
-             || take_activation (stage, &layer->scores, ps_cpu_layer_scores_size (sizes, slice), error));
-}
-
-/* Gives back the blocks that a recomputation makes again, or hands them to the next layer (NULL: there is none). */
-static void
-drop_made (PsCpuStage *stage, PsCpuLayerState *layer, PsCpuLayerState *next)
-{
-  const PsRecompute recompute = stage->shape.recompute;
-  float **const from[] = { &layer->scores, &layer->keep, &layer->late };
-  float **const to[] = { &next->scores, &next->keep, &next->late };
-  const guint n = recompute == PS_RECOMPUTE_NONE ? 0 : recompute == PS_RECOMPUTE_SELECTIVE ? 1 : 3;
-
-  for (guint i = 0; i < n; i++)
-    if (next != NULL)
-      *to[i] = g_steal_pointer (from[i]);
-    else
-      give (stage, from[i]);
-}
-
-/* Takes the blocks that a layer's forward keeps; the first layer's has all that it makes. */
-static gboolean
-take_kept (PsCpuStage *stage, PsCpuLayerState *layer, gboolean first, guint slice, GError **error)
-{
-  const PsCpuSizes *sizes = &stage->context->sizes;
-  const PsRecompute recompute = stage->shape.recompute;
-
-  if (recompute == PS_RECOMPUTE_FULL && !take_activation (stage, &layer->input, ps_cpu_sizes_boundary (sizes), error))
-    return FALSE;
-  if (first || recompute == PS_RECOMPUTE_NONE)
-    return take_made (stage, layer, slice, error);
-  return recompute == PS_RECOMPUTE_FULL
-         || (take_activation (stage, &layer->keep, ps_cpu_layer_keep_size (sizes), error)
-             && take_activation (stage, &layer->late, ps_cpu_layer_late_size (sizes), error));
-}
-
-/* Takes all blocks at once, so that a forward that does not fit leaves no trace. */
-static gboolean
-take_forward_blocks (PsCpuStage *stage, Slot *slot, guint slice, GError **error)
-{
-  const PsCpuSizes *sizes = &stage->context->sizes;
-  gboolean ok = TRUE;
-
-  slot->layers = g_new0 (PsCpuLayerState, stage->shape.n_layers);
-  for (guint i = 0; ok && i < stage->shape.n_layers; i++)
-    ok = take_kept (stage, &slot->layers[i], i == 0, slice, error);
-  if (ok && stage->shape.head)
-    ok = take_activation (stage, &slot->head.keep, ps_cpu_head_keep_size (sizes), error)
-         && take_activation (stage, &slot->head.late, ps_cpu_head_late_size (sizes), error);
-  if (!ok)
-    empty_slot (stage, slot);
-  return ok;
 }
 
 /* Returns the residual stream of a forward: the input, or a new tensor for the embedding's output. */
@@ -357,7 +175,7 @@ take_stream (PsCpuStage *stage, float *input, GError **error)
   float *x = stage->shape.embedding ? ps_cpu_memory_take (stage->context->memory, n, kind) : input;
 
   if (x == NULL)
-    no_room (stage, "activations", n, error);
+    ps_cpu_no_room (stage, "activations", n, error);
   return x;
 }
 
@@ -367,12 +185,12 @@ forward_layer (PsCpuStage *stage, PsOp op, guint i, float *x)
   const PsCpuLayer layer = layer_of (stage, stage->weights, i);
   const PsCpuLayerState *states[PS_CPU_MAX_SLICES];
 
-  find_states (stage, op, i, states);
+  ps_cpu_slot_states (stage, op, i, states);
   ps_cpu_layer_forward (&layer, &stage->context->sizes, &stage->workspace, states, op.slice, x);
 }
 
 static void
-forward_layers (PsCpuStage *stage, Slot *slot, PsOp op, float *x)
+forward_layers (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, float *x)
 {
   const gsize bytes = ps_cpu_sizes_boundary (&stage->context->sizes) * sizeof (float);
 
@@ -383,12 +201,12 @@ forward_layers (PsCpuStage *stage, Slot *slot, PsOp op, float *x)
       if (layer->input != NULL)
         memcpy (layer->input, x, bytes);
       forward_layer (stage, op, i, x);
-      drop_made (stage, layer, i + 1 < stage->shape.n_layers ? layer + 1 : NULL);
+      ps_cpu_slot_drop_made (stage, layer, i + 1 < stage->shape.n_layers ? layer + 1 : NULL);
     }
 }
 
 static void
-run_forward (PsCpuStage *stage, Slot *slot, PsOp op, float *x)
+run_forward (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, float *x)
 {
   const PsCpuSizes *sizes = &stage->context->sizes;
   const PsCpuWorkspace *workspace = &stage->workspace;
@@ -416,93 +234,61 @@ ps_cpu_stage_forward (PsCpuStage *stage, PsOp op, float *input, float **output, 
 {
   g_return_val_if_fail ((input == NULL) == stage->shape.embedding, FALSE);
 
-  Slot *slot = find_slot (stage, op, EMPTY, error);
+  PsCpuSlot *slot = ps_cpu_slot_find (stage, op, PS_CPU_EMPTY, error);
   float *x = slot != NULL ? take_stream (stage, input, error) : NULL;
 
   *output = NULL;
-  if (x == NULL || !take_forward_blocks (stage, slot, op.slice, error))
+  if (x == NULL || !ps_cpu_slot_take_forward (stage, slot, op.slice, error))
     {
       ps_memory_pool_give (stage->context->memory, x != NULL ? x : input);
       return FALSE;
     }
   run_forward (stage, slot, op, x);
-  slot->progress = FORWARD;
+  slot->progress = PS_CPU_FORWARD;
   if (stage->shape.head)
-    give (stage, &x);
+    ps_cpu_give (stage, &x);
   *output = x;
   return TRUE;
 }
 
-/* Takes a tensor for the gradient of the input of layer `layer`; the head counts as layer n_layers. The gradient of the
- * stage's input is a buffer on its way to the stage before, unless the embedding takes it. */
 static gboolean
-take_gradient (PsCpuStage *stage, guint layer, float **block, GError **error)
-{
-  const gsize n = ps_cpu_sizes_boundary (&stage->context->sizes);
-  const gboolean leaves = layer == 0 && !stage->shape.embedding;
-
-  *block = ps_cpu_memory_take (stage->context->memory, n, leaves ? PS_USE_BUFFER : PS_USE_ACTIVATION);
-  return *block != NULL || no_room (stage, "gradients", n, error);
-}
-
-static gboolean
-backward_head (PsCpuStage *stage, Slot *slot, PsOp op, float **doutput, GError **error)
+backward_head (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, float **doutput, GError **error)
 {
   const PsCpuSizes *sizes = &stage->context->sizes;
   const PsCpuHead head = head_of (stage, stage->weights);
 
-  if (!take_activation (stage, &slot->head.gradient, ps_cpu_head_gradient_size (sizes), error)
-      || !take_gradient (stage, stage->shape.n_layers, doutput, error))
+  if (!ps_cpu_take (stage, &slot->head.gradient, ps_cpu_head_gradient_size (sizes), error)
+      || !ps_cpu_slot_take_gradient (stage, stage->shape.n_layers, doutput, error))
     return FALSE;
   make_words (stage, op.microbatch);
   ps_cpu_head_backward (&head, sizes, op.slice, &stage->workspace, &slot->head, *doutput);
-  give (stage, &slot->head.late);
-  return TRUE;
-}
-
-/* Makes room for the gradients that op's slice leaves to the slices before it. */
-static gboolean
-take_inherited (PsCpuStage *stage, PsOp op, guint layer, GError **error)
-{
-  const gsize n = ps_cpu_layer_inherited_size (&stage->context->sizes);
-  Slot *first = &stage->slots[op.microbatch * (guint)stage->context->sizes.slices];
-
-  for (guint i = 0; i < op.slice; i++)
-    {
-      float **block = &first[i].layers[layer].inherited;
-
-      if (*block != NULL)
-        continue;
-      if (!take_activation (stage, block, n, error))
-        return FALSE;
-      memset (*block, 0, n * sizeof (float));
-    }
+  ps_cpu_give (stage, &slot->head.late);
   return TRUE;
 }
 
 /* Makes what the layer's forward has made and does not keep. A layer that was restored is left as it is. */
 static gboolean
-restore_layer (PsCpuStage *stage, Slot *slot, PsOp op, guint i, GError **error)
+restore_layer (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, guint i, GError **error)
 {
   const PsCpuLayerState *states[PS_CPU_MAX_SLICES];
   PsCpuLayerState *layer = &slot->layers[i];
   const gboolean dropped = layer->scores == NULL;
 
-  if (!take_made (stage, layer, op.slice, error))
+  if (!ps_cpu_slot_take_made (stage, layer, op.slice, error))
     return FALSE;
-  find_states (stage, op, i, states);
+  ps_cpu_slot_states (stage, op, i, states);
   if (layer->input != NULL)
     forward_layer (stage, op, i, layer->input);
   else if (dropped)
     ps_cpu_layer_attend (&stage->context->sizes, states, op.slice);
-  give (stage, &layer->input);
+  ps_cpu_give (stage, &layer->input);
   return TRUE;
 }
 
 gboolean
 ps_cpu_stage_recompute (PsCpuStage *stage, PsOp op, GError **error)
 {
-  Slot *slot = find_slot (stage, op, FORWARD, error);
+  PsCpuSlot *slot = ps_cpu_slot_find (stage, op, PS_CPU_FORWARD, error);
   gboolean done = slot != NULL;
 
   for (guint i = 0; done && i < stage->shape.n_layers; i++)
@@ -512,7 +298,7 @@ ps_cpu_stage_recompute (PsCpuStage *stage, PsOp op, GError **error)
 
 /* Replaces *gradient with the gradient of the layer's input. The layer keeps the old one for W. */
 static gboolean
-backward_layer (PsCpuStage *stage, Slot *slot, PsOp op, guint i, float **gradient, GError **error)
+backward_layer (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, guint i, float **gradient, GError **error)
 {
   const PsCpuSizes *sizes = &stage->context->sizes;
   const PsCpuLayer layer = layer_of (stage, stage->weights, i);
@@ -521,19 +307,19 @@ backward_layer (PsCpuStage *stage, Slot *slot, PsOp op, guint i, float **gradien
 
   state->doutput = g_steal_pointer (gradient);
   if (!restore_layer (stage, slot, op, i, error)
-      || !take_activation (stage, &state->gradient, ps_cpu_layer_gradient_size (sizes), error)
-      || !take_inherited (stage, op, i, error) || !take_gradient (stage, i, gradient, error))
+      || !ps_cpu_take (stage, &state->gradient, ps_cpu_layer_gradient_size (sizes), error)
+      || !ps_cpu_slot_take_inherited (stage, op, i, error) || !ps_cpu_slot_take_gradient (stage, i, gradient, error))
     return FALSE;
-  find_states (stage, op, i, states);
+  ps_cpu_slot_states (stage, op, i, states);
   ps_cpu_layer_backward (&layer, sizes, &stage->workspace, states, op.slice, *gradient);
-  give (stage, &state->inherited);
-  give (stage, &state->late);
-  give (stage, &state->scores);
+  ps_cpu_give (stage, &state->inherited);
+  ps_cpu_give (stage, &state->late);
+  ps_cpu_give (stage, &state->scores);
   return TRUE;
 }
 
 static void
-weigh_head (PsCpuStage *stage, Slot *slot)
+weigh_head (PsCpuStage *stage, PsCpuSlot *slot)
 {
   const PsCpuHead head = head_of (stage, stage->weights), dhead = head_of (stage, stage->gradients);
 
@@ -541,16 +327,16 @@ weigh_head (PsCpuStage *stage, Slot *slot)
 }
 
 static void
-weigh_layer (PsCpuStage *stage, Slot *slot, guint i)
+weigh_layer (PsCpuStage *stage, PsCpuSlot *slot, guint i)
 {
   const PsCpuLayer layer = layer_of (stage, stage->weights, i), dlayer = layer_of (stage, stage->gradients, i);
 
   ps_cpu_layer_weights (&layer, &dlayer, &stage->context->sizes, &stage->workspace, &slot->layers[i]);
-  give_layer (stage, &slot->layers[i]);
+  ps_cpu_slot_give_layer (stage, &slot->layers[i]);
 }
 
 static gboolean
-run_backward (PsCpuStage *stage, Slot *slot, PsOp op, float **gradient, GError **error)
+run_backward (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, float **gradient, GError **error)
 {
   if (stage->shape.head && !backward_head (stage, slot, op, gradient, error))
     return FALSE;
@@ -569,7 +355,7 @@ ps_cpu_stage_backward (PsCpuStage *stage, PsOp op, float *input, float **output,
 {
   g_return_val_if_fail ((input == NULL) == stage->shape.head, FALSE);
 
-  Slot *slot = find_slot (stage, op, FORWARD, error);
+  PsCpuSlot *slot = ps_cpu_slot_find (stage, op, PS_CPU_FORWARD, error);
   float *gradient = input;
 
   *output = NULL;
@@ -577,10 +363,10 @@ ps_cpu_stage_backward (PsCpuStage *stage, PsOp op, float *input, float **output,
     ps_memory_pool_retag (stage->context->memory, input, PS_USE_ACTIVATION);
   if (slot == NULL || !run_backward (stage, slot, op, &gradient, error))
     {
-      give (stage, &gradient);
+      ps_cpu_give (stage, &gradient);
       return FALSE;
     }
-  slot->progress = BACKWARD;
+  slot->progress = PS_CPU_BACKWARD;
   *(stage->shape.embedding ? &slot->dembedding : output) = gradient;
   return TRUE;
 }
@@ -590,7 +376,7 @@ ps_cpu_stage_weight_gradients (PsCpuStage *stage, PsOp op, GError **error)
 {
   const PsCpuSizes *sizes = &stage->context->sizes;
   const PsCpuWorkspace *workspace = &stage->workspace;
-  Slot *slot = find_slot (stage, op, BACKWARD, error);
+  PsCpuSlot *slot = ps_cpu_slot_find (stage, op, PS_CPU_BACKWARD, error);
 
   if (slot == NULL)
     return FALSE;
@@ -605,7 +391,7 @@ ps_cpu_stage_weight_gradients (PsCpuStage *stage, PsOp op, GError **error)
       make_words (stage, op.microbatch);
       ps_cpu_embedding_weights (&dembedding, sizes, op.slice, workspace->words, slot->dembedding);
     }
-  empty_slot (stage, slot);
+  ps_cpu_slot_empty (stage, slot);
   return TRUE;
 }
 
@@ -712,7 +498,7 @@ void
 ps_cpu_stage_forget (PsCpuStage *stage)
 {
   for (guint i = 0; i < count_slots (stage->context); i++)
-    empty_slot (stage, &stage->slots[i]);
+    ps_cpu_slot_empty (stage, &stage->slots[i]);
 }
 
 void
