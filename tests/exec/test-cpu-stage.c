@@ -299,7 +299,8 @@ test_refuses_activations (void)
 {
   const PsModel model = small_model (1, 16, 2, 8);
   const PsStageShape shape = { .n_layers = 1 };
-  PsCpuContext context = { .memory = ps_cpu_memory_new (50712), .n_microbatches = 1 };
+  PsDeviceSetting setting = { .n_versions = 1 };
+  PsCpuContext context = { .memory = ps_cpu_memory_new (50712), .setting = &setting, .n_microbatches = 1 };
   g_autoptr (GError) error = NULL;
   PsMemoryUse use;
   float *output;
