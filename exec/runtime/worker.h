@@ -56,6 +56,15 @@ typedef struct
 gboolean ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError **error);
 void ps_worker_close (PsWorker *worker);
 
+/* TRUE for the one device that records the steps' times. */
+gboolean ps_worker_keeps_time (const PsWorker *worker);
+
+/* Steps of the training before the first one of this run. */
+guint ps_worker_steps_before (const PsWorker *worker);
+
+/* Reports the last of `step` done steps to PsRunSetting.progress, which may end the run early. */
+void ps_worker_report (PsWorker *worker, guint step);
+
 /* Parts of a step. Ops of different steps may follow one another: turn_to makes the step's data the device's. */
 gboolean ps_worker_turn_to (PsWorker *worker, guint step, GError **error);
 gboolean ps_worker_act (PsWorker *worker, const PsAction *action, guint step, GError **error);

@@ -1,27 +1,14 @@
 /* source-database.c - costs as they were measured, by --db and --profile. */
 #include <pipesim/sources.h>
 
-/* The even stages say in their shapes that they recompute; NULL: nothing has to be said, or the profile is of no model.
- */
-static PsStageShape *
-even_shapes (const PsSetting *setting, guint n_devices, guint n_chunks)
-{
-  gboolean wanted = setting->known_shapes == NULL && setting->recompute != PS_RECOMPUTE_NONE;
-  g_autoptr (PsModel) model = wanted ? ps_setting_model (setting, NULL) : NULL;
-  PsSetting even = *setting;
-
-  even.layout = (char *)"even";
-  return model != NULL ? ps_setting_shapes (&even, model, n_devices, n_chunks, NULL) : NULL;
-}
-
 static PsCosts *
 load (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
-  g_autofree PsStageShape *even = db != NULL ? even_shapes (setting, n_devices, n_chunks) : NULL;
-  const PsStageShape *shapes = even != NULL ? even : setting->known_shapes;
 
-  return db != NULL ? ps_costdb_stage_costs (db, setting->profile, model, shapes, n_devices, n_chunks, error) : NULL;
+  return db != NULL
+             ? ps_costdb_stage_costs (db, setting->profile, model, setting->known_shapes, n_devices, n_chunks, error)
+             : NULL;
 }
 
 static PsCostSpread *

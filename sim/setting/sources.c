@@ -198,6 +198,19 @@ load_best (const PsCostSource *source, const PsSetting *setting, const PsModel *
   return source->load (&best, given, n_devices, n_chunks, NULL);
 }
 
+/* The even stages of an open layout, which say that they recompute. NULL: nothing has to be said, or the profile is of
+ * no model. */
+static PsStageShape *
+even_shapes (const PsSetting *setting, guint n_devices, guint n_chunks)
+{
+  gboolean wanted = setting->db != NULL && setting->known_shapes == NULL && setting->recompute != PS_RECOMPUTE_NONE;
+  g_autoptr (PsModel) model = wanted ? ps_setting_model (setting, NULL) : NULL;
+  PsSetting even = *setting;
+
+  even.layout = (char *)"even";
+  return model != NULL ? ps_setting_shapes (&even, model, n_devices, n_chunks, NULL) : NULL;
+}
+
 /* Loads the costs of the stages that the layout says; given is --model's, or NULL. */
 static PsCosts *
 load_stages (const PsCostSource *source, const PsSetting *setting, const PsModel *given, guint n_devices,
@@ -209,8 +222,14 @@ load_stages (const PsCostSource *source, const PsSetting *setting, const PsModel
   g_autofree PsStageShape *shapes = NULL;
   PsSetting said = *setting;
 
-  if (best != NULL || open || setting->known_shapes != NULL)
-    return best != NULL ? best : source->load (setting, given, n_devices, n_chunks, error);
+  if (best != NULL)
+    return best;
+  if (open || setting->known_shapes != NULL)
+    {
+      shapes = open ? even_shapes (setting, n_devices, n_chunks) : NULL;
+      said.known_shapes = shapes != NULL ? shapes : setting->known_shapes;
+      return source->load (&said, given, n_devices, n_chunks, error);
+    }
   model = ps_setting_model (setting, error);
   said.known_shapes = shapes = model != NULL ? ps_setting_shapes (setting, model, n_devices, n_chunks, error) : NULL;
   return shapes != NULL ? source->load (&said, given, n_devices, n_chunks, error) : NULL;

@@ -21,7 +21,7 @@ make_runs (void)
                          .n_chunks = 1,
                          .round = 1 + i / 3,
                          .predicted_ns = predicted,
-                         .interval = { predicted - 15, predicted - 5, predicted + 5, predicted + 15 },
+                         .interval = { predicted - 15, predicted - 5, predicted, predicted + 5, predicted + 15 },
                          .measured_ns = measured[i],
                          .fresh_ns = fresh[i],
                          .replay_error = i % 2 ? -0.01 : 0.02,
