@@ -167,12 +167,13 @@ append_transfer (PsTimeline *timeline, const PsProgram *program, const PsInstruc
   g_array_append_val (timeline->transfers, span);
 }
 
+/* A post of an endless run may begin before the iteration, which has the rest of it. */
 static void
 append_post (PsTimeline *timeline, const PsInstruction *instruction, const PsPostRecord *record, guint device,
              gint64 begin_ns)
 {
-  PsSpan span = { .start_ns = record->start_ns - begin_ns,
-                  .end_ns = record->end_ns - begin_ns,
+  PsSpan span = { .start_ns = MAX (record->start_ns - begin_ns, 0),
+                  .end_ns = MAX (record->end_ns - begin_ns, 0),
                   .op = instruction->op,
                   .device = (guint16)device,
                   .peer = (guint16)device,

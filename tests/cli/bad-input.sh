@@ -315,7 +315,7 @@ refuse 1 "a.pt.trace.json: the timeline has no op of stage 0 and microbatch 0" \
 refuse 1 "No space left" sh -c 'pipesim compare simulated.json measured.json >/dev/full'
 
 # running
-refuse 2 "--sync bypass: is predicted only" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device null --sync bypass
+refuse 1 "--sync bypass: not with" pipesim exec --schedule 1f1b -p 2 -m 2 --model tiny-gpt --device cpu --sync bypass --save x.safetensors
 refuse 1 "--recompute full: slices need the keys and values of earlier ones; selective keeps them" pipesim exec --schedule seq1f1b -p 2 -m 2 --model tiny-gpt --device cpu --recompute full
 refuse 2 "--device" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device abacus
 refuse 2 "threads" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device null --transport pigeons
