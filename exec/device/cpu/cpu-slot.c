@@ -101,7 +101,8 @@ ps_cpu_slot_drop_made (PsCpuStage *stage, PsCpuLayerState *layer, PsCpuLayerStat
 {
   const PsRecompute recompute = stage->shape.recompute;
   float **const from[] = { &layer->scores, &layer->keep, &layer->late };
-  float **const to[] = { &next->scores, &next->keep, &next->late };
+  PsCpuLayerState *taker = next != NULL ? next : layer;
+  float **const to[] = { &taker->scores, &taker->keep, &taker->late };
   const guint n = recompute == PS_RECOMPUTE_NONE ? 0 : recompute == PS_RECOMPUTE_SELECTIVE ? 1 : 3;
 
   for (guint i = 0; i < n; i++)
