@@ -161,9 +161,11 @@ print_page (G_GNUC_UNUSED const char *name, G_GNUC_UNUSED const char *value, gpo
             G_GNUC_UNUSED GError **error)
 {
   const Page *about = data;
-  g_autofree char *page = write_page (about->help, about->rows);
+  char *page = write_page (about->help, about->rows);
+  gboolean printed = ps_print (page, NULL);
 
-  exit (ps_print (page, NULL) ? EXIT_SUCCESS : EXIT_FAILURE);
+  g_free (page);
+  exit (printed ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
 static void
