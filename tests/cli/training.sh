@@ -63,6 +63,7 @@ trained "other seeds see other places of it" --schedule 1f1b --steps 2 --text mi
 if cmp -s mine.csv other.csv; then result "and learn otherwise" "they do not"; else result "and learn otherwise"; fi
 
 # Rows and lines come while the run goes on, and stay when it is killed.
+: >"$work/stdout" >long.csv # the loop must not read what another run wrote, or a file that is not there yet
 pipesim-exec --schedule 1f1b -p 2 -m 4 --device cpu --model model.ini --text sums --steps 1000000 --losses long.csv \
   >"$work/stdout" 2>"$work/stderr" &
 process=$!
@@ -89,6 +90,7 @@ says "are warned of" '^warning: kept.safetensors went through text [0-9a-f]{16},
 # Ctrl-C leaves a checkpoint of all steps that were done; a kill in the middle of writing one leaves the one before.
 begin ()
 {
+  : >"$work/stdout"
   pipesim-exec --schedule 1f1b -p 2 -m 4 --device cpu --model model.ini --text sums --steps 1000000 --save "$@" >"$work/stdout" 2>"$work/stderr" &
   process=$!
   while kill -0 $process 2>/dev/null && [ "$(wc -l <"$work/stdout")" -lt 20 ]; do sleep 0.05; done
