@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""injections.py - faults of ranks that mpirun has started, drawn by a seed: each must end the whole run in time, with one line.
+
+    PIPESIM_BINDIR=build tests/cli/injections.py [--runs 12] [--seed 1]
+
+    kill   a rank is killed at any moment, from its first instruction on
+    stop   a rank is stopped at any moment after the start of its devices, and never goes on (others wait twice as long for rank 0)
+    slow   a rank is stopped for less than the deadline: nothing happens
+    odd    a rank is told another schedule, microbatches, steps, device, seed or model than the others
+    lacks  a rank can't read its model
+
+A run has failed if it outlasts its deadline, if it ends well although it can't, if not exactly one rank says why (of a rank that is
+killed mpirun speaks, and nobody else), or if a process stays. TAP is printed; a failed run prints its seed and what was said.
+"""
+import argparse, os, random, re, shutil, signal, subprocess, sys, tempfile, time
+
+BIN = os.path.abspath(os.environ.get("PIPESIM_BINDIR", "build"))
+MODEL = """[model]
+layers = 8
+hidden = 32
+heads = 2
+sequence = 64
+feed_forward = 32
+vocabulary = 256
+microbatch_size = 1
+precision = fp32
+mlp = gelu
+flash_attention = false
+"""
+ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+               "OMPI_MCA_hwloc_base_binding_policy": "none", "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0"}
+# The shell's id stays when it becomes the program: rank and id are a line of the file.
+START = 'rank=${PMIX_RANK:-$PMI_RANK}; echo "$rank $$" >>"$0"; odd=$1; more=$2; shift 2; [ "$rank" != "$odd" ] || exec "$@" $more; exec "$@"'
+SCHEDULES = ["gpipe", "1f1b", "zb-h1", "zb-v", "interleaved", "dualpipe", "hanayo"]
+DEVICES = [["--device", "paced", "--costs", "f=2ms,b=2ms,w=2ms,c=200us,act=1MiB"], ["--device", "null"],
+           ["--device", "cpu", "--model", "model.ini"]]  # the last one reads a model
+ODD = {"schedule": "--schedule eager-1f1b", "schedule ": "-m 16", "number of steps": "--steps 3", "seed": "--seed 7"}
+GRACE_S = 20  # mpirun asks politely first, and the machine may be busy
+TIMEOUT_S = 2
+
+
+def said(text):
+    return [line for line in text.splitlines() if re.match(r"pipesim( exec)?: ", line)]
+
+
+def pids(path):
+    with open(path) as file:
+        return {int(rank): int(pid) for rank, pid in (line.split() for line in file if line.count(" ") == 1 and line.endswith("\n"))}
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def is_at_work(pid):
+    try:
+        return any(open(f"/proc/{pid}/task/{task}/comm").read() == "device\n" for task in os.listdir(f"/proc/{pid}/task"))
+    except OSError:
+        return False
+
+
+def wait_until(condition, seconds):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.005)
+    return condition()
+
+
+def signalled(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def inject(draw, folder):
+    """(what was done, what is wrong with it)"""
+    fault = draw.choice(["kill", "kill", "stop", "stop", "slow", "odd", "lacks"])
+    ranks = draw.choice([2, 4])
+    victim = draw.randrange(ranks)
+    device = draw.choice(DEVICES if fault != "lacks" else DEVICES[2:])
+    command = ["pipesim-exec", "--schedule", draw.choice(SCHEDULES), "-p", "4", "-m", "8", "--transport", "mpi", *device,
+               "--timeout", f"{TIMEOUT_S}s", "--json", "--steps", "200" if fault == "slow" else "1000000"]
+    odd, more, delay = "-", "", draw.random()
+    if fault == "odd":
+        what, more = draw.choice(list(ODD.items()))
+        odd = str(victim)
+    elif fault == "lacks":
+        odd, more = str(victim), "--model no-such.ini"
+    ids, shown = os.path.join(folder, "ids"), f"{fault} rank {victim} of {ranks} ({delay:.3f}): {' '.join(command[1:])} {more}"
+    open(ids, "w").close()
+    job = subprocess.Popen(["mpirun", "-n", str(ranks), "sh", "-c", START, ids, odd, more, *command], cwd=folder, text=True,
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    if not wait_until(lambda: len(pids(ids)) == ranks, 60):
+        os.killpg(job.pid, signal.SIGKILL)
+        return shown, "mpirun has not started the ranks"
+    processes = pids(ids)
+    if fault in ("stop", "slow"):
+        wait_until(lambda: all(is_at_work(pid) for pid in processes.values()) or job.poll() is not None, 60)
+    if fault in ("kill", "stop", "slow"):
+        time.sleep(delay)
+        signalled(processes[victim], signal.SIGKILL if fault == "kill" else signal.SIGSTOP)
+    if fault == "slow":
+        time.sleep(0.3 * TIMEOUT_S)
+        signalled(processes[victim], signal.SIGCONT)
+    try:
+        output, errors = job.communicate(timeout=(100 if fault == "slow" else 0) + TIMEOUT_S + GRACE_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(job.pid, signal.SIGKILL)
+        for pid in processes.values():
+            signalled(pid, signal.SIGKILL)
+        job.communicate()
+        return shown, "it hangs"
+    lines, problems = said(errors), []
+    if (job.returncode == 0) != (fault == "slow"):
+        problems.append(f"exit code {job.returncode}")
+    if fault == "slow" and lines or fault not in ("slow", "kill") and len(lines) != 1 or fault == "kill" and lines:
+        problems.append(f"{len(lines)} lines")
+    if fault == "kill" and not re.search(rf"rank {victim} with PID .* exited on signal 9|BAD TERMINATION", errors):
+        problems.append("mpirun does not name the rank")
+    if fault == "odd" and not any(re.search(rf"rank \d+ runs another {what.strip()}|rank {victim}", line) for line in lines):
+        problems.append(f"the other {what.strip()} is not named")
+    if fault == "stop" and not any(re.search(rf"waited ({TIMEOUT_S}|{2 * TIMEOUT_S}) s for ", line) for line in lines):
+        problems.append("no wait is named")
+    if not wait_until(lambda: not any(is_alive(pid) for pid in processes.values()), GRACE_S):
+        problems.append("a process stays")
+    return shown, "; ".join(problems) + "\n" + errors if problems else ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--runs", type=int, default=12)
+    parser.add_argument("--seed", type=int, default=1, help="of the first run; the next one has the next seed")
+    options = parser.parse_args()
+    os.environ.update(ENVIRONMENT, PATH=BIN + os.pathsep + os.environ["PATH"], LC_ALL="C.UTF-8")
+    if shutil.which("mpirun") is None or not os.path.exists(os.path.join(BIN, "pipesim-mpi.so")):
+        print("1..0 # SKIP there is no mpirun, or this build has no MPI")
+        return 0
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "model.ini"), "w") as file:
+            file.write(MODEL)
+        for run in range(options.runs):
+            shown, problem = inject(random.Random(options.seed + run), folder)
+            failed += problem != ""
+            print(f"{'not ok' if problem else 'ok'} {run + 1} - {shown}", flush=True)
+            if problem:
+                print("".join(f"# {line}\n" for line in [f"seed {options.seed + run}", *problem.splitlines()]), file=sys.stderr, flush=True)
+    print(f"1..{options.runs}")
+    return failed > 0
+
+
+sys.exit(main())
