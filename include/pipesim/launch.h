@@ -27,6 +27,9 @@ typedef struct
   const PsSchedule *order; /* the schedule itself; NULL like its name */
 } PsLaunch;
 
+/* The names of all frameworks; *n of them. */
+const char *const *ps_launch_frameworks (guint *n);
+
 /* Checks the name of a framework, for rows of options. Errors: those of ps_parse_name. */
 gboolean ps_launch_parse (const char *where, const char *text, guint *framework, GError **error);
 

@@ -77,6 +77,20 @@ convert_launch (const PsScheduleOptions *options, const char *name, GError **err
   return text != NULL && ps_write_file (options->output != NULL ? options->output : "-", text, -1, error);
 }
 
+/* Whether --to names a format or a framework. */
+static gboolean
+check_target (const char *to, GError **error)
+{
+  guint n_formats, n;
+  const PsFormat *const *formats = ps_format_table (&n_formats);
+  const char *const *frameworks = ps_launch_frameworks (&n);
+  g_autofree gconstpointer *rows = g_new (gconstpointer, n_formats + n);
+
+  for (guint i = 0; i < n_formats + n; i++)
+    rows[i] = i < n_formats ? (gconstpointer)formats[i] : &frameworks[i - n_formats];
+  return ps_table_find ("--to", "format or framework", to, rows, n_formats + n, error) != NULL;
+}
+
 static gboolean
 is_torch (const PsFormat *format)
 {
@@ -90,13 +104,12 @@ ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GEr
   g_autoptr (PsSchedule) schedule = NULL;
   g_autoptr (GPtrArray) findings = NULL;
   g_autofree char *text = NULL;
-  guint framework;
+  const PsFormat *format = ps_format_find (to, NULL);
 
-  if (ps_launch_parse ("--to", to, &framework, NULL))
-    return convert_launch (options, name, error);
-  const PsFormat *format = ps_format_find (to, error);
-  if (format == NULL)
+  if (!check_target (to, error))
     return FALSE;
+  if (format == NULL)
+    return convert_launch (options, name, error);
   if (options->output == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "-o: missing; give the file to write, or - for standard output");
   schedule = ps_predictor_schedule (options->predictor, name, error);

@@ -42,6 +42,13 @@ find_name (const char *family, Framework framework)
   return NULL;
 }
 
+const char *const *
+ps_launch_frameworks (guint *n)
+{
+  *n = N_FRAMEWORKS;
+  return frameworks;
+}
+
 gboolean
 ps_launch_parse (const char *where, const char *text, guint *framework, GError **error)
 {
