@@ -153,6 +153,22 @@ drop_replicas (GPtrArray *ranks)
   return n - kept;
 }
 
+static int
+compare_starts (gconstpointer a, gconstpointer b)
+{
+  return ps_compare_int64 (&((const PsSpan *)a)->start_ns, &((const PsSpan *)b)->start_ns);
+}
+
+/* Shifting clocks keeps the order. */
+static void
+sort_spans (PsRank *rank)
+{
+  g_array_sort (rank->posts, compare_starts);
+  g_array_sort (rank->waits, compare_starts);
+  g_array_sort (rank->links, compare_starts);
+  g_array_sort (rank->updates, compare_starts);
+}
+
 GPtrArray *
 ps_ranks_to_timelines (const char *where, const char *source, GPtrArray *ranks, GError **error)
 {
@@ -167,6 +183,8 @@ ps_ranks_to_timelines (const char *where, const char *source, GPtrArray *ranks, 
   if (n_replicas > 0)
     replicas = g_strdup_printf ("%s: %u ranks do the same ops as others and are left out", where, n_replicas);
   remark = ps_ranks_align (where, ranks);
+  for (guint r = 0; r < ranks->len; r++)
+    sort_spans (g_ptr_array_index (ranks, r));
   n = ((const PsRank *)g_ptr_array_index (ranks, 0))->starts->len;
   timelines = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
   for (guint k = 0; k < n; k++)

@@ -75,7 +75,8 @@ void ps_timeline_add_remark (PsTimeline *timeline, const char *remark);
  * Errors: PS_ERROR_INPUT. */
 GPtrArray *ps_ranks_to_timelines (const char *where, const char *source, GPtrArray *ranks, GError **error);
 
-/* One of them. The iteration's time is that from its first op's start to its last op's end, and the longest update. */
+/* One of them; posts, waits, links and updates of the ranks are in order. The iteration's time is that from its first
+ * op's start to its last op's end, and the longest update. */
 PsTimeline *ps_ranks_make_timeline (const char *where, GPtrArray *ranks, guint iteration);
 
 /* Shifts the clocks of ranks so that no message comes before it was sent. Messages of both directions give bounds, of

@@ -110,6 +110,24 @@ append_range_waits (PsTimeline *timeline, const PsRank *rank, guint device, guin
       }
 }
 
+/* The first of spans in order that starts at that time or later. */
+static guint
+first_from (const GArray *spans, gint64 time_ns)
+{
+  guint low = 0, high = spans->len;
+
+  while (low < high)
+    {
+      guint middle = (low + high) / 2;
+
+      if (g_array_index (spans, PsSpan, middle).start_ns < time_ns)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  return low;
+}
+
 /* Posts and waits between the ranges before and after the iteration. A receive may come before the first range of its
  * iteration, everything else only after it. */
 static void
@@ -120,14 +138,15 @@ append_spans (GArray *spans, const GArray *all, const PsRank *rank, guint device
   gint64 last_ns = first > 0 ? ranges[first - 1].end_ns : G_MININT64;
   gint64 next_ns = next < rank->ranges->len ? ranges[next].start_ns : G_MAXINT64;
 
-  for (guint i = 0; i < all->len; i++)
+  for (guint i = first_from (all, last_ns); i < all->len; i++)
     {
       PsSpan span = g_array_index (all, PsSpan, i);
       gboolean receive = span.post == PS_INSTRUCTION_RECEIVE;
 
+      if (span.start_ns >= next_ns)
+        break;
       span.device = (guint16)device;
-      if (span.start_ns >= (receive ? last_ns : ranges[first].start_ns)
-          && span.start_ns < (receive ? ranges[next - 1].end_ns : next_ns))
+      if (receive ? span.start_ns < ranges[next - 1].end_ns : span.start_ns >= ranges[first].start_ns)
         g_array_append_val (spans, span);
     }
 }
@@ -224,12 +243,6 @@ transfers_by_links (PsTimeline *timeline, const GArray *links)
     }
 }
 
-static int
-compare_starts (gconstpointer a, gconstpointer b)
-{
-  return ps_compare_int64 (&((const PsSpan *)a)->start_ns, &((const PsSpan *)b)->start_ns);
-}
-
 /* The updates of the weights after the iteration: O of each stage, in equal parts. Returns their time together. */
 static gint64
 append_updates (PsTimeline *timeline, const PsRank *rank, guint device, guint iteration)
@@ -240,7 +253,6 @@ append_updates (PsTimeline *timeline, const PsRank *rank, guint device, guint it
   gint64 start_ns = 0, end_ns = 0, total_ns = 0;
 
   append_spans (updates, rank->updates, rank, device, iteration);
-  g_array_sort (updates, compare_starts);
   for (guint i = 0; i < updates->len; i++)
     {
       const PsSpan *update = &g_array_index (updates, PsSpan, i);
