@@ -88,7 +88,7 @@ check_target (const char *to, GError **error)
 
   for (guint i = 0; i < n_formats + n; i++)
     rows[i] = i < n_formats ? (gconstpointer)formats[i] : &frameworks[i - n_formats];
-  return ps_table_find ("--to", "format or framework", to, rows, n_formats + n, error) != NULL;
+  return ps_table_find ("--to", "target", to, rows, n_formats + n, error) != NULL;
 }
 
 static gboolean
