@@ -35,8 +35,7 @@ SCHEDULES = ["gpipe", "1f1b", "zb-h1", "zb-v", "interleaved", "dualpipe", "hanay
 DEVICES = [["--device", "paced", "--costs", "f=2ms,b=2ms,w=2ms,c=200us,act=1MiB"], ["--device", "null"],
            ["--device", "cpu", "--model", "model.ini"]]  # the last one reads a model
 ODD = {"schedule": "--schedule eager-1f1b", "schedule ": "-m 16", "number of steps": "--steps 3", "seed": "--seed 7"}
-GRACE_S = 20  # mpirun asks politely first, and the machine may be busy
-TIMEOUT_S = 2
+GRACE_S = 60  # mpirun asks politely first, and the machine may be busy
 
 
 def said(text):
@@ -82,9 +81,10 @@ def inject(draw, folder):
     fault = draw.choice(["kill", "kill", "stop", "stop", "slow", "odd", "lacks"])
     ranks = draw.choice([2, 4])
     victim = draw.randrange(ranks)
+    timeout_s = 2 if fault == "stop" else 60  # a slow machine must not make another fault's waits too long
     device = draw.choice(DEVICES if fault != "lacks" else DEVICES[2:])
     command = ["pipesim-exec", "--schedule", draw.choice(SCHEDULES), "-p", "4", "-m", "8", "--transport", "mpi", *device,
-               "--timeout", f"{TIMEOUT_S}s", "--json", "--steps", "200" if fault == "slow" else "1000000"]
+               "--timeout", f"{timeout_s}s", "--json", "--steps", "200" if fault == "slow" else "1000000"]
     odd, more, delay = "-", "", draw.random()
     if fault == "odd":
         what, more = draw.choice(list(ODD.items()))
@@ -105,10 +105,10 @@ def inject(draw, folder):
         time.sleep(delay)
         signalled(processes[victim], signal.SIGKILL if fault == "kill" else signal.SIGSTOP)
     if fault == "slow":
-        time.sleep(0.3 * TIMEOUT_S)
+        time.sleep(0.5)
         signalled(processes[victim], signal.SIGCONT)
     try:
-        output, errors = job.communicate(timeout=(100 if fault == "slow" else 0) + TIMEOUT_S + GRACE_S)
+        output, errors = job.communicate(timeout=timeout_s + GRACE_S)
     except subprocess.TimeoutExpired:
         os.killpg(job.pid, signal.SIGKILL)
         for pid in processes.values():
@@ -124,7 +124,7 @@ def inject(draw, folder):
         problems.append("mpirun does not name the rank")
     if fault == "odd" and not any(re.search(rf"rank \d+ runs another {what.strip()}|rank {victim}", line) for line in lines):
         problems.append(f"the other {what.strip()} is not named")
-    if fault == "stop" and not any(re.search(rf"waited ({TIMEOUT_S}|{2 * TIMEOUT_S}) s for ", line) for line in lines):
+    if fault == "stop" and not any(re.search(rf"waited ({timeout_s}|{2 * timeout_s}) s for ", line) for line in lines):
         problems.append("no wait is named")
     if not wait_until(lambda: not any(is_alive(pid) for pid in processes.values()), GRACE_S):
         problems.append("a process stays")
