@@ -34,7 +34,7 @@ START = 'rank=${PMIX_RANK:-$PMI_RANK}; echo "$rank $$" >>"$0"; odd=$1; more=$2; 
 SCHEDULES = ["gpipe", "1f1b", "zb-h1", "zb-v", "interleaved", "dualpipe", "hanayo"]
 DEVICES = [["--device", "paced", "--costs", "f=2ms,b=2ms,w=2ms,c=200us,act=1MiB"], ["--device", "null"],
            ["--device", "cpu", "--model", "model.ini"]]  # the last one reads a model
-ODD = {"schedule": "--schedule eager-1f1b", "schedule ": "-m 16", "number of steps": "--steps 3", "seed": "--seed 7"}
+ODD = [("schedule", "--schedule eager-1f1b"), ("schedule", "-m 16"), ("number of steps", "--steps 3"), ("seed", "--seed 7")]
 GRACE_S = 60  # mpirun asks politely first, and the machine may be busy
 
 
@@ -82,15 +82,11 @@ def inject(draw, folder):
     ranks = draw.choice([2, 4])
     victim = draw.randrange(ranks)
     timeout_s = 2 if fault == "stop" else 60  # a slow machine must not make another fault's waits too long
-    device = draw.choice(DEVICES if fault != "lacks" else DEVICES[2:])
+    what, more = draw.choice(ODD) if fault == "odd" else ("", "--model no-such.ini" if fault == "lacks" else "")
+    device = draw.choice(DEVICES[2:] if fault == "lacks" or what == "seed" else DEVICES)
     command = ["pipesim-exec", "--schedule", draw.choice(SCHEDULES), "-p", "4", "-m", "8", "--transport", "mpi", *device,
                "--timeout", f"{timeout_s}s", "--json", "--steps", "200" if fault == "slow" else "1000000"]
-    odd, more, delay = "-", "", draw.random()
-    if fault == "odd":
-        what, more = draw.choice(list(ODD.items()))
-        odd = str(victim)
-    elif fault == "lacks":
-        odd, more = str(victim), "--model no-such.ini"
+    odd, delay = str(victim) if more else "-", draw.random()
     ids, shown = os.path.join(folder, "ids"), f"{fault} rank {victim} of {ranks} ({delay:.3f}): {' '.join(command[1:])} {more}"
     open(ids, "w").close()
     job = subprocess.Popen(["mpirun", "-n", str(ranks), "sh", "-c", START, ids, odd, more, *command], cwd=folder, text=True,
@@ -122,8 +118,8 @@ def inject(draw, folder):
         problems.append(f"{len(lines)} lines")
     if fault == "kill" and not re.search(rf"rank {victim} with PID .* exited on signal 9|BAD TERMINATION", errors):
         problems.append("mpirun does not name the rank")
-    if fault == "odd" and not any(re.search(rf"rank \d+ runs another {what.strip()}|rank {victim}", line) for line in lines):
-        problems.append(f"the other {what.strip()} is not named")
+    if fault == "odd" and not any(re.search(rf"rank \d+ runs another {what}|rank {victim}", line) for line in lines):
+        problems.append(f"the other {what} is not named")
     if fault == "stop" and not any(re.search(rf"waited ({timeout_s}|{2 * timeout_s}) s for ", line) for line in lines):
         problems.append("no wait is named")
     if not wait_until(lambda: not any(is_alive(pid) for pid in processes.values()), GRACE_S):
