@@ -13,6 +13,8 @@
 #endif
 
 #define PS_PHILOX_ROUNDS 10
+#define PS_PHILOX_FACTOR_0 0xd2511f53U
+#define PS_PHILOX_FACTOR_1 0xcd9e8d57U
 #define PS_PHILOX_KEY_0 0x9e3779b9U /* added to the key after each round */
 #define PS_PHILOX_KEY_1 0xbb67ae85U
 
@@ -20,7 +22,7 @@
 PS_PHILOX_INLINE void
 ps_philox_round (uint32_t *c0, uint32_t *c1, uint32_t *c2, uint32_t *c3, uint32_t k0, uint32_t k1)
 {
-  const uint64_t a = (uint64_t)0xd2511f53U * *c0, b = (uint64_t)0xcd9e8d57U * *c2;
+  const uint64_t a = (uint64_t)PS_PHILOX_FACTOR_0 * *c0, b = (uint64_t)PS_PHILOX_FACTOR_1 * *c2;
   const uint32_t next0 = (uint32_t)(b >> 32) ^ *c1 ^ k0, next2 = (uint32_t)(a >> 32) ^ *c3 ^ k1;
 
   *c1 = (uint32_t)b;

@@ -1,6 +1,8 @@
 /* draws.c - base times, slowed down in some samples, times a factor for each op and transfer. */
 #include "draws.h"
 
+#include <string.h>
+
 #define LANES PS_SCENARIO_LANES
 #define MAX_NORMAL 3.5 /* no value of normal_of is larger */
 #define MEAN G_MAXUINT /* value of PsLuck.before: no sample, the mean of all */
@@ -45,6 +47,7 @@ ps_draws_init (PsDraws *draws, const PsRecurrence *recurrence, const PsCosts *co
                       .uncertainty = uncertainty,
                       .seed = seed,
                       .causes = causes,
+                      .kernel = ps_kernel_best (),
                       .run_samples = 1 };
   if (uncertainty->jitter > 0)
     draws->jitter = ps_jitter_new (uncertainty->jitter);
@@ -239,37 +242,52 @@ measured_factors (const GArray *measured, const guint32 *words, double *factors)
     factors[i] = g_array_index (measured, double, (guint)((guint64)words[i] * measured->len >> 32));
 }
 
-/* Rounds to the nearest nanosecond; no time is negative. */
-static void
-round_lanes (const double *base_ns, const double *factors, gint64 *ns)
+void
+ps_luck_flush (PsLuck *luck)
 {
-  for (guint i = 0; i < LANES; i++)
-    ns[i] = (gint64)(base_ns[i] * factors[i] + 0.5);
+  const PsDraws *draws = luck->draws;
+
+  ps_jitter_times (draws->jitter, draws->kernel, draws->seed, luck->first, luck->queue, luck->n_queued);
+  luck->n_queued = 0;
 }
 
 static void
-draw_lanes (const PsLuck *luck, const PsDrawSource *source, guint step, guint32 stream, const double *base_ns,
-            gint64 *ns)
+queue (PsLuck *luck, PsPurpose purpose, const double *base_ns, gint64 *ns)
 {
+  luck->queue[luck->n_queued++] = (PsJitterTime){ purpose, base_ns, ns };
+  if (luck->n_queued == PS_LUCK_QUEUE)
+    ps_luck_flush (luck);
+}
+
+static void
+draw_lanes (PsLuck *luck, const PsDrawSource *source, guint step, guint32 stream, const double *base_ns, gint64 *ns)
+{
+  gboolean jitters = source->jitters && luck->before != MEAN;
   guint32 words[LANES];
   double factors[LANES];
 
-  if (source->jitters && luck->before != MEAN)
+  if (source->base_ns == 0)
+    {
+      memset (ns, 0, LANES * sizeof *ns);
+      return;
+    }
+  if (jitters && source->measured == NULL)
+    {
+      queue (luck, step_purpose (luck, step, stream), base_ns, ns);
+      return;
+    }
+  if (jitters)
     {
       ps_draw (luck->draws->seed, luck->first, step_purpose (luck, step, stream), words);
-      if (source->measured != NULL)
-        measured_factors (source->measured, words, factors);
-      else
-        ps_jitter_factors (luck->draws->jitter, words, factors);
+      measured_factors (source->measured, words, factors);
     }
-  else
-    for (guint i = 0; i < LANES; i++)
-      factors[i] = 1;
-  round_lanes (base_ns, factors, ns);
+  for (guint i = 0; i < LANES && !jitters; i++)
+    factors[i] = 1;
+  ps_jitter_round (base_ns, factors, ns);
 }
 
 void
-ps_luck_op (const PsLuck *luck, guint step, gint64 *ns)
+ps_luck_op (PsLuck *luck, guint step, gint64 *ns)
 {
   gsize class = luck->draws->recurrence->steps[step].op;
 
@@ -277,7 +295,7 @@ ps_luck_op (const PsLuck *luck, guint step, gint64 *ns)
 }
 
 void
-ps_luck_transfer (const PsLuck *luck, guint step, gint64 *ns)
+ps_luck_transfer (PsLuck *luck, guint step, gint64 *ns)
 {
   gsize class = luck->draws->recurrence->steps[step].transfer;
 

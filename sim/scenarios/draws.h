@@ -26,6 +26,7 @@ typedef struct
   const PsUncertainty *uncertainty;
   guint64 seed;
   PsCauses causes;
+  PsKernel kernel;
   guint run_samples;      /* samples that one lane takes of the same run, if samples are of different runs */
   PsJitter *jitter;       /* NULL: none */
   PsDrawSource *op;       /* [n_op_classes] */
@@ -41,6 +42,8 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsDraws, ps_draws_clear)
  * gives speeds and slow-down. */
 double ps_draws_longest (const PsDraws *draws, const PsEventsSetting *events);
 
+#define PS_LUCK_QUEUE 32
+
 /* PS_SCENARIO_LANES samples side by side; one thread uses one at a time. */
 typedef struct
 {
@@ -49,6 +52,8 @@ typedef struct
   guint before;        /* iterations before that sample; 0: the sample itself */
   double *op_ns;       /* [n_op_classes][PS_SCENARIO_LANES] base time and slowness */
   double *transfer_ns; /* [n_transfer_classes][PS_SCENARIO_LANES] */
+  guint n_queued;
+  PsJitterTime queue[PS_LUCK_QUEUE]; /* asked for and not found yet */
 } PsLuck;
 
 void ps_luck_init (PsLuck *luck, const PsDraws *draws);
@@ -63,9 +68,10 @@ void ps_luck_begin (PsLuck *luck, guint first, guint before);
 void ps_luck_begin_mean (PsLuck *luck);
 
 /* Times of a step's op, and of the transfer of its input, in every lane, to the nearest nanosecond; 0 where the step's
- * class is 0. */
-void ps_luck_op (const PsLuck *luck, guint step, gint64 *ns);
-void ps_luck_transfer (const PsLuck *luck, guint step, gint64 *ns);
+ * class is 0. They may be written as late as in ps_luck_flush. */
+void ps_luck_op (PsLuck *luck, guint step, gint64 *ns);
+void ps_luck_transfer (PsLuck *luck, guint step, gint64 *ns);
+void ps_luck_flush (PsLuck *luck);
 
 G_END_DECLS
 

@@ -3,6 +3,10 @@
 
 #include <pipesim/philox.h>
 
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
 #define CALLS (PS_SCENARIO_LANES / 4) /* calls of the generator, which makes four words */
 #define CELL_BITS 6
 #define CELLS (1U << CELL_BITS) /* cells of an octave */
@@ -116,4 +120,114 @@ ps_jitter_factors (const PsJitter *jitter, const guint32 *words, double *factors
 {
   for (guint i = 0; i < PS_SCENARIO_LANES; i++)
     factors[i] = factor_of (jitter, words[i]);
+}
+
+void
+ps_jitter_round (const double *base_ns, const double *factors, gint64 *ns)
+{
+  for (guint i = 0; i < PS_SCENARIO_LANES; i++)
+    ns[i] = (gint64)(base_ns[i] * factors[i] + 0.5);
+}
+
+#ifdef __x86_64__
+#define AVX512 __attribute__ ((target ("avx512f,avx512bw,avx512cd,avx512dq,avx512vl")))
+
+/* The words of two purposes: four calls of the generator for each. The upper halves of the lanes hold anything. */
+typedef struct
+{
+  __m512i c0, c1, c2, c3;
+} Calls;
+
+AVX512 static inline __m512i
+both (guint32 a, guint32 b)
+{
+  return _mm512_mask_set1_epi64 (_mm512_set1_epi64 (a), 0xf0, b);
+}
+
+/* ps_philox_round; a product reads the lower halves of its factors only. */
+AVX512 static inline void
+draw_two (guint64 seed, guint first, const PsPurpose *a, const PsPurpose *b, Calls *calls)
+{
+  const __m512i m0 = _mm512_set1_epi64 (PS_PHILOX_FACTOR_0), m1 = _mm512_set1_epi64 (PS_PHILOX_FACTOR_1);
+  __m512i c0 = _mm512_add_epi64 (_mm512_set1_epi64 (first / 4), _mm512_setr_epi64 (0, 1, 2, 3, 0, 1, 2, 3));
+  __m512i c1 = both (a->a, b->a), c2 = both (a->b, b->b), c3 = both (a->stream, b->stream);
+  guint32 k0 = (guint32)seed, k1 = (guint32)(seed >> 32);
+
+  for (guint round = 0; round < PS_PHILOX_ROUNDS; round++, k0 += PS_PHILOX_KEY_0, k1 += PS_PHILOX_KEY_1)
+    {
+      __m512i p0 = _mm512_mul_epu32 (c0, m0), p1 = _mm512_mul_epu32 (c2, m1);
+
+      c0 = _mm512_xor_si512 (_mm512_xor_si512 (_mm512_srli_epi64 (p1, 32), c1), _mm512_set1_epi64 (k0));
+      c2 = _mm512_xor_si512 (_mm512_xor_si512 (_mm512_srli_epi64 (p0, 32), c3), _mm512_set1_epi64 (k1));
+      c1 = p1;
+      c3 = p0;
+    }
+  *calls = (Calls){ c0, c1, c2, c3 };
+}
+
+/* factor_of and ps_jitter_round for eight lanes. */
+AVX512 static inline void
+make_times (const PsJitter *jitter, __m512i words, const double *base_ns, gint64 *ns)
+{
+  const gint64 *table = jitter->factor[0];
+  __mmask8 upper = _mm512_test_epi64_mask (words, _mm512_set1_epi64 (G_GINT64_CONSTANT (1) << 31));
+  __m512i rest = _mm512_and_si512 (words, _mm512_set1_epi64 (0x7fffffff));
+  __m512i shift = _mm512_sub_epi64 (_mm512_set1_epi64 (63 - CELL_BITS), _mm512_lzcnt_epi64 (rest));
+  __m512i cell, within, low, high;
+  __m512d factor;
+
+  shift = _mm512_max_epi64 (shift, _mm512_setzero_si512 ());
+  cell = _mm512_add_epi64 (_mm512_slli_epi64 (shift, CELL_BITS), _mm512_srlv_epi64 (rest, shift));
+  cell = _mm512_mask_add_epi64 (cell, upper, cell, _mm512_set1_epi64 (N_CELLS + 1));
+  within = _mm512_andnot_si512 (_mm512_sllv_epi64 (_mm512_set1_epi64 (-1), shift), rest);
+  low = _mm512_i64gather_epi64 (cell, table, sizeof *table);
+  high = _mm512_i64gather_epi64 (cell, table + 1, sizeof *table);
+  low = _mm512_add_epi64 (low, _mm512_srav_epi64 (_mm512_mullo_epi64 (_mm512_sub_epi64 (high, low), within), shift));
+  factor = _mm512_mul_pd (_mm512_cvtepi64_pd (low), _mm512_set1_pd (1 / 4294967296.0));
+  /* Rounded twice, as the portable code does: not one fused operation. */
+  factor = _mm512_mul_round_pd (_mm512_loadu_pd (base_ns), factor, _MM_FROUND_CUR_DIRECTION);
+  factor = _mm512_add_round_pd (factor, _mm512_set1_pd (0.5), _MM_FROUND_CUR_DIRECTION);
+  _mm512_storeu_si512 (ns, _mm512_cvttpd_epi64 (factor));
+}
+
+AVX512 static void
+find_two (const PsJitter *jitter, guint64 seed, guint first, const PsJitterTime *a, const PsJitterTime *b)
+{
+  Calls calls;
+
+  draw_two (seed, first, &a->purpose, &b->purpose, &calls);
+  make_times (jitter, _mm512_inserti64x4 (calls.c0, _mm512_castsi512_si256 (calls.c1), 1), a->base_ns, a->ns);
+  make_times (jitter, _mm512_inserti64x4 (calls.c2, _mm512_castsi512_si256 (calls.c3), 1), a->base_ns + 8, a->ns + 8);
+  make_times (jitter, _mm512_shuffle_i64x2 (calls.c0, calls.c1, 0xee), b->base_ns, b->ns);
+  make_times (jitter, _mm512_shuffle_i64x2 (calls.c2, calls.c3, 0xee), b->base_ns + 8, b->ns + 8);
+}
+
+/* An odd one is found twice. */
+AVX512 static void
+find_all (const PsJitter *jitter, guint64 seed, guint first, const PsJitterTime *times, guint n)
+{
+  for (guint i = 0; i < n; i += 2)
+    find_two (jitter, seed, first, &times[i], &times[MIN (i + 1, n - 1)]);
+}
+#endif
+
+void
+ps_jitter_times (const PsJitter *jitter, PsKernel kernel, guint64 seed, guint first, const PsJitterTime *times, guint n)
+{
+  guint32 words[PS_SCENARIO_LANES];
+  double factors[PS_SCENARIO_LANES];
+
+#ifdef __x86_64__
+  if (kernel == PS_KERNEL_AVX512)
+    {
+      find_all (jitter, seed, first, times, n);
+      return;
+    }
+#endif
+  for (guint i = 0; i < n; i++)
+    {
+      ps_draw (seed, first, times[i].purpose, words);
+      ps_jitter_factors (jitter, words, factors);
+      ps_jitter_round (times[i].base_ns, factors, times[i].ns);
+    }
 }

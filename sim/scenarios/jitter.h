@@ -2,6 +2,7 @@
 #ifndef PIPESIM_JITTER_H
 #define PIPESIM_JITTER_H
 
+#include <pipesim/scenarios.h>
 #include <pipesim/uncertainty.h>
 
 #include <math.h>
@@ -39,5 +40,20 @@ double ps_jitter_largest (const PsJitter *jitter);
 
 /* Replaces words by their factors. */
 void ps_jitter_factors (const PsJitter *jitter, const guint32 *words, double *factors);
+
+/* A time that jitters: a word of that purpose in each lane, its factor, and the product with base_ns. */
+typedef struct
+{
+  PsPurpose purpose;
+  const double *base_ns; /* [PS_SCENARIO_LANES] */
+  gint64 *ns;            /* [PS_SCENARIO_LANES] the product to the nearest nanosecond */
+} PsJitterTime;
+
+/* Finds n times for samples from `first` on. Every kernel gives the same ones. */
+void ps_jitter_times (const PsJitter *jitter, PsKernel kernel, guint64 seed, guint first, const PsJitterTime *times,
+                      guint n);
+
+/* Rounds products to the nearest nanosecond; none is negative. */
+void ps_jitter_round (const double *base_ns, const double *factors, gint64 *ns);
 
 #endif

@@ -65,8 +65,8 @@ ps_scenario_kernel (PsKernel kernel)
   if (kernel == PS_KERNEL_AVX2)
     return __builtin_cpu_supports ("avx2") ? &avx2 : NULL;
   if (kernel == PS_KERNEL_AVX512)
-    return __builtin_cpu_supports ("avx512bw") && __builtin_cpu_supports ("avx512dq")
-                   && __builtin_cpu_supports ("avx512vl")
+    return __builtin_cpu_supports ("avx512bw") && __builtin_cpu_supports ("avx512cd")
+                   && __builtin_cpu_supports ("avx512dq") && __builtin_cpu_supports ("avx512vl")
                ? &avx512
                : NULL;
 #endif

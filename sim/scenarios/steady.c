@@ -48,7 +48,10 @@ make_op (const Block *block, guint step, gint64 *ns)
   guint device = block->luck->draws->recurrence->program->steps[step].device;
 
   ps_luck_op (block->luck, step, ns);
-  for (guint lane = 0; lane < LANES && speed != NULL && speed[device] != 1; lane++)
+  if (speed == NULL || speed[device] == 1)
+    return;
+  ps_luck_flush (block->luck);
+  for (guint lane = 0; lane < LANES; lane++)
     ns[lane] = llrint ((double)ns[lane] / speed[device]);
 }
 
@@ -72,6 +75,7 @@ make_times (Block *block, guint begin, guint n)
       else
         memset (delay, 0, LANES * sizeof *delay);
     }
+  ps_luck_flush (block->luck);
 }
 
 static void

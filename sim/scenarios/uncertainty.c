@@ -51,13 +51,14 @@ typedef struct
 } Job;
 
 static void
-draw_steps (const Job *job, guint first_step, guint n_steps, gint64 *duration_ns, gint64 *transfer_ns)
+draw_steps (Job *job, guint first_step, guint n_steps, gint64 *duration_ns, gint64 *transfer_ns)
 {
   for (guint i = 0; i < n_steps; i++)
     {
       ps_luck_op (&job->luck, first_step + i, &duration_ns[(gsize)i * LANES]);
       ps_luck_transfer (&job->luck, first_step + i, &transfer_ns[(gsize)i * LANES]);
     }
+  ps_luck_flush (&job->luck);
 }
 
 static void
