@@ -10,18 +10,21 @@ __extension__ typedef unsigned __int128
 
 typedef enum
 {
-  PHASE_LATENCY,
-  PHASE_BYTES, /* among the flows */
-  PHASE_ALONE, /* shares nothing */
+  PHASE_ALONE,   /* shares nothing */
+  PHASE_ROOMY,   /* both its ports have room for all their flows at the rates that they take alone */
+  PHASE_LATENCY, /* a port of it is crowded: its rate will have to be found */
+  PHASE_BYTES,   /* the same, and it moves bytes */
 } Phase;
 
 typedef struct
 {
-  Work left; /* as of since_ns */
-  gint64 since_ns;
-  guint64 alone; /* its rate when it shares no link */
-  guint64 rate;
+  Work left;       /* as of since_ns */
+  gint64 since_ns; /* while roomy or in its latency: when its bytes begin to move */
+  guint64 alone;   /* its rate when it shares no link */
+  guint64 rate;    /* 0: none yet */
+  guint64 found;   /* the next rate */
   guint32 port[2]; /* links: out of the sender, into the receiver */
+  guint32 place;   /* in its list */
   guint8 phase;
   guint8 fixed; /* while rates are found */
 } Flow;
@@ -30,19 +33,26 @@ typedef struct
 typedef struct
 {
   guint64 capacity; /* bytes per second */
+  Work wanted;      /* what all its flows take alone */
   guint64 left;     /* while rates are found */
   guint n_flows;    /* that have no rate yet */
 } Port;
 
+typedef struct
+{
+  guint n;
+  guint32 *flows; /* [n_transfers] */
+} FlowList;
+
 struct _PsLinks
 {
   const PsCluster *cluster;
-  gboolean changed; /* flows came or went since rates were found */
+  gboolean changed; /* moving flows came or went since rates were found */
   guint n_ports;
   Port *ports;
-  Flow *flows; /* [n_transfers] */
-  guint n_active;
-  guint32 *active; /* [n_transfers] transfers that move bytes */
+  Flow *flows;     /* [n_transfers] */
+  FlowList roomy;  /* their rates are known */
+  FlowList moving; /* in PHASE_BYTES */
 };
 
 PsLinks *
@@ -58,7 +68,8 @@ ps_links_new (const PsEvents *events)
     links->ports[i].capacity
         = (guint64)llrint (i < 2 * events->n_devices ? cluster->link_bandwidth : cluster->network_bandwidth);
   links->flows = g_new0 (Flow, events->n_transfers + 1);
-  links->active = g_new (guint32, events->n_transfers + 1);
+  links->roomy.flows = g_new (guint32, events->n_transfers + 1);
+  links->moving.flows = g_new (guint32, events->n_transfers + 1);
   return links;
 }
 
@@ -69,15 +80,58 @@ ps_links_free (PsLinks *links)
     return;
   g_free (links->ports);
   g_free (links->flows);
-  g_free (links->active);
+  g_free (links->roomy.flows);
+  g_free (links->moving.flows);
   g_free (links);
 }
 
 void
 ps_links_begin (PsLinks *links)
 {
-  links->n_active = 0;
+  links->roomy.n = links->moving.n = 0;
   links->changed = FALSE;
+  for (guint i = 0; i < links->n_ports; i++)
+    links->ports[i].wanted = 0;
+}
+
+static void
+add_flow (PsLinks *links, FlowList *list, guint32 index)
+{
+  links->flows[index].place = list->n;
+  list->flows[list->n++] = index;
+}
+
+static void
+remove_flow (PsLinks *links, FlowList *list, guint32 index)
+{
+  guint32 last = list->flows[--list->n], place = links->flows[index].place;
+
+  list->flows[place] = last;
+  links->flows[last].place = place;
+}
+
+static void
+come_to_ports (PsLinks *links, const Flow *flow)
+{
+  links->ports[flow->port[0]].wanted += flow->alone;
+  if (flow->port[1] != flow->port[0])
+    links->ports[flow->port[1]].wanted += flow->alone;
+}
+
+static void
+leave_ports (PsLinks *links, const Flow *flow)
+{
+  links->ports[flow->port[0]].wanted -= flow->alone;
+  if (flow->port[1] != flow->port[0])
+    links->ports[flow->port[1]].wanted -= flow->alone;
+}
+
+static gboolean
+is_crowded (const PsLinks *links, const Flow *flow)
+{
+  const Port *out = &links->ports[flow->port[0]], *in = &links->ports[flow->port[1]];
+
+  return out->wanted > out->capacity || in->wanted > in->capacity;
 }
 
 /* Ports by number: for each device its link out and in, then its network port (or its node's, under the number of the
@@ -93,57 +147,6 @@ find_port (const PsEvents *events, guint device, gboolean network, gboolean in)
   return 2 * (owner + (network ? events->n_devices : 0)) + (in && !(node && !network));
 }
 
-void
-ps_links_start (PsEvents *events, guint32 index)
-{
-  PsTimed *timed = events->timed;
-  const PsTransfer *transfer = &events->transfers[index];
-  const PsMessage *message = &events->program->messages[transfer->message];
-  guint sender = message->sender, receiver = message->receiver;
-  PsLink link = ps_cluster_link (timed->links->cluster, sender, receiver);
-  Flow *flow = &timed->links->flows[index];
-  gint64 bytes = events->costs->message_bytes[events->program->steps[message->consumer].transfer];
-  gint64 body_ns = transfer->end_ns - link.latency_ns;
-  double alone = body_ns > 0 ? (double)bytes * 1e9 / (double)body_ns : 0;
-
-  *flow = (Flow){ .phase = PHASE_ALONE };
-  if (transfer->part != PS_TRANSFER_EAGER_RECEIVE && alone >= 1 && alone < 1e18)
-    {
-      gboolean network = ps_cluster_is_remote (timed->links->cluster, sender, receiver);
-
-      flow->phase = PHASE_LATENCY;
-      flow->alone = (guint64)alone;
-      flow->left = (Work)flow->alone * (guint64)body_ns;
-      flow->port[0] = find_port (events, sender, network, FALSE);
-      flow->port[1] = find_port (events, receiver, network, TRUE);
-    }
-  ps_heap_set (timed->heap, events->n_devices + index,
-               timed->now_ns + (flow->phase == PHASE_LATENCY ? link.latency_ns : transfer->end_ns));
-}
-
-gboolean
-ps_links_event (PsEvents *events, guint32 index)
-{
-  PsLinks *links = events->timed->links;
-  Flow *flow = &links->flows[index];
-  guint place = 0;
-
-  if (flow->phase == PHASE_ALONE)
-    return TRUE;
-  links->changed = TRUE;
-  if (flow->phase == PHASE_LATENCY)
-    {
-      flow->phase = PHASE_BYTES;
-      flow->since_ns = events->timed->now_ns;
-      links->active[links->n_active++] = index;
-      return FALSE;
-    }
-  while (links->active[place] != index)
-    place++;
-  links->active[place] = links->active[--links->n_active];
-  return TRUE;
-}
-
 /* Takes off the bytes that have gone through since since_ns. */
 static void
 move_bytes (Flow *flow, gint64 now_ns)
@@ -155,9 +158,94 @@ move_bytes (Flow *flow, gint64 now_ns)
 }
 
 static void
+begin_bytes (PsLinks *links, guint32 index)
+{
+  links->flows[index].phase = PHASE_BYTES;
+  add_flow (links, &links->moving, index);
+  links->changed = TRUE;
+}
+
+/* Roomy flows whose ports have become crowded need rates from now on. */
+static void
+leave_roomy (PsEvents *events)
+{
+  PsTimed *timed = events->timed;
+  PsLinks *links = timed->links;
+
+  for (guint i = links->roomy.n; i-- > 0;)
+    {
+      guint32 index = links->roomy.flows[i];
+      Flow *flow = &links->flows[index];
+
+      if (!is_crowded (links, flow))
+        continue;
+      remove_flow (links, &links->roomy, index);
+      if (flow->since_ns > timed->now_ns)
+        {
+          flow->phase = PHASE_LATENCY;
+          flow->rate = 0;
+          ps_heap_set (timed->heap, events->n_devices + index, flow->since_ns);
+          continue;
+        }
+      move_bytes (flow, timed->now_ns);
+      begin_bytes (links, index);
+    }
+}
+
+void
+ps_links_start (PsEvents *events, guint32 index)
+{
+  PsTimed *timed = events->timed;
+  PsLinks *links = timed->links;
+  const PsTransfer *transfer = &events->transfers[index];
+  const PsMessage *message = &events->program->messages[transfer->message];
+  guint sender = message->sender, receiver = message->receiver;
+  PsLink link = ps_cluster_link (links->cluster, sender, receiver);
+  Flow *flow = &links->flows[index];
+  gint64 bytes = events->costs->message_bytes[events->program->steps[message->consumer].transfer];
+  gint64 body_ns = transfer->end_ns - link.latency_ns;
+  double alone = body_ns > 0 ? (double)bytes * 1e9 / (double)body_ns : 0;
+
+  *flow = (Flow){ .phase = PHASE_ALONE };
+  ps_heap_set (timed->heap, events->n_devices + index, timed->now_ns + transfer->end_ns);
+  if (transfer->part == PS_TRANSFER_EAGER_RECEIVE || !(alone >= 1 && alone < 1e18))
+    return;
+  gboolean network = ps_cluster_is_remote (links->cluster, sender, receiver);
+  flow->phase = PHASE_ROOMY;
+  flow->alone = flow->rate = (guint64)alone;
+  flow->left = (Work)flow->alone * (guint64)body_ns;
+  flow->since_ns = timed->now_ns + link.latency_ns;
+  flow->port[0] = find_port (events, sender, network, FALSE);
+  flow->port[1] = find_port (events, receiver, network, TRUE);
+  add_flow (links, &links->roomy, index);
+  come_to_ports (links, flow);
+  if (is_crowded (links, flow))
+    leave_roomy (events);
+}
+
+gboolean
+ps_links_event (PsEvents *events, guint32 index)
+{
+  PsLinks *links = events->timed->links;
+  Flow *flow = &links->flows[index];
+
+  if (flow->phase == PHASE_ALONE)
+    return TRUE;
+  if (flow->phase == PHASE_LATENCY)
+    {
+      begin_bytes (links, index);
+      return FALSE;
+    }
+  links->changed |= flow->phase == PHASE_BYTES;
+  remove_flow (links, flow->phase == PHASE_BYTES ? &links->moving : &links->roomy, index);
+  leave_ports (links, flow);
+  return TRUE;
+}
+
+static void
 fix_rate (PsLinks *links, Flow *flow, guint64 rate)
 {
-  flow->rate = rate;
+  flow->found = rate;
   flow->fixed = TRUE;
   for (guint i = 0; i < 2; i++)
     {
@@ -185,9 +273,9 @@ next_level (const PsLinks *links)
 {
   guint64 level = G_MAXUINT64;
 
-  for (guint i = 0; i < links->n_active; i++)
+  for (guint i = 0; i < links->moving.n; i++)
     {
-      const Flow *flow = &links->flows[links->active[i]];
+      const Flow *flow = &links->flows[links->moving.flows[i]];
 
       if (!flow->fixed)
         level = MIN (level, MIN (flow->alone, allowed (links, flow)));
@@ -198,9 +286,9 @@ next_level (const PsLinks *links)
 static void
 clear_ports (PsLinks *links)
 {
-  for (guint i = 0; i < links->n_active; i++)
+  for (guint i = 0; i < links->moving.n; i++)
     {
-      Flow *flow = &links->flows[links->active[i]];
+      Flow *flow = &links->flows[links->moving.flows[i]];
 
       flow->fixed = FALSE;
       for (guint k = 0; k < 2; k++)
@@ -209,9 +297,9 @@ clear_ports (PsLinks *links)
           links->ports[flow->port[k]].n_flows = 0;
         }
     }
-  for (guint i = 0; i < links->n_active; i++)
+  for (guint i = 0; i < links->moving.n; i++)
     {
-      Flow *flow = &links->flows[links->active[i]];
+      Flow *flow = &links->flows[links->moving.flows[i]];
 
       links->ports[flow->port[0]].n_flows++;
       links->ports[flow->port[1]].n_flows += flow->port[1] != flow->port[0];
@@ -225,13 +313,13 @@ static void
 find_rates (PsLinks *links)
 {
   clear_ports (links);
-  for (guint left = links->n_active; left > 0;)
+  for (guint left = links->moving.n; left > 0;)
     {
       guint64 level = next_level (links);
 
-      for (guint i = 0; i < links->n_active; i++)
+      for (guint i = 0; i < links->moving.n; i++)
         {
-          Flow *flow = &links->flows[links->active[i]];
+          Flow *flow = &links->flows[links->moving.flows[i]];
 
           if (flow->fixed || MIN (flow->alone, allowed (links, flow)) > level)
             continue;
@@ -250,15 +338,17 @@ ps_links_settle (PsEvents *events)
   if (!links->changed)
     return;
   links->changed = FALSE;
-  for (guint i = 0; i < links->n_active; i++)
-    move_bytes (&links->flows[links->active[i]], timed->now_ns);
   find_rates (links);
-  for (guint i = 0; i < links->n_active; i++)
+  for (guint i = 0; i < links->moving.n; i++)
     {
-      const Flow *flow = &links->flows[links->active[i]];
-      Work wait = (flow->left + flow->rate / 2) / flow->rate;
+      Flow *flow = &links->flows[links->moving.flows[i]];
 
-      ps_heap_set (timed->heap, events->n_devices + links->active[i],
+      if (flow->found == flow->rate)
+        continue;
+      move_bytes (flow, timed->now_ns);
+      flow->rate = flow->found;
+      Work wait = (flow->left + flow->rate / 2) / flow->rate;
+      ps_heap_set (timed->heap, events->n_devices + links->moving.flows[i],
                    timed->now_ns + (gint64)MIN (wait, (Work)(G_MAXINT64 / 4)));
     }
 }
