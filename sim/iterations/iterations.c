@@ -62,6 +62,7 @@ repeat (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *s
   PsEventsSetting started = *setting;
 
   started.ready_ns = ready;
+  simulation->times_only = TRUE;
   g_autoptr (PsEvents) events = ps_events_new (program, costs, &started, error);
   for (guint i = 1; events != NULL && i <= MAX_ROUNDS; i++)
     {

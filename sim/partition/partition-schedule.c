@@ -88,6 +88,7 @@ simulate (const PsPartitionSetting *setting, const PsProgram *program, const PsC
       slice = ps_costs_slice (costs, program->schedule->n_slices);
       costs = slice;
     }
+  simulation->times_only = setting->memory_limit == NULL;
   ps_simulate (program, costs, simulation);
   run.iteration_ns = ps_iteration (program, costs, simulation, setting->sync, PS_REDUCE_OVERLAPPED).period_ns;
   for (guint d = 0; setting->memory_limit != NULL && d < simulation->n_devices; d++)

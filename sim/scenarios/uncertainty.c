@@ -270,6 +270,7 @@ job_init (Job *job, const Run *run, guint index, GError **error)
   job->transfers = g_new0 (gint64, n_times);
   job->ready_ns = g_new0 (gint64, (gsize)recurrence->program->schedule->placement->n_devices * (LANES + 1));
   job->simulation = ps_simulation_new (recurrence->program);
+  job->simulation->times_only = TRUE;
   PsEventsSetting setting = *run->sampling->events;
   setting.duration_ns = &job->durations[(gsize)recurrence->n_steps * LANES];
   setting.transfer_ns = &job->transfers[(gsize)recurrence->n_steps * LANES];

@@ -34,6 +34,7 @@ engine_init (Engine *engine, const PsRecurrence *recurrence, const PsCosts *cost
   engine->setting.duration_ns = engine->duration_ns = g_new0 (gint64, recurrence->n_steps);
   engine->setting.transfer_ns = engine->transfer_ns = g_new0 (gint64, recurrence->n_steps);
   engine->simulation = ps_simulation_new (recurrence->program);
+  engine->simulation->times_only = TRUE;
   engine->events = ps_events_new (recurrence->program, costs, &engine->setting, error);
   return engine->events != NULL;
 }

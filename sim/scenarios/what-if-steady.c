@@ -55,6 +55,7 @@ steady_init (Steady *steady, const PsEventsSetting *events, GError **error)
   if (events->speed == NULL)
     return TRUE;
   steady->simulation = ps_simulation_new (program);
+  steady->simulation->times_only = TRUE;
   steady->events = ps_events_new (program, steady->costs, &steady->setting, error);
   return steady->events != NULL;
 }

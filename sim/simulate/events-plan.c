@@ -142,6 +142,7 @@ ps_events_plan (PsProgram *program, const PsCosts *costs, const PsEventsSetting 
   plan.setting.ready_order = 0;
   plan.size = program->first[program->schedule->placement->n_devices] * sizeof *program->instructions;
   plan.simulation = ps_simulation_new (program);
+  plan.simulation->times_only = TRUE;
   tails = find_tails (&plan);
   if (try_free_messages (&plan, NULL, &cause) && try_free_messages (&plan, tails, &cause))
     {

@@ -130,7 +130,7 @@ ps_simulation_count_buffers (const PsProgram *program, const PsCosts *costs, PsS
 {
   guint n = room_for (simulation);
 
-  if (!knows_sizes (costs))
+  if (simulation->times_only || !knows_sizes (costs))
     return;
   if (simulation->buffers == NULL)
     simulation->buffers = g_new (PsBufferChange, 2 * (gsize)n);
