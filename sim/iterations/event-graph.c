@@ -183,38 +183,60 @@ search_clear (Search *search)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Search, search_clear)
 
-static inline gboolean
-is_longer (const Search *search, Wide length, guint tokens, const Path *than)
+static inline G_ALWAYS_INLINE gboolean
+is_longer (Wide length, gint64 tokens, Ratio ratio, gboolean narrow)
 {
-  if (tokens == than->tokens)
-    return length > than->length;
-  return (length - than->length) * search->ratio.rounds > ((Wide)tokens - (Wide)than->tokens) * search->ratio.total;
+  if (tokens == 0)
+    return length > 0;
+  return narrow ? (gint64)length * ratio.rounds > tokens * (gint64)ratio.total
+                : length * ratio.rounds > tokens * ratio.total;
 }
 
 /* Every event once, in order; FALSE when no path got longer. */
-static gboolean
-lengthen (Search *search)
+static inline G_ALWAYS_INLINE gboolean
+lengthen (Search *search, gboolean narrow)
 {
   gboolean longer = FALSE;
 
   for (guint k = 0; k < search->graph->n_events; k++)
     {
       guint i = search->order.order[k];
-      Path *path = &search->paths[i];
+      Path path = search->paths[i];
 
       for (guint a = search->order.first[i]; a < search->order.first[i + 1]; a++)
         {
           const PsEventArc *arc = &search->order.arcs[a];
           const Path *from = &search->paths[arc->from];
           Wide length = from->length + arc->delay_ns + search->graph->duration_ns[i];
+          guint tokens = from->tokens + arc->tokens;
 
-          if (!is_longer (search, length, from->tokens + arc->tokens, path))
+          if (!is_longer (length - path.length, (gint64)tokens - path.tokens, search->ratio, narrow))
             continue;
-          *path = (Path){ length, from->tokens + arc->tokens, a + 1 };
+          path = (Path){ length, tokens, a + 1 };
+          search->paths[i] = path;
           longer = TRUE;
         }
     }
   return longer;
+}
+
+/* The turn-th time, counted from 1. A turn makes no path longer by more than the sum of all durations and delays, nor
+ * its tokens by more than all arcs have. So it is known beforehand whether products of both fit into 64 bits. */
+static gboolean
+lengthen_again (Search *search, guint turn)
+{
+  Wide sum = 0, tokens = 1;
+
+  for (guint i = 0; i < search->graph->n_events; i++)
+    sum += search->graph->duration_ns[i];
+  for (guint a = 0; a < search->graph->arcs->len; a++)
+    {
+      sum += search->order.arcs[a].delay_ns;
+      tokens += search->order.arcs[a].tokens;
+    }
+  if ((turn + 1) * sum < G_MAXINT64 / ((turn + 1) * tokens))
+    return lengthen (search, TRUE);
+  return lengthen (search, FALSE);
 }
 
 /* The ratio of the circle of predecessors that event lies on. */
@@ -305,7 +327,7 @@ search_ratio (Search *search, const PsEventGraph *graph)
     search->paths[i] = (Path){ .length = graph->duration_ns[i] };
   /* Paths stay when the ratio grows: they are real ones whatever it is, and where none gets longer no circle exceeds
    * it. */
-  while (lengthen (search))
+  for (guint turn = 1; lengthen_again (search, turn); turn++)
     improve_ratio (search);
   return TRUE;
 }
