@@ -68,17 +68,39 @@ void ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *
 void ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gint64 *duration_ns,
                         const gint64 *transfer_ns, PsSimulation *simulation);
 
-/* Duration of a step under these costs: 0 for the first op of a pair, the whole pair for the second. */
-gint64 ps_step_duration (const PsProgram *program, const PsCosts *costs, guint step);
+/* Duration of a step of a pair under these costs: 0 for the first op, the whole pair for the second. */
+gint64 ps_paired_duration (const PsProgram *program, const PsCosts *costs, guint step);
+
+/* Duration of any step. */
+static inline gint64
+ps_step_duration (const PsProgram *program, const PsCosts *costs, guint step)
+{
+  return program->pair != NULL && program->pair[step] != PS_PAIR_NONE
+             ? ps_paired_duration (program, costs, step)
+             : costs->op[program->steps[step].cost].duration_ns;
+}
 
 /* The part of that duration which is the host's. */
 PsHostTime ps_step_host_time (const PsProgram *program, const PsCosts *costs, guint step);
 
 /* The start of a step, and of the transfer of its input with its end, whichever engine has run. The first op of a pair
  * starts when its own input is there; the pair starts with the second. A step without input has no transfer. */
-gint64 ps_simulation_start (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint step);
-void ps_simulation_transfer (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint step,
-                             gint64 *start_ns, gint64 *end_ns);
+static inline gint64
+ps_simulation_start (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint step)
+{
+  return simulation->start_ns != NULL ? simulation->start_ns[step]
+                                      : simulation->end_ns[step + 1] - ps_step_duration (program, costs, step);
+}
+
+static inline void
+ps_simulation_transfer (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint step,
+                        gint64 *start_ns, gint64 *end_ns)
+{
+  gboolean known = simulation->transfer_start_ns != NULL;
+
+  *start_ns = known ? simulation->transfer_start_ns[step] : simulation->end_ns[program->steps[step].input];
+  *end_ns = known ? simulation->transfer_end_ns[step] : *start_ns + costs->transfer_ns[program->steps[step].transfer];
+}
 
 G_END_DECLS
 

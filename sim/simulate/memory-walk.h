@@ -32,36 +32,33 @@ typedef struct
   const PsBufferChange *take; /* the same */
   const PsOp *end;            /* of the device's order */
   PsMemoryChange next_op;     /* take or give of its next op or pair */
+  gint64 end_ns;              /* of that op or pair */
+  gint64 give_bytes;          /* the same; less from end_ns on */
+  gint64 until_ns;            /* buffers change before next_op up to this moment */
 } PsMemoryWalk;
 
 static inline void
-ps_memory_walk_take (PsMemoryWalk *walk, const PsOp *ops)
+ps_memory_walk_load (PsMemoryWalk *walk, const PsOp *ops)
 {
+  const PsProgram *program = walk->program;
+  const PsSimulation *simulation = walk->simulation;
+  PsMemoryChange *next = &walk->next_op;
+
+  *next = (PsMemoryChange){ PS_MEMORY_CHANGE_GIVE, 0, G_MAXINT64, 0, NULL };
+  walk->until_ns = G_MAXINT64 - 1;
   if (ops == walk->end)
-    {
-      walk->next_op = (PsMemoryChange){ PS_MEMORY_CHANGE_GIVE, 0, G_MAXINT64, 0, NULL };
-      return;
-    }
-  const PsProgram *program = walk->program;
+    return;
   guint n = ops->paired ? 2 : 1, last = program->step_of[ops - program->schedule->ops + n - 1];
-  gint64 bytes = 0;
-  for (guint i = 0; i < n; i++)
-    bytes += ps_costs_op (walk->costs, (PsOpKind)ops[i].kind, ops[i].stage)->take_bytes;
-  walk->next_op = (PsMemoryChange){ PS_MEMORY_CHANGE_TAKE, n,
-                                    ps_simulation_start (program, walk->costs, walk->simulation, last), bytes, ops };
-}
-
-static inline void
-ps_memory_walk_give (PsMemoryWalk *walk)
-{
-  const PsProgram *program = walk->program;
-  const PsOp *ops = walk->next_op.ops;
-  guint n = walk->next_op.n_ops, last = program->step_of[ops - program->schedule->ops + n - 1];
-  gint64 bytes = 0;
-
-  for (guint i = 0; i < n; i++)
-    bytes -= ps_costs_op (walk->costs, (PsOpKind)ops[i].kind, ops[i].stage)->give_bytes;
-  walk->next_op = (PsMemoryChange){ PS_MEMORY_CHANGE_GIVE, n, walk->simulation->end_ns[last + 1], bytes, ops };
+  const PsOpCost *cost = &walk->costs->op[program->steps[last].cost];
+  walk->end_ns = simulation->end_ns[last + 1];
+  walk->until_ns = ps_simulation_start (program, walk->costs, simulation, last);
+  walk->give_bytes = cost->give_bytes;
+  *next = (PsMemoryChange){ PS_MEMORY_CHANGE_TAKE, n, walk->until_ns, cost->take_bytes, ops };
+  if (n == 1)
+    return;
+  cost = &walk->costs->op[program->steps[last - 1].cost];
+  next->bytes += cost->take_bytes;
+  walk->give_bytes += cost->give_bytes;
 }
 
 /* buffers were made for the same program, costs and simulation. All must outlive the walk. */
@@ -77,7 +74,7 @@ ps_memory_walk_init (PsMemoryWalk *walk, const PsProgram *program, const PsCosts
                           .give = &buffers->gives[ps_memory_buffers_first (program, device)],
                           .take = &buffers->takes[ps_memory_buffers_first (program, device)],
                           .end = &schedule->ops[schedule->first[device + 1]] };
-  ps_memory_walk_take (walk, &schedule->ops[schedule->first[device]]);
+  ps_memory_walk_load (walk, &schedule->ops[schedule->first[device]]);
 }
 
 /* FALSE at the end. At one instant ops give back first, then buffers, then buffers take, then ops. */
@@ -87,21 +84,24 @@ ps_memory_walk_next (PsMemoryWalk *walk, PsMemoryChange *change)
   gboolean gives = walk->give->time_ns <= walk->take->time_ns;
   const PsBufferChange *buffer = gives ? walk->give : walk->take;
 
-  *change = walk->next_op;
-  if (buffer->time_ns < change->time_ns
-      || (buffer->time_ns == change->time_ns && change->kind == PS_MEMORY_CHANGE_TAKE))
+  if (buffer->time_ns <= walk->until_ns)
     {
       *change = (PsMemoryChange){ PS_MEMORY_CHANGE_BUFFER, 0, buffer->time_ns, buffer->bytes, NULL };
       walk->give += gives;
       walk->take += !gives;
       return TRUE;
     }
+  *change = walk->next_op;
   if (change->ops == NULL)
     return FALSE;
-  if (change->kind == PS_MEMORY_CHANGE_TAKE)
-    ps_memory_walk_give (walk);
-  else
-    ps_memory_walk_take (walk, change->ops + change->n_ops);
+  if (change->kind == PS_MEMORY_CHANGE_GIVE)
+    {
+      ps_memory_walk_load (walk, change->ops + change->n_ops);
+      return TRUE;
+    }
+  walk->next_op
+      = (PsMemoryChange){ PS_MEMORY_CHANGE_GIVE, change->n_ops, walk->end_ns, -walk->give_bytes, change->ops };
+  walk->until_ns = walk->end_ns - 1;
   return TRUE;
 }
 

@@ -1,5 +1,5 @@
-/* simulation.c - the result of an engine's run: room for it, figures that follow from counting or at the end, and times
- * of steps and transfers. */
+/* simulation.c - the result of an engine's run: room for it, figures that follow from counting or at the end, and the
+ * durations of pairs. */
 #include "simulate-private.h"
 
 #include <string.h>
@@ -33,17 +33,9 @@ ps_simulation_free (PsSimulation *simulation)
 }
 
 gint64
-ps_step_duration (const PsProgram *program, const PsCosts *costs, guint step)
+ps_paired_duration (const PsProgram *program, const PsCosts *costs, guint step)
 {
-  switch (program->pair != NULL ? program->pair[step] : PS_PAIR_NONE)
-    {
-    case PS_PAIR_FIRST:
-      return 0;
-    case PS_PAIR_SECOND:
-      return ps_pair_duration (program, costs, step);
-    default:
-      return costs->op[program->steps[step].cost].duration_ns;
-    }
+  return program->pair[step] == PS_PAIR_FIRST ? 0 : ps_pair_duration (program, costs, step);
 }
 
 PsHostTime
@@ -62,27 +54,6 @@ ps_step_host_time (const PsProgram *program, const PsCosts *costs, guint step)
   other = costs->stage[forward].pair_ns >= 0 ? costs->pair_host
                                              : costs->host_time[MAX (own, program->steps[step - 1].cost)];
   return (PsHostTime){ sum.before_ns + other.before_ns, sum.after_ns + other.after_ns };
-}
-
-gint64
-ps_simulation_start (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint step)
-{
-  return simulation->start_ns != NULL ? simulation->start_ns[step]
-                                      : simulation->end_ns[step + 1] - ps_step_duration (program, costs, step);
-}
-
-void
-ps_simulation_transfer (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint step,
-                        gint64 *start_ns, gint64 *end_ns)
-{
-  if (simulation->transfer_start_ns != NULL)
-    {
-      *start_ns = simulation->transfer_start_ns[step];
-      *end_ns = simulation->transfer_end_ns[step];
-      return;
-    }
-  *start_ns = simulation->end_ns[program->steps[step].input];
-  *end_ns = *start_ns + costs->transfer_ns[program->steps[step].transfer];
 }
 
 void
