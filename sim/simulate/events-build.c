@@ -16,6 +16,7 @@ ps_events_free (PsEvents *events)
   g_free (events->awake);
   ps_timed_free (events->timed);
   ps_ready_free (events->ready);
+  ps_replay_free (events->replay);
   g_free (events);
 }
 

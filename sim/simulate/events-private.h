@@ -65,6 +65,7 @@ typedef struct
 
 typedef struct _PsTimed PsTimed;
 typedef struct _PsReady PsReady;
+typedef struct _PsReplay PsReplay;
 
 struct _PsEvents
 {
@@ -85,6 +86,8 @@ struct _PsEvents
   guint16 *awake;           /* [n_devices] devices that may go on */
   PsTimed *timed;           /* NULL: times follow from the order alone */
   PsReady *ready;           /* NULL: program order */
+  guint n_runs;             /* that came to their end */
+  PsReplay *replay;         /* NULL: the order of an earlier run is not known */
   const gint64 *urgency_ns; /* [n_steps] of their inputs: with ready_order, the message of the largest goes first; NULL:
                                the first to exist does */
   gboolean exclusive;       /* with ready_order: a device moves one message or runs an op, never both */
@@ -173,6 +176,33 @@ ps_event_end_op (PsEvents *events, guint device, const PsItem *item, gint64 end_
   if (item->pair == PS_PAIR_SECOND)
     memory->held_bytes -= events->costs->op[item[-1].cost].give_bytes;
 }
+
+/* Runs an op from start_ns to its end, which is returned, where nothing else changes its duration. */
+static inline gint64
+ps_event_run_op (PsEvents *events, guint index, const PsItem *item, gint64 start_ns)
+{
+  PsEventDevice *device = &events->devices[index];
+  gint64 end_ns = start_ns + item->duration_ns;
+
+  if (device->first_ns < 0)
+    device->first_ns = start_ns;
+  device->busy_ns += item->duration_ns;
+  ps_event_start_op (events, index, item, start_ns);
+  ps_event_end_op (events, index, item, end_ns);
+  return end_ns;
+}
+
+/* The order in which a run finds its times: each op (id: its item) and transfer (id: n_items + transfer) when its end
+ * is known, with the op's step or that of the consumer. */
+PsReplay *ps_replay_new (const PsEvents *events);
+void ps_replay_free (PsReplay *replay);
+void ps_replay_note (PsReplay *replay, guint32 id, guint32 step);
+
+/* All are noted. */
+void ps_replay_complete (PsEvents *events);
+
+/* A run in that order; FALSE: it is not known. */
+gboolean ps_replay_run (PsEvents *events);
 
 /* The engine for times that depend on other ops and transfers of the same instant. A run ends when nothing moves. */
 PsTimed *ps_timed_new (PsEvents *events);

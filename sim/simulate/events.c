@@ -102,6 +102,9 @@ start_transfers (PsEvents *events)
       guint32 index = events->startable[--events->n_startable];
 
       events->transfers[index].end_ns += events->transfers[index].start_ns;
+      if (events->replay != NULL)
+        ps_replay_note (events->replay, events->n_items + index,
+                        events->program->messages[events->transfers[index].message].consumer);
       ps_event_complete (events, index);
     }
 }
@@ -143,12 +146,9 @@ follow (PsEvents *events, guint index)
         }
       if (item->type == PS_ITEM_OP)
         {
-          if (device->first_ns < 0)
-            device->first_ns = clock;
-          ps_event_start_op (events, index, item, clock);
-          clock += item->duration_ns;
-          device->busy_ns += item->duration_ns;
-          ps_event_end_op (events, index, item, clock);
+          clock = ps_event_run_op (events, index, item, clock);
+          if (events->replay != NULL)
+            ps_replay_note (events->replay, i, item->step);
           for (guint k = 0; k < G_N_ELEMENTS (item->send) && item->send[k] != 0; k++)
             ps_event_meet (events, item->send[k], clock);
           start_transfers (events);
@@ -159,11 +159,18 @@ follow (PsEvents *events, guint index)
   device->next = i;
 }
 
+/* The second run notes its order for all later ones: most engines run only once. */
 static void
 run_untimed (PsEvents *events)
 {
+  if (ps_replay_run (events))
+    return;
+  if (events->n_runs == 1)
+    events->replay = ps_replay_new (events);
   while (events->n_awake > 0)
     follow (events, events->awake[--events->n_awake]);
+  if (events->n_runs == 1)
+    ps_replay_complete (events);
 }
 
 /* The send, the receive or the wait at which a device cannot go on with its item. */
@@ -270,6 +277,7 @@ ps_events_run (PsEvents *events, const PsCosts *costs, PsSimulation *simulation,
     run_untimed (events);
   if (!check_finished (events, error))
     return FALSE;
+  events->n_runs++;
   finish (events, costs, simulation);
   if (events->ready == NULL) /* else the program is not the order that has run */
     ps_simulation_count_buffers (events->program, costs, simulation);
