@@ -66,14 +66,44 @@ ps_prediction_hint (const PsPrediction *prediction)
                                                                         : prediction->program;
 }
 
-static gboolean
-run (Task *task, PsPrediction *prediction, GError **error)
+void
+ps_shared_program_free (PsSharedProgram *shared)
 {
-  g_autoptr (PsEvents) events = ps_events_new (prediction->program, prediction->costs, &task->setting, error);
+  ps_events_free (shared->events);
+  ps_program_free (shared->program);
+  g_free (shared);
+}
 
+/* The program's engine, which has run it under other costs if it may: then nothing in it depends on them. */
+static PsEvents *
+shared_engine (PsSharedProgram *shared, const PsCosts *costs, const PsEventsSetting *setting, GError **error)
+{
+  const PsEventsSetting plain = { .comm = setting->comm, .blocking = setting->blocking };
+
+  if (shared->events != NULL && shared->comm == setting->comm && shared->blocking == setting->blocking)
+    return shared->events;
+  g_clear_pointer (&shared->events, ps_events_free);
+  shared->events = ps_events_new (shared->program, costs, &plain, error);
+  shared->comm = setting->comm;
+  shared->blocking = setting->blocking;
+  return shared->events;
+}
+
+static gboolean
+run (Task *task, PsSharedProgram *shared, PsPrediction *prediction, GError **error)
+{
+  const PsEventsSetting *setting = &task->setting;
+  gboolean plain = ps_events_setting_is_fixed (setting) && setting->eager_bytes == 0 && setting->speed == NULL;
+  g_autoptr (PsEvents) own = NULL;
+  PsEvents *events;
+
+  if (shared != NULL && plain)
+    events = shared_engine (shared, prediction->costs, setting, error);
+  else
+    events = own = ps_events_new (prediction->program, prediction->costs, setting, error);
   if (events == NULL || !ps_events_run (events, prediction->costs, prediction->simulation, error))
     return FALSE;
-  if (task->setting.ready_order == 0)
+  if (setting->ready_order == 0)
     return TRUE;
   task->hint = prediction->program;
   prediction->program = ps_events_realise (events, &prediction->simulation);
@@ -81,7 +111,8 @@ run (Task *task, PsPrediction *prediction, GError **error)
 }
 
 gboolean
-ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsPrediction *prediction, GError **error)
+ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsSharedProgram *shared,
+                  PsPrediction *prediction, GError **error)
 {
   const PsSchedule *schedule = prediction->program->schedule;
   Task *task;
@@ -96,5 +127,5 @@ ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsPredic
   return task_init (task, setting, memory_limit, schedule->placement->n_devices, error)
          && (setting->comm_order != PS_COMM_PLANNED || schedule->posts != NULL || !ps_setting_transfers_wait (setting)
              || ps_events_plan (prediction->program, prediction->costs, &task->setting, error))
-         && run (task, prediction, error);
+         && run (task, shared, prediction, error);
 }

@@ -4,11 +4,22 @@
 
 #include <pipesim/predictor.h>
 
+/* A program that several predictions run, with the events engine of the last that needed one. */
+typedef struct
+{
+  PsProgram *program;
+  PsEvents *events; /* NULL: none so far */
+  PsChannel comm;   /* of events */
+  gboolean blocking;
+} PsSharedProgram;
+
+void ps_shared_program_free (PsSharedProgram *shared);
+
 /* Runs prediction->program under prediction->costs into prediction->simulation, made here, by the engine that the
  * setting needs. Planning rewrites the program's sends and receives, ready order replaces it by what came of it.
- * memory_limit is [n_devices] or NULL. */
-gboolean ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsPrediction *prediction,
-                           GError **error);
+ * memory_limit is [n_devices] or NULL. shared holds that program, or is NULL. */
+gboolean ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsSharedProgram *shared,
+                           PsPrediction *prediction, GError **error);
 
 void ps_events_task_free (struct PsEventsTask *task);
 

@@ -17,12 +17,12 @@ struct _PsPredictor
   const PsCosts *given;
   PsKeyFunction key; /* NULL: the setting stays as it is */
   gpointer data;
-  gboolean even;    /* in place of an open layout */
-  PsCache *sources; /* of PsCosts: those of slow sources, before options change them */
-  PsCache *costs;   /* of PsCosts */
-  PsCache *reasons; /* of GError: why there are no costs */
-  PsCache *programs;
-  PsCache *spreads; /* of PsCostSpread */
+  gboolean even;     /* in place of an open layout */
+  PsCache *sources;  /* of PsCosts: those of slow sources, before options change them */
+  PsCache *costs;    /* of PsCosts */
+  PsCache *reasons;  /* of GError: why there are no costs */
+  PsCache *programs; /* of PsSharedProgram */
+  PsCache *spreads;  /* of PsCostSpread */
 };
 
 PsPredictor *
@@ -35,7 +35,7 @@ ps_predictor_new (const PsSetting *setting, const PsCosts *given)
   predictor->sources = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)ps_costs_free);
   predictor->costs = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)ps_costs_free);
   predictor->reasons = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)g_error_free);
-  predictor->programs = ps_cache_new (PROGRAM_CACHE_BYTES, (GDestroyNotify)ps_program_free);
+  predictor->programs = ps_cache_new (PROGRAM_CACHE_BYTES, (GDestroyNotify)ps_shared_program_free);
   predictor->spreads = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)ps_cost_spread_free);
   return predictor;
 }
@@ -217,13 +217,15 @@ ps_predictor_program (PsPredictor *predictor, const char *name_or_file, GError *
   return schedule != NULL ? lower (predictor, schedule, name_or_file, error) : NULL;
 }
 
+#define ENGINE_BYTES 160 /* of an events engine for each op */
+
 static gsize
-program_bytes (const PsProgram *program)
+program_bytes (const PsSetting *setting, const PsProgram *program)
 {
   const PsSchedule *schedule = program->schedule;
-  gsize n = program->n_steps;
+  gsize n = program->n_steps, engine = ps_setting_needs_events (setting) ? ENGINE_BYTES : 0;
 
-  return n * (sizeof *program->steps + sizeof *schedule->ops + 3 * sizeof *program->step_of)
+  return n * (sizeof *program->steps + sizeof *schedule->ops + 3 * sizeof *program->step_of + engine)
          + program->first[schedule->placement->n_devices] * sizeof *program->instructions;
 }
 
@@ -244,17 +246,21 @@ is_asked_again (PsPredictor *predictor, const char *name_or_file)
   return TRUE;
 }
 
-static PsProgram *
+static PsSharedProgram *
 shared_program (PsPredictor *predictor, const char *name_or_file, GError **error)
 {
-  PsProgram *program = ps_cache_find (predictor->programs);
+  PsSharedProgram *shared = ps_cache_find (predictor->programs);
+  PsProgram *program;
 
-  if (program != NULL)
-    return program;
+  if (shared != NULL)
+    return shared;
   program = ps_predictor_program (predictor, name_or_file, error);
-  if (program != NULL)
-    ps_cache_add (predictor->programs, program, program_bytes (program));
-  return program;
+  if (program == NULL)
+    return NULL;
+  shared = g_new0 (PsSharedProgram, 1);
+  shared->program = program;
+  ps_cache_add (predictor->programs, shared, program_bytes (predictor->setting, program));
+  return shared;
 }
 
 /* Planning and ready order change the program that they run. */
@@ -264,21 +270,28 @@ leaves_program (const PsSetting *setting)
   return setting->comm_order != PS_COMM_PLANNED && setting->ready_order == 0;
 }
 
-static void
+/* Sets the program. Returns it with its engine where the prediction runs it as it is, and others will. */
+static PsSharedProgram *
 take_program (PsPredictor *predictor, const char *name_or_file, PsPrediction *prediction, GError **error)
 {
-  PsProgram *shared;
+  PsSharedProgram *shared;
 
   if (!is_asked_again (predictor, name_or_file))
     {
       prediction->program = ps_predictor_program (predictor, name_or_file, error);
-      return;
+      return NULL;
     }
   shared = shared_program (predictor, name_or_file, error);
   prediction->is_shared = leaves_program (predictor->setting);
-  if (shared != NULL)
-    prediction->program
-        = prediction->is_shared ? shared : lower (predictor, ps_schedule_copy (shared->schedule), name_or_file, error);
+  if (shared == NULL)
+    return NULL;
+  if (prediction->is_shared)
+    {
+      prediction->program = shared->program;
+      return shared;
+    }
+  prediction->program = lower (predictor, ps_schedule_copy (shared->program->schedule), name_or_file, error);
+  return NULL;
 }
 
 /* Predictions */
@@ -331,7 +344,7 @@ lower_bound (const PsSetting *setting, const PsSchedule *schedule, const PsCosts
 
 /* Simulates the program of the prediction, and works out its figures. */
 static gboolean
-run (PsPredictor *predictor, PsPrediction *prediction, GError **error)
+run (PsPredictor *predictor, PsSharedProgram *shared, PsPrediction *prediction, GError **error)
 {
   const PsSetting *setting = predictor->setting;
   g_autofree gint64 *limit = NULL;
@@ -340,7 +353,7 @@ run (PsPredictor *predictor, PsPrediction *prediction, GError **error)
   prediction->costs = schedule_costs (predictor, prediction->program->schedule, error);
   if (prediction->costs == NULL
       || !ps_setting_memory_limit (setting, prediction->program->schedule->placement->n_devices, &limit, error)
-      || !ps_comm_simulate (setting, limit, prediction, error))
+      || !ps_comm_simulate (setting, limit, shared, prediction, error))
     return FALSE;
   ps_metrics_from_simulation (prediction->program, prediction->simulation, &prediction->metrics);
   repeated = setting->sync == PS_SYNC_BYPASS ? ps_prediction_hint (prediction) : prediction->program;
@@ -357,11 +370,12 @@ static PsPrediction *
 predict_layout (PsPredictor *predictor, const char *name_or_file, gboolean even, GError **error)
 {
   g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
+  PsSharedProgram *shared;
   gboolean done;
 
   predictor->even = even;
-  take_program (predictor, name_or_file, prediction, error);
-  done = prediction->program != NULL && run (predictor, prediction, error);
+  shared = take_program (predictor, name_or_file, prediction, error);
+  done = prediction->program != NULL && run (predictor, shared, prediction, error);
   predictor->even = FALSE;
   return done ? g_steal_pointer (&prediction) : NULL;
 }
@@ -422,7 +436,7 @@ ps_predictor_predict_schedule (PsPredictor *predictor, PsSchedule *schedule, GEr
   g_autofree char *where = g_strdup (schedule->name);
 
   prediction->program = lower (predictor, schedule, where, error);
-  return prediction->program != NULL && run (predictor, prediction, error) ? g_steal_pointer (&prediction) : NULL;
+  return prediction->program != NULL && run (predictor, NULL, prediction, error) ? g_steal_pointer (&prediction) : NULL;
 }
 
 /* Intervals */
