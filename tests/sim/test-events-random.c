@@ -501,6 +501,65 @@ test_ready_order (void)
   g_assert_cmpuint (n_faster, >, 300);
 }
 
+/* Every run of an engine is as the first run of one of its own, under other costs each time. */
+static void
+test_runs (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (83);
+
+  for (guint i = 0; i < 1000; i++)
+    {
+      g_auto (Drawn) drawn = { 0 };
+      g_autoptr (GError) error = NULL;
+
+      draw (&drawn, rand, PS_COMM_ASAP, 0);
+      g_autofree gint64 *ready = g_new0 (gint64, drawn.n_devices);
+      g_autofree double *speed = g_new (double, drawn.n_devices);
+      PsEventsSetting setting = { .comm = (PsChannel)(i % 4), .blocking = i % 3 == 0, .ready_ns = ready };
+      setting.eager_bytes = i % 5 == 0 ? 30 : 0;
+      setting.speed = i % 7 == 0 ? speed : NULL;
+      for (guint device = 0; device < drawn.n_devices; device++)
+        speed[device] = 0.5 + random_below (rand, 4);
+      g_autoptr (PsEvents) events = ps_events_new (drawn.program, drawn.costs, &setting, &error);
+      g_assert_no_error (error);
+      for (guint run = 0; run < 5; run++)
+        {
+          g_autoptr (PsSimulation) again = ps_simulation_new (drawn.program);
+          g_autoptr (PsSimulation) alone = ps_simulation_new (drawn.program);
+
+          for (guint stage = 0; stage < drawn.costs->n_stages; stage++)
+            ps_costs_op (drawn.costs, (PsOpKind)(run % 3), stage)->duration_ns += random_below (rand, 50);
+          for (guint device = 0; device < drawn.n_devices; device++)
+            ready[device] = random_below (rand, 100);
+          g_assert_true (ps_events_run (events, drawn.costs, again, NULL));
+          g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, alone, NULL));
+          assert_same (&drawn, again, alone);
+        }
+    }
+}
+
+/* Without the buffers of messages peaks count ops alone, and nothing else changes. */
+static void
+test_times_only (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (89);
+
+  for (guint i = 0; i < 200; i++)
+    {
+      g_auto (Drawn) drawn = { 0 };
+      PsEventsSetting setting = { .comm = (PsChannel)(i % 4) };
+
+      draw (&drawn, rand, PS_COMM_ASAP, 0);
+      g_autoptr (PsSimulation) times = ps_simulation_new (drawn.program);
+      g_autoptr (PsSimulation) ops = ps_simulation_new (drawn.program);
+      times->times_only = TRUE;
+      g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, times, NULL));
+      forget_messages (drawn.costs);
+      g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, ops, NULL));
+      assert_same (&drawn, times, ops);
+    }
+}
+
 /* Before the first op of a device, or pair, and after its last one: no part of a timeline. */
 static gint64
 outer_host_time (const Drawn *drawn, guint device)
@@ -561,5 +620,7 @@ main (int argc, char **argv)
   g_test_add_func ("/events-random/links", test_links);
   g_test_add_func ("/events-random/ready-order", test_ready_order);
   g_test_add_func ("/events-random/buffers", test_buffers);
+  g_test_add_func ("/events-random/runs", test_runs);
+  g_test_add_func ("/events-random/times-only", test_times_only);
   return g_test_run ();
 }

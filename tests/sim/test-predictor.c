@@ -124,6 +124,45 @@ test_shared (void)
   ps_prediction_free (second);
 }
 
+/* All settings have one program. */
+static gboolean
+add_costs (gpointer data, guint parts, GArray *key)
+{
+  const Changing *changing = data;
+
+  if (!(parts & PS_KEY_PROGRAM))
+    g_array_append_val (key, changing->line);
+  return TRUE;
+}
+
+/* One program under costs and channels that change: its engine serves those that it may serve. */
+static void
+test_engines (void)
+{
+  static const char *const ways[] = { "--comm pair",
+                                      "--comm rank",
+                                      "--comm rank --blocking",
+                                      "--comm pair --speed 1:0.5",
+                                      "",
+                                      "--comm direction ",
+                                      "--comm pair --eager 1KiB",
+                                      "--comm pair --overlap-slowdown 1.2" };
+  Changing changing = { .line = 0 };
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (&changing.setting, NULL);
+
+  ps_predictor_set_key (predictor, add_costs, &changing);
+  for (guint i = 0; i < 10 * G_N_ELEMENTS (ways); i++)
+    {
+      g_autofree char *line = g_strdup_printf ("-p 4 -m 8 --costs f=1ms,b=%ums,w=1ms,c=%u00us,act=2MiB,msg=1KiB %s",
+                                               1 + i % 3, 1 + i % 5, ways[i / 3 % G_N_ELEMENTS (ways)]);
+      g_autoptr (PsSetting) setting = read_setting (line, NULL);
+
+      changing.line = i;
+      changing.setting = *setting;
+      check_same (predictor, setting, "1f1b");
+    }
+}
+
 /* Costs of one size are read once; given ones stand for theirs. */
 static void
 test_costs_once (void)
@@ -326,6 +365,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/predictor/kept", test_kept);
   g_test_add_func ("/predictor/shared", test_shared);
+  g_test_add_func ("/predictor/engines", test_engines);
   g_test_add_func ("/predictor/costs-once", test_costs_once);
   g_test_add_func ("/predictor/reason-once", test_reason_once);
   g_test_add_func ("/predictor/cache", test_cache);

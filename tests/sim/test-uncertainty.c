@@ -7,6 +7,10 @@
 #include <pipesim/philox.h>
 #include <pipesim/uncertainty.h>
 
+#include <string.h>
+
+#define LANE_BYTES (PS_SCENARIO_LANES * sizeof (gint64))
+
 static gint64 *
 sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty, guint n, guint64 seed,
         guint n_jobs)
@@ -69,6 +73,44 @@ test_factors (void)
       check_factor (jitter, sigma, 0x7fffffff);
       check_factor (jitter, sigma, 0xffffffff);
       g_assert_cmpfloat (ps_jitter_largest (jitter), >, exp (6 * sigma - sigma * sigma / 2));
+    }
+}
+
+/* Every kernel finds the same times, of any number of purposes and at any seed. */
+static void
+test_kernels (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (23);
+  double base_ns[PS_SCENARIO_LANES];
+  gint64 ns[7 * PS_SCENARIO_LANES], expected[7 * PS_SCENARIO_LANES];
+  PsJitterTime times[7];
+
+  for (guint i = 0; i < 20; i++)
+    {
+      g_autoptr (PsJitter) jitter = ps_jitter_new (0.01 + 0.99 * g_rand_double (rand));
+
+      for (guint round = 0; round < 1000; round++)
+        {
+          guint n = round % 8, first = PS_SCENARIO_LANES * random_below (rand, 1000);
+          guint64 seed = (guint64)g_rand_int (rand) << 32 | g_rand_int (rand);
+
+          for (guint lane = 0; lane < PS_SCENARIO_LANES; lane++)
+            base_ns[lane] = exp (30 * g_rand_double (rand));
+          for (guint k = 0; k < n; k++)
+            times[k] = (PsJitterTime){ { g_rand_int (rand), g_rand_int (rand), g_rand_int (rand) },
+                                       base_ns,
+                                       &expected[k * PS_SCENARIO_LANES] };
+          ps_jitter_times (jitter, PS_KERNEL_PORTABLE, seed, first, times, n);
+          for (guint k = 0; k < n; k++)
+            times[k].ns = &ns[k * PS_SCENARIO_LANES];
+          for (guint kernel = 0; kernel < PS_N_KERNELS; kernel++)
+            if (ps_kernel_is_available ((PsKernel)kernel))
+              {
+                memset (ns, 0, sizeof ns);
+                ps_jitter_times (jitter, (PsKernel)kernel, seed, first, times, n);
+                g_assert_cmpmem (ns, n * LANE_BYTES, expected, n * LANE_BYTES);
+              }
+        }
     }
 }
 
@@ -469,6 +511,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/uncertainty/draw", test_draw);
   g_test_add_func ("/uncertainty/factors", test_factors);
+  g_test_add_func ("/uncertainty/kernels", test_kernels);
   g_test_add_func ("/uncertainty/moments", test_moments);
   g_test_add_func ("/uncertainty/samples", test_samples);
   g_test_add_func ("/uncertainty/reductions", test_reductions);
