@@ -46,6 +46,7 @@ ps_draw (guint64 seed, guint first, PsPurpose purpose, guint32 *words)
 struct _PsJitter
 {
   gint64 factor[2][N_CELLS + 1];
+  gboolean narrow; /* no two neighbours differ by 2^31, but for words that have a cell of their own */
 };
 
 /* z >= 0 with P (normal > z) = p, by halving an interval; erfc falls. */
@@ -88,6 +89,10 @@ ps_jitter_new (double relative_deviation)
       jitter->factor[0][cell] = llrint (ldexp (exp (-sigma * z - variance / 2), 32));
       jitter->factor[1][cell] = llrint (ldexp (exp (sigma * z - variance / 2), 32));
     }
+  jitter->narrow = TRUE;
+  for (guint cell = 2 * CELLS; cell < N_CELLS; cell++)
+    for (guint tail = 0; tail < 2; tail++)
+      jitter->narrow &= ABS (jitter->factor[tail][cell + 1] - jitter->factor[tail][cell]) < G_MAXINT32;
   return jitter;
 }
 
@@ -166,15 +171,15 @@ draw_two (guint64 seed, guint first, const PsPurpose *a, const PsPurpose *b, Cal
 }
 
 /* factor_of and ps_jitter_round for eight lanes. */
-AVX512 static inline void
-make_times (const PsJitter *jitter, __m512i words, const double *base_ns, gint64 *ns)
+AVX512 static inline G_ALWAYS_INLINE void
+make_times (const PsJitter *jitter, __m512i words, const double *base_ns, gint64 *ns, gboolean narrow)
 {
   const gint64 *table = jitter->factor[0];
   __mmask8 upper = _mm512_test_epi64_mask (words, _mm512_set1_epi64 (G_GINT64_CONSTANT (1) << 31));
   __m512i rest = _mm512_and_si512 (words, _mm512_set1_epi64 (0x7fffffff));
   __m512i shift = _mm512_sub_epi64 (_mm512_set1_epi64 (63 - CELL_BITS), _mm512_lzcnt_epi64 (rest));
   __m512i cell, within, low, high;
-  __m512d factor;
+  __m512d product;
 
   shift = _mm512_max_epi64 (shift, _mm512_setzero_si512 ());
   cell = _mm512_add_epi64 (_mm512_slli_epi64 (shift, CELL_BITS), _mm512_srlv_epi64 (rest, shift));
@@ -182,32 +187,37 @@ make_times (const PsJitter *jitter, __m512i words, const double *base_ns, gint64
   within = _mm512_andnot_si512 (_mm512_sllv_epi64 (_mm512_set1_epi64 (-1), shift), rest);
   low = _mm512_i64gather_epi64 (cell, table, sizeof *table);
   high = _mm512_i64gather_epi64 (cell, table + 1, sizeof *table);
-  low = _mm512_add_epi64 (low, _mm512_srav_epi64 (_mm512_mullo_epi64 (_mm512_sub_epi64 (high, low), within), shift));
-  factor = _mm512_mul_pd (_mm512_cvtepi64_pd (low), _mm512_set1_pd (1 / 4294967296.0));
-  /* Rounded twice, as the portable code does: not one fused operation. */
-  factor = _mm512_mul_round_pd (_mm512_loadu_pd (base_ns), factor, _MM_FROUND_CUR_DIRECTION);
-  factor = _mm512_add_round_pd (factor, _mm512_set1_pd (0.5), _MM_FROUND_CUR_DIRECTION);
-  _mm512_storeu_si512 (ns, _mm512_cvttpd_epi64 (factor));
+  high = _mm512_sub_epi64 (high, low);
+  high = narrow ? _mm512_mul_epi32 (high, within) : _mm512_mullo_epi64 (high, within);
+  low = _mm512_add_epi64 (low, _mm512_srav_epi64 (high, shift));
+  /* Rounded after the product and after the sum, as the portable code does: the factor 2^-32 rounds nothing. */
+  product = _mm512_mul_round_pd (_mm512_loadu_pd (base_ns), _mm512_cvtepi64_pd (low), _MM_FROUND_CUR_DIRECTION);
+  product = _mm512_fmadd_pd (product, _mm512_set1_pd (1 / 4294967296.0), _mm512_set1_pd (0.5));
+  _mm512_storeu_si512 (ns, _mm512_cvttpd_epi64 (product));
 }
 
-AVX512 static void
-find_two (const PsJitter *jitter, guint64 seed, guint first, const PsJitterTime *a, const PsJitterTime *b)
+AVX512 static inline G_ALWAYS_INLINE void
+find_two (const PsJitter *jitter, guint64 seed, guint first, const PsJitterTime *a, const PsJitterTime *b,
+          gboolean narrow)
 {
   Calls calls;
 
   draw_two (seed, first, &a->purpose, &b->purpose, &calls);
-  make_times (jitter, _mm512_inserti64x4 (calls.c0, _mm512_castsi512_si256 (calls.c1), 1), a->base_ns, a->ns);
-  make_times (jitter, _mm512_inserti64x4 (calls.c2, _mm512_castsi512_si256 (calls.c3), 1), a->base_ns + 8, a->ns + 8);
-  make_times (jitter, _mm512_shuffle_i64x2 (calls.c0, calls.c1, 0xee), b->base_ns, b->ns);
-  make_times (jitter, _mm512_shuffle_i64x2 (calls.c2, calls.c3, 0xee), b->base_ns + 8, b->ns + 8);
+  make_times (jitter, _mm512_inserti64x4 (calls.c0, _mm512_castsi512_si256 (calls.c1), 1), a->base_ns, a->ns, narrow);
+  make_times (jitter, _mm512_inserti64x4 (calls.c2, _mm512_castsi512_si256 (calls.c3), 1), a->base_ns + 8, a->ns + 8,
+              narrow);
+  make_times (jitter, _mm512_shuffle_i64x2 (calls.c0, calls.c1, 0xee), b->base_ns, b->ns, narrow);
+  make_times (jitter, _mm512_shuffle_i64x2 (calls.c2, calls.c3, 0xee), b->base_ns + 8, b->ns + 8, narrow);
 }
 
 /* An odd one is found twice. */
 AVX512 static void
 find_all (const PsJitter *jitter, guint64 seed, guint first, const PsJitterTime *times, guint n)
 {
-  for (guint i = 0; i < n; i += 2)
-    find_two (jitter, seed, first, &times[i], &times[MIN (i + 1, n - 1)]);
+  for (guint i = 0; i < n && jitter->narrow; i += 2)
+    find_two (jitter, seed, first, &times[i], &times[MIN (i + 1, n - 1)], TRUE);
+  for (guint i = 0; i < n && !jitter->narrow; i += 2)
+    find_two (jitter, seed, first, &times[i], &times[MIN (i + 1, n - 1)], FALSE);
 }
 #endif
 
