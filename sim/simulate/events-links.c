@@ -24,6 +24,7 @@ typedef struct
   guint64 rate;    /* 0: none yet */
   guint64 found;   /* the next rate */
   guint32 port[2]; /* links: out of the sender, into the receiver */
+  guint turn;      /* in which it began */
   guint32 place;   /* in its list */
   guint8 phase;
   guint8 fixed; /* while rates are found */
@@ -180,7 +181,8 @@ leave_roomy (PsEvents *events)
       if (!is_crowded (links, flow))
         continue;
       remove_flow (links, &links->roomy, index);
-      if (flow->since_ns > timed->now_ns)
+      /* Without latency its bytes begin to move in the next turn of this instant. */
+      if (flow->since_ns > timed->now_ns || flow->turn == timed->turn)
         {
           flow->phase = PHASE_LATENCY;
           flow->rate = 0;
@@ -212,6 +214,7 @@ ps_links_start (PsEvents *events, guint32 index)
     return;
   gboolean network = ps_cluster_is_remote (links->cluster, sender, receiver);
   flow->phase = PHASE_ROOMY;
+  flow->turn = timed->turn;
   flow->alone = flow->rate = (guint64)alone;
   flow->left = (Work)flow->alone * (guint64)body_ns;
   flow->since_ns = timed->now_ns + link.latency_ns;

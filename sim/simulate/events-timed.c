@@ -311,6 +311,7 @@ ps_timed_run (PsEvents *events)
   while (timed->heap->n > 0)
     {
       timed->now_ns = timed->heap->entries[0].time_ns;
+      timed->turn++;
       while (timed->heap->n > 0 && timed->heap->entries[0].time_ns == timed->now_ns)
         take_event (events);
       settle (events);

@@ -32,6 +32,7 @@ typedef struct _PsLinks PsLinks;
 struct _PsTimed
 {
   gint64 now_ns;
+  guint turn;   /* events that were due together, and all that began after them */
   PsHeap *heap; /* ids: devices, then n_devices + transfer */
   PsTimedDevice *devices;
   guint8 *joined; /* [n_messages] bit 0: the sender takes part, bit 1: the receiver does */
