@@ -37,6 +37,7 @@ typedef struct
   guint n_chunks;
   const char *layout;    /* see ps_cut_new; NULL: even */
   PsRecompute recompute; /* how the stages run */
+  double offload;
   /* [n_blocks] numbers of multiprocessors to keep from the ops of a whole accelerator, as measurements of their own.
    * Empty if the device can't do it. */
   const guint *blocks;

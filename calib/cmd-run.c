@@ -31,6 +31,7 @@ typedef struct
   char *chunks;
   char *layout;
   PsRecompute recompute;
+  double offload;
   char *blocks;
   char *precision;
   PsSamplingRule rule;
@@ -66,6 +67,8 @@ static const PsOption rows[] = {
              .parse = ps_setting_layout_parse),
   PS_OPTION ("recompute", 0, PS_NAME (Options, recompute, ps_recompute), "KIND",
              "Part of a forward that backwards compute again, none, selective or full, for exec --recompute"),
+  PS_OPTION ("offload", 0, PS_NUMBER (Options, offload, 0, 1), "RATIO",
+             "Part of the activations that moves to the host, 0 to 1, for exec --offload"),
   PS_OPTION ("within", 0, PS_PERCENT (Options, rule.within, 0.0001, 100), "PERCENT",
              "Sample until each median is known to this percentage of itself, 0.5 or 0.5%", .initial = 0.01),
   PS_OPTION ("max-samples", 0, PS_COUNT (Options, rule.max_samples, 1, 1000000), "N", "Most samples of each quantity",
@@ -259,6 +262,7 @@ prepare (Run *run, const Options *options, GError **error)
     return FALSE;
   calibration->layout = options->layout;
   calibration->recompute = options->recompute;
+  calibration->offload = options->offload;
   if (g_strcmp0 (options->layout, "best") == 0)
     return ps_refuse (error, PS_ERROR_USAGE, "--layout best: needs costs; pipesim partition prints its string");
   if (!read_model (run, options, error) || !parse_chunks (run, options->chunks, error)
@@ -285,7 +289,7 @@ check_possible (const PsCalibration *calibration, GError **error)
   for (guint i = 0; i < calibration->n_chunks; i++)
     {
       g_autoptr (PsCut) cut = ps_cut_new (calibration->model, calibration->layout, calibration->recompute,
-                                          calibration->n_devices, calibration->chunks[i], error);
+                                          calibration->offload, calibration->n_devices, calibration->chunks[i], error);
 
       if (cut == NULL)
         return FALSE;

@@ -4,10 +4,10 @@
 #include <pipesim/sources.h>
 
 PsCut *
-ps_cut_new (const PsModel *model, const char *layout, PsRecompute recompute, guint n_devices, guint n_chunks,
-            GError **error)
+ps_cut_new (const PsModel *model, const char *layout, PsRecompute recompute, double offload, guint n_devices,
+            guint n_chunks, GError **error)
 {
-  const PsSetting setting = { .layout = (char *)layout, .recompute = recompute };
+  const PsSetting setting = { .layout = (char *)layout, .recompute = recompute, .offload = offload };
   g_autoptr (PsCut) cut = g_new0 (PsCut, 1);
 
   cut->n_devices = n_devices;

@@ -15,10 +15,10 @@ typedef struct
   char **keys;          /* [n_stages] ps_stage_shape_key */
 } PsCut;
 
-/* layout is that of --layout, without best; recompute is how the stages run. Errors: PS_ERROR_USAGE when it does not
- * fit the model. Free with ps_cut_free. */
-PsCut *ps_cut_new (const PsModel *model, const char *layout, PsRecompute recompute, guint n_devices, guint n_chunks,
-                   GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* layout is that of --layout, without best; recompute and offload are how the stages run. Errors: PS_ERROR_USAGE when
+ * it does not fit the model. Free with ps_cut_free. */
+PsCut *ps_cut_new (const PsModel *model, const char *layout, PsRecompute recompute, double offload, guint n_devices,
+                   guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_cut_free (PsCut *cut);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCut, ps_cut_free)
 

@@ -246,6 +246,7 @@ prepare (Options *options, Job *job, GError **error)
   options->run.model = job->model;
   options->run.shapes = job->shapes;
   options->run.seed = (guint64)options->seed;
+  options->run.n_replicas = options->setting->n_replicas > 1 ? options->setting->n_replicas : 0;
   return ps_training_prepare (&options->training, job->program->schedule, &options->run, error);
 }
 
@@ -347,6 +348,7 @@ complete_run_setting (Options *options, const Job *job, PsStepLog *log)
   run->costs = run->device == &ps_paced_device ? job->prediction->costs : NULL;
   run->gradients = options->check;
   run->bypass = options->setting->sync == PS_SYNC_BYPASS;
+  run->zero = options->setting->zero;
   if (!options->has_timeout)
     run->timeout_ns = TIMEOUT_NS;
   if (!options->has_timeout && job->prediction != NULL)

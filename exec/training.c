@@ -69,7 +69,7 @@ check_checkpoints (const PsTrainingOptions *options, const PsSchedule *schedule,
 static char *
 describe_data (const PsTraining *setting, const PsSchedule *schedule, const PsRunSetting *run)
 {
-  const guint n_copies = MAX (ps_processes_n_ranks (run->processes) / schedule->placement->n_devices, 1);
+  const guint n_copies = ps_run_n_replicas (run, schedule->placement->n_devices);
   g_autofree char *sum = setting->text != NULL ? g_compute_checksum_for_bytes (G_CHECKSUM_SHA256, setting->text) : NULL;
 
   return g_strdup_printf ("%s%.16s, seed %" G_GUINT64_FORMAT ", %u microbatches of %u x %u tokens",

@@ -361,13 +361,16 @@ state_init (const PsCheckpoint *checkpoint, const PsStageShape *shape, PsStageSt
 }
 
 gboolean
-ps_checkpoint_take (PsCheckpoint *checkpoint, PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
+ps_checkpoint_take (PsCheckpoint *checkpoint, PsDevice *device, guint stage, const PsStageShape *shape,
+                    PsCheckpointGather gather, gpointer data, GError **error)
 {
   PsStageState state;
   gboolean done;
 
   state_init (checkpoint, shape, &state);
   done = device->class->read_state (device, stage, &state, error);
+  for (guint i = PS_STATE_FIRST_MOMENT; done && gather != NULL && i <= PS_STATE_SECOND_MOMENT; i++)
+    done = gather (state.array[i], state.n, data, error);
   if (done)
     copy_stage (checkpoint, shape, TRUE, &state);
   g_free (state.array[0]);

@@ -212,8 +212,8 @@ describe_run (const PsRun *run)
   texts[3] = setting->model != NULL ? ps_model_digest (setting->model) : g_strdup ("");
   texts[4] = g_strdup_printf ("%u", setting->n_steps);
   texts[5] = g_strdup_printf ("%" G_GUINT64_FORMAT, setting->seed);
-  texts[6] = g_strdup_printf ("%d %d %u %u %s", setting->gradients, setting->save != NULL, setting->save_every,
-                              setting->start != NULL ? ps_checkpoint_step (setting->start) : 0,
+  texts[6] = g_strdup_printf ("%d %d %d %u %u %s", setting->zero, setting->gradients, setting->save != NULL,
+                              setting->save_every, setting->start != NULL ? ps_checkpoint_step (setting->start) : 0,
                               training != NULL ? training : "");
   return texts;
 }

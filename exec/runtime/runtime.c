@@ -147,23 +147,61 @@ check_bypass (const PsProgram *program, const PsRunSetting *setting, GError **er
   return TRUE;
 }
 
+/* Refuses a spread optimizer state where it is not possible. */
+static gboolean
+check_zero (const PsSchedule *schedule, const PsRunSetting *setting, GError **error)
+{
+  if (!setting->zero || !setting->device->computes)
+    return TRUE;
+  if (setting->device->weight_memory == NULL)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--zero 1: each device %s holds the whole optimizer state",
+                      setting->device->name);
+  if (setting->transport->all_gather == NULL)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--zero 1: transport %s doesn't gather weights; mpi does",
+                      setting->transport->name);
+  return !setting->bypass || schedule->asynchronous
+         || ps_refuse (error, PS_ERROR_UNAVAILABLE, "--zero 1: not with --sync bypass, which tries out whole steps");
+}
+
+guint
+ps_run_n_replicas (const PsRunSetting *setting, guint n_devices)
+{
+  return setting->n_replicas > 0 ? setting->n_replicas : MAX (ps_processes_n_ranks (setting->processes) / n_devices, 1);
+}
+
+/* Whether every process gets equally many devices, of one replica. */
+static gboolean
+divides (guint n_ranks, guint n_devices, guint n_replicas)
+{
+  guint n = n_devices * n_replicas;
+
+  return n % n_ranks == 0 && n_devices % (n / n_ranks) == 0;
+}
+
 /* Refuses transports that don't reach other processes or don't add up gradients, if the run needs that. */
 static gboolean
 check_processes (const PsProgram *program, const PsRunSetting *setting, GError **error)
 {
   guint n_devices = program->schedule->placement->n_devices;
-  guint n_ranks = setting->processes != NULL ? ps_processes_n_ranks (setting->processes) : n_devices;
+  guint n_ranks = ps_processes_n_ranks (setting->processes);
+  guint n_replicas = ps_run_n_replicas (setting, n_devices);
   gboolean adds = !setting->device->computes || setting->transport->all_reduce != NULL;
 
   if (setting->processes != NULL && !setting->transport->spans_processes)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "transport %s: stays inside one process, and these are %u",
                  setting->transport->name, n_ranks);
-  else if (n_ranks % n_devices != 0 && n_devices % n_ranks != 0)
+  else if (setting->n_replicas > 0 && !divides (n_ranks, n_devices, n_replicas))
+    g_set_error (
+        error, PS_ERROR, PS_ERROR_USAGE,
+        "--replicas %u: needs %u processes (mpirun -n %u), or %u times a divisor of the schedule's %u devices; "
+        "this is %u",
+        n_replicas, n_replicas, n_replicas, n_replicas, n_devices, n_ranks);
+  else if (!divides (n_ranks, n_devices, n_replicas))
     g_set_error (
         error, PS_ERROR, PS_ERROR_USAGE,
         "%u processes: as many as the schedule has devices, %u, a multiple of that or a divisor of it are needed",
         n_ranks, n_devices);
-  else if (n_ranks > n_devices && !adds)
+  else if (n_replicas > 1 && !adds)
     g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE,
                  "%u processes: transport %s doesn't add up the gradients of several copies of %u devices", n_ranks,
                  setting->transport->name, n_devices);
@@ -182,7 +220,7 @@ check_setting (const PsProgram *program, const PsRunSetting *setting, GError **e
   if (setting->transport->available != NULL && !setting->transport->available (error))
     return FALSE;
   if (!check_schedule (program->schedule, setting, error) || !check_bypass (program, setting, error)
-      || !check_processes (program, setting, error))
+      || !check_zero (program->schedule, setting, error) || !check_processes (program, setting, error))
     return FALSE;
   return !setting->transport->ordered || ps_program_check (program, PS_CHANNEL_DIRECTION, error);
 }
@@ -214,10 +252,10 @@ find_place (PsRun *run)
   guint rank = ps_processes_rank (run->setting->processes);
   guint n_ranks = ps_processes_n_ranks (run->setting->processes);
 
-  run->n_here = MAX (n_devices / n_ranks, 1);
+  run->n_replicas = ps_run_n_replicas (run->setting, n_devices);
+  run->n_here = n_devices * run->n_replicas / n_ranks;
   run->first = rank * run->n_here % n_devices;
   run->replica = rank * run->n_here / n_devices;
-  run->n_replicas = n_ranks * run->n_here / n_devices;
 }
 
 static guint8 *

@@ -37,6 +37,8 @@ typedef struct
   gint64 timeout_ns;          /* longest wait for one message; 0: for ever */
   const guint *shares;        /* [devices] see PsDeviceSetting; NULL: equal parts */
   const guint *parts;         /* [n_stages] see PsDeviceSetting; NULL: each device's own */
+  guint n_replicas;           /* copies of the pipeline; 0: one, or as many as there are processes for */
+  gboolean zero;              /* spread the optimizer state over the replicas: see PsDeviceSetting.sharded */
   GBytes *choices;            /* PsDeviceClass.choices that devices adopt before they choose; NULL: none */
   gboolean bypass;        /* step the optimizer without a meeting, see bypass.h; asynchronous schedules do so anyway */
   double clip;            /* greatest global norm of the gradients; 0: any, also in steps with NaN unless `bypass` */
@@ -86,8 +88,9 @@ typedef struct
 /* Opens the devices (each pinned to a core of its own if there are enough), runs all steps and closes the devices. The
  * first failure of any device ends the run with its error.
  *
- * Every process runs k of the p devices: k is 1 if there are at least p processes, and p / n if there are n < p. A
- * replica takes p / k processes. Rank r runs devices of replica r k / p, from device r k mod p on. All ranks call this
+ * Every process runs k of the p devices of a replica: n processes for D replicas have D p / n devices each, and where
+ * no D is given, k is 1 if there are at least p processes, and p / n if there are n < p. A replica takes p / k
+ * processes. Rank r runs devices of replica r k / p, from device r k mod p on. All ranks call this
  * with the same program and setting.
  *
  * An asynchronous schedule runs endlessly: devices meet before the first step and after the last one only. Each runs
@@ -100,6 +103,9 @@ typedef struct
 PsRunResult *ps_run (const PsProgram *program, const PsRunSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_run_result_free (PsRunResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRunResult, ps_run_result_free)
+
+/* The copies of a pipeline of n_devices that run with the setting. */
+guint ps_run_n_replicas (const PsRunSetting *setting, guint n_devices);
 
 /* Returns the mean loss over the microbatches of a step. */
 double ps_run_result_mean_loss (const PsRunResult *result, guint step);

@@ -77,6 +77,15 @@ add_twin (PsWorker *worker, guint twin, float *values, gsize n, GError **error)
   return ps_crew_meet (run->crew, worker->index, &moment_ns, error) && replace (worker->device, values, sums, n, error);
 }
 
+/* Whether all replicas need all sums: to show them, to find their norm, or to add those of a twin or another stage. */
+static gboolean
+needs_all (const PsRun *run)
+{
+  const PsRunSetting *setting = run->setting;
+
+  return !setting->zero || setting->gradients || setting->clip > 0 || setting->model->tied || run->twin != NULL;
+}
+
 gboolean
 ps_sum_gradients (PsWorker *worker, guint stage, GError **error)
 {
@@ -89,7 +98,22 @@ ps_sum_gradients (PsWorker *worker, guint stage, GError **error)
   if (!class->computes || (run->twin == NULL && run->n_replicas == 1))
     return TRUE;
   values = class->gradient_memory (worker->device, stage, &n);
+  if (!needs_all (run))
+    return transport->class->reduce_scatter (transport, worker->index, values, n, error);
   return transport->class->all_reduce != NULL
              ? transport->class->all_reduce (transport, worker->index, values, n, error)
              : add_twin (worker, run->twin[worker->index], values, n, error);
+}
+
+gboolean
+ps_sum_weights (PsWorker *worker, guint stage, GError **error)
+{
+  PsTransport *transport = worker->run->transport;
+  gsize n;
+  float *values;
+
+  if (!worker->setting.sharded || !worker->device->class->computes)
+    return TRUE;
+  values = worker->device->class->weight_memory (worker->device, stage, &n);
+  return transport->class->all_gather (transport, worker->index, values, n, error);
 }

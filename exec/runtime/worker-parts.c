@@ -25,9 +25,14 @@ run_on_device (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, GE
 {
   const PsDeviceClass *class = worker->device->class;
 
-  if (op.kind != PS_OP_O || worker->scale == 1)
+  if (op.kind != PS_OP_O)
     return class->run (worker->device, op, input, output, error);
-  return worker->scale < 0 || class->settle (worker->device, op.stage, worker->scale, error);
+  if (worker->scale < 0)
+    return TRUE;
+  if (worker->scale == 1 ? !class->run (worker->device, op, input, output, error)
+                         : !class->settle (worker->device, op.stage, worker->scale, error))
+    return FALSE;
+  return ps_sum_weights (worker, op.stage, error);
 }
 
 static gboolean

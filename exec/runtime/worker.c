@@ -44,19 +44,32 @@ end_work (PsWorker *worker, guint step, GError **error)
   return TRUE;
 }
 
-/* Replica 0 fills in the checkpoint. When all have, one member of each process brings it to rank 0, which writes it. */
+/* The moments of all replicas, of which this one has a share. */
+static gboolean
+gather_moments (float *values, gsize n, gpointer data, GError **error)
+{
+  PsWorker *worker = data;
+  PsTransport *transport = worker->run->transport;
+
+  return transport->class->all_gather (transport, worker->index, values, n, error);
+}
+
+/* Replica 0 fills in the checkpoint, and where each replica has a share of the state, the others help. When all have,
+ * one member of each process brings it to rank 0, which writes it. */
 static gboolean
 save (PsWorker *worker, guint step, GError **error)
 {
   PsRun *run = worker->run;
+  const gboolean sharded = worker->setting.sharded;
   gint64 moment_ns;
 
-  for (guint i = 0; i < worker->script->n_stages && run->replica == 0; i++)
+  for (guint i = 0; i < worker->script->n_stages && (run->replica == 0 || sharded); i++)
     {
       guint stage = worker->script->stages[i];
 
       if (ps_shows_gradients (run->program->schedule, worker->index, stage)
-          && !ps_checkpoint_take (run->saved, worker->device, stage, &run->shapes[stage], error))
+          && !ps_checkpoint_take (run->saved, worker->device, stage, &run->shapes[stage],
+                                  sharded ? gather_moments : NULL, worker, error))
         return FALSE;
     }
   if (!meet (worker, &moment_ns, error))
@@ -260,7 +273,8 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError
                            .parts = setting->parts,
                            .exclusive = setting->transport->exclusive,
                            .replica = run->replica,
-                           .n_replicas = run->n_replicas };
+                           .n_replicas = run->n_replicas,
+                           .sharded = setting->zero };
   worker->device = setting->device->open (&worker->setting, error);
   if (worker->device == NULL || !setting->device->computes || (run->n_replicas == 1 && run->twin == NULL)
       || worker->device->class->gradient_memory != NULL)

@@ -233,9 +233,10 @@ char *ps_stage_key (guint stage, guint n_stages, gboolean back);
  * - Transfers are interpolated linearly between the two measured sizes next to ps_model_boundary_bytes, with no work
  *   beside them. `devices` and `sharing` are chosen as for ops.
  * - R lasts as long as F where it was not measured.
- * - A stage whose shape recomputes has the rows of that shape where there are any. Else it has those of the shape
- *   without recomputation, which the costs' shape then says (ps_costs_recompute).
+ * - A stage whose shape recomputes or offloads has the rows of that shape where there are any. Else it has those of the
+ *   shape without, which the costs' shape then says (ps_costs_recompute, ps_costs_offload).
  * - Host times and pairs come from their rows, where there are any.
+ * - The parts of what a stage holds are those of the model's formulas.
  *
  * An imported profile may lack kinds of ops, which are then unknown (PsStageCost). Without a model its stages are those
  * of the run that it was read from; boundaries that no message crossed have the median of the others.
@@ -251,6 +252,11 @@ PsCosts *ps_costdb_costs (PsCostDb *db, const char *profile, const PsModel *mode
 /* The same for stages of these shapes [n_devices * n_chunks]; NULL: those of ps_model_split. */
 PsCosts *ps_costdb_stage_costs (PsCostDb *db, const char *profile, const PsModel *model, const PsStageShape *shapes,
                                 guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Fills in the time that the replicas take to add up the gradients of each stage: that of the profile's all-reduces,
+ * interpolated as transfers are, over as many processes as come closest to n_replicas. Leaves 0 where none was
+ * measured. */
+gboolean ps_costdb_set_reduce (PsCostDb *db, const char *profile, PsCosts *costs, guint n_replicas, GError **error);
 
 /* The spread of measured times of ops and transfers. Within a run an op takes one of its samples, over the median that
  * ps_costdb_costs takes. From one run to another the medians differ themselves (docs/intervals.md). */

@@ -182,8 +182,8 @@ gboolean ps_costs_recompute (PsCosts *costs, const PsModel *model, const PsClust
                              GError **error);
 
 /* Moves the part `ratio`, in [0, 1], of what F keeps to the host while F runs, and back while B or BW runs. An op is
- * never shorter than its copy. F gives the bytes back when it ends, B takes them when it starts. Fails with
- * PS_ERROR_USAGE where host_ns is not known. */
+ * never shorter than its copy. F gives the bytes back when it ends, B takes them when it starts. A shape that says it
+ * offloads is left as it is: its costs were measured so. Fails with PS_ERROR_USAGE where host_ns is not known. */
 gboolean ps_costs_offload (PsCosts *costs, double ratio, GError **error);
 
 /* Spreads the optimizer state evenly over all GPUs of n_replicas that hold the same parameters, and O with it (ZeRO

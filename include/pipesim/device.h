@@ -87,7 +87,16 @@ typedef struct
    * of this one is number replica * n_microbatches + i of the data; O divides by the microbatches of all. */
   guint replica;
   guint n_replicas;
+  gboolean sharded; /* the optimizer state of each stage is spread over the replicas (ZeRO stage 1): this one has share
+                       `replica` of them, see ps_share_begin, and O steps the parameters of that share alone */
 } PsDeviceSetting;
+
+/* Where share i of n numbers begins that are divided into n_shares; share i ends where the next one begins. */
+static inline gsize
+ps_share_begin (gsize n, guint i, guint n_shares)
+{
+  return n * i / n_shares;
+}
 
 /* The arrays of numbers that a training goes on from. */
 typedef enum
@@ -188,8 +197,12 @@ struct _PsDeviceClass
    * replicas are not supported. */
   float *(*gradient_memory) (PsDevice *device, guint stage, gsize *n);
 
-  /* Copies the state of a stage to or from arrays on the host, in the order of `gradients`. NULL, both: the class has
-   * none. */
+  /* The newest weights of a stage, in the order of `gradients`, where they lie in the device's own memory. After an O
+   * the transport fills in the shares of the other replicas. NULL: the class holds the whole optimizer state. */
+  float *(*weight_memory) (PsDevice *device, guint stage, gsize *n);
+
+  /* Copies the state of a stage to or from arrays on the host, in the order of `gradients`. Of moments a device that
+   * is sharded copies its own share, in its place. NULL, both: the class has none. */
   gboolean (*read_state) (PsDevice *device, guint stage, PsStageState *state, GError **error);
   gboolean (*write_state) (PsDevice *device, guint stage, const PsStageState *state, GError **error);
 

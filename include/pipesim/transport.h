@@ -107,6 +107,13 @@ struct _PsTransportClass
    * same bits. NULL: the class does not add up. */
   gboolean (*all_reduce) (PsTransport *transport, guint at, float *values, gsize n, GError **error);
 
+  /* The two halves of a sum over the replicas of `at` alone. reduce_scatter: replica r gets the sums of share r of the
+   * numbers (ps_share_begin), and the other shares become undefined. all_gather: replica r gives its share, and all get
+   * all shares; the memory is the host's own. The two in turn give the bits of all_reduce where devices have no twin.
+   * NULL, both: the class has no halves. */
+  gboolean (*reduce_scatter) (PsTransport *transport, guint at, float *values, gsize n, GError **error);
+  gboolean (*all_gather) (PsTransport *transport, guint at, float *values, gsize n, GError **error);
+
   /* Times n_samples messages of n_bytes from a device to itself, which take as long as launching a transfer does.
    * samples_ns[n_samples]. The calling thread has attached the device. NULL: there is nothing to launch. */
   gboolean (*self_send) (PsDevice *device, gsize n_bytes, guint n_samples, gint64 *samples_ns, GError **error);

@@ -146,20 +146,28 @@ offload_stage (PsCosts *costs, guint stage, double ratio)
     costs->stage[stage].pair_ns = MAX (costs->stage[stage].pair_ns, copy_ns);
 }
 
+/* Whether the costs are those of a stage that offloads. */
+static gboolean
+is_offloaded (const PsCosts *costs, guint stage)
+{
+  return costs->shapes != NULL && costs->shapes[stage].offload > 0;
+}
+
 gboolean
 ps_costs_offload (PsCosts *costs, double ratio, GError **error)
 {
   if (ratio <= 0)
     return TRUE;
   for (guint stage = 0; stage < costs->n_stages; stage++)
-    if (costs->stage[stage].host_ns < 0)
+    if (costs->stage[stage].host_ns < 0 && !is_offloaded (costs, stage))
       return ps_refuse (
           error, PS_ERROR_USAGE,
-          "--offload: %s does not say how fast the host is; give host=TIME in --costs, or host_bandwidth in "
-          "the cluster's description",
-          costs->source);
+          "--offload: %s does not say how fast the host is; give host=TIME in --costs, host_bandwidth in the "
+          "cluster's description, or a profile of calib run --offload %g",
+          costs->source, ratio);
   for (guint stage = 0; stage < costs->n_stages; stage++)
-    offload_stage (costs, stage, ratio);
+    if (!is_offloaded (costs, stage))
+      offload_stage (costs, stage, ratio);
   return TRUE;
 }
 

@@ -396,6 +396,7 @@ ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsS
       guint device = stage % n_devices;
 
       costs->shapes[stage].recompute = PS_RECOMPUTE_NONE;
+      costs->shapes[stage].offload = 0;
       model_times (costs, model, cluster, &shapes[stage], n_chunks, stage);
       ps_costs_set_sizes (costs, model, cluster, &shapes[stage], stage);
       costs->transfer_ns[ps_transfer_forward (costs, stage)]

@@ -203,7 +203,12 @@ ps_stage_shape_key (const PsStageShape *shape)
 {
   g_autofree char *mtp = shape->n_mtp > 0 ? g_strdup_printf (",mtp=%u", shape->n_mtp) : g_strdup ("");
 
-  return g_strdup_printf ("layers=%u%s%s%s%s%s", shape->n_layers, shape->embedding ? ",embedding" : "", mtp,
+  char ratio[G_ASCII_DTOSTR_BUF_SIZE];
+  g_autofree char *offload = shape->offload > 0
+                                 ? g_strconcat (",offload=", g_ascii_dtostr (ratio, sizeof ratio, shape->offload), NULL)
+                                 : g_strdup ("");
+
+  return g_strdup_printf ("layers=%u%s%s%s%s%s%s", shape->n_layers, shape->embedding ? ",embedding" : "", mtp,
                           shape->head ? ",head" : "", shape->recompute != PS_RECOMPUTE_NONE ? ",recompute=" : "",
-                          shape->recompute != PS_RECOMPUTE_NONE ? ps_recompute_name (shape->recompute) : "");
+                          shape->recompute != PS_RECOMPUTE_NONE ? ps_recompute_name (shape->recompute) : "", offload);
 }

@@ -94,6 +94,16 @@ interpolate (const PsMeasurement *a, const PsMeasurement *b, gint64 bytes)
   return CLAMP (ns, 0, PS_MAX_TIME_NS);
 }
 
+/* The parts of what a stage was measured to hold. A device that holds less than the model's formulas has others. */
+static void
+fill_state (const PsModel *model, PsCosts *costs, guint stage)
+{
+  PsStateBytes state = ps_model_stage_state (model, &costs->shapes[stage]);
+
+  if (state.weight_bytes + state.gradient_bytes + state.optimizer_bytes <= costs->stage[stage].weight_bytes)
+    costs->stage[stage].state = state;
+}
+
 /* A boundary that no message crossed in the run has the median of the others. */
 static void
 fill_boundaries (const PsCostRequest *request, PsCosts *costs)
@@ -121,7 +131,7 @@ fill_boundaries (const PsCostRequest *request, PsCosts *costs)
 static gboolean
 fill_transfers (const PsCostRequest *request, PsCosts *costs, GError **error)
 {
-  g_autoptr (GPtrArray) transfers = ps_cost_request_transfers (request);
+  g_autoptr (GPtrArray) transfers = ps_cost_request_messages (request, PS_SUBJECT_TRANSFER);
   gint64 bytes = ps_model_boundary_bytes (request->model);
   const PsMeasurement *below, *above;
 
@@ -188,6 +198,8 @@ costs_from_request (const PsCostRequest *request, GError **error)
   for (guint stage = 0; stage < n_stages; stage++)
     if (keys == NULL || !fill_stage (request, keys[stage], stage, costs, error))
       return NULL;
+  for (guint stage = 0; stage < n_stages && request->model != NULL; stage++)
+    fill_state (request->model, costs, stage);
   if (request->model == NULL)
     fill_boundaries (request, costs);
   else if (!fill_transfers (request, costs, error))
@@ -224,4 +236,26 @@ ps_costdb_costs (PsCostDb *db, const char *profile, const PsModel *model, guint 
                  GError **error)
 {
   return ps_costdb_stage_costs (db, profile, model, NULL, n_devices, n_chunks, error);
+}
+
+gboolean
+ps_costdb_set_reduce (PsCostDb *db, const char *profile_name, PsCosts *costs, guint n_replicas, GError **error)
+{
+  g_autoptr (PsProfile) profile = ps_costdb_profile (db, profile_name, error);
+  g_auto (PsCostRequest) request = { .db = db, .n_devices = n_replicas };
+  g_autoptr (GPtrArray) reductions = NULL;
+
+  request.measurements = profile != NULL ? ps_costdb_measurements (db, profile->name, FALSE, error) : NULL;
+  if (request.measurements == NULL)
+    return FALSE;
+  reductions = ps_cost_request_messages (&request, PS_SUBJECT_ALL_REDUCE);
+  for (guint stage = 0; stage < costs->n_stages && reductions->len > 0; stage++)
+    {
+      PsStageCost *cost = &costs->stage[stage];
+      const PsMeasurement *below, *above;
+
+      ps_cost_request_neighbours (reductions, cost->state.gradient_bytes, &below, &above);
+      cost->reduce_ns = cost->reduce2_ns = interpolate (below, above, cost->state.gradient_bytes);
+    }
+  return TRUE;
 }

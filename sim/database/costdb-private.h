@@ -65,8 +65,8 @@ const PsMeasurement *ps_cost_request_plain (const PsCostRequest *request, PsSubj
 
 gboolean ps_cost_request_is_imported (const PsCostRequest *request);
 
-/* The transfers that suit, by size; free with g_ptr_array_unref. */
-GPtrArray *ps_cost_request_transfers (const PsCostRequest *request);
+/* The transfers or all-reduces that suit, by size; free with g_ptr_array_unref. */
+GPtrArray *ps_cost_request_messages (const PsCostRequest *request, PsSubject subject);
 
 /* The two measured sizes on whose line `bytes` lies: the nearest below and above, or the two outermost on its side.
  * Both are the same where it is exactly that size, or where only one was measured. */

@@ -87,16 +87,16 @@ ps_cost_request_plain (const PsCostRequest *request, PsSubject subject, const ch
   return NULL;
 }
 
-/* TRUE: a transfer with nothing beside it. */
+/* TRUE: a message of the subject with nothing beside it. */
 static gboolean
-is_transfer (const PsMeasurement *m)
+is_message (const PsMeasurement *m, PsSubject subject)
 {
-  return m->subject == PS_SUBJECT_TRANSFER && *m->shape == '\0';
+  return m->subject == subject && *m->shape == '\0';
 }
 
-/* One of the transfers that suit; NULL: none was measured. */
+/* One of the messages that suit; NULL: none was measured. */
 static const PsMeasurement *
-choose_transfer (const PsCostRequest *request)
+choose_message (const PsCostRequest *request, PsSubject subject)
 {
   const PsMeasurement *best = NULL;
 
@@ -104,26 +104,26 @@ choose_transfer (const PsCostRequest *request)
     {
       const PsMeasurement *m = request->measurements->pdata[i];
 
-      if (is_transfer (m) && is_better (request, m, best))
+      if (is_message (m, subject) && is_better (request, m, best))
         best = m;
     }
   return best;
 }
 
 GPtrArray *
-ps_cost_request_transfers (const PsCostRequest *request)
+ps_cost_request_messages (const PsCostRequest *request, PsSubject subject)
 {
-  GPtrArray *transfers = g_ptr_array_new ();
-  const PsMeasurement *chosen = choose_transfer (request);
+  GPtrArray *messages = g_ptr_array_new ();
+  const PsMeasurement *chosen = choose_message (request, subject);
 
   for (guint i = 0; i < request->measurements->len; i++)
     {
       PsMeasurement *m = request->measurements->pdata[i];
 
-      if (is_transfer (m) && m->devices == chosen->devices && m->sharing == chosen->sharing)
-        g_ptr_array_add (transfers, m);
+      if (is_message (m, subject) && m->devices == chosen->devices && m->sharing == chosen->sharing)
+        g_ptr_array_add (messages, m);
     }
-  return transfers;
+  return messages;
 }
 
 void
@@ -207,17 +207,25 @@ set_shapes (PsCostRequest *request, const PsStageShape *shapes, GError **error)
   return shapes != NULL || ps_model_split (request->model, n_stages, request->shapes, error);
 }
 
-/* Stages whose recomputation was not measured are looked up without it. */
+static gboolean
+is_measured (const PsCostRequest *request, guint stage)
+{
+  g_autofree char *key = ps_stage_shape_key (&request->shapes[stage]);
+
+  return ps_cost_request_op (request, key, ps_cost_request_share (request, stage), PS_OP_F) != NULL;
+}
+
+/* Stages that were not measured as they offload or recompute are looked up without that. */
 static void
-find_recomputed (PsCostRequest *request)
+find_measured (PsCostRequest *request)
 {
   guint n_stages = request->shapes != NULL ? request->n_devices * request->n_chunks : 0;
 
   for (guint stage = 0; stage < n_stages; stage++)
     {
-      g_autofree char *key = ps_stage_shape_key (&request->shapes[stage]);
-
-      if (ps_cost_request_op (request, key, ps_cost_request_share (request, stage), PS_OP_F) == NULL)
+      if (!is_measured (request, stage))
+        request->shapes[stage].offload = 0;
+      if (!is_measured (request, stage))
         request->shapes[stage].recompute = PS_RECOMPUTE_NONE;
     }
 }
@@ -243,6 +251,6 @@ ps_cost_request_open (PsCostRequest *request, const char *profile_name, const Ps
     return FALSE;
   request->measurements = ps_costdb_measurements (request->db, request->profile->name, FALSE, error);
   if (request->measurements != NULL)
-    find_recomputed (request);
+    find_measured (request);
   return request->measurements != NULL;
 }

@@ -154,7 +154,7 @@ spread_from_request (const PsCostRequest *request, GError **error)
       if (!take_row (request, spread, rows, (PsMeasurement *)m, i, &spread->op[i], error))
         return NULL;
     }
-  g_autoptr (GPtrArray) transfers = ps_cost_request_transfers (request);
+  g_autoptr (GPtrArray) transfers = ps_cost_request_messages (request, PS_SUBJECT_TRANSFER);
   const PsMeasurement *below = NULL, *above = NULL;
   if (transfers->len > 0 && request->model != NULL)
     ps_cost_request_neighbours (transfers, ps_model_boundary_bytes (request->model), &below, &above);

@@ -1,14 +1,28 @@
 /* source-database.c - costs as they were measured, by --db and --profile. */
 #include <pipesim/sources.h>
 
+/* Devices that compute keep the weights as they were before a step that is not final yet. */
+static void
+keep_weights (PsCosts *costs)
+{
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    costs->stage[stage].weight_bytes += costs->stage[stage].version_bytes;
+}
+
 static PsCosts *
 load (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
+  g_autoptr (PsCosts) costs = db != NULL ? ps_costdb_stage_costs (db, setting->profile, model, setting->known_shapes,
+                                                                  n_devices, n_chunks, error)
+                                         : NULL;
 
-  return db != NULL
-             ? ps_costdb_stage_costs (db, setting->profile, model, setting->known_shapes, n_devices, n_chunks, error)
-             : NULL;
+  if (costs == NULL
+      || (setting->n_replicas > 1 && !ps_costdb_set_reduce (db, setting->profile, costs, setting->n_replicas, error)))
+    return NULL;
+  if (setting->sync == PS_SYNC_BYPASS)
+    keep_weights (costs);
+  return g_steal_pointer (&costs);
 }
 
 static PsCostSpread *

@@ -177,7 +177,10 @@ ps_setting_shapes (const PsSetting *setting, const PsModel *model, guint n_devic
   PsStageShape *shapes = cut (setting, model, n_devices, n_chunks, error);
 
   for (guint s = 0; shapes != NULL && s < n_devices * n_chunks; s++)
-    shapes[s].recompute = shapes[s].n_layers > 0 ? setting->recompute : PS_RECOMPUTE_NONE;
+    {
+      shapes[s].recompute = shapes[s].n_layers > 0 ? setting->recompute : PS_RECOMPUTE_NONE;
+      shapes[s].offload = setting->offload;
+    }
   return shapes;
 }
 
@@ -198,12 +201,13 @@ load_best (const PsCostSource *source, const PsSetting *setting, const PsModel *
   return source->load (&best, given, n_devices, n_chunks, NULL);
 }
 
-/* The even stages of an open layout, which say that they recompute. NULL: nothing has to be said, or the profile is of
+/* The even stages of an open layout, which say how they run. NULL: nothing has to be said, or the profile is of
  * no model. */
 static PsStageShape *
 even_shapes (const PsSetting *setting, guint n_devices, guint n_chunks)
 {
-  gboolean wanted = setting->db != NULL && setting->known_shapes == NULL && setting->recompute != PS_RECOMPUTE_NONE;
+  gboolean wanted = setting->db != NULL && setting->known_shapes == NULL
+                    && (setting->recompute != PS_RECOMPUTE_NONE || setting->offload > 0);
   g_autoptr (PsModel) model = wanted ? ps_setting_model (setting, NULL) : NULL;
   PsSetting even = *setting;
 
@@ -306,8 +310,8 @@ replicate (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, g
     return !setting->zero || ps_costs_zero (costs, setting->n_replicas, error);
   return ps_refuse (
       error, PS_ERROR_USAGE,
-      "--replicas %u: %s does not say what an all-reduce takes; give reduce=TIME in --costs, or a model on a "
-      "cluster",
+      "--replicas %u: %s does not say what an all-reduce takes; give reduce=TIME in --costs, a profile that several "
+      "processes measured, or a model on a cluster",
       setting->n_replicas, costs->source);
 }
 

@@ -88,6 +88,43 @@ if pipesim compare predicted.json measured.json --tolerance 0 >/dev/null; then
 else
   [ $? -eq 3 ] && result "tolerance that cannot hold" || result "tolerance that cannot hold" "exit code not 3"
 fi
+# Stages that recompute, offload or step early hold what is predicted, byte by byte.
+cat >memory.ini <<TEXT
+[model]
+layers = 4
+hidden = 32
+heads = 2
+sequence = 32
+feed_forward = 64
+vocabulary = 32
+microbatch_size = 1
+precision = fp32
+mlp = gelu
+flash_attention = false
+TEXT
+peaks ()
+{
+  sed -n 's/.*"\(predicted\|measured\)_peak_memory_bytes": \([0-9]*\).*/\2/p' "$work/stdout"
+}
+while read -r way ways; do
+  step "measure stages: $way" pipesim calib run --db ways.db --profile "$way" --model memory.ini -p 2 -v 1 --max-samples 3 --time-limit 50ms \
+    ${ways%--sync*}
+  step "run them" pipesim exec --schedule gpipe -p 2 -m 4 --db ways.db --profile "$way" --device cpu --steps 2 $ways --predicted way.json --trace ran.json
+  step "compare them" pipesim compare way.json ran.json --json
+  if [ "$(peaks | wc -l)" = 2 ] && [ "$(peaks | sort -u | wc -l)" = 1 ]; then result "their peak is exact"; else result "their peak is exact" "$(peaks)"; fi
+  peaks | head -1 >"peak-$way"
+done <<TEXT
+kept
+early --sync bypass
+recomputed --recompute full
+offloaded --offload 0.5
+both --recompute selective --offload 1
+TEXT
+for order in "kept early" "offloaded kept" "both offloaded" "recomputed kept"; do
+  set -- $order
+  if [ "$(cat "peak-$1")" -lt "$(cat "peak-$2")" ]; then result "$1 is below $2"; else result "$1 is below $2" "$(head "peak-$1" "peak-$2")"; fi
+done
+refuse 2 "a profile of calib run --offload 0.25" pipesim exec --schedule gpipe -p 2 -m 4 --db ways.db --profile kept --device cpu --offload 0.25
 check="pipesim calib check --db costs.db -p 2 -m 2,4 --rounds 1 --steps 2 --time-limit 20ms"
 step "check predictions" $check -s 1f1b,zb-h1,pipedream
 has "runs are compared" "iteration time, median |error|"

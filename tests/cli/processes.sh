@@ -136,6 +136,32 @@ cut -d, -f1-3 two.csv >two.losses
 if cmp -s alone.losses two.losses; then result "and its losses"; else result "and its losses" "$(diff alone.losses two.losses)"; fi
 fine "two copies of two ranks save one" '' 4 $train --transport mpi --save copies.safetensors
 fine "and go on" '   9  ' 4 $train --transport mpi --load copies.safetensors --steps 9
+# The optimizer state of two replicas in shares: the same bits, whether a replica is one process or two.
+equal_files ()
+{
+  if cmp -s "$2" "$3"; then result "$1"; else result "$1" "$(cmp "$2" "$3" 2>&1)"; fi
+}
+copies="$train --transport mpi --replicas 2"
+shares="$copies --zero 1"
+fine "a spread optimizer state" '   6  ' 4 $shares --save shares.safetensors
+fine "and the whole one" '   6  ' 4 $copies --save copies.safetensors
+equal_files "give the same state" copies.safetensors shares.safetensors
+fine "one process for each copy" '   6  ' 2 $shares --save two.safetensors
+equal_files "gives it, too" copies.safetensors two.safetensors
+fine "a spread state goes on" '   9  ' 4 $shares --load shares.safetensors --steps 9 --save shares9.safetensors
+fine "as the whole one does" '   9  ' 4 $copies --load copies.safetensors --steps 9 --save copies9.safetensors
+equal_files "to the same state" copies9.safetensors shares9.safetensors
+fine "gradients of a spread state" '"check": "equal-within"' 4 $shares --check --json
+fine "clipped ones" '   6  ' 4 $shares --clip 0.01 --save clipped.safetensors
+fine "and with the whole state" '   6  ' 4 $copies --clip 0.01 --save clipped-whole.safetensors
+equal_files "give the same state, clipped" clipped-whole.safetensors clipped.safetensors
+for schedule in chimera pipedream; do
+  fine "$schedule with a spread state" '"check": "equal-within"' 4 pipesim exec --schedule $schedule -p 2 -m 4 $mpi --replicas 2 --zero 1 --steps 3 \
+    --check --json --model small.ini
+done
+refuse 2 "--replicas 2: needs 2 processes (mpirun -n 2), or 2 times a divisor of the schedule's 2 devices; this is 1" $copies
+refuse 1 "--zero 1: transport threads doesn't gather weights" pipesim exec --schedule 1f1b -p 2 -m 4 --device cpu --replicas 2 --zero 1 --model small.ini
+refuse 1 "--zero 1: not with --sync bypass" $shares --sync bypass
 costs='--costs f=1ms,b=1ms,w=1ms,c=200us,act=1MiB'
 paced="--device paced --transport mpi $costs"
 fine "paced devices" 'interleaved on 4 devices (paced, mpi)' 2 pipesim exec --schedule interleaved -p 4 -m 8 $paced --steps 2 \
@@ -288,6 +314,21 @@ if pipesim calib export --db costs.db --profile two -o two.json && grep -q '"lib
 else
   result "and with which MPI" "$(grep libraries two.json)"
 fi
+# The peak of a spread optimizer state is the predicted one, byte by byte.
+fine "calibration of a model of bytes" '' 2 pipesim calib run --db costs.db --model bytes.ini -p 2 -v 1 --max-samples 3 --time-limit 50ms \
+  --profile bytes --transport mpi
+for zero in 0 1; do
+  fine "a run with --zero $zero is predicted" '"predicted_iteration_ns"' 4 pipesim exec --schedule 1f1b -p 2 -m 4 $mpi --replicas 2 --zero $zero \
+    --db costs.db --profile bytes --json --predicted predicted.json --trace measured.json
+  pipesim compare predicted.json measured.json --json >compared.json 2>"$work/stderr"
+  sed -n 's/.*"\(predicted\|measured\)_peak_memory_bytes": \([0-9]*\).*/\2/p' compared.json >"peaks-$zero"
+  if [ "$(wc -l <"peaks-$zero")" = 2 ] && [ "$(sort -u "peaks-$zero" | wc -l)" = 1 ]; then
+    result "and its peak of memory is exact"
+  else
+    result "and its peak of memory is exact" "$(cat "peaks-$zero" compared.json "$work/stderr")"
+  fi
+done
+if [ "$(head -1 peaks-1)" -lt "$(head -1 peaks-0)" ]; then result "lower with shares"; else result "lower with shares" "$(head peaks-?)"; fi
 one_line "a calibration's profile stays what it is" 1 '.*mpi.*' 1 pipesim calib run $calib --profile two --transport mpi
 fine "calibration in one process" '' 1 pipesim calib run $calib --profile one --transport mpi
 fine "calibration in three" 'stage shape' 3 pipesim calib run $calib --profile three --transport mpi

@@ -12,6 +12,7 @@
 #include "cpu-cache.h"
 #include "cpu-device.h"
 #include "cpu-stage.h"
+#include "cpu-update.h"
 #include "device/devices.h"
 
 /* OpenBLAS takes 128 MiB of address space for each thread that multiplies. Without room it tries again for ever. */
@@ -73,6 +74,7 @@ cpu_open (const PsDeviceSetting *setting, GError **error)
   device->blas_room = blas_room;
   device->context.sizes = sizes;
   device->context.memory = ps_cpu_memory_new (0);
+  device->context.host = ps_cpu_memory_new (0);
   device->context.n_microbatches = setting->n_microbatches;
   device->context.n_summed = setting->n_summed > 0 ? setting->n_summed : setting->n_microbatches;
   device->context.n_replicas = MAX (1, setting->n_replicas);
@@ -95,6 +97,7 @@ cpu_close (PsDevice *device)
   ps_cpu_flush_clear (&cpu->flush);
   release_blas_room (cpu);
   ps_memory_pool_free (cpu->context.memory);
+  ps_memory_pool_free (cpu->context.host);
   g_free (cpu);
 }
 
@@ -326,6 +329,15 @@ cpu_gradient_memory (PsDevice *device, guint stage, gsize *n)
   return ps_cpu_stage_gradients (resident);
 }
 
+static float *
+cpu_weight_memory (PsDevice *device, guint stage, gsize *n)
+{
+  const PsCpuStage *resident = cpu_device (device)->stages[stage];
+
+  *n = ps_cpu_stage_parameters (resident);
+  return ps_cpu_stage_newest (resident);
+}
+
 static const float *
 cpu_gradients (PsDevice *device, guint stage, gsize *n)
 {
@@ -422,6 +434,7 @@ const PsDeviceClass ps_cpu_device = {
   .loss = cpu_loss,
   .gradients = cpu_gradients,
   .gradient_memory = cpu_gradient_memory,
+  .weight_memory = cpu_weight_memory,
   .read_state = cpu_read_state,
   .write_state = cpu_write_state,
   .flush_cache = cpu_flush_cache,

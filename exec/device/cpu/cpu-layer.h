@@ -41,6 +41,7 @@ typedef struct
   float *gradient;
   float *doutput;   /* gradient of the layer's output; a boundary tensor */
   float *inherited; /* see cpu-attention.h */
+  float *host[4];   /* where input, keep, late and scores have moved to, in memory that is not the device's */
 } PsCpuLayerState;
 
 /* Floats of each block. */

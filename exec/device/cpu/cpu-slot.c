@@ -35,6 +35,8 @@ ps_cpu_slot_give_layer (PsCpuStage *stage, PsCpuLayerState *layer)
   ps_cpu_give (stage, &layer->gradient);
   ps_cpu_give (stage, &layer->doutput);
   ps_cpu_give (stage, &layer->inherited);
+  for (guint i = 0; i < G_N_ELEMENTS (layer->host); i++)
+    ps_memory_pool_give (stage->context->host, g_steal_pointer (&layer->host[i]));
 }
 
 void

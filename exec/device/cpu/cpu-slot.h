@@ -31,9 +31,10 @@ struct _PsCpuStage
   PsStageShape shape;
   gsize n_parameters;
   float *weights; /* the version that ops read */
-  float *gradients, *momentum, *variance;
-  float *trial;     /* weights of a tentative O; NULL: O is final */
-  float **versions; /* [n_versions] version k of the weights is in versions[k mod n_versions] */
+  float *gradients;
+  float *momentum, *variance; /* of the parameters whose optimizer state is here */
+  float *trial;               /* weights of a tentative O; NULL: O is final */
+  float **versions;           /* [n_versions] version k of the weights is in versions[k mod n_versions] */
   guint64 n_steps;
   PsCpuWorkspace workspace; /* its own, so that a stage's state is the same on every device */
   PsCpuSlot *slots;         /* [n_microbatches * slices] */

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "device/data.h"
-#include "cpu-kernels.h"
-#include "cpu-slot.h"
+#include "cpu-offload.h"
+#include "cpu-update.h"
 
 static guint
 count_slots (const PsCpuContext *context)
@@ -48,35 +48,6 @@ count_parameters (const PsCpuSizes *sizes, const PsStageShape *shape)
   return n;
 }
 
-static guint
-count_versions (const PsCpuStage *stage)
-{
-  return MAX (1, stage->context->setting->n_versions);
-}
-
-static gboolean
-take_parameters (PsCpuStage *stage, GError **error)
-{
-  float **const arrays[] = { &stage->gradients, &stage->momentum, &stage->variance };
-  const guint n_versions = count_versions (stage), n = n_versions + G_N_ELEMENTS (arrays);
-
-  stage->versions = g_new0 (float *, n_versions);
-  for (guint i = 0; i < n; i++)
-    {
-      float **array = i < n_versions ? &stage->versions[i] : arrays[i - n_versions];
-
-      *array = ps_cpu_memory_take (stage->context->memory, stage->n_parameters, PS_USE_STATE);
-      if (*array == NULL)
-        return ps_cpu_no_room (stage, "weights, gradients and optimizer state", n * stage->n_parameters, error);
-      memset (*array, 0, stage->n_parameters * sizeof (float));
-    }
-  stage->weights = stage->versions[0];
-  if (!stage->context->setting->tentative)
-    return TRUE;
-  stage->trial = ps_cpu_memory_take (stage->context->memory, stage->n_parameters, PS_USE_STATE);
-  return stage->trial != NULL || ps_cpu_no_room (stage, "weights of a tentative step", stage->n_parameters, error);
-}
-
 static void
 init_weights (PsCpuStage *stage)
 {
@@ -116,14 +87,17 @@ take_workspace (PsCpuStage *stage, GError **error)
   return TRUE;
 }
 
+/* Later slices read the keys and values of earlier ones. */
 static gboolean
-check_recompute (const PsCpuStage *stage, GError **error)
+check_slices (const PsCpuStage *stage, GError **error)
 {
-  return stage->shape.recompute != PS_RECOMPUTE_FULL || stage->context->sizes.slices == 1
-         || ps_refuse (error, PS_ERROR_UNAVAILABLE,
-                       "stage %u: --recompute full: slices need the keys and values of earlier ones; selective keeps "
-                       "them",
-                       stage->number);
+  const gboolean offloads = stage->shape.offload > 0;
+
+  return stage->context->sizes.slices == 1 || (!offloads && stage->shape.recompute != PS_RECOMPUTE_FULL)
+         || ps_refuse (
+             error, PS_ERROR_UNAVAILABLE,
+             "stage %u: %s: slices need the keys and values of earlier ones; --recompute selective keeps them",
+             stage->number, offloads ? "--offload" : "--recompute full");
 }
 
 PsCpuStage *
@@ -139,7 +113,7 @@ ps_cpu_stage_new (PsCpuContext *context, guint number, const PsStageShape *shape
   stage->losses = g_new (double, context->n_microbatches);
   for (guint i = 0; i < context->n_microbatches; i++)
     stage->losses[i] = NAN;
-  if (!check_recompute (stage, error) || !take_workspace (stage, error) || !take_parameters (stage, error))
+  if (!check_slices (stage, error) || !take_workspace (stage, error) || !ps_cpu_stage_take_parameters (stage, error))
     return NULL;
   init_weights (stage);
   return g_steal_pointer (&stage);
@@ -236,6 +210,7 @@ ps_cpu_stage_forward (PsCpuStage *stage, PsOp op, float *input, float **output, 
 
   PsCpuSlot *slot = ps_cpu_slot_find (stage, op, PS_CPU_EMPTY, error);
   float *x = slot != NULL ? take_stream (stage, input, error) : NULL;
+  gboolean done;
 
   *output = NULL;
   if (x == NULL || !ps_cpu_slot_take_forward (stage, slot, op.slice, error))
@@ -245,10 +220,11 @@ ps_cpu_stage_forward (PsCpuStage *stage, PsOp op, float *input, float **output, 
     }
   run_forward (stage, slot, op, x);
   slot->progress = PS_CPU_FORWARD;
-  if (stage->shape.head)
+  done = ps_cpu_offload (stage, slot, error);
+  if (stage->shape.head || !done)
     ps_cpu_give (stage, &x);
   *output = x;
-  return TRUE;
+  return done;
 }
 
 static gboolean
@@ -272,8 +248,11 @@ restore_layer (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, guint i, GError **er
 {
   const PsCpuLayerState *states[PS_CPU_MAX_SLICES];
   PsCpuLayerState *layer = &slot->layers[i];
-  const gboolean dropped = layer->scores == NULL;
+  gboolean dropped;
 
+  if (!ps_cpu_fetch (stage, layer, error))
+    return FALSE;
+  dropped = layer->scores == NULL;
   if (!ps_cpu_slot_take_made (stage, layer, op.slice, error))
     return FALSE;
   ps_cpu_slot_states (stage, op, i, states);
@@ -395,134 +374,11 @@ ps_cpu_stage_weight_gradients (PsCpuStage *stage, PsOp op, GError **error)
   return TRUE;
 }
 
-gboolean
-ps_cpu_stage_use (PsCpuStage *stage, guint64 version, GError **error)
-{
-  const guint n_versions = count_versions (stage);
-
-  if (version > stage->n_steps || version + n_versions <= stage->n_steps)
-    return ps_refuse (error, PS_ERROR_SCHEDULE,
-                      "stage %u: an op needs version %" G_GUINT64_FORMAT
-                      " of the weights: the newest is %" G_GUINT64_FORMAT ", and %u are kept",
-                      stage->number, version, stage->n_steps, n_versions);
-  stage->weights = stage->versions[version % n_versions];
-  return TRUE;
-}
-
-/* The factor that makes the sum of gradients their mean. */
-static float
-mean_factor (const PsCpuContext *context)
-{
-  return 1 / (float)(context->n_summed * context->n_replicas);
-}
-
-static void
-adam (const PsCpuStage *stage, float *weights, float *gradients, float *momentum, float *variance, gsize n,
-      float factor, guint64 step)
-{
-  const PsCpuContext *context = stage->context;
-
-  ps_cpu_adam (weights, gradients, momentum, variance, n, factor,
-               ps_data_rate (context->setting->training, context->step), step);
-}
-
-/* Makes the next weights in `trial`, a block of them after the other, and leaves all else as it is. */
-static void
-try_step (PsCpuStage *stage)
-{
-  enum
-  {
-    BLOCK = 1024
-  };
-  float copies[3][BLOCK];
-
-  for (gsize i = 0; i < stage->n_parameters; i += BLOCK)
-    {
-      const gsize n = MIN (BLOCK, stage->n_parameters - i);
-
-      memcpy (stage->trial + i, stage->versions[0] + i, n * sizeof (float));
-      memcpy (copies[0], stage->gradients + i, n * sizeof (float));
-      memcpy (copies[1], stage->momentum + i, n * sizeof (float));
-      memcpy (copies[2], stage->variance + i, n * sizeof (float));
-      adam (stage, stage->trial + i, copies[0], copies[1], copies[2], n, mean_factor (stage->context),
-            stage->n_steps + 1);
-    }
-  stage->weights = stage->trial;
-}
-
-static void
-take_step (PsCpuStage *stage, float factor)
-{
-  const guint n_versions = count_versions (stage);
-  const float *newest = stage->versions[stage->n_steps % n_versions];
-
-  stage->n_steps++;
-  stage->weights = stage->versions[stage->n_steps % n_versions];
-  if (stage->weights != newest)
-    memcpy (stage->weights, newest, stage->n_parameters * sizeof (float));
-  adam (stage, stage->weights, stage->gradients, stage->momentum, stage->variance, stage->n_parameters, factor,
-        stage->n_steps);
-}
-
-void
-ps_cpu_stage_optimize (PsCpuStage *stage)
-{
-  if (stage->trial != NULL)
-    try_step (stage);
-  else
-    take_step (stage, mean_factor (stage->context));
-}
-
-void
-ps_cpu_stage_settle (PsCpuStage *stage, float scale)
-{
-  if (scale > 0)
-    take_step (stage, mean_factor (stage->context) * scale);
-  else
-    memset (stage->gradients, 0, stage->n_parameters * sizeof (float));
-  stage->weights = stage->versions[stage->n_steps % count_versions (stage)];
-}
-
-double
-ps_cpu_stage_norm_square (const PsCpuStage *stage)
-{
-  const float factor = mean_factor (stage->context);
-  double sum = 0;
-
-  for (gsize i = 0; i < stage->n_parameters; i++)
-    sum += (double)(stage->gradients[i] * factor) * (stage->gradients[i] * factor);
-  return sum;
-}
-
 void
 ps_cpu_stage_forget (PsCpuStage *stage)
 {
   for (guint i = 0; i < count_slots (stage->context); i++)
     ps_cpu_slot_empty (stage, &stage->slots[i]);
-}
-
-void
-ps_cpu_stage_read_state (const PsCpuStage *stage, PsStageState *state)
-{
-  const float *const arrays[PS_N_STATE_ARRAYS] = { stage->weights, stage->momentum, stage->variance };
-
-  g_assert (state->n == stage->n_parameters);
-
-  for (guint i = 0; i < PS_N_STATE_ARRAYS; i++)
-    memcpy (state->array[i], arrays[i], state->n * sizeof (float));
-  state->n_updates = stage->n_steps;
-}
-
-void
-ps_cpu_stage_write_state (PsCpuStage *stage, const PsStageState *state)
-{
-  float *const arrays[PS_N_STATE_ARRAYS] = { stage->weights, stage->momentum, stage->variance };
-
-  g_assert (state->n == stage->n_parameters);
-
-  for (guint i = 0; i < PS_N_STATE_ARRAYS; i++)
-    memcpy (arrays[i], state->array[i], state->n * sizeof (float));
-  stage->n_steps = state->n_updates;
 }
 
 double

@@ -15,6 +15,7 @@ typedef struct _PsCpuStage PsCpuStage;
 typedef struct
 {
   PsMemoryPool *memory;
+  PsMemoryPool *host; /* memory that activations move to */
   PsCpuSizes sizes;
   guint n_microbatches;
   guint n_summed;   /* see PsDeviceSetting; >= 1 */
@@ -38,19 +39,9 @@ gboolean ps_cpu_stage_forward (PsCpuStage *stage, PsOp op, float *input, float *
 gboolean ps_cpu_stage_backward (PsCpuStage *stage, PsOp op, float *input, float **output, GError **error);
 gboolean ps_cpu_stage_weight_gradients (PsCpuStage *stage, PsOp op, GError **error);
 gboolean ps_cpu_stage_recompute (PsCpuStage *stage, PsOp op, GError **error);
-void ps_cpu_stage_optimize (PsCpuStage *stage);
 
 /* See PsDeviceClass. */
-void ps_cpu_stage_read_state (const PsCpuStage *stage, PsStageState *state);
-void ps_cpu_stage_write_state (PsCpuStage *stage, const PsStageState *state);
-
-/* See PsDeviceClass. */
-double ps_cpu_stage_norm_square (const PsCpuStage *stage);
-void ps_cpu_stage_settle (PsCpuStage *stage, float scale);
 void ps_cpu_stage_forget (PsCpuStage *stage);
-
-/* See PsDeviceClass.use_version. */
-gboolean ps_cpu_stage_use (PsCpuStage *stage, guint64 version, GError **error);
 
 /* Returns the loss of the latest forward; NaN if there was none or the stage has no head. */
 double ps_cpu_stage_loss (const PsCpuStage *stage, guint microbatch);

@@ -16,19 +16,22 @@ typedef struct
   PsMpiPort *port;
   guint own, n_holders;
   guint next, previous; /* the devices to send to and to receive from, over all replicas */
+  float *values;        /* the numbers, in n_holders shares */
+  gsize n;
+  gsize first, length; /* of a share: what is under way now */
+  float *staged;       /* [n_holders * length] a copy of that in the host's memory; NULL: values are there */
 } Ring;
 
-/* Share i of n numbers; shares of a ring are counted around. */
-static gsize
-share_begin (const Ring *ring, gsize n, guint i)
+/* What is under way now of share i, counted around, and how much that is. */
+static float *
+share_at (const Ring *ring, guint i, gsize *n)
 {
-  return n * (i % ring->n_holders) / ring->n_holders;
-}
+  guint share = i % ring->n_holders;
+  gsize begin = ps_share_begin (ring->n, share, ring->n_holders) + ring->first;
+  gsize end = ps_share_begin (ring->n, share + 1, ring->n_holders);
 
-static gsize
-share_length (const Ring *ring, gsize n, guint i)
-{
-  return n * (i % ring->n_holders + 1) / ring->n_holders - share_begin (ring, n, i);
+  *n = begin < end ? MIN (end - begin, ring->length) : 0;
+  return ring->staged != NULL ? ring->staged + share * ring->length : ring->values + begin;
 }
 
 /* Sends one share and receives another one to `into`. A short share, and one where `into` is NULL, comes in memory of
@@ -56,12 +59,11 @@ pass (Ring *ring, float *outgoing, gsize n_out, float *into, gsize n_in, GError 
 }
 
 static gboolean
-add_share (Ring *ring, float *values, gsize n, guint out, guint in, GError **error)
+add_share (Ring *ring, guint out, guint in, GError **error)
 {
-  float *sums = values + share_begin (ring, n, in);
-  gsize n_in = share_length (ring, n, in);
-  g_autoptr (PsMpiReceipt) receipt
-      = pass (ring, values + share_begin (ring, n, out), share_length (ring, n, out), NULL, n_in, error);
+  gsize n_out, n_in;
+  float *given = share_at (ring, out, &n_out), *sums = share_at (ring, in, &n_in);
+  g_autoptr (PsMpiReceipt) receipt = pass (ring, given, n_out, NULL, n_in, error);
 
   for (gsize i = 0; receipt != NULL && i < n_in; i++)
     sums[i] += ((const float *)receipt->message.data)[i];
@@ -69,45 +71,84 @@ add_share (Ring *ring, float *values, gsize n, guint out, guint in, GError **err
 }
 
 static gboolean
-copy_share (Ring *ring, float *values, gsize n, guint out, guint in, GError **error)
+copy_share (Ring *ring, guint out, guint in, GError **error)
 {
-  float *sums = values + share_begin (ring, n, in);
-  g_autoptr (PsMpiReceipt) receipt = pass (ring, values + share_begin (ring, n, out), share_length (ring, n, out), sums,
-                                           share_length (ring, n, in), error);
+  gsize n_out, n_in;
+  float *given = share_at (ring, out, &n_out), *sums = share_at (ring, in, &n_in);
+  g_autoptr (PsMpiReceipt) receipt = pass (ring, given, n_out, sums, n_in, error);
 
   if (receipt != NULL && receipt->message.owned && receipt->message.n_bytes > 0)
     memcpy (sums, receipt->message.data, receipt->message.n_bytes);
   return receipt != NULL;
 }
 
-static gboolean
-add_piece (Ring *ring, float *values, gsize n, GError **error)
+/* The halves of a sum over a ring. */
+typedef enum
 {
-  guint n_holders = ring->n_holders, first = ring->own + n_holders;
+  SCATTER = 1, /* each holder gets the sums of its own share */
+  GATHER = 2,  /* each passes its share on to all others */
+} Halves;
+
+static gboolean
+go_around (Ring *ring, Halves halves, GError **error)
+{
+  guint n_holders = ring->n_holders, own = ring->own + 2 * n_holders;
   gboolean done = TRUE;
 
-  for (guint step = 0; step + 1 < n_holders && done; step++)
-    done = add_share (ring, values, n, first - step, first - step + n_holders - 1, error);
-  for (guint step = 0; step + 1 < n_holders && done; step++)
-    done = copy_share (ring, values, n, first + 1 - step, first - step + n_holders, error);
+  for (guint step = 1; step < n_holders && halves & SCATTER && done; step++)
+    done = add_share (ring, own - step, own - step - 1, error);
+  for (guint step = 0; step + 1 < n_holders && halves & GATHER && done; step++)
+    done = copy_share (ring, own - step, own - step - 1, error);
   return done;
+}
+
+/* Copies what is under way from the device to `staged`, or back. */
+static gboolean
+stage (const Ring *ring, gboolean back, GError **error)
+{
+  const PsDeviceClass *class = ring->port->device->class;
+  Ring there = *ring;
+
+  there.staged = NULL;
+  for (guint i = 0; i < ring->n_holders; i++)
+    {
+      gsize n;
+      PsTensor tensor = { .device = ring->port->device, .data = share_at (&there, i, &n) };
+      float *copy = share_at (ring, i, &n);
+
+      tensor.bytes = n * sizeof (float);
+      if (n > 0 && !(back ? class->write (&tensor, copy, error) : class->read (&tensor, copy, error)))
+        return FALSE;
+    }
+  return TRUE;
 }
 
 /* Numbers in other memory than the host's are added up in a copy. It outlives the run, because MPI may still use it
  * when the run is aborted. */
 static gboolean
-add_up (Ring *ring, float *values, gsize n, GError **error)
+add_up (Ring *ring, Halves halves, GError **error)
 {
   PsMpiPort *port = ring->port;
-  const PsDeviceClass *class = port->device->class;
-  PsTensor there = { .device = port->device, .bytes = n * sizeof *values, .data = values };
 
-  if (class->read == NULL)
-    return add_piece (ring, values, n, error);
+  if (port->device->class->read == NULL)
+    return go_around (ring, halves, error);
   if (port->staged == NULL)
     port->staged = g_new (float, PIECE_FLOATS);
-  return class->read (&there, port->staged, error) && add_piece (ring, port->staged, n, error)
-         && class->write (&there, port->staged, error);
+  ring->staged = port->staged;
+  return stage (ring, FALSE, error) && go_around (ring, halves, error) && stage (ring, TRUE, error);
+}
+
+/* Lets the ring go around the numbers, piece by piece. */
+static gboolean
+sum (Ring *ring, Halves halves, float *values, gsize n, GError **error)
+{
+  ring->values = values;
+  ring->n = n;
+  ring->length = PIECE_FLOATS / ring->n_holders;
+  for (ring->first = 0; ring->n_holders > 1 && ring->first * ring->n_holders < n; ring->first += ring->length)
+    if (!add_up (ring, halves, error))
+      return FALSE;
+  return TRUE;
 }
 
 gboolean
@@ -123,8 +164,34 @@ ps_mpi_all_reduce (PsTransport *base, guint at, float *values, gsize n, GError *
                 .next = ps_holder (setting, at, (own + 1) % n_holders),
                 .previous = ps_holder (setting, at, (own + n_holders - 1) % n_holders) };
 
-  for (gsize i = 0; i < n && n_holders > 1; i += PIECE_FLOATS)
-    if (!add_up (&ring, values + i, MIN (n - i, PIECE_FLOATS), error))
-      return FALSE;
-  return TRUE;
+  return sum (&ring, SCATTER | GATHER, values, n, error);
+}
+
+/* A half of a sum over the same device in all replicas. */
+static gboolean
+sum_half (PsTransport *base, guint at, Halves half, float *values, gsize n, GError **error)
+{
+  PsMpiTransport *transport = (PsMpiTransport *)base;
+  const PsTransportSetting *setting = &transport->setting;
+  guint own = setting->replica, n_replicas = setting->n_replicas;
+  Ring ring = { .transport = transport,
+                .port = ps_mpi_transport_port (transport, at),
+                .own = own,
+                .n_holders = n_replicas,
+                .next = (own + 1) % n_replicas * setting->n_devices + at,
+                .previous = (own + n_replicas - 1) % n_replicas * setting->n_devices + at };
+
+  return sum (&ring, half, values, n, error);
+}
+
+gboolean
+ps_mpi_reduce_scatter (PsTransport *base, guint at, float *values, gsize n, GError **error)
+{
+  return sum_half (base, at, SCATTER, values, n, error);
+}
+
+gboolean
+ps_mpi_all_gather (PsTransport *base, guint at, float *values, gsize n, GError **error)
+{
+  return sum_half (base, at, GATHER, values, n, error);
 }

@@ -356,6 +356,8 @@ static const PsTransportClass mpi_class = {
   .wait = mpi_wait,
   .flush = mpi_flush,
   .all_reduce = ps_mpi_all_reduce,
+  .reduce_scatter = ps_mpi_reduce_scatter,
+  .all_gather = ps_mpi_all_gather,
   .abort = mpi_abort,
 };
 

@@ -36,4 +36,8 @@ gboolean ps_mpi_fail_aborted (GError **error);
  * numbers, and then passes on sums. The order of additions is fixed, so all holders get the same bits in every run. */
 gboolean ps_mpi_all_reduce (PsTransport *transport, guint at, float *values, gsize n, GError **error);
 
+/* See PsTransportClass: each is one way around the ring. */
+gboolean ps_mpi_reduce_scatter (PsTransport *transport, guint at, float *values, gsize n, GError **error);
+gboolean ps_mpi_all_gather (PsTransport *transport, guint at, float *values, gsize n, GError **error);
+
 #endif
