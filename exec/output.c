@@ -21,6 +21,7 @@ static const PsColumn result_columns[] = {
   { "posting_ns", NULL, PS_COLUMN_NUMBERS },
   { "losses", NULL, PS_COLUMN_NUMBERS },
   { "check", NULL, PS_COLUMN_TEXT },
+  { "rollbacks", NULL, PS_COLUMN_INTEGER },
 };
 
 char *
@@ -167,6 +168,8 @@ ps_run_report_to_json (const PsRunReport *report)
   if (report->setting->device->computes)
     set_losses (table, report->trial->result);
   ps_table_set_text (table, "check", ps_check_name (report->verdict->check));
+  if (report->setting->bypass)
+    ps_table_set_integer (table, "rollbacks", report->trial->result->n_rollbacks);
   return ps_table_to_json (table, "pipesim-exec/1", extra);
 }
 
