@@ -33,32 +33,131 @@ reference_placement (guint n_stages, guint n_copies)
   return ps_placement_new_custom (n_copies, n_stages, n_copies, device);
 }
 
-/* Slices go forward in order and backward in reverse. */
-static void
-add_microbatch (PsScheduleBuilder *builder, guint n_stages, guint n_slices, guint microbatch)
+/* A device of the reference while its order is made. */
+typedef struct
 {
-  for (guint i = 0; i < n_slices; i++)
-    for (guint stage = 0; stage < n_stages; stage++)
-      ps_schedule_builder_add_op (
-          builder, (PsOp){ .kind = PS_OP_F, .slice = (guint8)i, .stage = (guint16)stage, .microbatch = microbatch });
-  for (guint i = n_slices; i-- > 0;)
-    for (guint stage = n_stages; stage-- > 0;)
-      ps_schedule_builder_add_op (
-          builder, (PsOp){ .kind = PS_OP_BW, .slice = (guint8)i, .stage = (guint16)stage, .microbatch = microbatch });
+  const PsSchedule *schedule;
+  guint n_microbatches; /* of all replicas */
+  guint copy;           /* of the weights, that this device has */
+  PsScheduleBuilder *builder;
+  GPtrArray *weights; /* [n_stages] of GArray of PsOp: each stage's W in the order in which the schedule adds them up */
+  guint *next;        /* [n_stages] the first of them that has not run */
+  guint8 *ready;      /* [n_stages * n_microbatches * n_slices] its B has run */
+} Draft;
+
+static guint8 *
+ready_at (const Draft *draft, PsOp op)
+{
+  guint n_slices = draft->schedule->n_slices;
+
+  return &draft->ready[((gsize)op.stage * draft->n_microbatches + op.microbatch) * n_slices + op.slice];
 }
 
-/* The microbatches of each update in turn, replica after replica, as far as they use the weight copy. */
+/* The stage's W of one update in one replica. */
 static void
-add_updates (PsScheduleBuilder *builder, const PsSchedule *schedule, guint n_microbatches, const guint8 *copies,
-             guint copy)
+append_weights (const Draft *draft, guint base, guint first, GArray *weights, guint stage)
 {
-  guint every = ps_schedule_update_every (schedule), m = schedule->n_microbatches;
+  const PsSchedule *schedule = draft->schedule;
+  guint device = ps_placement_device (schedule->placement, draft->copy, stage);
+  guint end = first + ps_schedule_update_every (schedule);
+
+  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
+    {
+      PsOp op = schedule->ops[i];
+
+      if ((op.kind != PS_OP_W && op.kind != PS_OP_BW) || op.stage != stage || op.microbatch < first
+          || op.microbatch >= end || ps_schedule_weight_copy (schedule, op.microbatch) != draft->copy)
+        continue;
+      op = (PsOp){
+        .kind = PS_OP_W, .slice = op.slice, .stage = op.stage, .microbatch = (op.microbatch + base) & G_MAXINT32
+      };
+      g_array_append_val (weights, op);
+    }
+}
+
+/* The updates in turn, replica after replica. */
+static GArray *
+list_weights (const Draft *draft, guint stage)
+{
+  guint m = draft->schedule->n_microbatches, every = ps_schedule_update_every (draft->schedule);
+  GArray *weights = g_array_new (FALSE, FALSE, sizeof (PsOp));
 
   for (guint first = 0; first < m; first += every)
-    for (guint base = 0; base < n_microbatches; base += m)
-      for (guint i = base + first; i < base + first + every; i++)
-        if (copies[i] == copy)
-          add_microbatch (builder, schedule->placement->n_stages, schedule->n_slices, i);
+    for (guint base = 0; base < draft->n_microbatches; base += m)
+      append_weights (draft, base, first, weights, stage);
+  return weights;
+}
+
+/* The W that is next on a stage; NULL: all have run. */
+static const PsOp *
+next_weight (const Draft *draft, guint stage)
+{
+  const GArray *weights = draft->weights->pdata[stage];
+
+  return draft->next[stage] < weights->len ? &g_array_index (weights, PsOp, draft->next[stage]) : NULL;
+}
+
+/* Adds a B and the W that it lets run. A sum of gradients depends on its order, so W waits for those that the schedule
+ * has before it. */
+static void
+add_backward (const Draft *draft, PsOp op)
+{
+  const PsOp *next = next_weight (draft, op.stage);
+
+  *ready_at (draft, op) = TRUE;
+  if (next != NULL && *ready_at (draft, *next))
+    {
+      op.kind = PS_OP_BW;
+      draft->next[op.stage]++;
+    }
+  ps_schedule_builder_add_op (draft->builder, op);
+  while ((next = next_weight (draft, op.stage)) != NULL && *ready_at (draft, *next))
+    {
+      ps_schedule_builder_add_op (draft->builder, *next);
+      draft->next[op.stage]++;
+    }
+}
+
+/* Slices go forward in order and backward in reverse. */
+static void
+add_microbatch (const Draft *draft, guint microbatch)
+{
+  guint n_stages = draft->schedule->placement->n_stages, n_slices = draft->schedule->n_slices;
+
+  for (guint i = 0; i < n_slices; i++)
+    for (guint stage = 0; stage < n_stages; stage++)
+      ps_schedule_builder_add_op (draft->builder, (PsOp){ .kind = PS_OP_F,
+                                                          .slice = (guint8)i,
+                                                          .stage = (guint16)stage,
+                                                          .microbatch = microbatch & G_MAXINT32 });
+  for (guint i = n_slices; i-- > 0;)
+    for (guint stage = n_stages; stage-- > 0;)
+      add_backward (draft, (PsOp){ .kind = PS_OP_B,
+                                   .slice = (guint8)i,
+                                   .stage = (guint16)stage,
+                                   .microbatch = microbatch & G_MAXINT32 });
+}
+
+/* The microbatches of a weight copy, in the order of the last stage's W. */
+static void
+add_copy (Draft *draft, guint copy)
+{
+  guint n_stages = draft->schedule->placement->n_stages;
+  const GArray *order;
+
+  draft->copy = copy;
+  draft->weights = g_ptr_array_new_with_free_func ((GDestroyNotify)g_array_unref);
+  for (guint stage = 0; stage < n_stages; stage++)
+    g_ptr_array_add (draft->weights, list_weights (draft, stage));
+  draft->next = g_new0 (guint, n_stages);
+  draft->ready = g_new0 (guint8, (gsize)n_stages * draft->n_microbatches * draft->schedule->n_slices);
+  order = draft->weights->pdata[n_stages - 1];
+  for (guint i = 0; i < order->len; i++)
+    if (!*ready_at (draft, g_array_index (order, PsOp, i)))
+      add_microbatch (draft, g_array_index (order, PsOp, i).microbatch);
+  g_ptr_array_unref (draft->weights);
+  g_free (draft->next);
+  g_free (draft->ready);
 }
 
 /* One device keeps as many versions of all weights as any stage needs. */
@@ -80,6 +179,7 @@ ps_verify_reference (const PsSchedule *schedule, guint n_microbatches)
   PsScheduleBuilder *builder
       = ps_schedule_builder_new ("one device", reference_placement (n_stages, n_copies), n_microbatches);
   g_autofree guint8 *copies = g_new (guint8, n_microbatches);
+  Draft draft = { .schedule = schedule, .n_microbatches = n_microbatches, .builder = builder };
   PsSchedule *reference;
   PsProgram *program;
 
@@ -87,7 +187,7 @@ ps_verify_reference (const PsSchedule *schedule, guint n_microbatches)
     copies[i] = (guint8)ps_schedule_weight_copy (schedule, i % schedule->n_microbatches);
   for (guint copy = 0; copy < n_copies; copy++)
     {
-      add_updates (builder, schedule, n_microbatches, copies, copy);
+      add_copy (&draft, copy);
       ps_schedule_builder_next_device (builder);
     }
   reference = ps_schedule_builder_end (builder);
@@ -190,6 +290,8 @@ ps_verify (const PsSchedule *schedule, const PsRunResult *result, const PsRunSet
   *verdict = (PsVerdict){ .check = PS_CHECK_NOT_RUN };
   alone.transport = &ps_threads_transport;
   alone.processes = NULL;
+  alone.n_replicas = 0;
+  alone.zero = FALSE;
   alone.progress = NULL;
   alone.save = NULL;
   alone.parts = result->gradients->parts;

@@ -32,7 +32,8 @@ void ps_verdict_clear (PsVerdict *verdict);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsVerdict, ps_verdict_clear)
 
 /* Makes the program that trains the same stages on one device: microbatch after microbatch, all F, then all BW from the
- * last stage to the first. Each weight copy of the schedule has a device of its own, with the microbatches that use it;
+ * last stage to the first; but the gradients of the weights are added up in the schedule's order, where that is another
+ * one. Each weight copy of the schedule has a device of its own, with the microbatches that use it;
  * their gradients are added up as those of the schedule are. Slices stay slices. Of a schedule whose stages use older
  * weights it is the sequential emulation: PsRunSetting.delays says how many updates each stage is behind.
  * n_microbatches: of all replicas. */
