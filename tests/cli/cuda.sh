@@ -47,6 +47,21 @@ equal gpt zb-v -p 2 -m 2
 equal gpt 1f1b -p 4 -m 4 --sm-shares 40,30,20,10
 equal gpt zb-h1 -p 4 -m 4 --layout '|Etttt|L|'
 equal llama zb-v -p 2 -m 2 --recompute full
+equal gpt pipedream -p 2 -m 3
+equal gpt32 pipedream -p 4 -m 4
+equal llama pipedream-2bw -p 2 -m 4
+equal gpt zb-h1 -p 2 -m 4 --sync bypass
+equal gpt32 zb-v -p 2 -m 4 --sync bypass --clip 0.001
+equal llama 1f1b -p 4 -m 4 --sync bypass --clip 0.001
+equal llama 1f1b -p 2 -m 4 --clip 0.5
+export PIPESIM_CUDA_GRAPHS=1
+equal gpt32 pipedream -p 4 -m 4
+equal gpt 1f1b -p 2 -m 4 --sync bypass --clip 0.001
+unset PIPESIM_CUDA_GRAPHS
+refuse 1 "schedule 'seq1f1b': device cuda runs whole sequences only" pipesim exec --schedule seq1f1b -p 2 -m 4 --model gpt.ini --device cuda
+refuse 1 "--offload: the cuda device keeps all activations" pipesim exec --schedule 1f1b -p 2 -m 4 --model gpt.ini --device cuda --offload 0.5
+refuse 1 "--zero 1: each device cuda holds the whole optimizer state" \
+  pipesim exec --schedule 1f1b -p 2 -m 4 --model gpt.ini --device cuda --replicas 2 --zero 1
 
 # Small parts choose other algorithms than the whole GPU, and here than large parts.
 export PS_EMULATED_ALGORITHM=parts

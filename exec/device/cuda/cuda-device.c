@@ -78,6 +78,7 @@ cuda_open (const PsDeviceSetting *setting, GError **error)
   device->shared.sizes = sizes;
   device->shared.memory = ps_cuda_memory_new ();
   device->shared.n_microbatches = setting->n_microbatches;
+  device->shared.n_summed = setting->n_summed > 0 ? setting->n_summed : setting->n_microbatches;
   device->shared.n_replicas = MAX (setting->n_replicas, 1);
   device->shared.seed = setting->seed;
   device->shared.setting = &device->setting;
@@ -103,6 +104,10 @@ cuda_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError
   const guint *parts = cuda->setting.parts;
 
   g_return_val_if_fail (stage < cuda->setting.n_stages && cuda->stages[stage] == NULL, FALSE);
+
+  if (shape->offload > 0)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                      "stage %u: --offload: the cuda device keeps all activations; cpu moves them", stage);
 
   if (ps_cuda_shared_prepare (&cuda->shared, shape->embedding || shape->head, error))
     cuda->stages[stage]
@@ -266,6 +271,37 @@ cuda_write_state (PsDevice *device, guint stage, const PsStageState *state, GErr
   return ps_cuda_stage_write_state (cuda_device (device)->stages[stage], state, error);
 }
 
+static gboolean
+cuda_use_version (PsDevice *device, guint stage, guint64 version, GError **error)
+{
+  return ps_cuda_stage_use (cuda_device (device)->stages[stage], stage, version, error);
+}
+
+static double
+cuda_norm_square (PsDevice *device, guint stage)
+{
+  return ps_cuda_stage_norm_square (cuda_device (device)->stages[stage]);
+}
+
+static gboolean
+cuda_settle (PsDevice *device, guint stage, float scale, GError **error)
+{
+  if (ps_cuda_stage_settle (cuda_device (device)->stages[stage], scale, error))
+    return TRUE;
+  g_prefix_error (error, "stage %u: ", stage);
+  return FALSE;
+}
+
+static void
+cuda_forget (PsDevice *device)
+{
+  CudaDevice *cuda = cuda_device (device);
+
+  for (guint i = 0; i < cuda->setting.n_stages; i++)
+    if (cuda->stages[i] != NULL)
+      ps_cuda_stage_forget (cuda->stages[i]);
+}
+
 static gint64
 cuda_op_ns (PsDevice *device)
 {
@@ -394,6 +430,10 @@ static const PsDeviceClass cuda_class = {
   .read = cuda_read,
   .copy = cuda_copy,
   .begin = cuda_begin,
+  .use_version = cuda_use_version,
+  .norm_square = cuda_norm_square,
+  .settle = cuda_settle,
+  .forget = cuda_forget,
   .run = cuda_run,
   .loss = cuda_loss,
   .gradients = cuda_gradients,

@@ -38,7 +38,7 @@ scratch_bytes (const PsCudaSizes *sizes)
   const gsize attention = ps_cuda_attention_workspace (&sizes->attention);
   const gsize embedding = ps_cuda_embedding_workspace (sizes->batch, sizes->sequence);
 
-  return MAX (MAX (columns, attention), MAX (embedding, 1));
+  return MAX (MAX (columns, attention), MAX (embedding, ps_cuda_norm_square_workspace ()));
 }
 
 static gboolean

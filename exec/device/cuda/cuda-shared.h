@@ -14,6 +14,7 @@ typedef struct
   PsCudaSizes sizes;
   PsMemoryPool *memory;
   guint n_microbatches;
+  guint n_summed;   /* see PsDeviceSetting; >= 1 */
   guint n_replicas; /* >= 1 */
   guint64 seed;
   const PsDeviceSetting *setting; /* of the device: says which words a microbatch has */

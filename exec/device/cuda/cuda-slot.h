@@ -36,6 +36,7 @@ typedef struct
 {
   guint32 kind;         /* PsOpKind */
   guint32 microbatch;   /* on stages with embedding or head, else 0 */
+  const void *weights;  /* that the kernels read */
   PsCudaHeadState head; /* blocks here and in steps are NULL if there is none */
   PsCudaStep steps[];   /* [n_layers + 1]; the last one has only a stream: the output of the layers */
 } PsCudaPlan;

@@ -149,6 +149,7 @@ run_planned (PsCudaStage *stage, PsOp op, GError **error)
 
   plan->kind = op.kind;
   plan->microbatch = stage->shape.embedding || stage->shape.head ? op.microbatch : 0;
+  plan->weights = stage->weights.weights;
   ps_cuda_begin (context);
   if (stage->graphs != NULL && op.kind != PS_OP_O)
     ps_cuda_graphs_run (stage->graphs, context, plan, ps_cuda_plan_bytes (&stage->shape), launch, stage);
@@ -398,4 +399,35 @@ gboolean
 ps_cuda_stage_write_state (PsCudaStage *stage, const PsStageState *state, GError **error)
 {
   return ps_cuda_weights_write_state (&stage->weights, stage->shared, state, error);
+}
+
+gboolean
+ps_cuda_stage_use (PsCudaStage *stage, guint number, guint64 version, GError **error)
+{
+  return ps_cuda_weights_use (&stage->weights, version)
+         || ps_refuse (error, PS_ERROR_SCHEDULE,
+                       "stage %u: an op needs version %" G_GUINT64_FORMAT
+                       " of the weights: the newest is %" G_GUINT64_FORMAT ", and %u are kept",
+                       number, version, stage->weights.n_steps, stage->weights.n_versions);
+}
+
+double
+ps_cuda_stage_norm_square (PsCudaStage *stage)
+{
+  return ps_cuda_weights_norm_square (&stage->weights, stage->shared);
+}
+
+gboolean
+ps_cuda_stage_settle (PsCudaStage *stage, float scale, GError **error)
+{
+  ps_cuda_begin (&stage->shared->context);
+  ps_cuda_weights_settle (&stage->weights, stage->shared, scale);
+  return ps_cuda_finish (&stage->shared->context, error);
+}
+
+void
+ps_cuda_stage_forget (PsCudaStage *stage)
+{
+  for (guint i = 0; i < stage->shared->n_microbatches; i++)
+    ps_cuda_slot_empty (&stage->slots[i], stage->shared, &stage->shape);
 }

@@ -32,6 +32,12 @@ const float *ps_cuda_stage_gradients (PsCudaStage *stage, gsize *n);
 /* Returns the gradients on the device, with the gaps of PsCudaParameters, which are zero. */
 float *ps_cuda_stage_gradient_memory (PsCudaStage *stage, gsize *n);
 
+/* See PsDeviceClass. number: the stage's, for errors. */
+gboolean ps_cuda_stage_use (PsCudaStage *stage, guint number, guint64 version, GError **error);
+double ps_cuda_stage_norm_square (PsCudaStage *stage);
+gboolean ps_cuda_stage_settle (PsCudaStage *stage, float scale, GError **error);
+void ps_cuda_stage_forget (PsCudaStage *stage);
+
 /* See PsDeviceClass. */
 gboolean ps_cuda_stage_read_state (PsCudaStage *stage, PsStageState *state, GError **error);
 gboolean ps_cuda_stage_write_state (PsCudaStage *stage, const PsStageState *state, GError **error);

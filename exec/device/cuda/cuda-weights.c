@@ -3,6 +3,7 @@
 
 #include "device/data.h"
 
+#include <math.h>
 #include <string.h>
 
 static gboolean
@@ -16,17 +17,41 @@ take_zeros (PsCudaShared *shared, void *to, gsize bytes, GError **error)
 }
 
 static gboolean
+has_own_master (const PsCudaShared *shared)
+{
+  return shared->sizes.element != PS_CUDA_FP32;
+}
+
+static gsize
+count_bytes (const PsCudaWeights *weights, const PsCudaShared *shared)
+{
+  return MAX (weights->parameters.n_array, 1) * ps_cuda_element_bytes (shared->sizes.element);
+}
+
+static gboolean
 take_arrays (PsCudaWeights *weights, PsCudaShared *shared, GError **error)
 {
-  const gsize n = MAX (weights->parameters.n_array, 1);
-  float **const arrays[] = { &weights->master, &weights->gradients, &weights->momentum, &weights->variance };
+  const gboolean own_master = has_own_master (shared);
+  const gsize bytes = MAX (weights->parameters.n_array, 1) * sizeof (float);
 
-  for (guint i = 0; i < G_N_ELEMENTS (arrays); i++)
-    if (!take_zeros (shared, arrays[i], n * sizeof (float), error))
+  weights->n_versions = MAX (1, shared->setting->n_versions);
+  weights->versions = g_new0 (void *, weights->n_versions);
+  for (guint i = 0; i < weights->n_versions; i++)
+    if (!take_zeros (shared, &weights->versions[i], count_bytes (weights, shared), error))
       return FALSE;
-  weights->weights = weights->master;
-  return shared->sizes.element == PS_CUDA_FP32
-         || take_zeros (shared, &weights->weights, n * ps_cuda_element_bytes (shared->sizes.element), error);
+  weights->weights = weights->versions[0];
+  weights->master = own_master ? NULL : weights->weights;
+  return (!own_master || take_zeros (shared, &weights->master, bytes, error))
+         && take_zeros (shared, &weights->gradients, bytes, error)
+         && take_zeros (shared, &weights->momentum, bytes, error)
+         && take_zeros (shared, &weights->variance, bytes, error)
+         && (!shared->setting->tentative || take_zeros (shared, &weights->trial, count_bytes (weights, shared), error));
+}
+
+static void *
+newest (const PsCudaWeights *weights)
+{
+  return weights->versions[weights->n_steps % weights->n_versions];
 }
 
 /* Makes the values of a parameter in the device's layout, without gaps before: its start values, or those that `from`
@@ -69,7 +94,7 @@ write_weights (PsCudaWeights *weights, PsCudaShared *shared, const float *values
 {
   if (!write_array (weights, shared, values, weights->master, error))
     return FALSE;
-  return weights->weights == weights->master
+  return weights->weights == (void *)weights->master
          || ps_cuda_ok (
              "rounding weights",
              ps_cuda_to_bf16 (weights->weights, weights->master, weights->parameters.n_array, shared->context.stream),
@@ -82,6 +107,9 @@ ps_cuda_weights_write_state (PsCudaWeights *weights, PsCudaShared *shared, const
   g_assert (state->n == weights->parameters.n_dense);
 
   weights->n_steps = state->n_updates;
+  weights->weights = newest (weights);
+  if (!has_own_master (shared))
+    weights->master = weights->weights;
   return write_weights (weights, shared, state->array[PS_STATE_WEIGHTS], error)
          && write_array (weights, shared, state->array[PS_STATE_FIRST_MOMENT], weights->momentum, error)
          && write_array (weights, shared, state->array[PS_STATE_SECOND_MOMENT], weights->variance, error);
@@ -98,6 +126,7 @@ void
 ps_cuda_weights_clear (PsCudaWeights *weights)
 {
   g_clear_pointer (&weights->host_gradients, g_free);
+  g_clear_pointer (&weights->versions, g_free);
   ps_cuda_parameters_clear (&weights->parameters);
 }
 
@@ -144,18 +173,89 @@ ps_cuda_weights_head (const PsCudaWeights *weights, const PsCudaShared *shared)
   return view;
 }
 
+/* The factor that makes the sum of gradients their mean. */
+static float
+mean_factor (const PsCudaShared *shared)
+{
+  return 1 / (float)(shared->n_summed * shared->n_replicas);
+}
+
+/* Makes the next weights in `trial`, and leaves all else as it is. */
+static void
+try_step (PsCudaWeights *weights, PsCudaShared *shared)
+{
+  const gboolean own = has_own_master (shared);
+
+  weights->weights = weights->trial;
+  ps_cuda_note (&shared->context, "trying Adam",
+                ps_cuda_adam_try (own ? weights->trial : NULL, own ? NULL : weights->trial, weights->master,
+                                  weights->gradients, weights->momentum, weights->variance, weights->parameters.n_array,
+                                  mean_factor (shared), ps_data_rate (shared->setting->training, shared->step),
+                                  weights->n_steps + 1, shared->context.stream));
+}
+
+static void
+take_step (PsCudaWeights *weights, PsCudaShared *shared, float factor)
+{
+  const void *before = newest (weights);
+
+  weights->n_steps++;
+  weights->weights = newest (weights);
+  if (!has_own_master (shared) && weights->weights != before)
+    ps_cuda_note (&shared->context, "copying weights",
+                  cudaMemcpyAsync (weights->weights, before, count_bytes (weights, shared), cudaMemcpyDeviceToDevice,
+                                   shared->context.stream));
+  if (!has_own_master (shared))
+    weights->master = weights->weights;
+  ps_cuda_note (&shared->context, "Adam",
+                ps_cuda_adam (has_own_master (shared) ? weights->weights : NULL, weights->master, weights->gradients,
+                              weights->momentum, weights->variance, weights->parameters.n_array, factor,
+                              ps_data_rate (shared->setting->training, shared->step), weights->n_steps,
+                              shared->context.stream));
+}
+
 void
 ps_cuda_weights_optimize (PsCudaWeights *weights, PsCudaShared *shared)
 {
-  void *rounded = weights->weights != weights->master ? weights->weights : NULL;
-  const float share = 1 / (float)(shared->n_microbatches * shared->n_replicas);
+  if (weights->trial != NULL)
+    try_step (weights, shared);
+  else
+    take_step (weights, shared, mean_factor (shared));
+}
 
-  weights->n_steps++;
-  ps_cuda_note (&shared->context, "Adam",
-                ps_cuda_adam (rounded, weights->master, weights->gradients, weights->momentum, weights->variance,
-                              weights->parameters.n_array, share,
-                              ps_data_rate (shared->setting->training, shared->step), weights->n_steps,
-                              shared->context.stream));
+void
+ps_cuda_weights_settle (PsCudaWeights *weights, PsCudaShared *shared, float scale)
+{
+  if (scale > 0)
+    take_step (weights, shared, mean_factor (shared) * scale);
+  else
+    ps_cuda_note (
+        &shared->context, "clearing gradients",
+        cudaMemsetAsync (weights->gradients, 0, weights->parameters.n_array * sizeof (float), shared->context.stream));
+  weights->weights = newest (weights);
+}
+
+gboolean
+ps_cuda_weights_use (PsCudaWeights *weights, guint64 version)
+{
+  if (version > weights->n_steps || version + weights->n_versions <= weights->n_steps)
+    return FALSE;
+  weights->weights = weights->versions[version % weights->n_versions];
+  return TRUE;
+}
+
+double
+ps_cuda_weights_norm_square (PsCudaWeights *weights, PsCudaShared *shared)
+{
+  double total;
+
+  if (!ps_cuda_ok ("norm of gradients",
+                   ps_cuda_norm_square (shared->scratch, weights->gradients, weights->parameters.n_array,
+                                        mean_factor (shared), shared->context.stream),
+                   NULL)
+      || !ps_cuda_copy (&shared->context, &total, shared->scratch, sizeof total, NULL))
+    return NAN;
+  return total;
 }
 
 gboolean

@@ -8,8 +8,11 @@
 typedef struct
 {
   PsCudaParameters parameters;
-  void *weights;                                   /* of element: the copy that products read; for fp32 master itself */
-  float *master, *gradients, *momentum, *variance; /* parameters.n_array each */
+  void *weights;                                   /* of element: those that products read; see versions and trial */
+  void **versions;                                 /* [n_versions] of element: version k is in versions[k mod n] */
+  guint n_versions;                                /* >= 1 */
+  void *trial;                                     /* of element: weights of a tentative O; NULL: O is final */
+  float *master, *gradients, *momentum, *variance; /* parameters.n_array each; for fp32 master is the newest version */
   guint64 n_steps;                                 /* steps of the optimizer so far */
   float *host_gradients;                           /* parameters.n_dense; NULL until first asked for */
 } PsCudaWeights;
@@ -33,6 +36,15 @@ PsCudaHead ps_cuda_weights_head (const PsCudaWeights *weights, const PsCudaShare
 
 /* Puts O into the stream and notes problems in the context. */
 void ps_cuda_weights_optimize (PsCudaWeights *weights, PsCudaShared *shared);
+
+/* See PsDeviceClass.settle; as ps_cuda_weights_optimize. */
+void ps_cuda_weights_settle (PsCudaWeights *weights, PsCudaShared *shared, float scale);
+
+/* See PsDeviceClass.use_version; FALSE: that version is not kept. */
+gboolean ps_cuda_weights_use (PsCudaWeights *weights, guint64 version);
+
+/* See PsDeviceClass.norm_square; NaN after a failure. */
+double ps_cuda_weights_norm_square (PsCudaWeights *weights, PsCudaShared *shared);
 
 /* Clears the gradients, after all work of the stream. */
 gboolean ps_cuda_weights_forget (PsCudaWeights *weights, PsCudaShared *shared, GError **error);

@@ -185,6 +185,17 @@ cudaError_t ps_cuda_hold (unsigned *held, const unsigned *released, unsigned n_b
 cudaError_t ps_cuda_adam (void *weights, float *master, float *gradient, float *momentum, float *variance, size_t n,
                           float factor, double learning_rate, uint64_t step, cudaStream_t stream);
 
+/* Tries such a step out: the new weights go to `weights`, as above, and to `tried` (NULL: nowhere), and all else stays.
+ */
+cudaError_t ps_cuda_adam_try (void *weights, float *tried, const float *master, const float *gradient,
+                              const float *momentum, const float *variance, size_t n, float factor,
+                              double learning_rate, uint64_t step, cudaStream_t stream);
+
+/* total[0]: the sum of the squares of values * factor, added up in an order that depends on n alone. total has
+ * ps_cuda_norm_square_workspace bytes. */
+cudaError_t ps_cuda_norm_square (double *total, const float *values, size_t n, float factor, cudaStream_t stream);
+size_t ps_cuda_norm_square_workspace (void);
+
 PS_END_C
 
 #endif

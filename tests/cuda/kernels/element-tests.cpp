@@ -201,9 +201,18 @@ test_adam ()
       Array gradient (PS_CUDA_FP32, random_values (n, 1, 11));
       Array momentum (PS_CUDA_FP32, Values (n, 0)), variance (PS_CUDA_FP32, Values (n, 0));
       Values w = master.values (), m (n, 0), v (n, 0);
+      Array tried (PS_CUDA_FP32, n), copy (PS_CUDA_BF16, n);
       for (uint64_t step = 1; step <= 3; step++)
         {
           Values g = gradient.values (), rounded = w;
+          const Values before = master.values ();
+          repeat ("adam tried out", { &tried, &copy }, [&] () {
+            must (ps_cuda_adam_try (copy.at (), tried.at<float> (), master.at<float> (), gradient.at<float> (),
+                                    momentum.at<float> (), variance.at<float> (), n, 0.25f, 1e-3, step, 0),
+                  "adam tried out");
+          });
+          if (master.values () != before || gradient.values () != g)
+            fail ("a step that is tried out changes more than its result");
           repeat ("adam", { &master, &weights, &gradient, &momentum, &variance }, [&] () {
             must (ps_cuda_adam (weights.at (), master.at<float> (), gradient.at<float> (), momentum.at<float> (),
                                 variance.at<float> (), n, 0.25f, 1e-3, step, 0),
@@ -219,11 +228,35 @@ test_adam ()
             value = round_to (PS_CUDA_BF16, value);
           if (weights.values () != rounded)
             fail ("weights are not the rounded master weights");
+          if (tried.values () != master.values () || copy.values () != weights.values ())
+            fail ("a step gives other weights than when it was tried out");
           gradient.set_bytes (Array (PS_CUDA_FP32, random_values (n, 1, 11 + (uint32_t)step)).bytes ());
         }
       must (ps_cuda_adam (NULL, master.at<float> (), gradient.at<float> (), momentum.at<float> (),
                           variance.at<float> (), n, 0.25f, 1e-3, 4, 0),
             "adam without a copy");
+    }
+}
+
+/* Sums of numbers whose squares are exact. */
+static void
+test_norm_square ()
+{
+  for (const size_t n : { (size_t)0, (size_t)1, (size_t)1000, (size_t)200003 })
+    {
+      Values numbers (n);
+      double expected = 0;
+      for (size_t i = 0; i < n; i++)
+        {
+          numbers[i] = (double)(i % 64) - 32;
+          expected += numbers[i] * numbers[i] / 4;
+        }
+      Array values (PS_CUDA_FP32, numbers), total (PS_CUDA_FP32, ps_cuda_norm_square_workspace () / sizeof (float));
+      double found;
+      must (ps_cuda_norm_square (total.at<double> (), values.at<float> (), n, 0.5f, 0), "norm");
+      memcpy (&found, total.bytes ().data (), sizeof found);
+      if (found != expected)
+        fail ("the square of the norm of %zu numbers is %g, not %g", n, found, expected);
     }
 }
 
@@ -242,6 +275,7 @@ const Test element_tests[] = {
   { "elements: rounding", test_rounding },
   { "elements: rotary positions", test_rotary },
   { "elements: Adam", test_adam },
+  { "elements: norm of gradients", test_norm_square },
   { "elements: nothing to do", test_nothing },
   { nullptr, nullptr },
 };
