@@ -23,6 +23,15 @@ typedef gboolean (*PsSentinelSink) (const PsSentinel *sentinel, gpointer data, G
  * caller's. */
 typedef gboolean (*PsChoicesSink) (GBytes *choices, gpointer data, GError **error);
 
+/* The readings of the sentinel during one call of ps_calibrate. */
+typedef struct
+{
+  guint n_readings;
+  gint64 usual_ns;  /* the fastest reading; 0: there is none yet */
+  gint64 pause_ns;  /* the last wait for a machine that was slower; 0: it was not */
+  gint64 waited_ns; /* all waits together */
+} PsPulse;
+
 typedef struct
 {
   const PsDeviceClass *device;
@@ -43,6 +52,7 @@ typedef struct
   const guint *blocks;
   guint n_blocks;
   PsSamplingRule rule;
+  gint64 patience_ns; /* time to wait, all in all, for a machine that has slowed down; see watch.h */
   guint64 seed;
   GBytes *choices;            /* PsDeviceClass.choices that devices start with; NULL: none */
   PsProcesses *processes;     /* each has a device for transfers; NULL: all devices are here */
@@ -54,7 +64,7 @@ typedef struct
 
   /* ps_calibrate sets these in its own copy. */
   guint sharing;     /* devices that an accelerator is split among */
-  guint *n_watched;  /* readings of the sentinel until now */
+  PsPulse *pulse;    /* of the sentinel */
   const guint *kept; /* one of `blocks`, on a whole accelerator; NULL: ops have all multiprocessors */
 } PsCalibration;
 

@@ -128,6 +128,8 @@ is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **e
 static gboolean
 keep_fresh (const PsMeasurement *measurement, gpointer data, GError **error)
 {
+  if (measurement->n_samples == 0)
+    return TRUE;
   PsMeasurement *copy = g_memdup2 (measurement, sizeof *measurement);
 
   copy->shape = g_strdup (measurement->shape);

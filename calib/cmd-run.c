@@ -1,6 +1,7 @@
 /* cmd-run.c - pipesim calib run: measures everything that a profile still lacks. */
 #include "commands.h"
 
+#include "budget.h"
 #include "clock.h"
 #include "cut.h"
 #include "device/devices.h"
@@ -16,6 +17,7 @@
 #define DEFAULT_MAX_DEVICES 4
 #define MAX_BLOCKS 1024
 #define MIN_SAMPLES 10
+#define PATIENCE 2 /* with a machine that has slowed down, in time limits */
 
 typedef struct
 {
@@ -37,6 +39,7 @@ typedef struct
   PsSamplingRule rule;
   gint64 seed;
   guint n_again;
+  gint64 budget_ns; /* 0: none */
 } Options;
 
 static const PsOption rows[] = {
@@ -75,9 +78,12 @@ static const PsOption rows[] = {
              .initial = 2000),
   PS_OPTION ("time-limit", 0, PS_TIME (Options, rule.time_limit_ns), "T",
              "Most time for ops that are measured together; a tenth of it for each size of transfers", .initial = 6e9),
+  PS_OPTION ("budget", 0, PS_TIME (Options, budget_ns), "T",
+             "Time for all together: half to measure everything once, the rest for further samples of whatever "
+             "predictions are most uncertain from; 0: as long as it takes"),
   PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of weights and data", .initial = 1),
   PS_OPTION ("again", 0, PS_COUNT (Options, n_again, 0, 100), "N",
-             "Times to measure again what was taken while the machine was not quiet", .initial = 1),
+             "Times to measure again what was taken while the machine was not quiet; 0 with --budget", .initial = 1),
   PS_OPTION_END,
 };
 
@@ -235,7 +241,7 @@ set_sizes (Run *run, const Options *options, GError **error)
 {
   PsCalibration *calibration = &run->calibration;
 
-  run->rounds.n_again = options->n_again;
+  run->rounds.n_again = options->budget_ns > 0 ? 0 : options->n_again;
   calibration->rule = options->rule;
   calibration->rule.min_samples = MIN (MIN_SAMPLES, options->rule.max_samples);
   calibration->seed = (guint64)options->seed;
@@ -269,6 +275,10 @@ prepare (Run *run, const Options *options, GError **error)
       || !parse_blocks (run, options->blocks, error))
     return FALSE;
   calibration->model = run->model;
+  calibration->patience_ns = PATIENCE * options->rule.time_limit_ns;
+  if (options->budget_ns > 0)
+    calibration->rule.time_limit_ns
+        = MIN (calibration->rule.time_limit_ns, ps_budget_first_limit (calibration, options->budget_ns));
   return TRUE;
 }
 
@@ -384,7 +394,8 @@ measure_all (Run *run, const Options *options, GError **error)
   warn_of_sharing (calibration);
   if (!open_profile (run, options, error))
     return FALSE;
-  if (!ps_calib_rounds_measure (&run->rounds, calibration, error))
+  if (!ps_calib_rounds_measure (&run->rounds, calibration, error)
+      || (options->budget_ns > 0 && !ps_budget_spend (&run->rounds, calibration, begin_ns + options->budget_ns, error)))
     return FALSE;
   ps_end_transfers (calibration);
   return print_result (run, options, begin_ns, error);

@@ -2,6 +2,7 @@
 #include "commands.h"
 
 #include "diff.h"
+#include "shape-error.h"
 
 #include <pipesim/fit.h>
 
@@ -223,6 +224,20 @@ append_fits (GString *text, GPtrArray *measurements)
     }
 }
 
+static void
+append_shapes (GString *text, GPtrArray *measurements)
+{
+  guint n;
+  double error = ps_shape_error (measurements, &n);
+
+  if (n > 0)
+    append_line (
+        text,
+        "a stage shape left out and put together from layers, embedding and head of the others is off by %.1f %%, "
+        "the median over %u ops",
+        100 * error, n);
+}
+
 static char *
 to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, GPtrArray *sentinels, gboolean samples)
 {
@@ -244,6 +259,7 @@ to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, GPtr
   append_blocks (text, measurements);
   g_string_append_printf (text, "\n%s", rows);
   append_fits (text, measurements);
+  append_shapes (text, measurements);
   if (samples)
     append_samples (text, measurements);
   return g_string_free (text, FALSE);

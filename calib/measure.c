@@ -88,9 +88,9 @@ ps_calibrate (const PsCalibration *wanted, GError **error)
 {
   g_autoptr (GPtrArray) cuts = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_cut_free);
   PsCalibration calibration = *wanted;
-  guint n_watched = 0;
+  PsPulse pulse = { 0 };
 
-  calibration.n_watched = &n_watched;
+  calibration.pulse = &pulse;
   for (guint i = 0; i < calibration.n_chunks; i++)
     {
       PsCut *cut = ps_cut_new (calibration.model, calibration.layout, calibration.recompute, calibration.offload,
@@ -101,5 +101,5 @@ ps_calibrate (const PsCalibration *wanted, GError **error)
       g_ptr_array_add (cuts, cut);
     }
   return ask_device (&calibration, error) && calibrate_cuts (&calibration, cuts, error)
-         && (n_watched == 0 || ps_watch (&calibration, error));
+         && (pulse.n_readings == 0 || ps_watch (&calibration, error));
 }

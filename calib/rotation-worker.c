@@ -77,12 +77,26 @@ finish_quantity (PsRotationWorker *worker, PsQuantity *quantity)
   g_atomic_int_add (&worker->rotation->n_open, -1);
 }
 
+#define TOO_SLOW (PS_THROTTLE_HEAT | PS_THROTTLE_HARDWARE) /* a power limit is how a device always runs */
+
+/* Whether the hardware protected itself at that time. */
+static gboolean
+is_throttled (const PsRotationWorker *worker, gint64 start_ns, gint64 end_ns)
+{
+  PsCondition condition;
+
+  ps_conditions_median (worker->rotation->conditions, (guint)(worker - worker->rotation->workers), start_ns, end_ns,
+                        &condition);
+  return (condition.throttle & TOO_SLOW) != 0;
+}
+
 static void
-add_sample (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, gint64 ns, const PsMemoryUse *before,
-            const PsMemoryUse *after)
+add_sample (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, gint64 start_ns, gint64 end_ns,
+            const PsMemoryUse *before, const PsMemoryUse *after)
 {
   PsQuantity *quantity = stage->quantity[kind];
-  gint64 now = ps_clock_now ();
+  gint64 elapsed_ns = ps_clock_now () - worker->begin_ns;
+  gboolean stopped;
 
   if (quantity == NULL || quantity->measurement == NULL || worker->begin_ns == 0)
     return;
@@ -90,8 +104,14 @@ add_sample (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, gin
   m->take_bytes = after->peak_bytes - ps_memory_use_held (before);
   m->give_bytes = after->peak_bytes - ps_memory_use_held (after);
   m->state_bytes = stage->state_bytes;
-  note_device_ns (worker, quantity);
-  if (ps_sampler_add (&quantity->sampler, ns, now - worker->begin_ns))
+  if (is_throttled (worker, start_ns, end_ns))
+    stopped = ps_sampler_reject (&quantity->sampler, elapsed_ns);
+  else
+    {
+      note_device_ns (worker, quantity);
+      stopped = ps_sampler_add (&quantity->sampler, end_ns - start_ns, elapsed_ns);
+    }
+  if (stopped)
     finish_quantity (worker, quantity);
 }
 
@@ -156,7 +176,7 @@ run_op (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, guint m
   if (ok && output != NULL)
     class->tensor_free (output);
   if (ok)
-    add_sample (worker, stage, kind, end - start, &before, &after);
+    add_sample (worker, stage, kind, start, end, &before, &after);
   return ok;
 }
 

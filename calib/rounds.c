@@ -4,6 +4,8 @@
 #include "commands.h"
 #include "measure.h"
 
+#include <string.h>
+
 void
 ps_calib_rounds_init (PsCalibRounds *rounds, const char *profile_name)
 {
@@ -72,7 +74,7 @@ plan (PsCalibRounds *rounds, const PsCalibration *calibration, guint round, doub
 
   dry.wanted = note_wanted;
   dry.data = rounds;
-  rounds->n_done = rounds->n_repeated = 0;
+  rounds->n_done = rounds->n_repeated = rounds->n_unmeasured = 0;
   g_hash_table_remove_all (rounds->wanted);
   if (!find_disturbed (rounds, &n_stored, shift, error) || !ps_calibrate (&dry, error))
     return FALSE;
@@ -118,6 +120,16 @@ tell_stored (const PsCalibRounds *rounds, const PsMeasurement *measurement, cons
               rounds->terminal ? "" : "\n");
 }
 
+/* Nothing is stored, so another round or run tries again. */
+static void
+note_unmeasured (PsCalibRounds *rounds, const char *name, const char *reason)
+{
+  rounds->n_done++;
+  rounds->n_unmeasured++;
+  g_printerr ("%s%u of %u: %.90s: %s\n", rounds->terminal ? PS_CLEAR_LINE : "", rounds->n_done, rounds->n_wanted, name,
+              reason);
+}
+
 static gboolean
 store (const PsMeasurement *measurement, gpointer data, GError **error)
 {
@@ -125,6 +137,12 @@ store (const PsMeasurement *measurement, gpointer data, GError **error)
   g_autofree char *name = ps_calib_describe (measurement);
   g_autofree char *key = key_of (measurement);
   gboolean again = g_hash_table_contains (rounds->disturbed, key);
+
+  if (measurement->n_samples == 0)
+    {
+      note_unmeasured (rounds, name, measurement->stop);
+      return TRUE;
+    }
   gboolean ok = again ? ps_costdb_replace (rounds->db, rounds->profile, measurement, error)
                       : check_alone (rounds, measurement, name, error)
                             && ps_costdb_store (rounds->db, rounds->profile, measurement, error);
@@ -136,6 +154,53 @@ store (const PsMeasurement *measurement, gpointer data, GError **error)
   rounds->n_measured++;
   tell_stored (rounds, measurement, name, again);
   return TRUE;
+}
+
+/* The key is one that predictions take. */
+static gboolean
+is_added (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+{
+  const PsCalibRounds *rounds = data;
+  const PsCalibration *calibration = rounds->added;
+
+  if (rounds->n_chunks > 0)
+    *wanted = key->subject == PS_SUBJECT_OP && key->cache == PS_CACHE_RUN && key->devices == calibration->n_local
+              && strstr (key->shape, ",blocks=") == NULL;
+  else
+    *wanted = key->subject == PS_SUBJECT_TRANSFER && *key->shape == '\0'
+              && key->bytes == ps_model_boundary_bytes (calibration->model);
+  return TRUE;
+}
+
+/* Samples of `before`, then those of m, as one measurement. Free with ps_measurement_free. */
+static PsMeasurement *
+join (const PsMeasurement *before, const PsMeasurement *m)
+{
+  PsMeasurement *both = g_memdup2 (m, sizeof *m);
+
+  both->shape = g_strdup (m->shape);
+  both->stop = g_strdup (m->stop);
+  both->taken = g_strdup (m->taken);
+  both->before = before->before;
+  both->n_samples = before->n_samples + m->n_samples;
+  both->samples_ns = g_new (gint64, both->n_samples);
+  memcpy (both->samples_ns, before->samples_ns, before->n_samples * sizeof *both->samples_ns);
+  memcpy (both->samples_ns + before->n_samples, m->samples_ns, m->n_samples * sizeof *both->samples_ns);
+  ps_statistics_compute (both->samples_ns, both->n_samples, &both->time);
+  return both;
+}
+
+static gboolean
+add (const PsMeasurement *measurement, gpointer data, GError **error)
+{
+  const PsCalibRounds *rounds = data;
+  g_autoptr (GPtrArray) all = ps_costdb_measurements (rounds->db, rounds->profile_name, TRUE, error);
+  const PsMeasurement *before = all != NULL ? ps_measurement_find (all, measurement) : NULL;
+
+  if (all == NULL || before == NULL || measurement->n_samples == 0)
+    return all != NULL;
+  g_autoptr (PsMeasurement) both = join (before, measurement);
+  return ps_costdb_replace (rounds->db, rounds->profile, both, error);
 }
 
 static gboolean
@@ -178,25 +243,52 @@ choose_calibration (PsCalibRounds *rounds, const PsCalibration *calibration, GEr
   return ps_costdb_add_calibration (rounds->db, rounds->here, &rounds->profile, error);
 }
 
+/* The calibration with the profile's choices. Free *choices with g_bytes_unref. */
+static gboolean
+resume (PsCalibRounds *rounds, const PsCalibration *calibration, PsCalibration *real, GBytes **choices, GError **error)
+{
+  g_autoptr (PsProfile) profile = ps_costdb_profile (rounds->db, rounds->profile_name, error);
+
+  if (profile == NULL || !ps_choices_parse (rounds->profile_name, profile->choices, choices, error))
+    return FALSE;
+  *real = *calibration;
+  real->choices = *choices;
+  real->decided = note_choices;
+  real->sentinel = note_sentinel;
+  real->data = rounds;
+  return TRUE;
+}
+
+gboolean
+ps_calib_rounds_add (PsCalibRounds *rounds, const PsCalibration *calibration, guint n_chunks, GError **error)
+{
+  PsCalibration real;
+  g_autoptr (GBytes) choices = NULL;
+
+  if (!resume (rounds, calibration, &real, &choices, error))
+    return FALSE;
+  rounds->added = calibration;
+  rounds->n_chunks = n_chunks;
+  real.wanted = is_added;
+  real.sink = add;
+  real.n_chunks = n_chunks > 0;
+  real.chunks = &rounds->n_chunks;
+  real.caches = 1U << PS_CACHE_RUN;
+  return ps_calibrate (&real, error);
+}
+
 gboolean
 ps_calib_rounds_measure (PsCalibRounds *rounds, const PsCalibration *calibration, GError **error)
 {
-  PsCalibration real = *calibration;
-  g_autoptr (PsProfile) profile = NULL;
+  PsCalibration real;
   g_autoptr (GBytes) choices = NULL;
   double shift = 0;
   guint n_stored;
 
-  if (choose_calibration (rounds, calibration, error))
-    profile = ps_costdb_profile (rounds->db, rounds->profile_name, error);
-  if (profile == NULL || !ps_choices_parse (rounds->profile_name, profile->choices, &choices, error))
+  if (!choose_calibration (rounds, calibration, error) || !resume (rounds, calibration, &real, &choices, error))
     return FALSE;
-  real.choices = choices;
-  real.decided = note_choices;
   real.wanted = is_wanted;
   real.sink = store;
-  real.sentinel = note_sentinel;
-  real.data = rounds;
   for (guint round = 0; round <= rounds->n_again; round++)
     {
       if (!plan (rounds, calibration, round, &shift, error))
@@ -209,6 +301,11 @@ ps_calib_rounds_measure (PsCalibRounds *rounds, const PsCalibration *calibration
     }
   if (!find_disturbed (rounds, &n_stored, &shift, error))
     return FALSE;
+  if (rounds->n_unmeasured > 0)
+    g_printerr (
+        "warning: %u quantities have no accepted samples: the hardware slowed itself down all the time, for heat "
+        "or power supply; another calib run measures them\n",
+        rounds->n_unmeasured);
   tell_unrest (rounds, shift, g_hash_table_size (rounds->disturbed),
                ": do not trust them; another calib run measures anew");
   return TRUE;

@@ -25,11 +25,19 @@ typedef struct
   guint n_wanted;        /* keys of this round; n_repeated of them are stored already */
   guint n_repeated;
   guint n_done;
+  guint n_unmeasured; /* keys of this round that ended without any sample */
+
+  const PsCalibration *added; /* ps_calib_rounds_add is under way, with these two */
+  guint n_chunks;
 } PsCalibRounds;
 
 /* Sets everything else to zero. profile_name must outlive rounds. */
 void ps_calib_rounds_init (PsCalibRounds *rounds, const char *profile_name);
 void ps_calib_rounds_clear (PsCalibRounds *rounds);
+
+/* Samples once more what predictions take: the ops of n_chunks per device while all devices are busy, or the boundary's
+ * transfer (0). The new samples are added to the stored ones. Call it after ps_calib_rounds_measure. */
+gboolean ps_calib_rounds_add (PsCalibRounds *rounds, const PsCalibration *calibration, guint n_chunks, GError **error);
 
 /* Begins another calibration of the profile where the last one has all keys; otherwise goes on with it. Each round
  * measures the missing keys. Unless n_again is 0 it also measures again the stored ones beside which the

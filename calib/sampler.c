@@ -48,6 +48,15 @@ ps_sampler_add (PsSampler *sampler, gint64 ns, gint64 elapsed_ns)
   return sampler->stop != NULL;
 }
 
+gboolean
+ps_sampler_reject (PsSampler *sampler, gint64 elapsed_ns)
+{
+  if (sampler->stop != NULL || elapsed_ns < sampler->rule->time_limit_ns)
+    return FALSE;
+  sampler->stop = sampler->samples->len > 0 ? "time cap" : "no accepted samples";
+  return TRUE;
+}
+
 void
 ps_sampler_finish (PsSampler *sampler, PsMeasurement *measurement)
 {
@@ -56,5 +65,6 @@ ps_sampler_finish (PsSampler *sampler, PsMeasurement *measurement)
   measurement->stop = g_strdup (sampler->stop);
   measurement->n_samples = sampler->samples->len;
   measurement->samples_ns = (gint64 *)(gpointer)g_array_free (g_steal_pointer (&sampler->samples), FALSE);
-  ps_statistics_compute (measurement->samples_ns, measurement->n_samples, &measurement->time);
+  if (measurement->n_samples > 0)
+    ps_statistics_compute (measurement->samples_ns, measurement->n_samples, &measurement->time);
 }

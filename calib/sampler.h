@@ -23,7 +23,8 @@ typedef struct
   GArray *samples;  /* gint64 */
   gboolean warm;    /* the first sample has come and was dropped */
   guint next_check; /* number of samples at the next look */
-  const char *stop; /* the reason why sampling has stopped; NULL: it goes on */
+  const char
+      *stop; /* the reason why sampling has stopped, one of the above or of ps_sampler_reject; NULL: it goes on */
 } PsSampler;
 
 void ps_sampler_init (PsSampler *sampler, const PsSamplingRule *rule);
@@ -32,6 +33,10 @@ void ps_sampler_clear (PsSampler *sampler);
 /* Adds a sample, taken elapsed_ns after the start of sampling. TRUE: this was the last one wanted. Later samples are
  * ignored. */
 gboolean ps_sampler_add (PsSampler *sampler, gint64 ns, gint64 elapsed_ns);
+
+/* Notes a sample that does not count, for the state of the hardware. TRUE: there is no time for another one. Sampling
+ * has stopped then, without any sample with "no accepted samples". */
+gboolean ps_sampler_reject (PsSampler *sampler, gint64 elapsed_ns);
 
 /* Moves samples, statistics and reason into a measurement. The sampler must have stopped. */
 void ps_sampler_finish (PsSampler *sampler, PsMeasurement *measurement);

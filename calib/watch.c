@@ -44,7 +44,7 @@ run (Watch *watch, const PsCalibration *calibration, GError **error)
 }
 
 static gboolean
-hand_over (Watch *watch, const PsCalibration *calibration, GError **error)
+hand_over (Watch *watch, const PsCalibration *calibration, gint64 *median_ns, GError **error)
 {
   g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
   g_autofree char *taken = ps_moment_now ();
@@ -52,21 +52,57 @@ hand_over (Watch *watch, const PsCalibration *calibration, GError **error)
   ps_sampler_finish (&watch->sampler, m);
   PsSentinel reading
       = { .what = (char *)"F of layers=1", .median_ns = m->time.median_ns, .n = m->time.n, .taken = taken };
-  (*calibration->n_watched)++;
+  calibration->pulse->n_readings++;
+  *median_ns = m->time.median_ns;
   return calibration->sentinel (&reading, calibration->data, error);
 }
 
-gboolean
-ps_watch (const PsCalibration *calibration, GError **error)
+#define FIRST_PAUSE 16 /* of all the patience */
+
+gint64
+ps_watch_pause (PsPulse *pulse, gint64 median_ns, gint64 patience_ns)
 {
-  if (calibration->sentinel == NULL)
-    return TRUE;
+  gboolean slow = pulse->usual_ns > 0 && (double)median_ns > (1 + PS_SENTINEL_TOLERANCE) * (double)pulse->usual_ns;
+
+  if (slow && pulse->waited_ns < patience_ns)
+    {
+      pulse->pause_ns = MAX (2 * pulse->pause_ns, patience_ns / FIRST_PAUSE);
+      pulse->pause_ns = MIN (pulse->pause_ns, patience_ns - pulse->waited_ns);
+      pulse->waited_ns += pulse->pause_ns;
+      return pulse->pause_ns;
+    }
+  pulse->usual_ns = slow || pulse->usual_ns == 0 ? median_ns : MIN (pulse->usual_ns, median_ns);
+  pulse->pause_ns = 0;
+  return 0;
+}
+
+static gboolean
+watch_once (const PsCalibration *calibration, gint64 *median_ns, GError **error)
+{
   Watch watch = { 0 };
   PsSamplingRule rule = calibration->rule;
   rule.time_limit_ns /= TIME_SHARE;
   rule.sound_samples = PS_MEDIAN_MIN_SAMPLES; /* fewer say nothing */
   ps_sampler_init (&watch.sampler, &rule);
-  gboolean ok = run (&watch, calibration, error) && hand_over (&watch, calibration, error);
+  gboolean ok = run (&watch, calibration, error) && hand_over (&watch, calibration, median_ns, error);
   ps_sampler_clear (&watch.sampler);
   return ok;
+}
+
+gboolean
+ps_watch (const PsCalibration *calibration, GError **error)
+{
+  gint64 median_ns, pause_ns;
+
+  if (calibration->sentinel == NULL)
+    return TRUE;
+  do
+    {
+      if (!watch_once (calibration, &median_ns, error))
+        return FALSE;
+      pause_ns = ps_watch_pause (calibration->pulse, median_ns, calibration->patience_ns);
+      g_usleep ((gulong)(pause_ns / 1000));
+    }
+  while (pause_ns > 0);
+  return TRUE;
 }

@@ -78,6 +78,7 @@ static const Unit time_units[] = {
   { "us", 1000 },
   { "ms", 1000 * 1000 },
   { "s", 1000 * 1000 * 1000 },
+  { "min", G_GINT64_CONSTANT (60000000000) },
 };
 
 static const Unit size_units[] = {
@@ -152,7 +153,7 @@ ps_parse_time (const char *where, const char *text, gint64 *ns, GError **error)
   if (parse_quantity (text, time_units, G_N_ELEMENTS (time_units), PS_MAX_TIME_NS, ns))
     return TRUE;
   return ps_refuse (error, PS_ERROR_USAGE,
-                    "%s: '%s' is no time; write a number and ns, us, ms or s, from 0 to 1000000s", where, text);
+                    "%s: '%s' is no time; write a number and ns, us, ms, s or min, from 0 to 1000000s", where, text);
 }
 
 gboolean

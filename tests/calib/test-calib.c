@@ -127,7 +127,10 @@ fake_flush_cache (PsDevice *base, GError **error)
   return TRUE;
 }
 
-/* Of the whole accelerator, 100 MHz and a degree more each time; hot from the third reading on. */
+static guint fake_throttle = PS_THROTTLE_POWER;
+static gint64 time_limit_ns = G_GINT64_CONSTANT (60000000000);
+
+/* Of the whole accelerator, 100 MHz and a degree more each time; throttled from the third reading on. */
 static void
 fake_condition (PsDevice *base, PsCondition *condition)
 {
@@ -135,7 +138,7 @@ fake_condition (PsDevice *base, PsCondition *condition)
 
   *condition = (PsCondition){ .clock_mhz = 1000 + 100 * n,
                               .temperature_c = 40 + n,
-                              .throttle = PS_THROTTLE_KNOWN | (n >= 2 ? PS_THROTTLE_HEAT : 0) };
+                              .throttle = PS_THROTTLE_KNOWN | (n >= 2 ? fake_throttle : 0) };
 }
 
 static guint
@@ -250,7 +253,9 @@ store_sink (const PsMeasurement *measurement, gpointer data, GError **error)
 {
   Store *store = data;
 
-  g_assert_cmpuint (measurement->n_samples, >=, 10);
+  if (fake_throttle == PS_THROTTLE_HEAT)
+    g_assert_cmpstr (measurement->stop, ==, "no accepted samples");
+  g_assert_cmpuint (measurement->n_samples, >=, fake_throttle == PS_THROTTLE_HEAT ? 0 : 10);
   g_assert_cmpuint (measurement->n_samples, ==, measurement->time.n);
   g_assert_nonnull (measurement->stop);
   g_assert_nonnull (measurement->taken);
@@ -277,7 +282,7 @@ store_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
   Store *store = data;
 
   g_assert_cmpstr (sentinel->what, ==, "F of layers=1");
-  g_assert_cmpuint (sentinel->n, >=, 10);
+  g_assert_cmpuint (sentinel->n, >=, fake_throttle == PS_THROTTLE_HEAT ? PS_MEDIAN_MIN_SAMPLES : 10);
   store->n_sentinels++;
   return TRUE;
 }
@@ -296,7 +301,7 @@ calibrate_parts (Store *store, guint n_devices, guint n_local, const guint *shar
                                 .caches = caches,
                                 .chunks = chunks,
                                 .n_chunks = 2,
-                                .rule = { 0.5, 10, 25, G_GINT64_CONSTANT (60000000000), 0 },
+                                .rule = { 0.5, 10, 25, time_limit_ns, 0 },
                                 .wanted = store_wanted,
                                 .sink = store_sink,
                                 .sentinel = store_sentinel,
@@ -524,7 +529,28 @@ test_caches (void)
   g_assert_cmpint (cold->after.clock_mhz, >, cold->before.clock_mhz);
   g_assert_cmpint (cold->during.clock_mhz, >=, 1000);
   g_assert_cmpint (cold->during.clock_mhz, <, cold->after.clock_mhz);
-  g_assert_cmpuint (cold->after.throttle, ==, PS_THROTTLE_KNOWN | PS_THROTTLE_HEAT);
+  g_assert_cmpuint (cold->after.throttle, ==, PS_THROTTLE_KNOWN | PS_THROTTLE_POWER);
+  g_hash_table_unref (store.stored);
+}
+
+/* Hardware that is too hot all the time gives no samples, and measuring ends all the same. */
+static void
+test_heat (void)
+{
+  Store store = store_new ();
+  g_autoptr (GError) error = NULL;
+
+  store.only = "W layers=2 0 1 /2";
+  opened_class = &split_class;
+  fake_throttle = PS_THROTTLE_HEAT;
+  n_fake_conditions = 2;
+  time_limit_ns = 1000000;
+  g_assert_true (calibrate_some (&store, 2, 2, 1U << PS_CACHE_RUN, &error));
+  g_assert_no_error (error);
+  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 1);
+  time_limit_ns = G_GINT64_CONSTANT (60000000000);
+  fake_throttle = PS_THROTTLE_POWER;
+  opened_class = &fake_class;
   g_hash_table_unref (store.stored);
 }
 
@@ -579,6 +605,7 @@ main (int argc, char **argv)
   g_test_add_func ("/calib/two-pairs", test_two_pairs);
   g_test_add_func ("/calib/sentinel", test_sentinel);
   g_test_add_func ("/calib/caches", test_caches);
+  g_test_add_func ("/calib/heat", test_heat);
   g_test_add_func ("/calib/two-at-a-time", test_two_at_a_time);
   g_test_add_func ("/calib/shares", test_shares);
   g_test_add_func ("/calib/store-fails", test_store_fails);

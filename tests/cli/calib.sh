@@ -178,4 +178,14 @@ run "quiet rows say nothing" 'quiet' sh -c '! grep "not quiet" weather.txt && ec
 run "more devices than cores" 'warning: -p: 256 devices take turns on ' \
   sh -c 'pipesim calib run --db none/x.db --profile x --model deep.ini -p 256 -v 1 2>&1; test $? = 1'
 refuse 2 "--again: '-1'" pipesim calib run --db moved.db $moved --again -1
+# A budget adds samples to what predictions are most uncertain from. It ends by itself when it is used up; here a signal ends it.
+pipesim calib run --db more.db --profile here --model tiny-gpt -p 2 -v 1 --within 5 --max-samples 12 --time-limit 20ms --budget 60min \
+  >more.txt 2>more.err &
+pid=$!
+until [ "$(grep -c 'more for them' more.err)" -ge 2 ] || ! kill -0 $pid 2>/dev/null; do sleep 0.1; done
+kill -TERM $pid 2>/dev/null
+wait $pid
+first=$(sed 's/.*(n = \([0-9]*\), .*/"n": \1/' more.err | awk '/^"n": / { n += $2 } END { print n }')
+after=$(pipesim calib show --db more.db --json | tr -d , | awk '/"n": / { n += $2 } END { print n }')
+if [ "$after" -gt "$first" ]; then result "a budget adds samples"; else result "a budget adds samples" "$first samples, then $after" "$(tail -3 more.err)"; fi
 finish
