@@ -3,6 +3,8 @@
 #include "names.h"
 #include "rounds.h"
 
+#include "simulate/simulate-private.h"
+
 #include <string.h>
 
 PS_DEFINE_NAMES (PsSync, ps_sync, "global", "bypass")
@@ -27,8 +29,9 @@ meet (const PsProgram *program, const PsCosts *costs, const PsSimulation *simula
                         .n_iterations = 1 };
 }
 
-/* Rounds that are run to see whether they repeat. */
+/* Rounds that are run to see whether they repeat: at most, and before a longer way is taken. */
 #define MAX_ROUNDS 64
+#define SOON 8
 
 /* The first of rows that equals the one at index; index itself when none does. */
 static guint
@@ -78,6 +81,33 @@ repeat (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *s
   return events != NULL;
 }
 
+/* Rounds of pure latency in the same way. Times follow from max and + alone, so rounds that repeat themselves once do
+ * so for ever. FALSE: they do not within a few. */
+static gboolean
+repeat_soon (const PsProgram *program, const PsCosts *costs, PsReduce reduce, PsIteration *iteration)
+{
+  guint p = program->schedule->placement->n_devices;
+  g_autofree gint64 *rows = g_new0 (gint64, (gsize)p * (SOON + 1));
+  gint64 elapsed[SOON + 1] = { 0 };
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+  g_auto (PsReductions) reductions = { 0 };
+
+  ps_reductions_init (&reductions, program);
+  for (guint i = 1; i <= SOON; i++)
+    {
+      gint64 *ready = rows + (gsize)i * p;
+
+      ps_simulate_from (program, costs, ready - p, simulation);
+      elapsed[i] = elapsed[i - 1] + ps_rounds_end (&reductions, program, costs, simulation, reduce, ready);
+      guint same = find_row (rows, p, i);
+      if (same == i)
+        continue;
+      *iteration = mean (elapsed, same, i, TRUE);
+      return TRUE;
+    }
+  return FALSE;
+}
+
 PsIteration
 ps_iteration (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, PsSync sync,
               PsReduce reduce)
@@ -118,6 +148,9 @@ ps_iteration_events (const PsProgram *program, const PsCosts *costs, const PsSim
     return repeat (program, costs, setting, reduce, iteration, error);
   if (!ps_iteration_check_fixed (program, setting, error))
     return FALSE;
+  /* Other times than the costs' are those of one run. */
+  if (!asynchronous && setting == NULL && simulation->start_ns == NULL && repeat_soon (program, costs, reduce, iteration))
+    return TRUE;
   graph = ps_rounds_new (program, costs, simulation, setting, reduce);
   if (ps_event_graph_period (graph, &iteration->period_ns, &iteration->n_iterations))
     return TRUE;

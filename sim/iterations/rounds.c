@@ -361,23 +361,31 @@ add_update (Rounds *rounds, guint device)
 }
 
 gint64
-ps_rounds_advance (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, PsReduce reduce,
-                   gint64 *ready_ns)
+ps_rounds_end (const PsReductions *reductions, const PsProgram *program, const PsCosts *costs,
+               const PsSimulation *simulation, PsReduce reduce, gint64 *ready_ns)
 {
-  g_auto (PsReductions) reductions = { 0 };
   gint64 state = 0, least = G_MAXINT64;
 
-  ps_reductions_init (&reductions, program);
-  ps_reductions_follow (&reductions, program, simulation);
   for (guint device = 0; device < simulation->n_devices; device++)
     {
-      state = MAX (state, ps_reductions_end_ns (&reductions, program, costs, simulation, device, reduce));
+      state = MAX (state, ps_reductions_end_ns (reductions, program, costs, simulation, device, reduce));
       ready_ns[device] = state + simulation->device[device].optimizer_ns;
       least = MIN (least, ready_ns[device]);
     }
   for (guint device = 0; device < simulation->n_devices; device++)
     ready_ns[device] -= least;
   return least;
+}
+
+gint64
+ps_rounds_advance (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, PsReduce reduce,
+                   gint64 *ready_ns)
+{
+  g_auto (PsReductions) reductions = { 0 };
+
+  ps_reductions_init (&reductions, program);
+  ps_reductions_follow (&reductions, program, simulation);
+  return ps_rounds_end (&reductions, program, costs, simulation, reduce, ready_ns);
 }
 
 PsEventGraph *

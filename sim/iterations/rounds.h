@@ -13,6 +13,10 @@ G_BEGIN_DECLS
 gint64 ps_rounds_advance (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
                           PsReduce reduce, gint64 *ready_ns);
 
+/* The same where each device has reduced in the order that reductions say. */
+gint64 ps_rounds_end (const PsReductions *reductions, const PsProgram *program, const PsCosts *costs,
+                      const PsSimulation *simulation, PsReduce reduce, gint64 *ready_ns);
+
 /* Numbers of events. The steps come first, by their ids. From first_message on there are a sending and a receiving for
  * each step with an input, if messages have events of their own. All-reduces follow, one for each weight copy of each
  * stage, then the state and the update of each device. Asynchronous schedules have one more event for each step of the

@@ -21,6 +21,10 @@ ps_pair_duration (const PsProgram *program, const PsCosts *costs, guint second)
 /* Clears the results, then sets weights, O and busy time (the sum of the ops' costs), which need no engine. */
 void ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);
 
+/* ps_simulate, but a device starts its first op at ready_ns [n_devices] or later, and peaks count ops alone. */
+void ps_simulate_from (const PsProgram *program, const PsCosts *costs, const gint64 *ready_ns,
+                       PsSimulation *simulation);
+
 /* Adds the buffers of messages (memory.h) to the peaks, after a run whose peaks count ops alone. Does nothing if no
  * message has a known size. */
 void ps_simulation_count_buffers (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);

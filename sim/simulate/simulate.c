@@ -52,7 +52,8 @@ transfer_of (const PsStep *step, guint i, const gint64 *transfer_ns, const StepT
  * and the device's memory; sums that follow from counting are not made here. Both ops of a pair are walked at once:
  * they take memory at its start and give it at its end. */
 static inline G_ALWAYS_INLINE void
-walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, WalkKind kind, const StepTimes *times)
+walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, WalkKind kind, const StepTimes *times,
+      const gint64 *ready_ns)
 {
   const PsOpCost *restrict op_costs = costs->op;
   const gint64 *restrict transfer_ns = costs->transfer_ns;
@@ -68,7 +69,8 @@ walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, 
       const PsOpCost *cost = &op_costs[step->cost];
       PsMemoryLevel *memory = &levels[step->device];
       gint64 arrival = end_ns[step->input] + transfer_of (step, i, transfer_ns, times);
-      gint64 start = MAX (end_ns[step->previous], arrival);
+      gint64 free_ns = ready_ns != NULL && step->previous == 0 ? ready_ns[step->device] : end_ns[step->previous];
+      gint64 start = MAX (free_ns, arrival);
       gint64 level = memory->held_bytes + cost->take_bytes;
       gint64 give = cost->give_bytes, duration = times != NULL ? times->duration_ns[i] : cost->duration_ns;
 
@@ -125,18 +127,32 @@ finish (const PsProgram *program, const PsCosts *costs, const StepTimes *times, 
   ps_simulation_finish (simulation);
 }
 
+static inline G_ALWAYS_INLINE void
+walk_costs (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, const gint64 *ready_ns)
+{
+  if (program->pair == NULL)
+    walk (program, costs, simulation, WALK_OPS, NULL, ready_ns);
+  else if (!has_pair_times (costs))
+    walk (program, costs, simulation, WALK_PAIRS, NULL, ready_ns);
+  else
+    walk (program, costs, simulation, WALK_PAIR_TIMES, NULL, ready_ns);
+}
+
+void
+ps_simulate_from (const PsProgram *program, const PsCosts *costs, const gint64 *ready_ns, PsSimulation *simulation)
+{
+  ps_simulation_begin (program, costs, simulation);
+  walk_costs (program, costs, simulation, ready_ns);
+  finish (program, costs, NULL, simulation);
+}
+
 void
 ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
 {
   g_return_if_fail (costs->n_stages == program->schedule->placement->n_stages);
   g_return_if_fail (simulation->n_steps == program->n_steps);
   ps_simulation_begin (program, costs, simulation);
-  if (program->pair == NULL)
-    walk (program, costs, simulation, WALK_OPS, NULL);
-  else if (!has_pair_times (costs))
-    walk (program, costs, simulation, WALK_PAIRS, NULL);
-  else
-    walk (program, costs, simulation, WALK_PAIR_TIMES, NULL);
+  walk_costs (program, costs, simulation, NULL);
   finish (program, costs, NULL, simulation);
   ps_simulation_count_buffers (program, costs, simulation);
 }
@@ -152,6 +168,6 @@ ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gint64 
   ps_simulation_begin (program, costs, simulation);
   for (guint device = 0; device < simulation->n_devices; device++)
     simulation->device[device].busy_ns = simulation->device[device].host_ns = 0;
-  walk (program, costs, simulation, program->pair != NULL ? WALK_PAIRS : WALK_OPS, &times);
+  walk (program, costs, simulation, program->pair != NULL ? WALK_PAIRS : WALK_OPS, &times, NULL);
   finish (program, costs, &times, simulation);
 }
