@@ -96,23 +96,32 @@ ps_memory_buffers_clear (PsMemoryBuffers *buffers)
   g_free (buffers->gives);
 }
 
+typedef struct
+{
+  gint64 bytes;
+  gint64 peak_bytes;
+} Level;
+
+static gboolean
+raise_level (gpointer data, const PsMemoryChange *change)
+{
+  Level *level = data;
+
+  level->bytes += change->bytes;
+  level->peak_bytes = MAX (level->peak_bytes, level->bytes);
+  return FALSE;
+}
+
 /* held_bytes is the level after the last op. Less the sum of all changes it is the level before the first op. */
 static void
 count_device (const PsMemoryBuffers *buffers, const PsProgram *program, const PsCosts *costs, guint device,
               PsSimulation *simulation)
 {
   PsDeviceResult *result = &simulation->device[device];
-  PsMemoryWalk walk;
-  PsMemoryChange change;
-  gint64 level = 0, peak = 0;
+  Level level = { 0, 0 };
 
-  ps_memory_walk_init (&walk, program, costs, simulation, buffers, device);
-  while (ps_memory_walk_next (&walk, &change))
-    {
-      level += change.bytes;
-      peak = MAX (peak, level);
-    }
-  result->peak_bytes = result->held_bytes - level + peak;
+  ps_memory_walk (program, costs, simulation, buffers, device, raise_level, &level);
+  result->peak_bytes = result->held_bytes - level.bytes + level.peak_bytes;
 }
 
 static gboolean

@@ -23,86 +23,74 @@ typedef struct
   const PsOp *ops;
 } PsMemoryChange;
 
+/* Looks at a change; TRUE ends the walk. */
+typedef gboolean (*PsMemoryVisit) (gpointer data, const PsMemoryChange *change);
+
+/* The next changes of a device's buffers. */
 typedef struct
 {
-  const PsProgram *program;
-  const PsCosts *costs;
-  const PsSimulation *simulation;
-  const PsBufferChange *give; /* next of the device */
-  const PsBufferChange *take; /* the same */
-  const PsOp *end;            /* of the device's order */
-  PsMemoryChange next_op;     /* take or give of its next op or pair */
-  gint64 end_ns;              /* of that op or pair */
-  gint64 give_bytes;          /* the same; less from end_ns on */
-  gint64 until_ns;            /* buffers change before next_op up to this moment */
-} PsMemoryWalk;
+  const PsBufferChange *give;
+  const PsBufferChange *take;
+} PsBufferCursor;
 
-static inline void
-ps_memory_walk_load (PsMemoryWalk *walk, const PsOp *ops)
+/* All changes of buffers up to a moment; at one instant those that give back first. */
+static inline G_ALWAYS_INLINE gboolean
+ps_memory_walk_buffers (PsBufferCursor *cursor, gint64 until_ns, PsMemoryVisit visit, gpointer data)
 {
-  const PsProgram *program = walk->program;
-  const PsSimulation *simulation = walk->simulation;
-  PsMemoryChange *next = &walk->next_op;
+  PsMemoryChange change = { .kind = PS_MEMORY_CHANGE_BUFFER };
+  gboolean stop = FALSE;
 
-  *next = (PsMemoryChange){ PS_MEMORY_CHANGE_GIVE, 0, G_MAXINT64, 0, NULL };
-  walk->until_ns = G_MAXINT64 - 1;
-  if (ops == walk->end)
-    return;
-  guint n = ops->paired ? 2 : 1, last = program->step_of[ops - program->schedule->ops + n - 1];
-  const PsOpCost *cost = &walk->costs->op[program->steps[last].cost];
-  walk->end_ns = simulation->end_ns[last + 1];
-  walk->until_ns = ps_simulation_start (program, walk->costs, simulation, last);
-  walk->give_bytes = cost->give_bytes;
-  *next = (PsMemoryChange){ PS_MEMORY_CHANGE_TAKE, n, walk->until_ns, cost->take_bytes, ops };
-  if (n == 1)
-    return;
-  cost = &walk->costs->op[program->steps[last - 1].cost];
-  next->bytes += cost->take_bytes;
-  walk->give_bytes += cost->give_bytes;
+  while (!stop && (cursor->take->time_ns <= until_ns || cursor->give->time_ns <= until_ns))
+    {
+      gint64 give_until_ns = MIN (cursor->take->time_ns, until_ns);
+
+      for (; !stop && cursor->give->time_ns <= give_until_ns; cursor->give++)
+        {
+          change.time_ns = cursor->give->time_ns;
+          change.bytes = cursor->give->bytes;
+          stop = visit (data, &change);
+        }
+      if (stop || cursor->take->time_ns > until_ns)
+        continue;
+      change.time_ns = cursor->take->time_ns;
+      change.bytes = cursor->take->bytes;
+      cursor->take++;
+      stop = visit (data, &change);
+    }
+  return stop;
 }
 
-/* buffers were made for the same program, costs and simulation. All must outlive the walk. */
-static inline void
-ps_memory_walk_init (PsMemoryWalk *walk, const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
-                     const PsMemoryBuffers *buffers, guint device)
+/* Visits the changes of a device. At one instant ops give back first, then buffers, then buffers take, then ops.
+ * buffers were made for the same program, costs and simulation. */
+static inline G_ALWAYS_INLINE void
+ps_memory_walk (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
+                const PsMemoryBuffers *buffers, guint device, PsMemoryVisit visit, gpointer data)
 {
   const PsSchedule *schedule = program->schedule;
+  guint first = ps_memory_buffers_first (program, device);
+  PsBufferCursor cursor = { &buffers->gives[first], &buffers->takes[first] };
+  guint n;
 
-  *walk = (PsMemoryWalk){ .program = program,
-                          .costs = costs,
-                          .simulation = simulation,
-                          .give = &buffers->gives[ps_memory_buffers_first (program, device)],
-                          .take = &buffers->takes[ps_memory_buffers_first (program, device)],
-                          .end = &schedule->ops[schedule->first[device + 1]] };
-  ps_memory_walk_load (walk, &schedule->ops[schedule->first[device]]);
-}
-
-/* FALSE at the end. At one instant ops give back first, then buffers, then buffers take, then ops. */
-static inline gboolean
-ps_memory_walk_next (PsMemoryWalk *walk, PsMemoryChange *change)
-{
-  gboolean gives = walk->give->time_ns <= walk->take->time_ns;
-  const PsBufferChange *buffer = gives ? walk->give : walk->take;
-
-  if (buffer->time_ns <= walk->until_ns)
+  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i += n)
     {
-      *change = (PsMemoryChange){ PS_MEMORY_CHANGE_BUFFER, 0, buffer->time_ns, buffer->bytes, NULL };
-      walk->give += gives;
-      walk->take += !gives;
-      return TRUE;
+      n = schedule->ops[i].paired ? 2 : 1;
+      guint last = program->step_of[i + n - 1];
+      gint64 start_ns = ps_simulation_start (program, costs, simulation, last), end_ns = simulation->end_ns[last + 1];
+      PsMemoryChange take = { PS_MEMORY_CHANGE_TAKE, n, start_ns, 0, &schedule->ops[i] };
+      PsMemoryChange give = { PS_MEMORY_CHANGE_GIVE, n, end_ns, 0, &schedule->ops[i] };
+
+      for (guint k = 0; k < n; k++)
+        {
+          const PsOpCost *cost = &costs->op[program->steps[last - k].cost];
+
+          take.bytes += cost->take_bytes;
+          give.bytes -= cost->give_bytes;
+        }
+      if (ps_memory_walk_buffers (&cursor, start_ns, visit, data) || visit (data, &take)
+          || ps_memory_walk_buffers (&cursor, end_ns - 1, visit, data) || visit (data, &give))
+        return;
     }
-  *change = walk->next_op;
-  if (change->ops == NULL)
-    return FALSE;
-  if (change->kind == PS_MEMORY_CHANGE_GIVE)
-    {
-      ps_memory_walk_load (walk, change->ops + change->n_ops);
-      return TRUE;
-    }
-  walk->next_op
-      = (PsMemoryChange){ PS_MEMORY_CHANGE_GIVE, change->n_ops, walk->end_ns, -walk->give_bytes, change->ops };
-  walk->until_ns = walk->end_ns - 1;
-  return TRUE;
+  ps_memory_walk_buffers (&cursor, G_MAXINT64 - 1, visit, data);
 }
 
 G_END_DECLS

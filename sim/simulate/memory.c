@@ -143,9 +143,12 @@ give (Walk *walk, PsOp op)
   walk->now.bytes[cell->part] += cell->bytes;
 }
 
-static void
-apply (Walk *walk, const PsMemoryChange *change)
+/* Sorts a change into the parts; TRUE when the walk ends here. */
+static gboolean
+apply (gpointer data, const PsMemoryChange *change)
 {
+  Walk *walk = data;
+
   walk->now.time_ns = change->time_ns;
   if (change->kind == PS_MEMORY_CHANGE_BUFFER)
     walk->now.bytes[PS_MEMORY_BUFFERS] += change->bytes;
@@ -154,22 +157,15 @@ apply (Walk *walk, const PsMemoryChange *change)
       take (walk, change->ops[i]);
     else
       give (walk, change->ops[i]);
+  return note (walk);
 }
 
 static void
 run_device (Walk *walk)
 {
-  PsMemoryWalk changes;
-  PsMemoryChange change;
-
   begin (walk);
-  ps_memory_walk_init (&changes, walk->program, walk->costs, walk->simulation, walk->buffers, walk->device);
-  gboolean stopped = note (walk);
-  while (!stopped && ps_memory_walk_next (&changes, &change))
-    {
-      apply (walk, &change);
-      stopped = note (walk);
-    }
+  if (!note (walk))
+    ps_memory_walk (walk->program, walk->costs, walk->simulation, walk->buffers, walk->device, apply, walk);
 }
 
 static int

@@ -183,29 +183,44 @@ is_passing (const GArray *points, guint first, const PsMemoryPoint *next)
          && (last->bytes <= next->bytes || last->bytes <= last[-1].bytes);
 }
 
-/* Changes of one instant make one point, and before it the peak that lasted no time, if there was one. The level at the
- * end is the simulation's, so it says the level at the beginning. */
+/* The curve of a device while it is made. */
+typedef struct
+{
+  GArray *points; /* PsMemoryPoint */
+  guint first;
+  PsMemoryPoint last;
+} Curve;
+
+/* Changes of one instant make one point, and before it the peak that lasted no time, if there was one. */
+static gboolean
+append_change (gpointer data, const PsMemoryChange *change)
+{
+  Curve *curve = data;
+  PsMemoryPoint *point = &curve->last;
+  GArray *points = curve->points;
+
+  point->time_ns = change->time_ns;
+  point->bytes += change->bytes;
+  point->buffer_bytes += change->kind == PS_MEMORY_CHANGE_BUFFER ? change->bytes : 0;
+  while (is_passing (points, curve->first, point))
+    g_array_set_size (points, points->len - 1);
+  if (g_array_index (points, PsMemoryPoint, points->len - 1).bytes != point->bytes)
+    g_array_append_val (points, *point);
+  return FALSE;
+}
+
+/* The level at the end is the simulation's, so it says the level at the beginning. */
 static void
-append_curve (PsTimeline *timeline, PsMemoryWalk *walk, guint device)
+append_curve (PsTimeline *timeline, const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
+              const PsMemoryBuffers *buffers, guint device)
 {
   GArray *points = timeline->memory;
-  guint first = points->len;
-  PsMemoryPoint point = { .device = (guint16)device };
-  PsMemoryChange change;
+  Curve curve = { points, points->len, { .device = (guint16)device } };
 
-  g_array_append_val (points, point);
-  while (ps_memory_walk_next (walk, &change))
-    {
-      point.time_ns = change.time_ns;
-      point.bytes += change.bytes;
-      point.buffer_bytes += change.kind == PS_MEMORY_CHANGE_BUFFER ? change.bytes : 0;
-      while (is_passing (points, first, &point))
-        g_array_set_size (points, points->len - 1);
-      if (g_array_index (points, PsMemoryPoint, points->len - 1).bytes != point.bytes)
-        g_array_append_val (points, point);
-    }
-  for (guint i = first; i < points->len; i++)
-    g_array_index (points, PsMemoryPoint, i).bytes += walk->simulation->device[device].held_bytes - point.bytes;
+  g_array_append_val (points, curve.last);
+  ps_memory_walk (program, costs, simulation, buffers, device, append_change, &curve);
+  for (guint i = curve.first; i < points->len; i++)
+    g_array_index (points, PsMemoryPoint, i).bytes += simulation->device[device].held_bytes - curve.last.bytes;
 }
 
 static void
@@ -243,11 +258,8 @@ ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs, con
   ps_memory_buffers_init (&buffers, program, costs, simulation);
   for (guint d = 0; d < placement->n_devices; d++)
     {
-      PsMemoryWalk walk;
-
       append_ops (timeline, program, costs, simulation, d);
-      ps_memory_walk_init (&walk, program, costs, simulation, &buffers, d);
-      append_curve (timeline, &walk, d);
+      append_curve (timeline, program, costs, simulation, &buffers, d);
     }
   append_transfers (timeline, program, costs, simulation);
   ps_timeline_sort (timeline);
