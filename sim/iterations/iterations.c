@@ -149,7 +149,8 @@ ps_iteration_events (const PsProgram *program, const PsCosts *costs, const PsSim
   if (!ps_iteration_check_fixed (program, setting, error))
     return FALSE;
   /* Other times than the costs' are those of one run. */
-  if (!asynchronous && setting == NULL && simulation->start_ns == NULL && repeat_soon (program, costs, reduce, iteration))
+  if (!asynchronous && setting == NULL && (simulation == NULL || simulation->start_ns == NULL)
+      && repeat_soon (program, costs, reduce, iteration))
     return TRUE;
   graph = ps_rounds_new (program, costs, simulation, setting, reduce);
   if (ps_event_graph_period (graph, &iteration->period_ns, &iteration->n_iterations))
