@@ -3,8 +3,6 @@
 #include "names.h"
 #include "rounds.h"
 
-#include "simulate/simulate-private.h"
-
 #include <string.h>
 
 PS_DEFINE_NAMES (PsSync, ps_sync, "global", "bypass")
@@ -86,20 +84,17 @@ repeat (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *s
 static gboolean
 repeat_soon (const PsProgram *program, const PsCosts *costs, PsReduce reduce, PsIteration *iteration)
 {
-  guint p = program->schedule->placement->n_devices;
-  g_autofree gint64 *rows = g_new0 (gint64, (gsize)p * (SOON + 1));
+  g_autoptr (PsEndless) endless = ps_endless_new (program, costs, reduce);
+  guint n = ps_endless_n_columns (endless);
+  g_autofree gint64 *rows = g_new0 (gint64, (gsize)n * (SOON + 1));
   gint64 elapsed[SOON + 1] = { 0 };
-  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
-  g_auto (PsReductions) reductions = { 0 };
 
-  ps_reductions_init (&reductions, program);
   for (guint i = 1; i <= SOON; i++)
     {
-      gint64 *ready = rows + (gsize)i * p;
+      gint64 *row = rows + (gsize)i * n;
 
-      ps_simulate_from (program, costs, ready - p, simulation);
-      elapsed[i] = elapsed[i - 1] + ps_rounds_end (&reductions, program, costs, simulation, reduce, ready);
-      guint same = find_row (rows, p, i);
+      elapsed[i] = elapsed[i - 1] + ps_endless_run (endless, row - n, row);
+      guint same = find_row (rows, n, i);
       if (same == i)
         continue;
       *iteration = mean (elapsed, same, i, TRUE);
@@ -149,7 +144,7 @@ ps_iteration_events (const PsProgram *program, const PsCosts *costs, const PsSim
   if (!ps_iteration_check_fixed (program, setting, error))
     return FALSE;
   /* Other times than the costs' are those of one run. */
-  if (!asynchronous && setting == NULL && (simulation == NULL || simulation->start_ns == NULL)
+  if (setting == NULL && (simulation == NULL || simulation->start_ns == NULL)
       && repeat_soon (program, costs, reduce, iteration))
     return TRUE;
   graph = ps_rounds_new (program, costs, simulation, setting, reduce);

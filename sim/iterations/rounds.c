@@ -123,26 +123,37 @@ step_duration (const Rounds *rounds, guint step)
   return simulation->end_ns[step + 1] - simulation->start_ns[step];
 }
 
-/* The optimizer step that follows an op, if the op ends the last microbatch of an update. An all-reduce that overlaps
- * with nothing comes between. */
-static void
-add_single_update (Rounds *rounds, PsOp op, guint step)
+gboolean
+ps_rounds_update_after (const PsProgram *program, guint step, const PsCosts *costs, const PsEventsSetting *setting,
+                        PsReduce reduce, guint *pending, gint64 *duration_ns)
 {
-  const PsSchedule *schedule = rounds->program->schedule;
+  const PsSchedule *schedule = program->schedule;
   const PsPlacement *placement = schedule->placement;
-  guint *pending = &rounds->pending[ps_schedule_weight_copy (schedule, op.microbatch) * placement->n_stages + op.stage];
-  guint event = rounds->events.first_single + step, device = rounds->program->steps[step].device;
-  gint64 duration_ns
-      = ps_event_at_speed (rounds->setting, device, ps_costs_op (rounds->costs, PS_OP_O, op.stage)->duration_ns);
+  PsOp op = schedule->ops[program->op_of[step]];
+  guint *of_copy = &pending[ps_schedule_weight_copy (schedule, op.microbatch) * placement->n_stages + op.stage];
 
   if ((op.kind != PS_OP_W && op.kind != PS_OP_BW)
-      || ++*pending < ps_schedule_update_every (schedule) * schedule->n_slices)
+      || ++*of_copy < ps_schedule_update_every (schedule) * schedule->n_slices)
+    return FALSE;
+  *of_copy = 0;
+  *duration_ns
+      = ps_event_at_speed (setting, program->steps[step].device, ps_costs_op (costs, PS_OP_O, op.stage)->duration_ns);
+  if (reduce == PS_REDUCE_EXPOSED)
+    *duration_ns += ps_costs_reduce_ns (costs, op.stage, placement->n_copies);
+  return TRUE;
+}
+
+static void
+add_single_update (Rounds *rounds, guint step)
+{
+  guint event = rounds->events.first_single + step;
+  gint64 duration_ns;
+
+  if (!ps_rounds_update_after (rounds->program, step, rounds->costs, rounds->setting, rounds->reduce, rounds->pending,
+                               &duration_ns))
     return;
-  *pending = 0;
-  if (rounds->reduce == PS_REDUCE_EXPOSED)
-    duration_ns += ps_costs_reduce_ns (rounds->costs, op.stage, placement->n_copies);
   ps_event_graph_set_duration (rounds->graph, event, duration_ns);
-  follow (rounds, device, event);
+  follow (rounds, rounds->program->steps[step].device, event);
 }
 
 static void
@@ -155,7 +166,7 @@ add_op (Rounds *rounds, guint op)
   ps_event_graph_set_duration (rounds->graph, step, step_duration (rounds, step));
   follow (rounds, about->device, step);
   if (rounds->program->schedule->asynchronous)
-    add_single_update (rounds, program->schedule->ops[op], step);
+    add_single_update (rounds, step);
   if (about->input == 0 || has_messages (rounds->setting))
     return;
   guint producer = about->input - 1;

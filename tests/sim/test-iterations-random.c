@@ -1,5 +1,6 @@
 /* Tests of iterations.h on random schedules: periods against an evaluator of another kind, which runs one iteration
  * after the other, and what must hold for every schedule. */
+#include "iterations/rounds.h"
 #include "lower.h"
 #include "queued-rig.h"
 #include "random-costs.h"
@@ -318,6 +319,31 @@ test_endless (void)
     }
 }
 
+/* The graph of a round gives the same periods as rounds that repeat themselves. */
+static void
+test_graph (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (31);
+
+  for (guint i = 0; i < 2000; i++)
+    {
+      guint p = 1 + random_below (rand, 6);
+      g_autoptr (PsProgram) program
+          = i % 2 ? lower_family (i % 4 == 1 ? "pipedream" : "pipedream-2bw", p, p * (1 + random_below (rand, 4)), 1)
+                  : ps_program_lower (random_schedule (rand, i % 4 == 0), PS_COMM_ASAP, NULL);
+      g_autoptr (PsCosts) costs = random_iteration (rand, program->schedule->placement->n_stages);
+      PsReduce reduce = i % 8 < 4 ? PS_REDUCE_OVERLAPPED : PS_REDUCE_EXPOSED;
+      PsIteration iteration = ps_iteration (program, costs, NULL, PS_SYNC_BYPASS, reduce);
+      g_autoptr (PsEventGraph) graph = ps_rounds_new (program, costs, NULL, NULL, reduce);
+      gint64 period_ns;
+      guint n_rounds;
+
+      g_assert_true (ps_event_graph_period (graph, &period_ns, &n_rounds));
+      g_assert_cmpint (iteration.period_ns, ==, period_ns);
+      g_assert_cmpuint (iteration.n_iterations, ==, n_rounds);
+    }
+}
+
 /* More of anything never makes an iteration shorter. */
 static void
 test_monotone (void)
@@ -351,6 +377,7 @@ main (int argc, char **argv)
   g_test_add_func ("/iterations/random/channels", test_channels);
   g_test_add_func ("/iterations/random/entangled", test_entangled);
   g_test_add_func ("/iterations/random/endless", test_endless);
+  g_test_add_func ("/iterations/random/graph", test_graph);
   g_test_add_func ("/iterations/random/monotone", test_monotone);
   return g_test_run ();
 }
