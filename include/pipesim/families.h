@@ -15,6 +15,7 @@ typedef struct
   guint n_chunks;       /* v >= 1 */
   guint n_slices;       /* q: sequence slices of a microbatch; 0: the family's default */
   guint group_size;     /* N: microbatches that go through a chunk in a row; 0: the family's default */
+  guint defer_head;     /* first microbatches whose W on the last stage waits until its device has no other op left */
   const PsCosts *costs; /* of n_devices * n_chunks stages, for families that look at costs; NULL: F, B and W take one
                            unit of time each, transfers none, and F keeps one unit of memory until W */
   const gint64 *memory_limit; /* [n_devices] bytes, weights included, for families that keep to a limit; NULL: none */
@@ -32,6 +33,7 @@ typedef struct
   guint default_chunks;    /* v when the user gives none */
   guint default_slices;    /* q when the user gives none; 0: the family does not slice, q must be 1 */
   gboolean groups;         /* takes a group size N; others refuse one */
+  gboolean defers;         /* takes defer_head; others refuse it */
   gboolean uses_costs;     /* looks at costs and memory_limit */
   /* Fails with PS_ERROR_USAGE saying which constraint and the nearest allowed value. */
   gboolean (*check) (const PsFamilySetting *setting, GError **error);

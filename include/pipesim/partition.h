@@ -91,6 +91,7 @@ typedef struct
   const PsFamily *family;       /* the schedule that will run; NULL: not known */
   guint n_slices;               /* its slices, 0: the family's default */
   guint group_size;             /* its groups, 0: the family's default */
+  guint defer_head;             /* as in PsFamilySetting */
   PsSync sync;                  /* of its iterations */
   gboolean straight;            /* pipedream-code: no replication */
   double compression;           /* pipedream-code: transfers are divided by it; 0: transfers take no time */

@@ -16,6 +16,7 @@ typedef struct
   guint n_chunks;                 /* -v; 0: the family's default */
   guint n_slices;                 /* --slices; 0: the family's default */
   guint group_size;               /* --group; 0: the family's default */
+  guint defer_head;               /* --defer-head; 0: none */
   char *layout;                   /* --layout; NULL: open, see ps_predictor_predict */
   char *costs;                    /* --costs text */
   char *costs_from;               /* --costs-from: paths with ':' between them */

@@ -62,6 +62,7 @@ read_schedule (PartitionJob *job, const PartitionOptions *options, GError **erro
   job->task.n_microbatches = setting->n_microbatches;
   job->task.n_slices = setting->n_slices;
   job->task.group_size = setting->group_size;
+  job->task.defer_head = setting->defer_head;
   job->task.n_chunks = setting->n_chunks          ? setting->n_chunks
                        : job->task.family != NULL ? job->task.family->default_chunks
                                                   : 1;

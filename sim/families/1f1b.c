@@ -20,6 +20,7 @@ const PsFamily ps_family_1f1b = {
   .memory = "min (m, p - r)",
   .source = "PipeDream-Flush, arXiv 2006.09503; DAPPLE, arXiv 2007.01045",
   .default_chunks = 1,
+  .defers = TRUE,
   .check = check,
   .generate = generate,
 };

@@ -33,6 +33,7 @@ typedef struct
   guint group;    /* microbatches that go through a chunk in a row; 0: all */
   gboolean split; /* B and W rather than BW */
   guint delay;    /* the W of a unit follows the B that comes this many units later */
+  gboolean pairs; /* a forward and the backward after it are one overlapped op */
 } PsWalk;
 
 PsSchedule *ps_family_walk (const char *name, const PsFamilySetting *setting,
@@ -40,8 +41,17 @@ PsSchedule *ps_family_walk (const char *name, const PsFamilySetting *setting,
 
 /* Rules that more than one family uses. */
 PsWalk ps_family_1f1b_rule (const PsFamilySetting *setting, guint device);
+PsWalk ps_family_interleaved_rule (const PsFamilySetting *setting, guint device);
+PsWalk ps_family_overlap_rule (const PsFamilySetting *setting, guint device);
 PsWalk ps_family_zb_h1_rule (const PsFamilySetting *setting, guint device);
 PsWalk ps_family_zb_h2_rule (const PsFamilySetting *setting, guint device);
+
+/* The check of interleaved-overlap and interleaved-overlap-w. */
+gboolean ps_family_check_overlap (const char *name, const PsFamilySetting *setting, GError **error);
+
+/* The schedule, which is taken, with each BW of the last stage for its first n_microbatches split: W follows the
+ * device's last op. */
+PsSchedule *ps_family_defer_head (PsSchedule *schedule, guint n_microbatches);
 
 /* 1F1B without a flush; `versions` gives the versions of the weights on a device. */
 PsSchedule *ps_family_walk_asynchronous (const char *name, const PsFamilySetting *setting,

@@ -49,6 +49,9 @@ check_options (const PsFamily *family, const PsFamilySetting *setting, GError **
   if (setting->group_size != 0 && !family->groups)
     return ps_refuse (error, PS_ERROR_USAGE, "%s: has no groups of microbatches; leave out --group %u", family->name,
                       setting->group_size);
+  if (setting->defer_head != 0 && !family->defers)
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: has no W of the head to put off; leave out --defer-head %u",
+                      family->name, setting->defer_head);
   return TRUE;
 }
 
@@ -64,6 +67,7 @@ set_origin (PsSchedule *schedule, const PsFamily *family, const PsFamilySetting 
   schedule->family = g_strdup (family->name);
   schedule->n_chunks = setting->n_chunks;
   schedule->group_size = setting->group_size;
+  schedule->defer_head = setting->defer_head;
 }
 
 /* The costs with host times. Families that look at costs are a loop, or a V of two chunks. NULL: they are as they
@@ -97,6 +101,8 @@ ps_family_generate (const PsFamily *family, const PsFamilySetting *setting, GErr
   if (costs != NULL)
     complete.costs = costs;
   PsSchedule *schedule = family->generate (&complete, error);
+  if (schedule != NULL && setting->defer_head != 0)
+    schedule = ps_family_defer_head (schedule, setting->defer_head);
   if (schedule != NULL)
     set_origin (schedule, family, setting);
   return schedule;

@@ -7,8 +7,8 @@ check (const PsFamilySetting *setting, GError **error)
   return ps_family_check_groups ("interleaved", setting, setting->n_devices, "p", error);
 }
 
-static PsWalk
-rule (const PsFamilySetting *setting, guint device)
+PsWalk
+ps_family_interleaved_rule (const PsFamilySetting *setting, guint device)
 {
   guint group = ps_family_group_size (setting, setting->n_devices);
 
@@ -18,7 +18,7 @@ rule (const PsFamilySetting *setting, guint device)
 static PsSchedule *
 generate (const PsFamilySetting *setting, GError **error)
 {
-  return ps_family_walk ("interleaved", setting, rule);
+  return ps_family_walk ("interleaved", setting, ps_family_interleaved_rule);
 }
 
 const PsFamily ps_family_interleaved = {
@@ -29,6 +29,7 @@ const PsFamily ps_family_interleaved = {
   .source = "Megatron-LM, arXiv 2104.04473, section 2.2; core/pipeline_parallel/schedules.py",
   .default_chunks = 2,
   .groups = TRUE,
+  .defers = TRUE,
   .check = check,
   .generate = generate,
 };

@@ -12,8 +12,8 @@ typedef struct
 } Walker;
 
 /* The k-th forward (chunk 0 first, slices in order) or backward (last chunk first, slices in reverse) of a device. */
-static void
-add_unit (const Walker *walker, PsOpKind kind, guint k)
+static PsOp
+unit (const Walker *walker, PsOpKind kind, guint k)
 {
   const PsFamilySetting *setting = walker->setting;
   guint v = setting->n_chunks, q = setting->n_slices, m = setting->n_microbatches;
@@ -24,12 +24,27 @@ add_unit (const Walker *walker, PsOpKind kind, guint k)
   guint within = place - start * v;
   guint chunk = kind == PS_OP_F ? within / size : v - 1 - within / size;
 
-  ps_schedule_builder_add_op (walker->builder, (PsOp){
-                                                   .kind = (guint8)kind,
-                                                   .slice = (guint8)(kind == PS_OP_F ? slice : q - 1 - slice),
-                                                   .stage = (guint16)(chunk * setting->n_devices + walker->device),
-                                                   .microbatch = (start + within % size) & G_MAXINT32,
-                                               });
+  return (PsOp){
+    .kind = (guint8)kind,
+    .slice = (guint8)(kind == PS_OP_F ? slice : q - 1 - slice),
+    .stage = (guint16)(chunk * setting->n_devices + walker->device),
+    .microbatch = (start + within % size) & G_MAXINT32,
+  };
+}
+
+static void
+add_unit (const Walker *walker, PsOpKind kind, guint k)
+{
+  ps_schedule_builder_add_op (walker->builder, unit (walker, kind, k));
+}
+
+static void
+add_forward (const Walker *walker, guint k, gboolean paired)
+{
+  PsOp op = unit (walker, PS_OP_F, k);
+
+  op.paired = paired != 0;
+  ps_schedule_builder_add_op (walker->builder, op);
 }
 
 static void
@@ -41,11 +56,11 @@ add_device (const Walker *walker)
   guint warmup = MIN (units, walk.warmup), n_weights = 0;
 
   for (guint k = 0; k < warmup; k++)
-    add_unit (walker, PS_OP_F, k);
+    add_forward (walker, k, FALSE);
   for (guint k = 0; k < units; k++)
     {
       if (warmup + k < units)
-        add_unit (walker, PS_OP_F, warmup + k);
+        add_forward (walker, warmup + k, walk.pairs);
       add_unit (walker, walk.split ? PS_OP_B : PS_OP_BW, k);
       if (walk.split && k >= walk.delay)
         add_unit (walker, PS_OP_W, n_weights++);

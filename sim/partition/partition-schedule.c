@@ -38,6 +38,7 @@ make_schedule (const PsPartitionSetting *setting, const PsCosts *costs, GError *
                            .n_chunks = setting->n_chunks,
                            .n_slices = setting->n_slices,
                            .group_size = setting->group_size,
+                           .defer_head = setting->defer_head,
                            .costs = costs,
                            .memory_limit = costs != NULL ? setting->memory_limit : NULL,
                            .by_makespan = setting->sync == PS_SYNC_GLOBAL };

@@ -31,6 +31,8 @@ static const struct
   { "zb-v", { NULL, "ZBVZeroBubble", NULL, "ScheduleZBVZeroBubble", NULL } },
   { "zb-v-auto", { NULL, NULL, NULL, NULL, "ZeroBubbleVPipeScheduler" } },
   { "dualpipe-v", { NULL, "DualPipeV", NULL, "ScheduleDualPipeV", NULL } },
+  { "interleaved-overlap", { "interleaved 1F1B, --overlap-moe-expert-parallel-comm", NULL, NULL, NULL, NULL } },
+  { "interleaved-overlap-w", { "the same, --delay-wgrad-compute", NULL, NULL, NULL, NULL } },
 };
 
 static const char *
@@ -105,6 +107,15 @@ add_megatron_run (const PsLaunch *launch, GString *text)
   const PsSetting *setting = launch->setting;
   const PsModel *model = launch->model;
 
+  if (launch->n_chunks > 1 && g_str_has_prefix (launch->schedule, "interleaved-overlap"))
+    g_string_append (text, "--overlap-moe-expert-parallel-comm\n");
+  if (g_str_equal (launch->schedule, "interleaved-overlap-w"))
+    g_string_append (text, "--delay-wgrad-compute\n");
+  if (setting->defer_head > 0)
+    g_string_append_printf (text, "--defer-embedding-wgrad-compute --wgrad-deferral-limit %u%s\n", setting->defer_head,
+                            launch->shapes[launch->n_devices * launch->n_chunks - 1].n_layers > 0
+                                ? "  # puts off W of the head alone, not of the layers before it in its stage"
+                                : "");
   if (launch->n_chunks > 1 && setting->group_size > 0)
     g_string_append_printf (text, "--microbatch-group-size-per-virtual-pipeline-stage %u\n", setting->group_size);
   g_string_append_printf (text, "--micro-batch-size %u\n--global-batch-size %" G_GINT64_FORMAT "\n--seq-length %u\n",

@@ -74,6 +74,8 @@ ps_schedule_to_json (const PsSchedule *schedule)
     append_integer (json, "chunks", schedule->n_chunks);
   if (schedule->group_size)
     append_integer (json, "group", schedule->group_size);
+  if (schedule->defer_head)
+    append_integer (json, "defer_head", schedule->defer_head);
   append_integer (json, "devices", placement->n_devices);
   append_integer (json, "stages", placement->n_stages);
   append_integer (json, "microbatches", schedule->n_microbatches);
@@ -260,7 +262,8 @@ read_options (const Head *head, PsSchedule *schedule, GError **error)
 
   if (!read_text (object, "origin", &schedule->origin, error) || !read_text (object, "family", &schedule->family, error)
       || !read_integer (object, "chunks", PS_MAX_STAGES, &schedule->n_chunks, error)
-      || !read_integer (object, "group", PS_MAX_MICROBATCHES, &schedule->group_size, error))
+      || !read_integer (object, "group", PS_MAX_MICROBATCHES, &schedule->group_size, error)
+      || !read_integer (object, "defer_head", PS_MAX_MICROBATCHES, &schedule->defer_head, error))
     return FALSE;
   if (ps_json_object_has (object, "asynchronous")
       && !ps_json_get_boolean (object, "asynchronous", &schedule->asynchronous, error))
@@ -301,7 +304,7 @@ ps_schedule_parse_json (const char *where, const char *text, gssize length, GErr
   static const char *const required[]
       = { "name", "devices", "stages", "microbatches", "slices", "placement", "order", NULL };
   static const char *const optional[]
-      = { "origin",       "family",          "chunks",       "group", "copy_of_microbatch",
+      = { "origin",       "family",          "chunks",       "group", "defer_head", "copy_of_microbatch",
           "asynchronous", "weight_versions", "update_every", NULL };
   g_auto (PsJsonReader) reader = { 0 };
   g_auto (PsJsonObject) object = { 0 };

@@ -65,6 +65,7 @@ generate (const PsSetting *setting, const PsFamily *family, const PsCosts *costs
     .n_chunks = setting->n_chunks != 0 ? setting->n_chunks : family->default_chunks,
     .n_slices = setting->n_slices,
     .group_size = setting->group_size,
+    .defer_head = setting->defer_head,
     .costs = costs,
     .by_makespan = setting->sync == PS_SYNC_GLOBAL,
   };

@@ -4,7 +4,7 @@
 
 /* The schedule, and the columns that come with it: they are no question of their own. */
 static const char *const with_schedule[]
-    = { "schedule", "chunks", "slices", "group_size", "placement", "layout", NULL };
+    = { "schedule", "chunks", "slices", "group_size", "defer_head", "placement", "layout", NULL };
 
 /* Columns that whoever trains decides. All others are circumstances: the machine, the model and the training, which are
  * as they are. */

@@ -58,6 +58,8 @@ draw_setting (GRand *rand, const PsFamily *family, Setting *setting)
     size->n_slices = 1 + random_below (rand, 6);
   if (family->groups && random_below (rand, 4) == 0)
     size->group_size = 1 + random_below (rand, 12);
+  if (family->defers && random_below (rand, 4) == 0)
+    size->defer_head = 1 + random_below (rand, 12);
   size->costs = setting->costs = draw_costs (rand, size->n_devices * size->n_chunks);
   if (random_below (rand, 2))
     {

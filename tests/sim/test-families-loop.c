@@ -284,6 +284,12 @@ interleaved_level (const Size *size, guint r)
 }
 
 static guint
+overlapped (const Size *size, guint r)
+{
+  return MIN (size->m * size->v, interleaved (size, r) + 1);
+}
+
+static guint
 interleaved_falling (const Size *size, guint r)
 {
   return MIN (size->m * size->v, size->p - r + (size->v - 1) * size->group);
@@ -344,6 +350,8 @@ static const struct
   { "1f1b", falling, fused_length, FALSE, 0, 1 },
   { "eager-1f1b", twice_falling, fused_length, FALSE, 0, 1 },
   { "interleaved", interleaved, fused_length, FALSE, 1, 1 },
+  { "interleaved-overlap", overlapped, fused_length, FALSE, 1, 1 },
+  { "interleaved-overlap-w", overlapped, grouped_length, FALSE, 1, 1 },
   { "looped-bfs", all, fused_length, FALSE, 1, 1 },
   { "zb-h1", level, split_length, FALSE, 1, 1 },
   { "zb-h2", twice_level, full_length, TRUE, 2, 1 },
@@ -431,7 +439,7 @@ test_groups (void)
     for (guint m = 1; m <= 14; m++)
       for (guint v = 1; v <= 3; v++)
         {
-          guint expected = 0, half = (p + 1) / 2, shorter = 0, n[3] = { 0 };
+          guint expected = 0, half = (p + 1) / 2, shorter = 0, n[4] = { 0 };
 
           for (guint group = 1; group <= m; group++)
             {
@@ -440,9 +448,11 @@ test_groups (void)
               expected += group == m || (group >= p && (m % group == 0 || m % group >= p));
               n[0] += check_group ("interleaved", interleaved, &(Size){ p, m, v, 1, group });
               n[1] += check_group ("interleaved-zb", interleaved_level, &(Size){ p, m, v, 1, group });
+              n[3] += check_group ("interleaved-overlap", overlapped, &(Size){ p, m, v, 1, group });
             }
           g_assert_cmpuint (n[0], ==, expected);
           g_assert_cmpuint (n[1], ==, expected);
+          g_assert_cmpuint (n[3], ==, v > 1 ? expected : 0);
           g_assert_cmpuint (n[2], ==, shorter);
         }
 }

@@ -22,6 +22,12 @@ test_orders (void)
    */
   assert_order ("interleaved", 2, 4, 2, 0,
                 "F0.0 F1.0 F0.2 F1.2 F2.0 BW0.2 F3.0 BW1.2 F2.2 BW0.0 F3.2 BW1.0 BW2.2 BW3.2 BW2.0 BW3.0");
+  /* One more forward in the warm-up, so that no forward waits for the backward before it. */
+  assert_order ("interleaved-overlap", 2, 4, 2, 0,
+                "F0.0 F1.0 F0.2 F1.2 F2.0 F3.0+BW0.2 F2.2+BW1.2 F3.2+BW0.0 BW1.0 BW2.2 BW3.2 BW2.0 BW3.0");
+  assert_order ("interleaved-overlap", 2, 4, 2, 1,
+                "F0.1 F1.1 F0.3 F1.3+BW0.3 F2.1+BW1.3 F3.1+BW0.1 F2.3+BW1.1 F3.3+BW2.3 BW3.3 BW2.1 BW3.1");
+  assert_order ("interleaved-overlap-w", 2, 2, 2, 1, "F0.1 F1.1 F0.3 F1.3+B0.3 W0.3 B1.3 W1.3 B0.1 W0.1 B1.1 W1.1");
   /* m = 5, p = 2: groups of 3 (5 mod 3 = 2 >= p), then 2 */
   assert_order (
       "interleaved", 2, 5, 2, 1,
@@ -39,9 +45,47 @@ assert_group_refused (const char *name, guint p, guint m, guint group, const cha
   g_assert_cmpstr (error->message, ==, message);
 }
 
+/* p = 2, m = 4, F, B and W of 1: device 1 has a BW of 2 per microbatch. Two of its W go into the time in which it would
+ * wait for the drain of device 0, so the pipeline is 1 shorter. */
+static void
+test_defer_head (void)
+{
+  static const struct
+  {
+    guint n;
+    const char *order;
+    gint64 makespan_ns;
+  } cases[] = {
+    { 0, "F:1:0 BW:1:0 F:1:1 BW:1:1 F:1:2 BW:1:2 F:1:3 BW:1:3", 15 },
+    { 2, "F:1:0 B:1:0 F:1:1 B:1:1 F:1:2 BW:1:2 F:1:3 BW:1:3 W:1:0 W:1:1", 14 },
+    { 9, "F:1:0 B:1:0 F:1:1 B:1:1 F:1:2 B:1:2 F:1:3 B:1:3 W:1:0 W:1:1 W:1:2 W:1:3", 15 },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      PsFamilySetting setting = { .n_devices = 2, .n_microbatches = 4, .n_chunks = 1, .defer_head = cases[i].n };
+      PsSchedule *schedule = reference_generate ("1f1b", &setting);
+      g_autofree char *first = reference_order (schedule, 0), *last = reference_order (schedule, 1);
+      g_autoptr (PsCosts) costs = reference_costs (2, 1, 1, 1, 0, 1, 1);
+      g_autoptr (PsProgram) program = NULL;
+      g_autoptr (PsSimulation) simulation = reference_simulate (schedule, costs, &program);
+
+      g_assert_cmpuint (program->schedule->defer_head, ==, cases[i].n);
+      g_assert_cmpstr (first, ==, "F:0:0 F:0:1 BW:0:0 F:0:2 BW:0:1 F:0:3 BW:0:2 BW:0:3");
+      g_assert_cmpstr (last, ==, cases[i].order);
+      g_assert_cmpint (simulation->makespan_ns, ==, cases[i].makespan_ns);
+    }
+}
+
 static void
 test_constraints (void)
 {
+  PsFamilySetting deferred = { .n_devices = 4, .n_microbatches = 8, .n_chunks = 1, .defer_head = 3 };
+  g_autoptr (GError) error = NULL;
+
+  g_assert_null (ps_family_generate (ps_family_find ("zb-h1"), &deferred, &error));
+  g_assert_cmpstr (error->message, ==, "zb-h1: has no W of the head to put off; leave out --defer-head 3");
+  assert_refused ("interleaved-overlap", 4, 8, 1, "interleaved-overlap: has two chunks per device or more, not 1");
   assert_refused ("1f1b", 4, 8, 2, "1f1b: has one chunk per device, not 2");
   assert_refused ("pipedream-2bw", 4, 3, 1,
                   "pipedream-2bw: 3 microbatches on 4 devices; give at least 4, so that two versions of the weights "
@@ -103,6 +147,7 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/families/orders", test_orders);
+  g_test_add_func ("/families/defer-head", test_defer_head);
   g_test_add_func ("/families/constraints", test_constraints);
   g_test_add_func ("/families/all-settings", test_all_settings);
   g_test_add_func ("/families/table", test_table);
