@@ -1,39 +1,9 @@
 /* partial.c - partial schedules and the bound that steers them. */
 #include "partial.h"
 
+#include "windows.h"
+
 #include <string.h>
-
-/* Tails. For makespans all later ops count, for spans those on the op's own device. */
-static void
-set_tails (PsPartialFrame *frame)
-{
-  const PsProblem *problem = frame->problem;
-  guint n = problem->n_stages;
-  gboolean anywhere = problem->objective == PS_OBJECTIVE_MAKESPAN;
-  gint64 turn = 0;
-
-  for (guint s = 0; s < n; s++)
-    {
-      guint w = s * N_KINDS + PS_OP_W, b = s * N_KINDS + PS_OP_B;
-
-      frame->tail[b] = problem->duration[w];
-      if (!is_first_stage (problem, s) && anywhere)
-        frame->tail[b] = MAX (frame->tail[b],
-                              problem->lag[b - N_KINDS] + problem->duration[b - N_KINDS] + frame->tail[b - N_KINDS]);
-    }
-  for (guint s = n; s-- > 0;)
-    {
-      guint f = s * N_KINDS + PS_OP_F, b = s * N_KINDS + PS_OP_B, above = f + N_KINDS;
-
-      if (is_last_stage (problem, s))
-        turn = 0;
-      else
-        turn += problem->lag[above] + problem->duration[above] + problem->duration[b + N_KINDS] + problem->lag[b];
-      frame->tail[f] = turn + problem->duration[b] + frame->tail[b];
-      if (!is_last_stage (problem, s) && anywhere)
-        frame->tail[f] = MAX (frame->tail[f], problem->lag[above] + problem->duration[above] + frame->tail[above]);
-    }
-}
 
 PsPartialFrame *
 ps_partial_frame_new (const PsProblem *problem)
@@ -51,7 +21,7 @@ ps_partial_frame_new (const PsProblem *problem)
 
       frame->producer[chain] = producer == NO_OP ? NO_OP : chain_of (problem, producer);
     }
-  set_tails (frame);
+  ps_windows_tails (problem, frame->tail);
   frame->size = sizeof (PsPartial) + (problem->n_ops + n + 2 * (gsize)problem->n_devices) * sizeof (gint64)
                 + (problem->n_ops + problem->n_devices + n) * sizeof (guint32) + n;
   frame->size = (frame->size + 7) & ~(gsize)7;

@@ -93,6 +93,21 @@ follow_back (PsWindows *windows, guint chain)
     }
 }
 
+/* Spreads the latest ends over chains and producers. */
+static void
+follow_all_back (PsWindows *windows)
+{
+  guint n = windows->problem->n_stages;
+
+  for (guint s = 0; s < n; s++)
+    {
+      follow_back (windows, s * N_KINDS + PS_OP_W);
+      follow_back (windows, s * N_KINDS + PS_OP_B);
+    }
+  for (guint s = n; s-- > 0;)
+    follow_back (windows, s * N_KINDS + PS_OP_F);
+}
+
 /* Spreads all windows over chains and producers. FALSE: some op has no room in its window. */
 static gboolean
 follow (PsWindows *windows)
@@ -107,13 +122,7 @@ follow (PsWindows *windows)
       follow_forth (windows, s * N_KINDS + PS_OP_B);
       follow_forth (windows, s * N_KINDS + PS_OP_W);
     }
-  for (guint s = 0; s < n; s++)
-    {
-      follow_back (windows, s * N_KINDS + PS_OP_W);
-      follow_back (windows, s * N_KINDS + PS_OP_B);
-    }
-  for (guint s = n; s-- > 0;)
-    follow_back (windows, s * N_KINDS + PS_OP_F);
+  follow_all_back (windows);
   for (guint i = 0; i < problem->n_ops; i++)
     if (windows->start[i] + problem->duration[chain_of (problem, i)] > windows->end[i])
       return FALSE;
@@ -422,4 +431,22 @@ ps_windows_root_bound (const PsProblem *problem)
         bound = MAX (bound, device_bound (&windows, d, jobs));
     }
   return bound;
+}
+
+void
+ps_windows_tails (const PsProblem *problem, gint64 *tail)
+{
+  g_autofree gint64 *start = g_new (gint64, problem->n_ops), *end = g_new (gint64, problem->n_ops);
+  PsWindows windows = { .problem = problem, .start = start, .end = end };
+  gboolean spans = problem->objective == PS_OBJECTIVE_SPAN;
+  guint n = problem->n_devices;
+
+  for (guint d = spans ? 0 : n; d < (spans ? n : n + 1); d++)
+    {
+      ps_windows_open (&windows, d, 0);
+      follow_all_back (&windows);
+      for (guint chain = 0; chain < problem->n_stages * N_KINDS; chain++)
+        if (counts (&windows, problem->device[chain / N_KINDS]))
+          tail[chain] = -end[(chain + 1) * problem->m - 1];
+    }
 }
