@@ -31,7 +31,8 @@ typedef struct
 {
   const PsPlacement *placement; /* any */
   guint n_microbatches;         /* even where there are two weight copies */
-  const PsCosts *costs;         /* lack no host time (ps_costs_add_host_time) */
+  guint n_slices;               /* equal sequence slices of each; 0: 1. They go forward in order and back in reverse */
+  const PsCosts *costs;         /* of whole microbatches; lack no host time (ps_costs_add_host_time) */
   const gint64 *memory_limit;   /* [n_devices] bytes, weights included; NULL: none */
   PsObjective objective;
   /* The time that really counts, such as the time under shared channels. Never below lower_bound_ns; G_MAXINT64: the
@@ -42,10 +43,12 @@ typedef struct
   /* Generates a family that looks at costs in a way that suits the price: with room for buffers, for example. NULL with
    * error where it has no schedule. NULL hook: ps_family_generate. */
   PsSchedule *(*generate) (const PsFamily *family, gpointer data, GError **error);
-  gpointer price_data;   /* for both */
-  gint64 price_bound_ns; /* no price is lower, as the caller knows; 0: unknown */
-  guint transfer_factor; /* a part of the search takes transfers for this many times as long, which leaves room for
-                            queueing; 0 or 1: no part does */
+  gpointer price_data;    /* for both */
+  gboolean price_is_free; /* prices may be below lower_bound_ns, so none ends the search or is proved optimal */
+  gint64 price_bound_ns;  /* no price is lower, as the caller knows; 0: unknown */
+  guint transfer_factor;  /* a part of the search takes transfers for this many times as long, which leaves room for
+                             queueing; 0 or 1: no part does */
+  const PsSchedule *start; /* the search begins with the best of this one and the published ones; NULL: these alone */
   guint64 seed;
   /* A larger limit continues where a smaller one has stopped, and is never worse. */
   gint64 time_limit_ns; /* 0: none; with one, the result depends on the machine's speed */
@@ -69,17 +72,18 @@ typedef struct
   const char *found_by; /* a family's name, "list scheduling", "local search", ... */
 } PsSearchResult;
 
-/* Searches. The result never has a higher price than a family of that placement within that limit (families with slices
- * or without a flush do not count), however short the limits. Errors: PS_ERROR_USAGE (an odd number of microbatches for
- * two copies), PS_ERROR_SCHEDULE "infeasible: device 2 needs at least X" when a limit is below ps_search_least_memory,
- * and G_THREAD_ERROR. Free with ps_search_result_free. */
+/* Searches. The result never has a higher price than a family of that placement within that limit (families with other
+ * numbers of slices or without a flush do not count), however short the limits. Errors: PS_ERROR_USAGE (an odd number
+ * of microbatches for two copies), PS_ERROR_SCHEDULE "infeasible: device 2 needs at least X" when a limit is below
+ * ps_search_least_memory, and G_THREAD_ERROR. Free with ps_search_result_free. */
 PsSearchResult *ps_search (const PsSearchSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_search_result_free (PsSearchResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSearchResult, ps_search_result_free)
 
-/* The smallest memory with which a device can take part: its weights and one microbatch in every one of its stages (of
- * each copy). Backwards follow at once, fused where that takes less. Every larger limit is feasible. */
-gint64 ps_search_least_memory (const PsPlacement *placement, const PsCosts *costs, guint device);
+/* The smallest memory with which a device can take part: its weights and one microbatch, of n_slices slices with these
+ * costs, in every one of its stages (of each copy). Backwards follow at once, fused where that takes less. Every larger
+ * limit is feasible. */
+gint64 ps_search_least_memory (const PsPlacement *placement, const PsCosts *costs, guint n_slices, guint device);
 
 G_END_DECLS
 

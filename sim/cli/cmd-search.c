@@ -1,7 +1,8 @@
 /* cmd-search.c - pipesim search: the best schedule that can be found, and how far from optimal it can be. */
 #include "commands.h"
 #include "devices-detail.h"
-#include "search-choices.h"
+#include "predict-spread.h"
+#include "search-joint.h"
 #include "search-try.h"
 
 #include <pipesim/bound.h>
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #define DEFAULT_TIME_LIMIT_NS G_GINT64_CONSTANT (10000000000)
+#define DEFAULT_SAMPLES 64
 
 /* See ps_note_signals. */
 static const gint *caught;
@@ -31,6 +33,11 @@ typedef struct
   guint jobs;            /* 0: not given */
   guint microbatch_size; /* 0: not given */
   gboolean any_size;     /* --microbatch-size auto */
+  gboolean joint;
+  guint objective; /* SearchObjective */
+  guint n_samples; /* 0: not given */
+  PsVariation variation;
+  SearchSamples samples;
 } Options;
 
 static const PsOption rows[] = {
@@ -41,6 +48,17 @@ static const PsOption rows[] = {
              .otherwise = "as many as the time allows"),
   PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of the random choices", .initial = 1),
   PS_OPTION ("jobs", 'j', PS_COUNT (Options, jobs, 1, 1024), "N", "Threads", .otherwise = "one per processor"),
+  PS_OPTION ("joint", 0, PS_FLAG (Options, joint), NULL,
+             "Half of the time goes on from the best row: single stages change what they recompute and offload, and "
+             "without --layout layers move to neighbours"),
+  PS_OPTION ("objective", 0, PS_NAME (Options, objective, search_objective), "WHAT",
+             "What a good schedule makes small: the iteration time at the costs as they are, or its mean or p90 over "
+             "samples of varying costs",
+             .group = PS_GROUP_VARIATION),
+  PS_OPTION ("samples", 0, PS_COUNT (Options, n_samples, 1, PS_MAX_SAMPLES), "N",
+             "Samples of the costs for --objective, the same for all schedules", .otherwise = "64",
+             .group = PS_GROUP_VARIATION),
+  PS_OPTION_INCLUDE (Options, variation, ps_variation_rows),
   PS_OPTION ("microbatch-size", 0, PS_COUNT (Options, microbatch_size, 1, PS_MAX_MICROBATCHES), "B|auto",
              "Sequences per microbatch, with as many microbatches as keep the batch; auto tries powers of two",
              .any = "auto", .any_offset = PS_MEMBER (Options, any_size, gboolean), .group = PS_GROUP_COSTS,
@@ -64,11 +82,15 @@ static const PsCommandHelp help = {
     "by all. Backwards run split, or fused where bw= says that this is faster, or in pairs with forwards\n"
     "where pair= does.\n\n"
     "A row is never worse than a published schedule of its placement within the memory limit, as predict\n"
-    "tells its time for the same options; schedules with stale weights or sliced microbatches do not count.\n"
+    "tells its time for the same options; schedules with stale weights or other --slices do not count.\n"
     "Where transfers wait for each other and --comm-order is not given, planned is tried too; comm order\n"
     "says which of both the times belong to. The lower bound holds for every schedule of the row's placement\n"
     "within the memory limit, O aside; gap is how much longer its iteration is, O aside too, all-reduces\n"
     "that nothing hides included.\n\n"
+    "With --objective mean or p90 costs vary as --jitter, --straggler and --slow-link say. A schedule is better\n"
+    "than another where that figure of its iteration is lower; bound and gap stay those of the costs as they are.\n\n"
+    "With --joint a row more has the best schedule with stages of its own. Its recompute says what each stage\n"
+    "recomputes where they differ; its bound holds for its layout, whatever the stages recompute and offload.\n\n"
     "The result under --time-limit differs from run to run, that of --moves repeats. More of either goes on where\n"
     "less has stopped and is never worse. Ctrl-C (SIGINT) or SIGTERM ends the search: the best found so far is\n"
     "printed and written, and the exit code is 0. A second one ends the program.\n",
@@ -83,6 +105,7 @@ options_clear (Options *options)
 {
   ps_options_reset (rows, options);
   ps_setting_free (options->setting);
+  ps_variation_clear (&options->variation);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
@@ -92,12 +115,15 @@ static const PsColumn columns[] = {
   { "devices", "p", PS_COLUMN_INTEGER },
   { "microbatches", "m", PS_COLUMN_INTEGER },
   { "chunks", "v", PS_COLUMN_INTEGER },
+  { "slices", "slices", PS_COLUMN_INTEGER },
   { "microbatch_size", "b", PS_COLUMN_INTEGER },
   { "recompute", "recompute", PS_COLUMN_TEXT },
   { "comm_order", "comm order", PS_COLUMN_TEXT },
   { "makespan_ns", "makespan", PS_COLUMN_TIME },
   { "max_span_ns", NULL, PS_COLUMN_TIME },
   { "iteration_ns", "iteration", PS_COLUMN_TIME },
+  { "objective", NULL, PS_COLUMN_TEXT },
+  { "objective_ns", NULL, PS_COLUMN_TIME },
   { "bubble_ratio", "bubble of iteration", PS_COLUMN_RATIO },
   { "bubble_ratio_span", NULL, PS_COLUMN_RATIO },
   { "lower_bound_ns", "lower bound", PS_COLUMN_TIME },
@@ -119,9 +145,9 @@ typedef struct
   PsTable *table;
   GString *skipped;
   char *about;
-  PsSchedule *best; /* of the lowest iteration time */
-  gint64 best_ns;
-  char *launch; /* --to: the text for the best; NULL: the framework cannot run it, for this reason */
+  SearchFound best;    /* of the lowest figure; no result: none yet */
+  SearchChoice choice; /* its choice */
+  char *launch;        /* --to: the text for the best; NULL: the framework cannot run it, for this reason */
   GError *refusal;
 } Outcome;
 
@@ -132,7 +158,7 @@ outcome_clear (Outcome *outcome)
   if (outcome->skipped != NULL)
     g_string_free (outcome->skipped, TRUE);
   g_free (outcome->about);
-  ps_schedule_free (outcome->best);
+  search_found_clear (&outcome->best);
   g_free (outcome->launch);
   g_clear_error (&outcome->refusal);
 }
@@ -159,6 +185,27 @@ set_limits (Options *options, GError **error)
 }
 
 static gboolean
+set_samples (Options *options, GError **error)
+{
+  gboolean varies, samples = options->objective != SEARCH_TIME;
+
+  if (!ps_variation_finish (&options->variation, options->setting, &varies, error))
+    return FALSE;
+  if (varies != samples || (options->n_samples > 0 && !samples))
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      samples ? "--objective %s: nothing varies; give --jitter, --straggler or --slow-link"
+                              : "--objective %s: looks at no samples; mean or p90 would",
+                      search_objective_name (options->objective));
+  if (!ps_uncertainty_check (&options->variation.uncertainty, options->setting->n_devices, error))
+    return FALSE;
+  options->samples = (SearchSamples){ .objective = options->objective,
+                                      .uncertainty = options->variation.uncertainty,
+                                      .n_samples = options->n_samples > 0 ? options->n_samples : DEFAULT_SAMPLES,
+                                      .seed = (guint64)options->seed };
+  return TRUE;
+}
+
+static gboolean
 finish_options (Options *options, int argc, char **argv, GError **error)
 {
   PsSetting *setting = options->setting;
@@ -178,7 +225,7 @@ finish_options (Options *options, int argc, char **argv, GError **error)
     return ps_refuse (error, PS_ERROR_USAGE, "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
   return ps_setting_refuse (setting, PS_FIELD_NOT_SEARCH, "belongs to single schedules; a search does without it",
                             error)
-         && ps_output_check ("-o", options->output, error);
+         && set_samples (options, error) && ps_output_check ("-o", options->output, error);
 }
 
 static GPtrArray *
@@ -207,9 +254,11 @@ list_orders (const PsSchedule *schedule)
 }
 
 static void
-add_row (PsTable *table, const SearchChoice *choice, const PsSearchResult *result, const PsPrediction *prediction,
-         PsCommOrder comm_order)
+add_row (PsTable *table, const Options *options, const SearchChoice *choice, const char *recompute,
+         const SearchFound *found)
 {
+  const PsSearchResult *result = found->result;
+  const PsPrediction *prediction = found->prediction;
   const PsMetrics *metrics = &prediction->metrics;
   g_autofree char *layout = ps_prediction_layout (prediction);
 
@@ -221,13 +270,16 @@ add_row (PsTable *table, const SearchChoice *choice, const PsSearchResult *resul
   ps_table_set_integer (table, "devices", result->schedule->placement->n_devices);
   ps_table_set_integer (table, "microbatches", choice->n_microbatches);
   ps_table_set_integer (table, "chunks", choice->n_chunks);
+  ps_table_set_integer (table, "slices", choice->n_slices);
   if (choice->microbatch_size > 0)
     ps_table_set_integer (table, "microbatch_size", choice->microbatch_size);
-  ps_table_set_text (table, "recompute", ps_recompute_name (choice->recompute));
-  ps_table_set_text (table, "comm_order", ps_comm_order_name (comm_order));
+  ps_table_set_text (table, "recompute", recompute);
+  ps_table_set_text (table, "comm_order", ps_comm_order_name (found->comm_order));
   ps_table_set_integer (table, "makespan_ns", metrics->makespan_ns);
   ps_table_set_integer (table, "max_span_ns", metrics->max_span_ns);
   ps_table_set_integer (table, "iteration_ns", metrics->iteration_ns);
+  ps_table_set_text (table, "objective", search_objective_name (options->objective));
+  ps_table_set_integer (table, "objective_ns", found->figure_ns);
   ps_table_set_ratio (table, "bubble_ratio", metrics->bubble_ratio);
   ps_table_set_ratio (table, "bubble_ratio_span", metrics->bubble_ratio_span);
   ps_table_set_integer (table, "lower_bound_ns", result->lower_bound_ns);
@@ -243,48 +295,60 @@ add_row (PsTable *table, const SearchChoice *choice, const PsSearchResult *resul
 
 /* A published schedule goes by its name, another one by the file of -o. */
 static void
-note_launch (const Options *options, Outcome *outcome, const PsPrediction *prediction)
+note_launch (const Options *options, Outcome *outcome)
 {
-  const char *name = outcome->best->name;
+  const char *name = outcome->best.result->schedule->name;
 
   g_clear_pointer (&outcome->launch, g_free);
   g_clear_error (&outcome->refusal);
   if (options->to != NULL)
     outcome->launch
         = ps_launch_prediction (options->to, options->setting, ps_family_find (name) != NULL ? name : options->output,
-                                prediction, &outcome->refusal);
+                                outcome->best.prediction, &outcome->refusal);
 }
 
+/* Adds a row, and takes *found where it is the best. */
 static void
-note_outcome (const Options *options, Outcome *outcome, const SearchChoice *choice, const PsSearchResult *result,
-              const PsPrediction *prediction, PsCommOrder comm_order)
+note_outcome (const Options *options, Outcome *outcome, const SearchChoice *choice, const char *recompute,
+              SearchFound *found)
 {
-  add_row (outcome->table, choice, result, prediction, comm_order);
+  const PsCosts *costs = found->prediction->costs;
+
+  add_row (outcome->table, options, choice, recompute, found);
   if (outcome->about == NULL)
-    outcome->about = g_strdup_printf ("simulated from %s costs: %s", ps_origin_name (prediction->costs->time_origin),
-                                      prediction->costs->source);
-  if (outcome->best != NULL && prediction->metrics.iteration_ns >= outcome->best_ns)
+    outcome->about
+        = g_strdup_printf ("simulated from %s costs: %s", ps_origin_name (costs->time_origin), costs->source);
+  if (outcome->best.result != NULL && found->figure_ns >= outcome->best.figure_ns)
     return;
-  ps_schedule_free (outcome->best);
-  outcome->best = ps_schedule_copy (result->schedule);
-  outcome->best_ns = prediction->metrics.iteration_ns;
-  note_launch (options, outcome, prediction);
+  search_found_clear (&outcome->best);
+  outcome->best = *found;
+  *found = (SearchFound){ 0 };
+  outcome->choice = *choice;
+  note_launch (options, outcome);
+}
+
+static SearchLimits
+limits_of (const Options *options, gint64 time_limit_ns)
+{
+  return (SearchLimits){ .time_limit_ns = time_limit_ns,
+                         .moves = options->moves,
+                         .seed = options->seed,
+                         .n_threads = options->jobs,
+                         .stop = caught,
+                         .samples = &options->samples,
+                         .measured = options->variation.is_measured };
 }
 
 static gboolean
 try_costs (const Options *options, const SearchChoice *choice, const PsCosts *given, gint64 time_limit_ns,
            Outcome *outcome, GError **error)
 {
-  const SearchLimits limits = { .time_limit_ns = time_limit_ns,
-                                .moves = options->moves,
-                                .seed = options->seed,
-                                .n_threads = options->jobs,
-                                .stop = caught };
+  const SearchLimits limits = limits_of (options, time_limit_ns);
   g_auto (SearchFound) found = { 0 };
 
   if (!search_try (options->setting, choice, &limits, given, &found, error))
     return FALSE;
-  note_outcome (options, outcome, choice, found.result, found.prediction, found.comm_order);
+  note_outcome (options, outcome, choice, ps_recompute_name (choice->recompute), &found);
   return TRUE;
 }
 
@@ -310,10 +374,7 @@ try_choice (const Options *options, const SearchChoice *choice, gint64 time_limi
   gint64 begin_ns = g_get_monotonic_time () * 1000;
   g_autoptr (PsCosts) best = NULL, other = NULL;
 
-  setting->n_chunks = choice->n_chunks;
-  setting->microbatch_size = choice->microbatch_size;
-  setting->n_microbatches = choice->n_microbatches;
-  setting->recompute = choice->recompute;
+  search_choice_apply (choice, setting);
   best = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
   if (best == NULL)
     return FALSE;
@@ -335,7 +396,7 @@ try_choice (const Options *options, const SearchChoice *choice, gint64 time_limi
 /* Choices that cannot be are skipped with their reason; when none is left the first reason is the error. Time
  * that a choice leaves goes to the choices after it. */
 static gboolean
-try_all (const Options *options, const GArray *choices, Outcome *outcome, GError **error)
+try_all (const Options *options, const GArray *choices, gint64 time_limit_ns, Outcome *outcome, GError **error)
 {
   gint64 begin_ns = g_get_monotonic_time () * 1000;
   g_autoptr (GError) first = NULL;
@@ -343,8 +404,8 @@ try_all (const Options *options, const GArray *choices, Outcome *outcome, GError
   for (guint i = 0; i < choices->len; i++)
     {
       const SearchChoice *choice = &g_array_index (choices, SearchChoice, i);
-      gint64 left_ns = options->time_limit_ns - (g_get_monotonic_time () * 1000 - begin_ns);
-      gint64 share_ns = options->time_limit_ns > 0 ? MAX (left_ns / (choices->len - i), 1000000) : 0;
+      gint64 left_ns = time_limit_ns - (g_get_monotonic_time () * 1000 - begin_ns);
+      gint64 share_ns = time_limit_ns > 0 ? MAX (left_ns / (choices->len - i), 1000000) : 0;
       g_autoptr (GError) reason = NULL;
       g_autofree char *name = search_choice_describe (choice);
 
@@ -354,13 +415,45 @@ try_all (const Options *options, const GArray *choices, Outcome *outcome, GError
       if (first == NULL)
         first = g_steal_pointer (&reason);
     }
-  if (outcome->best == NULL)
+  if (outcome->best.result == NULL)
     {
       g_propagate_error (error, g_steal_pointer (&first));
       return FALSE;
     }
-  ps_table_sort (outcome->table, "iteration_ns", FALSE);
   return TRUE;
+}
+
+/* Of --time-limit; 0: there is none. */
+static gint64
+time_left (const Options *options, gint64 begin_ns)
+{
+  gint64 spent_ns = g_get_monotonic_time () * 1000 - begin_ns;
+
+  return options->time_limit_ns > 0 ? MAX (options->time_limit_ns - spent_ns, 1) : 0;
+}
+
+/* Goes on from the best row. */
+static void
+try_joint (const Options *options, gint64 time_limit_ns, Outcome *outcome)
+{
+  const SearchLimits limits = limits_of (options, time_limit_ns);
+  const SearchChoice choice = outcome->choice;
+  g_auto (SearchFound) found = { 0 };
+  g_autofree char *recompute = NULL;
+
+  search_choice_apply (&choice, options->setting);
+  if (search_joint (options->setting, &choice, &limits, &outcome->best, &found, &recompute))
+    note_outcome (options, outcome, &choice, recompute, &found);
+}
+
+static char *
+describe_samples (const Options *options)
+{
+  g_autofree char *causes = ps_variation_describe (&options->variation);
+
+  return g_strdup_printf ("%s of the iteration, simulated from %u samples, seed %" G_GINT64_FORMAT "%s\n",
+                          search_objective_name (options->objective), options->samples.n_samples, options->seed,
+                          causes);
 }
 
 static gboolean
@@ -369,11 +462,11 @@ publish (const Options *options, const Outcome *outcome, GError **error)
   const char *extra[]
       = { "origin", ps_origin_name (PS_ORIGIN_SIMULATED), "costs", outcome->about, "skipped", outcome->skipped->str,
           NULL };
-  g_autofree char *json = NULL, *text = NULL, *page = NULL, *schedule = NULL;
+  g_autofree char *json = NULL, *text = NULL, *page = NULL, *schedule = NULL, *samples = NULL;
 
   if (options->output != NULL)
     {
-      schedule = ps_schedule_to_json (outcome->best);
+      schedule = ps_schedule_to_json (outcome->best.result->schedule);
       if (!ps_write_file (options->output, schedule, -1, error))
         return FALSE;
     }
@@ -396,19 +489,23 @@ publish (const Options *options, const Outcome *outcome, GError **error)
       return ps_print (json, error);
     }
   text = ps_table_to_text (outcome->table);
-  page = g_strdup_printf ("%s\n%s", outcome->about, text);
+  samples = options->objective != SEARCH_TIME ? describe_samples (options) : g_strdup ("");
+  page = g_strdup_printf ("%s\n%s%s", outcome->about, samples, text);
   return ps_print (page, error);
 }
 
 /* The order of sends and receives is of no concern where nothing waits for them, nor is the layout of stages that are
  * given or measured as they are. */
 static void
-outcome_init (Outcome *outcome, const PsSetting *setting)
+outcome_init (Outcome *outcome, const PsSetting *setting, SearchObjective objective)
 {
   memcpy (outcome->columns, columns, sizeof columns);
   for (guint i = 0; i < G_N_ELEMENTS (columns); i++)
-    if ((g_str_equal (columns[i].key, "comm_order") && !ps_setting_transfers_wait (setting))
-        || (g_str_equal (columns[i].key, "layout") && setting->cluster == NULL && setting->layout == NULL))
+    if (g_str_equal (columns[i].key, "objective_ns") && objective != SEARCH_TIME)
+      outcome->columns[i].title = search_objective_name (objective);
+    else if ((g_str_equal (columns[i].key, "comm_order") && !ps_setting_transfers_wait (setting))
+             || (g_str_equal (columns[i].key, "slices") && setting->n_slices <= 1)
+             || (g_str_equal (columns[i].key, "layout") && setting->cluster == NULL && setting->layout == NULL))
       outcome->columns[i].title = NULL;
   outcome->table = ps_table_new (outcome->columns, G_N_ELEMENTS (columns));
   outcome->skipped = g_string_new (NULL);
@@ -420,15 +517,21 @@ ps_cmd_search (int argc, char **argv, GError **error)
   g_auto (Options) options = { 0 };
   g_auto (Outcome) outcome = { 0 };
   g_autoptr (GArray) choices = NULL;
+  gint64 begin_ns;
 
   if (!parse_options (&options, &argc, &argv, error) || !finish_options (&options, argc, argv, error))
     return 0;
   choices = search_choices (options.setting, options.microbatch_size, options.any_size, error);
   if (choices == NULL)
     return 0;
-  outcome_init (&outcome, options.setting);
+  outcome_init (&outcome, options.setting, options.objective);
   caught = ps_note_signals ();
-  if (try_all (&options, choices, &outcome, error))
-    publish (&options, &outcome, error);
+  begin_ns = g_get_monotonic_time () * 1000;
+  if (!try_all (&options, choices, options.time_limit_ns / (options.joint ? 2 : 1), &outcome, error))
+    return 0;
+  if (options.joint && g_atomic_int_get (caught) == 0)
+    try_joint (&options, time_left (&options, begin_ns), &outcome);
+  ps_table_sort (outcome.table, "objective_ns", FALSE);
+  publish (&options, &outcome, error);
   return 0;
 }

@@ -80,13 +80,13 @@ gboolean
 ps_spread_report_add (PsSpreadReport *report, const PsPrediction *prediction, GError **error)
 {
   const PsSchedule *schedule = prediction->program->schedule;
-  PsUncertainty uncertainty = report->options->uncertainty;
+  PsUncertainty uncertainty = report->options->variation.uncertainty;
   g_autoptr (PsCostSpread) spread = NULL;
   Row *row;
 
   if (!ps_uncertainty_check (&uncertainty, schedule->placement->n_devices, error))
     return FALSE;
-  if (report->options->is_measured)
+  if (report->options->variation.is_measured)
     {
       spread = ps_setting_spread (report->setting, prediction->costs->shapes, schedule->placement->n_devices,
                                   schedule->placement->n_stages / schedule->placement->n_devices, error);
@@ -188,7 +188,7 @@ ps_spread_report_wins (const PsSpreadReport *report, const char *schedule)
 static char *
 cause_name (const PsSpreadReport *report, const PsTornadoBar *bar)
 {
-  const PsSlowness *slowness = bar->slowness < 0 ? NULL : &report->options->slowness[bar->slowness];
+  const PsSlowness *slowness = bar->slowness < 0 ? NULL : &report->options->variation.slowness[bar->slowness];
 
   if (slowness == NULL)
     {
@@ -310,29 +310,12 @@ compare_rows (gconstpointer a, gconstpointer b)
   return x->asynchronous != y->asynchronous ? x->asynchronous - y->asynchronous : (p50_x > p50_y) - (p50_x < p50_y);
 }
 
-/* "jitter 0.05, straggler 1:1.5:0.1" */
-static char *
-describe_causes (const PsSpreadOptions *options)
-{
-  g_autoptr (GString) text = g_string_new (NULL);
-
-  if (options->is_measured)
-    g_string_append (text, ", jitter measured");
-  else if (options->has_jitter)
-    g_string_append_printf (text, ", jitter %g", options->uncertainty.jitter);
-  for (char **straggler = options->stragglers; straggler != NULL && *straggler != NULL; straggler++)
-    g_string_append_printf (text, ", straggler %s", *straggler);
-  for (char **link = options->slow_links; link != NULL && *link != NULL; link++)
-    g_string_append_printf (text, ", slow link %s", *link);
-  return g_string_free (g_steal_pointer (&text), FALSE);
-}
-
 char *
 ps_spread_report_to_text (PsSpreadReport *report)
 {
   const PsSampling *sampling = &report->options->sampling;
   g_autoptr (GString) text = g_string_new (NULL);
-  g_autofree char *causes = describe_causes (report->options), *quantiles = NULL;
+  g_autofree char *causes = ps_variation_describe (&report->options->variation), *quantiles = NULL;
   g_autoptr (PsTable) table = NULL;
 
   g_ptr_array_sort (report->rows, compare_rows);

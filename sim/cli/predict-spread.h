@@ -7,16 +7,33 @@
 #include <pipesim/predictor.h>
 #include <pipesim/uncertainty.h>
 
+/* What varies. Clear with ps_variation_clear. */
+typedef struct
+{
+  PsUncertainty uncertainty; /* without what was measured */
+  gboolean has_jitter;
+  char **stragglers, **slow_links;
+  gboolean is_measured;      /* --jitter measured */
+  PsSlowness *slowness;
+} PsVariation;
+
+/* Their base is a PsVariation. */
+extern const PsOption ps_variation_rows[];
+
+/* Checks the options together and reads slowness. *varies: any was given. Errors: PS_ERROR_USAGE. */
+gboolean ps_variation_finish (PsVariation *variation, const PsSetting *setting, gboolean *varies, GError **error);
+void ps_variation_clear (PsVariation *variation);
+
+/* ", jitter 0.05, straggler 1:1.5:0.1". Free with g_free. */
+char *ps_variation_describe (const PsVariation *variation);
+
 /* The options and what they mean. Clear with ps_spread_options_clear. */
 typedef struct
 {
   gint64 seed;
-  gboolean has_seed, has_jitter;
-  char **stragglers, **slow_links;
+  gboolean has_seed;
   gboolean tornado;
-  PsUncertainty uncertainty; /* without what was measured */
-  gboolean is_measured;      /* --jitter measured */
-  PsSlowness *slowness;
+  PsVariation variation;
   PsSampling sampling; /* n_samples 0: not asked for */
 } PsSpreadOptions;
 

@@ -9,15 +9,28 @@ search_choice_describe (const SearchChoice *choice)
   g_string_append_printf (text, "%s v=%u", ps_placement_name (choice->placement), choice->n_chunks);
   if (choice->microbatch_size > 0)
     g_string_append_printf (text, " b=%u", choice->microbatch_size);
+  if (choice->n_slices > 1)
+    g_string_append_printf (text, " slices=%u", choice->n_slices);
   if (choice->recompute != PS_RECOMPUTE_NONE)
     g_string_append_printf (text, " recompute=%s", ps_recompute_name (choice->recompute));
   return g_string_free (text, FALSE);
 }
 
+void
+search_choice_apply (const SearchChoice *choice, PsSetting *setting)
+{
+  setting->n_chunks = choice->n_chunks;
+  setting->microbatch_size = choice->microbatch_size;
+  setting->n_microbatches = choice->n_microbatches;
+  setting->recompute = choice->recompute;
+  setting->n_slices = choice->n_slices;
+}
+
 static void
 add_choice (GArray *choices, const PsSetting *setting, PsPlacementKind placement, guint n_chunks)
 {
-  SearchChoice choice = { placement, n_chunks, 0, setting->n_microbatches, setting->recompute };
+  SearchChoice choice
+      = { placement, n_chunks, 0, setting->n_microbatches, setting->recompute, MAX (setting->n_slices, 1) };
 
   if ((setting->n_chunks != 0 && setting->n_chunks != n_chunks)
       || (setting->has_placement && setting->placement != placement))

@@ -12,10 +12,14 @@ typedef struct
   guint microbatch_size; /* 0: the model's own */
   guint n_microbatches;
   PsRecompute recompute;
+  guint n_slices;
 } SearchChoice;
 
 /* "V v=2 b=4 recompute=full". Free with g_free. */
 char *search_choice_describe (const SearchChoice *choice);
+
+/* Makes the setting say what the choice does, but for its placement. */
+void search_choice_apply (const SearchChoice *choice, PsSetting *setting);
 
 /* Array of SearchChoice, at least one: all that the setting leaves open. Microbatches hold `size` sequences (0: as many
  * as the model says), or every power of two that divides the batch (any_size). Errors: PS_ERROR_USAGE where

@@ -3,6 +3,22 @@
 
 #include <pipesim/bound.h>
 
+#include <math.h>
+
+static const char *const objectives[] = { "time", "mean", "p90" };
+
+const char *
+search_objective_name (SearchObjective objective)
+{
+  return objectives[objective];
+}
+
+gboolean
+search_objective_parse (const char *where, const char *text, SearchObjective *objective, GError **error)
+{
+  return ps_parse_name (where, text, objectives, G_N_ELEMENTS (objectives), objective, error);
+}
+
 /* Devices go on one by one where the synchronisation is bypassed: the period holds the span and the O of each of them.
  */
 gint64
@@ -55,15 +71,41 @@ search_predict (const SearchPricing *pricing, const PsSchedule *schedule, PsComm
 }
 
 gint64
+search_figure (const SearchPricing *pricing, const PsPrediction *prediction)
+{
+  const SearchSamples *samples = pricing->samples;
+  const PsProgram *program = ps_prediction_hint (prediction);
+  const PsSampling sampling = { .n_samples = samples != NULL ? samples->n_samples : 0,
+                                .seed = samples != NULL ? samples->seed : 0,
+                                .n_jobs = 1,
+                                .events = ps_prediction_events (prediction),
+                                .sync = pricing->setting->sync,
+                                .reduce = pricing->setting->reduce };
+  g_autofree gint64 *ns = NULL;
+  PsDistribution distribution;
+
+  if (samples == NULL || samples->objective == SEARCH_TIME)
+    return prediction->metrics.iteration_ns;
+  ns = ps_uncertainty_sample (program, prediction->costs, &samples->uncertainty, &sampling, NULL);
+  if (ns == NULL)
+    return G_MAXINT64;
+  ps_distribution_init (&distribution, ns, sampling.n_samples, ps_sampling_is_steady (&sampling, program));
+  return samples->objective == SEARCH_MEAN ? llround (distribution.mean_ns) : distribution.p90.value_ns;
+}
+
+gint64
 search_price_bound (const SearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs)
 {
   const PsSetting *setting = pricing->setting;
   const PsEventsSetting events
       = { .comm = setting->comm, .eager_bytes = setting->eager_bytes, .blocking = setting->blocking };
 
+  guint n_slices = MAX (setting->n_slices, 1);
+  g_autoptr (PsCosts) slice = ps_costs_slice (costs, n_slices);
+
   if (setting->sync == PS_SYNC_BYPASS || setting->share_links)
     return 0;
-  return ps_lower_bound_channels (placement, setting->n_microbatches, costs, &events);
+  return ps_lower_bound_channels (placement, setting->n_microbatches * n_slices, slice, &events);
 }
 
 gint64
@@ -72,8 +114,11 @@ search_price (const PsSchedule *schedule, gpointer data)
   const SearchPricing *pricing = data;
   PsCommOrder comm_order;
   g_autoptr (PsPrediction) prediction = search_predict (pricing, schedule, &comm_order, NULL);
+  gint64 figure_ns = prediction != NULL && prediction->feasible ? search_figure (pricing, prediction) : G_MAXINT64;
 
-  return prediction != NULL && prediction->feasible ? search_time (pricing->setting, prediction) : G_MAXINT64;
+  if (figure_ns == G_MAXINT64)
+    return G_MAXINT64;
+  return figure_ns - (prediction->metrics.iteration_ns - search_time (pricing->setting, prediction));
 }
 
 PsSchedule *

@@ -3,12 +3,34 @@
 #define PS_SEARCH_PRICE_H
 
 #include <pipesim/predictor.h>
+#include <pipesim/uncertainty.h>
+
+/* Figures of the iteration time that a search makes small. */
+typedef enum
+{
+  SEARCH_TIME, /* at the costs as they are */
+  SEARCH_MEAN, /* over samples of the costs */
+  SEARCH_P90,  /* what 9 of 10 samples do not exceed */
+} SearchObjective;
+
+const char *search_objective_name (SearchObjective objective); /* "time", "mean", "p90" */
+gboolean search_objective_parse (const char *where, const char *text, SearchObjective *objective, GError **error);
+
+/* The samples that mean and p90 are of. All schedules have the same luck in the same sample. */
+typedef struct
+{
+  SearchObjective objective;
+  PsUncertainty uncertainty;
+  guint n_samples;
+  guint64 seed;
+} SearchSamples;
 
 typedef struct
 {
   const PsSetting *setting;
-  const PsCosts *given; /* what ps_setting_costs has for it */
-  gint64 plan_until_us; /* monotonic: sends and receives are planned up to then; 0: for ever */
+  const PsCosts *given;         /* what ps_setting_costs has for it */
+  const SearchSamples *samples; /* of no concern where the objective is SEARCH_TIME; NULL: that one */
+  gint64 plan_until_us;         /* monotonic: sends and receives are planned up to then; 0: for ever */
 } SearchPricing;
 
 /* The better of the orders of sends and receives that the setting allows. Free with ps_prediction_free. */
@@ -18,6 +40,9 @@ PsPrediction *search_predict (const SearchPricing *pricing, const PsSchedule *sc
 /* The iteration time less the optimizer step that every schedule of the placement has: what the lower bound of a search
  * is below. */
 gint64 search_time (const PsSetting *setting, const PsPrediction *prediction);
+
+/* The objective's figure of an iteration; G_MAXINT64 where the samples' times are too long to add up. */
+gint64 search_figure (const SearchPricing *pricing, const PsPrediction *prediction);
 
 /* What no price is below, as far as channels tell; for PsSearchSetting.price_bound_ns. The costs are those of the
  * fastest device. */

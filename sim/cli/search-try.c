@@ -1,8 +1,6 @@
 /* search-try.c - searches for schedules of one placement and cut. */
 #include "search-try.h"
 
-#include "search-price.h"
-
 #include <unistd.h>
 
 /* How much slower transfers are in a part of the search where they wait for each other. */
@@ -35,13 +33,16 @@ search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *
   g_autofree gint64 *limit = NULL;
   PsSearchSetting search = { .placement = placement,
                              .n_microbatches = choice->n_microbatches,
+                             .n_slices = choice->n_slices,
                              .costs = costs,
                              .objective = setting->sync == PS_SYNC_BYPASS ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN,
                              .price = search_price,
                              .generate = search_generate,
                              .price_data = pricing,
+                             .price_is_free = pricing->samples != NULL && pricing->samples->objective != SEARCH_TIME,
                              .transfer_factor = ps_setting_transfers_wait (setting) ? TRANSFER_FACTOR : 1,
                              .seed = (guint64)limits->seed,
+                             .start = limits->start,
                              .time_limit_ns = limits->time_limit_ns,
                              .move_limit = (guint64)limits->moves,
                              .stop = limits->stop,
@@ -66,12 +67,11 @@ search_try (PsSetting *setting, const SearchChoice *choice, const SearchLimits *
             SearchFound *found, GError **error)
 {
   g_autoptr (PsCosts) read = NULL;
-  SearchPricing pricing = { .setting = setting, .given = given };
+  g_autoptr (PsCostSpread) spread = NULL;
+  SearchSamples samples = { 0 };
+  SearchPricing pricing = { .setting = setting, .given = given, .samples = limits->samples };
 
-  setting->n_chunks = choice->n_chunks;
-  setting->microbatch_size = choice->microbatch_size;
-  setting->n_microbatches = choice->n_microbatches;
-  setting->recompute = choice->recompute;
+  search_choice_apply (choice, setting);
   if (given == NULL)
     {
       read = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
@@ -79,6 +79,15 @@ search_try (PsSetting *setting, const SearchChoice *choice, const SearchLimits *
     }
   if (pricing.given == NULL || !ps_costs_check_known (pricing.given, NULL, error))
     return FALSE;
+  if (limits->measured)
+    {
+      spread = ps_setting_spread (setting, pricing.given->shapes, setting->n_devices, choice->n_chunks, error);
+      if (spread == NULL)
+        return FALSE;
+      samples = *limits->samples;
+      samples.uncertainty.measured = spread;
+      pricing.samples = &samples;
+    }
   pricing.plan_until_us = limits->time_limit_ns > 0 ? g_get_monotonic_time () + limits->time_limit_ns / 1000 : 0;
   found->result = search (choice, &pricing, limits, error);
   if (found->result == NULL)
@@ -90,6 +99,7 @@ search_try (PsSetting *setting, const SearchChoice *choice, const SearchLimits *
   if (!found->prediction->feasible)
     return ps_refuse (error, PS_ERROR_SCHEDULE,
                       "--memory-limit: no schedule was found that keeps to it with the buffers of its messages");
+  found->figure_ns = search_figure (&pricing, found->prediction);
   found->result->price_ns = search_time (setting, found->prediction);
   found->result->proved_optimal = found->result->price_ns <= found->result->lower_bound_ns;
   return TRUE;

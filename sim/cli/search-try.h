@@ -3,6 +3,7 @@
 #define PS_SEARCH_TRY_H
 
 #include "search-choices.h"
+#include "search-price.h"
 
 #include <pipesim/predictor.h>
 #include <pipesim/search.h>
@@ -12,8 +13,11 @@ typedef struct
   gint64 time_limit_ns; /* 0: none */
   gint64 moves;         /* per thread; 0: not limited */
   gint64 seed;
+  const PsSchedule *start; /* as in PsSearchSetting */
   guint n_threads;
-  const gint *stop; /* as in PsSearchSetting */
+  const gint *stop;             /* as in PsSearchSetting */
+  const SearchSamples *samples; /* as in SearchPricing */
+  gboolean measured;            /* their jitter is that of the samples in the database */
 } SearchLimits;
 
 typedef struct
@@ -21,6 +25,7 @@ typedef struct
   PsSearchResult *result;   /* its price is that of the prediction */
   PsPrediction *prediction; /* of its schedule */
   PsCommOrder comm_order;   /* that the prediction has */
+  gint64 figure_ns;         /* of the objective */
 } SearchFound;
 
 void search_found_clear (SearchFound *found);

@@ -190,7 +190,7 @@ ps_windows_can_descend (const PsWindows *windows)
   for (guint d = 0; d < windows->problem->n_devices; d++)
     if (windows->states[d] == NULL)
       return FALSE;
-  return windows->problem->objective == PS_OBJECTIVE_MAKESPAN;
+  return windows->problem->objective == PS_OBJECTIVE_MAKESPAN && windows->problem->n_slices == 1;
 }
 
 /* Keeps ops near their places in an order. */

@@ -128,9 +128,9 @@ explore (Exact *exact, const PsPartial *partial)
 gboolean
 ps_exact_can_decide (const PsProblem *problem)
 {
-  if (problem->joins || problem->reserves || (problem->n_copies > 1 && problem->objective == PS_OBJECTIVE_SPAN)
-      || problem->n_ops > EXACT_MAX_OPS || problem->n_devices > EXACT_MAX_DEVICES
-      || problem->n_stages > EXACT_MAX_STAGES)
+  if (problem->joins || problem->reserves || problem->n_slices > 1
+      || (problem->n_copies > 1 && problem->objective == PS_OBJECTIVE_SPAN) || problem->n_ops > EXACT_MAX_OPS
+      || problem->n_devices > EXACT_MAX_DEVICES || problem->n_stages > EXACT_MAX_STAGES)
     return FALSE;
   for (guint chain = 0; chain < problem->n_stages * N_KINDS; chain++)
     if (chain % N_KINDS != PS_OP_F && problem->take[chain] > problem->give[chain]

@@ -83,7 +83,7 @@ greedy_init (Greedy *greedy, PsOrder *order, const PsPolicy *policy)
 
       greedy->station[d] = (Station){ .level = problem->held[d],
                                       .choice = NO_OP,
-                                      .allowed = (guint)CLAMP (ahead * p + 1.5, 1, problem->m) };
+                                      .allowed = (guint)CLAMP (ahead * p + problem->n_slices + 0.5, 1, problem->m) };
       for (guint k = 0; k < n; k++)
         for (guint kind = 0; kind < N_KINDS; kind++)
           {
@@ -101,19 +101,27 @@ greedy_init (Greedy *greedy, PsOrder *order, const PsPolicy *policy)
     }
 }
 
-/* Room that the device's oldest microbatch still needs for its forwards. */
+/* Where the microbatch after this one begins: all slices of this one are before. */
+static guint
+next_whole (const PsProblem *problem, guint microbatch)
+{
+  return microbatch - microbatch % problem->n_slices + problem->n_slices;
+}
+
+/* Room that the device's oldest microbatch, with all its slices, still needs for its forwards. */
 static gint64
 reserve (const Greedy *greedy, guint device)
 {
   const PsProblem *problem = greedy->problem;
+  guint end = next_whole (problem, greedy->station[device].oldest);
   gint64 bytes = 0;
 
   for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
     {
       guint chain = problem->stages[i] * N_KINDS + PS_OP_F;
 
-      if (greedy->next[chain] == greedy->station[device].oldest)
-        bytes += problem->take[chain];
+      if (greedy->next[chain] < end)
+        bytes += problem->take[chain] * (end - greedy->next[chain]);
     }
   return bytes;
 }
@@ -123,12 +131,13 @@ static gboolean
 has_others (const Greedy *greedy, guint device, guint microbatch)
 {
   const PsProblem *problem = greedy->problem;
+  guint end = next_whole (problem, microbatch), begin = end - problem->n_slices;
 
   for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
     {
       guint base = problem->stages[i] * N_KINDS;
 
-      if (greedy->next[base + PS_OP_W] < microbatch || greedy->next[base + PS_OP_F] > microbatch + 1)
+      if (greedy->next[base + PS_OP_W] < begin || greedy->next[base + PS_OP_F] > end)
         return TRUE;
     }
   return FALSE;
@@ -140,7 +149,7 @@ static gint64
 room_to_leave (const Greedy *greedy, guint device, guint microbatch)
 {
   const Station *station = &greedy->station[device];
-  gint64 bytes = microbatch > station->oldest ? reserve (greedy, device) : 0;
+  gint64 bytes = microbatch >= next_whole (greedy->problem, station->oldest) ? reserve (greedy, device) : 0;
 
   return bytes + (has_others (greedy, device, microbatch) ? station->burst : 0);
 }
@@ -155,8 +164,8 @@ may_start (const Greedy *greedy, guint device, guint chain, guint kind)
 
   if (kind != PS_OP_F)
     return level <= problem->limit[device];
-  if (chain / N_KINDS == problem->stages[problem->first_stage[device]] && microbatch > station->oldest
-      && station->alive >= station->allowed)
+  if (chain / N_KINDS == problem->stages[problem->first_stage[device]]
+      && microbatch >= next_whole (problem, station->oldest) && station->alive >= station->allowed)
     return FALSE;
   if (problem->limit[device] == G_MAXINT64)
     return TRUE;

@@ -1,6 +1,15 @@
 /* order-moves.c - moves of single ops, and how their effects spread. */
 #include "order-private.h"
 
+/* The last op of a chain that a later op of the stage needs: of the forwards all slices of its microbatch. */
+static inline guint
+last_needed (const PsProblem *problem, guint chain, guint microbatch)
+{
+  if (problem->n_slices == 1 || chain % N_KINDS != PS_OP_F)
+    return microbatch;
+  return mirrored (problem, microbatch - microbatch % problem->n_slices);
+}
+
 static inline gboolean
 is_bound_single (const PsProblem *problem, guint earlier, guint later)
 {
@@ -9,7 +18,7 @@ is_bound_single (const PsProblem *problem, guint earlier, guint later)
   if (a == b)
     return TRUE;
   if (a / N_KINDS == b / N_KINDS)
-    return a < b ? microbatch_of (problem, earlier) <= microbatch_of (problem, later) : FALSE;
+    return a < b && microbatch_of (problem, earlier) <= last_needed (problem, a, microbatch_of (problem, later));
   return producer_of (problem, later) == earlier;
 }
 

@@ -1,16 +1,18 @@
 /* order-schedule.c - an order from a schedule, and a schedule from an order. */
 #include "order-private.h"
 
-/* The first half of the microbatches uses copy 0, the second copy 1. */
+/* The first half of the microbatches uses copy 0, the second copy 1. Backwards take the slices in reverse. */
 static PsOp
 op_of (const PsOrder *order, guint op)
 {
   const PsProblem *problem = order->problem;
   guint chain = chain_of (problem, op), stage = chain / N_KINDS, n = problem->n_copy_stages;
-  guint microbatch = microbatch_of (problem, op) + stage / n * problem->m;
+  guint place = microbatch_of (problem, op) + stage / n * problem->m, kind = chain % N_KINDS;
 
-  return (
-      PsOp){ .kind = (guint8)(chain % N_KINDS), .stage = (guint16)(stage % n), .microbatch = microbatch & G_MAXINT32 };
+  return (PsOp){ .kind = (guint8)kind,
+                 .slice = (guint8)((kind == PS_OP_F ? place : mirrored (problem, place)) % problem->n_slices),
+                 .stage = (guint16)(stage % n),
+                 .microbatch = place / problem->n_slices & G_MAXINT32 };
 }
 
 static void
@@ -35,7 +37,7 @@ PsSchedule *
 ps_order_to_schedule (const PsOrder *order, const PsPlacement *placement)
 {
   const PsProblem *problem = order->problem;
-  guint m = problem->m * problem->n_copies;
+  guint m = problem->m * problem->n_copies / problem->n_slices;
   PsScheduleBuilder *builder = ps_schedule_builder_new ("search", ps_placement_copy (placement), m);
   PsSchedule *schedule;
 
@@ -46,10 +48,11 @@ ps_order_to_schedule (const PsOrder *order, const PsPlacement *placement)
       ps_schedule_builder_next_device (builder);
     }
   schedule = ps_schedule_builder_end (builder);
+  schedule->n_slices = problem->n_slices;
   if (problem->n_copies > 1)
     schedule->copy = g_new (guint8, m);
   for (guint i = 0; i < m && schedule->copy != NULL; i++)
-    schedule->copy[i] = i >= problem->m;
+    schedule->copy[i] = i >= m / 2;
   return schedule;
 }
 
@@ -147,8 +150,9 @@ ps_order_from_schedule (PsOrder *order, const PsSchedule *schedule)
   g_autofree guint *next = g_new0 (guint, (gsize)problem->n_stages * N_KINDS);
   Reader reader = { order, schedule, next };
 
-  if (schedule->n_microbatches != problem->m * problem->n_copies || schedule->n_slices != 1
-      || (schedule->copy != NULL) != (problem->n_copies > 1) || schedule->placement->n_stages != problem->n_copy_stages)
+  if (schedule->n_microbatches * schedule->n_slices != problem->m * problem->n_copies
+      || schedule->n_slices != problem->n_slices || (schedule->copy != NULL) != (problem->n_copies > 1)
+      || schedule->placement->n_stages != problem->n_copy_stages)
     return FALSE;
   ps_order_clear (order);
   for (guint d = 0; d < problem->n_devices; d++)

@@ -136,7 +136,8 @@ buffer_bytes (const PsProblem *problem, const PsCosts *costs, guint device, gint
 static void
 set_limit (PsProblem *problem, const PsSearchSetting *setting, guint device)
 {
-  gint64 least = ps_search_least_memory (setting->placement, setting->costs, device), given, buffers, all_buffers;
+  gint64 least = ps_search_least_memory (setting->placement, setting->costs, problem->n_slices, device), given, buffers,
+         all_buffers;
 
   problem->limit[device] = problem->asked[device] = G_MAXINT64;
   if (setting->memory_limit == NULL)
@@ -182,7 +183,7 @@ find_producer (const PsProblem *problem, guint stage, guint kind, guint microbat
     return op_at (problem, stage, PS_OP_B, microbatch);
   if (kind == PS_OP_F)
     return is_first_stage (problem, stage) ? problem->n_ops : op_at (problem, stage - 1, PS_OP_F, microbatch);
-  return is_last_stage (problem, stage) ? op_at (problem, stage, PS_OP_F, microbatch)
+  return is_last_stage (problem, stage) ? op_at (problem, stage, PS_OP_F, mirrored (problem, microbatch))
                                         : op_at (problem, stage + 1, PS_OP_B, microbatch);
 }
 
@@ -259,7 +260,8 @@ ps_problem_new (const PsSearchSetting *setting)
   problem->n_copies = placement->n_copies;
   problem->n_copy_stages = placement->n_stages;
   problem->n_stages = placement->n_copies * placement->n_stages;
-  problem->m = setting->n_microbatches / placement->n_copies;
+  problem->n_slices = MAX (setting->n_slices, 1);
+  problem->m = setting->n_microbatches / placement->n_copies * problem->n_slices;
   problem->n_ops = problem->n_stages * N_KINDS * problem->m;
   problem->objective = setting->objective;
   problem->op = g_new0 (PsOperation, problem->n_ops);
@@ -335,7 +337,7 @@ level_add_backward (Level *level, const PsCosts *costs, guint stage)
 /* One microbatch runs at a time (in each copy): a stage's F takes memory, its backward takes and gives back. The level
  * is followed over the device's ops, up the stages and down again. */
 gint64
-ps_search_least_memory (const PsPlacement *placement, const PsCosts *costs, guint device)
+ps_search_least_memory (const PsPlacement *placement, const PsCosts *costs, guint n_slices, guint device)
 {
   guint n = placement->n_copies * placement->n_stages;
   Level level = { 0, 0 };
@@ -345,10 +347,10 @@ ps_search_least_memory (const PsPlacement *placement, const PsCosts *costs, guin
       level.level += ps_costs_held_bytes (costs, i % placement->n_stages, 1);
   level.peak = level.level;
   for (guint i = 0; i < n; i++)
-    if (placement->device[i] == device)
+    for (guint k = 0; k < n_slices && placement->device[i] == device; k++)
       level_add (&level, ps_costs_op (costs, PS_OP_F, i % placement->n_stages));
   for (guint i = n; i-- > 0;)
-    if (placement->device[i] == device)
+    for (guint k = 0; k < n_slices && placement->device[i] == device; k++)
       level_add_backward (&level, costs, i % placement->n_stages);
   return level.peak;
 }

@@ -23,6 +23,10 @@ typedef struct
  * two pipelines with stages of their own, copy * (stages of one copy) + stage, that share the devices; each has half of
  * the microbatches.
  *
+ * Where microbatches have slices, each slice counts as a microbatch. Slices come back in reverse, so the first B of a
+ * microbatch waits for its last F. The n-th op of a chain is slice n mod n_slices for F, and the same from behind for B
+ * and W.
+ *
  * Ops may be joined: a B and its W to BW, and these with an F of the same device to a pair. If schedules without joined
  * ops are as good, `joins` is FALSE and no order has any. */
 typedef struct
@@ -31,7 +35,8 @@ typedef struct
   guint n_stages;      /* of all copies */
   guint n_copy_stages; /* of one */
   guint n_copies;
-  guint m; /* of each copy */
+  guint m; /* of each copy: microbatches, or their slices */
+  guint n_slices;
   guint n_ops;
   gboolean joins;
   gboolean reserves; /* limit is below the one asked for, to leave room for buffers */
@@ -58,6 +63,7 @@ typedef struct
   gint64 *offset;      /* [n_devices] added to a device's end: 0 for makespans, -begin for spans */
 } PsProblem;
 
+/* setting->costs are those of a slice. */
 PsProblem *ps_problem_new (const PsSearchSetting *setting);
 void ps_problem_free (PsProblem *problem);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProblem, ps_problem_free)
@@ -103,6 +109,15 @@ static inline guint
 op_at (const PsProblem *problem, guint stage, guint kind, guint microbatch)
 {
   return (stage * N_KINDS + kind) * problem->m + microbatch;
+}
+
+/* The place of the slice of the same microbatch that goes the other way: of the F for a B, of the B for an F. */
+static inline guint
+mirrored (const PsProblem *problem, guint microbatch)
+{
+  guint slice = microbatch % problem->n_slices;
+
+  return microbatch - slice + problem->n_slices - 1 - slice;
 }
 
 /* The op that makes the input of `op`; NO_OP: none. */

@@ -105,7 +105,7 @@ tell (PsRunner *runner, gint64 elapsed_ns)
 static gboolean
 is_proved (const PsRunner *runner)
 {
-  return runner->best.price_ns <= ps_runner_bound (runner);
+  return !runner->shared->setting->price_is_free && runner->best.price_ns <= ps_runner_bound (runner);
 }
 
 /* A runner stops if a runner with a lower index has met the bound: the result is then that one's or a lower one's. */

@@ -24,7 +24,7 @@ check_setting (const PsSearchSetting *setting, GError **error)
                       setting->n_microbatches, setting->n_microbatches + 1);
   for (guint d = 0; d < setting->placement->n_devices && setting->memory_limit != NULL; d++)
     {
-      gint64 least = ps_search_least_memory (setting->placement, setting->costs, d);
+      gint64 least = ps_search_least_memory (setting->placement, setting->costs, setting->n_slices, d);
 
       if (setting->memory_limit[d] >= least)
         continue;
@@ -66,7 +66,7 @@ run_threads (PsSearchShared *shared, PsRunner *runners, guint n, GError **error)
 static gboolean
 make_easier (const PsSearchSetting *setting, PsSearchSetting *easier)
 {
-  guint few = MAX (3 * setting->placement->n_devices, LEAST_MICROBATCHES);
+  guint few = (MAX (3 * setting->placement->n_devices, LEAST_MICROBATCHES) - 1) / setting->n_slices + 1;
 
   few += few % setting->placement->n_copies;
   *easier = *setting;
@@ -141,7 +141,7 @@ choose_best (const PsSearchShared *shared, PsRunner *runners)
     }
   result->schedule = g_steal_pointer (&best->best.schedule);
   result->price_ns = best->best.price_ns;
-  result->proved_optimal = result->price_ns <= result->lower_bound_ns;
+  result->proved_optimal = !shared->setting->price_is_free && result->price_ns <= result->lower_bound_ns;
   result->found_by = best->best.found_by;
   g_free (result->schedule->name);
   result->schedule->name = g_strdup ("search");
@@ -167,15 +167,12 @@ finish_result (const PsSearchSetting *setting, PsSearchResult *taken, GError **e
   return g_steal_pointer (&result);
 }
 
-PsSearchResult *
-ps_search (const PsSearchSetting *setting, GError **error)
+static PsSearchResult *
+search (const PsSearchSetting *setting, GError **error)
 {
   g_autofree PsRunner *runners = g_new0 (PsRunner, setting->n_threads);
   PsSearchResult *result = NULL;
   PsSearchShared shared;
-
-  g_return_val_if_fail (setting->n_threads >= 1, NULL);
-  g_return_val_if_fail (setting->time_limit_ns > 0 || setting->move_limit > 0, NULL);
 
   if (!check_setting (setting, error))
     return NULL;
@@ -188,4 +185,18 @@ ps_search (const PsSearchSetting *setting, GError **error)
     ps_runner_clear (&runners[i]);
   shared_clear (&shared);
   return result != NULL ? finish_result (setting, result, error) : NULL;
+}
+
+PsSearchResult *
+ps_search (const PsSearchSetting *setting, GError **error)
+{
+  PsSearchSetting of_slices = *setting;
+  g_autoptr (PsCosts) costs = ps_costs_slice (setting->costs, MAX (setting->n_slices, 1));
+
+  g_return_val_if_fail (setting->n_threads >= 1, NULL);
+  g_return_val_if_fail (setting->time_limit_ns > 0 || setting->move_limit > 0, NULL);
+
+  of_slices.n_slices = MAX (setting->n_slices, 1);
+  of_slices.costs = costs;
+  return search (&of_slices, error);
 }

@@ -21,18 +21,19 @@ generate (const PsFamily *family, const PsSearchSetting *setting, guint group)
   PsFamilySetting family_setting = { .n_devices = placement->n_devices,
                                      .n_microbatches = setting->n_microbatches,
                                      .n_chunks = placement->n_stages / placement->n_devices,
+                                     .n_slices = setting->n_slices,
                                      .group_size = group,
                                      .costs = setting->costs,
                                      .memory_limit = setting->memory_limit,
                                      .by_makespan = setting->objective == PS_OBJECTIVE_MAKESPAN };
   g_autoptr (PsSchedule) schedule = NULL;
 
-  if (placement->n_stages % placement->n_devices != 0)
+  if (placement->n_stages % placement->n_devices != 0 || (setting->n_slices > 1 && family->default_slices == 0))
     return NULL;
   schedule = setting->generate != NULL && family->uses_costs ? setting->generate (family, setting->price_data, NULL)
                                                              : ps_family_generate (family, &family_setting, NULL);
-  if (schedule == NULL || schedule->placement->n_stages != placement->n_stages
-      || schedule->placement->n_copies != placement->n_copies)
+  if (schedule == NULL || schedule->n_slices != setting->n_slices
+      || schedule->placement->n_stages != placement->n_stages || schedule->placement->n_copies != placement->n_copies)
     return NULL;
   for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
     if (schedule->placement->device[i] != placement->device[i])
@@ -56,15 +57,18 @@ void
 ps_order_one_by_one (PsOrder *order)
 {
   const PsProblem *problem = order->problem;
+  guint n = problem->n_stages * problem->n_slices;
 
   ps_order_clear (order);
-  for (guint i = 0; i < problem->m; i++)
+  for (guint first = 0; first < problem->m; first += problem->n_slices)
     {
-      for (guint s = 0; s < problem->n_stages; s++)
-        ps_order_add (order, op_at (problem, s, PS_OP_F, i), problem->n_ops);
-      for (guint s = problem->n_stages; s-- > 0;)
+      for (guint i = 0; i < n; i++)
+        ps_order_add (order, op_at (problem, i / problem->n_slices, PS_OP_F, first + i % problem->n_slices),
+                      problem->n_ops);
+      for (guint i = n; i-- > 0;)
         {
-          guint b = op_at (problem, s, PS_OP_B, i);
+          guint s = i / problem->n_slices,
+                b = op_at (problem, s, PS_OP_B, mirrored (problem, first + i % problem->n_slices));
           gboolean fused = problem->fuses[s] && problem->bw_take[s] < ps_problem_apart_peak (problem, s);
 
           ps_order_add (order, b, fused ? b : problem->n_ops);
@@ -88,7 +92,7 @@ try_family (PsStart *start, const PsSearchSetting *setting, const PsFamily *fami
         continue;
       if (ps_order_from_schedule (order, schedule) && take_better (order, &start->order))
         *found_by = family->name;
-      if (priced != NULL && schedule->n_slices == 1 && !schedule->asynchronous)
+      if (priced != NULL && !schedule->asynchronous)
         ps_priced_take (priced, setting, g_steal_pointer (&schedule), family->name);
     }
 }
@@ -109,6 +113,19 @@ try_families (PsStart *start, const PsSearchSetting *setting, PsPriced *priced, 
       if (start->problem->reserves && families[i]->uses_costs)
         try_family (start, &lower, families[i], priced, found_by);
     }
+}
+
+static void
+try_given (PsStart *start, const PsSearchSetting *setting, PsPriced *priced, const char **found_by)
+{
+  g_autoptr (PsOrder) order = ps_order_new (start->problem);
+
+  if (setting->start == NULL || !ps_order_from_schedule (order, setting->start))
+    return;
+  if (take_better (order, &start->order))
+    *found_by = "the schedule to start from";
+  if (priced != NULL)
+    ps_priced_take (priced, setting, ps_schedule_copy (setting->start), "the schedule to start from");
 }
 
 /* Tries list scheduling by a plain rule, or one microbatch after the other if that does not fit. */
@@ -133,9 +150,10 @@ ps_start_init (PsStart *start, const PsSearchSetting *setting, PsPriced *priced)
   const char *found_by = NULL;
 
   start->problem = ps_problem_new (setting);
-  start->lower_bound_ns = ps_lower_bound_within (setting->placement, setting->n_microbatches, setting->costs,
-                                                 setting->memory_limit, setting->objective);
+  start->lower_bound_ns = ps_lower_bound_within (setting->placement, setting->n_microbatches * setting->n_slices,
+                                                 setting->costs, setting->memory_limit, setting->objective);
   start->lower_bound_ns = MAX (start->lower_bound_ns, ps_windows_root_bound (start->problem));
+  try_given (start, setting, priced, &found_by);
   try_families (start, setting, priced, &found_by);
   try_plain (start, &found_by);
   if (priced != NULL)

@@ -7,8 +7,8 @@
 G_BEGIN_DECLS
 
 /* Fills a problem's start with the best order: of the families with this placement that keep to the limit, and of a
- * plain rule. If `priced` is not NULL, it also takes the order and the families' schedules of whole microbatches with a
- * flush, as they were generated. */
+ * plain rule. If `priced` is not NULL, it also takes the order and the families' schedules with a flush, as they were
+ * generated. */
 void ps_start_init (PsStart *start, const PsSearchSetting *setting, PsPriced *priced);
 void ps_start_clear (PsStart *start);
 

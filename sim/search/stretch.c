@@ -135,7 +135,7 @@ repeat (PsOrder *order, const PsOrder *from, const guint *cut, guint piece, guin
   const PsProblem *small = from->problem;
   gint64 extra = (gint64)order->problem->m - small->m, dropped = (gint64)n_times * piece - extra;
 
-  if (dropped < 0 || !has_after (small, cut, MAX (piece, (guint)dropped)))
+  if (dropped < 0 || piece % small->n_slices != 0 || !has_after (small, cut, MAX (piece, (guint)dropped)))
     return FALSE;
   ps_order_clear (order);
   for (guint d = 0; d < small->n_devices; d++)

@@ -247,7 +247,8 @@ widen (PsSearchWorker *worker)
                   .go_on = go_on_widening,
                   .data = worker };
 
-  if (problem->joins || moves_per_state (problem) * problem->n_ops * beam.width > BEAM_PART * worker->length)
+  if (problem->joins || problem->n_slices > 1
+      || moves_per_state (problem) * problem->n_ops * beam.width > BEAM_PART * worker->length)
     return;
   if (ps_beam_search (worker->scratch, &beam))
     ps_search_worker_offer (worker, worker->scratch, "beam search");
@@ -262,12 +263,12 @@ repeat_parts (PsSearchWorker *worker)
 {
   PsRandom *random = &worker->runner->random;
   PsOrder *order = worker->scratch;
-  guint m = worker->problem->m, most = MIN (m / 4, MAX_PIECE);
+  guint m = worker->problem->m, q = worker->problem->n_slices, most = MIN (m / 4, MAX_PIECE) / q;
 
   for (guint i = 0; i < REPEATS_PER_ROUND && most > 0 && !is_over (worker); i++)
     {
       gint64 moment = (gint64)((double)worker->best->objective * ps_random_unit (random));
-      guint piece = 1 + ps_random_below (random, most);
+      guint piece = q * (1 + ps_random_below (random, most));
       guint n_times = 2 + ps_random_below (random, m / piece);
 
       ps_search_worker_spend (worker, moves_per_repeat (worker->problem));

@@ -85,8 +85,33 @@ case_draw (Case *c, GRand *random, guint max_p, guint max_m)
   for (guint i = 1; i <= 2 * p * v; i++)
     c->costs->transfer_ns[i] = g_rand_int_range (random, 0, 8);
   for (guint d = 0; d < p && c->limit != NULL; d++)
-    c->limit[d] = ps_search_least_memory (c->placement, c->costs, d) + g_rand_int_range (random, 0, 40);
+    c->limit[d] = ps_search_least_memory (c->placement, c->costs, 1, d) + g_rand_int_range (random, 0, 40);
   c->setting.objective = g_rand_boolean (random) ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN;
+}
+
+/* Two or three slices of each microbatch; the costs are those of a slice from now on. */
+static inline void
+case_slice (Case *c, GRand *random)
+{
+  c->setting.n_slices = (guint)g_rand_int_range (random, 2, 4);
+  for (guint d = 0; d < c->placement->n_devices && c->limit != NULL; d++)
+    c->limit[d]
+        = ps_search_least_memory (c->placement, c->costs, c->setting.n_slices, d) + g_rand_int_range (random, 0, 40);
+}
+
+/* Costs of whole microbatches whose slices have these costs. */
+static inline PsCosts *
+whole_costs (const PsCosts *slice, guint n_slices)
+{
+  PsCosts *costs = ps_costs_copy (slice);
+
+  for (guint i = 0; i < PS_OP_O * costs->n_stages; i++)
+    {
+      costs->op[i].duration_ns *= n_slices;
+      costs->op[i].take_bytes *= n_slices;
+      costs->op[i].give_bytes *= n_slices;
+    }
+  return costs;
 }
 
 /* Pairs from much shorter than their parts to longer, for some stages or all; BW from shorter to longer than B and W,

@@ -35,7 +35,7 @@ draw (Case *c, GRand *random, guint max_p, guint max_m)
   for (guint s = 0; s < c->placement->n_stages; s++)
     draw_memory (c, random, s);
   for (guint d = 0; d < c->placement->n_devices && c->limit != NULL; d++)
-    c->limit[d] = ps_search_least_memory (c->placement, c->costs, d)
+    c->limit[d] = ps_search_least_memory (c->placement, c->costs, 1, d)
                   + (g_rand_boolean (random) ? g_rand_int_range (random, 0, 40) : 0);
 }
 
@@ -304,7 +304,7 @@ test_one_by_one (void)
 
       draw (&c, random, 5, 6);
       for (guint d = 0; d < c.placement->n_devices && c.limit != NULL; d++)
-        c.limit[d] = ps_search_least_memory (c.placement, c.costs, d);
+        c.limit[d] = ps_search_least_memory (c.placement, c.costs, 1, d);
       g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
       g_autoptr (PsOrder) order = ps_order_new (problem);
 
@@ -336,7 +336,7 @@ test_least_memory (void)
           ps_costs_op (c.costs, PS_OP_BW, s)->give_bytes = 3;
         }
       c.setting.move_limit = moves;
-      g_assert_cmpint (ps_search_least_memory (c.placement, c.costs, 0), ==, 3);
+      g_assert_cmpint (ps_search_least_memory (c.placement, c.costs, 1, 0), ==, 3);
       g_autoptr (PsSearchResult) result = ps_search (&c.setting, &error);
       g_assert_no_error (error);
       check_result (&c, result);

@@ -76,6 +76,7 @@ search (SearchPricing *pricing, const PsPlacement *placement, guint64 moves)
                              .price = search_price,
                              .generate = search_generate,
                              .price_data = pricing,
+                             .price_is_free = pricing->samples != NULL,
                              .price_bound_ns = search_price_bound (pricing, placement, pricing->given),
                              .transfer_factor = ps_setting_transfers_wait (setting) ? 2 : 1,
                              .seed = 1,
@@ -138,7 +139,7 @@ check_placement (PsSetting *setting, PsPlacementKind kind, guint n_chunks)
 {
   g_autoptr (PsPlacement) placement = ps_placement_new (kind, setting->n_devices, n_chunks);
   g_autoptr (PsCosts) given = ps_setting_costs (setting, setting->n_devices, n_chunks, NULL);
-  SearchPricing pricing = { setting, given, 0 };
+  SearchPricing pricing = { .setting = setting, .given = given };
   g_autoptr (PsSearchResult) result = search (&pricing, placement, MOVES);
   g_autoptr (PsSearchResult) longer = search (&pricing, placement, 2 * MOVES);
 
@@ -178,7 +179,7 @@ test_stopped (void)
   g_autoptr (PsSetting) setting = read_setting ("test -p 4 -m 8 --costs f=2ms,b=2ms,w=1ms,c=2ms --blocking");
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 4, 1);
   g_autoptr (PsCosts) given = ps_setting_costs (setting, 4, 1, NULL);
-  SearchPricing pricing = { setting, given, 0 };
+  SearchPricing pricing = { .setting = setting, .given = given };
   const gint stop = 1;
   PsSearchSetting stopped = { .placement = placement,
                               .n_microbatches = 8,
@@ -203,12 +204,57 @@ test_by_price (void)
       "test -p 4 -m 12 --costs f=100us,b=102us,w=88us,c=20us,act=2B,wact=1B --memory-limit 8B --blocking");
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 4, 1);
   g_autoptr (PsCosts) given = ps_setting_costs (setting, 4, 1, NULL);
-  SearchPricing pricing = { setting, given, 0 };
+  SearchPricing pricing = { .setting = setting, .given = given };
   g_autoptr (PsSearchResult) result = search (&pricing, placement, 200000);
 
   check_result (&pricing, result);
   g_assert_cmpint (result->price_ns, <, 5200000);
   g_assert_cmpint (result->lower_bound_ns, >, 4600000);
+}
+
+/* By mean or p90 of sampled costs: the result's price is that figure of its schedule, and no family has a lower one. */
+static void
+test_samples (void)
+{
+  const PsSlowness slow = { .a = 1, .factor = 2, .probability = 0.3 };
+  g_autoptr (GRand) random = g_rand_new_with_seed (15);
+  guint n_checked = 0, n_nominal = 0;
+
+  for (guint i = 0; i < 12; i++)
+    {
+      g_autofree char *line = draw_line (random);
+      g_autoptr (PsSetting) setting = read_setting (line);
+      g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, setting->n_devices, 1);
+      g_autoptr (PsCosts) given = ps_setting_costs (setting, setting->n_devices, 1, NULL);
+      const SearchSamples samples = { .objective = i % 2 ? SEARCH_P90 : SEARCH_MEAN,
+                                      .uncertainty = { .jitter = 0.1, .slowness = &slow, .n_slowness = 1 },
+                                      .n_samples = 32,
+                                      .seed = 1 };
+      SearchPricing pricing = { .setting = setting, .given = given, .samples = &samples };
+      g_autoptr (PsSearchResult) result = search (&pricing, placement, MOVES / 4);
+      guint n;
+      const PsFamily *const *families = ps_family_table (&n);
+
+      g_test_message ("%s", line);
+      if (result == NULL || result->price_ns == G_MAXINT64)
+        continue;
+      g_assert_false (result->proved_optimal);
+      g_assert_cmpint (result->price_ns, ==, search_price (result->schedule, &pricing));
+      for (guint k = 0; k < n; k++)
+        {
+          g_autoptr (PsSchedule) schedule = search_generate (families[k], &pricing, NULL);
+
+          if (schedule == NULL || schedule->asynchronous || schedule->n_slices > 1
+              || !is_placed_so (schedule, placement))
+            continue;
+          g_assert_cmpint (result->price_ns, <=, search_price (schedule, &pricing));
+          n_checked++;
+        }
+      pricing.samples = NULL;
+      n_nominal += result->price_ns != search_price (result->schedule, &pricing);
+    }
+  g_assert_cmpuint (n_checked, >, 30);
+  g_assert_cmpuint (n_nominal, >, 5);
 }
 
 int
@@ -218,5 +264,6 @@ main (int argc, char **argv)
   g_test_add_func ("/search-setting/never-worse", test_never_worse);
   g_test_add_func ("/search-setting/stopped", test_stopped);
   g_test_add_func ("/search-setting/by-price", test_by_price);
+  g_test_add_func ("/search-setting/samples", test_samples);
   return g_test_run ();
 }

@@ -20,6 +20,8 @@ test_moves (void)
       g_auto (Case) c = { 0 };
 
       case_draw (&c, draw, 4, 6);
+      if (i % 4 == 0)
+        case_slice (&c, draw);
       g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
       PsRandom random = { i };
       g_autoptr (PsOrder) order = draw_order (problem, &random);
@@ -250,6 +252,51 @@ test_random (void)
     }
 }
 
+/* Slices of microbatches: the result is a schedule of slices, never worse than seq1f1b within the same limit. */
+static void
+test_slices (void)
+{
+  g_autoptr (GRand) draw = g_rand_new_with_seed (21);
+  guint n_held = 0;
+
+  for (guint i = 0; i < 120; i++)
+    {
+      g_auto (Case) c = { 0 };
+
+      case_draw (&c, draw, 4, 6);
+      case_slice (&c, draw);
+      g_autoptr (PsCosts) whole = whole_costs (c.costs, c.setting.n_slices);
+      PsSearchSetting setting = c.setting;
+      setting.costs = whole;
+      setting.move_limit = i % 4 == 0 ? 1 : 8000;
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsSearchResult) result = ps_search (&setting, &error);
+      g_assert_no_error (error);
+      g_assert_cmpuint (result->schedule->n_slices, ==, setting.n_slices);
+      g_assert_cmpuint (result->schedule->n_microbatches, ==, setting.n_microbatches);
+      check_result (&c, result);
+      PsFamilySetting family = { .n_devices = c.placement->n_devices,
+                                 .n_microbatches = setting.n_microbatches,
+                                 .n_chunks = c.placement->n_stages / c.placement->n_devices,
+                                 .n_slices = setting.n_slices };
+      g_autoptr (PsSchedule) schedule = ps_family_generate (ps_family_find ("seq1f1b"), &family, NULL);
+      if (schedule == NULL)
+        continue;
+      g_autoptr (PsProgram) program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, NULL);
+      g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+      gboolean fits = TRUE;
+      ps_simulate (program, c.costs, simulation);
+      for (guint d = 0; d < simulation->n_devices && c.limit != NULL; d++)
+        fits &= simulation->device[d].peak_bytes <= c.limit[d];
+      if (!fits)
+        continue;
+      g_assert_cmpint (objective_of (&c, result), <=,
+                       c.setting.objective == PS_OBJECTIVE_SPAN ? simulation->max_span_ns : simulation->makespan_ns);
+      n_held++;
+    }
+  g_assert_cmpuint (n_held, >, 10);
+}
+
 /* Never worse than a family under the same limit. */
 static void
 test_families (void)
@@ -385,6 +432,7 @@ main (int argc, char **argv)
   g_test_add_func ("/search/bounds", test_bounds);
   g_test_add_func ("/search/known", test_known);
   g_test_add_func ("/search/random", test_random);
+  g_test_add_func ("/search/slices", test_slices);
   g_test_add_func ("/search/families", test_families);
   g_test_add_func ("/search/longer", test_longer);
   g_test_add_func ("/search/repeats", test_repeats);

@@ -1,0 +1,350 @@
+/* search-joint.c - moves over what a search holds fixed. */
+#include "search-joint.h"
+
+#include <pipesim/bound.h>
+#include <pipesim/sources.h>
+
+/* Each change is searched for this part of the time or the moves. */
+#define N_TRIALS 40
+
+/* Changes in a row that a bound refuses, until there seem to be no others. */
+#define MAX_REFUSED 400
+
+/* Ways to run a stage: three kinds of recomputation, each with and without offload. */
+#define MAX_WAYS 6
+
+typedef struct
+{
+  guint n;
+  PsCosts *costs[MAX_WAYS]; /* of all stages run so */
+  PsRecompute recompute[MAX_WAYS];
+} Ways;
+
+/* All that is decided, but for the schedule. */
+typedef struct
+{
+  guint *end;     /* [n_stages] first unit of the model after each stage; NULL: stages are given */
+  guint8 *of;     /* [n_stages] the way that each is run */
+  PsCosts *costs; /* of these stages */
+} State;
+
+typedef struct
+{
+  PsSetting setting;
+  const SearchChoice *choice;
+  SearchLimits limits; /* of one trial */
+  guint n_stages;
+  PsPlacement *placement;
+  gint64 *memory_limit;
+  PsStageShape *units;
+  guint n_units;
+  PsStageShape *shapes; /* scratch, [n_stages] */
+  Ways ways;            /* of the cut that was read last */
+  GRand *random;
+  const SearchFound *best;
+} Joint;
+
+static void
+ways_clear (Ways *ways)
+{
+  for (guint i = 0; i < ways->n; i++)
+    ps_costs_free (ways->costs[i]);
+  ways->n = 0;
+}
+
+static void
+state_clear (State *state)
+{
+  g_clear_pointer (&state->end, g_free);
+  g_clear_pointer (&state->of, g_free);
+  g_clear_pointer (&state->costs, ps_costs_free);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (State, state_clear)
+
+static void
+joint_clear (Joint *joint)
+{
+  ways_clear (&joint->ways);
+  ps_placement_free (joint->placement);
+  g_free (joint->memory_limit);
+  g_free (joint->units);
+  g_free (joint->shapes);
+  g_clear_pointer (&joint->random, g_rand_free);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Joint, joint_clear)
+
+/* Reads the costs of the cut in each way that the source knows. FALSE: not even in the setting's own, which is first.
+ */
+static gboolean
+read_ways (Joint *joint, const guint *end)
+{
+  PsSetting setting = joint->setting;
+  Ways *ways = &joint->ways;
+
+  ways_clear (ways);
+  if (end != NULL)
+    {
+      ps_stage_shapes_join (joint->units, end, joint->n_stages, joint->shapes);
+      setting.known_shapes = joint->shapes;
+    }
+  for (guint i = 0; i < MAX_WAYS; i++)
+    {
+      setting.recompute = (joint->setting.recompute + i) % 3;
+      setting.offload = i < 3 ? joint->setting.offload : 0;
+      if (i >= 3 && joint->setting.offload == 0)
+        break;
+      PsCosts *costs = ps_setting_costs (&setting, setting.n_devices, joint->choice->n_chunks, NULL);
+      if (costs == NULL && i == 0)
+        return FALSE;
+      if (costs == NULL)
+        continue;
+      ways->recompute[ways->n] = setting.recompute;
+      ways->costs[ways->n++] = costs;
+    }
+  return TRUE;
+}
+
+static void
+take_stage (PsCosts *costs, const PsCosts *from, guint stage)
+{
+  costs->stage[stage] = from->stage[stage];
+  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+    *ps_costs_op (costs, (PsOpKind)kind, stage) = *ps_costs_op (from, (PsOpKind)kind, stage);
+  if (costs->shapes != NULL)
+    costs->shapes[stage] = from->shapes[stage];
+}
+
+static void
+compose (const Joint *joint, State *state)
+{
+  state->costs = ps_costs_copy (joint->ways.costs[0]);
+  for (guint stage = 0; stage < joint->n_stages; stage++)
+    take_stage (state->costs, joint->ways.costs[state->of[stage]], stage);
+}
+
+/* Bytes that an F keeps, and that its B leaves. */
+static gint64
+kept (const PsCosts *costs, guint stage)
+{
+  const PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage);
+
+  return f->take_bytes - f->give_bytes;
+}
+
+static gint64
+left (const PsCosts *costs, guint stage)
+{
+  const PsOpCost *b = ps_costs_op (costs, PS_OP_B, stage);
+
+  return kept (costs, stage) + b->take_bytes - b->give_bytes;
+}
+
+static void
+set_bytes (PsCosts *costs, PsOpKind kind, guint stage, gint64 change)
+{
+  ps_costs_op (costs, kind, stage)->take_bytes = MAX (change, 0);
+  ps_costs_op (costs, kind, stage)->give_bytes = MAX (-change, 0);
+}
+
+/* A stage that is as fast as the fastest way, and after each op holds as little as the leanest. */
+static void
+relax_stage (const Ways *ways, PsCosts *costs, guint stage)
+{
+  PsStageCost *cost = &costs->stage[stage];
+  gint64 least_kept = G_MAXINT64, least_left = G_MAXINT64;
+
+  for (guint i = 0; i < ways->n; i++)
+    {
+      const PsCosts *way = ways->costs[i];
+
+      for (guint kind = 0; kind < PS_OP_O; kind++)
+        ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns
+            = MIN (ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns,
+                   ps_costs_op (way, (PsOpKind)kind, stage)->duration_ns);
+      cost->pair_ns = MIN (cost->pair_ns, way->stage[stage].pair_ns);
+      cost->weight_bytes = MIN (cost->weight_bytes, way->stage[stage].weight_bytes);
+      least_kept = MIN (least_kept, kept (way, stage));
+      least_left = MIN (least_left, left (way, stage));
+    }
+  set_bytes (costs, PS_OP_F, stage, least_kept);
+  set_bytes (costs, PS_OP_B, stage, least_left - least_kept);
+  set_bytes (costs, PS_OP_W, stage, -least_left);
+  set_bytes (costs, PS_OP_BW, stage, -least_kept);
+}
+
+/* No schedule of these stages is faster. */
+static gint64
+bound_of (const Joint *joint, const PsCosts *costs)
+{
+  const PsSetting *setting = &joint->setting;
+  const SearchChoice *choice = joint->choice;
+  g_autoptr (PsCosts) fastest = ps_setting_fastest_costs (setting, joint->placement, costs, NULL);
+  g_autoptr (PsCosts) slice = fastest != NULL ? ps_costs_slice (fastest, choice->n_slices) : NULL;
+
+  if (slice == NULL)
+    return 0;
+  return ps_lower_bound_within (joint->placement, choice->n_microbatches * choice->n_slices, slice, joint->memory_limit,
+                                setting->sync == PS_SYNC_BYPASS ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN);
+}
+
+/* The same whichever way each stage runs. */
+static gint64
+bound_ways (const Joint *joint)
+{
+  g_autoptr (PsCosts) relaxed = ps_costs_copy (joint->ways.costs[0]);
+
+  for (guint stage = 0; stage < joint->n_stages; stage++)
+    relax_stage (&joint->ways, relaxed, stage);
+  return bound_of (joint, relaxed);
+}
+
+/* Draws another end for a stage, or another way for one or several in a row. FALSE: the draw changes nothing. */
+static gboolean
+draw (Joint *joint, const State *from, State *state)
+{
+  guint n = joint->n_stages, stage = (guint)g_rand_int_range (joint->random, 0, (gint32)n);
+  guint last = g_rand_boolean (joint->random)
+                   ? stage + 1
+                   : (guint)g_rand_int_range (joint->random, (gint32)stage + 1, (gint32)n + 1);
+  gboolean changes = FALSE;
+  guint8 way;
+  gboolean cuts = from->end != NULL && stage + 1 < n && g_rand_boolean (joint->random);
+
+  state->of = g_memdup2 (from->of, n);
+  state->end = g_memdup2 (from->end, from->end != NULL ? n * sizeof *from->end : 0);
+  if (cuts)
+    {
+      guint begin = stage > 0 ? from->end[stage - 1] : 0;
+
+      state->end[stage] += g_rand_boolean (joint->random) ? 1 : -1;
+      return state->end[stage] > begin && state->end[stage] < from->end[stage + 1];
+    }
+  way = (guint8)g_rand_int_range (joint->random, 0, (gint32)joint->ways.n);
+  for (guint s = stage; s < last; s++)
+    {
+      changes |= state->of[s] != way;
+      state->of[s] = way;
+    }
+  return changes;
+}
+
+/* Searches with the state's costs, from the schedule found so far. TRUE: *found is better now. */
+static gboolean
+try_state (Joint *joint, State *state, SearchFound *found)
+{
+  PsSetting setting = joint->setting;
+  SearchLimits limits = joint->limits;
+  g_auto (SearchFound) tried = { 0 };
+
+  limits.start = joint->best->result->schedule;
+  if (!search_try (&setting, joint->choice, &limits, state->costs, &tried, NULL)
+      || tried.figure_ns >= joint->best->figure_ns)
+    return FALSE;
+  search_found_clear (found);
+  *found = tried;
+  tried = (SearchFound){ 0 };
+  joint->best = found;
+  return TRUE;
+}
+
+/* Whether a schedule of these stages can be better, as far as a bound tells. */
+static gboolean
+may_help (const Joint *joint, const State *state)
+{
+  return joint->limits.samples->objective != SEARCH_TIME
+         || bound_of (joint, state->costs) < joint->best->result->price_ns;
+}
+
+static gboolean
+joint_init (Joint *joint, State *state, const PsCosts *costs)
+{
+  PsSetting *setting = &joint->setting;
+  guint n = joint->n_stages;
+  g_autoptr (PsModel) model = setting->cluster != NULL ? ps_setting_model (setting, NULL) : NULL;
+
+  if (!ps_setting_memory_limit (setting, setting->n_devices, &joint->memory_limit, NULL))
+    return FALSE;
+  state->of = g_new0 (guint8, n);
+  if (model != NULL && costs->shapes != NULL && setting->layout == NULL)
+    {
+      guint unit = 0;
+
+      joint->units = ps_model_units (model, &joint->n_units);
+      joint->shapes = g_new0 (PsStageShape, n);
+      state->end = g_new0 (guint, n);
+      for (guint s = 0; s < n; s++)
+        state->end[s] = unit
+            += costs->shapes[s].embedding + costs->shapes[s].n_layers + costs->shapes[s].n_mtp + costs->shapes[s].head;
+    }
+  return read_ways (joint, state->end);
+}
+
+static char *
+describe_ways (const Joint *joint, const State *state)
+{
+  GString *text = g_string_new (NULL);
+  gboolean differ = FALSE;
+
+  for (guint s = 0; s < joint->n_stages; s++)
+    differ |= joint->ways.recompute[state->of[s]] != joint->ways.recompute[state->of[0]];
+  for (guint s = 0; s < (differ ? joint->n_stages : 1); s++)
+    g_string_append_printf (text, "%s%s", s > 0 ? "," : "", ps_recompute_name (joint->ways.recompute[state->of[s]]));
+  return g_string_free (text, FALSE);
+}
+
+/* Takes the draw over if it is better. *refused counts draws that a bound refuses. */
+static gboolean
+take_turn (Joint *joint, State *state, SearchFound *found, guint *refused)
+{
+  g_auto (State) next = { 0 };
+
+  *refused += 1;
+  if (!draw (joint, state, &next) || !read_ways (joint, next.end))
+    return FALSE;
+  compose (joint, &next);
+  if (!may_help (joint, &next))
+    return FALSE;
+  *refused = 0;
+  if (!try_state (joint, &next, found))
+    return FALSE;
+  state_clear (state);
+  *state = next;
+  next = (State){ 0 };
+  return TRUE;
+}
+
+gboolean
+search_joint (const PsSetting *setting, const SearchChoice *choice, const SearchLimits *limits, const SearchFound *from,
+              SearchFound *found, char **recompute)
+{
+  const PsCosts *costs = from->prediction->costs;
+  g_auto (Joint) joint = { .setting = *setting,
+                           .choice = choice,
+                           .limits = *limits,
+                           .best = from,
+                           .n_stages = costs->n_stages,
+                           .placement = ps_placement_new (choice->placement, setting->n_devices, choice->n_chunks),
+                           .random = g_rand_new_with_seed ((guint32)limits->seed) };
+  g_auto (State) state = { 0 };
+  gint64 until_us = g_get_monotonic_time () + limits->time_limit_ns / 1000;
+  guint refused = 0, n_tried = 0;
+  gboolean better = FALSE;
+
+  joint.limits.time_limit_ns = limits->time_limit_ns > 0 ? MAX (limits->time_limit_ns / N_TRIALS, 1000000) : 0;
+  joint.limits.moves = limits->moves > 0 ? limits->moves / N_TRIALS + 1 : 0;
+  if (!joint_init (&joint, &state, costs))
+    return FALSE;
+  while (refused < MAX_REFUSED && g_atomic_int_get (limits->stop) == 0
+         && (limits->time_limit_ns > 0 ? g_get_monotonic_time () < until_us : n_tried < N_TRIALS))
+    {
+      better |= take_turn (&joint, &state, found, &refused);
+      n_tried += refused == 0;
+    }
+  if (!better || !read_ways (&joint, state.end))
+    return FALSE;
+  found->result->lower_bound_ns = MIN (found->result->lower_bound_ns, bound_ways (&joint));
+  found->result->found_by = "joint moves";
+  found->result->proved_optimal = found->result->price_ns <= found->result->lower_bound_ns;
+  *recompute = describe_ways (&joint, &state);
+  return TRUE;
+}

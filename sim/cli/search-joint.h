@@ -1,0 +1,15 @@
+/* search-joint.h - schedule, cut of the model, recomputation and offload together. */
+#ifndef PS_SEARCH_JOINT_H
+#define PS_SEARCH_JOINT_H
+
+#include "search-try.h"
+
+/* Goes on from a schedule of the choice that costs of the setting have given. Stages change what they recompute and
+ * offload, and layers move to a neighbour; each change is searched for a while and kept if the objective's figure
+ * is lower. FALSE: nothing better was found. *found is the best, with a lower bound for whatever the stages of its
+ * layout recompute and offload; *recompute says what they do: "full", or "none,full" where they differ. Free it with
+ * g_free. */
+gboolean search_joint (const PsSetting *setting, const SearchChoice *choice, const SearchLimits *limits,
+                       const SearchFound *from, SearchFound *found, char **recompute);
+
+#endif
