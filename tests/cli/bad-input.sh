@@ -380,7 +380,10 @@ refuse 2 "not expected" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms gpipe
 refuse 1 "infeasible: needs at least 4 B" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms,act=4B --memory-limit 3B --moves 1
 refuse 1 "-o: no-such/x.json" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --moves 1 -o no-such/x.json
 refuse 1 "-o: ." pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --moves 1 -o .
-refuse 2 "--slices" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --moves 1 --slices 2
+refuse 2 "--defer-head" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --moves 1 --defer-head 2
+refuse 2 "--objective p90: nothing varies; give --jitter, --straggler or --slow-link" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --moves 1 --objective p90
+refuse 2 "--objective time: looks at no samples; mean or p90 would" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --moves 1 --jitter 0.1
+refuse 2 "zb-h1: has no W of the head to put off; leave out --defer-head 2" pipesim predict --schedule zb-h1 -p 4 -m 8 --costs $good --defer-head 2
 refuse 1 "buffers" pipesim search -p 2 -m 4 -v 1 --placement loop --costs f=1ms,b=1ms,w=1ms,act=4B,msg=100B --comm rank --memory-limit 4B --moves 1
 # A stack for which no address space is left: no thread can be made.
 many_threads ()
