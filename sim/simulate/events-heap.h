@@ -84,25 +84,16 @@ ps_heap_set (PsHeap *heap, guint32 id, gint64 time_ns)
     ps_heap_sink (heap, place - 1, entry);
 }
 
-/* Takes out the id of the least time. The heap must not be empty. The last entry nearly always belongs near the bottom,
- * so the gap goes down all the way before it is filled: the number of turns is then known beforehand. */
+/* Takes out the id of the least time. The heap must not be empty. */
 static inline guint32
 ps_heap_pop (PsHeap *heap)
 {
   guint32 id = heap->entries[0].id;
   PsHeapEntry last = heap->entries[--heap->n];
-  guint place = 0;
 
   heap->place[id] = 0;
-  if (heap->n == 0)
-    return id;
-  for (guint child = 1; child < heap->n; child = 2 * place + 1)
-    {
-      child += child + 1 < heap->n && heap->entries[child + 1].time_ns < heap->entries[child].time_ns;
-      ps_heap_put (heap, place, heap->entries[child]);
-      place = child;
-    }
-  ps_heap_rise (heap, place, last);
+  if (heap->n > 0)
+    ps_heap_sink (heap, 0, last);
   return id;
 }
 

@@ -15,7 +15,6 @@ ps_timed_new (PsEvents *events)
   timed->heap = ps_heap_new (events->n_devices + events->n_transfers);
   timed->devices = g_new0 (PsTimedDevice, events->n_devices);
   timed->joined = g_new0 (guint8, events->program->n_messages + 1);
-  timed->changed = g_new (guint16, events->n_devices);
   timed->slowdown = slowdown > 1 ? llrint (slowdown * NO_SLOWDOWN) : NO_SLOWDOWN;
   timed->links = events->setting.links != NULL ? ps_links_new (events) : NULL;
   return timed;
@@ -30,34 +29,22 @@ ps_timed_free (PsTimed *timed)
   ps_links_free (timed->links);
   g_free (timed->devices);
   g_free (timed->joined);
-  g_free (timed->changed);
   g_free (timed);
 }
 
-static void
-note_change (PsTimed *timed, guint index)
+/* Work that an op does in a nanosecond: all of it is done in its duration alone. */
+static gint64
+work_rate (const PsTimed *timed, const PsTimedDevice *device)
 {
-  if (timed->devices[index].changed)
-    return;
-  timed->devices[index].changed = TRUE;
-  timed->changed[timed->n_changed++] = (guint16)index;
+  return device->n_active > 0 ? NO_SLOWDOWN : timed->slowdown;
 }
 
-/* Finds the end of a device's op at its pace from now on. All of an op's work is done in its duration alone. */
 static void
-find_end (PsTimed *timed, guint index)
+schedule_end (PsTimed *timed, guint index)
 {
-  PsTimedDevice *device = &timed->devices[index];
-  gboolean slow = device->n_active > 0;
+  const PsTimedDevice *device = &timed->devices[index];
+  guint64 rate = (guint64)work_rate (timed, device), left = (guint64)device->work_left;
 
-  device->changed = FALSE;
-  if (device->item == PS_NO_ITEM || (device->since_ns < timed->now_ns && slow == device->slow))
-    return;
-  device->work_left -= (timed->now_ns - device->since_ns) * (device->slow ? NO_SLOWDOWN : timed->slowdown);
-  device->work_left = MAX (device->work_left, 0);
-  device->since_ns = timed->now_ns;
-  device->slow = slow;
-  guint64 rate = (guint64)(slow ? NO_SLOWDOWN : timed->slowdown), left = (guint64)device->work_left;
   ps_heap_set (timed->heap, index, timed->now_ns + (gint64)((left + rate - 1) / rate));
 }
 
@@ -65,10 +52,15 @@ static void
 take_part (PsTimed *timed, guint index, int change)
 {
   PsTimedDevice *device = &timed->devices[index];
+  gboolean was_active = device->n_active > 0;
 
   device->n_active += (guint)change;
-  if (timed->slowdown != NO_SLOWDOWN && device->item != PS_NO_ITEM)
-    note_change (timed, index);
+  if (timed->slowdown == NO_SLOWDOWN || device->item == PS_NO_ITEM || was_active == (device->n_active > 0))
+    return;
+  device->work_left -= (timed->now_ns - device->since_ns) * (was_active ? NO_SLOWDOWN : timed->slowdown);
+  device->work_left = MAX (device->work_left, 0);
+  device->since_ns = timed->now_ns;
+  schedule_end (timed, index);
 }
 
 /* A device takes part in a message from now on, unless it does already or the message has moved. */
@@ -120,7 +112,7 @@ start_op (PsEvents *events, guint index, guint32 i)
   device->item = i;
   device->since_ns = timed->now_ns;
   device->work_left = item->duration_ns * timed->slowdown;
-  note_change (timed, index);
+  schedule_end (timed, index);
 }
 
 /* The next item of the program that a device may run now. Sends and receives of blocking devices are come to here. */
@@ -253,8 +245,6 @@ next_transfer (PsEvents *events)
 static void
 settle (PsEvents *events)
 {
-  PsTimed *timed = events->timed;
-
   for (;;)
     {
       guint32 transfer = events->exclusive || events->n_awake == 0 ? next_transfer (events) : 0;
@@ -266,9 +256,7 @@ settle (PsEvents *events)
       else
         break;
     }
-  while (timed->n_changed > 0)
-    find_end (timed, timed->changed[--timed->n_changed]);
-  if (timed->links != NULL)
+  if (events->timed->links != NULL)
     ps_links_settle (events);
 }
 
@@ -278,7 +266,6 @@ begin (PsEvents *events)
   PsTimed *timed = events->timed;
 
   ps_heap_clear (timed->heap);
-  timed->n_changed = 0;
   memset (timed->joined, 0, events->program->n_messages);
   if (timed->links != NULL)
     ps_links_begin (timed->links);

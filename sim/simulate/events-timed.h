@@ -19,8 +19,6 @@ typedef struct
   guint32 item;     /* that it runs; PS_NO_ITEM when idle */
   gboolean waiting; /* for its ready_ns */
   gboolean queued;  /* among the awake */
-  gboolean changed; /* among those whose op's end has to be found */
-  gboolean slow;    /* its op runs beside a transfer since since_ns */
   guint n_active;   /* transfers that it takes part in */
   gint64 work_left; /* of its op, as of since_ns: duration times slowdown */
   gint64 since_ns;
@@ -35,11 +33,9 @@ struct _PsTimed
   guint turn;   /* events that were due together, and all that began after them */
   PsHeap *heap; /* ids: devices, then n_devices + transfer */
   PsTimedDevice *devices;
-  guint8 *joined; /* [n_messages] bit 0: the sender takes part, bit 1: the receiver does */
-  guint n_changed;
-  guint16 *changed; /* [n_devices] devices whose op has begun, or that came to or from a transfer, at this instant */
-  gint64 slowdown;  /* factor on ops beside transfers, in thousandths; 1000: none */
-  PsLinks *links;   /* NULL: transfers share none */
+  guint8 *joined;  /* [n_messages] bit 0: the sender takes part, bit 1: the receiver does */
+  gint64 slowdown; /* factor on ops beside transfers, in thousandths; 1000: none */
+  PsLinks *links;  /* NULL: transfers share none */
 };
 
 /* A transfer's part in its links. */
