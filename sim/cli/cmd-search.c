@@ -1,8 +1,8 @@
 /* cmd-search.c - pipesim search: the best schedule that can be found, and how far from optimal it can be. */
 #include "commands.h"
-#include "devices-detail.h"
 #include "predict-spread.h"
 #include "search-joint.h"
+#include "search-rows.h"
 #include "search-try.h"
 
 #include <pipesim/bound.h>
@@ -16,6 +16,9 @@
 
 #define DEFAULT_TIME_LIMIT_NS G_GINT64_CONSTANT (10000000000)
 #define DEFAULT_SAMPLES 64
+
+/* Stages per device that --joint tries. */
+#define MOST_CHUNKS 4
 
 /* See ps_note_signals. */
 static const gint *caught;
@@ -49,8 +52,8 @@ static const PsOption rows[] = {
   PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of the random choices", .initial = 1),
   PS_OPTION ("jobs", 'j', PS_COUNT (Options, jobs, 1, 1024), "N", "Threads", .otherwise = "one per processor"),
   PS_OPTION ("joint", 0, PS_FLAG (Options, joint), NULL,
-             "Half of the time goes on from the best row: single stages change what they recompute and offload, and "
-             "without --layout layers move to neighbours"),
+             "Up to 4 stages per device are tried, too. Half of the time then goes on from the best row: stages change "
+             "what they recompute and offload, and without --layout layers move to neighbours"),
   PS_OPTION ("objective", 0, PS_NAME (Options, objective, search_objective), "WHAT",
              "What a good schedule makes small: the iteration time at the costs as they are, or its mean or p90 over "
              "samples of varying costs",
@@ -109,39 +112,10 @@ options_clear (Options *options)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
-static const PsColumn columns[] = {
-  { "schedule", NULL, PS_COLUMN_TEXT },
-  { "placement", "placement", PS_COLUMN_TEXT },
-  { "devices", "p", PS_COLUMN_INTEGER },
-  { "microbatches", "m", PS_COLUMN_INTEGER },
-  { "chunks", "v", PS_COLUMN_INTEGER },
-  { "slices", "slices", PS_COLUMN_INTEGER },
-  { "microbatch_size", "b", PS_COLUMN_INTEGER },
-  { "recompute", "recompute", PS_COLUMN_TEXT },
-  { "comm_order", "comm order", PS_COLUMN_TEXT },
-  { "makespan_ns", "makespan", PS_COLUMN_TIME },
-  { "max_span_ns", NULL, PS_COLUMN_TIME },
-  { "iteration_ns", "iteration", PS_COLUMN_TIME },
-  { "objective", NULL, PS_COLUMN_TEXT },
-  { "objective_ns", NULL, PS_COLUMN_TIME },
-  { "bubble_ratio", "bubble of iteration", PS_COLUMN_RATIO },
-  { "bubble_ratio_span", NULL, PS_COLUMN_RATIO },
-  { "lower_bound_ns", "lower bound", PS_COLUMN_TIME },
-  { "gap", "gap", PS_COLUMN_PERCENT },
-  { "proved_optimal", "optimal", PS_COLUMN_BOOLEAN },
-  { "peak_memory_bytes", "peak memory", PS_COLUMN_SIZE },
-  { "feasible", NULL, PS_COLUMN_BOOLEAN },
-  { "moves", NULL, PS_COLUMN_INTEGER },
-  { "found_by", "found by", PS_COLUMN_TEXT },
-  { "layout", "layout", PS_COLUMN_TEXT },
-  { "order", NULL, PS_COLUMN_LISTS },
-  { "devices_detail", NULL, PS_COLUMN_TABLE },
-};
-
 /* The results of the choices. */
 typedef struct
 {
-  PsColumn columns[G_N_ELEMENTS (columns)];
+  PsColumn columns[SEARCH_N_COLUMNS];
   PsTable *table;
   GString *skipped;
   char *about;
@@ -228,71 +202,6 @@ finish_options (Options *options, int argc, char **argv, GError **error)
          && set_samples (options, error) && ps_output_check ("-o", options->output, error);
 }
 
-static GPtrArray *
-list_orders (const PsSchedule *schedule)
-{
-  GPtrArray *lists = g_ptr_array_new_with_free_func ((GDestroyNotify)g_strfreev);
-  char name[48];
-
-  for (guint d = 0; d < schedule->placement->n_devices; d++)
-    {
-      GStrvBuilder *builder = g_strv_builder_new ();
-
-      for (guint i = schedule->first[d]; i < schedule->first[d + 1]; i++)
-        {
-          g_autofree char *first = g_strdup (ps_op_format (schedule->ops[i], name));
-          g_autofree char *both = schedule->ops[i].paired
-                                      ? g_strconcat (first, "+", ps_op_format (schedule->ops[++i], name), NULL)
-                                      : NULL;
-
-          g_strv_builder_add (builder, both != NULL ? both : first);
-        }
-      g_ptr_array_add (lists, g_strv_builder_end (builder));
-      g_strv_builder_unref (builder);
-    }
-  return lists;
-}
-
-static void
-add_row (PsTable *table, const Options *options, const SearchChoice *choice, const char *recompute,
-         const SearchFound *found)
-{
-  const PsSearchResult *result = found->result;
-  const PsPrediction *prediction = found->prediction;
-  const PsMetrics *metrics = &prediction->metrics;
-  g_autofree char *layout = ps_prediction_layout (prediction);
-
-  ps_table_add_row (table);
-  ps_table_set_text (table, "schedule", result->schedule->name);
-  if (layout != NULL)
-    ps_table_set_text (table, "layout", layout);
-  ps_table_set_text (table, "placement", ps_placement_name (choice->placement));
-  ps_table_set_integer (table, "devices", result->schedule->placement->n_devices);
-  ps_table_set_integer (table, "microbatches", choice->n_microbatches);
-  ps_table_set_integer (table, "chunks", choice->n_chunks);
-  ps_table_set_integer (table, "slices", choice->n_slices);
-  if (choice->microbatch_size > 0)
-    ps_table_set_integer (table, "microbatch_size", choice->microbatch_size);
-  ps_table_set_text (table, "recompute", recompute);
-  ps_table_set_text (table, "comm_order", ps_comm_order_name (found->comm_order));
-  ps_table_set_integer (table, "makespan_ns", metrics->makespan_ns);
-  ps_table_set_integer (table, "max_span_ns", metrics->max_span_ns);
-  ps_table_set_integer (table, "iteration_ns", metrics->iteration_ns);
-  ps_table_set_text (table, "objective", search_objective_name (options->objective));
-  ps_table_set_integer (table, "objective_ns", found->figure_ns);
-  ps_table_set_ratio (table, "bubble_ratio", metrics->bubble_ratio);
-  ps_table_set_ratio (table, "bubble_ratio_span", metrics->bubble_ratio_span);
-  ps_table_set_integer (table, "lower_bound_ns", result->lower_bound_ns);
-  ps_table_set_ratio (table, "gap", (double)result->price_ns / (double)MAX (result->lower_bound_ns, 1) - 1);
-  ps_table_set_boolean (table, "proved_optimal", result->proved_optimal);
-  ps_table_set_integer (table, "peak_memory_bytes", metrics->peak_memory_bytes);
-  ps_table_set_boolean (table, "feasible", prediction->feasible);
-  ps_table_set_integer (table, "moves", (gint64)result->n_moves);
-  ps_table_set_text (table, "found_by", result->found_by);
-  ps_table_set_lists (table, "order", list_orders (result->schedule));
-  ps_table_set_table (table, "devices_detail", ps_devices_detail (metrics));
-}
-
 /* A published schedule goes by its name, another one by the file of -o. */
 static void
 note_launch (const Options *options, Outcome *outcome)
@@ -314,7 +223,7 @@ note_outcome (const Options *options, Outcome *outcome, const SearchChoice *choi
 {
   const PsCosts *costs = found->prediction->costs;
 
-  add_row (outcome->table, options, choice, recompute, found);
+  search_add_row (outcome->table, options->objective, choice, recompute, found);
   if (outcome->about == NULL)
     outcome->about
         = g_strdup_printf ("simulated from %s costs: %s", ps_origin_name (costs->time_origin), costs->source);
@@ -494,23 +403,6 @@ publish (const Options *options, const Outcome *outcome, GError **error)
   return ps_print (page, error);
 }
 
-/* The order of sends and receives is of no concern where nothing waits for them, nor is the layout of stages that are
- * given or measured as they are. */
-static void
-outcome_init (Outcome *outcome, const PsSetting *setting, SearchObjective objective)
-{
-  memcpy (outcome->columns, columns, sizeof columns);
-  for (guint i = 0; i < G_N_ELEMENTS (columns); i++)
-    if (g_str_equal (columns[i].key, "objective_ns") && objective != SEARCH_TIME)
-      outcome->columns[i].title = search_objective_name (objective);
-    else if ((g_str_equal (columns[i].key, "comm_order") && !ps_setting_transfers_wait (setting))
-             || (g_str_equal (columns[i].key, "slices") && setting->n_slices <= 1)
-             || (g_str_equal (columns[i].key, "layout") && setting->cluster == NULL && setting->layout == NULL))
-      outcome->columns[i].title = NULL;
-  outcome->table = ps_table_new (outcome->columns, G_N_ELEMENTS (columns));
-  outcome->skipped = g_string_new (NULL);
-}
-
 int
 ps_cmd_search (int argc, char **argv, GError **error)
 {
@@ -521,10 +413,13 @@ ps_cmd_search (int argc, char **argv, GError **error)
 
   if (!parse_options (&options, &argc, &argv, error) || !finish_options (&options, argc, argv, error))
     return 0;
-  choices = search_choices (options.setting, options.microbatch_size, options.any_size, error);
+  choices = search_choices (options.setting, options.microbatch_size, options.any_size, options.joint ? MOST_CHUNKS : 2,
+                            error);
   if (choices == NULL)
     return 0;
-  outcome_init (&outcome, options.setting, options.objective);
+  search_columns (options.setting, options.objective, outcome.columns);
+  outcome.table = ps_table_new (outcome.columns, SEARCH_N_COLUMNS);
+  outcome.skipped = g_string_new (NULL);
   caught = ps_note_signals ();
   begin_ns = g_get_monotonic_time () * 1000;
   if (!try_all (&options, choices, options.time_limit_ns / (options.joint ? 2 : 1), &outcome, error))

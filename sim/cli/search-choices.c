@@ -39,20 +39,21 @@ add_choice (GArray *choices, const PsSetting *setting, PsPlacementKind placement
 }
 
 static GArray *
-placements (const PsSetting *setting)
+placements (const PsSetting *setting, guint most_chunks)
 {
   GArray *choices = g_array_new (FALSE, FALSE, sizeof (SearchChoice));
 
-  if (setting->has_placement && setting->placement == PS_PLACEMENT_WAVE && setting->n_chunks == 0)
+  if (setting->has_placement && setting->placement == PS_PLACEMENT_WAVE && setting->n_chunks == 0 && most_chunks < 4)
     add_choice (choices, setting, PS_PLACEMENT_WAVE, 4);
   add_choice (choices, setting, PS_PLACEMENT_LOOP, 1);
   add_choice (choices, setting, PS_PLACEMENT_V, 2);
   add_choice (choices, setting, PS_PLACEMENT_LOOP, 2);
   add_choice (choices, setting, PS_PLACEMENT_BIDIRECTIONAL, 1);
-  if (setting->n_chunks > 2)
+  for (guint v = 3; v <= MAX (most_chunks, setting->n_chunks); v++)
     {
-      add_choice (choices, setting, PS_PLACEMENT_LOOP, setting->n_chunks);
-      add_choice (choices, setting, PS_PLACEMENT_WAVE, setting->n_chunks);
+      add_choice (choices, setting, PS_PLACEMENT_LOOP, v);
+      if (v % 2 == 0 || v == setting->n_chunks)
+        add_choice (choices, setting, PS_PLACEMENT_WAVE, v);
     }
   return choices;
 }
@@ -111,9 +112,9 @@ check_any (const GArray *choices, GError **error)
 }
 
 GArray *
-search_choices (const PsSetting *setting, guint size, gboolean any_size, GError **error)
+search_choices (const PsSetting *setting, guint size, gboolean any_size, guint most_chunks, GError **error)
 {
-  g_autoptr (GArray) choices = placements (setting);
+  g_autoptr (GArray) choices = placements (setting, most_chunks);
   guint n = choices->len;
 
   for (guint i = 0; i < n && setting->any_recompute; i++)
