@@ -389,7 +389,7 @@ publish (const Options *options, const Job *job, const PsRunReport *report, GErr
     ps_timeline_write (report->trial->result->timeline, options->trace, unless_set (&first));
   if (options->predicted != NULL)
     {
-      g_autoptr (PsTimeline) predicted = ps_prediction_timeline (job->prediction);
+      g_autoptr (PsTimeline) predicted = ps_trial_prediction (job->prediction);
 
       ps_timeline_write (predicted, options->predicted, unless_set (&first));
     }

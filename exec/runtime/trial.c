@@ -11,10 +11,28 @@ ps_trial_clear (PsTrial *trial)
   g_clear_pointer (&trial->comparison, ps_comparison_free);
 }
 
+PsTimeline *
+ps_trial_prediction (const PsPrediction *prediction)
+{
+  const PsProgram *program = prediction->program;
+  g_autoptr (PsSimulation) steady = NULL;
+  PsTimeline *timeline;
+
+  if (!program->schedule->asynchronous || ps_prediction_events (prediction) != NULL)
+    return ps_prediction_timeline (prediction);
+  steady = ps_simulation_new (program);
+  ps_simulate (program, prediction->costs, steady);
+  ps_iteration_times (program, prediction->costs, NULL, steady);
+  timeline = ps_timeline_from_simulation (program, prediction->costs, steady);
+  timeline->iteration_ns = prediction->metrics.iteration_ns;
+  timeline->interval = prediction->interval;
+  return timeline;
+}
+
 static gboolean
 hold_against (PsTrial *trial, const PsProgram *program, const PsPrediction *prediction, GError **error)
 {
-  g_autoptr (PsTimeline) predicted = ps_prediction_timeline (prediction);
+  g_autoptr (PsTimeline) predicted = ps_trial_prediction (prediction);
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
 
   trial->comparison = ps_compare (predicted, trial->result->timeline, error);

@@ -21,6 +21,10 @@ typedef struct
 void ps_trial_clear (PsTrial *trial);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsTrial, ps_trial_clear)
 
+/* The timeline that a run is held against: a schedule that never drains in its steady state, as it is measured. Free
+ * with ps_timeline_free. */
+PsTimeline *ps_trial_prediction (const PsPrediction *prediction);
+
 /* Runs the program. prediction: that of the same program; NULL: there are no costs. The caller clears the trial in any
  * case. */
 gboolean ps_trial_run (PsTrial *trial, const PsProgram *program, const PsPrediction *prediction,

@@ -73,6 +73,12 @@ gboolean ps_iteration_events (const PsProgram *program, const PsCosts *costs, co
                               const PsEventsSetting *setting, PsSync sync, PsReduce reduce, PsIteration *iteration,
                               GError **error);
 
+/* The moments of one iteration in steady state, of an asynchronous schedule with transfers of pure latency. Fills in the
+ * ends of the steps and the makespan of simulation, which has run the program; they count from the iteration's first
+ * op. Its last ops run beside the first ones of the next iteration. setting: durations; NULL: those of the costs. */
+void ps_iteration_times (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting,
+                         PsSimulation *simulation);
+
 /* Refuses settings under which durations are not known beforehand. Errors: PS_ERROR_SCHEDULE "NAME: never drains: ...".
  */
 gboolean ps_iteration_check_fixed (const PsProgram *program, const PsEventsSetting *setting, GError **error);

@@ -1,5 +1,6 @@
 /* replay.c - the times of a timeline at the steps of a program: as they are, or simulated again with the same
  * durations. */
+#include <pipesim/iterations.h>
 #include <pipesim/timeline.h>
 
 #include "simulate/simulate-private.h"
@@ -136,6 +137,14 @@ ps_timeline_replay (const PsProgram *program, const PsCosts *costs, const PsTime
       transfer_ns[i] = transfer_length (&spans, costs, i);
     }
   ps_simulate_steps (program, costs, duration_ns, transfer_ns, simulation);
+  /* A run of a schedule that never drains shows its steady state. */
+  if (program->schedule->asynchronous && timeline->origin == PS_ORIGIN_MEASURED)
+    {
+      const PsEventsSetting steady
+          = { .comm = PS_CHANNEL_LATENCY, .duration_ns = duration_ns, .transfer_ns = transfer_ns };
+
+      ps_iteration_times (program, costs, &steady, simulation);
+    }
   return TRUE;
 }
 

@@ -264,6 +264,29 @@ test_published_costs (void)
     g_assert_cmpuint (n, ==, 9);
 }
 
+/* F of 1 us, BW of 2 us, O of none: two busy devices repeat 12 us. From its F0 to its B3 device 0 runs 5 F and 5 BW, of
+ * which an F and a BW are those of its neighbours. With O of 1 us after each BW there are 4 O between them. */
+static void
+test_times (void)
+{
+  static const struct
+  {
+    const char *costs;
+    gint64 makespan_ns;
+  } cases[] = { { "f=1us,bw=2us", 15 * US }, { "f=1us,bw=2us,o=1us", 19 * US } };
+
+  for (guint k = 0; k < G_N_ELEMENTS (cases); k++)
+    {
+      g_auto (Case) test = { 0 };
+
+      predict (&test, "pipedream", 2, 4, 1, cases[k].costs);
+      ps_iteration_times (test.program, test.costs, NULL, test.simulation);
+      g_assert_cmpint (test.simulation->makespan_ns, ==, cases[k].makespan_ns);
+      for (guint i = 0; i < test.program->n_steps; i++)
+        g_assert_cmpint (test.simulation->end_ns[i + 1], >, test.simulation->end_ns[test.program->steps[i].input]);
+    }
+}
+
 static void
 test_names (void)
 {
@@ -295,6 +318,7 @@ main (int argc, char **argv)
   g_test_add_func ("/iterations/asynchronous-channels", test_asynchronous_channels);
   g_test_add_func ("/iterations/asynchronous-slowdown", test_asynchronous_slowdown);
   g_test_add_func ("/iterations/published-costs", test_published_costs);
+  g_test_add_func ("/iterations/times", test_times);
   g_test_add_func ("/iterations/names", test_names);
   return g_test_run ();
 }
