@@ -256,28 +256,17 @@ walk_instructions (Rounds *rounds, guint device)
     }
 }
 
-/* As PS_COMM_ASAP would order them if the round were a schedule: its ops stand otherwise than in the program. */
 static void
-walk_drain (Rounds *rounds)
+walk_op (gpointer rounds, guint op)
 {
-  const PsProgram *program = rounds->program;
-  g_autofree guint32 *made = g_new0 (guint32, program->n_steps); /* 1 + the first message of each producer */
+  add_op (rounds, op);
+}
 
-  for (guint32 i = program->n_messages; i-- > 0;)
-    made[program->messages[i].producer] = i + 1;
-  for (guint i = 0; i < program->n_steps; i++)
-    {
-      guint op = rounds->drain.sequence[i];
-      guint32 step = program->step_of[op], message = made[step];
-
-      add_op (rounds, op);
-      for (; message != 0 && message <= program->n_messages && program->messages[message - 1].producer == step;
-           message++)
-        {
-          add_post (rounds, message, PS_SIDE_SENDER);
-          add_post (rounds, message, PS_SIDE_RECEIVER);
-        }
-    }
+static void
+walk_message (gpointer rounds, guint32 number)
+{
+  add_post (rounds, number, PS_SIDE_SENDER);
+  add_post (rounds, number, PS_SIDE_RECEIVER);
 }
 
 /* All ops and messages, where transfers queue, are eager or hold up devices. The first to hold an end in a round waits
@@ -291,7 +280,7 @@ add_messages (Rounds *rounds)
     if (program->message_of[i] != 0)
       add_message (rounds, i);
   if (program->schedule->asynchronous)
-    walk_drain (rounds);
+    ps_drain_walk (&rounds->drain, program, walk_op, walk_message, rounds);
   else
     for (guint device = 0; device < program->schedule->placement->n_devices; device++)
       walk_instructions (rounds, device);

@@ -99,10 +99,28 @@ ps_drain_clear (PsDrain *drain)
   g_free (drain->ahead);
 }
 
+void
+ps_drain_walk (const PsDrain *drain, const PsProgram *program, PsDrainOp op, PsDrainMessage message, gpointer data)
+{
+  g_autofree guint32 *made = g_new0 (guint32, program->n_steps); /* 1 + the first message of each producer */
+
+  for (guint32 i = program->n_messages; i-- > 0;)
+    made[program->messages[i].producer] = i + 1;
+  for (guint i = 0; i < program->n_steps; i++)
+    {
+      guint32 step = program->step_of[drain->sequence[i]], next = made[step];
+
+      op (data, drain->sequence[i]);
+      for (; next != 0 && next <= program->n_messages && program->messages[next - 1].producer == step; next++)
+        message (data, next);
+    }
+}
+
 /* The streams of a round while they are made. */
 typedef struct
 {
   const PsProgram *program;
+  const PsDrain *drain;
   GArray **instructions; /* [n_devices] of PsInstruction */
   GByteArray **ahead;    /* [n_devices] */
 } Streams;
@@ -114,14 +132,15 @@ append (const Streams *streams, guint device, PsInstruction instruction, guint8 
   g_byte_array_append (streams->ahead[device], &ahead, 1);
 }
 
-/* The op after the wait for its input, and before its messages. */
+/* The op after the wait for its input. */
 static void
-append_op (const Streams *streams, guint step, guint8 ahead, guint32 first_message)
+append_op (gpointer data, guint op)
 {
+  const Streams *streams = data;
   const PsProgram *program = streams->program;
-  guint32 waited = program->message_of[step];
+  guint32 step = program->step_of[op], waited = program->message_of[step];
   guint device = program->steps[step].device;
-  PsOp op = program->schedule->ops[program->op_of[step]];
+  guint8 ahead = streams->drain->ahead[op];
 
   if (waited != 0)
     {
@@ -130,32 +149,21 @@ append_op (const Streams *streams, guint step, guint8 ahead, guint32 first_messa
       append (streams, device,
               (PsInstruction){ PS_INSTRUCTION_WAIT, message->sender, .message = waited, .op = message->op }, ahead);
     }
-  append (streams, device, (PsInstruction){ PS_INSTRUCTION_COMPUTE, (guint16)device, .op = op }, ahead);
-  for (guint32 i = first_message; i != 0 && i <= program->n_messages && program->messages[i - 1].producer == step; i++)
-    {
-      const PsMessage *message = &program->messages[i - 1];
-
-      append (streams, device,
-              (PsInstruction){ PS_INSTRUCTION_SEND, message->receiver, .message = i, .op = message->op }, ahead);
-      append (streams, message->receiver,
-              (PsInstruction){ PS_INSTRUCTION_RECEIVE, message->sender, .message = i, .op = message->op }, ahead);
-    }
+  append (streams, device, (PsInstruction){ PS_INSTRUCTION_COMPUTE, (guint16)device, .op = program->schedule->ops[op] },
+          ahead);
 }
 
 static void
-append_all (const Streams *streams, const PsDrain *drain)
+append_message (gpointer data, guint32 number)
 {
-  const PsProgram *program = streams->program;
-  g_autofree guint32 *made = g_new0 (guint32, program->n_steps); /* 1 + the first message of each producer */
+  const Streams *streams = data;
+  const PsMessage *message = &streams->program->messages[number - 1];
+  guint8 ahead = streams->drain->ahead[streams->program->op_of[message->producer]];
 
-  for (guint32 i = program->n_messages; i-- > 0;)
-    made[program->messages[i].producer] = i + 1;
-  for (guint i = 0; i < program->n_steps; i++)
-    {
-      guint op = drain->sequence[i], step = program->step_of[op];
-
-      append_op (streams, step, drain->ahead[op], made[step]);
-    }
+  append (streams, message->sender,
+          (PsInstruction){ PS_INSTRUCTION_SEND, message->receiver, .message = number, .op = message->op }, ahead);
+  append (streams, message->receiver,
+          (PsInstruction){ PS_INSTRUCTION_RECEIVE, message->sender, .message = number, .op = message->op }, ahead);
 }
 
 /* Takes the device's streams over. */
@@ -179,14 +187,14 @@ drain_round (PsRound *round, const PsProgram *program, const PsDrain *drain)
   guint n_devices = program->schedule->placement->n_devices;
   g_autofree GArray **instructions = g_new (GArray *, n_devices);
   g_autofree GByteArray **ahead = g_new (GByteArray *, n_devices);
-  const Streams streams = { program, instructions, ahead };
+  Streams streams = { program, drain, instructions, ahead };
 
   for (guint i = 0; i < n_devices; i++)
     {
       instructions[i] = g_array_new (FALSE, FALSE, sizeof (PsInstruction));
       ahead[i] = g_byte_array_new ();
     }
-  append_all (&streams, drain);
+  ps_drain_walk (drain, program, append_op, append_message, &streams);
   for (guint i = 0; i < n_devices; i++)
     join (round, &streams, i);
 }

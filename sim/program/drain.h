@@ -18,6 +18,13 @@ typedef struct
  * forward. Orders that cannot run so, and orders with pairs, are left as they are. */
 void ps_drain_init (PsDrain *drain, const PsProgram *program);
 void ps_drain_clear (PsDrain *drain);
+
+/* Calls `op` for each op of a round in the merged order, and after it `message` for each message that it makes, by its
+ * number from 1 on: PS_COMM_ASAP would order the round so if it were a schedule. */
+typedef void (*PsDrainOp) (gpointer data, guint op);
+typedef void (*PsDrainMessage) (gpointer data, guint32 number);
+void ps_drain_walk (const PsDrain *drain, const PsProgram *program, PsDrainOp op, PsDrainMessage message,
+                    gpointer data);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsDrain, ps_drain_clear)
 
 G_END_DECLS
