@@ -101,13 +101,20 @@ add_megatron_stages (const PsLaunch *launch, GString *text)
     g_string_append_printf (text, "--num-layers-per-virtual-pipeline-stage %u\n", launch->shapes[0].n_layers);
 }
 
+/* Whether the schedule hides the messages of experts. */
+static gboolean
+overlaps (const PsLaunch *launch)
+{
+  return launch->schedule != NULL && g_str_has_prefix (launch->schedule, "interleaved-overlap");
+}
+
 static void
 add_megatron_run (const PsLaunch *launch, GString *text)
 {
   const PsSetting *setting = launch->setting;
   const PsModel *model = launch->model;
 
-  if (launch->n_chunks > 1 && g_str_has_prefix (launch->schedule, "interleaved-overlap"))
+  if (overlaps (launch))
     g_string_append (text, "--overlap-moe-expert-parallel-comm\n");
   if (g_str_equal (launch->schedule, "interleaved-overlap-w"))
     g_string_append (text, "--delay-wgrad-compute\n");
@@ -314,6 +321,9 @@ check_stages (const PsLaunch *launch, Framework framework, GError **error)
     if (framework != MEGATRON && launch->shapes[s].n_mtp > 0)
       return ps_refuse (error, PS_ERROR_USAGE, "--to %s: stage %u has multi-token prediction, which is not known there",
                         frameworks[framework], s);
+  if (framework == MEGATRON && overlaps (launch) && launch->model->experts.count == 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "--to megatron: %s is for models with experts; interleaved would be right",
+                      launch->schedule);
   if (framework != DEEPSPEED || launch->n_chunks == 1)
     return TRUE;
   return ps_refuse (error, PS_ERROR_USAGE, "--to deepspeed: %u chunks on a device; its devices have one",
