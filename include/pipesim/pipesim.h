@@ -15,6 +15,7 @@
 #include <pipesim/framework.h>
 #include <pipesim/work.h>
 #include <pipesim/work-time.h>
+#include <pipesim/overlap.h>
 #include <pipesim/costs.h>
 #include <pipesim/fit.h>
 #include <pipesim/condition.h>
