@@ -34,11 +34,13 @@ typedef struct
   gboolean link_shared;    /* the devices of a node share one bus of link_bandwidth, both ways together (link = node);
                               else each has a port of its own (link = gpu) */
   gboolean network_shared; /* they share one network port of network_bandwidth each way (nic = node, gpu) */
-  double host_bandwidth;   /* of each device to the memory of its host, bytes per second and direction; 0 = not known */
-  double peak_flops_fp8;   /* as peak_flops, of products of 8 bits; 0: as peak_flops */
-  double peak_flops_fp4;   /* of 4 bits; 0: as peak_flops_fp8 */
-  guint multiprocessors;   /* of a device; 0 = not known */
-  double product_depth;    /* k at which a product reaches half of its rate, see work-time.h */
+  double split_ring_bandwidth; /* of a node, for all of its rings together where it holds several and several GPUs of
+                                  each; 0: each GPU sends through its own port */
+  double host_bandwidth; /* of each device to the memory of its host, bytes per second and direction; 0 = not known */
+  double peak_flops_fp8; /* as peak_flops, of products of 8 bits; 0: as peak_flops */
+  double peak_flops_fp4; /* of 4 bits; 0: as peak_flops_fp8 */
+  guint multiprocessors; /* of a device; 0 = not known */
+  double product_depth;  /* k at which a product reaches half of its rate, see work-time.h */
   double scores_efficiency;    /* as efficiency, of the products of attention heads */
   double attention_efficiency; /* of flash attention */
   double memory_efficiency;    /* part of memory_bandwidth that kernels reach, in (0, 1] */
@@ -109,7 +111,8 @@ gboolean ps_cluster_is_remote (const PsCluster *cluster, guint a, guint b);
 /* An all-reduce of `bytes` over a ring of n GPUs at these places (replicas and devices in the order of their numbers),
  * ns: 2 (n - 1) steps of bytes / n each over the slowest link of the ring (Patarasuk and Yuan, Bandwidth optimal
  * all-reduce algorithms for clusters of workstations, 2009). Where a node holds several of the ring each of them sends
- * its part through its own network port, as NCCL's rings do. */
+ * its part through its own network port, as NCCL's rings do. But where it holds several rings and split_ring_bandwidth
+ * is known, these share it. */
 gint64 ps_cluster_ring_ns (const PsCluster *cluster, guint n, const guint *places, gint64 bytes);
 
 /* Modelled time of one transfer of `bytes` between pipeline devices a and b, numbered node by node: latency + bytes /

@@ -13,11 +13,10 @@
  *
  * DeepSpeed (ZeRO stage 1 and the pipeline engine, as in Megatron-DeepSpeed):
  *
- * - the gradients that run through one layer, as many bytes as the layer keeps;
  * - gradients in bf16, which are added to the fp32 ones at once: 2 bytes per parameter that nobody reduces;
- * - each microbatch under way keeps the output of the stage besides its input;
- * - PyTorch's allocator reserves 1.10 of what is asked for. This is fitted to the published peaks of the experiments
- *   for BLOOM (data/README.md), for all sizes of models and microbatches at once.
+ * - PyTorch's allocator reserves 1.145 of what stays, and 1.345 of what comes and goes with microbatches. Both are
+ *   fitted to the published peaks of the experiments for BLOOM (data/README.md), for all sizes of models and
+ *   microbatches at once.
  *
  * Both: 5 GB of the driver, of NCCL and its channels, fitted to the same peaks. PyTorch's own count of allocated bytes
  * does not hold them.
@@ -43,8 +42,9 @@ typedef struct
 
 PsHabits ps_framework_habits (const PsModel *model, const PsStageShape *shape, guint n_tensor);
 
-/* Bytes reserved for one that is asked for. */
+/* Bytes reserved for one that is asked for: of what stays, and of what comes and goes. */
 double ps_framework_reserve (PsFramework framework);
+double ps_framework_passing_reserve (PsFramework framework);
 
 /* Bytes of driver and libraries on each GPU. */
 gint64 ps_framework_context_bytes (PsFramework framework);

@@ -38,9 +38,10 @@ static const char *const known_keys[] = { "name",
                                           "step_time",
                                           "optimizer_passes",
                                           "product_depth",
+                                          "split_ring_bandwidth",
                                           NULL };
 
-static const char *const network_keys[] = { "nic", "network_table" };
+static const char *const network_keys[] = { "nic", "network_table", "split_ring_bandwidth" };
 
 PsCluster *
 ps_cluster_copy (const PsCluster *cluster)
@@ -178,6 +179,7 @@ read_keys (PsIni *ini, PsCluster *cluster)
   cluster->network_bandwidth = ps_ini_real (ini, "network_bandwidth", 1, MAX_RATE);
   cluster->network_shared = read_shared (ini, "nic");
   read_points (ini, "network_table", cluster->network_bandwidth, &cluster->n_network_points, &cluster->network_points);
+  cluster->split_ring_bandwidth = read_optional_rate (ini, "split_ring_bandwidth");
 }
 
 PsCluster *
@@ -274,16 +276,30 @@ count_neighbours (const PsCluster *cluster, guint n, const guint *places)
   return most;
 }
 
+/* The time of a ring's step between two nodes, each of which holds so many of its GPUs. */
+static gint64
+outer_step_ns (const PsCluster *cluster, guint n_neighbours, gint64 bytes)
+{
+  PsLink outer = ps_cluster_network_link (cluster);
+  guint n_rings = cluster->devices_per_node * cluster->tensor / n_neighbours;
+  gint64 ns = ps_link_transfer_ns (&outer, bytes / n_neighbours);
+
+  if (cluster->split_ring_bandwidth <= 0 || n_neighbours == 1 || n_rings <= 1)
+    return ns;
+  outer = (PsLink){ .latency_ns = outer.latency_ns, .bandwidth = cluster->split_ring_bandwidth / n_rings };
+  return MAX (ns, ps_link_transfer_ns (&outer, bytes));
+}
+
 gint64
 ps_cluster_ring_ns (const PsCluster *cluster, guint n, const guint *places, gint64 bytes)
 {
-  PsLink inner = ps_cluster_inner_link (cluster), outer = ps_cluster_network_link (cluster);
+  PsLink inner = ps_cluster_inner_link (cluster);
   gint64 share = (bytes + n - 1) / n, longest = 0;
-  gint64 outer_share = share / count_neighbours (cluster, n, places);
+  gint64 outer_ns = outer_step_ns (cluster, count_neighbours (cluster, n, places), share);
 
   for (guint i = 0; i < n; i++)
     longest = MAX (longest, is_remote_place (cluster, places[i], places[(i + 1) % n])
-                                ? ps_link_transfer_ns (&outer, outer_share)
+                                ? outer_ns
                                 : ps_link_transfer_ns (&inner, share));
   return n > 1 && bytes > 0 ? cluster->collective_ns + 2 * (gint64)(n - 1) * longest : 0;
 }
@@ -336,6 +352,7 @@ ps_cluster_scale (PsCluster *cluster, double bandwidth_factor, double latency_fa
   cluster->network_latency_ns = scale_latency (cluster->network_latency_ns, latency_factor);
   scale_links (cluster, bandwidth_factor);
   scale_network (cluster, bandwidth_factor);
+  cluster->split_ring_bandwidth *= bandwidth_factor;
 }
 
 gboolean

@@ -40,7 +40,7 @@ ps_costs_set_sizes (PsCosts *costs, const PsModel *model, const PsCluster *clust
                     guint stage)
 {
   guint t = cluster->tensor;
-  double reserve = ps_framework_reserve (model->framework);
+  double reserve = ps_framework_passing_reserve (model->framework);
   PsHabits habits = ps_framework_habits (model, shape, t);
   PsStateBytes state = ps_tensor_state (model, shape, t);
   PsStageCost *cost = &costs->stage[stage];

@@ -12,7 +12,13 @@ PS_DEFINE_NAMES (PsFramework, ps_framework, "none", "megatron", "deepspeed")
 double
 ps_framework_reserve (PsFramework framework)
 {
-  return framework == PS_FRAMEWORK_DEEPSPEED ? 1.10 : 1;
+  return framework == PS_FRAMEWORK_DEEPSPEED ? 1.145 : 1;
+}
+
+double
+ps_framework_passing_reserve (PsFramework framework)
+{
+  return framework == PS_FRAMEWORK_DEEPSPEED ? 1.345 : 1;
 }
 
 gint64
@@ -90,15 +96,13 @@ megatron (const PsModel *model, const PsStageShape *shape, guint n_tensor)
   return habits;
 }
 
+/* B needs nothing besides the layer computed again: gradients take the place of what it has used. */
 static PsHabits
 deepspeed (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
-  const PsStageShape layer = { .first_layer = shape->first_layer, .n_layers = MIN (shape->n_layers, 1) };
   gint64 narrow = model->precision > PS_PRECISION_FP16 ? ps_precision_bytes (model->precision) : 0;
 
-  return (PsHabits){ .kept_bytes = ps_tensor_boundary_bytes (model, model->whole_sequences ? 1 : n_tensor),
-                     .backward_bytes = ps_tensor_kept_bytes (model, &layer, PS_RECOMPUTE_NONE, n_tensor),
-                     .buffer_bytes = narrow * ps_tensor_parameters (model, shape, n_tensor) };
+  return (PsHabits){ .buffer_bytes = narrow * ps_tensor_parameters (model, shape, n_tensor) };
 }
 
 PsHabits

@@ -18,8 +18,10 @@ row_cluster (const Row *row, const PsCluster *base)
   if (row->set->network > 0)
     {
       cluster->network_bandwidth = row->set->network;
-      cluster->network_latency_ns = 10000;
+      cluster->network_latency_ns = 7000;
     }
+  if (row->set->split_ring > 0)
+    cluster->split_ring_bandwidth = row->set->split_ring;
   if (row->set->kernel_ns > 0)
     cluster->kernel_ns = row->set->kernel_ns;
   if (row->set->collective_ns > 0)
@@ -88,6 +90,11 @@ row_predict (Row *row, const PsCluster *base, double speed)
   g_autoptr (GError) error = NULL;
   PsSetting *setting = row->setting;
 
+  if (row->pair != NULL)
+    {
+      row->predicted_s = (double)ps_overlap_pair_ns ((const PsPairLayer *)row->pair->data, row->pair->len) / 1e9;
+      return;
+    }
   g_free (setting->model);
   g_free (setting->cluster);
   setting->model = g_strdup ("row");

@@ -2,6 +2,7 @@
 #ifndef PIPESIM_TESTS_ROWS_H
 #define PIPESIM_TESTS_ROWS_H
 
+#include <pipesim/overlap.h>
 #include <pipesim/predictor.h>
 
 G_BEGIN_DECLS
@@ -15,13 +16,15 @@ typedef struct
   const char *title; /* of its section */
   const char *cluster;
   /* Of the machine and its software, in place of the cluster's; 0: the cluster's. */
-  double network; /* bytes per second of a GPU */
+  double network;    /* bytes per second of a GPU */
+  double split_ring; /* PsCluster.split_ring_bandwidth */
   gint64 kernel_ns;
   gint64 collective_ns;
   /* Fills the row from its columns. Returns why pipesim cannot express it (free with g_free), or NULL. */
   char *(*read) (struct _Row *row);
   gboolean from_one; /* one row of each series gives the speed of ops, the others are predicted with it as well */
   gboolean ratios;   /* with that speed alone: seconds or the cluster are not known */
+  gboolean whole;    /* a file is one run: its lines, the first one too, are the cells of one row */
 } DataSet;
 
 typedef struct _Row
@@ -42,11 +45,18 @@ typedef struct _Row
   double measured_bytes, predicted_bytes; /* of the fullest GPU; 0: not stated */
   gboolean out_of_memory;                 /* the run did not fit */
   PsProgram *program;                     /* kept between predictions */
+  GArray *pair; /* of PsPairLayer: the row is one overlapped pair, and these are its parts; NULL: it is a step */
 } Row;
 
 /* The text and number of a column; "" and 0 where the file has none. */
 const char *row_text (const Row *row, const char *column);
 double row_number (const Row *row, const char *column);
+
+/* One line of a CSV file. Free with g_strfreev. */
+GStrv row_split (const char *line);
+
+/* The DataSet.read of a pair, profiled kernel by kernel (pair.c). */
+char *row_read_pair (Row *row);
 
 /* All rows of the files in a folder that a data set knows, of Row, sorted by data set. Names of other .csv files go to
  * `others`. */

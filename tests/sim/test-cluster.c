@@ -46,6 +46,35 @@ test_transfer (void)
   g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 8, PS_MAX_SIZE_BYTES), ==, G_GINT64_CONSTANT (22517998146852));
 }
 
+/* 8 replicas of 2 GPUs on two nodes, 12.5 MB in each of 14 steps. Alone the four GPUs of a ring in a node send it in
+ * 62.5 us; where the node's two rings share 25 GB/s it takes 1 ms. Rings with one GPU per node, or all of them, share
+ * nothing. */
+static void
+test_split_rings (void)
+{
+  const guint places[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
+
+  for (guint t = 1; t <= 8; t *= 2)
+    {
+      g_autoptr (PsCluster) cluster = ps_cluster_load ("h100-80gb", NULL);
+      guint n = 16 / t;
+      gint64 before;
+
+      g_assert_true (ps_cluster_group (cluster, t, NULL));
+      before = ps_cluster_ring_ns (cluster, n, places, n * 12500000);
+      cluster->split_ring_bandwidth = 25e9;
+      if (t == 2)
+        {
+          g_assert_cmpint (before, ==, 14 * 72500);
+          g_assert_cmpint (ps_cluster_ring_ns (cluster, n, places, n * 12500000), ==, 14 * 1010000);
+          ps_cluster_scale (cluster, 2, 1);
+          g_assert_cmpint (ps_cluster_ring_ns (cluster, n, places, n * 12500000), ==, 14 * 510000);
+        }
+      if (t == 1 || t == 8)
+        g_assert_cmpint (ps_cluster_ring_ns (cluster, n, places, n * 12500000), ==, before);
+    }
+}
+
 /* Without a described network all devices are taken to share links. */
 static void
 test_one_node (void)
@@ -217,6 +246,7 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/cluster/shipped", test_shipped);
+  g_test_add_func ("/cluster/split-rings", test_split_rings);
   g_test_add_func ("/cluster/transfer", test_transfer);
   g_test_add_func ("/cluster/one-node", test_one_node);
   g_test_add_func ("/cluster/table", test_table);

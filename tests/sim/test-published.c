@@ -127,6 +127,17 @@ write_file (const char *name, const char *text)
   return path;
 }
 
+/* Megatron-LM of that time waited for each message on the computing stream (p2p_communication.py synchronised after
+ * batch_isend_irecv): it takes time of its sender and its receiver, as op_ns and post_ns do. All stages are on nodes of
+ * their own. */
+static void
+expose_messages (PsCosts *costs)
+{
+  costs->post_ns = costs->n_stages > 1 ? costs->transfer_ns[ps_transfer_forward (costs, 0)] : 0;
+  for (guint i = 1; i <= 2 * costs->n_stages; i++)
+    costs->transfer_ns[i] = 0;
+}
+
 /* What recomputes everything was measured before sequence parallelism. */
 static double
 predict_seconds (const PublishedStep *row)
@@ -139,6 +150,8 @@ predict_seconds (const PublishedStep *row)
   g_autoptr (PsCluster) cluster = a100_nodes ();
   g_autoptr (PsSetting) setting = ps_setting_new ();
   g_autoptr (GError) error = NULL;
+  g_autoptr (PsCosts) costs = NULL;
+  g_autoptr (PsPredictor) predictor = NULL;
   g_autoptr (PsPrediction) prediction = NULL;
 
   setting->model = write_file ("m.ini", text);
@@ -151,7 +164,11 @@ predict_seconds (const PublishedStep *row)
   setting->n_microbatches = row->batch / (setting->n_replicas * row->microbatch_size);
   setting->recompute = row->recompute;
   setting->layout = g_strdup ("even");
-  prediction = ps_predict (setting, row->v > 1 ? "interleaved" : "1f1b", &error);
+  costs = ps_setting_costs (setting, row->p, row->v, &error);
+  g_assert_no_error (error);
+  expose_messages (costs);
+  predictor = ps_predictor_new (setting, costs);
+  prediction = ps_predictor_predict (predictor, row->v > 1 ? "interleaved" : "1f1b", &error);
   g_assert_no_error (error);
   return (double)prediction->metrics.iteration_ns * 1e-9;
 }
