@@ -73,9 +73,10 @@ gboolean ps_iteration_events (const PsProgram *program, const PsCosts *costs, co
                               const PsEventsSetting *setting, PsSync sync, PsReduce reduce, PsIteration *iteration,
                               GError **error);
 
-/* The moments of one iteration in steady state, of an asynchronous schedule with transfers of pure latency. Fills in the
- * ends of the steps and the makespan of simulation, which has run the program; they count from the iteration's first
- * op. Its last ops run beside the first ones of the next iteration. setting: durations; NULL: those of the costs. */
+/* The moments of one iteration in steady state, of an asynchronous schedule with transfers of pure latency. Fills in
+ * the ends of the steps and the makespan of simulation, which has run the program; they count from the iteration's
+ * first op. Its last ops run beside the first ones of the next iteration. setting: durations; NULL: those of the costs.
+ */
 void ps_iteration_times (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting,
                          PsSimulation *simulation);
 

@@ -76,8 +76,9 @@ PsTimeline *ps_timeline_from_simulation (const PsProgram *program, const PsCosts
 /* Simulates the program with the durations that every op and transfer has in a timeline of the same schedule. A
  * transfer that it has only a wait for takes the costs' time, but at least the wait, and at most until the wait ends.
  * With a measured timeline the prediction's remaining error comes from the order and the machine's gaps, not from the
- * costs. costs give memory and O. Fails with PS_ERROR_INPUT naming the first op that the timeline does not have in its
- * place.
+ * costs. A measured timeline of an asynchronous schedule is one of its steady state, and so is what comes out
+ * (ps_iteration_times). costs give memory and O. Fails with PS_ERROR_INPUT naming the first op that the timeline does
+ * not have in its place.
  */
 gboolean ps_timeline_replay (const PsProgram *program, const PsCosts *costs, const PsTimeline *timeline,
                              PsSimulation *simulation, GError **error);
