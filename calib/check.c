@@ -79,6 +79,7 @@ predict (const PsCalibCheck *check, const char *name, GError **error)
 
   if (prediction == NULL || !ps_predictor_add_interval (predictor, prediction, MAX (check->run.n_steps, 2) - 1, error))
     return NULL;
+  ps_program_add_streams (prediction->program);
   return g_steal_pointer (&prediction);
 }
 

@@ -219,6 +219,7 @@ prepare_program (const Options *options, Job *job, GError **error)
       || !ps_predictor_add_interval (predictor, job->prediction, MAX (options->run.n_steps, 2) - 1, error))
     return FALSE;
   job->program = job->prediction->program;
+  ps_program_add_streams (job->prediction->program);
   return TRUE;
 }
 

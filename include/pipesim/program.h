@@ -50,12 +50,17 @@ typedef struct
   PsOp op;          /* the producer's name: F, or B also where a BW makes the result */
   guint32 producer; /* step at whose end the result exists; of a pair its second */
   guint32 consumer; /* step that waits for the result */
-  guint32 send;     /* instruction */
-  guint32 receive;  /* instruction */
-  guint32 posted;   /* 1 + step after which the receiver comes to `receive`; 0: before its first op */
+  guint32 posted;   /* 1 + step after which the receiver comes to its receive; 0: before its first op */
   guint16 sender;   /* device */
   guint16 receiver; /* device */
 } PsMessage;
+
+/* Where the two ends of a message stand in the streams. */
+typedef struct
+{
+  guint32 send;    /* instruction */
+  guint32 receive; /* instruction */
+} PsPlaces;
 
 /* Where a step stands in an overlapped pair. */
 typedef enum
@@ -65,25 +70,6 @@ typedef enum
   PS_PAIR_SECOND, /* the next step after its first; takes the time of the whole pair, at whose end both results are
                      there */
 } PsPairRole;
-
-/* The arrays by step, message and instruction lie in one block, which begins with steps. */
-typedef struct
-{
-  PsSchedule *schedule; /* owned */
-  guint n_steps;
-  PsStep *steps;    /* dependencies first; devices take turns */
-  guint8 *pair;     /* [n_steps] PsPairRole; NULL when the schedule has no pairs */
-  guint32 *count;   /* [n_copies * PS_N_OP_KINDS * n_stages] ops of each weight copy by their index into PsCosts.op */
-  guint32 *step_of; /* [n_steps] id of ops[i] of the schedule */
-  guint32 *op_of;   /* [n_steps] the reverse: index into schedule->ops of a step */
-  guint n_messages;
-  PsMessage *messages; /* in the order of their producers; the order of sends and receives does not change it */
-  guint32 *message_of; /* [n_steps] 1 + the message that a step waits for; 0 = none */
-  guint *first;        /* [n_devices + 1] into instructions */
-  PsInstruction *instructions;
-  guint *peak_activations; /* [n_devices] most (stage, microbatch) pairs alive at once, from F's start to the end of W
-                              or BW */
-} PsProgram;
 
 /* Where the sends and receives stand in the streams. A send stands after its producer in every order. */
 typedef enum
@@ -98,6 +84,28 @@ typedef enum
                        channels */
 } PsCommOrder;
 
+/* The arrays by step and message lie in one block, which begins with steps. The streams lie in another, which begins
+ * with instructions. */
+typedef struct
+{
+  PsSchedule *schedule; /* owned */
+  PsCommOrder order;
+  guint n_steps;
+  PsStep *steps;    /* dependencies first; devices take turns */
+  guint8 *pair;     /* [n_steps] PsPairRole; NULL when the schedule has no pairs */
+  guint32 *count;   /* [n_copies * PS_N_OP_KINDS * n_stages] ops of each weight copy by their index into PsCosts.op */
+  guint32 *step_of; /* [n_steps] id of ops[i] of the schedule */
+  guint32 *op_of;   /* [n_steps] the reverse: index into schedule->ops of a step */
+  guint n_messages;
+  PsMessage *messages;         /* in the order of their producers; the order of sends and receives does not change it */
+  guint32 *message_of;         /* [n_steps] 1 + the message that a step waits for; 0 = none */
+  guint *first;                /* [n_devices + 1] into instructions */
+  PsInstruction *instructions; /* the streams; NULL: not made yet (ps_program_lower_steps) */
+  PsPlaces *places;            /* [n_messages]; NULL as instructions */
+  guint *peak_activations; /* [n_devices] most (stage, microbatch) pairs alive at once, from F's start to the end of W
+                              or BW */
+} PsProgram;
+
 /* Names and back; errors as those of ps_parse_name. */
 const char *ps_comm_order_name (PsCommOrder order); /* "asap", "deferred", "planned" */
 gboolean ps_comm_order_parse (const char *where, const char *text, PsCommOrder *order, GError **error);
@@ -108,6 +116,13 @@ gboolean ps_comm_order_parse (const char *where, const char *text, PsCommOrder *
  * in-order channel. With deferred it may deadlock, which ps_program_check finds. Fails with PS_ERROR_SCHEDULE if the
  * orders of the devices wait for each other in a circle, naming the ops of the circle. */
 PsProgram *ps_program_lower (PsSchedule *schedule, PsCommOrder order, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Lowers in the same way, but may leave the streams out. They take half the time and half the memory, and the
+ * relaxation engine, metrics and timelines need none. ps_program_add_streams makes them later. */
+PsProgram *ps_program_lower_steps (PsSchedule *schedule, PsCommOrder order, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Makes the streams where they were left out; the program is then as from ps_program_lower. */
+void ps_program_add_streams (PsProgram *program);
 
 /* Lowers as PS_COMM_DEFERRED, but the receives of earlier messages from the same sender stand before a receive.
  * Transports without tags need this: the k-th send of a device to another meets the k-th receive there, and in a V

@@ -167,6 +167,8 @@ ps_schedule_result (const PsSchedule *schedule, PsOp op)
  * frees the builder. Devices not reached have no ops. Free the schedule with ps_schedule_free. */
 typedef struct _PsScheduleBuilder PsScheduleBuilder;
 PsScheduleBuilder *ps_schedule_builder_new (const char *name, PsPlacement *placement /* taken */, guint n_microbatches);
+/* Makes room for n more ops at once; optional. */
+void ps_schedule_builder_reserve (PsScheduleBuilder *builder, guint n);
 void ps_schedule_builder_add (PsScheduleBuilder *builder, PsOpKind kind, guint stage, guint microbatch);
 void ps_schedule_builder_add_op (PsScheduleBuilder *builder, PsOp op);
 void ps_schedule_builder_add_ops (PsScheduleBuilder *builder, const PsOp *ops, guint n);

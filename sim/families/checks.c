@@ -46,6 +46,10 @@ ps_family_check_microbatches (const char *name, const PsFamilySetting *setting, 
 PsScheduleBuilder *
 ps_family_builder (const char *name, PsPlacementKind placement, const PsFamilySetting *setting)
 {
-  return ps_schedule_builder_new (name, ps_placement_new (placement, setting->n_devices, setting->n_chunks),
-                                  setting->n_microbatches);
+  PsScheduleBuilder *builder = ps_schedule_builder_new (
+      name, ps_placement_new (placement, setting->n_devices, setting->n_chunks), setting->n_microbatches);
+
+  ps_schedule_builder_reserve (builder, PS_FAMILY_OPS * setting->n_devices * setting->n_chunks * setting->n_microbatches
+                                            * setting->n_slices);
+  return builder;
 }

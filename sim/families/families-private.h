@@ -23,7 +23,10 @@ gboolean ps_family_check_multiple (const char *name, const char *things, guint n
 gboolean ps_family_check_microbatches (const char *name, const PsFamilySetting *setting, guint least, const char *why,
                                        GError **error);
 
-/* A builder over n_devices devices in the given placement. */
+/* The most ops of a microbatch, or slice, on a stage. */
+#define PS_FAMILY_OPS 3U
+
+/* A builder over n_devices devices in the given placement, with room for all ops. */
 PsScheduleBuilder *ps_family_builder (const char *name, PsPlacementKind placement, const PsFamilySetting *setting);
 
 /* Order of a device in loop placement, see loop-walk.c. Units count over its chunks, microbatches and slices. */

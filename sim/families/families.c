@@ -20,11 +20,10 @@ ps_family_find (const char *name)
   return NULL;
 }
 
-/* Every microbatch has at most three ops on each stage. */
 static gboolean
 check_limits (const char *name, const PsFamilySetting *setting, GError **error)
 {
-  guint64 stages = (guint64)setting->n_devices * setting->n_chunks, cells = stages * 3 * setting->n_slices;
+  guint64 stages = (guint64)setting->n_devices * setting->n_chunks, cells = stages * PS_FAMILY_OPS * setting->n_slices;
 
   if (setting->n_devices < 1 || setting->n_devices > PS_MAX_DEVICES)
     return ps_refuse (error, PS_ERROR_USAGE, "%s: %u devices; give 1 to %u", name, setting->n_devices, PS_MAX_DEVICES);

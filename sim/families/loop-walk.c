@@ -3,70 +3,88 @@
  * weight gradients. */
 #include "families-private.h"
 
+#include <string.h>
+
+/* The next unit of one kind of op: groups of microbatches in order, in a group chunks, in a chunk microbatches, and of
+ * a microbatch its slices. */
+typedef struct
+{
+  guint start; /* first microbatch of the group */
+  guint chunk;
+  guint place; /* of the microbatch in the group */
+  guint slice;
+} Unit;
+
 typedef struct
 {
   PsScheduleBuilder *builder;
   const PsFamilySetting *setting;
   guint device;
   PsWalk walk;
+  Unit next[PS_N_OP_KINDS];
 } Walker;
 
-/* The k-th forward (chunk 0 first, slices in order) or backward (last chunk first, slices in reverse) of a device. */
-static PsOp
-unit (const Walker *walker, PsOpKind kind, guint k)
+static void
+go_on (const Walker *walker, Unit *unit, guint size)
 {
   const PsFamilySetting *setting = walker->setting;
-  guint v = setting->n_chunks, q = setting->n_slices, m = setting->n_microbatches;
-  guint group = walker->walk.group ? walker->walk.group : m;
-  guint place = k / q, slice = k % q;
-  guint start = place / (group * v) * group; /* first microbatch of the group */
-  guint size = MIN (group, m - start);
-  guint within = place - start * v;
-  guint chunk = kind == PS_OP_F ? within / size : v - 1 - within / size;
 
-  return (PsOp){
-    .kind = (guint8)kind,
-    .slice = (guint8)(kind == PS_OP_F ? slice : q - 1 - slice),
-    .stage = (guint16)(chunk * setting->n_devices + walker->device),
-    .microbatch = (start + within % size) & G_MAXINT32,
-  };
+  if (++unit->slice < setting->n_slices)
+    return;
+  unit->slice = 0;
+  if (++unit->place < size)
+    return;
+  unit->place = 0;
+  if (++unit->chunk < setting->n_chunks)
+    return;
+  unit->chunk = 0;
+  unit->start += size;
 }
 
+/* Forwards begin with the first chunk and the first slice, backwards with the last ones. */
 static void
-add_unit (const Walker *walker, PsOpKind kind, guint k)
+add_unit (Walker *walker, PsOpKind kind, gboolean paired)
 {
-  ps_schedule_builder_add_op (walker->builder, unit (walker, kind, k));
+  const PsFamilySetting *setting = walker->setting;
+  Unit *unit = &walker->next[kind];
+  guint left = setting->n_microbatches - unit->start;
+  guint chunk = kind == PS_OP_F ? unit->chunk : setting->n_chunks - 1 - unit->chunk;
+  guint slice = kind == PS_OP_F ? unit->slice : setting->n_slices - 1 - unit->slice;
+
+  ps_schedule_builder_add_op (walker->builder, (PsOp){
+                                                   .kind = (guint8)kind,
+                                                   .slice = (guint8)slice,
+                                                   .stage = (guint16)(chunk * setting->n_devices + walker->device),
+                                                   .microbatch = (unit->start + unit->place) & G_MAXINT32,
+                                                   .paired = paired != 0,
+                                               });
+  go_on (walker, unit, walker->walk.group ? MIN (walker->walk.group, left) : left);
 }
 
 static void
-add_forward (const Walker *walker, guint k, gboolean paired)
-{
-  PsOp op = unit (walker, PS_OP_F, k);
-
-  op.paired = paired != 0;
-  ps_schedule_builder_add_op (walker->builder, op);
-}
-
-static void
-add_device (const Walker *walker)
+add_device (Walker *walker)
 {
   const PsFamilySetting *setting = walker->setting;
   PsWalk walk = walker->walk;
   guint units = setting->n_microbatches * setting->n_chunks * setting->n_slices;
   guint warmup = MIN (units, walk.warmup), n_weights = 0;
 
+  memset (walker->next, 0, sizeof walker->next);
   for (guint k = 0; k < warmup; k++)
-    add_forward (walker, k, FALSE);
+    add_unit (walker, PS_OP_F, FALSE);
   for (guint k = 0; k < units; k++)
     {
       if (warmup + k < units)
-        add_forward (walker, warmup + k, walk.pairs);
-      add_unit (walker, walk.split ? PS_OP_B : PS_OP_BW, k);
+        add_unit (walker, PS_OP_F, walk.pairs);
+      add_unit (walker, walk.split ? PS_OP_B : PS_OP_BW, FALSE);
       if (walk.split && k >= walk.delay)
-        add_unit (walker, PS_OP_W, n_weights++);
+        {
+          add_unit (walker, PS_OP_W, FALSE);
+          n_weights++;
+        }
     }
-  while (walk.split && n_weights < units)
-    add_unit (walker, PS_OP_W, n_weights++);
+  for (; walk.split && n_weights < units; n_weights++)
+    add_unit (walker, PS_OP_W, FALSE);
   ps_schedule_builder_next_device (walker->builder);
 }
 

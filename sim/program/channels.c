@@ -179,15 +179,15 @@ static guint
 waits_for (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
 {
   const PsProgram *program = channels->program;
-  const PsMessage *message = &program->messages[program->instructions[i].message - 1];
+  const PsPlaces *places = &program->places[program->instructions[i].message - 1];
   guint front;
 
   if (program->instructions[i].type == PS_INSTRUCTION_WAIT)
-    return held_up_by (channels, stuck, message->send) != message->send ? message->send : message->receive;
+    return held_up_by (channels, stuck, places->send) != places->send ? places->send : places->receive;
   front = held_up_by (channels, stuck, i);
   if (front != i)
     return front;
-  return i == message->send ? message->receive : message->send;
+  return i == places->send ? places->receive : places->send;
 }
 
 static void

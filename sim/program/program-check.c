@@ -15,19 +15,21 @@ find_problem (const PsProgram *program, guint i, guint device)
 {
   const PsInstruction *instruction = &program->instructions[i];
   const PsMessage *message;
+  const PsPlaces *places;
   gboolean sends = instruction->type == PS_INSTRUCTION_SEND, received;
 
   if (instruction->type == PS_INSTRUCTION_COMPUTE)
     return NULL;
   message = &program->messages[instruction->message - 1];
-  received = stands (program, message->receive, PS_INSTRUCTION_RECEIVE, instruction->message);
+  places = &program->places[instruction->message - 1];
+  received = stands (program, places->receive, PS_INSTRUCTION_RECEIVE, instruction->message);
   if (instruction->type == PS_INSTRUCTION_WAIT)
-    return received && message->receive < i && message->receiver == device ? NULL : "has no RECEIVE before it";
-  if (i != (sends ? message->send : message->receive))
+    return received && places->receive < i && message->receiver == device ? NULL : "has no RECEIVE before it";
+  if (i != (sends ? places->send : places->receive))
     return "is there twice";
   if (sends && !received)
     return "has no RECEIVE";
-  if (!stands (program, message->send, PS_INSTRUCTION_SEND, instruction->message))
+  if (!stands (program, places->send, PS_INSTRUCTION_SEND, instruction->message))
     return "has no SEND";
   if (device != (sends ? message->sender : message->receiver)
       || instruction->peer != (sends ? message->receiver : message->sender))

@@ -5,6 +5,21 @@
 
 PS_DEFINE_NAMES (PsCommOrder, ps_comm_order, "asap", "deferred", "planned")
 
+/* Notes that a send or receive stands at `place`. last: 1 + step of the op before it; 0: none. */
+static inline void
+note_place (PsProgram *program, const PsInstruction *instruction, guint place, guint32 last)
+{
+  guint index = instruction->message - 1;
+
+  if (instruction->type == PS_INSTRUCTION_SEND)
+    {
+      program->places[index].send = place;
+      return;
+    }
+  program->places[index].receive = place;
+  program->messages[index].posted = last;
+}
+
 void
 ps_program_note_places (PsProgram *program)
 {
@@ -22,8 +37,77 @@ ps_program_note_places (PsProgram *program)
           if (instruction->type == PS_INSTRUCTION_COMPUTE)
             last = program->step_of[op++] + 1;
           else if (ps_instruction_is_post (instruction))
-            ps_program_note_place (program, instruction, i, last);
+            note_place (program, instruction, i, last);
         }
+    }
+}
+
+/* The streams while they are written from the table, all at once. */
+typedef struct
+{
+  PsProgram *program;
+  guint *fill;   /* [n_devices] next free instruction */
+  guint32 *last; /* [n_devices] 1 + last step; 0: none */
+} Streams;
+
+static inline void
+emit (const Streams *streams, guint device, PsInstruction instruction)
+{
+  guint place = streams->fill[device]++;
+
+  streams->program->instructions[place] = instruction;
+  if (ps_instruction_is_post (&instruction))
+    note_place (streams->program, &instruction, place, streams->last[device]);
+}
+
+static inline void
+emit_wait (const Streams *streams, guint device, guint32 message)
+{
+  const PsProgram *program = streams->program;
+
+  if (message == 0)
+    return;
+  if (program->order == PS_COMM_DEFERRED)
+    emit (streams, device, ps_program_instruction (program, PS_INSTRUCTION_RECEIVE, message));
+  emit (streams, device, ps_program_instruction (program, PS_INSTRUCTION_WAIT, message));
+}
+
+static inline void
+emit_transfer (const Streams *streams, guint32 message)
+{
+  const PsProgram *program = streams->program;
+  const PsMessage *about = &program->messages[message - 1];
+
+  emit (streams, about->sender, ps_program_instruction (program, PS_INSTRUCTION_SEND, message));
+  if (program->order != PS_COMM_DEFERRED)
+    emit (streams, about->receiver, ps_program_instruction (program, PS_INSTRUCTION_RECEIVE, message));
+}
+
+/* Messages stand in the order of their producers, and steps in that in which devices came to them. */
+void
+ps_program_stream (PsProgram *program)
+{
+  const PsSchedule *schedule = program->schedule;
+  guint n_devices = schedule->placement->n_devices;
+  g_autofree guint *fill = g_memdup2 (program->first, n_devices * sizeof *fill);
+  g_autofree guint32 *last = g_new0 (guint32, n_devices);
+  const Streams streams = { program, fill, last };
+  guint32 message = 1;
+
+  for (guint i = 0, n; i < program->n_steps; i += n)
+    {
+      guint device = program->steps[i].device;
+
+      n = program->pair != NULL && program->pair[i] == PS_PAIR_FIRST ? 2 : 1;
+      for (guint k = i; k < i + n; k++)
+        emit_wait (&streams, device, program->message_of[k]);
+      for (guint k = i; k < i + n; k++)
+        emit (&streams, device,
+              (PsInstruction){
+                  .type = PS_INSTRUCTION_COMPUTE, .peer = (guint16)device, .op = schedule->ops[program->op_of[k]] });
+      last[device] = i + n;
+      for (; message <= program->n_messages && program->messages[message - 1].producer < i + n; message++)
+        emit_transfer (&streams, message);
     }
 }
 

@@ -18,23 +18,11 @@ ps_program_instruction (const PsProgram *program, PsInstructionType type, guint3
                           .op = about->op };
 }
 
-/* Notes in its message that a send or receive stands at `place`. last: 1 + step of the op before it; 0: none. */
-static inline void
-ps_program_note_place (PsProgram *program, const PsInstruction *instruction, guint place, guint32 last)
-{
-  PsMessage *message = &program->messages[instruction->message - 1];
-
-  if (instruction->type == PS_INSTRUCTION_SEND)
-    message->send = place;
-  else
-    {
-      message->receive = place;
-      message->posted = last;
-    }
-}
-
-/* Notes in the messages where their sends and receives stand. Must follow every change of the streams. */
+/* Notes where sends and receives stand. Must follow every change of the streams. */
 void ps_program_note_places (PsProgram *program);
+
+/* Writes the streams as PS_COMM_ASAP or PS_COMM_DEFERRED has them. */
+void ps_program_stream (PsProgram *program);
 
 /* Rewrites the streams so that all devices keep to one order of transfers: by the start, then the end, then the
  * consumer of each. start_ns and end_ns are [n_steps]. They tell the transfer of a step's input in some run of the

@@ -1,26 +1,45 @@
 /* program.c - lowering: the orders of all devices are walked together, one op per device and round, and every op that
- * may run is appended to the table; sends follow their producer, receives are posted at the same moment. */
+ * may run is appended to the table, with the messages that it sends. */
+#include "large.h"
 #include "program-private.h"
 #include "weight-window.h"
 
-/* The result of an F, B or BW. */
+#include <string.h>
+
+#define N_COPIED 8
+
+/* A device whose order is being walked. Orders of a thousand devices lie so regularly in memory that their next ops
+ * would drive each other out of the caches. So a walk has copies of them, and keeps the steps for a while. */
 typedef struct
 {
-  guint32 step;    /* 1 + step at whose end it exists; 0 = not yet */
-  guint32 message; /* 1 + message that carries it; 0: its consumer is on the same device */
-} Result;
+  guint32 next;  /* op of the schedule */
+  guint32 end;   /* of its order */
+  guint32 last;  /* 1 + its last step so far; 0: none */
+  guint32 alive; /* activations */
+  guint32 begin; /* the ops from here on to `until` are copied */
+  guint32 until;
+  PsOp ops[N_COPIED];
+  guint32 steps[N_COPIED]; /* of the ops before next */
+  guint8 turns[N_COPIED];
+} Walk;
+
+/* Values of Lowering.results. */
+enum
+{
+  RESULT_MISSING,
+  RESULT_HERE,   /* its consumer is on the same device */
+  RESULT_MESSAGE /* this + the index of the message that carries it */
+};
 
 typedef struct
 {
   PsProgram *program;
   const PsSchedule *schedule;
-  PsCommOrder order;
-  guint8 *turns;   /* [n_ops] turns that weights still take before an op */
-  Result *results; /* [2 * n_cells] by ps_schedule_result */
-  guint *next;     /* [n_devices] next op of the schedule */
-  guint *fill;     /* [n_devices] next free instruction */
-  guint *alive;    /* [n_devices] activations alive */
-  guint64 *awake;  /* bit per device: an input of its next op may have been made since it was last asked */
+  guint8 *turns;    /* [n_ops] turns that weights still take before an op */
+  guint32 *results; /* [2 * n_stages * row] by result_of */
+  gsize row;        /* cells of a stage, and some more, so that stages do not share places in caches */
+  Walk *walks;      /* [n_devices] */
+  guint64 *awake;   /* bit per device: an input of its next op may have been made since it was last asked */
 } Lowering;
 
 static void
@@ -28,29 +47,28 @@ lowering_clear (Lowering *lowering)
 {
   g_free (lowering->turns);
   g_free (lowering->results);
-  g_free (lowering->next);
-  g_free (lowering->fill);
-  g_free (lowering->alive);
+  g_free (lowering->walks);
   g_free (lowering->awake);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Lowering, lowering_clear)
 
-/* The result of another stage that op needs; NULL: it needs none. */
-static inline const Result *
-find_input (const Lowering *lowering, PsOp op)
+/* As ps_schedule_result tells results apart. */
+static inline guint32 *
+result_of (const Lowering *lowering, PsOp op)
 {
-  const PsSchedule *schedule = lowering->schedule;
-  PsOp producer;
+  gsize cell = op.stage * lowering->row + (gsize)op.microbatch * lowering->schedule->n_slices + op.slice;
 
-  return ps_op_input (op, schedule->placement->n_stages, &producer)
-             ? &lowering->results[ps_schedule_result (schedule, producer)]
-             : NULL;
+  return &lowering->results[2 * cell + (op.kind != PS_OP_F)];
 }
 
-static inline gboolean
-is_missing (const Result *input)
+/* The result of another stage that op needs; RESULT_HERE: it needs none. */
+static inline guint32
+find_input (const Lowering *lowering, PsOp op)
 {
-  return input != NULL && input->step == 0;
+  PsOp producer;
+
+  return ps_op_input (op, lowering->schedule->placement->n_stages, &producer) ? *result_of (lowering, producer)
+                                                                              : RESULT_HERE;
 }
 
 static inline void
@@ -65,158 +83,140 @@ put_to_sleep (Lowering *lowering, guint device)
   lowering->awake[device / 64] &= ~(G_GUINT64_CONSTANT (1) << device % 64);
 }
 
+/* Makes op's result, which exists at the end of the step. Its receive stands where the receiver has come to. */
 static inline void
-emit (Lowering *lowering, guint device, PsInstruction instruction)
-{
-  lowering->program->instructions[lowering->fill[device]++] = instruction;
-}
-
-/* Emits a send or receive. Its message notes where it stands. */
-static inline void
-emit_post (Lowering *lowering, guint device, PsInstruction instruction)
+add_result (Lowering *lowering, guint device, PsOp op, guint step)
 {
   PsProgram *program = lowering->program;
-  guint next = lowering->next[device];
-  guint32 last = next == lowering->schedule->first[device] ? 0 : program->step_of[next - 1] + 1;
-
-  ps_program_note_place (program, &instruction, lowering->fill[device], last);
-  emit (lowering, device, instruction);
-}
-
-static inline void
-emit_wait (Lowering *lowering, guint device, const Result *input)
-{
-  if (input == NULL || input->message == 0)
-    return;
-  if (lowering->order == PS_COMM_DEFERRED)
-    emit_post (lowering, device, ps_program_instruction (lowering->program, PS_INSTRUCTION_RECEIVE, input->message));
-  emit (lowering, device, ps_program_instruction (lowering->program, PS_INSTRUCTION_WAIT, input->message));
-}
-
-static void
-emit_transfer (Lowering *lowering, guint device, PsOp op)
-{
-  PsProgram *program = lowering->program;
-  PsInstruction post;
   guint stage, peer;
-  Result *result;
 
   if (!ps_op_output (op, lowering->schedule->placement->n_stages, &stage))
     return;
   peer = ps_schedule_device (lowering->schedule, stage, op.microbatch);
   wake (lowering, peer);
+  *result_of (lowering, op) = peer == device ? RESULT_HERE : RESULT_MESSAGE + program->n_messages;
   if (peer == device)
     return;
   if (ps_op_is_backward (op))
     op.kind = PS_OP_B;
   op.paired = 0;
-  result = &lowering->results[ps_schedule_result (lowering->schedule, op)];
-  program->messages[program->n_messages++]
-      = (PsMessage){ .op = op, .producer = result->step - 1, .sender = (guint16)device, .receiver = (guint16)peer };
-  result->message = program->n_messages;
-  /* ps_program_instruction would read what was just written, and wait for all writes before it. */
-  post = (PsInstruction){ PS_INSTRUCTION_SEND, (guint16)peer, result->message, op };
-  emit_post (lowering, device, post);
-  if (lowering->order == PS_COMM_DEFERRED)
-    return;
-  post.type = PS_INSTRUCTION_RECEIVE;
-  post.peer = (guint16)device;
-  emit_post (lowering, peer, post);
+  program->messages[program->n_messages++] = (PsMessage){ .op = op,
+                                                          .producer = step,
+                                                          .posted = lowering->walks[peer].last,
+                                                          .sender = (guint16)device,
+                                                          .receiver = (guint16)peer };
 }
 
 /* The step waits for the message. */
 static inline void
-add_input (PsProgram *program, guint id, const Result *input)
+add_input (PsProgram *program, guint id, PsStep *step, guint32 message)
 {
-  PsMessage *message = &program->messages[input->message - 1];
-  PsStep *step = &program->steps[id];
+  PsMessage *waited = &program->messages[message];
 
-  message->consumer = id;
-  program->message_of[id] = input->message;
-  step->input = input->step;
+  waited->consumer = id;
+  program->message_of[id] = message + 1;
+  step->input = waited->producer + 1;
   step->transfer
-      = (guint16)(1 + message->op.stage + (message->op.kind == PS_OP_F ? 0 : program->schedule->placement->n_stages));
+      = (guint16)(1 + waited->op.stage + (waited->op.kind == PS_OP_F ? 0 : program->schedule->placement->n_stages));
 }
 
-static void
-append_step (Lowering *lowering, guint device, guint index, const Result *input, PsPairRole pair)
+static inline void
+append_step (Lowering *lowering, guint device, guint index, guint32 input, PsPairRole pair)
 {
   const PsSchedule *schedule = lowering->schedule;
   PsProgram *program = lowering->program;
-  PsOp op = schedule->ops[index];
-  guint id = program->n_steps++;
-  guint n_stages = schedule->placement->n_stages;
+  Walk *walk = &lowering->walks[device];
+  PsOp op = walk->ops[index - walk->begin];
+  guint id = program->n_steps++, n_stages = schedule->placement->n_stages;
   PsStep *step = &program->steps[id];
 
-  *step = (PsStep){ .device = (guint16)device, .cost = op.kind * n_stages + op.stage };
-  step->previous = index == schedule->first[device] ? 0 : program->step_of[index - 1] + 1;
+  *step = (PsStep){ .previous = walk->last, .cost = op.kind * n_stages + op.stage, .device = (guint16)device };
   program->message_of[id] = 0;
-  if (input != NULL && input->message != 0)
-    add_input (program, id, input);
+  if (input >= RESULT_MESSAGE)
+    add_input (program, id, step, input - RESULT_MESSAGE);
   if (program->pair != NULL)
     program->pair[id] = (guint8)pair;
   program->count[(gsize)ps_schedule_weight_copy (schedule, op.microbatch) * PS_N_OP_KINDS * n_stages + step->cost]++;
-  program->step_of[index] = id;
   program->op_of[id] = index;
-  /* Both results of a pair exist at the end of its second step. */
-  if (op.kind == PS_OP_F || ps_op_is_backward (op))
-    lowering->results[ps_schedule_result (schedule, op)].step = id + 1 + (pair == PS_PAIR_FIRST);
-  emit (lowering, device,
-        (PsInstruction){ .type = PS_INSTRUCTION_COMPUTE, .peer = (guint16)device, .op = schedule->ops[index] });
+  walk->steps[index - walk->begin] = id;
+  walk->last = id + 1;
 }
 
 /* An activation lives from the start of its F to the end of its W or BW, so that both ops of a pair start before either
  * ends. */
-static void
+static inline void
 count_alive (Lowering *lowering, guint device, const PsOp *ops, guint n)
 {
-  guint *peak = &lowering->program->peak_activations[device];
+  guint *peak = &lowering->program->peak_activations[device], alive = lowering->walks[device].alive;
 
   for (guint i = 0; i < n; i++)
-    lowering->alive[device] += ops[i].kind == PS_OP_F;
-  *peak = MAX (*peak, lowering->alive[device]);
+    alive += ops[i].kind == PS_OP_F;
+  *peak = MAX (*peak, alive);
   for (guint i = 0; i < n; i++)
-    lowering->alive[device] -= ops[i].kind == PS_OP_W || ops[i].kind == PS_OP_BW;
+    alive -= ops[i].kind == PS_OP_W || ops[i].kind == PS_OP_BW;
+  lowering->walks[device].alive = alive;
+}
+
+/* Appends the next n ops of the device: one, or a pair. Both results of a pair exist at the end of its second step. */
+static inline void
+append_ops (Lowering *lowering, guint device, const guint32 *input, guint n)
+{
+  Walk *walk = &lowering->walks[device];
+  const PsOp *ops = &walk->ops[walk->next - walk->begin];
+
+  for (guint i = 0; i < n; i++)
+    append_step (lowering, device, walk->next + i, input[i], n == 1 ? PS_PAIR_NONE : PS_PAIR_FIRST + i);
+  for (guint i = 0; i < n; i++)
+    add_result (lowering, device, ops[i], walk->last - 1);
+  count_alive (lowering, device, ops, n);
+  walk->next += n;
+}
+
+static void
+write_steps (const Lowering *lowering, const Walk *walk)
+{
+  memcpy (&lowering->program->step_of[walk->begin], walk->steps, (walk->next - walk->begin) * sizeof *walk->steps);
+}
+
+static void
+copy_ops (const Lowering *lowering, Walk *walk)
+{
+  guint n = MIN (N_COPIED, walk->end - walk->next);
+
+  write_steps (lowering, walk);
+  walk->begin = walk->next;
+  walk->until = walk->next + n;
+  memcpy (walk->ops, &lowering->schedule->ops[walk->next], n * sizeof *walk->ops);
+  memcpy (walk->turns, &lowering->turns[walk->next], n * sizeof *walk->turns);
 }
 
 /* Appends the device's next op, or pair, if its inputs have been made and its weights take no more turns. */
-static void
+static inline void
 advance (Lowering *lowering, guint device)
 {
-  const PsSchedule *schedule = lowering->schedule;
-  guint index = lowering->next[device];
-  const Result *input[2];
-  guint n = index < schedule->first[device + 1] && schedule->ops[index].paired ? 2 : 1;
-  gboolean missing = index == schedule->first[device + 1];
+  Walk *walk = &lowering->walks[device];
+  const PsOp *ops;
+  guint32 input[2] = { RESULT_MISSING };
+  guint8 *turns;
+  guint n = 1;
 
-  /* All devices take turns, and the processor follows fewer streams than there are devices. In a function of their own
-   * gcc drops these lines. */
-  __builtin_prefetch (&schedule->ops[index + 8]);
-  __builtin_prefetch (&lowering->program->step_of[index + 16], 1);
-  __builtin_prefetch (&lowering->program->instructions[lowering->fill[device] + 8], 1);
-  if (!missing && lowering->turns[index] > 0)
+  if (walk->next + 2 > walk->until && walk->until < walk->end)
+    copy_ops (lowering, walk);
+  ops = &walk->ops[walk->next - walk->begin];
+  turns = &walk->turns[walk->next - walk->begin];
+  if (walk->next<walk->end && * turns> 0)
     {
-      lowering->turns[index]--;
+      --*turns;
       return;
     }
-  for (guint i = 0; i < n && !missing; i++)
-    {
-      input[i] = find_input (lowering, schedule->ops[index + i]);
-      missing = is_missing (input[i]);
-    }
-  if (missing)
-    {
-      put_to_sleep (lowering, device);
-      return;
-    }
-  for (guint i = 0; i < n; i++)
-    emit_wait (lowering, device, input[i]);
-  for (guint i = 0; i < n; i++)
-    append_step (lowering, device, index + i, input[i], n == 1 ? PS_PAIR_NONE : PS_PAIR_FIRST + i);
-  for (guint i = 0; i < n; i++)
-    emit_transfer (lowering, device, schedule->ops[index + i]);
-  count_alive (lowering, device, &schedule->ops[index], n);
-  lowering->next[device] += n;
+  if (walk->next < walk->end)
+    input[0] = find_input (lowering, ops[0]);
+  if (input[0] != RESULT_MISSING && ops[0].paired)
+    input[n++] = find_input (lowering, ops[1]);
+  if (input[n - 1] == RESULT_MISSING)
+    put_to_sleep (lowering, device);
+  else
+    append_ops (lowering, device, input, n);
 }
 
 /* The first op of a stuck device's next op or pair that lacks its input, and the device that should make it. */
@@ -224,9 +224,9 @@ static guint
 blocked_on (const Lowering *lowering, guint device, PsOp *op, PsOp *producer)
 {
   const PsSchedule *schedule = lowering->schedule;
-  guint index = lowering->next[device];
+  guint index = lowering->walks[device].next;
 
-  if (!is_missing (find_input (lowering, schedule->ops[index])))
+  if (find_input (lowering, schedule->ops[index]) != RESULT_MISSING)
     index++;
   *op = schedule->ops[index];
   ps_op_input (*op, schedule->placement->n_stages, producer);
@@ -242,7 +242,7 @@ set_circle_error (const Lowering *lowering, GError **error)
   PsOp op, producer;
   char name[48], needed[48];
 
-  while (lowering->next[device] == schedule->first[device + 1])
+  while (lowering->walks[device].next == lowering->walks[device].end)
     device++;
   for (guint i = 0; i < n_devices; i++)
     device = blocked_on (lowering, device, &op, &producer);
@@ -250,7 +250,7 @@ set_circle_error (const Lowering *lowering, GError **error)
   guint start = device;
   do
     {
-      guint index = lowering->next[device] - schedule->first[device];
+      guint index = lowering->walks[device].next - schedule->first[device];
       guint other = blocked_on (lowering, device, &op, &producer);
 
       g_string_append_printf (text, "%sdevice %u waits at op %u (%s) for %s of device %u", text->len > 10 ? ", " : "",
@@ -345,27 +345,37 @@ has_pairs (const PsSchedule *schedule)
 static void
 allot (PsProgram *program, guint n_ops, guint n_messages)
 {
-  guint n_instructions = program->first[program->schedule->placement->n_devices];
   gboolean pairs = has_pairs (program->schedule);
   gsize per_op = sizeof (PsStep) + 3 * sizeof (guint32) + (pairs ? sizeof (guint8) : 0);
 
-  program->steps
-      = g_malloc (n_ops * per_op + n_instructions * sizeof (PsInstruction) + n_messages * sizeof (PsMessage));
-  program->instructions = (PsInstruction *)(program->steps + n_ops);
-  program->messages = (PsMessage *)(program->instructions + n_instructions);
+  gsize n_bytes = n_ops * per_op + n_messages * sizeof (PsMessage);
+
+  program->steps = ps_large (g_malloc (n_bytes), n_bytes);
+  program->messages = (PsMessage *)(program->steps + n_ops);
   program->step_of = (guint32 *)(program->messages + n_messages);
   program->op_of = program->step_of + n_ops;
   program->message_of = program->op_of + n_ops;
   program->pair = pairs ? (guint8 *)(program->message_of + n_ops) : NULL;
 }
 
+static void
+allot_streams (PsProgram *program)
+{
+  guint n = program->first[program->schedule->placement->n_devices];
+  gsize n_bytes = n * sizeof *program->instructions + program->n_messages * sizeof *program->places;
+
+  program->instructions = ps_large (g_malloc (n_bytes), n_bytes);
+  program->places = (PsPlaces *)(program->instructions + n);
+}
+
 static PsProgram *
-program_new (PsSchedule *schedule)
+program_new (PsSchedule *schedule, PsCommOrder order)
 {
   guint n_ops = ps_schedule_n_ops (schedule);
   PsProgram *program = g_new0 (PsProgram, 1);
 
   program->schedule = schedule;
+  program->order = order;
   program->count
       = g_new0 (guint32, (gsize)schedule->placement->n_copies * PS_N_OP_KINDS * schedule->placement->n_stages);
   program->peak_activations = g_new0 (guint, schedule->placement->n_devices);
@@ -374,28 +384,69 @@ program_new (PsSchedule *schedule)
   return program;
 }
 
+static gboolean
+lower_steps (PsProgram *program, GError **error)
+{
+  const PsSchedule *schedule = program->schedule;
+  guint n_devices = schedule->placement->n_devices;
+  gsize row = (gsize)schedule->n_microbatches * schedule->n_slices + N_COPIED;
+  gsize results_bytes = 2 * schedule->placement->n_stages * row * sizeof (guint32);
+  g_auto (Lowering) lowering = { .program = program, .schedule = schedule, .row = row };
+
+  lowering.turns = ps_weight_turns (schedule);
+  lowering.results = ps_large (g_malloc0 (results_bytes), results_bytes);
+  lowering.walks = g_new0 (Walk, n_devices);
+  lowering.awake = g_new0 (guint64, (n_devices + 63) / 64);
+  for (guint device = 0; device < n_devices; device++)
+    {
+      Walk *walk = &lowering.walks[device];
+
+      walk->next = walk->begin = walk->until = schedule->first[device];
+      walk->end = schedule->first[device + 1];
+      wake (&lowering, device);
+    }
+  if (!lower_all (&lowering, error))
+    return FALSE;
+  for (guint device = 0; device < n_devices; device++)
+    write_steps (&lowering, &lowering.walks[device]);
+  return TRUE;
+}
+
+/* `posted` of the messages is that of PS_COMM_ASAP so far. In other orders it follows from the streams. */
+PsProgram *
+ps_program_lower_steps (PsSchedule *schedule, PsCommOrder order, GError **error)
+{
+  g_autoptr (PsProgram) program = program_new (schedule, order);
+
+  if (!lower_steps (program, error))
+    return NULL;
+  if (order != PS_COMM_ASAP || schedule->posts != NULL)
+    ps_program_add_streams (program);
+  return g_steal_pointer (&program);
+}
+
+void
+ps_program_add_streams (PsProgram *program)
+{
+  if (program->instructions != NULL)
+    return;
+  allot_streams (program);
+  if (program->schedule->posts != NULL)
+    ps_program_follow (program);
+  else if (program->order == PS_COMM_PLANNED)
+    ps_program_arrange_units (program);
+  else
+    ps_program_stream (program);
+}
+
 PsProgram *
 ps_program_lower (PsSchedule *schedule, PsCommOrder order, GError **error)
 {
-  guint n_devices = schedule->placement->n_devices;
-  g_autoptr (PsProgram) program = program_new (schedule);
-  g_auto (Lowering) lowering = { .program = program, .schedule = schedule, .order = order };
+  PsProgram *program = ps_program_lower_steps (schedule, order, error);
 
-  lowering.turns = ps_weight_turns (schedule);
-  lowering.results = g_new0 (Result, 2 * ps_schedule_n_cells (schedule));
-  lowering.next = g_memdup2 (schedule->first, n_devices * sizeof *schedule->first);
-  lowering.fill = g_memdup2 (program->first, n_devices * sizeof *program->first);
-  lowering.alive = g_new0 (guint, n_devices);
-  lowering.awake = g_new0 (guint64, (n_devices + 63) / 64);
-  for (guint device = 0; device < n_devices; device++)
-    wake (&lowering, device);
-  if (!lower_all (&lowering, error))
-    return NULL;
-  if (schedule->posts != NULL)
-    ps_program_follow (program);
-  else if (order == PS_COMM_PLANNED)
-    ps_program_arrange_units (program);
-  return g_steal_pointer (&program);
+  if (program != NULL)
+    ps_program_add_streams (program);
+  return program;
 }
 
 PsProgram *
@@ -415,6 +466,7 @@ ps_program_free (PsProgram *program)
     return;
   ps_schedule_free (program->schedule);
   g_free (program->steps);
+  g_free (program->instructions);
   g_free (program->count);
   g_free (program->first);
   g_free (program->peak_activations);

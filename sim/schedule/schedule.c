@@ -1,4 +1,7 @@
 /* schedule.c - building, naming and checking the orders of ops. */
+#include "large.h"
+#include "put.h"
+
 #include <pipesim/schedule.h>
 
 #include <string.h>
@@ -61,26 +64,29 @@ ps_schedule_builder_new (const char *name, PsPlacement *placement, guint n_micro
   return builder;
 }
 
-static void
-reserve (PsScheduleBuilder *builder, guint n)
+void
+ps_schedule_builder_reserve (PsScheduleBuilder *builder, guint n)
 {
+  PsSchedule *schedule = builder->schedule;
+
   if (n <= builder->n_allocated - builder->n_ops)
     return;
   builder->n_allocated = MAX (1024, builder->n_ops + MAX (n, builder->n_ops));
-  builder->schedule->ops = g_renew (PsOp, builder->schedule->ops, builder->n_allocated);
+  schedule->ops = g_renew (PsOp, schedule->ops, builder->n_allocated);
+  ps_large (schedule->ops, builder->n_allocated * sizeof *schedule->ops);
 }
 
 void
 ps_schedule_builder_add_op (PsScheduleBuilder *builder, PsOp op)
 {
-  reserve (builder, 1);
+  ps_schedule_builder_reserve (builder, 1);
   builder->schedule->ops[builder->n_ops++] = op;
 }
 
 void
 ps_schedule_builder_add_ops (PsScheduleBuilder *builder, const PsOp *ops, guint n)
 {
-  reserve (builder, n);
+  ps_schedule_builder_reserve (builder, n);
   memcpy (builder->schedule->ops + builder->n_ops, ops, n * sizeof *ops);
   builder->n_ops += n;
 }
@@ -125,11 +131,11 @@ ps_schedule_builder_end (PsScheduleBuilder *builder)
 char *
 ps_op_format (PsOp op, char *buffer)
 {
-  int n
-      = g_snprintf (buffer, 48, "%s%u.%u", ps_op_kind_name ((PsOpKind)op.kind), (guint)op.microbatch, (guint)op.stage);
+  char *to = ps_put_integer (ps_put (buffer, ps_op_kind_name ((PsOpKind)op.kind)), op.microbatch);
 
+  to = ps_put_integer (ps_put (to, "."), op.stage);
   if (op.slice > 0)
-    g_snprintf (buffer + n, 48 - (gulong)n, "/%u", (guint)op.slice);
+    ps_put_integer (ps_put (to, "/"), op.slice);
   return buffer;
 }
 

@@ -123,6 +123,7 @@ ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsShared
       ps_simulate (prediction->program, prediction->costs, prediction->simulation);
       return TRUE;
     }
+  ps_program_add_streams (prediction->program);
   task = prediction->events = g_new0 (Task, 1);
   return task_init (task, setting, memory_limit, schedule->placement->n_devices, error)
          && (setting->comm_order != PS_COMM_PLANNED || schedule->posts != NULL || !ps_setting_transfers_wait (setting)

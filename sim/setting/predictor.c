@@ -199,22 +199,33 @@ ps_predictor_schedule (PsPredictor *predictor, const char *name_or_file, GError 
   return ps_schedule_find (setting, name_or_file, costs, error);
 }
 
+/* Most settings ask for no channels, and their programs for no streams. */
 static PsProgram *
 lower (const PsPredictor *predictor, PsSchedule *schedule, const char *where, GError **error)
 {
-  PsProgram *program = ps_program_lower (schedule, predictor->setting->comm_order, error);
+  PsProgram *program = ps_program_lower_steps (schedule, predictor->setting->comm_order, error);
 
   if (program == NULL)
     g_prefix_error (error, "%s: ", where);
   return program;
 }
 
-PsProgram *
-ps_predictor_program (PsPredictor *predictor, const char *name_or_file, GError **error)
+static PsProgram *
+make_program (PsPredictor *predictor, const char *name_or_file, GError **error)
 {
   PsSchedule *schedule = ps_predictor_schedule (predictor, name_or_file, error);
 
   return schedule != NULL ? lower (predictor, schedule, name_or_file, error) : NULL;
+}
+
+PsProgram *
+ps_predictor_program (PsPredictor *predictor, const char *name_or_file, GError **error)
+{
+  PsProgram *program = make_program (predictor, name_or_file, error);
+
+  if (program != NULL)
+    ps_program_add_streams (program);
+  return program;
 }
 
 #define ENGINE_BYTES 160 /* of an events engine for each op */
@@ -226,6 +237,7 @@ program_bytes (const PsSetting *setting, const PsProgram *program)
   gsize n = program->n_steps, engine = ps_setting_needs_events (setting) ? ENGINE_BYTES : 0;
 
   return n * (sizeof *program->steps + sizeof *schedule->ops + 3 * sizeof *program->step_of + engine)
+         + program->n_messages * (sizeof *program->messages + sizeof *program->places)
          + program->first[schedule->placement->n_devices] * sizeof *program->instructions;
 }
 
@@ -254,7 +266,7 @@ shared_program (PsPredictor *predictor, const char *name_or_file, GError **error
 
   if (shared != NULL)
     return shared;
-  program = ps_predictor_program (predictor, name_or_file, error);
+  program = make_program (predictor, name_or_file, error);
   if (program == NULL)
     return NULL;
   shared = g_new0 (PsSharedProgram, 1);
@@ -278,7 +290,7 @@ take_program (PsPredictor *predictor, const char *name_or_file, PsPrediction *pr
 
   if (!is_asked_again (predictor, name_or_file))
     {
-      prediction->program = ps_predictor_program (predictor, name_or_file, error);
+      prediction->program = make_program (predictor, name_or_file, error);
       return NULL;
     }
   shared = shared_program (predictor, name_or_file, error);

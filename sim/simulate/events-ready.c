@@ -263,7 +263,7 @@ goes_before (const PsEvents *events, guint32 a, guint32 b)
     return events->urgency_ns[one->consumer] > events->urgency_ns[other->consumer];
   if (x->start_ns != y->start_ns)
     return x->start_ns < y->start_ns;
-  return one->receive < other->receive;
+  return events->program->places[x->message].receive < events->program->places[y->message].receive;
 }
 
 static void

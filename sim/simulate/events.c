@@ -179,11 +179,11 @@ find_instruction (const PsEvents *events, const PsItem *item)
 {
   const PsProgram *program = events->program;
   guint32 index = events->transfers[item->wait - 1].message;
-  const PsMessage *message = &program->messages[index];
-  guint i = message->receive;
+  const PsPlaces *places = &program->places[index];
+  guint i = places->receive;
 
   if (item->type != PS_ITEM_OP)
-    return item->type == PS_ITEM_SEND ? message->send : message->receive;
+    return item->type == PS_ITEM_SEND ? places->send : places->receive;
   while (program->instructions[i].type != PS_INSTRUCTION_WAIT || program->instructions[i].message != index + 1)
     i++;
   return i;

@@ -51,6 +51,8 @@ schedules (MetaProperty *property)
   meta_draw_memory (property, &draw);
   meta_draw_options (property, &draw, META_CHANNEL | META_BLOCKING | META_BYPASS);
   run = meta_run_draw (&draw, NULL);
+  if (run->prediction != NULL)
+    ps_program_add_streams (run->prediction->program);
   for (guint i = 0; run->prediction != NULL && i < n; i++)
     {
       g_autoptr (MetaRun) again = NULL;

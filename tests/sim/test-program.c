@@ -98,6 +98,7 @@ check_posts (const PsProgram *program)
       if (what->input == 0)
         continue;
       const PsMessage *message = &program->messages[program->message_of[step] - 1];
+      const PsPlaces *places = &program->places[program->message_of[step] - 1];
       PsOp made = ps_program_producer (program, step);
       for (; program->instructions[i].type != PS_INSTRUCTION_RECEIVE
              || memcmp (&program->instructions[i].op, &made, sizeof made) != 0;
@@ -105,7 +106,7 @@ check_posts (const PsProgram *program)
         if (program->instructions[i].type == PS_INSTRUCTION_COMPUTE)
           last = program->step_of[op++] + 1;
       g_assert_cmpuint (message->posted, ==, last);
-      g_assert_cmpuint (message->receive, ==, i);
+      g_assert_cmpuint (places->receive, ==, i);
       g_assert_cmpuint (message->producer, ==, what->input - 1);
       g_assert_cmpuint (message->consumer, ==, step);
       g_assert_cmpuint (message->sender, ==, program->steps[message->producer].device);
@@ -114,7 +115,7 @@ check_posts (const PsProgram *program)
                                                 || memcmp (&program->instructions[i].op, &made, sizeof made) != 0;
            i++)
         ;
-      g_assert_cmpuint (message->send, ==, i);
+      g_assert_cmpuint (places->send, ==, i);
       n_messages++;
     }
   g_assert_cmpuint (program->n_messages, ==, n_messages);
@@ -137,6 +138,32 @@ test_posts (void)
       check_posts (untagged);
       g_assert_true (ps_events_plan (program, costs, &(PsEventsSetting){ .comm = PS_CHANNEL_RANK }, NULL));
       check_posts (program);
+    }
+}
+
+/* Streams made later are those of a program that had them at once; of messages nothing changes. */
+static void
+test_late_streams (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (13);
+
+  for (guint i = 0; i < 100; i++)
+    {
+      PsCommOrder order = (PsCommOrder)(i % 3);
+      g_autoptr (PsProgram) whole = ps_program_lower (random_schedule (rand, i % 2), order, NULL);
+      g_autoptr (PsProgram) late = ps_program_lower_steps (ps_schedule_copy (whole->schedule), order, NULL);
+      gsize messages_size = whole->n_messages * sizeof *whole->messages;
+      guint n = whole->first[whole->schedule->placement->n_devices];
+
+      g_assert_true ((late->instructions == NULL) == (order == PS_COMM_ASAP));
+      g_assert_cmpmem (late->messages, messages_size, whole->messages, messages_size);
+      ps_program_add_streams (late);
+      g_assert_cmpmem (late->messages, messages_size, whole->messages, messages_size);
+      g_assert_cmpmem (late->instructions, n * sizeof *late->instructions, whole->instructions,
+                       n * sizeof *whole->instructions);
+      g_assert_cmpmem (late->places, whole->n_messages * sizeof *late->places, whole->places,
+                       whole->n_messages * sizeof *whole->places);
+      check_posts (late);
     }
 }
 
@@ -376,6 +403,7 @@ main (int argc, char **argv)
   g_test_add_func ("/program/local", test_local);
   g_test_add_func ("/program/random", test_random);
   g_test_add_func ("/program/posts", test_posts);
+  g_test_add_func ("/program/late-streams", test_late_streams);
   g_test_add_func ("/program/circle", test_circle);
   g_test_add_func ("/program/crossed-receives", test_crossed_receives);
   g_test_add_func ("/program/orders", test_orders);
