@@ -12,7 +12,9 @@ typedef struct
   const char *name; /* of the trace */
   PsTimeline *timeline;
   gint64 pid;         /* process of the ops; all ops must have the same */
-  GHashTable *arrows; /* id -> index into transfers of an arrow's start */
+  GArray *ids;        /* gint64 of each transfer: of its arrow */
+  GHashTable *arrows; /* id -> 1 + the transfer, for the first n_listed ones */
+  guint n_listed;
 } Reader;
 
 static char *
@@ -77,14 +79,30 @@ read_range (Reader *reader, const PsTraceEvent *event, GError **error)
   return TRUE;
 }
 
+/* The transfer whose arrow has the id; NULL: there is none. pipesim writes the end of an arrow right after its start,
+ * so that few need the table. */
+static PsSpan *
+find_arrow (Reader *reader, gint64 id)
+{
+  PsSpan *transfers = (PsSpan *)(gpointer)reader->timeline->transfers->data;
+  const gint64 *ids = (const gint64 *)(gconstpointer)reader->ids->data;
+  guint n = reader->ids->len, found;
+
+  if (n > 0 && ids[n - 1] == id)
+    return &transfers[n - 1];
+  for (; reader->n_listed < n; reader->n_listed++)
+    g_hash_table_insert (reader->arrows, g_memdup2 (&ids[reader->n_listed], sizeof *ids),
+                         GUINT_TO_POINTER (reader->n_listed + 1));
+  found = GPOINTER_TO_UINT (g_hash_table_lookup (reader->arrows, &id));
+  return found > 0 ? &transfers[found - 1] : NULL;
+}
+
 /* An arrow's first end gives the time of its transfer, its second end the receiver. */
 static gboolean
 read_arrow (Reader *reader, const PsTraceEvent *event, gboolean end, GError **error)
 {
-  GArray *transfers = reader->timeline->transfers;
-  gpointer position;
   gint64 id, tid;
-  PsSpan span = { 0 };
+  PsSpan span = { 0 }, *begun;
 
   if (!ps_trace_number (event, TRACE_ID, &id) || !ps_trace_number (event, TRACE_TID, &tid))
     return ps_refuse_at (place (reader, event), error, "is an arrow without id and tid");
@@ -96,16 +114,17 @@ read_arrow (Reader *reader, const PsTraceEvent *event, gboolean end, GError **er
   if (!read_op_name (reader, event, ps_trace_text (event, TRACE_NAME), &span.op, error)
       || !read_device (reader, event, tid, &span.device, error))
     return FALSE;
-  if (end && g_hash_table_lookup_extended (reader->arrows, &id, NULL, &position))
+  begun = end ? find_arrow (reader, id) : NULL;
+  if (end && begun == NULL)
+    return ps_refuse_at (place (reader, event), error, "is the end of an arrow that has no start");
+  if (end)
     {
-      g_array_index (transfers, PsSpan, GPOINTER_TO_UINT (position)).peer = span.device;
+      begun->peer = span.device;
       return TRUE;
     }
-  if (end)
-    return ps_refuse_at (place (reader, event), error, "is the end of an arrow that has no start");
-  g_hash_table_insert (reader->arrows, g_memdup2 (&id, sizeof id), GUINT_TO_POINTER (transfers->len));
   span.peer = span.device;
-  g_array_append_val (transfers, span);
+  g_array_append_val (reader->timeline->transfers, span);
+  g_array_append_val (reader->ids, id);
   return TRUE;
 }
 
@@ -253,7 +272,8 @@ ps_chrome_trace_read (PsTrace *trace, GError **error)
 {
   g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "", 1, 1, 1);
   g_autoptr (GHashTable) arrows = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
-  Reader reader = { .name = trace->name, .timeline = timeline, .arrows = arrows };
+  g_autoptr (GArray) ids = g_array_new (FALSE, FALSE, sizeof (gint64));
+  Reader reader = { .name = trace->name, .timeline = timeline, .ids = ids, .arrows = arrows };
   const PsTraceEvent *event;
 
   g_free (timeline->source);

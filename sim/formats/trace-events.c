@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-#define MAX_MICROSECONDS 2e15 /* with a base time added, differences in nanoseconds still fit */
+#define MAX_MICROSECONDS                                                                                               \
+  G_GINT64_CONSTANT (2000000000000000) /* with a base time added, differences in nanoseconds still fit */
 #define MAX_BASE_NS G_GINT64_CONSTANT (2000000000000000000) /* the year 2033 */
 
 /* Members of an event, then those of its "args". */
@@ -23,24 +24,45 @@ find_key (const char *const *keys, guint first, guint end, const char *key)
   return first;
 }
 
+/* Reads microseconds with at most three decimals, as most traces have them. FALSE: the number is another one, and
+ * remains to be read. */
+static gboolean
+read_plain_time (PsJsonReader *json, gint64 *ns)
+{
+  const char *at = json->at, *point;
+  gint64 value = 0, unit = 1000;
+
+  for (; g_ascii_isdigit (*at) && value < MAX_MICROSECONDS; at++)
+    value = value * 10 + (*at - '0');
+  if (at == json->at || value > MAX_MICROSECONDS)
+    return FALSE;
+  point = at;
+  if (*at == '.')
+    for (at++; g_ascii_isdigit (*at) && unit > 1; at++, unit /= 10)
+      value = value * 10 + (*at - '0');
+  if (at == point + 1 || g_ascii_isdigit (*at) || *at == '.' || *at == 'e' || *at == 'E')
+    return FALSE;
+  *ns = value * unit;
+  json->at = at;
+  return TRUE;
+}
+
 /* Reads microseconds; leaves *ns alone if the value is none. */
 static gboolean
 read_time (PsJsonReader *json, gint64 *ns)
 {
   double microseconds;
-  gint64 whole;
-  gboolean is_whole = ps_json_read_integer (json, &whole);
 
-  if (is_whole)
-    microseconds = (double)whole;
-  else if (!ps_json_read_number (json, &microseconds))
+  if (read_plain_time (json, ns))
+    return TRUE;
+  if (!ps_json_read_number (json, &microseconds))
     {
       ps_json_skip_value (json);
       return FALSE;
     }
   if (!(fabs (microseconds) <= MAX_MICROSECONDS))
     return FALSE;
-  *ns = is_whole ? whole * 1000 : llround (microseconds * 1000);
+  *ns = llround (microseconds * 1000);
   return TRUE;
 }
 
@@ -64,14 +86,21 @@ read_number (PsJsonReader *json, PsTraceEvent *event, PsTraceNumber number)
     event->known &= ~(1U << number);
 }
 
+/* The reader goes on with the memory of the text before. */
 static void
-read_text (PsJsonReader *json, GString *string)
+read_text (PsJsonReader *json, PsJsonString *string)
 {
-  const char *text = "";
+  PsJsonString before = *string;
+  const char *text;
 
-  if (!ps_json_read_text (json, &text))
-    ps_json_skip_value (json);
-  g_string_assign (string, text);
+  if (ps_json_read_text (json, &text))
+    {
+      *string = json->value;
+      json->value = before;
+      return;
+    }
+  ps_json_skip_value (json);
+  *string->text = '\0';
 }
 
 static void
@@ -85,7 +114,7 @@ read_member (PsJsonReader *json, PsTraceEvent *event, const char *key, gboolean 
   if (number < numbers_end)
     read_number (json, event, number);
   else if (text < texts_end)
-    read_text (json, event->text[text]);
+    read_text (json, &event->text[text]);
   else
     ps_json_skip_value (json);
 }
@@ -101,7 +130,7 @@ read_event (PsJsonReader *json, PsTraceEvent *event)
       return;
     }
   while ((key = ps_json_next_key (json)) != NULL)
-    if (g_str_equal (key, "args") && ps_json_enter_object (json))
+    if (*key == 'a' && g_str_equal (key, "args") && ps_json_enter_object (json))
       {
         while ((key = ps_json_next_key (json)) != NULL)
           read_member (json, event, key, TRUE);
@@ -128,7 +157,7 @@ ps_trace_next (PsTrace *trace)
   event->index++;
   event->known = 0;
   for (guint i = 0; i < TRACE_N_TEXTS; i++)
-    g_string_truncate (event->text[i], 0);
+    *event->text[i].text = '\0';
   read_event (&trace->json, event);
   return event;
 }
@@ -195,7 +224,7 @@ ps_trace_open (PsTrace *trace, const PsTraceFile *file, GError **error)
 {
   *trace = (PsTrace){ .name = file->name, .rank = -1 };
   for (guint i = 0; i < TRACE_N_TEXTS; i++)
-    trace->event.text[i] = g_string_new (NULL);
+    trace->event.text[i] = (PsJsonString){ .text = g_malloc0 (1), .allocated = 1 };
   if (!ps_json_reader_init (&trace->json, file->name, file->text, (gssize)file->length, error))
     return FALSE;
   if (ps_json_enter_object (&trace->json))
@@ -213,5 +242,5 @@ ps_trace_clear (PsTrace *trace)
 {
   ps_json_reader_clear (&trace->json);
   for (guint i = 0; i < TRACE_N_TEXTS; i++)
-    g_string_free (trace->event.text[i], TRUE);
+    g_free (trace->event.text[i].text);
 }

@@ -38,7 +38,7 @@ typedef struct
   guint index;
   guint known; /* bit per PsTraceNumber */
   gint64 number[TRACE_N_NUMBERS];
-  GString *text[TRACE_N_TEXTS]; /* "" if absent or not a text */
+  PsJsonString text[TRACE_N_TEXTS]; /* "" if absent or not a text */
 } PsTraceEvent;
 
 /* One file of a trace. */
@@ -78,7 +78,7 @@ const PsTraceEvent *ps_trace_next (PsTrace *trace);
 static inline const char *
 ps_trace_text (const PsTraceEvent *event, PsTraceText text)
 {
-  return event->text[text]->str;
+  return event->text[text].text;
 }
 
 /* FALSE: the event does not have the number. */

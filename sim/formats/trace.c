@@ -10,19 +10,27 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HEAD_BYTES (1 << 20) /* in which a file says what it is */
+#define HEAD_BYTES (1 << 20)                             /* in which a file says what it is */
 #define MAX_UNPACKED_BYTES (G_GINT64_CONSTANT (4) << 30) /* as large as an unpacked file may be */
 
-/* Whether any event is an action of PyTorch's runtime, or a step of Megatron's. */
+/* Whether an event is an action of PyTorch's runtime, or a step of Megatron's, before any is an op of pipesim. */
 static gboolean
 is_torch (PsTrace *trace)
 {
   const PsTraceEvent *event;
+  const char *end;
+  PsOp op;
 
   ps_trace_rewind (trace);
   while ((event = ps_trace_next (trace)) != NULL)
-    if (ps_torch_trace_names (ps_trace_text (event, TRACE_NAME)))
-      return TRUE;
+    {
+      const char *name = ps_trace_text (event, TRACE_NAME);
+
+      if (ps_torch_trace_names (name))
+        return TRUE;
+      if (ps_op_parse (name, &end, &op) && *end == '\0')
+        return FALSE;
+    }
   return FALSE;
 }
 

@@ -8,7 +8,9 @@ typedef struct
   const char *problem; /* what is wrong at `at`; NULL: nothing yet */
   guint depth;
   guint max_depth;
-  guint64 objects; /* bit per open bracket, the innermost lowest: it is an object's */
+  guint64 objects;   /* bit per open bracket, the innermost lowest: it is an object's */
+  const char *begin; /* the last bracket that opened in the outermost one */
+  PsJsonLong *found;
 } Check;
 
 static gboolean
@@ -109,6 +111,15 @@ check_utf8 (Check *check)
   return TRUE;
 }
 
+/* The first letter that is more than one of a string. */
+static inline const char *
+skip_plain (const char *at, const char *end)
+{
+  while (at < end && (guchar)*at >= 0x20 && (guchar)*at < 0x80 && *at != '"' && *at != '\\')
+    at++;
+  return at;
+}
+
 static gboolean
 check_string (Check *check)
 {
@@ -116,8 +127,12 @@ check_string (Check *check)
     return refuse (check, "a string is missing");
   for (check->at++; check->at < check->end;)
     {
-      guchar c = (guchar)*check->at;
+      guchar c;
 
+      check->at = skip_plain (check->at, check->end);
+      if (check->at == check->end)
+        break;
+      c = (guchar)*check->at;
       if (c == '"')
         {
           check->at++;
@@ -125,9 +140,7 @@ check_string (Check *check)
         }
       if (c < 0x20)
         return refuse (check, "a control character in a string");
-      if (c != '\\' && c < 0x80)
-        check->at++;
-      else if (c == '\\' ? !check_escape (check) : !check_utf8 (check))
+      if (c == '\\' ? !check_escape (check) : !check_utf8 (check))
         return FALSE;
     }
   return refuse (check, "the string does not end");
@@ -217,9 +230,21 @@ open_bracket (Check *check)
 {
   if (check->depth == check->max_depth)
     return refuse (check, "nested too deeply");
-  check->depth++;
+  if (++check->depth == 2)
+    check->begin = check->at;
   check->objects = check->objects << 1 | (*check->at++ == '{');
   return TRUE;
+}
+
+static void
+note_long (Check *check)
+{
+  PsJsonLong *found = check->found;
+
+  if (check->at - check->begin < PS_JSON_LONG_BYTES || found->n == PS_JSON_N_LONG)
+    return;
+  found->begin[found->n] = check->begin;
+  found->end[found->n++] = check->at;
 }
 
 static gboolean
@@ -228,7 +253,8 @@ close_bracket (Check *check)
   if (peek (check) != (in_object (check) ? '}' : ']'))
     return FALSE;
   check->at++;
-  check->depth--;
+  if (--check->depth == 1)
+    note_long (check);
   check->objects >>= 1;
   return TRUE;
 }
@@ -291,9 +317,9 @@ set_error (const Check *check, const char *where, const char *text, GError **err
 }
 
 gboolean
-ps_json_check (const char *where, const char *text, gsize length, guint max_depth, GError **error)
+ps_json_check (const char *where, const char *text, gsize length, guint max_depth, PsJsonLong *found, GError **error)
 {
-  Check check = { .at = text, .end = text + length, .max_depth = max_depth };
+  Check check = { .at = text, .end = text + length, .max_depth = max_depth, .found = found };
 
   skip_space (&check);
   if (peek (&check) != '{' && peek (&check) != '[')

@@ -1,6 +1,5 @@
 /* json-reader.c - values of a JSON text that has been checked: nothing here looks for mistakes any more. */
 #include "json-reader.h"
-#include "json-check.h"
 
 #include <string.h>
 
@@ -15,7 +14,8 @@ gboolean
 ps_json_reader_init (PsJsonReader *reader, const char *where, const char *text, gssize length, GError **error)
 {
   *reader = (PsJsonReader){ .where = where, .at = text };
-  if (!ps_json_check (where, text, length < 0 ? strlen (text) : (gsize)length, PS_JSON_MAX_DEPTH, error))
+  if (!ps_json_check (where, text, length < 0 ? strlen (text) : (gsize)length, PS_JSON_MAX_DEPTH, &reader->jumps,
+                      error))
     return FALSE;
   skip_space (reader);
   return TRUE;
@@ -226,10 +226,15 @@ ps_json_read_boolean (PsJsonReader *reader, gboolean *value)
 
 /* The place after the bracket that closes the one at `at`. */
 static const char *
-bracket_end (const char *at)
+bracket_end (const PsJsonReader *reader)
 {
+  const char *at = reader->at;
   guint depth = 0;
   gboolean plain;
+
+  for (guint i = 0; i < reader->jumps.n; i++)
+    if (reader->jumps.begin[i] == at)
+      return reader->jumps.end[i];
 
   do
     switch (*at)
@@ -262,7 +267,7 @@ ps_json_skip_value (PsJsonReader *reader)
   if (*reader->at == '"')
     reader->at = string_end (reader->at, &plain);
   else if (*reader->at == '[' || *reader->at == '{')
-    reader->at = bracket_end (reader->at);
+    reader->at = bracket_end (reader);
   else
     while (g_ascii_isalnum (*reader->at) || *reader->at == '-' || *reader->at == '+' || *reader->at == '.')
       reader->at++;

@@ -1,5 +1,6 @@
 /* compare.c - matches the ops of a predicted and a measured timeline and sums up how far they are apart. */
 #include "span-index.h"
+#include "timeline-private.h"
 
 #include <pipesim/compare.h>
 
@@ -127,7 +128,7 @@ kind_sums_finish (KindSums *sums)
 {
   struct PsKindError *sum = sums->sum;
 
-  g_array_sort (sums->errors, ps_compare_double);
+  ps_array_put_in_order (sums->errors, ps_compare_double);
   sum->error = ps_relative_error (sum->predicted_ns, sum->measured_ns);
   sum->median_abs_error
       = sums->errors->len > 0 ? g_array_index (sums->errors, double, (sums->errors->len - 1) / 2) : NAN;
@@ -267,6 +268,6 @@ ps_compare (const PsTimeline *predicted, const PsTimeline *measured, GError **er
   compare_transfers (comparison, predicted, measured);
   comparison->n_only[0] = predicted->ops->len - comparison->ops->len;
   comparison->n_only[1] = measured->ops->len - comparison->ops->len;
-  g_array_sort (comparison->ops, compare_differences);
+  ps_array_put_in_order (comparison->ops, compare_differences);
   return g_steal_pointer (&comparison);
 }

@@ -1,46 +1,79 @@
 /* span-index.c - finding the spans of a timeline by op and device. */
 #include "span-index.h"
 
-/* Everything that names an op or transfer within an iteration, in one word. */
-static guint64
-span_key (PsOp op, guint device)
+/* Where the possible ops are more than so many times the spans, their slots are drawn by a hash. */
+#define SPARSE 8
+
+static void
+count (PsSpanIndex *index, guint n)
 {
-  return (guint64)device << 48 | (guint64)op.kind << 45 | (guint64)op.slice << 37 | (guint64)op.stage << 21
-         | op.microbatch;
+  for (guint i = 0; i < n; i++)
+    {
+      PsOp op = index->spans[i].op;
+
+      index->n_stages = MAX (index->n_stages, op.stage + 1U);
+      index->n_microbatches = MAX (index->n_microbatches, op.microbatch + 1U);
+      index->n_slices = MAX (index->n_slices, op.slice + 1U);
+    }
 }
 
-/* g_int64_hash leaves out the upper half, and with it kind and device. */
-static guint
-hash_key (gconstpointer key)
+static inline guint64
+find_slot (const PsSpanIndex *index, PsOp op)
 {
-  return (guint)(*(const guint64 *)key * G_GUINT64_CONSTANT (0x9e3779b97f4a7c15) >> 32);
+  guint64 stage = ((guint64)op.kind * index->n_slices + op.slice) * index->n_stages + op.stage;
+  guint64 number = stage * index->n_microbatches + op.microbatch;
+
+  return index->shift == 0 ? number : number * G_GUINT64_CONSTANT (0x9e3779b97f4a7c15) >> index->shift;
 }
 
 void
 ps_span_index_init (PsSpanIndex *index, GArray *spans)
 {
-  index->by_key = g_hash_table_new (hash_key, g_int64_equal);
-  index->keys = g_new (guint64, spans->len);
+  guint64 n_slots;
+
+  *index = (PsSpanIndex){ .spans = (const PsSpan *)(gconstpointer)spans->data, .next = g_new (guint32, spans->len) };
+  count (index, spans->len);
+  n_slots = (guint64)PS_N_OP_KINDS * index->n_slices * index->n_stages * index->n_microbatches;
+  if (n_slots > (guint64)SPARSE * spans->len)
+    {
+      guint bits = g_bit_storage (spans->len) + 1;
+
+      index->shift = 64 - bits;
+      n_slots = G_GUINT64_CONSTANT (1) << bits;
+    }
+  index->slots = g_new0 (guint32, n_slots);
   for (guint i = 0; i < spans->len; i++)
     {
-      PsSpan *span = &g_array_index (spans, PsSpan, i);
+      guint32 *slot = &index->slots[find_slot (index, index->spans[i].op)];
 
-      index->keys[i] = span_key (span->op, span->device);
-      g_hash_table_insert (index->by_key, &index->keys[i], span);
+      index->next[i] = *slot;
+      *slot = i + 1;
     }
 }
 
 void
 ps_span_index_clear (PsSpanIndex *index)
 {
-  g_clear_pointer (&index->by_key, g_hash_table_unref);
-  g_clear_pointer (&index->keys, g_free);
+  g_clear_pointer (&index->slots, g_free);
+  g_clear_pointer (&index->next, g_free);
+}
+
+static inline gboolean
+is_span_of (const PsSpan *span, PsOp op, guint device)
+{
+  return span->device == device && span->op.kind == op.kind && span->op.slice == op.slice && span->op.stage == op.stage
+         && span->op.microbatch == op.microbatch;
 }
 
 const PsSpan *
 ps_span_index_find (const PsSpanIndex *index, PsOp op, guint device)
 {
-  guint64 key = span_key (op, device);
+  guint32 i;
 
-  return g_hash_table_lookup (index->by_key, &key);
+  if (op.stage >= index->n_stages || op.microbatch >= index->n_microbatches || op.slice >= index->n_slices)
+    return NULL;
+  for (i = index->slots[find_slot (index, op)]; i != 0; i = index->next[i - 1])
+    if (is_span_of (&index->spans[i - 1], op, device))
+      return &index->spans[i - 1];
+  return NULL;
 }

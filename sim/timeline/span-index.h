@@ -6,10 +6,17 @@
 
 G_BEGIN_DECLS
 
+/* Spans of a slot form a list. Neighbouring microbatches have neighbouring slots, so that a walk over a timeline stays
+ * in near memory. Where few of the possible ops are there, slots are drawn by a hash. */
 typedef struct
 {
-  GHashTable *by_key; /* guint64 -> PsSpan */
-  guint64 *keys;
+  const PsSpan *spans;
+  guint n_stages; /* each count is one more than the largest there is */
+  guint n_microbatches;
+  guint n_slices;
+  guint shift;    /* of the hash; 0: each op has its own slot */
+  guint32 *slots; /* 1 + the latest span of the slot; 0: none */
+  guint32 *next;  /* [n_spans] the same for the rest of the list */
 } PsSpanIndex;
 
 /* Of two spans of one op on one device the later in the array counts. spans must stay as they are. */

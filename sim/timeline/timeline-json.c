@@ -2,6 +2,7 @@
  * reading. */
 #include "json/json-object.h"
 #include "json/json-text.h"
+#include "put.h"
 #include "text.h"
 #include "timeline-private.h"
 
@@ -12,78 +13,82 @@
 
 /* Writing */
 
-static void
-append_op (GString *json, PsOp op)
+static char *
+put_op (char *to, const char *verb, PsOp op)
 {
-  char name[48];
-
-  g_string_append_printf (json, "\"%s%s\"", ps_op_format (op, name), op.paired ? "+" : "");
+  to = ps_put (ps_put (to, ", \""), verb);
+  ps_op_format (op, to);
+  return ps_put (to + strlen (to), op.paired ? "+\"" : "\"");
 }
 
-static void
-append_op_row (GString *json, gconstpointer row)
+static char *
+put_number (char *to, gint64 value)
 {
-  const PsSpan *span = row;
-
-  g_string_append_printf (json, "[%u, ", span->device);
-  append_op (json, span->op);
-  g_string_append_printf (json, ", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT ", %u]", span->start_ns, span->end_ns,
-                          span->chunk);
+  return ps_put_integer (ps_put (to, ", "), value);
 }
 
-static void
-append_transfer_row (GString *json, gconstpointer row)
+static char *
+put_times (char *to, const PsSpan *span)
 {
-  const PsSpan *span = row;
-
-  g_string_append_printf (json, "[%u, %u, ", span->device, span->peer);
-  append_op (json, span->op);
-  g_string_append_printf (json, ", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT "]", span->start_ns, span->end_ns);
+  return put_number (put_number (to, span->start_ns), span->end_ns);
 }
 
-static void
-append_wait_row (GString *json, gconstpointer row)
+static char *
+put_op_row (char *to, gconstpointer row)
 {
   const PsSpan *span = row;
 
-  g_string_append_printf (json, "[%u, ", span->device);
-  append_op (json, span->op);
-  g_string_append_printf (json, ", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT "]", span->start_ns, span->end_ns);
+  return put_number (put_times (put_op (ps_put_integer (to, span->device), "", span->op), span), span->chunk);
 }
 
-static void
-append_post_row (GString *json, gconstpointer row)
+static char *
+put_transfer_row (char *to, gconstpointer row)
 {
   const PsSpan *span = row;
-  char name[48];
 
-  g_string_append_printf (json, "[%u, \"%s %s\", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT "]", span->device,
-                          ps_instruction_verb (span->post), ps_op_format (span->op, name), span->start_ns,
-                          span->end_ns);
+  to = put_number (ps_put_integer (to, span->device), span->peer);
+  return put_times (put_op (to, "", span->op), span);
 }
 
-static void
-append_memory_row (GString *json, gconstpointer row)
+static char *
+put_wait_row (char *to, gconstpointer row)
+{
+  const PsSpan *span = row;
+
+  return put_times (put_op (ps_put_integer (to, span->device), "", span->op), span);
+}
+
+static char *
+put_post_row (char *to, gconstpointer row)
+{
+  const PsSpan *span = row;
+  char verb[16];
+
+  ps_put (ps_put (verb, ps_instruction_verb (span->post)), " ");
+  return put_times (put_op (ps_put_integer (to, span->device), verb, span->op), span);
+}
+
+static char *
+put_memory_row (char *to, gconstpointer row)
 {
   const PsMemoryPoint *point = row;
 
-  g_string_append_printf (json, "[%u, %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT, point->device, point->time_ns,
-                          point->bytes);
-  if (point->buffer_bytes > 0)
-    g_string_append_printf (json, ", %" G_GINT64_FORMAT, point->buffer_bytes);
-  g_string_append_c (json, ']');
+  to = put_number (put_number (ps_put_integer (to, point->device), point->time_ns), point->bytes);
+  return point->buffer_bytes > 0 ? put_number (to, point->buffer_bytes) : to;
 }
 
 static void
-append_rows (GString *json, const char *key, GArray *rows, void (*append) (GString *json, gconstpointer row))
+append_rows (GString *json, const char *key, GArray *rows, char *(*put) (char *to, gconstpointer row))
 {
   gsize size = g_array_get_element_size (rows);
+  char line[256];
 
   g_string_append_printf (json, ",\n  \"%s\": [", key);
   for (guint i = 0; i < rows->len; i++)
     {
-      g_string_append (json, i ? ",\n    " : "\n    ");
-      append (json, rows->data + i * size);
+      char *to = put (ps_put (line, i ? ",\n    [" : "\n    ["), rows->data + i * size);
+
+      g_string_append_len (json, line, ps_put (to, "]") - line);
     }
   g_string_append (json, rows->len ? "\n  ]" : "]");
 }
@@ -105,13 +110,13 @@ ps_timeline_to_json (const PsTimeline *timeline)
     g_string_append_printf (
         json, ",\n  \"iteration_p10_ns\": %" G_GINT64_FORMAT ",\n  \"iteration_p90_ns\": %" G_GINT64_FORMAT,
         timeline->interval.p10_ns, timeline->interval.p90_ns);
-  append_rows (json, "ops", timeline->ops, append_op_row);
-  append_rows (json, "transfers", timeline->transfers, append_transfer_row);
+  append_rows (json, "ops", timeline->ops, put_op_row);
+  append_rows (json, "transfers", timeline->transfers, put_transfer_row);
   if (timeline->posts->len > 0)
-    append_rows (json, "posts", timeline->posts, append_post_row);
+    append_rows (json, "posts", timeline->posts, put_post_row);
   if (timeline->waits->len > 0)
-    append_rows (json, "waits", timeline->waits, append_wait_row);
-  append_rows (json, "memory", timeline->memory, append_memory_row);
+    append_rows (json, "waits", timeline->waits, put_wait_row);
+  append_rows (json, "memory", timeline->memory, put_memory_row);
   g_string_append (json, "\n}\n");
   return g_string_free (json, FALSE);
 }

@@ -1,6 +1,9 @@
 /* timeline-trace.c - a timeline as Chrome trace events, for Perfetto and chrome://tracing. */
 #include "json/json-text.h"
+#include "put.h"
 #include "span-index.h"
+
+#define MAX_ROW 512 /* letters of an event */
 
 typedef struct
 {
@@ -30,13 +33,40 @@ begin_event (Trace *trace, const char *phase)
                           trace->pid);
 }
 
-/* Microseconds: exactly the nanoseconds. */
-static void
-append_time (Trace *trace, const char *key, gint64 ns)
+static char *
+put_event (Trace *trace, char *to, const char *phase, guint tid)
 {
-  g_string_append_printf (trace->json, ",\"%s\":%" G_GINT64_FORMAT, key, ns / 1000);
-  if (ns % 1000 != 0)
-    g_string_append_printf (trace->json, ".%03d", (int)(ns % 1000));
+  to = ps_put (to, trace->n_events++ ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
+  to = ps_put_integer (ps_put (ps_put (to, phase), "\",\"pid\":"), trace->pid);
+  return ps_put_integer (ps_put (to, ",\"tid\":"), tid);
+}
+
+static char *
+put_name (char *to, const char *category, const char *verb, PsOp op)
+{
+  to = ps_put (ps_put (ps_put (to, ",\"cat\":\""), category), "\",\"name\":\"");
+  to = ps_put (to, verb);
+  ps_op_format (op, to);
+  return ps_put (to + strlen (to), "\"");
+}
+
+/* Microseconds: exactly the nanoseconds. */
+static char *
+put_time (char *to, const char *key, gint64 ns)
+{
+  gint64 part = ns % 1000;
+
+  to = ps_put_integer (ps_put (to, key), ns / 1000);
+  if (part == 0)
+    return to;
+  to = ps_put (to, part < 10 ? ".00" : part < 100 ? ".0" : ".");
+  return ps_put_integer (to, part);
+}
+
+static char *
+put_range (char *to, const PsSpan *span)
+{
+  return put_time (put_time (to, ",\"ts\":", span->start_ns), ",\"dur\":", span->end_ns - span->start_ns);
 }
 
 /* Figures that the events don't tell. */
@@ -88,41 +118,29 @@ append_names (Trace *trace)
 static void
 append_op (Trace *trace, const PsSpan *span)
 {
-  char name[48];
+  char row[MAX_ROW], *to = put_event (trace, row, "X", span->device);
 
-  begin_event (trace, "X");
-  g_string_append_printf (trace->json, ",\"tid\":%u,\"cat\":\"%s\",\"name\":\"%s\"", span->device,
-                          ps_op_kind_name (span->op.kind), ps_op_format (span->op, name));
-  append_time (trace, "ts", span->start_ns);
-  append_time (trace, "dur", span->end_ns - span->start_ns);
+  to = put_range (put_name (to, ps_op_kind_name (span->op.kind), "", span->op), span);
   if (span->chunk > 0)
-    g_string_append_printf (trace->json, ",\"args\":{\"chunk\":%u}", span->chunk);
-  g_string_append_c (trace->json, '}');
+    to = ps_put (ps_put_integer (ps_put (to, ",\"args\":{\"chunk\":"), span->chunk), "}");
+  g_string_append_len (trace->json, row, ps_put (to, "}") - row);
 }
 
 static void
 append_host_span (Trace *trace, const PsSpan *span, PsInstructionType type)
 {
-  char name[48];
+  char row[MAX_ROW], verb[16], *to = put_event (trace, row, "X", PS_MAX_DEVICES + span->device);
 
-  begin_event (trace, "X");
-  g_string_append_printf (trace->json, ",\"tid\":%u,\"cat\":\"%s\",\"name\":\"%s %s\"", PS_MAX_DEVICES + span->device,
-                          type == PS_INSTRUCTION_WAIT ? "wait" : "post", ps_instruction_verb (type),
-                          ps_op_format (span->op, name));
-  append_time (trace, "ts", span->start_ns);
-  append_time (trace, "dur", span->end_ns - span->start_ns);
-  g_string_append_c (trace->json, '}');
+  ps_put (ps_put (verb, ps_instruction_verb (type)), " ");
+  to = put_range (put_name (to, type == PS_INSTRUCTION_WAIT ? "wait" : "post", verb, span->op), span);
+  g_string_append_len (trace->json, row, ps_put (to, "}") - row);
 }
 
-static void
-append_arrow_end (Trace *trace, const char *phase, const PsSpan *transfer, guint id, guint device, gint64 time_ns)
+static char *
+put_arrow_end (Trace *trace, char *to, const char *phase, PsOp op, guint id, guint device, gint64 time_ns)
 {
-  char name[48];
-
-  begin_event (trace, phase);
-  g_string_append_printf (trace->json, ",\"tid\":%u,\"cat\":\"transfer\",\"name\":\"%s\",\"id\":%u", device,
-                          ps_op_format (transfer->op, name), id);
-  append_time (trace, "ts", time_ns);
+  to = put_name (put_event (trace, to, phase, device), "transfer", "", op);
+  return put_time (ps_put_integer (ps_put (to, ",\"id\":"), id), ",\"ts\":", time_ns);
 }
 
 /* Viewers tie an arrow's end to the op that encloses it in time: the last nanosecond of the producer, the start of the
@@ -133,6 +151,7 @@ append_arrow (Trace *trace, const PsSpan *transfer, guint id)
   PsOp consumed = transfer->op;
   const PsSpan *producer = find_span (trace, transfer->op, transfer->device), *consumer;
   gint64 from_ns = transfer->start_ns, to_ns = transfer->end_ns;
+  char row[MAX_ROW], *to;
 
   consumed.stage = (guint16)(consumed.kind == PS_OP_F ? consumed.stage + 1 : consumed.stage - 1);
   consumer = find_span (trace, consumed, transfer->peer);
@@ -140,20 +159,21 @@ append_arrow (Trace *trace, const PsSpan *transfer, guint id)
     from_ns = MAX (producer->start_ns, MIN (from_ns, producer->end_ns - 1));
   if (consumer != NULL)
     to_ns = consumer->start_ns;
-  append_arrow_end (trace, "s", transfer, id, transfer->device, from_ns);
-  g_string_append_printf (trace->json, ",\"args\":{\"start_ns\":%" G_GINT64_FORMAT ",\"end_ns\":%" G_GINT64_FORMAT "}}",
-                          transfer->start_ns, transfer->end_ns);
-  append_arrow_end (trace, "f", transfer, id, transfer->peer, to_ns);
-  g_string_append (trace->json, ",\"bp\":\"e\"}");
+  to = put_arrow_end (trace, row, "s", transfer->op, id, transfer->device, from_ns);
+  to = ps_put_integer (ps_put (to, ",\"args\":{\"start_ns\":"), transfer->start_ns);
+  to = ps_put (ps_put_integer (ps_put (to, ",\"end_ns\":"), transfer->end_ns), "}}");
+  to = put_arrow_end (trace, to, "f", transfer->op, id, transfer->peer, to_ns);
+  g_string_append_len (trace->json, row, ps_put (to, ",\"bp\":\"e\"}") - row);
 }
 
 static void
 append_memory (Trace *trace, const PsMemoryPoint *point)
 {
-  begin_event (trace, "C");
-  g_string_append_printf (trace->json, ",\"tid\":%u,\"name\":\"memory of device %u\"", point->device, point->device);
-  append_time (trace, "ts", point->time_ns);
-  g_string_append_printf (trace->json, ",\"args\":{\"bytes\":%" G_GINT64_FORMAT "}}", point->bytes);
+  char row[MAX_ROW], *to = put_event (trace, row, "C", point->device);
+
+  to = ps_put (ps_put_integer (ps_put (to, ",\"name\":\"memory of device "), point->device), "\"");
+  to = ps_put (put_time (to, ",\"ts\":", point->time_ns), ",\"args\":{\"bytes\":");
+  g_string_append_len (trace->json, row, ps_put (ps_put_integer (to, point->bytes), "}}") - row);
 }
 
 char *

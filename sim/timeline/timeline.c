@@ -2,6 +2,7 @@
 #include <pipesim/timeline.h>
 
 #include "simulate/memory-walk.h"
+#include "timeline-private.h"
 
 PsTimeline *
 ps_timeline_new (PsOrigin origin, const char *schedule, guint n_devices, guint n_stages, guint n_microbatches)
@@ -74,13 +75,25 @@ compare_points (gconstpointer a, gconstpointer b)
 
 /* g_array_sort is stable: spans of one instant stay in the order in which they were appended. */
 void
+ps_array_put_in_order (GArray *array, GCompareFunc compare)
+{
+  gsize size = g_array_get_element_size (array);
+  guint i = 1;
+
+  while (i < array->len && compare (array->data + (i - 1) * size, array->data + i * size) <= 0)
+    i++;
+  if (i < array->len)
+    g_array_sort (array, compare);
+}
+
+void
 ps_timeline_sort (PsTimeline *timeline)
 {
-  g_array_sort (timeline->ops, compare_ops);
-  g_array_sort (timeline->transfers, compare_transfers);
-  g_array_sort (timeline->posts, compare_ops);
-  g_array_sort (timeline->waits, compare_ops);
-  g_array_sort (timeline->memory, compare_points);
+  ps_array_put_in_order (timeline->ops, compare_ops);
+  ps_array_put_in_order (timeline->transfers, compare_transfers);
+  ps_array_put_in_order (timeline->posts, compare_ops);
+  ps_array_put_in_order (timeline->waits, compare_ops);
+  ps_array_put_in_order (timeline->memory, compare_points);
 }
 
 gint64
