@@ -1,9 +1,8 @@
 /* shipped.c - finds the descriptions that the library holds. */
 #include <pipesim/shipped.h>
 
-#include "pipesim-data.h"
+#include "data-files.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static int
@@ -12,27 +11,41 @@ compare_names (const void *a, const void *b)
   return g_strcmp0 (*(const char *const *)a, *(const char *const *)b);
 }
 
+/* The name of a description in that folder; NULL: the file is none. */
+static char *
+name_in (const char *folder, const PsDataFile *file)
+{
+  gsize n = strlen (folder);
+
+  return g_str_has_prefix (file->name, folder) && file->name[n] == '/'
+             ? g_strndup (file->name + n + 1, strlen (file->name + n + 1) - strlen (".ini"))
+             : NULL;
+}
+
 char **
 ps_shipped_names (const char *folder)
 {
-  g_autofree char *path = g_strdup_printf ("/pipesim/data/%s", folder);
-  char **names = g_resource_enumerate_children (ps_data_get_resource (), path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
+  g_autoptr (GPtrArray) names = g_ptr_array_new ();
 
-  g_assert (names != NULL);
-  qsort (names, g_strv_length (names), sizeof *names, compare_names);
-  for (guint i = 0; names[i] != NULL; i++)
-    names[i][strlen (names[i]) - strlen (".ini")] = '\0';
-  return names;
+  for (const PsDataFile *file = ps_data_files; file->name != NULL; file++)
+    {
+      char *name = name_in (folder, file);
+
+      if (name != NULL)
+        g_ptr_array_add (names, name);
+    }
+  g_assert (names->len > 0);
+  g_ptr_array_sort (names, compare_names);
+  g_ptr_array_add (names, NULL);
+  return (char **)g_ptr_array_free (g_steal_pointer (&names), FALSE);
 }
 
-/* The static library drops the constructor that would register the resource, so it is asked for by name. */
 char *
 ps_shipped_text (const char *folder, const char *name)
 {
-  g_autofree char *path = g_strdup_printf ("/pipesim/data/%s/%s.ini", folder, name);
-  g_autoptr (GBytes) bytes = g_resource_lookup_data (ps_data_get_resource (), path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
+  g_autofree char *path = g_strdup_printf ("%s/%s.ini", folder, name);
 
-  return bytes != NULL ? g_strndup (g_bytes_get_data (bytes, NULL), g_bytes_get_size (bytes)) : NULL;
+  return g_strdup (ps_data_file_text (path));
 }
 
 char *

@@ -3,12 +3,11 @@
 #include "names.h"
 
 static const char *const migrations[PS_COSTDB_VERSION - 1]
-    = { "/pipesim/data/schema-1-to-2.sql", "/pipesim/data/schema-2-to-3.sql", "/pipesim/data/schema-3-to-4.sql",
-        "/pipesim/data/schema-4-to-5.sql" };
+    = { "schema-1-to-2.sql", "schema-2-to-3.sql", "schema-3-to-4.sql", "schema-4-to-5.sql" };
 
 static const PsDatabaseKind kind = {
   .what = "cost database",
-  .schema = "/pipesim/data/schema.sql",
+  .schema = "schema.sql",
   .application_id = 0x50534442, /* "PSDB" */
   .version = PS_COSTDB_VERSION,
   .migrations = migrations,

@@ -1,7 +1,7 @@
 /* database-migrate.c - brings databases of earlier versions to this one. */
 #include "database.h"
 
-#include "pipesim-data.h"
+#include "data-files.h"
 
 #include <sqlite3.h>
 
@@ -14,12 +14,10 @@ ps_database_can_migrate (const PsDatabaseKind *kind, gint64 version)
 static gboolean
 migrate_step (PsDatabase *db, gint64 version, GError **error)
 {
-  g_autoptr (GBytes) script = g_resource_lookup_data (ps_data_get_resource (), db->kind->migrations[version - 1],
-                                                      G_RESOURCE_LOOKUP_FLAGS_NONE, error);
+  const char *script = ps_data_file_text (db->kind->migrations[version - 1]);
   g_autofree char *mark = g_strdup_printf ("PRAGMA user_version = %d", (int)version + 1);
 
-  return script != NULL && ps_database_script (db, g_bytes_get_data (script, NULL), error)
-         && ps_database_script (db, mark, error);
+  return ps_database_script (db, script, error) && ps_database_script (db, mark, error);
 }
 
 static gboolean

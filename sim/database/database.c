@@ -1,7 +1,7 @@
 /* database.c - opens databases: creates new ones, refuses foreign ones. */
 #include "database.h"
 
-#include "pipesim-data.h"
+#include "data-files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -158,18 +158,16 @@ write_ahead (PsDatabase *db, GError **error)
 static gboolean
 create_schema (PsDatabase *db, GError **error)
 {
-  g_autoptr (GBytes) schema
-      = g_resource_lookup_data (ps_data_get_resource (), db->kind->schema, G_RESOURCE_LOOKUP_FLAGS_NONE, error);
+  const char *text = ps_data_file_text (db->kind->schema);
   Identity identity;
 
-  if (schema == NULL || !write_ahead (db, error) || !ps_database_begin (db, error))
+  if (!write_ahead (db, error) || !ps_database_begin (db, error))
     return FALSE;
   gboolean ok = read_identity (db, &identity, error);
   if (ok && identity_is_fresh (&identity))
     {
       g_autofree char *marks = g_strdup_printf ("PRAGMA application_id = %d; PRAGMA user_version = %d",
                                                 db->kind->application_id, db->kind->version);
-      const char *text = g_bytes_get_data (schema, NULL);
       g_autofree char *whole = db->kind->complete != NULL ? db->kind->complete (text) : NULL;
 
       ok = ps_database_script (db, whole != NULL ? whole : text, error) && ps_database_script (db, marks, error);

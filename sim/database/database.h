@@ -16,11 +16,11 @@ struct sqlite3;
 typedef struct
 {
   const char *what;                       /* its name in messages: "cost database" */
-  const char *schema;                     /* resource with the text that creates its tables */
+  const char *schema;                     /* the file of data/ that creates its tables */
   char *(*complete) (const char *schema); /* makes the whole text of it; NULL: it is whole. Free with g_free. */
   int application_id;
   int version;                   /* from 1 on */
-  const char *const *migrations; /* [version - 1] resources: i brings version i + 1 to i + 2; NULL: none is known */
+  const char *const *migrations; /* [version - 1] files of data/: i brings version i + 1 to i + 2; NULL: none is known */
 } PsDatabaseKind;
 
 typedef struct

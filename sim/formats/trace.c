@@ -6,9 +6,10 @@
 
 #include <pipesim/diagnosis.h>
 
-#include <gio/gio.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <zlib.h>
 
 #define HEAD_BYTES (1 << 20)                             /* in which a file says what it is */
 #define MAX_UNPACKED_BYTES (G_GINT64_CONSTANT (4) << 30) /* as large as an unpacked file may be */
@@ -145,33 +146,52 @@ map_stream (const char *path, FILE *file, GError **error)
   return NULL;
 }
 
+#define BLOCK_BYTES (1 << 16)
+
+/* Unpacks into the file; *length becomes the bytes written. The result is zlib's: Z_STREAM_END when all is well,
+ * Z_ERRNO when the file does not take it. */
+static int
+unpack_into (FILE *file, GBytes *packed, gint64 *length)
+{
+  g_autofree guchar *block = g_malloc (BLOCK_BYTES);
+  gsize size;
+  guchar *data = (guchar *)g_bytes_get_data (packed, &size);
+  z_stream stream = { .next_in = data };
+  int result = inflateInit2 (&stream, 16 + MAX_WBITS);
+
+  while (result == Z_OK && *length <= MAX_UNPACKED_BYTES)
+    {
+      gsize left = size - (gsize)(stream.next_in - data), n;
+
+      stream.avail_in = (guint)MIN (left, G_MAXINT);
+      stream.next_out = block;
+      stream.avail_out = BLOCK_BYTES;
+      result = inflate (&stream, Z_NO_FLUSH);
+      n = BLOCK_BYTES - stream.avail_out;
+      *length += (gint64)n;
+      if (fwrite (block, 1, n, file) < n)
+        result = Z_ERRNO;
+    }
+  inflateEnd (&stream);
+  return result;
+}
+
 /* Unpacks a gzip file into a temporary one: a large trace needs no memory. */
 static GBytes *
 unpack (const char *path, GBytes *packed, GError **error)
 {
-  g_autoptr (GZlibDecompressor) gunzip = g_zlib_decompressor_new (G_ZLIB_COMPRESSOR_FORMAT_GZIP);
-  g_autoptr (GInputStream) input = g_memory_input_stream_new_from_bytes (packed);
-  g_autoptr (GInputStream) stream = g_converter_input_stream_new (input, G_CONVERTER (gunzip));
-  g_autoptr (GError) cause = NULL;
-  g_autofree char *block = g_malloc (1 << 16);
   FILE *file = tmpfile ();
   GBytes *text = NULL;
   gint64 length = 0;
-  gssize n = 1;
+  int result = file != NULL ? unpack_into (file, packed, &length) : Z_ERRNO;
 
-  while (file != NULL && n > 0 && length <= MAX_UNPACKED_BYTES)
-    {
-      n = g_input_stream_read (stream, block, 1 << 16, NULL, &cause);
-      length += MAX (n, 0);
-      if (n > 0 && fwrite (block, 1, (gsize)n, file) < (gsize)n)
-        break;
-    }
-  if (n < 0)
-    ps_refuse (error, PS_ERROR_INPUT, "%s: cannot unpack: %s", path, cause->message);
-  else if (length > MAX_UNPACKED_BYTES)
+  if (length > MAX_UNPACKED_BYTES)
     ps_refuse (error, PS_ERROR_INPUT, "%s: cannot unpack: it holds more than 4 GiB", path);
-  else if (n > 0)
+  else if (result == Z_ERRNO)
     ps_refuse (error, PS_ERROR_IO, "%s: cannot unpack into a temporary file: %s", path, g_strerror (errno));
+  else if (result != Z_STREAM_END)
+    ps_refuse (error, PS_ERROR_INPUT, "%s: cannot unpack: %s", path,
+               result == Z_BUF_ERROR ? "the file is cut off" : "the file is damaged");
   else
     text = map_stream (path, file, error);
   if (file != NULL)

@@ -31,7 +31,7 @@ add_options (const char *schema)
 
 static const PsDatabaseKind kind = {
   .what = "result database",
-  .schema = "/pipesim/data/results.sql",
+  .schema = "results.sql",
   .complete = add_options,
   .application_id = 0x50535257, /* "PSRW" */
   .version = PS_RESULTS_VERSION,

@@ -22,7 +22,7 @@ static inline char *
 make_export (const char *changes)
 {
   static const PsDatabaseKind kind = {
-    .what = "export", .schema = "/pipesim/data/schema.sql", .complete = read_sql, .application_id = 0, .version = 1
+    .what = "export", .schema = "schema.sql", .complete = read_sql, .application_id = 0, .version = 1
   };
   g_autofree char *folder = g_dir_make_tmp ("pipesim-nsys-XXXXXX", NULL);
   char *path = g_build_filename (folder, "run.sqlite", NULL);
