@@ -22,9 +22,8 @@ ps_put_integer (char *to, gint64 value)
 
   if (value < 0)
     *to++ = '-';
-  do
+  for (; n == 0 || left > 0; left /= 10)
     digits[n++] = (char)('0' + left % 10);
-  while ((left /= 10) > 0);
   while (n > 0)
     *to++ = digits[--n];
   *to = '\0';
