@@ -81,29 +81,18 @@ static const Unit time_units[] = {
   { "min", G_GINT64_CONSTANT (60000000000) },
 };
 
-static const Unit size_units[] = {
-  { "B", 1 },
-  { "KB", 1000 },
-  { "MB", 1000 * 1000 },
-  { "GB", 1000 * 1000 * 1000 },
-  { "TB", (gint64)1000 * 1000 * 1000 * 1000 },
-  { "KiB", 1 << 10 },
-  { "MiB", 1 << 20 },
-  { "GiB", 1 << 30 },
-  { "TiB", (gint64)1 << 40 },
-};
+#define BYTE_UNITS(unit)                                                                                               \
+  { "B" unit, 1 }, { "kB" unit, 1000 }, { "KB" unit, 1000 }, { "MB" unit, 1000 * 1000 },                               \
+      { "GB" unit, 1000 * 1000 * 1000 }, { "TB" unit, (gint64)1000 * 1000 * 1000 * 1000 }, { "KiB" unit, 1 << 10 },    \
+      { "MiB" unit, 1 << 20 }, { "GiB" unit, 1 << 30 },                                                                \
+  {                                                                                                                    \
+    "TiB" unit, (gint64)1 << 40                                                                                        \
+  }
+
+static const Unit size_units[] = { BYTE_UNITS ("") };
 
 static const Unit rate_units[] = {
-  { "", 1 },
-  { "B/s", 1 },
-  { "kB/s", 1000 },
-  { "MB/s", 1000 * 1000 },
-  { "GB/s", 1000 * 1000 * 1000 },
-  { "TB/s", (gint64)1000 * 1000 * 1000 * 1000 },
-  { "KiB/s", 1 << 10 },
-  { "MiB/s", 1 << 20 },
-  { "GiB/s", 1 << 30 },
-  { "TiB/s", (gint64)1 << 40 },
+  BYTE_UNITS ("/s"),
   { "Mbit/s", 1000 * 1000 / 8 },
   { "Gbit/s", 1000 * 1000 * 1000 / 8 },
   { "Tbit/s", (gint64)1000 * 1000 * 1000 * 1000 / 8 },
@@ -156,29 +145,36 @@ ps_parse_time (const char *where, const char *text, gint64 *ns, GError **error)
                     "%s: '%s' is no time; write a number and ns, us, ms, s or min, from 0 to 1000000s", where, text);
 }
 
+/* A number alone may be of bytes or of GB: the error shows it with a unit. */
+static gboolean
+refuse_bytes (const char *where, const char *text, const char *per_second, const char *what, GError **error)
+{
+  char *end;
+  double number = g_ascii_strtod (text, &end);
+
+  if (end == text || *end != '\0' || !(number >= 1 && number <= (double)PS_MAX_RATE))
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is no %s", where, text, what);
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' has no unit; %.12gGB%s would be right", where, text,
+                    number < 1e6 ? number : number / 1e9, per_second);
+}
+
 gboolean
 ps_parse_size (const char *where, const char *text, gint64 *bytes, GError **error)
 {
-  if (parse_quantity (text, size_units, G_N_ELEMENTS (size_units), PS_MAX_SIZE_BYTES, bytes))
-    return TRUE;
-  return ps_refuse (
-      error, PS_ERROR_USAGE,
-      "%s: '%s' is no size; write a number and B, KB, KiB, MB, MiB, GB, GiB, TB or TiB, from 0 to 1024TiB", where,
-      text);
+  return parse_quantity (text, size_units, G_N_ELEMENTS (size_units), PS_MAX_SIZE_BYTES, bytes)
+         || refuse_bytes (where, text, "",
+                          "size; write a number and B, kB, KiB, MB, MiB, GB, GiB, TB or TiB, from 0 to 1024TiB", error);
 }
 
 gboolean
 ps_parse_rate (const char *where, const char *text, gint64 *bytes_per_second, GError **error)
 {
-  if (parse_quantity (text, rate_units, G_N_ELEMENTS (rate_units), PS_MAX_RATE, bytes_per_second)
-      && *bytes_per_second > 0)
-    return TRUE;
-  g_set_error (
-      error, PS_ERROR, PS_ERROR_USAGE,
-      "%s: '%s' is no rate; write a number and B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s, Mbit/s, "
-      "Gbit/s or Tbit/s, from 1B/s to 1000000TB/s",
-      where, text);
-  return FALSE;
+  return (parse_quantity (text, rate_units, G_N_ELEMENTS (rate_units), PS_MAX_RATE, bytes_per_second)
+          && *bytes_per_second > 0)
+         || refuse_bytes (where, text, "/s",
+                          "rate; write a number and B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s, Mbit/s, "
+                          "Gbit/s or Tbit/s, from 1B/s to 1000000TB/s",
+                          error);
 }
 
 gboolean
@@ -328,6 +324,17 @@ ps_format_size (gint64 bytes)
       unit++;
     }
   return format_scaled (value, units[unit]);
+}
+
+char *
+ps_format_rate (double bytes_per_second)
+{
+  static const char *const units[] = { "B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s" };
+  guint unit = 0;
+
+  for (; fabs (bytes_per_second) >= 999.95 && unit + 1 < G_N_ELEMENTS (units); unit++)
+    bytes_per_second /= 1000;
+  return format_scaled (bytes_per_second, units[unit]);
 }
 
 char *

@@ -89,12 +89,12 @@ gboolean ps_op_kind_parse (const char *where, const char *text, PsOpKind *kind, 
  * PS_MAX_TIME_NS) and malformed texts give PS_ERROR_USAGE whose message starts with `where`. */
 gboolean ps_parse_time (const char *where, const char *text, gint64 *ns, GError **error);
 
-/* Reads "64KiB", "1.5GiB", "80GB", "512B": KB, MB, GB and TB are decimal, KiB, MiB, GiB and TiB binary. A bare number
- * is refused except 0. Wrong texts give PS_ERROR_USAGE whose message starts with `where`. */
+/* Reads "64KiB", "1.5GiB", "80GB", "512B": kB (or KB), MB, GB and TB are decimal, KiB, MiB, GiB and TiB binary. A bare
+ * number is refused except 0. Wrong texts give PS_ERROR_USAGE whose message starts with `where`. */
 gboolean ps_parse_size (const char *where, const char *text, gint64 *bytes, GError **error);
 
-/* Reads "10GB/s", "25GiB/s", "400Gbit/s" as bytes per second; a bare number is bytes per second. Bits, kB, MB, GB and
- * TB are decimal, KiB, MiB, GiB and TiB binary. From 1 B/s to PS_MAX_RATE, else PS_ERROR_USAGE. */
+/* Reads "10GB/s", "25GiB/s", "400Gbit/s" as bytes per second; a bare number is refused. Units are those of sizes; bits
+ * are decimal. From 1 B/s to PS_MAX_RATE, else PS_ERROR_USAGE. */
 gboolean ps_parse_rate (const char *where, const char *text, gint64 *bytes_per_second, GError **error);
 
 /* Reads a decimal integer in [low, high], nothing else. */
@@ -120,6 +120,9 @@ char *ps_format_time (gint64 ns);
 
 /* "1.5 GiB", "64 KiB", "512 B": four significant digits. Free with g_free. */
 char *ps_format_size (gint64 bytes);
+
+/* "3.35 TB/s", "450 GB/s": four significant digits, decimal. Free with g_free. */
+char *ps_format_rate (double bytes_per_second);
 
 /* "0.123457", "2.013 M", "1.8 T": six significant digits, from 10000 on four and a decimal prefix. Free with g_free. */
 char *ps_format_number (double value);

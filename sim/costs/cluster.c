@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#define MAX_RATE 1e18 /* operations or bytes per second */
+#define MAX_FLOPS 1e18 /* operations per second */
 
 static const char *const known_keys[] = { "name",
                                           "nodes",
@@ -66,18 +66,19 @@ ps_cluster_free (PsCluster *cluster)
   g_free (cluster);
 }
 
-/* "64KiB:4e9": bandwidth at a size. Each point must come later than the one before it, in size and in time. */
+/* "64KiB:4GB/s": bandwidth at a size. Each point must come later than the one before it, in size and in time. */
 static gboolean
 parse_point (PsIni *ini, const char *key, const char *text, double limit, const PsLinkPoint *before, PsLinkPoint *point)
 {
   const char *colon = strchr (text, ':');
   g_autofree char *size = g_strndup (text, colon != NULL ? (gsize)(colon - text) : strlen (text));
-  char *end = NULL;
+  gint64 rate = 0;
+  gboolean read = colon != NULL && ps_parse_size (key, size, &point->bytes, NULL) && point->bytes > 0
+                  && ps_parse_rate (key, colon + 1, &rate, NULL);
 
-  point->bandwidth = colon != NULL ? g_ascii_strtod (colon + 1, &end) : 0;
-  if (colon == NULL || !ps_parse_size (key, size, &point->bytes, NULL) || point->bytes == 0 || end == colon + 1
-      || *end != '\0' || !(point->bandwidth >= 1))
-    ps_ini_fail (ini, key, "'%s' is no SIZE:BANDWIDTH, such as 64KiB:4e9", text);
+  point->bandwidth = (double)rate;
+  if (!read)
+    ps_ini_fail (ini, key, "'%s' is no SIZE:BANDWIDTH, such as 64KiB:4GB/s", text);
   else if (point->bandwidth > limit)
     ps_ini_fail (ini, key, "'%s' is more than the full bandwidth, %g", text, limit);
   else if (before != NULL && point->bytes <= before->bytes)
@@ -106,9 +107,16 @@ read_points (PsIni *ini, const char *key, double limit, guint *n, PsLinkPoint **
 
 /* 0: not known. */
 static double
+read_optional_flops (PsIni *ini, const char *key)
+{
+  return ps_ini_has (ini, key) ? ps_ini_real (ini, key, 1, MAX_FLOPS) : 0;
+}
+
+/* 0: not known. */
+static double
 read_optional_rate (PsIni *ini, const char *key)
 {
-  return ps_ini_has (ini, key) ? ps_ini_real (ini, key, 1, MAX_RATE) : 0;
+  return ps_ini_has (ini, key) ? ps_ini_rate (ini, key) : 0;
 }
 
 static double
@@ -126,8 +134,8 @@ read_optional_time (PsIni *ini, const char *key)
 static void
 read_kernels (PsIni *ini, PsCluster *cluster)
 {
-  cluster->peak_flops_fp8 = read_optional_rate (ini, "peak_flops_fp8");
-  cluster->peak_flops_fp4 = read_optional_rate (ini, "peak_flops_fp4");
+  cluster->peak_flops_fp8 = read_optional_flops (ini, "peak_flops_fp8");
+  cluster->peak_flops_fp4 = read_optional_flops (ini, "peak_flops_fp4");
   cluster->multiprocessors
       = ps_ini_has (ini, "multiprocessors") ? (guint)ps_ini_integer (ini, "multiprocessors", 1, 4096) : 0;
   cluster->scores_efficiency = read_optional_part (ini, "scores_efficiency", cluster->efficiency);
@@ -158,13 +166,13 @@ read_keys (PsIni *ini, PsCluster *cluster)
   cluster->nodes = (guint)ps_ini_integer (ini, "nodes", 1, PS_MAX_DEVICES);
   cluster->devices_per_node = (guint)ps_ini_integer (ini, "devices_per_node", 1, PS_MAX_DEVICES);
   cluster->memory_bytes = ps_ini_has (ini, "memory") ? ps_ini_size (ini, "memory") : 0;
-  cluster->peak_flops = ps_ini_real (ini, "peak_flops", 1, MAX_RATE);
+  cluster->peak_flops = ps_ini_real (ini, "peak_flops", 1, MAX_FLOPS);
   cluster->efficiency = ps_ini_real (ini, "efficiency", 0.001, 1);
   cluster->memory_bandwidth = read_optional_rate (ini, "memory_bandwidth");
   read_kernels (ini, cluster);
   cluster->host_bandwidth = read_optional_rate (ini, "host_bandwidth");
   cluster->link_latency_ns = ps_ini_time (ini, "link_latency");
-  cluster->link_bandwidth = ps_ini_real (ini, "link_bandwidth", 1, MAX_RATE);
+  cluster->link_bandwidth = ps_ini_rate (ini, "link_bandwidth");
   cluster->link_shared = read_shared (ini, "link");
   read_points (ini, "link_table", cluster->link_bandwidth, &cluster->n_link_points, &cluster->link_points);
   if (cluster->nodes == 1 && !ps_ini_has (ini, "network_latency") && !ps_ini_has (ini, "network_bandwidth"))
@@ -176,7 +184,7 @@ read_keys (PsIni *ini, PsCluster *cluster)
       return;
     }
   cluster->network_latency_ns = ps_ini_time (ini, "network_latency");
-  cluster->network_bandwidth = ps_ini_real (ini, "network_bandwidth", 1, MAX_RATE);
+  cluster->network_bandwidth = ps_ini_rate (ini, "network_bandwidth");
   cluster->network_shared = read_shared (ini, "nic");
   read_points (ini, "network_table", cluster->network_bandwidth, &cluster->n_network_points, &cluster->network_points);
   cluster->split_ring_bandwidth = read_optional_rate (ini, "split_ring_bandwidth");

@@ -250,6 +250,12 @@ ps_ini_size (PsIni *ini, const char *key)
 }
 
 double
+ps_ini_rate (PsIni *ini, const char *key)
+{
+  return (double)read_quantity (ini, key, ps_parse_rate);
+}
+
+double
 ps_ini_real (PsIni *ini, const char *key, double low, double high)
 {
   g_autofree char *text = ps_ini_text (ini, key);

@@ -56,12 +56,13 @@ test_sizes (void)
   } good[] = { { "0", 0 },
                { "7B", 7 },
                { "1.5KB", 1500 },
+               { "1.5kB", 1500 },
                { "64KiB", 65536 },
                { "2MB", 2000000 },
                { "2MiB", 2097152 },
                { "80GB", G_GINT64_CONSTANT (80000000000) },
                { "1.5GiB", G_GINT64_CONSTANT (1610612736) } };
-  static const char *const bad[] = { "80", "1.5", "80G", "64K", "1M", "7kB", "7gb", "7Gib", "1EiB", "-1B", "GB", "" };
+  static const char *const bad[] = { "80G", "64K", "1M", "7gb", "7Gib", "1EiB", "-1B", "GB", "" };
   gint64 bytes;
   GError *error = NULL;
 
@@ -73,10 +74,14 @@ test_sizes (void)
   for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
     {
       g_assert_false (ps_parse_size ("x", bad[i], &bytes, &error));
-      assert_usage (&error, "is no size; write a number and B, KB, KiB, MB, MiB, GB, GiB, TB or TiB");
+      assert_usage (&error, "is no size; write a number and B, kB, KiB, MB, MiB, GB, GiB, TB or TiB");
     }
   g_assert_false (ps_parse_size ("x", "2000TiB", &bytes, &error));
   assert_usage (&error, "1024TiB");
+  g_assert_false (ps_parse_size ("x", "80", &bytes, &error));
+  assert_usage (&error, "x: '80' has no unit; 80GB would be right");
+  g_assert_false (ps_parse_size ("x", "1.5e9", &bytes, &error));
+  assert_usage (&error, "x: '1.5e9' has no unit; 1.5GB would be right");
 }
 
 static void
@@ -91,7 +96,7 @@ test_rates (void)
     { "25GiB/s", (gint64)25 << 30 },
     { "400Gbit/s", G_GINT64_CONSTANT (50000000000) },
     { "1.5MB/s", 1500000 },
-    { "5", 5 },
+    { "1.5KB/s", 1500 },
     { "3B/s", 3 },
     { "1000000TB/s", PS_MAX_RATE },
   };
@@ -109,6 +114,10 @@ test_rates (void)
       g_assert_false (ps_parse_rate ("--bandwidth", bad[i], &rate, &error));
       assert_usage (&error, "is no rate; write a number and B/s");
     }
+  g_assert_false (ps_parse_rate ("--bandwidth", "100", &rate, &error));
+  assert_usage (&error, "--bandwidth: '100' has no unit; 100GB/s would be right");
+  g_assert_false (ps_parse_rate ("--bandwidth", "450e9", &rate, &error));
+  assert_usage (&error, "--bandwidth: '450e9' has no unit; 450GB/s would be right");
 }
 
 static void

@@ -85,7 +85,7 @@ test_one_node (void)
 }
 
 #define GOOD                                                                                                           \
-  "[cluster]\nnodes=1\ndevices_per_node=2\npeak_flops=1e12\nefficiency=0.5\nlink_latency=1us\nlink_bandwidth=1e9\n"
+  "[cluster]\nnodes=1\ndevices_per_node=2\npeak_flops=1e12\nefficiency=0.5\nlink_latency=1us\nlink_bandwidth=1GB/s\n"
 
 /* Reads a description from a file of its own. */
 static PsCluster *
@@ -99,7 +99,10 @@ load_text (const char *text, GError **error)
   return cluster;
 }
 
-#define NETWORK GOOD "network_latency=10us\nnetwork_bandwidth=5e8\n"
+#define RATES                                                                                                          \
+  "write a number and B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s, Mbit/s, Gbit/s or Tbit/s, from 1B/s "   \
+  "to 1000000TB/s"
+#define NETWORK GOOD "network_latency=10us\nnetwork_bandwidth=0.5GB/s\n"
 
 /* 1 GB/s, latency 1 us; 1000 B reach 0.2 GB/s: 5 us; 4000 B reach 0.5 GB/s: 8 us. 500 B: half of 5 us. 2000 B: a third
  * of the way from 5 to 8 us. After the last point every byte takes its nanosecond: 6000 B 8 + 2 us. */
@@ -107,7 +110,7 @@ static void
 test_table (void)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsCluster) cluster = load_text (NETWORK "link_table=1000B:0.2e9 4000B:0.5e9\n", &error);
+  g_autoptr (PsCluster) cluster = load_text (NETWORK "link_table=1000B:0.2GB/s 4000B:0.5GB/s\n", &error);
 
   g_assert_no_error (error);
   g_assert_cmpuint (cluster->n_link_points, ==, 2);
@@ -183,27 +186,30 @@ test_refused (void)
       " [cluster] peak_flops: 'nan' is not a number in 1..1e+18" },
     { "[cluster]\nnodes=1\ndevices_per_node=8\npeak_flops=1e12\nefficiency=1.5\n",
       " [cluster] efficiency: '1.5' is not a number in 0.001..1" },
-    { "[cluster]\nnodes=2\ndevices_per_node=2\npeak_flops=1e12\nefficiency=0.5\nlink_latency=1us\nlink_bandwidth=1e9\n",
+    { "[cluster]\nnodes=2\ndevices_per_node=2\npeak_flops=1e12\nefficiency=0.5\nlink_latency=1us\nlink_bandwidth=1GB/"
+      "s\n",
       " [cluster] network_latency: missing" },
     { GOOD "network_latency=1us\n", " [cluster] network_bandwidth: missing" },
-    { GOOD "memory_bandwidth=0\n", " [cluster] memory_bandwidth: '0' is not a number in 1..1e+18" },
-    { GOOD "host_bandwidth=0\n", " [cluster] host_bandwidth: '0' is not a number in 1..1e+18" },
+    { GOOD "memory_bandwidth=0\n", " [cluster] memory_bandwidth: '0' is no rate; " RATES },
+    { GOOD "host_bandwidth=0\n", " [cluster] host_bandwidth: '0' is no rate; " RATES },
+    { GOOD "host_bandwidth=64\n", " [cluster] host_bandwidth: '64' has no unit; 64GB/s would be right" },
     { NETWORK "nic=rack\n", " [cluster] nic: 'rack' is not one of gpu, node" },
     { GOOD "nic=node\n", " [cluster] nic: there is no network; network_latency and network_bandwidth describe one" },
     { GOOD "link_table=\n", " [cluster] link_table: has no value" },
-    { GOOD "link_table=4KiB\n", " [cluster] link_table: '4KiB' is no SIZE:BANDWIDTH, such as 64KiB:4e9" },
-    { GOOD "link_table=4KiB:nan\n", " [cluster] link_table: '4KiB:nan' is no SIZE:BANDWIDTH, such as 64KiB:4e9" },
-    { GOOD "link_table=0B:1e8\n", " [cluster] link_table: '0B:1e8' is no SIZE:BANDWIDTH, such as 64KiB:4e9" },
-    { GOOD "link_table=4KiB:1e8x\n", " [cluster] link_table: '4KiB:1e8x' is no SIZE:BANDWIDTH, such as 64KiB:4e9" },
-    { GOOD "link_table=4KiB:2e9\n", " [cluster] link_table: '4KiB:2e9' is more than the full bandwidth, 1e+09" },
-    { GOOD "link_table=4KiB:1e8 4KiB:2e8\n",
-      " [cluster] link_table: '4KiB:2e8' is no larger than the message before it" },
-    { GOOD "link_table=4KiB:1e8 5KiB:5e8\n",
-      " [cluster] link_table: '5KiB:5e8' would take no longer than the smaller message before it" },
-    { GOOD "memory=-3\n", " [cluster] memory: '-3' is no size; write a number and B, KB, KiB, MB, MiB, GB, GiB, TB or "
+    { GOOD "link_table=4KiB\n", " [cluster] link_table: '4KiB' is no SIZE:BANDWIDTH, such as 64KiB:4GB/s" },
+    { GOOD "link_table=4KiB:nan\n", " [cluster] link_table: '4KiB:nan' is no SIZE:BANDWIDTH, such as 64KiB:4GB/s" },
+    { GOOD "link_table=0B:0.1GB/s\n", " [cluster] link_table: '0B:0.1GB/s' is no SIZE:BANDWIDTH, such as 64KiB:4GB/s" },
+    { GOOD "link_table=4KiB:0.1GB/sx\n",
+      " [cluster] link_table: '4KiB:0.1GB/sx' is no SIZE:BANDWIDTH, such as 64KiB:4GB/s" },
+    { GOOD "link_table=4KiB:2GB/s\n", " [cluster] link_table: '4KiB:2GB/s' is more than the full bandwidth, 1e+09" },
+    { GOOD "link_table=4KiB:0.1GB/s 4KiB:0.2GB/s\n",
+      " [cluster] link_table: '4KiB:0.2GB/s' is no larger than the message before it" },
+    { GOOD "link_table=4KiB:0.1GB/s 5KiB:0.5GB/s\n",
+      " [cluster] link_table: '5KiB:0.5GB/s' would take no longer than the smaller message before it" },
+    { GOOD "memory=-3\n", " [cluster] memory: '-3' is no size; write a number and B, kB, KiB, MB, MiB, GB, GiB, TB or "
                           "TiB, from 0 to 1024TiB" },
     { "[cluster]\nnodes=100\ndevices_per_node=100\npeak_flops=1e12\nefficiency=0.5\nlink_latency=1us\n"
-      "link_bandwidth=1e9\nnetwork_latency=1us\nnetwork_bandwidth=1e9\n",
+      "link_bandwidth=1GB/s\nnetwork_latency=1us\nnetwork_bandwidth=1GB/s\n",
       " [cluster] nodes: 100 nodes of 100 devices make more than 4096 devices" },
   };
 
@@ -229,7 +235,7 @@ static void
 test_copy (void)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsCluster) cluster = load_text (GOOD "link_table=1KiB:1e8 64KiB:5e8\n", &error);
+  g_autoptr (PsCluster) cluster = load_text (GOOD "link_table=1KiB:0.1GB/s 64KiB:0.5GB/s\n", &error);
 
   g_assert_no_error (error);
   g_autoptr (PsCluster) copy = ps_cluster_copy (cluster);

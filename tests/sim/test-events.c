@@ -349,7 +349,7 @@ load_cluster (const char *keys)
   g_autofree char *path = path_of ("c.ini");
   g_autofree char *text
       = g_strdup_printf ("[cluster]\nnodes = 2\ndevices_per_node = 3\npeak_flops = 1e12\nefficiency = 1\n"
-                         "link_latency = 0\nlink_bandwidth = 1e12\n%s\n",
+                         "link_latency = 0\nlink_bandwidth = 1000GB/s\n%s\n",
                          keys);
   g_autoptr (GError) error = NULL;
 
@@ -404,8 +404,8 @@ links_run (Case *test, const PsCluster *cluster, PsChannel channel)
 static void
 test_links (void)
 {
-  g_autoptr (PsCluster) node = load_cluster ("network_latency = 0\nnetwork_bandwidth = 1e9\nnic = node");
-  g_autoptr (PsCluster) gpu = load_cluster ("network_latency = 0\nnetwork_bandwidth = 1e9\nnic = gpu");
+  g_autoptr (PsCluster) node = load_cluster ("network_latency = 0\nnetwork_bandwidth = 1GB/s\nnic = node");
+  g_autoptr (PsCluster) gpu = load_cluster ("network_latency = 0\nnetwork_bandwidth = 1GB/s\nnic = gpu");
   g_auto (Case) test = { 0 };
 
   links_init (&test);
@@ -438,7 +438,7 @@ test_links (void)
 static void
 test_latency (void)
 {
-  g_autoptr (PsCluster) node = load_cluster ("network_latency = 200ns\nnetwork_bandwidth = 1.25e9\nnic = node");
+  g_autoptr (PsCluster) node = load_cluster ("network_latency = 200ns\nnetwork_bandwidth = 1.25GB/s\nnic = node");
   g_auto (Case) test = { 0 };
 
   links_init (&test);

@@ -8,7 +8,7 @@
 
 #define CLUSTER                                                                                                        \
   "[cluster]\nnodes = 1\ndevices_per_node = 4\nmemory = 4GiB\npeak_flops = 1e12\nefficiency = 0.5\n"                   \
-  "link_latency = 20us\nlink_bandwidth = 5e9\n"
+  "link_latency = 20us\nlink_bandwidth = 5GB/s\n"
 
 static char *
 write_cluster (const char *name, const char *text)
@@ -297,7 +297,7 @@ test_fold (void)
 static void
 test_memory_bandwidth (void)
 {
-  g_autofree char *cluster = write_cluster ("memory.ini", CLUSTER "memory_bandwidth = 1e10\n");
+  g_autofree char *cluster = write_cluster ("memory.ini", CLUSTER "memory_bandwidth = 10GB/s\n");
   PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .n_gpus = 4, .global_batch = 16, .top = 12 };
 
   check_against_all (&question, (gint64)4 << 30, FALSE);

@@ -9,7 +9,7 @@
 
 #define CLUSTER                                                                                                        \
   "[cluster]\nnodes = 1\ndevices_per_node = 4\nmemory = 4GiB\npeak_flops = 1e12\nefficiency = 0.5\n"                   \
-  "link_latency = 20us\nlink_bandwidth = 5e9\n"
+  "link_latency = 20us\nlink_bandwidth = 5GB/s\n"
 
 static PsSetting *
 read_setting (const char *line, GError **error)

@@ -68,6 +68,7 @@ test_errors (void)
   check_spec_error ("[sweep]\n[sweep]\n", "s.ini:2: group '[sweep]' appears twice");
   check_spec_error ("[sweep]\n\ndevises = 4\n", "s.ini:3: unknown field 'devises'; known are: schedule devices");
   check_spec_error ("[sweep]\ndevices = 4\ndevices = 8\n", "s.ini:3: field 'devices' appears twice");
+  check_spec_error ("[sweep]\ndevices = 4\np = 8\n", "s.ini:3: field 'p' appears twice");
   check_spec_error ("[sweep]\ndevices = 4\n[zip a]\ndevices = 8\n", "s.ini:4: field 'devices' appears twice");
   check_spec_error ("[sweep]\ndevices\n", "s.ini:2: 'devices' is neither 'field = values'");
   check_spec_error ("[sweep]\n= 4\n", "s.ini:2: '= 4' is neither");
@@ -157,9 +158,9 @@ test_identity (void)
   "link_bandwidth = "
   text = g_strdup_printf ("[sweep]\nschedule = 1f1b\ndevices = 4\nmicrobatches = 8\nmodel = tiny-gpt\ncluster = %s\n",
                           path);
-  g_assert_true (g_file_set_contents (path, CLUSTER "1e9\n", -1, NULL));
+  g_assert_true (g_file_set_contents (path, CLUSTER "1GB/s\n", -1, NULL));
   d = parse (text);
-  g_assert_true (g_file_set_contents (path, CLUSTER "2e9\n", -1, NULL));
+  g_assert_true (g_file_set_contents (path, CLUSTER "2GB/s\n", -1, NULL));
   e = parse (text);
   g_assert_cmpstr (ps_sweep_text (d), ==, ps_sweep_text (e));
   g_assert_cmpstr (ps_sweep_digest (d), !=, ps_sweep_digest (e));
