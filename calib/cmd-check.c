@@ -25,13 +25,14 @@ typedef struct
   gint64 time_limit_ns;
   gint64 seed;
   gboolean json;
+  PsColumnChoice columns;
 } Options;
 
 static const PsOption rows[] = {
   PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database; runs and readings of the sentinel are added to it",
              .otherwise = ""),
   PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Profile to predict from", .otherwise = "the only one"),
-  PS_OPTION ("schedule", 's', PS_FILES (Options, schedules), "NAME|FILE,...|all", "Schedules to run",
+  PS_OPTION ("schedule", 's', PS_LIST (Options, schedules), "NAME|FILE,...|all", "Schedules to run",
              .otherwise = "all families that the device runs"),
   PS_OPTION ("devices", 'p', PS_COUNT (Options, n_devices, 1, PS_MAX_DEVICES), "P", "Devices", .otherwise = ""),
   PS_OPTION ("microbatches", 'm', PS_TEXT (Options, microbatches), "M,...",
@@ -45,6 +46,7 @@ static const PsOption rows[] = {
              "Most time to measure the ops again between two runs; a tenth of it for the transfer", .initial = 1e9),
   PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of the orders, of weights and data", .initial = 1),
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-check/1)", .group = PS_GROUP_OUTPUT),
+  PS_OPTION_INCLUDE (Options, columns, ps_column_rows),
   PS_OPTION_END,
 };
 
@@ -83,26 +85,6 @@ job_clear (Job *job)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Job, job_clear)
 
 /* Options */
-
-static char **
-all_families (void)
-{
-  guint n;
-  const PsFamily *const *families = ps_family_table (&n);
-  char **names = g_new0 (char *, n + 1);
-
-  for (guint i = 0; i < n; i++)
-    names[i] = g_strdup (families[i]->name);
-  return names;
-}
-
-static char **
-list_schedules (const Options *options)
-{
-  g_autofree char *names = options->schedules != NULL ? g_strjoinv (",", options->schedules) : g_strdup ("all");
-
-  return g_str_equal (names, "all") ? all_families () : g_strsplit (names, ",", -1);
-}
 
 static gboolean
 list_microbatches (Job *job, const Options *options, GError **error)
@@ -165,7 +147,7 @@ prepare (Job *job, const Options *options, GError **error)
 
   if (!read_profile (job, options, error) || !find_classes (job, error) || !list_microbatches (job, options, error))
     return FALSE;
-  check->schedules = list_schedules (options);
+  check->schedules = ps_family_names (options->schedules);
   check->n_rounds = options->n_rounds;
   check->budget_ns = options->budget_ns;
   check->stop = ps_note_signals ();
@@ -212,6 +194,19 @@ static const PsColumn columns[] = {
   { "sentinel_shift", "sentinel", PS_COLUMN_PERCENT },
   { "others", "others", PS_COLUMN_PERCENT },
 };
+
+static const char *const usual[] = { "schedule",
+                                     "microbatches",
+                                     "chunks",
+                                     "round",
+                                     "predicted_iteration_ns",
+                                     "measured_iteration_ns",
+                                     "inside_interval",
+                                     "iteration_error",
+                                     "fresh_error",
+                                     "sentinel_shift",
+                                     "others",
+                                     NULL };
 
 static PsTable *
 runs_table (const GArray *runs)
@@ -376,6 +371,7 @@ print_result (const Job *job, const Options *options, GError **error)
       return ps_print (json, error);
     }
   g_autoptr (PsTable) runs = runs_table (job->check.runs);
+  ps_table_choose (runs, &options->columns, usual);
   g_autofree char *table = ps_table_to_text (runs), *summary = summary_to_text (&all, &quiet);
   g_autofree char *page = g_strdup_printf (
       "%s\nerror = (predicted - measured) / measured; fresh costs: with ops as measured right before and after the "
@@ -394,7 +390,8 @@ check (Options *options, GError **error)
   g_auto (Job) job = { .check.setting = ps_setting_new () };
 
   ps_calib_check_init (&job.check);
-  if (!prepare (&job, options, error) || !ps_calib_check_run (&job.check, error))
+  if (!ps_column_choice_check (&options->columns, columns, G_N_ELEMENTS (columns), options->json, error)
+      || !prepare (&job, options, error) || !ps_calib_check_run (&job.check, error))
     return FALSE;
   if (job.check.terminal)
     g_printerr (PS_CLEAR_LINE);

@@ -162,11 +162,22 @@ add_row (PsTable *table, const PsMeasurement *m, gboolean with_samples)
     set_samples (table, m);
 }
 
+static const char *const usual[] = { "what",   "shape", "bytes",     "devices",   "sharing",   "share", "median_ns",
+                                     "mad_ns", "n",     "device_ns", "clock_mhz", "throttled", NULL };
+
+gboolean
+ps_calib_table_choose (PsTable *table, const PsColumnChoice *choice, gboolean json, GError **error)
+{
+  ps_table_choose (table, choice, usual);
+  return ps_column_choice_check (choice, columns, G_N_ELEMENTS (columns), json, error);
+}
+
 PsTable *
 ps_calib_table (GPtrArray *measurements, gboolean with_samples)
 {
   PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns) - (with_samples ? 0 : 1));
 
+  ps_table_choose (table, NULL, usual);
   for (guint i = 0; i < measurements->len; i++)
     add_row (table, measurements->pdata[i], with_samples);
   return table;

@@ -38,32 +38,39 @@ add_row (PsTable *table, PsCostDb *db, const PsProfile *profile, GError **error)
   return TRUE;
 }
 
-static gboolean
-print_profiles (const char *path, gboolean as_json, GError **error)
-{
-  g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_READ, error);
-  g_autoptr (GPtrArray) profiles = db != NULL ? ps_costdb_profiles (db, error) : NULL;
-  g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
-
-  if (profiles == NULL)
-    return FALSE;
-  for (guint i = 0; i < profiles->len; i++)
-    if (!add_row (table, db, profiles->pdata[i], error))
-      return FALSE;
-  const char *const extra[] = { "db", path, NULL };
-  g_autofree char *text = as_json ? ps_table_to_json (table, "pipesim-profiles/1", extra) : ps_table_to_text (table);
-  return ps_print (text, error);
-}
-
 typedef struct
 {
   char *db;
   gboolean json;
+  PsColumnChoice columns;
 } Options;
+
+static const char *const usual[] = { "profile", "model", "device", "transport", "calibration", "measurements", NULL };
+
+static gboolean
+print_profiles (const Options *options, GError **error)
+{
+  g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
+  g_autoptr (GPtrArray) profiles = db != NULL ? ps_costdb_profiles (db, error) : NULL;
+  g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
+
+  if (profiles == NULL
+      || !ps_column_choice_check (&options->columns, columns, G_N_ELEMENTS (columns), options->json, error))
+    return FALSE;
+  ps_table_choose (table, &options->columns, usual);
+  for (guint i = 0; i < profiles->len; i++)
+    if (!add_row (table, db, profiles->pdata[i], error))
+      return FALSE;
+  const char *const extra[] = { "db", options->db, NULL };
+  g_autofree char *text
+      = options->json ? ps_table_to_json (table, "pipesim-profiles/1", extra) : ps_table_to_text (table);
+  return ps_print (text, error);
+}
 
 static const PsOption rows[] = {
   PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database", .otherwise = ""),
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (pipesim-profiles/1)", .group = PS_GROUP_OUTPUT),
+  PS_OPTION_INCLUDE (Options, columns, ps_column_rows),
   PS_OPTION_END,
 };
 
@@ -79,7 +86,7 @@ ps_calib_cmd_list (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
   gboolean ok = ps_calib_parse (argc, argv, "list", &help, rows, &options, error)
-                && ps_calib_require ("--db", options.db, error) && print_profiles (options.db, options.json, error);
+                && ps_calib_require ("--db", options.db, error) && print_profiles (&options, error);
 
   ps_options_reset (rows, &options);
   return ok;

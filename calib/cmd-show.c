@@ -15,6 +15,7 @@ typedef struct
   char *profile;
   gboolean samples;
   gboolean json;
+  PsColumnChoice columns;
 } Options;
 
 static const PsOption rows[] = {
@@ -22,6 +23,7 @@ static const PsOption rows[] = {
   PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Profile to show", .otherwise = "the only one"),
   PS_OPTION ("samples", 0, PS_FLAG (Options, samples), NULL, "Show every sample, too", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (pipesim-measurements/1)", .group = PS_GROUP_OUTPUT),
+  PS_OPTION_INCLUDE (Options, columns, ps_column_rows),
   PS_OPTION_END,
 };
 
@@ -40,8 +42,8 @@ static void G_GNUC_PRINTF (2, 3) append_line (GString *text, const char *format,
   va_start (arguments, format);
   g_autofree char *raw = g_strdup_vprintf (format, arguments);
   va_end (arguments);
-  g_autofree char *line = ps_format_line (raw);
-  g_string_append_printf (text, "%s\n", line);
+  g_autofree char *line = ps_format_line (raw), *fitted = ps_fit_sentence (line, 120);
+  g_string_append (text, fitted);
 }
 
 static void
@@ -290,6 +292,8 @@ show (const Options *options, GError **error)
   if (sentinels == NULL)
     return FALSE;
   g_autoptr (PsTable) table = ps_calib_table (measurements, options->samples);
+  if (!ps_calib_table_choose (table, &options->columns, options->json, error))
+    return FALSE;
   g_autofree char *text
       = options->json ? to_json (profile, table) : to_text (profile, table, measurements, sentinels, options->samples);
   return ps_print (text, error);

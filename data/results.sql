@@ -37,7 +37,8 @@ CREATE TABLE prediction (
   origin TEXT NOT NULL,         -- of the prediction: simulated
   costs_origin TEXT NOT NULL,   -- given, measured, interpolated or modelled
   transfers_origin TEXT NOT NULL,
-  memory_origin TEXT NOT NULL
+  memory_origin TEXT NOT NULL,
+  unrest REAL NOT NULL          -- of measured costs: how far the machine's sentinel op moved beside them, 0.03: 3 %
 ) STRICT;
 
 -- Settings that are not possible, and the reason.

@@ -46,7 +46,7 @@ typedef struct
 } Options;
 
 static const PsOption rows[] = {
-  PS_OPTION ("schedule", 's', PS_FILE (Options, schedule), "NAME|FILE", "Family or schedule file",
+  PS_OPTION ("schedule", 's', PS_FILE (Options, schedule), "NAME|FILE", "Family or schedule file", .single = TRUE,
              .group = PS_GROUP_WHAT, .otherwise = ""),
   PS_OPTION ("device", 0, PS_TEXT (Options, device), "NAME", "Device class", .group = PS_GROUP_MACHINE,
              .otherwise = ""),

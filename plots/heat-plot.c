@@ -314,9 +314,6 @@ ps_heat_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture
   g_autoptr (GString) script = g_string_new (NULL);
   g_auto (Map) map = { 0 };
 
-  if (!ps_result_column_check ("--x", what->x, TRUE, error) || !ps_result_column_check ("--y", what->y, TRUE, error)
-      || !ps_result_column_check ("--heat", what->heat, FALSE, error))
-    return FALSE;
   question.per = (char **)per;
   if (!ps_sweep_rows_read (&rows, results, &question, columns, error))
     return FALSE;

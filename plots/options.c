@@ -18,7 +18,8 @@ static const PsOption rows[] = {
              .group = PS_GROUP_OUTPUT),
   PS_OPTION ("size", 0, PS_TEXT (PsPlotOptions, size), "WIDTHxHEIGHT", "Pixels (PDF: 1/96 inch)",
              .group = PS_GROUP_OUTPUT),
-  PS_OPTION ("limit", 0, PS_SIZE (PsPlotOptions, limit_bytes), "SIZE", "memory: draw this limit", .otherwise = "none"),
+  PS_OPTION ("memory-limit", 0, PS_SIZE (PsPlotOptions, limit_bytes), "SIZE", "memory: draw this limit", .was = "limit",
+             .otherwise = "none"),
   PS_OPTION ("transfers", 0, PS_FLAG (PsPlotOptions, picture.transfers), NULL,
              "timeline: draw transfers as lines from the sender to the receiver"),
   PS_OPTION ("profile", 0, PS_TEXT (PsPlotOptions, profile), "NAME", "calibration: profile to draw",
@@ -159,12 +160,22 @@ check_owner (const PsPlotOptions *options, const PsPlotKind *kinds, GError **err
   return TRUE;
 }
 
+static gboolean
+resolve_columns (PsSweepPicture *sweep, GError **error)
+{
+  return (sweep->x == NULL || ps_result_column_resolve ("--x", &sweep->x, TRUE, error))
+         && (sweep->y == NULL || ps_result_column_resolve ("--y", &sweep->y, TRUE, error))
+         && (sweep->series == NULL || ps_result_column_resolve ("--series", &sweep->series, FALSE, error))
+         && (sweep->heat == NULL || ps_result_column_resolve ("--heat", &sweep->heat, FALSE, error))
+         && (sweep->question.by == NULL || ps_result_column_resolve ("--by", &sweep->question.by, TRUE, error));
+}
+
 /* Checks that lines and maps have both axes; a front has its own. */
 static gboolean
-check_sweep (const PsPlotOptions *options, GError **error)
+check_sweep (PsPlotOptions *options, GError **error)
 {
   static const char *const axes[] = { "none", "x", "y", "xy", NULL };
-  const PsSweepPicture *sweep = &options->sweep;
+  PsSweepPicture *sweep = &options->sweep;
 
   if (!g_str_equal (options->kind->name, "sweep"))
     return TRUE;
@@ -179,8 +190,8 @@ check_sweep (const PsPlotOptions *options, GError **error)
   if (sweep->log != NULL && !g_strv_contains (axes, sweep->log))
     return usage_error (error, "--log", sweep->log, "is not one of none, x, y, xy");
   if (!sweep->pareto && (sweep->x == NULL || sweep->y == NULL))
-    return missing (error, sweep->x != NULL ? "--y" : "--x", "give --x FIELD --y FIELD, or --pareto");
-  return TRUE;
+    return missing (error, sweep->x != NULL ? "--y" : "--x", "give --x COLUMN --y COLUMN, or --pareto");
+  return resolve_columns (sweep, error);
 }
 
 static gboolean

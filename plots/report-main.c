@@ -58,6 +58,8 @@ parse_options (int argc, char **argv, Options *options, GError **error)
     return FALSE;
   if (options->question.by == NULL)
     options->question.by = g_strdup ("sequence_ns");
+  if (!ps_result_column_resolve ("--by", &options->question.by, TRUE, error))
+    return FALSE;
   if (options->arguments == NULL)
     return usage_error (error, "no database; give the RESULTS.db of pipesim sweep");
   return options->output != NULL ? TRUE : usage_error (error, "-o: missing; name the page to write");

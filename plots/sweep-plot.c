@@ -242,9 +242,6 @@ ps_sweep_plot (const PsPicture *picture, PsResults *results, const PsSweepPictur
   g_autofree char *title = NULL;
   Layout layout = { 0 };
 
-  if (!ps_result_column_check ("--x", what->x, TRUE, error) || !ps_result_column_check ("--y", what->y, TRUE, error)
-      || !ps_result_column_check ("--series", series, FALSE, error))
-    return FALSE;
   question.per = (char **)per;
   if (!ps_sweep_rows_read (&rows, results, &question, columns, error))
     return FALSE;
@@ -423,8 +420,6 @@ ps_pareto_plot (const PsPicture *picture, PsResults *results, const PsSweepPictu
   guint n_fronts;
   Layout layout = { 0 };
 
-  if (!ps_result_column_check ("--series", series, FALSE, error))
-    return FALSE;
   question.per = (char **)per;
   if (!ps_sweep_rows_read (&rows, results, &question, columns, error))
     return FALSE;

@@ -19,6 +19,7 @@ typedef struct
   gboolean plain;
   gint64 end_ns;
   guint n_chunks; /* the most of a device */
+  gboolean has_slices;
 } Sheet;
 
 static guint
@@ -93,8 +94,16 @@ find_owners (const Sheet *sheet, const PsTimeline *timeline, guint device)
   return owners;
 }
 
+/* The microbatch, and a letter for its slice: "3b". Free with g_free. */
+static char *
+number_of (const Sheet *sheet, const PsSpan *op)
+{
+  return sheet->has_slices ? g_strdup_printf ("%u%c", (guint)op->op.microbatch, 'a' + op->op.slice % 26)
+                           : g_strdup_printf ("%u", (guint)op->op.microbatch);
+}
+
 static void
-append_plain (GString *text, const PsSpan *op, guint length)
+append_plain (GString *text, const Sheet *sheet, const PsSpan *op, guint length)
 {
   gsize begin = text->len;
 
@@ -104,7 +113,7 @@ append_plain (GString *text, const PsSpan *op, guint length)
     {
       const char *kind = op->op.paired ? "P" : ps_op_kind_name (op->op.kind);
       g_autofree char *letters = op->chunk > 0 ? g_ascii_strdown (kind, -1) : g_strdup (kind);
-      g_autofree char *name = g_strdup_printf ("%s%u", letters, (guint)op->op.microbatch);
+      g_autofree char *number = number_of (sheet, op), *name = g_strconcat (letters, number, NULL);
       const char *shown = strlen (name) <= length ? name : letters;
 
       memcpy (text->str + begin, shown, MIN (strlen (shown), length));
@@ -115,14 +124,15 @@ append_plain (GString *text, const PsSpan *op, guint length)
 static void
 append_painted (GString *text, const Sheet *sheet, const PsSpan *op, guint length)
 {
-  guint digits = count_digits (op != NULL ? op->op.microbatch : 0), used = 0;
+  g_autofree char *number = op != NULL ? number_of (sheet, op) : NULL;
+  guint used = 0;
 
   if (op != NULL)
     append_paint (text, colour_of (sheet, op));
-  if (op != NULL && length > digits)
+  if (op != NULL && length > strlen (number))
     {
-      g_string_append_printf (text, "%u", (guint)op->op.microbatch);
-      used = digits;
+      g_string_append (text, number);
+      used = (guint)strlen (number);
     }
   else if (op != NULL && length > 1)
     {
@@ -145,7 +155,7 @@ append_row (GString *text, const Sheet *sheet, const PsTimeline *timeline, guint
       for (end = i + 1; end < sheet->columns && owners[end] == owners[i]; end++)
         ;
       if (sheet->plain)
-        append_plain (text, owners[i], end - i);
+        append_plain (text, sheet, owners[i], end - i);
       else
         append_painted (text, sheet, owners[i], end - i);
     }
@@ -221,7 +231,8 @@ append_legend (GString *text, const Sheet *sheet, PsTimeline *const *timelines, 
 
       append_entry (text, sheet, &column, -1, later);
     }
-  append_entry (text, sheet, &column, -1, "number: microbatch");
+  append_entry (text, sheet, &column, -1,
+                sheet->has_slices ? "number: microbatch, letter after it: slice" : "number: microbatch");
   g_string_truncate (text, text->len - 2);
   g_string_append_c (text, '\n');
 }
@@ -236,6 +247,7 @@ sheet_init (Sheet *sheet, PsTimeline *const *timelines, guint n, guint columns, 
     {
       most = MAX (most, timelines[t]->n_devices);
       sheet->end_ns = MAX (sheet->end_ns, ps_timeline_end (timelines[t]));
+      sheet->has_slices |= ps_timeline_n_slices (timelines[t]) > 1;
       for (guint i = 0; i < timelines[t]->ops->len; i++)
         sheet->n_chunks = MAX (sheet->n_chunks, g_array_index (timelines[t]->ops, PsSpan, i).chunk + 1U);
     }

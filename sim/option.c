@@ -32,7 +32,7 @@ reset (const PsOption *option, gpointer base)
     *(gint64 *)value = (gint64)option->initial;
   else if (option->type <= PS_OPTION_PERCENT)
     *(double *)value = option->initial;
-  else if (option->type == PS_OPTION_TEXTS || option->type == PS_OPTION_FILES)
+  else if (option->type >= PS_OPTION_TEXTS && option->type <= PS_OPTION_LIST)
     g_clear_pointer ((char ***)value, g_strfreev);
   else
     g_clear_pointer ((gpointer *)value, g_free);
@@ -78,6 +78,9 @@ read_text (const PsOption *option, const char *where, const char *text, char **v
   char *before = *value;
   guint index;
 
+  if (option->single && (before != NULL || strchr (text, ',') != NULL))
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s%s%s' are several; this command takes one", where,
+                      before != NULL ? before : "", before != NULL ? "," : "", text);
   if (option->parse != NULL && !option->parse (where, text, &index, error))
     return FALSE;
   *value = option->joins && before != NULL ? g_strconcat (before, ":", text, NULL) : g_strdup (text);
@@ -93,6 +96,17 @@ add_text (const char *text, char ***texts)
   *texts = g_renew (char *, *texts, n + 2);
   (*texts)[n] = g_strdup (text);
   (*texts)[n + 1] = NULL;
+  return TRUE;
+}
+
+/* Blanks around a part are none of it. */
+static gboolean
+add_parts (const char *text, char ***texts)
+{
+  g_auto (GStrv) parts = g_strsplit (text, ",", -1);
+
+  for (guint i = 0; parts[i] != NULL; i++)
+    add_text (g_strstrip (parts[i]), texts);
   return TRUE;
 }
 
@@ -142,6 +156,8 @@ read_value (const PsOption *option, const char *where, const char *text, gpointe
     case PS_OPTION_TEXTS:
     case PS_OPTION_FILES:
       return add_text (text, value);
+    case PS_OPTION_LIST:
+      return add_parts (text, value);
     case PS_OPTION_FACTORS:
     case PS_OPTION_SIZES:
       return read_list (option, where, text, value, n, error);
@@ -182,8 +198,11 @@ typedef struct
 static gboolean
 is_called (const PsOption *option, const char *typed)
 {
-  return typed[0] == '-' && typed[1] != '-' ? option->letter == typed[1]
-                                            : g_str_equal (option->name, typed[0] == '-' ? typed + 2 : typed);
+  const char *name = typed[0] == '-' ? typed + 2 : typed;
+
+  if (typed[0] == '-' && typed[1] != '-')
+    return option->letter == typed[1];
+  return g_str_equal (option->name, name) || g_strcmp0 (option->was, name) == 0;
 }
 
 static gboolean
@@ -207,7 +226,7 @@ add_entries (const PsOption *rows, gpointer base, GArray *entries, GArray *bindi
 {
   for (; rows->name != NULL; rows++)
     {
-      gboolean is_file = rows->type == PS_OPTION_FILE || rows->type == PS_OPTION_FILES;
+      gboolean is_file = rows->type == PS_OPTION_FILE || rows->type == PS_OPTION_FILES || rows->type == PS_OPTION_LIST;
       GOptionEntry entry = { .long_name = rows->name,
                              .short_name = rows->letter,
                              .arg = G_OPTION_ARG_CALLBACK,
@@ -221,6 +240,10 @@ add_entries (const PsOption *rows, gpointer base, GArray *entries, GArray *bindi
       entry.flags = is_file ? G_OPTION_FLAG_FILENAME : rows->type == PS_OPTION_FLAG ? G_OPTION_FLAG_NO_ARG : 0;
       g_array_append_val (entries, entry);
       g_array_append_val (bindings, binding);
+      entry.long_name = rows->was;
+      entry.short_name = 0;
+      if (rows->was != NULL)
+        g_array_append_val (entries, entry);
     }
 }
 

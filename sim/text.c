@@ -70,3 +70,22 @@ ps_text_next_line (const char **rest, glong width)
   *rest = *end == ' ' ? end + 1 : end;
   return line;
 }
+
+void
+ps_text_wrap (const char *text, glong width, GString *page)
+{
+  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
+
+  for (guint i = 0; lines[i] != NULL; i++)
+    {
+      const char *rest = lines[i];
+
+      do
+        {
+          g_autofree char *line = ps_text_next_line (&rest, width);
+
+          g_string_append_printf (page, "%s\n", line);
+        }
+      while (*rest != '\0');
+    }
+}

@@ -25,6 +25,9 @@ gboolean ps_text_blame_input (GError **error);
 /* Cuts the first line of at most `width` letters off *rest, at a blank. Free with g_free. */
 char *ps_text_next_line (const char **rest, glong width);
 
+/* Appends the lines of a text, those longer than `width` letters cut at blanks, each with "\n". */
+void ps_text_wrap (const char *text, glong width, GString *page);
+
 G_END_DECLS
 
 #endif

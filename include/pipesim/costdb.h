@@ -209,6 +209,10 @@ GPtrArray *ps_costdb_sentinels (PsCostDb *db, const char *profile, GError **erro
 /* A measurement counts as one of a quiet machine when the sentinel beside it moved by no more than this. */
 #define PS_SENTINEL_TOLERANCE 0.03
 
+/* A warning about rankings from such costs (PsCosts.unrest): "this machine was not quiet: +-12 %; ..."; "" within the
+ * tolerance. rows: those that it is about, "zb-h1, 1f1b"; "": all. Free with g_free. */
+char *ps_unrest_to_text (double unrest, const char *rows);
+
 /* Writes into shifts [measurements->len] (may be NULL) how far the machine had moved while each of `measurements` was
  * taken. A shift is the distance of a reading of the sentinel from its level, over the level: the larger one of the
  * readings right before and right after, 0 where there is none. The level is the lower quartile of those readings over

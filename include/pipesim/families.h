@@ -46,6 +46,9 @@ typedef struct
 const PsFamily *const *ps_family_table (guint *n);
 const PsFamily *ps_family_find (const char *name); /* NULL when there is none */
 
+/* The schedules of --schedule: as asked, or all families where that is NULL or "all" alone. Free with g_strfreev. */
+char **ps_family_names (char *const *asked);
+
 /* Checks the setting (limits of base.h, then the family's own) and generates a schedule that ps_schedule_validate
  * accepts. */
 PsSchedule *ps_family_generate (const PsFamily *family, const PsFamilySetting *setting,

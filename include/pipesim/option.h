@@ -26,6 +26,7 @@ typedef enum
   PS_OPTION_FILE,    /* char *, in the encoding of file names */
   PS_OPTION_TEXTS,   /* char **, NULL-terminated: one more each time the option is given */
   PS_OPTION_FILES,   /* char **, the same of files */
+  PS_OPTION_LIST,    /* char **, NULL-terminated: the parts between commas, and more each time the option is given */
   PS_OPTION_FACTORS, /* double *, each from low to high: "0.8", or "1:0.8:1" with one for each device */
   PS_OPTION_SIZES,   /* gint64 *: "1GiB", or "1GiB:2GiB" with one for each device */
   PS_OPTION_ROWS,    /* no option, but the rows of another table; the member is their base */
@@ -49,6 +50,7 @@ typedef enum
 typedef struct PsOption
 {
   const char *name; /* without dashes; "": the arguments that belong to no option; NULL: the table ends */
+  const char *was;  /* an older name that command lines still take; NULL: none */
   char letter;      /* 0: none */
   PsOptionType type;
   gsize offset; /* of the member in the base */
@@ -67,6 +69,7 @@ typedef struct PsOption
   guint8 group;                       /* PsOptionGroup */
   guint8 flags;    /* bits of the table's owner; of included rows: help leaves out options with one of these */
   gboolean joins;  /* of TEXT and FILE: given again, it is joined to the text before it with ':' */
+  gboolean single; /* of TEXT and FILE: given again, or with ',', it is refused, for other commands take several */
   gboolean hidden; /* not on command lines: a field of specs alone */
   const struct PsOption *rows;      /* of PS_OPTION_ROWS and PS_OPTION_ROWS_AT */
   const struct PsSweepField *sweep; /* for the options of SETTING: how sweeps vary and store it; NULL: they do not */
@@ -107,6 +110,7 @@ typedef struct PsOption
 #define PS_FILE(Base, member) PS_VALUE (FILE, Base, member, char *)
 #define PS_TEXTS(Base, member) PS_VALUE (TEXTS, Base, member, char **)
 #define PS_FILES(Base, member) PS_VALUE (FILES, Base, member, char **)
+#define PS_LIST(Base, member) PS_VALUE (LIST, Base, member, char **)
 
 /* prefix_parse and prefix_name are those of the enumeration, as PS_DEFINE_NAMES makes them. */
 #define PS_NAME(Base, member, prefix)                                                                                  \

@@ -7,13 +7,15 @@
 
 G_BEGIN_DECLS
 
-/* Columns are those of the view result (data/results.sql). Settings that do not fit their memory limit never count.
- * Asynchronous schedules train differently: they count only where a condition of `where` names one ("schedule=NAME") or
- * is about the column asynchronous ("asynchronous=any" always holds). */
+/* Columns are named by their keys in the view result (data/results.sql); conditions take what people call them, too.
+ * Settings that do not fit their memory limit never count. Asynchronous schedules train differently: they count only
+ * where a condition of `where` names one ("schedule=NAME") or is about the column asynchronous ("asynchronous=any"
+ * always holds). */
 typedef struct
 {
   char **per;     /* columns: one answer for each combination of their values (PsScope); NULL or none: one for all */
   char **where;   /* "COLUMN=VALUE" (or != <= >= < >) that all must hold; NULL: nothing. With units */
+  char **columns; /* pareto, best: columns that rows hold besides; NULL: none */
   char *by;       /* a column that should be small, such as time */
   guint top;      /* best: number of settings in each group, at least 1 */
   gint64 *limits; /* best: memory limits in bytes, ascending, one answer for each; NULL: those of the settings */
@@ -24,6 +26,7 @@ typedef struct
 typedef struct
 {
   PsColumn *columns;
+  guint n_columns;
   PsTable *table;
   char *about; /* as of PsScope */
 } PsAnswer;
@@ -55,9 +58,9 @@ char *ps_question_left_out (PsResults *results, const PsQuestion *question, GErr
 void ps_answer_free (PsAnswer *answer);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsAnswer, ps_answer_free)
 
-/* Refuses a name that is no column of the view result, or with `number` no column of numbers. The message starts with
- * `option`. Errors: PS_ERROR_USAGE. */
-gboolean ps_result_column_check (const char *option, const char *name, gboolean number, GError **error);
+/* Puts the key of a column of the view result in place of what people call it (ps_column_is_called). With `number` it
+ * must be a column of numbers. The message starts with `option`. Errors: PS_ERROR_USAGE. */
+gboolean ps_result_column_resolve (const char *option, char **name, gboolean number, GError **error);
 
 /* Values of some columns, row by row. */
 typedef struct

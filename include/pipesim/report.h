@@ -2,6 +2,7 @@
 #ifndef PIPESIM_REPORT_H
 #define PIPESIM_REPORT_H
 
+#include <pipesim/option.h>
 #include <pipesim/timeline.h>
 
 #include <stdio.h>
@@ -16,6 +17,7 @@ typedef enum
   PS_COLUMN_SIZE,    /* gint64 bytes; printed with a unit, JSON as integer bytes */
   PS_COLUMN_RATIO,   /* double; printed with four decimals */
   PS_COLUMN_NUMBER,  /* double; printed as by ps_format_number */
+  PS_COLUMN_RATE,    /* double, bytes per second; printed as by ps_format_rate, JSON as a number */
   PS_COLUMN_PERCENT, /* double; printed as signed percent (0.01 -> +1.00 %), JSON as ratio */
   PS_COLUMN_BOOLEAN,
   PS_COLUMN_TABLE,   /* a nested PsTable, JSON only */
@@ -30,6 +32,10 @@ typedef struct
   PsColumnType type;
 } PsColumn;
 
+/* Whether people may call the column so: by its key or its title. Case does not count, and '-', '_' and blanks are
+ * alike. */
+gboolean ps_column_is_called (const PsColumn *column, const char *name);
+
 typedef struct _PsTable PsTable;
 
 /* columns is static data and stays the caller's. */
@@ -43,12 +49,32 @@ void ps_table_add_row (PsTable *table);
 void ps_table_set_text (PsTable *table, const char *key, const char *value);
 void ps_table_set_integer (PsTable *table, const char *key, gint64 value); /* INTEGER, TIME, SIZE */
 void ps_table_set_ratio (PsTable *table, const char *key,
-                         double value); /* RATIO, NUMBER, PERCENT; NaN reads as never set */
+                         double value); /* RATIO, NUMBER, RATE, PERCENT; NaN reads as never set */
 void ps_table_set_boolean (PsTable *table, const char *key, gboolean value);
 void ps_table_set_table (PsTable *table, const char *key, PsTable *value /* taken */);
 void ps_table_set_numbers (PsTable *table, const char *key, const double *values, guint n);
 void ps_table_set_lists (PsTable *table, const char *key, GPtrArray *lists /* of GStrv, taken */);
 guint ps_table_n_rows (const PsTable *table);
+
+/* The columns that printed tables, Markdown and CSV show. */
+typedef struct
+{
+  char **columns; /* what people call them, in that order; NULL: not given */
+  gboolean wide;  /* all that have a title */
+} PsColumnChoice;
+
+/* --columns and --wide; their base is a PsColumnChoice. */
+extern const PsOption ps_column_rows[];
+
+/* Refuses a name that is no column, and a choice where JSON is printed, which holds all of them. Errors:
+ * PS_ERROR_USAGE. */
+gboolean ps_column_choice_check (const PsColumnChoice *choice, const PsColumn *columns, guint n, gboolean json,
+                                 GError **error);
+
+/* Lets the table show a choice that has been checked. usual: the keys that are shown without one, ending with NULL;
+ * NULL: all columns that have a title. choice NULL: none. Choice and keys must outlive the table. CSV without a choice
+ * has all columns. */
+void ps_table_choose (PsTable *table, const PsColumnChoice *choice, const char *const *usual);
 
 /* Keeps the first n rows. */
 void ps_table_truncate (PsTable *table, guint n);
@@ -60,9 +86,13 @@ void ps_table_sort (PsTable *table, const char *key, gboolean descending);
  * terminal. */
 guint ps_window_columns (void);
 
+/* A sentence beside a table, in lines that fit the window and end with "\n". otherwise: letters of a line where there
+ * is no window; 0: all. Free with g_free. */
+char *ps_fit_sentence (const char *text, guint otherwise);
+
 /* Aligned text, numbers right, one line per row under a heading; texts as ps_format_line makes them, as in the next
  * two. A table wider than ps_window_columns gets narrower, step by step until it fits: headings take several lines;
- * columns that are equal in all rows become a line above the table; long texts take several lines. Free with g_free. */
+ * columns that are equal in all rows become a line above the table; long texts take several lines; one blank stands between columns, not two. Free with g_free. */
 char *ps_table_to_text (const PsTable *table);
 
 /* The same as a table of Markdown. Free with g_free. */

@@ -9,6 +9,8 @@
 
 G_BEGIN_DECLS
 
+#define PS_ZERO_AUTO 2 /* --zero is not given */
+
 typedef struct
 {
   guint n_devices;                /* -p; required where a family is generated */
@@ -52,7 +54,7 @@ typedef struct
   guint n_context;            /* --context: groups of them in a device, which share each sequence */
   guint n_experts;            /* --experts: GPUs of a device and its replicas that share the experts */
   PsFramework framework;      /* --framework; none: the model's own */
-  gboolean zero;              /* --zero 1 */
+  guint zero;                 /* --zero: 0, 1 or PS_ZERO_AUTO; see ps_setting_zero */
   PsRecompute recompute;      /* --recompute */
   gboolean any_recompute;     /* --recompute auto */
   gboolean takes_auto;        /* the command knows --recompute auto: a search */
@@ -101,6 +103,10 @@ char *ps_setting_typed (const PsSetting *setting);
 /* --memory-limit, else the cluster's memory, as [n_devices] (free with g_free), NULL when neither is known. Fails when
  * the option has neither one value nor n_devices, and as ps_cluster_load. */
 gboolean ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gint64 **limit, GError **error);
+
+/* TRUE: the optimizer state is spread over replicas and contexts. Where --zero is not given it is, with modelled costs;
+ * given and measured costs are those of a device as they are. */
+gboolean ps_setting_zero (const PsSetting *setting);
 
 /* Whether transfers wait for each other or for devices, so that the order of sends and receives counts. Where they do
  * not, PS_COMM_PLANNED plans nothing for the setting's costs. */

@@ -1,7 +1,8 @@
 /* sweep.h - many settings, read from a spec, predicted and stored.
  *
  * A spec is a text of lines: [sweep] and [zip NAME] groups, `field = values`, and comments. A comment begins with a #
- * at the start of a line or after white space. Fields are the options of SETTING by their long names, and
+ * at the start of a line or after white space. Fields are the options of SETTING by their long names (or by what
+ * ps_column_is_called takes: p, memory_limit), and
  *
  * - schedule: families, schedule files, or all;
  * - global-batch: sequences per step, in place of microbatches: replicas and microbatch-size then give their number;
@@ -71,8 +72,8 @@ typedef struct
  * or "mpi" (mpirun of Open MPI or MPICH, or srun). Errors: PS_ERROR_USAGE. */
 gboolean ps_shard_parse (const char *where, const char *text, PsShard *shard, GError **error);
 
-/* The part of this process where mpirun or srun has started it as one of several; *n_local: how many of them this host has.
- * FALSE: the process is on its own. */
+/* The part of this process where mpirun or srun has started it as one of several; *n_local: how many of them this host
+ * has. FALSE: the process is on its own. */
 gboolean ps_shard_of_process (PsShard *shard, guint *n_local);
 
 /* The progress of a run. */

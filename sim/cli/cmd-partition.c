@@ -26,7 +26,7 @@ static const PsOption rows[] = {
   PS_OPTION ("algorithm", 'a', PS_TEXT (Options, algorithm), "NAME|all", "An algorithm, or all",
              .otherwise = "bottleneck"),
   PS_OPTION ("schedule", 's', PS_TEXT (Options, partition.schedule), "NAME",
-             "Family to simulate; algorithm schedule cuts for it", .group = PS_GROUP_WHAT),
+             "Family to simulate; algorithm schedule cuts for it", .single = TRUE, .group = PS_GROUP_WHAT),
   PS_OPTION ("straight", 0, PS_FLAG (Options, partition.straight), NULL, "pipedream-code: no replicated stages"),
   PS_OPTION ("compression", 0, PS_NUMBER (Options, partition.compression, PS_MIN_SPEED, MAX_COMPRESSION), "RATIO",
              "pipedream-code: transfers count, divided by this", .otherwise = "they do not count"),

@@ -2,6 +2,7 @@
 #include "commands.h"
 
 #include <pipesim/command.h>
+#include <pipesim/costdb.h>
 #include <pipesim/launch.h>
 #include <pipesim/layouts.h>
 
@@ -12,12 +13,12 @@
 
 typedef struct
 {
-  char *schedules;
   char *reserve;
   gboolean every;
   guint rank; /* --explain; 0: not given */
   char *to;
   gboolean json;
+  PsColumnChoice columns;
   PsLayoutQuestion question; /* its texts are owned */
 } Options;
 
@@ -55,9 +56,10 @@ static const PsOption rows[] = {
              "for fragmentation and for errors of prediction (a sixteenth)",
              .otherwise = "both of the cluster's memory; nothing of --memory-limit", .group = PS_GROUP_MACHINE),
   PS_OPTION ("zero", 0, PS_VALUE (COUNT, Options, question.zero, gboolean), "0|1",
-             "1: spread the optimizer state over the replicas (ZeRO stage 1), 0: do not", .high = 1, .initial = 1,
+             "1: spread the optimizer state over the replicas (ZeRO stage 1); 0: each replica holds it", .high = 1,
+             .initial = 1, .otherwise = "1 for modelled costs of several replicas or contexts, else 0",
              .group = PS_GROUP_TRAINING),
-  PS_OPTION ("schedule", 's', PS_TEXT (Options, schedules), "NAME[,NAME...]", "Only these families",
+  PS_OPTION ("schedule", 's', PS_LIST (Options, question.schedules), "NAME,...|all", "Only these families, or all",
              .otherwise = "all synchronous ones", .group = PS_GROUP_WHAT),
   PS_OPTION ("jobs", 'j', PS_COUNT (Options, question.n_jobs, 1, 1024), "N", "Threads",
              .otherwise = "one per processor"),
@@ -72,6 +74,7 @@ static const PsOption rows[] = {
              "With --explain: print what megatron, torchtitan or deepspeed take to run it", .parse = ps_launch_parse,
              .group = PS_GROUP_OUTPUT),
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-plan/1)", .group = PS_GROUP_OUTPUT),
+  PS_OPTION_INCLUDE (Options, columns, ps_column_rows),
   PS_OPTION_END,
 };
 
@@ -101,7 +104,6 @@ static void
 options_clear (Options *options)
 {
   ps_options_reset (rows, options);
-  g_strfreev (options->question.schedules);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
@@ -133,13 +135,24 @@ static const PsColumn columns[] = {
   { "command", NULL, PS_COLUMN_TEXT },
 };
 
+static const char *const usual[]
+    = { "rank",     "schedule",          "asynchronous", "devices", "tensor",    "context", "experts",
+        "replicas", "microbatch_size",   "microbatches", "chunks",  "recompute", "step_ns", "tokens_per_second",
+        "mfu",      "peak_memory_bytes", "near",         "runs_in", "layout",    NULL };
+
 static gboolean
 finish_options (Options *options, GError **error)
 {
   PsLayoutQuestion *question = &options->question;
 
-  if (options->schedules != NULL)
-    question->schedules = g_strsplit (options->schedules, ",", -1);
+  if (!ps_column_choice_check (&options->columns, columns, G_N_ELEMENTS (columns), options->json, error))
+    return FALSE;
+  if (question->schedules != NULL)
+    {
+      g_auto (GStrv) asked = question->schedules;
+
+      question->schedules = ps_family_names (asked);
+    }
   question->fold = !options->every;
   question->reserve = question->memory_limit > 0 ? 0 : PS_LAYOUT_USUAL_RESERVE;
   if (options->reserve != NULL && !ps_parse_size ("--reserve", options->reserve, &question->reserve, error))
@@ -170,7 +183,7 @@ find_runners (const PsLayoutQuestion *question, const PsLayouts *layouts, const 
   g_autoptr (PsSetting) setting = ps_layout_setting (question, layouts, layout);
   g_autofree char *names = ps_launch_runs_in (layout->schedule);
 
-  if (layout->asynchronous || !ps_setting_refuse (setting, PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED, NULL, NULL))
+  if (!ps_setting_refuse (setting, PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED, NULL, NULL))
     return g_steal_pointer (&names);
   return g_strconcat (names, *names ? ", " : "", "pipesim", NULL);
 }
@@ -284,24 +297,29 @@ print_plan (const Options *options, const PsLayouts *layouts, GError **error)
   PsColumn shown[G_N_ELEMENTS (columns)];
   g_autoptr (PsTable) table = NULL;
   g_autofree char *flops = describe_flops (layouts), *search = describe_search (layouts), *text = NULL, *page = NULL;
+  g_autofree char *head = NULL, *fitted = NULL;
   g_autofree char *memory = describe_memory (layouts);
-  g_autofree char *about = describe_plan (options, layouts);
+  g_autofree char *about = describe_plan (options, layouts), *unrest = ps_unrest_to_text (layouts->unrest, "");
   const char *extra[] = { "origin",  ps_origin_name (PS_ORIGIN_SIMULATED),
                           "about",   about,
                           "memory",  memory,
                           "search",  search,
                           "formula", flops,
+                          "machine", unrest,
                           NULL };
 
   choose_columns (layouts, shown);
   table = make_table (options, layouts, shown);
+  ps_table_choose (table, &options->columns, usual);
   if (options->json)
     {
       page = ps_table_to_json (table, "pipesim-plan/1", extra);
       return ps_print (page, error);
     }
   text = ps_table_to_text (table);
-  page = g_strdup_printf ("%s\n%s\n%s\n%s\n%s", about, memory, search, flops, text);
+  head = g_strdup_printf ("%s\n%s\n%s\n%s%s%s", about, memory, search, flops, *unrest ? "\n" : "", unrest);
+  fitted = ps_fit_sentence (head, 0);
+  page = g_strconcat (fitted, text, NULL);
   return ps_print (page, error);
 }
 

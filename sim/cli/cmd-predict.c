@@ -21,10 +21,11 @@ typedef struct
 } Options;
 
 static const PsOption rows[] = {
-  PS_OPTION ("schedule", 's', PS_FILES (Options, schedules), "NAME|FILE,...|all",
+  PS_OPTION ("schedule", 's', PS_LIST (Options, schedules), "NAME|FILE,...|all",
              "Family names or schedule files, or all", .group = PS_GROUP_WHAT, .otherwise = ""),
   PS_OPTION ("json", 0, PS_FLAG (Options, shown.json), NULL, "Print JSON (format pipesim-predict/1)",
              .group = PS_GROUP_OUTPUT),
+  PS_OPTION_INCLUDE (Options, shown.columns, ps_column_rows),
   PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE",
              "Write the simulated timeline; FILE.trace.json is a Chrome trace", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("to", 0, PS_TEXT (Options, to), "FRAMEWORK",
@@ -107,15 +108,13 @@ take (const Options *options, PsPredictRows *rows, PsPrediction *taken, GError *
 static gboolean
 predict (const Options *options, PsPredictor *predictor, PsPredictRows *rows, GError **error)
 {
+  g_auto (GStrv) names = ps_family_names (options->schedules);
   gboolean all = g_str_equal (options->schedules[0], "all") && options->schedules[1] == NULL;
-  guint n_families, n;
-  const PsFamily *const *families = ps_family_table (&n_families);
   g_autoptr (GError) first = NULL;
 
-  n = all ? n_families : g_strv_length (options->schedules);
-  for (guint i = 0; i < n && (all || first == NULL); i++)
+  for (guint i = 0; names[i] != NULL && (all || first == NULL); i++)
     {
-      const char *name = all ? families[i]->name : options->schedules[i];
+      const char *name = names[i];
       g_autoptr (GError) reason = NULL;
       g_autoptr (PsPrediction) prediction = predict_one (predictor, name, &reason);
 
@@ -153,27 +152,17 @@ check_analysis (Options *options, GError **error)
   return ps_spread_options_finish (&options->shown.spread, options->setting, options->shown.several, error);
 }
 
-/* The names of all --schedule options; each may name several. */
-static void
-split_schedules (Options *options)
-{
-  g_autofree char *names = options->schedules != NULL ? g_strjoinv (",", options->schedules) : g_strdup ("");
-
-  g_strfreev (options->schedules);
-  options->schedules = g_strsplit (names, ",", -1);
-  options->shown.several = g_str_equal (names, "all") || g_strv_length (options->schedules) > 1;
-}
-
 static gboolean
 parse_options (Options *options, int argc, char **argv, GError **error)
 {
   options->setting = ps_setting_new ();
   if (!ps_command_parse (&help, rows, options, &argc, &argv, error) || !ps_setting_check (options->setting, error))
     return FALSE;
-  split_schedules (options);
+  options->shown.several
+      = options->schedules != NULL && (options->schedules[1] != NULL || g_str_equal (options->schedules[0], "all"));
   if (argc > 1)
     return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the schedule goes after --schedule", argv[1]);
-  if (options->schedules[0] == NULL && !options->print_costs)
+  if (options->schedules == NULL && !options->print_costs)
     return ps_refuse (error, PS_ERROR_USAGE, "--schedule: missing; give a family, a schedule file, or all");
   if (options->to != NULL && (options->shown.several || options->shown.json))
     return ps_refuse (error, PS_ERROR_USAGE, "--to %s: is for one schedule, and prints no JSON", options->to);
@@ -213,9 +202,10 @@ ps_cmd_predict (int argc, char **argv, GError **error)
       return 0;
     }
   predictor = ps_predictor_new (options.setting, NULL);
-  rows = ps_predict_rows_new (&options.shown, options.setting);
+  rows = ps_predict_rows_new (&options.shown, options.setting, error);
   /* Text of --to or a timeline on stdout is the data; the table would spoil it. */
-  if (predict (&options, predictor, rows, error) && options.to == NULL && g_strcmp0 (options.output, "-") != 0)
+  if (rows != NULL && predict (&options, predictor, rows, error) && options.to == NULL
+      && g_strcmp0 (options.output, "-") != 0)
     ps_predict_rows_print (rows, error);
   return 0;
 }

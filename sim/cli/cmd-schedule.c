@@ -8,15 +8,21 @@
 
 #define LIST_ONLY 1 /* the other actions refuse it */
 
-static const PsOption list_rows[] = {
+static const PsOption json_rows[] = {
   PS_OPTION ("json", 0, PS_FLAG (PsScheduleOptions, json), NULL, "Print JSON (format pipesim-families/1)",
              .group = PS_GROUP_OUTPUT, .flags = LIST_ONLY),
   PS_OPTION_END,
 };
 
+static const PsOption list_rows[] = {
+  { .name = "", .type = PS_OPTION_ROWS, .rows = json_rows }, /* of the same base */
+  PS_OPTION_INCLUDE (PsScheduleOptions, columns, ps_column_rows),
+  PS_OPTION_END,
+};
+
 static const PsOption order_rows[] = {
   PS_OPTION_INCLUDE_AT (PsScheduleOptions, setting, ps_setting_options, 0),
-  { .name = "", .type = PS_OPTION_ROWS, .rows = list_rows, .flags = LIST_ONLY }, /* of the same base */
+  { .name = "", .type = PS_OPTION_ROWS, .rows = json_rows, .flags = LIST_ONLY }, /* of the same base */
   PS_OPTION_END,
 };
 
@@ -33,6 +39,7 @@ static void
 options_clear (PsScheduleOptions *options)
 {
   ps_options_reset (convert_rows, options);
+  ps_options_reset (list_rows, options);
   ps_predictor_free (options->predictor);
   ps_setting_free (options->setting);
 }
@@ -56,6 +63,8 @@ static const PsColumn family_columns[] = {
   { "source", "source", PS_COLUMN_TEXT },
 };
 
+static const char *const usual[] = { "name", "description", NULL };
+
 static gboolean
 list (const PsScheduleOptions *options, G_GNUC_UNUSED const char *schedule, GError **error)
 {
@@ -65,6 +74,9 @@ list (const PsScheduleOptions *options, G_GNUC_UNUSED const char *schedule, GErr
   g_autoptr (PsTable) table = ps_table_new (family_columns, G_N_ELEMENTS (family_columns));
   g_autofree char *text = NULL;
 
+  if (!ps_column_choice_check (&options->columns, family_columns, G_N_ELEMENTS (family_columns), options->json, error))
+    return FALSE;
+  ps_table_choose (table, &options->columns, usual);
   for (guint i = 0; i < n; i++)
     {
       ps_table_add_row (table);

@@ -4,12 +4,14 @@
 
 #include <pipesim/formats.h>
 #include <pipesim/predictor.h>
+#include <pipesim/report.h>
 
 typedef struct
 {
   PsSetting *setting;
   PsPredictor *predictor; /* of setting */
   gboolean json;
+  PsColumnChoice columns; /* of list */
   char *to;
   char *output;
   int *code; /* exit code where nothing fails */

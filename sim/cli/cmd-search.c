@@ -29,6 +29,7 @@ typedef struct
   char *output;
   char *to;
   gboolean json;
+  PsColumnChoice columns;
   gint64 time_limit_ns;
   gboolean has_time_limit;
   gint64 seed;
@@ -69,6 +70,7 @@ static const PsOption rows[] = {
   PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE", "Write the best schedule", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-search/1)",
              .group = PS_GROUP_OUTPUT),
+  PS_OPTION_INCLUDE (Options, columns, ps_column_rows),
   PS_OPTION ("to", 0, PS_TEXT (Options, to), "FRAMEWORK",
              "With -o: print what megatron, torchtitan or deepspeed take to run the best schedule",
              .parse = ps_launch_parse, .group = PS_GROUP_OUTPUT),
@@ -111,6 +113,23 @@ options_clear (Options *options)
   ps_variation_clear (&options->variation);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
+
+static const char *const usual[]
+    = { "placement",         "devices",      "microbatches",   "chunks",      "slices",
+        "microbatch_size",   "recompute",    "comm_order",     "makespan_ns", "iteration_ns",
+        "objective_ns",      "bubble_ratio", "lower_bound_ns", "gap",         "proved_optimal",
+        "peak_memory_bytes", "found_by",     "layout",         NULL };
+
+/* One microbatch size, and one part that is recomputed, go without saying. */
+static void
+init_columns (const Options *options, PsColumn *columns)
+{
+  search_columns (options->setting, options->objective, columns);
+  for (guint i = 0; i < SEARCH_N_COLUMNS; i++)
+    if ((g_str_equal (columns[i].key, "microbatch_size") && !options->any_size)
+        || (g_str_equal (columns[i].key, "recompute") && !options->setting->any_recompute && !options->joint))
+      columns[i].title = NULL;
+}
 
 /* The results of the choices. */
 typedef struct
@@ -183,6 +202,7 @@ static gboolean
 finish_options (Options *options, int argc, char **argv, GError **error)
 {
   PsSetting *setting = options->setting;
+  PsColumn columns[SEARCH_N_COLUMNS];
 
   if (!ps_setting_check (setting, error) || !set_limits (options, error))
     return FALSE;
@@ -197,8 +217,10 @@ finish_options (Options *options, int argc, char **argv, GError **error)
                       options->to);
   if ((options->microbatch_size > 0 || options->any_size) && (setting->model == NULL || setting->cluster == NULL))
     return ps_refuse (error, PS_ERROR_USAGE, "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
+  init_columns (options, columns);
   return ps_setting_refuse (setting, PS_FIELD_NOT_SEARCH, "belongs to single schedules; a search does without it",
                             error)
+         && ps_column_choice_check (&options->columns, columns, SEARCH_N_COLUMNS, options->json, error)
          && set_samples (options, error) && ps_output_check ("-o", options->output, error);
 }
 
@@ -417,8 +439,9 @@ ps_cmd_search (int argc, char **argv, GError **error)
                             error);
   if (choices == NULL)
     return 0;
-  search_columns (options.setting, options.objective, outcome.columns);
+  init_columns (&options, outcome.columns);
   outcome.table = ps_table_new (outcome.columns, SEARCH_N_COLUMNS);
+  ps_table_choose (outcome.table, &options.columns, usual);
   outcome.skipped = g_string_new (NULL);
   caught = ps_note_signals ();
   begin_ns = g_get_monotonic_time () * 1000;

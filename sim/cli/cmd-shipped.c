@@ -10,11 +10,13 @@
 typedef struct
 {
   gboolean json;
+  PsColumnChoice columns;
   char **names; /* NULL: the list is asked for */
 } Options;
 
 static const PsOption rows[] = {
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print the list as JSON", .group = PS_GROUP_OUTPUT),
+  PS_OPTION_INCLUDE (Options, columns, ps_column_rows),
   PS_OPTION ("", 0, PS_FILES (Options, names), NULL, NULL),
   PS_OPTION_END,
 };
@@ -34,6 +36,7 @@ typedef struct
   PsCommandHelp help;
   const PsColumn *columns;
   guint n_columns;
+  const char *const *usual; /* keys of the columns that are shown; the others with --wide */
   gboolean (*add) (PsTable *table, const char *name, GError **error);
 } Sort;
 
@@ -49,6 +52,9 @@ static const PsColumn model_columns[] = {
   { "precision", "precision", PS_COLUMN_TEXT },
   { "about", "source", PS_COLUMN_TEXT },
 };
+
+static const char *const model_usual[]
+    = { "name", "billion_parameters", "layers", "hidden", "experts", "sequence", "precision", NULL };
 
 static gboolean
 add_model (PsTable *table, const char *name, GError **error)
@@ -75,11 +81,14 @@ static const PsColumn cluster_columns[] = {
   { "devices_per_node", "devices per node", PS_COLUMN_INTEGER },
   { "memory_bytes", "memory", PS_COLUMN_SIZE },
   { "peak_flops", "peak FLOP/s", PS_COLUMN_NUMBER },
-  { "memory_bandwidth", "memory B/s", PS_COLUMN_NUMBER },
-  { "link_bandwidth", "link B/s", PS_COLUMN_NUMBER },
-  { "network_bandwidth", "network B/s", PS_COLUMN_NUMBER },
+  { "memory_bandwidth", "memory bandwidth", PS_COLUMN_RATE },
+  { "link_bandwidth", "link bandwidth", PS_COLUMN_RATE },
+  { "network_bandwidth", "network bandwidth", PS_COLUMN_RATE },
   { "about", "source", PS_COLUMN_TEXT },
 };
+
+static const char *const cluster_usual[] = { "name",       "nodes",          "devices_per_node",  "memory_bytes",
+                                             "peak_flops", "link_bandwidth", "network_bandwidth", NULL };
 
 static void
 set_known (PsTable *table, const char *key, double value)
@@ -119,6 +128,7 @@ static const Sort models = {
                         "pipesim models llama-3-8b > mine.ini\n" },
   .columns = model_columns,
   .n_columns = G_N_ELEMENTS (model_columns),
+  .usual = model_usual,
   .add = add_model,
 };
 
@@ -136,17 +146,21 @@ static const Sort clusters = {
                   "pipesim clusters h100-80gb > mine.ini\n" },
   .columns = cluster_columns,
   .n_columns = G_N_ELEMENTS (cluster_columns),
+  .usual = cluster_usual,
   .add = add_cluster,
 };
 
 static gboolean
-print_list (const Sort *sort, gboolean json, GError **error)
+print_list (const Sort *sort, const Options *options, GError **error)
 {
   const char *none[] = { NULL };
   g_auto (GStrv) names = ps_shipped_names (sort->folder);
   g_autoptr (PsTable) table = ps_table_new (sort->columns, sort->n_columns);
   g_autofree char *text = NULL;
 
+  if (!ps_column_choice_check (&options->columns, sort->columns, sort->n_columns, options->json, error))
+    return FALSE;
+  ps_table_choose (table, &options->columns, sort->usual);
   for (guint i = 0; names[i] != NULL; i++)
     {
       g_autofree char *description = ps_shipped_text (sort->folder, names[i]);
@@ -158,7 +172,7 @@ print_list (const Sort *sort, gboolean json, GError **error)
       if (!sort->add (table, names[i], error))
         return FALSE;
     }
-  text = json ? ps_table_to_json (table, sort->format, none) : ps_table_to_text (table);
+  text = options->json ? ps_table_to_json (table, sort->format, none) : ps_table_to_text (table);
   return ps_print (text, error);
 }
 
@@ -183,7 +197,7 @@ list (const Sort *sort, int argc, char **argv, GError **error)
   if (!ps_command_parse (&sort->help, rows, &options, &argc, &argv, error))
     return 0;
   if (options.names == NULL)
-    print_list (sort, options.json, error);
+    print_list (sort, &options, error);
   else if (options.json || options.names[1] != NULL)
     ps_refuse (error, PS_ERROR_USAGE, "%s: one description is printed as it is; --json is for the list",
                options.json ? "--json" : options.names[1]);

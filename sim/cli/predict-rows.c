@@ -80,6 +80,10 @@ static const PsColumn columns[] = {
   { "tornado", NULL, PS_COLUMN_TABLE },
 };
 
+static const char *const usual[]
+    = { "schedule",       "devices",           "microbatches", "chunks", "iteration_ns", "interval", "bubble_ratio",
+        "lower_bound_ns", "peak_memory_bytes", "feasible",     "layout", "asynchronous", NULL };
+
 /* TRUE: iterations have intervals, because their costs are measured. */
 static gboolean
 has_intervals (const PsPredictRows *rows)
@@ -116,9 +120,9 @@ is_wanted (const PsPredictRows *rows, const char *key)
 }
 
 PsPredictRows *
-ps_predict_rows_new (const PsPredictShown *shown, const PsSetting *setting)
+ps_predict_rows_new (const PsPredictShown *shown, const PsSetting *setting, GError **error)
 {
-  PsPredictRows *rows = g_new0 (PsPredictRows, 1);
+  g_autoptr (PsPredictRows) rows = g_new0 (PsPredictRows, 1);
   guint n = 0;
 
   rows->shown = shown;
@@ -128,6 +132,7 @@ ps_predict_rows_new (const PsPredictShown *shown, const PsSetting *setting)
     if (is_wanted (rows, columns[i].key))
       rows->columns[n++] = columns[i];
   rows->table = ps_table_new (rows->columns, n);
+  ps_table_choose (rows->table, &shown->columns, usual);
   rows->predictions = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_prediction_free);
   rows->memory = shown->memory ? ps_memory_rows_new () : NULL;
   if (shown->spread.sampling.n_samples > 0)
@@ -135,7 +140,8 @@ ps_predict_rows_new (const PsPredictShown *shown, const PsSetting *setting)
   rows->skipped = g_string_new (NULL);
   rows->asynchronous = g_string_new (NULL);
   rows->restless = g_string_new (NULL);
-  return rows;
+  return ps_column_choice_check (&shown->columns, rows->columns, n, shown->json, error) ? g_steal_pointer (&rows)
+                                                                                        : NULL;
 }
 
 static void
@@ -333,12 +339,9 @@ finish_rows (PsPredictRows *rows)
 static char *
 describe_unrest (const PsPredictRows *rows)
 {
-  if (rows->restless->len == 0 || !rows->shown->several)
-    return g_strdup ("");
-  return g_strdup_printf ("this machine was not quiet: +-%.0f %%; %s%srows closer to each other than that may stand in "
-                          "another order\n",
-                          100 * rows->unrest, rows->n_quiet > 0 ? rows->restless->str : "",
-                          rows->n_quiet > 0 ? " measured then; " : "");
+  g_autofree char *text = ps_unrest_to_text (rows->unrest, rows->n_quiet > 0 ? rows->restless->str : "");
+
+  return *text && rows->shown->several ? ps_fit_sentence (text, 0) : g_strdup ("");
 }
 
 static char *
@@ -346,12 +349,17 @@ rows_to_text (const PsPredictRows *rows)
 {
   g_autofree char *text = ps_table_to_text (rows->table), *unrest = describe_unrest (rows);
   const char *gain = rows->gain != NULL ? rows->gain : "";
+  g_autofree char *asynchronous = NULL;
 
-  if (rows->asynchronous->len == 0)
-    return g_strconcat (text, gain, unrest, NULL);
-  return g_strdup_printf (
-      "%s%s%s%s: asynchronous; gradients are of older weights, the lower bound is that of the period\n", text, gain,
-      unrest, rows->asynchronous->str);
+  if (rows->asynchronous->len > 0)
+    {
+      g_autofree char *sentence
+          = g_strdup_printf ("%s: asynchronous; gradients are of older weights, the lower bound is that of the period",
+                             rows->asynchronous->str);
+
+      asynchronous = ps_fit_sentence (sentence, 0);
+    }
+  return g_strconcat (text, gain, unrest, asynchronous, NULL);
 }
 
 gboolean

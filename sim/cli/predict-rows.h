@@ -12,13 +12,15 @@ typedef struct
   gboolean memory;
   gboolean explain;
   double faster; /* what a part saves in the explanation */
+  PsColumnChoice columns;
   PsSpreadOptions spread;
 } PsPredictShown;
 
 typedef struct _PsPredictRows PsPredictRows;
 
-/* shown and setting must outlive it. Free with ps_predict_rows_free. */
-PsPredictRows *ps_predict_rows_new (const PsPredictShown *shown, const PsSetting *setting);
+/* shown and setting must outlive it. Errors: PS_ERROR_USAGE for unknown columns. Free with ps_predict_rows_free. */
+PsPredictRows *ps_predict_rows_new (const PsPredictShown *shown, const PsSetting *setting,
+                                    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_predict_rows_free (PsPredictRows *rows);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPredictRows, ps_predict_rows_free)
 

@@ -3,7 +3,7 @@
 
 const PsOption ps_question_rows[] = {
   PS_OPTION (
-      "per", 0, PS_TEXT (PsQuestionOptions, per_text), "COLUMN[,COLUMN...]",
+      "per", 0, PS_LIST (PsQuestionOptions, question.per), "COLUMN,...",
       "One answer for each value of these columns, and of bandwidth, memory limit, batch and other circumstances "
       "that vary; none: one for all"),
   PS_OPTION ("by", 0, PS_TEXT (PsQuestionOptions, question.by), "COLUMN", "Column that is to be small",
@@ -12,6 +12,7 @@ const PsOption ps_question_rows[] = {
              "Only settings for which this holds, with = != <= >= < or >; several must all hold. Asynchronous "
              "schedules count with asynchronous=any or schedule=NAME"),
   PS_OPTION ("json", 0, PS_FLAG (PsQuestionOptions, json), NULL, "Print JSON", .group = PS_GROUP_OUTPUT),
+  PS_OPTION_INCLUDE (PsQuestionOptions, columns, ps_column_rows),
   PS_OPTION ("csv", 0, PS_FLAG (PsQuestionOptions, csv), NULL,
              "Print comma-separated values, times in ns and sizes in bytes", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("markdown", 0, PS_FLAG (PsQuestionOptions, markdown), NULL, "Print a Markdown table",
@@ -38,21 +39,54 @@ void
 ps_question_options_clear (PsQuestionOptions *options)
 {
   ps_options_reset (ps_question_rows, options);
-  g_strfreev (options->question.per);
+  g_strfreev (options->figures);
   g_free (options->question.limits);
   g_free (options->limits);
   g_free (options->over);
 }
 
-/* "devices, comm" or "none". */
 static char **
-split (const char *text)
+list_figures (void)
 {
-  g_auto (GStrv) parts = g_strsplit (text, ",", -1);
+  g_autoptr (GStrvBuilder) keys = g_strv_builder_new ();
+  guint n;
+  const PsResultColumn *columns = ps_result_columns (&n);
 
-  for (guint i = 0; parts[i] != NULL; i++)
-    g_strstrip (parts[i]);
-  return g_str_equal (text, "none") ? g_new0 (char *, 1) : g_steal_pointer (&parts);
+  for (guint i = 0; i < n; i++)
+    if (columns[i].role != PS_ROLE_SETTING && columns[i].column.title != NULL)
+      g_strv_builder_add (keys, columns[i].column.key);
+  return g_strv_builder_end (keys);
+}
+
+/* Rows of pareto and best may hold any column of the results; those of sensitivity are what they are. */
+static gboolean
+choose_columns (PsQuestionOptions *options, GError **error)
+{
+  char **columns = options->columns.columns;
+
+  for (guint i = 0; columns != NULL && columns[i] != NULL; i++)
+    if (!ps_result_column_resolve ("--columns", &columns[i], FALSE, error))
+      return FALSE;
+  options->figures = columns == NULL && options->columns.wide ? list_figures () : NULL;
+  options->question.columns = columns != NULL ? columns : options->figures;
+  return TRUE;
+}
+
+/* Gives columns their keys. "none" alone is no column. */
+static gboolean
+resolve_columns (PsQuestionOptions *options, const char *per, GError **error)
+{
+  PsQuestion *question = &options->question;
+
+  if (question->per == NULL && per != NULL)
+    question->per = g_strsplit (per, ",", -1);
+  if (question->per != NULL && g_str_equal (question->per[0], "none") && question->per[1] == NULL)
+    g_clear_pointer (&question->per[0], g_free);
+  for (guint i = 0; question->per != NULL && question->per[i] != NULL; i++)
+    if (!ps_result_column_resolve ("--per", &question->per[i], FALSE, error))
+      return FALSE;
+  return ps_result_column_resolve ("--by", &question->by, TRUE, error)
+         && (options->over == NULL || ps_result_column_resolve ("--over", &options->over, FALSE, error));
 }
 
 static gboolean
@@ -73,9 +107,7 @@ finish (PsQuestionOptions *options, const char *per, int argc, char **argv, GErr
       question->where = options->where;
       if (question->by == NULL)
         question->by = g_strdup ("sequence_ns");
-      if (options->per_text != NULL || per != NULL)
-        question->per = split (options->per_text != NULL ? options->per_text : per);
-      return TRUE;
+      return resolve_columns (options, per, error);
     }
   return FALSE;
 }
@@ -84,7 +116,21 @@ gboolean
 ps_question_options_parse (PsQuestionOptions *options, const PsOption *rows, const PsCommandHelp *help, const char *per,
                            int argc, char **argv, GError **error)
 {
-  return ps_command_parse (help, rows, options, &argc, &argv, error) && finish (options, per, argc, argv, error);
+  return ps_command_parse (help, rows, options, &argc, &argv, error) && finish (options, per, argc, argv, error)
+         && (rows == ps_sensitivity_rows || choose_columns (options, error));
+}
+
+/* All columns but the placement, which comes with the schedule. */
+static char **
+list_usual (const PsQuestionOptions *options, const PsAnswer *answer)
+{
+  const char *const *per = (const char *const *)options->question.per;
+  g_autoptr (GStrvBuilder) usual = g_strv_builder_new ();
+
+  for (guint i = 0; i < answer->n_columns; i++)
+    if (!g_str_equal (answer->columns[i].key, "placement") || (per != NULL && g_strv_contains (per, "placement")))
+      g_strv_builder_add (usual, answer->columns[i].key);
+  return g_strv_builder_end (usual);
 }
 
 gboolean
@@ -97,10 +143,14 @@ ps_question_options_print (const PsQuestionOptions *options, PsResults *results,
                           "about",    answer->about,
                           "left_out", left_out,
                           NULL };
-  g_autofree char *table = NULL;
+  g_autofree char *table = NULL, *about = NULL;
+  g_auto (GStrv) usual = NULL;
 
-  if (left_out == NULL)
+  if (left_out == NULL
+      || !ps_column_choice_check (&options->columns, answer->columns, answer->n_columns, options->json, error))
     return FALSE;
+  usual = list_usual (options, answer);
+  ps_table_choose (answer->table, &options->columns, (const char *const *)usual);
   if (*left_out && !options->json)
     g_printerr ("left out: %s\n", left_out);
   if (ps_table_n_rows (answer->table) == 0)
@@ -118,7 +168,8 @@ ps_question_options_print (const PsQuestionOptions *options, PsResults *results,
   else
     {
       table = ps_table_to_text (answer->table);
-      text = g_strdup_printf ("%s\n%s", answer->about, table);
+      about = ps_fit_sentence (answer->about, 0);
+      text = g_strconcat (about, table, NULL);
     }
   return ps_print (text, error);
 }

@@ -9,10 +9,11 @@ typedef struct
 {
   PsQuestion question;
   const char *db;
-  char *per_text;
   char *limits; /* of best */
   char *over;   /* of sensitivity */
   char **where;
+  PsColumnChoice columns;
+  char **figures; /* keys of all figures, for --wide */
   gboolean json;
   gboolean csv;
   gboolean markdown;

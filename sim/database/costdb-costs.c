@@ -177,6 +177,16 @@ find_unrest (const PsCostRequest *request, char *const *keys, PsCosts *costs, GE
 }
 
 /* "; the machine was not quiet: ..." or nothing. */
+char *
+ps_unrest_to_text (double unrest, const char *rows)
+{
+  if (unrest <= PS_SENTINEL_TOLERANCE)
+    return g_strdup ("");
+  return g_strdup_printf ("this machine was not quiet: +-%.0f %%; %s%srows closer to each other than that may stand in "
+                          "another order",
+                          100 * unrest, rows, *rows ? " measured then; " : "");
+}
+
 static char *
 describe_unrest (const PsCosts *costs)
 {

@@ -11,6 +11,19 @@ ps_family_table (guint *n)
   return table;
 }
 
+char **
+ps_family_names (char *const *asked)
+{
+  char **names;
+
+  if (asked != NULL && (asked[1] != NULL || !g_str_equal (asked[0], "all")))
+    return g_strdupv ((char **)asked);
+  names = g_new0 (char *, G_N_ELEMENTS (table) + 1);
+  for (guint i = 0; i < G_N_ELEMENTS (table); i++)
+    names[i] = g_strdup (table[i]->name);
+  return names;
+}
+
 const PsFamily *
 ps_family_find (const char *name)
 {

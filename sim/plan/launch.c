@@ -135,7 +135,7 @@ add_megatron_run (const PsLaunch *launch, GString *text)
     g_string_append (text, "--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1\n");
   if (setting->recompute == PS_RECOMPUTE_SELECTIVE)
     g_string_append (text, "--recompute-granularity selective\n");
-  if (setting->zero)
+  if (ps_setting_zero (setting))
     g_string_append (text, "--use-distributed-optimizer\n");
 }
 
@@ -223,6 +223,7 @@ write_torchtitan (const PsLaunch *launch, GString *text)
   static const char *const modes[] = { "none", "selective", "full" };
   const PsSetting *setting = launch->setting;
   const PsModel *model = launch->model;
+  gboolean zero = ps_setting_zero (setting);
 
   add_sizes (launch, "torchtitan", text);
   if (launch->order != NULL)
@@ -234,8 +235,8 @@ write_torchtitan (const PsLaunch *launch, GString *text)
   g_string_append_printf (text,
                           "[parallelism]\ndata_parallel_replicate_degree = %u\ndata_parallel_shard_degree = %u\n"
                           "tensor_parallel_degree = %u\npipeline_parallel_degree = %u\n",
-                          setting->zero ? 1 : setting->n_replicas, setting->zero ? setting->n_replicas : 1,
-                          setting->n_tensor, launch->n_devices);
+                          zero ? 1 : setting->n_replicas, zero ? setting->n_replicas : 1, setting->n_tensor,
+                          launch->n_devices);
   if (launch->order != NULL)
     {
       g_string_append_printf (text, "pipeline_parallel_microbatch_size = %u\n", model->microbatch_size);
@@ -285,7 +286,7 @@ write_deepspeed (const PsLaunch *launch, GString *text)
                           global_batch (launch), model->microbatch_size, launch->order->n_microbatches);
   if (model->precision != PS_PRECISION_FP32)
     g_string_append_printf (text, "  \"%s\": { \"enabled\": true },\n", ps_precision_name (model->precision));
-  g_string_append_printf (text, "  \"zero_optimization\": { \"stage\": %d }\n}\n", setting->zero ? 1 : 0);
+  g_string_append_printf (text, "  \"zero_optimization\": { \"stage\": %d }\n}\n", ps_setting_zero (setting) ? 1 : 0);
 }
 
 /* All */

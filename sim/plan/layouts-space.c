@@ -309,7 +309,7 @@ is_asked (const PsLayoutSpace *space, const PsSetting *setting, guint layers)
   guint64 shares = (guint64)setting->n_tensor * setting->n_context * setting->n_replicas;
 
   return setting->n_devices * shares == space->layouts->n_gpus && shares % setting->n_experts == 0
-         && setting->zero == (space->question->zero && (setting->n_replicas > 1 || setting->n_context > 1))
+         && ps_setting_zero (setting) == (space->question->zero && (setting->n_replicas > 1 || setting->n_context > 1))
          && are_chunks_asked (layers, setting->n_devices, setting->n_chunks);
 }
 

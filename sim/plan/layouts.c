@@ -197,6 +197,7 @@ take_result (const PsLayoutSpace *space, const PsResult *result)
   else
     {
       layouts->n_fit++;
+      layouts->unrest = MAX (layouts->unrest, ps_result_value (result, "unrest")->real);
       layout = layout_new (space, result);
       g_array_append_val (space->fits, layout);
     }
@@ -377,7 +378,8 @@ ps_layout_setting (const PsLayoutQuestion *question, const PsLayouts *layouts, c
   setting->n_context = MAX (layout->n_context, 1);
   setting->n_experts = MAX (layout->n_experts, 1);
   setting->framework = question->framework;
-  setting->zero = layout->zero && (layout->n_replicas > 1 || layout->n_context > 1);
+  if (layout->n_replicas > 1 || layout->n_context > 1)
+    setting->zero = layout->zero;
   setting->memory_limit = g_memdup2 (&layouts->memory_limit, sizeof layouts->memory_limit);
   setting->n_memory_limits = 1;
   return setting;

@@ -101,25 +101,6 @@ ps_command_options (const PsOption *rows, guint columns)
 /* The page */
 
 static void
-append_wrapped (const char *text, guint columns, GString *page)
-{
-  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
-
-  for (guint i = 0; lines[i] != NULL; i++)
-    {
-      const char *rest = lines[i];
-
-      do
-        {
-          g_autofree char *line = ps_text_next_line (&rest, columns);
-
-          g_string_append_printf (page, "%s\n", line);
-        }
-      while (*rest != '\0');
-    }
-}
-
-static void
 append_examples (const char *examples, GString *page)
 {
   g_auto (GStrv) lines = g_strsplit (examples, "\n", -1);
@@ -139,10 +120,10 @@ write_page (const PsCommandHelp *help, const PsOption *rows)
 
   g_string_append_printf (page, "Usage: %s%s%s [OPTION...]\n\n", g_get_prgname (), help->arguments != NULL ? " " : "",
                           help->arguments != NULL ? help->arguments : "");
-  append_wrapped (help->summary, columns, page);
+  ps_text_wrap (help->summary, columns, page);
   g_string_append_printf (page, "\n%s%s  -h, --help                Print this page\n", options,
                           *options != '\0' ? "\n" : "");
-  append_wrapped (help->text != NULL ? help->text : "", columns, g_string_append_c (page, '\n'));
+  ps_text_wrap (help->text != NULL ? help->text : "", columns, g_string_append_c (page, '\n'));
   append_examples (help->examples, page);
   return g_string_free (page, FALSE);
 }

@@ -19,7 +19,7 @@
 /* A key of --costs by itself. */
 #define COST(key, type, unit, help)                                                                                    \
   PS_OPTION ("costs." key, 0, OWN (type), NULL, help, .hidden = TRUE, .flags = PS_FIELD_OWN | PS_FIELD_NULL,           \
-             SWEEP ("cost_" key "_" unit, key, type, .keys = PS_KEY_COSTS, .pace = -3))
+             SWEEP ("cost_" key "_" unit, "costs." key, type, .keys = PS_KEY_COSTS, .pace = -3))
 #define COST_TIME(key, help) COST (key, TIME, "ns", help)
 #define COST_SIZE(key, help) COST (key, SIZE, "bytes", help)
 
@@ -72,9 +72,9 @@ const PsOption ps_setting_options[] = {
              .otherwise = "the better one of best and even; measured costs need the stages of best",
              .parse = ps_setting_layout_parse, .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,
              SWEEP ("layout", "layout", TEXT, .keys = PS_KEY_COSTS, .pace = -2)),
-  PS_OPTION ("link-bandwidth", 0, OWN (NUMBER), NULL,
-             "Bytes per second of a link of the cluster, times bandwidth-factor", .hidden = TRUE,
-             .flags = PS_FIELD_DERIVED | PS_FIELD_NULL, SWEEP ("link_bandwidth", "link bytes/s", NUMBER)),
+  PS_OPTION ("link-bandwidth", 0, OWN (RATE), NULL, "Bandwidth of a link of the cluster, times bandwidth-factor",
+             .hidden = TRUE, .flags = PS_FIELD_DERIVED | PS_FIELD_NULL,
+             SWEEP ("link_bandwidth", "link bandwidth", RATE)),
   PS_OPTION ("link-latency", 0, OWN (TIME), NULL, "Latency of a link of the cluster, times latency-factor",
              .hidden = TRUE, .flags = PS_FIELD_DERIVED | PS_FIELD_NULL,
              SWEEP ("link_latency_ns", "link latency", TIME)),
@@ -165,9 +165,10 @@ const PsOption ps_setting_options[] = {
              "Whose habits decide what memory holds: none (formulas only), megatron or deepspeed",
              .otherwise = "the model's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
              SWEEP ("framework", "framework", TEXT, .keys = PS_KEY_COSTS | PS_KEY_SOURCE, .pace = -2)),
-  PS_OPTION ("zero", 0, PS_VALUE (COUNT, PsSetting, zero, gboolean), "0|1",
-             "1: spread the optimizer state over the replicas (ZeRO stage 1); 0: each replica holds it", .high = 1,
-             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
+  PS_OPTION ("zero", 0, PS_COUNT (PsSetting, zero, 0, 1), "0|1",
+             "1: spread the optimizer state over the replicas (ZeRO stage 1); 0: each replica holds it",
+             .initial = PS_ZERO_AUTO, .otherwise = "1 for modelled costs of several replicas or contexts, else 0",
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NULL,
              SWEEP ("zero", "zero", INTEGER, .keys = PS_KEY_COSTS, .pace = -2)),
   PS_OPTION (
       "reduce", 0, NAME (reduce, ps_reduce), "KIND",

@@ -2,6 +2,14 @@
 #include <pipesim/setting.h>
 
 gboolean
+ps_setting_zero (const PsSetting *setting)
+{
+  if (setting->zero != PS_ZERO_AUTO)
+    return setting->zero == 1;
+  return setting->cluster != NULL && (setting->n_replicas > 1 || setting->n_context > 1);
+}
+
+gboolean
 ps_setting_transfers_wait (const PsSetting *setting)
 {
   return setting->comm != PS_CHANNEL_LATENCY || setting->blocking || setting->share_links;

@@ -30,7 +30,7 @@ check_together (const PsSetting *setting, GError **error)
     message = "--share-links: needs --cluster FILE, whose links to share, and --model FILE";
   else if (setting->latency_factor != 1 && setting->cluster == NULL)
     message = "--latency-factor: needs --cluster FILE, whose latencies are known";
-  else if (setting->zero && setting->n_replicas == 1 && setting->n_context == 1)
+  else if (setting->zero == 1 && setting->n_replicas == 1 && setting->n_context == 1)
     message = "--zero 1: needs --replicas D of 2 or more to spread the optimizer state over";
   else if (setting->layout != NULL && ps_setting_source (setting) != NULL && !ps_setting_source (setting)->has_model)
     message = "--layout: needs a model, --model with --cluster or --db; given costs are those of stages as they are";

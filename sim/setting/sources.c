@@ -307,7 +307,7 @@ replicate (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, g
   if (setting->n_replicas == 1 && setting->n_context == 1)
     return TRUE;
   if (setting->n_replicas == 1 || has_reduce (costs))
-    return !setting->zero || ps_costs_zero (costs, setting->n_replicas, error);
+    return !ps_setting_zero (setting) || ps_costs_zero (costs, setting->n_replicas, error);
   return ps_refuse (
       error, PS_ERROR_USAGE,
       "--replicas %u: %s does not say what an all-reduce takes; give reduce=TIME in --costs, a profile that several "

@@ -2,6 +2,8 @@
 #include "questions-private.h"
 #include "setting/options.h"
 
+#include <pipesim/costdb.h>
+
 /* The schedule, and the columns that come with it: they are no question of their own. */
 static const char *const with_schedule[]
     = { "schedule", "chunks", "slices", "group_size", "defer_head", "placement", "layout", NULL };
@@ -102,7 +104,7 @@ append_title (GString *list, const PsColumn *column)
     g_string_append_printf (list, "%s%s", list->len ? ", " : "", column->title);
 }
 
-/* One row: for each column whether it varies, and its least value. */
+/* One row: for each column whether it varies, and its least value; last the largest unrest. */
 static PsRows *
 survey (PsResults *results, const PsQuestion *question, GError **error)
 {
@@ -119,7 +121,7 @@ survey (PsResults *results, const PsQuestion *question, GError **error)
       g_string_append_printf (sql, ", min (%s) IS NOT max (%s) OR count (%s) NOT IN (0, count (*)), min (%s)", key, key,
                               key, key);
     }
-  g_string_append (sql, " FROM result");
+  g_string_append (sql, ", max (unrest) FROM result");
   if (!ps_question_append_where (question, sql, error))
     return NULL;
   rows = ps_rows_new (results->file, error, sql->str, "");
@@ -127,12 +129,14 @@ survey (PsResults *results, const PsQuestion *question, GError **error)
 }
 
 static char *
-describe (const GString *fixed, const GString *apart, const GString *chosen, gboolean asynchronous)
+describe (const GString *fixed, const GString *apart, const GString *chosen, gboolean asynchronous, double unrest)
 {
-  return g_strdup_printf ("%s%s%s%s%s%s%s%s%s", fixed->len ? "fixed: " : "", fixed->str,
+  g_autofree char *restless = ps_unrest_to_text (unrest, "");
+
+  return g_strdup_printf ("%s%s%s%s%s%s%s%s%s%s%s", fixed->len ? "fixed: " : "", fixed->str,
                           fixed->len && apart->len + chosen->len ? "; " : "", apart->len ? "held apart: " : "",
                           apart->str, apart->len && chosen->len ? "; " : "", chosen->len ? "chosen: " : "", chosen->str,
-                          asynchronous ? "; asynchronous schedules count" : "");
+                          asynchronous ? "; asynchronous schedules count" : "", *restless ? "; " : "", restless);
 }
 
 PsScope *
@@ -145,11 +149,12 @@ ps_question_scope (PsResults *results, const PsQuestion *question, GError **erro
   guint n;
   const PsResultColumn *columns = ps_result_columns (&n);
   PsScope *scope;
+  guint n_settings = 0;
 
   if (rows == NULL)
     return NULL;
   g_strv_builder_addv (per, (const char **)asked);
-  for (guint i = 0; columns[i].role == PS_ROLE_SETTING; i++)
+  for (guint i = 0; columns[i].role == PS_ROLE_SETTING; i++, n_settings++)
     {
       const PsColumn *column = &columns[i].column;
       gboolean is_asked = g_strv_contains (asked, column->key), held = *asked != NULL && is_held (column->key, asked);
@@ -169,6 +174,6 @@ ps_question_scope (PsResults *results, const PsQuestion *question, GError **erro
   scope->per = g_strv_builder_end (per);
   scope->varying = g_strv_builder_end (varying);
   scope->asynchronous = ps_question_counts_asynchronous (question);
-  scope->about = describe (fixed, apart, chosen, scope->asynchronous);
+  scope->about = describe (fixed, apart, chosen, scope->asynchronous, ps_rows_real (rows, 2 * (int)n_settings + 1));
   return scope;
 }

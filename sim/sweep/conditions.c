@@ -13,6 +13,7 @@ ps_rows_value (PsRows *rows, int index, const PsColumn *column)
     {
     case PS_COLUMN_RATIO:
     case PS_COLUMN_NUMBER:
+    case PS_COLUMN_RATE:
       return (PsValue){ .type = PS_VALUE_REAL, .real = ps_rows_real (rows, index) };
     case PS_COLUMN_BOOLEAN:
     case PS_COLUMN_INTEGER:
@@ -50,8 +51,8 @@ ps_result_value_text (const char *name, const PsValue *value)
     return g_strdup ("none");
   if (value->type == PS_VALUE_TEXT)
     return g_strdup (value->text);
-  if (value->type == PS_VALUE_REAL && g_str_equal (name, "link_bandwidth"))
-    return g_strdup_printf ("%.4g GB/s", value->real / 1e9);
+  if (column->type == PS_COLUMN_RATE)
+    return ps_format_rate (value->real);
   if (value->type == PS_VALUE_REAL)
     return g_strdup_printf ("%.6g", value->real);
   if (column->type == PS_COLUMN_TIME)
@@ -65,30 +66,60 @@ ps_result_value_text (const char *name, const PsValue *value)
 
 /* Checking */
 
-gboolean
-ps_result_column_check (const char *option, const char *name, gboolean number, GError **error)
+static const PsColumn *
+find_called (const char *option, const char *name, gboolean number, GError **error)
 {
   g_autoptr (GString) names = g_string_new (NULL);
   guint n;
   const PsResultColumn *columns = ps_result_columns (&n);
-  int index = ps_result_column_find (name);
 
-  if (index >= 0 && columns[index].column.title != NULL && (!number || columns[index].column.type != PS_COLUMN_TEXT))
-    return TRUE;
   for (guint i = 0; i < n; i++)
-    if (columns[i].column.title != NULL && (!number || columns[i].column.type != PS_COLUMN_TEXT))
-      g_string_append_printf (names, "%s%s", names->len ? " " : "", columns[i].column.key);
-  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is no column%s; there are %s", option, name,
-                    number ? " of numbers" : "", names->str);
+    {
+      const PsColumn *column = &columns[i].column;
+
+      if (column->title == NULL || (number && column->type == PS_COLUMN_TEXT))
+        continue;
+      if (ps_column_is_called (column, name))
+        return column;
+      g_string_append_printf (names, "%s%s", names->len ? " " : "", column->key);
+    }
+  ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is no column%s; there are %s", option, name, number ? " of numbers" : "",
+             names->str);
+  return NULL;
+}
+
+gboolean
+ps_result_column_resolve (const char *option, char **name, gboolean number, GError **error)
+{
+  const PsColumn *column = find_called (option, *name, number, error);
+
+  if (column == NULL)
+    return FALSE;
+  g_free (*name);
+  *name = g_strdup (column->key);
+  return TRUE;
+}
+
+gboolean
+ps_question_check_key (const char *option, const char *name, gboolean number, GError **error)
+{
+  const PsColumn *column = find_called (option, name, number, error);
+
+  return column != NULL
+         && (g_str_equal (column->key, name)
+             || ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is no key of a column; %s is", option, name, column->key));
 }
 
 gboolean
 ps_question_check (const PsQuestion *question, GError **error)
 {
   for (guint i = 0; question->per != NULL && question->per[i] != NULL; i++)
-    if (!ps_result_column_check ("--per", question->per[i], FALSE, error))
+    if (!ps_question_check_key ("--per", question->per[i], FALSE, error))
       return FALSE;
-  return ps_result_column_check ("--by", question->by, TRUE, error);
+  for (guint i = 0; question->columns != NULL && question->columns[i] != NULL; i++)
+    if (!ps_question_check_key ("--columns", question->columns[i], FALSE, error))
+      return FALSE;
+  return ps_question_check_key ("--by", question->by, TRUE, error);
 }
 
 static gboolean
@@ -110,6 +141,8 @@ read_quantity (const PsColumn *column, const char *text, gint64 *value, GError *
     return ps_parse_time ("--where", text, value, error);
   if (column->type == PS_COLUMN_SIZE)
     return ps_parse_size ("--where", text, value, error);
+  if (column->type == PS_COLUMN_RATE)
+    return ps_parse_rate ("--where", text, value, error);
   if (*value || g_str_equal (text, "no"))
     return TRUE;
   return ps_refuse (error, PS_ERROR_USAGE, "--where: '%s' is not yes, no or any, as %s is", text, column->key);
@@ -156,13 +189,15 @@ append_condition (GString *sql, const char *text, GError **error)
   gsize name_length = strcspn (text, "!<>="), length = strspn (text + name_length, "!<>=");
   g_autofree char *name = g_strndup (text, name_length), *sign = g_strndup (text + name_length, length);
   static const char *const signs[] = { "=", "!=", "<=", ">=", "<", ">", NULL };
+  const PsColumn *column;
 
   if (!g_strv_contains (signs, sign))
     return ps_refuse (error, PS_ERROR_USAGE, "--where: '%s' is not COLUMN=VALUE, nor with one of != <= >= < >", text);
-  if (!ps_result_column_check ("--where", name, FALSE, error))
+  column = find_called ("--where", g_strstrip (name), FALSE, error);
+  if (column == NULL)
     return FALSE;
-  g_string_append_printf (sql, " AND %s %s ", name, sign);
-  return append_value (sql, ps_result_column (name), text + name_length + length, error);
+  g_string_append_printf (sql, " AND %s %s ", column->key, sign);
+  return append_value (sql, column, text + name_length + length, error);
 }
 
 static gboolean
@@ -178,8 +213,15 @@ gboolean
 ps_question_counts_asynchronous (const PsQuestion *question)
 {
   for (guint i = 0; question->where != NULL && question->where[i] != NULL; i++)
-    if (g_str_has_prefix (question->where[i], "schedule=") || g_str_has_prefix (question->where[i], "asynchronous"))
-      return TRUE;
+    {
+      const char *text = question->where[i];
+      gsize length = strcspn (text, "!<>=");
+      g_autofree char *name = g_strndup (text, length);
+
+      if ((ps_column_is_called (ps_result_column ("schedule"), name) && text[length] == '=')
+          || ps_column_is_called (ps_result_column ("asynchronous"), name))
+        return TRUE;
+    }
   return FALSE;
 }
 

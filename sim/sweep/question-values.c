@@ -16,7 +16,7 @@ static gboolean
 check (const char *const *columns, GError **error)
 {
   for (guint i = 0; columns[i] != NULL; i++)
-    if (!ps_result_column_check ("column", columns[i], FALSE, error))
+    if (!ps_question_check_key ("column", columns[i], FALSE, error))
       return FALSE;
   return TRUE;
 }

@@ -11,6 +11,9 @@ G_BEGIN_DECLS
 /* Checks the columns of a question. Errors: PS_ERROR_USAGE. */
 gboolean ps_question_check (const PsQuestion *question, GError **error);
 
+/* Refuses a name that is no key of a column, or with `number` of no column of numbers. */
+gboolean ps_question_check_key (const char *option, const char *name, gboolean number, GError **error);
+
 /* " WHERE feasible AND ..." with the values as SQL literals. Errors: PS_ERROR_USAGE. */
 gboolean ps_question_append_where (const PsQuestion *question, GString *sql, GError **error);
 

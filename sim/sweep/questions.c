@@ -18,6 +18,7 @@ ps_answer_new (const PsColumn *columns, guint n)
   PsAnswer *answer = g_new0 (PsAnswer, 1);
 
   answer->columns = g_memdup2 (columns, n * sizeof *columns);
+  answer->n_columns = n;
   answer->table = ps_table_new (answer->columns, n);
   return answer;
 }
@@ -50,7 +51,7 @@ add_column (GArray *columns, const PsColumn *column)
 
 /* Groups, what differs, figures. */
 static GArray *
-shown_columns (const PsScope *scope, const char *by)
+shown_columns (const PsScope *scope, const PsQuestion *question)
 {
   static const char *const figures[]
       = { "iteration_ns", "sequence_ns", "bubble_ratio", "peak_memory_bytes", "costs_origin" };
@@ -63,9 +64,11 @@ shown_columns (const PsScope *scope, const char *by)
     add_column (columns, ps_result_column ("asynchronous"));
   for (guint i = 0; scope->varying[i] != NULL; i++)
     add_column (columns, ps_result_column (scope->varying[i]));
-  add_column (columns, ps_result_column (by));
+  add_column (columns, ps_result_column (question->by));
   for (guint i = 0; i < G_N_ELEMENTS (figures); i++)
     add_column (columns, ps_result_column (figures[i]));
+  for (guint i = 0; question->columns != NULL && question->columns[i] != NULL; i++)
+    add_column (columns, ps_result_column (question->columns[i]));
   return columns;
 }
 
@@ -123,7 +126,7 @@ PsAnswer *
 ps_results_pareto (PsResults *results, const PsQuestion *question, GError **error)
 {
   g_autoptr (PsScope) scope = ps_question_scope (results, question, error);
-  g_autoptr (GArray) columns = scope != NULL ? shown_columns (scope, question->by) : NULL;
+  g_autoptr (GArray) columns = scope != NULL ? shown_columns (scope, question) : NULL;
   g_autoptr (GString) sql = g_string_new ("SELECT ");
   g_autofree char *groups = NULL, *parts = NULL;
   g_autoptr (PsAnswer) answer = NULL;
@@ -173,7 +176,7 @@ PsAnswer *
 ps_results_best (PsResults *results, const PsQuestion *question, GError **error)
 {
   g_autoptr (PsScope) scope = ps_question_scope (results, question, error);
-  g_autoptr (GArray) columns = scope != NULL ? shown_columns (scope, question->by) : NULL;
+  g_autoptr (GArray) columns = scope != NULL ? shown_columns (scope, question) : NULL;
   g_autoptr (GArray) all = g_array_new (FALSE, FALSE, sizeof (PsColumn));
   g_autoptr (PsAnswer) answer = NULL;
 

@@ -22,6 +22,7 @@ static const PsResultColumn figures[PS_N_FIGURES] = {
   [PS_FIGURE_COSTS_ORIGIN] = { { "costs_origin", "costs origin", PS_COLUMN_TEXT }, PS_ROLE_ORIGIN },
   [PS_FIGURE_TRANSFERS_ORIGIN] = { { "transfers_origin", "transfers origin", PS_COLUMN_TEXT }, PS_ROLE_ORIGIN },
   [PS_FIGURE_MEMORY_ORIGIN] = { { "memory_origin", "memory origin", PS_COLUMN_TEXT }, PS_ROLE_ORIGIN },
+  [PS_FIGURE_UNREST] = { { "unrest", "unrest", PS_COLUMN_RATIO }, PS_ROLE_ORIGIN },
   [PS_FIGURE_SEQUENCE_NS] = { { "sequence_ns", "per sequence", PS_COLUMN_TIME }, PS_ROLE_DERIVED },
   [PS_FIGURE_SEQUENCES_PER_SECOND] = { { "sequences_per_second", "sequences/s", PS_COLUMN_NUMBER }, PS_ROLE_DERIVED },
   [PS_FIGURE_ABOVE_BOUND] = { { "above_bound", "over bound", PS_COLUMN_RATIO }, PS_ROLE_DERIVED },

@@ -9,7 +9,7 @@
 static const char *
 sql_type (PsColumnType type)
 {
-  return type == PS_COLUMN_TEXT ? "TEXT" : type == PS_COLUMN_NUMBER ? "REAL" : "INTEGER";
+  return type == PS_COLUMN_TEXT ? "TEXT" : type == PS_COLUMN_NUMBER || type == PS_COLUMN_RATE ? "REAL" : "INTEGER";
 }
 
 /* "  replicas INTEGER NOT NULL, -- Data-parallel copies of the pipeline (default: 1)" for every option. */
@@ -54,25 +54,39 @@ append_option (const PsOption *option, const PsSetting *defaults, GString *sql)
   g_string_append_printf (sql, " AS %s", option->sweep->column.key);
 }
 
-/* A database may be older than an option. Questions then see a view result that has it, in place of the file's. */
 static gboolean
-show_new_options (PsDatabase *file, GError **error)
+has_column (PsDatabase *file, const char *name, gboolean *found, GError **error)
+{
+  g_autofree char *query
+      = g_strdup_printf ("SELECT count (*) FROM pragma_table_info ('prediction') WHERE name = '%s'", name);
+  gint64 n;
+
+  if (!ps_database_integer (file, query, &n, error))
+    return FALSE;
+  *found = n > 0;
+  return TRUE;
+}
+
+/* A database may be older than an option, or than the figure unrest. Questions then see a view result that has it, in
+ * place of the file's. */
+static gboolean
+show_new_columns (PsDatabase *file, GError **error)
 {
   g_autoptr (GString) sql = g_string_new ("CREATE TEMP VIEW result AS SELECT *");
   g_autoptr (PsSetting) defaults = ps_setting_new ();
   gsize length = sql->len;
+  gboolean found;
 
   for (const PsOption *option = ps_setting_options; option->name != NULL; option++)
     {
-      g_autofree char *query = g_strdup_printf (
-          "SELECT count (*) FROM pragma_table_info ('prediction') WHERE name = '%s'", option->sweep->column.key);
-      gint64 n;
-
-      if (!ps_database_integer (file, query, &n, error))
+      if (!has_column (file, option->sweep->column.key, &found, error))
         return FALSE;
-      if (n == 0)
+      if (!found)
         append_option (option, defaults, sql);
     }
+  if (!has_column (file, "unrest", &found, error))
+    return FALSE;
+  g_string_append (sql, found ? "" : ", 0.0 AS unrest");
   g_string_append (sql, " FROM main.result");
   return sql->len == length + strlen (" FROM main.result")
          || (ps_database_script (file, "PRAGMA query_only = OFF", error) && ps_database_script (file, sql->str, error)
@@ -89,7 +103,7 @@ ps_results_open (const char *path, PsResultsMode mode, GError **error)
     return NULL;
   results = g_new0 (PsResults, 1);
   results->file = file;
-  if (mode == PS_RESULTS_WRITE || show_new_options (file, error))
+  if (mode == PS_RESULTS_WRITE || show_new_columns (file, error))
     return results;
   ps_results_close (results);
   return NULL;

@@ -240,6 +240,7 @@ fill_figures (const PsPrediction *prediction, const char *devices_detail, PsValu
   figures[PS_FIGURE_COSTS_ORIGIN] = text (ps_origin_name (prediction->costs->time_origin));
   figures[PS_FIGURE_TRANSFERS_ORIGIN] = text (ps_origin_name (prediction->costs->transfer_origin));
   figures[PS_FIGURE_MEMORY_ORIGIN] = text (ps_origin_name (prediction->costs->memory_origin));
+  figures[PS_FIGURE_UNREST] = real (prediction->costs->unrest);
 }
 
 void

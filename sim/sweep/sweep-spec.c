@@ -100,7 +100,7 @@ read_field (Reader *reader, const char *name, const char *text, GError **error)
       names = ps_sweep_field_names ();
       return ps_refuse_at (place (reader), error, "unknown field %s; known are: %s", quoted, names);
     }
-  if (!g_hash_table_add (reader->seen, g_strdup (name)))
+  if (!g_hash_table_add (reader->seen, g_strdup (field->name)))
     return ps_refuse_at (place (reader), error, "field %s appears twice", quoted);
   read = read_values (reader, field, text, &axis, error);
   axis.dimension = read && reader->zip == NULL ? add_dimension (reader->sweep, NULL) : reader->shared;

@@ -12,9 +12,11 @@
 const PsOption *
 ps_sweep_field_find (const char *name)
 {
-  const PsOption *field = ps_option_find (ps_setting_options, name);
+  const PsOption *field = ps_setting_options;
 
-  return field != NULL && !(field->flags & PS_FIELD_DERIVED) ? field : NULL;
+  while (field->name != NULL && !g_str_equal (field->name, name) && !ps_column_is_called (&field->sweep->column, name))
+    field++;
+  return field->name != NULL && !(field->flags & PS_FIELD_DERIVED) ? field : NULL;
 }
 
 char *

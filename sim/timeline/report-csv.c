@@ -21,12 +21,6 @@ append_csv_text (GString *csv, const char *cell)
   g_string_append_c (csv, '"');
 }
 
-static gboolean
-is_flat (PsColumnType type)
-{
-  return type != PS_COLUMN_TABLE && type != PS_COLUMN_NUMBERS && type != PS_COLUMN_LISTS;
-}
-
 static void
 append_csv_cell (GString *csv, const PsCell *cell, PsColumnType type)
 {
@@ -34,7 +28,7 @@ append_csv_cell (GString *csv, const PsCell *cell, PsColumnType type)
     return;
   if (type == PS_COLUMN_TEXT)
     append_csv_text (csv, cell->text);
-  else if (type == PS_COLUMN_RATIO || type == PS_COLUMN_NUMBER || type == PS_COLUMN_PERCENT)
+  else if ((PS_COLUMN_BIT (type) & PS_COLUMNS_OF_REALS) != 0)
     ps_json_append_double (csv, cell->ratio);
   else if (type == PS_COLUMN_BOOLEAN)
     g_string_append (csv, cell->integer ? "true" : "false");
@@ -42,21 +36,34 @@ append_csv_cell (GString *csv, const PsCell *cell, PsColumnType type)
     g_string_append_printf (csv, "%" G_GINT64_FORMAT, cell->integer);
 }
 
+/* Without a choice CSV has all that it can hold. */
+static GArray *
+csv_columns (const PsTable *table)
+{
+  GArray *columns;
+
+  if (table->choice != NULL && table->choice->columns != NULL)
+    return ps_table_shown (table);
+  columns = g_array_new (FALSE, FALSE, sizeof (guint));
+  for (guint c = 0; c < table->n_columns; c++)
+    if (ps_column_is_flat (&table->columns[c]))
+      g_array_append_val (columns, c);
+  return columns;
+}
+
 char *
 ps_table_to_csv (const PsTable *table)
 {
+  g_autoptr (GArray) columns = csv_columns (table);
   GString *csv = g_string_new (NULL);
 
   for (guint r = 0; r <= table->rows->len; r++)
     {
-      const char *comma = "";
-
-      for (guint c = 0; c < table->n_columns; c++)
+      for (guint i = 0; i < columns->len; i++)
         {
-          if (!is_flat (table->columns[c].type))
-            continue;
-          g_string_append (csv, comma);
-          comma = ",";
+          guint c = g_array_index (columns, guint, i);
+
+          g_string_append (csv, i > 0 ? "," : "");
           if (r == 0)
             append_csv_text (csv, table->columns[c].key);
           else

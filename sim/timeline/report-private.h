@@ -12,7 +12,7 @@ typedef struct
   union
   {
     gint64 integer; /* INTEGER, TIME, SIZE, BOOLEAN */
-    double ratio;   /* RATIO, PERCENT */
+    double ratio;   /* RATIO, NUMBER, RATE, PERCENT */
     char *text;
     PsTable *table;
     GArray *numbers;  /* of double */
@@ -24,8 +24,21 @@ struct _PsTable
 {
   const PsColumn *columns;
   guint n_columns;
-  GPtrArray *rows; /* of PsCell[n_columns] */
+  GPtrArray *rows;              /* of PsCell[n_columns] */
+  const PsColumnChoice *choice; /* NULL: none was made */
+  const char *const *usual;     /* keys; NULL: all */
 };
+
+#define PS_COLUMN_BIT(type) (1U << (type))
+#define PS_COLUMNS_OF_REALS                                                                                            \
+  (PS_COLUMN_BIT (PS_COLUMN_RATIO) | PS_COLUMN_BIT (PS_COLUMN_NUMBER) | PS_COLUMN_BIT (PS_COLUMN_RATE)                 \
+   | PS_COLUMN_BIT (PS_COLUMN_PERCENT))
+
+/* FALSE: the column nests tables or lists, which JSON alone shows. */
+gboolean ps_column_is_flat (const PsColumn *column);
+
+/* The indices (guint) of the columns that are printed, in their order. Free with g_array_unref. */
+GArray *ps_table_shown (const PsTable *table);
 
 G_END_DECLS
 

@@ -9,14 +9,7 @@
 
 #define NARROWEST_TEXT 12  /* columns of text get no narrower */
 #define WIDEST_WINDOW 1000 /* columns that COLUMNS may say */
-#define GAP 2              /* blanks between two columns */
-
-static gboolean
-is_printed (const PsColumn *column)
-{
-  return column->title != NULL && column->type != PS_COLUMN_TABLE && column->type != PS_COLUMN_NUMBERS
-         && column->type != PS_COLUMN_LISTS;
-}
+#define GAP 2              /* blanks between two columns, where there is room */
 
 static char *
 cell_to_text (const PsCell *cell, PsColumnType type)
@@ -37,6 +30,8 @@ cell_to_text (const PsCell *cell, PsColumnType type)
       return g_strdup_printf ("%.4f", cell->ratio);
     case PS_COLUMN_NUMBER:
       return ps_format_number (cell->ratio);
+    case PS_COLUMN_RATE:
+      return ps_format_rate (cell->ratio);
     case PS_COLUMN_PERCENT:
       return g_strdup_printf ("%+.2f %%", cell->ratio * 100);
     case PS_COLUMN_BOOLEAN:
@@ -55,20 +50,21 @@ is_left (PsColumnType type)
   return type == PS_COLUMN_TEXT || type == PS_COLUMN_BOOLEAN;
 }
 
-/* texts: [1 + rows][columns], the heading first; NULL where a column is not printed. */
+/* texts: [1 + rows][shown], the heading first. */
 static char **
-all_texts (const PsTable *table)
+all_texts (const PsTable *table, const GArray *shown)
 {
-  guint n = table->n_columns;
+  guint n = shown->len;
   char **texts = g_new0 (char *, (gsize)(table->rows->len + 1) * n + 1);
 
-  for (guint c = 0; c < n; c++)
+  for (guint i = 0; i < n; i++)
     {
-      if (!is_printed (&table->columns[c]))
-        continue;
-      texts[c] = g_strdup (table->columns[c].title);
+      guint c = g_array_index (shown, guint, i);
+      const PsColumn *column = &table->columns[c];
+
+      texts[i] = g_strdup (column->title != NULL ? column->title : column->key);
       for (guint r = 0; r < table->rows->len; r++)
-        texts[(r + 1) * n + c] = cell_to_text ((PsCell *)table->rows->pdata[r] + c, table->columns[c].type);
+        texts[(r + 1) * n + i] = cell_to_text ((PsCell *)table->rows->pdata[r] + c, column->type);
     }
   return texts;
 }
@@ -95,10 +91,12 @@ free_texts (char **texts, guint n)
 typedef struct
 {
   const PsTable *table;
-  guint n;       /* columns */
+  GArray *shown; /* as of ps_table_shown */
+  guint n;       /* of them */
   guint n_rows;  /* the heading included */
-  char **texts;  /* [n_rows * n], NULL in columns that are not printed */
+  char **texts;  /* [n_rows * n], NULL in columns that are folded */
   glong *widths; /* [n] */
+  guint gap;
 } Sheet;
 
 static void
@@ -106,34 +104,41 @@ sheet_clear (Sheet *sheet)
 {
   free_texts (sheet->texts, sheet->n_rows * sheet->n);
   g_free (sheet->widths);
+  g_array_unref (sheet->shown);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Sheet, sheet_clear)
 
 static void
 sheet_init (Sheet *sheet, const PsTable *table)
 {
-  *sheet = (Sheet){ .table = table, .n = table->n_columns, .n_rows = table->rows->len + 1 };
-  sheet->texts = all_texts (table);
+  *sheet = (Sheet){ .table = table, .shown = ps_table_shown (table), .n_rows = table->rows->len + 1, .gap = GAP };
+  sheet->n = sheet->shown->len;
+  sheet->texts = all_texts (table, sheet->shown);
   sheet->widths = g_new0 (glong, sheet->n);
   for (guint c = 0; c < sheet->n; c++)
-    if (sheet->texts[c] != NULL)
-      sheet->widths[c] = column_width (sheet->texts, sheet->n_rows, sheet->n, c);
+    sheet->widths[c] = column_width (sheet->texts, sheet->n_rows, sheet->n, c);
+}
+
+static PsColumnType
+type_of (const Sheet *sheet, guint column)
+{
+  return sheet->table->columns[g_array_index (sheet->shown, guint, column)].type;
 }
 
 static gboolean
 is_text (const Sheet *sheet, guint column)
 {
-  return sheet->texts[column] != NULL && sheet->table->columns[column].type == PS_COLUMN_TEXT;
+  return sheet->texts[column] != NULL && type_of (sheet, column) == PS_COLUMN_TEXT;
 }
 
 static glong
 total_width (const Sheet *sheet)
 {
-  glong width = -GAP;
+  glong width = -(glong)sheet->gap;
 
   for (guint c = 0; c < sheet->n; c++)
     if (sheet->texts[c] != NULL)
-      width += sheet->widths[c] + GAP;
+      width += sheet->widths[c] + sheet->gap;
   return width;
 }
 
@@ -184,7 +189,7 @@ fold_columns (Sheet *sheet, glong window, GString *text)
         g_clear_pointer (&sheet->texts[r * sheet->n + c], g_free);
     }
   if (folded->len > 0)
-    g_string_append_printf (text, "in every row: %s\n", folded->str);
+    ps_text_wrap (g_string_prepend (folded, "in every row: ")->str, window, text);
 }
 
 /* Makes the widest columns of text narrower; words stay whole. */
@@ -210,11 +215,11 @@ shrink_texts (Sheet *sheet, glong window)
 }
 
 static void
-append_padded (GString *line, const char *text, glong width, gboolean left)
+append_padded (GString *line, const char *text, glong width, gboolean left, guint gap)
 {
   glong pad = width - g_utf8_strlen (text, -1);
 
-  g_string_append_printf (line, "%*s%s%*s%*s", left ? 0 : (int)pad, "", text, left ? (int)pad : 0, "", GAP, "");
+  g_string_append_printf (line, "%*s%s%*s%*s", left ? 0 : (int)pad, "", text, left ? (int)pad : 0, "", (int)gap, "");
 }
 
 /* A row takes as many lines as its longest cell; headings end on one line. */
@@ -236,7 +241,7 @@ append_row (GString *text, const Sheet *sheet, guint row)
           {
             g_autofree char *cell = ps_text_next_line (&rest[c], sheet->widths[c]);
 
-            append_padded (line, cell, sheet->widths[c], is_left (sheet->table->columns[c].type));
+            append_padded (line, cell, sheet->widths[c], is_left (type_of (sheet, c)), sheet->gap);
             more |= *rest[c] != '\0';
           }
       g_string_append_printf (text, "%s\n", g_strchomp (line->str));
@@ -256,6 +261,16 @@ ps_window_columns (void)
 }
 
 char *
+ps_fit_sentence (const char *text, guint otherwise)
+{
+  guint window = ps_window_columns ();
+  GString *page = g_string_new (NULL);
+
+  ps_text_wrap (text, window > 0 ? window : otherwise > 0 ? otherwise : G_MAXINT, page);
+  return g_string_free (page, FALSE);
+}
+
+char *
 ps_table_to_text (const PsTable *table)
 {
   glong window = ps_window_columns ();
@@ -268,6 +283,7 @@ ps_table_to_text (const PsTable *table)
       stack_headings (&sheet);
       fold_columns (&sheet, window, text);
       shrink_texts (&sheet, window);
+      sheet.gap = total_width (&sheet) > window ? 1 : GAP;
     }
   for (guint r = 0; r < sheet.n_rows; r++)
     append_row (text, &sheet, r);
@@ -289,23 +305,20 @@ append_markdown_cell (GString *text, const char *cell)
 char *
 ps_table_to_markdown (const PsTable *table)
 {
-  guint n = table->n_columns, n_rows = table->rows->len + 1;
-  char **texts = all_texts (table);
+  g_auto (Sheet) sheet = { 0 };
   GString *text = g_string_new (NULL);
 
-  for (guint r = 0; r < n_rows; r++)
+  sheet_init (&sheet, table);
+  for (guint r = 0; r < sheet.n_rows; r++)
     {
       g_string_append_c (text, '|');
-      for (guint c = 0; c < n; c++)
-        if (texts[c] != NULL)
-          append_markdown_cell (text, texts[r * n + c]);
+      for (guint c = 0; c < sheet.n; c++)
+        append_markdown_cell (text, sheet.texts[r * sheet.n + c]);
       g_string_append (text, r == 0 ? "\n|" : "\n");
-      for (guint c = 0; r == 0 && c < n; c++)
-        if (texts[c] != NULL)
-          g_string_append (text, is_left (table->columns[c].type) ? " --- |" : " ---: |");
+      for (guint c = 0; r == 0 && c < sheet.n; c++)
+        g_string_append (text, is_left (type_of (&sheet, c)) ? " --- |" : " ---: |");
       g_string_append (text, r == 0 ? "\n" : "");
     }
-  free_texts (texts, n_rows * n);
   return g_string_free (text, FALSE);
 }
 

@@ -69,8 +69,6 @@ find_column (const PsTable *table, const char *key)
   g_error ("no column '%s'", key);
 }
 
-#define TYPE(type) (1U << (type))
-
 /* The cleared cell of the last row under that key, marked as set. */
 static PsCell *
 touch (PsTable *table, const char *key, guint types)
@@ -79,7 +77,7 @@ touch (PsTable *table, const char *key, guint types)
   PsCell *cell;
 
   g_assert (table->rows->len > 0);
-  g_assert (types & TYPE (table->columns[c].type));
+  g_assert (types & PS_COLUMN_BIT (table->columns[c].type));
   cell = (PsCell *)table->rows->pdata[table->rows->len - 1] + c;
   cell_clear (cell, table->columns[c].type);
   cell->set = TRUE;
@@ -89,19 +87,22 @@ touch (PsTable *table, const char *key, guint types)
 void
 ps_table_set_text (PsTable *table, const char *key, const char *value)
 {
-  touch (table, key, TYPE (PS_COLUMN_TEXT))->text = g_strdup (value != NULL ? value : "");
+  touch (table, key, PS_COLUMN_BIT (PS_COLUMN_TEXT))->text = g_strdup (value != NULL ? value : "");
 }
 
 void
 ps_table_set_integer (PsTable *table, const char *key, gint64 value)
 {
-  touch (table, key, TYPE (PS_COLUMN_INTEGER) | TYPE (PS_COLUMN_TIME) | TYPE (PS_COLUMN_SIZE))->integer = value;
+  touch (table, key,
+         PS_COLUMN_BIT (PS_COLUMN_INTEGER) | PS_COLUMN_BIT (PS_COLUMN_TIME) | PS_COLUMN_BIT (PS_COLUMN_SIZE))
+      ->integer
+      = value;
 }
 
 void
 ps_table_set_ratio (PsTable *table, const char *key, double value)
 {
-  PsCell *cell = touch (table, key, TYPE (PS_COLUMN_RATIO) | TYPE (PS_COLUMN_NUMBER) | TYPE (PS_COLUMN_PERCENT));
+  PsCell *cell = touch (table, key, PS_COLUMNS_OF_REALS);
 
   cell->ratio = value;
   cell->set = !isnan (value);
@@ -110,13 +111,13 @@ ps_table_set_ratio (PsTable *table, const char *key, double value)
 void
 ps_table_set_boolean (PsTable *table, const char *key, gboolean value)
 {
-  touch (table, key, TYPE (PS_COLUMN_BOOLEAN))->integer = value;
+  touch (table, key, PS_COLUMN_BIT (PS_COLUMN_BOOLEAN))->integer = value;
 }
 
 void
 ps_table_set_table (PsTable *table, const char *key, PsTable *value)
 {
-  touch (table, key, TYPE (PS_COLUMN_TABLE))->table = value;
+  touch (table, key, PS_COLUMN_BIT (PS_COLUMN_TABLE))->table = value;
 }
 
 void
@@ -126,13 +127,13 @@ ps_table_set_numbers (PsTable *table, const char *key, const double *values, gui
 
   if (n > 0)
     g_array_append_vals (numbers, values, n);
-  touch (table, key, TYPE (PS_COLUMN_NUMBERS))->numbers = numbers;
+  touch (table, key, PS_COLUMN_BIT (PS_COLUMN_NUMBERS))->numbers = numbers;
 }
 
 void
 ps_table_set_lists (PsTable *table, const char *key, GPtrArray *lists)
 {
-  touch (table, key, TYPE (PS_COLUMN_LISTS))->lists = lists;
+  touch (table, key, PS_COLUMN_BIT (PS_COLUMN_LISTS))->lists = lists;
 }
 
 guint
@@ -171,7 +172,7 @@ ps_table_sort (PsTable *table, const char *key, gboolean descending)
 {
   guint c = find_column (table, key);
   PsColumnType type = table->columns[c].type;
-  SortKey sort = { c, type == PS_COLUMN_RATIO || type == PS_COLUMN_NUMBER || type == PS_COLUMN_PERCENT, descending };
+  SortKey sort = { c, (PS_COLUMN_BIT (type) & PS_COLUMNS_OF_REALS) != 0, descending };
 
   g_assert (sort.ratio || type == PS_COLUMN_INTEGER || type == PS_COLUMN_TIME || type == PS_COLUMN_SIZE
             || type == PS_COLUMN_BOOLEAN);
@@ -226,6 +227,7 @@ append_cell (GString *json, const PsCell *cell, PsColumnType type, int indent)
       return;
     case PS_COLUMN_RATIO:
     case PS_COLUMN_NUMBER:
+    case PS_COLUMN_RATE:
     case PS_COLUMN_PERCENT:
       ps_json_append_double (json, cell->ratio);
       return;

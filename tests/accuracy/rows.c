@@ -96,6 +96,7 @@ set_layout (Row *row)
   setting->n_experts = row_count (row, "ep");
   setting->n_microbatches = row_count (row, "m");
   setting->replicas_adjacent = TRUE;
+  setting->zero = 0;
   setting->reduce = PS_REDUCE_EXPOSED;
   setting->layout = even_layout (row_count (row, "layers"), setting->n_devices);
   row->schedule = setting->n_chunks > 1 ? "interleaved" : "1f1b";

@@ -250,9 +250,10 @@ cut="pipesim partition --layers layers.csv"
 refuse 2 "--layers FILE.csv" pipesim partition -p 2
 refuse 2 "--bandwidth: missing" $cut -p 2
 refuse 2 "-p/--devices: missing" $cut --bandwidth 1GB/s
-for rate in 0 -1GB/s 1GB '1 GB/s' fast nan 1e9 ''; do
+for rate in 0 -1GB/s 1GB '1 GB/s' fast nan ''; do
   refuse 2 "--bandwidth: '$rate' is no rate" $cut -p 2 --bandwidth "$rate"
 done
+refuse 2 "--bandwidth: '100' has no unit; 100GB/s would be right" $cut -p 2 --bandwidth 100
 cut="$cut --bandwidth 1GB/s"
 refuse 2 "'layers.csv': not expected" pipesim partition layers.csv -p 2
 refuse 2 "--algorithm: 'best' is not one of all, uniform, parameters, flops, " $cut -p 2 --algorithm best
@@ -424,11 +425,13 @@ done
 refuse 2 "has one node of 4 devices and no network, so not 8" $plan --global-batch 8 --gpus 8
 refuse 2 "--offload 0.5: partition does not look at it" pipesim partition -p 2 --model tiny-gpt --cluster cpu-cores --offload 0.5
 refuse 2 "--tensor 2: is predicted only" pipesim exec --schedule 1f1b -p 2 -m 2 --model tiny-gpt --cluster cpu-cores --device cpu --tensor 2
+refuse 2 "-s/--schedule: '1f1b,zb-h1' are several; this command takes one" pipesim exec -s 1f1b -s zb-h1 -p 2 -m 2 --device null
+refuse 2 "-s/--schedule: '1f1b,zb-h1' are several" pipesim partition -p 2 -m 4 --model tiny-gpt --cluster cpu-cores -s 1f1b,zb-h1
 refuse 2 "--explain: '11'" $plan --global-batch 8 --explain 11
 refuse 2 "--explain: '7' is after the last, 3" $plan --global-batch 1 --gpus 1 --schedule 1f1b,gpipe --every --explain 7
 refuse 2 "--explain: '2' is after the last, 1" $plan --global-batch 1 --gpus 1 --schedule 1f1b,gpipe --explain 2
 refuse 2 "--reserve 5000000000B: leaves nothing" $plan --global-batch 1 --gpus 1 --reserve 5GB
-refuse 2 "--reserve: '5' is no size" $plan --global-batch 1 --gpus 1 --reserve 5
+refuse 2 "--reserve: '5' has no unit; 5GB would be right" $plan --global-batch 1 --gpus 1 --reserve 5
 refuse 2 "--explain and --json" $plan --global-batch 8 --explain 1 --json
 refuse 2 "--zero: '2'" $plan --global-batch 8 --zero 2
 refuse 2 "--memory-limit: '1XB'" $plan --global-batch 8 --memory-limit 1XB

@@ -48,7 +48,7 @@ run "a slower clock says why" '200 us  +62.17 %     +4.74 %      1980  1221  slo
   pipesim calib diff fast.json slow.json
 run "and is counted" '; 1 beyond noise, 1 of them as the clock; 0 in one only' pipesim calib diff fast.json slow.json
 pipesim calib import --db fast.db fast.json >out.txt
-run "a clock is shown" '475.3 KiB  1980  ' pipesim calib show --db fast.db
+run "a clock is shown" '475.3 KiB  1980  ' pipesim calib show --db fast.db --columns state,MHz,throttled
 run "and exported" '"during": {"clock_mhz": 1980}' pipesim calib export --db fast.db
 sed -e '/"kind": "W", "devices": 1/s/"taken"/"during": {"clock_mhz": 1980}, &/' \
   -e '/"kind": "W", "devices": 2/{s/"taken"/"during": {"clock_mhz": 1830}, &/; s/"sharing": 2/"sharing": 1/}' enough.json >load.json
@@ -127,9 +127,9 @@ sed 's/fp32/fp16/' small.ini >half.ini
 half="--db two.db --profile one --model half.ini"
 run "a model in the profile's precision" "profile 'one' has all of these measurements: they are taken anew" \
   pipesim calib run $half --precision fp32 -p 2 -v 1 --max-samples 2
-run "as another calibration" 'one#1    small         cpu     threads    equal             1  measured here            36' \
+run "as another calibration" 'one#1    small         cpu     threads              1            36' \
   pipesim calib list --db two.db
-run "which the name means" 'one      half in fp32  cpu     threads    equal             2  measured here            36' \
+run "which the name means" 'one      half in fp32  cpu     threads              2            36' \
   pipesim calib list --db two.db
 run "and its number too" "profile 'one': cpu" pipesim calib show --db two.db --profile one#2
 refuse 1 "two.db: no profile 'one#3'; there are: one#1, one" pipesim calib show --db two.db --profile one#3
@@ -173,6 +173,14 @@ run "import of two weathers" ' measurements' pipesim calib import --db weathers.
 weathers="pipesim predict -p 2 -m 4 --db weathers.db"
 run "who was measured then" 'this machine was not quiet: +-50 %; zb-v measured then; rows closer to each other' $weathers -s 1f1b,zb-v
 run "and the head says so" '; the machine was not quiet then: its sentinel op moved by up to 50 %' $weathers -s 1f1b,zb-v
+printf '[sweep]\nschedule = 1f1b, zb-v\np = 2\nm = 4\ndb = weathers.db\n' >weathers.ini
+pipesim sweep weathers.ini --db swept.db 2>/dev/null
+for question in best pareto sensitivity; do
+  run "$question says so" 'this machine was not quiet: +-50 %; rows closer to each other' pipesim $question swept.db
+done
+run "how far it is kept" 'zb-v      0.5000' pipesim best swept.db --top 2 --columns schedule,unrest
+run "and plan says so" 'this machine was not quiet: +-50 %; rows closer to each other' \
+  pipesim plan --db weathers.db --cluster cpu-cores --gpus 2 --global-batch 4 --memory-limit 1GiB
 $weathers -s 1f1b,gpipe >weather.txt 2>&1
 run "quiet rows say nothing" 'quiet' sh -c '! grep "not quiet" weather.txt && echo quiet'
 run "more devices than cores" 'warning: -p: 256 devices take turns on ' \

@@ -285,7 +285,7 @@ static void
 test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const Refusal cases[] = {
-    { "sweep r.db -o a.svg", 2, "--x: missing; give --x FIELD --y FIELD, or --pareto" },
+    { "sweep r.db -o a.svg", 2, "--x: missing; give --x COLUMN --y COLUMN, or --pareto" },
     { "sweep r.db --x devices -o a.svg", 2, "--y: missing*" },
     { "sweep r.db --x devics --y bubble_ratio -o a.svg", 2, "--x: 'devics' is no column of numbers; there are *" },
     { "sweep r.db --x schedule --y bubble_ratio -o a.svg", 2, "--x: 'schedule' is no column of numbers; *" },

@@ -114,7 +114,7 @@ test_column_types (void)
                                         [PS_OPTION_TIME] = PS_COLUMN_TIME,       [PS_OPTION_SIZE] = PS_COLUMN_SIZE,
                                         [PS_OPTION_NUMBER] = PS_COLUMN_NUMBER,   [PS_OPTION_TEXT] = PS_COLUMN_TEXT,
                                         [PS_OPTION_FILE] = PS_COLUMN_TEXT,       [PS_OPTION_FACTORS] = PS_COLUMN_TEXT,
-                                        [PS_OPTION_SIZES] = PS_COLUMN_SIZE };
+                                        [PS_OPTION_SIZES] = PS_COLUMN_SIZE,      [PS_OPTION_RATE] = PS_COLUMN_RATE };
   g_autoptr (PsSetting) defaults = ps_setting_new ();
 
   for (const PsOption *row = ps_setting_options; row->name != NULL; row++)
@@ -303,8 +303,8 @@ typedef struct
   gint64 rate, time_ns, number;
   guint n;
   gboolean any, has_number, flag;
-  char **words, **files;
-  char *text;
+  char **words, **files, **parts;
+  char *text, *one;
   Inner inner;
 } Outer;
 
@@ -322,7 +322,9 @@ static const PsOption outer_rows[] = {
              .any_offset = PS_MEMBER (Outer, any, gboolean), .given = PS_MEMBER (Outer, has_number, gboolean)),
   PS_OPTION ("word", 0, PS_TEXTS (Outer, words), "WORD", "Word"),
   PS_OPTION ("flag", 'f', PS_FLAG (Outer, flag), NULL, "Flag"),
-  PS_OPTION ("text", 0, PS_TEXT (Outer, text), "TEXT", "Text"),
+  PS_OPTION ("text", 0, PS_TEXT (Outer, text), "TEXT", "Text", .was = "letters"),
+  PS_OPTION ("part", 'a', PS_LIST (Outer, parts), "PART,...", "Parts"),
+  PS_OPTION ("one", 'o', PS_TEXT (Outer, one), "NAME", "Name", .single = TRUE),
   PS_OPTION ("", 0, PS_FILES (Outer, files), NULL, NULL),
   PS_OPTION_INCLUDE (Outer, inner, inner_rows),
   PS_OPTION_END,
@@ -373,10 +375,33 @@ test_own_table (void)
   g_assert_cmpuint (setting->n_devices, ==, 7);
 }
 
+/* Parts between commas and those of options that are given again make one list. */
+static void
+test_own_lists (void)
+{
+  g_autoptr (PsSetting) setting = ps_setting_new ();
+  Outer outer = { .inner = { .setting = setting } };
+  g_autoptr (GError) error = NULL;
+  g_autofree char *joined = NULL;
+
+  g_assert_true (parse_outer (&outer, "-a one,two --part 'three, four' -a five -o six --letters old", &error));
+  g_assert_no_error (error);
+  joined = g_strjoinv (" ", outer.parts);
+  g_assert_cmpstr (joined, ==, "one two three four five");
+  g_assert_cmpstr (outer.one, ==, "six");
+  g_assert_cmpstr (outer.text, ==, "old");
+  ps_options_reset (outer_rows, &outer);
+  g_assert_null (outer.parts);
+  g_assert_false (parse_outer (&outer, "-o a -o b", &error));
+  g_assert_cmpstr (error->message, ==, "-o/--one: 'a,b' are several; this command takes one");
+  ps_options_reset (outer_rows, &outer);
+}
+
 static void
 test_own_words (void)
 {
-  static const char *const wrong[] = { "--share 51", "--number 0", "-l 4", "-t 3", "--rate x", "--lvl 1" };
+  static const char *const wrong[]
+      = { "--share 51", "--number 0", "-l 4", "-t 3", "--rate x", "--rate 100", "--lvl 1", "-o a,b" };
   g_autoptr (PsSetting) setting = ps_setting_new ();
   Outer outer = { .inner = { .setting = setting } };
 
@@ -409,6 +434,7 @@ main (int argc, char **argv)
   g_test_add_func ("/option/refuse", test_refuse);
   g_test_add_func ("/option/typed", test_typed);
   g_test_add_func ("/option/own-table", test_own_table);
+  g_test_add_func ("/option/own-lists", test_own_lists);
   g_test_add_func ("/option/own-words", test_own_words);
   return g_test_run ();
 }

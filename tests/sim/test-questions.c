@@ -399,6 +399,44 @@ test_conditions (void)
   g_assert_cmpuint (ps_table_n_rows (nothing->table), ==, 0);
 }
 
+/* The options' letters, names and headings are names of columns. */
+static void
+test_names (void)
+{
+  static const char *const names[][2] = { { "p", "devices" },
+                                          { "memory-limit", "memory_limit_bytes" },
+                                          { "peak memory", "peak_memory_bytes" },
+                                          { "Bubble-of-iteration", "bubble_ratio" },
+                                          { "costs.reduce", "cost_reduce_ns" },
+                                          { "reduce", "reduce" } };
+  g_autoptr (PsSweep) sweep = parse ("[sweep]\nschedule = 1f1b, zb-h1, pipedream\np = 2, 4\nm = 8\n"
+                                     "memory_limit = none, 1GiB\ncosts.f = 1ms\ncosts = b=1ms,w=1ms,act=1MiB\n");
+  g_autoptr (PsResults) results = NULL;
+  g_autoptr (PsAnswer) answer = NULL;
+  g_autofree char *wrong = g_strdup ("colour");
+  char *where[] = { (char *)"p=4", (char *)"memory-limit=1GiB", (char *)"async=any", NULL };
+  char *columns[] = { (char *)"lower_bound_ns", NULL };
+  PsQuestion question = { .where = where, .by = (char *)"iteration_ns", .columns = columns, .top = 9 };
+
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      g_autofree char *name = g_strdup (names[i][0]);
+
+      g_assert_true (ps_result_column_resolve ("--per", &name, FALSE, NULL));
+      g_assert_cmpstr (name, ==, names[i][1]);
+    }
+  g_assert_false (ps_result_column_resolve ("--per", &wrong, FALSE, NULL));
+  run (sweep, "names.db", 1, (PsShard){ 0, 1 });
+  results = open_results ("names.db", PS_RESULTS_READ);
+  answer = ps_results_best (results, &question, NULL);
+  g_assert_cmpuint (ps_table_n_rows (answer->table), ==, 3);
+  {
+    g_auto (GStrv) lines = csv_lines (answer);
+
+    column_in (lines[0], "lower_bound_ns");
+  }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -410,5 +448,6 @@ main (int argc, char **argv)
   g_test_add_func ("/questions/asynchronous", test_asynchronous);
   g_test_add_func ("/questions/stretches", test_stretches);
   g_test_add_func ("/questions/conditions", test_conditions);
+  g_test_add_func ("/questions/names", test_names);
   return run_in_folder ();
 }

@@ -236,6 +236,41 @@ test_exports (void)
                    "| plain | - | - |\n");
 }
 
+/* Columns are called by key or title, in any case and with any dashes; without a choice the usual ones are shown. */
+static void
+test_columns (void)
+{
+  static const char *const usual[] = { "schedule", "peak_bytes", "hidden", NULL };
+  char *asked[] = { (char *)"Peak-Memory", (char *)"hidden", (char *)"schedule", NULL },
+       *wrong[] = { (char *)"x", NULL };
+  PsColumnChoice some = { .columns = asked }, all = { .wide = TRUE }, none = { .columns = wrong };
+  g_autoptr (PsTable) table = example ();
+  g_autoptr (GError) error = NULL;
+  g_autofree char *few = NULL, *chosen = NULL, *wide = NULL, *csv = NULL, *every = NULL,
+                  *before = ps_table_to_text (table);
+
+  ps_table_choose (table, NULL, usual);
+  few = ps_table_to_text (table);
+  g_assert_cmpstr (few, ==, "schedule     peak memory\n1f1b               3 MiB\nz\xc3\xa9ro-bubble            -\n");
+  ps_table_choose (table, &some, usual);
+  chosen = ps_table_to_text (table);
+  csv = ps_table_to_csv (table);
+  g_assert_cmpstr (
+      chosen, ==,
+      "peak memory  hidden  schedule\n      3 MiB       1  1f1b\n          -       -  z\xc3\xa9ro-bubble\n");
+  g_assert_cmpstr (csv, ==, "peak_bytes,hidden,schedule\n3145728,1,1f1b\n,,z\xc3\xa9ro-bubble\n");
+  ps_table_choose (table, &all, usual);
+  wide = ps_table_to_text (table);
+  g_assert_cmpstr (wide, ==, before);
+  every = ps_table_to_csv (table);
+  g_assert_true (g_str_has_prefix (every, "schedule,n,time_ns,peak_bytes,bubble,error,feasible,hidden\n"));
+  g_assert_true (ps_column_choice_check (&some, columns, G_N_ELEMENTS (columns), FALSE, NULL));
+  g_assert_false (ps_column_choice_check (&none, columns, G_N_ELEMENTS (columns), FALSE, &error));
+  g_assert_cmpstr (error->message, ==,
+                   "--columns: 'x' is no column; there are schedule, n, time, peak memory, bubble, error, fits");
+  g_assert_false (ps_column_choice_check (&all, columns, G_N_ELEMENTS (columns), TRUE, NULL));
+}
+
 /* What a stranger put into a name neither begins a row nor speaks to the terminal, and JSON still tells it. */
 static void
 test_controls (void)
@@ -301,6 +336,7 @@ main (int argc, char **argv)
   g_test_add_func ("/report/set-again", test_set_again);
   g_test_add_func ("/report/exports", test_exports);
   g_test_add_func ("/report/sort", test_sort);
+  g_test_add_func ("/report/columns", test_columns);
   g_test_add_func ("/report/controls", test_controls);
   g_test_add_func ("/report/print/controls", test_print_controls);
   g_test_add_func ("/report/print/full-disk", test_print_full_disk);

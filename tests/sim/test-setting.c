@@ -495,6 +495,15 @@ test_training_of_models (void)
   g_assert_cmpint (b->stage[1].state.optimizer_bytes, ==, a->stage[1].state.optimizer_bytes / 2);
   g_assert_cmpint (b->stage[1].weight_bytes, ==, a->stage[1].weight_bytes - a->stage[1].state.optimizer_bytes / 2);
   g_assert_cmpint (b->stage[1].reduce_ns, >, 0);
+  {
+    g_autoptr (PsSetting) open = parse_good ("--model tiny-gpt --cluster a100-80gb --replicas 2");
+    g_autoptr (PsSetting) none = parse_good ("--model tiny-gpt --cluster a100-80gb --replicas 2 --zero 0");
+    g_autoptr (PsCosts) d = ps_setting_costs (open, 4, 1, NULL), e = ps_setting_costs (none, 4, 1, NULL);
+
+    g_assert_cmpint (d->stage[1].state.optimizer_bytes, ==, a->stage[1].state.optimizer_bytes / 2);
+    g_assert_cmpint (e->stage[1].state.optimizer_bytes, ==, a->stage[1].state.optimizer_bytes);
+    g_assert_false (ps_setting_zero (plain));
+  }
   /* Selective drops the scores, and half of what is left goes to the host. */
   g_assert_cmpint (ps_costs_op (c, PS_OP_F, 1)->take_bytes - ps_costs_op (c, PS_OP_F, 1)->give_bytes, ==,
                    layer - scores);

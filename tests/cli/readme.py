@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""readme.py - runs the commands of README.md and compares what they print with what it shows.
+
+A command stands after "    $ " and its output below it, both indented. A line "..." stands for any number of lines. `cat FILE` makes
+the file that it shows. All commands run in one empty folder, in their order. PIPESIM_BINDIR=build tests/cli/readme.py --update writes
+the output into the README: as many lines as are there, whole where there is no "...".
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
+README = os.path.join(ROOT, 'README.md')
+INDENT = '    '
+
+
+def is_output(line):
+    return line.startswith(INDENT) and not line.startswith(INDENT + '$ ')
+
+
+def read_examples(lines):
+    """Yields (command, index of the first line of its output, the output) of all commands."""
+    for i, line in enumerate(lines):
+        if line.startswith(INDENT + '$ '):
+            end = i + 1
+            while end + 1 < len(lines) and is_output(lines[end] or lines[end + 1]):
+                end += 1
+            yield line[len(INDENT) + 2:], i + 1, [shown[len(INDENT):] for shown in lines[i + 1:end]]
+
+
+def run(command, shown):
+    if re.fullmatch(r'cat \S+', command):
+        with open(command.split()[1], 'w', encoding='utf-8') as file:
+            file.write(''.join(line + '\n' for line in shown))
+    done = subprocess.run(['sh', '-c', command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, encoding='utf-8', check=False)
+    return done.stdout.splitlines()
+
+
+def matches(shown, printed):
+    pattern = ''.join('(?:.*\n)*' if line == '...' else re.escape(line) + '\n' for line in shown)
+    return re.fullmatch(pattern, ''.join(line + '\n' for line in printed)) is not None
+
+
+def place(part, printed, after):
+    """Where a part between two "..." is in the output: at the line that begins as it does."""
+    words = part[0].split()[:2]
+    for i in range(after, len(printed)):
+        if printed[i].split()[:2] == words:
+            return i
+    return after
+
+
+def refresh(shown, printed):
+    """The lines that are shown, as they are printed now."""
+    if '...' not in shown:
+        return printed
+    lines, at, i = [], 0, 0
+    while i < len(shown):
+        end = i
+        while end < len(shown) and shown[end] != '...':
+            end += 1
+        part = shown[i:end]
+        if part:
+            at = len(printed) - len(part) if end == len(shown) else 0 if i == 0 else place(part, printed, at)
+            lines += printed[at:at + len(part)]
+            at += len(part)
+        if end < len(shown):
+            lines.append('...')
+        i = end + 1
+    return lines
+
+
+def main():
+    update = sys.argv[1:] == ['--update']
+    os.environ['PATH'] = os.path.abspath(os.environ['PIPESIM_BINDIR']) + ':' + os.environ['PATH']
+    os.environ['LC_ALL'] = 'C.UTF-8'
+    os.environ.pop('COLUMNS', None)
+    with open(README, encoding='utf-8') as file:
+        lines = file.read().split('\n')
+    examples = list(read_examples(lines))
+    fresh, failed = [], False
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        for number, (command, _, shown) in enumerate(examples, 1):
+            printed = run(command, shown)
+            fresh.append(refresh(shown, printed))
+            good = matches(shown, printed)
+            failed |= not good
+            print(f'{"ok" if good else "not ok"} {number} - {command}', flush=True)
+            if not good:
+                print(''.join(f'# {line}\n' for line in ['shown:'] + shown + ['printed:'] + printed), end='', flush=True)
+        os.chdir(ROOT)
+    print(f'1..{len(examples)}')
+    for (_, begin, shown), printed in reversed(list(zip(examples, fresh))) if update else []:
+        lines[begin:begin + len(shown)] = [(INDENT + line).rstrip() for line in printed]
+    if update:
+        with open(README, 'w', encoding='utf-8') as file:
+            file.write('\n'.join(lines))
+    return int(failed and not update)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
