@@ -349,7 +349,7 @@ complete_run_setting (Options *options, const Job *job, PsStepLog *log)
   run->costs = run->device == &ps_paced_device ? job->prediction->costs : NULL;
   run->gradients = options->check;
   run->bypass = options->setting->sync == PS_SYNC_BYPASS;
-  run->zero = options->setting->zero;
+  run->zero = ps_setting_zero (options->setting);
   if (!options->has_timeout)
     run->timeout_ns = TIMEOUT_NS;
   if (!options->has_timeout && job->prediction != NULL)

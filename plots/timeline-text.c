@@ -20,6 +20,7 @@ typedef struct
   gint64 end_ns;
   guint n_chunks; /* the most of a device */
   gboolean has_slices;
+  gboolean has_numbers; /* an op had room for its own */
 } Sheet;
 
 static guint
@@ -28,14 +29,19 @@ count_digits (guint number)
   return number < 10 ? 1 : 1 + count_digits (number / 10);
 }
 
-/* The nearest colour of the 6 x 6 x 6 cube that most terminals know. */
+/* The nearest colour of the 6 x 6 x 6 cube that most terminals know. Its levels are 0, then 95 to 255 in steps of 40.
+ */
 static guint
 cube_colour (guint32 colour)
 {
   guint number = 16;
 
   for (int shift = 16, weight = 36; shift >= 0; shift -= 8, weight /= 6)
-    number += (guint)weight * (((colour >> shift & 0xff) * 5 + 127) / 255);
+    {
+      guint part = colour >> shift & 0xff;
+
+      number += (guint)weight * (part < 48 ? 0 : part < 115 ? 1 : (part - 35) / 40);
+    }
   return number;
 }
 
@@ -103,7 +109,7 @@ number_of (const Sheet *sheet, const PsSpan *op)
 }
 
 static void
-append_plain (GString *text, const Sheet *sheet, const PsSpan *op, guint length)
+append_plain (GString *text, Sheet *sheet, const PsSpan *op, guint length)
 {
   gsize begin = text->len;
 
@@ -116,13 +122,15 @@ append_plain (GString *text, const Sheet *sheet, const PsSpan *op, guint length)
       g_autofree char *number = number_of (sheet, op), *name = g_strconcat (letters, number, NULL);
       const char *shown = strlen (name) <= length ? name : letters;
 
+      sheet->has_numbers |= shown == name;
+
       memcpy (text->str + begin, shown, MIN (strlen (shown), length));
     }
 }
 
 /* An op without room for its number begins with a thin bar, so that neighbours stay apart. */
 static void
-append_painted (GString *text, const Sheet *sheet, const PsSpan *op, guint length)
+append_painted (GString *text, Sheet *sheet, const PsSpan *op, guint length)
 {
   g_autofree char *number = op != NULL ? number_of (sheet, op) : NULL;
   guint used = 0;
@@ -133,6 +141,7 @@ append_painted (GString *text, const Sheet *sheet, const PsSpan *op, guint lengt
     {
       g_string_append (text, number);
       used = (guint)strlen (number);
+      sheet->has_numbers = TRUE;
     }
   else if (op != NULL && length > 1)
     {
@@ -145,7 +154,7 @@ append_painted (GString *text, const Sheet *sheet, const PsSpan *op, guint lengt
 }
 
 static void
-append_row (GString *text, const Sheet *sheet, const PsTimeline *timeline, guint device)
+append_row (GString *text, Sheet *sheet, const PsTimeline *timeline, guint device)
 {
   g_autofree const PsSpan **owners = find_owners (sheet, timeline, device);
 
@@ -232,7 +241,9 @@ append_legend (GString *text, const Sheet *sheet, PsTimeline *const *timelines, 
       append_entry (text, sheet, &column, -1, later);
     }
   append_entry (text, sheet, &column, -1,
-                sheet->has_slices ? "number: microbatch, letter after it: slice" : "number: microbatch");
+                !sheet->has_numbers ? "a wider window (COLUMNS) has room for numbers"
+                : sheet->has_slices ? "number: microbatch, letter after it: slice"
+                                    : "number: microbatch");
   g_string_truncate (text, text->len - 2);
   g_string_append_c (text, '\n');
 }
