@@ -30,12 +30,16 @@ TEXT
 write_model small.ini 16 8   # 512 B between stages: such messages travel in letters
 write_model large.ini 32 64  # 8 KiB: such go on their own
 
-# odd.sh RANK ENVIRONMENT OPTIONS COMMAND...: the command, with more environment and options on that rank only.
+# odd.sh RANK ENVIRONMENT OPTIONS COMMAND...: the command, with more environment and options on that rank only; of schedules there is
+# only one.
 cat >odd.sh <<'TEXT'
 rank=$1 special=$2 more=$3
 shift 3
 export NCCL_HOSTID="host-${PMIX_RANK:-$PMI_RANK}"
-if [ "${PMIX_RANK:-$PMI_RANK}" = "$rank" ]; then exec env $special "$@" $more; fi
+if [ "${PMIX_RANK:-$PMI_RANK}" = "$rank" ]; then
+  case $more in --schedule*) set -- $(echo "$@" | sed 's/--schedule [^ ]*//') ;; esac
+  exec env $special "$@" $more
+fi
 exec "$@"
 TEXT
 # With $own_hosts each process takes itself for one of another host, so that NCCL accepts GPU 0 of all of them.

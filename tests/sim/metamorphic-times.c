@@ -158,7 +158,7 @@ modelled (MetaProperty *property)
 {
   static const char *const steps[][2] = { { "--bandwidth-factor 2", "--bandwidth-factor 1" },
                                           { "--latency-factor 0.5", "--latency-factor 4" },
-                                          { "--replicas 1", "--replicas 2" },
+                                          { "--replicas 1 --zero 0", "--replicas 2 --zero 0" },
                                           { "--comm latency", "--share-links" },
                                           { "--comm rank", "--comm rank --share-links" },
                                           { "--recompute none", "--recompute selective" },

@@ -96,7 +96,7 @@ test_wrong_files (void)
     { HEADER "\na,nan,0,0\n", "x.csv:2: time: 'nan' is no time" },
     { HEADER "\na,99999999999999999999,0,0\n", "x.csv:2: time: '99999999999999999999' is not an integer" },
     { HEADER "\na,1us,,0\n", "x.csv:2: activation_bytes: '' is no size" },
-    { HEADER "\na,1us,1,1e3\n", "x.csv:2: parameter_bytes: '1e3' is no size" },
+    { HEADER "\na,1us,1,1e3\n", "x.csv:2: parameter_bytes: '1e3' has no unit; 1000GB would be right" },
     { HEADER ",flops\na,1us,1,1,1.5\n", "x.csv:2: flops: '1.5' is not an integer" },
     { HEADER ",forward\na,1us,1,1,2us\n", "x.csv:2: forward and backward are longer than time" },
     { HEADER ",forward,backward\na,3us,1,1,2us,2us\n", "x.csv:2: forward and backward are longer than time" },
