@@ -52,6 +52,8 @@ typedef struct PsOption
   const char *name; /* without dashes; "": the arguments that belong to no option; NULL: the table ends */
   const char *was;  /* an older name that command lines still take; NULL: none */
   char letter;      /* 0: none */
+  guint8 group;     /* PsOptionGroup */
+  guint8 flags;     /* bits of the table's owner; of included rows: help leaves out options with one of these */
   PsOptionType type;
   gsize offset; /* of the member in the base */
   gsize given;  /* offset of a guint, the number of values given: of FACTORS and SIZES the length; 0: no such member */
@@ -66,9 +68,7 @@ typedef struct PsOption
   const char *help;
   const char *otherwise; /* what holds where the option is not given; NULL: the initial value; "": it must be given */
   void (*add_values) (GString *help); /* ends the help on command lines with the values; NULL: help says all */
-  guint8 group;                       /* PsOptionGroup */
-  guint8 flags;    /* bits of the table's owner; of included rows: help leaves out options with one of these */
-  gboolean joins;  /* of TEXT and FILE: given again, it is joined to the text before it with ':' */
+  gboolean joins;                     /* of TEXT and FILE: given again, it is joined to the text before it with ':' */
   gboolean single; /* of TEXT and FILE: given again, or with ',', it is refused, for other commands take several */
   gboolean hidden; /* not on command lines: a field of specs alone */
   const struct PsOption *rows;      /* of PS_OPTION_ROWS and PS_OPTION_ROWS_AT */
