@@ -1,10 +1,11 @@
-/* describe.h - the part of exec's help after its options. */
+/* describe.h - exec's help. */
 #ifndef PIPESIM_EXEC_DESCRIBE_H
 #define PIPESIM_EXEC_DESCRIBE_H
 
-#include <glib.h>
+#include <pipesim/command.h>
 
-/* Devices and transports of this build, files, GPUs, processes and exit codes. Free with g_free. */
-char *ps_exec_describe (void);
+/* Fills help. Returns its text, on devices and transports of this build, files, GPUs, processes and exit codes; free it
+ * with g_free after help's last use. */
+char *ps_exec_describe (PsCommandHelp *help);
 
 #endif

@@ -111,15 +111,8 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Job, job_clear)
 static gboolean
 parse_options (Options *options, int *argc, char ***argv, GError **error)
 {
-  g_autofree char *text = ps_exec_describe ();
-  const PsCommandHelp help = {
-    .summary = "Runs a schedule for real, and holds it against its prediction where costs are given.",
-    .text = text,
-    .examples = "pipesim exec -s 1f1b -p 2 -m 4 --model tiny-gpt --device cpu --check\n"
-                "pipesim exec -s zb-h1 -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms --device paced --trace measured.json"
-                " --predicted predicted.json\n"
-                "mpirun -n 2 pipesim exec -s 1f1b -p 2 -m 4 --model tiny-gpt --device cpu --transport mpi\n",
-  };
+  PsCommandHelp help;
+  g_autofree char *text = ps_exec_describe (&help);
 
   if (!ps_command_parse (&help, rows, options, argc, argv, error))
     return FALSE;

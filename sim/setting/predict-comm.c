@@ -1,6 +1,8 @@
 /* predict-comm.c - a prediction's times where transfers queue, share links, or hold up devices. */
 #include "predict-comm.h"
 
+#define ENGINE_BYTES 160 /* of an events engine for each op */
+
 /* The setting of an engine, and the memory that it points into. */
 typedef struct PsEventsTask
 {
@@ -64,6 +66,17 @@ ps_prediction_hint (const PsPrediction *prediction)
 {
   return prediction->events != NULL && prediction->events->hint != NULL ? prediction->events->hint
                                                                         : prediction->program;
+}
+
+gsize
+ps_shared_program_bytes (const PsSetting *setting, const PsProgram *program)
+{
+  const PsSchedule *schedule = program->schedule;
+  gsize n = program->n_steps, engine = ps_setting_needs_events (setting) ? ENGINE_BYTES : 0;
+
+  return n * (sizeof *program->steps + sizeof *schedule->ops + 3 * sizeof *program->step_of + engine)
+         + program->n_messages * (sizeof *program->messages + sizeof *program->places)
+         + program->first[schedule->placement->n_devices] * sizeof *program->instructions;
 }
 
 void

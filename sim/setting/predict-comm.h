@@ -15,6 +15,9 @@ typedef struct
 
 void ps_shared_program_free (PsSharedProgram *shared);
 
+/* Memory of a program and of the engine that the setting needs for it. */
+gsize ps_shared_program_bytes (const PsSetting *setting, const PsProgram *program);
+
 /* Runs prediction->program under prediction->costs into prediction->simulation, made here, by the engine that the
  * setting needs. Planning rewrites the program's sends and receives, ready order replaces it by what came of it.
  * memory_limit is [n_devices] or NULL. shared holds that program, or is NULL. */

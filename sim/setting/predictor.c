@@ -228,19 +228,6 @@ ps_predictor_program (PsPredictor *predictor, const char *name_or_file, GError *
   return program;
 }
 
-#define ENGINE_BYTES 160 /* of an events engine for each op */
-
-static gsize
-program_bytes (const PsSetting *setting, const PsProgram *program)
-{
-  const PsSchedule *schedule = program->schedule;
-  gsize n = program->n_steps, engine = ps_setting_needs_events (setting) ? ENGINE_BYTES : 0;
-
-  return n * (sizeof *program->steps + sizeof *schedule->ops + 3 * sizeof *program->step_of + engine)
-         + program->n_messages * (sizeof *program->messages + sizeof *program->places)
-         + program->first[schedule->placement->n_devices] * sizeof *program->instructions;
-}
-
 /* Makes the program's key. FALSE: no other setting will ask for it, so that keeping it would only drive others out; or
  * an open layout will ask for two at once, of which one might drive out the other. */
 static gboolean
@@ -271,7 +258,7 @@ shared_program (PsPredictor *predictor, const char *name_or_file, GError **error
     return NULL;
   shared = g_new0 (PsSharedProgram, 1);
   shared->program = program;
-  ps_cache_add (predictor->programs, shared, program_bytes (predictor->setting, program));
+  ps_cache_add (predictor->programs, shared, ps_shared_program_bytes (predictor->setting, program));
   return shared;
 }
 
