@@ -187,7 +187,7 @@ run "more devices than cores" 'warning: -p: 256 devices take turns on ' \
   sh -c 'pipesim calib run --db none/x.db --profile x --model deep.ini -p 256 -v 1 2>&1; test $? = 1'
 refuse 2 "--again: '-1'" pipesim calib run --db moved.db $moved --again -1
 # A budget adds samples to what predictions are most uncertain from. It ends by itself when it is used up; here a signal ends it.
-pipesim calib run --db more.db --profile here --model tiny-gpt -p 2 -v 1 --within 5 --max-samples 12 --time-limit 20ms --budget 60min \
+pipesim calib run --db more.db --profile here --model small.ini -p 2 -v 1 --within 5 --max-samples 12 --time-limit 20ms --budget 60min \
   >more.txt 2>more.err &
 pid=$!
 until [ "$(grep -c 'more for them' more.err)" -ge 2 ] || ! kill -0 $pid 2>/dev/null; do sleep 0.1; done

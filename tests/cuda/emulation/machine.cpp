@@ -270,7 +270,8 @@ cudaError_t
 cudaMemsetAsync (void *memory, int value, size_t bytes, cudaStream_t stream)
 {
   return ps_emulator_stream_do (stream, [=] {
-    memset (memory, value, bytes);
+    if (bytes > 0)
+      memset (memory, value, bytes);
     return true;
   });
 }
