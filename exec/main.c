@@ -318,20 +318,16 @@ prints (const Options *options)
   return g_strcmp0 (options->trace, "-") != 0 && g_strcmp0 (options->predicted, "-") != 0;
 }
 
-static guint
-steps_before (const Options *options)
-{
-  return options->run.start != NULL ? ps_checkpoint_step (options->run.start) : 0;
-}
-
 /* Rows show that a run goes on; where there are none, a line on a terminal does. */
 static gboolean
 open_log (const Options *options, PsStepLog *log, GError **error)
 {
+  guint before = options->run.start != NULL ? ps_checkpoint_step (options->run.start) : 0;
+
   log->training = options->run.training;
   log->rows = prints (options) && !options->json;
-  log->counted = !log->rows && isatty (STDERR_FILENO) ? steps_before (options) + options->run.n_steps : 0;
-  return ps_step_log_open (log, is_first (options) ? options->losses : NULL, steps_before (options), error);
+  log->counted = !log->rows && isatty (STDERR_FILENO) ? before + options->run.n_steps : 0;
+  return ps_step_log_open (log, is_first (options) ? options->losses : NULL, before, error);
 }
 
 static void
@@ -433,9 +429,13 @@ run_job (Options *options, const Job *job, GError **error)
   g_autofree char *title = ps_run_title (job->program, &options->run);
   g_auto (PsStepLog) log = { .title = title, .losses = -1 };
   PsRunReport report;
+  gboolean done;
 
   complete_run_setting (options, job, &log);
-  if (!open_log (options, &log, error) || !ps_trial_run (&trial, job->program, job->prediction, &options->run, error))
+  done = open_log (options, &log, error) && ps_trial_run (&trial, job->program, job->prediction, &options->run, error);
+  options->run.progress = NULL;
+  options->run.progress_data = NULL;
+  if (!done)
     return 1;
   if (trial.result->timeline == NULL) /* rank 0 has it, and says what there is to say */
     return 0;

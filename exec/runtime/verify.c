@@ -178,7 +178,7 @@ ps_verify_reference (const PsSchedule *schedule, guint n_microbatches)
   guint n_stages = schedule->placement->n_stages, n_copies = schedule->placement->n_copies;
   PsScheduleBuilder *builder
       = ps_schedule_builder_new ("one device", reference_placement (n_stages, n_copies), n_microbatches);
-  g_autofree guint8 *copies = g_new (guint8, n_microbatches);
+  g_autofree guint8 *copies = g_new0 (guint8, n_microbatches);
   Draft draft = { .schedule = schedule, .n_microbatches = n_microbatches, .builder = builder };
   PsSchedule *reference;
   PsProgram *program;

@@ -272,7 +272,7 @@ ps_windows_steps (const PsWindows *windows)
   for (guint d = 0; d < windows->problem->n_devices; d++)
     if (windows->states[d] != NULL)
       n += (guint64)windows->states[d]->n_states * windows->states[d]->n_lanes;
-  return n / windows->problem->n_devices;
+  return n / MAX (windows->problem->n_devices, 1);
 }
 
 PsWindows *
@@ -412,7 +412,7 @@ gint64
 ps_windows_root_bound (const PsProblem *problem)
 {
   g_autofree Job *jobs = g_new (Job, problem->n_ops);
-  g_autofree gint64 *start = g_new (gint64, problem->n_ops), *end = g_new (gint64, problem->n_ops);
+  g_autofree gint64 *start = g_new0 (gint64, problem->n_ops), *end = g_new0 (gint64, problem->n_ops);
   PsWindows windows = { .problem = problem, .start = start, .end = end };
   gboolean spans = problem->objective == PS_OBJECTIVE_SPAN;
   guint n = problem->n_devices;
@@ -436,7 +436,7 @@ ps_windows_root_bound (const PsProblem *problem)
 void
 ps_windows_tails (const PsProblem *problem, gint64 *tail)
 {
-  g_autofree gint64 *start = g_new (gint64, problem->n_ops), *end = g_new (gint64, problem->n_ops);
+  g_autofree gint64 *start = g_new0 (gint64, problem->n_ops), *end = g_new0 (gint64, problem->n_ops);
   PsWindows windows = { .problem = problem, .start = start, .end = end };
   gboolean spans = problem->objective == PS_OBJECTIVE_SPAN;
   guint n = problem->n_devices;

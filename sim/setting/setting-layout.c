@@ -151,9 +151,8 @@ share_layers (const PsModel *model, const Even *even, guint n_devices, guint n_c
     return ps_refuse (error, PS_ERROR_USAGE, WHERE ": even: %u layers do not divide evenly over %u devices",
                       fixed > places ? model->layers : places - fixed, n_middle);
   usual = n_middle > 0 ? (places - fixed) / n_middle : 0;
-  for (guint s = 0; s < n_devices * n_chunks; s++)
+  for (guint s = 0, device = 0; s < n_devices * n_chunks; s++, device = device + 1 < n_devices ? device + 1 : 0)
     {
-      guint device = s % n_devices;
       guint n = device == 0 && even->first > 0              ? even->first
                 : device + 1 == n_devices && even->last > 0 ? even->last
                                                             : usual;
