@@ -255,7 +255,8 @@ cudaError_t
 cudaMemcpyAsync (void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream)
 {
   return ps_emulator_stream_do (stream, [=] {
-    memcpy (to, from, bytes);
+    if (bytes > 0)
+      memcpy (to, from, bytes);
     return true;
   });
 }
