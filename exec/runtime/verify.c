@@ -97,8 +97,8 @@ next_weight (const Draft *draft, guint stage)
   return draft->next[stage] < weights->len ? &g_array_index (weights, PsOp, draft->next[stage]) : NULL;
 }
 
-/* Adds a B and the W that it lets run. A sum of gradients depends on its order, so W waits for those that the schedule
- * has before it. */
+/* Adds a B and the W that it lets run. A sum of gradients depends on its order: each W waits for every W before it in
+ * the schedule. */
 static void
 add_backward (const Draft *draft, PsOp op)
 {

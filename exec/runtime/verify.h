@@ -35,7 +35,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsVerdict, ps_verdict_clear)
  * last stage to the first; but the gradients of the weights are added up in the schedule's order, where that is another
  * one. Each weight copy of the schedule has a device of its own, with the microbatches that use it;
  * their gradients are added up as those of the schedule are. Slices stay slices. Of a schedule whose stages use older
- * weights it is the sequential emulation: PsRunSetting.delays says how many updates each stage is behind.
+ * weights, the program is the sequential emulation: PsRunSetting.delays says how many updates old they are.
  * n_microbatches: of all replicas. */
 PsProgram *ps_verify_reference (const PsSchedule *schedule, guint n_microbatches);
 

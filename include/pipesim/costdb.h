@@ -210,7 +210,7 @@ GPtrArray *ps_costdb_sentinels (PsCostDb *db, const char *profile, GError **erro
 #define PS_SENTINEL_TOLERANCE 0.03
 
 /* A warning about rankings from such costs (PsCosts.unrest): "this machine was not quiet: +-12 %; ..."; "" within the
- * tolerance. rows: those that it is about, "zb-h1, 1f1b"; "": all. Free with g_free. */
+ * tolerance. rows names the rows of the table that were measured then, "zb-h1, 1f1b"; "": all. Free with g_free. */
 char *ps_unrest_to_text (double unrest, const char *rows);
 
 /* Writes into shifts [measurements->len] (may be NULL) how far the machine had moved while each of `measurements` was

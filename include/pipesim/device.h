@@ -157,7 +157,7 @@ struct _PsDeviceClass
    * read its data, and O takes its learning rate (device/data.h). NULL: nothing to do. */
   gboolean (*begin) (PsDevice *device, guint64 step, GError **error);
 
-  /* Until the next O of the stage its ops read this version of the weights: the one after so many O. The newest
+  /* Ops of the stage read the weights as they were after `version` O, until its next O. The newest
    * n_versions are kept; PS_ERROR_SCHEDULE for another one. NULL: only one is. */
   gboolean (*use_version) (PsDevice *device, guint stage, guint64 version, GError **error);
 

@@ -84,7 +84,7 @@ typedef struct
   gint64 memory_limit; /* less the reserve */
   gint64 reserve;
   gint64 state_bytes; /* weights, gradients and optimizer state of the model, by ps_model_state */
-  double unrest;      /* of measured costs (PsCosts), the largest of those that fit */
+  double unrest;      /* largest PsCosts.unrest of the layouts that fit */
   double step_flops;  /* of the model, see ps_layout_step_flops */
   double peak_flops;  /* of one GPU */
   char *model;        /* their names */

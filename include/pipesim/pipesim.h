@@ -1,6 +1,6 @@
-/* pipesim.h - all of libpipesim. A first program needs three calls: ps_setting_new, whose members are the options of the
- * command line, ps_predict, and ps_prediction_free (docs/example.c). device.h and transport.h belong to libpipesim-exec
- * and stand apart. */
+/* pipesim.h - all of libpipesim. A first program needs three calls: ps_setting_new, whose members are the options of
+ * the command line, ps_predict, and ps_prediction_free (docs/example.c). device.h and transport.h belong to
+ * libpipesim-exec and stand apart. */
 #ifndef PIPESIM_PIPESIM_H
 #define PIPESIM_PIPESIM_H
 

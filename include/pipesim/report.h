@@ -92,7 +92,8 @@ char *ps_fit_sentence (const char *text, guint otherwise);
 
 /* Aligned text, numbers right, one line per row under a heading; texts as ps_format_line makes them, as in the next
  * two. A table wider than ps_window_columns gets narrower, step by step until it fits: headings take several lines;
- * columns that are equal in all rows become a line above the table; long texts take several lines; one blank stands between columns, not two. Free with g_free. */
+ * columns that are equal in all rows become a line above the table; long texts take several lines; one blank stands
+ * between columns, not two. Free with g_free. */
 char *ps_table_to_text (const PsTable *table);
 
 /* The same as a table of Markdown. Free with g_free. */

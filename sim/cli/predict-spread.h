@@ -13,7 +13,7 @@ typedef struct
   PsUncertainty uncertainty; /* without what was measured */
   gboolean has_jitter;
   char **stragglers, **slow_links;
-  gboolean is_measured;      /* --jitter measured */
+  gboolean is_measured; /* --jitter measured */
   PsSlowness *slowness;
 } PsVariation;
 

@@ -284,7 +284,7 @@ count_neighbours (const PsCluster *cluster, guint n, const guint *places)
   return most;
 }
 
-/* The time of a ring's step between two nodes, each of which holds so many of its GPUs. */
+/* The time of a ring's step between two nodes. Each node holds the given number of the ring's GPUs. */
 static gint64
 outer_step_ns (const PsCluster *cluster, guint n_neighbours, gint64 bytes)
 {

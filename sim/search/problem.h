@@ -24,8 +24,8 @@ typedef struct
  * the microbatches.
  *
  * Where microbatches have slices, each slice counts as a microbatch. Slices come back in reverse, so the first B of a
- * microbatch waits for its last F. The n-th op of a chain is slice n mod n_slices for F, and the same from behind for B
- * and W.
+ * microbatch waits for its last F. The n-th F of a chain is of slice n mod n_slices; the n-th B and W count slices from
+ * the last one down.
  *
  * Ops may be joined: a B and its W to BW, and these with an F of the same device to a pair. If schedules without joined
  * ops are as good, `joins` is FALSE and no order has any. */

@@ -13,8 +13,8 @@ G_BEGIN_DECLS
  * take less time then. It takes O(n log n) for n ops, times the number of devices where spans count. */
 gint64 ps_windows_root_bound (const PsProblem *problem);
 
-/* Sets the least time from the end of a chain's op to the end of the last op that needs it and counts: on any device for
- * makespans, on its own for spans. tail: [chains]. */
+/* Sets the least time from the end of a chain's op to the end of the last op that needs it and counts: on any device
+ * for makespans, on its own for spans. tail: [chains]. */
 void ps_windows_tails (const PsProblem *problem, gint64 *tail);
 
 /* Windows of all ops, narrowed by the states of each device. */

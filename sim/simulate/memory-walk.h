@@ -33,7 +33,7 @@ typedef struct
   const PsBufferChange *take;
 } PsBufferCursor;
 
-/* All changes of buffers up to a moment; at one instant those that give back first. */
+/* Visits all changes of buffers up to a moment. At one instant, buffers are given back before others are taken. */
 static inline G_ALWAYS_INLINE gboolean
 ps_memory_walk_buffers (PsBufferCursor *cursor, gint64 until_ns, PsMemoryVisit visit, gpointer data)
 {

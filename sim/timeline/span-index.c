@@ -1,7 +1,7 @@
 /* span-index.c - finding the spans of a timeline by op and device. */
 #include "span-index.h"
 
-/* Where the possible ops are more than so many times the spans, their slots are drawn by a hash. */
+/* A hash draws the slots of ops if there are SPARSE times more possible ops than spans. */
 #define SPARSE 8
 
 static void

@@ -29,7 +29,7 @@ find_part (PsPairLayer *layer, const char *annotation)
   return NULL;
 }
 
-/* Kernels of all streams: those that run side by side share the multiprocessors. */
+/* Kernels that run side by side, on any streams, share the multiprocessors. */
 static gint64
 kernels_ns (const Row *line)
 {

@@ -326,8 +326,8 @@ test_recompute (void)
   for_each_family (2, 4, check_recompute);
 }
 
-/* What moves to the host and back is the same, with and without recomputation. A forward then keeps less, where a block is
- * small enough to move. */
+/* What moves to the host and back is the same, with and without recomputation. A forward then keeps less, where a block
+ * is small enough to move. */
 static void
 test_offload (void)
 {

@@ -21,9 +21,8 @@ read_sql (const char *schema G_GNUC_UNUSED)
 static inline char *
 make_export (const char *changes)
 {
-  static const PsDatabaseKind kind = {
-    .what = "export", .schema = "schema.sql", .complete = read_sql, .application_id = 0, .version = 1
-  };
+  static const PsDatabaseKind kind
+      = { .what = "export", .schema = "schema.sql", .complete = read_sql, .application_id = 0, .version = 1 };
   g_autofree char *folder = g_dir_make_tmp ("pipesim-nsys-XXXXXX", NULL);
   char *path = g_build_filename (folder, "run.sqlite", NULL);
   g_autoptr (GError) error = NULL;

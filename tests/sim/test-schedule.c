@@ -188,7 +188,8 @@ test_origin (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=2ms,b=1ms,w=1ms", 2, 1, &error);
-  PsFamilySetting setting = { .n_devices = 2, .n_microbatches = 6, .n_chunks = 3, .group_size = 3, .defer_head = 2, .costs = costs };
+  PsFamilySetting setting
+      = { .n_devices = 2, .n_microbatches = 6, .n_chunks = 3, .group_size = 3, .defer_head = 2, .costs = costs };
   g_autoptr (PsSchedule) schedule = ps_family_generate (ps_family_find ("interleaved"), &setting, &error);
 
   g_assert_no_error (error);

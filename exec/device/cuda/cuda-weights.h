@@ -8,7 +8,7 @@
 typedef struct
 {
   PsCudaParameters parameters;
-  void *weights;                                   /* of element: those that products read; see versions and trial */
+  void *weights;                                   /* of element: products read them; see versions and trial */
   void **versions;                                 /* [n_versions] of element: version k is in versions[k mod n] */
   guint n_versions;                                /* >= 1 */
   void *trial;                                     /* of element: weights of a tentative O; NULL: O is final */
