@@ -371,6 +371,31 @@ model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, con
   costs->stage[stage].tensor_ns = tensor_ns;
 }
 
+/* The first stage whose work equals that of `stage`: `stage` itself when no earlier one has it. */
+static guint
+find_equal (const PsModel *model, const PsStageShape *shapes, guint stage)
+{
+  guint count[PS_N_LAYER_KINDS], other[PS_N_LAYER_KINDS], i;
+
+  ps_model_count_kinds (model, &shapes[stage], count);
+  for (i = 0; i < stage; i++)
+    {
+      ps_model_count_kinds (model, &shapes[i], other);
+      if (memcmp (count, other, sizeof count) == 0 && shapes[i].embedding == shapes[stage].embedding
+          && shapes[i].head == shapes[stage].head && shapes[i].n_mtp == shapes[stage].n_mtp)
+        break;
+    }
+  return i;
+}
+
+static void
+copy_stage (PsCosts *costs, guint from, guint to)
+{
+  for (PsOpKind kind = 0; kind < PS_N_OP_KINDS; kind++)
+    *ps_costs_op (costs, kind, to) = *ps_costs_op (costs, kind, from);
+  costs->stage[to] = costs->stage[from];
+}
+
 static char *
 describe_source (const PsModel *model, const PsCluster *cluster)
 {
@@ -393,12 +418,17 @@ ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsS
   gint64 bytes = ps_tensor_boundary_bytes (model, cluster->tensor);
   for (guint stage = 0; stage < n_stages; stage++)
     {
-      guint device = stage % n_devices;
+      guint device = stage % n_devices, equal = find_equal (model, shapes, stage);
 
       costs->shapes[stage].recompute = PS_RECOMPUTE_NONE;
       costs->shapes[stage].offload = 0;
-      model_times (costs, model, cluster, &shapes[stage], n_chunks, stage);
-      ps_costs_set_sizes (costs, model, cluster, &shapes[stage], stage);
+      if (equal < stage)
+        copy_stage (costs, equal, stage);
+      else
+        {
+          model_times (costs, model, cluster, &shapes[stage], n_chunks, stage);
+          ps_costs_set_sizes (costs, model, cluster, &shapes[stage], stage);
+        }
       costs->transfer_ns[ps_transfer_forward (costs, stage)]
           = ps_cluster_transfer_ns (cluster, device, (stage + 1) % n_devices, bytes);
       costs->transfer_ns[ps_transfer_backward (costs, stage)]
