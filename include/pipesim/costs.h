@@ -81,6 +81,9 @@ ps_costs_op (const PsCosts *costs, PsOpKind kind, guint stage)
   return &costs->op[(gsize)kind * costs->n_stages + stage];
 }
 
+/* Copies what a stage costs, but not its shape and its transfers. Both costs may be the same. */
+void ps_costs_copy_stage (PsCosts *costs, guint stage, const PsCosts *from, guint from_stage);
+
 /* The all-reduce of a stage's gradients, ns, where the placement has n_copies weight copies. */
 static inline gint64
 ps_costs_reduce_ns (const PsCosts *costs, guint stage, guint n_copies)

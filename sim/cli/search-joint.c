@@ -105,21 +105,17 @@ read_ways (Joint *joint, const guint *end)
 }
 
 static void
-take_stage (PsCosts *costs, const PsCosts *from, guint stage)
-{
-  costs->stage[stage] = from->stage[stage];
-  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-    *ps_costs_op (costs, (PsOpKind)kind, stage) = *ps_costs_op (from, (PsOpKind)kind, stage);
-  if (costs->shapes != NULL)
-    costs->shapes[stage] = from->shapes[stage];
-}
-
-static void
 compose (const Joint *joint, State *state)
 {
   state->costs = ps_costs_copy (joint->ways.costs[0]);
   for (guint stage = 0; stage < joint->n_stages; stage++)
-    take_stage (state->costs, joint->ways.costs[state->of[stage]], stage);
+    {
+      const PsCosts *way = joint->ways.costs[state->of[stage]];
+
+      ps_costs_copy_stage (state->costs, stage, way, stage);
+      if (way->shapes != NULL)
+        state->costs->shapes[stage] = way->shapes[stage];
+    }
 }
 
 /* Bytes that an F keeps, and that its B leaves. */

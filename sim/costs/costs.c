@@ -81,6 +81,14 @@ balance_slice (PsCosts *slice, const PsCosts *costs, guint stage)
     ps_costs_op (slice, PS_OP_B, stage)->give_bytes += left;
 }
 
+void
+ps_costs_copy_stage (PsCosts *costs, guint stage, const PsCosts *from, guint from_stage)
+{
+  costs->stage[stage] = from->stage[from_stage];
+  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+    *ps_costs_op (costs, (PsOpKind)kind, stage) = *ps_costs_op (from, (PsOpKind)kind, from_stage);
+}
+
 PsCosts *
 ps_costs_slice (const PsCosts *costs, guint n_slices)
 {
@@ -388,14 +396,6 @@ find_equal (const PsModel *model, const PsStageShape *shapes, guint stage)
   return i;
 }
 
-static void
-copy_stage (PsCosts *costs, guint from, guint to)
-{
-  for (PsOpKind kind = 0; kind < PS_N_OP_KINDS; kind++)
-    *ps_costs_op (costs, kind, to) = *ps_costs_op (costs, kind, from);
-  costs->stage[to] = costs->stage[from];
-}
-
 static char *
 describe_source (const PsModel *model, const PsCluster *cluster)
 {
@@ -423,7 +423,7 @@ ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsS
       costs->shapes[stage].recompute = PS_RECOMPUTE_NONE;
       costs->shapes[stage].offload = 0;
       if (equal < stage)
-        copy_stage (costs, equal, stage);
+        ps_costs_copy_stage (costs, stage, costs, equal);
       else
         {
           model_times (costs, model, cluster, &shapes[stage], n_chunks, stage);
