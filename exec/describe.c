@@ -22,9 +22,9 @@ ps_exec_describe (PsCommandHelp *help)
   g_string_append (
       text,
       "\nTimelines are written natively, or as Chrome trace (Perfetto, chrome://tracing) to a FILE that ends in\n"
-      ".trace.json. The measured timeline is the step whose iteration time is the median over the steps after the\n"
-      "first. It also says how long posting each send and receive held its device's host (\"posts\"). Device paced\n"
-      "needs costs. Device cpu needs a model; with costs, too, the run is compared with a prediction.\n"
+      ".trace.json. FILE.gz is packed. The measured timeline is the step whose iteration time is the median over the\n"
+      "steps after the first. It also says how long posting each send and receive held its device's host (\"posts\").\n"
+      "Device paced needs costs. Device cpu needs a model; with costs, too, the run is compared with a prediction.\n"
       "\n--text " PS_CORPUS_SUMS
       " trains on sums of two numbers in words; the model needs a vocabulary of 256 at least.\n"
       "Every synchronous schedule, layout and number of devices gives the same losses, and goes on with the "

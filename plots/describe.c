@@ -87,12 +87,14 @@ ps_timeline_append_memory (GString *script, const PsTimeline *timeline, double x
     }
 }
 
+/* A picture of more ops is coarse: MANY_OPS in SVG, VERY_MANY_OPS elsewhere. */
 #define MANY_OPS 4000
+#define VERY_MANY_OPS 40000
 
 gboolean
 ps_timeline_is_coarse (const PsPicture *picture, const PsTimeline *timeline)
 {
-  return g_str_has_suffix (picture->output, ".svg") && timeline->ops->len > MANY_OPS;
+  return timeline->ops->len > (g_str_has_suffix (picture->output, ".svg") ? MANY_OPS : VERY_MANY_OPS);
 }
 
 gint64

@@ -12,8 +12,9 @@ G_BEGIN_DECLS
  * known. picture->transfers adds a line for each transfer, from the sender's row at its start to the receiver's at its
  * end.
  *
- * The size of SVG grows with everything that is drawn. A timeline of thousands of ops is therefore coarser in SVG where
- * the difference cannot be seen, and its caption says so. Ops below a pixel become columns in their mean colour. One of
+ * The size of SVG grows with everything that is drawn, and the time for any picture does. A timeline of thousands of ops
+ * in SVG, of ten times as many elsewhere, is therefore coarser where the difference cannot be seen, and its caption says
+ * so. Ops below a pixel become columns in their mean colour. One of
  * the transfers between two rows that begin within 3 pixels is drawn. Memory shows the largest of every 2 pixels. */
 gboolean ps_timeline_plot (const PsPicture *picture, PsTimeline *const *timelines, guint n, GError **error);
 
@@ -34,8 +35,7 @@ char *ps_timeline_title (PsTimeline *const *timelines, guint n);
 void ps_timeline_append_memory (GString *script, const PsTimeline *timeline, double x_unit, double y_unit,
                                 gint64 end_ns, gint64 grain_ns);
 
-/* TRUE if a picture leaves out details that cannot be seen. SVG pictures of many ops do, because their size grows with
- * everything that is drawn. */
+/* TRUE if a picture leaves out details that cannot be seen, because it would draw too many ops. */
 gboolean ps_timeline_is_coarse (const PsPicture *picture, const PsTimeline *timeline);
 
 /* The last moment about which anything is known. */

@@ -154,7 +154,8 @@ PsTimeline *ps_timelines_median (GPtrArray *timelines) G_GNUC_WARN_UNUSED_RESULT
 /* The median one of ps_timelines_load. */
 PsTimeline *ps_timeline_load (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Writes a timeline: as a Chrome trace where path ends in .trace.json, else as the native file. Errors: PS_ERROR_IO. */
+/* Writes a timeline: as a Chrome trace where path ends in .trace.json, else as the native file. Either is packed as a
+ * gzip file where path ends in .gz after that. Errors: PS_ERROR_IO. */
 gboolean ps_timeline_write (const PsTimeline *timeline, const char *path, GError **error);
 
 /* One file of a run in memory, unpacked. */

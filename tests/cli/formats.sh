@@ -74,6 +74,9 @@ for sync in '1f1b --sync bypass' pipedream 1f1b; do
     sed "s/predicted (simulated)/measured/" a.trace.json >b.trace.json && pipesim compare a.json b.json --json >native && \
     pipesim compare a.json b.trace.json --json | cmp native - && pipesim compare a.trace.json b.json --json | cmp native -'
 done
+step "packed" sh -c 'pipesim predict -s 1f1b -p 2 -m 4 --costs f=1us,bw=2us,o=20us -o p.json.gz >/dev/null && gzip -dc p.json.gz | cmp - a.json && \
+  pipesim predict -s 1f1b -p 2 -m 4 --costs f=1us,bw=2us,o=20us -o p.trace.json.gz >/dev/null && gzip -dc p.trace.json.gz | cmp - a.trace.json && \
+  pipesim compare p.json.gz p.trace.json.gz | grep -q "^iteration time .*+0.00 %"'
 step "drawn with channels" sh -c '[ "$(pipesim schedule show gpipe -p 2 -m 4 --costs f=1us,bw=2us,c=2us --comm rank)" != \
   "$(pipesim schedule show gpipe -p 2 -m 4 --costs f=1us,bw=2us,c=2us)" ]'
 

@@ -117,6 +117,23 @@ test_random_memory (void)
     }
 }
 
+/* A picture of many ops is coarse; SVG, which grows with them, sooner. */
+static void
+test_many_ops (void)
+{
+  const PsPicture svg = { .output = "a.svg" }, png = { .output = "a.png" }, pdf = { .output = "a.pdf" };
+  g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "many", 1, 1, 1);
+
+  g_array_set_size (timeline->ops, 4000);
+  g_assert_false (ps_timeline_is_coarse (&svg, timeline));
+  g_array_set_size (timeline->ops, 40000);
+  g_assert_true (ps_timeline_is_coarse (&svg, timeline));
+  g_assert_false (ps_timeline_is_coarse (&png, timeline));
+  g_array_set_size (timeline->ops, 40001);
+  g_assert_true (ps_timeline_is_coarse (&png, timeline));
+  g_assert_true (ps_timeline_is_coarse (&pdf, timeline));
+}
+
 int
 main (int argc, char **argv)
 {
@@ -124,5 +141,6 @@ main (int argc, char **argv)
   g_test_add_func ("/plot-coarse/mix", test_mix);
   g_test_add_func ("/plot-coarse/memory", test_memory);
   g_test_add_func ("/plot-coarse/random-memory", test_random_memory);
+  g_test_add_func ("/plot-coarse/many-ops", test_many_ops);
   return g_test_run ();
 }
