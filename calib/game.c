@@ -373,7 +373,7 @@ open_transport (const PsCalibration *calibration, gsize bytes, Game *game, PsTra
                                  .first = replicas ? 0 : game->first,
                                  .n_here = game->n_here,
                                  .local = ps_processes_local_rank (calibration->processes),
-                                 .replica = replicas ? game->first : 0,
+                                 .pipeline = replicas ? game->first : 0,
                                  .n_replicas = replicas ? n : 1,
                                  .uses = game->uses,
                                  .clock_offset_ns = game->offset_ns,

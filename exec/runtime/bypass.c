@@ -173,12 +173,12 @@ ps_bypass_meet (PsWorker *worker, GError **error)
 {
   PsRun *run = worker->run;
   guint n_stages = count_stages (worker), n_devices = run->program->schedule->placement->n_devices;
-  g_autofree double *all = g_new (double, (gsize)n_stages *n_devices * run->n_replicas);
+  g_autofree double *all = g_new (double, (gsize)n_stages *n_devices * run->n_pipelines);
 
   if (run->setting->clip == 0 || !worker->device->class->computes)
     return TRUE;
   find_own_squares (worker);
-  if (!ps_crew_exchange (run->crew, worker->index - run->first, worker->squares, n_stages * sizeof *all, all, error))
+  if (!ps_crew_exchange (run->crew, ps_worker_member (worker), worker->squares, n_stages * sizeof *all, all, error))
     return FALSE;
   for (guint i = 0; i < n_devices; i++)
     take_squares (worker, all + (gsize)i * n_stages);
@@ -206,19 +206,21 @@ send_squares (PsWorker *worker, guint to, GError **error)
       memset (tensor->data, 0, tensor->bytes);
       memcpy (tensor->data, worker->squares, count_stages (worker) * sizeof *worker->squares);
     }
-  return transport->class->send (transport, worker->index, to, name (worker->index), tensor, 0, error);
+  return transport->class->send (transport, worker->at, ps_worker_peer (worker, to), name (worker->index), tensor, 0,
+                                 error);
 }
 
 static gboolean
 receive_squares (PsWorker *worker, guint from, GError **error)
 {
   PsTransport *transport = worker->run->transport;
+  guint peer = ps_worker_peer (worker, from);
   PsTransferTimes times;
   PsTensor *tensor;
 
-  if (!transport->class->receive (transport, worker->index, from, name (from), error))
+  if (!transport->class->receive (transport, worker->at, peer, name (from), error))
     return FALSE;
-  tensor = transport->class->wait (transport, worker->index, from, name (from), worker->device, &times, error);
+  tensor = transport->class->wait (transport, worker->at, peer, name (from), worker->device, &times, error);
   if (tensor == NULL)
     return FALSE;
   if (tensor->data != NULL)
@@ -256,7 +258,8 @@ end_step (PsWorker *worker, guint step, GError **error)
   if (!ps_worker_sum (worker, error))
     return FALSE;
   for (guint i = 0; worker->device->class->computes && i < worker->script->n_stages; i++)
-    ps_show_gradients (worker, step, worker->script->stages[i]);
+    if (!ps_show_gradients (worker, step, worker->script->stages[i], error))
+      return FALSE;
   find_own_squares (worker);
   if (!hand_on (worker, error))
     return FALSE;
@@ -298,13 +301,14 @@ drop_strays (PsWorker *worker, const PsBypassPlan *plan, GError **error)
   for (guint i = 0; i < plan->stray->len; i++)
     {
       const PsInstruction *wait = &g_array_index (plan->stray, PsInstruction, i);
+      guint peer = ps_worker_peer (worker, wait->peer);
       PsTransferTimes times;
       PsTensor *tensor;
 
       if (wait->type == PS_INSTRUCTION_RECEIVE
-          && !transport->class->receive (transport, worker->index, wait->peer, wait->op, error))
+          && !transport->class->receive (transport, worker->at, peer, wait->op, error))
         return FALSE;
-      tensor = transport->class->wait (transport, worker->index, wait->peer, wait->op, worker->device, &times, error);
+      tensor = transport->class->wait (transport, worker->at, peer, wait->op, worker->device, &times, error);
       if (tensor == NULL)
         return FALSE;
       worker->device->class->tensor_free (tensor);
@@ -321,7 +325,7 @@ go_back (PsWorker *worker, const PsBypassPlan *plan, GError **error)
   for (guint i = 0; i < worker->script->n_slots; i++)
     if (worker->slots[i] != NULL)
       class->tensor_free (g_steal_pointer (&worker->slots[i]));
-  if (worker->index == 0 && worker->run->replica == 0)
+  if (ps_worker_keeps_time (worker))
     worker->run->result->n_rollbacks++;
   return drop_strays (worker, plan, error);
 }
@@ -367,7 +371,7 @@ ps_bypass_run (PsWorker *worker, GError **error)
       return FALSE;
   if (!validate (worker, step - 1, &valid, error))
     return FALSE;
-  if (!valid && worker->index == 0 && worker->run->replica == 0)
+  if (!valid && ps_worker_keeps_time (worker))
     worker->run->result->n_rollbacks++;
   return TRUE;
 }

@@ -361,7 +361,7 @@ state_init (const PsCheckpoint *checkpoint, const PsStageShape *shape, PsStageSt
 }
 
 gboolean
-ps_checkpoint_take (PsCheckpoint *checkpoint, PsDevice *device, guint stage, const PsStageShape *shape,
+ps_checkpoint_take (PsCheckpoint *checkpoint, PsDevice *device, guint stage, const PsStageShape *shape, gboolean fills,
                     PsCheckpointGather gather, gpointer data, GError **error)
 {
   PsStageState state;
@@ -371,7 +371,7 @@ ps_checkpoint_take (PsCheckpoint *checkpoint, PsDevice *device, guint stage, con
   done = device->class->read_state (device, stage, &state, error);
   for (guint i = PS_STATE_FIRST_MOMENT; done && gather != NULL && i <= PS_STATE_SECOND_MOMENT; i++)
     done = gather (state.array[i], state.n, data, error);
-  if (done)
+  if (done && fills)
     copy_stage (checkpoint, shape, TRUE, &state);
   g_free (state.array[0]);
   return done;

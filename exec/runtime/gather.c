@@ -138,7 +138,7 @@ carry_state (PsRun *run, guint peer, guint first)
         }
 }
 
-/* Calls send with rank 0 on every other rank with devices of replica 0, and fetch with each of these on rank 0. */
+/* Calls send with rank 0 on every other rank with devices of pipeline 0, and fetch with each of these on rank 0. */
 static void
 with_ranks (PsRun *run, void (*send) (PsRun *run, guint peer, guint first),
             void (*fetch) (PsRun *run, guint peer, guint first))
@@ -146,7 +146,7 @@ with_ranks (PsRun *run, void (*send) (PsRun *run, guint peer, guint first),
   const PsProcesses *processes = run->setting->processes;
   guint n_devices = run->program->schedule->placement->n_devices;
 
-  if (ps_processes_rank (processes) > 0 && run->replica == 0)
+  if (ps_processes_rank (processes) > 0 && run->pipeline == 0)
     send (run, 0, run->first);
   for (guint rank = 1;
        ps_processes_rank (processes) == 0 && rank < ps_processes_n_ranks (processes) && rank * run->n_here < n_devices;

@@ -14,22 +14,24 @@ ps_recorder_step_bytes (const PsScript *scripts, guint n_devices)
 }
 
 PsRecorder *
-ps_recorder_new (const PsScript *scripts, guint n_devices, guint n_steps)
+ps_recorder_new (const PsScript *scripts, guint n_devices, guint n_pipelines, guint n_steps)
 {
   PsRecorder *recorder = g_new0 (PsRecorder, 1);
 
   recorder->n_devices = n_devices;
+  recorder->n_pipelines = n_pipelines;
   recorder->n_steps = n_steps;
-  recorder->device = g_new0 (PsDeviceRecord, n_devices);
+  recorder->device = g_new0 (PsDeviceRecord, n_devices * n_pipelines);
   recorder->begin_ns = g_new0 (gint64, n_steps + 1);
   recorder->pause_ns = g_new0 (gint64, n_steps);
-  for (guint i = 0; i < n_devices; i++)
+  for (guint i = 0; i < n_devices * n_pipelines; i++)
     {
       PsDeviceRecord *device = &recorder->device[i];
+      const PsScript *script = &scripts[i % n_devices];
 
-      device->n_ops = scripts[i].n_ops + scripts[i].n_updates;
-      device->n_posts = scripts[i].n_posts;
-      device->n_transfers = scripts[i].n_waits;
+      device->n_ops = script->n_ops + script->n_updates;
+      device->n_posts = script->n_posts;
+      device->n_transfers = script->n_waits;
       device->ops = g_new0 (PsOpRecord, (gsize)n_steps * device->n_ops);
       device->posts = g_new0 (PsPostRecord, (gsize)n_steps * device->n_posts);
       device->transfers = g_new0 (PsTransferTimes, (gsize)n_steps * device->n_transfers);
@@ -43,7 +45,7 @@ ps_recorder_free (PsRecorder *recorder)
 {
   if (recorder == NULL)
     return;
-  for (guint i = 0; i < recorder->n_devices; i++)
+  for (guint i = 0; i < recorder->n_devices * recorder->n_pipelines; i++)
     {
       g_free (recorder->device[i].ops);
       g_free (recorder->device[i].posts);

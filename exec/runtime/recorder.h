@@ -43,8 +43,9 @@ typedef struct
 typedef struct
 {
   guint n_devices;
+  guint n_pipelines; /* in this process; the results are those of the first */
   guint n_steps;
-  PsDeviceRecord *device; /* [n_devices] */
+  PsDeviceRecord *device; /* [n_pipelines * n_devices] */
   gint64 *begin_ns; /* [n_steps + 1] when all devices were ready for the step; last entry: for the end. In an endless
                        run, when device 0 had done all of the step before */
   gint64 *pause_ns; /* [n_steps] spent between work and O on reading losses and gradients, which training does not do */
@@ -53,8 +54,8 @@ typedef struct
 /* Bytes that a recorder keeps of each step. */
 gsize ps_recorder_step_bytes (const PsScript *scripts, guint n_devices);
 
-/* scripts has an entry per device. */
-PsRecorder *ps_recorder_new (const PsScript *scripts, guint n_devices, guint n_steps);
+/* scripts has an entry per device of a pipeline. */
+PsRecorder *ps_recorder_new (const PsScript *scripts, guint n_devices, guint n_pipelines, guint n_steps);
 void ps_recorder_free (PsRecorder *recorder);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRecorder, ps_recorder_free)
 

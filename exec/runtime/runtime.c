@@ -10,6 +10,8 @@
 #include "sum.h"
 #include "tie.h"
 
+#include <pipesim/tensor.h>
+
 /* A channel buffers this many messages. Further messages refer to the sender's tensor. */
 #define CHANNEL_CAPACITY 4
 
@@ -21,7 +23,7 @@ open_workers (PsWorker *workers, PsRun *run, GError **error)
   for (guint i = 0; i < run->n_here; i++)
     if (!ps_worker_open (&workers[i], run, run->first + i, n_cores, error))
       {
-        g_prefix_error (error, "device %u: ", run->first + i);
+        g_prefix_error (error, "device %u: ", workers[i].index);
         return FALSE;
       }
   run->result->emulated = workers[0].device->class->computes && !workers[0].device->class->measures;
@@ -157,7 +159,7 @@ check_zero (const PsSchedule *schedule, const PsRunSetting *setting, GError **er
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--zero 1: each device %s holds the whole optimizer state",
                       setting->device->name);
   if (setting->transport->all_gather == NULL)
-    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--zero 1: transport %s doesn't gather weights; mpi does",
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--zero 1: transport %s doesn't gather weights; threads and mpi do",
                       setting->transport->name);
   return !setting->bypass || schedule->asynchronous
          || ps_refuse (error, PS_ERROR_UNAVAILABLE, "--zero 1: not with --sync bypass, which tries out whole steps");
@@ -166,16 +168,42 @@ check_zero (const PsSchedule *schedule, const PsRunSetting *setting, GError **er
 guint
 ps_run_n_replicas (const PsRunSetting *setting, guint n_devices)
 {
-  return setting->n_replicas > 0 ? setting->n_replicas : MAX (ps_processes_n_ranks (setting->processes) / n_devices, 1);
+  guint n_tensor = MAX (setting->n_tensor, 1);
+
+  return setting->n_replicas > 0 ? setting->n_replicas
+                                 : MAX (ps_processes_n_ranks (setting->processes) / (n_devices * n_tensor), 1);
 }
 
-/* Whether every process gets equally many devices, of one replica. */
+/* Whether every process gets equally many devices, of one pipeline, or of whole ones. */
 static gboolean
-divides (guint n_ranks, guint n_devices, guint n_replicas)
+divides (guint n_ranks, guint n_devices, guint n_pipelines)
 {
-  guint n = n_devices * n_replicas;
+  guint n = n_devices * n_pipelines, n_here = n / n_ranks;
 
-  return n % n_ranks == 0 && n_devices % (n / n_ranks) == 0;
+  return n % n_ranks == 0 && (n_devices % n_here == 0 || n_here % n_devices == 0);
+}
+
+/* Refuses layers that devices share where that is not possible. */
+static gboolean
+check_tensor (const PsRunSetting *setting, GError **error)
+{
+  const char *other = setting->bypass || setting->clip > 0              ? "--sync bypass and --clip"
+                      : setting->save != NULL || setting->start != NULL ? "--save and --load"
+                                                                        : NULL;
+
+  if (setting->n_tensor <= 1 || !setting->device->computes)
+    return TRUE;
+  if (!setting->device->tensor)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--tensor %u: each device %s has whole layers; cpu shares them",
+                      setting->n_tensor, setting->device->name);
+  if (setting->transport->tensor_reduce == NULL)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                      "--tensor %u: transport %s doesn't add up within ops; threads and mpi do", setting->n_tensor,
+                      setting->transport->name);
+  if (other != NULL)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--tensor %u: not with %s, which need whole layers",
+                      setting->n_tensor, other);
+  return ps_tensor_check (setting->model, setting->n_tensor, error);
 }
 
 /* Refuses transports that don't reach other processes or don't add up gradients, if the run needs that. */
@@ -184,19 +212,19 @@ check_processes (const PsProgram *program, const PsRunSetting *setting, GError *
 {
   guint n_devices = program->schedule->placement->n_devices;
   guint n_ranks = ps_processes_n_ranks (setting->processes);
-  guint n_replicas = ps_run_n_replicas (setting, n_devices);
+  guint n_replicas = ps_run_n_replicas (setting, n_devices), n_pipelines = n_replicas * MAX (setting->n_tensor, 1);
   gboolean adds = !setting->device->computes || setting->transport->all_reduce != NULL;
 
   if (setting->processes != NULL && !setting->transport->spans_processes)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "transport %s: stays inside one process, and these are %u",
                  setting->transport->name, n_ranks);
-  else if (setting->n_replicas > 0 && !divides (n_ranks, n_devices, n_replicas))
+  else if ((setting->n_replicas > 0 || setting->n_tensor > 1) && !divides (n_ranks, n_devices, n_pipelines))
     g_set_error (
         error, PS_ERROR, PS_ERROR_USAGE,
-        "--replicas %u: needs %u processes (mpirun -n %u), or %u times a divisor of the schedule's %u devices; "
-        "this is %u",
-        n_replicas, n_replicas, n_replicas, n_replicas, n_devices, n_ranks);
-  else if (!divides (n_ranks, n_devices, n_replicas))
+        "%u processes: can't run %u pipelines of %u devices; each needs equally many of them, or an equal part "
+        "of one",
+        n_ranks, n_pipelines, n_devices);
+  else if (!divides (n_ranks, n_devices, n_pipelines))
     g_set_error (
         error, PS_ERROR, PS_ERROR_USAGE,
         "%u processes: as many as the schedule has devices, %u, a multiple of that or a divisor of it are needed",
@@ -220,7 +248,8 @@ check_setting (const PsProgram *program, const PsRunSetting *setting, GError **e
   if (setting->transport->available != NULL && !setting->transport->available (error))
     return FALSE;
   if (!check_schedule (program->schedule, setting, error) || !check_bypass (program, setting, error)
-      || !check_zero (program->schedule, setting, error) || !check_processes (program, setting, error))
+      || !check_zero (program->schedule, setting, error) || !check_tensor (setting, error)
+      || !check_processes (program, setting, error))
     return FALSE;
   return !setting->transport->ordered || ps_program_check (program, PS_CHANNEL_DIRECTION, error);
 }
@@ -253,9 +282,11 @@ find_place (PsRun *run)
   guint n_ranks = ps_processes_n_ranks (run->setting->processes);
 
   run->n_replicas = ps_run_n_replicas (run->setting, n_devices);
-  run->n_here = n_devices * run->n_replicas / n_ranks;
+  run->n_tensor = run->setting->device->computes ? MAX (run->setting->n_tensor, 1) : 1;
+  run->n_pipelines = run->n_replicas * run->n_tensor;
+  run->n_here = n_devices * run->n_pipelines / n_ranks;
   run->first = rank * run->n_here % n_devices;
-  run->replica = rank * run->n_here / n_devices;
+  run->pipeline = rank * run->n_here / n_devices;
 }
 
 static guint8 *
@@ -312,8 +343,9 @@ open_transport (PsRun *run, GError **error)
           .first = run->first,
           .n_here = run->n_here,
           .local = ps_processes_local_rank (setting->processes) * run->n_here,
-          .replica = run->replica,
+          .pipeline = run->pipeline,
           .n_replicas = run->n_replicas,
+          .n_tensor = run->n_tensor,
           .twin = run->twin,
           .uses = run->uses = channels_in_use (run),
           .clock_offset_ns = ps_processes_clock_offset (setting->processes, ps_processes_rank (setting->processes)),
@@ -332,7 +364,8 @@ check_room (const PsRun *run, GError **error)
 {
   const PsSchedule *schedule = run->program->schedule;
   guint n_steps = run->setting->n_steps;
-  gsize of_step = ps_recorder_step_bytes (run->scripts, schedule->placement->n_devices)
+  guint n_pipelines = MAX (run->n_here / schedule->placement->n_devices, 1);
+  gsize of_step = ps_recorder_step_bytes (run->scripts, schedule->placement->n_devices) * n_pipelines
                   + (gsize)run->n_replicas * schedule->n_microbatches * sizeof (double);
   g_autofree char *taken = NULL, *there = NULL;
 
@@ -370,7 +403,8 @@ run_open (PsRun *run, GError **error)
     run->plans = ps_bypass_plans_new (run->scripts, run->program);
   if (!check_room (run, error))
     return FALSE;
-  run->recorder = ps_recorder_new (run->scripts, placement->n_devices, setting->n_steps);
+  run->recorder = ps_recorder_new (run->scripts, placement->n_devices, MAX (run->n_here / placement->n_devices, 1),
+                                   setting->n_steps);
   run->result = ps_run_result_new (run->program, setting, run->n_replicas);
   if (setting->save != NULL)
     run->saved = ps_checkpoint_new (setting->model, setting->data);
@@ -411,7 +445,7 @@ ps_run (const PsProgram *program, const PsRunSetting *setting, GError **error)
   if (!ps_crew_check (run.crew, error))
     return NULL;
   ps_gather (&run);
-  if (run.first == 0 && run.replica == 0)
+  if (run.first == 0 && run.pipeline == 0)
     finish_result (&run);
   return g_steal_pointer (&run.result);
 }

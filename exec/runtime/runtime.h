@@ -38,6 +38,7 @@ typedef struct
   const guint *shares;        /* [devices] see PsDeviceSetting; NULL: equal parts */
   const guint *parts;         /* [n_stages] see PsDeviceSetting; NULL: each device's own */
   guint n_replicas;           /* copies of the pipeline; 0: one, or as many as there are processes for */
+  guint n_tensor;             /* pipelines that share the layers, of devices that compute; 0 counts as 1 */
   gboolean zero;              /* spread the optimizer state over the replicas: see PsDeviceSetting.sharded */
   GBytes *choices;            /* PsDeviceClass.choices that devices adopt before they choose; NULL: none */
   gboolean bypass;        /* step the optimizer without a meeting, see bypass.h; asynchronous schedules do so anyway */
@@ -88,10 +89,10 @@ typedef struct
 /* Opens the devices (each pinned to a core of its own if there are enough), runs all steps and closes the devices. The
  * first failure of any device ends the run with its error.
  *
- * Every process runs k of the p devices of a replica: n processes for D replicas have D p / n devices each, and where
- * no D is given, k is 1 if there are at least p processes, and p / n if there are n < p. A replica takes p / k
- * processes. Rank r runs devices of replica r k / p, from device r k mod p on. All ranks call this
- * with the same program and setting.
+ * D replicas of T pipelines, which share the layers of their devices, have p devices each. Every one of n processes
+ * runs k = D T p / n devices, of one pipeline or of whole ones. Where no D is given, k is 1 if there are at least p
+ * processes, and p / n if there are n < p. Rank r runs devices of pipeline r k / p, from device r k mod p on. All ranks
+ * call this with the same program and setting.
  *
  * An asynchronous schedule runs endlessly: devices meet before the first step and after the last one only. Each runs
  * its round (PsRound) over and over, with an O after every PsSchedule.update_every microbatches of a stage. An

@@ -14,7 +14,7 @@ void ps_show_loss (PsWorker *worker, guint step, PsOp op);
 gboolean ps_show_losses (PsWorker *worker, guint step, GError **error);
 
 /* Before each O of a stage: the gradients that it will use. A step's digest holds those of all its O. */
-void ps_show_gradients (PsWorker *worker, guint step, guint stage);
+gboolean ps_show_gradients (PsWorker *worker, guint step, guint stage, GError **error);
 
 G_END_DECLS
 

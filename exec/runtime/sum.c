@@ -1,10 +1,6 @@
 /* sum.c - finds the devices with the same stages and adds up their gradients. */
 #include "sum.h"
 
-#include "transport/transports.h"
-
-#include <string.h>
-
 gboolean
 ps_sum_twins (const PsSchedule *schedule, guint **twin, GError **error)
 {
@@ -36,47 +32,6 @@ ps_sum_twins (const PsSchedule *schedule, guint **twin, GError **error)
   return TRUE;
 }
 
-/* The numbers where the other threads of the process can read them: the device's own memory, or a copy in *copy. NULL
- * on failure. */
-static const float *
-show (PsDevice *device, float *values, gsize n, float **copy, GError **error)
-{
-  PsTensor there = { .device = device, .bytes = n * sizeof *values, .data = values };
-
-  if (device->class->read == NULL)
-    return values;
-  *copy = g_new (float, n);
-  return device->class->read (&there, *copy, error) ? *copy : NULL;
-}
-
-static gboolean
-replace (PsDevice *device, float *values, const float *sums, gsize n, GError **error)
-{
-  PsTensor there = { .device = device, .bytes = n * sizeof *values, .data = values };
-
-  if (device->class->write != NULL)
-    return device->class->write (&there, sums, error);
-  memcpy (values, sums, n * sizeof *values);
-  return TRUE;
-}
-
-/* Both twins read the numbers of both, and change their own when both have read. */
-static gboolean
-add_twin (PsWorker *worker, guint twin, float *values, gsize n, GError **error)
-{
-  PsRun *run = worker->run;
-  g_autofree const float **shown = g_new (const float *, run->program->schedule->placement->n_devices);
-  g_autofree float *copy = NULL, *sums = g_new (float, n);
-  const float *own = show (worker->device, values, n, &copy, error);
-  gint64 moment_ns;
-
-  if (own == NULL || !ps_crew_exchange (run->crew, worker->index, &own, sizeof own, shown, error))
-    return FALSE;
-  for (gsize i = 0; i < n; i++)
-    sums[i] = own[i] + shown[twin][i];
-  return ps_crew_meet (run->crew, worker->index, &moment_ns, error) && replace (worker->device, values, sums, n, error);
-}
-
 /* Whether all replicas need all sums: to show them, to find their norm, or to add those of a twin or another stage. */
 static gboolean
 needs_all (const PsRun *run)
@@ -99,10 +54,8 @@ ps_sum_gradients (PsWorker *worker, guint stage, GError **error)
     return TRUE;
   values = class->gradient_memory (worker->device, stage, &n);
   if (!needs_all (run))
-    return transport->class->reduce_scatter (transport, worker->index, values, n, error);
-  return transport->class->all_reduce != NULL
-             ? transport->class->all_reduce (transport, worker->index, values, n, error)
-             : add_twin (worker, run->twin[worker->index], values, n, error);
+    return transport->class->reduce_scatter (transport, worker->at, values, n, error);
+  return transport->class->all_reduce (transport, worker->at, values, n, error);
 }
 
 gboolean
@@ -115,5 +68,5 @@ ps_sum_weights (PsWorker *worker, guint stage, GError **error)
   if (!worker->setting.sharded || !worker->device->class->computes)
     return TRUE;
   values = worker->device->class->weight_memory (worker->device, stage, &n);
-  return transport->class->all_gather (transport, worker->index, values, n, error);
+  return transport->class->all_gather (transport, worker->at, values, n, error);
 }

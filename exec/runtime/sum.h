@@ -11,8 +11,8 @@ G_BEGIN_DECLS
 gboolean ps_sum_twins (const PsSchedule *schedule, guint **twin, GError **error);
 
 /* Adds up the gradients of one of the worker's stages. Every device's thread calls it before each O, for the stages of
- * a step in ascending order. The transport does it, or, where it can't, memory that the threads of one process share.
- * Where the optimizer state is spread and nothing else needs them, a replica gets the sums of its share only. */
+ * a step in ascending order. Where the optimizer state is spread and nothing else needs them, a replica gets the sums
+ * of its share only. */
 gboolean ps_sum_gradients (PsWorker *worker, guint stage, GError **error);
 
 /* After an O: where the optimizer state is spread over replicas, brings the weights together that each has stepped. */

@@ -59,14 +59,15 @@ send_piece (PsWorker *worker, const PsTie *tie, const float *values, gsize n, gu
 {
   PsTransport *transport = worker->run->transport;
   PsTensor *tensor = worker->device->class->tensor_new (worker->device);
+  guint peer = ps_worker_peer (worker, tie->peer);
 
   if (tensor == NULL)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "stage %u: no memory to send the shared matrix",
                       tie->stages[tie->has[1]]);
   memset (tensor->data, 0, tensor->bytes);
   memcpy (tensor->data, values, n * sizeof *values);
-  return transport->class->receive (transport, worker->index, tie->peer, name (tie->peer, i), error)
-         && transport->class->send (transport, worker->index, tie->peer, name (worker->index, i), tensor, 0, error);
+  return transport->class->receive (transport, worker->at, peer, name (tie->peer, i), error)
+         && transport->class->send (transport, worker->at, peer, name (worker->index, i), tensor, 0, error);
 }
 
 static gboolean
@@ -74,8 +75,8 @@ add_piece (PsWorker *worker, const PsTie *tie, float *values, gsize n, guint i, 
 {
   PsTransport *transport = worker->run->transport;
   PsTransferTimes times;
-  PsTensor *tensor = transport->class->wait (transport, worker->index, tie->peer, name (tie->peer, i), worker->device,
-                                             &times, error);
+  PsTensor *tensor = transport->class->wait (transport, worker->at, ps_worker_peer (worker, tie->peer),
+                                             name (tie->peer, i), worker->device, &times, error);
 
   if (tensor == NULL)
     return FALSE;
@@ -97,7 +98,7 @@ add_peer (PsWorker *worker, const PsTie *tie, float *values, gsize n, GError **e
   for (guint i = 0; done && i * n_message < n; i++)
     done = send_piece (worker, tie, values + i * n_message, piece (n, n_message, i), i, error)
            && add_piece (worker, tie, values + i * n_message, piece (n, n_message, i), i, error);
-  return done && transport->class->flush (transport, worker->index, error);
+  return done && transport->class->flush (transport, worker->at, error);
 }
 
 /* The matrix is the first of a stage with the embedding, the last of one with the head. */

@@ -291,6 +291,7 @@ ps_verify (const PsSchedule *schedule, const PsRunResult *result, const PsRunSet
   alone.transport = &ps_threads_transport;
   alone.processes = NULL;
   alone.n_replicas = 0;
+  alone.n_tensor = 1;
   alone.zero = FALSE;
   alone.progress = NULL;
   alone.save = NULL;

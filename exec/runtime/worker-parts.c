@@ -5,12 +5,6 @@
 
 #include "clock.h"
 
-gboolean
-ps_worker_keeps_time (const PsWorker *worker)
-{
-  return worker->index == 0 && worker->run->replica == 0;
-}
-
 guint
 ps_worker_steps_before (const PsWorker *worker)
 {
@@ -97,7 +91,7 @@ gboolean
 ps_worker_turn_to (PsWorker *worker, guint step, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
-  PsDeviceRecord *records = &worker->run->recorder->device[worker->index];
+  PsDeviceRecord *records = &worker->run->recorder->device[worker->at];
   PsMemoryUse use;
 
   if (worker->step == step)
@@ -119,10 +113,8 @@ compute (PsWorker *worker, const PsAction *action, guint step, PsOpRecord *recor
     return FALSE;
   if (op.kind == PS_OP_O)
     {
-      if (!ps_sum_gradients (worker, op.stage, error))
-        return FALSE;
-      ps_show_gradients (worker, step, op.stage);
-      return update (worker, op, record, error);
+      return ps_sum_gradients (worker, op.stage, error) && ps_show_gradients (worker, step, op.stage, error)
+             && update (worker, op, record, error);
     }
   if (!choose_version (worker, op, step, error)
       || !run_op (worker, op, take_slot (worker, action->take), &output, record, error))
@@ -141,14 +133,15 @@ post (PsWorker *worker, const PsAction *action, PsPostRecord *record, GError **e
 {
   PsTransport *transport = worker->run->transport;
   const PsInstruction *instruction = &action->instruction;
+  guint peer = ps_worker_peer (worker, instruction->peer);
   gboolean done;
 
   record->start_ns = ps_clock_now ();
   if (instruction->type == PS_INSTRUCTION_SEND)
-    done = transport->class->send (transport, worker->index, instruction->peer, instruction->op,
-                                   take_slot (worker, action->take), action->delay_ns, error);
+    done = transport->class->send (transport, worker->at, peer, instruction->op, take_slot (worker, action->take),
+                                   action->delay_ns, error);
   else
-    done = transport->class->receive (transport, worker->index, instruction->peer, instruction->op, error);
+    done = transport->class->receive (transport, worker->at, peer, instruction->op, error);
   record->end_ns = ps_clock_now ();
   return done;
 }
@@ -157,8 +150,8 @@ static gboolean
 wait_for (PsWorker *worker, const PsAction *action, PsTransferTimes *times, GError **error)
 {
   PsTransport *transport = worker->run->transport;
-  PsTensor *tensor = transport->class->wait (transport, worker->index, action->instruction.peer, action->instruction.op,
-                                             worker->device, times, error);
+  PsTensor *tensor = transport->class->wait (transport, worker->at, ps_worker_peer (worker, action->instruction.peer),
+                                             action->instruction.op, worker->device, times, error);
 
   worker->slots[action->put] = tensor;
   return tensor != NULL;
@@ -167,7 +160,7 @@ wait_for (PsWorker *worker, const PsAction *action, PsTransferTimes *times, GErr
 gboolean
 ps_worker_act (PsWorker *worker, const PsAction *action, guint step, GError **error)
 {
-  PsDeviceRecord *records = &worker->run->recorder->device[worker->index];
+  PsDeviceRecord *records = &worker->run->recorder->device[worker->at];
 
   switch ((PsInstructionType)action->instruction.type)
     {
@@ -185,7 +178,7 @@ ps_worker_act (PsWorker *worker, const PsAction *action, guint step, GError **er
 gboolean
 ps_worker_update (PsWorker *worker, guint step, GError **error)
 {
-  PsDeviceRecord *records = &worker->run->recorder->device[worker->index];
+  PsDeviceRecord *records = &worker->run->recorder->device[worker->at];
   PsOpRecord *record = &records->ops[(gsize)step * records->n_ops + worker->script->n_ops];
 
   for (guint i = 0; i < worker->script->n_updates; i++)

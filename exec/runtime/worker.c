@@ -10,7 +10,7 @@
 static gboolean
 meet (PsWorker *worker, gint64 *moment_ns, GError **error)
 {
-  return ps_crew_meet (worker->run->crew, worker->index - worker->run->first, moment_ns, error);
+  return ps_crew_meet (worker->run->crew, ps_worker_member (worker), moment_ns, error);
 }
 
 static gboolean
@@ -21,7 +21,7 @@ walk (PsWorker *worker, guint step, GError **error)
 
   for (guint i = 0; i < worker->script->n_actions && done; i++)
     done = ps_worker_act (worker, &worker->script->actions[i], step, error);
-  return done && transport->class->flush (transport, worker->index, error);
+  return done && transport->class->flush (transport, worker->at, error);
 }
 
 /* All devices meet between work and O. Devices that compute then show their results and meet again. Showing is no part
@@ -36,7 +36,8 @@ end_work (PsWorker *worker, guint step, GError **error)
   if (!worker->device->class->computes)
     return TRUE;
   for (guint i = 0; i < worker->script->n_updates; i++)
-    ps_show_gradients (worker, step, worker->script->stages[i]);
+    if (!ps_show_gradients (worker, step, worker->script->stages[i], error))
+      return FALSE;
   if (!ps_show_losses (worker, step, error) || !meet (worker, &read_ns, error))
     return FALSE;
   if (ps_worker_keeps_time (worker))
@@ -51,7 +52,7 @@ gather_moments (float *values, gsize n, gpointer data, GError **error)
   PsWorker *worker = data;
   PsTransport *transport = worker->run->transport;
 
-  return transport->class->all_gather (transport, worker->index, values, n, error);
+  return transport->class->all_gather (transport, worker->at, values, n, error);
 }
 
 /* Replica 0 fills in the checkpoint, and where each replica has a share of the state, the others help. When all have,
@@ -63,18 +64,18 @@ save (PsWorker *worker, guint step, GError **error)
   const gboolean sharded = worker->setting.sharded;
   gint64 moment_ns;
 
-  for (guint i = 0; i < worker->script->n_stages && (run->replica == 0 || sharded); i++)
+  for (guint i = 0; i < worker->script->n_stages && (ps_worker_counts (worker) || sharded); i++)
     {
       guint stage = worker->script->stages[i];
 
       if (ps_shows_gradients (run->program->schedule, worker->index, stage)
-          && !ps_checkpoint_take (run->saved, worker->device, stage, &run->shapes[stage],
+          && !ps_checkpoint_take (run->saved, worker->device, stage, &run->shapes[stage], ps_worker_counts (worker),
                                   sharded ? gather_moments : NULL, worker, error))
         return FALSE;
     }
   if (!meet (worker, &moment_ns, error))
     return FALSE;
-  if (worker->index == run->first)
+  if (ps_worker_member (worker) == 0)
     ps_gather_checkpoint (run);
   return !ps_worker_keeps_time (worker)
          || ps_checkpoint_write (run->saved, run->setting->save, ps_worker_steps_before (worker) + step, error);
@@ -128,7 +129,7 @@ agree (PsWorker *worker, GError **error)
   guint n_processes = ps_processes_n_ranks (run->setting->processes);
 
   return n_processes == 1
-         || ps_choices_agree (run->crew, worker->index - run->first, n_processes * run->n_here, worker->device, error);
+         || ps_choices_agree (run->crew, ps_worker_member (worker), n_processes * run->n_here, worker->device, error);
 }
 
 static gboolean
@@ -141,7 +142,7 @@ prepare (PsWorker *worker, GError **error)
   if (!class->attach (worker->device, error)
       || (choices != NULL && class->adopt_choices != NULL && !class->adopt_choices (worker->device, choices, error)))
     return FALSE;
-  if (transport->class->join != NULL && !transport->class->join (transport, worker->index, worker->device, error))
+  if (transport->class->join != NULL && !transport->class->join (transport, worker->at, worker->device, error))
     return FALSE;
   for (guint i = 0; i < worker->script->n_stages; i++)
     {
@@ -196,7 +197,7 @@ run_on (PsWorker *worker, GError **error)
   for (gint64 round = -1; worker->run->plans == NULL && round < (gint64)g_atomic_int_get (&recorder->n_steps); round++)
     if (!walk_round (worker, round, error))
       return FALSE;
-  if (!transport->class->flush (transport, worker->index, error) || !meet (worker, &moment_ns, error))
+  if (!transport->class->flush (transport, worker->at, error) || !meet (worker, &moment_ns, error))
     return FALSE;
   for (guint step = 0; worker->device->class->computes && step < recorder->n_steps; step++)
     if (!ps_show_losses (worker, step, error))
@@ -230,23 +231,35 @@ ps_worker_main (gpointer data)
   if (!work (worker, &error))
     ps_crew_fail (worker->run->crew, error);
   if (worker->run->transport->class->part != NULL)
-    worker->run->transport->class->part (worker->run->transport, worker->index);
+    worker->run->transport->class->part (worker->run->transport, worker->at);
   for (guint i = 0; i < worker->script->n_slots; i++)
     if (worker->slots[i] != NULL)
       worker->device->class->tensor_free (worker->slots[i]);
   return NULL;
 }
 
+/* PsDeviceSetting.add_up */
+static gboolean
+add_up (gpointer data, float *values, gsize n, GError **error)
+{
+  PsWorker *worker = data;
+  PsTransport *transport = worker->run->transport;
+
+  return transport->class->tensor_reduce (transport, worker->at, values, n, error);
+}
+
 gboolean
-ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError **error)
+ps_worker_open (PsWorker *worker, PsRun *run, guint at, guint n_cores, GError **error)
 {
   const PsSchedule *schedule = run->program->schedule;
   const PsRunSetting *setting = run->setting;
   /* The host may run more processes of this run; all have equal numbers of devices. */
   guint n_local = ps_processes_n_local (setting->processes) * run->n_here;
-  guint local = ps_processes_local_rank (setting->processes) * run->n_here + index - run->first;
+  guint local = ps_processes_local_rank (setting->processes) * run->n_here + at - run->first;
+  guint index = at % schedule->placement->n_devices, pipeline = run->pipeline + at / schedule->placement->n_devices;
 
   worker->run = run;
+  worker->at = at;
   worker->index = index;
   worker->script = &run->scripts[index];
   worker->slots = g_new0 (PsTensor *, worker->script->n_slots);
@@ -272,8 +285,12 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError
                            .shares = setting->shares,
                            .parts = setting->parts,
                            .exclusive = setting->transport->exclusive,
-                           .replica = run->replica,
+                           .replica = pipeline / run->n_tensor,
                            .n_replicas = run->n_replicas,
+                           .tensor = pipeline % run->n_tensor,
+                           .n_tensor = run->n_tensor,
+                           .add_up = add_up,
+                           .add_up_data = worker,
                            .sharded = setting->zero };
   worker->device = setting->device->open (&worker->setting, error);
   if (worker->device == NULL || !setting->device->computes || (run->n_replicas == 1 && run->twin == NULL)

@@ -17,10 +17,12 @@ typedef struct
   const PsRunSetting *setting;
   PsScript *scripts;
   PsStageShape *shapes; /* [n_stages]; all zero without a model */
-  guint first;          /* the devices of this process: first .. first + n_here - 1 */
+  guint first;          /* the devices of this process: first .. first + n_here - 1, as in PsTransportSetting */
   guint n_here;
-  guint replica; /* the replica that these devices belong to */
+  guint pipeline;    /* the one that device `first` belongs to */
+  guint n_pipelines; /* n_replicas * n_tensor of them */
   guint n_replicas;
+  guint n_tensor;
   guint *twin;         /* see PsTransportSetting */
   PsBypassPlan *plans; /* [n_devices] see bypass.h; NULL: devices that step their optimizer have met */
   gboolean endless;    /* devices never meet between steps */
@@ -28,7 +30,7 @@ typedef struct
   PsTransportGroup group;
   PsTransport *transport;
   PsCrew *crew;
-  PsRecorder *recorder; /* each device writes its own part, device 0 also the steps' */
+  PsRecorder *recorder; /* each device writes its own part, by `at`; device 0 also the steps' */
   PsRunResult *result;  /* each device writes its own stages' and microbatches' part */
   PsCheckpoint *saved;  /* the same; NULL: none is wanted */
 } PsRun;
@@ -39,7 +41,8 @@ guint ps_run_loss_stage (const PsRun *run);
 typedef struct
 {
   PsRun *run;
-  guint index;
+  guint at;    /* first .. first + n_here - 1 of the run */
+  guint index; /* of its pipeline's devices */
   const PsScript *script;
   PsDeviceSetting setting;
   PsDevice *device;
@@ -53,11 +56,36 @@ typedef struct
 
 /* Opens the device, and pins it to its own core if n_cores suffice for all. After a failure, too, the caller must call
  * ps_worker_close. */
-gboolean ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError **error);
+gboolean ps_worker_open (PsWorker *worker, PsRun *run, guint at, guint n_cores, GError **error);
 void ps_worker_close (PsWorker *worker);
 
+/* The member of the crew that the worker is. */
+static inline guint
+ps_worker_member (const PsWorker *worker)
+{
+  return worker->at - worker->run->first;
+}
+
+/* The number that transports know a device of the worker's pipeline by. */
+static inline guint
+ps_worker_peer (const PsWorker *worker, guint device)
+{
+  return worker->at - worker->index + device;
+}
+
+/* TRUE in the one pipeline whose gradients, state and times count; all others have the same, or are parts of it. */
+static inline gboolean
+ps_worker_counts (const PsWorker *worker)
+{
+  return worker->setting.replica == 0 && worker->setting.tensor == 0;
+}
+
 /* TRUE for the one device that records the steps' times. */
-gboolean ps_worker_keeps_time (const PsWorker *worker);
+static inline gboolean
+ps_worker_keeps_time (const PsWorker *worker)
+{
+  return worker->index == 0 && ps_worker_counts (worker);
+}
 
 /* Steps of the training before the first one of this run. */
 guint ps_worker_steps_before (const PsWorker *worker);

@@ -15,38 +15,26 @@ ps_message_key (PsOp op)
   return kind << 56 | (guint64)op.slice << 48 | (guint64)op.stage << 32 | op.microbatch;
 }
 
-/* The devices with the same stages as `at`: itself and its twin, replica after replica. Each call of all_reduce is one
- * of theirs. */
-static inline guint
-ps_holders_per_replica (const PsTransportSetting *setting, guint at)
+/* The devices that add up numbers together: a device and ... */
+typedef enum
 {
-  return setting->twin != NULL && setting->twin[at] != at ? 2 : 1;
-}
+  PS_CIRCLE_WEIGHTS,  /* its twin, replica after replica: they have the same weights */
+  PS_CIRCLE_REPLICAS, /* itself in all replicas */
+  PS_CIRCLE_TENSOR,   /* the devices that have the other parts of its layers */
+} PsCircleKind;
 
-static inline guint
-ps_n_holders (const PsTransportSetting *setting, guint at)
+typedef struct
 {
-  return setting->n_replicas * ps_holders_per_replica (setting, at);
-}
+  guint n, own; /* devices, and the place of this one among them */
+  guint first;  /* the device at place 0, counted over all pipelines */
+  guint pair;   /* from it to its twin, which has the next place; 0: it has none */
+  guint step;   /* from it to the next device without a twin between them */
+} PsCircle;
 
-/* The place of `at` among its holders. */
-static inline guint
-ps_holder_place (const PsTransportSetting *setting, guint at)
-{
-  guint n = ps_holders_per_replica (setting, at);
+PsCircle ps_circle_of (const PsTransportSetting *setting, guint at, PsCircleKind kind);
 
-  return setting->replica * n + (n > 1 && at > setting->twin[at]);
-}
-
-/* The holder at a place, counted over all replicas. */
-static inline guint
-ps_holder (const PsTransportSetting *setting, guint at, guint place)
-{
-  guint n = ps_holders_per_replica (setting, at);
-  guint second = n > 1 ? MAX (at, setting->twin[at]) : at, first = n > 1 ? MIN (at, setting->twin[at]) : at;
-
-  return place / n * setting->n_devices + (place % n == 0 ? first : second);
-}
+/* The device at a place, counted over all pipelines. */
+guint ps_circle_device (const PsCircle *circle, guint place);
 
 extern const PsTransportClass ps_threads_transport; /* between threads of one process */
 

@@ -87,6 +87,18 @@ typedef struct
    * of this one is number replica * n_microbatches + i of the data; O divides by the microbatches of all. */
   guint replica;
   guint n_replicas;
+
+  /* n_tensor devices (0 counts as 1) share the layers of their stages, as in Megatron-LM (arXiv 1909.08053, section 3),
+   * and this one has part `tensor`: heads of attention and columns of the feed-forward. Embedding, norms, head and
+   * boundary tensors are whole on each. */
+  guint tensor;
+  guint n_tensor;
+
+  /* Ops call it: replaces n numbers by their sums over the devices that share the layer, the same bits on each. All of
+   * them run the same ops in the same order. NULL: ops leave their sums out, to be timed without them. */
+  gboolean (*add_up) (gpointer data, float *values, gsize n, GError **error);
+  gpointer add_up_data;
+
   gboolean sharded; /* the optimizer state of each stage is spread over the replicas (ZeRO stage 1): this one has share
                        `replica` of them, see ps_share_begin, and O steps the parameters of that share alone */
 } PsDeviceSetting;
@@ -124,6 +136,7 @@ struct _PsDeviceClass
   gboolean computes;       /* TRUE: losses and gradients are real numbers */
   gboolean measures;       /* TRUE: its op times are worth calibrating */
   gboolean splits;         /* TRUE: PsDeviceSetting.shares means something */
+  gboolean tensor;         /* TRUE: PsDeviceSetting.n_tensor means something */
   gboolean slices;         /* TRUE: runs slices of sequences; classes that do not compute run any op */
 
   /* NULL: always there. Else says in one line why the class cannot be used here (PS_ERROR_UNAVAILABLE). Called before
@@ -190,7 +203,8 @@ struct _PsDeviceClass
   double (*loss) (PsDevice *device, guint microbatch);
 
   /* Accumulated gradients of a stage as one array of floats in a fixed order (*n elements), valid until the next run.
-   * NULL for classes that do not compute. */
+   * Where devices share layers, the array is that of the whole stage: all of theirs add up to it. NULL for classes that
+   * do not compute. */
   const float *(*gradients) (PsDevice *device, guint stage, gsize *n);
 
   /* The same numbers where they lie in the device's own memory, for transports that add them up over replicas. NULL:

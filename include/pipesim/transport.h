@@ -15,7 +15,7 @@ typedef struct
 {
   gpointer data;
 
-  /* Every device gives n_bytes and gets the bytes of all: all[(replica * n_devices + device) * n_bytes]. The thread of
+  /* Every device gives n_bytes and gets the bytes of all: all[(pipeline * n_devices + device) * n_bytes]. The thread of
    * each device calls it as often and with the same sizes as all others do. */
   gboolean (*exchange) (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpointer all, GError **error);
 
@@ -33,12 +33,14 @@ typedef struct
   /* For classes that buffer messages in the memory of one process (threads). */
   guint capacity; /* messages of a channel, which is an ordered pair of devices; >= 1 */
 
-  /* For classes with a join hook; others may find zeros. Device d of replica r belongs to the process of rank (r *
-   * n_devices + d) / n_here. */
-  guint first; /* the devices of this process are first .. first + n_here - 1 */
+  /* Where pipelines train together; others may find zeros. Pipeline replica * n_tensor + part has that part of every
+   * layer (see PsDeviceSetting). Device d of pipeline k belongs to the process of rank (k * n_devices + d) / n_here. */
+  guint first; /* the devices of this process are first .. first + n_here - 1, from n_devices on those of the next
+                  pipelines: hooks know them by these numbers, and their peers too */
   guint n_here;
-  guint replica;          /* the copy of the pipeline that these devices belong to */
-  guint n_replicas;       /* copies that train together */
+  guint pipeline; /* the pipeline that device `first` belongs to */
+  guint n_replicas;
+  guint n_tensor;         /* 0 counts as 1 */
   const guint *twin;      /* [n_devices] the device with the same stages in the other weight copy; NULL: one copy */
   gint64 clock_offset_ns; /* add it to a time of this process to get the time by the clock of all */
   const PsTransportGroup *group;
@@ -103,9 +105,13 @@ struct _PsTransportClass
   gboolean (*flush) (PsTransport *transport, guint from, GError **error);
 
   /* Replaces the n numbers at `values`, in the device's own memory, by their sums over all devices with the same
-   * stages: `at` and its twin, in every replica. All of them call it in the same order; done on return. Each gets the
+   * weights: `at` and its twin, in every replica. All of them call it in the same order; done on return. Each gets the
    * same bits. NULL: the class does not add up. */
   gboolean (*all_reduce) (PsTransport *transport, guint at, float *values, gsize n, GError **error);
+
+  /* The same over the devices that have parts of the layers of `at`, also while messages are under way. NULL: the
+   * class does not add up so. */
+  gboolean (*tensor_reduce) (PsTransport *transport, guint at, float *values, gsize n, GError **error);
 
   /* The two halves of a sum over the replicas of `at` alone. reduce_scatter: replica r gets the sums of share r of the
    * numbers (ps_share_begin), and the other shares become undefined. all_gather: replica r gives its share, and all get

@@ -163,8 +163,11 @@ for schedule in chimera pipedream; do
   fine "$schedule with a spread state" '"check": "equal-within"' 4 pipesim exec --schedule $schedule -p 2 -m 4 $mpi --replicas 2 --zero 1 --steps 3 \
     --check --json --model small.ini
 done
-refuse 2 "--replicas 2: needs 2 processes (mpirun -n 2), or 2 times a divisor of the schedule's 2 devices; this is 1" $copies
-refuse 1 "--zero 1: transport threads doesn't gather weights" pipesim exec --schedule 1f1b -p 2 -m 4 --device cpu --replicas 2 --zero 1 --model small.ini
+one_line "pipelines that processes can't share" 2 "rank [0-2]: 3 processes: can't run 2 pipelines of 2 devices; each needs.*" 3 $copies
+for zero in 0 1; do
+  $train --replicas 2 --zero $zero --save threads.safetensors >/dev/null 2>&1
+  equal_files "both copies in one process, --zero $zero" copies.safetensors threads.safetensors
+done
 refuse 1 "--zero 1: not with --sync bypass" $shares --sync bypass
 costs='--costs f=1ms,b=1ms,w=1ms,c=200us,act=1MiB'
 paced="--device paced --transport mpi $costs"

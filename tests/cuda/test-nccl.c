@@ -132,7 +132,7 @@ net_open (Net *net, guint n_replicas, gsize bytes, gint64 timeout_ns)
                                      .timeout_ns = timeout_ns,
                                      .n_here = N_DEVICES,
                                      .local = i * N_DEVICES,
-                                     .replica = i,
+                                     .pipeline = i,
                                      .n_replicas = n_replicas,
                                      .uses = uses,
                                      .group = &net->group[i] };

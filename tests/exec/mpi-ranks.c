@@ -279,7 +279,7 @@ play (Player *player, guint scene, GError **error)
                                  .timeout_ns = scenes[scene].timeout_ns,
                                  .first = player->own,
                                  .n_here = 1,
-                                 .replica = player->replica,
+                                 .pipeline = player->replica,
                                  .n_replicas = player->n_replicas,
                                  .group = &group };
   GError *failure = NULL;

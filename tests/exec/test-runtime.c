@@ -642,8 +642,8 @@ static void
 test_median_step (void)
 {
   PsScript script = { 0 };
-  g_autoptr (PsRecorder) recorder = ps_recorder_new (&script, 1, 4);
-  g_autoptr (PsRecorder) single = ps_recorder_new (&script, 1, 1);
+  g_autoptr (PsRecorder) recorder = ps_recorder_new (&script, 1, 1, 4);
+  g_autoptr (PsRecorder) single = ps_recorder_new (&script, 1, 1, 1);
   const gint64 begin[] = { 1000, 1100, 1105, 1114, 1121 };
 
   memcpy (recorder->begin_ns, begin, sizeof begin);

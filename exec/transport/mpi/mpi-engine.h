@@ -41,7 +41,7 @@ typedef struct
 {
   guint32 kind;
   guint32 transport; /* transports are counted by each process, in the same order */
-  guint32 from, to;  /* devices of the message that this is about, counted over all replicas */
+  guint32 from, to;  /* devices of the message that this is about, counted over all pipelines */
   PsOp op;
   gint32 tag;      /* that the bytes are sent under; 0: they are here */
   guint32 n_bytes; /* here */

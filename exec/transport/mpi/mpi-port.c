@@ -279,6 +279,19 @@ ps_mpi_port_is_flushed (const PsMpiPort *port)
   return port->n_untaken == 0 && port->jobs.length == 0;
 }
 
+gboolean
+ps_mpi_port_has_sent (const PsMpiPort *port, guint to, PsOp op)
+{
+  for (const GList *link = port->jobs.head; link != NULL; link = link->next)
+    {
+      const PsMpiMessage *message = &((const PsMpiJob *)link->data)->message;
+
+      if (message->peer == to && ps_message_key (message->op) == ps_message_key (op))
+        return FALSE;
+    }
+  return TRUE;
+}
+
 void
 ps_mpi_port_free_returned (PsMpiPort *port)
 {

@@ -15,7 +15,7 @@ typedef struct _PsMpiPort PsMpiPort;
 /* A message between two devices. */
 typedef struct
 {
-  guint peer; /* the device at the other end, counted over all replicas */
+  guint peer; /* the device at the other end, counted over all pipelines */
   PsOp op;
   void *data; /* n_bytes of host memory; NULL: none */
   gsize n_bytes;
@@ -48,7 +48,7 @@ typedef struct
 
 struct _PsMpiPort
 {
-  guint own; /* number of the device over all replicas */
+  guint own; /* number of the device over all pipelines */
   guint32 transport;
   guint n_here;     /* devices of each process: rank r has those from r n_here on */
   PsDevice *device; /* NULL until it has joined */
@@ -86,6 +86,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsMpiReceipt, ps_mpi_receipt_free)
 
 /* Whether all messages have been taken and their memory is given back. Locked. */
 gboolean ps_mpi_port_is_flushed (const PsMpiPort *port);
+
+/* Whether no message of that name to that device is under way in memory of this process any more. Locked. */
+gboolean ps_mpi_port_has_sent (const PsMpiPort *port, guint to, PsOp op);
 
 /* Frees tensors that have been sent. By the device's thread. Locked. */
 void ps_mpi_port_free_returned (PsMpiPort *port);

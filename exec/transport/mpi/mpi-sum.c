@@ -1,4 +1,4 @@
-/* mpi-sum.c - sums over the holders of a stage: a ring of messages between them. */
+/* mpi-sum.c - sums over the devices of a circle: a ring of messages between them. */
 #include "mpi-transport.h"
 #include "transport/transports.h"
 
@@ -15,7 +15,7 @@ typedef struct
   PsMpiTransport *transport;
   PsMpiPort *port;
   guint own, n_holders;
-  guint next, previous; /* the devices to send to and to receive from, over all replicas */
+  guint next, previous; /* the devices to send to and to receive from, over all pipelines */
   float *values;        /* the numbers, in n_holders shares */
   gsize n;
   gsize first, length; /* of a share: what is under way now */
@@ -35,13 +35,15 @@ share_at (const Ring *ring, guint i, gsize *n)
 }
 
 /* Sends one share and receives another one to `into`. A short share, and one where `into` is NULL, comes in memory of
- * the message's own. The port owns a message until it is there, so that an aborted run leaves MPI no freed memory. */
+ * the message's own. The port owns a message until it is there, so that an aborted run leaves MPI no freed memory.
+ * Messages to other devices may be under way meanwhile: these may wait for this sum before they take them. */
 static PsMpiReceipt *
 pass (Ring *ring, float *outgoing, gsize n_out, float *into, gsize n_in, GError **error)
 {
   PsMpiMessage give = { .peer = ring->next, .op = sum_message, .data = outgoing, .n_bytes = n_out * sizeof *outgoing };
   PsMpiMessage get = { .peer = ring->previous, .op = sum_message, .data = into, .n_bytes = n_in * sizeof *into };
   g_autoptr (PsMpiReceipt) receipt = NULL;
+  gboolean sent;
 
   get.owned = into == NULL && get.n_bytes > PS_MPI_INLINE_BYTES;
   if (get.owned)
@@ -50,12 +52,9 @@ pass (Ring *ring, float *outgoing, gsize n_out, float *into, gsize n_in, GError 
   ps_mpi_port_expect (ring->port, &get);
   ps_mpi_port_send (ring->port, &give);
   receipt = ps_mpi_transport_await (ring->transport, ring->port, ring->previous, sum_message, error);
+  sent = receipt != NULL && ps_mpi_transport_await_sent (ring->transport, ring->port, ring->next, sum_message, error);
   ps_mpi_unlock ();
-  if (receipt == NULL
-      || !ring->transport->base.class->flush (&ring->transport->base,
-                                              ring->port->own % ring->transport->setting.n_devices, error))
-    return NULL;
-  return g_steal_pointer (&receipt);
+  return sent ? g_steal_pointer (&receipt) : NULL;
 }
 
 static gboolean
@@ -151,47 +150,42 @@ sum (Ring *ring, Halves halves, float *values, gsize n, GError **error)
   return TRUE;
 }
 
-gboolean
-ps_mpi_all_reduce (PsTransport *base, guint at, float *values, gsize n, GError **error)
-{
-  PsMpiTransport *transport = (PsMpiTransport *)base;
-  const PsTransportSetting *setting = &transport->setting;
-  guint n_holders = ps_n_holders (setting, at), own = ps_holder_place (setting, at);
-  Ring ring = { .transport = transport,
-                .port = ps_mpi_transport_port (transport, at),
-                .own = own,
-                .n_holders = n_holders,
-                .next = ps_holder (setting, at, (own + 1) % n_holders),
-                .previous = ps_holder (setting, at, (own + n_holders - 1) % n_holders) };
-
-  return sum (&ring, SCATTER | GATHER, values, n, error);
-}
-
-/* A half of a sum over the same device in all replicas. */
+/* A sum, or a half of it, over the devices of a circle. */
 static gboolean
-sum_half (PsTransport *base, guint at, Halves half, float *values, gsize n, GError **error)
+sum_over (PsTransport *base, guint at, PsCircleKind kind, Halves halves, float *values, gsize n, GError **error)
 {
   PsMpiTransport *transport = (PsMpiTransport *)base;
-  const PsTransportSetting *setting = &transport->setting;
-  guint own = setting->replica, n_replicas = setting->n_replicas;
+  const PsCircle circle = ps_circle_of (&transport->setting, at, kind);
   Ring ring = { .transport = transport,
                 .port = ps_mpi_transport_port (transport, at),
-                .own = own,
-                .n_holders = n_replicas,
-                .next = (own + 1) % n_replicas * setting->n_devices + at,
-                .previous = (own + n_replicas - 1) % n_replicas * setting->n_devices + at };
+                .own = circle.own,
+                .n_holders = circle.n,
+                .next = ps_circle_device (&circle, (circle.own + 1) % circle.n),
+                .previous = ps_circle_device (&circle, (circle.own + circle.n - 1) % circle.n) };
 
-  return sum (&ring, half, values, n, error);
+  return sum (&ring, halves, values, n, error);
 }
 
 gboolean
-ps_mpi_reduce_scatter (PsTransport *base, guint at, float *values, gsize n, GError **error)
+ps_mpi_all_reduce (PsTransport *transport, guint at, float *values, gsize n, GError **error)
 {
-  return sum_half (base, at, SCATTER, values, n, error);
+  return sum_over (transport, at, PS_CIRCLE_WEIGHTS, SCATTER | GATHER, values, n, error);
 }
 
 gboolean
-ps_mpi_all_gather (PsTransport *base, guint at, float *values, gsize n, GError **error)
+ps_mpi_tensor_reduce (PsTransport *transport, guint at, float *values, gsize n, GError **error)
 {
-  return sum_half (base, at, GATHER, values, n, error);
+  return sum_over (transport, at, PS_CIRCLE_TENSOR, SCATTER | GATHER, values, n, error);
+}
+
+gboolean
+ps_mpi_reduce_scatter (PsTransport *transport, guint at, float *values, gsize n, GError **error)
+{
+  return sum_over (transport, at, PS_CIRCLE_REPLICAS, SCATTER, values, n, error);
+}
+
+gboolean
+ps_mpi_all_gather (PsTransport *transport, guint at, float *values, gsize n, GError **error)
+{
+  return sum_over (transport, at, PS_CIRCLE_REPLICAS, GATHER, values, n, error);
 }

@@ -15,11 +15,11 @@ mpi_transport (PsTransport *transport)
   return (PsMpiTransport *)transport;
 }
 
-/* The number of a device of this replica among the devices of all replicas. */
+/* The number of a device among the devices of all pipelines. */
 static guint
 number_of (const PsMpiTransport *transport, guint device)
 {
-  return transport->setting.replica * transport->setting.n_devices + device;
+  return transport->setting.pipeline * transport->setting.n_devices + device;
 }
 
 /* The engine's calls */
@@ -143,7 +143,7 @@ mpi_join (PsTransport *base, guint at, PsDevice *device, GError **error)
 {
   PsMpiTransport *transport = mpi_transport (base);
   const PsTransportSetting *setting = &transport->setting;
-  guint n = setting->n_devices * setting->n_replicas;
+  guint n = setting->n_devices * setting->n_replicas * MAX (setting->n_tensor, 1);
   g_autofree guint8 *all = g_malloc (n);
   const guint8 here = 0;
 
@@ -356,6 +356,7 @@ static const PsTransportClass mpi_class = {
   .wait = mpi_wait,
   .flush = mpi_flush,
   .all_reduce = ps_mpi_all_reduce,
+  .tensor_reduce = ps_mpi_tensor_reduce,
   .reduce_scatter = ps_mpi_reduce_scatter,
   .all_gather = ps_mpi_all_gather,
   .abort = mpi_abort,

@@ -29,12 +29,16 @@ double ps_mpi_transport_seconds (const PsMpiTransport *transport);
  * ps_mpi_receipt_free. Locked. */
 PsMpiReceipt *ps_mpi_transport_await (PsMpiTransport *transport, PsMpiPort *port, guint from, PsOp op, GError **error);
 
+/* Sleeps until ps_mpi_port_has_sent; the receiver may still have to take the message. Locked. */
+gboolean ps_mpi_transport_await_sent (PsMpiTransport *transport, PsMpiPort *port, guint to, PsOp op, GError **error);
+
 gboolean ps_mpi_fail_aborted (GError **error);
 
 /* PsTransportClass.all_reduce: a ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
- * workstations", 2009): each holder of a stage adds its own to what comes from the one before, each a share of the
- * numbers, and then passes on sums. The order of additions is fixed, so all holders get the same bits in every run. */
+ * workstations", 2009): each device of a circle adds its own to what comes from the one before, each a share of the
+ * numbers, and then passes on sums. The order of additions is fixed, so all of them get the same bits in every run. */
 gboolean ps_mpi_all_reduce (PsTransport *transport, guint at, float *values, gsize n, GError **error);
+gboolean ps_mpi_tensor_reduce (PsTransport *transport, guint at, float *values, gsize n, GError **error);
 
 /* See PsTransportClass: each is one way around the ring. */
 gboolean ps_mpi_reduce_scatter (PsTransport *transport, guint at, float *values, gsize n, GError **error);

@@ -62,3 +62,20 @@ ps_mpi_transport_await (PsMpiTransport *transport, PsMpiPort *port, guint from, 
   ps_mpi_port_take (port, receipt);
   return receipt;
 }
+
+gboolean
+ps_mpi_transport_await_sent (PsMpiTransport *transport, PsMpiPort *port, guint to, PsOp op, GError **error)
+{
+  gint64 until_ns = ps_mpi_transport_deadline (transport);
+  gboolean in_time = TRUE;
+  char name[48];
+
+  while (!ps_mpi_port_has_sent (port, to, op) && !transport->aborted && in_time)
+    in_time = ps_mpi_await (&port->changed, until_ns);
+  if (transport->aborted)
+    return ps_mpi_fail_aborted (error);
+  return ps_mpi_port_has_sent (port, to, op)
+         || ps_refuse (error, PS_ERROR_IO, "device %u: waited %g s for device %u to receive %s",
+                       port->own % transport->setting.n_devices, ps_mpi_transport_seconds (transport),
+                       to % transport->setting.n_devices, ps_op_format (op, name));
+}

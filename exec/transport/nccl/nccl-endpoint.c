@@ -38,7 +38,7 @@ ps_nccl_endpoint_new (const PsTransportSetting *setting, guint index, gint *abor
       if (setting->uses[(gsize)i * n + index])
         endpoint->in[i] = ps_nccl_channel_new (PS_NCCL_RECEIVE, index, i, aborted, setting->timeout_ns);
     }
-  if (ps_n_holders (setting, index) > 1)
+  if (ps_circle_of (setting, index, PS_CIRCLE_WEIGHTS).n > 1)
     endpoint->holders = ps_nccl_channel_new (PS_NCCL_ADD, index, index, aborted, setting->timeout_ns);
   return endpoint;
 }
@@ -95,6 +95,7 @@ ps_nccl_endpoint_free (PsNcclEndpoint *endpoint, guint n_devices)
 static gboolean
 fill_card (Card *card, const PsTransportSetting *setting, guint index, GError **error)
 {
+  const PsCircle circle = ps_circle_of (setting, index, PS_CIRCLE_WEIGHTS);
   const char *host = g_getenv ("NCCL_HOSTID");
   int gpu = 0;
 
@@ -103,7 +104,7 @@ fill_card (Card *card, const PsTransportSetting *setting, guint index, GError **
   if (!ps_nccl_cuda_ok ("cudaGetDevice", cudaGetDevice (&gpu), error)
       || !ps_nccl_cuda_ok ("cudaDeviceGetPCIBusId", cudaDeviceGetPCIBusId (card->bus, sizeof card->bus, gpu), error))
     return FALSE;
-  return ps_n_holders (setting, index) == 1 || ps_holder_place (setting, index) > 0
+  return circle.n == 1 || circle.own > 0
          || ps_nccl_ok ("ncclGetUniqueId", NULL, ncclGetUniqueId (&card->holders), error);
 }
 
@@ -129,6 +130,7 @@ exchange (const PsTransportSetting *setting, guint index, gconstpointer mine, gs
 static gboolean
 meet_peers (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, ncclUniqueId *holders, GError **error)
 {
+  const PsCircle circle = ps_circle_of (setting, endpoint->index, PS_CIRCLE_WEIGHTS);
   guint n = setting->n_devices * setting->n_replicas;
   g_autofree Card *cards = g_new0 (Card, n);
   Card mine;
@@ -136,8 +138,8 @@ meet_peers (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, ncclUni
   if (!fill_card (&mine, setting, endpoint->index, error)
       || !exchange (setting, endpoint->index, &mine, sizeof mine, cards, error))
     return FALSE;
-  *holders = cards[ps_holder (setting, endpoint->index, 0)].holders;
-  return check_cards (cards, n, setting->replica * setting->n_devices + endpoint->index, setting->n_devices, error);
+  *holders = cards[circle.first].holders;
+  return check_cards (cards, n, setting->pipeline * setting->n_devices + endpoint->index, setting->n_devices, error);
 }
 
 /* names[from * n_devices + to] for all channels of this replica; each is made by its sender. Free with g_free. */
@@ -154,7 +156,7 @@ exchange_names (const PsNcclEndpoint *endpoint, const PsTransportSetting *settin
       return NULL;
   if (!exchange (setting, endpoint->index, mine, n_bytes, all, error))
     return NULL;
-  return g_memdup2 (all + (gsize)setting->replica * n * n, n * n_bytes);
+  return g_memdup2 (all + (gsize)setting->pipeline * n * n, n * n_bytes);
 }
 
 /* Sends a message for no op: NCCL connects with the first one. */
@@ -219,6 +221,7 @@ open_clock (PsNcclEndpoint *endpoint, GError **error)
 gboolean
 ps_nccl_endpoint_join (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, PsDevice *device, GError **error)
 {
+  const PsCircle circle = ps_circle_of (setting, endpoint->index, PS_CIRCLE_WEIGHTS);
   g_autofree ncclUniqueId *names = NULL;
   ncclUniqueId holders;
 
@@ -231,9 +234,7 @@ ps_nccl_endpoint_join (PsNcclEndpoint *endpoint, const PsTransportSetting *setti
   names = exchange_names (endpoint, setting, error);
   if (names == NULL || !open_channels (endpoint, setting, names, error))
     return FALSE;
-  if (endpoint->holders != NULL
-      && !ps_nccl_channel_open (endpoint->holders, &holders, ps_holder_place (setting, endpoint->index),
-                                ps_n_holders (setting, endpoint->index), error))
+  if (endpoint->holders != NULL && !ps_nccl_channel_open (endpoint->holders, &holders, circle.own, circle.n, error))
     return FALSE;
   return open_clock (endpoint, error);
 }

@@ -127,6 +127,12 @@ static const PsTransportClass nccl_class;
 static PsTransport *
 nccl_open (const PsTransportSetting *setting, GError **error)
 {
+  if (setting->n_here > setting->n_devices)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "nccl transport: runs one pipeline in a process");
+      return NULL;
+    }
+
   NcclTransport *transport = g_new0 (NcclTransport, 1);
 
   transport->base.class = &nccl_class;

@@ -6,7 +6,7 @@
  * the sender, whose thread frees it. So a send never waits, and no thread locks two ports at a time.
  */
 #include "clock.h"
-#include "transport/transports.h"
+#include "threads-sum.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -49,14 +49,13 @@ typedef struct
   gboolean aborted;
   guint n_untaken;     /* messages that this device has sent and no receiver has taken */
   GPtrArray *returned; /* the device's own tensors, copied by their receivers */
-  Channel *from;       /* [n_devices] */
+  Channel *from;       /* [sum.n] */
 } Port;
 
 typedef struct
 {
-  PsTransport base;
-  PsTransportSetting setting;
-  Port *port; /* [n_devices] */
+  PsThreadsSum sum; /* first */
+  Port *port;       /* [sum.n] */
 } ThreadsTransport;
 
 static void
@@ -89,18 +88,18 @@ list_take (MessageList *list, PsOp op)
 }
 
 static void
-port_init (Port *port, guint n_devices)
-{
-  ps_clock_condition_init (&port->changed);
-  pthread_mutex_init (&port->lock, NULL);
-  port->returned = g_ptr_array_new ();
-  port->from = g_new0 (Channel, n_devices);
-}
-
-static void
 tensor_free (PsTensor *tensor)
 {
   tensor->device->class->tensor_free (tensor);
+}
+
+static void
+port_init (Port *port, guint n_ports)
+{
+  ps_clock_condition_init (&port->changed);
+  pthread_mutex_init (&port->lock, NULL);
+  port->returned = g_ptr_array_new_with_free_func ((GDestroyNotify)tensor_free);
+  port->from = g_new0 (Channel, n_ports);
 }
 
 static void
@@ -125,12 +124,10 @@ channel_clear (Channel *channel)
 }
 
 static void
-port_clear (Port *port, guint n_devices)
+port_clear (Port *port, guint n_ports)
 {
-  for (guint i = 0; i < n_devices; i++)
+  for (guint i = 0; i < n_ports; i++)
     channel_clear (&port->from[i]);
-  for (guint i = 0; i < port->returned->len; i++)
-    tensor_free (g_ptr_array_index (port->returned, i));
   g_ptr_array_unref (port->returned);
   g_free (port->from);
   pthread_cond_destroy (&port->changed);
@@ -144,12 +141,12 @@ threads_open (const PsTransportSetting *setting, GError **error)
 
   g_assert (setting->capacity >= 1);
 
-  transport->base.class = &ps_threads_transport;
-  transport->setting = *setting;
-  transport->port = g_new0 (Port, setting->n_devices);
-  for (guint i = 0; i < setting->n_devices; i++)
-    port_init (&transport->port[i], setting->n_devices);
-  return &transport->base;
+  transport->sum.base.class = &ps_threads_transport;
+  ps_threads_sum_init (&transport->sum, setting);
+  transport->port = g_new0 (Port, transport->sum.n);
+  for (guint i = 0; i < transport->sum.n; i++)
+    port_init (&transport->port[i], transport->sum.n);
+  return &transport->sum.base;
 }
 
 static void
@@ -159,8 +156,9 @@ threads_close (PsTransport *base)
 
   if (transport == NULL)
     return;
-  for (guint i = 0; i < transport->setting.n_devices; i++)
-    port_clear (&transport->port[i], transport->setting.n_devices);
+  for (guint i = 0; i < transport->sum.n; i++)
+    port_clear (&transport->port[i], transport->sum.n);
+  ps_threads_sum_clear (&transport->sum);
   g_free (transport->port);
   g_free (transport);
 }
@@ -193,8 +191,6 @@ begin_send (PsTransport *transport, guint from, GError **error)
   Port *port = port_lock (transport, from);
   gboolean aborted = port->aborted;
 
-  for (guint i = 0; i < port->returned->len; i++)
-    tensor_free (g_ptr_array_index (port->returned, i));
   g_ptr_array_set_size (port->returned, 0);
   if (!aborted)
     port->n_untaken++;
@@ -206,7 +202,7 @@ begin_send (PsTransport *transport, guint from, GError **error)
 static gboolean
 claim_slot (PsTransport *transport, guint from, guint to, Message *message)
 {
-  const PsTransportSetting *setting = &((ThreadsTransport *)transport)->setting;
+  const PsTransportSetting *setting = &((PsThreadsSum *)transport)->setting;
   Port *port = port_lock (transport, to);
   Channel *channel = &port->from[from];
 
@@ -240,7 +236,7 @@ threads_send (PsTransport *transport, guint from, guint to, PsOp op, PsTensor *t
   gint64 now_ns = ps_clock_now ();
   Message *message;
 
-  g_assert (tensor->bytes <= ((ThreadsTransport *)transport)->setting.message_bytes);
+  g_assert (tensor->bytes <= ((PsThreadsSum *)transport)->setting.message_bytes);
 
   if (!begin_send (transport, from, error))
     {
@@ -291,7 +287,7 @@ port_sleep (Port *port, gint64 until_ns)
 static gint64
 timeout_moment (PsTransport *transport)
 {
-  gint64 timeout_ns = ((ThreadsTransport *)transport)->setting.timeout_ns;
+  gint64 timeout_ns = ((PsThreadsSum *)transport)->setting.timeout_ns;
 
   return timeout_ns > 0 ? ps_clock_now () + timeout_ns : 0;
 }
@@ -300,13 +296,13 @@ timeout_moment (PsTransport *transport)
 static Message *
 await_message (PsTransport *transport, guint at, guint from, PsOp op, GError **error)
 {
-  gint64 timeout_ns = ((ThreadsTransport *)transport)->setting.timeout_ns;
+  gint64 timeout_ns = ((PsThreadsSum *)transport)->setting.timeout_ns;
+  guint n = ((PsThreadsSum *)transport)->setting.n_devices;
   gint64 until_ns = timeout_moment (transport);
   Port *port = port_lock (transport, at);
   Message *announced = list_take (&port->from[from].announced, op);
   Message *message = NULL;
-  gboolean in_time = TRUE;
-  gboolean aborted;
+  gboolean in_time = TRUE, aborted;
   char name[48];
 
   while (announced != NULL && !port->aborted && in_time)
@@ -322,11 +318,11 @@ await_message (PsTransport *transport, guint at, guint from, PsOp op, GError **e
   if (message == NULL && aborted)
     fail_aborted (error);
   else if (announced == NULL)
-    g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: waits for %s from device %u without a receive", at,
-                 ps_op_format (op, name), from);
+    g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: waits for %s from device %u without a receive", at % n,
+                 ps_op_format (op, name), from % n);
   else if (message == NULL)
-    g_set_error (error, PS_ERROR, PS_ERROR_IO, "device %u: waited %g s for %s from device %u", at, timeout_ns / 1e9,
-                 ps_op_format (op, name), from);
+    g_set_error (error, PS_ERROR, PS_ERROR_IO, "device %u: waited %g s for %s from device %u", at % n, timeout_ns / 1e9,
+                 ps_op_format (op, name), from % n);
   g_free (announced);
   return message;
 }
@@ -453,13 +449,10 @@ threads_flush (PsTransport *transport, guint from, GError **error)
 {
   gint64 until_ns = timeout_moment (transport);
   Port *port = port_lock (transport, from);
-  gboolean in_time = TRUE;
-  gboolean aborted;
+  gboolean in_time = TRUE, aborted;
 
   while (port->n_untaken > 0 && !port->aborted && in_time)
     in_time = port_sleep (port, until_ns);
-  for (guint i = 0; i < port->returned->len; i++)
-    tensor_free (g_ptr_array_index (port->returned, i));
   g_ptr_array_set_size (port->returned, 0);
   aborted = port->aborted;
   in_time = port->n_untaken == 0;
@@ -468,15 +461,16 @@ threads_flush (PsTransport *transport, guint from, GError **error)
   if (aborted)
     return fail_aborted (error);
   if (!in_time)
-    g_set_error (error, PS_ERROR, PS_ERROR_IO, "device %u: waited %g s for its messages to be taken", from,
-                 ((ThreadsTransport *)transport)->setting.timeout_ns / 1e9);
+    g_set_error (error, PS_ERROR, PS_ERROR_IO, "device %u: waited %g s for its messages to be taken",
+                 from % ((PsThreadsSum *)transport)->setting.n_devices,
+                 ((PsThreadsSum *)transport)->setting.timeout_ns / 1e9);
   return in_time;
 }
 
 static void
 threads_abort (PsTransport *transport)
 {
-  for (guint i = 0; i < ((ThreadsTransport *)transport)->setting.n_devices; i++)
+  for (guint i = 0; i < ((PsThreadsSum *)transport)->n; i++)
     {
       Port *port = port_lock (transport, i);
 
@@ -484,6 +478,7 @@ threads_abort (PsTransport *transport)
       pthread_cond_broadcast (&port->changed);
       port_unlock (port);
     }
+  ps_threads_sum_abort ((PsThreadsSum *)transport);
 }
 
 const PsTransportClass ps_threads_transport = {
@@ -491,9 +486,14 @@ const PsTransportClass ps_threads_transport = {
   .description = "memory copies between the device threads of one process",
   .open = threads_open,
   .close = threads_close,
+  .join = ps_threads_join,
   .send = threads_send,
   .receive = threads_receive,
   .wait = threads_wait,
   .flush = threads_flush,
+  .all_reduce = ps_threads_all_reduce,
+  .tensor_reduce = ps_threads_tensor_reduce,
+  .reduce_scatter = ps_threads_reduce_scatter,
+  .all_gather = ps_threads_all_gather,
   .abort = threads_abort,
 };

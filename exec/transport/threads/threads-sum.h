@@ -1,0 +1,39 @@
+/* threads-sum.h - sums over devices whose threads are in one process: the part of the class "threads" that makes them.
+ */
+#ifndef PIPESIM_THREADS_SUM_H
+#define PIPESIM_THREADS_SUM_H
+
+#include "transport/transports.h"
+
+G_BEGIN_DECLS
+
+typedef struct _PsThreadsPlace PsThreadsPlace;
+
+/* A transport of the class begins with this. */
+typedef struct
+{
+  PsTransport base;
+  PsTransportSetting setting;
+  guint n; /* devices of all pipelines */
+  gint aborted;
+  PsThreadsPlace *place; /* [n] of each device */
+} PsThreadsSum;
+
+/* The caller sets the class. */
+void ps_threads_sum_init (PsThreadsSum *sum, const PsTransportSetting *setting);
+void ps_threads_sum_clear (PsThreadsSum *sum);
+
+/* Wakes all that add up with PS_ERROR_IO "run aborted". From any thread. */
+void ps_threads_sum_abort (PsThreadsSum *sum);
+
+/* Hooks of PsTransportClass. Share s of the numbers (ps_share_begin) is added up in the order s + 1, s + 2, ..., s, as
+ * by ps_mpi_all_reduce. */
+gboolean ps_threads_join (PsTransport *transport, guint at, PsDevice *device, GError **error);
+gboolean ps_threads_all_reduce (PsTransport *transport, guint at, float *values, gsize n, GError **error);
+gboolean ps_threads_tensor_reduce (PsTransport *transport, guint at, float *values, gsize n, GError **error);
+gboolean ps_threads_reduce_scatter (PsTransport *transport, guint at, float *values, gsize n, GError **error);
+gboolean ps_threads_all_gather (PsTransport *transport, guint at, float *values, gsize n, GError **error);
+
+G_END_DECLS
+
+#endif
