@@ -36,6 +36,8 @@ reset (const PsOption *option, gpointer base)
     g_clear_pointer ((char ***)value, g_strfreev);
   else
     g_clear_pointer ((gpointer *)value, g_free);
+  if (option->each != 0)
+    g_clear_pointer (&G_STRUCT_MEMBER (gpointer, base, option->each), g_free);
   if (option->given != 0)
     G_STRUCT_MEMBER (guint, base, option->given) = 0;
 }
@@ -116,14 +118,15 @@ read_list (const PsOption *option, const char *where, const char *text, gpointer
 {
   g_auto (GStrv) parts = g_strsplit (*text != '\0' ? text : ":", ":", -1);
   guint n_parts = g_strv_length (parts);
-  gint64 *sizes = option->type == PS_OPTION_SIZES ? g_new (gint64, n_parts) : NULL;
-  double *factors = sizes == NULL ? g_new (double, n_parts) : NULL;
+  gint64 *sizes = g_new (gint64, n_parts); /* as wide as a double, and wider than an enumeration */
 
   g_free (*list);
-  *list = sizes != NULL ? (gpointer)sizes : factors;
+  *list = sizes;
   for (*n = 0; *n < n_parts; (*n)++)
-    if (sizes != NULL ? !ps_parse_size (where, parts[*n], &sizes[*n], error)
-                      : !ps_parse_number (where, parts[*n], option->low, option->high, &factors[*n], error))
+    if (option->type == PS_OPTION_SIZES ? !ps_parse_size (where, parts[*n], &sizes[*n], error)
+        : option->type == PS_OPTION_NAME
+            ? !option->parse (where, parts[*n], (guint *)*list + *n, error)
+            : !ps_parse_number (where, parts[*n], option->low, option->high, (double *)*list + *n, error))
       return FALSE;
   return TRUE;
 }
@@ -172,14 +175,18 @@ ps_option_read (const PsOption *option, gpointer base, const char *text, GError 
   const char letter[] = { '-', option->letter, '/', '\0' };
   g_autofree char *where
       = g_strconcat (option->letter != 0 ? letter : "", option->hidden ? "" : "--", option->name, NULL);
-  guint n = 1;
+  gboolean lists = option->each != 0 && text != NULL && strchr (text, ':') != NULL;
+  guint n = option->each == 0;
 
   if (option->none != NULL && g_str_equal (text, option->none))
     {
       reset (option, base);
       return TRUE;
     }
-  if (!read_value (option, where, text, G_STRUCT_MEMBER_P (base, option->offset), &n, error))
+  if (option->each != 0)
+    reset (option, base);
+  if (lists ? !read_list (option, where, text, G_STRUCT_MEMBER_P (base, option->each), &n, error)
+            : !read_value (option, where, text, G_STRUCT_MEMBER_P (base, option->offset), &n, error))
     return FALSE;
   if (option->given != 0)
     G_STRUCT_MEMBER (guint, base, option->given) = n;
@@ -270,8 +277,17 @@ ps_option_copy (const PsOption *option, gconstpointer from, gpointer to)
                                                    : sizeof (gpointer);
 
   memcpy (G_STRUCT_MEMBER_P (to, option->offset), G_STRUCT_MEMBER_P (from, option->offset), size);
+  if (option->each != 0)
+    G_STRUCT_MEMBER (gpointer, to, option->each) = G_STRUCT_MEMBER (gpointer, from, option->each);
   if (option->given != 0)
     G_STRUCT_MEMBER (guint, to, option->given) = G_STRUCT_MEMBER (guint, from, option->given);
+}
+
+/* How many values the option's list holds. */
+static guint
+count_listed (const PsOption *option, gconstpointer base)
+{
+  return option->type >= PS_OPTION_FACTORS || option->each != 0 ? G_STRUCT_MEMBER (guint, base, option->given) : 0;
 }
 
 gboolean
@@ -279,7 +295,7 @@ ps_option_is_initial (const PsOption *option, gconstpointer base)
 {
   gconstpointer value = G_STRUCT_MEMBER_P (base, option->offset);
 
-  if (option->given != 0)
+  if (option->given != 0 && (option->each == 0 || count_listed (option, base) > 0))
     return G_STRUCT_MEMBER (guint, base, option->given) == 0;
   if (option->type <= PS_OPTION_NAME)
     return *(const guint *)value == (guint)option->initial;
@@ -292,8 +308,10 @@ ps_option_is_initial (const PsOption *option, gconstpointer base)
 static PsValue
 element (const PsOption *option, gconstpointer base, guint i)
 {
-  gconstpointer list = G_STRUCT_MEMBER (gconstpointer, base, option->offset);
+  gconstpointer list = G_STRUCT_MEMBER (gconstpointer, base, option->each != 0 ? option->each : option->offset);
 
+  if (option->type == PS_OPTION_NAME)
+    return (PsValue){ .type = PS_VALUE_TEXT, .text = option->name_of (((const guint *)list)[i]) };
   return option->type == PS_OPTION_SIZES ? (PsValue){ .type = PS_VALUE_INTEGER, .integer = ((const gint64 *)list)[i] }
                                          : (PsValue){ .type = PS_VALUE_REAL, .real = ((const double *)list)[i] };
 }
@@ -307,27 +325,6 @@ smallest (const PsOption *option, gconstpointer base)
     if (i == 0 || element (option, base, i).integer < least.integer)
       least = element (option, base, i);
   return least;
-}
-
-PsValue
-ps_option_value (const PsOption *option, gconstpointer base)
-{
-  gconstpointer value = G_STRUCT_MEMBER_P (base, option->offset);
-  const char *text = NULL;
-
-  if (option->type < PS_OPTION_NAME)
-    return (PsValue){ .type = PS_VALUE_INTEGER, .integer = *(const guint *)value };
-  if (option->type > PS_OPTION_NAME && option->type <= PS_OPTION_RATE)
-    return (PsValue){ .type = PS_VALUE_INTEGER, .integer = *(const gint64 *)value };
-  if (option->type == PS_OPTION_NUMBER || option->type == PS_OPTION_PERCENT)
-    return (PsValue){ .type = PS_VALUE_REAL, .real = *(const double *)value };
-  if (option->type == PS_OPTION_SIZES)
-    return smallest (option, base);
-  if (option->type == PS_OPTION_NAME)
-    text = option->name_of (*(const guint *)value);
-  else if (option->type <= PS_OPTION_FILE)
-    text = *(const char *const *)value;
-  return (PsValue){ .type = text != NULL ? PS_VALUE_TEXT : PS_VALUE_NONE, .text = text };
 }
 
 /* Without an exponent, which ps_parse_number does not take. */
@@ -362,21 +359,57 @@ append_value (const PsOption *option, PsValue value, GString *line)
     append_real (option->type == PS_OPTION_PERCENT ? 100 * value.real : value.real, line);
 }
 
+/* "full:none:none". */
+static void
+append_list (const PsOption *option, gconstpointer base, GString *line)
+{
+  for (guint i = 0; i < count_listed (option, base); i++)
+    append_value (option, element (option, base, i), i > 0 ? g_string_append_c (line, ':') : line);
+}
+
+PsValue
+ps_option_value (const PsOption *option, gconstpointer base)
+{
+  gconstpointer value = G_STRUCT_MEMBER_P (base, option->offset);
+  const char *text = NULL;
+
+  if (option->each != 0 && count_listed (option, base) > 0)
+    {
+      g_autoptr (GString) list = g_string_new (NULL);
+
+      append_list (option, base, list);
+      return (PsValue){ .type = PS_VALUE_TEXT, .text = g_intern_string (list->str) };
+    }
+  if (option->type < PS_OPTION_NAME)
+    return (PsValue){ .type = PS_VALUE_INTEGER, .integer = *(const guint *)value };
+  if (option->type > PS_OPTION_NAME && option->type <= PS_OPTION_RATE)
+    return (PsValue){ .type = PS_VALUE_INTEGER, .integer = *(const gint64 *)value };
+  if (option->type == PS_OPTION_NUMBER || option->type == PS_OPTION_PERCENT)
+    return (PsValue){ .type = PS_VALUE_REAL, .real = *(const double *)value };
+  if (option->type == PS_OPTION_SIZES)
+    return smallest (option, base);
+  if (option->type == PS_OPTION_NAME)
+    text = option->name_of (*(const guint *)value);
+  else if (option->type <= PS_OPTION_FILE)
+    text = *(const char *const *)value;
+  return (PsValue){ .type = text != NULL ? PS_VALUE_TEXT : PS_VALUE_NONE, .text = text };
+}
+
 char *
 ps_option_typed (const PsOption *option, gconstpointer base)
 {
-  gboolean is_list = option->type >= PS_OPTION_FACTORS;
-  guint n = is_list ? G_STRUCT_MEMBER (guint, base, option->given) : option->type != PS_OPTION_FLAG;
   GString *line = g_string_new (option->letter != 0 ? "-" : "--");
 
   if (option->letter != 0)
     g_string_append_c (line, option->letter);
   else
     g_string_append (line, option->name);
-  for (guint i = 0; i < n; i++)
-    {
-      g_string_append_c (line, i == 0 ? ' ' : ':');
-      append_value (option, is_list ? element (option, base, i) : ps_option_value (option, base), line);
-    }
+  if (option->type == PS_OPTION_FLAG)
+    return g_string_free (line, FALSE);
+  g_string_append_c (line, ' ');
+  if (count_listed (option, base) > 0)
+    append_list (option, base, line);
+  else
+    append_value (option, ps_option_value (option, base), line);
   return g_string_free (line, FALSE);
 }

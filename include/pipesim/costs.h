@@ -171,7 +171,7 @@ void ps_costs_set_messages (PsCosts *costs, gint64 bytes);
  */
 void ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_bytes, gint64 duration_ns);
 
-/* Recomputation on every stage.
+/* Recomputation on a stage.
  *
  * With a model it follows the model's formulas for the costs' shapes, which are known; layers are the parts. A shape
  * that says it recomputes is left as it is: its costs were measured so. A recomputation takes its share of F, by
@@ -181,13 +181,14 @@ void ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_byte
  * Without a model (NULL), full recomputation is as R says: its duration, and the bytes that it takes. Fails with
  * PS_ERROR_USAGE where nothing says what selective recomputation takes.
  */
-gboolean ps_costs_recompute (PsCosts *costs, const PsModel *model, const PsCluster *cluster, PsRecompute recompute,
-                             GError **error);
+gboolean ps_costs_recompute (PsCosts *costs, guint stage, const PsModel *model, const PsCluster *cluster,
+                             PsRecompute recompute, GError **error);
 
-/* Moves the part `ratio`, in [0, 1], of what F keeps to the host while F runs, and back while B or BW runs. An op is
- * never shorter than its copy. F gives the bytes back when it ends, B takes them when it starts. A shape that says it
- * offloads is left as it is: its costs were measured so. Fails with PS_ERROR_USAGE where host_ns is not known. */
-gboolean ps_costs_offload (PsCosts *costs, double ratio, GError **error);
+/* Moves the part `ratio`, in [0, 1], of what F of a stage keeps to the host while F runs, and back while B or BW runs.
+ * An op is never shorter than its copy. F gives the bytes back when it ends, B takes them when it starts. A shape that
+ * says it offloads is left as it is: its costs were measured so. Fails with PS_ERROR_USAGE where host_ns is not known.
+ */
+gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **error);
 
 /* Spreads the optimizer state evenly over all GPUs of n_replicas that hold the same parameters, and O with it (ZeRO
  * stage 1, arXiv 1910.02054, section 5.1). Each replica updates its part of the parameters. The all-reduce becomes two

@@ -56,7 +56,10 @@ typedef struct PsOption
   guint8 flags;     /* bits of the table's owner; of included rows: help leaves out options with one of these */
   PsOptionType type;
   gsize offset; /* of the member in the base */
-  gsize given;  /* offset of a guint, the number of values given: of FACTORS and SIZES the length; 0: no such member */
+  gsize given;  /* offset of a guint, the number of values given: of FACTORS, SIZES and each the length; 0: no such
+                   member */
+  gsize each;   /* of NAME and NUMBER: offset of a guint * or double *, which "a:b" goes to, one for each stage; given
+                   counts these alone; 0: no such member */
   double low, high; /* bounds; high 0: G_MAXINT64 */
   double initial;   /* value of a COUNT, INTEGER, NUMBER, PERCENT or TIME that is not given */
   const char *none; /* word for the option not given; NULL: there is none */
@@ -163,7 +166,8 @@ typedef struct
   };
 } PsValue;
 
-/* The option's value so: of SIZES the smallest; FACTORS are NONE. Valid while the base is. */
+/* The option's value so: of SIZES the smallest; FACTORS are NONE, and several values for stages are a text. Valid while
+ * the base is. */
 PsValue ps_option_value (const PsOption *option, gconstpointer base);
 
 G_END_DECLS

@@ -40,29 +40,33 @@ typedef struct
   gboolean share_links;   /* --share-links */
   double *speed;          /* --speed: one value, or one per device; NULL: not given */
   guint n_speeds;
-  double overlap_slowdown;    /* --overlap-slowdown; 1: none */
-  gboolean overlap_waiting;   /* --overlap-waiting */
-  double bandwidth_factor;    /* --bandwidth-factor; 1: as fast as they are */
-  double latency_factor;      /* --latency-factor; 1: as long as they are */
-  guint ready_order;          /* --ready-order; 0: program order */
-  PsSync sync;                /* --sync */
-  PsReduce reduce;            /* --reduce */
-  guint n_replicas;           /* --replicas */
-  gboolean replicas_adjacent; /* --adjacent-replicas */
-  gboolean cuda_graphs;       /* --cuda-graphs */
-  guint n_tensor;             /* --tensor: GPUs of a device that share its layers */
-  guint n_context;            /* --context: groups of them in a device, which share each sequence */
-  guint n_experts;            /* --experts: GPUs of a device and its replicas that share the experts */
-  PsFramework framework;      /* --framework; none: the model's own */
-  guint zero;                 /* --zero: 0, 1 or PS_ZERO_AUTO; see ps_setting_zero */
-  PsRecompute recompute;      /* --recompute */
-  gboolean any_recompute;     /* --recompute auto */
-  gboolean takes_auto;        /* the command knows --recompute auto: a search */
-  double offload;             /* --offload */
-  guint microbatch_size;      /* sequences per microbatch of the model in place of its own; 0: its own */
-  PsPlacementKind placement;  /* --placement */
-  gboolean has_placement;     /* it was given; FALSE: any placement will do */
-  gint64 *memory_limit;       /* --memory-limit: one value, or one per device; NULL: none */
+  double overlap_slowdown;     /* --overlap-slowdown; 1: none */
+  gboolean overlap_waiting;    /* --overlap-waiting */
+  double bandwidth_factor;     /* --bandwidth-factor; 1: as fast as they are */
+  double latency_factor;       /* --latency-factor; 1: as long as they are */
+  guint ready_order;           /* --ready-order; 0: program order */
+  PsSync sync;                 /* --sync */
+  PsReduce reduce;             /* --reduce */
+  guint n_replicas;            /* --replicas */
+  gboolean replicas_adjacent;  /* --adjacent-replicas */
+  gboolean cuda_graphs;        /* --cuda-graphs */
+  guint n_tensor;              /* --tensor: GPUs of a device that share its layers */
+  guint n_context;             /* --context: groups of them in a device, which share each sequence */
+  guint n_experts;             /* --experts: GPUs of a device and its replicas that share the experts */
+  PsFramework framework;       /* --framework; none: the model's own */
+  guint zero;                  /* --zero: 0, 1 or PS_ZERO_AUTO; see ps_setting_zero */
+  PsRecompute recompute;       /* --recompute of all stages */
+  PsRecompute *recompute_each; /* of each, in its place */
+  guint n_recompute;
+  gboolean any_recompute; /* --recompute auto */
+  gboolean takes_auto;    /* the command knows --recompute auto: a search */
+  double offload;         /* --offload, as recompute */
+  double *offload_each;
+  guint n_offload;
+  guint microbatch_size;     /* sequences per microbatch of the model in place of its own; 0: its own */
+  PsPlacementKind placement; /* --placement */
+  gboolean has_placement;    /* it was given; FALSE: any placement will do */
+  gint64 *memory_limit;      /* --memory-limit: one value, or one per device; NULL: none */
   guint n_memory_limits;
 } PsSetting;
 
@@ -119,6 +123,14 @@ gboolean ps_setting_needs_events (const PsSetting *setting);
  * n_devices.
  */
 gboolean ps_setting_speeds (const PsSetting *setting, guint n_devices, double **speeds, GError **error);
+
+/* --recompute and --offload of a stage. */
+PsRecompute ps_setting_recompute (const PsSetting *setting, guint stage);
+double ps_setting_offload (const PsSetting *setting, guint stage);
+
+/* Refuses values of --recompute and --offload for each stage where there are not n_stages of them. Errors:
+ * PS_ERROR_USAGE. */
+gboolean ps_setting_check_stages (const PsSetting *setting, guint n_stages, GError **error);
 
 /* --cluster with --bandwidth-factor and --latency-factor, its devices those of --tensor. Errors: PS_ERROR_IO,
  * PS_ERROR_INPUT, PS_ERROR_USAGE. */

@@ -94,8 +94,8 @@ static const PsCommandHelp help = {
     "that nothing hides included.\n\n"
     "With --objective mean or p90 costs vary as --jitter, --straggler and --slow-link say. A schedule is better\n"
     "than another where that figure of its iteration is lower; bound and gap stay those of the costs as they are.\n\n"
-    "With --joint a row more has the best schedule with stages of its own. Its recompute says what each stage\n"
-    "recomputes where they differ; its bound holds for its layout, whatever the stages recompute and offload.\n\n"
+    "With --joint a row more has the best schedule with stages of its own. Its recompute and offload say what each\n"
+    "stage does where they differ; its bound holds for its layout, whatever the stages recompute and offload.\n\n"
     "The result under --time-limit differs from run to run, that of --moves repeats. More of either goes on where\n"
     "less has stopped and is never worse. Ctrl-C (SIGINT) or SIGTERM ends the search: the best found so far is\n"
     "printed and written, and the exit code is 0. A second one ends the program.\n",
@@ -115,10 +115,10 @@ options_clear (Options *options)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
 static const char *const usual[]
-    = { "placement",         "devices",      "microbatches",   "chunks",      "slices",
-        "microbatch_size",   "recompute",    "comm_order",     "makespan_ns", "iteration_ns",
-        "objective_ns",      "bubble_ratio", "lower_bound_ns", "gap",         "proved_optimal",
-        "peak_memory_bytes", "found_by",     "layout",         NULL };
+    = { "placement",       "devices",           "microbatches", "chunks",         "slices",
+        "microbatch_size", "recompute",         "offload",      "comm_order",     "makespan_ns",
+        "iteration_ns",    "objective_ns",      "bubble_ratio", "lower_bound_ns", "gap",
+        "proved_optimal",  "peak_memory_bytes", "found_by",     "layout",         NULL };
 
 /* One microbatch size, and one part that is recomputed, go without saying. */
 static void
@@ -217,6 +217,9 @@ finish_options (Options *options, int argc, char **argv, GError **error)
                       options->to);
   if ((options->microbatch_size > 0 || options->any_size) && (setting->model == NULL || setting->cluster == NULL))
     return ps_refuse (error, PS_ERROR_USAGE, "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
+  if (setting->n_recompute > 0 || setting->n_offload > 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "--%s: a search takes one for all stages; --joint finds one for each",
+                      setting->n_recompute > 0 ? "recompute" : "offload");
   init_columns (options, columns);
   return ps_setting_refuse (setting, PS_FIELD_NOT_SEARCH, "belongs to single schedules; a search does without it",
                             error)
@@ -240,12 +243,11 @@ note_launch (const Options *options, Outcome *outcome)
 
 /* Adds a row, and takes *found where it is the best. */
 static void
-note_outcome (const Options *options, Outcome *outcome, const SearchChoice *choice, const char *recompute,
-              SearchFound *found)
+note_outcome (const Options *options, Outcome *outcome, const SearchChoice *choice, SearchFound *found)
 {
   const PsCosts *costs = found->prediction->costs;
 
-  search_add_row (outcome->table, options->objective, choice, recompute, found);
+  search_add_row (outcome->table, options->objective, options->setting, choice, found);
   if (outcome->about == NULL)
     outcome->about
         = g_strdup_printf ("simulated from %s costs: %s", ps_origin_name (costs->time_origin), costs->source);
@@ -279,7 +281,7 @@ try_costs (const Options *options, const SearchChoice *choice, const PsCosts *gi
 
   if (!search_try (options->setting, choice, &limits, given, &found, error))
     return FALSE;
-  note_outcome (options, outcome, choice, ps_recompute_name (choice->recompute), &found);
+  note_outcome (options, outcome, choice, &found);
   return TRUE;
 }
 
@@ -370,11 +372,31 @@ try_joint (const Options *options, gint64 time_limit_ns, Outcome *outcome)
   const SearchLimits limits = limits_of (options, time_limit_ns);
   const SearchChoice choice = outcome->choice;
   g_auto (SearchFound) found = { 0 };
-  g_autofree char *recompute = NULL;
 
   search_choice_apply (&choice, options->setting);
-  if (search_joint (options->setting, &choice, &limits, &outcome->best, &found, &recompute))
-    note_outcome (options, outcome, &choice, recompute, &found);
+  if (search_joint (options->setting, &choice, &limits, &outcome->best, &found))
+    note_outcome (options, outcome, &choice, &found);
+}
+
+/* "pipesim predict ...", of the file with the best schedule, which says chunks and slices. NULL: there is none. */
+static char *
+write_command (const Options *options, const Outcome *outcome)
+{
+  PsSetting setting = *options->setting;
+  const SearchFound *best = &outcome->best;
+  g_autofree char *layout = ps_prediction_layout (best->prediction), *typed = NULL, *file = NULL;
+
+  if (options->output == NULL)
+    return NULL;
+  search_choice_apply (&outcome->choice, &setting);
+  setting.n_chunks = setting.n_slices = 0;
+  setting.has_placement = FALSE;
+  setting.layout = layout;
+  setting.reorder = setting.reorder || best->comm_order != setting.comm_order;
+  setting.comm_order = best->comm_order;
+  typed = ps_setting_typed (&setting);
+  file = g_shell_quote (options->output);
+  return g_strdup_printf ("pipesim predict --schedule %s%s", file, typed);
 }
 
 static char *
@@ -390,9 +412,16 @@ describe_samples (const Options *options)
 static gboolean
 publish (const Options *options, const Outcome *outcome, GError **error)
 {
-  const char *extra[]
-      = { "origin", ps_origin_name (PS_ORIGIN_SIMULATED), "costs", outcome->about, "skipped", outcome->skipped->str,
-          NULL };
+  g_autofree char *command = write_command (options, outcome);
+  const char *extra[] = { "origin",
+                          ps_origin_name (PS_ORIGIN_SIMULATED),
+                          "costs",
+                          outcome->about,
+                          "skipped",
+                          outcome->skipped->str,
+                          command != NULL ? "command" : NULL,
+                          command,
+                          NULL };
   g_autofree char *json = NULL, *text = NULL, *page = NULL, *schedule = NULL, *samples = NULL;
 
   if (options->output != NULL)
@@ -421,7 +450,8 @@ publish (const Options *options, const Outcome *outcome, GError **error)
     }
   text = ps_table_to_text (outcome->table);
   samples = options->objective != SEARCH_TIME ? describe_samples (options) : g_strdup ("");
-  page = g_strdup_printf ("%s\n%s%s", outcome->about, samples, text);
+  page = g_strdup_printf ("%s\n%s%s%s%s%s", outcome->about, samples, text, command != NULL ? "predict it again: " : "",
+                          command != NULL ? command : "", command != NULL ? "\n" : "");
   return ps_print (page, error);
 }
 

@@ -18,6 +18,7 @@ typedef struct
   guint n;
   PsCosts *costs[MAX_WAYS]; /* of all stages run so */
   PsRecompute recompute[MAX_WAYS];
+  double offload[MAX_WAYS];
 } Ways;
 
 /* All that is decided, but for the schedule. */
@@ -99,6 +100,7 @@ read_ways (Joint *joint, const guint *end)
       if (costs == NULL)
         continue;
       ways->recompute[ways->n] = setting.recompute;
+      ways->offload[ways->n] = setting.offload;
       ways->costs[ways->n++] = costs;
     }
   return TRUE;
@@ -275,17 +277,27 @@ joint_init (Joint *joint, State *state, const PsCosts *costs)
   return read_ways (joint, state->end);
 }
 
-static char *
-describe_ways (const Joint *joint, const State *state)
+/* Gives the setting what all stages do, or each does where they differ. */
+static void
+set_ways (const Joint *joint, const State *state, PsSetting *setting)
 {
-  GString *text = g_string_new (NULL);
-  gboolean differ = FALSE;
+  const Ways *ways = &joint->ways;
+  guint n = joint->n_stages;
+  gboolean kinds_differ = FALSE, ratios_differ = FALSE;
 
-  for (guint s = 0; s < joint->n_stages; s++)
-    differ |= joint->ways.recompute[state->of[s]] != joint->ways.recompute[state->of[0]];
-  for (guint s = 0; s < (differ ? joint->n_stages : 1); s++)
-    g_string_append_printf (text, "%s%s", s > 0 ? "," : "", ps_recompute_name (joint->ways.recompute[state->of[s]]));
-  return g_string_free (text, FALSE);
+  setting->recompute = ways->recompute[state->of[0]];
+  setting->offload = ways->offload[state->of[0]];
+  setting->recompute_each = g_new (PsRecompute, n);
+  setting->offload_each = g_new (double, n);
+  for (guint s = 0; s < n; s++)
+    {
+      setting->recompute_each[s] = ways->recompute[state->of[s]];
+      setting->offload_each[s] = ways->offload[state->of[s]];
+      kinds_differ |= setting->recompute_each[s] != setting->recompute;
+      ratios_differ |= setting->offload_each[s] != setting->offload;
+    }
+  setting->n_recompute = kinds_differ ? n : 0;
+  setting->n_offload = ratios_differ ? n : 0;
 }
 
 /* Takes the draw over if it is better. *refused counts draws that a bound refuses. */
@@ -310,8 +322,8 @@ take_turn (Joint *joint, State *state, SearchFound *found, guint *refused)
 }
 
 gboolean
-search_joint (const PsSetting *setting, const SearchChoice *choice, const SearchLimits *limits, const SearchFound *from,
-              SearchFound *found, char **recompute)
+search_joint (PsSetting *setting, const SearchChoice *choice, const SearchLimits *limits, const SearchFound *from,
+              SearchFound *found)
 {
   const PsCosts *costs = from->prediction->costs;
   g_auto (Joint) joint = { .setting = *setting,
@@ -341,6 +353,6 @@ search_joint (const PsSetting *setting, const SearchChoice *choice, const Search
   found->result->lower_bound_ns = MIN (found->result->lower_bound_ns, bound_ways (&joint));
   found->result->found_by = "joint moves";
   found->result->proved_optimal = found->result->price_ns <= found->result->lower_bound_ns;
-  *recompute = describe_ways (&joint, &state);
+  set_ways (&joint, &state, setting);
   return TRUE;
 }

@@ -14,6 +14,7 @@ static const PsColumn all_columns[SEARCH_N_COLUMNS] = {
   { "slices", "slices", PS_COLUMN_INTEGER },
   { "microbatch_size", "b", PS_COLUMN_INTEGER },
   { "recompute", "recompute", PS_COLUMN_TEXT },
+  { "offload", "offload", PS_COLUMN_TEXT },
   { "comm_order", "comm order", PS_COLUMN_TEXT },
   { "makespan_ns", "makespan", PS_COLUMN_TIME },
   { "max_span_ns", NULL, PS_COLUMN_TIME },
@@ -45,6 +46,7 @@ search_columns (const PsSetting *setting, SearchObjective objective, PsColumn *c
       columns[i].title = search_objective_name (objective);
     else if ((g_str_equal (columns[i].key, "comm_order") && !ps_setting_transfers_wait (setting))
              || (g_str_equal (columns[i].key, "slices") && setting->n_slices <= 1)
+             || (g_str_equal (columns[i].key, "offload") && setting->offload == 0)
              || (g_str_equal (columns[i].key, "layout") && setting->cluster == NULL && setting->layout == NULL))
       columns[i].title = NULL;
 }
@@ -74,8 +76,17 @@ list_orders (const PsSchedule *schedule)
   return lists;
 }
 
+/* The value as a command line has it: "full", or "full:none" with one for each stage. */
+static void
+set_option (PsTable *table, const char *name, const PsSetting *setting)
+{
+  g_autofree char *typed = ps_option_typed (ps_option_find (ps_setting_options, name), setting);
+
+  ps_table_set_text (table, name, strchr (typed, ' ') + 1);
+}
+
 void
-search_add_row (PsTable *table, SearchObjective objective, const SearchChoice *choice, const char *recompute,
+search_add_row (PsTable *table, SearchObjective objective, const PsSetting *setting, const SearchChoice *choice,
                 const SearchFound *found)
 {
   const PsSearchResult *result = found->result;
@@ -94,7 +105,8 @@ search_add_row (PsTable *table, SearchObjective objective, const SearchChoice *c
   ps_table_set_integer (table, "slices", choice->n_slices);
   if (choice->microbatch_size > 0)
     ps_table_set_integer (table, "microbatch_size", choice->microbatch_size);
-  ps_table_set_text (table, "recompute", recompute);
+  set_option (table, "recompute", setting);
+  set_option (table, "offload", setting);
   ps_table_set_text (table, "comm_order", ps_comm_order_name (found->comm_order));
   ps_table_set_integer (table, "makespan_ns", metrics->makespan_ns);
   ps_table_set_integer (table, "max_span_ns", metrics->max_span_ns);

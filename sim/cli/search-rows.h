@@ -6,13 +6,13 @@
 
 #include <pipesim/report.h>
 
-#define SEARCH_N_COLUMNS 26
+#define SEARCH_N_COLUMNS 27
 
 /* Fills [SEARCH_N_COLUMNS]; columns that say nothing under the setting have no title. */
 void search_columns (const PsSetting *setting, SearchObjective objective, PsColumn *columns);
 
-/* recompute: of all stages, or of each. */
-void search_add_row (PsTable *table, SearchObjective objective, const SearchChoice *choice, const char *recompute,
+/* The setting is that of the choice. */
+void search_add_row (PsTable *table, SearchObjective objective, const PsSetting *setting, const SearchChoice *choice,
                      const SearchFound *found);
 
 #endif

@@ -86,29 +86,28 @@ drop_layers (PsCosts *costs, guint stage, const PsModel *model, const PsStageSha
 }
 
 static void
-recompute_model (PsCosts *costs, const PsModel *model, const PsCluster *cluster, PsRecompute recompute)
+recompute_model (PsCosts *costs, guint stage, const PsModel *model, const PsCluster *cluster, PsRecompute recompute)
 {
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    {
-      const PsStageShape *shape = &costs->shapes[stage];
+  const PsStageShape *shape = &costs->shapes[stage];
 
-      if (shape->n_layers == 0 || shape->recompute != PS_RECOMPUTE_NONE)
-        continue;
-      costs->time_origin = costs->memory_origin = PS_ORIGIN_MODELLED;
-      drop_layers (costs, stage, model, shape, cluster != NULL ? cluster->tensor : 1,
-                   repeated_part (model, cluster, shape, costs->stage[stage].tensor_ns, recompute), recompute);
-    }
+  if (shape->n_layers == 0 || shape->recompute != PS_RECOMPUTE_NONE)
+    return;
+  costs->time_origin = costs->memory_origin = PS_ORIGIN_MODELLED;
+  drop_layers (costs, stage, model, shape, cluster != NULL ? cluster->tensor : 1,
+               repeated_part (model, cluster, shape, costs->stage[stage].tensor_ns, recompute), recompute);
 }
 
 gboolean
-ps_costs_recompute (PsCosts *costs, const PsModel *model, const PsCluster *cluster, PsRecompute recompute,
+ps_costs_recompute (PsCosts *costs, guint stage, const PsModel *model, const PsCluster *cluster, PsRecompute recompute,
                     GError **error)
 {
+  const PsOpCost *again = ps_costs_op (costs, PS_OP_R, stage);
+
   if (recompute == PS_RECOMPUTE_NONE)
     return TRUE;
   if (model != NULL)
     {
-      recompute_model (costs, model, cluster, recompute);
+      recompute_model (costs, stage, model, cluster, recompute);
       return TRUE;
     }
   if (recompute == PS_RECOMPUTE_SELECTIVE)
@@ -117,12 +116,7 @@ ps_costs_recompute (PsCosts *costs, const PsModel *model, const PsCluster *clust
         "--recompute selective: %s does not say which part of a forward is attention; give r, its time, and "
         "keep, the bytes of all else, with --recompute full",
         costs->source);
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    {
-      const PsOpCost *again = ps_costs_op (costs, PS_OP_R, stage);
-
-      ps_costs_drop (costs, stage, 1, again->take_bytes, again->duration_ns);
-    }
+  ps_costs_drop (costs, stage, 1, again->take_bytes, again->duration_ns);
   return TRUE;
 }
 
@@ -146,28 +140,18 @@ offload_stage (PsCosts *costs, guint stage, double ratio)
     costs->stage[stage].pair_ns = MAX (costs->stage[stage].pair_ns, copy_ns);
 }
 
-/* Whether the costs are those of a stage that offloads. */
-static gboolean
-is_offloaded (const PsCosts *costs, guint stage)
-{
-  return costs->shapes != NULL && costs->shapes[stage].offload > 0;
-}
-
 gboolean
-ps_costs_offload (PsCosts *costs, double ratio, GError **error)
+ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **error)
 {
-  if (ratio <= 0)
+  if (ratio <= 0 || (costs->shapes != NULL && costs->shapes[stage].offload > 0))
     return TRUE;
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    if (costs->stage[stage].host_ns < 0 && !is_offloaded (costs, stage))
-      return ps_refuse (
-          error, PS_ERROR_USAGE,
-          "--offload: %s does not say how fast the host is; give host=TIME in --costs, host_bandwidth in the "
-          "cluster's description, or a profile of calib run --offload %g",
-          costs->source, ratio);
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    if (!is_offloaded (costs, stage))
-      offload_stage (costs, stage, ratio);
+  if (costs->stage[stage].host_ns < 0)
+    return ps_refuse (
+        error, PS_ERROR_USAGE,
+        "--offload: %s does not say how fast the host is; give host=TIME in --costs, host_bandwidth in the "
+        "cluster's description, or a profile of calib run --offload %g",
+        costs->source, ratio);
+  offload_stage (costs, stage, ratio);
   return TRUE;
 }
 

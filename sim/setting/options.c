@@ -7,6 +7,7 @@
 #define NAME(member, prefix) PS_NAME (PsSetting, member, prefix)
 #define TEXT(member) PS_TEXT (PsSetting, member)
 #define FILE(member) PS_FILE (PsSetting, member)
+#define EACH(member) .each = offsetof (PsSetting, member##_each), .given = PS_MEMBER (PsSetting, n_##member, guint)
 #define OWN(type_) .type = PS_OPTION_##type_
 
 /* The part for sweeps: key, title and type of the column, and the other members of PsSweepField. */
@@ -124,12 +125,14 @@ const PsOption ps_setting_options[] = {
   PS_OPTION ("latency-factor", 0, NUMBER (latency_factor, PS_MIN_FACTOR, PS_MAX_FACTOR), "FACTOR",
              "Multiplies the latencies of links and network of --cluster", .initial = 1, .group = PS_GROUP_MACHINE,
              SWEEP ("latency_factor", "latency factor", NUMBER, .keys = PS_KEY_COSTS, .pace = -1)),
-  PS_OPTION ("recompute", 0, NAME (recompute, ps_recompute), "KIND",
-             "Part of a forward that the backward computes again: none, selective (attention scores) or full",
-             .any = "auto", .any_offset = PS_MEMBER (PsSetting, any_recompute, gboolean), .group = PS_GROUP_TRAINING,
-             .flags = PS_FIELD_MODELLED,
+  PS_OPTION ("recompute", 0, NAME (recompute, ps_recompute), "KIND[:KIND...]",
+             "Part of a forward that the backward computes again: none, selective (attention scores) or full, of all "
+             "stages or of each",
+             EACH (recompute), .any = "auto", .any_offset = PS_MEMBER (PsSetting, any_recompute, gboolean),
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_MODELLED,
              SWEEP ("recompute", "recompute", TEXT, .keys = PS_KEY_COSTS | PS_KEY_SOURCE, .pace = -2)),
-  PS_OPTION ("offload", 0, NUMBER (offload, 0, 1), "RATIO", "Part of the activations that moves to the host, 0 to 1",
+  PS_OPTION ("offload", 0, NUMBER (offload, 0, 1), "RATIO[:RATIO...]",
+             "Part of the activations that moves to the host, 0 to 1, of all stages or of each", EACH (offload),
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
              SWEEP ("offload", "offload", NUMBER, .keys = PS_KEY_COSTS | PS_KEY_SOURCE, .pace = -2)),
   PS_OPTION ("replicas", 0, COUNT (n_replicas, PS_MAX_DEVICES), "D", "Data-parallel copies of the pipeline",

@@ -38,20 +38,39 @@ ps_setting_cluster (const PsSetting *setting, GError **error)
   return g_steal_pointer (&cluster);
 }
 
-/* Options that take one value for all devices, or one for each. */
+/* Options that take one value for all devices or stages, or one for each. */
 static gboolean
-check_count (const char *option, const char *what, guint n_given, guint n_devices, GError **error)
+check_count (const char *option, const char *what, guint n_given, guint n, const char *of, GError **error)
 {
-  if (n_given <= 1 || n_given == n_devices)
+  if (n_given <= 1 || n_given == n)
     return TRUE;
-  return ps_refuse (error, PS_ERROR_USAGE, "%s: %u %ss for %u devices; one %s, or %u, would be right", option, n_given,
-                    what, n_devices, what, n_devices);
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: %u %ss for %u %s; one %s, or %u, would be right", option, n_given, what,
+                    n, of, what, n);
+}
+
+PsRecompute
+ps_setting_recompute (const PsSetting *setting, guint stage)
+{
+  return setting->n_recompute > 0 ? setting->recompute_each[stage] : setting->recompute;
+}
+
+double
+ps_setting_offload (const PsSetting *setting, guint stage)
+{
+  return setting->n_offload > 0 ? setting->offload_each[stage] : setting->offload;
+}
+
+gboolean
+ps_setting_check_stages (const PsSetting *setting, guint n_stages, GError **error)
+{
+  return check_count ("--recompute", "kind", setting->n_recompute, n_stages, "stages", error)
+         && check_count ("--offload", "ratio", setting->n_offload, n_stages, "stages", error);
 }
 
 gboolean
 ps_setting_speeds (const PsSetting *setting, guint n_devices, double **speeds, GError **error)
 {
-  if (!check_count ("--speed", "factor", setting->n_speeds, n_devices, error))
+  if (!check_count ("--speed", "factor", setting->n_speeds, n_devices, "devices", error))
     return FALSE;
   *speeds = setting->n_speeds > 0 ? g_new (double, n_devices) : NULL;
   for (guint d = 0; *speeds != NULL && d < n_devices; d++)
@@ -66,7 +85,7 @@ ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gint64 **lim
   g_autoptr (PsCluster) cluster = NULL;
   gint64 memory = 0;
 
-  if (!check_count ("--memory-limit", "size", n_given, n_devices, error))
+  if (!check_count ("--memory-limit", "size", n_given, n_devices, "devices", error))
     return FALSE;
   if (n_given == 0 && setting->cluster != NULL)
     {

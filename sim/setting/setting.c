@@ -34,6 +34,11 @@ check_together (const PsSetting *setting, GError **error)
     message = "--zero 1: needs --replicas D of 2 or more to spread the optimizer state over";
   else if (setting->layout != NULL && ps_setting_source (setting) != NULL && !ps_setting_source (setting)->has_model)
     message = "--layout: needs a model, --model with --cluster or --db; given costs are those of stages as they are";
+  else if ((setting->n_recompute > 0 || setting->n_offload > 0) && ps_setting_source (setting) != NULL
+           && ps_setting_source (setting)->has_model
+           && (setting->layout == NULL || g_str_equal (setting->layout, "best")))
+    message
+        = "--recompute, --offload: values for each stage need --layout, even or a string, which says what these are";
   else if (setting->any_recompute && !setting->takes_auto)
     message = "--recompute auto: is for pipesim search; none, selective or full would be right";
   else if (setting->sequence > 0 && setting->model == NULL)

@@ -174,12 +174,14 @@ cut (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_ch
 PsStageShape *
 ps_setting_shapes (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
 {
-  PsStageShape *shapes = cut (setting, model, n_devices, n_chunks, error);
+  guint n = n_devices * n_chunks;
+  PsStageShape *shapes
+      = ps_setting_check_stages (setting, n, error) ? cut (setting, model, n_devices, n_chunks, error) : NULL;
 
-  for (guint s = 0; shapes != NULL && s < n_devices * n_chunks; s++)
+  for (guint s = 0; shapes != NULL && s < n; s++)
     {
-      shapes[s].recompute = shapes[s].n_layers > 0 ? setting->recompute : PS_RECOMPUTE_NONE;
-      shapes[s].offload = setting->offload;
+      shapes[s].recompute = shapes[s].n_layers > 0 ? ps_setting_recompute (setting, s) : PS_RECOMPUTE_NONE;
+      shapes[s].offload = ps_setting_offload (setting, s);
     }
   return shapes;
 }
@@ -201,13 +203,20 @@ load_best (const PsCostSource *source, const PsSetting *setting, const PsModel *
   return source->load (&best, given, n_devices, n_chunks, NULL);
 }
 
+/* Whether a stage recomputes or offloads. */
+static gboolean
+saves_memory (const PsSetting *setting)
+{
+  return setting->recompute != PS_RECOMPUTE_NONE || setting->n_recompute > 0 || setting->offload > 0
+         || setting->n_offload > 0;
+}
+
 /* The even stages of an open layout, which say how they run. NULL: nothing has to be said, or the profile is of
  * no model. */
 static PsStageShape *
 even_shapes (const PsSetting *setting, guint n_devices, guint n_chunks)
 {
-  gboolean wanted = setting->db != NULL && setting->known_shapes == NULL
-                    && (setting->recompute != PS_RECOMPUTE_NONE || setting->offload > 0);
+  gboolean wanted = setting->db != NULL && setting->known_shapes == NULL && saves_memory (setting);
   g_autoptr (PsModel) model = wanted ? ps_setting_model (setting, NULL) : NULL;
   PsSetting even = *setting;
 
@@ -316,12 +325,18 @@ replicate (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, g
 }
 
 static gboolean
-recompute (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, GError **error)
+save_memory (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, GError **error)
 {
   gboolean has_model = ps_setting_source (setting)->has_model;
   g_autoptr (PsModel) model = has_model ? ps_setting_model (setting, error) : NULL;
 
-  return (model != NULL || !has_model) && ps_costs_recompute (costs, model, cluster, setting->recompute, error);
+  if ((has_model && model == NULL) || !ps_setting_check_stages (setting, costs->n_stages, error))
+    return FALSE;
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    if (!ps_costs_recompute (costs, stage, model, cluster, ps_setting_recompute (setting, stage), error)
+        || !ps_costs_offload (costs, stage, ps_setting_offload (setting, stage), error))
+      return FALSE;
+  return TRUE;
 }
 
 static gboolean
@@ -345,8 +360,8 @@ ps_setting_adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GEr
     return FALSE;
   if (!has_cluster && setting->bandwidth_factor != 1)
     scale_transfers (costs, setting->bandwidth_factor);
-  if ((setting->recompute != PS_RECOMPUTE_NONE && !recompute (setting, cluster, costs, error))
-      || !ps_costs_offload (costs, setting->offload, error) || !replicate (setting, cluster, costs, n_devices, error))
+  if ((saves_memory (setting) && !save_memory (setting, cluster, costs, error))
+      || !replicate (setting, cluster, costs, n_devices, error))
     return FALSE;
   return !has_cluster || add_context (setting, costs, n_devices, error);
 }

@@ -90,7 +90,8 @@ test_recompute (void)
   g_autoptr (PsCosts) costs = ps_costdb_stage_costs (db, NULL, model, shapes, 2, 1, NULL);
   g_assert_cmpint (costs->shapes[0].recompute, ==, PS_RECOMPUTE_NONE);
   g_assert_cmpint (costs->shapes[1].recompute, ==, PS_RECOMPUTE_FULL);
-  g_assert_true (ps_costs_recompute (costs, model, NULL, PS_RECOMPUTE_FULL, NULL));
+  for (guint stage = 0; stage < 2; stage++)
+    g_assert_true (ps_costs_recompute (costs, stage, model, NULL, PS_RECOMPUTE_FULL, NULL));
   g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 0)->duration_ns, ==, 1300 + 1000); /* all of F again */
   g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 1)->duration_ns, ==, 3900);
   g_assert_cmpint (costs->time_origin, ==, PS_ORIGIN_MODELLED);

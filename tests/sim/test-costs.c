@@ -280,7 +280,7 @@ test_memory_bandwidth (void)
     {
       g_autoptr (PsCosts) costs = ps_costs_model (&four_layers, &cluster, 4, 1, NULL);
 
-      g_assert_true (ps_costs_recompute (costs, &four_layers, &cluster, recompute, NULL));
+      g_assert_true (ps_costs_recompute (costs, 1, &four_layers, &cluster, recompute, NULL));
       g_assert_cmpint (duration (costs, PS_OP_F, 1), ==, 155648);
       g_assert_cmpint (duration (costs, PS_OP_R, 1), ==, 155648);
       g_assert_cmpint (duration (costs, PS_OP_B, 1), ==, 223232 + again_ns[recompute]);

@@ -189,13 +189,13 @@ test_full_recomputation (void)
       = ps_costs_parse ("f=4ns,b=5ns,w=6ns,act=100B,wact=40B,keep=10B,r=3ns,pair=7ns", 1, 1, &error);
 
   g_assert_no_error (error);
-  g_assert_true (ps_costs_recompute (costs, NULL, NULL, PS_RECOMPUTE_FULL, &error));
+  g_assert_true (ps_costs_recompute (costs, 0, NULL, NULL, PS_RECOMPUTE_FULL, &error));
   assert_same (costs, PS_OP_F, 4, 100, 90);
   assert_same (costs, PS_OP_B, 8, 90, 60);
   assert_same (costs, PS_OP_W, 6, 0, 40);
   assert_same (costs, PS_OP_BW, 14, 90, 100);
   g_assert_cmpint (costs->stage[0].pair_ns, ==, 10);
-  g_assert_false (ps_costs_recompute (costs, NULL, NULL, PS_RECOMPUTE_SELECTIVE, &error));
+  g_assert_false (ps_costs_recompute (costs, 0, NULL, NULL, PS_RECOMPUTE_SELECTIVE, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
 
   /* gpipe, m = 3: three times 10 kept, and 90 while the last forward or the first backward runs. */
@@ -228,17 +228,17 @@ test_offload (void)
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=4ns,b=5ns,w=6ns,act=100B,wact=40B,host=12ns", 1, 1, &error);
 
   g_assert_no_error (error);
-  g_assert_true (ps_costs_offload (costs, 0.25, &error));
+  g_assert_true (ps_costs_offload (costs, 0, 0.25, &error));
   assert_same (costs, PS_OP_F, 4, 100, 25);
   assert_same (costs, PS_OP_B, 5, 25, 60);
   assert_same (costs, PS_OP_BW, 11, 25, 100);
-  g_assert_true (ps_costs_offload (costs, 1, &error));
+  g_assert_true (ps_costs_offload (costs, 0, 1, &error));
   g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, 12);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_B, 0)->duration_ns, ==, 12);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->take_bytes - ps_costs_op (costs, PS_OP_F, 0)->give_bytes, ==, 0);
   costs->stage[0].host_ns = -1;
-  g_assert_true (ps_costs_offload (costs, 0, &error));
-  g_assert_false (ps_costs_offload (costs, 0.5, &error));
+  g_assert_true (ps_costs_offload (costs, 0, 0, &error));
+  g_assert_false (ps_costs_offload (costs, 0, 0.5, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
 }
 

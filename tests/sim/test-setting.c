@@ -108,6 +108,10 @@ test_options_refused (void)
     { "--zero 2", "--zero", "'2'" },
     { "--zero 1", "--zero 1", "--replicas" },
     { "--recompute some", "--recompute: 'some'", "none, selective, full" },
+    { "--recompute full:some", "--recompute: 'some'", "none, selective, full" },
+    { "--recompute full:", "--recompute: ''", "none, selective, full" },
+    { "--model tiny-gpt --cluster a100-80gb --recompute full:none", "--recompute", "--layout" },
+    { "--model tiny-gpt --cluster a100-80gb --layout best --offload 1:0", "--offload", "--layout" },
     { "--offload 1.5", "--offload", "'1.5'" },
     { "--offload -0", "--offload", "'-0'" },
     { "--offload nan", "--offload", "'nan'" },
@@ -457,6 +461,8 @@ test_training_refused (void)
     { "--costs f=1ms,bw=1ms,reduce=1ms,weights=1MiB --replicas 2 --zero 1", "--zero 1: command line", "opt=SIZE" },
     { "--costs f=1ms,bw=1ms --offload 0.5", "--offload: command line", "host=TIME" },
     { "--costs f=1ms,bw=1ms --recompute selective", "--recompute selective: command line", "keep" },
+    { "--costs f=1ms,bw=1ms --recompute full:none", "--recompute: 2 kinds for 4 stages", "one kind, or 4," },
+    { "--costs f=1ms,bw=1ms,host=1ms --offload 1:0:1", "--offload: 3 ratios for 4 stages", "one ratio, or 4," },
     { "--model tiny-gpt --cluster cpu-cores --offload 1", "--offload: model 'tiny-gpt'", "host_bandwidth" },
     { "--model tiny-gpt --cluster cpu-cores --replicas 2", "cluster 'cpu-cores'", "network_bandwidth" },
     { "--model tiny-gpt --cluster a100-80gb --tensor 4", "cluster 'a100-80gb'", "network_bandwidth" },
@@ -469,6 +475,31 @@ test_training_refused (void)
 
       g_assert_null (ps_setting_costs (setting, 4, 1, &error));
       assert_usage (error, cases[i].where, cases[i].value);
+    }
+}
+
+/* A stage costs what it costs where all stages do as it does. */
+static void
+test_training_of_stages (void)
+{
+  static const char *const recompute[] = { "full", "none", "selective", "none" }, *const offload[] = { "0", "0.5" };
+  const char *line = "--model tiny-gpt --cluster a100-80gb --layout even";
+  g_autofree char *each = g_strconcat (line, " --recompute full:none:selective:none --offload 0:0.5:0:0.5", NULL);
+  g_autoptr (PsSetting) setting = parse_good (each);
+  g_autofree char *typed = ps_setting_typed (setting);
+  g_autoptr (PsSetting) again = parse_good (typed);
+  g_autoptr (PsCosts) costs = ps_setting_costs (again, 4, 1, NULL);
+
+  for (guint stage = 0; stage < 4; stage++)
+    {
+      g_autofree char *all
+          = g_strdup_printf ("%s --recompute %s --offload %s", line, recompute[stage], offload[stage % 2]);
+      g_autoptr (PsSetting) alike = parse_good (all);
+      g_autoptr (PsCosts) same = ps_setting_costs (alike, 4, 1, NULL);
+
+      for (PsOpKind kind = 0; kind < PS_N_OP_KINDS; kind++)
+        g_assert_cmpmem (ps_costs_op (costs, kind, stage), sizeof (PsOpCost), ps_costs_op (same, kind, stage),
+                         sizeof (PsOpCost));
     }
 }
 
@@ -598,6 +629,7 @@ main (int argc, char **argv)
   g_test_add_func ("/setting/speed", test_speed);
   g_test_add_func ("/setting/buffers", test_buffers);
   g_test_add_func ("/setting/training-refused", test_training_refused);
+  g_test_add_func ("/setting/training-of-stages", test_training_of_stages);
   g_test_add_func ("/setting/training-of-models", test_training_of_models);
   g_test_add_func ("/setting/predict-memory-limit", test_predict_memory_limit);
   g_test_add_func ("/setting/cluster-memory", test_cluster_memory);

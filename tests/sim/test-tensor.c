@@ -177,8 +177,8 @@ test_recompute (void)
       g_assert_true (ps_cluster_group (&group, 4, NULL));
       g_autoptr (PsCosts) four = ps_costs_model (&model, &group, 1, 1, NULL);
       before_four = duration (four, PS_OP_B, 0);
-      g_assert_true (ps_costs_recompute (one, &model, &cluster, recompute, NULL)
-                     && ps_costs_recompute (four, &model, &group, recompute, NULL));
+      g_assert_true (ps_costs_recompute (one, 0, &model, &cluster, recompute, NULL)
+                     && ps_costs_recompute (four, 0, &model, &group, recompute, NULL));
       gint64 again = duration (one, PS_OP_B, 0) - before, again_four = duration (four, PS_OP_B, 0) - before_four;
       gint64 talk = recompute == PS_RECOMPUTE_FULL ? four->stage[0].tensor_ns : 0;
       g_assert_cmpint (again, >, 0);
