@@ -75,14 +75,59 @@ global_batch (const PsLaunch *launch)
   return (gint64)launch->order->n_microbatches * launch->model->microbatch_size * launch->setting->n_replicas;
 }
 
+/* How a framework is started. */
+typedef struct
+{
+  const char *title;
+  const char *command; /* on each node */
+  const char *nodes;   /* its option for their number */
+  const char *gpus;    /* of a node */
+  const char *program; /* with the rest of its line */
+} Launcher;
+
+/* The nodes are those of the cluster; measured costs know none. */
 static void
-add_sizes (const PsLaunch *launch, const char *title, GString *text)
+add_command (const PsLaunch *launch, const Launcher *launcher, guint n_gpus, GString *text)
+{
+  const char *path = launch->setting->cluster;
+  g_autoptr (PsCluster) cluster = path != NULL ? ps_cluster_load (path, NULL) : NULL;
+  guint per_node = cluster != NULL ? MIN (cluster->devices_per_node, n_gpus) : n_gpus;
+
+  if (cluster != NULL)
+    g_string_append_printf (text, "# %s %s %u %s %u %s\n", launcher->command, launcher->nodes,
+                            (n_gpus + per_node - 1) / per_node, launcher->gpus, per_node, launcher->program);
+}
+
+/* The sizes in a comment, and the command. */
+static void
+add_sizes (const PsLaunch *launch, const Launcher *launcher, GString *text)
 {
   const PsSetting *setting = launch->setting;
+  guint n_gpus = launch->n_devices * setting->n_tensor * setting->n_context * setting->n_replicas;
 
-  g_string_append_printf (text, "# %s: %u GPUs, %u pipeline x %u tensor x %u data parallel\n", title,
-                          launch->n_devices * setting->n_tensor * setting->n_replicas, launch->n_devices,
-                          setting->n_tensor, setting->n_replicas);
+  g_string_append_printf (text, "# %s: %u GPUs, %u pipeline x %u tensor", launcher->title, n_gpus, launch->n_devices,
+                          setting->n_tensor);
+  if (setting->n_context > 1)
+    g_string_append_printf (text, " x %u context", setting->n_context);
+  g_string_append_printf (text, " x %u data parallel%s", setting->n_replicas, setting->n_experts > 1 ? "" : "\n");
+  if (setting->n_experts > 1)
+    g_string_append_printf (text, ", experts over %u GPUs\n", setting->n_experts);
+  add_command (launch, launcher, n_gpus, text);
+}
+
+/* Whether ranks have another order than the usual one of frameworks: the replicas of a device side by side. */
+static gboolean
+is_reordered (const PsLaunch *launch)
+{
+  return launch->setting->n_replicas > 1 && launch->n_devices > 1 && !launch->setting->replicas_adjacent;
+}
+
+static void
+add_order_note (const PsLaunch *launch, GString *text)
+{
+  if (is_reordered (launch))
+    g_string_append (text, "# not as predicted: the replicas of a device are side by side here; --adjacent-replicas "
+                           "predicts that\n");
 }
 
 /* Megatron-LM */
@@ -113,6 +158,11 @@ add_megatron_run (const PsLaunch *launch, GString *text)
 {
   const PsSetting *setting = launch->setting;
   const PsModel *model = launch->model;
+  static const char *const precisions[] = { [PS_PRECISION_FP32] = "",
+                                            [PS_PRECISION_FP16] = "--fp16\n",
+                                            [PS_PRECISION_BF16] = "--bf16\n",
+                                            [PS_PRECISION_FP8] = "--bf16\n--fp8-format hybrid\n",
+                                            [PS_PRECISION_FP4] = "--bf16\n--fp4-format e2m1\n" };
 
   if (overlaps (launch))
     g_string_append (text, "--overlap-moe-expert-parallel-comm\n");
@@ -127,8 +177,7 @@ add_megatron_run (const PsLaunch *launch, GString *text)
     g_string_append_printf (text, "--microbatch-group-size-per-virtual-pipeline-stage %u\n", setting->group_size);
   g_string_append_printf (text, "--micro-batch-size %u\n--global-batch-size %" G_GINT64_FORMAT "\n--seq-length %u\n",
                           model->microbatch_size, global_batch (launch), model->sequence);
-  if (model->precision != PS_PRECISION_FP32)
-    g_string_append_printf (text, "--%s\n", ps_precision_name (model->precision));
+  g_string_append (text, precisions[model->precision]);
   if (model->fp32_gradients)
     g_string_append (text, "--accumulate-allreduce-grads-in-fp32\n");
   if (setting->recompute == PS_RECOMPUTE_FULL)
@@ -137,15 +186,45 @@ add_megatron_run (const PsLaunch *launch, GString *text)
     g_string_append (text, "--recompute-granularity selective\n");
   if (ps_setting_zero (setting))
     g_string_append (text, "--use-distributed-optimizer\n");
+  if (setting->reduce == PS_REDUCE_OVERLAPPED && setting->n_replicas * setting->n_context > 1)
+    g_string_append (text, "--overlap-grad-reduce\n");
+}
+
+/* Contexts and experts have no other order of ranks. */
+static gboolean
+has_fixed_order (const PsSetting *setting)
+{
+  return setting->n_context > 1 || setting->n_experts > 1;
+}
+
+/* Where GPUs share the experts, each has its own whole. */
+static void
+add_megatron_sizes (const PsLaunch *launch, GString *text)
+{
+  const PsSetting *setting = launch->setting;
+
+  g_string_append_printf (text, "--tensor-model-parallel-size %u\n", setting->n_tensor);
+  if (setting->n_tensor > 1)
+    g_string_append (text, "--sequence-parallel\n");
+  if (setting->n_context > 1)
+    g_string_append_printf (text, "--context-parallel-size %u\n", setting->n_context);
+  if (setting->n_experts > 1)
+    g_string_append_printf (text, "--expert-model-parallel-size %u\n--expert-tensor-parallel-size 1\n",
+                            setting->n_experts);
+  if (is_reordered (launch) && !has_fixed_order (setting))
+    g_string_append (text, "--use-tp-pp-dp-mapping\n");
 }
 
 static void
 write_megatron (const PsLaunch *launch, GString *text)
 {
-  add_sizes (launch, "Megatron-LM", text);
-  g_string_append_printf (text, "--tensor-model-parallel-size %u\n", launch->setting->n_tensor);
-  if (launch->setting->n_tensor > 1)
-    g_string_append (text, "--sequence-parallel\n");
+  static const Launcher launcher
+      = { "Megatron-LM", "torchrun", "--nnodes", "--nproc-per-node", "pretrain_gpt.py, with these options" };
+
+  add_sizes (launch, &launcher, text);
+  if (has_fixed_order (launch->setting))
+    add_order_note (launch, text);
+  add_megatron_sizes (launch, text);
   add_megatron_stages (launch, text);
   if (launch->order != NULL)
     add_megatron_run (launch, text);
@@ -221,11 +300,14 @@ static void
 write_torchtitan (const PsLaunch *launch, GString *text)
 {
   static const char *const modes[] = { "none", "selective", "full" };
+  static const Launcher launcher = { "torchtitan", "torchrun", "--nnodes", "--nproc-per-node",
+                                     "-m torchtitan.train --job.config_file FILE, with this in FILE" };
   const PsSetting *setting = launch->setting;
   const PsModel *model = launch->model;
   gboolean zero = ps_setting_zero (setting);
 
-  add_sizes (launch, "torchtitan", text);
+  add_sizes (launch, &launcher, text);
+  add_order_note (launch, text);
   if (launch->order != NULL)
     g_string_append_printf (text,
                             "[training]\nlocal_batch_size = %u\nglobal_batch_size = %" G_GINT64_FORMAT
@@ -237,6 +319,10 @@ write_torchtitan (const PsLaunch *launch, GString *text)
                           "tensor_parallel_degree = %u\npipeline_parallel_degree = %u\n",
                           zero ? 1 : setting->n_replicas, zero ? setting->n_replicas : 1, setting->n_tensor,
                           launch->n_devices);
+  if (setting->n_context > 1)
+    g_string_append_printf (text, "context_parallel_degree = %u\n", setting->n_context);
+  if (setting->n_experts > 1)
+    g_string_append_printf (text, "expert_parallel_degree = %u\n", setting->n_experts);
   if (launch->order != NULL)
     {
       g_string_append_printf (text, "pipeline_parallel_microbatch_size = %u\n", model->microbatch_size);
@@ -269,10 +355,13 @@ add_deepspeed_parts (const PsLaunch *launch, GString *text)
 static void
 write_deepspeed (const PsLaunch *launch, GString *text)
 {
+  static const Launcher launcher
+      = { "DeepSpeed", "deepspeed", "--num_nodes", "--num_gpus", "PROGRAM, with this in its source and configuration" };
   const PsSetting *setting = launch->setting;
   const PsModel *model = launch->model;
 
-  add_sizes (launch, "DeepSpeed", text);
+  add_sizes (launch, &launcher, text);
+  add_order_note (launch, text);
   g_string_append_printf (text, "topology=PipeModelDataParallelTopology(num_pp=%u, num_mp=%u, num_dp=%u)\n",
                           launch->n_devices, setting->n_tensor, setting->n_replicas);
   add_deepspeed_parts (launch, text);
@@ -315,6 +404,29 @@ check_schedule (const PsLaunch *launch, Framework framework, GError **error)
                     framework == TORCHTITAN ? "and any schedule of placement loop are" : "would be");
 }
 
+/* What DeepSpeed's pipelines, and no framework, can do. */
+static gboolean
+check_setting (const PsLaunch *launch, Framework framework, GError **error)
+{
+  const PsSetting *setting = launch->setting;
+  const char *name = frameworks[framework];
+
+  if (framework == DEEPSPEED && (setting->n_context > 1 || setting->n_experts > 1))
+    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: --%s %u: its pipelines do not share %s", name,
+                      setting->n_context > 1 ? "context" : "experts",
+                      setting->n_context > 1 ? setting->n_context : setting->n_experts,
+                      setting->n_context > 1 ? "sequences" : "experts");
+  if (framework != MEGATRON && launch->model->precision > PS_PRECISION_BF16)
+    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: precision %s is not known there; megatron has it", name,
+                      ps_precision_name (launch->model->precision));
+  if (setting->n_recompute > 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: --recompute of each stage is not available there", name);
+  if (setting->offload > 0 || setting->n_offload > 0 || setting->sync == PS_SYNC_BYPASS)
+    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: %s is not available there", name,
+                      setting->sync == PS_SYNC_BYPASS ? "--sync bypass" : "--offload");
+  return TRUE;
+}
+
 static gboolean
 check_stages (const PsLaunch *launch, Framework framework, GError **error)
 {
@@ -339,7 +451,7 @@ ps_launch_write (const char *framework, const PsLaunch *launch, GError **error)
   guint index;
 
   if (!ps_launch_parse ("--to", framework, &index, error) || !check_schedule (launch, (Framework)index, error)
-      || !check_stages (launch, (Framework)index, error))
+      || !check_setting (launch, (Framework)index, error) || !check_stages (launch, (Framework)index, error))
     return NULL;
   writers[index](launch, text);
   return g_string_free (g_steal_pointer (&text), FALSE);
