@@ -111,7 +111,7 @@ ps_run_report_to_text (const PsRunReport *report)
     append_verdict (text, report->verdict);
   if (report->trial->comparison != NULL)
     {
-      g_autofree char *comparison = ps_comparison_to_text (report->trial->comparison, N_WORST_OPS);
+      g_autofree char *comparison = ps_comparison_to_text (report->trial->comparison, N_WORST_OPS, NULL, NULL);
 
       g_string_append_printf (text, "\n%s", comparison);
       append_replay (text, report);

@@ -55,8 +55,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsComparison, ps_comparison_free)
 
 /* The text of `pipesim compare`: overall figures, error per op kind, the n_worst ops. Every column says which side is
  * predicted and which measured. For timelines that are alike it says first and second, and the error is called a
- * deviation, in keys too. Free with g_free. */
-char *ps_comparison_to_text (const PsComparison *comparison, guint n_worst);
+ * deviation, in keys too. Its tables show the columns of the choice; NULL: all. Errors: those of ps_tables_choose. Free
+ * with g_free. */
+char *ps_comparison_to_text (const PsComparison *comparison, guint n_worst, const PsColumnChoice *choice,
+                             GError **error);
 
 /* The same figures as JSON, "pipesim-comparison/1". Free with g_free. */
 char *ps_comparison_to_json (const PsComparison *comparison, guint n_worst);

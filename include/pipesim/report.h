@@ -66,10 +66,17 @@ typedef struct
 /* --columns and --wide; their base is a PsColumnChoice. */
 extern const PsOption ps_column_rows[];
 
-/* Refuses a name that is no column, and a choice where JSON is printed, which holds all of them. Errors:
- * PS_ERROR_USAGE. */
+/* Refuses a choice where no table is printed: JSON holds all columns. Errors: PS_ERROR_USAGE. */
+gboolean ps_column_choice_check_json (const PsColumnChoice *choice, gboolean json, GError **error);
+
+/* The same, and refuses a name that is no column. Errors: PS_ERROR_USAGE. */
 gboolean ps_column_choice_check (const PsColumnChoice *choice, const PsColumn *columns, guint n, gboolean json,
                                  GError **error);
+
+/* Lets each of the n tables show the columns of a choice that it has. Errors: PS_ERROR_USAGE where none of them has
+ * one.
+ */
+gboolean ps_tables_choose (PsTable *const *tables, guint n, const PsColumnChoice *choice, GError **error);
 
 /* Lets the table show a choice that has been checked. usual: the keys that are shown without one, ending with NULL;
  * NULL: all columns that have a title. choice NULL: none. Choice and keys must outlive the table. CSV without a choice
@@ -91,9 +98,9 @@ guint ps_window_columns (void);
 char *ps_fit_sentence (const char *text, guint otherwise);
 
 /* Aligned text, numbers right, one line per row under a heading; texts as ps_format_line makes them, as in the next
- * two. A table wider than ps_window_columns gets narrower, step by step until it fits: headings take several lines;
- * columns that are equal in all rows become a line above the table; long texts take several lines; one blank stands
- * between columns, not two. Free with g_free. */
+ * two. "" where the choice shows no column. A table wider than ps_window_columns gets narrower, step by step until it
+ * fits: headings take several lines; columns that are equal in all rows become a line above the table; long texts take
+ * several lines; one blank stands between columns, not two. Free with g_free. */
 char *ps_table_to_text (const PsTable *table);
 
 /* The same as a table of Markdown. Free with g_free. */

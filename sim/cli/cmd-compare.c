@@ -14,6 +14,7 @@ typedef struct
   guint n_worst;
   double tolerance; /* a ratio */
   gboolean json;
+  PsColumnChoice columns;
   char **files;
 } Options;
 
@@ -23,7 +24,9 @@ static const PsOption rows[] = {
   PS_OPTION ("tolerance", 0, PS_PERCENT (Options, tolerance, 0, PS_MAX_PERCENT), "PERCENT",
              "Exit with 3 when the two iteration times are further apart than this", .initial = INFINITY,
              .otherwise = "none"),
-  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON", .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-comparison/1)",
+             .group = PS_GROUP_OUTPUT),
+  PS_OPTION_INCLUDE (Options, columns, ps_column_rows),
   PS_OPTION ("", 0, PS_FILES (Options, files), NULL, NULL),
   PS_OPTION_END,
 };
@@ -49,7 +52,8 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 static gboolean
 parse_options (int argc, char **argv, Options *options, GError **error)
 {
-  if (!ps_command_parse (&help, rows, options, &argc, &argv, error))
+  if (!ps_command_parse (&help, rows, options, &argc, &argv, error)
+      || !ps_column_choice_check_json (&options->columns, options->json, error))
     return FALSE;
   if (options->files != NULL && g_strv_length (options->files) == 2)
     return TRUE;
@@ -92,8 +96,8 @@ ps_cmd_compare (int argc, char **argv, GError **error)
   if (comparison == NULL)
     return 1;
   text = options.json ? ps_comparison_to_json (comparison, options.n_worst)
-                      : ps_comparison_to_text (comparison, options.n_worst);
-  if (!ps_print (text, error))
+                      : ps_comparison_to_text (comparison, options.n_worst, &options.columns, error);
+  if (text == NULL || !ps_print (text, error))
     return 1;
   /* An error that cannot be computed is within no tolerance. */
   return isinf (options.tolerance) || fabs (comparison->iteration_error) <= options.tolerance ? 0 : EXIT_OUTSIDE;

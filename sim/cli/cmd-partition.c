@@ -14,6 +14,7 @@ typedef struct
   PartitionOptions partition;
   char *algorithm;
   gboolean json;
+  PsColumnChoice columns;
   gboolean print_costs;
   char *to;
 } Options;
@@ -32,6 +33,7 @@ static const PsOption rows[] = {
              "pipedream-code: transfers count, divided by this", .otherwise = "they do not count"),
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-partition/1)",
              .group = PS_GROUP_OUTPUT),
+  PS_OPTION_INCLUDE (Options, columns, ps_column_rows),
   PS_OPTION ("print-costs", 0, PS_FLAG (Options, print_costs), NULL,
              "Print only the costs of the stages, as predict --costs takes them", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("to", 0, PS_TEXT (Options, to), "FRAMEWORK",
@@ -292,17 +294,16 @@ print_result (const PsTable *table, gboolean json, const PsLayers *layers, const
 
 /* The stages, the layout and the costs text of one partition. */
 static char *
-describe (const PartitionJob *job, const PsPartition *partition, const char *costs)
+describe (const PartitionJob *job, const PsPartition *partition, const PsTable *stages, const char *costs)
 {
-  g_autoptr (PsTable) table = stage_table (&job->task, partition);
-  g_autofree char *text = ps_table_to_text (table), *string = write_layout (job, partition);
+  g_autofree char *text = ps_table_to_text (stages), *string = write_layout (job, partition);
   g_autofree char *layout
       = string != NULL ? g_strdup_printf ("layout of the stages, for --layout and Megatron-LM:\n%s\n\n", string)
                        : g_strdup ("");
 
   if (costs == NULL)
-    return g_strdup_printf ("\n%s\nreplicated stages have no costs text\n", text);
-  return g_strdup_printf ("\n%s\n%s%s costs of the stages, for --costs:\n%s\n", text, layout,
+    return g_strdup_printf ("\n%s%sreplicated stages have no costs text\n", text, *text ? "\n" : "");
+  return g_strdup_printf ("\n%s%s%s%s costs of the stages, for --costs:\n%s\n", text, *text ? "\n" : "", layout,
                           ps_origin_name (job->layers->time_origin), costs);
 }
 
@@ -311,6 +312,7 @@ run_one (const Options *options, const PsPartitioner *partitioner, const Partiti
 {
   const PsPartitionSetting *task = &job->task;
   g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
+  g_autoptr (PsTable) stages = NULL;
   g_autoptr (PsPartition) partition = ps_partition (partitioner, task, error);
   g_autofree char *costs = NULL, *details = NULL, *line = NULL;
 
@@ -327,7 +329,10 @@ run_one (const Options *options, const PsPartitioner *partitioner, const Partiti
       line = g_strconcat (costs, "\n", NULL);
       return ps_print (line, error);
     }
-  details = describe (job, partition, costs);
+  stages = stage_table (task, partition);
+  if (!ps_tables_choose ((PsTable *const[]){ table, stages }, 2, &options->columns, error))
+    return FALSE;
+  details = describe (job, partition, stages, costs);
   return print_result (table, options->json, task->layers, details, "", error);
 }
 
@@ -387,6 +392,7 @@ parse_options (Options *options, int argc, char **argv, GError **error)
   options->partition.setting = ps_setting_new ();
   return ps_command_parse (&help, rows, options, &argc, &argv, error)
          && ps_setting_check (options->partition.setting, error)
+         && ps_column_choice_check_json (&options->columns, options->json, error)
          && check_options (options, argc > 1 ? argv[1] : NULL, error);
 }
 
@@ -424,7 +430,7 @@ ps_cmd_partition (int argc, char **argv, GError **error)
     return 0;
   if (partitioner != NULL)
     run_one (&options, partitioner, job, error);
-  else if (run_all (table, job, skipped, error))
+  else if (run_all (table, job, skipped, error) && ps_tables_choose (&table, 1, &options.columns, error))
     print_result (table, options.json, job->layers, "", skipped->str, error);
   return 0;
 }

@@ -300,33 +300,36 @@ ps_diagnosis_sections (const PsDiagnosis *diagnosis, guint n_rivals)
 }
 
 static void
-append_rows (GString *text, PsTable *table, guint n_rows)
+append_section (GString *text, const PsDiagnosisSection *section)
 {
-  guint n_more = ps_table_n_rows (table) - MIN (n_rows, ps_table_n_rows (table));
+  guint n = section->table != NULL ? ps_table_n_rows (section->table) : 0, shown = MIN (section->n_rows, n);
   g_autofree char *rows = NULL;
 
-  ps_table_truncate (table, n_rows);
-  rows = ps_table_to_text (table);
-  g_string_append (text, rows);
-  if (n_more > 0)
-    g_string_append_printf (text, "and %u more; --json has them all\n", n_more);
+  if (section->table != NULL)
+    ps_table_truncate (section->table, shown);
+  rows = section->table != NULL ? ps_table_to_text (section->table) : g_strdup ("");
+  if (section->table != NULL && *rows == '\0')
+    return;
+  g_string_append_printf (text, "\n%s\n%s", section->title, rows);
+  if (n > shown)
+    g_string_append_printf (text, "and %u more; --json has them all\n", n - shown);
 }
 
 char *
-ps_diagnosis_to_text (const PsDiagnosis *diagnosis)
+ps_diagnosis_to_text (const PsDiagnosis *diagnosis, const PsColumnChoice *choice, GError **error)
 {
   g_autofree char *summary = ps_diagnosis_summary (diagnosis);
-  g_autoptr (GPtrArray) sections = ps_diagnosis_sections (diagnosis, N_RIVALS);
-  GString *text = g_string_new (summary);
+  g_autoptr (GPtrArray) sections = ps_diagnosis_sections (diagnosis, N_RIVALS), tables = g_ptr_array_new ();
+  GString *text;
 
   for (guint i = 0; i < sections->len; i++)
-    {
-      const PsDiagnosisSection *section = sections->pdata[i];
-
-      g_string_append_printf (text, "\n%s\n", section->title);
-      if (section->table != NULL)
-        append_rows (text, section->table, section->n_rows);
-    }
+    if (((PsDiagnosisSection *)sections->pdata[i])->table != NULL)
+      g_ptr_array_add (tables, ((PsDiagnosisSection *)sections->pdata[i])->table);
+  if (!ps_tables_choose ((PsTable *const *)tables->pdata, tables->len, choice, error))
+    return NULL;
+  text = g_string_new (summary);
+  for (guint i = 0; i < sections->len; i++)
+    append_section (text, sections->pdata[i]);
   return g_string_free (text, FALSE);
 }
 

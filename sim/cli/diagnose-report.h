@@ -35,8 +35,9 @@ GPtrArray *ps_diagnosis_sections (const PsDiagnosis *diagnosis, guint n_rivals);
  * the table uses, to be freed after it with g_free. */
 PsTable *ps_diagnosis_devices (const PsDiagnosis *diagnosis, PsColumn **columns);
 
-/* One page of text, and JSON "pipesim-diagnosis/1". Free with g_free. */
-char *ps_diagnosis_to_text (const PsDiagnosis *diagnosis);
+/* One page of text with the columns of the choice, and JSON "pipesim-diagnosis/1". Errors: those of ps_tables_choose.
+ * Free with g_free. */
+char *ps_diagnosis_to_text (const PsDiagnosis *diagnosis, const PsColumnChoice *choice, GError **error);
 char *ps_diagnosis_to_json (const PsDiagnosis *diagnosis);
 
 #endif

@@ -234,24 +234,28 @@ append_interval (GString *text, const PsComparison *comparison)
 }
 
 char *
-ps_comparison_to_text (const PsComparison *comparison, guint n_worst)
+ps_comparison_to_text (const PsComparison *comparison, guint n_worst, const PsColumnChoice *choice, GError **error)
 {
   Columns columns = templates;
   g_autoptr (PsTable) figures = figures_table (comparison, &columns);
   g_autoptr (PsTable) kinds = kinds_table (comparison, &columns);
   g_autoptr (PsTable) worst = worst_table (comparison, &columns, n_worst);
+  PsTable *const tables[] = { figures, kinds, worst };
   g_autofree char *figures_text = NULL, *kinds_text = NULL, *worst_text = NULL;
-  GString *text = g_string_new (NULL);
+  GString *text;
 
   name_columns (comparison, &columns);
+  if (choice != NULL && !ps_tables_choose (tables, G_N_ELEMENTS (tables), choice, error))
+    return NULL;
+  text = g_string_new (NULL);
   figures_text = ps_table_to_text (figures);
   kinds_text = ps_table_to_text (kinds);
   worst_text = ps_table_to_text (worst);
   append_legend (text, comparison);
-  g_string_append_printf (text, "\n%s", figures_text);
+  g_string_append_printf (text, "%s%s", *figures_text ? "\n" : "", figures_text);
   append_interval (text, comparison);
-  g_string_append_printf (text, "\n%s", kinds_text);
-  if (ps_table_n_rows (worst) > 0)
+  g_string_append_printf (text, "%s%s", *kinds_text ? "\n" : "", kinds_text);
+  if (ps_table_n_rows (worst) > 0 && *worst_text)
     g_string_append_printf (text, "\n%u worst of %u ops, by difference of duration\n%s", ps_table_n_rows (worst),
                             comparison->ops->len, worst_text);
   return g_string_free (text, FALSE);

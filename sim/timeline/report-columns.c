@@ -49,20 +49,64 @@ find_called (const PsColumn *columns, guint n, const char *name)
 }
 
 gboolean
-ps_column_choice_check (const PsColumnChoice *choice, const PsColumn *columns, guint n, gboolean json, GError **error)
+ps_column_choice_check_json (const PsColumnChoice *choice, gboolean json, GError **error)
+{
+  if (!json || (!choice->wide && choice->columns == NULL))
+    return TRUE;
+  return ps_refuse (error, PS_ERROR_USAGE, "--%s: is for printed tables; the JSON holds all columns",
+                    choice->wide ? "wide" : "columns");
+}
+
+/* Adds the column's name to a list of them without doubles. */
+static void
+add_name (GString *names, const PsColumn *column)
+{
+  g_autofree char *listed = g_strdup_printf (", %s,", names->str), *own = g_strdup_printf (", %s,", column->title);
+
+  if (column->title != NULL && ps_column_is_flat (column) && strstr (listed, own) == NULL)
+    g_string_append_printf (names, "%s%s", names->len > 0 ? ", " : "", column->title);
+}
+
+static gboolean
+check_names (const PsColumnChoice *choice, const PsTable *tables, guint n, GError **error)
 {
   g_autoptr (GString) names = g_string_new (NULL);
 
-  if (json && (choice->wide || choice->columns != NULL))
-    return ps_refuse (error, PS_ERROR_USAGE, "--%s: is for printed tables; the JSON holds all columns",
-                      choice->wide ? "wide" : "columns");
-  for (guint i = 0; i < n; i++)
-    if (columns[i].title != NULL && ps_column_is_flat (&columns[i]))
-      g_string_append_printf (names, "%s%s", names->len > 0 ? ", " : "", columns[i].title);
+  for (guint t = 0; t < n; t++)
+    for (guint i = 0; i < tables[t].n_columns; i++)
+      add_name (names, &tables[t].columns[i]);
   for (guint i = 0; choice->columns != NULL && choice->columns[i] != NULL; i++)
-    if (find_called (columns, n, choice->columns[i]) == n)
-      return ps_refuse (error, PS_ERROR_USAGE, "--columns: '%s' is no column; there are %s", choice->columns[i],
-                        names->str);
+    {
+      guint t = 0;
+
+      while (t < n && find_called (tables[t].columns, tables[t].n_columns, choice->columns[i]) == tables[t].n_columns)
+        t++;
+      if (t == n)
+        return ps_refuse (error, PS_ERROR_USAGE, "--columns: '%s' is no column; there are %s", choice->columns[i],
+                          names->str);
+    }
+  return TRUE;
+}
+
+gboolean
+ps_column_choice_check (const PsColumnChoice *choice, const PsColumn *columns, guint n, gboolean json, GError **error)
+{
+  const PsTable table = { .columns = columns, .n_columns = n };
+
+  return ps_column_choice_check_json (choice, json, error) && check_names (choice, &table, 1, error);
+}
+
+gboolean
+ps_tables_choose (PsTable *const *tables, guint n, const PsColumnChoice *choice, GError **error)
+{
+  g_autofree PsTable *all = g_new (PsTable, n);
+
+  for (guint i = 0; i < n; i++)
+    all[i] = *tables[i];
+  if (!check_names (choice, all, n, error))
+    return FALSE;
+  for (guint i = 0; i < n; i++)
+    ps_table_choose (tables[i], choice, tables[i]->usual);
   return TRUE;
 }
 

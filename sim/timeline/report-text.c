@@ -285,7 +285,7 @@ ps_table_to_text (const PsTable *table)
       shrink_texts (&sheet, window);
       sheet.gap = total_width (&sheet) > window ? 1 : GAP;
     }
-  for (guint r = 0; r < sheet.n_rows; r++)
+  for (guint r = 0; sheet.n > 0 && r < sheet.n_rows; r++)
     append_row (text, &sheet, r);
   return g_string_free (text, FALSE);
 }

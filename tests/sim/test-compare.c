@@ -104,7 +104,7 @@ static void
 test_text (void)
 {
   g_autoptr (PsComparison) comparison = compare_fixtures ();
-  g_autofree char *text = ps_comparison_to_text (comparison, 2);
+  g_autofree char *text = ps_comparison_to_text (comparison, 2, NULL, NULL);
 
   g_assert_cmpstr (text, ==,
                    "error = (predicted - measured) / measured; of ratios: predicted - measured\n"
@@ -140,7 +140,7 @@ test_unknown_memory (void)
   g_array_set_size (predicted->memory, 0);
   comparison = ps_compare (predicted, measured, NULL);
   g_assert_true (isnan (comparison->peak_memory_error));
-  text = ps_comparison_to_text (comparison, 0);
+  text = ps_comparison_to_text (comparison, 0, NULL, NULL);
   g_assert_nonnull (strstr (text, "peak memory without buffers  not known"));
   g_assert_null (strstr (text, "worst"));
   json = ps_comparison_to_json (comparison, 0);
@@ -175,7 +175,8 @@ test_interval (void)
       g_assert_no_error (error);
       g_autoptr (PsComparison) comparison = ps_compare (predicted, measured, &error);
       g_assert_no_error (error);
-      g_autofree char *text = ps_comparison_to_text (comparison, 0), *json = ps_comparison_to_json (comparison, 0);
+      g_autofree char *text = ps_comparison_to_text (comparison, 0, NULL, NULL),
+                      *json = ps_comparison_to_json (comparison, 0);
       g_assert_nonnull (strstr (text, cases[i].place));
       g_assert_nonnull (strstr (json, cases[i].inside ? "\"inside_interval\": true" : "\"inside_interval\": false"));
       g_assert_cmpint (comparison->interval.p10_ns, ==, cases[i].interval.p10_ns);
@@ -269,7 +270,7 @@ test_alike (void)
   comparison = ps_compare (first, second, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (comparison->ops->len, ==, 11);
-  text = ps_comparison_to_text (comparison, 1);
+  text = ps_comparison_to_text (comparison, 1, NULL, NULL);
   g_assert_true (g_str_has_prefix (text,
                                    "first: two by two; second: other\n"
                                    "deviation = (first - second) / second; of ratios: first - second\n"
@@ -293,7 +294,7 @@ test_alike_measured (void)
 {
   g_autoptr (PsTimeline) run = read_fixture ("timeline-measured.json");
   g_autoptr (PsComparison) comparison = ps_compare (run, run, NULL);
-  g_autofree char *text = ps_comparison_to_text (comparison, 0);
+  g_autofree char *text = ps_comparison_to_text (comparison, 0, NULL, NULL);
 
   g_assert_nonnull (strstr (text, "first (measured)  second (measured)  deviation\n"));
   g_assert_null (strstr (text, "predicted"));
