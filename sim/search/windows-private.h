@@ -14,6 +14,7 @@ struct PsWindows
 {
   const PsProblem *problem;
   PsStates **states;  /* [n_devices] NULL: none */
+  gint64 *head;       /* [n_ops] earliest starts of a makespan, for any target; NULL: spans */
   gint64 *start;      /* [n_ops] earliest start */
   gint64 *end;        /* [n_ops] latest end */
   gint64 *lane_start; /* of one device, by lane */
@@ -28,6 +29,10 @@ struct PsWindows
   gpointer data;
   gboolean stopped;
 };
+
+/* Sets the earliest starts of a problem without joins: [n_ops]. Each follows from longest paths, the work before it on
+ * its device, and the memory that earlier microbatches must have given back. */
+void ps_windows_heads (const PsProblem *problem, gint64 *start);
 
 /* Opens all windows and fixes no op. A span counts from the device's own first op; no forward of a lower stage follows
  * from that. */

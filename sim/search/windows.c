@@ -38,6 +38,8 @@ ps_windows_open (PsWindows *windows, guint span_of, gint64 target)
   for (guint i = 0; i < problem->n_ops; i++)
     {
       windows->start[i] = spans && chain_of (problem, i) / N_KINDS < base ? -NEVER : 0;
+      if (windows->head != NULL)
+        windows->start[i] = windows->head[i];
       windows->end[i] = counts (windows, device_of (problem, i)) ? target : NEVER;
     }
 }
@@ -246,7 +248,7 @@ ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, gboolean (*go_
   gint64 least, target;
 
   upper = MIN (upper, windows->open);
-  least = MAX ((upper - lower) / 64, 1);
+  least = MAX ((upper - lower) / 128, 1);
   target = upper - 1;
   windows->go_on = go_on;
   windows->data = data;
@@ -291,6 +293,11 @@ ps_windows_new (const PsProblem *problem, guint max_states)
       windows->states[d] = ps_states_new (problem, d, problem->asked[d], max_states / problem->n_devices);
       helps |= windows->states[d] != NULL;
     }
+  if (problem->objective == PS_OBJECTIVE_MAKESPAN)
+    {
+      windows->head = g_new (gint64, problem->n_ops);
+      ps_windows_heads (problem, windows->head);
+    }
   windows->start = g_new (gint64, problem->n_ops);
   windows->end = g_new (gint64, problem->n_ops);
   windows->lane_start = g_new (gint64, problem->n_ops);
@@ -309,6 +316,7 @@ ps_windows_free (PsWindows *windows)
   for (guint d = 0; d < windows->problem->n_devices; d++)
     ps_states_free (windows->states[d]);
   g_free (windows->states);
+  g_free (windows->head);
   g_free (windows->start);
   g_free (windows->end);
   g_free (windows->lane_start);
@@ -412,14 +420,17 @@ gint64
 ps_windows_root_bound (const PsProblem *problem)
 {
   g_autofree Job *jobs = g_new (Job, problem->n_ops);
-  g_autofree gint64 *start = g_new0 (gint64, problem->n_ops), *end = g_new0 (gint64, problem->n_ops);
-  PsWindows windows = { .problem = problem, .start = start, .end = end };
+  g_autofree gint64 *start = g_new0 (gint64, problem->n_ops), *end = g_new0 (gint64, problem->n_ops),
+                    *head = g_new (gint64, problem->n_ops);
   gboolean spans = problem->objective == PS_OBJECTIVE_SPAN;
+  PsWindows windows = { .problem = problem, .head = spans ? NULL : head, .start = start, .end = end };
   guint n = problem->n_devices;
   gint64 bound = 0;
 
   if (problem->joins || (problem->n_copies > 1 && spans))
     return 0;
+  if (!spans)
+    ps_windows_heads (problem, head);
   for (guint d = 0; d < n; d++)
     {
       if (d == 0 || spans)

@@ -184,6 +184,22 @@ test_known (void)
     }
 }
 
+/* 20 activations fit p=32 m=128: each F waits for the memory of another one 20 microbatches before. Too many states for
+ * windows, and the sums stay at 44754. */
+static void
+test_memory (void)
+{
+  const gint64 cost[4] = { 100, 102, 88, 5 };
+  g_auto (Case) c = { 0 };
+
+  case_init (&c, PS_PLACEMENT_LOOP, 32, 1, 128, cost, 2, 1, 40);
+  g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
+  gint64 bound = ps_windows_root_bound (problem);
+
+  g_assert_cmpint (bound, >=, 50000);
+  g_assert_cmpint (bound, <=, 51492);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -191,5 +207,6 @@ main (int argc, char **argv)
   g_test_add_func ("/windows/below-optimum", test_below_optimum);
   g_test_add_func ("/windows/descend", test_descend);
   g_test_add_func ("/windows/known", test_known);
+  g_test_add_func ("/windows/memory", test_memory);
   return g_test_run ();
 }
