@@ -1,7 +1,8 @@
 /* search-joint.c - moves over what a search holds fixed. */
 #include "search-joint.h"
 
-#include <pipesim/bound.h>
+#include "joint-bound.h"
+
 #include <pipesim/sources.h>
 
 /* Each change is searched for this part of the time or the moves. */
@@ -9,17 +10,6 @@
 
 /* Changes in a row that a bound refuses, until there seem to be no others. */
 #define MAX_REFUSED 400
-
-/* Ways to run a stage: three kinds of recomputation, each with and without offload. */
-#define MAX_WAYS 6
-
-typedef struct
-{
-  guint n;
-  PsCosts *costs[MAX_WAYS]; /* of all stages run so */
-  PsRecompute recompute[MAX_WAYS];
-  double offload[MAX_WAYS];
-} Ways;
 
 /* All that is decided, but for the schedule. */
 typedef struct
@@ -35,18 +25,17 @@ typedef struct
   const SearchChoice *choice;
   SearchLimits limits; /* of one trial */
   guint n_stages;
-  PsPlacement *placement;
-  gint64 *memory_limit;
+  SearchQuestion question;
   PsStageShape *units;
   guint n_units;
   PsStageShape *shapes; /* scratch, [n_stages] */
-  Ways ways;            /* of the cut that was read last */
+  SearchWays ways;      /* of the cut that was read last */
   GRand *random;
   const SearchFound *best;
 } Joint;
 
 static void
-ways_clear (Ways *ways)
+ways_clear (SearchWays *ways)
 {
   for (guint i = 0; i < ways->n; i++)
     ps_costs_free (ways->costs[i]);
@@ -66,8 +55,8 @@ static void
 joint_clear (Joint *joint)
 {
   ways_clear (&joint->ways);
-  ps_placement_free (joint->placement);
-  g_free (joint->memory_limit);
+  ps_placement_free (joint->question.placement);
+  g_free (joint->question.memory_limit);
   g_free (joint->units);
   g_free (joint->shapes);
   g_clear_pointer (&joint->random, g_rand_free);
@@ -80,7 +69,7 @@ static gboolean
 read_ways (Joint *joint, const guint *end)
 {
   PsSetting setting = joint->setting;
-  Ways *ways = &joint->ways;
+  SearchWays *ways = &joint->ways;
 
   ways_clear (ways);
   if (end != NULL)
@@ -88,7 +77,7 @@ read_ways (Joint *joint, const guint *end)
       ps_stage_shapes_join (joint->units, end, joint->n_stages, joint->shapes);
       setting.known_shapes = joint->shapes;
     }
-  for (guint i = 0; i < MAX_WAYS; i++)
+  for (guint i = 0; i < SEARCH_MAX_WAYS; i++)
     {
       setting.recompute = (joint->setting.recompute + i) % 3;
       setting.offload = i < 3 ? joint->setting.offload : 0;
@@ -111,89 +100,7 @@ compose (const Joint *joint, State *state)
 {
   state->costs = ps_costs_copy (joint->ways.costs[0]);
   for (guint stage = 0; stage < joint->n_stages; stage++)
-    {
-      const PsCosts *way = joint->ways.costs[state->of[stage]];
-
-      ps_costs_copy_stage (state->costs, stage, way, stage);
-      if (way->shapes != NULL)
-        state->costs->shapes[stage] = way->shapes[stage];
-    }
-}
-
-/* Bytes that an F keeps, and that its B leaves. */
-static gint64
-kept (const PsCosts *costs, guint stage)
-{
-  const PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage);
-
-  return f->take_bytes - f->give_bytes;
-}
-
-static gint64
-left (const PsCosts *costs, guint stage)
-{
-  const PsOpCost *b = ps_costs_op (costs, PS_OP_B, stage);
-
-  return kept (costs, stage) + b->take_bytes - b->give_bytes;
-}
-
-static void
-set_bytes (PsCosts *costs, PsOpKind kind, guint stage, gint64 change)
-{
-  ps_costs_op (costs, kind, stage)->take_bytes = MAX (change, 0);
-  ps_costs_op (costs, kind, stage)->give_bytes = MAX (-change, 0);
-}
-
-/* A stage that is as fast as the fastest way, and after each op holds as little as the leanest. */
-static void
-relax_stage (const Ways *ways, PsCosts *costs, guint stage)
-{
-  PsStageCost *cost = &costs->stage[stage];
-  gint64 least_kept = G_MAXINT64, least_left = G_MAXINT64;
-
-  for (guint i = 0; i < ways->n; i++)
-    {
-      const PsCosts *way = ways->costs[i];
-
-      for (guint kind = 0; kind < PS_OP_O; kind++)
-        ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns
-            = MIN (ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns,
-                   ps_costs_op (way, (PsOpKind)kind, stage)->duration_ns);
-      cost->pair_ns = MIN (cost->pair_ns, way->stage[stage].pair_ns);
-      cost->weight_bytes = MIN (cost->weight_bytes, way->stage[stage].weight_bytes);
-      least_kept = MIN (least_kept, kept (way, stage));
-      least_left = MIN (least_left, left (way, stage));
-    }
-  set_bytes (costs, PS_OP_F, stage, least_kept);
-  set_bytes (costs, PS_OP_B, stage, least_left - least_kept);
-  set_bytes (costs, PS_OP_W, stage, -least_left);
-  set_bytes (costs, PS_OP_BW, stage, -least_kept);
-}
-
-/* No schedule of these stages is faster. */
-static gint64
-bound_of (const Joint *joint, const PsCosts *costs)
-{
-  const PsSetting *setting = &joint->setting;
-  const SearchChoice *choice = joint->choice;
-  g_autoptr (PsCosts) fastest = ps_setting_fastest_costs (setting, joint->placement, costs, NULL);
-  g_autoptr (PsCosts) slice = fastest != NULL ? ps_costs_slice (fastest, choice->n_slices) : NULL;
-
-  if (slice == NULL)
-    return 0;
-  return ps_lower_bound_within (joint->placement, choice->n_microbatches * choice->n_slices, slice, joint->memory_limit,
-                                setting->sync == PS_SYNC_BYPASS ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN);
-}
-
-/* The same whichever way each stage runs. */
-static gint64
-bound_ways (const Joint *joint)
-{
-  g_autoptr (PsCosts) relaxed = ps_costs_copy (joint->ways.costs[0]);
-
-  for (guint stage = 0; stage < joint->n_stages; stage++)
-    relax_stage (&joint->ways, relaxed, stage);
-  return bound_of (joint, relaxed);
+    search_take_stage (state->costs, joint->ways.costs[state->of[stage]], stage);
 }
 
 /* Draws another end for a stage, or another way for one or several in a row. FALSE: the draw changes nothing. */
@@ -250,7 +157,7 @@ static gboolean
 may_help (const Joint *joint, const State *state)
 {
   return joint->limits.samples->objective != SEARCH_TIME
-         || bound_of (joint, state->costs) < joint->best->result->price_ns;
+         || search_bound (&joint->question, state->costs, G_MAXINT64, NULL) < joint->best->result->price_ns;
 }
 
 static gboolean
@@ -260,7 +167,7 @@ joint_init (Joint *joint, State *state, const PsCosts *costs)
   guint n = joint->n_stages;
   g_autoptr (PsModel) model = setting->cluster != NULL ? ps_setting_model (setting, NULL) : NULL;
 
-  if (!ps_setting_memory_limit (setting, setting->n_devices, &joint->memory_limit, NULL))
+  if (!ps_setting_memory_limit (setting, setting->n_devices, &joint->question.memory_limit, NULL))
     return FALSE;
   state->of = g_new0 (guint8, n);
   if (model != NULL && costs->shapes != NULL && setting->layout == NULL)
@@ -281,7 +188,7 @@ joint_init (Joint *joint, State *state, const PsCosts *costs)
 static void
 set_ways (const Joint *joint, const State *state, PsSetting *setting)
 {
-  const Ways *ways = &joint->ways;
+  const SearchWays *ways = &joint->ways;
   guint n = joint->n_stages;
   gboolean kinds_differ = FALSE, ratios_differ = FALSE;
 
@@ -326,13 +233,16 @@ search_joint (PsSetting *setting, const SearchChoice *choice, const SearchLimits
               SearchFound *found)
 {
   const PsCosts *costs = from->prediction->costs;
-  g_auto (Joint) joint = { .setting = *setting,
-                           .choice = choice,
-                           .limits = *limits,
-                           .best = from,
-                           .n_stages = costs->n_stages,
-                           .placement = ps_placement_new (choice->placement, setting->n_devices, choice->n_chunks),
-                           .random = g_rand_new_with_seed ((guint32)limits->seed) };
+  g_auto (Joint) joint
+      = { .setting = *setting,
+          .choice = choice,
+          .limits = *limits,
+          .best = from,
+          .n_stages = costs->n_stages,
+          .question = { .setting = setting,
+                        .choice = choice,
+                        .placement = ps_placement_new (choice->placement, setting->n_devices, choice->n_chunks) },
+          .random = g_rand_new_with_seed ((guint32)limits->seed) };
   g_auto (State) state = { 0 };
   gint64 until_us = g_get_monotonic_time () + limits->time_limit_ns / 1000;
   guint refused = 0, n_tried = 0;
@@ -350,7 +260,8 @@ search_joint (PsSetting *setting, const SearchChoice *choice, const SearchLimits
     }
   if (!better || !read_ways (&joint, state.end))
     return FALSE;
-  found->result->lower_bound_ns = MIN (found->result->lower_bound_ns, bound_ways (&joint));
+  found->result->lower_bound_ns
+      = MIN (found->result->lower_bound_ns, search_bound_ways (&joint.question, &joint.ways, found->result->price_ns));
   found->result->found_by = "joint moves";
   found->result->proved_optimal = found->result->price_ns <= found->result->lower_bound_ns;
   set_ways (&joint, &state, setting);

@@ -144,15 +144,22 @@ try_plain (PsStart *start, const char **found_by)
   *found_by = "one microbatch at a time";
 }
 
+gint64
+ps_start_bound (const PsSearchSetting *setting, const PsProblem *problem)
+{
+  gint64 bound = ps_lower_bound_within (setting->placement, setting->n_microbatches * setting->n_slices, setting->costs,
+                                        setting->memory_limit, setting->objective);
+
+  return MAX (bound, ps_windows_root_bound (problem));
+}
+
 void
 ps_start_init (PsStart *start, const PsSearchSetting *setting, PsPriced *priced)
 {
   const char *found_by = NULL;
 
   start->problem = ps_problem_new (setting);
-  start->lower_bound_ns = ps_lower_bound_within (setting->placement, setting->n_microbatches * setting->n_slices,
-                                                 setting->costs, setting->memory_limit, setting->objective);
-  start->lower_bound_ns = MAX (start->lower_bound_ns, ps_windows_root_bound (start->problem));
+  start->lower_bound_ns = ps_start_bound (setting, start->problem);
   try_given (start, setting, priced, &found_by);
   try_families (start, setting, priced, &found_by);
   try_plain (start, &found_by);

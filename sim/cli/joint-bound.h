@@ -1,0 +1,36 @@
+/* joint-bound.h - bounds for stages that may each run in several ways. */
+#ifndef PS_JOINT_BOUND_H
+#define PS_JOINT_BOUND_H
+
+#include "search-choices.h"
+
+/* Ways to run a stage: three kinds of recomputation, each with and without offload. */
+#define SEARCH_MAX_WAYS 6
+
+typedef struct
+{
+  guint n;
+  PsCosts *costs[SEARCH_MAX_WAYS]; /* of all stages run so */
+  PsRecompute recompute[SEARCH_MAX_WAYS];
+  double offload[SEARCH_MAX_WAYS];
+} SearchWays;
+
+/* What is scheduled, but for the costs. */
+typedef struct
+{
+  const PsSetting *setting;
+  const SearchChoice *choice;
+  PsPlacement *placement;
+  gint64 *memory_limit; /* [n_devices]; NULL: none */
+} SearchQuestion;
+
+/* Gives a stage the costs that it has in other costs of the same stages. */
+void search_take_stage (PsCosts *costs, const PsCosts *from, guint stage);
+
+/* No schedule of these stages is faster. As ps_search_bound. */
+gint64 search_bound (const SearchQuestion *question, const PsCosts *costs, gint64 enough, guint64 *n_steps);
+
+/* No schedule is faster, whichever way each stage runs; no more than `enough`, the time of a schedule found. */
+gint64 search_bound_ways (const SearchQuestion *question, const SearchWays *ways, gint64 enough);
+
+#endif
