@@ -1,0 +1,184 @@
+/* bench-price.c - searches where transfers queue, hold up devices or slow them down, against the best family and
+ * against plain annealing under the same engine: single ops move, and each order is predicted. Usage: bench-price
+ * [SECONDS of a search [SECONDS of annealing]]. */
+#include <pipesim/search.h>
+
+#include "cli/search-price.h"
+#include "search/order.h"
+#include "search/random.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How far a single op is moved, and the temperatures in mean durations of an op. */
+#define REACH 6
+#define HOT 0.3
+#define COLD 0.01
+
+typedef struct
+{
+  PsPlacementKind placement;
+  guint n_chunks;
+  const char *line;
+} Row;
+
+#define COSTS(f, b, w, c) " --costs f=" f ",b=" b ",w=" w ",c=" c ",act=2B,wact=1B --memory-limit "
+
+static const Row rows[] = {
+  { PS_PLACEMENT_LOOP, 1, "x -p 8 -m 24" COSTS ("100us", "102us", "88us", "40us") "20B --comm rank" },
+  { PS_PLACEMENT_LOOP, 2, "x -p 4 -m 16" COSTS ("200us", "204us", "176us", "30us") "16B --comm rank" },
+  { PS_PLACEMENT_V, 2, "x -p 4 -m 12" COSTS ("200us", "204us", "176us", "30us") "8B --comm rank" },
+  { PS_PLACEMENT_BIDIRECTIONAL, 1, "x -p 8 -m 16" COSTS ("100us", "102us", "88us", "10us") "18B --comm rank" },
+  { PS_PLACEMENT_V, 2, "x -p 8 -m 24" COSTS ("200us", "204us", "176us", "10us") "16B --comm rank" },
+  { PS_PLACEMENT_LOOP, 1, "x -p 8 -m 24" COSTS ("100us", "102us", "88us", "40us") "20B --comm pair" },
+  { PS_PLACEMENT_LOOP, 2,
+    "x -p 4 -m 16" COSTS ("200us", "204us", "176us", "30us") "16B --comm pair --comm-order asap" },
+  { PS_PLACEMENT_V, 2, "x -p 4 -m 12" COSTS ("200us", "204us", "176us", "60us") "8B --comm direction" },
+  { PS_PLACEMENT_LOOP, 1, "x -p 4 -m 12" COSTS ("100us", "102us", "88us", "20us") "8B --blocking" },
+  { PS_PLACEMENT_V, 2, "x -p 4 -m 12" COSTS ("200us", "204us", "176us", "20us") "8B --blocking" },
+  { PS_PLACEMENT_LOOP, 1, "x -p 8 -m 16" COSTS ("100us", "102us", "88us", "40us") "16B --overlap-slowdown 1.3" },
+  { PS_PLACEMENT_V, 2,
+    "x -p 4 -m 12" COSTS ("200us", "204us", "176us", "60us") "8B --comm rank --overlap-slowdown 1.2" },
+};
+
+static PsSetting *
+read_setting (const char *line)
+{
+  g_auto (GStrv) argv = NULL;
+  g_autoptr (GOptionContext) context = g_option_context_new (NULL);
+  PsSetting *setting = ps_setting_new ();
+  g_autoptr (GError) error = NULL;
+
+  setting->takes_auto = TRUE;
+  ps_options_add (ps_setting_options, setting, context);
+  g_assert_true (g_shell_parse_argv (line, NULL, &argv, NULL) && g_option_context_parse_strv (context, &argv, &error)
+                 && ps_setting_check (setting, &error));
+  return setting;
+}
+
+/* The best family's price, and its order. */
+static gint64
+best_family (const SearchPricing *pricing, PsOrder *best, const char **name)
+{
+  g_autoptr (PsOrder) order = ps_order_new (best->problem);
+  guint n;
+  const PsFamily *const *families = ps_family_table (&n);
+  gint64 least = G_MAXINT64;
+
+  for (guint i = 0; i < n; i++)
+    {
+      g_autoptr (PsSchedule) schedule = search_generate (families[i], (gpointer)pricing, NULL);
+
+      if (schedule == NULL || schedule->asynchronous || schedule->n_slices > 1
+          || !ps_order_from_schedule (order, schedule) || !ps_order_evaluate (order) || order->excess > 0)
+        continue;
+      gint64 price = search_price (schedule, (gpointer)pricing);
+      if (price >= least)
+        continue;
+      least = price;
+      *name = families[i]->name;
+      ps_order_assign (best, order);
+    }
+  return least;
+}
+
+static gboolean
+move_one (PsOrder *order, PsRandom *random)
+{
+  const PsProblem *problem = order->problem;
+  guint at = ps_random_below (random, problem->n_ops), device = device_of (problem, order->sequence[at]);
+  guint first = problem->first[device], last = order->stop[device] - 1, distance = 1 + ps_random_below (random, REACH);
+  PsMove move = { at, ps_random_below (random, 2) ? MAX (at, first + distance) - distance : MIN (at + distance, last) };
+  gint64 excess;
+
+  if (move.to == move.from || !ps_order_allows (order, move))
+    return FALSE;
+  excess = ps_order_excess_change (order, move);
+  if (excess > 0 || !ps_order_apply (order, move))
+    return FALSE;
+  ps_order_keep (order, move, excess);
+  return TRUE;
+}
+
+static gint64
+anneal (SearchPricing *pricing, const PsPlacement *placement, PsOrder *order, gint64 price, double seconds,
+        guint64 *n_prices)
+{
+  const PsProblem *problem = order->problem;
+  g_autoptr (PsOrder) kept = ps_order_new (problem);
+  PsRandom random = { 1 };
+  gint64 begin = g_get_monotonic_time (), best = price;
+  double unit = 0, current = (double)price, part = 0;
+
+  for (guint i = 0; i < problem->n_stages * N_KINDS; i++)
+    unit += (double)problem->duration[i] / (problem->n_stages * N_KINDS);
+  ps_order_assign (kept, order);
+  for (; part < 1; part = (double)(g_get_monotonic_time () - begin) / 1e6 / seconds)
+    {
+      if (!move_one (order, &random))
+        continue;
+      g_autoptr (PsSchedule) schedule = ps_order_to_schedule (order, placement);
+      gint64 now = search_price (schedule, pricing);
+      gboolean takes = (double)now <= current + unit * HOT * pow (COLD / HOT, part) * ps_random_exponential (&random);
+
+      *n_prices += 1;
+      best = MIN (best, now);
+      if (takes)
+        current = (double)now;
+      ps_order_assign (takes ? kept : order, takes ? order : kept);
+    }
+  return best;
+}
+
+static void
+bench_row (const Row *row, double search_seconds, double anneal_seconds)
+{
+  g_autoptr (PsSetting) setting = read_setting (row->line);
+  g_autoptr (PsPlacement) placement = ps_placement_new (row->placement, setting->n_devices, row->n_chunks);
+  g_autofree gint64 *limit = NULL;
+  const char *name = "-";
+  guint64 n_prices = 0;
+
+  setting->n_chunks = row->n_chunks;
+  g_autoptr (PsCosts) given = ps_setting_costs (setting, setting->n_devices, row->n_chunks, NULL);
+  SearchPricing pricing = { .setting = setting, .given = given };
+  g_assert_true (ps_setting_memory_limit (setting, placement->n_devices, &limit, NULL));
+  PsSearchSetting search = { .placement = placement,
+                             .n_microbatches = setting->n_microbatches,
+                             .n_slices = 1,
+                             .costs = given,
+                             .memory_limit = limit,
+                             .price = search_price,
+                             .generate = search_generate,
+                             .price_data = &pricing,
+                             .price_bound_ns = search_price_bound (&pricing, placement, given),
+                             .transfer_factor = ps_setting_transfers_wait (setting) ? 2 : 1,
+                             .seed = 1,
+                             .time_limit_ns = (gint64)(search_seconds * 1e9),
+                             .n_threads = 1 };
+  g_autoptr (PsSearchResult) result = ps_search (&search, NULL);
+  g_autoptr (PsProblem) problem = ps_problem_new (&search);
+  g_autoptr (PsOrder) order = ps_order_new (problem);
+  gint64 family = best_family (&pricing, order, &name), annealed;
+
+  if (family == G_MAXINT64)
+    g_assert_true (ps_order_from_schedule (order, result->schedule) && ps_order_evaluate (order));
+  annealed = anneal (&pricing, placement, order, MIN (family, G_MAXINT64 / 2), anneal_seconds, &n_prices);
+  printf ("%s, %s v=%u\n  best family %.3f ms (%s)  search %.3f ms (%s)  annealed %.3f ms (%" G_GUINT64_FORMAT
+          " orders), %+.2f %%  bound %.3f ms, gap %.2f %%\n",
+          row->line + 2, ps_placement_name (row->placement), row->n_chunks,
+          family == G_MAXINT64 ? NAN : (double)family / 1e6, name, (double)result->price_ns / 1e6, result->found_by,
+          (double)annealed / 1e6, n_prices, 100 * ((double)result->price_ns / (double)annealed - 1),
+          (double)result->lower_bound_ns / 1e6, 100 * ((double)result->price_ns / (double)result->lower_bound_ns - 1));
+  fflush (stdout);
+}
+
+int
+main (int argc, char **argv)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    bench_row (&rows[i], argc > 1 ? strtod (argv[1], NULL) : 2, argc > 2 ? strtod (argv[2], NULL) : 5);
+  return 0;
+}
