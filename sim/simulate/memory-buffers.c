@@ -1,6 +1,5 @@
-/* memory-buffers.c - the messages of a program as changes of memory at sender and receiver, and the peaks with them. */
-#include "memory-walk.h"
-#include "simulate-private.h"
+/* memory-buffers.c - the messages of a program as changes of memory at sender and receiver. */
+#include "memory-buffers.h"
 
 typedef struct
 {
@@ -50,100 +49,34 @@ add_message (const Messages *messages, const PsMessage *message)
           bytes);
 }
 
-/* Fills a block of 2 n changes, n as room_for says. */
-static PsMemoryBuffers
-fill_buffers (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, PsBufferChange *block,
-              guint n)
-{
-  const PsBufferChange before = { G_MININT64, 0 }, after = { G_MAXINT64, 0 };
-  const PsMemoryBuffers buffers = { block, block + n };
-  guint n_devices = simulation->n_devices;
-  g_autofree guint *fill = g_new (guint, n_devices);
-  const Messages messages = { program, costs, simulation, &buffers, fill };
-
-  for (guint device = 0; device < n_devices; device++)
-    {
-      fill[device] = ps_memory_buffers_first (program, device);
-      buffers.gives[fill[device] - 1] = buffers.takes[fill[device] - 1] = before;
-    }
-  for (guint i = 0; i < program->n_messages; i++)
-    add_message (&messages, &program->messages[i]);
-  for (guint device = 0; device < n_devices; device++)
-    buffers.gives[fill[device]] = buffers.takes[fill[device]] = after;
-  return buffers;
-}
-
 /* A device has at most one give and one take for each of its sends and receives; a step has at most four instructions
  * together with its message. */
-static guint
-room_for (const PsSimulation *simulation)
-{
-  return 4 * simulation->n_steps + 2 * simulation->n_devices + 1;
-}
-
 void
 ps_memory_buffers_init (PsMemoryBuffers *buffers, const PsProgram *program, const PsCosts *costs,
                         const PsSimulation *simulation)
 {
-  guint n = room_for (simulation);
+  const PsBufferChange before = { G_MININT64, 0 }, after = { G_MAXINT64, 0 };
+  guint n_devices = simulation->n_devices;
+  gsize n = 4 * (gsize)simulation->n_steps + 2 * n_devices + 1;
+  g_autofree guint *fill = g_new (guint, n_devices);
+  const Messages messages = { program, costs, simulation, buffers, fill };
 
-  *buffers = fill_buffers (program, costs, simulation, g_new (PsBufferChange, 2 * (gsize)n), n);
+  if (buffers->gives == NULL)
+    buffers->gives = g_new (PsBufferChange, 2 * n);
+  buffers->takes = buffers->gives + n;
+  for (guint device = 0; device < n_devices; device++)
+    {
+      fill[device] = ps_memory_buffers_first (program, device);
+      buffers->gives[fill[device] - 1] = buffers->takes[fill[device] - 1] = before;
+    }
+  for (guint i = 0; i < program->n_messages; i++)
+    add_message (&messages, &program->messages[i]);
+  for (guint device = 0; device < n_devices; device++)
+    buffers->gives[fill[device]] = buffers->takes[fill[device]] = after;
 }
 
 void
 ps_memory_buffers_clear (PsMemoryBuffers *buffers)
 {
   g_free (buffers->gives);
-}
-
-typedef struct
-{
-  gint64 bytes;
-  gint64 peak_bytes;
-} Level;
-
-static gboolean
-raise_level (gpointer data, const PsMemoryChange *change)
-{
-  Level *level = data;
-
-  level->bytes += change->bytes;
-  level->peak_bytes = MAX (level->peak_bytes, level->bytes);
-  return FALSE;
-}
-
-/* held_bytes is the level after the last op. Less the sum of all changes it is the level before the first op. */
-static void
-count_device (const PsMemoryBuffers *buffers, const PsProgram *program, const PsCosts *costs, guint device,
-              PsSimulation *simulation)
-{
-  PsDeviceResult *result = &simulation->device[device];
-  Level level = { 0, 0 };
-
-  ps_memory_walk (program, costs, simulation, buffers, device, raise_level, &level);
-  result->peak_bytes = result->held_bytes - level.bytes + level.peak_bytes;
-}
-
-static gboolean
-knows_sizes (const PsCosts *costs)
-{
-  gint64 all = 0;
-
-  for (guint i = 1; i <= 2 * costs->n_stages; i++)
-    all |= costs->message_bytes[i];
-  return all != 0;
-}
-
-void
-ps_simulation_count_buffers (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
-{
-  guint n = room_for (simulation);
-
-  if (simulation->times_only || !knows_sizes (costs))
-    return;
-  if (simulation->buffers == NULL)
-    simulation->buffers = g_new (PsBufferChange, 2 * (gsize)n);
-  const PsMemoryBuffers buffers = fill_buffers (program, costs, simulation, simulation->buffers, n);
-  for (guint device = 0; device < simulation->n_devices; device++)
-    count_device (&buffers, program, costs, device, simulation);
 }

@@ -26,6 +26,7 @@ ps_memory_buffers_first (const PsProgram *program, guint device)
   return program->first[device] + 2 * device + 1;
 }
 
+/* gives: NULL, or the block of an earlier list of the same program, which is filled again. */
 void ps_memory_buffers_init (PsMemoryBuffers *buffers, const PsProgram *program, const PsCosts *costs,
                              const PsSimulation *simulation);
 void ps_memory_buffers_clear (PsMemoryBuffers *buffers);
