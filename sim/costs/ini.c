@@ -132,8 +132,7 @@ ps_ini_parse (const char *where, const char *text, gsize length, const char *gro
     {
       g_autofree char *quoted = ps_text_quote (cause->message);
 
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", where, quoted);
-      return NULL;
+      return ps_refuse_null (error, PS_ERROR_INPUT, "%s: %s", where, quoted);
     }
   return g_steal_pointer (&ini);
 }
@@ -282,12 +281,4 @@ ps_ini_choice (PsIni *ini, const char *key, const char *const *choices)
       && !ps_parse_name (place, text, choices, g_strv_length ((char **)choices), &index, &ini->error))
     ps_text_blame_input (&ini->error);
   return index;
-}
-
-gboolean
-ps_ini_boolean (PsIni *ini, const char *key)
-{
-  static const char *const choices[] = { "false", "true", NULL };
-
-  return ps_ini_choice (ini, key, choices) == 1;
 }

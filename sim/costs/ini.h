@@ -42,7 +42,6 @@ double ps_ini_real (PsIni *ini, const char *key, double low, double high);
 gint64 ps_ini_time (PsIni *ini, const char *key); /* "5us"; nanoseconds */
 gint64 ps_ini_size (PsIni *ini, const char *key); /* "80GiB"; bytes */
 double ps_ini_rate (PsIni *ini, const char *key); /* "450GB/s"; bytes per second */
-gboolean ps_ini_boolean (PsIni *ini, const char *key);
 
 /* Index of the value in a NULL-terminated list. */
 guint ps_ini_choice (PsIni *ini, const char *key, const char *const *choices);
