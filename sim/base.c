@@ -422,6 +422,24 @@ ps_compare_double (gconstpointer a, gconstpointer b)
   return (x > y) - (x < y);
 }
 
+guint
+ps_first_after (const GArray *array, gsize offset, gint64 time_ns)
+{
+  gsize size = g_array_get_element_size ((GArray *)array);
+  guint low = 0, high = array->len;
+
+  while (low < high)
+    {
+      guint middle = (low + high) / 2;
+
+      if (*(const gint64 *)(gconstpointer)(array->data + middle * size + offset) <= time_ns)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  return low;
+}
+
 gint64
 ps_median (gint64 *values, gsize n)
 {

@@ -166,6 +166,10 @@ gboolean ps_read_file (const char *path, char **contents, gsize *length, GError 
 int ps_compare_int64 (gconstpointer a, gconstpointer b);
 int ps_compare_double (gconstpointer a, gconstpointer b);
 
+/* The index of the first element of an ascending array whose time is after time_ns; the array's length: there is none.
+ * offset: of the gint64 in each element. */
+guint ps_first_after (const GArray *array, gsize offset, gint64 time_ns);
+
 /* The greatest common divisor, by Euclid; of 0 and a number it is the number. */
 static inline gint64
 ps_common_divisor (gint64 a, gint64 b)

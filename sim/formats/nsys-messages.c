@@ -18,24 +18,6 @@ add_link (PsRank *rank, guint8 post, PsOp op, const PsNsysKernel *kernel)
   g_array_append_val (rank->links, span);
 }
 
-/* The first kernel that was launched at or after that time. */
-static guint
-first_launched (const GArray *kernels, gint64 time_ns)
-{
-  guint low = 0, high = kernels->len;
-
-  while (low < high)
-    {
-      guint middle = (low + high) / 2;
-
-      if (g_array_index (kernels, PsNsysKernel, middle).launched_ns < time_ns)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-  return low;
-}
-
 /* Kernels that were launched by a SEND or RECV action. */
 static void
 link_posts (PsRank *rank, const GArray *kernels)
@@ -44,7 +26,8 @@ link_posts (PsRank *rank, const GArray *kernels)
     {
       const PsSpan *post = &g_array_index (rank->posts, PsSpan, i);
 
-      for (guint k = first_launched (kernels, post->start_ns); k < kernels->len; k++)
+      for (guint k = ps_first_after (kernels, offsetof (PsNsysKernel, launched_ns), post->start_ns - 1);
+           k < kernels->len; k++)
         {
           const PsNsysKernel *kernel = &g_array_index (kernels, PsNsysKernel, k);
 

@@ -110,18 +110,7 @@ ps_rank_add_mark (PsRank *rank, gboolean update, gint64 start_ns, gint64 end_ns)
 guint
 ps_rank_first_after (const PsRank *rank, gint64 time_ns)
 {
-  guint low = 0, high = rank->ranges->len;
-
-  while (low < high)
-    {
-      guint middle = (low + high) / 2;
-
-      if (g_array_index (rank->ranges, PsRankRange, middle).start_ns <= time_ns)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-  return low;
+  return ps_first_after (rank->ranges, offsetof (PsRankRange, start_ns), time_ns);
 }
 
 PsRankRange *

@@ -110,24 +110,6 @@ append_range_waits (PsTimeline *timeline, const PsRank *rank, guint device, guin
       }
 }
 
-/* The first of spans in order that starts at that time or later. */
-static guint
-first_from (const GArray *spans, gint64 time_ns)
-{
-  guint low = 0, high = spans->len;
-
-  while (low < high)
-    {
-      guint middle = (low + high) / 2;
-
-      if (g_array_index (spans, PsSpan, middle).start_ns < time_ns)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-  return low;
-}
-
 /* Posts and waits between the ranges before and after the iteration. A receive may come before the first range of its
  * iteration, everything else only after it. */
 static void
@@ -135,10 +117,10 @@ append_spans (GArray *spans, const GArray *all, const PsRank *rank, guint device
 {
   const PsRankRange *ranges = (const PsRankRange *)(gconstpointer)rank->ranges->data;
   guint first = g_array_index (rank->starts, guint, iteration), next = first + rank->n;
-  gint64 last_ns = first > 0 ? ranges[first - 1].end_ns : G_MININT64;
+  gint64 last_ns = first > 0 ? ranges[first - 1].end_ns - 1 : G_MININT64;
   gint64 next_ns = next < rank->ranges->len ? ranges[next].start_ns : G_MAXINT64;
 
-  for (guint i = first_from (all, last_ns); i < all->len; i++)
+  for (guint i = ps_first_after (all, offsetof (PsSpan, start_ns), last_ns); i < all->len; i++)
     {
       PsSpan span = g_array_index (all, PsSpan, i);
       gboolean receive = span.post == PS_INSTRUCTION_RECEIVE;

@@ -115,20 +115,11 @@ touches (const Times *times, const Ending *ending, guint a, guint b)
 static const Ending *
 last_ending (const Times *times, gint64 time_ns, guint a, guint b)
 {
-  guint low = 0, high = times->endings->len;
+  guint i = ps_first_after (times->endings, offsetof (Ending, end_ns), time_ns);
 
-  while (low < high)
+  while (i-- > 0)
     {
-      guint middle = (low + high) / 2;
-
-      if (g_array_index (times->endings, Ending, middle).end_ns <= time_ns)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-  while (low-- > 0)
-    {
-      const Ending *ending = &g_array_index (times->endings, Ending, low);
+      const Ending *ending = &g_array_index (times->endings, Ending, i);
 
       if (!times->passed[2 * ending->step + ending->transfer] && touches (times, ending, a, b))
         return ending;
