@@ -91,9 +91,10 @@ is_possible (const PsChainCut *cut, Reach *reach, gint64 bound, gint64 extra)
   return reach_row (reach, cut->n_stages)[reach->n_columns - 1];
 }
 
-/* The smallest value in [0, high] that the test passes; high must pass it. */
+/* The smallest bound from 0 to `high` that is possible, which `high` must be. With a bound (not -1): the smallest extra
+ * bytes beside it. */
 static gint64
-bisect_bound (const PsChainCut *cut, Reach *reach, gint64 high)
+bisect (const PsChainCut *cut, Reach *reach, gint64 high, gint64 bound)
 {
   gint64 low = 0;
 
@@ -101,24 +102,7 @@ bisect_bound (const PsChainCut *cut, Reach *reach, gint64 high)
     {
       gint64 middle = low + (high - low) / 2;
 
-      if (is_possible (cut, reach, middle, 0))
-        high = middle;
-      else
-        low = middle + 1;
-    }
-  return low;
-}
-
-static gint64
-bisect_extra (const PsChainCut *cut, Reach *reach, gint64 bound)
-{
-  gint64 low = 0, high = G_MAXINT64 / 2;
-
-  while (low < high)
-    {
-      gint64 middle = low + (high - low) / 2;
-
-      if (is_possible (cut, reach, bound, middle))
+      if (bound < 0 ? is_possible (cut, reach, middle, 0) : is_possible (cut, reach, bound, middle))
         high = middle;
       else
         low = middle + 1;
@@ -185,10 +169,10 @@ ps_chain_cut_solve (const PsChainCut *cut, guint *end, gint64 *bottleneck)
   rows[0] = TRUE;
   if (!is_possible (cut, &reach, loosest, 0))
     {
-      *bottleneck = bisect_extra (cut, &reach, loosest);
+      *bottleneck = bisect (cut, &reach, G_MAXINT64 / 2, loosest);
       return FALSE;
     }
-  *bottleneck = bisect_bound (cut, &reach, loosest);
+  *bottleneck = bisect (cut, &reach, loosest, -1);
   is_possible (cut, &reach, *bottleneck, 0);
   trace_back (cut, &reach, *bottleneck, end);
   return TRUE;
