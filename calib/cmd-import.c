@@ -54,10 +54,7 @@ read_profile (const Options *options, GError **error)
   gsize length;
 
   if (options->model != NULL)
-    {
-      ps_refuse (error, PS_ERROR_USAGE, "--model: %s is a profile and has its own", options->files[0]);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_USAGE, "--model: %s is a profile and has its own", options->files[0]);
   if (!ps_read_file (options->files[0], &text, &length, error))
     return NULL;
   return ps_profile_contents_parse (options->files[0], text, length, error);
@@ -80,10 +77,8 @@ read_runs (const Options *options, GError **error)
       || !ps_calib_require ("--profile", options->profile, error))
     return NULL;
   if (observed->origin == PS_ORIGIN_SIMULATED)
-    {
-      ps_refuse (error, PS_ERROR_INPUT, "%s: is simulated; a database keeps measured runs", observed->source->str);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_INPUT, "%s: is simulated; a database keeps measured runs",
+                           observed->source->str);
   return ps_profile_of_runs (options->profile, observed, model, error);
 }
 
@@ -95,16 +90,10 @@ read_files (const Options *options, GError **error)
 
   for (guint i = 0; n != 1 && i < n; i++)
     if (is_profile (options->files[i]))
-      {
-        ps_refuse (error, PS_ERROR_USAGE, "%s: is a profile; it is imported alone, and %u paths are given",
-                   options->files[i], n);
-        return NULL;
-      }
+      return ps_refuse_null (error, PS_ERROR_USAGE, "%s: is a profile; it is imported alone, and %u paths are given",
+                             options->files[i], n);
   if (n == 0)
-    {
-      ps_refuse (error, PS_ERROR_USAGE, "no path given; a profile, or one or several runs would be right");
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_USAGE, "no path given; a profile, or one or several runs would be right");
   return is_profile (options->files[0]) ? read_profile (options, error) : read_runs (options, error);
 }
 

@@ -56,19 +56,15 @@ ps_corpus_load (const char *option, const char *name, const PsModel *model, GErr
   gsize length;
 
   if (model->vocabulary < N_TOKENS)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: the model has a vocabulary of %u; bytes need %d", option,
-                   model->vocabulary, N_TOKENS);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_USAGE, "%s: the model has a vocabulary of %u; bytes need %d", option,
+                           model->vocabulary, N_TOKENS);
   if (g_str_equal (name, PS_CORPUS_SUMS))
     text = make_sums (&length);
   else if (!ps_read_file (name, &text, &length, error))
     return NULL;
   if (length > model->sequence)
     return g_bytes_new_take (g_steal_pointer (&text), length);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-               "%s: %s has %" G_GSIZE_FORMAT " bytes; a sequence of %u tokens needs %u", option, name, length,
-               model->sequence, model->sequence + 1);
-  return NULL;
+  return ps_refuse_null (error, PS_ERROR_INPUT,
+                         "%s: %s has %" G_GSIZE_FORMAT " bytes; a sequence of %u tokens needs %u", option, name, length,
+                         model->sequence, model->sequence + 1);
 }

@@ -34,9 +34,8 @@ find_module (const char *where, const char *name, GError **error)
         return g_steal_pointer (&path);
     }
   list = g_strjoinv (" and ", folders);
-  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "%s: there is no %s in %s: it was not built or not installed",
-               where, file, list);
-  return NULL;
+  return ps_refuse_null (error, PS_ERROR_UNAVAILABLE, "%s: there is no %s in %s: it was not built or not installed",
+                         where, file, list);
 }
 
 static gboolean
@@ -57,16 +56,12 @@ load_module (const char *where, const char *name, GError **error)
     return NULL;
   module = g_module_open (path, G_MODULE_BIND_LOCAL);
   if (module == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "%s: can't be loaded: %s", where, g_module_error ());
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_UNAVAILABLE, "%s: can't be loaded: %s", where, g_module_error ());
   g_module_make_resident (module);
   if (is_of_this_build (module))
     return module;
-  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "%s: %s was built with another pipesim; build both together",
-               where, path);
-  return NULL;
+  return ps_refuse_null (error, PS_ERROR_UNAVAILABLE, "%s: %s was built with another pipesim; build both together",
+                         where, path);
 }
 
 /* NULL with an error if it can't be loaded. */
@@ -94,16 +89,13 @@ ps_module_function (const char *where, const char *name, const char *function, G
 {
   GModule *module = get_module (where, name, error);
   PsModuleFunction result;
-  gpointer symbol;
+  gpointer symbol = NULL;
 
   if (module == NULL)
     return NULL;
   if (!g_module_symbol (module, function, &symbol) || symbol == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "%s: %s is no module of this version: it has no %s", where,
-                   g_module_name (module), function);
-      return NULL;
-    }
+    ps_refuse (error, PS_ERROR_UNAVAILABLE, "%s: %s is no module of this version: it has no %s", where,
+               g_module_name (module), function);
   memcpy (&result, &symbol, sizeof result); /* ISO C has no cast from a data pointer */
   return result;
 }

@@ -38,9 +38,8 @@ first_lines (const char *path, guint n_done, GError **error)
     return NULL;
   if (g_str_has_prefix (text, PS_LOSSES_HEAD))
     return g_strndup (text, old_lines (text, n_done));
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "--losses: %s: does not begin with '%.*s'", path,
-               (int)strlen (PS_LOSSES_HEAD) - 1, PS_LOSSES_HEAD);
-  return NULL;
+  return ps_refuse_null (error, PS_ERROR_INPUT, "--losses: %s: does not begin with '%.*s'", path,
+                         (int)strlen (PS_LOSSES_HEAD) - 1, PS_LOSSES_HEAD);
 }
 
 gboolean

@@ -212,8 +212,7 @@ run_in_files (const int *files, GError **error)
   if (talk == NULL)
     return NULL;
   message = last_words (talk);
-  g_set_error (error, PS_ERROR, PS_ERROR_IO, "gnuplot: %s", message);
-  return NULL;
+  return ps_refuse_null (error, PS_ERROR_IO, "gnuplot: %s", message);
 }
 
 static GBytes *

@@ -108,11 +108,8 @@ read_text (const PsPlotOptions *options, GError **error)
   gsize length;
 
   if (options->profile != NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--profile: '%s' chooses in a database; %s is one profile as text",
-                   options->profile, path);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_USAGE, "--profile: '%s' chooses in a database; %s is one profile as text",
+                           options->profile, path);
   return ps_read_file (path, &text, &length, error) ? ps_profile_contents_parse (path, text, length, error) : NULL;
 }
 

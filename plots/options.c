@@ -138,8 +138,7 @@ find_kind (const PsPlotKind *kinds, const char *name, GError **error)
       return &kinds[i];
     else
       g_string_append_printf (names, "%s%s", i == 0 ? "" : kinds[i + 1].name != NULL ? ", " : " or ", kinds[i].name);
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "plot: '%s' is nothing to draw; %s is", name, names->str);
-  return NULL;
+  return ps_refuse_null (error, PS_ERROR_USAGE, "plot: '%s' is nothing to draw; %s is", name, names->str);
 }
 
 /* Refuses options of other sorts of pictures. */

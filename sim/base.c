@@ -22,6 +22,17 @@ ps_refuse (GError **error, PsError code, const char *format, ...)
   return FALSE;
 }
 
+gpointer
+ps_refuse_null (GError **error, PsError code, const char *format, ...)
+{
+  va_list arguments;
+
+  va_start (arguments, format);
+  g_propagate_error (error, g_error_new_valist (PS_ERROR, code, format, arguments));
+  va_end (arguments);
+  return NULL;
+}
+
 int
 ps_error_exit_code (const GError *error)
 {
@@ -401,9 +412,8 @@ ps_table_find (const char *where, const char *what, const char *name, gconstpoin
       all[i] = *rows[i];
     }
   meant = ps_did_you_mean (name, all, n, "");
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is no %s; there are %s%s", where, name, what, names->str,
-               meant);
-  return NULL;
+  return ps_refuse_null (error, PS_ERROR_USAGE, "%s: '%s' is no %s; there are %s%s", where, name, what, names->str,
+                         meant);
 }
 
 int

@@ -36,13 +36,9 @@ ps_device_shares_parse (const PsDeviceClass *class, const char *where, const cha
   guint n_shares;
 
   if (!class->splits)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: device %s does not split an accelerator", where, class->name);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_USAGE, "%s: device %s does not split an accelerator", where, class->name);
   shares = ps_shares_parse (where, text, &n_shares, error);
   if (shares == NULL || n_shares == n)
     return g_steal_pointer (&shares);
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' has %u shares for %u devices", where, text, n_shares, n);
-  return NULL;
+  return ps_refuse_null (error, PS_ERROR_USAGE, "%s: '%s' has %u shares for %u devices", where, text, n_shares, n);
 }

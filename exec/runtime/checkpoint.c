@@ -278,10 +278,7 @@ ps_checkpoint_load (const char *path, const PsModel *model, GError **error)
 
   checkpoint->file = g_mapped_file_new (path, FALSE, &cause);
   if (checkpoint->file == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: cannot read: %s", path, cause->message);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_IO, "%s: cannot read: %s", path, cause->message);
   bytes = g_mapped_file_get_contents (checkpoint->file);
   file = ps_safetensors_parse (path, bytes, g_mapped_file_get_length (checkpoint->file), error);
   if (file == NULL || !read_metadata (checkpoint, path, file, error) || !find_arrays (checkpoint, path, file, error))

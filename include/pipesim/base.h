@@ -46,6 +46,9 @@ typedef enum
 /* Sets an error of that code with a message as of printf; returns FALSE. */
 gboolean ps_refuse (GError **error, PsError code, const char *format, ...) G_GNUC_PRINTF (3, 4);
 
+/* The same for a function that returns a pointer; returns NULL. */
+gpointer ps_refuse_null (GError **error, PsError code, const char *format, ...) G_GNUC_PRINTF (3, 4);
+
 /* The exit code for an error: 2 for PS_ERROR_USAGE and errors of GOption, 1 for all others. */
 int ps_error_exit_code (const GError *error);
 

@@ -33,12 +33,9 @@ write_ordered (const PsScheduleOptions *options, const PsSchedule *schedule, con
   g_autoptr (PsProgram) lowered = NULL;
 
   if (format->write_program == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                   "--comm-order %s: %s holds no sends and receives; torch-comms and colossalai do",
-                   ps_comm_order_name (order), format->name);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_USAGE,
+                           "--comm-order %s: %s holds no sends and receives; torch-comms and colossalai do",
+                           ps_comm_order_name (order), format->name);
   if (order == PS_COMM_PLANNED && ps_setting_source (options->setting) != NULL)
     {
       prediction = ps_predictor_predict_schedule (options->predictor, ps_schedule_copy (schedule), error);

@@ -144,9 +144,8 @@ find_action (const char *name, GError **error)
   for (gsize i = 0; name != NULL && i < G_N_ELEMENTS (actions); i++)
     if (g_str_equal (actions[i].name, name))
       return &actions[i];
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': give one of list, show, validate, convert, lint",
-               name != NULL ? name : "");
-  return NULL;
+  return ps_refuse_null (error, PS_ERROR_USAGE, "'%s': give one of list, show, validate, convert, lint",
+                         name != NULL ? name : "");
 }
 
 static gboolean

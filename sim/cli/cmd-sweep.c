@@ -124,10 +124,8 @@ parse_options (Options *options, int argc, char **argv, GError **error)
       return read_options (options, error);
     }
   if (argc < 2)
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "no spec; pipesim sweep SPEC.ini --db RESULTS.db is right");
-  else
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not expected after the spec", argv[2]);
-  return FALSE;
+    return ps_refuse (error, PS_ERROR_USAGE, "no spec; pipesim sweep SPEC.ini --db RESULTS.db is right");
+  return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected after the spec", argv[2]);
 }
 
 static void

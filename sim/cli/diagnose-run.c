@@ -99,10 +99,7 @@ cut_costs (const PsCosts *costs, guint n_stages, GError **error)
   g_autoptr (PsCosts) cut = ps_costs_new (n_stages);
 
   if (n_stages * joined != from * parts)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%u stages cannot be made of the %u of the run", n_stages, from);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_USAGE, "%u stages cannot be made of the %u of the run", n_stages, from);
   cut->time_origin = costs->time_origin;
   cut->op_ns = costs->op_ns;
   cut->post_ns = costs->post_ns;

@@ -143,7 +143,6 @@ ps_help_topic (const char *name, GError **error)
         return topics[i].write ();
       g_string_append_printf (names, " %s", topics[i].name);
     }
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s' is neither a command nor a topic; topics are:%s", name,
-               names->str);
-  return NULL;
+  return ps_refuse_null (error, PS_ERROR_USAGE, "'%s' is neither a command nor a topic; topics are:%s", name,
+                         names->str);
 }

@@ -368,13 +368,10 @@ ps_cluster_group (PsCluster *cluster, guint n_tensor, GError **error)
 {
   if (cluster->devices_per_node % n_tensor != 0
       && (n_tensor % cluster->devices_per_node != 0 || cluster->network_bandwidth <= 0 || cluster->network_shared))
-    {
-      g_set_error (
-          error, PS_ERROR, PS_ERROR_USAGE,
-          "--tensor %u: does not divide the %u GPUs of a node of cluster '%s'; the GPUs of a device share a node",
-          n_tensor, cluster->devices_per_node, cluster->name);
-      return FALSE;
-    }
+    return ps_refuse (
+        error, PS_ERROR_USAGE,
+        "--tensor %u: does not divide the %u GPUs of a node of cluster '%s'; the GPUs of a device share a node",
+        n_tensor, cluster->devices_per_node, cluster->name);
   cluster->tensor *= n_tensor;
   if (n_tensor > cluster->devices_per_node)
     {

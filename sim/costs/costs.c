@@ -223,16 +223,14 @@ parse_entry (Spec *spec, const char *entry, GError **error)
   while (key < PS_N_COST_KEYS && !g_str_equal (name, key_names[key]))
     key++;
   if (key == PS_N_COST_KEYS || equals == NULL)
-    g_set_error (
-        error, PS_ERROR, PS_ERROR_USAGE,
+    return ps_refuse (
+        error, PS_ERROR_USAGE,
         "--costs: '%s' is not KEY=VALUE with a key of f, b, w, bw, c, o, pair, reduce, reduce2, r, host, op, post, "
         "act, wact, keep, weights, version, grad, opt, msg",
         entry);
-  else if (spec->values[key] != NULL)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--costs: %s is given twice", name);
-  else
-    return parse_values (spec, key, equals + 1, error);
-  return FALSE;
+  if (spec->values[key] != NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "--costs: %s is given twice", name);
+  return parse_values (spec, key, equals + 1, error);
 }
 
 static gint64

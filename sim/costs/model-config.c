@@ -198,8 +198,8 @@ find_architecture (const Config *config, GError **error)
         return &architectures[i];
       g_string_append_printf (known, " %s", architectures[i].model_type);
     }
-  ps_refuse (error, PS_ERROR_INPUT, "%s: model_type: %s is not known; known are:%s", config->where, quoted, known->str);
-  return NULL;
+  return ps_refuse_null (error, PS_ERROR_INPUT, "%s: model_type: %s is not known; known are:%s", config->where, quoted,
+                         known->str);
 }
 
 static gboolean

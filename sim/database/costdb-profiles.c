@@ -65,14 +65,12 @@ ps_costdb_check_model (PsCostDb *db, const PsProfile *profile, const PsModel *mo
   if (stored == NULL)
     return FALSE;
   if (stored->precision != model->precision)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: profile '%s' was measured with precision = %s, not %s",
-                 db->file->path, profile->name, ps_precision_name (stored->precision),
-                 ps_precision_name (model->precision));
-  else
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-                 "%s: profile '%s' was measured with another model than '%s' (its '%s' differs in some figure)",
-                 db->file->path, profile->name, model->name, profile->model_name);
-  return FALSE;
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: profile '%s' was measured with precision = %s, not %s",
+                      db->file->path, profile->name, ps_precision_name (stored->precision),
+                      ps_precision_name (model->precision));
+  return ps_refuse (error, PS_ERROR_INPUT,
+                    "%s: profile '%s' was measured with another model than '%s' (its '%s' differs in some figure)",
+                    db->file->path, profile->name, model->name, profile->model_name);
 }
 
 PsModel *

@@ -159,11 +159,9 @@ ps_cost_request_keys (const PsCostRequest *request, PsCosts *costs, GError **err
   g_auto (GStrv) keys = g_new0 (char *, n + 1);
 
   if (request->model == NULL && ps_cost_request_plain (request, PS_SUBJECT_OP, first) == NULL)
-    {
-      ps_refuse (error, PS_ERROR_INPUT, "%s: profile '%s' is of other stages than %u, and without a model: %s",
-                 request->db->file->path, request->profile->name, n, request->profile->source);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_INPUT,
+                           "%s: profile '%s' is of other stages than %u, and without a model: %s",
+                           request->db->file->path, request->profile->name, n, request->profile->source);
   for (guint stage = 0; stage < n; stage++)
     {
       keys[stage] = request->model != NULL ? ps_stage_shape_key (&shapes[stage]) : ps_stage_key (stage, n, FALSE);

@@ -25,12 +25,10 @@ ps_family_check_multiple (const char *name, const char *things, guint n, guint u
   if (below == n)
     return TRUE;
   if (below == 0)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u %s; give a multiple of %u, the least is %u", name, n, things,
-                 unit, unit);
-  else
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u %s; give a multiple of %u, %u or %u", name, n, things, unit,
-                 below, below + unit);
-  return FALSE;
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: %u %s; give a multiple of %u, the least is %u", name, n, things, unit,
+                      unit);
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: %u %s; give a multiple of %u, %u or %u", name, n, things, unit, below,
+                    below + unit);
 }
 
 gboolean

@@ -226,7 +226,7 @@ ps_contest_end (const PsContest *contest, const char *name, const PsFamilySettin
   ps_draft_fits (contest->draft, &device);
   g_autofree char *need = ps_format_size (contest->draft->device[device].peak_bytes);
   g_autofree char *limit = ps_format_size (contest->draft->device[device].limit_bytes);
-  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,
-               "%s: device %u needs at least %s for one microbatch, its limit is %s", name, device, need, limit);
-  return NULL;
+  return ps_refuse_null (error, PS_ERROR_SCHEDULE,
+                         "%s: device %u needs at least %s for one microbatch, its limit is %s", name, device, need,
+                         limit);
 }

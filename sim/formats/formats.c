@@ -26,9 +26,9 @@ ps_format_recognise (const char *where, const char *text, gsize length, GError *
   for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
     if (formats[i]->recognise != NULL && formats[i]->recognise (text, length))
       return formats[i];
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", where,
-               ps_format_first (text, length) ? "is no schedule: neither JSON nor the CSV of PyTorch" : "is empty");
-  return NULL;
+  return ps_refuse_null (error, PS_ERROR_INPUT, "%s: %s", where,
+                         ps_format_first (text, length) ? "is no schedule: neither JSON nor the CSV of PyTorch"
+                                                        : "is empty");
 }
 
 PsSchedule *

@@ -297,12 +297,11 @@ list_ranks (Reader *reader, GError **error)
     }
   if (ranks->len > 0 && ranks->len <= PS_MAX_DEVICES)
     return g_steal_pointer (&ranks);
-  ps_refuse (
+  return ps_refuse_null (
       error, PS_ERROR_INPUT,
       "%s: %u processes have NVTX ranges of a pipeline, such as PP:0F0 or forward_step; between 1 and %d would be "
       "right",
       reader->where, ranks->len, PS_MAX_DEVICES);
-  return NULL;
 }
 
 /* Before kernels are read no range computes. */

@@ -456,14 +456,11 @@ make_timelines (const Reader *reader, GError **error)
   g_autoptr (GPtrArray) ranks = choose_ranks (reader);
 
   if (ranks->len == 0 || ranks->len > PS_MAX_DEVICES)
-    {
-      ps_refuse (
-          error, PS_ERROR_INPUT,
-          "%s: spans of %u ranks have names of a pipeline, such as megatron.microbatch.forward; between 1 and %d "
-          "would be right",
-          reader->where, ranks->len, PS_MAX_DEVICES);
-      return NULL;
-    }
+    return ps_refuse_null (
+        error, PS_ERROR_INPUT,
+        "%s: spans of %u ranks have names of a pipeline, such as megatron.microbatch.forward; between 1 and %d "
+        "would be right",
+        reader->where, ranks->len, PS_MAX_DEVICES);
   if (!ps_ranks_number (ranks, reader->naming, error))
     return NULL;
   return ps_ranks_to_timelines (reader->where, "OpenTelemetry spans, host time", ranks, error);

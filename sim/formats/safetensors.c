@@ -246,10 +246,7 @@ ps_safetensors_parse (const char *where, const void *bytes, gsize n_bytes, GErro
     memcpy (&length, bytes, LENGTH_BYTES);
   length = GUINT64_FROM_LE (length);
   if (n_bytes < LENGTH_BYTES || length > MIN (n_bytes - LENGTH_BYTES, MAX_HEADER_BYTES))
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: is no safetensors file, or only the beginning of one", where);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_INPUT, "%s: is no safetensors file, or only the beginning of one", where);
   file->header_bytes = LENGTH_BYTES + (gsize)length;
   header = g_memdup2 ((const char *)bytes + LENGTH_BYTES, MAX ((gsize)length, 1));
   if (!read_header (where, header, (gsize)length, file, error)

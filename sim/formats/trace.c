@@ -95,14 +95,11 @@ static GPtrArray *
 parse (const char *where, const PsTraceFile *files, guint n, GError **error)
 {
   if (is_timer_log (&files[0]))
-    {
-      ps_refuse (
-          error, PS_ERROR_INPUT,
-          "%s: is a log of Megatron-LM's timers, which tells no op's time; its OpenTelemetry spans or NVTX ranges "
-          "would be right",
-          files[0].name);
-      return NULL;
-    }
+    return ps_refuse_null (
+        error, PS_ERROR_INPUT,
+        "%s: is a log of Megatron-LM's timers, which tells no op's time; its OpenTelemetry spans or NVTX ranges "
+        "would be right",
+        files[0].name);
   if (ps_otel_recognise (files[0].text, files[0].length))
     return ps_otel_read (where, files, n, error);
   if (n == 1 && is_native (&files[0]))
@@ -141,9 +138,8 @@ map_stream (const char *path, FILE *file, GError **error)
     mapped = g_mapped_file_new_from_fd (fileno (file), FALSE, &cause);
   if (mapped != NULL)
     return g_mapped_file_get_bytes (mapped);
-  ps_refuse (error, PS_ERROR_IO, "%s: cannot unpack into a temporary file: %s", path,
-             cause != NULL ? cause->message : g_strerror (errno));
-  return NULL;
+  return ps_refuse_null (error, PS_ERROR_IO, "%s: cannot unpack into a temporary file: %s", path,
+                         cause != NULL ? cause->message : g_strerror (errno));
 }
 
 #define BLOCK_BYTES (1 << 16)
@@ -239,10 +235,7 @@ list_folder (const char *path, GError **error)
   const char *name;
 
   if (folder == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s", path, cause->message);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_IO, "%s: %s", path, cause->message);
   while ((name = g_dir_read_name (folder)) != NULL)
     for (guint i = 0; i < G_N_ELEMENTS (ends); i++)
       if (g_str_has_suffix (name, ends[i]))
@@ -250,10 +243,10 @@ list_folder (const char *path, GError **error)
   g_ptr_array_sort (paths, compare_paths);
   if (paths->len > 0 && paths->len <= PS_MAX_DEVICES)
     return g_steal_pointer (&paths);
-  ps_refuse (error, PS_ERROR_INPUT,
-             "%s: holds %u traces (*.json, *.jsonl, packed by gzip or not, or *.sqlite); one per rank would be right",
-             path, paths->len);
-  return NULL;
+  return ps_refuse_null (
+      error, PS_ERROR_INPUT,
+      "%s: holds %u traces (*.json, *.jsonl, packed by gzip or not, or *.sqlite); one per rank would be right", path,
+      paths->len);
 }
 
 /* Reads the texts of all files of one run. */

@@ -181,11 +181,8 @@ ps_observed_costs (const PsObserved *observed, guint n_devices, guint n_chunks, 
   g_autoptr (PsCosts) costs = ps_costs_new (n_stages);
 
   if (n_stages != observed->n_stages)
-    {
-      ps_refuse (error, PS_ERROR_INPUT, "%s: %u stages, so it has no costs for %u devices with %u each",
-                 observed->source->str, observed->n_stages, n_devices, n_chunks);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_INPUT, "%s: %u stages, so it has no costs for %u devices with %u each",
+                           observed->source->str, observed->n_stages, n_devices, n_chunks);
   for (guint stage = 0; stage < n_stages; stage++)
     fill_stage (observed, costs, stage);
   ps_observed_fill_memory (observed, costs);

@@ -281,11 +281,11 @@ solve (const Problem *problem, const PsPartitionSetting *setting, GError **error
   if (ps_chain_cut_solve (&problem->cut, end, &bottleneck))
     return ps_partition_from_ends (setting, end);
   missing = ps_format_size (bottleneck);
-  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,
-               "memory-aware: no partition of %s over %u stages keeps within --memory-limit; %s (%" G_GINT64_FORMAT
-               " bytes) more on every device would do",
-               setting->layers->source, problem->cut.n_stages, missing, bottleneck);
-  return NULL;
+  return ps_refuse_null (
+      error, PS_ERROR_SCHEDULE,
+      "memory-aware: no partition of %s over %u stages keeps within --memory-limit; %s (%" G_GINT64_FORMAT
+      " bytes) more on every device would do",
+      setting->layers->source, problem->cut.n_stages, missing, bottleneck);
 }
 
 PsPartition *
@@ -303,14 +303,11 @@ ps_partition_memory_cut (const PsPartitionSetting *setting, GError **error)
   g_auto (Problem) problem = { 0 };
 
   if (setting->memory_limit == NULL || setting->n_chunks != 1)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "memory-aware: %s",
-                   setting->memory_limit != NULL
-                       ? "counts what 1F1B keeps with one chunk on a device; algorithm schedule takes "
-                         "any placement"
-                       : "needs --memory-limit SIZE[:SIZE...]");
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_USAGE, "memory-aware: %s",
+                           setting->memory_limit != NULL
+                               ? "counts what 1F1B keeps with one chunk on a device; algorithm schedule takes "
+                                 "any placement"
+                               : "needs --memory-limit SIZE[:SIZE...]");
   problem_init (&problem, setting);
   problem_limit (&problem, setting);
   return solve (&problem, setting, error);

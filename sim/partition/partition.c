@@ -26,9 +26,8 @@ cut_flops (const PsPartitionSetting *setting, GError **error)
 {
   if (setting->layers->has_flops)
     return cut_by_sum (setting, G_STRUCT_OFFSET (PsLayer, flops));
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "flops: %s has no FLOPs; give it a column flops",
-               setting->layers->source);
-  return NULL;
+  return ps_refuse_null (error, PS_ERROR_USAGE, "flops: %s has no FLOPs; give it a column flops",
+                         setting->layers->source);
 }
 
 static const PsPartitioner table[] = {
@@ -120,12 +119,12 @@ ps_partition (const PsPartitioner *partitioner, const PsPartitionSetting *settin
   guint64 n_stages = (guint64)setting->n_devices * setting->n_chunks;
 
   if (n_stages > PS_MAX_STAGES)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u chunks on %u devices; give 1 to %u stages in all",
-                 partitioner->name, setting->n_chunks, setting->n_devices, PS_MAX_STAGES);
-  else if (!partitioner->replicates && n_stages > setting->layers->n_layers)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: the %u layers of %s cannot be cut into %u stages",
-                 partitioner->name, setting->layers->n_layers, setting->layers->source, (guint)n_stages);
-  else if ((!partitioner->replicates || check_replicating (partitioner, setting, error)) && check_sums (setting, error))
+    return ps_refuse_null (error, PS_ERROR_USAGE, "%s: %u chunks on %u devices; give 1 to %u stages in all",
+                           partitioner->name, setting->n_chunks, setting->n_devices, PS_MAX_STAGES);
+  if (!partitioner->replicates && n_stages > setting->layers->n_layers)
+    return ps_refuse_null (error, PS_ERROR_USAGE, "%s: the %u layers of %s cannot be cut into %u stages",
+                           partitioner->name, setting->layers->n_layers, setting->layers->source, (guint)n_stages);
+  if ((!partitioner->replicates || check_replicating (partitioner, setting, error)) && check_sums (setting, error))
     return partitioner->cut (setting, error);
   return NULL;
 }

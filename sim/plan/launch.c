@@ -471,11 +471,8 @@ ps_launch_prediction (const char *framework, const PsSetting *setting, const cha
                       .order = order };
 
   if (launch.shapes == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                   "--to %s: needs the costs of a model, --model with --cluster or --db", framework);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_USAGE, "--to %s: needs the costs of a model, --model with --cluster or --db",
+                           framework);
   launch.model = model = ps_setting_model (setting, error);
   return model != NULL ? ps_launch_write (framework, &launch, error) : NULL;
 }

@@ -83,11 +83,8 @@ ps_explain_steady (const PsProgram *program, const PsCosts *costs, const PsSimul
   graph = ps_rounds_new (program, costs, simulation, events, reduce);
   circle = ps_event_graph_circle (graph);
   if (circle == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s: its instructions wait for each other in a circle",
-                   program->schedule->name);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_SCHEDULE, "%s: its instructions wait for each other in a circle",
+                           program->schedule->name);
   ps_round_events_init (&walk.events, program, events);
   ps_reductions_init (&walk.reductions, program);
   walk.explanation = g_new0 (PsExplanation, 1);

@@ -229,11 +229,8 @@ ps_steady_recurrence_new (const PsProgram *program, const PsCosts *costs, const 
     return NULL;
   graph = ps_rounds_new (program, costs, NULL, events, reduce);
   if (!ps_event_order_init (&order, graph))
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s: its instructions wait for each other in a circle",
-                   program->schedule->name);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_SCHEDULE, "%s: its instructions wait for each other in a circle",
+                           program->schedule->name);
   recurrence = g_new0 (PsSteadyRecurrence, 1);
   recurrence->n_updates = program->schedule->placement->n_devices;
   builder.recurrence = recurrence;

@@ -161,13 +161,12 @@ check_sums (const PsSteady *steady, const PsEventsSetting *events, gboolean sing
 
   if (longest * n_iterations < PS_MAX_SUM_NS)
     return TRUE;
-  g_set_error (
-      error, PS_ERROR, PS_ERROR_USAGE,
+  return ps_refuse (
+      error, PS_ERROR_USAGE,
       "%s: all ops of %u iteration%s together take up to %.3g s with the slowness and jitter asked for; at most "
       "4e9 s can be added up",
       steady->draws->recurrence->program->schedule->name, n_iterations, n_iterations == 1 ? "" : "s",
       longest * n_iterations / 1e9);
-  return FALSE;
 }
 
 gboolean

@@ -319,12 +319,11 @@ check_sums (const Run *run, GError **error)
 
   if (longest < PS_MAX_SUM_NS)
     return TRUE;
-  g_set_error (
-      error, PS_ERROR, PS_ERROR_USAGE,
+  return ps_refuse (
+      error, PS_ERROR_USAGE,
       "%s: all ops together take up to %.3g s with the slowness and jitter asked for; at most 4e9 s can be added "
       "up",
       run->recurrence->program->schedule->name, longest / 1e9);
-  return FALSE;
 }
 
 gboolean

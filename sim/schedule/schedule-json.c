@@ -153,11 +153,8 @@ read_placement (const Head *head, GError **error)
     return NULL;
   guint n_copies = ps_json_count_elements (head->reader);
   if (n_copies < 1 || n_copies > 2)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: placement: has %u weight copies; 1 or 2 are possible",
-                   head->reader->where, n_copies);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_INPUT, "%s: placement: has %u weight copies; 1 or 2 are possible",
+                           head->reader->where, n_copies);
   g_autofree guint16 *device = g_new (guint16, n_copies * (gsize)head->n_stages);
   for (guint copy = 0; ps_json_next_element (head->reader); copy++)
     if (!read_copy (head, copy, &device[copy * (gsize)head->n_stages], error))

@@ -71,12 +71,9 @@ generate (const PsSetting *setting, const PsFamily *family, const PsCosts *costs
   };
 
   if (size.n_devices == 0 || size.n_microbatches == 0)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                   "%s: missing; schedule '%s' is generated for -p devices and -m microbatches",
-                   size.n_devices == 0 ? "-p/--devices" : "-m/--microbatches", family->name);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_USAGE,
+                           "%s: missing; schedule '%s' is generated for -p devices and -m microbatches",
+                           size.n_devices == 0 ? "-p/--devices" : "-m/--microbatches", family->name);
   if ((costs != NULL && !ps_costs_check (costs, size.n_microbatches, error))
       || (family->uses_costs && !ps_setting_memory_limit (setting, size.n_devices, &limit, error)))
     return NULL;

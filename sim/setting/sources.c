@@ -107,8 +107,7 @@ ps_setting_model (const PsSetting *setting, GError **error)
     return read_model (setting, error);
   if (source != NULL && source->model != NULL)
     return source->model (setting, error);
-  g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "no model: give --model FILE, or --db FILE that holds one");
-  return NULL;
+  return ps_refuse_null (error, PS_ERROR_USAGE, "no model: give --model FILE, or --db FILE that holds one");
 }
 
 /* The model that a source's hooks take; *model NULL: --model is not given, or of no concern. */
@@ -258,8 +257,7 @@ ps_setting_load (const PsSetting *setting, guint n_devices, guint n_chunks, GErr
   if (source == NULL)
     {
       usage = ps_source_usage (FALSE);
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "no costs: give %s", usage);
-      return NULL;
+      return ps_refuse_null (error, PS_ERROR_USAGE, "no costs: give %s", usage);
     }
   if (!given_model (setting, source, &model, error))
     return NULL;

@@ -83,9 +83,8 @@ find_called (const char *option, const char *name, gboolean number, GError **err
         return column;
       g_string_append_printf (names, "%s%s", names->len ? " " : "", column->key);
     }
-  ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is no column%s; there are %s", option, name, number ? " of numbers" : "",
-             names->str);
-  return NULL;
+  return ps_refuse_null (error, PS_ERROR_USAGE, "%s: '%s' is no column%s; there are %s", option, name,
+                         number ? " of numbers" : "", names->str);
 }
 
 gboolean

@@ -344,12 +344,10 @@ ps_shard_parse (const char *where, const char *text, PsShard *shard, GError **er
       return TRUE;
     }
   if (slurm || by_mpi)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                 "%s: '%s' says nothing: %s are not set, or not to a task and a number", where, text,
-                 slurm ? "SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT"
-                       : "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE, or PMI_RANK and PMI_SIZE,");
-  else
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is no shard; I/N with I from 0 to N - 1, slurm or mpi are",
-                 where, text);
-  return FALSE;
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' says nothing: %s are not set, or not to a task and a number",
+                      where, text,
+                      slurm ? "SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT"
+                            : "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE, or PMI_RANK and PMI_SIZE,");
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is no shard; I/N with I from 0 to N - 1, slurm or mpi are", where,
+                    text);
 }

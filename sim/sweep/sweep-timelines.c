@@ -97,19 +97,15 @@ ps_sweep_from_results (PsResults *results, GError **error)
   if (!read_stored (results, &stored, error))
     return NULL;
   if (!g_str_equal (stored.version, PS_VERSION))
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: made by pipesim %s, this is %s", results->file->path,
-                   stored.version, PS_VERSION);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_INPUT, "%s: made by pipesim %s, this is %s", results->file->path,
+                           stored.version, PS_VERSION);
   spec = spec_from_stored (stored.spec);
   sweep = ps_sweep_parse (results->file->path, spec, strlen (spec), error);
   if (sweep == NULL || g_str_equal (ps_sweep_digest (sweep), stored.digest))
     return g_steal_pointer (&sweep);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-               "%s: files that its spec names have changed since (digest %.8s then, %.8s now)", results->file->path,
-               stored.digest, ps_sweep_digest (sweep));
-  return NULL;
+  return ps_refuse_null (error, PS_ERROR_INPUT,
+                         "%s: files that its spec names have changed since (digest %.8s then, %.8s now)",
+                         results->file->path, stored.digest, ps_sweep_digest (sweep));
 }
 
 /* A setting of the database and what came out. */

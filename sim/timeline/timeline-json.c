@@ -323,11 +323,8 @@ read_head (const PsJsonObject *object, GError **error)
     return NULL;
   if (!ps_origin_parse ("origin", origin_text, &origin, NULL)
       || (origin != PS_ORIGIN_SIMULATED && origin != PS_ORIGIN_MEASURED))
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: origin: '%s' is neither simulated nor measured",
-                   object->reader->where, origin_text);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_INPUT, "%s: origin: '%s' is neither simulated nor measured",
+                           object->reader->where, origin_text);
   timeline = ps_timeline_new (origin, schedule, (guint)devices, (guint)stages, (guint)microbatches);
   g_free (timeline->source);
   timeline->source = g_steal_pointer (&source);
@@ -409,10 +406,7 @@ ps_timeline_parse_json (const char *where, const char *text, gssize length, GErr
       || !read_rows (&object, "memory", 3, 4, read_memory_row, timeline, error))
     return NULL;
   if (timeline->ops->len == 0)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: ops: holds no op", where);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_INPUT, "%s: ops: holds no op", where);
   ps_timeline_fill_transfer_chunks (timeline);
   ps_timeline_sort (timeline);
   if (!check_overlap (where, timeline, error))

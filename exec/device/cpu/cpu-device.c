@@ -60,10 +60,7 @@ cpu_open (const PsDeviceSetting *setting, GError **error)
   void *blas_room;
 
   if (setting->model == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "cpu device: needs a model description");
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_USAGE, "cpu device: needs a model description");
   if (!ps_cpu_sizes_init (&sizes, setting->model, MAX (1, setting->n_slices), error) || !ps_cpu_blas_load (error)
       || !take_blas_room (&blas_room, error))
     return NULL;

@@ -65,17 +65,13 @@ ps_cpu_slot_find (PsCpuStage *stage, PsOp op, PsCpuProgress last, GError **error
   PsCpuSlot *slot;
 
   if (op.microbatch >= n || op.slice >= n_slices)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "stage %u: %s of microbatch %u, slice %u: there are only %u, %u",
-                   stage->number, name, op.microbatch, op.slice, n, n_slices);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_SCHEDULE, "stage %u: %s of microbatch %u, slice %u: there are only %u, %u",
+                           stage->number, name, op.microbatch, op.slice, n, n_slices);
   slot = &stage->slots[op.microbatch * n_slices + op.slice];
   if (slot->progress == last)
     return slot;
-  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "stage %u: %s of microbatch %u: %s", stage->number, name,
-               op.microbatch, complaint[slot->progress]);
-  return NULL;
+  return ps_refuse_null (error, PS_ERROR_SCHEDULE, "stage %u: %s of microbatch %u: %s", stage->number, name,
+                         op.microbatch, complaint[slot->progress]);
 }
 
 void

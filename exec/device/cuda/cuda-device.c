@@ -65,10 +65,7 @@ cuda_open (const PsDeviceSetting *setting, GError **error)
   CudaDevice *device;
 
   if (setting->model == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "cuda device: needs a model description");
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_USAGE, "cuda device: needs a model description");
   if (!ps_cuda_sizes_init (&sizes, setting->model, error))
     return NULL;
 

@@ -30,11 +30,8 @@ ps_cuda_products_new (PsCudaContext *context, PsCudaElement element, void *works
   PsCudaProducts *products;
 
   if (status != CUBLAS_STATUS_SUCCESS)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "cuda device: opening cuBLASLt: %s",
-                   cublasLtGetStatusString (status));
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_UNAVAILABLE, "cuda device: opening cuBLASLt: %s",
+                           cublasLtGetStatusString (status));
   products = g_new0 (PsCudaProducts, 1);
   products->context = context;
   products->element = element;

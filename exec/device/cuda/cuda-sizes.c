@@ -39,11 +39,10 @@ check_size (const PsModel *model, GError **error)
   if (tokens <= G_MAXINT / 2 && widest <= G_MAXINT && model->heads <= G_MAXINT && model->layers <= G_MAXINT
       && MAX (tokens, widest) * widest * 64 * model->layers <= (double)PS_MAX_SIZE_BYTES)
     return TRUE;
-  g_set_error (
-      error, PS_ERROR, PS_ERROR_UNAVAILABLE,
+  return ps_refuse (
+      error, PS_ERROR_UNAVAILABLE,
       "cuda device: model of %u layers, hidden %u, feed_forward %u, vocabulary %u, %u x %u tokens is too large",
       model->layers, model->hidden, model->feed_forward, model->vocabulary, model->microbatch_size, model->sequence);
-  return FALSE;
 }
 
 static gboolean

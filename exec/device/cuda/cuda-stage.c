@@ -173,11 +173,9 @@ find_slot (PsCudaStage *stage, PsOp op, PsCudaProgress last, GError **error)
   if (op.microbatch < n && stage->slots[op.microbatch].progress == last)
     return &stage->slots[op.microbatch];
   if (op.microbatch < n)
-    g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s of microbatch %u: %s", name, op.microbatch,
-                 complaint[stage->slots[op.microbatch].progress]);
-  else
-    g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s of microbatch %u: there are only %u", name, op.microbatch, n);
-  return NULL;
+    return ps_refuse_null (error, PS_ERROR_SCHEDULE, "%s of microbatch %u: %s", name, op.microbatch,
+                           complaint[stage->slots[op.microbatch].progress]);
+  return ps_refuse_null (error, PS_ERROR_SCHEDULE, "%s of microbatch %u: there are only %u", name, op.microbatch, n);
 }
 
 static gboolean

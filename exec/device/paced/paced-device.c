@@ -26,10 +26,7 @@ paced_open (const PsDeviceSetting *setting, GError **error)
   PacedDevice *device;
 
   if (setting->costs == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "device paced: needs costs: they say how long ops take");
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_USAGE, "device paced: needs costs: they say how long ops take");
   device = g_new0 (PacedDevice, 1);
   device->base.class = &ps_paced_device;
   device->setting = setting;

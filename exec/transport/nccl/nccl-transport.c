@@ -315,11 +315,8 @@ nccl_wait (PsTransport *base, guint at, guint from, PsOp message, PsDevice *into
   char name[48];
 
   if (job == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: waits for %s from device %u without a receive", at,
-                   ps_op_format (message, name), from);
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_SCHEDULE, "device %u: waits for %s from device %u without a receive", at,
+                           ps_op_format (message, name), from);
   if (!ps_nccl_channel_await (channel, job, error))
     return NULL;
   tensor = take_message (transport, endpoint, job, times, error);

@@ -368,11 +368,8 @@ land (const Message *message, PsDevice *into, GError **error)
   char name[48];
 
   if (tensor == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage %u: no memory to receive %s", message->op.stage,
-                   ps_op_format (message->op, name));
-      return NULL;
-    }
+    return ps_refuse_null (error, PS_ERROR_UNAVAILABLE, "stage %u: no memory to receive %s", message->op.stage,
+                           ps_op_format (message->op, name));
   g_assert (tensor->bytes == message->bytes);
   tensor->ready_ns = message->ready_ns;
   if (copy_message (message, tensor, error))
