@@ -20,7 +20,6 @@ run_free (gpointer data)
 void
 ps_calib_check_init (PsCalibCheck *check)
 {
-  check->microbatches = g_array_new (FALSE, FALSE, sizeof (guint));
   check->runs = g_array_new (FALSE, FALSE, sizeof (PsCheckRun));
   g_array_set_clear_func (check->runs, run_free);
   check->sentinels = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sentinel_free);
@@ -31,7 +30,6 @@ void
 ps_calib_check_clear (PsCalibCheck *check)
 {
   g_strfreev (check->schedules);
-  g_array_unref (check->microbatches);
   g_array_unref (check->runs);
   g_ptr_array_unref (check->sentinels);
   g_string_free (check->skipped, TRUE);
@@ -90,13 +88,13 @@ find_cases (Work *work, GError **error)
   g_autoptr (GError) first = NULL;
 
   work->cases = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_prediction_free);
-  for (guint i = 0; i < check->microbatches->len; i++)
+  for (guint i = 0; i < check->n_microbatches; i++)
     for (char **name = check->schedules; *name != NULL; name++)
       {
         g_autoptr (GError) reason = NULL;
         PsPrediction *prediction;
 
-        check->setting->n_microbatches = g_array_index (check->microbatches, guint, i);
+        check->setting->n_microbatches = check->microbatches[i];
         prediction = predict (check, *name, &reason);
         if (prediction != NULL)
           g_ptr_array_add (work->cases, prediction);

@@ -32,8 +32,9 @@ typedef struct
 typedef struct
 {
   PsSetting *setting;
-  char **schedules;     /* names of families or files */
-  GArray *microbatches; /* guint: each schedule runs with each of them */
+  char **schedules;          /* names of families or files */
+  const guint *microbatches; /* [n_microbatches] each schedule runs with each of them */
+  guint n_microbatches;
   guint n_rounds;
   gint64 budget_ns; /* no run begins later than that; 0: no limit */
   const gint *stop; /* as ps_note_signals returns it: no run begins when it is not 0; NULL: nothing stops it */

@@ -18,7 +18,8 @@ typedef struct
   char *profile;
   char **schedules;
   guint n_devices;
-  char *microbatches;
+  guint *microbatches;
+  guint n_microbatches;
   guint n_rounds;
   guint n_steps;
   gint64 budget_ns;
@@ -35,7 +36,7 @@ static const PsOption rows[] = {
   PS_OPTION ("schedule", 's', PS_LIST (Options, schedules), "NAME|FILE,...|all", "Schedules to run",
              .otherwise = "all families that the device runs"),
   PS_OPTION ("devices", 'p', PS_COUNT (Options, n_devices, 1, PS_MAX_DEVICES), "P", "Devices", .otherwise = ""),
-  PS_OPTION ("microbatches", 'm', PS_TEXT (Options, microbatches), "M,...",
+  PS_OPTION ("microbatches", 'm', PS_COUNTS (Options, microbatches, n_microbatches, 1, PS_MAX_MICROBATCHES), "M,...",
              "Microbatches per iteration; each schedule runs with each of them", .otherwise = ""),
   PS_OPTION ("rounds", 0, PS_COUNT (Options, n_rounds, 1, 1000), "N",
              "Times that everything runs, in another order each time", .initial = 3),
@@ -86,23 +87,6 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Job, job_clear)
 
 /* Options */
 
-static gboolean
-list_microbatches (Job *job, const Options *options, GError **error)
-{
-  g_auto (GStrv) items = g_strsplit (options->microbatches, ",", -1);
-
-  for (guint i = 0; items[i] != NULL; i++)
-    {
-      gint64 value;
-
-      if (!ps_parse_integer ("-m", items[i], 1, PS_MAX_MICROBATCHES, &value, error))
-        return FALSE;
-      guint m = (guint)value;
-      g_array_append_val (job->check.microbatches, m);
-    }
-  return TRUE;
-}
-
 /* Reads the model, and how it was measured. */
 static gboolean
 read_profile (Job *job, const Options *options, GError **error)
@@ -145,8 +129,10 @@ prepare (Job *job, const Options *options, GError **error)
   PsCalibCheck *check = &job->check;
   PsCalibration *calibration = &check->calibration;
 
-  if (!read_profile (job, options, error) || !find_classes (job, error) || !list_microbatches (job, options, error))
+  if (!read_profile (job, options, error) || !find_classes (job, error))
     return FALSE;
+  check->microbatches = options->microbatches;
+  check->n_microbatches = options->n_microbatches;
   check->schedules = ps_family_names (options->schedules);
   check->n_rounds = options->n_rounds;
   check->budget_ns = options->budget_ns;
@@ -403,10 +389,10 @@ ps_calib_cmd_check (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
   gboolean ok = ps_calib_parse (argc, argv, "check", &help, rows, &options, error)
-                && ps_calib_require ("--db", options.db, error) && ps_calib_require ("-m", options.microbatches, error);
+                && ps_calib_require ("--db", options.db, error);
 
-  if (ok && options.n_devices == 0)
-    ok = ps_refuse (error, PS_ERROR_USAGE, "-p: missing");
+  if (ok && (options.n_devices == 0 || options.n_microbatches == 0))
+    ok = ps_refuse (error, PS_ERROR_USAGE, "%s: missing", options.n_microbatches == 0 ? "-m" : "-p");
   ok = ok && check (&options, error);
   ps_options_reset (rows, &options);
   return ok;

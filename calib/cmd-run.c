@@ -30,11 +30,13 @@ typedef struct
   guint sharing;
   char *sm_shares;
   char *caches;
-  char *chunks;
+  guint *chunks; /* NULL: not given */
+  guint n_chunks;
   char *layout;
   PsRecompute recompute;
   double offload;
-  char *blocks;
+  guint *blocks; /* NULL: none */
+  guint n_blocks;
   char *precision;
   PsSamplingRule rule;
   gint64 seed;
@@ -61,10 +63,11 @@ static const PsOption rows[] = {
   PS_OPTION ("caches", 0, PS_TEXT (Options, caches), "STATE,...",
              "Data of ops in the caches: run as in real runs, cold none, warm all that fits", .otherwise = "run"),
   PS_OPTION (
-      "blocks", 0, PS_TEXT (Options, blocks), "N,...",
+      "blocks", 0, PS_COUNTS (Options, blocks, n_blocks, 0, MAX_BLOCKS), "N,...",
       "Measure ops also beside blocks that hold this number of multiprocessors, as NCCL's receives do; of a whole GPU",
       .otherwise = "none"),
-  PS_OPTION ("chunks", 'v', PS_TEXT (Options, chunks), "V,...", "Numbers of chunks per device", .otherwise = "1,2"),
+  PS_OPTION ("chunks", 'v', PS_COUNTS (Options, chunks, n_chunks, 1, PS_MAX_STAGES), "V,...",
+             "Numbers of chunks per device", .otherwise = "1,2"),
   PS_OPTION ("layout", 0, PS_TEXT (Options, layout), "STRING|FILE|even",
              "Stages to measure, as predict --layout says them; then -v is 1 unless given", .otherwise = "even",
              .parse = ps_setting_layout_parse),
@@ -105,8 +108,6 @@ static const PsCommandHelp help = {
 typedef struct
 {
   PsModel *model;
-  GArray *chunks; /* guint */
-  GArray *blocks; /* guint; NULL: none */
   guint *shares;
   PsProfile *here; /* this machine, build and moment */
   PsCalibration calibration;
@@ -120,76 +121,15 @@ run_clear (Run *run)
   ps_calib_rounds_clear (&run->rounds);
   ps_model_free (run->model);
   ps_profile_free (run->here);
-  g_clear_pointer (&run->chunks, g_array_unref);
-  g_clear_pointer (&run->blocks, g_array_unref);
   g_free (run->shares);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Run, run_clear)
 
-static gboolean
-parse_count (const char *option, const char *text, gint64 low, gint64 high, guint *count, GError **error)
-{
-  gint64 value;
-
-  if (!ps_parse_integer (option, text, low, high, &value, error))
-    return FALSE;
-  *count = (guint)value;
-  return TRUE;
-}
-
-/* g_strsplit makes no item of "". Here "" gives one empty item, so that its parser reports the error. */
-static char **
-split_list (const char *text)
-{
-  return g_strsplit (*text ? text : ",", ",", -1);
-}
-
-/* Reads the list; without one the chunks are 1 and 2, as far as the model has layers. */
-static gboolean
-parse_chunks (Run *run, const char *text, GError **error)
-{
-  guint p = run->calibration.n_devices;
-  g_auto (GStrv) items = split_list (text != NULL ? text : run->calibration.layout != NULL ? "1" : "1,2");
-
-  run->chunks = g_array_new (FALSE, FALSE, sizeof (guint));
-  for (guint i = 0; items[i] != NULL; i++)
-    {
-      guint v;
-
-      if (!parse_count ("-v", items[i], 1, PS_MAX_STAGES / p, &v, error))
-        return FALSE;
-      if (text != NULL || v == 1 || p * v <= run->model->layers)
-        g_array_append_val (run->chunks, v);
-    }
-  run->calibration.chunks = (const guint *)(gpointer)run->chunks->data;
-  run->calibration.n_chunks = run->chunks->len;
-  return TRUE;
-}
-
-static gboolean
-parse_blocks (Run *run, const char *text, GError **error)
-{
-  g_auto (GStrv) items = text != NULL ? split_list (text) : NULL;
-
-  run->blocks = g_array_new (FALSE, FALSE, sizeof (guint));
-  for (guint i = 0; items != NULL && items[i] != NULL; i++)
-    {
-      guint n;
-
-      if (!parse_count ("--blocks", items[i], 0, MAX_BLOCKS, &n, error))
-        return FALSE;
-      g_array_append_val (run->blocks, n);
-    }
-  run->calibration.blocks = (const guint *)(gpointer)run->blocks->data;
-  run->calibration.n_blocks = run->blocks->len;
-  return TRUE;
-}
-
-/* Reads a list such as "run,cold". */
+/* Reads a list such as "run,cold". g_strsplit makes no item of "": the parser of one empty item reports the error. */
 static gboolean
 parse_caches (const char *text, guint *caches, GError **error)
 {
-  g_auto (GStrv) items = split_list (text);
+  g_auto (GStrv) items = g_strsplit (*text ? text : ",", ",", -1);
 
   *caches = 0;
   for (guint i = 0; items[i] != NULL; i++)
@@ -253,6 +193,20 @@ set_sizes (Run *run, const Options *options, GError **error)
                     calibration->n_devices);
 }
 
+/* Without -v chunks are 1 and 2, as far as the model has layers. */
+static void
+set_chunks (Run *run, const Options *options)
+{
+  static const guint usual[] = { 1, 2 };
+  PsCalibration *calibration = &run->calibration;
+  gboolean one = options->layout != NULL || 2 * calibration->n_devices > run->model->layers;
+
+  calibration->chunks = options->chunks != NULL ? options->chunks : usual;
+  calibration->n_chunks = options->chunks != NULL ? options->n_chunks : one ? 1 : 2;
+  calibration->blocks = options->blocks;
+  calibration->n_blocks = options->n_blocks;
+}
+
 static gboolean
 prepare (Run *run, const Options *options, GError **error)
 {
@@ -271,9 +225,9 @@ prepare (Run *run, const Options *options, GError **error)
   calibration->offload = options->offload;
   if (g_strcmp0 (options->layout, "best") == 0)
     return ps_refuse (error, PS_ERROR_USAGE, "--layout best: needs costs; pipesim partition prints its string");
-  if (!read_model (run, options, error) || !parse_chunks (run, options->chunks, error)
-      || !parse_blocks (run, options->blocks, error))
+  if (!read_model (run, options, error))
     return FALSE;
+  set_chunks (run, options);
   calibration->model = run->model;
   calibration->patience_ns = PATIENCE * options->rule.time_limit_ns;
   if (options->budget_ns > 0)

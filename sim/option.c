@@ -112,21 +112,35 @@ add_parts (const char *text, char ***texts)
   return TRUE;
 }
 
+static const char *
+separator_of (const PsOption *option)
+{
+  return option->type == PS_OPTION_COUNTS ? "," : ":";
+}
+
+static gboolean
+read_part (const PsOption *option, const char *where, const char *text, gpointer list, guint i, GError **error)
+{
+  if (option->type == PS_OPTION_SIZES)
+    return ps_parse_size (where, text, (gint64 *)list + i, error);
+  if (option->type == PS_OPTION_NAME)
+    return option->parse (where, text, (guint *)list + i, error);
+  if (option->type == PS_OPTION_COUNTS)
+    return read_count (where, text, (gint64)option->low, (gint64)option->high, (guint *)list + i, error);
+  return ps_parse_number (where, text, option->low, option->high, (double *)list + i, error);
+}
+
 /* "1GiB:2GiB". g_strsplit makes no part of "": the parser of one empty part reports the error. */
 static gboolean
 read_list (const PsOption *option, const char *where, const char *text, gpointer *list, guint *n, GError **error)
 {
-  g_auto (GStrv) parts = g_strsplit (*text != '\0' ? text : ":", ":", -1);
-  guint n_parts = g_strv_length (parts);
-  gint64 *sizes = g_new (gint64, n_parts); /* as wide as a double, and wider than an enumeration */
+  const char *separator = separator_of (option);
+  g_auto (GStrv) parts = g_strsplit (*text != '\0' ? text : separator, separator, -1);
 
   g_free (*list);
-  *list = sizes;
-  for (*n = 0; *n < n_parts; (*n)++)
-    if (option->type == PS_OPTION_SIZES ? !ps_parse_size (where, parts[*n], &sizes[*n], error)
-        : option->type == PS_OPTION_NAME
-            ? !option->parse (where, parts[*n], (guint *)*list + *n, error)
-            : !ps_parse_number (where, parts[*n], option->low, option->high, (double *)*list + *n, error))
+  *list = g_new (gint64, g_strv_length (parts)); /* as wide as a double, and wider than a count */
+  for (*n = 0; parts[*n] != NULL; (*n)++)
+    if (!read_part (option, where, parts[*n], *list, *n, error))
       return FALSE;
   return TRUE;
 }
@@ -163,6 +177,7 @@ read_value (const PsOption *option, const char *where, const char *text, gpointe
       return add_parts (text, value);
     case PS_OPTION_FACTORS:
     case PS_OPTION_SIZES:
+    case PS_OPTION_COUNTS:
       return read_list (option, where, text, value, n, error);
     default:
       return read_text (option, where, text, value, error);
@@ -310,10 +325,17 @@ element (const PsOption *option, gconstpointer base, guint i)
 {
   gconstpointer list = G_STRUCT_MEMBER (gconstpointer, base, option->each != 0 ? option->each : option->offset);
 
-  if (option->type == PS_OPTION_NAME)
-    return (PsValue){ .type = PS_VALUE_TEXT, .text = option->name_of (((const guint *)list)[i]) };
-  return option->type == PS_OPTION_SIZES ? (PsValue){ .type = PS_VALUE_INTEGER, .integer = ((const gint64 *)list)[i] }
-                                         : (PsValue){ .type = PS_VALUE_REAL, .real = ((const double *)list)[i] };
+  switch (option->type)
+    {
+    case PS_OPTION_NAME:
+      return (PsValue){ .type = PS_VALUE_TEXT, .text = option->name_of (((const guint *)list)[i]) };
+    case PS_OPTION_SIZES:
+      return (PsValue){ .type = PS_VALUE_INTEGER, .integer = ((const gint64 *)list)[i] };
+    case PS_OPTION_COUNTS:
+      return (PsValue){ .type = PS_VALUE_INTEGER, .integer = ((const guint *)list)[i] };
+    default:
+      return (PsValue){ .type = PS_VALUE_REAL, .real = ((const double *)list)[i] };
+    }
 }
 
 static PsValue
@@ -364,7 +386,7 @@ static void
 append_list (const PsOption *option, gconstpointer base, GString *line)
 {
   for (guint i = 0; i < count_listed (option, base); i++)
-    append_value (option, element (option, base, i), i > 0 ? g_string_append_c (line, ':') : line);
+    append_value (option, element (option, base, i), i > 0 ? g_string_append (line, separator_of (option)) : line);
 }
 
 PsValue

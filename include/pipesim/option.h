@@ -29,6 +29,7 @@ typedef enum
   PS_OPTION_LIST,    /* char **, NULL-terminated: the parts between commas, and more each time the option is given */
   PS_OPTION_FACTORS, /* double *, each from low to high: "0.8", or "1:0.8:1" with one for each device */
   PS_OPTION_SIZES,   /* gint64 *: "1GiB", or "1GiB:2GiB" with one for each device */
+  PS_OPTION_COUNTS,  /* guint *, each from low to high: "1,2" */
   PS_OPTION_ROWS,    /* no option, but the rows of another table; the member is their base */
   PS_OPTION_ROWS_AT, /* no option, but the rows of another table; the member points to their base */
 } PsOptionType;
@@ -56,8 +57,8 @@ typedef struct PsOption
   guint8 flags;     /* bits of the table's owner; of included rows: help leaves out options with one of these */
   PsOptionType type;
   gsize offset; /* of the member in the base */
-  gsize given;  /* offset of a guint, the number of values given: of FACTORS, SIZES and each the length; 0: no such
-                   member */
+  gsize given;  /* offset of a guint, the number of values given: of FACTORS, SIZES, COUNTS and each the length; 0: no
+                   such  member */
   gsize each;   /* of NAME and NUMBER: offset of a guint * or double *, which "a:b" goes to, one for each stage; given
                    counts these alone; 0: no such member */
   double low, high; /* bounds; high 0: G_MAXINT64 */
@@ -109,6 +110,8 @@ typedef struct PsOption
 #define PS_TIME(Base, member) PS_VALUE (TIME, Base, member, gint64)
 #define PS_SIZE(Base, member) PS_VALUE (SIZE, Base, member, gint64)
 #define PS_RATE(Base, member) PS_VALUE (RATE, Base, member, gint64)
+#define PS_COUNTS(Base, member, n_member, low_, high_)                                                                 \
+  PS_VALUE (COUNTS, Base, member, guint *), .given = PS_MEMBER (Base, n_member, guint), .low = low_, .high = high_
 #define PS_TEXT(Base, member) PS_VALUE (TEXT, Base, member, char *)
 #define PS_FILE(Base, member) PS_VALUE (FILE, Base, member, char *)
 #define PS_TEXTS(Base, member) PS_VALUE (TEXTS, Base, member, char **)

@@ -80,7 +80,7 @@ refuse 2 "--blocks: device cpu has no multiprocessors to keep from ops" \
   pipesim calib run --db other.db --profile x --model tiny-gpt -p 2 --blocks 0,8
 refuse 2 "--blocks: 'x' is not an integer from 0 to 1024" \
   pipesim calib run --db other.db --profile x --model tiny-gpt -p 2 --blocks x
-refuse 2 "-v: '' is not an integer" pipesim calib run --db other.db --profile x --model tiny-gpt -p 2 -v ''
+refuse 2 "-v/--chunks: '' is not an integer" pipesim calib run --db other.db --profile x --model tiny-gpt -p 2 -v ''
 refuse 1 "new.db: is a database, and is not overwritten" pipesim calib export --db new.db --profile here -o new.db
 refuse 1 "new.db: is a database, and is not overwritten" \
   pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --moves 10 -o new.db
