@@ -154,4 +154,40 @@ static PsModel tiny = { .layers = 4,
                         .precision = PS_PRECISION_FP32,
                         .mlp = PS_MLP_GELU };
 
+static inline void
+add_ops (PsScheduleBuilder *builder, const char *text)
+{
+  while (*text != '\0')
+    {
+      PsOp op;
+
+      g_assert_true (ps_op_parse (text, &text, &op));
+      if (*text == '+')
+        op.paired = 1;
+      text += *text != '\0';
+      ps_schedule_builder_add_op (builder, op);
+    }
+  ps_schedule_builder_next_device (builder);
+}
+
+/* Microbatch 0 goes down, 1 goes up; device 0 holds stage 0 of copy 0 and stage 1 of copy 1. */
+static inline PsProgram *
+bidirectional_program (void)
+{
+  PsScheduleBuilder *builder
+      = ps_schedule_builder_new ("both ways", ps_placement_new (PS_PLACEMENT_BIDIRECTIONAL, 2, 1), 2);
+  PsSchedule *schedule;
+  g_autoptr (GError) error = NULL;
+  PsProgram *program;
+
+  add_ops (builder, "F0.0 F1.1 BW1.1 BW0.0");
+  add_ops (builder, "F1.0 F0.1 BW0.1 BW1.0");
+  schedule = ps_schedule_builder_end (builder);
+  schedule->copy = g_new0 (guint8, 2);
+  schedule->copy[1] = 1;
+  program = ps_program_lower (schedule, PS_COMM_ASAP, &error);
+  g_assert_no_error (error);
+  return program;
+}
+
 #endif

@@ -81,42 +81,6 @@ test_one_device (void)
   g_assert_cmpint (result->median_iteration_ns, ==, result->iteration_ns[0]);
 }
 
-static void
-add_ops (PsScheduleBuilder *builder, const char *text)
-{
-  while (*text != '\0')
-    {
-      PsOp op;
-
-      g_assert_true (ps_op_parse (text, &text, &op));
-      if (*text == '+')
-        op.paired = 1;
-      text += *text != '\0';
-      ps_schedule_builder_add_op (builder, op);
-    }
-  ps_schedule_builder_next_device (builder);
-}
-
-/* Microbatch 0 goes down, 1 goes up; device 0 holds stage 0 of copy 0 and stage 1 of copy 1. */
-static PsProgram *
-bidirectional_program (void)
-{
-  PsScheduleBuilder *builder
-      = ps_schedule_builder_new ("both ways", ps_placement_new (PS_PLACEMENT_BIDIRECTIONAL, 2, 1), 2);
-  PsSchedule *schedule;
-  g_autoptr (GError) error = NULL;
-  PsProgram *program;
-
-  add_ops (builder, "F0.0 F1.1 BW1.1 BW0.0");
-  add_ops (builder, "F1.0 F0.1 BW0.1 BW1.0");
-  schedule = ps_schedule_builder_end (builder);
-  schedule->copy = g_new0 (guint8, 2);
-  schedule->copy[1] = 1;
-  program = ps_program_lower (schedule, PS_COMM_ASAP, &error);
-  g_assert_no_error (error);
-  return program;
-}
-
 /* Both devices hold both stages: 2 * 1000 B of weights and at most 2 * 200 B of activations. */
 static void
 test_two_copies (void)
@@ -150,143 +114,6 @@ test_weight_versions (void)
   /* 1F1B keeps 2 activations of 200 B on the first of two devices, 1 on the second. */
   g_assert_cmpint (metrics.device[0].peak_memory_bytes, ==, 1250 + 400);
   g_assert_cmpint (metrics.device[1].peak_memory_bytes, ==, 1000 + 200);
-}
-
-/* What a recording device has seen of each stage: a line per op, "F version" or "O". */
-static GPtrArray *seen; /* [stage] of GString */
-static guint64 *current;
-static PsDeviceClass recording;
-
-static PsDevice *
-record_open (const PsDeviceSetting *setting, GError **error)
-{
-  PsDevice *device = ps_null_device.open (setting, error);
-
-  device->class = &recording;
-  return device;
-}
-
-static gboolean
-record_version (PsDevice *device, guint stage, guint64 version, GError **error)
-{
-  current[stage] = version;
-  return TRUE;
-}
-
-static gboolean
-record_op (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
-{
-  GString *text = g_ptr_array_index (seen, op.stage);
-
-  if (op.kind == PS_OP_O)
-    g_string_append (text, "O ");
-  else
-    g_string_append_printf (text, "%s%u:%" G_GUINT64_FORMAT " ", op.kind == PS_OP_F ? "F" : "B", (guint)op.microbatch,
-                            current[op.stage]);
-  return ps_null_device.run (device, op, input, output, error);
-}
-
-static void
-free_text (gpointer text)
-{
-  g_string_free (text, TRUE);
-}
-
-/* Runs two steps of a family on three devices, and returns what the device of `stage` saw. */
-static char *
-seen_by (const char *family, guint m, guint stage)
-{
-  g_autoptr (PsProgram) program = family_program (family, 3, m);
-  g_autofree guint64 *versions = g_new0 (guint64, 3);
-  g_autoptr (PsRunResult) result = NULL;
-  char *text;
-
-  recording = ps_null_device;
-  recording.open = record_open;
-  recording.use_version = record_version;
-  recording.run = record_op;
-  current = versions;
-  seen = g_ptr_array_new_with_free_func (free_text);
-  for (guint i = 0; i < 3; i++)
-    g_ptr_array_add (seen, g_string_new (NULL));
-  result = run (program, run_setting (&recording, NULL, 2));
-  text = g_strdup (((GString *)g_ptr_array_index (seen, stage))->str);
-  g_ptr_array_unref (seen);
-  return text;
-}
-
-/* PipeDream: an op of microbatch k on stage s of three sees the weights after k - 2 + s updates: the newest ones when
- * its F runs. With two microbatches only two are under way on stage 0. PipeDream-2BW: microbatches of iteration t see
- * the weights after t - 1 iterations, although those after t are there when most of them run. */
-static void
-test_versions (void)
-{
-  static const struct
-  {
-    const char *family;
-    guint m, stage;
-    const char *ops;
-  } cases[] = {
-    { "pipedream", 3, 0, "F0:0 F1:0 F2:0 B0:0 O F0:1 B1:0 O F1:2 B2:0 O F2:3 B0:1 O B1:2 O B2:3 O " },
-    { "pipedream", 3, 1, "F0:0 F1:0 B0:0 O F2:1 B1:0 O F0:2 B2:1 O F1:3 B0:2 O F2:4 B1:3 O B2:4 O " },
-    { "pipedream", 3, 2, "F0:0 B0:0 O F1:1 B1:1 O F2:2 B2:2 O F0:3 B0:3 O F1:4 B1:4 O F2:5 B2:5 O " },
-    { "pipedream", 2, 0, "F0:0 F1:0 B0:0 O F0:1 B1:0 O F1:2 B0:1 O B1:2 O " },
-    { "pipedream-2bw", 3, 0, "F0:0 F1:0 F2:0 B0:0 F0:0 B1:0 F1:0 B2:0 O F2:0 B0:0 B1:0 B2:0 O " },
-    { "pipedream-2bw", 3, 2, "F0:0 B0:0 F1:0 B1:0 F2:0 B2:0 O F0:0 B0:0 F1:0 B1:0 F2:0 B2:0 O " },
-  };
-
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autofree char *text = seen_by (cases[i].family, cases[i].m, cases[i].stage);
-
-      g_assert_cmpstr (text, ==, cases[i].ops);
-    }
-}
-
-static gboolean
-stop_at_two (const PsStepReport *step, gpointer data)
-{
-  return step->number < 2;
-}
-
-/* An endless run that is told to stop after its second step runs two more that may have begun. */
-static void
-test_endless_stop (void)
-{
-  g_autoptr (PsProgram) program = family_program ("pipedream", 3, 5);
-  PsRunSetting setting = run_setting (&ps_null_device, NULL, 1000);
-  g_autoptr (PsRunResult) result = NULL;
-
-  setting.progress = stop_at_two;
-  result = run (program, setting);
-  g_assert_cmpuint (result->n_steps, ==, 5);
-  assert_runs_program (result->timeline, program, NULL);
-}
-
-static void
-test_endless_refusals (void)
-{
-  g_autoptr (PsProgram) copies = bidirectional_program ();
-  g_autoptr (PsProgram) program = family_program ("pipedream", 2, 4);
-  PsRunSetting setting = run_setting (&ps_null_device, NULL, 1);
-  PsDeviceClass plain = ps_cpu_device;
-  PsModel model = tiny;
-  g_autoptr (GError) copied = NULL, tied = NULL, kept = NULL;
-
-  copies->schedule->asynchronous = TRUE;
-  g_assert_null (ps_run (copies, &setting, &copied));
-  g_assert_cmpstr (copied->message, ==, "schedule 'both ways': has two weight copies that never meet");
-  setting.device = &ps_cpu_device;
-  setting.model = &model;
-  model.tied = TRUE;
-  g_assert_null (ps_run (program, &setting, &tied));
-  g_assert_cmpstr (tied->message, ==,
-                   "schedule 'pipedream': never drains, and embedding and head of the model share a matrix");
-  model.tied = FALSE;
-  plain.use_version = NULL;
-  setting.device = &plain;
-  g_assert_null (ps_run (program, &setting, &kept));
-  g_assert_error (kept, PS_ERROR, PS_ERROR_UNAVAILABLE);
 }
 
 /* F1.0 and BW0.0 as one op of 0.9 ms: spans of equal times that last so long at least. */
@@ -663,9 +490,6 @@ main (int argc, char **argv)
   g_test_add_func ("/runtime/one-device", test_one_device);
   g_test_add_func ("/runtime/two-copies", test_two_copies);
   g_test_add_func ("/runtime/weight-versions", test_weight_versions);
-  g_test_add_func ("/runtime/versions", test_versions);
-  g_test_add_func ("/runtime/endless-stop", test_endless_stop);
-  g_test_add_func ("/runtime/endless-refusals", test_endless_refusals);
   g_test_add_func ("/runtime/pair", test_pair);
   g_test_add_func ("/runtime/posts", test_posts);
   g_test_add_func ("/runtime/failures", test_failures);
