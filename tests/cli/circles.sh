@@ -17,7 +17,12 @@ circles ()
 cd "$build" || exit 1
 for part in libpipesim.a libpipesim-exec.a pipesim pipesim-exec pipesim-calib pipesim-plot pipesim-report pipesim-diagnose \
     pipesim-cuda.so pipesim-nccl.so tests/cuda/emulation/pipesim-nccl.so pipesim-mpi.so; do
-  case $part in *.a) set -- "$part" ;; *) set -- "$part.p"/*.o ;; esac
+  case $part in
+    *.a) set -- "$part" ;;
+    pipesim-calib) set -- "$part.p"/*.o libpipesim-calib.a ;;
+    pipesim-plot | pipesim-report | pipesim-diagnose) set -- "$part.p"/*.o libpipesim-plots.a ;;
+    *) set -- "$part.p"/*.o ;;
+  esac
   if [ -e "$1" ]; then
     found=$(circles "$@")
     result "no circle in $part" ${found:+"$found"}
