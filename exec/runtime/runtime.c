@@ -216,26 +216,24 @@ check_processes (const PsProgram *program, const PsRunSetting *setting, GError *
   gboolean adds = !setting->device->computes || setting->transport->all_reduce != NULL;
 
   if (setting->processes != NULL && !setting->transport->spans_processes)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "transport %s: stays inside one process, and these are %u",
-                 setting->transport->name, n_ranks);
-  else if ((setting->n_replicas > 0 || setting->n_tensor > 1) && !divides (n_ranks, n_devices, n_pipelines))
-    g_set_error (
-        error, PS_ERROR, PS_ERROR_USAGE,
+    return ps_refuse (error, PS_ERROR_USAGE, "transport %s: stays inside one process, and these are %u",
+                      setting->transport->name, n_ranks);
+  if ((setting->n_replicas > 0 || setting->n_tensor > 1) && !divides (n_ranks, n_devices, n_pipelines))
+    return ps_refuse (
+        error, PS_ERROR_USAGE,
         "%u processes: can't run %u pipelines of %u devices; each needs equally many of them, or an equal part "
         "of one",
         n_ranks, n_pipelines, n_devices);
-  else if (!divides (n_ranks, n_devices, n_pipelines))
-    g_set_error (
-        error, PS_ERROR, PS_ERROR_USAGE,
+  if (!divides (n_ranks, n_devices, n_pipelines))
+    return ps_refuse (
+        error, PS_ERROR_USAGE,
         "%u processes: as many as the schedule has devices, %u, a multiple of that or a divisor of it are needed",
         n_ranks, n_devices);
-  else if (n_replicas > 1 && !adds)
-    g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE,
-                 "%u processes: transport %s doesn't add up the gradients of several copies of %u devices", n_ranks,
-                 setting->transport->name, n_devices);
-  else
-    return TRUE;
-  return FALSE;
+  if (n_replicas > 1 && !adds)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                      "%u processes: transport %s doesn't add up the gradients of several copies of %u devices",
+                      n_ranks, setting->transport->name, n_devices);
+  return TRUE;
 }
 
 static gboolean
