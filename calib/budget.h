@@ -1,10 +1,7 @@
 /* budget.h - divides a limited time for measuring. */
-#ifndef PIPESIM_CALIB_BUDGET_H
-#define PIPESIM_CALIB_BUDGET_H
+#pragma once
 
 #include "rounds.h"
-
-G_BEGIN_DECLS
 
 /* The time limit of a rule with which everything is measured once in about half of the budget. */
 gint64 ps_budget_first_limit (const PsCalibration *calibration, gint64 budget_ns);
@@ -14,7 +11,3 @@ gint64 ps_budget_first_limit (const PsCalibration *calibration, gint64 budget_ns
  * its last one. Ends early when more samples would change no prediction. rule.time_limit_ns is that of the first
  * measurements. Says on stderr how it goes on. */
 gboolean ps_budget_spend (PsCalibRounds *rounds, const PsCalibration *calibration, gint64 end_ns, GError **error);
-
-G_END_DECLS
-
-#endif

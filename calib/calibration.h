@@ -1,14 +1,11 @@
 /* calibration.h - one calibration: its devices, model, rules and sinks, and the helpers that its parts share. */
-#ifndef PIPESIM_CALIB_CALIBRATION_H
-#define PIPESIM_CALIB_CALIBRATION_H
+#pragma once
 
 #include "sampler.h"
 
 #include "processes/processes.h"
 
 #include <pipesim/transport.h>
-
-G_BEGIN_DECLS
 
 /* Sets *wanted to TRUE if the measurement with this key is still missing. */
 typedef gboolean (*PsMeasurementWanted) (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error);
@@ -93,7 +90,3 @@ typedef struct
 PsTensor *ps_calib_input (PsCalibInputs *inputs, PsDevice *device, PsPrecision precision, PsOpKind kind,
                           GError **error);
 void ps_calib_inputs_clear (PsCalibInputs *inputs);
-
-G_END_DECLS
-
-#endif

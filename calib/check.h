@@ -1,12 +1,9 @@
 /* check.h - predictions held against runs on the spot, each run between fresh measurements of its ops. */
-#ifndef PIPESIM_CALIB_CHECK_H
-#define PIPESIM_CALIB_CHECK_H
+#pragma once
 
 #include "calibration.h"
 
 #include "runtime/trial.h"
-
-G_BEGIN_DECLS
 
 /* One run. Errors are (predicted - measured) / measured. */
 typedef struct
@@ -82,7 +79,3 @@ gboolean ps_check_run_is_quiet (const PsCheckRun *run);
 
 /* Counts all runs, or the quiet ones. Runs of one round and one number of microbatches are ranked. */
 void ps_check_summary_init (PsCheckSummary *summary, const GArray *runs, gboolean quiet);
-
-G_END_DECLS
-
-#endif

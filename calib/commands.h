@@ -1,12 +1,9 @@
 /* commands.h - the subcommands of pipesim-calib and their helpers. */
-#ifndef PIPESIM_CALIB_COMMANDS_H
-#define PIPESIM_CALIB_COMMANDS_H
+#pragma once
 
 #include <pipesim/command.h>
 #include <pipesim/costdb.h>
 #include <pipesim/report.h>
-
-G_BEGIN_DECLS
 
 /* The subcommands. argv[0] is the subcommand's name. main prints an error as one line on stderr and sets the exit
  * code. */
@@ -34,7 +31,3 @@ gboolean ps_calib_table_choose (PsTable *table, const PsColumnChoice *choice, gb
 
 /* Returns "F of layers=2,head, 2 devices busy" or "transfer of 64 KiB, 2 devices busy". Free with g_free. */
 char *ps_calib_describe (const PsMeasurement *measurement);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* cut.h - a model cut into the stages of a pipeline. It also says which device measures which stage shape. */
-#ifndef PIPESIM_CALIB_CUT_H
-#define PIPESIM_CALIB_CUT_H
+#pragma once
 
 #include <pipesim/model.h>
-
-G_BEGIN_DECLS
 
 typedef struct
 {
@@ -25,7 +22,3 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCut, ps_cut_free)
 /* Returns the device whose times of that shape are kept: the lowest one that holds a stage of it. If shares[n_devices]
  * are unequal (NULL: equal), only devices with that share count. */
 guint ps_cut_owner (const PsCut *cut, const char *key, const guint *shares, guint share);
-
-G_END_DECLS
-
-#endif

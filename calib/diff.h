@@ -1,10 +1,7 @@
 /* diff.h - the changes from one profile to another, measurement by measurement. */
-#ifndef PIPESIM_CALIB_DIFF_H
-#define PIPESIM_CALIB_DIFF_H
+#pragma once
 
 #include <pipesim/profile.h>
-
-G_BEGIN_DECLS
 
 /* The measurements of one key in two profiles. */
 typedef struct
@@ -28,7 +25,3 @@ GArray *ps_profile_diff (const PsProfileContents *a, const PsProfileContents *b)
  * no interval. Two medians whose notches do not overlap differ at about the 95 % level (McGill, Tukey, Larsen:
  * Variations of Box Plots, The American Statistician 32, 1978). */
 double ps_median_notch (const PsStatistics *time);
-
-G_END_DECLS
-
-#endif

@@ -1,12 +1,9 @@
 /* doubt.h - how far errors of measured times move predictions, so that time for measuring goes where it helps most. */
-#ifndef PIPESIM_CALIB_DOUBT_H
-#define PIPESIM_CALIB_DOUBT_H
+#pragma once
 
 #include "cut.h"
 
 #include <pipesim/costdb.h>
-
-G_BEGIN_DECLS
 
 /* Relative standard errors of predicted iteration times, from the errors of the medians of all ops, and from that of
  * the transfer. */
@@ -22,7 +19,3 @@ typedef struct
  * of ps_costdb_stage_costs. */
 gboolean ps_doubt_find (PsDoubt *doubt, PsCostDb *db, const char *profile, const PsModel *model, const PsCut *cut,
                         GError **error);
-
-G_END_DECLS
-
-#endif

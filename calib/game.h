@@ -1,11 +1,8 @@
 /* game.h - messages on their way: ping-pong between pairs of players, each a device with a thread of its own, in one
  * process or in one each. */
-#ifndef PIPESIM_CALIB_GAME_H
-#define PIPESIM_CALIB_GAME_H
+#pragma once
 
 #include "calibration.h"
-
-G_BEGIN_DECLS
 
 /* The messages on their way at the same time. */
 typedef enum
@@ -37,7 +34,3 @@ gboolean ps_game_play (const PsCalibration *calibration, const PsGameOrder *orde
 /* Returns a model whose boundary tensor has exactly `bytes` bytes (a multiple of 4) in fp32. Nothing else of it
  * matters. */
 PsModel *ps_model_with_boundary (gint64 bytes);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* layer.h - one layer in the middle of a model, which computes: for the sentinel, or as a load beside a measurement. */
-#ifndef PIPESIM_CALIB_LAYER_H
-#define PIPESIM_CALIB_LAYER_H
+#pragma once
 
 #include "calibration.h"
-
-G_BEGIN_DECLS
 
 typedef struct
 {
@@ -32,7 +29,3 @@ PsLoad *ps_load_new (const PsCalibration *calibration, guint first, guint n, GEr
 
 /* Ends the load and frees it. FALSE: an error has ended it before. load may be NULL. */
 gboolean ps_load_end (PsLoad *load, GError **error);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* load.h - how much of this machine's processors went to others. */
-#ifndef PIPESIM_CALIB_LOAD_H
-#define PIPESIM_CALIB_LOAD_H
+#pragma once
 
 #include <glib.h>
-
-G_BEGIN_DECLS
 
 /* Processor seconds since the system started. */
 typedef struct
@@ -19,7 +16,3 @@ void ps_processor_times_read (PsProcessorTimes *times);
 /* The part of all processors that other programs and other guests had between two readings; NaN: the system does not
  * tell. */
 double ps_processor_times_others (const PsProcessorTimes *before, const PsProcessorTimes *after);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* measure.h - all measurements of a calibration, in their order. */
-#ifndef PIPESIM_CALIB_MEASURE_H
-#define PIPESIM_CALIB_MEASURE_H
+#pragma once
 
 #include "calibration.h"
-
-G_BEGIN_DECLS
 
 /* Measures everything that is wanted, in this order:
  *
@@ -17,7 +14,3 @@ G_BEGIN_DECLS
  * The sentinel is read before each of these groups that has work, and at the end. Errors: PS_ERROR_USAGE if the device
  * can't empty its caches but should. */
 gboolean ps_calibrate (const PsCalibration *calibration, GError **error);
-
-G_END_DECLS
-
-#endif

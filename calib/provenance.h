@@ -1,11 +1,8 @@
 /* provenance.h - the facts about a machine that give its measurements a meaning. */
-#ifndef PIPESIM_CALIB_PROVENANCE_H
-#define PIPESIM_CALIB_PROVENANCE_H
+#pragma once
 
 #include <pipesim/costdb.h>
 #include <pipesim/transport.h>
-
-G_BEGIN_DECLS
 
 /* Returns a profile that describes this machine, this build and this moment. Free with ps_profile_free. */
 PsProfile *ps_profile_new_here (const char *name, const PsModel *model, const PsDeviceClass *device,
@@ -13,7 +10,3 @@ PsProfile *ps_profile_new_here (const char *name, const PsModel *model, const Ps
 
 /* Returns this moment in UTC, as in ISO 8601. Free with g_free. */
 char *ps_moment_now (void);
-
-G_END_DECLS
-
-#endif

@@ -1,13 +1,10 @@
 /* rotation-worker.h - the thread of one device in a rotation: it runs its stages' ops, samples and reports. */
-#ifndef PIPESIM_CALIB_ROTATION_WORKER_H
-#define PIPESIM_CALIB_ROTATION_WORKER_H
+#pragma once
 
 #include "calibration.h"
 #include "cut.h"
 
 #include "device/conditions.h"
-
-G_BEGIN_DECLS
 
 /* One quantity that is sampled. */
 typedef struct
@@ -76,7 +73,3 @@ void ps_rotation_fail (PsRotation *rotation);
 
 /* The body of the thread: samples until no quantity of any worker is open, then reports its end. */
 gpointer ps_rotation_worker_main (gpointer worker);
-
-G_END_DECLS
-
-#endif

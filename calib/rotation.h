@@ -7,20 +7,13 @@
  * PS_CACHE_COLD is the same with the caches emptied before each op. For PS_CACHE_WARM one stage after the other goes
  * through its ops, with one microbatch alone.
  */
-#ifndef PIPESIM_CALIB_ROTATION_H
-#define PIPESIM_CALIB_ROTATION_H
+#pragma once
 
 #include "calibration.h"
 #include "cut.h"
-
-G_BEGIN_DECLS
 
 /* Times the ops of the stages of devices first .. first + n_busy - 1, while only these devices are busy. Reads the
  * sentinel before, unless nothing is wanted. With calibration->kept the device has a whole accelerator, and shapes end
  * in ",blocks=8". */
 gboolean ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, guint first, guint n_busy,
                            PsCacheState cache, GError **error);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* rounds.h - measures what a profile lacks, and measures again what was taken while the machine was not quiet. */
-#ifndef PIPESIM_CALIB_ROUNDS_H
-#define PIPESIM_CALIB_ROUNDS_H
+#pragma once
 
 #include "calibration.h"
-
-G_BEGIN_DECLS
 
 #define PS_CLEAR_LINE "\r\033[K" /* wipes the progress line on a terminal */
 
@@ -48,7 +45,3 @@ gboolean ps_calib_rounds_add (PsCalibRounds *rounds, const PsCalibration *calibr
  * Rounds end when nothing is left to measure. Progress and warnings go to stderr. The callbacks of `calibration` are
  * not used. */
 gboolean ps_calib_rounds_measure (PsCalibRounds *rounds, const PsCalibration *calibration, GError **error);
-
-G_END_DECLS
-
-#endif

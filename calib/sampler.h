@@ -1,10 +1,7 @@
 /* sampler.h - collects the samples of one quantity and decides when there are enough. */
-#ifndef PIPESIM_CALIB_SAMPLER_H
-#define PIPESIM_CALIB_SAMPLER_H
+#pragma once
 
 #include "statistics.h"
-
-G_BEGIN_DECLS
 
 /* Sampling stops when there are min_samples, the interval of the median is as narrow as `within` says, and there is no
  * drift ("converged"), or at a cap. */
@@ -40,7 +37,3 @@ gboolean ps_sampler_reject (PsSampler *sampler, gint64 elapsed_ns);
 
 /* Moves samples, statistics and reason into a measurement. The sampler must have stopped. */
 void ps_sampler_finish (PsSampler *sampler, PsMeasurement *measurement);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* statistics.h - statistics of measured times, without assuming a distribution. */
-#ifndef PIPESIM_CALIB_STATISTICS_H
-#define PIPESIM_CALIB_STATISTICS_H
+#pragma once
 
 #include <pipesim/costdb.h>
-
-G_BEGIN_DECLS
 
 /* Computes median, quartiles, median absolute deviation and minimum by nearest rank. The median of n sorted
  * values is number ceil (n / 2), counted from 1. The quartiles are numbers ceil (n / 4) and ceil (3n / 4). n > 0. */
@@ -25,7 +22,3 @@ double ps_slope_z (const gint64 *samples, guint n);
 /* TRUE for a significant slope that matters: the medians of both halves differ by more than precision times the
  * median. */
 gboolean ps_has_drift (const gint64 *samples, guint n, double precision);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* transfers.h - times transfers with the device and transport code that real runs use. */
-#ifndef PIPESIM_CALIB_TRANSFERS_H
-#define PIPESIM_CALIB_TRANSFERS_H
+#pragma once
 
 #include "calibration.h"
-
-G_BEGIN_DECLS
 
 /* Measures transfers between two devices, nothing else going on. Messages of 8 bytes, a quarter of the boundary
  * and all of it also go both ways at once. If there are enough devices they also go in two pairs and beside devices
@@ -21,7 +18,3 @@ gboolean ps_answer_transfers (const PsCalibration *calibration, GError **error);
 /* Returns the sizes of transfers to measure: powers of two from 8 bytes to at least 4 times the boundary, and the
  * boundary itself. Ascending; gint64. */
 GArray *ps_transfer_sizes (gint64 boundary_bytes);
-
-G_END_DECLS
-
-#endif

@@ -1,11 +1,8 @@
 /* watch.h - the sentinel: one op that is measured again and again during a calibration. If its time changes, the
  * machine has changed, and the measurements in between are suspect. */
-#ifndef PIPESIM_CALIB_WATCH_H
-#define PIPESIM_CALIB_WATCH_H
+#pragma once
 
 #include "calibration.h"
-
-G_BEGIN_DECLS
 
 /* How long to wait before the sentinel is read again, after a reading of median_ns; 0: measuring goes on. Waits double
  * until the machine is as fast as before, within PS_SENTINEL_TOLERANCE, or patience_ns is used up. Then the machine is
@@ -15,7 +12,3 @@ gint64 ps_watch_pause (PsPulse *pulse, gint64 median_ns, gint64 patience_ns);
 /* Measures F of one layer on device 0 while no other device is busy, and hands it to calibration->sentinel. Where the
  * machine has slowed down it waits and tries again. */
 gboolean ps_watch (const PsCalibration *calibration, GError **error);
-
-G_END_DECLS
-
-#endif

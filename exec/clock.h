@@ -1,13 +1,10 @@
 /* clock.h - the monotonic clock in nanoseconds, and sleeping and waiting by it. */
-#ifndef PIPESIM_EXEC_CLOCK_H
-#define PIPESIM_EXEC_CLOCK_H
+#pragma once
 
 #include <glib.h>
 
 #include <pthread.h>
 #include <time.h>
-
-G_BEGIN_DECLS
 
 /* A sleep ends this long before its deadline and spinning begins. Longer spins meet the deadline more often (a virtual
  * machine wakes sleepers 20 to 80 us late). But threads that share cores then hinder each other. */
@@ -45,7 +42,3 @@ void ps_clock_spin_until (gint64 deadline_ns);
  * best (as in NTP's clock filter, RFC 5905 section 10): own = there + offset, within half of that trip. */
 gint64 ps_clock_estimate (const gint64 *sent_ns, const gint64 *there_ns, const gint64 *came_ns, guint n,
                           gint64 *uncertainty_ns);
-
-G_END_DECLS
-
-#endif

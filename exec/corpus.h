@@ -1,10 +1,7 @@
 /* corpus.h - the texts that a model can be trained on. */
-#ifndef PIPESIM_EXEC_CORPUS_H
-#define PIPESIM_EXEC_CORPUS_H
+#pragma once
 
 #include <pipesim/model.h>
-
-G_BEGIN_DECLS
 
 /* The text that ships: sums of two numbers below a hundred in words, one to a line, the same in every run. */
 #define PS_CORPUS_SUMS "sums"
@@ -14,7 +11,3 @@ G_BEGIN_DECLS
  * g_bytes_unref. */
 GBytes *ps_corpus_load (const char *option, const char *name, const PsModel *model,
                         GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-G_END_DECLS
-
-#endif

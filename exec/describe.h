@@ -1,11 +1,8 @@
 /* describe.h - exec's help. */
-#ifndef PIPESIM_EXEC_DESCRIBE_H
-#define PIPESIM_EXEC_DESCRIBE_H
+#pragma once
 
 #include <pipesim/command.h>
 
 /* Fills help. Returns its text, on devices and transports of this build, files, GPUs, processes and exit codes; free it
  * with g_free after help's last use. */
 char *ps_exec_describe (PsCommandHelp *help);
-
-#endif

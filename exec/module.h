@@ -1,14 +1,11 @@
 /* module.h - classes that live in modules of their own, so that a program starts where their libraries are absent. */
-#ifndef PIPESIM_EXEC_MODULE_H
-#define PIPESIM_EXEC_MODULE_H
+#pragma once
 
 #include "processes/processes.h"
 
 #include <pipesim/transport.h>
 
 #include <gmodule.h>
-
-G_BEGIN_DECLS
 
 /* An environment variable: the only folder that modules come from. Unset: the folder of the running program, then
  * lib/pipesim beside that folder. */
@@ -32,7 +29,3 @@ PsModuleFunction ps_module_function (const char *where, const char *name, const 
 /* The class in pipesim-NAME.so that its function ps_NAME_KIND_class returns; kind: "device" or "transport". NULL with
  * an error when it can't be loaded. */
 gconstpointer ps_module_class (const char *name, const char *kind, GError **error);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* output.h - what pipesim-exec prints and writes about a run. */
-#ifndef PIPESIM_EXEC_OUTPUT_H
-#define PIPESIM_EXEC_OUTPUT_H
+#pragma once
 
 #include "runtime/trial.h"
-
-G_BEGIN_DECLS
 
 /* A finished run and what it is held against. Nothing is owned. */
 typedef struct
@@ -27,7 +24,3 @@ char *ps_run_report_to_json (const PsRunReport *report);
 
 /* As ps_output_check, of a database that is there: NULL or one that ps_trial_record could store a run in. */
 gboolean ps_output_check_database (const char *db, GError **error);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* steps.h - prints each step of a run as it ends, and writes it to a file of losses. */
-#ifndef PIPESIM_EXEC_STEPS_H
-#define PIPESIM_EXEC_STEPS_H
+#pragma once
 
 #include "runtime/runtime.h"
-
-G_BEGIN_DECLS
 
 /* The first line of a file of losses. */
 #define PS_LOSSES_HEAD "step,loss,learning_rate,iteration_ns\n"
@@ -30,7 +27,3 @@ gboolean ps_step_log_add (PsStepLog *log, const PsStepReport *step);
 
 void ps_step_log_close (PsStepLog *log);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsStepLog, ps_step_log_close)
-
-G_END_DECLS
-
-#endif

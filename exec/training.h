@@ -1,12 +1,9 @@
 /* training.h - the options of pipesim-exec that say what a model learns from, how fast, and where its state is kept. */
-#ifndef PIPESIM_EXEC_TRAINING_H
-#define PIPESIM_EXEC_TRAINING_H
+#pragma once
 
 #include "runtime/runtime.h"
 
 #include <pipesim/option.h>
-
-G_BEGIN_DECLS
 
 typedef struct
 {
@@ -30,7 +27,3 @@ void ps_training_options_clear (PsTrainingOptions *options);
 
 /* The first option that is given, without dashes; NULL: none. */
 const char *ps_training_given (const PsTrainingOptions *options);
-
-G_END_DECLS
-
-#endif

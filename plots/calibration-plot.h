@@ -1,13 +1,10 @@
 /* calibration-plot.h - the content of a profile: messages against their size with the fitted alpha + beta n, and
  * ops. */
-#ifndef PS_CALIBRATION_PLOT_H
-#define PS_CALIBRATION_PLOT_H
+#pragma once
 
 #include "gnuplot.h"
 
 #include <pipesim/profile.h>
-
-G_BEGIN_DECLS
 
 /* Draws a profile. Above are transfers and self-sends: median, quartiles and least of every measured size, with the
  * line of fit.h, its alpha and betas, its R squared and its largest error. Below is one row for each op of a stage
@@ -16,7 +13,3 @@ G_BEGIN_DECLS
  * Errors: PS_ERROR_INPUT if nothing was measured. */
 gboolean ps_calibration_plot (const PsPicture *picture, const char *where, const PsProfileContents *contents,
                               GError **error);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* calibration-private.h - the two panels of a calibration's picture. */
-#ifndef PS_CALIBRATION_PRIVATE_H
-#define PS_CALIBRATION_PRIVATE_H
+#pragma once
 
 #include "calibration-plot.h"
-
-G_BEGIN_DECLS
 
 /* Measurements taken in one way: with the same number of busy devices and of sharers of the accelerator, and the same
  * caches. */
@@ -45,7 +42,3 @@ void ps_calibration_append_ops (PsCalibrationData *data, const PsPanel *panel, c
 
 #define PS_CALIBRATION_TEXT 0x333333
 #define PS_CALIBRATION_FAINT 0x666666
-
-G_END_DECLS
-
-#endif

@@ -1,6 +1,5 @@
 /* diagnose-plot.h - a diagnosis as one picture. */
-#ifndef PS_DIAGNOSE_PLOT_H
-#define PS_DIAGNOSE_PLOT_H
+#pragma once
 
 #include "diagnose-report.h"
 #include "gnuplot.h"
@@ -8,5 +7,3 @@
 /* Draws a bar for each device, of the parts of its iteration. Below, a bar shows the run's iteration, and one that of
  * each of the best schedules. Errors: those of ps_gnuplot_draw. */
 gboolean ps_diagnose_plot (const PsPicture *picture, const PsDiagnosis *diagnosis, GError **error);
-
-#endif

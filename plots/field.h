@@ -1,10 +1,7 @@
 /* field.h - the columns of a sweep as axes and legends. */
-#ifndef PS_PLOT_FIELD_H
-#define PS_PLOT_FIELD_H
+#pragma once
 
 #include <pipesim/questions.h>
-
-G_BEGIN_DECLS
 
 /* One axis of a picture. */
 typedef struct
@@ -43,7 +40,3 @@ guint32 ps_plot_series_colour (guint series);
  * its name. Its mark is ps_plot_series_mark of the number, its colour the one below: no two families share both. */
 guint ps_plot_schedule_number (const char *name);
 guint32 ps_plot_schedule_colour (guint number);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* gnuplot.h - pictures by gnuplot. Nothing else in this project knows that gnuplot exists. */
-#ifndef PS_GNUPLOT_H
-#define PS_GNUPLOT_H
+#pragma once
 
 #include <pipesim/base.h>
-
-G_BEGIN_DECLS
 
 /* Width and height in pixels of a letter in a terminal, for layouts. */
 #define PS_TERMINAL_COLUMN 8
@@ -47,7 +44,3 @@ void ps_gnuplot_append_number (GString *script, const char *name, double value);
  * whole or not at all. Errors: PS_ERROR_UNAVAILABLE without gnuplot, PS_ERROR_IO with gnuplot's last words. */
 gboolean ps_gnuplot_draw (const PsPicture *picture, guint width, guint height, const char *variables,
                           const char *template_name, GError **error);
-
-G_END_DECLS
-
-#endif

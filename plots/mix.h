@@ -1,11 +1,8 @@
 /* mix.h - boxes of one row that are narrower than a pixel, drawn as columns in the mean of their colours. The picture
  * looks the same, but its size does not grow with their number. */
-#ifndef PS_PLOT_MIX_H
-#define PS_PLOT_MIX_H
+#pragma once
 
 #include "strokes.h"
-
-G_BEGIN_DECLS
 
 typedef struct _PsPlotMix PsPlotMix;
 
@@ -19,7 +16,3 @@ void ps_plot_mix_add (PsPlotMix *mix, guint32 colour, double left, double right)
 /* Adds the touched columns to strokes and empties them. Free parts of a column count as white. Shades are coarse, so
  * that similar neighbours become one piece. */
 void ps_plot_mix_flush (PsPlotMix *mix, PsPlotStrokes *strokes, double y, double width);
-
-G_END_DECLS
-
-#endif

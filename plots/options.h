@@ -1,12 +1,9 @@
 /* options.h - the command line of pipesim plot. */
-#ifndef PS_PLOT_OPTIONS_H
-#define PS_PLOT_OPTIONS_H
+#pragma once
 
 #include "sweep-plot.h"
 
 #include <pipesim/command.h>
-
-G_BEGIN_DECLS
 
 typedef struct _PsPlotOptions PsPlotOptions;
 
@@ -35,7 +32,3 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsPlotOptions, ps_plot_options_clear)
 
 /* Reads and checks the command line; kinds end with a NULL name. */
 gboolean ps_plot_options_parse (PsPlotOptions *options, const PsPlotKind *kinds, int argc, char **argv, GError **error);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* page.h - parts of pages that fetch nothing: tables, timelines to zoom, and the page around them. */
-#ifndef PS_PAGE_H
-#define PS_PAGE_H
+#pragma once
 
 #include <pipesim/report.h>
-
-G_BEGIN_DECLS
 
 /* JSON for inside a page. A < occurs only in strings; it is escaped, so that it cannot end the script. Free with
  * g_free. */
@@ -20,7 +17,3 @@ char *ps_page_timelines (const GPtrArray *timelines, const char *about);
 /* The whole page. note and body are HTML; points is JSON for the picture of a sweep, or "null". timelines are the data
  * of ps_page_timelines. Free with g_free. */
 char *ps_page (const char *title, const char *note, const char *body, const char *points, const GPtrArray *timelines);
-
-G_END_DECLS
-
-#endif

@@ -1,11 +1,8 @@
 /* report-page.h - a sweep as one HTML page that fetches nothing. */
-#ifndef PS_REPORT_PAGE_H
-#define PS_REPORT_PAGE_H
+#pragma once
 
 #include <pipesim/formats.h>
 #include <pipesim/questions.h>
-
-G_BEGIN_DECLS
 
 /* Content of a page besides the results. */
 typedef struct
@@ -21,7 +18,3 @@ typedef struct
  * setting is left. */
 char *ps_report_page (PsResults *results, const PsQuestion *question, const PsReportPage *page,
                       GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* scale.h - parts shared by all pictures: units and ticks of axes, colours of ops and devices. */
-#ifndef PS_PLOT_SCALE_H
-#define PS_PLOT_SCALE_H
+#pragma once
 
 #include <pipesim/base.h>
-
-G_BEGIN_DECLS
 
 typedef struct
 {
@@ -39,7 +36,3 @@ guint32 ps_plot_device_colour (guint device, guint n_devices);
 
 /* "F forward", "B backward, input", ... */
 const char *ps_plot_kind_label (PsOpKind kind);
-
-G_END_DECLS
-
-#endif

@@ -1,11 +1,8 @@
 /* series.h - points in named series, and the names at the right of the picture, beside the ends of the series. */
-#ifndef PS_PLOT_SERIES_H
-#define PS_PLOT_SERIES_H
+#pragma once
 
 #include "field.h"
 #include "gnuplot.h"
-
-G_BEGIN_DECLS
 
 typedef struct
 {
@@ -56,7 +53,3 @@ guint ps_plot_append_about (GString *script, const char *about, const PsPicture 
 
 /* Width in pixels that the names need right of x, within reason. */
 double ps_plot_names_width (const PsPlotSeriesSet *set, const PsPicture *picture);
-
-G_END_DECLS
-
-#endif

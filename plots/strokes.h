@@ -1,11 +1,8 @@
 /* strokes.h - many thin boxes as pieces of a few broad lines. In SVG a box is an element of some 110 bytes, a piece of
  * a line takes some 30. */
-#ifndef PS_PLOT_STROKES_H
-#define PS_PLOT_STROKES_H
+#pragma once
 
 #include <glib.h>
-
-G_BEGIN_DECLS
 
 /* Lines of one colour and width each. */
 typedef struct _PsPlotStrokes PsPlotStrokes;
@@ -26,7 +23,3 @@ guint ps_plot_strokes_n (const PsPlotStrokes *strokes);
 
 /* Appends the blocks $strokes1.. and the arrays stroke_colour and stroke_width. */
 void ps_plot_strokes_append (const PsPlotStrokes *strokes, GString *script);
-
-G_END_DECLS
-
-#endif

@@ -1,12 +1,9 @@
 /* sweep-plot.h - the results of a sweep as lines, as a front of time against memory, and as a map. */
-#ifndef PS_SWEEP_PLOT_H
-#define PS_SWEEP_PLOT_H
+#pragma once
 
 #include "gnuplot.h"
 
 #include <pipesim/questions.h>
-
-G_BEGIN_DECLS
 
 #define PS_PLOT_MAX_SERIES 40
 
@@ -33,7 +30,3 @@ gboolean ps_pareto_plot (const PsPicture *picture, PsResults *results, const PsS
 /* Draws a map: one box for each value of x and y, coloured by the fastest setting's `heat`, a number or a text
  * ("schedule" shows who wins where). The 7 most frequent texts have colours of their own, all others share one. */
 gboolean ps_heat_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* sweep-rows.h - the settings of a sweep that a picture shows, and how it says what they have in common. */
-#ifndef PS_PLOT_SWEEP_ROWS_H
-#define PS_PLOT_SWEEP_ROWS_H
+#pragma once
 
 #include <pipesim/questions.h>
-
-G_BEGIN_DECLS
 
 typedef struct
 {
@@ -35,7 +32,3 @@ void ps_sweep_rows_append_apart (const PsSweepRows *rows, guint row, GString *na
 
 /* The titles of the columns that are held apart: "bandwidth factor, p"; "" for none. Free with g_free. */
 char *ps_sweep_rows_apart (const PsSweepRows *rows);
-
-G_END_DECLS
-
-#endif

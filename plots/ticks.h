@@ -1,10 +1,7 @@
 /* ticks.h - axes whose ticks are named one by one: "64 KiB", "20 us". */
-#ifndef PS_PLOT_TICKS_H
-#define PS_PLOT_TICKS_H
+#pragma once
 
 #include "scale.h"
-
-G_BEGIN_DECLS
 
 typedef struct
 {
@@ -27,7 +24,3 @@ void ps_plot_append_time_ticks (GString *script, const char *name, const PsPlotR
 /* Appends the same for a logarithmic axis of sizes: ticks at powers of eight, or of 64 if those would be more than
  * `most`. */
 void ps_plot_append_size_ticks (GString *script, const char *name, const PsPlotRange *range, guint most);
-
-G_END_DECLS
-
-#endif

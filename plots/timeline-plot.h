@@ -1,21 +1,18 @@
 /* timeline-plot.h - one or two timelines as rows of boxes, one row per device. */
-#ifndef PS_TIMELINE_PLOT_H
-#define PS_TIMELINE_PLOT_H
+#pragma once
 
 #include "gnuplot.h"
 
 #include <pipesim/timeline.h>
 
-G_BEGIN_DECLS
-
 /* Draws n = 1 or 2 timelines, the first above the second, on one time axis. Below each is the memory of its devices, if
  * known. picture->transfers adds a line for each transfer, from the sender's row at its start to the receiver's at its
  * end.
  *
- * The size of SVG grows with everything that is drawn, and the time for any picture does. A timeline of thousands of ops
- * in SVG, of ten times as many elsewhere, is therefore coarser where the difference cannot be seen, and its caption says
- * so. Ops below a pixel become columns in their mean colour. One of
- * the transfers between two rows that begin within 3 pixels is drawn. Memory shows the largest of every 2 pixels. */
+ * The size of SVG grows with everything that is drawn, and the time for any picture does. A timeline of thousands of
+ * ops in SVG, of ten times as many elsewhere, is therefore coarser where the difference cannot be seen, and its caption
+ * says so. Ops below a pixel become columns in their mean colour. One of the transfers between two rows that begin
+ * within 3 pixels is drawn. Memory shows the largest of every 2 pixels. */
 gboolean ps_timeline_plot (const PsPicture *picture, PsTimeline *const *timelines, guint n, GError **error);
 
 /* The caption above a timeline's panel: "simulated 1f1b: iteration 33 ms, bubble 27.3 % of it, peak memory 8 MiB". Free
@@ -44,7 +41,3 @@ gint64 ps_timeline_end (const PsTimeline *timeline);
 /* The highest and the lowest point of all memory curves; 0 and G_MAXINT64 if unknown. */
 gint64 ps_timeline_max_memory (const PsTimeline *timeline);
 gint64 ps_timeline_min_memory (const PsTimeline *timeline);
-
-G_END_DECLS
-
-#endif

@@ -1,6 +1,5 @@
 /* data-files.h - the files of data/ that the library holds: models, clusters and schemas. Private to libpipesim. */
-#ifndef PIPESIM_DATA_FILES_H
-#define PIPESIM_DATA_FILES_H
+#pragma once
 
 #include <glib.h>
 
@@ -23,5 +22,3 @@ ps_data_file_text (const char *name)
     file++;
   return file->text;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* large.h - memory for arrays that are walked in many places at once. Private to libpipesim. */
-#ifndef PIPESIM_LARGE_H
-#define PIPESIM_LARGE_H
+#pragma once
 
 #include <glib.h>
 #include <sys/mman.h>
@@ -21,5 +20,3 @@ ps_large (gpointer block, gsize n_bytes)
 #endif
   return block;
 }
-
-#endif

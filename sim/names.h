@@ -1,6 +1,5 @@
 /* names.h - the two functions that every named enumeration has: its names and back. Private to the project. */
-#ifndef PIPESIM_NAMES_H
-#define PIPESIM_NAMES_H
+#pragma once
 
 #include <pipesim/base.h>
 
@@ -19,5 +18,3 @@
   {                                                                                                                    \
     return ps_parse_name (where, text, prefix##_names, G_N_ELEMENTS (prefix##_names), value, error);                   \
   }
-
-#endif

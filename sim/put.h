@@ -1,7 +1,6 @@
 /* put.h - texts and integers written one after the other into a buffer, for files of millions of rows: printf would
  * take most of the time. Each function returns the place after what it wrote. Private to libpipesim. */
-#ifndef PIPESIM_PUT_H
-#define PIPESIM_PUT_H
+#pragma once
 
 #include <glib.h>
 #include <string.h>
@@ -29,5 +28,3 @@ ps_put_integer (char *to, gint64 value)
   *to = '\0';
   return to;
 }
-
-#endif

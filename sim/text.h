@@ -1,11 +1,8 @@
 /* text.h - texts that users write: checks that they are text at all, and quotes them in messages. Private to
  * libpipesim. */
-#ifndef PIPESIM_TEXT_H
-#define PIPESIM_TEXT_H
+#pragma once
 
 #include <pipesim/base.h>
-
-G_BEGIN_DECLS
 
 /* Checks that the contents of a file are text: not empty, of at most max_length bytes, free of NUL, UTF-8. Errors:
  * PS_ERROR_INPUT "where: ...". */
@@ -27,7 +24,3 @@ char *ps_text_next_line (const char **rest, glong width);
 
 /* Appends the lines of a text, those longer than `width` letters cut at blanks, each with "\n". */
 void ps_text_wrap (const char *text, glong width, GString *page);
-
-G_END_DECLS
-
-#endif

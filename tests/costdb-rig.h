@@ -1,6 +1,5 @@
 /* costdb-rig.h - cost databases, and measurements to put into them. */
-#ifndef PS_TEST_COSTDB_RIG_H
-#define PS_TEST_COSTDB_RIG_H
+#pragma once
 
 #include "folder-rig.h"
 
@@ -110,5 +109,3 @@ store (PsCostDb *db, gint64 profile, PsMeasurement *taken)
   ps_costdb_store (db, profile, measurement, &error);
   g_assert_no_error (error);
 }
-
-#endif

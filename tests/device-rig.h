@@ -1,6 +1,5 @@
 /* device-rig.h - a device of any class that computes, which holds all stages of a small model, for tests. */
-#ifndef DEVICE_RIG_H
-#define DEVICE_RIG_H
+#pragma once
 
 #include "device/devices.h"
 
@@ -211,5 +210,3 @@ check_cuts (const PsDeviceClass *of, PsModel model)
       g_assert_cmpmem (losses, sizeof losses, others, sizeof others);
     }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* folder-rig.h - files of tests, in a folder of their own that goes with everything in it when they have run. */
-#ifndef PS_TEST_FOLDER_RIG_H
-#define PS_TEST_FOLDER_RIG_H
+#pragma once
 
 #include <glib.h>
 #include <glib/gstdio.h>
@@ -40,5 +39,3 @@ run_in_folder (void)
   g_free (folder);
   return result;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* gpt-reference.h - the loss of a small GPT in double precision, written token by token from the formulas, to check the
  * cpu device against. Parameters lie in one array in model order, as PsDeviceClass.gradients gives them. */
-#ifndef GPT_REFERENCE_H
-#define GPT_REFERENCE_H
+#pragma once
 
 #include <math.h>
 #include <pipesim/model.h>
@@ -192,5 +191,3 @@ reference_loss (const PsModel *model, const double *p, const guint32 *words)
     loss += reference_sequence_loss (model, p, words + row * (model->sequence + 1));
   return loss / (model->microbatch_size * model->sequence);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* lower.h - programs of schedules that are valid. */
-#ifndef PIPESIM_TESTS_LOWER_H
-#define PIPESIM_TESTS_LOWER_H
+#pragma once
 
 #include <pipesim/families.h>
 #include <pipesim/program.h>
@@ -51,5 +50,3 @@ lower_family (const char *name, guint p, guint m, guint v)
   g_assert_no_error (error);
   return lower (schedule);
 }
-
-#endif

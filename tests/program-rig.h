@@ -1,7 +1,6 @@
 /* program-rig.h - for tests that run pipesim's programs: a folder to run them in, their exit code, and what they print.
  */
-#ifndef PS_TEST_PROGRAM_RIG_H
-#define PS_TEST_PROGRAM_RIG_H
+#pragma once
 
 #include "folder-rig.h"
 
@@ -121,5 +120,3 @@ check_refusals (const char *folder, const char *program, const Refusal *refusals
       check_refused (folder, program, line, refusals[i].code, refusals[i].talk);
     }
 }
-
-#endif

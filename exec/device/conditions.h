@@ -1,10 +1,7 @@
 /* conditions.h - reads the state of devices' hardware every 20 ms while they work, on a thread of its own. */
-#ifndef PIPESIM_EXEC_CONDITIONS_H
-#define PIPESIM_EXEC_CONDITIONS_H
+#pragma once
 
 #include <pipesim/device.h>
-
-G_BEGIN_DECLS
 
 /* Reads the state at this moment; values that the class can't tell stay 0. */
 static inline void
@@ -26,7 +23,3 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsConditions, ps_conditions_free)
  * median->throttle holds the reasons of all these readings. A reading holds until the next one. conditions NULL: zeros.
  * From any thread. */
 void ps_conditions_median (PsConditions *conditions, guint i, gint64 begin_ns, gint64 end_ns, PsCondition *median);
-
-G_END_DECLS
-
-#endif

@@ -1,11 +1,8 @@
 /* data.h - initial weights and training data from a seed, the same on every device class and however the model is cut.
  */
-#ifndef PIPESIM_EXEC_DATA_H
-#define PIPESIM_EXEC_DATA_H
+#pragma once
 
 #include <pipesim/device.h>
-
-G_BEGIN_DECLS
 
 /* A stream of numbers is a layer's number, or one of these. */
 #define PS_DATA_STREAM_EMBEDDING 0xffffff00u
@@ -29,7 +26,3 @@ void ps_data_read (guint32 *words, const PsDeviceSetting *setting, guint64 step,
 /* The learning rate in a step, counted from 0, as Megatron-LM's OptimizerParamScheduler has it (warm-up from 0,
  * cosine). training NULL: 0.001. */
 double ps_data_rate (const PsTraining *training, guint64 step);
-
-G_END_DECLS
-
-#endif

@@ -1,12 +1,9 @@
 /* devices.h - the device classes that are in no module; each is defined in its own folder. */
-#ifndef PIPESIM_EXEC_DEVICES_H
-#define PIPESIM_EXEC_DEVICES_H
+#pragma once
 
 #include <pipesim/device.h>
 
 #include <math.h>
-
-G_BEGIN_DECLS
 
 extern const PsDeviceClass ps_cpu_device;   /* a real transformer stage in fp32 */
 extern const PsDeviceClass ps_paced_device; /* occupies its thread for the modelled time of each op */
@@ -45,7 +42,3 @@ ps_device_no_gradients (PsDevice *device, guint stage, gsize *n)
   *n = 0;
   return NULL;
 }
-
-G_END_DECLS
-
-#endif

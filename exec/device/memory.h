@@ -5,12 +5,9 @@
  * taken as PS_USE_BUFFER have a cache of their own. Any thread may call: a transport frees a sent tensor from any
  * thread.
  */
-#ifndef PIPESIM_EXEC_MEMORY_H
-#define PIPESIM_EXEC_MEMORY_H
+#pragma once
 
 #include <pipesim/device.h>
-
-G_BEGIN_DECLS
 
 typedef struct _PsMemoryPool PsMemoryPool;
 
@@ -42,7 +39,3 @@ void ps_memory_pool_reset_peak (PsMemoryPool *memory);
 
 /* Returns the physical memory of this machine, in bytes. */
 gint64 ps_physical_bytes (void);
-
-G_END_DECLS
-
-#endif

@@ -1,11 +1,8 @@
 /* crew.h - the threads of a run, one per device, in one process or in several: they meet, exchange bytes and stop
  * together. */
-#ifndef PIPESIM_EXEC_CREW_H
-#define PIPESIM_EXEC_CREW_H
+#pragma once
 
 #include "processes.h"
-
-G_BEGIN_DECLS
 
 typedef struct _PsCrew PsCrew;
 
@@ -32,7 +29,3 @@ void ps_crew_watch (PsCrew *crew, void (*failed) (gpointer data), gpointer data)
 
 /* FALSE with the error that the crew has failed with; TRUE if it has not. */
 gboolean ps_crew_check (PsCrew *crew, GError **error);
-
-G_END_DECLS
-
-#endif

@@ -1,11 +1,8 @@
 /* processes.h - the processes of a program that MPI has started several times: which of them this one is, messages
  * between them, and one end for all. The module pipesim-mpi implements it. */
-#ifndef PIPESIM_EXEC_PROCESSES_H
-#define PIPESIM_EXEC_PROCESSES_H
+#pragma once
 
 #include <glib.h>
-
-G_BEGIN_DECLS
 
 /* NULL stands for a program that runs alone. A wait longer than timeout_ns (0: for ever) ends all processes, as `fail`
  * does, and so does a failure of MPI itself: then no hook and no function here returns. */
@@ -51,7 +48,3 @@ guint ps_processes_n_ranks (const PsProcesses *processes);
 guint ps_processes_local_rank (const PsProcesses *processes);
 guint ps_processes_n_local (const PsProcesses *processes);
 gint64 ps_processes_clock_offset (const PsProcesses *processes, guint rank);
-
-G_END_DECLS
-
-#endif

@@ -5,12 +5,9 @@
  * them to every other one. Each device looks at them before its first backward of the next step: if the global norm
  * calls for clipping, or is no number, the device takes its step back, steps again as the global norm demands, and runs
  * the forwards since then once more. */
-#ifndef PIPESIM_EXEC_BYPASS_H
-#define PIPESIM_EXEC_BYPASS_H
+#pragma once
 
 #include "worker.h"
-
-G_BEGIN_DECLS
 
 /* Where a device validates, and what it does after a step was taken back. */
 struct _PsBypassPlan
@@ -35,7 +32,3 @@ gboolean ps_bypass_meet (PsWorker *worker, GError **error);
 
 /* Runs all steps. */
 gboolean ps_bypass_run (PsWorker *worker, GError **error);
-
-G_END_DECLS
-
-#endif

@@ -3,12 +3,9 @@
  * The weights have the names and shapes that Hugging Face's transformers gives those of a GPT-2 (gelu), or of a Phi-3
  * (swiglu). The moments stand under the same names after "optimizer.exp_avg." and "optimizer.exp_avg_sq.". A checkpoint
  * knows no stages: another schedule, layout, number of devices or device class can go on with it. */
-#ifndef PIPESIM_EXEC_CHECKPOINT_H
-#define PIPESIM_EXEC_CHECKPOINT_H
+#pragma once
 
 #include <pipesim/device.h>
-
-G_BEGIN_DECLS
 
 typedef struct _PsCheckpoint PsCheckpoint;
 
@@ -41,7 +38,3 @@ gpointer ps_checkpoint_part (PsCheckpoint *checkpoint, const PsStageShape *shape
 
 /* Writes the file, which appears whole or not at all. */
 gboolean ps_checkpoint_write (PsCheckpoint *checkpoint, const char *path, guint step, GError **error);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* gather.h - the other processes send their results to rank 0: the records, losses and gradients of their devices. */
-#ifndef PIPESIM_EXEC_GATHER_H
-#define PIPESIM_EXEC_GATHER_H
+#pragma once
 
 #include "worker.h"
-
-G_BEGIN_DECLS
 
 /* After the last step, on every rank: completes rank 0's recorder and result, with times by the clock of rank 0.
  * Nothing to do where there are no other processes. */
@@ -16,7 +13,3 @@ void ps_gather_checkpoint (PsRun *run);
 /* Whether all ranks are about to run the same program with the same setting; fails naming the first that is not. On
  * every rank, before the first step. */
 gboolean ps_gather_agreement (PsRun *run, GError **error);
-
-G_END_DECLS
-
-#endif

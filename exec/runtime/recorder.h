@@ -1,15 +1,12 @@
 /* recorder.h - what really happened: start, end and memory of every op, start and end of every transfer, and how long
  * posting it held the host. All room is there before the run; each device's thread writes its own part only, without
  * locks. */
-#ifndef PIPESIM_EXEC_RECORDER_H
-#define PIPESIM_EXEC_RECORDER_H
+#pragma once
 
 #include "script.h"
 
 #include <pipesim/timeline.h>
 #include <pipesim/transport.h>
-
-G_BEGIN_DECLS
 
 /* Times by CLOCK_MONOTONIC. */
 typedef struct
@@ -69,7 +66,3 @@ guint ps_recorder_median_step (const PsRecorder *recorder);
  * step before that. As in a simulated one O has no span: it shows in iteration_ns, and in memory. */
 PsTimeline *ps_recorder_timeline (const PsRecorder *recorder, const PsProgram *program, const PsScript *scripts,
                                   guint step);
-
-G_END_DECLS
-
-#endif

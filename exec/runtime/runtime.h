@@ -1,6 +1,5 @@
 /* runtime.h - runs a program for real: one thread per device walks its instruction stream, step after step. */
-#ifndef PIPESIM_EXEC_RUNTIME_H
-#define PIPESIM_EXEC_RUNTIME_H
+#pragma once
 
 #include "processes/processes.h"
 #include "checkpoint.h"
@@ -9,8 +8,6 @@
 #include <pipesim/program.h>
 #include <pipesim/timeline.h>
 #include <pipesim/transport.h>
-
-G_BEGIN_DECLS
 
 /* A step that has ended. */
 typedef struct
@@ -110,7 +107,3 @@ guint ps_run_n_replicas (const PsRunSetting *setting, guint n_devices);
 
 /* Returns the mean loss over the microbatches of a step. */
 double ps_run_result_mean_loss (const PsRunResult *result, guint step);
-
-G_END_DECLS
-
-#endif

@@ -1,12 +1,9 @@
 /* script.h - the instruction stream of one device with everything looked up: where each tensor lies between the
  * instruction that makes it and the one that uses it, and how long each message takes at least. */
-#ifndef PIPESIM_EXEC_SCRIPT_H
-#define PIPESIM_EXEC_SCRIPT_H
+#pragma once
 
 #include <pipesim/costs.h>
 #include <pipesim/program.h>
-
-G_BEGIN_DECLS
 
 #define PS_NO_SLOT G_MAXUINT
 
@@ -42,7 +39,3 @@ gboolean ps_script_updates_inside (const PsSchedule *schedule);
  */
 PsScript *ps_scripts_new (const PsProgram *program, const PsCosts *costs);
 void ps_scripts_free (PsScript *scripts, guint n_devices);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* show.h - what a device has computed goes into the result of the run. */
-#ifndef PIPESIM_EXEC_SHOW_H
-#define PIPESIM_EXEC_SHOW_H
+#pragma once
 
 #include "worker.h"
-
-G_BEGIN_DECLS
 
 /* In an endless run after every compute: notes the loss that the op has made, if it made one. */
 void ps_show_loss (PsWorker *worker, guint step, PsOp op);
@@ -15,7 +12,3 @@ gboolean ps_show_losses (PsWorker *worker, guint step, GError **error);
 
 /* Before each O of a stage: the gradients that it will use. A step's digest holds those of all its O. */
 gboolean ps_show_gradients (PsWorker *worker, guint step, guint stage, GError **error);
-
-G_END_DECLS
-
-#endif

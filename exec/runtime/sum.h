@@ -1,10 +1,7 @@
 /* sum.h - gradients added up over all devices with the same stages: both weight copies, all replicas. */
-#ifndef PIPESIM_EXEC_SUM_H
-#define PIPESIM_EXEC_SUM_H
+#pragma once
 
 #include "worker.h"
-
-G_BEGIN_DECLS
 
 /* The device with the same stages in the other weight copy, for each device; NULL: the schedule has one copy. Free with
  * g_free. PS_ERROR_UNAVAILABLE where devices do not pair up so, or where a device holds a stage twice. */
@@ -24,7 +21,3 @@ ps_shows_gradients (const PsSchedule *schedule, guint device, guint stage)
 {
   return ps_placement_device (schedule->placement, 0, stage) == device;
 }
-
-G_END_DECLS
-
-#endif

@@ -1,11 +1,8 @@
 /* tie.h - the gradient of a matrix that embedding and head share: each of their stages holds the matrix and adds the
  * other's gradient to its own, so that both stay the same. */
-#ifndef PIPESIM_EXEC_TIE_H
-#define PIPESIM_EXEC_TIE_H
+#pragma once
 
 #include "worker.h"
-
-G_BEGIN_DECLS
 
 /* What a device has of the shared matrix. */
 typedef struct
@@ -20,7 +17,3 @@ gboolean ps_tie_find (const PsRun *run, guint device, PsTie *tie);
 
 /* Adds up the two gradients; every device's thread calls it once a step, after ps_sum_gradients. */
 gboolean ps_tie_add (PsWorker *worker, GError **error);
-
-G_END_DECLS
-
-#endif

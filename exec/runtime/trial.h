@@ -1,13 +1,10 @@
 /* trial.h - a program that is run and held against its prediction. */
-#ifndef PIPESIM_EXEC_TRIAL_H
-#define PIPESIM_EXEC_TRIAL_H
+#pragma once
 
 #include "verify.h"
 
 #include <pipesim/compare.h>
 #include <pipesim/predictor.h>
-
-G_BEGIN_DECLS
 
 typedef struct
 {
@@ -33,7 +30,3 @@ gboolean ps_trial_run (PsTrial *trial, const PsProgram *program, const PsPredict
 /* Stores the run and its prediction in a database, with the profile (NULL: the only one) that the costs came from. */
 gboolean ps_trial_record (const PsTrial *trial, const PsProgram *program, const PsRunSetting *setting, PsCheck check,
                           const char *db, const char *profile, GError **error);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* verify.h - checks that a pipeline computed the same numbers as one device alone. */
-#ifndef PIPESIM_EXEC_VERIFY_H
-#define PIPESIM_EXEC_VERIFY_H
+#pragma once
 
 #include "runtime.h"
-
-G_BEGIN_DECLS
 
 /* The largest difference of gradients that counts as equal, as a part of the largest gradient. */
 #define PS_VERIFY_TOLERANCE 1e-5
@@ -47,7 +44,3 @@ void ps_verify_compare (const PsRunResult *a, const PsRunResult *b, PsVerdict *v
  * verdict with ps_verdict_clear. */
 gboolean ps_verify (const PsSchedule *schedule, const PsRunResult *result, const PsRunSetting *setting,
                     PsVerdict *verdict, GError **error);
-
-G_END_DECLS
-
-#endif

@@ -1,12 +1,9 @@
 /* worker.h - the thread of one device: it follows the device's script step after step, and records times and memory. */
-#ifndef PIPESIM_EXEC_WORKER_H
-#define PIPESIM_EXEC_WORKER_H
+#pragma once
 
 #include "processes/crew.h"
 #include "recorder.h"
 #include "runtime.h"
-
-G_BEGIN_DECLS
 
 typedef struct _PsBypassPlan PsBypassPlan;
 
@@ -106,7 +103,3 @@ void ps_worker_note_end (PsWorker *worker, guint step);
 
 /* The body of the thread: runs all steps. A failure ends the run. */
 gpointer ps_worker_main (gpointer worker);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* transports.h - what transport classes share, and the class that is in no module. */
-#ifndef PIPESIM_EXEC_TRANSPORTS_H
-#define PIPESIM_EXEC_TRANSPORTS_H
+#pragma once
 
 #include <pipesim/transport.h>
-
-G_BEGIN_DECLS
 
 /* Equal for two ops that name the same message: B and BW hand on the same thing. */
 static inline guint64
@@ -37,7 +34,3 @@ PsCircle ps_circle_of (const PsTransportSetting *setting, guint at, PsCircleKind
 guint ps_circle_device (const PsCircle *circle, guint place);
 
 extern const PsTransportClass ps_threads_transport; /* between threads of one process */
-
-G_END_DECLS
-
-#endif

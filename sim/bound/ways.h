@@ -1,11 +1,8 @@
 /* ways.h - the least times of a microbatch's way through the stages. Its F, B and W may run alone, B and W as BW, or F
  * and BW as a pair. The bounds are made of these times; docs/bounds.md proves each. */
-#ifndef PS_SEARCH_WAYS_H
-#define PS_SEARCH_WAYS_H
+#pragma once
 
 #include <pipesim/bound.h>
-
-G_BEGIN_DECLS
 
 /* Most weight copies of a placement. */
 #define MAX_COPIES 2
@@ -64,7 +61,3 @@ gint64 ps_ways_load_apart (const PsWaysLoad *load, guint n);
 
 /* The way of one microbatch of the copy through all stages and back, if no other comes before it. */
 gint64 ps_ways_chain (const PsWays *ways, guint copy);
-
-G_END_DECLS
-
-#endif

@@ -1,6 +1,5 @@
 /* cmd-schedule.h - the actions of pipesim schedule that have files of their own. */
-#ifndef PS_CMD_SCHEDULE_H
-#define PS_CMD_SCHEDULE_H
+#pragma once
 
 #include <pipesim/formats.h>
 #include <pipesim/predictor.h>
@@ -25,5 +24,3 @@ gboolean ps_cmd_schedule_lint (const PsScheduleOptions *options, const char *nam
 
 /* Draws one row per device. */
 gboolean ps_cmd_schedule_show (const PsScheduleOptions *options, const char *name, GError **error);
-
-#endif

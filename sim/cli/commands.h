@@ -4,8 +4,7 @@
  * returns the exit code: 0 done, 3 done but outside the tolerance asked for. On failure it sets *error and main decides
  * the code.
  */
-#ifndef PS_COMMANDS_H
-#define PS_COMMANDS_H
+#pragma once
 
 #include <pipesim/base.h>
 
@@ -21,5 +20,3 @@ int ps_cmd_sweep (int argc, char **argv, GError **error);
 int ps_cmd_compare (int argc, char **argv, GError **error);
 int ps_cmd_models (int argc, char **argv, GError **error);
 int ps_cmd_clusters (int argc, char **argv, GError **error);
-
-#endif

@@ -1,6 +1,5 @@
 /* diagnose-report.h - a diagnosis as sections with a table each: as text, JSON, or for a page. */
-#ifndef PS_DIAGNOSE_REPORT_H
-#define PS_DIAGNOSE_REPORT_H
+#pragma once
 
 #include "diagnose-run.h"
 
@@ -39,5 +38,3 @@ PsTable *ps_diagnosis_devices (const PsDiagnosis *diagnosis, PsColumn **columns)
  * Free with g_free. */
 char *ps_diagnosis_to_text (const PsDiagnosis *diagnosis, const PsColumnChoice *choice, GError **error);
 char *ps_diagnosis_to_json (const PsDiagnosis *diagnosis);
-
-#endif

@@ -1,6 +1,5 @@
 /* diagnose-run.h - pipesim diagnose: a run, measured and predicted, and other schedules under the same costs. */
-#ifndef PS_DIAGNOSE_RUN_H
-#define PS_DIAGNOSE_RUN_H
+#pragma once
 
 #include "predict-explain.h"
 
@@ -64,5 +63,3 @@ const PsRival *ps_diagnosis_best (const PsDiagnosis *diagnosis);
 
 /* The schedule's name, with remarks: "zb-v (guess)". Free with g_free. */
 char *ps_rival_label (const PsRival *rival);
-
-#endif

@@ -1,6 +1,5 @@
 /* draw.h - a timeline as text, one row per device as papers draw it. */
-#ifndef PS_DRAW_H
-#define PS_DRAW_H
+#pragma once
 
 #include <pipesim/timeline.h>
 
@@ -19,5 +18,3 @@ void ps_draw_style_init (PsDrawStyle *style, guint max_width);
  * longest that divides every start and end; a cell has room for a name. When rows would be longer than max_width a cell
  * is one character; then names are cut and very short ops may be missing. Free with g_free. */
 char *ps_draw_timeline (const PsTimeline *timeline, const PsDrawStyle *style, gint64 *cell_ns);
-
-#endif

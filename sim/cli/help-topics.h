@@ -1,6 +1,5 @@
 /* help-topics.h - what pipesim help says about one topic. */
-#ifndef PS_HELP_TOPICS_H
-#define PS_HELP_TOPICS_H
+#pragma once
 
 #include <pipesim/base.h>
 
@@ -9,5 +8,3 @@ void ps_help_topics_list (GString *text);
 
 /* The page of a topic. NULL: PS_ERROR_USAGE naming those that there are. Free with g_free. */
 char *ps_help_topic (const char *name, GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-#endif

@@ -1,6 +1,5 @@
 /* partition-job.h - what pipesim partition works on, from its options. */
-#ifndef PS_PARTITION_JOB_H
-#define PS_PARTITION_JOB_H
+#pragma once
 
 #include <pipesim/partition.h>
 #include <pipesim/sources.h>
@@ -33,5 +32,3 @@ typedef struct
 PartitionJob *partition_job_new (const PartitionOptions *options, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void partition_job_free (PartitionJob *job);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PartitionJob, partition_job_free)
-
-#endif

@@ -1,6 +1,5 @@
 /* predict-explain.h - pipesim predict --explain: critical path, idle time by cause, slack, and what would pay off. */
-#ifndef PS_PREDICT_EXPLAIN_H
-#define PS_PREDICT_EXPLAIN_H
+#pragma once
 
 #include <pipesim/explain.h>
 #include <pipesim/report.h>
@@ -37,5 +36,3 @@ PsTable *ps_explain_report_shares (const PsExplainReport *report, gboolean by_st
 
 /* For people. Free with g_free. */
 char *ps_explain_report_to_text (const PsExplainReport *report);
-
-#endif

@@ -1,6 +1,5 @@
 /* predict-memory.h - pipesim predict --memory: where the bytes of each device go at its peak. */
-#ifndef PS_PREDICT_MEMORY_H
-#define PS_PREDICT_MEMORY_H
+#pragma once
 
 #include <pipesim/report.h>
 #include <pipesim/predictor.h>
@@ -17,5 +16,3 @@ PsTable *ps_memory_rows_add (PsMemoryRows *rows, const PsPrediction *prediction)
 
 /* The printed table; parts that no device has are left out. Free with g_free. */
 char *ps_memory_rows_to_text (const PsMemoryRows *rows);
-
-#endif

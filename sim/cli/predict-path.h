@@ -1,6 +1,5 @@
 /* predict-path.h - the critical path of an explanation. */
-#ifndef PS_PREDICT_PATH_H
-#define PS_PREDICT_PATH_H
+#pragma once
 
 #include "predict-explain.h"
 
@@ -24,5 +23,3 @@ char *ps_explain_path_summary (const PsExplainReport *report);
 
 /* The path for people; ops of a device without a gap share a row. Free with g_free. */
 char *ps_explain_path_to_text (const PsExplainReport *report);
-
-#endif

@@ -1,6 +1,5 @@
 /* predict-rows.h - pipesim predict: the rows that predictions become, as text and as JSON. */
-#ifndef PS_PREDICT_ROWS_H
-#define PS_PREDICT_ROWS_H
+#pragma once
 
 #include "predict-spread.h"
 
@@ -34,5 +33,3 @@ gboolean ps_predict_rows_are_empty (const PsPredictRows *rows);
 
 /* Prints the rows, the fastest first, as text or JSON. */
 gboolean ps_predict_rows_print (PsPredictRows *rows, GError **error);
-
-#endif

@@ -1,7 +1,6 @@
 /* predict-spread.h - pipesim predict --samples, --jitter, --straggler, --slow-link: how far the iteration time spreads.
  */
-#ifndef PS_PREDICT_SPREAD_H
-#define PS_PREDICT_SPREAD_H
+#pragma once
 
 #include <pipesim/report.h>
 #include <pipesim/predictor.h>
@@ -64,5 +63,3 @@ PsTable *ps_spread_report_tornado (const PsSpreadReport *report, const char *sch
 
 /* For people. Free with g_free. */
 char *ps_spread_report_to_text (PsSpreadReport *report);
-
-#endif

@@ -1,6 +1,5 @@
 /* question-options.h - the options that pareto, best and sensitivity share, and how they print. */
-#ifndef PS_QUESTION_OPTIONS_H
-#define PS_QUESTION_OPTIONS_H
+#pragma once
 
 #include <pipesim/command.h>
 #include <pipesim/questions.h>
@@ -33,5 +32,3 @@ gboolean ps_question_options_parse (PsQuestionOptions *options, const PsOption *
  * out. */
 gboolean ps_question_options_print (const PsQuestionOptions *options, PsResults *results, const PsAnswer *answer,
                                     const char *format, GError **error);
-
-#endif

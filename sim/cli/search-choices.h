@@ -1,6 +1,5 @@
 /* search-choices.h - what pipesim search tries, one after the other. */
-#ifndef PS_SEARCH_CHOICES_H
-#define PS_SEARCH_CHOICES_H
+#pragma once
 
 #include <pipesim/sources.h>
 
@@ -26,5 +25,3 @@ void search_choice_apply (const SearchChoice *choice, PsSetting *setting);
  * batch (any_size). Errors: PS_ERROR_USAGE where nothing is left to try, and those of reading the model. */
 GArray *search_choices (const PsSetting *setting, guint size, gboolean any_size, guint most_chunks,
                         GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-#endif

@@ -1,6 +1,5 @@
 /* search-joint.h - schedule, cut of the model, recomputation and offload together. */
-#ifndef PS_SEARCH_JOINT_H
-#define PS_SEARCH_JOINT_H
+#pragma once
 
 #include "search-try.h"
 
@@ -10,5 +9,3 @@
  * layout recompute and offload; the setting says then what each of them does. */
 gboolean search_joint (PsSetting *setting, const SearchChoice *choice, const SearchLimits *limits,
                        const SearchFound *from, SearchFound *found);
-
-#endif

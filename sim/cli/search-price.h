@@ -1,6 +1,5 @@
 /* search-price.h - what a search looks for: the least iteration time under the setting, just as predict would tell. */
-#ifndef PS_SEARCH_PRICE_H
-#define PS_SEARCH_PRICE_H
+#pragma once
 
 #include <pipesim/predictor.h>
 #include <pipesim/uncertainty.h>
@@ -51,5 +50,3 @@ gint64 search_price_bound (const SearchPricing *pricing, const PsPlacement *plac
 /* For PsSearchSetting.price and .generate; data is a SearchPricing. */
 gint64 search_price (const PsSchedule *schedule, gpointer data);
 PsSchedule *search_generate (const PsFamily *family, gpointer data, GError **error);
-
-#endif

@@ -1,6 +1,5 @@
 /* search-rows.h - a row for each choice of a search. */
-#ifndef PS_SEARCH_ROWS_H
-#define PS_SEARCH_ROWS_H
+#pragma once
 
 #include "search-try.h"
 
@@ -14,5 +13,3 @@ void search_columns (const PsSetting *setting, SearchObjective objective, PsColu
 /* The setting is that of the choice. */
 void search_add_row (PsTable *table, SearchObjective objective, const PsSetting *setting, const SearchChoice *choice,
                      const SearchFound *found);
-
-#endif

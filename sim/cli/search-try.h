@@ -1,6 +1,5 @@
 /* search-try.h - one choice of a search: searched, then predicted. */
-#ifndef PS_SEARCH_TRY_H
-#define PS_SEARCH_TRY_H
+#pragma once
 
 #include "search-choices.h"
 #include "search-price.h"
@@ -36,5 +35,3 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SearchFound, search_found_clear)
  * PS_ERROR_SCHEDULE where messages leave too little memory. */
 gboolean search_try (PsSetting *setting, const SearchChoice *choice, const SearchLimits *limits, const PsCosts *given,
                      SearchFound *found, GError **error);
-
-#endif

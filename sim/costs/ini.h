@@ -4,12 +4,9 @@
  * description, asks for its keys one after the other and then finishes. The first error is remembered, later calls
  * return 0, and ps_ini_finish reports the error.
  */
-#ifndef PIPESIM_INI_H
-#define PIPESIM_INI_H
+#pragma once
 
 #include <pipesim/base.h>
-
-G_BEGIN_DECLS
 
 typedef struct _PsIni PsIni;
 
@@ -51,7 +48,3 @@ void ps_ini_fail (PsIni *ini, const char *key, const char *format, ...) G_GNUC_P
 
 /* FALSE and the first error, if there was one. */
 gboolean ps_ini_finish (PsIni *ini, GError **error);
-
-G_END_DECLS
-
-#endif

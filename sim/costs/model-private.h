@@ -1,6 +1,5 @@
 /* model-private.h - what the sources about models share. Private to libpipesim. */
-#ifndef PIPESIM_MODEL_PRIVATE_H
-#define PIPESIM_MODEL_PRIVATE_H
+#pragma once
 
 #include <pipesim/model.h>
 
@@ -48,5 +47,3 @@ PsModel *ps_model_parse_config (const char *where, const char *text, gsize lengt
 /* A figure of a layer, and its sum over the layers of a stage and of its modules of multi-token prediction. */
 typedef gint64 (*PsLayerFigure) (const PsModel *model, PsLayerKind kind);
 gint64 ps_model_sum_layers (const PsModel *model, const PsStageShape *shape, PsLayerFigure figure);
-
-#endif

@@ -1,12 +1,9 @@
 /* costdb-private.h - code shared by sim/database/costdb-*.c. Private to libpipesim. */
-#ifndef PIPESIM_COSTDB_PRIVATE_H
-#define PIPESIM_COSTDB_PRIVATE_H
+#pragma once
 
 #include "database.h"
 
 #include <pipesim/costdb.h>
-
-G_BEGIN_DECLS
 
 struct _PsCostDb
 {
@@ -72,7 +69,3 @@ GPtrArray *ps_cost_request_messages (const PsCostRequest *request, PsSubject sub
  * Both are the same where it is exactly that size, or where only one was measured. */
 void ps_cost_request_neighbours (GPtrArray *transfers, gint64 bytes, const PsMeasurement **below,
                                  const PsMeasurement **above);
-
-G_END_DECLS
-
-#endif

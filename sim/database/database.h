@@ -4,12 +4,9 @@
  * Every kind has a schema of its own under data/, `PRAGMA application_id` and `PRAGMA user_version`. Files are in
  * write-ahead mode: a killed program loses the transaction under way and nothing else.
  */
-#ifndef PIPESIM_DATABASE_H
-#define PIPESIM_DATABASE_H
+#pragma once
 
 #include <pipesim/base.h>
-
-G_BEGIN_DECLS
 
 struct sqlite3;
 
@@ -103,7 +100,3 @@ void ps_rows_set_text (PsRows *rows, int parameter, const char *value);
 
 /* The only integer of the only row. */
 gboolean ps_database_integer (PsDatabase *db, const char *sql, gint64 *value, GError **error);
-
-G_END_DECLS
-
-#endif

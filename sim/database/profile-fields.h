@@ -1,13 +1,10 @@
 /* profile-fields.h - the members of a profile's text, for its writer and its reader. Private to
  * sim/database. */
-#ifndef PIPESIM_PROFILE_FIELDS_H
-#define PIPESIM_PROFILE_FIELDS_H
+#pragma once
 
 #include <pipesim/profile.h>
 
 #include <stddef.h>
-
-G_BEGIN_DECLS
 
 #define PS_PROFILE_FORMAT "pipesim-profile/1"
 
@@ -33,7 +30,3 @@ extern const PsProfileField ps_measurement_numbers[PS_N_MEASUREMENT_NUMBERS];
 
 #define PS_N_CONDITION_NUMBERS 4
 extern const PsProfileField ps_condition_numbers[PS_N_CONDITION_NUMBERS];
-
-G_END_DECLS
-
-#endif

@@ -1,7 +1,6 @@
 /* draft.h - a schedule with split backwards in the making, of one chunk per device or, on a V, of two. Ops are put one
  * after the other; their times and memory are known at once, by the simulator's recurrence. */
-#ifndef PIPESIM_DRAFT_H
-#define PIPESIM_DRAFT_H
+#pragma once
 
 #include "families-private.h"
 
@@ -252,5 +251,3 @@ gboolean ps_contest_lower (PsContest *contest);
 /* The schedule of the best draft. Where none was found, PS_ERROR_SCHEDULE says how much memory the last draft would
  * need; that is the one that needs least. */
 PsSchedule *ps_contest_end (const PsContest *contest, const char *name, const PsFamilySetting *setting, GError **error);
-
-#endif

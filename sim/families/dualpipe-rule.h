@@ -1,6 +1,5 @@
 /* dualpipe-rule.h - the order that DualPipe and DualPipeV share. */
-#ifndef PIPESIM_DUALPIPE_RULE_H
-#define PIPESIM_DUALPIPE_RULE_H
+#pragma once
 
 #include "families-private.h"
 
@@ -24,5 +23,3 @@ typedef struct
 
 /* Adds the device's whole order to the builder. n_microbatches >= 2 P. */
 void ps_dualpipe_add (PsDualPipeDevice *device, PsScheduleBuilder *builder);
-
-#endif

@@ -1,6 +1,5 @@
 /* families-private.h - code shared by the files of the catalogue. */
-#ifndef PIPESIM_FAMILIES_PRIVATE_H
-#define PIPESIM_FAMILIES_PRIVATE_H
+#pragma once
 
 #include "families-catalogue.h" /* FAMILIES, a ROW for each line of the file catalogue */
 
@@ -65,5 +64,3 @@ PsSchedule *ps_family_walk_asynchronous (const char *name, const PsFamilySetting
 guint ps_family_group_size (const PsFamilySetting *setting, guint least);
 gboolean ps_family_check_groups (const char *name, const PsFamilySetting *setting, guint least, const char *what,
                                  GError **error);
-
-#endif

@@ -1,8 +1,7 @@
 /* v-block.h - schedules on a V that repeat one block of ops. The block gives the slot in which each op of microbatch 0
  * starts; microbatch k comes 6 k slots later. Then ops slide into free slots before them as far as the memory of the
  * busiest device allows. */
-#ifndef PIPESIM_V_BLOCK_H
-#define PIPESIM_V_BLOCK_H
+#pragma once
 
 #include "families-private.h"
 
@@ -83,5 +82,3 @@ PsSchedule *ps_v_split_generate (const char *name, const PsFamilySetting *settin
 
 /* V-Min either way: the published order is better for some costs. */
 PsSchedule *ps_v_min_generate (const PsFamilySetting *setting, gboolean eager);
-
-#endif

@@ -1,6 +1,5 @@
 /* v-greedy.h - the heuristic of the zero-bubble paper on a V. */
-#ifndef PIPESIM_V_GREEDY_H
-#define PIPESIM_V_GREEDY_H
+#pragma once
 
 #include "draft.h"
 
@@ -22,5 +21,3 @@ typedef struct
 /* Clears the draft and makes it complete; adds to *used. FALSE: the draft is useless. A device had no W left to make
  * room, or idled too long. */
 gboolean ps_v_greedy (PsDraft *draft, const PsVSwitches *switches, guint *used);
-
-#endif

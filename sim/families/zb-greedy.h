@@ -1,6 +1,5 @@
 /* zb-greedy.h - the heuristic of the zero-bubble paper for one chunk per device. */
-#ifndef PIPESIM_ZB_GREEDY_H
-#define PIPESIM_ZB_GREEDY_H
+#pragma once
 
 #include "draft.h"
 
@@ -20,5 +19,3 @@ typedef struct
 /* Clears the draft and makes it complete; adds to *used. It may end up above a memory limit that leaves too little room
  * for more than one microbatch. FALSE: it would be longer than length_ns; the draft is useless then. */
 gboolean ps_zb_greedy (PsDraft *draft, PsZbSwitches switches, gint64 length_ns, guint *used);
-
-#endif

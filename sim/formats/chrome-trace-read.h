@@ -1,16 +1,9 @@
 /* chrome-trace-read.h - reads timelines from Chrome traces. Private to sim/formats. */
-#ifndef PIPESIM_CHROME_TRACE_READ_H
-#define PIPESIM_CHROME_TRACE_READ_H
+#pragma once
 
 #include "trace-events.h"
 
 #include <pipesim/timeline.h>
 
-G_BEGIN_DECLS
-
 /* Reads a trace that ps_timeline_to_chrome_trace wrote. Errors: PS_ERROR_INPUT "NAME: traceEvents[3]: ...". */
 PsTimeline *ps_chrome_trace_read (PsTrace *trace, GError **error);
-
-G_END_DECLS
-
-#endif

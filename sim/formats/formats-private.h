@@ -1,10 +1,7 @@
 /* formats-private.h - parts shared by the formats and their table in formats.c. Private to sim/formats. */
-#ifndef PIPESIM_FORMATS_PRIVATE_H
-#define PIPESIM_FORMATS_PRIVATE_H
+#pragma once
 
 #include <pipesim/formats.h>
-
-G_BEGIN_DECLS
 
 extern const PsFormat ps_format_native;
 extern const PsFormat ps_format_torch_compute;
@@ -22,7 +19,3 @@ ps_format_first (const char *text, gsize length)
       return text[i];
   return '\0';
 }
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* nsys-trace.h - timelines from Nsight Systems exports: SQLite databases. Private to sim/formats. */
-#ifndef PIPESIM_NSYS_TRACE_H
-#define PIPESIM_NSYS_TRACE_H
+#pragma once
 
 #include "trace-ranks.h"
-
-G_BEGIN_DECLS
 
 /* Whether a file is an SQLite database. */
 gboolean ps_nsys_recognise (const char *path);
@@ -23,7 +20,3 @@ typedef struct
 /* Gives a rank's numbered ranges the times of the device in place of the host's, whose posts and waits go; finds the
  * ends of messages among the kernels, and waits. named: names tell the ops of messages. */
 void ps_nsys_take_device (PsRank *rank, GArray *kernels, gboolean named, guint n_stages, guint n_ranks);
-
-G_END_DECLS
-
-#endif

@@ -1,12 +1,9 @@
 /* otel-trace.h - timelines from OpenTelemetry spans, as Megatron-LM emits them. Private to sim/formats. */
-#ifndef PIPESIM_OTEL_TRACE_H
-#define PIPESIM_OTEL_TRACE_H
+#pragma once
 
 #include "trace-ranks.h"
 
 #include <pipesim/formats.h>
-
-G_BEGIN_DECLS
 
 /* Whether the beginning of a text looks like spans: OTLP's JSON or that of the Python SDK's console exporter. */
 gboolean ps_otel_recognise (const char *text, gsize length);
@@ -14,7 +11,3 @@ gboolean ps_otel_recognise (const char *text, gsize length);
 /* Reads the spans of one run from n files, each a sequence of JSON objects. A list of PsTimeline. Errors:
  * PS_ERROR_INPUT. */
 GPtrArray *ps_otel_read (const char *where, const PsTraceFile *files, guint n, GError **error);
-
-G_END_DECLS
-
-#endif

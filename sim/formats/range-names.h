@@ -9,12 +9,9 @@
  *   "nv.mcore.microbatch.forward"), "megatron.p2p.recv_forward" and the like. A module path may stand before the name:
  *   "megatron.core.pipeline_parallel.schedules.forward_step".
  */
-#ifndef PIPESIM_RANGE_NAMES_H
-#define PIPESIM_RANGE_NAMES_H
+#pragma once
 
 #include "torch-actions.h"
-
-G_BEGIN_DECLS
 
 typedef enum
 {
@@ -44,7 +41,3 @@ ps_range_name_computes (const PsRangeName *name)
 {
   return name->actions[0].type < TORCH_N_COMPUTE;
 }
-
-G_END_DECLS
-
-#endif

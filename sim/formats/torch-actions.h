@@ -1,11 +1,8 @@
 /* torch-actions.h - the action lists of torch.distributed.pipelining, as in its two CSV formats. Private to
  * sim/formats. */
-#ifndef PIPESIM_TORCH_ACTIONS_H
-#define PIPESIM_TORCH_ACTIONS_H
+#pragma once
 
 #include <pipesim/program.h>
-
-G_BEGIN_DECLS
 
 /* Computing types come first; ps_torch_op_kind has their PsOpKinds in the same order. */
 typedef enum
@@ -137,7 +134,3 @@ void ps_torch_lists_wait_for_sends (PsTorchLists *lists);
 
 /* Turns lowered lists of one release into those of the other: adds waits or removes them. */
 void ps_torch_lists_set_waits (PsTorchLists *lists, gboolean waits);
-
-G_END_DECLS
-
-#endif

@@ -1,11 +1,8 @@
 /* torch-reader.h - the state of reading PyTorch profiler traces. Private to sim/formats. */
-#ifndef PIPESIM_TORCH_READER_H
-#define PIPESIM_TORCH_READER_H
+#pragma once
 
 #include "trace-events.h"
 #include "trace-ranks.h"
-
-G_BEGIN_DECLS
 
 /* The ranges of one thread, or one GPU stream, in one file, whose names tell equally much. */
 typedef struct
@@ -60,7 +57,3 @@ ps_torch_is_op (const PsTraceRange *range)
 /* Finds when each range computes, and its posts. On a processor a range includes the time that it waits before it
  * computes, and with GPipe its messages. Without ops ranges count as they are. */
 void ps_torch_find_computing (PsTorchReader *reader);
-
-G_END_DECLS
-
-#endif

@@ -1,13 +1,10 @@
 /* trace-events.h - reads the events of JSON traces, of viewers and profilers, one after the other. Private to
  * sim/formats. */
-#ifndef PIPESIM_TRACE_EVENTS_H
-#define PIPESIM_TRACE_EVENTS_H
+#pragma once
 
 #include "json/json-reader.h"
 
 #include <pipesim/formats.h>
-
-G_BEGIN_DECLS
 
 /* Numbers of an event; members that are not listed are ignored. */
 typedef enum
@@ -91,7 +88,3 @@ ps_trace_number (const PsTraceEvent *event, PsTraceNumber number, gint64 *value)
 
 /* Whether an event is a complete range. */
 gboolean ps_trace_range (const PsTraceEvent *event, PsTraceRange *range);
-
-G_END_DECLS
-
-#endif

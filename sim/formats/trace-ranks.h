@@ -1,13 +1,10 @@
 /* trace-ranks.h - the ranges of all ranks of a run, as any kind of trace yields them, become timelines. Private to
  * sim/formats. */
-#ifndef PIPESIM_TRACE_RANKS_H
-#define PIPESIM_TRACE_RANKS_H
+#pragma once
 
 #include "range-names.h"
 
 #include <pipesim/timeline.h>
-
-G_BEGIN_DECLS
 
 /* One op, or one pair: a range with two ops. All times of a rank count from one instant. */
 typedef struct
@@ -83,7 +80,3 @@ PsTimeline *ps_ranks_make_timeline (const char *where, GPtrArray *ranks, guint i
  * which the middle is taken; a clock within its bounds stays. Returns a remark where the bounds of a rank contradict
  * each other, else NULL. Free with g_free. */
 char *ps_ranks_align (const char *where, GPtrArray *ranks);
-
-G_END_DECLS
-
-#endif

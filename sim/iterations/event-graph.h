@@ -5,12 +5,9 @@
  * + delay. In the long run every round takes as long as the maximum over all circles of (sum of durations and delays) /
  * (sum of tokens).
  */
-#ifndef PIPESIM_EVENT_GRAPH_H
-#define PIPESIM_EVENT_GRAPH_H
+#pragma once
 
 #include <glib.h>
-
-G_BEGIN_DECLS
 
 typedef struct _PsEventGraph PsEventGraph;
 
@@ -68,7 +65,3 @@ typedef struct
  * wait for the round before is the first. Delays and durations sum to the period times the sum of tokens. NULL where
  * ps_event_graph_period would be FALSE; empty where no circle is. Free with g_array_unref. */
 GArray *ps_event_graph_circle (const PsEventGraph *graph);
-
-G_END_DECLS
-
-#endif

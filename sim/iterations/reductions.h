@@ -1,11 +1,8 @@
 /* reductions.h - the all-reduces of gradients: the steps that they wait for, and when a device is done with them.
  * Private to libpipesim. */
-#ifndef PIPESIM_REDUCTIONS_H
-#define PIPESIM_REDUCTIONS_H
+#pragma once
 
 #include <pipesim/iterations.h>
-
-G_BEGIN_DECLS
 
 #define PS_NO_STEP G_MAXUINT32
 
@@ -29,7 +26,3 @@ void ps_reductions_follow (PsReductions *reductions, const PsProgram *program, c
 /* When a device is done with its all-reduces. The last op of a device is a W or BW. */
 gint64 ps_reductions_end_ns (const PsReductions *reductions, const PsProgram *program, const PsCosts *costs,
                              const PsSimulation *simulation, guint device, PsReduce reduce);
-
-G_END_DECLS
-
-#endif

@@ -1,11 +1,8 @@
 /* rounds.h - one iteration of a program as a round of an event graph. Private to libpipesim. */
-#ifndef PIPESIM_ROUNDS_H
-#define PIPESIM_ROUNDS_H
+#pragma once
 
 #include "event-graph.h"
 #include "reductions.h"
-
-G_BEGIN_DECLS
 
 /* Goes on by one round, where no graph knows the durations beforehand; simulation has run it.
  * ready_ns [n_devices] becomes when each device is ready for the next round, counted from the earliest of these
@@ -54,7 +51,3 @@ void ps_round_events_init (PsRoundEvents *events, const PsProgram *program, cons
  * from the setting. setting NULL, too: they come from the costs, and transfers are of pure latency. */
 PsEventGraph *ps_rounds_new (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
                              const PsEventsSetting *setting, PsReduce reduce);
-
-G_END_DECLS
-
-#endif

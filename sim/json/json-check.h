@@ -1,10 +1,7 @@
 /* json-check.h - checks that a text is JSON. Private to the JSON reader. */
-#ifndef PIPESIM_JSON_CHECK_H
-#define PIPESIM_JSON_CHECK_H
+#pragma once
 
 #include <pipesim/base.h>
-
-G_BEGIN_DECLS
 
 /* The first objects and arrays directly in the outermost one that are long enough to be worth a jump over them. */
 #define PS_JSON_N_LONG 8
@@ -21,7 +18,3 @@ typedef struct
  * Strings must be UTF-8 and hold no NUL. Errors: PS_ERROR_INPUT "where:line:column: ...". */
 gboolean ps_json_check (const char *where, const char *text, gsize length, guint max_depth, PsJsonLong *found,
                         GError **error);
-
-G_END_DECLS
-
-#endif

@@ -1,11 +1,8 @@
 /* json-object.h - reading versioned JSON objects strictly: every key known, every value of its type and range. All
  * errors are PS_ERROR_INPUT "where: key: ...". */
-#ifndef PIPESIM_JSON_OBJECT_H
-#define PIPESIM_JSON_OBJECT_H
+#pragma once
 
 #include "json-reader.h"
-
-G_BEGIN_DECLS
 
 /* The members of an object, in any order. */
 typedef struct
@@ -42,7 +39,3 @@ gboolean ps_json_element_text (PsJsonReader *reader, const char *key, guint i, c
 gboolean ps_json_element_integer (PsJsonReader *reader, const char *key, guint i, gint64 low, gint64 high,
                                   gint64 *value, GError **error);
 gboolean ps_json_element_array (PsJsonReader *reader, const char *key, guint i, GError **error);
-
-G_END_DECLS
-
-#endif

@@ -1,12 +1,9 @@
 /* json-reader.h - reading JSON texts from outside without a tree. The reader checks the whole text first, strictly by
  * RFC 8259. Then it reads one value after the other in place, so that a file of any size costs no more memory than
  * itself. */
-#ifndef PIPESIM_JSON_READER_H
-#define PIPESIM_JSON_READER_H
+#pragma once
 
 #include "json-check.h"
-
-G_BEGIN_DECLS
 
 #define PS_JSON_MAX_DEPTH 64
 
@@ -50,7 +47,3 @@ gboolean ps_json_read_integer (PsJsonReader *reader, gint64 *value);
 gboolean ps_json_read_number (PsJsonReader *reader, double *value); /* integers too */
 gboolean ps_json_read_boolean (PsJsonReader *reader, gboolean *value);
 void ps_json_skip_value (PsJsonReader *reader);
-
-G_END_DECLS
-
-#endif

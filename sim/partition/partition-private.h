@@ -1,10 +1,7 @@
 /* partition-private.h - code shared by the partitioning algorithms. */
-#ifndef PIPESIM_PARTITION_PRIVATE_H
-#define PIPESIM_PARTITION_PRIVATE_H
+#pragma once
 
 #include <pipesim/partition.h>
-
-G_BEGIN_DECLS
 
 /* The running sums [n_layers + 1] of one figure of the layers, given by its offset in PsLayer. Free with g_free. */
 gint64 *ps_layers_sums (const PsLayers *layers, gsize offset);
@@ -75,7 +72,3 @@ PsPartition *ps_partition_memory_cut (const PsPartitionSetting *setting, GError 
 PsPartition *ps_partition_pipedream (const PsPartitionSetting *setting, GError **error);
 PsPartition *ps_partition_pipedream_code (const PsPartitionSetting *setting, GError **error);
 PsPartition *ps_partition_schedule (const PsPartitionSetting *setting, GError **error);
-
-G_END_DECLS
-
-#endif

@@ -1,12 +1,9 @@
 /* layouts-private.h - the space of layouts as a sweep in memory, cut into cells. Private to libpipesim. */
-#ifndef PIPESIM_LAYOUTS_PRIVATE_H
-#define PIPESIM_LAYOUTS_PRIVATE_H
+#pragma once
 
 #include "sweep/sweep-private.h"
 
 #include <pipesim/layouts.h>
-
-G_BEGIN_DECLS
 
 /* The schedules of a cell, by their number of chunks. */
 enum
@@ -59,7 +56,3 @@ gboolean ps_layout_check_name (const char *option, const char *name, GError **er
 
 /* Schedules of a cell. */
 guint ps_layout_space_count (const PsLayoutSpace *space, guint kind);
-
-G_END_DECLS
-
-#endif

@@ -1,11 +1,8 @@
 /* channels.h - the channels that carry the messages of a program: the order of messages on each end, and explanations
  * of deadlocks. Private to libpipesim. */
-#ifndef PIPESIM_CHANNELS_H
-#define PIPESIM_CHANNELS_H
+#pragma once
 
 #include <pipesim/program.h>
-
-G_BEGIN_DECLS
 
 /* The two sides of a message. */
 enum
@@ -54,7 +51,3 @@ typedef struct
 /* Sets PS_ERROR_SCHEDULE "NAME: deadlock: ..." with the circle of instructions that wait for each other. Some device
  * must be stuck. */
 void ps_channels_explain (const PsChannels *channels, const PsChannelsStuck *stuck, GError **error);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* drain.h - the order of one round of an endless run. Private to libpipesim. */
-#ifndef PIPESIM_DRAIN_H
-#define PIPESIM_DRAIN_H
+#pragma once
 
 #include <pipesim/program.h>
-
-G_BEGIN_DECLS
 
 typedef struct
 {
@@ -26,7 +23,3 @@ typedef void (*PsDrainMessage) (gpointer data, guint32 number);
 void ps_drain_walk (const PsDrain *drain, const PsProgram *program, PsDrainOp op, PsDrainMessage message,
                     gpointer data);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsDrain, ps_drain_clear)
-
-G_END_DECLS
-
-#endif

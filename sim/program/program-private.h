@@ -1,10 +1,7 @@
 /* program-private.h - functions that lowering and planning share. Private to libpipesim. */
-#ifndef PIPESIM_PROGRAM_PRIVATE_H
-#define PIPESIM_PROGRAM_PRIVATE_H
+#pragma once
 
 #include <pipesim/program.h>
-
-G_BEGIN_DECLS
 
 /* The SEND, RECEIVE or WAIT of a message, counted from 1. */
 static inline PsInstruction
@@ -43,7 +40,3 @@ void ps_program_follow (PsProgram *program);
 
 /* Moves every receive down to its wait, or to the wait of a later message of the same sender that comes first. */
 void ps_program_hold_receives (PsProgram *program);
-
-G_END_DECLS
-
-#endif

@@ -1,11 +1,8 @@
 /* weight-window.h - which stages of a device have their weights gathered while it works through its order, as PyTorch's
  * lowering decides it (torch.distributed.pipelining, _add_unshard_reshard). Private to libpipesim. */
-#ifndef PIPESIM_WEIGHT_WINDOW_H
-#define PIPESIM_WEIGHT_WINDOW_H
+#pragma once
 
 #include <pipesim/schedule.h>
-
-G_BEGIN_DECLS
 
 /* At most so many stages of a device have their weights gathered at a time. */
 #define PS_WEIGHT_WINDOW 3
@@ -31,7 +28,3 @@ gboolean ps_weight_window_holds (const guint16 *stages, guint n, guint stage);
  * is gathered or dropped, and one after the last backward of a stage, for reducing its gradients. Entry i is that of
  * ops[i] of the schedule. Free with g_free. */
 guint8 *ps_weight_turns (const PsSchedule *schedule);
-
-G_END_DECLS
-
-#endif

@@ -1,12 +1,9 @@
 /* draws.h - times of a program's ops and transfers in samples of varying costs, and in the iterations before a sample.
  * Private to libpipesim. */
-#ifndef PIPESIM_DRAWS_H
-#define PIPESIM_DRAWS_H
+#pragma once
 
 #include "jitter.h"
 #include "uncertainty-private.h"
-
-G_BEGIN_DECLS
 
 /* The source of the draws of one class of ops or transfers. */
 typedef struct
@@ -72,7 +69,3 @@ void ps_luck_begin_mean (PsLuck *luck);
 void ps_luck_op (PsLuck *luck, guint step, gint64 *ns);
 void ps_luck_transfer (PsLuck *luck, guint step, gint64 *ns);
 void ps_luck_flush (PsLuck *luck);
-
-G_END_DECLS
-
-#endif

@@ -1,6 +1,5 @@
 /* jitter.h - random words by sample and purpose, and log-normal factors from words. Private to libpipesim. */
-#ifndef PIPESIM_JITTER_H
-#define PIPESIM_JITTER_H
+#pragma once
 
 #include <pipesim/scenarios.h>
 #include <pipesim/uncertainty.h>
@@ -55,5 +54,3 @@ void ps_jitter_times (const PsJitter *jitter, PsKernel kernel, guint64 seed, gui
 
 /* Rounds products to the nearest nanosecond; none is negative. */
 void ps_jitter_round (const double *base_ns, const double *factors, gint64 *ns);
-
-#endif

@@ -1,6 +1,5 @@
 /* scenarios-kernel.h - the inner loops of the scenario engine. Private to libpipesim. */
-#ifndef PIPESIM_SCENARIOS_KERNEL_H
-#define PIPESIM_SCENARIOS_KERNEL_H
+#pragma once
 
 #include <pipesim/scenarios.h>
 
@@ -22,5 +21,3 @@ typedef struct
 
 /* NULL: not available in this build or on this processor. */
 const PsScenarioKernel *ps_scenario_kernel (PsKernel kernel);
-
-#endif

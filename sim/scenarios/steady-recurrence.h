@@ -1,12 +1,9 @@
 /* steady-recurrence.h - one round of an endless run (iterations/rounds.h) as steps of the scenario engine. Private to
  * libpipesim. */
-#ifndef PIPESIM_STEADY_RECURRENCE_H
-#define PIPESIM_STEADY_RECURRENCE_H
+#pragma once
 
 #include <pipesim/iterations.h>
 #include <pipesim/scenarios.h>
-
-G_BEGIN_DECLS
 
 /* The time that a step takes between its input and its end. */
 typedef enum
@@ -48,7 +45,3 @@ PsSteadyRecurrence *ps_steady_recurrence_new (const PsProgram *program, const Ps
                                               GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_steady_recurrence_free (PsSteadyRecurrence *recurrence);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSteadyRecurrence, ps_steady_recurrence_free)
-
-G_END_DECLS
-
-#endif

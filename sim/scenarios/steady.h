@@ -1,12 +1,9 @@
 /* steady.h - iterations back to back where devices never meet, an independent run in every lane. Private to
  * libpipesim. */
-#ifndef PIPESIM_STEADY_H
-#define PIPESIM_STEADY_H
+#pragma once
 
 #include "draws.h"
 #include "steady-recurrence.h"
-
-G_BEGIN_DECLS
 
 /* The state with which each run of a block begins: the devices' ready times and all other carried slots, after
  * iterations at mean times that repeat themselves. Constant once made. */
@@ -35,7 +32,3 @@ void ps_steady_run (const PsSteady *steady, PsLuck *luck, guint first, gint64 *i
 /* PS_SCENARIO_LANES samples of one iteration that begins on all devices at once and ends when all gradients are
  * reduced. Not for asynchronous schedules. */
 void ps_steady_run_single (const PsSteady *steady, PsLuck *luck, guint first, gint64 *reduced_ns);
-
-G_END_DECLS
-
-#endif

@@ -1,6 +1,5 @@
 /* uncertainty-private.h - parts shared by sampling and the tornado. Private to libpipesim. */
-#ifndef PIPESIM_UNCERTAINTY_PRIVATE_H
-#define PIPESIM_UNCERTAINTY_PRIVATE_H
+#pragma once
 
 #include <pipesim/uncertainty.h>
 
@@ -15,5 +14,3 @@ typedef struct
 
 gint64 *ps_uncertainty_run (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
                             const PsSampling *sampling, PsCauses causes, GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-#endif

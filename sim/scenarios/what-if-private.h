@@ -1,6 +1,5 @@
 /* what-if-private.h - parts shared by the ways of evaluating a saving. Private to libpipesim. */
-#ifndef PIPESIM_WHAT_IF_PRIVATE_H
-#define PIPESIM_WHAT_IF_PRIVATE_H
+#pragma once
 
 #include <pipesim/explain.h>
 
@@ -11,5 +10,3 @@ GArray *ps_what_if_rank (const GArray *parts, const gint64 *makespan_ns, gint64 
 /* Times of each step's op and transfer [n_steps] with a saving on `part` (NULL: none), in units of 1 / scale ns. */
 void ps_what_if_times (const PsRecurrence *recurrence, const PsCosts *costs, const PsPart *part, double saving,
                        gint64 scale, gint64 *duration, gint64 *transfer);
-
-#endif

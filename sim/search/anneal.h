@@ -1,11 +1,8 @@
 /* anneal.h - local search: single ops move along their device, worse orders are taken with falling probability. */
-#ifndef PS_SEARCH_ANNEAL_H
-#define PS_SEARCH_ANNEAL_H
+#pragma once
 
 #include "order.h"
 #include "random.h"
-
-G_BEGIN_DECLS
 
 /* Moves between two calls of go_on. */
 #define ANNEAL_ROUND 512
@@ -28,7 +25,3 @@ typedef struct
 /* Improves the order (evaluated, a solution) in place; at the end it is the best solution met. Orders on the way may
  * exceed limits, at a rising price. Returns the moves tried. */
 guint64 ps_anneal (PsOrder *order, PsAnnealing *annealing);
-
-G_END_DECLS
-
-#endif

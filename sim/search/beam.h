@@ -1,11 +1,8 @@
 /* beam.h - many partial schedules side by side; only the most promising ones are continued. */
-#ifndef PS_SEARCH_BEAM_H
-#define PS_SEARCH_BEAM_H
+#pragma once
 
 #include "order.h"
 #include "random.h"
-
-G_BEGIN_DECLS
 
 typedef struct
 {
@@ -21,7 +18,3 @@ typedef struct
 /* Builds schedules op by op as branch and bound does (exact.h) but keeps the best `width` of each size. TRUE: order is
  * evaluated, a solution, and better than stop_at_ns. */
 gboolean ps_beam_search (PsOrder *order, PsBeam *beam);
-
-G_END_DECLS
-
-#endif

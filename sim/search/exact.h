@@ -1,10 +1,7 @@
 /* exact.h - branch and bound: decides whether any order is better than a given one. */
-#ifndef PS_SEARCH_EXACT_H
-#define PS_SEARCH_EXACT_H
+#pragma once
 
 #include "order.h"
-
-G_BEGIN_DECLS
 
 /* The largest problems. */
 #define EXACT_MAX_OPS 320
@@ -24,7 +21,3 @@ gboolean ps_exact_can_decide (const PsProblem *problem);
  * something else. A branch ends where a bound on one device (work between a release and a tail) reaches the best
  * objective. It also ends where a state with the same ops done was reached before, with no time later. */
 gboolean ps_exact_solve (PsOrder *best, gboolean (*go_on) (gpointer data), gpointer data);
-
-G_END_DECLS
-
-#endif

@@ -1,11 +1,8 @@
 /* greedy.h - list scheduling: time runs forward, and each free device takes the op with the lowest score. */
-#ifndef PS_SEARCH_GREEDY_H
-#define PS_SEARCH_GREEDY_H
+#pragma once
 
 #include "order.h"
 #include "random.h"
-
-G_BEGIN_DECLS
 
 /* A linear rule of the device's place x and the chunk's place y, both in [0, 1]. */
 typedef struct
@@ -35,7 +32,3 @@ void ps_policy_change (PsPolicy *policy, PsRandom *random, double step);
  * keeps room for the oldest microbatch of every device. So one copy without groups always succeeds if each device has
  * ps_search_least_memory; with groups or two copies it may get stuck, and returns FALSE. */
 gboolean ps_greedy_build (PsOrder *order, const PsPolicy *policy, const gint64 *nudge);
-
-G_END_DECLS
-
-#endif

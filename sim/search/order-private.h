@@ -1,11 +1,8 @@
 /* order-private.h - parts shared by the files of order.h. `joins` says whether ops may be joined; it is a constant in
  * each compiled copy of the inner loops, so orders of single ops do not test it. */
-#ifndef PS_SEARCH_ORDER_PRIVATE_H
-#define PS_SEARCH_ORDER_PRIVATE_H
+#pragma once
 
 #include "order.h"
-
-G_BEGIN_DECLS
 
 /* Ends that a move may change. More of them mean a circle, which would change ends for ever. */
 static inline guint
@@ -222,7 +219,3 @@ void ps_order_restore_ends (PsOrder *order);
 
 /* Whether `earlier` must stay before `later` on their device. */
 gboolean ps_order_is_bound (const PsOrder *order, guint earlier, guint later);
-
-G_END_DECLS
-
-#endif

@@ -1,12 +1,9 @@
 /* order.h - an order of all ops, with their ends (longest path to an op's end) and tails (longest path from an op's
  * start to the objective, offsets included). Single ops move along their device, and ops are joined and split; each
  * change is evaluated by what it changes. */
-#ifndef PS_SEARCH_ORDER_H
-#define PS_SEARCH_ORDER_H
+#pragma once
 
 #include "problem.h"
-
-G_BEGIN_DECLS
 
 typedef struct
 {
@@ -144,7 +141,3 @@ PsSchedule *ps_order_to_schedule (const PsOrder *order, const PsPlacement *place
 /* Reads the sequence of a schedule with the same placement; FALSE: it is not one of this problem. Pairs and BW are read
  * as their parts where joining them saves nothing. */
 gboolean ps_order_from_schedule (PsOrder *order, const PsSchedule *schedule);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* partial.h - a schedule in the making: the ops placed, when each device is free, and which steps are possible. */
-#ifndef PS_SEARCH_PARTIAL_H
-#define PS_SEARCH_PARTIAL_H
+#pragma once
 
 #include "order.h"
-
-G_BEGIN_DECLS
 
 /* Data that all partial schedules of one problem share. */
 typedef struct
@@ -58,7 +55,3 @@ void ps_partial_refuse (const PsPartialFrame *frame, PsPartial *partial, guint d
 /* Writes the times that decide a comparison: when devices are free, and when results that are made but not used arrive.
  * A partial schedule of the same ops with no time later is as good. Returns how many (at most n_devices + n_ops). */
 guint ps_partial_times (const PsPartialFrame *frame, const PsPartial *partial, gint64 *times);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* problem.h - a search problem in dense arrays, for the inner loops of sim/search. */
-#ifndef PS_SEARCH_PROBLEM_H
-#define PS_SEARCH_PROBLEM_H
+#pragma once
 
 #include <pipesim/search.h>
-
-G_BEGIN_DECLS
 
 /* Kinds in a search; equal to PS_OP_F, PS_OP_B, PS_OP_W. */
 #define N_KINDS 3
@@ -139,7 +136,3 @@ consumers_of (const PsProblem *problem, guint op, guint consumer[2])
   consumer[1] = operation->consumer[1];
   return (consumer[0] != problem->n_ops) + (consumer[1] != problem->n_ops);
 }
-
-G_END_DECLS
-
-#endif

@@ -1,6 +1,5 @@
 /* random.h - a small generator that keeps its own state, so that equal seeds give equal searches. */
-#ifndef PS_SEARCH_RANDOM_H
-#define PS_SEARCH_RANDOM_H
+#pragma once
 
 #include <pipesim/philox.h>
 
@@ -45,5 +44,3 @@ ps_random_exponential (PsRandom *random)
     sum = sum * square + 1.0 / k;
   return e * 0.69314718055994530942 - 2 * s * sum;
 }
-
-#endif

@@ -3,14 +3,11 @@
  *
  * A runner uses its budget only to decide when to stop. So with more budget it does the same first, and then goes on. A
  * step that it breaks off does not count. */
-#ifndef PS_SEARCH_RUNNER_H
-#define PS_SEARCH_RUNNER_H
+#pragma once
 
 #include "random.h"
 #include "windows.h"
 #include "worker.h"
-
-G_BEGIN_DECLS
 
 /* A schedule and its price. */
 typedef struct
@@ -80,7 +77,3 @@ void ps_runner_mark_done (PsRunner *runner);
 
 /* Prices a schedule, takes it over, and keeps it if it is the first or better. Returns its price. */
 gint64 ps_priced_take (PsPriced *best, const PsSearchSetting *setting, PsSchedule *schedule, const char *found_by);
-
-G_END_DECLS
-
-#endif

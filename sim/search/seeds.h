@@ -1,10 +1,7 @@
 /* seeds.h - what a search starts from: the published schedules. */
-#ifndef PS_SEARCH_SEEDS_H
-#define PS_SEARCH_SEEDS_H
+#pragma once
 
 #include "runner.h"
-
-G_BEGIN_DECLS
 
 /* Fills a problem's start with the best order: of the families with this placement that keep to the limit, and of a
  * plain rule. If `priced` is not NULL, it also takes the order and the families' schedules with a flush, as they were
@@ -18,7 +15,3 @@ gint64 ps_start_bound (const PsSearchSetting *setting, const PsProblem *problem)
 /* Fills the order with one microbatch (of each copy) after the other, through all stages and back, fused where that
  * takes less memory. It fits if each device has ps_search_least_memory. */
 void ps_order_one_by_one (PsOrder *order);
-
-G_END_DECLS
-
-#endif

@@ -1,11 +1,8 @@
 /* states.h - all that one device can have done at some moment, within its memory, and the steps between. A path from
  * nothing to everything is an order of the device's ops; so the ops' windows follow from all paths at once. */
-#ifndef PS_SEARCH_STATES_H
-#define PS_SEARCH_STATES_H
+#pragma once
 
 #include "problem.h"
-
-G_BEGIN_DECLS
 
 /* Lanes of a device, at most. */
 #define PS_MAX_LANES 48
@@ -53,7 +50,3 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsStates, ps_states_free)
 /* Narrows windows, which are [n_windows]: the earliest start and the latest end of an op, of the ops after
  * states->from. FALSE: no order of the device keeps to them. */
 gboolean ps_states_narrow (PsStates *states, gint64 *start, gint64 *end);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* stretch.h - a long schedule from a short one: its steady middle is repeated. */
-#ifndef PS_SEARCH_STRETCH_H
-#define PS_SEARCH_STRETCH_H
+#pragma once
 
 #include "order.h"
-
-G_BEGIN_DECLS
 
 /* The longest part that is repeated, in microbatches. */
 #define MAX_PIECE 16
@@ -19,7 +16,3 @@ gboolean ps_order_stretch (PsOrder *order, const PsOrder *from, gboolean (*go_on
  * before `moment`, then `piece` microbatches of every chain n_times, then as many of the last ones of `from` as are
  * missing. FALSE: `from` has too few. The order is not evaluated. */
 gboolean ps_order_repeat (PsOrder *order, const PsOrder *from, gint64 moment, guint piece, guint n_times);
-
-G_END_DECLS
-
-#endif

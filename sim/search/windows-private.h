@@ -1,11 +1,8 @@
 /* windows-private.h - parts shared by the files of windows.h. */
-#ifndef PS_SEARCH_WINDOWS_PRIVATE_H
-#define PS_SEARCH_WINDOWS_PRIVATE_H
+#pragma once
 
 #include "states.h"
 #include "windows.h"
-
-G_BEGIN_DECLS
 
 /* Times before everything, and after everything. */
 #define NEVER (G_MAXINT64 / 4)
@@ -40,7 +37,3 @@ void ps_windows_open (PsWindows *windows, guint span_of, gint64 target);
 
 /* Narrows until nothing changes. FALSE: the windows prove that no order meets the target. */
 gboolean ps_windows_narrow (PsWindows *windows);
-
-G_END_DECLS
-
-#endif

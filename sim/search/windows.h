@@ -1,12 +1,9 @@
 /* windows.h - the moments between which each op can run if the objective is to be at most a target. A target without
  * such windows proves a bound. docs/bounds.md has the argument. */
-#ifndef PS_SEARCH_WINDOWS_H
-#define PS_SEARCH_WINDOWS_H
+#pragma once
 
 #include "order.h"
 #include "random.h"
-
-G_BEGIN_DECLS
 
 /* A bound from the longest paths to and from every op, and the work between: each device runs its ops one after the
  * other, preempted at will (J. R. Jackson's rule; J. Carlier, EJOR 11, 1982). 0 where ops may be joined, because they
@@ -57,7 +54,3 @@ typedef struct
  * if every device has states. */
 PsDescended ps_windows_descend (PsWindows *windows, const PsDescent *descent);
 gboolean ps_windows_can_descend (const PsWindows *windows);
-
-G_END_DECLS
-
-#endif

@@ -1,11 +1,8 @@
 /* worker.h - one thread's work on one problem: list scheduling under many policies, beams, and local search from the
  * best orders, in rounds that grow longer. */
-#ifndef PS_SEARCH_WORKER_H
-#define PS_SEARCH_WORKER_H
+#pragma once
 
 #include "greedy.h"
-
-G_BEGIN_DECLS
 
 #define POOL_SIZE 8
 
@@ -71,7 +68,3 @@ void ps_search_worker_offer (PsSearchWorker *worker, const PsOrder *order, const
 
 /* Adds to the moves. FALSE: the runner has to stop. */
 gboolean ps_search_worker_spend (PsSearchWorker *worker, guint64 n_moves);
-
-G_END_DECLS
-
-#endif

@@ -1,7 +1,6 @@
 /* cache.h - things by key; the ones longest not asked for go when their weights together are too much. A key is a list
  * of numbers. Private to libpipesim. */
-#ifndef PS_CACHE_H
-#define PS_CACHE_H
+#pragma once
 
 #include <glib.h>
 
@@ -13,5 +12,3 @@ void ps_cache_free (PsCache *cache);
 GArray *ps_cache_key (PsCache *cache);
 gpointer ps_cache_find (PsCache *cache); /* NULL: not there */
 void ps_cache_add (PsCache *cache, gpointer thing /* taken */, gsize weight);
-
-#endif

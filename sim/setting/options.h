@@ -1,11 +1,8 @@
 /* options.h - what sweeps and refusals know of the options of SETTING beyond PsOption. Private to libpipesim. */
-#ifndef PIPESIM_OPTIONS_H
-#define PIPESIM_OPTIONS_H
+#pragma once
 
 #include <pipesim/predictor.h>
 #include <pipesim/report.h>
-
-G_BEGIN_DECLS
 
 typedef struct PsSweepField
 {
@@ -17,7 +14,3 @@ typedef struct PsSweepField
 
 /* The option's column of the results under a setting that holds its value, NONE where only a prediction knows it. */
 PsValue ps_setting_column (const PsOption *option, const PsSetting *setting);
-
-G_END_DECLS
-
-#endif

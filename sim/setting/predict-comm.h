@@ -1,6 +1,5 @@
 /* predict-comm.h - runs a prediction's program. Private to libpipesim. */
-#ifndef PS_PREDICT_COMM_H
-#define PS_PREDICT_COMM_H
+#pragma once
 
 #include <pipesim/predictor.h>
 
@@ -25,5 +24,3 @@ gboolean ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit,
                            PsPrediction *prediction, GError **error);
 
 void ps_events_task_free (struct PsEventsTask *task);
-
-#endif

@@ -1,6 +1,5 @@
 /* setting-layout.h - the cuts of a model that --layout can say. Private to libpipesim. */
-#ifndef PS_SETTING_LAYOUT_H
-#define PS_SETTING_LAYOUT_H
+#pragma once
 
 #include <pipesim/partition.h>
 
@@ -12,5 +11,3 @@ PsStageShape *ps_layout_cut (const char *layout, const PsModel *model, guint n_d
  * speeds is [n_devices] or NULL. */
 void ps_layout_cut_best (const PsStageShape *units, const PsLayers *layers, const double *speeds, guint n_devices,
                          guint n_stages, PsStageShape *shapes);
-
-#endif

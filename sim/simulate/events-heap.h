@@ -1,11 +1,8 @@
 /* events-heap.h - which id is due next: a binary heap of times by id, in which an id may be put off or brought forward.
  * Private to sim/events*.c. */
-#ifndef PIPESIM_EVENTS_HEAP_H
-#define PIPESIM_EVENTS_HEAP_H
+#pragma once
 
 #include <glib.h>
-
-G_BEGIN_DECLS
 
 typedef struct
 {
@@ -103,7 +100,3 @@ ps_heap_clear (PsHeap *heap)
   while (heap->n > 0)
     heap->place[heap->entries[--heap->n].id] = 0;
 }
-
-G_END_DECLS
-
-#endif

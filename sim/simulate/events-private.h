@@ -1,15 +1,12 @@
 /* events-private.h - the state of the events engine, and the steps that both of its loops are made of. Private to
  * sim/events*.c. */
-#ifndef PIPESIM_EVENTS_PRIVATE_H
-#define PIPESIM_EVENTS_PRIVATE_H
+#pragma once
 
 #include "program/channels.h"
 #include "simulate-private.h"
 #include <pipesim/events.h>
 
 #include <math.h>
-
-G_BEGIN_DECLS
 
 /* One transfer on its way through its conditions: its data exists, it is the next one on each end, and in blocking runs
  * each device has come to it. An eager message has two transfers. The first holds the sender's end; the second is over
@@ -208,7 +205,3 @@ gboolean ps_replay_run (PsEvents *events);
 PsTimed *ps_timed_new (PsEvents *events);
 void ps_timed_free (PsTimed *timed);
 void ps_timed_run (PsEvents *events);
-
-G_END_DECLS
-
-#endif

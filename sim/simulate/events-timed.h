@@ -4,13 +4,10 @@
  * An event is the end of a device's op or of a phase of a transfer. All events of one instant are taken before anything
  * new begins, so that it does not matter which comes first.
  */
-#ifndef PIPESIM_EVENTS_TIMED_H
-#define PIPESIM_EVENTS_TIMED_H
+#pragma once
 
 #include "events-heap.h"
 #include "events-private.h"
-
-G_BEGIN_DECLS
 
 #define PS_NO_ITEM G_MAXUINT32
 
@@ -65,7 +62,3 @@ guint32 ps_ready_next_transfer (PsEvents *events);
 
 /* A transfer gives its ends free. */
 void ps_ready_end_transfer (PsEvents *events, guint32 transfer);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* memory-buffers.h - when messages occupy memory at their two ends. Private to libpipesim. */
-#ifndef PIPESIM_MEMORY_BUFFERS_H
-#define PIPESIM_MEMORY_BUFFERS_H
+#pragma once
 
 #include <pipesim/memory.h>
-
-G_BEGIN_DECLS
 
 typedef struct
 {
@@ -31,7 +28,3 @@ void ps_memory_buffers_init (PsMemoryBuffers *buffers, const PsProgram *program,
                              const PsSimulation *simulation);
 void ps_memory_buffers_clear (PsMemoryBuffers *buffers);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsMemoryBuffers, ps_memory_buffers_clear)
-
-G_END_DECLS
-
-#endif

@@ -1,11 +1,8 @@
 /* memory-walk.h - the changes of a device's memory in the order of time: by its ops and the buffers of its messages.
  * Peaks, the parts of memory.h and the memory curve of a timeline all follow from this walk. Private to libpipesim. */
-#ifndef PIPESIM_MEMORY_WALK_H
-#define PIPESIM_MEMORY_WALK_H
+#pragma once
 
 #include "memory-buffers.h"
-
-G_BEGIN_DECLS
 
 typedef enum
 {
@@ -92,7 +89,3 @@ ps_memory_walk (const PsProgram *program, const PsCosts *costs, const PsSimulati
     }
   ps_memory_walk_buffers (&cursor, G_MAXINT64 - 1, visit, data);
 }
-
-G_END_DECLS
-
-#endif

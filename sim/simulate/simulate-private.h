@@ -1,10 +1,7 @@
 /* simulate-private.h - functions that both engines share. Private to libpipesim. */
-#ifndef PIPESIM_SIMULATE_PRIVATE_H
-#define PIPESIM_SIMULATE_PRIVATE_H
+#pragma once
 
 #include <pipesim/simulate.h>
-
-G_BEGIN_DECLS
 
 /* Duration of the pair that ends with the step `second`. */
 static inline gint64
@@ -31,7 +28,3 @@ void ps_simulation_count_buffers (const PsProgram *program, const PsCosts *costs
 
 /* Sets the figures that follow from the starts and ends of all devices. */
 void ps_simulation_finish (PsSimulation *simulation);
-
-G_END_DECLS
-
-#endif

@@ -1,12 +1,9 @@
 /* questions-private.h - how questions become SQL, and rows tables. Private to libpipesim. */
-#ifndef PIPESIM_QUESTIONS_PRIVATE_H
-#define PIPESIM_QUESTIONS_PRIVATE_H
+#pragma once
 
 #include "results-private.h"
 
 #include <pipesim/questions.h>
-
-G_BEGIN_DECLS
 
 /* Checks the columns of a question. Errors: PS_ERROR_USAGE. */
 gboolean ps_question_check (const PsQuestion *question, GError **error);
@@ -38,7 +35,3 @@ void ps_value_clear (PsValue *value);
 
 /* Sets a cell of the last row, unless there is no value. */
 void ps_answer_set (PsAnswer *answer, const PsColumn *column, const PsValue *value);
-
-G_END_DECLS
-
-#endif

@@ -1,12 +1,9 @@
 /* sweep-private.h - fields, values and points of a sweep. Private to libpipesim. */
-#ifndef PIPESIM_SWEEP_PRIVATE_H
-#define PIPESIM_SWEEP_PRIVATE_H
+#pragma once
 
 #include "setting/options.h"
 
 #include <pipesim/sweep.h>
-
-G_BEGIN_DECLS
 
 /* The field of a spec of that name; NULL: there is none. */
 const PsOption *ps_sweep_field_find (const char *name);
@@ -108,7 +105,3 @@ guint ps_sweep_microbatch_size (const PsSetting *setting);
 
 /* Fills the setting columns from the point, the figures from the prediction. */
 void ps_sweep_fill (const PsSweep *sweep, const PsSweepPoint *point, const PsPrediction *prediction, PsResult *result);
-
-G_END_DECLS
-
-#endif

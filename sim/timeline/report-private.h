@@ -1,10 +1,7 @@
 /* report-private.h - the cells and columns of a table. Private to libpipesim. */
-#ifndef PIPESIM_REPORT_PRIVATE_H
-#define PIPESIM_REPORT_PRIVATE_H
+#pragma once
 
 #include <pipesim/report.h>
-
-G_BEGIN_DECLS
 
 typedef struct
 {
@@ -39,7 +36,3 @@ gboolean ps_column_is_flat (const PsColumn *column);
 
 /* The indices (guint) of the columns that are printed, in their order. Free with g_array_unref. */
 GArray *ps_table_shown (const PsTable *table);
-
-G_END_DECLS
-
-#endif

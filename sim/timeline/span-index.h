@@ -1,10 +1,7 @@
 /* span-index.h - the spans of a timeline by op and device. Private to libpipesim. */
-#ifndef PIPESIM_SPAN_INDEX_H
-#define PIPESIM_SPAN_INDEX_H
+#pragma once
 
 #include <pipesim/timeline.h>
-
-G_BEGIN_DECLS
 
 /* Spans of a slot form a list. Neighbouring microbatches have neighbouring slots, so that a walk over a timeline stays
  * in near memory. Where few of the possible ops are there, slots are drawn by a hash. */
@@ -26,7 +23,3 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsSpanIndex, ps_span_index_clear)
 
 /* NULL: there is none. Whether an op is one of a pair does not count. */
 const PsSpan *ps_span_index_find (const PsSpanIndex *index, PsOp op, guint device);
-
-G_END_DECLS
-
-#endif

@@ -1,10 +1,7 @@
 /* timeline-private.h - functions that the readers of timelines share. Private to libpipesim. */
-#ifndef PIPESIM_TIMELINE_PRIVATE_H
-#define PIPESIM_TIMELINE_PRIVATE_H
+#pragma once
 
 #include <pipesim/timeline.h>
-
-G_BEGIN_DECLS
 
 /* Sorts unless all is in order already, as in a file that pipesim wrote. Equal elements keep their order. */
 void ps_array_put_in_order (GArray *array, GCompareFunc compare);
@@ -14,7 +11,3 @@ void ps_timeline_fill_transfer_chunks (PsTimeline *timeline);
 
 /* The type in the name of a post, "SEND F0.1", or of a wait, "WAIT F0.1", which becomes "F0.1"; 0 where it has none. */
 guint8 ps_timeline_parse_verb (const char **name);
-
-G_END_DECLS
-
-#endif

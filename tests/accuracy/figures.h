@@ -1,10 +1,7 @@
 /* figures.h - how far predictions are from measured runs. */
-#ifndef PIPESIM_TESTS_FIGURES_H
-#define PIPESIM_TESTS_FIGURES_H
+#pragma once
 
 #include "rows.h"
-
-G_BEGIN_DECLS
 
 /* Of the relative errors predicted / measured - 1 of a data set, as parts of 1. */
 typedef struct
@@ -31,7 +28,3 @@ gboolean row_error (const Row *row, FigureKind kind, double *error);
 
 /* Of the rows of `set` in rows; set NULL: of all. */
 Figures figures_of (const GPtrArray *rows, const DataSet *set, FigureKind kind);
-
-G_END_DECLS
-
-#endif

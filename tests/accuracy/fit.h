@@ -1,10 +1,7 @@
 /* fit.h - the constants of a cluster that its data sets agree with best. */
-#ifndef PIPESIM_TESTS_FIT_H
-#define PIPESIM_TESTS_FIT_H
+#pragma once
 
 #include "figures.h"
-
-G_BEGIN_DECLS
 
 /* Changes the constants of the cluster that data/README.md calls fitted, so that the mean over its data sets of their
  * mean errors without sign in time is least: one constant after the other, by steps that shrink. Rows i of `rows` with
@@ -13,7 +10,3 @@ double fit_cluster (GPtrArray *rows, const char *name, PsCluster *cluster, const
 
 /* Prints the constants as lines of a cluster's file. */
 void fit_print (const PsCluster *cluster);
-
-G_END_DECLS
-
-#endif

@@ -1,11 +1,8 @@
 /* rows.h - measured runs of others, read from CSV files, and what pipesim predicts for each. */
-#ifndef PIPESIM_TESTS_ROWS_H
-#define PIPESIM_TESTS_ROWS_H
+#pragma once
 
 #include <pipesim/overlap.h>
 #include <pipesim/predictor.h>
-
-G_BEGIN_DECLS
 
 struct _Row;
 
@@ -70,7 +67,3 @@ void row_predict (Row *row, const PsCluster *base, double speed);
 
 extern DataSet data_sets[]; /* fit_cluster changes their machines */
 extern const guint n_data_sets;
-
-G_END_DECLS
-
-#endif

@@ -1,6 +1,5 @@
 /* bench-case.h - search problems with equal stages, for benchmarks. */
-#ifndef BENCH_CASE_H
-#define BENCH_CASE_H
+#pragma once
 
 #include <pipesim/search.h>
 
@@ -57,5 +56,3 @@ case_clear (Case *c)
   ps_costs_free (c->costs);
   g_free (c->limit);
 }
-
-#endif

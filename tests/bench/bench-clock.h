@@ -1,6 +1,5 @@
 /* bench-clock.h - nanoseconds by a clock, for benchmarks. */
-#ifndef PS_BENCH_CLOCK_H
-#define PS_BENCH_CLOCK_H
+#pragma once
 
 #include <glib.h>
 
@@ -14,5 +13,3 @@ clock_ns (clockid_t clock)
   clock_gettime (clock, &time);
   return (gint64)time.tv_sec * 1000000000 + time.tv_nsec;
 }
-
-#endif

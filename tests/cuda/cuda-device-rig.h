@@ -1,7 +1,6 @@
 /* cuda-device-rig.h - what the tests of the cuda device share. They run on a GPU where there is one, else skip; and
  * where PIPESIM_MODULE_DIR names a module it must be there: that is how they run on the emulation. */
-#ifndef CUDA_DEVICE_RIG_H
-#define CUDA_DEVICE_RIG_H
+#pragma once
 
 #include "device-rig.h"
 #include "module.h"
@@ -69,5 +68,3 @@ altered (GBytes *bytes, gsize at)
   copy[at] ^= 1;
   return g_bytes_new_take (copy, n);
 }
-
-#endif

@@ -2,8 +2,7 @@
  * gradients against. Parameters lie in one array in model order, as PsDeviceClass.gradients gives them: token embedding
  * V x h; per layer norm gain h, queries, keys and values h x (h + 2c) with c the width of the keys, output h x h, norm
  * gain h, gate and up h x 2f, down f x h; norm gain h, head h x V. */
-#ifndef LLAMA_REFERENCE_H
-#define LLAMA_REFERENCE_H
+#pragma once
 
 #include "device/data.h"
 #include "gpt-reference.h"
@@ -195,5 +194,3 @@ llama_weights (const PsModel *model, guint64 seed)
   llama_append (all, h * model->vocabulary, deviation, seed, PS_DATA_STREAM_HEAD, 0);
   return all;
 }
-
-#endif

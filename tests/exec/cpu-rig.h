@@ -1,6 +1,5 @@
 /* cpu-rig.h - a cpu device that holds all stages of a small model, for tests. */
-#ifndef CPU_RIG_H
-#define CPU_RIG_H
+#pragma once
 
 #include "device-rig.h"
 
@@ -11,5 +10,3 @@ rig_init (Rig *rig, PsModel model, guint n_stages, guint n_microbatches)
 {
   rig_open (rig, class, model, n_stages, n_microbatches);
 }
-
-#endif

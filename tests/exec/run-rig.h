@@ -1,6 +1,5 @@
 /* run-rig.h - programs of the families run for real, and what every measured timeline must show. */
-#ifndef PS_TEST_RUN_RIG_H
-#define PS_TEST_RUN_RIG_H
+#pragma once
 
 #include "lower.h"
 #include "runtime/runtime.h"
@@ -189,5 +188,3 @@ bidirectional_program (void)
   g_assert_no_error (error);
   return program;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* fuzz.h - what all fuzz targets share. Each defines LLVMFuzzerTestOneInput: libFuzzer calls it (./run fuzz), and so
  * does main.c with the corpus and mutations of it. */
-#ifndef PS_FUZZ_H
-#define PS_FUZZ_H
+#pragma once
 
 #include <pipesim/formats.h>
 #include <pipesim/observed.h>
@@ -144,5 +143,3 @@ fuzz_format (const char *name, const uint8_t *data, size_t size)
   if (schedule != NULL)
     fuzz_schedule (schedule, format);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* count-steps.h - counts how often code reads an element of a GArray. A test compiles the sources under test once more
  * with this header before them, so that their g_array_index counts. */
-#ifndef PIPESIM_COUNT_STEPS_H
-#define PIPESIM_COUNT_STEPS_H
+#pragma once
 
 #include <glib.h>
 
@@ -16,5 +15,3 @@ ps_count_step (const GArray *array)
 
 #undef g_array_index
 #define g_array_index(array, type, i) (((type *)ps_count_step (array))[(i)])
-
-#endif

@@ -1,7 +1,6 @@
 /* family-case.h - a family's schedule, with what the simulator says about it at costs that are the same on every stage,
  * and the rows of peer_schedulers.csv. */
-#ifndef PIPESIM_TESTS_FAMILY_CASE_H
-#define PIPESIM_TESTS_FAMILY_CASE_H
+#pragma once
 
 #include "reference.h"
 
@@ -194,5 +193,3 @@ peak_bytes (const Case *test)
     peak = MAX (peak, test->simulation->device[device].peak_bytes);
   return peak;
 }
-
-#endif

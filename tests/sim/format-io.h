@@ -1,6 +1,5 @@
 /* format-io.h - schedules read and written in a format by its name, where nothing may go wrong, and a small one. */
-#ifndef PS_TEST_FORMAT_IO_H
-#define PS_TEST_FORMAT_IO_H
+#pragma once
 
 #include <pipesim/formats.h>
 
@@ -58,5 +57,3 @@ small_schedule (PsPlacementKind kind, guint n_devices, guint n_chunks)
     }
   return ps_schedule_builder_end (builder);
 }
-
-#endif

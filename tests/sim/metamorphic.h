@@ -1,7 +1,6 @@
 /* metamorphic.h - for the metamorphic tests: cases drawn at random as command lines, runs of them in this process, and
  * properties that count what they check and say how to repeat what fails. */
-#ifndef PIPESIM_TESTS_METAMORPHIC_H
-#define PIPESIM_TESTS_METAMORPHIC_H
+#pragma once
 
 #include <pipesim/predictor.h>
 
@@ -133,5 +132,3 @@ void meta_expect_lines (MetaProperty *property, const char *what, gint64 left, c
 /* Every figure of b is k times that of a: times those of time_factor, peaks those of size_factor. */
 void meta_expect_scaled (MetaProperty *property, const MetaRun *a, const MetaRun *b, gint64 time_factor,
                          gint64 size_factor);
-
-#endif

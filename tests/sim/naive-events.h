@@ -1,7 +1,6 @@
 /* naive-events.h - the definition of events.h for fixed durations, evaluated without any order of evaluation: times are
  * raised until nothing changes. Shares no code with the engine. */
-#ifndef PIPESIM_TESTS_NAIVE_EVENTS_H
-#define PIPESIM_TESTS_NAIVE_EVENTS_H
+#pragma once
 
 #include <pipesim/events.h>
 
@@ -210,5 +209,3 @@ naive_run (Naive *naive)
         return;
       }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* nsys-rig.h - exports of Nsight Systems, made from the fixture. */
-#ifndef PIPESIM_NSYS_RIG_H
-#define PIPESIM_NSYS_RIG_H
+#pragma once
 
 #include "database/database.h"
 
@@ -42,5 +41,3 @@ remove_export (const char *path)
   g_assert_cmpint (g_unlink (path), ==, 0);
   g_assert_cmpint (g_rmdir (folder), ==, 0);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* queued-rig.h - iterations one after the other where devices do not meet at the optimizer, by an evaluator of its own:
  * between the devices' walks over their streams every message looks when its data exists and when its turn has come on
  * either end, until nothing moves any more. At most 4 devices, without slices and all-reduces. */
-#ifndef PIPESIM_TESTS_QUEUED_RIG_H
-#define PIPESIM_TESTS_QUEUED_RIG_H
+#pragma once
 
 #include <pipesim/events.h>
 
@@ -163,5 +162,3 @@ queued_iterate (Queued *run)
           run->ready[device] += ps_costs_op (run->costs, PS_OP_O, stage)->duration_ns;
     }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* random-costs.h - costs drawn at random, small enough that many things happen at one instant. */
-#ifndef PIPESIM_TESTS_RANDOM_COSTS_H
-#define PIPESIM_TESTS_RANDOM_COSTS_H
+#pragma once
 
 #include <pipesim/costs.h>
 
@@ -64,5 +63,3 @@ random_costs (GRand *rand, guint n_stages, gint32 least)
   random_sizes (rand, costs);
   return costs;
 }
-
-#endif

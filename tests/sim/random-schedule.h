@@ -1,7 +1,6 @@
 /* random-schedule.h - schedules that can run, drawn at random: some device that can go on appends an op whose inputs
  * exist, until all is done. Placement, splitting of backwards and pairs are random too. */
-#ifndef PIPESIM_TESTS_RANDOM_SCHEDULE_H
-#define PIPESIM_TESTS_RANDOM_SCHEDULE_H
+#pragma once
 
 #include <pipesim/schedule.h>
 
@@ -130,5 +129,3 @@ random_schedule (GRand *rand, gboolean pairs)
   g_free (random.split);
   return ps_schedule_builder_end (builder);
 }
-
-#endif

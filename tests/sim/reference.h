@@ -1,7 +1,6 @@
 /* reference.h - reading the files of published and recorded results that lie beside a development checkout. Tests of
  * them are skipped where they are not there. */
-#ifndef PIPESIM_TESTS_REFERENCE_H
-#define PIPESIM_TESTS_REFERENCE_H
+#pragma once
 
 #include "lower.h"
 
@@ -192,5 +191,3 @@ reference_peer_costs (const ReferenceRow *row, guint n_stages)
                           reference_integer (row, "w"), reference_integer (row, "c"), reference_integer (row, "mem_f"),
                           -reference_integer (row, "mem_w"));
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* results-rig.h - result databases, and sweeps that fill them. */
-#ifndef PS_TEST_RESULTS_RIG_H
-#define PS_TEST_RESULTS_RIG_H
+#pragma once
 
 #include "folder-rig.h"
 
@@ -48,5 +47,3 @@ run (const PsSweep *sweep, const char *name, guint n_jobs, PsShard shard)
   g_assert_cmpuint (progress.present + progress.predicted + progress.skipped, ==, progress.n_points);
   return progress;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* search-rig.h - search problems with random costs, and what has to hold of every result. */
-#ifndef SEARCH_RIG_H
-#define SEARCH_RIG_H
+#pragma once
 
 #include <pipesim/program.h>
 #include <pipesim/search.h>
@@ -223,5 +222,3 @@ assert_same (const PsOrder *a, const PsOrder *b)
   g_assert_cmpint (a->weight, ==, b->weight);
   g_assert_cmpint (a->excess, ==, b->excess);
 }
-
-#endif

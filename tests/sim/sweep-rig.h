@@ -1,6 +1,5 @@
 /* sweep-rig.h - sweeps from text, and their predictions held against those of one setting at a time. */
-#ifndef PS_TEST_SWEEP_RIG_H
-#define PS_TEST_SWEEP_RIG_H
+#pragma once
 
 #include "sweep/sweep-private.h"
 
@@ -141,5 +140,3 @@ value_at (PsSweepWorker *worker, guint64 point, const char *column, PsResult **r
   g_assert_cmpstr ((*result)->reason, ==, NULL);
   return value (*result, column);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* cpu-attention.h - causal attention of every head on queries, keys and values that lie side by side. */
-#ifndef PIPESIM_CPU_ATTENTION_H
-#define PIPESIM_CPU_ATTENTION_H
+#pragma once
 
 #include "cpu-sizes.h"
 
@@ -16,5 +15,3 @@ void ps_cpu_attention_forward (float *context, float *probabilities, float *cons
 void ps_cpu_attention_backward (float *const *qkv, float *const *inherited, guint slice, const float *dcontext,
                                 const float *context, const float *probabilities, const PsCpuSizes *sizes,
                                 const PsCpuWorkspace *workspace);
-
-#endif

@@ -1,12 +1,9 @@
 /* cpu-blas.h - OpenBLAS, loaded when the first cpu device is opened. A program linked with it would start a thread per
  * core before main, even if it never multiplies, and each thread takes address space. */
-#ifndef PIPESIM_CPU_BLAS_H
-#define PIPESIM_CPU_BLAS_H
+#pragma once
 
 #include <cblas.h>
 #include <glib.h>
-
-G_BEGIN_DECLS
 
 /* The functions that the cpu device calls; NULL before ps_cpu_blas_load. */
 typedef struct
@@ -21,7 +18,3 @@ extern PsCpuBlas ps_cpu_blas;
 /* Loads OpenBLAS once, without threads of its own. It stays to the end of the program. From any thread. Errors:
  * PS_ERROR_UNAVAILABLE. */
 gboolean ps_cpu_blas_load (GError **error);
-
-G_END_DECLS
-
-#endif

@@ -1,6 +1,5 @@
 /* cpu-cache.h - emptying a core's caches. */
-#ifndef PIPESIM_CPU_CACHE_H
-#define PIPESIM_CPU_CACHE_H
+#pragma once
 
 #include <glib.h>
 
@@ -14,5 +13,3 @@ typedef struct
 /* Writes the whole buffer on the calling thread's core. FALSE: there is no memory for it. */
 gboolean ps_cpu_flush (PsCpuFlush *flush);
 void ps_cpu_flush_clear (PsCpuFlush *flush);
-
-#endif

@@ -1,6 +1,5 @@
 /* cpu-ends.h - the parts before the first layer and after the last: embedding and head. */
-#ifndef PIPESIM_CPU_ENDS_H
-#define PIPESIM_CPU_ENDS_H
+#pragma once
 
 #include "cpu-sizes.h"
 
@@ -49,5 +48,3 @@ void ps_cpu_head_backward (const PsCpuHead *weights, const PsCpuSizes *sizes, gu
                            const PsCpuWorkspace *workspace, const PsCpuHeadState *state, float *dx);
 void ps_cpu_head_weights (const PsCpuHead *weights, const PsCpuHead *gradients, const PsCpuSizes *sizes,
                           const PsCpuWorkspace *workspace, const PsCpuHeadState *state);
-
-#endif

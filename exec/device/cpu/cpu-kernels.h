@@ -4,8 +4,7 @@
  * Arrays are dense and row-major, a row per token unless said otherwise. Every function gives the same bits for the
  * same input, in every thread: sums have a fixed order.
  */
-#ifndef PIPESIM_CPU_KERNELS_H
-#define PIPESIM_CPU_KERNELS_H
+#pragma once
 
 #include <glib.h>
 
@@ -60,5 +59,3 @@ void ps_cpu_scale (float *y, float factor, gsize n);
  * counts from 1. Clears the gradient. */
 void ps_cpu_adam (float *weight, float *gradient, float *momentum, float *variance, gsize n, float factor,
                   double learning_rate, guint64 step);
-
-#endif

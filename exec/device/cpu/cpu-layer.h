@@ -10,8 +10,7 @@
  * An op works on one slice of the sequences of a microbatch. Its attention sees the slices before it. `inherited`
  * collects what later slices leave in B for a slice's keys and values.
  */
-#ifndef PIPESIM_CPU_LAYER_H
-#define PIPESIM_CPU_LAYER_H
+#pragma once
 
 #include "cpu-sizes.h"
 
@@ -66,5 +65,3 @@ void ps_cpu_layer_backward (const PsCpuLayer *weights, const PsCpuSizes *sizes, 
 /* Adds the weight gradients of the microbatch. */
 void ps_cpu_layer_weights (const PsCpuLayer *weights, const PsCpuLayer *gradients, const PsCpuSizes *sizes,
                            const PsCpuWorkspace *workspace, const PsCpuLayerState *state);
-
-#endif

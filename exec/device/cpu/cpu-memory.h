@@ -1,6 +1,5 @@
 /* cpu-memory.h - a cpu device's memory: the process's own, in floats. */
-#ifndef PIPESIM_CPU_MEMORY_H
-#define PIPESIM_CPU_MEMORY_H
+#pragma once
 
 #include "device/memory.h"
 
@@ -10,5 +9,3 @@ PsMemoryPool *ps_cpu_memory_new (gint64 limit_bytes);
 
 /* Takes a block of n floats, contents undefined, 64-byte aligned. NULL: there is no room. */
 float *ps_cpu_memory_take (PsMemoryPool *memory, gsize n, PsUseKind kind);
-
-#endif

@@ -1,7 +1,6 @@
 /* cpu-offload.h - moves what forwards have kept to other memory of the host, and back before their backwards. Nothing
  * overlaps: a copy takes the time of its op. For the stage itself alone. */
-#ifndef PIPESIM_CPU_OFFLOAD_H
-#define PIPESIM_CPU_OFFLOAD_H
+#pragma once
 
 #include "cpu-slot.h"
 
@@ -11,5 +10,3 @@ gboolean ps_cpu_offload (PsCpuStage *stage, PsCpuSlot *slot, GError **error);
 
 /* Moves the blocks of a layer back. */
 gboolean ps_cpu_fetch (PsCpuStage *stage, PsCpuLayerState *layer, GError **error);
-
-#endif

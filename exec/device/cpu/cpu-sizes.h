@@ -1,6 +1,5 @@
 /* cpu-sizes.h - the sizes of a model for every part of the cpu device, and the scratch memory that ops share. */
-#ifndef PIPESIM_CPU_SIZES_H
-#define PIPESIM_CPU_SIZES_H
+#pragma once
 
 #include "cpu-memory.h"
 
@@ -53,5 +52,3 @@ typedef struct
 
 /* Lays the parts out from `block` on and returns the floats needed. block NULL: only counts. */
 gsize ps_cpu_workspace_lay_out (PsCpuWorkspace *workspace, const PsCpuSizes *sizes, float *block);
-
-#endif

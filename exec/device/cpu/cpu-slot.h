@@ -1,7 +1,6 @@
 /* cpu-slot.h - the blocks of a stage's microbatches in flight: which an op takes, keeps, makes again and gives back.
  * For the stage itself alone. */
-#ifndef PIPESIM_CPU_SLOT_H
-#define PIPESIM_CPU_SLOT_H
+#pragma once
 
 #include "cpu-ends.h"
 #include "cpu-layer.h"
@@ -75,5 +74,3 @@ gboolean ps_cpu_slot_take_gradient (PsCpuStage *stage, guint layer, float **bloc
 
 /* Makes room for the gradients that op's slice leaves to the slices before it. */
 gboolean ps_cpu_slot_take_inherited (PsCpuStage *stage, PsOp op, guint layer, GError **error);
-
-#endif

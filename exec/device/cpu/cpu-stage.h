@@ -4,8 +4,7 @@
  * it, the layers in model order, the head if the stage has it. Each part has the order of PsCpuEmbedding, PsCpuLayer or
  * PsCpuHead. The arrays of all stages, one after the other, are the arrays of the uncut model.
  */
-#ifndef PIPESIM_CPU_STAGE_H
-#define PIPESIM_CPU_STAGE_H
+#pragma once
 
 #include "cpu-sizes.h"
 
@@ -52,5 +51,3 @@ const PsStageShape *ps_cpu_stage_shape (const PsCpuStage *stage);
 gsize ps_cpu_stage_parameters (const PsCpuStage *stage);
 float *ps_cpu_stage_gradients (PsCpuStage *stage);
 float *ps_cpu_stage_weights (PsCpuStage *stage);
-
-#endif

@@ -1,6 +1,5 @@
 /* cpu-update.h - the weights of a stage, in all their versions, and the optimizer that steps them. */
-#ifndef PIPESIM_CPU_UPDATE_H
-#define PIPESIM_CPU_UPDATE_H
+#pragma once
 
 #include "cpu-stage.h"
 
@@ -19,5 +18,3 @@ void ps_cpu_stage_write_state (PsCpuStage *stage, const PsStageState *state);
 
 /* The newest version: an array of ps_cpu_stage_parameters floats. */
 float *ps_cpu_stage_newest (const PsCpuStage *stage);
-
-#endif

@@ -1,6 +1,5 @@
 /* attention.h - shared by the files of the attention. kernels.h has the public functions. */
-#ifndef PIPESIM_CUDA_ATTENTION_H
-#define PIPESIM_CUDA_ATTENTION_H
+#pragma once
 
 #include <cuda_bf16.h>
 #include <math.h>
@@ -93,5 +92,3 @@ cudaError_t ps_flash_backward (const PsAttentionBackward<__nv_bfloat16> &attenti
 /* The same for head sizes 64 and 128 if ps_hopper_takes them. */
 cudaError_t ps_flash_forward_hopper (const PsAttentionForward<__nv_bfloat16> &attention, cudaStream_t stream);
 cudaError_t ps_flash_backward_hopper (const PsAttentionBackward<__nv_bfloat16> &attention, cudaStream_t stream);
-
-#endif

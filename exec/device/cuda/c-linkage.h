@@ -1,7 +1,6 @@
 /* c-linkage.h - PS_BEGIN_C and PS_END_C enclose declarations that C and C++ sources both use, as G_BEGIN_DECLS does
  * with GLib. */
-#ifndef PIPESIM_CUDA_C_LINKAGE_H
-#define PIPESIM_CUDA_C_LINKAGE_H
+#pragma once
 
 #ifdef __cplusplus
 #define PS_BEGIN_C                                                                                                     \
@@ -11,6 +10,4 @@
 #else
 #define PS_BEGIN_C
 #define PS_END_C
-#endif
-
 #endif

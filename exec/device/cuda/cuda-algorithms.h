@@ -1,6 +1,5 @@
 /* cuda-algorithms.h - the process's table of cuBLASLt algorithms, one for each product. */
-#ifndef PIPESIM_CUDA_ALGORITHMS_H
-#define PIPESIM_CUDA_ALGORITHMS_H
+#pragma once
 
 #include <cublasLt.h>
 
@@ -57,5 +56,3 @@ PsCudaChoice ps_cuda_choose (const PsCudaProduct *product, PsCudaCall *call, PsC
  * See PsDeviceClass. Choices are valid for one version of the library and one model of GPU. */
 GBytes *ps_cuda_choices (const PsCudaContext *context);
 gboolean ps_cuda_adopt_choices (const PsCudaContext *context, GBytes *choices, GError **error);
-
-#endif

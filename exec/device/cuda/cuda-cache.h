@@ -1,6 +1,5 @@
 /* cuda-cache.h - emptying a GPU's L2. */
-#ifndef PIPESIM_CUDA_CACHE_H
-#define PIPESIM_CUDA_CACHE_H
+#pragma once
 
 #include "cuda-context.h"
 
@@ -15,5 +14,3 @@ typedef struct
 /* Writes the buffer and returns when that is done. The context is current. */
 gboolean ps_cuda_flush (PsCudaContext *context, PsCudaFlush *flush, GError **error);
 void ps_cuda_flush_clear (PsCudaFlush *flush);
-
-#endif

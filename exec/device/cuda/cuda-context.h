@@ -1,7 +1,6 @@
 /* cuda-context.h - a device's part of a GPU: the whole GPU, or some of its multiprocessors as a green context. It has
  * one stream for all its work. */
-#ifndef PIPESIM_CUDA_CONTEXT_H
-#define PIPESIM_CUDA_CONTEXT_H
+#pragma once
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -55,5 +54,3 @@ gboolean ps_cuda_copy (PsCudaContext *context, void *to, const void *from, gsize
 
 /* Turns the status of a call outside an op into an error. */
 gboolean ps_cuda_ok (const char *what, cudaError_t status, GError **error);
-
-#endif

@@ -1,6 +1,5 @@
 /* cuda-device.h - the class that the module pipesim-cuda exports. */
-#ifndef PIPESIM_CUDA_DEVICE_H
-#define PIPESIM_CUDA_DEVICE_H
+#pragma once
 
 #include <pipesim/device.h>
 
@@ -8,5 +7,3 @@
 
 /* The class "cuda": a transformer stage on an NVIDIA GPU. */
 G_MODULE_EXPORT const PsDeviceClass *ps_cuda_device_class (void);
-
-#endif

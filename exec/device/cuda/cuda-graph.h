@@ -1,8 +1,7 @@
 /* cuda-graph.h - the launches of an op as one CUDA graph, which is launched at once instead of kernel by kernel. The
  * GPU then does not wait for the host between short kernels (CUDA C++ Programming Guide, "CUDA Graphs"). Only with
  * PIPESIM_CUDA_GRAPHS=1. */
-#ifndef PIPESIM_CUDA_GRAPH_H
-#define PIPESIM_CUDA_GRAPH_H
+#pragma once
 
 #include "cuda-context.h"
 
@@ -21,5 +20,3 @@ typedef void (*PsCudaLaunch) (gpointer data);
  * ps_cuda_begin and ps_cuda_finish. Problems are noted in the context. */
 void ps_cuda_graphs_run (PsCudaGraphs *graphs, PsCudaContext *context, gconstpointer key, gsize key_bytes,
                          PsCudaLaunch launch, gpointer data);
-
-#endif

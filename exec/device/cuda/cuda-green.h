@@ -1,7 +1,6 @@
 /* cuda-green.h - green contexts. The driver's functions are looked up at run time, because the program must start
  * without a driver. */
-#ifndef PIPESIM_CUDA_GREEN_H
-#define PIPESIM_CUDA_GREEN_H
+#pragma once
 
 #include "cuda-context.h"
 
@@ -12,5 +11,3 @@ gboolean ps_cuda_green_open (PsCudaContext *context, guint n, guint index, const
                              char **reason, GError **error);
 gboolean ps_cuda_green_enter (const PsCudaContext *context, GError **error);
 void ps_cuda_green_close (PsCudaContext *context);
-
-#endif

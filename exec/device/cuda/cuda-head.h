@@ -1,7 +1,6 @@
 /* cuda-head.h - the part after the last layer: logits = norm (x) w without bias, loss = mean cross-entropy over the
  * tokens. The logits are kept once, in element. The forward already turns them into their gradient. */
-#ifndef PIPESIM_CUDA_HEAD_H
-#define PIPESIM_CUDA_HEAD_H
+#pragma once
 
 #include "cuda-parameters.h"
 #include "cuda-shared.h"
@@ -35,5 +34,3 @@ void ps_cuda_head_forward (const PsCudaHead *head, PsCudaShared *shared, const P
                            double *loss);
 void ps_cuda_head_backward (const PsCudaHead *head, PsCudaShared *shared, const PsCudaHeadState *state, void *dx);
 void ps_cuda_head_weights (const PsCudaHead *head, PsCudaShared *shared, const PsCudaHeadState *state);
-
-#endif

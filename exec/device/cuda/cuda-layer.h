@@ -6,8 +6,7 @@
  * turn gives queries and keys rotary positions, if the model is gated. Models that are not gated have biases. W makes
  * n1 and n2 again, together with the gradients of the norms: that takes less time than their memory is worth.
  */
-#ifndef PIPESIM_CUDA_LAYER_H
-#define PIPESIM_CUDA_LAYER_H
+#pragma once
 
 #include "cuda-parameters.h"
 #include "cuda-shared.h"
@@ -71,5 +70,3 @@ void ps_cuda_norm_input (PsCudaShared *shared, void *dx, const void *residual, c
 /* Adds to dgain and dbias, and makes the norm of x again in shared->normed. */
 void ps_cuda_norm_weights (PsCudaShared *shared, float *dgain, float *dbias, const void *dy, const void *x,
                            const float *mean, const float *scale, const void *gain, const void *bias);
-
-#endif

@@ -1,7 +1,6 @@
 /* cuda-memory.h - a cuda device's memory: a cache of blocks from cudaMalloc. The driver's own pools round sizes and
  * keep memory in ways that can't be counted exactly. */
-#ifndef PIPESIM_CUDA_MEMORY_H
-#define PIPESIM_CUDA_MEMORY_H
+#pragma once
 
 #include "device/memory.h"
 
@@ -12,5 +11,3 @@
 /* The memory belongs to the GPU of the context that is current when blocks are taken. The same context must be current
  * when it is freed. */
 PsMemoryPool *ps_cuda_memory_new (void);
-
-#endif

@@ -1,7 +1,6 @@
 /* cuda-nvml.h - clocks, temperature, power and reasons to run slower, from the management library that comes with the
  * driver. */
-#ifndef PIPESIM_CUDA_NVML_H
-#define PIPESIM_CUDA_NVML_H
+#pragma once
 
 #include <pipesim/condition.h>
 
@@ -12,5 +11,3 @@ void ps_cuda_nvml_read (const char *bus_id, PsCondition *condition);
 /* Returns the driver's own version, "580.95.05". NULL: there is no library, or it does not say. Free with g_free. From
  * any thread. */
 char *ps_cuda_nvml_driver (void);
-
-#endif

@@ -1,6 +1,5 @@
 /* cuda-occupy.h - keeping multiprocessors from ops. */
-#ifndef PIPESIM_CUDA_OCCUPY_H
-#define PIPESIM_CUDA_OCCUPY_H
+#pragma once
 
 #include "cuda-context.h"
 
@@ -13,5 +12,3 @@ typedef struct
 /* Does PsDeviceClass.occupy. The context is current. */
 gboolean ps_cuda_occupy (const PsCudaContext *context, PsCudaHolder *holder, guint n_blocks, GError **error);
 void ps_cuda_holder_clear (PsCudaHolder *holder);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * On the host, in PsDeviceClass.gradients, the parameters have the same order without gaps, as on the cpu device.
  */
-#ifndef PIPESIM_CUDA_PARAMETERS_H
-#define PIPESIM_CUDA_PARAMETERS_H
+#pragma once
 
 #include "cuda-sizes.h"
 
@@ -76,5 +75,3 @@ void ps_cuda_parameter_start (const PsCudaParameter *parameter, guint64 seed, fl
 
 /* Spreads values without gaps, at the begin of ps_cuda_parameter_extent floats, to the device's layout. */
 void ps_cuda_parameter_pad (const PsCudaParameter *parameter, float *values);
-
-#endif

@@ -15,8 +15,7 @@
  * PIPESIM_CUDA_TRIALS=0 takes the first proposal without a trial. If the library has no product with the wanted ending,
  * a kernel of kernels.h does the ending afterwards.
  */
-#ifndef PIPESIM_CUDA_PRODUCTS_H
-#define PIPESIM_CUDA_PRODUCTS_H
+#pragma once
 
 #include "cuda-context.h"
 #include "cuda-sizes.h"
@@ -54,5 +53,3 @@ void ps_cuda_linear_gelu_input (PsCudaProducts *products, void *dz, const void *
 /* dw += x^T dy */
 void ps_cuda_linear_weights (PsCudaProducts *products, float *dw, const void *x, const void *dy, int rows, int in,
                              int out);
-
-#endif

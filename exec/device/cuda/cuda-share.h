@@ -1,6 +1,5 @@
 /* cuda-share.h - chooses a device's GPU and its number of multiprocessors. Pure arithmetic. */
-#ifndef PIPESIM_CUDA_SHARE_H
-#define PIPESIM_CUDA_SHARE_H
+#pragma once
 
 #include <pipesim/device.h>
 
@@ -26,5 +25,3 @@ gboolean ps_cuda_share_evenly (guint n_sms, guint least, guint multiple, guint n
  * several (Webster, Sainte-Lague). Devices of equal weight get equally many; the rest stays idle. Errors:
  * PS_ERROR_USAGE if there are fewer pieces than devices. */
 gboolean ps_cuda_share_units (guint n_units, guint n, const guint *weights, guint *units, GError **error);
-
-#endif

@@ -1,7 +1,6 @@
 /* cuda-shared.h - shared by the stages of a cuda device: its part of the GPU, its memory, and scratch that lasts for
  * one op. */
-#ifndef PIPESIM_CUDA_SHARED_H
-#define PIPESIM_CUDA_SHARED_H
+#pragma once
 
 #include "cuda-context.h"
 #include "cuda-memory.h"
@@ -43,5 +42,3 @@ const uint32_t *ps_cuda_shared_words (const PsCudaShared *shared, guint microbat
 
 /* Takes a block; NULL with the error "no memory for SIZE of WHAT". */
 void *ps_cuda_shared_take (PsCudaShared *shared, gsize bytes, PsUseKind kind, const char *what, GError **error);
-
-#endif

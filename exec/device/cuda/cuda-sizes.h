@@ -1,6 +1,5 @@
 /* cuda-sizes.h - the sizes of a model for every part of the cuda device. */
-#ifndef PIPESIM_CUDA_SIZES_H
-#define PIPESIM_CUDA_SIZES_H
+#pragma once
 
 #include "kernels.h"
 
@@ -37,5 +36,3 @@ gsize ps_cuda_sizes_boundary_bytes (const PsCudaSizes *sizes);
 
 /* Returns the address `n` elements after `array`. */
 void *ps_cuda_at (const PsCudaSizes *sizes, void *array, gsize n);
-
-#endif

@@ -1,7 +1,6 @@
 /* cuda-slot.h - the blocks of a microbatch in flight on a stage, and the plan of an op: the blocks that its kernels
  * work on. Taking blocks is separate from launching kernels, so that an op's launches depend only on its plan. */
-#ifndef PIPESIM_CUDA_SLOT_H
-#define PIPESIM_CUDA_SLOT_H
+#pragma once
 
 #include "cuda-head.h"
 #include "cuda-layer.h"
@@ -67,5 +66,3 @@ void ps_cuda_slot_weights (const PsCudaSlot *slot, const PsStageShape *shape, Ps
 
 /* Gives back all blocks. */
 void ps_cuda_slot_empty (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape);
-
-#endif

@@ -1,7 +1,6 @@
 /* cuda-stage.h - a stage that is resident on a cuda device: its parameters, and the data of its microbatches in
  * flight. */
-#ifndef PIPESIM_CUDA_STAGE_H
-#define PIPESIM_CUDA_STAGE_H
+#pragma once
 
 #include "cuda-shared.h"
 
@@ -41,5 +40,3 @@ void ps_cuda_stage_forget (PsCudaStage *stage);
 /* See PsDeviceClass. */
 gboolean ps_cuda_stage_read_state (PsCudaStage *stage, PsStageState *state, GError **error);
 gboolean ps_cuda_stage_write_state (PsCudaStage *stage, const PsStageState *state, GError **error);
-
-#endif

@@ -1,6 +1,5 @@
 /* cuda-weights.h - the parameters of a stage on the device: weights, gradients and the optimizer's state. */
-#ifndef PIPESIM_CUDA_WEIGHTS_H
-#define PIPESIM_CUDA_WEIGHTS_H
+#pragma once
 
 #include "cuda-head.h"
 #include "cuda-layer.h"
@@ -56,5 +55,3 @@ const float *ps_cuda_weights_read (PsCudaWeights *weights, PsCudaShared *shared,
 gboolean ps_cuda_weights_read_state (PsCudaWeights *weights, PsCudaShared *shared, PsStageState *state, GError **error);
 gboolean ps_cuda_weights_write_state (PsCudaWeights *weights, PsCudaShared *shared, const PsStageState *state,
                                       GError **error);
-
-#endif

@@ -1,7 +1,6 @@
 /* flash-softmax.h - the steps on scores between two products of the tensor-core attention, row by row or column by
  * column. */
-#ifndef PIPESIM_CUDA_FLASH_SOFTMAX_H
-#define PIPESIM_CUDA_FLASH_SOFTMAX_H
+#pragma once
 
 #include "flash.h"
 #include "pack.h"
@@ -177,5 +176,3 @@ ps_to_score_gradients (float (&dp)[bands][columns / 8][4], const float (&p)[band
           dp[band][j][i] = p[band][j][i] * (dp[band][j][i] - shift);
         }
 }
-
-#endif

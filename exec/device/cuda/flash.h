@@ -7,8 +7,7 @@
  *
  * A warp owns 16 * `bands` rows of a product. Accumulators are float [bands][columns / 8][4], laid out as d of ps_mma.
  */
-#ifndef PIPESIM_CUDA_FLASH_H
-#define PIPESIM_CUDA_FLASH_H
+#pragma once
 
 #include <math.h>
 
@@ -238,5 +237,3 @@ ps_rows_store (PsHalf *to, int stride, const float (&o)[bands][D / 8][4], PsHalf
             = *reinterpret_cast<const uint4 *> (tile + ps_tile_at<D, rows> (at, chunk));
     }
 }
-
-#endif

@@ -11,8 +11,7 @@
  *   ps_hopper_wait<0> ();
  *   ps_hopper_settle (s);
  */
-#ifndef PIPESIM_CUDA_HOPPER_H
-#define PIPESIM_CUDA_HOPPER_H
+#pragma once
 
 #include <stdlib.h>
 #include <string.h>
@@ -254,5 +253,3 @@ ps_hopper_accumulate (float (&o)[D / 8][4], uint32_t (&p)[4][4], const PsHalf *b
     ps_hopper_mma (o, p[k], right + k * 16 * (ps_hopper_pitch / 16));
   ps_hopper_commit ();
 }
-
-#endif

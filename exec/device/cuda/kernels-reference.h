@@ -1,7 +1,6 @@
 /* kernels-reference.h - the formulas of kernels.h in plain C and double precision, to read beside the kernels and to
  * test them. Layouts and names are the same. Nothing is rounded, and gradients are overwritten, not added to. */
-#ifndef PIPESIM_CUDA_KERNELS_REFERENCE_H
-#define PIPESIM_CUDA_KERNELS_REFERENCE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ void ps_reference_adam (double *master, double *gradient, double *momentum, doub
                         uint64_t step);
 
 PS_END_C
-
-#endif

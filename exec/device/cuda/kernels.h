@@ -17,8 +17,7 @@
  *
  * kernels-reference.h has the same formulas in plain C and double precision.
  */
-#ifndef PIPESIM_CUDA_KERNELS_H
-#define PIPESIM_CUDA_KERNELS_H
+#pragma once
 
 #include <cuda_runtime.h>
 #include <stddef.h>
@@ -197,5 +196,3 @@ cudaError_t ps_cuda_norm_square (double *total, const float *values, size_t n, f
 size_t ps_cuda_norm_square_workspace (void);
 
 PS_END_C
-
-#endif

@@ -6,8 +6,7 @@
  *
  * PS_SHARED_BYTES (name) declares dynamic shared memory, a pointer to unsigned char on 1024 bytes.
  */
-#ifndef PIPESIM_CUDA_LAUNCH_H
-#define PIPESIM_CUDA_LAUNCH_H
+#pragma once
 
 #include <cuda_runtime.h>
 #include <stddef.h>
@@ -53,7 +52,5 @@ ps_launch (void (*kernel) (Parameters...), dim3 grid, dim3 block, size_t shared_
     return ps_emulator_run (grid, block, shared_bytes, [=] { kernel (static_cast<Parameters> (arguments)...); });
   });
 }
-
-#endif
 
 #endif

@@ -1,7 +1,6 @@
 /* pack.h - elements of a kernel's arrays: float or bf16, one at a time or 16 bytes at a time; sums over a warp; powers.
  */
-#ifndef PIPESIM_CUDA_PACK_H
-#define PIPESIM_CUDA_PACK_H
+#pragma once
 
 #include <cuda_bf16.h>
 #include <initializer_list>
@@ -163,5 +162,3 @@ ps_blocks (size_t n, size_t per_block)
 {
   return (unsigned)((n + per_block - 1) / per_block);
 }
-
-#endif

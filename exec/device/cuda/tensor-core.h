@@ -1,7 +1,6 @@
 /* tensor-core.h - the instructions of the fast attention (PTX ISA 8.x, compute capability 8.0 and later), each in one
  * small function. All lanes of a warp call the matrix instructions together. The emulation has a twin of each. */
-#ifndef PIPESIM_CUDA_TENSOR_CORE_H
-#define PIPESIM_CUDA_TENSOR_CORE_H
+#pragma once
 
 #include <cuda_bf16.h>
 #include <stdint.h>
@@ -109,5 +108,3 @@ ps_pack_bf16 (float x, float y)
   memcpy (&bits, &pair, sizeof bits);
   return bits;
 }
-
-#endif

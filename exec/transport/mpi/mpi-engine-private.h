@@ -1,7 +1,6 @@
 /* mpi-engine-private.h - the engine's state, which its thread (mpi-loop.c), its callers (mpi-engine.c), the group of
  * processes (mpi-processes.c) and mpi-state.c share. */
-#ifndef PIPESIM_MPI_ENGINE_PRIVATE_H
-#define PIPESIM_MPI_ENGINE_PRIVATE_H
+#pragma once
 
 #include "mpi-engine.h"
 
@@ -78,5 +77,3 @@ gboolean ps_mpi_find_hosts (GError **error);
 
 /* Body of the thread: from MPI_Init_thread to MPI_Finalize. */
 gpointer ps_mpi_loop (gpointer unused);
-
-#endif

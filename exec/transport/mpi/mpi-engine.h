@@ -10,8 +10,7 @@
  * threads. Where there are no other processes and no transport is open, it sleeps. A post wakes it at once.
  *
  * One lock guards all that the functions here and the transports share; "locked" says that the caller holds it. */
-#ifndef PIPESIM_MPI_ENGINE_H
-#define PIPESIM_MPI_ENGINE_H
+#pragma once
 
 #include <mpi.h>
 
@@ -116,5 +115,3 @@ void ps_mpi_moves (PsMpiTransfer *transfer);
 /* Gives up n transfers, whose `done` is not called any more. Returns how many of them, moved to the front, MPI did not
  * give back in time: their memory must never be freed. Not locked. */
 guint ps_mpi_withdraw (PsMpiTransfer **transfers, guint n);
-
-#endif

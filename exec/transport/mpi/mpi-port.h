@@ -3,8 +3,7 @@
  * Messages of up to PS_MPI_INLINE_BYTES travel in one letter, whether somebody wants them already or not. A longer one
  * stays with its sender until the receiver has made room for it and has granted it a tag. Then it goes from the
  * sender's memory straight to its place, and no MPI call ever waits for a message that may not come. */
-#ifndef PIPESIM_MPI_PORT_H
-#define PIPESIM_MPI_PORT_H
+#pragma once
 
 #include "mpi-engine.h"
 
@@ -95,5 +94,3 @@ void ps_mpi_port_free_returned (PsMpiPort *port);
 
 /* A letter for this device. Locked, on the engine's thread. */
 void ps_mpi_port_deliver (PsMpiPort *port, const PsMpiHead *head, const void *bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* mpi-processes.h - the function that the module pipesim-mpi exports for ps_processes_join. */
-#ifndef PIPESIM_MPI_PROCESSES_H
-#define PIPESIM_MPI_PROCESSES_H
+#pragma once
 
 #include "processes/processes.h"
 
@@ -8,5 +7,3 @@
 
 G_MODULE_EXPORT gboolean ps_mpi_processes_join (PsProcesses **processes, PsFailureReport report, gpointer data,
                                                 GError **error);
-
-#endif

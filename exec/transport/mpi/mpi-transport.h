@@ -1,6 +1,5 @@
 /* mpi-transport.h - the class that the module pipesim-mpi exports, and an open transport, which its files share. */
-#ifndef PIPESIM_MPI_TRANSPORT_H
-#define PIPESIM_MPI_TRANSPORT_H
+#pragma once
 
 #include "mpi-port.h"
 
@@ -43,5 +42,3 @@ gboolean ps_mpi_tensor_reduce (PsTransport *transport, guint at, float *values, 
 /* See PsTransportClass: each is one way around the ring. */
 gboolean ps_mpi_reduce_scatter (PsTransport *transport, guint at, float *values, gsize n, GError **error);
 gboolean ps_mpi_all_gather (PsTransport *transport, guint at, float *values, gsize n, GError **error);
-
-#endif

@@ -1,7 +1,6 @@
 /* nccl-channel.h - one communicator with a stream of its own, for messages from one device to another or for sums over
  * all devices with the same stages. Operations run in the order of their posts. */
-#ifndef PIPESIM_NCCL_CHANNEL_H
-#define PIPESIM_NCCL_CHANNEL_H
+#pragma once
 
 #include <cuda_runtime.h>
 #include <nccl.h>
@@ -89,5 +88,3 @@ void ps_nccl_channel_abort (PsNcclChannel *channel);
 /* FALSE with "WHAT: REASON" unless the call went well. comm: whose last error to add; NULL: none. */
 gboolean ps_nccl_cuda_ok (const char *what, cudaError_t status, GError **error);
 gboolean ps_nccl_ok (const char *what, ncclComm_t comm, ncclResult_t result, GError **error);
-
-#endif

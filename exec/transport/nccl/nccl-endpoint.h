@@ -1,7 +1,6 @@
 /* nccl-endpoint.h - one device's ends of all its channels: how they come about, in an order that is the same
  * everywhere, and how they end. */
-#ifndef PIPESIM_NCCL_ENDPOINT_H
-#define PIPESIM_NCCL_ENDPOINT_H
+#pragma once
 
 #include "nccl-channel.h"
 
@@ -39,5 +38,3 @@ gboolean ps_nccl_endpoint_anchor (PsNcclEndpoint *endpoint, GError **error);
 
 /* When an event that is done took place, by the host's clock. */
 gint64 ps_nccl_endpoint_time (const PsNcclEndpoint *endpoint, cudaEvent_t event);
-
-#endif

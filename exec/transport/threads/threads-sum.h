@@ -1,11 +1,8 @@
 /* threads-sum.h - sums over devices whose threads are in one process: the part of the class "threads" that makes them.
  */
-#ifndef PIPESIM_THREADS_SUM_H
-#define PIPESIM_THREADS_SUM_H
+#pragma once
 
 #include "transport/transports.h"
-
-G_BEGIN_DECLS
 
 typedef struct _PsThreadsPlace PsThreadsPlace;
 
@@ -33,7 +30,3 @@ gboolean ps_threads_all_reduce (PsTransport *transport, guint at, float *values,
 gboolean ps_threads_tensor_reduce (PsTransport *transport, guint at, float *values, gsize n, GError **error);
 gboolean ps_threads_reduce_scatter (PsTransport *transport, guint at, float *values, gsize n, GError **error);
 gboolean ps_threads_all_gather (PsTransport *transport, guint at, float *values, gsize n, GError **error);
-
-G_END_DECLS
-
-#endif

@@ -1,8 +1,7 @@
 /* cublasLt.h - stands in for cuBLASLt where the tests emulate CUDA: the part that pipesim calls. Matrices are
  * column-major, products accumulate in float from the first element of the inner dimension to the last. Names and
  * meanings: cuBLAS documentation, "Using the cuBLASLt API". */
-#ifndef PS_EMULATION_CUBLASLT_H
-#define PS_EMULATION_CUBLASLT_H
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -111,6 +110,4 @@ extern "C"
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

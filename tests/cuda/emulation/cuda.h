@@ -1,7 +1,6 @@
 /* cuda.h - stands in for the CUDA driver API: what sharing a GPU by green contexts needs. Meanings: CUDA Driver API
  * reference, "Green Contexts". */
-#ifndef PS_EMULATION_CUDA_H
-#define PS_EMULATION_CUDA_H
+#pragma once
 
 #define CUDA_VERSION 13000
 
@@ -65,6 +64,4 @@ extern "C"
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

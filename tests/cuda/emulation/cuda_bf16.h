@@ -1,6 +1,5 @@
 /* cuda_bf16.h - bfloat16: the upper half of a float, rounded to nearest even. */
-#ifndef PS_EMULATION_CUDA_BF16_H
-#define PS_EMULATION_CUDA_BF16_H
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -40,5 +39,3 @@ __floats2bfloat162_rn (float x, float y)
 {
   return { __float2bfloat16_rn (x), __float2bfloat16_rn (y) };
 }
-
-#endif

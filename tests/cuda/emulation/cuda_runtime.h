@@ -1,7 +1,6 @@
 /* cuda_runtime.h - stands in for the CUDA runtime where the tests emulate it: the part of the API that pipesim calls,
  * and for C++ the language of kernels. Names and meanings: CUDA Runtime API reference, CUDA C++ Programming Guide. */
-#ifndef PS_EMULATION_CUDA_RUNTIME_H
-#define PS_EMULATION_CUDA_RUNTIME_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -146,6 +145,4 @@ extern "C"
 #ifdef __cplusplus
 }
 #include "device-language.h"
-#endif
-
 #endif

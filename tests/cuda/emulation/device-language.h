@@ -1,6 +1,5 @@
 /* device-language.h - what CUDA C++ adds to C++, as far as pipesim's kernels use it, for the emulator. */
-#ifndef PS_EMULATION_DEVICE_LANGUAGE_H
-#define PS_EMULATION_DEVICE_LANGUAGE_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -141,5 +140,3 @@ min (int x, int y)
 {
   return x < y ? x : y;
 }
-
-#endif

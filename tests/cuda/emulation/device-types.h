@@ -1,6 +1,5 @@
 /* device-types.h - the small vector types of CUDA C++. */
-#ifndef PS_EMULATION_DEVICE_TYPES_H
-#define PS_EMULATION_DEVICE_TYPES_H
+#pragma once
 
 #define __align__(n) __attribute__ ((aligned (n)))
 
@@ -50,5 +49,3 @@ make_uint2 (unsigned x, unsigned y)
 {
   return { x, y };
 }
-
-#endif

@@ -10,8 +10,7 @@
  *
  * Several threads may run kernels at the same time.
  */
-#ifndef PS_EMULATION_EMULATOR_H
-#define PS_EMULATION_EMULATOR_H
+#pragma once
 
 #include <functional>
 #include <stddef.h>
@@ -43,5 +42,3 @@ void ps_emulator_copy_wait (unsigned groups); /* until at most that many of the 
 
 /* Prints the line and aborts. */
 [[noreturn]] void ps_emulator_fail (const char *message);
-
-#endif

@@ -1,6 +1,5 @@
 /* fiber.h - several call stacks on one operating system thread, one running at a time. */
-#ifndef PS_EMULATION_FIBER_H
-#define PS_EMULATION_FIBER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -24,5 +23,3 @@ void ps_fiber_init (PsFiber *fiber, void *stack, size_t bytes, void (*entry) ())
 
 /* Goes on in `to`; returns when something switches back to `from`, which is the fiber that calls. */
 void ps_fiber_switch (PsFiber *from, PsFiber *to);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * A product is made when it is started or, backwards (ps_emulator_set_backwards), when it is waited for. What is looked
  * at too early, overwritten too early, or multiplied before a fence is found so. */
-#ifndef PS_EMULATION_HOPPER_TWIN_H
-#define PS_EMULATION_HOPPER_TWIN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -35,5 +34,3 @@ ps_emulator_group_accumulate (float (&d)[n][4], const uint32_t (&a)[4], uint64_t
 void ps_emulator_group_fence ();
 void ps_emulator_group_commit ();
 void ps_emulator_group_wait (unsigned batches);
-
-#endif

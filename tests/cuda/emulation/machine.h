@@ -1,6 +1,5 @@
 /* machine.h - what a test may ask the emulated machine. */
-#ifndef PS_EMULATION_MACHINE_H
-#define PS_EMULATION_MACHINE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -34,6 +33,4 @@ extern "C"
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

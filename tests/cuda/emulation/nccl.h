@@ -4,8 +4,7 @@
  * the communicator is aborted, as kernels do; so does send number PS_EMULATED_LOST_SEND of a process, 1 being the
  * first. With PS_EMULATED_POST_US every operation stays in progress that long; with PS_EMULATED_STUCK_POSTS for ever.
  */
-#ifndef PS_EMULATION_NCCL_H
-#define PS_EMULATION_NCCL_H
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -79,6 +78,4 @@ extern "C"
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

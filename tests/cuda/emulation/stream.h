@@ -1,8 +1,7 @@
 /* stream.h - emulated streams. Kernels, copies and fills run at once in the calling thread; other emulated libraries
  * may put work into a stream that ends later. So a stream is a queue: whatever comes after such work waits for it.
  * Work that is captured only becomes a node of a graph. */
-#ifndef PS_EMULATION_STREAM_H
-#define PS_EMULATION_STREAM_H
+#pragma once
 
 #include <cuda_runtime.h>
 #include <stdbool.h>
@@ -29,6 +28,4 @@ extern "C"
 /* Does work after all that the stream still has to do, or, where it is captured, notes it. work returns FALSE for what
  * a GPU would refuse to launch. */
 cudaError_t ps_emulator_stream_do (cudaStream_t stream, const std::function<bool ()> &work);
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* tensor-core-twin.h - what the instructions in exec/device/cuda/tensor-core.h do, written out by the layouts in the
  * PTX ISA 8.x: sections "Matrix Fragments for mma.m16n8k16 with floating point type" and "Warp-level matrix load
  * instruction: ldmatrix". Called there by all lanes of a warp. */
-#ifndef PS_EMULATION_TENSOR_CORE_TWIN_H
-#define PS_EMULATION_TENSOR_CORE_TWIN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,5 +11,3 @@ void ps_emulator_mma (float d[4], const uint32_t a[4], const uint32_t b[2], cons
 /* Four 8 x 8 matrices of 16-bit elements: lanes 8i to 8i + 7 give the rows of matrix i, 16 bytes each, and every lane
  * gets two elements of each, those of the transposed matrix if asked for. */
 void ps_emulator_load_matrices (uint32_t to[4], const void *row, bool transposed);
-
-#endif

@@ -1,7 +1,6 @@
 /* rig.h - for tests of CUDA kernels, on a GPU or emulated: device arrays, and comparisons with a reference. No GLib, so
  * that nvcc and a C++ compiler are all that a GPU machine needs. */
-#ifndef CUDA_KERNELS_RIG_H
-#define CUDA_KERNELS_RIG_H
+#pragma once
 
 #include <initializer_list>
 #include <stddef.h>
@@ -108,5 +107,3 @@ extern const Test row_tests[], element_tests[], end_tests[], attention_tests[];
 
 /* Prints what each kernel reaches on the GPU; decides nothing. */
 void print_figures ();
-
-#endif

@@ -1,6 +1,5 @@
 /* where.h - a kernel that says where it runs. */
-#ifndef CUDA_PARTS_WHERE_H
-#define CUDA_PARTS_WHERE_H
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -20,6 +19,4 @@ extern "C"
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* nvToolsExt.h - stands in for NVTX: notes ranges for tests, see ps_emulator_ranges. */
-#ifndef PS_EMULATION_NVTX_H
-#define PS_EMULATION_NVTX_H
+#pragma once
 
 #ifdef __cplusplus
 extern "C"
@@ -12,6 +11,4 @@ extern "C"
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif
