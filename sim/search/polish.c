@@ -1,13 +1,17 @@
 /* polish.c - local search by the price itself, which the objective only resembles. */
 #include "polish.h"
 
-/* A price counts as PRICE_FACTOR times the moves of making an order: it lowers, plans and simulates a program. */
-#define PRICE_FACTOR 3
+#include <math.h>
 
-/* How far a single op is moved, the most moves of a try, and the temperature in mean durations of an op. */
+/* A price counts as PRICE_FACTOR times the moves of making an order: it lowers, plans and simulates a program. */
+#define PRICE_FACTOR 4
+
+/* How far a single op is moved, and the most moves of a try. The temperature, in mean durations of an op, falls from
+ * HOT or less to COLD. */
 #define REACH 6
 #define MAX_MOVES 3
-#define HEAT 0.02
+#define HOT 0.3
+#define COLD 0.01
 
 /* Moves one op, if that leaves a solution. */
 static gboolean
@@ -45,9 +49,11 @@ ps_runner_polish (PsRunner *runner, guint64 n_moves)
 {
   PsSearchWorker *worker = &runner->worker;
   const PsProblem *problem = worker->problem;
+  const PsSearchSetting *setting = runner->shared->setting;
   g_autoptr (PsOrder) order = ps_order_new (problem), kept = ps_order_new (problem);
   double current = (double)runner->best.price_ns;
-  guint64 until = runner->n_moves + n_moves;
+  double hot = COLD + (HOT - COLD) * ps_random_unit (&runner->random);
+  guint64 begin = runner->n_moves, until = begin + n_moves;
 
   if (!ps_order_from_schedule (kept, runner->best.schedule) || !ps_order_evaluate (kept) || kept->excess > 0)
     return;
@@ -56,9 +62,13 @@ ps_runner_polish (PsRunner *runner, guint64 n_moves)
     {
       if (!change (order, &runner->random))
         continue;
-      double price = (double)ps_runner_price (runner, order, "local search by price");
+      double price
+          = (double)ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement),
+                                    "local search by price");
       ps_search_worker_spend (worker, PRICE_FACTOR * (problem->n_ops / OPS_PER_MOVE));
-      gboolean better = price <= current + HEAT * worker->unit_ns * ps_random_exponential (&runner->random);
+      double part = (double)(runner->n_moves - begin) / (double)n_moves;
+      double temperature = worker->unit_ns * hot * pow (COLD / hot, part);
+      gboolean better = price <= current + temperature * ps_random_exponential (&runner->random);
       if (better)
         current = price;
       ps_order_assign (better ? kept : order, better ? order : kept);

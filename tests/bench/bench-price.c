@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* How far a single op is moved, and the temperatures in mean durations of an op. */
 #define REACH 6
@@ -42,6 +43,28 @@ static const Row rows[] = {
   { PS_PLACEMENT_V, 2,
     "x -p 4 -m 12" COSTS ("200us", "204us", "176us", "60us") "8B --comm rank --overlap-slowdown 1.2" },
 };
+
+/* Seconds of the processor. */
+static double
+now (void)
+{
+  return (double)clock () / CLOCKS_PER_SEC;
+}
+
+typedef struct
+{
+  double until;
+  gint stop;
+} Limit;
+
+static void
+watch (const PsSearchProgress *progress, gpointer data)
+{
+  Limit *limit = data;
+
+  if (now () >= limit->until)
+    g_atomic_int_set (&limit->stop, 1);
+}
 
 static PsSetting *
 read_setting (const char *line)
@@ -109,24 +132,25 @@ anneal (SearchPricing *pricing, const PsPlacement *placement, PsOrder *order, gi
   const PsProblem *problem = order->problem;
   g_autoptr (PsOrder) kept = ps_order_new (problem);
   PsRandom random = { 1 };
-  gint64 begin = g_get_monotonic_time (), best = price;
-  double unit = 0, current = (double)price, part = 0;
+  gint64 best = price;
+  double begin = now (), unit = 0, current = (double)price, part = 0;
 
   for (guint i = 0; i < problem->n_stages * N_KINDS; i++)
     unit += (double)problem->duration[i] / (problem->n_stages * N_KINDS);
   ps_order_assign (kept, order);
-  for (; part < 1; part = (double)(g_get_monotonic_time () - begin) / 1e6 / seconds)
+  for (; part < 1; part = (now () - begin) / seconds)
     {
       if (!move_one (order, &random))
         continue;
       g_autoptr (PsSchedule) schedule = ps_order_to_schedule (order, placement);
-      gint64 now = search_price (schedule, pricing);
-      gboolean takes = (double)now <= current + unit * HOT * pow (COLD / HOT, part) * ps_random_exponential (&random);
+      gint64 changed = search_price (schedule, pricing);
+      gboolean takes
+          = (double)changed <= current + unit * HOT * pow (COLD / HOT, part) * ps_random_exponential (&random);
 
       *n_prices += 1;
-      best = MIN (best, now);
+      best = MIN (best, changed);
       if (takes)
-        current = (double)now;
+        current = (double)changed;
       ps_order_assign (takes ? kept : order, takes ? order : kept);
     }
   return best;
@@ -140,6 +164,7 @@ bench_row (const Row *row, double search_seconds, double anneal_seconds)
   g_autofree gint64 *limit = NULL;
   const char *name = "-";
   guint64 n_prices = 0;
+  Limit watched = { .until = now () + search_seconds };
 
   setting->n_chunks = row->n_chunks;
   g_autoptr (PsCosts) given = ps_setting_costs (setting, setting->n_devices, row->n_chunks, NULL);
@@ -156,8 +181,11 @@ bench_row (const Row *row, double search_seconds, double anneal_seconds)
                              .price_bound_ns = search_price_bound (&pricing, placement, given),
                              .transfer_factor = ps_setting_transfers_wait (setting) ? 2 : 1,
                              .seed = 1,
-                             .time_limit_ns = (gint64)(search_seconds * 1e9),
-                             .n_threads = 1 };
+                             .time_limit_ns = G_MAXINT64,
+                             .stop = &watched.stop,
+                             .n_threads = 1,
+                             .progress = watch,
+                             .progress_data = &watched };
   g_autoptr (PsSearchResult) result = ps_search (&search, NULL);
   g_autoptr (PsProblem) problem = ps_problem_new (&search);
   g_autoptr (PsOrder) order = ps_order_new (problem);
@@ -179,6 +207,7 @@ int
 main (int argc, char **argv)
 {
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    bench_row (&rows[i], argc > 1 ? strtod (argv[1], NULL) : 2, argc > 2 ? strtod (argv[2], NULL) : 5);
+    if (argc < 4 || strstr (rows[i].line, argv[3]) != NULL)
+      bench_row (&rows[i], argc > 1 ? strtod (argv[1], NULL) : 2, argc > 2 ? strtod (argv[2], NULL) : 5);
   return 0;
 }

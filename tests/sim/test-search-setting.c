@@ -197,7 +197,8 @@ test_stopped (void)
   g_assert_cmpstr (result->found_by, ==, "zb-h1");
 }
 
-/* Where transfers hold up their devices, the best family takes 5.29 ms, and latency alone shows no better order. */
+/* Where transfers hold up their devices, the best family takes 5.29 ms, and latency alone shows no better order. Many
+ * moves change the price alone, so each order has to be priced. */
 static void
 test_by_price (void)
 {
@@ -206,10 +207,10 @@ test_by_price (void)
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 4, 1);
   g_autoptr (PsCosts) given = ps_setting_costs (setting, 4, 1, NULL);
   SearchPricing pricing = { .setting = setting, .given = given };
-  g_autoptr (PsSearchResult) result = search (&pricing, placement, 200000);
+  g_autoptr (PsSearchResult) result = search (&pricing, placement, 1000000);
 
   check_result (&pricing, result);
-  g_assert_cmpint (result->price_ns, <, 5200000);
+  g_assert_cmpint (result->price_ns, <, 5000000);
   g_assert_cmpint (result->lower_bound_ns, >, 4600000);
 }
 
