@@ -21,27 +21,38 @@ activation_bytes (const PsDraftDevice *device)
   return device->cost[PS_OP_F][PS_NEAR].take_bytes + device->cost[PS_OP_F][PS_FAR].take_bytes;
 }
 
+/* Forgets tries of ways from `first` on. */
 static void
-forget_tries (PsContest *contest)
+forget_tries (PsContest *contest, guint first)
 {
-  for (guint i = 0; i < PS_CONTEST_WAYS; i++)
-    contest->way[i].until_bytes = -1;
-  contest->lowered_bytes = 0;
-  contest->draft->slack_bytes = contest->best->slack_bytes = G_MAXINT64;
+  for (guint i = first; i < PS_CONTEST_WAYS; i++)
+    contest->way[i] = (PsContestWay){ -1, 0 };
+}
+
+static void
+forget_slack (PsContest *contest)
+{
+  contest->draft->slack_bytes = contest->best->slack_bytes = contest->list->slack_bytes = G_MAXINT64;
 }
 
 void
-ps_contest_init (PsContest *contest, const PsFamilySetting *setting, guint n_activations)
+ps_contest_init (PsContest *contest, const PsFamilySetting *setting)
 {
-  *contest
-      = (PsContest){ .draft = ps_draft_new (setting, n_activations), .best = ps_draft_new (setting, n_activations) };
+  *contest = (PsContest){ .setting = setting,
+                          .draft = ps_draft_new (setting, 0),
+                          .best = ps_draft_new (setting, 0),
+                          .list = ps_draft_new (setting, 0),
+                          .least_ns = { -1, -1 },
+                          .bound_ns = -1 };
   contest->placement = ps_placement_new (setting->n_chunks == 1 ? PS_PLACEMENT_LOOP : PS_PLACEMENT_V,
                                          setting->n_devices, setting->n_chunks);
+  contest->own = setting->orders == NULL ? ps_family_orders_new () : NULL;
+  contest->orders = setting->orders != NULL ? setting->orders : contest->own;
   guint64 ops = (guint64)PS_DRAFT_KINDS * setting->n_devices * setting->n_chunks * setting->n_microbatches;
   contest->step_bytes = ops <= MAX_OPS_EXACT ? 1 : MAX (activation_bytes (&contest->draft->device[0]), 1);
   for (; ops >= 2 * MAX_OPS_EXACT && contest->step_bytes < G_MAXINT64 / 2; ops /= 2)
     contest->step_bytes *= 2;
-  forget_tries (contest);
+  forget_tries (contest, 0);
 }
 
 void
@@ -49,39 +60,74 @@ ps_contest_clear (PsContest *contest)
 {
   g_clear_pointer (&contest->draft, ps_draft_free);
   g_clear_pointer (&contest->best, ps_draft_free);
+  g_clear_pointer (&contest->list, ps_draft_free);
   g_clear_pointer (&contest->placement, ps_placement_free);
+  g_clear_pointer (&contest->own, ps_family_orders_free);
+}
+
+/* Below 0: a is better than b. */
+static int
+compare (const PsDraft *a, const PsDraft *b)
+{
+  gint64 span = ps_draft_span (a) - ps_draft_span (b), makespan = ps_draft_makespan (a) - ps_draft_makespan (b);
+  gint64 first = a->by_makespan ? makespan : span, then = first != 0 ? first : span + makespan;
+
+  return (then > 0) - (then < 0);
 }
 
 static gboolean
-is_better (const PsContest *contest)
+fits (const PsDraft *draft)
 {
   guint device;
 
-  if (!ps_draft_fits (contest->draft, &device))
-    return FALSE;
-  if (!contest->found)
-    return TRUE;
-  gint64 span = ps_draft_span (contest->draft) - ps_draft_span (contest->best);
-  gint64 makespan = ps_draft_makespan (contest->draft) - ps_draft_makespan (contest->best);
-  gint64 first = contest->draft->by_makespan ? makespan : span;
-  return first < 0 || (first == 0 && span + makespan < 0);
+  return ps_draft_fits (draft, &device);
+}
+
+static void
+swap (PsDraft **a, PsDraft **b)
+{
+  PsDraft *draft = *a;
+
+  *a = *b;
+  *b = draft;
 }
 
 void
 ps_contest_enter (PsContest *contest)
 {
-  if (!is_better (contest))
+  if (!fits (contest->draft) || (contest->found && compare (contest->draft, contest->best) >= 0))
     return;
-  PsDraft *draft = contest->draft;
-  contest->draft = contest->best;
-  contest->best = draft;
+  swap (&contest->draft, &contest->best);
   contest->found = TRUE;
 }
 
+/* The list schedule that lies ready counts: it will be entered, unless no draft can be shorter than the best one. */
 gint64
 ps_contest_limit (const PsContest *contest)
 {
-  return contest->found ? ps_draft_length (contest->best) : G_MAXINT64;
+  gint64 limit = contest->found ? ps_draft_length (contest->best) : G_MAXINT64;
+
+  return contest->has_list ? MIN (limit, ps_draft_length (contest->list)) : limit;
+}
+
+/* Bound on the makespan, or the span, of all drafts. */
+static gint64
+least (PsContest *contest, PsObjective objective)
+{
+  gint64 *ns = &contest->least_ns[objective];
+
+  if (*ns < 0)
+    *ns = ps_lower_bound_within (contest->placement, contest->setting->n_microbatches, contest->draft->costs,
+                                 contest->setting->memory_limit, objective);
+  return *ns;
+}
+
+/* TRUE: no draft is better than the best one. */
+static gboolean
+is_settled (PsContest *contest)
+{
+  return contest->found && ps_draft_makespan (contest->best) <= least (contest, PS_OBJECTIVE_MAKESPAN)
+         && ps_draft_span (contest->best) <= least (contest, PS_OBJECTIVE_SPAN);
 }
 
 /* TRUE: a way can make another draft than at its last try. */
@@ -95,37 +141,65 @@ may_change (const PsContest *contest, guint way)
 static void
 note_try (PsContest *contest, guint way, guint used)
 {
-  gint64 slack = MIN (contest->draft->slack_bytes, contest->best->slack_bytes);
+  gint64 slack = MIN (MIN (contest->draft->slack_bytes, contest->best->slack_bytes), contest->list->slack_bytes);
   gint64 until = slack == G_MAXINT64 ? slack : contest->lowered_bytes + slack;
 
   contest->way[way] = (PsContestWay){ until, used };
-  contest->draft->slack_bytes = contest->best->slack_bytes = G_MAXINT64;
+  forget_slack (contest);
 }
 
 void
-ps_contest_enter_schedule (PsContest *contest, const PsSchedule *schedule)
+ps_contest_enter_order (PsContest *contest, PsOrderMaker make)
 {
-  ps_draft_replay (contest->draft, schedule);
-  ps_contest_enter (contest);
+  if (is_settled (contest))
+    return;
+  if (ps_draft_replay (contest->draft, ps_family_order (contest->orders, contest->setting, make),
+                       ps_contest_limit (contest)))
+    ps_contest_enter (contest);
+}
+
+/* The list rule that is best most often. */
+#define AHEAD 2
+
+static gboolean
+try_list (PsContest *contest, guint rule)
+{
+  static const PsListRule rules[PS_LIST_WAYS]
+      = { { .backward = TRUE }, { .backward = TRUE, .wait = TRUE }, { 0 }, { .wait = TRUE }, { .reserve = TRUE } };
+  gboolean made = ps_draft_list (contest->draft, rules[rule], ps_contest_limit (contest));
+
+  note_try (contest, rule, 0);
+  return made;
+}
+
+void
+ps_contest_look_ahead (PsContest *contest)
+{
+  contest->has_list = try_list (contest, AHEAD) && fits (contest->draft);
+  if (contest->has_list)
+    swap (&contest->draft, &contest->list);
 }
 
 void
 ps_contest_enter_lists (PsContest *contest)
 {
-  static const PsListRule rules[PS_LIST_WAYS]
-      = { { .backward = TRUE }, { .backward = TRUE, .wait = TRUE }, { 0 }, { .wait = TRUE }, { .reserve = TRUE } };
   guint n = contest->draft->n_chunks == 1 ? 4 : 5; /* nothing to reserve with one chunk */
 
   for (guint i = 0; i < n; i++)
     {
-      if (!may_change (contest, i))
+      gboolean is_made = i == AHEAD && contest->has_list;
+
+      if (!is_made && !may_change (contest, i))
         continue;
       if (ps_contest_is_over (contest))
-        return;
-      if (ps_draft_list (contest->draft, rules[i], ps_contest_limit (contest)))
+        break;
+      if (is_made)
+        swap (&contest->draft, &contest->list);
+      if (is_made || try_list (contest, i))
         ps_contest_enter (contest);
-      note_try (contest, i, 0);
+      contest->has_list &= !is_made;
     }
+  contest->has_list = FALSE;
 }
 
 void
@@ -142,24 +216,21 @@ ps_contest_enter_heuristic (PsContest *contest, guint n_switches, PsContestTry t
           same = off ^ bit;
       if (same != off)
         way[off] = way[same];
-      else if (may_change (contest, PS_LIST_WAYS + off))
+      else if (may_change (contest, PS_LIST_WAYS + off) && !is_settled (contest))
         note_try (contest, PS_LIST_WAYS + off, try_off (contest, off));
     }
 }
 
-/* Sets the limit in both drafts, because they may change places. */
-static void
-set_limit (PsContest *contest, guint index, gint64 limit_bytes)
-{
-  contest->draft->device[index].limit_bytes = contest->best->device[index].limit_bytes = limit_bytes;
-}
-
 void
-ps_contest_lift (PsContest *contest)
+ps_contest_limit_activations (PsContest *contest, guint n_activations)
 {
-  for (guint i = 0; i < contest->draft->n_devices; i++)
-    set_limit (contest, i, G_MAXINT64);
-  forget_tries (contest);
+  if (contest->setting->memory_limit != NULL)
+    return;
+  ps_draft_set_limits (contest->draft, contest->setting, n_activations);
+  ps_draft_set_limits (contest->best, contest->setting, n_activations);
+  forget_tries (contest, PS_LIST_WAYS);
+  contest->n_activations = n_activations;
+  contest->bound_ns = -1;
 }
 
 /* The least bytes that a device holds: one microbatch. */
@@ -171,22 +242,32 @@ least_bytes (const PsDraftDevice *device)
   return device->weight_bytes + MAX (near->take_bytes, near->take_bytes - near->give_bytes + far->take_bytes);
 }
 
-gboolean
-ps_contest_is_over (const PsContest *contest)
+/* Bound on the length of drafts within the limits. */
+static gint64
+bound (PsContest *contest)
 {
   const PsDraft *draft = contest->draft;
   PsObjective objective = draft->by_makespan ? PS_OBJECTIVE_MAKESPAN : PS_OBJECTIVE_SPAN;
-  g_autofree gint64 *limit = g_new (gint64, draft->n_devices);
+  g_autofree gint64 *limit = NULL;
 
+  if (contest->n_activations == 0 && contest->lowered_bytes == 0)
+    return least (contest, objective);
+  if (contest->bound_ns >= 0)
+    return contest->bound_ns;
+  limit = g_new (gint64, draft->n_devices);
   for (guint i = 0; i < draft->n_devices; i++)
-    {
-      limit[i] = draft->device[i].limit_bytes;
-      if (limit[i] < least_bytes (&draft->device[i]))
-        return TRUE;
-    }
-  return contest->found
-         && ps_lower_bound_within (contest->placement, draft->n_microbatches, draft->costs, limit, objective)
-                >= ps_draft_length (contest->best);
+    limit[i] = draft->device[i].limit_bytes;
+  contest->bound_ns = ps_lower_bound_within (contest->placement, draft->n_microbatches, draft->costs, limit, objective);
+  return contest->bound_ns;
+}
+
+gboolean
+ps_contest_is_over (PsContest *contest)
+{
+  for (guint i = 0; i < contest->draft->n_devices; i++)
+    if (contest->draft->device[i].limit_bytes < least_bytes (&contest->draft->device[i]))
+      return TRUE;
+  return contest->found && bound (contest) >= ps_draft_length (contest->best);
 }
 
 /* The bytes by which limits may go down until some way can make another draft; G_MAXINT64: no way can. */
@@ -211,18 +292,19 @@ ps_contest_lower (PsContest *contest)
     return FALSE;
   gint64 by = slack + 1 + MAX (first->limit_bytes - slack - 1 - first->weight_bytes, 0) % contest->step_bytes;
   for (guint i = 0; i < contest->draft->n_devices; i++)
-    set_limit (contest, i, contest->draft->device[i].limit_bytes - by);
+    contest->draft->device[i].limit_bytes = contest->best->device[i].limit_bytes -= by;
   contest->lowered_bytes += by;
+  contest->bound_ns = -1;
   return !ps_contest_is_over (contest);
 }
 
 PsSchedule *
-ps_contest_end (const PsContest *contest, const char *name, const PsFamilySetting *setting, GError **error)
+ps_contest_end (const PsContest *contest, const char *name, GError **error)
 {
   guint device;
 
   if (contest->found)
-    return ps_draft_schedule (contest->best, name, setting);
+    return ps_draft_schedule (contest->best, name, contest->setting);
   ps_draft_fits (contest->draft, &device);
   g_autofree char *need = ps_format_size (contest->draft->device[device].peak_bytes);
   g_autofree char *limit = ps_format_size (contest->draft->device[device].limit_bytes);

@@ -5,7 +5,7 @@
 /* The next op of a device. */
 typedef struct
 {
-  gint64 start_ns; /* no op can be put now */
+  gint64 start_ns; /* G_MAXINT64: no op can be put now */
   gint64 score_ns; /* the lowest is chosen */
   gint64 arrival_ns;
   PsOpKind kind;
@@ -16,11 +16,12 @@ typedef struct
 {
   PsDraft *draft;
   PsListRule rule;
-  Choice *choice; /* [n_devices] */
+  gint64 *start_ns; /* [n_devices] of each choice */
+  Choice *choice;   /* [n_devices] */
 } List;
 
 /* TRUE: the near chunk holds enough microbatches. With memory for more, they would make nothing faster. */
-static gboolean
+static inline gboolean
 is_ahead (const PsDraft *draft, guint index)
 {
   const PsDraftDevice *device = &draft->device[index];
@@ -30,7 +31,7 @@ is_ahead (const PsDraft *draft, guint index)
 
 /* The bytes that an F leaves free: room for backwards while they run, and on a V for microbatches to come up that have
  * gone down. */
-static gint64
+static inline gint64
 bytes_to_leave (const List *list, const PsDraftDevice *device, PsDraftChunk chunk)
 {
   if (list->draft->n_chunks == 1 || chunk == PS_FAR)
@@ -40,7 +41,7 @@ bytes_to_leave (const List *list, const PsDraftDevice *device, PsDraftChunk chun
          + (list->rule.reserve ? below + 1 : MIN (below, 1)) * device->cost[PS_OP_F][PS_FAR].take_bytes;
 }
 
-static gboolean
+static inline G_ALWAYS_INLINE gboolean
 may_start (const List *list, guint index, PsOpKind kind, PsDraftChunk chunk)
 {
   const PsDraftDevice *device = &list->draft->device[index];
@@ -52,48 +53,61 @@ may_start (const List *list, guint index, PsOpKind kind, PsDraftChunk chunk)
 }
 
 /* head_start_ns makes the op win over others that could start so much earlier. */
-static void
-consider (const List *list, guint index, PsOpKind kind, PsDraftChunk chunk, gint64 head_start_ns)
+static inline G_ALWAYS_INLINE void
+consider (const List *list, guint index, PsOpKind kind, PsDraftChunk chunk, gint64 head_start_ns, Choice *best)
 {
-  Choice *choice = &list->choice[index];
   gint64 arrival = 0;
 
   if (kind != PS_OP_W && !ps_draft_input (list->draft, index, kind, chunk, &arrival))
     return;
   gint64 start = MAX (list->draft->device[index].now_ns, arrival), score = start - head_start_ns;
-  if (score < choice->score_ns && may_start (list, index, kind, chunk))
-    *choice = (Choice){ start, score, arrival, kind, chunk };
+  if (score < best->score_ns && may_start (list, index, kind, chunk))
+    *best = (Choice){ start, score, arrival, kind, chunk };
 }
 
+static inline G_ALWAYS_INLINE void
+choose_of (const List *list, guint index, guint n_chunks)
+{
+  const PsDraftDevice *device = &list->draft->device[index];
+  Choice best = { .start_ns = G_MAXINT64, .score_ns = G_MAXINT64 };
+
+  for (guint chunk = 0; chunk < n_chunks; chunk++)
+    consider (list, index, PS_OP_B, (PsDraftChunk)chunk,
+              list->rule.backward ? device->cost[PS_OP_B][chunk].duration_ns / 2 : 0, &best);
+  for (guint chunk = n_chunks; chunk-- > 0;)
+    consider (list, index, PS_OP_F, (PsDraftChunk)chunk, 0, &best);
+  if (ps_draft_waiting (list->draft, index) > 0)
+    {
+      PsDraftChunk chunk = ps_draft_next_weights (list->draft, index);
+
+      consider (list, index, PS_OP_W, chunk, list->rule.wait ? -device->cost[PS_OP_W][chunk].duration_ns : 0, &best);
+    }
+  list->choice[index] = best;
+  list->start_ns[index] = best.start_ns;
+}
+
+/* The number of chunks is a constant in each of the two copies. */
 static void
 choose (const List *list, guint index)
 {
-  const PsDraftDevice *device = &list->draft->device[index];
-
-  list->choice[index] = (Choice){ .start_ns = G_MAXINT64, .score_ns = G_MAXINT64 };
-  for (guint chunk = 0; chunk < list->draft->n_chunks; chunk++)
-    consider (list, index, PS_OP_B, (PsDraftChunk)chunk,
-              list->rule.backward ? device->cost[PS_OP_B][chunk].duration_ns / 2 : 0);
-  for (guint chunk = list->draft->n_chunks; chunk-- > 0;)
-    consider (list, index, PS_OP_F, (PsDraftChunk)chunk, 0);
-  if (ps_draft_waiting (list->draft, index) == 0)
-    return;
-  PsDraftChunk chunk = ps_draft_next_weights (list->draft, index);
-  consider (list, index, PS_OP_W, chunk, list->rule.wait ? -device->cost[PS_OP_W][chunk].duration_ns : 0);
+  if (list->draft->n_chunks == 1)
+    choose_of (list, index, 1);
+  else
+    choose_of (list, index, 2);
 }
 
-static guint
+static inline guint
 first_start (const List *list)
 {
   guint first = 0, n = list->draft->n_devices;
-  gint64 start = list->choice[0].start_ns;
+  gint64 start = list->start_ns[0];
 
   for (guint i = 1; i < n; i++)
     {
-      gboolean earlier = list->choice[i].start_ns < start;
+      gboolean earlier = list->start_ns[i] < start;
 
       first = earlier ? i : first;
-      start = earlier ? list->choice[i].start_ns : start;
+      start = earlier ? list->start_ns[i] : start;
     }
   return first;
 }
@@ -114,8 +128,9 @@ gboolean
 ps_draft_list (PsDraft *draft, PsListRule rule, gint64 length_ns)
 {
   guint p = draft->n_devices, left = p * draft->n_chunks * PS_DRAFT_KINDS * draft->n_microbatches;
+  g_autofree gint64 *start_ns = g_new (gint64, p);
   g_autofree Choice *choice = g_new (Choice, p);
-  List list = { draft, rule, choice };
+  List list = { draft, rule, start_ns, choice };
 
   ps_draft_clear (draft);
   for (guint i = 0; i < p; i++)
@@ -123,15 +138,16 @@ ps_draft_list (PsDraft *draft, PsListRule rule, gint64 length_ns)
   for (; left > 0; left--)
     {
       guint i = first_start (&list);
-      Choice best = choice[i];
+      PsOpKind kind = choice[i].kind;
+      PsDraftChunk chunk = choice[i].chunk;
 
-      if (best.start_ns == G_MAXINT64)
+      if (start_ns[i] == G_MAXINT64)
         return FALSE;
-      ps_draft_put_at (draft, i, best.kind, best.chunk, best.arrival_ns);
+      ps_draft_put_at (draft, i, kind, chunk, choice[i].arrival_ns);
       if (ps_draft_least_length (draft, i) > length_ns)
         return FALSE;
       choose (&list, i);
-      guint waiting = find_waiting (draft, i, best.kind, best.chunk);
+      guint waiting = find_waiting (draft, i, kind, chunk);
       if (waiting < p)
         choose (&list, waiting);
     }

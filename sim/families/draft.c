@@ -98,6 +98,14 @@ allocate (PsDraft *draft)
     }
 }
 
+void
+ps_draft_set_limits (PsDraft *draft, const PsFamilySetting *setting, guint n_activations)
+{
+  for (guint i = 0; i < draft->n_devices; i++)
+    draft->device[i].limit_bytes
+        = setting->memory_limit != NULL ? setting->memory_limit[i] : default_limit (&draft->device[i], n_activations);
+}
+
 PsDraft *
 ps_draft_new (const PsFamilySetting *setting, guint n_activations)
 {
@@ -112,13 +120,8 @@ ps_draft_new (const PsFamilySetting *setting, guint n_activations)
   draft->device = g_new0 (PsDraftDevice, p);
   allocate (draft);
   for (guint i = 0; i < p; i++)
-    {
-      PsDraftDevice *device = &draft->device[i];
-
-      set_costs (draft, i, draft->costs);
-      device->limit_bytes
-          = setting->memory_limit != NULL ? setting->memory_limit[i] : default_limit (device, n_activations);
-    }
+    set_costs (draft, i, draft->costs);
+  ps_draft_set_limits (draft, setting, n_activations);
   for (guint i = 1; i < p; i++)
     draft->device[i].head_ns = draft->device[i - 1].head_ns + draft->device[i - 1].cost[PS_OP_F][PS_NEAR].duration_ns
                                + draft->device[i].input[PS_OP_F][PS_NEAR].transfer_ns;
@@ -163,13 +166,13 @@ ps_draft_put (PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk)
   ps_draft_put_at (draft, index, kind, chunk, arrival);
 }
 
-/* Puts ops of a device until one has to wait for a neighbour. */
+/* Puts ops of a device until one has to wait for a neighbour, or the draft is longer than length_ns. */
 static gboolean
-replay_device (PsDraft *draft, const PsSchedule *schedule, guint index, guint *next)
+replay_device (PsDraft *draft, const PsSchedule *schedule, guint index, guint *next, gint64 length_ns)
 {
   guint before = draft->device[index].n_ordered;
 
-  for (; *next < schedule->first[index + 1]; ++*next)
+  for (; *next < schedule->first[index + 1] && ps_draft_least_length (draft, index) <= length_ns; ++*next)
     {
       PsOp op = schedule->ops[*next];
       PsDraftChunk chunk = op.stage < draft->n_devices ? PS_NEAR : PS_FAR;
@@ -185,20 +188,26 @@ replay_device (PsDraft *draft, const PsSchedule *schedule, guint index, guint *n
   return draft->device[index].n_ordered > before;
 }
 
-void
-ps_draft_replay (PsDraft *draft, const PsSchedule *schedule)
+gboolean
+ps_draft_replay (PsDraft *draft, const PsSchedule *schedule, gint64 length_ns)
 {
   g_autofree guint *next = g_memdup2 (schedule->first, draft->n_devices * sizeof *next);
+  guint n = draft->n_devices;
 
   ps_draft_clear (draft);
   for (gboolean moved = TRUE; moved;)
     {
       moved = FALSE;
-      for (guint i = 0; i < draft->n_devices; i++)
-        moved |= replay_device (draft, schedule, i, &next[i]);
-      for (guint i = draft->n_devices; i-- > 0;)
-        moved |= replay_device (draft, schedule, i, &next[i]);
+      for (guint turn = 0; turn < 2 * n; turn++)
+        {
+          guint i = turn < n ? turn : 2 * n - 1 - turn;
+
+          moved |= replay_device (draft, schedule, i, &next[i], length_ns);
+          if (ps_draft_least_length (draft, i) > length_ns)
+            return FALSE;
+        }
     }
+  return TRUE;
 }
 
 gint64

@@ -2,7 +2,7 @@
  * after the other; their times and memory are known at once, by the simulator's recurrence. */
 #pragma once
 
-#include "families-private.h"
+#include "orders.h"
 
 /* The chunks of device d: stage d, on the way down, and, on a V, stage 2 p - 1 - d, on the way up. */
 typedef enum
@@ -62,6 +62,9 @@ typedef struct
 PsDraft *ps_draft_new (const PsFamilySetting *setting, guint n_activations);
 void ps_draft_free (PsDraft *draft);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsDraft, ps_draft_free)
+
+/* Sets the limits of ps_draft_new. */
+void ps_draft_set_limits (PsDraft *draft, const PsFamilySetting *setting, guint n_activations);
 
 /* Removes all ops; slack_bytes stays. */
 void ps_draft_clear (PsDraft *draft);
@@ -150,8 +153,9 @@ ps_draft_next_weights (const PsDraft *draft, guint index)
   return (PsDraftChunk)device->waiting[device->done[PS_OP_W][0] + device->done[PS_OP_W][1]];
 }
 
-/* Clears the draft and puts all ops of a schedule in which microbatches go in order; BW is put as B and W. */
-void ps_draft_replay (PsDraft *draft, const PsSchedule *schedule);
+/* Clears the draft and puts all ops of a schedule in which microbatches go in order; BW is put as B and W. FALSE: it
+ * would be longer than length_ns; the draft is useless then. */
+gboolean ps_draft_replay (PsDraft *draft, const PsSchedule *schedule, gint64 length_ns);
 
 /* Least length of the draft, whatever follows, by the idle time of one device so far. */
 static inline gint64
@@ -201,19 +205,28 @@ typedef struct
   guint used;         /* result of PsContestTry */
 } PsContestWay;
 
-/* Several tries at the same schedule. */
+/* Several tries at the same schedule. The three drafts change places. */
 typedef struct
 {
+  const PsFamilySetting *setting;
   PsDraft *draft; /* the one being made */
   PsDraft *best;  /* valid when found */
+  PsDraft *list;  /* a list schedule that lies ready to be entered; valid when has_list */
   gboolean found;
+  gboolean has_list;
   PsPlacement *placement;
+  PsFamilyOrders *orders;            /* of the setting, or own */
+  PsFamilyOrders *own;               /* NULL: none */
+  gint64 least_ns[2];                /* [PsObjective] bound on all drafts; -1: not known yet */
+  gint64 bound_ns;                   /* bound on the length of drafts within the limits; -1: not known yet */
+  guint n_activations;               /* of ps_contest_limit_activations */
   gint64 step_bytes;                 /* of the grid of limits */
   gint64 lowered_bytes;              /* by how much limits are lower than at first */
   PsContestWay way[PS_CONTEST_WAYS]; /* list rules first */
 } PsContest;
 
-void ps_contest_init (PsContest *contest, const PsFamilySetting *setting, guint n_activations);
+/* The setting must outlive the contest. Its limits hold. */
+void ps_contest_init (PsContest *contest, const PsFamilySetting *setting);
 void ps_contest_clear (PsContest *contest);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsContest, ps_contest_clear)
 
@@ -224,8 +237,11 @@ void ps_contest_enter (PsContest *contest);
 /* The largest length with which a draft can still win; G_MAXINT64: any. */
 gint64 ps_contest_limit (const PsContest *contest);
 
-/* Replays a schedule and enters it. */
-void ps_contest_enter_schedule (PsContest *contest, const PsSchedule *schedule);
+/* Replays a schedule and enters it, unless no draft can be better than the best one. */
+void ps_contest_enter_order (PsContest *contest, PsOrderMaker make);
+
+/* Makes one list schedule, which ps_contest_enter_lists will enter. Until then no draft can win that is longer. */
+void ps_contest_look_ahead (PsContest *contest);
 
 /* Enters the list schedules that may have changed. */
 void ps_contest_enter_lists (PsContest *contest);
@@ -238,11 +254,12 @@ typedef guint (*PsContestTry) (PsContest *contest, guint off);
  * one, or as at its own last try. */
 void ps_contest_enter_heuristic (PsContest *contest, guint n_switches, PsContestTry try_off);
 
-/* Raises the limits of all devices to any memory. */
-void ps_contest_lift (PsContest *contest);
+/* Where the setting has no limits, a device may hold so many activations of all its chunks from now on; 0: any number.
+ */
+void ps_contest_limit_activations (PsContest *contest, guint n_activations);
 
 /* TRUE: no draft within the limits can be shorter than the best one, or none exists. */
-gboolean ps_contest_is_over (const PsContest *contest);
+gboolean ps_contest_is_over (PsContest *contest);
 
 /* Lowers the limits of all devices until a try can come out differently. FALSE: no lower limit can make a better draft,
  * or nothing was found. */
@@ -250,4 +267,4 @@ gboolean ps_contest_lower (PsContest *contest);
 
 /* The schedule of the best draft. Where none was found, PS_ERROR_SCHEDULE says how much memory the last draft would
  * need; that is the one that needs least. */
-PsSchedule *ps_contest_end (const PsContest *contest, const char *name, const PsFamilySetting *setting, GError **error);
+PsSchedule *ps_contest_end (const PsContest *contest, const char *name, GError **error);

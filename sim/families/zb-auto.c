@@ -29,12 +29,10 @@ one_at_a_time (const PsFamilySetting *setting, guint device)
   return (PsWalk){ .split = TRUE };
 }
 
-static void
-try_walk (PsContest *contest, const PsFamilySetting *setting, PsWalk (*rule) (const PsFamilySetting *, guint))
+static PsSchedule *
+generate_one_at_a_time (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
 {
-  g_autoptr (PsSchedule) schedule = ps_family_walk ("zb-auto", setting, rule);
-
-  ps_contest_enter_schedule (contest, schedule);
+  return ps_family_walk ("zb-auto", setting, one_at_a_time);
 }
 
 static PsSchedule *
@@ -42,19 +40,19 @@ generate (const PsFamilySetting *setting, GError **error)
 {
   g_auto (PsContest) contest = { 0 };
 
-  ps_contest_init (&contest, setting, 0);
+  ps_contest_init (&contest, setting);
   ps_contest_enter_heuristic (&contest, 3, try_switches);
-  try_walk (&contest, setting, ps_family_zb_h1_rule);
-  try_walk (&contest, setting, ps_family_zb_h2_rule);
+  ps_contest_enter_order (&contest, ps_family_zb_h1.generate);
+  ps_contest_enter_order (&contest, ps_family_zb_h2.generate);
   ps_contest_enter_lists (&contest);
   if (!contest.found)
-    try_walk (&contest, setting, one_at_a_time);
+    ps_contest_enter_order (&contest, generate_one_at_a_time);
   while (ps_contest_lower (&contest))
     {
       ps_contest_enter_heuristic (&contest, 3, try_switches);
       ps_contest_enter_lists (&contest);
     }
-  return ps_contest_end (&contest, "zb-auto", setting, error);
+  return ps_contest_end (&contest, "zb-auto", error);
 }
 
 const PsFamily ps_family_zb_auto = {

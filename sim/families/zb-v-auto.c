@@ -69,11 +69,16 @@ try_one_at_a_time (PsContest *contest)
   ps_contest_enter (contest);
 }
 
-static void
-try_fixed (PsContest *contest, PsSchedule *schedule)
+static PsSchedule *
+generate_v_min (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
 {
-  ps_contest_enter_schedule (contest, schedule);
-  ps_schedule_free (schedule);
+  return ps_v_min_generate (setting, FALSE);
+}
+
+static PsSchedule *
+generate_eager_v_min (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
+{
+  return ps_v_min_generate (setting, TRUE);
 }
 
 /* The published limit without a given one is that of 1F1B, p activations. It is tried first, so that more memory is
@@ -81,18 +86,18 @@ try_fixed (PsContest *contest, PsSchedule *schedule)
 static void
 try_published (PsContest *contest, const PsFamilySetting *setting)
 {
+  ps_contest_limit_activations (contest, setting->n_devices);
   ps_contest_enter_heuristic (contest, 2, try_switches);
-  if (setting->memory_limit == NULL)
-    ps_contest_lift (contest);
+  ps_contest_limit_activations (contest, 0);
   if (setting->memory_limit == NULL && !ps_contest_is_over (contest))
     ps_contest_enter_heuristic (contest, 2, try_switches);
-  try_fixed (contest, ps_family_zb_v.generate (setting, NULL));
+  ps_contest_enter_order (contest, ps_family_zb_v.generate);
   if (ps_contest_is_over (contest))
     return;
-  try_fixed (contest, ps_family_1f1b_v.generate (setting, NULL));
-  try_fixed (contest, ps_family_v_half.generate (setting, NULL));
-  try_fixed (contest, ps_v_min_generate (setting, FALSE));
-  try_fixed (contest, ps_v_min_generate (setting, TRUE));
+  ps_contest_enter_order (contest, ps_family_1f1b_v.generate);
+  ps_contest_enter_order (contest, ps_family_v_half.generate);
+  ps_contest_enter_order (contest, generate_v_min);
+  ps_contest_enter_order (contest, generate_eager_v_min);
 }
 
 static PsSchedule *
@@ -100,7 +105,8 @@ generate (const PsFamilySetting *setting, GError **error)
 {
   g_auto (PsContest) contest = { 0 };
 
-  ps_contest_init (&contest, setting, setting->n_devices);
+  ps_contest_init (&contest, setting);
+  ps_contest_look_ahead (&contest);
   try_published (&contest, setting);
   ps_contest_enter_lists (&contest);
   if (!contest.found)
@@ -110,7 +116,7 @@ generate (const PsFamilySetting *setting, GError **error)
       ps_contest_enter_heuristic (&contest, 2, try_switches);
       ps_contest_enter_lists (&contest);
     }
-  return ps_contest_end (&contest, "zb-v-auto", setting, error);
+  return ps_contest_end (&contest, "zb-v-auto", error);
 }
 
 const PsFamily ps_family_zb_v_auto = {

@@ -78,13 +78,14 @@ count_reduced (const PsOp *cell, guint n, guint8 *seen)
   return n_reduced;
 }
 
-/* If all stages of the device fit into the window, each is gathered at the start and dropped after its last op. */
+/* If all n_held stages of the device fit into the window, each is gathered at the start and dropped after its last op.
+ */
 static void
-count_all_gathered (const PsSchedule *schedule, guint device, guint8 *seen, guint8 *turns)
+count_all_gathered (const PsSchedule *schedule, guint device, guint n_held, guint8 *seen, guint8 *turns)
 {
-  guint first = schedule->first[device], last = schedule->first[device + 1], n_stages = 0;
+  guint first = schedule->first[device], last = schedule->first[device + 1], n_stages = 0, n_turns = 0;
 
-  for (guint next = last, place; next > first; next = place)
+  for (guint next = last, place; next > first && n_turns < 2 * n_held; next = place)
     {
       guint n_new = 0;
 
@@ -97,6 +98,7 @@ count_all_gathered (const PsSchedule *schedule, guint device, guint8 *seen, guin
           }
       n_stages += n_new;
       n_new += count_reduced (&schedule->ops[place], next - place, seen);
+      n_turns += n_new;
       if (next < last)
         turns[next] = (guint8)n_new;
     }
@@ -142,7 +144,7 @@ ps_weight_turns (const PsSchedule *schedule)
   for (guint device = 0; device < placement->n_devices; device++)
     {
       if (n_stages[device] <= PS_WEIGHT_WINDOW)
-        count_all_gathered (schedule, device, seen, turns);
+        count_all_gathered (schedule, device, n_stages[device], seen, turns);
       else
         count_windows (schedule, device, seen, turns);
       for (guint i = 0; i < n_places; i++)

@@ -23,6 +23,7 @@ struct _PsPredictor
   PsCache *reasons;  /* of GError: why there are no costs */
   PsCache *programs; /* of PsSharedProgram */
   PsCache *spreads;  /* of PsCostSpread */
+  PsFamilyOrders *orders;
 };
 
 PsPredictor *
@@ -37,6 +38,7 @@ ps_predictor_new (const PsSetting *setting, const PsCosts *given)
   predictor->reasons = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)g_error_free);
   predictor->programs = ps_cache_new (PROGRAM_CACHE_BYTES, (GDestroyNotify)ps_shared_program_free);
   predictor->spreads = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)ps_cost_spread_free);
+  predictor->orders = ps_family_orders_new ();
   return predictor;
 }
 
@@ -50,6 +52,7 @@ ps_predictor_free (PsPredictor *predictor)
   ps_cache_free (predictor->reasons);
   ps_cache_free (predictor->programs);
   ps_cache_free (predictor->spreads);
+  ps_family_orders_free (predictor->orders);
   g_free (predictor);
 }
 
@@ -196,7 +199,7 @@ ps_predictor_schedule (PsPredictor *predictor, const char *name_or_file, GError 
       if (costs == NULL)
         return NULL;
     }
-  return ps_schedule_find (setting, name_or_file, costs, error);
+  return ps_schedule_find (setting, name_or_file, costs, predictor->orders, error);
 }
 
 /* Most settings ask for no channels, and their programs for no streams. */
@@ -245,15 +248,33 @@ is_asked_again (PsPredictor *predictor, const char *name_or_file)
   return TRUE;
 }
 
+/* Makes a key of the order itself: a family that looks at costs makes the same of many. */
+static gboolean
+is_order_asked_again (PsPredictor *predictor, const PsSchedule *schedule)
+{
+  GArray *key = ps_cache_key (predictor->programs);
+
+  if (is_layout_open (predictor) || predictor->key == NULL || !predictor->key (predictor->data, PS_KEY_PROGRAM, key))
+    return FALSE;
+  g_array_append_val (key, schedule->n_microbatches);
+  g_array_append_vals (key, schedule->ops, ps_schedule_n_ops (schedule) * (guint)(sizeof (PsOp) / sizeof (guint)));
+  return TRUE;
+}
+
+/* The program of the key. Takes the schedule; NULL: it is yet to be made. */
 static PsSharedProgram *
-shared_program (PsPredictor *predictor, const char *name_or_file, GError **error)
+shared_program (PsPredictor *predictor, const char *name_or_file, PsSchedule *schedule, GError **error)
 {
   PsSharedProgram *shared = ps_cache_find (predictor->programs);
   PsProgram *program;
 
   if (shared != NULL)
-    return shared;
-  program = make_program (predictor, name_or_file, error);
+    {
+      ps_schedule_free (schedule);
+      return shared;
+    }
+  program = schedule != NULL ? lower (predictor, schedule, name_or_file, error)
+                             : make_program (predictor, name_or_file, error);
   if (program == NULL)
     return NULL;
   shared = g_new0 (PsSharedProgram, 1);
@@ -273,14 +294,21 @@ leaves_program (const PsSetting *setting)
 static PsSharedProgram *
 take_program (PsPredictor *predictor, const char *name_or_file, PsPrediction *prediction, GError **error)
 {
+  PsSchedule *schedule = NULL;
   PsSharedProgram *shared;
 
   if (!is_asked_again (predictor, name_or_file))
     {
-      prediction->program = make_program (predictor, name_or_file, error);
-      return NULL;
+      schedule = ps_predictor_schedule (predictor, name_or_file, error);
+      if (schedule == NULL)
+        return NULL;
+      if (!is_order_asked_again (predictor, schedule))
+        {
+          prediction->program = lower (predictor, schedule, name_or_file, error);
+          return NULL;
+        }
     }
-  shared = shared_program (predictor, name_or_file, error);
+  shared = shared_program (predictor, name_or_file, schedule, error);
   prediction->is_shared = leaves_program (predictor->setting);
   if (shared == NULL)
     return NULL;

@@ -124,6 +124,46 @@ test_shared (void)
   ps_prediction_free (second);
 }
 
+/* No two settings have the same costs. */
+static gboolean
+add_line_of_costs (gpointer data, guint parts, GArray *key)
+{
+  const Changing *changing = data;
+
+  if (parts & (PS_KEY_COSTS | PS_KEY_LIMIT))
+    g_array_append_val (key, changing->line);
+  return !(parts & PS_KEY_COSTS);
+}
+
+/* Families that look at costs have one program for all costs of which they make the same order. */
+static void
+test_shared_order (void)
+{
+  static const char *const costs[] = {
+    "-p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,c=10us,act=2MiB,wact=1MiB",
+    "-p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,c=11us,act=2MiB,wact=1MiB",
+    "-p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,c=11us,act=2MiB,wact=1MiB --memory-limit 6MiB",
+  };
+  Changing changing = { 0 };
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (&changing.setting, NULL);
+  const PsProgram *program[G_N_ELEMENTS (costs)];
+
+  ps_predictor_set_key (predictor, add_line_of_costs, &changing);
+  for (guint i = 0; i < G_N_ELEMENTS (costs); i++)
+    {
+      g_autoptr (PsSetting) setting = read_setting (costs[i], NULL);
+      g_autoptr (PsPrediction) prediction = NULL;
+
+      changing.setting = *setting;
+      changing.line = i;
+      check_same (predictor, setting, "zb-auto");
+      prediction = ps_predictor_predict (predictor, "zb-auto", NULL);
+      program[i] = prediction->program;
+    }
+  g_assert_true (program[0] == program[1]);
+  g_assert_true (program[1] != program[2]);
+}
+
 /* All settings have one program. */
 static gboolean
 add_costs (gpointer data, guint parts, GArray *key)
@@ -365,6 +405,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/predictor/kept", test_kept);
   g_test_add_func ("/predictor/shared", test_shared);
+  g_test_add_func ("/predictor/shared-order", test_shared_order);
   g_test_add_func ("/predictor/engines", test_engines);
   g_test_add_func ("/predictor/costs-once", test_costs_once);
   g_test_add_func ("/predictor/reason-once", test_reason_once);
