@@ -121,7 +121,7 @@ ps_luck_clear (PsLuck *luck)
 }
 
 /* Purpose of a draw. Iterations before a sample have streams of their own. */
-static PsPurpose
+static inline PsPurpose
 purpose (const PsLuck *luck, guint32 a, guint32 b, guint32 stream)
 {
   return (PsPurpose){ a, b, stream + luck->before * PS_N_STREAMS };
@@ -225,7 +225,7 @@ ps_luck_begin_mean (PsLuck *luck)
 /* Ops and transfers */
 
 /* Purpose of a step's draw. The same op meets the same luck in every schedule; a BW draws as its B. */
-static PsPurpose
+static inline PsPurpose
 step_purpose (const PsLuck *luck, guint step, guint32 stream)
 {
   const PsProgram *program = luck->draws->recurrence->program;
@@ -248,56 +248,84 @@ ps_luck_flush (PsLuck *luck)
   const PsDraws *draws = luck->draws;
 
   ps_jitter_times (draws->jitter, draws->kernel, draws->seed, luck->first, luck->queue, luck->n_queued);
-  luck->n_queued = 0;
+  for (guint i = 0; i < luck->n_zero; i++)
+    memset (luck->zero[i], 0, LANES * sizeof *luck->zero[i]);
+  luck->n_queued = luck->n_zero = 0;
 }
 
+/* Times that need no jitter from the table. */
 static void
-queue (PsLuck *luck, PsPurpose purpose, const double *base_ns, gint64 *ns)
+find_lanes (const PsLuck *luck, const PsDrawSource *source, PsPurpose purpose, const double *base_ns, gint64 *ns)
 {
-  luck->queue[luck->n_queued++] = (PsJitterTime){ purpose, base_ns, ns };
-  if (luck->n_queued == PS_LUCK_QUEUE)
-    ps_luck_flush (luck);
-}
-
-static void
-draw_lanes (PsLuck *luck, const PsDrawSource *source, guint step, guint32 stream, const double *base_ns, gint64 *ns)
-{
-  gboolean jitters = source->jitters && luck->before != MEAN;
   guint32 words[LANES];
   double factors[LANES];
 
-  if (source->base_ns == 0)
+  for (guint i = 0; i < LANES; i++)
+    factors[i] = 1;
+  if (source->jitters && luck->before != MEAN)
     {
-      memset (ns, 0, LANES * sizeof *ns);
-      return;
-    }
-  if (jitters && source->measured == NULL)
-    {
-      queue (luck, step_purpose (luck, step, stream), base_ns, ns);
-      return;
-    }
-  if (jitters)
-    {
-      ps_draw (luck->draws->seed, luck->first, step_purpose (luck, step, stream), words);
+      ps_draw (luck->draws->seed, luck->first, purpose, words);
       measured_factors (source->measured, words, factors);
     }
-  for (guint i = 0; i < LANES && !jitters; i++)
-    factors[i] = 1;
   ps_jitter_round (base_ns, factors, ns);
 }
 
-void
-ps_luck_op (PsLuck *luck, guint step, gint64 *ns)
+/* Steps with and without a transfer follow each other as the schedule has them, which processors predict badly: so both
+ * lists are written to, and one of them grows. */
+static inline G_ALWAYS_INLINE void
+draw_lanes (PsLuck *luck, const PsDrawSource *source, guint step, guint32 stream, const double *base_ns, gint64 *ns)
+{
+  PsPurpose purpose = step_purpose (luck, step, stream);
+  gboolean takes_time = source->base_ns != 0, drawn = source->jitters & (source->measured == NULL);
+
+  if (takes_time && (!drawn || luck->before == MEAN))
+    {
+      find_lanes (luck, source, purpose, base_ns, ns);
+      return;
+    }
+  luck->queue[luck->n_queued] = (PsJitterTime){ purpose, base_ns, ns };
+  luck->zero[luck->n_zero] = ns;
+  luck->n_queued += (guint)takes_time;
+  luck->n_zero += (guint)!takes_time;
+  if (luck->n_queued + luck->n_zero == PS_LUCK_QUEUE)
+    ps_luck_flush (luck);
+}
+
+static inline G_ALWAYS_INLINE void
+draw_op (PsLuck *luck, guint step, gint64 *ns)
 {
   gsize class = luck->draws->recurrence->steps[step].op;
 
   draw_lanes (luck, &luck->draws->op[class], step, PS_STREAM_OP, &luck->op_ns[class * LANES], ns);
 }
 
-void
-ps_luck_transfer (PsLuck *luck, guint step, gint64 *ns)
+static inline G_ALWAYS_INLINE void
+draw_transfer (PsLuck *luck, guint step, gint64 *ns)
 {
   gsize class = luck->draws->recurrence->steps[step].transfer;
 
   draw_lanes (luck, &luck->draws->transfer[class], step, PS_STREAM_TRANSFER, &luck->transfer_ns[class * LANES], ns);
+}
+
+void
+ps_luck_op (PsLuck *luck, guint step, gint64 *ns)
+{
+  draw_op (luck, step, ns);
+}
+
+void
+ps_luck_transfer (PsLuck *luck, guint step, gint64 *ns)
+{
+  draw_transfer (luck, step, ns);
+}
+
+void
+ps_luck_steps (PsLuck *luck, guint first, guint n, gint64 *op_ns, gint64 *transfer_ns)
+{
+  for (gsize i = 0; i < n; i++)
+    {
+      draw_op (luck, first + (guint)i, &op_ns[i * LANES]);
+      draw_transfer (luck, first + (guint)i, &transfer_ns[i * LANES]);
+    }
+  ps_luck_flush (luck);
 }

@@ -39,7 +39,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsDraws, ps_draws_clear)
  * gives speeds and slow-down. */
 double ps_draws_longest (const PsDraws *draws, const PsEventsSetting *events);
 
-#define PS_LUCK_QUEUE 32
+#define PS_LUCK_QUEUE 128
 
 /* PS_SCENARIO_LANES samples side by side; one thread uses one at a time. */
 typedef struct
@@ -51,6 +51,8 @@ typedef struct
   double *transfer_ns; /* [n_transfer_classes][PS_SCENARIO_LANES] */
   guint n_queued;
   PsJitterTime queue[PS_LUCK_QUEUE]; /* asked for and not found yet */
+  guint n_zero;
+  gint64 *zero[PS_LUCK_QUEUE]; /* asked for and not written yet: no time at all */
 } PsLuck;
 
 void ps_luck_init (PsLuck *luck, const PsDraws *draws);
@@ -69,3 +71,6 @@ void ps_luck_begin_mean (PsLuck *luck);
 void ps_luck_op (PsLuck *luck, guint step, gint64 *ns);
 void ps_luck_transfer (PsLuck *luck, guint step, gint64 *ns);
 void ps_luck_flush (PsLuck *luck);
+
+/* Both times of n steps, written when it returns. */
+void ps_luck_steps (PsLuck *luck, guint first, guint n, gint64 *op_ns, gint64 *transfer_ns);

@@ -8,13 +8,12 @@
 #endif
 
 #define CALLS (PS_SCENARIO_LANES / 4) /* calls of the generator, which makes four words */
-#define CELL_BITS 6
-#define CELLS (1U << CELL_BITS) /* cells of an octave */
-#define N_CELLS ((31 - CELL_BITS) * CELLS + CELLS)
+#define DEGREE 4
+#define N_CELLS 64 /* 32 octaves of two tails */
 
 /* The lanes are computed side by side, so that the compiler makes vectors of them. */
-void
-ps_draw (guint64 seed, guint first, PsPurpose purpose, guint32 *words)
+static inline G_ALWAYS_INLINE void
+draw (guint64 seed, guint first, PsPurpose purpose, guint32 *words)
 {
   guint32 c0[CALLS], c1[CALLS], c2[CALLS], c3[CALLS];
   guint32 k0 = (guint32)seed, k1 = (guint32)(seed >> 32);
@@ -42,11 +41,16 @@ ps_draw (guint64 seed, guint first, PsPurpose purpose, guint32 *words)
     }
 }
 
-/* [0] lower tail, [1] upper; entry i is the factor at the lower end of cell i. */
+void
+ps_draw (guint64 seed, guint first, PsPurpose purpose, guint32 *words)
+{
+  draw (seed, first, purpose, words);
+}
+
+/* Coefficients by power, then by cell_of. */
 struct _PsJitter
 {
-  gint64 factor[2][N_CELLS + 1];
-  gboolean narrow; /* no two neighbours differ by 2^31, but for words that have a cell of their own */
+  float coefficients[DEGREE + 1][N_CELLS];
 };
 
 /* z >= 0 with P (normal > z) = p, by halving an interval; erfc falls. */
@@ -67,32 +71,39 @@ normal_quantile (double p)
   return low;
 }
 
-/* The smallest word of a cell. */
-static double
-cell_begin (guint cell)
+/* Finds the polynomial that meets the factor at the octave's Chebyshev nodes: Newton's form, then powers of m. */
+static void
+fit_octave (PsJitter *jitter, guint cell, double sigma)
 {
-  guint octave = cell / CELLS;
+  int exponent = (int)((cell + 1) & 15) + (cell < N_CELLS / 2 ? 16 : 0);
+  double node[DEGREE + 1], value[DEGREE + 1], power[DEGREE + 1] = { 0 }, tail = cell & 16 ? sigma : -sigma;
 
-  return octave == 0 ? cell : ldexp (CELLS + cell % CELLS, (int)octave - 1);
+  for (int i = 0; i <= DEGREE; i++)
+    {
+      node[i] = 1.5 + 0.5 * cos (G_PI * (2 * i + 1) / (2 * DEGREE + 2));
+      double z = normal_quantile (ldexp (node[i], exponent - 33));
+      value[i] = exp (tail * z - sigma * sigma / 2);
+    }
+  for (int k = 1; k <= DEGREE; k++)
+    for (int i = DEGREE; i >= k; i--)
+      value[i] = (value[i] - value[i - 1]) / (node[i] - node[i - k]);
+  for (int i = DEGREE; i >= 0; i--)
+    {
+      for (int k = DEGREE; k > 0; k--)
+        power[k] = power[k - 1] - node[i] * power[k];
+      power[0] = value[i] - node[i] * power[0];
+    }
+  for (int k = 0; k <= DEGREE; k++)
+    jitter->coefficients[k][cell] = (float)power[k];
 }
 
 PsJitter *
 ps_jitter_new (double relative_deviation)
 {
   PsJitter *jitter = g_new (PsJitter, 1);
-  double variance = log1p (relative_deviation * relative_deviation), sigma = sqrt (variance);
 
-  for (guint cell = 0; cell <= N_CELLS; cell++)
-    {
-      double z = normal_quantile ((cell_begin (cell) + 0.5) / 4294967296.0);
-
-      jitter->factor[0][cell] = llrint (ldexp (exp (-sigma * z - variance / 2), 32));
-      jitter->factor[1][cell] = llrint (ldexp (exp (sigma * z - variance / 2), 32));
-    }
-  jitter->narrow = TRUE;
-  for (guint cell = 2 * CELLS; cell < N_CELLS; cell++)
-    for (guint tail = 0; tail < 2; tail++)
-      jitter->narrow &= ABS (jitter->factor[tail][cell + 1] - jitter->factor[tail][cell]) < G_MAXINT32;
+  for (guint cell = 0; cell < N_CELLS; cell++)
+    fit_octave (jitter, cell, sqrt (log1p (relative_deviation * relative_deviation)));
   return jitter;
 }
 
@@ -102,22 +113,35 @@ ps_jitter_free (PsJitter *jitter)
   g_free (jitter);
 }
 
+/* The 16 most probable octaves of both tails come first. */
+static inline guint
+cell_of (guint exponent, guint tail)
+{
+  return (exponent < 16) * N_CELLS / 2 + tail * 16 + ((exponent - 1) & 15);
+}
+
+static inline G_ALWAYS_INLINE double
+factor_of (const PsJitter *jitter, guint32 word)
+{
+  union
+  {
+    guint32 bits;
+    float value;
+  } m;
+  guint32 q = word | 1;
+  guint zeros = (guint)__builtin_clz (q), cell = cell_of (31 - zeros, word & 1);
+  float factor = jitter->coefficients[DEGREE][cell];
+
+  m.bits = (q << zeros >> 8 & 0x7fffff) | 0x3f800000; /* 1 <= m < 2 */
+  for (guint k = DEGREE; k-- > 0;)
+    factor = factor * m.value + jitter->coefficients[k][cell];
+  return factor;
+}
+
 double
 ps_jitter_largest (const PsJitter *jitter)
 {
-  return ldexp ((double)jitter->factor[1][0], -32);
-}
-
-static inline double
-factor_of (const PsJitter *jitter, guint32 word)
-{
-  const gint64 *table = jitter->factor[word >> 31];
-  guint32 rest = word & 0x7fffffff;
-  guint shift = rest < CELLS ? 0 : 31 - CELL_BITS - (guint)__builtin_clz (rest);
-  guint cell = rest < CELLS ? rest : (shift << CELL_BITS) + (rest >> shift);
-  gint64 within = rest & ((1U << shift) - 1);
-
-  return (double)(table[cell] + (((table[cell + 1] - table[cell]) * within) >> shift)) * (1 / 4294967296.0);
+  return factor_of (jitter, 1);
 }
 
 void
@@ -134,7 +158,34 @@ ps_jitter_round (const double *base_ns, const double *factors, gint64 *ns)
     ns[i] = (gint64)(base_ns[i] * factors[i] + 0.5);
 }
 
+static inline G_ALWAYS_INLINE void
+find_each (const PsJitter *jitter, guint64 seed, guint first, const PsJitterTime *times, guint n)
+{
+  for (guint i = 0; i < n; i++)
+    {
+      guint32 words[PS_SCENARIO_LANES];
+
+      draw (seed, first, times[i].purpose, words);
+      for (guint lane = 0; lane < PS_SCENARIO_LANES; lane++)
+        times[i].ns[lane] = (gint64)(times[i].base_ns[lane] * factor_of (jitter, words[lane]) + 0.5);
+    }
+}
+
+static void
+find_portable (const PsJitter *jitter, guint64 seed, guint first, const PsJitterTime *times, guint n)
+{
+  find_each (jitter, seed, first, times, n);
+}
+
 #ifdef __x86_64__
+__attribute__ ((target ("avx2"))) static void
+find_avx2 (const PsJitter *jitter, guint64 seed, guint first, const PsJitterTime *times, guint n)
+{
+  find_each (jitter, seed, first, times, n);
+}
+
+#define XOR 0x96 /* of three */
+#define PAIRS 2
 #define AVX512 __attribute__ ((target ("avx512f,avx512bw,avx512cd,avx512dq,avx512vl")))
 
 /* The words of two purposes: four calls of the generator for each. The upper halves of the lanes hold anything. */
@@ -146,98 +197,118 @@ typedef struct
 AVX512 static inline __m512i
 both (guint32 a, guint32 b)
 {
-  return _mm512_mask_set1_epi64 (_mm512_set1_epi64 (a), 0xf0, b);
+  return _mm512_mask_blend_epi64 (0xf0, _mm512_set1_epi32 ((int)a), _mm512_set1_epi32 ((int)b));
 }
 
-/* ps_philox_round; a product reads the lower halves of its factors only. */
-AVX512 static inline void
-draw_two (guint64 seed, guint first, const PsPurpose *a, const PsPurpose *b, Calls *calls)
+/* ps_philox_round; a product reads the lower halves of its factors only. Two pairs of purposes side by side: a round of
+ * one pair fills the time in which the other waits for its products. */
+AVX512 static inline G_ALWAYS_INLINE void
+draw_pairs (guint64 seed, guint first, const PsJitterTime *const *times, Calls *calls)
 {
   const __m512i m0 = _mm512_set1_epi64 (PS_PHILOX_FACTOR_0), m1 = _mm512_set1_epi64 (PS_PHILOX_FACTOR_1);
-  __m512i c0 = _mm512_add_epi64 (_mm512_set1_epi64 (first / 4), _mm512_setr_epi64 (0, 1, 2, 3, 0, 1, 2, 3));
-  __m512i c1 = both (a->a, b->a), c2 = both (a->b, b->b), c3 = both (a->stream, b->stream);
+  const __m512i call = _mm512_add_epi64 (_mm512_set1_epi64 (first / 4), _mm512_setr_epi64 (0, 1, 2, 3, 0, 1, 2, 3));
   guint32 k0 = (guint32)seed, k1 = (guint32)(seed >> 32);
 
-  for (guint round = 0; round < PS_PHILOX_ROUNDS; round++, k0 += PS_PHILOX_KEY_0, k1 += PS_PHILOX_KEY_1)
+  for (guint i = 0; i < PAIRS; i++)
     {
-      __m512i p0 = _mm512_mul_epu32 (c0, m0), p1 = _mm512_mul_epu32 (c2, m1);
+      const PsPurpose *a = &times[2 * i]->purpose, *b = &times[2 * i + 1]->purpose;
 
-      c0 = _mm512_xor_si512 (_mm512_xor_si512 (_mm512_srli_epi64 (p1, 32), c1), _mm512_set1_epi64 (k0));
-      c2 = _mm512_xor_si512 (_mm512_xor_si512 (_mm512_srli_epi64 (p0, 32), c3), _mm512_set1_epi64 (k1));
-      c1 = p1;
-      c3 = p0;
+      calls[i] = (Calls){ call, both (a->a, b->a), both (a->b, b->b), both (a->stream, b->stream) };
     }
-  *calls = (Calls){ c0, c1, c2, c3 };
+  for (guint round = 0; round < PS_PHILOX_ROUNDS; round++, k0 += PS_PHILOX_KEY_0, k1 += PS_PHILOX_KEY_1)
+    for (guint i = 0; i < PAIRS; i++)
+      {
+        __m512i p0 = _mm512_mul_epu32 (calls[i].c0, m0), p1 = _mm512_mul_epu32 (calls[i].c2, m1);
+        __m512i h0 = _mm512_srli_epi64 (p0, 32), h1 = _mm512_srli_epi64 (p1, 32);
+
+        calls[i] = (Calls){ _mm512_ternarylogic_epi64 (h1, calls[i].c1, _mm512_set1_epi64 (k0), XOR), p1,
+                            _mm512_ternarylogic_epi64 (h0, calls[i].c3, _mm512_set1_epi64 (k1), XOR), p0 };
+      }
 }
 
-/* factor_of and ps_jitter_round for eight lanes. */
-AVX512 static inline G_ALWAYS_INLINE void
-make_times (const PsJitter *jitter, __m512i words, const double *base_ns, gint64 *ns, gboolean narrow)
+/* factor_of for sixteen lanes of the 16 most probable octaves; FALSE: a lane has another. Each product and each sum is
+ * rounded, as in the portable code. */
+AVX512 static inline G_ALWAYS_INLINE gboolean
+find_factors (const PsJitter *jitter, __m512i words, __m512 *factors)
 {
-  const gint64 *table = jitter->factor[0];
-  __mmask8 upper = _mm512_test_epi64_mask (words, _mm512_set1_epi64 (G_GINT64_CONSTANT (1) << 31));
-  __m512i rest = _mm512_and_si512 (words, _mm512_set1_epi64 (0x7fffffff));
-  __m512i shift = _mm512_sub_epi64 (_mm512_set1_epi64 (63 - CELL_BITS), _mm512_lzcnt_epi64 (rest));
-  __m512i cell, within, low, high;
-  __m512d product;
+  __m512i q = _mm512_or_si512 (words, _mm512_set1_epi32 (1));
+  __m512i bits = _mm512_castps_si512 (_mm512_cvt_roundepu32_ps (q, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC));
+  /* (bits & 0x7fffff) | 0x3f800000; the permutation reads five bits: four of the exponent, one of the tail. */
+  __m512 m = _mm512_castsi512_ps (
+      _mm512_ternarylogic_epi32 (bits, _mm512_set1_epi32 (0x7fffff), _mm512_set1_epi32 (0x3f800000), 0xea));
+  __m512i cell = _mm512_ternarylogic_epi32 (_mm512_set1_epi32 (15), _mm512_srli_epi32 (bits, 23),
+                                            _mm512_slli_epi32 (words, 4), 0xca);
+  __m512 sum = _mm512_setzero_ps ();
 
-  shift = _mm512_max_epi64 (shift, _mm512_setzero_si512 ());
-  cell = _mm512_add_epi64 (_mm512_slli_epi64 (shift, CELL_BITS), _mm512_srlv_epi64 (rest, shift));
-  cell = _mm512_mask_add_epi64 (cell, upper, cell, _mm512_set1_epi64 (N_CELLS + 1));
-  within = _mm512_andnot_si512 (_mm512_sllv_epi64 (_mm512_set1_epi64 (-1), shift), rest);
-  low = _mm512_i64gather_epi64 (cell, table, sizeof *table);
-  high = _mm512_i64gather_epi64 (cell, table + 1, sizeof *table);
-  high = _mm512_sub_epi64 (high, low);
-  high = narrow ? _mm512_mul_epi32 (high, within) : _mm512_mullo_epi64 (high, within);
-  low = _mm512_add_epi64 (low, _mm512_srav_epi64 (high, shift));
-  /* Rounded after the product and after the sum, as the portable code does: the factor 2^-32 rounds nothing. */
-  product = _mm512_mul_round_pd (_mm512_loadu_pd (base_ns), _mm512_cvtepi64_pd (low), _MM_FROUND_CUR_DIRECTION);
-  product = _mm512_fmadd_pd (product, _mm512_set1_pd (1 / 4294967296.0), _mm512_set1_pd (0.5));
-  _mm512_storeu_si512 (ns, _mm512_cvttpd_epi64 (product));
+  for (int k = DEGREE; k >= 0; k--)
+    {
+      const float *of_power = jitter->coefficients[k];
+      __m512 coefficient = _mm512_permutex2var_ps (_mm512_loadu_ps (of_power), cell, _mm512_loadu_ps (of_power + 16));
+
+      sum = k == DEGREE ? coefficient
+                        : _mm512_add_ps (_mm512_mul_round_ps (sum, m, _MM_FROUND_CUR_DIRECTION), coefficient);
+    }
+  *factors = sum;
+  return _mm512_cmplt_epu32_mask (q, _mm512_set1_epi32 (1 << 16)) == 0;
 }
 
+/* ps_jitter_round for eight lanes */
 AVX512 static inline G_ALWAYS_INLINE void
-find_two (const PsJitter *jitter, guint64 seed, guint first, const PsJitterTime *a, const PsJitterTime *b,
-          gboolean narrow)
+round_times (__m256 factors, const double *base_ns, gint64 *ns)
 {
-  Calls calls;
+  __m512d product
+      = _mm512_mul_round_pd (_mm512_loadu_pd (base_ns), _mm512_cvtps_pd (factors), _MM_FROUND_CUR_DIRECTION);
 
-  draw_two (seed, first, &a->purpose, &b->purpose, &calls);
-  make_times (jitter, _mm512_inserti64x4 (calls.c0, _mm512_castsi512_si256 (calls.c1), 1), a->base_ns, a->ns, narrow);
-  make_times (jitter, _mm512_inserti64x4 (calls.c2, _mm512_castsi512_si256 (calls.c3), 1), a->base_ns + 8, a->ns + 8,
-              narrow);
-  make_times (jitter, _mm512_shuffle_i64x2 (calls.c0, calls.c1, 0xee), b->base_ns, b->ns, narrow);
-  make_times (jitter, _mm512_shuffle_i64x2 (calls.c2, calls.c3, 0xee), b->base_ns + 8, b->ns + 8, narrow);
+  _mm512_storeu_si512 (ns, _mm512_cvttpd_epi64 (_mm512_add_pd (product, _mm512_set1_pd (0.5))));
 }
 
-/* An odd one is found twice. */
+/* FALSE: a word has an octave that few have. */
+AVX512 static inline G_ALWAYS_INLINE gboolean
+make_times (const PsJitter *jitter, const Calls *calls, const PsJitterTime *a, const PsJitterTime *b)
+{
+  const __m512i by_purpose = _mm512_setr_epi32 (0, 2, 4, 6, 16, 18, 20, 22, 8, 10, 12, 14, 24, 26, 28, 30);
+  __m512 low, high;
+  gboolean found = find_factors (jitter, _mm512_permutex2var_epi32 (calls->c0, by_purpose, calls->c1), &low)
+                   & find_factors (jitter, _mm512_permutex2var_epi32 (calls->c2, by_purpose, calls->c3), &high);
+
+  round_times (_mm512_castps512_ps256 (low), a->base_ns, a->ns);
+  round_times (_mm512_castps512_ps256 (high), a->base_ns + 8, a->ns + 8);
+  round_times (_mm512_extractf32x8_ps (low, 1), b->base_ns, b->ns);
+  round_times (_mm512_extractf32x8_ps (high, 1), b->base_ns + 8, b->ns + 8);
+  return found;
+}
+
+/* The last one may be found several times. */
 AVX512 static void
-find_all (const PsJitter *jitter, guint64 seed, guint first, const PsJitterTime *times, guint n)
+find_avx512 (const PsJitter *jitter, guint64 seed, guint first, const PsJitterTime *times, guint n)
 {
-  for (guint i = 0; i < n && jitter->narrow; i += 2)
-    find_two (jitter, seed, first, &times[i], &times[MIN (i + 1, n - 1)], TRUE);
-  for (guint i = 0; i < n && !jitter->narrow; i += 2)
-    find_two (jitter, seed, first, &times[i], &times[MIN (i + 1, n - 1)], FALSE);
+  for (guint i = 0; i < n; i += 2 * PAIRS)
+    {
+      const PsJitterTime *now[2 * PAIRS];
+      Calls calls[PAIRS];
+
+      for (guint k = 0; k < 2 * PAIRS; k++)
+        now[k] = &times[MIN (i + k, n - 1)];
+      draw_pairs (seed, first, now, calls);
+      for (guint k = 0; k < PAIRS; k++)
+        if (!make_times (jitter, &calls[k], now[2 * k], now[2 * k + 1]))
+          {
+            find_portable (jitter, seed, first, now[2 * k], 1);
+            find_portable (jitter, seed, first, now[2 * k + 1], 1);
+          }
+    }
 }
 #endif
 
 void
 ps_jitter_times (const PsJitter *jitter, PsKernel kernel, guint64 seed, guint first, const PsJitterTime *times, guint n)
 {
-  guint32 words[PS_SCENARIO_LANES];
-  double factors[PS_SCENARIO_LANES];
-
 #ifdef __x86_64__
   if (kernel == PS_KERNEL_AVX512)
-    {
-      find_all (jitter, seed, first, times, n);
-      return;
-    }
+    find_avx512 (jitter, seed, first, times, n);
+  else if (kernel == PS_KERNEL_AVX2)
+    find_avx2 (jitter, seed, first, times, n);
+  else
 #endif
-  for (guint i = 0; i < n; i++)
-    {
-      ps_draw (seed, first, times[i].purpose, words);
-      ps_jitter_factors (jitter, words, factors);
-      ps_jitter_round (times[i].base_ns, factors, times[i].ns);
-    }
+    find_portable (jitter, seed, first, times, n);
 }

@@ -26,9 +26,11 @@ enum
 /* Draws words for PS_SCENARIO_LANES samples from `first` on, a multiple of that. */
 void ps_draw (guint64 seed, guint first, PsPurpose purpose, guint32 *words);
 
-/* Log-normal factors with mean 1. A word w below 2^31 stands for the lower tail, with probability p = (w + 1/2) / 2^32;
- * a larger one for the upper tail. Both tails are tables over p, with cells of 1/64 octave, linear between and in
- * integers of 2^-32. So every processor gets the same factor from the same word. */
+/* Log-normal factors with mean 1. The lowest bit of a word w chooses the lower tail or, if set, the upper; the others
+ * are the probability p = (w / 2 + 1/2) / 2^32 of a value further out. In each octave of p the factor is a polynomial
+ * of degree 4, off by at most 3e-4 of p, in single precision with every product and sum rounded. So every processor
+ * gets the same factor from the same word, and vector registers hold the coefficients of the 16 most probable octaves.
+ */
 typedef struct _PsJitter PsJitter;
 
 PsJitter *ps_jitter_new (double relative_deviation);

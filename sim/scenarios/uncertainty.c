@@ -51,24 +51,13 @@ typedef struct
 } Job;
 
 static void
-draw_steps (Job *job, guint first_step, guint n_steps, gint64 *duration_ns, gint64 *transfer_ns)
-{
-  for (guint i = 0; i < n_steps; i++)
-    {
-      ps_luck_op (&job->luck, first_step + i, &duration_ns[(gsize)i * LANES]);
-      ps_luck_transfer (&job->luck, first_step + i, &transfer_ns[(gsize)i * LANES]);
-    }
-  ps_luck_flush (&job->luck);
-}
-
-static void
 fill (gpointer data, guint first_step, guint n_steps, guint first, gint64 *duration_ns, gint64 *transfer_ns)
 {
   Job *job = data;
 
   if (first_step == 0)
     ps_luck_begin (&job->luck, job->first + first, 0);
-  draw_steps (job, first_step, n_steps, duration_ns, transfer_ns);
+  ps_luck_steps (&job->luck, first_step, n_steps, duration_ns, transfer_ns);
 }
 
 /* Threads */
@@ -125,7 +114,7 @@ run_round (Job *job, guint first, guint before, gint64 *iteration_ns)
   guint p = program->schedule->placement->n_devices;
 
   ps_luck_begin (&job->luck, first, before);
-  draw_steps (job, 0, program->n_steps, job->durations, job->transfers);
+  ps_luck_steps (&job->luck, 0, program->n_steps, job->durations, job->transfers);
   for (guint lane = 0; lane < LANES; lane++)
     {
       gint64 *ready = &job->ready_ns[(gsize)(lane + 1) * p], last = 0, next = 0;
