@@ -457,3 +457,14 @@ ps_median (gint64 *values, gsize n)
   qsort (values, n, sizeof *values, ps_compare_int64);
   return values[(n - 1) / 2];
 }
+
+gint64
+ps_mean (const gint64 *values, gsize n)
+{
+  double sum = 0;
+
+  g_return_val_if_fail (n > 0, 0);
+  for (gsize i = 0; i < n; i++)
+    sum += (double)values[i];
+  return llround (sum / (double)n);
+}

@@ -190,6 +190,9 @@ ps_common_divisor (gint64 a, gint64 b)
 /* Median of n values (the lower of the two middle ones for even n); values are reordered. n > 0. */
 gint64 ps_median (gint64 *values, gsize n);
 
+/* Mean of n values, rounded to the nearest. n > 0. */
+gint64 ps_mean (const gint64 *values, gsize n);
+
 G_END_DECLS
 
 #endif

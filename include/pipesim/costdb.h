@@ -239,7 +239,7 @@ char *ps_stage_key (guint stage, guint n_stages, gboolean back);
  * - R lasts as long as F where it was not measured.
  * - A stage whose shape recomputes or offloads has the rows of that shape where there are any. Else it has those of the
  *   shape without, which the costs' shape then says (ps_costs_recompute, ps_costs_offload).
- * - Host times and pairs come from their rows, where there are any.
+ * - Host times and pairs come from their rows, where there are any; those of posts are means.
  * - The parts of what a stage holds are those of the model's formulas.
  *
  * An imported profile may lack kinds of ops, which are then unknown (PsStageCost). Without a model its stages are those

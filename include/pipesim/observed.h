@@ -11,9 +11,10 @@
  * - Host time of an op: the gap before it, less waits and posts. The gap begins where the op before it ends; without
  *   waits, where its input arrives if that is later. Left out are gaps beside pairs and O.
  *
- * - Host time of a message at its sender and at its receiver: the posts. Their mean is the mean of the two medians.
- *   Where no posts are known, the gaps with one message have it besides the host time of an op; gaps with two
- *   say nothing. Without either it is the host time of an op.
+ * - Host time of a message at its sender and at its receiver: the posts. It is the mean of both means: most posts are
+ *   short, but some wait for another thread, and an iteration is a sum of many. Where no posts are known, the gaps with
+ *   one message have it besides the host time of an op; gaps with two say nothing, nor do those beyond twice the
+ *   median. Without either it is the host time of an op.
  */
 #ifndef PIPESIM_OBSERVED_H
 #define PIPESIM_OBSERVED_H
@@ -78,7 +79,7 @@ char *ps_observed_describe (const PsObserved *observed);
  * (PS_INSTRUCTION_RECEIVE). Free with g_array_unref. */
 GArray *ps_observed_posts (const PsObserved *observed, guint type);
 
-/* Costs of n_devices times n_chunks stages from the medians.
+/* Costs of n_devices times n_chunks stages from the medians; of posts from the means.
  *
  * F, B, W and BW of a stage without samples are unknown (PsStageCost). R is F and O is 0 where they were not seen. A
  * boundary that no message crossed has the median of all transfers. Times have the runs' origin, or are modelled where

@@ -67,16 +67,35 @@ fill_stage (const PsCostRequest *request, const char *key, guint stage, PsCosts 
   return TRUE;
 }
 
-static void
-fill_host (const PsCostRequest *request, PsCosts *costs)
+/* The mean of all posts of that name; -1: there are none. */
+static gboolean
+mean_post (const PsCostRequest *request, const char *name, gint64 *ns, GError **error)
+{
+  g_autoptr (PsMeasurement) samples = g_new0 (PsMeasurement, 1);
+  const PsMeasurement *m = ps_cost_request_plain (request, PS_SUBJECT_HOST, name);
+
+  *ns = -1;
+  if (m == NULL)
+    return TRUE;
+  samples->id = m->id;
+  if (!ps_costdb_read_samples (request->db, samples, error))
+    return FALSE;
+  *ns = samples->n_samples > 0 ? ps_mean (samples->samples_ns, samples->n_samples) : m->time.median_ns;
+  return TRUE;
+}
+
+/* As in ps_observed_costs. */
+static gboolean
+fill_host (const PsCostRequest *request, PsCosts *costs, GError **error)
 {
   const PsMeasurement *op = ps_cost_request_plain (request, PS_SUBJECT_HOST, "op");
-  const PsMeasurement *send = ps_cost_request_plain (request, PS_SUBJECT_HOST, "send");
-  const PsMeasurement *receive = ps_cost_request_plain (request, PS_SUBJECT_HOST, "receive");
+  gint64 send_ns, receive_ns;
 
+  if (!mean_post (request, "send", &send_ns, error) || !mean_post (request, "receive", &receive_ns, error))
+    return FALSE;
   costs->op_ns = op != NULL ? op->time.median_ns : 0;
-  costs->post_ns
-      = send != NULL && receive != NULL ? (send->time.median_ns + receive->time.median_ns) / 2 : costs->op_ns;
+  costs->post_ns = send_ns >= 0 && receive_ns >= 0 ? (send_ns + receive_ns) / 2 : costs->op_ns;
+  return TRUE;
 }
 
 /* A line through two measured points; beyond the last one it is continued, but never falls. */
@@ -214,7 +233,8 @@ costs_from_request (const PsCostRequest *request, GError **error)
     fill_boundaries (request, costs);
   else if (!fill_transfers (request, costs, error))
     return NULL;
-  fill_host (request, costs);
+  if (!fill_host (request, costs, error))
+    return NULL;
   costs->memory_origin = PS_ORIGIN_MEASURED;
   costs->loop_only = request->shares != NULL;
   if (!find_unrest (request, keys, costs, error))

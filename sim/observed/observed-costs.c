@@ -11,6 +11,12 @@ median_of (const GArray *samples)
   return ps_median (values, samples->len);
 }
 
+static gint64
+mean_of (const GArray *samples)
+{
+  return ps_mean ((const gint64 *)(gconstpointer)samples->data, samples->len);
+}
+
 static GArray *
 samples_of (const PsObserved *observed, PsOpKind kind, guint stage)
 {
@@ -101,18 +107,20 @@ fill_transfers (const PsObserved *observed, PsCosts *costs)
     costs->transfer_ns[i] = observed->transfer[i]->len > 0 ? median_of (observed->transfer[i]) : usual;
 }
 
-/* Gaps with one message less the host time of an op. */
+/* Gaps with one message less the host time of an op. In gaps beyond twice the median a device idled besides. */
 static GArray *
 message_parts (const PsObserved *observed)
 {
   GArray *parts = g_array_new (FALSE, FALSE, sizeof (gint64));
   gint64 op_ns = observed->host->len > 0 ? median_of (observed->host) : 0;
+  gint64 usual_ns = observed->message->len > 0 ? median_of (observed->message) : 0;
 
   for (guint i = 0; observed->host->len > 0 && i < observed->message->len; i++)
     {
-      gint64 ns = MAX (g_array_index (observed->message, gint64, i) - op_ns, 0);
+      gint64 gap_ns = g_array_index (observed->message, gint64, i), ns = MAX (gap_ns - op_ns, 0);
 
-      g_array_append_val (parts, ns);
+      if (gap_ns <= 2 * usual_ns)
+        g_array_append_val (parts, ns);
     }
   return parts;
 }
@@ -134,7 +142,7 @@ fill_host (const PsObserved *observed, PsCosts *costs)
   if (observed->host->len > 0)
     costs->op_ns = costs->post_ns = median_of (observed->host);
   if (send->len > 0 && receive->len > 0)
-    costs->post_ns = (median_of (send) + median_of (receive)) / 2;
+    costs->post_ns = (mean_of (send) + mean_of (receive)) / 2;
 }
 
 guint

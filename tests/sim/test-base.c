@@ -385,6 +385,7 @@ test_median (void)
 
   g_assert_cmpint (ps_median (odd, 3), ==, 5);
   g_assert_cmpint (ps_median (even, 4), ==, 4);
+  g_assert_cmpint (ps_mean (even, 2), ==, 3); /* 2.5 */
 }
 
 int

@@ -104,6 +104,24 @@ test_known (void)
   g_assert_cmpuint (costs->stage[0].unknown, ==, 1U << PS_OP_B | 1U << PS_OP_W);
 }
 
+/* Of four iterations one has posts that take 40 us longer, so the mean post is 10 us longer. */
+static void
+test_mean_post (void)
+{
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+
+  for (guint i = 0; i < 4; i++)
+    {
+      PsTimeline *run = new_run (FALSE);
+
+      for (guint k = 0; i == 3 && k < run->posts->len; k++)
+        g_array_index (run->posts, PsSpan, k).start_ns -= 40 * US;
+      add_run (observed, "a", run);
+    }
+  g_autoptr (PsCosts) costs = costs_of (observed, 2, 1);
+  g_assert_cmpint (costs->post_ns, ==, 25 * US);
+}
+
 /* A wait for a message that is there already says nothing about its way. */
 static void
 test_late_wait (void)
@@ -347,6 +365,7 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/observed/known", test_known);
+  g_test_add_func ("/observed/mean-post", test_mean_post);
   g_test_add_func ("/observed/late-wait", test_late_wait);
   g_test_add_func ("/observed/two-runs", test_two_runs);
   g_test_add_func ("/observed/estimate", test_estimate);
