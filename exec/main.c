@@ -135,6 +135,14 @@ check_costs (const Options *options, GError **error)
   return ps_refuse (error, PS_ERROR_USAGE, "%s: needs costs; give %s", option, usage);
 }
 
+static PsFieldFlags
+not_run_by (const PsDeviceClass *device)
+{
+  if (!device->computes)
+    return PS_FIELD_NOT_RUN;
+  return PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED | (device->tensor ? 0 : PS_FIELD_SHARED);
+}
+
 /* Options that ask for what the others rule out. */
 static gboolean
 check_options (const Options *options, GError **error)
@@ -153,9 +161,7 @@ check_options (const Options *options, GError **error)
   else if (options->trace != NULL && g_strcmp0 (options->trace, options->predicted) == 0)
     message = "--predicted: is the file of --trace; they are two timelines";
   else
-    return ps_setting_refuse (
-        options->setting, options->run.device->computes ? PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED : PS_FIELD_NOT_RUN,
-        NULL, error);
+    return ps_setting_refuse (options->setting, not_run_by (options->run.device), NULL, error);
   return ps_refuse (error, PS_ERROR_USAGE, "%s", message);
 }
 
@@ -241,6 +247,7 @@ prepare (Options *options, Job *job, GError **error)
   options->run.shapes = job->shapes;
   options->run.seed = (guint64)options->seed;
   options->run.n_replicas = options->setting->n_replicas > 1 ? options->setting->n_replicas : 0;
+  options->run.n_tensor = options->setting->n_tensor;
   return ps_training_prepare (&options->training, job->program->schedule, &options->run, error);
 }
 

@@ -27,9 +27,11 @@ static const PsColumn result_columns[] = {
 char *
 ps_run_title (const PsProgram *program, const PsRunSetting *setting)
 {
-  return g_strdup_printf ("%s on %u devices (%s, %s), %u microbatches", program->schedule->name,
-                          program->schedule->placement->n_devices, setting->device->name, setting->transport->name,
-                          program->schedule->n_microbatches);
+  g_autofree char *tensor = setting->n_tensor > 1 ? g_strdup_printf (" x %u", setting->n_tensor) : g_strdup ("");
+
+  return g_strdup_printf ("%s on %u%s devices (%s, %s), %u microbatches", program->schedule->name,
+                          program->schedule->placement->n_devices, tensor, setting->device->name,
+                          setting->transport->name, program->schedule->n_microbatches);
 }
 
 /* For each device, how long its host posted sends and receives in the step of the timeline. Free with g_free. */

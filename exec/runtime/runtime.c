@@ -193,9 +193,8 @@ check_tensor (const PsRunSetting *setting, GError **error)
 
   if (setting->n_tensor <= 1 || !setting->device->computes)
     return TRUE;
-  if (!setting->device->tensor)
-    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--tensor %u: each device %s has whole layers; cpu shares them",
-                      setting->n_tensor, setting->device->name);
+  g_return_val_if_fail (setting->device->tensor, FALSE);
+
   if (setting->transport->tensor_reduce == NULL)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE,
                       "--tensor %u: transport %s doesn't add up within ops; threads and mpi do", setting->n_tensor,

@@ -54,7 +54,7 @@ typedef struct PsOption
   const char *was;  /* an older name that command lines still take; NULL: none */
   char letter;      /* 0: none */
   guint8 group;     /* PsOptionGroup */
-  guint8 flags;     /* bits of the table's owner; of included rows: help leaves out options with one of these */
+  guint16 flags;    /* bits of the table's owner; of included rows: help leaves out options with one of these */
   PsOptionType type;
   gsize offset; /* of the member in the base */
   gsize given;  /* offset of a guint, the number of values given: of FACTORS, SIZES, COUNTS and each the length; 0: no

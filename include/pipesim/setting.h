@@ -95,6 +95,7 @@ typedef enum
   PS_FIELD_NOT_COMPUTED = 32, /* devices that compute do not run it */
   PS_FIELD_MODELLED = 64,     /* pipesim partition looks at it with modelled costs alone */
   PS_FIELD_NOT_SEARCH = 128,  /* of single schedules; a search does without it */
+  PS_FIELD_SHARED = 256,      /* of devices that compute those run it that share layers */
 } PsFieldFlags;
 
 /* Refuses the first option given that has one of the flags, for that reason; NULL: for the row's own. Errors:

@@ -55,7 +55,7 @@ check_tensor (const PsSetting *setting, GError **error)
     return ps_refuse (error, PS_ERROR_USAGE, "--%s %u: needs modelled costs, --model with --cluster",
                       setting->n_context > 1 ? "context" : "experts",
                       setting->n_context > 1 ? setting->n_context : setting->n_experts);
-  if (setting->n_tensor == 1 || setting->cluster != NULL)
+  if (setting->n_tensor == 1 || setting->cluster != NULL || ps_setting_source (setting) == NULL)
     return TRUE;
   return ps_refuse (
       error, PS_ERROR_USAGE,

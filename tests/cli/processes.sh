@@ -164,6 +164,9 @@ for schedule in chimera pipedream; do
     --check --json --model small.ini
 done
 one_line "pipelines that processes can't share" 2 "rank [0-2]: 3 processes: can't run 2 pipelines of 2 devices; each needs.*" 3 $copies
+tensor='pipesim exec --schedule zb-v -p 2 -m 4 --device cpu --model large.ini --tensor 2 --replicas 2 --zero 1 --check --json'
+fine "shared layers on two ranks" '"check": "equal-within"' 2 $tensor --transport mpi
+fine "and on eight" '"check": "equal-within"' 8 $tensor --transport mpi
 for zero in 0 1; do
   $train --replicas 2 --zero $zero --save threads.safetensors >/dev/null 2>&1
   equal_files "both copies in one process, --zero $zero" copies.safetensors threads.safetensors

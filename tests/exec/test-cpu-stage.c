@@ -306,6 +306,7 @@ test_refuses_activations (void)
   float *output;
 
   g_assert_true (ps_cpu_sizes_init (&context.sizes, &model, 1, NULL));
+  context.whole_sizes = context.sizes;
   PsCpuStage *stage = ps_cpu_stage_new (&context, 3, &shape, &error);
   g_assert_no_error (error);
   float *input = ps_cpu_memory_take (context.memory, 256, PS_USE_BUFFER);

@@ -268,9 +268,9 @@ test_refuse (void)
   assert_refused (" --sync bypass", PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED, NULL);
   assert_refused (" --adjacent-replicas", PS_FIELD_NOT_RUN,
                   "--adjacent-replicas: is predicted only; here neighbours of a pipeline are neighbours");
-  assert_refused (" --tensor 2", PS_FIELD_NOT_RUN, NULL);
-  assert_refused (" --tensor 2", PS_FIELD_NOT_COMPUTED,
-                  "--tensor 2: is predicted only; here one GPU, or a share of the cores, is a device");
+  assert_refused (" --tensor 2", PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED, NULL);
+  assert_refused (" --tensor 2", PS_FIELD_SHARED,
+                  "--tensor 2: is predicted only, except on device cpu, whose cores share layers");
   /* Values that say what is so anyway are no reason to refuse. */
   g_assert_true (ps_setting_refuse (setting, PS_FIELD_NOT_PARTITION, "no", &error));
   g_assert_false (ps_setting_refuse (blocking, PS_FIELD_NOT_PARTITION, "no", &error));

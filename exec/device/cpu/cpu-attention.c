@@ -12,7 +12,7 @@ typedef struct
   const PsCpuSizes *sizes;
   guint slice;
   gsize token;       /* first row in context and in each slice's qkv and inherited */
-  gsize column;      /* first column of the head among the `hidden` ones */
+  gsize column;      /* first column of the head among the `columns` ones */
   gsize square;      /* first number in probabilities */
   int width;         /* columns of probabilities */
   float *const *qkv; /* of each slice */
@@ -42,24 +42,24 @@ head_at (const PsCpuSizes *sizes, float *const *qkv, guint slice, int row, int h
 static float *
 part_of (const Head *head, guint slice, int part)
 {
-  const int hidden = head->sizes->hidden;
+  const int columns = head->sizes->width;
 
-  return head->qkv[slice] + head->token * 3 * hidden + (gsize)part * hidden + head->column;
+  return head->qkv[slice] + head->token * 3 * columns + (gsize)part * columns + head->column;
 }
 
 static void
 forward_head (float *context, float *square, const Head *head)
 {
-  const int n = head->sizes->sequence, size = head->sizes->head_size, hidden = head->sizes->hidden;
+  const int n = head->sizes->sequence, size = head->sizes->head_size, columns = head->sizes->width;
   const float *query = part_of (head, head->slice, 0);
 
   for (guint i = 0; i <= head->slice; i++)
     ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasTrans, n, n, size, attention_scale (head->sizes), query,
-                       3 * hidden, part_of (head, i, 1), 3 * hidden, 0, square + (gsize)i * n, head->width);
+                       3 * columns, part_of (head, i, 1), 3 * columns, 0, square + (gsize)i * n, head->width);
   ps_cpu_causal_softmax (square, n, head->width);
   for (guint i = 0; i <= head->slice; i++)
     ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasNoTrans, n, size, n, 1, square + (gsize)i * n, head->width,
-                       part_of (head, i, 2), 3 * hidden, i > 0, context, hidden);
+                       part_of (head, i, 2), 3 * columns, i > 0, context, columns);
 }
 
 void
@@ -70,7 +70,7 @@ ps_cpu_attention_forward (float *context, float *probabilities, float *const *qk
       {
         const Head head = head_at (sizes, qkv, slice, row, i);
 
-        forward_head (context + head.token * sizes->hidden + head.column, probabilities + head.square, &head);
+        forward_head (context + head.token * sizes->width + head.column, probabilities + head.square, &head);
       }
 }
 
@@ -85,33 +85,33 @@ typedef struct
 static void
 backward_slice (const Head *head, guint slice, const Backward *backward, float *dkey, float *dvalue, int stride)
 {
-  const int n = head->sizes->sequence, size = head->sizes->head_size, hidden = head->sizes->hidden;
+  const int n = head->sizes->sequence, size = head->sizes->head_size, columns = head->sizes->width;
   const float scale = attention_scale (head->sizes);
   const gboolean own = slice == head->slice;
   const float *square = backward->square + (gsize)slice * n;
 
-  ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasTrans, n, n, size, 1, backward->dcontext, hidden,
-                     part_of (head, slice, 2), 3 * hidden, 0, backward->dsquare, n);
+  ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasTrans, n, n, size, 1, backward->dcontext, columns,
+                     part_of (head, slice, 2), 3 * columns, 0, backward->dsquare, n);
   ps_cpu_blas.sgemm (CblasRowMajor, CblasTrans, CblasNoTrans, n, size, n, 1, square, head->width, backward->dcontext,
-                     hidden, !own, dvalue, stride);
+                     columns, !own, dvalue, stride);
   ps_cpu_causal_softmax_input (backward->dsquare, square, head->width, backward->dcontext, backward->context, n, size,
-                               hidden, own);
+                               columns, own);
   ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasNoTrans, n, size, n, scale, backward->dsquare, n,
-                     part_of (head, slice, 1), 3 * hidden, !own, backward->dquery, size);
+                     part_of (head, slice, 1), 3 * columns, !own, backward->dquery, size);
   ps_cpu_blas.sgemm (CblasRowMajor, CblasTrans, CblasNoTrans, n, size, n, scale, backward->dsquare, n,
-                     part_of (head, head->slice, 0), 3 * hidden, !own, dkey, stride);
+                     part_of (head, head->slice, 0), 3 * columns, !own, dkey, stride);
 }
 
 /* Adds the gradients of keys and values that later slices have left. */
 static void
 add_inherited (const Head *head, const float *inherited)
 {
-  const int hidden = head->sizes->hidden, size = head->sizes->head_size;
+  const int columns = head->sizes->width, size = head->sizes->head_size;
 
   for (int row = 0; row < head->sizes->sequence; row++)
     for (int part = 0; part < 2; part++)
-      ps_cpu_add (part_of (head, head->slice, 1 + part) + (gsize)row * 3 * hidden,
-                  inherited + (head->token + row) * 2 * hidden + (gsize)part * hidden + head->column, (gsize)size);
+      ps_cpu_add (part_of (head, head->slice, 1 + part) + (gsize)row * 3 * columns,
+                  inherited + (head->token + row) * 2 * columns + (gsize)part * columns + head->column, (gsize)size);
 }
 
 /* The slice's own part comes first: it overwrites value and key, each as soon as nothing needs it any more. The query
@@ -119,21 +119,21 @@ add_inherited (const Head *head, const float *inherited)
 static void
 backward_head (const Head *head, float *const *inherited, const Backward *backward)
 {
-  const int hidden = head->sizes->hidden, size = head->sizes->head_size;
+  const int columns = head->sizes->width, size = head->sizes->head_size;
   float *query = part_of (head, head->slice, 0);
 
   backward_slice (head, head->slice, backward, part_of (head, head->slice, 1), part_of (head, head->slice, 2),
-                  3 * hidden);
+                  3 * columns);
   if (inherited[head->slice] != NULL)
     add_inherited (head, inherited[head->slice]);
   for (guint i = 0; i < head->slice; i++)
     {
-      float *dkey = inherited[i] + head->token * 2 * hidden + head->column;
+      float *dkey = inherited[i] + head->token * 2 * columns + head->column;
 
-      backward_slice (head, i, backward, dkey, dkey + hidden, 2 * hidden);
+      backward_slice (head, i, backward, dkey, dkey + columns, 2 * columns);
     }
   for (int row = 0; row < head->sizes->sequence; row++)
-    memcpy (query + (gsize)row * 3 * hidden, backward->dquery + (gsize)row * size, sizeof (float) * (gsize)size);
+    memcpy (query + (gsize)row * 3 * columns, backward->dquery + (gsize)row * size, sizeof (float) * (gsize)size);
 }
 
 void
@@ -145,7 +145,7 @@ ps_cpu_attention_backward (float *const *qkv, float *const *inherited, guint sli
     for (int i = 0; i < sizes->heads; i++)
       {
         const Head head = head_at (sizes, qkv, slice, row, i);
-        const gsize start = head.token * sizes->hidden + head.column;
+        const gsize start = head.token * sizes->width + head.column;
         const Backward backward = { .dcontext = dcontext + start,
                                     .context = context + start,
                                     .square = probabilities + head.square,

@@ -69,7 +69,8 @@ cpu_open (const PsDeviceSetting *setting, GError **error)
   device->base.class = &ps_cpu_device;
   device->setting = *setting;
   device->blas_room = blas_room;
-  device->context.sizes = sizes;
+  device->context.sizes = device->context.whole_sizes = sizes;
+  ps_cpu_sizes_share (&device->context.sizes, MAX (1, setting->n_tensor), setting->tensor);
   device->context.memory = ps_cpu_memory_new (0);
   device->context.host = ps_cpu_memory_new (0);
   device->context.n_microbatches = setting->n_microbatches;
@@ -338,7 +339,11 @@ cpu_weight_memory (PsDevice *device, guint stage, gsize *n)
 static const float *
 cpu_gradients (PsDevice *device, guint stage, gsize *n)
 {
-  return cpu_gradient_memory (device, stage, n);
+  PsCpuStage *resident = cpu_device (device)->stages[stage];
+
+  g_return_val_if_fail (resident != NULL, NULL);
+
+  return ps_cpu_stage_joined_gradients (resident, n);
 }
 
 static gboolean
@@ -415,6 +420,7 @@ const PsDeviceClass ps_cpu_device = {
   .description = "a real transformer stage in fp32 on one core, matrix products by OpenBLAS",
   .computes = TRUE,
   .measures = TRUE,
+  .tensor = TRUE,
   .slices = TRUE,
   .open = cpu_open,
   .close = cpu_close,

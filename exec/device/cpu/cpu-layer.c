@@ -11,8 +11,8 @@
 typedef struct
 {
   float *standard1; /* T x h, see ps_cpu_norm */
-  float *qkv;       /* T x 3h; after B its gradient */
-  float *context;   /* T x h */
+  float *qkv;       /* T x 3w; after B its gradient */
+  float *context;   /* T x w */
   float *standard2; /* T x h */
   float *z;         /* T x f; after B its gradient */
   float *g;         /* T x f */
@@ -36,11 +36,12 @@ lay_out_keep (Keep *keep, const PsCpuSizes *sizes, float *block)
 {
   float *cursor = block;
   const gsize narrow = ps_cpu_sizes_boundary (sizes);
+  const gsize inner = (gsize)sizes->tokens * sizes->width;
   const gsize wide = (gsize)sizes->tokens * sizes->feed_forward;
 
   keep->standard1 = ps_cpu_carve (&cursor, narrow);
-  keep->qkv = ps_cpu_carve (&cursor, 3 * narrow);
-  keep->context = ps_cpu_carve (&cursor, narrow);
+  keep->qkv = ps_cpu_carve (&cursor, 3 * inner);
+  keep->context = ps_cpu_carve (&cursor, inner);
   keep->standard2 = ps_cpu_carve (&cursor, narrow);
   keep->z = ps_cpu_carve (&cursor, wide);
   keep->g = ps_cpu_carve (&cursor, wide);
@@ -95,7 +96,7 @@ ps_cpu_layer_scores_size (const PsCpuSizes *sizes, guint slice)
 gsize
 ps_cpu_layer_inherited_size (const PsCpuSizes *sizes)
 {
-  return 2 * ps_cpu_sizes_boundary (sizes);
+  return 2 * (gsize)sizes->tokens * sizes->width;
 }
 
 gsize
@@ -109,9 +110,9 @@ ps_cpu_layer_gradient_size (const PsCpuSizes *sizes)
 gsize
 ps_cpu_layer_parameters (const PsCpuSizes *sizes)
 {
-  const gsize h = (gsize)sizes->hidden, f = (gsize)sizes->feed_forward;
+  const gsize h = (gsize)sizes->hidden, w = (gsize)sizes->width, f = (gsize)sizes->feed_forward;
 
-  return 4 * h * h + 2 * h * f + 9 * h + f;
+  return 4 * h * w + 2 * h * f + 6 * h + 3 * w + f;
 }
 
 /* Returns the start of the next n parameters, which follow without gaps. */
@@ -127,15 +128,15 @@ next (float **cursor, gsize n)
 PsCpuLayer
 ps_cpu_layer_view (const PsCpuSizes *sizes, float *parameters)
 {
-  const gsize h = (gsize)sizes->hidden, f = (gsize)sizes->feed_forward;
+  const gsize h = (gsize)sizes->hidden, w = (gsize)sizes->width, f = (gsize)sizes->feed_forward;
   float *cursor = parameters;
   PsCpuLayer view;
 
   view.norm1_gain = next (&cursor, h);
   view.norm1_bias = next (&cursor, h);
-  view.wqkv = next (&cursor, h * 3 * h);
-  view.bqkv = next (&cursor, 3 * h);
-  view.wo = next (&cursor, h * h);
+  view.wqkv = next (&cursor, h * 3 * w);
+  view.bqkv = next (&cursor, 3 * w);
+  view.wo = next (&cursor, w * h);
   view.bo = next (&cursor, h);
   view.norm2_gain = next (&cursor, h);
   view.norm2_bias = next (&cursor, h);
@@ -169,12 +170,34 @@ linear_bias (float *y, const float *x, const float *w, const float *bias, int ro
   ps_cpu_bias_add (y, bias, rows, out);
 }
 
-/* y += x w + bias */
-static void
-linear_bias_add (float *y, const float *x, const float *w, const float *bias, int rows, int in, int out)
+/* Adds up the tokens x hidden numbers of the devices that share the layer. */
+static gboolean
+add_up (const PsCpuSizes *sizes, const PsCpuWorkspace *workspace, float *values, GError **error)
 {
+  const PsDeviceSetting *setting = workspace->setting;
+
+  return sizes->parts == 1 || setting->add_up == NULL
+         || setting->add_up (setting->add_up_data, values, ps_cpu_sizes_boundary (sizes), error);
+}
+
+/* y += x w + bias, where x has the columns and w the rows of this device. */
+static gboolean
+linear_bias_add (float *y, const float *x, const float *w, const float *bias, int in, const PsCpuSizes *sizes,
+                 const PsCpuWorkspace *workspace, GError **error)
+{
+  const int rows = sizes->tokens, out = sizes->hidden;
+
   ps_cpu_bias_add (y, bias, rows, out);
-  ps_cpu_linear_add (y, x, w, rows, in, out);
+  if (sizes->parts == 1)
+    ps_cpu_linear_add (y, x, w, rows, in, out);
+  else
+    {
+      ps_cpu_linear (workspace->normed, x, w, rows, in, out);
+      if (!add_up (sizes, workspace, workspace->normed, error))
+        return FALSE;
+      ps_cpu_add (y, workspace->normed, ps_cpu_sizes_boundary (sizes));
+    }
+  return TRUE;
 }
 
 /* Queries, keys and values of each slice up to this one, and what they inherit. */
@@ -191,11 +214,11 @@ find_slices (const PsCpuSizes *sizes, const PsCpuLayerState *const *states, guin
     }
 }
 
-void
+gboolean
 ps_cpu_layer_forward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
-                      const PsCpuLayerState *const *states, guint slice, float *x)
+                      const PsCpuLayerState *const *states, guint slice, float *x, GError **error)
 {
-  const int rows = sizes->tokens, h = sizes->hidden, f = sizes->feed_forward;
+  const int rows = sizes->tokens, h = sizes->hidden, w = sizes->width, f = sizes->feed_forward;
   float *qkv[PS_CPU_MAX_SLICES], *inherited[PS_CPU_MAX_SLICES];
   Keep keep;
   Late late;
@@ -205,14 +228,15 @@ ps_cpu_layer_forward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const 
   find_slices (sizes, states, slice, qkv, inherited);
 
   ps_cpu_norm (workspace->normed, keep.standard1, late.scale1, x, weights->norm1_gain, weights->norm1_bias, rows, h);
-  linear_bias (keep.qkv, workspace->normed, weights->wqkv, weights->bqkv, rows, h, 3 * h);
+  linear_bias (keep.qkv, workspace->normed, weights->wqkv, weights->bqkv, rows, h, 3 * w);
   ps_cpu_attention_forward (keep.context, states[slice]->scores, qkv, slice, sizes);
-  linear_bias_add (x, keep.context, weights->wo, weights->bo, rows, h, h);
+  if (!linear_bias_add (x, keep.context, weights->wo, weights->bo, w, sizes, workspace, error))
+    return FALSE;
 
   ps_cpu_norm (workspace->normed, keep.standard2, late.scale2, x, weights->norm2_gain, weights->norm2_bias, rows, h);
   ps_cpu_linear (keep.z, workspace->normed, weights->w1, rows, h, f);
   ps_cpu_gelu (keep.g, keep.z, weights->b1, rows, f);
-  linear_bias_add (x, keep.g, weights->w2, weights->b2, rows, f, h);
+  return linear_bias_add (x, keep.g, weights->w2, weights->b2, f, sizes, workspace, error);
 }
 
 void
@@ -226,11 +250,11 @@ ps_cpu_layer_attend (const PsCpuSizes *sizes, const PsCpuLayerState *const *stat
   ps_cpu_attention_forward (keep.context, states[slice]->scores, qkv, slice, sizes);
 }
 
-void
+gboolean
 ps_cpu_layer_backward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
-                       const PsCpuLayerState *const *states, guint slice, float *dx)
+                       const PsCpuLayerState *const *states, guint slice, float *dx, GError **error)
 {
-  const int rows = sizes->tokens, h = sizes->hidden, f = sizes->feed_forward;
+  const int rows = sizes->tokens, h = sizes->hidden, w = sizes->width, f = sizes->feed_forward;
   const PsCpuLayerState *state = states[slice];
   float *qkv[PS_CPU_MAX_SLICES], *inherited[PS_CPU_MAX_SLICES];
   float *dg = workspace->wide, *dcontext = workspace->normed;
@@ -246,13 +270,18 @@ ps_cpu_layer_backward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const
   ps_cpu_linear_input (dg, state->doutput, weights->w2, rows, f, h);
   ps_cpu_gelu_input (keep.z, dg, (gsize)rows * f);
   ps_cpu_linear_input (gradient.dnormed2, keep.z, weights->w1, rows, h, f);
+  if (!add_up (sizes, workspace, gradient.dnormed2, error))
+    return FALSE;
   ps_cpu_norm_input (gradient.dy, state->doutput, gradient.dnormed2, keep.standard2, late.scale2, weights->norm2_gain,
                      rows, h);
 
-  ps_cpu_linear_input (dcontext, gradient.dy, weights->wo, rows, h, h);
+  ps_cpu_linear_input (dcontext, gradient.dy, weights->wo, rows, w, h);
   ps_cpu_attention_backward (qkv, inherited, slice, dcontext, keep.context, state->scores, sizes, workspace);
-  ps_cpu_linear_input (gradient.dnormed1, keep.qkv, weights->wqkv, rows, h, 3 * h);
+  ps_cpu_linear_input (gradient.dnormed1, keep.qkv, weights->wqkv, rows, h, 3 * w);
+  if (!add_up (sizes, workspace, gradient.dnormed1, error))
+    return FALSE;
   ps_cpu_norm_input (dx, gradient.dy, gradient.dnormed1, keep.standard1, late.scale1, weights->norm1_gain, rows, h);
+  return TRUE;
 }
 
 /* dw += x^T dy, dbias += the rows of dy. */
@@ -267,7 +296,7 @@ void
 ps_cpu_layer_weights (const PsCpuLayer *weights, const PsCpuLayer *gradients, const PsCpuSizes *sizes,
                       const PsCpuWorkspace *workspace, const PsCpuLayerState *state)
 {
-  const int rows = sizes->tokens, h = sizes->hidden, f = sizes->feed_forward;
+  const int rows = sizes->tokens, h = sizes->hidden, w = sizes->width, f = sizes->feed_forward;
   float *normed = workspace->normed;
   Keep keep;
   Gradient gradient;
@@ -280,8 +309,8 @@ ps_cpu_layer_weights (const PsCpuLayer *weights, const PsCpuLayer *gradients, co
   linear_gradient (gradients->w1, gradients->b1, normed, keep.z, rows, h, f);
   ps_cpu_norm_weights (gradients->norm2_gain, gradients->norm2_bias, gradient.dnormed2, keep.standard2, rows, h);
 
-  linear_gradient (gradients->wo, gradients->bo, keep.context, gradient.dy, rows, h, h);
+  linear_gradient (gradients->wo, gradients->bo, keep.context, gradient.dy, rows, w, h);
   ps_cpu_norm_again (normed, keep.standard1, weights->norm1_gain, weights->norm1_bias, rows, h);
-  linear_gradient (gradients->wqkv, gradients->bqkv, normed, keep.qkv, rows, h, 3 * h);
+  linear_gradient (gradients->wqkv, gradients->bqkv, normed, keep.qkv, rows, h, 3 * w);
   ps_cpu_norm_weights (gradients->norm1_gain, gradients->norm1_bias, gradient.dnormed1, keep.standard1, rows, h);
 }

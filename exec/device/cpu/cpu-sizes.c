@@ -70,13 +70,25 @@ ps_cpu_sizes_init (PsCpuSizes *sizes, const PsModel *model, guint n_slices, GErr
     .sequence = (int)(model->sequence / n_slices),
     .slices = (int)n_slices,
     .hidden = (int)model->hidden,
+    .parts = 1,
     .heads = (int)model->heads,
     .head_size = (int)(model->hidden / model->heads),
+    .width = (int)model->hidden,
     .feed_forward = (int)model->feed_forward,
     .vocabulary = (int)model->vocabulary,
     .tied = model->tied,
   };
   return TRUE;
+}
+
+void
+ps_cpu_sizes_share (PsCpuSizes *sizes, guint n, guint part)
+{
+  sizes->parts = (int)n;
+  sizes->part = (int)part;
+  sizes->heads /= sizes->parts;
+  sizes->width /= sizes->parts;
+  sizes->feed_forward /= sizes->parts;
 }
 
 gsize

@@ -3,6 +3,8 @@
 
 #include "cpu-memory.h"
 
+#include <pipesim/device.h>
+
 #define PS_CPU_MAX_SLICES (G_MAXUINT8 + 1) /* PsOp.slice has 8 bits */
 
 /* int: the type that BLAS takes. */
@@ -14,9 +16,12 @@ typedef struct
   int sequence; /* tokens of one sequence in a slice; a whole sequence where there is one slice */
   int slices;   /* of each sequence */
   int hidden;
-  int heads;
-  int head_size; /* hidden / heads */
-  int feed_forward;
+  int parts; /* devices that share each layer, see PsDeviceSetting.n_tensor */
+  int part;  /* this one's */
+  int heads; /* here */
+  int head_size;
+  int width;        /* of the queries, of the keys and of the values here: heads * head_size */
+  int feed_forward; /* here */
   int vocabulary;
   gboolean tied; /* embedding and output projection are one matrix */
 } PsCpuSizes;
@@ -24,6 +29,9 @@ typedef struct
 /* Refuses models that the cpu device has no code for, and sequences that n_slices do not divide
  * (PS_ERROR_UNAVAILABLE, naming the field). */
 gboolean ps_cpu_sizes_init (PsCpuSizes *sizes, const PsModel *model, guint n_slices, GError **error);
+
+/* Gives the sizes of one part of n; ps_tensor_check has passed. */
+void ps_cpu_sizes_share (PsCpuSizes *sizes, guint n, guint part);
 
 /* Tokens of a whole sequence. */
 static inline int
@@ -43,11 +51,12 @@ gsize ps_cpu_carved (const float *cursor);
 /* Scratch that does not outlive an op. */
 typedef struct
 {
-  float *normed;  /* tokens x hidden */
-  float *wide;    /* tokens x feed_forward */
-  float *square;  /* sequence x sequence */
-  float *narrow;  /* sequence x head_size */
-  guint32 *words; /* batch x (whole sequence + 1) */
+  const PsDeviceSetting *setting; /* of the device, whose add_up layers call */
+  float *normed;                  /* tokens x hidden */
+  float *wide;                    /* tokens x feed_forward */
+  float *square;                  /* sequence x sequence */
+  float *narrow;                  /* sequence x head_size */
+  guint32 *words;                 /* batch x (whole sequence + 1) */
 } PsCpuWorkspace;
 
 /* Lays the parts out from `block` on and returns the floats needed. block NULL: only counts. */

@@ -29,9 +29,11 @@ struct _PsCpuStage
   guint number;
   PsStageShape shape;
   gsize n_parameters;
+  gsize n_whole;  /* parameters where no other device shares the layers */
   float *weights; /* the version that ops read */
   float *gradients;
   float *momentum, *variance; /* of the parameters whose optimizer state is here */
+  float *joined;              /* [n_whole] for ps_cpu_stage_gradients; NULL until then, or where nothing is shared */
   float *trial;               /* weights of a tentative O; NULL: O is final */
   float **versions;           /* [n_versions] version k of the weights is in versions[k mod n_versions] */
   guint64 n_steps;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "device/data.h"
+#include "cpu-cut.h"
 #include "cpu-offload.h"
 #include "cpu-update.h"
 
@@ -48,30 +49,48 @@ count_parameters (const PsCpuSizes *sizes, const PsStageShape *shape)
   return n;
 }
 
+/* Fills an array of the whole stage. */
 static void
-init_weights (PsCpuStage *stage)
+init_whole (const PsCpuStage *stage, float *whole)
 {
-  const PsCpuSizes *sizes = &stage->context->sizes;
+  const PsCpuSizes *sizes = &stage->context->whole_sizes;
   const guint64 seed = stage->context->seed;
+  float *cursor = whole;
 
   if (stage->shape.embedding)
     {
-      const PsCpuEmbedding embedding = embedding_of (stage, stage->weights);
+      const PsCpuEmbedding embedding = ps_cpu_embedding_view (sizes, cursor);
 
       ps_cpu_embedding_init (&embedding, sizes, seed);
+      cursor += ps_cpu_embedding_parameters (sizes);
     }
-  for (guint i = 0; i < stage->shape.n_layers; i++)
+  for (guint i = 0; i < stage->shape.n_layers; i++, cursor += ps_cpu_layer_parameters (sizes))
     {
-      const PsCpuLayer layer = layer_of (stage, stage->weights, i);
+      const PsCpuLayer layer = ps_cpu_layer_view (sizes, cursor);
 
       ps_cpu_layer_init (&layer, sizes, seed, stage->shape.first_layer + i);
     }
   if (stage->shape.head)
     {
-      const PsCpuHead head = head_of (stage, stage->weights);
+      const PsCpuHead head = ps_cpu_head_view (sizes, cursor);
 
       ps_cpu_head_init (&head, sizes, seed);
     }
+}
+
+static void
+init_weights (PsCpuStage *stage)
+{
+  g_autofree float *whole = NULL;
+
+  if (stage->context->sizes.parts == 1)
+    {
+      init_whole (stage, stage->weights);
+      return;
+    }
+  whole = g_new (float, stage->n_whole);
+  init_whole (stage, whole);
+  ps_cpu_stage_cut (stage, stage->weights, whole);
 }
 
 static gboolean
@@ -84,6 +103,7 @@ take_workspace (PsCpuStage *stage, GError **error)
   if (block == NULL)
     return ps_cpu_no_room (stage, "workspace", n, error);
   ps_cpu_workspace_lay_out (&stage->workspace, sizes, block);
+  stage->workspace.setting = stage->context->setting;
   return TRUE;
 }
 
@@ -109,6 +129,7 @@ ps_cpu_stage_new (PsCpuContext *context, guint number, const PsStageShape *shape
   stage->number = number;
   stage->shape = *shape;
   stage->n_parameters = count_parameters (&context->sizes, shape);
+  stage->n_whole = count_parameters (&context->whole_sizes, shape);
   stage->slots = g_new0 (PsCpuSlot, count_slots (context));
   stage->losses = g_new (double, context->n_microbatches);
   for (guint i = 0; i < context->n_microbatches; i++)
@@ -129,6 +150,7 @@ ps_cpu_stage_free (PsCpuStage *stage)
   g_free (stage->slots);
   g_free (stage->losses);
   g_free (stage->versions);
+  g_free (stage->joined);
   g_free (stage);
 }
 
@@ -153,18 +175,18 @@ take_stream (PsCpuStage *stage, float *input, GError **error)
   return x;
 }
 
-static void
-forward_layer (PsCpuStage *stage, PsOp op, guint i, float *x)
+static gboolean
+forward_layer (PsCpuStage *stage, PsOp op, guint i, float *x, GError **error)
 {
   const PsCpuLayer layer = layer_of (stage, stage->weights, i);
   const PsCpuLayerState *states[PS_CPU_MAX_SLICES];
 
   ps_cpu_slot_states (stage, op, i, states);
-  ps_cpu_layer_forward (&layer, &stage->context->sizes, &stage->workspace, states, op.slice, x);
+  return ps_cpu_layer_forward (&layer, &stage->context->sizes, &stage->workspace, states, op.slice, x, error);
 }
 
-static void
-forward_layers (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, float *x)
+static gboolean
+forward_layers (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, float *x, GError **error)
 {
   const gsize bytes = ps_cpu_sizes_boundary (&stage->context->sizes) * sizeof (float);
 
@@ -174,13 +196,15 @@ forward_layers (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, float *x)
 
       if (layer->input != NULL)
         memcpy (layer->input, x, bytes);
-      forward_layer (stage, op, i, x);
+      if (!forward_layer (stage, op, i, x, error))
+        return FALSE;
       ps_cpu_slot_drop_made (stage, layer, i + 1 < stage->shape.n_layers ? layer + 1 : NULL);
     }
+  return TRUE;
 }
 
-static void
-run_forward (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, float *x)
+static gboolean
+run_forward (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, float *x, GError **error)
 {
   const PsCpuSizes *sizes = &stage->context->sizes;
   const PsCpuWorkspace *workspace = &stage->workspace;
@@ -193,7 +217,8 @@ run_forward (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, float *x)
 
       ps_cpu_embedding_forward (&embedding, sizes, op.slice, workspace->words, x);
     }
-  forward_layers (stage, slot, op, x);
+  if (!forward_layers (stage, slot, op, x, error))
+    return FALSE;
   if (stage->shape.head)
     {
       const PsCpuHead head = head_of (stage, stage->weights);
@@ -201,6 +226,7 @@ run_forward (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, float *x)
 
       stage->losses[op.microbatch] = before + ps_cpu_head_forward (&head, sizes, op.slice, workspace, &slot->head, x);
     }
+  return TRUE;
 }
 
 gboolean
@@ -218,9 +244,8 @@ ps_cpu_stage_forward (PsCpuStage *stage, PsOp op, float *input, float **output, 
       ps_memory_pool_give (stage->context->memory, x != NULL ? x : input);
       return FALSE;
     }
-  run_forward (stage, slot, op, x);
+  done = run_forward (stage, slot, op, x, error) && ps_cpu_offload (stage, slot, error);
   slot->progress = PS_CPU_FORWARD;
-  done = ps_cpu_offload (stage, slot, error);
   if (stage->shape.head || !done)
     ps_cpu_give (stage, &x);
   *output = x;
@@ -256,9 +281,9 @@ restore_layer (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, guint i, GError **er
   if (!ps_cpu_slot_take_made (stage, layer, op.slice, error))
     return FALSE;
   ps_cpu_slot_states (stage, op, i, states);
-  if (layer->input != NULL)
-    forward_layer (stage, op, i, layer->input);
-  else if (dropped)
+  if (layer->input != NULL && !forward_layer (stage, op, i, layer->input, error))
+    return FALSE;
+  if (layer->input == NULL && dropped)
     ps_cpu_layer_attend (&stage->context->sizes, states, op.slice);
   ps_cpu_give (stage, &layer->input);
   return TRUE;
@@ -290,7 +315,8 @@ backward_layer (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, guint i, float **gr
       || !ps_cpu_slot_take_inherited (stage, op, i, error) || !ps_cpu_slot_take_gradient (stage, i, gradient, error))
     return FALSE;
   ps_cpu_slot_states (stage, op, i, states);
-  ps_cpu_layer_backward (&layer, sizes, &stage->workspace, states, op.slice, *gradient);
+  if (!ps_cpu_layer_backward (&layer, sizes, &stage->workspace, states, op.slice, *gradient, error))
+    return FALSE;
   ps_cpu_give (stage, &state->inherited);
   ps_cpu_give (stage, &state->late);
   ps_cpu_give (stage, &state->scores);
@@ -405,6 +431,18 @@ float *
 ps_cpu_stage_gradients (PsCpuStage *stage)
 {
   return stage->gradients;
+}
+
+const float *
+ps_cpu_stage_joined_gradients (PsCpuStage *stage, gsize *n)
+{
+  *n = stage->n_whole;
+  if (stage->context->sizes.parts == 1)
+    return stage->gradients;
+  if (stage->joined == NULL)
+    stage->joined = g_new (float, stage->n_whole);
+  ps_cpu_stage_join (stage, stage->gradients, stage->joined);
+  return stage->joined;
 }
 
 float *

@@ -16,6 +16,7 @@ typedef struct
   PsMemoryPool *memory;
   PsMemoryPool *host; /* memory that activations move to */
   PsCpuSizes sizes;
+  PsCpuSizes whole_sizes; /* where no other device shares the layers */
   guint n_microbatches;
   guint n_summed;   /* see PsDeviceSetting; >= 1 */
   guint n_replicas; /* >= 1 */
@@ -51,3 +52,6 @@ const PsStageShape *ps_cpu_stage_shape (const PsCpuStage *stage);
 gsize ps_cpu_stage_parameters (const PsCpuStage *stage);
 float *ps_cpu_stage_gradients (PsCpuStage *stage);
 float *ps_cpu_stage_weights (PsCpuStage *stage);
+
+/* The gradients in an array of the whole stage, see ps_cpu_stage_join; *n floats. */
+const float *ps_cpu_stage_joined_gradients (PsCpuStage *stage, gsize *n);

@@ -1,0 +1,124 @@
+/* Tests of runs with several pipelines in one process: replicas, with a spread optimizer state too, and pipelines that
+ * share layers. */
+#include "run-rig.h"
+#include "runtime/verify.h"
+
+#define N_STEPS 3
+
+typedef struct
+{
+  const PsModel *model;
+  PsRecompute recompute;
+  guint n_replicas, n_tensor;
+  gboolean zero;
+} Case;
+
+static PsRunSetting
+setting_of (const Case *of)
+{
+  PsRunSetting setting = run_setting (&ps_cpu_device, NULL, N_STEPS);
+
+  setting.model = of->model;
+  setting.gradients = TRUE;
+  setting.n_replicas = of->n_replicas;
+  setting.n_tensor = of->n_tensor;
+  setting.zero = of->zero;
+  return setting;
+}
+
+/* Like one device within rounding. Like one device that shares its layers in the same way bit for bit. */
+static void
+check (const PsProgram *program, const Case *of)
+{
+  PsRunSetting setting = setting_of (of);
+  const guint n_stages = program->schedule->placement->n_stages;
+  g_autofree PsStageShape *shapes = g_new (PsStageShape, n_stages);
+  g_autoptr (PsRunResult) result = NULL, alone = NULL;
+  g_auto (PsVerdict) verdict = { 0 };
+  g_autoptr (GError) error = NULL;
+  g_autofree guint *delays = g_new (guint, n_stages);
+
+  ps_model_split (of->model, n_stages, shapes, NULL);
+  for (guint i = 0; i < n_stages; i++)
+    {
+      shapes[i].recompute = of->recompute;
+      delays[i] = ps_schedule_delay (program->schedule, i);
+    }
+  setting.shapes = shapes;
+  result = run (program, setting);
+  g_assert_true (ps_verify (program->schedule, result, &setting, &verdict, &error));
+  g_assert_no_error (error);
+  g_assert_cmpfloat (verdict.loss_difference, <, 1e-6);
+  g_assert_cmpfloat (verdict.gradient_difference, <, 1e-6);
+  if (of->n_replicas > 1 || program->schedule->placement->n_copies > 1)
+    return;
+  g_autoptr (PsProgram) reference = ps_verify_reference (program->schedule, result->n_microbatches);
+  setting.delays = delays;
+  alone = run (reference, setting);
+  ps_verdict_clear (&verdict);
+  ps_verify_compare (result, alone, &verdict);
+  g_assert_cmpstr (ps_check_name (verdict.check), ==, "bit-equal");
+}
+
+static void
+check_family (const PsProgram *program)
+{
+  check (program, &(Case){ .model = &tiny, .n_tensor = 2 });
+  check (program, &(Case){ .model = &tiny, .n_replicas = 2, .zero = TRUE });
+}
+
+static void
+test_families (void)
+{
+  for_each_family (2, 4, check_family);
+}
+
+/* Recomputation adds up within ops of backwards; a shared matrix is whole on all; a part of a share of the state. */
+static void
+test_together (void)
+{
+  g_autoptr (PsProgram) program = family_program ("1f1b", 2, 4), slices = family_program ("seq1f1b", 2, 4);
+  PsModel tied = tiny, wide = tiny;
+
+  tied.tied = TRUE;
+  wide.heads = wide.kv_heads = 4;
+  check (program, &(Case){ .model = &tiny, .n_tensor = 2, .recompute = PS_RECOMPUTE_FULL });
+  check (program, &(Case){ .model = &tiny, .n_tensor = 2, .recompute = PS_RECOMPUTE_SELECTIVE });
+  check (slices, &(Case){ .model = &tiny, .n_tensor = 2, .recompute = PS_RECOMPUTE_SELECTIVE });
+  check (program, &(Case){ .model = &tied, .n_tensor = 2 });
+  check (program, &(Case){ .model = &wide, .n_tensor = 4, .n_replicas = 2, .zero = TRUE });
+}
+
+/* Bytes that the first device holds before the first op. */
+static gint64
+state_bytes (const Case *of)
+{
+  g_autoptr (PsProgram) program = family_program ("1f1b", 2, 4);
+  g_autoptr (PsRunResult) result = run (program, setting_of (of));
+
+  return g_array_index (result->timeline->memory, PsMemoryPoint, 0).bytes;
+}
+
+/* Two layers of 3h + 4h^2 + 2hf + 6h + f parameters have 3h/2 + 2h^2 + hf + f/2 of them on the other device. Each takes
+ * 16 B, and the workspace holds a matrix of tokens x feed_forward. All sizes are multiples of 64 B. */
+static void
+test_memory (void)
+{
+  PsModel model = tiny;
+  const Case whole = { .model = &model }, half = { .model = &model, .n_tensor = 2 };
+  const gint64 h = 64, f = 128, parameters = 2 * (3 * h / 2 + 2 * h * h + h * f + f / 2);
+
+  model.hidden = h;
+  model.feed_forward = f;
+  g_assert_cmpint (state_bytes (&whole) - state_bytes (&half), ==, 16 * parameters + model.sequence * f / 2 * 4);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/pipelines/families", test_families);
+  g_test_add_func ("/pipelines/together", test_together);
+  g_test_add_func ("/pipelines/memory", test_memory);
+  return g_test_run ();
+}
