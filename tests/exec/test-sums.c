@@ -227,16 +227,16 @@ strike (gpointer data)
   PsTransport *transport = player->net->transport;
   g_autofree float *values = numbers_of (player->at, player->net->n);
   g_autoptr (GError) error = NULL;
+  gboolean fine = transport->class->join (transport, player->at, &player->net->device[player->at].base, &error);
 
-  transport->class->join (transport, player->at, &player->net->device[player->at].base, &error);
   if (player->at == 0)
     {
       g_usleep (20000);
       transport->class->abort (transport);
       return NULL;
     }
-  while (transport->class->tensor_reduce (transport, player->at, values, 1, &error))
-    ;
+  while (fine)
+    fine = transport->class->tensor_reduce (transport, player->at, values, player->net->n, &error);
   g_assert_error (error, PS_ERROR, PS_ERROR_IO);
   g_assert_cmpstr (error->message, ==, "run aborted");
   return NULL;

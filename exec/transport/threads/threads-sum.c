@@ -15,6 +15,7 @@ typedef struct
   pthread_mutex_t lock;
   pthread_cond_t open;
   guint n_waiting;
+  guint n_reading; /* devices that have passed and read what others show, until they come again */
   guint round;
 } Gate;
 
@@ -78,9 +79,10 @@ ps_threads_sum_abort (PsThreadsSum *sum)
     }
 }
 
-/* Sleeps until all n devices have come. FALSE: the run is aborted, or until_ns (0: never) has come. */
+/* Sleeps until all n devices have come; reads: they read after this, and come again. FALSE: the run is aborted, or
+ * until_ns (0: never) has come; nobody reads any more, so that the numbers may go. */
 static gboolean
-pass_gate (PsThreadsSum *sum, Gate *gate, guint n, gint64 until_ns)
+pass_gate (PsThreadsSum *sum, Gate *gate, guint n, gboolean reads, gint64 until_ns)
 {
   const struct timespec until = ps_clock_timespec (until_ns);
   gboolean open;
@@ -89,9 +91,12 @@ pass_gate (PsThreadsSum *sum, Gate *gate, guint n, gint64 until_ns)
 
   pthread_mutex_lock (&gate->lock);
   round = gate->round;
+  if (gate->n_reading > 0 && --gate->n_reading == 0)
+    pthread_cond_broadcast (&gate->open);
   if (++gate->n_waiting == n)
     {
       gate->n_waiting = 0;
+      gate->n_reading = reads ? n : 0;
       gate->round++;
       pthread_cond_broadcast (&gate->open);
     }
@@ -99,17 +104,20 @@ pass_gate (PsThreadsSum *sum, Gate *gate, guint n, gint64 until_ns)
     code = until_ns > 0 ? pthread_cond_timedwait (&gate->open, &gate->lock, &until)
                         : pthread_cond_wait (&gate->open, &gate->lock);
   open = gate->round != round;
+  gate->n_waiting -= !open;
+  while (!open && gate->n_reading > 0)
+    pthread_cond_wait (&gate->open, &gate->lock);
   pthread_mutex_unlock (&gate->lock);
   return open;
 }
 
 static gboolean
-meet (PsThreadsSum *sum, const PsCircle *circle, PsCircleKind kind, GError **error)
+meet (PsThreadsSum *sum, const PsCircle *circle, PsCircleKind kind, gboolean reads, GError **error)
 {
   const gint64 timeout_ns = sum->setting.timeout_ns;
   const guint n_devices = sum->setting.n_devices;
 
-  if (pass_gate (sum, &sum->place[circle->first].gates[kind], circle->n,
+  if (pass_gate (sum, &sum->place[circle->first].gates[kind], circle->n, reads,
                  timeout_ns > 0 ? ps_clock_now () + timeout_ns : 0))
     return TRUE;
   if (g_atomic_int_get (&sum->aborted))
@@ -163,16 +171,18 @@ add_up (PsThreadsSum *sum, guint own, const PsCircle *circle, PsCircleKind kind,
         GError **error)
 {
   sum->place[own].shown = values;
-  if (!meet (sum, circle, kind, error))
+  if (!meet (sum, circle, kind, TRUE, error))
     return FALSE;
   if (halves & SCATTER)
-    add_share (sum, circle, n);
-  if ((halves & SCATTER) && !meet (sum, circle, kind, error))
-    return FALSE;
+    {
+      add_share (sum, circle, n);
+      if (!meet (sum, circle, kind, (halves & GATHER) != 0, error))
+        return FALSE;
+    }
   if (!(halves & GATHER))
     return TRUE;
   copy_shares (sum, circle, n);
-  return meet (sum, circle, kind, error);
+  return meet (sum, circle, kind, FALSE, error);
 }
 
 /* Numbers in other memory than the host's are added up in a copy. */
