@@ -5,8 +5,8 @@
 
 #include <pipesim/transport.h>
 
-char *
-ps_exec_describe (PsCommandHelp *help)
+PsCommandHelp
+ps_exec_describe (char **owned)
 {
   GString *text = g_string_new ("Devices:\n");
   guint n_devices, n_transports;
@@ -47,13 +47,13 @@ ps_exec_describe (PsCommandHelp *help)
       "\nCtrl-C (SIGINT) or SIGTERM ends a run of one process after the step under way, and the results so far are\n"
       "printed (not with --check).\n"
       "\nExit codes: 0 done, 1 failed or --check differs, 2 wrong usage, 3 outside --tolerance.\n");
-  *help = (PsCommandHelp){
+  *owned = g_string_free (text, FALSE);
+  return (PsCommandHelp){
     .summary = "Runs a schedule for real, and holds it against its prediction where costs are given.",
-    .text = text->str,
+    .text = *owned,
     .examples = "pipesim exec -s 1f1b -p 2 -m 4 --model tiny-gpt --device cpu --check\n"
                 "pipesim exec -s zb-h1 -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms --device paced --trace measured.json"
                 " --predicted predicted.json\n"
                 "mpirun -n 2 pipesim exec -s 1f1b -p 2 -m 4 --model tiny-gpt --device cpu --transport mpi\n",
   };
-  return g_string_free (text, FALSE);
 }

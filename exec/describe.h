@@ -3,6 +3,6 @@
 
 #include <pipesim/command.h>
 
-/* Fills help. Returns its text, on devices and transports of this build, files, GPUs, processes and exit codes; free it
- * with g_free after help's last use. */
-char *ps_exec_describe (PsCommandHelp *help);
+/* The help of exec. Its text tells of devices and transports of this build, files, GPUs, processes and exit codes; it
+ * is *owned, free it with g_free after the help's last use. */
+PsCommandHelp ps_exec_describe (char **owned);

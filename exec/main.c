@@ -111,8 +111,8 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Job, job_clear)
 static gboolean
 parse_options (Options *options, int *argc, char ***argv, GError **error)
 {
-  PsCommandHelp help;
-  g_autofree char *text = ps_exec_describe (&help);
+  g_autofree char *text = NULL;
+  PsCommandHelp help = ps_exec_describe (&text);
 
   if (!ps_command_parse (&help, rows, options, argc, argv, error))
     return FALSE;
