@@ -1,4 +1,5 @@
 /* sweep-point.c - one setting of a sweep: from its number to the options, and to its row in the results. */
+#include "put.h"
 #include "sweep-private.h"
 
 #include <string.h>
@@ -207,17 +208,23 @@ fill_setting (const PsSweep *sweep, const PsSweepPoint *point, const PsSchedule 
   fill_links (sweep, &point->setting, values);
 }
 
+/* Four numbers of up to 20 letters, and what stands between them. */
+#define MAX_DETAIL 90
+
 static char *
 detail (const PsMetrics *metrics)
 {
-  g_autoptr (GString) json = g_string_sized_new (48 * metrics->n_devices + 2);
+  char *json = g_malloc (metrics->n_devices * (gsize)MAX_DETAIL + 2), *to = json;
 
   for (guint d = 0; d < metrics->n_devices; d++)
-    g_string_append_printf (json, "%c[%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT ",%u]",
-                            d ? ',' : '[', metrics->device[d].busy_ns, metrics->device[d].span_ns,
-                            metrics->device[d].peak_memory_bytes, metrics->device[d].peak_activations);
-  g_string_append_c (json, ']');
-  return g_string_free (g_steal_pointer (&json), FALSE);
+    {
+      to = ps_put_integer (ps_put (to, d ? ",[" : "[["), metrics->device[d].busy_ns);
+      to = ps_put_integer (ps_put (to, ","), metrics->device[d].span_ns);
+      to = ps_put_integer (ps_put (to, ","), metrics->device[d].peak_memory_bytes);
+      to = ps_put (ps_put_integer (ps_put (to, ","), metrics->device[d].peak_activations), "]");
+    }
+  ps_put (to, "]");
+  return json;
 }
 
 static void
