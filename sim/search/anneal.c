@@ -29,7 +29,7 @@ is_tight (const PsOrder *order, guint at)
 {
   guint before = order->sequence[at - 1], op = order->sequence[at];
 
-  return ps_order_duration (order, before) > 0 && order->end[before] == order->end[op] - ps_order_duration (order, op);
+  return order->duration[before] > 0 && order->end[before] == order->end[op] - order->duration[op];
 }
 
 /* Draws a position that has an op before it on the same device. */

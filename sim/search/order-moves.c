@@ -179,7 +179,7 @@ push_bound (Ring *ring, const gint64 *time, guint from, guint op, gint64 was, gi
     op = ring->order->node[op];
   if (joins && op == from)
     return;
-  longest = time[op] - duration_of (ring->order, op, joins);
+  longest = time[op] - ring->order->duration[op];
   if (was >= longest || is > longest)
     push (ring, op);
 }

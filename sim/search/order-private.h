@@ -41,12 +41,6 @@ members_of (const PsOrder *order, guint op, gboolean joins)
   return (PsMembers){ partner == op ? 2 : 3, { op, op + m, partner } };
 }
 
-static inline gint64
-duration_of (const PsOrder *order, guint op, gboolean joins)
-{
-  return joins ? ps_order_duration (order, op) : order->problem->duration[chain_of (order->problem, op)];
-}
-
 /* Memory that a node takes when it starts; give_of is the memory that it gives back when it ends. */
 static inline gint64
 take_of (const PsOrder *order, guint op, gboolean joins)
@@ -124,13 +118,13 @@ departure (const PsOrder *order, guint op, gboolean joins)
 static inline gint64
 compute_end (const PsOrder *order, guint op, gboolean joins)
 {
-  return duration_of (order, op, joins) + MAX (arrival (order, op, joins), order->end[order->previous[op]]);
+  return order->duration[op] + MAX (arrival (order, op, joins), order->end[order->previous[op]]);
 }
 
 static inline gint64
 compute_tail (const PsOrder *order, guint op, gboolean joins)
 {
-  return duration_of (order, op, joins) + MAX (order->tail[order->next[op]], departure (order, op, joins));
+  return order->duration[op] + MAX (order->tail[order->next[op]], departure (order, op, joins));
 }
 
 /* Memory before the op at a position. */
@@ -164,7 +158,7 @@ typedef struct
 static inline PsOrderPart
 part_of (const PsOrder *order, guint op, gboolean joins)
 {
-  return (PsOrderPart){ arrival (order, op, joins), duration_of (order, op, joins), departure (order, op, joins) };
+  return (PsOrderPart){ arrival (order, op, joins), order->duration[op], departure (order, op, joins) };
 }
 
 /* Starts a part not before *end, the end of the part before it, which becomes its own end. FALSE: a path through the

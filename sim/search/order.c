@@ -13,6 +13,7 @@ ps_order_new (const PsProblem *problem)
   order->stop = g_new (guint32, problem->n_devices);
   order->node = g_new (guint32, problem->n_ops);
   order->partner = g_new (guint32, problem->n_ops);
+  order->duration = g_new (gint64, problem->n_ops);
   order->position = g_new0 (guint32, problem->n_ops);
   order->previous = g_new0 (guint32, problem->n_ops);
   order->next = g_new0 (guint32, problem->n_ops);
@@ -38,6 +39,7 @@ ps_order_free (PsOrder *order)
   g_free (order->stop);
   g_free (order->node);
   g_free (order->partner);
+  g_free (order->duration);
   g_free (order->position);
   g_free (order->previous);
   g_free (order->next);
@@ -51,6 +53,17 @@ ps_order_free (PsOrder *order)
   g_free (order);
 }
 
+static gint64
+find_duration (const PsOrder *order, guint op)
+{
+  const PsProblem *problem = order->problem;
+  guint chain = chain_of (problem, op), partner = order->partner[op];
+
+  if (partner == problem->n_ops)
+    return problem->duration[chain];
+  return partner == op ? problem->bw_duration[chain / N_KINDS] : problem->pair[chain_of (problem, partner) / N_KINDS];
+}
+
 void
 ps_order_copy (PsOrder *order, const PsOrder *from)
 {
@@ -62,6 +75,9 @@ ps_order_copy (PsOrder *order, const PsOrder *from)
     return;
   memcpy (order->node, from->node, n * sizeof *order->node);
   memcpy (order->partner, from->partner, n * sizeof *order->partner);
+  memcpy (order->duration, from->duration, n * sizeof *order->duration);
+  for (guint i = 0; i < n && order->problem != from->problem; i++)
+    order->duration[i] = find_duration (order, i);
 }
 
 void
@@ -88,6 +104,7 @@ set_apart (PsOrder *order)
     {
       order->node[i] = i;
       order->partner[i] = order->problem->n_ops;
+      order->duration[i] = order->problem->duration[chain_of (order->problem, i)];
     }
 }
 
@@ -117,6 +134,7 @@ ps_order_set_partner (PsOrder *order, guint b, guint partner)
   if (was != none && was != b)
     order->node[was] = was;
   order->partner[b] = partner;
+  order->duration[b] = find_duration (order, b);
   order->node[b + order->problem->m] = partner == none ? b + order->problem->m : b;
   if (partner != none && partner != b)
     order->node[partner] = b;

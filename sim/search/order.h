@@ -20,6 +20,7 @@ typedef struct
   guint32 *stop;     /* [n_devices] position after the last op */
   guint32 *node;     /* [n_ops] the op that stands in the sequence for each op: itself, or a B */
   guint32 *partner;  /* [n_ops] of a B in a pair: the F; of a B in a BW: itself; else n_ops */
+  gint64 *duration;  /* [n_ops] of the node that an op stands for, else of the op */
   guint32 *position; /* [n_ops] where each op stands in the sequence */
   guint32 *previous; /* [n_ops] op before it on its device; n_ops: none */
   guint32 *next;     /* [n_ops] op after it on its device; n_ops + 1 + device: none */
@@ -52,18 +53,6 @@ void ps_order_assign (PsOrder *order, const PsOrder *from);
 void ps_order_clear (PsOrder *order);
 void ps_order_add (PsOrder *order, guint op, guint partner);
 void ps_order_fill (PsOrder *order, const guint32 *sequence);
-
-/* Duration of an op, or of the node that it stands for. */
-static inline gint64
-ps_order_duration (const PsOrder *order, guint op)
-{
-  const PsProblem *problem = order->problem;
-  guint chain = chain_of (problem, op), partner = problem->joins ? order->partner[op] : problem->n_ops;
-
-  if (partner == problem->n_ops)
-    return problem->duration[chain];
-  return partner == op ? problem->bw_duration[chain / N_KINDS] : problem->pair[chain_of (problem, partner) / N_KINDS];
-}
 
 /* Computes everything from the sequence. FALSE: the devices wait for each other in a circle. An order is a solution if
  * its excess is 0. */
