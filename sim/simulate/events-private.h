@@ -20,7 +20,8 @@ typedef struct
   guint8 missing;    /* conditions not yet met */
   guint8 conditions; /* in all */
   guint8 done;
-  guint8 part; /* PsTransferPart */
+  guint32 part : 2;  /* PsTransferPart */
+  guint32 moves : 1; /* it has begun, and its end is not known yet */
 } PsTransfer;
 
 typedef enum
@@ -200,6 +201,9 @@ void ps_replay_complete (PsEvents *events);
 
 /* A run in that order; FALSE: it is not known. */
 gboolean ps_replay_run (PsEvents *events);
+
+/* Starts all transfers whose conditions are met, and follows all devices that may go on. */
+void ps_events_go_on (PsEvents *events);
 
 /* The engine for times that depend on other ops and transfers of the same instant. A run ends when nothing moves. */
 PsTimed *ps_timed_new (PsEvents *events);

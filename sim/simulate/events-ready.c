@@ -282,7 +282,7 @@ is_idle (const PsEvents *events, guint device)
 {
   const PsTimedDevice *state = &events->timed->devices[device];
 
-  return state->item == PS_NO_ITEM && state->n_active == 0 && !state->waiting;
+  return state->item == PS_NO_ITEM && state->n_open == 0 && !state->waiting;
 }
 
 static gboolean

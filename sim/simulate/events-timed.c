@@ -6,6 +6,26 @@
 
 #define NO_SLOWDOWN 1000
 
+/* Room for one span per message of each device: later ones touch earlier ones or lie apart. */
+static void
+allot_spans (const PsEvents *events, PsTimed *timed)
+{
+  const PsProgram *program = events->program;
+  PsSpan *next = timed->spans = g_new (PsSpan, 2 * (gsize)program->n_messages + 1);
+  g_autofree guint *n = g_new0 (guint, events->n_devices);
+
+  for (guint i = 0; i < program->n_messages; i++)
+    {
+      n[program->messages[i].sender]++;
+      n[program->messages[i].receiver]++;
+    }
+  for (guint device = 0; device < events->n_devices; device++)
+    {
+      timed->devices[device].spans = next;
+      next += n[device];
+    }
+}
+
 PsTimed *
 ps_timed_new (PsEvents *events)
 {
@@ -15,7 +35,10 @@ ps_timed_new (PsEvents *events)
   timed->heap = ps_heap_new (events->n_devices + events->n_transfers);
   timed->devices = g_new0 (PsTimedDevice, events->n_devices);
   timed->joined = g_new0 (guint8, events->program->n_messages + 1);
-  timed->slowdown = slowdown > 1 ? llrint (slowdown * NO_SLOWDOWN) : NO_SLOWDOWN;
+  timed->slows = slowdown > 1;
+  timed->slowdown = timed->slows ? llrint (slowdown * NO_SLOWDOWN) : NO_SLOWDOWN;
+  if (timed->slows)
+    allot_spans (events, timed);
   timed->links = events->setting.links != NULL ? ps_links_new (events) : NULL;
   return timed;
 }
@@ -28,66 +51,175 @@ ps_timed_free (PsTimed *timed)
   ps_heap_free (timed->heap);
   ps_links_free (timed->links);
   g_free (timed->devices);
+  g_free (timed->spans);
   g_free (timed->joined);
   g_free (timed);
 }
 
-/* Work that an op does in a nanosecond: all of it is done in its duration alone. */
+/* Slow-down */
+
+/* The span from which on a device's op is slowed down next: span i, or for ever if a transfer has no end yet. */
+static PsSpan
+next_span (const PsTimedDevice *device, guint i)
+{
+  PsSpan span = { G_MAXINT64, G_MAXINT64 };
+
+  if (i < device->n_spans)
+    span = device->spans[i];
+  if (device->n_open > 0 && device->open_ns <= span.until_ns)
+    span = (PsSpan){ MIN (span.from_ns, device->open_ns), G_MAXINT64 };
+  return span;
+}
+
+/* The end of a device's op as far as is known. In a nanosecond it does 1000 parts of its work beside a transfer, and
+ * `slowdown` parts without one: all of it in its duration alone. */
 static gint64
-work_rate (const PsTimed *timed, const PsTimedDevice *device)
+find_end (const PsEvents *events, const PsTimedDevice *device)
 {
-  return device->n_active > 0 ? NO_SLOWDOWN : timed->slowdown;
+  const PsItem *item = &events->items[device->item];
+  gint64 now = events->simulation->start_ns[item->step], slowdown = events->timed->slowdown;
+  gint64 left = item->duration_ns * slowdown;
+
+  if (!events->timed->slows)
+    return now + item->duration_ns;
+  for (guint i = device->n_passed;; i++)
+    {
+      PsSpan span = next_span (device, i);
+      gint64 alone = MAX (span.from_ns - now, 0), need = (left + slowdown - 1) / slowdown;
+
+      if (need <= alone)
+        return now + need;
+      left -= alone * slowdown;
+      now += alone;
+      gint64 beside = MAX (span.until_ns - now, 0);
+      need = (left + NO_SLOWDOWN - 1) / NO_SLOWDOWN;
+      if (need <= beside)
+        return now + need;
+      left -= beside * NO_SLOWDOWN;
+      now += beside;
+    }
 }
 
 static void
-schedule_end (PsTimed *timed, guint index)
+schedule_end (PsEvents *events, guint index)
 {
-  const PsTimedDevice *device = &timed->devices[index];
-  guint64 rate = (guint64)work_rate (timed, device), left = (guint64)device->work_left;
+  const PsTimedDevice *device = &events->timed->devices[index];
 
-  ps_heap_set (timed->heap, index, timed->now_ns + (gint64)((left + rate - 1) / rate));
+  if (device->item != PS_NO_ITEM)
+    ps_heap_set (events->timed->heap, index, find_end (events, device));
 }
 
+/* Adds a span to those in order, and unites it with all that it touches. Most come last. */
 static void
-take_part (PsTimed *timed, guint index, int change)
+add_span (PsTimedDevice *device, gint64 from_ns, gint64 until_ns)
 {
-  PsTimedDevice *device = &timed->devices[index];
-  gboolean was_active = device->n_active > 0;
+  PsSpan *spans = device->spans;
+  guint first = device->n_spans, end;
 
-  device->n_active += (guint)change;
-  if (timed->slowdown == NO_SLOWDOWN || device->item == PS_NO_ITEM || was_active == (device->n_active > 0))
+  if (from_ns >= until_ns)
     return;
-  device->work_left -= (timed->now_ns - device->since_ns) * (was_active ? NO_SLOWDOWN : timed->slowdown);
-  device->work_left = MAX (device->work_left, 0);
-  device->since_ns = timed->now_ns;
-  schedule_end (timed, index);
+  while (first > device->n_passed && spans[first - 1].until_ns >= from_ns)
+    first--;
+  for (end = first; end < device->n_spans && spans[end].from_ns <= until_ns; end++)
+    {
+      from_ns = MIN (from_ns, spans[end].from_ns);
+      until_ns = MAX (until_ns, spans[end].until_ns);
+    }
+  memmove (&spans[first + 1], &spans[end], (device->n_spans - end) * sizeof *spans);
+  device->n_spans = device->n_spans + 1 - (end - first);
+  spans[first] = (PsSpan){ from_ns, until_ns };
 }
 
-/* A device takes part in a message from now on, unless it does already or the message has moved. */
 static void
-join (PsEvents *events, guint32 message, gboolean sends)
+open_span (PsEvents *events, guint32 message, guint side, guint index, gint64 from_ns)
 {
-  const PsMessage *joined = &events->program->messages[message];
-  guint8 side = sends ? 1 : 2;
+  PsTimedDevice *device = &events->timed->devices[index];
 
-  if (events->transfers[message].done || events->timed->joined[message] & side)
+  if (events->timed->joined[message] & 1U << side)
     return;
-  events->timed->joined[message] |= side;
-  take_part (events->timed, sends ? joined->sender : joined->receiver, 1);
+  events->timed->joined[message] |= (guint8)(1U << side);
+  if (device->n_open++ == 0)
+    device->open_ns = from_ns;
+  if (events->timed->slows)
+    schedule_end (events, index);
 }
 
-/* With overlap_waiting a device takes part in the messages of the sends and receives before its next op. */
+/* A device takes part in a transfer from its start on, or from when the device has come to it, until its end. */
 static void
-join_until_op (PsEvents *events, guint index)
+close_span (PsEvents *events, const PsTransfer *transfer, guint side, guint index)
+{
+  PsTimedDevice *device = &events->timed->devices[index];
+  gint64 from_ns = transfer->start_ns;
+
+  if (events->timed->joined[transfer->message] & 1U << side)
+    {
+      from_ns = device->open_ns;
+      device->n_open--;
+    }
+  if (!events->timed->slows)
+    return;
+  add_span (device, from_ns, transfer->end_ns);
+  schedule_end (events, index);
+}
+
+/* Whether it matters which devices take part in a transfer. */
+static gboolean
+occupies (const PsEvents *events, const PsTransfer *transfer)
+{
+  return (events->timed->slows || events->exclusive) && transfer->part != PS_TRANSFER_EAGER_RECEIVE;
+}
+
+static void
+take_part (PsEvents *events, const PsTransfer *transfer)
+{
+  const PsMessage *message = &events->program->messages[transfer->message];
+
+  if (!occupies (events, transfer))
+    return;
+  close_span (events, transfer, PS_SIDE_SENDER, message->sender);
+  close_span (events, transfer, PS_SIDE_RECEIVER, message->receiver);
+}
+
+/* With overlap_waiting a device takes part in the messages of the sends and receives before its next op from now on,
+ * unless they have moved. */
+static void
+join_until_op (PsEvents *events, guint index, gint64 now_ns)
 {
   const PsInstruction *end = &events->program->instructions[events->program->first[index + 1]];
-  const PsInstruction **next = &events->timed->devices[index].next;
+  PsTimedDevice *device = &events->timed->devices[index];
 
-  for (; *next < end && (*next)->type != PS_INSTRUCTION_COMPUTE; (*next)++)
-    if (ps_instruction_is_post (*next))
-      join (events, (*next)->message - 1, (*next)->type == PS_INSTRUCTION_SEND);
-  if (*next < end)
-    (*next)++;
+  for (; device->next < end && device->next->type != PS_INSTRUCTION_COMPUTE; device->next++)
+    {
+      guint32 message = device->next->message - 1;
+
+      if (!ps_instruction_is_post (device->next))
+        continue;
+      if (events->transfers[message].done)
+        add_span (device, now_ns, events->transfers[message].end_ns);
+      else
+        open_span (events, message, ps_instruction_side (device->next), index, now_ns);
+    }
+  if (device->next < end)
+    device->next++;
+}
+
+/* Ops */
+
+void
+ps_timed_start_op (PsEvents *events, guint index, guint32 i, gint64 start_ns)
+{
+  PsTimedDevice *device = &events->timed->devices[index];
+
+  if (events->devices[index].first_ns < 0)
+    events->devices[index].first_ns = start_ns;
+  ps_event_start_op (events, index, &events->items[i], start_ns);
+  device->item = i;
+  device->queued = FALSE;
+  while (device->n_passed < device->n_spans && device->spans[device->n_passed].until_ns <= start_ns)
+    device->n_passed++;
+  if (device->n_passed == device->n_spans)
+    device->n_passed = device->n_spans = 0;
+  schedule_end (events, index);
 }
 
 static void
@@ -97,60 +229,6 @@ wake (PsEvents *events, guint device)
     return;
   events->timed->devices[device].queued = TRUE;
   events->awake[events->n_awake++] = (guint16)device;
-}
-
-static void
-start_op (PsEvents *events, guint index, guint32 i)
-{
-  PsTimed *timed = events->timed;
-  PsTimedDevice *device = &timed->devices[index];
-  const PsItem *item = &events->items[i];
-
-  if (events->devices[index].first_ns < 0)
-    events->devices[index].first_ns = timed->now_ns;
-  ps_event_start_op (events, index, item, timed->now_ns);
-  device->item = i;
-  device->since_ns = timed->now_ns;
-  device->work_left = item->duration_ns * timed->slowdown;
-  schedule_end (timed, index);
-}
-
-/* The next item of the program that a device may run now. Sends and receives of blocking devices are come to here. */
-static guint32
-pick_next (PsEvents *events, PsEventDevice *device)
-{
-  for (; device->next < device->end; device->next++, device->posted = FALSE)
-    {
-      const PsItem *item = &events->items[device->next];
-
-      if (item->type != PS_ITEM_OP && !device->posted)
-        {
-          device->posted = TRUE;
-          ps_event_meet (events, item->wait, events->timed->now_ns);
-        }
-      if (item->wait != 0 && !events->transfers[item->wait - 1].done)
-        {
-          device->blocked = item->wait;
-          return PS_NO_ITEM;
-        }
-      if (item->type == PS_ITEM_OP)
-        return device->next++;
-    }
-  return PS_NO_ITEM;
-}
-
-static void
-go_on (PsEvents *events, guint index)
-{
-  PsTimedDevice *device = &events->timed->devices[index];
-  guint32 i;
-
-  device->queued = FALSE;
-  if (device->item != PS_NO_ITEM || device->waiting || (events->exclusive && device->n_active > 0))
-    return;
-  i = events->ready != NULL ? ps_ready_pick (events, index) : pick_next (events, &events->devices[index]);
-  if (i != PS_NO_ITEM)
-    start_op (events, index, i);
 }
 
 static void
@@ -166,39 +244,60 @@ end_op (PsEvents *events, guint index)
   ps_event_end_op (events, index, item, timed->now_ns);
   for (guint k = 0; k < G_N_ELEMENTS (item->send) && item->send[k] != 0; k++)
     ps_event_meet (events, item->send[k], timed->now_ns);
-  if (events->setting.overlap_waiting)
-    join_until_op (events, index);
+  if (events->setting.overlap_waiting && timed->slows)
+    join_until_op (events, index, timed->now_ns);
 }
 
+/* An idle device in ready order */
 static void
-device_event (PsEvents *events, guint index)
+pick_op (PsEvents *events, guint index)
 {
   PsTimedDevice *device = &events->timed->devices[index];
+  guint32 i;
 
-  if (!device->waiting)
-    end_op (events, index);
-  else if (events->setting.overlap_waiting)
-    join_until_op (events, index);
-  device->waiting = FALSE;
-  wake (events, index);
+  device->queued = FALSE;
+  if (device->item != PS_NO_ITEM || device->waiting || (events->exclusive && device->n_open > 0))
+    return;
+  i = ps_ready_pick (events, index);
+  if (i != PS_NO_ITEM)
+    ps_timed_start_op (events, index, i, events->timed->now_ns);
 }
 
+/* Transfers */
+
 static void
-start_transfer (PsEvents *events, guint32 index)
+begin_transfer (PsEvents *events, guint32 index)
 {
   PsTimed *timed = events->timed;
   PsTransfer *transfer = &events->transfers[index];
+  const PsMessage *message = &events->program->messages[transfer->message];
 
   transfer->start_ns = timed->now_ns;
-  if (transfer->part != PS_TRANSFER_EAGER_RECEIVE)
+  transfer->moves = TRUE;
+  if (occupies (events, transfer))
     {
-      join (events, transfer->message, TRUE);
-      join (events, transfer->message, FALSE);
+      open_span (events, transfer->message, PS_SIDE_SENDER, message->sender, timed->now_ns);
+      open_span (events, transfer->message, PS_SIDE_RECEIVER, message->receiver, timed->now_ns);
     }
   if (timed->links != NULL)
     ps_links_start (events, index);
   else
     ps_heap_set (timed->heap, events->n_devices + index, timed->now_ns + transfer->end_ns);
+}
+
+void
+ps_timed_start_transfer (PsEvents *events, guint32 index)
+{
+  PsTransfer *transfer = &events->transfers[index];
+
+  if (events->timed->links != NULL && ps_links_share (events, index))
+    {
+      ps_heap_set (events->timed->heap, events->n_devices + index, transfer->start_ns);
+      return;
+    }
+  transfer->end_ns += transfer->start_ns;
+  take_part (events, transfer);
+  ps_event_complete (events, index);
 }
 
 static void
@@ -207,12 +306,8 @@ end_transfer (PsEvents *events, guint32 index)
   PsTransfer *transfer = &events->transfers[index];
   const PsMessage *message = &events->program->messages[transfer->message];
 
-  if (transfer->part != PS_TRANSFER_EAGER_RECEIVE)
-    {
-      take_part (events->timed, message->sender, -1);
-      take_part (events->timed, message->receiver, -1);
-    }
   transfer->end_ns = events->timed->now_ns;
+  take_part (events, transfer);
   ps_event_complete (events, index);
   if (events->ready == NULL)
     return;
@@ -222,40 +317,52 @@ end_transfer (PsEvents *events, guint32 index)
     wake (events, message->sender);
 }
 
+/* The loop */
+
 static void
 take_event (PsEvents *events)
 {
-  guint32 id = ps_heap_pop (events->timed->heap);
+  PsTimed *timed = events->timed;
+  guint32 id = ps_heap_pop (timed->heap), transfer = id - events->n_devices;
 
   if (id < events->n_devices)
-    device_event (events, id);
-  else if (events->timed->links == NULL || ps_links_event (events, id - events->n_devices))
-    end_transfer (events, id - events->n_devices);
+    {
+      if (!timed->devices[id].waiting)
+        end_op (events, id);
+      timed->devices[id].waiting = FALSE;
+      wake (events, id);
+    }
+  else if (!events->transfers[transfer].moves)
+    begin_transfer (events, transfer);
+  else if (timed->links == NULL || ps_links_event (events, transfer))
+    end_transfer (events, transfer);
 }
 
-static guint32
-next_transfer (PsEvents *events)
-{
-  if (events->ready != NULL)
-    return ps_ready_next_transfer (events);
-  return events->n_startable > 0 ? 1 + events->startable[--events->n_startable] : 0;
-}
-
-/* Everything that can begin now does. Ops go first, but where messages need their devices. */
+/* In ready order ops go first, but where messages need their devices. */
 static void
-settle (PsEvents *events)
+go_on_ready (PsEvents *events)
 {
   for (;;)
     {
-      guint32 transfer = events->exclusive || events->n_awake == 0 ? next_transfer (events) : 0;
+      guint32 transfer = events->exclusive || events->n_awake == 0 ? ps_ready_next_transfer (events) : 0;
 
       if (transfer != 0)
-        start_transfer (events, transfer - 1);
+        begin_transfer (events, transfer - 1);
       else if (events->n_awake > 0)
-        go_on (events, events->awake[--events->n_awake]);
+        pick_op (events, events->awake[--events->n_awake]);
       else
         break;
     }
+}
+
+/* Everything that can begin now does. */
+static void
+settle (PsEvents *events)
+{
+  if (events->ready != NULL)
+    go_on_ready (events);
+  else
+    ps_events_go_on (events);
   if (events->timed->links != NULL)
     ps_links_settle (events);
 }
@@ -268,22 +375,23 @@ begin (PsEvents *events)
   ps_heap_clear (timed->heap);
   memset (timed->joined, 0, events->program->n_messages);
   if (timed->links != NULL)
-    ps_links_begin (timed->links);
+    ps_links_begin (events);
   if (events->ready != NULL)
     ps_ready_begin (events);
-  for (guint device = 0; device < events->n_devices; device++)
+  for (guint index = 0; index < events->n_devices; index++)
     {
-      gint64 ready = events->devices[device].clock_ns;
+      PsTimedDevice *device = &timed->devices[index];
+      gint64 ready = events->devices[index].clock_ns;
 
-      timed->devices[device]
-          = (PsTimedDevice){ .item = PS_NO_ITEM,
-                             .queued = TRUE,
-                             .waiting = ready > 0,
-                             .next = &events->program->instructions[events->program->first[device]] };
-      if (ready > 0)
-        ps_heap_set (timed->heap, device, ready);
-      else if (events->setting.overlap_waiting)
-        join_until_op (events, device);
+      *device = (PsTimedDevice){ .item = PS_NO_ITEM,
+                                 .spans = device->spans,
+                                 .queued = events->ready != NULL,
+                                 .waiting = events->ready != NULL && ready > 0,
+                                 .next = &events->program->instructions[events->program->first[index]] };
+      if (device->waiting)
+        ps_heap_set (timed->heap, index, ready);
+      if (events->setting.overlap_waiting && timed->slows)
+        join_until_op (events, index, ready);
     }
 }
 

@@ -1,8 +1,10 @@
 /* events-timed.h - events in the order of time, for times that depend on other ops and transfers of the same instant.
  * Private to sim/simulate/events*.c.
  *
- * An event is the end of a device's op or of a phase of a transfer. All events of one instant are taken before anything
- * new begins, so that it does not matter which comes first.
+ * An event is an end that others may still put off: of an op that transfers slow down, of a phase of a transfer that
+ * shares links; and all ends in ready order. Everything else follows from the order alone, as in events.c, and is found
+ * as soon as the event before it is. Nothing is found to begin before the first event that is due, so that its time is
+ * final. All events of one instant are taken before anything new begins: it does not matter which comes first.
  */
 #pragma once
 
@@ -11,14 +13,24 @@
 
 #define PS_NO_ITEM G_MAXUINT32
 
+/* A time in which a device sends or receives. */
+typedef struct
+{
+  gint64 from_ns;
+  gint64 until_ns;
+} PsSpan;
+
 typedef struct
 {
   guint32 item;     /* that it runs; PS_NO_ITEM when idle */
   gboolean waiting; /* for its ready_ns */
   gboolean queued;  /* among the awake */
-  guint n_active;   /* transfers that it takes part in */
-  gint64 work_left; /* of its op, as of since_ns: duration times slowdown */
-  gint64 since_ns;
+  guint n_open;     /* transfers that it takes part in and whose end is not known */
+  gint64 open_ns;   /* since when it takes part in any of these */
+  guint n_passed;   /* spans that end before its op begins */
+  guint n_spans;
+  PsSpan
+      *spans; /* with slow-down: when it takes part in transfers whose end is known; in order, none touches another */
   const PsInstruction *next; /* with overlap_waiting: after the op up to which it has come to sends and receives */
 } PsTimedDevice;
 
@@ -30,15 +42,26 @@ struct _PsTimed
   guint turn;   /* events that were due together, and all that began after them */
   PsHeap *heap; /* ids: devices, then n_devices + transfer */
   PsTimedDevice *devices;
+  PsSpan *spans;   /* of all devices; NULL: no slow-down */
   guint8 *joined;  /* [n_messages] bit 0: the sender takes part, bit 1: the receiver does */
+  gboolean slows;  /* ends of ops are not known when they start */
   gint64 slowdown; /* factor on ops beside transfers, in thousandths; 1000: none */
   PsLinks *links;  /* NULL: transfers share none */
 };
 
+/* An op starts, at any time from now on. Its end is an event. */
+void ps_timed_start_op (PsEvents *events, guint device, guint32 item, gint64 start_ns);
+
+/* The conditions of a transfer are met. It is over unless its end depends on others. */
+void ps_timed_start_transfer (PsEvents *events, guint32 transfer);
+
 /* A transfer's part in its links. */
 PsLinks *ps_links_new (const PsEvents *events);
 void ps_links_free (PsLinks *links);
-void ps_links_begin (PsLinks *links);
+void ps_links_begin (PsEvents *events);
+
+/* Whether a transfer may ever have to share a link with others in this run. */
+gboolean ps_links_share (const PsEvents *events, guint32 transfer);
 
 /* Starts a transfer; its next event is put into the heap. */
 void ps_links_start (PsEvents *events, guint32 transfer);

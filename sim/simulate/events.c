@@ -1,7 +1,7 @@
 /* events.c - a run of the events engine. Where times follow from the order alone, devices are followed as far as they
  * go, and each transfer starts when the last of its conditions is met: no queue, no choice, so any order of doing this
  * gives the same times. */
-#include "events-private.h"
+#include "events-timed.h"
 
 #include <math.h>
 
@@ -32,6 +32,7 @@ begin_transfers (PsEvents *events)
         transfer->end_ns = 0;
       transfer->missing = transfer->conditions;
       transfer->done = FALSE;
+      transfer->moves = FALSE;
     }
 }
 
@@ -94,13 +95,18 @@ begin (PsEvents *events, const PsCosts *costs, PsSimulation *simulation)
     }
 }
 
-static inline void
-start_transfers (PsEvents *events)
+static inline G_ALWAYS_INLINE void
+start_transfers (PsEvents *events, gboolean timed)
 {
   while (events->n_startable > 0)
     {
       guint32 index = events->startable[--events->n_startable];
 
+      if (timed)
+        {
+          ps_timed_start_transfer (events, index);
+          continue;
+        }
       events->transfers[index].end_ns += events->transfers[index].start_ns;
       if (events->replay != NULL)
         ps_replay_note (events->replay, events->n_items + index,
@@ -110,18 +116,18 @@ start_transfers (PsEvents *events)
 }
 
 /* A blocking device comes to its send or receive. */
-static inline void
-post (PsEvents *events, PsEventDevice *device, const PsItem *item)
+static inline G_ALWAYS_INLINE void
+post (PsEvents *events, PsEventDevice *device, const PsItem *item, gboolean timed)
 {
   if (!device->posted)
     ps_event_meet (events, item->wait, device->clock_ns);
   device->posted = TRUE;
-  start_transfers (events);
+  start_transfers (events, timed);
 }
 
-/* Runs a device until it waits for a transfer whose time is not known yet. */
-static void
-follow (PsEvents *events, guint index)
+/* Runs a device until it waits for a transfer whose time is not known yet, or until it runs an op whose end is not. */
+static inline G_ALWAYS_INLINE void
+follow (PsEvents *events, guint index, gboolean timed)
 {
   PsEventDevice *device = &events->devices[index];
   gint64 clock = device->clock_ns;
@@ -132,7 +138,7 @@ follow (PsEvents *events, guint index)
       const PsItem *item = &events->items[i];
 
       if (item->type != PS_ITEM_OP)
-        post (events, device, item);
+        post (events, device, item, timed);
       if (item->wait != 0)
         {
           const PsTransfer *transfer = &events->transfers[item->wait - 1];
@@ -144,19 +150,32 @@ follow (PsEvents *events, guint index)
             }
           clock = MAX (clock, transfer->end_ns);
         }
+      if (timed && item->type == PS_ITEM_OP && events->timed->slows)
+        {
+          ps_timed_start_op (events, index, i++, clock);
+          break;
+        }
       if (item->type == PS_ITEM_OP)
         {
           clock = ps_event_run_op (events, index, item, clock);
-          if (events->replay != NULL)
+          if (!timed && events->replay != NULL)
             ps_replay_note (events->replay, i, item->step);
           for (guint k = 0; k < G_N_ELEMENTS (item->send) && item->send[k] != 0; k++)
             ps_event_meet (events, item->send[k], clock);
-          start_transfers (events);
+          start_transfers (events, timed);
         }
       device->posted = FALSE;
       device->clock_ns = clock;
     }
   device->next = i;
+}
+
+void
+ps_events_go_on (PsEvents *events)
+{
+  start_transfers (events, TRUE);
+  while (events->n_awake > 0)
+    follow (events, events->awake[--events->n_awake], TRUE);
 }
 
 /* The second run notes its order for all later ones: most engines run only once. */
@@ -168,7 +187,7 @@ run_untimed (PsEvents *events)
   if (events->n_runs == 1)
     events->replay = ps_replay_new (events);
   while (events->n_awake > 0)
-    follow (events, events->awake[--events->n_awake]);
+    follow (events, events->awake[--events->n_awake], FALSE);
   if (events->n_runs == 1)
     ps_replay_complete (events);
 }
