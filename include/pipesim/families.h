@@ -62,6 +62,13 @@ char **ps_family_names (char *const *asked);
 PsSchedule *ps_family_generate (const PsFamily *family, const PsFamilySetting *setting,
                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
+/* A schedule on a V of two chunks that repeats a block of slots, as V-Half and V-Min do: an op takes one slot, and each
+ * microbatch comes six slots after the one before. wait: [4 * n_devices], by way (F down, F up, B down, B up) and
+ * device, slots that an op waits there before it takes the next one that is free in all periods. Eager, ops may run
+ * before their slots. Of the setting, the numbers of devices and microbatches count. */
+PsSchedule *ps_family_v_hops (const PsFamilySetting *setting, const guint8 *wait,
+                              gboolean eager) G_GNUC_WARN_UNUSED_RESULT;
+
 G_END_DECLS
 
 #endif

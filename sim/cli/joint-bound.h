@@ -1,6 +1,5 @@
 /* joint-bound.h - bounds for stages that may each run in several ways. */
-#ifndef PS_JOINT_BOUND_H
-#define PS_JOINT_BOUND_H
+#pragma once
 
 #include "search-choices.h"
 
@@ -32,5 +31,3 @@ gint64 search_bound (const SearchQuestion *question, const PsCosts *costs, gint6
 
 /* No schedule is faster, whichever way each stage runs; no more than `enough`, the time of a schedule found. */
 gint64 search_bound_ways (const SearchQuestion *question, const SearchWays *ways, gint64 enough);
-
-#endif

@@ -73,12 +73,10 @@ guint ps_v_block_peak (const PsVBlock *block);
 /* The op as schedules write it. */
 PsOp ps_v_block_name (const PsVBlock *block, guint device, PsVType type, guint microbatch);
 
-/* Writes offsets into `offset` for one device. */
-typedef void (*PsVOffsets) (guint n_devices, guint device, guint offset[4]);
-
-/* V-Half and V-Min: split backwards; see v-split.c. Eager, the warm-up reaches one period further and ops run before
- * the slots of the block where they can. */
-PsSchedule *ps_v_split_generate (const char *name, const PsFamilySetting *setting, PsVOffsets offsets, gboolean eager);
+/* V-Half, V-Min and blocks like them: split backwards; see v-split.c. Eager, the warm-up reaches one period further and
+ * ops run before the slots of the block where they can. */
+PsSchedule *ps_v_split_generate (const char *name, const PsFamilySetting *setting, const guint (*offset)[4],
+                                 gboolean eager);
 
 /* V-Min either way: the published order is better for some costs. */
 PsSchedule *ps_v_min_generate (const PsFamilySetting *setting, gboolean eager);

@@ -8,21 +8,20 @@ check (const PsFamilySetting *setting, GError **error)
 }
 
 /* An even p would make ops collide without the extra slots. */
-static void
-offsets (guint p, guint device, guint offset[4])
-{
-  guint extra = p % 2 == 0 ? 3 : 0;
-
-  offset[PS_V_F_DOWN] = 2 * device;
-  offset[PS_V_F_UP] = 3 * p - 2 - device;
-  offset[PS_V_B_DOWN] = 3 * p + extra + 2 * device - 1;
-  offset[PS_V_B_UP] = 6 * p + extra - device - 2;
-}
-
 static PsSchedule *
 generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
 {
-  return ps_v_split_generate ("v-half", setting, offsets, FALSE);
+  guint p = setting->n_devices, extra = p % 2 == 0 ? 3 : 0;
+  g_autofree guint (*offset)[4] = g_malloc (p * sizeof *offset);
+
+  for (guint device = 0; device < p; device++)
+    {
+      offset[device][PS_V_F_DOWN] = 2 * device;
+      offset[device][PS_V_F_UP] = 3 * p - 2 - device;
+      offset[device][PS_V_B_DOWN] = 3 * p + extra + 2 * device - 1;
+      offset[device][PS_V_B_UP] = 6 * p + extra - device - 2;
+    }
+  return ps_v_split_generate ("v-half", setting, (const guint (*)[4])offset, FALSE);
 }
 
 const PsFamily ps_family_v_half = {

@@ -8,21 +8,20 @@ check (const PsFamilySetting *setting, GError **error)
 }
 
 /* A p that 3 divides would make ops collide without the extra slots. */
-static void
-offsets (guint p, guint device, guint offset[4])
-{
-  guint extra = p % 3 == 0 ? 2 : 0;
-
-  offset[PS_V_F_DOWN] = device;
-  offset[PS_V_F_UP] = 2 * p - 1 - device;
-  offset[PS_V_B_DOWN] = 2 * p + extra + device;
-  offset[PS_V_B_UP] = 4 * p + extra - 1 - device;
-}
-
 PsSchedule *
 ps_v_min_generate (const PsFamilySetting *setting, gboolean eager)
 {
-  return ps_v_split_generate ("v-min", setting, offsets, eager);
+  guint p = setting->n_devices, extra = p % 3 == 0 ? 2 : 0;
+  g_autofree guint (*offset)[4] = g_malloc (p * sizeof *offset);
+
+  for (guint device = 0; device < p; device++)
+    {
+      offset[device][PS_V_F_DOWN] = device;
+      offset[device][PS_V_F_UP] = 2 * p - 1 - device;
+      offset[device][PS_V_B_DOWN] = 2 * p + extra + device;
+      offset[device][PS_V_B_UP] = 4 * p + extra - 1 - device;
+    }
+  return ps_v_split_generate ("v-min", setting, (const guint (*)[4])offset, eager);
 }
 
 /* Eager ops save one or two chunk ops at the same memory. The published order stays in two cases. With p mod 3 = 1

@@ -149,14 +149,11 @@ refill (const PsVBlock *block, const char *name, const PsFamilySetting *setting,
 }
 
 PsSchedule *
-ps_v_split_generate (const char *name, const PsFamilySetting *setting, PsVOffsets offsets, gboolean eager)
+ps_v_split_generate (const char *name, const PsFamilySetting *setting, const guint (*offset)[4], gboolean eager)
 {
   guint p = setting->n_devices, last = PS_V_PERIOD * (setting->n_microbatches - 1);
-  g_autofree guint (*offset)[4] = g_malloc (p * sizeof *offset);
+  g_autoptr (PsVBlock) block = ps_v_block_new (setting, offset, 1);
 
-  for (guint device = 0; device < p; device++)
-    offsets (p, device, offset[device]);
-  g_autoptr (PsVBlock) block = ps_v_block_new (setting, (const guint (*)[4])offset, 1);
   for (guint device = 0; device < p; device++)
     fill_weights (block, device);
   /* Until microbatch 0 has come back, or 1, and from where the last one has gone in. */

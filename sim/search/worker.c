@@ -16,6 +16,9 @@
 /* Local searches of a round that start from list schedules of their own. */
 #define FRESH_STARTS 3
 
+/* Blocks that a round tries, as many as make the moves of so many local searches. */
+#define BLOCKS_PER_SEARCH 2
+
 /* Repetitions of a part that a round tries. */
 #define REPEATS_PER_ROUND 100
 
@@ -256,6 +259,29 @@ widen (PsSearchWorker *worker)
   worker->width = MIN (worker->width * 3 / 2, MAX_WIDTH);
 }
 
+static gboolean
+go_on_building (gpointer data)
+{
+  return ps_search_worker_spend (data, moves_per_order (data));
+}
+
+static void
+offer_block (const PsOrder *order, gpointer data)
+{
+  offer_better (data, order, "a repeated block");
+}
+
+static void
+try_blocks (PsSearchWorker *worker)
+{
+  if (worker->blocks.wait == NULL)
+    return;
+  worker->blocks.random = worker->runner->random;
+  worker->blocks.n_tries = BLOCKS_PER_SEARCH * worker->length / moves_per_order (worker);
+  ps_blocks_search (&worker->blocks, worker->scratch);
+  worker->runner->random = worker->blocks.random;
+}
+
 /* Puts a piece of the best order in place of its surroundings, which helps if many microbatches follow the same
  * pattern. */
 static void
@@ -343,6 +369,7 @@ ps_search_worker_round (PsSearchWorker *worker)
   widen (worker);
   improve (worker, worker->best);
   nudge_ops (worker, ps_search_worker_draw (worker), worker->length / moves_per_order (worker) / 2);
+  try_blocks (worker);
   improve (worker, ps_search_worker_draw (worker)->order);
   for (guint i = 0; i < FRESH_STARTS; i++)
     improve (worker, NULL);
@@ -364,6 +391,11 @@ ps_search_worker_init (PsSearchWorker *worker, PsRunner *runner, const PsStart *
   worker->length
       = MAX (CLAMP (LENGTH_PER_OP * problem->n_ops, MIN_LENGTH, SMALL_LENGTH), LARGE_LENGTH_PER_OP * problem->n_ops);
   worker->width = MIN_WIDTH;
+  worker->blocks = (PsBlocks){ .wait = ps_blocks_suit (problem) ? g_new0 (guint8, 4 * (gsize)problem->n_devices) : NULL,
+                               .best_ns = G_MAXINT64,
+                               .go_on = go_on_building,
+                               .offer = offer_block,
+                               .data = worker };
   ps_order_assign (worker->best, start->order);
   for (guint i = 0; i < POOL_SIZE; i++)
     {
@@ -380,4 +412,5 @@ ps_search_worker_clear (PsSearchWorker *worker)
     ps_order_free (worker->pool[i].order);
   ps_order_free (worker->best);
   ps_order_free (worker->scratch);
+  g_free (worker->blocks.wait);
 }

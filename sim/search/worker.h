@@ -1,7 +1,8 @@
-/* worker.h - one thread's work on one problem: list scheduling under many policies, beams, and local search from the
- * best orders, in rounds that grow longer. */
+/* worker.h - one thread's work on one problem: list scheduling under many policies, beams, repeated blocks, and local
+ * search from the best orders, in rounds that grow longer. */
 #pragma once
 
+#include "blocks.h"
 #include "greedy.h"
 
 #define POOL_SIZE 8
@@ -40,6 +41,7 @@ typedef struct
   guint64 n_policies;     /* tried */
   guint64 length;         /* of the next local search, moves */
   guint width;            /* of the next beam */
+  PsBlocks blocks;        /* without waits: the placement has none */
   double unit_ns;         /* mean duration of an op */
   double unit_bytes;      /* mean of what an F takes */
 } PsSearchWorker;

@@ -1,11 +1,13 @@
 /* bench-bound.c - how far bounds stay below the best schedule, over settings of all kinds: few and many devices, equal
- * and unequal stages, tight and loose memory; and over 24 medium ones. Usage: bench-bound [MOVES of each search]. */
+ * and unequal stages, tight and loose memory; and over 24 medium ones. Usage: bench-bound [MOVES of each search [TEXT
+ * that a setting's name has to hold]]. */
 #include "bench-case.h"
 
 #include "search/windows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define LOOP PS_PLACEMENT_LOOP
 #define V PS_PLACEMENT_V
@@ -159,13 +161,14 @@ bench_row (const Row *row, guint64 moves, double *sum, double *worst)
 }
 
 static void
-bench_rows (const char *title, const Row *rows, guint n, guint64 moves)
+bench_rows (const char *title, const Row *rows, guint n, guint64 moves, const char *text)
 {
   double sum[3] = { 0 }, worst = 0;
 
   printf ("%s\n", title);
   for (guint i = 0; i < n; i++)
-    bench_row (&rows[i], moves, sum, &worst);
+    if (strstr (rows[i].name, text) != NULL)
+      bench_row (&rows[i], moves, sum, &worst);
   printf ("  mean gap by sums %.2f %%, root %.2f %%, search %.2f %% (worst %.2f %%)\n", sum[0] / n, sum[1] / n,
           sum[2] / n, worst);
 }
@@ -174,8 +177,9 @@ int
 main (int argc, char **argv)
 {
   guint64 moves = argc > 1 ? strtoull (argv[1], NULL, 10) : 1000000;
+  const char *text = argc > 2 ? argv[2] : "";
 
-  bench_rows ("24 medium settings, p=4 m=8 f,b,w=5,5,4", medium, G_N_ELEMENTS (medium), moves);
-  bench_rows ("41 mixed settings", mixed, G_N_ELEMENTS (mixed), moves);
+  bench_rows ("24 medium settings, p=4 m=8 f,b,w=5,5,4", medium, G_N_ELEMENTS (medium), moves, text);
+  bench_rows ("41 mixed settings", mixed, G_N_ELEMENTS (mixed), moves, text);
   return 0;
 }

@@ -133,11 +133,34 @@ test_slide (gconstpointer b_length)
     check_slide (rand, GPOINTER_TO_UINT (b_length));
 }
 
+/* Whatever the waits, the schedule of a block is valid. */
+static void
+test_hops (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (4);
+
+  for (guint i = 0; i < 300; i++)
+    {
+      guint p = (guint)g_rand_int_range (rand, 1, 10), m = (guint)g_rand_int_range (rand, 1, 14);
+      const PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = 2, .n_slices = 1 };
+      g_autofree guint8 *wait = g_new (guint8, 4 * (gsize)p);
+      g_autoptr (PsSchedule) schedule = NULL;
+      g_autoptr (GError) error = NULL;
+
+      for (guint k = 0; k < 4 * p; k++)
+        wait[k] = (guint8)g_rand_int_range (rand, 0, 3);
+      schedule = ps_family_v_hops (&setting, wait, g_rand_boolean (rand));
+      ps_schedule_validate (schedule, &error);
+      g_assert_no_error (error);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_data_func ("/v-block/slide/split", GUINT_TO_POINTER (1), test_slide);
   g_test_add_data_func ("/v-block/slide/fused", GUINT_TO_POINTER (2), test_slide);
+  g_test_add_func ("/v-block/hops", test_hops);
   return g_test_run ();
 }
