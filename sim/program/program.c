@@ -186,6 +186,12 @@ copy_ops (const Lowering *lowering, Walk *walk)
   write_steps (lowering, walk);
   walk->begin = walk->next;
   walk->until = walk->next + n;
+  if (n == N_COPIED)
+    {
+      memcpy (walk->ops, &lowering->schedule->ops[walk->next], sizeof walk->ops);
+      memcpy (walk->turns, &lowering->turns[walk->next], sizeof walk->turns);
+      return;
+    }
   memcpy (walk->ops, &lowering->schedule->ops[walk->next], n * sizeof *walk->ops);
   memcpy (walk->turns, &lowering->turns[walk->next], n * sizeof *walk->turns);
 }
@@ -303,49 +309,66 @@ lower_all (Lowering *lowering, GError **error)
   return TRUE;
 }
 
+#define HERE G_MAXUINT16
+
+/* The device that makes the input of each F, and of each backward, of the stages of all copies: [2 * copies * stages].
+ * HERE: the device itself, or none. */
+static guint16 *
+find_makers (const PsPlacement *placement)
+{
+  guint n_stages = placement->n_stages, n = placement->n_copies * n_stages;
+  guint16 *makers = g_new (guint16, 2 * (gsize)n);
+
+  for (guint i = 0; i < n; i++)
+    for (guint backward = 0; backward < 2; backward++)
+      {
+        gboolean has_input = i % n_stages != (backward ? n_stages - 1 : 0);
+        guint maker = has_input ? placement->device[backward ? i + 1 : i - 1] : placement->device[i];
+
+        makers[2 * i + backward] = (guint16)(maker == placement->device[i] ? HERE : maker);
+      }
+  return makers;
+}
+
 /* Counts the instructions of each device: its ops, a send for each result that leaves, a receive and a wait for each
- * that comes. Returns the number of messages. */
+ * that comes. Returns the number of messages; *pairs: there are pairs. */
 static guint
-count_instructions (PsProgram *program)
+count_instructions (PsProgram *program, gboolean *pairs)
 {
   const PsSchedule *schedule = program->schedule;
-  guint n_devices = schedule->placement->n_devices, n_messages = 0;
+  guint n_devices = schedule->placement->n_devices, n_stages = schedule->placement->n_stages, n_messages = 0;
+  g_autofree guint16 *makers = find_makers (schedule->placement);
 
   for (guint device = 0; device < n_devices; device++)
-    for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
-      {
-        PsOp producer;
+    {
+      guint n_received = 0;
 
-        program->first[device + 1]++;
-        if (!ps_op_input (schedule->ops[i], schedule->placement->n_stages, &producer))
-          continue;
-        guint peer = ps_schedule_device (schedule, producer.stage, producer.microbatch);
-        if (peer == device)
-          continue;
-        program->first[device + 1] += 2;
-        program->first[peer + 1]++;
-        n_messages++;
-      }
+      for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
+        {
+          PsOp op = schedule->ops[i];
+          gboolean backward = ps_op_is_backward (op);
+          guint place = ps_schedule_weight_copy (schedule, op.microbatch) * n_stages + op.stage;
+          guint maker = backward || op.kind == PS_OP_F ? makers[2 * place + backward] : HERE;
+
+          *pairs |= op.paired;
+          if (maker == HERE)
+            continue;
+          program->first[maker + 1]++;
+          n_received++;
+        }
+      program->first[device + 1] += schedule->first[device + 1] - schedule->first[device] + 2 * n_received;
+      n_messages += n_received;
+    }
   for (guint device = 0; device < n_devices; device++)
     program->first[device + 1] += program->first[device];
   return n_messages;
 }
 
-static gboolean
-has_pairs (const PsSchedule *schedule)
-{
-  for (guint i = 0; i < ps_schedule_n_ops (schedule); i++)
-    if (schedule->ops[i].paired)
-      return TRUE;
-  return FALSE;
-}
-
 /* One block for all arrays whose length grows with the number of ops. The C library keeps a freed block for the next
  * program, where it would give several of this size back to the system. */
 static void
-allot (PsProgram *program, guint n_ops, guint n_messages)
+allot (PsProgram *program, guint n_ops, guint n_messages, gboolean pairs)
 {
-  gboolean pairs = has_pairs (program->schedule);
   gsize per_op = sizeof (PsStep) + 3 * sizeof (guint32) + (pairs ? sizeof (guint8) : 0);
 
   gsize n_bytes = n_ops * per_op + n_messages * sizeof (PsMessage);
@@ -371,7 +394,8 @@ allot_streams (PsProgram *program)
 static PsProgram *
 program_new (PsSchedule *schedule, PsCommOrder order)
 {
-  guint n_ops = ps_schedule_n_ops (schedule);
+  guint n_ops = ps_schedule_n_ops (schedule), n_messages;
+  gboolean pairs = FALSE;
   PsProgram *program = g_new0 (PsProgram, 1);
 
   program->schedule = schedule;
@@ -380,7 +404,8 @@ program_new (PsSchedule *schedule, PsCommOrder order)
       = g_new0 (guint32, (gsize)schedule->placement->n_copies * PS_N_OP_KINDS * schedule->placement->n_stages);
   program->peak_activations = g_new0 (guint, schedule->placement->n_devices);
   program->first = g_new0 (guint, (gsize)schedule->placement->n_devices + 1);
-  allot (program, n_ops, count_instructions (program));
+  n_messages = count_instructions (program, &pairs);
+  allot (program, n_ops, n_messages, pairs);
   return program;
 }
 

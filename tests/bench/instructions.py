@@ -21,6 +21,8 @@ microbatches = 16
 bandwidth-factor = 1..40 step 1
 '''
 
+AUTO = SPEC.replace('1f1b, zb-h1, zb-v', 'zb-auto, zb-v-auto')
+
 # Each runs in a folder of its own, in this order; {0} is the program.
 COMMANDS = {
     'predict all': f'{{0}} predict -s all -p 8 -m 16 {COSTS}',
@@ -29,6 +31,7 @@ COMMANDS = {
     'predict bypass': f'{{0}} predict -s zb-h1,zb-v -p 8 -m 32 {COSTS} --sync bypass',
     'search': f'{{0}} search -p 4 -m 8 {COSTS} --memory-limit 6MiB --moves 20000 --jobs 1',
     'sweep': '{0} sweep spec.ini --db results.db --jobs 1',
+    'sweep auto': '{0} sweep auto.ini --db auto.db --jobs 1',
     'write a timeline': f'{{0}} predict -s zb-v -p 8 -m 128 {COSTS} -o a.json',
     'write a trace': f'{{0}} predict -s zb-v -p 8 -m 128 {COSTS} -o a.trace.json',
     'compare timelines': '{0} compare a.json a.json',
@@ -56,8 +59,9 @@ def own_instructions(path, program):
 def measure(program):
     program, counts = os.path.realpath(program), {}
     with tempfile.TemporaryDirectory() as folder:
-        with open(f'{folder}/spec.ini', 'w') as spec:
-            spec.write(SPEC)
+        for name, text in ('spec', SPEC), ('auto', AUTO):
+            with open(f'{folder}/{name}.ini', 'w') as spec:
+                spec.write(text)
         for name, command in COMMANDS.items():
             valgrind = ['valgrind', '-q', '--tool=callgrind', f'--callgrind-out-file={folder}/counts']
             subprocess.run(valgrind + command.format(program).split(), cwd=folder, check=True,
