@@ -274,20 +274,12 @@ remove_flow (PsLinks *links, FlowList *list, guint32 index)
   links->flows[last].place = place;
 }
 
+/* A flow comes to its ports, or leaves them. */
 static void
-come_to_ports (PsLinks *links, const Flow *flow)
+want (PsLinks *links, const Flow *flow, gboolean comes)
 {
-  links->ports[flow->port[0]].wanted += flow->alone;
-  if (flow->port[1] != flow->port[0])
-    links->ports[flow->port[1]].wanted += flow->alone;
-}
-
-static void
-leave_ports (PsLinks *links, const Flow *flow)
-{
-  links->ports[flow->port[0]].wanted -= flow->alone;
-  if (flow->port[1] != flow->port[0])
-    links->ports[flow->port[1]].wanted -= flow->alone;
+  for (guint k = 0; k < 1U + (flow->port[1] != flow->port[0]); k++)
+    links->ports[flow->port[k]].wanted += comes ? flow->alone : -(Work)flow->alone;
 }
 
 static gboolean
@@ -367,7 +359,7 @@ ps_links_start (PsEvents *events, guint32 index)
                   .since_ns = timed->now_ns + route->latency_ns,
                   .port = { route->port[0], route->port[1] } };
   add_flow (links, &links->roomy, index);
-  come_to_ports (links, flow);
+  want (links, flow, TRUE);
   if (is_crowded (links, flow))
     leave_roomy (events);
 }
@@ -387,7 +379,7 @@ ps_links_event (PsEvents *events, guint32 index)
     }
   links->changed |= flow->phase == PHASE_BYTES;
   remove_flow (links, flow->phase == PHASE_BYTES ? &links->moving : &links->roomy, index);
-  leave_ports (links, flow);
+  want (links, flow, FALSE);
   return TRUE;
 }
 

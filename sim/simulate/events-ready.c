@@ -14,7 +14,8 @@ struct _PsReady
   guint *n_started;  /* [n_devices] */
   guint n_pending;
   guint32 *pending; /* [n_transfers] transfers that wait for a channel; the next to go is the first */
-  guint8 *held;     /* [n_ends] whether a transfer holds the channel end */
+  gint64 *free_ns;  /* [n_ends] when the transfer that holds the channel end is over; G_MAXINT64: not known */
+  gint64 wake_ns;   /* when the next input arrives that the last search missed; G_MAXINT64: not known */
 };
 
 /* The items that make the results of a stage, microbatch and slice, each counted from 1; 0 = none. */
@@ -103,7 +104,7 @@ ps_ready_new (const PsEvents *events)
   ready->sequence = g_new (guint32, events->n_items + 1);
   ready->n_started = g_new0 (guint, events->n_devices);
   ready->pending = g_new (guint32, events->n_transfers + 1);
-  ready->held = g_new0 (guint8, events->channels->n_ends + 1);
+  ready->free_ns = g_new0 (gint64, events->channels->n_ends + 1);
   return ready;
 }
 
@@ -118,7 +119,7 @@ ps_ready_free (PsReady *ready)
   g_free (ready->sequence);
   g_free (ready->n_started);
   g_free (ready->pending);
-  g_free (ready->held);
+  g_free (ready->free_ns);
   g_free (ready);
 }
 
@@ -130,7 +131,7 @@ ps_ready_begin (PsEvents *events)
   memset (ready->started, 0, events->n_items);
   memset (ready->second, 0, events->n_devices * sizeof *ready->second);
   memset (ready->n_started, 0, events->n_devices * sizeof *ready->n_started);
-  memset (ready->held, 0, events->channels->n_ends);
+  memset (ready->free_ns, 0, events->channels->n_ends * sizeof *ready->free_ns);
   ready->n_pending = 0;
 }
 
@@ -142,8 +143,15 @@ is_ready (const PsEvents *events, guint32 i)
   const PsItem *item = &events->items[i];
   const guint32 *depends = &events->ready->depends[(gsize)i * N_DEPENDS];
 
-  if (item->wait != 0 && !events->transfers[item->wait - 1].done)
-    return FALSE;
+  if (item->wait != 0)
+    {
+      const PsTransfer *input = &events->transfers[item->wait - 1];
+
+      if (input->done && input->end_ns > events->timed->now_ns)
+        events->ready->wake_ns = MIN (events->ready->wake_ns, input->end_ns);
+      if (!input->done || input->end_ns > events->timed->now_ns)
+        return FALSE;
+    }
   for (guint k = 0; k < N_DEPENDS && depends[k] != 0; k++)
     if (!events->ready->started[depends[k] - 1] && !(item->pair == PS_PAIR_SECOND && depends[k] == i))
       return FALSE;
@@ -217,6 +225,12 @@ cell_is_ready (const PsEvents *events, guint32 i)
   return is_ready (events, i) && (!both || is_ready (events, i + 1));
 }
 
+gint64
+ps_ready_wake_ns (const PsEvents *events)
+{
+  return events->ready->wake_ns;
+}
+
 guint32
 ps_ready_pick (PsEvents *events, guint device)
 {
@@ -226,6 +240,7 @@ ps_ready_pick (PsEvents *events, guint device)
   gint64 held = events->simulation->memory[device].held_bytes;
   Memory memory = { limit != NULL ? limit[device] : G_MAXINT64 / 4, held, held, G_MAXINT64 / 4 };
 
+  ready->wake_ns = G_MAXINT64;
   if (ready->second[device] != 0)
     {
       guint32 second = ready->second[device] - 1;
@@ -242,7 +257,7 @@ ps_ready_pick (PsEvents *events, guint device)
         continue;
       if (i > state->next && item_op (events, i)->kind == PS_OP_O)
         break;
-      need = cell_need (events, i);
+      need = limit != NULL ? cell_need (events, i) : (Need){ 0 };
       if (cell_is_ready (events, i) && (i == state->next || fits (&memory, need)))
         return start_cell (events, device, i);
       if (item_op (events, i)->kind == PS_OP_O)
@@ -289,58 +304,68 @@ static gboolean
 devices_are_idle (const PsEvents *events, guint32 transfer)
 {
   const PsMessage *message = &events->program->messages[events->transfers[transfer].message];
-  gboolean eager = events->transfers[transfer].part == PS_TRANSFER_EAGER_SEND;
+  guint part = events->transfers[transfer].part;
 
-  return is_idle (events, message->sender) && (eager || is_idle (events, message->receiver));
+  return part == PS_TRANSFER_EAGER_RECEIVE
+         || (is_idle (events, message->sender)
+             && (part == PS_TRANSFER_EAGER_SEND || is_idle (events, message->receiver)));
 }
 
-/* The second part of an eager message needs no channel. Its first part holds the sender's end alone. */
-static gboolean
-hold (const PsEvents *events, guint32 transfer, gboolean held)
+/* Channel ends that a transfer holds: the second part of an eager message none, its first part the sender's alone. */
+static guint
+n_held (const PsEvents *events, guint32 transfer)
 {
-  PsReady *ready = events->ready;
-  guint part = events->transfers[transfer].part, n_sides = part == PS_TRANSFER_EAGER_SEND ? 1 : PS_N_SIDES;
-  const PsTurn *turns;
+  static const guint n_sides[]
+      = { [PS_TRANSFER_WHOLE] = PS_N_SIDES, [PS_TRANSFER_EAGER_SEND] = 1, [PS_TRANSFER_EAGER_RECEIVE] = 0 };
 
-  if (part == PS_TRANSFER_EAGER_RECEIVE)
-    return TRUE;
-  if (held && events->exclusive && !devices_are_idle (events, transfer))
-    return FALSE;
-  if (events->channels->n_ends == 0)
-    return TRUE;
-  turns = events->channels->turns[transfer];
-  for (guint side = 0; held && side < n_sides; side++)
-    if (ready->held[turns[side].end])
-      return FALSE;
-  for (guint side = 0; side < n_sides; side++)
-    ready->held[turns[side].end] = (guint8)held;
-  return TRUE;
+  return events->channels->n_ends > 0 ? n_sides[events->transfers[transfer].part] : 0;
 }
 
-guint32
-ps_ready_next_transfer (PsEvents *events)
+/* When the channel ends of a transfer are free; G_MAXINT64: not known. */
+static gint64
+free_at (const PsEvents *events, guint32 transfer)
 {
-  PsReady *ready = events->ready;
+  gint64 free_ns = 0;
 
-  while (events->n_startable > 0)
-    append_pending (events, events->startable[--events->n_startable]);
-  for (guint i = 0; i < ready->n_pending; i++)
-    {
-      guint32 transfer = ready->pending[i];
-
-      if (!hold (events, transfer, TRUE))
-        continue;
-      ready->n_pending--;
-      memmove (&ready->pending[i], &ready->pending[i + 1], (ready->n_pending - i) * sizeof *ready->pending);
-      return transfer + 1;
-    }
-  return 0;
+  for (guint side = 0; side < n_held (events, transfer); side++)
+    free_ns = MAX (free_ns, events->ready->free_ns[events->channels->turns[transfer][side].end]);
+  return free_ns;
 }
 
 void
-ps_ready_end_transfer (PsEvents *events, guint32 transfer)
+ps_ready_hold (PsEvents *events, guint32 transfer, gint64 until_ns)
 {
-  hold (events, transfer, FALSE);
+  for (guint side = 0; side < n_held (events, transfer); side++)
+    events->ready->free_ns[events->channels->turns[transfer][side].end] = until_ns;
+}
+
+void
+ps_ready_start_transfers (PsEvents *events)
+{
+  PsReady *ready = events->ready;
+  PsTimed *timed = events->timed;
+  guint kept = 0;
+
+  if (events->n_startable == 0 && timed->retry_ns > timed->now_ns && !events->exclusive)
+    return;
+  while (events->n_startable > 0)
+    append_pending (events, events->startable[--events->n_startable]);
+  timed->retry_ns = G_MAXINT64;
+  for (guint i = 0; i < ready->n_pending; i++)
+    {
+      guint32 transfer = ready->pending[i];
+      gint64 free_ns = free_at (events, transfer);
+
+      if (free_ns <= timed->now_ns && (!events->exclusive || devices_are_idle (events, transfer)))
+        {
+          ps_timed_begin_transfer (events, transfer);
+          continue;
+        }
+      ready->pending[kept++] = transfer;
+      if (free_ns > timed->now_ns)
+        timed->retry_ns = MIN (timed->retry_ns, free_ns);
+    }
+  ready->n_pending = kept;
 }
 
 /* The schedule with each device's ops in the order in which they started. */

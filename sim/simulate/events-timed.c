@@ -80,15 +80,15 @@ find_end (const PsEvents *events, const PsTimedDevice *device)
   gint64 now = events->simulation->start_ns[item->step], slowdown = events->timed->slowdown;
   gint64 left = item->duration_ns * slowdown;
 
-  if (!events->timed->slows)
+  if (device->n_spans == 0 && device->n_open == 0)
     return now + item->duration_ns;
   for (guint i = device->n_passed;; i++)
     {
       PsSpan span = next_span (device, i);
-      gint64 alone = MAX (span.from_ns - now, 0), need = (left + slowdown - 1) / slowdown;
+      gint64 alone = MAX (span.from_ns - now, 0), need;
 
-      if (need <= alone)
-        return now + need;
+      if (alone >= item->duration_ns || alone * slowdown >= left)
+        return now + (left + slowdown - 1) / slowdown;
       left -= alone * slowdown;
       now += alone;
       gint64 beside = MAX (span.until_ns - now, 0);
@@ -261,19 +261,55 @@ pick_op (PsEvents *events, guint index)
   i = ps_ready_pick (events, index);
   if (i != PS_NO_ITEM)
     ps_timed_start_op (events, index, i, events->timed->now_ns);
+  else if (ps_ready_wake_ns (events) < G_MAXINT64)
+    ps_heap_set (events->timed->heap, index, ps_ready_wake_ns (events));
 }
 
 /* Transfers */
 
+/* Its end is known, and nothing else happens then than that its channel ends are free and its input is there. */
 static void
-begin_transfer (PsEvents *events, guint32 index)
+finish_transfer (PsEvents *events, guint32 index)
+{
+  PsTransfer *transfer = &events->transfers[index];
+
+  transfer->end_ns += transfer->start_ns;
+  take_part (events, transfer);
+  ps_event_complete (events, index);
+}
+
+/* An idle device looks for an op when an input arrives. */
+static void
+wake_at (PsEvents *events, guint index, gint64 time_ns)
+{
+  const PsTimedDevice *device = &events->timed->devices[index];
+  const PsHeap *heap = events->timed->heap;
+  guint place = heap->place[index];
+
+  if (device->item == PS_NO_ITEM && !device->waiting && (place == 0 || heap->entries[place - 1].time_ns > time_ns))
+    ps_heap_set (events->timed->heap, index, time_ns);
+}
+
+void
+ps_timed_begin_transfer (PsEvents *events, guint32 index)
 {
   PsTimed *timed = events->timed;
   PsTransfer *transfer = &events->transfers[index];
   const PsMessage *message = &events->program->messages[transfer->message];
+  gboolean shares = timed->links != NULL && ps_links_share (events, index);
 
   transfer->start_ns = timed->now_ns;
+  if (events->ready != NULL && transfer->part == PS_TRANSFER_WHOLE && transfer->end_ns > 0 && !events->exclusive
+      && !shares)
+    {
+      finish_transfer (events, index);
+      ps_ready_hold (events, index, transfer->end_ns);
+      wake_at (events, message->receiver, transfer->end_ns);
+      return;
+    }
   transfer->moves = TRUE;
+  if (events->ready != NULL)
+    ps_ready_hold (events, index, G_MAXINT64);
   if (occupies (events, transfer))
     {
       open_span (events, transfer->message, PS_SIDE_SENDER, message->sender, timed->now_ns);
@@ -295,9 +331,7 @@ ps_timed_start_transfer (PsEvents *events, guint32 index)
       ps_heap_set (events->timed->heap, events->n_devices + index, transfer->start_ns);
       return;
     }
-  transfer->end_ns += transfer->start_ns;
-  take_part (events, transfer);
-  ps_event_complete (events, index);
+  finish_transfer (events, index);
 }
 
 static void
@@ -311,7 +345,8 @@ end_transfer (PsEvents *events, guint32 index)
   ps_event_complete (events, index);
   if (events->ready == NULL)
     return;
-  ps_ready_end_transfer (events, index);
+  ps_ready_hold (events, index, events->timed->now_ns);
+  events->timed->retry_ns = events->timed->now_ns;
   wake (events, message->receiver);
   if (events->exclusive)
     wake (events, message->sender);
@@ -327,13 +362,13 @@ take_event (PsEvents *events)
 
   if (id < events->n_devices)
     {
-      if (!timed->devices[id].waiting)
+      if (timed->devices[id].item != PS_NO_ITEM)
         end_op (events, id);
       timed->devices[id].waiting = FALSE;
       wake (events, id);
     }
   else if (!events->transfers[transfer].moves)
-    begin_transfer (events, transfer);
+    ps_timed_begin_transfer (events, transfer);
   else if (timed->links == NULL || ps_links_event (events, transfer))
     end_transfer (events, transfer);
 }
@@ -342,17 +377,11 @@ take_event (PsEvents *events)
 static void
 go_on_ready (PsEvents *events)
 {
-  for (;;)
-    {
-      guint32 transfer = events->exclusive || events->n_awake == 0 ? ps_ready_next_transfer (events) : 0;
-
-      if (transfer != 0)
-        begin_transfer (events, transfer - 1);
-      else if (events->n_awake > 0)
-        pick_op (events, events->awake[--events->n_awake]);
-      else
-        break;
-    }
+  if (events->exclusive)
+    ps_ready_start_transfers (events);
+  while (events->n_awake > 0)
+    pick_op (events, events->awake[--events->n_awake]);
+  ps_ready_start_transfers (events);
 }
 
 /* Everything that can begin now does. */
@@ -373,6 +402,7 @@ begin (PsEvents *events)
   PsTimed *timed = events->timed;
 
   ps_heap_clear (timed->heap);
+  timed->retry_ns = G_MAXINT64;
   memset (timed->joined, 0, events->program->n_messages);
   if (timed->links != NULL)
     ps_links_begin (events);
@@ -403,9 +433,11 @@ ps_timed_run (PsEvents *events)
   timed->now_ns = 0;
   begin (events);
   settle (events);
-  while (timed->heap->n > 0)
+  for (;;)
     {
-      timed->now_ns = timed->heap->entries[0].time_ns;
+      timed->now_ns = timed->heap->n > 0 ? MIN (timed->heap->entries[0].time_ns, timed->retry_ns) : timed->retry_ns;
+      if (timed->now_ns == G_MAXINT64)
+        break;
       timed->turn++;
       while (timed->heap->n > 0 && timed->heap->entries[0].time_ns == timed->now_ns)
         take_event (events);

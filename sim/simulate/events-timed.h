@@ -2,9 +2,10 @@
  * Private to sim/simulate/events*.c.
  *
  * An event is an end that others may still put off: of an op that transfers slow down, of a phase of a transfer that
- * shares links; and all ends in ready order. Everything else follows from the order alone, as in events.c, and is found
- * as soon as the event before it is. Nothing is found to begin before the first event that is due, so that its time is
- * final. All events of one instant are taken before anything new begins: it does not matter which comes first.
+ * shares links. In ready order also the end of any op, after which a device looks for the next one. Everything else
+ * follows from the order alone, as in events.c, and is found as soon as the event before it is. Nothing is found to
+ * begin before the first event that is due, so that its time is final. All events of one instant are taken before
+ * anything new begins: it does not matter which comes first.
  */
 #pragma once
 
@@ -39,8 +40,9 @@ typedef struct _PsLinks PsLinks;
 struct _PsTimed
 {
   gint64 now_ns;
-  guint turn;   /* events that were due together, and all that began after them */
-  PsHeap *heap; /* ids: devices, then n_devices + transfer */
+  guint turn;      /* events that were due together, and all that began after them */
+  PsHeap *heap;    /* ids: devices, then n_devices + transfer */
+  gint64 retry_ns; /* in ready order: when a channel end comes free that a transfer waits for */
   PsTimedDevice *devices;
   PsSpan *spans;   /* of all devices; NULL: no slow-down */
   guint8 *joined;  /* [n_messages] bit 0: the sender takes part, bit 1: the receiver does */
@@ -80,8 +82,14 @@ void ps_ready_begin (PsEvents *events);
 /* The item that an idle device starts now; PS_NO_ITEM when none may. */
 guint32 ps_ready_pick (PsEvents *events, guint device);
 
-/* Takes over the transfers that are startable, and returns the next that may begin now as 1 + transfer; 0: none. */
-guint32 ps_ready_next_transfer (PsEvents *events);
+/* When an input arrives that the last search has missed; G_MAXINT64: none is known to arrive. */
+gint64 ps_ready_wake_ns (const PsEvents *events);
 
-/* A transfer gives its ends free. */
-void ps_ready_end_transfer (PsEvents *events, guint32 transfer);
+/* Begins all transfers that may begin now, and finds when to try the others again (PsTimed.retry_ns). */
+void ps_ready_start_transfers (PsEvents *events);
+
+/* A transfer holds its channel ends; G_MAXINT64: its end is not known. */
+void ps_ready_hold (PsEvents *events, guint32 transfer, gint64 until_ns);
+
+/* A transfer begins now. */
+void ps_timed_begin_transfer (PsEvents *events, guint32 transfer);
