@@ -158,6 +158,17 @@ count_chunks (const PsSchedule *schedule, guint *n_chunks, GError **error)
                     schedule->name, placement->n_stages, placement->n_devices, placement->n_devices);
 }
 
+/* Measured costs count the weights as they were before a step that is not final yet: steps of asynchronous schedules
+ * are final at once. */
+static void
+drop_kept_weights (const PsSetting *setting, const PsSchedule *schedule, PsCosts *costs)
+{
+  if (setting->db == NULL || setting->sync != PS_SYNC_BYPASS || !schedule->asynchronous)
+    return;
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    costs->stage[stage].weight_bytes -= costs->stage[stage].version_bytes;
+}
+
 /* Finds the costs of the schedule's slices, with host times, and checks them. */
 static PsCosts *
 schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, GError **error)
@@ -179,6 +190,7 @@ schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, GError **err
   if (!ps_costs_check (costs, schedule->n_microbatches * schedule->n_slices, error))
     return NULL;
   ps_costs_add_host_time (costs, schedule->placement->device, schedule->placement->n_copies);
+  drop_kept_weights (predictor->setting, schedule, costs);
   return g_steal_pointer (&costs);
 }
 

@@ -120,6 +120,11 @@ recomputed --recompute full
 offloaded --offload 0.5
 both --recompute selective --offload 1
 TEXT
+for sync in global bypass; do
+  step "predict steps that are final at once, $sync" pipesim predict --schedule pipedream -p 2 -m 4 --db ways.db --profile kept --sync $sync --json
+  grep peak_memory "$work/stdout" >"final-$sync"
+done
+if cmp -s final-global final-bypass; then result "they keep no weights"; else result "they keep no weights" "$(cat final-*)"; fi
 for order in "kept early" "offloaded kept" "both offloaded" "recomputed kept"; do
   set -- $order
   if [ "$(cat "peak-$1")" -lt "$(cat "peak-$2")" ]; then result "$1 is below $2"; else result "$1 is below $2" "$(head "peak-$1" "peak-$2")"; fi
