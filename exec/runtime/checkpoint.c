@@ -366,8 +366,8 @@ ps_checkpoint_take (PsCheckpoint *checkpoint, PsDevice *device, guint stage, con
 
   state_init (checkpoint, shape, &state);
   done = device->class->read_state (device, stage, &state, error);
-  for (guint i = PS_STATE_FIRST_MOMENT; done && gather != NULL && i <= PS_STATE_SECOND_MOMENT; i++)
-    done = gather (state.array[i], state.n, data, error);
+  for (guint i = 0; done && i < PS_N_STATE_ARRAYS; i++)
+    done = gather (state.array[i], state.n, i, data, error);
   if (done && fills)
     copy_stage (checkpoint, shape, TRUE, &state);
   g_free (state.array[0]);

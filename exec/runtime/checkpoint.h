@@ -22,11 +22,11 @@ guint ps_checkpoint_step (const PsCheckpoint *checkpoint);
 const char *ps_checkpoint_data (const PsCheckpoint *checkpoint);
 
 /* Makes n numbers whole of which a device has a part. */
-typedef gboolean (*PsCheckpointGather) (float *values, gsize n, gpointer data, GError **error);
+typedef gboolean (*PsCheckpointGather) (float *values, gsize n, PsStateArray array, gpointer data, GError **error);
 
 /* Fills in the state of a stage from the device that holds it, or gives the device the state. The device's thread
  * calls it, several threads at a time for different stages. fills FALSE: the device only helps another one to gather.
- * gather: called for both moments of Adam; NULL: the device has all of them. */
+ * gather: called for each array. */
 gboolean ps_checkpoint_take (PsCheckpoint *checkpoint, PsDevice *device, guint stage, const PsStageShape *shape,
                              gboolean fills, PsCheckpointGather gather, gpointer data, GError **error);
 gboolean ps_checkpoint_give (const PsCheckpoint *checkpoint, PsDevice *device, guint stage, const PsStageShape *shape,

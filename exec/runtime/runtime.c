@@ -187,9 +187,10 @@ divides (guint n_ranks, guint n_devices, guint n_pipelines)
 static gboolean
 check_tensor (const PsRunSetting *setting, GError **error)
 {
-  const char *other = setting->bypass || setting->clip > 0              ? "--sync bypass and --clip"
-                      : setting->save != NULL || setting->start != NULL ? "--save and --load"
-                                                                        : NULL;
+  const char *other = setting->bypass || setting->clip > 0
+                          ? "--sync bypass and --clip, which need norms of whole layers"
+                      : setting->save != NULL && setting->zero ? "--save of a state that --zero 1 spreads"
+                                                               : NULL;
 
   if (setting->n_tensor <= 1 || !setting->device->computes)
     return TRUE;
@@ -200,8 +201,7 @@ check_tensor (const PsRunSetting *setting, GError **error)
                       "--tensor %u: transport %s doesn't add up within ops; threads and mpi do", setting->n_tensor,
                       setting->transport->name);
   if (other != NULL)
-    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--tensor %u: not with %s, which need whole layers",
-                      setting->n_tensor, other);
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--tensor %u: not with %s", setting->n_tensor, other);
   return ps_tensor_check (setting->model, setting->n_tensor, error);
 }
 

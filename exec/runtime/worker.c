@@ -45,14 +45,17 @@ end_work (PsWorker *worker, guint step, GError **error)
   return TRUE;
 }
 
-/* The moments of all replicas, of which this one has a share. */
+/* Devices that share layers add up their parts; of the moments each replica may have a share. */
 static gboolean
-gather_moments (float *values, gsize n, gpointer data, GError **error)
+gather (float *values, gsize n, PsStateArray array, gpointer data, GError **error)
 {
   PsWorker *worker = data;
   PsTransport *transport = worker->run->transport;
 
-  return transport->class->all_gather (transport, worker->at, values, n, error);
+  if (worker->run->n_tensor > 1)
+    return transport->class->tensor_reduce (transport, worker->at, values, n, error);
+  return !worker->setting.sharded || array == PS_STATE_WEIGHTS
+         || transport->class->all_gather (transport, worker->at, values, n, error);
 }
 
 /* Replica 0 fills in the checkpoint, and where each replica has a share of the state, the others help. When all have,
@@ -61,16 +64,16 @@ static gboolean
 save (PsWorker *worker, guint step, GError **error)
 {
   PsRun *run = worker->run;
-  const gboolean sharded = worker->setting.sharded;
+  const gboolean helps = worker->setting.sharded || worker->setting.replica == 0;
   gint64 moment_ns;
 
-  for (guint i = 0; i < worker->script->n_stages && (ps_worker_counts (worker) || sharded); i++)
+  for (guint i = 0; i < worker->script->n_stages && helps; i++)
     {
       guint stage = worker->script->stages[i];
 
       if (ps_shows_gradients (run->program->schedule, worker->index, stage)
           && !ps_checkpoint_take (run->saved, worker->device, stage, &run->shapes[stage], ps_worker_counts (worker),
-                                  sharded ? gather_moments : NULL, worker, error))
+                                  gather, worker, error))
         return FALSE;
     }
   if (!meet (worker, &moment_ns, error))

@@ -215,8 +215,8 @@ struct _PsDeviceClass
    * the transport fills in the shares of the other replicas. NULL: the class holds the whole optimizer state. */
   float *(*weight_memory) (PsDevice *device, guint stage, gsize *n);
 
-  /* Copies the state of a stage to or from arrays on the host, in the order of `gradients`. Of moments a device that
-   * is sharded copies its own share, in its place. NULL, both: the class has none. */
+  /* Copies the state of a stage to or from arrays on the host, in the order of `gradients` and as whole as these. Of
+   * moments a device that is sharded copies its own share, in its place. NULL, both: the class has none. */
   gboolean (*read_state) (PsDevice *device, guint stage, PsStageState *state, GError **error);
   gboolean (*write_state) (PsDevice *device, guint stage, const PsStageState *state, GError **error);
 

@@ -164,6 +164,13 @@ for schedule in chimera pipedream; do
     --check --json --model small.ini
 done
 one_line "pipelines that processes can't share" 2 "rank [0-2]: 3 processes: can't run 2 pipelines of 2 devices; each needs.*" 3 $copies
+fine "layers shared by two ranks are saved" '   6  ' 2 $train --transport mpi --tensor 2 --save parts.safetensors
+fine "and whole ones go on with them" '   9  ' 2 $train --transport mpi --load parts.safetensors --steps 9
+$train --tensor 2 --save parts6.safetensors --save-every 3 >/dev/null 2>&1
+equal_files "threads save the same" parts.safetensors parts6.safetensors
+$train --tensor 2 --steps 3 --save parts3.safetensors >/dev/null 2>&1
+$train --tensor 2 --load parts3.safetensors --save parts6.safetensors >/dev/null 2>&1
+equal_files "a saved state goes on as if it had not ended" parts.safetensors parts6.safetensors
 tensor='pipesim exec --schedule zb-v -p 2 -m 4 --device cpu --model large.ini --tensor 2 --replicas 2 --zero 1 --check --json'
 fine "shared layers on two ranks" '"check": "equal-within"' 2 $tensor --transport mpi
 fine "and on eight" '"check": "equal-within"' 8 $tensor --transport mpi

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "device/data.h"
+#include "cpu-cut.h"
 #include "cpu-kernels.h"
 #include "cpu-slot.h"
 
@@ -171,17 +172,44 @@ ps_cpu_stage_norm_square (const PsCpuStage *stage)
   return sum;
 }
 
+/* Copies n numbers of this device, the first of which is parameter `first`, to their places in an array of the stage.
+ */
+static void
+read_array (const PsCpuStage *stage, const float *from, gsize first, gsize n, float *whole)
+{
+  g_autofree float *own = NULL;
+
+  if (stage->context->sizes.parts == 1)
+    {
+      memcpy (whole + first, from, n * sizeof (float));
+      return;
+    }
+  own = g_new0 (float, stage->n_parameters);
+  memcpy (own + first, from, n * sizeof (float));
+  ps_cpu_stage_join (stage, own, whole);
+}
+
+/* And back. */
+static void
+write_array (const PsCpuStage *stage, float *to, gsize first, gsize n, const float *whole)
+{
+  g_autofree float *own = g_new (float, stage->n_parameters);
+
+  ps_cpu_stage_cut (stage, own, whole);
+  memcpy (to, own + first, n * sizeof (float));
+}
+
 void
 ps_cpu_stage_read_state (const PsCpuStage *stage, PsStageState *state)
 {
   gsize n_own;
   const gsize first = find_own (stage, &n_own);
 
-  g_assert (state->n == stage->n_parameters);
+  g_assert (state->n == stage->n_whole);
 
-  memcpy (state->array[PS_STATE_WEIGHTS], stage->weights, state->n * sizeof (float));
-  memcpy (state->array[PS_STATE_FIRST_MOMENT] + first, stage->momentum, n_own * sizeof (float));
-  memcpy (state->array[PS_STATE_SECOND_MOMENT] + first, stage->variance, n_own * sizeof (float));
+  read_array (stage, stage->weights, 0, stage->n_parameters, state->array[PS_STATE_WEIGHTS]);
+  read_array (stage, stage->momentum, first, n_own, state->array[PS_STATE_FIRST_MOMENT]);
+  read_array (stage, stage->variance, first, n_own, state->array[PS_STATE_SECOND_MOMENT]);
   state->n_updates = stage->n_steps;
 }
 
@@ -191,10 +219,10 @@ ps_cpu_stage_write_state (PsCpuStage *stage, const PsStageState *state)
   gsize n_own;
   const gsize first = find_own (stage, &n_own);
 
-  g_assert (state->n == stage->n_parameters);
+  g_assert (state->n == stage->n_whole);
 
-  memcpy (stage->weights, state->array[PS_STATE_WEIGHTS], state->n * sizeof (float));
-  memcpy (stage->momentum, state->array[PS_STATE_FIRST_MOMENT] + first, n_own * sizeof (float));
-  memcpy (stage->variance, state->array[PS_STATE_SECOND_MOMENT] + first, n_own * sizeof (float));
+  write_array (stage, stage->weights, 0, stage->n_parameters, state->array[PS_STATE_WEIGHTS]);
+  write_array (stage, stage->momentum, first, n_own, state->array[PS_STATE_FIRST_MOMENT]);
+  write_array (stage, stage->variance, first, n_own, state->array[PS_STATE_SECOND_MOMENT]);
   stage->n_steps = state->n_updates;
 }
