@@ -61,24 +61,57 @@ parse_options (int argc, char **argv, Options *options, GError **error)
                     options->files != NULL ? g_strv_length (options->files) : 0);
 }
 
-static PsTimeline *
-load (const char *path, GError **error)
+typedef struct
 {
-  PsTimeline *timeline = ps_timeline_load (path, error);
+  const char *path;
+  PsTimeline *timeline;
+  GError *error;
+} Side;
 
-  if (timeline != NULL && timeline->remark != NULL)
-    g_printerr ("%s: %s\n", g_get_prgname (), timeline->remark);
-  return timeline;
+static void
+side_clear (Side *side)
+{
+  ps_timeline_free (side->timeline);
+  g_clear_error (&side->error);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Side, side_clear)
+
+static gpointer
+load (gpointer data)
+{
+  Side *side = data;
+
+  side->timeline = ps_timeline_load (side->path, &side->error);
+  return NULL;
 }
 
+static gboolean
+is_loaded (Side *side, GError **error)
+{
+  if (side->error != NULL)
+    g_propagate_error (error, g_steal_pointer (&side->error));
+  else if (side->timeline->remark != NULL)
+    g_printerr ("%s: %s\n", g_get_prgname (), side->timeline->remark);
+  return side->timeline != NULL;
+}
+
+/* Large traces take seconds: both are read at the same time. */
 static PsComparison *
 compare_files (const char *predicted_path, const char *measured_path, GError **error)
 {
-  g_autoptr (PsTimeline) predicted = load (predicted_path, error);
-  g_autoptr (PsTimeline) measured = predicted != NULL ? load (measured_path, error) : NULL;
-  PsComparison *comparison = measured != NULL ? ps_compare (predicted, measured, error) : NULL;
+  g_auto (Side) predicted = { .path = predicted_path }, measured = { .path = measured_path };
+  GThread *thread = g_thread_try_new ("compare", load, &measured, NULL);
+  PsComparison *comparison;
 
-  if (measured != NULL && comparison == NULL)
+  load (&predicted);
+  if (thread != NULL)
+    g_thread_join (thread);
+  else
+    load (&measured);
+  if (!is_loaded (&predicted, error) || !is_loaded (&measured, error))
+    return NULL;
+  comparison = ps_compare (predicted.timeline, measured.timeline, error);
+  if (comparison == NULL)
     g_prefix_error (error, "%s and %s: ", predicted_path, measured_path);
   return comparison;
 }
