@@ -88,6 +88,7 @@ grow_settings (guint n)
       g_autoptr (PsResult) result = ps_sweep_worker_predict (worker, point, &error);
 
       g_assert_no_error (error);
+      g_assert_nonnull (result);
     }
 }
 
