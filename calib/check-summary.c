@@ -22,6 +22,25 @@ fresh_error (const PsCheckRun *run)
   return fabs (ps_relative_error (run->fresh_ns, run->measured_ns));
 }
 
+/* NaN: the weather is not known. */
+static double
+weather_error (const PsCheckRun *run)
+{
+  return fabs ((double)run->predicted_ns * run->weather.factor / (double)run->measured_ns - 1);
+}
+
+/* 1: the run is inside the interval in its weather, 0: it is not; NaN: the weather is not known. */
+static double
+is_inside_weather (const PsCheckRun *run)
+{
+  PsInterval interval;
+
+  if (isnan (run->weather.factor))
+    return NAN;
+  interval = ps_interval_in_weather (&run->interval, run->weather);
+  return ps_interval_holds (&interval, run->measured_ns);
+}
+
 static double
 replay_error (const PsCheckRun *run)
 {
@@ -61,6 +80,23 @@ quantile_of (const Chosen *chosen, double (*figure) (const PsCheckRun *run), dou
         g_array_append_val (values, value);
     }
   return quantile (values, q);
+}
+
+/* Mean of all values that are known; NaN: none is. */
+static double
+mean_of (const Chosen *chosen, double (*figure) (const PsCheckRun *run))
+{
+  double sum = 0;
+  guint n = 0;
+
+  for (guint i = 0; i < chosen->n; i++)
+    {
+      double value = figure (chosen->runs[i]);
+
+      sum += isnan (value) ? 0 : value;
+      n += !isnan (value);
+    }
+  return n > 0 ? sum / n : NAN;
 }
 
 static gboolean
@@ -170,11 +206,13 @@ ps_check_summary_init (PsCheckSummary *summary, const GArray *runs, gboolean qui
     .error = quantile_of (&chosen, iteration_error, 0.5),
     .error_p95 = quantile_of (&chosen, iteration_error, 0.95),
     .fresh_error = quantile_of (&chosen, fresh_error, 0.5),
+    .weather_error = quantile_of (&chosen, weather_error, 0.5),
     .replay_error = quantile_of (&chosen, replay_error, 0.5),
     .op_error = quantile_of (&chosen, op_error, 0.5),
     .memory_error = quantile_of (&chosen, memory_error, 0.5),
     .coverage = chosen.n > 0 ? inside / chosen.n : NAN,
     .coverage_wide = chosen.n > 0 ? inside_wide / chosen.n : NAN,
+    .coverage_weather = mean_of (&chosen, is_inside_weather),
   };
   rank (summary, &chosen);
 }

@@ -441,22 +441,32 @@ run_rounds (Work *work, GError **error)
   return TRUE;
 }
 
-/* Runs count as measurements: readings of the sentinel lie right before and after each. */
-static void
-find_shifts (PsCalibCheck *check)
+/* Runs count as measurements: readings of the sentinel lie right before and after each. The database has them all. */
+static gboolean
+find_shifts (Work *work, const char *profile, GError **error)
 {
+  PsCalibCheck *check = work->check;
+  g_autoptr (GPtrArray) all = ps_costdb_sentinels (work->db, profile, error);
   g_autofree PsMeasurement *moments = g_new0 (PsMeasurement, check->runs->len);
   g_autofree double *shifts = g_new (double, check->runs->len);
+  g_autofree PsWeather *weather = g_new (PsWeather, check->runs->len);
   g_autoptr (GPtrArray) measurements = g_ptr_array_new ();
 
+  if (all == NULL)
+    return FALSE;
   for (guint i = 0; i < check->runs->len; i++)
     {
       moments[i].taken = g_array_index (check->runs, PsCheckRun, i).started;
       g_ptr_array_add (measurements, &moments[i]);
     }
   gboolean known = !isnan (ps_sentinel_shifts (check->sentinels, measurements, shifts));
+  ps_sentinel_weather (all, work->stored, measurements, weather);
   for (guint i = 0; i < check->runs->len; i++)
-    g_array_index (check->runs, PsCheckRun, i).shift = known ? shifts[i] : NAN;
+    {
+      g_array_index (check->runs, PsCheckRun, i).shift = known ? shifts[i] : NAN;
+      g_array_index (check->runs, PsCheckRun, i).weather = weather[i];
+    }
+  return TRUE;
 }
 
 gboolean
@@ -470,8 +480,6 @@ ps_calib_check_run (PsCalibCheck *check, GError **error)
   if (profile == NULL || !ps_costdb_begin_profile (work.db, profile, &work.profile, error))
     return FALSE;
   work.stored = ps_costdb_measurements (work.db, profile->name, FALSE, error);
-  if (work.stored == NULL || !find_cases (&work, error) || !run_rounds (&work, error))
-    return FALSE;
-  find_shifts (check);
-  return TRUE;
+  return work.stored != NULL && find_cases (&work, error) && run_rounds (&work, error)
+         && find_shifts (&work, profile->name, error);
 }

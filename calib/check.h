@@ -21,6 +21,7 @@ typedef struct
   double op_error;     /* median over all ops of the |error| of their durations */
   double memory_error; /* of the peak; NaN: not known */
   double shift;        /* of the sentinel beside the run (ps_sentinel_shifts); NaN: not known */
+  PsWeather weather;   /* beside the run, against the profile */
   double others;       /* part of all processors that went to other programs and guests meanwhile; NaN: not known */
 } PsCheckRun;
 
@@ -58,15 +59,17 @@ gboolean ps_calib_check_run (PsCalibCheck *check, GError **error);
 typedef struct
 {
   guint n_runs;
-  double error;       /* median |error| of the iteration time */
-  double error_p95;   /* 95 of 100 runs have a smaller one */
-  double fresh_error; /* median |error| with fresh costs: without drift */
+  double error;         /* median |error| of the iteration time */
+  double error_p95;     /* 95 of 100 runs have a smaller one */
+  double fresh_error;   /* median |error| with fresh costs: without drift */
+  double weather_error; /* the same of the prediction times the weather */
   double replay_error;
   double op_error; /* medians over runs */
   double memory_error;
-  double coverage;      /* part of the runs inside p10-p90 */
-  double coverage_wide; /* and inside the 95 % interval */
-  double rank;          /* mean of Kendall's tau-b between predicted and measured times of a round's schedules */
+  double coverage;         /* part of the runs inside p10-p90 */
+  double coverage_wide;    /* and inside the 95 % interval */
+  double coverage_weather; /* part of the runs of known weather inside p10-p90 in that weather */
+  double rank;             /* mean of Kendall's tau-b between predicted and measured times of a round's schedules */
   double regret; /* median over rounds of how much longer the schedule predicted to be the fastest takes than the one
                     that is */
 } PsCheckSummary;

@@ -179,6 +179,7 @@ static const PsColumn columns[] = {
   { "peak_memory_error", "peak memory", PS_COLUMN_PERCENT },
   { "sentinel_shift", "sentinel", PS_COLUMN_PERCENT },
   { "others", "others", PS_COLUMN_PERCENT },
+  { "weather", "weather", PS_COLUMN_RATIO },
 };
 
 static const char *const usual[] = { "schedule",
@@ -190,6 +191,7 @@ static const char *const usual[] = { "schedule",
                                      "inside_interval",
                                      "iteration_error",
                                      "fresh_error",
+                                     "weather",
                                      "sentinel_shift",
                                      "others",
                                      NULL };
@@ -220,6 +222,7 @@ runs_table (const GArray *runs)
       ps_table_set_ratio (table, "peak_memory_error", run->memory_error);
       ps_table_set_ratio (table, "sentinel_shift", run->shift);
       ps_table_set_ratio (table, "others", run->others);
+      ps_table_set_ratio (table, "weather", run->weather.factor);
     }
   return table;
 }
@@ -237,11 +240,14 @@ static const Figure figures[] = {
   { "error", offsetof (PsCheckSummary, error), FALSE, "iteration time, median |error|" },
   { "error_p95", offsetof (PsCheckSummary, error_p95), FALSE, "  95 of 100 runs have a smaller one" },
   { "fresh_error", offsetof (PsCheckSummary, fresh_error), FALSE, "  with the costs of the same minutes" },
+  { "weather_error", offsetof (PsCheckSummary, weather_error), FALSE, "  of the prediction times the weather" },
   { "replay_error", offsetof (PsCheckSummary, replay_error), FALSE, "  of the makespan, with the op times of the run" },
   { "op_error", offsetof (PsCheckSummary, op_error), FALSE, "times of ops, median |error|" },
   { "memory_error", offsetof (PsCheckSummary, memory_error), FALSE, "peak memory, median |error|" },
   { "coverage", offsetof (PsCheckSummary, coverage), FALSE, "runs inside p10-p90 (80 % would be right)" },
   { "coverage_wide", offsetof (PsCheckSummary, coverage_wide), FALSE, "runs inside the 95 % interval" },
+  { "coverage_weather", offsetof (PsCheckSummary, coverage_weather), FALSE,
+    "runs inside p10-p90 in the weather of the run" },
   { "rank", offsetof (PsCheckSummary, rank), TRUE, "rank correlation of schedules (Kendall's tau)" },
   { "regret", offsetof (PsCheckSummary, regret), FALSE, "lost by taking the predicted best" },
 };
@@ -362,7 +368,8 @@ print_result (const Job *job, const Options *options, GError **error)
   g_autofree char *page = g_strdup_printf (
       "%s\nerror = (predicted - measured) / measured; fresh costs: with ops as measured right before and after the "
       "run;\n"
-      "replay: of the makespan, simulated with the op and transfer times of the run itself\n\n%s\n%s\n"
+      "replay: of the makespan, simulated with the op and transfer times of the run itself;\n"
+      "weather: how much slower the sentinel was beside the run than in the profile\n\n%s\n%s\n"
       "pipesim plot accuracy %s -o FILE draws all runs that the database holds\n",
       table, summary, verdict, options->db);
   if (job->check.skipped->len > 0)

@@ -220,6 +220,18 @@ char *ps_unrest_to_text (double unrest, const char *rows);
  * out. Returns the largest shift; NaN when no reading is left. */
 double ps_sentinel_shifts (GPtrArray *sentinels, GPtrArray *measurements, double *shifts);
 
+/* How much slower the machine is now than it was for a profile, by the sentinel. */
+typedef struct
+{
+  double factor; /* NaN: not known */
+  double error;  /* its relative standard deviation */
+} PsWeather;
+
+/* Writes into weather [moments->len] that of each moment (PsMeasurement.taken) against `measurements`: the mean of the
+ * readings right before and right after, over the median of the readings beside the measurements. The error follows
+ * from how far the latter lie apart. */
+void ps_sentinel_weather (GPtrArray *sentinels, GPtrArray *measurements, GPtrArray *moments, PsWeather *weather);
+
 /* Stores a whole profile from elsewhere, with its PsMeasurement and PsSentinel; all or nothing. It is the next
  * calibration of its name, and fails as ps_costdb_add_calibration does. One that was created at the same moment as the
  * last one is refused: it is there already. */

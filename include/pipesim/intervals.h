@@ -32,6 +32,9 @@ gboolean ps_interval_init (PsInterval *interval, const PsProgram *program, const
                            const PsCostSpread *spread, const PsSampling *sampling, gint64 iteration_ns, guint n_steps,
                            GError **error);
 
+/* The interval on a machine that is slower by the weather, whose error makes it wider. */
+PsInterval ps_interval_in_weather (const PsInterval *interval, PsWeather weather);
+
 /* TRUE: the time lies between p10 and p90. */
 static inline gboolean
 ps_interval_holds (const PsInterval *interval, gint64 iteration_ns)

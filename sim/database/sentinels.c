@@ -28,9 +28,9 @@ find_beside (GPtrArray *sentinels, const char *moment, const PsSentinel *beside[
     }
 }
 
-/* The lower quartile: other work only slows an op down. 0: no reading is beside a measurement. */
+/* The first n-th of the readings beside measurements ends with it. 0: no reading is beside a measurement. */
 static gint64
-find_level (GPtrArray *sentinels, GPtrArray *measurements)
+find_level (GPtrArray *sentinels, GPtrArray *measurements, guint n)
 {
   g_autoptr (GArray) times = g_array_new (FALSE, FALSE, sizeof (gint64));
   const PsSentinel *beside[2];
@@ -43,13 +43,13 @@ find_level (GPtrArray *sentinels, GPtrArray *measurements)
           g_array_append_val (times, beside[k]->median_ns);
     }
   g_array_sort (times, ps_compare_int64);
-  return times->len > 0 ? g_array_index (times, gint64, (times->len + 3) / 4 - 1) : 0;
+  return times->len > 0 ? g_array_index (times, gint64, (times->len + n - 1) / n - 1) : 0;
 }
 
 double
 ps_sentinel_shifts (GPtrArray *sentinels, GPtrArray *measurements, double *shifts)
 {
-  gint64 level = find_level (sentinels, measurements);
+  gint64 level = find_level (sentinels, measurements, 4); /* the lower quartile: other work only slows an op down */
   const PsSentinel *beside[2];
   double largest = 0;
 
@@ -66,4 +66,50 @@ ps_sentinel_shifts (GPtrArray *sentinels, GPtrArray *measurements, double *shift
       largest = MAX (largest, shift);
     }
   return level > 0 ? largest : NAN;
+}
+
+/* Relative standard deviation of a reading beside the measurements, and the number of these readings; 0: of fewer than
+ * two nothing is known. */
+static double
+reading_error (GPtrArray *sentinels, GPtrArray *measurements, gint64 level, guint *n)
+{
+  g_autoptr (GPtrArray) readings = g_ptr_array_new ();
+  const PsSentinel *beside[2];
+  double squares = 0;
+
+  for (guint i = 0; i < measurements->len; i++)
+    {
+      find_beside (sentinels, ((const PsMeasurement *)measurements->pdata[i])->taken, beside);
+      for (guint k = 0; k < 2; k++)
+        if (beside[k] != NULL && !g_ptr_array_find (readings, beside[k], NULL))
+          g_ptr_array_add (readings, (gpointer)beside[k]);
+    }
+  for (guint i = 0; i < readings->len; i++)
+    squares += pow (log ((double)((const PsSentinel *)readings->pdata[i])->median_ns / (double)level), 2);
+  *n = readings->len;
+  return *n > 1 ? sqrt (squares / (*n - 1)) : 0;
+}
+
+void
+ps_sentinel_weather (GPtrArray *sentinels, GPtrArray *measurements, GPtrArray *moments, PsWeather *weather)
+{
+  gint64 level = find_level (sentinels, measurements, 2);
+  guint n_level, n;
+  double error = reading_error (sentinels, measurements, MAX (level, 1), &n_level), sum;
+  const PsSentinel *beside[2];
+
+  for (guint i = 0; i < moments->len; i++)
+    {
+      find_beside (sentinels, ((const PsMeasurement *)moments->pdata[i])->taken, beside);
+      sum = 0;
+      n = 0;
+      for (guint k = 0; k < 2; k++)
+        if (beside[k] != NULL)
+          {
+            sum += (double)beside[k]->median_ns;
+            n++;
+          }
+      weather[i] = n > 0 && level > 0 ? (PsWeather){ sum / n / (double)level, error * sqrt (1.0 / n + 1.0 / n_level) }
+                                      : (PsWeather){ NAN, NAN };
+    }
 }
