@@ -3,7 +3,7 @@
 
 #include "imported.h"
 
-#include <string.h>
+#include <stdio.h>
 
 typedef struct
 {
@@ -35,16 +35,17 @@ static const PsCommandHelp help = {
               "pipesim calib import --db costs.db --profile traced --model tiny-gpt traces/\n",
 };
 
-/* TRUE: the file begins as a profile does, with its format. */
+/* TRUE: the file begins as a profile does, with its format. A trace may be large, so no more of it is read. */
 static gboolean
 is_profile (const char *path)
 {
-  g_autofree char *text = NULL;
-  gsize length;
+  char head[100];
+  FILE *file = fopen (path, "rb");
+  gsize length = file != NULL ? fread (head, 1, sizeof head, file) : 0;
 
-  if (g_file_test (path, G_FILE_TEST_IS_DIR) || !g_file_get_contents (path, &text, &length, NULL))
-    return FALSE;
-  return g_strstr_len (text, (gssize)MIN (length, 100), "\"pipesim-profile/") != NULL;
+  if (file != NULL)
+    fclose (file);
+  return g_strstr_len (head, (gssize)length, "\"pipesim-profile/") != NULL;
 }
 
 static PsProfileContents *

@@ -71,6 +71,15 @@ refuse 1 "wrong.json:" pipesim calib import --db other.db wrong.json
 refuse 1 "text.json: not an SQLite database" pipesim calib show --db text.json --profile here
 refuse 1 "old.db: is neither a JSON object nor an array" pipesim calib import --db other.db old.db
 refuse 2 "no path given; a profile, or one or several runs would be right" pipesim calib import --db other.db
+
+# Of a large file only the head is read before it is known to be a trace; the rest stays on disk.
+truncate -s 300M large.json
+refuse 1 "large.json: is neither a JSON object nor an array" pipesim calib import --db other.db --profile x large.json
+peak=$(python3 -c 'import resource, subprocess, sys
+subprocess.run (sys.argv[1:], stderr=subprocess.DEVNULL)
+print (resource.getrusage (resource.RUSAGE_CHILDREN).ru_maxrss)' pipesim calib import --db other.db --profile x large.json)
+if [ "$peak" -lt 150000 ]; then result "a large file takes no memory"; else result "a large file takes no memory" "$peak KiB"; fi
+rm large.json
 refuse 2 "two profiles are compared, 1 given" pipesim calib diff text.json
 refuse 1 "new.db: several profiles; choose one with --profile: here, there" pipesim calib export --db new.db
 refuse 2 "--caches: 'tepid' is not one of run, cold, warm" \
