@@ -5,6 +5,8 @@
 
 #include <pipesim/sources.h>
 
+#include <string.h>
+
 /* Each change is searched for this part of the time or the moves. */
 #define N_TRIALS 40
 
@@ -29,7 +31,8 @@ typedef struct
   PsStageShape *units;
   guint n_units;
   PsStageShape *shapes; /* scratch, [n_stages] */
-  SearchWays ways;      /* of the cut that was read last */
+  guint *read;          /* [n_stages] the cut that was read last */
+  SearchWays ways;      /* of that cut */
   GRand *random;
   const SearchFound *best;
 } Joint;
@@ -59,6 +62,7 @@ joint_clear (Joint *joint)
   g_free (joint->question.memory_limit);
   g_free (joint->units);
   g_free (joint->shapes);
+  g_free (joint->read);
   g_clear_pointer (&joint->random, g_rand_free);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Joint, joint_clear)
@@ -70,10 +74,14 @@ read_ways (Joint *joint, const guint *end)
 {
   PsSetting setting = joint->setting;
   SearchWays *ways = &joint->ways;
+  gsize size = joint->n_stages * sizeof *end;
 
+  if (ways->n > 0 && (end == NULL || memcmp (end, joint->read, size) == 0))
+    return TRUE;
   ways_clear (ways);
   if (end != NULL)
     {
+      memcpy (joint->read, end, size);
       ps_stage_shapes_join (joint->units, end, joint->n_stages, joint->shapes);
       setting.known_shapes = joint->shapes;
     }
@@ -176,6 +184,7 @@ joint_init (Joint *joint, State *state, const PsCosts *costs)
 
       joint->units = ps_model_units (model, &joint->n_units);
       joint->shapes = g_new0 (PsStageShape, n);
+      joint->read = g_new0 (guint, n);
       state->end = g_new0 (guint, n);
       for (guint s = 0; s < n; s++)
         state->end[s] = unit

@@ -4,6 +4,7 @@
 
 #include "cli/joint-bound.h"
 #include "cli/search-price.h"
+#include "search/order.h"
 
 #include <string.h>
 
@@ -173,6 +174,15 @@ test_never_worse (void)
   g_assert_cmpuint (n_checked, >, 8 * N_SETTINGS);
 }
 
+/* PIPESIM_SEARCH_CASES sets how many cases are held against every order. */
+static guint
+n_optima (void)
+{
+  const char *text = g_getenv ("PIPESIM_SEARCH_CASES");
+
+  return text != NULL ? (guint)g_ascii_strtoull (text, NULL, 10) : 18;
+}
+
 /* A search that is stopped before it begins has the published schedules all the same. */
 static void
 test_stopped (void)
@@ -212,6 +222,77 @@ test_by_price (void)
   check_result (&pricing, result);
   g_assert_cmpint (result->price_ns, <, 5000000);
   g_assert_cmpint (result->lower_bound_ns, >, 4600000);
+}
+
+/* All orders of a problem, op by op, and the lowest price. */
+typedef struct
+{
+  SearchPricing *pricing;
+  const PsPlacement *placement;
+  PsOrder *order;
+  guint32 *sequence; /* [n_ops] device after device */
+  gint64 least;
+} Listing;
+
+static void
+list_orders (Listing *listing, guint at, guint *done)
+{
+  const PsProblem *problem = listing->order->problem;
+  guint m = problem->m, device = at / (N_KINDS * m);
+
+  if (at == problem->n_ops)
+    {
+      ps_order_fill (listing->order, listing->sequence);
+      if (!ps_order_evaluate (listing->order))
+        return;
+      g_autoptr (PsSchedule) schedule = ps_order_to_schedule (listing->order, listing->placement);
+      listing->least = MIN (listing->least, search_price (schedule, listing->pricing));
+      return;
+    }
+  for (guint chain = device * N_KINDS; chain < (device + 1) * N_KINDS; chain++)
+    if (done[chain] < m && (chain % N_KINDS == 0 || done[chain] < done[chain - 1]))
+      {
+        listing->sequence[at] = chain * m + done[chain]++;
+        list_orders (listing, at + 1, done);
+        done[chain]--;
+      }
+}
+
+/* Against every order of two devices: no result is better than the best, and nearly all are as good. */
+static void
+test_optimum (void)
+{
+  g_autoptr (GRand) random = g_rand_new_with_seed (17);
+  guint n_met = 0, n = n_optima ();
+
+  for (guint i = 0; i < n; i++)
+    {
+      g_autofree char *line = g_strdup_printf (
+          "test -p 2 -m 3 %s --costs f=%dus,b=%dus,w=%dus,c=%dus,act=16KiB,wact=4KiB --memory-limit %dKiB",
+          options[i % 9], g_rand_int_range (random, 1, 30), g_rand_int_range (random, 1, 30),
+          g_rand_int_range (random, 1, 30), g_rand_int_range (random, 0, 30), g_rand_int_range (random, 20, 60));
+      g_autoptr (PsSetting) setting = read_setting (line);
+      g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 2, 1);
+      g_autoptr (PsCosts) given = ps_setting_costs (setting, 2, 1, NULL);
+      g_autofree gint64 *limit = NULL;
+      SearchPricing pricing = { .setting = setting, .given = given };
+      g_autoptr (PsSearchResult) result = search (&pricing, placement, 100000);
+      const PsSearchSetting all = { .placement = placement, .n_microbatches = 3, .n_slices = 1, .costs = given };
+      g_autoptr (PsProblem) problem = ps_problem_new (&all);
+      g_autoptr (PsOrder) order = ps_order_new (problem);
+      g_autofree guint32 *sequence = g_new (guint32, problem->n_ops);
+      Listing listing = { &pricing, placement, order, sequence, G_MAXINT64 };
+      guint done[2 * N_KINDS] = { 0 };
+
+      list_orders (&listing, 0, done);
+      g_test_message ("%s: best %" G_GINT64_FORMAT ", found %" G_GINT64_FORMAT, line, listing.least, result->price_ns);
+      check_result (&pricing, result);
+      g_assert_cmpint (result->price_ns, >=, listing.least);
+      g_assert_cmpint (result->lower_bound_ns, <=, listing.least);
+      n_met += result->price_ns == listing.least;
+    }
+  g_test_message ("%u of %u met", n_met, n);
+  g_assert_cmpuint (n_met, >, n * 9 / 10);
 }
 
 /* By mean or p90 of sampled costs: the result's price is that figure of its schedule, and no family has a lower one. */
@@ -343,6 +424,7 @@ main (int argc, char **argv)
   g_test_add_func ("/search-setting/never-worse", test_never_worse);
   g_test_add_func ("/search-setting/stopped", test_stopped);
   g_test_add_func ("/search-setting/by-price", test_by_price);
+  g_test_add_func ("/search-setting/optimum", test_optimum);
   g_test_add_func ("/search-setting/samples", test_samples);
   g_test_add_func ("/search-setting/ways", test_ways);
   return g_test_run ();
