@@ -18,7 +18,7 @@ typedef struct
   GError *failure; /* the first */
 } PsStepLog;
 
-/* Opens the file of losses at path; NULL: there is none. n_done: steps that a checkpoint has behind it; their lines
+/* Opens the file of losses at path; NULL: there is none. n_done: steps that a checkpoint has done; their lines
  * stay, and all other lines of an old file go. Errors: PS_ERROR_IO, PS_ERROR_INPUT for a file of something else. */
 gboolean ps_step_log_open (PsStepLog *log, const char *path, guint n_done, GError **error);
 

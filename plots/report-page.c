@@ -31,7 +31,7 @@ best_to_html (PsResults *results, const PsQuestion *asked, const char *database,
                          asked->where != NULL ? " and what else is asked for" : "");
 }
 
-/* What is held apart has a column of texts each after these. */
+/* A column of texts for each circumstance held apart follows these. */
 static const PsColumn point_columns[] = {
   { "schedule", "schedule", PS_COLUMN_TEXT }, { "devices", "p", PS_COLUMN_INTEGER },
   { "microbatches", "m", PS_COLUMN_INTEGER }, { "peak_memory_bytes", "peak memory", PS_COLUMN_SIZE },

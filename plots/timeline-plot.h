@@ -19,9 +19,9 @@ gboolean ps_timeline_plot (const PsPicture *picture, PsTimeline *const *timeline
  * with g_free. */
 char *ps_timeline_caption (const PsTimeline *timeline);
 
-/* What paler shades and letters after numbers mean in a timeline whose devices have up to so many chunks: "2 chunks,
- * later ones lighter", "2 directions, the second lighter", "4 slices of a microbatch: 0a, 0b, ..."; "" for nothing.
- * Free with g_free. */
+/* The meaning of paler shades and of letters after numbers in a timeline whose devices have up to so many chunks: "2
+ * chunks, later ones lighter", "2 directions, the second lighter", "4 slices of a microbatch: 0a, 0b, ..."; "" for
+ * nothing. Free with g_free. */
 char *ps_timeline_shades (const PsTimeline *timeline, guint n_chunks);
 
 /* The picture's own title: the schedule and its size. Free with g_free. */

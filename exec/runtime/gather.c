@@ -194,7 +194,7 @@ describe_program (const PsProgram *program)
   return g_string_free (text, FALSE);
 }
 
-/* What all ranks must have in common, and the word for it. */
+/* The words for all that ranks must have in common. */
 static const char *const topics[]
     = { "version", "schedule", "device or transport", "model", "number of steps", "seed", "training" };
 

@@ -4,7 +4,7 @@
 
 #include "worker.h"
 
-/* What a device has of the shared matrix. */
+/* The two stages that share the matrix, and which of them a device holds. */
 typedef struct
 {
   guint stages[2]; /* with the embedding, with the head */

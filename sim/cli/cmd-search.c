@@ -285,7 +285,7 @@ try_costs (const Options *options, const SearchChoice *choice, const PsCosts *gi
   return TRUE;
 }
 
-/* What no schedule of these stages beats. */
+/* No schedule of these stages is faster. */
 static gint64
 bound_costs (const PsCosts *costs, const SearchChoice *choice)
 {

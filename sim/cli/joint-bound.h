@@ -14,7 +14,7 @@ typedef struct
   double offload[SEARCH_MAX_WAYS];
 } SearchWays;
 
-/* What is scheduled, but for the costs. */
+/* The schedules to bound, without their costs. */
 typedef struct
 {
   const PsSetting *setting;

@@ -334,7 +334,6 @@ finish_rows (PsPredictRows *rows)
   ps_table_sort (rows->table, "asynchronous", FALSE);
 }
 
-/* The table, the gain of the first row's layout, and what sets the last rows apart. Free with g_free. */
 /* "this machine was not quiet: ..." under several rows; else "". */
 static char *
 describe_unrest (const PsPredictRows *rows)
@@ -344,6 +343,8 @@ describe_unrest (const PsPredictRows *rows)
   return *text && rows->shown->several ? ps_fit_sentence (text, 0) : g_strdup ("");
 }
 
+/* The table, the gain of the first row's layout, and the sentences about unrest and asynchronous rows. Free with
+ * g_free. */
 static char *
 rows_to_text (const PsPredictRows *rows)
 {

@@ -6,7 +6,7 @@
 #include <pipesim/predictor.h>
 #include <pipesim/uncertainty.h>
 
-/* What varies. Clear with ps_variation_clear. */
+/* The options that say which costs vary. Clear with ps_variation_clear. */
 typedef struct
 {
   PsUncertainty uncertainty; /* without what was measured */

@@ -43,8 +43,8 @@ gint64 search_time (const PsSetting *setting, const PsPrediction *prediction);
 /* The objective's figure of an iteration; G_MAXINT64 where the samples' times are too long to add up. */
 gint64 search_figure (const SearchPricing *pricing, const PsPrediction *prediction);
 
-/* What no price is below, as far as channels tell; for PsSearchSetting.price_bound_ns. The costs are those of the
- * fastest device. */
+/* A bound that no price is below, as far as channels tell; for PsSearchSetting.price_bound_ns. The costs are those of
+ * the fastest device. */
 gint64 search_price_bound (const SearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs);
 
 /* For PsSearchSetting.price and .generate; data is a SearchPricing. */

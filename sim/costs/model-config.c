@@ -29,7 +29,7 @@ static const Architecture architectures[] = {
   { "qwen3_moe", PS_MLP_SWIGLU, FALSE, FALSE, TRUE },
 };
 
-/* What a file says besides the fields of a model. */
+/* The model that a file describes, and keys of the file that are no fields of a model. */
 typedef struct
 {
   const char *where;

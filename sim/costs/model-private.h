@@ -38,7 +38,7 @@ void ps_model_set_field (PsModel *model, const PsModelField *field, double value
 /* Gives optional fields that are 0 their defaults. */
 void ps_model_fill_defaults (PsModel *model);
 
-/* What is wrong with the fields together, and the key to blame; NULL: nothing. Free with g_free. */
+/* Says which fields contradict each other, and sets the key to blame; NULL: none do. Free with g_free. */
 char *ps_model_find_misfit (const PsModel *model, const char **key);
 
 /* ps_model_parse of a config.json. */

@@ -3,7 +3,7 @@
 
 #define MAX_BYTES ((gsize)16 << 20) /* of all schedules; with more, all are made anew */
 
-/* What a schedule follows from. */
+/* The setting that a schedule follows from. */
 typedef struct
 {
   PsOrderMaker make;

@@ -15,7 +15,7 @@ typedef struct
   PsRank *rank; /* its ranges, posts and waits */
 } PsTorchThread;
 
-/* What a thread did at one instant: it posted one end of a message, received one, or ended an iteration. */
+/* An act of a thread at one instant: it posted one end of a message, received one, or ended an iteration. */
 typedef struct
 {
   guint file;

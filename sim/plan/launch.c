@@ -380,7 +380,7 @@ write_deepspeed (const PsLaunch *launch, GString *text)
 
 /* All */
 
-/* What a CSV can say, and torchtitan places. */
+/* TRUE if a CSV can say the schedule and torchtitan places its stages. */
 static gboolean
 is_plain (const PsSchedule *order)
 {
@@ -404,7 +404,7 @@ check_schedule (const PsLaunch *launch, Framework framework, GError **error)
                     framework == TORCHTITAN ? "and any schedule of placement loop are" : "would be");
 }
 
-/* What DeepSpeed's pipelines, and no framework, can do. */
+/* Refuses settings that DeepSpeed's pipelines cannot run, and settings that no framework can. */
 static gboolean
 check_setting (const PsLaunch *launch, Framework framework, GError **error)
 {

@@ -56,7 +56,7 @@ gsize ps_cpu_layer_gradient_size (const PsCpuSizes *sizes);
 gsize ps_cpu_layer_inherited_size (const PsCpuSizes *sizes);
 
 /* Turns the layer's input x into its output, in place; fills keep, late and scores of states[slice]. states has the
- * states of the slices up to this one. It fails where adding up does, and so does the backward. */
+ * states of the slices up to this one. Forward and backward fail where adding up does. */
 gboolean ps_cpu_layer_forward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
                                const PsCpuLayerState *const *states, guint slice, float *x, GError **error);
 

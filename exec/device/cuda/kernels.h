@@ -184,7 +184,7 @@ cudaError_t ps_cuda_hold (unsigned *held, const unsigned *released, unsigned n_b
 cudaError_t ps_cuda_adam (void *weights, float *master, float *gradient, float *momentum, float *variance, size_t n,
                           float factor, double learning_rate, uint64_t step, cudaStream_t stream);
 
-/* Tries such a step out: the new weights go to `weights`, as above, and to `tried` (NULL: nowhere), and all else stays.
+/* Tries a step out: the new weights go to `weights`, as above, and to `tried` (NULL: nowhere), and all else stays.
  */
 cudaError_t ps_cuda_adam_try (void *weights, float *tried, const float *master, const float *gradient,
                               const float *momentum, const float *variance, size_t n, float factor,

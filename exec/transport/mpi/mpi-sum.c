@@ -22,7 +22,7 @@ typedef struct
   float *staged;       /* [n_holders * length] a copy of that in the host's memory; NULL: values are there */
 } Ring;
 
-/* What is under way now of share i, counted around, and how much that is. */
+/* The part of share i that is under way now, i counted around, and its length *n. */
 static float *
 share_at (const Ring *ring, guint i, gsize *n)
 {
