@@ -83,6 +83,13 @@ typedef enum
   PS_N_OP_KINDS
 } PsOpKind;
 
+/* Index of an op into PsCosts.op; length is that of its microbatch (lengths.h). */
+static inline guint
+ps_op_index (guint n_stages, guint n_lengths, guint kind, guint length, guint stage)
+{
+  return (kind * n_lengths + length) * n_stages + stage;
+}
+
 const char *ps_op_kind_name (PsOpKind kind); /* "F", "B", "W", "BW", "R", "O" */
 
 /* Reads the names of ps_op_kind_name. Errors as those of ps_parse_name. */

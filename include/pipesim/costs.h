@@ -45,17 +45,23 @@ typedef struct
   gint64 pair_ns;       /* duration of an overlapped pair whose F is on this stage; -1: sum of its parts */
 } PsStageCost;
 
+/* Microbatches may have different lengths (lengths.h). Arrays over ops and transfers then have an entry for each
+ * length; stages have one. */
 typedef struct
 {
   guint n_stages;
+  guint n_lengths;          /* different lengths of microbatches; 1: they are alike */
   PsStageCost *stage;       /* [n_stages] */
   PsStageShape *shapes;     /* [n_stages] the piece of the model that each stage is; NULL: costs of no model */
-  PsOpCost *op;             /* [kind * n_stages + stage] for every PsOpKind; R costs what F does unless known better */
-  gint64 *transfer_ns;      /* [1 + 2 n_stages], see ps_transfer_*: entry 0 is the free hand-over inside a device */
-  gint64 *message_bytes;    /* [1 + 2 n_stages] bytes of each of these transfers; 0 = not known */
+  PsOpCost *op;             /* [ps_op_index] for every PsOpKind; R costs what F does unless known better */
+  gint64 *transfer_ns;      /* [1 + 2 n_stages n_lengths], see ps_transfer_*: entry 0 is the free hand-over inside a
+                               device; then those of the first length, and so on */
+  gint64 *message_bytes;    /* [as transfer_ns] bytes of each of these transfers; 0 = not known */
+  gint64 *pairs_ns;         /* [length * n_stages + stage] pair_ns where both microbatches have that length; NULL: they
+                               are alike */
   gint64 op_ns;             /* host time of each op; see ps_costs_add_host_time */
   gint64 post_ns;           /* host time of each message at its sender, and at its receiver */
-  PsHostTime *host_time;    /* [kind * n_stages + stage] part of duration_ns; NULL: durations have none */
+  PsHostTime *host_time;    /* [as op] part of duration_ns; NULL: durations have none */
   PsHostTime pair_host;     /* the same of the backward in a pair that has a time of its own */
   guint dense_copies;       /* GPUs of a device that hold the same dense parameters; 1 unless they share a context */
   double expert_copies;     /* GPUs of a device that hold the same experts; less than 1 where replicas share them */
@@ -75,14 +81,26 @@ PsCosts *ps_costs_copy (const PsCosts *costs);
 void ps_costs_free (PsCosts *costs);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCosts, ps_costs_free)
 
+/* The cost of an op for microbatches of the first length. */
 static inline PsOpCost *
 ps_costs_op (const PsCosts *costs, PsOpKind kind, guint stage)
 {
-  return &costs->op[(gsize)kind * costs->n_stages + stage];
+  return &costs->op[ps_op_index (costs->n_stages, costs->n_lengths, kind, 0, stage)];
 }
 
 /* Copies what a stage costs, but not its shape and its transfers. Both costs may be the same. */
 void ps_costs_copy_stage (PsCosts *costs, guint stage, const PsCosts *from, guint from_stage);
+
+/* The index that an op has where microbatches are alike. */
+static inline guint
+ps_costs_alike (const PsCosts *costs, guint op)
+{
+  return op / (costs->n_lengths * costs->n_stages) * costs->n_stages + op % costs->n_stages;
+}
+
+/* Duration of an overlapped pair of two ops, by their indices into op. Where the microbatches have different lengths,
+ * as much overlaps as for the one that overlaps less. */
+gint64 ps_costs_pair_ns (const PsCosts *costs, guint a, guint b);
 
 /* The all-reduce of a stage's gradients, ns, where the placement has n_copies weight copies. */
 static inline gint64
@@ -98,8 +116,8 @@ ps_costs_held_bytes (const PsCosts *costs, guint stage, guint versions)
   return costs->stage[stage].weight_bytes + (versions - 1) * costs->stage[stage].version_bytes;
 }
 
-/* Indices into transfer_ns: the activation that stage hands to stage + 1, the gradient that stage hands to stage - 1.
- */
+/* Indices into transfer_ns, for the first length: the activation that stage hands to stage + 1, the gradient that stage
+ * hands to stage - 1. */
 #define PS_TRANSFER_LOCAL 0
 static inline guint
 ps_transfer_forward (G_GNUC_UNUSED const PsCosts *costs, guint stage)
@@ -152,6 +170,10 @@ void ps_costs_remove_host_time (PsCosts *costs);
  * what moves to the host, each rounded to the nearest; but a backward gives back exactly what its forward keeps.
  * Weights, all-reduce, O and host times stay. A transfer keeps its time, which is per message. */
 PsCosts *ps_costs_slice (const PsCosts *costs, guint n_slices);
+
+/* Where backwards of a stage give back exactly what forwards keep, they do so in these costs with rounded bytes too.
+ * Else the bytes of a long run would drift away. */
+void ps_costs_balance (PsCosts *rounded, const PsCosts *costs, guint stage);
 
 /* Gives the unknown ops of a stage what ps_costs_parse would: BW is B + W, B and W are parts of BW, equal ones where
  * both are unknown. So sums over the stage make sense. */

@@ -17,6 +17,7 @@
 #include <pipesim/work-time.h>
 #include <pipesim/overlap.h>
 #include <pipesim/costs.h>
+#include <pipesim/lengths.h>
 #include <pipesim/fit.h>
 #include <pipesim/condition.h>
 #include <pipesim/shares.h>

@@ -21,6 +21,8 @@ typedef struct
   PsInterval interval;         /* of the iteration time; ps_predictor_add_interval sets it */
   gint64 lower_bound_ns;       /* of the makespan; of the period where iterations overlap (bound.h) */
   gboolean feasible;           /* no device above its memory limit */
+  guint *order;                /* [m] the microbatch of --lengths that each of the schedule is, counted from 0; NULL:
+                                  they are alike */
   gint64 even_ns;              /* iteration time with the even layout, where none was asked for and another was better;
                                   0: none was */
   struct PsEventsTask *events; /* see ps_prediction_events */

@@ -93,7 +93,9 @@ typedef struct
   guint n_steps;
   PsStep *steps;    /* dependencies first; devices take turns */
   guint8 *pair;     /* [n_steps] PsPairRole; NULL when the schedule has no pairs */
-  guint32 *count;   /* [n_copies * PS_N_OP_KINDS * n_stages] ops of each weight copy by their index into PsCosts.op */
+  guint n_lengths;  /* of microbatches; 1: they are alike */
+  guint32 *count;   /* [n_copies * PS_N_OP_KINDS * n_lengths * n_stages] ops of each weight copy by their index into
+                       PsCosts.op */
   guint32 *step_of; /* [n_steps] id of ops[i] of the schedule */
   guint32 *op_of;   /* [n_steps] the reverse: index into schedule->ops of a step */
   guint n_messages;
@@ -124,6 +126,10 @@ PsProgram *ps_program_lower_steps (PsSchedule *schedule, PsCommOrder order, GErr
 /* Makes the streams where they were left out; the program is then as from ps_program_lower. */
 void ps_program_add_streams (PsProgram *program);
 
+/* Gives the microbatches lengths: n_lengths different ones, length [n_microbatches] is copied. The costs that the
+ * program runs with must have as many lengths. Lowering does it where the schedule has lengths. */
+void ps_program_set_lengths (PsProgram *program, guint n_lengths, const guint16 *length);
+
 /* Lowers as PS_COMM_DEFERRED, but the receives of earlier messages from the same sender stand before a receive.
  * Transports without tags need this: the k-th send of a device to another meets the k-th receive there, and in a V
  * activations and gradients go the same way. */
@@ -145,6 +151,16 @@ typedef struct
 PsRound *ps_round_new (const PsProgram *program);
 void ps_round_free (PsRound *round);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRound, ps_round_free)
+
+/* The index of an op of the schedule into PsCosts.op. */
+static inline guint
+ps_program_cost (const PsProgram *program, PsOp op)
+{
+  const PsSchedule *schedule = program->schedule;
+  guint length = schedule->length != NULL ? schedule->length[op.microbatch] : 0;
+
+  return ps_op_index (schedule->placement->n_stages, program->n_lengths, op.kind, length, op.stage);
+}
 
 /* The op that makes the input of a step that has one: F, or B also where a BW makes it. */
 static inline PsOp

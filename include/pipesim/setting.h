@@ -5,6 +5,7 @@
 #include <pipesim/families.h>
 #include <pipesim/framework.h>
 #include <pipesim/iterations.h>
+#include <pipesim/lengths.h>
 #include <pipesim/option.h>
 
 G_BEGIN_DECLS
@@ -19,6 +20,7 @@ typedef struct
   guint n_slices;                 /* --slices; 0: the family's default */
   guint group_size;               /* --group; 0: the family's default */
   guint defer_head;               /* --defer-head; 0: none */
+  char *lengths;                  /* --lengths; NULL: microbatches are alike */
   char *layout;                   /* --layout; NULL: open, see ps_predictor_predict */
   char *costs;                    /* --costs text */
   char *costs_from;               /* --costs-from: paths with ':' between them */
@@ -32,6 +34,8 @@ typedef struct
   const PsCluster *known_cluster; /* NULL: they are read when they are needed */
   /* Stages in place of layout's, not owned; NULL: none. */
   const PsStageShape *known_shapes;
+  /* --microbatch-order */
+  PsMicrobatchOrder microbatch_order;
   PsChannel comm;         /* --comm */
   PsCommOrder comm_order; /* --comm-order; of schedules with sends and receives of their own none */
   gboolean reorder;       /* it was given: sends and receives of a schedule file give way to it */

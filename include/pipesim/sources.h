@@ -91,6 +91,12 @@ PsCostSpread *ps_setting_spread (const PsSetting *setting, const PsStageShape *s
 PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks,
                            GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
+/* The costs that stand for those of --lengths where microbatches must be alike: their average times, and the bytes of
+ * the longest. costs are the setting's; without --lengths the result is a copy of them. Errors: those of
+ * ps_lengths_read, and PS_ERROR_USAGE where the file has another number of microbatches. Free with ps_costs_free. */
+PsCosts *ps_setting_average (const PsSetting *setting, const PsCosts *costs, guint n_devices, guint n_microbatches,
+                             GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
 /* The paths of the text of --costs-from, which is one path if there is such a file. Free with g_strfreev. */
 char **ps_costs_from_paths (const char *text) G_GNUC_WARN_UNUSED_RESULT;
 

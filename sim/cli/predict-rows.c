@@ -66,6 +66,7 @@ static const PsColumn columns[] = {
   { "peak_memory_bytes", "peak memory", PS_COLUMN_SIZE },
   { "feasible", "fits", PS_COLUMN_BOOLEAN },
   { "layout", "layout", PS_COLUMN_TEXT },
+  { "microbatch_order", "microbatch order", PS_COLUMN_TEXT },
   { "asynchronous", NULL, PS_COLUMN_BOOLEAN }, /* "async" where a schedule is */
   { "devices_detail", NULL, PS_COLUMN_TABLE },
   { "period_iterations", NULL, PS_COLUMN_INTEGER },
@@ -80,9 +81,10 @@ static const PsColumn columns[] = {
   { "tornado", NULL, PS_COLUMN_TABLE },
 };
 
-static const char *const usual[]
-    = { "schedule",       "devices",           "microbatches", "chunks", "iteration_ns", "interval", "bubble_ratio",
-        "lower_bound_ns", "peak_memory_bytes", "feasible",     "layout", "asynchronous", NULL };
+static const char *const usual[] = { "schedule",          "devices",  "microbatches", "chunks",
+                                     "iteration_ns",      "interval", "bubble_ratio", "lower_bound_ns",
+                                     "peak_memory_bytes", "feasible", "layout",       "microbatch_order",
+                                     "asynchronous",      NULL };
 
 /* TRUE: iterations have intervals, because their costs are measured. */
 static gboolean
@@ -105,6 +107,8 @@ is_wanted (const PsPredictRows *rows, const char *key)
     return rows->setting->sync == PS_SYNC_BYPASS;
   if (g_str_equal (key, "layout"))
     return rows->setting->cluster != NULL || rows->setting->layout != NULL;
+  if (g_str_equal (key, "microbatch_order"))
+    return rows->setting->lengths != NULL;
   if (g_str_equal (key, "memory"))
     return rows->shown->memory;
   if (g_str_has_prefix (key, "critical_") || g_str_equal (key, "idle") || g_str_equal (key, "slack")
@@ -201,6 +205,17 @@ note_gain (PsPredictRows *rows, const PsPrediction *prediction)
         = g_strdup_printf ("%s: layout %s: fits, and even does not\n", prediction->program->schedule->name, layout);
 }
 
+/* The microbatches of --lengths as they enter the pipeline: "2,0,1". */
+static char *
+write_order (const PsPrediction *prediction)
+{
+  GString *text = g_string_new (NULL);
+
+  for (guint i = 0; i < prediction->program->schedule->n_microbatches; i++)
+    g_string_append_printf (text, "%s%u", i > 0 ? "," : "", prediction->order[i]);
+  return g_string_free (text, FALSE);
+}
+
 static void
 note_asynchronous (PsPredictRows *rows, const char *name)
 {
@@ -216,6 +231,7 @@ static void
 add_prediction (PsPredictRows *rows, const PsPrediction *prediction)
 {
   g_autofree char *layout = is_wanted (rows, "layout") ? ps_prediction_layout (prediction) : NULL;
+  g_autofree char *order = prediction->order != NULL ? write_order (prediction) : NULL;
   PsTable *table = rows->table;
   const PsSchedule *schedule = prediction->program->schedule;
   const PsMetrics *metrics = &prediction->metrics;
@@ -237,6 +253,8 @@ add_prediction (PsPredictRows *rows, const PsPrediction *prediction)
   ps_table_set_boolean (table, "feasible", prediction->feasible);
   if (layout != NULL)
     ps_table_set_text (table, "layout", layout);
+  if (order != NULL)
+    ps_table_set_text (table, "microbatch_order", order);
   note_gain (rows, prediction);
   ps_table_set_boolean (table, "asynchronous", schedule->asynchronous);
   if (schedule->asynchronous)

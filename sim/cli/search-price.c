@@ -103,7 +103,7 @@ search_price_bound (const SearchPricing *pricing, const PsPlacement *placement, 
   guint n_slices = MAX (setting->n_slices, 1);
   g_autoptr (PsCosts) slice = ps_costs_slice (costs, n_slices);
 
-  if (setting->sync == PS_SYNC_BYPASS || setting->share_links)
+  if (setting->sync == PS_SYNC_BYPASS || setting->share_links || setting->lengths != NULL)
     return 0;
   return ps_lower_bound_channels (placement, setting->n_microbatches * n_slices, slice, &events);
 }

@@ -28,7 +28,9 @@ search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *
 {
   const PsSetting *setting = pricing->setting;
   g_autoptr (PsPlacement) placement = ps_placement_new (choice->placement, setting->n_devices, choice->n_chunks);
-  g_autoptr (PsCosts) costs = ps_setting_fastest_costs (setting, placement, pricing->given, error);
+  g_autoptr (PsCosts) alike
+      = ps_setting_average (setting, pricing->given, setting->n_devices, choice->n_microbatches, error);
+  g_autoptr (PsCosts) costs = alike != NULL ? ps_setting_fastest_costs (setting, placement, alike, error) : NULL;
   g_autofree char *name = search_choice_describe (choice);
   g_autofree gint64 *limit = NULL;
   PsSearchSetting search = { .placement = placement,
@@ -55,6 +57,7 @@ search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *
       || !ps_setting_memory_limit (setting, setting->n_devices, &limit, error))
     return NULL;
   search.memory_limit = limit;
+  search.price_is_free |= setting->lengths != NULL;
   search.price_bound_ns = search_price_bound (pricing, placement, costs);
   result = ps_search (&search, error);
   if (search.progress != NULL)
@@ -69,9 +72,13 @@ search_try (PsSetting *setting, const SearchChoice *choice, const SearchLimits *
   g_autoptr (PsCosts) read = NULL;
   g_autoptr (PsCostSpread) spread = NULL;
   SearchSamples samples = { 0 };
-  SearchPricing pricing = { .setting = setting, .given = given, .samples = limits->samples };
+  PsSetting searched;
+  SearchPricing pricing = { .setting = &searched, .given = given, .samples = limits->samples };
 
   search_choice_apply (choice, setting);
+  searched = *setting;
+  if (searched.microbatch_order == PS_ORDER_BEST) /* only of the schedule that is found: it takes long */
+    searched.microbatch_order = PS_ORDER_GIVEN;
   if (given == NULL)
     {
       read = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
@@ -93,6 +100,7 @@ search_try (PsSetting *setting, const SearchChoice *choice, const SearchLimits *
   if (found->result == NULL)
     return FALSE;
   pricing.plan_until_us = 0;
+  pricing.setting = setting;
   found->prediction = search_predict (&pricing, found->result->schedule, &found->comm_order, error);
   if (found->prediction == NULL)
     return FALSE;
@@ -101,6 +109,8 @@ search_try (PsSetting *setting, const SearchChoice *choice, const SearchLimits *
                       "--memory-limit: no schedule was found that keeps to it with the buffers of its messages");
   found->figure_ns = search_figure (&pricing, found->prediction);
   found->result->price_ns = search_time (setting, found->prediction);
+  if (setting->lengths != NULL)
+    found->result->lower_bound_ns = found->prediction->lower_bound_ns;
   found->result->proved_optimal = found->result->price_ns <= found->result->lower_bound_ns;
   return TRUE;
 }

@@ -260,12 +260,19 @@ host_time_of (const PsCosts *costs, PsOpKind kind, gint64 below_ns, gint64 above
 static void
 change_durations (PsCosts *costs, int sign)
 {
-  for (guint i = 0; i < PS_OP_O * costs->n_stages; i++)
+  guint n = costs->n_lengths * costs->n_stages;
+
+  for (guint i = 0; i < PS_OP_O * n; i++)
     costs->op[i].duration_ns += sign * ps_host_time_sum (costs->host_time[i]);
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    if (costs->stage[stage].pair_ns >= 0)
-      costs->stage[stage].pair_ns
-          += sign * (ps_host_time_sum (costs->host_time[stage]) + ps_host_time_sum (costs->pair_host));
+  for (guint i = 0; i < n; i++)
+    {
+      gint64 pair_ns = ps_host_time_sum (costs->host_time[i]) + ps_host_time_sum (costs->pair_host);
+
+      if (i < costs->n_stages && costs->stage[i].pair_ns >= 0)
+        costs->stage[i].pair_ns += sign * pair_ns;
+      if (costs->pairs_ns != NULL && costs->pairs_ns[i] >= 0)
+        costs->pairs_ns[i] += sign * pair_ns;
+    }
 }
 
 void
@@ -275,15 +282,16 @@ ps_costs_add_host_time (PsCosts *costs, const guint16 *device, guint n_copies)
 
   if (!ps_costs_lack_host_time (costs))
     return;
-  costs->host_time = g_new0 (PsHostTime, (gsize)PS_N_OP_KINDS * costs->n_stages);
+  costs->host_time = g_new0 (PsHostTime, (gsize)PS_N_OP_KINDS * costs->n_lengths * costs->n_stages);
   costs->pair_host = (PsHostTime){ 0 };
   for (guint stage = 0; stage < costs->n_stages; stage++)
     {
       gint64 above_ns = stage + 1 < costs->n_stages ? boundary_ns (costs, device, n_copies, stage) : 0;
       PsHostTime backward = host_time_of (costs, PS_OP_BW, below_ns, above_ns);
 
-      for (guint kind = 0; kind < PS_OP_O; kind++)
-        costs->host_time[kind * costs->n_stages + stage] = host_time_of (costs, (PsOpKind)kind, below_ns, above_ns);
+      for (guint i = 0; i < PS_OP_O * costs->n_lengths; i++)
+        costs->host_time[i * costs->n_stages + stage]
+            = host_time_of (costs, (PsOpKind)(i / costs->n_lengths), below_ns, above_ns);
       costs->pair_host.before_ns = MAX (costs->pair_host.before_ns, backward.before_ns);
       costs->pair_host.after_ns = MAX (costs->pair_host.after_ns, backward.after_ns);
       below_ns = above_ns;

@@ -9,6 +9,7 @@ ps_costs_new (guint n_stages)
   PsCosts *costs = g_new0 (PsCosts, 1);
 
   costs->n_stages = n_stages;
+  costs->n_lengths = 1;
   costs->dense_copies = 1;
   costs->expert_copies = 1;
   costs->stage = g_new0 (PsStageCost, n_stages);
@@ -24,16 +25,17 @@ ps_costs_new (guint n_stages)
 PsCosts *
 ps_costs_copy (const PsCosts *costs)
 {
-  gsize n = costs->n_stages;
+  gsize n = costs->n_stages, all = n * costs->n_lengths;
   PsCosts *copy = g_new (PsCosts, 1);
 
   *copy = *costs;
   copy->stage = g_memdup2 (costs->stage, n * sizeof *costs->stage);
   copy->shapes = g_memdup2 (costs->shapes, n * sizeof *costs->shapes);
-  copy->op = g_memdup2 (costs->op, PS_N_OP_KINDS * n * sizeof *costs->op);
-  copy->host_time = g_memdup2 (costs->host_time, PS_N_OP_KINDS * n * sizeof *costs->host_time);
-  copy->transfer_ns = g_memdup2 (costs->transfer_ns, (1 + 2 * n) * sizeof *costs->transfer_ns);
-  copy->message_bytes = g_memdup2 (costs->message_bytes, (1 + 2 * n) * sizeof *costs->message_bytes);
+  copy->op = g_memdup2 (costs->op, PS_N_OP_KINDS * all * sizeof *costs->op);
+  copy->host_time = g_memdup2 (costs->host_time, PS_N_OP_KINDS * all * sizeof *costs->host_time);
+  copy->transfer_ns = g_memdup2 (costs->transfer_ns, (1 + 2 * all) * sizeof *costs->transfer_ns);
+  copy->message_bytes = g_memdup2 (costs->message_bytes, (1 + 2 * all) * sizeof *costs->message_bytes);
+  copy->pairs_ns = g_memdup2 (costs->pairs_ns, all * sizeof *costs->pairs_ns);
   copy->source = g_strdup (costs->source);
   return copy;
 }
@@ -49,6 +51,7 @@ ps_costs_free (PsCosts *costs)
   g_free (costs->host_time);
   g_free (costs->transfer_ns);
   g_free (costs->message_bytes);
+  g_free (costs->pairs_ns);
   g_free (costs->source);
   g_free (costs);
 }
@@ -67,18 +70,16 @@ net_bytes (const PsCosts *costs, PsOpKind kind, guint stage)
   return op->take_bytes - op->give_bytes;
 }
 
-/* Where backwards give back exactly what forwards keep, they do so after rounding too. Else the bytes of a long run
- * would drift away. */
-static void
-balance_slice (PsCosts *slice, const PsCosts *costs, guint stage)
+void
+ps_costs_balance (PsCosts *rounded, const PsCosts *costs, guint stage)
 {
-  gint64 kept = net_bytes (costs, PS_OP_F, stage), left = net_bytes (slice, PS_OP_F, stage);
+  gint64 kept = net_bytes (costs, PS_OP_F, stage), left = net_bytes (rounded, PS_OP_F, stage);
 
   if (kept + net_bytes (costs, PS_OP_BW, stage) == 0)
-    ps_costs_op (slice, PS_OP_BW, stage)->give_bytes += left + net_bytes (slice, PS_OP_BW, stage);
-  left += net_bytes (slice, PS_OP_B, stage) + net_bytes (slice, PS_OP_W, stage);
+    ps_costs_op (rounded, PS_OP_BW, stage)->give_bytes += left + net_bytes (rounded, PS_OP_BW, stage);
+  left += net_bytes (rounded, PS_OP_B, stage) + net_bytes (rounded, PS_OP_W, stage);
   if (kept + net_bytes (costs, PS_OP_B, stage) + net_bytes (costs, PS_OP_W, stage) == 0)
-    ps_costs_op (slice, PS_OP_B, stage)->give_bytes += left;
+    ps_costs_op (rounded, PS_OP_B, stage)->give_bytes += left;
 }
 
 void
@@ -107,7 +108,7 @@ ps_costs_slice (const PsCosts *costs, guint n_slices)
       cost->pair_ns = divide (cost->pair_ns, n_slices);
       cost->host_ns = divide (cost->host_ns, n_slices);
       cost->tensor_ns = divide (cost->tensor_ns, n_slices);
-      balance_slice (slice, costs, stage);
+      ps_costs_balance (slice, costs, stage);
     }
   for (gsize i = 1; i <= 2 * (gsize)costs->n_stages; i++)
     slice->message_bytes[i] = divide (costs->message_bytes[i], n_slices);

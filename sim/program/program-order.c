@@ -257,13 +257,13 @@ ps_program_arrange_units (PsProgram *program)
 {
   g_autofree gint64 *end = g_new (gint64, (gsize)program->n_steps + 1);
   g_autofree gint64 *arrival = g_new (gint64, program->n_steps);
-  guint n_stages = program->schedule->placement->n_stages;
+  const PsOp *ops = program->schedule->ops;
 
   end[0] = 0;
   for (guint i = 0; i < program->n_steps; i++)
     {
       const PsStep *step = &program->steps[i];
-      gint64 length = step->cost / n_stages == PS_OP_BW ? 2 : 1;
+      gint64 length = ops[program->op_of[i]].kind == PS_OP_BW ? 2 : 1;
 
       arrival[i] = end[step->input];
       end[i + 1] = MAX (end[step->previous], arrival[i]) + length;

@@ -400,6 +400,7 @@ program_new (PsSchedule *schedule, PsCommOrder order)
 
   program->schedule = schedule;
   program->order = order;
+  program->n_lengths = 1;
   program->count
       = g_new0 (guint32, (gsize)schedule->placement->n_copies * PS_N_OP_KINDS * schedule->placement->n_stages);
   program->peak_activations = g_new0 (guint, schedule->placement->n_devices);
@@ -437,6 +438,31 @@ lower_steps (PsProgram *program, GError **error)
   return TRUE;
 }
 
+/* A message has the number of its transfer among those of the first length. */
+void
+ps_program_set_lengths (PsProgram *program, guint n_lengths, const guint16 *length)
+{
+  PsSchedule *schedule = program->schedule;
+  guint n_stages = schedule->placement->n_stages, n_ops = PS_N_OP_KINDS * n_lengths * n_stages;
+  guint16 *lengths = g_memdup2 (length, schedule->n_microbatches * sizeof *length);
+
+  g_free (schedule->length);
+  schedule->length = lengths;
+  schedule->n_lengths = program->n_lengths = n_lengths;
+  program->count = g_renew (guint32, program->count, (gsize)schedule->placement->n_copies * n_ops);
+  memset (program->count, 0, schedule->placement->n_copies * n_ops * sizeof *program->count);
+  for (guint i = 0; i < program->n_steps; i++)
+    {
+      PsStep *step = &program->steps[i];
+      PsOp op = schedule->ops[program->op_of[i]];
+
+      step->cost = ps_program_cost (program, op);
+      program->count[ps_schedule_weight_copy (schedule, op.microbatch) * n_ops + step->cost]++;
+      if (step->transfer > 0)
+        step->transfer = (guint16)(1 + (step->transfer - 1) % (2 * n_stages) + 2 * n_stages * lengths[op.microbatch]);
+    }
+}
+
 /* `posted` of the messages is that of PS_COMM_ASAP so far. In other orders it follows from the streams. */
 PsProgram *
 ps_program_lower_steps (PsSchedule *schedule, PsCommOrder order, GError **error)
@@ -445,6 +471,8 @@ ps_program_lower_steps (PsSchedule *schedule, PsCommOrder order, GError **error)
 
   if (!lower_steps (program, error))
     return NULL;
+  if (schedule->length != NULL)
+    ps_program_set_lengths (program, schedule->n_lengths, schedule->length);
   if (order != PS_COMM_ASAP || schedule->posts != NULL)
     ps_program_add_streams (program);
   return g_steal_pointer (&program);

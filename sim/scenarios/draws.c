@@ -55,10 +55,10 @@ ps_draws_init (PsDraws *draws, const PsRecurrence *recurrence, const PsCosts *co
   draws->transfer = g_new0 (PsDrawSource, recurrence->n_transfer_classes);
   for (guint i = 1; i < recurrence->n_op_classes; i++)
     find_source (draws, &draws->op[i], ps_op_class_duration (&recurrence->op[i], costs),
-                 measured_of (draws, recurrence->op[i].cost),
+                 measured_of (draws, ps_costs_alike (costs, recurrence->op[i].cost)),
                  all || (part != NULL && ps_part_of_op (part, &recurrence->op[i], costs) > 0));
   for (guint i = 1; i < recurrence->n_op_classes; i++)
-    find_row (draws, &draws->op[i], recurrence->op[i].cost);
+    find_row (draws, &draws->op[i], ps_costs_alike (costs, recurrence->op[i].cost));
   for (guint i = 1; i < recurrence->n_transfer_classes; i++)
     find_source (draws, &draws->transfer[i], ps_transfer_class_duration (&recurrence->transfer[i], costs), transfer,
                  all || (part != NULL && ps_part_of_transfer (part, &recurrence->transfer[i], costs) > 0));

@@ -7,8 +7,8 @@
 typedef struct
 {
   PsRecurrence *recurrence;
-  guint32 *op_class;       /* [n_copies * n kinds * n_stages] class of ops outside pairs; 0 = none yet */
-  guint32 *transfer_class; /* [n_copies * (1 + 2 n_stages)] class of transfers; 0 = none yet */
+  guint32 *op_class;       /* [n_copies * n kinds * n_lengths * n_stages] class of ops outside pairs; 0 = none yet */
+  guint32 *transfer_class; /* [n_copies * (1 + 2 n_lengths n_stages)] class of transfers; 0 = none yet */
   GHashTable *pair_class;  /* (cost, partner, device) as one number -> class */
   guint32 *last_use;       /* [n_steps] last step that reads this one's end; KEPT: the results read it too */
   GArray *op;              /* PsOpClass */
@@ -36,8 +36,8 @@ builder_init (Builder *builder, PsRecurrence *recurrence)
   gsize stages = (gsize)placement->n_copies * placement->n_stages;
 
   builder->recurrence = recurrence;
-  builder->op_class = g_new0 (guint32, stages * PS_N_OP_KINDS);
-  builder->transfer_class = g_new0 (guint32, 2 * stages + placement->n_copies);
+  builder->op_class = g_new0 (guint32, stages * PS_N_OP_KINDS * recurrence->program->n_lengths);
+  builder->transfer_class = g_new0 (guint32, 2 * stages * recurrence->program->n_lengths + placement->n_copies);
   builder->pair_class = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
   builder->last_use = g_new0 (guint32, recurrence->n_steps);
   builder->op = g_array_new (FALSE, TRUE, sizeof (PsOpClass));
@@ -84,7 +84,7 @@ op_class (Builder *builder, guint i)
 {
   const PsProgram *program = builder->recurrence->program;
   const PsStep *step = &program->steps[i];
-  guint n_costs = PS_N_OP_KINDS * program->schedule->placement->n_stages;
+  guint n_costs = PS_N_OP_KINDS * program->n_lengths * program->schedule->placement->n_stages;
   guint32 *class = &builder->op_class[(gsize)copy_of (program, i) * n_costs + step->cost];
 
   if (program->pair != NULL && program->pair[i] == PS_PAIR_FIRST)
@@ -101,7 +101,7 @@ transfer_class (Builder *builder, guint i)
 {
   const PsProgram *program = builder->recurrence->program;
   const PsStep *step = &program->steps[i];
-  guint n_transfers = 1 + 2 * program->schedule->placement->n_stages;
+  guint n_transfers = 1 + 2 * program->n_lengths * program->schedule->placement->n_stages;
   guint32 *class = &builder->transfer_class[(gsize)copy_of (program, i) * n_transfers + step->transfer];
 
   if (step->input == 0)
@@ -243,14 +243,8 @@ ps_recurrence_free (PsRecurrence *recurrence)
 gint64
 ps_op_class_duration (const PsOpClass *op, const PsCosts *costs)
 {
-  guint32 forward = MIN (op->cost, op->partner);
-
-  if (op->partner == PS_NO_PARTNER)
-    return costs->op[op->cost].duration_ns;
-  /* F is the first kind, so its cost index is its stage. */
-  if (forward < costs->n_stages && costs->stage[forward].pair_ns >= 0)
-    return costs->stage[forward].pair_ns;
-  return costs->op[op->cost].duration_ns + costs->op[op->partner].duration_ns;
+  return op->partner == PS_NO_PARTNER ? costs->op[op->cost].duration_ns
+                                      : ps_costs_pair_ns (costs, op->cost, op->partner);
 }
 
 gint64

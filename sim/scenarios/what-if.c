@@ -21,14 +21,14 @@ ps_part_format (const PsPart *part)
 }
 
 static gboolean
-has_op (const PsPart *part, const PsOpClass *op, guint32 cost, guint n_stages)
+has_op (const PsPart *part, const PsOpClass *op, guint32 cost, const PsCosts *costs)
 {
   switch (part->kind)
     {
     case PS_PART_KIND:
-      return cost / n_stages == part->a;
+      return ps_costs_alike (costs, cost) / costs->n_stages == part->a;
     case PS_PART_STAGE:
-      return cost % n_stages == part->a;
+      return cost % costs->n_stages == part->a;
     case PS_PART_DEVICE:
       return op->device == part->a;
     default:
@@ -40,13 +40,13 @@ gint64
 ps_part_of_op (const PsPart *part, const PsOpClass *op, const PsCosts *costs)
 {
   gint64 whole = ps_op_class_duration (op, costs), a = costs->op[op->cost].duration_ns, b, first;
-  gboolean has_first = has_op (part, op, op->cost, costs->n_stages), has_second;
+  gboolean has_first = has_op (part, op, op->cost, costs), has_second;
 
   if (op->partner == PS_NO_PARTNER)
     return has_first ? whole : 0;
   b = costs->op[op->partner].duration_ns;
   first = a + b == 0 ? whole / 2 : (gint64)(((Wide)whole * a + (a + b) / 2) / (a + b));
-  has_second = has_op (part, op, op->partner, costs->n_stages);
+  has_second = has_op (part, op, op->partner, costs);
   return (has_first ? first : 0) + (has_second ? whole - first : 0);
 }
 
@@ -104,7 +104,7 @@ ps_parts (const PsRecurrence *recurrence, const PsCosts *costs)
 
         if (ps_op_class_duration (&recurrence->op[i], costs) == 0)
           continue;
-        append_part (parts, PS_PART_KIND, cost / costs->n_stages, 0);
+        append_part (parts, PS_PART_KIND, ps_costs_alike (costs, cost) / costs->n_stages, 0);
         append_part (parts, PS_PART_STAGE, cost % costs->n_stages, 0);
         if (!is_stage (recurrence, recurrence->op[i].device))
           append_part (parts, PS_PART_DEVICE, recurrence->op[i].device, 0);

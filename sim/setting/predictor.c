@@ -2,6 +2,7 @@
 #include "cache.h"
 #include "predict-comm.h"
 #include "predictor-schedule.h"
+#include "setting-lengths.h"
 
 #include <pipesim/bound.h>
 #include <pipesim/layout-string.h>
@@ -169,9 +170,9 @@ drop_kept_weights (const PsSetting *setting, const PsSchedule *schedule, PsCosts
     costs->stage[stage].weight_bytes -= costs->stage[stage].version_bytes;
 }
 
-/* Finds the costs of the schedule's slices, with host times, and checks them. */
+/* Finds the costs of the schedule's slices, with host times, and checks them. lengths may be NULL. */
 static PsCosts *
-schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, GError **error)
+schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, const PsLengths *lengths, GError **error)
 {
   const PsCosts *whole = NULL;
   g_autoptr (PsCosts) costs = NULL;
@@ -186,8 +187,12 @@ schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, GError **err
       g_prefix_error (error, "schedule '%s': ", schedule->name);
       return NULL;
     }
-  costs = schedule->n_slices > 1 ? ps_costs_slice (whole, schedule->n_slices) : ps_costs_copy (whole);
-  if (!ps_costs_check (costs, schedule->n_microbatches * schedule->n_slices, error))
+  if (lengths != NULL)
+    costs = ps_lengths_costs (predictor->setting, lengths, whole, schedule->placement->n_devices, schedule->n_slices,
+                              error);
+  else
+    costs = schedule->n_slices > 1 ? ps_costs_slice (whole, schedule->n_slices) : ps_costs_copy (whole);
+  if (costs == NULL || !ps_costs_check (costs, schedule->n_microbatches * schedule->n_slices, error))
     return NULL;
   ps_costs_add_host_time (costs, schedule->placement->device, schedule->placement->n_copies);
   drop_kept_weights (predictor->setting, schedule, costs);
@@ -295,11 +300,11 @@ shared_program (PsPredictor *predictor, const char *name_or_file, PsSchedule *sc
   return shared;
 }
 
-/* Planning and ready order change the program that they run. */
+/* Planning, ready order and lengths change the program that they run. */
 static gboolean
 leaves_program (const PsSetting *setting)
 {
-  return setting->comm_order != PS_COMM_PLANNED && setting->ready_order == 0;
+  return setting->comm_order != PS_COMM_PLANNED && setting->ready_order == 0 && setting->lengths == NULL;
 }
 
 /* Sets the program. Returns it with its engine where the prediction runs it as it is, and others will. */
@@ -345,6 +350,7 @@ ps_prediction_free (PsPrediction *prediction)
   if (!prediction->is_shared)
     ps_program_free (prediction->program);
   ps_metrics_clear (&prediction->metrics);
+  g_free (prediction->order);
   ps_events_task_free (prediction->events);
   g_free (prediction);
 }
@@ -368,17 +374,35 @@ fits (const gint64 *limit, const PsMetrics *metrics)
   return TRUE;
 }
 
-/* A slice counts as a microbatch: its chain through the stages is as short as that of a microbatch of its size. */
 static gint64
 lower_bound (const PsSetting *setting, const PsSchedule *schedule, const PsCosts *costs)
 {
-  guint n = schedule->copy != NULL ? schedule->n_microbatches : schedule->n_microbatches * schedule->n_slices;
   g_autoptr (PsCosts) fastest
       = setting->n_speeds ? ps_setting_fastest_costs (setting, schedule->placement, costs, NULL) : NULL;
-  gboolean overlaps = schedule->asynchronous || setting->sync == PS_SYNC_BYPASS;
 
-  return (overlaps ? ps_period_bound : ps_lower_bound) (schedule->placement, schedule->copy, n,
-                                                        fastest != NULL ? fastest : costs);
+  return ps_schedule_bound (schedule, fastest != NULL ? fastest : costs,
+                            schedule->asynchronous || setting->sync == PS_SYNC_BYPASS);
+}
+
+/* Sets the costs, the memory limit, and the order of microbatches that have different lengths. */
+static gboolean
+take_costs (PsPredictor *predictor, PsPrediction *prediction, gint64 **limit, GError **error)
+{
+  const PsSetting *setting = predictor->setting;
+  const PsSchedule *schedule = prediction->program->schedule;
+  const PsPlacement *placement = schedule->placement;
+  g_autoptr (PsLengths) lengths = NULL;
+
+  if (setting->lengths != NULL)
+    lengths = ps_lengths_find (setting, schedule->n_microbatches, placement->n_stages, error);
+  if (setting->lengths == NULL || lengths != NULL)
+    prediction->costs = schedule_costs (predictor, schedule, lengths, error);
+  if (prediction->costs == NULL || !ps_setting_memory_limit (setting, placement->n_devices, limit, error))
+    return FALSE;
+  if (lengths != NULL)
+    prediction->order
+        = ps_lengths_arrange (lengths, setting->microbatch_order, prediction->costs, *limit, prediction->program);
+  return TRUE;
 }
 
 /* Simulates the program of the prediction, and works out its figures. */
@@ -389,9 +413,7 @@ run (PsPredictor *predictor, PsSharedProgram *shared, PsPrediction *prediction, 
   g_autofree gint64 *limit = NULL;
   const PsProgram *repeated;
 
-  prediction->costs = schedule_costs (predictor, prediction->program->schedule, error);
-  if (prediction->costs == NULL
-      || !ps_setting_memory_limit (setting, prediction->program->schedule->placement->n_devices, &limit, error)
+  if (!take_costs (predictor, prediction, &limit, error)
       || !ps_comm_simulate (setting, limit, shared, prediction, error))
     return FALSE;
   ps_metrics_from_simulation (prediction->program, prediction->simulation, &prediction->metrics);

@@ -41,6 +41,8 @@ check_together (const PsSetting *setting, GError **error)
         = "--recompute, --offload: values for each stage need --layout, even or a string, which says what these are";
   else if (setting->any_recompute && !setting->takes_auto)
     message = "--recompute auto: is for pipesim search; none, selective or full would be right";
+  else if (setting->microbatch_order != PS_ORDER_GIVEN && setting->lengths == NULL)
+    message = "--microbatch-order: needs --lengths FILE; microbatches that are alike have no order";
   else if (setting->sequence > 0 && setting->model == NULL)
     message = "--sequence: needs --model FILE, which it gives other sequences";
   if (message != NULL)

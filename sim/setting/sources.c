@@ -428,12 +428,11 @@ ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement
 
       for (guint copy = 0; copy < placement->n_copies; copy++)
         best = MAX (best, speed[ps_placement_device (placement, copy, stage)]);
-      for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-        {
-          PsOpCost *op = ps_costs_op (fastest, (PsOpKind)kind, stage);
-
-          op->duration_ns = llrint ((double)op->duration_ns / best);
-        }
+      for (guint i = stage; i < PS_N_OP_KINDS * costs->n_lengths * costs->n_stages; i += costs->n_stages)
+        fastest->op[i].duration_ns = llrint ((double)fastest->op[i].duration_ns / best);
+      for (guint i = stage; costs->pairs_ns != NULL && i < costs->n_lengths * costs->n_stages; i += costs->n_stages)
+        if (fastest->pairs_ns[i] >= 0)
+          fastest->pairs_ns[i] = llrint ((double)fastest->pairs_ns[i] / best);
       if (costs->stage[stage].pair_ns >= 0)
         fastest->stage[stage].pair_ns = llrint ((double)fastest->stage[stage].pair_ns / best);
     }

@@ -35,7 +35,7 @@ knows_sizes (const PsCosts *costs)
 {
   gint64 all = 0;
 
-  for (guint i = 1; i <= 2 * costs->n_stages; i++)
+  for (guint i = 1; i <= 2 * costs->n_lengths * costs->n_stages; i++)
     all |= costs->message_bytes[i];
   return all != 0;
 }

@@ -54,7 +54,7 @@ cell_of (const Walk *walk, PsOp op)
 static const PsOpCost *
 op_cost (const Walk *walk, PsOp op)
 {
-  return ps_costs_op (walk->costs, (PsOpKind)op.kind, op.stage);
+  return &walk->costs->op[ps_program_cost (walk->program, op)];
 }
 
 static void

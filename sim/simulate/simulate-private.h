@@ -7,12 +7,7 @@
 static inline gint64
 ps_pair_duration (const PsProgram *program, const PsCosts *costs, guint second)
 {
-  const PsStep *a = &program->steps[second - 1], *b = &program->steps[second];
-  guint forward = MIN (a->cost, b->cost); /* F is the first kind, so its cost index is its stage */
-
-  if (costs->stage[forward].pair_ns >= 0)
-    return costs->stage[forward].pair_ns;
-  return costs->op[a->cost].duration_ns + costs->op[b->cost].duration_ns;
+  return ps_costs_pair_ns (costs, program->steps[second - 1].cost, program->steps[second].cost);
 }
 
 /* Clears the results, then sets weights, O and busy time (the sum of the ops' costs), which need no engine. */

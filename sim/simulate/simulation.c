@@ -49,10 +49,11 @@ ps_step_host_time (const PsProgram *program, const PsCosts *costs, guint step)
     return ps_costs_host_time (costs, own);
   if (role == PS_PAIR_FIRST || costs->host_time == NULL)
     return (PsHostTime){ 0 };
-  forward = MIN (own, program->steps[step - 1].cost); /* as in ps_pair_duration */
+  forward = MIN (own, program->steps[step - 1].cost); /* as in ps_costs_pair_ns */
   sum = costs->host_time[forward];
-  other = costs->stage[forward].pair_ns >= 0 ? costs->pair_host
-                                             : costs->host_time[MAX (own, program->steps[step - 1].cost)];
+  other = costs->stage[forward % costs->n_stages].pair_ns >= 0
+              ? costs->pair_host
+              : costs->host_time[MAX (own, program->steps[step - 1].cost)];
   return (PsHostTime){ sum.before_ns + other.before_ns, sum.after_ns + other.after_ns };
 }
 
@@ -61,6 +62,7 @@ ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimulatio
 {
   const PsPlacement *placement = program->schedule->placement;
   const guint *versions = program->schedule->weight_versions;
+  guint n_ops = PS_N_OP_KINDS * program->n_lengths * placement->n_stages;
 
   g_assert (!ps_costs_lack_host_time (costs));
   memset (simulation->device, 0, simulation->n_devices * sizeof *simulation->device);
@@ -69,17 +71,16 @@ ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimulatio
     for (guint stage = 0; stage < placement->n_stages; stage++)
       {
         guint index = ps_placement_device (placement, copy, stage);
-        const guint32 *count = &program->count[(gsize)copy * PS_N_OP_KINDS * placement->n_stages + stage];
+        const guint32 *count = &program->count[(gsize)copy * n_ops];
         PsDeviceResult *device = &simulation->device[index];
         PsMemoryLevel *memory = &simulation->memory[index];
 
         memory->held_bytes += ps_costs_held_bytes (costs, stage, versions != NULL ? versions[index] : 1);
         memory->peak_bytes = memory->held_bytes;
         device->optimizer_ns += ps_costs_op (costs, PS_OP_O, stage)->duration_ns;
-        for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+        for (guint op = stage; op < n_ops; op += placement->n_stages)
           {
-            guint op = kind * placement->n_stages + stage;
-            gint64 n = count[kind * placement->n_stages], host = ps_host_time_sum (ps_costs_host_time (costs, op));
+            gint64 n = count[op], host = ps_host_time_sum (ps_costs_host_time (costs, op));
 
             device->host_ns += n * host;
             device->busy_ns += n * (costs->op[op].duration_ns - host);

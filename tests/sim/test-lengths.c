@@ -1,0 +1,435 @@
+/* test-lengths.c - microbatches of different lengths: their file, costs, times, memory, bound and order. */
+#include <pipesim/bound.h>
+#include <pipesim/predictor.h>
+#include <pipesim/scenarios.h>
+
+#include <glib/gstdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define P 3
+#define M 6
+
+static PsLengths *
+parse (const char *text, GError **error)
+{
+  return ps_lengths_parse ("file", text, strlen (text), error);
+}
+
+static void
+test_file (void)
+{
+  g_autoptr (PsLengths) lengths
+      = parse ("# of a packed batch\nfactor, act,w\n1,2,1\r\n\n 0.5,1,3\n1,2,1\n0.5,1,1\n", NULL);
+  g_autoptr (PsLengths) tokens = parse ("tokens\n4096\n1\n4096", NULL);
+
+  g_assert_nonnull (lengths);
+  g_assert_cmpuint (lengths->n, ==, 4);
+  g_assert_cmpuint (lengths->n_lengths, ==, 3);
+  g_assert_cmpuint (lengths->of[2], ==, 0);
+  g_assert_cmpuint (lengths->of[3], ==, 2);
+  g_assert_cmpfloat (lengths->length[1].factors.f, ==, 0.5);
+  g_assert_cmpfloat (lengths->length[1].factors.msg, ==, 0.5);
+  g_assert_cmpfloat (lengths->length[1].factors.act, ==, 1);
+  g_assert_cmpfloat (lengths->length[1].factors.w, ==, 3);
+  g_assert_cmpuint (tokens->n_lengths, ==, 2);
+  g_assert_cmpuint (tokens->length[0].tokens, ==, 4096);
+}
+
+static void
+test_wrong_files (void)
+{
+  static const char *const wrong[][2] = {
+    { "tokens\n", "file: no microbatches" },
+    { "tokens\n1\nx\n", "file:3: tokens: 'x'" },
+    { "tokens\n0\n", "file:2: tokens: '0'" },
+    { "tokens,f\n1,1\n", "file:1: tokens stand alone" },
+    { "factor,time\n1,1\n", "file:1: unknown column 'time'" },
+    { "f,b,f\n1,1,1\n", "file:1: column 'f' appears twice" },
+    { "f,b\n1\n", "file:2: 1 fields; the first line has 2" },
+    { "f\n-1\n", "file:2: f: '-1'" },
+    { "f\n0\n", "file:2: f: '0' is not a number from 0.0001 to 10000" },
+    { "f\n1e3\n", "file:2: f: '1e3'" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      g_assert_null (parse (wrong[i][0], &error));
+      g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+      g_assert_true (g_str_has_prefix (error->message, wrong[i][1]));
+    }
+}
+
+/* A setting with a file of one factor for each of M microbatches. */
+typedef struct
+{
+  PsSetting *setting;
+  char *path;
+  guint factor[M];
+} Case;
+
+static void
+case_clear (Case *c)
+{
+  g_assert_cmpint (g_remove (c->path), ==, 0);
+  ps_setting_free (c->setting);
+  g_free (c->path);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Case, case_clear)
+
+/* Unlike g_file_set_contents it does not wait for the disk. */
+static char *
+write_file (const char *text)
+{
+  char *path;
+  int file = g_file_open_tmp ("lengths-XXXXXX.csv", &path, NULL);
+
+  g_assert_cmpint (write (file, text, strlen (text)), ==, strlen (text));
+  g_assert_true (g_close (file, NULL));
+  return path;
+}
+
+static void
+case_init (Case *c, const char *costs, const char *header, const guint *factor)
+{
+  g_autoptr (GString) text = g_string_new (header);
+
+  for (guint i = 0; i < M; i++)
+    g_string_append_printf (text, "\n%u", c->factor[i] = factor[i]);
+  c->path = write_file (text->str);
+  c->setting = ps_setting_new ();
+  c->setting->n_devices = P;
+  c->setting->n_microbatches = M;
+  c->setting->costs = g_strdup (costs);
+  c->setting->lengths = g_strdup (c->path);
+}
+
+static PsPrediction *
+predict (const PsSetting *setting, const char *schedule)
+{
+  g_autoptr (GError) error = NULL;
+  PsPrediction *prediction = ps_predict (setting, schedule, &error);
+
+  g_assert_no_error (error);
+  return prediction;
+}
+
+#define COSTS "f=3us:4us:6us,b=5us:4us:3us,w=2us:1us:2us,bw=6us,c=1us,o=7us,act=12KiB,wact=4KiB,msg=1KiB"
+
+/* Duration of a step that is in no pair, from scratch. */
+static gint64
+step_ns (const Case *c, const PsCosts *alike, const PsProgram *program, guint step)
+{
+  PsOp op = program->schedule->ops[program->op_of[step]];
+
+  return c->factor[op.microbatch] * ps_costs_op (alike, (PsOpKind)op.kind, op.stage)->duration_ns;
+}
+
+/* Both ops of a pair: as much overlaps as for the shorter microbatch. */
+static gint64
+pair_ns (const Case *c, const PsCosts *alike, const PsProgram *program, guint second)
+{
+  const PsSchedule *schedule = program->schedule;
+  PsOp a = schedule->ops[program->op_of[second - 1]], b = schedule->ops[program->op_of[second]];
+  PsOp f = a.kind == PS_OP_F ? a : b, back = a.kind == PS_OP_F ? b : a;
+  gint64 forward = ps_costs_op (alike, PS_OP_F, f.stage)->duration_ns;
+  gint64 backward = ps_costs_op (alike, PS_OP_BW, f.stage)->duration_ns;
+  gint64 saved = forward + backward - alike->stage[f.stage].pair_ns;
+  gint64 x = c->factor[f.microbatch], y = c->factor[back.microbatch];
+
+  return alike->stage[f.stage].pair_ns < 0
+             ? step_ns (c, alike, program, second - 1) + step_ns (c, alike, program, second)
+             : x * forward + y * backward - MIN (x * saved, y * saved);
+}
+
+/* The times of the prediction against a run of the same order with the time of every op given. */
+static void
+check_times (const Case *c, const PsCosts *alike, const PsPrediction *prediction)
+{
+  const PsProgram *program = prediction->program;
+  g_autofree gint64 *duration = g_new0 (gint64, program->n_steps), *transfer = g_new0 (gint64, program->n_steps);
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (program);
+  g_autoptr (PsScenarios) scenarios = ps_scenarios_new (recurrence, 1);
+
+  for (guint i = 0; i < program->n_steps; i++)
+    {
+      const PsStep *step = &program->steps[i];
+      guint role = program->pair != NULL ? program->pair[i] : PS_PAIR_NONE;
+
+      duration[i] = role == PS_PAIR_FIRST    ? 0
+                    : role == PS_PAIR_SECOND ? pair_ns (c, alike, program, i)
+                                             : step_ns (c, alike, program, i);
+      if (step->input)
+        transfer[i] = 1000 * c->factor[program->schedule->ops[program->op_of[i]].microbatch];
+    }
+  ps_simulate_steps (program, prediction->costs, duration, transfer, simulation);
+  g_assert_cmpint (prediction->metrics.makespan_ns, ==, simulation->makespan_ns);
+  for (guint d = 0; d < P; d++)
+    g_assert_cmpint (prediction->simulation->device[d].busy_ns, ==, simulation->device[d].busy_ns);
+  ps_scenarios_set_costs (scenarios, 0, prediction->costs);
+  ps_scenarios_run (scenarios);
+  g_assert_cmpint (scenarios->makespan_ns[0], ==, simulation->makespan_ns);
+  g_assert_cmpint (prediction->lower_bound_ns, <=, prediction->metrics.makespan_ns);
+}
+
+/* The memory of the ops of a device, from scratch: F takes act, B and W give it back. */
+static void
+check_memory (const Case *c, const PsPrediction *prediction, guint device)
+{
+  const PsProgram *program = prediction->program;
+  const PsSchedule *schedule = program->schedule;
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+  g_autoptr (PsCosts) silent = ps_costs_copy (prediction->costs);
+  gint64 level = 0, peak = 0, unit = 4096 / (gint64)(schedule->placement->n_stages / P) / schedule->n_slices;
+
+  memset (silent->message_bytes, 0, (1 + 2 * silent->n_lengths * (gsize)silent->n_stages) * sizeof (gint64));
+  ps_simulate (program, silent, simulation);
+  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
+    {
+      static const int change[] = { [PS_OP_F] = 3, [PS_OP_B] = -2, [PS_OP_W] = -1, [PS_OP_BW] = -3 };
+      gint64 k = c->factor[schedule->ops[i].microbatch] * unit;
+
+      level += change[schedule->ops[i].kind] > 0 ? change[schedule->ops[i].kind] * k : 0;
+      if (schedule->ops[i].paired) /* both take before one gives */
+        level += schedule->ops[i + 1].kind == PS_OP_F ? 3 * unit * c->factor[schedule->ops[i + 1].microbatch] : 0;
+      peak = MAX (peak, level);
+      level += change[schedule->ops[i].kind] < 0 ? change[schedule->ops[i].kind] * k : 0;
+      if (i > schedule->first[device] && schedule->ops[i - 1].paired && schedule->ops[i].kind == PS_OP_F)
+        level -= 3 * k;
+    }
+  g_assert_cmpint (simulation->device[device].peak_bytes, ==, peak);
+  g_assert_cmpint (simulation->device[device].held_bytes, ==, 0);
+}
+
+static void
+test_times (void)
+{
+  static const char *const schedules[]
+      = { "gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "seq1f1b", "pipedream-2bw" };
+  const guint factor[M] = { 1, 3, 2, 1, 5, 2 };
+  g_auto (Case) c = { 0 };
+
+  case_init (&c, "f=6us,b=5us,w=2us,bw=6us,c=1us,o=7us,act=12KiB,wact=4KiB,msg=1KiB", "factor", factor);
+  for (guint i = 0; i < G_N_ELEMENTS (schedules); i++)
+    {
+      g_autoptr (PsPrediction) prediction = predict (c.setting, schedules[i]);
+      const PsSchedule *schedule = prediction->program->schedule;
+      g_autoptr (PsCosts) whole = ps_costs_parse (c.setting->costs, P, schedule->placement->n_stages / P, NULL);
+      g_autoptr (PsCosts) alike = ps_costs_slice (whole, schedule->n_slices);
+
+      check_times (&c, alike, prediction);
+      for (guint d = 0; d < P; d++)
+        check_memory (&c, prediction, d);
+    }
+}
+
+/* The events engine has the same times where nothing queues, and every schedule stays above the bound where transfers
+ * do queue. */
+static void
+test_events (void)
+{
+  const guint factor[M] = { 1, 3, 2, 1, 5, 2 };
+  g_auto (Case) c = { 0 };
+
+  case_init (&c, COSTS, "factor", factor);
+  for (guint comm = 0; comm <= PS_CHANNEL_RANK; comm++)
+    {
+      g_autoptr (PsPrediction) relaxed = NULL, events = NULL;
+
+      c.setting->comm = PS_CHANNEL_LATENCY;
+      relaxed = predict (c.setting, "1f1b");
+      c.setting->comm = (PsChannel)comm;
+      c.setting->overlap_slowdown = 1 + 1e-12; /* asks for events */
+      events = predict (c.setting, "1f1b");
+      g_assert_nonnull (ps_prediction_events (events));
+      if (comm == PS_CHANNEL_LATENCY)
+        g_assert_cmpint (events->metrics.makespan_ns, ==, relaxed->metrics.makespan_ns);
+      g_assert_cmpint (events->metrics.makespan_ns, >=, relaxed->metrics.makespan_ns);
+      g_assert_cmpint (events->lower_bound_ns, <=, events->metrics.makespan_ns);
+    }
+}
+
+static void
+test_pairs (void)
+{
+  static const char *const costs[] = { "f=6us,b=5us,w=2us,c=1us", "f=6us,b=5us,w=2us,c=1us,pair=9us" };
+  const guint factor[M] = { 1, 3, 2, 1, 5, 2 };
+
+  for (guint i = 0; i < G_N_ELEMENTS (costs); i++)
+    {
+      g_auto (Case) c = { 0 };
+      g_autoptr (PsPrediction) prediction = NULL;
+      g_autoptr (PsCosts) alike = ps_costs_parse (costs[i], P, 2, NULL);
+
+      case_init (&c, costs[i], "factor", factor);
+      prediction = predict (c.setting, "dualpipe-v");
+      g_assert_nonnull (prediction->program->pair);
+      check_times (&c, alike, prediction);
+    }
+}
+
+/* Microbatches that are alike: as without --lengths, times the factor. */
+static void
+test_alike (void)
+{
+  static const char *const schedules[] = { "1f1b", "zb-v", "dualpipe-v", "chimera" };
+
+  for (guint factor = 1; factor <= 3; factor += 2)
+    {
+      const guint all[M] = { factor, factor, factor, factor, factor, factor };
+      g_auto (Case) c = { 0 };
+
+      case_init (&c, "f=6us,b=5us,w=2us,c=1us,pair=9us,act=12KiB,wact=4KiB,msg=1KiB", "factor", all);
+      c.setting->n_devices = 2;
+      for (guint i = 0; i < G_N_ELEMENTS (schedules); i++)
+        {
+          g_autoptr (PsPrediction) with = predict (c.setting, schedules[i]), without = NULL;
+          char *kept = g_steal_pointer (&c.setting->lengths);
+
+          without = predict (c.setting, schedules[i]);
+          c.setting->lengths = kept;
+          g_assert_cmpint (with->metrics.makespan_ns, ==, factor * without->metrics.makespan_ns);
+          g_assert_cmpint (with->lower_bound_ns, ==, factor * without->lower_bound_ns);
+          g_assert_cmpint (with->metrics.peak_memory_bytes, ==, factor * without->metrics.peak_memory_bytes);
+        }
+    }
+}
+
+/* The bound counts all work, and a single device does nothing else. */
+static void
+test_bound (void)
+{
+  const guint factor[M] = { 1, 3, 2, 1, 5, 2 };
+  g_auto (Case) c = { 0 };
+  g_autoptr (PsPrediction) prediction = NULL;
+
+  case_init (&c, "f=1us,b=1us,w=1us", "factor", factor);
+  c.setting->n_devices = 1;
+  prediction = predict (c.setting, "1f1b");
+  g_assert_cmpint (prediction->metrics.makespan_ns, ==, 14 * 3000);
+  g_assert_cmpint (prediction->lower_bound_ns, ==, 14 * 3000);
+}
+
+/* Swaps through all orders of `order` from `first` on; returns the least makespan. */
+static gint64
+least_of_all (Case *c, guint first)
+{
+  gint64 least = G_MAXINT64;
+
+  if (first == M)
+    {
+      g_auto (Case) permuted = { 0 };
+      g_autoptr (PsPrediction) prediction = NULL;
+
+      case_init (&permuted, c->setting->costs, "factor", c->factor);
+      prediction = predict (permuted.setting, "1f1b");
+      return prediction->metrics.makespan_ns;
+    }
+  for (guint i = first; i < M; i++)
+    {
+      guint kept = c->factor[first];
+
+      c->factor[first] = c->factor[i];
+      c->factor[i] = kept;
+      least = MIN (least, least_of_all (c, first + 1));
+      c->factor[i] = c->factor[first];
+      c->factor[first] = kept;
+    }
+  return least;
+}
+
+static void
+test_order (void)
+{
+  static const guint sorted[][M] = { { 0, 3, 2, 5, 1, 4 }, { 4, 1, 2, 5, 0, 3 } };
+  const guint factor[M] = { 1, 3, 2, 1, 5, 2 };
+  g_auto (Case) c = { 0 };
+  g_autoptr (PsPrediction) best = NULL;
+
+  case_init (&c, COSTS, "factor", factor);
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (PsPrediction) prediction = NULL;
+
+      c.setting->microbatch_order = i == 0 ? PS_ORDER_ASCENDING : PS_ORDER_DESCENDING;
+      prediction = predict (c.setting, "1f1b");
+      g_assert_cmpmem (prediction->order, M * sizeof (guint), sorted[i], M * sizeof (guint));
+    }
+  c.setting->microbatch_order = PS_ORDER_BEST;
+  best = predict (c.setting, "1f1b");
+  g_assert_cmpint (best->metrics.makespan_ns, ==, least_of_all (&c, 0));
+}
+
+/* Many orders: swaps leave no two microbatches whose exchange would help. */
+static void
+test_many (void)
+{
+  g_autoptr (GString) text = g_string_new ("factor");
+  g_autofree char *path = NULL;
+  PsSetting *setting = ps_setting_new ();
+  gint64 ns[4];
+
+  for (guint i = 0; i < 12; i++)
+    g_string_append_printf (text, "\n%u", 1 + (i * 7) % 12);
+  path = write_file (text->str);
+  setting->n_devices = P;
+  setting->n_microbatches = 12;
+  setting->costs = g_strdup (COSTS);
+  setting->lengths = g_strdup (path);
+  for (guint i = 0; i < 4; i++)
+    {
+      g_autoptr (PsPrediction) prediction = NULL;
+
+      setting->microbatch_order = (PsMicrobatchOrder)i;
+      prediction = predict (setting, "zb-h1");
+      ns[i] = prediction->metrics.makespan_ns;
+      g_assert_cmpint (prediction->lower_bound_ns, <=, ns[i]);
+    }
+  g_assert_cmpint (ns[PS_ORDER_BEST], <, MIN (ns[0], MIN (ns[1], ns[2])));
+  ps_setting_free (setting);
+  g_assert_cmpint (g_remove (path), ==, 0);
+}
+
+/* Tokens of one length are as --sequence, and attention makes twice the tokens more than twice the work. */
+static void
+test_tokens (void)
+{
+  const guint tokens[M] = { 4096, 4096, 4096, 4096, 4096, 4096 };
+  g_auto (Case) c = { 0 };
+  g_autoptr (PsPrediction) with = NULL, without = NULL, shorter = NULL;
+
+  case_init (&c, "", "tokens", tokens);
+  g_clear_pointer (&c.setting->costs, g_free);
+  c.setting->model = g_strdup ("llama-3-8b");
+  c.setting->cluster = g_strdup ("h100-80gb");
+  c.setting->layout = g_strdup ("even");
+  c.setting->sequence = 2048;
+  with = predict (c.setting, "1f1b");
+  g_clear_pointer (&c.setting->lengths, g_free);
+  shorter = predict (c.setting, "1f1b");
+  c.setting->sequence = 4096;
+  without = predict (c.setting, "1f1b");
+  g_assert_cmpint (ABS (with->metrics.makespan_ns - without->metrics.makespan_ns), <=, M * P * 3);
+  g_assert_cmpint (ABS (with->metrics.peak_memory_bytes - without->metrics.peak_memory_bytes), <=, 64);
+  g_assert_cmpint (with->metrics.makespan_ns, >, 2 * shorter->metrics.makespan_ns);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/lengths/file", test_file);
+  g_test_add_func ("/lengths/wrong-files", test_wrong_files);
+  g_test_add_func ("/lengths/times", test_times);
+  g_test_add_func ("/lengths/events", test_events);
+  g_test_add_func ("/lengths/pairs", test_pairs);
+  g_test_add_func ("/lengths/alike", test_alike);
+  g_test_add_func ("/lengths/bound", test_bound);
+  g_test_add_func ("/lengths/order", test_order);
+  g_test_add_func ("/lengths/many", test_many);
+  g_test_add_func ("/lengths/tokens", test_tokens);
+  return g_test_run ();
+}
