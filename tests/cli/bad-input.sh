@@ -44,6 +44,16 @@ refuse 2 "--profile: 'x\377' is not text in UTF-8" pipesim calib show --db x.db 
 refuse 2 "1f1b: has no groups of microbatches; leave out --group 4" pipesim predict --schedule 1f1b -p 4 -m 8 --costs $good --group 4
 refuse 2 "1f1b: does not slice sequences; leave out --slices 2" pipesim predict --schedule 1f1b -p 4 -m 8 --costs $good --slices 2
 
+# lengths
+printf 'tokens\n4096\n2048\n' >tokens.csv
+printf 'factor\n1\n0\n' >zero.csv
+lengths='predict -s 1f1b -p 2 --costs f=1ms,b=1ms,w=1ms'
+refuse 2 "--lengths tokens.csv: has 2 microbatches; the schedule has 8" pipesim $lengths -m 8 --lengths tokens.csv
+refuse 2 "--lengths tokens.csv: tokens need the costs of a model; give factors" pipesim $lengths -m 2 --lengths tokens.csv
+refuse 1 "zero.csv:3: factor: '0' is not a number from 0.0001 to 10000" pipesim $lengths -m 2 --lengths zero.csv
+refuse 1 "none.csv: cannot read" pipesim $lengths -m 2 --lengths none.csv
+refuse 2 "--microbatch-order: needs --lengths FILE" pipesim $lengths -m 2 --microbatch-order best
+
 # names and numbers
 predict 2 "--schedule" -p 4 -m 8 --costs $good
 predict 2 "1f1b interleaved" --schedule 1f2b -p 4 -m 8 --costs $good
