@@ -1,12 +1,9 @@
 /* setting-lengths.h - a prediction's costs and order where microbatches have different lengths. Private to libpipesim.
  */
-#ifndef PIPESIM_SETTING_LENGTHS_H
-#define PIPESIM_SETTING_LENGTHS_H
+#pragma once
 
 #include <pipesim/program.h>
 #include <pipesim/sources.h>
-
-G_BEGIN_DECLS
 
 /* --lengths, which must have that number of microbatches. */
 PsLengths *ps_lengths_find (const PsSetting *setting, guint n_microbatches, guint n_stages, GError **error);
@@ -29,7 +26,3 @@ guint *ps_lengths_arrange (const PsLengths *lengths, PsMicrobatchOrder order, co
 
 #define PS_MAX_ORDERS 5040
 #define PS_MAX_SWAP_STEPS 40000000
-
-G_END_DECLS
-
-#endif
