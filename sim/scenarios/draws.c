@@ -31,6 +31,7 @@ find_source (const PsDraws *draws, PsDrawSource *source, gint64 base_ns, const G
   source->base_ns = base_ns;
   source->measured = measured;
   source->jitters = takes_part && base_ns > 0 && (measured != NULL || draws->jitter != NULL);
+  source->apart = base_ns > 0 && !(source->jitters && measured == NULL);
 }
 
 void
@@ -246,10 +247,12 @@ void
 ps_luck_flush (PsLuck *luck)
 {
   const PsDraws *draws = luck->draws;
+  gint64 nothing = draws->op[0].base_ns; /* not a constant: the compiler would fill each row by a slow instruction */
 
   ps_jitter_times (draws->jitter, draws->kernel, draws->seed, luck->first, luck->queue, luck->n_queued);
   for (guint i = 0; i < luck->n_zero; i++)
-    memset (luck->zero[i], 0, LANES * sizeof *luck->zero[i]);
+    for (guint lane = 0; lane < LANES; lane++)
+      luck->zero[i][lane] = nothing;
   luck->n_queued = luck->n_zero = 0;
 }
 
@@ -276,9 +279,9 @@ static inline G_ALWAYS_INLINE void
 draw_lanes (PsLuck *luck, const PsDrawSource *source, guint step, guint32 stream, const double *base_ns, gint64 *ns)
 {
   PsPurpose purpose = step_purpose (luck, step, stream);
-  gboolean takes_time = source->base_ns != 0, drawn = source->jitters & (source->measured == NULL);
+  gboolean takes_time = source->base_ns != 0;
 
-  if (takes_time && (!drawn || luck->before == MEAN))
+  if (source->apart || (luck->before == MEAN && takes_time))
     {
       find_lanes (luck, source, purpose, base_ns, ns);
       return;

@@ -11,6 +11,7 @@ typedef struct
   gint64 base_ns;
   const GArray *measured; /* of double; NULL: none */
   gboolean jitters;
+  gboolean apart;   /* it takes time, but none that jitters by the table of PsJitter */
   guint row;        /* of PsCostSpread, if samples are of different runs */
   double deviation; /* of that row's factor; 0: it has none */
 } PsDrawSource;

@@ -63,11 +63,15 @@ bench_by_time (const char *family, const PsProgram *program, const PsCosts *cost
                               .network_latency_ns = 5000,
                               .network_bandwidth = 40e9,
                               .network_shared = TRUE };
+  PsCluster crowded = cluster; /* a transfer fills its link: two at once share it on every device */
 
+  crowded.link_bandwidth = 42e9;
   bench (family, "rank, slow-down 1.1", program, costs,
          &(PsEventsSetting){ .comm = PS_CHANNEL_RANK, .overlap_slowdown = 1.1 });
   bench (family, "pair, shared links", program, costs,
          &(PsEventsSetting){ .comm = PS_CHANNEL_PAIR, .links = &cluster });
+  bench (family, "pair, crowded links", program, costs,
+         &(PsEventsSetting){ .comm = PS_CHANNEL_PAIR, .links = &crowded });
   bench (family, "rank, ready order 8", program, costs,
          &(PsEventsSetting){ .comm = PS_CHANNEL_RANK, .ready_order = 8 });
 }
