@@ -1,14 +1,10 @@
 /* events-links.c - transfers that share links. Rates come from progressive filling (Bertsekas and Gallager, Data
  * Networks, 2nd edition, section 6.5.2: max-min flow control). They are whole bytes per second, so that sums are exact.
  */
+#include "events-routes.h"
 #include "events-timed.h"
 
 #include <math.h>
-
-#define MAX_RATE 1e18 /* bytes per second */
-
-__extension__ typedef unsigned __int128
-    Work; /* bytes * 10^9: a rate of one byte per second moves 10^9 of it in 10^9 ns */
 
 typedef enum
 {
@@ -20,7 +16,7 @@ typedef enum
 
 typedef struct
 {
-  Work left;       /* as of since_ns */
+  PsTraffic left;  /* as of since_ns */
   gint64 since_ns; /* while roomy or in its latency: when its bytes begin to move */
   guint64 alone;   /* its rate when it shares no link */
   guint64 rate;    /* 0: none yet */
@@ -36,27 +32,10 @@ typedef struct
 typedef struct
 {
   guint64 capacity; /* bytes per second */
-  Work wanted;      /* what all its flows take alone */
-  Work most;        /* the most that can be wanted */
-  guint64 counted;  /* in it for `end` */
-  guint32 end;      /* 1 + the last channel end that was counted */
+  PsTraffic wanted; /* what all its flows take alone */
   guint64 left;     /* while rates are found */
   guint n_flows;    /* that have no rate yet */
 } Port;
-
-/* The messages of one class between two devices. All hold one channel end of the sender, one after the other. */
-typedef struct
-{
-  guint32 end;     /* channel end */
-  guint32 port[2]; /* links: out of the sender, into the receiver */
-  guint16 sender;
-  guint16 receiver;
-  guint32 transfer; /* the class */
-  gint64 latency_ns;
-  gint64 least_ns; /* to move them, in this run */
-  gboolean shares; /* in this run they may meet others at a port that is too small for all */
-  guint32 next;    /* 1 + route of the same class; 0: none */
-} Route;
 
 typedef struct
 {
@@ -66,96 +45,25 @@ typedef struct
 
 struct _PsLinks
 {
-  const PsCluster *cluster;
   gboolean changed; /* moving flows came or went since rates were found */
   guint n_ports;
   Port *ports;
-  GArray *routes;    /* Route */
-  guint32 *by_end;   /* [n_routes] all of them in the order of channel ends */
-  guint32 *route_of; /* [n_messages] */
-  Flow *flows;       /* [n_transfers] */
-  FlowList roomy;    /* their rates are known */
-  FlowList moving;   /* in PHASE_BYTES */
+  PsRoutes *routes;
+  Flow *flows;     /* [n_transfers] */
+  FlowList roomy;  /* their rates are known */
+  FlowList moving; /* in PHASE_BYTES */
 };
-
-/* Ports by number: for each device its link out and in, then its network port (or its node's, under the number of the
- * node's first device) out and in. */
-static guint
-find_port (const PsEvents *events, guint device, gboolean network, gboolean in)
-{
-  const PsCluster *cluster = events->setting.links;
-  gboolean node = network ? cluster->network_shared : cluster->link_shared;
-  guint owner = node ? device - device % cluster->devices_per_node : device;
-
-  /* A bus has no directions of its own. */
-  return 2 * (owner + (network ? events->n_devices : 0)) + (in && !(node && !network));
-}
-
-/* The route of a message; of_class holds 1 + the last route of each class. */
-static guint32
-find_route (const PsEvents *events, PsLinks *links, guint32 *of_class, const PsMessage *message)
-{
-  guint32 transfer = events->program->steps[message->consumer].transfer, found = of_class[transfer];
-  gboolean network = ps_cluster_is_remote (links->cluster, message->sender, message->receiver);
-  const PsTurn *turns = events->channels->turns[message - events->program->messages];
-
-  for (; found != 0; found = g_array_index (links->routes, Route, found - 1).next)
-    {
-      const Route *route = &g_array_index (links->routes, Route, found - 1);
-
-      if (route->sender == message->sender && route->receiver == message->receiver)
-        return found - 1;
-    }
-  const Route route = { .transfer = transfer,
-                        .end = turns[PS_SIDE_SENDER].end,
-                        .port = { find_port (events, message->sender, network, FALSE),
-                                  find_port (events, message->receiver, network, TRUE) },
-                        .sender = message->sender,
-                        .receiver = message->receiver,
-                        .latency_ns = ps_cluster_link (links->cluster, message->sender, message->receiver).latency_ns,
-                        .next = of_class[transfer] };
-  g_array_append_val (links->routes, route);
-  of_class[transfer] = links->routes->len;
-  return links->routes->len - 1;
-}
-
-static int
-compare_ends (gconstpointer a, gconstpointer b, gpointer data)
-{
-  const Route *routes = data, *one = &routes[*(const guint32 *)a], *other = &routes[*(const guint32 *)b];
-
-  return (one->end > other->end) - (one->end < other->end);
-}
-
-static void
-build_routes (const PsEvents *events, PsLinks *links)
-{
-  const PsProgram *program = events->program;
-  g_autofree guint32 *of_class = g_new0 (guint32, 1 + 2 * (gsize)program->schedule->placement->n_stages);
-
-  links->routes = g_array_new (FALSE, FALSE, sizeof (Route));
-  links->route_of = g_new (guint32, program->n_messages + 1);
-  for (guint i = 0; i < program->n_messages; i++)
-    links->route_of[i] = find_route (events, links, of_class, &program->messages[i]);
-  links->by_end = g_new (guint32, links->routes->len + 1);
-  for (guint i = 0; i < links->routes->len; i++)
-    links->by_end[i] = i;
-  g_qsort_with_data (links->by_end, (gint)links->routes->len, sizeof *links->by_end, compare_ends, links->routes->data);
-}
 
 PsLinks *
 ps_links_new (const PsEvents *events)
 {
-  const PsCluster *cluster = events->setting.links;
   PsLinks *links = g_new0 (PsLinks, 1);
 
-  links->cluster = cluster;
   links->n_ports = 4 * events->n_devices;
   links->ports = g_new0 (Port, links->n_ports);
   for (guint i = 0; i < links->n_ports; i++)
-    links->ports[i].capacity
-        = (guint64)llrint (i < 2 * events->n_devices ? cluster->link_bandwidth : cluster->network_bandwidth);
-  build_routes (events, links);
+    links->ports[i].capacity = ps_routes_capacity (events, i);
+  links->routes = ps_routes_new (events);
   links->flows = g_new0 (Flow, events->n_transfers + 1);
   links->roomy.flows = g_new (guint32, events->n_transfers + 1);
   links->moving.flows = g_new (guint32, events->n_transfers + 1);
@@ -167,20 +75,12 @@ ps_links_free (PsLinks *links)
 {
   if (links == NULL)
     return;
-  g_array_unref (links->routes);
-  g_free (links->route_of);
-  g_free (links->by_end);
+  ps_routes_free (links->routes);
   g_free (links->ports);
   g_free (links->flows);
   g_free (links->roomy.flows);
   g_free (links->moving.flows);
   g_free (links);
-}
-
-static Route *
-route_of (const PsLinks *links, const PsTransfer *transfer)
-{
-  return &g_array_index (links->routes, Route, links->route_of[transfer->message]);
 }
 
 /* The rate of a transfer that shares no link, in bytes per second; 0: none of its own, it only takes time. */
@@ -189,53 +89,7 @@ find_alone (gint64 bytes, gint64 body_ns)
 {
   double alone = body_ns > 0 ? (double)bytes * 1e9 / (double)body_ns : 0;
 
-  return alone >= 1 && alone < MAX_RATE ? (guint64)alone : 0;
-}
-
-/* A channel end carries one transfer at a time: so a port is wanted at most by the fastest flow of each end. */
-static void
-count_most (PsLinks *links, const Route *route, guint64 alone)
-{
-  for (guint k = 0; k < 2; k++)
-    {
-      Port *port = &links->ports[route->port[k]];
-      guint64 counted = port->end == route->end + 1 ? port->counted : 0;
-
-      port->most += MAX (alone, counted) - counted;
-      port->counted = MAX (alone, counted);
-      port->end = route->end + 1;
-    }
-}
-
-/* Finds which routes may meet others at a port that has no room for all. */
-static void
-find_shared (PsEvents *events, PsLinks *links)
-{
-  Route *routes = (Route *)links->routes->data;
-
-  for (guint i = 0; i < links->routes->len; i++)
-    routes[i].least_ns = G_MAXINT64;
-  for (guint i = 0; i < events->n_transfers; i++)
-    {
-      Route *route = route_of (links, &events->transfers[i]);
-      gint64 body_ns = events->transfers[i].end_ns - route->latency_ns;
-
-      if (body_ns > 0)
-        route->least_ns = MIN (route->least_ns, body_ns);
-    }
-  for (guint i = 0; i < links->routes->len; i++)
-    {
-      const Route *route = &routes[links->by_end[i]];
-      double fastest = (double)events->costs->message_bytes[route->transfer] * 1e9 / (double)route->least_ns;
-
-      count_most (links, route, (guint64)MIN (fastest, MAX_RATE));
-    }
-  for (guint i = 0; i < links->routes->len; i++)
-    {
-      const Port *out = &links->ports[routes[i].port[0]], *in = &links->ports[routes[i].port[1]];
-
-      routes[i].shares = events->channels->n_ends == 0 || out->most > out->capacity || in->most > in->capacity;
-    }
+  return alone >= 1 && alone < PS_MAX_TRAFFIC ? (guint64)alone : 0;
 }
 
 void
@@ -247,7 +101,7 @@ ps_links_begin (PsEvents *events)
   links->changed = FALSE;
   for (guint i = 0; i < links->n_ports; i++)
     links->ports[i] = (Port){ .capacity = links->ports[i].capacity };
-  find_shared (events, links);
+  ps_routes_begin (links->routes, events);
 }
 
 gboolean
@@ -255,7 +109,7 @@ ps_links_share (const PsEvents *events, guint32 index)
 {
   const PsTransfer *transfer = &events->transfers[index];
 
-  return transfer->part != PS_TRANSFER_EAGER_RECEIVE && route_of (events->timed->links, transfer)->shares;
+  return transfer->part != PS_TRANSFER_EAGER_RECEIVE && ps_routes_of (events->timed->links->routes, transfer)->shares;
 }
 
 static void
@@ -279,7 +133,7 @@ static void
 want (PsLinks *links, const Flow *flow, gboolean comes)
 {
   for (guint k = 0; k < 1U + (flow->port[1] != flow->port[0]); k++)
-    links->ports[flow->port[k]].wanted += comes ? flow->alone : -(Work)flow->alone;
+    links->ports[flow->port[k]].wanted += comes ? flow->alone : -(PsTraffic)flow->alone;
 }
 
 static gboolean
@@ -294,7 +148,7 @@ is_crowded (const PsLinks *links, const Flow *flow)
 static void
 move_bytes (Flow *flow, gint64 now_ns)
 {
-  Work moved = (Work)flow->rate * (guint64)(now_ns - flow->since_ns);
+  PsTraffic moved = (PsTraffic)flow->rate * (guint64)(now_ns - flow->since_ns);
 
   flow->left = moved < flow->left ? flow->left - moved : 0;
   flow->since_ns = now_ns;
@@ -342,7 +196,7 @@ ps_links_start (PsEvents *events, guint32 index)
   PsTimed *timed = events->timed;
   PsLinks *links = timed->links;
   const PsTransfer *transfer = &events->transfers[index];
-  const Route *route = route_of (links, transfer);
+  const PsRoute *route = ps_routes_of (links->routes, transfer);
   Flow *flow = &links->flows[index];
   gint64 body_ns = transfer->end_ns - route->latency_ns;
   guint64 alone = find_alone (events->costs->message_bytes[route->transfer], body_ns);
@@ -355,7 +209,7 @@ ps_links_start (PsEvents *events, guint32 index)
                   .turn = timed->turn,
                   .alone = alone,
                   .rate = alone,
-                  .left = (Work)alone * (guint64)body_ns,
+                  .left = (PsTraffic)alone * (guint64)body_ns,
                   .since_ns = timed->now_ns + route->latency_ns,
                   .port = { route->port[0], route->port[1] } };
   add_flow (links, &links->roomy, index);
@@ -488,8 +342,8 @@ ps_links_settle (PsEvents *events)
         continue;
       move_bytes (flow, timed->now_ns);
       flow->rate = flow->found;
-      Work wait = (flow->left + flow->rate / 2) / flow->rate;
+      PsTraffic wait = (flow->left + flow->rate / 2) / flow->rate;
       ps_heap_set (timed->heap, events->n_devices + links->moving.flows[i],
-                   timed->now_ns + (gint64)MIN (wait, (Work)(G_MAXINT64 / 4)));
+                   timed->now_ns + (gint64)MIN (wait, (PsTraffic)(G_MAXINT64 / 4)));
     }
 }
