@@ -202,10 +202,6 @@ void ps_replay_complete (PsEvents *events);
 /* A run in that order; FALSE: it is not known. */
 gboolean ps_replay_run (PsEvents *events);
 
-/* Starts all transfers whose conditions are met, and follows all devices that may go on. */
-void ps_events_go_on (PsEvents *events);
-
-/* The engine for times that depend on other ops and transfers of the same instant. A run ends when nothing moves. */
+/* The engine for times that depend on other ops and transfers of the same instant (events-timed.h). */
 PsTimed *ps_timed_new (PsEvents *events);
 void ps_timed_free (PsTimed *timed);
-void ps_timed_run (PsEvents *events);

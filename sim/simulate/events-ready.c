@@ -340,7 +340,7 @@ ps_ready_hold (PsEvents *events, guint32 transfer, gint64 until_ns)
 }
 
 void
-ps_ready_start_transfers (PsEvents *events)
+ps_ready_start_transfers (PsEvents *events, PsTransferBegin begin)
 {
   PsReady *ready = events->ready;
   PsTimed *timed = events->timed;
@@ -358,7 +358,7 @@ ps_ready_start_transfers (PsEvents *events)
 
       if (free_ns <= timed->now_ns && (!events->exclusive || devices_are_idle (events, transfer)))
         {
-          ps_timed_begin_transfer (events, transfer);
+          begin (events, transfer);
           continue;
         }
       ready->pending[kept++] = transfer;

@@ -290,8 +290,8 @@ wake_at (PsEvents *events, guint index, gint64 time_ns)
     ps_heap_set (events->timed->heap, index, time_ns);
 }
 
-void
-ps_timed_begin_transfer (PsEvents *events, guint32 index)
+static void
+begin_transfer (PsEvents *events, guint32 index)
 {
   PsTimed *timed = events->timed;
   PsTransfer *transfer = &events->transfers[index];
@@ -368,41 +368,37 @@ take_event (PsEvents *events)
       wake (events, id);
     }
   else if (!events->transfers[transfer].moves)
-    ps_timed_begin_transfer (events, transfer);
+    begin_transfer (events, transfer);
   else if (timed->links == NULL || ps_links_event (events, transfer))
     end_transfer (events, transfer);
 }
 
-/* In ready order ops go first, but where messages need their devices. */
-static void
-go_on_ready (PsEvents *events)
+/* Ops go first, but where messages need their devices. */
+void
+ps_timed_go_on_ready (PsEvents *events)
 {
   if (events->exclusive)
-    ps_ready_start_transfers (events);
+    ps_ready_start_transfers (events, begin_transfer);
   while (events->n_awake > 0)
     pick_op (events, events->awake[--events->n_awake]);
-  ps_ready_start_transfers (events);
+  ps_ready_start_transfers (events, begin_transfer);
 }
 
-/* Everything that can begin now does. */
-static void
-settle (PsEvents *events)
+void
+ps_timed_settle (PsEvents *events)
 {
-  if (events->ready != NULL)
-    go_on_ready (events);
-  else
-    ps_events_go_on (events);
   if (events->timed->links != NULL)
     ps_links_settle (events);
 }
 
-static void
-begin (PsEvents *events)
+void
+ps_timed_begin (PsEvents *events)
 {
   PsTimed *timed = events->timed;
 
-  ps_heap_clear (timed->heap);
+  timed->now_ns = 0;
   timed->retry_ns = G_MAXINT64;
+  ps_heap_clear (timed->heap);
   memset (timed->joined, 0, events->program->n_messages);
   if (timed->links != NULL)
     ps_links_begin (events);
@@ -425,22 +421,17 @@ begin (PsEvents *events)
     }
 }
 
-void
-ps_timed_run (PsEvents *events)
+gboolean
+ps_timed_take (PsEvents *events)
 {
   PsTimed *timed = events->timed;
+  gint64 due_ns = timed->heap->n > 0 ? MIN (timed->heap->entries[0].time_ns, timed->retry_ns) : timed->retry_ns;
 
-  timed->now_ns = 0;
-  begin (events);
-  settle (events);
-  for (;;)
-    {
-      timed->now_ns = timed->heap->n > 0 ? MIN (timed->heap->entries[0].time_ns, timed->retry_ns) : timed->retry_ns;
-      if (timed->now_ns == G_MAXINT64)
-        break;
-      timed->turn++;
-      while (timed->heap->n > 0 && timed->heap->entries[0].time_ns == timed->now_ns)
-        take_event (events);
-      settle (events);
-    }
+  if (due_ns == G_MAXINT64)
+    return FALSE;
+  timed->now_ns = due_ns;
+  timed->turn++;
+  while (timed->heap->n > 0 && timed->heap->entries[0].time_ns == due_ns)
+    take_event (events);
+  return TRUE;
 }

@@ -51,6 +51,17 @@ struct _PsTimed
   PsLinks *links;  /* NULL: transfers share none */
 };
 
+/* A run: begin, then ps_timed_settle after all that can go on has gone on, and so on until ps_timed_take has no more
+ * events to take. */
+void ps_timed_begin (PsEvents *events);
+void ps_timed_settle (PsEvents *events);
+
+/* Takes the events of the next instant; FALSE: there are none. */
+gboolean ps_timed_take (PsEvents *events);
+
+/* In ready order: everything that can begin now does. */
+void ps_timed_go_on_ready (PsEvents *events);
+
 /* An op starts, at any time from now on. Its end is an event. */
 void ps_timed_start_op (PsEvents *events, guint device, guint32 item, gint64 start_ns);
 
@@ -85,11 +96,10 @@ guint32 ps_ready_pick (PsEvents *events, guint device);
 /* When an input arrives that the last search has missed; G_MAXINT64: none is known to arrive. */
 gint64 ps_ready_wake_ns (const PsEvents *events);
 
-/* Begins all transfers that may begin now, and finds when to try the others again (PsTimed.retry_ns). */
-void ps_ready_start_transfers (PsEvents *events);
+typedef void (*PsTransferBegin) (PsEvents *events, guint32 transfer);
+
+/* Calls `begin` for all transfers that may begin now, and finds when to try the others again (PsTimed.retry_ns). */
+void ps_ready_start_transfers (PsEvents *events, PsTransferBegin begin);
 
 /* A transfer holds its channel ends; G_MAXINT64: its end is not known. */
 void ps_ready_hold (PsEvents *events, guint32 transfer, gint64 until_ns);
-
-/* A transfer begins now. */
-void ps_timed_begin_transfer (PsEvents *events, guint32 transfer);

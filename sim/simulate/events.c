@@ -170,12 +170,21 @@ follow (PsEvents *events, guint index, gboolean timed)
   device->next = i;
 }
 
-void
-ps_events_go_on (PsEvents *events)
+/* Ends when nothing moves any more. */
+static void
+run_timed (PsEvents *events)
 {
-  start_transfers (events, TRUE);
-  while (events->n_awake > 0)
-    follow (events, events->awake[--events->n_awake], TRUE);
+  ps_timed_begin (events);
+  do
+    {
+      if (events->ready != NULL)
+        ps_timed_go_on_ready (events);
+      start_transfers (events, TRUE);
+      while (events->n_awake > 0)
+        follow (events, events->awake[--events->n_awake], TRUE);
+      ps_timed_settle (events);
+    }
+  while (ps_timed_take (events));
 }
 
 /* The second run notes its order for all later ones: most engines run only once. */
@@ -291,7 +300,7 @@ ps_events_run (PsEvents *events, const PsCosts *costs, PsSimulation *simulation,
   g_return_val_if_fail (simulation->n_steps == events->program->n_steps, FALSE);
   begin (events, costs, simulation);
   if (events->timed != NULL)
-    ps_timed_run (events);
+    run_timed (events);
   else
     run_untimed (events);
   if (!check_finished (events, error))
