@@ -67,16 +67,25 @@ assert_same_training (const PsRunResult *a, const PsRunResult *b)
                    (gsize)b->n_steps * b->n_stages * sizeof (guint64));
 }
 
-static void
-test_delays (gconstpointer name)
+typedef struct
 {
-  g_autoptr (PsProgram) program = family_program (name, 4, 8);
+  const char *path, *family;
+  guint n_replicas, n_tensor;
+} Case;
+
+static void
+test_delays (gconstpointer data)
+{
+  const Case *of = data;
+  g_autoptr (PsProgram) program = family_program (of->family, 4, 8);
   PsRunSetting setting = run_setting (&ps_cpu_device, NULL, 2);
   g_autoptr (PsRunResult) prompt = NULL;
   const guint n_runs = g_test_thorough () ? 50 : 2;
 
   setting.model = &tiny;
   setting.gradients = TRUE;
+  setting.n_replicas = of->n_replicas;
+  setting.n_tensor = of->n_tensor;
   prompt = run (program, setting);
   setting.device = &late_device;
   setting.transport = &late_transport;
@@ -91,7 +100,11 @@ test_delays (gconstpointer name)
 int
 main (int argc, char **argv)
 {
-  static const char *const families[] = { "zb-h1", "gpipe", "chimera", "seq1f1b" };
+  static const Case cases[] = { { "/delays/zb-h1", "zb-h1", 1, 1 },
+                                { "/delays/gpipe", "gpipe", 1, 1 },
+                                { "/delays/chimera", "chimera", 1, 1 },
+                                { "/delays/seq1f1b", "seq1f1b", 1, 1 },
+                                { "/delays/pipelines", "1f1b", 2, 2 } };
 
   g_test_init (&argc, &argv, NULL);
   late_device = ps_cpu_device;
@@ -100,11 +113,7 @@ main (int argc, char **argv)
   late_transport = ps_threads_transport;
   late_transport.open = late_transport_open;
   late_transport.send = late_send;
-  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
-    {
-      g_autofree char *path = g_strconcat ("/delays/", families[i], NULL);
-
-      g_test_add_data_func (path, families[i], test_delays);
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    g_test_add_data_func (cases[i].path, &cases[i], test_delays);
   return g_test_run ();
 }
