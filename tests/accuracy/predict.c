@@ -20,6 +20,8 @@ row_cluster (const Row *row, const PsCluster *base)
       cluster->network_bandwidth = row->set->network;
       cluster->network_latency_ns = 7000;
     }
+  if (row->set->link > 0)
+    cluster->link_bandwidth = row->set->link;
   if (row->set->split_ring > 0)
     cluster->split_ring_bandwidth = row->set->split_ring;
   if (row->set->kernel_ns > 0)
@@ -53,15 +55,14 @@ simulate (Row *row, const PsCosts *costs)
   PsMetrics metrics = { 0 };
   PsIteration iteration;
 
-  if (row->setting->blocking)
+  if (ps_setting_needs_events (row->setting))
     {
-      const PsEventsSetting blocking
-          = { .comm = row->setting->comm, .blocking = TRUE, .eager_bytes = PS_MAX_SIZE_BYTES, .overlap_slowdown = 1 };
+      const PsEventsSetting channels = { .comm = row->setting->comm, .overlap_slowdown = 1 };
       g_autoptr (GError) error = NULL;
-      g_autoptr (PsEvents) events = ps_events_new (row->program, costs, &blocking, &error);
+      g_autoptr (PsEvents) events = ps_events_new (row->program, costs, &channels, &error);
 
       if (events == NULL || !ps_events_run (events, costs, simulation, &error)
-          || !ps_iteration_events (row->program, costs, simulation, &blocking, row->setting->sync, row->setting->reduce,
+          || !ps_iteration_events (row->program, costs, simulation, &channels, row->setting->sync, row->setting->reduce,
                                    &iteration, &error))
         {
           row->reason = g_strdup (error->message);
@@ -83,6 +84,16 @@ simulate (Row *row, const PsCosts *costs)
   ps_metrics_clear (&metrics);
 }
 
+static gint64
+ring_ns (const PsCluster *cluster, guint n, gint64 bytes)
+{
+  g_autofree guint *places = g_new (guint, n);
+
+  for (guint i = 0; i < n; i++)
+    places[i] = i;
+  return ps_cluster_ring_ns (cluster, n, places, bytes);
+}
+
 void
 row_predict (Row *row, const PsCluster *base, double speed)
 {
@@ -90,6 +101,11 @@ row_predict (Row *row, const PsCluster *base, double speed)
   g_autoptr (GError) error = NULL;
   PsSetting *setting = row->setting;
 
+  if (row->n_ring > 0)
+    {
+      row->predicted_s = (double)ring_ns (cluster, row->n_ring, row->ring_bytes) / 1e9;
+      return;
+    }
   if (row->pair != NULL)
     {
       row->predicted_s = (double)ps_overlap_pair_ns ((const PsPairLayer *)row->pair->data, row->pair->len) / 1e9;

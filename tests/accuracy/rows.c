@@ -234,11 +234,9 @@ read_simumax (Row *row)
 static const char *
 gpu_cluster (const char *gpu)
 {
-  static const char *const names[][2] = { { "A100", "a100-80gb" },
-                                          { "H100", "h100-80gb" },
-                                          { "H200", "h200-141gb" },
-                                          { "B200", "b200-180gb" },
-                                          { "GB200", "gb200-186gb" } };
+  static const char *const names[][2]
+      = { { "A100", "a100-80gb" },  { "H100", "h100-80gb" },    { "H200", "h200-141gb" },
+          { "B200", "b200-180gb" }, { "GB200", "gb200-186gb" }, { "GB300", "gb300-279gb" } };
 
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     if (g_str_equal (names[i][0], gpu))
@@ -276,8 +274,9 @@ read_mlperf (Row *row)
   return NULL;
 }
 
-/* Six schedules side by side. The cluster is not one of ours, and neither m nor b is stated: with 32 and 1 the
- * interleaved schedule gains on 1F1B what it is said to. */
+/* Six schedules side by side. The cluster is an H100 with the links of MI300X: one of 128 GB/s both ways together goes
+ * from each GPU to each other one (its datasheet). PyTorch gives each pair of GPUs one queue. Neither m nor b is
+ * stated: with 32 and 1 the interleaved schedule gains on 1F1B what it is said to. */
 static char *
 read_primus (Row *row)
 {
@@ -303,9 +302,26 @@ read_primus (Row *row)
   row->model->vocabulary = 32000;
   row->model->sequence = 4096;
   row->setting->n_microbatches = 32;
+  row->setting->comm = PS_CHANNEL_PAIR;
   row->measured_s = 32 * 4096 / (row_number (row, "tokens_per_s_gpu") * row_number (row, "gpus"));
   row->series = g_strdup_printf ("llama2-7b on %s", row_text (row, "gpu"));
   return NULL;
+}
+
+/* One all-reduce over GPUs of a node, the mean of in place and out of place. */
+static char *
+read_allreduce (Row *row)
+{
+  const char *gpu = row_text (row, "gpu");
+
+  row->n_ring = row_count (row, "n_gpus");
+  row->ring_bytes = (gint64)row_number (row, "bytes");
+  row->name = g_strdup_printf ("%u GPUs, %" G_GINT64_FORMAT " bytes", row->n_ring, row->ring_bytes);
+  row->series = g_strdup_printf ("%s, %u GPUs", gpu, row->n_ring);
+  row->schedule = "all-reduce";
+  row->setting->n_devices = row->setting->n_chunks = row->setting->n_microbatches = 1;
+  row->measured_s = (row_number (row, "out_of_place_ns") + row_number (row, "in_place_ns")) / 2e9;
+  return g_str_equal (gpu, "a100") ? NULL : g_strdup ("the machine is not described");
 }
 
 DataSet data_sets[] = {
@@ -336,6 +352,7 @@ DataSet data_sets[] = {
   { .file = "primus",
     .title = "Primus, six schedules on 8 MI300X",
     .cluster = "h100-80gb",
+    .link = 64e9,
     .read = read_primus,
     .from_one = TRUE,
     .ratios = TRUE },
@@ -344,6 +361,10 @@ DataSet data_sets[] = {
     .cluster = "h100-80gb",
     .read = row_read_pair,
     .whole = TRUE },
+  { .file = "vtrain_allreduce",
+    .title = "vTrain, all-reduces by NCCL within a node of A100",
+    .cluster = "a100-80gb",
+    .read = read_allreduce },
 };
 const guint n_data_sets = G_N_ELEMENTS (data_sets);
 

@@ -14,6 +14,7 @@ typedef struct
   const char *cluster;
   /* Of the machine and its software, in place of the cluster's; 0: the cluster's. */
   double network;    /* bytes per second of a GPU */
+  double link;       /* the same between two GPUs of a node */
   double split_ring; /* PsCluster.split_ring_bandwidth */
   gint64 kernel_ns;
   gint64 collective_ns;
@@ -42,6 +43,8 @@ typedef struct _Row
   double measured_bytes, predicted_bytes; /* of the fullest GPU; 0: not stated */
   gboolean out_of_memory;                 /* the run did not fit */
   PsProgram *program;                     /* kept between predictions */
+  guint n_ring;                           /* GPUs of an all-reduce in one node, of ring_bytes; 0: the row is a step */
+  gint64 ring_bytes;
   GArray *pair; /* of PsPairLayer: the row is one overlapped pair, and these are its parts; NULL: it is a step */
 } Row;
 

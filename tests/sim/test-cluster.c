@@ -6,7 +6,8 @@
 static void
 test_shipped (void)
 {
-  const char *const names[] = { "a100-80gb", "h100-80gb", "h200-141gb", "b200-180gb", "gb200-186gb", "cpu-cores" };
+  const char *const names[]
+      = { "a100-80gb", "h100-80gb", "h200-141gb", "b200-180gb", "gb200-186gb", "gb300-279gb", "cpu-cores" };
 
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     {
@@ -227,7 +228,7 @@ test_not_found (void)
   g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
   g_assert_cmpstr (error->message, ==,
                    "'tiny-gpt': neither a file nor one of the clusters shipped: a100-80gb b200-180gb cpu-cores "
-                   "gb200-186gb h100-80gb h200-141gb");
+                   "gb200-186gb gb300-279gb h100-80gb h200-141gb");
 }
 
 /* A copy is a copy: nothing of it is the original's. */
