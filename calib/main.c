@@ -37,6 +37,9 @@ usage (void)
 static gboolean
 dispatch (int argc, char **argv, GError **error)
 {
+  const char *names[G_N_ELEMENTS (commands)];
+  g_autofree char *problem = NULL;
+
   if (argc >= 2 && (g_str_equal (argv[1], "--help") || g_str_equal (argv[1], "-h")))
     {
       g_autofree char *text = usage ();
@@ -45,15 +48,16 @@ dispatch (int argc, char **argv, GError **error)
     }
   if (argc >= 2 && g_str_equal (argv[1], "--version"))
     return ps_print ("pipesim-calib " PS_VERSION "\n", error);
-  for (guint i = 0; argc >= 2 && i < G_N_ELEMENTS (commands); i++)
-    if (g_str_equal (argv[1], commands[i].name))
-      return commands[i].run (argc - 1, argv + 1, error);
   if (argc < 2)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "no command given; try pipesim calib --help");
-  else
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                 "'%s': no such command; there are: run list show check diff export import", argv[1]);
-  return FALSE;
+    return ps_refuse (error, PS_ERROR_USAGE, "no command given; try pipesim calib --help");
+  for (guint i = 0; i < G_N_ELEMENTS (commands); i++)
+    {
+      if (g_str_equal (argv[1], commands[i].name))
+        return commands[i].run (argc - 1, argv + 1, error);
+      names[i] = commands[i].name;
+    }
+  problem = g_strdup_printf ("'%s': no such command; there are", argv[1]);
+  return ps_refuse_name (error, problem, argv[1], names, G_N_ELEMENTS (commands));
 }
 
 int

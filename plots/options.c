@@ -131,14 +131,17 @@ parse_window (PsPlotOptions *options, GError **error)
 static const PsPlotKind *
 find_kind (const PsPlotKind *kinds, const char *name, GError **error)
 {
-  g_autoptr (GString) names = g_string_new (NULL);
+  g_autoptr (GPtrArray) names = g_ptr_array_new ();
+  g_autofree char *problem = g_strdup_printf ("'%s' is nothing to draw; there are", name);
 
   for (guint i = 0; kinds[i].name != NULL; i++)
-    if (g_str_equal (kinds[i].name, name))
-      return &kinds[i];
-    else
-      g_string_append_printf (names, "%s%s", i == 0 ? "" : kinds[i + 1].name != NULL ? ", " : " or ", kinds[i].name);
-  return ps_refuse_null (error, PS_ERROR_USAGE, "plot: '%s' is nothing to draw; %s is", name, names->str);
+    {
+      if (g_str_equal (kinds[i].name, name))
+        return &kinds[i];
+      g_ptr_array_add (names, (gpointer)kinds[i].name);
+    }
+  ps_refuse_name (error, problem, name, (const char *const *)names->pdata, names->len);
+  return NULL;
 }
 
 /* Refuses options of other sorts of pictures. */

@@ -271,6 +271,17 @@ ps_did_you_mean (const char *text, const char *const *names, guint n, const char
 }
 
 gboolean
+ps_refuse_name (GError **error, const char *problem, const char *name, const char *const *names, guint n)
+{
+  g_autofree char *meant = ps_did_you_mean (name, names, n, "");
+  g_autoptr (GString) all = g_string_new (NULL);
+
+  for (guint i = 0; i < n; i++)
+    g_string_append_printf (all, "%s%s", i ? ", " : "", names[i]);
+  return ps_refuse (error, PS_ERROR_USAGE, "%s %s%s", problem, all->str, meant);
+}
+
+gboolean
 ps_parse_name (const char *where, const char *text, const char *const *names, guint n, guint *index, GError **error)
 {
   for (guint i = 0; i < n; i++)
@@ -279,10 +290,8 @@ ps_parse_name (const char *where, const char *text, const char *const *names, gu
         *index = i;
         return TRUE;
       }
-  g_autoptr (GString) known = g_string_new (NULL);
-  for (guint i = 0; i < n; i++)
-    g_string_append_printf (known, "%s%s", i ? ", " : "", names[i]);
-  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is not one of %s", where, text, known->str);
+  g_autofree char *problem = g_strdup_printf ("%s: '%s' is not one of", where, text);
+  return ps_refuse_name (error, problem, text, names, n);
 }
 
 /* Four significant digits without trailing zeros. */
@@ -400,20 +409,17 @@ gconstpointer
 ps_table_find (const char *where, const char *what, const char *name, gconstpointer table, guint n, GError **error)
 {
   const char *const *const *rows = table;
-  g_autofree const char **all = g_new (const char *, n);
-  g_autofree char *meant = NULL;
-  g_autoptr (GString) names = g_string_new (NULL);
+  g_autofree const char **names = g_new (const char *, n);
+  g_autofree char *problem = g_strdup_printf ("%s: '%s' is no %s; there are", where, name, what);
 
   for (guint i = 0; i < n; i++)
     {
       if (g_str_equal (*rows[i], name))
         return rows[i];
-      g_string_append_printf (names, "%s%s", i ? ", " : "", *rows[i]);
-      all[i] = *rows[i];
+      names[i] = *rows[i];
     }
-  meant = ps_did_you_mean (name, all, n, "");
-  return ps_refuse_null (error, PS_ERROR_USAGE, "%s: '%s' is no %s; there are %s%s", where, name, what, names->str,
-                         meant);
+  ps_refuse_name (error, problem, name, names, n);
+  return NULL;
 }
 
 int

@@ -145,6 +145,9 @@ char *ps_format_line (const char *text);
  * close. Free with g_free. */
 char *ps_did_you_mean (const char *text, const char *const *names, guint n, const char *prefix);
 
+/* Fails about a name that is none of n: "PROBLEM NAME, NAME; did you mean NAME?", with all of them. */
+gboolean ps_refuse_name (GError **error, const char *problem, const char *name, const char *const *names, guint n);
+
 /* The row of that name in a table of n pointers to structures that begin with their name (a const char *). Errors:
  * PS_ERROR_USAGE "where: 'NAME' is no WHAT; there are ..., ..." with all names. */
 gconstpointer ps_table_find (const char *where, const char *what, const char *name, gconstpointer table, guint n,

@@ -141,11 +141,17 @@ static const Action actions[] = {
 static const Action *
 find_action (const char *name, GError **error)
 {
-  for (gsize i = 0; name != NULL && i < G_N_ELEMENTS (actions); i++)
-    if (g_str_equal (actions[i].name, name))
-      return &actions[i];
-  return ps_refuse_null (error, PS_ERROR_USAGE, "'%s': give one of list, show, validate, convert, lint",
-                         name != NULL ? name : "");
+  const char *given = name != NULL ? name : "", *names[G_N_ELEMENTS (actions)];
+  g_autofree char *problem = g_strdup_printf ("'%s': give one of", given);
+
+  for (gsize i = 0; i < G_N_ELEMENTS (actions); i++)
+    {
+      if (g_str_equal (actions[i].name, given))
+        return &actions[i];
+      names[i] = actions[i].name;
+    }
+  ps_refuse_name (error, problem, given, names, G_N_ELEMENTS (actions));
+  return NULL;
 }
 
 static gboolean

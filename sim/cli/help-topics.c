@@ -135,14 +135,15 @@ ps_help_topics_list (GString *text)
 char *
 ps_help_topic (const char *name, GError **error)
 {
-  g_autoptr (GString) names = g_string_new (NULL);
+  const char *names[G_N_ELEMENTS (topics)];
+  g_autofree char *problem = g_strdup_printf ("'%s' is neither a command nor a topic; topics are:", name);
 
   for (gsize i = 0; i < G_N_ELEMENTS (topics); i++)
     {
       if (g_str_equal (topics[i].name, name))
         return topics[i].write ();
-      g_string_append_printf (names, " %s", topics[i].name);
+      names[i] = topics[i].name;
     }
-  return ps_refuse_null (error, PS_ERROR_USAGE, "'%s' is neither a command nor a topic; topics are:%s", name,
-                         names->str);
+  ps_refuse_name (error, problem, name, names, G_N_ELEMENTS (topics));
+  return NULL;
 }

@@ -73,8 +73,10 @@ check_key (const char *where, guint number, const char *line, const char *const 
   g_autofree char *key = g_strchomp (g_strndup (line, (gsize)(equals - line)));
   g_autofree char *known = g_strjoinv (" ", (char **)keys);
   g_autofree char *quoted = ps_text_quote (key);
+  g_autofree char *meant = ps_did_you_mean (key, keys, g_strv_length ((char **)keys), "");
   if (!g_strv_contains (keys, key))
-    return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: unknown key %s; known are: %s", where, number, quoted, known);
+    return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: unknown key %s; known are: %s%s", where, number, quoted, known,
+                      meant);
   if (!g_hash_table_add (seen, g_strdup (key)))
     return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: key %s appears twice", where, number, quoted);
   return TRUE;

@@ -123,14 +123,12 @@ refuse_name (const char *name, GError **error)
 {
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
-  g_autofree const char **names = g_new0 (const char *, n + 1);
-  g_autofree char *all = NULL, *meant = NULL;
+  g_autofree const char **names = g_new (const char *, n);
+  g_autofree char *problem = g_strdup_printf ("schedule '%s': no such family or file; families are:", name);
 
   for (guint i = 0; i < n; i++)
     names[i] = families[i]->name;
-  all = g_strjoinv (" ", (char **)names);
-  meant = ps_did_you_mean (name, names, n, "");
-  ps_refuse (error, PS_ERROR_USAGE, "schedule '%s': no such family or file; families are: %s%s", name, all, meant);
+  ps_refuse_name (error, problem, name, names, n);
 }
 
 static gboolean

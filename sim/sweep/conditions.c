@@ -69,7 +69,9 @@ ps_result_value_text (const char *name, const PsValue *value)
 static const PsColumn *
 find_called (const char *option, const char *name, gboolean number, GError **error)
 {
-  g_autoptr (GString) names = g_string_new (NULL);
+  g_autoptr (GPtrArray) names = g_ptr_array_new ();
+  g_autofree char *problem
+      = g_strdup_printf ("%s: '%s' is no column%s; there are", option, name, number ? " of numbers" : "");
   guint n;
   const PsResultColumn *columns = ps_result_columns (&n);
 
@@ -81,10 +83,10 @@ find_called (const char *option, const char *name, gboolean number, GError **err
         continue;
       if (ps_column_is_called (column, name))
         return column;
-      g_string_append_printf (names, "%s%s", names->len ? " " : "", column->key);
+      g_ptr_array_add (names, (gpointer)column->title);
     }
-  return ps_refuse_null (error, PS_ERROR_USAGE, "%s: '%s' is no column%s; there are %s", option, name,
-                         number ? " of numbers" : "", names->str);
+  ps_refuse_name (error, problem, name, (const char *const *)names->pdata, names->len);
+  return NULL;
 }
 
 gboolean

@@ -195,14 +195,17 @@ break_even (const Task *task, const Value *last, const char *before, const Value
   return from + (to - from) * left / (left + ahead);
 }
 
-static char *
-describe (const Task *task, const char *before, const Value *now)
+/* "zb-v beats zb-h1 from m = 8 to 16". */
+static void
+set_statement (const Task *task, const char *before, const Value *first, const Value *last)
 {
-  g_autofree char *text = ps_result_value_text (task->over->key, &now->cells[task->n_held]);
+  g_autofree char *from = ps_result_value_text (task->over->key, &first->cells[task->n_held]);
+  g_autofree char *to = ps_result_value_text (task->over->key, &last->cells[task->n_held]);
+  g_autofree char *text = g_strdup_printf (
+      "%s %s%s %s %s = %s%s%s", first->fastest, before != NULL ? "beats " : "is the fastest", before != NULL ? before : "",
+      first != last ? "from" : "at", task->over->title, from, first != last ? " to " : "", first != last ? to : "");
 
-  if (before != NULL)
-    return g_strdup_printf ("%s beats %s from %s = %s on", now->fastest, before, task->over->title, text);
-  return g_strdup_printf ("%s is the fastest from %s = %s on", now->fastest, task->over->title, text);
+  ps_table_set_text (task->answer->table, "statement", text);
 }
 
 static const PsColumn *
@@ -219,7 +222,6 @@ begin_stretch (const Task *task, const Value *last, const char *before, const Va
 {
   PsTable *table = task->answer->table;
   double best = time_of (now, now->fastest), second = time_of (now, now->second);
-  g_autofree char *words = describe (task, before, now);
 
   ps_table_add_row (table);
   for (guint i = 0; i < task->n_held; i++)
@@ -227,7 +229,6 @@ begin_stretch (const Task *task, const Value *last, const char *before, const Va
   ps_answer_set (task->answer, column_of (task, "from"), &now->cells[task->n_held]);
   ps_table_set_text (table, "winner", now->fastest);
   ps_table_set_ratio (table, "ahead", (second - best) / second);
-  ps_table_set_text (table, "statement", words);
   if (before == NULL)
     return;
   ps_table_set_text (table, "before", before);
@@ -237,8 +238,8 @@ begin_stretch (const Task *task, const Value *last, const char *before, const Va
 static void
 answer (const Task *task)
 {
-  const Value *last = NULL;
-  const char *winner = NULL;
+  const Value *last = NULL, *first = NULL;
+  const char *winner = NULL, *before = NULL;
 
   for (guint i = 0; i < task->values->len; i++)
     {
@@ -249,10 +250,13 @@ answer (const Task *task)
       if (winner == NULL || !(time_of (now, winner) <= time_of (now, now->fastest)))
         {
           begin_stretch (task, last, winner, now);
+          before = winner;
           winner = now->fastest;
+          first = now;
         }
       /* The stretch reaches to here so far. */
       ps_answer_set (task->answer, column_of (task, "to"), &now->cells[task->n_held]);
+      set_statement (task, before, first, now);
       last = now;
     }
 }

@@ -91,14 +91,17 @@ static gboolean
 read_field (Reader *reader, const char *name, const char *text, GError **error)
 {
   const PsOption *field = ps_sweep_field_find (name);
-  g_autofree char *quoted = ps_text_quote (name), *names = NULL;
+  g_autofree char *quoted = ps_text_quote (name), *names = NULL, *meant = NULL;
+  g_auto (GStrv) all = NULL;
   PsSweepAxis axis = { .field = field };
   gboolean read;
 
   if (field == NULL)
     {
       names = ps_sweep_field_names ();
-      return ps_refuse_at (place (reader), error, "unknown field %s; known are: %s", quoted, names);
+      all = g_strsplit (names, " ", -1);
+      meant = ps_did_you_mean (name, (const char *const *)all, g_strv_length (all), "");
+      return ps_refuse_at (place (reader), error, "unknown field %s; known are: %s%s", quoted, names, meant);
     }
   if (!g_hash_table_add (reader->seen, g_strdup (field->name)))
     return ps_refuse_at (place (reader), error, "field %s appears twice", quoted);

@@ -57,33 +57,26 @@ ps_column_choice_check_json (const PsColumnChoice *choice, gboolean json, GError
                     choice->wide ? "wide" : "columns");
 }
 
-/* Adds the column's name to a list of them without doubles. */
-static void
-add_name (GString *names, const PsColumn *column)
-{
-  g_autofree char *listed = g_strdup_printf (", %s,", names->str), *own = g_strdup_printf (", %s,", column->title);
-
-  if (column->title != NULL && ps_column_is_flat (column) && strstr (listed, own) == NULL)
-    g_string_append_printf (names, "%s%s", names->len > 0 ? ", " : "", column->title);
-}
-
 static gboolean
 check_names (const PsColumnChoice *choice, const PsTable *tables, guint n, GError **error)
 {
-  g_autoptr (GString) names = g_string_new (NULL);
+  g_autoptr (GPtrArray) names = g_ptr_array_new ();
 
   for (guint t = 0; t < n; t++)
     for (guint i = 0; i < tables[t].n_columns; i++)
-      add_name (names, &tables[t].columns[i]);
+      if (tables[t].columns[i].title != NULL && ps_column_is_flat (&tables[t].columns[i])
+          && !g_ptr_array_find_with_equal_func (names, tables[t].columns[i].title, g_str_equal, NULL))
+        g_ptr_array_add (names, (gpointer)tables[t].columns[i].title);
   for (guint i = 0; choice->columns != NULL && choice->columns[i] != NULL; i++)
     {
+      g_autofree char *problem = NULL;
       guint t = 0;
 
       while (t < n && find_called (tables[t].columns, tables[t].n_columns, choice->columns[i]) == tables[t].n_columns)
         t++;
+      problem = g_strdup_printf ("--columns: '%s' is no column; there are", choice->columns[i]);
       if (t == n)
-        return ps_refuse (error, PS_ERROR_USAGE, "--columns: '%s' is no column; there are %s", choice->columns[i],
-                          names->str);
+        return ps_refuse_name (error, problem, choice->columns[i], (const char *const *)names->pdata, names->len);
     }
   return TRUE;
 }

@@ -261,9 +261,9 @@ static void
 test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const Refusal cases[] = {
-    { "", 2, "plot: '' is nothing to draw; timeline, memory, sweep, loss, accuracy or calibration is" },
+    { "", 2, "'' is nothing to draw; there are timeline, memory, sweep, loss, accuracy, calibration" },
     { "gantt '%P' -o a.svg", 2,
-      "plot: 'gantt' is nothing to draw; timeline, memory, sweep, loss, accuracy or calibration is" },
+      "'gantt' is nothing to draw; there are timeline, memory, sweep, loss, accuracy, calibration" },
     { "timeline -o a.svg", 2, "timeline: 0 files given; one or two timelines are wanted" },
     { "timeline '%P' '%P' '%P' -o a.svg", 2, "timeline: 3 files given; one or two timelines are wanted" },
     { "timeline '%P'", 2, "-o: missing; name a file ending in .svg, .png or .pdf, or give --terminal" },
