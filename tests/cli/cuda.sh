@@ -203,7 +203,7 @@ refuse 1 "cuda device: 3 bytes are no choices of algorithms" \
   pipesim exec --db chosen.db --profile short --schedule 1f1b -p 1 -m 1 --device cuda
 refuse 1 "damaged.json: choices: are no base64" pipesim calib import --db chosen.db --profile damaged damaged.json
 
-# Every GPU command of the README runs as it stands there, for one step of a smaller model of the same kind and precision.
+# Every GPU command of docs/running.md runs as it stands there, for one step of a smaller model of the same kind and precision.
 source=$G_TEST_SRCDIR/..
 
 # shrink NAME
@@ -213,16 +213,16 @@ shrink ()
     s/^sequence = .*/sequence = 4/; s/^(feed_forward|vocabulary) = .*/\1 = 40/' "$source/data/models/$1.ini" >"$1.ini"
 }
 
-sed -n 's/^    \(.*--device cuda.*\)/\1/p' "$source/README.md" >commands
+sed -n 's/^    \(.*--device cuda.*\)/\1/p' "$source/docs/running.md" >commands
 while read -r command; do
   name=$(echo "$command" | sed -n 's/.*--model \([^ ]*\).*/\1/p')
   shrink "$name"
   set -- $(echo "$command" | sed "s/.*pipesim //; s/--model $name/&.ini/") --steps 1
   PS_EMULATED_GPUS=4 pipesim "$@" >out.txt 2>&1 && set -- || set -- "$(cat out.txt)"
-  result "README: $command" "$@"
+  result "docs: $command" "$@"
 done <commands
 grep -q -- '--device cuda .*--transport nccl' commands && set -- || set -- "no line of it runs NCCL"
-result "README: several GPUs" "$@"
+result "docs: several GPUs" "$@"
 
 refuse 2 "--sm-shares: needs all 2 devices at the same time; --sharing says 1" \
   pipesim calib run --db costs.db --profile none --model gpt.ini -p 2 --sharing 1 --device cuda --sm-shares 1,2
