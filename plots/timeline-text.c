@@ -72,31 +72,77 @@ overlap (const Sheet *sheet, const PsSpan *op, guint column)
   return MIN (op->end_ns, column_begin (sheet, column + 1)) - MAX (op->start_ns, column_begin (sheet, column));
 }
 
-/* The op of the device that fills most of each column; NULL where the device is idle for more than half of it. The
- * second op of a pair has the time of the first and is left out. */
-static const PsSpan **
-find_owners (const Sheet *sheet, const PsTimeline *timeline, guint device)
+/* Kinds of ops, and pairs of them. */
+#define N_KINDS (PS_N_OP_KINDS + 1)
+
+/* What fills a column: the time of each kind, and its longest op. */
+typedef struct
 {
-  const PsSpan **owners = g_new0 (const PsSpan *, sheet->columns);
-  g_autofree gint64 *busy = g_new0 (gint64, sheet->columns);
+  gint64 time_ns[N_KINDS];
+  const PsSpan *longest[N_KINDS];
+} Column;
+
+/* The second op of a pair has the time of the first and is left out. */
+static Column *
+fill_columns (const Sheet *sheet, const PsTimeline *timeline, guint device)
+{
+  Column *columns = g_new0 (Column, sheet->columns);
 
   for (guint i = 0; i < timeline->ops->len; i++)
     {
       const PsSpan *op = &g_array_index (timeline->ops, PsSpan, i);
-      guint column = (guint)((double)op->start_ns / (double)sheet->end_ns * sheet->columns);
+      guint c = (guint)((double)op->start_ns / (double)sheet->end_ns * sheet->columns);
+      guint kind = op->op.paired ? PS_N_OP_KINDS : op->op.kind;
 
       if (op->device != device || (i > 0 && op[-1].device == device && op[-1].op.paired))
         continue;
-      for (; column < sheet->columns && column_begin (sheet, column) < op->end_ns; column++)
+      for (; c < sheet->columns && column_begin (sheet, c) < op->end_ns; c++)
         {
-          busy[column] += MAX (overlap (sheet, op, column), 0);
-          if (owners[column] == NULL || overlap (sheet, op, column) > overlap (sheet, owners[column], column))
-            owners[column] = op;
+          const PsSpan **longest = &columns[c].longest[kind];
+
+          columns[c].time_ns[kind] += MAX (overlap (sheet, op, c), 0);
+          if (*longest == NULL || overlap (sheet, op, c) > overlap (sheet, *longest, c))
+            *longest = op;
         }
     }
-  for (guint i = 0; i < sheet->columns; i++)
-    if (2 * busy[i] < column_begin (sheet, i + 1) - column_begin (sheet, i))
-      owners[i] = NULL;
+  return columns;
+}
+
+/* NULL where the device is idle for more than half of the column; else an op of the kind with the most time in this
+ * column and in the last ones that it has not been shown for. So kinds whose ops are narrower than a column take turns
+ * in proportion to their time. */
+static const PsSpan *
+choose_owner (const Column *column, gint64 width_ns, gint64 *owed_ns)
+{
+  gint64 busy_ns = 0;
+  guint most = 0;
+
+  for (guint kind = 0; kind < N_KINDS; kind++)
+    busy_ns += column->time_ns[kind];
+  if (2 * busy_ns < width_ns)
+    return NULL;
+  for (guint kind = 0; kind < N_KINDS; kind++)
+    {
+      owed_ns[kind] = column->time_ns[kind] < busy_ns ? owed_ns[kind] + column->time_ns[kind] : busy_ns;
+      if (column->longest[kind] != NULL && (column->longest[most] == NULL || owed_ns[kind] > owed_ns[most]))
+        most = kind;
+    }
+  owed_ns[most] -= busy_ns;
+  if (column->time_ns[most] == busy_ns)
+    memset (owed_ns, 0, N_KINDS * sizeof *owed_ns);
+  return column->longest[most];
+}
+
+/* The op of the device that each column shows. */
+static const PsSpan **
+find_owners (const Sheet *sheet, const PsTimeline *timeline, guint device)
+{
+  const PsSpan **owners = g_new0 (const PsSpan *, sheet->columns);
+  g_autofree Column *columns = fill_columns (sheet, timeline, device);
+  gint64 owed_ns[N_KINDS] = { 0 };
+
+  for (guint c = 0; c < sheet->columns; c++)
+    owners[c] = choose_owner (&columns[c], column_begin (sheet, c + 1) - column_begin (sheet, c), owed_ns);
   return owners;
 }
 
