@@ -70,16 +70,17 @@ is_default (guint column, const PsSetting *defaults, const PsColumn *shown, cons
   return value->type == PS_VALUE_NONE || g_str_equal (a, b);
 }
 
-/* Appends "p = 4" of a column that has one value, unless the value goes without saying. */
+/* Appends "p = 4" of a column that has one value, unless the value goes without saying and was not asked for. */
 static void
-append_fixed (GString *fixed, guint index, const PsColumn *column, PsRows *rows)
+append_fixed (GString *fixed, guint index, const PsColumn *column, PsRows *rows, const PsQuestion *question)
 {
   gboolean implied = g_strv_contains (with_schedule + 1, column->key) || ps_question_follows (column->key, nothing);
   g_autoptr (PsSetting) defaults = ps_setting_new ();
   PsValue value = ps_rows_value (rows, 2 * (int)index + 2, column);
   g_autofree char *text = ps_result_value_text (column->key, &value);
 
-  if (column->title != NULL && !implied && !is_default (index, defaults, column, &value))
+  if (column->title != NULL && !implied
+      && (!is_default (index, defaults, column, &value) || ps_question_asks (question, column, "=")))
     g_string_append_printf (fixed, "%s%s = %s", fixed->len ? ", " : "", column->title, text);
   ps_value_clear (&value);
 }
@@ -148,7 +149,7 @@ ps_question_scope (PsResults *results, const PsQuestion *question, GError **erro
 
       if (!ps_rows_integer (rows, 2 * (int)i + 1))
         {
-          append_fixed (fixed, i, column, rows);
+          append_fixed (fixed, i, column, rows, question);
           continue;
         }
       g_strv_builder_add (varying, column->key);

@@ -211,7 +211,7 @@ append_conditions (const PsQuestion *question, GString *sql, GError **error)
 }
 
 gboolean
-ps_question_counts_asynchronous (const PsQuestion *question)
+ps_question_asks (const PsQuestion *question, const PsColumn *column, const char *signs)
 {
   for (guint i = 0; question->where != NULL && question->where[i] != NULL; i++)
     {
@@ -219,17 +219,24 @@ ps_question_counts_asynchronous (const PsQuestion *question)
       gsize length = strcspn (text, "!<>=");
       g_autofree char *name = g_strndup (text, length);
 
-      if ((ps_column_is_called (ps_result_column ("schedule"), name) && text[length] == '=')
-          || ps_column_is_called (ps_result_column ("asynchronous"), name))
+      if (ps_column_is_called (column, name) && strchr (signs, text[length]) != NULL)
         return TRUE;
     }
   return FALSE;
 }
 
+gboolean
+ps_question_counts_asynchronous (const PsQuestion *question)
+{
+  return ps_question_asks (question, ps_result_column ("schedule"), "=")
+         || ps_question_asks (question, ps_result_column ("asynchronous"), "!<>=");
+}
+
 char *
 ps_question_left_out (PsResults *results, const PsQuestion *question, GError **error)
 {
-  g_autoptr (GString) sql = g_string_new ("SELECT group_concat (DISTINCT schedule) FROM result WHERE asynchronous");
+  g_autoptr (GString) sql
+      = g_string_new ("SELECT replace (group_concat (DISTINCT schedule), ',', ', ') FROM result WHERE asynchronous");
   g_autoptr (PsRows) rows = NULL;
   g_autofree char *names = NULL;
   gboolean found;

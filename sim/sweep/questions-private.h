@@ -17,6 +17,9 @@ gboolean ps_question_append_where (const PsQuestion *question, GString *sql, GEr
 /* Whether a condition lets asynchronous schedules count. */
 gboolean ps_question_counts_asynchronous (const PsQuestion *question);
 
+/* Whether a condition on the column begins with one of the signs. */
+gboolean ps_question_asks (const PsQuestion *question, const PsColumn *column, const char *signs);
+
 /* Whether the column's value comes with the schedule, as chunks do. */
 gboolean ps_question_comes_with_schedule (const char *column);
 
