@@ -20,7 +20,8 @@ typedef struct
 } Options;
 
 static const PsOption rows[] = {
-  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "A and B are profiles of this cost database"),
+  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "A and B are profiles of this cost database",
+             .otherwise = "none: they are files"),
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (pipesim-profile-diff/1)", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("", 0, PS_FILES (Options, sides), "A B", NULL),
   PS_OPTION_END,

@@ -22,7 +22,8 @@ typedef struct
 static const PsOption rows[] = {
   PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE",
              "Write a page (.html) or a picture (.svg, .png, .pdf) in place of the text", .group = PS_GROUP_OUTPUT),
-  PS_OPTION ("title", 0, PS_TEXT (Options, title), "TEXT", "Title of the page or picture", .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("title", 0, PS_TEXT (Options, title), "TEXT", "Title of the page or picture", .otherwise = "its own",
+             .group = PS_GROUP_OUTPUT),
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-diagnosis/1)",
              .group = PS_GROUP_OUTPUT),
   PS_OPTION_INCLUDE (Options, columns, ps_column_rows),

@@ -10,14 +10,14 @@
 /* The help of an option that belongs to one sort of picture begins with its name. */
 static const PsOption rows[] = {
   PS_OPTION ("output", 'o', PS_FILE (PsPlotOptions, picture.output), "FILE", "Picture to write: .svg, .png or .pdf",
-             .group = PS_GROUP_OUTPUT),
+             .otherwise = "none; --terminal draws without it", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("terminal", 0, PS_FLAG (PsPlotOptions, picture.terminal), NULL,
              "Draw as text on standard output, as large as the window (COLUMNS x LINES), in place of -o",
              .group = PS_GROUP_OUTPUT),
-  PS_OPTION ("title", 0, PS_TEXT (PsPlotOptions, picture.title), "TEXT", "Title in place of the picture's own",
+  PS_OPTION ("title", 0, PS_TEXT (PsPlotOptions, picture.title), "TEXT", "Title", .otherwise = "the picture's own",
              .group = PS_GROUP_OUTPUT),
   PS_OPTION ("size", 0, PS_TEXT (PsPlotOptions, size), "WIDTHxHEIGHT", "Pixels (PDF: 1/96 inch)",
-             .group = PS_GROUP_OUTPUT),
+             .otherwise = "as the picture needs", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("memory-limit", 0, PS_SIZE (PsPlotOptions, limit_bytes), "SIZE", "memory: draw this limit", .was = "limit",
              .otherwise = "none"),
   PS_OPTION ("transfers", 0, PS_FLAG (PsPlotOptions, picture.transfers), NULL,

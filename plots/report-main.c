@@ -19,7 +19,8 @@ typedef struct
 static const PsOption rows[] = {
   PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE.html", "Page to write", .group = PS_GROUP_OUTPUT,
              .otherwise = ""),
-  PS_OPTION ("title", 0, PS_TEXT (Options, title), "TEXT", "Title of the page", .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("title", 0, PS_TEXT (Options, title), "TEXT", "Title of the page", .otherwise = "Pipeline schedules",
+             .group = PS_GROUP_OUTPUT),
   PS_OPTION ("by", 0, PS_TEXT (Options, question.by), "COLUMN", "Column that is to be small",
              .otherwise = "sequence_ns"),
   PS_OPTION ("where", 0, PS_TEXTS (Options, question.where), "COLUMN=VALUE",

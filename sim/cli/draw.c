@@ -17,11 +17,8 @@ ps_draw_style_init (PsDrawStyle *style, guint max_width)
   guint columns = ps_window_columns ();
 
   *style = (PsDrawStyle){ .max_width = max_width };
-  if (!isatty (STDOUT_FILENO))
-    return;
-  style->colour = g_getenv ("NO_COLOR") == NULL || *g_getenv ("NO_COLOR") == '\0';
-  if (columns > 0)
-    style->fold = MAX (columns, MIN_FOLD);
+  style->colour = isatty (STDOUT_FILENO) && (g_getenv ("NO_COLOR") == NULL || *g_getenv ("NO_COLOR") == '\0');
+  style->fold = columns > 0 ? MAX (columns, MIN_FOLD) : 0;
 }
 
 static gint64

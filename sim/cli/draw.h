@@ -10,7 +10,7 @@ typedef struct
   gboolean colour; /* escape sequences of terminals, a colour per op kind */
 } PsDrawStyle;
 
-/* For standard output: coloured (unless NO_COLOR is set) and folded to its width if it is a terminal. */
+/* For standard output: folded to the window (ps_window_columns), and on a terminal coloured unless NO_COLOR is set. */
 void ps_draw_style_init (PsDrawStyle *style, guint max_width);
 
 /* One row per device: an op's name where it starts, '=' after it while it goes on, '.' while the device waits. Names

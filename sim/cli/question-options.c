@@ -5,7 +5,8 @@ const PsOption ps_question_rows[] = {
   PS_OPTION (
       "per", 0, PS_LIST (PsQuestionOptions, question.per), "COLUMN,...",
       "One answer for each value of these columns, and of bandwidth, memory limit, batch and other circumstances "
-      "that vary; none: one for all"),
+      "that vary; none: one for all",
+      .otherwise = "devices and these circumstances"),
   PS_OPTION ("by", 0, PS_TEXT (PsQuestionOptions, question.by), "COLUMN", "Column that is to be small",
              .otherwise = "sequence_ns, the time of an iteration per sequence in it"),
   PS_OPTION ("where", 0, PS_TEXTS (PsQuestionOptions, where), "COLUMN=VALUE",

@@ -32,14 +32,14 @@ format_initial (const PsOption *row)
                           row->type == PS_OPTION_PERCENT ? 100 * row->initial : row->initial);
 }
 
-/* A text that is not given is none, and a flag is off; that goes without saying. A number that is not given is one that
+/* A flag is off; that goes without saying. A text that is not given is none. A number that is not given is one that
  * could be given, or the row says otherwise. */
 static void
 append_default (const PsOption *row, GString *text)
 {
-  const char *words = row->otherwise != NULL ? row->otherwise : row->none;
-  gboolean silent = row->type == PS_OPTION_FLAG || row->type == PS_OPTION_RATE || row->type >= PS_OPTION_TEXT;
-  g_autofree char *initial = words == NULL && !silent ? format_initial (row) : NULL;
+  gboolean is_none = row->type == PS_OPTION_RATE || row->type >= PS_OPTION_TEXT;
+  const char *words = row->otherwise != NULL ? row->otherwise : row->none != NULL ? row->none : is_none ? "none" : NULL;
+  g_autofree char *initial = words == NULL && row->type != PS_OPTION_FLAG ? format_initial (row) : NULL;
 
   g_assert (initial == NULL || row->initial >= row->low);
   if (words != NULL && *words == '\0')

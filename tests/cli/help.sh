@@ -76,6 +76,14 @@ for width in 60 80 120 300; do
   if [ "$widest" -le $width ] && [ "$widest" -le 120 ]; then result "help in $width columns"; else result "help in $width columns" "is $widest wide"; fi
 done
 
+# stateless COMMAND...: the options of a page that take a value and say neither a default nor that they are required.
+stateless ()
+{
+  COLUMNS=120 pipesim "$@" --help | awk '
+    function flush () { if (option ~ /=/ && text !~ /\[default: |\[required\]/) print option; option = "" }
+    /^  -/ { flush (); option = $1 $2; text = $0; next } /^   / { text = text $0; next } { flush () }'
+}
+
 # A mistyped name is refused, and the right one is offered.
 refuse 2 "did you mean --microbatches?" pipesim predict --microbaches 4
 refuse 2 "did you mean --profile?" pipesim calib show --profle x
@@ -93,9 +101,13 @@ refuse 1 "did you mean h100-80gb?" pipesim predict -s 1f1b -p 2 -m 2 --model tin
 
 for command in $(pipesim help | awk '/^$/ { n++ } n == 2 && /^  [a-z]/ && $1 != "help" { print $1 }'); do
   check "$command"
+  silent=$(stateless "$command")
+  if [ "$silent" ]; then result "defaults of $command" "not stated:" "$silent"; else result "defaults of $command"; fi
   for action in $(pipesim "$command" --help | awk '/^Usage: .* (ACTION|COMMAND)/ { list = 1 } list && /^  [a-z]/ { print $1 }
                                                    /^pipesim [a-z]+ [a-z]+ [A-Z]/ { print $3 }'); do
     check "$command" "$action"
+    silent=$(stateless "$command" "$action")
+    if [ "$silent" ]; then result "defaults of $command $action" "not stated:" "$silent"; else result "defaults of $command $action"; fi
   done
   grep -qF "pipesim\\-$command" "$docs/pipesim.1"
   case $? in 0) result "$command in pipesim(1)" ;; *) result "$command in pipesim(1)" "is not there" ;; esac
