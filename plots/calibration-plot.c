@@ -64,10 +64,13 @@ find_way (GPtrArray *ways, const char *name)
   return way;
 }
 
-/* The ways in which measurements other than ops (ops: FALSE), or ops, were taken, of PsCalibrationWay. */
+/* The ways in which messages (ops: FALSE), or ops, were measured, of PsCalibrationWay. Pairs and the host's times are
+ * neither. */
 static GPtrArray *
 find_ways (const PsProfileContents *contents, gboolean ops)
 {
+  const guint kinds = ops ? 1U << PS_SUBJECT_OP
+                          : 1U << PS_SUBJECT_TRANSFER | 1U << PS_SUBJECT_SELF_SEND | 1U << PS_SUBJECT_ALL_REDUCE;
   GPtrArray *ways = g_ptr_array_new_with_free_func (way_free);
 
   for (guint i = 0; i < contents->measurements->len; i++)
@@ -75,7 +78,7 @@ find_ways (const PsProfileContents *contents, gboolean ops)
       PsMeasurement *m = contents->measurements->pdata[i];
       g_autofree char *name = way_name (m);
 
-      if ((m->subject == PS_SUBJECT_OP) == ops)
+      if (kinds & 1U << m->subject)
         g_ptr_array_add (find_way (ways, name)->rows, m);
     }
   return ways;
@@ -168,8 +171,9 @@ append_frame (PsCalibrationData *data, const PsPicture *picture, const PsProfile
 {
   g_autofree char *title = g_strdup_printf ("measured: profile '%s', %s over %s, %s", profile->name, profile->device,
                                             profile->transport, profile->model_name);
-  g_autofree char *machine
-      = g_strdup_printf ("%s, %s, from %.10s on", profile->host, profile->processor, profile->created);
+  gboolean known = *profile->host != '\0';
+  g_autofree char *machine = g_strdup_printf ("%s%s%s%sfrom %.10s on", profile->host, known ? ", " : "",
+                                              profile->processor, known ? ", " : "", profile->created);
 
   ps_gnuplot_append_text (data->script, "title", picture->title != NULL ? picture->title : title);
   ps_gnuplot_append_label (data->texts, place->left, layout->height - 40.0, machine, PS_CALIBRATION_FAINT);

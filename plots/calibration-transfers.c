@@ -140,7 +140,10 @@ ps_calibration_append_transfers (PsCalibrationData *data, const PsPanel *panel, 
           y = append_fit_texts (data->texts, &fit, x, y) - 4;
         }
     }
-  g_string_append_printf (data->script, "n_fits = %u\n", n_fits);
+  /* gnuplot has no empty loops: a line far outside stands for none. */
+  if (n_fits == 0)
+    g_string_append (data->script, "$fit1 << EOD\n-1 -1\nEOD\nfit_colour[1] = 0\n");
+  g_string_append_printf (data->script, "n_fits = %u\n", MAX (n_fits, 1));
   ps_plot_append_size_ticks (data->script, "size", &sizes,
                              ps_plot_most_ticks (panel->right - panel->left, panel->letter));
   ps_plot_append_time_ticks (data->script, "time", &times, 12);

@@ -56,7 +56,7 @@ refuse 2 "--microbatch-order: needs --lengths FILE" pipesim $lengths -m 2 --micr
 
 # names and numbers
 predict 2 "--schedule" -p 4 -m 8 --costs $good
-predict 2 "1f1b interleaved" --schedule 1f2b -p 4 -m 8 --costs $good
+predict 2 "1f1b, eager-1f1b" --schedule 1f2b -p 4 -m 8 --costs $good
 predict 2 "'1f1b': not expected" 1f1b -p 4 -m 8 --costs $good
 predict 2 "--shedule" --shedule 1f1b -p 4 -m 8 --costs $good
 predict 2 "-p" --schedule 1f1b -m 8 --costs $good
@@ -477,7 +477,7 @@ if command -v gnuplot >/dev/null; then
 else
   skip "no-such/x.svg" "no gnuplot"
 fi
-refuse 2 "accuracy or calibration is" pipesim plot gantt simulated.json -o x.svg
+refuse 2 "accuracy, calibration" pipesim plot gantt simulated.json -o x.svg
 refuse 2 "-o: missing" pipesim plot sweep swept.db --pareto
 refuse 2 "--x: missing" pipesim plot sweep swept.db -o x.svg
 refuse 2 "--y: missing" pipesim plot sweep swept.db --x devices -o x.svg

@@ -4,7 +4,7 @@
 
 #include <pipesim/profile.h>
 
-/* Transfers of 2 us + 0.5 ns per byte, and ops of one stage shape, alone and busy. */
+/* Transfers of 2 us + 0.5 ns per byte, ops of one stage shape, alone and busy, and the host's time of an op. */
 static void
 fill (PsCostDb *db, const char *name)
 {
@@ -17,6 +17,11 @@ fill (PsCostDb *db, const char *name)
   PsMeasurement *w = new_op (PS_OP_W, "layers=2,head", 2, 900000);
   w->time.n = 6;
   store (db, profile, w);
+  PsMeasurement *host = new_transfer (0, 2, 40000);
+  host->subject = PS_SUBJECT_HOST;
+  g_free (host->shape);
+  host->shape = g_strdup ("op");
+  store (db, profile, host);
 }
 
 static void
@@ -116,6 +121,19 @@ test_ops_only (char **path, G_GNUC_UNUSED gconstpointer data)
   g_assert_null (strstr (svg, "size of the message"));
 }
 
+/* One size of messages has no line. */
+static void
+test_one_size (char **path, G_GNUC_UNUSED gconstpointer data)
+{
+  g_autofree char *svg = NULL;
+  g_autoptr (PsCostDb) db = open_db (*path, PS_COSTDB_WRITE);
+
+  store (db, begin (db, "two"), new_transfer (1024, 2, 3000));
+  svg = draw ("calibration c.db --profile two");
+  if (svg != NULL)
+    g_assert_true (strstr (svg, "size of the message") != NULL && strstr (svg, "alpha") == NULL);
+}
+
 static void
 test_terminal (G_GNUC_UNUSED char **path, G_GNUC_UNUSED gconstpointer data)
 {
@@ -175,6 +193,7 @@ main (int argc, char **argv)
   ADD ("/plot-calibration/marks", test_marks);
   ADD ("/plot-calibration/text", test_text);
   ADD ("/plot-calibration/ops-only", test_ops_only);
+  ADD ("/plot-calibration/one-size", test_one_size);
   ADD ("/plot-calibration/terminal", test_terminal);
   ADD ("/plot-calibration/refusals", test_refusals);
   return run_in_folder ();
