@@ -448,7 +448,7 @@ ps_first_after (const GArray *array, gsize offset, gint64 time_ns)
     {
       guint middle = (low + high) / 2;
 
-      if (*(const gint64 *)(gconstpointer)&g_array_index (array, char, middle * size + offset) <= time_ns)
+      if (*(const gint64 *)(gconstpointer)&g_array_index (array, char, middle *size + offset) <= time_ns)
         low = middle + 1;
       else
         high = middle;

@@ -201,9 +201,10 @@ set_statement (const Task *task, const char *before, const Value *first, const V
 {
   g_autofree char *from = ps_result_value_text (task->over->key, &first->cells[task->n_held]);
   g_autofree char *to = ps_result_value_text (task->over->key, &last->cells[task->n_held]);
-  g_autofree char *text = g_strdup_printf (
-      "%s %s%s %s %s = %s%s%s", first->fastest, before != NULL ? "beats " : "is the fastest", before != NULL ? before : "",
-      first != last ? "from" : "at", task->over->title, from, first != last ? " to " : "", first != last ? to : "");
+  g_autofree char *text
+      = g_strdup_printf ("%s %s%s %s %s = %s%s%s", first->fastest, before != NULL ? "beats " : "is the fastest",
+                         before != NULL ? before : "", first != last ? "from" : "at", task->over->title, from,
+                         first != last ? " to " : "", first != last ? to : "");
 
   ps_table_set_text (task->answer->table, "statement", text);
 }

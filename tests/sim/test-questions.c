@@ -306,7 +306,8 @@ test_sensitivity (void)
   csv = ps_table_to_csv (answer->table);
   /* At m = 1 both take 4 ms; the first by name wins a tie and stays so: gpipe. */
   g_assert_cmpstr (
-      csv, ==, "from,to,winner,ahead,before,break_even,statement\n1,4,gpipe,0,,,gpipe is the fastest from m = 1 to 4\n");
+      csv, ==,
+      "from,to,winner,ahead,before,break_even,statement\n1,4,gpipe,0,,,gpipe is the fastest from m = 1 to 4\n");
 }
 
 /* Against brute force: at every bandwidth the winner of the stretch is as fast as any, and break-even points lie
