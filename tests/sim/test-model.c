@@ -174,7 +174,8 @@ test_set_precision (void)
   g_assert_cmpstr (other, !=, own);
   g_assert_cmpint (ps_model_boundary_bytes (model), ==, 2 * 49152);
   g_assert_false (ps_model_set_precision (model, "spec.ini:3", "fp12", &error));
-  g_assert_cmpstr (error->message, ==, "spec.ini:3: 'fp12' is not one of fp32, fp16, bf16, fp8, fp4");
+  g_assert_cmpstr (error->message, ==,
+                   "spec.ini:3: 'fp12' is not one of fp32, fp16, bf16, fp8, fp4; did you mean fp32?");
 }
 
 /* gpt-6.2b: s = 1024, b = 3, h = 4096, a = 32: sbh = 12582912, 5as^2b = 503316480. Selective recomputation keeps 34sbh
@@ -380,7 +381,7 @@ test_refused (void)
       "mlp=gelu\nflash_attention=false\n",
       " [model] heads: 5 does not divide hidden 64" },
     { "[model]\nlayers=4\nhidden=64\nheads=4\nsequence=16\nvocabulary=100\nmicrobatch_size=1\nprecision=fp12\n",
-      " [model] precision: 'fp12' is not one of fp32, fp16, bf16, fp8, fp4" },
+      " [model] precision: 'fp12' is not one of fp32, fp16, bf16, fp8, fp4; did you mean fp32?" },
     { "[model]\nlayers=4\nhidden=64\nheads=4\nsequence=16\nvocabulary=100\nmicrobatch_size=1\nprecision=fp32\n"
       "mlp=gelu\nflash_attention=maybe\n",
       " [model] flash_attention: 'maybe' is not one of false, true" },

@@ -274,7 +274,6 @@ test_optimum (void)
       g_autoptr (PsSetting) setting = read_setting (line);
       g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 2, 1);
       g_autoptr (PsCosts) given = ps_setting_costs (setting, 2, 1, NULL);
-      g_autofree gint64 *limit = NULL;
       SearchPricing pricing = { .setting = setting, .given = given };
       g_autoptr (PsSearchResult) result = search (&pricing, placement, 100000);
       const PsSearchSetting all = { .placement = placement, .n_microbatches = 3, .n_slices = 1, .costs = given };
