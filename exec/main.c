@@ -36,13 +36,12 @@ typedef struct
   char *predicted;
   char *losses;
   char *sm_shares;
-  guint *shares; /* what sm_shares says */
   gboolean check;
   gboolean json;
   double tolerance; /* a ratio; negative: not given */
   PsTrainingOptions training;
   PsSetting *setting;
-  PsRunSetting run; /* choices are owned */
+  PsRunSetting run; /* shares and choices are owned */
 } Options;
 
 static const PsOption rows[] = {
@@ -82,7 +81,7 @@ options_clear (Options *options)
 {
   ps_training_options_clear (&options->training);
   ps_options_reset (rows, options);
-  g_free (options->shares);
+  g_free ((gpointer)options->run.shares);
   ps_setting_free (options->setting);
   g_clear_pointer (&options->run.choices, g_bytes_unref);
 }
@@ -116,9 +115,7 @@ parse_options (Options *options, int *argc, char ***argv, GError **error)
 
   if (!ps_command_parse (&help, rows, options, argc, argv, error))
     return FALSE;
-  if (*argc > 1)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': unexpected argument", (*argv)[1]);
-  return *argc == 1;
+  return *argc == 1 || ps_refuse (error, PS_ERROR_USAGE, "'%s': unexpected argument", (*argv)[1]);
 }
 
 static gboolean
@@ -304,9 +301,9 @@ read_shares (Options *options, const Job *job, GError **error)
                       options->run.transport->name);
   if (!check_host (options, n_devices, error))
     return FALSE;
-  options->shares = ps_device_shares_parse (options->run.device, "--sm-shares", options->sm_shares, n_devices, error);
-  options->run.shares = options->shares;
-  return options->shares != NULL && check_profile (options, n_devices, error);
+  options->run.shares
+      = ps_device_shares_parse (options->run.device, "--sm-shares", options->sm_shares, n_devices, error);
+  return options->run.shares != NULL && check_profile (options, n_devices, error);
 }
 
 /* See ps_note_signals; NULL: signals are not noted. */
@@ -399,24 +396,16 @@ publish (const Options *options, const Job *job, const PsRunReport *report, GErr
   return first == NULL;
 }
 
-static int
-judge (const Options *options, const PsRunReport *report, GError **error)
+static gboolean
+check_outcome (const Options *options, const PsRunReport *report, GError **error)
 {
   if (report->trial->result->n_steps < options->run.n_steps)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "interrupted after %u of %u steps: all figures are of these",
-                   report->trial->result->n_steps, options->run.n_steps);
-      return 1;
-    }
+    return ps_refuse (error, PS_ERROR_INPUT, "interrupted after %u of %u steps: all figures are of these",
+                      report->trial->result->n_steps, options->run.n_steps);
   if (report->verdict->check == PS_CHECK_DIFFERS)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "--check: differs from one device, first at %s",
-                   report->verdict->first_difference);
-      return 1;
-    }
-  if (options->tolerance >= 0 && !(fabs (report->trial->comparison->iteration_error) <= options->tolerance))
-    return EXIT_OUTSIDE;
-  return 0;
+    return ps_refuse (error, PS_ERROR_INPUT, "--check: differs from one device, first at %s",
+                      report->verdict->first_difference);
+  return TRUE;
 }
 
 static void
@@ -459,7 +448,9 @@ run_job (Options *options, const Job *job, GError **error)
                           .trial = &trial,
                           .prediction = job->prediction,
                           .verdict = &verdict };
-  return publish (options, job, &report, error) ? judge (options, &report, error) : 1;
+  if (!publish (options, job, &report, error) || !check_outcome (options, &report, error))
+    return 1;
+  return options->tolerance < 0 || fabs (trial.comparison->iteration_error) <= options->tolerance ? 0 : EXIT_OUTSIDE;
 }
 
 /* The end of a program that fails. */

@@ -3,15 +3,6 @@
 
 #include <string.h>
 
-static gboolean
-holds (const PsPlacement *placement, guint device, guint stage)
-{
-  for (guint copy = 0; copy < placement->n_copies; copy++)
-    if (ps_placement_device (placement, copy, stage) == device)
-      return TRUE;
-  return FALSE;
-}
-
 /* The device that has the other stage in the weight copy in which `device` has this one. */
 static guint
 partner (const PsPlacement *placement, guint device, guint stage, guint other)
@@ -34,7 +25,7 @@ ps_tie_find (const PsRun *run, guint device, PsTie *tie)
   while (!run->shapes[tie->stages[0]].embedding)
     tie->stages[0]++;
   for (guint i = 0; i < 2; i++)
-    tie->has[i] = holds (placement, device, tie->stages[i]);
+    tie->has[i] = ps_placement_holds (placement, device, tie->stages[i]);
   if (tie->has[0] != tie->has[1])
     tie->peer = partner (placement, device, tie->stages[tie->has[1]], tie->stages[tie->has[0]]);
   return tie->has[0] || tie->has[1];

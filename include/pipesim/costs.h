@@ -218,10 +218,6 @@ gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **e
  * O takes the all-gather of the weights. Fails with PS_ERROR_USAGE where the size of the state is not known. */
 gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, GError **error);
 
-/* Fills the memory of a stage of that shape from the formulas of tensor.h and framework.h: one GPU's of a device. */
-void ps_costs_set_sizes (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape,
-                         guint stage);
-
 /* Adds what driver, libraries and allocator hold on a GPU by the habits of the model's framework (framework.h), spread
  * over the n_chunks stages of each device. Call it last. */
 void ps_costs_add_context (PsCosts *costs, const PsModel *model, guint n_chunks);

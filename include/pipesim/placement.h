@@ -44,6 +44,9 @@ ps_placement_device (const PsPlacement *placement, guint copy, guint stage)
   return placement->device[(gsize)copy * placement->n_stages + stage];
 }
 
+/* Whether a device holds a stage, in any copy. */
+gboolean ps_placement_holds (const PsPlacement *placement, guint device, guint stage);
+
 /* v: the largest number of stages of one copy of the model that one device holds. */
 guint ps_placement_max_chunks (const PsPlacement *placement);
 

@@ -103,16 +103,6 @@ search_bound (const SearchQuestion *question, const PsCosts *costs, gint64 enoug
   return fastest != NULL ? ps_search_bound (&search, enough, n_steps) : 0;
 }
 
-/* Whether a device holds a stage, in any copy. */
-static gboolean
-holds (const PsPlacement *placement, guint device, guint stage)
-{
-  for (guint copy = 0; copy < placement->n_copies; copy++)
-    if (ps_placement_device (placement, copy, stage) == device)
-      return TRUE;
-  return FALSE;
-}
-
 /* The least of all mixes of ways that the stages of one device can run in; if they are too many, stages of a mix stay
  * relaxed. */
 static gint64
@@ -127,7 +117,7 @@ bound_device (const Bounding *bounding, guint device)
     {
       n_mixes = 1;
       for (guint stage = 0; stage < bounding->n_stages && n_mixes * ways->n <= most; stage++)
-        if (holds (bounding->question->placement, device, stage))
+        if (ps_placement_holds (bounding->question->placement, device, stage))
           {
             search_take_stage (costs, ways->costs[mix / n_mixes % ways->n], stage);
             n_mixes *= ways->n;
@@ -165,7 +155,7 @@ rank_stages (const Bounding *bounding, guint *stages)
   qsort (ranked, placement->n_devices, sizeof *ranked, compare_ranked);
   for (guint i = 0; i < placement->n_devices; i++)
     for (guint stage = 0; stage < bounding->n_stages; stage++)
-      if (!listed[stage] && holds (placement, ranked[i].device, stage))
+      if (!listed[stage] && ps_placement_holds (placement, ranked[i].device, stage))
         {
           listed[stage] = TRUE;
           stages[n++] = stage;

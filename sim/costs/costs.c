@@ -1,4 +1,4 @@
-/* costs.c - the cost table: made by hand, from the command line, or from the formulas of a model on a cluster. */
+/* costs.c - the cost table: made by hand or from the command line, and its checks. */
 #include <pipesim/costs.h>
 
 #include <string.h>
@@ -80,6 +80,16 @@ ps_costs_balance (PsCosts *rounded, const PsCosts *costs, guint stage)
   left += net_bytes (rounded, PS_OP_B, stage) + net_bytes (rounded, PS_OP_W, stage);
   if (kept + net_bytes (costs, PS_OP_B, stage) + net_bytes (costs, PS_OP_W, stage) == 0)
     ps_costs_op (rounded, PS_OP_B, stage)->give_bytes += left;
+}
+
+void
+ps_costs_set_memory (PsCosts *costs, guint stage, gint64 act_bytes, gint64 wact_bytes)
+{
+  ps_costs_op (costs, PS_OP_F, stage)->take_bytes = act_bytes;
+  ps_costs_op (costs, PS_OP_R, stage)->take_bytes = act_bytes;
+  ps_costs_op (costs, PS_OP_B, stage)->give_bytes = act_bytes - wact_bytes;
+  ps_costs_op (costs, PS_OP_W, stage)->give_bytes = wact_bytes;
+  ps_costs_op (costs, PS_OP_BW, stage)->give_bytes = act_bytes;
 }
 
 void
@@ -353,105 +363,6 @@ ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **erro
     if (!fill_stage (costs, &spec, stage, error))
       return NULL;
   return g_steal_pointer (&costs);
-}
-
-static void
-model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint n_chunks,
-             guint stage)
-{
-  static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW };
-  gint64 tensor_ns = ps_tensor_stage_ns (model, shape, cluster, PS_OP_F);
-  gint64 backward_ns = ps_tensor_stage_ns (model, shape, cluster, PS_OP_B);
-
-  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
-    {
-      PsWork work = ps_work_stage (model, shape, kinds[i], cluster->tensor);
-      gint64 talk_ns = kinds[i] == PS_OP_F ? tensor_ns : kinds[i] == PS_OP_W ? 0 : backward_ns;
-
-      ps_costs_op (costs, kinds[i], stage)->duration_ns = ps_work_ns (&work, cluster, talk_ns);
-    }
-  ps_costs_op (costs, PS_OP_R, stage)->duration_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns;
-  costs->stage[stage].step_ns = cluster->step_ns / n_chunks;
-  ps_costs_op (costs, PS_OP_O, stage)->duration_ns
-      = costs->stage[stage].step_ns
-        + ps_work_optimizer_ns (model, cluster, ps_tensor_parameters (model, shape, cluster->tensor));
-  costs->stage[stage].tensor_ns = tensor_ns;
-}
-
-/* The first stage whose work equals that of `stage`: `stage` itself when no earlier one has it. */
-static guint
-find_equal (const PsModel *model, const PsStageShape *shapes, guint stage)
-{
-  guint count[PS_N_LAYER_KINDS], other[PS_N_LAYER_KINDS], i;
-
-  ps_model_count_kinds (model, &shapes[stage], count);
-  for (i = 0; i < stage; i++)
-    {
-      ps_model_count_kinds (model, &shapes[i], other);
-      if (memcmp (count, other, sizeof count) == 0 && shapes[i].embedding == shapes[stage].embedding
-          && shapes[i].head == shapes[stage].head && shapes[i].n_mtp == shapes[stage].n_mtp)
-        break;
-    }
-  return i;
-}
-
-static char *
-describe_source (const PsModel *model, const PsCluster *cluster)
-{
-  if (cluster->tensor == 1)
-    return g_strdup_printf ("model '%s' on cluster '%s'", model->name, cluster->name);
-  return g_strdup_printf ("model '%s' on cluster '%s', %u GPUs to a device", model->name, cluster->name,
-                          cluster->tensor);
-}
-
-PsCosts *
-ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsStageShape *shapes, guint n_devices,
-                       guint n_chunks, GError **error)
-{
-  guint n_stages = n_devices * n_chunks;
-
-  if (!ps_tensor_check (model, cluster->tensor, error))
-    return NULL;
-  PsCosts *costs = ps_costs_new (n_stages);
-  costs->shapes = g_memdup2 (shapes, n_stages * sizeof *shapes);
-  gint64 bytes = ps_tensor_boundary_bytes (model, cluster->tensor);
-  for (guint stage = 0; stage < n_stages; stage++)
-    {
-      guint device = stage % n_devices, equal = find_equal (model, shapes, stage);
-
-      costs->shapes[stage].recompute = PS_RECOMPUTE_NONE;
-      costs->shapes[stage].offload = 0;
-      if (equal < stage)
-        ps_costs_copy_stage (costs, stage, costs, equal);
-      else
-        {
-          model_times (costs, model, cluster, &shapes[stage], n_chunks, stage);
-          ps_costs_set_sizes (costs, model, cluster, &shapes[stage], stage);
-        }
-      costs->transfer_ns[ps_transfer_forward (costs, stage)]
-          = ps_cluster_transfer_ns (cluster, device, (stage + 1) % n_devices, bytes);
-      costs->transfer_ns[ps_transfer_backward (costs, stage)]
-          = ps_cluster_transfer_ns (cluster, device, (stage + n_devices - 1) % n_devices, bytes);
-    }
-  ps_costs_set_messages (costs, bytes);
-  costs->dense_copies = MAX (model->spread.context, 1);
-  costs->expert_copies
-      = costs->dense_copies * (model->spread.experts > 1 ? (double)cluster->tensor / model->spread.experts : 1);
-  costs->time_origin = costs->transfer_origin = costs->memory_origin = PS_ORIGIN_MODELLED;
-  g_free (costs->source);
-  costs->source = describe_source (model, cluster);
-  return costs;
-}
-
-PsCosts *
-ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices, guint n_chunks, GError **error)
-{
-  guint n_stages = n_devices * n_chunks;
-  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
-
-  return ps_model_split (model, n_stages, shapes, error)
-             ? ps_costs_model_stages (model, cluster, shapes, n_devices, n_chunks, error)
-             : NULL;
 }
 
 /* The sum of n_microbatches of every entry must stay below 2^62: then no start, end or memory level overflows. */

@@ -15,6 +15,9 @@ ps_program_instruction (const PsProgram *program, PsInstructionType type, guint3
                           .op = about->op };
 }
 
+/* Writes the steps, messages and peaks of a new program, whose instructions are counted. */
+gboolean ps_program_walk (PsProgram *program, GError **error);
+
 /* Notes where sends and receives stand. Must follow every change of the streams. */
 void ps_program_note_places (PsProgram *program);
 

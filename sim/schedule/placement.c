@@ -119,6 +119,15 @@ ps_placement_free (PsPlacement *placement)
   g_free (placement);
 }
 
+gboolean
+ps_placement_holds (const PsPlacement *placement, guint device, guint stage)
+{
+  for (guint copy = 0; copy < placement->n_copies; copy++)
+    if (ps_placement_device (placement, copy, stage) == device)
+      return TRUE;
+  return FALSE;
+}
+
 guint
 ps_placement_max_chunks (const PsPlacement *placement)
 {

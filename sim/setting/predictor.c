@@ -1,8 +1,7 @@
 /* predictor.c - the steps from a setting to a prediction, and the results that several predictions share. */
-#include "cache.h"
 #include "predict-comm.h"
+#include "predictor-private.h"
 #include "predictor-schedule.h"
-#include "setting-lengths.h"
 
 #include <pipesim/bound.h>
 #include <pipesim/layout-string.h>
@@ -11,21 +10,6 @@
 
 #define PROGRAM_CACHE_BYTES ((gsize)64 << 20)
 #define COSTS_CACHE_BYTES ((gsize)8 << 20)
-
-struct _PsPredictor
-{
-  const PsSetting *setting;
-  const PsCosts *given;
-  PsKeyFunction key; /* NULL: the setting stays as it is */
-  gpointer data;
-  gboolean even;     /* in place of an open layout */
-  PsCache *sources;  /* of PsCosts: those of slow sources, before options change them */
-  PsCache *costs;    /* of PsCosts */
-  PsCache *reasons;  /* of GError: why there are no costs */
-  PsCache *programs; /* of PsSharedProgram */
-  PsCache *spreads;  /* of PsCostSpread */
-  PsFamilyOrders *orders;
-};
 
 PsPredictor *
 ps_predictor_new (const PsSetting *setting, const PsCosts *given)
@@ -62,141 +46,6 @@ ps_predictor_set_key (PsPredictor *predictor, PsKeyFunction key, gpointer data)
 {
   predictor->key = key;
   predictor->data = data;
-}
-
-/* Costs */
-
-/* Looks for the result of a size under the current setting; the cache's next addition is for it. */
-static gpointer
-find_sized (PsPredictor *predictor, PsCache *cache, guint parts, guint n_devices, guint n_chunks)
-{
-  GArray *key = ps_cache_key (cache);
-
-  if (predictor->key != NULL)
-    predictor->key (predictor->data, parts, key);
-  g_array_append_val (key, n_devices);
-  g_array_append_val (key, n_chunks);
-  g_array_append_val (key, predictor->even);
-  return ps_cache_find (cache);
-}
-
-static PsCosts *
-keep_costs (PsCache *cache, PsCosts *costs)
-{
-  gsize each = PS_N_OP_KINDS * sizeof *costs->op + sizeof *costs->stage + sizeof *costs->shapes
-               + 2 * (sizeof *costs->transfer_ns + sizeof *costs->message_bytes);
-
-  if (costs != NULL)
-    ps_cache_add (cache, costs, costs->n_stages * each + sizeof *costs);
-  return costs;
-}
-
-static gboolean
-is_layout_open (const PsPredictor *predictor)
-{
-  const PsCostSource *source = ps_setting_source (predictor->setting);
-
-  return predictor->given == NULL && predictor->setting->layout == NULL && source != NULL && source->has_model;
-}
-
-static PsCosts *
-make_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error)
-{
-  const PsCostSource *source = ps_setting_source (predictor->setting);
-  g_autoptr (PsCosts) costs = NULL;
-  PsSetting even;
-  PsCosts *loaded;
-
-  if (predictor->even)
-    {
-      even = *predictor->setting;
-      even.layout = (char *)"even";
-      return ps_setting_costs (&even, n_devices, n_chunks, error);
-    }
-  if (source == NULL || !source->is_slow)
-    return ps_setting_costs (predictor->setting, n_devices, n_chunks, error);
-  loaded = find_sized (predictor, predictor->sources, PS_KEY_SOURCE, n_devices, n_chunks);
-  if (loaded == NULL)
-    loaded = keep_costs (predictor->sources, ps_setting_load (predictor->setting, n_devices, n_chunks, error));
-  if (loaded == NULL)
-    return NULL;
-  costs = ps_costs_copy (loaded);
-  return ps_setting_adapt (predictor->setting, costs, n_devices, error) ? g_steal_pointer (&costs) : NULL;
-}
-
-const PsCosts *
-ps_predictor_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error)
-{
-  const PsCosts *costs;
-  const GError *reason;
-  GError *failure = NULL;
-
-  if (predictor->given != NULL && predictor->given->n_stages == n_devices * n_chunks)
-    return predictor->given;
-  costs = find_sized (predictor, predictor->costs, PS_KEY_COSTS, n_devices, n_chunks);
-  reason = costs == NULL ? find_sized (predictor, predictor->reasons, PS_KEY_COSTS, n_devices, n_chunks) : NULL;
-  if (costs == NULL && reason == NULL)
-    costs = keep_costs (predictor->costs, make_costs (predictor, n_devices, n_chunks, &failure));
-  if (failure != NULL)
-    ps_cache_add (predictor->reasons, failure, sizeof *failure + strlen (failure->message));
-  if (costs == NULL)
-    g_propagate_error (error, g_error_copy (failure != NULL ? failure : reason));
-  return costs;
-}
-
-/* A schedule file may place its stages unevenly; costs describe p * v stages. */
-static gboolean
-count_chunks (const PsSchedule *schedule, guint *n_chunks, GError **error)
-{
-  const PsPlacement *placement = schedule->placement;
-
-  *n_chunks = placement->n_stages / placement->n_devices;
-  if (placement->n_stages % placement->n_devices == 0)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_SCHEDULE,
-                    "schedule '%s': %u stages do not divide over %u devices, so they have no costs; a multiple of %u "
-                    "would be right",
-                    schedule->name, placement->n_stages, placement->n_devices, placement->n_devices);
-}
-
-/* Measured costs count the weights as they were before a step that is not final yet: steps of asynchronous schedules
- * are final at once. */
-static void
-drop_kept_weights (const PsSetting *setting, const PsSchedule *schedule, PsCosts *costs)
-{
-  if (setting->db == NULL || setting->sync != PS_SYNC_BYPASS || !schedule->asynchronous)
-    return;
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    costs->stage[stage].weight_bytes -= costs->stage[stage].version_bytes;
-}
-
-/* Finds the costs of the schedule's slices, with host times, and checks them. lengths may be NULL. */
-static PsCosts *
-schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, const PsLengths *lengths, GError **error)
-{
-  const PsCosts *whole = NULL;
-  g_autoptr (PsCosts) costs = NULL;
-  guint n_chunks;
-
-  if (count_chunks (schedule, &n_chunks, error))
-    whole = ps_predictor_costs (predictor, schedule->placement->n_devices, n_chunks, error);
-  if (whole == NULL)
-    return NULL;
-  if (!ps_costs_check_placement (whole, schedule->placement, error) || !ps_costs_check_known (whole, schedule, error))
-    {
-      g_prefix_error (error, "schedule '%s': ", schedule->name);
-      return NULL;
-    }
-  if (lengths != NULL)
-    costs = ps_lengths_costs (predictor->setting, lengths, whole, schedule->placement->n_devices, schedule->n_slices,
-                              error);
-  else
-    costs = schedule->n_slices > 1 ? ps_costs_slice (whole, schedule->n_slices) : ps_costs_copy (whole);
-  if (costs == NULL || !ps_costs_check (costs, schedule->n_microbatches * schedule->n_slices, error))
-    return NULL;
-  ps_costs_add_host_time (costs, schedule->placement->device, schedule->placement->n_copies);
-  drop_kept_weights (predictor->setting, schedule, costs);
-  return g_steal_pointer (&costs);
 }
 
 /* Programs */
@@ -258,7 +107,7 @@ is_asked_again (PsPredictor *predictor, const char *name_or_file)
   guint parts = PS_KEY_PROGRAM | (uses_costs ? PS_KEY_COSTS | PS_KEY_LIMIT : 0);
   GArray *key = ps_cache_key (predictor->programs);
 
-  if ((uses_costs && is_layout_open (predictor)) || predictor->key == NULL
+  if ((uses_costs && ps_predictor_is_layout_open (predictor)) || predictor->key == NULL
       || !predictor->key (predictor->data, parts, key))
     return FALSE;
   g_array_append_val (key, predictor->setting->n_microbatches);
@@ -271,7 +120,8 @@ is_order_asked_again (PsPredictor *predictor, const PsSchedule *schedule)
 {
   GArray *key = ps_cache_key (predictor->programs);
 
-  if (is_layout_open (predictor) || predictor->key == NULL || !predictor->key (predictor->data, PS_KEY_PROGRAM, key))
+  if (ps_predictor_is_layout_open (predictor) || predictor->key == NULL
+      || !predictor->key (predictor->data, PS_KEY_PROGRAM, key))
     return FALSE;
   g_array_append_val (key, schedule->n_microbatches);
   g_array_append_vals (key, schedule->ops, ps_schedule_n_ops (schedule) * (guint)(sizeof (PsOp) / sizeof (guint)));
@@ -396,7 +246,7 @@ take_costs (PsPredictor *predictor, PsPrediction *prediction, gint64 **limit, GE
   if (setting->lengths != NULL)
     lengths = ps_lengths_find (setting, schedule->n_microbatches, placement->n_stages, error);
   if (setting->lengths == NULL || lengths != NULL)
-    prediction->costs = schedule_costs (predictor, schedule, lengths, error);
+    prediction->costs = ps_predictor_schedule_costs (predictor, schedule, lengths, error);
   if (prediction->costs == NULL || !ps_setting_memory_limit (setting, placement->n_devices, limit, error))
     return FALSE;
   if (lengths != NULL)
@@ -479,7 +329,7 @@ ps_predictor_predict (PsPredictor *predictor, const char *name_or_file, GError *
   g_autoptr (GError) reason = NULL;
   PsPrediction *best = predict_layout (predictor, name_or_file, FALSE, &reason);
 
-  if (is_layout_open (predictor) && (best == NULL || !is_even (best)))
+  if (ps_predictor_is_layout_open (predictor) && (best == NULL || !is_even (best)))
     {
       PsPrediction *even = predict_layout (predictor, name_or_file, TRUE, NULL);
 
@@ -502,32 +352,6 @@ ps_predictor_predict_schedule (PsPredictor *predictor, PsSchedule *schedule, GEr
 
 /* Intervals */
 
-/* The bytes of all samples. */
-static gsize
-spread_bytes (const PsCostSpread *spread)
-{
-  gsize n = spread->transfer != NULL ? spread->transfer->len : 0;
-
-  for (guint i = 0; i < PS_N_OP_KINDS * spread->n_stages; i++)
-    n += spread->op[i] != NULL ? spread->op[i]->len : 0;
-  return sizeof *spread + n * sizeof (double);
-}
-
-static const PsCostSpread *
-find_spread (PsPredictor *predictor, const PsPrediction *prediction, GError **error)
-{
-  const PsPlacement *placement = prediction->program->schedule->placement;
-  guint n_devices = placement->n_devices, n_chunks = placement->n_stages / n_devices;
-  PsCostSpread *spread = find_sized (predictor, predictor->spreads, PS_KEY_SOURCE, n_devices, n_chunks);
-
-  if (spread != NULL)
-    return spread;
-  spread = ps_setting_spread (predictor->setting, prediction->costs->shapes, n_devices, n_chunks, error);
-  if (spread != NULL)
-    ps_cache_add (predictor->spreads, spread, spread_bytes (spread));
-  return spread;
-}
-
 gboolean
 ps_predictor_add_interval (PsPredictor *predictor, PsPrediction *prediction, guint n_steps, GError **error)
 {
@@ -540,7 +364,7 @@ ps_predictor_add_interval (PsPredictor *predictor, PsPrediction *prediction, gui
 
   if (source == NULL || source->spread == NULL)
     return TRUE;
-  spread = find_spread (predictor, prediction, error);
+  spread = ps_predictor_spread (predictor, prediction, error);
   return spread != NULL
          && ps_interval_init (&prediction->interval, program, prediction->costs, spread, &sampling,
                               prediction->metrics.iteration_ns, n_steps, error);

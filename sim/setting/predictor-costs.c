@@ -1,0 +1,163 @@
+/* predictor-costs.c - the costs that several predictions share. */
+#include "predictor-private.h"
+
+#include <string.h>
+
+/* Looks for the result of a size under the current setting; the cache's next addition is for it. */
+static gpointer
+find_sized (PsPredictor *predictor, PsCache *cache, guint parts, guint n_devices, guint n_chunks)
+{
+  GArray *key = ps_cache_key (cache);
+
+  if (predictor->key != NULL)
+    predictor->key (predictor->data, parts, key);
+  g_array_append_val (key, n_devices);
+  g_array_append_val (key, n_chunks);
+  g_array_append_val (key, predictor->even);
+  return ps_cache_find (cache);
+}
+
+static PsCosts *
+keep_costs (PsCache *cache, PsCosts *costs)
+{
+  gsize each = PS_N_OP_KINDS * sizeof *costs->op + sizeof *costs->stage + sizeof *costs->shapes
+               + 2 * (sizeof *costs->transfer_ns + sizeof *costs->message_bytes);
+
+  if (costs != NULL)
+    ps_cache_add (cache, costs, costs->n_stages * each + sizeof *costs);
+  return costs;
+}
+
+gboolean
+ps_predictor_is_layout_open (const PsPredictor *predictor)
+{
+  const PsCostSource *source = ps_setting_source (predictor->setting);
+
+  return predictor->given == NULL && predictor->setting->layout == NULL && source != NULL && source->has_model;
+}
+
+static PsCosts *
+make_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error)
+{
+  const PsCostSource *source = ps_setting_source (predictor->setting);
+  g_autoptr (PsCosts) costs = NULL;
+  PsSetting even;
+  PsCosts *loaded;
+
+  if (predictor->even)
+    {
+      even = *predictor->setting;
+      even.layout = (char *)"even";
+      return ps_setting_costs (&even, n_devices, n_chunks, error);
+    }
+  if (source == NULL || !source->is_slow)
+    return ps_setting_costs (predictor->setting, n_devices, n_chunks, error);
+  loaded = find_sized (predictor, predictor->sources, PS_KEY_SOURCE, n_devices, n_chunks);
+  if (loaded == NULL)
+    loaded = keep_costs (predictor->sources, ps_setting_load (predictor->setting, n_devices, n_chunks, error));
+  if (loaded == NULL)
+    return NULL;
+  costs = ps_costs_copy (loaded);
+  return ps_setting_adapt (predictor->setting, costs, n_devices, error) ? g_steal_pointer (&costs) : NULL;
+}
+
+const PsCosts *
+ps_predictor_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error)
+{
+  const PsCosts *costs;
+  const GError *reason;
+  GError *failure = NULL;
+
+  if (predictor->given != NULL && predictor->given->n_stages == n_devices * n_chunks)
+    return predictor->given;
+  costs = find_sized (predictor, predictor->costs, PS_KEY_COSTS, n_devices, n_chunks);
+  reason = costs == NULL ? find_sized (predictor, predictor->reasons, PS_KEY_COSTS, n_devices, n_chunks) : NULL;
+  if (costs == NULL && reason == NULL)
+    costs = keep_costs (predictor->costs, make_costs (predictor, n_devices, n_chunks, &failure));
+  if (failure != NULL)
+    ps_cache_add (predictor->reasons, failure, sizeof *failure + strlen (failure->message));
+  if (costs == NULL)
+    g_propagate_error (error, g_error_copy (failure != NULL ? failure : reason));
+  return costs;
+}
+
+/* A schedule file may place its stages unevenly; costs describe p * v stages. */
+static gboolean
+count_chunks (const PsSchedule *schedule, guint *n_chunks, GError **error)
+{
+  const PsPlacement *placement = schedule->placement;
+
+  *n_chunks = placement->n_stages / placement->n_devices;
+  if (placement->n_stages % placement->n_devices == 0)
+    return TRUE;
+  return ps_refuse (error, PS_ERROR_SCHEDULE,
+                    "schedule '%s': %u stages do not divide over %u devices, so they have no costs; a multiple of %u "
+                    "would be right",
+                    schedule->name, placement->n_stages, placement->n_devices, placement->n_devices);
+}
+
+/* Measured costs count the weights as they were before a step that is not final yet: steps of asynchronous schedules
+ * are final at once. */
+static void
+drop_kept_weights (const PsSetting *setting, const PsSchedule *schedule, PsCosts *costs)
+{
+  if (setting->db == NULL || setting->sync != PS_SYNC_BYPASS || !schedule->asynchronous)
+    return;
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    costs->stage[stage].weight_bytes -= costs->stage[stage].version_bytes;
+}
+
+PsCosts *
+ps_predictor_schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, const PsLengths *lengths,
+                             GError **error)
+{
+  const PsCosts *whole = NULL;
+  g_autoptr (PsCosts) costs = NULL;
+  guint n_chunks;
+
+  if (count_chunks (schedule, &n_chunks, error))
+    whole = ps_predictor_costs (predictor, schedule->placement->n_devices, n_chunks, error);
+  if (whole == NULL)
+    return NULL;
+  if (!ps_costs_check_placement (whole, schedule->placement, error) || !ps_costs_check_known (whole, schedule, error))
+    {
+      g_prefix_error (error, "schedule '%s': ", schedule->name);
+      return NULL;
+    }
+  if (lengths != NULL)
+    costs = ps_lengths_costs (predictor->setting, lengths, whole, schedule->placement->n_devices, schedule->n_slices,
+                              error);
+  else
+    costs = schedule->n_slices > 1 ? ps_costs_slice (whole, schedule->n_slices) : ps_costs_copy (whole);
+  if (costs == NULL || !ps_costs_check (costs, schedule->n_microbatches * schedule->n_slices, error))
+    return NULL;
+  ps_costs_add_host_time (costs, schedule->placement->device, schedule->placement->n_copies);
+  drop_kept_weights (predictor->setting, schedule, costs);
+  return g_steal_pointer (&costs);
+}
+
+/* The bytes of all samples. */
+static gsize
+spread_bytes (const PsCostSpread *spread)
+{
+  gsize n = spread->transfer != NULL ? spread->transfer->len : 0;
+
+  for (guint i = 0; i < PS_N_OP_KINDS * spread->n_stages; i++)
+    n += spread->op[i] != NULL ? spread->op[i]->len : 0;
+  return sizeof *spread + n * sizeof (double);
+}
+
+const PsCostSpread *
+ps_predictor_spread (PsPredictor *predictor, const PsPrediction *prediction, GError **error)
+{
+  const PsPlacement *placement = prediction->program->schedule->placement;
+  guint n_devices = placement->n_devices, n_chunks = placement->n_stages / n_devices;
+  PsCostSpread *spread = find_sized (predictor, predictor->spreads, PS_KEY_SOURCE, n_devices, n_chunks);
+
+  if (spread != NULL)
+    return spread;
+  spread = ps_setting_spread (predictor->setting, prediction->costs->shapes, n_devices, n_chunks, error);
+  if (spread != NULL)
+    ps_cache_add (predictor->spreads, spread, spread_bytes (spread));
+  return spread;
+}

@@ -1,0 +1,32 @@
+/* predictor-private.h - a predictor, and its costs. Private to libpipesim. */
+#pragma once
+
+#include "cache.h"
+#include "setting-lengths.h"
+
+#include <pipesim/predictor.h>
+
+struct _PsPredictor
+{
+  const PsSetting *setting;
+  const PsCosts *given;
+  PsKeyFunction key; /* NULL: the setting stays as it is */
+  gpointer data;
+  gboolean even;     /* in place of an open layout */
+  PsCache *sources;  /* of PsCosts: those of slow sources, before options change them */
+  PsCache *costs;    /* of PsCosts */
+  PsCache *reasons;  /* of GError: why there are no costs */
+  PsCache *programs; /* of PsSharedProgram */
+  PsCache *spreads;  /* of PsCostSpread */
+  PsFamilyOrders *orders;
+};
+
+/* Whether the setting leaves the layout of a model open. */
+gboolean ps_predictor_is_layout_open (const PsPredictor *predictor);
+
+/* Finds the costs of the schedule's slices, with host times, and checks them. lengths may be NULL. */
+PsCosts *ps_predictor_schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, const PsLengths *lengths,
+                                      GError **error);
+
+/* The samples of a prediction's costs; the predictor owns them. */
+const PsCostSpread *ps_predictor_spread (PsPredictor *predictor, const PsPrediction *prediction, GError **error);
