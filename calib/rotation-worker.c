@@ -217,17 +217,16 @@ step_all (PsRotationWorker *worker, PsOpKind kind, GError **error)
   return TRUE;
 }
 
-/* As in the steady state of 1F1B and ZB-H1: a forward and a backward in turn, each W right after its B. */
+/* W works on the B of the cycle before, so that its data is as cold as that of a delayed W. */
 static gboolean
 run_cycle (PsRotationWorker *worker, guint cycle, GError **error)
 {
-  if (!step_all (worker, PS_OP_F, error))
-    return FALSE;
-  for (guint i = 0; i < worker->n_stages; i++)
-    if (!step (worker, &worker->stages[i], PS_OP_B, error) || !step (worker, &worker->stages[i], PS_OP_W, error))
+  static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_F, PS_OP_BW };
+
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    if (!step_all (worker, kinds[i], error))
       return FALSE;
-  return step_all (worker, PS_OP_F, error) && step_all (worker, PS_OP_BW, error)
-         && (cycle % OPTIMIZER_CYCLES != 0 || step_all (worker, PS_OP_O, error));
+  return cycle % OPTIMIZER_CYCLES != 0 || step_all (worker, PS_OP_O, error);
 }
 
 /* Runs every op right after the op that it needs. */
@@ -251,17 +250,16 @@ run_any_cycle (PsRotationWorker *worker, guint cycle, GError **error)
                                                   : run_cycle (worker, cycle, error);
 }
 
-/* Fills the pipeline with the microbatches in flight. */
+/* Fills the pipeline with the microbatches in flight, and one B whose W is due. */
 static gboolean
 warm_up (PsRotationWorker *worker, GError **error)
 {
   if (worker->rotation->cache == PS_CACHE_WARM)
     return run_warm_cycle (worker, 0, error);
-  for (guint i = 0; i < worker->n_stages; i++)
-    for (guint k = 0; k < worker->stages[i].n_in_flight; k++)
-      if (!step (worker, &worker->stages[i], PS_OP_F, error))
-        return FALSE;
-  return run_cycle (worker, 0, error);
+  for (guint i = 0; i <= worker->rotation->n_in_flight; i++)
+    if (!step_all (worker, PS_OP_F, error))
+      return FALSE;
+  return step_all (worker, PS_OP_B, error) && run_cycle (worker, 0, error);
 }
 
 static gboolean

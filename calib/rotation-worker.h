@@ -20,7 +20,6 @@ typedef struct
   guint stage;
   const PsStageShape *shape;
   gint64 state_bytes;
-  guint n_in_flight;                   /* microbatches whose F is done, before and after each cycle */
   GQueue unused;                       /* microbatch numbers, as pointers */
   GQueue forwarded;                    /* F done */
   GQueue backwarded;                   /* B done, W not */
@@ -51,6 +50,7 @@ struct _PsRotation
   PsCacheState cache;
   PsRotationWorker *workers;
   guint n_workers;
+  guint n_in_flight;
   int n_open; /* quantities that are still sampled; atomic */
   int failed; /* atomic */
   GMutex mutex;

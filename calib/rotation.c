@@ -4,7 +4,8 @@
 #include "rotation-worker.h"
 #include "watch.h"
 
-/* Microbatches in flight per stage; more would leave the caches no colder. */
+/* Microbatches in flight per stage: enough that an op's data is as cold as in a real run, few enough to bound memory.
+ */
 #define MAX_IN_FLIGHT 4
 
 static PsQuantity *
@@ -79,7 +80,6 @@ init_stage (PsRotationWorker *worker, PsRotationStage *stage, guint number, GErr
 
   stage->stage = number;
   stage->shape = &rotation->cut->shapes[number];
-  stage->n_in_flight = MIN (rotation->cut->n_stages - 1 - number, MAX_IN_FLIGHT);
   for (guint m = 0; m < worker->setting.n_microbatches; m++)
     g_queue_push_tail (&stage->unused, GUINT_TO_POINTER (m));
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
@@ -95,9 +95,9 @@ init_worker (PsRotation *rotation, PsRotationWorker *worker, guint index, GError
 
   worker->rotation = rotation;
   worker->index = index;
-  /* One more than in flight, which is in its F. */
+  /* Two more than in flight: one whose W is due and one in its F. */
   worker->setting = ps_calib_device_setting (rotation->calibration, rotation->calibration->model, cut->n_stages,
-                                             MIN (cut->n_stages - 1, MAX_IN_FLIGHT) + 1, index);
+                                             rotation->n_in_flight + 2, index);
   if (rotation->calibration->kept != NULL)
     {
       worker->setting.index = 0;
@@ -209,6 +209,7 @@ ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, guint firs
                           .cache = cache,
                           .workers = g_new0 (PsRotationWorker, n_busy),
                           .n_workers = n_busy,
+                          .n_in_flight = CLAMP (cut->n_devices, 2, MAX_IN_FLIGHT),
                           .inbox = g_async_queue_new () };
   gboolean ok = TRUE;
 

@@ -1,9 +1,8 @@
 /* rotation.h - times ops with the device code that real runs use.
  *
  * An op's cost depends on the ops beside it and before it. So a tight loop would not do. Each device holds the stages
- * that it would hold in a pipeline with loop placement. Stage s of S keeps S - 1 - s microbatches in flight, at most 4,
- * as 1F1B does: the last stage runs a backward right after its forward. A device rotates through F, B with its W, F, BW
- * over all its stages, with O now and then. One rotation gives the samples of all ops: PS_CACHE_RUN.
+ * that it would hold in a pipeline with loop placement, and keeps several microbatches in flight. It rotates through F,
+ * B, W, F, BW over all its stages, with O now and then. One rotation gives the samples of all ops: PS_CACHE_RUN.
  *
  * PS_CACHE_COLD is the same with the caches emptied before each op. For PS_CACHE_WARM one stage after the other goes
  * through its ops, with one microbatch alone.

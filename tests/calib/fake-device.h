@@ -16,7 +16,6 @@ typedef struct
   GThread *thread;      /* that attached */
   PsStageShape *shapes; /* [n_stages] */
   guint8 *state;        /* [n_stages * n_microbatches] 0 idle, 1 after F, 2 after B */
-  PsOp last;
 } FakeDevice;
 
 static int n_fake_ops;        /* over all devices; atomic */
@@ -25,10 +24,6 @@ static int n_fake_devices;    /* open now; atomic */
 static int n_fake_tensors;    /* alive now; atomic */
 static int n_fake_flushes;    /* atomic */
 static int n_fake_conditions; /* atomic */
-static int n_fake_delayed;    /* W that did not come right after their B; atomic */
-
-/* [n_stages][stage] microbatches between F and B at the stage's last B, its own too; atomic */
-static int fake_in_flight[16][16];
 
 static PsDevice *fake_open (const PsDeviceSetting *setting, GError **error);
 
@@ -92,21 +87,6 @@ fake_use_memory (FakeDevice *fake, gint64 extra, gint64 kept)
   fake->use.current[PS_USE_ACTIVATION] += kept;
 }
 
-static void
-fake_note_order (FakeDevice *fake, PsOp op)
-{
-  guint n = fake->setting.n_microbatches, in_flight = 0;
-
-  for (guint m = 0; m < n; m++)
-    in_flight += fake->state[op.stage * n + m] == 1;
-  if (op.kind == PS_OP_B)
-    g_atomic_int_set (&fake_in_flight[fake->setting.n_stages][op.stage], (int)in_flight);
-  if (op.kind == PS_OP_W
-      && (fake->last.kind != PS_OP_B || fake->last.stage != op.stage || fake->last.microbatch != op.microbatch))
-    g_atomic_int_inc (&n_fake_delayed);
-  fake->last = op;
-}
-
 static gboolean
 fake_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
@@ -122,7 +102,6 @@ fake_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError **
     fake_tensor_free (input);
   if ((forward && !shape->head) || (backward && !shape->embedding))
     *output = fake_tensor_new (base);
-  fake_note_order (fake, op);
   static const guint8 needed[] = { 0, 1, 2, 1 }, left[] = { 1, 2, 0, 0 };
   static const gint64 extra[] = { 30, 20, 0, 20 }, kept[] = { 100, -40, -60, -100 };
   if (op.kind != PS_OP_O)

@@ -267,24 +267,6 @@ test_sentinel (void)
   g_hash_table_unref (store.stored);
 }
 
-/* Ops find the caches as in the steady state of 1F1B and ZB-H1: a stage keeps as many microbatches in flight as there
- * are stages after it, at most 4, and W follows its B. */
-static void
-test_steady_state (void)
-{
-  Store store = store_new ();
-  g_autoptr (GError) error = NULL;
-
-  n_fake_delayed = 0;
-  g_assert_true (calibrate (&store, 3, &error));
-  g_assert_no_error (error);
-  g_assert_cmpint (n_fake_delayed, ==, 0);
-  for (int n_stages = 3; n_stages <= 6; n_stages += 3)
-    for (int stage = 0; stage < n_stages; stage++)
-      g_assert_cmpint (fake_in_flight[n_stages][stage], ==, MIN (n_stages - 1 - stage, 4) + 1);
-  g_hash_table_unref (store.stored);
-}
-
 static int
 count_cold_samples (GHashTable *stored)
 {
@@ -409,7 +391,6 @@ main (int argc, char **argv)
   g_test_add_func ("/calib/three-devices", test_three_devices);
   g_test_add_func ("/calib/two-pairs", test_two_pairs);
   g_test_add_func ("/calib/sentinel", test_sentinel);
-  g_test_add_func ("/calib/steady-state", test_steady_state);
   g_test_add_func ("/calib/caches", test_caches);
   g_test_add_func ("/calib/heat", test_heat);
   g_test_add_func ("/calib/two-at-a-time", test_two_at_a_time);
