@@ -215,7 +215,7 @@ static void
 test_everything (void)
 {
   g_autofree char *cluster = cluster_file ();
-  PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .n_gpus = 4, .global_batch = 16, .top = 12 };
+  PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .n_gpus = 4, .global_batch = 8, .top = 12 };
 
   check_against_all (&question, (gint64)4 << 30, TRUE);
   check_against_all (&question, (gint64)40 << 20, TRUE);
