@@ -147,8 +147,8 @@ add_up (Player *player, guint i, Card *card, GError **error)
   Game *game = player->game;
 
   card->sent_ns[i] = ps_clock_now ();
-  gboolean ok
-      = game->class->all_reduce (game->transport, 0, player->sum->data, player->sum->bytes / sizeof (float), error);
+  gboolean ok = game->class->sum (game->transport, 0, PS_CIRCLE_WEIGHTS, PS_SUM_WHOLE, player->sum->data,
+                                  player->sum->bytes / sizeof (float), error);
   card->came[i].end_ns = ps_clock_now ();
   return ok;
 }

@@ -104,7 +104,7 @@ busy_devices (const PsCalibration *calibration, PsWay way)
         return 2;
       return n_local > n_players ? n_local - n_players + 2 : 0;
     case PS_WAY_ALL_REDUCE:
-      return transport->all_reduce != NULL ? n_ranks : 0;
+      return transport->sum != NULL ? n_ranks : 0;
     default:
       return 2;
     }

@@ -19,7 +19,7 @@ gboolean ps_timeline_plot (const PsPicture *picture, PsTimeline *const *timeline
  * with g_free. */
 char *ps_timeline_caption (const PsTimeline *timeline);
 
-/* The meaning of paler shades and of letters after numbers in a timeline whose devices have up to so many chunks: "2
+/* The meaning of paler shades and of letters after numbers in a timeline whose devices have up to n_chunks: "2
  * chunks, later ones lighter", "2 directions, the second lighter", "4 slices of a microbatch: 0a, 0b, ..."; "" for
  * nothing. Free with g_free. */
 char *ps_timeline_shades (const PsTimeline *timeline, guint n_chunks);

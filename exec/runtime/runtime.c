@@ -158,7 +158,7 @@ check_zero (const PsSchedule *schedule, const PsRunSetting *setting, GError **er
   if (setting->device->weight_memory == NULL)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--zero 1: each device %s holds the whole optimizer state",
                       setting->device->name);
-  if (setting->transport->all_gather == NULL)
+  if (!setting->transport->splits_sums)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--zero 1: transport %s doesn't gather weights; threads and mpi do",
                       setting->transport->name);
   return !setting->bypass || schedule->asynchronous
@@ -196,7 +196,7 @@ check_tensor (const PsRunSetting *setting, GError **error)
     return TRUE;
   g_return_val_if_fail (setting->device->tensor, FALSE);
 
-  if (setting->transport->tensor_reduce == NULL)
+  if (!setting->transport->splits_sums)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE,
                       "--tensor %u: transport %s doesn't add up within ops; threads and mpi do", setting->n_tensor,
                       setting->transport->name);
@@ -212,7 +212,7 @@ check_processes (const PsProgram *program, const PsRunSetting *setting, GError *
   guint n_devices = program->schedule->placement->n_devices;
   guint n_ranks = ps_processes_n_ranks (setting->processes);
   guint n_replicas = ps_run_n_replicas (setting, n_devices), n_pipelines = n_replicas * MAX (setting->n_tensor, 1);
-  gboolean adds = !setting->device->computes || setting->transport->all_reduce != NULL;
+  gboolean adds = !setting->device->computes || setting->transport->sum != NULL;
 
   if (setting->processes != NULL && !setting->transport->spans_processes)
     return ps_refuse (error, PS_ERROR_USAGE, "transport %s: stays inside one process, and these are %u",

@@ -112,7 +112,7 @@ ps_show_gradients (PsWorker *worker, guint step, guint stage, GError **error)
   if (worker->run->n_tensor > 1)
     {
       values = whole = g_memdup2 (values, n * sizeof *values);
-      if (!transport->class->tensor_reduce (transport, worker->at, whole, n, error))
+      if (!transport->class->sum (transport, worker->at, PS_CIRCLE_TENSOR, PS_SUM_WHOLE, whole, n, error))
         return FALSE;
     }
   if (worker->setting.tensor == 0)

@@ -53,9 +53,9 @@ ps_sum_gradients (PsWorker *worker, guint stage, GError **error)
   if (!class->computes || (run->twin == NULL && run->n_replicas == 1))
     return TRUE;
   values = class->gradient_memory (worker->device, stage, &n);
-  if (!needs_all (run))
-    return transport->class->reduce_scatter (transport, worker->at, values, n, error);
-  return transport->class->all_reduce (transport, worker->at, values, n, error);
+  return needs_all (run)
+             ? transport->class->sum (transport, worker->at, PS_CIRCLE_WEIGHTS, PS_SUM_WHOLE, values, n, error)
+             : transport->class->sum (transport, worker->at, PS_CIRCLE_REPLICAS, PS_SUM_SCATTER, values, n, error);
 }
 
 gboolean
@@ -68,5 +68,5 @@ ps_sum_weights (PsWorker *worker, guint stage, GError **error)
   if (!worker->setting.sharded || !worker->device->class->computes)
     return TRUE;
   values = worker->device->class->weight_memory (worker->device, stage, &n);
-  return transport->class->all_gather (transport, worker->at, values, n, error);
+  return transport->class->sum (transport, worker->at, PS_CIRCLE_REPLICAS, PS_SUM_GATHER, values, n, error);
 }

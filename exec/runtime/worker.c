@@ -53,9 +53,9 @@ gather (float *values, gsize n, PsStateArray array, gpointer data, GError **erro
   PsTransport *transport = worker->run->transport;
 
   if (worker->run->n_tensor > 1)
-    return transport->class->tensor_reduce (transport, worker->at, values, n, error);
+    return transport->class->sum (transport, worker->at, PS_CIRCLE_TENSOR, PS_SUM_WHOLE, values, n, error);
   return !worker->setting.sharded || array == PS_STATE_WEIGHTS
-         || transport->class->all_gather (transport, worker->at, values, n, error);
+         || transport->class->sum (transport, worker->at, PS_CIRCLE_REPLICAS, PS_SUM_GATHER, values, n, error);
 }
 
 /* Replica 0 fills in the checkpoint, and where each replica has a share of the state, the others help. When all have,
@@ -248,7 +248,7 @@ add_up (gpointer data, float *values, gsize n, GError **error)
   PsWorker *worker = data;
   PsTransport *transport = worker->run->transport;
 
-  return transport->class->tensor_reduce (transport, worker->at, values, n, error);
+  return transport->class->sum (transport, worker->at, PS_CIRCLE_TENSOR, PS_SUM_WHOLE, values, n, error);
 }
 
 gboolean

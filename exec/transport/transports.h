@@ -12,14 +12,7 @@ ps_message_key (PsOp op)
   return kind << 56 | (guint64)op.slice << 48 | (guint64)op.stage << 32 | op.microbatch;
 }
 
-/* The devices that add up numbers together: a device and ... */
-typedef enum
-{
-  PS_CIRCLE_WEIGHTS,  /* its twin, replica after replica: they have the same weights */
-  PS_CIRCLE_REPLICAS, /* itself in all replicas */
-  PS_CIRCLE_TENSOR,   /* the devices that have the other parts of its layers */
-} PsCircleKind;
-
+/* The devices of a PsCircleKind. */
 typedef struct
 {
   guint n, own; /* devices, and the place of this one among them */

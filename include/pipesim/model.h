@@ -138,8 +138,8 @@ guint ps_precision_bytes (PsPrecision precision); /* bytes per element, but of t
  * text NULL: leaves it. Errors: PS_ERROR_USAGE "where: ...". */
 gboolean ps_model_set_precision (PsModel *model, const char *where, const char *text, GError **error);
 
-/* Gives the model microbatches of so many sequences of so many tokens; 0 leaves it. Errors: PS_ERROR_USAGE where its
- * figures get too large. */
+/* Gives the model microbatches of microbatch_size sequences of `sequence` tokens; 0 leaves it. Errors: PS_ERROR_USAGE
+ * where its figures get too large. */
 gboolean ps_model_resize (PsModel *model, guint microbatch_size, guint sequence, GError **error);
 
 /* Recomputation before the backward instead of keeping (Korthikanti et al., arXiv 2205.05198). */

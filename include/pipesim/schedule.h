@@ -136,7 +136,7 @@ ps_schedule_update_every (const PsSchedule *schedule)
   return schedule->update_every > 0 ? schedule->update_every : schedule->n_microbatches;
 }
 
-/* A stage uses weights that are so many optimizer steps old. */
+/* Age of the weights that a stage uses, in optimizer steps. */
 static inline guint
 ps_schedule_delay (const PsSchedule *schedule, guint stage)
 {

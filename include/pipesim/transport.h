@@ -50,6 +50,22 @@ typedef struct
   const guint8 *uses; /* [from * n_devices + to] whether messages go that way */
 } PsTransportSetting;
 
+/* The devices that add up numbers together: a device and ... */
+typedef enum
+{
+  PS_CIRCLE_WEIGHTS,  /* its twin, replica after replica: they have the same weights */
+  PS_CIRCLE_REPLICAS, /* itself in all replicas */
+  PS_CIRCLE_TENSOR,   /* the devices that have the other parts of its layers */
+} PsCircleKind;
+
+/* The halves of a sum; a circle's numbers are in as many shares as it has devices (ps_share_begin). */
+typedef enum
+{
+  PS_SUM_SCATTER = 1, /* each device gets the sums of its share; its other shares become undefined */
+  PS_SUM_GATHER = 2,  /* each device gives its share, and all get all shares; the memory is the host's own */
+  PS_SUM_WHOLE = PS_SUM_SCATTER | PS_SUM_GATHER,
+} PsSumHalves;
+
 /* When a message moved, by CLOCK_MONOTONIC in ns. */
 typedef struct
 {
@@ -68,6 +84,7 @@ struct _PsTransportClass
   gboolean ordered;         /* both ends of a channel must send and receive its messages in one order */
   gboolean exclusive;       /* devices can't share an accelerator */
   gboolean occupies;        /* a posted receive holds part of the accelerator until it is done */
+  gboolean splits_sums;     /* `sum` knows all circles and halves; else the whole over PS_CIRCLE_WEIGHTS alone */
 
   /* Says in one line why the class can't be used here (PS_ERROR_UNAVAILABLE). NULL: it always can. */
   gboolean (*available) (GError **error);
@@ -104,21 +121,11 @@ struct _PsTransportClass
    * thread. */
   gboolean (*flush) (PsTransport *transport, guint from, GError **error);
 
-  /* Replaces the n numbers at `values`, in the device's own memory, by their sums over all devices with the same
-   * weights: `at` and its twin, in every replica. All of them call it in the same order; done on return. Each gets the
-   * same bits. NULL: the class does not add up. */
-  gboolean (*all_reduce) (PsTransport *transport, guint at, float *values, gsize n, GError **error);
-
-  /* The same over the devices that have parts of the layers of `at`, also while messages are under way. NULL: the
-   * class does not add up so. */
-  gboolean (*tensor_reduce) (PsTransport *transport, guint at, float *values, gsize n, GError **error);
-
-  /* The two halves of a sum over the replicas of `at` alone. reduce_scatter: replica r gets the sums of share r of the
-   * numbers (ps_share_begin), and the other shares become undefined. all_gather: replica r gives its share, and all get
-   * all shares; the memory is the host's own. The two in turn give the bits of all_reduce where devices have no twin.
-   * NULL, both: the class has no halves. */
-  gboolean (*reduce_scatter) (PsTransport *transport, guint at, float *values, gsize n, GError **error);
-  gboolean (*all_gather) (PsTransport *transport, guint at, float *values, gsize n, GError **error);
+  /* Adds up the n numbers at `values`, in the device's own memory, over the devices of a circle, also while messages
+   * are under way. All of them call it in the same order; done on return. Each gets the same bits. The two halves in
+   * turn give the bits of the whole. NULL: the class does not add up. */
+  gboolean (*sum) (PsTransport *transport, guint at, PsCircleKind kind, PsSumHalves halves, float *values, gsize n,
+                   GError **error);
 
   /* Times n_samples messages of n_bytes from a device to itself, which take as long as launching a transfer does.
    * samples_ns[n_samples]. The calling thread has attached the device. NULL: there is nothing to launch. */

@@ -88,8 +88,8 @@ ps_tensor_state (const PsModel *model, const PsStageShape *shape, guint n_tensor
   return state;
 }
 
-/* Adds to one GPU's share of `bytes` what the whole sequences of its layers take besides: so many bytes per token of
- * 2-byte elements that would be cut. */
+/* Adds to one GPU's share of `bytes` what the whole sequences of its layers take besides: whole_per_token
+ * bytes per token, of 2-byte elements, that would be cut. */
 static gint64
 share_sequences (const PsModel *model, gint64 bytes, gint64 n_layers, gint64 whole_per_token, guint n_tensor)
 {

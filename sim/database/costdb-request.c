@@ -174,7 +174,7 @@ ps_cost_request_keys (const PsCostRequest *request, PsCosts *costs, GError **err
   return g_steal_pointer (&keys);
 }
 
-/* Unequal shares are those of so many devices and no others. */
+/* Unequal shares fix the number of devices. */
 static gboolean
 read_shares (PsCostRequest *request, GError **error)
 {

@@ -254,8 +254,7 @@ typedef guint (*PsContestTry) (PsContest *contest, guint off);
  * one, or as at its own last try. */
 void ps_contest_enter_heuristic (PsContest *contest, guint n_switches, PsContestTry try_off);
 
-/* Where the setting has no limits, a device may hold so many activations of all its chunks from now on; 0: any number.
- */
+/* Where the setting has no limits, a device may hold n_activations of all its chunks from now on; 0: any number. */
 void ps_contest_limit_activations (PsContest *contest, guint n_activations);
 
 /* TRUE: no draft within the limits can be shorter than the best one, or none exists. */

@@ -192,7 +192,7 @@ next_free (Row *row, guint slot)
   return slot;
 }
 
-/* First slot from `to` on with so many free slots. */
+/* First slot from `to` on with `length` free slots. */
 static guint
 first_gap (Row *row, guint to, guint length)
 {

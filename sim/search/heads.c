@@ -70,7 +70,7 @@ set_return (Heads *heads, guint stage, guint below)
     note_return (heads, stage, heads->time[below], heads->bytes[below]);
 }
 
-/* Least time in which backwards of the stage, or of lower ones beside it, give back so many bytes. */
+/* Least time in which backwards of the stage, or of lower ones beside it, give back `bytes`. */
 static gint64
 time_to_return (const Heads *heads, guint stage, gint64 bytes)
 {

@@ -13,9 +13,8 @@
 #define HOT 0.3
 #define COLD 0.01
 
-/* Moves one op, if that leaves a solution. */
-static gboolean
-move_one (PsOrder *order, PsRandom *random)
+gboolean
+ps_order_move_one (PsOrder *order, PsRandom *random)
 {
   const PsProblem *problem = order->problem;
   guint at = order->position[order->node[ps_random_below (random, problem->n_ops)]];
@@ -40,7 +39,7 @@ change (PsOrder *order, PsRandom *random)
   gboolean changed = FALSE;
 
   for (guint i = 1 + ps_random_below (random, MAX_MOVES); i > 0; i--)
-    changed |= move_one (order, random);
+    changed |= ps_order_move_one (order, random);
   return changed;
 }
 
@@ -62,9 +61,8 @@ ps_runner_polish (PsRunner *runner, guint64 n_moves)
     {
       if (!change (order, &runner->random))
         continue;
-      double price
-          = (double)ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement),
-                                    "local search by price");
+      double price = (double)ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement),
+                                             "local search by price");
       ps_search_worker_spend (worker, PRICE_FACTOR * (problem->n_ops / OPS_PER_MOVE));
       double part = (double)(runner->n_moves - begin) / (double)n_moves;
       double temperature = worker->unit_ns * hot * pow (COLD / hot, part);

@@ -16,7 +16,7 @@
 /* Local searches of a round that start from list schedules of their own. */
 #define FRESH_STARTS 3
 
-/* Blocks that a round tries, as many as make the moves of so many local searches. */
+/* Blocks that a round tries take the moves of this number of local searches. */
 #define BLOCKS_PER_SEARCH 2
 
 /* Repetitions of a part that a round tries. */

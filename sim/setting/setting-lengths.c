@@ -34,7 +34,7 @@ static const PsCluster operations = { .name = (char *)"operations",
                                       .spacing = 1,
                                       .tensor = 1 };
 
-/* The setting's costs of the same stages where sequences have so many tokens; 0: as many as they have. */
+/* The setting's costs of the same stages with sequences of `tokens` tokens; 0: the sequences that it has. */
 static PsCosts *
 token_costs (const PsSetting *setting, const PsCosts *whole, guint n_devices, guint tokens, GError **error)
 {

@@ -4,8 +4,8 @@
 #include <pipesim/search.h>
 
 #include "cli/search-price.h"
-#include "search/order.h"
-#include "search/random.h"
+#include "search/polish.h"
+#include "sim/setting-rig.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,8 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-/* How far a single op is moved, and the temperatures in mean durations of an op. */
-#define REACH 6
+/* The temperatures, in mean durations of an op. */
 #define HOT 0.3
 #define COLD 0.01
 
@@ -28,20 +27,18 @@ typedef struct
 #define COSTS(f, b, w, c) " --costs f=" f ",b=" b ",w=" w ",c=" c ",act=2B,wact=1B --memory-limit "
 
 static const Row rows[] = {
-  { PS_PLACEMENT_LOOP, 1, "x -p 8 -m 24" COSTS ("100us", "102us", "88us", "40us") "20B --comm rank" },
-  { PS_PLACEMENT_LOOP, 2, "x -p 4 -m 16" COSTS ("200us", "204us", "176us", "30us") "16B --comm rank" },
-  { PS_PLACEMENT_V, 2, "x -p 4 -m 12" COSTS ("200us", "204us", "176us", "30us") "8B --comm rank" },
-  { PS_PLACEMENT_BIDIRECTIONAL, 1, "x -p 8 -m 16" COSTS ("100us", "102us", "88us", "10us") "18B --comm rank" },
-  { PS_PLACEMENT_V, 2, "x -p 8 -m 24" COSTS ("200us", "204us", "176us", "10us") "16B --comm rank" },
-  { PS_PLACEMENT_LOOP, 1, "x -p 8 -m 24" COSTS ("100us", "102us", "88us", "40us") "20B --comm pair" },
-  { PS_PLACEMENT_LOOP, 2,
-    "x -p 4 -m 16" COSTS ("200us", "204us", "176us", "30us") "16B --comm pair --comm-order asap" },
-  { PS_PLACEMENT_V, 2, "x -p 4 -m 12" COSTS ("200us", "204us", "176us", "60us") "8B --comm direction" },
-  { PS_PLACEMENT_LOOP, 1, "x -p 4 -m 12" COSTS ("100us", "102us", "88us", "20us") "8B --blocking" },
-  { PS_PLACEMENT_V, 2, "x -p 4 -m 12" COSTS ("200us", "204us", "176us", "20us") "8B --blocking" },
-  { PS_PLACEMENT_LOOP, 1, "x -p 8 -m 16" COSTS ("100us", "102us", "88us", "40us") "16B --overlap-slowdown 1.3" },
-  { PS_PLACEMENT_V, 2,
-    "x -p 4 -m 12" COSTS ("200us", "204us", "176us", "60us") "8B --comm rank --overlap-slowdown 1.2" },
+  { PS_PLACEMENT_LOOP, 1, "-p 8 -m 24" COSTS ("100us", "102us", "88us", "40us") "20B --comm rank" },
+  { PS_PLACEMENT_LOOP, 2, "-p 4 -m 16" COSTS ("200us", "204us", "176us", "30us") "16B --comm rank" },
+  { PS_PLACEMENT_V, 2, "-p 4 -m 12" COSTS ("200us", "204us", "176us", "30us") "8B --comm rank" },
+  { PS_PLACEMENT_BIDIRECTIONAL, 1, "-p 8 -m 16" COSTS ("100us", "102us", "88us", "10us") "18B --comm rank" },
+  { PS_PLACEMENT_V, 2, "-p 8 -m 24" COSTS ("200us", "204us", "176us", "10us") "16B --comm rank" },
+  { PS_PLACEMENT_LOOP, 1, "-p 8 -m 24" COSTS ("100us", "102us", "88us", "40us") "20B --comm pair" },
+  { PS_PLACEMENT_LOOP, 2, "-p 4 -m 16" COSTS ("200us", "204us", "176us", "30us") "16B --comm pair --comm-order asap" },
+  { PS_PLACEMENT_V, 2, "-p 4 -m 12" COSTS ("200us", "204us", "176us", "60us") "8B --comm direction" },
+  { PS_PLACEMENT_LOOP, 1, "-p 4 -m 12" COSTS ("100us", "102us", "88us", "20us") "8B --blocking" },
+  { PS_PLACEMENT_V, 2, "-p 4 -m 12" COSTS ("200us", "204us", "176us", "20us") "8B --blocking" },
+  { PS_PLACEMENT_LOOP, 1, "-p 8 -m 16" COSTS ("100us", "102us", "88us", "40us") "16B --overlap-slowdown 1.3" },
+  { PS_PLACEMENT_V, 2, "-p 4 -m 12" COSTS ("200us", "204us", "176us", "60us") "8B --comm rank --overlap-slowdown 1.2" },
 };
 
 /* Seconds of the processor. */
@@ -64,21 +61,6 @@ watch (const PsSearchProgress *progress, gpointer data)
 
   if (now () >= limit->until)
     g_atomic_int_set (&limit->stop, 1);
-}
-
-static PsSetting *
-read_setting (const char *line)
-{
-  g_auto (GStrv) argv = NULL;
-  g_autoptr (GOptionContext) context = g_option_context_new (NULL);
-  PsSetting *setting = ps_setting_new ();
-  g_autoptr (GError) error = NULL;
-
-  setting->takes_auto = TRUE;
-  ps_options_add (ps_setting_options, setting, context);
-  g_assert_true (g_shell_parse_argv (line, NULL, &argv, NULL) && g_option_context_parse_strv (context, &argv, &error)
-                 && ps_setting_check (setting, &error));
-  return setting;
 }
 
 /* The best family's price, and its order. */
@@ -107,24 +89,6 @@ best_family (const SearchPricing *pricing, PsOrder *best, const char **name)
   return least;
 }
 
-static gboolean
-move_one (PsOrder *order, PsRandom *random)
-{
-  const PsProblem *problem = order->problem;
-  guint at = ps_random_below (random, problem->n_ops), device = device_of (problem, order->sequence[at]);
-  guint first = problem->first[device], last = order->stop[device] - 1, distance = 1 + ps_random_below (random, REACH);
-  PsMove move = { at, ps_random_below (random, 2) ? MAX (at, first + distance) - distance : MIN (at + distance, last) };
-  gint64 excess;
-
-  if (move.to == move.from || !ps_order_allows (order, move))
-    return FALSE;
-  excess = ps_order_excess_change (order, move);
-  if (excess > 0 || !ps_order_apply (order, move))
-    return FALSE;
-  ps_order_keep (order, move, excess);
-  return TRUE;
-}
-
 static gint64
 anneal (SearchPricing *pricing, const PsPlacement *placement, PsOrder *order, gint64 price, double seconds,
         guint64 *n_prices)
@@ -140,7 +104,7 @@ anneal (SearchPricing *pricing, const PsPlacement *placement, PsOrder *order, gi
   ps_order_assign (kept, order);
   for (; part < 1; part = (now () - begin) / seconds)
     {
-      if (!move_one (order, &random))
+      if (!ps_order_move_one (order, &random))
         continue;
       g_autoptr (PsSchedule) schedule = ps_order_to_schedule (order, placement);
       gint64 changed = search_price (schedule, pricing);
@@ -159,7 +123,7 @@ anneal (SearchPricing *pricing, const PsPlacement *placement, PsOrder *order, gi
 static void
 bench_row (const Row *row, double search_seconds, double anneal_seconds)
 {
-  g_autoptr (PsSetting) setting = read_setting (row->line);
+  g_autoptr (PsSetting) setting = parse_good (row->line);
   g_autoptr (PsPlacement) placement = ps_placement_new (row->placement, setting->n_devices, row->n_chunks);
   g_autofree gint64 *limit = NULL;
   const char *name = "-";

@@ -284,7 +284,8 @@ add_up (Player *player, GError **error)
     {
       for (guint i = 0; i < 50; i++)
         values[i] = (float)player->index + 10 * (float)player->replica + (float)i / 2;
-      if (!player->transport->class->all_reduce (player->transport, player->index, values, 50, error))
+      if (!player->transport->class->sum (player->transport, player->index, PS_CIRCLE_WEIGHTS, PS_SUM_WHOLE, values, 50,
+                                          error))
         return FALSE;
       for (guint i = 0; i < 50; i++)
         g_assert_cmpfloat (values[i], ==, (float)(2 * player->index + 10 + i));

@@ -3,6 +3,7 @@
  *
  *   mpi-ranks SCENE DEVICES   as many processes as DEVICES, or d times as many for d replicas */
 #include "clock.h"
+#include "host-rig.h"
 #include "processes/crew.h"
 #include "transport/transports.h"
 
@@ -17,32 +18,11 @@
 typedef struct
 {
   PsCrew *crew;
-  PsDevice device;
-  gsize bytes; /* of its tensors */
+  HostDevice device;
   PsTransport *transport;
   guint own, n_devices;
   guint replica, n_replicas;
 } Player;
-
-static PsTensor *
-host_tensor_new (PsDevice *device)
-{
-  Player *player = (Player *)((char *)device - G_STRUCT_OFFSET (Player, device));
-  PsTensor *tensor = g_new0 (PsTensor, 1);
-
-  *tensor = (PsTensor){ .device = device, .bytes = player->bytes, .data = g_malloc0 (player->bytes) };
-  return tensor;
-}
-
-static void
-host_tensor_free (PsTensor *tensor)
-{
-  g_free (tensor->data);
-  g_free (tensor);
-}
-
-static const PsDeviceClass host_class
-    = { .name = "host", .tensor_new = host_tensor_new, .tensor_free = host_tensor_free };
 
 static gboolean
 exchange (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
@@ -88,7 +68,7 @@ content (guint i, guint from, guint to, gsize at)
 static gboolean
 send_one (Player *player, guint i, guint to, GError **error)
 {
-  PsTensor *tensor = host_tensor_new (&player->device);
+  PsTensor *tensor = host_tensor_new (&player->device.base);
 
   for (gsize at = 0; at < tensor->bytes; at++)
     ((guint8 *)tensor->data)[at] = content (i, player->own, to, at);
@@ -101,7 +81,7 @@ take_one (Player *player, guint i, guint from, GError **error)
 {
   PsTransferTimes times;
   PsTensor *tensor = player->transport->class->wait (player->transport, player->own, from, message_name (i, from),
-                                                     &player->device, &times, error);
+                                                     &player->device.base, &times, error);
   gboolean right = tensor != NULL;
 
   if (tensor == NULL)
@@ -174,7 +154,8 @@ sum_length (Player *player, gsize length, GError **error)
 
   for (gsize i = 0; i < length; i++)
     values[i] = (float)(i % 1000 * (player->replica + 1) + player->own);
-  if (!player->transport->class->all_reduce (player->transport, player->own, values, length, error))
+  if (!player->transport->class->sum (player->transport, player->own, PS_CIRCLE_WEIGHTS, PS_SUM_WHOLE, values, length,
+                                      error))
     return FALSE;
   for (gsize i = 0; i < length; i++)
     if (values[i] != (float)(i % 1000 * weight + n * player->own))
@@ -197,7 +178,8 @@ sum_alike (Player *player, GError **error)
   for (gsize i = 0; i < LENGTH; i++)
     values[i] = (float)g_rand_double_range (random, -1, 1);
   g_rand_free (random);
-  if (!player->transport->class->all_reduce (player->transport, player->own, values, LENGTH, error)
+  if (!player->transport->class->sum (player->transport, player->own, PS_CIRCLE_WEIGHTS, PS_SUM_WHOLE, values, LENGTH,
+                                      error)
       || !ps_crew_exchange (player->crew, 0, values, LENGTH * sizeof *values, all, error))
     return FALSE;
   return memcmp (all + (gsize)player->own * LENGTH, values, LENGTH * sizeof *values) == 0 || differs (error, "bit");
@@ -235,7 +217,7 @@ lost (Player *player, GError **error)
   if (player->own + 1 < player->n_devices)
     return ps_crew_meet (player->crew, 0, &moment_ns, error);
   return player->transport->class->receive (player->transport, player->own, 0, op, error)
-         && player->transport->class->wait (player->transport, player->own, 0, op, &player->device, &times, error)
+         && player->transport->class->wait (player->transport, player->own, 0, op, &player->device.base, &times, error)
                 != NULL;
 }
 
@@ -252,8 +234,8 @@ strike (Player *player, GError **error)
     }
   return send_one (player, 0, 1, error)
          && player->transport->class->receive (player->transport, player->own, 1, message_name (0, 1), error)
-         && player->transport->class->wait (player->transport, player->own, 1, message_name (0, 1), &player->device,
-                                            &times, error)
+         && player->transport->class->wait (player->transport, player->own, 1, message_name (0, 1),
+                                            &player->device.base, &times, error)
                 != NULL;
 }
 
@@ -274,7 +256,7 @@ play (Player *player, guint scene, GError **error)
 {
   PsTransportGroup group = { .data = player, .exchange = exchange, .fail = fail };
   PsTransportSetting setting = { .n_devices = player->n_devices,
-                                 .message_bytes = player->bytes = scenes[scene].bytes,
+                                 .message_bytes = player->device.bytes = scenes[scene].bytes,
                                  .capacity = 4,
                                  .timeout_ns = scenes[scene].timeout_ns,
                                  .first = player->own,
@@ -288,7 +270,7 @@ play (Player *player, guint scene, GError **error)
   if (player->transport == NULL)
     return FALSE;
   ps_crew_watch (player->crew, abort_transport, player->transport);
-  if (!player->transport->class->join (player->transport, player->own, &player->device, &failure)
+  if (!player->transport->class->join (player->transport, player->own, &player->device.base, &failure)
       || !scenes[scene].play (player, &failure))
     ps_crew_fail (player->crew, failure);
   ps_crew_watch (player->crew, NULL, NULL);
@@ -335,7 +317,7 @@ run (const char *name, guint n_devices, GError **error)
     {
       crew = ps_crew_new (1, processes, 0);
       player = (Player){ .crew = crew,
-                         .device = { .class = &host_class },
+                         .device = { .base.class = &host_class },
                          .own = processes->rank % n_devices,
                          .n_devices = n_devices,
                          .replica = processes->rank / n_devices,

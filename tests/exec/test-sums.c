@@ -1,6 +1,7 @@
 /* Tests of sums that transports make over the devices of several pipelines in one process. Threads and MPI add up in
  * one order, so both are held against the same sums, bit for bit. */
 #include "clock.h"
+#include "host-rig.h"
 #include "transport/transports.h"
 
 #include <string.h>
@@ -9,12 +10,6 @@
 #define N_TENSOR 3
 #define N_REPLICAS 2
 #define N (N_DEVICES * N_TENSOR * N_REPLICAS)
-
-typedef struct
-{
-  PsDevice base;
-  gsize bytes;
-} HostDevice;
 
 typedef struct
 {
@@ -30,26 +25,6 @@ typedef struct
   Net *net;
   guint at;
 } Player;
-
-static PsTensor *
-host_tensor_new (PsDevice *device)
-{
-  PsTensor *tensor = g_new0 (PsTensor, 1);
-
-  *tensor = (PsTensor){ .device = device, .bytes = ((HostDevice *)device)->bytes };
-  tensor->data = g_malloc0 (tensor->bytes);
-  return tensor;
-}
-
-static void
-host_tensor_free (PsTensor *tensor)
-{
-  g_free (tensor->data);
-  g_free (tensor);
-}
-
-static const PsDeviceClass host_class
-    = { .name = "host", .tensor_new = host_tensor_new, .tensor_free = host_tensor_free };
 
 /* The numbers of a device; their sums depend on the order. */
 static float *
@@ -143,20 +118,20 @@ add_up (gpointer data)
       switch (kind)
         {
         case PS_CIRCLE_WEIGHTS:
-          class->all_reduce (net->transport, player->at, values, net->n, &error);
+          class->sum (net->transport, player->at, PS_CIRCLE_WEIGHTS, PS_SUM_WHOLE, values, net->n, &error);
           g_assert_no_error (error);
           assert_sums (values, 0, net->n, weights, n_weights, net->n);
           break;
         case PS_CIRCLE_TENSOR:
-          class->tensor_reduce (net->transport, player->at, values, net->n, &error);
+          class->sum (net->transport, player->at, PS_CIRCLE_TENSOR, PS_SUM_WHOLE, values, net->n, &error);
           g_assert_no_error (error);
           assert_sums (values, 0, net->n, parts, N_TENSOR, net->n);
           break;
         default:
-          class->reduce_scatter (net->transport, player->at, values, net->n, &error);
+          class->sum (net->transport, player->at, PS_CIRCLE_REPLICAS, PS_SUM_SCATTER, values, net->n, &error);
           g_assert_no_error (error);
           assert_sums (values, begin, end, replicas, 2, net->n);
-          class->all_gather (net->transport, player->at, values, net->n, &error);
+          class->sum (net->transport, player->at, PS_CIRCLE_REPLICAS, PS_SUM_GATHER, values, net->n, &error);
           g_assert_no_error (error);
           assert_sums (values, 0, net->n, replicas, 2, net->n);
         }
@@ -236,7 +211,8 @@ strike (gpointer data)
       return NULL;
     }
   while (fine)
-    fine = transport->class->tensor_reduce (transport, player->at, values, player->net->n, &error);
+    fine
+        = transport->class->sum (transport, player->at, PS_CIRCLE_TENSOR, PS_SUM_WHOLE, values, player->net->n, &error);
   g_assert_error (error, PS_ERROR, PS_ERROR_IO);
   g_assert_cmpstr (error->message, ==, "run aborted");
   return NULL;

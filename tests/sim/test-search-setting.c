@@ -5,6 +5,7 @@
 #include "cli/joint-bound.h"
 #include "cli/search-price.h"
 #include "search/order.h"
+#include "setting-rig.h"
 
 #include <string.h>
 
@@ -35,31 +36,14 @@ draw_line (GRand *random)
   gboolean limited = g_rand_boolean (random);
   GString *line = g_string_new (NULL);
 
-  g_string_append_printf (line, "test -p %u -m %u %s --costs f=%dus,b=%dus,w=%dus,c=%dus,o=%dus,act=16KiB,wact=4KiB", p,
-                          m, options[g_rand_int_range (random, 0, G_N_ELEMENTS (options))],
+  g_string_append_printf (line, "-p %u -m %u %s --costs f=%dus,b=%dus,w=%dus,c=%dus,o=%dus,act=16KiB,wact=4KiB", p, m,
+                          options[g_rand_int_range (random, 0, G_N_ELEMENTS (options))],
                           g_rand_int_range (random, 1, 30), g_rand_int_range (random, 1, 30),
                           g_rand_int_range (random, 1, 30), g_rand_int_range (random, 0, 30),
                           g_rand_int_range (random, 0, 9));
   if (limited)
     g_string_append_printf (line, ",msg=2KiB --memory-limit %dKiB", 16 * g_rand_int_range (random, 2, 12));
   return g_string_free (line, FALSE);
-}
-
-static PsSetting *
-read_setting (const char *line)
-{
-  g_auto (GStrv) argv = NULL;
-  g_autoptr (GOptionContext) context = g_option_context_new (NULL);
-  PsSetting *setting = ps_setting_new ();
-  g_autoptr (GError) error = NULL;
-
-  setting->takes_auto = TRUE;
-  ps_options_add (ps_setting_options, setting, context);
-  g_assert_true (g_shell_parse_argv (line, NULL, &argv, NULL));
-  g_assert_true (g_option_context_parse_strv (context, &argv, &error));
-  g_assert_no_error (error);
-  g_assert_true (ps_setting_check (setting, &error));
-  return setting;
 }
 
 /* NULL: a limit that nothing keeps to. */
@@ -162,7 +146,7 @@ test_never_worse (void)
   for (guint i = 0; i < N_SETTINGS; i++)
     {
       g_autofree char *line = draw_line (random);
-      g_autoptr (PsSetting) setting = read_setting (line);
+      g_autoptr (PsSetting) setting = parse_good (line);
 
       g_test_message ("%s", line);
       n_checked += check_placement (setting, PS_PLACEMENT_LOOP, 1);
@@ -187,7 +171,7 @@ n_optima (void)
 static void
 test_stopped (void)
 {
-  g_autoptr (PsSetting) setting = read_setting ("test -p 4 -m 8 --costs f=2ms,b=2ms,w=1ms,c=2ms --blocking");
+  g_autoptr (PsSetting) setting = parse_good ("-p 4 -m 8 --costs f=2ms,b=2ms,w=1ms,c=2ms --blocking");
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 4, 1);
   g_autoptr (PsCosts) given = ps_setting_costs (setting, 4, 1, NULL);
   SearchPricing pricing = { .setting = setting, .given = given };
@@ -212,8 +196,8 @@ test_stopped (void)
 static void
 test_by_price (void)
 {
-  g_autoptr (PsSetting) setting = read_setting (
-      "test -p 4 -m 12 --costs f=100us,b=102us,w=88us,c=20us,act=2B,wact=1B --memory-limit 8B --blocking");
+  g_autoptr (PsSetting) setting
+      = parse_good ("-p 4 -m 12 --costs f=100us,b=102us,w=88us,c=20us,act=2B,wact=1B --memory-limit 8B --blocking");
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 4, 1);
   g_autoptr (PsCosts) given = ps_setting_costs (setting, 4, 1, NULL);
   SearchPricing pricing = { .setting = setting, .given = given };
@@ -268,10 +252,10 @@ test_optimum (void)
   for (guint i = 0; i < n; i++)
     {
       g_autofree char *line = g_strdup_printf (
-          "test -p 2 -m 3 %s --costs f=%dus,b=%dus,w=%dus,c=%dus,act=16KiB,wact=4KiB --memory-limit %dKiB",
-          options[i % 9], g_rand_int_range (random, 1, 30), g_rand_int_range (random, 1, 30),
-          g_rand_int_range (random, 1, 30), g_rand_int_range (random, 0, 30), g_rand_int_range (random, 20, 60));
-      g_autoptr (PsSetting) setting = read_setting (line);
+          "-p 2 -m 3 %s --costs f=%dus,b=%dus,w=%dus,c=%dus,act=16KiB,wact=4KiB --memory-limit %dKiB", options[i % 9],
+          g_rand_int_range (random, 1, 30), g_rand_int_range (random, 1, 30), g_rand_int_range (random, 1, 30),
+          g_rand_int_range (random, 0, 30), g_rand_int_range (random, 20, 60));
+      g_autoptr (PsSetting) setting = parse_good (line);
       g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 2, 1);
       g_autoptr (PsCosts) given = ps_setting_costs (setting, 2, 1, NULL);
       SearchPricing pricing = { .setting = setting, .given = given };
@@ -305,7 +289,7 @@ test_samples (void)
   for (guint i = 0; i < 12; i++)
     {
       g_autofree char *line = draw_line (random);
-      g_autoptr (PsSetting) setting = read_setting (line);
+      g_autoptr (PsSetting) setting = parse_good (line);
       g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, setting->n_devices, 1);
       g_autoptr (PsCosts) given = ps_setting_costs (setting, setting->n_devices, 1, NULL);
       const SearchSamples samples = { .objective = i % 2 ? SEARCH_P90 : SEARCH_MEAN,
@@ -392,10 +376,10 @@ test_ways (void)
                                     .n_microbatches = 4,
                                     .n_slices = 1 };
       g_autofree char *line = g_strdup_printf (
-          "test -p 2 -m 4 --costs f=%dus,b=%dus,w=%dus,c=%dus,act=16KiB,wact=4KiB --memory-limit %dKiB",
+          "-p 2 -m 4 --costs f=%dus,b=%dus,w=%dus,c=%dus,act=16KiB,wact=4KiB --memory-limit %dKiB",
           g_rand_int_range (random, 1, 30), g_rand_int_range (random, 1, 30), g_rand_int_range (random, 1, 30),
           g_rand_int_range (random, 0, 30), g_rand_int_range (random, 20, 60));
-      g_autoptr (PsSetting) setting = read_setting (line);
+      g_autoptr (PsSetting) setting = parse_good (line);
       g_autoptr (PsPlacement) placement = ps_placement_new (choice.placement, 2, 1);
       g_autoptr (PsCosts) given = ps_setting_costs (setting, 2, 1, NULL), other = draw_way (given, random);
       const SearchWays ways = { .n = 2, .costs = { given, other } };

@@ -81,22 +81,15 @@ copy_share (Ring *ring, guint out, guint in, GError **error)
   return receipt != NULL;
 }
 
-/* The halves of a sum over a ring. */
-typedef enum
-{
-  SCATTER = 1, /* each holder gets the sums of its own share */
-  GATHER = 2,  /* each passes its share on to all others */
-} Halves;
-
 static gboolean
-go_around (Ring *ring, Halves halves, GError **error)
+go_around (Ring *ring, PsSumHalves halves, GError **error)
 {
   guint n_holders = ring->n_holders, own = ring->own + 2 * n_holders;
   gboolean done = TRUE;
 
-  for (guint step = 1; step < n_holders && halves & SCATTER && done; step++)
+  for (guint step = 1; step < n_holders && halves & PS_SUM_SCATTER && done; step++)
     done = add_share (ring, own - step, own - step - 1, error);
-  for (guint step = 0; step + 1 < n_holders && halves & GATHER && done; step++)
+  for (guint step = 0; step + 1 < n_holders && halves & PS_SUM_GATHER && done; step++)
     done = copy_share (ring, own - step, own - step - 1, error);
   return done;
 }
@@ -125,7 +118,7 @@ stage (const Ring *ring, gboolean back, GError **error)
 /* Numbers in other memory than the host's are added up in a copy. It outlives the run, because MPI may still use it
  * when the run is aborted. */
 static gboolean
-add_up (Ring *ring, Halves halves, GError **error)
+add_up (Ring *ring, PsSumHalves halves, GError **error)
 {
   PsMpiPort *port = ring->port;
 
@@ -139,7 +132,7 @@ add_up (Ring *ring, Halves halves, GError **error)
 
 /* Lets the ring go around the numbers, piece by piece. */
 static gboolean
-sum (Ring *ring, Halves halves, float *values, gsize n, GError **error)
+sum (Ring *ring, PsSumHalves halves, float *values, gsize n, GError **error)
 {
   ring->values = values;
   ring->n = n;
@@ -150,9 +143,8 @@ sum (Ring *ring, Halves halves, float *values, gsize n, GError **error)
   return TRUE;
 }
 
-/* A sum, or a half of it, over the devices of a circle. */
-static gboolean
-sum_over (PsTransport *base, guint at, PsCircleKind kind, Halves halves, float *values, gsize n, GError **error)
+gboolean
+ps_mpi_sum (PsTransport *base, guint at, PsCircleKind kind, PsSumHalves halves, float *values, gsize n, GError **error)
 {
   PsMpiTransport *transport = (PsMpiTransport *)base;
   const PsCircle circle = ps_circle_of (&transport->setting, at, kind);
@@ -164,28 +156,4 @@ sum_over (PsTransport *base, guint at, PsCircleKind kind, Halves halves, float *
                 .previous = ps_circle_device (&circle, (circle.own + circle.n - 1) % circle.n) };
 
   return sum (&ring, halves, values, n, error);
-}
-
-gboolean
-ps_mpi_all_reduce (PsTransport *transport, guint at, float *values, gsize n, GError **error)
-{
-  return sum_over (transport, at, PS_CIRCLE_WEIGHTS, SCATTER | GATHER, values, n, error);
-}
-
-gboolean
-ps_mpi_tensor_reduce (PsTransport *transport, guint at, float *values, gsize n, GError **error)
-{
-  return sum_over (transport, at, PS_CIRCLE_TENSOR, SCATTER | GATHER, values, n, error);
-}
-
-gboolean
-ps_mpi_reduce_scatter (PsTransport *transport, guint at, float *values, gsize n, GError **error)
-{
-  return sum_over (transport, at, PS_CIRCLE_REPLICAS, SCATTER, values, n, error);
-}
-
-gboolean
-ps_mpi_all_gather (PsTransport *transport, guint at, float *values, gsize n, GError **error)
-{
-  return sum_over (transport, at, PS_CIRCLE_REPLICAS, GATHER, values, n, error);
 }

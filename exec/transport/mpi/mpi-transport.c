@@ -347,6 +347,7 @@ static const PsTransportClass mpi_class = {
   .name = "mpi",
   .description = "MPI between processes",
   .spans_processes = TRUE,
+  .splits_sums = TRUE,
   .libraries = mpi_libraries,
   .open = mpi_open,
   .close = mpi_close,
@@ -355,10 +356,7 @@ static const PsTransportClass mpi_class = {
   .receive = mpi_receive,
   .wait = mpi_wait,
   .flush = mpi_flush,
-  .all_reduce = ps_mpi_all_reduce,
-  .tensor_reduce = ps_mpi_tensor_reduce,
-  .reduce_scatter = ps_mpi_reduce_scatter,
-  .all_gather = ps_mpi_all_gather,
+  .sum = ps_mpi_sum,
   .abort = mpi_abort,
 };
 

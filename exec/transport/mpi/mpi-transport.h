@@ -33,12 +33,9 @@ gboolean ps_mpi_transport_await_sent (PsMpiTransport *transport, PsMpiPort *port
 
 gboolean ps_mpi_fail_aborted (GError **error);
 
-/* PsTransportClass.all_reduce: a ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+/* PsTransportClass.sum: a ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
  * workstations", 2009): each device of a circle adds its own to what comes from the one before, each a share of the
- * numbers, and then passes on sums. The order of additions is fixed, so all of them get the same bits in every run. */
-gboolean ps_mpi_all_reduce (PsTransport *transport, guint at, float *values, gsize n, GError **error);
-gboolean ps_mpi_tensor_reduce (PsTransport *transport, guint at, float *values, gsize n, GError **error);
-
-/* See PsTransportClass: each is one way around the ring. */
-gboolean ps_mpi_reduce_scatter (PsTransport *transport, guint at, float *values, gsize n, GError **error);
-gboolean ps_mpi_all_gather (PsTransport *transport, guint at, float *values, gsize n, GError **error);
+ * numbers, and then passes on sums. Each half is one way around the ring. The order of additions is fixed, so all of
+ * them get the same bits in every run. */
+gboolean ps_mpi_sum (PsTransport *transport, guint at, PsCircleKind kind, PsSumHalves halves, float *values, gsize n,
+                     GError **error);

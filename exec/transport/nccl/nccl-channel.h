@@ -74,7 +74,7 @@ gboolean ps_nccl_channel_reap (PsNcclChannel *channel, gboolean all, GError **er
 /* Frees a job that was taken out, its tensor too unless that is NULL by now. */
 void ps_nccl_job_free (PsNcclChannel *channel, PsNcclJob *job);
 
-/* Staging memory of so many bytes, always the same number. */
+/* Staging memory of n_bytes, the same number in every call. */
 void *ps_nccl_channel_block (PsNcclChannel *channel, gsize n_bytes, GError **error);
 
 /* Looks for an error that NCCL reports, and for a job that somebody has waited for longer than timeout_ns (0: never).

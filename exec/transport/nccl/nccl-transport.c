@@ -337,7 +337,8 @@ nccl_flush (PsTransport *base, guint from, GError **error)
 }
 
 static gboolean
-nccl_all_reduce (PsTransport *base, guint at, float *values, gsize n, GError **error)
+nccl_sum (PsTransport *base, guint at, G_GNUC_UNUSED PsCircleKind kind, G_GNUC_UNUSED PsSumHalves halves, float *values,
+          gsize n, GError **error)
 {
   const PsNcclEndpoint *endpoint = nccl_transport (base)->endpoint[at];
   PsNcclChannel *channel = endpoint->holders;
@@ -396,7 +397,7 @@ static const PsTransportClass nccl_class = {
   .receive = nccl_receive,
   .wait = nccl_wait,
   .flush = nccl_flush,
-  .all_reduce = nccl_all_reduce,
+  .sum = nccl_sum,
   .self_send = ps_nccl_self_send,
   .abort = nccl_abort,
 };

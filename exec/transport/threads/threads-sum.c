@@ -28,13 +28,6 @@ struct _PsThreadsPlace
   gsize n_copied;
 };
 
-/* The halves of a sum. */
-typedef enum
-{
-  SCATTER = 1, /* each device gets the sums of its own share */
-  GATHER = 2,  /* each gives its share to all others */
-} Halves;
-
 void
 ps_threads_sum_init (PsThreadsSum *sum, const PsTransportSetting *setting)
 {
@@ -167,19 +160,19 @@ copy_shares (const PsThreadsSum *sum, const PsCircle *circle, gsize n)
 /* Each half lies between two meetings: nobody reads a share before it is there, or writes one that others still read.
  */
 static gboolean
-add_up (PsThreadsSum *sum, guint own, const PsCircle *circle, PsCircleKind kind, Halves halves, float *values, gsize n,
-        GError **error)
+add_up (PsThreadsSum *sum, guint own, const PsCircle *circle, PsCircleKind kind, PsSumHalves halves, float *values,
+        gsize n, GError **error)
 {
   sum->place[own].shown = values;
   if (!meet (sum, circle, kind, TRUE, error))
     return FALSE;
-  if (halves & SCATTER)
+  if (halves & PS_SUM_SCATTER)
     {
       add_share (sum, circle, n);
-      if (!meet (sum, circle, kind, (halves & GATHER) != 0, error))
+      if (!meet (sum, circle, kind, (halves & PS_SUM_GATHER) != 0, error))
         return FALSE;
     }
-  if (!(halves & GATHER))
+  if (!(halves & PS_SUM_GATHER))
     return TRUE;
   copy_shares (sum, circle, n);
   return meet (sum, circle, kind, FALSE, error);
@@ -187,7 +180,7 @@ add_up (PsThreadsSum *sum, guint own, const PsCircle *circle, PsCircleKind kind,
 
 /* Numbers in other memory than the host's are added up in a copy. */
 static gboolean
-add_up_copy (PsThreadsSum *sum, guint own, const PsCircle *circle, PsCircleKind kind, Halves halves, float *values,
+add_up_copy (PsThreadsSum *sum, guint own, const PsCircle *circle, PsCircleKind kind, PsSumHalves halves, float *values,
              gsize n, GError **error)
 {
   PsThreadsPlace *place = &sum->place[own];
@@ -201,8 +194,9 @@ add_up_copy (PsThreadsSum *sum, guint own, const PsCircle *circle, PsCircleKind 
          && place->device->class->write (&there, place->copy, error);
 }
 
-static gboolean
-sum_over (PsTransport *transport, guint at, PsCircleKind kind, Halves halves, float *values, gsize n, GError **error)
+gboolean
+ps_threads_sum (PsTransport *transport, guint at, PsCircleKind kind, PsSumHalves halves, float *values, gsize n,
+                GError **error)
 {
   PsThreadsSum *sum = (PsThreadsSum *)transport;
   const PsCircle circle = ps_circle_of (&sum->setting, at, kind);
@@ -219,28 +213,4 @@ ps_threads_join (PsTransport *transport, guint at, PsDevice *device, GError **er
 {
   ((PsThreadsSum *)transport)->place[at].device = device;
   return TRUE;
-}
-
-gboolean
-ps_threads_all_reduce (PsTransport *transport, guint at, float *values, gsize n, GError **error)
-{
-  return sum_over (transport, at, PS_CIRCLE_WEIGHTS, SCATTER | GATHER, values, n, error);
-}
-
-gboolean
-ps_threads_tensor_reduce (PsTransport *transport, guint at, float *values, gsize n, GError **error)
-{
-  return sum_over (transport, at, PS_CIRCLE_TENSOR, SCATTER | GATHER, values, n, error);
-}
-
-gboolean
-ps_threads_reduce_scatter (PsTransport *transport, guint at, float *values, gsize n, GError **error)
-{
-  return sum_over (transport, at, PS_CIRCLE_REPLICAS, SCATTER, values, n, error);
-}
-
-gboolean
-ps_threads_all_gather (PsTransport *transport, guint at, float *values, gsize n, GError **error)
-{
-  return sum_over (transport, at, PS_CIRCLE_REPLICAS, GATHER, values, n, error);
 }

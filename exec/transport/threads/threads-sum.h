@@ -24,9 +24,7 @@ void ps_threads_sum_clear (PsThreadsSum *sum);
 void ps_threads_sum_abort (PsThreadsSum *sum);
 
 /* Hooks of PsTransportClass. Share s of the numbers (ps_share_begin) is added up in the order s + 1, s + 2, ..., s, as
- * by ps_mpi_all_reduce. */
+ * by ps_mpi_sum. */
 gboolean ps_threads_join (PsTransport *transport, guint at, PsDevice *device, GError **error);
-gboolean ps_threads_all_reduce (PsTransport *transport, guint at, float *values, gsize n, GError **error);
-gboolean ps_threads_tensor_reduce (PsTransport *transport, guint at, float *values, gsize n, GError **error);
-gboolean ps_threads_reduce_scatter (PsTransport *transport, guint at, float *values, gsize n, GError **error);
-gboolean ps_threads_all_gather (PsTransport *transport, guint at, float *values, gsize n, GError **error);
+gboolean ps_threads_sum (PsTransport *transport, guint at, PsCircleKind kind, PsSumHalves halves, float *values,
+                         gsize n, GError **error);

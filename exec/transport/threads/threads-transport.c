@@ -481,6 +481,7 @@ threads_abort (PsTransport *transport)
 const PsTransportClass ps_threads_transport = {
   .name = "threads",
   .description = "memory copies between the device threads of one process",
+  .splits_sums = TRUE,
   .open = threads_open,
   .close = threads_close,
   .join = ps_threads_join,
@@ -488,9 +489,6 @@ const PsTransportClass ps_threads_transport = {
   .receive = threads_receive,
   .wait = threads_wait,
   .flush = threads_flush,
-  .all_reduce = ps_threads_all_reduce,
-  .tensor_reduce = ps_threads_tensor_reduce,
-  .reduce_scatter = ps_threads_reduce_scatter,
-  .all_gather = ps_threads_all_gather,
+  .sum = ps_threads_sum,
   .abort = threads_abort,
 };

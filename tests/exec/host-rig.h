@@ -1,0 +1,30 @@
+/* host-rig.h - a device class of tests whose tensors lie in the host's memory. */
+#pragma once
+
+#include <pipesim/device.h>
+
+typedef struct
+{
+  PsDevice base;
+  gsize bytes; /* of its tensors */
+} HostDevice;
+
+static inline PsTensor *
+host_tensor_new (PsDevice *device)
+{
+  gsize bytes = ((HostDevice *)device)->bytes;
+  PsTensor *tensor = g_new0 (PsTensor, 1);
+
+  *tensor = (PsTensor){ .device = device, .bytes = bytes, .data = g_malloc0 (bytes) };
+  return tensor;
+}
+
+static inline void
+host_tensor_free (PsTensor *tensor)
+{
+  g_free (tensor->data);
+  g_free (tensor);
+}
+
+static const PsDeviceClass host_class
+    = { .name = "host", .tensor_new = host_tensor_new, .tensor_free = host_tensor_free };
