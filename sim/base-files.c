@@ -1,5 +1,5 @@
 /* base-files.c - files that appear whole or not at all, and text files read whole. */
-#include <pipesim/base.h>
+#include "base-packed.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -177,7 +177,15 @@ gboolean
 ps_write_file (const char *path, const char *contents, gssize length, GError **error)
 {
   gsize n = length < 0 ? strlen (contents) : (gsize)length;
+  g_autoptr (GBytes) packed = NULL;
 
+  if (g_str_has_suffix (path, ".gz"))
+    {
+      packed = ps_pack (contents, n);
+      if (packed == NULL)
+        return ps_refuse (error, PS_ERROR_IO, "%s: no memory to pack it", path);
+      contents = g_bytes_get_data (packed, &n);
+    }
   if (g_str_equal (path, "-"))
     return write_in_place ("standard output", STDOUT_FILENO, contents, n, error);
   GStatBuf status;
@@ -220,6 +228,24 @@ ps_output_check (const char *option, const char *path, GError **error)
   return cause == 0;
 }
 
+/* Replaces a packed file's contents by what they unpack to. */
+static gboolean
+unpack_read (const char *path, char **contents, gsize *length, GError **error)
+{
+  g_autoptr (GBytes) packed = g_bytes_new_take (g_steal_pointer (contents), *length);
+  g_autoptr (GBytes) text = ps_unpack (path, packed, error);
+
+  if (text == NULL)
+    return FALSE;
+  if (g_bytes_get_size (text) > MAX_FILE_BYTES)
+    return set_io_error (path, "cannot read", EFBIG, error);
+  *length = g_bytes_get_size (text);
+  *contents = g_malloc (*length + 1);
+  memcpy (*contents, g_bytes_get_data (text, NULL), *length);
+  (*contents)[*length] = '\0';
+  return TRUE;
+}
+
 gboolean
 ps_read_file (const char *path, char **contents, gsize *length, GError **error)
 {
@@ -232,7 +258,7 @@ ps_read_file (const char *path, char **contents, gsize *length, GError **error)
     return set_io_error (path, "cannot read", EISDIR, error);
   if (status.st_size > MAX_FILE_BYTES)
     return set_io_error (path, "cannot read", EFBIG, error);
-  if (g_file_get_contents (path, contents, length, &cause))
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_IO, "%s: cannot read: %s", path, cause->message);
+  if (!g_file_get_contents (path, contents, length, &cause))
+    return ps_refuse (error, PS_ERROR_IO, "%s: cannot read: %s", path, cause->message);
+  return !ps_is_packed (*contents, *length) || unpack_read (path, contents, length, error);
 }

@@ -155,8 +155,8 @@ gconstpointer ps_table_find (const char *where, const char *what, const char *na
 
 /* Writes contents to path so that the file appears whole or not at all (temporary file beside it, fsync, rename, fsync
  * of the folder). A replaced file keeps its mode. A link stays a link; the file that it leads to is written. path "-"
- * writes to standard output. For one thread at a time. Errors: PS_ERROR_IO with path and cause, also where the file at
- * path is a database. */
+ * writes to standard output; a file whose name ends in .gz is packed. For one thread at a time. Errors: PS_ERROR_IO
+ * with path and cause, also where the file at path is a database. */
 gboolean ps_write_file (const char *path, const char *contents, gssize length, GError **error);
 
 /* For programs, which call it once at their start: SIGHUP, SIGINT, SIGTERM and SIGXFSZ remove the temporary file of
@@ -171,8 +171,8 @@ const gint *ps_note_signals (void);
  * check. Errors: PS_ERROR_IO with option, path and cause. */
 gboolean ps_output_check (const char *option, const char *path, GError **error);
 
-/* Reads a whole text file; a directory, an unreadable file or one above 1 GiB gives PS_ERROR_IO. Free *contents
- * with g_free. */
+/* Reads a whole text file, and unpacks it where it is a gzip file; a directory, an unreadable file or one above 1 GiB
+ * gives PS_ERROR_IO. Free *contents with g_free. */
 gboolean ps_read_file (const char *path, char **contents, gsize *length, GError **error);
 
 /* For qsort, g_array_sort and the like: ascending gint64 and double values, NaN nowhere. */

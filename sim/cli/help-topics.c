@@ -84,7 +84,8 @@ write_formats (void)
   g_string_append (
       text, "\nA schedule FILE may be in any readable format. pipesim recognises the format from the contents.\n\n"
             "Timelines (predict -o, exec --trace, compare, plot) are pipesim's own JSON; FILE.trace.json is a Chrome\n"
-            "trace, and FILE.gz is packed. The output of --json begins with its format and version, such as\n"
+            "trace. Any FILE.gz is packed when written, and packed files are read. The output of --json begins with "
+            "its format and version, such as\n"
             "pipesim-predict/1.\n");
   return g_string_free (text, FALSE);
 }

@@ -1,4 +1,5 @@
 /* trace.c - timelines from files of any supported kind. */
+#include "base-packed.h"
 #include "chrome-trace-read.h"
 #include "nsys-trace.h"
 #include "otel-trace.h"
@@ -6,13 +7,9 @@
 
 #include <pipesim/diagnosis.h>
 
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <zlib.h>
 
-#define HEAD_BYTES (1 << 20)                             /* in which a file says what it is */
-#define MAX_UNPACKED_BYTES (G_GINT64_CONSTANT (4) << 30) /* as large as an unpacked file may be */
+#define HEAD_BYTES (1 << 20) /* in which a file says what it is */
 
 /* Whether an event is an action of PyTorch's runtime, or a step of Megatron's, before any is an op of pipesim. */
 static gboolean
@@ -127,74 +124,6 @@ ps_timelines_parse (const char *where, const PsTraceFile *files, guint n, GError
 
 /* Files and folders */
 
-/* Maps a file that is no longer needed under its name. */
-static GBytes *
-map_stream (const char *path, FILE *file, GError **error)
-{
-  g_autoptr (GError) cause = NULL;
-  g_autoptr (GMappedFile) mapped = NULL;
-
-  if (fflush (file) == 0)
-    mapped = g_mapped_file_new_from_fd (fileno (file), FALSE, &cause);
-  if (mapped != NULL)
-    return g_mapped_file_get_bytes (mapped);
-  return ps_refuse_null (error, PS_ERROR_IO, "%s: cannot unpack into a temporary file: %s", path,
-                         cause != NULL ? cause->message : g_strerror (errno));
-}
-
-#define BLOCK_BYTES (1 << 16)
-
-/* Unpacks into the file; *length becomes the bytes written. The result is zlib's: Z_STREAM_END when all is well,
- * Z_ERRNO when the file does not take it. */
-static int
-unpack_into (FILE *file, GBytes *packed, gint64 *length)
-{
-  g_autofree guchar *block = g_malloc (BLOCK_BYTES);
-  gsize size;
-  guchar *data = (guchar *)g_bytes_get_data (packed, &size);
-  z_stream stream = { .next_in = data };
-  int result = inflateInit2 (&stream, 16 + MAX_WBITS);
-
-  while (result == Z_OK && *length <= MAX_UNPACKED_BYTES)
-    {
-      gsize left = size - (gsize)(stream.next_in - data), n;
-
-      stream.avail_in = (guint)MIN (left, G_MAXINT);
-      stream.next_out = block;
-      stream.avail_out = BLOCK_BYTES;
-      result = inflate (&stream, Z_NO_FLUSH);
-      n = BLOCK_BYTES - stream.avail_out;
-      *length += (gint64)n;
-      if (fwrite (block, 1, n, file) < n)
-        result = Z_ERRNO;
-    }
-  inflateEnd (&stream);
-  return result;
-}
-
-/* Unpacks a gzip file into a temporary one: a large trace needs no memory. */
-static GBytes *
-unpack (const char *path, GBytes *packed, GError **error)
-{
-  FILE *file = tmpfile ();
-  GBytes *text = NULL;
-  gint64 length = 0;
-  int result = file != NULL ? unpack_into (file, packed, &length) : Z_ERRNO;
-
-  if (length > MAX_UNPACKED_BYTES)
-    ps_refuse (error, PS_ERROR_INPUT, "%s: cannot unpack: it holds more than 4 GiB", path);
-  else if (result == Z_ERRNO)
-    ps_refuse (error, PS_ERROR_IO, "%s: cannot unpack into a temporary file: %s", path, g_strerror (errno));
-  else if (result != Z_STREAM_END)
-    ps_refuse (error, PS_ERROR_INPUT, "%s: cannot unpack: %s", path,
-               result == Z_BUF_ERROR ? "the file is cut off" : "the file is damaged");
-  else
-    text = map_stream (path, file, error);
-  if (file != NULL)
-    fclose (file);
-  return text;
-}
-
 /* The text of a file, unpacked. Plain files are mapped: of a large trace only the page that is being read needs memory.
  */
 static GBytes *
@@ -213,9 +142,7 @@ read_file (const char *path, GError **error)
   else
     bytes = g_bytes_new_take (text, length);
   text = (char *)g_bytes_get_data (bytes, &length);
-  if (length >= 2 && memcmp (text, "\x1f\x8b", 2) == 0)
-    return unpack (path, bytes, error);
-  return g_steal_pointer (&bytes);
+  return ps_is_packed (text, length) ? ps_unpack (path, bytes, error) : g_steal_pointer (&bytes);
 }
 
 static int
@@ -307,41 +234,12 @@ ps_timeline_load (const char *path, GError **error)
   return timelines != NULL ? ps_timelines_median (timelines) : NULL;
 }
 
-/* The text as a gzip file: fast rather than small. */
-static GByteArray *
-pack (const char *text)
-{
-  GByteArray *packed = g_byte_array_new ();
-  g_autofree guchar *block = g_malloc (BLOCK_BYTES);
-  const guchar *end = (const guchar *)text + strlen (text);
-  z_stream stream = { .next_in = (guchar *)text };
-  int result = deflateInit2 (&stream, Z_BEST_SPEED, Z_DEFLATED, 16 + MAX_WBITS, MAX_MEM_LEVEL, Z_DEFAULT_STRATEGY);
-
-  while (result == Z_OK)
-    {
-      stream.avail_in = (guint)MIN (end - stream.next_in, G_MAXINT);
-      stream.next_out = block;
-      stream.avail_out = BLOCK_BYTES;
-      result = deflate (&stream, end - stream.next_in > G_MAXINT ? Z_NO_FLUSH : Z_FINISH);
-      g_byte_array_append (packed, block, BLOCK_BYTES - stream.avail_out);
-    }
-  deflateEnd (&stream);
-  if (result != Z_STREAM_END)
-    g_clear_pointer (&packed, g_byte_array_unref);
-  return packed;
-}
-
 gboolean
 ps_timeline_write (const PsTimeline *timeline, const char *path, GError **error)
 {
-  gboolean packs = g_str_has_suffix (path, ".gz");
   g_autofree char *text = g_str_has_suffix (path, ".trace.json") || g_str_has_suffix (path, ".trace.json.gz")
                               ? ps_timeline_to_chrome_trace (timeline)
                               : ps_timeline_to_json (timeline);
-  g_autoptr (GByteArray) packed = packs ? pack (text) : NULL;
 
-  if (packs && packed == NULL)
-    return ps_refuse (error, PS_ERROR_IO, "%s: no memory to pack it", path);
-  return packs ? ps_write_file (path, (const char *)packed->data, (gssize)packed->len, error)
-               : ps_write_file (path, text, -1, error);
+  return ps_write_file (path, text, -1, error);
 }

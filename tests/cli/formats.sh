@@ -76,7 +76,10 @@ for sync in '1f1b --sync bypass' pipedream 1f1b; do
 done
 step "packed" sh -c 'pipesim predict -s 1f1b -p 2 -m 4 --costs f=1us,bw=2us,o=20us -o p.json.gz >/dev/null && gzip -dc p.json.gz | cmp - a.json && \
   pipesim predict -s 1f1b -p 2 -m 4 --costs f=1us,bw=2us,o=20us -o p.trace.json.gz >/dev/null && gzip -dc p.trace.json.gz | cmp - a.trace.json && \
-  pipesim compare p.json.gz p.trace.json.gz | grep -q "^iteration time .*+0.00 %"'
+  pipesim compare p.json.gz p.trace.json.gz | grep -q "^iteration time .*+0.00 %" && \
+  pipesim schedule convert 1f1b -p 2 -m 4 --to native -o s.json.gz && pipesim schedule convert 1f1b -p 2 -m 4 --to native -o - >s.json && \
+  gzip -dc s.json.gz | cmp - s.json && pipesim schedule validate s.json.gz >/dev/null && head -c 60 s.json.gz >cut.gz && \
+  ! pipesim schedule validate cut.gz 2>said && grep -q "cut.gz: cannot unpack: the file is cut off" said'
 step "drawn with channels" sh -c '[ "$(pipesim schedule show gpipe -p 2 -m 4 --costs f=1us,bw=2us,c=2us --comm rank)" != \
   "$(pipesim schedule show gpipe -p 2 -m 4 --costs f=1us,bw=2us,c=2us)" ]'
 
