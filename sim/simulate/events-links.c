@@ -9,7 +9,7 @@
 typedef enum
 {
   PHASE_ALONE,   /* shares nothing */
-  PHASE_ROOMY,   /* both its ports have room for all their flows at the rates that they take alone */
+  PHASE_ROOMY,   /* both its ports have room for all their flows at the rates that they take alone, or no other flow */
   PHASE_LATENCY, /* a port of it is crowded: its rate will have to be found */
   PHASE_BYTES,   /* the same, and it moves bytes */
 } Phase;
@@ -19,13 +19,15 @@ typedef struct
   PsTraffic left;  /* as of since_ns */
   gint64 since_ns; /* while roomy or in its latency: when its bytes begin to move */
   guint64 alone;   /* its rate when it shares no link */
+  guint64 level;   /* while rates are found: at which it stops to fill as far as is known */
   guint64 rate;    /* 0: none yet */
-  guint64 found;   /* the next rate */
   guint32 port[2]; /* of its route */
-  guint turn;      /* in which it began */
-  guint32 place;   /* in its list */
+  guint32 next[2]; /* 1 + flow that moves bytes through the same port; 0: none */
+  guint32 previous[2];
+  guint turn;    /* in which it began */
+  guint32 place; /* among the roomy */
   guint8 phase;
-  guint8 fixed; /* while rates are found */
+  guint8 fixed; /* FALSE: its new rate is being found */
 } Flow;
 
 /* One direction of the link of a device or a node. */
@@ -33,25 +35,25 @@ typedef struct
 {
   guint64 capacity; /* bytes per second */
   PsTraffic wanted; /* what all its flows take alone */
+  guint n_wanted;   /* flows that want it */
   guint64 left;     /* while rates are found */
+  guint64 share;    /* of it, for each flow that has no rate yet */
   guint n_flows;    /* that have no rate yet */
+  guint32 first[2]; /* 1 + flow that moves bytes out of it, and into it; 0: none */
+  gboolean touched; /* its flows need new rates */
 } Port;
-
-typedef struct
-{
-  guint n;
-  guint32 *flows; /* [n_transfers] */
-} FlowList;
 
 struct _PsLinks
 {
-  gboolean changed; /* moving flows came or went since rates were found */
   guint n_ports;
   Port *ports;
+  guint n_touched;
+  guint32 *touched; /* [n_ports] */
   PsRoutes *routes;
-  Flow *flows;     /* [n_transfers] */
-  FlowList roomy;  /* their rates are known */
-  FlowList moving; /* in PHASE_BYTES */
+  Flow *flows; /* [n_transfers] */
+  guint n_roomy;
+  guint32 *roomy;   /* [n_transfers] flows whose rates are known */
+  guint32 *without; /* [n_transfers] flows whose rates are being found */
 };
 
 PsLinks *
@@ -65,8 +67,9 @@ ps_links_new (const PsEvents *events)
     links->ports[i].capacity = ps_routes_capacity (events, i);
   links->routes = ps_routes_new (events);
   links->flows = g_new0 (Flow, events->n_transfers + 1);
-  links->roomy.flows = g_new (guint32, events->n_transfers + 1);
-  links->moving.flows = g_new (guint32, events->n_transfers + 1);
+  links->touched = g_new (guint32, links->n_ports);
+  links->roomy = g_new (guint32, events->n_transfers + 1);
+  links->without = g_new (guint32, events->n_transfers + 1);
   return links;
 }
 
@@ -77,9 +80,10 @@ ps_links_free (PsLinks *links)
     return;
   ps_routes_free (links->routes);
   g_free (links->ports);
+  g_free (links->touched);
   g_free (links->flows);
-  g_free (links->roomy.flows);
-  g_free (links->moving.flows);
+  g_free (links->roomy);
+  g_free (links->without);
   g_free (links);
 }
 
@@ -97,8 +101,7 @@ ps_links_begin (PsEvents *events)
 {
   PsLinks *links = events->timed->links;
 
-  links->roomy.n = links->moving.n = 0;
-  links->changed = FALSE;
+  links->n_roomy = links->n_touched = 0;
   for (guint i = 0; i < links->n_ports; i++)
     links->ports[i] = (Port){ .capacity = links->ports[i].capacity };
   ps_routes_begin (links->routes, events);
@@ -112,28 +115,77 @@ ps_links_share (const PsEvents *events, guint32 index)
   return transfer->part != PS_TRANSFER_EAGER_RECEIVE && ps_routes_of (events->timed->links->routes, transfer)->shares;
 }
 
-static void
-add_flow (PsLinks *links, FlowList *list, guint32 index)
+static guint
+n_ports_of (const Flow *flow)
 {
-  links->flows[index].place = list->n;
-  list->flows[list->n++] = index;
+  return 1 + (flow->port[1] != flow->port[0]);
 }
 
 static void
-remove_flow (PsLinks *links, FlowList *list, guint32 index)
+remove_roomy (PsLinks *links, const Flow *flow)
 {
-  guint32 last = list->flows[--list->n], place = links->flows[index].place;
+  guint32 last = links->roomy[--links->n_roomy];
 
-  list->flows[place] = last;
-  links->flows[last].place = place;
+  links->roomy[flow->place] = last;
+  links->flows[last].place = flow->place;
 }
 
-/* A flow comes to its ports, or leaves them. */
+/* The ports of a flow, and all that share ports with its flows, need new rates. */
 static void
-want (PsLinks *links, const Flow *flow, gboolean comes)
+touch_ports (PsLinks *links, const Flow *flow)
 {
-  for (guint k = 0; k < 1U + (flow->port[1] != flow->port[0]); k++)
-    links->ports[flow->port[k]].wanted += comes ? flow->alone : -(PsTraffic)flow->alone;
+  for (guint side = 0; side < n_ports_of (flow); side++)
+    if (!links->ports[flow->port[side]].touched)
+      {
+        links->ports[flow->port[side]].touched = TRUE;
+        links->touched[links->n_touched++] = flow->port[side];
+      }
+}
+
+static void
+set_next (PsLinks *links, const Flow *flow, guint side, guint32 previous, guint32 next)
+{
+  if (previous != 0)
+    links->flows[previous - 1].next[side] = next;
+  else
+    links->ports[flow->port[side]].first[side] = next;
+  if (next != 0)
+    links->flows[next - 1].previous[side] = previous;
+}
+
+static void
+begin_bytes (PsLinks *links, guint32 index)
+{
+  Flow *flow = &links->flows[index];
+
+  flow->phase = PHASE_BYTES;
+  flow->fixed = TRUE;
+  for (guint side = 0; side < n_ports_of (flow); side++)
+    {
+      flow->next[side] = links->ports[flow->port[side]].first[side];
+      set_next (links, flow, side, index + 1, flow->next[side]);
+      set_next (links, flow, side, 0, index + 1);
+    }
+  touch_ports (links, flow);
+}
+
+static void
+end_bytes (PsLinks *links, const Flow *flow)
+{
+  for (guint side = 0; side < n_ports_of (flow); side++)
+    set_next (links, flow, side, flow->previous[side], flow->next[side]);
+  touch_ports (links, flow);
+}
+
+/* A flow comes to its ports (1), or leaves them (-1). */
+static void
+want (PsLinks *links, const Flow *flow, gint change)
+{
+  for (guint side = 0; side < n_ports_of (flow); side++)
+    {
+      links->ports[flow->port[side]].wanted += change > 0 ? flow->alone : -(PsTraffic)flow->alone;
+      links->ports[flow->port[side]].n_wanted += (guint)change;
+    }
 }
 
 static gboolean
@@ -141,7 +193,7 @@ is_crowded (const PsLinks *links, const Flow *flow)
 {
   const Port *out = &links->ports[flow->port[0]], *in = &links->ports[flow->port[1]];
 
-  return out->wanted > out->capacity || in->wanted > in->capacity;
+  return (out->wanted > out->capacity && out->n_wanted > 1) || (in->wanted > in->capacity && in->n_wanted > 1);
 }
 
 /* Takes off the bytes that have gone through since since_ns. */
@@ -154,12 +206,24 @@ move_bytes (Flow *flow, gint64 now_ns)
   flow->since_ns = now_ns;
 }
 
+/* From since_ns on it moves its bytes at that rate. */
 static void
-begin_bytes (PsLinks *links, guint32 index)
+set_rate (PsEvents *events, guint32 index, guint64 rate)
 {
-  links->flows[index].phase = PHASE_BYTES;
-  add_flow (links, &links->moving, index);
-  links->changed = TRUE;
+  Flow *flow = &events->timed->links->flows[index];
+  PsTraffic wait = (flow->left + rate / 2) / rate;
+
+  flow->rate = rate;
+  ps_heap_set (events->timed->heap, events->n_devices + index,
+               flow->since_ns + (gint64)MIN (wait, (PsTraffic)(G_MAXINT64 / 4)));
+}
+
+static guint64
+roomy_rate (const PsLinks *links, const Flow *flow)
+{
+  guint64 rate = MIN (flow->alone, MIN (links->ports[flow->port[0]].capacity, links->ports[flow->port[1]].capacity));
+
+  return MAX (rate, 1);
 }
 
 /* Roomy flows whose ports have become crowded need rates from now on. */
@@ -169,14 +233,14 @@ leave_roomy (PsEvents *events)
   PsTimed *timed = events->timed;
   PsLinks *links = timed->links;
 
-  for (guint i = links->roomy.n; i-- > 0;)
+  for (guint i = links->n_roomy; i-- > 0;)
     {
-      guint32 index = links->roomy.flows[i];
+      guint32 index = links->roomy[i];
       Flow *flow = &links->flows[index];
 
       if (!is_crowded (links, flow))
         continue;
-      remove_flow (links, &links->roomy, index);
+      remove_roomy (links, flow);
       /* Without latency its bytes begin to move in the next turn of this instant. */
       if (flow->since_ns > timed->now_ns || flow->turn == timed->turn)
         {
@@ -201,21 +265,25 @@ ps_links_start (PsEvents *events, guint32 index)
   gint64 body_ns = transfer->end_ns - route->latency_ns;
   guint64 alone = find_alone (events->costs->message_bytes[route->transfer], body_ns);
 
-  *flow = (Flow){ .phase = PHASE_ALONE };
-  ps_heap_set (timed->heap, events->n_devices + index, timed->now_ns + transfer->end_ns);
-  if (alone == 0 || !ps_links_share (events, index))
-    return;
+  if (alone == 0 || !route->shares)
+    {
+      flow->phase = PHASE_ALONE;
+      ps_heap_set (timed->heap, events->n_devices + index, timed->now_ns + transfer->end_ns);
+      return;
+    }
   *flow = (Flow){ .phase = PHASE_ROOMY,
                   .turn = timed->turn,
                   .alone = alone,
-                  .rate = alone,
                   .left = (PsTraffic)alone * (guint64)body_ns,
                   .since_ns = timed->now_ns + route->latency_ns,
-                  .port = { route->port[0], route->port[1] } };
-  add_flow (links, &links->roomy, index);
-  want (links, flow, TRUE);
+                  .port = { route->port[0], route->port[1] },
+                  .place = links->n_roomy };
+  links->roomy[links->n_roomy++] = index;
+  want (links, flow, 1);
   if (is_crowded (links, flow))
     leave_roomy (events);
+  else
+    set_rate (events, index, roomy_rate (links, flow));
 }
 
 gboolean
@@ -231,119 +299,101 @@ ps_links_event (PsEvents *events, guint32 index)
       begin_bytes (links, index);
       return FALSE;
     }
-  links->changed |= flow->phase == PHASE_BYTES;
-  remove_flow (links, flow->phase == PHASE_BYTES ? &links->moving : &links->roomy, index);
-  want (links, flow, FALSE);
+  if (flow->phase == PHASE_BYTES)
+    end_bytes (links, flow);
+  else
+    remove_roomy (links, flow);
+  want (links, flow, -1);
   return TRUE;
 }
 
 static void
-fix_rate (PsLinks *links, Flow *flow, guint64 rate)
+find_share (Port *port)
 {
-  flow->found = rate;
-  flow->fixed = TRUE;
-  for (guint i = 0; i < 2; i++)
-    {
-      Port *port = &links->ports[flow->port[i]];
-
-      if (i == 1 && flow->port[1] == flow->port[0])
-        break;
-      port->left -= MIN (port->left, rate);
-      port->n_flows--;
-    }
+  port->share = port->n_flows > 0 ? port->left / port->n_flows : 0;
 }
 
-/* The least that a flow still without a rate is allowed by its ports. */
-static guint64
-allowed (const PsLinks *links, const Flow *flow)
+/* Finds the flows that need new rates: those of touched ports, and so on along all ports that they share. */
+static guint
+unfix_flows (PsLinks *links)
 {
-  const Port *out = &links->ports[flow->port[0]], *in = &links->ports[flow->port[1]];
+  guint n = 0;
 
-  return MIN (out->left / out->n_flows, in->left / in->n_flows);
-}
-
-/* The level at which filling stops next: a flow has all that it takes alone, or a port is full. */
-static guint64
-next_level (const PsLinks *links)
-{
-  guint64 level = G_MAXUINT64;
-
-  for (guint i = 0; i < links->moving.n; i++)
+  for (guint i = 0; i < links->n_touched; i++)
     {
-      const Flow *flow = &links->flows[links->moving.flows[i]];
+      Port *port = &links->ports[links->touched[i]];
 
-      if (!flow->fixed)
-        level = MIN (level, MIN (flow->alone, allowed (links, flow)));
+      port->left = port->capacity;
+      port->n_flows = 0;
+      for (guint side = 0; side < 2; side++)
+        for (guint32 next = port->first[side]; next != 0; next = links->flows[next - 1].next[side])
+          {
+            Flow *flow = &links->flows[next - 1];
+
+            port->n_flows++;
+            if (!flow->fixed)
+              continue;
+            flow->fixed = FALSE;
+            links->without[n++] = next - 1;
+            touch_ports (links, flow);
+          }
+      find_share (port);
     }
-  return level;
+  return n;
 }
 
 static void
-clear_ports (PsLinks *links)
+fix_rate (PsEvents *events, guint32 index, guint64 rate)
 {
-  for (guint i = 0; i < links->moving.n; i++)
-    {
-      Flow *flow = &links->flows[links->moving.flows[i]];
+  PsTimed *timed = events->timed;
+  Flow *flow = &timed->links->flows[index];
 
-      flow->fixed = FALSE;
-      for (guint k = 0; k < 2; k++)
-        {
-          links->ports[flow->port[k]].left = links->ports[flow->port[k]].capacity;
-          links->ports[flow->port[k]].n_flows = 0;
-        }
-    }
-  for (guint i = 0; i < links->moving.n; i++)
+  flow->fixed = TRUE;
+  for (guint side = 0; side < n_ports_of (flow); side++)
     {
-      Flow *flow = &links->flows[links->moving.flows[i]];
+      Port *port = &timed->links->ports[flow->port[side]];
 
-      links->ports[flow->port[0]].n_flows++;
-      links->ports[flow->port[1]].n_flows += flow->port[1] != flow->port[0];
+      port->left -= MIN (port->left, rate);
+      port->n_flows--;
+      find_share (port);
     }
+  if (rate == flow->rate)
+    return;
+  move_bytes (flow, timed->now_ns);
+  set_rate (events, index, rate);
+}
+
+/* It has all that it takes alone, or one of its ports is full. */
+static guint64
+find_level (PsLinks *links, Flow *flow)
+{
+  flow->level = MIN (flow->alone, MIN (links->ports[flow->port[0]].share, links->ports[flow->port[1]].share));
+  return flow->level;
 }
 
 /* Fixes at least one flow per round. A full port stops all its flows at the same level. The rest of a port divided by
- * its flows does not sink below the level, so the order in which flows are looked at does not matter.
- */
-static void
-find_rates (PsLinks *links)
-{
-  clear_ports (links);
-  for (guint left = links->moving.n; left > 0;)
-    {
-      guint64 level = next_level (links);
-
-      for (guint i = 0; i < links->moving.n; i++)
-        {
-          Flow *flow = &links->flows[links->moving.flows[i]];
-
-          if (flow->fixed || MIN (flow->alone, allowed (links, flow)) > level)
-            continue;
-          fix_rate (links, flow, MAX (level, 1));
-          left--;
-        }
-    }
-}
-
+ * its flows does not sink below the level, so it matters neither in which order flows are looked at, nor which flows
+ * that share no port with them have rates already. */
 void
 ps_links_settle (PsEvents *events)
 {
-  PsTimed *timed = events->timed;
-  PsLinks *links = timed->links;
+  PsLinks *links = events->timed->links;
 
-  if (!links->changed)
+  if (links->n_touched == 0)
     return;
-  links->changed = FALSE;
-  find_rates (links);
-  for (guint i = 0; i < links->moving.n; i++)
+  for (guint n = unfix_flows (links), kept; n > 0; n = kept)
     {
-      Flow *flow = &links->flows[links->moving.flows[i]];
+      guint64 level = G_MAXUINT64;
 
-      if (flow->found == flow->rate)
-        continue;
-      move_bytes (flow, timed->now_ns);
-      flow->rate = flow->found;
-      PsTraffic wait = (flow->left + flow->rate / 2) / flow->rate;
-      ps_heap_set (timed->heap, events->n_devices + links->moving.flows[i],
-                   timed->now_ns + (gint64)MIN (wait, (PsTraffic)(G_MAXINT64 / 4)));
+      for (guint i = 0; i < n; i++)
+        level = MIN (level, find_level (links, &links->flows[links->without[i]]));
+      kept = 0;
+      for (guint i = 0; i < n; i++)
+        if (links->flows[links->without[i]].level <= level)
+          fix_rate (events, links->without[i], MAX (level, 1));
+        else
+          links->without[kept++] = links->without[i];
     }
+  while (links->n_touched > 0)
+    links->ports[links->touched[--links->n_touched]].touched = FALSE;
 }
