@@ -5,13 +5,22 @@
 
 #define N_DEPENDS 4
 
+typedef struct
+{
+  guint8 missing; /* its input, and items of the same device that must start before it */
+  guint8 passed;  /* it has started; or it is the second op of a pair, which the device starts after the first */
+  guint8 last;    /* O: nothing overtakes it, and it overtakes nothing */
+} Candidate;
+
 struct _PsReady
 {
-  guint32 *depends;  /* [n_items * N_DEPENDS] 1 + items of the same device that must come before; 0 = none */
-  guint8 *started;   /* [n_items] */
-  guint32 *second;   /* [n_devices] 1 + second op of the pair that the device has begun; 0 = none */
-  guint32 *sequence; /* [n_items] items of a device in the order in which they started */
-  guint *n_started;  /* [n_devices] */
+  Candidate *initial;       /* [n_items] before a run */
+  Candidate *candidates;    /* [n_items] */
+  guint32 *first_dependent; /* [n_items + 1] */
+  guint32 *dependents;      /* of item i: from first_dependent[i] to before first_dependent[i + 1] */
+  guint32 *second;          /* [n_devices] 1 + second op of the pair that the device has begun; 0 = none */
+  guint32 *sequence;        /* [n_items] items of a device in the order in which they started */
+  guint *n_started;         /* [n_devices] */
   guint n_pending;
   guint32 *pending; /* [n_transfers] transfers that wait for a channel; the next to go is the first */
   gint64 *free_ns;  /* [n_ends] when the transfer that holds the channel end is over; G_MAXINT64: not known */
@@ -80,17 +89,51 @@ find_depends (const PsEvents *events, const Makers *makers, guint32 i, guint32 *
     depend_on (events, depends, &n, i, own[1].backward);
 }
 
+/* The start of the first op of a pair is no condition of the second. */
+static gboolean
+is_condition (const PsEvents *events, guint32 i, guint32 depends)
+{
+  return depends != 0 && !(events->items[i].pair == PS_PAIR_SECOND && depends == i);
+}
+
 static void
-build_depends (const PsEvents *events, PsReady *ready)
+build_dependents (const PsEvents *events, PsReady *ready, const guint32 *depends)
+{
+  guint32 *first = ready->first_dependent = g_new0 (guint32, events->n_items + 1);
+  guint32 n = events->n_items * N_DEPENDS;
+
+  ready->dependents = g_new (guint32, (gsize)n + 1);
+  for (guint32 i = 0; i < n; i++)
+    first[depends[i] - (depends[i] != 0)] += is_condition (events, i / N_DEPENDS, depends[i]);
+  for (guint32 i = 1; i <= events->n_items; i++)
+    first[i] += first[i - 1];
+  for (guint32 i = n; i-- > 0;)
+    if (is_condition (events, i / N_DEPENDS, depends[i]))
+      {
+        ready->dependents[--first[depends[i] - 1]] = i / N_DEPENDS;
+        ready->initial[i / N_DEPENDS].missing++;
+      }
+}
+
+static void
+build_candidates (const PsEvents *events, PsReady *ready)
 {
   const PsSchedule *schedule = events->program->schedule;
   g_autofree Makers *makers = g_new0 (Makers, ps_schedule_n_cells (schedule));
+  g_autofree guint32 *depends = g_new0 (guint32, (gsize)events->n_items * N_DEPENDS + 1);
 
   for (guint32 i = 0; i < events->n_items; i++)
     note_maker (&makers[ps_schedule_cell (schedule, *item_op (events, i))], *item_op (events, i), i + 1);
-  ready->depends = g_new0 (guint32, (gsize)events->n_items * N_DEPENDS + 1);
+  ready->initial = g_new0 (Candidate, events->n_items + 1);
+  ready->candidates = g_new (Candidate, events->n_items + 1);
   for (guint32 i = 0; i < events->n_items; i++)
-    find_depends (events, makers, i, &ready->depends[(gsize)i * N_DEPENDS]);
+    {
+      find_depends (events, makers, i, &depends[(gsize)i * N_DEPENDS]);
+      ready->initial[i] = (Candidate){ .missing = events->items[i].wait != 0,
+                                       .passed = events->items[i].pair == PS_PAIR_SECOND,
+                                       .last = item_op (events, i)->kind == PS_OP_O };
+    }
+  build_dependents (events, ready, depends);
 }
 
 PsReady *
@@ -98,8 +141,7 @@ ps_ready_new (const PsEvents *events)
 {
   PsReady *ready = g_new0 (PsReady, 1);
 
-  build_depends (events, ready);
-  ready->started = g_new0 (guint8, events->n_items + 1);
+  build_candidates (events, ready);
   ready->second = g_new0 (guint32, events->n_devices);
   ready->sequence = g_new (guint32, events->n_items + 1);
   ready->n_started = g_new0 (guint, events->n_devices);
@@ -113,8 +155,10 @@ ps_ready_free (PsReady *ready)
 {
   if (ready == NULL)
     return;
-  g_free (ready->depends);
-  g_free (ready->started);
+  g_free (ready->initial);
+  g_free (ready->candidates);
+  g_free (ready->first_dependent);
+  g_free (ready->dependents);
   g_free (ready->second);
   g_free (ready->sequence);
   g_free (ready->n_started);
@@ -128,34 +172,34 @@ ps_ready_begin (PsEvents *events)
 {
   PsReady *ready = events->ready;
 
-  memset (ready->started, 0, events->n_items);
+  memcpy (ready->candidates, ready->initial, events->n_items * sizeof *ready->initial);
   memset (ready->second, 0, events->n_devices * sizeof *ready->second);
   memset (ready->n_started, 0, events->n_devices * sizeof *ready->n_started);
   memset (ready->free_ns, 0, events->channels->n_ends * sizeof *ready->free_ns);
   ready->n_pending = 0;
 }
 
-/* A device is idle when it picks, so all ops that started on it have ended. The second op of a pair may need the first.
- */
+void
+ps_ready_arrive (PsEvents *events, guint32 transfer)
+{
+  const PsTransfer *input = &events->transfers[transfer];
+
+  if (input->part != PS_TRANSFER_EAGER_SEND)
+    events->ready->candidates[events->item_of_step[events->program->messages[input->message].consumer]].missing--;
+}
+
+/* A device is idle when it picks, so all ops that started on it have ended. */
 static gboolean
 is_ready (const PsEvents *events, guint32 i)
 {
-  const PsItem *item = &events->items[i];
-  const guint32 *depends = &events->ready->depends[(gsize)i * N_DEPENDS];
+  guint32 wait = events->items[i].wait;
 
-  if (item->wait != 0)
-    {
-      const PsTransfer *input = &events->transfers[item->wait - 1];
-
-      if (input->done && input->end_ns > events->timed->now_ns)
-        events->ready->wake_ns = MIN (events->ready->wake_ns, input->end_ns);
-      if (!input->done || input->end_ns > events->timed->now_ns)
-        return FALSE;
-    }
-  for (guint k = 0; k < N_DEPENDS && depends[k] != 0; k++)
-    if (!events->ready->started[depends[k] - 1] && !(item->pair == PS_PAIR_SECOND && depends[k] == i))
-      return FALSE;
-  return TRUE;
+  if (events->ready->candidates[i].missing > 0)
+    return FALSE;
+  if (wait == 0 || events->transfers[wait - 1].end_ns <= events->timed->now_ns)
+    return TRUE;
+  events->ready->wake_ns = MIN (events->ready->wake_ns, events->transfers[wait - 1].end_ns);
+  return FALSE;
 }
 
 /* The bytes that an op, or both ops of a pair, take at the start and keep after the end. */
@@ -211,7 +255,9 @@ start_cell (PsEvents *events, guint device, guint32 i)
   PsReady *ready = events->ready;
 
   ready->second[device] = events->items[i].pair == PS_PAIR_FIRST ? i + 2 : 0;
-  ready->started[i] = TRUE;
+  ready->candidates[i].passed = TRUE;
+  for (guint32 k = ready->first_dependent[i]; k < ready->first_dependent[i + 1]; k++)
+    ready->candidates[ready->dependents[k]].missing--;
   ready->sequence[events->first_item[device] + ready->n_started[device]++] = i;
   return i;
 }
@@ -238,7 +284,7 @@ ps_ready_pick (PsEvents *events, guint device)
   PsReady *ready = events->ready;
   const gint64 *limit = events->setting.memory_limit;
   gint64 held = events->simulation->memory[device].held_bytes;
-  Memory memory = { limit != NULL ? limit[device] : G_MAXINT64 / 4, held, held, G_MAXINT64 / 4 };
+  Memory memory = { limit != NULL ? limit[device] : 0, held, held, G_MAXINT64 / 4 };
 
   ready->wake_ns = G_MAXINT64;
   if (ready->second[device] != 0)
@@ -247,22 +293,22 @@ ps_ready_pick (PsEvents *events, guint device)
 
       return is_ready (events, second) ? start_cell (events, device, second) : PS_NO_ITEM;
     }
-  while (state->next < state->end && ready->started[state->next])
+  while (state->next < state->end && ready->candidates[state->next].passed)
     state->next++;
   for (guint32 i = state->next, n_seen = 0; i < state->end && n_seen < events->setting.ready_order; i++)
     {
-      Need need;
+      const Candidate *candidate = &ready->candidates[i];
 
-      if (ready->started[i] || events->items[i].pair == PS_PAIR_SECOND)
+      if (candidate->passed)
         continue;
-      if (i > state->next && item_op (events, i)->kind == PS_OP_O)
+      if (i > state->next && candidate->last)
         break;
-      need = limit != NULL ? cell_need (events, i) : (Need){ 0 };
-      if (cell_is_ready (events, i) && (i == state->next || fits (&memory, need)))
+      if (cell_is_ready (events, i) && (i == state->next || limit == NULL || fits (&memory, cell_need (events, i))))
         return start_cell (events, device, i);
-      if (item_op (events, i)->kind == PS_OP_O)
+      if (candidate->last)
         break;
-      pass_over (&memory, need);
+      if (limit != NULL)
+        pass_over (&memory, cell_need (events, i));
       n_seen++;
     }
   return PS_NO_ITEM;

@@ -303,6 +303,7 @@ begin_transfer (PsEvents *events, guint32 index)
       && !shares)
     {
       finish_transfer (events, index);
+      ps_ready_arrive (events, index);
       ps_ready_hold (events, index, transfer->end_ns);
       wake_at (events, message->receiver, transfer->end_ns);
       return;
@@ -345,6 +346,7 @@ end_transfer (PsEvents *events, guint32 index)
   ps_event_complete (events, index);
   if (events->ready == NULL)
     return;
+  ps_ready_arrive (events, index);
   ps_ready_hold (events, index, events->timed->now_ns);
   events->timed->retry_ns = events->timed->now_ns;
   wake (events, message->receiver);

@@ -93,6 +93,9 @@ void ps_ready_begin (PsEvents *events);
 /* The item that an idle device starts now; PS_NO_ITEM when none may. */
 guint32 ps_ready_pick (PsEvents *events, guint device);
 
+/* The end of a transfer is known. */
+void ps_ready_arrive (PsEvents *events, guint32 transfer);
+
 /* When an input arrives that the last search has missed; G_MAXINT64: none is known to arrive. */
 gint64 ps_ready_wake_ns (const PsEvents *events);
 
