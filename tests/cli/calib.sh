@@ -72,14 +72,15 @@ refuse 1 "text.json: not an SQLite database" pipesim calib show --db text.json -
 refuse 1 "old.db: is neither a JSON object nor an array" pipesim calib import --db other.db old.db
 refuse 2 "no path given; a profile, or one or several runs would be right" pipesim calib import --db other.db
 
-# Of a large file only the head is read before it is known to be a trace; the rest stays on disk.
-truncate -s 300M large.json
-refuse 1 "large.json: is neither a JSON object nor an array" pipesim calib import --db other.db --profile x large.json
+# Of a large file only the head is read before it is known to be a trace; the rest stays on disk. `refuse` reads no file
+# outside of this folder.
+truncate -s 300M ../large.json
+refuse 1 "large.json: is neither a JSON object nor an array" pipesim calib import --db other.db --profile x ../large.json
 peak=$(python3 -c 'import resource, subprocess, sys
 subprocess.run (sys.argv[1:], stderr=subprocess.DEVNULL)
-print (resource.getrusage (resource.RUSAGE_CHILDREN).ru_maxrss)' pipesim calib import --db other.db --profile x large.json)
+print (resource.getrusage (resource.RUSAGE_CHILDREN).ru_maxrss)' pipesim calib import --db other.db --profile x ../large.json)
 if [ "$peak" -lt 150000 ]; then result "a large file takes no memory"; else result "a large file takes no memory" "$peak KiB"; fi
-rm large.json
+rm ../large.json
 refuse 2 "two profiles are compared, 1 given" pipesim calib diff text.json
 refuse 1 "new.db: several profiles; choose one with --profile: here, there" pipesim calib export --db new.db
 refuse 2 "--caches: 'tepid' is not one of run, cold, warm" \
@@ -120,7 +121,7 @@ pipesim-calib run $small --within 0.0001% --max-samples 4000 --time-limit 100s >
 first=$!
 until pipesim calib show --db two.db --profile one 2>/dev/null | grep -q '^sentinel'; do sleep 0.05; done
 kill -STOP $first
-run "a run beside a stopped one" "profile 'one' of two.db: 36 measured" pipesim calib run $small --max-samples 2
+run "a run beside a stopped one" "profile 'one' of two.db: 36 measured" pipesim calib run $small --max-samples 2 --time-limit 50ms
 kill -CONT $first
 wait $first
 code=$?
@@ -135,7 +136,7 @@ result "which then says why it ends" "$@"
 sed 's/fp32/fp16/' small.ini >half.ini
 half="--db two.db --profile one --model half.ini"
 run "a model in the profile's precision" "profile 'one' has all of these measurements: they are taken anew" \
-  pipesim calib run $half --precision fp32 -p 2 -v 1 --max-samples 2
+  pipesim calib run $half --precision fp32 -p 2 -v 1 --max-samples 2 --time-limit 50ms
 run "as another calibration" 'one#1    small         cpu     threads              1            36' \
   pipesim calib list --db two.db
 run "which the name means" 'one      half in fp32  cpu     threads              2            36' \
@@ -161,7 +162,7 @@ run "a sweep over precisions" '1 predicted, 1 impossible' pipesim sweep half.swe
 # The runs go on with a profile that lacks the messages of 8 bytes. Its sentinel is one that no run reads.
 pipesim calib export --db two.db --profile one#1 | awk -f "$G_TEST_SRCDIR/cli/restless.awk" \
   | sed 's/"F of layers=1"/"F of layers=9"/; /"bytes": 8,/d' >moved.json
-moved="--profile one --model small.ini -p 2 -v 1 --max-samples 2"
+moved="--profile one --model small.ini -p 2 -v 1 --max-samples 2 --time-limit 50ms"
 unrest='the machine was not quiet: the sentinel op moved by up to 50 % beside 4 measurements'
 run "import of a restless profile" '34 measurements' pipesim calib import --db moved.db moved.json
 run "and once more" '34 measurements' pipesim calib import --db left.db moved.json
@@ -176,7 +177,7 @@ run "and takes it again" "$unrest; they are taken again" cat told.txt
 run "and counts" '6 of 6: F of layers=2,' grep ' again (n = 2, sample cap)' told.txt
 run "in its place" 'moved by 0.0 % at most beside these' pipesim calib show --db moved.db --profile one
 # The stages of zb-v were measured while the sentinel moved, those of 1f1b before.
-pipesim calib run --db weather.db --profile one --model small.ini -p 2 --max-samples 2 2>/dev/null >&2
+pipesim calib run --db weather.db --profile one --model small.ini -p 2 --max-samples 2 --time-limit 50ms 2>/dev/null >&2
 pipesim calib export --db weather.db --profile one | awk -v when='"shape": "layers=1' -f "$G_TEST_SRCDIR/cli/restless.awk" >weather.json
 run "import of two weathers" ' measurements' pipesim calib import --db weathers.db weather.json
 weathers="pipesim predict -p 2 -m 4 --db weathers.db"
@@ -196,6 +197,7 @@ run "more devices than cores" 'warning: -p: 256 devices take turns on ' \
   sh -c 'pipesim calib run --db none/x.db --profile x --model deep.ini -p 256 -v 1 2>&1; test $? = 1'
 refuse 2 "--again: '-1'" pipesim calib run --db moved.db $moved --again -1
 # A budget adds samples to what predictions are most uncertain from. It ends by itself when it is used up; here a signal ends it.
+: >more.err
 pipesim calib run --db more.db --profile here --model small.ini -p 2 -v 1 --within 5 --max-samples 12 --time-limit 20ms --budget 60min \
   >more.txt 2>more.err &
 pid=$!

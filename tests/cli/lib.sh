@@ -37,10 +37,10 @@ refuse ()
   expected=$1
   text=$2
   shift 2
-  find . -type f | sort | xargs -r sha256sum >"$work/before"
+  find . -type f -printf '%p %s %C@\n' | sort >"$work/before"
   "$@" >"$work/stdout" 2>"$work/stderr" </dev/null
   code=$?
-  find . -type f | sort | xargs -r sha256sum >"$work/after"
+  find . -type f -printf '%p %s %C@\n' | sort >"$work/after"
   set -- "$(printf %s "$*" | tr '[:cntrl:]' ' ' | cut -c 1-150)"
   [ $code -eq "$expected" ] || set -- "$@" "exit code $code, not $expected"
   [ "$(wc -l <"$work/stderr")" -eq 1 ] || set -- "$@" "not one line on stderr:"
