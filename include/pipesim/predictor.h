@@ -14,7 +14,7 @@ typedef struct
 {
   PsCosts *costs;
   PsProgram *program; /* owns the schedule; ps_program_add_streams makes it fit to run */
-  gboolean is_shared; /* the program belongs to the predictor: it lives until the next prediction */
+  gboolean is_shared; /* program and simulation belong to the predictor: they live until the next prediction */
   PsSimulation *simulation;
   PsIteration iteration; /* the time that metrics call the iteration time */
   PsMetrics metrics;

@@ -61,6 +61,9 @@ void ps_sweep_point_digest (const PsSweep *sweep, guint64 point, char digest[PS_
  * NULL and an error (PS_ERROR_IO, PS_ERROR_UNAVAILABLE) only where the machine fails, not the setting. */
 PsResult *ps_sweep_worker_predict (PsSweepWorker *worker, guint64 point, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
+/* Takes all rows, of PsResult, of which later predictions use the memory. */
+void ps_sweep_worker_reuse (PsSweepWorker *worker, GPtrArray *rows);
+
 /* A part of a sweep: every n-th block of settings, from the index-th on. */
 typedef struct
 {

@@ -214,9 +214,7 @@ ps_ways_load_init (PsWaysLoad *load, const PsWays *ways, guint device)
         load->all += ways->m[i / n] * (ps_ways_duration (ways, PS_OP_F, i % n) + ps_ways_backward_alone (ways, i % n));
         load->n_forward += ways->m[i / n];
       }
-  if (ways->least_pair[device] == G_MAXINT64)
-    load->saved = g_new0 (gint64, 1);
-  else
+  if (ways->least_pair[device] < G_MAXINT64)
     set_saved (load, ways, device);
 }
 
@@ -229,7 +227,7 @@ ps_ways_load_clear (PsWaysLoad *load)
 gint64
 ps_ways_load_least (const PsWaysLoad *load)
 {
-  return load->all - load->saved[load->n];
+  return ps_ways_load_apart (load, 0);
 }
 
 gint64
@@ -237,7 +235,7 @@ ps_ways_load_apart (const PsWaysLoad *load, guint n)
 {
   guint pairs = load->n_forward - MIN (n, load->n_forward);
 
-  return load->all - load->saved[MIN (pairs, load->n)];
+  return load->saved != NULL ? load->all - load->saved[MIN (pairs, load->n)] : load->all;
 }
 
 gint64

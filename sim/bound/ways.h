@@ -47,7 +47,7 @@ typedef struct
 {
   gint64 all;      /* nothing in pairs, every backward in the shorter way */
   guint n;         /* most pairs that save time */
-  gint64 *saved;   /* [n + 1] most that this many pairs save together; each adds less than the one before */
+  gint64 *saved;   /* [n + 1] most that this many pairs save together; each adds less than the one before; NULL: none */
   guint n_forward; /* all forwards */
 } PsWaysLoad;
 

@@ -7,8 +7,9 @@
 typedef struct
 {
   PsProgram *program;
-  PsEvents *events; /* NULL: none so far */
-  PsChannel comm;   /* of events */
+  PsSimulation *simulation; /* of the last prediction; NULL: none so far */
+  PsEvents *events;         /* NULL: none so far */
+  PsChannel comm;           /* of events */
   gboolean blocking;
 } PsSharedProgram;
 
@@ -17,8 +18,8 @@ void ps_shared_program_free (PsSharedProgram *shared);
 /* Memory of a program and of the engine that the setting needs for it. */
 gsize ps_shared_program_bytes (const PsSetting *setting, const PsProgram *program);
 
-/* Runs prediction->program under prediction->costs into prediction->simulation, made here, by the engine that the
- * setting needs. Planning rewrites the program's sends and receives, ready order replaces it by what came of it.
+/* Runs prediction->program under prediction->costs into prediction->simulation, made here or shared, by the engine that
+ * the setting needs. Planning rewrites the program's sends and receives, ready order replaces it by what came of it.
  * memory_limit is [n_devices] or NULL. shared holds that program, or is NULL. */
 gboolean ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsSharedProgram *shared,
                            PsPrediction *prediction, GError **error);

@@ -196,9 +196,11 @@ ps_prediction_free (PsPrediction *prediction)
   if (prediction == NULL)
     return;
   ps_costs_free (prediction->costs);
-  ps_simulation_free (prediction->simulation);
   if (!prediction->is_shared)
-    ps_program_free (prediction->program);
+    {
+      ps_simulation_free (prediction->simulation);
+      ps_program_free (prediction->program);
+    }
   ps_metrics_clear (&prediction->metrics);
   g_free (prediction->order);
   ps_events_task_free (prediction->events);

@@ -11,7 +11,8 @@ ps_simulation_new (const PsProgram *program)
 
   simulation->n_steps = program->n_steps;
   simulation->n_devices = program->schedule->placement->n_devices;
-  simulation->end_ns = g_new0 (gint64, (gsize)simulation->n_steps + 1);
+  simulation->end_ns = g_new (gint64, (gsize)simulation->n_steps + 1);
+  simulation->end_ns[0] = 0;
   simulation->memory = g_new0 (PsMemoryLevel, simulation->n_devices);
   simulation->device = g_new0 (PsDeviceResult, simulation->n_devices);
   return simulation;

@@ -8,4 +8,6 @@
 struct _PsResults
 {
   PsDatabase *file;
+  PsRows *predicted; /* insert a row; NULL: not made yet */
+  PsRows *skipped;
 };

@@ -114,6 +114,8 @@ ps_results_close (PsResults *results)
 {
   if (results == NULL)
     return;
+  ps_rows_free (results->predicted);
+  ps_rows_free (results->skipped);
   ps_database_close (results->file);
   g_free (results);
 }
@@ -248,9 +250,9 @@ set_value (PsRows *insert, int parameter, const PsValue *value)
 }
 
 static gboolean
-store_row (PsRows *predicted, PsRows *skipped, const PsResult *row, GError **error)
+store_row (PsResults *results, const PsResult *row, GError **error)
 {
-  PsRows *insert = row->reason != NULL ? skipped : predicted;
+  PsRows *insert = row->reason != NULL ? results->skipped : results->predicted;
   guint n = row->reason != NULL ? 0 : ps_setting_n_options + PS_N_STORED_FIGURES;
   gboolean found;
 
@@ -267,15 +269,14 @@ store_row (PsRows *predicted, PsRows *skipped, const PsResult *row, GError **err
 static gboolean
 store_rows (PsResults *results, PsResult *const *rows, guint n, GError **error)
 {
-  g_autoptr (PsRows) predicted = insert_new (results, error);
-  g_autoptr (PsRows) skipped
-      = predicted != NULL ? ps_rows_new (results->file, error, "INSERT OR IGNORE INTO skipped VALUES (?, ?, ?)", "")
-                          : NULL;
-
-  for (guint i = 0; skipped != NULL && i < n; i++)
-    if (!store_row (predicted, skipped, rows[i], error))
+  if (results->predicted == NULL)
+    results->predicted = insert_new (results, error);
+  if (results->skipped == NULL && results->predicted != NULL)
+    results->skipped = ps_rows_new (results->file, error, "INSERT OR IGNORE INTO skipped VALUES (?, ?, ?)", "");
+  for (guint i = 0; results->skipped != NULL && i < n; i++)
+    if (!store_row (results, rows[i], error))
       return FALSE;
-  return skipped != NULL;
+  return results->skipped != NULL;
 }
 
 gboolean

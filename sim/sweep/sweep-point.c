@@ -211,10 +211,11 @@ fill_setting (const PsSweep *sweep, const PsSweepPoint *point, const PsSchedule 
 /* Four numbers of up to 20 letters, and what stands between them. */
 #define MAX_DETAIL 90
 
+/* `room` is memory to use again, or NULL. */
 static char *
-detail (const PsMetrics *metrics)
+detail (const PsMetrics *metrics, char *room)
 {
-  char *json = g_malloc (metrics->n_devices * (gsize)MAX_DETAIL + 2), *to = json;
+  char *json = g_realloc (room, metrics->n_devices * (gsize)MAX_DETAIL + 2), *to = json;
 
   for (guint d = 0; d < metrics->n_devices; d++)
     {
@@ -253,9 +254,11 @@ fill_figures (const PsPrediction *prediction, const char *devices_detail, PsValu
 void
 ps_sweep_fill (const PsSweep *sweep, const PsSweepPoint *point, const PsPrediction *prediction, PsResult *result)
 {
-  result->values
-      = g_memdup2 (sweep->default_values, (ps_setting_n_options + PS_N_STORED_FIGURES) * sizeof *result->values);
-  result->detail = detail (&prediction->metrics);
+  gsize size = (ps_setting_n_options + PS_N_STORED_FIGURES) * sizeof *result->values;
+
+  result->values = g_realloc (result->values, size);
+  memcpy (result->values, sweep->default_values, size);
+  result->detail = detail (&prediction->metrics, result->detail);
   fill_setting (sweep, point, prediction->program->schedule, result->values);
   result->layout = ps_prediction_layout (prediction);
   result->values[sweep->found.layout] = text (result->layout);

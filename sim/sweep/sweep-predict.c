@@ -6,6 +6,7 @@ struct _PsSweepWorker
   const PsSweep *sweep;
   PsSweepPoint point;
   PsPredictor *predictor;
+  GPtrArray *spare; /* of PsResult, to be used again */
 };
 
 /* Appends the values that the point has in the dimensions of these parts. */
@@ -34,6 +35,7 @@ ps_sweep_worker_new (const PsSweep *sweep)
   ps_sweep_point_init (&worker->point, sweep);
   worker->predictor = ps_predictor_new (&worker->point.setting, NULL);
   ps_predictor_set_key (worker->predictor, add_digits, worker);
+  worker->spare = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
   return worker;
 }
 
@@ -43,6 +45,7 @@ ps_sweep_worker_free (PsSweepWorker *worker)
   if (worker == NULL)
     return;
   ps_predictor_free (worker->predictor);
+  g_ptr_array_unref (worker->spare);
   ps_sweep_point_clear (&worker->point);
   g_free (worker);
 }
@@ -87,10 +90,23 @@ is_reason (const GError *error)
   return error->domain != PS_ERROR || (error->code != PS_ERROR_IO && error->code != PS_ERROR_UNAVAILABLE);
 }
 
+void
+ps_sweep_worker_reuse (PsSweepWorker *worker, GPtrArray *rows)
+{
+  for (guint i = 0; i < rows->len; i++)
+    {
+      g_clear_pointer (&((PsResult *)rows->pdata[i])->reason, g_free);
+      g_clear_pointer (&((PsResult *)rows->pdata[i])->layout, g_free);
+    }
+  g_ptr_array_extend_and_steal (worker->spare, g_ptr_array_ref (rows));
+}
+
 PsResult *
 ps_sweep_worker_predict (PsSweepWorker *worker, guint64 point, GError **error)
 {
-  g_autoptr (PsResult) result = g_new0 (PsResult, 1);
+  g_autoptr (PsResult) result = worker->spare->len > 0
+                                    ? g_ptr_array_steal_index_fast (worker->spare, worker->spare->len - 1)
+                                    : g_new0 (PsResult, 1);
   g_autoptr (PsPrediction) prediction = NULL;
   g_autoptr (GError) reason = NULL;
 

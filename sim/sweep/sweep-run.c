@@ -19,7 +19,8 @@ typedef struct
   gint stop;           /* atomic */
   GMutex mutex;        /* the rest */
   GCond changed;
-  GPtrArray *rows; /* of PsResult, predicted and not stored */
+  GPtrArray *rows;  /* of PsResult, predicted and not stored */
+  GPtrArray *spare; /* of PsResult, stored, for the threads to use again */
   guint n_running;
   GError *error;
 } Job;
@@ -43,14 +44,21 @@ fail (Job *job, GError *error)
   g_mutex_unlock (&job->mutex);
 }
 
-/* Waits while too many rows wait for the writer. */
+static GPtrArray *
+rows_new (void)
+{
+  return g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
+}
+
+/* Waits while too many rows wait for the writer. Takes those that it has stored. */
 static void
-hand_over (Job *job, GPtrArray *rows)
+hand_over (Job *job, PsSweepWorker *worker, GPtrArray *rows)
 {
   g_mutex_lock (&job->mutex);
   while (job->rows->len > MAX_WAITING * BLOCK && !g_atomic_int_get (&job->stop))
     g_cond_wait (&job->changed, &job->mutex);
   g_ptr_array_extend_and_steal (job->rows, rows);
+  ps_sweep_worker_reuse (worker, job->spare);
   g_cond_broadcast (&job->changed);
   g_mutex_unlock (&job->mutex);
 }
@@ -69,7 +77,7 @@ is_present (const Job *job, guint64 point)
 static gboolean
 predict_block (Job *job, PsSweepWorker *worker, guint64 block)
 {
-  GPtrArray *rows = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
+  GPtrArray *rows = rows_new ();
   guint64 end = MIN ((block + 1) * job->block, job->sweep->n_points);
   GError *error = NULL;
 
@@ -84,7 +92,7 @@ predict_block (Job *job, PsSweepWorker *worker, guint64 block)
         break;
       g_ptr_array_add (rows, row);
     }
-  hand_over (job, rows);
+  hand_over (job, worker, rows);
   if (error != NULL)
     fail (job, error);
   return error == NULL;
@@ -119,7 +127,7 @@ collect (Job *job)
     if (!g_cond_wait_until (&job->changed, &job->mutex, until))
       break;
   rows = job->rows;
-  job->rows = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
+  job->rows = rows_new ();
   if (rows->len == 0 && job->n_running == 0)
     g_clear_pointer (&rows, g_ptr_array_unref);
   g_cond_broadcast (&job->changed);
@@ -152,7 +160,9 @@ write_rows (Job *job, PsResults *results, PsSweepProgress *progress)
     {
       gboolean stored = error == NULL && store (job, results, rows, progress, &error);
 
-      g_ptr_array_unref (rows);
+      g_mutex_lock (&job->mutex);
+      g_ptr_array_extend_and_steal (job->spare, rows);
+      g_mutex_unlock (&job->mutex);
       if (!stored && !g_atomic_int_get (&job->stop))
         fail (job, g_error_copy (error));
     }
@@ -207,7 +217,8 @@ job_open (Job *job, PsResults *results, PsSweepProgress *progress, GError **erro
   *progress = (PsSweepProgress){ 0 };
   job->block = block_size (sweep, &job->run->shard);
   job->present = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
-  job->rows = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
+  job->rows = rows_new ();
+  job->spare = rows_new ();
   g_mutex_init (&job->mutex);
   g_cond_init (&job->changed);
   if (!ps_results_begin (results, sweep->digest, sweep->text, sweep->n_points, error)
@@ -222,6 +233,7 @@ job_close (Job *job)
 {
   g_hash_table_unref (job->present);
   g_ptr_array_unref (job->rows);
+  g_ptr_array_unref (job->spare);
   g_mutex_clear (&job->mutex);
   g_cond_clear (&job->changed);
 }
