@@ -14,6 +14,7 @@ typedef struct
 typedef struct
 {
   const PsProblem *problem;
+  guint base;    /* stages below it may start at any time */
   gint64 *start; /* [n_ops] */
   gint64 *each;  /* [n_stages] most bytes that the B and W of a microbatch give back */
   gint64 *time;  /* [n_stages] in this time, backwards of the stage, or of lower ones beside it, give back.. */
@@ -79,6 +80,13 @@ time_to_return (const Heads *heads, guint stage, gint64 bytes)
   return bytes > 0 && heads->bytes[stage] > 0 ? (gint64)((Wide)bytes * heads->time[stage] / heads->bytes[stage]) : 0;
 }
 
+/* Least start of any op of the stage. */
+static gint64
+floor_of (const Heads *heads, guint stage)
+{
+  return stage < heads->base ? -NEVER : 0;
+}
+
 /* The part with the latest last op; NULL: all are empty. */
 static Part *
 latest (const Heads *heads, guint n_parts)
@@ -106,7 +114,7 @@ start_after (const Heads *heads, guint stage, guint n_parts, gint64 need, gboole
 {
   const PsProblem *problem = heads->problem;
   const Part *parts = heads->parts;
-  gint64 least = 0, work = 0, all = time_to_return (heads, stage, need);
+  gint64 least = floor_of (heads, stage), work = 0, all = time_to_return (heads, stage, need);
 
 #define RETURNS(part) (returns && (part)->chain % N_KINDS == PS_OP_B)
   for (guint i = 0; i < n_parts; i++)
@@ -193,7 +201,7 @@ set_start (const Heads *heads, guint stage, guint kind, guint k)
 {
   const PsProblem *problem = heads->problem;
   guint op = op_at (problem, stage, kind, k), producer = producer_of (problem, op), chain = chain_of (problem, op);
-  gint64 start = 0;
+  gint64 start = floor_of (heads, stage);
 
   if (k > 0)
     start = heads->start[op - 1] + problem->duration[chain];
@@ -205,10 +213,11 @@ set_start (const Heads *heads, guint stage, guint kind, guint k)
 }
 
 void
-ps_windows_heads (const PsProblem *problem, gint64 *start)
+ps_windows_heads (const PsProblem *problem, guint base, gint64 *start)
 {
   guint n = problem->n_stages, q = problem->n_slices;
   g_auto (Heads) heads = { .problem = problem,
+                           .base = base,
                            .start = start,
                            .each = g_new0 (gint64, n),
                            .time = g_new0 (gint64, n),

@@ -34,6 +34,13 @@
 #define MAX_REACH 6
 #define FIRST_FAILS 64
 
+/* Cases that a target is split into at first, and how their number grows. They take 1 / CASES_PART of what windows may
+ * take, or 1 / HELPFUL_PART once they have raised the bound. */
+#define FIRST_CASES 32
+#define CASES_FACTOR 4
+#define CASES_PART 8
+#define HELPFUL_PART 2
+
 /* A proof under way, and the moves that it may take. */
 typedef struct
 {
@@ -117,6 +124,29 @@ descend (PsRunner *runner, Decision *decision)
     }
 }
 
+static void
+raise_bound (PsRunner *runner, guint n_cases, Decision *decision)
+{
+  PsSearchWorker *worker = &runner->worker;
+
+  worker->lower_bound_ns = ps_windows_bound (runner->windows, worker->lower_bound_ns, worker->best->objective, n_cases,
+                                             go_on_deciding, decision);
+}
+
+/* Raises the lower bound by splitting windows. */
+static void
+split (PsRunner *runner, const Decision *decision)
+{
+  gint64 before = runner->worker.lower_bound_ns;
+  Decision part = *decision;
+
+  part.stop_at = runner->n_moves + (decision->stop_at - runner->n_moves) / runner->cases_part;
+  raise_bound (runner, runner->n_cases, &part);
+  runner->n_cases *= CASES_FACTOR;
+  if (runner->worker.lower_bound_ns > before)
+    runner->cases_part = HELPFUL_PART;
+}
+
 /* Raises the lower bound by the windows of ops, and looks for better orders in them. */
 static void
 narrow (PsRunner *runner)
@@ -129,8 +159,9 @@ narrow (PsRunner *runner)
   if (runner->windows == NULL)
     return;
   Decision decision = decision_of (runner, ps_windows_steps (runner->windows) / STEPS_PER_MOVE + 1);
-  worker->lower_bound_ns
-      = ps_windows_bound (runner->windows, worker->lower_bound_ns, worker->best->objective, go_on_deciding, &decision);
+  raise_bound (runner, 0, &decision);
+  if (!decision.refused)
+    split (runner, &decision);
   while (ps_windows_can_descend (runner->windows) && !decision.refused
          && worker->best->objective > worker->lower_bound_ns)
     descend (runner, &decision);
@@ -230,6 +261,8 @@ ps_runner_init (PsRunner *runner, PsSearchShared *shared, guint index)
                     .best = { ps_schedule_copy (shared->seed.schedule), shared->seed.price_ns, shared->seed.found_by },
                     .decide_at = index == 0 && ps_exact_can_decide (start->problem) ? 0 : G_MAXUINT64,
                     .max_fails = FIRST_FAILS,
+                    .n_cases = FIRST_CASES,
+                    .cases_part = CASES_PART,
                     .narrow_at = index == 0 ? LEAST_DECISION : G_MAXUINT64 };
   ps_search_worker_init (&runner->worker, runner, start);
   ps_search_worker_init (&runner->easier, runner, &shared->easier);

@@ -11,7 +11,8 @@ struct PsWindows
 {
   const PsProblem *problem;
   PsStates **states;  /* [n_devices] NULL: none */
-  gint64 *head;       /* [n_ops] earliest starts of a makespan, for any target; NULL: spans */
+  gint64 *head;       /* [n_ops] earliest starts for any target; NULL: only longest paths, because they take too long */
+  guint heads_of;     /* the device whose span they are for; n_devices: makespan */
   gint64 *start;      /* [n_ops] earliest start */
   gint64 *end;        /* [n_ops] latest end */
   gint64 *lane_start; /* of one device, by lane */
@@ -20,7 +21,8 @@ struct PsWindows
   guint32 *n_fixed; /* [n_devices] */
   guint8 *touched;  /* [n_devices] whether a window changed since the device was narrowed */
   gint64 target;
-  gint64 open;   /* least target that narrowing alone is known not to refute */
+  gint64 open;   /* least target that n_cases are known not to refute */
+  guint n_cases; /* most cases that a target was split into */
   guint span_of; /* the device whose first op starts at 0 and whose last one ends at the target; n_devices: all */
   gboolean (*go_on) (gpointer data);
   gpointer data;
@@ -28,8 +30,9 @@ struct PsWindows
 };
 
 /* Sets the earliest starts of a problem without joins: [n_ops]. Each follows from longest paths, the work before it on
- * its device, and the memory that earlier microbatches must have given back. */
-void ps_windows_heads (const PsProblem *problem, gint64 *start);
+ * its device, and the memory that earlier microbatches must have given back. The first F of stage `base` is at 0 or
+ * later; stages below it may have run before. */
+void ps_windows_heads (const PsProblem *problem, guint base, gint64 *start);
 
 /* Opens all windows and fixes no op. A span counts from the device's own first op; no forward of a lower stage follows
  * from that. */
@@ -37,3 +40,6 @@ void ps_windows_open (PsWindows *windows, guint span_of, gint64 target);
 
 /* Narrows until nothing changes. FALSE: the windows prove that no order meets the target. */
 gboolean ps_windows_narrow (PsWindows *windows);
+
+/* Narrows the windows, and splits them into at most *n_cases cases, which it takes off. TRUE: each case is refuted. */
+gboolean ps_windows_split (PsWindows *windows, guint *n_cases);

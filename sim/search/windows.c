@@ -6,6 +6,9 @@
 /* Passes over a device for one target, at most; later ones gain little. */
 #define MAX_ROUNDS 60
 
+/* Ops times devices, at most, for which spans have heads by work and memory: they differ from device to device. */
+#define MAX_SPAN_HEADS 500000
+
 static gboolean
 counts (const PsWindows *windows, guint device)
 {
@@ -26,6 +29,9 @@ ps_windows_open (PsWindows *windows, guint span_of, gint64 target)
   gboolean spans = span_of < problem->n_devices;
   guint base = spans ? lowest_stage (problem, span_of) : 0;
 
+  if (windows->head != NULL && windows->heads_of != span_of)
+    ps_windows_heads (problem, base, windows->head);
+  windows->heads_of = span_of;
   windows->span_of = span_of;
   windows->target = target;
   for (guint d = 0; d < problem->n_devices && windows->states != NULL; d++)
@@ -228,34 +234,40 @@ ps_windows_narrow (PsWindows *windows)
 
 /* Whether no order meets the target: of all devices, or of the span of one. */
 static gboolean
-refute (PsWindows *windows, gint64 target)
+refute (PsWindows *windows, gint64 target, guint n_cases)
 {
   guint n = windows->problem->n_devices;
   gboolean spans = windows->problem->objective == PS_OBJECTIVE_SPAN;
 
   for (guint d = spans ? 0 : n; d < (spans ? n : n + 1) && !windows->stopped; d++)
     {
+      guint left = n_cases;
+
       ps_windows_open (windows, d, target);
-      if (!ps_windows_narrow (windows))
+      if (ps_windows_split (windows, &left))
         return TRUE;
     }
   return FALSE;
 }
 
 gint64
-ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, gboolean (*go_on) (gpointer data), gpointer data)
+ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, guint n_cases, gboolean (*go_on) (gpointer data),
+                  gpointer data)
 {
   gint64 least, target;
 
+  if (n_cases > windows->n_cases)
+    windows->open = NEVER;
+  windows->n_cases = n_cases;
   upper = MIN (upper, windows->open);
   least = MAX ((upper - lower) / 128, 1);
-  target = upper - 1;
+  target = n_cases == 0 ? upper - 1 : lower + (upper - lower) / 2;
   windows->go_on = go_on;
   windows->data = data;
   windows->stopped = FALSE;
   while (upper - lower >= least && lower <= target)
     {
-      if (refute (windows, target))
+      if (refute (windows, target, n_cases))
         lower = target + 1;
       else if (windows->stopped)
         break;
@@ -277,6 +289,12 @@ ps_windows_steps (const PsWindows *windows)
   return n / MAX (windows->problem->n_devices, 1);
 }
 
+static gboolean
+has_heads (const PsProblem *problem)
+{
+  return problem->objective == PS_OBJECTIVE_MAKESPAN || problem->n_ops <= MAX_SPAN_HEADS / problem->n_devices;
+}
+
 PsWindows *
 ps_windows_new (const PsProblem *problem, guint max_states)
 {
@@ -293,11 +311,9 @@ ps_windows_new (const PsProblem *problem, guint max_states)
       windows->states[d] = ps_states_new (problem, d, problem->asked[d], max_states / problem->n_devices);
       helps |= windows->states[d] != NULL;
     }
-  if (problem->objective == PS_OBJECTIVE_MAKESPAN)
-    {
-      windows->head = g_new (gint64, problem->n_ops);
-      ps_windows_heads (problem, windows->head);
-    }
+  if (has_heads (problem))
+    windows->head = g_new (gint64, problem->n_ops);
+  windows->heads_of = G_MAXUINT;
   windows->start = g_new (gint64, problem->n_ops);
   windows->end = g_new (gint64, problem->n_ops);
   windows->lane_start = g_new (gint64, problem->n_ops);
@@ -423,14 +439,14 @@ ps_windows_root_bound (const PsProblem *problem)
   g_autofree gint64 *start = g_new0 (gint64, problem->n_ops), *end = g_new0 (gint64, problem->n_ops),
                     *head = g_new (gint64, problem->n_ops);
   gboolean spans = problem->objective == PS_OBJECTIVE_SPAN;
-  PsWindows windows = { .problem = problem, .head = spans ? NULL : head, .start = start, .end = end };
+  PsWindows windows = {
+    .problem = problem, .head = has_heads (problem) ? head : NULL, .heads_of = G_MAXUINT, .start = start, .end = end
+  };
   guint n = problem->n_devices;
   gint64 bound = 0;
 
   if (problem->joins || (problem->n_copies > 1 && spans))
     return 0;
-  if (!spans)
-    ps_windows_heads (problem, head);
   for (guint d = 0; d < n; d++)
     {
       if (d == 0 || spans)

@@ -25,10 +25,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsWindows, ps_windows_free)
 /* Steps between states that one pass over a device takes, on average. */
 guint64 ps_windows_steps (const PsWindows *windows);
 
-/* The least value from `lower` to `upper` that is not refuted as objective: no order is below it. go_on is called
- * before each device's pass; FALSE ends the search for a better bound. */
-gint64 ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, gboolean (*go_on) (gpointer data),
-                         gpointer data);
+/* The least value from `lower` to `upper` that is not refuted as objective: no order is below it. Each target is split
+ * into at most n_cases cases. go_on is called before each device's pass; FALSE ends the search for a better bound. */
+gint64 ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, guint n_cases,
+                         gboolean (*go_on) (gpointer data), gpointer data);
 
 typedef enum
 {

@@ -1,6 +1,6 @@
 /* bench-bound.c - how far bounds stay below the best schedule, over settings of all kinds: few and many devices, equal
  * and unequal stages, tight and loose memory; and over 24 medium ones. Usage: bench-bound [MOVES of each search [TEXT
- * that a setting's name has to hold]]. */
+ * that a setting's name has to hold [SEED of 41 other settings of the same kinds, instead]]]. */
 #include "bench-case.h"
 
 #include "search/windows.h"
@@ -92,6 +92,42 @@ static const Row medium[] = {
   BOTH_C (V, 2, 14),    BOTH_C (BOTH, 1, 5),  BOTH_C (BOTH, 1, 6), BOTH_C (BOTH, 1, 8),
 };
 
+/* A setting of the kinds of `mixed`. */
+static Row
+draw_row (PsRandom *random, char name[64])
+{
+  static const struct
+  {
+    PsPlacementKind placement;
+    guint v;
+    const char *name;
+  } kinds[] = { { LOOP, 1, "loop" }, { LOOP, 2, "loop2" }, { V, 2, "V" }, { BOTH, 1, "bidir" } };
+  static const guint devices[] = { 2, 3, 4, 4, 6, 8, 8, 12, 16 }, eighths[] = { 4, 5, 6, 8, 8, 9, 64 };
+  static const gint64 costs[][4]
+      = { { 3, 2, 2, 1 }, { 5, 5, 4, 2 }, { 6, 4, 4, 1 }, { 10, 10, 9, 1 }, { 10, 10, 9, 5 }, { 10, 10, 10, 10 },
+          COSTS,          COSTS,          COSTS };
+  static const char *const shapes[] = { "", " heavy last", " slow", " unequal" };
+#define DRAW(array) array[ps_random_below (random, G_N_ELEMENTS (array))]
+  guint kind = ps_random_below (random, G_N_ELEMENTS (kinds)), p = DRAW (devices), eighth = DRAW (eighths);
+  guint shape = ps_random_below (random, 2) ? 0 : ps_random_below (random, G_N_ELEMENTS (shapes));
+  guint m = p * (1 + ps_random_below (random, p < 12 ? 4 : 3));
+  Row row = { .name = name,
+              .setting = { kinds[kind].placement, MAX (p, 2 * (kind == 3)), kinds[kind].v, m },
+              .shape = (Shape)shape,
+              .objective = kind < 3 && ps_random_below (random, 10) == 0 ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN };
+
+  if (kind == 3 && p % 2 != 0)
+    row.setting.p++;
+  row.setting.m += row.setting.m % 2;
+  memcpy (row.setting.cost, DRAW (costs), sizeof row.setting.cost);
+#undef DRAW
+  row.setting.limit = MAX (2 * row.setting.p * kinds[kind].v * eighth / 8, 4);
+  g_snprintf (name, 64, "%s p%u m%u c=%d %u/8%s%s", kinds[kind].name, row.setting.p, row.setting.m,
+              (int)(100 * row.setting.cost[3] / row.setting.cost[0]), eighth, shapes[shape],
+              row.objective == PS_OBJECTIVE_SPAN ? " span" : "");
+  return row;
+}
+
 static void
 shape_costs (PsCosts *costs, const Row *row)
 {
@@ -129,7 +165,7 @@ windows_bound (const PsProblem *problem, gint64 root, gint64 best)
 {
   g_autoptr (PsWindows) windows = root < best ? ps_windows_new (problem, MAX_STATES) : NULL;
 
-  return windows != NULL ? ps_windows_bound (windows, root, best, always, NULL) : root;
+  return windows != NULL ? ps_windows_bound (windows, root, best, 0, always, NULL) : root;
 }
 
 /* Adds the gaps to the sums: of the sums of docs/bounds.md, with the root's bound, and the search's own. */
@@ -151,7 +187,7 @@ bench_row (const Row *row, guint64 moves, double *sum, double *worst)
   gint64 root = MAX (plain, ps_windows_root_bound (problem)), narrow = windows_bound (problem, root, best);
   const double gaps[] = { gap (best, plain), gap (best, root), gap (best, result->lower_bound_ns) };
 
-  printf ("%-20s %6" G_GINT64_FORMAT "  gap by sums %5.2f  root %5.2f  windows %5.2f (%.2f s)  search %5.2f, by %s\n",
+  printf ("%-36s %6" G_GINT64_FORMAT "  gap by sums %5.2f  root %5.2f  windows %5.2f (%.2f s)  search %5.2f, by %s\n",
           row->name, best, gaps[0], gaps[1], gap (best, narrow), (double)(g_get_monotonic_time () - begin) / 1e6,
           gaps[2], result->found_by);
   for (guint i = 0; i < 3; i++)
@@ -179,6 +215,17 @@ main (int argc, char **argv)
   guint64 moves = argc > 1 ? strtoull (argv[1], NULL, 10) : 1000000;
   const char *text = argc > 2 ? argv[2] : "";
 
+  if (argc > 3)
+    {
+      PsRandom random = { strtoull (argv[3], NULL, 10) };
+      char names[G_N_ELEMENTS (mixed)][64];
+      Row rows[G_N_ELEMENTS (mixed)];
+
+      for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+        rows[i] = draw_row (&random, names[i]);
+      bench_rows ("41 drawn settings", rows, G_N_ELEMENTS (rows), moves, text);
+      return 0;
+    }
   bench_rows ("24 medium settings, p=4 m=8 f,b,w=5,5,4", medium, G_N_ELEMENTS (medium), moves, text);
   bench_rows ("41 mixed settings", mixed, G_N_ELEMENTS (mixed), moves, text);
   return 0;

@@ -5,6 +5,7 @@
 #include "search/windows.h"
 
 #define MAX_STATES 20000
+#define N_CASES 30
 
 typedef struct
 {
@@ -56,7 +57,7 @@ solve (PsOrder *order)
 static void
 test_below_optimum (void)
 {
-  guint n = n_cases (), n_decided = 0, n_root = 0, n_met = 0;
+  guint n = n_cases (), n_decided = 0, n_root = 0, n_met = 0, n_split = 0;
   g_autoptr (GRand) draw = g_rand_new_with_seed (11);
 
   for (guint i = 0; i < n; i++)
@@ -68,21 +69,26 @@ test_below_optimum (void)
       g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
       g_autoptr (PsOrder) order = ps_order_new (problem);
       g_autoptr (PsWindows) windows = NULL;
-      gint64 root, bound;
+      gint64 root, bound, split;
 
       if (!ps_exact_can_decide (problem) || !solve (order))
         continue;
-      root = bound = ps_windows_root_bound (problem);
+      root = bound = split = ps_windows_root_bound (problem);
       g_assert_cmpint (root, <=, order->objective);
       windows = ps_windows_new (problem, MAX_STATES);
       if (windows != NULL)
-        bound = ps_windows_bound (windows, root, 2 * order->objective, spend, &passes);
+        bound = ps_windows_bound (windows, root, 2 * order->objective, 0, spend, &passes);
+      if (windows != NULL)
+        split = ps_windows_bound (windows, bound, order->objective + 2, N_CASES, spend, &passes);
       g_assert_cmpint (bound, <=, order->objective);
+      g_assert_cmpint (split, <=, order->objective);
       n_decided++;
       n_root += root == order->objective;
       n_met += bound == order->objective;
+      n_split += MAX (bound, split) == order->objective;
     }
-  g_test_message ("%u of %u decided; the root bound meets %u, windows meet %u", n_decided, n, n_root, n_met);
+  g_test_message ("%u of %u decided; the root bound meets %u, windows meet %u, cases %u", n_decided, n, n_root, n_met,
+                  n_split);
   g_assert_cmpuint (n_decided, >, n * 3 / 5);
   g_assert_cmpuint (n_root, >, n_decided / 4);
   g_assert_cmpuint (n_met, >, n_decided / 2);
@@ -158,13 +164,15 @@ test_known (void)
     gint64 c, limit;
     PsObjective objective;
     gint64 least, best;
+    guint n_cases;
   } known[] = {
-    { PS_PLACEMENT_LOOP, 1, 5, 5, PS_OBJECTIVE_MAKESPAN, 295, 298 },
-    { PS_PLACEMENT_LOOP, 1, 5, 6, PS_OBJECTIVE_MAKESPAN, 236, 236 },
-    { PS_PLACEMENT_LOOP, 2, 5, 10, PS_OBJECTIVE_MAKESPAN, 455, 456 },
-    { PS_PLACEMENT_V, 2, 5, 8, PS_OBJECTIVE_MAKESPAN, 436, 439 },
-    { PS_PLACEMENT_BIDIRECTIONAL, 1, 5, 5, PS_OBJECTIVE_MAKESPAN, 197, 206 },
-    { PS_PLACEMENT_V, 2, 5, 8, PS_OBJECTIVE_SPAN, 436, 439 },
+    { PS_PLACEMENT_LOOP, 1, 5, 5, PS_OBJECTIVE_MAKESPAN, 295, 298, 0 },
+    { PS_PLACEMENT_LOOP, 1, 5, 6, PS_OBJECTIVE_MAKESPAN, 236, 236, 0 },
+    { PS_PLACEMENT_LOOP, 2, 5, 10, PS_OBJECTIVE_MAKESPAN, 455, 456, 0 },
+    { PS_PLACEMENT_V, 2, 5, 8, PS_OBJECTIVE_MAKESPAN, 436, 439, 0 },
+    { PS_PLACEMENT_BIDIRECTIONAL, 1, 5, 5, PS_OBJECTIVE_MAKESPAN, 197, 206, 0 },
+    { PS_PLACEMENT_BIDIRECTIONAL, 1, 5, 5, PS_OBJECTIVE_MAKESPAN, 206, 206, 60 },
+    { PS_PLACEMENT_V, 2, 5, 8, PS_OBJECTIVE_SPAN, 436, 439, 0 },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (known); i++)
@@ -177,7 +185,7 @@ test_known (void)
       c.setting.objective = known[i].objective;
       g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
       g_autoptr (PsWindows) windows = ps_windows_new (problem, 1000000);
-      gint64 bound = ps_windows_bound (windows, ps_windows_root_bound (problem), 500, spend, &passes);
+      gint64 bound = ps_windows_bound (windows, ps_windows_root_bound (problem), 500, known[i].n_cases, spend, &passes);
 
       g_assert_cmpint (bound, >=, known[i].least);
       g_assert_cmpint (bound, <=, known[i].best);
