@@ -33,6 +33,7 @@
 #include <pipesim/memory.h>
 #include <pipesim/scenarios.h>
 #include <pipesim/explain.h>
+#include <pipesim/energy.h>
 #include <pipesim/uncertainty.h>
 #include <pipesim/intervals.h>
 #include <pipesim/timeline.h>

@@ -46,6 +46,7 @@ static const PsOption rows[] = {
   PS_OPTION ("print-costs", 0, PS_FLAG (Options, print_costs), NULL,
              "Print the costs of -p times -v stages as --costs takes them, and predict nothing",
              .group = PS_GROUP_OUTPUT),
+  PS_OPTION_INCLUDE (Options, shown.power, ps_power_rows),
   PS_OPTION_INCLUDE (Options, shown.spread, ps_spread_rows),
   PS_OPTION_INCLUDE_AT (Options, setting, ps_setting_options, 0),
   PS_OPTION_END,
@@ -150,7 +151,8 @@ check_analysis (Options *options, GError **error)
     return ps_refuse (error, PS_ERROR_USAGE, "--explain: explains one schedule, not several");
   if (options->has_faster && !options->shown.explain)
     return ps_refuse (error, PS_ERROR_USAGE, "--faster: belongs to --explain");
-  return ps_spread_options_finish (&options->shown.spread, options->setting, options->shown.several, error);
+  return ps_power_finish (&options->shown.power, options->setting, error)
+         && ps_spread_options_finish (&options->shown.spread, options->setting, options->shown.several, error);
 }
 
 static gboolean

@@ -41,6 +41,7 @@ typedef struct
   guint objective; /* SearchObjective */
   guint n_samples; /* 0: not given */
   PsVariation variation;
+  PsPowerOptions power;
   SearchSamples samples;
 } Options;
 
@@ -63,6 +64,7 @@ static const PsOption rows[] = {
              "Samples of the costs for --objective, the same for all schedules", .otherwise = "64",
              .group = PS_GROUP_VARIATION),
   PS_OPTION_INCLUDE (Options, variation, ps_variation_rows),
+  PS_OPTION_INCLUDE (Options, power, ps_power_rows),
   PS_OPTION ("microbatch-size", 0, PS_COUNT (Options, microbatch_size, 1, PS_MAX_MICROBATCHES), "B|auto",
              "Sequences per microbatch, with as many microbatches as keep the batch; auto tries powers of two",
              .any = "auto", .any_offset = PS_MEMBER (Options, any_size, gboolean), .group = PS_GROUP_COSTS,
@@ -114,14 +116,32 @@ options_clear (Options *options)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
-static const char *const usual[]
-    = { "placement",       "devices",           "microbatches", "chunks",         "slices",
-        "microbatch_size", "recompute",         "offload",      "comm_order",     "makespan_ns",
-        "iteration_ns",    "objective_ns",      "bubble_ratio", "lower_bound_ns", "gap",
-        "proved_optimal",  "peak_memory_bytes", "found_by",     "layout",         NULL };
+static const char *const usual[] = { "placement",
+                                     "devices",
+                                     "microbatches",
+                                     "chunks",
+                                     "slices",
+                                     "microbatch_size",
+                                     "recompute",
+                                     "offload",
+                                     "comm_order",
+                                     "makespan_ns",
+                                     "iteration_ns",
+                                     "objective_ns",
+                                     "bubble_ratio",
+                                     "lower_bound_ns",
+                                     "gap",
+                                     "proved_optimal",
+                                     "peak_memory_bytes",
+                                     "found_by",
+                                     "layout",
+                                     "energy_joules",
+                                     "least_energy_joules",
+                                     "energy_saved",
+                                     NULL };
 
-/* One microbatch size, and one part that is recomputed, go without saying. */
-static void
+/* One microbatch size, and one part that is recomputed, go without saying. Returns how many columns there are. */
+static guint
 init_columns (const Options *options, PsColumn *columns)
 {
   search_columns (options->setting, options->objective, columns);
@@ -129,6 +149,7 @@ init_columns (const Options *options, PsColumn *columns)
     if ((g_str_equal (columns[i].key, "microbatch_size") && !options->any_size)
         || (g_str_equal (columns[i].key, "recompute") && !options->setting->any_recompute && !options->joint))
       columns[i].title = NULL;
+  return options->power.text != NULL ? SEARCH_N_COLUMNS : SEARCH_N_COLUMNS - PS_N_ENERGY_COLUMNS;
 }
 
 /* The results of the choices. */
@@ -203,6 +224,7 @@ finish_options (Options *options, int argc, char **argv, GError **error)
 {
   PsSetting *setting = options->setting;
   PsColumn columns[SEARCH_N_COLUMNS];
+  guint n_columns;
 
   if (!ps_setting_check (setting, error) || !set_limits (options, error))
     return FALSE;
@@ -220,11 +242,12 @@ finish_options (Options *options, int argc, char **argv, GError **error)
   if (setting->n_recompute > 0 || setting->n_offload > 0)
     return ps_refuse (error, PS_ERROR_USAGE, "--%s: a search takes one for all stages; --joint finds one for each",
                       setting->n_recompute > 0 ? "recompute" : "offload");
-  init_columns (options, columns);
+  n_columns = init_columns (options, columns);
   return ps_setting_refuse (setting, PS_FIELD_NOT_SEARCH, "belongs to single schedules; a search does without it",
                             error)
-         && ps_column_choice_check (&options->columns, columns, SEARCH_N_COLUMNS, options->json, error)
-         && set_samples (options, error) && ps_output_check ("-o", options->output, error);
+         && ps_column_choice_check (&options->columns, columns, n_columns, options->json, error)
+         && set_samples (options, error) && ps_power_finish (&options->power, setting, error)
+         && ps_output_check ("-o", options->output, error);
 }
 
 /* A published schedule goes by its name, another one by the file of -o. */
@@ -247,7 +270,7 @@ note_outcome (const Options *options, Outcome *outcome, const SearchChoice *choi
 {
   const PsCosts *costs = found->prediction->costs;
 
-  search_add_row (outcome->table, options->objective, options->setting, choice, found);
+  search_add_row (outcome->table, options->objective, options->setting, choice, found, &options->power);
   if (outcome->about == NULL)
     outcome->about
         = g_strdup_printf ("simulated from %s costs: %s", ps_origin_name (costs->time_origin), costs->source);
@@ -450,8 +473,9 @@ publish (const Options *options, const Outcome *outcome, GError **error)
     }
   text = ps_table_to_text (outcome->table);
   samples = options->objective != SEARCH_TIME ? describe_samples (options) : g_strdup ("");
-  page = g_strdup_printf ("%s\n%s%s%s%s%s", outcome->about, samples, text, command != NULL ? "predict it again: " : "",
-                          command != NULL ? command : "", command != NULL ? "\n" : "");
+  page = g_strdup_printf ("%s\n%s%s%s%s%s%s", outcome->about, samples, text, ps_energy_note (&options->power),
+                          command != NULL ? "predict it again: " : "", command != NULL ? command : "",
+                          command != NULL ? "\n" : "");
   return ps_print (page, error);
 }
 
@@ -469,8 +493,7 @@ ps_cmd_search (int argc, char **argv, GError **error)
                             error);
   if (choices == NULL)
     return 0;
-  init_columns (&options, outcome.columns);
-  outcome.table = ps_table_new (outcome.columns, SEARCH_N_COLUMNS);
+  outcome.table = ps_table_new (outcome.columns, init_columns (&options, outcome.columns));
   ps_table_choose (outcome.table, &options.columns, usual);
   outcome.skipped = g_string_new (NULL);
   caught = ps_note_signals ();

@@ -79,12 +79,26 @@ static const PsColumn columns[] = {
   { "spread", NULL, PS_COLUMN_TABLE },
   { "wins", NULL, PS_COLUMN_TABLE },
   { "tornado", NULL, PS_COLUMN_TABLE },
+  PS_ENERGY_COLUMNS,
 };
 
-static const char *const usual[] = { "schedule",          "devices",  "microbatches", "chunks",
-                                     "iteration_ns",      "interval", "bubble_ratio", "lower_bound_ns",
-                                     "peak_memory_bytes", "feasible", "layout",       "microbatch_order",
-                                     "asynchronous",      NULL };
+static const char *const usual[] = { "schedule",
+                                     "devices",
+                                     "microbatches",
+                                     "chunks",
+                                     "iteration_ns",
+                                     "interval",
+                                     "bubble_ratio",
+                                     "lower_bound_ns",
+                                     "peak_memory_bytes",
+                                     "feasible",
+                                     "layout",
+                                     "microbatch_order",
+                                     "asynchronous",
+                                     "energy_joules",
+                                     "least_energy_joules",
+                                     "energy_saved",
+                                     NULL };
 
 /* TRUE: iterations have intervals, because their costs are measured. */
 static gboolean
@@ -120,6 +134,8 @@ is_wanted (const PsPredictRows *rows, const char *key)
     return rows->shown->spread.sampling.n_samples > 0 && rows->shown->several;
   if (g_str_equal (key, "tornado"))
     return rows->shown->spread.tornado;
+  if (ps_energy_has_key (key))
+    return rows->shown->power.text != NULL;
   return TRUE;
 }
 
@@ -268,6 +284,7 @@ add_prediction (PsPredictRows *rows, const PsPrediction *prediction)
     add_explanation (table, rows->explain);
   if (rows->spread != NULL)
     add_spread (rows, table, schedule->name);
+  ps_energy_add (table, &rows->shown->power, prediction);
 }
 
 static char *
@@ -378,7 +395,7 @@ rows_to_text (const PsPredictRows *rows)
 
       asynchronous = ps_fit_sentence (sentence, 0);
     }
-  return g_strconcat (text, gain, unrest, asynchronous, NULL);
+  return g_strconcat (text, ps_energy_note (&rows->shown->power), gain, unrest, asynchronous, NULL);
 }
 
 gboolean
