@@ -8,6 +8,7 @@ typedef struct
   gint64 start_ns; /* G_MAXINT64: no op can be put now */
   gint64 score_ns; /* the lowest is chosen */
   gint64 arrival_ns;
+  guint rank; /* of equal scores the lowest is chosen */
   PsOpKind kind;
   PsDraftChunk chunk;
 } Choice;
@@ -52,36 +53,50 @@ may_start (const List *list, guint index, PsOpKind kind, PsDraftChunk chunk)
   return ps_draft_allows (list->draft, index, bytes + (kind == PS_OP_F ? bytes_to_leave (list, device, chunk) : 0));
 }
 
-/* head_start_ns makes the op win over others that could start so much earlier. */
+/* How much earlier than the op others may start, and it still wins. */
+static inline G_ALWAYS_INLINE gint64
+head_start (const List *list, guint index, PsOpKind kind, PsDraftChunk chunk)
+{
+  gint64 duration = list->draft->device[index].cost[kind][chunk].duration_ns;
+
+  if (kind == PS_OP_B)
+    return list->rule.backward ? duration / 2 : 0;
+  return kind == PS_OP_W && list->rule.wait ? -duration : 0;
+}
+
+/* A B, then the F of the far chunk, then the other, then a W. */
+static inline G_ALWAYS_INLINE guint
+rank_of (PsOpKind kind, PsDraftChunk chunk)
+{
+  return kind == PS_OP_B ? (guint)chunk : kind == PS_OP_F ? 3U - chunk : 4;
+}
+
 static inline G_ALWAYS_INLINE void
-consider (const List *list, guint index, PsOpKind kind, PsDraftChunk chunk, gint64 head_start_ns, Choice *best)
+consider (const List *list, guint index, PsOpKind kind, PsDraftChunk chunk, Choice *best)
 {
   gint64 arrival = 0;
+  guint rank = rank_of (kind, chunk);
 
   if (kind != PS_OP_W && !ps_draft_input (list->draft, index, kind, chunk, &arrival))
     return;
-  gint64 start = MAX (list->draft->device[index].now_ns, arrival), score = start - head_start_ns;
-  if (score < best->score_ns && may_start (list, index, kind, chunk))
-    *best = (Choice){ start, score, arrival, kind, chunk };
+  gint64 start = MAX (list->draft->device[index].now_ns, arrival);
+  gint64 score = start - head_start (list, index, kind, chunk);
+  if ((score < best->score_ns || (score == best->score_ns && rank < best->rank))
+      && may_start (list, index, kind, chunk))
+    *best = (Choice){ start, score, arrival, rank, kind, chunk };
 }
 
 static inline G_ALWAYS_INLINE void
 choose_of (const List *list, guint index, guint n_chunks)
 {
-  const PsDraftDevice *device = &list->draft->device[index];
   Choice best = { .start_ns = G_MAXINT64, .score_ns = G_MAXINT64 };
 
   for (guint chunk = 0; chunk < n_chunks; chunk++)
-    consider (list, index, PS_OP_B, (PsDraftChunk)chunk,
-              list->rule.backward ? device->cost[PS_OP_B][chunk].duration_ns / 2 : 0, &best);
+    consider (list, index, PS_OP_B, (PsDraftChunk)chunk, &best);
   for (guint chunk = n_chunks; chunk-- > 0;)
-    consider (list, index, PS_OP_F, (PsDraftChunk)chunk, 0, &best);
+    consider (list, index, PS_OP_F, (PsDraftChunk)chunk, &best);
   if (ps_draft_waiting (list->draft, index) > 0)
-    {
-      PsDraftChunk chunk = ps_draft_next_weights (list->draft, index);
-
-      consider (list, index, PS_OP_W, chunk, list->rule.wait ? -device->cost[PS_OP_W][chunk].duration_ns : 0, &best);
-    }
+    consider (list, index, PS_OP_W, ps_draft_next_weights (list->draft, index), &best);
   list->choice[index] = best;
   list->start_ns[index] = best.start_ns;
 }
@@ -94,6 +109,14 @@ choose (const List *list, guint index)
     choose_of (list, index, 1);
   else
     choose_of (list, index, 2);
+}
+
+/* The input of an op has been made, so that the device may choose it now. */
+static void
+choose_also (const List *list, guint index, PsOpKind kind, PsDraftChunk chunk)
+{
+  consider (list, index, kind, chunk, &list->choice[index]);
+  list->start_ns[index] = list->choice[index].start_ns;
 }
 
 static inline guint
@@ -149,7 +172,7 @@ ps_draft_list (PsDraft *draft, PsListRule rule, gint64 length_ns)
       choose (&list, i);
       guint waiting = find_waiting (draft, i, kind, chunk);
       if (waiting < p)
-        choose (&list, waiting);
+        choose_also (&list, waiting, kind, chunk);
     }
   return TRUE;
 }
