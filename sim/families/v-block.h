@@ -80,3 +80,4 @@ PsSchedule *ps_v_split_generate (const char *name, const PsFamilySetting *settin
 
 /* V-Min either way: the published order is better for some costs. */
 PsSchedule *ps_v_min_generate (const PsFamilySetting *setting, gboolean eager);
+gboolean ps_v_min_is_eager (guint n_devices); /* as the family v-min makes it */

@@ -26,10 +26,16 @@ ps_v_min_generate (const PsFamilySetting *setting, gboolean eager)
 
 /* Eager ops save one or two chunk ops at the same memory. The published order stays in two cases. With p mod 3 = 1
  * they gain nothing at F = B = W. Few devices hold almost as much as ZB-V. */
+gboolean
+ps_v_min_is_eager (guint n_devices)
+{
+  return n_devices > 4 && n_devices % 3 != 1;
+}
+
 static PsSchedule *
 generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
 {
-  return ps_v_min_generate (setting, setting->n_devices > 4 && setting->n_devices % 3 != 1);
+  return ps_v_min_generate (setting, ps_v_min_is_eager (setting->n_devices));
 }
 
 const PsFamily ps_family_v_min = {
