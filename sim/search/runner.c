@@ -36,9 +36,9 @@
 
 /* Cases that a target is split into at first, and how their number grows. They take 1 / CASES_PART of what windows may
  * take, or 1 / HELPFUL_PART once they have raised the bound. */
-#define FIRST_CASES 32
+#define FIRST_CASES 16
 #define CASES_FACTOR 4
-#define CASES_PART 8
+#define CASES_PART 4
 #define HELPFUL_PART 2
 
 /* A proof under way, and the moves that it may take. */
@@ -133,7 +133,7 @@ raise_bound (PsRunner *runner, guint n_cases, Decision *decision)
                                              go_on_deciding, decision);
 }
 
-/* Raises the lower bound by splitting windows. */
+/* Raises the lower bound by splitting windows into more and more cases. */
 static void
 split (PsRunner *runner, const Decision *decision)
 {
@@ -141,8 +141,13 @@ split (PsRunner *runner, const Decision *decision)
   Decision part = *decision;
 
   part.stop_at = runner->n_moves + (decision->stop_at - runner->n_moves) / runner->cases_part;
-  raise_bound (runner, runner->n_cases, &part);
-  runner->n_cases *= CASES_FACTOR;
+  for (;;)
+    {
+      raise_bound (runner, runner->n_cases, &part);
+      if (part.refused || runner->worker.lower_bound_ns >= runner->worker.best->objective)
+        break;
+      runner->n_cases *= CASES_FACTOR;
+    }
   if (runner->worker.lower_bound_ns > before)
     runner->cases_part = HELPFUL_PART;
 }
