@@ -36,8 +36,7 @@ find_doubts (const PsCalibRounds *rounds, const PsCalibration *calibration, Part
   transfer->doubt = 0;
   for (guint i = 0; i < calibration->n_chunks; i++)
     {
-      g_autoptr (PsCut) cut = ps_cut_new (calibration->model, calibration->layout, calibration->recompute,
-                                          calibration->offload, calibration->n_devices, calibration->chunks[i], error);
+      g_autoptr (PsCut) cut = ps_cut_new (calibration, calibration->chunks[i], error);
       PsDoubt doubt;
 
       if (cut == NULL || !ps_doubt_find (&doubt, rounds->db, rounds->profile_name, calibration->model, cut, error))

@@ -42,6 +42,7 @@ typedef struct
   const guint *chunks; /* [n_chunks] numbers of chunks per device to measure */
   guint n_chunks;
   const char *layout;    /* see ps_cut_new; NULL: even */
+  guint n_tensor;        /* devices that share each stage's layers; 0 counts as 1 */
   PsRecompute recompute; /* how the stages run */
   double offload;
   /* [n_blocks] numbers of multiprocessors to keep from the ops of a whole accelerator, as measurements of their own.

@@ -7,6 +7,7 @@
 #include "rounds.h"
 
 #include <pipesim/philox.h>
+#include <pipesim/sources.h>
 
 #include <math.h>
 
@@ -224,16 +225,18 @@ static PsCosts *
 refresh (const Work *work, GPtrArray *before, GError **error)
 {
   const PsCalibCheck *check = work->check;
-  guint n_stages = check->calibration.n_devices * work->n_chunks;
-  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
-  g_autoptr (PsCosts) costs = ps_setting_costs (check->setting, check->calibration.n_devices, work->n_chunks, error);
+  guint n_devices = check->calibration.n_devices;
+  g_autofree PsStageShape *shapes
+      = ps_setting_shapes (check->setting, check->calibration.model, n_devices, work->n_chunks, error);
+  g_autoptr (PsCosts) costs
+      = shapes != NULL ? ps_setting_costs (check->setting, n_devices, work->n_chunks, error) : NULL;
 
-  if (costs == NULL || !ps_model_split (check->calibration.model, n_stages, shapes, error))
+  if (costs == NULL)
     return NULL;
   refresh_ops (work, before, shapes, costs);
   for (guint i = 0; i < before->len; i++)
     if (((const PsMeasurement *)before->pdata[i])->subject == PS_SUBJECT_TRANSFER)
-      for (guint k = 1; k <= 2 * n_stages; k++)
+      for (guint k = 1; k <= 2 * costs->n_stages; k++)
         scale (&costs->transfer_ns[k], change (work, before, before->pdata[i]));
   return g_steal_pointer (&costs);
 }

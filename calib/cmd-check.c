@@ -7,6 +7,8 @@
 
 #include "rounds.h"
 
+#include <pipesim/tensor.h>
+
 #include <math.h>
 #include <unistd.h>
 
@@ -18,6 +20,7 @@ typedef struct
   char *profile;
   char **schedules;
   guint n_devices;
+  guint n_tensor;
   guint *microbatches;
   guint n_microbatches;
   guint n_rounds;
@@ -38,6 +41,8 @@ static const PsOption rows[] = {
   PS_OPTION ("devices", 'p', PS_COUNT (Options, n_devices, 1, PS_MAX_DEVICES), "P", "Devices", .otherwise = ""),
   PS_OPTION ("microbatches", 'm', PS_COUNTS (Options, microbatches, n_microbatches, 1, PS_MAX_MICROBATCHES), "M,...",
              "Microbatches per iteration; each schedule runs with each of them", .otherwise = ""),
+  PS_OPTION ("tensor", 0, PS_COUNT (Options, n_tensor, 1, PS_MAX_TENSOR), "T",
+             "Devices that share each stage's layers, as calib run --tensor measured them", .initial = 1),
   PS_OPTION ("rounds", 0, PS_COUNT (Options, n_rounds, 1, 1000), "N",
              "Times that everything runs, in another order each time", .initial = 3),
   PS_OPTION ("budget", 0, PS_TIME (Options, budget_ns), "T", "No run begins later than that; 0: all runs are done",
@@ -141,6 +146,7 @@ prepare (Job *job, const Options *options, GError **error)
   check->setting->db = g_strdup (options->db);
   check->setting->profile = g_strdup (options->profile);
   check->setting->n_devices = options->n_devices;
+  check->setting->n_tensor = calibration->n_tensor = options->n_tensor;
   calibration->model = job->model;
   calibration->n_devices = calibration->n_local = options->n_devices;
   calibration->shares = job->shares;
@@ -152,6 +158,7 @@ prepare (Job *job, const Options *options, GError **error)
   check->run = (PsRunSetting){ .device = calibration->device,
                                .transport = calibration->transport,
                                .model = job->model,
+                               .n_tensor = options->n_tensor,
                                .n_steps = options->n_steps,
                                .seed = (guint64)options->seed,
                                .bypass = check->setting->sync == PS_SYNC_BYPASS,

@@ -12,6 +12,7 @@
 #include "transfers.h"
 
 #include <pipesim/setting.h>
+#include <pipesim/tensor.h>
 #include <unistd.h>
 
 #define DEFAULT_MAX_DEVICES 4
@@ -35,6 +36,7 @@ typedef struct
   char *layout;
   PsRecompute recompute;
   double offload;
+  guint n_tensor;
   guint *blocks; /* NULL: none */
   guint n_blocks;
   char *precision;
@@ -75,6 +77,9 @@ static const PsOption rows[] = {
              "Part of a forward that backwards compute again, none, selective or full, for exec --recompute"),
   PS_OPTION ("offload", 0, PS_NUMBER (Options, offload, 0, 1), "RATIO",
              "Part of the activations that moves to the host, 0 to 1, for exec --offload"),
+  PS_OPTION ("tensor", 0, PS_COUNT (Options, n_tensor, 1, PS_MAX_TENSOR), "T",
+             "Devices that share each stage's layers, for exec --tensor; ops are measured with their sums",
+             .initial = 1),
   PS_OPTION ("within", 0, PS_PERCENT (Options, rule.within, 0.0001, 100), "PERCENT",
              "Sample until each median is known to this percentage of itself, 0.5 or 0.5%", .initial = 0.01),
   PS_OPTION ("max-samples", 0, PS_COUNT (Options, rule.max_samples, 1, 1000000), "N", "Most samples of each quantity",
@@ -223,6 +228,7 @@ prepare (Run *run, const Options *options, GError **error)
   calibration->layout = options->layout;
   calibration->recompute = options->recompute;
   calibration->offload = options->offload;
+  calibration->n_tensor = options->n_tensor;
   if (g_strcmp0 (options->layout, "best") == 0)
     return ps_refuse (error, PS_ERROR_USAGE, "--layout best: needs costs; pipesim partition prints its string");
   if (!read_model (run, options, error))
@@ -234,6 +240,24 @@ prepare (Run *run, const Options *options, GError **error)
     calibration->rule.time_limit_ns
         = MIN (calibration->rule.time_limit_ns, ps_budget_first_limit (calibration, options->budget_ns));
   return TRUE;
+}
+
+static gboolean
+check_tensor (const PsCalibration *calibration, GError **error)
+{
+  const guint t = calibration->n_tensor, n_ranks = ps_processes_n_ranks (calibration->processes);
+
+  if (t == 1)
+    return TRUE;
+  if (!calibration->device->tensor || !calibration->transport->splits_sums)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                      "--tensor %u: device %s over %s does not share layers; cpu over "
+                      "threads or mpi does",
+                      t, calibration->device->name, calibration->transport->name);
+  if (n_ranks > 1 && n_ranks != t)
+    return ps_refuse (error, PS_ERROR_USAGE, "--tensor %u: needs one process, or one for each part; these are %u", t,
+                      n_ranks);
+  return ps_tensor_check (calibration->model, t, error);
 }
 
 /* Refuses a calibration that can't be done before it creates a database or a profile. */
@@ -248,12 +272,11 @@ check_possible (const PsCalibration *calibration, GError **error)
   else if (calibration->n_blocks > 0 && class->occupy == NULL)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--blocks: device %s has no multiprocessors to keep from ops",
                  class->name);
-  if (!class->measures || (calibration->n_blocks > 0 && class->occupy == NULL))
+  if (!class->measures || (calibration->n_blocks > 0 && class->occupy == NULL) || !check_tensor (calibration, error))
     return FALSE;
   for (guint i = 0; i < calibration->n_chunks; i++)
     {
-      g_autoptr (PsCut) cut = ps_cut_new (calibration->model, calibration->layout, calibration->recompute,
-                                          calibration->offload, calibration->n_devices, calibration->chunks[i], error);
+      g_autoptr (PsCut) cut = ps_cut_new (calibration, calibration->chunks[i], error);
 
       if (cut == NULL)
         return FALSE;

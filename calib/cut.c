@@ -4,16 +4,19 @@
 #include <pipesim/sources.h>
 
 PsCut *
-ps_cut_new (const PsModel *model, const char *layout, PsRecompute recompute, double offload, guint n_devices,
-            guint n_chunks, GError **error)
+ps_cut_new (const PsCalibration *calibration, guint n_chunks, GError **error)
 {
-  const PsSetting setting = { .layout = (char *)layout, .recompute = recompute, .offload = offload };
+  const PsSetting setting = { .layout = (char *)calibration->layout,
+                              .recompute = calibration->recompute,
+                              .offload = calibration->offload,
+                              .n_tensor = calibration->n_tensor };
+  const guint n_devices = calibration->n_devices;
   g_autoptr (PsCut) cut = g_new0 (PsCut, 1);
 
   cut->n_devices = n_devices;
   cut->n_chunks = n_chunks;
   cut->n_stages = n_devices * n_chunks;
-  cut->shapes = ps_setting_shapes (&setting, model, n_devices, n_chunks, error);
+  cut->shapes = ps_setting_shapes (&setting, calibration->model, n_devices, n_chunks, error);
   if (cut->shapes == NULL)
     return NULL;
   cut->keys = g_new0 (char *, cut->n_stages + 1);

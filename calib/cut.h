@@ -1,7 +1,7 @@
 /* cut.h - a model cut into the stages of a pipeline. It also says which device measures which stage shape. */
 #pragma once
 
-#include <pipesim/model.h>
+#include "calibration.h"
 
 typedef struct
 {
@@ -12,10 +12,9 @@ typedef struct
   char **keys;          /* [n_stages] ps_stage_shape_key */
 } PsCut;
 
-/* layout is that of --layout, without best; recompute and offload are how the stages run. Errors: PS_ERROR_USAGE when
- * it does not fit the model. Free with ps_cut_free. */
-PsCut *ps_cut_new (const PsModel *model, const char *layout, PsRecompute recompute, double offload, guint n_devices,
-                   guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* The calibration's model in its layout, that of --layout without best; stages run as it says. Errors: PS_ERROR_USAGE
+ * when the layout does not fit the model. Free with ps_cut_free. */
+PsCut *ps_cut_new (const PsCalibration *calibration, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_cut_free (PsCut *cut);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCut, ps_cut_free)
 

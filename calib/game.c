@@ -50,6 +50,15 @@ ps_model_with_boundary (gint64 bytes)
   return model;
 }
 
+void
+ps_game_tell_others (const PsCalibration *calibration, const PsGameOrder *order)
+{
+  PsProcesses *processes = calibration->processes;
+
+  for (guint rank = 1; rank < ps_processes_n_ranks (processes); rank++)
+    processes->send (processes, rank, order, sizeof *order);
+}
+
 /* When messages were handed over and when they could be used, by the clock of all. A message is timed at both its ends.
  * An all-reduce has its begin and its end here. */
 typedef struct

@@ -15,13 +15,17 @@ typedef enum
   PS_N_WAYS
 } PsWay;
 
-/* A game of one size; the first process sends it to the others. */
+/* A game of one size, or a rotation; the first process sends it to the others. */
 typedef struct
 {
-  gint64 bytes; /* 0: there are no more games */
-  gint32 way;
+  gint32 way; /* PS_N_WAYS: a rotation */
   gint32 n_pairs;
+  gint64 bytes;                          /* 0, and no rotation: there is nothing more */
+  gint32 n_chunks, first, n_busy, cache; /* of a rotation, see ps_calibrate_ops */
 } PsGameOrder;
+
+/* Sends all other processes an order, which they follow too. */
+void ps_game_tell_others (const PsCalibration *calibration, const PsGameOrder *order);
 
 /* TRUE: each player has an accelerator to itself, and this one computes while it sends. */
 gboolean ps_game_load_is_own (const PsCalibration *calibration);

@@ -93,8 +93,7 @@ ps_calibrate (const PsCalibration *wanted, GError **error)
   calibration.pulse = &pulse;
   for (guint i = 0; i < calibration.n_chunks; i++)
     {
-      PsCut *cut = ps_cut_new (calibration.model, calibration.layout, calibration.recompute, calibration.offload,
-                               calibration.n_devices, calibration.chunks[i], error);
+      PsCut *cut = ps_cut_new (&calibration, calibration.chunks[i], error);
 
       if (cut == NULL)
         return FALSE;

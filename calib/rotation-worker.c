@@ -16,12 +16,22 @@ report (PsRotationWorker *worker, PsRotationItem content)
 }
 
 void
-ps_rotation_fail (PsRotation *rotation)
+ps_rotation_fail (PsRotation *rotation, const GError *error)
 {
   g_mutex_lock (&rotation->mutex);
   g_atomic_int_set (&rotation->failed, 1);
   g_cond_broadcast (&rotation->all_ready);
   g_mutex_unlock (&rotation->mutex);
+  if (rotation->team != NULL)
+    ps_team_fail (rotation->team, error);
+}
+
+gboolean
+ps_rotation_add_up (gpointer data, float *values, gsize n, GError **error)
+{
+  PsRotationWorker *worker = data;
+
+  return ps_team_add_up (worker->rotation->team, worker->at, values, n, error);
 }
 
 static void
@@ -267,7 +277,10 @@ prepare (PsRotationWorker *worker, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
 
-  if (!class->attach (worker->device, error))
+  PsTeam *team = worker->rotation->team;
+
+  if (!class->attach (worker->device, error)
+      || (team != NULL && !ps_team_join (team, worker->at, worker->device, error)))
     return FALSE;
   for (guint i = 0; i < worker->n_stages; i++)
     {
@@ -283,30 +296,52 @@ prepare (PsRotationWorker *worker, GError **error)
   return TRUE;
 }
 
+/* Devices that share layers run equally many cycles, so they agree on each: one goes on as long as any of them wants.
+ */
+static gboolean
+ask_whether_on (PsRotationWorker *worker, gboolean *on, GError **error)
+{
+  PsRotation *rotation = worker->rotation;
+  float wanted = g_atomic_int_get (&rotation->n_open) > 0 && !g_atomic_int_get (&rotation->failed);
+
+  if (rotation->team != NULL && !ps_rotation_add_up (worker, &wanted, 1, error))
+    return FALSE;
+  *on = wanted > 0;
+  return TRUE;
+}
+
 static gboolean
 work (PsRotationWorker *worker, GError **error)
 {
-  PsRotation *rotation = worker->rotation;
+  gboolean on;
 
   if (!prepare (worker, error) || !warm_up (worker, error))
     return FALSE;
   wait_for_all (worker);
   ps_condition_read (worker->device, &worker->before);
   worker->begin_ns = ps_clock_now ();
-  for (guint cycle = 1; g_atomic_int_get (&rotation->n_open) > 0 && !g_atomic_int_get (&rotation->failed); cycle++)
-    if (!run_any_cycle (worker, cycle, error))
-      return FALSE;
-  return TRUE;
+  for (guint cycle = 1; ask_whether_on (worker, &on, error); cycle++)
+    if (!on || !run_any_cycle (worker, cycle, error))
+      return !on;
+  return FALSE;
 }
 
 gpointer
 ps_rotation_worker_main (gpointer data)
 {
   PsRotationWorker *worker = data;
+  PsTeam *team = worker->rotation->team;
   GError *error = NULL;
 
   if (!work (worker, &error))
-    ps_rotation_fail (worker->rotation);
+    {
+      ps_rotation_fail (worker->rotation, error);
+      if (team != NULL)
+        {
+          g_error_free (error);
+          error = ps_team_failure (team);
+        }
+    }
   report (worker, (PsRotationItem){ .error = error });
   return NULL;
 }

@@ -3,6 +3,7 @@
 
 #include "calibration.h"
 #include "cut.h"
+#include "team.h"
 
 #include "device/conditions.h"
 
@@ -31,6 +32,7 @@ typedef struct _PsRotation PsRotation;
 typedef struct
 {
   PsRotation *rotation;
+  guint at; /* of the rotation's workers */
   PsDeviceSetting setting;
   PsDevice *device;
   PsCalibInputs inputs;
@@ -48,8 +50,10 @@ struct _PsRotation
   const PsCalibration *calibration;
   const PsCut *cut;
   PsCacheState cache;
-  PsRotationWorker *workers;
+  PsTeam *team;              /* NULL: no layers are shared */
+  PsRotationWorker *workers; /* [n_workers] those of part 0 come first */
   guint n_workers;
+  guint n_busy; /* of each part */
   guint n_in_flight;
   int n_open; /* quantities that are still sampled; atomic */
   int failed; /* atomic */
@@ -68,8 +72,11 @@ typedef struct
   GBytes *choices;
 } PsRotationItem;
 
-/* Tells all workers to end. From any thread. */
-void ps_rotation_fail (PsRotation *rotation);
+/* Tells all workers to end because of an error. From any thread. */
+void ps_rotation_fail (PsRotation *rotation, const GError *error);
+
+/* PsDeviceSetting.add_up of a worker. */
+gboolean ps_rotation_add_up (gpointer worker, float *values, gsize n, GError **error);
 
 /* The body of the thread: samples until no quantity of any worker is open, then reports its end. */
 gpointer ps_rotation_worker_main (gpointer worker);

@@ -2,6 +2,7 @@
 #include "rotation.h"
 
 #include "rotation-worker.h"
+#include "game.h"
 #include "watch.h"
 
 /* Microbatches in flight per stage: enough that an op's data is as cold as in a real run, few enough to bound memory.
@@ -47,14 +48,15 @@ find_quantity (PsRotationWorker *worker, const char *shape, PsOpKind kind, PsQua
       = calibration->kept != NULL ? g_strdup_printf ("%s,blocks=%u", shape, *calibration->kept) : NULL;
   const PsMeasurement key = { .kind = kind,
                               .shape = beside != NULL ? beside : (char *)shape,
-                              .devices = rotation->n_workers,
+                              .devices = rotation->n_busy,
                               .sharing = calibration->kept != NULL ? 1 : calibration->sharing,
                               .share = shares != NULL ? shares[worker->index] : 0,
                               .cache = rotation->cache };
   gboolean wanted = FALSE;
 
   *found = known_quantity (worker, &key);
-  if (*found != NULL || ps_cut_owner (rotation->cut, shape, shares, key.share) != worker->index)
+  if (*found != NULL || worker->setting.tensor > 0
+      || ps_cut_owner (rotation->cut, shape, shares, key.share) != worker->index)
     return TRUE;
   if (!calibration->wanted (&key, calibration->data, &wanted, error))
     return FALSE;
@@ -88,12 +90,28 @@ init_stage (PsRotationWorker *worker, PsRotationStage *stage, guint number, GErr
   return TRUE;
 }
 
+/* The device shares its layers as in real runs, and has the core that it has there. */
+static void
+set_part (PsRotationWorker *worker)
+{
+  const PsCalibration *calibration = worker->rotation->calibration;
+  PsDeviceSetting *setting = &worker->setting;
+  const guint n = calibration->n_local * calibration->n_tensor;
+
+  setting->tensor = ps_team_part (calibration, worker->rotation->n_busy, worker->at);
+  setting->n_tensor = calibration->n_tensor;
+  setting->add_up = ps_rotation_add_up;
+  setting->add_up_data = worker;
+  setting->core = n <= ps_count_cores () ? (int)(setting->tensor * calibration->n_local + setting->index) : -1;
+}
+
 static gboolean
 init_worker (PsRotation *rotation, PsRotationWorker *worker, guint index, GError **error)
 {
   const PsCut *cut = rotation->cut;
 
   worker->rotation = rotation;
+  worker->at = (guint)(worker - rotation->workers);
   worker->index = index;
   /* Two more than in flight: one whose W is due and one in its F. */
   worker->setting = ps_calib_device_setting (rotation->calibration, rotation->calibration->model, cut->n_stages,
@@ -104,6 +122,8 @@ init_worker (PsRotation *rotation, PsRotationWorker *worker, guint index, GError
       worker->setting.n_local = 1;
       worker->setting.shares = NULL;
     }
+  if (rotation->calibration->n_tensor > 1)
+    set_part (worker);
   worker->stages = g_new0 (PsRotationStage, cut->n_chunks);
   worker->n_stages = cut->n_chunks;
   worker->quantities = g_ptr_array_new_with_free_func ((GDestroyNotify)quantity_free);
@@ -153,7 +173,7 @@ collect (PsRotation *rotation, guint n_started, GError **error)
       if (measurement == NULL && choices == NULL)
         n_ended++;
       else if (first == NULL && !hand_over (calibration, item, &failure))
-        ps_rotation_fail (rotation);
+        ps_rotation_fail (rotation, failure);
       if (failure != NULL && first == NULL)
         first = g_steal_pointer (&failure);
     }
@@ -190,7 +210,7 @@ run_workers (PsRotation *rotation, GError **error)
     rotation->workers[n_started].thread
         = g_thread_try_new ("calib", ps_rotation_worker_main, &rotation->workers[n_started], &failure);
   if (failure != NULL)
-    ps_rotation_fail (rotation);
+    ps_rotation_fail (rotation, failure);
   gboolean ok = collect (rotation, n_started, failure != NULL ? NULL : error);
   for (guint i = 0; i < n_started; i++)
     g_thread_join (rotation->workers[i].thread);
@@ -200,26 +220,49 @@ run_workers (PsRotation *rotation, GError **error)
   return ok && failure == NULL;
 }
 
+/* Starts the workers, and those of other processes that have further parts. */
+static gboolean
+run_all (PsRotation *rotation, guint first, GError **error)
+{
+  const PsCalibration *calibration = rotation->calibration;
+  const PsGameOrder order = { .way = PS_N_WAYS,
+                              .n_chunks = (gint32)rotation->cut->n_chunks,
+                              .first = (gint32)first,
+                              .n_busy = (gint32)rotation->n_busy,
+                              .cache = (gint32)rotation->cache };
+  gboolean ok;
+
+  if (calibration->n_tensor <= 1)
+    return run_workers (rotation, error);
+  ps_game_tell_others (calibration, &order);
+  rotation->team = ps_team_new (calibration, rotation->n_busy, error);
+  ok = rotation->team != NULL && run_workers (rotation, error);
+  ps_team_free (rotation->team);
+  return ok;
+}
+
 gboolean
 ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, guint first, guint n_busy, PsCacheState cache,
                   GError **error)
 {
+  const guint n_workers = ps_team_n_here (calibration, n_busy);
   PsRotation rotation = { .calibration = calibration,
                           .cut = cut,
                           .cache = cache,
-                          .workers = g_new0 (PsRotationWorker, n_busy),
-                          .n_workers = n_busy,
+                          .workers = g_new0 (PsRotationWorker, n_workers),
+                          .n_workers = n_workers,
+                          .n_busy = n_busy,
                           .n_in_flight = CLAMP (cut->n_devices, 2, MAX_IN_FLIGHT),
                           .inbox = g_async_queue_new () };
   gboolean ok = TRUE;
 
   g_mutex_init (&rotation.mutex);
   g_cond_init (&rotation.all_ready);
-  for (guint i = 0; i < n_busy && ok; i++)
-    ok = init_worker (&rotation, &rotation.workers[i], first + i, error);
-  if (ok && rotation.n_open > 0)
-    ok = ps_watch (calibration, error) && run_workers (&rotation, error);
-  for (guint i = 0; i < n_busy; i++)
+  for (guint i = 0; i < n_workers && ok; i++)
+    ok = init_worker (&rotation, &rotation.workers[i], first + i % n_busy, error);
+  if (ok && (rotation.n_open > 0 || ps_processes_rank (calibration->processes) > 0))
+    ok = ps_watch (calibration, error) && run_all (&rotation, first, error);
+  for (guint i = 0; i < n_workers; i++)
     clear_worker (&rotation.workers[i]);
   g_free (rotation.workers);
   g_async_queue_unref (rotation.inbox);

@@ -13,7 +13,7 @@
 #include "cut.h"
 
 /* Times the ops of the stages of devices first .. first + n_busy - 1, while only these devices are busy. Reads the
- * sentinel before, unless nothing is wanted. With calibration->kept the device has a whole accelerator, and shapes end
- * in ",blocks=8". */
+ * sentinel before, unless nothing is wanted. Processes that have further parts of the layers run them until nothing is.
+ * With calibration->kept the device has a whole accelerator, and shapes end in ",blocks=8". */
 gboolean ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, guint first, guint n_busy,
                            PsCacheState cache, GError **error);

@@ -4,6 +4,7 @@
 
 #include "game.h"
 #include "provenance.h"
+#include "rotation.h"
 #include "watch.h"
 
 #define SMALLEST_BYTES 8
@@ -29,15 +30,6 @@ ps_transfer_sizes (gint64 boundary_bytes)
   return sizes;
 }
 
-static void
-tell_others (const PsCalibration *calibration, const PsGameOrder *order)
-{
-  PsProcesses *processes = calibration->processes;
-
-  for (guint rank = 1; rank < ps_processes_n_ranks (processes); rank++)
-    processes->send (processes, rank, order, sizeof *order);
-}
-
 static gboolean
 measure_order (const PsCalibration *calibration, const PsGameOrder *order, PsMeasurement *measurement, GError **error)
 {
@@ -45,7 +37,7 @@ measure_order (const PsCalibration *calibration, const PsGameOrder *order, PsMea
   PsSampler sampler;
 
   rule.time_limit_ns /= TIME_SHARE;
-  tell_others (calibration, order);
+  ps_game_tell_others (calibration, order);
   ps_sampler_init (&sampler, &rule);
   gboolean ok = ps_game_play (calibration, order, &sampler, &measurement->during, error);
   if (ok)
@@ -53,6 +45,16 @@ measure_order (const PsCalibration *calibration, const PsGameOrder *order, PsMea
   measurement->taken = ps_moment_now ();
   ps_sampler_clear (&sampler);
   return ok;
+}
+
+static gboolean
+answer_rotation (const PsCalibration *calibration, const PsGameOrder *order, GError **error)
+{
+  g_autoptr (PsCut) cut = ps_cut_new (calibration, (guint)order->n_chunks, error);
+
+  return cut != NULL
+         && ps_calibrate_ops (calibration, cut, (guint)order->first, (guint)order->n_busy, (PsCacheState)order->cache,
+                              error);
 }
 
 gboolean
@@ -65,9 +67,10 @@ ps_answer_transfers (const PsCalibration *calibration, GError **error)
       PsCondition unused;
 
       calibration->processes->receive (calibration->processes, 0, &order, sizeof order, 0);
-      if (order.bytes == 0)
+      if (order.bytes == 0 && order.way != PS_N_WAYS)
         return TRUE;
-      if (!ps_game_play (calibration, &order, &none, &unused, error))
+      if (!(order.way == PS_N_WAYS ? answer_rotation (calibration, &order, error)
+                                   : ps_game_play (calibration, &order, &none, &unused, error)))
         return FALSE;
     }
 }
@@ -77,7 +80,7 @@ ps_end_transfers (const PsCalibration *calibration)
 {
   const PsGameOrder end = { .bytes = 0 };
 
-  tell_others (calibration, &end);
+  ps_game_tell_others (calibration, &end);
 }
 
 /* FALSE where the transport needs an accelerator for each device and devices of this process have to share one. */

@@ -74,15 +74,17 @@ ps_trial_record (const PsTrial *trial, const PsProgram *program, const PsRunSett
   const PsSchedule *schedule = program->schedule;
   const PsComparison *comparison = trial->comparison;
   g_autoptr (PsProfile) used = db != NULL ? ps_costdb_profile (db, profile, error) : NULL;
-  g_autofree char *name = NULL;
+  g_autofree char *name = NULL, *device = NULL;
   PsRunRecord record;
 
   if (used == NULL)
     return FALSE;
   name = numbered_name (used);
+  device = setting->n_tensor > 1 ? g_strdup_printf ("%s --tensor %u", setting->device->name, setting->n_tensor)
+                                 : g_strdup (setting->device->name);
   record = (PsRunRecord){ .profile = name,
                           .schedule = schedule->name,
-                          .device = (char *)setting->device->name,
+                          .device = device,
                           .transport = (char *)setting->transport->name,
                           .n_devices = schedule->placement->n_devices,
                           .n_chunks = ps_placement_max_chunks (schedule->placement),

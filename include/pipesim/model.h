@@ -164,6 +164,7 @@ typedef struct
   guint n_mtp;           /* modules of multi-token prediction after the layers */
   PsRecompute recompute; /* of its layers; in costs: that their times and sizes have already */
   double offload;        /* part of what its layers' forwards keep that moves to the host; in costs as recompute */
+  guint n_tensor;        /* devices that share its layers as PsDeviceSetting says; 0 counts as 1. Measured costs only */
 } PsStageShape;
 
 /* Counts the layers of each kind in a stage; that of a module of multi-token prediction is of the model's last kind. */
@@ -184,7 +185,7 @@ PsStageShape *ps_model_units (const PsModel *model, guint *n);
 void ps_stage_shapes_join (const PsStageShape *units, const guint *end, guint n_stages, PsStageShape *shapes);
 
 /* The part of a shape that costs depend on: "layers=2", "layers=1,embedding", "layers=1,head",
- * "layers=2,recompute=full,offload=0.5". Free with g_free. */
+ * "layers=2,recompute=full,offload=0.5", "layers=2,tensor=2". Free with g_free. */
 char *ps_stage_shape_key (const PsStageShape *shape);
 
 /* Tokens of a microbatch, bs. */

@@ -207,8 +207,9 @@ ps_stage_shape_key (const PsStageShape *shape)
   g_autofree char *offload = shape->offload > 0
                                  ? g_strconcat (",offload=", g_ascii_dtostr (ratio, sizeof ratio, shape->offload), NULL)
                                  : g_strdup ("");
+  g_autofree char *tensor = shape->n_tensor > 1 ? g_strdup_printf (",tensor=%u", shape->n_tensor) : g_strdup ("");
 
-  return g_strdup_printf ("layers=%u%s%s%s%s%s%s", shape->n_layers, shape->embedding ? ",embedding" : "", mtp,
+  return g_strdup_printf ("layers=%u%s%s%s%s%s%s%s", shape->n_layers, shape->embedding ? ",embedding" : "", mtp,
                           shape->head ? ",head" : "", shape->recompute != PS_RECOMPUTE_NONE ? ",recompute=" : "",
-                          shape->recompute != PS_RECOMPUTE_NONE ? ps_recompute_name (shape->recompute) : "", offload);
+                          shape->recompute != PS_RECOMPUTE_NONE ? ps_recompute_name (shape->recompute) : "", offload, tensor);
 }

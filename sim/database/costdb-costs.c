@@ -6,19 +6,29 @@
 
 #include <math.h>
 
+/* The option that says how devices share layers; "" where they don't. Free with g_free. */
+static char *
+describe_tensor (const PsCostRequest *request)
+{
+  guint n_tensor = request->shapes != NULL ? request->shapes[0].n_tensor : 1;
+
+  return n_tensor > 1 ? g_strdup_printf (" --tensor %u", n_tensor) : g_strdup ("");
+}
+
 static void
 set_missing (const PsCostRequest *request, const char *what, GError **error)
 {
   guint n_stages = request->n_devices * request->n_chunks;
   gboolean even = ps_stage_shapes_are_even (request->shapes, n_stages);
   g_autofree char *layout = ps_layout_string_write (request->shapes, n_stages);
+  g_autofree char *tensor = describe_tensor (request);
 
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
                "%s: profile '%s' has no %s; measure it with: pipesim calib run --db %s --profile %s --model FILE -p %u "
-               "-v %u%s%s%s%s%s",
+               "-v %u%s%s%s%s%s%s",
                request->db->file->path, request->profile->name, what, request->db->file->path, request->profile->name,
                request->n_devices, request->n_chunks, request->shares != NULL ? " --sm-shares " : "",
-               request->profile->shares, even ? "" : " --layout '", even ? "" : layout, even ? "" : "'");
+               request->profile->shares, even ? "" : " --layout '", even ? "" : layout, even ? "" : "'", tensor);
 }
 
 static char *
@@ -115,9 +125,9 @@ interpolate (const PsMeasurement *a, const PsMeasurement *b, gint64 bytes)
 
 /* The parts of what a stage was measured to hold. A device that holds less than the model's formulas has others. */
 static void
-fill_state (const PsModel *model, PsCosts *costs, guint stage)
+fill_state (const PsCostRequest *request, PsCosts *costs, guint stage)
 {
-  PsStateBytes state = ps_model_stage_state (model, &costs->shapes[stage]);
+  PsStateBytes state = ps_model_state (request->model, ps_cost_request_parameters (request, &costs->shapes[stage]));
 
   if (state.weight_bytes + state.gradient_bytes + state.optimizer_bytes <= costs->stage[stage].weight_bytes)
     costs->stage[stage].state = state;
@@ -228,7 +238,7 @@ costs_from_request (const PsCostRequest *request, GError **error)
     if (keys == NULL || !fill_stage (request, keys[stage], stage, costs, error))
       return NULL;
   for (guint stage = 0; stage < n_stages && request->model != NULL; stage++)
-    fill_state (request->model, costs, stage);
+    fill_state (request, costs, stage);
   if (request->model == NULL)
     fill_boundaries (request, costs);
   else if (!fill_transfers (request, costs, error))
@@ -240,14 +250,15 @@ costs_from_request (const PsCostRequest *request, GError **error)
   if (!find_unrest (request, keys, costs, error))
     return NULL;
   g_autofree char *unrest = describe_unrest (costs);
+  g_autofree char *tensor = describe_tensor (request);
   g_free (costs->source);
   costs->source = ps_cost_request_is_imported (request)
                       ? g_strdup_printf ("profile '%s' of %s: imported from %s", request->profile->name,
                                          request->db->file->path, request->profile->source)
-                      : g_strdup_printf ("profile '%s' of %s: %s%s%s over %s on %s (%s), measured %s%s",
+                      : g_strdup_printf ("profile '%s' of %s: %s%s%s%s over %s on %s (%s), measured %s%s",
                                          request->profile->name, request->db->file->path, request->profile->device,
-                                         request->shares != NULL ? " with shares " : "", request->profile->shares,
-                                         request->profile->transport, request->profile->host,
+                                         tensor, request->shares != NULL ? " with shares " : "",
+                                         request->profile->shares, request->profile->transport, request->profile->host,
                                          request->profile->processor, request->profile->created, unrest);
   return g_steal_pointer (&costs);
 }

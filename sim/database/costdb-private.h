@@ -50,6 +50,9 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsCostRequest, ps_cost_request_clear)
 /* The shapes of all stages, and what the model says about their sizes. costs NULL: the shapes alone. */
 char **ps_cost_request_keys (const PsCostRequest *request, PsCosts *costs, GError **error);
 
+/* Parameters that a device holds of a stage. Devices that share its layers have embedding and head whole. */
+gint64 ps_cost_request_parameters (const PsCostRequest *request, const PsStageShape *shape);
+
 /* A stage's share of an accelerator under placement loop; 0: equal ones. */
 guint ps_cost_request_share (const PsCostRequest *request, guint stage);
 

@@ -3,6 +3,8 @@
 
 #include "text.h"
 
+#include <pipesim/tensor.h>
+
 void
 ps_cost_request_clear (PsCostRequest *request)
 {
@@ -150,6 +152,17 @@ ps_stage_key (guint stage, guint n_stages, gboolean back)
   return g_strdup_printf ("stage=%u/%u%s", stage, n_stages, back ? ",back" : "");
 }
 
+gint64
+ps_cost_request_parameters (const PsCostRequest *request, const PsStageShape *shape)
+{
+  const guint t = MAX (shape->n_tensor, 1);
+  PsStageShape layers = *shape;
+
+  layers.embedding = layers.head = FALSE;
+  return ps_model_stage_parameters (request->model, shape) - ps_model_stage_parameters (request->model, &layers)
+         + ps_tensor_parameters (request->model, &layers, t);
+}
+
 char **
 ps_cost_request_keys (const PsCostRequest *request, PsCosts *costs, GError **error)
 {
@@ -166,7 +179,7 @@ ps_cost_request_keys (const PsCostRequest *request, PsCosts *costs, GError **err
     {
       keys[stage] = request->model != NULL ? ps_stage_shape_key (&shapes[stage]) : ps_stage_key (stage, n, FALSE);
       if (request->model != NULL && costs != NULL)
-        costs->stage[stage].version_bytes = ps_model_stage_parameters (request->model, &shapes[stage])
+        costs->stage[stage].version_bytes = ps_cost_request_parameters (request, &shapes[stage])
                                             * ps_precision_bytes (request->model->precision);
     }
   if (request->model != NULL && costs != NULL)

@@ -164,7 +164,7 @@ const PsOption ps_setting_options[] = {
   PS_OPTION ("tensor", 0, COUNT (n_tensor, PS_MAX_TENSOR), "T",
              "GPUs of a device, which share its layers by tensor and sequence parallelism within a node", .initial = 1,
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_MODELLED | PS_FIELD_SHARED,
-             SWEEP ("tensor", "tensor", INTEGER, .keys = PS_KEY_COSTS, .pace = -2,
+             SWEEP ("tensor", "tensor", INTEGER, .keys = PS_KEY_COSTS | PS_KEY_SOURCE, .pace = -2,
                     .not_run = "is predicted only, except on device cpu, whose cores share layers")),
   PS_OPTION ("context", 0, COUNT (n_context, PS_MAX_DEVICES), "C",
              "Groups of --tensor GPUs in a device that share each sequence (context parallelism)", .initial = 1,

@@ -57,11 +57,11 @@ check_tensor (const PsSetting *setting, GError **error)
     return ps_refuse (error, PS_ERROR_USAGE, "--%s %u: needs modelled costs, --model with --cluster",
                       setting->n_context > 1 ? "context" : "experts",
                       setting->n_context > 1 ? setting->n_context : setting->n_experts);
-  if (setting->n_tensor == 1 || setting->cluster != NULL || ps_setting_source (setting) == NULL)
+  if (setting->n_tensor == 1 || setting->cluster != NULL || setting->db != NULL || ps_setting_source (setting) == NULL)
     return TRUE;
   return ps_refuse (
       error, PS_ERROR_USAGE,
-      "--tensor %u: needs modelled costs, --model with --cluster; given and measured costs are those of a "
+      "--tensor %u: needs modelled costs, --model with --cluster, or measured ones, --db; given costs are those of a "
       "device as they are",
       setting->n_tensor);
 }

@@ -181,6 +181,7 @@ ps_setting_shapes (const PsSetting *setting, const PsModel *model, guint n_devic
     {
       shapes[s].recompute = shapes[s].n_layers > 0 ? ps_setting_recompute (setting, s) : PS_RECOMPUTE_NONE;
       shapes[s].offload = ps_setting_offload (setting, s);
+      shapes[s].n_tensor = setting->n_tensor;
     }
   return shapes;
 }
@@ -215,7 +216,8 @@ saves_memory (const PsSetting *setting)
 static PsStageShape *
 even_shapes (const PsSetting *setting, guint n_devices, guint n_chunks)
 {
-  gboolean wanted = setting->db != NULL && setting->known_shapes == NULL && saves_memory (setting);
+  gboolean wanted
+      = setting->db != NULL && setting->known_shapes == NULL && (saves_memory (setting) || setting->n_tensor > 1);
   g_autoptr (PsModel) model = wanted ? ps_setting_model (setting, NULL) : NULL;
   PsSetting even = *setting;
 

@@ -111,7 +111,8 @@ find_doubt (double ops, double o, double transfers, guint n_samples)
   g_autofree char *path = g_build_filename (folder, "costs.db", NULL);
   PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
   g_autoptr (PsModel) model = tiny ();
-  g_autoptr (PsCut) cut = ps_cut_new (model, NULL, PS_RECOMPUTE_NONE, 0, 2, 1, NULL);
+  const PsCalibration calibration = { .model = model, .n_devices = 2 };
+  g_autoptr (PsCut) cut = ps_cut_new (&calibration, 1, NULL);
   g_autoptr (GError) error = NULL;
   gint64 id = begin (db, "here");
   PsDoubt doubt;

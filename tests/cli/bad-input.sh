@@ -428,7 +428,6 @@ refuse 2 "--tensor 4: does not divide the 6 GPUs" $plan --global-batch 8 --gpus 
 refuse 2 "--tensor 4: does not divide heads 6 of model 'tiny-gpt'" $plan --global-batch 8 --tensor 4
 refuse 2 "--tensor 3: does not divide the 4 GPUs of a node" pipesim predict --schedule 1f1b -p 2 -m 2 --model tiny-gpt --cluster cpu-cores --tensor 3
 refuse 2 "--tensor 2: needs modelled costs" pipesim predict --schedule 1f1b -p 2 -m 2 --costs $good --tensor 2
-refuse 2 "--tensor 2: needs modelled costs" pipesim predict --schedule 1f1b -p 2 -m 2 --db x.db --tensor 2
 for command in "predict --schedule 1f1b -m 2" "search -m 2 -t 1s" partition; do
   refuse 2 "network_latency and network_bandwidth are missing" pipesim $command -p 5 --model tiny-gpt --cluster cpu-cores
 done

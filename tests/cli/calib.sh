@@ -207,4 +207,18 @@ wait $pid
 first=$(sed 's/.*(n = \([0-9]*\), .*/"n": \1/' more.err | awk '/^"n": / { n += $2 } END { print n }')
 after=$(pipesim calib show --db more.db --json | tr -d , | awk '/"n": / { n += $2 } END { print n }')
 if [ "$after" -gt "$first" ]; then result "a budget adds samples"; else result "a budget adds samples" "$first samples, then $after" "$(tail -3 more.err)"; fi
+# Ops of shared layers are measured with their sums, under a shape of their own.
+shared="--db shared.db --profile parts"
+run "shared layers" 'layers=2,head,tensor=2 ' pipesim calib run $shared --model small.ini -p 2 -v 1 --tensor 2 --within 20 --max-samples 10
+run "have costs" "profile 'parts' of shared.db: cpu --tensor 2 over threads" pipesim predict -s 1f1b -p 2 -m 4 $shared --tensor 2
+run "and a peak that runs have" '+0.00 %' \
+  sh -c "pipesim exec -s 1f1b -p 2 -m 4 --device cpu --model small.ini $shared --tensor 2 | grep '^peak memory'"
+run "with older weights, too" '+0.00 %' \
+  sh -c "pipesim exec -s pipedream -p 2 -m 4 --device cpu --model small.ini $shared --tensor 2 | grep '^peak memory'"
+run "and checks" '0.00 %' \
+  sh -c "pipesim calib check $shared -p 2 -m 2 -s 1f1b --tensor 2 --rounds 1 --steps 2 --time-limit 20ms | grep '^peak memory'"
+refuse 1 "has no F of stage shape 'layers=2,embedding'; measure it with: pipesim calib run $shared --model FILE -p 2 -v 1" \
+  pipesim predict -s 1f1b -p 2 -m 4 $shared
+refuse 1 "has no F of stage shape 'layers=2,embedding,tensor=4'" pipesim predict -s 1f1b -p 2 -m 4 $shared --tensor 4
+refuse 2 "--tensor 3: does not divide heads 4 of model 'small'" pipesim calib run --db x.db --profile x --model small.ini -p 2 --tensor 3
 finish

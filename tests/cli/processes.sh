@@ -174,6 +174,12 @@ equal_files "a saved state goes on as if it had not ended" parts.safetensors par
 tensor='pipesim exec --schedule zb-v -p 2 -m 4 --device cpu --model large.ini --tensor 2 --replicas 2 --zero 1 --check --json'
 fine "shared layers on two ranks" '"check": "equal-within"' 2 $tensor --transport mpi
 fine "and on eight" '"check": "equal-within"' 8 $tensor --transport mpi
+parts='--db parts.db --profile parts --tensor 2'
+fine "shared layers are measured on two ranks" '' 2 pipesim calib run $parts --model large.ini -p 2 -v 1 \
+  --transport mpi --within 20 --max-samples 10 --time-limit 200ms
+fine "and predicted" '"predicted_iteration_ns"' 2 pipesim exec --schedule 1f1b -p 2 -m 4 $mpi --model large.ini $parts --json
+one_line "parts that are no processes" 2 "rank [0-2]: --tensor 2: needs one process, or one for each part; these are 3.*" 3 pipesim calib run \
+  $parts --model large.ini -p 2 --transport mpi
 for zero in 0 1; do
   $train --replicas 2 --zero $zero --save threads.safetensors >/dev/null 2>&1
   equal_files "both copies in one process, --zero $zero" copies.safetensors threads.safetensors
