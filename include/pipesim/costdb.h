@@ -311,7 +311,7 @@ typedef struct
 {
   char *profile; /* with the number of its calibration, "here#2"; "" when none was used */
   char *schedule;
-  char *device;
+  char *device; /* class; "cpu --tensor 2" where two share each stage */
   char *transport;
   guint n_devices;
   guint n_chunks;
