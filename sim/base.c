@@ -9,7 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-G_DEFINE_QUARK (ps - error - quark, ps_error)
+/* Without the cache of G_DEFINE_QUARK, which threads that fail at the same time write together. */
+GQuark
+ps_error_quark (void)
+{
+  return g_quark_from_static_string ("ps-error-quark");
+}
 
 gboolean
 ps_refuse (GError **error, PsError code, const char *format, ...)

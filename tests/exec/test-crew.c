@@ -1,12 +1,12 @@
 /* Tests of crew and processes: members of one process and of several, which are threads here and send each other
- * messages through queues. */
+ * messages through pipes. */
 #include "processes/crew.h"
 
 #include "clock.h"
 
 #include <pipesim/base.h>
 
-#include <string.h>
+#include <unistd.h>
 
 #define PATIENCE_NS G_GINT64_CONSTANT (60000000000)
 #define MAX_PROCESSES 3
@@ -16,7 +16,7 @@
 typedef struct
 {
   PsProcesses base;
-  GAsyncQueue *from[MAX_PROCESSES]; /* GBytes that each other one has sent */
+  int from[MAX_PROCESSES][2]; /* a pipe for the messages of each other one: a length, and so many bytes */
   guint n_here;
   PsCrew *crew;
   void (*act) (PsCrew *crew, guint member, guint number, guint n_all);
@@ -33,18 +33,21 @@ typedef struct
 static void
 station_send (PsProcesses *processes, guint to, gconstpointer bytes, gsize n_bytes)
 {
-  g_async_queue_push (stations[to].from[processes->rank], g_bytes_new (bytes, n_bytes));
+  const int end = stations[to].from[processes->rank][1];
+
+  g_assert_cmpint (write (end, &n_bytes, sizeof n_bytes), ==, sizeof n_bytes);
+  g_assert_cmpint (write (end, bytes, n_bytes), ==, (gssize)n_bytes);
 }
 
 static void
 station_receive (PsProcesses *processes, guint from, gpointer bytes, gsize n_bytes, gint64 timeout_ns)
 {
-  GBytes *message = g_async_queue_pop (((Station *)processes)->from[from]);
+  const int end = ((Station *)processes)->from[from][0];
+  gsize n;
 
-  g_assert_cmpuint (g_bytes_get_size (message), ==, n_bytes);
-  if (n_bytes > 0)
-    memcpy (bytes, g_bytes_get_data (message, NULL), n_bytes);
-  g_bytes_unref (message);
+  g_assert_cmpint (read (end, &n, sizeof n), ==, sizeof n);
+  g_assert_cmpuint (n, ==, n_bytes);
+  g_assert_cmpint (read (end, bytes, n_bytes), ==, (gssize)n_bytes);
 }
 
 static gpointer
@@ -91,7 +94,7 @@ run_crew (guint n_processes, guint n_here, void (*act) (PsCrew *crew, guint memb
         .act = act,
       };
       for (guint k = 0; k < n_processes; k++)
-        stations[i].from[k] = g_async_queue_new ();
+        g_assert_cmpint (pipe (stations[i].from[k]), ==, 0);
     }
   for (guint i = 0; i < n_processes; i++)
     threads[i] = g_thread_new ("process", station_main, &stations[i]);
@@ -99,7 +102,10 @@ run_crew (guint n_processes, guint n_here, void (*act) (PsCrew *crew, guint memb
     g_thread_join (threads[i]);
   for (guint i = 0; i < n_processes; i++)
     for (guint k = 0; k < n_processes; k++)
-      g_async_queue_unref (stations[i].from[k]);
+      {
+        close (stations[i].from[k][0]);
+        close (stations[i].from[k][1]);
+      }
 }
 
 /* Every member alone, in one process, one each in several, and both. */
