@@ -251,7 +251,10 @@ ps_read_file (const char *path, char **contents, gsize *length, GError **error)
 {
   g_autoptr (GError) cause = NULL;
   GStatBuf status;
+  gsize unasked;
 
+  if (length == NULL)
+    length = &unasked;
   if (g_stat (path, &status) != 0)
     return set_io_error (path, "cannot read", errno, error);
   if (S_ISDIR (status.st_mode))
