@@ -1,6 +1,7 @@
 /* main.c - the program pipesim-exec: runs a schedule for real and holds it against its prediction. */
 #include "device/devices.h"
 #include "describe.h"
+#include "lengths.h"
 #include "output.h"
 #include "processes/processes.h"
 #include "steps.h"
@@ -21,8 +22,7 @@
 #define CLEAR_LINE "\r\033[K" /* of a terminal: wipes what progress has written */
 
 /* No message takes longer than this, or than several whole iterations: then the run hangs. */
-#define SECOND_NS G_GINT64_CONSTANT (1000000000)
-#define TIMEOUT_NS (60 * SECOND_NS)
+#define TIMEOUT_NS (60 * G_GINT64_CONSTANT (1000000000))
 #define TIMEOUT_ITERATIONS 4
 
 typedef struct
@@ -82,6 +82,7 @@ options_clear (Options *options)
   ps_training_options_clear (&options->training);
   ps_options_reset (rows, options);
   g_free ((gpointer)options->run.shares);
+  g_free ((gpointer)options->run.tokens);
   ps_setting_free (options->setting);
   g_clear_pointer (&options->run.choices, g_bytes_unref);
 }
@@ -245,7 +246,8 @@ prepare (Options *options, Job *job, GError **error)
   options->run.seed = (guint64)options->seed;
   options->run.n_replicas = options->setting->n_replicas > 1 ? options->setting->n_replicas : 0;
   options->run.n_tensor = options->setting->n_tensor;
-  return ps_training_prepare (&options->training, job->program->schedule, &options->run, error);
+  return ps_run_lengths (options->setting, job->program->schedule, &options->run, error)
+         && ps_training_prepare (&options->training, job->program->schedule, &options->run, error);
 }
 
 /* Costs belong to the device that they were measured on, to its parts, and to what it had chosen. */

@@ -17,6 +17,7 @@ static const PsColumn result_columns[] = {
   { "replayed_makespan_ns", NULL, PS_COLUMN_TIME },
   { "bubble_ratio", NULL, PS_COLUMN_RATIO },
   { "peak_memory_bytes", NULL, PS_COLUMN_SIZE },
+  { "predicted_peak_memory_bytes", NULL, PS_COLUMN_SIZE },
   { "clock_mhz", NULL, PS_COLUMN_INTEGER },
   { "posting_ns", NULL, PS_COLUMN_NUMBERS },
   { "losses", NULL, PS_COLUMN_NUMBERS },
@@ -164,6 +165,8 @@ ps_run_report_to_json (const PsRunReport *report)
     ps_table_set_integer (table, "replayed_makespan_ns", report->trial->replayed_makespan_ns);
   ps_table_set_ratio (table, "bubble_ratio", metrics.bubble_ratio);
   ps_table_set_integer (table, "peak_memory_bytes", metrics.peak_memory_bytes);
+  if (report->trial->comparison != NULL)
+    ps_table_set_integer (table, "predicted_peak_memory_bytes", report->trial->comparison->predicted.peak_memory_bytes);
   if (report->trial->result->clock_mhz > 0)
     ps_table_set_integer (table, "clock_mhz", report->trial->result->clock_mhz);
   ps_table_set_numbers (table, "posting_ns", posting_ns, report->trial->result->timeline->n_devices);

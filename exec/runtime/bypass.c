@@ -148,16 +148,27 @@ count_stages (const PsWorker *worker)
   return worker->run->program->schedule->placement->n_stages;
 }
 
-/* Forgets all norms but those of the device's own stages. */
-static void
-find_own_squares (PsWorker *worker)
+/* Forgets all norms but those of the device's own stages. Devices that share layers add up those of their parts. */
+static gboolean
+find_own_squares (PsWorker *worker, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
+  const PsDeviceSetting *setting = &worker->setting;
 
   for (guint i = 0; i < count_stages (worker); i++)
     worker->squares[i] = UNKNOWN;
   for (guint i = 0; class->computes && i < worker->script->n_stages; i++)
-    worker->squares[worker->script->stages[i]] = class->norm_square (worker->device, worker->script->stages[i]);
+    {
+      double *square = &worker->squares[worker->script->stages[i]];
+      float sum;
+
+      *square = class->norm_square (worker->device, worker->script->stages[i]);
+      sum = (float)*square;
+      if (setting->n_tensor > 1 && !setting->add_up (setting->add_up_data, &sum, 1, error))
+        return FALSE;
+      *square = setting->n_tensor > 1 ? sum : *square;
+    }
+  return TRUE;
 }
 
 static void
@@ -177,8 +188,8 @@ ps_bypass_meet (PsWorker *worker, GError **error)
 
   if (run->setting->clip == 0 || !worker->device->class->computes)
     return TRUE;
-  find_own_squares (worker);
-  if (!ps_crew_exchange (run->crew, ps_worker_member (worker), worker->squares, n_stages * sizeof *all, all, error))
+  if (!find_own_squares (worker, error)
+      || !ps_crew_exchange (run->crew, ps_worker_member (worker), worker->squares, n_stages * sizeof *all, all, error))
     return FALSE;
   for (guint i = 0; i < n_devices; i++)
     take_squares (worker, all + (gsize)i * n_stages);
@@ -260,8 +271,7 @@ end_step (PsWorker *worker, guint step, GError **error)
   for (guint i = 0; worker->device->class->computes && i < worker->script->n_stages; i++)
     if (!ps_show_gradients (worker, step, worker->script->stages[i], error))
       return FALSE;
-  find_own_squares (worker);
-  if (!hand_on (worker, error))
+  if (!find_own_squares (worker, error) || !hand_on (worker, error))
     return FALSE;
   worker->scale = find_scale (worker) == 1 ? 1 : -1;
   if (!ps_worker_update (worker, step, error))

@@ -187,11 +187,6 @@ divides (guint n_ranks, guint n_devices, guint n_pipelines)
 static gboolean
 check_tensor (const PsRunSetting *setting, GError **error)
 {
-  const char *other = setting->bypass || setting->clip > 0
-                          ? "--sync bypass and --clip, which need norms of whole layers"
-                      : setting->save != NULL && setting->zero ? "--save of a state that --zero 1 spreads"
-                                                               : NULL;
-
   if (setting->n_tensor <= 1 || !setting->device->computes)
     return TRUE;
   g_return_val_if_fail (setting->device->tensor, FALSE);
@@ -200,8 +195,6 @@ check_tensor (const PsRunSetting *setting, GError **error)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE,
                       "--tensor %u: transport %s doesn't add up within ops; threads and mpi do", setting->n_tensor,
                       setting->transport->name);
-  if (other != NULL)
-    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--tensor %u: not with %s", setting->n_tensor, other);
   return ps_tensor_check (setting->model, setting->n_tensor, error);
 }
 

@@ -36,8 +36,10 @@ typedef struct
   const guint *parts;         /* [n_stages] see PsDeviceSetting; NULL: each device's own */
   guint n_replicas;           /* copies of the pipeline; 0: one, or as many as there are processes for */
   guint n_tensor;             /* pipelines that share the layers, of devices that compute; 0 counts as 1 */
-  gboolean zero;              /* spread the optimizer state over the replicas: see PsDeviceSetting.sharded */
-  GBytes *choices;            /* PsDeviceClass.choices that devices adopt before they choose; NULL: none */
+  const guint *tokens;        /* [n_tokens] see PsDeviceSetting; NULL: microbatches are alike */
+  guint n_tokens;
+  gboolean zero;          /* spread the optimizer state over the replicas: see PsDeviceSetting.sharded */
+  GBytes *choices;        /* PsDeviceClass.choices that devices adopt before they choose; NULL: none */
   gboolean bypass;        /* step the optimizer without a meeting, see bypass.h; asynchronous schedules do so anyway */
   double clip;            /* greatest global norm of the gradients; 0: any, also in steps with NaN unless `bypass` */
   const guint *delays;    /* [n_stages] for a reference: ps_schedule_delay of the schedule that it stands for */

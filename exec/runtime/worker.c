@@ -45,17 +45,30 @@ end_work (PsWorker *worker, guint step, GError **error)
   return TRUE;
 }
 
-/* Devices that share layers add up their parts; of the moments each replica may have a share. */
+/* PsDeviceSetting.add_up */
+static gboolean
+add_up (gpointer data, float *values, gsize n, GError **error)
+{
+  PsWorker *worker = data;
+  PsTransport *transport = worker->run->transport;
+
+  return transport->class->sum (transport, worker->at, PS_CIRCLE_TENSOR, PS_SUM_WHOLE, values, n, error);
+}
+
+/* Devices that share layers add up their parts, zeros elsewhere; of the moments each replica may have a share. */
 static gboolean
 gather (float *values, gsize n, PsStateArray array, gpointer data, GError **error)
 {
   PsWorker *worker = data;
   PsTransport *transport = worker->run->transport;
 
-  if (worker->run->n_tensor > 1)
-    return transport->class->sum (transport, worker->at, PS_CIRCLE_TENSOR, PS_SUM_WHOLE, values, n, error);
+  const gboolean shared = worker->run->n_tensor > 1;
+
+  if (shared && !add_up (worker, values, n, error))
+    return FALSE;
   return !worker->setting.sharded || array == PS_STATE_WEIGHTS
-         || transport->class->sum (transport, worker->at, PS_CIRCLE_REPLICAS, PS_SUM_GATHER, values, n, error);
+         || transport->class->sum (transport, worker->at, PS_CIRCLE_REPLICAS, shared ? PS_SUM_WHOLE : PS_SUM_GATHER,
+                                   values, n, error);
 }
 
 /* Replica 0 fills in the checkpoint, and where each replica has a share of the state, the others help. When all have,
@@ -241,16 +254,6 @@ ps_worker_main (gpointer data)
   return NULL;
 }
 
-/* PsDeviceSetting.add_up */
-static gboolean
-add_up (gpointer data, float *values, gsize n, GError **error)
-{
-  PsWorker *worker = data;
-  PsTransport *transport = worker->run->transport;
-
-  return transport->class->sum (transport, worker->at, PS_CIRCLE_TENSOR, PS_SUM_WHOLE, values, n, error);
-}
-
 gboolean
 ps_worker_open (PsWorker *worker, PsRun *run, guint at, guint n_cores, GError **error)
 {
@@ -291,6 +294,9 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint at, guint n_cores, GError **
                            .replica = pipeline / run->n_tensor,
                            .n_replicas = run->n_replicas,
                            .tensor = pipeline % run->n_tensor,
+                           .length = schedule->length,
+                           .tokens = setting->tokens,
+                           .n_tokens = setting->n_tokens,
                            .n_tensor = run->n_tensor,
                            .add_up = add_up,
                            .add_up_data = worker,

@@ -101,6 +101,12 @@ typedef struct
 
   gboolean sharded; /* the optimizer state of each stage is spread over the replicas (ZeRO stage 1): this one has share
                        `replica` of them, see ps_share_begin, and O steps the parameters of that share alone */
+
+  /* Microbatches may have different lengths. */
+  const guint16 *length; /* [n_microbatches] PsSchedule.length, for costs of several lengths; NULL: they are alike */
+  const guint *tokens;   /* [n_tokens] of the sequences of microbatch i modulo n_tokens, from 1 to the model's; messages
+                            keep their size. NULL: all have the model's */
+  guint n_tokens;
 } PsDeviceSetting;
 
 /* Where share i of n numbers begins that are divided into n_shares; share i ends where the next one begins. */
@@ -138,6 +144,7 @@ struct _PsDeviceClass
   gboolean splits;         /* TRUE: PsDeviceSetting.shares means something */
   gboolean tensor;         /* TRUE: PsDeviceSetting.n_tensor means something */
   gboolean slices;         /* TRUE: runs slices of sequences; classes that do not compute run any op */
+  gboolean lengths;        /* TRUE: PsDeviceSetting.tokens means something */
 
   /* NULL: always there. Else says in one line why the class cannot be used here (PS_ERROR_UNAVAILABLE). Called before
    * every other hook but libraries. */
@@ -174,8 +181,9 @@ struct _PsDeviceClass
    * n_versions are kept; PS_ERROR_SCHEDULE for another one. NULL: only one is. */
   gboolean (*use_version) (PsDevice *device, guint stage, guint64 version, GError **error);
 
-  /* Between the last W of a stage and its O: the square of the norm of the gradients that O would use. NULL: the class
-   * neither knows norms nor scales gradients. */
+  /* Between the last W of a stage and its O: the square of the norm of the gradients that O would use. Where devices
+   * share layers, all of theirs add up to that of the stage. NULL: the class neither knows norms nor scales gradients.
+   */
   double (*norm_square) (PsDevice *device, guint stage);
 
   /* Steps the optimizer with the gradients times scale, whether a tentative O has run or not, and clears them. 1: as O;

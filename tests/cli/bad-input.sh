@@ -434,9 +434,6 @@ done
 refuse 2 "has one node of 4 devices and no network, so not 8" $plan --global-batch 8 --gpus 8
 refuse 2 "--offload 0.5: partition does not look at it" pipesim partition -p 2 --model tiny-gpt --cluster cpu-cores --offload 0.5
 refuse 2 "--tensor 4: does not divide heads 6 of model 'tiny-gpt'" pipesim exec --schedule 1f1b -p 2 -m 2 --model tiny-gpt --device cpu --tensor 4
-for other in "--clip 1" "--save x.safetensors --replicas 2 --zero 1" "--sync bypass"; do
-  refuse 1 "--tensor 2: not with --" pipesim exec --schedule 1f1b -p 2 -m 2 --model tiny-gpt --device cpu --tensor 2 $other
-done
 refuse 2 "-s/--schedule: '1f1b,zb-h1' are several; this command takes one" pipesim exec -s 1f1b -s zb-h1 -p 2 -m 2 --device null
 refuse 2 "-s/--schedule: '1f1b,zb-h1' are several" pipesim partition -p 2 -m 4 --model tiny-gpt --cluster cpu-cores -s 1f1b,zb-h1
 refuse 2 "--explain: '11'" $plan --global-batch 8 --explain 11

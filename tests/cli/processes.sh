@@ -174,6 +174,14 @@ equal_files "a saved state goes on as if it had not ended" parts.safetensors par
 tensor='pipesim exec --schedule zb-v -p 2 -m 4 --device cpu --model large.ini --tensor 2 --replicas 2 --zero 1 --check --json'
 fine "shared layers on two ranks" '"check": "equal-within"' 2 $tensor --transport mpi
 fine "and on eight" '"check": "equal-within"' 8 $tensor --transport mpi
+fine "a spread state of shared layers" '   6  ' 4 $shares --transport mpi --tensor 2 --save spread.safetensors
+fine "and the whole one" '   6  ' 4 $copies --transport mpi --tensor 2 --save held.safetensors
+equal_files "are saved alike" held.safetensors spread.safetensors
+fine "and go on" '   9  ' 4 $shares --transport mpi --tensor 2 --load spread.safetensors --steps 9 --save spread9.safetensors
+fine "as one does" '   9  ' 4 $copies --transport mpi --tensor 2 --load held.safetensors --steps 9 --save held9.safetensors
+equal_files "to the same" held9.safetensors spread9.safetensors
+fine "shared layers are clipped without a meeting" '"check": "equal-within"' 2 pipesim exec --schedule zb-h1 -p 2 -m 4 $mpi --steps 3 --check \
+  --json --model large.ini --tensor 2 --sync bypass --clip 0.01
 parts='--db parts.db --profile parts --tensor 2'
 fine "shared layers are measured on two ranks" '' 2 pipesim calib run $parts --model large.ini -p 2 -v 1 \
   --transport mpi --within 20 --max-samples 10 --time-limit 200ms

@@ -186,4 +186,23 @@ if pipesim exec --schedule pipedream -p 2 -m 4 --device cpu --model model.ini --
 else
   says "asynchronous trainings have no one state" "schedule 'pipedream'" "$work/stderr"
 fi
+# Microbatches of different lengths are computed as long as they are, and paced devices take the times of their lengths.
+printf 'tokens\n32\n8\n16\n32\n' >tokens.csv
+printf 'factor\n1\n10\n1\n1\n' >factors.csv
+lengths='pipesim exec -s zb-h1 -p 2 -m 4'
+$lengths --device cpu --model model.ini --lengths tokens.csv --check --json >checked.json 2>&1
+says "lengths are learnt from" '"check": "bit-equal"' checked.json
+$lengths --device paced --costs f=1ms,b=1ms,w=1ms --lengths factors.csv --microbatch-order best --json >paced.json
+if python3 -c 'import json
+run = json.load (open ("paced.json"))["results"][0]
+assert run["iteration_ns"] >= 0.99 * run["predicted_iteration_ns"] > 20e6, run
+assert run["peak_memory_bytes"] == run["predicted_peak_memory_bytes"], run' 2>err.txt
+then result "and paced"; else result "and paced" "$(tail -1 err.txt)"; fi
+refuse 2 "--lengths factors.csv: has factors; device cpu needs tokens" $lengths --device cpu --model model.ini --lengths factors.csv
+printf 'tokens\n32\n8\n33\n32\n' >long.csv
+refuse 2 "--lengths long.csv: 33 tokens are more than the model's sequence of 32" $lengths --device cpu --model model.ini --lengths long.csv
+refuse 2 "--lengths tokens.csv: has 4 microbatches; the schedule has 2" \
+  pipesim exec -s zb-h1 -p 2 -m 2 --device cpu --model model.ini --lengths tokens.csv
+refuse 2 "--microbatch-order: needs costs" $lengths --device cpu --model model.ini --lengths tokens.csv --microbatch-order best
+refuse 1 "slices or lengths" pipesim exec -s seq1f1b -p 2 -m 4 --device cpu --model model.ini --lengths tokens.csv
 finish

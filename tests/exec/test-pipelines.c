@@ -4,6 +4,7 @@
 #include "runtime/verify.h"
 
 #define N_STEPS 3
+#define N_MICROBATCHES 4
 
 typedef struct
 {
@@ -11,6 +12,9 @@ typedef struct
   PsRecompute recompute;
   guint n_replicas, n_tensor;
   gboolean zero;
+  double clip;
+  gboolean bypass;
+  const guint *tokens; /* [N_MICROBATCHES] or NULL */
 } Case;
 
 static PsRunSetting
@@ -23,6 +27,10 @@ setting_of (const Case *of)
   setting.n_replicas = of->n_replicas;
   setting.n_tensor = of->n_tensor;
   setting.zero = of->zero;
+  setting.clip = of->clip;
+  setting.bypass = of->bypass;
+  setting.tokens = of->tokens;
+  setting.n_tokens = N_MICROBATCHES;
   return setting;
 }
 
@@ -54,6 +62,7 @@ check (const PsProgram *program, const Case *of)
     return;
   g_autoptr (PsProgram) reference = ps_verify_reference (program->schedule, result->n_microbatches);
   setting.delays = delays;
+  setting.bypass = FALSE;
   alone = run (reference, setting);
   ps_verdict_clear (&verdict);
   ps_verify_compare (result, alone, &verdict);
@@ -89,6 +98,36 @@ test_together (void)
   check (program, &(Case){ .model = &wide, .n_tensor = 4, .n_replicas = 2, .zero = TRUE });
 }
 
+/* All parts of all layers have one norm, which clips every step; without a meeting every step is taken back. */
+static void
+test_clip (void)
+{
+  g_autoptr (PsProgram) program = family_program ("zb-h1", 2, 4);
+
+  check (program, &(Case){ .model = &tiny, .n_tensor = 2, .clip = 0.01 });
+  check (program, &(Case){ .model = &tiny, .n_tensor = 2, .clip = 0.01, .bypass = TRUE });
+  check (program, &(Case){ .model = &tiny, .n_tensor = 2, .n_replicas = 2, .clip = 0.01, .zero = TRUE });
+}
+
+/* Sequences of half the length in all microbatches are those of a model with half the length. */
+static void
+test_lengths (void)
+{
+  g_autoptr (PsProgram) program = family_program ("zb-v", 2, N_MICROBATCHES);
+  PsModel half = tiny;
+  const guint n = tiny.sequence, mixed[N_MICROBATCHES] = { n, n / 2, 1, n },
+              halves[N_MICROBATCHES] = { n / 2, n / 2, n / 2, n / 2 };
+
+  check (program, &(Case){ .model = &tiny, .tokens = mixed });
+  check (program, &(Case){ .model = &tiny, .tokens = mixed, .recompute = PS_RECOMPUTE_FULL, .n_tensor = 2 });
+  check (program, &(Case){ .model = &tiny, .tokens = mixed, .recompute = PS_RECOMPUTE_SELECTIVE, .n_replicas = 2 });
+  half.sequence = n / 2;
+  g_autoptr (PsRunResult) shorter = run (program, setting_of (&(Case){ .model = &tiny, .tokens = halves }));
+  g_autoptr (PsRunResult) whole = run (program, setting_of (&(Case){ .model = &half }));
+  for (guint i = 0; i < N_STEPS * N_MICROBATCHES; i++)
+    g_assert_cmpfloat (shorter->losses[i], ==, whole->losses[i]);
+}
+
 /* Bytes that the first device holds before the first op. */
 static gint64
 state_bytes (const Case *of)
@@ -119,6 +158,8 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/pipelines/families", test_families);
   g_test_add_func ("/pipelines/together", test_together);
+  g_test_add_func ("/pipelines/clip", test_clip);
+  g_test_add_func ("/pipelines/lengths", test_lengths);
   g_test_add_func ("/pipelines/memory", test_memory);
   return g_test_run ();
 }

@@ -13,25 +13,47 @@ typedef struct
   gboolean cut;
 } Block;
 
-/* The parts of an array that are walked along: `own` of this device, `whole` of the stage. */
+typedef enum
+{
+  CUT,   /* copies this device's part of an array of the whole stage */
+  JOIN,  /* copies it back, as far as this device answers for it */
+  COUNT, /* adds up the squares of that */
+} Purpose;
+
+/* An array of this device, walked along, and the place in that of the whole stage. */
 typedef struct
 {
   const PsCpuSizes *sizes;
-  gboolean joins;
-  float *own, *whole;
+  Purpose purpose;
+  float *own;
+  float *whole; /* NULL: to COUNT */
+  gsize place;
+  float factor; /* of all numbers, to COUNT */
+  double sum;
 } Walk;
 
+static void
+count_squares (Walk *walk, gsize n)
+{
+  for (gsize i = 0; i < n; i++)
+    walk->sum += (double)(walk->own[i] * walk->factor) * (walk->own[i] * walk->factor);
+}
+
+/* The first device answers for what all have. */
 static void
 walk_block (Walk *walk, Block block)
 {
   const gsize n = block.cut ? block.columns / (gsize)walk->sizes->parts : block.columns;
   const gsize skip = block.cut ? n * (gsize)walk->sizes->part : 0;
+  const gboolean answers = block.cut || walk->sizes->part == 0;
 
-  for (gsize i = 0; i < block.rows; i++, walk->own += n, walk->whole += block.columns)
-    if (!walk->joins)
-      memcpy (walk->own, walk->whole + skip, n * sizeof (float));
-    else if (block.cut || walk->sizes->part == 0)
-      memcpy (walk->whole + skip, walk->own, n * sizeof (float));
+  for (gsize i = 0; i < block.rows; i++, walk->own += n, walk->place += block.columns)
+    if (walk->purpose == CUT)
+      memcpy (walk->own, walk->whole + walk->place + skip, n * sizeof (float));
+    else if (answers && walk->purpose == JOIN)
+      memcpy (walk->whole + walk->place + skip, walk->own, n * sizeof (float));
+    else if (answers)
+      count_squares (walk, n);
 }
 
 /* In the order of PsCpuLayer. */
@@ -72,12 +94,21 @@ walk_stage (const PsCpuStage *stage, Walk *walk)
 void
 ps_cpu_stage_cut (const PsCpuStage *stage, float *own, const float *whole)
 {
-  walk_stage (stage, &(Walk){ .own = own, .whole = (float *)whole });
+  walk_stage (stage, &(Walk){ .purpose = CUT, .own = own, .whole = (float *)whole });
 }
 
 void
 ps_cpu_stage_join (const PsCpuStage *stage, const float *own, float *whole)
 {
   memset (whole, 0, stage->n_whole * sizeof *whole);
-  walk_stage (stage, &(Walk){ .joins = TRUE, .own = (float *)own, .whole = whole });
+  walk_stage (stage, &(Walk){ .purpose = JOIN, .own = (float *)own, .whole = whole });
+}
+
+double
+ps_cpu_stage_squares (const PsCpuStage *stage, const float *own, float factor)
+{
+  Walk walk = { .purpose = COUNT, .own = (float *)own, .factor = factor };
+
+  walk_stage (stage, &walk);
+  return walk.sum;
 }

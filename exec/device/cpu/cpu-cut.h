@@ -9,3 +9,7 @@ void ps_cpu_stage_cut (const PsCpuStage *stage, float *own, const float *whole);
 /* Writes this device's part into an array of the whole stage's parameters. What all devices have comes from the first
  * of them, and all else becomes zero: the arrays of all devices add up to the whole. */
 void ps_cpu_stage_join (const PsCpuStage *stage, const float *own, float *whole);
+
+/* The sum of the squares of factor times the numbers of an array, as far as they count for this device: those of all
+ * devices add up to that of the whole stage. */
+double ps_cpu_stage_squares (const PsCpuStage *stage, const float *own, float factor);

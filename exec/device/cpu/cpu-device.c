@@ -61,6 +61,10 @@ cpu_open (const PsDeviceSetting *setting, GError **error)
 
   if (setting->model == NULL)
     return ps_refuse_null (error, PS_ERROR_USAGE, "cpu device: needs a model description");
+  if (setting->tokens != NULL && setting->n_slices > 1)
+    return ps_refuse_null (error, PS_ERROR_UNAVAILABLE,
+                           "cpu device: slices of sequences of different lengths: only "
+                           "slices or lengths are possible");
   if (!ps_cpu_sizes_init (&sizes, setting->model, MAX (1, setting->n_slices), error) || !ps_cpu_blas_load (error)
       || !take_blas_room (&blas_room, error))
     return NULL;
@@ -168,7 +172,7 @@ cpu_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError 
 static gsize
 tensor_bytes (const CpuDevice *cpu)
 {
-  return ps_cpu_sizes_boundary (&cpu->context.sizes) * sizeof (float);
+  return ps_cpu_sizes_message (&cpu->context.sizes) * sizeof (float);
 }
 
 static PsTensor *
@@ -184,7 +188,7 @@ static PsTensor *
 cpu_tensor_new (PsDevice *device)
 {
   CpuDevice *cpu = cpu_device (device);
-  float *block = ps_cpu_memory_take (cpu->context.memory, ps_cpu_sizes_boundary (&cpu->context.sizes), PS_USE_BUFFER);
+  float *block = ps_cpu_memory_take (cpu->context.memory, ps_cpu_sizes_message (&cpu->context.sizes), PS_USE_BUFFER);
 
   return block != NULL ? wrap (cpu, block) : NULL;
 }
@@ -227,7 +231,7 @@ run_on_stage (PsCpuStage *stage, PsOp op, float *input, float **output, GError *
 static gboolean
 fit (CpuDevice *cpu, gboolean wanted, float **block, GError **error)
 {
-  const gsize n = ps_cpu_sizes_boundary (&cpu->context.sizes);
+  const gsize n = ps_cpu_sizes_message (&cpu->context.sizes);
 
   if (!wanted)
     ps_memory_pool_give (cpu->context.memory, g_steal_pointer (block));
@@ -238,6 +242,19 @@ fit (CpuDevice *cpu, gboolean wanted, float **block, GError **error)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cpu device: no memory for a boundary tensor");
   memset (*block, 0, n * sizeof (float));
   return TRUE;
+}
+
+/* Gives the op the length of its microbatch. */
+static void
+set_length (CpuDevice *cpu, PsOp op)
+{
+  const PsDeviceSetting *setting = &cpu->setting;
+  PsCpuSizes *sizes = &cpu->context.sizes;
+
+  if (setting->tokens == NULL)
+    return;
+  sizes->sequence = (int)setting->tokens[op.microbatch % setting->n_tokens];
+  sizes->tokens = sizes->batch * sizes->sequence;
 }
 
 static gboolean
@@ -259,6 +276,7 @@ cpu_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError *
   float *block = input != NULL ? input->data : NULL;
   g_free (input);
   PsCpuStage *stage = cpu->stages[op.stage];
+  set_length (cpu, op);
   const gboolean ok = fit (cpu, ps_device_op_reads (ps_cpu_stage_shape (stage), op), &block, error)
                       && run_on_stage (stage, op, block, &result, error)
                       && fit (cpu, ps_op_output (op, cpu->setting.n_stages, &next), &result, error);
@@ -422,6 +440,7 @@ const PsDeviceClass ps_cpu_device = {
   .measures = TRUE,
   .tensor = TRUE,
   .slices = TRUE,
+  .lengths = TRUE,
   .open = cpu_open,
   .close = cpu_close,
   .attach = cpu_attach,

@@ -6,7 +6,7 @@
 gsize
 ps_cpu_embedding_parameters (const PsCpuSizes *sizes)
 {
-  return ((gsize)sizes->vocabulary + (gsize)ps_cpu_sizes_whole (sizes)) * (gsize)sizes->hidden;
+  return ((gsize)sizes->vocabulary + (gsize)sizes->longest) * (gsize)sizes->hidden;
 }
 
 PsCpuEmbedding
@@ -21,7 +21,7 @@ ps_cpu_embedding_init (const PsCpuEmbedding *weights, const PsCpuSizes *sizes, g
   const gsize hidden = (gsize)sizes->hidden;
 
   ps_data_weights (weights->token, sizes->vocabulary * hidden, 0.02f, seed, PS_DATA_STREAM_EMBEDDING, 0);
-  ps_data_weights (weights->position, ps_cpu_sizes_whole (sizes) * hidden, 0.02f, seed, PS_DATA_STREAM_EMBEDDING, 1);
+  ps_data_weights (weights->position, sizes->longest * hidden, 0.02f, seed, PS_DATA_STREAM_EMBEDDING, 1);
 }
 
 /* The place of a slice's token in its sequence. */
@@ -35,7 +35,7 @@ place_of (const PsCpuSizes *sizes, guint slice, int token)
 static const guint32 *
 word_at (const PsCpuSizes *sizes, const guint32 *words, guint slice, int token)
 {
-  return words + token / sizes->sequence * (ps_cpu_sizes_whole (sizes) + 1) + place_of (sizes, slice, token);
+  return words + token / sizes->sequence * (sizes->longest + 1) + place_of (sizes, slice, token);
 }
 
 void

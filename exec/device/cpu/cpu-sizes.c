@@ -68,6 +68,7 @@ ps_cpu_sizes_init (PsCpuSizes *sizes, const PsModel *model, guint n_slices, GErr
     .tokens = (int)(model->microbatch_size * model->sequence / n_slices),
     .batch = (int)model->microbatch_size,
     .sequence = (int)(model->sequence / n_slices),
+    .longest = (int)model->sequence,
     .slices = (int)n_slices,
     .hidden = (int)model->hidden,
     .parts = 1,
@@ -97,6 +98,12 @@ ps_cpu_sizes_boundary (const PsCpuSizes *sizes)
   return (gsize)sizes->tokens * sizes->hidden;
 }
 
+gsize
+ps_cpu_sizes_message (const PsCpuSizes *sizes)
+{
+  return (gsize)sizes->batch * sizes->longest / sizes->slices * sizes->hidden;
+}
+
 float *
 ps_cpu_carve (float **cursor, gsize n)
 {
@@ -124,6 +131,6 @@ ps_cpu_workspace_lay_out (PsCpuWorkspace *workspace, const PsCpuSizes *sizes, fl
   workspace->square = ps_cpu_carve (&cursor, sequence * sequence);
   workspace->narrow = ps_cpu_carve (&cursor, sequence * sizes->head_size);
   G_STATIC_ASSERT (sizeof (guint32) == sizeof (float));
-  workspace->words = (guint32 *)(void *)ps_cpu_carve (&cursor, sizes->batch * ((gsize)ps_cpu_sizes_whole (sizes) + 1));
+  workspace->words = (guint32 *)(void *)ps_cpu_carve (&cursor, sizes->batch * ((gsize)sizes->longest + 1));
   return ps_cpu_carved (cursor) - ps_cpu_carved (block);
 }

@@ -14,6 +14,7 @@ typedef struct
   int tokens;   /* of one op: batch * sequence */
   int batch;    /* sequences of one microbatch */
   int sequence; /* tokens of one sequence in a slice; a whole sequence where there is one slice */
+  int longest;  /* tokens of a whole sequence of the model; microbatches may have shorter ones */
   int slices;   /* of each sequence */
   int hidden;
   int parts; /* devices that share each layer, see PsDeviceSetting.n_tensor */
@@ -33,15 +34,11 @@ gboolean ps_cpu_sizes_init (PsCpuSizes *sizes, const PsModel *model, guint n_sli
 /* Gives the sizes of one part of n; ps_tensor_check has passed. */
 void ps_cpu_sizes_share (PsCpuSizes *sizes, guint n, guint part);
 
-/* Tokens of a whole sequence. */
-static inline int
-ps_cpu_sizes_whole (const PsCpuSizes *sizes)
-{
-  return sizes->sequence * sizes->slices;
-}
-
-/* Returns the floats of one boundary tensor: tokens * hidden. */
+/* Returns the floats that a layer takes and makes in one op: tokens * hidden. */
 gsize ps_cpu_sizes_boundary (const PsCpuSizes *sizes);
+
+/* Returns the floats of a tensor between stages, which has room for the longest sequences. */
+gsize ps_cpu_sizes_message (const PsCpuSizes *sizes);
 
 /* ps_cpu_carve returns the next n floats of a block, aligned to 64 bytes, and moves *cursor after them. If the cursor
  * starts at NULL, ps_cpu_carved returns how large the block must be. */
@@ -56,7 +53,7 @@ typedef struct
   float *wide;                    /* tokens x feed_forward */
   float *square;                  /* sequence x sequence */
   float *narrow;                  /* sequence x head_size */
-  guint32 *words;                 /* batch x (whole sequence + 1) */
+  guint32 *words;                 /* batch x (longest + 1) */
 } PsCpuWorkspace;
 
 /* Lays the parts out from `block` on and returns the floats needed. block NULL: only counts. */

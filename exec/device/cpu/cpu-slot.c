@@ -146,8 +146,9 @@ ps_cpu_slot_take_forward (PsCpuStage *stage, PsCpuSlot *slot, guint slice, GErro
 gboolean
 ps_cpu_slot_take_gradient (PsCpuStage *stage, guint layer, float **block, GError **error)
 {
-  const gsize n = ps_cpu_sizes_boundary (&stage->context->sizes);
+  const PsCpuSizes *sizes = &stage->context->sizes;
   const gboolean leaves = layer == 0 && !stage->shape.embedding;
+  const gsize n = leaves ? ps_cpu_sizes_message (sizes) : ps_cpu_sizes_boundary (sizes);
 
   *block = ps_cpu_memory_take (stage->context->memory, n, leaves ? PS_USE_BUFFER : PS_USE_ACTIVATION);
   return *block != NULL || ps_cpu_no_room (stage, "gradients", n, error);

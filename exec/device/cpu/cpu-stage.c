@@ -166,7 +166,8 @@ make_words (PsCpuStage *stage, guint microbatch)
 static float *
 take_stream (PsCpuStage *stage, float *input, GError **error)
 {
-  const gsize n = ps_cpu_sizes_boundary (&stage->context->sizes);
+  const PsCpuSizes *sizes = &stage->context->sizes;
+  const gsize n = stage->shape.head ? ps_cpu_sizes_boundary (sizes) : ps_cpu_sizes_message (sizes);
   const PsUseKind kind = stage->shape.head ? PS_USE_ACTIVATION : PS_USE_BUFFER;
   float *x = stage->shape.embedding ? ps_cpu_memory_take (stage->context->memory, n, kind) : input;
 

@@ -164,12 +164,7 @@ ps_cpu_stage_settle (PsCpuStage *stage, float scale)
 double
 ps_cpu_stage_norm_square (const PsCpuStage *stage)
 {
-  const float factor = mean_factor (stage->context);
-  double sum = 0;
-
-  for (gsize i = 0; i < stage->n_parameters; i++)
-    sum += (double)(stage->gradients[i] * factor) * (stage->gradients[i] * factor);
-  return sum;
+  return ps_cpu_stage_squares (stage, stage->gradients, mean_factor (stage->context));
 }
 
 /* Copies n numbers of this device, the first of which is parameter `first`, to their places in an array of the stage.

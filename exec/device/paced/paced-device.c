@@ -83,19 +83,29 @@ paced_tensor_free (PsTensor *tensor)
   g_free (tensor);
 }
 
+/* The index of the op's cost. */
+static guint
+cost_of (const PacedDevice *device, PsOp op)
+{
+  const PsCosts *costs = device->setting->costs;
+  const guint16 *length = device->setting->length;
+
+  return ps_op_index (costs->n_stages, costs->n_lengths, op.kind, length != NULL ? length[op.microbatch] : 0, op.stage);
+}
+
 static void
 take_memory (PacedDevice *device, PsOp op)
 {
   PsMemoryUse *memory = &device->memory;
 
-  memory->current[PS_USE_ACTIVATION] += ps_costs_op (device->setting->costs, op.kind, op.stage)->take_bytes;
+  memory->current[PS_USE_ACTIVATION] += device->setting->costs->op[cost_of (device, op)].take_bytes;
   memory->peak_bytes = MAX (memory->peak_bytes, ps_memory_use_held (memory));
 }
 
 static void
 give_memory (PacedDevice *device, PsOp op)
 {
-  device->memory.current[PS_USE_ACTIVATION] -= ps_costs_op (device->setting->costs, op.kind, op.stage)->give_bytes;
+  device->memory.current[PS_USE_ACTIVATION] -= device->setting->costs->op[cost_of (device, op)].give_bytes;
 }
 
 /* Returns the duration of the op, or of the whole pair that it ends. */
@@ -103,14 +113,9 @@ static gint64
 duration_of (const PacedDevice *device, PsOp op)
 {
   const PsCosts *costs = device->setting->costs;
-  gint64 own_ns = ps_costs_op (costs, op.kind, op.stage)->duration_ns;
-  guint forward_stage = device->first.kind == PS_OP_F ? device->first.stage : op.stage;
 
-  if (!device->in_pair)
-    return own_ns;
-  if (costs->stage[forward_stage].pair_ns >= 0)
-    return costs->stage[forward_stage].pair_ns;
-  return own_ns + ps_costs_op (costs, device->first.kind, device->first.stage)->duration_ns;
+  return device->in_pair ? ps_costs_pair_ns (costs, cost_of (device, device->first), cost_of (device, op))
+                         : costs->op[cost_of (device, op)].duration_ns;
 }
 
 /* Returns when the op starts. An op that did not wait for its input starts when the op before should have ended, or
