@@ -34,6 +34,17 @@ find_source (const PsDraws *draws, PsDrawSource *source, gint64 base_ns, const G
   source->apart = base_ns > 0 && !(source->jitters && measured == NULL);
 }
 
+/* The same op meets the same luck in every schedule; a BW draws as its B. */
+static PsDrawStart
+step_start (const PsDraws *draws, guint step)
+{
+  const PsProgram *program = draws->recurrence->program;
+  PsOp op = program->schedule->ops[program->op_of[step]];
+  guint32 kind = op.kind == PS_OP_BW ? PS_OP_B : op.kind;
+
+  return ps_draw_start (draws->seed, (PsPurpose){ op.microbatch, op.stage | (guint32)op.slice << 16 | kind << 24, 0 });
+}
+
 void
 ps_draws_init (PsDraws *draws, const PsRecurrence *recurrence, const PsCosts *costs, const PsUncertainty *uncertainty,
                guint64 seed, PsCauses causes)
@@ -65,6 +76,9 @@ ps_draws_init (PsDraws *draws, const PsRecurrence *recurrence, const PsCosts *co
                  all || (part != NULL && ps_part_of_transfer (part, &recurrence->transfer[i], costs) > 0));
   for (guint i = 1; i < recurrence->n_transfer_classes; i++)
     find_row (draws, &draws->transfer[i], PS_N_OP_KINDS * costs->n_stages);
+  draws->start = g_new (PsDrawStart, recurrence->n_steps);
+  for (guint i = 0; i < recurrence->n_steps; i++)
+    draws->start[i] = step_start (draws, i);
 }
 
 void
@@ -73,6 +87,7 @@ ps_draws_clear (PsDraws *draws)
   ps_jitter_free (draws->jitter);
   g_free (draws->op);
   g_free (draws->transfer);
+  g_free (draws->start);
 }
 
 static double
@@ -121,11 +136,11 @@ ps_luck_clear (PsLuck *luck)
   g_free (luck->transfer_ns);
 }
 
-/* Purpose of a draw. Iterations before a sample have streams of their own. */
-static inline PsPurpose
-purpose (const PsLuck *luck, guint32 a, guint32 b, guint32 stream)
+/* Iterations before a sample have streams of their own. */
+static inline guint32
+stream_of (const PsLuck *luck, guint32 stream)
 {
-  return (PsPurpose){ a, b, stream + luck->before * PS_N_STREAMS };
+  return stream + luck->before * PS_N_STREAMS;
 }
 
 /* Slowness */
@@ -145,7 +160,7 @@ draw_slowness (const PsLuck *luck, guint index, double *factors)
   guint32 words[LANES];
 
   if (luck->before != MEAN)
-    ps_draw (luck->draws->seed, luck->first, purpose (luck, index, 0, PS_STREAM_SLOWNESS), words);
+    ps_draw (luck->draws->seed, luck->first, (PsPurpose){ index, 0, stream_of (luck, PS_STREAM_SLOWNESS) }, words);
   for (guint lane = 0; lane < LANES; lane++)
     if (luck->before == MEAN)
       factors[lane] = 1 + slowness->probability * (slowness->factor - 1);
@@ -225,17 +240,6 @@ ps_luck_begin_mean (PsLuck *luck)
 
 /* Ops and transfers */
 
-/* Purpose of a step's draw. The same op meets the same luck in every schedule; a BW draws as its B. */
-static inline PsPurpose
-step_purpose (const PsLuck *luck, guint step, guint32 stream)
-{
-  const PsProgram *program = luck->draws->recurrence->program;
-  PsOp op = program->schedule->ops[program->op_of[step]];
-  guint32 kind = op.kind == PS_OP_BW ? PS_OP_B : op.kind;
-
-  return purpose (luck, op.microbatch, op.stage | (guint32)op.slice << 16 | kind << 24, stream);
-}
-
 static void
 measured_factors (const GArray *measured, const guint32 *words, double *factors)
 {
@@ -258,7 +262,7 @@ ps_luck_flush (PsLuck *luck)
 
 /* Times that need no jitter from the table. */
 static void
-find_lanes (const PsLuck *luck, const PsDrawSource *source, PsPurpose purpose, const double *base_ns, gint64 *ns)
+find_lanes (const PsLuck *luck, const PsDrawSource *source, PsDrawStart start, const double *base_ns, gint64 *ns)
 {
   guint32 words[LANES];
   double factors[LANES];
@@ -267,7 +271,7 @@ find_lanes (const PsLuck *luck, const PsDrawSource *source, PsPurpose purpose, c
     factors[i] = 1;
   if (source->jitters && luck->before != MEAN)
     {
-      ps_draw (luck->draws->seed, luck->first, purpose, words);
+      ps_draw_from (luck->draws->seed, luck->first, start, words);
       measured_factors (source->measured, words, factors);
     }
   ps_jitter_round (base_ns, factors, ns);
@@ -278,15 +282,16 @@ find_lanes (const PsLuck *luck, const PsDrawSource *source, PsPurpose purpose, c
 static inline G_ALWAYS_INLINE void
 draw_lanes (PsLuck *luck, const PsDrawSource *source, guint step, guint32 stream, const double *base_ns, gint64 *ns)
 {
-  PsPurpose purpose = step_purpose (luck, step, stream);
+  PsDrawStart start = luck->draws->start[step];
   gboolean takes_time = source->base_ns != 0;
 
+  start.stream = stream_of (luck, stream);
   if (source->apart || (luck->before == MEAN && takes_time))
     {
-      find_lanes (luck, source, purpose, base_ns, ns);
+      find_lanes (luck, source, start, base_ns, ns);
       return;
     }
-  luck->queue[luck->n_queued] = (PsJitterTime){ purpose, base_ns, ns };
+  luck->queue[luck->n_queued] = (PsJitterTime){ start, base_ns, ns };
   luck->zero[luck->n_zero] = ns;
   luck->n_queued += (guint)takes_time;
   luck->n_zero += (guint)!takes_time;

@@ -29,6 +29,7 @@ typedef struct
   PsJitter *jitter;       /* NULL: none */
   PsDrawSource *op;       /* [n_op_classes] */
   PsDrawSource *transfer; /* [n_transfer_classes] */
+  PsDrawStart *start;     /* [n_steps] of their draws, in stream 0 */
 } PsDraws;
 
 void ps_draws_init (PsDraws *draws, const PsRecurrence *recurrence, const PsCosts *costs,

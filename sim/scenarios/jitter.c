@@ -11,21 +11,38 @@
 #define DEGREE 4
 #define N_CELLS 64 /* 32 octaves of two tails */
 
+/* The counter of a call is { its number, a, b, stream }. The number reaches c2 and c3 in the first round. */
+PsDrawStart
+ps_draw_start (guint64 seed, PsPurpose purpose)
+{
+  guint32 k0 = (guint32)seed, k1 = (guint32)(seed >> 32);
+  guint64 p1 = (guint64)PS_PHILOX_FACTOR_1 * purpose.b;
+  guint64 p0 = (guint64)PS_PHILOX_FACTOR_0 * ((guint32)(p1 >> 32) ^ purpose.a ^ k0);
+
+  return (PsDrawStart){ .c0 = (guint32)p1 ^ (k0 + PS_PHILOX_KEY_0),
+                        .c2 = (guint32)(p0 >> 32) ^ (k1 + PS_PHILOX_KEY_1),
+                        .c3 = (guint32)p0,
+                        .stream = purpose.stream };
+}
+
 /* The lanes are computed side by side, so that the compiler makes vectors of them. */
 static inline G_ALWAYS_INLINE void
-draw (guint64 seed, guint first, PsPurpose purpose, guint32 *words)
+draw (guint64 seed, guint first, PsDrawStart start, guint32 *words)
 {
   guint32 c0[CALLS], c1[CALLS], c2[CALLS], c3[CALLS];
-  guint32 k0 = (guint32)seed, k1 = (guint32)(seed >> 32);
+  guint32 k0 = (guint32)seed + 2 * PS_PHILOX_KEY_0, k1 = (guint32)(seed >> 32) + 2 * PS_PHILOX_KEY_1;
 
   for (guint i = 0; i < CALLS; i++)
     {
-      c0[i] = first / 4 + i;
-      c1[i] = purpose.a;
-      c2[i] = purpose.b;
-      c3[i] = purpose.stream;
+      guint64 p0 = (guint64)PS_PHILOX_FACTOR_0 * (first / 4 + i);
+      guint64 p1 = (guint64)PS_PHILOX_FACTOR_1 * ((guint32)(p0 >> 32) ^ start.stream ^ (guint32)(seed >> 32));
+
+      c0[i] = (guint32)(p1 >> 32) ^ start.c0;
+      c1[i] = (guint32)p1;
+      c2[i] = (guint32)p0 ^ start.c2;
+      c3[i] = start.c3;
     }
-  for (guint round = 0; round < PS_PHILOX_ROUNDS; round++)
+  for (guint round = 2; round < PS_PHILOX_ROUNDS; round++)
     {
       for (guint i = 0; i < CALLS; i++)
         ps_philox_round (&c0[i], &c1[i], &c2[i], &c3[i], k0, k1);
@@ -42,9 +59,15 @@ draw (guint64 seed, guint first, PsPurpose purpose, guint32 *words)
 }
 
 void
+ps_draw_from (guint64 seed, guint first, PsDrawStart start, guint32 *words)
+{
+  draw (seed, first, start, words);
+}
+
+void
 ps_draw (guint64 seed, guint first, PsPurpose purpose, guint32 *words)
 {
-  draw (seed, first, purpose, words);
+  draw (seed, first, ps_draw_start (seed, purpose), words);
 }
 
 /* Coefficients by power, then by cell_of. */
@@ -165,7 +188,7 @@ find_each (const PsJitter *jitter, guint64 seed, guint first, const PsJitterTime
     {
       guint32 words[PS_SCENARIO_LANES];
 
-      draw (seed, first, times[i].purpose, words);
+      draw (seed, first, times[i].start, words);
       for (guint lane = 0; lane < PS_SCENARIO_LANES; lane++)
         times[i].ns[lane] = (gint64)(times[i].base_ns[lane] * factor_of (jitter, words[lane]) + 0.5);
     }
@@ -195,31 +218,42 @@ typedef struct
 } Calls;
 
 AVX512 static inline __m512i
-both (guint32 a, guint32 b)
+both (const guint32 *a, const guint32 *b)
 {
-  return _mm512_mask_blend_epi64 (0xf0, _mm512_set1_epi32 ((int)a), _mm512_set1_epi32 ((int)b));
+  return _mm512_mask_blend_epi64 (0xf0, _mm512_set1_epi32 ((int)*a), _mm512_set1_epi32 ((int)*b));
 }
 
-/* ps_philox_round; a product reads the lower halves of its factors only. Two pairs of purposes side by side: a round of
- * one pair fills the time in which the other waits for its products. */
+/* A shift would wait for the unit that multiplies. */
+AVX512 static inline __m512i
+upper_halves (__m512i products)
+{
+  return _mm512_shuffle_epi32 (products, _MM_PERM_DDBB);
+}
+
+/* As draw; a product reads the lower halves of its factors only. Two pairs of purposes side by side: a round of one
+ * pair fills the time in which the other waits for its products. */
 AVX512 static inline G_ALWAYS_INLINE void
 draw_pairs (guint64 seed, guint first, const PsJitterTime *const *times, Calls *calls)
 {
   const __m512i m0 = _mm512_set1_epi64 (PS_PHILOX_FACTOR_0), m1 = _mm512_set1_epi64 (PS_PHILOX_FACTOR_1);
   const __m512i call = _mm512_add_epi64 (_mm512_set1_epi64 (first / 4), _mm512_setr_epi64 (0, 1, 2, 3, 0, 1, 2, 3));
-  guint32 k0 = (guint32)seed, k1 = (guint32)(seed >> 32);
+  const __m512i numbers = _mm512_mul_epu32 (call, m0);
+  const __m512i upper = _mm512_xor_si512 (upper_halves (numbers), _mm512_set1_epi64 ((guint32)(seed >> 32)));
+  guint32 k0 = (guint32)seed + 2 * PS_PHILOX_KEY_0, k1 = (guint32)(seed >> 32) + 2 * PS_PHILOX_KEY_1;
 
   for (guint i = 0; i < PAIRS; i++)
     {
-      const PsPurpose *a = &times[2 * i]->purpose, *b = &times[2 * i + 1]->purpose;
+      const PsDrawStart *a = &times[2 * i]->start, *b = &times[2 * i + 1]->start;
+      __m512i p1 = _mm512_mul_epu32 (_mm512_xor_si512 (upper, both (&a->stream, &b->stream)), m1);
 
-      calls[i] = (Calls){ call, both (a->a, b->a), both (a->b, b->b), both (a->stream, b->stream) };
+      calls[i] = (Calls){ _mm512_xor_si512 (upper_halves (p1), both (&a->c0, &b->c0)), p1,
+                          _mm512_xor_si512 (numbers, both (&a->c2, &b->c2)), both (&a->c3, &b->c3) };
     }
-  for (guint round = 0; round < PS_PHILOX_ROUNDS; round++, k0 += PS_PHILOX_KEY_0, k1 += PS_PHILOX_KEY_1)
+  for (guint round = 2; round < PS_PHILOX_ROUNDS; round++, k0 += PS_PHILOX_KEY_0, k1 += PS_PHILOX_KEY_1)
     for (guint i = 0; i < PAIRS; i++)
       {
         __m512i p0 = _mm512_mul_epu32 (calls[i].c0, m0), p1 = _mm512_mul_epu32 (calls[i].c2, m1);
-        __m512i h0 = _mm512_srli_epi64 (p0, 32), h1 = _mm512_srli_epi64 (p1, 32);
+        __m512i h0 = upper_halves (p0), h1 = upper_halves (p1);
 
         calls[i] = (Calls){ _mm512_ternarylogic_epi64 (h1, calls[i].c1, _mm512_set1_epi64 (k0), XOR), p1,
                             _mm512_ternarylogic_epi64 (h0, calls[i].c3, _mm512_set1_epi64 (k1), XOR), p0 };

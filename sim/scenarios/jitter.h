@@ -23,7 +23,17 @@ enum
 
 #define PS_STREAM_RUN G_MAXUINT32 /* of a whole run: iterations before a sample have none of their own */
 
+/* The first two rounds of a purpose's draws, in as far as they are the same for all samples. */
+typedef struct
+{
+  guint32 c0, c2, c3;
+  guint32 stream;
+} PsDrawStart;
+
+PsDrawStart ps_draw_start (guint64 seed, PsPurpose purpose);
+
 /* Draws words for PS_SCENARIO_LANES samples from `first` on, a multiple of that. */
+void ps_draw_from (guint64 seed, guint first, PsDrawStart start, guint32 *words);
 void ps_draw (guint64 seed, guint first, PsPurpose purpose, guint32 *words);
 
 /* Log-normal factors with mean 1. The lowest bit of a word w chooses the lower tail or, if set, the upper; the others
@@ -42,10 +52,10 @@ double ps_jitter_largest (const PsJitter *jitter);
 /* Replaces words by their factors. */
 void ps_jitter_factors (const PsJitter *jitter, const guint32 *words, double *factors);
 
-/* A time that jitters: a word of that purpose in each lane, its factor, and the product with base_ns. */
+/* A time that jitters: a word in each lane, its factor, and the product with base_ns. */
 typedef struct
 {
-  PsPurpose purpose;
+  PsDrawStart start;
   const double *base_ns; /* [PS_SCENARIO_LANES] */
   gint64 *ns;            /* [PS_SCENARIO_LANES] the product to the nearest nanosecond */
 } PsJitterTime;

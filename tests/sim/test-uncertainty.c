@@ -96,9 +96,11 @@ test_kernels (void)
           for (guint lane = 0; lane < PS_SCENARIO_LANES; lane++)
             base_ns[lane] = exp (30 * g_rand_double (rand));
           for (guint k = 0; k < n; k++)
-            times[k] = (PsJitterTime){ { g_rand_int (rand), g_rand_int (rand), g_rand_int (rand) },
-                                       base_ns,
-                                       &expected[k * PS_SCENARIO_LANES] };
+            {
+              PsPurpose purpose = { g_rand_int (rand), g_rand_int (rand), g_rand_int (rand) };
+
+              times[k] = (PsJitterTime){ ps_draw_start (seed, purpose), base_ns, &expected[k * PS_SCENARIO_LANES] };
+            }
           ps_jitter_times (jitter, PS_KERNEL_PORTABLE, seed, first, times, n);
           for (guint k = 0; k < n; k++)
             times[k].ns = &ns[k * PS_SCENARIO_LANES];
