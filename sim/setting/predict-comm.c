@@ -83,7 +83,8 @@ void
 ps_shared_program_free (PsSharedProgram *shared)
 {
   ps_events_free (shared->events);
-  ps_simulation_free (shared->simulation);
+  ps_simulation_free (shared->simulation[FALSE]);
+  ps_simulation_free (shared->simulation[TRUE]);
   ps_program_free (shared->program);
   g_free (shared);
 }
@@ -131,10 +132,6 @@ ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsShared
   const PsSchedule *schedule = prediction->program->schedule;
   Task *task;
 
-  prediction->simulation
-      = shared != NULL && shared->simulation != NULL ? shared->simulation : ps_simulation_new (prediction->program);
-  if (shared != NULL)
-    shared->simulation = prediction->simulation;
   if (!ps_setting_needs_events (setting))
     {
       ps_simulate (prediction->program, prediction->costs, prediction->simulation);

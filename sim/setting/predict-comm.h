@@ -7,9 +7,9 @@
 typedef struct
 {
   PsProgram *program;
-  PsSimulation *simulation; /* of the last prediction; NULL: none so far */
-  PsEvents *events;         /* NULL: none so far */
-  PsChannel comm;           /* of events */
+  PsSimulation *simulation[2]; /* of the last prediction, and of its even layout; NULL: none so far */
+  PsEvents *events;            /* NULL: none so far */
+  PsChannel comm;              /* of events */
   gboolean blocking;
 } PsSharedProgram;
 
@@ -18,7 +18,7 @@ void ps_shared_program_free (PsSharedProgram *shared);
 /* Memory of a program and of the engine that the setting needs for it. */
 gsize ps_shared_program_bytes (const PsSetting *setting, const PsProgram *program);
 
-/* Runs prediction->program under prediction->costs into prediction->simulation, made here or shared, by the engine that
+/* Runs prediction->program under prediction->costs into prediction->simulation, by the engine that
  * the setting needs. Planning rewrites the program's sends and receives, ready order replaces it by what came of it.
  * memory_limit is [n_devices] or NULL. shared holds that program, or is NULL. */
 gboolean ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsSharedProgram *shared,

@@ -12,12 +12,13 @@ struct _PsPredictor
   const PsCosts *given;
   PsKeyFunction key; /* NULL: the setting stays as it is */
   gpointer data;
-  gboolean even;     /* in place of an open layout */
-  PsCache *sources;  /* of PsCosts: those of slow sources, before options change them */
-  PsCache *costs;    /* of PsCosts */
-  PsCache *reasons;  /* of GError: why there are no costs */
-  PsCache *programs; /* of PsSharedProgram */
-  PsCache *spreads;  /* of PsCostSpread */
+  gboolean even;       /* in place of an open layout */
+  gboolean times_only; /* predictions find no memory of messages */
+  PsCache *sources;    /* of PsCosts: those of slow sources, before options change them */
+  PsCache *costs;      /* of PsCosts */
+  PsCache *reasons;    /* of GError: why there are no costs */
+  PsCache *programs;   /* of PsSharedProgram */
+  PsCache *spreads;    /* of PsCostSpread */
   PsFamilyOrders *orders;
 };
 

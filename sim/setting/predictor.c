@@ -2,6 +2,7 @@
 #include "predict-comm.h"
 #include "predictor-private.h"
 #include "predictor-schedule.h"
+#include "simulate/simulate-private.h"
 
 #include <pipesim/bound.h>
 #include <pipesim/layout-string.h>
@@ -257,6 +258,20 @@ take_costs (PsPredictor *predictor, PsPrediction *prediction, gint64 **limit, GE
   return TRUE;
 }
 
+/* Room for the results of the prediction. */
+static PsSimulation *
+take_simulation (const PsPredictor *predictor, PsSharedProgram *shared, const PsProgram *program)
+{
+  PsSimulation *simulation = shared != NULL ? shared->simulation[predictor->even] : NULL;
+
+  if (simulation == NULL)
+    simulation = ps_simulation_new (program);
+  if (shared != NULL)
+    shared->simulation[predictor->even] = simulation;
+  simulation->times_only = predictor->times_only;
+  return simulation;
+}
+
 /* Simulates the program of the prediction, and works out its figures. */
 static gboolean
 run (PsPredictor *predictor, PsSharedProgram *shared, PsPrediction *prediction, GError **error)
@@ -265,8 +280,10 @@ run (PsPredictor *predictor, PsSharedProgram *shared, PsPrediction *prediction, 
   g_autofree gint64 *limit = NULL;
   const PsProgram *repeated;
 
-  if (!take_costs (predictor, prediction, &limit, error)
-      || !ps_comm_simulate (setting, limit, shared, prediction, error))
+  if (!take_costs (predictor, prediction, &limit, error))
+    return FALSE;
+  prediction->simulation = take_simulation (predictor, shared, prediction->program);
+  if (!ps_comm_simulate (setting, limit, shared, prediction, error))
     return FALSE;
   ps_metrics_from_simulation (prediction->program, prediction->simulation, &prediction->metrics);
   repeated = setting->sync == PS_SYNC_BYPASS ? ps_prediction_hint (prediction) : prediction->program;
@@ -325,6 +342,37 @@ choose_layout (PsPrediction *best, PsPrediction *even)
   return g_steal_pointer (&a);
 }
 
+/* Adds the memory of messages to a prediction of times. */
+static gboolean
+add_memory (const PsPredictor *predictor, PsPrediction *prediction, GError **error)
+{
+  g_autofree gint64 *limit = NULL;
+
+  if (!ps_setting_memory_limit (predictor->setting, prediction->metrics.n_devices, &limit, error))
+    return FALSE;
+  prediction->simulation->times_only = FALSE;
+  ps_simulation_count_buffers (prediction->program, prediction->costs, prediction->simulation);
+  for (guint d = 0; d < prediction->metrics.n_devices; d++)
+    prediction->metrics.device[d].peak_memory_bytes = prediction->simulation->device[d].peak_bytes;
+  ps_metrics_set_iteration (&prediction->metrics, prediction->metrics.iteration_ns);
+  prediction->feasible = fits (limit, &prediction->metrics);
+  return TRUE;
+}
+
+/* The even layout. Its memory does not matter where it is slower than another that fits. */
+static PsPrediction *
+predict_even (PsPredictor *predictor, const char *name_or_file, const PsPrediction *best)
+{
+  g_autoptr (PsPrediction) even = NULL;
+
+  predictor->times_only = best != NULL && best->feasible;
+  even = predict_layout (predictor, name_or_file, TRUE, NULL);
+  predictor->times_only = FALSE;
+  if (even == NULL || best == NULL || !best->feasible || even->metrics.iteration_ns > best->metrics.iteration_ns)
+    return g_steal_pointer (&even);
+  return add_memory (predictor, even, NULL) ? g_steal_pointer (&even) : NULL;
+}
+
 PsPrediction *
 ps_predictor_predict (PsPredictor *predictor, const char *name_or_file, GError **error)
 {
@@ -333,7 +381,7 @@ ps_predictor_predict (PsPredictor *predictor, const char *name_or_file, GError *
 
   if (ps_predictor_is_layout_open (predictor) && (best == NULL || !is_even (best)))
     {
-      PsPrediction *even = predict_layout (predictor, name_or_file, TRUE, NULL);
+      PsPrediction *even = predict_even (predictor, name_or_file, best);
 
       best = best != NULL ? choose_layout (best, even) : even;
     }
