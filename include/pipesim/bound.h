@@ -60,10 +60,15 @@ typedef enum
 gint64 ps_lower_bound_within (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
                               const gint64 *memory_limit, PsObjective objective);
 
-/* A proven lower bound on the makespan where transfers queue on the channels of events->comm, or hold up their devices
- * (blocking): what an end of a channel carries, between the earliest start of any of its transfers and the least time
- * after it. Messages that are eager count for their sender alone. 0: nothing queues, or links are shared. Copies share
- * microbatches as above. */
+/* The part of it that follows from the ops of one device, and from the times of other stages before and after them.
+ * What other devices have to do together does not count: only sums of their stages' times do. */
+gint64 ps_lower_bound_device (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
+                              const gint64 *memory_limit, PsObjective objective, guint device);
+
+/* A proven lower bound on the makespan where transfers queue on the channels of events->comm, hold up their devices
+ * (blocking) or slow them down (overlap_slowdown): what an end of a channel carries, between the earliest start of any
+ * of its transfers and the least time after it; or a device's work beside them. Messages that are eager count for their
+ * sender alone. 0: nothing queues or slows, or links are shared. Copies share microbatches as above. */
 gint64 ps_lower_bound_channels (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
                                 const PsEventsSetting *events);
 

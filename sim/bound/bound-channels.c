@@ -1,5 +1,7 @@
-/* bound-channels.c - a lower bound where transfers queue on channels or hold up devices. */
+/* bound-channels.c - a lower bound where transfers queue on channels, or hold up or slow down devices. */
 #include "ways.h"
+
+#include <math.h>
 
 /* Times of a device that cannot overlap: its transfers on one end of a channel, and its work if they hold it up. */
 typedef struct
@@ -8,6 +10,7 @@ typedef struct
   gint64 head; /* earliest start of any */
   gint64 tail; /* least time from the end of any to the end of everything */
   gint64 time; /* all together */
+  gint64 each; /* the longest */
 } Load;
 
 typedef struct
@@ -16,7 +19,15 @@ typedef struct
   const PsEventsSetting *events;
   const PsChannelModel *model;
   GArray *loads; /* of one device */
+  gint64 least;  /* its sends are this far apart at least: two of a pair, twice as far */
 } Channels;
+
+/* Whether transfers neither queue nor wait. */
+static gboolean
+are_free (const Channels *channels)
+{
+  return channels->model->end == NULL && !channels->events->blocking;
+}
 
 /* Adds the transfers of a stage in one direction: that of copy and stage i, whose index in the costs is `transfer`. */
 static void
@@ -24,13 +35,15 @@ add_transfers (Channels *channels, guint i, guint transfer, guint peer, gboolean
 {
   const PsWays *ways = channels->ways;
   gint64 bytes = ways->costs->message_bytes[transfer];
-  Load load = { .head = head, .tail = tail };
+  Load load = { .head = head, .tail = tail, .each = ways->costs->transfer_ns[transfer] };
 
-  if (ps_events_setting_is_eager (channels->events, bytes) && !sends)
+  if ((ps_events_setting_is_eager (channels->events, bytes) || are_free (channels)) && !sends)
     return;
-  if (!channels->events->blocking)
+  if (are_free (channels))
+    load.each = MIN (load.each, channels->least);
+  else if (!channels->events->blocking)
     load.end = channels->model->end (peer, sends);
-  load.time = ways->m[i / ways->placement->n_stages] * ways->costs->transfer_ns[transfer];
+  load.time = ways->m[i / ways->placement->n_stages] * load.each;
   g_array_append_val (channels->loads, load);
 }
 
@@ -50,11 +63,10 @@ add_border (Channels *channels, guint i, gboolean below)
                  ways->gradient[i + 1] + ways->backward[i + 1], ways->rest[i]);
 }
 
-/* Adds the device's work, which no transfer overlaps. */
-static void
-add_work (Channels *channels, guint device)
+/* The device's work. */
+static Load
+work_of (const PsWays *ways, guint device)
 {
-  const PsWays *ways = channels->ways;
   g_auto (PsWaysLoad) work = { 0 };
   Load load = { .head = G_MAXINT64 };
 
@@ -63,8 +75,33 @@ add_work (Channels *channels, guint device)
   for (guint i = 0; i < ways->placement->n_copies * ways->placement->n_stages; i++)
     if (ways->placement->device[i] == device && ways->m[i / ways->placement->n_stages] > 0)
       load.head = MIN (load.head, ways->arrival[i]);
-  if (load.head != G_MAXINT64)
-    g_array_append_val (channels->loads, load);
+  return load;
+}
+
+/* The work takes longer beside the transfers of an end. One of them may have begun before it. */
+static gint64
+slowed (const Channels *channels, const Load *work)
+{
+  gint64 factor = llrint (1000 * channels->events->overlap_slowdown), most = 0;
+
+  if (factor <= 1000)
+    return 0;
+  for (guint a = 0; a < channels->loads->len; a++)
+    {
+      gint64 time = 0, longest = 0;
+
+      for (guint i = 0; i < channels->loads->len; i++)
+        {
+          const Load *load = &g_array_index (channels->loads, Load, i);
+
+          if (load->end != g_array_index (channels->loads, Load, a).end)
+            continue;
+          time += load->time;
+          longest = MAX (longest, load->each);
+        }
+      most = MAX (most, time - longest);
+    }
+  return work->head + work->time + most / factor * (factor - 1000) + most % factor * (factor - 1000) / factor;
 }
 
 /* Any loads of one end that start at `head` or later and have a tail of `tail` or more. */
@@ -92,12 +129,22 @@ longest_load (const GArray *loads)
 static gint64
 device_bound (Channels *channels, guint device)
 {
-  const PsPlacement *placement = channels->ways->placement;
+  const PsWays *ways = channels->ways;
+  const PsPlacement *placement = ways->placement;
+  const Load work = work_of (ways, device);
 
+  if (work.head == G_MAXINT64)
+    return 0;
   g_array_set_size (channels->loads, 0);
+  channels->least = G_MAXINT64;
+  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
+    if (placement->device[i] == device)
+      channels->least = MIN (channels->least, MIN (ways->forward[i % placement->n_stages], ways->backward[i]));
+  if (ways->least_pair[device] != G_MAXINT64)
+    channels->least /= 2;
   for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
     {
-      if (placement->device[i] != device || channels->ways->m[i / placement->n_stages] == 0)
+      if (placement->device[i] != device || ways->m[i / placement->n_stages] == 0)
         continue;
       if ((i + 1) % placement->n_stages != 0)
         add_border (channels, i, TRUE);
@@ -105,8 +152,8 @@ device_bound (Channels *channels, guint device)
         add_border (channels, i - 1, FALSE);
     }
   if (channels->events->blocking)
-    add_work (channels, device);
-  return longest_load (channels->loads);
+    g_array_append_val (channels->loads, work);
+  return MAX (longest_load (channels->loads), channels->events->blocking ? 0 : slowed (channels, &work));
 }
 
 gint64
@@ -117,10 +164,10 @@ ps_lower_bound_channels (const PsPlacement *placement, guint n_microbatches, con
   g_autoptr (GArray) loads = g_array_new (FALSE, FALSE, sizeof (Load));
   guint first = (n_microbatches + placement->n_copies - 1) / placement->n_copies, n_models;
   const guint m[MAX_COPIES] = { first, n_microbatches - first };
-  Channels channels = { &ways, events, &ps_channel_table (&n_models)[events->comm], loads };
+  Channels channels = { &ways, events, &ps_channel_table (&n_models)[events->comm], loads, 0 };
   gint64 bound = 0;
 
-  if ((channels.model->end == NULL && !events->blocking) || events->links != NULL)
+  if ((are_free (&channels) && events->overlap_slowdown <= 1) || events->links != NULL)
     return 0;
   ps_ways_init (&ways, placement, costs, m);
   for (guint d = 0; d < placement->n_devices; d++)

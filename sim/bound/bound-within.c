@@ -251,6 +251,18 @@ device_bound (const PsWays *ways, guint d, const gint64 *memory_limit, PsObjecti
 }
 
 gint64
+ps_lower_bound_device (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
+                       const gint64 *memory_limit, PsObjective objective, guint device)
+{
+  g_auto (PsWays) ways = { 0 };
+  guint first = (n_microbatches + placement->n_copies - 1) / placement->n_copies;
+  const guint m[MAX_COPIES] = { first, n_microbatches - first };
+
+  ps_ways_init (&ways, placement, costs, m);
+  return device_bound (&ways, device, memory_limit, objective);
+}
+
+gint64
 ps_lower_bound_within (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
                        const gint64 *memory_limit, PsObjective objective)
 {

@@ -97,7 +97,7 @@ static const PsCommandHelp help = {
     "With --objective mean or p90 costs vary as --jitter, --straggler and --slow-link say. A schedule is better\n"
     "than another where that figure of its iteration is lower; bound and gap stay those of the costs as they are.\n\n"
     "With --joint a row more has the best schedule with stages of its own. Its recompute and offload say what each\n"
-    "stage does where they differ; its bound holds for its layout, whatever the stages recompute and offload.\n\n"
+    "stage does where they differ; its bound holds whatever the stages hold, recompute and offload.\n\n"
     "The result under --time-limit differs from run to run, that of --moves repeats. More of either goes on where\n"
     "less has stopped and is never worse. Ctrl-C (SIGINT) or SIGTERM ends the search: the best found so far is\n"
     "printed and written, and the exit code is 0. A second one ends the program.\n",

@@ -23,6 +23,16 @@ typedef struct
   gint64 *memory_limit; /* [n_devices]; NULL: none */
 } SearchQuestion;
 
+/* All cuts of a model into stages of one unit or more. */
+typedef struct
+{
+  guint n_units;
+  /* The ways to run any stage with units first to last - 1, with the costs of a slice as a search takes them: [stage]
+   * of each. NULL: there are no costs. The result lives as long as data. */
+  const SearchWays *(*load) (guint first, guint last, gpointer data);
+  gpointer data;
+} SearchCuts;
+
 /* Gives a stage the costs that it has in other costs of the same stages. */
 void search_take_stage (PsCosts *costs, const PsCosts *from, guint stage);
 
@@ -31,3 +41,7 @@ gint64 search_bound (const SearchQuestion *question, const PsCosts *costs, gint6
 
 /* No schedule is faster, whichever way each stage runs; no more than `enough`, the time of a schedule found. */
 gint64 search_bound_ways (const SearchQuestion *question, const SearchWays *ways, gint64 enough);
+
+/* No schedule is faster, wherever the model is cut and whichever way each stage runs; no more than `enough`. 0: there
+ * are no costs. */
+gint64 search_bound_cuts (const SearchQuestion *question, const SearchCuts *cuts, gint64 enough);

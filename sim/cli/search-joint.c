@@ -33,6 +33,8 @@ typedef struct
   PsStageShape *shapes; /* scratch, [n_stages] */
   guint *read;          /* [n_stages] the cut that was read last */
   SearchWays ways;      /* of that cut */
+  PsModel *model;       /* NULL: stages are given */
+  GHashTable *known;    /* SearchWays by the kind of a stage, with the costs of a slice on the fastest devices */
   GRand *random;
   const SearchFound *best;
 } Joint;
@@ -43,6 +45,13 @@ ways_clear (SearchWays *ways)
   for (guint i = 0; i < ways->n; i++)
     ps_costs_free (ways->costs[i]);
   ways->n = 0;
+}
+
+static void
+ways_free (gpointer ways)
+{
+  ways_clear (ways);
+  g_free (ways);
 }
 
 static void
@@ -63,28 +72,22 @@ joint_clear (Joint *joint)
   g_free (joint->units);
   g_free (joint->shapes);
   g_free (joint->read);
+  ps_model_free (joint->model);
+  g_clear_pointer (&joint->known, g_hash_table_unref);
   g_clear_pointer (&joint->random, g_rand_free);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Joint, joint_clear)
 
-/* Reads the costs of the cut in each way that the source knows. FALSE: not even in the setting's own, which is first.
+/* Reads the costs of the stages in each way that the source knows. FALSE: not even in the setting's own, which is
+ * first.
  */
 static gboolean
-read_ways (Joint *joint, const guint *end)
+read_stages (const Joint *joint, const PsStageShape *shapes, SearchWays *ways)
 {
   PsSetting setting = joint->setting;
-  SearchWays *ways = &joint->ways;
-  gsize size = joint->n_stages * sizeof *end;
 
-  if (ways->n > 0 && (end == NULL || memcmp (end, joint->read, size) == 0))
-    return TRUE;
-  ways_clear (ways);
-  if (end != NULL)
-    {
-      memcpy (joint->read, end, size);
-      ps_stage_shapes_join (joint->units, end, joint->n_stages, joint->shapes);
-      setting.known_shapes = joint->shapes;
-    }
+  if (shapes != NULL)
+    setting.known_shapes = shapes;
   for (guint i = 0; i < SEARCH_MAX_WAYS; i++)
     {
       setting.recompute = (joint->setting.recompute + i) % 3;
@@ -109,6 +112,85 @@ compose (const Joint *joint, State *state)
   state->costs = ps_costs_copy (joint->ways.costs[0]);
   for (guint stage = 0; stage < joint->n_stages; stage++)
     search_take_stage (state->costs, joint->ways.costs[state->of[stage]], stage);
+}
+
+/* The same of a cut. */
+static gboolean
+read_ways (Joint *joint, const guint *end)
+{
+  SearchWays *ways = &joint->ways;
+  gsize size = joint->n_stages * sizeof *end;
+
+  if (ways->n > 0 && (end == NULL || memcmp (end, joint->read, size) == 0))
+    return TRUE;
+  ways_clear (ways);
+  if (end != NULL)
+    {
+      memcpy (joint->read, end, size);
+      ps_stage_shapes_join (joint->units, end, joint->n_stages, joint->shapes);
+    }
+  return read_stages (joint, end != NULL ? joint->shapes : NULL, ways);
+}
+
+/* Costs as a search takes them. */
+static PsCosts *
+finish_costs (const Joint *joint, PsCosts *costs)
+{
+  g_autoptr (PsCosts) taken = costs;
+  g_autoptr (PsCosts) fastest = ps_setting_fastest_costs (&joint->setting, joint->question.placement, costs, NULL);
+
+  return ps_costs_slice (fastest != NULL ? fastest : taken, MAX (joint->choice->n_slices, 1));
+}
+
+/* What the costs of a stage depend on, beside its number. */
+static char *
+key_of (const Joint *joint, const PsStageShape *shape)
+{
+  g_autofree char *kind_of_stage = ps_stage_shape_key (shape);
+  GString *key = g_string_new (kind_of_stage);
+  guint count[PS_N_LAYER_KINDS];
+
+  ps_model_count_kinds (joint->model, shape, count);
+  for (guint kind = 0; kind < PS_N_LAYER_KINDS; kind++)
+    g_string_append_printf (key, ":%u", count[kind]);
+  return g_string_free (key, FALSE);
+}
+
+static const SearchWays *
+load_ways (guint first, guint last, gpointer data)
+{
+  Joint *joint = data;
+  const guint n = last - first;
+  PsStageShape shape;
+  g_autofree PsStageShape *shapes = g_new (PsStageShape, joint->n_stages);
+  SearchWays *ways;
+
+  ps_stage_shapes_join (joint->units + first, &n, 1, &shape);
+  g_autofree char *key = key_of (joint, &shape);
+  ways = g_hash_table_lookup (joint->known, key);
+  if (ways != NULL)
+    return ways;
+  for (guint s = 0; s < joint->n_stages; s++)
+    shapes[s] = shape;
+  ways = g_new0 (SearchWays, 1);
+  g_hash_table_insert (joint->known, g_steal_pointer (&key), ways);
+  if (!read_stages (joint, shapes, ways) || ways->n != joint->ways.n)
+    return NULL;
+  for (guint way = 0; way < ways->n; way++)
+    ways->costs[way] = finish_costs (joint, ways->costs[way]);
+  return ways;
+}
+
+/* No schedule is faster, whatever the stages are and do. */
+static gint64
+bound_all (Joint *joint, gint64 enough)
+{
+  const SearchCuts cuts = { joint->n_units, load_ways, joint };
+
+  if (joint->model == NULL)
+    return search_bound_ways (&joint->question, &joint->ways, enough);
+  joint->known = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, ways_free);
+  return search_bound_cuts (&joint->question, &cuts, enough);
 }
 
 /* Draws another end for a stage, or another way for one or several in a row. FALSE: the draw changes nothing. */
@@ -182,7 +264,8 @@ joint_init (Joint *joint, State *state, const PsCosts *costs)
     {
       guint unit = 0;
 
-      joint->units = ps_model_units (model, &joint->n_units);
+      joint->model = g_steal_pointer (&model);
+      joint->units = ps_model_units (joint->model, &joint->n_units);
       joint->shapes = g_new0 (PsStageShape, n);
       joint->read = g_new0 (guint, n);
       state->end = g_new0 (guint, n);
@@ -269,8 +352,7 @@ search_joint (PsSetting *setting, const SearchChoice *choice, const SearchLimits
     }
   if (!better || !read_ways (&joint, state.end))
     return FALSE;
-  found->result->lower_bound_ns
-      = MIN (found->result->lower_bound_ns, search_bound_ways (&joint.question, &joint.ways, found->result->price_ns));
+  found->result->lower_bound_ns = MIN (found->result->lower_bound_ns, bound_all (&joint, found->result->price_ns));
   found->result->found_by = "joint moves";
   found->result->proved_optimal = found->result->price_ns <= found->result->lower_bound_ns;
   set_ways (&joint, &state, setting);

@@ -5,7 +5,7 @@
 
 /* Goes on from a schedule of the choice that costs of the setting have given. Stages change what they recompute and
  * offload, and layers move to a neighbour; each change is searched for a while and kept if the objective's figure
- * is lower. FALSE: nothing better was found. *found is the best, with a lower bound for whatever the stages of its
- * layout recompute and offload; the setting says then what each of them does. */
+ * is lower. FALSE: nothing better was found. *found is the best, with a lower bound for whatever its stages
+ * hold of the model, recompute and offload; the setting says then what each of them does. */
 gboolean search_joint (PsSetting *setting, const SearchChoice *choice, const SearchLimits *limits,
                        const SearchFound *from, SearchFound *found);

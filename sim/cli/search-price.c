@@ -97,8 +97,10 @@ gint64
 search_price_bound (const SearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs)
 {
   const PsSetting *setting = pricing->setting;
-  const PsEventsSetting events
-      = { .comm = setting->comm, .eager_bytes = setting->eager_bytes, .blocking = setting->blocking };
+  const PsEventsSetting events = { .comm = setting->comm,
+                                   .eager_bytes = setting->eager_bytes,
+                                   .blocking = setting->blocking,
+                                   .overlap_slowdown = setting->overlap_slowdown };
 
   guint n_slices = MAX (setting->n_slices, 1);
   g_autoptr (PsCosts) slice = ps_costs_slice (costs, n_slices);

@@ -177,9 +177,11 @@ ps_states_new (const PsProblem *problem, guint device, gint64 limit, guint max_s
     return NULL;
   states->key = (guint64 *)(void *)g_array_steal (listing.key, NULL);
   states->child = (guint32 *)(void *)g_array_steal (listing.child, NULL);
+  states->open = g_new (guint32, states->n_states);
   states->early = g_new (gint64, states->n_states);
   states->late = g_new (gint64, states->n_states);
   states->ready = -NEVER;
+  ps_states_open (states);
   return g_steal_pointer (&states);
 }
 
@@ -193,40 +195,94 @@ ps_states_free (PsStates *states)
   g_free (states->lane);
   g_free (states->key);
   g_free (states->child);
+  g_free (states->open);
   g_free (states->early);
   g_free (states->late);
   g_free (states);
+}
+
+void
+ps_states_open (PsStates *states)
+{
+  states->n_open = states->n_states;
+  for (guint i = 0; i < states->n_states; i++)
+    states->open[i] = i;
+}
+
+void
+ps_states_close (PsStates *states)
+{
+  guint n = 0;
+
+  for (guint a = 0; a < states->n_open; a++)
+    {
+      guint32 i = states->open[a];
+
+      if (states->early[i] <= states->late[i])
+        states->open[n++] = i;
+      else
+        states->late[i] = -NEVER;
+    }
+  states->n_open = n;
+}
+
+/* The first open state from `from` on. */
+static guint
+first_open (const PsStates *states)
+{
+  guint low = 0, high = states->n_open;
+
+  while (low < high)
+    {
+      guint mid = low + (high - low) / 2;
+
+      if (states->open[mid] < states->from)
+        low = mid + 1;
+      else
+        high = mid;
+    }
+  return low;
 }
 
 /* Sets when the device can be at each state at the earliest. */
 static void
 go_forth (PsStates *states, const gint64 *start, const gint64 *end)
 {
-  for (guint i = states->from; i < states->n_states; i++)
-    states->early[i] = NEVER;
-  states->early[states->from] = states->ready;
-  for (guint i = states->from; i < states->n_states; i++)
-    for (guint k = 0; k < states->n_lanes && states->early[i] < NEVER; k++)
-      {
-        const PsLane *lane = &states->lane[k];
-        guint32 child = states->child[i * states->n_lanes + k];
-        guint window = lane->first + n_done (lane, states->key[i]);
+  guint first = first_open (states);
 
-        if (child == 0)
-          continue;
-        gint64 ended = MAX (states->early[i], start[window]) + lane->duration;
-        if (ended <= end[window] && ended < states->early[child])
-          states->early[child] = ended;
-      }
+  for (guint a = first; a < states->n_open; a++)
+    states->early[states->open[a]] = NEVER;
+  states->early[states->from] = states->ready;
+  for (guint a = first; a < states->n_open; a++)
+    {
+      guint32 i = states->open[a];
+
+      for (guint k = 0; k < states->n_lanes && states->early[i] < NEVER; k++)
+        {
+          const PsLane *lane = &states->lane[k];
+          guint32 child = states->child[i * states->n_lanes + k];
+          guint window = lane->first + n_done (lane, states->key[i]);
+
+          if (child == 0)
+            continue;
+          gint64 ended = MAX (states->early[i], start[window]) + lane->duration;
+          if (ended <= end[window] && ended < states->early[child])
+            states->early[child] = ended;
+        }
+    }
 }
 
 /* Sets until when the device has to be at each state, and the windows of all steps that remain possible. */
 static void
 go_back (PsStates *states, const gint64 *start, const gint64 *end, gint64 *new_start, gint64 *new_end)
 {
+  guint first = first_open (states);
+
   states->late[states->n_states - 1] = NEVER;
-  for (guint i = states->n_states - 1; i-- > states->from;)
+  for (guint a = states->n_open - 1; a-- > first;)
     {
+      guint32 i = states->open[a];
+
       states->late[i] = -NEVER;
       for (guint k = 0; k < states->n_lanes && states->early[i] < NEVER; k++)
         {

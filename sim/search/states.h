@@ -32,8 +32,10 @@ typedef struct
   guint32 *child; /* [n_states * n_lanes] state after one more op of the lane; 0: it cannot follow */
   guint32 from;   /* state that the device is known to reach; 0 at first */
   gint64 ready;   /* least time at which it is there */
-  gint64 *early;  /* [n_states] least time at which the device can be there */
-  gint64 *late;   /* [n_states] latest time from which it can end all ops within their windows */
+  guint n_open;
+  guint32 *open; /* [n_open] states that a path within the windows can have, in order */
+  gint64 *early; /* [n_states] least time at which the device can be there */
+  gint64 *late;  /* [n_states] latest time from which it can end all ops within their windows */
 } PsStates;
 
 static inline guint
@@ -46,6 +48,12 @@ n_done (const PsLane *lane, guint64 key)
 PsStates *ps_states_new (const PsProblem *problem, guint device, gint64 limit, guint max_states);
 void ps_states_free (PsStates *states);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsStates, ps_states_free)
+
+/* Opens all states, for windows of any width. */
+void ps_states_open (PsStates *states);
+
+/* Closes the states that the last narrowing left no path through; windows within those of now have none either. */
+void ps_states_close (PsStates *states);
 
 /* Narrows windows, which are [n_windows]: the earliest start and the latest end of an op, of the ops after
  * states->from. FALSE: no order of the device keeps to them. */

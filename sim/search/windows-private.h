@@ -20,6 +20,7 @@ struct PsWindows
   guint32 *fixed;   /* [n_ops] the ops that devices do first, in order, placed as in an order's sequence */
   guint32 *n_fixed; /* [n_devices] */
   guint8 *touched;  /* [n_devices] whether a window changed since the device was narrowed */
+  gboolean is_new;  /* opened, and not yet narrowed */
   gint64 target;
   gint64 open;   /* least target that n_cases are known not to refute */
   guint n_cases; /* most cases that a target was split into */

@@ -33,13 +33,16 @@ ps_windows_open (PsWindows *windows, guint span_of, gint64 target)
     ps_windows_heads (problem, base, windows->head);
   windows->heads_of = span_of;
   windows->span_of = span_of;
+  windows->is_new = TRUE;
   windows->target = target;
   for (guint d = 0; d < problem->n_devices && windows->states != NULL; d++)
     {
       windows->n_fixed[d] = 0;
       windows->touched[d] = TRUE;
-      if (windows->states[d] != NULL)
-        windows->states[d]->from = 0;
+      if (windows->states[d] == NULL)
+        continue;
+      windows->states[d]->from = 0;
+      ps_states_open (windows->states[d]);
     }
   for (guint i = 0; i < problem->n_ops; i++)
     {
@@ -229,6 +232,10 @@ ps_windows_narrow (PsWindows *windows)
         return FALSE;
       idle = 0;
     }
+  for (guint d = 0; d < n && windows->is_new; d++)
+    if (windows->states[d] != NULL)
+      ps_states_close (windows->states[d]);
+  windows->is_new = FALSE;
   return TRUE;
 }
 

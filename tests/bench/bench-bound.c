@@ -112,7 +112,7 @@ draw_row (PsRandom *random, char name[64])
   guint shape = ps_random_below (random, 2) ? 0 : ps_random_below (random, G_N_ELEMENTS (shapes));
   guint m = p * (1 + ps_random_below (random, p < 12 ? 4 : 3));
   Row row = { .name = name,
-              .setting = { kinds[kind].placement, MAX (p, 2 * (kind == 3)), kinds[kind].v, m },
+              .setting = { .placement = kinds[kind].placement, .p = p, .v = kinds[kind].v, .m = m },
               .shape = (Shape)shape,
               .objective = kind < 3 && ps_random_below (random, 10) == 0 ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN };
 

@@ -52,7 +52,9 @@ test_copies (void)
 
 /* The costs of test_loop, 10 microbatches: 20 transfers take 200. One end carries them all from 1 on, and 2 + 3 follow
  * the last gradient. An end of the forwards alone carries 100; 1 + 2 + 10 + 2 + 3 follow. Where device 1 is held up,
- * its work of 60 comes on top. */
+ * its work of 60 comes on top. Transfers that
+ * only slow down are as far apart as ops: 10 gradients of 1 each, but for the first, add half of 9 to 11 and 60 of
+ * device 1. An end's transfers follow each other: 3 / 4 of 90. */
 static void
 test_channels (void)
 {
@@ -64,6 +66,7 @@ test_channels (void)
     { { .comm = PS_CHANNEL_LATENCY }, 0 },      { { .comm = PS_CHANNEL_RANK }, 206000000 },
     { { .comm = PS_CHANNEL_PAIR }, 206000000 }, { { .comm = PS_CHANNEL_DIRECTION }, 119000000 },
     { { .blocking = TRUE }, 261000000 },        { { .comm = PS_CHANNEL_RANK, .eager_bytes = 8 }, 119000000 },
+    { { .overlap_slowdown = 2 }, 75500000 },    { { .comm = PS_CHANNEL_DIRECTION, .overlap_slowdown = 4 }, 138500000 },
   };
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=2ms,w=3ms,c=10ms,msg=8B", 2, 1, NULL);
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 2, 1);

@@ -400,6 +400,115 @@ test_ways (void)
   g_assert_cmpuint (n_met, >, 15);
 }
 
+#define N_UNITS 4
+
+/* A model of units; a stage's costs are sums over its units. With the second way, B runs longer and F keeps less. */
+typedef struct
+{
+  gint64 time[N_UNITS][N_KINDS + 1]; /* F, B, W, and what the second way adds to B */
+  SearchWays ways[N_UNITS + 1][N_UNITS + 1];
+  const PsCosts *like;
+} Units;
+
+static const SearchWays *
+load_units (guint first, guint last, gpointer data)
+{
+  Units *units = data;
+  SearchWays *ways = &units->ways[first][last];
+
+  for (; ways->n < 2; ways->n++)
+    {
+      PsCosts *costs = ways->costs[ways->n] = ps_costs_copy (units->like);
+      gint64 act = 4096 * (last - first) / (1 + ways->n);
+
+      for (guint s = 0; s < costs->n_stages; s++)
+        {
+          ps_costs_set_memory (costs, s, act, act / 4);
+          for (guint kind = 0; kind < N_KINDS; kind++)
+            {
+              ps_costs_op (costs, (PsOpKind)kind, s)->duration_ns = 0;
+              for (guint unit = first; unit < last; unit++)
+                ps_costs_op (costs, (PsOpKind)kind, s)->duration_ns
+                    += units->time[unit][kind] + (kind == PS_OP_B ? ways->n * units->time[unit][N_KINDS] : 0);
+            }
+          ps_costs_op (costs, PS_OP_BW, s)->duration_ns
+              = ps_costs_op (costs, PS_OP_B, s)->duration_ns + ps_costs_op (costs, PS_OP_W, s)->duration_ns;
+        }
+    }
+  return ways;
+}
+
+/* The best of all cuts in two and all mixes of ways. */
+static gint64
+best_cut (SearchPricing *pricing, const PsPlacement *placement, Units *units)
+{
+  gint64 best = G_MAXINT64;
+
+  for (guint end = 1; end < N_UNITS; end++)
+    {
+      const SearchWays *low = load_units (0, end, units), *high = load_units (end, N_UNITS, units);
+      SearchWays ways = { .n = 2 };
+
+      for (guint way = 0; way < 2; way++)
+        {
+          ways.costs[way] = ps_costs_copy (low->costs[way]);
+          search_take_stage (ways.costs[way], high->costs[way], 1);
+        }
+      best = MIN (best, best_mix (pricing, placement, &ways));
+      ps_costs_free (ways.costs[0]);
+      ps_costs_free (ways.costs[1]);
+    }
+  return best;
+}
+
+static void
+units_clear (Units *units)
+{
+  for (guint i = 0; i <= N_UNITS; i++)
+    for (guint j = 0; j <= N_UNITS; j++)
+      for (guint way = 0; way < units->ways[i][j].n; way++)
+        ps_costs_free (units->ways[i][j].costs[way]);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Units, units_clear)
+
+/* The bound over all cuts is never above the best of them, and often near it. */
+static void
+test_cuts (void)
+{
+  g_autoptr (GRand) random = g_rand_new_with_seed (19);
+  guint n_near = 0;
+
+  for (guint i = 0; i < 12; i++)
+    {
+      const SearchChoice choice = { .placement = i % 3 ? PS_PLACEMENT_LOOP : PS_PLACEMENT_BIDIRECTIONAL,
+                                    .n_chunks = 1,
+                                    .n_microbatches = 4,
+                                    .n_slices = 1 };
+      g_autofree char *line = g_strdup_printf ("-p 2 -m 4 --costs f=0,b=0,w=0,c=%dus --memory-limit %dKiB%s",
+                                               g_rand_int_range (random, 0, 30), g_rand_int_range (random, 20, 60),
+                                               i % 4 ? "" : " --sync bypass");
+      g_autoptr (PsSetting) setting = parse_good (line);
+      g_autoptr (PsPlacement) placement = ps_placement_new (choice.placement, 2, 1);
+      g_autoptr (PsCosts) given = ps_setting_costs (setting, 2, 1, NULL);
+      g_auto (Units) units = { .like = given };
+      SearchPricing pricing = { .setting = setting };
+      g_autofree gint64 *limit = NULL;
+      gint64 best, bound;
+
+      for (guint k = 0; k < N_UNITS * (N_KINDS + 1); k++)
+        units.time[k / (N_KINDS + 1)][k % (N_KINDS + 1)] = 1000 * g_rand_int_range (random, 1, 20);
+      best = best_cut (&pricing, placement, &units);
+      g_assert_true (ps_setting_memory_limit (setting, 2, &limit, NULL));
+      bound = search_bound_cuts (&(SearchQuestion){ setting, &choice, placement, limit },
+                                 &(SearchCuts){ N_UNITS, load_units, &units }, best < G_MAXINT64 ? 2 * best : best);
+      g_test_message ("%s: best %" G_GINT64_FORMAT ", bound %" G_GINT64_FORMAT, line, best, bound);
+      g_assert_cmpint (bound, <=, best);
+      n_near += bound > best - best / 8;
+    }
+  g_test_message ("%u near", n_near);
+  g_assert_cmpuint (n_near, >, 5);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -410,5 +519,6 @@ main (int argc, char **argv)
   g_test_add_func ("/search-setting/optimum", test_optimum);
   g_test_add_func ("/search-setting/samples", test_samples);
   g_test_add_func ("/search-setting/ways", test_ways);
+  g_test_add_func ("/search-setting/cuts", test_cuts);
   return g_test_run ();
 }
