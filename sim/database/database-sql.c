@@ -137,6 +137,18 @@ ps_rows_restart (PsRows *rows)
 }
 
 void
+ps_rows_repeat (PsRows *rows)
+{
+  sqlite3_reset (rows->statement);
+}
+
+void
+ps_rows_set_null (PsRows *rows, int parameter)
+{
+  sqlite3_bind_null (rows->statement, parameter + 1);
+}
+
+void
 ps_rows_set_integer (PsRows *rows, int parameter, gint64 value)
 {
   sqlite3_bind_int64 (rows->statement, parameter + 1, value);

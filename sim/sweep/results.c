@@ -245,22 +245,37 @@ set_value (PsRows *insert, int parameter, const PsValue *value)
       return;
     case PS_VALUE_NONE:
     default:
-      return; /* cleared is NULL already */
+      ps_rows_set_null (insert, parameter);
+      return;
     }
 }
 
+/* Texts that a row owns may differ at the same place. */
 static gboolean
-store_row (PsResults *results, const PsResult *row, GError **error)
+is_same (const PsValue *a, const PsValue *b, const PsResult *row)
+{
+  gboolean owned = b->type == PS_VALUE_TEXT && (b->text == row->detail || b->text == row->layout);
+
+  return a->type == b->type && a->integer == b->integer && !owned;
+}
+
+/* before: the values of the last prediction that was stored; most stay the same. */
+static gboolean
+store_row (PsResults *results, const PsResult *row, PsValue *before, GError **error)
 {
   PsRows *insert = row->reason != NULL ? results->skipped : results->predicted;
   guint n = row->reason != NULL ? 0 : ps_setting_n_options + PS_N_STORED_FIGURES;
   gboolean found;
 
-  ps_rows_restart (insert);
+  ps_rows_repeat (insert);
   ps_rows_set_integer (insert, 0, (gint64)row->point);
   ps_rows_set_text (insert, 1, row->digest);
   for (guint i = 0; i < n; i++)
-    set_value (insert, 2 + (int)i, &row->values[i]);
+    if (!is_same (&before[i], &row->values[i], row))
+      {
+        before[i] = row->values[i];
+        set_value (insert, 2 + (int)i, &row->values[i]);
+      }
   if (row->reason != NULL)
     ps_rows_set_text (insert, 2, row->reason);
   return ps_rows_next (insert, &found, error);
@@ -269,12 +284,16 @@ store_row (PsResults *results, const PsResult *row, GError **error)
 static gboolean
 store_rows (PsResults *results, PsResult *const *rows, guint n, GError **error)
 {
+  g_autofree PsValue *before = g_new0 (PsValue, ps_setting_n_options + PS_N_STORED_FIGURES);
+
   if (results->predicted == NULL)
     results->predicted = insert_new (results, error);
   if (results->skipped == NULL && results->predicted != NULL)
     results->skipped = ps_rows_new (results->file, error, "INSERT OR IGNORE INTO skipped VALUES (?, ?, ?)", "");
+  if (results->skipped != NULL)
+    ps_rows_restart (results->predicted);
   for (guint i = 0; results->skipped != NULL && i < n; i++)
-    if (!store_row (results, rows[i], error))
+    if (!store_row (results, rows[i], before, error))
       return FALSE;
   return results->skipped != NULL;
 }
