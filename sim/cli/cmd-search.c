@@ -116,30 +116,6 @@ options_clear (Options *options)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
-static const char *const usual[] = { "placement",
-                                     "devices",
-                                     "microbatches",
-                                     "chunks",
-                                     "slices",
-                                     "microbatch_size",
-                                     "recompute",
-                                     "offload",
-                                     "comm_order",
-                                     "makespan_ns",
-                                     "iteration_ns",
-                                     "objective_ns",
-                                     "bubble_ratio",
-                                     "lower_bound_ns",
-                                     "gap",
-                                     "proved_optimal",
-                                     "peak_memory_bytes",
-                                     "found_by",
-                                     "layout",
-                                     "energy_joules",
-                                     "least_energy_joules",
-                                     "energy_saved",
-                                     NULL };
-
 /* One microbatch size, and one part that is recomputed, go without saying. Returns how many columns there are. */
 static guint
 init_columns (const Options *options, PsColumn *columns)
@@ -494,7 +470,7 @@ ps_cmd_search (int argc, char **argv, GError **error)
   if (choices == NULL)
     return 0;
   outcome.table = ps_table_new (outcome.columns, init_columns (&options, outcome.columns));
-  ps_table_choose (outcome.table, &options.columns, usual);
+  ps_table_choose (outcome.table, &options.columns, NULL);
   outcome.skipped = g_string_new (NULL);
   caught = ps_note_signals ();
   begin_ns = g_get_monotonic_time () * 1000;
