@@ -211,19 +211,61 @@ change_end (PsOrder *order, guint op, gint64 end)
   order->end[op] = end;
 }
 
-/* FALSE where there are more changes than are possible without a circle. */
+/* Whether the node of an op (at least n_ops: none) waits in the ring, and is not `node` itself. */
+static inline gboolean
+waits (const PsOrder *order, guint op, guint node)
+{
+  return op < order->problem->n_ops && order->node[op] != node && order->queued[order->node[op]];
+}
+
+/* Whether an op that a node's end is computed from waits in the ring: the end would be computed twice. */
+static inline gboolean
+is_early (const PsOrder *order, const PsMembers *members)
+{
+  const PsOperation *op = order->problem->op;
+  guint node = members->op[0];
+
+  return waits (order, order->previous[node], node) || waits (order, op[node].producer, node)
+         || (members->n == 3 && waits (order, op[members->op[2]].producer, node));
+}
+
+/* The same for tails. */
+static inline gboolean
+is_late (const PsOrder *order, const PsMembers *members)
+{
+  guint node = members->op[0];
+  gboolean late = waits (order, order->next[node], node);
+
+  for (guint i = 0; i < members->n && !late; i++)
+    {
+      const PsOperation *operation = &order->problem->op[members->op[i]];
+
+      late = waits (order, operation->consumer[0], node) || waits (order, operation->consumer[1], node);
+    }
+  return late;
+}
+
+/* FALSE where there are more changes than are possible without a circle, in which ops cannot be put off for ever.
+ * Orders of single ops are computed twice so seldom that looking for it would cost more. */
 static inline G_ALWAYS_INLINE gboolean
 run_ends (Ring *ring, gboolean joins)
 {
   PsOrder *order = ring->order;
   const PsProblem *problem = order->problem;
+  guint n_put_off = 0;
 
   while (ring->begin != ring->end)
     {
       guint op = pop (ring);
-      gint64 end = compute_end (order, op, joins), was = order->end[op];
       PsMembers members = members_of (order, op, joins);
+      gint64 end, was = order->end[op];
 
+      if (joins && is_early (order, &members) && n_put_off++ < ps_order_most_changes (problem))
+        {
+          push (ring, op);
+          continue;
+        }
+      end = compute_end (order, op, joins);
       if (end == was)
         continue;
       for (guint i = 0; i < members.n; i++)
@@ -292,9 +334,15 @@ run_tails (Ring *ring, gboolean joins)
   while (ring->begin != ring->end)
     {
       guint op = pop (ring);
-      gint64 tail = compute_tail (order, op, joins), was = order->tail[op];
       PsMembers members = members_of (order, op, joins);
+      gint64 tail, was = order->tail[op];
 
+      if (joins && is_late (order, &members))
+        {
+          push (ring, op);
+          continue;
+        }
+      tail = compute_tail (order, op, joins);
       if (tail == was)
         continue;
       for (guint i = 0; i < members.n; i++)
