@@ -17,8 +17,9 @@
 #define DEFAULT_TIME_LIMIT_NS G_GINT64_CONSTANT (10000000000)
 #define DEFAULT_SAMPLES 64
 
-/* Stages per device that --joint tries. */
+/* Stages per device, and slices of a microbatch, that --joint tries. */
 #define MOST_CHUNKS 4
+#define MOST_SLICES 4
 
 /* See ps_note_signals. */
 static const gint *caught;
@@ -54,7 +55,8 @@ static const PsOption rows[] = {
   PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of the random choices", .initial = 1),
   PS_OPTION ("jobs", 'j', PS_COUNT (Options, jobs, 1, 1024), "N", "Threads", .otherwise = "one per processor"),
   PS_OPTION ("joint", 0, PS_FLAG (Options, joint), NULL,
-             "Up to 4 stages per device are tried, too. Half of the time then goes on from the best row: stages change "
+             "Up to 4 stages per device, or slices of a microbatch, are tried, too. Half of the time then goes on from "
+             "the best row: stages change "
              "what they recompute and offload, and without --layout layers move to neighbours"),
   PS_OPTION ("objective", 0, PS_NAME (Options, objective, search_objective), "WHAT",
              "What a good schedule makes small: the iteration time at the costs as they are, or its mean or p90 over "
@@ -116,13 +118,15 @@ options_clear (Options *options)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
-/* One microbatch size, and one part that is recomputed, go without saying. Returns how many columns there are. */
+/* One microbatch size, one slice, and one part that is recomputed go without saying. Returns how many columns there
+ * are. */
 static guint
 init_columns (const Options *options, PsColumn *columns)
 {
   search_columns (options->setting, options->objective, columns);
   for (guint i = 0; i < SEARCH_N_COLUMNS; i++)
     if ((g_str_equal (columns[i].key, "microbatch_size") && !options->any_size)
+        || (g_str_equal (columns[i].key, "slices") && options->setting->n_slices <= 1 && !options->joint)
         || (g_str_equal (columns[i].key, "recompute") && !options->setting->any_recompute && !options->joint))
       columns[i].title = NULL;
   return options->power.text != NULL ? SEARCH_N_COLUMNS : SEARCH_N_COLUMNS - PS_N_ENERGY_COLUMNS;
@@ -466,7 +470,7 @@ ps_cmd_search (int argc, char **argv, GError **error)
   if (!parse_options (&options, &argc, &argv, error) || !finish_options (&options, argc, argv, error))
     return 0;
   choices = search_choices (options.setting, options.microbatch_size, options.any_size, options.joint ? MOST_CHUNKS : 2,
-                            error);
+                            options.joint ? MOST_SLICES : 1, error);
   if (choices == NULL)
     return 0;
   outcome.table = ps_table_new (outcome.columns, init_columns (&options, outcome.columns));

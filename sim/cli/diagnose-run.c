@@ -275,7 +275,7 @@ static gboolean
 try_search (PsDiagnosis *diagnosis, const PsDiagnoseOptions *options, GError **error)
 {
   PsSetting setting = *options->setting;
-  g_autoptr (GArray) choices = search_choices (&setting, 0, FALSE, 2, error);
+  g_autoptr (GArray) choices = search_choices (&setting, 0, FALSE, 2, 1, error);
   g_auto (SearchFound) best = { 0 };
   SearchLimits limits = { .seed = 1, .n_threads = g_get_num_processors () };
 

@@ -39,7 +39,7 @@ add_choice (GArray *choices, const PsSetting *setting, PsPlacementKind placement
 }
 
 static GArray *
-placements (const PsSetting *setting, guint most_chunks)
+placements (const PsSetting *setting, guint most_chunks, guint most_slices)
 {
   GArray *choices = g_array_new (FALSE, FALSE, sizeof (SearchChoice));
 
@@ -54,6 +54,14 @@ placements (const PsSetting *setting, guint most_chunks)
       add_choice (choices, setting, PS_PLACEMENT_LOOP, v);
       if (v % 2 == 0 || v == setting->n_chunks)
         add_choice (choices, setting, PS_PLACEMENT_WAVE, v);
+    }
+  for (guint slices = 2; slices <= most_slices; slices *= 2)
+    {
+      guint n = choices->len;
+
+      add_choice (choices, setting, PS_PLACEMENT_LOOP, 1);
+      if (choices->len > n)
+        g_array_index (choices, SearchChoice, n).n_slices = slices;
     }
   return choices;
 }
@@ -112,9 +120,10 @@ check_any (const GArray *choices, GError **error)
 }
 
 GArray *
-search_choices (const PsSetting *setting, guint size, gboolean any_size, guint most_chunks, GError **error)
+search_choices (const PsSetting *setting, guint size, gboolean any_size, guint most_chunks, guint most_slices,
+                GError **error)
 {
-  g_autoptr (GArray) choices = placements (setting, most_chunks);
+  g_autoptr (GArray) choices = placements (setting, most_chunks, setting->n_slices == 0 ? most_slices : 0);
   guint n = choices->len;
 
   for (guint i = 0; i < n && setting->any_recompute; i++)

@@ -21,7 +21,8 @@ char *search_choice_describe (const SearchChoice *choice);
 void search_choice_apply (const SearchChoice *choice, PsSetting *setting);
 
 /* Array of SearchChoice, at least one: all that the setting leaves open, with up to most_chunks stages per device, 2 at
- * least. Microbatches hold `size` sequences (0: as many as the model says), or every power of two that divides the
- * batch (any_size). Errors: PS_ERROR_USAGE where nothing is left to try, and those of reading the model. */
-GArray *search_choices (const PsSetting *setting, guint size, gboolean any_size, guint most_chunks,
+ * least, and a single stage with up to most_slices slices. Microbatches hold `size` sequences (0: as many as the model
+ * says), or every power of two that divides the batch (any_size). Errors: PS_ERROR_USAGE where nothing is left to try,
+ * and those of reading the model. */
+GArray *search_choices (const PsSetting *setting, guint size, gboolean any_size, guint most_chunks, guint most_slices,
                         GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -31,8 +31,10 @@ typedef struct
   PsStageShape *units;
   guint n_units;
   PsStageShape *shapes; /* scratch, [n_stages] */
-  guint *read;          /* [n_stages] the cut that was read last */
+  guint *read;          /* [n_stages] the cut that was asked for last */
   SearchWays ways;      /* of that cut */
+  guint *read_before;   /* the cut before it */
+  SearchWays ways_before;
   PsModel *model;       /* NULL: stages are given */
   GHashTable *known;    /* SearchWays by the kind of a stage, with the costs of a slice on the fastest devices */
   GRand *random;
@@ -67,11 +69,13 @@ static void
 joint_clear (Joint *joint)
 {
   ways_clear (&joint->ways);
+  ways_clear (&joint->ways_before);
   ps_placement_free (joint->question.placement);
   g_free (joint->question.memory_limit);
   g_free (joint->units);
   g_free (joint->shapes);
   g_free (joint->read);
+  g_free (joint->read_before);
   ps_model_free (joint->model);
   g_clear_pointer (&joint->known, g_hash_table_unref);
   g_clear_pointer (&joint->random, g_rand_free);
@@ -114,7 +118,19 @@ compose (const Joint *joint, State *state)
     search_take_stage (state->costs, joint->ways.costs[state->of[stage]], stage);
 }
 
-/* The same of a cut. */
+static void
+swap_cuts (Joint *joint)
+{
+  SearchWays ways = joint->ways;
+  guint *read = joint->read;
+
+  joint->ways = joint->ways_before;
+  joint->ways_before = ways;
+  joint->read = joint->read_before;
+  joint->read_before = read;
+}
+
+/* The same of a cut. The last two cuts are kept: most draws keep the cut of the state. */
 static gboolean
 read_ways (Joint *joint, const guint *end)
 {
@@ -122,6 +138,9 @@ read_ways (Joint *joint, const guint *end)
   gsize size = joint->n_stages * sizeof *end;
 
   if (ways->n > 0 && (end == NULL || memcmp (end, joint->read, size) == 0))
+    return TRUE;
+  swap_cuts (joint);
+  if (ways->n > 0 && memcmp (end, joint->read, size) == 0)
     return TRUE;
   ways_clear (ways);
   if (end != NULL)
@@ -268,6 +287,7 @@ joint_init (Joint *joint, State *state, const PsCosts *costs)
       joint->units = ps_model_units (joint->model, &joint->n_units);
       joint->shapes = g_new0 (PsStageShape, n);
       joint->read = g_new0 (guint, n);
+      joint->read_before = g_new0 (guint, n);
       state->end = g_new0 (guint, n);
       for (guint s = 0; s < n; s++)
         state->end[s] = unit
@@ -306,7 +326,7 @@ take_turn (Joint *joint, State *state, SearchFound *found, guint *refused)
   g_auto (State) next = { 0 };
 
   *refused += 1;
-  if (!draw (joint, state, &next) || !read_ways (joint, next.end))
+  if (!read_ways (joint, state->end) || !draw (joint, state, &next) || !read_ways (joint, next.end))
     return FALSE;
   compose (joint, &next);
   if (!may_help (joint, &next))

@@ -46,7 +46,6 @@ search_columns (const PsSetting *setting, SearchObjective objective, PsColumn *c
     if (g_str_equal (columns[i].key, "objective_ns") && objective != SEARCH_TIME)
       columns[i].title = search_objective_name (objective);
     else if ((g_str_equal (columns[i].key, "comm_order") && !ps_setting_transfers_wait (setting))
-             || (g_str_equal (columns[i].key, "slices") && setting->n_slices <= 1)
              || (g_str_equal (columns[i].key, "offload") && setting->offload == 0)
              || (g_str_equal (columns[i].key, "layout") && setting->cluster == NULL && setting->layout == NULL))
       columns[i].title = NULL;
