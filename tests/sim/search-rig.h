@@ -5,6 +5,7 @@
 #include <pipesim/search.h>
 #include <pipesim/simulate.h>
 
+#include "cases.h"
 #include "lower.h"
 #include "search/seeds.h"
 

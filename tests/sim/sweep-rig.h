@@ -1,6 +1,7 @@
 /* sweep-rig.h - sweeps from text, and their predictions held against those of one setting at a time. */
 #pragma once
 
+#include "cases.h"
 #include "sweep/sweep-private.h"
 
 #include <pipesim/memory.h>
@@ -86,18 +87,19 @@ check_figures (const PsResult *result, const PsPrediction *prediction)
   g_assert_cmpint (value (result, "period_iterations")->integer, ==, prediction->iteration.n_iterations);
 }
 
-/* Every point, in the sweep's order and then backwards, so that what is kept from other points is of no concern. */
+/* Every point, in the sweep's order and then backwards, so that what is kept from other points is of no concern. An odd
+ * stride meets all values of an axis. */
 static inline void
 check_against_predict (const char *text, guint least_predicted, guint least_skipped)
 {
   g_autoptr (PsSweep) sweep = parse (text);
   g_autoptr (PsSweepWorker) worker = ps_sweep_worker_new (sweep);
-  guint64 n = ps_sweep_n_points (sweep);
+  guint64 n = ps_sweep_n_points (sweep), stride = n / n_cases ((guint)n) | 1;
   guint predicted = 0, skipped = 0;
   PsSweepPoint point;
 
   ps_sweep_point_init (&point, sweep);
-  for (guint64 i = 0; i < 2 * n; i++)
+  for (guint64 i = 0; i < 2 * n; i += stride)
     {
       g_autoptr (GError) error = NULL, reason = NULL;
       guint64 index = i < n ? i : 2 * n - 1 - i;
@@ -128,8 +130,8 @@ check_against_predict (const char *text, guint least_predicted, guint least_skip
         }
     }
   ps_sweep_point_clear (&point);
-  g_assert_cmpuint (predicted, >=, 2 * least_predicted);
-  g_assert_cmpuint (skipped, >=, 2 * least_skipped);
+  g_assert_cmpuint (stride * predicted, >=, 2 * least_predicted);
+  g_assert_cmpuint (stride * skipped, >=, 2 * least_skipped);
 }
 
 static inline const PsValue *

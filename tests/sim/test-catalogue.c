@@ -1,5 +1,6 @@
 /* Tests of all families together: 2,000 random settings are generated, validated, lowered, simulated, and carried
  * through every format that can hold them. */
+#include "cases.h"
 #include "lower.h"
 #include "random-schedule.h"
 #include <pipesim/bound.h>
@@ -7,8 +8,6 @@
 #include <pipesim/formats.h>
 
 #include <string.h>
-
-#define N_SETTINGS 2000
 
 typedef struct
 {
@@ -166,11 +165,11 @@ static void
 test_random_settings (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (21);
-  guint n, n_held = 0;
+  guint n, n_held = 0, n_settings = n_cases (2000);
   const PsFamily *const *families = ps_family_table (&n);
   g_autofree guint *n_generated = g_new0 (guint, n);
 
-  for (guint i = 0; i < N_SETTINGS; i++)
+  for (guint i = 0; i < n_settings; i++)
     {
       g_auto (Setting) setting = { 0 };
 
@@ -179,11 +178,11 @@ test_random_settings (void)
     }
   for (guint i = 0; i < n; i++)
     {
-      g_test_message ("%s: %u of about %u settings allowed", families[i]->name, n_generated[i], N_SETTINGS / n);
+      g_test_message ("%s: %u of about %u settings allowed", families[i]->name, n_generated[i], n_settings / n);
       g_assert_cmpuint (n_generated[i], >, 0);
     }
   g_test_message ("%u round trips through formats", n_held);
-  g_assert_cmpuint (n_held, >=, N_SETTINGS / 2);
+  g_assert_cmpuint (n_held, >=, n_settings / 2);
 }
 
 int

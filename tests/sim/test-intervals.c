@@ -1,4 +1,5 @@
 /* test-intervals.c - intervals of predictions hold as many runs as they say, on machines whose truth is known. */
+#include "cases.h"
 #include "lower.h"
 
 #include <pipesim/intervals.h>
@@ -6,7 +7,6 @@
 
 #include <math.h>
 
-#define N_RUNS 1000
 #define N_STAGES 3
 #define N_MICROBATCHES 4
 #define N_SAMPLES 60 /* of a row in a calibration */
@@ -363,20 +363,21 @@ test_machine (gconstpointer data)
   const Machine *machine = data;
   g_autoptr (PsProgram) program = lower_family ("zb-h1", N_STAGES, N_MICROBATCHES, 0);
   Coverage coverage = { 0 };
+  guint n = n_cases (1000);
 
-  for (guint seed = 1; seed <= N_RUNS; seed++)
+  for (guint seed = 1; seed <= n; seed++)
     {
       State state = { .machine = machine, .luck = seed * 1000003 };
 
       try_machine (&state, program, &coverage);
     }
-  g_test_message ("%s: p10-p90 holds %u of %u runs, the 95 %% interval %u", machine->name, coverage.inside, N_RUNS,
+  g_test_message ("%s: p10-p90 holds %u of %u runs, the 95 %% interval %u", machine->name, coverage.inside, n,
                   coverage.inside_wide);
-  g_assert_cmpuint (coverage.inside, >=, N_RUNS * 75 / 100);
-  g_assert_cmpuint (coverage.inside_wide, >=, N_RUNS * 93 / 100);
+  g_assert_cmpuint (coverage.inside, >=, n * 75 / 100);
+  g_assert_cmpuint (coverage.inside_wide, >=, n * 93 / 100);
   /* Where drift is all that matters, the interval is no wider than it must be. */
   if (machine->drift > machine->noise && machine->own == 0 && !machine->watched)
-    g_assert_cmpuint (coverage.inside, <=, N_RUNS * 91 / 100);
+    g_assert_cmpuint (coverage.inside, <=, n * 91 / 100);
 }
 
 int

@@ -168,9 +168,9 @@ static void
 test_all (void)
 {
   g_autoptr (GRand) random = g_rand_new_with_seed (24);
-  guint n_tight = 0;
+  guint n = n_cases (30), n_tight = 0;
 
-  for (guint i = 0; i < 30; i++)
+  for (guint i = 0; i < n; i++)
     {
       g_auto (Case) c = { 0 };
       gint64 cost[4] = { g_rand_int_range (random, 1, 9), g_rand_int_range (random, 1, 9),
@@ -197,7 +197,7 @@ test_all (void)
       g_assert_cmpint (objective_of (&c, result), ==, least);
       n_tight += bound == least;
     }
-  g_assert_cmpuint (n_tight, >, 8);
+  g_assert_cmpuint (n_tight, >=, n * 3 / 10);
 }
 
 int

@@ -224,12 +224,11 @@ draw_suited (Case *c, GRand *random)
 }
 
 /* Never worse than a family under the same limit, its pairs and fused backwards included, and always a result that
- * holds. PIPESIM_SEARCH_CASES sets how many are tried. */
+ * holds. */
 static void
 test_families (void)
 {
-  const char *text = g_getenv ("PIPESIM_SEARCH_CASES");
-  guint n = text != NULL ? (guint)g_ascii_strtoull (text, NULL, 10) : 200, n_families, n_compared = 0;
+  guint n = n_cases (200), n_families, n_compared = 0;
   g_autoptr (GRand) random = g_rand_new_with_seed (23);
   const PsFamily *const *families = ps_family_table (&n_families);
 

@@ -246,12 +246,11 @@ test_block (void)
   g_assert_cmpint (result->lower_bound_ns, >=, 11904);
 }
 
-/* Whatever the problem, the result holds; PIPESIM_SEARCH_CASES sets how many are tried. */
+/* Whatever the problem, the result holds. */
 static void
 test_random (void)
 {
-  const char *text = g_getenv ("PIPESIM_SEARCH_CASES");
-  guint n = text != NULL ? (guint)g_ascii_strtoull (text, NULL, 10) : 300;
+  guint n = n_cases (300);
   g_autoptr (GRand) draw = g_rand_new_with_seed (7);
 
   for (guint i = 0; i < n; i++)

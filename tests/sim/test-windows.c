@@ -34,15 +34,6 @@ draw_case (Case *c, GRand *draw, guint i)
                g_rand_int_range (draw, 0, 3), g_rand_int_range (draw, 4, 10));
 }
 
-/* PIPESIM_SEARCH_CASES sets how many cases are tried. */
-static guint
-n_cases (void)
-{
-  const char *text = g_getenv ("PIPESIM_SEARCH_CASES");
-
-  return text != NULL ? (guint)g_ascii_strtoull (text, NULL, 10) : 400;
-}
-
 /* Fills an order with the optimum. FALSE: branch and bound does not decide. */
 static gboolean
 solve (PsOrder *order)
@@ -57,7 +48,7 @@ solve (PsOrder *order)
 static void
 test_below_optimum (void)
 {
-  guint n = n_cases (), n_decided = 0, n_root = 0, n_met = 0, n_split = 0;
+  guint n = n_cases (400), n_decided = 0, n_root = 0, n_met = 0, n_split = 0;
   g_autoptr (GRand) draw = g_rand_new_with_seed (11);
 
   for (guint i = 0; i < n; i++)
@@ -122,10 +113,10 @@ descend (PsWindows *windows, PsOrder *order, gint64 target, const PsOrder *near,
 static void
 test_descend (void)
 {
-  guint n_decided = 0, n_found = 0, n_refuted = 0, n_near = 0;
+  guint n = n_cases (400), n_decided = 0, n_found = 0, n_refuted = 0, n_near = 0;
   g_autoptr (GRand) draw = g_rand_new_with_seed (12);
 
-  for (guint i = 0; i < n_cases (); i++)
+  for (guint i = 0; i < n; i++)
     {
       g_auto (Case) c = { 0 };
 
@@ -147,7 +138,7 @@ test_descend (void)
       n_refuted += below == PS_DESCENDED_REFUTED;
     }
   g_test_message ("%u decided: %u found, %u near the optimum, %u refuted", n_decided, n_found, n_near, n_refuted);
-  g_assert_cmpuint (n_decided, >, n_cases () / 2);
+  g_assert_cmpuint (n_decided, >, n / 2);
   g_assert_cmpuint (MIN (n_found, n_near), >, n_decided * 9 / 10);
   g_assert_cmpuint (n_refuted, >, n_decided * 9 / 10);
 }

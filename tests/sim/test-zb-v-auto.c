@@ -1,5 +1,6 @@
 /* Tests of zb-v-auto: the results of the same heuristic elsewhere and as published, limits, and that nothing it could
  * have chosen is better. */
+#include "cases.h"
 #include "families/v-greedy.h"
 #include "family-case.h"
 
@@ -142,7 +143,7 @@ test_limits (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (7);
 
-  for (guint i = 0; i < 1000; i++)
+  for (guint i = 0; i < n_cases (1000); i++)
     check_limits (rand);
   gint64 limit[2] = { 100, 3 };
   g_autoptr (GError) error = NULL;
@@ -213,7 +214,7 @@ test_best (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (11);
 
-  for (guint i = 0; i < 400; i++)
+  for (guint i = 0; i < n_cases (400); i++)
     {
       g_autoptr (GError) error = NULL;
       guint p = (guint)g_rand_int_range (rand, 2, 9), m = (guint)g_rand_int_range (rand, 1, 25);
@@ -280,7 +281,7 @@ test_more_memory (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (31);
 
-  for (guint i = 0; i < 120; i++)
+  for (guint i = 0; i < n_cases (120); i++)
     {
       guint v = 1 + i % 2, p = (guint)g_rand_int_range (rand, 2, 6), m = (guint)g_rand_int_range (rand, 1, 13);
       g_autoptr (PsCosts) costs = i % 4 < 2 ? random_costs (rand, v * p) : unit_costs (v * p, random_units (rand));
