@@ -2,6 +2,7 @@
  * schedule under the same setting, never better than their bound, and never worse for more moves. */
 #include <pipesim/search.h>
 
+#include "cases.h"
 #include "cli/joint-bound.h"
 #include "cli/search-price.h"
 #include "search/order.h"
@@ -158,13 +159,24 @@ test_never_worse (void)
   g_assert_cmpuint (n_checked, >, 8 * N_SETTINGS);
 }
 
-/* PIPESIM_SEARCH_CASES sets how many cases are held against every order. */
-static guint
-n_optima (void)
+/* All four slices of a microbatch, 16 KiB, are held when its last F ends. A price counts buffers, but the room for them
+ * does not push the limit of the search below that. */
+static void
+test_slices (void)
 {
-  const char *text = g_getenv ("PIPESIM_SEARCH_CASES");
+  g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 2, 1);
+  g_autoptr (PsCosts) slice = ps_costs_parse ("f=2us,b=2us,w=2us,c=1us,act=4KiB,msg=2KiB", 2, 1, NULL);
+  const gint64 limit[] = { 16 << 10, 16 << 10 };
+  const PsSearchSetting tight = { .placement = placement,
+                                  .n_microbatches = 3,
+                                  .n_slices = 4,
+                                  .costs = slice,
+                                  .memory_limit = limit,
+                                  .price = search_price };
+  g_autoptr (PsProblem) problem = ps_problem_new (&tight);
 
-  return text != NULL ? (guint)g_ascii_strtoull (text, NULL, 10) : 18;
+  for (guint d = 0; d < 2; d++)
+    g_assert_cmpint (problem->limit[d], ==, limit[d]);
 }
 
 /* A search that is stopped before it begins has the published schedules all the same. */
@@ -247,7 +259,7 @@ static void
 test_optimum (void)
 {
   g_autoptr (GRand) random = g_rand_new_with_seed (17);
-  guint n_met = 0, n = n_optima ();
+  guint n_met = 0, n = n_cases (18);
 
   for (guint i = 0; i < n; i++)
     {
@@ -515,6 +527,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/search-setting/never-worse", test_never_worse);
   g_test_add_func ("/search-setting/stopped", test_stopped);
+  g_test_add_func ("/search-setting/slices", test_slices);
   g_test_add_func ("/search-setting/by-price", test_by_price);
   g_test_add_func ("/search-setting/optimum", test_optimum);
   g_test_add_func ("/search-setting/samples", test_samples);
