@@ -32,8 +32,8 @@ COMMANDS = {
     'search': f'{{0}} search -p 4 -m 8 {COSTS} --memory-limit 6MiB --moves 20000 --jobs 1',
     'sweep': '{0} sweep spec.ini --db results.db --jobs 1',
     'sweep auto': '{0} sweep auto.ini --db auto.db --jobs 1',
-    'write a timeline': f'{{0}} predict -s zb-v -p 8 -m 128 {COSTS} -o a.json',
-    'write a trace': f'{{0}} predict -s zb-v -p 8 -m 128 {COSTS} -o a.trace.json',
+    'write a timeline': f'{{0}} predict -s zb-v -p 8 -m 32 {COSTS} -o a.json',
+    'write a trace': f'{{0}} predict -s zb-v -p 8 -m 32 {COSTS} -o a.trace.json',
     'compare timelines': '{0} compare a.json a.json',
     'compare traces': '{0} compare a.trace.json a.trace.json',
 }

@@ -121,7 +121,7 @@ pipesim-calib run $small --within 0.0001% --max-samples 4000 --time-limit 100s >
 first=$!
 until pipesim calib show --db two.db --profile one 2>/dev/null | grep -q '^sentinel'; do sleep 0.05; done
 kill -STOP $first
-run "a run beside a stopped one" "profile 'one' of two.db: 36 measured" pipesim calib run $small --max-samples 2 --time-limit 50ms
+run "a run beside a stopped one" "profile 'one' of two.db: 36 measured" pipesim calib run $small --max-samples 2 --time-limit 500ms
 kill -CONT $first
 wait $first
 code=$?
@@ -136,7 +136,7 @@ result "which then says why it ends" "$@"
 sed 's/fp32/fp16/' small.ini >half.ini
 half="--db two.db --profile one --model half.ini"
 run "a model in the profile's precision" "profile 'one' has all of these measurements: they are taken anew" \
-  pipesim calib run $half --precision fp32 -p 2 -v 1 --max-samples 2 --time-limit 50ms
+  pipesim calib run $half --precision fp32 -p 2 -v 1 --max-samples 2 --time-limit 500ms
 run "as another calibration" 'one#1    small         cpu     threads              1            36' \
   pipesim calib list --db two.db
 run "which the name means" 'one      half in fp32  cpu     threads              2            36' \
@@ -162,7 +162,7 @@ run "a sweep over precisions" '1 predicted, 1 impossible' pipesim sweep half.swe
 # The runs go on with a profile that lacks the messages of 8 bytes. Its sentinel is one that no run reads.
 pipesim calib export --db two.db --profile one#1 | awk -f "$G_TEST_SRCDIR/cli/restless.awk" \
   | sed 's/"F of layers=1"/"F of layers=9"/; /"bytes": 8,/d' >moved.json
-moved="--profile one --model small.ini -p 2 -v 1 --max-samples 2 --time-limit 50ms"
+moved="--profile one --model small.ini -p 2 -v 1 --max-samples 2 --time-limit 500ms"
 unrest='the machine was not quiet: the sentinel op moved by up to 50 % beside 4 measurements'
 run "import of a restless profile" '34 measurements' pipesim calib import --db moved.db moved.json
 run "and once more" '34 measurements' pipesim calib import --db left.db moved.json
@@ -177,7 +177,7 @@ run "and takes it again" "$unrest; they are taken again" cat told.txt
 run "and counts" '6 of 6: F of layers=2,' grep ' again (n = 2, sample cap)' told.txt
 run "in its place" 'moved by 0.0 % at most beside these' pipesim calib show --db moved.db --profile one
 # The stages of zb-v were measured while the sentinel moved, those of 1f1b before.
-pipesim calib run --db weather.db --profile one --model small.ini -p 2 --max-samples 2 --time-limit 50ms 2>/dev/null >&2
+pipesim calib run --db weather.db --profile one --model small.ini -p 2 --max-samples 2 --time-limit 500ms 2>/dev/null >&2
 pipesim calib export --db weather.db --profile one | awk -v when='"shape": "layers=1' -f "$G_TEST_SRCDIR/cli/restless.awk" >weather.json
 run "import of two weathers" ' measurements' pipesim calib import --db weathers.db weather.json
 weathers="pipesim predict -p 2 -m 4 --db weathers.db"

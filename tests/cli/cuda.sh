@@ -139,7 +139,7 @@ refuse 1 "cuda device: can't be loaded" \
 # Costs belong to the parts that they were measured on. The cpu device's times stand for a GPU's: stages of device 0 get share
 # 2, those of device 1 share 1, and the shape that both hold both.
 sed "s/true/false/" gpt32.ini >plain.ini
-pipesim calib run --db cpu.db --profile cpu --model plain.ini -p 2 --max-samples 2 --time-limit 50ms >run.txt 2>&1 || cat run.txt
+pipesim calib run --db cpu.db --profile cpu --model plain.ini -p 2 --max-samples 2 --time-limit 500ms >run.txt 2>&1 || cat run.txt
 pipesim calib export --db cpu.db --profile cpu -o cpu.json
 sed -e 's/^"device": "cpu"/"device": "cuda"/' -e 's/^"name": "cpu"/"name": "even"/' cpu.json >even.json
 awk '/^"name"/ { print "\"name\": \"parts\",\n\"shares\": \"2,1\","; next }

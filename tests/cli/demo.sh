@@ -35,7 +35,7 @@ case "\$*" in
   *) exec $real "\$@" ;;
 esac
 while [ \$# -gt 1 ]; do [ "\$1" = -p ] && p=\$2; shift; done
-$real calib run --db other.db --profile this-machine --model small.ini -p \$p --max-samples 2 --time-limit 50ms
+$real calib run --db other.db --profile this-machine --model small.ini -p \$p --max-samples 2 --time-limit 500ms
 $real calib export --db other.db --profile this-machine | awk -f "$G_TEST_SRCDIR/cli/restless.awk" >moved.json
 $real calib import --db demo/costs.db moved.json
 TEXT

@@ -48,7 +48,7 @@ mlp = gelu
 flash_attention = false
 TEXT
 setting='--db costs.db -p 2 -m 4'
-measure='pipesim calib run --db costs.db --profile here --model small.ini -p 2 -v 1 --max-samples 3 --time-limit 50ms'
+measure='pipesim calib run --db costs.db --profile here --model small.ini -p 2 -v 1 --max-samples 3 --time-limit 500ms'
 
 step "measure" $measure
 step "measure again" $measure
