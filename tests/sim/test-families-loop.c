@@ -457,41 +457,6 @@ test_groups (void)
         }
 }
 
-static void
-test_weight_versions (void)
-{
-  PsFamilySetting setting = { .n_devices = 4, .n_microbatches = 8, .n_chunks = 1 };
-  g_autoptr (PsSchedule) stashed = reference_generate ("pipedream", &setting);
-  g_autoptr (PsSchedule) doubled = reference_generate ("pipedream-2bw", &setting);
-  g_autoptr (PsSchedule) flushed = reference_generate ("1f1b", &setting);
-
-  g_assert_true (stashed->asynchronous && doubled->asynchronous && !flushed->asynchronous);
-  g_assert_null (flushed->weight_versions);
-  for (guint r = 0; r < 4; r++)
-    {
-      g_assert_cmpuint (stashed->weight_versions[r], ==, 4 - r);
-      g_assert_cmpuint (doubled->weight_versions[r], ==, 2);
-    }
-}
-
-/* The versions count in the peak: device 1 of 4 keeps 3 activations of 5 and 2 further versions of 7 on top of 100. */
-static void
-test_version_memory (void)
-{
-  PsFamilySetting setting = { .n_devices = 4, .n_microbatches = 8, .n_chunks = 1 };
-  g_autoptr (PsCosts) costs = reference_costs (4, 1, 1, 1, 0, 5, 5);
-
-  for (guint stage = 0; stage < 4; stage++)
-    {
-      costs->stage[stage].weight_bytes = 100;
-      costs->stage[stage].version_bytes = 7;
-    }
-  g_autoptr (PsProgram) program = NULL;
-  g_autoptr (PsSimulation) simulation
-      = reference_simulate (reference_generate ("pipedream", &setting), costs, &program);
-  g_assert_cmpint (simulation->device[1].peak_bytes, ==, 100 + 2 * 7 + 3 * 5);
-}
-
 int
 main (int argc, char **argv)
 {
@@ -502,7 +467,5 @@ main (int argc, char **argv)
   g_test_add_func ("/families-loop/peers", test_peers);
   g_test_add_func ("/families-loop/closed-forms", test_closed_forms);
   g_test_add_func ("/families-loop/groups", test_groups);
-  g_test_add_func ("/families-loop/weight-versions", test_weight_versions);
-  g_test_add_func ("/families-loop/version-memory", test_version_memory);
   return g_test_run ();
 }

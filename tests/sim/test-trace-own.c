@@ -1,0 +1,168 @@
+/* Tests of traces (formats.h): our own Chrome traces read back, and traces that are refused. */
+#include "lower.h"
+#include "random-schedule.h"
+#include "trace-rig.h"
+
+static const struct
+{
+  const char *text;
+  const char *message;
+} refusals[] = {
+  { "[]", "trace.json: holds no op of pipesim and no range PP:... of PyTorch" },
+  { "{\"a\": 1}", "trace.json: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents" },
+  { "3", "trace.json: is neither a JSON object nor an array" },
+  { "[" RANGE ("c", "PP:0SEND_F0", 1, 1, 0, 1) "]",
+    "trace.json: holds no complete range of an action, such as PP:0F0 (docs/traces.md)" },
+  { "[" RANGE ("c", "PP:0F0", 1, 1, 0, 2) "," RANGE ("c", "PP:0F1", 1, 1, 1, 2) "]",
+    "trace.json: F1.0 starts before F0.0 has ended" },
+  { "[" RANGE ("c", "PP:0F0", 1, 1, 0, 1) "," RANGE ("c", "PP:0F0", 1, 1, 2, 1) "," RANGE ("c", "PP:1F0", 2, 1, 0,
+                                                                                           1) "]",
+    "trace.json: rank 1 has 1 complete iterations, rank 0 has 2; record the same steps on all ranks" },
+  { "[" RANGE ("c", "F0", 1, 1, 0, 1) "]",
+    "trace.json: traceEvents[0]: 'F0' is neither an op of pipesim (F0.1) nor a range of PyTorch (PP:1F0)" },
+  { "[" RANGE ("c", "F0.0", 1, 5000, 0, 1) "]", "trace.json: traceEvents[0]: tid 5000 is no device" },
+  { "[" RANGE ("c", "F0.0", 0, 0, 0, 1) "," RANGE ("c", "F1.0", 1, 0, 1, 1) "]",
+    "trace.json: traceEvents[1]: pid 1 is another run than 0; one file, one run" },
+  { "[" RANGE ("c", "F0.0", 0, 0, 0, 2) "," RANGE ("c", "F1.0", 0, 0, 1, 2) "]",
+    "trace.json: device 0: F1.0 starts before F0.0 has ended" },
+  { "[{\"ph\":\"X\",\"name\":\"F0.0\",\"pid\":0,\"tid\":0,\"ts\":-1,\"dur\":1}]",
+    "trace.json: traceEvents[0]: has no pid, tid, ts and dur of a range" },
+  { "[{\"ph\":\"Q\"}]", "trace.json: traceEvents[0]: phase 'Q' is none that pipesim writes" },
+};
+
+static void
+test_refusals (void)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (refusals); i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      g_assert_null (parse_one (refusals[i].text, &error));
+      g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+      g_assert_cmpstr (error->message, ==, refusals[i].message);
+    }
+}
+
+static void
+test_rank_refusals (void)
+{
+  static const char *const texts[]
+      = { "[" RANGE ("c", "PP:0F0", 1, 1, 0, 1) "]", "[" RANGE ("c", "PP:0F0", 1, 1, 0, 1) "]" };
+  static const struct
+  {
+    const char *names[2];
+    const char *message;
+  } cases[] = {
+    { { "rank0.json", "rank0-again.json" }, "rank0-again.json: rank 0 is that of rank0.json too" },
+    { { "rank0.json", "rank2.json" }, "rank2.json: rank 2 of only 2 traces" },
+    { { "rank0.json", "other.json" }, "other.json: does not say its rank, unlike the first file of the folder" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      g_assert_null (parse ("x", cases[i].names, texts, 2, &error));
+      g_assert_cmpstr (error->message, ==, cases[i].message);
+    }
+}
+
+static PsTimeline *
+simulate (PsSchedule *schedule, GRand *rand)
+{
+  g_autoptr (PsProgram) program = lower (schedule);
+  g_autoptr (PsSimulation) simulation = NULL;
+  g_autoptr (PsCosts) costs = ps_costs_new (schedule->placement->n_stages);
+
+  for (guint i = 0; i < PS_N_OP_KINDS * costs->n_stages; i++)
+    costs->op[i].duration_ns = i / costs->n_stages == PS_OP_O ? 0 : 1 + (gint64)random_below (rand, 2000000);
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    ps_costs_set_memory (costs, stage, 100, 40);
+  for (guint i = 1; i < 1 + 2 * costs->n_stages; i++)
+    costs->transfer_ns[i] = random_below (rand, 3000);
+  simulation = ps_simulation_new (program);
+  ps_simulate (program, costs, simulation);
+  return ps_timeline_from_simulation (program, costs, simulation);
+}
+
+/* Both ends of every transfer, in some time, and some waits. */
+static void
+append_posts (PsTimeline *timeline, GRand *rand)
+{
+  for (guint i = 0; i < 2 * timeline->transfers->len; i++)
+    {
+      PsSpan span = g_array_index (timeline->transfers, PsSpan, i / 2);
+
+      span.device = span.peer = i % 2 == 0 ? span.device : span.peer;
+      span.chunk = 0;
+      span.post = i % 2 == 0 ? PS_INSTRUCTION_SEND : PS_INSTRUCTION_RECEIVE;
+      span.end_ns = span.start_ns + (gint64)random_below (rand, 3000);
+      g_array_append_val (timeline->posts, span);
+      span.post = 0;
+      if (i % 3 == 0)
+        g_array_append_val (timeline->waits, span);
+    }
+  ps_timeline_sort (timeline);
+}
+
+/* Timelines come back from their Chrome trace unchanged: pairs, transfers, posts, waits, memory, and the figures that
+ * no event shows. */
+static void
+test_own_trace (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (5);
+
+  for (guint i = 0; i < 50; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsTimeline) timeline = simulate (random_schedule (rand, i % 2), rand);
+      g_autofree char *trace = NULL, *before = NULL, *after = NULL;
+      g_autoptr (PsTimeline) again = NULL;
+
+      append_posts (timeline, rand);
+      timeline->iteration_ns += random_below (rand, 1000000);
+      timeline->interval = (PsInterval){ .p10_ns = 9 * (i % 2), .p90_ns = 11 * (i % 2) };
+      timeline->n_microbatches += random_below (rand, 3);
+      g_free (timeline->source);
+      timeline->source = g_strdup ("costs of \"a\"");
+      trace = ps_timeline_to_chrome_trace (timeline);
+      again = parse_one (trace, &error);
+      g_assert_no_error (error);
+      before = ps_timeline_to_json (timeline);
+      after = ps_timeline_to_json (again);
+      g_assert_cmpstr (before, ==, after);
+    }
+}
+
+/* A trace with nothing but events, as of earlier versions, lasts as long as they do; data of other programs tells
+ * nothing. */
+static void
+test_events_only (void)
+{
+  static const char *const heads[]
+      = { "", "\"otherData\": {\"version\": 1, \"devices\": \"2\", \"iteration_ns\": -5}, ", "\"otherData\": 3, " };
+
+  for (guint i = 0; i < G_N_ELEMENTS (heads); i++)
+    {
+      g_autofree char *text
+          = g_strconcat ("{", heads[i], "\"traceEvents\": [", RANGE ("F", "F0.0", 0, 0, 1, 2), "]}", NULL);
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsTimeline) timeline = parse_one (text, &error);
+
+      g_assert_no_error (error);
+      g_assert_cmpint (timeline->iteration_ns, ==, 2000);
+      g_assert_cmpuint (timeline->n_devices, ==, 1);
+      g_assert_cmpstr (timeline->source, ==, "Chrome trace trace.json");
+    }
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/trace/refusals", test_refusals);
+  g_test_add_func ("/trace/rank-refusals", test_rank_refusals);
+  g_test_add_func ("/trace/own", test_own_trace);
+  g_test_add_func ("/trace/events-only", test_events_only);
+  return g_test_run ();
+}
