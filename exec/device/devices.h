@@ -9,16 +9,24 @@ extern const PsDeviceClass ps_cpu_device;   /* a real transformer stage in fp32 
 extern const PsDeviceClass ps_paced_device; /* occupies its thread for the modelled time of each op */
 extern const PsDeviceClass ps_null_device;  /* ops take no time: measures the runtime itself */
 
-/* Refuses an op of a stage that is not resident, and slices, which no class that computes can run. */
+/* Refuses an op of a stage that is not resident. */
 static inline gboolean
-ps_device_check_op (const PsDevice *device, gboolean resident, PsOp op, GError **error)
+ps_device_check_op (gboolean resident, PsOp op, GError **error)
 {
-  if (!resident)
-    g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "stage %u: is not on this device", op.stage);
-  else if (op.slice != 0 && !device->class->slices)
-    g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage %u: the %s device can't run slice %u of a sequence",
-                 op.stage, device->class->name, op.slice);
-  return resident && (op.slice == 0 || device->class->slices);
+  return resident || ps_refuse (error, PS_ERROR_SCHEDULE, "stage %u: is not on this device", op.stage);
+}
+
+/* Later slices read the keys and values of earlier ones. */
+static inline gboolean
+ps_device_check_slices (const PsDeviceSetting *setting, guint stage, const PsStageShape *shape, GError **error)
+{
+  const gboolean offloads = shape->offload > 0;
+
+  return setting->n_slices <= 1 || (!offloads && shape->recompute != PS_RECOMPUTE_FULL)
+         || ps_refuse (
+             error, PS_ERROR_UNAVAILABLE,
+             "stage %u: %s: slices need the keys and values of earlier ones; --recompute selective keeps them", stage,
+             offloads ? "--offload" : "--recompute full");
 }
 
 /* Whether a stage of that shape computes on a tensor of the stage before (F) or after it (backward). Stages before the

@@ -115,9 +115,6 @@ check_schedule (const PsSchedule *schedule, const PsRunSetting *setting, GError 
     return ps_refuse (error, PS_ERROR_UNAVAILABLE,
                       "schedule '%s': never drains, and embedding and head of the model share a matrix",
                       schedule->name);
-  if (device->computes && schedule->n_slices > 1 && !device->slices)
-    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "schedule '%s': device %s runs whole sequences only", schedule->name,
-                      device->name);
   return TRUE;
 }
 

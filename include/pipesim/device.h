@@ -143,7 +143,6 @@ struct _PsDeviceClass
   gboolean measures;       /* TRUE: its op times are worth calibrating */
   gboolean splits;         /* TRUE: PsDeviceSetting.shares means something */
   gboolean tensor;         /* TRUE: PsDeviceSetting.n_tensor means something */
-  gboolean slices;         /* TRUE: runs slices of sequences; classes that do not compute run any op */
   gboolean lengths;        /* TRUE: PsDeviceSetting.tokens means something */
 
   /* NULL: always there. Else says in one line why the class cannot be used here (PS_ERROR_UNAVAILABLE). Called before

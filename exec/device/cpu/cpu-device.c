@@ -267,7 +267,7 @@ cpu_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError *
   g_return_val_if_fail (input == NULL || input->device == device, FALSE);
 
   g_atomic_int_set (&cpu->processor, sched_getcpu ());
-  if (!ps_device_check_op (device, op.stage < cpu->setting.n_stages && cpu->stages[op.stage] != NULL, op, error))
+  if (!ps_device_check_op (op.stage < cpu->setting.n_stages && cpu->stages[op.stage] != NULL, op, error))
     {
       cpu_tensor_free (input);
       return FALSE;
@@ -439,7 +439,6 @@ const PsDeviceClass ps_cpu_device = {
   .computes = TRUE,
   .measures = TRUE,
   .tensor = TRUE,
-  .slices = TRUE,
   .lengths = TRUE,
   .open = cpu_open,
   .close = cpu_close,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "device/data.h"
+#include "device/devices.h"
 #include "cpu-cut.h"
 #include "cpu-offload.h"
 #include "cpu-update.h"
@@ -107,19 +108,6 @@ take_workspace (PsCpuStage *stage, GError **error)
   return TRUE;
 }
 
-/* Later slices read the keys and values of earlier ones. */
-static gboolean
-check_slices (const PsCpuStage *stage, GError **error)
-{
-  const gboolean offloads = stage->shape.offload > 0;
-
-  return stage->context->sizes.slices == 1 || (!offloads && stage->shape.recompute != PS_RECOMPUTE_FULL)
-         || ps_refuse (
-             error, PS_ERROR_UNAVAILABLE,
-             "stage %u: %s: slices need the keys and values of earlier ones; --recompute selective keeps them",
-             stage->number, offloads ? "--offload" : "--recompute full");
-}
-
 PsCpuStage *
 ps_cpu_stage_new (PsCpuContext *context, guint number, const PsStageShape *shape, GError **error)
 {
@@ -134,7 +122,8 @@ ps_cpu_stage_new (PsCpuContext *context, guint number, const PsStageShape *shape
   stage->losses = g_new (double, context->n_microbatches);
   for (guint i = 0; i < context->n_microbatches; i++)
     stage->losses[i] = NAN;
-  if (!check_slices (stage, error) || !take_workspace (stage, error) || !ps_cpu_stage_take_parameters (stage, error))
+  if (!ps_device_check_slices (context->setting, number, shape, error) || !take_workspace (stage, error)
+      || !ps_cpu_stage_take_parameters (stage, error))
     return NULL;
   init_weights (stage);
   return g_steal_pointer (&stage);

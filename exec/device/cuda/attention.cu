@@ -62,18 +62,19 @@ __launch_bounds__ (block_threads) simple_forward (PsAttentionForward<T> a)
   const PsCudaAttention &shape = a.shape;
   const int place = (int)blockIdx.x, head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int kv_head = head / (shape.heads / shape.kv_heads), size = shape.head_size;
+  const int last = shape.past + place;
   const T *query = a.q + ps_query_at (shape, row, place, head);
-  const T *keys = a.k + ps_query_at (shape, row, 0, kv_head), *values = a.v + ps_query_at (shape, row, 0, kv_head);
+  const T *keys = a.k + ps_key_at (shape, row, 0, kv_head), *values = a.v + ps_key_at (shape, row, 0, kv_head);
   T *out = a.out + ps_out_at (shape, row, place, head);
   float top = -INFINITY, sum = 0;
 
-  for (int key = (int)threadIdx.x; key <= place; key += block_threads)
+  for (int key = (int)threadIdx.x; key <= last; key += block_threads)
     {
-      weight[key] = a.scale * dot (query, keys + (size_t)key * shape.qkv_stride, size);
+      weight[key] = a.scale * dot (query, keys + (size_t)key * shape.kv_stride, size);
       top = fmaxf (top, weight[key]);
     }
   top = block_max (top);
-  for (int key = (int)threadIdx.x; key <= place; key += block_threads)
+  for (int key = (int)threadIdx.x; key <= last; key += block_threads)
     {
       weight[key] = expf (weight[key] - top);
       sum += weight[key];
@@ -83,8 +84,8 @@ __launch_bounds__ (block_threads) simple_forward (PsAttentionForward<T> a)
   for (int i = (int)threadIdx.x; i < size; i += block_threads)
     {
       float total = 0;
-      for (int key = 0; key <= place; key++)
-        total += weight[key] * ps_to_float (values[(size_t)key * shape.qkv_stride + i]);
+      for (int key = 0; key <= last; key++)
+        total += weight[key] * ps_to_float (values[(size_t)key * shape.kv_stride + i]);
       out[i] = ps_from_float<T> (total / sum);
     }
   if (threadIdx.x == 0)
@@ -118,14 +119,14 @@ __launch_bounds__ (block_threads) simple_keys (PsAttentionBackward<T> a)
   const PsCudaAttention &shape = a.shape;
   const int place = (int)blockIdx.x, kv_head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int group = shape.heads / shape.kv_heads, size = shape.head_size;
-  const size_t at = ps_query_at (shape, row, place, kv_head);
+  const size_t at = ps_key_at (shape, row, place, kv_head);
   float *dk = (float *)bytes, *dv = dk + size;
   Weight *weight = (Weight *)(dv + size);
 
   for (int i = (int)threadIdx.x; i < 2 * size; i += block_threads)
     dk[i] = 0;
   for (int head = kv_head * group; head < (kv_head + 1) * group; head++)
-    for (int first = place; first < shape.sequence; first += block_threads)
+    for (int first = max (0, place - shape.past); first < shape.sequence; first += block_threads)
       {
         const int n = min (block_threads, shape.sequence - first);
         __syncthreads ();
@@ -154,23 +155,23 @@ __launch_bounds__ (block_threads) simple_queries (PsAttentionBackward<T> a)
   PS_SHARED_BYTES (bytes);
   const PsCudaAttention &shape = a.shape;
   const int place = (int)blockIdx.x, head = (int)blockIdx.y, row = (int)blockIdx.z;
-  const int kv_head = head / (shape.heads / shape.kv_heads), size = shape.head_size;
+  const int kv_head = head / (shape.heads / shape.kv_heads), size = shape.head_size, end = shape.past + place + 1;
   float *dq = (float *)bytes;
   Weight *weight = (Weight *)(dq + 2 * size);
 
   for (int i = (int)threadIdx.x; i < size; i += block_threads)
     dq[i] = 0;
-  for (int first = 0; first <= place; first += block_threads)
+  for (int first = 0; first < end; first += block_threads)
     {
-      const int n = min (block_threads, place + 1 - first);
-      const size_t own = ps_query_at (shape, row, first + (int)threadIdx.x, kv_head);
+      const int n = min (block_threads, end - first);
+      const size_t own = ps_key_at (shape, row, first + (int)threadIdx.x, kv_head);
       __syncthreads ();
       if ((int)threadIdx.x < n)
         weight[threadIdx.x] = weight_of (a, row, place, head, a.k + own, a.v + own);
       __syncthreads ();
       for (int i = (int)threadIdx.x; i < size; i += block_threads)
         for (int key = 0; key < n; key++)
-          dq[i] += weight[key].ds * ps_to_float (a.k[ps_query_at (shape, row, first + key, kv_head) + i]);
+          dq[i] += weight[key].ds * ps_to_float (a.k[ps_key_at (shape, row, first + key, kv_head) + i]);
     }
   for (int i = (int)threadIdx.x; i < size; i += block_threads)
     a.dq[ps_query_at (shape, row, place, head) + i] = ps_from_float<T> (dq[i] * a.scale);
@@ -208,14 +209,14 @@ static bool
 is_possible (const PsCudaAttention *shape)
 {
   return shape->heads > 0 && shape->kv_heads > 0 && shape->heads % shape->kv_heads == 0 && shape->head_size > 0
-         && shape->qkv_stride >= shape->head_size && shape->out_stride >= shape->heads * shape->head_size
-         && shape->heads < 65536 && shape->batch < 65536;
+         && shape->qkv_stride >= shape->head_size && shape->kv_stride >= shape->head_size && shape->past >= 0
+         && shape->out_stride >= shape->heads * shape->head_size && shape->heads < 65536 && shape->batch < 65536;
 }
 
 static bool
 is_small (const PsCudaAttention *shape)
 {
-  return shape->head_size <= max_head_size && shape->sequence <= max_sequence;
+  return shape->head_size <= max_head_size && ps_keys (*shape) <= max_sequence;
 }
 
 extern "C" int
@@ -223,7 +224,8 @@ ps_cuda_attention_is_fast (PsCudaElement element, const PsCudaAttention *shape)
 {
   const bool has_tiles = ps_by_head_size (shape->head_size, [] (auto) { return cudaSuccess; }) == cudaSuccess;
 
-  return element == PS_CUDA_BF16 && has_tiles && shape->qkv_stride % 8 == 0 && shape->out_stride % 8 == 0;
+  return element == PS_CUDA_BF16 && has_tiles && shape->qkv_stride % 8 == 0 && shape->kv_stride % 8 == 0
+         && shape->out_stride % 8 == 0;
 }
 
 template <typename T>
@@ -235,7 +237,8 @@ launch_simple_forward (const PsAttentionForward<T> &attention, cudaStream_t stre
 
   if (!is_small (&shape))
     return cudaErrorInvalidValue;
-  return ps_launch (simple_forward<T>, grid, block_threads, (size_t)shape.sequence * sizeof (float), stream, attention);
+  return ps_launch (simple_forward<T>, grid, block_threads, (size_t)ps_keys (shape) * sizeof (float), stream,
+                    attention);
 }
 
 template <typename T>
@@ -244,7 +247,7 @@ launch_simple_backward (const PsAttentionBackward<T> &attention, cudaStream_t st
 {
   const PsCudaAttention &shape = attention.shape;
   const size_t shared = 2 * (size_t)shape.head_size * sizeof (float) + block_threads * sizeof (Weight);
-  const dim3 of_keys ((unsigned)shape.sequence, (unsigned)shape.kv_heads, (unsigned)shape.batch);
+  const dim3 of_keys ((unsigned)ps_keys (shape), (unsigned)shape.kv_heads, (unsigned)shape.batch);
   const dim3 of_queries ((unsigned)shape.sequence, (unsigned)shape.heads, (unsigned)shape.batch);
 
   if (!is_small (&shape))

@@ -38,12 +38,27 @@ ps_attention_set_scale (Attention *attention)
   attention->scale_of_2 = (float)(scale * 1.4426950408889634);
 }
 
-/* Offsets of a head of a token: ps_query_at in queries, keys, values and their gradients, ps_out_at in outputs and
- * their gradients, ps_row_at in lse and delta. */
+/* Returns the keys of one sequence. */
+static __host__ __device__ inline int
+ps_keys (const PsCudaAttention &shape)
+{
+  return shape.past + shape.sequence;
+}
+
+/* Offsets of a head of a token: ps_query_at in queries and their gradients, ps_key_at in keys, values and their
+ * gradients, ps_out_at in outputs and their gradients, ps_row_at in lse and delta. The place of a key counts from the
+ * first key, others from the first query. */
 static __host__ __device__ inline size_t
 ps_query_at (const PsCudaAttention &shape, int row, int place, int head)
 {
   return (size_t)(unsigned)(row * shape.sequence + place) * (unsigned)shape.qkv_stride
+         + (unsigned)(head * shape.head_size);
+}
+
+static __host__ __device__ inline size_t
+ps_key_at (const PsCudaAttention &shape, int row, int place, int head)
+{
+  return (size_t)(unsigned)(row * ps_keys (shape) + place) * (unsigned)shape.kv_stride
          + (unsigned)(head * shape.head_size);
 }
 

@@ -66,7 +66,7 @@ cuda_open (const PsDeviceSetting *setting, GError **error)
 
   if (setting->model == NULL)
     return ps_refuse_null (error, PS_ERROR_USAGE, "cuda device: needs a model description");
-  if (!ps_cuda_sizes_init (&sizes, setting->model, error))
+  if (!ps_cuda_sizes_init (&sizes, setting->model, MAX (1, setting->n_slices), error))
     return NULL;
 
   device = g_new0 (CudaDevice, 1);
@@ -105,6 +105,8 @@ cuda_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError
   if (shape->offload > 0)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE,
                       "stage %u: --offload: the cuda device keeps all activations; cpu moves them", stage);
+  if (!ps_device_check_slices (&cuda->setting, stage, shape, error))
+    return FALSE;
 
   if (ps_cuda_shared_prepare (&cuda->shared, shape->embedding || shape->head, error))
     cuda->stages[stage]
@@ -200,7 +202,7 @@ cuda_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError 
 
   g_return_val_if_fail (input == NULL || input->device == device, FALSE);
 
-  if (!ps_device_check_op (device, op.stage < cuda->setting.n_stages && cuda->stages[op.stage] != NULL, op, error))
+  if (!ps_device_check_op (op.stage < cuda->setting.n_stages && cuda->stages[op.stage] != NULL, op, error))
     {
       cuda_tensor_free (input);
       return FALSE;

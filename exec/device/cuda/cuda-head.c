@@ -22,11 +22,12 @@ ps_cuda_head_part_bytes (const PsCudaSizes *sizes, PsCudaHeadPart part)
 }
 
 void
-ps_cuda_head_forward (const PsCudaHead *head, PsCudaShared *shared, const PsCudaHeadState *state, guint microbatch,
+ps_cuda_head_forward (const PsCudaHead *head, PsCudaShared *shared, const PsCudaHeadState *state, const uint32_t *words,
                       double *loss)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const cudaStream_t stream = shared->context.stream;
+  const int n_summed = sizes->tokens * sizes->slices;
   void *logits = state->part[PS_CUDA_HEAD_LOGITS];
 
   ps_cuda_norm (shared, shared->normed, state->part[PS_CUDA_HEAD_MEAN], state->part[PS_CUDA_HEAD_SCALE],
@@ -34,11 +35,11 @@ ps_cuda_head_forward (const PsCudaHead *head, PsCudaShared *shared, const PsCuda
   ps_cuda_linear (shared->products, logits, shared->normed, head->weight[PS_CUDA_HEAD_W], NULL, NULL, sizes->tokens,
                   sizes->hidden, sizes->logits_width);
   ps_cuda_note (&shared->context, "cross-entropy",
-                ps_cuda_cross_entropy (sizes->element, logits, shared->token_losses,
-                                       ps_cuda_shared_words (shared, microbatch), sizes->batch, sizes->sequence,
-                                       sizes->vocabulary, sizes->logits_width, 1 / (float)sizes->tokens, stream));
+                ps_cuda_cross_entropy (sizes->element, logits, shared->token_losses, words, sizes->batch,
+                                       sizes->sequence, sizes->vocabulary, sizes->logits_width, 1 / (float)n_summed,
+                                       stream));
   ps_cuda_note (&shared->context, "loss",
-                ps_cuda_loss_sum (loss, shared->token_losses, sizes->tokens, 1.0 / sizes->tokens, stream));
+                ps_cuda_loss_sum (loss, shared->token_losses, sizes->tokens, 1.0 / n_summed, stream));
 }
 
 void

@@ -1,5 +1,6 @@
 /* cuda-head.h - the part after the last layer: logits = norm (x) w without bias, loss = mean cross-entropy over the
- * tokens. The logits are kept once, in element. The forward already turns them into their gradient. */
+ * tokens of whole sequences. The logits are kept once, in element. The forward already turns them into their gradient.
+ */
 #pragma once
 
 #include "cuda-parameters.h"
@@ -29,8 +30,9 @@ typedef struct
   float *gradient[PS_CUDA_N_HEAD_PARAMETERS];
 } PsCudaHead;
 
-/* The three ops of the head, as for layers. loss: one number in device memory. */
-void ps_cuda_head_forward (const PsCudaHead *head, PsCudaShared *shared, const PsCudaHeadState *state, guint microbatch,
-                           double *loss);
+/* The three ops of the head, as for layers. words: of the slice. loss: one number in device memory, the slice's part of
+ * the loss of its sequences. */
+void ps_cuda_head_forward (const PsCudaHead *head, PsCudaShared *shared, const PsCudaHeadState *state,
+                           const uint32_t *words, double *loss);
 void ps_cuda_head_backward (const PsCudaHead *head, PsCudaShared *shared, const PsCudaHeadState *state, void *dx);
 void ps_cuda_head_weights (const PsCudaHead *head, PsCudaShared *shared, const PsCudaHeadState *state);

@@ -23,6 +23,8 @@ ps_cuda_layer_part_bytes (const PsCudaSizes *sizes, PsCudaPart part)
       return tokens * (gsize)sizes->up_width * element;
     case PS_CUDA_DZ:
       return sizes->gated ? 0 : tokens * (gsize)sizes->feed_forward * element;
+    case PS_CUDA_INHERITED:
+      return tokens * (gsize)ps_cuda_sizes_kv_width (sizes) * sizeof (float);
     case PS_CUDA_G:
       return tokens * (gsize)sizes->feed_forward * element;
     default:
@@ -65,54 +67,120 @@ ps_cuda_norm_weights (PsCudaShared *shared, float *dgain, float *dbias, const vo
 
 /* Turns queries and keys in one call: they lie side by side. */
 static void
-turn (PsCudaShared *shared, void *qkv, gboolean backward)
+turn (PsCudaShared *shared, void *qkv, guint slice, gboolean backward)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const PsCudaAttention *attention = &sizes->attention;
+  const gsize place = (gsize)slice * (gsize)sizes->sequence;
 
   if (shared->rotary != NULL)
     ps_cuda_note (&shared->context, "rotary positions",
-                  ps_cuda_rotary (sizes->element, qkv, shared->rotary, sizes->tokens, sizes->sequence,
-                                  attention->heads + attention->kv_heads, attention->head_size, sizes->qkv_width,
-                                  backward, shared->context.stream));
+                  ps_cuda_rotary (sizes->element, qkv, shared->rotary + place * (gsize)attention->head_size,
+                                  sizes->tokens, sizes->sequence, attention->heads + attention->kv_heads,
+                                  attention->head_size, sizes->qkv_width, backward, shared->context.stream));
 }
 
-/* These return where keys and values begin in the first row. */
-static void *
-keys_of (const PsCudaSizes *sizes, void *qkv)
+/* Returns where keys and values lie in the output of the product that makes them. */
+static PsCudaRows
+keys_in (const PsCudaSizes *sizes, void *qkv)
 {
-  return ps_cuda_at (sizes, qkv, (gsize)sizes->hidden);
+  return (PsCudaRows){ ps_cuda_at (sizes, qkv, (gsize)sizes->hidden), sizes->sequence, sizes->qkv_width };
 }
 
-static void *
-values_of (const PsCudaSizes *sizes, void *qkv)
+/* Returns where those of slice i lie in a block for all slices up to `slice`. */
+static PsCudaRows
+keys_among (const PsCudaSizes *sizes, void *all, guint slice, guint i)
 {
-  return ps_cuda_at (sizes, qkv, (gsize)(sizes->hidden + sizes->qkv_width) / 2);
+  const int width = ps_cuda_sizes_kv_width (sizes);
+
+  return (PsCudaRows){ ps_cuda_at (sizes, all, (gsize)i * (gsize)sizes->sequence * (gsize)width),
+                       ((int)slice + 1) * sizes->sequence, width };
 }
 
 static void
-attend (PsCudaShared *shared, const PsCudaLayerState *state)
+copy_keys (PsCudaShared *shared, PsCudaRows to, PsCudaRows from, const float *more)
 {
   const PsCudaSizes *sizes = &shared->sizes;
-  void *qkv = state->part[PS_CUDA_QKV];
+
+  ps_cuda_note (&shared->context, "copying keys and values",
+                ps_cuda_rows_copy (sizes->element, to, from, more, sizes->batch, sizes->sequence,
+                                   ps_cuda_sizes_kv_width (sizes), shared->context.stream));
+}
+
+/* What an op of attention reads of all slices, and where it writes gradients. */
+typedef struct
+{
+  PsCudaAttention shape;
+  PsCudaRows keys, dkeys; /* of the first slice; values follow a key after half a row */
+} Reach;
+
+static Reach
+reach_of (PsCudaShared *shared, const PsCudaLayerState *state, const PsCudaEarlier *earlier, guint slice)
+{
+  const PsCudaSizes *sizes = &shared->sizes;
+  const PsCudaRows own = keys_in (sizes, state->part[PS_CUDA_QKV]);
+  Reach reach = { sizes->attention, own, keys_in (sizes, state->part[PS_CUDA_DQKV]) };
+
+  if (slice == 0)
+    return reach;
+  for (guint i = 0; i <= slice; i++)
+    copy_keys (shared, keys_among (sizes, shared->keys, slice, i), i < slice ? keys_in (sizes, earlier[i].qkv) : own,
+               NULL);
+  reach.keys = keys_among (sizes, shared->keys, slice, 0);
+  reach.dkeys = keys_among (sizes, shared->dkeys, slice, 0);
+  reach.shape.past = (int)slice * sizes->sequence;
+  reach.shape.kv_stride = reach.keys.stride;
+  return reach;
+}
+
+static void *
+values_of (const PsCudaSizes *sizes, PsCudaRows keys)
+{
+  return ps_cuda_at (sizes, keys.first, (gsize)ps_cuda_sizes_kv_width (sizes) / 2);
+}
+
+static void
+attend (PsCudaShared *shared, const PsCudaLayerState *state, const PsCudaEarlier *earlier, guint slice)
+{
+  const PsCudaSizes *sizes = &shared->sizes;
+  const Reach reach = reach_of (shared, state, earlier, slice);
 
   ps_cuda_note (&shared->context, "attention",
-                ps_cuda_attention (sizes->element, &sizes->attention, state->part[PS_CUDA_CONTEXT],
-                                   state->part[PS_CUDA_LSE], qkv, keys_of (sizes, qkv), values_of (sizes, qkv),
+                ps_cuda_attention (sizes->element, &reach.shape, state->part[PS_CUDA_CONTEXT], state->part[PS_CUDA_LSE],
+                                   state->part[PS_CUDA_QKV], reach.keys.first, values_of (sizes, reach.keys),
                                    shared->context.stream));
 }
 
+/* Leaves the gradients of earlier slices' keys and values to these, and takes over what later slices have left. */
 static void
-attend_backward (PsCudaShared *shared, const PsCudaLayerState *state, const void *dcontext)
+share_gradients (PsCudaShared *shared, const PsCudaLayerState *state, const PsCudaEarlier *earlier, guint slice)
 {
   const PsCudaSizes *sizes = &shared->sizes;
-  void *qkv = state->part[PS_CUDA_QKV], *dqkv = state->part[PS_CUDA_DQKV];
+  const PsCudaRows own = keys_in (sizes, state->part[PS_CUDA_DQKV]);
+  const float *inherited = state->part[PS_CUDA_INHERITED];
+
+  for (guint i = 0; i < slice; i++)
+    ps_cuda_note (&shared->context, "gradients of earlier keys and values",
+                  ps_cuda_rows_add (sizes->element, earlier[i].inherited, earlier[i].begins != 0,
+                                    keys_among (sizes, shared->dkeys, slice, i), sizes->batch, sizes->sequence,
+                                    ps_cuda_sizes_kv_width (sizes), shared->context.stream));
+  if (slice > 0 || inherited != NULL)
+    copy_keys (shared, own, slice > 0 ? keys_among (sizes, shared->dkeys, slice, slice) : own, inherited);
+}
+
+static void
+attend_backward (PsCudaShared *shared, const PsCudaLayerState *state, const PsCudaEarlier *earlier, guint slice,
+                 const void *dcontext)
+{
+  const PsCudaSizes *sizes = &shared->sizes;
+  const Reach reach = reach_of (shared, state, earlier, slice);
 
   ps_cuda_note (&shared->context, "gradient of attention",
-                ps_cuda_attention_backward (sizes->element, &sizes->attention, dqkv, keys_of (sizes, dqkv),
-                                            values_of (sizes, dqkv), dcontext, state->part[PS_CUDA_CONTEXT],
-                                            state->part[PS_CUDA_LSE], qkv, keys_of (sizes, qkv), values_of (sizes, qkv),
-                                            shared->scratch, shared->context.stream));
+                ps_cuda_attention_backward (sizes->element, &reach.shape, state->part[PS_CUDA_DQKV], reach.dkeys.first,
+                                            values_of (sizes, reach.dkeys), dcontext, state->part[PS_CUDA_CONTEXT],
+                                            state->part[PS_CUDA_LSE], state->part[PS_CUDA_QKV], reach.keys.first,
+                                            values_of (sizes, reach.keys), shared->scratch, shared->context.stream));
+  share_gradients (shared, state, earlier, slice);
 }
 
 static void
@@ -128,7 +196,8 @@ swiglu (PsCudaShared *shared, const PsCudaLayerState *state)
 }
 
 void
-ps_cuda_layer_forward (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state, void *output)
+ps_cuda_layer_forward (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state,
+                       const PsCudaEarlier *earlier, guint slice, void *output)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const int rows = sizes->tokens, h = sizes->hidden, f = sizes->feed_forward;
@@ -139,8 +208,8 @@ ps_cuda_layer_forward (const PsCudaLayer *layer, PsCudaShared *shared, const PsC
                 w[PS_CUDA_NORM1_GAIN], w[PS_CUDA_NORM1_BIAS]);
   ps_cuda_linear (shared->products, part[PS_CUDA_QKV], shared->normed, w[PS_CUDA_WQKV], w[PS_CUDA_BQKV], NULL, rows, h,
                   sizes->qkv_width);
-  turn (shared, part[PS_CUDA_QKV], FALSE);
-  attend (shared, state);
+  turn (shared, part[PS_CUDA_QKV], slice, FALSE);
+  attend (shared, state, earlier, slice);
   ps_cuda_linear (shared->products, part[PS_CUDA_Y], part[PS_CUDA_CONTEXT], w[PS_CUDA_WO], w[PS_CUDA_BO],
                   part[PS_CUDA_X], rows, h, h);
 
@@ -179,7 +248,8 @@ backward_swiglu (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLay
 }
 
 void
-ps_cuda_layer_backward (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state, void *dx)
+ps_cuda_layer_backward (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state,
+                        const PsCudaEarlier *earlier, guint slice, void *dx)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const int rows = sizes->tokens, h = sizes->hidden;
@@ -197,8 +267,8 @@ ps_cuda_layer_backward (const PsCudaLayer *layer, PsCudaShared *shared, const Ps
                       part[PS_CUDA_MEAN2], part[PS_CUDA_SCALE2], w[PS_CUDA_NORM2_GAIN]);
 
   ps_cuda_linear_input (shared->products, shared->dcontext, part[PS_CUDA_DY], w[PS_CUDA_WO], rows, h, h);
-  attend_backward (shared, state, shared->dcontext);
-  turn (shared, part[PS_CUDA_DQKV], TRUE);
+  attend_backward (shared, state, earlier, slice, shared->dcontext);
+  turn (shared, part[PS_CUDA_DQKV], slice, TRUE);
   ps_cuda_linear_input (shared->products, part[PS_CUDA_DNORMED1], part[PS_CUDA_DQKV], w[PS_CUDA_WQKV], rows, h,
                         sizes->qkv_width);
   ps_cuda_norm_input (shared, dx, part[PS_CUDA_DY], part[PS_CUDA_DNORMED1], part[PS_CUDA_X], part[PS_CUDA_MEAN1],

@@ -14,26 +14,28 @@
 /* The blocks that are kept; T tokens, of element unless said.
  *
  * F makes the parts up to G. B takes DOUTPUT and makes the parts after it. B gives back QKV, LSE and Z, whose gradient
- * is in DZ; in gated models Z stays and holds its own gradient. W gives back the rest. */
+ * is in DZ; in gated models Z stays and holds its own gradient. B of later slices makes INHERITED, and B of the slice
+ * itself gives it back. W gives back the rest. */
 typedef enum
 {
-  PS_CUDA_X,        /* T x h: input of the layer */
-  PS_CUDA_MEAN1,    /* T float; not for RMS norms */
-  PS_CUDA_SCALE1,   /* T float */
-  PS_CUDA_QKV,      /* T x qkv_width, after turn */
-  PS_CUDA_LSE,      /* T x heads float */
-  PS_CUDA_CONTEXT,  /* T x h */
-  PS_CUDA_Y,        /* T x h */
-  PS_CUDA_MEAN2,    /* as MEAN1 */
-  PS_CUDA_SCALE2,   /* T float */
-  PS_CUDA_Z,        /* T x up_width */
-  PS_CUDA_G,        /* T x f */
-  PS_CUDA_DOUTPUT,  /* T x h: gradient of the output */
-  PS_CUDA_DZ,       /* T x f; not in gated models */
-  PS_CUDA_DNORMED2, /* T x h */
-  PS_CUDA_DY,       /* T x h */
-  PS_CUDA_DQKV,     /* T x qkv_width */
-  PS_CUDA_DNORMED1, /* T x h */
+  PS_CUDA_X,         /* T x h: input of the layer */
+  PS_CUDA_MEAN1,     /* T float; not for RMS norms */
+  PS_CUDA_SCALE1,    /* T float */
+  PS_CUDA_QKV,       /* T x qkv_width, after turn */
+  PS_CUDA_LSE,       /* T x heads float */
+  PS_CUDA_CONTEXT,   /* T x h */
+  PS_CUDA_Y,         /* T x h */
+  PS_CUDA_MEAN2,     /* as MEAN1 */
+  PS_CUDA_SCALE2,    /* T float */
+  PS_CUDA_Z,         /* T x up_width */
+  PS_CUDA_G,         /* T x f */
+  PS_CUDA_DOUTPUT,   /* T x h: gradient of the output */
+  PS_CUDA_DZ,        /* T x f; not in gated models */
+  PS_CUDA_DNORMED2,  /* T x h */
+  PS_CUDA_DY,        /* T x h */
+  PS_CUDA_DQKV,      /* T x qkv_width */
+  PS_CUDA_DNORMED1,  /* T x h */
+  PS_CUDA_INHERITED, /* T x kv_width float: gradients of keys and values from later slices; NULL if there are none */
   PS_CUDA_N_PARTS
 } PsCudaPart;
 
@@ -42,6 +44,14 @@ typedef struct
 {
   void *part[PS_CUDA_N_PARTS];
 } PsCudaLayerState;
+
+/* An earlier slice of the same sequences. */
+typedef struct
+{
+  void *qkv;
+  float *inherited; /* B adds to it */
+  guint64 begins;   /* TRUE: there is nothing in it yet */
+} PsCudaEarlier;
 
 /* Returns the bytes of a part; 0: models of this kind don't have it. */
 gsize ps_cuda_layer_part_bytes (const PsCudaSizes *sizes, PsCudaPart part);
@@ -53,10 +63,12 @@ typedef struct
   float *gradient[PS_CUDA_N_LAYER_PARAMETERS];
 } PsCudaLayer;
 
-/* The ops of a layer put work into the stream and note problems in the context. output: T x h. */
+/* The ops of a layer put work into the stream and note problems in the context. earlier: the slices before this one,
+ * `slice` of them. output: T x h. */
 void ps_cuda_layer_forward (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state,
-                            void *output);
-void ps_cuda_layer_backward (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state, void *dx);
+                            const PsCudaEarlier *earlier, guint slice, void *output);
+void ps_cuda_layer_backward (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state,
+                             const PsCudaEarlier *earlier, guint slice, void *dx);
 
 /* Adds to the gradients of the weights. */
 void ps_cuda_layer_weights (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state);

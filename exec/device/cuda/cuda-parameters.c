@@ -44,7 +44,8 @@ append_embedding (PsCudaParameters *parameters, const PsCudaSizes *sizes)
   const int h = sizes->hidden;
 
   append_matrix (parameters, sizes->vocabulary, h, h, DEVIATION, PS_DATA_STREAM_EMBEDDING, 0);
-  append_matrix (parameters, sizes->gated ? 0 : sizes->sequence, h, h, DEVIATION, PS_DATA_STREAM_EMBEDDING, 1);
+  append_matrix (parameters, sizes->gated ? 0 : ps_cuda_sizes_whole (sizes), h, h, DEVIATION, PS_DATA_STREAM_EMBEDDING,
+                 1);
 }
 
 /* Appends the parameters of a layer in the order of PsCudaLayerParameter. */

@@ -3,6 +3,8 @@
 
 #include "device/data.h"
 
+#include <string.h>
+
 /* RoFormer (arXiv 2104.09864), section 3.3. */
 #define ROTARY_BASE 10000.0
 
@@ -47,11 +49,11 @@ take_rotary (PsCudaShared *shared, GError **error)
   const PsCudaSizes *sizes = &shared->sizes;
   const int head_size = sizes->attention.head_size;
 
-  return take (shared, &shared->rotary, ps_cuda_rotary_table_bytes (sizes->sequence, head_size), error)
-         && ps_cuda_ok (
-             "rotary table",
-             ps_cuda_rotary_table (shared->rotary, sizes->sequence, head_size, ROTARY_BASE, shared->context.stream),
-             error);
+  return take (shared, &shared->rotary, ps_cuda_rotary_table_bytes (ps_cuda_sizes_whole (sizes), head_size), error)
+         && ps_cuda_ok ("rotary table",
+                        ps_cuda_rotary_table (shared->rotary, ps_cuda_sizes_whole (sizes), head_size, ROTARY_BASE,
+                                              shared->context.stream),
+                        error);
 }
 
 static gboolean
@@ -60,12 +62,16 @@ take_scratch (PsCudaShared *shared, GError **error)
   const PsCudaSizes *sizes = &shared->sizes;
   const gsize narrow = ps_cuda_sizes_boundary_bytes (sizes);
   const gsize wide = (gsize)sizes->tokens * (gsize)sizes->feed_forward * ps_cuda_element_bytes (sizes->element);
+  const gsize keys = (gsize)(sizes->slices * sizes->tokens) * (gsize)ps_cuda_sizes_kv_width (sizes)
+                     * ps_cuda_element_bytes (sizes->element);
   void *workspace;
 
   if (!take (shared, &shared->normed, narrow, error) || !take (shared, &shared->dcontext, narrow, error)
       || !take (shared, &shared->token_losses, sizeof (float) * (gsize)sizes->tokens, error)
       || !take (shared, &shared->scratch, scratch_bytes (sizes), error)
       || !take (shared, &workspace, ps_cuda_products_workspace (), error))
+    return FALSE;
+  if (sizes->slices > 1 && (!take (shared, &shared->keys, keys, error) || !take (shared, &shared->dkeys, keys, error)))
     return FALSE;
   if (sizes->gated && (!take (shared, &shared->wide, wide, error) || !take_rotary (shared, error)))
     return FALSE;
@@ -74,7 +80,7 @@ take_scratch (PsCudaShared *shared, GError **error)
 }
 
 static gsize
-words_per_microbatch (const PsCudaSizes *sizes)
+words_per_slice (const PsCudaSizes *sizes)
 {
   return (gsize)sizes->batch * ((gsize)sizes->sequence + 1);
 }
@@ -82,17 +88,34 @@ words_per_microbatch (const PsCudaSizes *sizes)
 static gsize
 words_bytes (const PsCudaShared *shared)
 {
-  return words_per_microbatch (&shared->sizes) * shared->n_microbatches * sizeof (guint32);
+  return words_per_slice (&shared->sizes) * (gsize)shared->sizes.slices * shared->n_microbatches * sizeof (guint32);
+}
+
+/* A slice has the word after its last one, too, which may be the first of the next slice. */
+static guint32 *
+cut_words (const PsCudaSizes *sizes, const guint32 *whole, guint32 *words)
+{
+  const int n = sizes->sequence, stride = ps_cuda_sizes_whole (sizes) + 1;
+
+  for (int slice = 0; slice < sizes->slices; slice++)
+    for (int row = 0; row < sizes->batch; row++, words += n + 1)
+      memcpy (words, whole + row * stride + slice * n, (gsize)(n + 1) * sizeof *words);
+  return words;
 }
 
 static gboolean
 write_words (PsCudaShared *shared, GError **error)
 {
-  const gsize n = words_per_microbatch (&shared->sizes);
+  const PsCudaSizes *sizes = &shared->sizes;
   g_autofree guint32 *words = g_malloc (words_bytes (shared));
+  g_autofree guint32 *whole = g_new (guint32, (gsize)sizes->batch * ((gsize)ps_cuda_sizes_whole (sizes) + 1));
+  guint32 *cursor = words;
 
   for (guint i = 0; i < shared->n_microbatches; i++)
-    ps_data_read (words + i * n, shared->setting, shared->step, i);
+    {
+      ps_data_read (whole, shared->setting, shared->step, i);
+      cursor = cut_words (sizes, whole, cursor);
+    }
   return ps_cuda_copy (&shared->context, shared->words, words, words_bytes (shared), error);
 }
 
@@ -120,7 +143,7 @@ ps_cuda_shared_prepare (PsCudaShared *shared, gboolean words, GError **error)
 }
 
 const uint32_t *
-ps_cuda_shared_words (const PsCudaShared *shared, guint microbatch)
+ps_cuda_shared_words (const PsCudaShared *shared, guint microbatch, guint slice)
 {
-  return shared->words + microbatch * words_per_microbatch (&shared->sizes);
+  return shared->words + (microbatch * (guint)shared->sizes.slices + slice) * words_per_slice (&shared->sizes);
 }

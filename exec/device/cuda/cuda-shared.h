@@ -20,13 +20,14 @@ typedef struct
   guint64 step;                   /* that its words and its learning rate are of */
 
   PsCudaProducts *products; /* this and the pointers after it: NULL until ps_cuda_shared_prepare */
+  void *keys, *dkeys;       /* keys and values of all slices side by side, and their gradients; NULL for one slice */
   void *normed;             /* tokens x hidden of element */
   void *dcontext;           /* tokens x hidden of element */
   void *wide;               /* tokens x feed_forward of element; NULL unless gated */
   float *rotary;            /* table of rotary positions; NULL unless gated */
   float *token_losses;      /* tokens */
   void *scratch;            /* workspace of one kernel at a time */
-  /* Per microbatch batch x (sequence + 1), see ps_data_read; NULL until a stage needs them. */
+  /* Per slice of a microbatch batch x (sequence + 1), see ps_data_read; NULL until a stage needs them. */
   uint32_t *words;
 } PsCudaShared;
 
@@ -37,8 +38,8 @@ gboolean ps_cuda_shared_prepare (PsCudaShared *shared, gboolean words, GError **
 /* Begins a step: words that change with it are replaced. */
 gboolean ps_cuda_shared_begin (PsCudaShared *shared, guint64 step, GError **error);
 
-/* Returns the words of a microbatch. */
-const uint32_t *ps_cuda_shared_words (const PsCudaShared *shared, guint microbatch);
+/* Returns the words of a slice of a microbatch. */
+const uint32_t *ps_cuda_shared_words (const PsCudaShared *shared, guint microbatch, guint slice);
 
 /* Takes a block; NULL with the error "no memory for SIZE of WHAT". */
 void *ps_cuda_shared_take (PsCudaShared *shared, gsize bytes, PsUseKind kind, const char *what, GError **error);

@@ -52,32 +52,36 @@ check_attention (const PsCudaSizes *sizes, GError **error)
     return TRUE;
   if (sizes->attention.head_size > SIMPLE_HEAD_SIZE)
     return refuse ("hidden / heads", (guint)sizes->attention.head_size, "1024 at most is supported", error);
-  if (sizes->sequence > SIMPLE_SEQUENCE)
-    return refuse ("sequence", (guint)sizes->sequence,
+  if (ps_cuda_sizes_whole (sizes) > SIMPLE_SEQUENCE)
+    return refuse ("sequence", (guint)ps_cuda_sizes_whole (sizes),
                    "more than 8192 takes bf16 and heads of 32, 64, 96 or 128 elements", error);
   return TRUE;
 }
 
 static PsCudaAttention
-attention_shape (const PsModel *model, int qkv_width)
+attention_shape (const PsModel *model, guint n_slices, int qkv_width)
 {
   return (PsCudaAttention){ .batch = (int)model->microbatch_size,
-                            .sequence = (int)model->sequence,
+                            .sequence = (int)(model->sequence / n_slices),
                             .heads = (int)model->heads,
                             .kv_heads = (int)model->kv_heads,
                             .head_size = (int)(model->hidden / model->heads),
                             .qkv_stride = qkv_width,
-                            .out_stride = (int)model->hidden };
+                            .out_stride = (int)model->hidden,
+                            .kv_stride = qkv_width };
 }
 
 gboolean
-ps_cuda_sizes_init (PsCudaSizes *sizes, const PsModel *model, GError **error)
+ps_cuda_sizes_init (PsCudaSizes *sizes, const PsModel *model, guint n_slices, GError **error)
 {
   g_return_val_if_fail (model->heads > 0 && model->hidden % model->heads == 0, FALSE);
   g_return_val_if_fail (model->kv_heads > 0 && model->heads % model->kv_heads == 0, FALSE);
 
   if (!check_kind (model, error) || !check_size (model, error))
     return FALSE;
+  if (model->sequence % n_slices != 0)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cuda device: %u slices: do not divide the model's sequence of %u",
+                      n_slices, model->sequence);
 
   const gboolean gated = model->mlp == PS_MLP_SWIGLU;
   const int qkv_width = (int)(model->hidden + 2 * model->kv_heads * (model->hidden / model->heads));
@@ -85,9 +89,10 @@ ps_cuda_sizes_init (PsCudaSizes *sizes, const PsModel *model, GError **error)
     .element = model->precision == PS_PRECISION_BF16 ? PS_CUDA_BF16 : PS_CUDA_FP32,
     .gated = gated,
     .layers = (int)model->layers,
-    .tokens = (int)(model->microbatch_size * model->sequence),
+    .tokens = (int)(model->microbatch_size * model->sequence / n_slices),
     .batch = (int)model->microbatch_size,
-    .sequence = (int)model->sequence,
+    .sequence = (int)(model->sequence / n_slices),
+    .slices = (int)n_slices,
     .hidden = (int)model->hidden,
     .qkv_width = qkv_width,
     .feed_forward = (int)model->feed_forward,
@@ -95,7 +100,7 @@ ps_cuda_sizes_init (PsCudaSizes *sizes, const PsModel *model, GError **error)
     .vocabulary = (int)model->vocabulary,
     .logits_width
     = (int)((model->vocabulary + PS_CUDA_ROW_ALIGNMENT - 1) / PS_CUDA_ROW_ALIGNMENT) * PS_CUDA_ROW_ALIGNMENT,
-    .attention = attention_shape (model, qkv_width),
+    .attention = attention_shape (model, n_slices, qkv_width),
   };
   return check_attention (sizes, error);
 }

@@ -15,21 +15,37 @@ typedef struct
   PsCudaElement element;
   gboolean gated; /* SwiGLU, RMS norms, rotary positions, no biases (Llama); else GELU, layer norms, learnt positions */
   int layers;
-  int tokens;   /* of one microbatch: batch * sequence */
+  int tokens;   /* of one op: batch * sequence */
   int batch;    /* sequences of one microbatch */
-  int sequence; /* tokens of one sequence */
+  int sequence; /* tokens of one sequence in a slice; a whole sequence where there is one slice */
+  int slices;   /* of each sequence */
   int hidden;
   int qkv_width;    /* hidden + 2 * kv_heads * head_size */
   int feed_forward; /* f */
   int up_width;     /* output of the MLP's first product: f, or 2f if gated */
   int vocabulary;
-  int logits_width; /* vocabulary, rounded up to PS_CUDA_ROW_ALIGNMENT */
-  PsCudaAttention attention;
+  int logits_width;          /* vocabulary, rounded up to PS_CUDA_ROW_ALIGNMENT */
+  PsCudaAttention attention; /* of slice 0 */
 } PsCudaSizes;
 
-/* Refuses models that the cuda device has no code for (PS_ERROR_UNAVAILABLE, naming the field). It accepts every
- * flash_attention, which only says what a cost model assumes: the square of scores is never stored here. */
-gboolean ps_cuda_sizes_init (PsCudaSizes *sizes, const PsModel *model, GError **error);
+/* Refuses models that the cuda device has no code for, and sequences that n_slices do not divide
+ * (PS_ERROR_UNAVAILABLE, naming the field). It accepts every flash_attention, which only says what a cost model
+ * assumes: the square of scores is never stored here. */
+gboolean ps_cuda_sizes_init (PsCudaSizes *sizes, const PsModel *model, guint n_slices, GError **error);
+
+/* Tokens of a whole sequence. */
+static inline int
+ps_cuda_sizes_whole (const PsCudaSizes *sizes)
+{
+  return sizes->sequence * sizes->slices;
+}
+
+/* Elements of the keys and values of one token. */
+static inline int
+ps_cuda_sizes_kv_width (const PsCudaSizes *sizes)
+{
+  return sizes->qkv_width - sizes->hidden;
+}
 
 /* Returns the bytes of one boundary tensor: tokens * hidden elements. */
 gsize ps_cuda_sizes_boundary_bytes (const PsCudaSizes *sizes);

@@ -76,19 +76,45 @@ take_stream (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, 
 }
 
 gsize
-ps_cuda_plan_bytes (const PsStageShape *shape)
+ps_cuda_plan_bytes (const PsStageShape *shape, const PsCudaSizes *sizes)
 {
-  return sizeof (PsCudaPlan) + (shape->n_layers + 1) * sizeof (PsCudaStep);
+  return sizeof (PsCudaPlan) + (shape->n_layers + 1) * sizeof (PsCudaStep)
+         + shape->n_layers * (gsize)(sizes->slices - 1) * sizeof (PsCudaEarlier);
+}
+
+PsCudaEarlier *
+ps_cuda_plan_earlier (PsCudaPlan *plan, const PsStageShape *shape, const PsCudaSizes *sizes, guint layer)
+{
+  PsCudaEarlier *first = (PsCudaEarlier *)(gpointer)(plan->steps + shape->n_layers + 1);
+
+  return first + layer * (guint)(sizes->slices - 1);
 }
 
 static void
-plan_forward (PsCudaSlot *slot, const PsStageShape *shape, PsCudaPlan *plan)
+plan_earlier (PsCudaSlot *slot, const PsCudaShared *shared, const PsStageShape *shape, guint layer, PsCudaPlan *plan)
+{
+  PsCudaEarlier *earlier = ps_cuda_plan_earlier (plan, shape, &shared->sizes, layer);
+
+  for (guint i = 0; i < slot->slice; i++)
+    {
+      void *const *part = (slot - slot->slice + i)->layers[layer].part;
+
+      earlier[i].qkv = part[PS_CUDA_QKV];
+      earlier[i].inherited = part[PS_CUDA_INHERITED];
+    }
+}
+
+static void
+plan_forward (PsCudaSlot *slot, const PsCudaShared *shared, const PsStageShape *shape, PsCudaPlan *plan)
 {
   PsUseKind kind;
 
+  memset (plan, 0, ps_cuda_plan_bytes (shape, &shared->sizes));
   plan->head = slot->head;
   for (guint i = 0; i <= shape->n_layers; i++)
     plan->steps[i] = (PsCudaStep){ .state = slot->layers[i], .stream = *stream_place (slot, shape, i, &kind) };
+  for (guint i = 0; i < shape->n_layers; i++)
+    plan_earlier (slot, shared, shape, i, plan);
 }
 
 static void
@@ -139,7 +165,7 @@ ps_cuda_slot_forward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape
   if (ok && shape->head)
     ok = take_head_parts (shared, &slot->head, PS_CUDA_HEAD_X + 1, PS_CUDA_HEAD_LOGITS, error);
   if (ok)
-    plan_forward (slot, shape, plan);
+    plan_forward (slot, shared, shape, plan);
   drop_forward_parts (slot, shared, shape);
   if (!ok)
     ps_cuda_slot_empty (slot, shared, shape);
@@ -176,6 +202,7 @@ end_layer_backward (PsCudaShared *shared, PsCudaLayerState *state)
     give (shared, &part[PS_CUDA_Z]);
   give (shared, &part[PS_CUDA_QKV]);
   give (shared, &part[PS_CUDA_LSE]);
+  give (shared, &part[PS_CUDA_INHERITED]);
 }
 
 /* Takes the blocks of a forward that runs again. Nothing reads its output, whose block goes back at once. */
@@ -189,19 +216,39 @@ take_again (PsCudaShared *shared, PsCudaLayerState *state, void **output, GError
   return TRUE;
 }
 
+/* Makes room for the gradients that the slice leaves to the slices before it. */
+static gboolean
+take_inherited (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, guint layer, PsCudaPlan *plan,
+                GError **error)
+{
+  const gsize bytes = ps_cuda_layer_part_bytes (&shared->sizes, PS_CUDA_INHERITED);
+  PsCudaEarlier *earlier = ps_cuda_plan_earlier (plan, shape, &shared->sizes, layer);
+
+  for (guint i = 0; i < slot->slice; i++)
+    {
+      void **block = &(slot - slot->slice + i)->layers[layer].part[PS_CUDA_INHERITED];
+
+      earlier[i].begins = *block == NULL;
+      if (*block == NULL && !take (shared, block, bytes, PS_USE_ACTIVATION, error))
+        return FALSE;
+    }
+  plan_earlier (slot, shared, shape, layer, plan);
+  return TRUE;
+}
+
 /* The gradient of the layer's output becomes the slot's DOUTPUT. */
 static gboolean
 plan_layer_backward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, guint layer, gboolean weights,
                      PsCudaPlan *plan, GError **error)
 {
   PsCudaLayerState *state = &slot->layers[layer];
-
   void *again = NULL;
 
   state->part[PS_CUDA_DOUTPUT] = plan->steps[layer + 1].stream;
   if (ps_cuda_recomputes (shape) && !take_again (shared, state, &again, error))
     return FALSE;
-  if (!take_layer_parts (shared, state, PS_CUDA_DZ, PS_CUDA_DNORMED1, error))
+  if (!take_layer_parts (shared, state, PS_CUDA_DZ, PS_CUDA_DNORMED1, error)
+      || !take_inherited (slot, shared, shape, layer, plan, error))
     return FALSE;
   plan->steps[layer]
       = (PsCudaStep){ .state = *state, .stream = take_gradient (shared, shape, layer, error), .again = again };
@@ -223,7 +270,7 @@ ps_cuda_slot_backward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShap
 
   if (input != NULL && (shape->n_layers > 0 || shape->embedding))
     ps_memory_pool_retag (shared->memory, input, PS_USE_ACTIVATION);
-  memset (plan, 0, ps_cuda_plan_bytes (shape));
+  memset (plan, 0, ps_cuda_plan_bytes (shape, &shared->sizes));
   plan->steps[layer].stream = input;
   if (shape->head)
     ok = plan_head_backward (slot, shared, shape, plan, error);
@@ -234,9 +281,9 @@ ps_cuda_slot_backward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShap
 }
 
 void
-ps_cuda_slot_weights (const PsCudaSlot *slot, const PsStageShape *shape, PsCudaPlan *plan)
+ps_cuda_slot_weights (const PsCudaSlot *slot, const PsCudaShared *shared, const PsStageShape *shape, PsCudaPlan *plan)
 {
-  memset (plan, 0, ps_cuda_plan_bytes (shape));
+  memset (plan, 0, ps_cuda_plan_bytes (shape, &shared->sizes));
   plan->head = slot->head;
   for (guint i = 0; i < shape->n_layers; i++)
     plan->steps[i].state = slot->layers[i];

@@ -5,7 +5,7 @@
 #include "cuda-head.h"
 #include "cuda-layer.h"
 
-/* The last op of a microbatch; W makes it EMPTY again. */
+/* The last op of a slice of a microbatch; W makes it EMPTY again. */
 typedef enum
 {
   PS_CUDA_EMPTY,
@@ -16,6 +16,7 @@ typedef enum
 typedef struct
 {
   PsCudaProgress progress;
+  guint slice;              /* the slots of the microbatch's earlier slices lie before this one */
   PsCudaLayerState *layers; /* of the shape's n_layers; NULL when EMPTY */
   PsCudaHeadState head;
   void *output;     /* output of the forward until the stage hands it on; NULL on the last stage */
@@ -33,14 +34,20 @@ typedef struct
 /* One op, with everything that its launches depend on. Plans are compared as bytes. */
 typedef struct
 {
-  guint32 kind;         /* PsOpKind */
-  guint32 microbatch;   /* on stages with embedding or head, else 0 */
+  guint32 kind;       /* PsOpKind */
+  guint32 microbatch; /* on stages with embedding or head, else 0 */
+  guint32 slice, unused;
   const void *weights;  /* that the kernels read */
   PsCudaHeadState head; /* blocks here and in steps are NULL if there is none */
-  PsCudaStep steps[];   /* [n_layers + 1]; the last one has only a stream: the output of the layers */
+  PsCudaStep steps[];   /* [n_layers + 1]; the last one has only a stream: the output of the layers. The slices before
+                           the op's own follow, see ps_cuda_plan_earlier */
 } PsCudaPlan;
 
-gsize ps_cuda_plan_bytes (const PsStageShape *shape);
+gsize ps_cuda_plan_bytes (const PsStageShape *shape, const PsCudaSizes *sizes);
+
+/* Returns the entries for the earlier slices of a layer, one less than there are slices. */
+PsCudaEarlier *ps_cuda_plan_earlier (PsCudaPlan *plan, const PsStageShape *shape, const PsCudaSizes *sizes,
+                                     guint layer);
 
 /* Each of these takes the blocks that the op's kernels write, and fills the plan's blocks. It gives back blocks that
  * are needed only until the op ends: the next op's kernels run after this op's in the stream. */
@@ -62,7 +69,8 @@ gboolean ps_cuda_slot_backward (PsCudaSlot *slot, PsCudaShared *shared, const Ps
                                 void *input, void **output, PsCudaPlan *plan, GError **error);
 
 /* Takes no blocks. The caller empties the slot after launching W. */
-void ps_cuda_slot_weights (const PsCudaSlot *slot, const PsStageShape *shape, PsCudaPlan *plan);
+void ps_cuda_slot_weights (const PsCudaSlot *slot, const PsCudaShared *shared, const PsStageShape *shape,
+                           PsCudaPlan *plan);
 
 /* Gives back all blocks. */
 void ps_cuda_slot_empty (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape);

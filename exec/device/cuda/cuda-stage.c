@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* Captures per op and microbatch: an op's travelling blocks may differ from step to step. */
+/* Captures per op and slot: an op's travelling blocks may differ from step to step. */
 #define CAPTURES_PER_OP 4
 
 struct _PsCudaStage
@@ -16,24 +16,31 @@ struct _PsCudaStage
   PsStageShape shape;
   guint n_sms; /* multiprocessors of the part whose choices it takes */
   PsCudaWeights weights;
-  double *losses;       /* [n_microbatches] on the device; NULL without head */
-  PsCudaSlot *slots;    /* [n_microbatches] */
+  double *losses;    /* [n_slots], the part of each slice, on the device; NULL without head */
+  PsCudaSlot *slots; /* [n_slots] the slices of each microbatch in order */
+  guint n_slots;
   PsCudaPlan *plan;     /* of the current op */
   PsCudaGraphs *graphs; /* NULL: not wanted, or not every algorithm is chosen yet */
 };
+
+/* Returns the words of the planned op. */
+static const uint32_t *
+words_of (const PsCudaStage *stage)
+{
+  return ps_cuda_shared_words (stage->shared, stage->plan->microbatch, stage->plan->slice);
+}
 
 static void
 embed (PsCudaStage *stage)
 {
   PsCudaShared *shared = stage->shared;
   const PsCudaSizes *sizes = &shared->sizes;
-  const PsCudaEmbedding embedding = ps_cuda_weights_embedding (&stage->weights, shared);
+  const PsCudaEmbedding embedding = ps_cuda_weights_embedding (&stage->weights, shared, stage->plan->slice);
 
   ps_cuda_note (&shared->context, "embedding",
                 ps_cuda_embedding (sizes->element, stage->plan->steps[0].stream, embedding.weight[PS_CUDA_TOKEN],
-                                   embedding.weight[PS_CUDA_POSITION],
-                                   ps_cuda_shared_words (shared, stage->plan->microbatch), sizes->batch,
-                                   sizes->sequence, sizes->hidden, shared->context.stream));
+                                   embedding.weight[PS_CUDA_POSITION], words_of (stage), sizes->batch, sizes->sequence,
+                                   sizes->hidden, shared->context.stream));
 }
 
 static void
@@ -41,19 +48,26 @@ embed_weights (PsCudaStage *stage)
 {
   PsCudaShared *shared = stage->shared;
   const PsCudaSizes *sizes = &shared->sizes;
-  const PsCudaEmbedding embedding = ps_cuda_weights_embedding (&stage->weights, shared);
+  const PsCudaEmbedding embedding = ps_cuda_weights_embedding (&stage->weights, shared, stage->plan->slice);
 
   ps_cuda_note (&shared->context, "gradient of the embedding",
                 ps_cuda_embedding_weights (sizes->element, embedding.gradient[PS_CUDA_TOKEN],
                                            embedding.gradient[PS_CUDA_POSITION], stage->plan->steps[0].stream,
-                                           ps_cuda_shared_words (shared, stage->plan->microbatch), sizes->batch,
-                                           sizes->sequence, sizes->hidden, shared->scratch, shared->context.stream));
+                                           words_of (stage), sizes->batch, sizes->sequence, sizes->hidden,
+                                           shared->scratch, shared->context.stream));
+}
+
+static const PsCudaEarlier *
+earlier_of (const PsCudaStage *stage, guint layer)
+{
+  return ps_cuda_plan_earlier (stage->plan, &stage->shape, &stage->shared->sizes, layer);
 }
 
 static void
 launch_forward (PsCudaStage *stage)
 {
   const PsCudaStep *steps = stage->plan->steps;
+  const guint slice = stage->plan->slice;
   PsCudaShared *shared = stage->shared;
 
   if (stage->shape.embedding)
@@ -62,14 +76,14 @@ launch_forward (PsCudaStage *stage)
     {
       const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, shared, i);
 
-      ps_cuda_layer_forward (&layer, shared, &steps[i].state, steps[i + 1].stream);
+      ps_cuda_layer_forward (&layer, shared, &steps[i].state, earlier_of (stage, i), slice, steps[i + 1].stream);
     }
   if (stage->shape.head)
     {
       const PsCudaHead head = ps_cuda_weights_head (&stage->weights, shared);
 
-      ps_cuda_head_forward (&head, shared, &stage->plan->head, stage->plan->microbatch,
-                            stage->losses + stage->plan->microbatch);
+      ps_cuda_head_forward (&head, shared, &stage->plan->head, words_of (stage),
+                            stage->losses + stage->plan->microbatch * (guint)shared->sizes.slices + slice);
     }
 }
 
@@ -85,6 +99,7 @@ static void
 launch_backward (PsCudaStage *stage)
 {
   const PsCudaStep *steps = stage->plan->steps;
+  const guint slice = stage->plan->slice;
   PsCudaShared *shared = stage->shared;
 
   if (stage->shape.head)
@@ -98,8 +113,8 @@ launch_backward (PsCudaStage *stage)
       const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, shared, i);
 
       if (steps[i].again != NULL)
-        ps_cuda_layer_forward (&layer, shared, &steps[i].state, steps[i].again);
-      ps_cuda_layer_backward (&layer, shared, &steps[i].state, steps[i].stream);
+        ps_cuda_layer_forward (&layer, shared, &steps[i].state, earlier_of (stage, i), slice, steps[i].again);
+      ps_cuda_layer_backward (&layer, shared, &steps[i].state, earlier_of (stage, i), slice, steps[i].stream);
       if (stage->plan->kind == PS_OP_BW)
         weigh_layer (stage, i);
     }
@@ -149,16 +164,18 @@ run_planned (PsCudaStage *stage, PsOp op, GError **error)
 
   plan->kind = op.kind;
   plan->microbatch = stage->shape.embedding || stage->shape.head ? op.microbatch : 0;
+  plan->slice = op.slice;
   plan->weights = stage->weights.weights;
   ps_cuda_begin (context);
   if (stage->graphs != NULL && op.kind != PS_OP_O)
-    ps_cuda_graphs_run (stage->graphs, context, plan, ps_cuda_plan_bytes (&stage->shape), launch, stage);
+    ps_cuda_graphs_run (stage->graphs, context, plan, ps_cuda_plan_bytes (&stage->shape, &stage->shared->sizes), launch,
+                        stage);
   else
     launch (stage);
   return ps_cuda_finish (context, error);
 }
 
-/* Returns the slot of a microbatch whose last op was `last`; NULL with an error if it was another. */
+/* Returns the slot of op's slice if its last op was `last`; NULL with an error if it was another. */
 static PsCudaSlot *
 find_slot (PsCudaStage *stage, PsOp op, PsCudaProgress last, GError **error)
 {
@@ -168,14 +185,16 @@ find_slot (PsCudaStage *stage, PsOp op, PsCudaProgress last, GError **error)
     [PS_CUDA_BACKWARD] = "its B has run, its W has not",
   };
   const char *name = op.kind == PS_OP_BW ? "B" : ps_op_kind_name (op.kind);
-  const guint n = stage->shared->n_microbatches;
+  const guint n = stage->shared->n_microbatches, n_slices = (guint)stage->shared->sizes.slices;
+  PsCudaSlot *slot = stage->slots + op.microbatch * n_slices + op.slice;
 
-  if (op.microbatch < n && stage->slots[op.microbatch].progress == last)
-    return &stage->slots[op.microbatch];
-  if (op.microbatch < n)
-    return ps_refuse_null (error, PS_ERROR_SCHEDULE, "%s of microbatch %u: %s", name, op.microbatch,
-                           complaint[stage->slots[op.microbatch].progress]);
-  return ps_refuse_null (error, PS_ERROR_SCHEDULE, "%s of microbatch %u: there are only %u", name, op.microbatch, n);
+  if (op.microbatch >= n || op.slice >= n_slices)
+    return ps_refuse_null (error, PS_ERROR_SCHEDULE, "%s of microbatch %u, slice %u: there are only %u, %u", name,
+                           op.microbatch, op.slice, n, n_slices);
+  if (slot->progress == last)
+    return slot;
+  return ps_refuse_null (error, PS_ERROR_SCHEDULE, "%s of microbatch %u: %s", name, op.microbatch,
+                         complaint[slot->progress]);
 }
 
 static gboolean
@@ -231,7 +250,7 @@ weight_gradients (PsCudaStage *stage, PsOp op, GError **error)
 
   if (slot == NULL)
     return FALSE;
-  ps_cuda_slot_weights (slot, &stage->shape, stage->plan);
+  ps_cuda_slot_weights (slot, stage->shared, &stage->shape, stage->plan);
   if (!run_planned (stage, op, error))
     return FALSE;
   ps_cuda_slot_empty (slot, stage->shared, &stage->shape);
@@ -277,12 +296,12 @@ zero_input (PsCudaStage *stage, gboolean wanted, void **input, GError **error)
 }
 
 static gboolean
-try_op (PsCudaStage *stage, PsOpKind kind, gboolean has_input, GError **error)
+try_op (PsCudaStage *stage, PsOpKind kind, guint slice, gboolean has_input, GError **error)
 {
   void *input, *output;
 
   if (!zero_input (stage, has_input, &input, error)
-      || !ps_cuda_stage_run (stage, (PsOp){ .kind = (guint8)kind }, input, &output, error))
+      || !ps_cuda_stage_run (stage, (PsOp){ .kind = (guint8)kind, .slice = (guint8)slice }, input, &output, error))
     return FALSE;
   ps_memory_pool_give (stage->shared->memory, output);
   return TRUE;
@@ -295,27 +314,30 @@ clear_losses (PsCudaStage *stage, GError **error)
 
   /* A double whose bytes are all 255 is NaN: no forward has run. */
   return stage->losses == NULL
-         || ps_cuda_ok (
-             "clearing losses",
-             cudaMemsetAsync (stage->losses, 0xff, shared->n_microbatches * sizeof (double), shared->context.stream),
-             error);
+         || ps_cuda_ok ("clearing losses",
+                        cudaMemsetAsync (stage->losses, 0xff, stage->n_slots * sizeof (double), shared->context.stream),
+                        error);
 }
 
 static gboolean
 warm_up (PsCudaStage *stage, GError **error)
 {
   PsCudaShared *shared = stage->shared;
+  const guint n = MIN (2, (guint)shared->sizes.slices); /* further slices run the kernels of the second */
+  gboolean ok = TRUE;
 
-  return try_op (stage, PS_OP_F, !stage->shape.embedding, error) && try_op (stage, PS_OP_B, !stage->shape.head, error)
-         && try_op (stage, PS_OP_W, FALSE, error) && ps_cuda_weights_forget (&stage->weights, shared, error)
-         && clear_losses (stage, error)
+  for (guint i = 0; ok && i < n; i++)
+    ok = try_op (stage, PS_OP_F, i, !stage->shape.embedding, error);
+  for (guint i = n; ok && i-- > 0;)
+    ok = try_op (stage, PS_OP_B, i, !stage->shape.head, error) && try_op (stage, PS_OP_W, i, FALSE, error);
+  return ok && ps_cuda_weights_forget (&stage->weights, shared, error) && clear_losses (stage, error)
          && ps_cuda_ok ("waiting", cudaStreamSynchronize (shared->context.stream), error);
 }
 
 static gboolean
 take_losses (PsCudaStage *stage, GError **error)
 {
-  const gsize bytes = stage->shared->n_microbatches * sizeof (double);
+  const gsize bytes = stage->n_slots * sizeof (double);
 
   if (!stage->shape.head)
     return TRUE;
@@ -331,13 +353,16 @@ ps_cuda_stage_new (PsCudaShared *shared, const PsStageShape *shape, guint n_sms,
   stage->shared = shared;
   stage->shape = *shape;
   stage->n_sms = n_sms;
-  stage->slots = g_new0 (PsCudaSlot, shared->n_microbatches);
-  stage->plan = g_malloc0 (ps_cuda_plan_bytes (shape));
+  stage->n_slots = shared->n_microbatches * (guint)shared->sizes.slices;
+  stage->slots = g_new0 (PsCudaSlot, stage->n_slots);
+  for (guint i = 0; i < stage->n_slots; i++)
+    stage->slots[i].slice = i % (guint)shared->sizes.slices;
+  stage->plan = g_malloc0 (ps_cuda_plan_bytes (shape, &shared->sizes));
   if (!ps_cuda_weights_init (&stage->weights, shared, shape, error) || !take_losses (stage, error)
       || (shared->n_microbatches > 0 && !warm_up (stage, error)))
     return NULL;
   if (shared->context.graphs)
-    stage->graphs = ps_cuda_graphs_new (CAPTURES_PER_OP * 3 * shared->n_microbatches);
+    stage->graphs = ps_cuda_graphs_new (CAPTURES_PER_OP * 3 * stage->n_slots);
   return g_steal_pointer (&stage);
 }
 
@@ -346,7 +371,7 @@ ps_cuda_stage_free (PsCudaStage *stage)
 {
   if (stage == NULL)
     return;
-  for (guint i = 0; i < stage->shared->n_microbatches; i++)
+  for (guint i = 0; i < stage->n_slots; i++)
     g_free (stage->slots[i].layers);
   ps_cuda_graphs_free (stage->graphs);
   g_free (stage->slots);
@@ -364,13 +389,17 @@ ps_cuda_stage_shape (const PsCudaStage *stage)
 double
 ps_cuda_stage_loss (PsCudaStage *stage, guint microbatch)
 {
-  double loss = NAN;
+  const guint n = (guint)stage->shared->sizes.slices;
+  g_autofree double *parts = g_new (double, n);
+  double loss = 0;
 
   g_return_val_if_fail (microbatch < stage->shared->n_microbatches, NAN);
 
-  if (stage->losses != NULL
-      && !ps_cuda_copy (&stage->shared->context, &loss, stage->losses + microbatch, sizeof loss, NULL))
+  if (stage->losses == NULL
+      || !ps_cuda_copy (&stage->shared->context, parts, stage->losses + microbatch * n, n * sizeof *parts, NULL))
     return NAN;
+  for (guint i = 0; i < n; i++)
+    loss += parts[i];
   return loss;
 }
 
@@ -426,6 +455,6 @@ ps_cuda_stage_settle (PsCudaStage *stage, float scale, GError **error)
 void
 ps_cuda_stage_forget (PsCudaStage *stage)
 {
-  for (guint i = 0; i < stage->shared->n_microbatches; i++)
+  for (guint i = 0; i < stage->n_slots; i++)
     ps_cuda_slot_empty (&stage->slots[i], stage->shared, &stage->shape);
 }

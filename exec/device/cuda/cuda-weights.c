@@ -156,11 +156,18 @@ ps_cuda_weights_layer (const PsCudaWeights *weights, const PsCudaShared *shared,
 }
 
 PsCudaEmbedding
-ps_cuda_weights_embedding (const PsCudaWeights *weights, const PsCudaShared *shared)
+ps_cuda_weights_embedding (const PsCudaWeights *weights, const PsCudaShared *shared, guint slice)
 {
+  const gsize n = slice * (gsize)shared->sizes.sequence * (gsize)shared->sizes.hidden;
   PsCudaEmbedding view;
 
   look_up (weights, shared, 0, PS_CUDA_N_EMBEDDING_PARAMETERS, view.weight, view.gradient);
+  if (view.gradient[PS_CUDA_POSITION] != NULL)
+    {
+      view.weight[PS_CUDA_POSITION]
+          = (const char *)view.weight[PS_CUDA_POSITION] + n * ps_cuda_element_bytes (shared->sizes.element);
+      view.gradient[PS_CUDA_POSITION] += n;
+    }
   return view;
 }
 

@@ -28,9 +28,10 @@ typedef struct
   float *gradient[PS_CUDA_N_EMBEDDING_PARAMETERS];
 } PsCudaEmbedding;
 
-/* Return the arrays of the stage's layer number `layer`, of its embedding and of its head. */
+/* Return the arrays of the stage's layer number `layer`, of its embedding and of its head. Positions begin with the
+ * first of the slice. */
 PsCudaLayer ps_cuda_weights_layer (const PsCudaWeights *weights, const PsCudaShared *shared, guint layer);
-PsCudaEmbedding ps_cuda_weights_embedding (const PsCudaWeights *weights, const PsCudaShared *shared);
+PsCudaEmbedding ps_cuda_weights_embedding (const PsCudaWeights *weights, const PsCudaShared *shared, guint slice);
 PsCudaHead ps_cuda_weights_head (const PsCudaWeights *weights, const PsCudaShared *shared);
 
 /* Puts O into the stream and notes problems in the context. */

@@ -210,6 +210,84 @@ ps_cuda_swiglu_input (PsCudaElement element, void *dgate, void *dup, const void 
   });
 }
 
+/* --- rows of slices --- */
+
+/* Returns this thread's first element of the row of this block; `rows` of each sequence. */
+template <typename T, int width>
+static __device__ __forceinline__ T *
+row_at (PsCudaRows all, int rows)
+{
+  const size_t row = (size_t)(blockIdx.x / (unsigned)rows) * (unsigned)all.sequence + blockIdx.x % (unsigned)rows;
+
+  return (T *)all.first + row * (unsigned)all.stride + first_column<width> ();
+}
+
+template <typename T, int width>
+static __global__ void
+__launch_bounds__ (block_threads) copy_rows (PsCudaRows to, PsCudaRows from, const float *more, int rows, int columns)
+{
+  const int column = first_column<width> ();
+  if (column >= columns)
+    return;
+  auto pack = ps_load<T, width> (row_at<T, width> (from, rows));
+  if (more != nullptr)
+    {
+      const float *other = more + (size_t)blockIdx.x * columns + column;
+#pragma unroll
+      for (int i = 0; i < width; i++)
+        pack.at[i] = ps_from_float<T> (ps_to_float (pack.at[i]) + other[i]);
+    }
+  ps_store (row_at<T, width> (to, rows), pack);
+}
+
+template <typename T, int width>
+static __global__ void
+__launch_bounds__ (block_threads) add_rows (float *sum, int begins, PsCudaRows from, int rows, int columns)
+{
+  const int column = first_column<width> ();
+  if (column >= columns)
+    return;
+  const auto pack = ps_load<T, width> (row_at<T, width> (from, rows));
+  float *at = sum + (size_t)blockIdx.x * columns + column;
+#pragma unroll
+  for (int i = 0; i < width; i++)
+    at[i] = (begins ? 0 : at[i]) + ps_to_float (pack.at[i]);
+}
+
+extern "C" cudaError_t
+ps_cuda_rows_copy (PsCudaElement element, PsCudaRows to, PsCudaRows from, const float *more, int batch, int rows,
+                   int columns, cudaStream_t stream)
+{
+  const bool wide = ps_is_wide (element, (size_t)columns, { to.first, from.first })
+                    && ps_is_wide (element, (size_t)to.stride, {}) && ps_is_wide (element, (size_t)from.stride, {});
+
+  if (batch <= 0 || rows <= 0 || columns <= 0)
+    return cudaSuccess;
+  return ps_by_width (element, wide, [&] (auto tag) {
+    typedef typename decltype (tag)::type T;
+    constexpr int width = decltype (tag)::width;
+    return ps_launch (copy_rows<T, width>, grid_of<width> (batch * rows, columns), block_threads, 0, stream, to, from,
+                      more, rows, columns);
+  });
+}
+
+extern "C" cudaError_t
+ps_cuda_rows_add (PsCudaElement element, float *sum, int begins, PsCudaRows from, int batch, int rows, int columns,
+                  cudaStream_t stream)
+{
+  const bool wide
+      = ps_is_wide (element, (size_t)columns, { from.first }) && ps_is_wide (element, (size_t)from.stride, {});
+
+  if (batch <= 0 || rows <= 0 || columns <= 0)
+    return cudaSuccess;
+  return ps_by_width (element, wide, [&] (auto tag) {
+    typedef typename decltype (tag)::type T;
+    constexpr int width = decltype (tag)::width;
+    return ps_launch (add_rows<T, width>, grid_of<width> (batch * rows, columns), block_threads, 0, stream, sum, begins,
+                      from, rows, columns);
+  });
+}
+
 /* --- rounding --- */
 
 template <int width>

@@ -44,19 +44,20 @@ static __device__ __forceinline__ void
 add_up_keys (const PsAttentionBackward<PsHalf> &a, unsigned char *bytes)
 {
   const PsCudaAttention &shape = a.shape;
-  const int n = shape.sequence, group = shape.heads / shape.kv_heads;
+  const int n = shape.sequence, past = shape.past, n_keys = ps_keys (shape), group = shape.heads / shape.kv_heads;
   const int first = (int)blockIdx.x * rows, kv_head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int warp_row = (int)threadIdx.x / 32 * 16, group_row = ps_hopper_group () * 64;
-  const size_t start = ps_query_at (shape, row, 0, kv_head);
+  const int start_query = max (0, first - past) / columns * columns;
+  const size_t start = ps_key_at (shape, row, 0, kv_head);
   PsHalf *keys = (PsHalf *)bytes, *values = keys + rows * D, *queries = values + rows * D;
   float *lse = (float *)(queries + 4 * columns * D);
   const QueryTiles tiles = { queries, queries + 2 * columns * D, lse, lse + 2 * columns };
   float dk[1][D / 8][4] = {}, dv[1][D / 8][4] = {};
 
-  ps_tile_copy<D, rows, threads> (keys, a.k + start, shape.qkv_stride, first, n);
-  ps_tile_copy<D, rows, threads> (values, a.v + start, shape.qkv_stride, first, n);
-  copy_queries<D> (tiles, 0, a, row, kv_head * group, first);
-  for (int head = kv_head * group, query = first, slot = 0; head < (kv_head + 1) * group; slot = 1 - slot)
+  ps_tile_copy<D, rows, threads> (keys, a.k + start, shape.kv_stride, first, n_keys);
+  ps_tile_copy<D, rows, threads> (values, a.v + start, shape.kv_stride, first, n_keys);
+  copy_queries<D> (tiles, 0, a, row, kv_head * group, start_query);
+  for (int head = kv_head * group, query = start_query, slot = 0; head < (kv_head + 1) * group; slot = 1 - slot)
     {
       const PsHalf *tile = tiles.queries + slot * columns * D, *dout = tiles.dout + slot * columns * D;
       const int present = query;
@@ -64,12 +65,12 @@ add_up_keys (const PsAttentionBackward<PsHalf> &a, unsigned char *bytes)
       query += columns;
       if (query >= n)
         {
-          query = first;
+          query = start_query;
           head++;
         }
       if (head < (kv_head + 1) * group)
         copy_queries<D> (tiles, 1 - slot, a, row, head, query);
-      if (present + columns - 1 < first + group_row)
+      if (past + present + columns - 1 < first + group_row)
         continue; /* all are before this group's keys */
       float p[1][8][4], ds[1][8][4];
       uint32_t left_p[4][4], left_ds[4][4];
@@ -77,8 +78,8 @@ add_up_keys (const PsAttentionBackward<PsHalf> &a, unsigned char *bytes)
       ps_hopper_multiply<D, rows> (ds[0], values, group_row, dout);
       ps_hopper_wait<1> ();
       ps_hopper_settle (p[0]);
-      if (first + group_row + 63 > present)
-        ps_mask<1, columns, true> (p, first + warp_row, present);
+      if (first + group_row + 63 > past + present)
+        ps_mask<1, columns, true> (p, first + warp_row, past + present);
       ps_to_probabilities<1, columns, true> (p, tiles.lse + slot * columns, a.scale_of_2);
       ps_hopper_pack (left_p, p[0]);
       ps_hopper_accumulate<D> (dv[0], left_p, dout);
@@ -93,8 +94,8 @@ add_up_keys (const PsAttentionBackward<PsHalf> &a, unsigned char *bytes)
     }
   __syncthreads (); /* the groups have read keys and values */
   ps_rows_scale<D, 1> (dk, a.scale);
-  ps_rows_store<D, rows, 1> (a.dk + start, shape.qkv_stride, dk, keys, warp_row, first, n);
-  ps_rows_store<D, rows, 1> (a.dv + start, shape.qkv_stride, dv, values, warp_row, first, n);
+  ps_rows_store<D, rows, 1> (a.dk + start, shape.kv_stride, dk, keys, warp_row, first, n_keys);
+  ps_rows_store<D, rows, 1> (a.dv + start, shape.kv_stride, dv, values, warp_row, first, n_keys);
 }
 
 /* Grid: tile of keys, kv head, sequence. */
@@ -119,23 +120,23 @@ static __device__ __forceinline__ void
 add_up_queries (const PsAttentionBackward<PsHalf> &a, unsigned char *bytes)
 {
   const PsCudaAttention &shape = a.shape;
-  const int n = shape.sequence, stride = shape.qkv_stride;
+  const int n = shape.sequence, past = shape.past, n_keys = ps_keys (shape), stride = shape.kv_stride;
   const int first = (int)(gridDim.x - 1 - blockIdx.x) * rows, head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int kv_head = head / (shape.heads / shape.kv_heads);
   const int warp_row = (int)threadIdx.x / 32 * 16, group_row = ps_hopper_group () * 64;
-  const int end = min (first + rows, n); /* end of the keys that a query of the block sees */
-  const PsHalf *keys = a.k + ps_query_at (shape, row, 0, kv_head), *values = a.v + ps_query_at (shape, row, 0, kv_head);
+  const int end = min (past + first + rows, n_keys); /* end of the keys that a query of the block sees */
+  const PsHalf *keys = a.k + ps_key_at (shape, row, 0, kv_head), *values = a.v + ps_key_at (shape, row, 0, kv_head);
   PsHalf *queries = (PsHalf *)bytes, *dout = queries + rows * D;
   PsHalf *key_tiles = dout + rows * D, *value_tiles = key_tiles + 2 * columns * D;
   float *lse = (float *)(value_tiles + 2 * columns * D), *delta = lse + rows;
   float dq[1][D / 8][4] = {};
 
-  ps_tile_copy<D, rows, threads> (queries, a.q + ps_query_at (shape, row, 0, head), stride, first, n);
+  ps_tile_copy<D, rows, threads> (queries, a.q + ps_query_at (shape, row, 0, head), shape.qkv_stride, first, n);
   ps_tile_copy<D, rows, threads> (dout, a.dout + ps_out_at (shape, row, 0, head), shape.out_stride, first, n);
   ps_floats_copy<rows> (lse, a.lse + ps_row_at (shape, row, 0, head), first, n);
   ps_floats_copy<rows> (delta, a.delta + ps_row_at (shape, row, 0, head), first, n);
-  ps_tile_copy<D, columns, threads> (key_tiles, keys, stride, 0, n);
-  ps_tile_copy<D, columns, threads> (value_tiles, values, stride, 0, n);
+  ps_tile_copy<D, columns, threads> (key_tiles, keys, stride, 0, n_keys);
+  ps_tile_copy<D, columns, threads> (value_tiles, values, stride, 0, n_keys);
   ps_copy_commit ();
   for (int key = 0, present = 0; key < end; key += columns, present = columns * D - present)
     {
@@ -143,11 +144,11 @@ add_up_queries (const PsAttentionBackward<PsHalf> &a, unsigned char *bytes)
       ps_hopper_meet<0> ();
       if (key + columns < end)
         {
-          ps_tile_copy<D, columns, threads> (key_tiles + next, keys, stride, key + columns, n);
-          ps_tile_copy<D, columns, threads> (value_tiles + next, values, stride, key + columns, n);
+          ps_tile_copy<D, columns, threads> (key_tiles + next, keys, stride, key + columns, n_keys);
+          ps_tile_copy<D, columns, threads> (value_tiles + next, values, stride, key + columns, n_keys);
           ps_copy_commit ();
         }
-      if (key > first + group_row + 63)
+      if (key > past + first + group_row + 63)
         continue; /* all are after this group's queries */
       float p[1][8][4], ds[1][8][4];
       uint32_t left[4][4];
@@ -155,8 +156,8 @@ add_up_queries (const PsAttentionBackward<PsHalf> &a, unsigned char *bytes)
       ps_hopper_multiply<D, rows> (ds[0], dout, group_row, value_tiles + present);
       ps_hopper_wait<1> ();
       ps_hopper_settle (p[0]);
-      if (key + columns - 1 > first + group_row)
-        ps_mask<1, columns, false> (p, first + warp_row, key);
+      if (key + columns - 1 > past + first + group_row)
+        ps_mask<1, columns, false> (p, past + first + warp_row, key);
       ps_to_probabilities<1, columns, false> (p, lse + warp_row, a.scale_of_2);
       ps_hopper_wait<0> ();
       ps_hopper_settle (ds[0]);
@@ -168,7 +169,8 @@ add_up_queries (const PsAttentionBackward<PsHalf> &a, unsigned char *bytes)
     }
   __syncthreads (); /* the groups have read the queries */
   ps_rows_scale<D, 1> (dq, a.scale);
-  ps_rows_store<D, rows, 1> (a.dq + ps_query_at (shape, row, 0, head), stride, dq, queries, warp_row, first, n);
+  ps_rows_store<D, rows, 1> (a.dq + ps_query_at (shape, row, 0, head), shape.qkv_stride, dq, queries, warp_row, first,
+                             n);
 }
 
 /* Grid: tile of queries from the last to the first, query head, sequence. */
@@ -187,9 +189,8 @@ static cudaError_t
 launch (const PsAttentionBackward<PsHalf> &attention, cudaStream_t stream)
 {
   const PsCudaAttention &shape = attention.shape;
-  const unsigned blocks = ps_blocks ((size_t)shape.sequence, rows);
-  const dim3 of_keys (blocks, (unsigned)shape.kv_heads, (unsigned)shape.batch);
-  const dim3 of_queries (blocks, (unsigned)shape.heads, (unsigned)shape.batch);
+  const dim3 of_keys (ps_blocks ((size_t)ps_keys (shape), rows), (unsigned)shape.kv_heads, (unsigned)shape.batch);
+  const dim3 of_queries (ps_blocks ((size_t)shape.sequence, rows), (unsigned)shape.heads, (unsigned)shape.batch);
   const cudaError_t status = ps_launch (flash_keys_hopper<D>, of_keys, threads, key_bytes<D>, stream, attention);
 
   if (status != cudaSuccess)

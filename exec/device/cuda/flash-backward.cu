@@ -69,17 +69,17 @@ __launch_bounds__ (KeySizes<D>::threads) flash_keys (PsAttentionBackward<PsHalf>
   constexpr int bands = Size::bands, columns = Size::columns;
   PS_SHARED_BYTES (bytes);
   const PsCudaAttention &shape = a.shape;
-  const int n = shape.sequence, group = shape.heads / shape.kv_heads;
+  const int n = shape.sequence, past = shape.past, n_keys = ps_keys (shape), group = shape.heads / shape.kv_heads;
   const int first = (int)blockIdx.x * Size::rows, kv_head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int warp_row = (int)threadIdx.x / 32 * bands * 16;
-  const int start_query = first / columns * columns;
-  const size_t start = ps_query_at (shape, row, 0, kv_head);
+  const int start_query = max (0, first - past) / columns * columns;
+  const size_t start = ps_key_at (shape, row, 0, kv_head);
   PsHalf *keys = (PsHalf *)bytes, *values = keys + Size::rows * D;
   const QueryTiles<D> tiles = lay_out_queries<D> ((unsigned char *)(values + Size::rows * D));
   float dk[bands][D / 8][4] = {}, dv[bands][D / 8][4] = {};
 
-  ps_tile_copy<D, Size::rows, Size::threads> (keys, a.k + start, shape.qkv_stride, first, n);
-  ps_tile_copy<D, Size::rows, Size::threads> (values, a.v + start, shape.qkv_stride, first, n);
+  ps_tile_copy<D, Size::rows, Size::threads> (keys, a.k + start, shape.kv_stride, first, n_keys);
+  ps_tile_copy<D, Size::rows, Size::threads> (values, a.v + start, shape.kv_stride, first, n_keys);
   copy_queries<D> (tiles, 0, a, row, kv_head * group, start_query);
   for (int head = kv_head * group, query = start_query, slot = 0; head < (kv_head + 1) * group; slot = 1 - slot)
     {
@@ -95,12 +95,12 @@ __launch_bounds__ (KeySizes<D>::threads) flash_keys (PsAttentionBackward<PsHalf>
         }
       if (head < (kv_head + 1) * group)
         copy_queries<D> (tiles, 1 - slot, a, row, head, query);
-      if (present + columns - 1 < first + warp_row)
+      if (past + present + columns - 1 < first + warp_row)
         continue; /* all are before this warp's keys */
       float p[bands][columns / 8][4], ds[bands][columns / 8][4];
       ps_multiply<D, Size::rows, bands, columns, Size::unroll> (p, keys, warp_row, queries);
-      if (first + warp_row + bands * 16 - 1 > present)
-        ps_mask<bands, columns, true> (p, first + warp_row, present);
+      if (first + warp_row + bands * 16 - 1 > past + present)
+        ps_mask<bands, columns, true> (p, first + warp_row, past + present);
       ps_to_probabilities<bands, columns, true> (p, tiles.lse + slot * columns, a.scale_of_2);
       ps_accumulate<D, bands, columns> (dv, p, dout);
       ps_multiply<D, Size::rows, bands, columns, Size::unroll> (ds, values, warp_row, dout);
@@ -108,8 +108,8 @@ __launch_bounds__ (KeySizes<D>::threads) flash_keys (PsAttentionBackward<PsHalf>
       ps_accumulate<D, bands, columns> (dk, ds, queries);
     }
   ps_rows_scale<D, bands> (dk, a.scale);
-  ps_rows_store<D, Size::rows, bands> (a.dk + start, shape.qkv_stride, dk, keys, warp_row, first, n);
-  ps_rows_store<D, Size::rows, bands> (a.dv + start, shape.qkv_stride, dv, values, warp_row, first, n);
+  ps_rows_store<D, Size::rows, bands> (a.dk + start, shape.kv_stride, dk, keys, warp_row, first, n_keys);
+  ps_rows_store<D, Size::rows, bands> (a.dv + start, shape.kv_stride, dv, values, warp_row, first, n_keys);
 }
 
 /* --- dq --- */
@@ -135,23 +135,24 @@ __launch_bounds__ (QuerySizes<D>::threads) flash_queries (PsAttentionBackward<Ps
   constexpr int bands = Size::bands, columns = Size::columns;
   PS_SHARED_BYTES (bytes);
   const PsCudaAttention &shape = a.shape;
-  const int n = shape.sequence, stride = shape.qkv_stride;
+  const int n = shape.sequence, past = shape.past, n_keys = ps_keys (shape), stride = shape.kv_stride;
   const int first = (int)(gridDim.x - 1 - blockIdx.x) * Size::rows, head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int kv_head = head / (shape.heads / shape.kv_heads), warp_row = (int)threadIdx.x / 32 * bands * 16;
-  const int end = min (first + Size::rows, n); /* end of the keys that a query of the block sees */
-  const PsHalf *keys = a.k + ps_query_at (shape, row, 0, kv_head), *values = a.v + ps_query_at (shape, row, 0, kv_head);
+  const int end = min (past + first + Size::rows, n_keys); /* end of the keys that a query of the block sees */
+  const PsHalf *keys = a.k + ps_key_at (shape, row, 0, kv_head), *values = a.v + ps_key_at (shape, row, 0, kv_head);
   PsHalf *queries = (PsHalf *)bytes, *dout = queries + Size::rows * D;
   PsHalf *key_tiles = dout + Size::rows * D, *value_tiles = key_tiles + 2 * columns * D;
   float *lse = (float *)(value_tiles + 2 * columns * D), *delta = lse + Size::rows;
   float dq[bands][D / 8][4] = {};
 
-  ps_tile_copy<D, Size::rows, Size::threads> (queries, a.q + ps_query_at (shape, row, 0, head), stride, first, n);
+  ps_tile_copy<D, Size::rows, Size::threads> (queries, a.q + ps_query_at (shape, row, 0, head), shape.qkv_stride, first,
+                                              n);
   ps_tile_copy<D, Size::rows, Size::threads> (dout, a.dout + ps_out_at (shape, row, 0, head), shape.out_stride, first,
                                               n);
   ps_floats_copy<Size::rows> (lse, a.lse + ps_row_at (shape, row, 0, head), first, n);
   ps_floats_copy<Size::rows> (delta, a.delta + ps_row_at (shape, row, 0, head), first, n);
-  ps_tile_copy<D, columns, Size::threads> (key_tiles, keys, stride, 0, n);
-  ps_tile_copy<D, columns, Size::threads> (value_tiles, values, stride, 0, n);
+  ps_tile_copy<D, columns, Size::threads> (key_tiles, keys, stride, 0, n_keys);
+  ps_tile_copy<D, columns, Size::threads> (value_tiles, values, stride, 0, n_keys);
   ps_copy_commit ();
   for (int key = 0, present = 0; key < end; key += columns, present = columns * D - present)
     {
@@ -160,24 +161,24 @@ __launch_bounds__ (QuerySizes<D>::threads) flash_queries (PsAttentionBackward<Ps
       __syncthreads (); /* the copies of this tile are there, and no thread needs the tile before */
       if (key + columns < end)
         {
-          ps_tile_copy<D, columns, Size::threads> (key_tiles + next, keys, stride, key + columns, n);
-          ps_tile_copy<D, columns, Size::threads> (value_tiles + next, values, stride, key + columns, n);
+          ps_tile_copy<D, columns, Size::threads> (key_tiles + next, keys, stride, key + columns, n_keys);
+          ps_tile_copy<D, columns, Size::threads> (value_tiles + next, values, stride, key + columns, n_keys);
           ps_copy_commit ();
         }
-      if (key > first + warp_row + bands * 16 - 1)
+      if (key > past + first + warp_row + bands * 16 - 1)
         continue; /* all are after this warp's queries */
       float p[bands][columns / 8][4], ds[bands][columns / 8][4];
       ps_multiply<D, Size::rows, bands, columns, Size::unroll> (p, queries, warp_row, key_tiles + present);
-      if (key + columns - 1 > first + warp_row)
-        ps_mask<bands, columns, false> (p, first + warp_row, key);
+      if (key + columns - 1 > past + first + warp_row)
+        ps_mask<bands, columns, false> (p, past + first + warp_row, key);
       ps_to_probabilities<bands, columns, false> (p, lse + warp_row, a.scale_of_2);
       ps_multiply<D, Size::rows, bands, columns, Size::unroll> (ds, dout, warp_row, value_tiles + present);
       ps_to_score_gradients<bands, columns, false> (ds, p, delta + warp_row);
       ps_accumulate<D, bands, columns> (dq, ds, key_tiles + present);
     }
   ps_rows_scale<D, bands> (dq, a.scale);
-  ps_rows_store<D, Size::rows, bands> (a.dq + ps_query_at (shape, row, 0, head), stride, dq, queries, warp_row, first,
-                                       n);
+  ps_rows_store<D, Size::rows, bands> (a.dq + ps_query_at (shape, row, 0, head), shape.qkv_stride, dq, queries,
+                                       warp_row, first, n);
 }
 
 template <int D>
@@ -185,7 +186,7 @@ static cudaError_t
 launch (const PsAttentionBackward<PsHalf> &attention, cudaStream_t stream)
 {
   const PsCudaAttention &shape = attention.shape;
-  const dim3 of_keys (ps_blocks ((size_t)shape.sequence, KeySizes<D>::rows), (unsigned)shape.kv_heads,
+  const dim3 of_keys (ps_blocks ((size_t)ps_keys (shape), KeySizes<D>::rows), (unsigned)shape.kv_heads,
                       (unsigned)shape.batch);
   const dim3 of_queries (ps_blocks ((size_t)shape.sequence, QuerySizes<D>::rows), (unsigned)shape.heads,
                          (unsigned)shape.batch);

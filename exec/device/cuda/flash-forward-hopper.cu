@@ -18,9 +18,9 @@ struct Work
 {
   PsHalf *queries, *keys, *values; /* tiles */
   const PsHalf *from_keys, *from_values;
-  int n, stride;
+  int n, stride;            /* of the keys */
   int end;                  /* end of the keys that a query of the block sees */
-  int group_row, first_row; /* the group's first query, in the tile and in the sequence */
+  int group_row, first_row; /* the group's first query, in the tile and among the keys */
   float factor;             /* factor of scores, for powers of 2 */
 };
 
@@ -114,19 +114,20 @@ attend (const PsAttentionForward<PsHalf> &a, unsigned char *bytes)
   const Work work = { queries,
                       keys,
                       keys + 2 * columns * D,
-                      a.k + ps_query_at (shape, row, 0, kv_head),
-                      a.v + ps_query_at (shape, row, 0, kv_head),
-                      shape.sequence,
-                      shape.qkv_stride,
-                      min (first + rows, shape.sequence),
+                      a.k + ps_key_at (shape, row, 0, kv_head),
+                      a.v + ps_key_at (shape, row, 0, kv_head),
+                      ps_keys (shape),
+                      shape.kv_stride,
+                      min (shape.past + first + rows, ps_keys (shape)),
                       group_row,
-                      first + group_row,
+                      shape.past + first + group_row,
                       a.scale_of_2 };
   float o[1][D / 8][4] = {};
   PsSoftmax<1> softmax;
 
   ps_softmax_init (&softmax);
-  ps_tile_copy<D, rows, threads> (queries, a.q + ps_query_at (shape, row, 0, head), work.stride, first, work.n);
+  ps_tile_copy<D, rows, threads> (queries, a.q + ps_query_at (shape, row, 0, head), shape.qkv_stride, first,
+                                  shape.sequence);
   copy<D> (work, work.keys, 0, work.from_keys, 0);
   ps_copy_commit ();
   copy<D> (work, work.keys, 1, work.from_keys, columns);
@@ -134,10 +135,11 @@ attend (const PsAttentionForward<PsHalf> &a, unsigned char *bytes)
   ps_copy_commit ();
   ps_hopper_meet<1> ();
   walk<D> (work, o, &softmax);
-  ps_softmax_finish<D, 1> (o, softmax, a.lse + ps_row_at (shape, row, 0, head), a.scale, first + warp_row, work.n);
+  ps_softmax_finish<D, 1> (o, softmax, a.lse + ps_row_at (shape, row, 0, head), a.scale, first + warp_row,
+                           shape.sequence);
   __syncthreads (); /* the groups have read the queries */
   ps_rows_store<D, rows, 1> (a.out + ps_out_at (shape, row, 0, head), shape.out_stride, o, queries, warp_row, first,
-                             work.n);
+                             shape.sequence);
 }
 
 /* Grid: tile of queries from the last to the first, query head, sequence. */

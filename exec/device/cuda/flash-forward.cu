@@ -32,20 +32,21 @@ __launch_bounds__ (Sizes<D>::threads) flash_forward (PsAttentionForward<PsHalf> 
   typedef Sizes<D> Size;
   PS_SHARED_BYTES (bytes);
   const PsCudaAttention &shape = a.shape;
-  const int n = shape.sequence, stride = shape.qkv_stride;
+  const int n = shape.sequence, past = shape.past, n_keys = ps_keys (shape), stride = shape.kv_stride;
   const int first = (int)(gridDim.x - 1 - blockIdx.x) * Size::rows, head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int kv_head = head / (shape.heads / shape.kv_heads), warp_row = (int)threadIdx.x / 32 * Size::bands * 16;
-  const int end = min (first + Size::rows, n); /* end of the keys that a query of the block sees */
-  const PsHalf *keys = a.k + ps_query_at (shape, row, 0, kv_head), *values = a.v + ps_query_at (shape, row, 0, kv_head);
+  const int end = min (past + first + Size::rows, n_keys); /* end of the keys that a query of the block sees */
+  const PsHalf *keys = a.k + ps_key_at (shape, row, 0, kv_head), *values = a.v + ps_key_at (shape, row, 0, kv_head);
   PsHalf *queries = (PsHalf *)bytes, *key_tiles = queries + Size::rows * D,
          *value_tiles = key_tiles + 2 * Size::columns * D;
   float o[Size::bands][D / 8][4] = {};
   PsSoftmax<Size::bands> softmax;
 
   ps_softmax_init (&softmax);
-  ps_tile_copy<D, Size::rows, Size::threads> (queries, a.q + ps_query_at (shape, row, 0, head), stride, first, n);
-  ps_tile_copy<D, Size::columns, Size::threads> (key_tiles, keys, stride, 0, n);
-  ps_tile_copy<D, Size::columns, Size::threads> (value_tiles, values, stride, 0, n);
+  ps_tile_copy<D, Size::rows, Size::threads> (queries, a.q + ps_query_at (shape, row, 0, head), shape.qkv_stride, first,
+                                              n);
+  ps_tile_copy<D, Size::columns, Size::threads> (key_tiles, keys, stride, 0, n_keys);
+  ps_tile_copy<D, Size::columns, Size::threads> (value_tiles, values, stride, 0, n_keys);
   ps_copy_commit ();
   for (int key = 0, present = 0; key < end; key += Size::columns, present = Size::columns * D - present)
     {
@@ -54,16 +55,17 @@ __launch_bounds__ (Sizes<D>::threads) flash_forward (PsAttentionForward<PsHalf> 
       __syncthreads (); /* the copies of this tile are there, and no thread needs the tile before */
       if (key + Size::columns < end)
         {
-          ps_tile_copy<D, Size::columns, Size::threads> (key_tiles + next, keys, stride, key + Size::columns, n);
-          ps_tile_copy<D, Size::columns, Size::threads> (value_tiles + next, values, stride, key + Size::columns, n);
+          ps_tile_copy<D, Size::columns, Size::threads> (key_tiles + next, keys, stride, key + Size::columns, n_keys);
+          ps_tile_copy<D, Size::columns, Size::threads> (value_tiles + next, values, stride, key + Size::columns,
+                                                         n_keys);
           ps_copy_commit ();
         }
-      if (key > first + warp_row + Size::bands * 16 - 1)
+      if (key > past + first + warp_row + Size::bands * 16 - 1)
         continue; /* all are after this warp's queries */
       float s[Size::bands][Size::columns / 8][4], rescale[Size::bands][2];
       ps_multiply<D, Size::rows, Size::bands, Size::columns, Size::unroll> (s, queries, warp_row, key_tiles + present);
-      if (key + Size::columns - 1 > first + warp_row)
-        ps_mask<Size::bands, Size::columns, false> (s, first + warp_row, key);
+      if (key + Size::columns - 1 > past + first + warp_row)
+        ps_mask<Size::bands, Size::columns, false> (s, past + first + warp_row, key);
       if (ps_softmax_move<Size::bands, Size::columns> (s, &softmax, rescale, a.scale_of_2))
         ps_softmax_rescale<D, Size::bands> (o, rescale);
       ps_soften<Size::bands, Size::columns> (s, &softmax, a.scale_of_2);

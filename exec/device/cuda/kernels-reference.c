@@ -172,6 +172,13 @@ token_at (const PsReferenceAttention *shape, int row, int place, int stride, int
 }
 
 static size_t
+key_at (const PsReferenceAttention *shape, int row, int place, int head)
+{
+  return ((size_t)row * (size_t)(shape->past + shape->sequence) + (size_t)place) * (size_t)shape->kv_stride
+         + (size_t)head * (size_t)shape->head_size;
+}
+
+static size_t
 row_at (const PsReferenceAttention *shape, int row, int place, int head)
 {
   return ((size_t)row * (size_t)shape->heads + (size_t)head) * (size_t)shape->sequence + (size_t)place;
@@ -194,17 +201,17 @@ attend (const PsReferenceAttention *shape, double *out, double *lse, const doubl
   const double scale = 1 / sqrt (shape->head_size);
   double sum = 0;
 
-  for (int key = 0; key <= place; key++)
-    sum += exp (scale * dot (query, keys + (size_t)key * (size_t)shape->qkv_stride, shape->head_size));
+  for (int key = 0; key <= shape->past + place; key++)
+    sum += exp (scale * dot (query, keys + (size_t)key * (size_t)shape->kv_stride, shape->head_size));
   *lse = log (sum);
   for (int i = 0; i < shape->head_size; i++)
     out[i] = 0;
-  for (int key = 0; key <= place; key++)
+  for (int key = 0; key <= shape->past + place; key++)
     {
-      const double score = scale * dot (query, keys + (size_t)key * (size_t)shape->qkv_stride, shape->head_size);
+      const double score = scale * dot (query, keys + (size_t)key * (size_t)shape->kv_stride, shape->head_size);
 
       for (int i = 0; i < shape->head_size; i++)
-        out[i] += exp (score - *lse) * values[(size_t)key * (size_t)shape->qkv_stride + i];
+        out[i] += exp (score - *lse) * values[(size_t)key * (size_t)shape->kv_stride + i];
     }
 }
 
@@ -218,7 +225,7 @@ ps_reference_attention (const PsReferenceAttention *shape, double *out, double *
     for (int head = 0; head < shape->heads; head++)
       for (int place = 0; place < shape->sequence; place++)
         {
-          const size_t first = token_at (shape, row, 0, shape->qkv_stride, head / group);
+          const size_t first = key_at (shape, row, 0, head / group);
 
           attend (shape, out + token_at (shape, row, place, shape->out_stride, head),
                   lse + row_at (shape, row, place, head), q + token_at (shape, row, place, shape->qkv_stride, head),
@@ -237,10 +244,10 @@ ps_reference_attention_backward (const PsReferenceAttention *shape, double *dq, 
   for (int row = 0; row < shape->batch; row++)
     for (int head = 0; head < shape->heads; head++)
       for (int place = 0; place < shape->sequence; place++)
-        for (int key = 0; key <= place; key++)
+        for (int key = 0; key <= shape->past + place; key++)
           {
             const size_t here = token_at (shape, row, place, shape->qkv_stride, head);
-            const size_t there = token_at (shape, row, key, shape->qkv_stride, head / group);
+            const size_t there = key_at (shape, row, key, head / group);
             const size_t at = token_at (shape, row, place, shape->out_stride, head);
             const double p = exp (scale * dot (q + here, k + there, size) - lse[row_at (shape, row, place, head)]);
             const double delta = dot (dout + at, out + at, size);

@@ -36,7 +36,7 @@ double ps_reference_cross_entropy (double *logits, uint32_t target, int vocabula
 
 typedef struct
 {
-  int batch, sequence, heads, kv_heads, head_size, qkv_stride, out_stride;
+  int batch, sequence, heads, kv_heads, head_size, qkv_stride, out_stride, kv_stride, past;
 } PsReferenceAttention;
 
 void ps_reference_attention (const PsReferenceAttention *shape, double *out, double *lse, const double *q,

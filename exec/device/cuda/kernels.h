@@ -87,6 +87,23 @@ cudaError_t ps_cuda_swiglu (PsCudaElement element, void *y, const void *gate, co
 cudaError_t ps_cuda_swiglu_input (PsCudaElement element, void *dgate, void *dup, const void *dy, const void *gate,
                                   const void *up, int rows, int columns, int stride, cudaStream_t stream);
 
+/* Rows of one slice of each of some sequences: row r of sequence b begins (b * sequence + r) * stride elements after
+ * `first`. */
+typedef struct
+{
+  void *first;
+  int sequence, stride;
+} PsCudaRows;
+
+/* Row r of sequence b of `to` becomes that of `from`, plus row b * rows + r of `more`, which is dense (NULL: none). to
+ * may be from. */
+cudaError_t ps_cuda_rows_copy (PsCudaElement element, PsCudaRows to, PsCudaRows from, const float *more, int batch,
+                               int rows, int columns, cudaStream_t stream);
+
+/* Adds the rows of `from` to sum, which is dense; begins TRUE (1): overwrites it with them. */
+cudaError_t ps_cuda_rows_add (PsCudaElement element, float *sum, int begins, PsCudaRows from, int batch, int rows,
+                              int columns, cudaStream_t stream);
+
 /* Rounds to bf16. to may not be from. */
 cudaError_t ps_cuda_to_bf16 (void *to, const float *from, size_t n, cudaStream_t stream);
 
@@ -132,16 +149,18 @@ cudaError_t ps_cuda_loss_sum (double *total, const float *loss, int n, double fa
 typedef struct
 {
   int batch;
-  int sequence;
+  int sequence; /* queries of one sequence */
   /* Heads of queries; query head i reads keys and values of head i / (heads / kv_heads). */
   int heads;
   int kv_heads; /* divides heads */
   int head_size;
-  /* Elements from token to token in q, k, v, dq, dk and dv: (heads + 2 kv_heads) * head_size if one product makes them
-   * side by side. */
+  /* Elements from token to token in q and dq: (heads + 2 kv_heads) * head_size if one product makes queries, keys and
+   * values side by side. */
   int qkv_stride;
   /* The same for out and dout: mostly heads * head_size. */
   int out_stride;
+  int kv_stride; /* the same for k, v, dk and dv: mostly qkv_stride */
+  int past;      /* keys of a sequence before that of its first query: k and v have past + sequence tokens of each */
 } PsCudaAttention;
 
 /* out = softmax (q k^T / sqrt (head_size), keys up to the query's place) v. lse, [batch][heads][sequence], is the
@@ -151,7 +170,7 @@ typedef struct
  * bf16 with head_size 32, 64, 96 or 128, rows and arrays on 16 bytes: tensor cores (FlashAttention-2, arXiv 2307.08691,
  * algorithm 1; probabilities are rounded to bf16 before the product with v). Heads of 64 and 128 use the instructions
  * of hopper.h if possible. Everything else takes a simple path for tests: one block per query, head_size up to 1024,
- * sequence up to 8192, float throughout. */
+ * past + sequence up to 8192, float throughout. */
 cudaError_t ps_cuda_attention (PsCudaElement element, const PsCudaAttention *shape, void *out, float *lse,
                                const void *q, const void *k, const void *v, cudaStream_t stream);
 

@@ -140,3 +140,9 @@ min (int x, int y)
 {
   return x < y ? x : y;
 }
+
+static inline int
+max (int x, int y)
+{
+  return x > y ? x : y;
+}

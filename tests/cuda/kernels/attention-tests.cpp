@@ -10,38 +10,41 @@
 struct Case
 {
   PsCudaElement element;
-  int batch, sequence, heads, kv_heads, head_size;
+  int batch, sequence, heads, kv_heads, head_size, past = 0;
 };
 
 /* Sequences of one token, of part of a tile, of whole tiles, and of some tiles and a rest; kv groups of one, some and
- * all heads; every head size of the fast path, and others. */
+ * all heads; every head size of the fast path, and others; keys before the first query, fewer and more than a tile. */
 static const std::initializer_list<Case> cases = {
   { PS_CUDA_FP32, 1, 1, 1, 1, 4 },     { PS_CUDA_FP32, 2, 7, 3, 3, 5 },    { PS_CUDA_FP32, 1, 64, 4, 2, 16 },
   { PS_CUDA_FP32, 1, 130, 2, 1, 64 },  { PS_CUDA_FP32, 1, 20, 1, 1, 200 }, { PS_CUDA_BF16, 1, 33, 2, 2, 24 },
   { PS_CUDA_BF16, 1, 1, 1, 1, 32 },    { PS_CUDA_BF16, 2, 7, 2, 2, 64 },   { PS_CUDA_BF16, 1, 64, 2, 1, 128 },
   { PS_CUDA_BF16, 2, 130, 3, 3, 32 },  { PS_CUDA_BF16, 1, 130, 4, 2, 64 }, { PS_CUDA_BF16, 1, 130, 2, 1, 96 },
   { PS_CUDA_BF16, 1, 130, 4, 1, 128 }, { PS_CUDA_BF16, 1, 289, 1, 1, 64 }, { PS_CUDA_BF16, 1, 128, 1, 1, 128 },
-  { PS_CUDA_BF16, 1, 321, 1, 1, 128 },
+  { PS_CUDA_BF16, 1, 321, 1, 1, 128 }, { PS_CUDA_FP32, 2, 3, 4, 2, 8, 9 }, { PS_CUDA_BF16, 2, 5, 2, 1, 32, 33 },
+  { PS_CUDA_BF16, 1, 70, 2, 1, 64, 75 }, { PS_CUDA_BF16, 1, 3, 1, 1, 128, 130 },
 };
 
-/* q, k and v side by side, as one product leaves them; out with a gap after each token. */
+/* q, k and v side by side, as one product leaves them; out with a gap after each token. Where keys come before the
+ * first query, there are tokens without a query. */
 struct Setup
 {
   explicit Setup (const Case &c);
 
   PsCudaAttention shape;
   PsReferenceAttention reference;
-  size_t n_tokens, keys, values; /* keys, values: where k and v begin in qkv */
+  size_t n_tokens, n_qkv, keys, values; /* keys, values: where k and v begin in qkv, of n_qkv elements */
 };
 
 Setup::Setup (const Case &c)
-    : n_tokens ((size_t)(c.batch * c.sequence)), keys ((size_t)(c.heads * c.head_size)),
+    : n_tokens ((size_t)(c.batch * c.sequence)),
+      n_qkv ((size_t)(c.batch * (c.past + c.sequence) * (c.heads + 2 * c.kv_heads) * c.head_size)), keys ((size_t)(c.heads * c.head_size)),
       values (keys + (size_t)(c.kv_heads * c.head_size))
 {
   const int stride = (c.heads + 2 * c.kv_heads) * c.head_size, out_stride = c.heads * c.head_size + 8;
 
-  shape = { c.batch, c.sequence, c.heads, c.kv_heads, c.head_size, stride, out_stride };
-  reference = { c.batch, c.sequence, c.heads, c.kv_heads, c.head_size, stride, out_stride };
+  shape = { c.batch, c.sequence, c.heads, c.kv_heads, c.head_size, stride, out_stride, stride, c.past };
+  reference = { c.batch, c.sequence, c.heads, c.kv_heads, c.head_size, stride, out_stride, stride, c.past };
 }
 
 static void
@@ -60,7 +63,7 @@ check_forward (const Case &c)
   const Setup s (c);
   const size_t n_out = s.n_tokens * (size_t)s.shape.out_stride, n_rows = s.n_tokens * (size_t)c.heads;
   const Tolerance allowed = tolerance (c.element);
-  Array qkv (c.element, random_values (s.n_tokens * (size_t)s.shape.qkv_stride, 1, 1));
+  Array qkv (c.element, random_values (s.n_qkv, 1, 1));
   Array out (c.element, Values (n_out, 7)), lse (PS_CUDA_FP32, n_rows);
   Values expected (n_out, 7), expected_lse (n_rows), magnitude (n_out, 0), in = qkv.values (), sizes = in;
   for (double &value : sizes)
@@ -96,10 +99,10 @@ static void
 check_backward (const Case &c)
 {
   const Setup s (c);
-  const size_t n_qkv = s.n_tokens * (size_t)s.shape.qkv_stride, n_out = s.n_tokens * (size_t)s.shape.out_stride;
+  const size_t n_qkv = s.n_qkv, n_out = s.n_tokens * (size_t)s.shape.out_stride;
   const Tolerance allowed = tolerance (c.element);
   Array qkv (c.element, random_values (n_qkv, 1, 2)), dout (c.element, random_values (n_out, 1, 3)),
-      dqkv (c.element, n_qkv);
+      dqkv (c.element, Values (n_qkv, 0));
   Array out (c.element, Values (n_out, 0)), lse (PS_CUDA_FP32, s.n_tokens * (size_t)c.heads);
   Bytes workspace (ps_cuda_attention_workspace (&s.shape));
   forward (c, s, out, lse, qkv);
@@ -138,7 +141,7 @@ check_large_scores (const Case &c)
   const Setup s (c);
   const size_t n_out = s.n_tokens * (size_t)s.shape.out_stride;
   const double deviation = 12 / pow (c.head_size / 32.0, 0.25);
-  Array qkv (c.element, random_values (s.n_tokens * (size_t)s.shape.qkv_stride, deviation, 4));
+  Array qkv (c.element, random_values (s.n_qkv, deviation, 4));
   Array out (c.element, Values (n_out, 0)), lse (PS_CUDA_FP32, s.n_tokens);
   forward (c, s, out, lse, qkv);
   Values expected (n_out, 0), expected_lse (s.n_tokens), in = qkv.values ();
@@ -166,7 +169,7 @@ test_differences ()
 {
   const Case c = { PS_CUDA_FP32, 1, 5, 2, 1, 4 };
   const Setup s (c);
-  const size_t n_qkv = s.n_tokens * (size_t)s.shape.qkv_stride, n_out = s.n_tokens * (size_t)s.shape.out_stride;
+  const size_t n_qkv = s.n_qkv, n_out = s.n_tokens * (size_t)s.shape.out_stride;
   const double step = 1.0 / 32;
   const Values at = random_values (n_qkv, 1, 5);
   Array dout (PS_CUDA_FP32, random_values (n_out, 1, 6)), out (PS_CUDA_FP32, Values (n_out, 0)),
@@ -202,7 +205,7 @@ test_paths ()
 {
   const Case c = { PS_CUDA_BF16, 1, 70, 2, 1, 64 };
   const Setup s (c);
-  const size_t n_qkv = s.n_tokens * (size_t)s.shape.qkv_stride, n_out = s.n_tokens * (size_t)s.shape.out_stride;
+  const size_t n_qkv = s.n_qkv, n_out = s.n_tokens * (size_t)s.shape.out_stride;
   const Values in = random_values (n_qkv, 1, 7);
   Array qkv (c.element, in), shifted (c.element, in, 1), out (c.element, Values (n_out, 0)),
       other (c.element, Values (n_out, 0));
@@ -219,7 +222,7 @@ test_paths ()
 static void
 test_refusals ()
 {
-  PsCudaAttention shape = { 1, 4, 3, 2, 8, 56, 24 };
+  PsCudaAttention shape = { 1, 4, 3, 2, 8, 56, 24, 56, 0 };
 
   check_status ("3 heads on 2 kv heads", ps_cuda_attention (PS_CUDA_FP32, &shape, NULL, NULL, NULL, NULL, NULL, 0),
                 cudaErrorInvalidValue);
