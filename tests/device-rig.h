@@ -156,7 +156,7 @@ assert_same_bits (GArray *a, GArray *b)
   g_assert_cmpmem (a->data, a->len * sizeof (float), b->data, b->len * sizeof (float));
 }
 
-/* B and W apart, in other orders, give the gradients of BW. */
+/* B and W apart, in other orders, give the gradients of BW; with R before one B, too. */
 static inline void
 check_split_backward (const PsDeviceClass *of, PsModel model)
 {
@@ -167,6 +167,7 @@ check_split_backward (const PsDeviceClass *of, PsModel model)
   all_microbatches (&fused);
   for (guint i = 0; i < 3; i++)
     forward (&split, i);
+  run_all_stages (&split, PS_OP_R, 1);
   for (guint i = 0; i < 3; i++)
     backward (&split, PS_OP_B, 2 - i);
   for (guint i = 0; i < 3; i++)

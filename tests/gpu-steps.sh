@@ -310,6 +310,31 @@ first_run ()
   exit $code
 }
 
+# Runs techniques beside the order of ops, each against one device.
+features ()
+{
+  need_device
+  { cat "$work/tiny.ini"; echo 'tied = true'; } >"$work/tied.ini"
+  good= bad=
+  while read -r file schedule options; do
+    room 5 || { bad="$bad, no time for $schedule $options"; continue; }
+    if own pipesim-exec --schedule $schedule -p 4 -m 8 --model "$work/$file.ini" --device "$device" --steps 2 --check $options </dev/null >"$work/run.txt" 2>&1 \
+      && grep -q ': bit-equal' "$work/run.txt"; then
+      good="$good, $file $schedule $options"
+    else
+      bad="$bad, $file $schedule $options: $(tail -1 "$work/run.txt")"
+    fi
+  done <<TEXT
+tiny seq1f1b
+tied 1f1b
+tied zb-h1 --sync bypass --clip 0.5
+tiny chimera --recompute full
+tiny pipedream-2bw
+TEXT
+  echo "= bit-equal${good#,}${bad:+; NOT${bad#,}}"
+  [ -z "$bad" ]
+}
+
 # variants VARIABLE VALUE...: repeats one run with each value of an environment variable of the cuda device.
 variants ()
 {

@@ -367,7 +367,7 @@ collect ()
 }
 
 # The most important steps come first: each step may be the last. An emulation is slow.
-few="1f1b zb-h1 gpipe interleaved zb-v dualpipe-v zb-auto zb-h2 v-half v-min 1f1b-v zb-v-auto interleaved-zb eager-1f1b looped-bfs hanayo naive"
+few="1f1b zb-h1 gpipe interleaved zb-v dualpipe-v zb-auto zb-h2 v-half v-min 1f1b-v zb-v-auto interleaved-zb eager-1f1b looped-bfs hanayo naive seq1f1b chimera dualpipe"
 eight="1f1b zb-h1 zb-v interleaved gpipe dualpipe-v zb-h2"
 iterations=4
 if [ -n "${PIPESIM_MODULE_DIR:-}" ]; then few="1f1b zb-v" eight=1f1b iterations=2; fi
@@ -386,6 +386,7 @@ step 40 "parts of a GPU" device_tests test-cuda-parts
 step 20 "hardware queues" queues 32 8 1
 step 40 "first run, p = 4" first_run 1f1b
 step 40 "first run of zb-v" first_run zb-v
+step 60 "more of pipelines" features
 step 60 "cuda device" device_tests test-cuda-device
 step 40 "cuda contexts" device_tests test-cuda-context
 step 20 "cuda graphs" device_tests test-cuda-graphs

@@ -4,10 +4,34 @@
 #include <pipesim/device.h>
 
 #include <math.h>
+#include <string.h>
 
 extern const PsDeviceClass ps_cpu_device;   /* a real transformer stage in fp32 */
 extern const PsDeviceClass ps_paced_device; /* occupies its thread for the modelled time of each op */
 extern const PsDeviceClass ps_null_device;  /* ops take no time: measures the runtime itself */
+
+/* Copy n_bytes from the device's own memory to the host's and back. */
+static inline gboolean
+ps_device_read (PsDevice *device, void *to, void *from, gsize n_bytes, GError **error)
+{
+  PsTensor there = { .device = device, .bytes = n_bytes, .data = from };
+
+  if (device->class->read != NULL)
+    return device->class->read (&there, to, error);
+  memcpy (to, from, n_bytes);
+  return TRUE;
+}
+
+static inline gboolean
+ps_device_write (PsDevice *device, void *to, const void *from, gsize n_bytes, GError **error)
+{
+  PsTensor there = { .device = device, .bytes = n_bytes, .data = to };
+
+  if (device->class->write != NULL)
+    return device->class->write (&there, from, error);
+  memcpy (to, from, n_bytes);
+  return TRUE;
+}
 
 /* Refuses an op of a stage that is not resident. */
 static inline gboolean

@@ -2,6 +2,7 @@
 #include "bypass.h"
 
 #include "clock.h"
+#include "device/devices.h"
 #include "show.h"
 #include "sum.h"
 #include "tie.h"
@@ -212,10 +213,12 @@ send_squares (PsWorker *worker, guint to, GError **error)
 
   if (tensor == NULL)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "device %u: no memory to send the norm of gradients", worker->index);
-  if (tensor->data != NULL)
+  if (tensor->data != NULL
+      && !ps_device_write (worker->device, tensor->data, worker->squares,
+                           count_stages (worker) * sizeof *worker->squares, error))
     {
-      memset (tensor->data, 0, tensor->bytes);
-      memcpy (tensor->data, worker->squares, count_stages (worker) * sizeof *worker->squares);
+      worker->device->class->tensor_free (tensor);
+      return FALSE;
     }
   return transport->class->send (transport, worker->at, ps_worker_peer (worker, to), name (worker->index), tensor, 0,
                                  error);
@@ -226,8 +229,10 @@ receive_squares (PsWorker *worker, guint from, GError **error)
 {
   PsTransport *transport = worker->run->transport;
   guint peer = ps_worker_peer (worker, from);
+  g_autofree double *squares = g_new (double, count_stages (worker));
   PsTransferTimes times;
   PsTensor *tensor;
+  gboolean done = TRUE;
 
   if (!transport->class->receive (transport, worker->at, peer, name (from), error))
     return FALSE;
@@ -235,9 +240,13 @@ receive_squares (PsWorker *worker, guint from, GError **error)
   if (tensor == NULL)
     return FALSE;
   if (tensor->data != NULL)
-    take_squares (worker, tensor->data);
+    {
+      done = ps_device_read (worker->device, squares, tensor->data, count_stages (worker) * sizeof *squares, error);
+      if (done)
+        take_squares (worker, squares);
+    }
   worker->device->class->tensor_free (tensor);
-  return TRUE;
+  return done;
 }
 
 static float

@@ -1,7 +1,7 @@
 /* tie.c - sends gradients of the shared matrix in messages of the size that all messages have. */
 #include "tie.h"
 
-#include <string.h>
+#include "device/devices.h"
 
 /* The device that has the other stage in the weight copy in which `device` has this one. */
 static guint
@@ -55,40 +55,43 @@ send_piece (PsWorker *worker, const PsTie *tie, const float *values, gsize n, gu
   if (tensor == NULL)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "stage %u: no memory to send the shared matrix",
                       tie->stages[tie->has[1]]);
-  memset (tensor->data, 0, tensor->bytes);
-  memcpy (tensor->data, values, n * sizeof *values);
+  if (!ps_device_write (worker->device, tensor->data, values, n * sizeof *values, error))
+    {
+      worker->device->class->tensor_free (tensor);
+      return FALSE;
+    }
   return transport->class->receive (transport, worker->at, peer, name (tie->peer, i), error)
          && transport->class->send (transport, worker->at, peer, name (worker->index, i), tensor, 0, error);
 }
 
 static gboolean
-add_piece (PsWorker *worker, const PsTie *tie, float *values, gsize n, guint i, GError **error)
+receive_piece (PsWorker *worker, const PsTie *tie, float *values, gsize n, guint i, GError **error)
 {
   PsTransport *transport = worker->run->transport;
   PsTransferTimes times;
   PsTensor *tensor = transport->class->wait (transport, worker->at, ps_worker_peer (worker, tie->peer),
                                              name (tie->peer, i), worker->device, &times, error);
+  gboolean done;
 
   if (tensor == NULL)
     return FALSE;
-  for (gsize k = 0; k < n; k++)
-    values[k] += ((const float *)tensor->data)[k];
+  done = ps_device_read (worker->device, values, tensor->data, n * sizeof *values, error);
   worker->device->class->tensor_free (tensor);
-  return TRUE;
+  return done;
 }
 
-/* A sum of two numbers is the same in either order. */
+/* Replaces other numbers by those of the peer. */
 static gboolean
-add_peer (PsWorker *worker, const PsTie *tie, float *values, gsize n, GError **error)
+swap (PsWorker *worker, const PsTie *tie, const float *own, float *other, gsize n, GError **error)
 {
   const PsModel *model = worker->run->setting->model;
   PsTransport *transport = worker->run->transport;
-  gsize n_message = (gsize)ps_model_boundary_bytes (model) / worker->run->program->schedule->n_slices / sizeof *values;
+  gsize n_message = (gsize)ps_model_boundary_bytes (model) / worker->run->program->schedule->n_slices / sizeof *own;
   gboolean done = TRUE;
 
   for (guint i = 0; done && i * n_message < n; i++)
-    done = send_piece (worker, tie, values + i * n_message, piece (n, n_message, i), i, error)
-           && add_piece (worker, tie, values + i * n_message, piece (n, n_message, i), i, error);
+    done = send_piece (worker, tie, own + i * n_message, piece (n, n_message, i), i, error)
+           && receive_piece (worker, tie, other + i * n_message, piece (n, n_message, i), i, error);
   return done && transport->class->flush (transport, worker->at, error);
 }
 
@@ -102,20 +105,30 @@ matrix (PsWorker *worker, const PsTie *tie, guint end, gsize n)
   return end == 0 ? values : values + n_all - n;
 }
 
+/* A sum of two numbers is the same in either order. The numbers are added up in copies on the host. */
 gboolean
 ps_tie_add (PsWorker *worker, GError **error)
 {
   const PsModel *model = worker->run->setting->model;
+  PsDevice *device = worker->device;
+  gsize n, n_bytes;
   PsTie tie;
 
   if (!ps_tie_find (worker->run, worker->index, &tie))
     return TRUE;
 
-  gsize n = (gsize)model->vocabulary * model->hidden;
-  if (tie.peer != worker->index)
-    return add_peer (worker, &tie, matrix (worker, &tie, tie.has[1], n), n, error);
-  float *first = matrix (worker, &tie, 0, n), *last = matrix (worker, &tie, 1, n);
+  n = (gsize)model->vocabulary * model->hidden;
+  n_bytes = n * sizeof (float);
+  g_autofree float *own = g_malloc (n_bytes), *other = g_malloc (n_bytes);
+  const gboolean both = tie.has[0] && tie.has[1];
+  const guint end = tie.has[0] ? 0 : 1;
+
+  if (!ps_device_read (device, own, matrix (worker, &tie, end, n), n_bytes, error)
+      || !(both ? ps_device_read (device, other, matrix (worker, &tie, 1, n), n_bytes, error)
+                : swap (worker, &tie, own, other, n, error)))
+    return FALSE;
   for (gsize i = 0; i < n; i++)
-    first[i] = last[i] = first[i] + last[i];
-  return TRUE;
+    own[i] += other[i];
+  return ps_device_write (device, matrix (worker, &tie, end, n), own, n_bytes, error)
+         && (!both || ps_device_write (device, matrix (worker, &tie, 1, n), own, n_bytes, error));
 }

@@ -39,13 +39,14 @@ equal ()
 model gpt bf16 gelu
 model gpt32 fp32 gelu
 model llama bf16 swiglu
+{ cat gpt.ini; echo 'tied = true'; } >tied.ini
 equal gpt zb-h1 -p 2 -m 4
 equal gpt32 1f1b -p 4 -m 4
 equal llama zb-h1 -p 4 -m 4
 equal gpt interleaved -p 2 -m 2 -v 2
-equal gpt zb-v -p 2 -m 2
+equal tied zb-v -p 2 -m 2
 equal gpt 1f1b -p 4 -m 4 --sm-shares 40,30,20,10
-equal gpt zb-h1 -p 4 -m 4 --layout '|Etttt|L|'
+equal tied zb-h1 -p 4 -m 4 --layout '|Etttt|L|'
 equal llama zb-v -p 2 -m 2 --recompute full
 equal gpt pipedream -p 2 -m 3
 equal gpt32 pipedream -p 4 -m 4
@@ -80,7 +81,7 @@ for model in gpt gpt32 llama; do
   [ "$(cut -d, -f1-3 whole.csv)" = "$(cut -d, -f1-3 parts.csv)" ] || set -- "$@" "$(cat whole.csv parts.csv)"
   result "$model: a training in two parts" "$@"
 done
-sed 's/flash_attention = true/flash_attention = false/' gpt32.ini | sed 's/vocabulary = 40/vocabulary = 257/' >cpu.ini
+sed 's/flash_attention = true/flash_attention = false/' gpt32.ini | sed 's/vocabulary = 40/vocabulary = 257/; $a tied = true' >cpu.ini
 { pipesim exec --schedule 1f1b -p 2 -m 2 --model cpu.ini --device cuda --text sums --steps 2 --save half \
   && pipesim exec --schedule 1f1b -p 2 -m 2 --model cpu.ini --device cpu --text sums --steps 4 --load half --losses cpu.csv \
   && pipesim exec --schedule seq1f1b -p 2 -m 2 --model cpu.ini --device cuda --text sums --steps 4 --load half --losses gpu.csv; } >out.txt 2>&1

@@ -32,8 +32,12 @@ ps_cuda_head_forward (const PsCudaHead *head, PsCudaShared *shared, const PsCuda
 
   ps_cuda_norm (shared, shared->normed, state->part[PS_CUDA_HEAD_MEAN], state->part[PS_CUDA_HEAD_SCALE],
                 state->part[PS_CUDA_HEAD_X], head->weight[PS_CUDA_HEAD_GAIN], head->weight[PS_CUDA_HEAD_BIAS]);
-  ps_cuda_linear (shared->products, logits, shared->normed, head->weight[PS_CUDA_HEAD_W], NULL, NULL, sizes->tokens,
-                  sizes->hidden, sizes->logits_width);
+  if (sizes->tied)
+    ps_cuda_linear_input (shared->products, logits, shared->normed, head->weight[PS_CUDA_HEAD_W], sizes->tokens,
+                          sizes->logits_width, sizes->hidden);
+  else
+    ps_cuda_linear (shared->products, logits, shared->normed, head->weight[PS_CUDA_HEAD_W], NULL, NULL, sizes->tokens,
+                    sizes->hidden, sizes->logits_width);
   ps_cuda_note (&shared->context, "cross-entropy",
                 ps_cuda_cross_entropy (sizes->element, logits, shared->token_losses, words, sizes->batch,
                                        sizes->sequence, sizes->vocabulary, sizes->logits_width, 1 / (float)n_summed,
@@ -48,8 +52,12 @@ ps_cuda_head_backward (const PsCudaHead *head, PsCudaShared *shared, const PsCud
   const PsCudaSizes *sizes = &shared->sizes;
   void *const *part = state->part;
 
-  ps_cuda_linear_input (shared->products, part[PS_CUDA_HEAD_DNORMED], part[PS_CUDA_HEAD_LOGITS],
-                        head->weight[PS_CUDA_HEAD_W], sizes->tokens, sizes->hidden, sizes->logits_width);
+  if (sizes->tied)
+    ps_cuda_linear (shared->products, part[PS_CUDA_HEAD_DNORMED], part[PS_CUDA_HEAD_LOGITS],
+                    head->weight[PS_CUDA_HEAD_W], NULL, NULL, sizes->tokens, sizes->logits_width, sizes->hidden);
+  else
+    ps_cuda_linear_input (shared->products, part[PS_CUDA_HEAD_DNORMED], part[PS_CUDA_HEAD_LOGITS],
+                          head->weight[PS_CUDA_HEAD_W], sizes->tokens, sizes->hidden, sizes->logits_width);
   ps_cuda_norm_input (shared, dx, NULL, part[PS_CUDA_HEAD_DNORMED], part[PS_CUDA_HEAD_X], part[PS_CUDA_HEAD_MEAN],
                       part[PS_CUDA_HEAD_SCALE], head->weight[PS_CUDA_HEAD_GAIN]);
 }
@@ -63,6 +71,10 @@ ps_cuda_head_weights (const PsCudaHead *head, PsCudaShared *shared, const PsCuda
   ps_cuda_norm_weights (shared, head->gradient[PS_CUDA_HEAD_GAIN], head->gradient[PS_CUDA_HEAD_BIAS],
                         part[PS_CUDA_HEAD_DNORMED], part[PS_CUDA_HEAD_X], part[PS_CUDA_HEAD_MEAN],
                         part[PS_CUDA_HEAD_SCALE], head->weight[PS_CUDA_HEAD_GAIN], head->weight[PS_CUDA_HEAD_BIAS]);
-  ps_cuda_linear_weights (shared->products, head->gradient[PS_CUDA_HEAD_W], shared->normed, part[PS_CUDA_HEAD_LOGITS],
-                          sizes->tokens, sizes->hidden, sizes->logits_width);
+  if (sizes->tied)
+    ps_cuda_linear_weights (shared->products, head->gradient[PS_CUDA_HEAD_W], part[PS_CUDA_HEAD_LOGITS], shared->normed,
+                            sizes->tokens, sizes->logits_width, sizes->hidden);
+  else
+    ps_cuda_linear_weights (shared->products, head->gradient[PS_CUDA_HEAD_W], shared->normed, part[PS_CUDA_HEAD_LOGITS],
+                            sizes->tokens, sizes->hidden, sizes->logits_width);
 }

@@ -1,5 +1,6 @@
-/* cuda-head.h - the part after the last layer: logits = norm (x) w without bias, loss = mean cross-entropy over the
- * tokens of whole sequences. The logits are kept once, in element. The forward already turns them into their gradient.
+/* cuda-head.h - the part after the last layer: logits = norm (x) w without bias, or norm (x) w^T if w is the
+ * embedding's matrix of tokens, loss = mean cross-entropy over the tokens of whole sequences. The logits are kept once,
+ * in element. The forward already turns them into their gradient.
  */
 #pragma once
 

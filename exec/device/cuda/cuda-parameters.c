@@ -9,6 +9,12 @@
 #define DEVIATION 0.02f
 
 static void
+reserve (PsCudaParameters *parameters, gsize n)
+{
+  parameters->n_array += (n + PS_CUDA_ALIGNMENT - 1) / PS_CUDA_ALIGNMENT * PS_CUDA_ALIGNMENT;
+}
+
+static void
 append (PsCudaParameters *parameters, PsCudaParameter parameter)
 {
   const gsize extent = parameter.rows * parameter.stride;
@@ -16,7 +22,8 @@ append (PsCudaParameters *parameters, PsCudaParameter parameter)
   parameter.first = parameters->n_array;
   g_array_append_val (parameters->all, parameter);
   parameters->n_dense += parameter.rows * parameter.columns;
-  parameters->n_array += (extent + PS_CUDA_ALIGNMENT - 1) / PS_CUDA_ALIGNMENT * PS_CUDA_ALIGNMENT;
+  parameters->n_end = parameter.first + extent;
+  reserve (parameters, extent);
 }
 
 static void
@@ -75,7 +82,15 @@ append_head (PsCudaParameters *parameters, const PsCudaSizes *sizes)
 {
   append_vector (parameters, TRUE, sizes->hidden, 1);
   append_vector (parameters, !sizes->gated, sizes->hidden, 0);
-  append_matrix (parameters, sizes->hidden, sizes->vocabulary, sizes->logits_width, DEVIATION, PS_DATA_STREAM_HEAD, 0);
+  if (sizes->tied)
+    {
+      append_matrix (parameters, sizes->vocabulary, sizes->hidden, sizes->hidden, DEVIATION, PS_DATA_STREAM_EMBEDDING,
+                     0);
+      reserve (parameters, (gsize)(sizes->logits_width - sizes->vocabulary) * (gsize)sizes->hidden);
+    }
+  else
+    append_matrix (parameters, sizes->hidden, sizes->vocabulary, sizes->logits_width, DEVIATION, PS_DATA_STREAM_HEAD,
+                   0);
 }
 
 void

@@ -39,7 +39,7 @@ typedef enum
 {
   PS_CUDA_HEAD_GAIN, /* h */
   PS_CUDA_HEAD_BIAS, /* h */
-  PS_CUDA_HEAD_W,    /* h x V; rows are logits_width elements apart */
+  PS_CUDA_HEAD_W,    /* h x V; rows are logits_width elements apart. Tied: V x h, then zeros up to logits_width rows */
   PS_CUDA_N_HEAD_PARAMETERS
 } PsCudaHeadParameter;
 
@@ -60,6 +60,7 @@ typedef struct
   guint head;    /* index of the first parameter of the head */
   gsize n_dense; /* elements of all parameters */
   gsize n_array; /* elements of the array, gaps included */
+  gsize n_end;   /* those up to the last parameter's last one */
 } PsCudaParameters;
 
 void ps_cuda_parameters_init (PsCudaParameters *parameters, const PsCudaSizes *sizes, const PsStageShape *shape);

@@ -15,8 +15,11 @@ static gboolean
 check_kind (const PsModel *model, GError **error)
 {
   const guint head_size = model->hidden / model->heads;
-  const char *special = ps_model_special_key (model);
+  const char *special;
+  PsModel plain = *model;
 
+  plain.tied = FALSE;
+  special = ps_model_special_key (&plain);
   if (special != NULL)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cuda device: model has %s: only models without it are supported",
                       special);
@@ -98,6 +101,7 @@ ps_cuda_sizes_init (PsCudaSizes *sizes, const PsModel *model, guint n_slices, GE
     .feed_forward = (int)model->feed_forward,
     .up_width = (int)model->feed_forward * (gated ? 2 : 1),
     .vocabulary = (int)model->vocabulary,
+    .tied = model->tied,
     .logits_width
     = (int)((model->vocabulary + PS_CUDA_ROW_ALIGNMENT - 1) / PS_CUDA_ROW_ALIGNMENT) * PS_CUDA_ROW_ALIGNMENT,
     .attention = attention_shape (model, n_slices, qkv_width),

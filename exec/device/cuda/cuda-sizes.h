@@ -24,6 +24,7 @@ typedef struct
   int feed_forward; /* f */
   int up_width;     /* output of the MLP's first product: f, or 2f if gated */
   int vocabulary;
+  gboolean tied;             /* embedding and output projection are one matrix */
   int logits_width;          /* vocabulary, rounded up to PS_CUDA_ROW_ALIGNMENT */
   PsCudaAttention attention; /* of slice 0 */
 } PsCudaSizes;

@@ -205,14 +205,32 @@ end_layer_backward (PsCudaShared *shared, PsCudaLayerState *state)
   give (shared, &part[PS_CUDA_INHERITED]);
 }
 
-/* Takes the blocks of a forward that runs again. Nothing reads its output, whose block goes back at once. */
+/* Takes the blocks of a forward that runs again, unless it has done so. Nothing reads its output, whose block goes back
+ * at once. */
 static gboolean
-take_again (PsCudaShared *shared, PsCudaLayerState *state, void **output, GError **error)
+take_again (PsCudaShared *shared, const PsStageShape *shape, PsCudaLayerState *state, void **output, GError **error)
 {
+  *output = NULL;
+  if (!ps_cuda_recomputes (shape) || state->part[PS_CUDA_QKV] != NULL)
+    return TRUE;
   if (!take_layer_parts (shared, state, PS_CUDA_X + 1, PS_CUDA_G, error)
       || !take (shared, output, ps_cuda_sizes_boundary_bytes (&shared->sizes), PS_USE_ACTIVATION, error))
     return FALSE;
   ps_memory_pool_give (shared->memory, *output);
+  return TRUE;
+}
+
+gboolean
+ps_cuda_slot_recompute (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, PsCudaPlan *plan,
+                        GError **error)
+{
+  memset (plan, 0, ps_cuda_plan_bytes (shape, &shared->sizes));
+  for (guint i = 0; i < shape->n_layers; i++)
+    {
+      if (!take_again (shared, shape, &slot->layers[i], &plan->steps[i].again, error))
+        return FALSE;
+      plan->steps[i].state = slot->layers[i];
+    }
   return TRUE;
 }
 
@@ -242,10 +260,10 @@ plan_layer_backward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape 
                      PsCudaPlan *plan, GError **error)
 {
   PsCudaLayerState *state = &slot->layers[layer];
-  void *again = NULL;
+  void *again;
 
   state->part[PS_CUDA_DOUTPUT] = plan->steps[layer + 1].stream;
-  if (ps_cuda_recomputes (shape) && !take_again (shared, state, &again, error))
+  if (!take_again (shared, shape, state, &again, error))
     return FALSE;
   if (!take_layer_parts (shared, state, PS_CUDA_DZ, PS_CUDA_DNORMED1, error)
       || !take_inherited (slot, shared, shape, layer, plan, error))

@@ -28,7 +28,7 @@ typedef struct
 {
   PsCudaLayerState state;
   void *stream; /* F: the residual stream before the layer; B: its gradient */
-  void *again;  /* B: a block for the layer's output, which recomputation makes once more; NULL: it does not */
+  void *again;  /* R, B: a block for the layer's output, which recomputation makes once more; NULL: it does not */
 } PsCudaStep;
 
 /* One op, with everything that its launches depend on. Plans are compared as bytes. */
@@ -52,7 +52,7 @@ PsCudaEarlier *ps_cuda_plan_earlier (PsCudaPlan *plan, const PsStageShape *shape
 /* Each of these takes the blocks that the op's kernels write, and fills the plan's blocks. It gives back blocks that
  * are needed only until the op ends: the next op's kernels run after this op's in the stream. */
 
-/* Whether a stage's B makes again what its F made. There are no scores that selective recomputation could drop. */
+/* Whether a stage's R or B makes again what its F made. There are no scores that selective recomputation could drop. */
 static inline gboolean
 ps_cuda_recomputes (const PsStageShape *shape)
 {
@@ -62,6 +62,10 @@ ps_cuda_recomputes (const PsStageShape *shape)
 /* input: from the stage before; NULL: the embedding's output gets a block of its own. It is taken, also on failure. */
 gboolean ps_cuda_slot_forward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, void *input,
                                PsCudaPlan *plan, GError **error);
+
+/* Makes again what a forward has made and does not keep; nothing where that is done. */
+gboolean ps_cuda_slot_recompute (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, PsCudaPlan *plan,
+                                 GError **error);
 
 /* weights: a W follows at once, layer by layer. input: the gradient of the output; NULL: the head's. It is taken, also
  * on failure. *output: the gradient of the stage's input; NULL if that is the embedding's. */

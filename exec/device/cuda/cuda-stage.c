@@ -87,6 +87,17 @@ launch_forward (PsCudaStage *stage)
     }
 }
 
+/* Runs the forward of a layer again if it is planned. */
+static void
+restore_layer (PsCudaStage *stage, guint i)
+{
+  const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, stage->shared, i);
+  const PsCudaStep *step = &stage->plan->steps[i];
+
+  if (step->again != NULL)
+    ps_cuda_layer_forward (&layer, stage->shared, &step->state, earlier_of (stage, i), stage->plan->slice, step->again);
+}
+
 static void
 weigh_layer (PsCudaStage *stage, guint i)
 {
@@ -112,8 +123,7 @@ launch_backward (PsCudaStage *stage)
     {
       const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, shared, i);
 
-      if (steps[i].again != NULL)
-        ps_cuda_layer_forward (&layer, shared, &steps[i].state, earlier_of (stage, i), slice, steps[i].again);
+      restore_layer (stage, i);
       ps_cuda_layer_backward (&layer, shared, &steps[i].state, earlier_of (stage, i), slice, steps[i].stream);
       if (stage->plan->kind == PS_OP_BW)
         weigh_layer (stage, i);
@@ -146,6 +156,8 @@ launch (gpointer data)
   ps_cuda_products_set_part (stage->shared->products, stage->n_sms);
   if (kind == PS_OP_F)
     launch_forward (stage);
+  for (guint i = 0; kind == PS_OP_R && i < stage->shape.n_layers; i++)
+    restore_layer (stage, i);
   if (kind == PS_OP_B || kind == PS_OP_BW)
     launch_backward (stage);
   if (kind == PS_OP_W || kind == PS_OP_BW)
@@ -219,6 +231,15 @@ forward (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error
   return TRUE;
 }
 
+static gboolean
+recompute (PsCudaStage *stage, PsOp op, GError **error)
+{
+  PsCudaSlot *slot = find_slot (stage, op, PS_CUDA_FORWARD, error);
+
+  return slot != NULL && ps_cuda_slot_recompute (slot, stage->shared, &stage->shape, stage->plan, error)
+         && run_planned (stage, op, error);
+}
+
 /* Runs B or BW. */
 static gboolean
 backward (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error)
@@ -268,6 +289,8 @@ ps_cuda_stage_run (PsCudaStage *stage, PsOp op, void *input, void **output, GErr
     {
     case PS_OP_F:
       return forward (stage, op, input, output, error);
+    case PS_OP_R:
+      return recompute (stage, op, error);
     case PS_OP_B:
     case PS_OP_BW:
       return backward (stage, op, input, output, error);
@@ -412,7 +435,7 @@ ps_cuda_stage_gradients (PsCudaStage *stage, gsize *n)
 float *
 ps_cuda_stage_gradient_memory (PsCudaStage *stage, gsize *n)
 {
-  *n = stage->weights.parameters.n_array;
+  *n = stage->weights.parameters.n_end;
   return stage->weights.gradients;
 }
 
