@@ -110,6 +110,9 @@ ps_run_report_to_text (const PsRunReport *report)
     g_string_append_printf (text, "post-validation took back %u of %u steps\n", report->trial->result->n_rollbacks,
                             report->trial->result->n_steps);
   append_posting (text, report->trial->result->timeline);
+  if (report->program->pair != NULL && report->setting->device->computes)
+    g_string_append_printf (text, "the two ops of a pair ran %s\n",
+                            report->setting->device->overlaps ? "at the same time" : "one after the other");
   if (report->verdict->check != PS_CHECK_NOT_RUN)
     append_verdict (text, report->verdict);
   if (report->trial->comparison != NULL)

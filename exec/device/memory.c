@@ -30,6 +30,8 @@ struct _PsMemoryPool
   PsMemoryUse use;
   GArray *free_lists; /* FreeList; a device uses a handful of sizes */
   GHashTable *blocks; /* every block, by start */
+  gboolean holds;
+  GPtrArray *held; /* of Block, to be put back */
 };
 
 PsMemoryPool *
@@ -42,6 +44,7 @@ ps_memory_pool_new (const PsPoolSource *source, gint64 limit_bytes)
   memory->limit_bytes = limit_bytes;
   memory->free_lists = g_array_new (FALSE, FALSE, sizeof (FreeList));
   memory->blocks = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  memory->held = g_ptr_array_new ();
   return memory;
 }
 
@@ -58,6 +61,7 @@ ps_memory_pool_free (PsMemoryPool *memory)
     memory->source->release (start);
   g_hash_table_unref (memory->blocks);
   g_array_unref (memory->free_lists);
+  g_ptr_array_unref (memory->held);
   g_mutex_clear (&memory->mutex);
   g_free (memory);
 }
@@ -185,10 +189,11 @@ block_at (PsMemoryPool *memory, void *start)
   return block;
 }
 
+/* Called with the mutex held. */
 static void
-put_back (FreeList *list, Block *block)
+put_back (PsMemoryPool *memory, Block *block)
 {
-  Block **place = &list->first;
+  Block **place = &free_list (memory, block->bytes, block->travels)->first;
 
   while (*place != NULL && (guintptr)(*place)->start < (guintptr)block->start)
     place = &(*place)->next;
@@ -204,8 +209,23 @@ ps_memory_pool_give (PsMemoryPool *memory, void *start)
 
   g_mutex_lock (&memory->mutex);
   Block *block = block_at (memory, start);
-  put_back (free_list (memory, block->bytes, block->travels), block);
+  if (memory->holds)
+    g_ptr_array_add (memory->held, block);
+  else
+    put_back (memory, block);
   count (memory, block->kind, -block->bytes);
+  g_mutex_unlock (&memory->mutex);
+}
+
+void
+ps_memory_pool_hold (PsMemoryPool *memory, gboolean holds)
+{
+  g_mutex_lock (&memory->mutex);
+  memory->holds = holds;
+  for (guint i = 0; !holds && i < memory->held->len; i++)
+    put_back (memory, memory->held->pdata[i]);
+  if (!holds)
+    g_ptr_array_set_size (memory->held, 0);
   g_mutex_unlock (&memory->mutex);
 }
 

@@ -300,6 +300,7 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint at, guint n_cores, GError **
                            .n_tensor = run->n_tensor,
                            .add_up = add_up,
                            .add_up_data = worker,
+                           .pairs = run->program->pair != NULL,
                            .sharded = setting->zero };
   worker->device = setting->device->open (&worker->setting, error);
   if (worker->device == NULL || !setting->device->computes || (run->n_replicas == 1 && run->twin == NULL)

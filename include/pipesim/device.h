@@ -99,6 +99,8 @@ typedef struct
   gboolean (*add_up) (gpointer data, float *values, gsize n, GError **error);
   gpointer add_up_data;
 
+  gboolean pairs; /* the schedule has pairs of ops, see PsDeviceClass.overlaps */
+
   gboolean sharded; /* the optimizer state of each stage is spread over the replicas (ZeRO stage 1): this one has share
                        `replica` of them, see ps_share_begin, and O steps the parameters of that share alone */
 
@@ -144,6 +146,7 @@ struct _PsDeviceClass
   gboolean splits;         /* TRUE: PsDeviceSetting.shares means something */
   gboolean tensor;         /* TRUE: PsDeviceSetting.n_tensor means something */
   gboolean lengths;        /* TRUE: PsDeviceSetting.tokens means something */
+  gboolean overlaps;       /* TRUE: with PsDeviceSetting.pairs both ops of a pair run at the same time */
 
   /* NULL: always there. Else says in one line why the class cannot be used here (PS_ERROR_UNAVAILABLE). Called before
    * every other hook but libraries. */
@@ -192,7 +195,8 @@ struct _PsDeviceClass
   /* Drops all that F has kept for backwards that have not run. NULL where norm_square is. */
   void (*forget) (PsDevice *device);
 
-  /* Runs one op and returns when its result may be sent.
+  /* Runs one op and returns when its result may be sent; that of the first op of a pair may be sent when the second has
+   * returned, and nothing but memory, reset_peak, begin and use_version is called meanwhile.
    *
    * - F: input is the activation from stage - 1 (taken), NULL on stage 0, which reads the tokens of its microbatch;
    *   *output the activation for stage + 1 (caller's), NULL on the last stage, which notes the loss.

@@ -60,6 +60,10 @@ equal gpt32 pipedream -p 4 -m 4
 equal gpt 1f1b -p 2 -m 4 --sync bypass --clip 0.001
 equal llama seq1f1b -p 2 -m 2
 unset PIPESIM_CUDA_GRAPHS
+# Streams that work on their own, as on a GPU: what does not wait for them is found.
+export PS_EMULATED_ASYNC=1
+equal llama dualpipe-v -p 2 -m 4
+unset PS_EMULATED_ASYNC
 refuse 1 "--offload: the cuda device keeps all activations" pipesim exec --schedule 1f1b -p 2 -m 4 --model gpt.ini --device cuda --offload 0.5
 refuse 1 "--zero 1: each device cuda holds the whole optimizer state" \
   pipesim exec --schedule 1f1b -p 2 -m 4 --model gpt.ini --device cuda --replicas 2 --zero 1

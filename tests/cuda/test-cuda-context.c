@@ -317,6 +317,44 @@ test_refuses_ops (void)
   rig_clear (&rig);
 }
 
+/* Gradients after a F whose microbatch the B of another one is paired with. */
+static GArray *
+paired_gradients (gboolean pairs)
+{
+  Rig rig = { .setting = { .pairs = pairs } };
+  g_autoptr (GError) error = NULL;
+  const PsOp ops[] = { { .kind = PS_OP_F, .microbatch = 1, .paired = 1 }, { .kind = PS_OP_BW } };
+  PsTensor *output = NULL;
+  GArray *gradients;
+
+  rig_open_as (&rig, cuda_device, small_model (2, 16, 2, 8), 1, 2);
+  run (&rig, PS_OP_F, 0, 0, NULL);
+  if (pairs)
+    ((void (*) (guint))cuda_probe ("ps_emulator_meet")) (2);
+  for (guint i = 0; i < 2; i++)
+    g_assert_true (rig.device->class->run (rig.device, ops[i], NULL, &output, &error));
+  if (pairs)
+    g_assert_true (((_Bool (*) (void))cuda_probe ("ps_emulator_have_met")) ());
+  if (pairs)
+    ((void (*) (guint))cuda_probe ("ps_emulator_meet")) (0);
+  run (&rig, PS_OP_BW, 0, 1, NULL);
+  gradients = all_gradients (&rig);
+  rig_clear (&rig);
+  return gradients;
+}
+
+/* Both streams have work before either begins; the bits are those of one op after the other. */
+static void
+test_pairs (void)
+{
+  if (cuda_probe ("ps_emulator_meet") == NULL)
+    return;
+  g_autoptr (GArray) in_turn = paired_gradients (FALSE);
+  g_autoptr (GArray) at_once = paired_gradients (TRUE);
+
+  assert_same_bits (in_turn, at_once);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -328,6 +366,7 @@ main (int argc, char **argv)
   cuda_add ("/cuda/sharing/peers", test_peers);
   cuda_add ("/cuda/provenance", test_provenance);
   cuda_add ("/cuda/sharing/too-many", test_too_many);
+  cuda_add ("/cuda/pairs", test_pairs);
   cuda_add ("/cuda/refuses/machine", test_unavailable);
   cuda_add ("/cuda/refuses/models", test_refuses_models);
   cuda_add ("/cuda/refuses/ops", test_refuses_ops);

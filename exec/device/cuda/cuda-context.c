@@ -185,18 +185,36 @@ ps_cuda_context_open (PsCudaContext *context, const PsDeviceSetting *setting, GE
   return open_stream (context, error) && ps_cuda_ok ("leaving a GPU", cudaSetDevice (context->gpu), error);
 }
 
+gboolean
+ps_cuda_context_open_twin (PsCudaContext *twin, const PsCudaContext *context, GError **error)
+{
+  *twin = (PsCudaContext){ .gpu = context->gpu,
+                           .n_sms = context->n_sms,
+                           .n_sharing = context->n_sharing,
+                           .green = context->green,
+                           .current = context->current,
+                           .graphs = context->graphs };
+  return (twin->green == NULL || ps_cuda_green_stream (twin, error)) && open_stream (twin, error);
+}
+
+void
+ps_cuda_context_close_twin (PsCudaContext *twin)
+{
+  g_clear_pointer (&twin->failure, g_free);
+  if (twin->begin != NULL)
+    cudaEventDestroy (twin->begin);
+  if (twin->end != NULL)
+    cudaEventDestroy (twin->end);
+  if (twin->stream != NULL)
+    cudaStreamDestroy (twin->stream);
+}
+
 void
 ps_cuda_context_close (PsCudaContext *context)
 {
-  g_clear_pointer (&context->failure, g_free);
   if (!ps_cuda_context_enter (context, NULL))
     return;
-  if (context->begin != NULL)
-    cudaEventDestroy (context->begin);
-  if (context->end != NULL)
-    cudaEventDestroy (context->end);
-  if (context->stream != NULL)
-    cudaStreamDestroy (context->stream);
+  ps_cuda_context_close_twin (context);
   ps_cuda_green_close (context);
 }
 
@@ -232,9 +250,15 @@ ps_cuda_begin (PsCudaContext *context)
 gboolean
 ps_cuda_finish (PsCudaContext *context, GError **error)
 {
+  ps_cuda_note (context, "marking the op's end", cudaEventRecord (context->end, context->stream));
+  return context->leaves || ps_cuda_await (context, error);
+}
+
+gboolean
+ps_cuda_await (PsCudaContext *context, GError **error)
+{
   float milliseconds = 0;
 
-  ps_cuda_note (context, "marking the op's end", cudaEventRecord (context->end, context->stream));
   ps_cuda_note (context, "waiting for the op", cudaEventSynchronize (context->end));
   if (context->failure != NULL)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "%s", context->failure);

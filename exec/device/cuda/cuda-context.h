@@ -1,5 +1,5 @@
 /* cuda-context.h - a device's part of a GPU: the whole GPU, or some of its multiprocessors as a green context. It has
- * one stream for all its work. */
+ * one stream for all its work; a twin has another stream in the same part. */
 #pragma once
 
 #include <cuda.h>
@@ -17,6 +17,7 @@ typedef struct
   cudaStream_t stream;
   cudaEvent_t begin, end;
   gboolean graphs; /* ops are captured and launched as graphs, see cuda-graph.h */
+  gboolean leaves; /* ps_cuda_finish leaves the op running, for ps_cuda_await */
   gint64 op_ns;    /* time from begin to end of the latest op */
   char *failure;   /* the first failure since begin; NULL: none */
 } PsCudaContext;
@@ -31,6 +32,10 @@ gboolean ps_cuda_available (GError **error);
  * (CUDA Driver API, cuGreenCtxCreate). After a failure, too, the caller must call ps_cuda_context_close. */
 gboolean ps_cuda_context_open (PsCudaContext *context, const PsDeviceSetting *setting, GError **error);
 void ps_cuda_context_close (PsCudaContext *context);
+
+/* After a failure, too, the caller must call ps_cuda_context_close_twin, and before the context is closed. */
+gboolean ps_cuda_context_open_twin (PsCudaContext *twin, const PsCudaContext *context, GError **error);
+void ps_cuda_context_close_twin (PsCudaContext *twin);
 
 /* Makes the context current to the calling thread. */
 gboolean ps_cuda_context_enter (const PsCudaContext *context, GError **error);
@@ -48,6 +53,7 @@ void ps_cuda_begin (PsCudaContext *context);
 void ps_cuda_note (PsCudaContext *context, const char *what, cudaError_t status);
 void ps_cuda_note_text (PsCudaContext *context, const char *what, const char *problem);
 gboolean ps_cuda_finish (PsCudaContext *context, GError **error);
+gboolean ps_cuda_await (PsCudaContext *context, GError **error);
 
 /* Copies between host and device memory in any direction, after all work of the stream. Returns when it is done. */
 gboolean ps_cuda_copy (PsCudaContext *context, void *to, const void *from, gsize bytes, GError **error);

@@ -27,8 +27,9 @@ typedef struct
 {
   PsDevice base;
   PsDeviceSetting setting;
-  PsCudaShared shared;
-  PsCudaStage **stages; /* [n_stages], NULL where not resident */
+  PsCudaShared shared, twin; /* the twin runs the second op of a pair; its products are NULL where there are no pairs */
+  gboolean left;             /* the first op of a pair is under way */
+  PsCudaStage **stages;      /* [n_stages], NULL where not resident */
   PsCudaFlush flush;
   PsCudaHolder holder;
 } CudaDevice;
@@ -52,6 +53,7 @@ cuda_close (PsDevice *device)
   g_free (cuda->stages);
   ps_cuda_flush_clear (&cuda->flush);
   ps_cuda_holder_clear (&cuda->holder);
+  ps_cuda_shared_clear_twin (&cuda->twin);
   ps_cuda_products_free (cuda->shared.products);
   ps_memory_pool_free (cuda->shared.memory);
   ps_cuda_context_close (&cuda->shared.context);
@@ -108,7 +110,9 @@ cuda_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError
   if (!ps_device_check_slices (&cuda->setting, stage, shape, error))
     return FALSE;
 
-  if (ps_cuda_shared_prepare (&cuda->shared, shape->embedding || shape->head, error))
+  if (ps_cuda_shared_prepare (&cuda->shared, shape->embedding || shape->head, error)
+      && (!cuda->setting.pairs || cuda->twin.products != NULL
+          || ps_cuda_shared_twin (&cuda->twin, &cuda->shared, error)))
     cuda->stages[stage]
         = ps_cuda_stage_new (&cuda->shared, shape, parts != NULL ? parts[stage] : cuda->shared.context.n_sms, error);
   if (cuda->stages[stage] != NULL)
@@ -192,6 +196,41 @@ fit (CudaDevice *cuda, gboolean wanted, void **block, GError **error)
          && ps_cuda_ok ("waiting", cudaStreamSynchronize (shared->context.stream), error);
 }
 
+/* Runs the second op of a pair beside the first, and waits for both. Both follow all that came before the pair. */
+static gboolean
+run_beside (CudaDevice *cuda, PsCudaStage *stage, PsOp op, void *block, void **result, GError **error)
+{
+  PsCudaContext *first = &cuda->shared.context, *second = &cuda->twin.context;
+  gboolean done;
+
+  cuda->twin.words = cuda->shared.words;
+  cuda->twin.step = cuda->shared.step;
+  ps_cuda_stage_move (stage, &cuda->twin);
+  done = ps_cuda_ok ("following the ops before a pair", cudaStreamWaitEvent (second->stream, first->begin, 0), error)
+         && ps_cuda_stage_run (stage, op, block, result, error);
+  ps_cuda_stage_move (stage, &cuda->shared);
+  done = ps_cuda_await (first, done ? error : NULL) && done;
+  ps_memory_pool_hold (cuda->shared.memory, FALSE);
+  return done;
+}
+
+/* The first op of a pair is left under way. Nothing that it gives back may be taken by the second. */
+static gboolean
+run_on_stage (CudaDevice *cuda, PsOp op, void *block, void **result, GError **error)
+{
+  PsCudaStage *stage = cuda->stages[op.stage];
+
+  if (cuda->left)
+    {
+      cuda->left = cuda->shared.context.leaves = FALSE;
+      return run_beside (cuda, stage, op, block, result, error);
+    }
+  cuda->left = cuda->shared.context.leaves = op.paired && cuda->twin.products != NULL;
+  if (cuda->left)
+    ps_memory_pool_hold (cuda->shared.memory, TRUE);
+  return ps_cuda_stage_run (stage, op, block, result, error);
+}
+
 static gboolean
 cuda_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
@@ -211,7 +250,7 @@ cuda_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError 
   g_free (input);
   open_range (op);
   ok = fit (cuda, ps_device_op_reads (ps_cuda_stage_shape (cuda->stages[op.stage]), op), &block, error)
-       && ps_cuda_stage_run (cuda->stages[op.stage], op, block, &result, error)
+       && run_on_stage (cuda, op, block, &result, error)
        && fit (cuda, ps_op_output (op, cuda->setting.n_stages, &next), &result, error);
   nvtxRangePop ();
   if (!ok)
@@ -418,6 +457,7 @@ static const PsDeviceClass cuda_class = {
   .computes = TRUE,
   .measures = MEASURES,
   .splits = TRUE,
+  .overlaps = TRUE,
   .available = ps_cuda_available,
   .open = cuda_open,
   .close = cuda_close,

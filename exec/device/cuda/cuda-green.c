@@ -211,6 +211,17 @@ ps_cuda_green_open (PsCudaContext *context, guint n, guint index, const guint *s
 }
 
 gboolean
+ps_cuda_green_stream (PsCudaContext *context, GError **error)
+{
+  g_autofree char *reason = NULL;
+
+  return succeeded ("making a stream",
+                    driver.cuGreenCtxStreamCreate (&context->stream, context->green, CU_STREAM_NON_BLOCKING, 0),
+                    &reason)
+         || ps_refuse (error, PS_ERROR_UNAVAILABLE, "cuda device: %s", reason);
+}
+
+gboolean
 ps_cuda_green_enter (const PsCudaContext *context, GError **error)
 {
   g_autofree char *reason = NULL;

@@ -9,5 +9,7 @@
  * the multiprocessors of all parts. TRUE with *reason (free with g_free): green contexts are not possible here. */
 gboolean ps_cuda_green_open (PsCudaContext *context, guint n, guint index, const guint *shares, guint *sms,
                              char **reason, GError **error);
+/* Makes another stream in the context's part. */
+gboolean ps_cuda_green_stream (PsCudaContext *context, GError **error);
 gboolean ps_cuda_green_enter (const PsCudaContext *context, GError **error);
 void ps_cuda_green_close (PsCudaContext *context);

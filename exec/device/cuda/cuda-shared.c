@@ -73,10 +73,27 @@ take_scratch (PsCudaShared *shared, GError **error)
     return FALSE;
   if (sizes->slices > 1 && (!take (shared, &shared->keys, keys, error) || !take (shared, &shared->dkeys, keys, error)))
     return FALSE;
-  if (sizes->gated && (!take (shared, &shared->wide, wide, error) || !take_rotary (shared, error)))
+  if (sizes->gated
+      && (!take (shared, &shared->wide, wide, error) || (shared->rotary == NULL && !take_rotary (shared, error))))
     return FALSE;
   shared->products = ps_cuda_products_new (&shared->context, sizes->element, workspace, error);
   return shared->products != NULL;
+}
+
+gboolean
+ps_cuda_shared_twin (PsCudaShared *twin, const PsCudaShared *shared, GError **error)
+{
+  *twin = *shared;
+  twin->lane = 1;
+  twin->products = NULL;
+  return ps_cuda_context_open_twin (&twin->context, &shared->context, error) && take_scratch (twin, error);
+}
+
+void
+ps_cuda_shared_clear_twin (PsCudaShared *twin)
+{
+  ps_cuda_products_free (twin->products);
+  ps_cuda_context_close_twin (&twin->context);
 }
 
 static gsize

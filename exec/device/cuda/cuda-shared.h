@@ -16,6 +16,7 @@ typedef struct
   guint n_summed;   /* see PsDeviceSetting; >= 1 */
   guint n_replicas; /* >= 1 */
   guint64 seed;
+  guint lane;                     /* 1: this is a twin, whose ops run beside those of the other */
   const PsDeviceSetting *setting; /* of the device: says which words a microbatch has */
   guint64 step;                   /* that its words and its learning rate are of */
 
@@ -34,6 +35,11 @@ typedef struct
 /* Takes the scratch memory, and the words if wanted, unless that was done before. The context is current. Errors:
  * PS_ERROR_UNAVAILABLE. */
 gboolean ps_cuda_shared_prepare (PsCudaShared *shared, gboolean words, GError **error);
+
+/* Makes a twin with a stream and scratch of its own; all else is that of `shared`, which is prepared. After a failure,
+ * too, the caller must call ps_cuda_shared_clear_twin. The scratch stays with the memory. */
+gboolean ps_cuda_shared_twin (PsCudaShared *twin, const PsCudaShared *shared, GError **error);
+void ps_cuda_shared_clear_twin (PsCudaShared *twin);
 
 /* Begins a step: words that change with it are replaced. */
 gboolean ps_cuda_shared_begin (PsCudaShared *shared, guint64 step, GError **error);

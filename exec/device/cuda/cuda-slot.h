@@ -36,7 +36,8 @@ typedef struct
 {
   guint32 kind;       /* PsOpKind */
   guint32 microbatch; /* on stages with embedding or head, else 0 */
-  guint32 slice, unused;
+  guint32 slice;
+  guint32 lane;         /* of PsCudaShared, whose scratch the kernels use */
   const void *weights;  /* that the kernels read */
   PsCudaHeadState head; /* blocks here and in steps are NULL if there is none */
   PsCudaStep steps[];   /* [n_layers + 1]; the last one has only a stream: the output of the layers. The slices before

@@ -177,6 +177,7 @@ run_planned (PsCudaStage *stage, PsOp op, GError **error)
   plan->kind = op.kind;
   plan->microbatch = stage->shape.embedding || stage->shape.head ? op.microbatch : 0;
   plan->slice = op.slice;
+  plan->lane = stage->shared->lane;
   plan->weights = stage->weights.weights;
   ps_cuda_begin (context);
   if (stage->graphs != NULL && op.kind != PS_OP_O)
@@ -385,7 +386,7 @@ ps_cuda_stage_new (PsCudaShared *shared, const PsStageShape *shape, guint n_sms,
       || (shared->n_microbatches > 0 && !warm_up (stage, error)))
     return NULL;
   if (shared->context.graphs)
-    stage->graphs = ps_cuda_graphs_new (CAPTURES_PER_OP * 3 * stage->n_slots);
+    stage->graphs = ps_cuda_graphs_new (CAPTURES_PER_OP * 4 * stage->n_slots);
   return g_steal_pointer (&stage);
 }
 
@@ -401,6 +402,12 @@ ps_cuda_stage_free (PsCudaStage *stage)
   g_free (stage->plan);
   ps_cuda_weights_clear (&stage->weights);
   g_free (stage);
+}
+
+void
+ps_cuda_stage_move (PsCudaStage *stage, PsCudaShared *shared)
+{
+  stage->shared = shared;
 }
 
 const PsStageShape *

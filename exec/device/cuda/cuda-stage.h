@@ -21,6 +21,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCudaStage, ps_cuda_stage_free)
  */
 gboolean ps_cuda_stage_run (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error);
 
+/* Ops run in the stream and the scratch of `shared` from now on: the one that the stage was made with, or a twin. */
+void ps_cuda_stage_move (PsCudaStage *stage, PsCudaShared *shared);
+
 const PsStageShape *ps_cuda_stage_shape (const PsCudaStage *stage);
 
 /* Returns the loss of the latest forward; NaN if there was none or the stage has no head. */

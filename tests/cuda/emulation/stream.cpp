@@ -1,6 +1,7 @@
 /* stream.cpp - emulated streams, events and graphs. */
 #include "stream.h"
 
+#include "emulator.h"
 #include "machine.h"
 
 #include <atomic>
@@ -9,6 +10,8 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <set>
+#include <stdlib.h>
 #include <thread>
 #include <vector>
 
@@ -38,6 +41,16 @@ struct CUstream_st
 
 static thread_local cudaStream_t capturing; /* by this thread */
 static std::atomic<unsigned> n_captures, n_graph_launches;
+
+/* TRUE: streams run what they are given in threads of their own. */
+static std::atomic<bool> asynchronous = getenv ("PS_EMULATED_ASYNC") != nullptr;
+
+/* Work waits until streams_wanted streams have some at the same time. */
+static std::mutex meeting;
+static std::condition_variable met;
+static std::set<cudaStream_t> present;
+static unsigned streams_wanted;
+static bool late;
 
 struct CUevent_st
 {
@@ -119,12 +132,51 @@ ps_emulator_is_capturing (void)
   return capturing != nullptr;
 }
 
+void
+ps_emulator_meet (unsigned n)
+{
+  std::lock_guard<std::mutex> guard (meeting);
+
+  asynchronous = n > 0 || getenv ("PS_EMULATED_ASYNC") != nullptr;
+  streams_wanted = n;
+  late = false;
+  present.clear ();
+}
+
+bool
+ps_emulator_have_met (void)
+{
+  std::lock_guard<std::mutex> guard (meeting);
+
+  return !late && present.size () >= streams_wanted;
+}
+
+/* Ten seconds mean that the other streams' work never comes. */
+static void
+meet (cudaStream_t stream)
+{
+  std::unique_lock<std::mutex> guard (meeting);
+
+  present.insert (stream);
+  met.notify_all ();
+  late |= !met.wait_for (guard, std::chrono::seconds (10), [] { return present.size () >= streams_wanted; });
+}
+
 cudaError_t
 ps_emulator_stream_do (cudaStream_t stream, const std::function<bool ()> &work)
 {
   if (stream != nullptr && stream->captured != nullptr)
     {
       stream->captured->nodes.push_back (work);
+      return cudaSuccess;
+    }
+  if (stream != nullptr && asynchronous)
+    {
+      push (stream, [=] {
+        meet (stream);
+        if (!work ())
+          ps_emulator_fail ("a launch is refused");
+      });
       return cudaSuccess;
     }
   ps_emulator_stream_drain (stream);

@@ -1,5 +1,6 @@
 /* stream.h - emulated streams. Kernels, copies and fills run at once in the calling thread; other emulated libraries
- * may put work into a stream that ends later. So a stream is a queue: whatever comes after such work waits for it.
+ * may put work into a stream that ends later. So a stream is a queue: whatever comes after such work waits for it. With
+ * PS_EMULATED_ASYNC in the environment a thread of the stream does all work, as on a GPU.
  * Work that is captured only becomes a node of a graph. */
 #pragma once
 
@@ -16,6 +17,11 @@ extern "C"
 
   /* Waits until the stream is empty. NULL, the default stream, always is. Fails while the stream is captured. */
   cudaError_t ps_emulator_stream_drain (cudaStream_t stream);
+
+  /* From now on streams work in threads of their own, and work begins when n streams have some; 0: ends that. have_met:
+   * whether n had. Called when all streams are empty. */
+  void ps_emulator_meet (unsigned n);
+  bool ps_emulator_have_met (void);
 
   /* Whether the calling thread captures a stream: most of the API is forbidden to it then. */
   bool ps_emulator_is_capturing (void);
