@@ -261,26 +261,31 @@ gint64
 ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, guint n_cases, gboolean (*go_on) (gpointer data),
                   gpointer data)
 {
-  gint64 least, target;
+  gint64 least, target, step;
 
   if (n_cases > windows->n_cases)
     windows->open = NEVER;
   windows->n_cases = n_cases;
   upper = MIN (upper, windows->open);
   least = MAX ((upper - lower) / 128, 1);
-  target = n_cases == 0 ? upper - 1 : lower + (upper - lower) / 2;
+  /* Narrowing takes as long for all targets; cases go on from targets that few of them refute. */
+  step = n_cases == 0 ? upper - 1 - lower : (upper - lower) / 16;
+  target = lower + step;
   windows->go_on = go_on;
   windows->data = data;
   windows->stopped = FALSE;
   while (upper - lower >= least && lower <= target)
     {
-      if (refute (windows, target, n_cases))
-        lower = target + 1;
-      else if (windows->stopped)
+      gboolean refuted = refute (windows, target, n_cases);
+
+      if (!refuted && windows->stopped)
         break;
+      if (refuted)
+        lower = target + 1;
       else
         upper = windows->open = target;
-      target = lower + (upper - lower) / 2;
+      step = refuted && n_cases > 0 ? 2 * step + 1 : upper - lower;
+      target = lower + MIN (step, (upper - lower) / 2);
     }
   return lower;
 }
