@@ -315,9 +315,9 @@ features ()
 {
   need_device
   { cat "$work/tiny.ini"; echo 'tied = true'; } >"$work/tied.ini"
-  good= bad=
+  good= late= bad=
   while read -r file schedule options; do
-    room 5 || { bad="$bad, no time for $schedule $options"; continue; }
+    room 5 || { late="$late, $file $schedule $options"; continue; }
     if own pipesim-exec --schedule $schedule -p 4 -m 8 --model "$work/$file.ini" --device "$device" --steps 2 --check $options </dev/null >"$work/run.txt" 2>&1 \
       && grep -q ': bit-equal' "$work/run.txt"; then
       good="$good, $file $schedule $options"
@@ -331,7 +331,7 @@ tied zb-h1 --sync bypass --clip 0.5
 tiny chimera --recompute full
 tiny pipedream-2bw
 TEXT
-  echo "= bit-equal${good#,}${bad:+; NOT${bad#,}}"
+  echo "= bit-equal:${good#,}${late:+; not done in time:${late#,}}${bad:+; NOT:${bad#,}}"
   [ -z "$bad" ]
 }
 
