@@ -6,10 +6,8 @@
 /* A price counts as PRICE_FACTOR times the moves of making an order: it lowers, plans and simulates a program. */
 #define PRICE_FACTOR 4
 
-/* How far a single op is moved, and the most moves of a try. The temperature, in mean durations of an op, falls from
- * HOT or less to COLD. */
+/* How far a single op is moved. The temperature, in mean durations of an op, falls from HOT or less to COLD. */
 #define REACH 6
-#define MAX_MOVES 3
 #define HOT 0.3
 #define COLD 0.01
 
@@ -32,17 +30,6 @@ ps_order_move_one (PsOrder *order, PsRandom *random)
   return TRUE;
 }
 
-/* Changes an order here and there. FALSE: nothing could be moved. */
-static gboolean
-change (PsOrder *order, PsRandom *random)
-{
-  gboolean changed = FALSE;
-
-  for (guint i = 1 + ps_random_below (random, MAX_MOVES); i > 0; i--)
-    changed |= ps_order_move_one (order, random);
-  return changed;
-}
-
 void
 ps_runner_polish (PsRunner *runner, guint64 n_moves)
 {
@@ -59,7 +46,7 @@ ps_runner_polish (PsRunner *runner, guint64 n_moves)
   ps_order_assign (order, kept);
   while (runner->n_moves < until && ps_search_worker_spend (worker, 1))
     {
-      if (!change (order, &runner->random))
+      if (!ps_order_move_one (order, &runner->random))
         continue;
       double price = (double)ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement),
                                              "local search by price");

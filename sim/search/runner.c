@@ -12,7 +12,7 @@
 #define SLOWER_PART 0.4
 
 /* Moves of a local search by price, for each move of the round before it. */
-#define POLISH_PART 2
+#define POLISH_PART 6
 
 /* Branch and bound, and the windows of ops, take at most DECISION_PART of the moves made before; the first call of
  * go_on is free. What is not decided is tried again at DECISION_FACTOR times the moves, but never before
