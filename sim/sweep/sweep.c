@@ -169,6 +169,22 @@ note_measured (PsSweep *sweep, const char *path)
     }
 }
 
+/* Options that name files which no source of costs reads. A layout may also be a text of its own. */
+static gboolean
+digest_text (const char *field, PsSweepValue *value, GError **error)
+{
+  g_autofree char *contents = NULL;
+  gsize length;
+
+  if (!(g_str_equal (field, "lengths") || g_str_equal (field, "layout"))
+      || !g_file_test (value->text, G_FILE_TEST_EXISTS))
+    return TRUE;
+  if (!ps_read_file (value->text, &contents, &length, error))
+    return FALSE;
+  value->content = g_compute_checksum_for_data (G_CHECKSUM_SHA256, (const guchar *)contents, length);
+  return TRUE;
+}
+
 /* Digests the file that a value names, and keeps its content, so that no prediction reads it again. */
 static gboolean
 open_file (PsSweep *sweep, const char *field, PsSweepValue *value, GError **error)
@@ -178,7 +194,7 @@ open_file (PsSweep *sweep, const char *field, PsSweepValue *value, GError **erro
   if (g_str_equal (field, "model"))
     return open_model (sweep, value, error);
   if (source == NULL || source->digest == NULL)
-    return TRUE;
+    return digest_text (field, value, error);
   if (!source->digest (value->text, &value->content, error))
     return FALSE;
   if (g_str_equal (field, "cluster"))

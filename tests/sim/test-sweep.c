@@ -167,6 +167,38 @@ test_identity (void)
   g_unlink (path);
 }
 
+/* The digest of a sweep whose `field` names a file with that content. */
+static char *
+digest_with (const char *field, const char *content)
+{
+  g_autofree char *path = g_build_filename (g_get_tmp_dir (), "sweep-named.csv", NULL);
+  g_autofree char *text = g_strdup_printf ("[sweep]\nschedule = 1f1b\ndevices = 2\nmicrobatches = 2\n"
+                                           "model = tiny-gpt\ncluster = a100-80gb\n%s = %s\n",
+                                           field, path);
+
+  g_assert_true (g_file_set_contents (path, content, -1, NULL));
+  g_autoptr (PsSweep) sweep = parse (text);
+  g_unlink (path);
+  return g_strdup (ps_sweep_digest (sweep));
+}
+
+/* A resumed sweep refuses files that have changed. */
+static void
+test_named_files (void)
+{
+  static const char *const cases[][3]
+      = { { "lengths", "factor\n1\n2\n", "factor\n1\n3\n" }, { "layout", "Et*2|t*2L", "Et|t*3L" } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autofree char *before = digest_with (cases[i][0], cases[i][1]), *same = digest_with (cases[i][0], cases[i][1]);
+      g_autofree char *after = digest_with (cases[i][0], cases[i][2]);
+
+      g_assert_cmpstr (before, ==, same);
+      g_assert_cmpstr (before, !=, after);
+    }
+}
+
 /* Predictions */
 
 static void
@@ -352,6 +384,7 @@ main (int argc, char **argv)
   g_test_add_func ("/sweep/errors", test_errors);
   g_test_add_func ("/sweep/order", test_order);
   g_test_add_func ("/sweep/identity", test_identity);
+  g_test_add_func ("/sweep/named-files", test_named_files);
   g_test_add_func ("/sweep/families", test_families);
   g_test_add_func ("/sweep/channels", test_channels);
   g_test_add_func ("/sweep/auto", test_auto);
