@@ -33,6 +33,8 @@ typedef struct
   PsLinkPoint *network_points; /* as link_points, between nodes */
   gboolean link_shared;    /* the devices of a node share one bus of link_bandwidth, both ways together (link = node);
                               else each has a port of its own (link = gpu) */
+  gboolean link_peers;     /* each device has a link of link_bandwidth to each other one of its node (link = peer);
+                              FALSE: what it sends to all of them goes through its one port */
   gboolean network_shared; /* they share one network port of network_bandwidth each way (nic = node, gpu) */
   double split_ring_bandwidth; /* of a node, for all of its rings together where it holds several and several GPUs of
                                   each; 0: each GPU sends through its own port */
@@ -50,6 +52,7 @@ typedef struct
   gint64 kernel_ns;        /* a kernel's own time to start and end */
   gint64 collective_ns;    /* to start an all-reduce, an all-gather or an all-to-all, before its steps */
   gint64 step_ns;          /* of each step on the host, at its end */
+  double tensor_overlap;   /* part of the all-reduces of layers that runs beside products, in [0, 1) */
   double optimizer_passes; /* bytes that an optimizer step moves, over those of ps_work_optimizer_ns */
   guint spacing;           /* devices from one device of a pipeline to the next: 1, or the replicas where these stand
                               between them; 0 as 1 */
@@ -96,8 +99,9 @@ typedef struct
  * after the last point every byte has the full bandwidth. */
 gint64 ps_link_transfer_ns (const PsLink *link, gint64 bytes);
 
-/* Between two GPUs of one node. */
-PsLink ps_cluster_inner_link (const PsCluster *cluster);
+/* One way from a GPU to the n - 1 others of its node that take part in a collective; 2: between two GPUs. With
+ * link_peers it has n - 1 links. */
+PsLink ps_cluster_inner_link (const PsCluster *cluster, guint n);
 
 /* Between two nodes. */
 PsLink ps_cluster_network_link (const PsCluster *cluster);

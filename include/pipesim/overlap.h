@@ -10,7 +10,7 @@
  *
  * A part starts when the one before it on its stream has ended, and the one before it in its own microbatch. Kernels
  * that compute side by side share the multiprocessors, so their times add up. The result is what `pair` in --costs
- * takes; modelled costs do not know it yet, and give a pair the sum of its parts.
+ * takes. Modelled costs have it for stages whose experts several GPUs share; another pair takes the sum of its parts.
  */
 #ifndef PIPESIM_OVERLAP_H
 #define PIPESIM_OVERLAP_H

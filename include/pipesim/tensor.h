@@ -11,7 +11,7 @@
  * - each layer needs two all-reduces of sbh elements in F and two in B (Shoeybi et al., section 3). An all-gather and a
  *   reduce-scatter move as much as one all-reduce (Korthikanti et al., section 4.2.2). W needs none: the all-gather of
  *   its inputs is assumed to overlap with other work, as they say there. The all-reduces of F and B overlap with
- *   nothing;
+ *   nothing, unless the cluster says so;
  * - bytes that kernels move (work.h) are 1/t, too: sequence parallelism cuts the tensors that tensor parallelism leaves
  *   whole;
  * - embedding and head are cut along the vocabulary; their two transfers per step are left out.
@@ -61,7 +61,7 @@ gint64 ps_tensor_boundary_bytes (const PsModel *model, guint n_tensor);
 
 /* Time of the all-reduces of one layer in F, and again in B, ns: two rings over the GPUs of a device (cluster->tensor).
  * Each has 2 (t - 1) steps after its start (collective_ns of the cluster), and each step is a transfer of sbh / t
- * elements within a node. 0 for one GPU. */
+ * elements within a node. The part of them that the cluster's tensor_overlap hides counts nothing. 0 for one GPU. */
 gint64 ps_tensor_layer_ns (const PsModel *model, const PsCluster *cluster);
 
 /* Time in which GPUs talk to each other during F or B of a stage, ns:
@@ -72,8 +72,11 @@ gint64 ps_tensor_layer_ns (const PsModel *model, const PsCluster *cluster);
  * arXiv 2407.21783, section 3.3.2);
  * - two all-to-alls for each layer with experts that GPUs share, there and back, of ps_model_routed times the tokens.
  *
- * Nothing of it overlaps with other work. */
+ * Only tensor_overlap of the first overlaps with other work; in a pair of ops the all-to-alls do, too (overlap.h). */
 gint64 ps_tensor_stage_ns (const PsModel *model, const PsStageShape *shape, const PsCluster *cluster, PsOpKind kind);
+
+/* Time of one of these all-to-alls, ns; 0 where GPUs share no experts. */
+gint64 ps_tensor_exchange_ns (const PsModel *model, const PsCluster *cluster);
 
 /* Checks that the GPUs of a context divide the sequence, and that those which share experts divide the experts and the
  * GPUs of a device and its n_replicas. Errors: PS_ERROR_USAGE. */

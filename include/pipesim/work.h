@@ -104,6 +104,9 @@ PsWork ps_work_stage (const PsModel *model, const PsStageShape *shape, PsOpKind 
  * them; nothing with flash attention. */
 PsWork ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor);
 
+/* The part of ps_work_stage (F, B or W) that its experts are: what lies between their two all-to-alls. */
+PsWork ps_work_experts (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor);
+
 /* Sums over a list: operations of all products, and bytes of all kernels but the products with weights. */
 gint64 ps_work_flops (const PsWork *work);
 gint64 ps_work_bytes (const PsWork *work);

@@ -37,6 +37,7 @@ static const char *const known_keys[] = { "name",
                                           "collective_time",
                                           "step_time",
                                           "optimizer_passes",
+                                          "tensor_overlap",
                                           "product_depth",
                                           "split_ring_bandwidth",
                                           NULL };
@@ -148,15 +149,24 @@ read_kernels (PsIni *ini, PsCluster *cluster)
   cluster->kernel_ns = read_optional_time (ini, "kernel_time");
   cluster->collective_ns = read_optional_time (ini, "collective_time");
   cluster->step_ns = read_optional_time (ini, "step_time");
+  cluster->tensor_overlap = ps_ini_has (ini, "tensor_overlap") ? ps_ini_real (ini, "tensor_overlap", 0, 0.999) : 0;
   cluster->optimizer_passes = ps_ini_has (ini, "optimizer_passes") ? ps_ini_real (ini, "optimizer_passes", 1, 100) : 1;
 }
 
-static gboolean
-read_shared (PsIni *ini, const char *key)
+/* Who has a link or a port. */
+enum
 {
-  static const char *const owners[] = { "gpu", "node", NULL };
+  OWNER_GPU,
+  OWNER_NODE,
+  OWNER_PEER,
+};
 
-  return ps_ini_has (ini, key) && ps_ini_choice (ini, key, owners) == 1;
+static guint
+read_owner (PsIni *ini, const char *key, const char *third)
+{
+  const char *const owners[] = { "gpu", "node", third, NULL };
+
+  return ps_ini_has (ini, key) ? (guint)ps_ini_choice (ini, key, owners) : OWNER_GPU;
 }
 
 static void
@@ -173,7 +183,8 @@ read_keys (PsIni *ini, PsCluster *cluster)
   cluster->host_bandwidth = read_optional_rate (ini, "host_bandwidth");
   cluster->link_latency_ns = ps_ini_time (ini, "link_latency");
   cluster->link_bandwidth = ps_ini_rate (ini, "link_bandwidth");
-  cluster->link_shared = read_shared (ini, "link");
+  cluster->link_shared = read_owner (ini, "link", "peer") == OWNER_NODE;
+  cluster->link_peers = read_owner (ini, "link", "peer") == OWNER_PEER;
   read_points (ini, "link_table", cluster->link_bandwidth, &cluster->n_link_points, &cluster->link_points);
   if (cluster->nodes == 1 && !ps_ini_has (ini, "network_latency") && !ps_ini_has (ini, "network_bandwidth"))
     {
@@ -185,7 +196,7 @@ read_keys (PsIni *ini, PsCluster *cluster)
     }
   cluster->network_latency_ns = ps_ini_time (ini, "network_latency");
   cluster->network_bandwidth = ps_ini_rate (ini, "network_bandwidth");
-  cluster->network_shared = read_shared (ini, "nic");
+  cluster->network_shared = read_owner (ini, "nic", NULL) == OWNER_NODE;
   read_points (ini, "network_table", cluster->network_bandwidth, &cluster->n_network_points, &cluster->network_points);
   cluster->split_ring_bandwidth = read_optional_rate (ini, "split_ring_bandwidth");
 }
@@ -250,9 +261,10 @@ ps_cluster_is_remote (const PsCluster *cluster, guint a, guint b)
 }
 
 PsLink
-ps_cluster_inner_link (const PsCluster *cluster)
+ps_cluster_inner_link (const PsCluster *cluster, guint n)
 {
-  return (PsLink){ cluster->link_latency_ns, cluster->link_bandwidth, cluster->n_link_points, cluster->link_points };
+  return (PsLink){ cluster->link_latency_ns, cluster->link_bandwidth * (cluster->link_peers ? MAX (n, 2) - 1 : 1),
+                   cluster->n_link_points, cluster->link_points };
 }
 
 PsLink
@@ -267,7 +279,7 @@ ps_cluster_link (const PsCluster *cluster, guint a, guint b)
 {
   if (a == b)
     return (PsLink){ 0 };
-  return ps_cluster_is_remote (cluster, a, b) ? ps_cluster_network_link (cluster) : ps_cluster_inner_link (cluster);
+  return ps_cluster_is_remote (cluster, a, b) ? ps_cluster_network_link (cluster) : ps_cluster_inner_link (cluster, 2);
 }
 
 /* The places of a node that the ring uses, at least one. */
@@ -301,9 +313,10 @@ outer_step_ns (const PsCluster *cluster, guint n_neighbours, gint64 bytes)
 gint64
 ps_cluster_ring_ns (const PsCluster *cluster, guint n, const guint *places, gint64 bytes)
 {
-  PsLink inner = ps_cluster_inner_link (cluster);
+  guint n_neighbours = count_neighbours (cluster, n, places);
+  PsLink inner = ps_cluster_inner_link (cluster, n_neighbours);
   gint64 share = (bytes + n - 1) / n, longest = 0;
-  gint64 outer_ns = outer_step_ns (cluster, count_neighbours (cluster, n, places), share);
+  gint64 outer_ns = outer_step_ns (cluster, n_neighbours, share);
 
   for (guint i = 0; i < n; i++)
     longest = MAX (longest, is_remote_place (cluster, places[i], places[(i + 1) % n])

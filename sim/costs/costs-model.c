@@ -1,6 +1,7 @@
 /* costs-model.c - costs by formulas, of a model on a cluster: times and sizes of stages. */
 #include <pipesim/costs.h>
 #include <pipesim/framework.h>
+#include <pipesim/overlap.h>
 #include <pipesim/tensor.h>
 #include <pipesim/work-time.h>
 
@@ -52,6 +53,36 @@ set_sizes (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const
   cost->version_bytes = state.weight_bytes;
 }
 
+/* F of a stage beside B and W of one like it. All that computes outside the experts is spread evenly over the layers
+ * with experts. -1: no all-to-all is there to hide. */
+static gint64
+pair_ns (const PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint stage)
+{
+  gint64 exchange_ns = ps_tensor_exchange_ns (model, cluster), sum = 0;
+  PsPairLayer layer = { .dispatch_ns = { exchange_ns, exchange_ns }, .combine_ns = { exchange_ns, exchange_ns } };
+  guint count[PS_N_LAYER_KINDS], n;
+  g_autofree PsPairLayer *layers = NULL;
+
+  ps_model_count_kinds (model, shape, count);
+  n = count[PS_LAYER_EXPERTS] + count[PS_LAYER_EXPERTS | PS_LAYER_WINDOW];
+  if (n == 0 || exchange_ns == 0)
+    return -1;
+  for (guint kind = PS_OP_F; kind <= PS_OP_W; kind++)
+    {
+      PsWork experts = ps_work_experts (model, shape, (PsOpKind)kind, cluster->tensor);
+      gint64 ns = ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns;
+      gint64 computing_ns = MAX (ns - (kind == PS_OP_W ? 0 : 2 * n * exchange_ns), 0);
+
+      layer.experts_ns[kind] = MIN (ps_work_ns (&experts, cluster, 0), computing_ns) / n;
+      layer.attention_ns[kind] = computing_ns / n - layer.experts_ns[kind];
+      sum += ns;
+    }
+  layers = g_new (PsPairLayer, n);
+  for (guint i = 0; i < n; i++)
+    layers[i] = layer;
+  return MIN (ps_overlap_pair_ns (layers, n), sum);
+}
+
 static void
 model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint n_chunks,
              guint stage)
@@ -73,6 +104,7 @@ model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, con
       = costs->stage[stage].step_ns
         + ps_work_optimizer_ns (model, cluster, ps_tensor_parameters (model, shape, cluster->tensor));
   costs->stage[stage].tensor_ns = tensor_ns;
+  costs->stage[stage].pair_ns = pair_ns (costs, model, cluster, shape, stage);
 }
 
 /* The first stage whose work equals that of `stage`: `stage` itself when no earlier one has it. */

@@ -3,6 +3,8 @@
 
 #include <pipesim/tensor.h>
 
+#include <math.h>
+
 gboolean
 ps_tensor_check (const PsModel *model, guint n_tensor, GError **error)
 {
@@ -121,11 +123,13 @@ ps_tensor_weight_bytes (const PsModel *model, const PsStageShape *shape, guint n
 gint64
 ps_tensor_layer_ns (const PsModel *model, const PsCluster *cluster)
 {
-  const PsLink link = ps_cluster_inner_link (cluster);
   guint t = cluster->tensor;
+  const PsLink link = ps_cluster_inner_link (cluster, t);
   gint64 step_ns = ps_link_transfer_ns (&link, ps_tensor_boundary_bytes (model, t));
 
-  return t == 1 ? 0 : 2 * (cluster->collective_ns + 2 * (t - 1) * step_ns);
+  return t == 1
+             ? 0
+             : llrint ((1 - cluster->tensor_overlap) * (double)(2 * (cluster->collective_ns + 2 * (t - 1) * step_ns)));
 }
 
 gint64
@@ -139,8 +143,8 @@ ps_tensor_boundary_bytes (const PsModel *model, guint n_tensor)
 static gint64
 context_ns (const PsModel *model, const PsCluster *cluster)
 {
-  const PsLink link = cluster->context_remote ? ps_cluster_network_link (cluster) : ps_cluster_inner_link (cluster);
   guint c = MAX (model->spread.context, 1);
+  const PsLink link = cluster->context_remote ? ps_cluster_network_link (cluster) : ps_cluster_inner_link (cluster, c);
   gint64 bytes = 2 * ps_model_kv_width (model) * ps_precision_bytes (model->precision) * ps_model_tokens (model);
 
   return c == 1 ? 0 : (c - 1) * ps_link_transfer_ns (&link, ps_tensor_share (bytes, c * cluster->tensor));
@@ -148,14 +152,16 @@ context_ns (const PsModel *model, const PsCluster *cluster)
 
 /* One all-to-all of the tokens between the GPUs that share the experts. What stays in a node and what leaves it goes at
  * the same time. */
-static gint64
-exchange_ns (const PsModel *model, const PsCluster *cluster)
+gint64
+ps_tensor_exchange_ns (const PsModel *model, const PsCluster *cluster)
 {
-  const PsLink inner = ps_cluster_inner_link (cluster), outer = ps_cluster_network_link (cluster);
-  guint n = model->spread.experts, c = MAX (model->spread.context, 1);
+  guint n = MAX (model->spread.experts, 1), c = MAX (model->spread.context, 1);
   guint near = MIN (n, cluster->devices_per_node * cluster->tensor * (cluster->context_remote ? 1 : c));
+  const PsLink inner = ps_cluster_inner_link (cluster, near), outer = ps_cluster_network_link (cluster);
   double bytes = (double)ps_tensor_boundary_bytes (model, cluster->tensor) * ps_model_routed (model) / n;
 
+  if (n == 1)
+    return 0;
   return MAX (ps_link_transfer_ns (&inner, (gint64)(bytes * (near - 1))),
               n > near ? ps_link_transfer_ns (&outer, (gint64)(bytes * (n - near))) : 0);
 }
@@ -168,10 +174,9 @@ ps_tensor_stage_ns (const PsModel *model, const PsStageShape *shape, const PsClu
 
   ps_model_count_kinds (model, shape, count);
   ns = n_layers * (ps_tensor_layer_ns (model, cluster) + (kind == PS_OP_F ? 1 : 2) * context_ns (model, cluster));
-  if (model->spread.experts > 1)
-    ns += 2 * (gint64)(count[PS_LAYER_EXPERTS] + count[PS_LAYER_EXPERTS | PS_LAYER_WINDOW])
-          * exchange_ns (model, cluster);
-  return ns;
+  return ns
+         + 2 * (gint64)(count[PS_LAYER_EXPERTS] + count[PS_LAYER_EXPERTS | PS_LAYER_WINDOW])
+               * ps_tensor_exchange_ns (model, cluster);
 }
 
 gboolean

@@ -394,6 +394,23 @@ ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecompute 
   return work;
 }
 
+static void
+list_routed_layer (const List *list, PsLayerKind kind)
+{
+  if (kind & PS_LAYER_EXPERTS)
+    list_routed (list);
+}
+
+PsWork
+ps_work_experts (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor)
+{
+  PsWork work = { .n_kernels = 0 };
+  const List list = list_begin (&work, model, kind, n_tensor);
+
+  list_layers (&list, shape, list_routed_layer);
+  return work;
+}
+
 gint64
 ps_work_flops (const PsWork *work)
 {

@@ -20,6 +20,7 @@ typedef struct
   guint64 first;   /* point of the first schedule */
   guint kind;      /* PS_LAYOUT_..., or a number of chunks */
   gint64 floor_ns; /* no schedule of the cell is faster */
+  gint64 alone_ns; /* nor is one without overlapped pairs */
 } PsLayoutCell;
 
 typedef struct
@@ -32,8 +33,9 @@ typedef struct
   GArray *fits;       /* PsLayout: all that were predicted and fit, in their order. Owned */
   gint64 last_ns;     /* step of the last of the best, 0 while there are too few */
   guint n_schedules;
-  guint8 *takes;  /* [kind * n_schedules + schedule] whether a cell holds it */
-  guint sequence; /* tokens */
+  guint8 *takes;   /* [kind * n_schedules + schedule] whether a cell holds it */
+  gboolean *pairs; /* [n_schedules] whether it overlaps F and B */
+  guint sequence;  /* tokens */
 } PsLayoutSpace;
 
 /* Reads what the question names, and lists the cells. Errors: those of ps_layouts_find. */
@@ -45,6 +47,16 @@ static inline gboolean
 ps_layout_space_takes (const PsLayoutSpace *space, const PsLayoutCell *cell, guint schedule)
 {
   return space->takes[cell->kind * space->n_schedules + schedule];
+}
+
+/* Whether a setting that takes so long at least cannot be among the best. Schedules that are near the last of the best
+ * are worth a prediction, too. */
+static inline gboolean
+ps_layout_space_is_outrun (const PsLayoutSpace *space, gint64 floor_ns)
+{
+  double factor = space->question->fold ? PS_LAYOUT_NEAR : 1;
+
+  return space->last_ns > 0 && (double)floor_ns > factor * (double)space->last_ns;
 }
 
 /* The model of the question, or of its profiles, whose names `profiles` gets. Free with ps_model_free. Errors: those of

@@ -18,6 +18,7 @@ ps_layout_space_clear (PsLayoutSpace *space)
   g_clear_pointer (&space->cells, g_array_unref);
   g_clear_pointer (&space->fits, g_array_unref);
   g_free (space->takes);
+  g_free (space->pairs);
 }
 
 /* The space as a spec */
@@ -55,8 +56,10 @@ add_sizes (const PsLayoutQuestion *question, const PsModel *model, GString *spec
   for (gint64 b = 2; b <= MIN (question->global_batch, MOST_SEQUENCES); b *= 2)
     g_string_append_printf (spec, ", %" G_GINT64_FORMAT, b);
   /* With flash attention there is nothing selective to drop. */
-  g_string_append_printf (spec, "\nzero = %s\nrecompute = none, %sfull\n", question->zero ? "0, 1" : "0",
-                          model->flash_attention ? "" : "selective, ");
+  g_string_append (spec, "\nzero = 0");
+  if (question->zero > 0)
+    g_string_append_printf (spec, ", %u", question->zero);
+  g_string_append_printf (spec, "\nrecompute = none, %sfull\n", model->flash_attention ? "" : "selective, ");
 }
 
 static void
@@ -228,6 +231,19 @@ takes_chunks (const char *schedule, guint n_chunks)
   return n_chunks != family->default_chunks && family->check (&small, NULL);
 }
 
+static gboolean
+has_pairs (const char *schedule)
+{
+  const PsFamily *family = ps_family_find (schedule);
+  PsFamilySetting small = { .n_devices = 2, .n_microbatches = 8, .n_chunks = family->default_chunks, .n_slices = 1 };
+  g_autoptr (PsSchedule) order = family->uses_costs ? NULL : family->generate (&small, NULL);
+  gboolean found = FALSE;
+
+  for (guint i = 0; order != NULL && i < ps_schedule_n_ops (order); i++)
+    found = found || order->ops[i].paired;
+  return found;
+}
+
 static void
 list_schedules (PsLayoutSpace *space)
 {
@@ -235,6 +251,9 @@ list_schedules (PsLayoutSpace *space)
 
   space->n_schedules = schedules->len;
   space->takes = g_new0 (guint8, PS_LAYOUT_KINDS * space->n_schedules);
+  space->pairs = g_new0 (gboolean, schedules->len);
+  for (guint i = 0; i < schedules->len; i++)
+    space->pairs[i] = has_pairs (((PsSweepValue *)schedules->pdata[i])->text);
   memset (space->takes, 1, schedules->len);
   space->takes[PS_LAYOUT_SINGLE * schedules->len + choose_single (schedules)] = 1;
   for (guint v = PS_LAYOUT_CHUNKS; v < PS_LAYOUT_KINDS; v++)
@@ -263,11 +282,22 @@ work (const PsCosts *costs)
     {
       gint64 split = ps_costs_op (costs, PS_OP_B, s)->duration_ns + ps_costs_op (costs, PS_OP_W, s)->duration_ns;
 
-      if (costs->stage[s].pair_ns >= 0) /* may take less than its parts */
-        return 0;
       sum += ps_costs_op (costs, PS_OP_F, s)->duration_ns + MIN (split, ps_costs_op (costs, PS_OP_BW, s)->duration_ns);
     }
   return sum;
+}
+
+/* Pairs hide at most the all-to-alls of their F and B under each other's computing; of measured ones nothing is known.
+ */
+static gint64
+work_in_pairs (const PsCosts *costs, gint64 alone_ns)
+{
+  gint64 sum = alone_ns;
+
+  for (guint s = 0; s < costs->n_stages; s++)
+    if (costs->stage[s].pair_ns >= 0)
+      sum = costs->time_origin == PS_ORIGIN_MODELLED ? sum - 2 * costs->stage[s].tensor_ns : 0;
+  return MAX (sum, 0);
 }
 
 static gboolean
@@ -302,14 +332,14 @@ are_chunks_asked (guint layers, guint n_devices, guint n_chunks)
          || (n_devices > 1 && n_stages <= layers && (layers % n_stages == 0 || (n_chunks & (n_chunks - 1)) == 0));
 }
 
-/* TRUE if all GPUs have work, and optimizer states are spread over replicas if there are any. */
+/* TRUE if all GPUs have work, and state is spread over replicas as asked, if there are any. */
 static gboolean
 is_asked (const PsLayoutSpace *space, const PsSetting *setting, guint layers)
 {
   guint64 shares = (guint64)setting->n_tensor * setting->n_context * setting->n_replicas;
 
   return setting->n_devices * shares == space->layouts->n_gpus && shares % setting->n_experts == 0
-         && ps_setting_zero (setting) == (space->question->zero && (setting->n_replicas > 1 || setting->n_context > 1))
+         && ps_setting_zero (setting) == (setting->n_replicas > 1 || setting->n_context > 1 ? space->question->zero : 0)
          && are_chunks_asked (layers, setting->n_devices, setting->n_chunks);
 }
 
@@ -332,7 +362,8 @@ add_cell (PsLayoutSpace *space, guint64 first, PsSweepPoint *point)
     layouts->n_hopeless += n;
   else
     {
-      cell.floor_ns = work (costs) * m / setting->n_devices;
+      cell.alone_ns = work (costs) * m / setting->n_devices;
+      cell.floor_ns = work_in_pairs (costs, work (costs)) * m / setting->n_devices;
       g_array_append_val (space->cells, cell);
     }
 }

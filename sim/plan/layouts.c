@@ -65,6 +65,13 @@ note_error (Round *round, GError *error)
   g_mutex_unlock (&round->mutex);
 }
 
+static gboolean
+is_promising (const PsLayoutSpace *space, const PsLayoutCell *cell, guint schedule)
+{
+  return ps_layout_space_takes (space, cell, schedule)
+         && (space->pairs[schedule] || !ps_layout_space_is_outrun (space, cell->alone_ns));
+}
+
 static void
 predict_cell (Round *round, PsSweepWorker *worker, guint index)
 {
@@ -73,7 +80,7 @@ predict_cell (Round *round, PsSweepWorker *worker, guint index)
   GError *error = NULL;
 
   for (guint i = 0; i < space->n_schedules && error == NULL; i++)
-    if (ps_layout_space_takes (space, cell, i))
+    if (is_promising (space, cell, i))
       round->results[index * space->n_schedules + i] = ps_sweep_worker_predict (worker, cell->first + i, &error);
   if (error != NULL)
     note_error (round, error);
@@ -149,7 +156,7 @@ layout_new (const PsLayoutSpace *space, const PsResult *result)
     .n_microbatches = (guint)ps_result_value (result, "microbatches")->integer,
     .n_chunks = (guint)ps_result_value (result, "chunks")->integer,
     .layout = profile->type != PS_VALUE_TEXT ? g_strdup (stages->text) : NULL,
-    .zero = ps_result_value (result, "zero")->integer == 1,
+    .zero = (guint)ps_result_value (result, "zero")->integer,
     .step_ns = ps_result_value (result, "iteration_ns")->integer,
     .peak_memory_bytes = ps_result_value (result, "peak_memory_bytes")->integer,
     .bubble_ratio = ps_result_value (result, "bubble_ratio")->real,
@@ -277,15 +284,6 @@ choose_best (PsLayoutSpace *space)
     }
 }
 
-/* Schedules that are near the last of the best are worth a prediction, too. */
-static gboolean
-is_outrun (const PsLayoutSpace *space, const PsLayoutCell *cell)
-{
-  double factor = space->question->fold ? PS_LAYOUT_NEAR : 1;
-
-  return space->last_ns > 0 && (double)cell->floor_ns > factor * (double)space->last_ns;
-}
-
 /* Counts the cells from `first` on that may still matter, at most a round of them. */
 static guint
 count_promising (const PsLayoutSpace *space, guint first)
@@ -293,7 +291,7 @@ count_promising (const PsLayoutSpace *space, guint first)
   guint n = 0;
 
   while (n < ROUND && first + n < space->cells->len
-         && !is_outrun (space, &g_array_index (space->cells, PsLayoutCell, first + n)))
+         && !ps_layout_space_is_outrun (space, g_array_index (space->cells, PsLayoutCell, first + n).floor_ns))
     n++;
   return n;
 }
@@ -310,6 +308,10 @@ predict_round (PsLayoutSpace *space, PsSweepWorker **workers, guint first, guint
                   .workers = workers };
   gboolean ok = run_threads (&round, MAX (space->question->n_jobs, 1), error);
 
+  for (guint i = 0; ok && i < n_results; i++)
+    space->layouts->n_outrun
+        += results[i] == NULL
+           && ps_layout_space_takes (space, &round.cells[i / space->n_schedules], i % space->n_schedules);
   if (ok)
     take_results (space, results, n_results);
   for (guint i = 0; i < n_results; i++)

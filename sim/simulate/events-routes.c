@@ -85,8 +85,9 @@ guint64
 ps_routes_capacity (const PsEvents *events, guint port)
 {
   const PsCluster *cluster = events->setting.links;
+  double inner = ps_cluster_inner_link (cluster, cluster->devices_per_node).bandwidth;
 
-  return (guint64)llrint (port < 2 * events->n_devices ? cluster->link_bandwidth : cluster->network_bandwidth);
+  return (guint64)llrint (port < 2 * events->n_devices ? inner : cluster->network_bandwidth);
 }
 
 /* The most that may be wanted of a port at a time. */

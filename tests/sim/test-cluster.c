@@ -6,8 +6,8 @@
 static void
 test_shipped (void)
 {
-  const char *const names[]
-      = { "a100-80gb", "h100-80gb", "h200-141gb", "b200-180gb", "gb200-186gb", "gb300-279gb", "cpu-cores" };
+  const char *const names[] = { "a100-80gb",   "h100-80gb",   "h200-141gb",   "b200-180gb",
+                                "gb200-186gb", "gb300-279gb", "mi300x-192gb", "cpu-cores" };
 
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     {
@@ -47,6 +47,21 @@ test_transfer (void)
   g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 8, PS_MAX_SIZE_BYTES), ==, G_GINT64_CONSTANT (22517998146852));
 }
 
+#define GOOD                                                                                                           \
+  "[cluster]\nnodes=1\ndevices_per_node=2\npeak_flops=1e12\nefficiency=0.5\nlink_latency=1us\nlink_bandwidth=1GB/s\n"
+
+/* Reads a description from a file of its own. */
+static PsCluster *
+load_text (const char *text, GError **error)
+{
+  g_autofree char *path = path_of ("c.ini");
+
+  g_assert_true (g_file_set_contents (path, text, -1, NULL));
+  PsCluster *cluster = ps_cluster_load (path, error);
+  g_unlink (path);
+  return cluster;
+}
+
 /* 8 replicas of 2 GPUs on two nodes, 12.5 MB in each of 14 steps. Alone the four GPUs of a ring in a node send it in
  * 62.5 us; where the node's two rings share 25 GB/s it takes 1 ms. Rings with one GPU per node, or all of them, share
  * nothing. */
@@ -76,6 +91,22 @@ test_split_rings (void)
     }
 }
 
+/* A link of 1 GB/s to each of three others: a message takes 1 ms per MB. An all-reduce of 4 MB over four sends 1 MB in
+ * each of 6 steps, over three links at once: 333.333 us and the latency. Between two it has one link. */
+static void
+test_peer_links (void)
+{
+  const guint places[] = { 0, 1, 2, 3 };
+  g_autoptr (PsCluster) cluster = load_text ("[cluster]\nnodes=1\ndevices_per_node=4\npeak_flops=1e12\nefficiency=0.5\n"
+                                             "link_latency=1us\nlink_bandwidth=1GB/s\nlink=peer\n",
+                                             NULL);
+
+  g_assert_true (cluster->link_peers);
+  g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 1, 1000000), ==, 1001000);
+  g_assert_cmpint (ps_cluster_ring_ns (cluster, 4, places, 4000000), ==, 6 * 334333);
+  g_assert_cmpint (ps_cluster_ring_ns (cluster, 2, places, 2000000), ==, 2 * 1001000);
+}
+
 /* Without a described network all devices are taken to share links. */
 static void
 test_one_node (void)
@@ -83,21 +114,6 @@ test_one_node (void)
   g_autoptr (PsCluster) cluster = ps_cluster_load ("a100-80gb", NULL);
 
   g_assert_cmpint (ps_cluster_transfer_ns (cluster, 7, 8, 4500000), ==, 3200 + 20000);
-}
-
-#define GOOD                                                                                                           \
-  "[cluster]\nnodes=1\ndevices_per_node=2\npeak_flops=1e12\nefficiency=0.5\nlink_latency=1us\nlink_bandwidth=1GB/s\n"
-
-/* Reads a description from a file of its own. */
-static PsCluster *
-load_text (const char *text, GError **error)
-{
-  g_autofree char *path = path_of ("c.ini");
-
-  g_assert_true (g_file_set_contents (path, text, -1, NULL));
-  PsCluster *cluster = ps_cluster_load (path, error);
-  g_unlink (path);
-  return cluster;
 }
 
 #define RATES                                                                                                          \
@@ -228,7 +244,7 @@ test_not_found (void)
   g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
   g_assert_cmpstr (error->message, ==,
                    "'tiny-gpt': neither a file nor one of the clusters shipped: a100-80gb b200-180gb cpu-cores "
-                   "gb200-186gb gb300-279gb h100-80gb h200-141gb");
+                   "gb200-186gb gb300-279gb h100-80gb h200-141gb mi300x-192gb");
 }
 
 /* A copy is a copy: nothing of it is the original's. */
@@ -254,6 +270,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/cluster/shipped", test_shipped);
   g_test_add_func ("/cluster/split-rings", test_split_rings);
+  g_test_add_func ("/cluster/peer-links", test_peer_links);
   g_test_add_func ("/cluster/transfer", test_transfer);
   g_test_add_func ("/cluster/one-node", test_one_node);
   g_test_add_func ("/cluster/table", test_table);
