@@ -156,6 +156,9 @@ check_options (const Options *options, GError **error)
   else if (ps_training_given (&options->training) != NULL && !options->run.device->computes)
     return ps_refuse (error, PS_ERROR_USAGE, "--%s: this device computes nothing that could learn; cpu does",
                       ps_training_given (&options->training));
+  else if (ps_setting_zero (options->setting) >= 2)
+    return ps_refuse (error, PS_ERROR_USAGE, "--zero %u: is predicted only; devices hold whole weights and gradients",
+                      options->setting->zero);
   else if (options->trace != NULL && g_strcmp0 (options->trace, options->predicted) == 0)
     message = "--predicted: is the file of --trace; they are two timelines";
   else
@@ -344,7 +347,7 @@ complete_run_setting (Options *options, const Job *job, PsStepLog *log)
   run->costs = run->device == &ps_paced_device ? job->prediction->costs : NULL;
   run->gradients = options->check;
   run->bypass = options->setting->sync == PS_SYNC_BYPASS;
-  run->zero = ps_setting_zero (options->setting);
+  run->zero = ps_setting_zero (options->setting) > 0;
   if (!options->has_timeout)
     run->timeout_ns = TIMEOUT_NS;
   if (!options->has_timeout && job->prediction != NULL)

@@ -43,6 +43,9 @@ typedef struct
   gint64 host_ns;       /* moving what F keeps to the host, or back; -1 = not known */
   guint unknown;        /* bit 1 << PsOpKind: its duration is only a guess; schedules that need it are refused */
   gint64 pair_ns;       /* duration of an overlapped pair whose F is on this stage; -1: sum of its parts */
+  gint64 gather_ns;     /* all-gather of the weights over the replicas before their use, where PsCosts.zero is 3 */
+  gint64 whole_bytes;   /* of the weights while they are gathered (PsCosts.zero 3), or of the gradients from the start
+                           of a W or BW until they are scattered (2) */
 } PsStageCost;
 
 /* Microbatches may have different lengths (lengths.h). Arrays over ops and transfers then have an entry for each
@@ -64,6 +67,7 @@ typedef struct
   PsHostTime *host_time;    /* [as op] part of duration_ns; NULL: durations have none */
   PsHostTime pair_host;     /* the same of the backward in a pair that has a time of its own */
   guint dense_copies;       /* GPUs of a device that hold the same dense parameters; 1 unless they share a context */
+  guint zero;               /* the stage of ZeRO that spread state over the replicas (ps_costs_zero); 0: none */
   double expert_copies;     /* GPUs of a device that hold the same experts; less than 1 where replicas share them */
   gboolean loop_only;       /* stage i costs what it does on device i mod p, whose part of an accelerator is like no
                                other's: true for placement loop only */
@@ -212,11 +216,19 @@ gboolean ps_costs_recompute (PsCosts *costs, guint stage, const PsModel *model, 
  */
 gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **error);
 
-/* Spreads the optimizer state evenly over all GPUs of n_replicas that hold the same parameters, and O with it (ZeRO
- * stage 1, arXiv 1910.02054, section 5.1). Each replica updates its part of the parameters. The all-reduce becomes two
- * halves, which move as many bytes as before (section 7.2.1): reduce_ns keeps the reduce-scatter of the gradients, and
- * O takes the all-gather of the weights. Fails with PS_ERROR_USAGE where the size of the state is not known. */
-gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, GError **error);
+/* Spreads state evenly over all GPUs of n_replicas that hold the same parameters (ZeRO, arXiv 1910.02054, section 5).
+ * The all-reduce is two halves, which move as many bytes as before (section 7.2.1): a reduce-scatter of the gradients
+ * and an all-gather of the weights, whose bytes may be fewer. zero is the stage:
+ *
+ * - 1: the optimizer state, and O with it: each replica updates its part of the parameters. reduce_ns keeps the
+ *   reduce-scatter, and O takes the all-gather.
+ * - 2: the gradients too. Each W and BW has a reduce-scatter of reduce_ns after it, on a channel of their own.
+ * - 3: the optimizer state and the weights, as PyTorch's FSDP does in a pipeline. A device has the weights of at most
+ *   three of its stages whole at a time, and gathers those that it needs next on a channel of their own, gather_ns
+ *   each. Gradients stay whole until the reduce-scatter after the last backward of their stage.
+ *
+ * Fails with PS_ERROR_USAGE where the size of the state is not known. */
+gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, guint zero, GError **error);
 
 /* Adds what driver, libraries and allocator hold on a GPU by the habits of the model's framework (framework.h), spread
  * over the n_chunks stages of each device. Call it last. */

@@ -23,7 +23,7 @@ typedef struct
   gint64 global_batch;   /* sequences per step */
   gint64 memory_limit;   /* bytes per GPU; 0: the cluster's */
   gint64 reserve;        /* bytes of them that stay free; PS_LAYOUT_USUAL_RESERVE: ps_layout_reserve */
-  gboolean zero;         /* spread the optimizer state over the replicas, where there are some (ZeRO stage 1) */
+  guint zero;            /* the stage of ZeRO that spreads state over the replicas, where there are some; 0: none */
   char **schedules;      /* families; NULL: all that are synchronous */
   guint top;             /* number of layouts wanted, the best ones */
   gboolean fold;         /* settings with the same p, t, c, e and d are one: the fastest */
@@ -58,7 +58,7 @@ typedef struct
   guint n_microbatches;  /* m = global_batch / (d b) */
   guint n_chunks;        /* v */
   char *layout;          /* of the stages, as --layout takes it; NULL: that of measured stages */
-  gboolean zero;
+  guint zero;            /* as PsLayoutQuestion */
   PsRecompute recompute;
   gint64 step_ns;           /* iteration time of PsPrediction, all-reduce of the gradients included */
   gint64 peak_memory_bytes; /* of a GPU */

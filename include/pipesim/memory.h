@@ -8,8 +8,8 @@ G_BEGIN_DECLS
 
 typedef enum
 {
-  PS_MEMORY_WEIGHTS,       /* the copy that kernels read */
-  PS_MEMORY_GRADIENTS,     /* accumulated over the microbatches */
+  PS_MEMORY_WEIGHTS,       /* the copy that kernels read; gathered ones too */
+  PS_MEMORY_GRADIENTS,     /* accumulated over the microbatches; those too that wait to be scattered */
   PS_MEMORY_OPTIMIZER,     /* moments and master weights */
   PS_MEMORY_STATE,         /* these three together, if only their sum is known */
   PS_MEMORY_VERSIONS,      /* further versions of the weights */

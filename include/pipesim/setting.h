@@ -10,7 +10,7 @@
 
 G_BEGIN_DECLS
 
-#define PS_ZERO_AUTO 2 /* --zero is not given */
+#define PS_ZERO_AUTO 4 /* --zero is not given */
 
 typedef struct
 {
@@ -58,7 +58,7 @@ typedef struct
   guint n_context;             /* --context: groups of them in a device, which share each sequence */
   guint n_experts;             /* --experts: GPUs of a device and its replicas that share the experts */
   PsFramework framework;       /* --framework; none: the model's own */
-  guint zero;                  /* --zero: 0, 1 or PS_ZERO_AUTO; see ps_setting_zero */
+  guint zero;                  /* --zero: 0 to 3 or PS_ZERO_AUTO; see ps_setting_zero */
   PsRecompute recompute;       /* --recompute of all stages */
   PsRecompute *recompute_each; /* of each, in its place */
   guint n_recompute;
@@ -113,9 +113,9 @@ char *ps_setting_typed (const PsSetting *setting);
  * the option has neither one value nor n_devices, and as ps_cluster_load. */
 gboolean ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gint64 **limit, GError **error);
 
-/* TRUE: the optimizer state is spread over replicas and contexts. Where --zero is not given it is, with modelled costs;
- * given and measured costs are those of a device as they are. */
-gboolean ps_setting_zero (const PsSetting *setting);
+/* The stage of ZeRO that spreads state over replicas and contexts (ps_costs_zero); 0: none. Where --zero is not given
+ * it is 1 with modelled costs; given and measured costs are those of a device as they are. */
+guint ps_setting_zero (const PsSetting *setting);
 
 /* Whether transfers wait for each other or for devices, so that the order of sends and receives counts. Where they do
  * not, PS_COMM_PLANNED plans nothing for the setting's costs. */

@@ -2,6 +2,9 @@
  * never queue, start = max (end of the previous op on the device, end of the producer + transfer), one pass, no queue,
  * no allocation; memory is a prefix sum in the same pass.
  *
+ * Where weights are spread over replicas (PsCosts.zero is 3) ops also wait until theirs are gathered, and all devices
+ * count from the start of their first gather (sim/simulate/gathers.h). The events engine knows no gathers.
+ *
  * The host times of an op (ps_costs_add_host_time) are part of its duration in both engines: a step starts when the
  * host begins with it, and ends when the host is done with it. Busy time leaves them out.
  */
@@ -58,7 +61,7 @@ void ps_simulation_free (PsSimulation *simulation);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSimulation, ps_simulation_free)
 
 /* Costs must have the program's number of stages, have passed ps_costs_check and lack no host time. Never fails;
- * allocates only in the first run in which messages have a known size. */
+ * allocates only in the first run in which messages have a known size, and for gathers. */
 void ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);
 
 /* The same with a time of its own for every op: duration_ns and transfer_ns (of the step's input from another device)

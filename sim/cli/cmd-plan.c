@@ -55,9 +55,10 @@ static const PsOption rows[] = {
              "Part of this memory that stays free, for driver and NCCL (5 GB where the framework does not count it), "
              "for fragmentation and for errors of prediction (a sixteenth)",
              .otherwise = "both of the cluster's memory; nothing of --memory-limit", .group = PS_GROUP_MACHINE),
-  PS_OPTION ("zero", 0, PS_VALUE (COUNT, Options, question.zero, gboolean), "0|1",
-             "1: spread the optimizer state over the replicas (ZeRO stage 1); 0: each replica holds it", .high = 1,
-             .initial = 1, .otherwise = "1 for modelled costs of several replicas or contexts, else 0",
+  PS_OPTION ("zero", 0, PS_VALUE (COUNT, Options, question.zero, guint), "0|1|2|3",
+             "Stage of ZeRO, what replicas spread: 1, the optimizer state; 2, gradients too; 3, state and weights "
+             "(FSDP); 0, nothing",
+             .high = 3, .initial = 1, .otherwise = "1 for modelled costs of several replicas or contexts, else 0",
              .group = PS_GROUP_TRAINING),
   PS_OPTION ("schedule", 's', PS_LIST (Options, question.schedules), "NAME,...|all", "Only these families, or all",
              .otherwise = "all synchronous ones", .group = PS_GROUP_WHAT),

@@ -153,8 +153,15 @@ check_analysis (Options *options, GError **error)
     return ps_refuse (error, PS_ERROR_USAGE, "--explain: explains one schedule, not several");
   if (options->has_faster && !options->shown.explain)
     return ps_refuse (error, PS_ERROR_USAGE, "--faster: belongs to --explain");
-  return ps_power_finish (&options->shown.power, options->setting, error)
-         && ps_spread_options_finish (&options->shown.spread, options->setting, options->shown.several, error);
+  if (!ps_power_finish (&options->shown.power, options->setting, error)
+      || !ps_spread_options_finish (&options->shown.spread, options->setting, options->shown.several, error))
+    return FALSE;
+  return ps_setting_zero (options->setting) < 2
+         || (!options->shown.explain && options->shown.spread.sampling.n_samples == 0
+             && options->shown.power.text == NULL)
+         || ps_refuse (error, PS_ERROR_USAGE,
+                       "--zero %u: --explain, --samples and --power know no gathers and scatters",
+                       options->setting->zero);
 }
 
 static gboolean

@@ -219,6 +219,9 @@ finish_options (Options *options, int argc, char **argv, GError **error)
                       options->to);
   if ((options->microbatch_size > 0 || options->any_size) && (setting->model == NULL || setting->cluster == NULL))
     return ps_refuse (error, PS_ERROR_USAGE, "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
+  if (ps_setting_zero (setting) >= 2)
+    return ps_refuse (error, PS_ERROR_USAGE, "--zero %u: a search knows no gathers and scatters; predict does",
+                      setting->zero);
   if (setting->n_recompute > 0 || setting->n_offload > 0)
     return ps_refuse (error, PS_ERROR_USAGE, "--%s: a search takes one for all stages; --joint finds one for each",
                       setting->n_recompute > 0 ? "recompute" : "offload");

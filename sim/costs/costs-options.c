@@ -155,44 +155,85 @@ ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **error)
   return TRUE;
 }
 
-/* The all-reduce becomes a reduce-scatter, and an all-gather of the weights that the step has updated. */
+/* The all-reduce becomes a reduce-scatter, and an all-gather of the weights: before they are used, or after the step
+ * has updated them. */
 static void
-gather_weights (PsStageCost *cost, PsOpCost *step)
+gather_weights (PsStageCost *cost, PsOpCost *step, guint zero)
 {
-  gint64 gather_ns = cost->reduce_ns / 2;
+  const PsStateBytes *state = &cost->state;
+  gint64 half_ns = cost->reduce_ns / 2, gather_ns = half_ns;
 
-  cost->reduce_ns -= gather_ns;
+  if (state->weight_bytes > 0 && state->gradient_bytes > 0)
+    gather_ns = scale (half_ns, (double)state->weight_bytes / (double)state->gradient_bytes);
+  cost->reduce_ns -= half_ns;
   cost->reduce2_ns -= cost->reduce2_ns / 2;
-  step->duration_ns += gather_ns;
+  if (zero == 3)
+    cost->gather_ns = gather_ns;
+  else
+    step->duration_ns += gather_ns;
 }
 
-gboolean
-ps_costs_zero (PsCosts *costs, guint n_replicas, GError **error)
+/* One GPU's part of bytes of which so many belong to experts, which fewer GPUs hold. */
+static gint64
+spread_bytes (const PsCosts *costs, guint n_replicas, gint64 bytes, gint64 expert_bytes)
 {
   gint64 copies = (gint64)n_replicas * costs->dense_copies;
   gint64 expert_copies = MAX ((gint64)(n_replicas * costs->expert_copies), 1);
 
+  return (bytes - expert_bytes + copies - 1) / copies + (expert_bytes + expert_copies - 1) / expert_copies;
+}
+
+/* Spreads gradients (stage 2) or weights (3), which are kept in `part`. */
+static void
+spread_part (const PsCosts *costs, PsStageCost *cost, guint n_replicas, double experts, gint64 *part)
+{
+  cost->whole_bytes = *part;
+  *part = spread_bytes (costs, n_replicas, *part, scale (*part, experts));
+  cost->weight_bytes -= cost->whole_bytes - *part;
+}
+
+static void
+zero_stage (PsCosts *costs, guint stage, guint n_replicas, guint zero)
+{
+  PsStageCost *cost = &costs->stage[stage];
+  PsStateBytes *state = &cost->state;
+  PsOpCost *step = ps_costs_op (costs, PS_OP_O, stage);
+  gint64 before = state->optimizer_bytes;
+  double experts = (double)state->expert_bytes / (double)MAX (before, 1);
+
+  state->optimizer_bytes = spread_bytes (costs, n_replicas, before, state->expert_bytes);
+  state->expert_bytes = spread_bytes (costs, n_replicas, state->expert_bytes, state->expert_bytes);
+  cost->weight_bytes -= before - state->optimizer_bytes;
+  step->duration_ns -= cost->step_ns;
+  step->duration_ns
+      = (gint64)ceil ((double)step->duration_ns * (double)state->optimizer_bytes / (double)MAX (before, 1))
+        + cost->step_ns;
+  gather_weights (cost, step, zero);
+  if (zero == 2)
+    spread_part (costs, cost, n_replicas, experts, &state->gradient_bytes);
+  if (zero == 3)
+    spread_part (costs, cost, n_replicas, experts, &state->weight_bytes);
+}
+
+gboolean
+ps_costs_zero (PsCosts *costs, guint n_replicas, guint zero, GError **error)
+{
   for (guint stage = 0; stage < costs->n_stages; stage++)
     {
-      PsStateBytes *state = &costs->stage[stage].state;
-      gint64 before = state->optimizer_bytes;
+      const PsStageCost *cost = &costs->stage[stage];
 
-      if (before == 0 && costs->stage[stage].weight_bytes > 0)
+      if (cost->state.optimizer_bytes == 0 && cost->weight_bytes > 0)
+        return ps_refuse (
+            error, PS_ERROR_USAGE,
+            "--zero %u: %s does not say how much of stage %u is optimizer state; give opt=SIZE in --costs", zero,
+            costs->source, stage);
+      if (zero == 2 && cost->state.gradient_bytes == 0 && cost->weight_bytes > 0)
         return ps_refuse (error, PS_ERROR_USAGE,
-                          "--zero 1: %s does not say how much of stage %u is optimizer state; give opt=SIZE in --costs",
+                          "--zero 2: %s does not say how much of stage %u are gradients; give grad=SIZE in --costs",
                           costs->source, stage);
-      gint64 dense = before - state->expert_bytes;
-      gint64 experts = (state->expert_bytes + expert_copies - 1) / expert_copies;
-      state->optimizer_bytes = (dense + copies - 1) / copies + experts;
-      state->expert_bytes = experts;
-      costs->stage[stage].weight_bytes -= before - state->optimizer_bytes;
-      PsOpCost *step = ps_costs_op (costs, PS_OP_O, stage);
-      step->duration_ns -= costs->stage[stage].step_ns;
-      step->duration_ns
-          = (gint64)ceil ((double)step->duration_ns * (double)state->optimizer_bytes / (double)MAX (before, 1))
-            + costs->stage[stage].step_ns;
-      gather_weights (&costs->stage[stage], step);
+      zero_stage (costs, stage, n_replicas, zero);
     }
+  costs->zero = zero;
   return TRUE;
 }
 

@@ -184,8 +184,11 @@ add_megatron_run (const PsLaunch *launch, GString *text)
     g_string_append (text, "--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1\n");
   if (setting->recompute == PS_RECOMPUTE_SELECTIVE)
     g_string_append (text, "--recompute-granularity selective\n");
-  if (ps_setting_zero (setting))
+  if (ps_setting_zero (setting) > 0)
     g_string_append (text, "--use-distributed-optimizer\n");
+  if (ps_setting_zero (setting) >= 2)
+    g_string_append_printf (text, "--use-megatron-fsdp\n--data-parallel-sharding-strategy %s\n",
+                            ps_setting_zero (setting) == 2 ? "optim_grads" : "optim_grads_params");
   if (setting->reduce == PS_REDUCE_OVERLAPPED && setting->n_replicas * setting->n_context > 1)
     g_string_append (text, "--overlap-grad-reduce\n");
 }
@@ -304,7 +307,7 @@ write_torchtitan (const PsLaunch *launch, GString *text)
                                      "-m torchtitan.train --job.config_file FILE, with this in FILE" };
   const PsSetting *setting = launch->setting;
   const PsModel *model = launch->model;
-  gboolean zero = ps_setting_zero (setting);
+  guint zero = ps_setting_zero (setting);
 
   add_sizes (launch, &launcher, text);
   add_order_note (launch, text);
@@ -317,8 +320,10 @@ write_torchtitan (const PsLaunch *launch, GString *text)
   g_string_append_printf (text,
                           "[parallelism]\ndata_parallel_replicate_degree = %u\ndata_parallel_shard_degree = %u\n"
                           "tensor_parallel_degree = %u\npipeline_parallel_degree = %u\n",
-                          zero ? 1 : setting->n_replicas, zero ? setting->n_replicas : 1, setting->n_tensor,
+                          zero > 0 ? 1 : setting->n_replicas, zero > 0 ? setting->n_replicas : 1, setting->n_tensor,
                           launch->n_devices);
+  if (zero >= 2)
+    g_string_append_printf (text, "fsdp_reshard_after_forward = \"%s\"\n", zero == 2 ? "never" : "always");
   if (setting->n_context > 1)
     g_string_append_printf (text, "context_parallel_degree = %u\n", setting->n_context);
   if (setting->n_experts > 1)
@@ -375,7 +380,7 @@ write_deepspeed (const PsLaunch *launch, GString *text)
                           global_batch (launch), model->microbatch_size, launch->order->n_microbatches);
   if (model->precision != PS_PRECISION_FP32)
     g_string_append_printf (text, "  \"%s\": { \"enabled\": true },\n", ps_precision_name (model->precision));
-  g_string_append_printf (text, "  \"zero_optimization\": { \"stage\": %d }\n}\n", ps_setting_zero (setting) ? 1 : 0);
+  g_string_append_printf (text, "  \"zero_optimization\": { \"stage\": %u }\n}\n", ps_setting_zero (setting));
 }
 
 /* All */
@@ -416,6 +421,9 @@ check_setting (const PsLaunch *launch, Framework framework, GError **error)
                       setting->n_context > 1 ? "context" : "experts",
                       setting->n_context > 1 ? setting->n_context : setting->n_experts,
                       setting->n_context > 1 ? "sequences" : "experts");
+  if (framework == DEEPSPEED && ps_setting_zero (setting) >= 2)
+    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: --zero %u: its pipelines refuse stages 2 and 3", name,
+                      setting->zero);
   if (framework != MEGATRON && launch->model->precision > PS_PRECISION_BF16)
     return ps_refuse (error, PS_ERROR_USAGE, "--to %s: precision %s is not known there; megatron has it", name,
                       ps_precision_name (launch->model->precision));

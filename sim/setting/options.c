@@ -178,8 +178,9 @@ const PsOption ps_setting_options[] = {
              "Whose habits decide what memory holds: none (formulas only), megatron or deepspeed",
              .otherwise = "the model's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
              SWEEP ("framework", "framework", TEXT, .keys = PS_KEY_COSTS | PS_KEY_SOURCE, .pace = -2)),
-  PS_OPTION ("zero", 0, PS_COUNT (PsSetting, zero, 0, 1), "0|1",
-             "1: spread the optimizer state over the replicas (ZeRO stage 1); 0: each replica holds it",
+  PS_OPTION ("zero", 0, PS_COUNT (PsSetting, zero, 0, 3), "0|1|2|3",
+             "Stage of ZeRO, what replicas spread: 1, the optimizer state; 2, gradients too, scattered after each "
+             "backward; 3, state and weights, gathered for three stages at a time (FSDP); 0, nothing",
              .initial = PS_ZERO_AUTO, .otherwise = "1 for modelled costs of several replicas or contexts, else 0",
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NULL,
              SWEEP ("zero", "zero", INTEGER, .keys = PS_KEY_COSTS, .pace = -2)),

@@ -272,6 +272,15 @@ take_simulation (const PsPredictor *predictor, PsSharedProgram *shared, const Ps
   return simulation;
 }
 
+static gboolean
+check_zero (const PsSchedule *schedule, const PsCosts *costs, GError **error)
+{
+  return costs->zero < 2 || !schedule->asynchronous
+         || ps_refuse (error, PS_ERROR_USAGE,
+                       "%s: never drains, so that gathers and scatters of --zero %u have no place in it",
+                       schedule->name, costs->zero);
+}
+
 /* Simulates the program of the prediction, and works out its figures. */
 static gboolean
 run (PsPredictor *predictor, PsSharedProgram *shared, PsPrediction *prediction, GError **error)
@@ -280,7 +289,8 @@ run (PsPredictor *predictor, PsSharedProgram *shared, PsPrediction *prediction, 
   g_autofree gint64 *limit = NULL;
   const PsProgram *repeated;
 
-  if (!take_costs (predictor, prediction, &limit, error))
+  if (!take_costs (predictor, prediction, &limit, error)
+      || !check_zero (prediction->program->schedule, prediction->costs, error))
     return FALSE;
   prediction->simulation = take_simulation (predictor, shared, prediction->program);
   if (!ps_comm_simulate (setting, limit, shared, prediction, error))
@@ -412,7 +422,7 @@ ps_predictor_add_interval (PsPredictor *predictor, PsPrediction *prediction, gui
       = { .events = ps_prediction_events (prediction), .sync = setting->sync, .reduce = setting->reduce };
   const PsCostSpread *spread;
 
-  if (source == NULL || source->spread == NULL)
+  if (source == NULL || source->spread == NULL || prediction->costs->zero >= 2)
     return TRUE;
   spread = ps_predictor_spread (predictor, prediction, error);
   return spread != NULL

@@ -1,11 +1,11 @@
 /* setting-devices.c - what a setting says of its devices: memory, speed, and how transfers between them go. */
 #include <pipesim/setting.h>
 
-gboolean
+guint
 ps_setting_zero (const PsSetting *setting)
 {
   if (setting->zero != PS_ZERO_AUTO)
-    return setting->zero == 1;
+    return setting->zero;
   return setting->cluster != NULL && (setting->n_replicas > 1 || setting->n_context > 1);
 }
 

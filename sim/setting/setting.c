@@ -30,8 +30,6 @@ check_together (const PsSetting *setting, GError **error)
     message = "--share-links: needs --cluster FILE, whose links to share, and --model FILE";
   else if (setting->latency_factor != 1 && setting->cluster == NULL)
     message = "--latency-factor: needs --cluster FILE, whose latencies are known";
-  else if (setting->zero == 1 && setting->n_replicas == 1 && setting->n_context == 1)
-    message = "--zero 1: needs --replicas D of 2 or more to spread the optimizer state over";
   else if (setting->layout != NULL && ps_setting_source (setting) != NULL && !ps_setting_source (setting)->has_model)
     message = "--layout: needs a model, --model with --cluster or --db; given costs are those of stages as they are";
   else if ((setting->n_recompute > 0 || setting->n_offload > 0) && ps_setting_source (setting) != NULL
@@ -48,6 +46,25 @@ check_together (const PsSetting *setting, GError **error)
   if (message != NULL)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
   return message == NULL;
+}
+
+/* Gathers and scatters are parts of a schedule that begins and ends with a step. */
+static gboolean
+check_zero (const PsSetting *setting, GError **error)
+{
+  guint zero = setting->zero % PS_ZERO_AUTO;
+  const char *other = NULL;
+
+  if (zero > 0 && setting->n_replicas == 1 && setting->n_context == 1)
+    return ps_refuse (error, PS_ERROR_USAGE, "--zero %u: needs --replicas D of 2 or more to spread %s over", zero,
+                      zero == 3 ? "weights and optimizer state" : "the optimizer state");
+  if (zero >= 2 && setting->sync == PS_SYNC_BYPASS)
+    other = "--sync bypass";
+  else if (zero == 2 && setting->reduce == PS_REDUCE_EXPOSED)
+    other = "--reduce exposed";
+  else if (zero == 3 && ps_setting_needs_events (setting))
+    other = "channels, links or speeds (--comm, --blocking, --share-links, --speed, --overlap-slowdown, --ready-order)";
+  return other == NULL || ps_refuse (error, PS_ERROR_USAGE, "--zero %u: not with %s", zero, other);
 }
 
 static gboolean
@@ -69,5 +86,6 @@ check_tensor (const PsSetting *setting, GError **error)
 gboolean
 ps_setting_check (const PsSetting *setting, GError **error)
 {
-  return check_together (setting, error) && check_tensor (setting, error) && ps_sources_check (setting, error);
+  return check_together (setting, error) && check_zero (setting, error) && check_tensor (setting, error)
+         && ps_sources_check (setting, error);
 }

@@ -311,12 +311,14 @@ has_reduce (const PsCosts *costs)
 static gboolean
 replicate (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, guint n_devices, GError **error)
 {
+  guint zero = ps_setting_zero (setting);
+
   if (cluster != NULL)
     ps_costs_set_reduce (costs, cluster, n_devices, setting->n_replicas);
   if (setting->n_replicas == 1 && setting->n_context == 1)
     return TRUE;
   if (setting->n_replicas == 1 || has_reduce (costs))
-    return !ps_setting_zero (setting) || ps_costs_zero (costs, setting->n_replicas, error);
+    return zero == 0 || ps_costs_zero (costs, setting->n_replicas, zero, error);
   return ps_refuse (
       error, PS_ERROR_USAGE,
       "--replicas %u: %s does not say what an all-reduce takes; give reduce=TIME in --costs, a profile that several "

@@ -1,6 +1,10 @@
 /* memory-buffers.c - the messages of a program as changes of memory at sender and receiver. */
 #include "memory-buffers.h"
 
+#include "gathers.h"
+
+#include <stdlib.h>
+
 typedef struct
 {
   const PsProgram *program;
@@ -16,7 +20,7 @@ insert (PsBufferChange *next, gint64 time_ns, gint64 bytes)
 {
   for (; next[-1].time_ns > time_ns; next--)
     next[0] = next[-1];
-  *next = (PsBufferChange){ time_ns, bytes };
+  *next = (PsBufferChange){ time_ns, bytes, PS_MEMORY_BUFFERS };
 }
 
 static inline void
@@ -49,13 +53,76 @@ add_message (const Messages *messages, const PsMessage *message)
           bytes);
 }
 
-/* A device has at most one give and one take for each of its sends and receives; a step has at most four instructions
- * together with its message. */
+/* Weights or gradients of a stage: in no order yet. */
+static void
+hold (const Messages *messages, guint device, PsMemoryPart part, guint stage, gint64 from_ns, gint64 until_ns)
+{
+  gint64 bytes = messages->costs->stage[stage].whole_bytes;
+  guint i = messages->fill[device]++;
+
+  messages->buffers->takes[i] = (PsBufferChange){ from_ns, bytes, part };
+  messages->buffers->gives[i] = (PsBufferChange){ until_ns, -bytes, part };
+}
+
+typedef struct
+{
+  const Messages *messages;
+  guint device;
+} Holder;
+
+static void
+hold_gradients (gpointer data, guint stage, gint64 from_ns, gint64 until_ns)
+{
+  const Holder *holder = data;
+
+  hold (holder->messages, holder->device, PS_MEMORY_GRADIENTS, stage, from_ns, until_ns);
+}
+
+/* Weights are dropped when the op before has ended. */
+static void
+hold_weights (const Messages *messages)
+{
+  const PsProgram *program = messages->program;
+  g_auto (PsGathers) gathers = { 0 };
+
+  ps_gathers_init (&gathers, program);
+  ps_gathers_follow (&gathers, program, messages->costs, messages->simulation);
+  for (guint d = 0; d < gathers.n_devices; d++)
+    for (guint i = gathers.first[d]; i < gathers.first[d + 1]; i++)
+      {
+        const PsGather *gather = &g_array_index (gathers.gather, PsGather, i);
+
+        hold (messages, d, PS_MEMORY_WEIGHTS, gather->stage, gather->start_ns,
+              messages->simulation->end_ns[program->step_of[gather->until - 1] + 1]);
+      }
+}
+
+static void
+add_spread_state (const Messages *messages)
+{
+  const PsMemoryBuffers *buffers = messages->buffers;
+
+  for (guint d = 0; messages->costs->zero == 2 && d < messages->simulation->n_devices; d++)
+    ps_scatters_visit (messages->program, messages->costs, messages->simulation, d, hold_gradients,
+                       &(Holder){ messages, d });
+  if (messages->costs->zero == 3)
+    hold_weights (messages);
+  for (guint d = 0; d < messages->simulation->n_devices; d++)
+    {
+      guint first = ps_memory_buffers_first (messages->program, d), n = messages->fill[d] - first;
+
+      qsort (&buffers->takes[first], n, sizeof *buffers->takes, ps_compare_int64); /* their first member */
+      qsort (&buffers->gives[first], n, sizeof *buffers->gives, ps_compare_int64);
+    }
+}
+
+/* A device has at most one give and one take for each of its sends and receives, and one for each op, whose gradients
+ * or weights come and go; a step has at most four instructions together with its message. */
 void
 ps_memory_buffers_init (PsMemoryBuffers *buffers, const PsProgram *program, const PsCosts *costs,
                         const PsSimulation *simulation)
 {
-  const PsBufferChange before = { G_MININT64, 0 }, after = { G_MAXINT64, 0 };
+  const PsBufferChange before = { .time_ns = G_MININT64 }, after = { .time_ns = G_MAXINT64 };
   guint n_devices = simulation->n_devices;
   gsize n = 4 * (gsize)simulation->n_steps + 2 * n_devices + 1;
   g_autofree guint *fill = g_new (guint, n_devices);
@@ -71,6 +138,8 @@ ps_memory_buffers_init (PsMemoryBuffers *buffers, const PsProgram *program, cons
     }
   for (guint i = 0; i < program->n_messages; i++)
     add_message (&messages, &program->messages[i]);
+  if (costs->zero >= 2)
+    add_spread_state (&messages);
   for (guint device = 0; device < n_devices; device++)
     buffers->gives[fill[device]] = buffers->takes[fill[device]] = after;
 }

@@ -1,4 +1,5 @@
-/* memory-buffers.h - when messages occupy memory at their two ends. Private to libpipesim. */
+/* memory-buffers.h - when messages occupy memory at their two ends, and when gathered weights and gradients on their
+ * way do (gathers.h). Private to libpipesim. */
 #pragma once
 
 #include <pipesim/memory.h>
@@ -6,7 +7,8 @@
 typedef struct
 {
   gint64 time_ns;
-  gint64 bytes; /* more from time_ns on, or less */
+  gint64 bytes;      /* more from time_ns on, or less */
+  PsMemoryPart part; /* buffers, weights or gradients */
 } PsBufferChange;
 
 /* The lists of each device end with a change at G_MAXINT64. */

@@ -18,6 +18,7 @@ typedef struct
   gint64 time_ns;
   gint64 bytes; /* more from time_ns on, or less */
   const PsOp *ops;
+  PsMemoryPart part; /* of a buffer */
 } PsMemoryChange;
 
 /* Looks at a change; TRUE ends the walk. */
@@ -45,12 +46,14 @@ ps_memory_walk_buffers (PsBufferCursor *cursor, gint64 until_ns, PsMemoryVisit v
         {
           change.time_ns = cursor->give->time_ns;
           change.bytes = cursor->give->bytes;
+          change.part = cursor->give->part;
           stop = visit (data, &change);
         }
       if (stop || cursor->take->time_ns > until_ns)
         continue;
       change.time_ns = cursor->take->time_ns;
       change.bytes = cursor->take->bytes;
+      change.part = cursor->take->part;
       cursor->take++;
       stop = visit (data, &change);
     }
@@ -73,8 +76,8 @@ ps_memory_walk (const PsProgram *program, const PsCosts *costs, const PsSimulati
       n = schedule->ops[i].paired ? 2 : 1;
       guint last = program->step_of[i + n - 1];
       gint64 start_ns = ps_simulation_start (program, costs, simulation, last), end_ns = simulation->end_ns[last + 1];
-      PsMemoryChange take = { PS_MEMORY_CHANGE_TAKE, n, start_ns, 0, &schedule->ops[i] };
-      PsMemoryChange give = { PS_MEMORY_CHANGE_GIVE, n, end_ns, 0, &schedule->ops[i] };
+      PsMemoryChange take = { .kind = PS_MEMORY_CHANGE_TAKE, n, start_ns, 0, &schedule->ops[i] };
+      PsMemoryChange give = { .kind = PS_MEMORY_CHANGE_GIVE, n, end_ns, 0, &schedule->ops[i] };
 
       for (guint k = 0; k < n; k++)
         {

@@ -151,7 +151,7 @@ apply (gpointer data, const PsMemoryChange *change)
 
   walk->now.time_ns = change->time_ns;
   if (change->kind == PS_MEMORY_CHANGE_BUFFER)
-    walk->now.bytes[PS_MEMORY_BUFFERS] += change->bytes;
+    walk->now.bytes[change->part] += change->bytes;
   for (guint i = 0; i < change->n_ops; i++)
     if (change->kind == PS_MEMORY_CHANGE_TAKE)
       take (walk, change->ops[i]);

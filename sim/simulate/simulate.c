@@ -1,4 +1,5 @@
 /* simulate.c - the relaxation engine. */
+#include "gathers.h"
 #include "simulate-private.h"
 
 /* Every step has its own times; NULL: the times of the costs. */
@@ -53,7 +54,7 @@ transfer_of (const PsStep *step, guint i, const gint64 *transfer_ns, const StepT
  * they take memory at its start and give it at its end. */
 static inline G_ALWAYS_INLINE void
 walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, WalkKind kind, const StepTimes *times,
-      const gint64 *ready_ns)
+      const gint64 *ready_ns, PsGathers *gathers)
 {
   const PsOpCost *restrict op_costs = costs->op;
   const gint64 *restrict transfer_ns = costs->transfer_ns;
@@ -70,7 +71,10 @@ walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, 
       PsMemoryLevel *memory = &levels[step->device];
       gint64 arrival = end_ns[step->input] + transfer_of (step, i, transfer_ns, times);
       gint64 free_ns = ready_ns != NULL && step->previous == 0 ? ready_ns[step->device] : end_ns[step->previous];
-      gint64 start = MAX (free_ns, arrival);
+      gint64 start
+          = MAX (gathers != NULL ? ps_gathers_wait (gathers, program, costs, step->device, program->op_of[i], free_ns)
+                                 : free_ns,
+                 arrival);
       gint64 level = memory->held_bytes + cost->take_bytes;
       gint64 give = cost->give_bytes, duration = times != NULL ? times->duration_ns[i] : cost->duration_ns;
 
@@ -111,7 +115,8 @@ finish_device (const PsProgram *program, const PsCosts *costs, const StepTimes *
     return;
   guint first = program->step_of[begin], last = program->step_of[end - 1];
   gint64 duration = times != NULL ? times->duration_ns[first] : ps_step_duration (program, costs, first);
-  simulation->device[device].start_ns = simulation->end_ns[first + 1] - duration;
+  /* A gather starts at once. */
+  simulation->device[device].start_ns = costs->zero == 3 ? 0 : simulation->end_ns[first + 1] - duration;
   simulation->device[device].end_ns = simulation->end_ns[last + 1];
 }
 
@@ -127,15 +132,29 @@ finish (const PsProgram *program, const PsCosts *costs, const StepTimes *times, 
   ps_simulation_finish (simulation);
 }
 
+static void
+walk_gathers (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
+{
+  g_auto (PsGathers) gathers = { 0 };
+
+  ps_gathers_init (&gathers, program);
+  if (program->pair == NULL)
+    walk (program, costs, simulation, WALK_OPS, NULL, NULL, &gathers);
+  else
+    walk (program, costs, simulation, WALK_PAIR_TIMES, NULL, NULL, &gathers);
+}
+
 static inline G_ALWAYS_INLINE void
 walk_costs (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, const gint64 *ready_ns)
 {
-  if (program->pair == NULL)
-    walk (program, costs, simulation, WALK_OPS, NULL, ready_ns);
+  if (costs->zero == 3 && ready_ns == NULL)
+    walk_gathers (program, costs, simulation);
+  else if (program->pair == NULL)
+    walk (program, costs, simulation, WALK_OPS, NULL, ready_ns, NULL);
   else if (!has_pair_times (costs))
-    walk (program, costs, simulation, WALK_PAIRS, NULL, ready_ns);
+    walk (program, costs, simulation, WALK_PAIRS, NULL, ready_ns, NULL);
   else
-    walk (program, costs, simulation, WALK_PAIR_TIMES, NULL, ready_ns);
+    walk (program, costs, simulation, WALK_PAIR_TIMES, NULL, ready_ns, NULL);
 }
 
 void
@@ -168,6 +187,6 @@ ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gint64 
   ps_simulation_begin (program, costs, simulation);
   for (guint device = 0; device < simulation->n_devices; device++)
     simulation->device[device].busy_ns = simulation->device[device].host_ns = 0;
-  walk (program, costs, simulation, program->pair != NULL ? WALK_PAIRS : WALK_OPS, &times, NULL);
+  walk (program, costs, simulation, program->pair != NULL ? WALK_PAIRS : WALK_OPS, &times, NULL, NULL);
   finish (program, costs, &times, simulation);
 }

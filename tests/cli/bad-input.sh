@@ -442,7 +442,7 @@ refuse 2 "--explain: '2' is after the last, 1" $plan --global-batch 1 --gpus 1 -
 refuse 2 "--reserve 5000000000B: leaves nothing" $plan --global-batch 1 --gpus 1 --reserve 5GB
 refuse 2 "--reserve: '5' has no unit; 5GB would be right" $plan --global-batch 1 --gpus 1 --reserve 5
 refuse 2 "--explain and --json" $plan --global-batch 8 --explain 1 --json
-refuse 2 "--zero: '2'" $plan --global-batch 8 --zero 2
+refuse 2 "--zero: '4'" $plan --global-batch 8 --zero 4
 refuse 2 "--memory-limit: '1XB'" $plan --global-batch 8 --memory-limit 1XB
 refuse 2 "'1f2b' is no family" $plan --global-batch 8 --schedule 1f1b,1f2b
 refuse 2 "--profile: needs --db" $plan --global-batch 8 --profile x

@@ -250,12 +250,12 @@ test_zero (void)
 
   g_assert_no_error (error);
   /* 121 bytes over 4 replicas are 31 for the largest share, 9 ns at most 3. */
-  g_assert_true (ps_costs_zero (costs, 4, &error));
+  g_assert_true (ps_costs_zero (costs, 4, 1, &error));
   g_assert_cmpint (costs->stage[0].state.optimizer_bytes, ==, 31);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_O, 0)->duration_ns, ==, 3);
   g_assert_cmpint (costs->stage[0].weight_bytes, ==, 160 - 121 + 31);
   g_autoptr (PsCosts) sum = ps_costs_parse ("f=1ns,bw=1ns,weights=160B", 1, 1, &error);
-  g_assert_false (ps_costs_zero (sum, 4, &error));
+  g_assert_false (ps_costs_zero (sum, 4, 1, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
 }
 

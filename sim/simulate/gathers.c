@@ -1,0 +1,191 @@
+/* gathers.c - when weights are gathered and gradients scattered. */
+#include "gathers.h"
+#include "program/weight-window.h"
+
+#define WINDOW (PS_WEIGHT_WINDOW + 1)
+
+static guint
+cell_size (const PsSchedule *schedule, guint place)
+{
+  return schedule->ops[place].paired ? 2 : 1;
+}
+
+/* The windows of a device's cells, found from the end; that of a pair is at its first op. */
+static void
+find_windows (const PsSchedule *schedule, guint device, PsWeightWindow *windows)
+{
+  guint first = schedule->first[device];
+  PsWeightWindow window = { 0 };
+
+  for (guint next = schedule->first[device + 1], place; next > first; next = place)
+    {
+      place = next - (next - first > 1 && schedule->ops[next - 2].paired ? 2 : 1);
+      ps_weight_window_front (&window, (const guint16[]){ schedule->ops[place].stage, schedule->ops[next - 1].stage },
+                              next - place, place);
+      windows[place - first] = window;
+    }
+}
+
+static PsGather *
+gather_at (const PsGathers *gathers, guint index)
+{
+  return &g_array_index (gathers->gather, PsGather, index);
+}
+
+/* The place of a stage in `open`, which has the index + 1 of each gather whose weights are there; WINDOW: it has none.
+ */
+static guint
+find_open (const PsGathers *gathers, const guint *open, guint stage)
+{
+  guint i = 0;
+
+  while (i < WINDOW && (open[i] == 0 || gather_at (gathers, open[i] - 1)->stage != stage))
+    i++;
+  return i;
+}
+
+/* Drops the stages that leave the window, and gathers those that come in. */
+static void
+change_window (PsGathers *gathers, guint *open, const PsWeightWindow *window, guint place)
+{
+  guint n = ps_weight_window_size (window), free = 0;
+
+  for (guint i = 0; i < WINDOW; i++)
+    if (open[i] > 0 && !ps_weight_window_holds (window->stage, n, gather_at (gathers, open[i] - 1)->stage))
+      {
+        gather_at (gathers, open[i] - 1)->until = place;
+        open[i] = 0;
+      }
+  for (guint k = 0; k < n; k++)
+    if (find_open (gathers, open, window->stage[k]) == WINDOW)
+      {
+        const PsGather gather = { .place = place, .stage = window->stage[k] };
+
+        while (open[free] > 0)
+          free++;
+        g_array_append_val (gathers->gather, gather);
+        open[free] = gathers->gather->len;
+      }
+}
+
+static void
+add_device (PsGathers *gathers, const PsSchedule *schedule, guint device)
+{
+  const PsWeightWindow none = { 0 };
+  guint first = schedule->first[device], last = schedule->first[device + 1], n;
+  g_autofree PsWeightWindow *windows = g_new0 (PsWeightWindow, last - first + 1);
+  guint open[WINDOW] = { 0 };
+
+  find_windows (schedule, device, windows);
+  for (guint place = first; place < last; place += n)
+    {
+      n = cell_size (schedule, place);
+      change_window (gathers, open, &windows[place - first], place);
+      for (guint i = place; i < place + n; i++)
+        gathers->of[i] = open[find_open (gathers, open, schedule->ops[i].stage)] - 1;
+    }
+  change_window (gathers, open, &none, last);
+}
+
+static void
+rewind_all (PsGathers *gathers)
+{
+  for (guint d = 0; d < gathers->n_devices; d++)
+    {
+      gathers->next[d] = gathers->first[d];
+      gathers->channel_ns[d] = 0;
+    }
+}
+
+void
+ps_gathers_init (PsGathers *gathers, const PsProgram *program)
+{
+  guint n = program->schedule->placement->n_devices;
+
+  gathers->n_devices = n;
+  gathers->first = g_new (guint, n + 1);
+  gathers->gather = g_array_new (FALSE, FALSE, sizeof (PsGather));
+  gathers->of = g_new (guint32, ps_schedule_n_ops (program->schedule) + 1);
+  gathers->next = g_new (guint, n);
+  gathers->channel_ns = g_new (gint64, n);
+  for (guint d = 0; d < n; d++)
+    {
+      gathers->first[d] = gathers->gather->len;
+      add_device (gathers, program->schedule, d);
+    }
+  gathers->first[n] = gathers->gather->len;
+  rewind_all (gathers);
+}
+
+void
+ps_gathers_clear (PsGathers *gathers)
+{
+  g_free (gathers->first);
+  g_clear_pointer (&gathers->gather, g_array_unref);
+  g_free (gathers->of);
+  g_free (gathers->next);
+  g_free (gathers->channel_ns);
+}
+
+gint64
+ps_gathers_wait (PsGathers *gathers, const PsProgram *program, const PsCosts *costs, guint device, guint place,
+                 gint64 before_ns)
+{
+  guint n = cell_size (program->schedule, place), *next = &gathers->next[device];
+  gint64 ready_ns = before_ns, *channel_ns = &gathers->channel_ns[device];
+
+  for (; *next < gathers->first[device + 1] && gather_at (gathers, *next)->place <= place; ++*next)
+    {
+      PsGather *gather = gather_at (gathers, *next);
+
+      gather->start_ns = MAX (*channel_ns, before_ns);
+      *channel_ns = gather->end_ns = gather->start_ns + costs->stage[gather->stage].gather_ns;
+    }
+  for (guint i = place; i < place + n; i++)
+    ready_ns = MAX (ready_ns, gather_at (gathers, gathers->of[i])->end_ns);
+  return ready_ns;
+}
+
+void
+ps_gathers_follow (PsGathers *gathers, const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation)
+{
+  const PsSchedule *schedule = program->schedule;
+
+  rewind_all (gathers);
+  for (guint d = 0; d < gathers->n_devices; d++)
+    {
+      gint64 before_ns = 0;
+
+      for (guint place = schedule->first[d], n; place < schedule->first[d + 1]; place += n)
+        {
+          n = cell_size (schedule, place);
+          ps_gathers_wait (gathers, program, costs, d, place, before_ns);
+          before_ns = simulation->end_ns[program->step_of[place + n - 1] + 1];
+        }
+    }
+}
+
+gint64
+ps_scatters_visit (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint device,
+                   PsScatterVisit visit, gpointer data)
+{
+  const PsSchedule *schedule = program->schedule;
+  gint64 free_ns = 0;
+
+  for (guint place = schedule->first[device], n; place < schedule->first[device + 1]; place += n)
+    {
+      guint step;
+
+      n = cell_size (schedule, place);
+      step = program->step_of[place + n - 1];
+      for (guint i = place; i < place + n; i++)
+        if (schedule->ops[i].kind == PS_OP_W || schedule->ops[i].kind == PS_OP_BW)
+          {
+            free_ns = MAX (free_ns, simulation->end_ns[step + 1])
+                      + ps_costs_reduce_ns (costs, schedule->ops[i].stage, schedule->placement->n_copies);
+            if (visit != NULL)
+              visit (data, schedule->ops[i].stage, ps_simulation_start (program, costs, simulation, step), free_ns);
+          }
+    }
+  return free_ns;
+}

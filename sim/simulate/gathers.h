@@ -1,0 +1,52 @@
+/* gathers.h - gathers of weights and scatters of gradients that ZeRO's stages 3 and 2 put into a schedule (costs.h).
+ * Private to libpipesim.
+ *
+ * Gathers. Each device has a channel for them, which carries one at a time in the order of the windows of
+ * weight-window.h. A device comes to a gather when the op before it has ended; the gather starts then, or when the one
+ * before it on the channel has ended. An op waits for the gather of its stage. Weights that leave the window are
+ * dropped, and gathered again before they are next used.
+ *
+ * Scatters. Each device has a channel for them too. A W or BW that ends hands its stage's gradients to it.
+ */
+#pragma once
+
+#include <pipesim/simulate.h>
+
+typedef struct
+{
+  guint32 place; /* index into the schedule's ops: the device comes to the gather before that op */
+  guint32 until; /* the weights are dropped before that op */
+  guint16 stage;
+  gint64 start_ns; /* set by a run */
+  gint64 end_ns;
+} PsGather;
+
+typedef struct
+{
+  guint n_devices;
+  guint *first;       /* [n_devices + 1] into gather */
+  GArray *gather;     /* PsGather, by device, then place */
+  guint32 *of;        /* [n_ops] by place: the gather whose weights the op uses */
+  guint *next;        /* [n_devices] the first that a run has not come to */
+  gint64 *channel_ns; /* [n_devices] when the channel is free */
+} PsGathers;
+
+void ps_gathers_init (PsGathers *gathers, const PsProgram *program);
+void ps_gathers_clear (PsGathers *gathers);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsGathers, ps_gathers_clear)
+
+/* Runs the gathers before the device's next op (or pair), at that place; before_ns: when the op before it ended.
+ * Returns when all weights that it needs are there, before_ns or later. Call it once for each op, in their order. */
+gint64 ps_gathers_wait (PsGathers *gathers, const PsProgram *program, const PsCosts *costs, guint device, guint place,
+                        gint64 before_ns);
+
+/* Runs all gathers again beside a finished simulation. */
+void ps_gathers_follow (PsGathers *gathers, const PsProgram *program, const PsCosts *costs,
+                        const PsSimulation *simulation);
+
+/* Gradients of a stage exist from the start of its W or BW until they are scattered. */
+typedef void (*PsScatterVisit) (gpointer data, guint stage, gint64 from_ns, gint64 until_ns);
+
+/* Visits all scatters of a device; returns when the last one ends, 0 where it has none. */
+gint64 ps_scatters_visit (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint device,
+                          PsScatterVisit visit, gpointer data);

@@ -1,0 +1,195 @@
+/* Tests of ZeRO's stages 2 and 3: their costs, the gathers and scatters that they put into a schedule, and memory. */
+#include "family-case.h"
+
+#include <pipesim/iterations.h>
+#include <pipesim/memory.h>
+
+#define US G_GINT64_CONSTANT (1000)
+
+/* State of one stage: weights 40, gradients 80, optimizer 120 bytes on 4 replicas; the all-reduce takes 12 us, O 8 us,
+ * 3 of them the host's, so 5 us for 120 bytes. The reduce-scatter takes 6 us; the all-gather moves half as many bytes.
+ */
+static void
+test_costs (void)
+{
+  static const struct
+  {
+    guint zero;
+    gint64 held, whole, gather_ns, step_ns;
+  } rows[] = { { 1, 40 + 80 + 30, 0, 0, 7250 }, { 2, 40 + 20 + 30, 80, 0, 7250 }, { 3, 10 + 80 + 30, 40, 3000, 4250 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (PsCosts) costs
+          = ps_costs_parse ("f=1us,bw=2us,o=8us,reduce=12us,weights=240B,grad=80B,opt=120B", 1, 1, NULL);
+      const PsStageCost *stage = &costs->stage[0];
+
+      costs->stage[0].step_ns = 3 * US;
+      g_assert_true (ps_costs_zero (costs, 4, rows[i].zero, NULL));
+      g_assert_cmpuint (costs->zero, ==, rows[i].zero);
+      g_assert_cmpint (stage->weight_bytes, ==, rows[i].held);
+      g_assert_cmpint (stage->whole_bytes, ==, rows[i].whole);
+      g_assert_cmpint (stage->gather_ns, ==, rows[i].gather_ns);
+      g_assert_cmpint (stage->reduce_ns, ==, 6 * US);
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_O, 0)->duration_ns, ==, rows[i].step_ns);
+    }
+}
+
+static void
+set_zero (Case *test, guint zero, gint64 gather_ns, gint64 scatter_ns, gint64 whole_bytes)
+{
+  test->costs->zero = zero;
+  for (guint stage = 0; stage < test->costs->n_stages; stage++)
+    {
+      PsStageCost *cost = &test->costs->stage[stage];
+
+      cost->gather_ns = gather_ns;
+      cost->reduce_ns = scatter_ns;
+      cost->whole_bytes = whole_bytes;
+    }
+  ps_simulate (test->program, test->costs, test->simulation);
+}
+
+static gint64
+part_at_peak (const Case *test, PsMemoryPart part)
+{
+  g_autoptr (PsMemory) memory = ps_memory_new (test->program, test->costs, test->simulation);
+
+  g_assert_cmpint (memory->device[0].peak_bytes, ==, test->simulation->device[0].peak_bytes);
+  return memory->device[0].peak.bytes[part];
+}
+
+/* One device with four stages, breadth first, two microbatches, F 1 us and BW 2 us. Three stages have their weights.
+ *
+ * Gathers of 1 us: stages 0, 1, 2 end at 1, 2, 3; F0 runs 1-3, stage 3 is gathered 3-4, all else is hidden: 8 us of F
+ * and 16 of BW end at 25. Gathers of 20 us: stages 0 to 3 end at 20, 40, 60, 80; F3 runs 80-82, BW3 to 86, stage 0 is
+ * gathered again to 106 (BW2 86-90, BW1 90-94), BW0 106-110. */
+static void
+test_windows (void)
+{
+  g_auto (Case) test = { 0 };
+
+  predict (&test, "looped-bfs", 1, 2, 4, "f=4us,b=4us,w=4us");
+  g_assert_cmpint (test.simulation->makespan_ns, ==, 24 * US);
+  set_zero (&test, 3, 1 * US, 0, 10);
+  g_assert_cmpint (test.simulation->makespan_ns, ==, 25 * US);
+  g_assert_cmpint (part_at_peak (&test, PS_MEMORY_WEIGHTS), ==, 30);
+  set_zero (&test, 3, 20 * US, 0, 10);
+  g_assert_cmpint (test.simulation->makespan_ns, ==, 110 * US);
+  g_assert_cmpint (part_at_peak (&test, PS_MEMORY_WEIGHTS), ==, 30);
+}
+
+/* The stages of the next three, by their first ops. */
+static guint
+next_stages (const PsSchedule *schedule, guint place, guint end, guint16 *stages)
+{
+  guint n = 0;
+
+  for (guint i = place; i < end && n < 3; i++)
+    {
+      gboolean known = FALSE;
+
+      for (guint k = 0; k < n; k++)
+        known = known || stages[k] == schedule->ops[i].stage;
+      if (!known)
+        stages[n++] = schedule->ops[i].stage;
+    }
+  return n;
+}
+
+static gboolean
+holds (const guint16 *stages, guint n, guint stage)
+{
+  for (guint i = 0; i < n; i++)
+    if (stages[i] == stage)
+      return TRUE;
+  return FALSE;
+}
+
+/* The end of every step by the definition: at each op a device gathers those of the next three stages that it did not
+ * have before. */
+static void
+check_steps (const Case *test)
+{
+  const PsSchedule *schedule = test->program->schedule;
+  guint p = schedule->placement->n_devices, n_stages = schedule->placement->n_stages;
+  g_autofree gint64 *end = g_new0 (gint64, test->program->n_steps + 1), *channel = g_new0 (gint64, p);
+  g_autofree gint64 *ready = g_new0 (gint64, p * n_stages);
+
+  for (guint i = 0; i < test->program->n_steps; i++)
+    {
+      const PsStep *step = &test->program->steps[i];
+      guint d = step->device, place = test->program->op_of[i], last = schedule->first[d + 1];
+      guint16 now[3], before[3];
+      guint n_before = place > schedule->first[d] ? next_stages (schedule, place - 1, last, before) : 0;
+      guint n = next_stages (schedule, place, last, now);
+      gint64 arrival = step->input ? end[step->input] + test->costs->transfer_ns[step->transfer] : 0;
+
+      for (guint k = 0; k < n; k++)
+        if (!holds (before, n_before, now[k]))
+          {
+            channel[d] = MAX (channel[d], end[step->previous]) + test->costs->stage[now[k]].gather_ns;
+            ready[d * n_stages + now[k]] = channel[d];
+          }
+      end[i + 1] = MAX (MAX (arrival, end[step->previous]), ready[d * n_stages + schedule->ops[place].stage])
+                   + test->costs->op[step->cost].duration_ns;
+      g_assert_cmpint (test->simulation->end_ns[i + 1], ==, end[i + 1]);
+    }
+}
+
+static void
+test_definition (void)
+{
+  static const struct
+  {
+    const char *family;
+    guint p, m, v;
+  } rows[] = { { "1f1b", 4, 8, 1 },
+               { "interleaved", 4, 8, 5 },
+               { "looped-bfs", 2, 4, 6 },
+               { "zb-v", 4, 8, 2 },
+               { "hanayo", 2, 4, 4 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    for (gint64 gather_ns = 100; gather_ns < 100000; gather_ns *= 7)
+      {
+        g_auto (Case) test = { 0 };
+
+        predict (&test, rows[i].family, rows[i].p, rows[i].m, rows[i].v, "f=10us,b=9us,w=8us,c=100ns");
+        set_zero (&test, 3, gather_ns, 0, 10);
+        check_steps (&test);
+        part_at_peak (&test, PS_MEMORY_WEIGHTS);
+      }
+}
+
+/* 1F1B on one device, two microbatches, F 1 us, BW 2 us: BWs end at 3 and 6. Scatters of 1 us end at 4 and 7; of 4 us
+ * at 7 and 11. O takes 1 us. Of the latter the gradients of the first microbatch are there until 7, beside those of the
+ * second. */
+static void
+test_scatters (void)
+{
+  g_auto (Case) test = { 0 };
+
+  predict (&test, "1f1b", 1, 2, 1, "f=1us,b=1us,w=1us,o=1us");
+  set_zero (&test, 2, 0, 1 * US, 10);
+  g_assert_cmpint (
+      ps_iteration (test.program, test.costs, test.simulation, PS_SYNC_GLOBAL, PS_REDUCE_OVERLAPPED).period_ns, ==,
+      8 * US);
+  g_assert_cmpint (part_at_peak (&test, PS_MEMORY_GRADIENTS), ==, 10);
+  set_zero (&test, 2, 0, 4 * US, 10);
+  g_assert_cmpint (
+      ps_iteration (test.program, test.costs, test.simulation, PS_SYNC_GLOBAL, PS_REDUCE_OVERLAPPED).period_ns, ==,
+      12 * US);
+  g_assert_cmpint (part_at_peak (&test, PS_MEMORY_GRADIENTS), ==, 20);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/zero/costs", test_costs);
+  g_test_add_func ("/zero/windows", test_windows);
+  g_test_add_func ("/zero/definition", test_definition);
+  g_test_add_func ("/zero/scatters", test_scatters);
+  return g_test_run ();
+}
