@@ -164,7 +164,8 @@ gather_weights (PsStageCost *cost, PsOpCost *step, guint zero)
   gint64 half_ns = cost->reduce_ns / 2, gather_ns = half_ns;
 
   if (state->weight_bytes > 0 && state->gradient_bytes > 0)
-    gather_ns = scale (half_ns, (double)state->weight_bytes / (double)state->gradient_bytes);
+    gather_ns = (gint64)MIN ((double)half_ns * (double)state->weight_bytes / (double)state->gradient_bytes,
+                             (double)PS_MAX_TIME_NS);
   cost->reduce_ns -= half_ns;
   cost->reduce2_ns -= cost->reduce2_ns / 2;
   if (zero == 3)

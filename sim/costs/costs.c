@@ -394,6 +394,7 @@ add_stage (const PsCosts *costs, guint stage, guint n_microbatches, gint64 *time
          && add_times (time, costs->transfer_ns[ps_transfer_backward (costs, stage)], n_microbatches)
          && add_times (time, MAX (cost->reduce_ns, cost->reduce2_ns), n_microbatches)
          && add_times (time, MAX (cost->host_ns, 0), n_microbatches)
+         && add_times (time, cost->gather_ns, n_microbatches) && add_times (bytes, cost->whole_bytes, n_microbatches)
          && add_times (bytes, costs->message_bytes[ps_transfer_forward (costs, stage)], n_microbatches)
          && add_times (bytes, costs->message_bytes[ps_transfer_backward (costs, stage)], n_microbatches)
          && add_times (bytes, cost->weight_bytes, n_microbatches)

@@ -37,7 +37,15 @@ find_cluster (GHashTable *clusters, const char *name)
   return cluster;
 }
 
-/* The row of the same series with most microbatches. */
+/* Whether `a` gives the speed of its series rather than `b`: it has more microbatches, or runs 1F1B. */
+static gboolean
+is_better_anchor (const Row *a, const Row *b)
+{
+  guint m = a->setting->n_microbatches, other = b->setting->n_microbatches;
+
+  return m > other || (m == other && g_str_equal (a->schedule, "1f1b") && !g_str_equal (b->schedule, "1f1b"));
+}
+
 static Row *
 find_anchor (const GPtrArray *rows, const Row *row)
 {
@@ -48,7 +56,7 @@ find_anchor (const GPtrArray *rows, const Row *row)
       Row *other = rows->pdata[i];
 
       if (other->set == row->set && other->reason == NULL && g_str_equal (other->series, row->series)
-          && (anchor == NULL || other->setting->n_microbatches > anchor->setting->n_microbatches))
+          && (anchor == NULL || is_better_anchor (other, anchor)))
         anchor = other;
     }
   return anchor;

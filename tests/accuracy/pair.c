@@ -69,5 +69,5 @@ row_read_pair (Row *row)
       last = MAX (last, row_number (&line, "gpu_last_end_ms"));
     }
   row->measured_s = (last - first) / 1e3;
-  return NULL;
+  return row->pair->len > 0 ? NULL : g_strdup ("no kernels are there");
 }

@@ -20,8 +20,6 @@ row_cluster (const Row *row, const PsCluster *base)
       cluster->network_bandwidth = row->set->network;
       cluster->network_latency_ns = 7000;
     }
-  if (row->set->link > 0)
-    cluster->link_bandwidth = row->set->link;
   if (row->set->split_ring > 0)
     cluster->split_ring_bandwidth = row->set->split_ring;
   if (row->set->kernel_ns > 0)

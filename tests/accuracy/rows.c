@@ -274,9 +274,8 @@ read_mlperf (Row *row)
   return NULL;
 }
 
-/* Six schedules side by side. The cluster is an H100 with the links of MI300X: one of 128 GB/s both ways together goes
- * from each GPU to each other one (its datasheet). PyTorch gives each pair of GPUs one queue. Neither m nor b is
- * stated: with 32 and 1 the interleaved schedule gains on 1F1B what it is said to. */
+/* Six schedules side by side. PyTorch gives each pair of GPUs one queue. Neither m nor b is stated: with 32 and 1 the
+ * interleaved schedule gains on 1F1B what it is said to. */
 static char *
 read_primus (Row *row)
 {
@@ -351,8 +350,7 @@ DataSet data_sets[] = {
     .from_one = TRUE },
   { .file = "primus",
     .title = "Primus, six schedules on 8 MI300X",
-    .cluster = "h100-80gb",
-    .link = 64e9,
+    .cluster = "mi300x-192gb",
     .read = read_primus,
     .from_one = TRUE,
     .ratios = TRUE },

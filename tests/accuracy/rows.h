@@ -14,7 +14,6 @@ typedef struct
   const char *cluster;
   /* Of the machine and its software, in place of the cluster's; 0: the cluster's. */
   double network;    /* bytes per second of a GPU */
-  double link;       /* the same between two GPUs of a node */
   double split_ring; /* PsCluster.split_ring_bandwidth */
   gint64 kernel_ns;
   gint64 collective_ns;

@@ -1,4 +1,5 @@
 /* Tests of overlap.h: pairs worked by hand, and one that was profiled. */
+#include <pipesim/costs.h>
 #include <pipesim/overlap.h>
 
 /* One layer: F 10, 4, 6, 3; B 20, 5, 8, 2; W 7, 1. The gradient arrives at 2, tokens leave from 10 to 14; experts run B
@@ -37,11 +38,42 @@ test_published (void)
   g_assert_cmpfloat_with_epsilon ((double)ps_overlap_pair_ns (layers, 4) / 1e6, 129.012, 0.05 * 129.012);
 }
 
+static gint64
+duration (const PsCosts *costs, PsOpKind kind)
+{
+  return ps_costs_op (costs, kind, 0)->duration_ns;
+}
+
+/* A stage of DeepSeek-V3 with four layers of experts, shared by 64 GPUs: a pair computes all that its parts do, and
+ * hides most of the lesser of that and its 4 * 4 all-to-alls. On a network without end it has nothing to hide. Dense
+ * stages have no pair. */
+static void
+test_modelled (void)
+{
+  const PsStageShape shapes[2] = { { .first_layer = 4, .n_layers = 4 }, { .n_layers = 3 } };
+  g_autoptr (PsModel) model = ps_model_load ("deepseek-v3", NULL);
+  g_autoptr (PsCluster) cluster = ps_cluster_load ("h100-80gb", NULL);
+
+  model->spread.experts = 64;
+  g_autoptr (PsCosts) costs = ps_costs_model_stages (model, cluster, shapes, 2, 1, NULL);
+  gint64 sum = duration (costs, PS_OP_F) + duration (costs, PS_OP_B) + duration (costs, PS_OP_W);
+  gint64 talk = 16 * ps_tensor_exchange_ns (model, cluster), pair = costs->stage[0].pair_ns;
+  g_assert_cmpint (talk, >, 0);
+  g_assert_cmpint (pair, >=, MAX (talk, sum - talk) - 100); /* times are rounded, layer by layer */
+  g_assert_cmpint (pair, <, sum - MIN (talk, sum - talk) / 2);
+  g_assert_cmpint (costs->stage[1].pair_ns, ==, -1);
+  ps_cluster_scale (cluster, 1e6, 0.001);
+  g_autoptr (PsCosts) near = ps_costs_model_stages (model, cluster, shapes, 2, 1, NULL);
+  sum = duration (near, PS_OP_F) + duration (near, PS_OP_B) + duration (near, PS_OP_W);
+  g_assert_cmpint (near->stage[0].pair_ns, >, sum - sum / 1000);
+}
+
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/overlap/layer", test_layer);
   g_test_add_func ("/overlap/published", test_published);
+  g_test_add_func ("/overlap/modelled", test_modelled);
   return g_test_run ();
 }
