@@ -1,4 +1,4 @@
-/* split.c - refutes a target by cases: a microbatch turns around before a moment, or after it. */
+/* split.c - refutes targets, by narrowing or by cases: a microbatch turns around before a moment, or after it. */
 #include "windows-private.h"
 
 #include <string.h>
@@ -26,8 +26,9 @@ widest_turn (const PsWindows *windows)
   return best;
 }
 
-gboolean
-ps_windows_split (PsWindows *windows, guint *n_cases)
+/* Narrows the windows, and splits them into at most *n_cases cases, which it takes off. TRUE: each case is refuted. */
+static gboolean
+split (PsWindows *windows, guint *n_cases)
 {
   const PsProblem *problem = windows->problem;
   gsize size = problem->n_ops * sizeof *windows->start;
@@ -42,11 +43,62 @@ ps_windows_split (PsWindows *windows, guint *n_cases)
   *n_cases -= 1;
   windows->end[op] = half + time;
   windows->touched[device_of (problem, op)] = TRUE;
-  if (!ps_windows_split (windows, n_cases))
+  if (!split (windows, n_cases))
     return FALSE;
   memcpy (windows->start, start, size);
   memcpy (windows->end, end, size);
   windows->start[op] = half + 1;
   windows->touched[device_of (problem, op)] = TRUE;
-  return ps_windows_split (windows, n_cases);
+  return split (windows, n_cases);
+}
+
+/* Whether no order meets the target: of all devices, or of the span of one. */
+static gboolean
+refute (PsWindows *windows, gint64 target, guint n_cases)
+{
+  guint n = windows->problem->n_devices;
+  gboolean spans = windows->problem->objective == PS_OBJECTIVE_SPAN;
+
+  for (guint d = spans ? 0 : n; d < (spans ? n : n + 1) && !windows->stopped; d++)
+    {
+      guint left = n_cases;
+
+      ps_windows_open (windows, d, target);
+      if (split (windows, &left))
+        return TRUE;
+    }
+  return FALSE;
+}
+
+gint64
+ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, guint n_cases, gboolean (*go_on) (gpointer data),
+                  gpointer data)
+{
+  gint64 least, target, step;
+
+  if (n_cases > windows->n_cases)
+    windows->open = NEVER;
+  windows->n_cases = n_cases;
+  upper = MIN (upper, windows->open);
+  least = MAX ((upper - lower) / 128, 1);
+  /* Narrowing takes as long for all targets; cases go on from targets that few of them refute. */
+  step = n_cases == 0 ? upper - 1 - lower : (upper - lower) / 16;
+  target = lower + step;
+  windows->go_on = go_on;
+  windows->data = data;
+  windows->stopped = FALSE;
+  while (upper - lower >= least && lower <= target)
+    {
+      gboolean refuted = refute (windows, target, n_cases);
+
+      if (!refuted && windows->stopped)
+        break;
+      if (refuted)
+        lower = target + 1;
+      else
+        upper = windows->open = target;
+      step = refuted && n_cases > 0 ? 2 * step + 1 : upper - lower;
+      target = lower + MIN (step, (upper - lower) / 2);
+    }
+  return lower;
 }

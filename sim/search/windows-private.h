@@ -41,6 +41,3 @@ void ps_windows_open (PsWindows *windows, guint span_of, gint64 target);
 
 /* Narrows until nothing changes. FALSE: the windows prove that no order meets the target. */
 gboolean ps_windows_narrow (PsWindows *windows);
-
-/* Narrows the windows, and splits them into at most *n_cases cases, which it takes off. TRUE: each case is refuted. */
-gboolean ps_windows_split (PsWindows *windows, guint *n_cases);
