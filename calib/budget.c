@@ -13,7 +13,8 @@ ps_budget_first_limit (const PsCalibration *calibration, gint64 budget_ns)
 {
   g_autoptr (GArray) sizes = ps_transfer_sizes (ps_model_boundary_bytes (calibration->model));
   guint n_alone = calibration->n_local > 1 ? calibration->n_devices : 0;
-  guint n_rotations = calibration->n_chunks * (calibration->n_devices / calibration->n_local + n_alone);
+  guint n_rotations
+      = calibration->n_slices + calibration->n_chunks * (calibration->n_devices / calibration->n_local + n_alone);
   guint n_parts = n_rotations * (TRANSFER_PARTS + 1) + (calibration->n_devices > 1 ? 2 * sizes->len : 0);
 
   return MAX (budget_ns / 2 * TRANSFER_PARTS / n_parts, 1);

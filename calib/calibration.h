@@ -41,6 +41,8 @@ typedef struct
   guint caches;        /* bit 1 << PsCacheState for each state to measure ops in */
   const guint *chunks; /* [n_chunks] numbers of chunks per device to measure */
   guint n_chunks;
+  const guint *slices; /* [n_slices] numbers of slices of a sequence to measure ops of, with one chunk per device */
+  guint n_slices;
   const char *layout;    /* see ps_cut_new; NULL: even */
   guint n_tensor;        /* devices that share each stage's layers; 0 counts as 1 */
   PsRecompute recompute; /* how the stages run */

@@ -147,6 +147,7 @@ prepare (Job *job, const Options *options, GError **error)
   check->setting->profile = g_strdup (options->profile);
   check->setting->n_devices = options->n_devices;
   check->setting->n_tensor = calibration->n_tensor = options->n_tensor;
+  check->setting->reduce = PS_REDUCE_EXPOSED; /* runs add up gradients after all ops */
   calibration->model = job->model;
   calibration->n_devices = calibration->n_local = options->n_devices;
   calibration->shares = job->shares;

@@ -33,6 +33,8 @@ typedef struct
   char *caches;
   guint *chunks; /* NULL: not given */
   guint n_chunks;
+  guint *slices; /* NULL: none */
+  guint n_slices;
   char *layout;
   PsRecompute recompute;
   double offload;
@@ -70,6 +72,9 @@ static const PsOption rows[] = {
       .otherwise = "none"),
   PS_OPTION ("chunks", 'v', PS_COUNTS (Options, chunks, n_chunks, 1, PS_MAX_STAGES), "V,...",
              "Numbers of chunks per device", .otherwise = "1,2"),
+  PS_OPTION ("slices", 0, PS_COUNTS (Options, slices, n_slices, 2, PS_MAX_SLICES), "Q,...",
+             "Measure ops also on each of Q slices of a sequence, for seq1f1b, which has 4; with one chunk per device",
+             .otherwise = "none"),
   PS_OPTION ("layout", 0, PS_TEXT (Options, layout), "STRING|FILE|even",
              "Stages to measure, as predict --layout says them; then -v is 1 unless given", .otherwise = "even",
              .parse = ps_setting_layout_parse),
@@ -103,7 +108,8 @@ static const PsCommandHelp help = {
              "was cut short goes on when it is repeated. When the profile has everything, all is measured anew and "
              "kept as another calibration beside the first: predictions take the last one, or the one that --profile "
              "NAME#2 says. In several processes, which mpirun or srun --mpi=pmix starts, the first process measures "
-             "ops, it and the second measure the transfers between them, and all processes measure an all-reduce.",
+             "ops, it and the second measure the transfers between them, and all processes measure an all-reduce. In one "
+             "process two devices do, as both weight copies of a stage in chimera.",
   .examples = "pipesim calib run --db costs.db --profile here --model tiny-gpt\n"
               "pipesim calib run --db costs.db --profile quick --model tiny-gpt -p 2 -v 1 --within 5 --time-limit 1s\n"
               "mpirun -n 2 pipesim calib run --db costs.db --profile pair --model tiny-gpt -p 2 --transport mpi\n",
@@ -208,6 +214,8 @@ set_chunks (Run *run, const Options *options)
 
   calibration->chunks = options->chunks != NULL ? options->chunks : usual;
   calibration->n_chunks = options->chunks != NULL ? options->n_chunks : one ? 1 : 2;
+  calibration->slices = options->slices;
+  calibration->n_slices = options->n_slices;
   calibration->blocks = options->blocks;
   calibration->n_blocks = options->n_blocks;
 }
@@ -281,11 +289,18 @@ check_possible (const PsCalibration *calibration, GError **error)
       if (cut == NULL)
         return FALSE;
     }
-  PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, calibration->n_devices, 1, 0);
-  PsDevice *device = class->open (&setting, error);
-  if (device != NULL)
-    class->close (device);
-  return device != NULL;
+  for (guint i = 0; i <= calibration->n_slices; i++)
+    {
+      PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, calibration->n_devices, 1, 0);
+      PsDevice *device;
+
+      setting.n_slices = i > 0 ? calibration->slices[i - 1] : 1;
+      device = class->open (&setting, error);
+      if (device == NULL)
+        return FALSE;
+      class->close (device);
+    }
+  return TRUE;
 }
 
 /* Warns of idle parts of an accelerator, and of more cpu devices than cores. Devices that share an accelerator get no

@@ -16,6 +16,7 @@ ps_cut_new (const PsCalibration *calibration, guint n_chunks, GError **error)
   cut->n_devices = n_devices;
   cut->n_chunks = n_chunks;
   cut->n_stages = n_devices * n_chunks;
+  cut->n_slices = 1;
   cut->shapes = ps_setting_shapes (&setting, calibration->model, n_devices, n_chunks, error);
   if (cut->shapes == NULL)
     return NULL;

@@ -8,6 +8,7 @@ typedef struct
   guint n_devices;
   guint n_chunks;
   guint n_stages;       /* n_devices * n_chunks; stage s sits on device s mod n_devices */
+  guint n_slices;       /* of each sequence; 1: ops take whole ones */
   PsStageShape *shapes; /* [n_stages] */
   char **keys;          /* [n_stages] ps_stage_shape_key */
 } PsCut;

@@ -150,14 +150,21 @@ play_round (Player *player, guint i, Card *card, GError **error)
          && take_message (player, &card->came[i], error) && (first || send_message (player, &card->sent_ns[i], error));
 }
 
+/* What the transport calls a player. For an all-reduce it numbers the devices of this process. */
+static guint
+place_of (const Game *game, guint index)
+{
+  return game->way == PS_WAY_ALL_REDUCE ? index - game->first : index;
+}
+
 static gboolean
 add_up (Player *player, guint i, Card *card, GError **error)
 {
   Game *game = player->game;
 
   card->sent_ns[i] = ps_clock_now ();
-  gboolean ok = game->class->sum (game->transport, 0, PS_CIRCLE_WEIGHTS, PS_SUM_WHOLE, player->sum->data,
-                                  player->sum->bytes / sizeof (float), error);
+  gboolean ok = game->class->sum (game->transport, place_of (game, player->index), PS_CIRCLE_WEIGHTS, PS_SUM_WHOLE,
+                                  player->sum->data, player->sum->bytes / sizeof (float), error);
   card->came[i].end_ns = ps_clock_now ();
   return ok;
 }
@@ -215,7 +222,7 @@ static gboolean
 exchange (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
 {
   const Game *game = data;
-  guint member = game->way == PS_WAY_ALL_REDUCE ? 0 : device - game->first;
+  guint member = game->way == PS_WAY_ALL_REDUCE && game->remote ? 0 : device - game->first;
 
   return ps_crew_exchange (game->crew, member, mine, n_bytes, all, error);
 }
@@ -274,7 +281,7 @@ static gboolean
 play (Player *player, GError **error)
 {
   Game *game = player->game;
-  guint at = game->way == PS_WAY_ALL_REDUCE ? 0 : player->index;
+  guint at = place_of (game, player->index);
 
   if (!player->device->class->attach (player->device, error) || !make_sum (player, error)
       || (game->class->join != NULL && !game->class->join (game->transport, at, player->device, error)))
@@ -434,7 +441,7 @@ ps_game_play (const PsCalibration *calibration, const PsGameOrder *order, PsSamp
   PsLoad *load;
   Game game = { .way = (PsWay)order->way,
                 .n_pairs = (guint)order->n_pairs,
-                .n_players = processes != NULL ? ps_processes_n_ranks (processes) : 2 * (guint)order->n_pairs,
+                .n_players = processes != NULL ? ps_processes_n_ranks (processes) : 2 * MAX ((guint)order->n_pairs, 1),
                 .first = ps_processes_rank (processes),
                 .remote = processes != NULL,
                 .sampler = sampler };

@@ -1,6 +1,7 @@
 /* measure.c - the order of all measurements. */
 #include "measure.h"
 
+#include "host.h"
 #include "rotation.h"
 #include "self-sends.h"
 #include "transfers.h"
@@ -37,7 +38,7 @@ calibrate_beside_blocks (const PsCalibration *calibration, GPtrArray *cuts, GErr
   for (guint i = 0; i < calibration->n_blocks; i++)
     {
       beside.kept = &calibration->blocks[i];
-      for (guint n = 0; n < cuts->len; n++)
+      for (guint n = 0; n < calibration->n_chunks; n++)
         if (!calibrate_alone (&beside, cuts->pdata[n], PS_CACHE_RUN, error))
           return FALSE;
     }
@@ -52,15 +53,28 @@ calibrate_cuts (const PsCalibration *calibration, GPtrArray *cuts, GError **erro
   for (guint i = 0; i < cuts->len && run; i++)
     if (!calibrate_busy (calibration, cuts->pdata[i], error))
       return FALSE;
-  if (calibration->n_devices > 1 && !ps_calibrate_transfers (calibration, error))
+  if ((calibration->n_devices > 1 && !ps_calibrate_transfers (calibration, error))
+      || !ps_calibrate_host (calibration, error))
     return FALSE;
   /* With one device at a time, the first pass measured all shapes alone. */
   guint first = calibration->n_local > 1 ? PS_CACHE_RUN : PS_CACHE_RUN + 1;
   for (guint cache = first; cache < PS_N_CACHE_STATES; cache++)
-    for (guint i = 0; i < cuts->len && calibration->caches & 1U << cache; i++)
+    for (guint i = 0; i < calibration->n_chunks && calibration->caches & 1U << cache; i++)
       if (!calibrate_alone (calibration, cuts->pdata[i], (PsCacheState)cache, error))
         return FALSE;
   return calibrate_beside_blocks (calibration, cuts, error) && ps_calibrate_self_sends (calibration, error);
+}
+
+static gboolean
+add_cut (const PsCalibration *calibration, guint n_chunks, guint n_slices, GPtrArray *cuts, GError **error)
+{
+  PsCut *cut = ps_cut_new (calibration, n_chunks, error);
+
+  if (cut == NULL)
+    return FALSE;
+  cut->n_slices = n_slices;
+  g_ptr_array_add (cuts, cut);
+  return TRUE;
 }
 
 /* Asks an open device for facts that the class does not tell. */
@@ -92,13 +106,11 @@ ps_calibrate (const PsCalibration *wanted, GError **error)
 
   calibration.pulse = &pulse;
   for (guint i = 0; i < calibration.n_chunks; i++)
-    {
-      PsCut *cut = ps_cut_new (&calibration, calibration.chunks[i], error);
-
-      if (cut == NULL)
-        return FALSE;
-      g_ptr_array_add (cuts, cut);
-    }
+    if (!add_cut (&calibration, calibration.chunks[i], 1, cuts, error))
+      return FALSE;
+  for (guint i = 0; i < calibration.n_slices; i++)
+    if (!add_cut (&calibration, 1, calibration.slices[i], cuts, error))
+      return FALSE;
   return ask_device (&calibration, error) && calibrate_cuts (&calibration, cuts, error)
          && (pulse.n_readings == 0 || ps_watch (&calibration, error));
 }

@@ -101,10 +101,10 @@ is_throttled (const PsRotationWorker *worker, gint64 start_ns, gint64 end_ns)
 }
 
 static void
-add_sample (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, gint64 start_ns, gint64 end_ns,
+add_sample (PsRotationWorker *worker, PsRotationStage *stage, PsOp op, gint64 start_ns, gint64 end_ns,
             const PsMemoryUse *before, const PsMemoryUse *after)
 {
-  PsQuantity *quantity = stage->quantity[kind];
+  PsQuantity *quantity = stage->quantity[op.slice * PS_N_OP_KINDS + op.kind];
   gint64 elapsed_ns = ps_clock_now () - worker->begin_ns;
   gboolean stopped;
 
@@ -167,10 +167,12 @@ prepare_hardware (PsRotationWorker *worker, PsTensor *input, GError **error)
 }
 
 static gboolean
-run_op (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, guint microbatch, GError **error)
+run_op (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, guint microbatch, guint slice, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
-  PsOp op = { .kind = (guint8)kind, .stage = (guint16)stage->stage, .microbatch = microbatch & G_MAXINT32 };
+  PsOp op = {
+    .kind = (guint8)kind, .slice = (guint8)slice, .stage = (guint16)stage->stage, .microbatch = microbatch & G_MAXINT32
+  };
   PsTensor *input, *output = NULL;
   PsMemoryUse before, after;
 
@@ -186,18 +188,24 @@ run_op (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, guint m
   if (ok && output != NULL)
     class->tensor_free (output);
   if (ok)
-    add_sample (worker, stage, kind, start, end, &before, &after);
+    add_sample (worker, stage, op, start, end, &before, &after);
   return ok;
 }
 
-/* Runs an op on the microbatch that has waited longest in one queue, and moves it to another queue. */
+/* Runs the op of all slices on the microbatch that has waited longest in one queue, and moves it to another queue.
+ * Backwards take the last slice first. */
 static gboolean
 advance (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, GQueue *from, GQueue *to, GError **error)
 {
   gpointer microbatch = g_queue_pop_head (from);
 
+  guint n = worker->rotation->cut->n_slices;
+
   g_queue_push_tail (to, microbatch);
-  return run_op (worker, stage, kind, GPOINTER_TO_UINT (microbatch), error);
+  for (guint i = 0; i < n; i++)
+    if (!run_op (worker, stage, kind, GPOINTER_TO_UINT (microbatch), kind == PS_OP_F ? i : n - 1 - i, error))
+      return FALSE;
+  return TRUE;
 }
 
 static gboolean
@@ -214,7 +222,7 @@ step (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, GError **
     case PS_OP_BW:
       return advance (worker, stage, kind, &stage->forwarded, &stage->unused, error);
     default:
-      return run_op (worker, stage, kind, 0, error);
+      return run_op (worker, stage, kind, 0, 0, error);
     }
 }
 

@@ -24,7 +24,7 @@ typedef struct
   GQueue unused;                       /* microbatch numbers, as pointers */
   GQueue forwarded;                    /* F done */
   GQueue backwarded;                   /* B done, W not */
-  PsQuantity *quantity[PS_N_OP_KINDS]; /* the worker's; NULL: not sampled */
+  PsQuantity **quantity;               /* [slice * PS_N_OP_KINDS + kind] the worker's; NULL: not sampled */
 } PsRotationStage;
 
 typedef struct _PsRotation PsRotation;

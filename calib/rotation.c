@@ -39,13 +39,15 @@ new_quantity (PsRotationWorker *worker, const PsMeasurement *key)
 /* Finds the worker's quantity of an op. Makes it at first use, if this worker answers for the shape and the quantity is
  * wanted; NULL if not. */
 static gboolean
-find_quantity (PsRotationWorker *worker, const char *shape, PsOpKind kind, PsQuantity **found, GError **error)
+find_quantity (PsRotationWorker *worker, const char *shape, PsOpKind kind, guint slice, PsQuantity **found,
+               GError **error)
 {
   const PsRotation *rotation = worker->rotation;
   const PsCalibration *calibration = rotation->calibration;
   const guint *shares = worker->setting.shares;
-  g_autofree char *beside
-      = calibration->kept != NULL ? g_strdup_printf ("%s,blocks=%u", shape, *calibration->kept) : NULL;
+  g_autofree char *beside = calibration->kept != NULL     ? g_strdup_printf ("%s,blocks=%u", shape, *calibration->kept)
+                            : rotation->cut->n_slices > 1 ? ps_slice_key (shape, slice, rotation->cut->n_slices)
+                                                          : NULL;
   const PsMeasurement key = { .kind = kind,
                               .shape = beside != NULL ? beside : (char *)shape,
                               .devices = rotation->n_busy,
@@ -84,9 +86,13 @@ init_stage (PsRotationWorker *worker, PsRotationStage *stage, guint number, GErr
   stage->shape = &rotation->cut->shapes[number];
   for (guint m = 0; m < worker->setting.n_microbatches; m++)
     g_queue_push_tail (&stage->unused, GUINT_TO_POINTER (m));
-  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
-    if (!find_quantity (worker, rotation->cut->keys[number], kinds[i], &stage->quantity[kinds[i]], error))
-      return FALSE;
+  stage->quantity = g_new0 (PsQuantity *, (gsize)PS_N_OP_KINDS * rotation->cut->n_slices);
+  for (guint slice = 0; slice < rotation->cut->n_slices; slice++)
+    for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+      if ((rotation->cut->n_slices == 1 || kinds[i] != PS_OP_O)
+          && !find_quantity (worker, rotation->cut->keys[number], kinds[i], slice,
+                             &stage->quantity[slice * PS_N_OP_KINDS + kinds[i]], error))
+        return FALSE;
   return TRUE;
 }
 
@@ -116,6 +122,7 @@ init_worker (PsRotation *rotation, PsRotationWorker *worker, guint index, GError
   /* Two more than in flight: one whose W is due and one in its F. */
   worker->setting = ps_calib_device_setting (rotation->calibration, rotation->calibration->model, cut->n_stages,
                                              rotation->n_in_flight + 2, index);
+  worker->setting.n_slices = cut->n_slices;
   if (rotation->calibration->kept != NULL)
     {
       worker->setting.index = 0;
@@ -141,6 +148,7 @@ clear_worker (PsRotationWorker *worker)
       g_queue_clear (&worker->stages[i].unused);
       g_queue_clear (&worker->stages[i].forwarded);
       g_queue_clear (&worker->stages[i].backwarded);
+      g_free (worker->stages[i].quantity);
     }
   ps_calib_inputs_clear (&worker->inputs);
   if (worker->device != NULL)

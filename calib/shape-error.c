@@ -103,6 +103,7 @@ is_alike (const PsMeasurement *a, const PsMeasurement *b)
 {
   return a->subject == PS_SUBJECT_OP && b->subject == PS_SUBJECT_OP && a->kind == b->kind && a->devices == b->devices
          && a->sharing == b->sharing && a->share == b->share && a->cache == b->cache
+         && strstr (a->shape, ",slice=") == NULL && strstr (b->shape, ",slice=") == NULL
          && strstr (a->shape, ",blocks=") == NULL && strstr (b->shape, ",blocks=") == NULL;
 }
 

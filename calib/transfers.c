@@ -90,6 +90,16 @@ has_accelerators (const PsCalibration *calibration)
   return !calibration->transport->exclusive || (calibration->device->splits && calibration->sharing == 1);
 }
 
+/* Whether two devices of this process can add up numbers, as both weight copies of a stage do. */
+static gboolean
+can_add_up (const PsCalibration *calibration)
+{
+  const PsDeviceClass *device = calibration->device;
+
+  return !calibration->transport->spans_processes && device->gradient_memory != NULL && device->write == NULL
+         && calibration->n_local >= 2;
+}
+
 /* How many devices are busy in that way; 0: it needs more than there are here. */
 static guint
 busy_devices (const PsCalibration *calibration, PsWay way)
@@ -107,7 +117,7 @@ busy_devices (const PsCalibration *calibration, PsWay way)
         return 2;
       return n_local > n_players ? n_local - n_players + 2 : 0;
     case PS_WAY_ALL_REDUCE:
-      return transport->sum != NULL ? n_ranks : 0;
+      return transport->sum == NULL ? 0 : n_ranks > 0 ? n_ranks : can_add_up (calibration) ? 2 : 0;
     default:
       return 2;
     }
@@ -144,8 +154,11 @@ calibrate_size (const PsCalibration *calibration, PsWay way, gint64 bytes, gbool
 gboolean
 ps_calibrate_transfers (const PsCalibration *calibration, GError **error)
 {
-  gint64 boundary = ps_model_boundary_bytes (calibration->model);
+  const PsModel *model = calibration->model;
+  gint64 boundary = ps_model_boundary_bytes (model);
   const gint64 few[] = { SMALLEST_BYTES, boundary / 4 / SMALLEST_BYTES * SMALLEST_BYTES, boundary };
+  const PsStageShape share = { .n_layers = model->layers / calibration->n_devices };
+  gint64 gradients = ps_model_stage_parameters (model, &share) * (gint64)sizeof (float);
   g_autoptr (GArray) sizes = ps_transfer_sizes (boundary);
   gboolean watched = FALSE;
 
@@ -160,5 +173,5 @@ ps_calibrate_transfers (const PsCalibration *calibration, GError **error)
       if ((size == 0 || few[size] > few[size - 1]) && !calibrate_size (calibration, way, few[size], &watched, error))
         return FALSE;
     }
-  return TRUE;
+  return gradients <= boundary || calibrate_size (calibration, PS_WAY_ALL_REDUCE, gradients, &watched, error);
 }

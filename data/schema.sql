@@ -34,14 +34,14 @@ CREATE TABLE choices (
   base64 TEXT NOT NULL CHECK (base64 <> '')
 ) STRICT;
 
--- One measured quantity: an op on a stage shape, a transfer, a message of a device to itself, an all-reduce over processes, an
--- overlapped pair by the shape of its forward's stage, or the host's time for each op or for each send or receive.
+-- One measured quantity: an op on a stage shape, a transfer, a message of a device to itself, an all-reduce over processes or
+-- threads, an overlapped pair by the shape of its forward's stage, or the host's time for each op or for each send or receive.
 CREATE TABLE measurement (
   id INTEGER PRIMARY KEY,
   profile INTEGER NOT NULL REFERENCES profile (id) ON DELETE CASCADE,
   subject TEXT NOT NULL CHECK (subject IN ('op', 'transfer', 'self-send', 'all-reduce', 'pair', 'host')),
-  -- Ops and pairs: "layers=2,embedding", or "layers=2,blocks=8", or "stage=3/8"; self-sends: "nccl-self"; transfers: what else
-  -- goes on, empty, "both-ways", "pairs=2" or "beside-compute", or the one boundary that they cross, "stage=3/8" to the next or
+  -- Ops and pairs: "layers=2,embedding", or "layers=2,blocks=8", or "layers=2,slice=1/4", or "stage=3/8"; self-sends:
+  -- "nccl-self"; transfers: what else goes on, empty, "both-ways", "pairs=2" or "beside-compute", or the one boundary that they cross, "stage=3/8" to the next or
   -- "stage=3/8,back" to the one before; all-reduces: empty; host: "op", "send" or "receive".
   shape TEXT NOT NULL,
   kind TEXT NOT NULL,                            -- ops: F, B, W, BW, R or O; others: empty

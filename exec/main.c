@@ -188,7 +188,7 @@ is_first (const Options *options)
   return ps_processes_rank (options->run.processes) == 0;
 }
 
-/* A device that computes runs the even layout unless another one is given. */
+/* A device that computes runs the even layout unless another one is given, and adds up gradients after all ops. */
 static gboolean
 finish_options (Options *options, GError **error)
 {
@@ -196,6 +196,8 @@ finish_options (Options *options, GError **error)
     return FALSE;
   if (options->run.device != NULL && options->run.device->computes && options->setting->layout == NULL)
     options->setting->layout = g_strdup ("even");
+  if (options->run.device != NULL && options->run.device->computes)
+    options->setting->reduce = PS_REDUCE_EXPOSED;
   return check_options (options, error) && check_costs (options, error)
          && ps_output_check ("--trace", options->trace, error)
          && ps_output_check ("--predicted", options->predicted, error)

@@ -105,7 +105,7 @@ typedef enum
   PS_SUBJECT_OP,         /* an op on a stage shape */
   PS_SUBJECT_TRANSFER,   /* a message of `bytes` between two devices */
   PS_SUBJECT_SELF_SEND,  /* a message of a device to itself: the time of launching alone */
-  PS_SUBJECT_ALL_REDUCE, /* adding up `bytes` of numbers over `devices` processes */
+  PS_SUBJECT_ALL_REDUCE, /* adding up `bytes` of numbers over `devices` processes, or threads of one */
   PS_SUBJECT_PAIR,       /* an overlapped pair, by the shape of its forward's stage */
   PS_SUBJECT_HOST,       /* the host's time for each op, or for each send or receive */
   PS_N_SUBJECTS
@@ -134,7 +134,8 @@ typedef struct
   PsSubject subject;
   PsOpKind kind;      /* ops only */
   char *shape;        /* ops: ps_stage_shape_key. ",blocks=8" after it: on a whole accelerator, beside 8 multiprocessors
-                         that others held; predictions do not take such times. self-sends: "nccl-self".
+                         that others held; predictions do not take such times. ",slice=1/4" after it: on
+                         one slice of sequences cut into four (ps_slice_key). self-sends: "nccl-self".
                          transfers: the work beside them, "" for nothing, "both-ways", "pairs=2" or "beside-compute".
                          Or their one boundary, "stage=3/8" for the activation that stage 3 hands on, "stage=3/8,back"
                          for its gradient. all-reduces: "". host: "op", "send" or "receive" */
@@ -242,6 +243,9 @@ gboolean ps_costdb_add_profile (PsCostDb *db, const PsProfile *profile, GPtrArra
  * gradient: "stage=3/8" and "stage=3/8,back". Free with g_free. */
 char *ps_stage_key (guint stage, guint n_stages, gboolean back);
 
+/* The shape of ops on one slice of sequences cut into n_slices: "layers=2,embedding,slice=1/4". Free with g_free. */
+char *ps_slice_key (const char *shape, guint slice, guint n_slices);
+
 /* Costs of a model cut into n_devices * n_chunks stages, from a profile.
  * - Ops come from the rows of the stage's shape and PS_CACHE_RUN. Among these ps_costdb_costs takes the row with
  *   `devices` == n_devices, else the largest `devices` below, else the smallest above. Among rows of equal `devices` it
@@ -269,9 +273,9 @@ PsCosts *ps_costdb_costs (PsCostDb *db, const char *profile, const PsModel *mode
 PsCosts *ps_costdb_stage_costs (PsCostDb *db, const char *profile, const PsModel *model, const PsStageShape *shapes,
                                 guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Fills in the time that the replicas take to add up the gradients of each stage: that of the profile's all-reduces,
- * interpolated as transfers are, over as many processes as come closest to n_replicas. Leaves 0 where none was
- * measured. */
+/* Fills in the times that the replicas, and the weight copies of all replicas, take to add up the gradients of each
+ * stage: those of the profile's all-reduces, interpolated as transfers are, over as many processes or threads as come
+ * closest. 0 where none was measured. */
 gboolean ps_costdb_set_reduce (PsCostDb *db, const char *profile, PsCosts *costs, guint n_replicas, GError **error);
 
 /* The spread of measured times of ops and transfers. Within a run an op takes one of its samples, over the median that

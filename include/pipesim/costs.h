@@ -48,6 +48,18 @@ typedef struct
                            of a W or BW until they are scattered (2) */
 } PsStageCost;
 
+/* Measured slices of a sequence. A later slice looks at the keys and values of those before it, so slices differ. */
+typedef struct
+{
+  guint n;         /* slices of each sequence */
+  double *part;    /* [(kind * n + slice) * n_stages + stage], kinds below O: duration over that of the whole op */
+  double transfer; /* time of a slice's message over that of a whole one */
+} PsSliceParts;
+
+PsSliceParts *ps_slice_parts_new (guint n_slices, guint n_stages);
+void ps_slice_parts_free (PsSliceParts *parts);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSliceParts, ps_slice_parts_free)
+
 /* Microbatches may have different lengths (lengths.h). Arrays over ops and transfers then have an entry for each
  * length; stages have one. */
 typedef struct
@@ -69,6 +81,8 @@ typedef struct
   guint dense_copies;       /* GPUs of a device that hold the same dense parameters; 1 unless they share a context */
   guint zero;               /* the stage of ZeRO that spread state over the replicas (ps_costs_zero); 0: none */
   double expert_copies;     /* GPUs of a device that hold the same experts; less than 1 where replicas share them */
+  GPtrArray *slice_parts;   /* PsSliceParts for each number of slices that was measured; NULL: none was. Copies share it
+                             */
   gboolean loop_only;       /* stage i costs what it does on device i mod p, whose part of an accelerator is like no
                                other's: true for placement loop only */
   PsOrigin time_origin;     /* of durations */
@@ -172,8 +186,15 @@ void ps_costs_remove_host_time (PsCosts *costs);
 
 /* The costs of one of n_slices equal slices of a microbatch. Divided are op durations, pairs, activations, messages and
  * what moves to the host, each rounded to the nearest; but a backward gives back exactly what its forward keeps.
- * Weights, all-reduce, O and host times stay. A transfer keeps its time, which is per message. */
+ * Weights, all-reduce, O and host times stay. A transfer keeps its time, which is per message. Where the slices were
+ * measured, their average takes the place of equal parts. */
 PsCosts *ps_costs_slice (const PsCosts *costs, guint n_slices);
+
+/* Whether the slices were measured, so that they differ. */
+gboolean ps_costs_has_slices (const PsCosts *costs, guint n_slices);
+
+/* The costs of one slice: as ps_costs_slice, but with the times of that slice where the slices were measured. */
+PsCosts *ps_costs_nth_slice (const PsCosts *costs, guint n_slices, guint slice);
 
 /* Where backwards of a stage give back exactly what forwards keep, they do so in these costs with rounded bytes too.
  * Else the bytes of a long run would drift away. */

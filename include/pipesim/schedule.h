@@ -83,8 +83,9 @@ typedef struct
   guint n_microbatches;
   guint n_slices;         /* 1 unless sequences are sliced */
   guint8 *copy;           /* [n_microbatches] weight copy that a microbatch uses; NULL: all use copy 0 */
-  guint n_lengths;        /* different lengths of microbatches (lengths.h); 0: they are alike */
-  guint16 *length;        /* [n_microbatches] below n_lengths; NULL: they are alike. Files do not hold it */
+  guint n_lengths;        /* different lengths of microbatches (lengths.h), and of their slices; 0: they are alike */
+  guint16 *length;        /* [microbatch * n_slices + slice] below n_lengths; NULL: they are alike. Files do not hold
+                             it */
   gboolean asynchronous;  /* weights change while microbatches are under way (PipeDream): no flush between steps */
   guint *weight_versions; /* [n_devices] versions of the weights that are kept; NULL: 1 everywhere */
   guint update_every;     /* microbatches whose gradients make one optimizer step of a stage; 0: all of an iteration */

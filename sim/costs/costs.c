@@ -1,6 +1,7 @@
 /* costs.c - the cost table: made by hand or from the command line, and its checks. */
 #include <pipesim/costs.h>
 
+#include <math.h>
 #include <string.h>
 
 PsCosts *
@@ -36,6 +37,7 @@ ps_costs_copy (const PsCosts *costs)
   copy->transfer_ns = g_memdup2 (costs->transfer_ns, (1 + 2 * all) * sizeof *costs->transfer_ns);
   copy->message_bytes = g_memdup2 (costs->message_bytes, (1 + 2 * all) * sizeof *costs->message_bytes);
   copy->pairs_ns = g_memdup2 (costs->pairs_ns, all * sizeof *costs->pairs_ns);
+  copy->slice_parts = costs->slice_parts != NULL ? g_ptr_array_ref (costs->slice_parts) : NULL;
   copy->source = g_strdup (costs->source);
   return copy;
 }
@@ -52,6 +54,7 @@ ps_costs_free (PsCosts *costs)
   g_free (costs->transfer_ns);
   g_free (costs->message_bytes);
   g_free (costs->pairs_ns);
+  g_clear_pointer (&costs->slice_parts, g_ptr_array_unref);
   g_free (costs->source);
   g_free (costs);
 }
@@ -100,8 +103,61 @@ ps_costs_copy_stage (PsCosts *costs, guint stage, const PsCosts *from, guint fro
     *ps_costs_op (costs, (PsOpKind)kind, stage) = *ps_costs_op (from, (PsOpKind)kind, from_stage);
 }
 
-PsCosts *
-ps_costs_slice (const PsCosts *costs, guint n_slices)
+PsSliceParts *
+ps_slice_parts_new (guint n_slices, guint n_stages)
+{
+  PsSliceParts *parts = g_new0 (PsSliceParts, 1);
+
+  parts->n = n_slices;
+  parts->part = g_new (double, (gsize)PS_OP_O *n_slices *n_stages);
+  parts->transfer = 1;
+  return parts;
+}
+
+void
+ps_slice_parts_free (PsSliceParts *parts)
+{
+  if (parts == NULL)
+    return;
+  g_free (parts->part);
+  g_free (parts);
+}
+
+static const PsSliceParts *
+find_parts (const PsCosts *costs, guint n_slices)
+{
+  for (guint i = 0; costs->slice_parts != NULL && i < costs->slice_parts->len; i++)
+    if (((const PsSliceParts *)costs->slice_parts->pdata[i])->n == n_slices)
+      return costs->slice_parts->pdata[i];
+  return NULL;
+}
+
+gboolean
+ps_costs_has_slices (const PsCosts *costs, guint n_slices)
+{
+  return find_parts (costs, n_slices) != NULL;
+}
+
+/* Sets the times of slices first .. first + n - 1: their average. */
+static void
+set_slice_times (const PsCosts *costs, const PsSliceParts *parts, guint first, guint n, PsCosts *slice)
+{
+  for (gsize i = 0; i < (gsize)PS_OP_O * costs->n_stages; i++)
+    {
+      gsize kind = i / costs->n_stages, stage = i % costs->n_stages;
+      double sum = 0;
+
+      for (guint k = first; k < first + n; k++)
+        sum += parts->part[(kind * parts->n + k) * costs->n_stages + stage];
+      slice->op[i].duration_ns = llrint ((double)costs->op[i].duration_ns * sum / n);
+    }
+  for (gsize i = 1; i <= 2 * (gsize)costs->n_stages; i++)
+    slice->transfer_ns[i] = llrint ((double)costs->transfer_ns[i] * parts->transfer);
+}
+
+/* An equal part of everything. */
+static PsCosts *
+equal_slice (const PsCosts *costs, guint n_slices)
 {
   PsCosts *slice = ps_costs_copy (costs);
 
@@ -123,6 +179,28 @@ ps_costs_slice (const PsCosts *costs, guint n_slices)
   for (gsize i = 1; i <= 2 * (gsize)costs->n_stages; i++)
     slice->message_bytes[i] = divide (costs->message_bytes[i], n_slices);
   return slice;
+}
+
+PsCosts *
+ps_costs_slice (const PsCosts *costs, guint n_slices)
+{
+  const PsSliceParts *parts = find_parts (costs, n_slices);
+  PsCosts *slice = equal_slice (costs, n_slices);
+
+  if (parts != NULL)
+    set_slice_times (costs, parts, 0, n_slices, slice);
+  return slice;
+}
+
+PsCosts *
+ps_costs_nth_slice (const PsCosts *costs, guint n_slices, guint slice)
+{
+  const PsSliceParts *parts = find_parts (costs, n_slices);
+  PsCosts *of_slice = equal_slice (costs, n_slices);
+
+  if (parts != NULL)
+    set_slice_times (costs, parts, slice, 1, of_slice);
+  return of_slice;
 }
 
 void

@@ -94,7 +94,7 @@ mean_post (const PsCostRequest *request, const char *name, gint64 *ns, GError **
   return TRUE;
 }
 
-/* As in ps_observed_costs. */
+/* As in ps_observed_costs. Calibrated transfers begin with the call that posts them, so they have its time in them. */
 static gboolean
 fill_host (const PsCostRequest *request, PsCosts *costs, GError **error)
 {
@@ -105,6 +105,8 @@ fill_host (const PsCostRequest *request, PsCosts *costs, GError **error)
     return FALSE;
   costs->op_ns = op != NULL ? op->time.median_ns : 0;
   costs->post_ns = send_ns >= 0 && receive_ns >= 0 ? (send_ns + receive_ns) / 2 : costs->op_ns;
+  for (guint i = 1; i <= 2 * costs->n_stages && !ps_cost_request_is_imported (request); i++)
+    costs->transfer_ns[i] = MAX (costs->transfer_ns[i] - costs->post_ns, 0);
   return TRUE;
 }
 
@@ -185,6 +187,65 @@ fill_transfers (const PsCostRequest *request, PsCosts *costs, GError **error)
   return TRUE;
 }
 
+/* Sets the parts of one stage's ops. FALSE: not all of its slices were measured. */
+static gboolean
+fill_parts (const PsCostRequest *request, const char *key, guint stage, const PsCosts *costs, PsSliceParts *parts)
+{
+  for (guint kind = 0; kind < PS_OP_O; kind++)
+    for (guint slice = 0; slice < parts->n; slice++)
+      {
+        g_autofree char *shape = ps_slice_key (key, slice, parts->n);
+        guint share = ps_cost_request_share (request, stage);
+        const PsMeasurement *m = kind == PS_OP_R ? ps_cost_request_recompute (request, shape, share)
+                                                 : ps_cost_request_op (request, shape, share, (PsOpKind)kind);
+        gint64 whole_ns = ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns;
+
+        if (m == NULL || whole_ns <= 0)
+          return FALSE;
+        parts->part[(kind * parts->n + slice) * costs->n_stages + stage] = (double)m->time.median_ns / (double)whole_ns;
+      }
+  return TRUE;
+}
+
+/* How much less time the message of a slice takes. */
+static double
+transfer_part (const PsCostRequest *request, guint n_slices)
+{
+  g_autoptr (GPtrArray) transfers = ps_cost_request_messages (request, PS_SUBJECT_TRANSFER);
+  gint64 bytes = request->model != NULL ? ps_model_boundary_bytes (request->model) : 0, whole_ns;
+  const PsMeasurement *below, *above;
+
+  if (transfers->len == 0 || bytes == 0)
+    return 1;
+  ps_cost_request_neighbours (transfers, bytes, &below, &above);
+  whole_ns = interpolate (below, above, bytes);
+  ps_cost_request_neighbours (transfers, bytes / n_slices, &below, &above);
+  return whole_ns > 0 ? MIN ((double)interpolate (below, above, bytes / n_slices) / (double)whole_ns, 1) : 1;
+}
+
+/* Adds the parts that slices take, for each number of slices that all stages were measured with. */
+static void
+fill_slices (const PsCostRequest *request, char *const *keys, PsCosts *costs)
+{
+  for (guint n = 2; n <= PS_MAX_SLICES; n++)
+    {
+      g_autofree char *first = ps_slice_key (keys[0], 0, n);
+      g_autoptr (PsSliceParts) parts = NULL;
+      gboolean whole = ps_cost_request_plain (request, PS_SUBJECT_OP, first) != NULL;
+
+      if (whole)
+        parts = ps_slice_parts_new (n, costs->n_stages);
+      for (guint stage = 0; stage < costs->n_stages && whole; stage++)
+        whole = fill_parts (request, keys[stage], stage, costs, parts);
+      if (!whole)
+        continue;
+      parts->transfer = transfer_part (request, n);
+      if (costs->slice_parts == NULL)
+        costs->slice_parts = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_slice_parts_free);
+      g_ptr_array_add (costs->slice_parts, g_steal_pointer (&parts));
+    }
+}
+
 /* Finds how far the sentinel moved beside the measurements that these stages use, and those of no stage. */
 static gboolean
 find_unrest (const PsCostRequest *request, char *const *keys, PsCosts *costs, GError **error)
@@ -245,6 +306,7 @@ costs_from_request (const PsCostRequest *request, GError **error)
     return NULL;
   if (!fill_host (request, costs, error))
     return NULL;
+  fill_slices (request, keys, costs);
   costs->memory_origin = PS_ORIGIN_MEASURED;
   costs->loop_only = request->shares != NULL;
   if (!find_unrest (request, keys, costs, error))
@@ -279,24 +341,36 @@ ps_costdb_costs (PsCostDb *db, const char *profile, const PsModel *model, guint 
   return ps_costdb_stage_costs (db, profile, model, NULL, n_devices, n_chunks, error);
 }
 
+/* How long n devices take to add up the gradients of a stage; 0: no all-reduce was measured. */
+static gint64
+reduce_ns (PsCostRequest *request, guint n, gint64 bytes)
+{
+  g_autoptr (GPtrArray) reductions = NULL;
+  const PsMeasurement *below, *above;
+
+  request->n_devices = n;
+  reductions = ps_cost_request_messages (request, PS_SUBJECT_ALL_REDUCE);
+  if (n == 1 || reductions->len == 0)
+    return 0;
+  ps_cost_request_neighbours (reductions, bytes, &below, &above);
+  return interpolate (below, above, bytes);
+}
+
 gboolean
 ps_costdb_set_reduce (PsCostDb *db, const char *profile_name, PsCosts *costs, guint n_replicas, GError **error)
 {
   g_autoptr (PsProfile) profile = ps_costdb_profile (db, profile_name, error);
-  g_auto (PsCostRequest) request = { .db = db, .n_devices = n_replicas };
-  g_autoptr (GPtrArray) reductions = NULL;
+  g_auto (PsCostRequest) request = { .db = db };
 
   request.measurements = profile != NULL ? ps_costdb_measurements (db, profile->name, FALSE, error) : NULL;
   if (request.measurements == NULL)
     return FALSE;
-  reductions = ps_cost_request_messages (&request, PS_SUBJECT_ALL_REDUCE);
-  for (guint stage = 0; stage < costs->n_stages && reductions->len > 0; stage++)
+  for (guint stage = 0; stage < costs->n_stages; stage++)
     {
       PsStageCost *cost = &costs->stage[stage];
-      const PsMeasurement *below, *above;
 
-      ps_cost_request_neighbours (reductions, cost->state.gradient_bytes, &below, &above);
-      cost->reduce_ns = cost->reduce2_ns = interpolate (below, above, cost->state.gradient_bytes);
+      cost->reduce_ns = reduce_ns (&request, n_replicas, cost->state.gradient_bytes);
+      cost->reduce2_ns = reduce_ns (&request, 2 * n_replicas, cost->state.gradient_bytes);
     }
   return TRUE;
 }

@@ -163,6 +163,12 @@ ps_cost_request_parameters (const PsCostRequest *request, const PsStageShape *sh
          + ps_tensor_parameters (request->model, &layers, t);
 }
 
+char *
+ps_slice_key (const char *shape, guint slice, guint n_slices)
+{
+  return g_strdup_printf ("%s,slice=%u/%u", shape, slice, n_slices);
+}
+
 char **
 ps_cost_request_keys (const PsCostRequest *request, PsCosts *costs, GError **error)
 {

@@ -111,7 +111,7 @@ ps_program_set_lengths (PsProgram *program, guint n_lengths, const guint16 *leng
 {
   PsSchedule *schedule = program->schedule;
   guint n_stages = schedule->placement->n_stages, n_ops = PS_N_OP_KINDS * n_lengths * n_stages;
-  guint16 *lengths = g_memdup2 (length, schedule->n_microbatches * sizeof *length);
+  guint16 *lengths = g_memdup2 (length, (gsize)schedule->n_microbatches * schedule->n_slices * sizeof *length);
 
   g_free (schedule->length);
   schedule->length = lengths;
@@ -126,7 +126,8 @@ ps_program_set_lengths (PsProgram *program, guint n_lengths, const guint16 *leng
       step->cost = ps_program_cost (program, op);
       program->count[ps_schedule_weight_copy (schedule, op.microbatch) * n_ops + step->cost]++;
       if (step->transfer > 0)
-        step->transfer = (guint16)(1 + (step->transfer - 1) % (2 * n_stages) + 2 * n_stages * lengths[op.microbatch]);
+        step->transfer = (guint16)(1 + (step->transfer - 1) % (2 * n_stages)
+                                   + 2 * n_stages * lengths[op.microbatch * schedule->n_slices + op.slice]);
     }
 }
 

@@ -128,7 +128,7 @@ ps_predictor_schedule_costs (PsPredictor *predictor, const PsSchedule *schedule,
     costs = ps_lengths_costs (predictor->setting, lengths, whole, schedule->placement->n_devices, schedule->n_slices,
                               error);
   else
-    costs = schedule->n_slices > 1 ? ps_costs_slice (whole, schedule->n_slices) : ps_costs_copy (whole);
+    costs = ps_slices_costs (whole, schedule->n_slices);
   if (costs == NULL || !ps_costs_check (costs, schedule->n_microbatches * schedule->n_slices, error))
     return NULL;
   ps_costs_add_host_time (costs, schedule->placement->device, schedule->placement->n_copies);

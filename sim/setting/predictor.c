@@ -151,11 +151,12 @@ shared_program (PsPredictor *predictor, const char *name_or_file, PsSchedule *sc
   return shared;
 }
 
-/* Planning, ready order and lengths change the program that they run. */
+/* Planning, ready order, lengths and measured slices change the program that they run. */
 static gboolean
-leaves_program (const PsSetting *setting)
+leaves_program (const PsSetting *setting, const PsSchedule *schedule)
 {
-  return setting->comm_order != PS_COMM_PLANNED && setting->ready_order == 0 && setting->lengths == NULL;
+  return setting->comm_order != PS_COMM_PLANNED && setting->ready_order == 0 && setting->lengths == NULL
+         && (setting->db == NULL || schedule->n_slices == 1);
 }
 
 /* Sets the program. Returns it with its engine where the prediction runs it as it is, and others will. */
@@ -177,9 +178,9 @@ take_program (PsPredictor *predictor, const char *name_or_file, PsPrediction *pr
         }
     }
   shared = shared_program (predictor, name_or_file, schedule, error);
-  prediction->is_shared = leaves_program (predictor->setting);
   if (shared == NULL)
     return NULL;
+  prediction->is_shared = leaves_program (predictor->setting, shared->program->schedule);
   if (prediction->is_shared)
     {
       prediction->program = shared->program;
@@ -255,6 +256,8 @@ take_costs (PsPredictor *predictor, PsPrediction *prediction, gint64 **limit, GE
   if (lengths != NULL)
     prediction->order
         = ps_lengths_arrange (lengths, setting->microbatch_order, prediction->costs, *limit, prediction->program);
+  else
+    ps_program_set_slices (prediction->program, prediction->costs);
   return TRUE;
 }
 

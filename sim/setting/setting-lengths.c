@@ -83,13 +83,31 @@ load_own (const PsSetting *setting, const PsLengths *lengths, const PsCosts *who
   return *own != NULL;
 }
 
+/* Transfers have an entry for each length, and their numbers have 16 bits. */
+static guint
+slice_classes (const PsCosts *whole, guint n_lengths, guint n_slices)
+{
+  gboolean differ
+      = ps_costs_has_slices (whole, n_slices) && n_lengths * n_slices <= G_MAXUINT16 / (2 * whole->n_stages);
+
+  return differ ? n_slices : 1;
+}
+
+static PsCosts *
+one_slice (const PsCosts *whole, guint n_slices, guint n_classes, guint k)
+{
+  if (n_slices == 1)
+    return ps_costs_copy (whole);
+  return n_classes > 1 ? ps_costs_nth_slice (whole, n_slices, k) : ps_costs_slice (whole, n_slices);
+}
+
 PsCosts *
 ps_lengths_costs (const PsSetting *setting, const PsLengths *lengths, const PsCosts *whole, guint n_devices,
                   guint n_slices, GError **error)
 {
   g_autoptr (GPtrArray) each = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_costs_free);
   g_autofree PsLengthFactors *factors = g_new (PsLengthFactors, whole->n_stages);
-  g_autoptr (PsCosts) slice = n_slices > 1 ? ps_costs_slice (whole, n_slices) : ps_costs_copy (whole);
+  guint n_classes = slice_classes (whole, lengths->n_lengths, n_slices);
   g_autoptr (PsCosts) own = NULL;
 
   if (!load_own (setting, lengths, whole, n_devices, &own, error))
@@ -98,11 +116,42 @@ ps_lengths_costs (const PsSetting *setting, const PsLengths *lengths, const PsCo
     {
       if (!set_factors (setting, &lengths->length[i], whole, own, n_devices, factors, error))
         return NULL;
-      g_ptr_array_add (each, ps_costs_scale (slice, factors));
-      if (!ps_costs_check (each->pdata[i], lengths->n * n_slices, error))
-        return NULL;
+      for (guint k = 0; k < n_classes; k++)
+        {
+          g_autoptr (PsCosts) slice = one_slice (whole, n_slices, n_classes, k);
+          PsCosts *scaled = ps_costs_scale (slice, factors);
+
+          g_ptr_array_add (each, scaled);
+          if (!ps_costs_check (scaled, lengths->n * n_slices, error))
+            return NULL;
+        }
     }
   return ps_costs_join ((PsCosts *const *)each->pdata, each->len);
+}
+
+PsCosts *
+ps_slices_costs (const PsCosts *whole, guint n_slices)
+{
+  g_autoptr (GPtrArray) each = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_costs_free);
+  guint n_classes = slice_classes (whole, 1, n_slices);
+
+  for (guint k = 0; k < n_classes; k++)
+    g_ptr_array_add (each, one_slice (whole, n_slices, n_classes, k));
+  return ps_costs_join ((PsCosts *const *)each->pdata, each->len);
+}
+
+void
+ps_program_set_slices (PsProgram *program, const PsCosts *costs)
+{
+  const PsSchedule *schedule = program->schedule;
+  guint n = schedule->n_microbatches * schedule->n_slices;
+  g_autofree guint16 *length = g_new (guint16, n);
+
+  if (costs->n_lengths == 1 && schedule->length == NULL)
+    return;
+  for (guint i = 0; i < n; i++)
+    length[i] = (guint16)(i % schedule->n_slices % costs->n_lengths);
+  ps_program_set_lengths (program, costs->n_lengths, length);
 }
 
 PsCosts *
@@ -130,7 +179,7 @@ typedef struct
   const gint64 *memory_limit;
   PsProgram *program;
   PsSimulation *simulation;
-  guint16 *length; /* [n] of each microbatch of the schedule, scratch */
+  guint16 *length; /* [n * n_slices] of each slice of each microbatch of the schedule, scratch */
   guint *order;    /* [n] the order that is tried */
   guint *best;     /* [n] */
   gint64 excess;   /* of the best: bytes above the limit */
@@ -141,9 +190,12 @@ typedef struct
 static void
 set_lengths (const Search *search, const guint *order)
 {
-  for (guint i = 0; i < search->lengths->n; i++)
-    search->length[i] = search->lengths->of[order[i]];
-  ps_program_set_lengths (search->program, search->lengths->n_lengths, search->length);
+  guint n_slices = search->program->schedule->n_slices,
+        n_classes = search->costs->n_lengths / search->lengths->n_lengths;
+
+  for (guint i = 0; i < search->lengths->n * n_slices; i++)
+    search->length[i] = (guint16)(search->lengths->of[order[i / n_slices]] * n_classes + i % n_slices % n_classes);
+  ps_program_set_lengths (search->program, search->costs->n_lengths, search->length);
 }
 
 /* Simulates search->order; TRUE and kept if it is better than the best. */
@@ -273,7 +325,7 @@ sort (const PsLengths *lengths, PsMicrobatchOrder by, const PsCosts *costs, guin
   for (guint i = 0; i < lengths->n; i++)
     order[i] = i;
   for (guint k = 0; k < lengths->n_lengths; k++)
-    work[k] = work_ns (costs, k);
+    work[k] = work_ns (costs, k * (costs->n_lengths / lengths->n_lengths));
   if (by == PS_ORDER_ASCENDING || by == PS_ORDER_DESCENDING)
     g_qsort_with_data (order, (gint)lengths->n, sizeof *order, compare_work, &sorting);
 }
@@ -303,7 +355,7 @@ guint *
 ps_lengths_arrange (const PsLengths *lengths, PsMicrobatchOrder order, const PsCosts *costs, const gint64 *memory_limit,
                     PsProgram *program)
 {
-  g_autofree guint16 *length = g_new (guint16, lengths->n);
+  g_autofree guint16 *length = g_new (guint16, (gsize)lengths->n * program->schedule->n_slices);
   Search search = { .lengths = lengths,
                     .costs = costs,
                     .memory_limit = memory_limit,

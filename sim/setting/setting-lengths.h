@@ -14,6 +14,13 @@ PsLengths *ps_lengths_find (const PsSetting *setting, guint n_microbatches, guin
 PsCosts *ps_lengths_costs (const PsSetting *setting, const PsLengths *lengths, const PsCosts *whole, guint n_devices,
                            guint n_slices, GError **error);
 
+/* The costs of n_slices slices of microbatches that are alike, without host times. Where the slices were measured each
+ * is a length of its own. */
+PsCosts *ps_slices_costs (const PsCosts *whole, guint n_slices);
+
+/* Gives the slices of the program's microbatches the lengths that ps_slices_costs made. */
+void ps_program_set_slices (PsProgram *program, const PsCosts *costs);
+
 /* Gives the program's microbatches their lengths in the order asked for. Returns which microbatch of the file each of
  * them is; free with g_free.
  *

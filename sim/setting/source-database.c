@@ -22,8 +22,7 @@ load (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_c
               ? ps_costdb_stage_costs (db, setting->profile, model, setting->known_shapes, n_devices, n_chunks, error)
               : NULL;
 
-  if (costs == NULL
-      || (setting->n_replicas > 1 && !ps_costdb_set_reduce (db, setting->profile, costs, setting->n_replicas, error)))
+  if (costs == NULL || !ps_costdb_set_reduce (db, setting->profile, costs, MAX (setting->n_replicas, 1), error))
     return NULL;
   if (setting->sync == PS_SYNC_BYPASS)
     keep_weights (costs);

@@ -1,6 +1,8 @@
 /* Tests of what costdb.h makes of measured rows: costs, or one line that says what is missing. */
 #include "costdb-rig.h"
 
+#include <pipesim/predictor.h>
+
 #include <math.h>
 #include <string.h>
 
@@ -68,6 +70,75 @@ test_costs (void)
   g_autoptr (PsCosts) exact = costs_of (db, 2, 1);
   g_assert_cmpint (exact->transfer_ns[ps_transfer_forward (exact, 0)], ==, 12345);
   g_assert_cmpint (exact->transfer_origin, ==, PS_ORIGIN_MEASURED);
+  remove_database (path);
+}
+
+static PsPrediction *
+predict (const PsSetting *setting, const char *schedule)
+{
+  g_autoptr (GError) error = NULL;
+  PsPrediction *prediction = ps_predict (setting, schedule, &error);
+
+  g_assert_no_error (error);
+  return prediction;
+}
+
+/* One device, one microbatch, two slices: F0 F1 BW1 BW0. O takes 1500 ns. */
+static void
+test_slices (void)
+{
+  g_autofree char *path = path_of ("slices.db"), *lengths = path_of ("slices.csv");
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  gint64 profile = begin (db, "p");
+  g_autoptr (PsSetting) setting = ps_setting_new ();
+
+  store_shape (db, profile, "layers=8,embedding,head", 1, 100);
+  setting->db = g_strdup (path);
+  setting->n_devices = setting->n_microbatches = 1;
+  setting->n_slices = 2;
+  g_autoptr (PsPrediction) equal = predict (setting, "seq1f1b");
+  g_assert_cmpint (equal->metrics.makespan_ns, ==, 1000 + 1300);
+
+  store_shape (db, profile, "layers=8,embedding,head,slice=0/2", 1, 40); /* F 400, BW 520 */
+  g_autoptr (PsPrediction) half = predict (setting, "seq1f1b");
+  g_assert_cmpint (half->metrics.makespan_ns, ==, 1000 + 1300);          /* not all slices are there */
+  store_shape (db, profile, "layers=8,embedding,head,slice=1/2", 1, 90); /* F 900, BW 1170 */
+  g_autoptr (PsPrediction) whole = predict (setting, "seq1f1b");
+  g_assert_cmpint (whole->metrics.makespan_ns, ==, 400 + 900 + 520 + 1170);
+  g_assert_cmpint (whole->costs->n_lengths, ==, 2);
+  g_assert_cmpint (whole->lower_bound_ns, <=, whole->metrics.iteration_ns);
+
+  setting->lengths = g_strdup (lengths);
+  g_assert_true (g_file_set_contents (lengths, "factor\n2", -1, NULL));
+  g_autoptr (PsPrediction) longer = predict (setting, "seq1f1b");
+  g_assert_cmpint (longer->metrics.makespan_ns, ==, 2 * (400 + 900 + 520 + 1170));
+  g_unlink (lengths);
+  remove_database (path);
+}
+
+/* Both weight copies of a stage add up their gradients: 2 devices, 4 where there are two replicas. */
+static void
+test_copies (void)
+{
+  g_autofree char *path = path_of ("copies.db");
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  gint64 profile = begin (db, "p");
+  g_autoptr (PsSetting) setting = ps_setting_new ();
+
+  store_shape (db, profile, "layers=4,embedding", 2, 100);
+  store_shape (db, profile, "layers=4,head", 2, 100);
+  store (db, profile, new_transfer (196608, 2, 10));
+  setting->db = g_strdup (path);
+  setting->n_devices = setting->n_microbatches = 2;
+  setting->reduce = PS_REDUCE_EXPOSED;
+  g_autoptr (PsPrediction) without = predict (setting, "chimera"), one = predict (setting, "1f1b");
+  PsMeasurement *sum = new_transfer (1024, 2, 777);
+  sum->subject = PS_SUBJECT_ALL_REDUCE;
+  store (db, profile, sum);
+  g_autoptr (PsPrediction) with = predict (setting, "chimera"), same = predict (setting, "1f1b");
+  g_assert_cmpint (with->costs->stage[1].reduce2_ns, ==, 777);
+  g_assert_cmpint (with->metrics.iteration_ns, ==, without->metrics.iteration_ns + 2 * 777);
+  g_assert_cmpint (same->metrics.iteration_ns, ==, one->metrics.iteration_ns);
   remove_database (path);
 }
 
@@ -381,6 +452,8 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/costdb-costs/costs", test_costs);
+  g_test_add_func ("/costdb-costs/slices", test_slices);
+  g_test_add_func ("/costdb-costs/copies", test_copies);
   g_test_add_func ("/costdb-costs/recompute", test_recompute);
   g_test_add_func ("/costdb-costs/extrapolation", test_extrapolation);
   g_test_add_func ("/costdb-costs/spread", test_spread);
