@@ -119,15 +119,24 @@ summarise (const GArray *changes)
                           n_alone, n_few);
 }
 
+/* "here, BLAS 1, 2026-01-01T00:00:00Z"; an imported profile knows its source instead of the libraries. */
+static char *
+describe (const PsProfile *profile)
+{
+  gboolean imported = *profile->source != '\0';
+
+  return g_strdup_printf ("%s, %s%s, %s", profile->name, imported ? "imported from " : "",
+                          imported ? profile->source : profile->libraries, profile->created);
+}
+
 static char *
 to_text (const PsProfileContents *a, const PsProfileContents *b, const PsTable *table, const GArray *changes)
 {
   g_autofree char *rows = ps_table_to_text (table);
   g_autofree char *summary = summarise (changes);
+  g_autofree char *of_a = describe (a->profile), *of_b = describe (b->profile);
 
-  return g_strdup_printf ("A: %s, %s, %s\nB: %s, %s, %s\n\n%s\n%s", a->profile->name, a->profile->libraries,
-                          a->profile->created, b->profile->name, b->profile->libraries, b->profile->created, rows,
-                          summary);
+  return g_strdup_printf ("A: %s\nB: %s\n\n%s\n%s", of_a, of_b, rows, summary);
 }
 
 static gboolean
