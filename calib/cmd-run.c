@@ -9,6 +9,7 @@
 #include "processes/processes.h"
 #include "provenance.h"
 #include "rounds.h"
+#include "shape-error.h"
 #include "transfers.h"
 
 #include <pipesim/setting.h>
@@ -101,15 +102,17 @@ static const PsOption rows[] = {
 };
 
 static const PsCommandHelp help = {
-  .summary = "Measures every op of every stage shape, and transfers of many sizes. R is not measured by "
-             "itself: --recompute measures the ops that have it in them. Three sizes up to the boundary's are also "
-             "sent both ways at once, in two pairs (4 devices) and beside others that compute (3). One op, the "
-             "sentinel, is read in between: the machine was not quiet if its time moved by more than 3 %. A run that "
-             "was cut short goes on when it is repeated. When the profile has everything, all is measured anew and "
-             "kept as another calibration beside the first: predictions take the last one, or the one that --profile "
-             "NAME#2 says. In several processes, which mpirun or srun --mpi=pmix starts, the first process measures "
-             "ops, it and the second measure the transfers between them, and all processes measure an all-reduce. In one "
-             "process two devices do, as both weight copies of a stage in chimera.",
+  .summary
+  = "Measures every op of every stage shape, and transfers of many sizes. R is not measured by "
+    "itself: --recompute measures the ops that have it in them. Ops that find their data in the caches, because "
+    "the op right before has made it, are measured apart. Three sizes up to the boundary's are also "
+    "sent both ways at once, in two pairs (4 devices) and beside others that compute (3). One op, the "
+    "sentinel, is read in between: the machine was not quiet if its time moved by more than 3 %. A run that "
+    "was cut short goes on when it is repeated. When the profile has everything, all is measured anew and "
+    "kept as another calibration beside the first: predictions take the last one, or the one that --profile "
+    "NAME#2 says. In several processes, which mpirun or srun --mpi=pmix starts, the first process measures "
+    "ops, it and the second measure the transfers between them, and all processes measure an all-reduce. "
+    "In one process two devices do, as both weight copies of a stage in chimera.",
   .examples = "pipesim calib run --db costs.db --profile here --model tiny-gpt\n"
               "pipesim calib run --db costs.db --profile quick --model tiny-gpt -p 2 -v 1 --within 5 --time-limit 1s\n"
               "mpirun -n 2 pipesim calib run --db costs.db --profile pair --model tiny-gpt -p 2 --transport mpi\n",
@@ -347,7 +350,8 @@ print_result (const Run *run, const Options *options, gint64 begin_ns, GError **
     return FALSE;
   g_autofree char *elapsed = ps_format_time (ps_clock_now () - begin_ns);
   g_autoptr (PsTable) table = ps_calib_table (measurements, FALSE);
-  g_autofree char *text = ps_table_to_text (table);
+  g_autofree char *rows_text = ps_table_to_text (table), *shapes = ps_shape_error_to_text (measurements);
+  g_autofree char *text = g_strconcat (rows_text, shapes, *shapes ? "\n" : "", NULL);
   g_printerr ("%sprofile '%s' of %s: %u measured in %s, %u there already\n", run->rounds.terminal ? PS_CLEAR_LINE : "",
               options->profile, options->db, run->rounds.n_measured, elapsed, run->rounds.n_there);
   return ps_print (text, error);

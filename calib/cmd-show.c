@@ -229,15 +229,10 @@ append_fits (GString *text, GPtrArray *measurements)
 static void
 append_shapes (GString *text, GPtrArray *measurements)
 {
-  guint n;
-  double error = ps_shape_error (measurements, &n);
+  g_autofree char *shapes = ps_shape_error_to_text (measurements);
 
-  if (n > 0)
-    append_line (
-        text,
-        "a stage shape left out and put together from layers, embedding and head of the others is off by %.1f %%, "
-        "the median over %u ops",
-        100 * error, n);
+  if (*shapes)
+    append_line (text, "%s", shapes);
 }
 
 static char *
@@ -268,14 +263,40 @@ to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, GPtr
 }
 
 static char *
-to_json (const PsProfile *profile, PsTable *table)
+to_json (const PsProfile *profile, PsTable *table, GPtrArray *measurements)
 {
-  const char *const extra[]
-      = { "profile",   profile->name,      "model",     profile->model_name, "model_digest", profile->model_digest,
-          "device",    profile->device,    "shares",    profile->shares,     "transport",    profile->transport,
-          "host",      profile->host,      "processor", profile->processor,  "kernel",       profile->kernel,
-          "libraries", profile->libraries, "version",   profile->version,    "created",      profile->created,
-          "source",    profile->source,    NULL };
+  guint n;
+  double shape_error = ps_shape_error (measurements, &n);
+  g_autofree char *shapes = n > 0 ? g_strdup_printf ("%.6f", shape_error) : g_strdup ("");
+  const char *const extra[] = { "profile",
+                                profile->name,
+                                "model",
+                                profile->model_name,
+                                "model_digest",
+                                profile->model_digest,
+                                "device",
+                                profile->device,
+                                "shares",
+                                profile->shares,
+                                "transport",
+                                profile->transport,
+                                "host",
+                                profile->host,
+                                "processor",
+                                profile->processor,
+                                "kernel",
+                                profile->kernel,
+                                "libraries",
+                                profile->libraries,
+                                "version",
+                                profile->version,
+                                "created",
+                                profile->created,
+                                "source",
+                                profile->source,
+                                "shape_error",
+                                shapes,
+                                NULL };
 
   return ps_table_to_json (table, "pipesim-measurements/1", extra);
 }
@@ -294,8 +315,8 @@ show (const Options *options, GError **error)
   g_autoptr (PsTable) table = ps_calib_table (measurements, options->samples);
   if (!ps_calib_table_choose (table, &options->columns, options->json, error))
     return FALSE;
-  g_autofree char *text
-      = options->json ? to_json (profile, table) : to_text (profile, table, measurements, sentinels, options->samples);
+  g_autofree char *text = options->json ? to_json (profile, table, measurements)
+                                        : to_text (profile, table, measurements, sentinels, options->samples);
   return ps_print (text, error);
 }
 

@@ -104,6 +104,7 @@ is_alike (const PsMeasurement *a, const PsMeasurement *b)
   return a->subject == PS_SUBJECT_OP && b->subject == PS_SUBJECT_OP && a->kind == b->kind && a->devices == b->devices
          && a->sharing == b->sharing && a->share == b->share && a->cache == b->cache
          && strstr (a->shape, ",slice=") == NULL && strstr (b->shape, ",slice=") == NULL
+         && !g_str_has_suffix (a->shape, PS_WARM_SUFFIX) && !g_str_has_suffix (b->shape, PS_WARM_SUFFIX)
          && strstr (a->shape, ",blocks=") == NULL && strstr (b->shape, ",blocks=") == NULL;
 }
 
@@ -146,4 +147,17 @@ ps_shape_error (GPtrArray *measurements, guint *n)
   g_array_sort (errors, ps_compare_double);
   *n = errors->len;
   return errors->len > 0 ? g_array_index (errors, double, (errors->len - 1) / 2) : NAN;
+}
+
+char *
+ps_shape_error_to_text (GPtrArray *measurements)
+{
+  guint n;
+  double error = ps_shape_error (measurements, &n);
+
+  if (n == 0)
+    return g_strdup ("");
+  return g_strdup_printf ("a stage shape left out and put together from layers, embedding and head of the others is "
+                          "off by %.1f %%, the median over %u ops",
+                          100 * error, n);
 }

@@ -8,3 +8,6 @@
  * the same way say anything about each other, and only where they know all parts. Returns the median |error| over ops,
  * NaN where nothing can be said; *n: the number of ops. */
 double ps_shape_error (GPtrArray *measurements, guint *n);
+
+/* One line for people that says so; empty where nothing can be left out. Free with g_free. */
+char *ps_shape_error_to_text (GPtrArray *measurements);
