@@ -111,14 +111,16 @@ find_cases (Work *work, GError **error)
 
 /* Fresh measurements */
 
-/* Times that predictions take: of ops with all devices busy, and of the boundary's transfers. */
+/* Times that predictions take: of ops with all devices busy (warm ones change as others do), and of the boundary's
+ * transfers. */
 static gboolean
 is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
 {
   const PsCalibration *calibration = &((Work *)data)->check->calibration;
 
   if (key->subject == PS_SUBJECT_OP)
-    *wanted = key->cache == PS_CACHE_RUN && key->devices == calibration->n_devices;
+    *wanted = key->cache == PS_CACHE_RUN && key->devices == calibration->n_devices
+              && !g_str_has_suffix (key->shape, PS_WARM_SUFFIX);
   else
     *wanted = key->subject == PS_SUBJECT_TRANSFER && *key->shape == '\0'
               && key->bytes == ps_model_boundary_bytes (calibration->model);

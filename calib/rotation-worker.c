@@ -104,7 +104,9 @@ static void
 add_sample (PsRotationWorker *worker, PsRotationStage *stage, PsOp op, gint64 start_ns, gint64 end_ns,
             const PsMemoryUse *before, const PsMemoryUse *after)
 {
-  PsQuantity *quantity = stage->quantity[op.slice * PS_N_OP_KINDS + op.kind];
+  const PsRotation *rotation = worker->rotation;
+  gboolean warm = rotation->tells_warm && ps_op_is_warm (worker->last, op);
+  PsQuantity *quantity = stage->quantity[(warm ? rotation->cut->n_slices : op.slice) * PS_N_OP_KINDS + op.kind];
   gint64 elapsed_ns = ps_clock_now () - worker->begin_ns;
   gboolean stopped;
 
@@ -189,6 +191,7 @@ run_op (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, guint m
     class->tensor_free (output);
   if (ok)
     add_sample (worker, stage, op, start, end, &before, &after);
+  worker->last = op;
   return ok;
 }
 
@@ -235,14 +238,31 @@ step_all (PsRotationWorker *worker, PsOpKind kind, GError **error)
   return TRUE;
 }
 
-/* W works on the B of the cycle before, so that its data is as cold as that of a delayed W. */
+/* Runs ops of a stage one right after the other on one more microbatch, so that their data is warm. */
+static gboolean
+run_warm_ops (PsRotationWorker *worker, PsRotationStage *stage, GError **error)
+{
+  static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_F, PS_OP_BW };
+  guint microbatch = GPOINTER_TO_UINT (g_queue_peek_tail (&stage->unused));
+
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    if (!run_op (worker, stage, kinds[i], microbatch, 0, error))
+      return FALSE;
+  return TRUE;
+}
+
+/* W works on the B of the cycle before, so that its data is as cold as that of a delayed W. The second F of a stage
+ * follows a F, and so finds no memory that was just freed. */
 static gboolean
 run_cycle (PsRotationWorker *worker, guint cycle, GError **error)
 {
-  static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_F, PS_OP_BW };
+  static const PsOpKind kinds[] = { PS_OP_F, PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW };
 
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
     if (!step_all (worker, kinds[i], error))
+      return FALSE;
+  for (guint i = 0; i < worker->n_stages && worker->rotation->tells_warm; i++)
+    if (!run_warm_ops (worker, &worker->stages[i], error))
       return FALSE;
   return cycle % OPTIMIZER_CYCLES != 0 || step_all (worker, PS_OP_O, error);
 }

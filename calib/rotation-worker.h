@@ -21,10 +21,11 @@ typedef struct
   guint stage;
   const PsStageShape *shape;
   gint64 state_bytes;
-  GQueue unused;                       /* microbatch numbers, as pointers */
-  GQueue forwarded;                    /* F done */
-  GQueue backwarded;                   /* B done, W not */
-  PsQuantity **quantity;               /* [slice * PS_N_OP_KINDS + kind] the worker's; NULL: not sampled */
+  GQueue unused;         /* microbatch numbers, as pointers */
+  GQueue forwarded;      /* F done */
+  GQueue backwarded;     /* B done, W not */
+  PsQuantity **quantity; /* [slice * PS_N_OP_KINDS + kind] the worker's; NULL: not sampled. Those of warm
+                            ops follow as if they were one more slice */
 } PsRotationStage;
 
 typedef struct _PsRotation PsRotation;
@@ -41,6 +42,7 @@ typedef struct
   GPtrArray *quantities;
   gint64 begin_ns; /* start of sampling; 0: still warming up */
   PsCondition before;
+  PsOp last; /* the op that ran last */
   guint index;
   GThread *thread;
 } PsRotationWorker;
@@ -55,8 +57,9 @@ struct _PsRotation
   guint n_workers;
   guint n_busy; /* of each part */
   guint n_in_flight;
-  int n_open; /* quantities that are still sampled; atomic */
-  int failed; /* atomic */
+  gboolean tells_warm; /* warm ops are quantities of their own */
+  int n_open;          /* quantities that are still sampled; atomic */
+  int failed;          /* atomic */
   GMutex mutex;
   GCond all_ready;
   guint n_ready;            /* under mutex */

@@ -36,6 +36,19 @@ new_quantity (PsRotationWorker *worker, const PsMeasurement *key)
   return quantity;
 }
 
+/* The shape under which a part of the ops of a stage is kept: all, those of a slice, or warm ones. Free with g_free. */
+static char *
+part_of (const PsRotation *rotation, const char *shape, guint slice)
+{
+  guint n = rotation->cut->n_slices;
+
+  if (rotation->calibration->kept != NULL)
+    return g_strdup_printf ("%s,blocks=%u", shape, *rotation->calibration->kept);
+  if (slice == n)
+    return g_strconcat (shape, PS_WARM_SUFFIX, NULL);
+  return n > 1 ? ps_slice_key (shape, slice, n) : g_strdup (shape);
+}
+
 /* Finds the worker's quantity of an op. Makes it at first use, if this worker answers for the shape and the quantity is
  * wanted; NULL if not. */
 static gboolean
@@ -45,11 +58,9 @@ find_quantity (PsRotationWorker *worker, const char *shape, PsOpKind kind, guint
   const PsRotation *rotation = worker->rotation;
   const PsCalibration *calibration = rotation->calibration;
   const guint *shares = worker->setting.shares;
-  g_autofree char *beside = calibration->kept != NULL     ? g_strdup_printf ("%s,blocks=%u", shape, *calibration->kept)
-                            : rotation->cut->n_slices > 1 ? ps_slice_key (shape, slice, rotation->cut->n_slices)
-                                                          : NULL;
+  g_autofree char *part = part_of (rotation, shape, slice);
   const PsMeasurement key = { .kind = kind,
-                              .shape = beside != NULL ? beside : (char *)shape,
+                              .shape = part,
                               .devices = rotation->n_busy,
                               .sharing = calibration->kept != NULL ? 1 : calibration->sharing,
                               .share = shares != NULL ? shares[worker->index] : 0,
@@ -81,18 +92,19 @@ init_stage (PsRotationWorker *worker, PsRotationStage *stage, guint number, GErr
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW, PS_OP_O };
   PsRotation *rotation = worker->rotation;
+  guint n_slices = rotation->cut->n_slices, n_parts = n_slices + (rotation->tells_warm ? 1 : 0);
 
   stage->stage = number;
   stage->shape = &rotation->cut->shapes[number];
   for (guint m = 0; m < worker->setting.n_microbatches; m++)
     g_queue_push_tail (&stage->unused, GUINT_TO_POINTER (m));
-  stage->quantity = g_new0 (PsQuantity *, (gsize)PS_N_OP_KINDS * rotation->cut->n_slices);
-  for (guint slice = 0; slice < rotation->cut->n_slices; slice++)
+  stage->quantity = g_new0 (PsQuantity *, (gsize)PS_N_OP_KINDS * n_parts);
+  for (guint part = 0; part < n_parts; part++)
     for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
-      if ((rotation->cut->n_slices == 1 || kinds[i] != PS_OP_O)
-          && !find_quantity (worker, rotation->cut->keys[number], kinds[i], slice,
-                             &stage->quantity[slice * PS_N_OP_KINDS + kinds[i]], error))
-        return FALSE;
+      if ((n_slices == 1 && part == 0) || kinds[i] != PS_OP_O)
+        if (!find_quantity (worker, rotation->cut->keys[number], kinds[i], part,
+                            &stage->quantity[part * PS_N_OP_KINDS + kinds[i]], error))
+          return FALSE;
   return TRUE;
 }
 
@@ -119,9 +131,9 @@ init_worker (PsRotation *rotation, PsRotationWorker *worker, guint index, GError
   worker->rotation = rotation;
   worker->at = (guint)(worker - rotation->workers);
   worker->index = index;
-  /* Two more than in flight: one whose W is due and one in its F. */
+  /* Four more than in flight: one whose W is due, two in their F, and one whose ops are warm. */
   worker->setting = ps_calib_device_setting (rotation->calibration, rotation->calibration->model, cut->n_stages,
-                                             rotation->n_in_flight + 2, index);
+                                             rotation->n_in_flight + 4, index);
   worker->setting.n_slices = cut->n_slices;
   if (rotation->calibration->kept != NULL)
     {
@@ -260,6 +272,7 @@ ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, guint firs
                           .workers = g_new0 (PsRotationWorker, n_workers),
                           .n_workers = n_workers,
                           .n_busy = n_busy,
+                          .tells_warm = cache == PS_CACHE_RUN && cut->n_slices == 1 && calibration->kept == NULL,
                           .n_in_flight = CLAMP (cut->n_devices, 2, MAX_IN_FLIGHT),
                           .inbox = g_async_queue_new () };
   gboolean ok = TRUE;

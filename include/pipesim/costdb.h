@@ -135,7 +135,8 @@ typedef struct
   PsOpKind kind;      /* ops only */
   char *shape;        /* ops: ps_stage_shape_key. ",blocks=8" after it: on a whole accelerator, beside 8 multiprocessors
                          that others held; predictions do not take such times. ",slice=1/4" after it: on
-                         one slice of sequences cut into four (ps_slice_key). self-sends: "nccl-self".
+                         one slice of sequences cut into four (ps_slice_key). ",warm" after it: PS_WARM_SUFFIX.
+                         self-sends: "nccl-self".
                          transfers: the work beside them, "" for nothing, "both-ways", "pairs=2" or "beside-compute".
                          Or their one boundary, "stage=3/8" for the activation that stage 3 hands on, "stage=3/8,back"
                          for its gradient. all-reduces: "". host: "op", "send" or "receive" */
@@ -242,6 +243,9 @@ gboolean ps_costdb_add_profile (PsCostDb *db, const PsProfile *profile, GPtrArra
 /* The shape of a stage without a model, and of the boundary over which it hands on its activation or, back, its
  * gradient: "stage=3/8" and "stage=3/8,back". Free with g_free. */
 char *ps_stage_key (guint stage, guint n_stages, gboolean back);
+
+/* After the shape of ops that were warm (ps_op_is_warm); without it they were not. */
+#define PS_WARM_SUFFIX ",warm"
 
 /* The shape of ops on one slice of sequences cut into n_slices: "layers=2,embedding,slice=1/4". Free with g_free. */
 char *ps_slice_key (const char *shape, guint slice, guint n_slices);

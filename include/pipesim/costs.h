@@ -83,6 +83,8 @@ typedef struct
   double expert_copies;     /* GPUs of a device that hold the same experts; less than 1 where replicas share them */
   GPtrArray *slice_parts;   /* PsSliceParts for each number of slices that was measured; NULL: none was. Copies share it
                              */
+  double *warm;             /* [kind * n_stages + stage], kinds below O: part of the duration that a warm op takes
+                               (ps_op_is_warm); NULL: it was not measured apart */
   gboolean loop_only;       /* stage i costs what it does on device i mod p, whose part of an accelerator is like no
                                other's: true for placement loop only */
   PsOrigin time_origin;     /* of durations */

@@ -16,6 +16,27 @@ typedef struct
   guint32 paired : 1; /* forms one overlapped op with the next op of the same device */
 } PsOp;
 
+/* Whether an op right after another one on its device finds in the caches what that one has touched: a backward or W
+ * the data that was made for it, F the memory that was freed. */
+static inline gboolean
+ps_op_is_warm (PsOp before, PsOp op)
+{
+  gboolean same = before.stage == op.stage && before.microbatch == op.microbatch && before.slice == op.slice;
+
+  switch (op.kind)
+    {
+    case PS_OP_F:
+      return before.kind == PS_OP_W || before.kind == PS_OP_BW;
+    case PS_OP_B:
+    case PS_OP_BW:
+      return same && before.kind == PS_OP_F;
+    case PS_OP_W:
+      return same && before.kind == PS_OP_B;
+    default:
+      return FALSE;
+    }
+}
+
 static inline gboolean
 ps_op_is_backward (PsOp op)
 {

@@ -37,6 +37,7 @@ ps_costs_copy (const PsCosts *costs)
   copy->transfer_ns = g_memdup2 (costs->transfer_ns, (1 + 2 * all) * sizeof *costs->transfer_ns);
   copy->message_bytes = g_memdup2 (costs->message_bytes, (1 + 2 * all) * sizeof *costs->message_bytes);
   copy->pairs_ns = g_memdup2 (costs->pairs_ns, all * sizeof *costs->pairs_ns);
+  copy->warm = g_memdup2 (costs->warm, PS_OP_O * n * sizeof *costs->warm);
   copy->slice_parts = costs->slice_parts != NULL ? g_ptr_array_ref (costs->slice_parts) : NULL;
   copy->source = g_strdup (costs->source);
   return copy;
@@ -54,6 +55,7 @@ ps_costs_free (PsCosts *costs)
   g_free (costs->transfer_ns);
   g_free (costs->message_bytes);
   g_free (costs->pairs_ns);
+  g_free (costs->warm);
   g_clear_pointer (&costs->slice_parts, g_ptr_array_unref);
   g_free (costs->source);
   g_free (costs);

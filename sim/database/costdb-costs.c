@@ -39,6 +39,30 @@ describe_op (PsOpKind kind, const char *shape, guint share)
   return g_strdup_printf ("%s of stage shape '%s'%s", ps_op_kind_name (kind), shape, part);
 }
 
+/* A warm op counts beside one that is not, with as many devices busy. */
+static void
+fill_warm (const PsCostRequest *request, const char *key, guint stage, PsCosts *costs)
+{
+  g_autofree char *warm = g_strconcat (key, PS_WARM_SUFFIX, NULL);
+
+  for (guint kind = 0; kind < PS_OP_O; kind++)
+    {
+      guint share = ps_cost_request_share (request, stage);
+      const PsMeasurement *m = ps_cost_request_op (request, warm, share, (PsOpKind)kind);
+      const PsMeasurement *other = ps_cost_request_op (request, key, share, (PsOpKind)kind);
+
+      if (m == NULL || other == NULL || m->devices != other->devices || other->time.median_ns <= 0)
+        continue;
+      if (costs->warm == NULL)
+        {
+          costs->warm = g_new (double, (gsize)PS_OP_O * costs->n_stages);
+          for (guint i = 0; i < PS_OP_O * costs->n_stages; i++)
+            costs->warm[i] = 1;
+        }
+      costs->warm[kind * costs->n_stages + stage] = (double)m->time.median_ns / (double)other->time.median_ns;
+    }
+}
+
 static gboolean
 fill_stage (const PsCostRequest *request, const char *key, guint stage, PsCosts *costs, GError **error)
 {
@@ -68,6 +92,7 @@ fill_stage (const PsCostRequest *request, const char *key, guint stage, PsCosts 
         costs->time_origin = PS_ORIGIN_MODELLED;
     }
   ps_costs_guess (costs, stage);
+  fill_warm (request, key, stage, costs);
   if (pair != NULL)
     costs->stage[stage].pair_ns = pair->time.median_ns;
   const PsMeasurement *again = ps_cost_request_recompute (request, key, ps_cost_request_share (request, stage));

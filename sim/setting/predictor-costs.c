@@ -1,6 +1,7 @@
 /* predictor-costs.c - the costs that several predictions share. */
 #include "predictor-private.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Looks for the result of a size under the current setting; the cache's next addition is for it. */
@@ -107,6 +108,41 @@ drop_kept_weights (const PsSetting *setting, const PsSchedule *schedule, PsCosts
     costs->stage[stage].weight_bytes -= costs->stage[stage].version_bytes;
 }
 
+/* The op's data can be there at once: a backward whose gradient comes from another stage waits, and its data gets cold.
+ */
+static gboolean
+is_warm (const PsSchedule *schedule, PsOp before, PsOp op)
+{
+  gboolean waits = (op.kind == PS_OP_B || op.kind == PS_OP_BW) && op.stage + 1U < schedule->placement->n_stages;
+
+  return !waits && !before.paired && !op.paired && ps_op_is_warm (before, op);
+}
+
+/* Where warm ops were measured apart, each kind of op takes what it takes on average, as many ops as are warm. */
+static void
+mix_warm (const PsSchedule *schedule, PsCosts *costs)
+{
+  guint n_stages = costs->n_stages;
+  g_autofree guint *n = g_new0 (guint, PS_N_OP_KINDS * n_stages), *n_warm = g_new0 (guint, PS_N_OP_KINDS * n_stages);
+
+  for (guint device = 0; device < schedule->placement->n_devices; device++)
+    for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
+      {
+        PsOp op = schedule->ops[i];
+        guint cell = op.kind * n_stages + op.stage;
+
+        n[cell]++;
+        n_warm[cell] += i > schedule->first[device] && is_warm (schedule, schedule->ops[i - 1], op);
+      }
+  for (guint i = 0; i < PS_OP_O * n_stages; i++)
+    for (guint length = 0; length < costs->n_lengths && n_warm[i] > 0; length++)
+      {
+        PsOpCost *op = &costs->op[ps_op_index (n_stages, costs->n_lengths, i / n_stages, length, i % n_stages)];
+
+        op->duration_ns = llrint ((double)op->duration_ns * (1 - (1 - costs->warm[i]) * n_warm[i] / n[i]));
+      }
+}
+
 PsCosts *
 ps_predictor_schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, const PsLengths *lengths,
                              GError **error)
@@ -131,6 +167,8 @@ ps_predictor_schedule_costs (PsPredictor *predictor, const PsSchedule *schedule,
     costs = ps_slices_costs (whole, schedule->n_slices);
   if (costs == NULL || !ps_costs_check (costs, schedule->n_microbatches * schedule->n_slices, error))
     return NULL;
+  if (costs->warm != NULL)
+    mix_warm (schedule, costs);
   ps_costs_add_host_time (costs, schedule->placement->device, schedule->placement->n_copies);
   drop_kept_weights (predictor->setting, schedule, costs);
   return g_steal_pointer (&costs);

@@ -130,6 +130,10 @@ assert_memory (const Store *store, const char *key, gint64 take, gint64 give, gi
   g_assert_cmpint (m->state_bytes, ==, state);
 }
 
+/* Kinds of op that a rotation measures; all but O also warm. */
+#define N_OPS (5 + 4)
+#define N_HOST 3 /* op, send, receive */
+
 /* 5 shapes (4 layers: first, last; 2 layers: first, middle, last), 5 kinds, busy and alone, and 19 transfers, and 2
  * both ways at once.
  */
@@ -141,12 +145,14 @@ test_everything_once (void)
 
   g_assert_true (calibrate (&store, 2, &error));
   g_assert_no_error (error);
-  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 5 * 5 * 2 + 19 + 3);
+  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 5 * N_OPS * 2 + 19 + 3 + N_HOST);
   assert_memory (&store, "F layers=4,embedding 0 2", 130, 30, 4000);
   assert_memory (&store, "B layers=4,head 0 2", 20, 60, 4000);
   assert_memory (&store, "W layers=2 0 1", 0, 60, 2000);
   assert_memory (&store, "BW layers=2,head 0 1", 20, 120, 2000);
   assert_memory (&store, "O layers=2,embedding 0 2", 0, 0, 2000);
+  assert_memory (&store, "B layers=4,head,warm 0 2", 20, 60, 4000);
+  g_assert_false (g_hash_table_contains (store.stored, "O layers=4,head,warm 0 2"));
   assert_memory (&store, "-  196608 2", 0, 0, 0);
   assert_memory (&store, "- both-ways 8 2", 0, 0, 0);
   assert_memory (&store, "- both-ways 49152 2", 0, 0, 0);
@@ -161,7 +167,8 @@ test_everything_once (void)
 static void
 test_only_missing (void)
 {
-  const char *const keys[] = { "W layers=2,head 0 2", "F layers=4,embedding 0 1", "-  1024 2", "- both-ways 49152 2" };
+  const char *const keys[] = { "W layers=2,head 0 2", "BW layers=2,warm 0 2", "- send 0 2", "F layers=4,embedding 0 1",
+                               "-  1024 2",           "- both-ways 49152 2" };
 
   for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
     {
@@ -182,7 +189,7 @@ test_one_device (void)
   Store store = store_new ();
 
   g_assert_true (calibrate (&store, 1, NULL));
-  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 3 * 5);
+  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 3 * N_OPS + 1);
   assert_memory (&store, "F layers=8,embedding,head 0 1", 130, 30, 8000);
   g_hash_table_unref (store.stored);
 }
@@ -196,7 +203,7 @@ test_three_devices (void)
 
   g_assert_true (calibrate (&store, 3, NULL));
   /* v = 1: 3e 3 2h; v = 2: 2e 2 1 1h */
-  g_assert_cmpuint (g_hash_table_size (store.stored), ==, (3 + 4) * 5 * 2 + 19 + 2 * 3);
+  g_assert_cmpuint (g_hash_table_size (store.stored), ==, (3 + 4) * N_OPS * 2 + 19 + 2 * 3 + N_HOST);
   g_assert_true (g_hash_table_contains (store.stored, "- beside-compute 196608 3"));
   g_hash_table_unref (store.stored);
 }
@@ -254,16 +261,16 @@ test_device_fails (void)
 }
 
 /* Reading the sentinel before each of the groups that has something to do and at the end: busy v = 1 and 2, transfers,
- * alone two devices each for v = 1 and 2, end: 2 + 1 + 4 + 1. Nothing to do, nothing to read. */
+ * host times, alone two devices each for v = 1 and 2, end: 2 + 1 + 1 + 4 + 1. Nothing to do, nothing to read. */
 static void
 test_sentinel (void)
 {
   Store store = store_new ();
 
   g_assert_true (calibrate (&store, 2, NULL));
-  g_assert_cmpuint (store.n_sentinels, ==, 8);
+  g_assert_cmpuint (store.n_sentinels, ==, 9);
   g_assert_true (calibrate (&store, 2, NULL));
-  g_assert_cmpuint (store.n_sentinels, ==, 8);
+  g_assert_cmpuint (store.n_sentinels, ==, 9);
   g_hash_table_unref (store.stored);
 }
 
@@ -306,7 +313,7 @@ test_caches (void)
   g_assert_cmpint (n_fake_flushes, >=, count_cold_samples (store.stored));
   g_assert_cmpint (n_fake_flushes, <, n_fake_ops - before);
   opened_class = &fake_class;
-  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 5 * 5 * 4 + 19 + 3);
+  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 5 * (5 * 4 + 4 * 2) + 19 + 3 + N_HOST);
   g_assert_true (g_hash_table_contains (store.stored, "W layers=2 0 1 /2"));
   g_assert_true (g_hash_table_contains (store.stored, "W layers=2 0 1 /2 warm"));
   const PsMeasurement *cold = g_hash_table_lookup (store.stored, "W layers=2 0 1 /2 cold");
@@ -351,7 +358,7 @@ test_two_at_a_time (void)
   opened_class = &split_class;
   g_assert_true (calibrate_some (&store, 4, 2, 1U << PS_CACHE_RUN, NULL));
   opened_class = &fake_class;
-  g_assert_cmpuint (g_hash_table_size (store.stored), ==, (3 + 3) * 5 * 2 + 19 + 3);
+  g_assert_cmpuint (g_hash_table_size (store.stored), ==, (3 + 3) * N_OPS * 2 + 19 + 3 + N_HOST);
   g_assert_true (g_hash_table_contains (store.stored, "F layers=2,embedding 0 2 /2"));
   g_assert_true (g_hash_table_contains (store.stored, "F layers=2,head 0 2 /2"));
   g_assert_true (g_hash_table_contains (store.stored, "F layers=1 0 1 /2"));
@@ -372,7 +379,7 @@ test_shares (void)
   g_assert_true (calibrate_parts (&store, 2, 2, shares, 1U << PS_CACHE_RUN, &error));
   opened_class = &fake_class;
   g_assert_no_error (error);
-  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 6 * 5 * 2 + 19 + 3);
+  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 6 * N_OPS * 2 + 19 + 3 + N_HOST);
   g_assert_true (g_hash_table_contains (store.stored, "F layers=2 0 2 /2 *1"));
   g_assert_true (g_hash_table_contains (store.stored, "F layers=2 0 2 /2 *2"));
   g_assert_true (g_hash_table_contains (store.stored, "O layers=2,head 0 1 /2 *1"));

@@ -121,7 +121,7 @@ pipesim-calib run $small --within 0.0001% --max-samples 4000 --time-limit 100s >
 first=$!
 until pipesim calib show --db two.db --profile one 2>/dev/null | grep -q '^sentinel'; do sleep 0.05; done
 kill -STOP $first
-run "a run beside a stopped one" "profile 'one' of two.db: 43 measured" pipesim calib run $small --max-samples 2 --time-limit 500ms
+run "a run beside a stopped one" "profile 'one' of two.db: 59 measured" pipesim calib run $small --max-samples 2 --time-limit 500ms
 kill -CONT $first
 wait $first
 code=$?
@@ -137,15 +137,15 @@ sed 's/fp32/fp16/' small.ini >half.ini
 half="--db two.db --profile one --model half.ini"
 run "a model in the profile's precision" "profile 'one' has all of these measurements: they are taken anew" \
   pipesim calib run $half --precision fp32 -p 2 -v 1 --max-samples 2 --time-limit 500ms
-run "as another calibration" 'one#1    small         cpu     threads              1            43' \
+run "as another calibration" 'one#1    small         cpu     threads              1            59' \
   pipesim calib list --db two.db
-run "which the name means" 'one      half in fp32  cpu     threads              2            43' \
+run "which the name means" 'one      half in fp32  cpu     threads              2            59' \
   pipesim calib list --db two.db
 run "and its number too" "profile 'one': cpu" pipesim calib show --db two.db --profile one#2
 refuse 1 "two.db: no profile 'one#3'; there are: one#1, one" pipesim calib show --db two.db --profile one#3
 refuse 2 "--profile: 'one#2' ends with the number of a calibration" pipesim calib run $half --profile one#2 --precision fp32 -p 2 -v 1
 run "the first can be asked for" "profile 'one#1' of two.db" pipesim predict --schedule 1f1b -p 2 -m 2 --db two.db --profile one#1
-run "and compared" '43 in both' pipesim calib diff --db two.db one#1 one
+run "and compared" '59 in both' pipesim calib diff --db two.db one#1 one
 run "and its costs" 'simulated from measured costs' pipesim predict --schedule 1f1b -p 2 -m 2 $half --precision fp32
 refuse 1 "profile 'one' has no F of stage shape 'layers=1,embedding'" pipesim partition -p 2 $half --precision fp32
 run "and its layouts" 'measured costs: half in fp32' \
@@ -163,18 +163,18 @@ run "a sweep over precisions" '1 predicted, 1 impossible' pipesim sweep half.swe
 pipesim calib export --db two.db --profile one#1 | awk -f "$G_TEST_SRCDIR/cli/restless.awk" \
   | sed 's/"F of layers=1"/"F of layers=9"/; /"bytes": 8,/d' >moved.json
 moved="--profile one --model small.ini -p 2 -v 1 --max-samples 2 --time-limit 500ms"
-unrest='the machine was not quiet: the sentinel op moved by up to 50 % beside 4 measurements'
-run "import of a restless profile" '40 measurements' pipesim calib import --db moved.db moved.json
-run "and once more" '40 measurements' pipesim calib import --db left.db moved.json
+unrest='the machine was not quiet: the sentinel op moved by up to 50 % beside 8 measurements'
+run "import of a restless profile" '56 measurements' pipesim calib import --db moved.db moved.json
+run "and once more" '56 measurements' pipesim calib import --db left.db moved.json
 run "how far it moved" 'moved by 50.0 % at most beside these' pipesim calib show --db moved.db --profile one
 run "a prediction says so" '; the machine was not quiet then: its sentinel op moved by up to 50 %' \
   pipesim predict --schedule 1f1b -p 2 -m 2 --db moved.db
 run "a run may leave it so" "$unrest: do not trust them; another calib run measures anew" pipesim calib run --db left.db $moved --again 0
-run "and does" "profile 'one' of left.db: 43 measured" pipesim calib run --db left.db $moved
-run "a run goes on" "profile 'one' of moved.db: 7 measured" pipesim calib run --db moved.db $moved
+run "and does" "profile 'one' of left.db: 59 measured" pipesim calib run --db left.db $moved
+run "a run goes on" "profile 'one' of moved.db: 11 measured" pipesim calib run --db moved.db $moved
 cp "$work/stderr" told.txt
 run "and takes it again" "$unrest; they are taken again" cat told.txt
-run "and counts" '7 of 7: F of layers=2,' grep ' again (n = 2, sample cap)' told.txt
+run "and counts" '11 of 11: F of layers=2,' grep ' again (n = 2, sample cap)' told.txt
 run "in its place" 'moved by 0.0 % at most beside these' pipesim calib show --db moved.db --profile one
 # The stages of zb-v were measured while the sentinel moved, those of 1f1b before.
 pipesim calib run --db weather.db --profile one --model small.ini -p 2 --max-samples 2 --time-limit 500ms 2>/dev/null >&2

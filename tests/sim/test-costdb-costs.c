@@ -116,6 +116,34 @@ test_slices (void)
   remove_database (path);
 }
 
+/* 1F1B of two microbatches on two devices: F0 F1 BW0 BW1 and F0 BW0 F1 BW1. Warm are both BW of the second device and
+ * its second F. On the first device BW1 waits, and nothing was freed before a F. */
+static void
+test_warm (void)
+{
+  g_autofree char *path = path_of ("warm.db");
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  gint64 profile = begin (db, "p");
+  g_autoptr (PsSetting) setting = ps_setting_new ();
+
+  store_shape (db, profile, "layers=4,embedding", 2, 100);
+  store_shape (db, profile, "layers=4,head", 2, 200);
+  store (db, profile, new_transfer (196608, 2, 10));
+  setting->db = g_strdup (path);
+  setting->n_devices = setting->n_microbatches = 2;
+  g_autoptr (PsPrediction) before = predict (setting, "1f1b");
+  g_assert_cmpint (ps_costs_op (before->costs, PS_OP_F, 1)->duration_ns, ==, 2000);
+  store_shape (db, profile, "layers=4,head,warm", 2, 180);
+  store_shape (db, profile, "layers=4,embedding,warm", 1, 10); /* of another number of busy devices */
+  g_autoptr (PsPrediction) with = predict (setting, "1f1b"), gpipe = predict (setting, "gpipe");
+  g_assert_cmpint (ps_costs_op (with->costs, PS_OP_F, 0)->duration_ns, ==, 1000);
+  g_assert_cmpint (ps_costs_op (with->costs, PS_OP_BW, 0)->duration_ns, ==, 1300);
+  g_assert_cmpint (ps_costs_op (with->costs, PS_OP_F, 1)->duration_ns, ==, 1900);
+  g_assert_cmpint (ps_costs_op (with->costs, PS_OP_BW, 1)->duration_ns, ==, 2340);
+  g_assert_cmpint (ps_costs_op (gpipe->costs, PS_OP_F, 1)->duration_ns, ==, 2000);
+  remove_database (path);
+}
+
 /* Both weight copies of a stage add up their gradients: 2 devices, 4 where there are two replicas. */
 static void
 test_copies (void)
@@ -454,6 +482,7 @@ main (int argc, char **argv)
   g_test_add_func ("/costdb-costs/costs", test_costs);
   g_test_add_func ("/costdb-costs/slices", test_slices);
   g_test_add_func ("/costdb-costs/copies", test_copies);
+  g_test_add_func ("/costdb-costs/warm", test_warm);
   g_test_add_func ("/costdb-costs/recompute", test_recompute);
   g_test_add_func ("/costdb-costs/extrapolation", test_extrapolation);
   g_test_add_func ("/costdb-costs/spread", test_spread);
