@@ -19,7 +19,7 @@ typedef struct
   const PsEventsSetting *events;
   const PsChannelModel *model;
   GArray *loads; /* of one device */
-  gint64 least;  /* its sends are this far apart at least: two of a pair, twice as far */
+  gint64 least;  /* from an end of one of its ops to that of the next, at least */
 } Channels;
 
 /* Whether transfers neither queue nor wait. */
@@ -39,8 +39,12 @@ add_transfers (Channels *channels, guint i, guint transfer, guint peer, gboolean
 
   if ((ps_events_setting_is_eager (channels->events, bytes) || are_free (channels)) && !sends)
     return;
+  /* A pair sends its F's result and its B's at once. */
   if (are_free (channels))
-    load.each = MIN (load.each, channels->least);
+    {
+      load.each = MIN (load.each, channels->least);
+      load.end = transfer > ways->costs->n_stages;
+    }
   else if (!channels->events->blocking)
     load.end = channels->model->end (peer, sends);
   load.time = ways->m[i / ways->placement->n_stages] * load.each;
@@ -140,8 +144,6 @@ device_bound (Channels *channels, guint device)
   for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
     if (placement->device[i] == device)
       channels->least = MIN (channels->least, MIN (ways->forward[i % placement->n_stages], ways->backward[i]));
-  if (ways->least_pair[device] != G_MAXINT64)
-    channels->least /= 2;
   for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
     {
       if (placement->device[i] != device || ways->m[i / placement->n_stages] == 0)

@@ -4,6 +4,8 @@
 #include "naive-events.h"
 #include "program/program-private.h"
 
+#include <pipesim/bound.h>
+
 #include <math.h>
 #include <string.h>
 
@@ -290,7 +292,7 @@ test_monotone (void)
 }
 
 /* Ops that are slowed down take between their cost and the factor times that, and are busy for as long, less their host
- * times. */
+ * times. No bound is above the makespan. */
 static void
 test_busy (void)
 {
@@ -299,11 +301,15 @@ test_busy (void)
   for (guint i = 0; i < 1000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
-      PsEventsSetting setting = { .comm = (PsChannel)(i % 4), .overlap_slowdown = 1.7, .ready_order = i % 2 * 5 };
+      PsEventsSetting setting = {
+        .comm = (PsChannel)(i % 4), .overlap_slowdown = 1.7, .ready_order = i % 2 * 5, .eager_bytes = i % 3 * 50
+      };
 
       draw (&drawn, rand, PS_COMM_ASAP, 0);
       g_autoptr (PsSimulation) simulation = ps_simulation_new (drawn.program);
       g_autofree gint64 *busy = g_new0 (gint64, drawn.n_devices);
+      const PsSchedule *schedule = drawn.program->schedule;
+      const PsPlacement *placement = schedule->placement;
       g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, simulation, NULL));
       for (guint k = 0; k < drawn.program->n_steps; k++)
         {
@@ -317,6 +323,10 @@ test_busy (void)
         }
       for (guint device = 0; device < drawn.n_devices; device++)
         g_assert_cmpint (simulation->device[device].busy_ns, ==, busy[device]);
+      if (placement->n_copies == 1)
+        g_assert_cmpint (
+            ps_lower_bound_channels (placement, schedule->n_microbatches * schedule->n_slices, drawn.costs, &setting),
+            <=, simulation->makespan_ns);
     }
 }
 
