@@ -144,7 +144,8 @@ split (PsRunner *runner, const Decision *decision)
   for (;;)
     {
       raise_bound (runner, runner->n_cases, &part);
-      if (part.refused || runner->worker.lower_bound_ns >= runner->worker.best->objective)
+      if (part.refused || runner->worker.lower_bound_ns >= runner->worker.best->objective
+          || runner->n_cases > G_MAXUINT / CASES_FACTOR)
         break;
       runner->n_cases *= CASES_FACTOR;
     }
