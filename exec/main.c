@@ -1,11 +1,10 @@
 /* main.c - the program pipesim-exec: runs a schedule for real and holds it against its prediction. */
 #include "device/devices.h"
-#include "describe.h"
+#include "exec-options.h"
 #include "lengths.h"
 #include "output.h"
 #include "processes/processes.h"
 #include "steps.h"
-#include "training.h"
 
 #include <pipesim/command.h>
 #include <pipesim/costdb.h>
@@ -15,78 +14,12 @@
 #include <math.h>
 #include <unistd.h>
 
-#define DEFAULT_STEPS 5
-#define MAX_STEPS 1000000
-#define MAX_NORM 1e9
 #define EXIT_OUTSIDE 3
 #define CLEAR_LINE "\r\033[K" /* of a terminal: wipes what progress has written */
 
 /* No message takes longer than this, or than several whole iterations: then the run hangs. */
 #define TIMEOUT_NS (60 * G_GINT64_CONSTANT (1000000000))
 #define TIMEOUT_ITERATIONS 4
-
-typedef struct
-{
-  char *schedule;
-  char *device;
-  char *transport;
-  gint64 seed;
-  gboolean has_timeout;
-  char *trace;
-  char *predicted;
-  char *losses;
-  char *sm_shares;
-  gboolean check;
-  gboolean json;
-  double tolerance; /* a ratio; negative: not given */
-  PsTrainingOptions training;
-  PsSetting *setting;
-  PsRunSetting run; /* shares and choices are owned */
-} Options;
-
-static const PsOption rows[] = {
-  PS_OPTION ("schedule", 's', PS_FILE (Options, schedule), "NAME|FILE", "Family or schedule file", .single = TRUE,
-             .group = PS_GROUP_WHAT, .otherwise = ""),
-  PS_OPTION ("device", 0, PS_TEXT (Options, device), "NAME", "Device class", .group = PS_GROUP_MACHINE,
-             .otherwise = ""),
-  PS_OPTION ("transport", 0, PS_TEXT (Options, transport), "NAME", "Transport class", .otherwise = "threads",
-             .group = PS_GROUP_MACHINE),
-  PS_OPTION ("steps", 0, PS_COUNT (Options, run.n_steps, 1, MAX_STEPS), "N", "Training steps", .initial = DEFAULT_STEPS,
-             .group = PS_GROUP_TRAINING),
-  PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of weights and data", .initial = 1,
-             .group = PS_GROUP_TRAINING),
-  PS_OPTION ("clip", 0, PS_NUMBER (Options, run.clip, 0, MAX_NORM), "NORM", "Greatest global norm of the gradients",
-             .otherwise = "none", .group = PS_GROUP_TRAINING),
-  PS_OPTION ("check", 0, PS_FLAG (Options, check), NULL, "Compare losses and gradients with one device"),
-  PS_OPTION ("tolerance", 0, PS_PERCENT (Options, tolerance, 0, PS_MAX_PERCENT), "PERCENT",
-             "Exit with 3 when prediction and measured iteration time differ by more", .initial = -1,
-             .otherwise = "none"),
-  PS_OPTION ("timeout", 0, PS_TIME (Options, run.timeout_ns), "TIME", "Fail when a message takes longer",
-             .otherwise = "60s, or 4 predicted iterations", .given = PS_MEMBER (Options, has_timeout, gboolean)),
-  PS_OPTION ("trace", 0, PS_FILE (Options, trace), "FILE", "Write the measured timeline", .group = PS_GROUP_OUTPUT),
-  PS_OPTION ("sm-shares", 0, PS_TEXT (Options, sm_shares), "N,...",
-             "Shares of a GPU's multiprocessors that devices get", .otherwise = "even", .group = PS_GROUP_MACHINE),
-  PS_OPTION ("predicted", 0, PS_FILE (Options, predicted), "FILE", "Write the simulated timeline",
-             .group = PS_GROUP_OUTPUT),
-  PS_OPTION ("losses", 0, PS_FILE (Options, losses), "FILE.csv", "Write a line for each step as it ends",
-             .group = PS_GROUP_OUTPUT),
-  PS_OPTION_INCLUDE (Options, training, ps_training_options),
-  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print results as JSON", .group = PS_GROUP_OUTPUT),
-  PS_OPTION_INCLUDE_AT (Options, setting, ps_setting_options, PS_FIELD_NOT_RUN),
-  PS_OPTION_END,
-};
-
-static void
-options_clear (Options *options)
-{
-  ps_training_options_clear (&options->training);
-  ps_options_reset (rows, options);
-  g_free ((gpointer)options->run.shares);
-  g_free ((gpointer)options->run.tokens);
-  ps_setting_free (options->setting);
-  g_clear_pointer (&options->run.choices, g_bytes_unref);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
 /* The program to run and its prediction. */
 typedef struct
@@ -108,106 +41,16 @@ job_clear (Job *job)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Job, job_clear)
 
-static gboolean
-parse_options (Options *options, int *argc, char ***argv, GError **error)
-{
-  g_autofree char *text = NULL;
-  PsCommandHelp help = ps_exec_describe (&text);
-
-  if (!ps_command_parse (&help, rows, options, argc, argv, error))
-    return FALSE;
-  return *argc == 1 || ps_refuse (error, PS_ERROR_USAGE, "'%s': unexpected argument", (*argv)[1]);
-}
-
-static gboolean
-check_costs (const Options *options, GError **error)
-{
-  const char *option = options->run.device == &ps_paced_device ? "--device paced"
-                       : options->tolerance >= 0               ? "--tolerance"
-                       : options->predicted != NULL            ? "--predicted"
-                                                               : NULL;
-  g_autofree char *usage = ps_source_usage (FALSE);
-
-  if (option == NULL || ps_setting_source (options->setting) != NULL)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_USAGE, "%s: needs costs; give %s", option, usage);
-}
-
-static PsFieldFlags
-not_run_by (const PsDeviceClass *device)
-{
-  if (!device->computes)
-    return PS_FIELD_NOT_RUN;
-  return PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED | (device->tensor ? 0 : PS_FIELD_SHARED);
-}
-
-/* Options that ask for what the others rule out. */
-static gboolean
-check_options (const Options *options, GError **error)
-{
-  const char *message = NULL;
-
-  if (options->schedule == NULL)
-    message = "--schedule: missing; a family or a schedule file is needed";
-  else if (options->device == NULL)
-    message = "--device: missing; cpu, cuda, paced or null is needed";
-  else if (options->check && !options->run.device->computes)
-    message = "--check: this device computes nothing that could be compared; cpu does";
-  else if (ps_training_given (&options->training) != NULL && !options->run.device->computes)
-    return ps_refuse (error, PS_ERROR_USAGE, "--%s: this device computes nothing that could learn; cpu does",
-                      ps_training_given (&options->training));
-  else if (ps_setting_zero (options->setting) >= 2)
-    return ps_refuse (error, PS_ERROR_USAGE, "--zero %u: is predicted only; devices hold whole weights and gradients",
-                      options->setting->zero);
-  else if (options->trace != NULL && g_strcmp0 (options->trace, options->predicted) == 0)
-    message = "--predicted: is the file of --trace; they are two timelines";
-  else
-    return ps_setting_refuse (options->setting, not_run_by (options->run.device), NULL, error);
-  return ps_refuse (error, PS_ERROR_USAGE, "%s", message);
-}
-
-static gboolean
-find_classes (Options *options, GError **error)
-{
-  if (options->device != NULL)
-    {
-      options->run.device = ps_device_find (options->device, error);
-      if (options->run.device == NULL)
-        return FALSE;
-    }
-  options->run.transport = ps_transport_find (options->transport != NULL ? options->transport : "threads", error);
-  if (options->run.transport != NULL && options->run.transport->occupies && !options->setting->reorder)
-    options->setting->comm_order = PS_COMM_PLANNED;
-  return options->run.transport != NULL;
-}
-
 /* Only the first process prints and stores. */
 static gboolean
-is_first (const Options *options)
+is_first (const PsExecOptions *options)
 {
   return ps_processes_rank (options->run.processes) == 0;
 }
 
-/* A device that computes runs the even layout unless another one is given, and adds up gradients after all ops. */
-static gboolean
-finish_options (Options *options, GError **error)
-{
-  if (!ps_setting_check (options->setting, error) || !find_classes (options, error))
-    return FALSE;
-  if (options->run.device != NULL && options->run.device->computes && options->setting->layout == NULL)
-    options->setting->layout = g_strdup ("even");
-  if (options->run.device != NULL && options->run.device->computes)
-    options->setting->reduce = PS_REDUCE_EXPOSED;
-  return check_options (options, error) && check_costs (options, error)
-         && ps_output_check ("--trace", options->trace, error)
-         && ps_output_check ("--predicted", options->predicted, error)
-         && ps_output_check ("--losses", options->losses, error)
-         && (!is_first (options) || ps_output_check_database (options->setting->db, error));
-}
-
 /* The program to run, predicted first where there are costs. */
 static gboolean
-prepare_program (const Options *options, Job *job, GError **error)
+prepare_program (const PsExecOptions *options, Job *job, GError **error)
 {
   g_autoptr (PsPredictor) predictor = ps_predictor_new (options->setting, NULL);
 
@@ -226,7 +69,7 @@ prepare_program (const Options *options, Job *job, GError **error)
 }
 
 static gboolean
-prepare_stages (const Options *options, Job *job, GError **error)
+prepare_stages (const PsExecOptions *options, Job *job, GError **error)
 {
   const PsPlacement *placement = job->program->schedule->placement;
   guint n_rows = placement->n_stages % placement->n_devices == 0 ? placement->n_devices : 1;
@@ -238,7 +81,7 @@ prepare_stages (const Options *options, Job *job, GError **error)
 }
 
 static gboolean
-prepare (Options *options, Job *job, GError **error)
+prepare (PsExecOptions *options, Job *job, GError **error)
 {
   if (!prepare_program (options, job, error))
     return FALSE;
@@ -257,7 +100,7 @@ prepare (Options *options, Job *job, GError **error)
 
 /* Costs belong to the device that they were measured on, to its parts, and to what it had chosen. */
 static gboolean
-check_profile (Options *options, guint n_devices, GError **error)
+check_profile (PsExecOptions *options, guint n_devices, GError **error)
 {
   const PsSetting *setting = options->setting;
   const PsDeviceClass *device = options->run.device;
@@ -283,7 +126,7 @@ check_profile (Options *options, guint n_devices, GError **error)
 
 /* Which process has which part follows from their places on one host. */
 static gboolean
-check_host (const Options *options, guint n_devices, GError **error)
+check_host (const PsExecOptions *options, guint n_devices, GError **error)
 {
   guint n_ranks = ps_processes_n_ranks (options->run.processes);
   guint n_local = ps_processes_n_local (options->run.processes);
@@ -297,7 +140,7 @@ check_host (const Options *options, guint n_devices, GError **error)
 
 /* Needs the number of devices. */
 static gboolean
-read_shares (Options *options, const Job *job, GError **error)
+read_shares (PsExecOptions *options, const Job *job, GError **error)
 {
   guint n_devices = job->program->schedule->placement->n_devices;
 
@@ -324,14 +167,14 @@ end_step (const PsStepReport *step, gpointer log)
 
 /* A timeline on stdout has it to itself. */
 static gboolean
-prints (const Options *options)
+prints (const PsExecOptions *options)
 {
   return g_strcmp0 (options->trace, "-") != 0 && g_strcmp0 (options->predicted, "-") != 0;
 }
 
 /* Rows show that a run goes on; where there are none, a line on a terminal does. */
 static gboolean
-open_log (const Options *options, PsStepLog *log, GError **error)
+open_log (const PsExecOptions *options, PsStepLog *log, GError **error)
 {
   guint before = options->run.start != NULL ? ps_checkpoint_step (options->run.start) : 0;
 
@@ -342,7 +185,7 @@ open_log (const Options *options, PsStepLog *log, GError **error)
 }
 
 static void
-complete_run_setting (Options *options, const Job *job, PsStepLog *log)
+complete_run_setting (PsExecOptions *options, const Job *job, PsStepLog *log)
 {
   PsRunSetting *run = &options->run;
 
@@ -361,7 +204,7 @@ complete_run_setting (Options *options, const Job *job, PsStepLog *log)
 }
 
 static gboolean
-print_report (const Options *options, const PsRunReport *report, GError **error)
+print_report (const PsExecOptions *options, const PsRunReport *report, GError **error)
 {
   g_autofree char *text = NULL;
 
@@ -381,7 +224,7 @@ unless_set (GError **first)
 /* Prints and writes everything about the finished run. The run may have been long: one thing that can't be written is
  * no reason to lose the others. */
 static gboolean
-publish (const Options *options, const Job *job, const PsRunReport *report, GError **error)
+publish (const PsExecOptions *options, const Job *job, const PsRunReport *report, GError **error)
 {
   const PsSetting *setting = options->setting;
   GError *first = NULL;
@@ -404,7 +247,7 @@ publish (const Options *options, const Job *job, const PsRunReport *report, GErr
 }
 
 static gboolean
-check_outcome (const Options *options, const PsRunReport *report, GError **error)
+check_outcome (const PsExecOptions *options, const PsRunReport *report, GError **error)
 {
   if (report->trial->result->n_steps < options->run.n_steps)
     return ps_refuse (error, PS_ERROR_INPUT, "interrupted after %u of %u steps: all figures are of these",
@@ -425,7 +268,7 @@ warn_of_idle (const PsDeviceClass *device)
 }
 
 static int
-run_job (Options *options, const Job *job, GError **error)
+run_job (PsExecOptions *options, const Job *job, GError **error)
 {
   g_auto (PsTrial) trial = { 0 };
   g_auto (PsVerdict) verdict = { .check = PS_CHECK_NOT_RUN };
@@ -473,15 +316,15 @@ report_failure (const GError *error, gpointer argv)
 static int
 run (int argc, char **argv, GError **error)
 {
-  g_auto (Options) options = { .setting = ps_setting_new () };
+  g_auto (PsExecOptions) options = { .setting = ps_setting_new () };
   g_auto (Job) job = { 0 };
   int code = 1;
 
   /* Joined first: the others hear of an option that this process refuses. */
   if (!ps_processes_join (&options.run.processes, report_failure, argv, error))
     return 1;
-  if (parse_options (&options, &argc, &argv, error) && finish_options (&options, error)
-      && prepare (&options, &job, error) && read_shares (&options, &job, error))
+  if (ps_exec_options_parse (&options, &argc, &argv, error) && prepare (&options, &job, error)
+      && read_shares (&options, &job, error))
     code = run_job (&options, &job, error);
   ps_processes_part (options.run.processes, *error);
   return code;

@@ -3,6 +3,7 @@
 
 #include "cuda-algorithms.h"
 #include "cuda-cache.h"
+#include "cuda-libraries.h"
 #include "cuda-nvml.h"
 #include "cuda-occupy.h"
 #include "cuda-shared.h"
@@ -12,7 +13,6 @@
 
 #include <pipesim/formats.h>
 
-#include <cublasLt.h>
 #include <math.h>
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>
@@ -408,43 +408,6 @@ cuda_reset_peak (PsDevice *device)
   ps_memory_pool_reset_peak (cuda_device (device)->shared.memory);
 }
 
-/* Returns "NVIDIA H200 (132 multiprocessors)"; NULL without a GPU. */
-static char *
-cuda_processor (void)
-{
-  struct cudaDeviceProp properties;
-
-  if (cudaGetDeviceProperties (&properties, 0) != cudaSuccess)
-    return NULL;
-  return g_strdup_printf ("%s (%d multiprocessors)", properties.name, properties.multiProcessorCount);
-}
-
-/* Returns "CUDA 13.0, driver 580.95.05 for CUDA 13.0, cuBLASLt 130100, attention by wgmma, green contexts of 32 ...,
- * CUDA_DEVICE_MAX_CONNECTIONS=32". */
-static char *
-cuda_libraries (void)
-{
-  static const char *const variables[]
-      = { "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MODULE_LOADING", "PIPESIM_CUDA_WAIT", "PIPESIM_CUDA_GRAPHS" };
-  GString *text = g_string_new (NULL);
-  g_autofree char *sharing = ps_cuda_sharing ();
-  g_autofree char *build = ps_cuda_nvml_driver ();
-  int runtime = 0, driver = 0;
-
-  cudaRuntimeGetVersion (&runtime);
-  cudaDriverGetVersion (&driver);
-  g_string_append_printf (text, "CUDA %d.%d, driver %s%sfor CUDA %d.%d, cuBLASLt %" G_GSIZE_FORMAT ", attention by %s",
-                          runtime / 1000, runtime % 1000 / 10, build != NULL ? build : "", build != NULL ? " " : "",
-                          driver / 1000, driver % 1000 / 10, cublasLtGetVersion (),
-                          ps_cuda_attention_uses_hopper () ? "wgmma" : "mma.sync");
-  if (sharing != NULL)
-    g_string_append_printf (text, ", %s", sharing);
-  for (guint i = 0; i < G_N_ELEMENTS (variables); i++)
-    if (g_getenv (variables[i]) != NULL)
-      g_string_append_printf (text, ", %s=%s", variables[i], g_getenv (variables[i]));
-  return g_string_free (text, FALSE);
-}
-
 #ifdef PS_CUDA_EMULATED
 #define MEASURES FALSE
 #else
@@ -489,8 +452,8 @@ static const PsDeviceClass cuda_class = {
   .adopt_choices = cuda_adopt_choices,
   .memory = cuda_memory,
   .reset_peak = cuda_reset_peak,
-  .processor = cuda_processor,
-  .libraries = cuda_libraries,
+  .processor = ps_cuda_processor,
+  .libraries = ps_cuda_libraries,
   .idle = ps_cuda_idle,
 };
 

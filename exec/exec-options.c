@@ -1,0 +1,149 @@
+/* exec-options.c - what exec's command line says. */
+#include "exec-options.h"
+
+#include "describe.h"
+#include "device/devices.h"
+#include "processes/processes.h"
+
+#include <pipesim/command.h>
+
+#define DEFAULT_STEPS 5
+#define MAX_STEPS 1000000
+#define MAX_NORM 1e9
+
+static const PsOption rows[] = {
+  PS_OPTION ("schedule", 's', PS_FILE (PsExecOptions, schedule), "NAME|FILE", "Family or schedule file", .single = TRUE,
+             .group = PS_GROUP_WHAT, .otherwise = ""),
+  PS_OPTION ("device", 0, PS_TEXT (PsExecOptions, device), "NAME", "Device class", .group = PS_GROUP_MACHINE,
+             .otherwise = ""),
+  PS_OPTION ("transport", 0, PS_TEXT (PsExecOptions, transport), "NAME", "Transport class", .otherwise = "threads",
+             .group = PS_GROUP_MACHINE),
+  PS_OPTION ("steps", 0, PS_COUNT (PsExecOptions, run.n_steps, 1, MAX_STEPS), "N", "Training steps",
+             .initial = DEFAULT_STEPS, .group = PS_GROUP_TRAINING),
+  PS_OPTION ("seed", 0, PS_INTEGER (PsExecOptions, seed, 0, 0), "N", "Seed of weights and data", .initial = 1,
+             .group = PS_GROUP_TRAINING),
+  PS_OPTION ("clip", 0, PS_NUMBER (PsExecOptions, run.clip, 0, MAX_NORM), "NORM",
+             "Greatest global norm of the gradients", .otherwise = "none", .group = PS_GROUP_TRAINING),
+  PS_OPTION ("check", 0, PS_FLAG (PsExecOptions, check), NULL, "Compare losses and gradients with one device"),
+  PS_OPTION ("tolerance", 0, PS_PERCENT (PsExecOptions, tolerance, 0, PS_MAX_PERCENT), "PERCENT",
+             "Exit with 3 when prediction and measured iteration time differ by more", .initial = -1,
+             .otherwise = "none"),
+  PS_OPTION ("timeout", 0, PS_TIME (PsExecOptions, run.timeout_ns), "TIME", "Fail when a message takes longer",
+             .otherwise = "60s, or 4 predicted iterations", .given = PS_MEMBER (PsExecOptions, has_timeout, gboolean)),
+  PS_OPTION ("trace", 0, PS_FILE (PsExecOptions, trace), "FILE", "Write the measured timeline",
+             .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("sm-shares", 0, PS_TEXT (PsExecOptions, sm_shares), "N,...",
+             "Shares of a GPU's multiprocessors that devices get", .otherwise = "even", .group = PS_GROUP_MACHINE),
+  PS_OPTION ("predicted", 0, PS_FILE (PsExecOptions, predicted), "FILE", "Write the simulated timeline",
+             .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("losses", 0, PS_FILE (PsExecOptions, losses), "FILE.csv", "Write a line for each step as it ends",
+             .group = PS_GROUP_OUTPUT),
+  PS_OPTION_INCLUDE (PsExecOptions, training, ps_training_options),
+  PS_OPTION ("json", 0, PS_FLAG (PsExecOptions, json), NULL, "Print results as JSON", .group = PS_GROUP_OUTPUT),
+  PS_OPTION_INCLUDE_AT (PsExecOptions, setting, ps_setting_options, PS_FIELD_NOT_RUN),
+  PS_OPTION_END,
+};
+
+void
+ps_exec_options_clear (PsExecOptions *options)
+{
+  ps_training_options_clear (&options->training);
+  ps_options_reset (rows, options);
+  g_free ((gpointer)options->run.shares);
+  g_free ((gpointer)options->run.tokens);
+  ps_setting_free (options->setting);
+  g_clear_pointer (&options->run.choices, g_bytes_unref);
+}
+
+static gboolean
+check_costs (const PsExecOptions *options, GError **error)
+{
+  const char *option = options->run.device == &ps_paced_device ? "--device paced"
+                       : options->tolerance >= 0               ? "--tolerance"
+                       : options->predicted != NULL            ? "--predicted"
+                                                               : NULL;
+  g_autofree char *usage = ps_source_usage (FALSE);
+
+  if (option == NULL || ps_setting_source (options->setting) != NULL)
+    return TRUE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: needs costs; give %s", option, usage);
+}
+
+static PsFieldFlags
+not_run_by (const PsDeviceClass *device)
+{
+  if (!device->computes)
+    return PS_FIELD_NOT_RUN;
+  return PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED | (device->tensor ? 0 : PS_FIELD_SHARED);
+}
+
+/* PsExecOptions that ask for what the others rule out. */
+static gboolean
+check_options (const PsExecOptions *options, GError **error)
+{
+  const char *message = NULL;
+
+  if (options->schedule == NULL)
+    message = "--schedule: missing; a family or a schedule file is needed";
+  else if (options->device == NULL)
+    message = "--device: missing; cpu, cuda, paced or null is needed";
+  else if (options->check && !options->run.device->computes)
+    message = "--check: this device computes nothing that could be compared; cpu does";
+  else if (ps_training_given (&options->training) != NULL && !options->run.device->computes)
+    return ps_refuse (error, PS_ERROR_USAGE, "--%s: this device computes nothing that could learn; cpu does",
+                      ps_training_given (&options->training));
+  else if (ps_setting_zero (options->setting) >= 2)
+    return ps_refuse (error, PS_ERROR_USAGE, "--zero %u: is predicted only; devices hold whole weights and gradients",
+                      options->setting->zero);
+  else if (options->trace != NULL && g_strcmp0 (options->trace, options->predicted) == 0)
+    message = "--predicted: is the file of --trace; they are two timelines";
+  else
+    return ps_setting_refuse (options->setting, not_run_by (options->run.device), NULL, error);
+  return ps_refuse (error, PS_ERROR_USAGE, "%s", message);
+}
+
+static gboolean
+find_classes (PsExecOptions *options, GError **error)
+{
+  if (options->device != NULL)
+    {
+      options->run.device = ps_device_find (options->device, error);
+      if (options->run.device == NULL)
+        return FALSE;
+    }
+  options->run.transport = ps_transport_find (options->transport != NULL ? options->transport : "threads", error);
+  if (options->run.transport != NULL && options->run.transport->occupies && !options->setting->reorder)
+    options->setting->comm_order = PS_COMM_PLANNED;
+  return options->run.transport != NULL;
+}
+
+/* Only the first process stores. A device that computes runs the even layout unless another one is given, and adds up
+ * gradients after all ops. */
+static gboolean
+finish (PsExecOptions *options, GError **error)
+{
+  if (!ps_setting_check (options->setting, error) || !find_classes (options, error))
+    return FALSE;
+  if (options->run.device != NULL && options->run.device->computes && options->setting->layout == NULL)
+    options->setting->layout = g_strdup ("even");
+  if (options->run.device != NULL && options->run.device->computes)
+    options->setting->reduce = PS_REDUCE_EXPOSED;
+  return check_options (options, error) && check_costs (options, error)
+         && ps_output_check ("--trace", options->trace, error)
+         && ps_output_check ("--predicted", options->predicted, error)
+         && ps_output_check ("--losses", options->losses, error)
+         && (ps_processes_rank (options->run.processes) != 0 || ps_output_check_database (options->setting->db, error));
+}
+
+gboolean
+ps_exec_options_parse (PsExecOptions *options, int *argc, char ***argv, GError **error)
+{
+  g_autofree char *text = NULL;
+  PsCommandHelp help = ps_exec_describe (&text);
+
+  if (!ps_command_parse (&help, rows, options, argc, argv, error))
+    return FALSE;
+  if (*argc > 1)
+    return ps_refuse (error, PS_ERROR_USAGE, "'%s': unexpected argument", (*argv)[1]);
+  return finish (options, error);
+}

@@ -1,0 +1,33 @@
+/* exec-options.h - what exec's command line says. */
+#pragma once
+
+#include "runtime/runtime.h"
+#include "training.h"
+
+#include <pipesim/setting.h>
+
+typedef struct
+{
+  char *schedule;
+  char *device;
+  char *transport;
+  gint64 seed;
+  gboolean has_timeout;
+  char *trace;
+  char *predicted;
+  char *losses;
+  char *sm_shares;
+  gboolean check;
+  gboolean json;
+  double tolerance; /* a ratio; negative: not given */
+  PsTrainingOptions training;
+  PsSetting *setting;
+  PsRunSetting run; /* shares and choices are owned */
+} PsExecOptions;
+
+/* Reads the command line into options, whose setting and run.processes are there, and completes them. Errors:
+ * PS_ERROR_USAGE, and PS_ERROR_IO where a file cannot be written later. */
+gboolean ps_exec_options_parse (PsExecOptions *options, int *argc, char ***argv, GError **error);
+
+void ps_exec_options_clear (PsExecOptions *options);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsExecOptions, ps_exec_options_clear)
