@@ -3,9 +3,11 @@
 
 #include "describe.h"
 #include "device/devices.h"
+#include "output.h"
 #include "processes/processes.h"
 
 #include <pipesim/command.h>
+#include <pipesim/sources.h>
 
 #define DEFAULT_STEPS 5
 #define MAX_STEPS 1000000
@@ -77,7 +79,7 @@ not_run_by (const PsDeviceClass *device)
   return PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED | (device->tensor ? 0 : PS_FIELD_SHARED);
 }
 
-/* PsExecOptions that ask for what the others rule out. */
+/* Refuses options that others rule out. */
 static gboolean
 check_options (const PsExecOptions *options, GError **error)
 {

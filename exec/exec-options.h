@@ -22,7 +22,7 @@ typedef struct
   double tolerance; /* a ratio; negative: not given */
   PsTrainingOptions training;
   PsSetting *setting;
-  PsRunSetting run; /* shares and choices are owned */
+  PsRunSetting run; /* owns shares, tokens and choices */
 } PsExecOptions;
 
 /* Reads the command line into options, whose setting and run.processes are there, and completes them. Errors:
