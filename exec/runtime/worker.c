@@ -61,7 +61,6 @@ gather (float *values, gsize n, PsStateArray array, gpointer data, GError **erro
 {
   PsWorker *worker = data;
   PsTransport *transport = worker->run->transport;
-
   const gboolean shared = worker->run->n_tensor > 1;
 
   if (shared && !add_up (worker, values, n, error))
