@@ -20,8 +20,8 @@ typedef struct
 {
   gint32 way; /* PS_N_WAYS: a rotation */
   gint32 n_pairs;
-  gint64 bytes;                          /* 0, and no rotation: there is nothing more */
-  gint32 n_chunks, first, n_busy, cache; /* of a rotation, see ps_calibrate_ops */
+  gint64 bytes;                                    /* 0, and no rotation: there is nothing more */
+  gint32 n_chunks, n_slices, first, n_busy, cache; /* of a rotation, see ps_calibrate_ops */
 } PsGameOrder;
 
 /* Sends all other processes an order, which they follow too. */

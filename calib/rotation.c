@@ -247,6 +247,7 @@ run_all (PsRotation *rotation, guint first, GError **error)
   const PsCalibration *calibration = rotation->calibration;
   const PsGameOrder order = { .way = PS_N_WAYS,
                               .n_chunks = (gint32)rotation->cut->n_chunks,
+                              .n_slices = (gint32)rotation->cut->n_slices,
                               .first = (gint32)first,
                               .n_busy = (gint32)rotation->n_busy,
                               .cache = (gint32)rotation->cache };

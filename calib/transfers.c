@@ -52,9 +52,11 @@ answer_rotation (const PsCalibration *calibration, const PsGameOrder *order, GEr
 {
   g_autoptr (PsCut) cut = ps_cut_new (calibration, (guint)order->n_chunks, error);
 
-  return cut != NULL
-         && ps_calibrate_ops (calibration, cut, (guint)order->first, (guint)order->n_busy, (PsCacheState)order->cache,
-                              error);
+  if (cut == NULL)
+    return FALSE;
+  cut->n_slices = (guint)order->n_slices;
+  return ps_calibrate_ops (calibration, cut, (guint)order->first, (guint)order->n_busy, (PsCacheState)order->cache,
+                           error);
 }
 
 gboolean

@@ -39,6 +39,7 @@ if [ "$(head -1 peaks-1)" -lt "$(head -1 peaks-0)" ]; then result "lower with sh
 one_line "a calibration's profile stays what it is" 1 '.*mpi.*' 1 pipesim calib run $calib --profile two --transport mpi
 fine "calibration in one process" '' 1 pipesim calib run $calib --profile one --transport mpi
 fine "calibration in three" 'stage shape' 3 pipesim calib run $calib --profile three --transport mpi
+fine "shared layers in slices" '' 2 pipesim calib run $calib --profile slices --transport mpi --tensor 2 --slices 2
 one_line "calibration within one process" 2 'rank [01]: transport threads: stays inside one process, and these are 2' \
   2 pipesim calib run $calib --profile four
 one_line "one rank calibrates another model" 1 'rank 1: no-such.ini: .*' 2 sh odd.sh 1 '' '--model no-such.ini' \
