@@ -160,7 +160,7 @@ ps_calibrate_transfers (const PsCalibration *calibration, GError **error)
   gint64 boundary = ps_model_boundary_bytes (model);
   const gint64 few[] = { SMALLEST_BYTES, boundary / 4 / SMALLEST_BYTES * SMALLEST_BYTES, boundary };
   const PsStageShape share = { .n_layers = model->layers / calibration->n_devices };
-  gint64 gradients = ps_model_stage_parameters (model, &share) * (gint64)sizeof (float);
+  gint64 gradients = ps_model_stage_parameters (model, &share) * (gint64)sizeof (float), size = boundary;
   g_autoptr (GArray) sizes = ps_transfer_sizes (boundary);
   gboolean watched = FALSE;
 
@@ -170,10 +170,13 @@ ps_calibrate_transfers (const PsCalibration *calibration, GError **error)
   for (guint i = 0; i < (PS_N_WAYS - 1) * G_N_ELEMENTS (few); i++)
     {
       PsWay way = (PsWay)(PS_WAY_BOTH_WAYS + i / G_N_ELEMENTS (few));
-      guint size = i % G_N_ELEMENTS (few);
+      guint k = i % G_N_ELEMENTS (few);
 
-      if ((size == 0 || few[size] > few[size - 1]) && !calibrate_size (calibration, way, few[size], &watched, error))
+      if ((k == 0 || few[k] > few[k - 1]) && !calibrate_size (calibration, way, few[k], &watched, error))
         return FALSE;
     }
-  return gradients <= boundary || calibrate_size (calibration, PS_WAY_ALL_REDUCE, gradients, &watched, error);
+  /* Doubled, so that a model of that boundary has sizes that every device takes. */
+  while (size < gradients && size <= G_MAXINT / 2)
+    size *= 2;
+  return size == boundary || calibrate_size (calibration, PS_WAY_ALL_REDUCE, size, &watched, error);
 }

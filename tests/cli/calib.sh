@@ -197,6 +197,7 @@ run "more devices than cores" 'warning: -p: 256 devices take turns on ' \
   sh -c 'pipesim calib run --db none/x.db --profile x --model deep.ini -p 256 -v 1 2>&1; test $? = 1'
 refuse 2 "--slices: '1' is not an integer from 2 to 255" pipesim calib run --db moved.db $moved --slices 1
 refuse 1 "3 slices: do not divide the model's sequence" pipesim calib run --db moved.db $moved --slices 3
+refuse 1 "--recompute full: slices need the keys and values" pipesim calib run --db moved.db $moved --slices 2 --recompute full
 refuse 2 "--again: '-1'" pipesim calib run --db moved.db $moved --again -1
 # A budget adds samples to what predictions are most uncertain from. It ends by itself when it is used up; here a signal ends it.
 : >more.err
@@ -209,7 +210,7 @@ wait $pid
 first=$(sed 's/.*(n = \([0-9]*\), .*/"n": \1/' more.err | awk '/^"n": / { n += $2 } END { print n }')
 after=$(pipesim calib show --db more.db --json | tr -d , | awk '/"n": / { n += $2 } END { print n }')
 run "slices are measured" ',slice=1/2, 2 devices busy' cat more.err
-run "and sums of both copies" 'all-reduce of 99.25 KiB, 2 devices busy' cat more.err
+run "and sums of both copies" 'all-reduce of 128 KiB, 2 devices busy' cat more.err
 run "and host times" 'host op, 2 devices busy' cat more.err
 run "which seq1f1b takes" 'seq1f1b' pipesim predict -s seq1f1b --slices 2 -p 2 -m 2 --db more.db
 if [ "$after" -gt "$first" ]; then result "a budget adds samples"; else result "a budget adds samples" "$first samples, then $after" "$(tail -3 more.err)"; fi
