@@ -262,9 +262,8 @@ check_tensor (const PsCalibration *calibration, GError **error)
     return TRUE;
   if (!calibration->device->tensor || !calibration->transport->splits_sums)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE,
-                      "--tensor %u: device %s over %s does not share layers; cpu over "
-                      "threads or mpi does",
-                      t, calibration->device->name, calibration->transport->name);
+                      "--tensor %u: device %s over %s does not share layers; cpu over threads or mpi does", t,
+                      calibration->device->name, calibration->transport->name);
   if (n_ranks > 1 && n_ranks != t)
     return ps_refuse (error, PS_ERROR_USAGE, "--tensor %u: needs one process, or one for each part; these are %u", t,
                       n_ranks);
@@ -295,6 +294,7 @@ check_possible (const PsCalibration *calibration, GError **error)
   for (guint i = 0; i <= calibration->n_slices; i++)
     {
       PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, calibration->n_devices, 1, 0);
+      const PsStageShape shape = { .recompute = calibration->recompute, .offload = calibration->offload };
       PsDevice *device;
 
       setting.n_slices = i > 0 ? calibration->slices[i - 1] : 1;
@@ -302,6 +302,8 @@ check_possible (const PsCalibration *calibration, GError **error)
       if (device == NULL)
         return FALSE;
       class->close (device);
+      if (!ps_device_check_slices (&setting, 0, &shape, error))
+        return FALSE;
     }
   return TRUE;
 }

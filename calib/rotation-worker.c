@@ -201,7 +201,6 @@ static gboolean
 advance (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, GQueue *from, GQueue *to, GError **error)
 {
   gpointer microbatch = g_queue_pop_head (from);
-
   guint n = worker->rotation->cut->n_slices;
 
   g_queue_push_tail (to, microbatch);
@@ -304,7 +303,6 @@ static gboolean
 prepare (PsRotationWorker *worker, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
-
   PsTeam *team = worker->rotation->team;
 
   if (!class->attach (worker->device, error)
