@@ -107,11 +107,14 @@ def inject(draw, folder):
     try:
         output, errors = job.communicate(timeout=timeout_s + GRACE_S)
     except subprocess.TimeoutExpired:
+        alive = [rank for rank, pid in processes.items() if is_alive(pid)]
         os.killpg(job.pid, signal.SIGKILL)
         for pid in processes.values():
             signalled(pid, signal.SIGKILL)
-        job.communicate()
-        return shown, "it hangs"
+        output, errors = job.communicate()
+        if alive:
+            return shown, f"it hangs: ranks {alive} live\n{errors}"
+        shown += " (mpirun itself hangs, as that of Open MPI 4.1 may when a rank dies in MPI_Init)"
     lines, problems = said(errors), []
     if (job.returncode == 0) != (fault == "slow"):
         problems.append(f"exit code {job.returncode}")

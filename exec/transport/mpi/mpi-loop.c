@@ -11,6 +11,7 @@
 #define STOPPED_NS G_GINT64_CONSTANT (1000000000) /* a round that took longer: the process was stopped */
 #define RESUMED_NS G_GINT64_CONSTANT (4000000000) /* for the launcher to end a process that was stopped */
 #define BLAME_NS G_GINT64_CONSTANT (2000000000)   /* for the launcher to end all processes */
+#define ABORT_S 10                                /* for MPI_Abort */
 
 static PsMpiEngine *const engine = &ps_mpi_engine;
 
@@ -362,7 +363,7 @@ report_broken (const GError *error)
 }
 
 /* The end of all processes. A process that was stopped has most often failed the others, and its launcher wakes it to
- * end it: then it says nothing. */
+ * end it: then it says nothing. MPI_Abort waits for the launcher, and an alarm ends this process if that hangs. */
 static void
 end_all (void)
 {
@@ -372,6 +373,7 @@ end_all (void)
   if (engine->resume_ns > 0)
     ps_clock_sleep_until (engine->resume_ns + RESUMED_NS);
   code = engine->report (engine->failure, engine->report_data);
+  alarm (ABORT_S);
   if (MPI_Initialized (&there) == MPI_SUCCESS && there)
     MPI_Abort (MPI_COMM_WORLD, code);
   _exit (code);
