@@ -60,10 +60,12 @@ ps_exec_options_clear (PsExecOptions *options)
 static gboolean
 check_costs (const PsExecOptions *options, GError **error)
 {
-  const char *option = options->run.device == &ps_paced_device ? "--device paced"
-                       : options->tolerance >= 0               ? "--tolerance"
-                       : options->predicted != NULL            ? "--predicted"
-                                                               : NULL;
+  const gboolean computes = options->run.device->computes;
+  const char *option = options->run.device == &ps_paced_device          ? "--device paced"
+                       : options->tolerance >= 0                        ? "--tolerance"
+                       : options->predicted != NULL                     ? "--predicted"
+                       : options->setting->lengths != NULL && !computes ? "--lengths"
+                                                                        : NULL;
   g_autofree char *usage = ps_source_usage (FALSE);
 
   if (option == NULL || ps_setting_source (options->setting) != NULL)

@@ -31,7 +31,7 @@ ps_run_lengths (const PsSetting *setting, const PsSchedule *schedule, PsRunSetti
   g_autoptr (PsLengths) lengths = NULL;
   guint *tokens;
 
-  if (setting->lengths == NULL || !run->device->computes)
+  if (setting->lengths == NULL)
     return TRUE;
   lengths = ps_lengths_read (setting->lengths, error);
   if (lengths == NULL || !check (setting, lengths, schedule, run, error))

@@ -6,5 +6,5 @@
 #include <pipesim/setting.h>
 
 /* Sets tokens and n_tokens of the run, in the order in which the schedule runs the microbatches. Free tokens with
- * g_free. Leaves them where the device does not compute: paced ones have the lengths of the schedule. */
+ * g_free. */
 gboolean ps_run_lengths (const PsSetting *setting, const PsSchedule *schedule, PsRunSetting *run, GError **error);
