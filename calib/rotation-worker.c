@@ -251,7 +251,7 @@ run_warm_ops (PsRotationWorker *worker, PsRotationStage *stage, GError **error)
 }
 
 /* W works on the B of the cycle before, so that its data is as cold as that of a delayed W. The second F of a stage
- * follows a F, and so finds no memory that was just freed. */
+ * follows an F, and so finds no memory that was just freed. */
 static gboolean
 run_cycle (PsRotationWorker *worker, guint cycle, GError **error)
 {

@@ -55,7 +55,8 @@ add_up (gpointer data, float *values, gsize n, GError **error)
   return transport->class->sum (transport, worker->at, PS_CIRCLE_TENSOR, PS_SUM_WHOLE, values, n, error);
 }
 
-/* Devices that share layers add up their parts, zeros elsewhere; of the moments each replica may have a share. */
+/* Devices that share layers add up their parts: each has zeros where it has none. Of the moments each replica may have
+ * a share. */
 static gboolean
 gather (float *values, gsize n, PsStateArray array, gpointer data, GError **error)
 {
