@@ -84,7 +84,8 @@ typedef struct
   GPtrArray *slice_parts;   /* PsSliceParts for each number of slices that was measured; NULL: none was. Copies share it
                              */
   double *warm;             /* [kind * n_stages + stage], kinds below O: part of the duration that a warm op takes
-                               (ps_op_is_warm); NULL: it was not measured apart */
+                               (ps_op_is_warm), 1 for backwards whose gradient comes from another stage; NULL: it
+                               was not measured apart, or durations are means of a schedule's ops */
   gboolean loop_only;       /* stage i costs what it does on device i mod p, whose part of an accelerator is like no
                                other's: true for placement loop only */
   PsOrigin time_origin;     /* of durations */

@@ -107,9 +107,9 @@ gboolean ps_costs_check_placement (const PsCosts *costs, const PsPlacement *plac
  * W and BW that is not known. Errors: PS_ERROR_INPUT. */
 gboolean ps_costs_check_known (const PsCosts *costs, const PsSchedule *schedule, GError **error);
 
-/* The costs, with host times, and every op as fast as the fastest device that holds its stage runs it under --speed.
- * They are exact where each stage has one device, a lower bound otherwise. Free with ps_costs_free. Fails like
- * ps_setting_speeds and ps_costs_check_placement. */
+/* The costs, with host times, and every op as fast as the fastest device that holds its stage runs it under --speed,
+ * and warm if it may be. They are exact where each stage has one device and no op is warm, a lower bound otherwise.
+ * Free with ps_costs_free. Fails like ps_setting_speeds and ps_costs_check_placement. */
 PsCosts *ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs,
                                    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

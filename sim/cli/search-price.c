@@ -93,6 +93,12 @@ search_figure (const SearchPricing *pricing, const PsPrediction *prediction)
   return samples->objective == SEARCH_MEAN ? llround (distribution.mean_ns) : distribution.p90.value_ns;
 }
 
+gboolean
+search_has_lengths (const SearchPricing *pricing)
+{
+  return pricing->setting->lengths != NULL || ps_costs_has_slices (pricing->given, pricing->setting->n_slices);
+}
+
 gint64
 search_price_bound (const SearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs)
 {
@@ -105,7 +111,7 @@ search_price_bound (const SearchPricing *pricing, const PsPlacement *placement, 
   guint n_slices = MAX (setting->n_slices, 1);
   g_autoptr (PsCosts) slice = ps_costs_slice (costs, n_slices);
 
-  if (setting->sync == PS_SYNC_BYPASS || setting->share_links || setting->lengths != NULL)
+  if (setting->sync == PS_SYNC_BYPASS || setting->share_links || search_has_lengths (pricing))
     return 0;
   return ps_lower_bound_channels (placement, setting->n_microbatches * n_slices, slice, &events);
 }

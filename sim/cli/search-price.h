@@ -43,6 +43,9 @@ gint64 search_time (const PsSetting *setting, const PsPrediction *prediction);
 /* The objective's figure of an iteration; G_MAXINT64 where the samples' times are too long to add up. */
 gint64 search_figure (const SearchPricing *pricing, const PsPrediction *prediction);
 
+/* Whether microbatches or measured slices differ, so that bounds of what they cost on average do not hold. */
+gboolean search_has_lengths (const SearchPricing *pricing);
+
 /* A bound that no price is below, as far as channels tell; for PsSearchSetting.price_bound_ns. The costs are those of
  * the fastest device. */
 gint64 search_price_bound (const SearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs);

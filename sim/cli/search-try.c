@@ -57,7 +57,7 @@ search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *
       || !ps_setting_memory_limit (setting, setting->n_devices, &limit, error))
     return NULL;
   search.memory_limit = limit;
-  search.price_is_free |= setting->lengths != NULL;
+  search.price_is_free |= search_has_lengths (pricing);
   search.price_bound_ns = search_price_bound (pricing, placement, costs);
   result = ps_search (&search, error);
   if (search.progress != NULL)
@@ -109,7 +109,7 @@ search_try (PsSetting *setting, const SearchChoice *choice, const SearchLimits *
                       "--memory-limit: no schedule was found that keeps to it with the buffers of its messages");
   found->figure_ns = search_figure (&pricing, found->prediction);
   found->result->price_ns = search_time (setting, found->prediction);
-  if (setting->lengths != NULL)
+  if (search_has_lengths (&pricing))
     found->result->lower_bound_ns = found->prediction->lower_bound_ns;
   found->result->proved_optimal = found->result->price_ns <= found->result->lower_bound_ns;
   return TRUE;

@@ -39,7 +39,8 @@ describe_op (PsOpKind kind, const char *shape, guint share)
   return g_strdup_printf ("%s of stage shape '%s'%s", ps_op_kind_name (kind), shape, part);
 }
 
-/* A warm op counts beside one that is not, with as many devices busy. */
+/* A warm op counts beside one that is not, with as many devices busy. A backward whose gradient comes from another
+ * stage waits, and its data gets cold. */
 static void
 fill_warm (const PsCostRequest *request, const char *key, guint stage, PsCosts *costs)
 {
@@ -50,8 +51,9 @@ fill_warm (const PsCostRequest *request, const char *key, guint stage, PsCosts *
       guint share = ps_cost_request_share (request, stage);
       const PsMeasurement *m = ps_cost_request_op (request, warm, share, (PsOpKind)kind);
       const PsMeasurement *other = ps_cost_request_op (request, key, share, (PsOpKind)kind);
+      gboolean waits = (kind == PS_OP_B || kind == PS_OP_BW) && stage + 1 < costs->n_stages;
 
-      if (m == NULL || other == NULL || m->devices != other->devices || other->time.median_ns <= 0)
+      if (waits || m == NULL || other == NULL || m->devices != other->devices || other->time.median_ns <= 0)
         continue;
       if (costs->warm == NULL)
         {
@@ -232,7 +234,7 @@ fill_parts (const PsCostRequest *request, const char *key, guint stage, const Ps
   return TRUE;
 }
 
-/* How much less time the message of a slice takes. */
+/* Time of a slice's message over that of a whole one. */
 static double
 transfer_part (const PsCostRequest *request, guint n_slices)
 {

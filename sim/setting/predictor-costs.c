@@ -108,16 +108,6 @@ drop_kept_weights (const PsSetting *setting, const PsSchedule *schedule, PsCosts
     costs->stage[stage].weight_bytes -= costs->stage[stage].version_bytes;
 }
 
-/* The op's data can be there at once: a backward whose gradient comes from another stage waits, and its data gets cold.
- */
-static gboolean
-is_warm (const PsSchedule *schedule, PsOp before, PsOp op)
-{
-  gboolean waits = (op.kind == PS_OP_B || op.kind == PS_OP_BW) && op.stage + 1U < schedule->placement->n_stages;
-
-  return !waits && !before.paired && !op.paired && ps_op_is_warm (before, op);
-}
-
 /* Where warm ops were measured apart, each kind of op takes what it takes on average, as many ops as are warm. */
 static void
 mix_warm (const PsSchedule *schedule, PsCosts *costs)
@@ -128,11 +118,11 @@ mix_warm (const PsSchedule *schedule, PsCosts *costs)
   for (guint device = 0; device < schedule->placement->n_devices; device++)
     for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
       {
-        PsOp op = schedule->ops[i];
+        PsOp op = schedule->ops[i], before = schedule->ops[i > 0 ? i - 1 : 0];
         guint cell = op.kind * n_stages + op.stage;
 
         n[cell]++;
-        n_warm[cell] += i > schedule->first[device] && is_warm (schedule, schedule->ops[i - 1], op);
+        n_warm[cell] += i > schedule->first[device] && !before.paired && !op.paired && ps_op_is_warm (before, op);
       }
   for (guint i = 0; i < PS_OP_O * n_stages; i++)
     for (guint length = 0; length < costs->n_lengths && n_warm[i] > 0; length++)
@@ -141,6 +131,7 @@ mix_warm (const PsSchedule *schedule, PsCosts *costs)
 
         op->duration_ns = llrint ((double)op->duration_ns * (1 - (1 - costs->warm[i]) * n_warm[i] / n[i]));
       }
+  g_clear_pointer (&costs->warm, g_free);
 }
 
 PsCosts *

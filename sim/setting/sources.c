@@ -426,6 +426,13 @@ ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement
     return NULL;
   fastest = ps_costs_copy (costs);
   ps_costs_remove_host_time (fastest); /* does not depend on the speed */
+  for (guint i = 0; costs->warm != NULL && i < PS_OP_O * costs->n_lengths * costs->n_stages; i++)
+    {
+      guint kind = i / (costs->n_lengths * costs->n_stages), stage = i % costs->n_stages;
+      double warm = MIN (costs->warm[kind * costs->n_stages + stage], 1);
+
+      fastest->op[i].duration_ns = llrint ((double)fastest->op[i].duration_ns * warm);
+    }
   for (guint stage = 0; speed != NULL && stage < costs->n_stages; stage++)
     {
       double best = 0;

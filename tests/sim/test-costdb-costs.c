@@ -141,6 +141,10 @@ test_warm (void)
   g_assert_cmpint (ps_costs_op (with->costs, PS_OP_F, 1)->duration_ns, ==, 1900);
   g_assert_cmpint (ps_costs_op (with->costs, PS_OP_BW, 1)->duration_ns, ==, 2340);
   g_assert_cmpint (ps_costs_op (gpipe->costs, PS_OP_F, 1)->duration_ns, ==, 2000);
+  g_autoptr (PsCosts) whole = ps_setting_costs (setting, 2, 1, NULL);
+  g_autoptr (PsCosts) least = ps_setting_fastest_costs (setting, with->program->schedule->placement, whole, NULL);
+  g_assert_cmpint (ps_costs_op (least, PS_OP_F, 1)->duration_ns, ==, 1800);
+  g_assert_cmpint (ps_costs_op (least, PS_OP_BW, 0)->duration_ns, ==, 1300);
   remove_database (path);
 }
 

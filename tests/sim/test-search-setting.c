@@ -473,6 +473,23 @@ best_cut (SearchPricing *pricing, const PsPlacement *placement, Units *units)
   return best;
 }
 
+/* Times and bounds of the average slice hold for none of them. */
+static void
+test_measured_slices (void)
+{
+  g_autoptr (PsSetting) setting = parse_good ("-p 2 -m 2 --slices 2 --comm pair --costs f=1ms,bw=2ms,c=1ms");
+  g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 2, 1);
+  g_autoptr (PsCosts) given = ps_setting_costs (setting, 2, 1, NULL);
+  SearchPricing pricing = { .setting = setting, .given = given };
+
+  g_assert_false (search_has_lengths (&pricing));
+  g_assert_cmpint (search_price_bound (&pricing, placement, given), >, 0);
+  given->slice_parts = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_slice_parts_free);
+  g_ptr_array_add (given->slice_parts, ps_slice_parts_new (2, 2));
+  g_assert_true (search_has_lengths (&pricing));
+  g_assert_cmpint (search_price_bound (&pricing, placement, given), ==, 0);
+}
+
 static void
 units_clear (Units *units)
 {
@@ -533,5 +550,6 @@ main (int argc, char **argv)
   g_test_add_func ("/search-setting/samples", test_samples);
   g_test_add_func ("/search-setting/ways", test_ways);
   g_test_add_func ("/search-setting/cuts", test_cuts);
+  g_test_add_func ("/search-setting/measured-slices", test_measured_slices);
   return g_test_run ();
 }
