@@ -186,6 +186,8 @@ read_keys (PsIni *ini, PsCluster *cluster)
   cluster->link_shared = read_owner (ini, "link", "peer") == OWNER_NODE;
   cluster->link_peers = read_owner (ini, "link", "peer") == OWNER_PEER;
   read_points (ini, "link_table", cluster->link_bandwidth, &cluster->n_link_points, &cluster->link_points);
+  if (cluster->link_peers && cluster->n_link_points > 0)
+    ps_ini_fail (ini, "link_table", "says the times of one link; with link = peer a collective has several");
   if (cluster->nodes == 1 && !ps_ini_has (ini, "network_latency") && !ps_ini_has (ini, "network_bandwidth"))
     {
       /* There is no network to describe. */

@@ -213,6 +213,8 @@ test_refused (void)
     { NETWORK "nic=rack\n", " [cluster] nic: 'rack' is not one of gpu, node" },
     { GOOD "nic=node\n", " [cluster] nic: there is no network; network_latency and network_bandwidth describe one" },
     { GOOD "link_table=\n", " [cluster] link_table: has no value" },
+    { GOOD "link=peer\nlink_table=4KiB:0.1GB/s\n",
+      " [cluster] link_table: says the times of one link; with link = peer a collective has several" },
     { GOOD "link_table=4KiB\n", " [cluster] link_table: '4KiB' is no SIZE:BANDWIDTH, such as 64KiB:4GB/s" },
     { GOOD "link_table=4KiB:nan\n", " [cluster] link_table: '4KiB:nan' is no SIZE:BANDWIDTH, such as 64KiB:4GB/s" },
     { GOOD "link_table=0B:0.1GB/s\n", " [cluster] link_table: '0B:0.1GB/s' is no SIZE:BANDWIDTH, such as 64KiB:4GB/s" },
