@@ -184,7 +184,8 @@ find_runners (const PsLayoutQuestion *question, const PsLayouts *layouts, const 
   g_autoptr (PsSetting) setting = ps_layout_setting (question, layouts, layout);
   g_autofree char *names = ps_launch_runs_in (layout->schedule);
 
-  if (!ps_setting_refuse (setting, PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED | PS_FIELD_SHARED, NULL, NULL))
+  if (layout->zero >= 2
+      || !ps_setting_refuse (setting, PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED | PS_FIELD_SHARED, NULL, NULL))
     return g_steal_pointer (&names);
   return g_strconcat (names, *names ? ", " : "", "pipesim", NULL);
 }
