@@ -39,7 +39,7 @@ typedef struct
  * an all-reduce ends when it did, and the order of ops stays. simulation must be of this program under these costs and
  * events (NULL: transfers of pure latency). Where transfers queue they keep their times too.
  *
- * The energy is a convex function of the differences of times. Such a function has its least value where moving no set
+ * The energy is a convex function of the differences of times. It has its least value where moving no set
  * of times by one step makes it smaller, and a minimum cut finds the best set (Murota, Discrete Convex Analysis, 2003,
  * section 10.3). Steps are halved from half the makespan down to 1 ns, or to its 2^15th part if that is longer; the
  * energy is then within a few thousandths of a percent.

@@ -116,8 +116,7 @@ set_stage (PsCosts *costs, guint stage, gint64 forward, gint64 backward)
   costs->stage[stage] = (PsStageCost){ .pair_ns = -1 };
 }
 
-/* No schedule is faster if this stage holds units i to j - 1: those of the others take their least times, next to it.
- */
+/* No schedule is faster if this stage holds units i to j - 1: all other units take their least times. */
 static gint64
 stage_bound (const Cutting *cutting, guint stage, guint i, guint j, gint64 enough)
 {

@@ -13,7 +13,7 @@ typedef struct
 
 extern const PsOption ps_power_rows[];
 
-/* What tables say about energy, with these keys; columns of tables without --power have none of them. */
+/* The columns about energy; tables without --power have none of them. */
 #define PS_ENERGY_COLUMNS                                                                                              \
   { "energy_joules", "energy, J", PS_COLUMN_NUMBER }, { "least_energy_joules", "least energy, J", PS_COLUMN_NUMBER },  \
       { "energy_saved", "saved", PS_COLUMN_PERCENT },                                                                  \
@@ -25,7 +25,7 @@ extern const PsOption ps_power_rows[];
 /* Whether it is the key of one of them. */
 gboolean ps_energy_has_key (const char *key);
 
-/* Reads the power, if it was given. Errors: PS_ERROR_USAGE, also for settings that energy is not known under. */
+/* Reads the power, if it was given. Errors: PS_ERROR_USAGE, also for settings under which energy is not known. */
 gboolean ps_power_finish (PsPowerOptions *options, const PsSetting *setting, GError **error);
 
 /* Sets the columns of the row; they stay empty without power, and for asynchronous schedules. */

@@ -130,7 +130,7 @@ swap_cuts (Joint *joint)
   joint->read_before = read;
 }
 
-/* The same of a cut. The last two cuts are kept: most draws keep the cut of the state. */
+/* As read_stages, for a cut. The last two cuts are kept: most draws keep the cut of the state. */
 static gboolean
 read_ways (Joint *joint, const guint *end)
 {

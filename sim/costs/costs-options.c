@@ -174,7 +174,7 @@ gather_weights (PsStageCost *cost, PsOpCost *step, guint zero)
     step->duration_ns += gather_ns;
 }
 
-/* One GPU's part of bytes of which so many belong to experts, which fewer GPUs hold. */
+/* One GPU's part of `bytes`. Fewer GPUs hold the expert_bytes among them. */
 static gint64
 spread_bytes (const PsCosts *costs, guint n_replicas, gint64 bytes, gint64 expert_bytes)
 {

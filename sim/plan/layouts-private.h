@@ -49,8 +49,8 @@ ps_layout_space_takes (const PsLayoutSpace *space, const PsLayoutCell *cell, gui
   return space->takes[cell->kind * space->n_schedules + schedule];
 }
 
-/* Whether a setting that takes so long at least cannot be among the best. Schedules that are near the last of the best
- * are worth a prediction, too. */
+/* Whether a setting that takes floor_ns or longer cannot be among the best. Schedules that are near the last of the
+ * best are worth a prediction, too. */
 static inline gboolean
 ps_layout_space_is_outrun (const PsLayoutSpace *space, gint64 floor_ns)
 {

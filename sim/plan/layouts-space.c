@@ -287,8 +287,8 @@ work (const PsCosts *costs)
   return sum;
 }
 
-/* Pairs hide at most the all-to-alls of their F and B under each other's computing; of measured ones nothing is known.
- */
+/* Pairs hide at most the all-to-alls of their F and B under each other's computing. Nothing is known of measured
+ * pairs. */
 static gint64
 work_in_pairs (const PsCosts *costs, gint64 alone_ns)
 {
