@@ -36,14 +36,14 @@ CREATE TABLE choices (
 
 -- One measured quantity: an op on a stage shape, a transfer, a message of a device to itself, an all-reduce over processes or
 -- threads, an overlapped pair by the shape of its forward's stage, or the host's time for each op or for each send or receive.
+-- Shapes of ops may end in ",slice=1/4", one of four slices, or in ",warm": right after the op that made its data.
 CREATE TABLE measurement (
   id INTEGER PRIMARY KEY,
   profile INTEGER NOT NULL REFERENCES profile (id) ON DELETE CASCADE,
   subject TEXT NOT NULL CHECK (subject IN ('op', 'transfer', 'self-send', 'all-reduce', 'pair', 'host')),
-  -- Ops and pairs: "layers=2,embedding", or "layers=2,blocks=8", "layers=2,slice=1/4", "layers=2,warm" (right after the op that
-  -- made its data), or "stage=3/8"; self-sends: "nccl-self"; transfers: what else goes on, empty, "both-ways", "pairs=2" or
-  -- "beside-compute", or the one boundary that they cross, "stage=3/8" to the next or "stage=3/8,back" to the one before;
-  -- all-reduces: empty; host: "op", "send" or "receive".
+  -- Ops and pairs: "layers=2,embedding", or "layers=2,blocks=8", or "stage=3/8"; self-sends: "nccl-self"; transfers: what else
+  -- goes on, empty, "both-ways", "pairs=2" or "beside-compute", or the one boundary that they cross, "stage=3/8" to the next or
+  -- "stage=3/8,back" to the one before; all-reduces: empty; host: "op", "send" or "receive".
   shape TEXT NOT NULL,
   kind TEXT NOT NULL,                            -- ops: F, B, W, BW, R or O; others: empty
   bytes INTEGER NOT NULL CHECK (bytes >= 0),     -- size of the message; ops: 0
