@@ -61,7 +61,7 @@ test_options_refused (void)
     { "--sync none", "--sync: 'none'", "global, bypass" },
     { "--reduce hidden", "--reduce: 'hidden'", "overlapped, exposed" },
     { "--replicas 0", "--replicas", "'0'" },
-    { "--zero 2", "--zero", "'2'" },
+    { "--zero 4", "--zero", "'4'" },
     { "--zero 1", "--zero 1", "--replicas" },
     { "--recompute some", "--recompute: 'some'", "none, selective, full" },
     { "--recompute full:some", "--recompute: 'some'", "none, selective, full" },
