@@ -110,8 +110,8 @@ calibrate (Found *found, const PsTransportClass *transport, guint caches, const 
   calibrate_beside (found, transport, caches, shares, 0);
 }
 
-/* Two shapes, five kinds each: both devices busy, alone in every state of the caches, and on a whole GPU beside 0 and 8
- * blocks. */
+/* Two shapes of five kinds each, all but O also warm: both devices busy, alone in every state of the caches, and on a
+ * whole GPU beside 0 and 8 blocks. */
 static void
 test_stages (void)
 {
@@ -120,11 +120,11 @@ test_stages (void)
 
   calibrate_beside (&found, &ps_threads_transport, 1U << PS_CACHE_RUN | 1U << PS_CACHE_COLD | 1U << PS_CACHE_WARM, NULL,
                     2);
-  g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_RUN, 2), ==, 10);
-  g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_RUN, 1), ==, 10 + 2 * 10);
+  g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_RUN, 2), ==, 18);
+  g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_RUN, 1), ==, 18 + 2 * 10);
   g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_COLD, 1), ==, 10);
   g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_WARM, 1), ==, 10);
-  g_assert_cmpuint (found.n_sentinels, ==, 1 + 1 + 3 * 2 + 2 * 2 + 1);
+  g_assert_cmpuint (found.n_sentinels, ==, 1 + 1 + 1 + 3 * 2 + 2 * 2 + 1);
   for (guint i = 0; i < found.rows->len; i++)
     {
       const PsMeasurement *m = found.rows->pdata[i];
@@ -134,7 +134,8 @@ test_stages (void)
         n_beside[g_str_has_suffix (m->shape, ",blocks=8")]++;
       if (m->subject == PS_SUBJECT_OP)
         g_assert_cmpint (m->device_ns, >, 0);
-      g_assert_cmpuint (m->sharing, ==, m->subject == PS_SUBJECT_SELF_SEND || beside ? 1 : 2);
+      g_assert_cmpuint (m->sharing, ==,
+                        m->subject == PS_SUBJECT_SELF_SEND || m->subject == PS_SUBJECT_HOST || beside ? 1 : 2);
     }
   g_assert_cmpuint (n_beside[0], ==, 10);
   g_assert_cmpuint (n_beside[1], ==, 10);
@@ -210,8 +211,8 @@ test_shares (void)
 
   calibrate (&found, &ps_threads_transport, 1U << PS_CACHE_RUN, shares);
   libraries = cuda_device->libraries ();
-  g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_RUN, 2), ==, 10);
-  g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_RUN, 1), ==, 10);
+  g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_RUN, 2), ==, 18);
+  g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_RUN, 1), ==, 18);
   g_test_message ("%s", libraries);
   g_assert_true (cuda_probe ("ps_emulator_memory_in_use") == NULL
                  || strstr (libraries, "green contexts of 96, 32 multiprocessors") != NULL);
