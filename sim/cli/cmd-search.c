@@ -222,6 +222,9 @@ finish_options (Options *options, int argc, char **argv, GError **error)
   if (ps_setting_zero (setting) >= 2)
     return ps_refuse (error, PS_ERROR_USAGE, "--zero %u: a search knows no gathers and scatters; predict does",
                       setting->zero);
+  if (options->joint && setting->lengths != NULL)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--joint: its bounds are of microbatches of one length; leave out --lengths");
   if (setting->n_recompute > 0 || setting->n_offload > 0)
     return ps_refuse (error, PS_ERROR_USAGE, "--%s: a search takes one for all stages; --joint finds one for each",
                       setting->n_recompute > 0 ? "recompute" : "offload");

@@ -397,6 +397,7 @@ refuse 2 "--placement" pipesim search -p 2 -m 2 -v 3 --placement V --costs f=1ms
 refuse 2 "an even -p" pipesim search -p 3 -m 4 --placement bidirectional --costs f=1ms,b=1ms,w=1ms --moves 1
 refuse 2 "an even number" pipesim search -p 4 -m 3 --placement bidirectional --costs f=1ms,b=1ms,w=1ms --moves 1
 refuse 2 "--microbatch-size" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --microbatch-size auto
+refuse 2 "--joint: its bounds are of microbatches of one length" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --joint --lengths tokens.csv
 refuse 2 "does not divide" pipesim search -p 2 -m 2 --model tiny-gpt --cluster h100-80gb --microbatch-size 3 --moves 1
 refuse 2 "not expected" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms gpipe
 refuse 1 "infeasible: needs at least 4 B" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms,act=4B --memory-limit 3B --moves 1
