@@ -81,10 +81,12 @@ watch_once (const PsCalibration *calibration, gint64 *median_ns, GError **error)
 {
   Watch watch = { 0 };
   PsSamplingRule rule = calibration->rule;
+  gboolean ok;
+
   rule.time_limit_ns /= TIME_SHARE;
   rule.sound_samples = PS_MEDIAN_MIN_SAMPLES; /* fewer say nothing */
   ps_sampler_init (&watch.sampler, &rule);
-  gboolean ok = run (&watch, calibration, error) && hand_over (&watch, calibration, median_ns, error);
+  ok = run (&watch, calibration, error) && hand_over (&watch, calibration, median_ns, error);
   ps_sampler_clear (&watch.sampler);
   return ok;
 }

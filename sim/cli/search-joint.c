@@ -35,8 +35,8 @@ typedef struct
   SearchWays ways;      /* of that cut */
   guint *read_before;   /* the cut before it */
   SearchWays ways_before;
-  PsModel *model;       /* NULL: stages are given */
-  GHashTable *known;    /* SearchWays by the kind of a stage, with the costs of a slice on the fastest devices */
+  PsModel *model;    /* NULL: stages are given */
+  GHashTable *known; /* SearchWays by the kind of a stage, with the costs of a slice on the fastest devices */
   GRand *random;
   const SearchFound *best;
 } Joint;

@@ -211,5 +211,6 @@ ps_stage_shape_key (const PsStageShape *shape)
 
   return g_strdup_printf ("layers=%u%s%s%s%s%s%s%s", shape->n_layers, shape->embedding ? ",embedding" : "", mtp,
                           shape->head ? ",head" : "", shape->recompute != PS_RECOMPUTE_NONE ? ",recompute=" : "",
-                          shape->recompute != PS_RECOMPUTE_NONE ? ps_recompute_name (shape->recompute) : "", offload, tensor);
+                          shape->recompute != PS_RECOMPUTE_NONE ? ps_recompute_name (shape->recompute) : "", offload,
+                          tensor);
 }

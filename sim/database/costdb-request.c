@@ -185,8 +185,8 @@ ps_cost_request_keys (const PsCostRequest *request, PsCosts *costs, GError **err
     {
       keys[stage] = request->model != NULL ? ps_stage_shape_key (&shapes[stage]) : ps_stage_key (stage, n, FALSE);
       if (request->model != NULL && costs != NULL)
-        costs->stage[stage].version_bytes = ps_cost_request_parameters (request, &shapes[stage])
-                                            * ps_precision_bytes (request->model->precision);
+        costs->stage[stage].version_bytes
+            = ps_cost_request_parameters (request, &shapes[stage]) * ps_precision_bytes (request->model->precision);
     }
   if (request->model != NULL && costs != NULL)
     ps_costs_set_messages (costs, ps_model_boundary_bytes (request->model));

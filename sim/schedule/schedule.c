@@ -35,8 +35,8 @@ ps_schedule_copy (const PsSchedule *schedule)
   copy->family = g_strdup (schedule->family);
   copy->placement = ps_placement_copy (schedule->placement);
   copy->copy = g_memdup2 (schedule->copy, schedule->n_microbatches * sizeof *schedule->copy);
-  copy->length = g_memdup2 (schedule->length,
-                            (gsize)schedule->n_microbatches * schedule->n_slices * sizeof *schedule->length);
+  copy->length
+      = g_memdup2 (schedule->length, (gsize)schedule->n_microbatches * schedule->n_slices * sizeof *schedule->length);
   copy->weight_versions = g_memdup2 (schedule->weight_versions, n_devices * sizeof *schedule->weight_versions);
   copy->first = g_memdup2 (schedule->first, (n_devices + (gsize)1) * sizeof *schedule->first);
   copy->ops = g_memdup2 (schedule->ops, ps_schedule_n_ops (schedule) * sizeof *schedule->ops);

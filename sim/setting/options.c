@@ -51,8 +51,7 @@ const PsOption ps_setting_options[] = {
   PS_OPTION ("lengths", 0, FILE (lengths), "FILE",
              "Lengths of the microbatches: a CSV with one line for each, of tokens per sequence, or of factors on the "
              "costs (factor, or f, b, w, c, act, msg)",
-             .otherwise = "all are alike", .group = PS_GROUP_WHAT,
-             .flags = PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,
+             .otherwise = "all are alike", .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,
              SWEEP ("lengths", "lengths", TEXT, .keys = 0, .pace = 4)),
   PS_OPTION ("microbatch-order", 0, NAME (microbatch_order, ps_microbatch_order), "ORDER",
              "Order of the microbatches of --lengths: given, ascending, descending or best (for each schedule)",
