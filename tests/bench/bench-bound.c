@@ -92,6 +92,8 @@ static const Row medium[] = {
   BOTH_C (V, 2, 14),    BOTH_C (BOTH, 1, 5),  BOTH_C (BOTH, 1, 6), BOTH_C (BOTH, 1, 8),
 };
 
+#define DRAW(array) array[ps_random_below (random, G_N_ELEMENTS (array))]
+
 /* A setting of the kinds of `mixed`. */
 static Row
 draw_row (PsRandom *random, char name[64])
@@ -107,7 +109,6 @@ draw_row (PsRandom *random, char name[64])
       = { { 3, 2, 2, 1 }, { 5, 5, 4, 2 }, { 6, 4, 4, 1 }, { 10, 10, 9, 1 }, { 10, 10, 9, 5 }, { 10, 10, 10, 10 },
           COSTS,          COSTS,          COSTS };
   static const char *const shapes[] = { "", " heavy last", " slow", " unequal" };
-#define DRAW(array) array[ps_random_below (random, G_N_ELEMENTS (array))]
   guint kind = ps_random_below (random, G_N_ELEMENTS (kinds)), p = DRAW (devices), eighth = DRAW (eighths);
   guint shape = ps_random_below (random, 2) ? 0 : ps_random_below (random, G_N_ELEMENTS (shapes));
   guint m = p * (1 + ps_random_below (random, p < 12 ? 4 : 3));
@@ -120,7 +121,6 @@ draw_row (PsRandom *random, char name[64])
     row.setting.p++;
   row.setting.m += row.setting.m % 2;
   memcpy (row.setting.cost, DRAW (costs), sizeof row.setting.cost);
-#undef DRAW
   row.setting.limit = MAX (2 * row.setting.p * kinds[kind].v * eighth / 8, 4);
   g_snprintf (name, 64, "%s p%u m%u c=%d %u/8%s%s", kinds[kind].name, row.setting.p, row.setting.m,
               (int)(100 * row.setting.cost[3] / row.setting.cost[0]), eighth, shapes[shape],
