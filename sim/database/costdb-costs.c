@@ -254,14 +254,11 @@ transfer_part (const PsCostRequest *request, guint n_slices)
 static void
 fill_slices (const PsCostRequest *request, char *const *keys, PsCosts *costs)
 {
-  for (guint n = 2; n <= PS_MAX_SLICES; n++)
+  for (guint n = 0; (n = ps_cost_request_slices (request, keys[0], n)) > 0;)
     {
-      g_autofree char *first = ps_slice_key (keys[0], 0, n);
-      g_autoptr (PsSliceParts) parts = NULL;
-      gboolean whole = ps_cost_request_plain (request, PS_SUBJECT_OP, first) != NULL;
+      g_autoptr (PsSliceParts) parts = ps_slice_parts_new (n, costs->n_stages);
+      gboolean whole = TRUE;
 
-      if (whole)
-        parts = ps_slice_parts_new (n, costs->n_stages);
       for (guint stage = 0; stage < costs->n_stages && whole; stage++)
         whole = fill_parts (request, keys[stage], stage, costs, parts);
       if (!whole)
@@ -368,19 +365,24 @@ ps_costdb_costs (PsCostDb *db, const char *profile, const PsModel *model, guint 
   return ps_costdb_stage_costs (db, profile, model, NULL, n_devices, n_chunks, error);
 }
 
-/* How long n devices take to add up the gradients of a stage; 0: no all-reduce was measured. */
+/* How long devices take to add up a stage's gradients, by the all-reduces that were measured; 0: none was. */
 static gint64
-reduce_ns (PsCostRequest *request, guint n, gint64 bytes)
+reduce_ns (GPtrArray *reductions, gint64 bytes)
 {
-  g_autoptr (GPtrArray) reductions = NULL;
   const PsMeasurement *below, *above;
 
-  request->n_devices = n;
-  reductions = ps_cost_request_messages (request, PS_SUBJECT_ALL_REDUCE);
-  if (n == 1 || reductions->len == 0)
+  if (reductions->len == 0)
     return 0;
   ps_cost_request_neighbours (reductions, bytes, &below, &above);
   return interpolate (below, above, bytes);
+}
+
+/* The all-reduces of n devices. */
+static GPtrArray *
+reductions_of (PsCostRequest *request, guint n)
+{
+  request->n_devices = n;
+  return n > 1 ? ps_cost_request_messages (request, PS_SUBJECT_ALL_REDUCE) : g_ptr_array_new ();
 }
 
 gboolean
@@ -392,12 +394,14 @@ ps_costdb_set_reduce (PsCostDb *db, const char *profile_name, PsCosts *costs, gu
   request.measurements = profile != NULL ? ps_costdb_measurements (db, profile->name, FALSE, error) : NULL;
   if (request.measurements == NULL)
     return FALSE;
+  g_autoptr (GPtrArray) of_one = reductions_of (&request, n_replicas);
+  g_autoptr (GPtrArray) of_two = reductions_of (&request, 2 * n_replicas);
   for (guint stage = 0; stage < costs->n_stages; stage++)
     {
       PsStageCost *cost = &costs->stage[stage];
 
-      cost->reduce_ns = reduce_ns (&request, n_replicas, cost->state.gradient_bytes);
-      cost->reduce2_ns = reduce_ns (&request, 2 * n_replicas, cost->state.gradient_bytes);
+      cost->reduce_ns = reduce_ns (of_one, cost->state.gradient_bytes);
+      cost->reduce2_ns = reduce_ns (of_two, cost->state.gradient_bytes);
     }
   return TRUE;
 }

@@ -53,6 +53,9 @@ char **ps_cost_request_keys (const PsCostRequest *request, PsCosts *costs, GErro
 /* Parameters that a device holds of a stage. Devices that share its layers have embedding and head whole. */
 gint64 ps_cost_request_parameters (const PsCostRequest *request, const PsStageShape *shape);
 
+/* The least number of slices, more than n, whose first one of that stage shape was measured; 0: there is none. */
+guint ps_cost_request_slices (const PsCostRequest *request, const char *key, guint n);
+
 /* A stage's share of an accelerator under placement loop; 0: equal ones. */
 guint ps_cost_request_share (const PsCostRequest *request, guint stage);
 

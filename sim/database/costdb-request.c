@@ -5,6 +5,8 @@
 
 #include <pipesim/tensor.h>
 
+#include <string.h>
+
 void
 ps_cost_request_clear (PsCostRequest *request)
 {
@@ -167,6 +169,27 @@ char *
 ps_slice_key (const char *shape, guint slice, guint n_slices)
 {
   return g_strdup_printf ("%s,slice=%u/%u", shape, slice, n_slices);
+}
+
+guint
+ps_cost_request_slices (const PsCostRequest *request, const char *key, guint n)
+{
+  guint next = 0;
+
+  for (guint i = 0; i < request->measurements->len; i++)
+    {
+      const PsMeasurement *m = request->measurements->pdata[i];
+      const char *slash = m->subject == PS_SUBJECT_OP ? strrchr (m->shape, '/') : NULL;
+      guint64 found = slash != NULL ? g_ascii_strtoull (slash + 1, NULL, 10) : 0;
+      g_autofree char *first = NULL;
+
+      if (found <= n || found > PS_MAX_SLICES || (next > 0 && found >= next))
+        continue;
+      first = ps_slice_key (key, 0, (guint)found);
+      if (g_str_equal (m->shape, first))
+        next = (guint)found;
+    }
+  return next;
 }
 
 char **

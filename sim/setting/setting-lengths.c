@@ -83,22 +83,20 @@ load_own (const PsSetting *setting, const PsLengths *lengths, const PsCosts *who
   return *own != NULL;
 }
 
-/* Transfers have an entry for each length, and their numbers have 16 bits. */
-static guint
-slice_classes (const PsCosts *whole, guint n_lengths, guint n_slices)
+/* The costs of a slice: of any, or of each where they were measured. Transfers have an entry for each of them and each
+ * length, and their numbers have 16 bits. */
+static GPtrArray *
+slices_of (const PsCosts *whole, guint n_lengths, guint n_slices)
 {
+  GPtrArray *slices = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_costs_free);
   gboolean differ
       = ps_costs_has_slices (whole, n_slices) && n_lengths * n_slices <= G_MAXUINT16 / (2 * whole->n_stages);
 
-  return differ ? n_slices : 1;
-}
-
-static PsCosts *
-one_slice (const PsCosts *whole, guint n_slices, guint n_classes, guint k)
-{
-  if (n_slices == 1)
-    return ps_costs_copy (whole);
-  return n_classes > 1 ? ps_costs_nth_slice (whole, n_slices, k) : ps_costs_slice (whole, n_slices);
+  if (!differ)
+    g_ptr_array_add (slices, n_slices > 1 ? ps_costs_slice (whole, n_slices) : ps_costs_copy (whole));
+  for (guint k = 0; k < n_slices && differ; k++)
+    g_ptr_array_add (slices, ps_costs_nth_slice (whole, n_slices, k));
+  return slices;
 }
 
 PsCosts *
@@ -107,7 +105,7 @@ ps_lengths_costs (const PsSetting *setting, const PsLengths *lengths, const PsCo
 {
   g_autoptr (GPtrArray) each = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_costs_free);
   g_autofree PsLengthFactors *factors = g_new (PsLengthFactors, whole->n_stages);
-  guint n_classes = slice_classes (whole, lengths->n_lengths, n_slices);
+  g_autoptr (GPtrArray) slices = slices_of (whole, lengths->n_lengths, n_slices);
   g_autoptr (PsCosts) own = NULL;
 
   if (!load_own (setting, lengths, whole, n_devices, &own, error))
@@ -116,10 +114,9 @@ ps_lengths_costs (const PsSetting *setting, const PsLengths *lengths, const PsCo
     {
       if (!set_factors (setting, &lengths->length[i], whole, own, n_devices, factors, error))
         return NULL;
-      for (guint k = 0; k < n_classes; k++)
+      for (guint k = 0; k < slices->len; k++)
         {
-          g_autoptr (PsCosts) slice = one_slice (whole, n_slices, n_classes, k);
-          PsCosts *scaled = ps_costs_scale (slice, factors);
+          PsCosts *scaled = ps_costs_scale (slices->pdata[k], factors);
 
           g_ptr_array_add (each, scaled);
           if (!ps_costs_check (scaled, lengths->n * n_slices, error))
@@ -132,12 +129,11 @@ ps_lengths_costs (const PsSetting *setting, const PsLengths *lengths, const PsCo
 PsCosts *
 ps_slices_costs (const PsCosts *whole, guint n_slices)
 {
-  g_autoptr (GPtrArray) each = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_costs_free);
-  guint n_classes = slice_classes (whole, 1, n_slices);
+  g_autoptr (GPtrArray) slices = slices_of (whole, 1, n_slices);
 
-  for (guint k = 0; k < n_classes; k++)
-    g_ptr_array_add (each, one_slice (whole, n_slices, n_classes, k));
-  return ps_costs_join ((PsCosts *const *)each->pdata, each->len);
+  if (slices->len == 1)
+    return g_ptr_array_steal_index (slices, 0);
+  return ps_costs_join ((PsCosts *const *)slices->pdata, slices->len);
 }
 
 void
@@ -145,10 +141,11 @@ ps_program_set_slices (PsProgram *program, const PsCosts *costs)
 {
   const PsSchedule *schedule = program->schedule;
   guint n = schedule->n_microbatches * schedule->n_slices;
-  g_autofree guint16 *length = g_new (guint16, n);
+  g_autofree guint16 *length = NULL;
 
   if (costs->n_lengths == 1 && schedule->length == NULL)
     return;
+  length = g_new (guint16, n);
   for (guint i = 0; i < n; i++)
     length[i] = (guint16)(i % schedule->n_slices % costs->n_lengths);
   ps_program_set_lengths (program, costs->n_lengths, length);

@@ -52,7 +52,7 @@ check_together (const PsSetting *setting, GError **error)
 static gboolean
 check_zero (const PsSetting *setting, GError **error)
 {
-  guint zero = setting->zero % PS_ZERO_AUTO;
+  guint zero = ps_setting_zero (setting);
   const char *other = NULL;
 
   if (zero > 0 && setting->n_replicas == 1 && setting->n_context == 1)
