@@ -248,7 +248,7 @@ gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **e
  *   reduce-scatter, and O takes the all-gather.
  * - 2: the gradients too. Each W and BW has a reduce-scatter of reduce_ns after it, on a channel of their own.
  * - 3: the optimizer state and the weights, as PyTorch's FSDP does in a pipeline. A device has the weights of at most
- *   three of its stages whole at a time, and gathers those that it needs next on a channel of their own, gather_ns
+ *   three of its stages whole at a time. It gathers the weights of its next stages on a channel of their own, gather_ns
  *   each. Gradients stay whole until the reduce-scatter after the last backward of their stage.
  *
  * Fails with PS_ERROR_USAGE where the size of the state is not known. */

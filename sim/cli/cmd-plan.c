@@ -1,4 +1,4 @@
-/* cmd-plan.c - pipesim plan: how to train a model on so many GPUs. */
+/* cmd-plan.c - pipesim plan: how to train a model on a number of GPUs. */
 #include "commands.h"
 
 #include <pipesim/command.h>
@@ -80,7 +80,7 @@ static const PsOption rows[] = {
 };
 
 static const PsCommandHelp help = {
-  .summary = "Finds the fastest ways to train a model on so many GPUs within memory. All simulated.",
+  .summary = "Finds the fastest ways to train a model on a number of GPUs within memory. All simulated.",
   .text = "Tries pipelines of p devices of t c GPUs each (tensor and sequence parallelism, contexts) in\n"
           "d = GPUs / (p t c) replicas, experts over e of the GPUs of a device and its replicas, microbatches of\n"
           "b = 1, 2, 4, 8 and 16 sequences, recomputation, schedules and, where a schedule takes any number, v chunks\n"

@@ -26,7 +26,7 @@ static const Command commands[] = {
   { "search", ps_cmd_search, "find the best schedule for given costs and memory" },
   { "schedule", ps_cmd_schedule, "list, show, validate and convert schedules" },
   { "partition", ps_cmd_partition, "cut the layers of a model into stages" },
-  { "plan", ps_cmd_plan, "find the best way to train a model on so many GPUs" },
+  { "plan", ps_cmd_plan, "find the best way to train a model on a number of GPUs" },
   { "sweep", ps_cmd_sweep, "predict many settings into a database" },
   { "pareto", ps_cmd_pareto, "list the best trades of time against memory in a sweep" },
   { "best", ps_cmd_best, "list the fastest setting of each group in a sweep" },

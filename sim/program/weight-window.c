@@ -10,6 +10,13 @@ ps_weight_window_holds (const guint16 *stages, guint n, guint stage)
   return FALSE;
 }
 
+/* The place of the cell before `next`. */
+static guint
+cell_before (const PsSchedule *schedule, guint first, guint next)
+{
+  return next - (next - first > 1 && schedule->ops[next - 2].paired ? 2 : 1);
+}
+
 /* A stage that falls out at the back is never needed again to fill the window. */
 void
 ps_weight_window_front (PsWeightWindow *window, const guint16 *stages, guint n, guint place)
@@ -29,6 +36,16 @@ ps_weight_window_front (PsWeightWindow *window, const guint16 *stages, guint n, 
         window->used[window->n] = old.used[i];
         window->stage[window->n++] = old.stage[i];
       }
+}
+
+guint
+ps_weight_window_back (PsWeightWindow *window, const PsSchedule *schedule, guint first, guint next)
+{
+  guint place = cell_before (schedule, first, next);
+
+  ps_weight_window_front (window, (const guint16[]){ schedule->ops[place].stage, schedule->ops[next - 1].stage },
+                          next - place, place);
+  return place;
 }
 
 guint
@@ -56,13 +73,6 @@ enum
   SEEN_OP = 1,
   SEEN_BACKWARD = 2, /* W or BW: its gradients are complete */
 };
-
-/* The place of the cell before `next`. */
-static guint
-cell_before (const PsSchedule *schedule, guint first, guint next)
-{
-  return next - (next - first > 1 && schedule->ops[next - 2].paired ? 2 : 1);
-}
 
 static guint
 count_reduced (const PsOp *cell, guint n, guint8 *seen)
@@ -115,14 +125,10 @@ count_windows (const PsSchedule *schedule, guint device, guint8 *seen, guint8 *t
   for (guint next = last, place; next > first; next = place)
     {
       PsWeightWindow later = window;
-      const PsOp *cell;
       guint n_reduced;
 
-      place = cell_before (schedule, first, next);
-      cell = &schedule->ops[place];
-      ps_weight_window_front (&window, (const guint16[]){ cell[0].stage, cell[next - place - 1].stage },
-                              MIN (next - place, 2), place);
-      n_reduced = count_reduced (cell, next - place, seen);
+      place = ps_weight_window_back (&window, schedule, first, next);
+      n_reduced = count_reduced (&schedule->ops[place], next - place, seen);
       if (next < last)
         turns[next] = (guint8)(count_changes (&window, &later) + n_reduced);
     }

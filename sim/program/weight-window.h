@@ -19,6 +19,9 @@ typedef struct
 /* Goes one cell (an op, or the two of a pair) back in the order, to the one at that place with these stages. */
 void ps_weight_window_front (PsWeightWindow *window, const guint16 *stages, guint n, guint place);
 
+/* The same from `next` in the order of the device whose first op is `first`. Returns the cell's place. */
+guint ps_weight_window_back (PsWeightWindow *window, const PsSchedule *schedule, guint first, guint next);
+
 /* How many of the stages, from the front, have their weights gathered. */
 guint ps_weight_window_size (const PsWeightWindow *window);
 

@@ -19,9 +19,7 @@ find_windows (const PsSchedule *schedule, guint device, PsWeightWindow *windows)
 
   for (guint next = schedule->first[device + 1], place; next > first; next = place)
     {
-      place = next - (next - first > 1 && schedule->ops[next - 2].paired ? 2 : 1);
-      ps_weight_window_front (&window, (const guint16[]){ schedule->ops[place].stage, schedule->ops[next - 1].stage },
-                              next - place, place);
+      place = ps_weight_window_back (&window, schedule, first, next);
       windows[place - first] = window;
     }
 }

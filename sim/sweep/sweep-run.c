@@ -50,7 +50,7 @@ rows_new (void)
   return g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
 }
 
-/* Waits while too many rows wait for the writer. Takes those that it has stored. */
+/* Waits while too many rows wait for the writer. Takes back the rows that it has stored. */
 static void
 hand_over (Job *job, PsSweepWorker *worker, GPtrArray *rows)
 {

@@ -199,7 +199,7 @@ makespan_of (const Drawn *drawn, PsCommOrder order, const PsEventsSetting *setti
   return ran ? simulation->makespan_ns : G_MAXINT64;
 }
 
-/* Planned orders run on every channel and are never behind the two rules. */
+/* Planned orders run on every channel and are never slower than the two rules. */
 static void
 test_plan (void)
 {

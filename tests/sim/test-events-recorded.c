@@ -88,7 +88,7 @@ makespan (const PsProgram *program, const PsCosts *costs, const PsEventsSetting 
   return -1;
 }
 
-/* The orders of our own families, lowered by our own rules, to the tenth; a plan is never behind either rule. */
+/* The orders of our own families, lowered by our own rules, to the tenth; a plan is never slower than either rule. */
 static gboolean
 check_row (const ReferenceRow *row, gpointer data)
 {

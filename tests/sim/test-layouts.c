@@ -1,4 +1,4 @@
-/* test-layouts.c - how to train a model on so many GPUs: worked by hand. */
+/* test-layouts.c - how to train a model on a number of GPUs: worked by hand. */
 #include "costdb-rig.h"
 #include "layouts-rig.h"
 
