@@ -8,20 +8,6 @@ cp "$corpus/costdb/version-1.db" old.db
 chmod a-w old.db
 cp "$corpus/profile/small.json" text.json
 
-# run NAME TEXT COMMAND...: exits with 0, and TEXT is in what it prints.
-run ()
-{
-  name=$1
-  text=$2
-  shift 2
-  "$@" >"$work/stdout" 2>"$work/stderr"
-  code=$?
-  set -- "$name"
-  [ $code -eq 0 ] || set -- "$@" "exit code $code" "$(cat "$work/stderr")"
-  [ -z "$text" ] || cat "$work/stdout" "$work/stderr" | grep -qF -e "$text" || set -- "$@" "no '$text' in:" "$(head -20 "$work/stdout")"
-  result "$@"
-}
-
 # same NAME A B
 same ()
 {
@@ -103,18 +89,7 @@ if [ "$(sha256sum <old.db)" = "$sum" ]; then result "and stays as it is"; else r
 
 # Of two runs into one profile the first to store goes on. The other is stopped while it measures what is missing, so that it
 # can't be the first.
-cat >small.ini <<TEXT
-[model]
-layers = 4
-hidden = 32
-heads = 4
-sequence = 32
-vocabulary = 64
-microbatch_size = 2
-precision = fp32
-mlp = gelu
-flash_attention = false
-TEXT
+model_ini heads=4 vocabulary=64 microbatch_size=2 >small.ini
 sed 's/layers = 4/layers = 256/' small.ini >deep.ini
 small="--db two.db --profile one --model small.ini -p 2 -v 1"
 pipesim-calib run $small --within 0.0001% --max-samples 4000 --time-limit 100s >first.txt 2>&1 &

@@ -7,19 +7,7 @@ set -u
 # model NAME PRECISION MLP
 model ()
 {
-  cat >"$1.ini" <<TEXT
-[model]
-layers = 4
-hidden = 32
-heads = 1
-sequence = 12
-feed_forward = 64
-vocabulary = 40
-microbatch_size = 1
-precision = $2
-mlp = $3
-flash_attention = true
-TEXT
+  model_ini heads=1 sequence=12 feed_forward=64 vocabulary=40 precision=$2 mlp=$3 flash_attention=true >"$1.ini"
 }
 
 # equal MODEL SCHEDULE OPTION...: the run's losses and gradients are those of one device, bit for bit.

@@ -13,18 +13,7 @@ mkdir build stubs
 printf '#!/bin/sh\necho install ok installed\n' >stubs/dpkg-query
 printf '#!/bin/sh\n' >stubs/ninja
 cp stubs/ninja stubs/meson
-cat >small.ini <<TEXT
-[model]
-layers = 8
-hidden = 32
-heads = 4
-sequence = 32
-vocabulary = 64
-microbatch_size = 2
-precision = fp32
-mlp = gelu
-flash_attention = false
-TEXT
+model_ini layers=8 heads=4 vocabulary=64 microbatch_size=2 >small.ini
 # So few samples say nothing of the sentinel; the profile gets one that moved while the F were measured. The order of the
 # schedules is made up, too.
 cat >build/pipesim <<TEXT

@@ -3,14 +3,6 @@
 set -u
 . "$(dirname "$0")/lib.sh"
 
-# step NAME COMMAND...: must succeed.
-step ()
-{
-  name=$1
-  shift
-  if "$@" >"$work/out" 2>"$work/err"; then result "$name"; else result "$name" "$(cat "$work/err")"; fi
-}
-
 samples=$G_TEST_SRCDIR/fixtures/torch
 for format in compute comms; do
   to=torch-$format

@@ -37,18 +37,7 @@ steps ()
 "$script" --bundle nowhere >"$work/said" 2>&1
 steps "without programs all is skipped" "SKIP module loads: no programs in nowhere" "SKIP NCCL, two devices: no programs" "PASS files: 3 files"
 
-cat >tiny.ini <<'TEXT'
-[model]
-layers = 16
-hidden = 32
-heads = 2
-sequence = 16
-vocabulary = 64
-microbatch_size = 1
-precision = fp32
-mlp = gelu
-flash_attention = false
-TEXT
+model_ini layers=16 sequence=16 vocabulary=64 >tiny.ini
 pipesim-calib run --db costs.db --profile other --model tiny.ini --device cpu -p 4 -v 1 --max-samples 2 --time-limit 1ms >/dev/null 2>&1
 pipesim-calib export --db costs.db --profile other -o known.json
 "$script" --device cpu --profile known.json --steps '^profile|calibration, p = 4|predictions|zb-v' >"$work/said" 2>&1

@@ -38,19 +38,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_
 export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl=tcp,self OMPI_MCA_plm_rsh_agent=$PWD/reach.sh
 export ASAN_OPTIONS=detect_leaks=0:abort_on_error=0
 
-cat >model.ini <<TEXT
-[model]
-layers = 4
-hidden = 32
-heads = 2
-sequence = 64
-feed_forward = 32
-vocabulary = 256
-microbatch_size = 1
-precision = fp32
-mlp = gelu
-flash_attention = false
-TEXT
+model_ini sequence=64 feed_forward=32 >model.ini
 
 # on_two COMMAND...: four ranks, two on each host.
 on_two ()

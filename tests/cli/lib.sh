@@ -24,6 +24,28 @@ result ()
   fi
 }
 
+# run NAME TEXT COMMAND...: exits with 0, and TEXT, where there is one, is in what it prints.
+run ()
+{
+  name=$1
+  text=$2
+  shift 2
+  "$@" >"$work/stdout" 2>"$work/stderr" </dev/null
+  code=$?
+  set -- "$name"
+  [ $code -eq 0 ] || set -- "$@" "exit code $code" "$(tail -20 "$work/stderr")"
+  [ -z "$text" ] || cat "$work/stdout" "$work/stderr" | grep -qF -e "$text" || set -- "$@" "no '$text' in:" "$(cat "$work/stdout" "$work/stderr" | head -20)"
+  result "$@"
+}
+
+# step NAME COMMAND...: exits with 0. What it prints stays in $work/stdout.
+step ()
+{
+  name=$1
+  shift
+  run "$name" '' "$@"
+}
+
 skip ()
 {
   number=$((number + 1))
@@ -50,6 +72,14 @@ refuse ()
   cmp -s "$work/before" "$work/after" || set -- "$@" "files changed: $(diff "$work/before" "$work/after")"
   [ $# -eq 1 ] || set -- "$@" "$(cat "$work/stderr")"
   result "$@"
+}
+
+# model_ini KEY=VALUE...: prints a small model with these keys.
+model_ini ()
+{
+  echo '[model]'
+  printf '%s\n' layers=4 hidden=32 heads=2 sequence=32 vocabulary=256 microbatch_size=1 precision=fp32 mlp=gelu flash_attention=false "$@" |
+    awk -F = '{ value[$1] = $2 } END { for (key in value) print key " = " value[key] }'
 }
 
 finish ()

@@ -4,20 +4,6 @@
 set -u
 . "$(dirname "$0")/lib.sh"
 
-# step NAME COMMAND...: must exit with 0; its stdout stays in $work/stdout.
-step ()
-{
-  name=$1
-  shift
-  "$@" >"$work/stdout" 2>"$work/stderr" </dev/null
-  code=$?
-  if [ $code -eq 0 ]; then
-    result "$name"
-  else
-    result "$name" "$* exited with $code" "$(tail -5 "$work/stderr")"
-  fi
-}
-
 # has NAME TEXT [FILE]: FILE (default: the last step's stdout) holds TEXT.
 has ()
 {
@@ -34,19 +20,7 @@ picture ()
   if [ "$(wc -c <"$1" 2>/dev/null || echo 0)" -gt 1000 ]; then result "$1 drawn"; else result "$1 drawn" "$(ls -l "$1" 2>&1)"; fi
 }
 
-cat >small.ini <<TEXT
-[model]
-layers = 4
-hidden = 32
-heads = 2
-sequence = 32
-feed_forward = 64
-vocabulary = 32
-microbatch_size = 1
-precision = fp32
-mlp = gelu
-flash_attention = false
-TEXT
+model_ini feed_forward=64 vocabulary=32 >small.ini
 setting='--db costs.db -p 2 -m 4'
 measure='pipesim calib run --db costs.db --profile here --model small.ini -p 2 -v 1 --max-samples 3 --time-limit 500ms'
 

@@ -7,26 +7,9 @@ export OMPI_MCA_hwloc_base_binding_policy=none
 # What MPI's components keep to the end can't be told from what is ours: they are unloaded before anybody looks for leaks.
 export ASAN_OPTIONS=detect_leaks=0:abort_on_error=0
 
-write_model ()
-{
-  cat >"$1" <<TEXT
-[model]
-layers = 4
-hidden = $2
-heads = 2
-sequence = $3
-feed_forward = 32
-vocabulary = 11
-microbatch_size = 1
-precision = fp32
-mlp = gelu
-flash_attention = false
-TEXT
-}
-write_model small.ini 16 8   # 512 B between stages: such messages travel in letters
-write_model large.ini 32 64  # 8 KiB: such go on their own
-
-sed 's/vocabulary = .*/vocabulary = 256/' large.ini >bytes.ini
+model_ini hidden=16 sequence=8 feed_forward=32 vocabulary=11 >small.ini # 512 B between stages: such messages travel in letters
+model_ini sequence=64 feed_forward=32 vocabulary=11 >large.ini          # 8 KiB: such go on their own
+model_ini sequence=64 feed_forward=32 >bytes.ini
 costs='--costs f=1ms,b=1ms,w=1ms,c=200us,act=1MiB'
 few='--model small.ini -p 2 -v 1 --max-samples 3 --time-limit 50ms'
 

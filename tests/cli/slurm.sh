@@ -71,19 +71,7 @@ for i in $(seq 200); do sinfo -h -o %T 2>/dev/null | grep -qx idle && break; sle
 timeout 30 srun -n 2 true >>"$slurm/daemons" 2>&1 || nothing "Slurm does not start here: $(tail -n 1 "$slurm/daemons" | tr -d '#')"
 srun --mpi=list 2>&1 | grep -q pmix || nothing "this Slurm has no PMIx"
 
-cat >model.ini <<TEXT
-[model]
-layers = 4
-hidden = 16
-heads = 2
-sequence = 8
-feed_forward = 32
-vocabulary = 256
-microbatch_size = 1
-precision = fp32
-mlp = gelu
-flash_attention = false
-TEXT
+model_ini hidden=16 sequence=8 feed_forward=32 >model.ini
 
 # launch RANKS COMMAND...: its exit code becomes $code.
 launch ()

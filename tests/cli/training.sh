@@ -3,19 +3,7 @@
 set -u
 . "$(dirname "$0")/lib.sh"
 
-cat >model.ini <<TEXT
-[model]
-layers = 4
-hidden = 32
-heads = 2
-sequence = 32
-feed_forward = 64
-vocabulary = 256
-microbatch_size = 1
-precision = fp32
-mlp = gelu
-flash_attention = false
-TEXT
+model_ini feed_forward=64 >model.ini
 train='pipesim exec -p 2 -m 4 --device cpu --model model.ini --text sums'
 
 # says NAME PATTERN FILE
