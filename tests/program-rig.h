@@ -7,6 +7,25 @@
 #include <string.h>
 #include <sys/wait.h>
 
+/* For g_test_add: each test has a new folder. */
+typedef struct
+{
+  char *folder;
+} InFolder;
+
+static inline void
+make_folder (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  fixture->folder = g_dir_make_tmp ("pipesim-test-XXXXXX", NULL);
+}
+
+static inline void
+clear_folder (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  remove_folder (fixture->folder);
+  g_free (fixture->folder);
+}
+
 static inline guint
 count_files (const char *folder)
 {

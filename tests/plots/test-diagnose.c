@@ -3,30 +3,9 @@
 
 #include <json-glib/json-glib.h>
 
-typedef struct
-{
-  char *folder;
-} Fixture;
-
-static void
-set_up (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
-{
-  g_autoptr (GError) error = NULL;
-
-  fixture->folder = g_dir_make_tmp ("pipesim-diagnose-XXXXXX", &error);
-  g_assert_no_error (error);
-}
-
-static void
-tear_down (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
-{
-  remove_folder (fixture->folder);
-  g_free (fixture->folder);
-}
-
 /* What the command prints; the exit code must be 0. */
 static char *
-diagnose (const Fixture *fixture, const char *arguments)
+diagnose (const InFolder *fixture, const char *arguments)
 {
   g_autofree char *line = with_timelines (arguments), *talk = NULL;
   char *printed = NULL;
@@ -37,7 +16,7 @@ diagnose (const Fixture *fixture, const char *arguments)
 }
 
 static char *
-written (const Fixture *fixture, const char *name)
+written (const InFolder *fixture, const char *name)
 {
   g_autofree char *path = g_build_filename (fixture->folder, name, NULL);
   g_autoptr (GMappedFile) file = g_mapped_file_new (path, FALSE, NULL);
@@ -64,7 +43,7 @@ sum_of (JsonObject *device, const char *const *keys)
 
 /* The parts of a device make its iteration: ops are busy time, causes are idle time. */
 static void
-test_parts (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+test_parts (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const char *const busy[] = { "f_ns", "b_ns", "w_ns", "bw_ns", "r_ns", "pair_ns", NULL };
   static const char *const idle[]
@@ -103,7 +82,7 @@ count_named (JsonObject *result, const char *prefix)
 
 /* A search adds its row; it is no slower than any other row that fits. */
 static void
-test_search (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+test_search (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *without = diagnose (fixture, "'%M' --json -t 0"), *with = diagnose (fixture, "'%M' --json -t 100ms");
   g_autoptr (JsonNode) a = json_from_string (without, NULL), b = json_from_string (with, NULL);
@@ -114,7 +93,7 @@ test_search (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 static void
-test_page (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+test_page (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const char *const parts[] = { "<!DOCTYPE html>",
                                        "</html>",
@@ -135,7 +114,7 @@ test_page (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 static void
-test_picture (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+test_picture (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const char *const texts[] = { "device 0", "device 1", "unexplained", "measured", "title of it" };
   g_autofree char *printed = NULL, *svg = NULL;
@@ -149,7 +128,7 @@ test_picture (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
     g_assert_cmpuint (count (svg, texts[i]), >, 0);
 }
 
-#define ADD(path, function) g_test_add (path, Fixture, NULL, set_up, function, tear_down)
+#define ADD(path, function) g_test_add (path, InFolder, NULL, make_folder, function, clear_folder)
 
 int
 main (int argc, char **argv)

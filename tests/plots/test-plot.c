@@ -5,29 +5,8 @@
 
 #include <sys/stat.h>
 
-typedef struct
-{
-  char *folder;
-} Fixture;
-
-static void
-set_up (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
-{
-  g_autoptr (GError) error = NULL;
-
-  fixture->folder = g_dir_make_tmp ("pipesim-plot-XXXXXX", &error);
-  g_assert_no_error (error);
-}
-
-static void
-tear_down (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
-{
-  remove_folder (fixture->folder);
-  g_free (fixture->folder);
-}
-
 static int
-run_plot (const Fixture *fixture, const char *path_variable, const char *arguments, char **talk)
+run_plot (const InFolder *fixture, const char *path_variable, const char *arguments, char **talk)
 {
   g_auto (GStrv) environment = g_get_environ ();
   g_autofree char *line = with_timelines (arguments);
@@ -38,7 +17,7 @@ run_plot (const Fixture *fixture, const char *path_variable, const char *argumen
 }
 
 static char *
-draw (const Fixture *fixture, const char *arguments, const char *name, gsize *length)
+draw (const InFolder *fixture, const char *arguments, const char *name, gsize *length)
 {
   g_autofree char *talk = NULL, *path = g_build_filename (fixture->folder, name, NULL);
   g_autofree char *line = g_strdup_printf ("%s -o %s", arguments, name);
@@ -63,7 +42,7 @@ count_boxes (const char *svg, int r, int g, int b)
 }
 
 static void
-test_svg (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+test_svg (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = NULL;
 
@@ -84,7 +63,7 @@ test_svg (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 
 /* Lines in the colours of forwards and backwards: one for each transfer, the file has one of each. */
 static void
-test_transfers (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+test_transfers (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *with = NULL, *without = NULL;
 
@@ -99,7 +78,7 @@ test_transfers (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 
 /* Devices with an F of 1 us and a BW of 2 us for each microbatch, and the messages of the F. */
 static void
-write_long (const Fixture *fixture, guint n_devices, guint n_microbatches)
+write_long (const InFolder *fixture, guint n_devices, guint n_microbatches)
 {
   g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "long", n_devices, n_devices, n_microbatches);
   g_autofree char *path = g_build_filename (fixture->folder, "long.json", NULL), *text = NULL;
@@ -127,7 +106,7 @@ write_long (const Fixture *fixture, guint n_devices, guint n_microbatches)
 /* Boxes too thin to be seen one by one are pieces of lines, else the picture would take megabytes: 16 devices times 280
  * ops of 1.3 and 2.6 pixels. */
 static void
-test_svg_long (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+test_svg_long (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = NULL;
   gsize length;
@@ -146,7 +125,7 @@ test_svg_long (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 /* Below a pixel, 6,000 ops as columns: a third of F (0, 114, 178) and two of BW (213, 94, 0) are (142, 101, 59), to
  * steps of 17 (136, 102, 51). Of the 1,500 messages those remain that are 3 of the 1108 pixels apart. */
 static void
-test_svg_dense (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+test_svg_dense (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = NULL, *transfers = NULL;
   gsize length, with_transfers;
@@ -165,7 +144,7 @@ test_svg_dense (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 static void
-test_svg_two (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+test_svg_two (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = NULL;
   const char *simulated, *measured;
@@ -186,7 +165,7 @@ test_svg_two (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 
 /* What gnuplot could take for an end of the string, a command, a macro, a format or markup. */
 static void
-test_hostile (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+test_hostile (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const char *const texts[] = { "'quoted'",
                                        "it''s 1.05",
@@ -219,7 +198,7 @@ test_hostile (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 static void
-test_png (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+test_png (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *png = NULL;
   gsize length;
@@ -234,7 +213,7 @@ test_png (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 static void
-test_pdf (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+test_pdf (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *pdf = NULL;
 
@@ -245,7 +224,7 @@ test_pdf (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 static void
-test_memory (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+test_memory (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = NULL;
 
@@ -258,7 +237,7 @@ test_memory (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 static void
-test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+test_refusals (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const Refusal cases[] = {
     { "", 2, "'' is nothing to draw; there are timeline, memory, sweep, loss, accuracy, calibration" },
@@ -284,7 +263,7 @@ test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 static void
-test_unwritable (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+test_unwritable (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *talk = NULL;
 
@@ -297,7 +276,7 @@ test_unwritable (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 static void
-test_no_gnuplot (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+test_no_gnuplot (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *talk = NULL;
 
@@ -309,7 +288,7 @@ test_no_gnuplot (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 /* A gnuplot that fails after much talk, one that draws half a picture, and one that ends before it has read its script.
  */
 static void
-test_broken_gnuplot (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+test_broken_gnuplot (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const struct
   {
@@ -337,7 +316,7 @@ test_broken_gnuplot (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
     }
 }
 
-#define ADD(path, function) g_test_add (path, Fixture, NULL, set_up, function, tear_down)
+#define ADD(path, function) g_test_add (path, InFolder, NULL, make_folder, function, clear_folder)
 
 int
 main (int argc, char **argv)

@@ -3,8 +3,6 @@
 
 #include <pipesim/sweep-timelines.h>
 
-static char *folder;
-
 static const char spec[] = "[sweep]\nschedule = 1f1b, gpipe, zb-v\ndevices = 2, 4\n"
                            "costs = f=1ms,b=1ms,w=1ms,act=2MiB,wact=1MiB; f=2ms,b=1ms,w=1ms # two of them\n"
                            "[zip size]\nmicrobatches = 4..16 x2\nbandwidth-factor = 1, 0.5, 2\n"
@@ -23,7 +21,7 @@ parse (const char *text)
 static PsResults *
 open_results (const char *name)
 {
-  g_autofree char *path = g_build_filename (folder, name, NULL);
+  g_autofree char *path = path_of (name);
 
   return ps_results_open (path, PS_RESULTS_WRITE, NULL);
 }
@@ -183,18 +181,12 @@ test_refusals (void)
 int
 main (int argc, char **argv)
 {
-  int result;
-
   g_test_init (&argc, &argv, NULL);
-  folder = g_dir_make_tmp ("pipesim-sweep-XXXXXX", NULL);
   g_test_add_func ("/sweep-timelines/sweep", test_sweep);
   g_test_add_func ("/sweep-timelines/timelines", test_timelines);
   g_test_add_func ("/sweep-timelines/global-batch", test_global_batch);
   g_test_add_func ("/sweep-timelines/left", test_left);
   g_test_add_func ("/sweep-timelines/wrong-rows", test_wrong_rows);
   g_test_add_func ("/sweep-timelines/refusals", test_refusals);
-  result = g_test_run ();
-  remove_folder (folder);
-  g_free (folder);
-  return result;
+  return run_in_folder ();
 }
