@@ -43,7 +43,7 @@ ps_exec_describe (char **owned)
       "started by mpirun or srun --mpi=pmix, each process runs one device, or an equal part of them where there are\n"
       "fewer processes. With d times as many processes as devices, d copies of the pipeline add up their gradients.\n"
       "Rank 0 prints. --replicas D says how many copies there are: then one process can run several.\n"
-      "--tensor T lets T copies share their layers (device cpu).\n"
+      "--tensor T lets T copies share their layers (devices cpu and cuda).\n"
       "\nCtrl-C (SIGINT) or SIGTERM ends a run of one process after the step under way, and the results so far are\n"
       "printed (not with --check).\n"
       "\nExit codes: 0 done, 1 failed or --check differs, 2 wrong usage, 3 outside --tolerance.\n");

@@ -131,6 +131,9 @@ check_host (const PsExecOptions *options, guint n_devices, GError **error)
   guint n_ranks = ps_processes_n_ranks (options->run.processes);
   guint n_local = ps_processes_n_local (options->run.processes);
 
+  if (MAX (options->run.n_replicas, 1) * MAX (options->run.n_tensor, 1) > 1)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--sm-shares: are for one copy of %u devices; --replicas and --tensor make several", n_devices);
   if (n_ranks <= n_devices && n_local == n_ranks)
     return TRUE;
   return ps_refuse (error, PS_ERROR_USAGE,

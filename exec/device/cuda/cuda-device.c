@@ -68,7 +68,7 @@ cuda_open (const PsDeviceSetting *setting, GError **error)
 
   if (setting->model == NULL)
     return ps_refuse_null (error, PS_ERROR_USAGE, "cuda device: needs a model description");
-  if (!ps_cuda_sizes_init (&sizes, setting->model, MAX (1, setting->n_slices), error))
+  if (!ps_cuda_sizes_init (&sizes, setting, error))
     return NULL;
 
   device = g_new0 (CudaDevice, 1);
@@ -111,7 +111,7 @@ cuda_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError
     return FALSE;
 
   if (ps_cuda_shared_prepare (&cuda->shared, shape->embedding || shape->head, error)
-      && (!cuda->setting.pairs || cuda->twin.products != NULL
+      && (!cuda->setting.pairs || cuda->shared.sizes.parts > 1 || cuda->twin.products != NULL
           || ps_cuda_shared_twin (&cuda->twin, &cuda->shared, error)))
     cuda->stages[stage]
         = ps_cuda_stage_new (&cuda->shared, shape, parts != NULL ? parts[stage] : cuda->shared.context.n_sms, error);
@@ -420,6 +420,7 @@ static const PsDeviceClass cuda_class = {
   .computes = TRUE,
   .measures = MEASURES,
   .splits = TRUE,
+  .tensor = TRUE,
   .overlaps = TRUE,
   .available = ps_cuda_available,
   .open = cuda_open,

@@ -16,6 +16,8 @@ ps_cuda_layer_part_bytes (const PsCudaSizes *sizes, PsCudaPart part)
       return tokens * sizeof (float);
     case PS_CUDA_LSE:
       return tokens * (gsize)sizes->attention.heads * sizeof (float);
+    case PS_CUDA_CONTEXT:
+      return tokens * (gsize)sizes->width * element;
     case PS_CUDA_QKV:
     case PS_CUDA_DQKV:
       return tokens * (gsize)sizes->qkv_width * element;
@@ -84,7 +86,7 @@ turn (PsCudaShared *shared, void *qkv, guint slice, gboolean backward)
 static PsCudaRows
 keys_in (const PsCudaSizes *sizes, void *qkv)
 {
-  return (PsCudaRows){ ps_cuda_at (sizes, qkv, (gsize)sizes->hidden), sizes->sequence, sizes->qkv_width };
+  return (PsCudaRows){ ps_cuda_at (sizes, qkv, (gsize)sizes->width), sizes->sequence, sizes->qkv_width };
 }
 
 /* Returns where those of slice i lie in a block for all slices up to `slice`. */
@@ -195,6 +197,29 @@ swiglu (PsCudaShared *shared, const PsCudaLayerState *state)
                                 sizes->tokens, f, 2 * f, shared->context.stream));
 }
 
+/* y = x w + bias + residual, where each device that shares the layer has some columns of x and rows of w. */
+static void
+linear_rows (PsCudaShared *shared, void *y, const void *x, const void *w, const void *bias, const void *residual,
+             int in)
+{
+  const PsCudaSizes *sizes = &shared->sizes;
+  const gboolean first = sizes->part == 0;
+
+  ps_cuda_linear (shared->products, y, x, w, first ? bias : NULL, first ? residual : NULL, sizes->tokens, in,
+                  sizes->hidden);
+  ps_cuda_shared_add_up (shared, y);
+}
+
+/* dx = dy w^T, where each has some columns of dy and w. */
+static void
+linear_columns_input (PsCudaShared *shared, void *dx, const void *dy, const void *w, int out)
+{
+  const PsCudaSizes *sizes = &shared->sizes;
+
+  ps_cuda_linear_input (shared->products, dx, dy, w, sizes->tokens, sizes->hidden, out);
+  ps_cuda_shared_add_up (shared, dx);
+}
+
 void
 ps_cuda_layer_forward (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state,
                        const PsCudaEarlier *earlier, guint slice, void *output)
@@ -210,8 +235,8 @@ ps_cuda_layer_forward (const PsCudaLayer *layer, PsCudaShared *shared, const PsC
                   sizes->qkv_width);
   turn (shared, part[PS_CUDA_QKV], slice, FALSE);
   attend (shared, state, earlier, slice);
-  ps_cuda_linear (shared->products, part[PS_CUDA_Y], part[PS_CUDA_CONTEXT], w[PS_CUDA_WO], w[PS_CUDA_BO],
-                  part[PS_CUDA_X], rows, h, h);
+  linear_rows (shared, part[PS_CUDA_Y], part[PS_CUDA_CONTEXT], w[PS_CUDA_WO], w[PS_CUDA_BO], part[PS_CUDA_X],
+               sizes->width);
 
   ps_cuda_norm (shared, shared->normed, part[PS_CUDA_MEAN2], part[PS_CUDA_SCALE2], part[PS_CUDA_Y],
                 w[PS_CUDA_NORM2_GAIN], w[PS_CUDA_NORM2_BIAS]);
@@ -223,7 +248,7 @@ ps_cuda_layer_forward (const PsCudaLayer *layer, PsCudaShared *shared, const PsC
   else
     ps_cuda_linear_gelu (shared->products, part[PS_CUDA_G], part[PS_CUDA_Z], shared->normed, w[PS_CUDA_W1],
                          w[PS_CUDA_B1], rows, h, f);
-  ps_cuda_linear (shared->products, output, part[PS_CUDA_G], w[PS_CUDA_W2], w[PS_CUDA_B2], part[PS_CUDA_Y], rows, f, h);
+  linear_rows (shared, output, part[PS_CUDA_G], w[PS_CUDA_W2], w[PS_CUDA_B2], part[PS_CUDA_Y], f);
 }
 
 /* Returns the gradient of z; in gated models B writes it into z itself. */
@@ -261,16 +286,14 @@ ps_cuda_layer_backward (const PsCudaLayer *layer, PsCudaShared *shared, const Ps
   else
     ps_cuda_linear_gelu_input (shared->products, part[PS_CUDA_DZ], part[PS_CUDA_DOUTPUT], w[PS_CUDA_W2],
                                part[PS_CUDA_Z], rows, sizes->feed_forward, h);
-  ps_cuda_linear_input (shared->products, part[PS_CUDA_DNORMED2], dz_of (state), w[PS_CUDA_W1], rows, h,
-                        sizes->up_width);
+  linear_columns_input (shared, part[PS_CUDA_DNORMED2], dz_of (state), w[PS_CUDA_W1], sizes->up_width);
   ps_cuda_norm_input (shared, part[PS_CUDA_DY], part[PS_CUDA_DOUTPUT], part[PS_CUDA_DNORMED2], part[PS_CUDA_Y],
                       part[PS_CUDA_MEAN2], part[PS_CUDA_SCALE2], w[PS_CUDA_NORM2_GAIN]);
 
-  ps_cuda_linear_input (shared->products, shared->dcontext, part[PS_CUDA_DY], w[PS_CUDA_WO], rows, h, h);
+  ps_cuda_linear_input (shared->products, shared->dcontext, part[PS_CUDA_DY], w[PS_CUDA_WO], rows, sizes->width, h);
   attend_backward (shared, state, earlier, slice, shared->dcontext);
   turn (shared, part[PS_CUDA_DQKV], slice, TRUE);
-  ps_cuda_linear_input (shared->products, part[PS_CUDA_DNORMED1], part[PS_CUDA_DQKV], w[PS_CUDA_WQKV], rows, h,
-                        sizes->qkv_width);
+  linear_columns_input (shared, part[PS_CUDA_DNORMED1], part[PS_CUDA_DQKV], w[PS_CUDA_WQKV], sizes->qkv_width);
   ps_cuda_norm_input (shared, dx, part[PS_CUDA_DY], part[PS_CUDA_DNORMED1], part[PS_CUDA_X], part[PS_CUDA_MEAN1],
                       part[PS_CUDA_SCALE1], w[PS_CUDA_NORM1_GAIN]);
 }
@@ -303,7 +326,7 @@ ps_cuda_layer_weights (const PsCudaLayer *layer, PsCudaShared *shared, const PsC
                         part[PS_CUDA_MEAN2], part[PS_CUDA_SCALE2], w[PS_CUDA_NORM2_GAIN], w[PS_CUDA_NORM2_BIAS]);
   linear_gradient (shared, d[PS_CUDA_W1], d[PS_CUDA_B1], shared->normed, dz_of (state), h, sizes->up_width);
 
-  linear_gradient (shared, d[PS_CUDA_WO], d[PS_CUDA_BO], part[PS_CUDA_CONTEXT], part[PS_CUDA_DY], h, h);
+  linear_gradient (shared, d[PS_CUDA_WO], d[PS_CUDA_BO], part[PS_CUDA_CONTEXT], part[PS_CUDA_DY], sizes->width, h);
   ps_cuda_norm_weights (shared, d[PS_CUDA_NORM1_GAIN], d[PS_CUDA_NORM1_BIAS], part[PS_CUDA_DNORMED1], part[PS_CUDA_X],
                         part[PS_CUDA_MEAN1], part[PS_CUDA_SCALE1], w[PS_CUDA_NORM1_GAIN], w[PS_CUDA_NORM1_BIAS]);
   linear_gradient (shared, d[PS_CUDA_WQKV], d[PS_CUDA_BQKV], shared->normed, part[PS_CUDA_DQKV], h, sizes->qkv_width);

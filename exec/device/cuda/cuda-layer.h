@@ -5,6 +5,10 @@
  *
  * turn gives queries and keys rotary positions, if the model is gated. Models that are not gated have biases. W makes
  * n1 and n2 again, together with the gradients of the norms: that takes less time than their memory is worth.
+ *
+ * Devices that share the layer have some of the heads and of the columns of z each, see cuda-parameters.h. So context
+ * wo and g w2 are added up over them in the forward, and the gradients of n1 and n2 in the backward (Shoeybi et al.,
+ * Megatron-LM, arXiv 1909.08053, section 3: g and f). The first device adds bias and residual before that.
  */
 #pragma once
 
@@ -23,7 +27,7 @@ typedef enum
   PS_CUDA_SCALE1,    /* T float */
   PS_CUDA_QKV,       /* T x qkv_width, after turn */
   PS_CUDA_LSE,       /* T x heads float */
-  PS_CUDA_CONTEXT,   /* T x h */
+  PS_CUDA_CONTEXT,   /* T x width */
   PS_CUDA_Y,         /* T x h */
   PS_CUDA_MEAN2,     /* as MEAN1 */
   PS_CUDA_SCALE2,    /* T float */

@@ -61,15 +61,19 @@ take_scratch (PsCudaShared *shared, GError **error)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const gsize narrow = ps_cuda_sizes_boundary_bytes (sizes);
+  const gsize inner = (gsize)sizes->tokens * (gsize)sizes->width * ps_cuda_element_bytes (sizes->element);
   const gsize wide = (gsize)sizes->tokens * (gsize)sizes->feed_forward * ps_cuda_element_bytes (sizes->element);
   const gsize keys = (gsize)(sizes->slices * sizes->tokens) * (gsize)ps_cuda_sizes_kv_width (sizes)
                      * ps_cuda_element_bytes (sizes->element);
   void *workspace;
 
-  if (!take (shared, &shared->normed, narrow, error) || !take (shared, &shared->dcontext, narrow, error)
+  if (!take (shared, &shared->normed, narrow, error) || !take (shared, &shared->dcontext, inner, error)
       || !take (shared, &shared->token_losses, sizeof (float) * (gsize)sizes->tokens, error)
       || !take (shared, &shared->scratch, scratch_bytes (sizes), error)
       || !take (shared, &workspace, ps_cuda_products_workspace (), error))
+    return FALSE;
+  if (sizes->parts > 1 && sizes->element != PS_CUDA_FP32
+      && !take (shared, &shared->sums, sizeof (float) * (gsize)sizes->tokens * (gsize)sizes->hidden, error))
     return FALSE;
   if (sizes->slices > 1 && (!take (shared, &shared->keys, keys, error) || !take (shared, &shared->dkeys, keys, error)))
     return FALSE;
@@ -94,6 +98,29 @@ ps_cuda_shared_clear_twin (PsCudaShared *twin)
 {
   ps_cuda_products_free (twin->products);
   ps_cuda_context_close_twin (&twin->context);
+}
+
+void
+ps_cuda_shared_add_up (PsCudaShared *shared, void *values)
+{
+  const PsCudaSizes *sizes = &shared->sizes;
+  const PsDeviceSetting *setting = shared->setting;
+  const gsize n = (gsize)sizes->tokens * (gsize)sizes->hidden;
+  PsCudaContext *context = &shared->context;
+  float *sums = shared->sums != NULL ? shared->sums : values;
+  g_autoptr (GError) error = NULL;
+
+  /* After a failure the others wait in vain, and the run ends. */
+  if (sizes->parts == 1 || setting->add_up == NULL || context->failure != NULL)
+    return;
+  if (shared->sums != NULL)
+    ps_cuda_note (context, "widening partial sums",
+                  ps_cuda_rows_add (sizes->element, sums, TRUE, (PsCudaRows){ values, sizes->tokens, sizes->hidden }, 1,
+                                    sizes->tokens, sizes->hidden, context->stream));
+  if (!setting->add_up (setting->add_up_data, sums, n, &error))
+    ps_cuda_note_text (context, "adding up", error->message);
+  if (shared->sums != NULL)
+    ps_cuda_note (context, "rounding sums", ps_cuda_to_bf16 (values, sums, n, context->stream));
 }
 
 static gsize

@@ -23,7 +23,8 @@ typedef struct
   PsCudaProducts *products; /* this and the pointers after it: NULL until ps_cuda_shared_prepare */
   void *keys, *dkeys;       /* keys and values of all slices side by side, and their gradients; NULL for one slice */
   void *normed;             /* tokens x hidden of element */
-  void *dcontext;           /* tokens x hidden of element */
+  void *dcontext;           /* tokens x width of element */
+  float *sums;              /* tokens x hidden, for ps_cuda_shared_add_up; NULL: no device shares layers, or in fp32 */
   void *wide;               /* tokens x feed_forward of element; NULL unless gated */
   float *rotary;            /* table of rotary positions; NULL unless gated */
   float *token_losses;      /* tokens */
@@ -46,6 +47,10 @@ gboolean ps_cuda_shared_begin (PsCudaShared *shared, guint64 step, GError **erro
 
 /* Returns the words of a slice of a microbatch. */
 const uint32_t *ps_cuda_shared_words (const PsCudaShared *shared, guint microbatch, guint slice);
+
+/* Replaces tokens x hidden numbers of element by their sums over the devices that share the layer, see
+ * PsDeviceSetting.add_up, in float. Notes problems in the context. */
+void ps_cuda_shared_add_up (PsCudaShared *shared, void *values);
 
 /* Takes a block; NULL with the error "no memory for SIZE of WHAT". */
 void *ps_cuda_shared_take (PsCudaShared *shared, gsize bytes, PsUseKind kind, const char *what, GError **error);

@@ -62,21 +62,27 @@ check_attention (const PsCudaSizes *sizes, GError **error)
 }
 
 static PsCudaAttention
-attention_shape (const PsModel *model, guint n_slices, int qkv_width)
+attention_shape (const PsModel *model, guint n_slices, guint n_parts)
 {
+  const int heads = (int)(model->heads / n_parts), kv_heads = (int)(model->kv_heads / n_parts);
+  const int head_size = (int)(model->hidden / model->heads), qkv_width = (heads + 2 * kv_heads) * head_size;
+
   return (PsCudaAttention){ .batch = (int)model->microbatch_size,
                             .sequence = (int)(model->sequence / n_slices),
-                            .heads = (int)model->heads,
-                            .kv_heads = (int)model->kv_heads,
-                            .head_size = (int)(model->hidden / model->heads),
+                            .heads = heads,
+                            .kv_heads = kv_heads,
+                            .head_size = head_size,
                             .qkv_stride = qkv_width,
-                            .out_stride = (int)model->hidden,
+                            .out_stride = heads * head_size,
                             .kv_stride = qkv_width };
 }
 
 gboolean
-ps_cuda_sizes_init (PsCudaSizes *sizes, const PsModel *model, guint n_slices, GError **error)
+ps_cuda_sizes_init (PsCudaSizes *sizes, const PsDeviceSetting *setting, GError **error)
 {
+  const PsModel *model = setting->model;
+  const guint n_slices = MAX (1, setting->n_slices), n_parts = MAX (1, setting->n_tensor);
+
   g_return_val_if_fail (model->heads > 0 && model->hidden % model->heads == 0, FALSE);
   g_return_val_if_fail (model->kv_heads > 0 && model->heads % model->kv_heads == 0, FALSE);
 
@@ -87,7 +93,8 @@ ps_cuda_sizes_init (PsCudaSizes *sizes, const PsModel *model, guint n_slices, GE
                       n_slices, model->sequence);
 
   const gboolean gated = model->mlp == PS_MLP_SWIGLU;
-  const int qkv_width = (int)(model->hidden + 2 * model->kv_heads * (model->hidden / model->heads));
+  const PsCudaAttention attention = attention_shape (model, n_slices, n_parts);
+  const int f = (int)(model->feed_forward / n_parts);
   *sizes = (PsCudaSizes){
     .element = model->precision == PS_PRECISION_BF16 ? PS_CUDA_BF16 : PS_CUDA_FP32,
     .gated = gated,
@@ -97,14 +104,17 @@ ps_cuda_sizes_init (PsCudaSizes *sizes, const PsModel *model, guint n_slices, GE
     .sequence = (int)(model->sequence / n_slices),
     .slices = (int)n_slices,
     .hidden = (int)model->hidden,
-    .qkv_width = qkv_width,
-    .feed_forward = (int)model->feed_forward,
-    .up_width = (int)model->feed_forward * (gated ? 2 : 1),
+    .parts = (int)n_parts,
+    .part = (int)setting->tensor,
+    .width = attention.out_stride,
+    .qkv_width = attention.qkv_stride,
+    .feed_forward = f,
+    .up_width = gated ? 2 * f : f,
     .vocabulary = (int)model->vocabulary,
     .tied = model->tied,
     .logits_width
     = (int)((model->vocabulary + PS_CUDA_ROW_ALIGNMENT - 1) / PS_CUDA_ROW_ALIGNMENT) * PS_CUDA_ROW_ALIGNMENT,
-    .attention = attention_shape (model, n_slices, qkv_width),
+    .attention = attention,
   };
   return check_attention (sizes, error);
 }

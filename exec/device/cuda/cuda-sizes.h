@@ -3,7 +3,7 @@
 
 #include "kernels.h"
 
-#include <pipesim/model.h>
+#include <pipesim/device.h>
 
 /* Arrays, and rows that products read, start on whole PS_CUDA_ALIGNMENT elements. */
 #define PS_CUDA_ALIGNMENT 128
@@ -20,7 +20,10 @@ typedef struct
   int sequence; /* tokens of one sequence in a slice; a whole sequence where there is one slice */
   int slices;   /* of each sequence */
   int hidden;
-  int qkv_width;    /* hidden + 2 * kv_heads * head_size */
+  int parts;        /* devices that share each layer, see PsDeviceSetting.n_tensor; the sizes from here on are of one */
+  int part;         /* this one's */
+  int width;        /* of the queries: heads * head_size */
+  int qkv_width;    /* width + 2 * kv_heads * head_size */
   int feed_forward; /* f */
   int up_width;     /* output of the MLP's first product: f, or 2f if gated */
   int vocabulary;
@@ -29,10 +32,10 @@ typedef struct
   PsCudaAttention attention; /* of slice 0 */
 } PsCudaSizes;
 
-/* Refuses models that the cuda device has no code for, and sequences that n_slices do not divide
+/* Refuses models that the cuda device has no code for, and sequences that the slices do not divide
  * (PS_ERROR_UNAVAILABLE, naming the field). It accepts every flash_attention, which only says what a cost model
- * assumes: the square of scores is never stored here. */
-gboolean ps_cuda_sizes_init (PsCudaSizes *sizes, const PsModel *model, guint n_slices, GError **error);
+ * assumes: the square of scores is never stored here. ps_tensor_check has passed. */
+gboolean ps_cuda_sizes_init (PsCudaSizes *sizes, const PsDeviceSetting *setting, GError **error);
 
 /* Tokens of a whole sequence. */
 static inline int
@@ -45,7 +48,7 @@ ps_cuda_sizes_whole (const PsCudaSizes *sizes)
 static inline int
 ps_cuda_sizes_kv_width (const PsCudaSizes *sizes)
 {
-  return sizes->qkv_width - sizes->hidden;
+  return sizes->qkv_width - sizes->width;
 }
 
 /* Returns the bytes of one boundary tensor: tokens * hidden elements. */

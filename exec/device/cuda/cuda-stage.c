@@ -385,7 +385,8 @@ ps_cuda_stage_new (PsCudaShared *shared, const PsStageShape *shape, guint n_sms,
   if (!ps_cuda_weights_init (&stage->weights, shared, shape, error) || !take_losses (stage, error)
       || (shared->n_microbatches > 0 && !warm_up (stage, error)))
     return NULL;
-  if (shared->context.graphs)
+  /* Sums over devices that share layers are no part of a graph. */
+  if (shared->context.graphs && shared->sizes.parts == 1)
     stage->graphs = ps_cuda_graphs_new (CAPTURES_PER_OP * 4 * stage->n_slots);
   return g_steal_pointer (&stage);
 }

@@ -54,14 +54,14 @@ newest (const PsCudaWeights *weights)
   return weights->versions[weights->n_steps % weights->n_versions];
 }
 
-/* Makes the values of a parameter in the device's layout, without gaps before: its start values, or those that `from`
- * points to, which moves on. Then writes them to an array of the device. */
+/* Makes the values of a parameter in the device's layout: its start values, or those that `from` points to, which moves
+ * on. Then writes them to an array of the device. */
 static gboolean
 write_parameter (PsCudaShared *shared, const PsCudaParameter *parameter, const float **from, float *array,
                  GError **error)
 {
-  const gsize n = ps_cuda_parameter_extent (parameter), n_dense = parameter->rows * parameter->columns;
-  g_autofree float *values = g_try_new (float, n);
+  const gsize n = ps_cuda_parameter_extent (parameter), n_whole = ps_cuda_parameter_whole (parameter);
+  g_autofree float *values = g_try_new (float, MAX (n, n_whole));
 
   if (n == 0)
     return TRUE;
@@ -71,10 +71,10 @@ write_parameter (PsCudaShared *shared, const PsCudaParameter *parameter, const f
     ps_cuda_parameter_start (parameter, shared->seed, values);
   else
     {
-      memcpy (values, *from, n_dense * sizeof *values);
-      *from += n_dense;
-      ps_cuda_parameter_pad (parameter, values);
+      memcpy (values, *from, n_whole * sizeof *values);
+      *from += n_whole;
     }
+  ps_cuda_parameter_cut (parameter, values);
   return ps_cuda_copy (&shared->context, array + parameter->first, values, n * sizeof *values, error);
 }
 
@@ -251,17 +251,42 @@ ps_cuda_weights_use (PsCudaWeights *weights, guint64 version)
   return TRUE;
 }
 
+/* Adds the squares of the n gradients from number `first` on. */
+static gboolean
+add_squares (PsCudaWeights *weights, PsCudaShared *shared, gsize first, gsize n, double *total)
+{
+  double sum;
+
+  if (!ps_cuda_ok ("norm of gradients",
+                   ps_cuda_norm_square (shared->scratch, weights->gradients + first, n, mean_factor (shared),
+                                        shared->context.stream),
+                   NULL)
+      || !ps_cuda_copy (&shared->context, &sum, shared->scratch, sizeof sum, NULL))
+    return FALSE;
+  *total += sum;
+  return TRUE;
+}
+
+/* Adds up the parameters that count, as many as lie side by side at once. The gaps are zero. */
 double
 ps_cuda_weights_norm_square (PsCudaWeights *weights, PsCudaShared *shared)
 {
-  double total;
+  const PsCudaParameters *parameters = &weights->parameters;
+  double total = 0;
 
-  if (!ps_cuda_ok ("norm of gradients",
-                   ps_cuda_norm_square (shared->scratch, weights->gradients, weights->parameters.n_array,
-                                        mean_factor (shared), shared->context.stream),
-                   NULL)
-      || !ps_cuda_copy (&shared->context, &total, shared->scratch, sizeof total, NULL))
-    return NAN;
+  for (guint i = 0, end; i < parameters->all->len; i = end)
+    {
+      const gboolean counts = ps_cuda_parameters_get (parameters, i)->counts;
+      const gsize first = ps_cuda_parameters_get (parameters, i)->first;
+      gsize after = parameters->n_array;
+
+      for (end = i; end < parameters->all->len && ps_cuda_parameters_get (parameters, end)->counts == counts;)
+        end++;
+      if (end < parameters->all->len)
+        after = ps_cuda_parameters_get (parameters, end)->first;
+      if (counts && !add_squares (weights, shared, first, after - first, &total))
+        return NAN;
+    }
   return total;
 }
 
@@ -274,22 +299,21 @@ ps_cuda_weights_forget (PsCudaWeights *weights, PsCudaShared *shared, GError **e
       error);
 }
 
-/* Reads one matrix of an array to `values`, without the padding of its rows. */
+/* Reads one parameter of an array to `values`, where it is whole. */
 static gboolean
 read_parameter (PsCudaContext *context, const PsCudaParameter *parameter, const float *array, float *values,
                 GError **error)
 {
   const float *from = array + parameter->first;
   const gsize n = ps_cuda_parameter_extent (parameter);
-  g_autofree float *padded = NULL;
+  g_autofree float *own = NULL;
 
-  if (n == 0 || parameter->stride == parameter->columns)
+  if (n == 0 || (parameter->counts && n == ps_cuda_parameter_whole (parameter)))
     return n == 0 || ps_cuda_copy (context, values, from, n * sizeof *values, error);
-  padded = g_new (float, n);
-  if (!ps_cuda_copy (context, padded, from, n * sizeof *values, error))
+  own = g_new (float, n);
+  if (!ps_cuda_copy (context, own, from, n * sizeof *own, error))
     return FALSE;
-  for (gsize row = 0; row < parameter->rows; row++)
-    memcpy (values + row * parameter->columns, padded + row * parameter->stride, parameter->columns * sizeof *values);
+  ps_cuda_parameter_join (parameter, own, values);
   return TRUE;
 }
 
@@ -302,7 +326,7 @@ read_array (PsCudaWeights *weights, PsCudaShared *shared, const float *array, fl
 
       if (!read_parameter (&shared->context, parameter, array, values, error))
         return FALSE;
-      values += parameter->rows * parameter->columns;
+      values += ps_cuda_parameter_whole (parameter);
     }
   return TRUE;
 }
