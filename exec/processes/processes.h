@@ -14,6 +14,11 @@ struct _PsProcesses
   const gint64 *clock_offset_ns; /* [n_ranks] a time by the rank's monotonic clock + this = the time by rank 0's;
                                     0 on the host of rank 0, else measured at the start */
 
+  /* The next meeting, for the error of a wait: "before O of step", 3. By the thread that meets. NULL: it has no name.
+   */
+  const char *meeting;
+  guint step;
+
   /* Messages between two ranks arrive in order; the receiver names the same number of bytes as the sender. One thread
    * at a time. */
   void (*send) (PsProcesses *processes, guint to, gconstpointer bytes, gsize n_bytes);

@@ -7,9 +7,17 @@
 
 #include "processes/choices.h"
 
+/* where and step say what waits for the meeting: "before O of step", 0. */
 static gboolean
-meet (PsWorker *worker, gint64 *moment_ns, GError **error)
+meet (PsWorker *worker, const char *where, guint step, gint64 *moment_ns, GError **error)
 {
+  PsProcesses *processes = worker->run->setting->processes;
+
+  if (processes != NULL && ps_worker_member (worker) == 0)
+    {
+      processes->meeting = where;
+      processes->step = ps_worker_steps_before (worker) + step + 1;
+    }
   return ps_crew_meet (worker->run->crew, ps_worker_member (worker), moment_ns, error);
 }
 
@@ -31,14 +39,14 @@ end_work (PsWorker *worker, guint step, GError **error)
 {
   gint64 work_ns, read_ns;
 
-  if (!meet (worker, &work_ns, error))
+  if (!meet (worker, "before O of step", step, &work_ns, error))
     return FALSE;
   if (!worker->device->class->computes)
     return TRUE;
   for (guint i = 0; i < worker->script->n_updates; i++)
     if (!ps_show_gradients (worker, step, worker->script->stages[i], error))
       return FALSE;
-  if (!ps_show_losses (worker, step, error) || !meet (worker, &read_ns, error))
+  if (!ps_show_losses (worker, step, error) || !meet (worker, "before O of step", step, &read_ns, error))
     return FALSE;
   if (ps_worker_keeps_time (worker))
     worker->run->recorder->pause_ns[step] = read_ns - work_ns;
@@ -89,7 +97,7 @@ save (PsWorker *worker, guint step, GError **error)
                                   gather, worker, error))
         return FALSE;
     }
-  if (!meet (worker, &moment_ns, error))
+  if (!meet (worker, "before step", step, &moment_ns, error))
     return FALSE;
   if (ps_worker_member (worker) == 0)
     ps_gather_checkpoint (run);
@@ -108,7 +116,7 @@ end_step (PsWorker *worker, guint step, gboolean saves, GError **error)
     return FALSE;
   if (ps_worker_keeps_time (worker) && worker->run->setting->progress != NULL)
     ps_worker_report (worker, step);
-  if (!meet (worker, &moment_ns, error))
+  if (!meet (worker, "before step", step, &moment_ns, error))
     return FALSE;
   if (ps_worker_keeps_time (worker))
     {
@@ -130,7 +138,7 @@ begin_step (PsWorker *worker, guint step, GError **error)
 
   if (step < recorder->n_steps && !ps_worker_turn_to (worker, step, error))
     return FALSE;
-  if (!meet (worker, &moment_ns, error))
+  if (!meet (worker, "before step", step, &moment_ns, error))
     return FALSE;
   if (ps_worker_keeps_time (worker))
     recorder->begin_ns[step] = moment_ns;
@@ -204,7 +212,7 @@ run_on (PsWorker *worker, GError **error)
   PsTransport *transport = worker->run->transport;
   gint64 moment_ns;
 
-  if (!meet (worker, &moment_ns, error))
+  if (!meet (worker, "before step", 0, &moment_ns, error))
     return FALSE;
   if (ps_worker_keeps_time (worker))
     recorder->begin_ns[0] = moment_ns;
@@ -213,7 +221,8 @@ run_on (PsWorker *worker, GError **error)
   for (gint64 round = -1; worker->run->plans == NULL && round < (gint64)g_atomic_int_get (&recorder->n_steps); round++)
     if (!walk_round (worker, round, error))
       return FALSE;
-  if (!transport->class->flush (transport, worker->at, error) || !meet (worker, &moment_ns, error))
+  if (!transport->class->flush (transport, worker->at, error)
+      || !meet (worker, "before step", recorder->n_steps, &moment_ns, error))
     return FALSE;
   for (guint step = 0; worker->device->class->computes && step < recorder->n_steps; step++)
     if (!ps_show_losses (worker, step, error))

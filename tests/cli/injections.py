@@ -6,11 +6,12 @@
     kill   a rank is killed at any moment, from its first instruction on
     stop   a rank is stopped at any moment after the start of its devices, and never goes on (others wait twice as long for rank 0)
     slow   a rank is stopped for less than the deadline: nothing happens
-    odd    a rank is told another schedule, microbatches, steps, device, seed or model than the others
+    odd    a rank is told another schedule, microbatches, steps, device, seed or model than the others, or is of another version
     lacks  a rank can't read its model
 
 A run has failed if it outlasts its deadline, if it ends well although it can't, if not exactly one rank says why (of a rank that is
-killed mpirun speaks, and nobody else), or if a process stays. TAP is printed; a failed run prints its seed and what was said.
+killed mpirun speaks, and nobody else), if that line does not name the rank, and the instruction and the peer that were waited for, or
+if a process stays. TAP is printed, with the line; a failed run prints its seed and what was said.
 """
 import argparse, os, random, re, shutil, signal, subprocess, sys, tempfile, time
 
@@ -29,12 +30,17 @@ flash_attention = false
 """
 ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
                "OMPI_MCA_hwloc_base_binding_policy": "none", "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0"}
-# The shell's id stays when it becomes the program: rank and id are a line of the file. Rank $1 has other options, $2, than all others, $3.
-START = 'rank=${PMIX_RANK:-$PMI_RANK}; echo "$rank $$" >>"$0"; if [ "$rank" = "$1" ]; then more=$2; else more=$3; fi; shift 3; exec "$@" $more'
+# The shell's id stays when it becomes the program: rank and id are a line of the file. Rank $1 is program $2 with options $3; all others
+# have $4.
+START = 'rank=${PMIX_RANK:-$PMI_RANK}; echo "$rank $$" >>"$0"; program=pipesim-exec more=$4; ' \
+        'if [ "$rank" = "$1" ]; then program=$2 more=$3; fi; shift 4; exec "$program" "$@" $more'
 SCHEDULES = ["gpipe", "1f1b", "zb-h1", "zb-v", "interleaved", "dualpipe", "hanayo"]
 DEVICES = [["--device", "paced", "--costs", "f=2ms,b=2ms,w=2ms,c=200us,act=1MiB"], ["--device", "null"],
            ["--device", "cpu", "--model", "model.ini"]]  # the last one reads a model
-ODD = [("schedule", "--schedule eager-1f1b"), ("schedule", "-m 16"), ("number of steps", "--steps 3"), ("seed", "--seed 7")]
+ODD = [("schedule", "--schedule eager-1f1b"), ("schedule", "-m 16"), ("number of steps", "--steps 3"), ("seed", "--seed 7"),
+       ("model", "--model other.ini"), ("device or transport", "--device null"), ("version", "")]
+WAIT = r"rank \d: (device \d: waited \d s for .*(from device \d of rank \d|device \d of rank \d to take .*)|" \
+       r"waited \d s for rank \d before (O of )?step \d+); no answer from rank (?P<silent>\d)$"
 GRACE_S = 60  # mpirun asks politely first, and the machine may be busy
 
 
@@ -76,6 +82,16 @@ def signalled(pid, number):
         pass
 
 
+def write_other_version(path):
+    """the program with another version"""
+    with open(os.path.join(BIN, "pipesim-exec"), "rb") as file:
+        program = file.read()
+    changed = re.sub(rb"(?<=[ \0])(\d+\.\d+\.)\d(?=\0)", rb"\1x", program)
+    with open(path, "wb") as file:
+        file.write(changed)
+    os.chmod(path, 0o755)
+
+
 def inject(draw, folder):
     """(what was done, what is wrong with it)"""
     fault = draw.choice(["kill", "kill", "stop", "stop", "slow", "odd", "lacks"])
@@ -83,15 +99,16 @@ def inject(draw, folder):
     victim = draw.randrange(ranks)
     timeout_s = 2 if fault == "stop" else 60  # a slow machine must not make another fault's waits too long
     what, more = draw.choice(ODD) if fault == "odd" else ("", "--model no-such.ini" if fault == "lacks" else "")
-    device = draw.choice(DEVICES[2:] if fault == "lacks" or what == "seed" else DEVICES)
-    command = ["pipesim-exec", "-p", "4", "-m", "8", "--transport", "mpi", *device,
+    device = draw.choice(DEVICES[2:] if fault == "lacks" or what in ("seed", "model", "device or transport") else DEVICES)
+    command = ["-p", "4", "-m", "8", "--transport", "mpi", *device,
                "--timeout", f"{timeout_s}s", "--json", "--steps", "200" if fault == "slow" else "1000000"]
     usual, delay = "--schedule " + draw.choice(SCHEDULES), draw.random()
     more = more if more.startswith("--schedule") else f"{usual} {more}"
-    ids, shown = os.path.join(folder, "ids"), f"{fault} rank {victim} of {ranks} ({delay:.3f}): {' '.join(command[1:])} {more}"
+    program = "./other-version" if what == "version" else "pipesim-exec"
+    ids, shown = os.path.join(folder, "ids"), f"{fault} rank {victim} of {ranks} ({delay:.3f}): {program} {' '.join(command)} {more}"
     open(ids, "w").close()
-    job = subprocess.Popen(["mpirun", "-n", str(ranks), "sh", "-c", START, ids, str(victim), more, usual, *command], cwd=folder, text=True,
-                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    job = subprocess.Popen(["mpirun", "-n", str(ranks), "sh", "-c", START, ids, str(victim), program, more, usual, *command],
+                           cwd=folder, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     if not wait_until(lambda: len(pids(ids)) == ranks, 60):
         os.killpg(job.pid, signal.SIGKILL)
         return shown, "mpirun has not started the ranks"
@@ -116,6 +133,7 @@ def inject(draw, folder):
             return shown, f"it hangs: ranks {alive} live\n{errors}"
         shown += " (mpirun itself hangs, as that of Open MPI 4.1 may when a rank dies in MPI_Init)"
     lines, problems = said(errors), []
+    shown += "".join(f" -> {line}" for line in lines)
     if (job.returncode == 0) != (fault == "slow"):
         problems.append(f"exit code {job.returncode}")
     if fault == "slow" and lines or fault not in ("slow", "kill") and len(lines) != 1 or fault == "kill" and lines:
@@ -124,8 +142,10 @@ def inject(draw, folder):
         problems.append("mpirun does not name the rank")
     if fault == "odd" and not any(re.search(rf"rank \d+ runs another {what}|rank {victim}", line) for line in lines):
         problems.append(f"the other {what} is not named")
-    if fault == "stop" and not any(re.search(rf"waited ({timeout_s}|{2 * timeout_s}) s for ", line) for line in lines):
-        problems.append("no wait is named")
+    if fault == "lacks" and not any(f": rank {victim}: " in line for line in lines):
+        problems.append("the rank is not named")
+    if fault == "stop" and not any(match is not None and match["silent"] == str(victim) for match in (re.search(WAIT, line) for line in lines)):
+        problems.append("rank, instruction and peer are not named")
     if not wait_until(lambda: not any(is_alive(pid) for pid in processes.values()), GRACE_S):
         problems.append("a process stays")
     return shown, "; ".join(problems) + "\n" + errors if problems else ""
@@ -136,7 +156,7 @@ def main():
     parser.add_argument("--runs", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1, help="of the first run; the next one has the next seed")
     options = parser.parse_args()
-    os.environ.update(ENVIRONMENT, PATH=BIN + os.pathsep + os.environ["PATH"], LC_ALL="C.UTF-8")
+    os.environ.update(ENVIRONMENT, PATH=BIN + os.pathsep + os.environ["PATH"], PIPESIM_MODULE_DIR=BIN, LC_ALL="C.UTF-8")
     if shutil.which("mpirun") is None or not os.path.exists(os.path.join(BIN, "pipesim-mpi.so")):
         print("1..0 # SKIP there is no mpirun, or this build has no MPI")
         return 0
@@ -144,6 +164,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "model.ini"), "w") as file:
             file.write(MODEL)
+        with open(os.path.join(folder, "other.ini"), "w") as file:
+            file.write(MODEL.replace("layers = 8", "layers = 12"))
+        write_other_version(os.path.join(folder, "other-version"))
         for run in range(options.runs):
             shown, problem = inject(random.Random(options.seed + run), folder)
             failed += problem != ""

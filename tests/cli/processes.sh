@@ -110,7 +110,7 @@ for scene in storm-short storm-long; do
 done
 fine "sums over two replicas of two devices" '' 4 "$PIPESIM_BINDIR/mpi-ranks" sum 2
 fine "sums over three replicas" '' 3 "$PIPESIM_BINDIR/mpi-ranks" sum 1
-one_line "a lost message is named" 1 'rank 2: device 2: waited 2 s for F7.3 from device 0' 3 "$PIPESIM_BINDIR/mpi-ranks" lost 3
+one_line "a lost message is named" 1 'rank 2: device 2: waited 2 s for F7.3 from device 0 of rank 0' 3 "$PIPESIM_BINDIR/mpi-ranks" lost 3
 one_line "one gives up, all end" 1 'rank 1: on strike' 3 "$PIPESIM_BINDIR/mpi-ranks" strike 3
 one_line "one replica gives up, all end" 1 'rank 1: on strike' 3 "$PIPESIM_BINDIR/mpi-ranks" sum-strike 1
 
@@ -181,8 +181,8 @@ stopped ()
 mode='--device paced --transport mpi'
 killed 2 $mode
 killed 0 $mode
-late='rank [0-3]: (device [0-3]: )?waited 1 s for (F|B|its|rank).*'
-stopped 2 "$late" $mode
-stopped 0 "$late" $mode
+late='rank [0-3]: (device [0-3]: waited 1 s for .*device [0-3] of rank [0-3].*|waited [12] s for rank [0-3] before .*step [0-9]+); no answer from rank'
+stopped 2 "$late 2" $mode
+stopped 0 "$late 0" $mode
 nobody_left
 finish

@@ -158,9 +158,9 @@ hit ()
     one_line "$1" "$4"
   fi
 }
-late='rank [0-3]: (device [0-3]: )?waited 1 s for (F|B|its|rank).*'
-hit "rank 1 is stopped" STOP 1 "$late"
-hit "rank 2 is killed, which srun lets the others find out" KILL 2 "$late"
+late='rank [0-3]: (device [0-3]: waited 1 s for .*device [0-3] of rank [0-3].*|waited [12] s for rank [0-3] before .*step [0-9]+); no answer from rank'
+hit "rank 1 is stopped" STOP 1 "$late 1"
+hit "rank 2 is killed, which srun lets the others find out" KILL 2 "$late 2"
 for i in $(seq 100); do
   left=$(while read -r _ id; do [ ! -d "/proc/$id" ] || echo "$id"; done <"$work/pids")
   [ -n "$left" ] || break

@@ -58,7 +58,9 @@ typedef struct
   GArray *indices;  /* of the requests that are done */
   GArray *statuses; /* not read; without any, compilers warn of MPICH's headers */
   gint64 round_ns;  /* begin of the latest round */
-  gint64 resume_ns; /* when the process had been stopped last; 0: never */
+  gint64 resume_ns; /* when the process had been stopped, or was asked, last; 0: never */
+  guint8 *answered; /* [n_ranks] */
+  int n_answered;
   PsMpiLetter letters[PS_MPI_N_LETTERS];
   MPI_Request arrivals[PS_MPI_N_LETTERS];
   guint next_letter; /* letters arrive in the order of these places */

@@ -33,6 +33,8 @@ typedef enum
   PS_MPI_GRANT,  /* the receiver is ready for a message, under that tag */
   PS_MPI_TAKEN,  /* the receiver has taken a message */
   PS_MPI_FAILED, /* to rank 0: why the sender's process fails; `tag` is the code of a PsError */
+  PS_MPI_ASKED,  /* rank `from` is about to end all processes and wants an answer */
+  PS_MPI_ANSWER, /* of rank `from` */
 } PsMpiKind;
 
 /* Begins every letter. The processes of one run have one version of it. */

@@ -11,6 +11,8 @@
 #define STOPPED_NS G_GINT64_CONSTANT (1000000000) /* a round that took longer: the process was stopped */
 #define RESUMED_NS G_GINT64_CONSTANT (4000000000) /* for the launcher to end a process that was stopped */
 #define BLAME_NS G_GINT64_CONSTANT (2000000000)   /* for the launcher to end all processes */
+#define ANSWER_NS G_GINT64_CONSTANT (1000000000)  /* for ranks that are asked whether they live */
+#define ASK_US 100                                /* between two looks for their answers */
 #define ABORT_S 10                                /* for MPI_Abort */
 
 static PsMpiEngine *const engine = &ps_mpi_engine;
@@ -45,6 +47,7 @@ start_mpi (GError **error)
     return FALSE;
   MPI_Comm_rank (MPI_COMM_WORLD, &engine->rank);
   MPI_Comm_size (MPI_COMM_WORLD, &engine->n_ranks);
+  engine->answered = g_new0 (guint8, engine->n_ranks);
   if (!ps_mpi_find_hosts (error))
     return FALSE;
   MPI_Comm_get_attr (MPI_COMM_WORLD, MPI_TAG_UB, (void *)&greatest, &found);
@@ -113,12 +116,34 @@ take_failure (const PsMpiLetter *letter)
   ps_mpi_note_failure (g_error_new_literal (PS_ERROR, letter->head.tag, text));
 }
 
+/* Under the lock. */
+static void
+note_answer (guint rank)
+{
+  engine->n_answered += !engine->answered[rank];
+  engine->answered[rank] = TRUE;
+}
+
+/* Under the lock. Another rank is about to end this one. */
+static void
+answer (int rank)
+{
+  const PsMpiHead head = { .kind = PS_MPI_ANSWER, .from = (guint32)engine->rank };
+
+  ps_mpi_post_letter (rank, &head, NULL);
+  engine->resume_ns = ps_clock_now ();
+}
+
 static void
 deliver (const PsMpiLetter *letter)
 {
   ps_mpi_lock ();
   if (letter->head.kind == PS_MPI_FAILED)
     take_failure (letter);
+  else if (letter->head.kind == PS_MPI_ASKED)
+    answer ((int)letter->head.from);
+  else if (letter->head.kind == PS_MPI_ANSWER)
+    note_answer (letter->head.from);
   for (guint i = 0; i < engine->clients->len; i++)
     {
       PsMpiClient *client = g_ptr_array_index (engine->clients, i);
@@ -291,6 +316,13 @@ note_round (void)
 }
 
 static gboolean
+move_all (gboolean *busy, GError **error)
+{
+  return cancel_withdrawn (error) && start_queued (busy, error) && take_letters (busy, error)
+         && test_transfers (busy, error);
+}
+
+static gboolean
 serve (GError **error)
 {
   gint64 quiet_ns = ps_clock_now ();
@@ -301,8 +333,7 @@ serve (GError **error)
       gboolean busy = FALSE;
 
       note_round ();
-      if (!cancel_withdrawn (error) || !start_queued (&busy, error) || !take_letters (&busy, error)
-          || !test_transfers (&busy, error))
+      if (!move_all (&busy, error))
         return FALSE;
       if (busy)
         quiet_ns = ps_clock_now ();
@@ -362,6 +393,42 @@ report_broken (const GError *error)
     fail_clients (error);
 }
 
+/* Sends a letter to every other rank. The thread of a process answers while its devices wait or compute. */
+static void
+ask_all (void)
+{
+  const PsMpiHead head = { .kind = PS_MPI_ASKED, .from = (guint32)engine->rank };
+
+  ps_mpi_lock ();
+  note_answer ((guint)engine->rank);
+  for (int rank = 0; rank < engine->n_ranks; rank++)
+    if (rank != engine->rank)
+      ps_mpi_post_letter (rank, &head, NULL);
+  ps_mpi_unlock ();
+}
+
+/* Adds to a failed wait which ranks do not answer: a rank that was waited for may wait for another one itself. */
+static void
+name_silent (void)
+{
+  g_autoptr (GString) text = g_string_new (engine->failure->message);
+  gint64 until_ns = ps_clock_now () + ANSWER_NS;
+  const char *before = "; no answer from rank ";
+  gboolean busy;
+
+  ask_all ();
+  while (engine->n_answered < engine->n_ranks && ps_clock_now () < until_ns && move_all (&busy, NULL))
+    g_usleep (ASK_US);
+  for (int rank = 0; rank < engine->n_ranks; rank++)
+    if (!engine->answered[rank])
+      {
+        g_string_append_printf (text, "%s%d", before, rank);
+        before = ", ";
+      }
+  g_free (engine->failure->message);
+  engine->failure->message = g_strdup (text->str);
+}
+
 /* The end of all processes. A process that was stopped has most often failed the others, and its launcher wakes it to
  * end it: then it says nothing. MPI_Abort waits for the launcher, and an alarm ends this process if that hangs. */
 static void
@@ -372,6 +439,8 @@ end_all (void)
   note_round ();
   if (engine->resume_ns > 0)
     ps_clock_sleep_until (engine->resume_ns + RESUMED_NS);
+  if (!engine->spoiled && g_error_matches (engine->failure, PS_ERROR, PS_ERROR_IO))
+    name_silent ();
   code = engine->report (engine->failure, engine->report_data);
   alarm (ABORT_S);
   if (MPI_Initialized (&there) == MPI_SUCCESS && there)

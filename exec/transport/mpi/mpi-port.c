@@ -21,6 +21,7 @@ ps_mpi_port_init (PsMpiPort *port, guint own, guint n_here)
   g_queue_init (&port->jobs);
   g_queue_init (&port->grants);
   g_queue_init (&port->receipts);
+  port->untaken = g_array_new (FALSE, FALSE, sizeof (PsMpiName));
   port->returned = g_ptr_array_new_with_free_func ((GDestroyNotify)tensor_free);
 }
 
@@ -85,6 +86,7 @@ ps_mpi_port_clear (PsMpiPort *port)
   g_queue_clear_full (&port->receipts, (GDestroyNotify)ps_mpi_receipt_free);
   g_queue_clear_full (&port->grants, g_free);
   g_ptr_array_unref (port->returned);
+  g_array_unref (port->untaken);
   if (n_kept == 0)
     g_free (port->staged);
   pthread_cond_destroy (&port->changed);
@@ -176,9 +178,10 @@ send_long (PsMpiPort *port, const PsMpiMessage *message)
 void
 ps_mpi_port_send (PsMpiPort *port, const PsMpiMessage *message)
 {
+  const PsMpiName name = { .peer = message->peer, .op = message->op };
   PsMpiMessage copied = *message;
 
-  port->n_untaken++;
+  g_array_append_val (port->untaken, name);
   if (is_long (message))
     {
       send_long (port, message);
@@ -274,9 +277,15 @@ ps_mpi_port_take (PsMpiPort *port, PsMpiReceipt *receipt)
 }
 
 gboolean
-ps_mpi_port_is_flushed (const PsMpiPort *port)
+ps_mpi_port_is_flushed (const PsMpiPort *port, PsMpiName *late)
 {
-  return port->n_untaken == 0 && port->jobs.length == 0;
+  const PsMpiJob *job = port->jobs.head != NULL ? port->jobs.head->data : NULL;
+
+  if (port->untaken->len > 0)
+    *late = g_array_index (port->untaken, PsMpiName, 0);
+  else if (job != NULL)
+    *late = (PsMpiName){ .peer = job->message.peer, .op = job->message.op };
+  return port->untaken->len == 0 && job == NULL;
 }
 
 gboolean
@@ -355,6 +364,20 @@ take_permission (PsMpiPort *port, const PsMpiHead *head)
   g_queue_push_tail (&port->grants, g_memdup2 (head, sizeof *head));
 }
 
+static void
+note_taken (PsMpiPort *port, const PsMpiHead *head)
+{
+  for (guint i = 0; i < port->untaken->len; i++)
+    {
+      const PsMpiName *name = &g_array_index (port->untaken, PsMpiName, i);
+
+      if (name->peer != head->to || ps_message_key (name->op) != ps_message_key (head->op))
+        continue;
+      g_array_remove_index (port->untaken, i);
+      return;
+    }
+}
+
 void
 ps_mpi_port_deliver (PsMpiPort *port, const PsMpiHead *head, const void *bytes)
 {
@@ -367,10 +390,12 @@ ps_mpi_port_deliver (PsMpiPort *port, const PsMpiHead *head, const void *bytes)
       take_permission (port, head);
       break;
     case PS_MPI_TAKEN:
-      port->n_untaken--;
+      note_taken (port, head);
       pthread_cond_broadcast (&port->changed);
       break;
-    case PS_MPI_FAILED: /* is no letter for ports */
+    case PS_MPI_FAILED: /* and the others are no letters for ports */
+    case PS_MPI_ASKED:
+    case PS_MPI_ANSWER:
       break;
     }
 }

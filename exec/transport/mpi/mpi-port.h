@@ -24,6 +24,12 @@ typedef struct
   gint64 due_ns;
 } PsMpiMessage;
 
+typedef struct
+{
+  guint peer;
+  PsOp op;
+} PsMpiName;
+
 /* The sending of a long message. */
 typedef struct
 {
@@ -52,7 +58,7 @@ struct _PsMpiPort
   guint n_here;     /* devices of each process: rank r has those from r n_here on */
   PsDevice *device; /* NULL until it has joined */
   pthread_cond_t changed;
-  guint n_untaken;     /* messages sent that no receiver has taken */
+  GArray *untaken;     /* of PsMpiName: messages sent that no receiver has taken, oldest first */
   GQueue jobs;         /* of PsMpiJob, oldest first */
   GQueue grants;       /* of PsMpiHead, for messages that are not sent yet */
   GQueue receipts;     /* of PsMpiReceipt, oldest first */
@@ -83,8 +89,8 @@ void ps_mpi_port_take (PsMpiPort *port, PsMpiReceipt *receipt);
 void ps_mpi_receipt_free (PsMpiReceipt *receipt);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsMpiReceipt, ps_mpi_receipt_free)
 
-/* Whether all messages have been taken and their memory is given back. Locked. */
-gboolean ps_mpi_port_is_flushed (const PsMpiPort *port);
+/* Whether all messages have been taken and their memory is given back; *late is the oldest one that has not. Locked. */
+gboolean ps_mpi_port_is_flushed (const PsMpiPort *port, PsMpiName *late);
 
 /* Whether no message of that name to that device is under way in memory of this process any more. Locked. */
 gboolean ps_mpi_port_has_sent (const PsMpiPort *port, guint to, PsOp op);

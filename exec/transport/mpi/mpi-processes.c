@@ -42,7 +42,7 @@ static void
 post_failure (const GError *error)
 {
   PsMpiHead head = { .kind = PS_MPI_FAILED,
-                     .tag = ps_error_exit_code (error) == 2 ? PS_ERROR_USAGE : PS_ERROR_IO,
+                     .tag = ps_error_exit_code (error) == 2 ? PS_ERROR_USAGE : error->code,
                      .n_bytes = (guint32)MIN (strlen (error->message), PS_MPI_INLINE_BYTES) };
 
   ps_mpi_post_letter (0, &head, error->message);
@@ -70,8 +70,10 @@ fail (PsProcesses *processes, const GError *error)
 static void
 fail_waiting (PsProcesses *processes, guint rank, gint64 timeout_ns)
 {
+  const char *meeting = processes->meeting;
+  g_autofree char *where = meeting != NULL ? g_strdup_printf (" %s %u", meeting, processes->step) : g_strdup ("");
   g_autoptr (GError) error
-      = g_error_new (PS_ERROR, PS_ERROR_IO, "waited %g s for rank %u", (double)timeout_ns / 1e9, rank);
+      = g_error_new (PS_ERROR, PS_ERROR_IO, "waited %g s for rank %u%s", (double)timeout_ns / 1e9, rank, where);
 
   fail (processes, error);
 }

@@ -316,20 +316,18 @@ mpi_flush (PsTransport *base, guint from, GError **error)
   PsMpiPort *port = ps_mpi_transport_port (transport, from);
   gint64 until_ns = ps_mpi_transport_deadline (transport);
   gboolean in_time = TRUE, flushed, aborted;
+  PsMpiName late;
 
   ps_mpi_lock ();
-  while (!ps_mpi_port_is_flushed (port) && !transport->aborted && in_time)
+  while (!ps_mpi_port_is_flushed (port, &late) && !transport->aborted && in_time)
     in_time = ps_mpi_await (&port->changed, until_ns);
   ps_mpi_port_free_returned (port);
-  flushed = ps_mpi_port_is_flushed (port);
+  flushed = ps_mpi_port_is_flushed (port, &late);
   aborted = transport->aborted;
   ps_mpi_unlock ();
   if (aborted)
     return ps_mpi_fail_aborted (error);
-  if (!flushed)
-    g_set_error (error, PS_ERROR, PS_ERROR_IO, "device %u: waited %g s for its messages to be taken", from,
-                 ps_mpi_transport_seconds (transport));
-  return flushed;
+  return flushed || ps_mpi_fail_untaken (transport, port, late.peer, late.op, error);
 }
 
 static void

@@ -33,6 +33,10 @@ gboolean ps_mpi_transport_await_sent (PsMpiTransport *transport, PsMpiPort *port
 
 gboolean ps_mpi_fail_aborted (GError **error);
 
+/* Nobody has taken a message in time. */
+gboolean ps_mpi_fail_untaken (const PsMpiTransport *transport, const PsMpiPort *port, guint to, PsOp op,
+                              GError **error);
+
 /* PsTransportClass.sum: a ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
  * workstations", 2009): each device of a circle adds its own to what comes from the one before, each a share of the
  * numbers, and then passes on sums. Each half is one way around the ring. The order of additions is fixed, so all of

@@ -28,6 +28,14 @@ ps_mpi_fail_aborted (GError **error)
   return ps_refuse (error, PS_ERROR_IO, "run aborted");
 }
 
+/* "F3.0"; sums have no op of their own. */
+static char *
+name_of (PsOp op, char name[static 48])
+{
+  g_strlcpy (name, "its share of a sum", 48);
+  return op.kind == PS_OP_O ? name : ps_op_format (op, name);
+}
+
 static void
 fail_waiting (const PsMpiTransport *transport, const PsMpiPort *port, guint from, PsOp op, gboolean announced,
               GError **error)
@@ -41,8 +49,18 @@ fail_waiting (const PsMpiTransport *transport, const PsMpiPort *port, guint from
     g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: waits for %s from device %u without a receive",
                  port->own % n, ps_op_format (op, name), from % n);
   else
-    g_set_error (error, PS_ERROR, PS_ERROR_IO, "device %u: waited %g s for %s from device %u", port->own % n,
-                 ps_mpi_transport_seconds (transport), ps_op_format (op, name), from % n);
+    g_set_error (error, PS_ERROR, PS_ERROR_IO, "device %u: waited %g s for %s from device %u of rank %u", port->own % n,
+                 ps_mpi_transport_seconds (transport), name_of (op, name), from % n, from / port->n_here);
+}
+
+gboolean
+ps_mpi_fail_untaken (const PsMpiTransport *transport, const PsMpiPort *port, guint to, PsOp op, GError **error)
+{
+  guint n = transport->setting.n_devices;
+  char name[48];
+
+  return ps_refuse (error, PS_ERROR_IO, "device %u: waited %g s for device %u of rank %u to take %s", port->own % n,
+                    ps_mpi_transport_seconds (transport), to % n, to / port->n_here, name_of (op, name));
 }
 
 PsMpiReceipt *
@@ -68,14 +86,10 @@ ps_mpi_transport_await_sent (PsMpiTransport *transport, PsMpiPort *port, guint t
 {
   gint64 until_ns = ps_mpi_transport_deadline (transport);
   gboolean in_time = TRUE;
-  char name[48];
 
   while (!ps_mpi_port_has_sent (port, to, op) && !transport->aborted && in_time)
     in_time = ps_mpi_await (&port->changed, until_ns);
   if (transport->aborted)
     return ps_mpi_fail_aborted (error);
-  return ps_mpi_port_has_sent (port, to, op)
-         || ps_refuse (error, PS_ERROR_IO, "device %u: waited %g s for device %u to receive %s",
-                       port->own % transport->setting.n_devices, ps_mpi_transport_seconds (transport),
-                       to % transport->setting.n_devices, ps_op_format (op, name));
+  return ps_mpi_port_has_sent (port, to, op) || ps_mpi_fail_untaken (transport, port, to, op, error);
 }
