@@ -45,14 +45,19 @@ build_transfers (PsEvents *events, const PsCosts *costs)
   events->transfers = g_new0 (PsTransfer, 2 * (gsize)events->program->n_messages + 1);
   for (guint i = 0; i < events->program->n_messages; i++)
     {
-      guint32 step = program->messages[i].consumer;
+      const PsMessage *message = &program->messages[i];
+      PsTransfer *transfer = &events->transfers[i], *receive = &events->transfers[events->n_transfers];
 
-      events->transfers[i].message = i;
-      if (!ps_events_setting_is_eager (&events->setting, costs->message_bytes[program->steps[step].transfer]))
+      *transfer = (PsTransfer){
+        .message = i, .consumer = message->consumer, .sender = message->sender, .receiver = message->receiver
+      };
+      if (!ps_events_setting_is_eager (&events->setting,
+                                       costs->message_bytes[program->steps[message->consumer].transfer]))
         continue;
-      events->transfers[events->n_transfers++] = (PsTransfer){ .message = i, .part = PS_TRANSFER_EAGER_RECEIVE };
-      events->transfers[i].part = PS_TRANSFER_EAGER_SEND;
-      events->transfers[i].next[1] = events->n_transfers;
+      *receive = *transfer;
+      receive->part = PS_TRANSFER_EAGER_RECEIVE;
+      transfer->part = PS_TRANSFER_EAGER_SEND;
+      transfer->next[1] = ++events->n_transfers;
     }
 }
 

@@ -17,11 +17,15 @@ typedef struct
   gint64 end_ns;     /* until it starts: its duration */
   guint32 next[2];   /* 1 + transfers of which a condition is met when it ends; 0 = none */
   guint32 message;   /* of the program */
+  guint32 consumer;  /* the message's */
+  guint16 sender;    /* the message's */
+  guint16 receiver;  /* the message's */
   guint8 missing;    /* conditions not yet met */
   guint8 conditions; /* in all */
   guint8 done;
-  guint32 part : 2;  /* PsTransferPart */
-  guint32 moves : 1; /* it has begun, and its end is not known yet */
+  guint8 part : 2;   /* PsTransferPart */
+  guint8 moves : 1;  /* it has begun, and its end is not known yet */
+  guint8 joined : 2; /* its end is not known yet; bit 0: the sender takes part, bit 1: the receiver does */
 } PsTransfer;
 
 typedef enum
@@ -137,18 +141,17 @@ static inline void
 ps_event_complete (PsEvents *events, guint32 index)
 {
   PsTransfer *transfer = &events->transfers[index];
-  const PsMessage *message = &events->program->messages[transfer->message];
 
   transfer->done = TRUE;
   if (transfer->part != PS_TRANSFER_EAGER_RECEIVE)
-    events->simulation->transfer_start_ns[message->consumer] = transfer->start_ns;
-  events->simulation->transfer_end_ns[message->consumer] = transfer->end_ns;
+    events->simulation->transfer_start_ns[transfer->consumer] = transfer->start_ns;
+  events->simulation->transfer_end_ns[transfer->consumer] = transfer->end_ns;
   for (guint i = 0; i < G_N_ELEMENTS (transfer->next); i++)
     if (transfer->next[i] != 0)
       ps_event_meet (events, transfer->next[i], transfer->end_ns);
-  ps_event_wake (events, message->receiver, index + 1);
+  ps_event_wake (events, transfer->receiver, index + 1);
   if (events->setting.blocking)
-    ps_event_wake (events, message->sender, index + 1);
+    ps_event_wake (events, transfer->sender, index + 1);
 }
 
 /* Memory as in the relaxation engine: taken at the start, given back at the end; both ops of a pair at the pair's. */

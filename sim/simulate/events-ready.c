@@ -185,7 +185,7 @@ ps_ready_arrive (PsEvents *events, guint32 transfer)
   const PsTransfer *input = &events->transfers[transfer];
 
   if (input->part != PS_TRANSFER_EAGER_SEND)
-    events->ready->candidates[events->item_of_step[events->program->messages[input->message].consumer]].missing--;
+    events->ready->candidates[events->item_of_step[input->consumer]].missing--;
 }
 
 /* A device is idle when it picks, so all ops that started on it have ended. */
@@ -318,10 +318,9 @@ static gboolean
 goes_before (const PsEvents *events, guint32 a, guint32 b)
 {
   const PsTransfer *x = &events->transfers[a], *y = &events->transfers[b];
-  const PsMessage *one = &events->program->messages[x->message], *other = &events->program->messages[y->message];
 
-  if (events->urgency_ns != NULL && events->urgency_ns[one->consumer] != events->urgency_ns[other->consumer])
-    return events->urgency_ns[one->consumer] > events->urgency_ns[other->consumer];
+  if (events->urgency_ns != NULL && events->urgency_ns[x->consumer] != events->urgency_ns[y->consumer])
+    return events->urgency_ns[x->consumer] > events->urgency_ns[y->consumer];
   if (x->start_ns != y->start_ns)
     return x->start_ns < y->start_ns;
   return events->program->places[x->message].receive < events->program->places[y->message].receive;
@@ -349,12 +348,11 @@ is_idle (const PsEvents *events, guint device)
 static gboolean
 devices_are_idle (const PsEvents *events, guint32 transfer)
 {
-  const PsMessage *message = &events->program->messages[events->transfers[transfer].message];
-  guint part = events->transfers[transfer].part;
+  const PsTransfer *moved = &events->transfers[transfer];
 
-  return part == PS_TRANSFER_EAGER_RECEIVE
-         || (is_idle (events, message->sender)
-             && (part == PS_TRANSFER_EAGER_SEND || is_idle (events, message->receiver)));
+  return moved->part == PS_TRANSFER_EAGER_RECEIVE
+         || (is_idle (events, moved->sender)
+             && (moved->part == PS_TRANSFER_EAGER_SEND || is_idle (events, moved->receiver)));
 }
 
 /* Channel ends that a transfer holds: the second part of an eager message none, its first part the sender's alone. */

@@ -34,7 +34,6 @@ ps_timed_new (PsEvents *events)
 
   timed->heap = ps_heap_new (events->n_devices + events->n_transfers);
   timed->devices = g_new0 (PsTimedDevice, events->n_devices);
-  timed->joined = g_new0 (guint8, events->program->n_messages + 1);
   timed->slows = slowdown > 1;
   timed->slowdown = timed->slows ? llrint (slowdown * NO_SLOWDOWN) : NO_SLOWDOWN;
   if (timed->slows)
@@ -52,72 +51,73 @@ ps_timed_free (PsTimed *timed)
   ps_links_free (timed->links);
   g_free (timed->devices);
   g_free (timed->spans);
-  g_free (timed->joined);
   g_free (timed);
 }
 
 /* Slow-down */
 
-/* The span from which on a device's op is slowed down next: span i, or for ever if a transfer has no end yet. */
-static PsSpan
-next_span (const PsTimedDevice *device, guint i)
+/* Follows a device's op that has `left` parts of its work to do at *now_ns to the end of a span. In a nanosecond it
+ * does 1000 parts beside a transfer, and `slowdown` parts without one: all of it in duration_ns alone. TRUE: it is
+ * over. */
+static inline gboolean
+pass_span (gint64 slowdown, gint64 duration_ns, PsSpan span, gint64 *now_ns, gint64 *left)
 {
-  PsSpan span = { G_MAXINT64, G_MAXINT64 };
+  gint64 alone = MAX (span.from_ns - *now_ns, 0), beside, need;
 
-  if (i < device->n_spans)
-    span = device->spans[i];
-  if (device->n_open > 0 && device->open_ns <= span.until_ns)
-    span = (PsSpan){ MIN (span.from_ns, device->open_ns), G_MAXINT64 };
-  return span;
+  if (alone >= duration_ns || alone * slowdown >= *left)
+    return TRUE;
+  *left -= alone * slowdown;
+  *now_ns += alone;
+  beside = MAX (span.until_ns - *now_ns, 0);
+  need = (*left + NO_SLOWDOWN - 1) / NO_SLOWDOWN;
+  *left = need <= beside ? 0 : *left - beside * NO_SLOWDOWN;
+  *now_ns += MIN (need, beside);
+  return *left == 0;
 }
 
-/* The end of a device's op as far as is known. In a nanosecond it does 1000 parts of its work beside a transfer, and
- * `slowdown` parts without one: all of it in its duration alone. */
-static gint64
+/* The end of a device's op as far as is known. A transfer that has no end yet slows it down for ever. */
+static inline gint64
 find_end (const PsEvents *events, const PsTimedDevice *device)
 {
   const PsItem *item = &events->items[device->item];
-  gint64 now = events->simulation->start_ns[item->step], slowdown = events->timed->slowdown;
-  gint64 left = item->duration_ns * slowdown;
+  gint64 now = device->start_ns, duration = item->duration_ns, slowdown = events->timed->slowdown;
+  gint64 left = duration * slowdown;
+  guint i = device->n_passed;
+  gboolean open = device->n_open > 0, over = FALSE;
 
-  if (device->n_spans == 0 && device->n_open == 0)
-    return now + item->duration_ns;
-  for (guint i = device->n_passed;; i++)
+  if (i == device->n_spans && !open)
+    return now + duration;
+  for (; i < device->n_spans && !over && !(open && device->open_ns <= device->spans[i].until_ns); i++)
+    over = pass_span (slowdown, duration, device->spans[i], &now, &left);
+  if (open && !over)
     {
-      PsSpan span = next_span (device, i);
-      gint64 alone = MAX (span.from_ns - now, 0), need;
+      PsSpan span = { device->open_ns, G_MAXINT64 };
 
-      if (alone >= item->duration_ns || alone * slowdown >= left)
-        return now + (left + slowdown - 1) / slowdown;
-      left -= alone * slowdown;
-      now += alone;
-      gint64 beside = MAX (span.until_ns - now, 0);
-      need = (left + NO_SLOWDOWN - 1) / NO_SLOWDOWN;
-      if (need <= beside)
-        return now + need;
-      left -= beside * NO_SLOWDOWN;
-      now += beside;
+      if (i < device->n_spans)
+        span.from_ns = MIN (span.from_ns, device->spans[i].from_ns);
+      pass_span (slowdown, duration, span, &now, &left);
     }
+  return now + (left + slowdown - 1) / slowdown;
 }
 
-static void
+static inline void
 schedule_end (PsEvents *events, guint index)
 {
-  const PsTimedDevice *device = &events->timed->devices[index];
+  PsTimedDevice *device = &events->timed->devices[index];
 
-  if (device->item != PS_NO_ITEM)
-    ps_heap_set (events->timed->heap, index, find_end (events, device));
+  if (device->item == PS_NO_ITEM)
+    return;
+  device->end_ns = find_end (events, device);
+  ps_heap_set (events->timed->heap, index, device->end_ns);
 }
 
-/* Adds a span to those in order, and unites it with all that it touches. Most come last. */
+/* Adds a span among those in order, and unites it with all that it touches. */
 static void
-add_span (PsTimedDevice *device, gint64 from_ns, gint64 until_ns)
+insert_span (PsTimedDevice *device, gint64 from_ns, gint64 until_ns)
 {
   PsSpan *spans = device->spans;
   guint first = device->n_spans, end;
 
-  if (from_ns >= until_ns)
-    return;
   while (first > device->n_passed && spans[first - 1].until_ns >= from_ns)
     first--;
   for (end = first; end < device->n_spans && spans[end].from_ns <= until_ns; end++)
@@ -130,28 +130,45 @@ add_span (PsTimedDevice *device, gint64 from_ns, gint64 until_ns)
   spans[first] = (PsSpan){ from_ns, until_ns };
 }
 
+/* Most spans come last, or make the last one longer. */
+static inline void
+add_span (PsTimedDevice *device, gint64 from_ns, gint64 until_ns)
+{
+  PsSpan *last = device->spans + device->n_spans - 1;
+
+  if (from_ns >= until_ns)
+    return;
+  if (device->n_spans == device->n_passed || last->until_ns < from_ns)
+    device->spans[device->n_spans++] = (PsSpan){ from_ns, until_ns };
+  else if (last->from_ns <= from_ns)
+    last->until_ns = MAX (last->until_ns, until_ns);
+  else
+    insert_span (device, from_ns, until_ns);
+}
+
 static void
-open_span (PsEvents *events, guint32 message, guint side, guint index, gint64 from_ns)
+open_span (PsEvents *events, PsTransfer *transfer, guint side, guint index, gint64 from_ns)
 {
   PsTimedDevice *device = &events->timed->devices[index];
 
-  if (events->timed->joined[message] & 1U << side)
+  if (transfer->joined & 1U << side)
     return;
-  events->timed->joined[message] |= (guint8)(1U << side);
+  transfer->joined |= (guint8)(1U << side);
   if (device->n_open++ == 0)
     device->open_ns = from_ns;
   if (events->timed->slows)
     schedule_end (events, index);
 }
 
-/* A device takes part in a transfer from its start on, or from when the device has come to it, until its end. */
-static void
+/* A device takes part in a transfer from its start on, or from when the device has come to it, until its end. An op
+ * that ends before that stays as it is. */
+static inline void
 close_span (PsEvents *events, const PsTransfer *transfer, guint side, guint index)
 {
   PsTimedDevice *device = &events->timed->devices[index];
   gint64 from_ns = transfer->start_ns;
 
-  if (events->timed->joined[transfer->message] & 1U << side)
+  if (transfer->joined & 1U << side)
     {
       from_ns = device->open_ns;
       device->n_open--;
@@ -159,7 +176,8 @@ close_span (PsEvents *events, const PsTransfer *transfer, guint side, guint inde
   if (!events->timed->slows)
     return;
   add_span (device, from_ns, transfer->end_ns);
-  schedule_end (events, index);
+  if (from_ns < device->end_ns)
+    schedule_end (events, index);
 }
 
 /* Whether it matters which devices take part in a transfer. */
@@ -172,12 +190,10 @@ occupies (const PsEvents *events, const PsTransfer *transfer)
 static void
 take_part (PsEvents *events, const PsTransfer *transfer)
 {
-  const PsMessage *message = &events->program->messages[transfer->message];
-
   if (!occupies (events, transfer))
     return;
-  close_span (events, transfer, PS_SIDE_SENDER, message->sender);
-  close_span (events, transfer, PS_SIDE_RECEIVER, message->receiver);
+  close_span (events, transfer, PS_SIDE_SENDER, transfer->sender);
+  close_span (events, transfer, PS_SIDE_RECEIVER, transfer->receiver);
 }
 
 /* With overlap_waiting a device takes part in the messages of the sends and receives before its next op from now on,
@@ -190,14 +206,14 @@ join_until_op (PsEvents *events, guint index, gint64 now_ns)
 
   for (; device->next < end && device->next->type != PS_INSTRUCTION_COMPUTE; device->next++)
     {
-      guint32 message = device->next->message - 1;
+      PsTransfer *transfer = &events->transfers[device->next->message - 1];
 
       if (!ps_instruction_is_post (device->next))
         continue;
-      if (events->transfers[message].done)
-        add_span (device, now_ns, events->transfers[message].end_ns);
+      if (transfer->done)
+        add_span (device, now_ns, transfer->end_ns);
       else
-        open_span (events, message, ps_instruction_side (device->next), index, now_ns);
+        open_span (events, transfer, ps_instruction_side (device->next), index, now_ns);
     }
   if (device->next < end)
     device->next++;
@@ -214,6 +230,7 @@ ps_timed_start_op (PsEvents *events, guint index, guint32 i, gint64 start_ns)
     events->devices[index].first_ns = start_ns;
   ps_event_start_op (events, index, &events->items[i], start_ns);
   device->item = i;
+  device->start_ns = start_ns;
   device->queued = FALSE;
   while (device->n_passed < device->n_spans && device->spans[device->n_passed].until_ns <= start_ns)
     device->n_passed++;
@@ -295,7 +312,6 @@ begin_transfer (PsEvents *events, guint32 index)
 {
   PsTimed *timed = events->timed;
   PsTransfer *transfer = &events->transfers[index];
-  const PsMessage *message = &events->program->messages[transfer->message];
   gboolean shares = timed->links != NULL && ps_links_share (events, index);
 
   transfer->start_ns = timed->now_ns;
@@ -305,7 +321,7 @@ begin_transfer (PsEvents *events, guint32 index)
       finish_transfer (events, index);
       ps_ready_arrive (events, index);
       ps_ready_hold (events, index, transfer->end_ns);
-      wake_at (events, message->receiver, transfer->end_ns);
+      wake_at (events, transfer->receiver, transfer->end_ns);
       return;
     }
   transfer->moves = TRUE;
@@ -313,8 +329,8 @@ begin_transfer (PsEvents *events, guint32 index)
     ps_ready_hold (events, index, G_MAXINT64);
   if (occupies (events, transfer))
     {
-      open_span (events, transfer->message, PS_SIDE_SENDER, message->sender, timed->now_ns);
-      open_span (events, transfer->message, PS_SIDE_RECEIVER, message->receiver, timed->now_ns);
+      open_span (events, transfer, PS_SIDE_SENDER, transfer->sender, timed->now_ns);
+      open_span (events, transfer, PS_SIDE_RECEIVER, transfer->receiver, timed->now_ns);
     }
   if (timed->links != NULL)
     ps_links_start (events, index);
@@ -339,7 +355,6 @@ static void
 end_transfer (PsEvents *events, guint32 index)
 {
   PsTransfer *transfer = &events->transfers[index];
-  const PsMessage *message = &events->program->messages[transfer->message];
 
   transfer->end_ns = events->timed->now_ns;
   take_part (events, transfer);
@@ -349,9 +364,9 @@ end_transfer (PsEvents *events, guint32 index)
   ps_ready_arrive (events, index);
   ps_ready_hold (events, index, events->timed->now_ns);
   events->timed->retry_ns = events->timed->now_ns;
-  wake (events, message->receiver);
+  wake (events, transfer->receiver);
   if (events->exclusive)
-    wake (events, message->sender);
+    wake (events, transfer->sender);
 }
 
 /* The loop */
@@ -401,7 +416,6 @@ ps_timed_begin (PsEvents *events)
   timed->now_ns = 0;
   timed->retry_ns = G_MAXINT64;
   ps_heap_clear (timed->heap);
-  memset (timed->joined, 0, events->program->n_messages);
   if (timed->links != NULL)
     ps_links_begin (events);
   if (events->ready != NULL)

@@ -24,6 +24,8 @@ typedef struct
 typedef struct
 {
   guint32 item;     /* that it runs; PS_NO_ITEM when idle */
+  gint64 start_ns;  /* of the item's op */
+  gint64 end_ns;    /* of the item's op as far as is known */
   gboolean waiting; /* for its ready_ns */
   gboolean queued;  /* among the awake */
   guint n_open;     /* transfers that it takes part in and whose end is not known */
@@ -45,7 +47,6 @@ struct _PsTimed
   gint64 retry_ns; /* in ready order: when a channel end comes free that a transfer waits for */
   PsTimedDevice *devices;
   PsSpan *spans;   /* of all devices; NULL: no slow-down */
-  guint8 *joined;  /* [n_messages] bit 0: the sender takes part, bit 1: the receiver does */
   gboolean slows;  /* ends of ops are not known when they start */
   gint64 slowdown; /* factor on ops beside transfers, in thousandths; 1000: none */
   PsLinks *links;  /* NULL: transfers share none */

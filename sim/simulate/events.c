@@ -24,7 +24,7 @@ begin_transfers (PsEvents *events)
   for (guint i = 0; i < events->n_transfers; i++)
     {
       PsTransfer *transfer = &events->transfers[i];
-      guint32 step = events->program->messages[transfer->message].consumer;
+      guint32 step = transfer->consumer;
 
       transfer->start_ns = 0;
       transfer->end_ns = times != NULL ? times[step] : costs[events->program->steps[step].transfer];
@@ -33,6 +33,7 @@ begin_transfers (PsEvents *events)
       transfer->missing = transfer->conditions;
       transfer->done = FALSE;
       transfer->moves = FALSE;
+      transfer->joined = 0;
     }
 }
 
@@ -109,8 +110,7 @@ start_transfers (PsEvents *events, gboolean timed)
         }
       events->transfers[index].end_ns += events->transfers[index].start_ns;
       if (events->replay != NULL)
-        ps_replay_note (events->replay, events->n_items + index,
-                        events->program->messages[events->transfers[index].message].consumer);
+        ps_replay_note (events->replay, events->n_items + index, events->transfers[index].consumer);
       ps_event_complete (events, index);
     }
 }
