@@ -90,22 +90,24 @@ typedef struct
 
 #define PS_MAX_WORK_KERNELS 192
 
-/* The kernels of an op. */
+/* The kernels of an op. It is large, and most of it is not in use: callers lend the room. */
 typedef struct
 {
   guint n_kernels;
   PsWorkKernel kernel[PS_MAX_WORK_KERNELS];
 } PsWork;
 
-/* The work of a stage for one microbatch on one of n_tensor GPUs; kind is F, B, W, BW (B + W) or R (F). */
-PsWork ps_work_stage (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor);
+/* *work becomes the work of a stage for one microbatch on one of n_tensor GPUs; kind is F, B, W, BW (B + W) or R (F).
+ */
+void ps_work_stage (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor, PsWork *work);
 
 /* The work that recomputation repeats. Full: the F of the layers. Selective: the scores, and weighting the values with
  * them; nothing with flash attention. */
-PsWork ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor);
+void ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor,
+                        PsWork *work);
 
 /* The part of ps_work_stage (F, B or W) that its experts are: what lies between their two all-to-alls. */
-PsWork ps_work_experts (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor);
+void ps_work_experts (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor, PsWork *work);
 
 /* Sums over a list: operations of all products, and bytes of all kernels but the products with weights. */
 gint64 ps_work_flops (const PsWork *work);

@@ -69,10 +69,11 @@ pair_ns (const PsCosts *costs, const PsModel *model, const PsCluster *cluster, c
     return -1;
   for (guint kind = PS_OP_F; kind <= PS_OP_W; kind++)
     {
-      PsWork experts = ps_work_experts (model, shape, (PsOpKind)kind, cluster->tensor);
+      PsWork experts;
       gint64 ns = ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns;
       gint64 computing_ns = MAX (ns - (kind == PS_OP_W ? 0 : 2 * n * exchange_ns), 0);
 
+      ps_work_experts (model, shape, (PsOpKind)kind, cluster->tensor, &experts);
       layer.experts_ns[kind] = MIN (ps_work_ns (&experts, cluster, 0), computing_ns) / n;
       layer.attention_ns[kind] = computing_ns / n - layer.experts_ns[kind];
       sum += ns;
@@ -93,9 +94,10 @@ model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, con
 
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
     {
-      PsWork work = ps_work_stage (model, shape, kinds[i], cluster->tensor);
+      PsWork work;
       gint64 talk_ns = kinds[i] == PS_OP_F ? tensor_ns : kinds[i] == PS_OP_W ? 0 : backward_ns;
 
+      ps_work_stage (model, shape, kinds[i], cluster->tensor, &work);
       ps_costs_op (costs, kinds[i], stage)->duration_ns = ps_work_ns (&work, cluster, talk_ns);
     }
   ps_costs_op (costs, PS_OP_R, stage)->duration_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns;

@@ -65,8 +65,10 @@ repeated_part (const PsModel *model, const PsCluster *cluster, const PsStageShap
                PsRecompute recompute)
 {
   guint t = cluster != NULL ? cluster->tensor : 1;
-  PsWork all = ps_work_stage (model, shape, PS_OP_F, t), again = ps_work_recompute (model, shape, recompute, t);
+  PsWork all, again;
 
+  ps_work_stage (model, shape, PS_OP_F, t, &all);
+  ps_work_recompute (model, shape, recompute, t, &again);
   if (cluster != NULL)
     return (double)ps_work_ns (&again, cluster, recompute == PS_RECOMPUTE_FULL ? talk_ns : 0)
            / (double)MAX (ps_work_ns (&all, cluster, talk_ns), 1);

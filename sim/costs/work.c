@@ -369,29 +369,26 @@ list_stage (PsWork *work, const PsModel *model, const PsStageShape *shape, PsOpK
     list_embedding (&list);
 }
 
-PsWork
-ps_work_stage (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor)
+void
+ps_work_stage (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor, PsWork *work)
 {
-  PsWork work = { .n_kernels = 0 };
-
-  list_stage (&work, model, shape, kind == PS_OP_BW ? PS_OP_B : kind, n_tensor);
+  work->n_kernels = 0;
+  list_stage (work, model, shape, kind == PS_OP_BW ? PS_OP_B : kind, n_tensor);
   if (kind == PS_OP_BW)
-    list_stage (&work, model, shape, PS_OP_W, n_tensor);
-  return work;
+    list_stage (work, model, shape, PS_OP_W, n_tensor);
 }
 
-PsWork
-ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor)
+void
+ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor, PsWork *work)
 {
-  PsWork work = { .n_kernels = 0 };
   const PsStageShape layers = { .first_layer = shape->first_layer, .n_layers = shape->n_layers };
-  const List list = list_begin (&work, model, PS_OP_F, n_tensor);
+  const List list = list_begin (work, model, PS_OP_F, n_tensor);
 
+  work->n_kernels = 0;
   if (recompute == PS_RECOMPUTE_FULL)
     list_layers (&list, &layers, list_layer);
   if (recompute == PS_RECOMPUTE_SELECTIVE && !model->flash_attention)
     list_layers (&list, &layers, list_scores);
-  return work;
 }
 
 static void
@@ -401,14 +398,13 @@ list_routed_layer (const List *list, PsLayerKind kind)
     list_routed (list);
 }
 
-PsWork
-ps_work_experts (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor)
+void
+ps_work_experts (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor, PsWork *work)
 {
-  PsWork work = { .n_kernels = 0 };
-  const List list = list_begin (&work, model, kind, n_tensor);
+  const List list = list_begin (work, model, kind, n_tensor);
 
+  work->n_kernels = 0;
   list_layers (&list, shape, list_routed_layer);
-  return work;
 }
 
 gint64

@@ -70,9 +70,10 @@ modelled_ms (const PublishedOp *row, const PsCluster *cluster)
                           .flash_attention = row->flash };
   const PsStageShape shape = { .n_layers = row->layers, .head = row->layers == 0 };
   PsCluster group = *cluster;
+  PsWork work;
 
   g_assert_true (ps_cluster_group (&group, row->tensor, NULL));
-  PsWork work = ps_work_stage (&model, &shape, row->kind, row->tensor);
+  ps_work_stage (&model, &shape, row->kind, row->tensor, &work);
   return (double)ps_work_ns (&work, &group, row->layers * ps_tensor_layer_ns (&model, &group)) / 1e6;
 }
 

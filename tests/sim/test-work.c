@@ -141,16 +141,18 @@ static const Kernel llama_embedding_backward[] = { { HIDDEN, 3, 0, 0, 0 } };
 static gint64
 staged_bytes (const PsModel *model, const PsStageShape *shape, PsOpKind kind)
 {
-  PsWork work = ps_work_stage (model, shape, kind, 1);
+  PsWork work;
 
+  ps_work_stage (model, shape, kind, 1, &work);
   return ps_work_bytes (&work);
 }
 
 static gint64
 staged_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor)
 {
-  PsWork work = ps_work_stage (model, shape, kind, n_tensor);
+  PsWork work;
 
+  ps_work_stage (model, shape, kind, n_tensor, &work);
   return ps_work_flops (&work);
 }
 
@@ -221,17 +223,18 @@ test_recompute (void)
 {
   PsModel model = small (PS_MLP_GELU, PS_PRECISION_FP16);
   const PsStageShape last = { .n_layers = 2, .head = TRUE }, layers = { .n_layers = 2 };
-  PsWork again = ps_work_recompute (&model, &last, PS_RECOMPUTE_SELECTIVE, 1);
+  PsWork again;
 
+  ps_work_recompute (&model, &last, PS_RECOMPUTE_SELECTIVE, 1, &again);
   g_assert_cmpint (ps_work_bytes (&again), ==, 2 * 128 * (13 * 256 + 4 * 2 * 32));
   g_assert_cmpint (ps_work_flops (&again), ==, 2 * 4 * 2 * 64 * 64 * 32);
-  again = ps_work_recompute (&model, &last, PS_RECOMPUTE_FULL, 1);
+  ps_work_recompute (&model, &last, PS_RECOMPUTE_FULL, 1, &again);
   g_assert_cmpint (ps_work_bytes (&again), ==, staged_bytes (&model, &layers, PS_OP_F));
   g_assert_cmpint (ps_work_flops (&again), ==, staged_flops (&model, &layers, PS_OP_F, 1));
-  again = ps_work_recompute (&model, &last, PS_RECOMPUTE_NONE, 1);
+  ps_work_recompute (&model, &last, PS_RECOMPUTE_NONE, 1, &again);
   g_assert_cmpint (again.n_kernels, ==, 0);
   model.flash_attention = TRUE;
-  again = ps_work_recompute (&model, &last, PS_RECOMPUTE_SELECTIVE, 1);
+  ps_work_recompute (&model, &last, PS_RECOMPUTE_SELECTIVE, 1, &again);
   g_assert_cmpint (again.n_kernels, ==, 0);
 }
 
@@ -259,17 +262,18 @@ test_shapes (void)
 {
   const PsModel model = small (PS_MLP_GELU, PS_PRECISION_BF16);
   const PsStageShape layer = { .n_layers = 3 };
-  PsWork work = ps_work_stage (&model, &layer, PS_OP_F, 2);
+  PsWork work;
 
+  ps_work_stage (&model, &layer, PS_OP_F, 2, &work);
   g_assert_cmpstr (work.kernel[0].name, ==, "query, key, value");
   g_assert_cmpint (work.kernel[0].repeats, ==, 3);
   g_assert_cmpint (work.kernel[0].m, ==, 128);
   g_assert_cmpint (work.kernel[0].n, ==, 32);
   g_assert_cmpint (work.kernel[0].k, ==, 32);
-  work = ps_work_stage (&model, &layer, PS_OP_B, 2);
+  ps_work_stage (&model, &layer, PS_OP_B, 2, &work);
   g_assert_cmpint (work.kernel[3].n, ==, 64);
   g_assert_cmpint (work.kernel[3].k, ==, 32);
-  work = ps_work_stage (&model, &layer, PS_OP_W, 2);
+  ps_work_stage (&model, &layer, PS_OP_W, 2, &work);
   g_assert_cmpint (work.kernel[3].m, ==, 64);
   g_assert_cmpint (work.kernel[3].n, ==, 32);
   g_assert_cmpint (work.kernel[3].k, ==, 128);
@@ -331,16 +335,18 @@ test_kinds (void)
     {
       g_autoptr (PsModel) model = ps_model_load (names[i], NULL);
       const PsStageShape whole = ps_model_whole (model);
-      PsWork f = ps_work_stage (model, &whole, PS_OP_F, 1), w = ps_work_stage (model, &whole, PS_OP_W, 1);
+      PsWork f, w;
 
+      ps_work_stage (model, &whole, PS_OP_F, 1, &f);
+      ps_work_stage (model, &whole, PS_OP_W, 1, &w);
       g_assert_cmpint (ps_work_flops (&f), ==, ps_model_stage_flops (model, &whole, PS_OP_F));
       g_assert_cmpint (ps_work_flops (&w), ==, ps_model_stage_flops (model, &whole, PS_OP_W));
       gint64 all = ps_work_flops (&f);
       model->spread.experts = 8;
-      f = ps_work_stage (model, &whole, PS_OP_F, 1);
+      ps_work_stage (model, &whole, PS_OP_F, 1, &f);
       g_assert_cmpint (ps_work_flops (&f), ==, all);
       model->spread.context = 2;
-      f = ps_work_stage (model, &whole, PS_OP_F, 1);
+      ps_work_stage (model, &whole, PS_OP_F, 1, &f);
       g_assert_cmpint (ps_work_flops (&f), ==, all / 2);
     }
 }
@@ -394,9 +400,11 @@ test_monotony (void)
                         .vocabulary = 51200,
                         .microbatch_size = 1 << i / 9 };
       PsModel larger[3] = { model, model, model };
-      PsWork work = ps_work_stage (&model, &layer, PS_OP_BW, 1);
-      gint64 ns = ps_work_ns (&work, cluster, 0);
+      PsWork work;
+      gint64 ns;
 
+      ps_work_stage (&model, &layer, PS_OP_BW, 1, &work);
+      ns = ps_work_ns (&work, cluster, 0);
       g_assert_cmpint (ps_work_ns (&work, faster, 0), <=, ns);
       larger[0].hidden *= 2;
       larger[0].feed_forward *= 2;
@@ -404,7 +412,7 @@ test_monotony (void)
       larger[2].microbatch_size *= 2;
       for (guint k = 0; k < 3; k++)
         {
-          work = ps_work_stage (&larger[k], &layer, PS_OP_BW, 1);
+          ps_work_stage (&larger[k], &layer, PS_OP_BW, 1, &work);
           g_assert_cmpint (ps_work_ns (&work, cluster, 0), >=, ns);
         }
     }
@@ -423,8 +431,9 @@ test_bits (void)
   for (guint r = 0; r < G_N_ELEMENTS (rows); r++)
     {
       const PsModel model = small (PS_MLP_SWIGLU, rows[r].precision);
-      PsWork work = ps_work_stage (&model, &(PsStageShape){ .n_layers = 3, .head = TRUE }, PS_OP_F, 1);
+      PsWork work;
 
+      ps_work_stage (&model, &(PsStageShape){ .n_layers = 3, .head = TRUE }, PS_OP_F, 1, &work);
       for (guint i = 0; i < work.n_kernels; i++)
         g_assert_cmpuint (
             work.kernel[i].bits, ==,
