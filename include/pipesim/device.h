@@ -42,7 +42,8 @@ typedef struct
   PsDevice *device; /* the device that allocated it and will free it */
   gsize bytes;
   void *data;
-  gint64 ready_ns; /* when its transport had it ready, CLOCK_MONOTONIC; 0: made on this device */
+  gint64 ready_ns; /* when its transport had it ready, or a paced device should have made it, CLOCK_MONOTONIC; 0: made
+                      on this device */
 } PsTensor;
 
 /* What a training learns from, and how fast. */

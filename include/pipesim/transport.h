@@ -106,7 +106,8 @@ struct _PsTransportClass
 
   /* Starts sending; never waits for the receiver. Takes the tensor and frees it (by its device's class) once it is
    * sent. delay_ns: the message may not be used before that much time has passed since this call (paced runs; 0
-   * otherwise). */
+   * otherwise). The receiver's tensor was ready by so much earlier as the sender's was before this call, but not before
+   * it came. */
   gboolean (*send) (PsTransport *transport, guint from, guint to, PsOp message, PsTensor *tensor, gint64 delay_ns,
                     GError **error);
 

@@ -1,6 +1,7 @@
 /* Tests of device: the table, the null device and the paced device. */
 #include "clock.h"
 #include "device/devices.h"
+#include "transport/transports.h"
 
 #include <math.h>
 
@@ -171,19 +172,23 @@ test_paced_duration (void)
   device->class->close (device);
 }
 
-/* Runs F of stage 0 with an input that came at ready_ns. */
-static void
+/* Runs F of stage 0 with an input that came at ready_ns; returns when its output was ready. */
+static gint64
 run_with_input (PsDevice *device, gint64 ready_ns)
 {
   PsTensor *input = device->class->tensor_new (device), *output = NULL;
+  gint64 end_ns;
 
   input->ready_ns = ready_ns;
   g_assert_true (device->class->run (device, (PsOp){ .kind = PS_OP_F }, input, &output, NULL));
+  end_ns = output->ready_ns;
   device->class->tensor_free (output);
+  g_assert_cmpint (ps_clock_now (), >=, end_ns);
+  return end_ns;
 }
 
-/* The input came 4 ms after the previous op and the device looked at it 1 ms later still: F's 2 ms count from there.
- */
+/* The input came 4 ms after the previous op, and the device looked at it 1 ms later still. F's 2 ms count from its
+ * coming; those of an F whose input came earlier count from the end of the op before. */
 static void
 test_paced_input (void)
 {
@@ -195,8 +200,40 @@ test_paced_input (void)
   run (device, PS_OP_F, 0, FALSE);
   ready_ns = ps_clock_now () + 4000000;
   ps_clock_sleep_until (ready_ns + 1000000);
-  run_with_input (device, ready_ns);
-  g_assert_cmpint (ps_clock_now (), >=, ready_ns + 1000000 + 2000000);
+  g_assert_cmpint (run_with_input (device, ready_ns), ==, ready_ns + 2000000);
+  g_assert_cmpint (run_with_input (device, ready_ns), ==, ready_ns + 4000000);
+  device->class->close (device);
+}
+
+/* The thread sends 1 ms after the op should have ended. The message is on its way for 20 ms from then on, and the
+ * receiver's op may count from 20 ms after the end, unless the message came even later. */
+static void
+test_paced_late (void)
+{
+  const gint64 delay_ns = 20000000;
+  const PsOp op = { .kind = PS_OP_F };
+  const PsTransportClass *class = &ps_threads_transport;
+  PsTransport *transport
+      = class->open (&(PsTransportSetting){ .n_devices = 2, .n_here = 2, .n_replicas = 1, .capacity = 1 }, NULL);
+  g_autoptr (PsCosts) costs = example_costs ();
+  PsDeviceSetting setting;
+  PsDevice *device = open_example (&ps_paced_device, &setting, costs);
+  PsTensor *tensor = NULL;
+  PsTransferTimes times;
+  gint64 end_ns, posted_ns;
+
+  g_assert_true (device->class->run (device, op, NULL, &tensor, NULL));
+  end_ns = tensor->ready_ns;
+  ps_clock_sleep_until (end_ns + 1000000);
+  g_assert_true (class->send (transport, 0, 1, op, tensor, delay_ns, NULL));
+  posted_ns = ps_clock_now ();
+  g_assert_true (class->receive (transport, 1, 0, op, NULL));
+  tensor = class->wait (transport, 1, 0, op, device, &times, NULL);
+  g_assert_cmpint (times.end_ns - times.start_ns, >=, delay_ns);
+  g_assert_cmpint (tensor->ready_ns, >=, end_ns + delay_ns);
+  g_assert_cmpint (tensor->ready_ns, <=, MAX (end_ns + delay_ns, posted_ns));
+  device->class->tensor_free (tensor);
+  class->close (transport);
   device->class->close (device);
 }
 
@@ -272,6 +309,7 @@ main (int argc, char **argv)
   g_test_add_func ("/device/paced/outputs", test_paced_outputs);
   g_test_add_func ("/device/paced/duration", test_paced_duration);
   g_test_add_func ("/device/paced/input", test_paced_input);
+  g_test_add_func ("/device/paced/late", test_paced_late);
   g_test_add_func ("/device/paced/memory", test_paced_memory);
   g_test_add_func ("/device/paced/pair", test_paced_pair);
   return g_test_run ();

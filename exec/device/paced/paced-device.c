@@ -11,12 +11,12 @@ typedef struct
 {
   PsDevice base;
   const PsDeviceSetting *setting;
-  gint64 deadline_ns; /* when the latest op should have ended */
-  gint64 returned_ns; /* when it returned; 0: there was none */
+  gint64 deadline_ns; /* when the latest op should have ended; 0: there was none */
   gboolean updating;  /* it was an O */
   gint64 input_ns;    /* when the latest input of the current op or pair had come */
   gboolean in_pair;   /* the latest op was the first of a pair */
   PsOp first;         /* that op */
+  PsTensor *output;   /* and what it hands on; NULL: nothing */
   PsMemoryUse memory;
 } PacedDevice;
 
@@ -118,17 +118,15 @@ duration_of (const PacedDevice *device, PsOp op)
                          : costs->op[cost_of (device, op)].duration_ns;
 }
 
-/* Returns when the op starts. An op that did not wait for its input starts when the op before should have ended, or
- * when its input came if that is later. So late waking never adds up. An op that waited starts now. The first op after
- * a meeting of all devices also starts now. They meet before the first op, and around O unless the run is endless. */
+/* Returns when the op starts: when the op before should have ended, or when its input came if that is later. An
+ * accelerator, too, starts a queued op without the host, so late waking does not add up. The first op after a meeting
+ * of all devices starts now. They meet before the first op, and around O unless the run is endless. */
 static gint64
 start_of (const PacedDevice *device, PsOp op)
 {
-  gboolean meets = device->returned_ns == 0 || (!device->setting->endless && device->updating != (op.kind == PS_OP_O));
+  gboolean meets = device->deadline_ns == 0 || (!device->setting->endless && device->updating != (op.kind == PS_OP_O));
 
-  if (meets || device->input_ns > device->returned_ns)
-    return ps_clock_now ();
-  return MAX (device->deadline_ns, device->input_ns);
+  return meets ? ps_clock_now () : MAX (device->deadline_ns, device->input_ns);
 }
 
 static void
@@ -136,7 +134,6 @@ occupy (PacedDevice *device, PsOp op)
 {
   device->deadline_ns = start_of (device, op) + duration_of (device, op);
   ps_clock_sleep_until (device->deadline_ns);
-  device->returned_ns = ps_clock_now ();
   device->updating = op.kind == PS_OP_O;
   device->input_ns = 0;
 }
@@ -148,6 +145,13 @@ take_input (PacedDevice *device, PsTensor *input)
     return;
   device->input_ns = MAX (device->input_ns, input->ready_ns);
   paced_tensor_free (input);
+}
+
+static void
+set_ready (PsTensor *output, gint64 ready_ns)
+{
+  if (output != NULL)
+    output->ready_ns = ready_ns;
 }
 
 /* The first op of a pair only takes its memory. The second one takes the time of both and gives back the memory of
@@ -164,12 +168,17 @@ paced_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError *
   if (op.paired)
     {
       device->first = op;
+      device->output = *output;
       device->in_pair = TRUE;
       return TRUE;
     }
   occupy (device, op);
+  set_ready (*output, device->deadline_ns);
   if (device->in_pair)
-    give_memory (device, device->first);
+    {
+      set_ready (device->output, device->deadline_ns);
+      give_memory (device, device->first);
+    }
   give_memory (device, op);
   device->in_pair = FALSE;
   return TRUE;

@@ -104,7 +104,8 @@ post_letter (const PsMpiPort *port, PsMpiKind kind, const PsMpiMessage *message,
                      .tag = tag,
                      .n_bytes = (guint32)n_bytes,
                      .sent_ns = message->sent_ns,
-                     .due_ns = message->due_ns };
+                     .due_ns = message->due_ns,
+                     .late_ns = message->late_ns };
 
   ps_mpi_post_letter (rank_of (port, message->peer), &head, message->data);
 }
@@ -340,6 +341,7 @@ take_data (PsMpiPort *port, const PsMpiHead *head, const void *bytes)
   receipt->has_head = TRUE;
   receipt->message.sent_ns = head->sent_ns;
   receipt->message.due_ns = head->due_ns;
+  receipt->message.late_ns = head->late_ns;
   if (head->tag == 0)
     keep_bytes (receipt, head, bytes);
   else

@@ -22,6 +22,7 @@ typedef struct
   PsTensor *tensor; /* freed with the message by its device's class; NULL: none */
   gint64 sent_ns;   /* by the clock of all */
   gint64 due_ns;
+  gint64 late_ns;
 } PsMpiMessage;
 
 typedef struct

@@ -184,10 +184,13 @@ mpi_send (PsTransport *base, guint from, guint to, PsOp op, PsTensor *tensor, gi
 {
   PsMpiTransport *transport = mpi_transport (base);
   PsMpiPort *port = ps_mpi_transport_port (transport, from);
-  gint64 sent_ns = ps_clock_now () + transport->setting.clock_offset_ns;
-  PsMpiMessage message = {
-    .peer = number_of (transport, to), .op = op, .tensor = tensor, .sent_ns = sent_ns, .due_ns = sent_ns + delay_ns
-  };
+  const gint64 now_ns = ps_clock_now (), sent_ns = now_ns + transport->setting.clock_offset_ns;
+  PsMpiMessage message = { .peer = number_of (transport, to),
+                           .op = op,
+                           .tensor = tensor,
+                           .sent_ns = sent_ns,
+                           .due_ns = sent_ns + delay_ns,
+                           .late_ns = tensor->ready_ns > 0 ? now_ns - tensor->ready_ns : 0 };
 
   g_assert (tensor->bytes <= transport->setting.message_bytes);
 
@@ -303,7 +306,7 @@ mpi_wait (PsTransport *base, guint at, guint from, PsOp op, PsDevice *into, PsTr
   if (tensor == NULL)
     return NULL;
   /* A message that was there before anybody asked is not longer on its way because its receiver is busy. */
-  tensor->ready_ns = ready_ns;
+  tensor->ready_ns = MAX (receipt->came_ns, ready_ns - receipt->message.late_ns);
   *times = (PsTransferTimes){ .start_ns = receipt->message.sent_ns - offset_ns,
                               .end_ns = ready_ns >= called_ns ? ps_clock_now () : ready_ns };
   return tensor;

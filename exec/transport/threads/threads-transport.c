@@ -24,6 +24,7 @@ struct _Message
   gsize bytes;
   gint64 sent_ns;
   gint64 ready_ns; /* when the receiver may use it */
+  gint64 due_ns;   /* and when it might if its sender had been in time */
 };
 
 /* A list that is searched from its oldest entry: nearly always the first entry fits. */
@@ -223,8 +224,10 @@ static void
 post (PsTransport *transport, guint from, guint to, Message *message)
 {
   Port *port = port_lock (transport, to);
+  const gint64 now_ns = ps_clock_now ();
 
-  message->ready_ns = MAX (message->ready_ns, ps_clock_now ());
+  message->ready_ns = MAX (message->ready_ns, now_ns);
+  message->due_ns = MAX (message->due_ns, now_ns);
   list_append (&port->from[from].arrived, message);
   pthread_cond_signal (&port->changed);
   port_unlock (port);
@@ -245,6 +248,7 @@ threads_send (PsTransport *transport, guint from, guint to, PsOp op, PsTensor *t
     }
   message = g_new0 (Message, 1);
   *message = (Message){ .op = op, .bytes = tensor->bytes, .sent_ns = now_ns, .ready_ns = now_ns + delay_ns };
+  message->due_ns = (tensor->ready_ns > 0 ? tensor->ready_ns : now_ns) + delay_ns;
   /* The receiver copies device memory from device to device; host memory goes through a slot. */
   if (tensor->device->class->copy == NULL && claim_slot (transport, from, to, message))
     {
@@ -371,7 +375,7 @@ land (const Message *message, PsDevice *into, GError **error)
     return ps_refuse_null (error, PS_ERROR_UNAVAILABLE, "stage %u: no memory to receive %s", message->op.stage,
                            ps_op_format (message->op, name));
   g_assert (tensor->bytes == message->bytes);
-  tensor->ready_ns = message->ready_ns;
+  tensor->ready_ns = message->due_ns;
   if (copy_message (message, tensor, error))
     return tensor;
   tensor_free (tensor);
