@@ -260,10 +260,9 @@ check_tensor (const PsCalibration *calibration, GError **error)
 
   if (t == 1)
     return TRUE;
-  if (!calibration->device->tensor || !calibration->transport->splits_sums)
-    return ps_refuse (error, PS_ERROR_UNAVAILABLE,
-                      "--tensor %u: device %s over %s does not share layers; cpu over threads or mpi does", t,
-                      calibration->device->name, calibration->transport->name);
+  if (!calibration->device->tensor)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--tensor %u: device %s does not share layers; cpu and cuda do", t,
+                      calibration->device->name);
   if (n_ranks > 1 && n_ranks != t)
     return ps_refuse (error, PS_ERROR_USAGE, "--tensor %u: needs one process, or one for each part; these are %u", t,
                       n_ranks);

@@ -188,10 +188,6 @@ check_tensor (const PsRunSetting *setting, GError **error)
     return TRUE;
   g_return_val_if_fail (setting->device->tensor, FALSE);
 
-  if (!setting->transport->splits_sums)
-    return ps_refuse (error, PS_ERROR_UNAVAILABLE,
-                      "--tensor %u: transport %s doesn't add up within ops; threads and mpi do", setting->n_tensor,
-                      setting->transport->name);
   return ps_tensor_check (setting->model, setting->n_tensor, error);
 }
 

@@ -95,8 +95,9 @@ typedef struct
   guint tensor;
   guint n_tensor;
 
-  /* Ops call it: replaces n numbers by their sums over the devices that share the layer, the same bits on each. All of
-   * them run the same ops in the same order. NULL: ops leave their sums out, to be timed without them. */
+  /* Ops call it: replaces n numbers by their sums over the devices that share the layer, the same bits on each, for all
+   * that follows in the device's queue (see PsDeviceClass.stream). All of them run the same ops in the same order. NULL:
+   * ops leave their sums out, to be timed without them. */
   gboolean (*add_up) (gpointer data, float *values, gsize n, GError **error);
   gpointer add_up_data;
 
@@ -231,6 +232,10 @@ struct _PsDeviceClass
    * moments a device that is sharded copies its own share, in its place. NULL, both: the class has none. */
   gboolean (*read_state) (PsDevice *device, guint stage, PsStageState *state, GError **error);
   gboolean (*write_state) (PsDevice *device, guint stage, const PsStageState *state, GError **error);
+
+  /* The accelerator's queue (cudaStream_t) in which ops run, for transports that add up within ops in its order. NULL:
+   * there is none, and sums are done when add_up returns. */
+  void *(*stream) (PsDevice *device);
 
   /* Time of the latest run on the accelerator itself, without the host's part in it. NULL: the class knows no such
    * difference. */

@@ -84,7 +84,7 @@ struct _PsTransportClass
   gboolean ordered;         /* both ends of a channel must send and receive its messages in one order */
   gboolean exclusive;       /* devices can't share an accelerator */
   gboolean occupies;        /* a posted receive holds part of the accelerator until it is done */
-  gboolean splits_sums;     /* `sum` knows all circles and halves; else the whole over PS_CIRCLE_WEIGHTS alone */
+  gboolean splits_sums;     /* `sum` knows all circles and halves; else the whole, and not PS_CIRCLE_REPLICAS */
 
   /* Says in one line why the class can't be used here (PS_ERROR_UNAVAILABLE). NULL: it always can. */
   gboolean (*available) (GError **error);
@@ -123,8 +123,9 @@ struct _PsTransportClass
   gboolean (*flush) (PsTransport *transport, guint from, GError **error);
 
   /* Adds up the n numbers at `values`, in the device's own memory, over the devices of a circle, also while messages
-   * are under way. All of them call it in the same order; done on return. Each gets the same bits. The two halves in
-   * turn give the bits of the whole. NULL: the class does not add up. */
+   * are under way. All of them call it in the same order; done on return, or over PS_CIRCLE_TENSOR in the order of
+   * PsDeviceClass.stream. Each gets the same bits. The two halves in turn give the bits of the whole. Over
+   * PS_CIRCLE_TENSOR the numbers may also be in the host's memory. NULL: the class does not add up. */
   gboolean (*sum) (PsTransport *transport, guint at, PsCircleKind kind, PsSumHalves halves, float *values, gsize n,
                    GError **error);
 

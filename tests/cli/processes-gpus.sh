@@ -41,6 +41,18 @@ for way in "--transport nccl" "--transport threads"; do
     result "two weight copies on four GPUs, $way" "$(cat "$work/stdout" "$work/stderr")"
   fi
 done
+# Layers that devices share; sums within ops run in the device's own stream, and those of states in the host's memory.
+shared='--schedule zb-h1 -p 2 -m 2 --model small.ini --tensor 2 --steps 2 --clip 0.01'
+for way in "--device cuda --transport nccl" "--device cuda --transport threads" "--device cpu --transport nccl"; do
+  rm -f run.safetensors
+  if PS_EMULATED_ASYNC=1 pipesim exec $shared $way --check --json --save run.safetensors >"$work/stdout" 2>"$work/stderr" \
+    && grep -q equal-within "$work/stdout" && { [ ! -e first.safetensors ] || cmp -s run.safetensors first.safetensors || [ "${way#*cpu}" != "$way" ]; }; then
+    result "shared layers on four GPUs in one process, $way"
+  else
+    result "shared layers on four GPUs in one process, $way" "$(cat "$work/stdout" "$work/stderr")"
+  fi
+  [ -e first.safetensors ] || mv run.safetensors first.safetensors
+done
 export PS_EMULATED_GPUS=2
 equal "two ranks with two GPUs each" 2 $own_hosts pipesim exec --schedule zb-h1 -p 4 -m 8 $nccl
 unset PS_EMULATED_GPUS
@@ -50,6 +62,11 @@ equal "four ranks over NCCL" 4 $own_hosts pipesim exec --schedule zb-h1 -p 4 -m 
 equal "two stages a rank over NCCL" 2 $own_hosts pipesim exec --schedule zb-v -p 2 -m 4 $nccl
 equal "two weight copies over NCCL" 4 $own_hosts pipesim exec --schedule chimera -p 4 -m 4 $nccl
 fine "two copies of two ranks over NCCL" '"check": "equal-within"' 4 $own_hosts pipesim exec --schedule 1f1b -p 2 -m 4 $nccl $check
+fine "four ranks that share layers over NCCL" '"check": "equal-within"' 4 $own_hosts pipesim exec $shared --device cuda --transport nccl --check --json \
+  --save run.safetensors
+cmp -s run.safetensors first.safetensors && set -- || set -- "other weights"
+result "train the same as threads of one process" "$@"
+fine "two that share layers over MPI" '"check": "equal-within"' 2 pipesim exec $shared --device cuda --transport mpi --check --json
 cuda='pipesim exec --schedule 1f1b -p 2 -m 1 --device cuda --transport nccl --model small.ini'
 equal "ranks that choose different algorithms" 2 sh odd.sh 1 PS_EMULATED_ALGORITHM=1 '' $cuda
 fine "a calibration adds up over all ranks" 'stage shape' 3 $own_hosts pipesim calib run --db nccl.db --profile x $few --transport nccl

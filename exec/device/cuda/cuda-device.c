@@ -340,6 +340,12 @@ cuda_forget (PsDevice *device)
       ps_cuda_stage_forget (cuda->stages[i]);
 }
 
+static void *
+cuda_stream (PsDevice *device)
+{
+  return cuda_device (device)->shared.context.stream;
+}
+
 static gint64
 cuda_op_ns (PsDevice *device)
 {
@@ -443,6 +449,7 @@ static const PsDeviceClass cuda_class = {
   .gradient_memory = cuda_gradient_memory,
   .read_state = cuda_read_state,
   .write_state = cuda_write_state,
+  .stream = cuda_stream,
   .op_ns = cuda_op_ns,
   .flush_cache = cuda_flush_cache,
   .occupy = cuda_occupy,

@@ -111,7 +111,7 @@ ps_cuda_shared_add_up (PsCudaShared *shared, void *values)
   g_autoptr (GError) error = NULL;
 
   /* After a failure the others wait in vain, and the run ends. */
-  if (sizes->parts == 1 || setting->add_up == NULL || context->failure != NULL)
+  if (sizes->parts == 1 || setting->add_up == NULL || shared->alone || context->failure != NULL)
     return;
   if (shared->sums != NULL)
     ps_cuda_note (context, "widening partial sums",

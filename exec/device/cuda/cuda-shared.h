@@ -31,6 +31,7 @@ typedef struct
   void *scratch;            /* workspace of one kernel at a time */
   /* Per slice of a microbatch batch x (sequence + 1), see ps_data_read; NULL until a stage needs them. */
   uint32_t *words;
+  gboolean alone; /* ops leave sums over devices out */
 } PsCudaShared;
 
 /* Takes the scratch memory, and the words if wanted, unless that was done before. The context is current. Errors:

@@ -350,10 +350,14 @@ warm_up (PsCudaStage *stage, GError **error)
   const guint n = MIN (2, (guint)shared->sizes.slices); /* further slices run the kernels of the second */
   gboolean ok = TRUE;
 
+  /* Devices take turns at choosing algorithms. One that waits for its stream then must not wait for a sum with another.
+   */
+  shared->alone = TRUE;
   for (guint i = 0; ok && i < n; i++)
     ok = try_op (stage, PS_OP_F, i, !stage->shape.embedding, error);
   for (guint i = n; ok && i-- > 0;)
     ok = try_op (stage, PS_OP_B, i, !stage->shape.head, error) && try_op (stage, PS_OP_W, i, FALSE, error);
+  shared->alone = FALSE;
   return ok && ps_cuda_weights_forget (&stage->weights, shared, error) && clear_losses (stage, error)
          && ps_cuda_ok ("waiting", cudaStreamSynchronize (shared->context.stream), error);
 }

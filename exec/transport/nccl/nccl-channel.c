@@ -68,7 +68,8 @@ describe (const PsNcclChannel *channel, const PsNcclJob *job)
                                 .peer = (guint16)channel->peer };
 
   if (channel->kind == PS_NCCL_ADD)
-    return g_strdup_printf ("device %u: sum of gradients over all copies", channel->own);
+    return g_strdup_printf ("device %u: sum %s", channel->own,
+                            channel->borrows ? "within an op" : "of gradients over all copies");
   if (job == NULL)
     return g_strdup_printf ("device %u: channel %s device %u", channel->own,
                             channel->kind == PS_NCCL_SEND ? "to" : "from", channel->peer);
@@ -136,11 +137,14 @@ ps_nccl_channel_open (PsNcclChannel *channel, const ncclUniqueId *id, guint rank
 {
   int least, greatest;
 
-  return ps_nccl_cuda_ok ("cudaDeviceGetStreamPriorityRange", cudaDeviceGetStreamPriorityRange (&least, &greatest),
-                          error)
-         && ps_nccl_cuda_ok ("cudaStreamCreateWithPriority",
-                             cudaStreamCreateWithPriority (&channel->stream, cudaStreamNonBlocking, greatest), error)
-         && create_communicator (channel, id, rank, n_ranks, error);
+  if (channel->stream == NULL
+      && (!ps_nccl_cuda_ok ("cudaDeviceGetStreamPriorityRange", cudaDeviceGetStreamPriorityRange (&least, &greatest),
+                            error)
+          || !ps_nccl_cuda_ok ("cudaStreamCreateWithPriority",
+                               cudaStreamCreateWithPriority (&channel->stream, cudaStreamNonBlocking, greatest),
+                               error)))
+    return FALSE;
+  return create_communicator (channel, id, rank, n_ranks, error);
 }
 
 static gboolean
@@ -203,7 +207,7 @@ ps_nccl_channel_post (PsNcclChannel *channel, PsNcclJob *job, void *memory, gsiz
   /* Only when NCCL has put it into the stream may anything follow there. */
   posted = posted && check_settled (channel, job, ps_nccl_channel_settle (channel, launch (channel, memory, n)), error)
            && ps_nccl_cuda_ok ("cudaEventRecord", cudaEventRecord (job->done, channel->stream), error);
-  if (channel->kind == PS_NCCL_SEND)
+  if (channel->kind == PS_NCCL_SEND || channel->borrows)
     job->since_ns = ps_clock_now ();
   if (posted)
     g_queue_push_tail (&channel->jobs, job);
@@ -380,7 +384,7 @@ ps_nccl_channel_free (PsNcclChannel *channel)
     cudaEventDestroy (g_ptr_array_index (channel->events, i));
   for (guint i = 0; i < channel->blocks->len; i++)
     cudaFree (g_ptr_array_index (channel->blocks, i));
-  if (channel->stream != NULL)
+  if (channel->stream != NULL && !channel->borrows)
     cudaStreamDestroy (channel->stream);
   g_ptr_array_unref (channel->events);
   g_ptr_array_unref (channel->blocks);

@@ -34,7 +34,8 @@ typedef struct
   guint peer;          /* and at the other; not for PS_NCCL_ADD */
   gint *aborted;       /* atomic, the transport's: no communicator will do anything any more */
   gint64 timeout_ns;   /* of every NCCL call; 0: none */
-  cudaStream_t stream; /* of the highest priority */
+  cudaStream_t stream; /* of the highest priority, or the device's own */
+  gboolean borrows;    /* the device's own */
   GPtrArray *events;   /* idle; of the device's thread */
   GPtrArray *blocks;   /* idle staging memory; of the device's thread */
   pthread_mutex_t lock;
@@ -49,7 +50,7 @@ PsNcclChannel *ps_nccl_channel_new (PsNcclKind kind, guint own, guint peer, gint
  * jobs that are left must be done or aborted; their tensors are freed. NULL: nothing to do. */
 void ps_nccl_channel_free (PsNcclChannel *channel);
 
-/* Creates stream and communicator; returns when all n_ranks ends have done so. */
+/* Creates stream (unless the channel has one) and communicator; returns when all n_ranks ends have done so. */
 gboolean ps_nccl_channel_open (PsNcclChannel *channel, const ncclUniqueId *id, guint rank, guint n_ranks,
                                GError **error);
 

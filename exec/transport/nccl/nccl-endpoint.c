@@ -18,15 +18,16 @@ typedef struct
 {
   char host[HOST_SIZE];
   char bus[BUS_SIZE];
-  ncclUniqueId holders; /* of the first holder of a stage: name of the communicator of all its holders */
+  ncclUniqueId sums[PS_NCCL_N_CIRCLES]; /* of the first device of a circle: name of the communicator of all */
 } Card;
 
 PsNcclEndpoint *
-ps_nccl_endpoint_new (const PsTransportSetting *setting, guint index, gint *aborted)
+ps_nccl_endpoint_new (const PsTransportSetting *setting, guint at, gint *aborted)
 {
   PsNcclEndpoint *endpoint = g_new0 (PsNcclEndpoint, 1);
-  guint n = setting->n_devices;
+  guint n = setting->n_devices, index = at % n;
 
+  endpoint->at = at;
   endpoint->index = index;
   endpoint->wire_bytes = setting->message_bytes > 0 ? setting->message_bytes : MARK_BYTES;
   endpoint->out = g_new0 (PsNcclChannel *, n);
@@ -38,8 +39,9 @@ ps_nccl_endpoint_new (const PsTransportSetting *setting, guint index, gint *abor
       if (setting->uses[(gsize)i * n + index])
         endpoint->in[i] = ps_nccl_channel_new (PS_NCCL_RECEIVE, index, i, aborted, setting->timeout_ns);
     }
-  if (ps_circle_of (setting, index, PS_CIRCLE_WEIGHTS).n > 1)
-    endpoint->holders = ps_nccl_channel_new (PS_NCCL_ADD, index, index, aborted, setting->timeout_ns);
+  for (guint kind = 0; kind < PS_NCCL_N_CIRCLES; kind++)
+    if (kind != PS_CIRCLE_REPLICAS && ps_circle_of (setting, at, kind).n > 1)
+      endpoint->sums[kind] = ps_nccl_channel_new (PS_NCCL_ADD, index, index, aborted, setting->timeout_ns);
   return endpoint;
 }
 
@@ -64,8 +66,9 @@ ps_nccl_endpoint_visit (PsNcclEndpoint *endpoint, guint n_devices,
         if (channel != NULL)
           visit (channel, data);
       }
-  if (endpoint->holders != NULL)
-    visit (endpoint->holders, data);
+  for (guint kind = 0; kind < PS_NCCL_N_CIRCLES; kind++)
+    if (endpoint->sums[kind] != NULL)
+      visit (endpoint->sums[kind], data);
 }
 
 static void
@@ -93,9 +96,8 @@ ps_nccl_endpoint_free (PsNcclEndpoint *endpoint, guint n_devices)
 
 /* NCCL takes processes with equal NCCL_HOSTID for processes of one host; without it, it goes by the host itself. */
 static gboolean
-fill_card (Card *card, const PsTransportSetting *setting, guint index, GError **error)
+fill_card (Card *card, const PsTransportSetting *setting, const PsNcclEndpoint *endpoint, GError **error)
 {
-  const PsCircle circle = ps_circle_of (setting, index, PS_CIRCLE_WEIGHTS);
   const char *host = g_getenv ("NCCL_HOSTID");
   int gpu = 0;
 
@@ -104,8 +106,11 @@ fill_card (Card *card, const PsTransportSetting *setting, guint index, GError **
   if (!ps_nccl_cuda_ok ("cudaGetDevice", cudaGetDevice (&gpu), error)
       || !ps_nccl_cuda_ok ("cudaDeviceGetPCIBusId", cudaDeviceGetPCIBusId (card->bus, sizeof card->bus, gpu), error))
     return FALSE;
-  return circle.n == 1 || circle.own > 0
-         || ps_nccl_ok ("ncclGetUniqueId", NULL, ncclGetUniqueId (&card->holders), error);
+  for (guint kind = 0; kind < PS_NCCL_N_CIRCLES; kind++)
+    if (endpoint->sums[kind] != NULL && ps_circle_of (setting, endpoint->at, kind).own == 0
+        && !ps_nccl_ok ("ncclGetUniqueId", NULL, ncclGetUniqueId (&card->sums[kind]), error))
+      return FALSE;
+  return TRUE;
 }
 
 static gboolean
@@ -121,25 +126,32 @@ check_cards (const Card *cards, guint n, guint own, guint n_devices, GError **er
 }
 
 static gboolean
-exchange (const PsTransportSetting *setting, guint index, gconstpointer mine, gsize n_bytes, gpointer all,
-          GError **error)
+exchange (const PsTransportSetting *setting, guint at, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
 {
-  return setting->group->exchange (setting->group->data, index, mine, n_bytes, all, error);
+  return setting->group->exchange (setting->group->data, at, mine, n_bytes, all, error);
 }
 
-static gboolean
-meet_peers (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, ncclUniqueId *holders, GError **error)
+/* Devices of all pipelines. */
+static guint
+count_devices (const PsTransportSetting *setting)
 {
-  const PsCircle circle = ps_circle_of (setting, endpoint->index, PS_CIRCLE_WEIGHTS);
-  guint n = setting->n_devices * setting->n_replicas;
+  return setting->n_devices * setting->n_replicas * MAX (setting->n_tensor, 1);
+}
+
+/* names: of the communicators for sums, by PsCircleKind. */
+static gboolean
+meet_peers (const PsNcclEndpoint *endpoint, const PsTransportSetting *setting, ncclUniqueId *names, GError **error)
+{
+  guint n = count_devices (setting);
   g_autofree Card *cards = g_new0 (Card, n);
   Card mine;
 
-  if (!fill_card (&mine, setting, endpoint->index, error)
-      || !exchange (setting, endpoint->index, &mine, sizeof mine, cards, error))
+  if (!fill_card (&mine, setting, endpoint, error)
+      || !exchange (setting, endpoint->at, &mine, sizeof mine, cards, error))
     return FALSE;
-  *holders = cards[circle.first].holders;
-  return check_cards (cards, n, setting->pipeline * setting->n_devices + endpoint->index, setting->n_devices, error);
+  for (guint kind = 0; kind < PS_NCCL_N_CIRCLES; kind++)
+    names[kind] = cards[ps_circle_of (setting, endpoint->at, kind).first].sums[kind];
+  return check_cards (cards, n, setting->pipeline * setting->n_devices + endpoint->at, setting->n_devices, error);
 }
 
 /* names[from * n_devices + to] for all channels of this replica; each is made by its sender. Free with g_free. */
@@ -149,17 +161,18 @@ exchange_names (const PsNcclEndpoint *endpoint, const PsTransportSetting *settin
   guint n = setting->n_devices;
   gsize n_bytes = n * sizeof (ncclUniqueId);
   g_autofree ncclUniqueId *mine = g_new0 (ncclUniqueId, n);
-  g_autofree ncclUniqueId *all = g_new0 (ncclUniqueId, (gsize)n * n * setting->n_replicas);
+  g_autofree ncclUniqueId *all = g_new0 (ncclUniqueId, (gsize)n * count_devices (setting));
+  guint pipeline = setting->pipeline + endpoint->at / n;
 
   for (guint to = 0; to < n; to++)
     if (endpoint->out[to] != NULL && !ps_nccl_ok ("ncclGetUniqueId", NULL, ncclGetUniqueId (&mine[to]), error))
       return NULL;
-  if (!exchange (setting, endpoint->index, mine, n_bytes, all, error))
+  if (!exchange (setting, endpoint->at, mine, n_bytes, all, error))
     return NULL;
-  return g_memdup2 (all + (gsize)setting->pipeline * n * n, n * n_bytes);
+  return g_memdup2 (all + (gsize)pipeline * n * n, n * n_bytes);
 }
 
-/* Sends a message for no op: NCCL connects with the first one. */
+/* Sends a message for no op, or adds up one number: NCCL connects with the first one. */
 static gboolean
 warm_up (const PsNcclEndpoint *endpoint, PsNcclChannel *channel, GError **error)
 {
@@ -171,7 +184,8 @@ warm_up (const PsNcclEndpoint *endpoint, PsNcclChannel *channel, GError **error)
       ps_nccl_job_free (channel, job);
       return FALSE;
     }
-  return ps_nccl_channel_post (channel, job, job->staging, endpoint->wire_bytes, error)
+  return ps_nccl_channel_post (channel, job, job->staging, channel->kind == PS_NCCL_ADD ? 1 : endpoint->wire_bytes,
+                               error)
          && ps_nccl_channel_reap (channel, TRUE, error);
 }
 
@@ -201,7 +215,7 @@ open_channels (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, cons
 static gboolean
 borrow_gpu (const PsNcclEndpoint *endpoint, const PsTransportSetting *setting, GError **error)
 {
-  guint number = setting->local + endpoint->index - setting->first;
+  guint number = setting->local + endpoint->at - setting->first;
   int n_gpus = 0;
 
   return ps_nccl_cuda_ok ("cudaGetDeviceCount", cudaGetDeviceCount (&n_gpus), error)
@@ -218,25 +232,44 @@ open_clock (PsNcclEndpoint *endpoint, GError **error)
          && ps_nccl_endpoint_anchor (endpoint, error);
 }
 
+/* Sums within ops run in the device's own stream, after what they add up and before all that reads it. */
+static gboolean
+open_sums (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, const ncclUniqueId *names, GError **error)
+{
+  PsDevice *device = endpoint->device;
+
+  for (guint kind = 0; kind < PS_NCCL_N_CIRCLES; kind++)
+    {
+      const PsCircle circle = ps_circle_of (setting, endpoint->at, kind);
+      PsNcclChannel *channel = endpoint->sums[kind];
+
+      if (channel == NULL)
+        continue;
+      if (kind == PS_CIRCLE_TENSOR && device->class->stream != NULL)
+        channel->stream = device->class->stream (device);
+      channel->borrows = channel->stream != NULL;
+      if (!ps_nccl_channel_open (channel, &names[kind], circle.own, circle.n, error)
+          || !warm_up (endpoint, channel, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
 gboolean
 ps_nccl_endpoint_join (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, PsDevice *device, GError **error)
 {
-  const PsCircle circle = ps_circle_of (setting, endpoint->index, PS_CIRCLE_WEIGHTS);
   g_autofree ncclUniqueId *names = NULL;
-  ncclUniqueId holders;
+  ncclUniqueId sums[PS_NCCL_N_CIRCLES];
 
   endpoint->device = device;
   endpoint->staged = device->class->read == NULL;
   if (endpoint->staged && !borrow_gpu (endpoint, setting, error))
     return FALSE;
-  if (!meet_peers (endpoint, setting, &holders, error))
+  if (!meet_peers (endpoint, setting, sums, error))
     return FALSE;
   names = exchange_names (endpoint, setting, error);
-  if (names == NULL || !open_channels (endpoint, setting, names, error))
-    return FALSE;
-  if (endpoint->holders != NULL && !ps_nccl_channel_open (endpoint->holders, &holders, circle.own, circle.n, error))
-    return FALSE;
-  return open_clock (endpoint, error);
+  return names != NULL && open_channels (endpoint, setting, names, error) && open_sums (endpoint, setting, sums, error)
+         && open_clock (endpoint, error);
 }
 
 /* Records the spare event at *begin_ns of the clock and spins until the GPU has passed it. */

@@ -4,23 +4,26 @@
 
 #include "nccl-channel.h"
 
+#define PS_NCCL_N_CIRCLES (PS_CIRCLE_TENSOR + 1)
+
 typedef struct
 {
   PsDevice *device;
-  guint index;
-  gboolean staged;        /* the device's tensors are host memory: they travel by way of staging memory */
-  gsize wire_bytes;       /* of every message */
-  PsNcclChannel **out;    /* [n_devices] to each device; NULL: nothing goes there */
-  PsNcclChannel **in;     /* [n_devices] from each */
-  PsNcclChannel *holders; /* to all devices with the same stages; NULL: there are no others */
-  cudaStream_t clock;     /* for the anchor */
-  cudaEvent_t anchor;     /* an event at a known time */
-  cudaEvent_t spare;      /* for the next try of an anchor */
-  gint64 anchor_ns;       /* when the anchor took place, by the host's clock; 0: never yet */
+  guint at;            /* first .. first + n_here - 1, as in PsTransportSetting */
+  guint index;         /* of its pipeline's devices */
+  gboolean staged;     /* the device's tensors are host memory: they travel by way of staging memory */
+  gsize wire_bytes;    /* of every message */
+  PsNcclChannel **out; /* [n_devices] to each device; NULL: nothing goes there */
+  PsNcclChannel **in;  /* [n_devices] from each */
+  PsNcclChannel *sums[PS_NCCL_N_CIRCLES]; /* to the others of each circle, by PsCircleKind; NULL: there are none */
+  cudaStream_t clock;                     /* for the anchor */
+  cudaEvent_t anchor;                     /* an event at a known time */
+  cudaEvent_t spare;                      /* for the next try of an anchor */
+  gint64 anchor_ns;                       /* when the anchor took place, by the host's clock; 0: never yet */
 } PsNcclEndpoint;
 
 /* setting outlives the endpoint, and so does *aborted. */
-PsNcclEndpoint *ps_nccl_endpoint_new (const PsTransportSetting *setting, guint index, gint *aborted);
+PsNcclEndpoint *ps_nccl_endpoint_new (const PsTransportSetting *setting, guint at, gint *aborted);
 void ps_nccl_endpoint_free (PsNcclEndpoint *endpoint, guint n_devices);
 
 /* Connects the endpoint of a device that the calling thread has attached: refuses GPUs that two devices want, exchanges

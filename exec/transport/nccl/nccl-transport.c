@@ -21,7 +21,8 @@ typedef struct
   PsTransport base;
   PsTransportSetting setting;
   gint aborted;              /* atomic */
-  PsNcclEndpoint **endpoint; /* [n_devices]; NULL: not in this process, or has left. Under lock */
+  PsNcclEndpoint **endpoint; /* [n_ends]; NULL: not in this process, or has left. Under lock */
+  guint n_ends;              /* first + n_here */
   GThread *watchdog;
   pthread_mutex_t lock;
   pthread_cond_t closing_changed;
@@ -55,7 +56,7 @@ find_problem (NcclTransport *transport)
 {
   GError *problem = NULL;
 
-  for (guint i = 0; i < transport->setting.n_devices; i++)
+  for (guint i = 0; i < transport->n_ends; i++)
     if (transport->endpoint[i] != NULL)
       ps_nccl_endpoint_visit (transport->endpoint[i], transport->setting.n_devices, examine, &problem);
   return problem;
@@ -127,19 +128,14 @@ static const PsTransportClass nccl_class;
 static PsTransport *
 nccl_open (const PsTransportSetting *setting, GError **error)
 {
-  if (setting->n_here > setting->n_devices)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "nccl transport: runs one pipeline in a process");
-      return NULL;
-    }
-
   NcclTransport *transport = g_new0 (NcclTransport, 1);
 
   transport->base.class = &nccl_class;
   transport->setting = *setting;
-  transport->endpoint = g_new0 (PsNcclEndpoint *, setting->n_devices);
-  for (guint i = 0; i < setting->n_here; i++)
-    transport->endpoint[setting->first + i] = ps_nccl_endpoint_new (setting, setting->first + i, &transport->aborted);
+  transport->n_ends = setting->first + setting->n_here;
+  transport->endpoint = g_new0 (PsNcclEndpoint *, transport->n_ends);
+  for (guint i = setting->first; i < transport->n_ends; i++)
+    transport->endpoint[i] = ps_nccl_endpoint_new (setting, i, &transport->aborted);
   init_locks (transport);
   transport->watchdog = g_thread_try_new ("watchdog", watch, transport, error);
   if (transport->watchdog != NULL)
@@ -182,7 +178,7 @@ nccl_close (PsTransport *base)
   if (transport->watchdog != NULL)
     g_thread_join (transport->watchdog);
   /* The endpoints of devices that never came to leave. */
-  for (guint i = 0; i < transport->setting.n_devices; i++)
+  for (guint i = 0; i < transport->n_ends; i++)
     nccl_part (base, i);
   pthread_cond_destroy (&transport->closing_changed);
   pthread_mutex_destroy (&transport->lock);
@@ -200,9 +196,8 @@ nccl_join (PsTransport *base, guint at, PsDevice *device, GError **error)
 
 /* The memory that NCCL sends for a tensor: its device memory, or staging memory with its bytes. NULL on failure. */
 static void *
-stage_out (const NcclTransport *transport, PsNcclChannel *channel, PsNcclJob *job, GError **error)
+stage_out (const PsNcclEndpoint *endpoint, PsNcclChannel *channel, PsNcclJob *job, GError **error)
 {
-  const PsNcclEndpoint *endpoint = transport->endpoint[channel->own];
   const void *host = job->tensor->bytes > 0 ? job->tensor->data : &job->due_ns;
 
   if (!endpoint->staged)
@@ -220,7 +215,7 @@ nccl_send (PsTransport *base, guint from, guint to, PsOp message, PsTensor *tens
 {
   NcclTransport *transport = nccl_transport (base);
   PsNcclEndpoint *endpoint = transport->endpoint[from];
-  PsNcclChannel *channel = endpoint->out[to];
+  PsNcclChannel *channel = endpoint->out[to % transport->setting.n_devices];
   PsNcclJob *job = g_new0 (PsNcclJob, 1);
   void *memory;
 
@@ -229,7 +224,7 @@ nccl_send (PsTransport *base, guint from, guint to, PsOp message, PsTensor *tens
   *job = (PsNcclJob){ .op = message,
                       .tensor = tensor,
                       .due_ns = ps_clock_now () + delay_ns + transport->setting.clock_offset_ns };
-  memory = ps_nccl_channel_reap (channel, FALSE, error) ? stage_out (transport, channel, job, error) : NULL;
+  memory = ps_nccl_channel_reap (channel, FALSE, error) ? stage_out (endpoint, channel, job, error) : NULL;
   if (memory != NULL)
     return ps_nccl_channel_post (channel, job, memory, endpoint->wire_bytes, error);
   ps_nccl_job_free (channel, job);
@@ -239,8 +234,9 @@ nccl_send (PsTransport *base, guint from, guint to, PsOp message, PsTensor *tens
 static gboolean
 nccl_receive (PsTransport *base, guint at, guint from, PsOp message, GError **error)
 {
-  PsNcclEndpoint *endpoint = nccl_transport (base)->endpoint[at];
-  PsNcclChannel *channel = endpoint->in[from];
+  NcclTransport *transport = nccl_transport (base);
+  PsNcclEndpoint *endpoint = transport->endpoint[at];
+  PsNcclChannel *channel = endpoint->in[from % transport->setting.n_devices];
   PsNcclJob *job = g_new0 (PsNcclJob, 1);
 
   job->op = message;
@@ -309,7 +305,7 @@ nccl_wait (PsTransport *base, guint at, guint from, PsOp message, PsDevice *into
 {
   NcclTransport *transport = nccl_transport (base);
   PsNcclEndpoint *endpoint = transport->endpoint[at];
-  PsNcclChannel *channel = endpoint->in[from];
+  PsNcclChannel *channel = endpoint->in[from % transport->setting.n_devices];
   PsNcclJob *job = ps_nccl_channel_find (channel, message);
   PsTensor *tensor;
   char name[48];
@@ -337,27 +333,39 @@ nccl_flush (PsTransport *base, guint from, GError **error)
 }
 
 static gboolean
-nccl_sum (PsTransport *base, guint at, G_GNUC_UNUSED PsCircleKind kind, G_GNUC_UNUSED PsSumHalves halves, float *values,
-          gsize n, GError **error)
+is_on_gpu (const void *memory)
 {
-  const PsNcclEndpoint *endpoint = nccl_transport (base)->endpoint[at];
-  PsNcclChannel *channel = endpoint->holders;
-  gsize n_bytes = n * sizeof *values;
-  void *memory = values;
-  gboolean done = TRUE;
+  struct cudaPointerAttributes attributes;
 
-  if (endpoint->staged)
-    {
-      if (!ps_nccl_cuda_ok ("cudaMalloc", cudaMalloc (&memory, n_bytes), error))
-        return FALSE;
-      done = ps_nccl_cuda_ok ("cudaMemcpy", cudaMemcpy (memory, values, n_bytes, cudaMemcpyHostToDevice), error);
-    }
-  done = done && ps_nccl_channel_post (channel, g_new0 (PsNcclJob, 1), memory, n, error)
-         && ps_nccl_channel_reap (channel, TRUE, error);
-  if (!endpoint->staged)
-    return done;
-  done = done && ps_nccl_cuda_ok ("cudaMemcpy", cudaMemcpy (values, memory, n_bytes, cudaMemcpyDeviceToHost), error);
-  cudaFree (memory);
+  return cudaPointerGetAttributes (&attributes, memory) == cudaSuccess && attributes.type == cudaMemoryTypeDevice;
+}
+
+/* Adds up in memory of the GPU; all: returns when it is done. */
+static gboolean
+add_up (PsNcclChannel *channel, float *values, gsize n, gboolean all, GError **error)
+{
+  return ps_nccl_channel_post (channel, g_new0 (PsNcclJob, 1), values, n, error)
+         && ps_nccl_channel_reap (channel, all, error);
+}
+
+static gboolean
+nccl_sum (PsTransport *base, guint at, PsCircleKind kind, G_GNUC_UNUSED PsSumHalves halves, float *values, gsize n,
+          GError **error)
+{
+  PsNcclChannel *channel = nccl_transport (base)->endpoint[at]->sums[kind];
+  gsize n_bytes = n * sizeof *values;
+  void *copy = NULL;
+  gboolean done;
+
+  if (channel == NULL)
+    return TRUE;
+  if (is_on_gpu (values))
+    return add_up (channel, values, n, !channel->borrows, error);
+  done = ps_nccl_cuda_ok ("cudaMalloc", cudaMalloc (&copy, n_bytes), error)
+         && ps_nccl_cuda_ok ("cudaMemcpy", cudaMemcpy (copy, values, n_bytes, cudaMemcpyHostToDevice), error)
+         && add_up (channel, copy, n, TRUE, error)
+         && ps_nccl_cuda_ok ("cudaMemcpy", cudaMemcpy (values, copy, n_bytes, cudaMemcpyDeviceToHost), error);
+  cudaFree (copy);
   return done;
 }
 
@@ -374,7 +382,7 @@ nccl_abort (PsTransport *base)
 
   g_atomic_int_set (&transport->aborted, 1);
   pthread_mutex_lock (&transport->lock);
-  for (guint i = 0; i < transport->setting.n_devices; i++)
+  for (guint i = 0; i < transport->n_ends; i++)
     if (transport->endpoint[i] != NULL)
       ps_nccl_endpoint_visit (transport->endpoint[i], transport->setting.n_devices, abort_channel, NULL);
   pthread_mutex_unlock (&transport->lock);

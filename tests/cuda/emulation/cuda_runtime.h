@@ -85,9 +85,13 @@ extern "C"
   cudaError_t cudaMemset (void *memory, int value, size_t bytes);
   cudaError_t cudaMemsetAsync (void *memory, int value, size_t bytes, cudaStream_t stream);
 
+  enum
+  {
+    cudaMemoryTypeDevice = 2,
+  };
   struct cudaPointerAttributes
   {
-    int type;
+    int type; /* 0: memory of the host */
     int device; /* where cudaMalloc was called */
   };
   cudaError_t cudaPointerGetAttributes (struct cudaPointerAttributes *attributes, const void *memory);

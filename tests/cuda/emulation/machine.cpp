@@ -247,7 +247,7 @@ cudaPointerGetAttributes (cudaPointerAttributes *attributes, const void *memory)
     return cudaSuccess;
   --block;
   if ((const char *)memory < (const char *)block->first + block->second.first)
-    *attributes = { 2, block->second.second };
+    *attributes = { cudaMemoryTypeDevice, block->second.second };
   return cudaSuccess;
 }
 

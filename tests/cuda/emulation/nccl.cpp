@@ -471,7 +471,10 @@ ncclResult_t
 ncclAllReduce (const void *from, void *to, size_t n, ncclDataType_t type, ncclRedOp_t, ncclComm_t comm,
                cudaStream_t stream)
 {
-  if (type != ncclFloat)
+  cudaPointerAttributes attributes;
+
+  cudaPointerGetAttributes (&attributes, to);
+  if (type != ncclFloat || attributes.type != cudaMemoryTypeDevice)
     return ncclInvalidArgument;
   return enqueue ({ Operation::ADD, comm, from, to, n * sizeof (float) }, stream);
 }
