@@ -45,6 +45,37 @@ step_start (const PsDraws *draws, guint step)
   return ps_draw_start (draws->seed, (PsPurpose){ op.microbatch, op.stage | (guint32)op.slice << 16 | kind << 24, 0 });
 }
 
+static void
+append_draw (PsDraws *draws, guint step, guint32 class, const PsDrawSource *source, guint32 stream)
+{
+  PsDrawStart start = draws->start[step];
+
+  draws->apart |= source->apart;
+  if (source->base_ns == 0)
+    return;
+  start.stream = stream;
+  draws->draw[draws->first_draw[step + 1]++] = (PsDraw){ start, class, step };
+}
+
+static void
+list_draws (PsDraws *draws)
+{
+  const PsRecurrence *recurrence = draws->recurrence;
+
+  draws->start = g_new (PsDrawStart, recurrence->n_steps);
+  draws->first_draw = g_new0 (guint32, recurrence->n_steps + 1);
+  draws->draw = g_new (PsDraw, 2 * (gsize)recurrence->n_steps + 1);
+  for (guint i = 0; i < recurrence->n_steps; i++)
+    {
+      const PsScenarioStep *step = &recurrence->steps[i];
+
+      draws->start[i] = step_start (draws, i);
+      draws->first_draw[i + 1] = draws->first_draw[i];
+      append_draw (draws, i, step->op, &draws->op[step->op], PS_STREAM_OP);
+      append_draw (draws, i, step->transfer, &draws->transfer[step->transfer], PS_STREAM_TRANSFER);
+    }
+}
+
 void
 ps_draws_init (PsDraws *draws, const PsRecurrence *recurrence, const PsCosts *costs, const PsUncertainty *uncertainty,
                guint64 seed, PsCauses causes)
@@ -76,9 +107,7 @@ ps_draws_init (PsDraws *draws, const PsRecurrence *recurrence, const PsCosts *co
                  all || (part != NULL && ps_part_of_transfer (part, &recurrence->transfer[i], costs) > 0));
   for (guint i = 1; i < recurrence->n_transfer_classes; i++)
     find_row (draws, &draws->transfer[i], PS_N_OP_KINDS * costs->n_stages);
-  draws->start = g_new (PsDrawStart, recurrence->n_steps);
-  for (guint i = 0; i < recurrence->n_steps; i++)
-    draws->start[i] = step_start (draws, i);
+  list_draws (draws);
 }
 
 void
@@ -88,6 +117,8 @@ ps_draws_clear (PsDraws *draws)
   g_free (draws->op);
   g_free (draws->transfer);
   g_free (draws->start);
+  g_free (draws->first_draw);
+  g_free (draws->draw);
 }
 
 static double
@@ -251,13 +282,9 @@ void
 ps_luck_flush (PsLuck *luck)
 {
   const PsDraws *draws = luck->draws;
-  gint64 nothing = draws->op[0].base_ns; /* not a constant: the compiler would fill each row by a slow instruction */
 
   ps_jitter_times (draws->jitter, draws->kernel, draws->seed, luck->first, luck->queue, luck->n_queued);
-  for (guint i = 0; i < luck->n_zero; i++)
-    for (guint lane = 0; lane < LANES; lane++)
-      luck->zero[i][lane] = nothing;
-  luck->n_queued = luck->n_zero = 0;
+  luck->n_queued = 0;
 }
 
 /* Times that need no jitter from the table. */
@@ -277,63 +304,72 @@ find_lanes (const PsLuck *luck, const PsDrawSource *source, PsDrawStart start, c
   ps_jitter_round (base_ns, factors, ns);
 }
 
-/* Steps with and without a transfer follow each other as the schedule has them, which processors predict badly: so both
- * lists are written to, and one of them grows. */
-static inline G_ALWAYS_INLINE void
+static void
 draw_lanes (PsLuck *luck, const PsDrawSource *source, guint step, guint32 stream, const double *base_ns, gint64 *ns)
 {
   PsDrawStart start = luck->draws->start[step];
-  gboolean takes_time = source->base_ns != 0;
 
   start.stream = stream_of (luck, stream);
-  if (source->apart || (luck->before == MEAN && takes_time))
-    {
-      find_lanes (luck, source, start, base_ns, ns);
-      return;
-    }
-  luck->queue[luck->n_queued] = (PsJitterTime){ start, base_ns, ns };
-  luck->zero[luck->n_zero] = ns;
-  luck->n_queued += (guint)takes_time;
-  luck->n_zero += (guint)!takes_time;
-  if (luck->n_queued + luck->n_zero == PS_LUCK_QUEUE)
+  if (source->base_ns == 0)
+    memset (ns, 0, LANES * sizeof *ns);
+  else if (source->apart || luck->before == MEAN)
+    find_lanes (luck, source, start, base_ns, ns);
+  else
+    luck->queue[luck->n_queued++] = (PsJitterTime){ start, base_ns, ns };
+  if (luck->n_queued == PS_LUCK_QUEUE)
     ps_luck_flush (luck);
 }
 
-static inline G_ALWAYS_INLINE void
-draw_op (PsLuck *luck, guint step, gint64 *ns)
+void
+ps_luck_op (PsLuck *luck, guint step, gint64 *ns)
 {
   gsize class = luck->draws->recurrence->steps[step].op;
 
   draw_lanes (luck, &luck->draws->op[class], step, PS_STREAM_OP, &luck->op_ns[class * LANES], ns);
 }
 
-static inline G_ALWAYS_INLINE void
-draw_transfer (PsLuck *luck, guint step, gint64 *ns)
+void
+ps_luck_transfer (PsLuck *luck, guint step, gint64 *ns)
 {
   gsize class = luck->draws->recurrence->steps[step].transfer;
 
   draw_lanes (luck, &luck->draws->transfer[class], step, PS_STREAM_TRANSFER, &luck->transfer_ns[class * LANES], ns);
 }
 
-void
-ps_luck_op (PsLuck *luck, guint step, gint64 *ns)
+/* All times of the steps jitter by the table or are 0. */
+static void
+queue_steps (PsLuck *luck, guint first, guint n, gint64 *op_ns, gint64 *transfer_ns)
 {
-  draw_op (luck, step, ns);
-}
+  const double *const base_ns[] = { [PS_STREAM_OP] = luck->op_ns, [PS_STREAM_TRANSFER] = luck->transfer_ns };
+  gint64 *const ns[] = { [PS_STREAM_OP] = op_ns, [PS_STREAM_TRANSFER] = transfer_ns };
+  const guint32 *first_draw = luck->draws->first_draw;
 
-void
-ps_luck_transfer (PsLuck *luck, guint step, gint64 *ns)
-{
-  draw_transfer (luck, step, ns);
+  memset (op_ns, 0, (gsize)n * LANES * sizeof *op_ns);
+  memset (transfer_ns, 0, (gsize)n * LANES * sizeof *transfer_ns);
+  for (guint i = first_draw[first]; i < first_draw[first + n]; i++)
+    {
+      const PsDraw *draw = &luck->draws->draw[i];
+      guint32 stream = draw->start.stream;
+      PsJitterTime *time = &luck->queue[luck->n_queued++];
+
+      *time = (PsJitterTime){ draw->start, &base_ns[stream][(gsize)draw->class * LANES],
+                              &ns[stream][(gsize)(draw->step - first) * LANES] };
+      time->start.stream = stream_of (luck, stream);
+      if (luck->n_queued == PS_LUCK_QUEUE)
+        ps_luck_flush (luck);
+    }
 }
 
 void
 ps_luck_steps (PsLuck *luck, guint first, guint n, gint64 *op_ns, gint64 *transfer_ns)
 {
-  for (gsize i = 0; i < n; i++)
-    {
-      draw_op (luck, first + (guint)i, &op_ns[i * LANES]);
-      draw_transfer (luck, first + (guint)i, &transfer_ns[i * LANES]);
-    }
+  if (!luck->draws->apart && luck->before != MEAN)
+    queue_steps (luck, first, n, op_ns, transfer_ns);
+  else
+    for (gsize i = 0; i < n; i++)
+      {
+        ps_luck_op (luck, first + (guint)i, &op_ns[i * LANES]);
+        ps_luck_transfer (luck, first + (guint)i, &transfer_ns[i * LANES]);
+      }
   ps_luck_flush (luck);
 }

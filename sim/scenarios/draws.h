@@ -16,6 +16,14 @@ typedef struct
   double deviation; /* of that row's factor; 0: it has none */
 } PsDrawSource;
 
+/* A time that jitters by the table of PsJitter. */
+typedef struct
+{
+  PsDrawStart start; /* with its stream: PS_STREAM_OP or PS_STREAM_TRANSFER */
+  guint32 class;     /* of ops or transfers */
+  guint32 step;
+} PsDraw;
+
 /* Constant once made, so that threads may share it. Everything that it is made of must outlive it. */
 typedef struct
 {
@@ -30,6 +38,9 @@ typedef struct
   PsDrawSource *op;       /* [n_op_classes] */
   PsDrawSource *transfer; /* [n_transfer_classes] */
   PsDrawStart *start;     /* [n_steps] of their draws, in stream 0 */
+  gboolean apart;         /* a time of some step is */
+  guint32 *first_draw;    /* [n_steps + 1] */
+  PsDraw *draw;           /* of step i: from first_draw[i] to before first_draw[i + 1] */
 } PsDraws;
 
 void ps_draws_init (PsDraws *draws, const PsRecurrence *recurrence, const PsCosts *costs,
@@ -53,8 +64,6 @@ typedef struct
   double *transfer_ns; /* [n_transfer_classes][PS_SCENARIO_LANES] */
   guint n_queued;
   PsJitterTime queue[PS_LUCK_QUEUE]; /* asked for and not found yet */
-  guint n_zero;
-  gint64 *zero[PS_LUCK_QUEUE]; /* asked for and not written yet: no time at all */
 } PsLuck;
 
 void ps_luck_init (PsLuck *luck, const PsDraws *draws);

@@ -208,7 +208,7 @@ find_avx2 (const PsJitter *jitter, guint64 seed, guint first, const PsJitterTime
 }
 
 #define XOR 0x96 /* of three */
-#define PAIRS 2
+#define PAIRS 4
 #define AVX512 __attribute__ ((target ("avx512f,avx512bw,avx512cd,avx512dq,avx512vl")))
 
 /* The words of two purposes: four calls of the generator for each. The upper halves of the lanes hold anything. */
@@ -230,16 +230,15 @@ upper_halves (__m512i products)
   return _mm512_shuffle_epi32 (products, _MM_PERM_DDBB);
 }
 
-/* As draw; a product reads the lower halves of its factors only. Two pairs of purposes side by side: a round of one
- * pair fills the time in which the other waits for its products. */
+/* As draw; a product reads the lower halves of its factors only. Pairs of purposes side by side: the rounds of others
+ * fill the time in which one waits for its products. `keys` are those of the rounds from the third on. */
 AVX512 static inline G_ALWAYS_INLINE void
-draw_pairs (guint64 seed, guint first, const PsJitterTime *const *times, Calls *calls)
+draw_pairs (guint64 seed, guint first, guint64 (*keys)[2], const PsJitterTime *const *times, Calls *calls)
 {
   const __m512i m0 = _mm512_set1_epi64 (PS_PHILOX_FACTOR_0), m1 = _mm512_set1_epi64 (PS_PHILOX_FACTOR_1);
   const __m512i call = _mm512_add_epi64 (_mm512_set1_epi64 (first / 4), _mm512_setr_epi64 (0, 1, 2, 3, 0, 1, 2, 3));
   const __m512i numbers = _mm512_mul_epu32 (call, m0);
   const __m512i upper = _mm512_xor_si512 (upper_halves (numbers), _mm512_set1_epi64 ((guint32)(seed >> 32)));
-  guint32 k0 = (guint32)seed + 2 * PS_PHILOX_KEY_0, k1 = (guint32)(seed >> 32) + 2 * PS_PHILOX_KEY_1;
 
   for (guint i = 0; i < PAIRS; i++)
     {
@@ -249,21 +248,30 @@ draw_pairs (guint64 seed, guint first, const PsJitterTime *const *times, Calls *
       calls[i] = (Calls){ _mm512_xor_si512 (upper_halves (p1), both (&a->c0, &b->c0)), p1,
                           _mm512_xor_si512 (numbers, both (&a->c2, &b->c2)), both (&a->c3, &b->c3) };
     }
-  for (guint round = 2; round < PS_PHILOX_ROUNDS; round++, k0 += PS_PHILOX_KEY_0, k1 += PS_PHILOX_KEY_1)
+  for (guint round = 0; round < PS_PHILOX_ROUNDS - 2; round++)
     for (guint i = 0; i < PAIRS; i++)
       {
+        __m512i k0 = _mm512_set1_epi64 ((gint64)keys[round][0]), k1 = _mm512_set1_epi64 ((gint64)keys[round][1]);
         __m512i p0 = _mm512_mul_epu32 (calls[i].c0, m0), p1 = _mm512_mul_epu32 (calls[i].c2, m1);
         __m512i h0 = upper_halves (p0), h1 = upper_halves (p1);
 
-        calls[i] = (Calls){ _mm512_ternarylogic_epi64 (h1, calls[i].c1, _mm512_set1_epi64 (k0), XOR), p1,
-                            _mm512_ternarylogic_epi64 (h0, calls[i].c3, _mm512_set1_epi64 (k1), XOR), p0 };
+        calls[i] = (Calls){ _mm512_ternarylogic_epi64 (h1, calls[i].c1, k0, XOR), p1,
+                            _mm512_ternarylogic_epi64 (h0, calls[i].c3, k1, XOR), p0 };
       }
 }
 
-/* factor_of for sixteen lanes of the 16 most probable octaves; FALSE: a lane has another. Each product and each sum is
- * rounded, as in the portable code. */
-AVX512 static inline G_ALWAYS_INLINE gboolean
-find_factors (const PsJitter *jitter, __m512i words, __m512 *factors)
+/* The lanes of the bits that are set in `rare`. Inlined into code for AVX-512, products would be summed unrounded. */
+static G_GNUC_NO_INLINE void
+find_rare (const PsJitter *jitter, const guint32 *words, guint rare, float *factors)
+{
+  for (; rare != 0; rare &= rare - 1)
+    factors[__builtin_ctz (rare)] = (float)factor_of (jitter, words[__builtin_ctz (rare)]);
+}
+
+/* factor_of for sixteen lanes. Each product and each sum is rounded, as in the portable code. The 16 most probable
+ * octaves have their coefficients in registers; one lane in 65536 has another. */
+AVX512 static inline G_ALWAYS_INLINE void
+find_factors (const PsJitter *jitter, __m512i words, float *factors)
 {
   __m512i q = _mm512_or_si512 (words, _mm512_set1_epi32 (1));
   __m512i bits = _mm512_castps_si512 (_mm512_cvt_roundepu32_ps (q, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC));
@@ -272,6 +280,7 @@ find_factors (const PsJitter *jitter, __m512i words, __m512 *factors)
       _mm512_ternarylogic_epi32 (bits, _mm512_set1_epi32 (0x7fffff), _mm512_set1_epi32 (0x3f800000), 0xea));
   __m512i cell = _mm512_ternarylogic_epi32 (_mm512_set1_epi32 (15), _mm512_srli_epi32 (bits, 23),
                                             _mm512_slli_epi32 (words, 4), 0xca);
+  __mmask16 rare = _mm512_cmplt_epu32_mask (q, _mm512_set1_epi32 (1 << 16));
   __m512 sum = _mm512_setzero_ps ();
 
   for (int k = DEGREE; k >= 0; k--)
@@ -282,40 +291,52 @@ find_factors (const PsJitter *jitter, __m512i words, __m512 *factors)
       sum = k == DEGREE ? coefficient
                         : _mm512_add_ps (_mm512_mul_round_ps (sum, m, _MM_FROUND_CUR_DIRECTION), coefficient);
     }
-  *factors = sum;
-  return _mm512_cmplt_epu32_mask (q, _mm512_set1_epi32 (1 << 16)) == 0;
+  _mm512_storeu_ps (factors, sum);
+  if (G_UNLIKELY (rare != 0))
+    {
+      guint32 word[16];
+
+      _mm512_storeu_si512 (word, words);
+      find_rare (jitter, word, rare, factors);
+    }
 }
 
 /* ps_jitter_round for eight lanes */
 AVX512 static inline G_ALWAYS_INLINE void
-round_times (__m256 factors, const double *base_ns, gint64 *ns)
+round_times (const float *factors, const double *base_ns, gint64 *ns)
 {
-  __m512d product
-      = _mm512_mul_round_pd (_mm512_loadu_pd (base_ns), _mm512_cvtps_pd (factors), _MM_FROUND_CUR_DIRECTION);
+  __m512d product = _mm512_mul_round_pd (_mm512_loadu_pd (base_ns), _mm512_cvtps_pd (_mm256_loadu_ps (factors)),
+                                         _MM_FROUND_CUR_DIRECTION);
 
   _mm512_storeu_si512 (ns, _mm512_cvttpd_epi64 (_mm512_add_pd (product, _mm512_set1_pd (0.5))));
 }
 
-/* FALSE: a word has an octave that few have. */
-AVX512 static inline G_ALWAYS_INLINE gboolean
+/* The factors are read back by halves: that is cheaper than to take registers apart. */
+AVX512 static inline G_ALWAYS_INLINE void
 make_times (const PsJitter *jitter, const Calls *calls, const PsJitterTime *a, const PsJitterTime *b)
 {
   const __m512i by_purpose = _mm512_setr_epi32 (0, 2, 4, 6, 16, 18, 20, 22, 8, 10, 12, 14, 24, 26, 28, 30);
-  __m512 low, high;
-  gboolean found = find_factors (jitter, _mm512_permutex2var_epi32 (calls->c0, by_purpose, calls->c1), &low)
-                   & find_factors (jitter, _mm512_permutex2var_epi32 (calls->c2, by_purpose, calls->c3), &high);
+  float low[16], high[16];
 
-  round_times (_mm512_castps512_ps256 (low), a->base_ns, a->ns);
-  round_times (_mm512_castps512_ps256 (high), a->base_ns + 8, a->ns + 8);
-  round_times (_mm512_extractf32x8_ps (low, 1), b->base_ns, b->ns);
-  round_times (_mm512_extractf32x8_ps (high, 1), b->base_ns + 8, b->ns + 8);
-  return found;
+  find_factors (jitter, _mm512_permutex2var_epi32 (calls->c0, by_purpose, calls->c1), low);
+  find_factors (jitter, _mm512_permutex2var_epi32 (calls->c2, by_purpose, calls->c3), high);
+  round_times (low, a->base_ns, a->ns);
+  round_times (high, a->base_ns + 8, a->ns + 8);
+  round_times (low + 8, b->base_ns, b->ns);
+  round_times (high + 8, b->base_ns + 8, b->ns + 8);
 }
 
 /* The last one may be found several times. */
 AVX512 static void
 find_avx512 (const PsJitter *jitter, guint64 seed, guint first, const PsJitterTime *times, guint n)
 {
+  guint64 keys[PS_PHILOX_ROUNDS - 2][2];
+
+  for (guint i = 0; i < PS_PHILOX_ROUNDS - 2; i++)
+    {
+      keys[i][0] = (guint32)seed + (i + 2) * PS_PHILOX_KEY_0;
+      keys[i][1] = (guint32)(seed >> 32) + (i + 2) * PS_PHILOX_KEY_1;
+    }
   for (guint i = 0; i < n; i += 2 * PAIRS)
     {
       const PsJitterTime *now[2 * PAIRS];
@@ -323,13 +344,9 @@ find_avx512 (const PsJitter *jitter, guint64 seed, guint first, const PsJitterTi
 
       for (guint k = 0; k < 2 * PAIRS; k++)
         now[k] = &times[MIN (i + k, n - 1)];
-      draw_pairs (seed, first, now, calls);
+      draw_pairs (seed, first, keys, now, calls);
       for (guint k = 0; k < PAIRS; k++)
-        if (!make_times (jitter, &calls[k], now[2 * k], now[2 * k + 1]))
-          {
-            find_portable (jitter, seed, first, now[2 * k], 1);
-            find_portable (jitter, seed, first, now[2 * k + 1], 1);
-          }
+        make_times (jitter, &calls[k], now[2 * k], now[2 * k + 1]);
     }
 }
 #endif
