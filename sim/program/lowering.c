@@ -31,13 +31,29 @@ enum
   RESULT_MESSAGE /* this + the index of the message that carries it */
 };
 
+#define NONE G_MAXUINT32
+
+/* What all ops of a kind and stage have in common, for each weight copy. */
+typedef struct
+{
+  guint32 input;    /* the result that it needs: index into results for cell 0; NONE: of no other stage */
+  guint32 output;   /* its own result; NONE: no other stage needs it */
+  guint32 cost;     /* PsStep.cost */
+  guint32 n;        /* ops so far */
+  guint16 transfer; /* of a message that carries the input: PsStep.transfer */
+  guint16 peer;     /* device that needs the output */
+  guint8 begins;    /* 1: an activation lives from its start on */
+  guint8 ends;      /* 1: until its end */
+} Route;
+
 typedef struct
 {
   PsProgram *program;
   const PsSchedule *schedule;
   guint8 *turns;    /* [n_ops] turns that weights still take before an op */
-  guint32 *results; /* [2 * n_stages * row] by result_of */
+  guint32 *results; /* [2 * n_stages * row] forwards and backwards of a cell in turn */
   gsize row;        /* cells of a stage, and some more, so that stages do not share places in caches */
+  Route *routes;    /* [n_copies * PS_N_OP_KINDS * n_stages] as PsProgram.count */
   Walk *walks;      /* [n_devices] */
   guint64 *awake;   /* bit per device: an input of its next op may have been made since it was last asked */
 } Lowering;
@@ -47,28 +63,75 @@ lowering_clear (Lowering *lowering)
 {
   g_free (lowering->turns);
   g_free (lowering->results);
+  g_free (lowering->routes);
   g_free (lowering->walks);
   g_free (lowering->awake);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Lowering, lowering_clear)
 
 /* As ps_schedule_result tells results apart. */
-static inline guint32 *
-result_of (const Lowering *lowering, PsOp op)
+static guint32
+first_result (const Lowering *lowering, PsOp op)
 {
-  gsize cell = op.stage * lowering->row + (gsize)op.microbatch * lowering->schedule->n_slices + op.slice;
+  return (guint32)(2 * op.stage * lowering->row + (op.kind != PS_OP_F));
+}
 
-  return &lowering->results[2 * cell + (op.kind != PS_OP_F)];
+static Route
+make_route (const Lowering *lowering, guint copy, PsOp op)
+{
+  const PsPlacement *placement = lowering->schedule->placement;
+  guint n_stages = placement->n_stages, stage;
+  Route route = { .input = NONE, .output = NONE, .cost = op.kind * n_stages + op.stage };
+  PsOp producer;
+
+  route.begins = op.kind == PS_OP_F;
+  route.ends = op.kind == PS_OP_W || op.kind == PS_OP_BW;
+  if (ps_op_input (op, n_stages, &producer))
+    {
+      route.input = first_result (lowering, producer);
+      route.transfer = (guint16)(1 + producer.stage + (producer.kind == PS_OP_F ? 0 : n_stages));
+    }
+  if (ps_op_output (op, n_stages, &stage))
+    {
+      route.output = first_result (lowering, op);
+      route.peer = (guint16)ps_placement_device (placement, copy, stage);
+    }
+  return route;
+}
+
+static void
+make_routes (Lowering *lowering)
+{
+  const PsPlacement *placement = lowering->schedule->placement;
+  gsize n = (gsize)placement->n_copies * PS_N_OP_KINDS * placement->n_stages;
+  Route *route = lowering->routes = g_new (Route, n);
+
+  for (guint copy = 0; copy < placement->n_copies; copy++)
+    for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+      for (guint stage = 0; stage < placement->n_stages; stage++)
+        *route++ = make_route (lowering, copy, (PsOp){ .kind = (guint8)kind, .stage = (guint16)stage });
+}
+
+static inline Route *
+route_of (const Lowering *lowering, PsOp op)
+{
+  guint row = ps_schedule_weight_copy (lowering->schedule, op.microbatch) * PS_N_OP_KINDS + op.kind;
+
+  return &lowering->routes[(gsize)row * lowering->schedule->placement->n_stages + op.stage];
+}
+
+/* The results of op's cell lie that far from those of cell 0. */
+static inline gsize
+cell_of (const Lowering *lowering, PsOp op)
+{
+  return 2 * ((gsize)op.microbatch * lowering->schedule->n_slices + op.slice);
 }
 
 /* The result of another stage that op needs; RESULT_HERE: it needs none. */
 static inline guint32
-find_input (const Lowering *lowering, PsOp op)
+find_input (const Lowering *lowering, const Route *route, PsOp op)
 {
-  PsOp producer;
-
-  return ps_op_input (op, lowering->schedule->placement->n_stages, &producer) ? *result_of (lowering, producer)
-                                                                              : RESULT_HERE;
+  return route->input != NONE ? lowering->results[route->input + cell_of (lowering, op)] : RESULT_HERE;
 }
 
 static inline void
@@ -85,90 +148,97 @@ put_to_sleep (Lowering *lowering, guint device)
 
 /* Makes op's result, which exists at the end of the step. Its receive stands where the receiver has come to. */
 static inline void
-add_result (Lowering *lowering, guint device, PsOp op, guint step)
+add_result (Lowering *lowering, guint device, const Route *route, PsOp op, guint step)
 {
   PsProgram *program = lowering->program;
-  guint stage, peer;
+  guint32 *result;
 
-  if (!ps_op_output (op, lowering->schedule->placement->n_stages, &stage))
+  if (route->output == NONE)
     return;
-  peer = ps_schedule_device (lowering->schedule, stage, op.microbatch);
-  wake (lowering, peer);
-  *result_of (lowering, op) = peer == device ? RESULT_HERE : RESULT_MESSAGE + program->n_messages;
-  if (peer == device)
-    return;
-  if (ps_op_is_backward (op))
-    op.kind = PS_OP_B;
+  wake (lowering, route->peer);
+  result = &lowering->results[route->output + cell_of (lowering, op)];
+  if (route->peer == device)
+    {
+      *result = RESULT_HERE;
+      return;
+    }
+  *result = RESULT_MESSAGE + program->n_messages;
+  op.kind = op.kind == PS_OP_F ? PS_OP_F : PS_OP_B;
   op.paired = 0;
   program->messages[program->n_messages++] = (PsMessage){ .op = op,
                                                           .producer = step,
-                                                          .posted = lowering->walks[peer].last,
+                                                          .posted = lowering->walks[route->peer].last,
                                                           .sender = (guint16)device,
-                                                          .receiver = (guint16)peer };
-}
-
-/* The step waits for the message. */
-static inline void
-add_input (PsProgram *program, guint id, PsStep *step, guint32 message)
-{
-  PsMessage *waited = &program->messages[message];
-
-  waited->consumer = id;
-  program->message_of[id] = message + 1;
-  step->input = waited->producer + 1;
-  step->transfer
-      = (guint16)(1 + waited->op.stage + (waited->op.kind == PS_OP_F ? 0 : program->schedule->placement->n_stages));
+                                                          .receiver = route->peer };
 }
 
 static inline void
-append_step (Lowering *lowering, guint device, guint index, guint32 input, PsPairRole pair)
+append_step (Lowering *lowering, guint device, guint index, Route *route, guint32 input, PsPairRole pair)
 {
-  const PsSchedule *schedule = lowering->schedule;
   PsProgram *program = lowering->program;
   Walk *walk = &lowering->walks[device];
-  PsOp op = walk->ops[index - walk->begin];
-  guint id = program->n_steps++, n_stages = schedule->placement->n_stages;
-  PsStep *step = &program->steps[id];
+  guint id = program->n_steps++;
+  PsStep step = { .previous = walk->last, .cost = route->cost, .device = (guint16)device };
 
-  *step = (PsStep){ .previous = walk->last, .cost = op.kind * n_stages + op.stage, .device = (guint16)device };
   program->message_of[id] = 0;
   if (input >= RESULT_MESSAGE)
-    add_input (program, id, step, input - RESULT_MESSAGE);
+    {
+      PsMessage *waited = &program->messages[input - RESULT_MESSAGE];
+
+      waited->consumer = id;
+      program->message_of[id] = input - RESULT_MESSAGE + 1;
+      step.input = waited->producer + 1;
+      step.transfer = route->transfer;
+    }
+  program->steps[id] = step;
   if (program->pair != NULL)
     program->pair[id] = (guint8)pair;
-  program->count[(gsize)ps_schedule_weight_copy (schedule, op.microbatch) * PS_N_OP_KINDS * n_stages + step->cost]++;
   program->op_of[id] = index;
   walk->steps[index - walk->begin] = id;
   walk->last = id + 1;
+  route->n++;
 }
 
 /* An activation lives from the start of its F to the end of its W or BW, so that both ops of a pair start before either
  * ends. */
 static inline void
-count_alive (Lowering *lowering, guint device, const PsOp *ops, guint n)
+count_alive (Lowering *lowering, guint device, Route *const *route, guint n)
 {
   guint *peak = &lowering->program->peak_activations[device], alive = lowering->walks[device].alive;
 
   for (guint i = 0; i < n; i++)
-    alive += ops[i].kind == PS_OP_F;
+    alive += route[i]->begins;
   *peak = MAX (*peak, alive);
   for (guint i = 0; i < n; i++)
-    alive -= ops[i].kind == PS_OP_W || ops[i].kind == PS_OP_BW;
+    alive -= route[i]->ends;
   lowering->walks[device].alive = alive;
 }
 
-/* Appends the next n ops of the device: one, or a pair. Both results of a pair exist at the end of its second step. */
-static inline void
-append_ops (Lowering *lowering, guint device, const guint32 *input, guint n)
+/* Appends the next n ops of the device, one or a pair, if their inputs have been made. Both results of a pair exist at
+ * the end of its second step. */
+static inline G_ALWAYS_INLINE void
+append_ops (Lowering *lowering, guint device, guint n)
 {
   Walk *walk = &lowering->walks[device];
   const PsOp *ops = &walk->ops[walk->next - walk->begin];
+  Route *route[2];
+  guint32 input[2];
 
   for (guint i = 0; i < n; i++)
-    append_step (lowering, device, walk->next + i, input[i], n == 1 ? PS_PAIR_NONE : PS_PAIR_FIRST + i);
+    {
+      route[i] = route_of (lowering, ops[i]);
+      input[i] = find_input (lowering, route[i], ops[i]);
+      if (input[i] == RESULT_MISSING)
+        {
+          put_to_sleep (lowering, device);
+          return;
+        }
+    }
   for (guint i = 0; i < n; i++)
-    add_result (lowering, device, ops[i], walk->last - 1);
-  count_alive (lowering, device, ops, n);
+    append_step (lowering, device, walk->next + i, route[i], input[i], n == 1 ? PS_PAIR_NONE : PS_PAIR_FIRST + i);
+  for (guint i = 0; i < n; i++)
+    add_result (lowering, device, route[i], ops[i], walk->last - 1);
+  count_alive (lowering, device, route, n);
   walk->next += n;
 }
 
@@ -196,33 +266,24 @@ copy_ops (const Lowering *lowering, Walk *walk)
   memcpy (walk->turns, &lowering->turns[walk->next], n * sizeof *walk->turns);
 }
 
-/* Appends the device's next op, or pair, if its inputs have been made and its weights take no more turns. */
+/* Appends the device's next op, or pair, if its weights take no more turns. */
 static inline void
 advance (Lowering *lowering, guint device)
 {
   Walk *walk = &lowering->walks[device];
-  const PsOp *ops;
-  guint32 input[2] = { RESULT_MISSING };
   guint8 *turns;
-  guint n = 1;
 
   if (walk->next + 2 > walk->until && walk->until < walk->end)
     copy_ops (lowering, walk);
-  ops = &walk->ops[walk->next - walk->begin];
   turns = &walk->turns[walk->next - walk->begin];
-  if (walk->next<walk->end && * turns> 0)
-    {
-      --*turns;
-      return;
-    }
-  if (walk->next < walk->end)
-    input[0] = find_input (lowering, ops[0]);
-  if (input[0] != RESULT_MISSING && ops[0].paired)
-    input[n++] = find_input (lowering, ops[1]);
-  if (input[n - 1] == RESULT_MISSING)
+  if (walk->next == walk->end)
     put_to_sleep (lowering, device);
+  else if (*turns > 0)
+    --*turns;
+  else if (walk->ops[walk->next - walk->begin].paired)
+    append_ops (lowering, device, 2);
   else
-    append_ops (lowering, device, input, n);
+    append_ops (lowering, device, 1);
 }
 
 /* The first op of a stuck device's next op or pair that lacks its input, and the device that should make it. */
@@ -232,7 +293,7 @@ blocked_on (const Lowering *lowering, guint device, PsOp *op, PsOp *producer)
   const PsSchedule *schedule = lowering->schedule;
   guint index = lowering->walks[device].next;
 
-  if (find_input (lowering, schedule->ops[index]) != RESULT_MISSING)
+  if (find_input (lowering, route_of (lowering, schedule->ops[index]), schedule->ops[index]) != RESULT_MISSING)
     index++;
   *op = schedule->ops[index];
   ps_op_input (*op, schedule->placement->n_stages, producer);
@@ -279,7 +340,7 @@ run_round (Lowering *lowering)
         guint bit = (guint)__builtin_ctzll (left);
 
         advance (lowering, 64 * word + bit);
-        left = bit == 63 ? 0 : G_MAXUINT64 << (bit + 1);
+        left = (G_MAXUINT64 - 1) << bit;
       }
 }
 
@@ -320,6 +381,7 @@ ps_program_walk (PsProgram *program, GError **error)
 
   lowering.turns = ps_weight_turns (schedule);
   lowering.results = ps_large (g_malloc0 (results_bytes), results_bytes);
+  make_routes (&lowering);
   lowering.walks = g_new0 (Walk, n_devices);
   lowering.awake = g_new0 (guint64, (n_devices + 63) / 64);
   for (guint device = 0; device < n_devices; device++)
@@ -334,5 +396,7 @@ ps_program_walk (PsProgram *program, GError **error)
     return FALSE;
   for (guint device = 0; device < n_devices; device++)
     write_steps (&lowering, &lowering.walks[device]);
+  for (guint i = 0; i < schedule->placement->n_copies * PS_N_OP_KINDS * schedule->placement->n_stages; i++)
+    program->count[i] = lowering.routes[i].n;
   return TRUE;
 }
