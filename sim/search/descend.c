@@ -1,8 +1,6 @@
 /* descend.c - depth-first search over the windows of ops: fixes the next op of one device after the other. */
 #include "windows-private.h"
 
-#include <string.h>
-
 /* How far the rank of a step goes from the middle of its window, in windows. */
 #define NOISE 0.5
 
@@ -131,20 +129,13 @@ accept (const Search *search)
 
 static PsDescended explore (Search *search);
 
-/* Windows as they were, to go back to. */
-typedef struct
-{
-  gint64 *start;
-  gint64 *end;
-  guint32 from;
-} Place;
-
 static PsDescended
-try_step (Search *search, guint device, const Step *step, const Place *place)
+try_step (Search *search, guint device, const Step *step)
 {
   PsWindows *windows = search->windows;
   PsStates *states = windows->states[device];
-  gsize size = windows->problem->n_ops * sizeof *windows->start;
+  guint32 from = states->from;
+  guint place = ps_windows_mark (windows);
   PsDescended result;
 
   windows->fixed[windows->problem->first[device] + windows->n_fixed[device]]
@@ -153,10 +144,9 @@ try_step (Search *search, guint device, const Step *step, const Place *place)
   states->from = step->child;
   windows->touched[device] = TRUE;
   result = explore (search);
-  states->from = place->from;
+  states->from = from;
   windows->n_fixed[device]--;
-  memcpy (windows->start, place->start, size);
-  memcpy (windows->end, place->end, size);
+  ps_windows_undo (windows, place);
   return result;
 }
 
@@ -164,24 +154,31 @@ static PsDescended
 explore (Search *search)
 {
   PsWindows *windows = search->windows;
-  gsize size = windows->problem->n_ops * sizeof *windows->start;
-  guint device, n;
+  PsDescended result = PS_DESCENDED_REFUTED;
+  gboolean open = ps_windows_narrow (windows);
+  guint device = open ? choose_device (windows) : 0, n;
   Step steps[PS_MAX_LANES];
 
-  if (!ps_windows_narrow (windows))
+  if (open && device == windows->problem->n_devices)
+    return windows->stopped ? PS_DESCENDED_STOPPED : accept (search);
+  /* The states of a device are those of its last pass, which may have been for a step that was undone. */
+  windows->touched[device] = TRUE;
+  if (!open || !ps_windows_narrow (windows))
     return search->n_fails++ < search->descent->max_fails ? PS_DESCENDED_REFUTED : PS_DESCENDED_STOPPED;
   if (windows->stopped)
     return PS_DESCENDED_STOPPED;
-  device = choose_device (windows);
-  if (device == windows->problem->n_devices)
-    return accept (search);
-  g_autofree gint64 *start = g_memdup2 (windows->start, size), *end = g_memdup2 (windows->end, size);
-  const Place place = { start, end, windows->states[device]->from };
-  PsDescended result = PS_DESCENDED_REFUTED;
   n = list_steps (search, device, steps);
   for (guint i = 0; i < n && result == PS_DESCENDED_REFUTED; i++)
-    result = try_step (search, device, &steps[i], &place);
+    result = try_step (search, device, &steps[i]);
   return result;
+}
+
+PsDescended
+ps_windows_explore (PsWindows *windows, const PsDescent *descent)
+{
+  Search search = { .windows = windows, .descent = descent };
+
+  return explore (&search);
 }
 
 gboolean
@@ -209,13 +206,11 @@ keep_near (PsWindows *windows, const PsOrder *near, gint64 reach)
 PsDescended
 ps_windows_descend (PsWindows *windows, const PsDescent *descent)
 {
-  Search search = { .windows = windows, .descent = descent };
-
   windows->go_on = descent->go_on;
   windows->data = descent->data;
   windows->stopped = FALSE;
   ps_windows_open (windows, windows->problem->n_devices, descent->target);
   if (descent->near != NULL)
     keep_near (windows, descent->near, descent->reach);
-  return explore (&search);
+  return ps_windows_explore (windows, descent);
 }

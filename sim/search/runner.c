@@ -129,8 +129,11 @@ raise_bound (PsRunner *runner, guint n_cases, Decision *decision)
 {
   PsSearchWorker *worker = &runner->worker;
 
+  ps_order_assign (worker->scratch, worker->best);
   worker->lower_bound_ns = ps_windows_bound (runner->windows, worker->lower_bound_ns, worker->best->objective, n_cases,
-                                             go_on_deciding, decision);
+                                             worker->scratch, go_on_deciding, decision);
+  if (worker->scratch->objective < worker->best->objective)
+    ps_search_worker_offer (worker, worker->scratch, "windows of ops");
 }
 
 /* Raises the lower bound by splitting windows into more and more cases. */

@@ -227,7 +227,7 @@ bound_by_windows (const PsProblem *problem, gint64 bound, gint64 enough, guint64
   if (windows == NULL)
     return bound;
   steps.each = ps_windows_steps (windows) + 1;
-  bound = ps_windows_bound (windows, bound, enough, 0, go_on, &steps);
+  bound = ps_windows_bound (windows, bound, enough, 0, NULL, go_on, &steps);
   *n_steps = steps.left;
   return bound;
 }

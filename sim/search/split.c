@@ -1,9 +1,46 @@
 /* split.c - refutes targets, by narrowing or by cases: a microbatch turns around before a moment, or after it. */
 #include "windows-private.h"
 
-#include <string.h>
+/* The part of a window that is tried as a case of its own, at each of its ends: 1 / SHAVED_PART. */
+#define SHAVED_PART 8
 
-/* The F of a last stage with the widest window; n_ops: none has room to move. */
+/* Dead ends of a descent until it stops. */
+#define MAX_FAILS 20
+
+typedef struct
+{
+  PsWindows *windows;
+  guint n_cases;   /* left */
+  gboolean shaved; /* some window, in the sweep under way */
+  PsOrder *order;  /* takes better ones; NULL: none is wanted */
+} Cases;
+
+static gboolean
+may_go_on (const Cases *cases)
+{
+  return cases->n_cases > 0 && !cases->windows->stopped;
+}
+
+/* How far an op can move. 0 if nothing is known of its start, or of its end, because the span of another device counts.
+ */
+static gint64
+room_of (const PsWindows *windows, guint op)
+{
+  if (windows->start[op] < 0 || windows->end[op] > windows->target)
+    return 0;
+  return windows->end[op] - windows->start[op] - windows->problem->duration[chain_of (windows->problem, op)];
+}
+
+/* The F of a microbatch in the last stage of its copy: microbatches of both copies in turn. */
+static guint
+turn_at (const PsProblem *problem, guint i)
+{
+  guint copy = i % problem->n_copies;
+
+  return op_at (problem, (copy + 1) * problem->n_copy_stages - 1, PS_OP_F, i / problem->n_copies);
+}
+
+/* The turn with the widest window; n_ops: none has room to move. */
 static guint
 widest_turn (const PsWindows *windows)
 {
@@ -11,68 +48,129 @@ widest_turn (const PsWindows *windows)
   guint best = problem->n_ops;
   gint64 most = 0;
 
-  for (guint s = problem->n_copy_stages - 1; s < problem->n_stages; s += problem->n_copy_stages)
-    for (guint k = 0; k < problem->m; k++)
-      {
-        guint op = op_at (problem, s, PS_OP_F, k);
-        gint64 room = windows->end[op] - windows->start[op] - problem->duration[s * N_KINDS + PS_OP_F];
+  for (guint i = 0; i < problem->m * problem->n_copies; i++)
+    {
+      guint op = turn_at (problem, i);
 
-        /* Nothing is known of its start if its device is not that of the span, or of its end. */
-        if (room <= most || windows->start[op] < 0 || windows->end[op] > windows->target)
-          continue;
-        most = room;
-        best = op;
-      }
+      if (room_of (windows, op) <= most)
+        continue;
+      most = room_of (windows, op);
+      best = op;
+    }
   return best;
 }
 
-/* Narrows the windows, and splits them into at most *n_cases cases, which it takes off. TRUE: each case is refuted. */
+/* Cuts a part off the window of an op, at the front or at the back, as often as narrowing refutes that the op runs
+ * there. TRUE: no room is left. */
 static gboolean
-split (PsWindows *windows, guint *n_cases)
+shave_end (Cases *cases, guint op, gboolean front)
 {
-  const PsProblem *problem = windows->problem;
-  gsize size = problem->n_ops * sizeof *windows->start;
-  gboolean refuted = !ps_windows_narrow (windows);
-  guint op = refuted || windows->stopped || *n_cases == 0 ? problem->n_ops : widest_turn (windows);
+  PsWindows *windows = cases->windows;
+  gint64 time = windows->problem->duration[chain_of (windows->problem, op)];
 
-  if (op == problem->n_ops)
-    return refuted;
-  g_autofree gint64 *start = g_memdup2 (windows->start, size), *end = g_memdup2 (windows->end, size);
-  gint64 time = problem->duration[chain_of (problem, op)], half = start[op] + (end[op] - start[op] - time) / 2;
+  while (may_go_on (cases) && room_of (windows, op) > 0)
+    {
+      gint64 part = room_of (windows, op) / SHAVED_PART, start = windows->start[op], end = windows->end[op];
+      guint place = ps_windows_mark (windows);
+      gboolean refuted;
 
-  *n_cases -= 1;
-  windows->end[op] = half + time;
-  windows->touched[device_of (problem, op)] = TRUE;
-  if (!split (windows, n_cases))
+      cases->n_cases--;
+      ps_windows_limit (windows, op, front ? start : end - part - time, front ? start + part + time : end);
+      refuted = !ps_windows_narrow (windows);
+      ps_windows_undo (windows, place);
+      if (!refuted)
+        return FALSE;
+      cases->shaved = TRUE;
+      ps_windows_limit (windows, op, front ? start + part + 1 : start, front ? end : end - part - 1);
+      if (!ps_windows_narrow (windows))
+        return TRUE;
+    }
+  return FALSE;
+}
+
+/* Shaves the windows of all turns: starts up the microbatches, ends down. TRUE: the target is refuted. */
+static gboolean
+shave (Cases *cases)
+{
+  const PsProblem *problem = cases->windows->problem;
+  guint n = problem->m * problem->n_copies;
+
+  do
+    {
+      cases->shaved = FALSE;
+      for (guint i = 0; i < 2 * n; i++)
+        if (shave_end (cases, turn_at (problem, i < n ? i : 2 * n - 1 - i), i < n))
+          return TRUE;
+    }
+  while (may_go_on (cases) && cases->shaved);
+  return FALSE;
+}
+
+/* Looks for an order where no turn can move. TRUE: there is none. */
+static gboolean
+finish (Cases *cases)
+{
+  PsWindows *windows = cases->windows;
+  g_autoptr (PsOrder) order = ps_order_new (windows->problem);
+  PsRandom random = { 0 };
+  const PsDescent descent = { .order = order, .target = windows->target, .max_fails = MAX_FAILS, .random = &random };
+  PsDescended result = ps_windows_can_descend (windows) ? ps_windows_explore (windows, &descent) : PS_DESCENDED_STOPPED;
+
+  if (result == PS_DESCENDED_FOUND && cases->order != NULL && order->objective < cases->order->objective)
+    ps_order_assign (cases->order, order);
+  return result == PS_DESCENDED_REFUTED;
+}
+
+/* Narrows the windows, and splits them into cases. TRUE: each case is refuted. */
+static gboolean
+split (Cases *cases, gboolean is_root)
+{
+  PsWindows *windows = cases->windows;
+
+  if (!ps_windows_narrow (windows) || (is_root && cases->n_cases > 0 && shave (cases)))
+    return TRUE;
+  if (!may_go_on (cases))
     return FALSE;
-  memcpy (windows->start, start, size);
-  memcpy (windows->end, end, size);
-  windows->start[op] = half + 1;
-  windows->touched[device_of (problem, op)] = TRUE;
-  return split (windows, n_cases);
+  guint op = widest_turn (windows);
+
+  if (op == windows->problem->n_ops)
+    return finish (cases);
+  gint64 half = windows->start[op] + room_of (windows, op) / 2;
+  guint place = ps_windows_mark (windows);
+  gboolean refuted;
+
+  cases->n_cases--;
+  ps_windows_limit (windows, op, windows->start[op],
+                    half + windows->problem->duration[chain_of (windows->problem, op)]);
+  refuted = split (cases, FALSE);
+  ps_windows_undo (windows, place);
+  if (!refuted)
+    return FALSE;
+  ps_windows_limit (windows, op, half + 1, windows->end[op]);
+  return split (cases, FALSE);
 }
 
 /* Whether no order meets the target: of all devices, or of the span of one. */
 static gboolean
-refute (PsWindows *windows, gint64 target, guint n_cases)
+refute (PsWindows *windows, gint64 target, guint n_cases, PsOrder *order)
 {
   guint n = windows->problem->n_devices;
   gboolean spans = windows->problem->objective == PS_OBJECTIVE_SPAN;
 
   for (guint d = spans ? 0 : n; d < (spans ? n : n + 1) && !windows->stopped; d++)
     {
-      guint left = n_cases;
+      Cases cases = { .windows = windows, .n_cases = n_cases, .order = order };
 
       ps_windows_open (windows, d, target);
-      if (split (windows, &left))
+      if (split (&cases, TRUE))
         return TRUE;
     }
   return FALSE;
 }
 
 gint64
-ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, guint n_cases, gboolean (*go_on) (gpointer data),
-                  gpointer data)
+ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, guint n_cases, PsOrder *order,
+                  gboolean (*go_on) (gpointer data), gpointer data)
 {
   gint64 least, target, step;
 
@@ -89,7 +187,7 @@ ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, guint n_cases,
   windows->stopped = FALSE;
   while (upper - lower >= least && lower <= target)
     {
-      gboolean refuted = refute (windows, target, n_cases);
+      gboolean refuted = refute (windows, target, n_cases, order);
 
       if (!refuted && windows->stopped)
         break;
@@ -97,6 +195,8 @@ ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, guint n_cases,
         lower = target + 1;
       else
         upper = windows->open = target;
+      if (order != NULL)
+        upper = MIN (upper, order->objective);
       step = refuted && n_cases > 0 ? 2 * step + 1 : upper - lower;
       target = lower + MIN (step, (upper - lower) / 2);
     }

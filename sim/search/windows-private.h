@@ -7,6 +7,14 @@
 /* Times before everything, and after everything. */
 #define NEVER (G_MAXINT64 / 4)
 
+/* The window of an op as it was. */
+typedef struct
+{
+  guint32 op;
+  gint64 start;
+  gint64 end;
+} PsWindowBefore;
+
 struct PsWindows
 {
   const PsProblem *problem;
@@ -15,6 +23,9 @@ struct PsWindows
   guint heads_of;     /* the device whose span they are for; n_devices: makespan */
   gint64 *start;      /* [n_ops] earliest start */
   gint64 *end;        /* [n_ops] latest end */
+  GArray *trail;      /* of PsWindowBefore, since the first mark; NULL: no marks */
+  guint32 *noted;     /* [n_ops] the last mark after which the trail took the op */
+  guint32 mark;       /* the last one; 0: none */
   gint64 *lane_start; /* of one device, by lane */
   gint64 *lane_end;
   guint32 *fixed;   /* [n_ops] the ops that devices do first, in order, placed as in an order's sequence */
@@ -41,3 +52,13 @@ void ps_windows_open (PsWindows *windows, guint span_of, gint64 target);
 
 /* Narrows until nothing changes. FALSE: the windows prove that no order meets the target. */
 gboolean ps_windows_narrow (PsWindows *windows);
+
+/* Narrows the window of one op. */
+void ps_windows_limit (PsWindows *windows, guint op, gint64 start, gint64 end);
+
+/* Marks the windows, once they are narrowed; returns a place of the trail, to bring them back to. */
+guint ps_windows_mark (PsWindows *windows);
+void ps_windows_undo (PsWindows *windows, guint place);
+
+/* Descends from the windows as they are. */
+PsDescended ps_windows_explore (PsWindows *windows, const PsDescent *descent);

@@ -6,6 +6,9 @@
 /* Passes over a device for one target, at most; later ones gain little. */
 #define MAX_ROUNDS 60
 
+/* Most windows that a trail keeps. */
+#define MAX_TRAIL 4000000
+
 /* Ops times devices, at most, for which spans have heads by work and memory: they differ from device to device. */
 #define MAX_SPAN_HEADS 500000
 
@@ -35,6 +38,12 @@ ps_windows_open (PsWindows *windows, guint span_of, gint64 target)
   windows->span_of = span_of;
   windows->is_new = TRUE;
   windows->target = target;
+  windows->mark = 0;
+  if (windows->trail != NULL)
+    {
+      g_array_set_size (windows->trail, 0);
+      memset (windows->noted, 0, problem->n_ops * sizeof *windows->noted);
+    }
   for (guint d = 0; d < problem->n_devices && windows->states != NULL; d++)
     {
       windows->n_fixed[d] = 0;
@@ -53,15 +62,51 @@ ps_windows_open (PsWindows *windows, guint span_of, gint64 target)
     }
 }
 
-static inline void
-set_window (PsWindows *windows, guint op, gint64 start, gint64 end)
+/* Puts the window of an op into the trail, unless it is there since the last mark. */
+static void
+note (PsWindows *windows, guint op)
+{
+  const PsWindowBefore before = { op, windows->start[op], windows->end[op] };
+
+  if (windows->noted[op] == windows->mark)
+    return;
+  windows->noted[op] = windows->mark;
+  g_array_append_val (windows->trail, before);
+}
+
+void
+ps_windows_limit (PsWindows *windows, guint op, gint64 start, gint64 end)
 {
   if (start <= windows->start[op] && end >= windows->end[op])
     return;
+  if (windows->mark > 0)
+    note (windows, op);
   windows->start[op] = MAX (windows->start[op], start);
   windows->end[op] = MIN (windows->end[op], end);
   if (windows->touched != NULL)
     windows->touched[device_of (windows->problem, op)] = TRUE;
+}
+
+guint
+ps_windows_mark (PsWindows *windows)
+{
+  windows->mark++;
+  return windows->trail->len;
+}
+
+void
+ps_windows_undo (PsWindows *windows, guint place)
+{
+  while (windows->trail->len > place)
+    {
+      PsWindowBefore before = g_array_index (windows->trail, PsWindowBefore, windows->trail->len - 1);
+
+      windows->start[before.op] = before.start;
+      windows->end[before.op] = before.end;
+      g_array_set_size (windows->trail, windows->trail->len - 1);
+    }
+  windows->mark++;
+  memset (windows->touched, 0, windows->problem->n_devices);
 }
 
 /* An op starts after the op before it in its chain has ended, and after its producer's result has arrived. */
@@ -81,7 +126,7 @@ follow_forth (PsWindows *windows, guint chain)
       if (producer != NO_OP)
         start = MAX (start,
                      windows->start[producer] + problem->duration[chain_of (problem, producer)] + problem->lag[chain]);
-      set_window (windows, i, start, NEVER);
+      ps_windows_limit (windows, i, start, NEVER);
     }
 }
 
@@ -100,7 +145,7 @@ follow_back (PsWindows *windows, guint chain)
       for (guint k = consumers_of (problem, i, consumer); k-- > 0;)
         end = MIN (end, windows->end[consumer[k]] - problem->duration[chain_of (problem, consumer[k])]
                             - problem->lag[chain_of (problem, consumer[k])]);
-      set_window (windows, i, -NEVER, end);
+      ps_windows_limit (windows, i, -NEVER, end);
     }
 }
 
@@ -169,7 +214,7 @@ follow_fixed (PsWindows *windows, guint device)
 
   for (guint i = 0; i < windows->n_fixed[device]; i++)
     {
-      set_window (windows, fixed[i], ready, NEVER);
+      ps_windows_limit (windows, fixed[i], ready, NEVER);
       ready = windows->start[fixed[i]] + problem->duration[chain_of (problem, fixed[i])];
     }
   windows->states[device]->ready = ready;
@@ -184,7 +229,7 @@ follow_fixed_back (PsWindows *windows, guint device, gint64 late)
 
   for (guint i = windows->n_fixed[device]; i-- > 0;)
     {
-      set_window (windows, fixed[i], -NEVER, late);
+      ps_windows_limit (windows, fixed[i], -NEVER, late);
       late = windows->end[fixed[i]] - problem->duration[chain_of (problem, fixed[i])];
     }
 }
@@ -203,8 +248,8 @@ narrow_device (PsWindows *windows, guint device)
     return FALSE;
   for (guint i = 0; i < states->n_lanes; i++)
     for (guint k = 0; k < m && states->lane[i].n_chains == 1; k++)
-      set_window (windows, states->lane[i].chain[0] * m + k, windows->lane_start[states->lane[i].first + k],
-                  windows->lane_end[states->lane[i].first + k]);
+      ps_windows_limit (windows, states->lane[i].chain[0] * m + k, windows->lane_start[states->lane[i].first + k],
+                        windows->lane_end[states->lane[i].first + k]);
   follow_fixed_back (windows, device, states->late[states->from]);
   windows->touched[device] = FALSE;
   return TRUE;
@@ -225,7 +270,7 @@ ps_windows_narrow (PsWindows *windows)
       idle++;
       if (!windows->touched[d] || windows->states[d] == NULL)
         continue;
-      windows->stopped |= !windows->go_on (windows->data);
+      windows->stopped |= !windows->go_on (windows->data) || windows->trail->len > MAX_TRAIL;
       if (windows->stopped)
         return TRUE;
       if (!narrow_device (windows, d) || !follow (windows))
@@ -277,6 +322,8 @@ ps_windows_new (const PsProblem *problem, guint max_states)
   windows->heads_of = G_MAXUINT;
   windows->start = g_new (gint64, problem->n_ops);
   windows->end = g_new (gint64, problem->n_ops);
+  windows->trail = g_array_new (FALSE, FALSE, sizeof (PsWindowBefore));
+  windows->noted = g_new (guint32, problem->n_ops);
   windows->lane_start = g_new (gint64, problem->n_ops);
   windows->lane_end = g_new (gint64, problem->n_ops);
   windows->fixed = g_new (guint32, problem->n_ops);
@@ -296,6 +343,8 @@ ps_windows_free (PsWindows *windows)
   g_free (windows->head);
   g_free (windows->start);
   g_free (windows->end);
+  g_clear_pointer (&windows->trail, g_array_unref);
+  g_free (windows->noted);
   g_free (windows->lane_start);
   g_free (windows->lane_end);
   g_free (windows->fixed);

@@ -26,8 +26,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsWindows, ps_windows_free)
 guint64 ps_windows_steps (const PsWindows *windows);
 
 /* The least value from `lower` to `upper` that is not refuted as objective: no order is below it. Each target is split
- * into at most n_cases cases. go_on is called before each device's pass; FALSE ends the search for a better bound. */
-gint64 ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, guint n_cases,
+ * into at most n_cases cases, which may lead to orders: `order` takes one that is better than itself (NULL: none is
+ * wanted). go_on is called before each device's pass; FALSE ends the search for a better bound. */
+gint64 ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, guint n_cases, PsOrder *order,
                          gboolean (*go_on) (gpointer data), gpointer data);
 
 typedef enum

@@ -165,7 +165,7 @@ windows_bound (const PsProblem *problem, gint64 root, gint64 best)
 {
   g_autoptr (PsWindows) windows = root < best ? ps_windows_new (problem, MAX_STATES) : NULL;
 
-  return windows != NULL ? ps_windows_bound (windows, root, best, 0, always, NULL) : root;
+  return windows != NULL ? ps_windows_bound (windows, root, best, 0, NULL, always, NULL) : root;
 }
 
 /* Adds the gaps to the sums: of the sums of docs/bounds.md, with the root's bound, and the search's own. */

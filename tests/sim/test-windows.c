@@ -48,7 +48,7 @@ solve (PsOrder *order)
 static void
 test_below_optimum (void)
 {
-  guint n = n_cases (400), n_decided = 0, n_root = 0, n_met = 0, n_split = 0;
+  guint n = n_cases (400), n_decided = 0, n_root = 0, n_met = 0, n_split = 0, n_found = 0;
   g_autoptr (GRand) draw = g_rand_new_with_seed (11);
 
   for (guint i = 0; i < n; i++)
@@ -60,29 +60,34 @@ test_below_optimum (void)
       g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
       g_autoptr (PsOrder) order = ps_order_new (problem);
       g_autoptr (PsWindows) windows = NULL;
-      gint64 root, bound, split;
+      gint64 root, bound, split, best;
 
       if (!ps_exact_can_decide (problem) || !solve (order))
         continue;
+      best = order->objective;
+      order->objective = best + 2;
       root = bound = split = ps_windows_root_bound (problem);
-      g_assert_cmpint (root, <=, order->objective);
+      g_assert_cmpint (root, <=, best);
       windows = ps_windows_new (problem, MAX_STATES);
       if (windows != NULL)
-        bound = ps_windows_bound (windows, root, 2 * order->objective, 0, spend, &passes);
+        bound = ps_windows_bound (windows, root, 2 * best, 0, NULL, spend, &passes);
       if (windows != NULL)
-        split = ps_windows_bound (windows, bound, order->objective + 2, N_CASES, spend, &passes);
-      g_assert_cmpint (bound, <=, order->objective);
-      g_assert_cmpint (split, <=, order->objective);
+        split = ps_windows_bound (windows, bound, best + 2, N_CASES, order, spend, &passes);
+      g_assert_cmpint (bound, <=, best);
+      g_assert_cmpint (split, <=, best);
+      g_assert_cmpint (order->objective, >=, best);
       n_decided++;
-      n_root += root == order->objective;
-      n_met += bound == order->objective;
-      n_split += MAX (bound, split) == order->objective;
+      n_root += root == best;
+      n_met += bound == best;
+      n_split += MAX (bound, split) == best;
+      n_found += order->objective == best;
     }
-  g_test_message ("%u of %u decided; the root bound meets %u, windows meet %u, cases %u", n_decided, n, n_root, n_met,
-                  n_split);
+  g_test_message ("%u of %u decided; the root bound meets %u, windows meet %u, cases %u and find %u", n_decided, n, n_root,
+                  n_met, n_split, n_found);
   g_assert_cmpuint (n_decided, >, n * 3 / 5);
   g_assert_cmpuint (n_root, >, n_decided / 4);
   g_assert_cmpuint (n_met, >, n_decided / 2);
+  g_assert_cmpuint (n_found, >, n_decided / 2);
 }
 
 static PsDescended
@@ -176,7 +181,8 @@ test_known (void)
       c.setting.objective = known[i].objective;
       g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
       g_autoptr (PsWindows) windows = ps_windows_new (problem, 1000000);
-      gint64 bound = ps_windows_bound (windows, ps_windows_root_bound (problem), 500, known[i].n_cases, spend, &passes);
+      gint64 bound
+          = ps_windows_bound (windows, ps_windows_root_bound (problem), 500, known[i].n_cases, NULL, spend, &passes);
 
       g_assert_cmpint (bound, >=, known[i].least);
       g_assert_cmpint (bound, <=, known[i].best);
