@@ -16,16 +16,18 @@
 
 /* Branch and bound, and the windows of ops, take at most DECISION_PART of the moves made before; the first call of
  * go_on is free. What is not decided is tried again at DECISION_FACTOR times the moves, but never before
- * LEAST_DECISION. */
+ * LEAST_DECISION. HELPFUL_PART and HELPFUL_FACTOR are for windows that made the gap smaller the last time. */
 #define DECISION_PART 0.4
-#define DECISION_FACTOR 4
+#define DECISION_FACTOR 3
+#define HELPFUL_PART 1
+#define HELPFUL_FACTOR 1.5
 #define LEAST_DECISION 25000
 
 /* Moves that one call of go_on by branch and bound counts as. */
 #define MOVES_PER_QUESTION 8192
 
 /* Steps between states of windows that count as one move, and the most states. */
-#define STEPS_PER_MOVE 128
+#define STEPS_PER_MOVE 512
 #define MAX_STATES 1000000
 
 /* A descent asks for 1 / 2^0 to 1 / 2^(MAX_SHIFT - 1) of the gap, and looks up to 2^(MAX_REACH - 1) ops away. It has
@@ -35,11 +37,10 @@
 #define FIRST_FAILS 64
 
 /* Cases that a target is split into at first, and how their number grows. They take 1 / CASES_PART of what windows may
- * take, or 1 / HELPFUL_PART once they have raised the bound. */
+ * take. */
 #define FIRST_CASES 16
 #define CASES_FACTOR 4
-#define CASES_PART 4
-#define HELPFUL_PART 2
+#define CASES_PART 2
 
 /* A proof under way, and the moves that it may take. */
 typedef struct
@@ -51,18 +52,18 @@ typedef struct
 } Decision;
 
 static Decision
-decision_of (PsRunner *runner, guint64 n_moves)
+decision_of (PsRunner *runner, guint64 n_moves, double part)
 {
   return (Decision){ .worker = &runner->worker,
-                     .stop_at = runner->n_moves + (guint64)((double)runner->n_moves * DECISION_PART),
+                     .stop_at = runner->n_moves + (guint64)((double)runner->n_moves * part),
                      .n_moves = n_moves };
 }
 
 /* Moves after which an undecided question is asked again. */
 static guint64
-again_at (const PsRunner *runner)
+again_at (const PsRunner *runner, double factor)
 {
-  return MAX (runner->n_moves * DECISION_FACTOR, LEAST_DECISION);
+  return MAX ((guint64)((double)runner->n_moves * factor), LEAST_DECISION);
 }
 
 static gboolean
@@ -80,7 +81,7 @@ static void
 decide (PsRunner *runner)
 {
   PsSearchWorker *worker = &runner->worker;
-  Decision decision = decision_of (runner, MOVES_PER_QUESTION);
+  Decision decision = decision_of (runner, MOVES_PER_QUESTION, DECISION_PART);
   gboolean decided;
 
   ps_order_assign (worker->scratch, worker->best);
@@ -89,7 +90,7 @@ decide (PsRunner *runner)
     return;
   if (decided)
     worker->lower_bound_ns = worker->scratch->objective;
-  runner->decide_at = decision.refused ? again_at (runner) : G_MAXUINT64;
+  runner->decide_at = decision.refused ? again_at (runner, DECISION_FACTOR) : G_MAXUINT64;
   ps_search_worker_offer (worker, worker->scratch, "branch and bound");
 }
 
@@ -140,10 +141,9 @@ raise_bound (PsRunner *runner, guint n_cases, Decision *decision)
 static void
 split (PsRunner *runner, const Decision *decision)
 {
-  gint64 before = runner->worker.lower_bound_ns;
   Decision part = *decision;
 
-  part.stop_at = runner->n_moves + (decision->stop_at - runner->n_moves) / runner->cases_part;
+  part.stop_at = runner->n_moves + (decision->stop_at - runner->n_moves) / CASES_PART;
   for (;;)
     {
       raise_bound (runner, runner->n_cases, &part);
@@ -152,8 +152,6 @@ split (PsRunner *runner, const Decision *decision)
         break;
       runner->n_cases *= CASES_FACTOR;
     }
-  if (runner->worker.lower_bound_ns > before)
-    runner->cases_part = HELPFUL_PART;
 }
 
 /* Raises the lower bound by the windows of ops, and looks for better orders in them. */
@@ -161,19 +159,23 @@ static void
 narrow (PsRunner *runner)
 {
   PsSearchWorker *worker = &runner->worker;
+  gint64 gap = worker->best->objective - worker->lower_bound_ns;
 
   if (runner->windows == NULL)
     runner->windows = ps_windows_new (worker->problem, MAX_STATES);
-  runner->narrow_at = runner->windows != NULL ? again_at (runner) : G_MAXUINT64;
+  runner->narrow_at = G_MAXUINT64;
   if (runner->windows == NULL)
     return;
-  Decision decision = decision_of (runner, ps_windows_steps (runner->windows) / STEPS_PER_MOVE + 1);
+  Decision decision = decision_of (runner, ps_windows_steps (runner->windows) / STEPS_PER_MOVE + 1,
+                                   runner->windows_help ? HELPFUL_PART : DECISION_PART);
   raise_bound (runner, 0, &decision);
   if (!decision.refused)
     split (runner, &decision);
   while (ps_windows_can_descend (runner->windows) && !decision.refused
          && worker->best->objective > worker->lower_bound_ns)
     descend (runner, &decision);
+  runner->windows_help = worker->best->objective - worker->lower_bound_ns < gap;
+  runner->narrow_at = again_at (runner, runner->windows_help ? HELPFUL_FACTOR : DECISION_FACTOR);
 }
 
 static gboolean
@@ -271,7 +273,6 @@ ps_runner_init (PsRunner *runner, PsSearchShared *shared, guint index)
                     .decide_at = index == 0 && ps_exact_can_decide (start->problem) ? 0 : G_MAXUINT64,
                     .max_fails = FIRST_FAILS,
                     .n_cases = FIRST_CASES,
-                    .cases_part = CASES_PART,
                     .narrow_at = index == 0 ? LEAST_DECISION : G_MAXUINT64 };
   ps_search_worker_init (&runner->worker, runner, start);
   ps_search_worker_init (&runner->easier, runner, &shared->easier);

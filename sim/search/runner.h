@@ -51,8 +51,8 @@ struct PsRunner
   guint64 narrow_at;  /* moves after which windows are narrowed; G_MAXUINT64: never */
   PsWindows *windows; /* NULL: not yet */
   guint max_fails;    /* of the next descent */
+  gboolean windows_help;
   guint n_cases;      /* of the next target of windows */
-  guint cases_part;   /* they take 1 / cases_part of what windows may take */
 };
 
 void ps_runner_init (PsRunner *runner, PsSearchShared *shared, guint index);
