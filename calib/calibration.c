@@ -51,7 +51,8 @@ PsDeviceSetting
 ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model, guint n_stages, guint n_microbatches,
                          guint index)
 {
-  gboolean own_core = calibration->n_local <= ps_count_cores ();
+  guint n_local = calibration->n_local * MAX (calibration->n_tensor, 1);
+  gboolean own_core = n_local <= ps_count_cores ();
 
   return (PsDeviceSetting){ .model = model,
                             .n_stages = n_stages,
@@ -59,7 +60,7 @@ ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model,
                             .core = own_core ? (int)(index % calibration->n_local) : -1,
                             .seed = calibration->seed,
                             .index = index % calibration->n_local,
-                            .n_local = calibration->n_local,
+                            .n_local = n_local,
                             .shares = calibration->shares };
 }
 

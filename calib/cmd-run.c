@@ -263,6 +263,9 @@ check_tensor (const PsCalibration *calibration, GError **error)
   if (!calibration->device->tensor)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--tensor %u: device %s does not share layers; cpu and cuda do", t,
                       calibration->device->name);
+  if (calibration->shares != NULL || calibration->n_blocks > 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "--tensor %u: not with %s", t,
+                      calibration->shares != NULL ? "--sm-shares" : "--blocks");
   if (n_ranks > 1 && n_ranks != t)
     return ps_refuse (error, PS_ERROR_USAGE, "--tensor %u: needs one process, or one for each part; these are %u", t,
                       n_ranks);

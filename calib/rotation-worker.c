@@ -368,6 +368,8 @@ ps_rotation_worker_main (gpointer data)
           error = ps_team_failure (team);
         }
     }
+  if (team != NULL)
+    ps_team_part (team, worker->at);
   report (worker, (PsRotationItem){ .error = error });
   return NULL;
 }

@@ -108,19 +108,21 @@ init_stage (PsRotationWorker *worker, PsRotationStage *stage, guint number, GErr
   return TRUE;
 }
 
-/* The device shares its layers as in real runs, and has the core that it has there. */
+/* The device shares its layers as in real runs, and has the core or the part of an accelerator that it has there. */
 static void
 set_part (PsRotationWorker *worker)
 {
   const PsCalibration *calibration = worker->rotation->calibration;
   PsDeviceSetting *setting = &worker->setting;
-  const guint n = calibration->n_local * calibration->n_tensor;
 
-  setting->tensor = ps_team_part (calibration, worker->rotation->n_busy, worker->at);
+  setting->tensor = ps_team_part_of (calibration, worker->rotation->n_busy, worker->at);
   setting->n_tensor = calibration->n_tensor;
   setting->add_up = ps_rotation_add_up;
   setting->add_up_data = worker;
-  setting->core = n <= ps_count_cores () ? (int)(setting->tensor * calibration->n_local + setting->index) : -1;
+  setting->exclusive = calibration->transport->exclusive;
+  setting->index += setting->tensor * calibration->n_local;
+  if (setting->core >= 0)
+    setting->core = (int)setting->index;
 }
 
 static gboolean

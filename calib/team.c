@@ -20,7 +20,7 @@ ps_team_n_here (const PsCalibration *calibration, guint n_busy)
 }
 
 guint
-ps_team_part (const PsCalibration *calibration, guint n_busy, guint at)
+ps_team_part_of (const PsCalibration *calibration, guint n_busy, guint at)
 {
   return calibration->n_tensor > 1 ? ps_processes_rank (calibration->processes) + at / n_busy : 0;
 }
@@ -94,6 +94,15 @@ ps_team_join (PsTeam *team, guint at, PsDevice *device, GError **error)
   const PsTransportClass *class = team->transport->class;
 
   return class->join == NULL || class->join (team->transport, at, device, error);
+}
+
+void
+ps_team_part (PsTeam *team, guint at)
+{
+  const PsTransportClass *class = team->transport->class;
+
+  if (class->part != NULL)
+    class->part (team->transport, at);
 }
 
 gboolean

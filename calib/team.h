@@ -10,7 +10,7 @@ typedef struct _PsTeam PsTeam;
 guint ps_team_n_here (const PsCalibration *calibration, guint n_busy);
 
 /* The part that device `at` of them has. */
-guint ps_team_part (const PsCalibration *calibration, guint n_busy, guint at);
+guint ps_team_part_of (const PsCalibration *calibration, guint n_busy, guint at);
 
 /* n_busy devices of each part. Errors are the transport's. */
 PsTeam *ps_team_new (const PsCalibration *calibration, guint n_busy, GError **error) G_GNUC_WARN_UNUSED_RESULT;
@@ -20,6 +20,9 @@ void ps_team_free (PsTeam *team);
 
 /* The thread of each device, which has attached it, calls this once before it adds up. It waits for all others. */
 gboolean ps_team_join (PsTeam *team, guint at, PsDevice *device, GError **error);
+
+/* The thread of each device that has joined calls this last. */
+void ps_team_part (PsTeam *team, guint at);
 
 /* Replaces n numbers by their sums over the parts of the device. */
 gboolean ps_team_add_up (PsTeam *team, guint at, float *values, gsize n, GError **error);

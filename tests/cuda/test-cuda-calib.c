@@ -66,6 +66,8 @@ count (const Found *found, PsSubject subject, PsCacheState cache, guint devices)
 
 static guint n_devices = 2;
 
+static guint n_tensor = 1;
+
 static void
 calibrate_beside (Found *found, const PsTransportClass *transport, guint caches, const guint *shares, guint n_blocks)
 {
@@ -85,6 +87,7 @@ calibrate_beside (Found *found, const PsTransportClass *transport, guint caches,
                                       .n_chunks = 1,
                                       .blocks = blocks,
                                       .n_blocks = n_blocks,
+                                      .n_tensor = n_tensor,
                                       .rule = { 0.5, 2, 3, G_GINT64_CONSTANT (60000000000), 0 },
                                       .seed = 1,
                                       .wanted = want_all,
@@ -217,6 +220,40 @@ test_shares (void)
   g_assert_true (cuda_probe ("ps_emulator_memory_in_use") == NULL
                  || strstr (libraries, "green contexts of 96, 32 multiprocessors") != NULL);
   g_ptr_array_unref (found.rows);
+}
+
+/* Ops of two devices that share layers, with their sums: over threads on parts of one GPU, over NCCL on two GPUs. */
+static void
+check_shared (const PsTransportClass *transport, guint sharing)
+{
+  Found found = found_new ();
+
+  calibrate (&found, transport, 1U << PS_CACHE_RUN, NULL);
+  g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_RUN, 1), ==, 9);
+  for (guint i = 0; i < found.rows->len; i++)
+    {
+      const PsMeasurement *m = found.rows->pdata[i];
+
+      g_assert_true (m->subject != PS_SUBJECT_OP || strstr (m->shape, ",tensor=2") != NULL);
+      g_assert_true (m->subject != PS_SUBJECT_OP || m->sharing == sharing);
+    }
+  g_ptr_array_unref (found.rows);
+}
+
+static void
+test_shared_layers (void)
+{
+  n_devices = 1;
+  n_tensor = 2;
+  check_shared (&ps_threads_transport, 2);
+  if (nccl_class () != NULL && cuda_probe ("ps_emulator_memory_in_use") != NULL)
+    {
+      g_setenv ("PS_EMULATED_GPUS", "2", TRUE);
+      check_shared (nccl_class (), 1);
+      g_unsetenv ("PS_EMULATED_GPUS");
+    }
+  n_devices = 2;
+  n_tensor = 1;
 }
 
 static void
@@ -356,6 +393,7 @@ main (int argc, char **argv)
   cuda_add ("/cuda-calib/stages", test_stages);
   cuda_add ("/cuda-calib/occupy", test_occupy);
   cuda_add ("/cuda-calib/inputs", test_inputs);
+  cuda_add ("/cuda-calib/shared-layers", test_shared_layers);
   cuda_add ("/cuda-calib/shares", test_shares);
   cuda_add ("/cuda-calib/profile", test_profile);
   cuda_add ("/cuda-calib/self-sends", test_self_sends);
