@@ -10,8 +10,8 @@ typedef struct
   const PsProgram *program;
   const PsCosts *costs;
   const PsSimulation *simulation;
-  const PsMemoryBuffers *buffers;
-  guint *fill; /* [n_devices] next free give and take */
+  PsBufferChange **next; /* [n_devices] next free give */
+  gsize takes;           /* from a give to its take */
 } Messages;
 
 /* Keeps a list in the order of time. Messages come nearly so: few pass another, and most of these only one. */
@@ -26,13 +26,13 @@ insert (PsBufferChange *next, gint64 time_ns, gint64 bytes)
 static inline void
 occupy (const Messages *messages, guint device, gint64 from_ns, gint64 until_ns, gint64 bytes)
 {
-  guint i = messages->fill[device];
+  PsBufferChange *give = messages->next[device];
 
   if (from_ns >= until_ns || bytes == 0)
     return;
-  messages->fill[device]++;
-  insert (&messages->buffers->takes[i], from_ns, bytes);
-  insert (&messages->buffers->gives[i], until_ns, -bytes);
+  messages->next[device] = give + 1;
+  insert (give + messages->takes, from_ns, bytes);
+  insert (give, until_ns, -bytes);
 }
 
 /* The receiver's buffer is there when its stream has come to the receive. */
@@ -58,10 +58,10 @@ static void
 hold (const Messages *messages, guint device, PsMemoryPart part, guint stage, gint64 from_ns, gint64 until_ns)
 {
   gint64 bytes = messages->costs->stage[stage].whole_bytes;
-  guint i = messages->fill[device]++;
+  PsBufferChange *give = messages->next[device]++;
 
-  messages->buffers->takes[i] = (PsBufferChange){ from_ns, bytes, part };
-  messages->buffers->gives[i] = (PsBufferChange){ until_ns, -bytes, part };
+  give[messages->takes] = (PsBufferChange){ from_ns, bytes, part };
+  give[0] = (PsBufferChange){ until_ns, -bytes, part };
 }
 
 typedef struct
@@ -98,10 +98,8 @@ hold_weights (const Messages *messages)
 }
 
 static void
-add_spread_state (const Messages *messages)
+add_spread_state (const Messages *messages, const PsMemoryBuffers *buffers)
 {
-  const PsMemoryBuffers *buffers = messages->buffers;
-
   for (guint d = 0; messages->costs->zero == 2 && d < messages->simulation->n_devices; d++)
     ps_scatters_visit (messages->program, messages->costs, messages->simulation, d, hold_gradients,
                        &(Holder){ messages, d });
@@ -109,10 +107,11 @@ add_spread_state (const Messages *messages)
     hold_weights (messages);
   for (guint d = 0; d < messages->simulation->n_devices; d++)
     {
-      guint first = ps_memory_buffers_first (messages->program, d), n = messages->fill[d] - first;
+      PsBufferChange *gives = &buffers->gives[ps_memory_buffers_first (messages->program, d)];
+      gsize n = (gsize)(messages->next[d] - gives);
 
-      qsort (&buffers->takes[first], n, sizeof *buffers->takes, ps_compare_int64); /* their first member */
-      qsort (&buffers->gives[first], n, sizeof *buffers->gives, ps_compare_int64);
+      qsort (&gives[messages->takes], n, sizeof *gives, ps_compare_int64); /* their first member */
+      qsort (gives, n, sizeof *gives, ps_compare_int64);
     }
 }
 
@@ -125,23 +124,23 @@ ps_memory_buffers_init (PsMemoryBuffers *buffers, const PsProgram *program, cons
   const PsBufferChange before = { .time_ns = G_MININT64 }, after = { .time_ns = G_MAXINT64 };
   guint n_devices = simulation->n_devices;
   gsize n = 4 * (gsize)simulation->n_steps + 2 * n_devices + 1;
-  g_autofree guint *fill = g_new (guint, n_devices);
-  const Messages messages = { program, costs, simulation, buffers, fill };
+  g_autofree PsBufferChange **next = g_new (PsBufferChange *, n_devices);
+  const Messages messages = { program, costs, simulation, next, n };
 
   if (buffers->gives == NULL)
     buffers->gives = g_new (PsBufferChange, 2 * n);
   buffers->takes = buffers->gives + n;
   for (guint device = 0; device < n_devices; device++)
     {
-      fill[device] = ps_memory_buffers_first (program, device);
-      buffers->gives[fill[device] - 1] = buffers->takes[fill[device] - 1] = before;
+      next[device] = &buffers->gives[ps_memory_buffers_first (program, device)];
+      next[device][-1] = next[device][(gssize)n - 1] = before;
     }
   for (guint i = 0; i < program->n_messages; i++)
     add_message (&messages, &program->messages[i]);
   if (costs->zero >= 2)
-    add_spread_state (&messages);
+    add_spread_state (&messages, buffers);
   for (guint device = 0; device < n_devices; device++)
-    buffers->gives[fill[device]] = buffers->takes[fill[device]] = after;
+    next[device][0] = next[device][n] = after;
 }
 
 void

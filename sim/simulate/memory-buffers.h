@@ -7,8 +7,8 @@
 typedef struct
 {
   gint64 time_ns;
-  gint64 bytes;      /* more from time_ns on, or less */
-  PsMemoryPart part; /* buffers, weights or gradients */
+  __extension__ gint64 bytes : 60; /* more from time_ns on, or less */
+  __extension__ guint64 part : 4;  /* PsMemoryPart: buffers, weights or gradients */
 } PsBufferChange;
 
 /* The lists of each device end with a change at G_MAXINT64. */

@@ -31,33 +31,29 @@ typedef struct
   const PsBufferChange *take;
 } PsBufferCursor;
 
+/* Visits the changes of one list up to a moment. */
+static inline G_ALWAYS_INLINE gboolean
+ps_memory_walk_list (const PsBufferChange **next, gint64 until_ns, PsMemoryVisit visit, gpointer data)
+{
+  gboolean stop = FALSE;
+
+  for (; !stop && (*next)->time_ns <= until_ns; (*next)++)
+    stop = visit (data, &(PsMemoryChange){ .kind = PS_MEMORY_CHANGE_BUFFER,
+                                           .time_ns = (*next)->time_ns,
+                                           .bytes = (*next)->bytes,
+                                           .part = (PsMemoryPart)(*next)->part });
+  return stop;
+}
+
 /* Visits all changes of buffers up to a moment. At one instant, buffers are given back before others are taken. */
 static inline G_ALWAYS_INLINE gboolean
 ps_memory_walk_buffers (PsBufferCursor *cursor, gint64 until_ns, PsMemoryVisit visit, gpointer data)
 {
-  PsMemoryChange change = { .kind = PS_MEMORY_CHANGE_BUFFER };
-  gboolean stop = FALSE;
-
-  while (!stop && (cursor->take->time_ns <= until_ns || cursor->give->time_ns <= until_ns))
-    {
-      gint64 give_until_ns = MIN (cursor->take->time_ns, until_ns);
-
-      for (; !stop && cursor->give->time_ns <= give_until_ns; cursor->give++)
-        {
-          change.time_ns = cursor->give->time_ns;
-          change.bytes = cursor->give->bytes;
-          change.part = cursor->give->part;
-          stop = visit (data, &change);
-        }
-      if (stop || cursor->take->time_ns > until_ns)
-        continue;
-      change.time_ns = cursor->take->time_ns;
-      change.bytes = cursor->take->bytes;
-      change.part = cursor->take->part;
-      cursor->take++;
-      stop = visit (data, &change);
-    }
-  return stop;
+  while (cursor->take->time_ns <= until_ns)
+    if (ps_memory_walk_list (&cursor->give, cursor->take->time_ns, visit, data)
+        || ps_memory_walk_list (&cursor->take, cursor->take->time_ns, visit, data))
+      return TRUE;
+  return ps_memory_walk_list (&cursor->give, until_ns, visit, data);
 }
 
 /* Visits the changes of a device. At one instant ops give back first, then buffers, then buffers take, then ops.
