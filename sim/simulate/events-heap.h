@@ -13,7 +13,7 @@ typedef struct
 typedef struct
 {
   guint n;
-  PsHeapEntry *entries; /* [n] the first has the least time */
+  PsHeapEntry *entries; /* [n] the first has the least time; G_MAXINT64: the heap is empty */
   guint32 *place;       /* [n_ids] 1 + place in entries; 0: not in the heap */
 } PsHeap;
 
@@ -23,6 +23,7 @@ ps_heap_new (guint n_ids)
   PsHeap *heap = g_new0 (PsHeap, 1);
 
   heap->entries = g_new (PsHeapEntry, n_ids);
+  heap->entries[0].time_ns = G_MAXINT64;
   heap->place = g_new0 (guint32, n_ids);
   return heap;
 }
@@ -91,6 +92,8 @@ ps_heap_pop (PsHeap *heap)
   heap->place[id] = 0;
   if (heap->n > 0)
     ps_heap_sink (heap, 0, last);
+  else
+    heap->entries[0].time_ns = G_MAXINT64;
   return id;
 }
 
@@ -98,5 +101,5 @@ static inline void
 ps_heap_clear (PsHeap *heap)
 {
   while (heap->n > 0)
-    heap->place[heap->entries[--heap->n].id] = 0;
+    ps_heap_pop (heap);
 }

@@ -312,11 +312,10 @@ begin_transfer (PsEvents *events, guint32 index)
 {
   PsTimed *timed = events->timed;
   PsTransfer *transfer = &events->transfers[index];
-  gboolean shares = timed->links != NULL && ps_links_share (events, index);
 
   transfer->start_ns = timed->now_ns;
   if (events->ready != NULL && transfer->part == PS_TRANSFER_WHOLE && transfer->end_ns > 0 && !events->exclusive
-      && !shares)
+      && !(timed->links != NULL && ps_links_share (events, index)))
     {
       finish_transfer (events, index);
       ps_ready_arrive (events, index);
@@ -371,12 +370,19 @@ end_transfer (PsEvents *events, guint32 index)
 
 /* The loop */
 
+/* A transfer that begins stays in the heap, with the time of its next event. */
 static void
 take_event (PsEvents *events)
 {
   PsTimed *timed = events->timed;
-  guint32 id = ps_heap_pop (timed->heap), transfer = id - events->n_devices;
+  guint32 id = timed->heap->entries[0].id, transfer = id - events->n_devices;
 
+  if (id >= events->n_devices && !events->transfers[transfer].moves)
+    {
+      begin_transfer (events, transfer);
+      return;
+    }
+  ps_heap_pop (timed->heap);
   if (id < events->n_devices)
     {
       if (timed->devices[id].item != PS_NO_ITEM)
@@ -384,8 +390,6 @@ take_event (PsEvents *events)
       timed->devices[id].waiting = FALSE;
       wake (events, id);
     }
-  else if (!events->transfers[transfer].moves)
-    begin_transfer (events, transfer);
   else if (timed->links == NULL || ps_links_event (events, transfer))
     end_transfer (events, transfer);
 }
@@ -399,13 +403,6 @@ ps_timed_go_on_ready (PsEvents *events)
   while (events->n_awake > 0)
     pick_op (events, events->awake[--events->n_awake]);
   ps_ready_start_transfers (events, begin_transfer);
-}
-
-void
-ps_timed_settle (PsEvents *events)
-{
-  if (events->timed->links != NULL)
-    ps_links_settle (events);
 }
 
 void
@@ -441,13 +438,14 @@ gboolean
 ps_timed_take (PsEvents *events)
 {
   PsTimed *timed = events->timed;
-  gint64 due_ns = timed->heap->n > 0 ? MIN (timed->heap->entries[0].time_ns, timed->retry_ns) : timed->retry_ns;
+  const PsHeapEntry *first = timed->heap->entries;
+  gint64 due_ns = MIN (first->time_ns, timed->retry_ns);
 
   if (due_ns == G_MAXINT64)
     return FALSE;
   timed->now_ns = due_ns;
   timed->turn++;
-  while (timed->heap->n > 0 && timed->heap->entries[0].time_ns == due_ns)
+  while (first->time_ns == due_ns)
     take_event (events);
   return TRUE;
 }

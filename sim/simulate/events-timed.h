@@ -52,10 +52,9 @@ struct _PsTimed
   PsLinks *links;  /* NULL: transfers share none */
 };
 
-/* A run: begin, then ps_timed_settle after all that can go on has gone on, and so on until ps_timed_take has no more
- * events to take. */
+/* A run: begin, then all that can go on goes on and links settle, and so on until ps_timed_take has no more events to
+ * take. */
 void ps_timed_begin (PsEvents *events);
-void ps_timed_settle (PsEvents *events);
 
 /* Takes the events of the next instant; FALSE: there are none. */
 gboolean ps_timed_take (PsEvents *events);

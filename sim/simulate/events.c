@@ -182,7 +182,8 @@ run_timed (PsEvents *events)
       start_transfers (events, TRUE);
       while (events->n_awake > 0)
         follow (events, events->awake[--events->n_awake], TRUE);
-      ps_timed_settle (events);
+      if (events->timed->links != NULL)
+        ps_links_settle (events);
     }
   while (ps_timed_take (events));
 }
