@@ -28,7 +28,7 @@ typedef struct
   PsOptionNeed needs[3]; /* of the options that belong to the source */
   gboolean has_model;    /* the costs are those of a model: --model's, or the source's own */
   gboolean has_cluster;  /* the costs are modelled: links, any microbatch size and any group of GPUs are known */
-  gboolean is_slow;      /* loading takes so long that sweeps keep the costs */
+  gboolean is_slow;      /* loading takes longer than a copy, so that sweeps keep the costs */
   /* Costs of n_devices with n_chunks each. model: --model's; NULL: not given. The stages of a model are those of
    * known_shapes, which is NULL with an open layout of a source without cluster: even ones. Free with ps_costs_free. */
   PsCosts *(*load) (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error);

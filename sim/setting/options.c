@@ -20,7 +20,7 @@
 /* A key of --costs by itself. */
 #define COST(key, type, unit, help)                                                                                    \
   PS_OPTION ("costs." key, 0, OWN (type), NULL, help, .hidden = TRUE, .flags = PS_FIELD_OWN | PS_FIELD_NULL,           \
-             SWEEP ("cost_" key "_" unit, "costs." key, type, .keys = PS_KEY_COSTS, .pace = -3))
+             SWEEP ("cost_" key "_" unit, "costs." key, type, .keys = PS_KEY_COSTS | PS_KEY_SOURCE, .pace = -3))
 #define COST_TIME(key, help) COST (key, TIME, "ns", help)
 #define COST_SIZE(key, help) COST (key, SIZE, "bytes", help)
 
@@ -104,7 +104,7 @@ const PsOption ps_setting_options[] = {
              "Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0,"
              " or lists of one value per stage: f=1ms:1.2ms:...",
              .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
-             SWEEP ("costs", "costs", TEXT, .keys = PS_KEY_COSTS, .pace = -3)),
+             SWEEP ("costs", "costs", TEXT, .keys = PS_KEY_COSTS | PS_KEY_SOURCE, .pace = -3)),
   COST_TIME ("f", "forward"),
   COST_TIME ("b", "backward for the input"),
   COST_TIME ("w", "backward for the weights"),

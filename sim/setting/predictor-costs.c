@@ -37,6 +37,20 @@ ps_predictor_is_layout_open (const PsPredictor *predictor)
   return predictor->given == NULL && predictor->setting->layout == NULL && source != NULL && source->has_model;
 }
 
+/* TRUE: settings with other costs may load the same ones. */
+static gboolean
+shares_source (const PsPredictor *predictor)
+{
+  g_autoptr (GArray) of_source = g_array_new (FALSE, FALSE, sizeof (guint));
+  g_autoptr (GArray) of_costs = g_array_new (FALSE, FALSE, sizeof (guint));
+
+  if (predictor->key == NULL)
+    return FALSE;
+  predictor->key (predictor->data, PS_KEY_SOURCE, of_source);
+  predictor->key (predictor->data, PS_KEY_COSTS, of_costs);
+  return of_source->len < of_costs->len;
+}
+
 static PsCosts *
 make_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error)
 {
@@ -51,7 +65,7 @@ make_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **er
       even.layout = (char *)"even";
       return ps_setting_costs (&even, n_devices, n_chunks, error);
     }
-  if (source == NULL || !source->is_slow)
+  if (source == NULL || !source->is_slow || !shares_source (predictor))
     return ps_setting_costs (predictor->setting, n_devices, n_chunks, error);
   loaded = find_sized (predictor, predictor->sources, PS_KEY_SOURCE, n_devices, n_chunks);
   if (loaded == NULL)
