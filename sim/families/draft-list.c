@@ -86,16 +86,18 @@ consider (const List *list, guint index, PsOpKind kind, PsDraftChunk chunk, Choi
     *best = (Choice){ start, score, arrival, rank, kind, chunk };
 }
 
+/* No F or W has a head start, so that a score of now_ns is not beaten by those that follow. */
 static inline G_ALWAYS_INLINE void
 choose_of (const List *list, guint index, guint n_chunks)
 {
+  gint64 now = list->draft->device[index].now_ns;
   Choice best = { .start_ns = G_MAXINT64, .score_ns = G_MAXINT64 };
 
   for (guint chunk = 0; chunk < n_chunks; chunk++)
     consider (list, index, PS_OP_B, (PsDraftChunk)chunk, &best);
-  for (guint chunk = n_chunks; chunk-- > 0;)
+  for (guint chunk = n_chunks; chunk-- > 0 && best.score_ns > now;)
     consider (list, index, PS_OP_F, (PsDraftChunk)chunk, &best);
-  if (ps_draft_waiting (list->draft, index) > 0)
+  if (best.score_ns > now && ps_draft_waiting (list->draft, index) > 0)
     consider (list, index, PS_OP_W, ps_draft_next_weights (list->draft, index), &best);
   list->choice[index] = best;
   list->start_ns[index] = best.start_ns;
