@@ -231,10 +231,7 @@ static struct
 static gboolean
 fail_in (const char *hook, GError **error)
 {
-  if (!g_str_equal (hook, broken.hook))
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage 1: broken %s", hook);
-  return FALSE;
+  return !g_str_equal (hook, broken.hook) || ps_refuse (error, PS_ERROR_UNAVAILABLE, "stage 1: broken %s", hook);
 }
 
 static PsDevice *

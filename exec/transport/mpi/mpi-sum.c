@@ -1,5 +1,7 @@
 /* mpi-sum.c - sums over the devices of a circle: a ring of messages between them. */
 #include "mpi-transport.h"
+
+#include "device/devices.h"
 #include "transport/transports.h"
 
 #include <string.h>
@@ -98,18 +100,18 @@ go_around (Ring *ring, PsSumHalves halves, GError **error)
 static gboolean
 stage (const Ring *ring, gboolean back, GError **error)
 {
-  const PsDeviceClass *class = ring->port->device->class;
+  PsDevice *device = ring->port->device;
   Ring there = *ring;
 
   there.staged = NULL;
   for (guint i = 0; i < ring->n_holders; i++)
     {
       gsize n;
-      PsTensor tensor = { .device = ring->port->device, .data = share_at (&there, i, &n) };
-      float *copy = share_at (ring, i, &n);
+      float *values = share_at (&there, i, &n), *copy = share_at (ring, i, &n);
 
-      tensor.bytes = n * sizeof (float);
-      if (n > 0 && !(back ? class->write (&tensor, copy, error) : class->read (&tensor, copy, error)))
+      if (n > 0
+          && !(back ? ps_device_write (device, values, copy, n * sizeof *copy, error)
+                    : ps_device_read (device, copy, values, n * sizeof *copy, error)))
         return FALSE;
     }
   return TRUE;

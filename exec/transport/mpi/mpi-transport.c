@@ -5,6 +5,7 @@
 #include "mpi-transport.h"
 
 #include "clock.h"
+#include "device/devices.h"
 #include "module.h"
 
 #include <string.h>
@@ -280,10 +281,8 @@ land (PsMpiMessage *message, PsDevice *into, GError **error)
   g_assert (tensor->bytes == message->n_bytes);
   if (bytes == NULL)
     return tensor;
-  if (into->class->write != NULL && !into->class->write (tensor, bytes, error))
+  if (!ps_device_write (into, tensor->data, bytes, message->n_bytes, error))
     g_clear_pointer (&tensor, into->class->tensor_free);
-  else if (into->class->write == NULL)
-    memcpy (tensor->data, bytes, message->n_bytes);
   return tensor;
 }
 

@@ -3,6 +3,7 @@
 #include "threads-sum.h"
 
 #include "clock.h"
+#include "device/devices.h"
 
 #include <errno.h>
 #include <string.h>
@@ -184,14 +185,13 @@ add_up_copy (PsThreadsSum *sum, guint own, const PsCircle *circle, PsCircleKind 
              gsize n, GError **error)
 {
   PsThreadsPlace *place = &sum->place[own];
-  PsTensor there = { .device = place->device, .bytes = n * sizeof *values, .data = values };
 
   if (place->n_copied < n)
     place->copy = g_renew (float, place->copy, n);
   place->n_copied = MAX (place->n_copied, n);
-  return place->device->class->read (&there, place->copy, error)
+  return ps_device_read (place->device, place->copy, values, n * sizeof *values, error)
          && add_up (sum, own, circle, kind, halves, place->copy, n, error)
-         && place->device->class->write (&there, place->copy, error);
+         && ps_device_write (place->device, values, place->copy, n * sizeof *values, error);
 }
 
 gboolean
