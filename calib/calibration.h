@@ -53,6 +53,8 @@ typedef struct
   guint n_blocks;
   PsSamplingRule rule;
   gint64 patience_ns; /* time to wait, all in all, for a machine that has slowed down; see watch.h */
+  const char *places; /* of the devices, as PsProfile.places; NULL: not known */
+  GPtrArray *known;   /* PsMeasurement of the profile before the first of these; NULL: there are none */
   guint64 seed;
   GBytes *choices;            /* PsDeviceClass.choices that devices start with; NULL: none */
   PsProcesses *processes;     /* each has a device for transfers; NULL: all devices are here */

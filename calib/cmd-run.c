@@ -5,6 +5,7 @@
 #include "clock.h"
 #include "cut.h"
 #include "device/devices.h"
+#include "links.h"
 #include "measure.h"
 #include "processes/processes.h"
 #include "provenance.h"
@@ -106,7 +107,9 @@ static const PsCommandHelp help = {
   = "Measures every op of every stage shape, and transfers of many sizes. R is not measured by "
     "itself: --recompute measures the ops that have it in them. Ops that find their data in the caches, because "
     "the op right before has made it, are measured apart. Three sizes up to the boundary's are also "
-    "sent both ways at once, in two pairs (4 devices) and beside others that compute (3). One op, the "
+    "sent both ways at once, in two pairs (4 devices) and beside others that compute (3). Links between devices are "
+    "grouped by what they share, a cache, a package, a host, NVLink: each class is measured over one link and looked "
+    "at over others, which count for themselves if they differ by more than the noise. One op, the "
     "sentinel, is read in between: the machine was not quiet if its time moved by more than 3 %. A run that "
     "was cut short goes on when it is repeated. When the profile has everything, all is measured anew and "
     "kept as another calibration beside the first: predictions take the last one, or the one that --profile "
@@ -123,6 +126,7 @@ typedef struct
 {
   PsModel *model;
   guint *shares;
+  char *places;
   PsProfile *here; /* this machine, build and moment */
   PsCalibration calibration;
   PsCalibRounds rounds;
@@ -136,6 +140,7 @@ run_clear (Run *run)
   ps_model_free (run->model);
   ps_profile_free (run->here);
   g_free (run->shares);
+  g_free (run->places);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Run, run_clear)
 
@@ -332,6 +337,8 @@ open_profile (Run *run, const Options *options, GError **error)
   PsProfile *profile = run->here
       = ps_profile_new_here (options->profile, run->model, run->calibration.device, run->calibration.transport);
 
+  g_free (profile->places);
+  profile->places = g_strdup (run->places);
   g_free (profile->shares);
   profile->shares = ps_shares_to_text (run->calibration.shares, run->calibration.n_devices);
   if (run->calibration.processes != NULL)
@@ -355,7 +362,8 @@ print_result (const Run *run, const Options *options, gint64 begin_ns, GError **
   g_autofree char *elapsed = ps_format_time (ps_clock_now () - begin_ns);
   g_autoptr (PsTable) table = ps_calib_table (measurements, FALSE);
   g_autofree char *rows_text = ps_table_to_text (table), *shapes = ps_shape_error_to_text (measurements);
-  g_autofree char *text = g_strconcat (rows_text, shapes, *shapes ? "\n" : "", NULL);
+  g_autofree char *links = ps_calib_links_to_text (run->places, measurements);
+  g_autofree char *text = g_strconcat (rows_text, shapes, *shapes ? "\n" : "", links, NULL);
   g_printerr ("%sprofile '%s' of %s: %u measured in %s, %u there already\n", run->rounds.terminal ? PS_CLEAR_LINE : "",
               options->profile, options->db, run->rounds.n_measured, elapsed, run->rounds.n_there);
   return ps_print (text, error);
@@ -389,6 +397,7 @@ measure_all (Run *run, const Options *options, GError **error)
   run->rounds.terminal = isatty (STDERR_FILENO);
   if (!prepare (run, options, error) || !check_processes (calibration, error) || !check_possible (calibration, error))
     return FALSE;
+  calibration->places = run->places = ps_calib_places (calibration);
   if (ps_processes_rank (calibration->processes) > 0)
     return ps_answer_transfers (calibration, error);
   warn_of_sharing (calibration);

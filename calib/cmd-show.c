@@ -2,6 +2,7 @@
 #include "commands.h"
 
 #include "diff.h"
+#include "links.h"
 #include "shape-error.h"
 
 #include <pipesim/fit.h>
@@ -257,6 +258,8 @@ to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, GPtr
   g_string_append_printf (text, "\n%s", rows);
   append_fits (text, measurements);
   append_shapes (text, measurements);
+  g_autofree char *links = ps_calib_links_to_text (profile->places, measurements);
+  g_string_append (text, links);
   if (samples)
     append_samples (text, measurements);
   return g_string_free (text, FALSE);
@@ -267,7 +270,8 @@ to_json (const PsProfile *profile, PsTable *table, GPtrArray *measurements)
 {
   guint n;
   double shape_error = ps_shape_error (measurements, &n);
-  g_autofree char *shapes = n > 0 ? g_strdup_printf ("%.6f", shape_error) : g_strdup ("");
+  g_autofree char *shapes = n > 0 ? g_strdup_printf ("%.6f", shape_error) : g_strdup ("null");
+  g_autofree char *links = ps_calib_links_to_json (profile->places, measurements);
   const char *const extra[] = { "profile",
                                 profile->name,
                                 "model",
@@ -294,11 +298,12 @@ to_json (const PsProfile *profile, PsTable *table, GPtrArray *measurements)
                                 profile->created,
                                 "source",
                                 profile->source,
-                                "shape_error",
-                                shapes,
+                                "places",
+                                profile->places,
                                 NULL };
+  const char *const values[] = { "shape_error", shapes, "links", links, NULL };
 
-  return ps_table_to_json (table, "pipesim-measurements/1", extra);
+  return ps_table_to_json_with (table, "pipesim-measurements/1", extra, values);
 }
 
 static gboolean

@@ -74,7 +74,8 @@ typedef struct
   PsCrew *crew;
   PsWay way;
   guint n_players;
-  guint n_pairs;       /* players i and i + n_pairs make a pair; further players wait */
+  guint n_pairs;       /* 2: players i and i + 2 make a pair; 1: those of the link do; further players wait */
+  guint link[2];       /* devices; in one process players 0 and 1 stand for them */
   guint first, n_here; /* players of this process */
   guint8 *uses;        /* PsTransportSetting.uses */
   gint64 offset_ns;    /* what makes a time of this process one by the clock of all */
@@ -87,15 +88,26 @@ typedef struct
   Game *game;
   PsDeviceSetting setting;
   PsDevice *device;
-  guint index;   /* players below n_pairs ping, their partners pong */
+  guint index;   /* the lower one of a pair pings, the other pongs */
   guint partner; /* its own index: it waits */
   PsTensor *sum; /* of an all-reduce */
 } Player;
 
+/* Its own index: it waits. */
+static guint
+partner_of (const Game *game, guint index)
+{
+  guint n = 2 * game->n_pairs;
+
+  if (game->remote && game->n_pairs == 1)
+    return index == game->link[0] ? game->link[1] : index == game->link[1] ? game->link[0] : index;
+  return index < n ? (index + game->n_pairs) % n : index;
+}
+
 static PsOp
 message_of (const Game *game, guint player)
 {
-  return messages[player < game->n_pairs ? 0 : 1];
+  return messages[player < partner_of (game, player) ? 0 : 1];
 }
 
 static gboolean
@@ -212,8 +224,9 @@ add_samples (Game *game, const Card *cards, guint n, gint64 begin_ns)
 
       if (game->way == PS_WAY_ALL_REDUCE)
         ps_sampler_add (game->sampler, transfer_ns (&cards[0], &cards[0], i), elapsed);
-      for (guint k = 0; k < game->n_pairs; k++)
-        add_pair (game, &cards[k], &cards[game->n_pairs + k], i, elapsed);
+      for (guint k = 0; k < game->n_players; k++)
+        if (k < partner_of (game, k))
+          add_pair (game, &cards[k], &cards[partner_of (game, k)], i, elapsed);
     }
 }
 
@@ -333,10 +346,10 @@ open_players (const PsCalibration *calibration, const PsModel *model, Game *game
     }
   for (guint i = 0; i < game->n_here; i++)
     {
-      guint index = game->first + i, n = 2 * game->n_pairs;
+      guint index = game->first + i, device = game->n_pairs == 1 && !game->remote ? game->link[index] : index;
 
-      players[i] = (Player){ .game = game, .index = index, .partner = index < n ? (index + game->n_pairs) % n : index };
-      players[i].setting = ps_calib_device_setting (&all, model, N_STAGES, 1, index);
+      players[i] = (Player){ .game = game, .index = index, .partner = partner_of (game, index) };
+      players[i].setting = ps_calib_device_setting (&all, model, N_STAGES, 1, device);
       players[i].setting.exclusive = game->class->exclusive;
       players[i].device = calibration->device->open (&players[i].setting, error);
       if (players[i].device == NULL)
@@ -379,8 +392,8 @@ open_transport (const PsCalibration *calibration, gsize bytes, Game *game, PsTra
   guint n = game->n_players;
 
   game->uses = g_new0 (guint8, (gsize)n * n);
-  for (guint i = 0; i < 2 * game->n_pairs; i++)
-    game->uses[i * n + (i + game->n_pairs) % (2 * game->n_pairs)] = TRUE;
+  for (guint i = 0; i < n; i++)
+    game->uses[i * n + partner_of (game, i)] = partner_of (game, i) != i;
   *group = (PsTransportGroup){ .data = game, .exchange = exchange, .fail = fail };
   PsTransportSetting setting = { .n_devices = replicas ? 1 : n,
                                  .message_bytes = bytes,
@@ -441,6 +454,7 @@ ps_game_play (const PsCalibration *calibration, const PsGameOrder *order, PsSamp
   PsLoad *load;
   Game game = { .way = (PsWay)order->way,
                 .n_pairs = (guint)order->n_pairs,
+                .link = { (guint)order->link[0], (guint)order->link[1] },
                 .n_players = processes != NULL ? ps_processes_n_ranks (processes) : 2 * MAX ((guint)order->n_pairs, 1),
                 .first = ps_processes_rank (processes),
                 .remote = processes != NULL,

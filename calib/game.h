@@ -20,6 +20,7 @@ typedef struct
 {
   gint32 way; /* PS_N_WAYS: a rotation */
   gint32 n_pairs;
+  gint32 link[2];                                  /* the two that play where there is one pair, the lower one first */
   gint64 bytes;                                    /* 0, and no rotation: there is nothing more */
   gint32 n_chunks, n_slices, first, n_busy, cache; /* of a rotation, see ps_calibrate_ops */
 } PsGameOrder;

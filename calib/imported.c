@@ -30,6 +30,7 @@ new_profile (const char *name, const PsObserved *observed, const PsModel *model)
                           .version = g_strdup (PS_VERSION),
                           .created = g_date_time_format (now, "%Y-%m-%dT%H:%M:%S.%fZ"),
                           .choices = g_strdup (""),
+                          .places = g_strdup (""),
                           .source = ps_observed_describe (observed) };
   return profile;
 }

@@ -57,6 +57,7 @@ ps_profile_new_here (const char *name, const PsModel *model, const PsDeviceClass
   profile->source = g_strdup ("");
   profile->shares = g_strdup ("");
   profile->choices = g_strdup ("");
+  profile->places = g_strdup ("");
   profile->host = g_utf8_make_valid (system.nodename, -1);
   profile->processor = device->processor != NULL ? device->processor () : NULL;
   if (profile->processor == NULL)

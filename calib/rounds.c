@@ -19,6 +19,7 @@ ps_calib_rounds_clear (PsCalibRounds *rounds)
 {
   g_clear_pointer (&rounds->disturbed, g_hash_table_unref);
   g_clear_pointer (&rounds->wanted, g_hash_table_unref);
+  g_clear_pointer (&rounds->known, g_ptr_array_unref);
 }
 
 /* Returns a key of the measurement with its exact size; descriptions round sizes. */
@@ -33,10 +34,12 @@ key_of (const PsMeasurement *m)
 static gboolean
 find_disturbed (PsCalibRounds *rounds, guint *n_stored, double *shift, GError **error)
 {
-  g_autoptr (GPtrArray) measurements = ps_costdb_measurements (rounds->db, rounds->profile_name, FALSE, error);
+  GPtrArray *measurements = ps_costdb_measurements (rounds->db, rounds->profile_name, FALSE, error);
   g_autoptr (GPtrArray) sentinels
       = measurements != NULL ? ps_costdb_sentinels (rounds->db, rounds->profile_name, error) : NULL;
 
+  g_clear_pointer (&rounds->known, g_ptr_array_unref);
+  rounds->known = measurements;
   if (sentinels == NULL)
     return FALSE;
   g_autofree double *shifts = g_new (double, measurements->len);
@@ -76,7 +79,10 @@ plan (PsCalibRounds *rounds, const PsCalibration *calibration, guint round, doub
   dry.data = rounds;
   rounds->n_done = rounds->n_repeated = rounds->n_unmeasured = 0;
   g_hash_table_remove_all (rounds->wanted);
-  if (!find_disturbed (rounds, &n_stored, shift, error) || !ps_calibrate (&dry, error))
+  if (!find_disturbed (rounds, &n_stored, shift, error))
+    return FALSE;
+  dry.known = rounds->known;
+  if (!ps_calibrate (&dry, error))
     return FALSE;
   rounds->n_wanted = g_hash_table_size (rounds->wanted);
   if (round == 0)
@@ -289,13 +295,15 @@ ps_calib_rounds_measure (PsCalibRounds *rounds, const PsCalibration *calibration
     return FALSE;
   real.wanted = is_wanted;
   real.sink = store;
-  for (guint round = 0; round <= rounds->n_again; round++)
+  /* A second round in any case: for links of a class that has split. */
+  for (guint round = 0; round <= MAX (rounds->n_again, 1); round++)
     {
       if (!plan (rounds, calibration, round, &shift, error))
         return FALSE;
       if (rounds->n_wanted == 0)
         break;
       tell_unrest (rounds, shift, rounds->n_repeated, "; they are taken again");
+      real.known = rounds->known;
       if (!ps_calibrate (&real, error))
         return FALSE;
     }

@@ -19,6 +19,7 @@ typedef struct
 
   GHashTable *disturbed; /* keys of stored measurements that were taken while the machine was not quiet */
   GHashTable *wanted;    /* keys that this round measures */
+  GPtrArray *known;      /* PsMeasurement that were stored before this round */
   guint n_wanted;        /* keys of this round; n_repeated of them are stored already */
   guint n_repeated;
   guint n_done;

@@ -3,6 +3,7 @@
 #include "transfers.h"
 
 #include "game.h"
+#include "links.h"
 #include "provenance.h"
 #include "rotation.h"
 #include "watch.h"
@@ -125,19 +126,22 @@ busy_devices (const PsCalibration *calibration, PsWay way)
     }
 }
 
+/* shape: of the measurement. link: the two devices of a way with one pair. */
 static gboolean
-calibrate_size (const PsCalibration *calibration, PsWay way, gint64 bytes, gboolean *watched, GError **error)
+calibrate_message (const PsCalibration *calibration, PsWay way, const char *shape, const guint *link, gint64 bytes,
+                   gboolean *watched, GError **error)
 {
   g_autoptr (PsMeasurement) measurement = g_new0 (PsMeasurement, 1);
   const PsGameOrder order = { .bytes = bytes,
                               .way = way,
                               .n_pairs = way == PS_WAY_ALL_REDUCE  ? 0
                                          : way == PS_WAY_TWO_PAIRS ? 2
-                                                                   : 1 };
+                                                                   : 1,
+                              .link = { (gint32)link[0], (gint32)link[1] } };
   gboolean wanted;
 
   measurement->subject = way == PS_WAY_ALL_REDUCE ? PS_SUBJECT_ALL_REDUCE : PS_SUBJECT_TRANSFER;
-  measurement->shape = g_strdup (shapes[way]);
+  measurement->shape = g_strdup (shape);
   measurement->bytes = bytes;
   measurement->devices = busy_devices (calibration, way);
   measurement->sharing = calibration->sharing;
@@ -151,6 +155,38 @@ calibrate_size (const PsCalibration *calibration, PsWay way, gint64 bytes, gbool
     return FALSE;
   *watched = TRUE;
   return calibration->sink (measurement, calibration->data, error);
+}
+
+/* Over the first link. */
+static gboolean
+calibrate_size (const PsCalibration *calibration, PsWay way, gint64 bytes, gboolean *watched, GError **error)
+{
+  static const guint first[2] = { 0, 1 };
+
+  return calibrate_message (calibration, way, shapes[way], first, bytes, watched, error);
+}
+
+/* All sizes over the first link of each further class, and one size over the links to look at. */
+static gboolean
+calibrate_links (const PsCalibration *calibration, GArray *sizes, gboolean *watched, GError **error)
+{
+  g_autoptr (GArray) links = ps_calib_links (calibration->places, calibration->known);
+  gint64 boundary = ps_model_boundary_bytes (calibration->model);
+
+  for (guint i = 0; i < links->len; i++)
+    {
+      const PsCalibLink *link = &g_array_index (links, PsCalibLink, i);
+      const guint ends[2] = { link->a, link->b };
+
+      for (guint k = 0; k < sizes->len && link->first && *link->shape; k++)
+        if (!calibrate_message (calibration, PS_WAY_ONE_BY_ONE, link->shape, ends, g_array_index (sizes, gint64, k),
+                                watched, error))
+          return FALSE;
+      if (link->sampled
+          && !calibrate_message (calibration, PS_WAY_ONE_BY_ONE, link->key, ends, boundary, watched, error))
+        return FALSE;
+    }
+  return TRUE;
 }
 
 gboolean
@@ -167,6 +203,8 @@ ps_calibrate_transfers (const PsCalibration *calibration, GError **error)
   for (guint i = 0; i < sizes->len; i++)
     if (!calibrate_size (calibration, PS_WAY_ONE_BY_ONE, g_array_index (sizes, gint64, i), &watched, error))
       return FALSE;
+  if (!calibrate_links (calibration, sizes, &watched, error))
+    return FALSE;
   for (guint i = 0; i < (PS_N_WAYS - 1) * G_N_ELEMENTS (few); i++)
     {
       PsWay way = (PsWay)(PS_WAY_BOTH_WAYS + i / G_N_ELEMENTS (few));

@@ -34,6 +34,14 @@ CREATE TABLE choices (
   base64 TEXT NOT NULL CHECK (base64 <> '')
 ) STRICT;
 
+-- The places of the profile's devices (pipesim/places.h): "node1/Package:0/Core:0;node1/Package:1/Core:4". No row: not known.
+-- Transfers over links of the class that the first link belongs to have the shape ''; over those of another class, or over one
+-- link, "link=network" or "link=2-3".
+CREATE TABLE places (
+  profile INTEGER PRIMARY KEY REFERENCES profile (id) ON DELETE CASCADE,
+  ways TEXT NOT NULL CHECK (ways <> '')
+) STRICT;
+
 -- One measured quantity: an op on a stage shape, a transfer, a message of a device to itself, an all-reduce over processes or
 -- threads, an overlapped pair by the shape of its forward's stage, or the host's time for each op or for each send or receive.
 -- Shapes of ops may end in ",slice=1/4", one of four slices, or in ",warm": right after the op that made its data.

@@ -52,7 +52,8 @@ new_profile (const char *name)
                           .version = g_strdup ("0.1.0"),
                           .created = g_strdup ("2026-01-01T00:00:00Z"),
                           .source = g_strdup (""),
-                          .choices = g_strdup ("") };
+                          .choices = g_strdup (""),
+                          .places = g_strdup ("") };
   return profile;
 }
 

@@ -14,7 +14,7 @@
 
 G_BEGIN_DECLS
 
-#define PS_COSTDB_VERSION 5
+#define PS_COSTDB_VERSION 6
 
 typedef struct _PsCostDb PsCostDb;
 
@@ -53,6 +53,7 @@ typedef struct
   char *created;   /* ISO 8601 UTC */
   char *choices;   /* PsDeviceClass.choices of the measured device, in base64; "": none */
   char *source;    /* of an imported profile: where it comes from; "": measured here */
+  char *places;    /* of its devices (places.h); "": not known */
   guint number;    /* of the calibration among those of its name, from 1; 0: not stored */
 } PsProfile;
 
@@ -255,7 +256,8 @@ char *ps_slice_key (const char *shape, guint slice, guint n_slices);
  *   `devices` == n_devices, else the largest `devices` below, else the smallest above. Among rows of equal `devices` it
  *   chooses `sharing` by the same rule.
  * - Transfers are interpolated linearly between the two measured sizes next to ps_model_boundary_bytes, with no work
- *   beside them. `devices` and `sharing` are chosen as for ops.
+ *   beside them. `devices` and `sharing` are chosen as for ops. Links between devices of several classes (places.h) have
+ *   the times of their class, stage i being on device i mod n_devices.
  * - R lasts as long as F where it was not measured.
  * - A stage whose shape recomputes or offloads has the rows of that shape where there are any. Else it has those of the
  *   shape without, which the costs' shape then says (ps_costs_recompute, ps_costs_offload).

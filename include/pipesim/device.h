@@ -161,6 +161,10 @@ struct _PsDeviceClass
   /* Binds the calling thread to the device (core pinning, library thread counts). */
   gboolean (*attach) (PsDevice *device, GError **error);
 
+  /* Where a device of that setting stands in its machine (places.h); it need not be open. NULL: not known. Free with
+   * g_free. */
+  char *(*place) (const PsDeviceSetting *setting);
+
   /* Makes a stage resident: weights from (seed, layer number), gradients and optimizer state zero. */
   gboolean (*add_stage) (PsDevice *device, guint stage, const PsStageShape *shape, GError **error);
 

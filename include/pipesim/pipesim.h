@@ -22,6 +22,7 @@
 #include <pipesim/condition.h>
 #include <pipesim/shares.h>
 #include <pipesim/costdb.h>
+#include <pipesim/places.h>
 #include <pipesim/profile.h>
 #include <pipesim/placement.h>
 #include <pipesim/schedule.h>

@@ -114,6 +114,10 @@ char *ps_table_to_csv (const PsTable *table);
  * key and value and ends with NULL; values are JSON strings. Ends with a newline. Free with g_free. */
 char *ps_table_to_json (const PsTable *table, const char *format, const char *const *extra);
 
+/* The same, with further keys before the results whose values are JSON. */
+char *ps_table_to_json_with (const PsTable *table, const char *format, const char *const *extra,
+                             const char *const *values);
+
 /* Writes text to standard output, each line as ps_format_line makes it, and reports failure (full disk, closed pipe) as
  * PS_ERROR_IO. */
 gboolean ps_print (const char *text, GError **error);

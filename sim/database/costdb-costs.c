@@ -186,30 +186,43 @@ fill_boundaries (const PsCostRequest *request, PsCosts *costs)
       costs->transfer_ns[i] = usual;
 }
 
+/* The time of a boundary's message from a device to another. */
+static gint64
+transfer_ns (const PsCostRequest *request, guint from, guint to, PsOrigin *origin)
+{
+  g_autoptr (GPtrArray) transfers = ps_cost_request_link (request, from, to);
+  gint64 bytes = ps_model_boundary_bytes (request->model);
+  const PsMeasurement *below, *above;
+
+  ps_cost_request_neighbours (transfers, bytes, &below, &above);
+  if (above->bytes != bytes)
+    *origin = PS_ORIGIN_INTERPOLATED;
+  return interpolate (below, above, bytes);
+}
+
+/* Stage i is on device i modulo n_devices. Placements whose hosts are alike have the same links in the same places. */
 static gboolean
 fill_transfers (const PsCostRequest *request, PsCosts *costs, GError **error)
 {
   g_autoptr (GPtrArray) transfers = ps_cost_request_messages (request, PS_SUBJECT_TRANSFER);
-  gint64 bytes = ps_model_boundary_bytes (request->model);
-  const PsMeasurement *below, *above;
+  guint p = request->n_devices;
 
-  if (request->n_devices == 1 || (ps_cost_request_is_imported (request) && transfers->len == 0))
-    {
-      costs->transfer_origin = PS_ORIGIN_MEASURED;
-      return TRUE;
-    }
+  costs->transfer_origin = PS_ORIGIN_MEASURED;
+  if (p == 1 || (ps_cost_request_is_imported (request) && transfers->len == 0))
+    return TRUE;
   if (transfers->len == 0)
     {
       set_missing (request, "transfer times", error);
       return FALSE;
     }
-  ps_cost_request_neighbours (transfers, bytes, &below, &above);
-  gint64 ns = interpolate (below, above, bytes);
-  costs->transfer_origin = above->bytes == bytes ? PS_ORIGIN_MEASURED : PS_ORIGIN_INTERPOLATED;
   for (guint stage = 0; stage < costs->n_stages; stage++)
     {
-      costs->transfer_ns[ps_transfer_forward (costs, stage)] = ns;
-      costs->transfer_ns[ps_transfer_backward (costs, stage)] = ns;
+      guint device = stage % p, next = (stage + 1) % p, previous = (stage + p - 1) % p;
+
+      costs->transfer_ns[ps_transfer_forward (costs, stage)]
+          = transfer_ns (request, device, next, &costs->transfer_origin);
+      costs->transfer_ns[ps_transfer_backward (costs, stage)]
+          = transfer_ns (request, device, previous, &costs->transfer_origin);
     }
   return TRUE;
 }

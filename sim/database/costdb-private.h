@@ -68,8 +68,11 @@ const PsMeasurement *ps_cost_request_plain (const PsCostRequest *request, PsSubj
 
 gboolean ps_cost_request_is_imported (const PsCostRequest *request);
 
-/* The transfers or all-reduces that suit, by size; free with g_ptr_array_unref. */
+/* The transfers of the first link's class, or the all-reduces, that suit, by size; free with g_ptr_array_unref. */
 GPtrArray *ps_cost_request_messages (const PsCostRequest *request, PsSubject subject);
+
+/* The transfers between two devices: those of the link's class, but its own where these differ (ps_links_differ). */
+GPtrArray *ps_cost_request_link (const PsCostRequest *request, guint a, guint b);
 
 /* The two measured sizes on whose line `bytes` lies: the nearest below and above, or the two outermost on its side.
  * Both are the same where it is exactly that size, or where only one was measured. */

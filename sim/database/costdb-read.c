@@ -18,7 +18,8 @@ read_profile (PsRows *rows, gpointer data, GError **error)
   profile->shares = ps_rows_text (rows, PS_N_PROFILE_TEXTS);
   profile->source = ps_rows_text (rows, PS_N_PROFILE_TEXTS + 1);
   profile->choices = ps_rows_text (rows, PS_N_PROFILE_TEXTS + 2);
-  profile->number = (guint)ps_rows_integer (rows, PS_N_PROFILE_TEXTS + 3);
+  profile->places = ps_rows_text (rows, PS_N_PROFILE_TEXTS + 3);
+  profile->number = (guint)ps_rows_integer (rows, PS_N_PROFILE_TEXTS + 4);
   return profile;
 }
 
@@ -29,7 +30,8 @@ ps_costdb_profiles (PsCostDb *db, GError **error)
       db->file, error,
       "SELECT CASE WHEN number = max (number) OVER (PARTITION BY name) THEN name ELSE name || '#' || number END, "
       "model_name, model_digest, model_text, device, transport, host, processor, kernel, libraries, version, created, "
-      "shares, source, base64, number FROM profile LEFT JOIN choices ON profile = id ORDER BY profile.name, number",
+      "shares, source, base64, ways, number FROM profile LEFT JOIN choices ON choices.profile = id "
+      "LEFT JOIN places ON places.profile = id ORDER BY profile.name, number",
       "");
 
   return ps_rows_collect (rows, read_profile, NULL, (GDestroyNotify)ps_profile_free, error);

@@ -3,6 +3,7 @@
 
 #include "text.h"
 
+#include <pipesim/places.h>
 #include <pipesim/tensor.h>
 
 #include <string.h>
@@ -91,16 +92,15 @@ ps_cost_request_plain (const PsCostRequest *request, PsSubject subject, const ch
   return NULL;
 }
 
-/* TRUE: a message of the subject with nothing beside it. */
 static gboolean
-is_message (const PsMeasurement *m, PsSubject subject)
+is_message (const PsMeasurement *m, PsSubject subject, const char *shape)
 {
-  return m->subject == subject && *m->shape == '\0';
+  return m->subject == subject && g_str_equal (m->shape, shape);
 }
 
 /* One of the messages that suit; NULL: none was measured. */
 static const PsMeasurement *
-choose_message (const PsCostRequest *request, PsSubject subject)
+choose_message (const PsCostRequest *request, PsSubject subject, const char *shape)
 {
   const PsMeasurement *best = NULL;
 
@@ -108,26 +108,61 @@ choose_message (const PsCostRequest *request, PsSubject subject)
     {
       const PsMeasurement *m = request->measurements->pdata[i];
 
-      if (is_message (m, subject) && is_better (request, m, best))
+      if (is_message (m, subject, shape) && is_better (request, m, best))
         best = m;
     }
   return best;
 }
 
-GPtrArray *
-ps_cost_request_messages (const PsCostRequest *request, PsSubject subject)
+static GPtrArray *
+messages_of (const PsCostRequest *request, PsSubject subject, const char *shape)
 {
   GPtrArray *messages = g_ptr_array_new ();
-  const PsMeasurement *chosen = choose_message (request, subject);
+  const PsMeasurement *chosen = choose_message (request, subject, shape);
 
   for (guint i = 0; i < request->measurements->len; i++)
     {
       PsMeasurement *m = request->measurements->pdata[i];
 
-      if (is_message (m, subject) && m->devices == chosen->devices && m->sharing == chosen->sharing)
+      if (is_message (m, subject, shape) && m->devices == chosen->devices && m->sharing == chosen->sharing)
         g_ptr_array_add (messages, m);
     }
   return messages;
+}
+
+GPtrArray *
+ps_cost_request_messages (const PsCostRequest *request, PsSubject subject)
+{
+  return messages_of (request, subject, "");
+}
+
+/* The transfers that were measured for the class of a link. */
+static GPtrArray *
+messages_of_class (const PsCostRequest *request, guint a, guint b)
+{
+  g_autofree char *link_class = ps_places_link_class (request->profile->places, a, b);
+  g_autofree char *key = link_class != NULL ? ps_link_class_key (link_class) : g_strdup ("");
+  g_autoptr (GPtrArray) messages = messages_of (request, PS_SUBJECT_TRANSFER, key);
+
+  return messages->len > 0 ? g_steal_pointer (&messages) : messages_of (request, PS_SUBJECT_TRANSFER, "");
+}
+
+GPtrArray *
+ps_cost_request_link (const PsCostRequest *request, guint a, guint b)
+{
+  g_autofree char *key = ps_link_key (a, b);
+  g_autoptr (GPtrArray) of_class = messages_of_class (request, a, b);
+  g_autoptr (GPtrArray) own = messages_of (request, PS_SUBJECT_TRANSFER, key);
+
+  for (guint i = 0; i < own->len; i++)
+    for (guint k = 0; k < of_class->len; k++)
+      {
+        const PsMeasurement *mine = own->pdata[i], *usual = of_class->pdata[k];
+
+        if (mine->bytes == usual->bytes && ps_links_differ (mine, usual))
+          return g_steal_pointer (&own);
+      }
+  return g_steal_pointer (&of_class);
 }
 
 void

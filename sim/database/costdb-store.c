@@ -26,6 +26,7 @@ ps_profile_free (PsProfile *profile)
   g_free (profile->source);
   g_free (profile->shares);
   g_free (profile->choices);
+  g_free (profile->places);
   g_free (profile);
 }
 
@@ -167,6 +168,14 @@ ps_costdb_store_choices (PsCostDb *db, gint64 profile, GBytes *choices, GError *
 }
 
 static gboolean
+insert_places (PsCostDb *db, gint64 profile, const char *places, GError **error)
+{
+  return *places == '\0'
+         || ps_database_execute (db->file, error, "INSERT OR REPLACE INTO places (profile, ways) VALUES (?1, ?2)", "is",
+                                 profile, places);
+}
+
+static gboolean
 insert_profile (PsCostDb *db, const PsProfile *p, gint64 number, gint64 *id, GError **error)
 {
   if (!ps_database_execute (
@@ -178,7 +187,7 @@ insert_profile (PsCostDb *db, const PsProfile *p, gint64 number, gint64 *id, GEr
           p->transport, p->shares, p->host, p->processor, p->kernel, p->libraries, p->version, p->created))
     return FALSE;
   *id = ps_database_last_row (db->file);
-  return *p->choices == '\0' || insert_choices (db, *id, p->choices, error);
+  return (*p->choices == '\0' || insert_choices (db, *id, p->choices, error)) && insert_places (db, *id, p->places, error);
 }
 
 /* Not always: only where there is none. */
@@ -190,7 +199,9 @@ insert_calibration (PsCostDb *db, const PsProfile *profile, gboolean always, gin
   if (!find_last (db, profile, &last, error))
     return FALSE;
   *id = last.id;
-  return (last.id != 0 && !always) || insert_profile (db, profile, last.number + 1, id, error);
+  if (last.id != 0 && !always)
+    return insert_places (db, last.id, profile->places, error);
+  return insert_profile (db, profile, last.number + 1, id, error);
 }
 
 gboolean

@@ -363,7 +363,8 @@ read_profile (const PsJsonObject *object, PsProfile *profile, GError **error)
     if (!ps_json_get_text (object, ps_profile_texts[i].key, ps_profile_field_at (profile, &ps_profile_texts[i]), error))
       return FALSE;
   if (!get_shares (object, profile, error) || !get_choices (object, profile, error)
-      || !get_optional (object, "source", &profile->source, error))
+      || !get_optional (object, "source", &profile->source, error)
+      || !get_optional (object, "places", &profile->places, error))
     return FALSE;
   if (*profile->name != '\0' && *profile->device != '\0')
     return check_model (object->reader->where, profile, error);
@@ -378,7 +379,7 @@ ps_profile_contents_parse (const char *where, const char *text, gsize length, GE
       = { .where = where, .begin = text, .seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL) };
   g_auto (PsJsonObject) object = { 0 };
   g_autoptr (PsProfileContents) contents = g_new0 (PsProfileContents, 1);
-  static const char *const optional[] = { "shares", "choices", "source", NULL };
+  static const char *const optional[] = { "shares", "choices", "source", "places", NULL };
   const char *required[PS_N_PROFILE_TEXTS + 3] = { NULL };
 
   for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++)

@@ -152,6 +152,15 @@ append_sentinel (GString *text, const PsSentinel *sentinel)
   g_string_append_c (text, '}');
 }
 
+static void
+append_known (GString *text, const char *key, const char *value)
+{
+  if (*value == '\0')
+    return;
+  g_string_append_printf (text, ",\n\"%s\": ", key);
+  ps_json_append_string (text, value);
+}
+
 char *
 ps_profile_contents_to_text (const PsProfileContents *contents)
 {
@@ -167,16 +176,9 @@ ps_profile_contents_to_text (const PsProfileContents *contents)
     }
   if (*contents->profile->shares)
     g_string_append_printf (text, ",\n\"shares\": \"%s\"", contents->profile->shares);
-  if (*contents->profile->source)
-    {
-      g_string_append (text, ",\n\"source\": ");
-      ps_json_append_string (text, contents->profile->source);
-    }
-  if (*contents->profile->choices)
-    {
-      g_string_append (text, ",\n\"choices\": ");
-      ps_json_append_string (text, contents->profile->choices);
-    }
+  append_known (text, "source", contents->profile->source);
+  append_known (text, "choices", contents->profile->choices);
+  append_known (text, "places", contents->profile->places);
   g_string_append (text, ",\n\"sentinels\": [");
   for (guint i = 0; i < contents->sentinels->len; i++)
     {

@@ -276,7 +276,7 @@ append_object (GString *json, const PsTable *table, guint row, int indent)
 }
 
 char *
-ps_table_to_json (const PsTable *table, const char *format, const char *const *extra)
+ps_table_to_json_with (const PsTable *table, const char *format, const char *const *extra, const char *const *values)
 {
   GString *json = g_string_new ("{\n  \"format\": ");
 
@@ -286,8 +286,16 @@ ps_table_to_json (const PsTable *table, const char *format, const char *const *e
       g_string_append_printf (json, ",\n  \"%s\": ", extra[0]);
       ps_json_append_string (json, extra[1]);
     }
+  for (; values != NULL && values[0] != NULL; values += 2)
+    g_string_append_printf (json, ",\n  \"%s\": %s", values[0], values[1]);
   g_string_append (json, ",\n  \"results\": [");
   append_rows (json, table, 2);
   g_string_append (json, "]\n}\n");
   return g_string_free (json, FALSE);
+}
+
+char *
+ps_table_to_json (const PsTable *table, const char *format, const char *const *extra)
+{
+  return ps_table_to_json_with (table, format, extra, NULL);
 }

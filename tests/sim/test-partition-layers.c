@@ -343,11 +343,11 @@ fill_database (PsCostDb *db, const PsModel *model, guint n_stages)
   g_autoptr (GError) error = NULL;
   char none[] = "-";
   PsProfile profile
-      = { none, model->name, digest, text, none, none, none, none, none, none, none, none, none, none, none, 0 };
+      = { none, model->name, digest, text, none, none, none, none, none, none, none, none, none, none, none, none, 0 };
   gint64 id;
 
   profile.name = (char *)"p";
-  profile.shares = profile.choices = profile.source = (char *)"";
+  profile.shares = profile.choices = profile.source = profile.places = (char *)"";
   ps_costdb_begin_profile (db, &profile, &id, &error);
   g_assert_no_error (error);
   g_assert_true (ps_model_split (model, n_stages, shapes, NULL));

@@ -14,6 +14,7 @@
 #include "cpu-stage.h"
 #include "cpu-update.h"
 #include "device/devices.h"
+#include "places.h"
 
 /* OpenBLAS takes 128 MiB of address space for each thread that multiplies. Without room it tries again for ever. */
 #define BLAS_ROOM ((gsize)256 << 20)
@@ -101,25 +102,11 @@ cpu_close (PsDevice *device)
   g_free (cpu);
 }
 
-/* Returns core number n. Numbers beyond the last core are the second hardware threads of the first core, the second
- * core and so on. NULL: there is no core n. */
-static hwloc_obj_t
-find_processor (hwloc_topology_t topology, int n)
-{
-  const int n_cores = hwloc_get_nbobjs_by_type (topology, HWLOC_OBJ_CORE);
-
-  if (n_cores <= 0)
-    return hwloc_get_obj_by_type (topology, HWLOC_OBJ_PU, (unsigned)n);
-
-  const hwloc_obj_t core = hwloc_get_obj_by_type (topology, HWLOC_OBJ_CORE, (unsigned)(n % n_cores));
-  return hwloc_get_obj_inside_cpuset_by_type (topology, core->cpuset, HWLOC_OBJ_PU, (unsigned)(n / n_cores));
-}
-
 /* Containers can forbid binding: then the system places the thread. */
 static gboolean
 bind_to_core (hwloc_topology_t topology, int core, GError **error)
 {
-  const hwloc_obj_t processor = find_processor (topology, core);
+  const hwloc_obj_t processor = ps_find_core (topology, core);
 
   if (processor == NULL)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cpu device: core %d does not exist, this machine has %d", core,
@@ -141,6 +128,12 @@ pin (int core, GError **error)
     ok = bind_to_core (topology, core, error);
   hwloc_topology_destroy (topology);
   return ok;
+}
+
+static char *
+cpu_place (const PsDeviceSetting *setting)
+{
+  return ps_place_of_core (setting->core);
 }
 
 static gboolean
@@ -441,6 +434,7 @@ const PsDeviceClass ps_cpu_device = {
   .open = cpu_open,
   .close = cpu_close,
   .attach = cpu_attach,
+  .place = cpu_place,
   .add_stage = cpu_add_stage,
   .tensor_new = cpu_tensor_new,
   .tensor_free = cpu_tensor_free,

@@ -10,6 +10,7 @@
 #include "cuda-stage.h"
 #include "device/devices.h"
 #include "module.h"
+#include "places.h"
 
 #include <pipesim/formats.h>
 
@@ -378,6 +379,21 @@ cuda_condition (PsDevice *device, PsCondition *condition)
     ps_cuda_nvml_read (bus_id, condition);
 }
 
+static char *
+cuda_place (const PsDeviceSetting *setting)
+{
+  char bus_id[32];
+  int count;
+
+  if (cudaGetDeviceCount (&count) != cudaSuccess)
+    return NULL;
+  const PsCudaPlace place = ps_cuda_place (setting->index, setting->n_local, setting->exclusive, (guint)count);
+  if (cudaDeviceGetPCIBusId (bus_id, sizeof bus_id, (int)place.gpu) != cudaSuccess)
+    return NULL;
+  g_autofree char *links = ps_cuda_nvml_links (bus_id);
+  return ps_place_of_gpu (bus_id, links);
+}
+
 static guint
 cuda_sharing (PsDevice *device)
 {
@@ -432,6 +448,7 @@ static const PsDeviceClass cuda_class = {
   .open = cuda_open,
   .close = cuda_close,
   .attach = cuda_attach,
+  .place = cuda_place,
   .add_stage = cuda_add_stage,
   .tensor_new = cuda_tensor_new,
   .tensor_free = cuda_tensor_free,

@@ -17,6 +17,9 @@ enum
   CLOCK_MEMORY = 2,
   TEMPERATURE_GPU = 0,
 
+  MAX_LINKS = 18,
+  REMOTE_SWITCH = 2,
+
   REASON_APPLICATION_CLOCKS = 0x2,
   REASON_SW_POWER_CAP = 0x4,
   REASON_HW_SLOWDOWN = 0x8,
@@ -25,6 +28,14 @@ enum
   REASON_HW_THERMAL = 0x40,
   REASON_HW_POWER_BRAKE = 0x80,
 };
+
+/* nvmlPciInfo_t */
+typedef struct
+{
+  char old_bus_id[16];
+  unsigned domain, bus, device, ids, subsystem;
+  char bus_id[32];
+} PciInfo;
 
 /* The functions of the library; NULL: this version doesn't have it. */
 typedef struct
@@ -36,6 +47,9 @@ typedef struct
   int (*power) (Device device, unsigned *milliwatts);
   int (*reasons) (Device device, unsigned long long *mask);
   int (*driver) (char *version, unsigned length);
+  int (*link_state) (Device device, unsigned link, int *active);
+  int (*link_remote) (Device device, unsigned link, PciInfo *remote);
+  int (*link_remote_type) (Device device, unsigned link, int *type);
 } Library;
 
 static gboolean
@@ -62,6 +76,9 @@ load (Library *library)
   look_up (module, "nvmlDeviceGetTemperature", &library->temperature);
   look_up (module, "nvmlDeviceGetPowerUsage", &library->power);
   look_up (module, "nvmlSystemGetDriverVersion", &library->driver);
+  look_up (module, "nvmlDeviceGetNvLinkState", &library->link_state);
+  look_up (module, "nvmlDeviceGetNvLinkRemotePciInfo_v2", &library->link_remote);
+  look_up (module, "nvmlDeviceGetNvLinkRemoteDeviceType", &library->link_remote_type);
   /* The function's name since driver 535; the older name follows. */
   if (!look_up (module, "nvmlDeviceGetCurrentClocksEventReasons", &library->reasons))
     look_up (module, "nvmlDeviceGetCurrentClocksThrottleReasons", &library->reasons);
@@ -129,4 +146,51 @@ ps_cuda_nvml_read (const char *bus_id, PsCondition *condition)
     condition->power_mw = value;
   if (library->reasons != NULL && library->reasons (device, &mask) == SUCCESS)
     condition->throttle = throttle_of (mask);
+}
+
+/* Where a direct link leads: a bus id, or "switch"; NULL: nowhere. Free with g_free. */
+static char *
+remote_of (const Library *library, Device device, unsigned link)
+{
+  PciInfo remote = { 0 };
+  int active = 0, type;
+
+  if (library->link_state (device, link, &active) != SUCCESS || !active)
+    return NULL;
+  if (library->link_remote_type != NULL && library->link_remote_type (device, link, &type) == SUCCESS
+      && type == REMOTE_SWITCH)
+    return g_strdup ("switch");
+  return library->link_remote (device, link, &remote) == SUCCESS
+             ? g_strdup_printf ("%04x:%02x:%02x.0", remote.domain, remote.bus, remote.device)
+             : NULL;
+}
+
+char *
+ps_cuda_nvml_links (const char *bus_id)
+{
+  const Library *library = get_library ();
+  g_autoptr (GPtrArray) remotes = g_ptr_array_new_with_free_func (g_free);
+  GString *links = g_string_new (NULL);
+  Device device;
+
+  if (library == NULL || library->link_state == NULL || library->link_remote == NULL
+      || library->by_bus_id (bus_id, &device) != SUCCESS)
+    return g_string_free (links, FALSE);
+  for (unsigned link = 0; link < MAX_LINKS; link++)
+    {
+      char *remote = remote_of (library, device, link);
+
+      if (remote != NULL)
+        g_ptr_array_add (remotes, remote);
+    }
+  while (remotes->len > 0)
+    {
+      g_autofree char *remote = g_ptr_array_steal_index (remotes, 0);
+      guint n = 1, i;
+
+      for (; g_ptr_array_find_with_equal_func (remotes, remote, g_str_equal, &i); n++)
+        g_ptr_array_remove_index (remotes, i);
+      g_string_append_printf (links, "%s%s*%u", links->len > 0 ? "," : "", remote, n);
+    }
+  return g_string_free (links, FALSE);
 }

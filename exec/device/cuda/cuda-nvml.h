@@ -1,4 +1,4 @@
-/* cuda-nvml.h - clocks, temperature, power and reasons to run slower, from the management library that comes with the
+/* cuda-nvml.h - clocks, temperature, power, reasons to run slower and direct links, from the management library that comes with the
  * driver. */
 #pragma once
 
@@ -11,3 +11,7 @@ void ps_cuda_nvml_read (const char *bus_id, PsCondition *condition);
 /* Returns the driver's own version, "580.95.05". NULL: there is no library, or it does not say. Free with g_free. From
  * any thread. */
 char *ps_cuda_nvml_driver (void);
+
+/* Returns the direct links of that GPU, "0000:3b:00.0*4,switch*2" (pipesim/places.h); "": there are none, or it is not
+ * known. Free with g_free. From any thread. */
+char *ps_cuda_nvml_links (const char *bus_id);

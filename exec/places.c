@@ -1,0 +1,87 @@
+/* places.c - asks hwloc for the way from the host down to a core or a GPU. */
+#include "places.h"
+
+#include <string.h>
+#include <sys/utsname.h>
+
+hwloc_obj_t
+ps_find_core (hwloc_topology_t topology, int n)
+{
+  const int n_cores = hwloc_get_nbobjs_by_type (topology, HWLOC_OBJ_CORE);
+
+  if (n_cores <= 0)
+    return hwloc_get_obj_by_type (topology, HWLOC_OBJ_PU, (unsigned)n);
+
+  const hwloc_obj_t core = hwloc_get_obj_by_type (topology, HWLOC_OBJ_CORE, (unsigned)(n % n_cores));
+  return hwloc_get_obj_inside_cpuset_by_type (topology, core->cpuset, HWLOC_OBJ_PU, (unsigned)(n / n_cores));
+}
+
+/* The host's name, with nothing in it that stands between levels, devices or links. */
+static char *
+host_name (void)
+{
+  struct utsname system = { 0 };
+
+  uname (&system);
+  return g_strdelimit (g_utf8_make_valid (system.nodename, -1), "/;+", '_');
+}
+
+/* Appends the levels from the machine, which is left out, to the object: "/Package:0/L3:1/Core:4". */
+static void
+append_way (GString *way, hwloc_obj_t object)
+{
+  char kind[64];
+
+  if (object == NULL || object->type == HWLOC_OBJ_MACHINE)
+    return;
+  append_way (way, object->parent);
+  hwloc_obj_type_snprintf (kind, sizeof kind, object, 0);
+  if (object->type != HWLOC_OBJ_PCI_DEVICE)
+    g_string_append_printf (way, "/%s:%u", kind, object->logical_index);
+}
+
+/* A topology with what is on the PCI bus; NULL: there is none. */
+static hwloc_topology_t
+load_topology (void)
+{
+  hwloc_topology_t topology;
+
+  if (hwloc_topology_init (&topology) != 0)
+    return NULL;
+  hwloc_topology_set_io_types_filter (topology, HWLOC_TYPE_FILTER_KEEP_ALL);
+  if (hwloc_topology_load (topology) == 0)
+    return topology;
+  hwloc_topology_destroy (topology);
+  return NULL;
+}
+
+char *
+ps_place_of_core (int core)
+{
+  g_autofree char *host = host_name ();
+  GString *way = g_string_new (host);
+  hwloc_topology_t topology = core >= 0 ? load_topology () : NULL;
+
+  if (topology != NULL)
+    {
+      append_way (way, ps_find_core (topology, core));
+      hwloc_topology_destroy (topology);
+    }
+  return g_string_free (way, FALSE);
+}
+
+char *
+ps_place_of_gpu (const char *bus_id, const char *links)
+{
+  g_autofree char *host = host_name (), *id = g_ascii_strdown (bus_id, -1);
+  GString *way = g_string_new (host);
+  hwloc_topology_t topology = load_topology ();
+
+  if (topology != NULL)
+    {
+      append_way (way, hwloc_get_pcidev_by_busidstring (topology, id));
+      hwloc_topology_destroy (topology);
+    }
+  g_string_append_printf (way, "/GPU:%s%s%s", id, *links ? "+" : "", links);
+  return g_string_free (way, FALSE);
+}
