@@ -219,11 +219,12 @@ ps_calib_links_to_json (const char *places, GPtrArray *measurements)
 
       if (!isnan (change))
         g_ascii_formatd (number, sizeof number, "%.6f", change);
-      g_string_append_printf (json,
-                              "%s\n    {\"link\": \"%u-%u\", \"class\": \"%s\", \"stands_for_class\": %s, \"change\": %s, "
-                              "\"differs\": %s}",
-                              i > 0 ? "," : "", link->a, link->b, link->link_class, link->first ? "true" : "false",
-                              number, link->differs ? "true" : "false");
+      g_string_append_printf (
+          json,
+          "%s\n    {\"link\": \"%u-%u\", \"class\": \"%s\", \"stands_for_class\": %s, \"change\": %s, "
+          "\"differs\": %s}",
+          i > 0 ? "," : "", link->a, link->b, link->link_class, link->first ? "true" : "false", number,
+          link->differs ? "true" : "false");
     }
   g_string_append (json, links->len > 0 ? "\n  ]" : "]");
   return g_string_free (json, FALSE);

@@ -187,7 +187,8 @@ insert_profile (PsCostDb *db, const PsProfile *p, gint64 number, gint64 *id, GEr
           p->transport, p->shares, p->host, p->processor, p->kernel, p->libraries, p->version, p->created))
     return FALSE;
   *id = ps_database_last_row (db->file);
-  return (*p->choices == '\0' || insert_choices (db, *id, p->choices, error)) && insert_places (db, *id, p->places, error);
+  return (*p->choices == '\0' || insert_choices (db, *id, p->choices, error))
+         && insert_places (db, *id, p->places, error);
 }
 
 /* Not always: only where there is none. */

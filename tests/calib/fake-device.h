@@ -204,6 +204,7 @@ static const PsDeviceClass split_class = {
 };
 
 static const PsDeviceClass *opened_class = &fake_class;
+static int fake_indices; /* bit 1 << index of every device opened */
 
 static PsDevice *
 fake_open (const PsDeviceSetting *setting, GError **error)
@@ -211,6 +212,7 @@ fake_open (const PsDeviceSetting *setting, GError **error)
   FakeDevice *fake = g_new0 (FakeDevice, 1);
 
   g_atomic_int_inc (&n_fake_devices);
+  g_atomic_int_or ((guint *)&fake_indices, 1U << setting->index);
   fake->base.class = opened_class;
   fake->setting = *setting;
   fake->shapes = g_new0 (PsStageShape, setting->n_stages);

@@ -1,6 +1,7 @@
 /* Tests of the calibrator: what a device sees while it is being measured. No test depends on how long anything takes.
  */
 #include "fake-device.h"
+#include "links.h"
 
 #include <string.h>
 
@@ -74,6 +75,8 @@ store_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
   return TRUE;
 }
 
+static const char *calibrated_places;
+
 static gboolean
 calibrate_parts (Store *store, guint n_devices, guint n_local, const guint *shares, guint caches, GError **error)
 {
@@ -85,6 +88,7 @@ calibrate_parts (Store *store, guint n_devices, guint n_local, const guint *shar
                                 .n_devices = n_devices,
                                 .n_local = n_local,
                                 .shares = shares,
+                                .places = calibrated_places,
                                 .caches = caches,
                                 .chunks = chunks,
                                 .n_chunks = 2,
@@ -161,6 +165,106 @@ test_everything_once (void)
   int before = n_fake_ops;
   g_assert_true (calibrate (&store, 2, &error));
   g_assert_cmpint (n_fake_ops, ==, before);
+  g_hash_table_unref (store.stored);
+}
+
+/* Times over a link in place of those that were measured. */
+static PsMeasurement *
+new_link_sample (const char *shape, gint64 ns)
+{
+  PsMeasurement *m = g_new0 (PsMeasurement, 1);
+
+  *m = (PsMeasurement){ .subject = PS_SUBJECT_TRANSFER,
+                        .shape = g_strdup (shape),
+                        .bytes = 196608,
+                        .devices = 2,
+                        .time = { ns, ns - 5, ns + 5, 2, ns - 9, 20 } };
+  return m;
+}
+
+/* Which links of six devices are looked at: two of a class, all of them once one differs. */
+static void
+test_links (void)
+{
+  static const char places[] = "a/Package:0/Core:0;a/Package:0/Core:1;a/Package:0/Core:2;a/Package:0/Core:3;b;b";
+  g_autoptr (GPtrArray) known = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free);
+  g_autoptr (GArray) none = ps_calib_links ("", NULL);
+
+  g_assert_cmpuint (none->len, ==, 0);
+  g_ptr_array_add (known, new_link_sample ("", 1000));
+  g_ptr_array_add (known, new_link_sample ("link=2-3", 1004));
+  for (guint round = 0; round < 2; round++)
+    {
+      g_autoptr (GArray) links = ps_calib_links (places, known);
+      static const char *const keys[] = { "link=0-1", "link=1-2", "link=2-3", "link=3-4", "link=4-5", "link=0-5" };
+      static const char *const shapes[] = { "", "", "", "link=network", "link=machine", "link=network" };
+
+      g_assert_cmpuint (links->len, ==, 6);
+      for (guint i = 0; i < 6; i++)
+        {
+          const PsCalibLink *link = &g_array_index (links, PsCalibLink, i);
+
+          g_assert_cmpstr (link->key, ==, keys[i]);
+          g_assert_cmpstr (link->shape, ==, shapes[i]);
+          g_assert_cmpint (link->first, ==, i == 0 || i == 3 || i == 4);
+          g_assert_cmpint (link->sampled, ==, i == 1 || i == 2 || i == 5);
+          g_assert_cmpint (link->differs, ==, round == 1 && i == 1);
+        }
+      g_ptr_array_add (known, new_link_sample ("link=1-2", 1200));
+    }
+  g_autofree char *text = ps_calib_links_to_text (places, known);
+  g_assert_cmpstr (text, ==,
+                   "links of class package: 0-1 stands for it; 1-2 differs, +20.0 %; 2-3 +0.4 %\n"
+                   "links of class network: 3-4 stands for it; 0-5\n"
+                   "links of class machine: 4-5 stands for it\n");
+  g_autofree char *json = ps_calib_links_to_json ("a;a;a", known);
+  g_assert_cmpstr (json, ==,
+                   "[\n"
+                   "    {\"link\": \"0-1\", \"class\": \"machine\", \"stands_for_class\": true, \"change\": null, "
+                   "\"differs\": false},\n"
+                   "    {\"link\": \"1-2\", \"class\": \"machine\", \"stands_for_class\": false, \"change\": 0.200000, "
+                   "\"differs\": true},\n"
+                   "    {\"link\": \"0-2\", \"class\": \"machine\", \"stands_for_class\": false, \"change\": null, "
+                   "\"differs\": false}\n  ]");
+  /* Four alike: the last two are looked at, and the first too once one of these differs. */
+  g_autoptr (GArray) few = ps_calib_links ("a;a;a;a", NULL);
+  g_assert_false (g_array_index (few, PsCalibLink, 1).sampled);
+  g_assert_true (g_array_index (few, PsCalibLink, 2).sampled && g_array_index (few, PsCalibLink, 3).sampled);
+  g_ptr_array_add (known, new_link_sample ("link=0-3", 500));
+  g_autoptr (GArray) all = ps_calib_links ("a;a;a;a", known);
+  g_assert_true (g_array_index (all, PsCalibLink, 1).sampled && g_array_index (all, PsCalibLink, 3).differs);
+}
+
+/* Each class is measured between its own devices, in all sizes. */
+static void
+test_link_measurements (void)
+{
+  Store store = store_new ();
+  g_autoptr (GError) error = NULL;
+  const struct
+  {
+    const char *only;
+    int indices;
+  } rows[] = {
+    { "-  196608 2", 3 }, { "- link=network 196608 2", 6 }, { "- link=2-3 196608 2", 12 }, { "- link=0-3 196608 2", 9 }
+  };
+
+  calibrated_places = "a;a;b;b";
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      store.only = rows[i].only;
+      g_assert_true (calibrate_some (&store, 4, 4, 0, &error));
+      fake_indices = 0;
+      g_hash_table_remove_all (store.stored);
+      g_assert_true (calibrate_some (&store, 4, 4, 0, &error));
+      g_assert_cmpuint (g_hash_table_size (store.stored), ==, 1);
+      g_assert_cmpint (fake_indices & ~1, ==, rows[i].indices & ~1); /* the sentinel is on device 0 */
+    }
+  store.only = NULL;
+  g_hash_table_remove_all (store.stored);
+  g_assert_true (calibrate_some (&store, 4, 4, 0, &error));
+  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 19 + 19 + 2 + 3 * 3 + N_HOST);
+  calibrated_places = NULL;
   g_hash_table_unref (store.stored);
 }
 
@@ -392,6 +496,8 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/calib/links", test_links);
+  g_test_add_func ("/calib/link-measurements", test_link_measurements);
   g_test_add_func ("/calib/everything-once", test_everything_once);
   g_test_add_func ("/calib/only-missing", test_only_missing);
   g_test_add_func ("/calib/one-device", test_one_device);

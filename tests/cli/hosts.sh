@@ -69,6 +69,15 @@ fi
 computes "a pipeline over both" --schedule zb-h1 -p 4 -m 8
 computes "two copies of two devices" --schedule 1f1b -p 2 -m 4
 computes "two weight copies" --schedule chimera -p 4 -m 4
+# Devices 0 and 1 share a host, and so do 2 and 3.
+if on_two pipesim calib run --db hosts.db --profile hosts --model model.ini -p 4 -v 1 --transport mpi --max-samples 2 --time-limit 20ms \
+    && pipesim calib show --db hosts.db >shown && grep -q '^links of class machine: 0-1 stands for it; 2-3 ' shown \
+    && grep -q '^links of class network: 1-2 stands for it; 0-3 ' shown; then
+  result "links are of two classes"
+else
+  result "links are of two classes" "$(cat shown "$work/stdout" "$work/stderr")"
+fi
+if [ "$(grep -c '^transfer  *link=network' shown)" -ge 8 ]; then result "each measured in all sizes"; else result "each measured in all sizes" "$(cat shown)"; fi
 train="pipesim exec --schedule 1f1b -p 4 -m 4 --device cpu --model model.ini --text sums --steps 4"
 $train --save alone >/dev/null 2>&1
 if on_two $train --transport mpi --save both && cmp -s alone both; then result "a training is that of one host"; else result "a training is that of one host" "$(cat "$work/stderr")"; fi

@@ -74,6 +74,15 @@ test_mute (void)
 }
 
 static void
+test_links (void)
+{
+  g_autofree char *links = ps_cuda_nvml_links (BUS_ID), *other = ps_cuda_nvml_links ("0000:08:00.0");
+
+  g_assert_cmpstr (links, ==, "0000:3b:00.0*2,switch*1");
+  g_assert_cmpstr (other, ==, "");
+}
+
+static void
 test_absent (void)
 {
   PsCondition condition = { 1, 2, 3, 4, 5 };
@@ -89,6 +98,8 @@ test_absent (void)
   g_assert_cmpint (condition.clock_mhz, ==, 0);
   g_assert_cmpint (condition.power_mw, ==, 0);
   g_assert_cmpuint (condition.throttle, ==, 0);
+  g_autofree char *links = ps_cuda_nvml_links (BUS_ID);
+  g_assert_cmpstr (links, ==, "");
 }
 
 int
@@ -104,5 +115,6 @@ main (int argc, char **argv)
   g_test_add_func ("/cuda-nvml/reasons", test_reasons);
   g_test_add_func ("/cuda-nvml/mute", test_mute);
   g_test_add_func ("/cuda-nvml/clocks", test_clocks);
+  g_test_add_func ("/cuda-nvml/links", test_links);
   return g_test_run ();
 }

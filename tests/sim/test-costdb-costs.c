@@ -1,6 +1,7 @@
 /* Tests of what costdb.h makes of measured rows: costs, or one line that says what is missing. */
 #include "costdb-rig.h"
 
+#include <pipesim/places.h>
 #include <pipesim/predictor.h>
 
 #include <math.h>
@@ -479,6 +480,93 @@ test_circumstances (void)
   remove_database (path);
 }
 
+static void
+test_link_classes (void)
+{
+  static const char *const rows[][3] = {
+    { "a", "a", "machine" },
+    { "a", "b", "network" },
+    { "a/Package:0/Core:1", "b/Package:0/Core:1", "network" },
+    { "a/Package:0/L3:0/Core:0", "a/Package:0/L3:0/Core:1", "l3" },
+    { "a/Package:0/L3:0/Core:0", "a/Package:0/L3:1/Core:2", "package" },
+    { "a/Package:0/L3:0/Core:0", "a/Package:1/L3:2/Core:4", "machine" },
+    { "a/Package:0/Core:3/PU:3", "a/Package:0/Core:3/PU:7", "core" },
+    { "a/Package:0/GPU:0000:1b:00.0", "a/Package:0/GPU:0000:1b:00.0", "gpu" },
+    { "a/Package:0/GPU:0000:1b:00.0", "a/Package:0/GPU:0000:3b:00.0", "package" },
+    { "a/Package:0/GPU:0000:1b:00.0+switch*18", "a/Package:0/GPU:0000:1b:00.0+switch*18", "gpu" },
+    { "a/Package:0/GPU:0000:1b:00.0+switch*18", "a/Package:1/GPU:0000:3b:00.0+switch*12", "nvlink*12" },
+    { "a/Package:0/GPU:0000:1b:00.0+0000:3b:00.0*4,0000:5e:00.0*2", "a/GPU:0000:5e:00.0+0000:1b:00.0*2", "nvlink*2" },
+    { "a/Package:0/GPU:0000:1b:00.0+0000:3b:00.0*4", "a/Package:1/GPU:0000:5e:00.0+switch*2", "machine" },
+    { "a/GPU:0000:1b:00.0+switch*18", "b/GPU:0000:1b:00.0+switch*18", "network" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autofree char *there = ps_link_class (rows[i][0], rows[i][1]), *back = ps_link_class (rows[i][1], rows[i][0]);
+
+      g_assert_cmpstr (there, ==, rows[i][2]);
+      g_assert_cmpstr (back, ==, rows[i][2]);
+    }
+  g_autofree char *last = ps_places_link_class ("a;a;b", 1, 2), *none = ps_places_link_class ("a;a;b", 1, 3),
+                  *unknown = ps_places_link_class ("", 0, 1);
+  g_assert_cmpstr (last, ==, "network");
+  g_assert_null (none);
+  g_assert_null (unknown);
+}
+
+static PsMeasurement *
+new_link_transfer (const char *shape, gint64 median)
+{
+  PsMeasurement *m = new_transfer (196608, 2, median);
+
+  g_free (m->shape);
+  m->shape = g_strdup (shape);
+  return m;
+}
+
+/* Two devices on each of two hosts: a boundary costs what its link's class does. The link back from the last device has
+ * a time of its own, which only counts because it differs by more than the noise. */
+static void
+test_link_costs (void)
+{
+  g_autofree char *path = path_of ("links.db");
+  PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsProfile) profile = new_profile ("links");
+  g_autoptr (GError) error = NULL;
+  gint64 id = 0;
+
+  g_assert_true (ps_costdb_begin_profile (db, profile, &id, &error));
+  store_shape (db, id, "layers=1,embedding", 4, 100);
+  store_shape (db, id, "layers=1", 4, 100);
+  store_shape (db, id, "layers=1,head", 4, 100);
+  store (db, id, new_transfer (196608, 2, 1000));
+  g_autoptr (PsCosts) before = ps_costdb_costs (db, NULL, NULL, 4, 2, &error);
+  g_assert_no_error (error);
+  for (guint i = 1; i <= 16; i++)
+    g_assert_cmpint (before->transfer_ns[i], ==, 1000);
+
+  /* The same calibration hears of the places later. */
+  store (db, id, new_link_transfer ("link=network", 9000));
+  store (db, id, new_link_transfer ("link=2-3", 1001));
+  store (db, id, new_link_transfer ("link=0-3", 12000));
+  g_free (profile->places);
+  profile->places = g_strdup ("a;a;b;b");
+  g_assert_true (ps_costdb_begin_profile (db, profile, &id, &error));
+  g_autoptr (PsCosts) costs = ps_costdb_costs (db, NULL, NULL, 4, 2, &error);
+  const gint64 forward[] = { 1000, 9000, 1000, 12000, 1000, 9000, 1000, 12000 },
+               backward[] = { 12000, 1000, 9000, 1000, 12000, 1000, 9000, 1000 };
+  for (guint stage = 0; stage < 8; stage++)
+    {
+      g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, stage)], ==, forward[stage]);
+      g_assert_cmpint (costs->transfer_ns[ps_transfer_backward (costs, stage)], ==, backward[stage]);
+    }
+  g_assert_cmpint (costs->transfer_origin, ==, PS_ORIGIN_MEASURED);
+  g_autoptr (PsProfile) back = ps_costdb_profile (db, "links", NULL);
+  g_assert_cmpstr (back->places, ==, "a;a;b;b");
+  ps_costdb_close (db);
+  remove_database (path);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -495,6 +583,8 @@ main (int argc, char **argv)
   g_test_add_func ("/costdb-costs/missing", test_missing);
   g_test_add_func ("/costdb-costs/shares", test_shares);
   g_test_add_func ("/costdb-costs/other-cuts", test_other_cuts);
+  g_test_add_func ("/costdb/link-classes", test_link_classes);
+  g_test_add_func ("/costdb/link-costs", test_link_costs);
   g_test_add_func ("/costdb-costs/circumstances", test_circumstances);
   return run_in_folder ();
 }

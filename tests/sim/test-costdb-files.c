@@ -67,9 +67,9 @@ test_newer (void)
 
   g_assert_true (ps_database_script (db->file, "PRAGMA user_version = 99", NULL));
   ps_costdb_close (db);
-  assert_not_opened (path, PS_COSTDB_READ, PS_ERROR_INPUT, "cost database of version 99; this pipesim knows version 5");
+  assert_not_opened (path, PS_COSTDB_READ, PS_ERROR_INPUT, "cost database of version 99; this pipesim knows version 6");
   assert_not_opened (path, PS_COSTDB_WRITE, PS_ERROR_INPUT,
-                     "cost database of version 99; this pipesim knows version 5");
+                     "cost database of version 99; this pipesim knows version 6");
   remove_database (path);
 }
 

@@ -90,7 +90,7 @@ test_round_trip (void)
     }
 }
 
-/* Unequal shares, the share of each op and choices come back; equal ones and none are not mentioned. */
+/* Unequal shares, the share of each op, choices and places come back; equal ones and none are not mentioned. */
 static void
 test_shares (void)
 {
@@ -102,6 +102,8 @@ test_shares (void)
 
   g_free (parts->shares);
   parts->shares = g_strdup ("2,1");
+  g_free (parts->places);
+  parts->places = g_strdup ("a;b");
   g_autoptr (GBytes) choices = g_bytes_new_static ("abc", 3);
   m->share = 2;
   g_assert_true (ps_costdb_begin_profile (db, parts, &profile, NULL));
@@ -109,7 +111,7 @@ test_shares (void)
   store (db, profile, m);
   store (db, profile, new_transfer (64, 2, 500));
   g_autofree char *text = text_of (db, "parts", TRUE);
-  g_assert_nonnull (strstr (text, ",\n\"shares\": \"2,1\",\n\"choices\": \"YWJj\",\n\"sentinels\": ["));
+  g_assert_nonnull (strstr (text, ",\n\"shares\": \"2,1\",\n\"choices\": \"YWJj\",\n\"places\": \"a;b\",\n\"sentinels\": ["));
   g_assert_nonnull (strstr (text, "\"kind\": \"F\", \"devices\": 2, \"sharing\": 1, \"share\": 2, \"cache\""));
   g_autoptr (PsProfileContents) contents = parse (text);
   g_assert_true (ps_costdb_add_profile (other, contents->profile, contents->measurements, contents->sentinels, NULL));
@@ -120,6 +122,7 @@ test_shares (void)
   g_assert_null (strstr (plain, "share\""));
   g_assert_null (strstr (plain, "shares\""));
   g_assert_null (strstr (plain, "choices"));
+  g_assert_null (strstr (plain, "places"));
   ps_costdb_close (db);
   ps_costdb_close (other);
   remove_database (path);

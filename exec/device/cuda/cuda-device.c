@@ -6,6 +6,7 @@
 #include "cuda-libraries.h"
 #include "cuda-nvml.h"
 #include "cuda-occupy.h"
+#include "cuda-share.h"
 #include "cuda-shared.h"
 #include "cuda-stage.h"
 #include "device/devices.h"

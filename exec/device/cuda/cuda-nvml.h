@@ -1,5 +1,5 @@
-/* cuda-nvml.h - clocks, temperature, power, reasons to run slower and direct links, from the management library that comes with the
- * driver. */
+/* cuda-nvml.h - clocks, temperature, power, reasons to run slower and direct links, from the management library that
+ * comes with the driver. */
 #pragma once
 
 #include <pipesim/condition.h>

@@ -11,6 +11,13 @@ enum
   NOT_FOUND = 6,
 };
 
+struct pci_info
+{
+  char old_bus_id[16];
+  unsigned domain, bus, device, ids, subsystem;
+  char bus_id[32];
+};
+
 static int gpu;
 
 int nvmlInit_v2 (void);
@@ -19,6 +26,9 @@ int nvmlDeviceGetClockInfo (void *device, int type, unsigned *mhz);
 int nvmlDeviceGetTemperature (void *device, int sensor, unsigned *celsius);
 int nvmlDeviceGetPowerUsage (void *device, unsigned *milliwatts);
 int nvmlDeviceGetCurrentClocksThrottleReasons (void *device, unsigned long long *mask);
+int nvmlDeviceGetNvLinkState (void *device, unsigned link, int *active);
+int nvmlDeviceGetNvLinkRemotePciInfo_v2 (void *device, unsigned link, struct pci_info *info);
+int nvmlDeviceGetNvLinkRemoteDeviceType (void *device, unsigned link, int *type);
 
 static int
 answer (void *device)
@@ -86,5 +96,29 @@ nvmlDeviceGetCurrentClocksThrottleReasons (void *device, unsigned long long *mas
   const char *reasons = getenv ("FAKE_NVML_REASONS");
 
   *mask = reasons != NULL ? strtoull (reasons, NULL, 16) : 0;
+  return answer (device);
+}
+
+/* Links 0 and 3 lead to GPU 0000:3b:00.0, link 1 to a switch; link 2 is down, and there are no more. */
+int
+nvmlDeviceGetNvLinkState (void *device, unsigned link, int *active)
+{
+  *active = link != 2;
+  return link < 4 ? answer (device) : NOT_SUPPORTED;
+}
+
+int
+nvmlDeviceGetNvLinkRemotePciInfo_v2 (void *device, unsigned link, struct pci_info *info)
+{
+  memset (info, 0, sizeof *info);
+  info->bus = 0x3b;
+  strcpy (info->bus_id, "00000000:3B:00.0");
+  return answer (device);
+}
+
+int
+nvmlDeviceGetNvLinkRemoteDeviceType (void *device, unsigned link, int *type)
+{
+  *type = link == 1 ? 2 : 0;
   return answer (device);
 }
