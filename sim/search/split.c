@@ -150,20 +150,24 @@ split (Cases *cases, gboolean is_root)
   return split (cases, FALSE);
 }
 
-/* Whether no order meets the target: of all devices, or of the span of one. */
+/* Whether no order meets the target: of all devices, or of the span of one, first the one that refuted the last target.
+ */
 static gboolean
 refute (PsWindows *windows, gint64 target, guint n_cases, PsOrder *order)
 {
   guint n = windows->problem->n_devices;
   gboolean spans = windows->problem->objective == PS_OBJECTIVE_SPAN;
 
-  for (guint d = spans ? 0 : n; d < (spans ? n : n + 1) && !windows->stopped; d++)
+  for (guint i = 0; i < (spans ? n : 1) && !windows->stopped; i++)
     {
+      guint d = spans ? (windows->refuter + i) % n : n;
       Cases cases = { .windows = windows, .n_cases = n_cases, .order = order };
 
       ps_windows_open (windows, d, target);
-      if (split (&cases, TRUE))
-        return TRUE;
+      if (!split (&cases, TRUE))
+        continue;
+      windows->refuter = d;
+      return TRUE;
     }
   return FALSE;
 }

@@ -244,30 +244,38 @@ first_open (const PsStates *states)
   return low;
 }
 
-/* Sets when the device can be at each state at the earliest. */
+/* Sets when the device can be at each state at the earliest. The lanes are copied, so that writing times does not make
+ * the loop read them again. */
 static void
 go_forth (PsStates *states, const gint64 *start, const gint64 *end)
 {
-  guint first = first_open (states);
+  guint first = first_open (states), n_lanes = states->n_lanes, n_open = states->n_open;
+  const guint32 *open = states->open;
+  gint64 *early = states->early;
+  PsLane lanes[PS_MAX_LANES];
 
-  for (guint a = first; a < states->n_open; a++)
-    states->early[states->open[a]] = NEVER;
-  states->early[states->from] = states->ready;
-  for (guint a = first; a < states->n_open; a++)
+  memcpy (lanes, states->lane, n_lanes * sizeof *lanes);
+  for (guint a = first; a < n_open; a++)
+    early[open[a]] = NEVER;
+  early[states->from] = states->ready;
+  for (guint a = first; a < n_open; a++)
     {
-      guint32 i = states->open[a];
+      guint32 i = open[a];
+      gint64 at = early[i];
+      guint64 key = states->key[i];
+      const guint32 *child = states->child + (gsize)i * n_lanes;
 
-      for (guint k = 0; k < states->n_lanes && states->early[i] < NEVER; k++)
+      if (at == NEVER)
+        continue;
+      for (guint k = 0; k < n_lanes; k++)
         {
-          const PsLane *lane = &states->lane[k];
-          guint32 child = states->child[i * states->n_lanes + k];
-          guint window = lane->first + n_done (lane, states->key[i]);
+          guint window = lanes[k].first + n_done (&lanes[k], key);
 
-          if (child == 0)
+          if (child[k] == 0)
             continue;
-          gint64 ended = MAX (states->early[i], start[window]) + lane->duration;
-          if (ended <= end[window] && ended < states->early[child])
-            states->early[child] = ended;
+          gint64 ended = MAX (at, start[window]) + lanes[k].duration, before = early[child[k]];
+          ended = ended <= end[window] ? ended : NEVER;
+          early[child[k]] = MIN (before, ended);
         }
     }
 }
@@ -276,29 +284,34 @@ go_forth (PsStates *states, const gint64 *start, const gint64 *end)
 static void
 go_back (PsStates *states, const gint64 *start, const gint64 *end, gint64 *new_start, gint64 *new_end)
 {
-  guint first = first_open (states);
+  guint first = first_open (states), n_lanes = states->n_lanes;
+  const guint32 *open = states->open;
+  gint64 *late = states->late;
+  PsLane lanes[PS_MAX_LANES];
 
-  states->late[states->n_states - 1] = NEVER;
+  memcpy (lanes, states->lane, n_lanes * sizeof *lanes);
+  late[states->n_states - 1] = NEVER;
   for (guint a = states->n_open - 1; a-- > first;)
     {
-      guint32 i = states->open[a];
+      guint32 i = open[a];
+      gint64 at = states->early[i], latest = -NEVER;
+      guint64 key = states->key[i];
+      const guint32 *child = states->child + (gsize)i * n_lanes;
 
-      states->late[i] = -NEVER;
-      for (guint k = 0; k < states->n_lanes && states->early[i] < NEVER; k++)
+      for (guint k = 0; k < n_lanes && at < NEVER; k++)
         {
-          const PsLane *lane = &states->lane[k];
-          guint32 child = states->child[i * states->n_lanes + k];
-          guint window = lane->first + n_done (lane, states->key[i]);
+          guint window = lanes[k].first + n_done (&lanes[k], key);
 
-          if (child == 0)
+          if (child[k] == 0)
             continue;
-          gint64 first = MAX (states->early[i], start[window]), last = MIN (states->late[child], end[window]);
-          if (first + lane->duration > last)
+          gint64 first_start = MAX (at, start[window]), last = MIN (late[child[k]], end[window]);
+          if (first_start + lanes[k].duration > last)
             continue;
-          states->late[i] = MAX (states->late[i], last - lane->duration);
-          new_start[window] = MIN (new_start[window], first);
+          latest = MAX (latest, last - lanes[k].duration);
+          new_start[window] = MIN (new_start[window], first_start);
           new_end[window] = MAX (new_end[window], last);
         }
+      late[i] = latest;
     }
 }
 

@@ -36,6 +36,7 @@ struct PsWindows
   gint64 open;   /* least target that n_cases are known not to refute */
   guint n_cases; /* most cases that a target was split into */
   guint span_of; /* the device whose first op starts at 0 and whose last one ends at the target; n_devices: all */
+  guint refuter; /* the device whose span refuted the last target */
   gboolean (*go_on) (gpointer data);
   gpointer data;
   gboolean stopped;
