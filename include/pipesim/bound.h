@@ -2,7 +2,7 @@
 #ifndef PIPESIM_BOUND_H
 #define PIPESIM_BOUND_H
 
-#include <pipesim/events.h>
+#include <pipesim/iterations.h>
 #include <pipesim/lengths.h>
 
 G_BEGIN_DECLS
@@ -39,6 +39,12 @@ typedef enum
   PS_OBJECTIVE_SPAN,     /* longest span of a device, which bounds the period where devices go on without a common
                             synchronisation: --sync bypass */
 } PsObjective;
+
+static inline PsObjective
+ps_sync_objective (PsSync sync)
+{
+  return sync == PS_SYNC_BYPASS ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN;
+}
 
 /* A proven lower bound on the objective of any schedule, with backwards split, fused or in pairs, that keeps every
  * device within memory_limit (bytes, weights included; NULL: none). With two weight copies each copy has half of the

@@ -213,14 +213,13 @@ search_bound_cuts (const SearchQuestion *question, const SearchCuts *cuts, gint6
 {
   const PsPlacement *placement = question->placement;
   guint n = placement->n_stages, last = (n + 1) * (cuts->n_units + 1) - 1;
-  g_auto (Cutting) cutting
-      = { .question = question,
-          .cuts = cuts,
-          .n_stages = n,
-          .n_microbatches = question->choice->n_microbatches * MAX (question->choice->n_slices, 1),
-          .costs = ps_costs_new (n),
-          .least_pair = G_MAXINT64,
-          .objective = question->setting->sync == PS_SYNC_BYPASS ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN };
+  g_auto (Cutting) cutting = { .question = question,
+                               .cuts = cuts,
+                               .n_stages = n,
+                               .n_microbatches = question->choice->n_microbatches * MAX (question->choice->n_slices, 1),
+                               .costs = ps_costs_new (n),
+                               .least_pair = G_MAXINT64,
+                               .objective = ps_sync_objective (question->setting->sync) };
   gint64 work, way;
 
   if (cuts->n_units < n || !load_ways (&cutting))

@@ -92,13 +92,12 @@ search_bound (const SearchQuestion *question, const PsCosts *costs, gint64 enoug
   const PsSetting *setting = question->setting;
   const SearchChoice *choice = question->choice;
   g_autoptr (PsCosts) fastest = ps_setting_fastest_costs (setting, question->placement, costs, NULL);
-  const PsSearchSetting search
-      = { .placement = question->placement,
-          .n_microbatches = choice->n_microbatches,
-          .n_slices = choice->n_slices,
-          .costs = fastest,
-          .memory_limit = question->memory_limit,
-          .objective = setting->sync == PS_SYNC_BYPASS ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN };
+  const PsSearchSetting search = { .placement = question->placement,
+                                   .n_microbatches = choice->n_microbatches,
+                                   .n_slices = choice->n_slices,
+                                   .costs = fastest,
+                                   .memory_limit = question->memory_limit,
+                                   .objective = ps_sync_objective (setting->sync) };
 
   return fastest != NULL ? ps_search_bound (&search, enough, n_steps) : 0;
 }

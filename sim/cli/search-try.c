@@ -37,7 +37,7 @@ search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *
                              .n_microbatches = choice->n_microbatches,
                              .n_slices = choice->n_slices,
                              .costs = costs,
-                             .objective = setting->sync == PS_SYNC_BYPASS ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN,
+                             .objective = ps_sync_objective (setting->sync),
                              .price = search_price,
                              .generate = search_generate,
                              .price_data = pricing,
