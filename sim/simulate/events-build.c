@@ -35,11 +35,12 @@ part_on (const PsEvents *events, guint32 message, guint device)
   return events->program->messages[message].receiver == device ? receive_part (events, message) : message;
 }
 
-/* A transfer for each message, and a second one for each eager message. */
+/* A transfer for each message, and a second one for each eager message, which holds no channel end. */
 static void
 build_transfers (PsEvents *events, const PsCosts *costs)
 {
   const PsProgram *program = events->program;
+  guint8 n_held = events->channels->n_ends > 0 ? PS_N_SIDES : 0;
 
   events->n_transfers = program->n_messages;
   events->transfers = g_new0 (PsTransfer, 2 * (gsize)events->program->n_messages + 1);
@@ -48,15 +49,19 @@ build_transfers (PsEvents *events, const PsCosts *costs)
       const PsMessage *message = &program->messages[i];
       PsTransfer *transfer = &events->transfers[i], *receive = &events->transfers[events->n_transfers];
 
-      *transfer = (PsTransfer){
-        .message = i, .consumer = message->consumer, .sender = message->sender, .receiver = message->receiver
-      };
+      *transfer = (PsTransfer){ .message = i,
+                                .consumer = message->consumer,
+                                .sender = message->sender,
+                                .receiver = message->receiver,
+                                .held = n_held };
       if (!ps_events_setting_is_eager (&events->setting,
                                        costs->message_bytes[program->steps[message->consumer].transfer]))
         continue;
       *receive = *transfer;
       receive->part = PS_TRANSFER_EAGER_RECEIVE;
+      receive->held = 0;
       transfer->part = PS_TRANSFER_EAGER_SEND;
+      transfer->held = MIN (n_held, 1);
       transfer->next[1] = ++events->n_transfers;
     }
 }

@@ -93,7 +93,7 @@ find_alone (gint64 bytes, gint64 body_ns)
 {
   double alone = body_ns > 0 ? (double)bytes * 1e9 / (double)body_ns : 0;
 
-  return alone >= 1 && alone < PS_MAX_TRAFFIC ? (guint64)alone : 0;
+  return alone >= 1 && alone < PS_MAX_TRAFFIC ? (guint64)(gint64)alone : 0;
 }
 
 void
@@ -105,14 +105,9 @@ ps_links_begin (PsEvents *events)
   for (guint i = 0; i < links->n_ports; i++)
     links->ports[i] = (Port){ .capacity = links->ports[i].capacity };
   ps_routes_begin (links->routes, events);
-}
-
-gboolean
-ps_links_share (const PsEvents *events, guint32 index)
-{
-  const PsTransfer *transfer = &events->transfers[index];
-
-  return transfer->part != PS_TRANSFER_EAGER_RECEIVE && ps_routes_of (events->timed->links->routes, transfer)->shares;
+  for (guint i = 0; i < events->n_transfers; i++)
+    events->transfers[i].shares = events->transfers[i].part != PS_TRANSFER_EAGER_RECEIVE
+                                  && ps_routes_of (links->routes, &events->transfers[i])->shares;
 }
 
 static guint

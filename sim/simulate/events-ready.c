@@ -10,6 +10,7 @@ typedef struct
   guint8 missing; /* its input, and items of the same device that must start before it */
   guint8 passed;  /* it has started; or it is the second op of a pair, which the device starts after the first */
   guint8 last;    /* O: nothing overtakes it, and it overtakes nothing */
+  guint8 pair;    /* the first op of a pair */
 } Candidate;
 
 struct _PsReady
@@ -131,7 +132,8 @@ build_candidates (const PsEvents *events, PsReady *ready)
       find_depends (events, makers, i, &depends[(gsize)i * N_DEPENDS]);
       ready->initial[i] = (Candidate){ .missing = events->items[i].wait != 0,
                                        .passed = events->items[i].pair == PS_PAIR_SECOND,
-                                       .last = item_op (events, i)->kind == PS_OP_O };
+                                       .last = item_op (events, i)->kind == PS_OP_O,
+                                       .pair = events->items[i].pair == PS_PAIR_FIRST };
     }
   build_dependents (events, ready, depends);
 }
@@ -254,7 +256,7 @@ start_cell (PsEvents *events, guint device, guint32 i)
 {
   PsReady *ready = events->ready;
 
-  ready->second[device] = events->items[i].pair == PS_PAIR_FIRST ? i + 2 : 0;
+  ready->second[device] = ready->candidates[i].pair ? i + 2 : 0;
   ready->candidates[i].passed = TRUE;
   for (guint32 k = ready->first_dependent[i]; k < ready->first_dependent[i + 1]; k++)
     ready->candidates[ready->dependents[k]].missing--;
@@ -266,7 +268,7 @@ start_cell (PsEvents *events, guint device, guint32 i)
 static gboolean
 cell_is_ready (const PsEvents *events, guint32 i)
 {
-  gboolean both = events->items[i].pair == PS_PAIR_FIRST && events->setting.ready_order > 1;
+  gboolean both = events->ready->candidates[i].pair && events->setting.ready_order > 1;
 
   return is_ready (events, i) && (!both || is_ready (events, i + 1));
 }
@@ -355,23 +357,13 @@ devices_are_idle (const PsEvents *events, guint32 transfer)
              && (moved->part == PS_TRANSFER_EAGER_SEND || is_idle (events, moved->receiver)));
 }
 
-/* Channel ends that a transfer holds: the second part of an eager message none, its first part the sender's alone. */
-static guint
-n_held (const PsEvents *events, guint32 transfer)
-{
-  static const guint n_sides[]
-      = { [PS_TRANSFER_WHOLE] = PS_N_SIDES, [PS_TRANSFER_EAGER_SEND] = 1, [PS_TRANSFER_EAGER_RECEIVE] = 0 };
-
-  return events->channels->n_ends > 0 ? n_sides[events->transfers[transfer].part] : 0;
-}
-
 /* When the channel ends of a transfer are free; G_MAXINT64: not known. */
 static gint64
 free_at (const PsEvents *events, guint32 transfer)
 {
   gint64 free_ns = 0;
 
-  for (guint side = 0; side < n_held (events, transfer); side++)
+  for (guint side = 0; side < events->transfers[transfer].held; side++)
     free_ns = MAX (free_ns, events->ready->free_ns[events->channels->turns[transfer][side].end]);
   return free_ns;
 }
@@ -379,7 +371,7 @@ free_at (const PsEvents *events, guint32 transfer)
 void
 ps_ready_hold (PsEvents *events, guint32 transfer, gint64 until_ns)
 {
-  for (guint side = 0; side < n_held (events, transfer); side++)
+  for (guint side = 0; side < events->transfers[transfer].held; side++)
     events->ready->free_ns[events->channels->turns[transfer][side].end] = until_ns;
 }
 

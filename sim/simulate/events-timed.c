@@ -315,7 +315,7 @@ begin_transfer (PsEvents *events, guint32 index)
 
   transfer->start_ns = timed->now_ns;
   if (events->ready != NULL && transfer->part == PS_TRANSFER_WHOLE && transfer->end_ns > 0 && !events->exclusive
-      && !(timed->links != NULL && ps_links_share (events, index)))
+      && !transfer->shares)
     {
       finish_transfer (events, index);
       ps_ready_arrive (events, index);
@@ -342,7 +342,7 @@ ps_timed_start_transfer (PsEvents *events, guint32 index)
 {
   PsTransfer *transfer = &events->transfers[index];
 
-  if (events->timed->links != NULL && ps_links_share (events, index))
+  if (transfer->shares)
     {
       ps_heap_set (events->timed->heap, events->n_devices + index, transfer->start_ns);
       return;

@@ -73,9 +73,6 @@ PsLinks *ps_links_new (const PsEvents *events);
 void ps_links_free (PsLinks *links);
 void ps_links_begin (PsEvents *events);
 
-/* Whether a transfer may ever have to share a link with others in this run. */
-gboolean ps_links_share (const PsEvents *events, guint32 transfer);
-
 /* Starts a transfer; its next event is put into the heap. */
 void ps_links_start (PsEvents *events, guint32 transfer);
 
