@@ -143,19 +143,25 @@ cell_of (guint exponent, guint tail)
   return (exponent < 16) * N_CELLS / 2 + tail * 16 + ((exponent - 1) & 15);
 }
 
-static inline G_ALWAYS_INLINE double
+/* The exponent of a word comes from that of a float, which vector registers convert. Next to its highest bit it has a
+ * zero, and so is not rounded up to another exponent; the half is for a word of 1. */
+static inline G_ALWAYS_INLINE float
 factor_of (const PsJitter *jitter, guint32 word)
 {
   union
   {
     guint32 bits;
     float value;
-  } m;
-  guint32 q = word | 1;
-  guint zeros = (guint)__builtin_clz (q), cell = cell_of (31 - zeros, word & 1);
-  float factor = jitter->coefficients[DEGREE][cell];
+  } m, power;
+  guint32 q = word | 1, half = q >> 1;
+  guint exponent, cell;
+  float factor;
 
-  m.bits = (q << zeros >> 8 & 0x7fffff) | 0x3f800000; /* 1 <= m < 2 */
+  power.value = (float)(gint32)(half & ~(half >> 1)) + 0.5F;
+  exponent = (power.bits >> 23) - 126;
+  cell = cell_of (exponent, word & 1);
+  m.bits = (q << (31 - exponent) >> 8 & 0x7fffff) | 0x3f800000; /* 1 <= m < 2 */
+  factor = jitter->coefficients[DEGREE][cell];
   for (guint k = DEGREE; k-- > 0;)
     factor = factor * m.value + jitter->coefficients[k][cell];
   return factor;
@@ -187,10 +193,13 @@ find_each (const PsJitter *jitter, guint64 seed, guint first, const PsJitterTime
   for (guint i = 0; i < n; i++)
     {
       guint32 words[PS_SCENARIO_LANES];
+      float factors[PS_SCENARIO_LANES];
 
       draw (seed, first, times[i].start, words);
       for (guint lane = 0; lane < PS_SCENARIO_LANES; lane++)
-        times[i].ns[lane] = (gint64)(times[i].base_ns[lane] * factor_of (jitter, words[lane]) + 0.5);
+        factors[lane] = factor_of (jitter, words[lane]);
+      for (guint lane = 0; lane < PS_SCENARIO_LANES; lane++)
+        times[i].ns[lane] = (gint64)(times[i].base_ns[lane] * (double)factors[lane] + 0.5);
     }
 }
 
@@ -265,7 +274,7 @@ static G_GNUC_NO_INLINE void
 find_rare (const PsJitter *jitter, const guint32 *words, guint rare, float *factors)
 {
   for (; rare != 0; rare &= rare - 1)
-    factors[__builtin_ctz (rare)] = (float)factor_of (jitter, words[__builtin_ctz (rare)]);
+    factors[__builtin_ctz (rare)] = factor_of (jitter, words[__builtin_ctz (rare)]);
 }
 
 /* factor_of for sixteen lanes. Each product and each sum is rounded, as in the portable code. The 16 most probable
