@@ -2,7 +2,6 @@
 #include "bypass.h"
 
 #include "clock.h"
-#include "device/devices.h"
 #include "show.h"
 #include "sum.h"
 #include "tie.h"
@@ -208,45 +207,21 @@ name (guint device)
 static gboolean
 send_squares (PsWorker *worker, guint to, GError **error)
 {
-  PsTransport *transport = worker->run->transport;
-  PsTensor *tensor = worker->device->class->tensor_new (worker->device);
-
-  if (tensor == NULL)
-    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "device %u: no memory to send the norm of gradients", worker->index);
-  if (tensor->data != NULL
-      && !ps_device_write (worker->device, tensor->data, worker->squares,
-                           count_stages (worker) * sizeof *worker->squares, error))
-    {
-      worker->device->class->tensor_free (tensor);
-      return FALSE;
-    }
-  return transport->class->send (transport, worker->at, ps_worker_peer (worker, to), name (worker->index), tensor, 0,
-                                 error);
+  return ps_worker_send (worker, to, name (worker->index), worker->squares,
+                         count_stages (worker) * sizeof *worker->squares, error);
 }
 
 static gboolean
 receive_squares (PsWorker *worker, guint from, GError **error)
 {
-  PsTransport *transport = worker->run->transport;
-  guint peer = ps_worker_peer (worker, from);
-  g_autofree double *squares = g_new (double, count_stages (worker));
-  PsTransferTimes times;
-  PsTensor *tensor;
-  gboolean done = TRUE;
+  gsize n_bytes = count_stages (worker) * sizeof *worker->squares;
+  g_autofree double *squares = g_memdup2 (worker->squares, n_bytes);
 
-  if (!transport->class->receive (transport, worker->at, peer, name (from), error))
+  if (!ps_worker_receive (worker, from, name (from), error)
+      || !ps_worker_take (worker, from, name (from), squares, n_bytes, error))
     return FALSE;
-  tensor = transport->class->wait (transport, worker->at, peer, name (from), worker->device, &times, error);
-  if (tensor == NULL)
-    return FALSE;
-  if (tensor->data != NULL)
-    {
-      done = ps_device_read (worker->device, squares, tensor->data, count_stages (worker) * sizeof *squares, error);
-      if (done)
-        take_squares (worker, squares);
-    }
-  worker->device->class->tensor_free (tensor);
-  return done;
+  take_squares (worker, squares);
+  return TRUE;
 }
 
 static float
@@ -315,22 +290,13 @@ validate (PsWorker *worker, guint step, gboolean *valid, GError **error)
 static gboolean
 drop_strays (PsWorker *worker, const PsBypassPlan *plan, GError **error)
 {
-  PsTransport *transport = worker->run->transport;
-
   for (guint i = 0; i < plan->stray->len; i++)
     {
       const PsInstruction *wait = &g_array_index (plan->stray, PsInstruction, i);
-      guint peer = ps_worker_peer (worker, wait->peer);
-      PsTransferTimes times;
-      PsTensor *tensor;
 
-      if (wait->type == PS_INSTRUCTION_RECEIVE
-          && !transport->class->receive (transport, worker->at, peer, wait->op, error))
+      if ((wait->type == PS_INSTRUCTION_RECEIVE && !ps_worker_receive (worker, wait->peer, wait->op, error))
+          || !ps_worker_take (worker, wait->peer, wait->op, NULL, 0, error))
         return FALSE;
-      tensor = transport->class->wait (transport, worker->at, peer, wait->op, worker->device, &times, error);
-      if (tensor == NULL)
-        return FALSE;
-      worker->device->class->tensor_free (tensor);
     }
   return TRUE;
 }

@@ -26,19 +26,6 @@ carry (const Parcel *parcel, gpointer data, gsize n_bytes)
     processes->receive (processes, parcel->peer, data, n_bytes, parcel->run->setting->timeout_ns);
 }
 
-/* Values of 8 bytes each, in one message. */
-static void
-carry_values (const Parcel *parcel, GPtrArray *values)
-{
-  g_autofree guint64 *packed = g_new (guint64, MAX (values->len, 1));
-
-  for (guint i = 0; i < values->len; i++)
-    memcpy (&packed[i], g_ptr_array_index (values, i), sizeof *packed);
-  carry (parcel, packed, values->len * sizeof *packed);
-  for (guint i = 0; i < values->len; i++)
-    memcpy (g_ptr_array_index (values, i), &packed[i], sizeof *packed);
-}
-
 static void
 carry_records (const Parcel *parcel, PsRecorder *recorder, guint device)
 {
@@ -55,11 +42,14 @@ carry_records (const Parcel *parcel, PsRecorder *recorder, guint device)
 static void
 carry_gradients (const Parcel *parcel, PsRunGradients *gradients, guint stage)
 {
-  g_autoptr (GPtrArray) digests = g_ptr_array_new ();
+  g_autofree guint64 *digests = g_new (guint64, gradients->n_steps);
+  guint64 *first = &gradients->digest[stage];
 
   for (gsize step = 0; step < gradients->n_steps; step++)
-    g_ptr_array_add (digests, &gradients->digest[step * gradients->n_stages + stage]);
-  carry_values (parcel, digests);
+    digests[step] = first[step * gradients->n_stages];
+  carry (parcel, digests, gradients->n_steps * sizeof *digests);
+  for (gsize step = 0; step < gradients->n_steps; step++)
+    first[step * gradients->n_stages] = digests[step];
   carry (parcel, &gradients->parts[stage], sizeof gradients->parts[stage]);
   carry (parcel, &gradients->n[stage], sizeof gradients->n[stage]);
   if (gradients->last[stage] == NULL)

@@ -31,53 +31,11 @@ ps_tie_find (const PsRun *run, guint device, PsTie *tie)
   return tie->has[0] || tie->has[1];
 }
 
-/* The numbers of message i. */
-static gsize
-piece (gsize n, gsize n_message, guint i)
-{
-  return MIN (n_message, n - i * n_message);
-}
-
 /* No message between stages has this name. */
 static PsOp
 name (guint device, guint i)
 {
   return (PsOp){ .kind = PS_OP_O, .stage = (guint16)device, .microbatch = i & G_MAXINT32 };
-}
-
-static gboolean
-send_piece (PsWorker *worker, const PsTie *tie, const float *values, gsize n, guint i, GError **error)
-{
-  PsTransport *transport = worker->run->transport;
-  PsTensor *tensor = worker->device->class->tensor_new (worker->device);
-  guint peer = ps_worker_peer (worker, tie->peer);
-
-  if (tensor == NULL)
-    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "stage %u: no memory to send the shared matrix",
-                      tie->stages[tie->has[1]]);
-  if (!ps_device_write (worker->device, tensor->data, values, n * sizeof *values, error))
-    {
-      worker->device->class->tensor_free (tensor);
-      return FALSE;
-    }
-  return transport->class->receive (transport, worker->at, peer, name (tie->peer, i), error)
-         && transport->class->send (transport, worker->at, peer, name (worker->index, i), tensor, 0, error);
-}
-
-static gboolean
-receive_piece (PsWorker *worker, const PsTie *tie, float *values, gsize n, guint i, GError **error)
-{
-  PsTransport *transport = worker->run->transport;
-  PsTransferTimes times;
-  PsTensor *tensor = transport->class->wait (transport, worker->at, ps_worker_peer (worker, tie->peer),
-                                             name (tie->peer, i), worker->device, &times, error);
-  gboolean done;
-
-  if (tensor == NULL)
-    return FALSE;
-  done = ps_device_read (worker->device, values, tensor->data, n * sizeof *values, error);
-  worker->device->class->tensor_free (tensor);
-  return done;
 }
 
 /* Replaces other numbers by those of the peer. */
@@ -90,8 +48,13 @@ swap (PsWorker *worker, const PsTie *tie, const float *own, float *other, gsize 
   gboolean done = TRUE;
 
   for (guint i = 0; done && i * n_message < n; i++)
-    done = send_piece (worker, tie, own + i * n_message, piece (n, n_message, i), i, error)
-           && receive_piece (worker, tie, other + i * n_message, piece (n, n_message, i), i, error);
+    {
+      const gsize n_bytes = MIN (n_message, n - i * n_message) * sizeof *own;
+
+      done = ps_worker_receive (worker, tie->peer, name (tie->peer, i), error)
+             && ps_worker_send (worker, tie->peer, name (worker->index, i), own + i * n_message, n_bytes, error)
+             && ps_worker_take (worker, tie->peer, name (tie->peer, i), other + i * n_message, n_bytes, error);
+    }
   return done && transport->class->flush (transport, worker->at, error);
 }
 

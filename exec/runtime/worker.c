@@ -222,7 +222,7 @@ run_on (PsWorker *worker, GError **error)
     if (!walk_round (worker, round, error))
       return FALSE;
   if (!transport->class->flush (transport, worker->at, error)
-      || !meet (worker, "before step", recorder->n_steps, &moment_ns, error))
+      || !meet (worker, "before step", (guint)g_atomic_int_get (&recorder->n_steps), &moment_ns, error))
     return FALSE;
   for (guint step = 0; worker->device->class->computes && step < recorder->n_steps; step++)
     if (!ps_show_losses (worker, step, error))

@@ -101,5 +101,11 @@ gboolean ps_worker_update (PsWorker *worker, guint step, GError **error);
 /* In an endless run, when the device has done all of a step. */
 void ps_worker_note_end (PsWorker *worker, guint step);
 
+/* Messages beside those of the program, between devices of one pipeline: n_bytes of the host's memory, where tensors
+ * have contents. `take` posts no receive; it drops the message where bytes is NULL. */
+gboolean ps_worker_send (PsWorker *worker, guint to, PsOp name, gconstpointer bytes, gsize n_bytes, GError **error);
+gboolean ps_worker_receive (PsWorker *worker, guint from, PsOp name, GError **error);
+gboolean ps_worker_take (PsWorker *worker, guint from, PsOp name, gpointer bytes, gsize n_bytes, GError **error);
+
 /* The body of the thread: runs all steps. A failure ends the run. */
 gpointer ps_worker_main (gpointer worker);
