@@ -205,7 +205,7 @@ need_profile ()
 export_profiles ()
 {
   [ -f "$db" ] || skip "no profile: calibration did not run"
-  for profile in stages again layer blocks graphs; do
+  for profile in stages again layer blocks graphs parts; do
     own pipesim-calib export --db "$db" --profile $profile --samples -o "$OUT/profile-$profile.json" || continue
     # The kept files must be small: medians and spreads only.
     if [ "$(wc -c <"$OUT/profile-$profile.json")" -gt 8000000 ]; then
@@ -298,6 +298,22 @@ uneven ()
   own pipesim-exec --schedule 1f1b -p 4 -m 8 --model "$work/small.ini" $costs --device cuda --steps 4 --sm-shares $shares --check --json \
     >"$work/run.json" 2>"$work/run.err" || { echo "= $(tail -1 "$work/run.err")"; exit 1; }
   echo "= $(grep -oE '"(check|iteration_ns|predicted_iteration_ns)": [^,]*' "$work/run.json" | tr '\n' ' ') with 1f1b on parts of 40 : 30 : 20 : 10"
+}
+
+# Two devices that share the layers of each of two stages, whose sums are rounded in another order.
+shared ()
+{
+  need_device
+  costs=
+  (calibrate parts small -p 2 -v 1 --tensor 2 --max-samples 40) && costs="--db $db --profile parts"
+  results=
+  for schedule in 1f1b zb-v; do
+    [ $schedule = 1f1b ] || costs=
+    own pipesim-exec --schedule $schedule -p 2 -m 8 --model "$work/small.ini" $costs --device "$device" --tensor 2 --steps 4 --check --json \
+      >"$work/run.json" 2>"$work/run.err" || { echo "= $schedule: $(tail -1 "$work/run.err")"; exit 1; }
+    results="$results, $schedule: $(grep -oE '"(check|iteration_ns|predicted_iteration_ns)": [^,]*' "$work/run.json" | tr '\n' ' ')"
+  done
+  echo "= 2 stages on 2 devices each:${results#,}"
 }
 
 # Runs one schedule on four parts, before the long steps.
@@ -474,11 +490,12 @@ launches ()
 }
 
 # Two GPUs in one process, or one GPU in two processes: these take themselves for two hosts, so that NCCL accepts it twice.
+# nccl OPTION...
 nccl ()
 {
   need_device
   [ "$device" = cuda ] || skip "NCCL is for GPUs"
-  set -- --schedule 1f1b -p 2 -m 4 --model "$work/tiny.ini" --device cuda --transport nccl --steps 2 --check --json --timeout 30s
+  set -- --schedule 1f1b "$@" -m 4 --model "$work/small.ini" --device cuda --transport nccl --steps 2 --check --json --timeout 30s
   if [ "$(nvidia-smi -L 2>/dev/null | wc -l)" -ge 2 ]; then
     where="one process with two GPUs"
     own pipesim-exec "$@" >"$work/ranks" 2>&1

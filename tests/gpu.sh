@@ -391,7 +391,9 @@ step 60 "cuda device" device_tests test-cuda-device
 step 40 "cuda contexts" device_tests test-cuda-context
 step 20 "cuda graphs" device_tests test-cuda-graphs
 step 60 "uneven parts" uneven
-step 60 "NCCL, two devices" nccl
+step 60 "shared layers" shared
+step 60 "NCCL, two devices" nccl -p 2
+step 60 "NCCL, two devices share layers" nccl -p 1 --tensor 2
 
 call=2
 step 90 "calibration, p = 4" calibrate stages small -p 4

@@ -136,6 +136,23 @@ typedef struct
   guint64 n_updates; /* how often O has run */
 } PsStageState;
 
+/* Numbers of some devices of one process, to be added up. */
+typedef struct
+{
+  PsDevice *const *devices; /* [n_devices] */
+  float *const *values;     /* [n_devices] where the n numbers of each are */
+  guint n_devices;
+  guint own; /* the place of this thread's device */
+  gsize n;
+} PsDeviceSum;
+
+typedef enum
+{
+  PS_SUM_SHOW, /* first, of this device alone (n_devices 1) */
+  PS_SUM_ADD,  /* when all have done that: adds up in memory of the device's own */
+  PS_SUM_TAKE, /* when all have done that: the sums replace the numbers */
+} PsSumPhase;
+
 /* One pipeline rank's compute device. All calls on one device come from one thread at a time, which has called attach
  * first. Functions that can fail return FALSE or NULL and set an error that begins with the stage where one is
  * involved. No hook may be NULL unless its comment says so. */
@@ -240,6 +257,11 @@ struct _PsDeviceClass
   /* The accelerator's queue (cudaStream_t) in which ops run, for transports that add up within ops in its order. NULL:
    * there is none, and sums are done when add_up returns. */
   void *(*stream) (PsDevice *device);
+
+  /* Adds up within ops in the order of `stream`: each phase goes into the queue and returns. n is at most a boundary
+   * tensor's. SHOW returns FALSE without an error for numbers in the host's memory, which are not for this hook. NULL
+   * where stream is, or the transport adds up in a copy on the host. */
+  gboolean (*sum) (const PsDeviceSum *sum, PsSumPhase phase, GError **error);
 
   /* Time of the latest run on the accelerator itself, without the host's part in it. NULL: the class knows no such
    * difference. */

@@ -9,6 +9,7 @@
 #include "cuda-share.h"
 #include "cuda-shared.h"
 #include "cuda-stage.h"
+#include "cuda-sum.h"
 #include "device/devices.h"
 #include "module.h"
 #include "places.h"
@@ -34,6 +35,7 @@ typedef struct
   PsCudaStage **stages;      /* [n_stages], NULL where not resident */
   PsCudaFlush flush;
   PsCudaHolder holder;
+  PsCudaSum sum;
 } CudaDevice;
 
 static CudaDevice *
@@ -55,6 +57,7 @@ cuda_close (PsDevice *device)
   g_free (cuda->stages);
   ps_cuda_flush_clear (&cuda->flush);
   ps_cuda_holder_clear (&cuda->holder);
+  ps_cuda_sum_clear (&cuda->sum);
   ps_cuda_shared_clear_twin (&cuda->twin);
   ps_cuda_products_free (cuda->shared.products);
   ps_memory_pool_free (cuda->shared.memory);
@@ -348,6 +351,16 @@ cuda_stream (PsDevice *device)
   return cuda_device (device)->shared.context.stream;
 }
 
+static gboolean
+cuda_sum (const PsDeviceSum *sum, PsSumPhase phase, GError **error)
+{
+  g_autofree PsCudaSum **all = g_new (PsCudaSum *, sum->n_devices);
+
+  for (guint i = 0; i < sum->n_devices; i++)
+    all[i] = &cuda_device (sum->devices[i])->sum;
+  return ps_cuda_sum (&cuda_device (sum->devices[sum->own])->shared, all, sum, phase, error);
+}
+
 static gint64
 cuda_op_ns (PsDevice *device)
 {
@@ -468,6 +481,7 @@ static const PsDeviceClass cuda_class = {
   .read_state = cuda_read_state,
   .write_state = cuda_write_state,
   .stream = cuda_stream,
+  .sum = cuda_sum,
   .op_ns = cuda_op_ns,
   .flush_cache = cuda_flush_cache,
   .occupy = cuda_occupy,

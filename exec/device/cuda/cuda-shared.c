@@ -65,6 +65,7 @@ take_scratch (PsCudaShared *shared, GError **error)
   const gsize wide = (gsize)sizes->tokens * (gsize)sizes->feed_forward * ps_cuda_element_bytes (sizes->element);
   const gsize keys = (gsize)(sizes->slices * sizes->tokens) * (gsize)ps_cuda_sizes_kv_width (sizes)
                      * ps_cuda_element_bytes (sizes->element);
+  const gsize sums = sizeof (float) * (gsize)sizes->tokens * (gsize)sizes->hidden;
   void *workspace;
 
   if (!take (shared, &shared->normed, narrow, error) || !take (shared, &shared->dcontext, inner, error)
@@ -72,8 +73,9 @@ take_scratch (PsCudaShared *shared, GError **error)
       || !take (shared, &shared->scratch, scratch_bytes (sizes), error)
       || !take (shared, &workspace, ps_cuda_products_workspace (), error))
     return FALSE;
-  if (sizes->parts > 1 && sizes->element != PS_CUDA_FP32
-      && !take (shared, &shared->sums, sizeof (float) * (gsize)sizes->tokens * (gsize)sizes->hidden, error))
+  if (sizes->parts > 1 && !take (shared, &shared->totals, 2 * sums, error))
+    return FALSE;
+  if (sizes->parts > 1 && sizes->element != PS_CUDA_FP32 && !take (shared, &shared->sums, sums, error))
     return FALSE;
   if (sizes->slices > 1 && (!take (shared, &shared->keys, keys, error) || !take (shared, &shared->dkeys, keys, error)))
     return FALSE;

@@ -24,6 +24,7 @@ typedef struct
   void *keys, *dkeys;       /* keys and values of all slices side by side, and their gradients; NULL for one slice */
   void *normed;             /* tokens x hidden of element */
   void *dcontext;           /* tokens x width of element */
+  float *totals;            /* 2 x tokens x hidden, see cuda-sum.h; NULL: no device shares layers */
   float *sums;              /* tokens x hidden, for ps_cuda_shared_add_up; NULL: no device shares layers, or in fp32 */
   void *wide;               /* tokens x feed_forward of element; NULL unless gated */
   float *rotary;            /* table of rotary positions; NULL unless gated */

@@ -194,6 +194,27 @@ add_up_copy (PsThreadsSum *sum, guint own, const PsCircle *circle, PsCircleKind 
          && ps_device_write (place->device, values, place->copy, n * sizeof *values, error);
 }
 
+/* Adds up in the devices' queues, where this one has shown its numbers. */
+static gboolean
+add_up_queued (PsThreadsSum *sum, guint own, const PsCircle *circle, float *values, gsize n, GError **error)
+{
+  const PsDeviceClass *class = sum->place[own].device->class;
+  g_autofree PsDevice **devices = g_new (PsDevice *, circle->n);
+  g_autofree float **shown = g_new (float *, circle->n);
+  const PsDeviceSum all = { .devices = devices, .values = shown, .n_devices = circle->n, .own = circle->own, .n = n };
+
+  sum->place[own].shown = values;
+  if (!meet (sum, circle, PS_CIRCLE_TENSOR, FALSE, error))
+    return FALSE;
+  for (guint i = 0; i < circle->n; i++)
+    {
+      devices[i] = sum->place[ps_circle_device (circle, i)].device;
+      shown[i] = shown_at (sum, circle, i);
+    }
+  return class->sum (&all, PS_SUM_ADD, error) && meet (sum, circle, PS_CIRCLE_TENSOR, FALSE, error)
+         && class->sum (&all, PS_SUM_TAKE, error);
+}
+
 gboolean
 ps_threads_sum (PsTransport *transport, guint at, PsCircleKind kind, PsSumHalves halves, float *values, gsize n,
                 GError **error)
@@ -201,11 +222,22 @@ ps_threads_sum (PsTransport *transport, guint at, PsCircleKind kind, PsSumHalves
   PsThreadsSum *sum = (PsThreadsSum *)transport;
   const PsCircle circle = ps_circle_of (&sum->setting, at, kind);
   const guint own = ps_circle_device (&circle, circle.own);
+  const PsDeviceSum alone = { .devices = &sum->place[own].device, .values = &values, .n_devices = 1, .n = n };
+  const PsDeviceClass *class;
+  GError *failure = NULL;
 
   if (circle.n == 1)
     return TRUE;
-  return sum->place[own].device->class->read != NULL ? add_up_copy (sum, own, &circle, kind, halves, values, n, error)
-                                                     : add_up (sum, own, &circle, kind, halves, values, n, error);
+  class = sum->place[own].device->class;
+  if (kind == PS_CIRCLE_TENSOR && class->sum != NULL && class->sum (&alone, PS_SUM_SHOW, &failure))
+    return add_up_queued (sum, own, &circle, values, n, error);
+  if (failure != NULL)
+    {
+      g_propagate_error (error, failure);
+      return FALSE;
+    }
+  return class->read != NULL ? add_up_copy (sum, own, &circle, kind, halves, values, n, error)
+                             : add_up (sum, own, &circle, kind, halves, values, n, error);
 }
 
 gboolean

@@ -1,0 +1,88 @@
+/* cuda-sum.c - devices read each other's numbers, after events in each other's streams. */
+#include "cuda-sum.h"
+
+void
+ps_cuda_sum_clear (PsCudaSum *sum)
+{
+  if (sum->shown != NULL)
+    cudaEventDestroy (sum->shown);
+  if (sum->added != NULL)
+    cudaEventDestroy (sum->added);
+}
+
+static gboolean
+record (cudaEvent_t *event, cudaStream_t stream, GError **error)
+{
+  return (*event != NULL
+          || ps_cuda_ok ("making an event", cudaEventCreateWithFlags (event, cudaEventDisableTiming), error))
+         && ps_cuda_ok ("marking a sum", cudaEventRecord (*event, stream), error);
+}
+
+static gboolean
+copy (float *to, const float *from, gsize n, cudaStream_t stream, GError **error)
+{
+  return ps_cuda_ok ("copying numbers to be added up",
+                     cudaMemcpyAsync (to, from, n * sizeof *to, cudaMemcpyDefault, stream), error);
+}
+
+/* Share s of the numbers is added up in the order s + 1, s + 2, ..., s, as by ps_threads_sum. Copies reach other GPUs
+ * in any case; kernels do not. */
+static gboolean
+add_share (PsCudaShared *shared, const PsDeviceSum *sum, guint share, GError **error)
+{
+  const cudaStream_t stream = shared->context.stream;
+  const gsize first = ps_share_begin (sum->n, share, sum->n_devices);
+  const gsize n = ps_share_begin (sum->n, share + 1, sum->n_devices) - first;
+  float *total = shared->totals + first, *other = shared->totals + sum->n + first;
+
+  if (!copy (total, sum->values[(share + 1) % sum->n_devices] + first, n, stream, error))
+    return FALSE;
+  for (guint k = 2; k <= sum->n_devices; k++)
+    {
+      const guint place = (share + k) % sum->n_devices;
+      float *next = sum->values[place] + first;
+
+      if (place != sum->own && !copy (other, next, n, stream, error))
+        return FALSE;
+      if (!ps_cuda_ok ("adding up",
+                       ps_cuda_rows_add (PS_CUDA_FP32, total, FALSE,
+                                         (PsCudaRows){ place != sum->own ? other : next, 1, (int)n }, 1, 1, (int)n,
+                                         stream),
+                       error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+follow (const PsCudaSum *other, PsSumPhase phase, cudaStream_t stream, GError **error)
+{
+  return ps_cuda_ok ("waiting for another device",
+                     cudaStreamWaitEvent (stream, phase == PS_SUM_ADD ? other->shown : other->added, 0), error);
+}
+
+static gboolean
+is_on_gpu (const void *memory)
+{
+  struct cudaPointerAttributes attributes;
+
+  return cudaPointerGetAttributes (&attributes, memory) == cudaSuccess && attributes.type == cudaMemoryTypeDevice;
+}
+
+gboolean
+ps_cuda_sum (PsCudaShared *shared, PsCudaSum *const *all, const PsDeviceSum *sum, PsSumPhase phase, GError **error)
+{
+  const cudaStream_t stream = shared->context.stream;
+
+  if (phase == PS_SUM_SHOW)
+    return is_on_gpu (sum->values[sum->own]) && record (&all[sum->own]->shown, stream, error);
+  for (guint i = 0; i < sum->n_devices; i++)
+    if (i != sum->own && !follow (all[i], phase, stream, error))
+      return FALSE;
+  if (phase == PS_SUM_TAKE)
+    return copy (sum->values[sum->own], shared->totals, sum->n, stream, error);
+  for (guint share = 0; share < sum->n_devices; share++)
+    if (!add_share (shared, sum, share, error))
+      return FALSE;
+  return record (&all[sum->own]->added, stream, error);
+}
