@@ -82,8 +82,8 @@ test_below_optimum (void)
       n_split += MAX (bound, split) == best;
       n_found += order->objective == best;
     }
-  g_test_message ("%u of %u decided; the root bound meets %u, windows meet %u, cases %u and find %u", n_decided, n, n_root,
-                  n_met, n_split, n_found);
+  g_test_message ("%u of %u decided; the root bound meets %u, windows meet %u, cases %u and find %u", n_decided, n,
+                  n_root, n_met, n_split, n_found);
   g_assert_cmpuint (n_decided, >, n * 3 / 5);
   g_assert_cmpuint (n_root, >, n_decided / 4);
   g_assert_cmpuint (n_met, >, n_decided / 2);
@@ -149,7 +149,7 @@ test_descend (void)
 }
 
 /* Tight memory, p=4 m=8 f,b,w=5,5,4, with the best objective known: without states of devices the bound stays up to
- * 30 % below. */
+ * 30 % below. Cases that meet the best objective find an order with it. */
 static void
 test_known (void)
 {
@@ -168,6 +168,8 @@ test_known (void)
     { PS_PLACEMENT_V, 2, 5, 8, PS_OBJECTIVE_MAKESPAN, 436, 439, 0 },
     { PS_PLACEMENT_BIDIRECTIONAL, 1, 5, 5, PS_OBJECTIVE_MAKESPAN, 197, 206, 0 },
     { PS_PLACEMENT_BIDIRECTIONAL, 1, 5, 5, PS_OBJECTIVE_MAKESPAN, 206, 206, 60 },
+    { PS_PLACEMENT_V, 2, 5, 11, PS_OBJECTIVE_MAKESPAN, 394, 394, 256 },
+    { PS_PLACEMENT_V, 2, 5, 11, PS_OBJECTIVE_MAKESPAN, 393, 394, 16 },
     { PS_PLACEMENT_V, 2, 5, 8, PS_OBJECTIVE_SPAN, 436, 439, 0 },
   };
 
@@ -181,11 +183,15 @@ test_known (void)
       c.setting.objective = known[i].objective;
       g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
       g_autoptr (PsWindows) windows = ps_windows_new (problem, 1000000);
-      gint64 bound
-          = ps_windows_bound (windows, ps_windows_root_bound (problem), 500, known[i].n_cases, NULL, spend, &passes);
+      g_autoptr (PsOrder) order = ps_order_new (problem);
+      gint64 bound;
 
+      order->objective = 500;
+      bound = ps_windows_bound (windows, ps_windows_root_bound (problem), 500, known[i].n_cases, order, spend, &passes);
       g_assert_cmpint (bound, >=, known[i].least);
       g_assert_cmpint (bound, <=, known[i].best);
+      if (known[i].n_cases > 0 && known[i].least == known[i].best)
+        g_assert_cmpint (order->objective, ==, known[i].best);
     }
 }
 
