@@ -59,6 +59,17 @@ check_group (const char *where, guint number, const char *line, const char *grou
 }
 
 static gboolean
+refuse_key (const char *where, guint number, const char *quoted, const char *key, const char *const *keys,
+            GError **error)
+{
+  g_autofree char *known = g_strjoinv (" ", (char **)keys);
+  g_autofree char *meant = ps_did_you_mean (key, keys, g_strv_length ((char **)keys), "");
+
+  return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: unknown key %s; known are: %s%s", where, number, quoted, known,
+                    meant);
+}
+
+static gboolean
 check_key (const char *where, guint number, const char *line, const char *const *keys, GHashTable *seen, GError **error)
 {
   const char *equals = strchr (line, '=');
@@ -71,12 +82,9 @@ check_key (const char *where, guint number, const char *line, const char *const 
                         where, number, quoted);
     }
   g_autofree char *key = g_strchomp (g_strndup (line, (gsize)(equals - line)));
-  g_autofree char *known = g_strjoinv (" ", (char **)keys);
   g_autofree char *quoted = ps_text_quote (key);
-  g_autofree char *meant = ps_did_you_mean (key, keys, g_strv_length ((char **)keys), "");
   if (!g_strv_contains (keys, key))
-    return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: unknown key %s; known are: %s%s", where, number, quoted, known,
-                      meant);
+    return refuse_key (where, number, quoted, key, keys, error);
   if (!g_hash_table_add (seen, g_strdup (key)))
     return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: key %s appears twice", where, number, quoted);
   return TRUE;
