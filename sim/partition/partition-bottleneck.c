@@ -2,7 +2,8 @@
  *
  * A bound X is tested stage by stage. Time and memory of a stage only grow when it starts earlier. So a boundary is
  * reachable when the latest reachable boundary before it is near enough. That takes layers x stages steps. X is found
- * by bisection over integer nanoseconds.
+ * by bisection over integer nanoseconds. Each test also tells how far X may move without any comparison in it coming
+ * out differently, and bisection skips those X.
  */
 #include "partition-private.h"
 
@@ -14,6 +15,8 @@ typedef struct
 {
   guint n_columns; /* n_layers - n_stages + 1 */
   guint8 *rows;    /* [(n_stages + 1) * n_columns] */
+  gint64 least;    /* the smallest bound with the same rows */
+  gint64 next;     /* no smaller bound than this adds to the rows; G_MAXINT64: none does */
 } Reach;
 
 static guint8 *
@@ -57,10 +60,11 @@ fits_memory (const PsChainCut *cut, guint stage, guint begin, guint end, gint64 
   return state + kept * cut->in_flight[stage] - extra <= cut->limit[stage];
 }
 
-static gboolean
-fits_link (const PsChainCut *cut, guint stage, guint end, gint64 bound)
+/* The time of the link after a stage that ends there. */
+static gint64
+link_after (const PsChainCut *cut, guint stage, guint end)
 {
-  return cut->link_ns == NULL || stage + 1 == cut->n_stages || cut->link_ns[stage][end - 1] <= bound;
+  return cut->link_ns == NULL || stage + 1 == cut->n_stages ? 0 : cut->link_ns[stage][end - 1];
 }
 
 static void
@@ -68,24 +72,41 @@ reach_stage (const PsChainCut *cut, Reach *reach, guint stage, gint64 bound, gin
 {
   const guint8 *before = reach_row (reach, stage);
   guint8 *row = reach_row (reach, stage + 1);
-  gint64 most = capacity (cut, stage, bound);
-  gint64 begin = -1;
+  gint64 most = capacity (cut, stage, bound), longest = 0, longer = G_MAXINT64, begin = -1;
 
   for (guint column = 0; column < reach->n_columns; column++)
     {
       guint end = stage + 1 + column;
+      gint64 load, link = link_after (cut, stage, end);
 
       if (before[column])
         begin = stage + column;
-      row[column] = begin >= 0 && cut->load[end] - cut->load[begin] <= most && fits_link (cut, stage, end, bound)
-                    && fits_memory (cut, stage, (guint)begin, end, extra);
+      row[column] = FALSE;
+      if (begin < 0)
+        continue;
+      load = cut->load[end] - cut->load[begin];
+      if (load > most)
+        longer = MIN (longer, load);
+      else if (link > bound)
+        reach->next = MIN (reach->next, link);
+      else if (fits_memory (cut, stage, (guint)begin, end, extra))
+        {
+          row[column] = TRUE;
+          longest = MAX (longest, load);
+          reach->least = MAX (reach->least, link);
+        }
     }
+  reach->least = MAX (reach->least, ps_scale_time (longest, speed_of (cut, stage)));
+  if (longer < G_MAXINT64)
+    reach->next = MIN (reach->next, ps_scale_time (longer, speed_of (cut, stage)));
 }
 
 /* TRUE: every stage and link stays within bound, and every stage within its memory limit and extra bytes. */
 static gboolean
 is_possible (const PsChainCut *cut, Reach *reach, gint64 bound, gint64 extra)
 {
+  reach->least = 0;
+  reach->next = G_MAXINT64;
   for (guint stage = 0; stage < cut->n_stages; stage++)
     reach_stage (cut, reach, stage, bound, extra);
   return reach_row (reach, cut->n_stages)[reach->n_columns - 1];
@@ -103,9 +124,9 @@ bisect (const PsChainCut *cut, Reach *reach, gint64 high, gint64 bound)
       gint64 middle = low + (high - low) / 2;
 
       if (bound < 0 ? is_possible (cut, reach, middle, 0) : is_possible (cut, reach, bound, middle))
-        high = middle;
+        high = bound < 0 ? reach->least : middle;
       else
-        low = middle + 1;
+        low = bound < 0 ? reach->next : middle + 1;
     }
   return low;
 }
