@@ -22,16 +22,19 @@ bandwidth-factor = 1..40 step 1
 '''
 
 AUTO = SPEC.replace('1f1b, zb-h1, zb-v', 'zb-auto, zb-v-auto')
+MODELLED = SPEC.replace(COSTS[2:], 'model = llama-3-8b\ncluster = h100-80gb')
 
 # Each runs in a folder of its own, in this order; {0} is the program.
 COMMANDS = {
     'predict all': f'{{0}} predict -s all -p 8 -m 16 {COSTS}',
     'predict large': f'{{0}} predict -s interleaved-zb -p 16 -m 512 {COSTS}',
     'predict channels': f'{{0}} predict -s zb-v,interleaved -p 8 -m 64 {COSTS} --comm direction',
+    'predict modelled': '{0} predict -s 1f1b -p 4 -m 8 --model llama-3-8b --cluster h100-80gb --tensor 2',
     'predict bypass': f'{{0}} predict -s zb-h1,zb-v -p 8 -m 32 {COSTS} --sync bypass',
     'search': f'{{0}} search -p 4 -m 8 {COSTS} --memory-limit 6MiB --moves 20000 --jobs 1',
     'sweep': '{0} sweep spec.ini --db results.db --jobs 1',
     'sweep auto': '{0} sweep auto.ini --db auto.db --jobs 1',
+    'sweep modelled': '{0} sweep modelled.ini --db modelled.db --jobs 1',
     'write a timeline': f'{{0}} predict -s zb-v -p 8 -m 32 {COSTS} -o a.json',
     'write a trace': f'{{0}} predict -s zb-v -p 8 -m 32 {COSTS} -o a.trace.json',
     'compare timelines': '{0} compare a.json a.json',
@@ -59,7 +62,7 @@ def own_instructions(path, program):
 def measure(program):
     program, counts = os.path.realpath(program), {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in ('spec', SPEC), ('auto', AUTO):
+        for name, text in ('spec', SPEC), ('auto', AUTO), ('modelled', MODELLED):
             with open(f'{folder}/{name}.ini', 'w') as spec:
                 spec.write(text)
         for name, command in COMMANDS.items():
