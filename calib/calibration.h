@@ -4,6 +4,7 @@
 #include "sampler.h"
 
 #include "processes/processes.h"
+#include "runtime/inputs.h"
 
 #include <pipesim/transport.h>
 
@@ -70,11 +71,6 @@ typedef struct
   const guint *kept; /* one of `blocks`, on a whole accelerator; NULL: ops have all multiprocessors */
 } PsCalibration;
 
-/* Fills a tensor with ordinary numbers between -scale and scale, in place of the numbers that a neighbour would
- * send. Only devices that compute need them. precision is the model's. The calling thread has attached the tensor's
- * device. */
-gboolean ps_tensor_fill (PsTensor *tensor, PsPrecision precision, float scale, GError **error);
-
 /* Returns the setting of device `index`. The device is pinned as in real runs: only if each of the n_local devices gets
  * a core. It has the share of an accelerator that it has when all of them run. */
 PsDeviceSetting ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model, guint n_stages,
@@ -83,15 +79,3 @@ PsDeviceSetting ps_calib_device_setting (const PsCalibration *calibration, const
 /* Runs body in a thread of its own, which a device may bind to a core, and waits for it. Returns body's result. */
 typedef gboolean (*PsCalibBody) (gpointer data, GError **error);
 gboolean ps_calib_in_thread (const char *name, PsCalibBody body, gpointer data, GError **error);
-
-/* The inputs of ops on one device. A class with a copy hook makes the numbers once and copies them from then on. Making
- * them on the host takes longer than an op, and neighbours would not be busy. */
-typedef struct
-{
-  PsTensor *activation, *gradient; /* originals to copy; NULL before first use, and for classes without copy */
-} PsCalibInputs;
-
-/* Returns an op's input from a neighbour. NULL: there is no memory for it, or it can't be filled. */
-PsTensor *ps_calib_input (PsCalibInputs *inputs, PsDevice *device, PsPrecision precision, PsOpKind kind,
-                          GError **error);
-void ps_calib_inputs_clear (PsCalibInputs *inputs);

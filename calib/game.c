@@ -2,9 +2,9 @@
  */
 #include "game.h"
 
+#include "beside.h"
 #include "clock.h"
 #include "device/conditions.h"
-#include "layer.h"
 #include "processes/crew.h"
 
 #define LONGEST_SEQUENCE 1024

@@ -137,7 +137,7 @@ make_input (PsRotationWorker *worker, const PsRotationStage *stage, PsOpKind kin
   *input = NULL;
   if (!activation && !gradient)
     return TRUE;
-  *input = ps_calib_input (&worker->inputs, worker->device, worker->setting.model->precision, kind, error);
+  *input = ps_lone_input (&worker->inputs, worker->device, worker->setting.model->precision, kind, error);
   if (*input == NULL)
     g_prefix_error (error, "stage %u: ", stage->stage);
   return *input != NULL;

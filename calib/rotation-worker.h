@@ -36,7 +36,7 @@ typedef struct
   guint at; /* of the rotation's workers */
   PsDeviceSetting setting;
   PsDevice *device;
-  PsCalibInputs inputs;
+  PsLoneInputs inputs;
   PsRotationStage *stages;
   guint n_stages;
   GPtrArray *quantities;

@@ -164,7 +164,7 @@ clear_worker (PsRotationWorker *worker)
       g_queue_clear (&worker->stages[i].backwarded);
       g_free (worker->stages[i].quantity);
     }
-  ps_calib_inputs_clear (&worker->inputs);
+  ps_lone_inputs_clear (&worker->inputs);
   if (worker->device != NULL)
     worker->device->class->close (worker->device);
   g_clear_pointer (&worker->quantities, g_ptr_array_unref);

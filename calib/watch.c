@@ -1,57 +1,30 @@
 /* watch.c - measures the sentinel. */
 #include "watch.h"
 
-#include "clock.h"
-#include "layer.h"
 #include "provenance.h"
+
+#include "runtime/layer.h"
+#include "runtime/sentinel.h"
 
 /* The sentinel gets a tenth of a rotation's time limit, because it is read often. */
 #define TIME_SHARE 10
 
-typedef struct
-{
-  PsCalibLayer layer;
-  PsSampler sampler;
-} Watch;
-
+/* PsSentinelSample */
 static gboolean
-sample (gpointer data, GError **error)
+add (gpointer sampler, gint64 ns, gint64 elapsed_ns)
 {
-  Watch *watch = data;
-
-  if (!ps_calib_layer_attach (&watch->layer, error))
-    return FALSE;
-  gint64 begin = ps_clock_now (), ns;
-  do
-    if (!ps_calib_layer_run (&watch->layer, &ns, error))
-      return FALSE;
-  while (!ps_sampler_add (&watch->sampler, ns, ps_clock_now () - begin));
-  return TRUE;
+  return !ps_sampler_add (sampler, ns, elapsed_ns);
 }
 
 static gboolean
-run (Watch *watch, const PsCalibration *calibration, GError **error)
-{
-  gboolean ok = ps_calib_layer_open (&watch->layer, calibration, 0, FALSE, error);
-
-  if (ok && !ps_calib_in_thread ("sentinel", sample, watch, error))
-    {
-      g_prefix_error (error, "sentinel: ");
-      ok = FALSE;
-    }
-  ps_calib_layer_close (&watch->layer);
-  return ok;
-}
-
-static gboolean
-hand_over (Watch *watch, const PsCalibration *calibration, gint64 *median_ns, GError **error)
+hand_over (PsSampler *sampler, const PsCalibration *calibration, gint64 *median_ns, GError **error)
 {
   g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
   g_autofree char *taken = ps_moment_now ();
 
-  ps_sampler_finish (&watch->sampler, m);
+  ps_sampler_finish (sampler, m);
   PsSentinel reading
-      = { .what = (char *)"F of layers=1", .median_ns = m->time.median_ns, .n = m->time.n, .taken = taken };
+      = { .what = (char *)PS_SENTINEL_OP, .median_ns = m->time.median_ns, .n = m->time.n, .taken = taken };
   calibration->pulse->n_readings++;
   *median_ns = m->time.median_ns;
   return calibration->sentinel (&reading, calibration->data, error);
@@ -79,15 +52,17 @@ ps_watch_pause (PsPulse *pulse, gint64 median_ns, gint64 patience_ns)
 static gboolean
 watch_once (const PsCalibration *calibration, gint64 *median_ns, GError **error)
 {
-  Watch watch = { 0 };
+  const PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, PS_LAYER_STAGES, 1, 0);
   PsSamplingRule rule = calibration->rule;
+  PsSampler sampler;
   gboolean ok;
 
   rule.time_limit_ns /= TIME_SHARE;
   rule.sound_samples = PS_MEDIAN_MIN_SAMPLES; /* fewer say nothing */
-  ps_sampler_init (&watch.sampler, &rule);
-  ok = run (&watch, calibration, error) && hand_over (&watch, calibration, median_ns, error);
-  ps_sampler_clear (&watch.sampler);
+  ps_sampler_init (&sampler, &rule);
+  ok = ps_sentinel_run (calibration->device, &setting, NULL, add, &sampler, error)
+       && hand_over (&sampler, calibration, median_ns, error);
+  ps_sampler_clear (&sampler);
   return ok;
 }
 

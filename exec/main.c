@@ -5,6 +5,7 @@
 #include "output.h"
 #include "processes/processes.h"
 #include "steps.h"
+#include "weather.h"
 
 #include <pipesim/command.h>
 #include <pipesim/costdb.h>
@@ -270,6 +271,19 @@ warn_of_idle (const PsDeviceClass *device)
     g_printerr ("warning: device %s: %s\n", device->name, idle);
 }
 
+/* The sentinel is read before the run; a run without costs of a profile is not watched. */
+static gboolean
+watch_machine (const PsExecOptions *options, const Job *job, PsMachineWatch *watch, GError **error)
+{
+  const PsSetting *setting = options->setting;
+
+  if (setting->db == NULL || job->prediction == NULL || !options->run.device->measures || !is_first (options))
+    return TRUE;
+  return ps_machine_watch_open (watch, setting->db, setting->profile, &options->run,
+                                job->program->schedule->placement->n_devices, error)
+         && ps_machine_watch_read (watch, error);
+}
+
 static int
 run_job (PsExecOptions *options, const Job *job, GError **error)
 {
@@ -277,11 +291,14 @@ run_job (PsExecOptions *options, const Job *job, GError **error)
   g_auto (PsVerdict) verdict = { .check = PS_CHECK_NOT_RUN };
   g_autofree char *title = ps_run_title (job->program, &options->run);
   g_auto (PsStepLog) log = { .title = title, .losses = -1 };
+  g_auto (PsMachineWatch) watch = { 0 };
   PsRunReport report;
   gboolean done;
 
   complete_run_setting (options, job, &log);
-  done = open_log (options, &log, error) && ps_trial_run (&trial, job->program, job->prediction, &options->run, error);
+  done = open_log (options, &log, error) && watch_machine (options, job, &watch, error)
+         && ps_trial_run (&trial, job->program, job->prediction, &options->run, error)
+         && ps_machine_watch_read (&watch, error);
   options->run.progress = NULL;
   options->run.progress_data = NULL;
   if (!done)
@@ -300,7 +317,8 @@ run_job (PsExecOptions *options, const Job *job, GError **error)
                           .setting = &options->run,
                           .trial = &trial,
                           .prediction = job->prediction,
-                          .verdict = &verdict };
+                          .verdict = &verdict,
+                          .weather = ps_machine_watch_weather (&watch, trial.started) };
   if (!publish (options, job, &report, error) || !check_outcome (options, &report, error))
     return 1;
   return options->tolerance < 0 || fabs (trial.comparison->iteration_error) <= options->tolerance ? 0 : EXIT_OUTSIDE;

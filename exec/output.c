@@ -2,6 +2,7 @@
 #include "output.h"
 
 #include <errno.h>
+#include <math.h>
 #include <unistd.h>
 
 #define N_WORST_OPS 10
@@ -23,6 +24,9 @@ static const PsColumn result_columns[] = {
   { "losses", NULL, PS_COLUMN_NUMBERS },
   { "check", NULL, PS_COLUMN_TEXT },
   { "rollbacks", NULL, PS_COLUMN_INTEGER },
+  { "weather", NULL, PS_COLUMN_NUMBER },
+  { "predicted_iteration_weather_ns", NULL, PS_COLUMN_TIME },
+  { "inside_interval_weather", NULL, PS_COLUMN_BOOLEAN },
 };
 
 char *
@@ -63,6 +67,39 @@ append_posting (GString *text, const PsTimeline *timeline)
                               time);
     }
   g_string_append_c (text, '\n');
+}
+
+/* The prediction times the weather, and whether the run lies inside the interval in that weather. */
+static gint64
+in_weather (const PsRunReport *report, gboolean *inside)
+{
+  PsInterval interval = ps_interval_in_weather (&report->prediction->interval, report->weather);
+
+  *inside = ps_interval_holds (&interval, report->trial->result->median_iteration_ns);
+  return llround ((double)report->prediction->metrics.iteration_ns * report->weather.factor);
+}
+
+static void
+append_weather (GString *text, const PsRunReport *report)
+{
+  double factor = report->weather.factor;
+  gint64 measured_ns = report->trial->result->median_iteration_ns, predicted_ns;
+  gboolean inside;
+
+  if (isnan (factor))
+    return;
+  predicted_ns = in_weather (report, &inside);
+  g_autofree char *predicted = ps_format_time (predicted_ns);
+  g_string_append_printf (text,
+                          "\nweather: beside this run the sentinel op took %.2f times as long as in the profile: the "
+                          "machine is %s\npredicted for this weather: %s, %+.2f %% against the run, which lies %s "
+                          "p10 .. p90 then\n",
+                          factor,
+                          fabs (factor - 1) <= PS_SENTINEL_TOLERANCE ? "as fast as then"
+                          : factor > 1                               ? "slower now"
+                                                                     : "faster now",
+                          predicted, 100 * ps_relative_error (predicted_ns, measured_ns),
+                          inside ? "inside" : "outside");
 }
 
 static void
@@ -121,6 +158,7 @@ ps_run_report_to_text (const PsRunReport *report)
 
       g_string_append_printf (text, "\n%s", comparison);
       append_replay (text, report);
+      append_weather (text, report);
     }
   return g_string_free (text, FALSE);
 }
@@ -141,6 +179,16 @@ set_interval (PsTable *table, const PsInterval *interval, gint64 measured_ns)
   ps_table_set_integer (table, "predicted_iteration_p10_ns", interval->p10_ns);
   ps_table_set_integer (table, "predicted_iteration_p90_ns", interval->p90_ns);
   ps_table_set_boolean (table, "inside_interval", ps_interval_holds (interval, measured_ns));
+}
+
+static void
+set_weather (PsTable *table, const PsRunReport *report)
+{
+  gboolean inside;
+
+  ps_table_set_ratio (table, "weather", report->weather.factor);
+  ps_table_set_integer (table, "predicted_iteration_weather_ns", in_weather (report, &inside));
+  ps_table_set_boolean (table, "inside_interval_weather", inside);
 }
 
 char *
@@ -178,6 +226,8 @@ ps_run_report_to_json (const PsRunReport *report)
   ps_table_set_text (table, "check", ps_check_name (report->verdict->check));
   if (report->setting->bypass)
     ps_table_set_integer (table, "rollbacks", report->trial->result->n_rollbacks);
+  if (report->prediction != NULL && !isnan (report->weather.factor))
+    set_weather (table, report);
   return ps_table_to_json (table, "pipesim-exec/1", extra);
 }
 

@@ -168,6 +168,13 @@ run "and plan says so" 'this machine was not quiet: +-50 %; rows closer to each 
   pipesim plan --db weathers.db --cluster cpu-cores --gpus 2 --global-batch 4 --memory-limit 1GiB
 $weathers -s 1f1b,gpipe >weather.txt 2>&1
 run "quiet rows say nothing" 'quiet' sh -c '! grep "not quiet" weather.txt && echo quiet'
+# A run reads the sentinel and says how fast the machine is now: here a thousand times as fast as the profile says.
+weathers="pipesim exec -s 1f1b -p 2 -m 4 --device cpu --model small.ini --steps 2 --db weathers.db"
+sqlite3 weathers.db 'UPDATE sentinel SET median_ns = 1000 * median_ns, n = 6'
+run "exec tells the weather" 'times as long as in the profile: the machine is faster now' $weathers
+run "and predicts for it" '"inside_interval_weather": false' $weathers --json
+sqlite3 weathers.db 'DELETE FROM sentinel'
+run "or knows none" '"weather": null' $weathers --json
 run "more devices than cores" 'warning: -p: 256 devices take turns on ' \
   sh -c 'pipesim calib run --db none/x.db --profile x --model deep.ini -p 256 -v 1 2>&1; test $? = 1'
 refuse 2 "--slices: '1' is not an integer from 2 to 255" pipesim calib run --db moved.db $moved --slices 1

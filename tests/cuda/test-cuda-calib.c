@@ -179,14 +179,14 @@ test_inputs (void)
   const PsDeviceSetting setting = { .model = &model, .n_stages = 1, .n_microbatches = 1, .core = -1 };
   g_autoptr (GError) error = NULL;
   PsDevice *device = cuda_device->open (&setting, &error);
-  PsCalibInputs inputs = { 0 };
+  PsLoneInputs inputs = { 0 };
   PsMemoryUse use;
 
   g_assert_no_error (error);
   g_assert_true (device->class->attach (device, &error));
-  PsTensor *first = ps_calib_input (&inputs, device, PS_PRECISION_FP32, PS_OP_F, &error);
-  PsTensor *second = ps_calib_input (&inputs, device, PS_PRECISION_FP32, PS_OP_F, &error);
-  PsTensor *gradient = ps_calib_input (&inputs, device, PS_PRECISION_FP32, PS_OP_B, &error);
+  PsTensor *first = ps_lone_input (&inputs, device, PS_PRECISION_FP32, PS_OP_F, &error);
+  PsTensor *second = ps_lone_input (&inputs, device, PS_PRECISION_FP32, PS_OP_F, &error);
+  PsTensor *gradient = ps_lone_input (&inputs, device, PS_PRECISION_FP32, PS_OP_B, &error);
   g_autofree float *a = g_malloc (first->bytes), *b = g_malloc (first->bytes), *c = g_malloc (first->bytes);
   g_assert_true (device->class->read (first, a, &error) && device->class->read (second, b, &error)
                  && device->class->read (gradient, c, &error));
@@ -198,7 +198,7 @@ test_inputs (void)
   device->class->tensor_free (first);
   device->class->tensor_free (second);
   device->class->tensor_free (gradient);
-  ps_calib_inputs_clear (&inputs);
+  ps_lone_inputs_clear (&inputs);
   device->class->memory (device, &use);
   g_assert_cmpint (use.current[PS_USE_BUFFER], ==, 0);
   device->class->close (device);

@@ -1,70 +1,12 @@
-/* layer.c - runs one layer, alone or as a load. */
-#include "layer.h"
+/* beside.c - runs one layer on each of several devices, as a load. */
+#include "beside.h"
 
-#include "clock.h"
-
-/* STAGE is in the middle, so that F and BW take an input from a neighbour. */
-#define STAGE 1
-#define N_STAGES 3
-
-gboolean
-ps_calib_layer_open (PsCalibLayer *layer, const PsCalibration *calibration, guint index, gboolean exclusive,
-                     GError **error)
-{
-  *layer = (PsCalibLayer){ .calibration = calibration,
-                           .setting = ps_calib_device_setting (calibration, calibration->model, N_STAGES, 1, index) };
-  layer->setting.exclusive = exclusive;
-  layer->device = calibration->device->open (&layer->setting, error);
-  return layer->device != NULL;
-}
-
-gboolean
-ps_calib_layer_attach (PsCalibLayer *layer, GError **error)
-{
-  static const PsStageShape shape = { .n_layers = 1 };
-
-  return layer->device->class->attach (layer->device, error)
-         && layer->device->class->add_stage (layer->device, STAGE, &shape, error);
-}
-
-static gboolean
-run_op (PsCalibLayer *layer, PsOpKind kind, gint64 *ns, GError **error)
-{
-  PsDevice *device = layer->device;
-  PsOp op = { .kind = (guint8)kind, .stage = STAGE };
-  PsTensor *output = NULL;
-  PsTensor *input = ps_calib_input (&layer->inputs, device, layer->calibration->model->precision, kind, error);
-
-  if (input == NULL)
-    return FALSE;
-  gint64 start = ps_clock_now ();
-  gboolean ok = device->class->run (device, op, input, &output, error);
-  *ns = ps_clock_now () - start;
-  if (output != NULL)
-    device->class->tensor_free (output);
-  return ok;
-}
-
-gboolean
-ps_calib_layer_run (PsCalibLayer *layer, gint64 *f_ns, GError **error)
-{
-  gint64 unused;
-
-  return run_op (layer, PS_OP_F, f_ns, error) && run_op (layer, PS_OP_BW, &unused, error);
-}
-
-void
-ps_calib_layer_close (PsCalibLayer *layer)
-{
-  ps_calib_inputs_clear (&layer->inputs);
-  if (layer->device != NULL)
-    layer->device->class->close (layer->device);
-}
+#include "runtime/layer.h"
 
 typedef struct
 {
   PsLoad *load;
-  PsCalibLayer layer;
+  PsLayer layer;
   GThread *thread;
 } Worker;
 
@@ -99,11 +41,11 @@ compute (gpointer data)
   Worker *worker = data;
   GError *error = NULL;
   gint64 unused;
-  gboolean ok = ps_calib_layer_attach (&worker->layer, &error) && ps_calib_layer_run (&worker->layer, &unused, &error);
+  gboolean ok = ps_layer_attach (&worker->layer, &error) && ps_layer_run (&worker->layer, &unused, &error);
 
   tell (worker->load, g_steal_pointer (&error));
   while (ok && !g_atomic_int_get (&worker->load->end))
-    ok = ps_calib_layer_run (&worker->layer, &unused, &error);
+    ok = ps_layer_run (&worker->layer, &unused, &error);
   if (error != NULL)
     tell (worker->load, error);
   return NULL;
@@ -131,9 +73,12 @@ ps_load_new (const PsCalibration *calibration, guint first, guint n, GError **er
   for (guint i = 0; i < n && failure == NULL; i++)
     {
       Worker *worker = &load->workers[i];
+      PsDeviceSetting setting
+          = ps_calib_device_setting (calibration, calibration->model, PS_LAYER_STAGES, 1, first + i);
 
       worker->load = load;
-      if (ps_calib_layer_open (&worker->layer, calibration, first + i, calibration->transport->exclusive, &failure))
+      setting.exclusive = calibration->transport->exclusive;
+      if (ps_layer_open (&worker->layer, calibration->device, &setting, &failure))
         worker->thread = g_thread_try_new ("load", compute, worker, &failure);
     }
   if (failure != NULL)
@@ -155,7 +100,7 @@ ps_load_end (PsLoad *load, GError **error)
     {
       if (load->workers[i].thread != NULL)
         g_thread_join (load->workers[i].thread);
-      ps_calib_layer_close (&load->workers[i].layer);
+      ps_layer_close (&load->workers[i].layer);
     }
   gboolean ok = load->error == NULL;
   if (!ok)
