@@ -150,7 +150,7 @@ mix_warm (const PsSchedule *schedule, PsCosts *costs)
 
 PsCosts *
 ps_predictor_schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, const PsLengths *lengths,
-                             GError **error)
+                             PsCosts **fastest, GError **error)
 {
   const PsCosts *whole = NULL;
   g_autoptr (PsCosts) costs = NULL;
@@ -172,6 +172,8 @@ ps_predictor_schedule_costs (PsPredictor *predictor, const PsSchedule *schedule,
     costs = ps_slices_costs (whole, schedule->n_slices);
   if (costs == NULL || !ps_costs_check (costs, schedule->n_microbatches * schedule->n_slices, error))
     return NULL;
+  if (costs->warm != NULL || predictor->setting->n_speeds > 0)
+    *fastest = ps_setting_fastest_costs (predictor->setting, schedule->placement, costs, NULL);
   if (costs->warm != NULL)
     mix_warm (schedule, costs);
   ps_costs_add_host_time (costs, schedule->placement->device, schedule->placement->n_copies);

@@ -25,9 +25,10 @@ struct _PsPredictor
 /* Whether the setting leaves the layout of a model open. */
 gboolean ps_predictor_is_layout_open (const PsPredictor *predictor);
 
-/* Finds the costs of the schedule's slices, with host times, and checks them. lengths may be NULL. */
+/* Finds the costs of the schedule's slices, with host times, and checks them. lengths may be NULL. fastest: the least
+ * that its ops take in any order (ps_setting_fastest_costs), NULL where that is the costs. */
 PsCosts *ps_predictor_schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, const PsLengths *lengths,
-                                      GError **error);
+                                      PsCosts **fastest, GError **error);
 
 /* The samples of a prediction's costs; the predictor owns them. */
 const PsCostSpread *ps_predictor_spread (PsPredictor *predictor, const PsPrediction *prediction, GError **error);

@@ -228,19 +228,10 @@ fits (const gint64 *limit, const PsMetrics *metrics)
   return TRUE;
 }
 
-static gint64
-lower_bound (const PsSetting *setting, const PsSchedule *schedule, const PsCosts *costs)
-{
-  g_autoptr (PsCosts) fastest
-      = setting->n_speeds ? ps_setting_fastest_costs (setting, schedule->placement, costs, NULL) : NULL;
-
-  return ps_schedule_bound (schedule, fastest != NULL ? fastest : costs,
-                            schedule->asynchronous || setting->sync == PS_SYNC_BYPASS);
-}
-
-/* Sets the costs, the memory limit, and the order of microbatches that have different lengths. */
+/* Sets the costs and their least (ps_predictor_schedule_costs), the memory limit, and the order of microbatches that
+ * have different lengths. */
 static gboolean
-take_costs (PsPredictor *predictor, PsPrediction *prediction, gint64 **limit, GError **error)
+take_costs (PsPredictor *predictor, PsPrediction *prediction, PsCosts **fastest, gint64 **limit, GError **error)
 {
   const PsSetting *setting = predictor->setting;
   const PsSchedule *schedule = prediction->program->schedule;
@@ -250,7 +241,7 @@ take_costs (PsPredictor *predictor, PsPrediction *prediction, gint64 **limit, GE
   if (setting->lengths != NULL)
     lengths = ps_lengths_find (setting, schedule->n_microbatches, placement->n_stages, error);
   if (setting->lengths == NULL || lengths != NULL)
-    prediction->costs = ps_predictor_schedule_costs (predictor, schedule, lengths, error);
+    prediction->costs = ps_predictor_schedule_costs (predictor, schedule, lengths, fastest, error);
   if (prediction->costs == NULL || !ps_setting_memory_limit (setting, placement->n_devices, limit, error))
     return FALSE;
   if (lengths != NULL)
@@ -289,11 +280,12 @@ static gboolean
 run (PsPredictor *predictor, PsSharedProgram *shared, PsPrediction *prediction, GError **error)
 {
   const PsSetting *setting = predictor->setting;
+  const PsSchedule *schedule = prediction->program->schedule;
   g_autofree gint64 *limit = NULL;
+  g_autoptr (PsCosts) fastest = NULL;
   const PsProgram *repeated;
 
-  if (!take_costs (predictor, prediction, &limit, error)
-      || !check_zero (prediction->program->schedule, prediction->costs, error))
+  if (!take_costs (predictor, prediction, &fastest, &limit, error) || !check_zero (schedule, prediction->costs, error))
     return FALSE;
   prediction->simulation = take_simulation (predictor, shared, prediction->program);
   if (!ps_comm_simulate (setting, limit, shared, prediction, error))
@@ -304,7 +296,8 @@ run (PsPredictor *predictor, PsSharedProgram *shared, PsPrediction *prediction, 
                             setting->sync, setting->reduce, &prediction->iteration, error))
     return FALSE;
   ps_metrics_set_iteration (&prediction->metrics, prediction->iteration.period_ns);
-  prediction->lower_bound_ns = lower_bound (setting, prediction->program->schedule, prediction->costs);
+  prediction->lower_bound_ns = ps_schedule_bound (schedule, fastest != NULL ? fastest : prediction->costs,
+                                                  schedule->asynchronous || setting->sync == PS_SYNC_BYPASS);
   prediction->feasible = fits (limit, &prediction->metrics);
   return TRUE;
 }

@@ -1,6 +1,7 @@
 /* Tests of what costdb.h makes of measured rows: costs, or one line that says what is missing. */
 #include "costdb-rig.h"
 
+#include <pipesim/bound.h>
 #include <pipesim/places.h>
 #include <pipesim/predictor.h>
 
@@ -146,6 +147,9 @@ test_warm (void)
   g_autoptr (PsCosts) least = ps_setting_fastest_costs (setting, with->program->schedule->placement, whole, NULL);
   g_assert_cmpint (ps_costs_op (least, PS_OP_F, 1)->duration_ns, ==, 1800);
   g_assert_cmpint (ps_costs_op (least, PS_OP_BW, 0)->duration_ns, ==, 1300);
+  /* The bound is of any order, so of every op that may be warm: both schedules have the same ops. */
+  g_assert_cmpint (with->lower_bound_ns, ==, gpipe->lower_bound_ns);
+  g_assert_cmpint (with->lower_bound_ns, ==, ps_schedule_bound (with->program->schedule, least, FALSE));
   remove_database (path);
 }
 
