@@ -167,12 +167,15 @@ ps_costdb_store_choices (PsCostDb *db, gint64 profile, GBytes *choices, GError *
   return insert_choices (db, profile, base64, error);
 }
 
+/* Writes nothing where they are stored already. */
 static gboolean
 insert_places (PsCostDb *db, gint64 profile, const char *places, GError **error)
 {
   return *places == '\0'
-         || ps_database_execute (db->file, error, "INSERT OR REPLACE INTO places (profile, ways) VALUES (?1, ?2)", "is",
-                                 profile, places);
+         || ps_database_execute (db->file, error,
+                                 "INSERT INTO places (profile, ways) VALUES (?1, ?2) ON CONFLICT (profile) DO UPDATE "
+                                 "SET ways = excluded.ways WHERE ways <> excluded.ways",
+                                 "is", profile, places);
 }
 
 static gboolean
