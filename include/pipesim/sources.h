@@ -91,6 +91,10 @@ PsCostSpread *ps_setting_spread (const PsSetting *setting, const PsStageShape *s
 PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks,
                            GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
+/* Puts the stages of the setting's costs on the devices of a placement, as ps_costs_place does, where its kind is
+ * custom and the costs are modelled. Errors: those of reading model and cluster. */
+gboolean ps_setting_place (const PsSetting *setting, const PsPlacement *placement, PsCosts *costs, GError **error);
+
 /* The costs that stand for those of --lengths where microbatches must be alike: their average times, and the bytes of
  * the longest. costs are the setting's; without --lengths the result is a copy of them. Errors: those of
  * ps_lengths_read, and PS_ERROR_USAGE where the file has another number of microbatches. Free with ps_costs_free. */

@@ -26,6 +26,7 @@ typedef struct
   gint64 *after[N_TIMES];  /* least time of stages s and up, which hold all units but the first i */
   PsCosts *costs;          /* scratch */
   gint64 least_pair;       /* of any stage; G_MAXINT64: none */
+  gint64 most_backward;    /* of any stage */
   PsObjective objective;
 } Cutting;
 
@@ -48,19 +49,30 @@ at (const Cutting *cutting, guint a, guint b)
   return a * (cutting->cuts->n_units + 1) + b;
 }
 
+#define NS(kind) ps_costs_op (costs, kind, stage)->duration_ns
+
+static gint64
+backward_work (const PsCosts *costs, guint stage)
+{
+  return MIN (NS (PS_OP_B) + NS (PS_OP_W), NS (PS_OP_BW));
+}
+
+/* A pair takes the work of its backward, the longest one at most, and the rest of it is work of its F. */
 static gint64
 time_of (const Cutting *cutting, const PsCosts *costs, guint stage, Time time)
 {
-#define NS(kind) ps_costs_op (costs, kind, stage)->duration_ns
+  gint64 pair_ns = costs->stage[stage].pair_ns, f = NS (PS_OP_F);
+
   if (time == FORWARD)
-    return MIN (NS (PS_OP_F), cutting->least_pair);
+    return MIN (f, cutting->least_pair);
   if (time == BACKWARD)
     return MIN (MIN (NS (PS_OP_B), NS (PS_OP_BW)), cutting->least_pair);
-  if (cutting->least_pair != G_MAXINT64)
-    return 0;
-  return NS (PS_OP_F) + MIN (NS (PS_OP_B) + NS (PS_OP_W), NS (PS_OP_BW));
-#undef NS
+  if (pair_ns >= 0)
+    f = MIN (f, MAX (pair_ns - cutting->most_backward, 0));
+  return f + backward_work (costs, stage);
 }
+
+#undef NS
 
 static gint64
 least_time (const Cutting *cutting, guint stage, guint i, guint j, Time time)
@@ -179,8 +191,11 @@ take_least (Cutting *cutting, const PsCosts *costs)
   gint64 *transfer_ns = cutting->costs->transfer_ns;
 
   for (guint s = 0; s < cutting->n_stages; s++)
-    if (costs->stage[s].pair_ns >= 0)
-      cutting->least_pair = MIN (cutting->least_pair, costs->stage[s].pair_ns);
+    {
+      if (costs->stage[s].pair_ns >= 0)
+        cutting->least_pair = MIN (cutting->least_pair, costs->stage[s].pair_ns);
+      cutting->most_backward = MAX (cutting->most_backward, backward_work (costs, s));
+    }
   for (guint i = 1; i <= 2 * cutting->n_stages; i++)
     transfer_ns[i] = MIN (transfer_ns[i], costs->transfer_ns[i]);
 }
@@ -208,6 +223,52 @@ load_ways (Cutting *cutting)
   return TRUE;
 }
 
+/* The least time before the first F of stage i, of any cut. */
+static gint64
+head_of (const Cutting *cutting, guint i)
+{
+  gint64 least = G_MAXINT64;
+
+  for (guint j = i; j <= cutting->cuts->n_units; j++)
+    least = MIN (least, cutting->before[FORWARD][at (cutting, i, j)]);
+  return least;
+}
+
+static int
+compare_speeds (gconstpointer a, gconstpointer b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+
+  return (x < y) - (x > y);
+}
+
+/* No schedule is faster than all devices together: each works from its first F on. No two devices begin with the same
+ * stage of a copy, so the first stage of the i-th device has i or more before it where there is one copy; at best the
+ * fastest devices begin first. `work` is that of the fastest one, each op rounded. */
+static gint64
+share_work (const Cutting *cutting, gint64 work)
+{
+  const SearchQuestion *question = cutting->question;
+  guint p = question->placement->n_devices, n_copies = question->any_device ? 1 : question->placement->n_copies;
+  g_autofree double *speed = NULL;
+  double sum = 0, time = (double)work;
+
+  if (question->any_device && ps_setting_speeds (question->setting, p, &speed, NULL) && speed != NULL)
+    {
+      qsort (speed, p, sizeof *speed, compare_speeds);
+      time -= (double)cutting->n_stages * cutting->n_microbatches * PS_OP_BW;
+    }
+  for (guint i = 0; i < p; i++)
+    {
+      double part = speed != NULL ? speed[i] / speed[0] : 1;
+
+      sum += part;
+      if (cutting->objective == PS_OBJECTIVE_MAKESPAN)
+        time += part * (double)head_of (cutting, i / n_copies);
+    }
+  return (gint64)(time / sum);
+}
+
 gint64
 search_bound_cuts (const SearchQuestion *question, const SearchCuts *cuts, gint64 enough)
 {
@@ -226,9 +287,9 @@ search_bound_cuts (const SearchQuestion *question, const SearchCuts *cuts, gint6
     return 0;
   for (Time time = 0; time < N_TIMES; time++)
     set_times (&cutting, time);
-  work = cutting.before[WORK][last] * cutting.n_microbatches / placement->n_devices;
+  work = share_work (&cutting, cutting.before[WORK][last] * cutting.n_microbatches);
   way = cutting.before[FORWARD][last] + cutting.before[BACKWARD][last];
-  if (placement->n_copies == 1 && n == placement->n_devices)
+  if (placement->n_copies == 1 && n == placement->n_devices && !question->any_device)
     work = MAX (work, bound_stages (&cutting, enough));
   return MIN (MAX (work, cutting.objective == PS_OBJECTIVE_MAKESPAN ? way : 0), enough);
 }

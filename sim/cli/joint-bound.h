@@ -19,8 +19,9 @@ typedef struct
 {
   const PsSetting *setting;
   const SearchChoice *choice;
-  PsPlacement *placement;
-  gint64 *memory_limit; /* [n_devices]; NULL: none */
+  PsPlacement *placement; /* where any device may hold any stage, there is a copy of all of them on each */
+  gint64 *memory_limit;   /* [n_devices]; NULL: none */
+  gboolean any_device;
 } SearchQuestion;
 
 /* All cuts of a model into stages of one unit or more. */
@@ -42,6 +43,6 @@ gint64 search_bound (const SearchQuestion *question, const PsCosts *costs, gint6
 /* No schedule is faster, whichever way each stage runs; no more than `enough`, the time of a schedule found. */
 gint64 search_bound_ways (const SearchQuestion *question, const SearchWays *ways, gint64 enough);
 
-/* No schedule is faster, wherever the model is cut and whichever way each stage runs; no more than `enough`. 0: there
- * are no costs. */
+/* No schedule is faster, wherever the model is cut and whichever way each stage runs, and wherever it is if
+ * any_device; no more than `enough`. 0: there are no costs. */
 gint64 search_bound_cuts (const SearchQuestion *question, const SearchCuts *cuts, gint64 enough);

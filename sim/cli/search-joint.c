@@ -16,9 +16,10 @@
 /* All that is decided, but for the schedule. */
 typedef struct
 {
-  guint *end;     /* [n_stages] first unit of the model after each stage; NULL: stages are given */
-  guint8 *of;     /* [n_stages] the way that each is run */
-  PsCosts *costs; /* of these stages */
+  guint *end;             /* [n_stages] first unit of the model after each stage; NULL: stages are given */
+  guint8 *of;             /* [n_stages] the way that each is run */
+  PsPlacement *placement; /* the device that holds each */
+  PsCosts *costs;         /* of these stages there */
 } State;
 
 typedef struct
@@ -27,7 +28,7 @@ typedef struct
   const SearchChoice *choice;
   SearchLimits limits; /* of one trial */
   guint n_stages;
-  SearchQuestion question;
+  SearchQuestion question; /* of all placements of a state */
   PsStageShape *units;
   guint n_units;
   PsStageShape *shapes; /* scratch, [n_stages] */
@@ -38,6 +39,7 @@ typedef struct
   PsModel *model;    /* NULL: stages are given */
   GHashTable *known; /* SearchWays by the kind of a stage, with the costs of a slice on the fastest devices */
   GRand *random;
+  gboolean any_chunks; /* of a device */
   const SearchFound *best;
 } Joint;
 
@@ -61,6 +63,7 @@ state_clear (State *state)
 {
   g_clear_pointer (&state->end, g_free);
   g_clear_pointer (&state->of, g_free);
+  g_clear_pointer (&state->placement, ps_placement_free);
   g_clear_pointer (&state->costs, ps_costs_free);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (State, state_clear)
@@ -110,12 +113,13 @@ read_stages (const Joint *joint, const PsStageShape *shapes, SearchWays *ways)
   return TRUE;
 }
 
-static void
+static gboolean
 compose (const Joint *joint, State *state)
 {
   state->costs = ps_costs_copy (joint->ways.costs[0]);
   for (guint stage = 0; stage < joint->n_stages; stage++)
     search_take_stage (state->costs, joint->ways.costs[state->of[stage]], stage);
+  return ps_setting_place (&joint->setting, state->placement, state->costs, NULL);
 }
 
 static void
@@ -161,10 +165,12 @@ finish_costs (const Joint *joint, PsCosts *costs)
   return ps_costs_slice (fastest != NULL ? fastest : taken, MAX (joint->choice->n_slices, 1));
 }
 
-/* What the costs of a stage depend on, beside its number. */
+/* What the costs of a stage depend on, beside its number; shape NULL: on nothing, as stages are given. */
 static char *
 key_of (const Joint *joint, const PsStageShape *shape)
 {
+  if (shape == NULL)
+    return g_strdup ("");
   g_autofree char *kind_of_stage = ps_stage_shape_key (shape);
   GString *key = g_string_new (kind_of_stage);
   guint count[PS_N_LAYER_KINDS];
@@ -180,17 +186,17 @@ load_ways (guint first, guint last, gpointer data)
 {
   Joint *joint = data;
   const guint n = last - first;
-  PsStageShape shape;
-  g_autofree PsStageShape *shapes = g_new (PsStageShape, joint->n_stages);
+  g_autofree PsStageShape *shapes = joint->model != NULL ? g_new (PsStageShape, joint->n_stages) : NULL;
   SearchWays *ways;
 
-  ps_stage_shapes_join (joint->units + first, &n, 1, &shape);
-  g_autofree char *key = key_of (joint, &shape);
+  if (shapes != NULL)
+    ps_stage_shapes_join (joint->units + first, &n, 1, shapes);
+  g_autofree char *key = key_of (joint, shapes);
   ways = g_hash_table_lookup (joint->known, key);
   if (ways != NULL)
     return ways;
-  for (guint s = 0; s < joint->n_stages; s++)
-    shapes[s] = shape;
+  for (guint s = 1; s < joint->n_stages && shapes != NULL; s++)
+    shapes[s] = shapes[0];
   ways = g_new0 (SearchWays, 1);
   g_hash_table_insert (joint->known, g_steal_pointer (&key), ways);
   if (!read_stages (joint, shapes, ways) || ways->n != joint->ways.n)
@@ -204,15 +210,39 @@ load_ways (guint first, guint last, gpointer data)
 static gint64
 bound_all (Joint *joint, gint64 enough)
 {
-  const SearchCuts cuts = { joint->n_units, load_ways, joint };
+  const SearchCuts cuts = { joint->model != NULL ? joint->n_units : joint->n_stages, load_ways, joint };
 
-  if (joint->model == NULL)
+  if (joint->model == NULL && !joint->question.any_device)
     return search_bound_ways (&joint->question, &joint->ways, enough);
   joint->known = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, ways_free);
   return search_bound_cuts (&joint->question, &cuts, enough);
 }
 
-/* Draws another end for a stage, or another way for one or several in a row. FALSE: the draw changes nothing. */
+/* Draws another device for a stage; it gets a stage of that device in return, or none where devices may hold different
+ * numbers of stages. FALSE: the draw changes nothing, or leaves a device without stages. */
+static gboolean
+draw_device (const Joint *joint, State *state, guint stage)
+{
+  guint n = joint->n_stages;
+  g_autofree guint16 *device = g_memdup2 (state->placement->device, n * sizeof *device);
+  guint16 from = device[stage], to = (guint16)g_rand_int_range (joint->random, 0, (gint32)joint->setting.n_devices);
+  guint other = (guint)g_rand_int_range (joint->random, 0, (gint32)n);
+  gboolean moves = joint->any_chunks && g_rand_boolean (joint->random), holds = FALSE;
+
+  if (!moves)
+    to = device[other];
+  device[stage] = to;
+  if (!moves)
+    device[other] = from;
+  for (guint s = 0; s < n; s++)
+    holds |= device[s] == from;
+  ps_placement_free (state->placement);
+  state->placement = ps_placement_new_custom (joint->setting.n_devices, n, 1, device);
+  return holds && from != to;
+}
+
+/* Draws another end for a stage, another device, or another way for one or several in a row. FALSE: the draw changes
+ * nothing. */
 static gboolean
 draw (Joint *joint, const State *from, State *state)
 {
@@ -222,10 +252,14 @@ draw (Joint *joint, const State *from, State *state)
                    : (guint)g_rand_int_range (joint->random, (gint32)stage + 1, (gint32)n + 1);
   gboolean changes = FALSE;
   guint8 way;
+  gboolean places = joint->question.any_device && (joint->ways.n == 1 || g_rand_boolean (joint->random));
   gboolean cuts = from->end != NULL && stage + 1 < n && g_rand_boolean (joint->random);
 
   state->of = g_memdup2 (from->of, n);
   state->end = g_memdup2 (from->end, from->end != NULL ? n * sizeof *from->end : 0);
+  state->placement = ps_placement_copy (from->placement);
+  if (places)
+    return draw_device (joint, state, stage);
   if (cuts)
     {
       guint begin = stage > 0 ? from->end[stage - 1] : 0;
@@ -248,9 +282,11 @@ try_state (Joint *joint, State *state, SearchFound *found)
 {
   PsSetting setting = joint->setting;
   SearchLimits limits = joint->limits;
+  g_autoptr (PsSchedule) start = search_carry_over (joint->best, state->placement);
   g_auto (SearchFound) tried = { 0 };
 
-  limits.start = joint->best->result->schedule;
+  limits.start = start;
+  limits.placement = state->placement;
   if (!search_try (&setting, joint->choice, &limits, state->costs, &tried, NULL)
       || tried.figure_ns >= joint->best->figure_ns)
     return FALSE;
@@ -265,8 +301,44 @@ try_state (Joint *joint, State *state, SearchFound *found)
 static gboolean
 may_help (const Joint *joint, const State *state)
 {
+  SearchQuestion question = joint->question;
+
+  question.placement = state->placement;
   return joint->limits.samples->objective != SEARCH_TIME
-         || search_bound (&joint->question, state->costs, G_MAXINT64, NULL) < joint->best->result->price_ns;
+         || search_bound (&question, state->costs, G_MAXINT64, NULL) < joint->best->result->price_ns;
+}
+
+static gboolean
+differ (const gint64 *limit, const double *speed, guint n)
+{
+  for (guint d = 1; d < n; d++)
+    if ((limit != NULL && limit[d] != limit[0]) || (speed != NULL && speed[d] != speed[0]))
+      return TRUE;
+  return FALSE;
+}
+
+/* Lets stages move to other devices where no placement was asked for, and where it may help: devices hold several
+ * stages or are not alike. The question is then of all placements. */
+static gboolean
+open_placement (Joint *joint, const PsCosts *costs)
+{
+  const PsSetting *setting = &joint->setting;
+  SearchQuestion *question = &joint->question;
+  guint p = setting->n_devices, n = joint->n_stages;
+  g_autofree double *speed = NULL;
+  g_autofree guint16 *device = g_new (guint16, (gsize)p * n);
+
+  if (!ps_setting_speeds (setting, p, &speed, NULL))
+    return FALSE;
+  if (setting->has_placement || costs->loop_only || p == 1 || question->placement->n_copies > 1
+      || (n == p && !differ (question->memory_limit, speed, p)))
+    return TRUE;
+  for (guint i = 0; i < p * n; i++)
+    device[i] = (guint16)(i / n);
+  ps_placement_free (question->placement);
+  question->placement = ps_placement_new_custom (p, n, p, device);
+  question->any_device = TRUE;
+  return TRUE;
 }
 
 static gboolean
@@ -276,7 +348,9 @@ joint_init (Joint *joint, State *state, const PsCosts *costs)
   guint n = joint->n_stages;
   g_autoptr (PsModel) model = setting->cluster != NULL ? ps_setting_model (setting, NULL) : NULL;
 
-  if (!ps_setting_memory_limit (setting, setting->n_devices, &joint->question.memory_limit, NULL))
+  state->placement = ps_placement_copy (joint->question.placement);
+  if (!ps_setting_memory_limit (setting, setting->n_devices, &joint->question.memory_limit, NULL)
+      || !open_placement (joint, costs))
     return FALSE;
   state->of = g_new0 (guint8, n);
   if (model != NULL && costs->shapes != NULL && setting->layout == NULL)
@@ -328,8 +402,7 @@ take_turn (Joint *joint, State *state, SearchFound *found, guint *refused)
   *refused += 1;
   if (!read_ways (joint, state->end) || !draw (joint, state, &next) || !read_ways (joint, next.end))
     return FALSE;
-  compose (joint, &next);
-  if (!may_help (joint, &next))
+  if (!compose (joint, &next) || !may_help (joint, &next))
     return FALSE;
   *refused = 0;
   if (!try_state (joint, &next, found))
@@ -341,8 +414,8 @@ take_turn (Joint *joint, State *state, SearchFound *found, guint *refused)
 }
 
 gboolean
-search_joint (PsSetting *setting, const SearchChoice *choice, const SearchLimits *limits, const SearchFound *from,
-              SearchFound *found)
+search_joint (PsSetting *setting, const SearchChoice *choice, gboolean any_chunks, const SearchLimits *limits,
+              const SearchFound *from, SearchFound *found)
 {
   const PsCosts *costs = from->prediction->costs;
   g_auto (Joint) joint
@@ -350,6 +423,7 @@ search_joint (PsSetting *setting, const SearchChoice *choice, const SearchLimits
           .choice = choice,
           .limits = *limits,
           .best = from,
+          .any_chunks = any_chunks,
           .n_stages = costs->n_stages,
           .question = { .setting = setting,
                         .choice = choice,

@@ -98,7 +98,7 @@ search_add_row (PsTable *table, SearchObjective objective, const PsSetting *sett
   ps_table_set_text (table, "schedule", result->schedule->name);
   if (layout != NULL)
     ps_table_set_text (table, "layout", layout);
-  ps_table_set_text (table, "placement", ps_placement_name (choice->placement));
+  ps_table_set_text (table, "placement", ps_placement_name (result->schedule->placement->kind));
   ps_table_set_integer (table, "devices", result->schedule->placement->n_devices);
   ps_table_set_integer (table, "microbatches", choice->n_microbatches);
   ps_table_set_integer (table, "chunks", choice->n_chunks);

@@ -1,6 +1,7 @@
 /* search-try.c - searches for schedules of one placement and cut. */
 #include "search-try.h"
 
+#include <string.h>
 #include <unistd.h>
 
 /* How much slower transfers are in a part of the search where they wait for each other. */
@@ -27,7 +28,9 @@ static PsSearchResult *
 search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *limits, GError **error)
 {
   const PsSetting *setting = pricing->setting;
-  g_autoptr (PsPlacement) placement = ps_placement_new (choice->placement, setting->n_devices, choice->n_chunks);
+  g_autoptr (PsPlacement) placement = limits->placement != NULL
+                                          ? ps_placement_copy (limits->placement)
+                                          : ps_placement_new (choice->placement, setting->n_devices, choice->n_chunks);
   g_autoptr (PsCosts) alike
       = ps_setting_average (setting, pricing->given, setting->n_devices, choice->n_microbatches, error);
   g_autoptr (PsCosts) costs = alike != NULL ? ps_setting_fastest_costs (setting, placement, alike, error) : NULL;
@@ -113,4 +116,50 @@ search_try (PsSetting *setting, const SearchChoice *choice, const SearchLimits *
     found->result->lower_bound_ns = found->prediction->lower_bound_ns;
   found->result->proved_optimal = found->result->price_ns <= found->result->lower_bound_ns;
   return TRUE;
+}
+
+typedef struct
+{
+  gint64 end_ns;
+  guint step;
+} Ended;
+
+static int
+compare_ended (gconstpointer a, gconstpointer b)
+{
+  const Ended *x = a, *y = b;
+
+  return x->end_ns != y->end_ns ? (x->end_ns < y->end_ns ? -1 : 1) : (x->step > y->step) - (x->step < y->step);
+}
+
+PsSchedule *
+search_carry_over (const SearchFound *found, const PsPlacement *placement)
+{
+  const PsProgram *program = found->prediction->program;
+  const PsSchedule *schedule = program->schedule;
+  g_autofree Ended *ended = g_new (Ended, program->n_steps);
+  PsScheduleBuilder *builder;
+  PsSchedule *carried;
+
+  if (memcmp (schedule->placement->device, placement->device, placement->n_stages * sizeof *placement->device) == 0)
+    return ps_schedule_copy (found->result->schedule);
+  for (guint i = 0; i < program->n_steps; i++)
+    ended[i] = (Ended){ found->prediction->simulation->end_ns[i + 1], i };
+  qsort (ended, program->n_steps, sizeof *ended, compare_ended);
+  builder = ps_schedule_builder_new (schedule->name, ps_placement_copy (placement), schedule->n_microbatches);
+  for (guint d = 0; d < placement->n_devices; d++)
+    {
+      for (guint i = 0; i < program->n_steps; i++)
+        {
+          PsOp op = schedule->ops[program->op_of[ended[i].step]];
+
+          op.paired = 0;
+          if (placement->device[op.stage] == d)
+            ps_schedule_builder_add_op (builder, op);
+        }
+      ps_schedule_builder_next_device (builder);
+    }
+  carried = ps_schedule_builder_end (builder);
+  carried->n_slices = schedule->n_slices;
+  return carried;
 }

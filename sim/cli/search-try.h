@@ -12,7 +12,8 @@ typedef struct
   gint64 time_limit_ns; /* 0: none */
   gint64 moves;         /* per thread; 0: not limited */
   gint64 seed;
-  const PsSchedule *start; /* as in PsSearchSetting */
+  const PsSchedule *start;      /* as in PsSearchSetting */
+  const PsPlacement *placement; /* of the given costs; NULL: the choice's */
   guint n_threads;
   const gint *stop;             /* as in PsSearchSetting */
   const SearchSamples *samples; /* as in SearchPricing */
@@ -35,3 +36,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SearchFound, search_found_clear)
  * PS_ERROR_SCHEDULE where messages leave too little memory. */
 gboolean search_try (PsSetting *setting, const SearchChoice *choice, const SearchLimits *limits, const PsCosts *given,
                      SearchFound *found, GError **error);
+
+/* The schedule that was found, on the devices of a placement of one copy. Where these are others, they run their ops,
+ * without pairs, in the order in which they have ended. Free with ps_schedule_free. */
+PsSchedule *search_carry_over (const SearchFound *found, const PsPlacement *placement) G_GNUC_WARN_UNUSED_RESULT;

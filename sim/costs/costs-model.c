@@ -185,6 +185,41 @@ ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices,
              : NULL;
 }
 
+/* Gives a stage another part of what its device holds and does once: one of `after` in place of one of `before`. */
+static void
+share_device (PsCosts *costs, const PsModel *model, const PsCluster *cluster, guint stage, guint before, guint after)
+{
+  gint64 context = ps_framework_context_bytes (model->framework), bytes = context / after - context / before;
+  gint64 ns = cluster->step_ns / after - cluster->step_ns / before;
+
+  costs->stage[stage].state.context_bytes += bytes;
+  costs->stage[stage].weight_bytes += bytes;
+  costs->stage[stage].step_ns += ns;
+  ps_costs_op (costs, PS_OP_O, stage)->duration_ns += ns;
+}
+
+void
+ps_costs_place (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const guint16 *device, guint n_devices)
+{
+  guint n = costs->n_stages;
+  g_autofree guint *held = g_new0 (guint, n_devices);
+
+  for (guint stage = 0; stage < n; stage++)
+    held[device[stage]]++;
+  for (guint stage = 0; stage < n; stage++)
+    {
+      guint forward = ps_transfer_forward (costs, stage), backward = ps_transfer_backward (costs, stage);
+
+      share_device (costs, model, cluster, stage, n / n_devices, held[device[stage]]);
+      if (stage + 1 < n)
+        costs->transfer_ns[forward]
+            = ps_cluster_transfer_ns (cluster, device[stage], device[stage + 1], costs->message_bytes[forward]);
+      if (stage > 0)
+        costs->transfer_ns[backward]
+            = ps_cluster_transfer_ns (cluster, device[stage], device[stage - 1], costs->message_bytes[backward]);
+    }
+}
+
 void
 ps_costs_add_context (PsCosts *costs, const PsModel *model, guint n_chunks)
 {

@@ -153,7 +153,7 @@ ps_predictor_schedule_costs (PsPredictor *predictor, const PsSchedule *schedule,
                              PsCosts **fastest, GError **error)
 {
   const PsCosts *whole = NULL;
-  g_autoptr (PsCosts) costs = NULL;
+  g_autoptr (PsCosts) costs = NULL, placed = NULL;
   guint n_chunks;
 
   if (count_chunks (schedule, &n_chunks, error))
@@ -164,6 +164,12 @@ ps_predictor_schedule_costs (PsPredictor *predictor, const PsSchedule *schedule,
     {
       g_prefix_error (error, "schedule '%s': ", schedule->name);
       return NULL;
+    }
+  if (predictor->given == NULL && schedule->placement->kind == PS_PLACEMENT_CUSTOM)
+    {
+      whole = placed = ps_costs_copy (whole);
+      if (!ps_setting_place (predictor->setting, schedule->placement, placed, error))
+        return NULL;
     }
   if (lengths != NULL)
     costs = ps_lengths_costs (predictor->setting, lengths, whole, schedule->placement->n_devices, schedule->n_slices,

@@ -377,6 +377,22 @@ ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks, GEr
 }
 
 gboolean
+ps_setting_place (const PsSetting *setting, const PsPlacement *placement, PsCosts *costs, GError **error)
+{
+  g_autoptr (PsCluster) cluster = NULL;
+  g_autoptr (PsModel) model = NULL;
+
+  if (placement->kind != PS_PLACEMENT_CUSTOM || placement->n_copies > 1 || !ps_setting_source (setting)->has_cluster)
+    return TRUE;
+  cluster = ps_setting_cluster (setting, error);
+  model = cluster != NULL ? ps_setting_model (setting, error) : NULL;
+  if (model == NULL)
+    return FALSE;
+  ps_costs_place (costs, model, cluster, placement->device, placement->n_devices);
+  return TRUE;
+}
+
+gboolean
 ps_costs_check_placement (const PsCosts *costs, const PsPlacement *placement, GError **error)
 {
   if (!costs->loop_only || placement->kind == PS_PLACEMENT_LOOP)

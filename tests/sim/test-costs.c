@@ -1,5 +1,6 @@
 /* Tests of costs.h. */
 #include <pipesim/costs.h>
+#include <pipesim/framework.h>
 
 #include <string.h>
 
@@ -260,6 +261,48 @@ test_model (void)
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
 }
 
+/* Devices 0 and 1 are in one node. Stage 1 comes to device 0 and leaves device 1 with a single stage. */
+static void
+test_place (void)
+{
+  static const guint16 loop[] = { 0, 1, 0, 1 }, other[] = { 0, 0, 0, 1 }, far[] = { 2, 1, 0, 3 };
+  PsModel model = four_layers;
+  PsCluster cluster = two_nodes;
+  g_autoptr (PsCosts) costs = NULL, placed = NULL;
+
+  model.framework = PS_FRAMEWORK_MEGATRON;
+  cluster.step_ns = 600;
+  costs = ps_costs_model (&model, &cluster, 2, 2, NULL);
+  ps_costs_add_context (costs, &model, 2);
+  placed = ps_costs_copy (costs);
+  ps_costs_place (placed, &model, &cluster, loop, 2);
+  for (guint s = 0; s < 4; s++)
+    {
+      g_assert_cmpint (placed->stage[s].weight_bytes, ==, costs->stage[s].weight_bytes);
+      g_assert_cmpint (duration (placed, PS_OP_O, s), ==, duration (costs, PS_OP_O, s));
+    }
+  for (guint i = 1; i < 8; i++)
+    g_assert_cmpint (placed->transfer_ns[i], ==, i == 4 || i == 5 ? placed->transfer_ns[i] : costs->transfer_ns[i]);
+  ps_costs_place (placed, &model, &cluster, other, 2);
+  g_assert_cmpint (placed->transfer_ns[ps_transfer_forward (placed, 0)], ==, 0);
+  g_assert_cmpint (placed->transfer_ns[ps_transfer_backward (placed, 2)], ==, 0);
+  g_assert_cmpint (placed->transfer_ns[ps_transfer_forward (placed, 2)], ==, 4196);
+  for (guint s = 0; s < 4; s++)
+    {
+      gint64 whole = ps_framework_context_bytes (model.framework), part = s < 3 ? whole / 3 : whole;
+
+      g_assert_cmpint (placed->stage[s].state.context_bytes, ==, part);
+      g_assert_cmpint (placed->stage[s].weight_bytes - costs->stage[s].weight_bytes, ==, part - whole / 2);
+      g_assert_cmpint (duration (placed, PS_OP_O, s) - duration (costs, PS_OP_O, s), ==, s < 3 ? -100 : 300);
+    }
+  g_clear_pointer (&placed, ps_costs_free);
+  placed = ps_costs_model (&model, &cluster, 4, 1, NULL);
+  ps_costs_place (placed, &model, &cluster, far, 4);
+  g_assert_cmpint (placed->transfer_ns[ps_transfer_forward (placed, 0)], ==, 5096);
+  g_assert_cmpint (placed->transfer_ns[ps_transfer_forward (placed, 1)], ==, 4196);
+  g_assert_cmpint (placed->transfer_ns[ps_transfer_backward (placed, 3)], ==, 5096);
+}
+
 /* The same layer where a device moves 2 bytes per ns and computes so fast that all kernels wait for it (work.h; b s =
  * 32, s b h = 2048, a s / h = 2, 12 h^2 + 13 h = 49984). Products move 2 (mk + kn + mn) bytes, of W 2 (mk + kn) + 4mn;
  * mn and kn and mk are the elements of 12 matrices of h by h, and 16 b s h:
@@ -304,6 +347,7 @@ main (int argc, char **argv)
   g_test_add_func ("/costs/overflow", test_overflow);
   g_test_add_func ("/costs/copy", test_copy);
   g_test_add_func ("/costs/model", test_model);
+  g_test_add_func ("/costs/place", test_place);
   g_test_add_func ("/costs/memory-bandwidth", test_memory_bandwidth);
   return g_test_run ();
 }

@@ -400,7 +400,7 @@ test_ways (void)
       gint64 best = best_mix (&pricing, placement, &ways), bound;
 
       g_assert_true (ps_setting_memory_limit (setting, 2, &limit, NULL));
-      bound = search_bound_ways (&(SearchQuestion){ setting, &choice, placement, limit }, &ways,
+      bound = search_bound_ways (&(SearchQuestion){ setting, &choice, placement, limit, FALSE }, &ways,
                                  best < G_MAXINT64 ? 2 * best : best);
       g_test_message ("%s: best %" G_GINT64_FORMAT ", bound %" G_GINT64_FORMAT, line, best, bound);
       g_assert_cmpint (bound, <=, best);
@@ -528,8 +528,67 @@ test_cuts (void)
         units.time[k / (N_KINDS + 1)][k % (N_KINDS + 1)] = 1000 * g_rand_int_range (random, 1, 20);
       best = best_cut (&pricing, placement, &units);
       g_assert_true (ps_setting_memory_limit (setting, 2, &limit, NULL));
-      bound = search_bound_cuts (&(SearchQuestion){ setting, &choice, placement, limit },
+      bound = search_bound_cuts (&(SearchQuestion){ setting, &choice, placement, limit, FALSE },
                                  &(SearchCuts){ N_UNITS, load_units, &units }, best < G_MAXINT64 ? 2 * best : best);
+      g_test_message ("%s: best %" G_GINT64_FORMAT ", bound %" G_GINT64_FORMAT, line, best, bound);
+      g_assert_cmpint (bound, <=, best);
+      n_near += bound > best - best / 8;
+    }
+  g_test_message ("%u near", n_near);
+  g_assert_cmpuint (n_near, >, 5);
+}
+
+static const SearchWays *
+load_given (G_GNUC_UNUSED guint first, G_GNUC_UNUSED guint last, gpointer ways)
+{
+  return ways;
+}
+
+/* Four stages with times of their own, in some cases with pairs, or on devices of two speeds. */
+static char *
+draw_stages (GRand *random, guint i)
+{
+  GString *line = g_string_new ("-p 2 -m 3 -v 2 --costs c=5us");
+  static const char *const keys[] = { "f", "b", "w", "pair" };
+
+  for (guint key = 0; key < (i % 2 ? 4 : 3); key++)
+    for (guint s = 0; s < 4; s++)
+      g_string_append_printf (line, s == 0 ? ",%s=%dus" : "%.0s:%dus", keys[key],
+                              g_rand_int_range (random, key == 3 ? 20 : 1, 30));
+  g_string_append_printf (line, "%s%s", i % 3 ? "" : " --speed 0.5:1", i % 4 ? "" : " --sync bypass");
+  return g_string_free (line, FALSE);
+}
+
+/* The bound over all devices that stages may be on is never above the best of them, and often near it. */
+static void
+test_any_device (void)
+{
+  static const guint16 everywhere[] = { 0, 0, 0, 0, 1, 1, 1, 1 };
+  const SearchChoice choice = { .placement = PS_PLACEMENT_LOOP, .n_chunks = 2, .n_microbatches = 3, .n_slices = 1 };
+  g_autoptr (GRand) random = g_rand_new_with_seed (21);
+  guint n_near = 0;
+
+  for (guint i = 0; i < 12; i++)
+    {
+      g_autofree char *line = draw_stages (random, i);
+      g_autoptr (PsSetting) setting = parse_good (line);
+      g_autoptr (PsPlacement) all = ps_placement_new_custom (2, 4, 2, everywhere);
+      g_autoptr (PsCosts) given = ps_setting_costs (setting, 2, 2, NULL);
+      g_autoptr (PsCosts) fastest = ps_setting_fastest_costs (setting, all, given, NULL);
+      SearchWays ways = { .n = 1, .costs = { fastest } };
+      SearchPricing pricing = { .setting = setting, .given = given };
+      gint64 best = G_MAXINT64, bound;
+
+      for (guint map = 1; map < 15; map++)
+        {
+          const guint16 device[] = { map & 1, map >> 1 & 1, map >> 2 & 1, map >> 3 & 1 };
+          g_autoptr (PsPlacement) placement = ps_placement_new_custom (2, 4, 1, device);
+          g_autoptr (PsSearchResult) result = search (&pricing, placement, MOVES);
+
+          best = MIN (best, result->price_ns);
+        }
+      bound = search_bound_cuts (&(SearchQuestion){ setting, &choice, all, NULL, TRUE },
+                                 &(SearchCuts){ 4, load_given, &ways }, 2 * best);
       g_test_message ("%s: best %" G_GINT64_FORMAT ", bound %" G_GINT64_FORMAT, line, best, bound);
       g_assert_cmpint (bound, <=, best);
       n_near += bound > best - best / 8;
@@ -550,6 +609,7 @@ main (int argc, char **argv)
   g_test_add_func ("/search-setting/samples", test_samples);
   g_test_add_func ("/search-setting/ways", test_ways);
   g_test_add_func ("/search-setting/cuts", test_cuts);
+  g_test_add_func ("/search-setting/any-device", test_any_device);
   g_test_add_func ("/search-setting/measured-slices", test_measured_slices);
   return g_test_run ();
 }
