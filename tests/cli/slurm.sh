@@ -114,6 +114,18 @@ fine "two ranks with two devices each train" '^ +5 +' 2 pipesim exec --schedule 
   $mpi --steps 5 --losses losses.csv
 if [ "$(wc -l <losses.csv)" -eq 6 ]; then result "and write their losses"; else result "and write their losses" "$(cat losses.csv)"; fi
 
+# NCCL, emulated: each process takes itself for one of another host, so that it may have GPU 0 to itself.
+emulated=$PIPESIM_BINDIR/tests/cuda/emulation
+if [ -e "$emulated/pipesim-nccl.so" ]; then
+  mkdir modules
+  ln -s "$emulated"/*.so "$(cd "$PIPESIM_BINDIR" && pwd)/pipesim-mpi.so" modules
+  fine "four GPUs that share layers in pairs" '"check": "equal-within"' 4 env PIPESIM_MODULE_DIR="$PWD/modules" \
+    sh -c 'export NCCL_HOSTID="host-$SLURM_PROCID"; exec "$@"' - \
+    pipesim exec --schedule 1f1b -p 2 -m 4 --device cuda --transport nccl --tensor 2 --model model.ini --steps 2 --check --json
+else
+  skip "four GPUs that share layers in pairs" "the emulated ones were not built"
+fi
+
 cat >spec.ini <<TEXT
 [sweep]
 schedule = gpipe, 1f1b, zb-h1
