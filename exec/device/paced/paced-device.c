@@ -16,7 +16,7 @@ typedef struct
   gint64 input_ns;    /* when the latest input of the current op or pair had come */
   gboolean in_pair;   /* the latest op was the first of a pair */
   PsOp first;         /* that op */
-  PsTensor *output;   /* and what it hands on; NULL: nothing */
+  PsTensor *output;   /* and what it hands on; NULL: nothing, or it is freed */
   PsMemoryUse memory;
 } PacedDevice;
 
@@ -80,6 +80,10 @@ paced_tensor_new (PsDevice *device)
 static void
 paced_tensor_free (PsTensor *tensor)
 {
+  PacedDevice *device = (PacedDevice *)tensor->device;
+
+  if (device->output == tensor)
+    device->output = NULL;
   g_free (tensor);
 }
 
