@@ -5,22 +5,159 @@
 
 #include <string.h>
 
-/* Ways of a microbatch through the devices: F down, F up, B down, B up. */
-#define N_WAYS 4
-
-/* One search in FRESH_SEARCHES begins with a block of its own; one wait in LONG_WAITS is of two slots. */
+/* One search in FRESH_SEARCHES begins with a block of its own. On a V, one wait in LONG_WAITS is of two slots. Else a
+ * wait is up to MAX_WAIT parts of its op, of which there are WAITS_PER_OP. */
 #define FRESH_SEARCHES 3
 #define LONG_WAITS 8
+#define WAITS_PER_OP 4
+#define MAX_WAIT 8
 
-/* Stretches of devices that a try changes, at most. */
+/* Smaller problems without slots have no blocks: local search does better. */
+#define LEAST_OPS 2048
+
+/* Stretches of stages that a change concerns, at most, and changes that are estimated for each that is tried. */
 #define MAX_CHANGES 3
+#define ESTIMATES 400
+
+/* Periods to try, each long enough for the memory that the one before it takes. */
+#define MAX_PERIODS 4
+
+typedef struct
+{
+  const PsProblem *problem;
+  gint64 work; /* of a microbatch of each copy at the busiest device: the shortest period */
+  gint64 period;
+  gint64 length; /* from the first F of a microbatch to its last B */
+  gint64 *start; /* [2 * n_stages] of microbatch 0: F of each stage, then B; -1: not placed */
+} Plan;
+
+static guint
+chain_at (const PsProblem *problem, guint hop)
+{
+  guint n = problem->n_stages;
+
+  return hop % n * N_KINDS + (hop < n ? PS_OP_F : PS_OP_B);
+}
+
+/* The earliest start at `now` or later at which an op never meets those of its device that are placed. */
+static gint64
+find_free (const Plan *plan, guint device, gint64 now, gint64 duration)
+{
+  const PsProblem *problem = plan->problem;
+  guint begin = problem->first_stage[device], n = problem->first_stage[device + 1] - begin, clear = 0;
+
+  for (guint i = 0; clear < 2 * n && i < 8 * n * n; i++)
+    {
+      guint hop = problem->stages[begin + i % n] + (i / n % 2) * problem->n_stages;
+      gint64 other = problem->duration[chain_at (problem, hop)], after;
+
+      clear++;
+      if (plan->start[hop] < 0)
+        continue;
+      after = (now - plan->start[hop]) % plan->period;
+      after += after < 0 ? plan->period : 0;
+      if (after >= other && plan->period - after >= duration)
+        continue;
+      now += (after < other ? 0 : plan->period) + other - after;
+      clear = 0;
+    }
+  return now;
+}
+
+/* Places the F and B of a microbatch of each copy one after the other. */
+static void
+place (Plan *plan, const guint8 *wait)
+{
+  const PsProblem *problem = plan->problem;
+  guint n = problem->n_copy_stages;
+
+  for (guint hop = 0; hop < 2 * problem->n_stages; hop++)
+    plan->start[hop] = -1;
+  plan->length = 0;
+  for (guint copy = 0; copy < problem->n_copies; copy++)
+    {
+      gint64 now = 0;
+
+      for (guint i = 0; i < 2 * n; i++)
+        {
+          guint hop = copy * n + (i < n ? i : problem->n_stages + 2 * n - 1 - i), chain = chain_at (problem, hop);
+          gint64 duration = problem->duration[chain];
+
+          now += problem->lag[chain] + wait[hop] * duration / WAITS_PER_OP;
+          now = plan->start[hop] = find_free (plan, problem->device[chain / N_KINDS], now, duration);
+          now += duration;
+        }
+      plan->length = MAX (plan->length, now);
+    }
+}
+
+/* The shortest period in which the device can have the bytes that its ops take; a W runs right after its B. */
+static gint64
+period_for (const Plan *plan, guint device)
+{
+  const PsProblem *problem = plan->problem;
+  double bytes = 0, room = (double)(problem->limit[device] - problem->held[device]);
+
+  if (problem->limit[device] == G_MAXINT64)
+    return 0;
+  for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
+    {
+      guint s = problem->stages[i];
+      const gint64 *duration = problem->duration + (gsize)s * N_KINDS, *take = problem->take + (gsize)s * N_KINDS;
+      const gint64 *give = problem->give + (gsize)s * N_KINDS;
+      double kept = (double)(take[PS_OP_F] - give[PS_OP_F]), left = kept + (double)(take[PS_OP_B] - give[PS_OP_B]);
+
+      bytes += kept * (double)(plan->start[problem->n_stages + s] + duration[PS_OP_B] - plan->start[s])
+               + left * (double)duration[PS_OP_W];
+    }
+  return (gint64)(bytes / MAX (room, 1));
+}
+
+/* The work of a microbatch of each copy at the busiest device. */
+static gint64
+most_work (const PsProblem *problem)
+{
+  gint64 most = 1;
+
+  for (guint d = 0; d < problem->n_devices; d++)
+    {
+      gint64 work = 0;
+
+      for (guint i = problem->first_stage[d]; i < problem->first_stage[d + 1]; i++)
+        for (guint kind = 0; kind < N_KINDS; kind++)
+          work += problem->duration[problem->stages[i] * N_KINDS + kind];
+      most = MAX (most, work);
+    }
+  return most;
+}
+
+/* Plans a block; returns how long all microbatches take by it, about. */
+static gint64
+estimate (Plan *plan, const guint8 *wait)
+{
+  const PsProblem *problem = plan->problem;
+
+  plan->period = plan->work;
+  for (guint i = 0; i < MAX_PERIODS; i++)
+    {
+      gint64 least = 0;
+
+      place (plan, wait);
+      for (guint d = 0; d < problem->n_devices; d++)
+        least = MAX (least, period_for (plan, d));
+      if (least <= plan->period)
+        break;
+      plan->period = least;
+    }
+  return plan->period * problem->m + plan->length;
+}
 
 gboolean
-ps_blocks_suit (const PsProblem *problem)
+ps_blocks_have_slots (const PsProblem *problem)
 {
   guint p = problem->n_devices;
 
-  if (problem->joins || problem->n_copies > 1 || problem->n_slices > 1 || problem->n_stages != 2 * p)
+  if (problem->n_copies > 1 || problem->n_stages != 2 * p)
     return FALSE;
   for (guint d = 0; d < p; d++)
     if (problem->device[d] != d || problem->device[2 * p - 1 - d] != d)
@@ -29,66 +166,160 @@ ps_blocks_suit (const PsProblem *problem)
 }
 
 static guint8
-draw_wait (PsRandom *random)
+draw_wait (const PsProblem *problem, PsRandom *random)
 {
-  return (guint8)(1 + (ps_random_below (random, LONG_WAITS) == 0));
+  return (guint8)(1
+                  + (ps_blocks_have_slots (problem) ? ps_random_below (random, LONG_WAITS) == 0
+                                                    : ps_random_below (random, MAX_WAIT)));
 }
 
-/* Each way waits at a part of the devices. */
-static void
-draw_waits (guint8 *wait, guint p, PsRandom *random)
+/* Hops of a way of a microbatch: down or up a V, else all F or B of a copy. */
+static guint
+way_length (const PsProblem *problem)
 {
-  for (guint way = 0; way < N_WAYS; way++)
+  return ps_blocks_have_slots (problem) ? problem->n_devices : problem->n_copy_stages;
+}
+
+/* Each way waits at a part of its hops. */
+static void
+draw_waits (const PsProblem *problem, guint8 *wait, PsRandom *random)
+{
+  guint n = way_length (problem);
+
+  for (guint way = 0; way < 2 * problem->n_stages / n; way++)
     {
       double part = ps_random_below (random, 2) ? ps_random_unit (random) : 0;
 
-      for (guint d = 0; d < p; d++)
-        wait[way * p + d] = ps_random_unit (random) < part ? draw_wait (random) : 0;
+      for (guint i = 0; i < n; i++)
+        wait[way * n + i] = ps_random_unit (random) < part ? draw_wait (problem, random) : 0;
     }
 }
 
 static void
-change_waits (guint8 *wait, guint p, PsRandom *random)
+change_waits (const PsProblem *problem, guint8 *wait, PsRandom *random)
 {
+  guint n = way_length (problem), n_ways = 2 * problem->n_stages / n;
+
   for (guint i = 1 + ps_random_below (random, MAX_CHANGES); i > 0; i--)
     {
-      guint first = ps_random_below (random, p), n = 1 + ps_random_below (random, MIN (p - first, MAX_CHANGES));
-      guint8 value = ps_random_below (random, 2) ? draw_wait (random) : 0;
+      guint first = ps_random_below (random, n), length = 1 + ps_random_below (random, MIN (n - first, MAX_CHANGES));
+      guint8 value = ps_random_below (random, 2) ? draw_wait (problem, random) : 0;
 
-      memset (wait + ps_random_below (random, N_WAYS) * p + first, value, n);
+      memset (wait + ps_random_below (random, n_ways) * n + first, value, length);
     }
 }
 
-/* Fills the order; returns its objective, G_MAXINT64 where it is no solution. */
-static gint64
-build (PsOrder *order, const guint8 *wait, gboolean eager)
+/* Lists the F and B of each device in the order of their planned starts. */
+static void
+list_plan (const Plan *plan, guint32 *list)
+{
+  const PsProblem *problem = plan->problem;
+  g_autofree guint *next = g_new0 (guint, 2 * (gsize)problem->n_stages);
+
+  for (guint d = 0; d < problem->n_devices; d++)
+    {
+      guint begin = problem->first_stage[d], n = problem->first_stage[d + 1] - begin;
+
+      for (guint i = 0; i < 2 * n * problem->m; i++)
+        {
+          guint best = G_MAXUINT;
+          gint64 best_ns = G_MAXINT64;
+
+          for (guint k = 0; k < 2 * n; k++)
+            {
+              guint hop = problem->stages[begin + k % n] + k / n * problem->n_stages;
+              gint64 start = plan->start[hop] + next[hop] * plan->period;
+
+              if (next[hop] == problem->m || start >= best_ns)
+                continue;
+              best = hop;
+              best_ns = start;
+            }
+          list[problem->first[d] + i] = chain_at (problem, best) * problem->m + next[best]++;
+        }
+    }
+}
+
+/* Changes waits while the estimate falls. */
+static void
+descend (Plan *plan, guint8 *wait, PsRandom *random)
+{
+  guint n = 2 * plan->problem->n_stages;
+  g_autofree guint8 *before = g_memdup2 (wait, n);
+  gint64 best = estimate (plan, wait);
+
+  for (guint i = 0; i < ESTIMATES; i++)
+    {
+      gint64 ns;
+
+      change_waits (plan->problem, wait, random);
+      ns = estimate (plan, wait);
+      memcpy (ns <= best ? before : wait, ns <= best ? wait : before, n);
+      best = MIN (best, ns);
+    }
+  estimate (plan, wait);
+}
+
+static gboolean
+fill_v (PsOrder *order, const guint8 *wait, PsRandom *random)
 {
   const PsProblem *problem = order->problem;
   const PsFamilySetting setting
       = { .n_devices = problem->n_devices, .n_microbatches = problem->m, .n_chunks = 2, .n_slices = 1 };
-  g_autoptr (PsSchedule) schedule = ps_family_v_hops (&setting, wait, eager);
+  g_autoptr (PsSchedule) schedule = ps_family_v_hops (&setting, wait, ps_random_below (random, 2));
 
-  if (!ps_order_from_schedule (order, schedule) || !ps_order_evaluate (order) || order->excess > 0)
-    return G_MAXINT64;
-  return order->objective;
+  return ps_order_from_schedule (order, schedule);
+}
+
+/* Fills the order by the plan, with W wherever a device would wait. */
+static gboolean
+fill_planned (PsOrder *order, Plan *plan, guint8 *wait, PsRandom *random)
+{
+  g_autofree guint32 *list = g_new (guint32, order->problem->n_ops);
+  const PsPolicy policy = { .bias[PS_OP_W] = { .base = ps_random_unit (random) },
+                            .ahead = { .base = order->problem->m },
+                            .planned = list };
+
+  descend (plan, wait, random);
+  list_plan (plan, list);
+  return ps_greedy_build (order, &policy, NULL);
+}
+
+/* Fills and evaluates the order; returns its objective, G_MAXINT64 where it is no solution. */
+static gint64
+build (PsOrder *order, Plan *plan, guint8 *wait, PsRandom *random)
+{
+  gboolean fills
+      = ps_blocks_have_slots (order->problem) ? fill_v (order, wait, random) : fill_planned (order, plan, wait, random);
+
+  return fills && ps_order_evaluate (order) && order->excess == 0 ? order->objective : G_MAXINT64;
+}
+
+gboolean
+ps_blocks_suit (const PsProblem *problem)
+{
+  return !problem->joins && problem->n_slices == 1
+         && (ps_blocks_have_slots (problem) || (problem->n_stages > problem->n_devices && problem->n_ops >= LEAST_OPS));
 }
 
 void
 ps_blocks_search (PsBlocks *blocks, PsOrder *scratch)
 {
+  const PsProblem *problem = scratch->problem;
   PsRandom *random = &blocks->random;
-  guint p = scratch->problem->n_devices;
-  gsize size = (gsize)N_WAYS * p;
-  g_autofree guint8 *wait = g_memdup2 (blocks->wait, size), *current = g_memdup2 (blocks->wait, size);
+  guint n = 2 * problem->n_stages;
+  g_autofree guint8 *wait = g_memdup2 (blocks->wait, n), *current = g_memdup2 (blocks->wait, n);
+  g_autofree gint64 *start = g_new (gint64, n);
+  Plan plan = { .problem = problem, .work = most_work (problem), .start = start };
   gint64 current_ns = ps_random_below (random, FRESH_SEARCHES) == 0 ? G_MAXINT64 : blocks->best_ns;
 
   for (guint64 i = 0; i < blocks->n_tries && blocks->go_on (blocks->data); i++)
     {
       if (current_ns == G_MAXINT64)
-        draw_waits (wait, p, random);
+        draw_waits (problem, wait, random);
       else
-        change_waits (wait, p, random);
-      gint64 objective = build (scratch, wait, ps_random_below (random, 2));
+        change_waits (problem, wait, random);
+      gint64 objective = build (scratch, &plan, wait, random);
       gboolean takes = objective <= current_ns && objective < G_MAXINT64;
 
       if (takes)
@@ -96,10 +327,10 @@ ps_blocks_search (PsBlocks *blocks, PsOrder *scratch)
           current_ns = objective;
           blocks->offer (scratch, blocks->data);
         }
-      memcpy (takes ? current : wait, takes ? wait : current, size);
+      memcpy (takes ? current : wait, takes ? wait : current, n);
     }
   if (current_ns >= blocks->best_ns)
     return;
   blocks->best_ns = current_ns;
-  memcpy (blocks->wait, current, size);
+  memcpy (blocks->wait, current, n);
 }

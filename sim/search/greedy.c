@@ -14,9 +14,10 @@ typedef struct
   guint alive;    /* microbatches let into its first stage and not yet done with it */
   guint allowed;  /* limit of `alive` */
   gint64 burst;   /* most that a backward takes while it runs */
+  guint planned;  /* in policy->planned: the next F or B */
   guint32 choice; /* op with the lowest score; NO_OP: none */
   guint32 with;   /* as in PsOrder.partner */
-  gint64 start;   /* its start */
+  gint64 start;   /* its start; G_MAXINT64: none */
 } Station;
 
 typedef struct
@@ -30,7 +31,9 @@ typedef struct
   const gint64 *nudge;
   const PsPolicy *policy;
   guint group;
-  gint64 *end; /* [n_ops] -1: not placed */
+  gint64 *end;    /* [n_ops] -1: not placed */
+  guint n_leaves; /* power of two, n_devices at least, and 2 */
+  guint *first;   /* [2 * n_leaves] tree of the devices: each node has the one of its two that starts first */
 } Greedy;
 
 static double
@@ -47,6 +50,7 @@ greedy_clear (Greedy *greedy)
   g_free (greedy->penalty);
   g_free (greedy->pair_penalty);
   g_free (greedy->end);
+  g_free (greedy->first);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Greedy, greedy_clear)
 
@@ -74,6 +78,10 @@ greedy_init (Greedy *greedy, PsOrder *order, const PsPolicy *policy)
   greedy->penalty = g_new0 (gint64, (gsize)problem->n_stages * N_KINDS);
   greedy->pair_penalty = g_new0 (gint64, problem->n_stages);
   greedy->end = g_new (gint64, problem->n_ops);
+  greedy->n_leaves = 1U << g_bit_storage (p - 1);
+  greedy->first = g_new (guint, 2 * (gsize)greedy->n_leaves);
+  for (guint i = 0; i < 2 * greedy->n_leaves; i++)
+    greedy->first[i] = i < greedy->n_leaves ? 0 : MIN (i - greedy->n_leaves, p - 1);
   for (guint i = 0; i < problem->n_ops; i++)
     greedy->end[i] = -1;
   for (guint d = 0; d < p; d++)
@@ -82,7 +90,9 @@ greedy_init (Greedy *greedy, PsOrder *order, const PsPolicy *policy)
       guint n = problem->first_stage[d + 1] - problem->first_stage[d];
 
       greedy->station[d] = (Station){ .level = problem->held[d],
+                                      .planned = problem->first[d],
                                       .choice = NO_OP,
+                                      .start = G_MAXINT64,
                                       .allowed = (guint)CLAMP (ahead * p + problem->n_slices + 0.5, 1, problem->m) };
       for (guint k = 0; k < n; k++)
         for (guint kind = 0; kind < N_KINDS; kind++)
@@ -190,7 +200,10 @@ has_turn (const Greedy *greedy, guint device, guint index, guint kind)
 {
   const PsProblem *problem = greedy->problem;
   guint begin = problem->first_stage[device], n = problem->first_stage[device + 1] - begin;
+  guint chain = problem->stages[begin + index] * N_KINDS + kind;
 
+  if (greedy->policy->planned != NULL && kind != PS_OP_W)
+    return greedy->policy->planned[greedy->station[device].planned] == chain * problem->m + greedy->next[chain];
   if (greedy->group == 0 || kind == PS_OP_W)
     return TRUE;
   for (guint i = 0; i < n; i++)
@@ -301,6 +314,7 @@ choose (Greedy *greedy, guint device)
   gint64 best = G_MAXINT64;
 
   greedy->station[device].choice = NO_OP;
+  greedy->station[device].start = G_MAXINT64;
   for (guint i = 0; i < n; i++)
     {
       choose_single (greedy, device, i, PS_OP_F, &best);
@@ -309,6 +323,12 @@ choose (Greedy *greedy, guint device)
     }
   for (guint i = 0; greedy->policy->pairs && i < n * n; i++)
     choose_pair (greedy, device, i / n, i % n, &best);
+  for (guint node = (greedy->n_leaves + device) / 2; node > 0; node /= 2)
+    {
+      guint a = greedy->first[2 * node], b = greedy->first[2 * node + 1];
+
+      greedy->first[node] = greedy->station[b].start < greedy->station[a].start ? b : a;
+    }
 }
 
 static void
@@ -337,6 +357,7 @@ place_op (Greedy *greedy, guint device, guint op, gint64 end)
 
   greedy->end[op] = end;
   greedy->next[chain]++;
+  greedy->station[device].planned += chain % N_KINDS != PS_OP_W;
   note_alive (greedy, device, chain);
 }
 
@@ -391,18 +412,8 @@ ps_greedy_build (PsOrder *order, const PsPolicy *policy, const gint64 *nudge)
   greedy_init (&greedy, order, policy);
   for (guint d = 0; d < problem->n_devices; d++)
     choose (&greedy, d);
-  for (;;)
-    {
-      guint best = problem->n_devices;
-
-      for (guint d = 0; d < problem->n_devices; d++)
-        if (greedy.station[d].choice != NO_OP
-            && (best == problem->n_devices || greedy.station[d].start < greedy.station[best].start))
-          best = d;
-      if (best == problem->n_devices)
-        break;
-      place (&greedy, best);
-    }
+  while (greedy.station[greedy.first[1]].choice != NO_OP)
+    place (&greedy, greedy.first[1]);
   return is_complete (&greedy);
 }
 

@@ -23,6 +23,7 @@ typedef struct
   gboolean fuses;    /* backwards run as BW where BW may be better */
   PsPolicyRule ahead;
   guint group; /* 0: forwards and backwards of all chunks compete; N: N microbatches go through a chunk in a row */
+  const guint32 *planned; /* the order of the F and B of each device, from problem->first on; NULL: any */
 } PsPolicy;
 
 void ps_policy_draw (PsPolicy *policy, const PsProblem *problem, PsRandom *random);

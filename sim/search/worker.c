@@ -16,8 +16,10 @@
 /* Local searches of a round that start from list schedules of their own. */
 #define FRESH_STARTS 3
 
-/* Blocks that a round tries take the moves of this number of local searches. */
+/* Blocks that a round tries take the moves of this number of local searches. Without slots they take this part of one,
+ * and come first. */
 #define BLOCKS_PER_SEARCH 2
+#define BLOCK_PART 8
 
 /* Repetitions of a part that a round tries. */
 #define REPEATS_PER_ROUND 100
@@ -272,12 +274,12 @@ offer_block (const PsOrder *order, gpointer data)
 }
 
 static void
-try_blocks (PsSearchWorker *worker)
+try_blocks (PsSearchWorker *worker, gboolean have_slots, guint64 n_moves)
 {
-  if (worker->blocks.wait == NULL)
+  if (worker->blocks.wait == NULL || ps_blocks_have_slots (worker->problem) != have_slots)
     return;
   worker->blocks.random = worker->runner->random;
-  worker->blocks.n_tries = BLOCKS_PER_SEARCH * worker->length / moves_per_order (worker);
+  worker->blocks.n_tries = n_moves / moves_per_order (worker);
   ps_blocks_search (&worker->blocks, worker->scratch);
   worker->runner->random = worker->blocks.random;
 }
@@ -365,11 +367,12 @@ void
 ps_search_worker_round (PsSearchWorker *worker)
 {
   ps_search_worker_spend (worker, 1);
+  try_blocks (worker, FALSE, worker->length / BLOCK_PART);
   try_policies (worker);
   widen (worker);
   improve (worker, worker->best);
   nudge_ops (worker, ps_search_worker_draw (worker), worker->length / moves_per_order (worker) / 2);
-  try_blocks (worker);
+  try_blocks (worker, TRUE, BLOCKS_PER_SEARCH * worker->length);
   improve (worker, ps_search_worker_draw (worker)->order);
   for (guint i = 0; i < FRESH_STARTS; i++)
     improve (worker, NULL);
@@ -391,7 +394,7 @@ ps_search_worker_init (PsSearchWorker *worker, PsRunner *runner, const PsStart *
   worker->length
       = MAX (CLAMP (LENGTH_PER_OP * problem->n_ops, MIN_LENGTH, SMALL_LENGTH), LARGE_LENGTH_PER_OP * problem->n_ops);
   worker->width = MIN_WIDTH;
-  worker->blocks = (PsBlocks){ .wait = ps_blocks_suit (problem) ? g_new0 (guint8, 4 * (gsize)problem->n_devices) : NULL,
+  worker->blocks = (PsBlocks){ .wait = ps_blocks_suit (problem) ? g_new0 (guint8, 2 * (gsize)problem->n_stages) : NULL,
                                .best_ns = G_MAXINT64,
                                .go_on = go_on_building,
                                .offer = offer_block,

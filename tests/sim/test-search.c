@@ -246,6 +246,23 @@ test_block (void)
   g_assert_cmpint (result->lower_bound_ns, >=, 11904);
 }
 
+/* Two copies with 5/8 of the memory of 1F1B, where list scheduling alone stays 13 % above the bound. */
+static void
+test_block_of_copies (void)
+{
+  const gint64 cost[4] = { 100, 100, 100, 10 };
+  g_auto (Case) c = { 0 };
+
+  case_init (&c, PS_PLACEMENT_BIDIRECTIONAL, 16, 1, 64, cost, 2, 1, 20);
+  c.setting.move_limit = 150000;
+  g_autoptr (PsSearchResult) result = ps_search (&c.setting, NULL);
+
+  check_result (&c, result);
+  g_test_message ("%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT ", %s", result->makespan_ns, result->lower_bound_ns,
+                  result->found_by);
+  g_assert_cmpint (result->makespan_ns * 100, <=, result->lower_bound_ns * 105);
+}
+
 /* Whatever the problem, the result holds. */
 static void
 test_random (void)
@@ -448,6 +465,7 @@ main (int argc, char **argv)
   g_test_add_func ("/search/bounds", test_bounds);
   g_test_add_func ("/search/known", test_known);
   g_test_add_func ("/search/block", test_block);
+  g_test_add_func ("/search/block-of-copies", test_block_of_copies);
   g_test_add_func ("/search/random", test_random);
   g_test_add_func ("/search/slices", test_slices);
   g_test_add_func ("/search/families", test_families);
