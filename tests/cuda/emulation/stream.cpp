@@ -9,7 +9,9 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <random>
 #include <set>
 #include <stdlib.h>
 #include <thread>
@@ -27,12 +29,15 @@ struct CUgraphExec_st
   std::vector<std::function<bool ()> > nodes;
 };
 
+static std::atomic<unsigned> n_streams;
+
 struct CUstream_st
 {
   std::mutex lock;
   std::condition_variable changed;
   std::deque<std::function<void ()> > queue;
   std::thread worker; /* starts with the first work */
+  std::minstd_rand chance{ ++n_streams };
   bool busy = false;
   bool ended = false;
   cudaGraph_t captured = nullptr; /* what is being captured */
@@ -52,13 +57,30 @@ static std::set<cudaStream_t> present;
 static unsigned streams_wanted;
 static bool late;
 
-struct CUevent_st
+/* Work in streams shares it: an event may be destroyed while streams wait for it. */
+struct Moment
 {
   std::mutex lock;
   std::condition_variable reached;
   unsigned long n_recorded = 0, n_reached = 0;
   Clock::time_point time;
 };
+
+struct CUevent_st
+{
+  std::shared_ptr<Moment> moment = std::make_shared<Moment> ();
+};
+
+/* Sleeps up to PS_EMULATED_DELAY_US. */
+static void
+dawdle (cudaStream_t stream)
+{
+  static const char *const text = getenv ("PS_EMULATED_DELAY_US");
+  static const unsigned longest = text != nullptr ? (unsigned)atoi (text) : 0;
+
+  if (longest > 0)
+    std::this_thread::sleep_for (std::chrono::microseconds (stream->chance () % (longest + 1)));
+}
 
 static void
 work_through (cudaStream_t stream)
@@ -74,6 +96,7 @@ work_through (cudaStream_t stream)
       stream->queue.pop_front ();
       stream->busy = true;
       guard.unlock ();
+      dawdle (stream);
       work ();
       guard.lock ();
       stream->busy = false;
@@ -141,6 +164,7 @@ ps_emulator_meet (unsigned n)
   streams_wanted = n;
   late = false;
   present.clear ();
+  met.notify_all ();
 }
 
 bool
@@ -258,76 +282,78 @@ cudaEventDestroy (cudaEvent_t event)
 }
 
 static void
-reach (cudaEvent_t event, unsigned long number)
+reach (Moment *moment, unsigned long number)
 {
-  std::lock_guard<std::mutex> guard (event->lock);
+  std::lock_guard<std::mutex> guard (moment->lock);
 
-  event->n_reached = number;
-  event->time = Clock::now ();
-  event->reached.notify_all ();
+  moment->n_reached = number;
+  moment->time = Clock::now ();
+  moment->reached.notify_all ();
 }
 
 cudaError_t
 cudaEventRecord (cudaEvent_t event, cudaStream_t stream)
 {
+  const std::shared_ptr<Moment> moment = event->moment;
   unsigned long number;
 
   if (spoil (stream))
     return cudaErrorStreamCaptureUnsupported;
   {
-    std::lock_guard<std::mutex> guard (event->lock);
-    number = ++event->n_recorded;
+    std::lock_guard<std::mutex> guard (moment->lock);
+    number = ++moment->n_recorded;
   }
   if (cudaStreamQuery (stream) == cudaSuccess)
-    reach (event, number);
+    reach (moment.get (), number);
   else
-    push (stream, [=] { reach (event, number); });
+    push (stream, [=] { reach (moment.get (), number); });
   return cudaSuccess;
 }
 
 /* Until what was recorded by now has been reached. */
 static void
-await_event (cudaEvent_t event, unsigned long number)
+await_event (Moment *moment, unsigned long number)
 {
-  std::unique_lock<std::mutex> guard (event->lock);
+  std::unique_lock<std::mutex> guard (moment->lock);
 
-  event->reached.wait (guard, [=] { return event->n_reached >= number; });
+  moment->reached.wait (guard, [=] { return moment->n_reached >= number; });
 }
 
 static unsigned long
 latest_record (cudaEvent_t event)
 {
-  std::lock_guard<std::mutex> guard (event->lock);
+  std::lock_guard<std::mutex> guard (event->moment->lock);
 
-  return event->n_recorded;
+  return event->moment->n_recorded;
 }
 
 cudaError_t
 cudaEventSynchronize (cudaEvent_t event)
 {
-  await_event (event, latest_record (event));
+  await_event (event->moment.get (), latest_record (event));
   return cudaSuccess;
 }
 
 cudaError_t
 cudaEventQuery (cudaEvent_t event)
 {
-  std::lock_guard<std::mutex> guard (event->lock);
+  std::lock_guard<std::mutex> guard (event->moment->lock);
 
-  return event->n_reached == event->n_recorded ? cudaSuccess : cudaErrorNotReady;
+  return event->moment->n_reached == event->moment->n_recorded ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t
 cudaStreamWaitEvent (cudaStream_t stream, cudaEvent_t event, unsigned)
 {
+  const std::shared_ptr<Moment> moment = event->moment;
   const unsigned long number = latest_record (event);
 
   if (spoil (stream))
     return cudaErrorStreamCaptureUnsupported;
   if (stream == nullptr)
-    await_event (event, number);
+    await_event (moment.get (), number);
   else if (cudaEventQuery (event) != cudaSuccess)
-    push (stream, [=] { await_event (event, number); });
+    push (stream, [=] { await_event (moment.get (), number); });
   return cudaSuccess;
 }
 
@@ -336,7 +362,7 @@ cudaEventElapsedTime (float *milliseconds, cudaEvent_t start, cudaEvent_t end)
 {
   if (cudaEventQuery (start) != cudaSuccess || cudaEventQuery (end) != cudaSuccess)
     return cudaErrorNotReady;
-  *milliseconds = std::chrono::duration<float, std::milli> (end->time - start->time).count ();
+  *milliseconds = std::chrono::duration<float, std::milli> (end->moment->time - start->moment->time).count ();
   return cudaSuccess;
 }
 

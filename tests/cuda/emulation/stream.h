@@ -1,6 +1,7 @@
 /* stream.h - emulated streams. Kernels, copies and fills run at once in the calling thread; other emulated libraries
  * may put work into a stream that ends later. So a stream is a queue: whatever comes after such work waits for it. With
- * PS_EMULATED_ASYNC in the environment a thread of the stream does all work, as on a GPU.
+ * PS_EMULATED_ASYNC in the environment a thread of the stream does all work, as on a GPU, and each piece of work up to
+ * PS_EMULATED_DELAY_US late.
  * Work that is captured only becomes a node of a graph. */
 #pragma once
 
