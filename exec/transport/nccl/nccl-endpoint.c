@@ -9,9 +9,6 @@
 #define MARK_BYTES sizeof (gint64) /* of a message without data: when it may be used */
 #define HOST_SIZE 128
 #define BUS_SIZE 32
-#define ANCHOR_TRIES 20
-#define ANCHOR_AGE_NS                                                                                                  \
-  G_GINT64_CONSTANT (1000000000) /* elapsed times are floats: after seconds they lose microseconds */
 
 /* Every device gives one to the others, so that two on one GPU are found. */
 typedef struct
@@ -83,12 +80,9 @@ ps_nccl_endpoint_free (PsNcclEndpoint *endpoint, guint n_devices)
   if (endpoint == NULL)
     return;
   ps_nccl_endpoint_visit (endpoint, n_devices, free_channel, NULL);
-  if (endpoint->anchor != NULL)
-    cudaEventDestroy (endpoint->anchor);
-  if (endpoint->spare != NULL)
-    cudaEventDestroy (endpoint->spare);
-  if (endpoint->clock != NULL)
-    cudaStreamDestroy (endpoint->clock);
+  ps_cuda_clock_close (&endpoint->clock);
+  if (endpoint->idle != NULL)
+    cudaStreamDestroy (endpoint->idle);
   g_free (endpoint->out);
   g_free (endpoint->in);
   g_free (endpoint);
@@ -226,9 +220,8 @@ static gboolean
 open_clock (PsNcclEndpoint *endpoint, GError **error)
 {
   return ps_nccl_cuda_ok ("cudaStreamCreateWithFlags",
-                          cudaStreamCreateWithFlags (&endpoint->clock, cudaStreamNonBlocking), error)
-         && ps_nccl_cuda_ok ("cudaEventCreate", cudaEventCreate (&endpoint->anchor), error)
-         && ps_nccl_cuda_ok ("cudaEventCreate", cudaEventCreate (&endpoint->spare), error)
+                          cudaStreamCreateWithFlags (&endpoint->idle, cudaStreamNonBlocking), error)
+         && ps_nccl_cuda_ok ("cudaEventCreate", ps_cuda_clock_open (&endpoint->clock), error)
          && ps_nccl_endpoint_anchor (endpoint, error);
 }
 
@@ -272,54 +265,16 @@ ps_nccl_endpoint_join (PsNcclEndpoint *endpoint, const PsTransportSetting *setti
          && open_clock (endpoint, error);
 }
 
-/* Records the spare event at *begin_ns of the clock and spins until the GPU has passed it. */
-static gboolean
-record_spare (PsNcclEndpoint *endpoint, gint64 *begin_ns, GError **error)
-{
-  cudaError_t status;
-
-  *begin_ns = ps_clock_now ();
-  status = cudaEventRecord (endpoint->spare, endpoint->clock);
-  if (status == cudaSuccess)
-    do
-      status = cudaEventQuery (endpoint->spare);
-    while (status == cudaErrorNotReady);
-  return ps_nccl_cuda_ok ("cudaEventRecord", status, error);
-}
-
 gboolean
 ps_nccl_endpoint_anchor (PsNcclEndpoint *endpoint, GError **error)
 {
-  gint64 shortest_ns = G_MAXINT64;
-
-  if (endpoint->anchor_ns > 0 && ps_clock_now () - endpoint->anchor_ns < ANCHOR_AGE_NS)
-    return TRUE;
-  for (guint i = 0; i < ANCHOR_TRIES; i++)
-    {
-      gint64 begin_ns, took_ns;
-
-      if (!record_spare (endpoint, &begin_ns, error))
-        return FALSE;
-      took_ns = ps_clock_now () - begin_ns;
-      if (took_ns < shortest_ns)
-        {
-          cudaEvent_t best = endpoint->spare;
-
-          endpoint->spare = endpoint->anchor;
-          endpoint->anchor = best;
-          endpoint->anchor_ns = begin_ns + took_ns / 2;
-          shortest_ns = took_ns;
-        }
-    }
-  return TRUE;
+  return ps_nccl_cuda_ok ("cudaEventRecord", ps_cuda_clock_set (&endpoint->clock, endpoint->idle), error);
 }
 
 gint64
 ps_nccl_endpoint_time (const PsNcclEndpoint *endpoint, cudaEvent_t event)
 {
-  float milliseconds = 0;
+  gint64 ns;
 
-  if (cudaEventElapsedTime (&milliseconds, endpoint->anchor, event) != cudaSuccess)
-    return ps_clock_now ();
-  return MIN (endpoint->anchor_ns + (gint64)((double)milliseconds * 1e6), ps_clock_now ());
+  return ps_cuda_clock_time (&endpoint->clock, event, &ns) ? ns : ps_clock_now ();
 }

@@ -4,6 +4,8 @@
 
 #include "nccl-channel.h"
 
+#include "device/cuda/cuda-clock.h"
+
 #define PS_NCCL_N_CIRCLES (PS_CIRCLE_TENSOR + 1)
 
 typedef struct
@@ -16,10 +18,8 @@ typedef struct
   PsNcclChannel **out; /* [n_devices] to each device; NULL: nothing goes there */
   PsNcclChannel **in;  /* [n_devices] from each */
   PsNcclChannel *sums[PS_NCCL_N_CIRCLES]; /* to the others of each circle, by PsCircleKind; NULL: there are none */
-  cudaStream_t clock;                     /* for the anchor */
-  cudaEvent_t anchor;                     /* an event at a known time */
-  cudaEvent_t spare;                      /* for the next try of an anchor */
-  gint64 anchor_ns;                       /* when the anchor took place, by the host's clock; 0: never yet */
+  PsCudaClock clock;
+  cudaStream_t idle; /* for the clock */
 } PsNcclEndpoint;
 
 /* setting outlives the endpoint, and so does *aborted. */
@@ -35,8 +35,7 @@ gboolean ps_nccl_endpoint_join (PsNcclEndpoint *endpoint, const PsTransportSetti
 void ps_nccl_endpoint_visit (PsNcclEndpoint *endpoint, guint n_devices,
                              void (*visit) (PsNcclChannel *channel, gpointer data), gpointer data);
 
-/* Compares the clocks of the GPU and the host by the shortest of some tries; does nothing where the last comparison is
- * recent. Clocks drift, so it is called again and again. */
+/* See ps_cuda_clock_set. */
 gboolean ps_nccl_endpoint_anchor (PsNcclEndpoint *endpoint, GError **error);
 
 /* When an event that is done took place, by the host's clock. */
