@@ -11,6 +11,8 @@
 
 #define DEFAULT_STEPS 5
 #define MAX_STEPS 1000000
+#define DEFAULT_AHEAD 4
+#define MAX_AHEAD 1000
 #define MAX_NORM 1e9
 
 static const PsOption rows[] = {
@@ -36,6 +38,9 @@ static const PsOption rows[] = {
              .group = PS_GROUP_OUTPUT),
   PS_OPTION ("sm-shares", 0, PS_TEXT (PsExecOptions, sm_shares), "N,...",
              "Shares of a GPU's multiprocessors that devices get", .otherwise = "even", .group = PS_GROUP_MACHINE),
+  PS_OPTION ("ahead", 0, PS_COUNT (PsExecOptions, run.ahead, 0, MAX_AHEAD), "N",
+             "Ops that a GPU is given before an earlier one has ended", .initial = DEFAULT_AHEAD,
+             .group = PS_GROUP_MACHINE),
   PS_OPTION ("predicted", 0, PS_FILE (PsExecOptions, predicted), "FILE", "Write the simulated timeline",
              .group = PS_GROUP_OUTPUT),
   PS_OPTION ("losses", 0, PS_FILE (PsExecOptions, losses), "FILE.csv", "Write a line for each step as it ends",

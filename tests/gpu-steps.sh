@@ -351,22 +351,34 @@ TEXT
   [ -z "$bad" ]
 }
 
-# variants VARIABLE VALUE...: repeats one run with each value of an environment variable of the cuda device.
+# variants VARIABLE|--OPTION VALUE...: repeats one run with each value of an environment variable of the cuda device or an option, on
+# 4 parts.
 variants ()
 {
   need_device
   [ "$device" = cuda ] || skip "device $device knows no $1"
-  variable=$1 steps=12
+  variable=$1 steps=12 parts=${parts:-4} option=
   shift
   [ -z "${PIPESIM_MODULE_DIR:-}" ] || steps=2
   times=
   for value; do
-    export "$variable=$value"
-    own pipesim-exec --schedule 1f1b -p 4 -m 8 --model "$work/small.ini" --device cuda --steps $steps --json \
+    case $variable in
+      --*) option="$variable $value" ;;
+      *) export "$variable=$value" ;;
+    esac
+    own pipesim-exec --schedule 1f1b -p $parts -m $((parts * 2)) --model "$work/small.ini" --device cuda --steps $steps --json $option \
       >"$work/run.json" 2>"$work/run.err" || { echo "= $variable=$value: $(tail -1 "$work/run.err")"; exit 1; }
     times="$times, $value $(sed -n 's/.*"iteration_ns": \([0-9]*\),*/\1/p' "$work/run.json" | head -1) ns"
   done
-  echo "= iteration of 1f1b on 4 parts by $variable:${times#,}"
+  echo "= iteration of 1f1b on $parts parts by $variable:${times#,}"
+}
+
+# ahead PARTS N...
+ahead ()
+{
+  parts=$1
+  shift
+  variants --ahead "$@"
 }
 
 # Uses any calibration of this call.

@@ -414,6 +414,8 @@ step 30 "one layer" layer
 step 30 "one layer as CUDA graphs" layer_graphs
 step 60 "one layer in PyTorch" torch_layer
 step 25 "waiting asleep and awake" variants PIPESIM_CUDA_WAIT sleep spin
+step 25 "ops ahead of the host, p = 4" ahead 4 0 1 4 16
+step 40 "ops ahead of the host, p = 8" ahead 8 0 1 4 16
 step 25 "ops as CUDA graphs" variants PIPESIM_CUDA_GRAPHS 0 1
 step 20 "attention as on older GPUs" variants PIPESIM_CUDA_HOPPER 1 0
 step 20 "launch overhead" launches

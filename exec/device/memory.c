@@ -10,7 +10,8 @@ struct _Block
   gint64 bytes;
   gboolean travels; /* allocated for PS_USE_BUFFER */
   PsUseKind kind;
-  Block *next; /* in its free list, by ascending start */
+  guint64 moment; /* in which it was given back */
+  Block *next;    /* in its free list, by ascending start */
 };
 
 /* The free blocks of one size that travel, or that don't. Timing decides when a block that travels comes back, and so
@@ -28,10 +29,9 @@ struct _PsMemoryPool
   const PsPoolSource *source;
   gint64 limit_bytes;
   PsMemoryUse use;
-  GArray *free_lists; /* FreeList; a device uses a handful of sizes */
-  GHashTable *blocks; /* every block, by start */
-  gboolean holds;
-  GPtrArray *held; /* of Block, to be put back */
+  GArray *free_lists;     /* FreeList; a device uses a handful of sizes */
+  GHashTable *blocks;     /* every block, by start */
+  guint64 moment, usable; /* see ps_memory_pool_turn */
 };
 
 PsMemoryPool *
@@ -44,7 +44,6 @@ ps_memory_pool_new (const PsPoolSource *source, gint64 limit_bytes)
   memory->limit_bytes = limit_bytes;
   memory->free_lists = g_array_new (FALSE, FALSE, sizeof (FreeList));
   memory->blocks = g_hash_table_new_full (NULL, NULL, NULL, g_free);
-  memory->held = g_ptr_array_new ();
   return memory;
 }
 
@@ -61,7 +60,6 @@ ps_memory_pool_free (PsMemoryPool *memory)
     memory->source->release (start);
   g_hash_table_unref (memory->blocks);
   g_array_unref (memory->free_lists);
-  g_ptr_array_unref (memory->held);
   g_mutex_clear (&memory->mutex);
   g_free (memory);
 }
@@ -143,14 +141,16 @@ count (PsMemoryPool *memory, PsUseKind kind, gint64 bytes)
 static Block *
 take_block (PsMemoryPool *memory, gint64 bytes, gboolean travels)
 {
-  FreeList *list = free_list (memory, bytes, travels);
-  Block *block = list->first;
+  Block **place = &free_list (memory, bytes, travels)->first, *block;
 
   if (bytes > memory->limit_bytes - in_use (&memory->use))
     return NULL;
+  while (*place != NULL && (*place)->moment > memory->usable)
+    place = &(*place)->next;
+  block = *place;
   if (block == NULL)
     return new_block (memory, bytes, travels);
-  list->first = block->next;
+  *place = block->next;
   return block;
 }
 
@@ -209,23 +209,18 @@ ps_memory_pool_give (PsMemoryPool *memory, void *start)
 
   g_mutex_lock (&memory->mutex);
   Block *block = block_at (memory, start);
-  if (memory->holds)
-    g_ptr_array_add (memory->held, block);
-  else
-    put_back (memory, block);
+  block->moment = memory->moment;
+  put_back (memory, block);
   count (memory, block->kind, -block->bytes);
   g_mutex_unlock (&memory->mutex);
 }
 
 void
-ps_memory_pool_hold (PsMemoryPool *memory, gboolean holds)
+ps_memory_pool_turn (PsMemoryPool *memory, guint64 moment, guint64 usable)
 {
   g_mutex_lock (&memory->mutex);
-  memory->holds = holds;
-  for (guint i = 0; !holds && i < memory->held->len; i++)
-    put_back (memory, memory->held->pdata[i]);
-  if (!holds)
-    g_ptr_array_set_size (memory->held, 0);
+  memory->moment = moment;
+  memory->usable = usable;
   g_mutex_unlock (&memory->mutex);
 }
 

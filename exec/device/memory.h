@@ -31,8 +31,9 @@ void *ps_memory_pool_take (PsMemoryPool *memory, gsize bytes, PsUseKind kind);
 /* Gives a block back; NULL is allowed. */
 void ps_memory_pool_give (PsMemoryPool *memory, void *block);
 
-/* holds TRUE: blocks that are given back from now on count as free, but are not taken again before holds is FALSE. */
-void ps_memory_pool_hold (PsMemoryPool *memory, gboolean holds);
+/* Moments number the ops of a device whose queue runs later than its host. Blocks that are given back from now on
+ * belong to `moment`, and only those that belong to `usable` or an earlier one are taken again. At first both are 0. */
+void ps_memory_pool_turn (PsMemoryPool *memory, guint64 moment, guint64 usable);
 
 /* Counts the block as `kind` from now on. */
 void ps_memory_pool_retag (PsMemoryPool *memory, void *block, PsUseKind kind);

@@ -260,8 +260,7 @@ end_step (PsWorker *worker, guint step, GError **error)
   worker->scale = find_scale (worker) == 1 ? 1 : -1;
   if (!ps_worker_update (worker, step, error))
     return FALSE;
-  ps_worker_note_end (worker, step);
-  return TRUE;
+  return ps_worker_note_end (worker, step, error);
 }
 
 /* Makes the O of a step final. *valid: the early O was right everywhere. */

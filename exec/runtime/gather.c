@@ -82,8 +82,8 @@ shift_records (PsRecorder *recorder, guint device, gint64 offset_ns)
 
   for (gsize i = 0; i < (gsize)recorder->n_steps * records->n_ops; i++)
     {
-      records->ops[i].start_ns += offset_ns;
-      records->ops[i].end_ns += offset_ns;
+      records->ops[i].times.start_ns += offset_ns;
+      records->ops[i].times.end_ns += offset_ns;
     }
   for (gsize i = 0; i < (gsize)recorder->n_steps * records->n_posts; i++)
     {

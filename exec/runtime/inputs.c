@@ -84,7 +84,7 @@ ps_lone_input (PsLoneInputs *inputs, PsDevice *device, PsPrecision precision, Ps
   if (*pattern == NULL)
     *pattern = filled_input (device, precision, kind, error);
   input = *pattern != NULL ? new_input (device, kind, error) : NULL;
-  return input != NULL ? keep_if (input, device->class->copy (input, *pattern, error)) : NULL;
+  return input != NULL ? keep_if (input, device->class->copy (input, *pattern, NULL, error)) : NULL;
 }
 
 void

@@ -95,7 +95,7 @@ origin_of (const PsRecorder *recorder, guint step)
       const PsDeviceRecord *records = &recorder->device[i];
 
       for (guint k = 0; k < records->n_ops; k++)
-        origin_ns = MIN (origin_ns, records->ops[(gsize)step * records->n_ops + k].start_ns);
+        origin_ns = MIN (origin_ns, records->ops[(gsize)step * records->n_ops + k].times.start_ns);
     }
   return origin_ns;
 }
@@ -116,8 +116,8 @@ append_op (PsTimeline *timeline, const PsProgram *program, const PsAction *actio
 {
   PsOp op = action->instruction.op;
   /* Both ops of a pair share the time from the first one's start to the second one's end. */
-  gint64 end_ns = op.paired ? record[1].end_ns : record->end_ns;
-  PsSpan span = { .start_ns = record->start_ns - begin_ns,
+  gint64 end_ns = op.paired ? record[1].times.end_ns : record->times.end_ns;
+  PsSpan span = { .start_ns = record->times.start_ns - begin_ns,
                   .end_ns = end_ns - begin_ns,
                   .op = op,
                   .device = (guint16)device,
@@ -130,37 +130,43 @@ append_op (PsTimeline *timeline, const PsProgram *program, const PsAction *actio
   g_array_append_val (timeline->ops, span);
 }
 
-/* The post of each message's send in a step. Only the sender knows for every transport when a message was handed over.
- */
-static const PsPostRecord **
+/* When each message of a step left. Only the sender knows for every transport when a message was handed over; that may
+ * be before its op has ended. */
+static gint64 *
 index_sends (const PsRecorder *recorder, const PsProgram *program, const PsScript *scripts, guint step)
 {
-  const PsPostRecord **sends = g_new0 (const PsPostRecord *, program->n_messages + 1);
+  gint64 *sent_ns = g_new0 (gint64, program->n_messages + 1);
 
   for (guint device = 0; device < recorder->n_devices; device++)
     {
       const PsDeviceRecord *records = &recorder->device[device];
       const PsPostRecord *post = &records->posts[(gsize)step * records->n_posts];
+      const PsOpRecord *op = &records->ops[(gsize)step * records->n_ops];
+      g_autofree gint64 *made_ns = g_new0 (gint64, scripts[device].n_slots);
 
       for (guint i = 0; i < scripts[device].n_actions; i++)
         {
-          const PsInstruction *instruction = &scripts[device].actions[i].instruction;
+          const PsAction *action = &scripts[device].actions[i];
+          const PsInstruction *instruction = &action->instruction;
 
-          if (instruction->type == PS_INSTRUCTION_SEND)
-            sends[instruction->message - 1] = post;
+          if (instruction->type == PS_INSTRUCTION_COMPUTE && action->put != PS_NO_SLOT)
+            made_ns[action->put] = op[instruction->op.paired].times.end_ns;
+          else if (instruction->type == PS_INSTRUCTION_SEND)
+            sent_ns[instruction->message - 1] = MAX (post->start_ns, made_ns[action->take]);
+          op += instruction->type == PS_INSTRUCTION_COMPUTE;
           post += ps_instruction_is_post (instruction);
         }
     }
-  return sends;
+  return sent_ns;
 }
 
 static void
 append_transfer (PsTimeline *timeline, const PsProgram *program, const PsInstruction *wait,
-                 const PsTransferTimes *times, const PsPostRecord *send, guint device, gint64 begin_ns)
+                 const PsTransferTimes *times, gint64 sent_ns, guint device, gint64 begin_ns)
 {
   /* Both ends' clocks, and a GPU's, agree but for some microseconds. */
-  PsSpan span = { .start_ns = send->start_ns - begin_ns,
-                  .end_ns = MAX (times->end_ns, send->start_ns) - begin_ns,
+  PsSpan span = { .start_ns = sent_ns - begin_ns,
+                  .end_ns = MAX (times->end_ns, sent_ns) - begin_ns,
                   .op = wait->op,
                   .device = wait->peer,
                   .peer = (guint16)device,
@@ -186,7 +192,7 @@ append_post (PsTimeline *timeline, const PsInstruction *instruction, const PsPos
 
 static void
 append_device (PsTimeline *timeline, const PsRecorder *recorder, const PsProgram *program, const PsScript *script,
-               const PsPostRecord *const *sends, guint device, guint step, gint64 begin_ns)
+               const gint64 *sent_ns, guint device, guint step, gint64 begin_ns)
 {
   const PsDeviceRecord *records = &recorder->device[device];
   const PsOpRecord *op = &records->ops[(gsize)step * records->n_ops];
@@ -202,7 +208,8 @@ append_device (PsTimeline *timeline, const PsRecorder *recorder, const PsProgram
       else if (instruction->type == PS_INSTRUCTION_COMPUTE)
         append_op (timeline, program, &script->actions[i], op++, device, begin_ns);
       else if (instruction->type == PS_INSTRUCTION_WAIT)
-        append_transfer (timeline, program, instruction, transfer++, sends[instruction->message - 1], device, begin_ns);
+        append_transfer (timeline, program, instruction, transfer++, sent_ns[instruction->message - 1], device,
+                         begin_ns);
       else
         append_post (timeline, instruction, post++, device, begin_ns);
     }
@@ -221,8 +228,8 @@ append_curve (PsTimeline *timeline, const PsRecorder *recorder, const PsScript *
     {
       gint64 shift_ns = begin_ns + (i >= script->n_ops ? recorder->pause_ns[step] : 0);
 
-      append_memory (timeline->memory, device, op[i].start_ns - shift_ns, op[i].peak_bytes);
-      append_memory (timeline->memory, device, op[i].end_ns - shift_ns, op[i].held_bytes);
+      append_memory (timeline->memory, device, op[i].times.start_ns - shift_ns, op[i].peak_bytes);
+      append_memory (timeline->memory, device, op[i].times.end_ns - shift_ns, op[i].held_bytes);
     }
 }
 
@@ -233,12 +240,12 @@ ps_recorder_timeline (const PsRecorder *recorder, const PsProgram *program, cons
   const PsPlacement *placement = schedule->placement;
   PsTimeline *timeline = ps_timeline_new (PS_ORIGIN_MEASURED, schedule->name, placement->n_devices, placement->n_stages,
                                           schedule->n_microbatches);
-  g_autofree const PsPostRecord **sends = index_sends (recorder, program, scripts, step);
+  g_autofree gint64 *sent_ns = index_sends (recorder, program, scripts, step);
   gint64 begin_ns = origin_of (recorder, step);
 
   for (guint i = 0; i < placement->n_devices; i++)
     {
-      append_device (timeline, recorder, program, &scripts[i], sends, i, step, begin_ns);
+      append_device (timeline, recorder, program, &scripts[i], sent_ns, i, step, begin_ns);
       append_curve (timeline, recorder, &scripts[i], i, step, begin_ns);
     }
   timeline->iteration_ns = ps_recorder_iteration (recorder, step);

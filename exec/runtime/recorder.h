@@ -8,11 +8,9 @@
 #include <pipesim/timeline.h>
 #include <pipesim/transport.h>
 
-/* Times by CLOCK_MONOTONIC. */
 typedef struct
 {
-  gint64 start_ns;
-  gint64 end_ns;
+  PsTimes times;
   gint64 held_bytes; /* STATE + ACTIVATION after the op */
   gint64 peak_bytes; /* most of it during the op */
 } PsOpRecord;

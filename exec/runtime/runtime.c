@@ -39,8 +39,8 @@ record_clock (PsRecorder *recorder, PsConditions *conditions, guint i, guint dev
 
   if (records->n_ops == 0)
     return;
-  ps_conditions_median (conditions, i, records->ops[0].start_ns,
-                        records->ops[(gsize)recorder->n_steps * records->n_ops - 1].end_ns, &median);
+  ps_conditions_median (conditions, i, records->ops[0].times.start_ns,
+                        records->ops[(gsize)recorder->n_steps * records->n_ops - 1].times.end_ns, &median);
   records->clock_mhz = median.clock_mhz;
 }
 

@@ -40,6 +40,7 @@ typedef struct
   guint n_tokens;
   gboolean zero;          /* spread the optimizer state over the replicas: see PsDeviceSetting.sharded */
   GBytes *choices;        /* PsDeviceClass.choices that devices adopt before they choose; NULL: none */
+  guint ahead;            /* see PsDeviceSetting, for devices with `start`; 0 for others */
   gboolean bypass;        /* step the optimizer without a meeting, see bypass.h; asynchronous schedules do so anyway */
   double clip;            /* greatest global norm of the gradients; 0: any, also in steps with NaN unless `bypass` */
   const guint *delays;    /* [n_stages] for a reference: ps_schedule_delay of the schedule that it stands for */

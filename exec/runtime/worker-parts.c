@@ -14,17 +14,26 @@ ps_worker_steps_before (const PsWorker *worker)
   return start != NULL ? ps_checkpoint_step (start) : 0;
 }
 
+static gboolean
+start (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, PsTimes *times, GError **error)
+{
+  const PsDeviceClass *class = worker->device->class;
+
+  return worker->setting.ahead > 0 ? class->start (worker->device, op, input, output, times, error)
+                                   : class->run (worker->device, op, input, output, error);
+}
+
 /* O with another factor than 1, or without any effect, does not go through the device's run. */
 static gboolean
-run_on_device (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+run_on_device (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, PsTimes *times, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
 
   if (op.kind != PS_OP_O)
-    return class->run (worker->device, op, input, output, error);
+    return start (worker, op, input, output, times, error);
   if (worker->scale < 0)
     return TRUE;
-  if (worker->scale == 1 ? !class->run (worker->device, op, input, output, error)
+  if (worker->scale == 1 ? !start (worker, op, input, output, times, error)
                          : !class->settle (worker->device, op.stage, worker->scale, error))
     return FALSE;
   return ps_sum_weights (worker, op.stage, error);
@@ -38,9 +47,9 @@ run_op (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, PsOpRecor
   gboolean done;
 
   class->reset_peak (worker->device);
-  record->start_ns = ps_clock_now ();
-  done = run_on_device (worker, op, input, output, error);
-  record->end_ns = ps_clock_now ();
+  record->times.start_ns = ps_clock_now ();
+  done = run_on_device (worker, op, input, output, &record->times, error);
+  record->times.end_ns = ps_clock_now ();
   class->memory (worker->device, &use);
   record->held_bytes = ps_memory_use_held (&use);
   record->peak_bytes = use.peak_bytes;
@@ -210,14 +219,17 @@ ps_worker_report (PsWorker *worker, guint step)
     g_atomic_int_set (&recorder->n_steps, MIN (recorder->n_steps, step + (worker->run->endless ? 3 : 1)));
 }
 
-void
-ps_worker_note_end (PsWorker *worker, guint step)
+gboolean
+ps_worker_note_end (PsWorker *worker, guint step, GError **error)
 {
   if (!ps_worker_keeps_time (worker))
-    return;
+    return TRUE;
+  if (!ps_worker_catch_up (worker, error))
+    return FALSE;
   worker->run->recorder->begin_ns[step + 1] = ps_clock_now ();
   if (worker->run->setting->progress != NULL)
     ps_worker_report (worker, step + 1);
+  return TRUE;
 }
 
 gboolean
@@ -247,9 +259,8 @@ gboolean
 ps_worker_take (PsWorker *worker, guint from, PsOp name, gpointer bytes, gsize n_bytes, GError **error)
 {
   PsTransport *transport = worker->run->transport;
-  PsTransferTimes times;
   PsTensor *tensor = transport->class->wait (transport, worker->at, ps_worker_peer (worker, from), name, worker->device,
-                                             &times, error);
+                                             &worker->unrecorded, error);
   gboolean done;
 
   if (tensor == NULL)

@@ -18,7 +18,8 @@ meet (PsWorker *worker, const char *where, guint step, gint64 *moment_ns, GError
       processes->meeting = where;
       processes->step = ps_worker_steps_before (worker) + step + 1;
     }
-  return ps_crew_meet (worker->run->crew, ps_worker_member (worker), moment_ns, error);
+  return ps_worker_catch_up (worker, error)
+         && ps_crew_meet (worker->run->crew, ps_worker_member (worker), moment_ns, error);
 }
 
 static gboolean
@@ -197,8 +198,8 @@ walk_round (PsWorker *worker, gint64 round, GError **error)
         continue;
       if (!ps_worker_act (worker, action, (guint)step, error))
         return FALSE;
-      if (i == worker->script->end)
-        ps_worker_note_end (worker, (guint)step);
+      if (i == worker->script->end && !ps_worker_note_end (worker, (guint)step, error))
+        return FALSE;
     }
   return TRUE;
 }
@@ -255,6 +256,7 @@ ps_worker_main (gpointer data)
 
   if (!work (worker, &error))
     ps_crew_fail (worker->run->crew, error);
+  ps_worker_catch_up (worker, NULL);
   if (worker->run->transport->class->part != NULL)
     worker->run->transport->class->part (worker->run->transport, worker->at);
   for (guint i = 0; i < worker->script->n_slots; i++)
@@ -305,6 +307,8 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint at, guint n_cores, GError **
                            .tensor = pipeline % run->n_tensor,
                            .length = schedule->length,
                            .tokens = setting->tokens,
+                           .ahead = setting->device->start != NULL ? setting->ahead : 0,
+                           .timeout_ns = setting->timeout_ns,
                            .n_tokens = setting->n_tokens,
                            .n_tensor = run->n_tensor,
                            .add_up = add_up,

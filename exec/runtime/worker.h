@@ -48,6 +48,7 @@ typedef struct
   guint step;         /* of the latest op; G_MAXUINT: none has run */
   double *squares;    /* [n_stages] of the norms of gradients, as far as they are known; see bypass.h */
   float scale;        /* the factor of all gradients for the next O; 0: there is none; below 0: `settle` will do it */
+  PsTransferTimes unrecorded; /* of messages that no record is for */
   GThread *thread;
 } PsWorker;
 
@@ -94,12 +95,20 @@ void ps_worker_report (PsWorker *worker, guint step);
 gboolean ps_worker_turn_to (PsWorker *worker, guint step, GError **error);
 gboolean ps_worker_act (PsWorker *worker, const PsAction *action, guint step, GError **error);
 
+/* Waits for the ops that the device has started (PsDeviceSetting.ahead); what follows may look at their results and
+ * records. */
+static inline gboolean
+ps_worker_catch_up (PsWorker *worker, GError **error)
+{
+  return worker->setting.ahead == 0 || worker->device->class->await (worker->device, error);
+}
+
 /* Add up the gradients of the stages whose O the script leaves to the end, and run these O. */
 gboolean ps_worker_sum (PsWorker *worker, GError **error);
 gboolean ps_worker_update (PsWorker *worker, guint step, GError **error);
 
 /* In an endless run, when the device has done all of a step. */
-void ps_worker_note_end (PsWorker *worker, guint step);
+gboolean ps_worker_note_end (PsWorker *worker, guint step, GError **error);
 
 /* Messages beside those of the program, between devices of one pipeline: n_bytes of the host's memory, where tensors
  * have contents. `take` posts no receive; it drops the message where bytes is NULL. */

@@ -34,6 +34,13 @@ ps_memory_use_held (const PsMemoryUse *use)
   return use->current[PS_USE_STATE] + use->current[PS_USE_ACTIVATION];
 }
 
+/* When something ran, by CLOCK_MONOTONIC in ns. */
+typedef struct
+{
+  gint64 start_ns;
+  gint64 end_ns;
+} PsTimes;
+
 /* A boundary tensor of one slice: `bytes` of device memory. For the cpu device s*b*h floats over the slices, for
  * accelerators s*b*h elements of the model's precision in the accelerator's memory; paced and null devices have data
  * NULL and bytes 0. */
@@ -44,6 +51,7 @@ typedef struct
   void *data;
   gint64 ready_ns; /* when its transport had it ready, or a paced device should have made it, CLOCK_MONOTONIC; 0: made
                       on this device */
+  void *ready; /* after `start`: an event of the accelerator (cudaEvent_t) that data must wait for; NULL: it is there */
 } PsTensor;
 
 /* What a training learns from, and how fast. */
@@ -96,8 +104,8 @@ typedef struct
   guint n_tensor;
 
   /* Ops call it: replaces n numbers by their sums over the devices that share the layer, the same bits on each, for all
-   * that follows in the device's queue (see PsDeviceClass.stream). All of them run the same ops in the same order. NULL:
-   * ops leave their sums out, to be timed without them. */
+   * that follows in the device's queue (see PsDeviceClass.stream). All of them run the same ops in the same order.
+   * NULL: ops leave their sums out, to be timed without them. */
   gboolean (*add_up) (gpointer data, float *values, gsize n, GError **error);
   gpointer add_up_data;
 
@@ -111,6 +119,9 @@ typedef struct
   const guint *tokens;   /* [n_tokens] of the sequences of microbatch i modulo n_tokens, from 1 to the model's; messages
                             keep their size. NULL: all have the model's */
   guint n_tokens;
+
+  guint ahead;       /* ops that `start` may start before an earlier one has ended; 0: only `run` is called */
+  gint64 timeout_ns; /* longest wait for one op of these; 0: for ever */
 } PsDeviceSetting;
 
 /* Where share i of n numbers begins that are divided into n_shares; share i ends where the next one begins. */
@@ -195,8 +206,10 @@ struct _PsDeviceClass
   gboolean (*read) (PsTensor *tensor, void *bytes, GError **error);
 
   /* Copies a tensor of another device of the class to one of this thread's device; done on return. No op uses the
-   * source meanwhile. NULL: memcpy does it. */
-  gboolean (*copy) (PsTensor *to, const PsTensor *from, GError **error);
+   * source meanwhile. With PsDeviceSetting.ahead it may return before: the copy waits for the op that makes the source,
+   * the next op waits for the copy, the memory of the source is not used again before, and *times, which must stay, is
+   * the copy's own when `await` has returned. NULL: memcpy does it. */
+  gboolean (*copy) (PsTensor *to, PsTensor *from, PsTimes *times, GError **error);
 
   /* Called before the first op of a step, number `step` of the training, counted from 0: until the next call F and W
    * read its data, and O takes its learning rate (device/data.h). NULL: nothing to do. */
@@ -232,6 +245,15 @@ struct _PsDeviceClass
    *
    * Tokens and targets depend on seed and microbatch, and with a text on the step: see `begin`. */
   gboolean (*run) (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error);
+
+  /* As run, but returns when the op is in the device's queue: after all that was started before, and counted in memory
+   * as if it were done. Its result may be sent (PsTensor.ready). Sleeps first until no more than PsDeviceSetting.ahead
+   * ops are under way. *times must stay: it is the op's own when `await` has returned. NULL: ops run one by one. */
+  gboolean (*start) (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, PsTimes *times, GError **error);
+
+  /* Sleeps until all that was started is done. The error names the op that has failed, and the number of those after it
+   * that may have. NULL where start is. */
+  gboolean (*await) (PsDevice *device, GError **error);
 
   /* Loss of a microbatch from the latest F on the last stage; NaN for classes that do not compute. */
   double (*loss) (PsDevice *device, guint microbatch);

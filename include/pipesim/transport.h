@@ -66,12 +66,9 @@ typedef enum
   PS_SUM_WHOLE = PS_SUM_SCATTER | PS_SUM_GATHER,
 } PsSumHalves;
 
-/* When a message moved, by CLOCK_MONOTONIC in ns. */
-typedef struct
-{
-  gint64 start_ns; /* the sender handed it over; 0: only the sender knows */
-  gint64 end_ns;   /* the receiver could use it */
-} PsTransferTimes;
+/* When a message moved: start_ns: the sender handed it over; 0: only the sender knows. end_ns: the receiver could use
+ * it. Where the device runs ahead of its host (PsDeviceSetting.ahead), only after its `await`. */
+typedef PsTimes PsTransferTimes;
 
 /* Messages are named by the producing op: F of stage s is the activation for stage s + 1, B of stage s the gradient for
  * stage s - 1 (BW is named B). Receives may be posted and waited for in another order than the sends. No hook may be
@@ -105,16 +102,17 @@ struct _PsTransportClass
   void (*part) (PsTransport *transport, guint at);
 
   /* Starts sending; never waits for the receiver. Takes the tensor and frees it (by its device's class) once it is
-   * sent. delay_ns: the message may not be used before that much time has passed since this call (paced runs; 0
-   * otherwise). The receiver's tensor was ready by so much earlier as the sender's was before this call, but not before
-   * it came. */
+   * sent. Data may still have to wait for PsTensor.ready. delay_ns: the message may not be used before that much time
+   * has passed since this call (paced runs; 0 otherwise). The receiver's tensor was ready by so much earlier as the
+   * sender's was before this call, but not before it came. */
   gboolean (*send) (PsTransport *transport, guint from, guint to, PsOp message, PsTensor *tensor, gint64 delay_ns,
                     GError **error);
 
   /* Announces that `at` will want that message. tensor_new of `into` is where it will land. */
   gboolean (*receive) (PsTransport *transport, guint at, guint from, PsOp message, GError **error);
 
-  /* Sleeps (no busy CPU) until the message is there; returns it in a tensor of device `into` (caller's). */
+  /* Sleeps (no busy CPU) until the message is there, or until the next op of `into` will find it there; returns it in a
+   * tensor of device `into` (caller's). *times must stay until the device's `await`. */
   PsTensor *(*wait) (PsTransport *transport, guint at, guint from, PsOp message, PsDevice *into, PsTransferTimes *times,
                      GError **error);
 

@@ -49,16 +49,27 @@ equal gpt32 pipedream -p 4 -m 4
 equal gpt 1f1b -p 2 -m 4 --sync bypass --clip 0.001
 equal llama seq1f1b -p 2 -m 2
 unset PIPESIM_CUDA_GRAPHS
-# Streams that work on their own, as on a GPU: what does not wait for them is found.
-export PS_EMULATED_ASYNC=1
+# Streams that work on their own, as on a GPU, and late: what does not wait for them is found.
+export PS_EMULATED_ASYNC=1 PS_EMULATED_DELAY_US=500
 equal llama dualpipe-v -p 2 -m 4
+equal gpt 1f1b -p 4 -m 4
+equal tied zb-h1 -p 2 -m 4 --ahead 1 --clip 0.5
+PS_EMULATED_GPUS=2 equal gpt zb-h1 -p 2 -m 4 --transport nccl
+# Ops are given to the GPU before others have ended, but run one after the other, and memory is what it is then.
+pipesim exec --schedule 1f1b -p 2 -m 4 --model gpt.ini --device cuda --steps 2 --trace ahead.json >ahead.txt 2>&1 \
+  && pipesim exec --schedule 1f1b -p 2 -m 4 --model gpt.ini --device cuda --steps 2 --ahead 0 --trace waits.json >waits.txt 2>&1
+for side in ahead waits; do
+  sed -n '/"memory": \[/,/\]$/p' $side.json | grep -oE '\[[0-9]+, [0-9]+, [0-9]+\]' | awk -F '[][, ]+' '{ if ($4 > most[$2]) most[$2] = $4 } END { print most[0], most[1] }' >$side.peaks
+done
+[ -s waits.peaks ] && cmp -s ahead.peaks waits.peaks && set -- || set -- "$(cat ahead.peaks waits.peaks ahead.txt)"
+result "memory of ops ahead" "$@"
 # Devices that share layers add up in another order than one device does.
 sed 's/heads = 1/heads = 2/' gpt32.ini >heads.ini
 sed 's/heads = 1/heads = 4\nkv_heads = 2/' llama.ini >groups.ini
 close=equal-within
 equal heads 1f1b -p 2 -m 2 --tensor 2
 equal groups dualpipe-v -p 2 -m 4 --tensor 2 --clip 0.5
-unset PS_EMULATED_ASYNC
+unset PS_EMULATED_ASYNC PS_EMULATED_DELAY_US
 equal heads seq1f1b -p 1 -m 2 --tensor 2
 equal heads zb-h1 -p 1 -m 2 --tensor 2 --replicas 2 --recompute full --sync bypass --clip 0.001
 close=bit-equal

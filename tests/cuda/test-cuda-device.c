@@ -1,6 +1,7 @@
 /* test-cuda-device.c - the cuda device computes what the cpu device computes, and gives the same bits however it is
  * run. */
 #include "cuda-device-rig.h"
+#include "clock.h"
 #include "llama-reference.h"
 
 #include <string.h>
@@ -437,7 +438,7 @@ test_tensors (void)
   g_autofree float *values = g_malloc (tensor->bytes);
 
   g_assert_cmpuint (tensor->bytes, ==, expected->bytes);
-  g_assert_true (class->copy (other, tensor, &error));
+  g_assert_true (class->copy (other, tensor, NULL, &error));
   g_assert_true (class->read (other, values, &error));
   for (gsize i = 0; i < tensor->bytes / sizeof (float); i++)
     g_assert_cmpfloat (fabsf (values[i] - ((float *)expected->data)[i]), <, 1e-6f);
@@ -452,6 +453,56 @@ test_tensors (void)
   cpu.device->class->tensor_free (expected);
   rig_clear (&rig);
   rig_clear (&cpu);
+}
+
+/* --- ops ahead of the host --- */
+
+static void
+start_forward (Rig *rig, guint microbatch, PsTimes *times, GError **error)
+{
+  const PsOp op = { .kind = PS_OP_F, .microbatch = microbatch & 0x7fffffff };
+  PsTensor *output = NULL;
+
+  rig->device->class->start (rig->device, op, NULL, &output, times, error);
+  g_assert_null (output);
+}
+
+/* Where no stream gets on, three ops are started and the next one waits in vain for the first. Later all of them have
+ * run, one after the other, by the clock of the host. */
+static void
+test_ahead (void)
+{
+  void (*meet) (unsigned) = (void (*) (unsigned))cuda_probe ("ps_emulator_meet");
+  Rig rig = { .setting = { .ahead = 2, .timeout_ns = 20000000 } };
+  g_autoptr (GError) error = NULL;
+  PsTimes times[4] = { { 0 } };
+  gint64 begin_ns, last_ns;
+
+  if (meet == NULL)
+    return;
+  rig_open_as (&rig, cuda_device, small_model (1, 24, 3, 10), 1, 4);
+  g_assert_true (cuda_device->await (rig.device, &error));
+  begin_ns = last_ns = ps_clock_now ();
+  meet (2);
+  for (guint i = 0; i < 4; i++)
+    {
+      g_assert_no_error (error);
+      start_forward (&rig, i, &times[i], &error);
+    }
+  g_assert_error (error, PS_ERROR, PS_ERROR_IO);
+  g_assert_cmpstr (error->message, ==, "stage 0: F0.0: not done after 0.02 s");
+  meet (0);
+  while (!cuda_device->await (rig.device, NULL))
+    g_usleep (1000);
+  for (guint i = 0; i < 3; i++)
+    {
+      g_assert_cmpint (times[i].start_ns, >=, last_ns);
+      g_assert_cmpint (times[i].end_ns, >=, times[i].start_ns);
+      last_ns = times[i].end_ns;
+    }
+  g_assert_cmpint (last_ns, >, begin_ns);
+  g_assert_cmpint (last_ns, <=, ps_clock_now ());
+  rig_clear (&rig);
 }
 
 int
@@ -473,5 +524,6 @@ main (int argc, char **argv)
   cuda_add ("/cuda/shared/layers", test_shared_layers);
   cuda_add ("/cuda/shared/weights", test_shared_weights);
   cuda_add ("/cuda/tensors", test_tensors);
+  cuda_add ("/cuda/ahead", test_ahead);
   return g_test_run ();
 }

@@ -93,6 +93,8 @@ look (Parts *parts, PsCudaContext *context, guint *seen)
     launch_look (&work);
   ps_cuda_finish (context, &error);
   g_assert_no_error (error);
+  ps_cuda_await (context, &error);
+  g_assert_no_error (error);
   ps_cuda_graphs_free (graphs);
 }
 

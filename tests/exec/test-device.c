@@ -1,6 +1,7 @@
 /* Tests of device: the table, the null device and the paced device. */
 #include "clock.h"
 #include "device/devices.h"
+#include "device/memory.h"
 #include "transport/transports.h"
 
 #include <math.h>
@@ -30,6 +31,35 @@ test_unknown (void)
   g_assert_null (ps_device_find ("abacus", &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
   g_assert_cmpstr (error->message, ==, "--device: 'abacus' is no device; there are cpu, cuda, paced, null");
+}
+
+static void *
+plain_allocate (gsize bytes)
+{
+  return g_malloc (bytes);
+}
+
+/* A block that an op gave back is taken by later ops, and by no work that must not wait for that op. */
+static void
+test_moments (void)
+{
+  static const PsPoolSource source = { .granule = 16, .allocate = plain_allocate, .release = g_free };
+  PsMemoryPool *pool = ps_memory_pool_new (&source, G_MAXINT64);
+  PsMemoryUse use;
+  void *block, *other;
+
+  ps_memory_pool_turn (pool, 1, 1);
+  block = ps_memory_pool_take (pool, 32, PS_USE_BUFFER);
+  ps_memory_pool_give (pool, block);
+  ps_memory_pool_turn (pool, 1, 0);
+  other = ps_memory_pool_take (pool, 32, PS_USE_BUFFER);
+  g_assert_true (other != block);
+  ps_memory_pool_turn (pool, 2, 2);
+  g_assert_true (ps_memory_pool_take (pool, 32, PS_USE_BUFFER) == block);
+  ps_memory_pool_give (pool, other);
+  ps_memory_pool_use (pool, &use);
+  g_assert_cmpint (use.current[PS_USE_BUFFER], ==, 32);
+  ps_memory_pool_free (pool);
 }
 
 /* Two stages: F of 2 ms takes 100 B; B of 1 ms gives 60, W of 1 ms gives 40; BW of 3 ms gives 100; weights 1000 B. */
@@ -304,6 +334,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/device/table", test_table);
   g_test_add_func ("/device/unknown", test_unknown);
+  g_test_add_func ("/device/moments", test_moments);
   g_test_add_func ("/device/null", test_null);
   g_test_add_func ("/device/paced/needs-costs", test_paced_needs_costs);
   g_test_add_func ("/device/paced/outputs", test_paced_outputs);

@@ -130,13 +130,18 @@ open_green (PsCudaContext *context, const PsDeviceSetting *setting, const PsCuda
   return TRUE;
 }
 
-static gboolean
-make_event (cudaEvent_t *event, GError **error)
+gboolean
+ps_cuda_spins (void)
 {
-  const gboolean spins = g_strcmp0 (g_getenv ("PIPESIM_CUDA_WAIT"), "spin") == 0;
+  return g_strcmp0 (g_getenv ("PIPESIM_CUDA_WAIT"), "spin") == 0;
+}
 
+gboolean
+ps_cuda_event (cudaEvent_t *event, GError **error)
+{
   return ps_cuda_ok ("making an event",
-                     cudaEventCreateWithFlags (event, spins ? cudaEventDefault : cudaEventBlockingSync), error);
+                     cudaEventCreateWithFlags (event, ps_cuda_spins () ? cudaEventDefault : cudaEventBlockingSync),
+                     error);
 }
 
 static gboolean
@@ -144,7 +149,7 @@ open_stream (PsCudaContext *context, GError **error)
 {
   return (context->stream != NULL
           || ps_cuda_ok ("making a stream", cudaStreamCreateWithFlags (&context->stream, cudaStreamNonBlocking), error))
-         && make_event (&context->begin, error) && make_event (&context->end, error);
+         && ps_cuda_event (&context->done, error);
 }
 
 /* Lets copies from other GPUs take NVLink or PCI Express directly. A pair that can't goes through the host's memory. */
@@ -201,10 +206,8 @@ void
 ps_cuda_context_close_twin (PsCudaContext *twin)
 {
   g_clear_pointer (&twin->failure, g_free);
-  if (twin->begin != NULL)
-    cudaEventDestroy (twin->begin);
-  if (twin->end != NULL)
-    cudaEventDestroy (twin->end);
+  if (twin->done != NULL)
+    cudaEventDestroy (twin->done);
   if (twin->stream != NULL)
     cudaStreamDestroy (twin->stream);
 }
@@ -244,33 +247,24 @@ void
 ps_cuda_begin (PsCudaContext *context)
 {
   g_clear_pointer (&context->failure, g_free);
-  ps_cuda_note (context, "marking the op's begin", cudaEventRecord (context->begin, context->stream));
 }
 
 gboolean
 ps_cuda_finish (PsCudaContext *context, GError **error)
 {
-  ps_cuda_note (context, "marking the op's end", cudaEventRecord (context->end, context->stream));
-  return context->leaves || ps_cuda_await (context, error);
+  return context->failure == NULL || ps_refuse (error, PS_ERROR_UNAVAILABLE, "%s", context->failure);
 }
 
 gboolean
 ps_cuda_await (PsCudaContext *context, GError **error)
 {
-  float milliseconds = 0;
-
-  ps_cuda_note (context, "waiting for the op", cudaEventSynchronize (context->end));
-  if (context->failure != NULL)
-    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "%s", context->failure);
-  ps_cuda_note (context, "timing the op", cudaEventElapsedTime (&milliseconds, context->begin, context->end));
-  context->op_ns = (gint64)((double)milliseconds * 1e6);
-  return TRUE;
+  return ps_cuda_ok ("waiting", cudaEventRecord (context->done, context->stream), error)
+         && ps_cuda_ok ("waiting", cudaEventSynchronize (context->done), error);
 }
 
 gboolean
 ps_cuda_copy (PsCudaContext *context, void *to, const void *from, gsize bytes, GError **error)
 {
   return ps_cuda_ok ("copying", cudaMemcpyAsync (to, from, bytes, cudaMemcpyDefault, context->stream), error)
-         && ps_cuda_ok ("copying", cudaEventRecord (context->end, context->stream), error)
-         && ps_cuda_ok ("copying", cudaEventSynchronize (context->end), error);
+         && ps_cuda_await (context, error);
 }

@@ -1,5 +1,5 @@
 /* cuda-context.h - a device's part of a GPU: the whole GPU, or some of its multiprocessors as a green context. It has
- * one stream for all its work; a twin has another stream in the same part. */
+ * one stream for its ops; a twin has another stream in the same part. */
 #pragma once
 
 #include <cuda.h>
@@ -15,11 +15,9 @@ typedef struct
   CUgreenCtx green;  /* NULL: the whole GPU */
   CUcontext current; /* context of the green context */
   cudaStream_t stream;
-  cudaEvent_t begin, end;
-  gboolean graphs; /* ops are captured and launched as graphs, see cuda-graph.h */
-  gboolean leaves; /* ps_cuda_finish leaves the op running, for ps_cuda_await */
-  gint64 op_ns;    /* time from begin to end of the latest op */
-  char *failure;   /* the first failure since begin; NULL: none */
+  cudaEvent_t done; /* for ps_cuda_await */
+  gboolean graphs;  /* ops are captured and launched as graphs, see cuda-graph.h */
+  char *failure;    /* the first failure since begin; NULL: none */
 } PsCudaContext;
 
 /* Checks for a driver and a GPU of compute capability 8.0 or later. One line says what is missing. */
@@ -47,13 +45,21 @@ char *ps_cuda_sharing (void);
 /* See PsDeviceClass.idle. */
 char *ps_cuda_idle (void);
 
-/* ps_cuda_begin starts an op. Its calls note failures with ps_cuda_note and go on. ps_cuda_finish waits for all work of
- * the stream, and fails with the first note. It sleeps while it waits, or spins with PIPESIM_CUDA_WAIT=spin. */
+/* ps_cuda_begin starts an op. Its calls note failures with ps_cuda_note and go on. ps_cuda_finish fails with the first
+ * note, and waits for nothing. */
 void ps_cuda_begin (PsCudaContext *context);
 void ps_cuda_note (PsCudaContext *context, const char *what, cudaError_t status);
 void ps_cuda_note_text (PsCudaContext *context, const char *what, const char *problem);
 gboolean ps_cuda_finish (PsCudaContext *context, GError **error);
+
+/* Waits for all work of the stream; the thread sleeps, or spins with PIPESIM_CUDA_WAIT=spin. */
 gboolean ps_cuda_await (PsCudaContext *context, GError **error);
+
+/* Whether PIPESIM_CUDA_WAIT=spin. */
+gboolean ps_cuda_spins (void);
+
+/* Makes an event that tells times; threads wait for it as in ps_cuda_await. */
+gboolean ps_cuda_event (cudaEvent_t *event, GError **error);
 
 /* Copies between host and device memory in any direction, after all work of the stream. Returns when it is done. */
 gboolean ps_cuda_copy (PsCudaContext *context, void *to, const void *from, gsize bytes, GError **error);

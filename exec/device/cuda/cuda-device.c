@@ -6,6 +6,7 @@
 #include "cuda-libraries.h"
 #include "cuda-nvml.h"
 #include "cuda-occupy.h"
+#include "cuda-queue.h"
 #include "cuda-share.h"
 #include "cuda-shared.h"
 #include "cuda-stage.h"
@@ -31,17 +32,58 @@ typedef struct
   PsDevice base;
   PsDeviceSetting setting;
   PsCudaShared shared, twin; /* the twin runs the second op of a pair; its products are NULL where there are no pairs */
-  gboolean left;             /* the first op of a pair is under way */
-  PsCudaStage **stages;      /* [n_stages], NULL where not resident */
+  PsCudaContext copies;      /* a twin for copies of messages; there with PsDeviceSetting.ahead */
+  PsCudaQueue queue;
+  PsCudaJob *left; /* the first op of a pair, under way; NULL: no pair is */
+  GMutex mutex;
+  GQueue taken;         /* CudaTensor that have been freed while another device still copies them; under mutex */
+  PsCudaStage **stages; /* [n_stages], NULL where not resident */
   PsCudaFlush flush;
   PsCudaHolder holder;
   PsCudaSum sum;
 } CudaDevice;
 
+typedef struct
+{
+  PsTensor base;
+  cudaEvent_t taken; /* another device has copied it; NULL: none does, or the copy is done */
+} CudaTensor;
+
 static CudaDevice *
 cuda_device (PsDevice *device)
 {
   return (CudaDevice *)device;
+}
+
+static void
+destroy_tensor (gpointer data)
+{
+  CudaTensor *tensor = data;
+
+  ps_memory_pool_give (cuda_device (tensor->base.device)->shared.memory, tensor->base.data);
+  if (tensor->base.ready != NULL)
+    cudaEventDestroy (tensor->base.ready);
+  if (tensor->taken != NULL)
+    cudaEventDestroy (tensor->taken);
+  g_free (tensor);
+}
+
+/* Frees the tensors that are copied by now. */
+static void
+free_taken (CudaDevice *cuda)
+{
+  g_mutex_lock (&cuda->mutex);
+  for (GList *link = cuda->taken.head, *next; link != NULL; link = next)
+    {
+      CudaTensor *tensor = link->data;
+
+      next = link->next;
+      if (cudaEventQuery (tensor->taken) == cudaErrorNotReady)
+        continue;
+      g_queue_delete_link (&cuda->taken, link);
+      destroy_tensor (tensor);
+    }
+  g_mutex_unlock (&cuda->mutex);
 }
 
 static void
@@ -52,6 +94,12 @@ cuda_close (PsDevice *device)
   if (cuda == NULL)
     return;
   ps_cuda_context_enter (&cuda->shared.context, NULL);
+  if (!ps_cuda_queue_await (&cuda->queue, 0, NULL) && cuda->queue.lost)
+    return; /* the driver would wait for the streams */
+  g_queue_clear_full (&cuda->taken, destroy_tensor);
+  ps_cuda_queue_close (&cuda->queue);
+  ps_cuda_context_close_twin (&cuda->copies);
+  g_mutex_clear (&cuda->mutex);
   for (guint i = 0; i < cuda->setting.n_stages; i++)
     ps_cuda_stage_free (cuda->stages[i]);
   g_free (cuda->stages);
@@ -63,6 +111,18 @@ cuda_close (PsDevice *device)
   ps_memory_pool_free (cuda->shared.memory);
   ps_cuda_context_close (&cuda->shared.context);
   g_free (cuda);
+}
+
+/* The thread that opens the device leaves its context again: see ps_cuda_context_open. */
+static gboolean
+open_queue (CudaDevice *cuda, GError **error)
+{
+  PsCudaContext *context = &cuda->shared.context;
+
+  return ps_cuda_context_enter (context, error)
+         && ps_cuda_queue_open (&cuda->queue, cuda->setting.ahead > 0 ? cuda->setting.timeout_ns : 0, error)
+         && (cuda->setting.ahead == 0 || ps_cuda_context_open_twin (&cuda->copies, context, error))
+         && ps_cuda_ok ("leaving a GPU", cudaSetDevice (context->gpu), error);
 }
 
 static PsDevice *
@@ -87,12 +147,11 @@ cuda_open (const PsDeviceSetting *setting, GError **error)
   device->shared.seed = setting->seed;
   device->shared.setting = &device->setting;
   device->stages = g_new0 (PsCudaStage *, setting->n_stages);
-  if (!ps_cuda_context_open (&device->shared.context, setting, error))
-    {
-      cuda_close (&device->base);
-      return NULL;
-    }
-  return &device->base;
+  g_mutex_init (&device->mutex);
+  if (ps_cuda_context_open (&device->shared.context, setting, error) && open_queue (device, error))
+    return &device->base;
+  cuda_close (&device->base);
+  return NULL;
 }
 
 static gboolean
@@ -129,30 +188,54 @@ cuda_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError
 static PsTensor *
 wrap (CudaDevice *cuda, void *block)
 {
-  PsTensor *tensor = g_new (PsTensor, 1);
+  CudaTensor *tensor = g_new0 (CudaTensor, 1);
 
-  *tensor
+  tensor->base
       = (PsTensor){ .device = &cuda->base, .bytes = ps_cuda_sizes_boundary_bytes (&cuda->shared.sizes), .data = block };
-  return tensor;
+  return &tensor->base;
+}
+
+/* Any stream may write to it at once, so it is no block that an op under way has given back. */
+static void *
+take_idle (CudaDevice *cuda)
+{
+  PsCudaQueue *queue = &cuda->queue;
+  void *block;
+
+  free_taken (cuda);
+  ps_cuda_queue_reap (queue);
+  ps_memory_pool_turn (cuda->shared.memory, queue->n_started, queue->n_done);
+  block = ps_memory_pool_take (cuda->shared.memory, ps_cuda_sizes_boundary_bytes (&cuda->shared.sizes), PS_USE_BUFFER);
+  if (block != NULL || queue->n_done == queue->n_started || !ps_cuda_queue_await (queue, 0, NULL))
+    return block;
+  return take_idle (cuda);
 }
 
 static PsTensor *
 cuda_tensor_new (PsDevice *device)
 {
-  CudaDevice *cuda = cuda_device (device);
-  void *block
-      = ps_memory_pool_take (cuda->shared.memory, ps_cuda_sizes_boundary_bytes (&cuda->shared.sizes), PS_USE_BUFFER);
+  void *block = take_idle (cuda_device (device));
 
-  return block != NULL ? wrap (cuda, block) : NULL;
+  return block != NULL ? wrap (cuda_device (device), block) : NULL;
 }
 
 static void
 cuda_tensor_free (PsTensor *tensor)
 {
+  cudaEvent_t taken = tensor != NULL ? ((CudaTensor *)tensor)->taken : NULL;
+  CudaDevice *cuda;
+
   if (tensor == NULL)
     return;
-  ps_memory_pool_give (cuda_device (tensor->device)->shared.memory, tensor->data);
-  g_free (tensor);
+  if (taken == NULL || cudaEventQuery (taken) != cudaErrorNotReady)
+    {
+      destroy_tensor (tensor);
+      return;
+    }
+  cuda = cuda_device (tensor->device);
+  g_mutex_lock (&cuda->mutex);
+  g_queue_push_tail (&cuda->taken, tensor);
+  g_mutex_unlock (&cuda->mutex);
 }
 
 static gboolean
@@ -167,10 +250,53 @@ cuda_read (PsTensor *tensor, void *bytes, GError **error)
   return ps_cuda_copy (&cuda_device (tensor->device)->shared.context, bytes, tensor->data, tensor->bytes, error);
 }
 
-static gboolean
-cuda_copy (PsTensor *to, const PsTensor *from, GError **error)
+/* Returns a new event that only streams wait for; NULL on failure. */
+static cudaEvent_t
+mark (cudaStream_t stream, GError **error)
 {
-  return ps_cuda_copy (&cuda_device (to->device)->shared.context, to->data, from->data, from->bytes, error);
+  cudaEvent_t event = NULL;
+
+  if (!ps_cuda_ok ("making an event", cudaEventCreateWithFlags (&event, cudaEventDisableTiming), error))
+    return NULL;
+  if (ps_cuda_ok ("marking a message", cudaEventRecord (event, stream), error))
+    return event;
+  cudaEventDestroy (event);
+  return NULL;
+}
+
+static gboolean
+follow (cudaStream_t stream, cudaEvent_t event, GError **error)
+{
+  return event == NULL || ps_cuda_ok ("following", cudaStreamWaitEvent (stream, event, 0), error);
+}
+
+/* No op of this device that is under way uses the memory of `to`, see take_idle. */
+static gboolean
+start_copy (CudaDevice *cuda, PsTensor *to, CudaTensor *from, PsTimes *times, GError **error)
+{
+  cudaStream_t copies = cuda->copies.stream;
+  PsCudaJob *job;
+
+  if (!follow (copies, from->base.ready, error))
+    return FALSE;
+  job = ps_cuda_queue_begin (&cuda->queue, (PsOp){ .kind = PS_OP_F }, TRUE, times, copies, error);
+  if (job == NULL
+      || !ps_cuda_ok ("copying", cudaMemcpyAsync (to->data, from->base.data, to->bytes, cudaMemcpyDefault, copies),
+                      error)
+      || !ps_cuda_queue_end (job, copies, error) || !follow (cuda->shared.context.stream, job->end, error))
+    return FALSE;
+  from->taken = mark (copies, error);
+  return from->taken != NULL;
+}
+
+static gboolean
+cuda_copy (PsTensor *to, PsTensor *from, PsTimes *times, GError **error)
+{
+  CudaDevice *cuda = cuda_device (to->device);
+
+  if (cuda->setting.ahead > 0)
+    return start_copy (cuda, to, (CudaTensor *)from, times, error);
+  return ps_cuda_copy (&cuda->shared.context, to->data, from->data, from->bytes, error);
 }
 
 /* Names the op's range in profilers as PyTorch names it. */
@@ -186,7 +312,7 @@ open_range (PsOp op)
 
 /* Makes a tensor of zeros where one is wanted and *block is NULL, and gives back one that is not wanted. */
 static gboolean
-fit (CudaDevice *cuda, gboolean wanted, void **block, GError **error)
+fit (CudaDevice *cuda, gboolean wanted, void **block, cudaStream_t stream, GError **error)
 {
   PsCudaShared *shared = &cuda->shared;
   const gsize bytes = ps_cuda_sizes_boundary_bytes (&shared->sizes);
@@ -196,74 +322,121 @@ fit (CudaDevice *cuda, gboolean wanted, void **block, GError **error)
   if (!wanted || *block != NULL)
     return TRUE;
   *block = ps_cuda_shared_take (shared, bytes, PS_USE_BUFFER, "activations", error);
-  return *block != NULL
-         && ps_cuda_ok ("clearing memory", cudaMemsetAsync (*block, 0, bytes, shared->context.stream), error)
-         && ps_cuda_ok ("waiting", cudaStreamSynchronize (shared->context.stream), error);
+  return *block != NULL && ps_cuda_ok ("clearing memory", cudaMemsetAsync (*block, 0, bytes, stream), error);
 }
 
-/* Runs the second op of a pair beside the first, and waits for both. Both follow all that came before the pair. */
-static gboolean
-run_beside (CudaDevice *cuda, PsCudaStage *stage, PsOp op, void *block, void **result, GError **error)
+/* Prepares the lane that the op runs in: the twin for the second op of a pair, which follows all that came before the
+ * pair. NULL on failure. The memory that the pair gives back is not taken by the second op. */
+static PsCudaShared *
+choose_lane (CudaDevice *cuda, GError **error)
 {
-  PsCudaContext *first = &cuda->shared.context, *second = &cuda->twin.context;
-  gboolean done;
+  const guint64 number = cuda->queue.n_started + 1;
 
+  ps_memory_pool_turn (cuda->shared.memory, number, cuda->left != NULL ? number - 2 : number);
+  if (cuda->left == NULL)
+    return &cuda->shared;
   cuda->twin.words = cuda->shared.words;
   cuda->twin.step = cuda->shared.step;
-  ps_cuda_stage_move (stage, &cuda->twin);
-  done = ps_cuda_ok ("following the ops before a pair", cudaStreamWaitEvent (second->stream, first->begin, 0), error)
-         && ps_cuda_stage_run (stage, op, block, result, error);
-  ps_cuda_stage_move (stage, &cuda->shared);
-  done = ps_cuda_await (first, done ? error : NULL) && done;
-  ps_memory_pool_hold (cuda->shared.memory, FALSE);
-  return done;
+  return follow (cuda->twin.context.stream, cuda->left->begin, error) ? &cuda->twin : NULL;
 }
 
-/* The first op of a pair is left under way. Nothing that it gives back may be taken by the second. */
+/* Frees a tensor but for its memory. */
+static void *
+open_tensor (PsTensor *tensor)
+{
+  void *block = tensor != NULL ? g_steal_pointer (&tensor->data) : NULL;
+
+  cuda_tensor_free (tensor);
+  return block;
+}
+
+/* Puts the op into its lane. The first lane goes on when both ops of a pair are done. */
 static gboolean
-run_on_stage (CudaDevice *cuda, PsOp op, void *block, void **result, GError **error)
+launch (CudaDevice *cuda, PsOp op, PsTensor *input, void **result, PsTimes *times, GError **error)
 {
   PsCudaStage *stage = cuda->stages[op.stage];
+  PsCudaShared *lane = choose_lane (cuda, error);
+  void *block = open_tensor (input);
+  cudaStream_t first = cuda->shared.context.stream, stream = lane != NULL ? lane->context.stream : NULL;
+  PsCudaJob *job = lane != NULL ? ps_cuda_queue_begin (&cuda->queue, op, FALSE, times, stream, error) : NULL;
+  const gboolean second = cuda->left != NULL;
+  gboolean done;
+  guint next;
 
-  if (cuda->left)
+  done = job != NULL && fit (cuda, ps_device_op_reads (ps_cuda_stage_shape (stage), op), &block, stream, error);
+  if (done)
     {
-      cuda->left = cuda->shared.context.leaves = FALSE;
-      return run_beside (cuda, stage, op, block, result, error);
+      ps_cuda_stage_move (stage, lane);
+      done = ps_cuda_stage_run (stage, op, block, result, error) && ps_cuda_queue_end (job, stream, error);
+      ps_cuda_stage_move (stage, &cuda->shared);
     }
-  cuda->left = cuda->shared.context.leaves = op.paired && cuda->twin.products != NULL;
-  if (cuda->left)
-    ps_memory_pool_hold (cuda->shared.memory, TRUE);
-  return ps_cuda_stage_run (stage, op, block, result, error);
+  cuda->left = done && !second && op.paired && cuda->twin.products != NULL ? job : NULL;
+  return done && (!second || follow (first, job->end, error))
+         && fit (cuda, ps_op_output (op, cuda->setting.n_stages, &next), result, first, error);
+}
+
+/* The result of an op that started, whose readers elsewhere wait for it. */
+static PsTensor *
+hand_out (CudaDevice *cuda, void *block, GError **error)
+{
+  PsTensor *tensor = wrap (cuda, block);
+
+  if (cuda->setting.ahead == 0)
+    return tensor;
+  tensor->ready = mark (cuda->shared.context.stream, error);
+  if (tensor->ready == NULL)
+    cuda_tensor_free (g_steal_pointer (&tensor));
+  return tensor;
+}
+
+static gboolean
+cuda_start (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, PsTimes *times, GError **error)
+{
+  CudaDevice *cuda = cuda_device (device);
+  void *result = NULL;
+  gboolean ok;
+
+  g_return_val_if_fail (input == NULL || input->device == device, FALSE);
+
+  if (!ps_device_check_op (op.stage < cuda->setting.n_stages && cuda->stages[op.stage] != NULL, op, error)
+      || !ps_cuda_queue_await (&cuda->queue, MAX (cuda->setting.ahead, 1), error))
+    {
+      cuda_tensor_free (input);
+      return FALSE;
+    }
+  free_taken (cuda);
+  open_range (op);
+  ok = launch (cuda, op, input, &result, times, error);
+  nvtxRangePop ();
+  if (!ok)
+    g_prefix_error (error, "stage %u: ", op.stage);
+  g_assert (output != NULL || result == NULL);
+  if (output != NULL)
+    *output = result != NULL ? hand_out (cuda, result, ok ? error : NULL) : NULL;
+  return ok && (result == NULL || *output != NULL);
+}
+
+static gboolean
+cuda_await (PsDevice *device, GError **error)
+{
+  CudaDevice *cuda = cuda_device (device);
+
+  return ps_cuda_queue_await (&cuda->queue, 0, error)
+         && ps_cuda_ok ("comparing clocks", ps_cuda_clock_set (&cuda->queue.clock, cuda->shared.context.stream), error);
 }
 
 static gboolean
 cuda_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
   CudaDevice *cuda = cuda_device (device);
-  void *result = NULL, *block;
-  gboolean ok;
-  guint next;
 
-  g_return_val_if_fail (input == NULL || input->device == device, FALSE);
-
-  if (!ps_device_check_op (op.stage < cuda->setting.n_stages && cuda->stages[op.stage] != NULL, op, error))
-    {
-      cuda_tensor_free (input);
-      return FALSE;
-    }
-  block = input != NULL ? input->data : NULL;
-  g_free (input);
-  open_range (op);
-  ok = fit (cuda, ps_device_op_reads (ps_cuda_stage_shape (cuda->stages[op.stage]), op), &block, error)
-       && run_on_stage (cuda, op, block, &result, error)
-       && fit (cuda, ps_op_output (op, cuda->setting.n_stages, &next), &result, error);
-  nvtxRangePop ();
-  if (!ok)
-    g_prefix_error (error, "stage %u: ", op.stage);
-  g_assert (output != NULL || result == NULL);
+  if (!cuda_start (device, op, input, output, NULL, error))
+    return FALSE;
+  if (cuda->left != NULL || ps_cuda_queue_await (&cuda->queue, 0, error))
+    return TRUE;
   if (output != NULL)
-    *output = result != NULL ? wrap (cuda, result) : NULL;
-  return ok;
+    cuda_tensor_free (g_steal_pointer (output));
+  return FALSE;
 }
 
 static gboolean
@@ -364,7 +537,7 @@ cuda_sum (const PsDeviceSum *sum, PsSumPhase phase, GError **error)
 static gint64
 cuda_op_ns (PsDevice *device)
 {
-  return cuda_device (device)->shared.context.op_ns;
+  return cuda_device (device)->queue.op_ns;
 }
 
 static gboolean
@@ -435,6 +608,7 @@ cuda_adopt_choices (PsDevice *device, GBytes *choices, GError **error)
 static void
 cuda_memory (PsDevice *device, PsMemoryUse *use)
 {
+  free_taken (cuda_device (device));
   ps_memory_pool_use (cuda_device (device)->shared.memory, use);
 }
 
@@ -475,6 +649,8 @@ static const PsDeviceClass cuda_class = {
   .settle = cuda_settle,
   .forget = cuda_forget,
   .run = cuda_run,
+  .start = cuda_start,
+  .await = cuda_await,
   .loss = cuda_loss,
   .gradients = cuda_gradients,
   .gradient_memory = cuda_gradient_memory,

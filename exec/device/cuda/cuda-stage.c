@@ -484,7 +484,7 @@ ps_cuda_stage_settle (PsCudaStage *stage, float scale, GError **error)
 {
   ps_cuda_begin (&stage->shared->context);
   ps_cuda_weights_settle (&stage->weights, stage->shared, scale);
-  return ps_cuda_finish (&stage->shared->context, error);
+  return ps_cuda_finish (&stage->shared->context, error) && ps_cuda_await (&stage->shared->context, error);
 }
 
 void

@@ -16,8 +16,9 @@ PsCudaStage *ps_cuda_stage_new (PsCudaShared *shared, const PsStageShape *shape,
 void ps_cuda_stage_free (PsCudaStage *stage);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCudaStage, ps_cuda_stage_free)
 
-/* Runs F, R, B, BW, W or O of device.h on blocks of one boundary tensor. input is taken, also on failure; *output is
- * NULL if the op has none. Errors: PS_ERROR_SCHEDULE if the op is not the microbatch's next one, PS_ERROR_UNAVAILABLE.
+/* Puts F, R, B, BW, W or O of device.h, on blocks of one boundary tensor, into the stream. input is taken, also on
+ * failure; *output is NULL if the op has none. Errors: PS_ERROR_SCHEDULE if the op is not the microbatch's next one,
+ * PS_ERROR_UNAVAILABLE.
  */
 gboolean ps_cuda_stage_run (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error);
 

@@ -204,6 +204,9 @@ ps_nccl_channel_post (PsNcclChannel *channel, PsNcclJob *job, void *memory, gsiz
     }
   pthread_mutex_lock (&channel->lock);
   posted = channel->comm != NULL && !is_aborted (channel) ? TRUE : fail_aborted (error);
+  if (posted && channel->kind == PS_NCCL_SEND && job->tensor != NULL && job->tensor->ready != NULL)
+    posted
+        = ps_nccl_cuda_ok ("cudaStreamWaitEvent", cudaStreamWaitEvent (channel->stream, job->tensor->ready, 0), error);
   /* Only when NCCL has put it into the stream may anything follow there. */
   posted = posted && check_settled (channel, job, ps_nccl_channel_settle (channel, launch (channel, memory, n)), error)
            && ps_nccl_cuda_ok ("cudaEventRecord", cudaEventRecord (job->done, channel->stream), error);

@@ -353,12 +353,12 @@ await_ready (PsTransport *transport, guint at, const Message *message, GError **
 }
 
 static gboolean
-copy_message (const Message *message, PsTensor *tensor, GError **error)
+copy_message (const Message *message, PsTensor *tensor, PsTransferTimes *times, GError **error)
 {
   const void *data = message->tensor != NULL ? message->tensor->data : message->slot;
 
   if (tensor->device->class->copy != NULL)
-    return tensor->device->class->copy (tensor, message->tensor, error);
+    return tensor->device->class->copy (tensor, message->tensor, times, error);
   if (message->bytes > 0)
     memcpy (tensor->data, data, message->bytes);
   return TRUE;
@@ -366,7 +366,7 @@ copy_message (const Message *message, PsTensor *tensor, GError **error)
 
 /* Returns the message in a tensor of the receiver's; NULL: there is no room for it, or the copy failed. */
 static PsTensor *
-land (const Message *message, PsDevice *into, GError **error)
+land (const Message *message, PsDevice *into, PsTransferTimes *times, GError **error)
 {
   PsTensor *tensor = into->class->tensor_new (into);
   char name[48];
@@ -376,7 +376,7 @@ land (const Message *message, PsDevice *into, GError **error)
                            ps_op_format (message->op, name));
   g_assert (tensor->bytes == message->bytes);
   tensor->ready_ns = message->due_ns;
-  if (copy_message (message, tensor, error))
+  if (copy_message (message, tensor, times, error))
     return tensor;
   tensor_free (tensor);
   return NULL;
@@ -435,7 +435,7 @@ threads_wait (PsTransport *transport, guint at, guint from, PsOp op, PsDevice *i
     return NULL;
   if (await_ready (transport, at, message, error))
     {
-      tensor = land (message, into, error);
+      tensor = land (message, into, times, error);
       *times = transfer_times (message, into, called_ns);
     }
   if (message->in_slot)

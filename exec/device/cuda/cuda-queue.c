@@ -1,0 +1,140 @@
+/* cuda-queue.c - jobs of a device's streams, and the wait for them. */
+#include "cuda-queue.h"
+
+#include "clock.h"
+
+#define POLL_US 20 /* a thread that sleeps so long wakes after some 70 us */
+
+static void
+job_free (gpointer data)
+{
+  PsCudaJob *job = data;
+
+  if (job->begin != NULL)
+    cudaEventDestroy (job->begin);
+  if (job->end != NULL)
+    cudaEventDestroy (job->end);
+  g_free (job);
+}
+
+gboolean
+ps_cuda_queue_open (PsCudaQueue *queue, gint64 timeout_ns, GError **error)
+{
+  g_queue_init (&queue->jobs);
+  queue->idle = g_ptr_array_new_with_free_func (job_free);
+  queue->timeout_ns = timeout_ns;
+  return ps_cuda_ok ("opening a clock", ps_cuda_clock_open (&queue->clock), error);
+}
+
+void
+ps_cuda_queue_close (PsCudaQueue *queue)
+{
+  if (queue->idle == NULL)
+    return;
+  g_queue_clear_full (&queue->jobs, job_free);
+  g_clear_pointer (&queue->idle, g_ptr_array_unref);
+  ps_cuda_clock_close (&queue->clock);
+}
+
+PsCudaJob *
+ps_cuda_queue_begin (PsCudaQueue *queue, PsOp op, gboolean copies, PsTimes *times, cudaStream_t stream, GError **error)
+{
+  PsCudaJob *job
+      = queue->idle->len > 0 ? g_ptr_array_steal_index_fast (queue->idle, queue->idle->len - 1) : g_new0 (PsCudaJob, 1);
+
+  job->op = op;
+  job->copies = copies;
+  job->times = times;
+  if ((job->begin == NULL && !ps_cuda_event (&job->begin, error))
+      || (job->end == NULL && !ps_cuda_event (&job->end, error))
+      || !ps_cuda_ok ("marking a begin", cudaEventRecord (job->begin, stream), error))
+    {
+      g_ptr_array_add (queue->idle, job);
+      return NULL;
+    }
+  g_queue_push_tail (&queue->jobs, job);
+  queue->n_started += !copies;
+  return job;
+}
+
+gboolean
+ps_cuda_queue_end (PsCudaJob *job, cudaStream_t stream, GError **error)
+{
+  return ps_cuda_ok ("marking an end", cudaEventRecord (job->end, stream), error);
+}
+
+/* The oldest job is done. */
+static void
+finish (PsCudaQueue *queue)
+{
+  PsCudaJob *job = g_queue_pop_head (&queue->jobs);
+  float milliseconds = 0;
+
+  if (job->times != NULL)
+    {
+      ps_cuda_clock_time (&queue->clock, job->begin, &job->times->start_ns);
+      ps_cuda_clock_time (&queue->clock, job->end, &job->times->end_ns);
+    }
+  if (!job->copies && cudaEventElapsedTime (&milliseconds, job->begin, job->end) == cudaSuccess)
+    queue->op_ns = (gint64)((double)milliseconds * 1e6);
+  queue->n_done += !job->copies;
+  g_ptr_array_add (queue->idle, job);
+}
+
+void
+ps_cuda_queue_reap (PsCudaQueue *queue)
+{
+  const PsCudaJob *job;
+
+  while ((job = g_queue_peek_head (&queue->jobs)) != NULL && cudaEventQuery (job->end) == cudaSuccess)
+    finish (queue);
+}
+
+/* cudaErrorNotReady: not in time. */
+static cudaError_t
+wait_for (PsCudaQueue *queue, const PsCudaJob *job)
+{
+  const gint64 until_ns = ps_clock_now () + queue->timeout_ns;
+  const gboolean spins = ps_cuda_spins ();
+  cudaError_t status;
+
+  if (queue->timeout_ns == 0)
+    return cudaEventSynchronize (job->end);
+  while ((status = cudaEventQuery (job->end)) == cudaErrorNotReady && !queue->lost && ps_clock_now () < until_ns)
+    if (!spins)
+      g_usleep (POLL_US);
+  queue->lost |= status == cudaErrorNotReady;
+  return status;
+}
+
+/* A GPU says of no error which of its kernels has made it. */
+static gboolean
+refuse (PsCudaQueue *queue, const PsCudaJob *job, cudaError_t status, GError **error)
+{
+  const guint n_after = g_queue_get_length (&queue->jobs) - 1;
+  g_autofree char *after = n_after > 0 ? g_strdup_printf (", or of %u started after it", n_after) : g_strdup ("");
+  char name[48];
+
+  if (status == cudaErrorNotReady)
+    return ps_refuse (error, PS_ERROR_IO, "stage %u: %s%s: not done after %g s", job->op.stage,
+                      ps_op_format (job->op, name), job->copies ? " (its message)" : "",
+                      (double)queue->timeout_ns / 1e9);
+  return ps_refuse (error, PS_ERROR_UNAVAILABLE, "stage %u: %s%s%s: %s", job->op.stage, ps_op_format (job->op, name),
+                    job->copies ? " (its message)" : "", after, cudaGetErrorString (status));
+}
+
+gboolean
+ps_cuda_queue_await (PsCudaQueue *queue, guint n_left, GError **error)
+{
+  const PsCudaJob *job;
+
+  while ((job = g_queue_peek_head (&queue->jobs)) != NULL && (n_left == 0 || queue->n_started - queue->n_done > n_left))
+    {
+      const cudaError_t status = wait_for (queue, job);
+
+      if (status != cudaSuccess)
+        return refuse (queue, job, status, error);
+      finish (queue);
+    }
+  return TRUE;
+}
