@@ -319,6 +319,8 @@ run_job (PsExecOptions *options, const Job *job, GError **error)
                           .prediction = job->prediction,
                           .verdict = &verdict,
                           .weather = ps_machine_watch_weather (&watch, trial.started) };
+  if (!isnan (report.weather.factor))
+    trial.result->timeline->usual_ns = llround ((double)trial.result->timeline->iteration_ns / report.weather.factor);
   if (!publish (options, job, &report, error) || !check_outcome (options, &report, error))
     return 1;
   return options->tolerance < 0 || fabs (trial.comparison->iteration_error) <= options->tolerance ? 0 : EXIT_OUTSIDE;

@@ -31,6 +31,7 @@ typedef struct
   PsMetrics measured;
   double iteration_error;
   PsInterval interval;      /* of the predicted iteration time; all 0: not known */
+  gint64 usual_ns;          /* PsTimeline.usual_ns of the measured one; 0 when alike */
   double bubble_difference; /* predicted - measured bubble ratio */
   double peak_memory_error; /* NaN when one side does not know */
   struct PsKindError

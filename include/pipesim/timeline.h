@@ -41,6 +41,8 @@ typedef struct
   guint n_microbatches;
   gint64 iteration_ns; /* time per training step */
   PsInterval interval; /* of a prediction from measured costs; files keep p10 and p90 */
+  gint64 usual_ns;     /* of a run: the iteration time on the machine as its profile found it, by the sentinel; 0: not
+                          known */
   GArray *ops;         /* PsSpan, by device, then start */
   GArray *transfers;   /* PsSpan, by start */
   GArray *posts;       /* PsSpan, by device, then start; empty if they are not known (simulated timelines) */
@@ -133,7 +135,8 @@ void ps_metrics_set_iteration (PsMetrics *metrics, gint64 iteration_ns);
 /* The native file, JSON {"format": "pipesim-timeline/1", "origin", "schedule", "source", "devices", "stages",
  * "microbatches", "iteration_ns", "ops": [[device, "F0.1", start, end, chunk], ...], "transfers": [[from, to, "F0.1",
  * start, end], ...], "memory": [[device, time, bytes], ...]}, where a fourth value is buffer_bytes. Paired ops end in
- * '+' ("F0.1+"). Where the interval is known: "iteration_p10_ns", "iteration_p90_ns". Where there are posts: "posts":
+ * '+' ("F0.1+"). Where the interval is known: "iteration_p10_ns", "iteration_p90_ns"; where usual_ns is:
+ * "usual_iteration_ns". Where there are posts: "posts":
  * [[device, "SEND F0.1" or "RECEIVE F0.1", start, end], ...]; where there are waits: "waits": [[device, "F0.1", start,
  * end], ...]. Files are read by ps_timeline_load. Free the text with g_free. */
 char *ps_timeline_to_json (const PsTimeline *timeline);

@@ -57,7 +57,7 @@ static const PsColumn columns[] = {
   { "max_span_ns", NULL, PS_COLUMN_TIME },
   { "iteration_ns", "iteration", PS_COLUMN_TIME },
   { "iteration_p10_ns", NULL, PS_COLUMN_TIME },
-  { "iteration_p50_ns", NULL, PS_COLUMN_TIME },
+  { "iteration_p50_ns", "p50", PS_COLUMN_TIME },
   { "iteration_p90_ns", NULL, PS_COLUMN_TIME },
   { "interval", "p10-p90", PS_COLUMN_TEXT },
   { "bubble_ratio", "bubble of iteration", PS_COLUMN_RATIO },

@@ -263,6 +263,8 @@ read_other (Reader *reader, PsJsonReader *json)
       timeline->interval.p10_ns = CLAMP (ns, 0, MAX_TIME_NS);
     else if (g_str_equal (key, "iteration_p90_ns") && ps_json_read_integer (json, &ns))
       timeline->interval.p90_ns = CLAMP (ns, 0, MAX_TIME_NS);
+    else if (g_str_equal (key, "usual_iteration_ns") && ps_json_read_integer (json, &ns))
+      timeline->usual_ns = CLAMP (ns, 0, MAX_TIME_NS);
     else
       ps_json_skip_value (json);
 }

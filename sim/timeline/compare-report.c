@@ -9,7 +9,7 @@ typedef struct
   PsColumn figures[4];
   PsColumn kinds[6];
   PsColumn worst[8];
-  PsColumn all[22]; /* the last N_ALIKE only of timelines that are alike */
+  PsColumn all[23]; /* the last N_ALIKE only of timelines that are alike */
 } Columns;
 
 #define N_ALIKE 2
@@ -61,6 +61,7 @@ static const Columns templates = {
     { "predicted_iteration_p10_ns", NULL, PS_COLUMN_TIME },
     { "predicted_iteration_p90_ns", NULL, PS_COLUMN_TIME },
     { "inside_interval", NULL, PS_COLUMN_BOOLEAN },
+    { "usual_iteration_ns", NULL, PS_COLUMN_TIME },
     { "first_only_ops", NULL, PS_COLUMN_INTEGER },
     { "second_only_ops", NULL, PS_COLUMN_INTEGER },
   },
@@ -233,6 +234,19 @@ append_interval (GString *text, const PsComparison *comparison)
                             place);
 }
 
+/* The run was measured in a weather that the profile does not know. */
+static void
+append_usual (GString *text, const PsComparison *comparison)
+{
+  g_autofree char *usual = ps_format_time (comparison->usual_ns);
+
+  if (comparison->usual_ns > 0)
+    g_string_append_printf (text,
+                            "by the sentinel, on the machine as the profile found it the run would take %s: the "
+                            "prediction is off by %+.2f %% then\n",
+                            usual, 100 * ps_relative_error (comparison->predicted.iteration_ns, comparison->usual_ns));
+}
+
 char *
 ps_comparison_to_text (const PsComparison *comparison, guint n_worst, const PsColumnChoice *choice, GError **error)
 {
@@ -254,6 +268,7 @@ ps_comparison_to_text (const PsComparison *comparison, guint n_worst, const PsCo
   append_legend (text, comparison);
   g_string_append_printf (text, "%s%s", *figures_text ? "\n" : "", figures_text);
   append_interval (text, comparison);
+  append_usual (text, comparison);
   g_string_append_printf (text, "%s%s", *kinds_text ? "\n" : "", kinds_text);
   if (ps_table_n_rows (worst) > 0 && *worst_text)
     g_string_append_printf (text, "\n%u worst of %u ops, by difference of duration\n%s", ps_table_n_rows (worst),
@@ -312,6 +327,8 @@ ps_comparison_to_json (const PsComparison *comparison, guint n_worst)
       ps_table_set_boolean (table, "inside_interval",
                             ps_interval_holds (&comparison->interval, comparison->measured.iteration_ns));
     }
+  if (comparison->usual_ns > 0)
+    ps_table_set_integer (table, "usual_iteration_ns", comparison->usual_ns);
   if (comparison->alike)
     {
       ps_table_set_integer (table, "first_only_ops", comparison->n_only[0]);

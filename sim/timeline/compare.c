@@ -229,7 +229,10 @@ compare_figures (PsComparison *comparison, const PsTimeline *predicted, const Ps
   comparison->iteration_error
       = ps_relative_error (comparison->predicted.iteration_ns, comparison->measured.iteration_ns);
   if (!comparison->alike)
-    comparison->interval = predicted->interval;
+    {
+      comparison->interval = predicted->interval;
+      comparison->usual_ns = measured->usual_ns;
+    }
   comparison->bubble_difference = comparison->predicted.bubble_ratio - comparison->measured.bubble_ratio;
   comparison->peak_memory_error
       = comparison->predicted.peak_memory_bytes > 0

@@ -110,6 +110,8 @@ ps_timeline_to_json (const PsTimeline *timeline)
     g_string_append_printf (
         json, ",\n  \"iteration_p10_ns\": %" G_GINT64_FORMAT ",\n  \"iteration_p90_ns\": %" G_GINT64_FORMAT,
         timeline->interval.p10_ns, timeline->interval.p90_ns);
+  if (timeline->usual_ns > 0)
+    g_string_append_printf (json, ",\n  \"usual_iteration_ns\": %" G_GINT64_FORMAT, timeline->usual_ns);
   append_rows (json, "ops", timeline->ops, put_op_row);
   append_rows (json, "transfers", timeline->transfers, put_transfer_row);
   if (timeline->posts->len > 0)
@@ -340,7 +342,9 @@ read_interval (const PsJsonObject *object, PsTimeline *timeline, GError **error)
   return (!ps_json_object_has (object, "iteration_p10_ns")
           || ps_json_get_integer (object, "iteration_p10_ns", 0, MAX_SUM, &interval->p10_ns, error))
          && (!ps_json_object_has (object, "iteration_p90_ns")
-             || ps_json_get_integer (object, "iteration_p90_ns", interval->p10_ns, MAX_SUM, &interval->p90_ns, error));
+             || ps_json_get_integer (object, "iteration_p90_ns", interval->p10_ns, MAX_SUM, &interval->p90_ns, error))
+         && (!ps_json_object_has (object, "usual_iteration_ns")
+             || ps_json_get_integer (object, "usual_iteration_ns", 0, MAX_SUM, &timeline->usual_ns, error));
 }
 
 void
@@ -389,7 +393,8 @@ ps_timeline_parse_json (const char *where, const char *text, gssize length, GErr
 {
   static const char *const keys[] = { "origin",       "schedule", "source",    "devices", "stages", "microbatches",
                                       "iteration_ns", "ops",      "transfers", "memory",  NULL };
-  static const char *const optional[] = { "iteration_p10_ns", "iteration_p90_ns", "posts", "waits", NULL };
+  static const char *const optional[]
+      = { "iteration_p10_ns", "iteration_p90_ns", "usual_iteration_ns", "posts", "waits", NULL };
   g_auto (PsJsonReader) reader = { 0 };
   g_auto (PsJsonObject) object = { 0 };
   g_autoptr (PsTimeline) timeline = NULL;

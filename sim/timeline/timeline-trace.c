@@ -84,6 +84,8 @@ append_head (Trace *trace)
     g_string_append_printf (trace->json,
                             ",\"iteration_p10_ns\":%" G_GINT64_FORMAT ",\"iteration_p90_ns\":%" G_GINT64_FORMAT,
                             timeline->interval.p10_ns, timeline->interval.p90_ns);
+  if (timeline->usual_ns > 0)
+    g_string_append_printf (trace->json, ",\"usual_iteration_ns\":%" G_GINT64_FORMAT, timeline->usual_ns);
   g_string_append (trace->json, "},\n\"traceEvents\":[");
 }
 
