@@ -202,3 +202,24 @@ ps_observed_costs (const PsObserved *observed, guint n_devices, guint n_chunks, 
   costs->source = ps_observed_describe (observed);
   return g_steal_pointer (&costs);
 }
+
+void
+ps_observed_tell_warm (const PsObserved *observed, PsCosts *costs)
+{
+  for (guint i = 0; i < PS_OP_O * costs->n_stages; i++)
+    {
+      const GArray *warm = observed->warm[i], *cold = observed->cold[i];
+      gint64 cold_ns = cold->len > 0 ? median_of (cold) : 0;
+
+      if (warm->len < PS_MEDIAN_MIN_SAMPLES || cold->len < PS_MEDIAN_MIN_SAMPLES || cold_ns <= 0)
+        continue;
+      if (costs->warm == NULL)
+        {
+          costs->warm = g_new (double, (gsize)PS_OP_O * costs->n_stages);
+          for (guint k = 0; k < PS_OP_O * costs->n_stages; k++)
+            costs->warm[k] = 1;
+        }
+      costs->warm[i] = (double)median_of (warm) / (double)cold_ns;
+      ps_costs_op (costs, (PsOpKind)(i / costs->n_stages), i % costs->n_stages)->duration_ns = cold_ns;
+    }
+}

@@ -59,6 +59,8 @@ ps_observed_free (PsObserved *observed)
   if (observed == NULL)
     return;
   free_lists (observed->op, PS_N_OP_KINDS * observed->n_stages);
+  free_lists (observed->warm, PS_N_OP_KINDS * observed->n_stages);
+  free_lists (observed->cold, PS_N_OP_KINDS * observed->n_stages);
   free_lists (observed->take, PS_N_OP_KINDS * observed->n_stages);
   free_lists (observed->give, PS_N_OP_KINDS * observed->n_stages);
   free_lists (observed->state, observed->n_stages);
@@ -227,7 +229,7 @@ is_plain (const PsSpan *span, const PsSpan *before)
 }
 
 static void
-observe_op (const Reader *reader, const PsSpan *span, guint n)
+observe_op (const Reader *reader, const PsSpan *span, const PsSpan *before, guint n)
 {
   PsObserved *observed = reader->observed;
   gint64 ns = (span->end_ns - span->start_ns) * reader->n_slices;
@@ -239,7 +241,13 @@ observe_op (const Reader *reader, const PsSpan *span, guint n)
     g_array_append_val (observed->op[PS_OP_O * observed->n_stages + span->op.stage],
                         (gint64){ span->end_ns - span->start_ns });
   else
-    g_array_append_val (observed->op[span->op.kind * observed->n_stages + span->op.stage], ns);
+    {
+      guint cell = span->op.kind * observed->n_stages + span->op.stage;
+      gboolean warm = before != NULL && !before->op.paired && ps_op_is_warm (before->op, span->op);
+
+      g_array_append_val (observed->op[cell], ns);
+      g_array_append_val (warm ? observed->warm[cell] : observed->cold[cell], ns);
+    }
 }
 
 static void
@@ -253,7 +261,7 @@ observe_ops (const Reader *reader)
       const PsSpan *span = &g_array_index (ops, PsSpan, i);
 
       n = span->op.paired && i + 1 < ops->len && span[1].device == span->device ? 2 : 1;
-      observe_op (reader, span, n);
+      observe_op (reader, span, i > 0 && span[-1].device == span->device ? span - 1 : NULL, n);
       if (i > 0 && span[-1].device == span->device && is_plain (span, NULL)
           && is_plain (&span[-1], i > 1 ? &span[-2] : NULL))
         observe_gap (reader, &span[-1], span, &post, &wait);
@@ -284,6 +292,8 @@ ps_observed_add (PsObserved *observed, const char *where, GPtrArray *timelines, 
         {
           observed->n_stages = timeline->n_stages;
           observed->op = new_lists (PS_N_OP_KINDS * observed->n_stages);
+          observed->warm = new_lists (PS_N_OP_KINDS * observed->n_stages);
+          observed->cold = new_lists (PS_N_OP_KINDS * observed->n_stages);
           observed->take = new_lists (PS_N_OP_KINDS * observed->n_stages);
           observed->give = new_lists (PS_N_OP_KINDS * observed->n_stages);
           observed->state = new_lists (observed->n_stages);

@@ -30,8 +30,11 @@ static PsCosts *
 load (const PsSetting *setting, G_GNUC_UNUSED const PsModel *own, guint n_devices, guint n_chunks, GError **error)
 {
   g_autoptr (PsObserved) observed = read_runs (setting, error);
+  PsCosts *costs = observed != NULL ? ps_observed_costs (observed, n_devices, n_chunks, error) : NULL;
 
-  return observed != NULL ? ps_observed_costs (observed, n_devices, n_chunks, error) : NULL;
+  if (costs != NULL)
+    ps_observed_tell_warm (observed, costs);
+  return costs;
 }
 
 static PsCostSpread *

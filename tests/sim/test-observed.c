@@ -206,6 +206,42 @@ test_estimate (void)
   g_assert_cmpstr (costs->source, ==, "a, 1 iteration; estimated, not measured: B, W by the operations of tiny-gpt");
 }
 
+/* One stage, one device: F0 F1 BW1 F2 BW0 BW2. F2 and BW1 are warm, the others are not. Fewer than six of a sort do not
+ * tell the difference. */
+static void
+test_warm (void)
+{
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  g_autoptr (GError) error = NULL;
+
+  for (guint run = 0; run < 6; run++)
+    {
+      PsTimeline *t = ps_timeline_new (PS_ORIGIN_MEASURED, "run", 1, 1, 3);
+      g_autoptr (PsCosts) before = run > 0 ? ps_observed_costs (observed, 1, 1, &error) : NULL;
+
+      if (before != NULL)
+        ps_observed_tell_warm (observed, before);
+      g_assert_true (before == NULL || run >= 3 || before->warm == NULL);
+      add_span (t->ops, 0, "F0.0", 0, 100, 0);
+      add_span (t->ops, 0, "F1.0", 100, 200, 0);
+      add_span (t->ops, 0, "BW1.0", 200, 380, 0);
+      add_span (t->ops, 0, "F2.0", 380, 470, 0);
+      add_span (t->ops, 0, "BW0.0", 470, 670, 0);
+      add_span (t->ops, 0, "BW2.0", 670, 870, 0);
+      ps_timeline_sort (t);
+      add_run (observed, "run", t);
+    }
+  g_autoptr (PsCosts) costs = ps_observed_costs (observed, 1, 1, &error);
+  g_assert_no_error (error);
+  g_assert_null (costs->warm);
+  ps_observed_tell_warm (observed, costs);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, 100 * US);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 0)->duration_ns, ==, 200 * US);
+  g_assert_cmpfloat_with_epsilon (costs->warm[PS_OP_F], 0.9, 1e-9);
+  g_assert_cmpfloat_with_epsilon (costs->warm[PS_OP_BW], 0.9, 1e-9);
+  g_assert_cmpfloat (costs->warm[PS_OP_B], ==, 1);
+}
+
 static void
 test_other_stages (void)
 {
@@ -369,6 +405,7 @@ main (int argc, char **argv)
   g_test_add_func ("/observed/late-wait", test_late_wait);
   g_test_add_func ("/observed/two-runs", test_two_runs);
   g_test_add_func ("/observed/estimate", test_estimate);
+  g_test_add_func ("/observed/warm", test_warm);
   g_test_add_func ("/observed/other-stages", test_other_stages);
   g_test_add_func ("/observed/spread", test_spread);
   g_test_add_func ("/observed/memory", test_memory);
