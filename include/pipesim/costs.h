@@ -137,6 +137,23 @@ ps_costs_held_bytes (const PsCosts *costs, guint stage, guint versions)
   return costs->stage[stage].weight_bytes + (versions - 1) * costs->stage[stage].version_bytes;
 }
 
+/* The bytes that an F keeps, and those that its B leaves for W. */
+static inline gint64
+ps_costs_act_bytes (const PsCosts *costs, guint stage)
+{
+  const PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage);
+
+  return f->take_bytes - f->give_bytes;
+}
+
+static inline gint64
+ps_costs_wact_bytes (const PsCosts *costs, guint stage)
+{
+  const PsOpCost *b = ps_costs_op (costs, PS_OP_B, stage);
+
+  return ps_costs_act_bytes (costs, stage) + b->take_bytes - b->give_bytes;
+}
+
 /* Indices into transfer_ns, for the first length: the activation that stage hands to stage + 1, the gradient that stage
  * hands to stage - 1. */
 #define PS_TRANSFER_LOCAL 0

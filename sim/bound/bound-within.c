@@ -42,23 +42,6 @@ rest_of (const Device *device, guint i)
   return device->objective == PS_OBJECTIVE_MAKESPAN ? device->ways->rest[i] : device->ways->own[i];
 }
 
-/* Bytes that an F keeps, and the part of them that W needs. */
-static gint64
-act_bytes (const PsWays *ways, guint stage)
-{
-  const PsOpCost *f = ps_costs_op (ways->costs, PS_OP_F, stage);
-
-  return f->take_bytes - f->give_bytes;
-}
-
-static gint64
-wact_bytes (const PsWays *ways, guint stage)
-{
-  const PsOpCost *b = ps_costs_op (ways->costs, PS_OP_B, stage);
-
-  return act_bytes (ways, stage) + b->take_bytes - b->give_bytes;
-}
-
 /* The work that `bytes` of memory stand for, if `each` bytes stand for work_ns. */
 static gint64
 work_held (gint64 bytes, gint64 each, gint64 work_ns)
@@ -98,7 +81,7 @@ add_stage (Device *device, guint i)
 {
   const PsWays *ways = device->ways;
   guint stage = i % ways->placement->n_stages, m = ways->m[i / ways->placement->n_stages];
-  gint64 f = ps_ways_duration (ways, PS_OP_F, stage), act = act_bytes (ways, stage);
+  gint64 f = ps_ways_duration (ways, PS_OP_F, stage), act = ps_costs_act_bytes (ways->costs, stage);
 
   device->gradient = MIN (device->gradient, gradient_at (device, i));
   device->forwards += m * f;
@@ -107,8 +90,8 @@ add_stage (Device *device, guint i)
   device->backward = MAX (device->backward, ps_ways_backward_alone (ways, stage));
   device->least = MIN (device->least, act);
   device->to_come = MAX (device->to_come, work_held (device->room, act, ps_ways_backward_alone (ways, stage)));
-  device->to_come = MAX (device->to_come,
-                         work_held (device->room, wact_bytes (ways, stage), ps_ways_duration (ways, PS_OP_W, stage)));
+  device->to_come = MAX (device->to_come, work_held (device->room, ps_costs_wact_bytes (ways->costs, stage),
+                                                     ps_ways_duration (ways, PS_OP_W, stage)));
 }
 
 /* Idle time before the first gradient can arrive. */
@@ -196,7 +179,8 @@ area_bound (const Device *device)
     if (is_here (device, i))
       {
         guint stage = i % ways->placement->n_stages;
-        gint64 act = MAX (act_bytes (ways, stage), 0), wact = MAX (wact_bytes (ways, stage), 0);
+        gint64 act = MAX (ps_costs_act_bytes (ways->costs, stage), 0),
+               wact = MAX (ps_costs_wact_bytes (ways->costs, stage), 0);
         gint64 joined = MIN (ps_ways_duration (ways, PS_OP_BW, stage), ways->least_pair[device->d]);
         Wide apart = (Wide)act * ps_ways_duration (ways, PS_OP_B, stage)
                      + (Wide)wact * ps_ways_duration (ways, PS_OP_W, stage);

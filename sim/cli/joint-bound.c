@@ -37,23 +37,6 @@ search_take_stage (PsCosts *costs, const PsCosts *from, guint stage)
     costs->shapes[stage] = from->shapes[stage];
 }
 
-/* Bytes that an F keeps, and that its B leaves. */
-static gint64
-kept (const PsCosts *costs, guint stage)
-{
-  const PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage);
-
-  return f->take_bytes - f->give_bytes;
-}
-
-static gint64
-left (const PsCosts *costs, guint stage)
-{
-  const PsOpCost *b = ps_costs_op (costs, PS_OP_B, stage);
-
-  return kept (costs, stage) + b->take_bytes - b->give_bytes;
-}
-
 static void
 set_bytes (PsCosts *costs, PsOpKind kind, guint stage, gint64 change)
 {
@@ -77,8 +60,8 @@ relax_stage (const SearchWays *ways, PsCosts *costs, guint stage)
                    ps_costs_op (way, (PsOpKind)kind, stage)->duration_ns);
       cost->pair_ns = MIN (cost->pair_ns, way->stage[stage].pair_ns);
       cost->weight_bytes = MIN (cost->weight_bytes, way->stage[stage].weight_bytes);
-      least_kept = MIN (least_kept, kept (way, stage));
-      least_left = MIN (least_left, left (way, stage));
+      least_kept = MIN (least_kept, ps_costs_act_bytes (way, stage));
+      least_left = MIN (least_left, ps_costs_wact_bytes (way, stage));
     }
   set_bytes (costs, PS_OP_F, stage, least_kept);
   set_bytes (costs, PS_OP_B, stage, least_left - least_kept);

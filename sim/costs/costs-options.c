@@ -5,14 +5,6 @@
 #include <math.h>
 
 static gint64
-kept_bytes (const PsCosts *costs, guint stage)
-{
-  const PsOpCost *forward = ps_costs_op (costs, PS_OP_F, stage);
-
-  return forward->take_bytes - forward->give_bytes;
-}
-
-static gint64
 scale (gint64 value, double factor)
 {
   return (gint64)llround ((double)value * factor);
@@ -39,9 +31,9 @@ ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_bytes, gi
 {
   PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage), *b = ps_costs_op (costs, PS_OP_B, stage);
   PsOpCost *whole = ps_costs_op (costs, PS_OP_BW, stage);
-  gint64 before = kept_bytes (costs, stage), kept = before - drop_bytes;
+  gint64 before = ps_costs_act_bytes (costs, stage), kept = before - drop_bytes;
   gint64 part = (drop_bytes + n_parts - 1) / n_parts;
-  gint64 weight_inputs = before + b->take_bytes - b->give_bytes;
+  gint64 weight_inputs = ps_costs_wact_bytes (costs, stage);
   gint64 piled = MAX (weight_inputs - kept, 0) / n_parts * (n_parts - 1);
   PsStageCost *cost = &costs->stage[stage];
 
@@ -83,7 +75,7 @@ drop_layers (PsCosts *costs, guint stage, const PsModel *model, const PsStageSha
   double dropped = all - (double)ps_tensor_kept_bytes (model, shape, recompute, n_tensor);
   double own = all + (double)ps_framework_habits (model, shape, n_tensor).kept_bytes;
 
-  ps_costs_drop (costs, stage, shape->n_layers, scale (kept_bytes (costs, stage), dropped / own),
+  ps_costs_drop (costs, stage, shape->n_layers, scale (ps_costs_act_bytes (costs, stage), dropped / own),
                  scale (ps_costs_op (costs, PS_OP_F, stage)->duration_ns, part));
 }
 
@@ -127,7 +119,7 @@ offload_stage (PsCosts *costs, guint stage, double ratio)
 {
   static const PsOpKind backwards[] = { PS_OP_B, PS_OP_BW };
   PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage);
-  gint64 bytes = scale (kept_bytes (costs, stage), ratio), copy_ns = scale (costs->stage[stage].host_ns, ratio);
+  gint64 bytes = scale (ps_costs_act_bytes (costs, stage), ratio), copy_ns = scale (costs->stage[stage].host_ns, ratio);
 
   f->give_bytes += bytes;
   f->duration_ns = MAX (f->duration_ns, copy_ns);

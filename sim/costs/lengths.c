@@ -20,14 +20,6 @@ ratio_of (const PsCosts *from, const PsCosts *to, PsOpKind kind, guint stage)
   return ratio (ps_costs_op (from, kind, stage)->duration_ns, ps_costs_op (to, kind, stage)->duration_ns);
 }
 
-static gint64
-kept_bytes (const PsCosts *costs, guint stage)
-{
-  const PsOpCost *forward = ps_costs_op (costs, PS_OP_F, stage);
-
-  return forward->take_bytes - forward->give_bytes;
-}
-
 /* Messages of all boundaries grow alike; the last stage of a pipeline sends none forward, the first none back. */
 PsLengthFactors
 ps_length_factors (const PsCosts *from, const PsCosts *to, guint stage)
@@ -38,7 +30,7 @@ ps_length_factors (const PsCosts *from, const PsCosts *to, guint stage)
                             .b = ratio_of (from, to, PS_OP_B, stage),
                             .w = ratio_of (from, to, PS_OP_W, stage),
                             .c = ratio (from->transfer_ns[i], to->transfer_ns[i]),
-                            .act = ratio (kept_bytes (from, stage), kept_bytes (to, stage)),
+                            .act = ratio (ps_costs_act_bytes (from, stage), ps_costs_act_bytes (to, stage)),
                             .msg = ratio (from->message_bytes[i], to->message_bytes[i]) };
 }
 
