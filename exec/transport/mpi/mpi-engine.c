@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define WITHDRAW_NS G_GINT64_CONSTANT (200000000) /* for transfers to be given back */
@@ -12,13 +11,6 @@
 
 static PsMpiEngine *const engine = &ps_mpi_engine;
 
-/* A letter on its way out. */
-typedef struct
-{
-  PsMpiTransfer transfer;
-  PsMpiLetter letter; /* allocated as long as needed */
-} Envelope;
-
 void
 ps_mpi_moves (PsMpiTransfer *transfer)
 {
@@ -26,40 +18,6 @@ ps_mpi_moves (PsMpiTransfer *transfer)
     return;
   transfer->moves = TRUE;
   engine->n_moving++;
-}
-
-void
-ps_mpi_post (PsMpiTransfer *transfer)
-{
-  g_assert (transfer->phase == PS_MPI_IDLE && transfer->n_bytes <= G_MAXINT);
-
-  transfer->phase = PS_MPI_QUEUED;
-  transfer->moves = transfer->withdrawn = FALSE;
-  g_queue_push_tail (&engine->queue, transfer);
-  pthread_cond_signal (&engine->changed);
-}
-
-static void
-free_envelope (PsMpiTransfer *transfer)
-{
-  g_free (transfer);
-}
-
-void
-ps_mpi_post_letter (int rank, const PsMpiHead *head, const void *bytes)
-{
-  gsize n_bytes = sizeof *head + head->n_bytes;
-  Envelope *envelope = g_malloc (G_STRUCT_OFFSET (Envelope, letter) + n_bytes);
-
-  g_assert (head->n_bytes <= PS_MPI_INLINE_BYTES);
-
-  envelope->transfer = (PsMpiTransfer){
-    .rank = rank, .tag = PS_MPI_LETTER_TAG, .data = &envelope->letter, .n_bytes = n_bytes, .done = free_envelope
-  };
-  envelope->letter.head = *head;
-  if (head->n_bytes > 0)
-    memcpy (envelope->letter.bytes, bytes, head->n_bytes);
-  ps_mpi_post (&envelope->transfer);
 }
 
 /* Tags wrap around. A process has far fewer transfers at a time than there are tags, so no two share one. */
