@@ -67,21 +67,13 @@ follow (const PsCudaSum *other, PsSumPhase phase, cudaStream_t stream, GError **
                      cudaStreamWaitEvent (stream, phase == PS_SUM_ADD ? other->shown : other->added, 0), error);
 }
 
-static gboolean
-is_on_gpu (const void *memory)
-{
-  struct cudaPointerAttributes attributes;
-
-  return cudaPointerGetAttributes (&attributes, memory) == cudaSuccess && attributes.type == cudaMemoryTypeDevice;
-}
-
 gboolean
 ps_cuda_sum (PsCudaShared *shared, PsCudaSum *const *all, const PsDeviceSum *sum, PsSumPhase phase, GError **error)
 {
   const cudaStream_t stream = shared->context.stream;
 
   if (phase == PS_SUM_SHOW)
-    return is_on_gpu (sum->values[sum->own]) && record (&all[sum->own]->shown, stream, error);
+    return ps_cuda_is_on_gpu (sum->values[sum->own]) && record (&all[sum->own]->shown, stream, error);
   for (guint i = 0; i < sum->n_devices; i++)
     if (i != sum->own && !follow (all[i], phase, stream, error))
       return FALSE;

@@ -7,6 +7,7 @@
 #include "nccl-transport.h"
 
 #include "clock.h"
+#include "device/cuda/cuda-memory.h"
 #include "module.h"
 
 /* A send or receive on NVLink takes as many multiprocessors as it has channels, and holds them until it is done; NCCL
@@ -336,14 +337,6 @@ nccl_flush (PsTransport *base, guint from, GError **error)
   return ps_nccl_endpoint_anchor (endpoint, error);
 }
 
-static gboolean
-is_on_gpu (const void *memory)
-{
-  struct cudaPointerAttributes attributes;
-
-  return cudaPointerGetAttributes (&attributes, memory) == cudaSuccess && attributes.type == cudaMemoryTypeDevice;
-}
-
 /* Adds up in memory of the GPU; all: returns when it is done. */
 static gboolean
 add_up (PsNcclChannel *channel, float *values, gsize n, gboolean all, GError **error)
@@ -364,7 +357,7 @@ nccl_sum (PsTransport *base, guint at, PsCircleKind kind, G_GNUC_UNUSED PsSumHal
 
   if (channel == NULL)
     return TRUE;
-  if (is_on_gpu (values))
+  if (ps_cuda_is_on_gpu (values))
     return add_up (channel, values, n, !channel->borrows, error);
   done = ps_nccl_cuda_ok ("cudaMalloc", cudaMalloc (&there, n_bytes), error)
          && copy (endpoint, there, values, n_bytes, error) && add_up (channel, there, n, TRUE, error)
