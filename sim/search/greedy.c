@@ -33,7 +33,8 @@ typedef struct
   guint group;
   gint64 *end;    /* [n_ops] -1: not placed */
   guint n_leaves; /* power of two, n_devices at least, and 2 */
-  guint *first;   /* [2 * n_leaves] tree of the devices: each node has the one of its two that starts first */
+  guint *first;   /* [2 * n_leaves] tree of the devices, the last one in all leaves that are left: each node has the one
+                     of its two that starts first */
 } Greedy;
 
 static double
@@ -81,7 +82,7 @@ greedy_init (Greedy *greedy, PsOrder *order, const PsPolicy *policy)
   greedy->n_leaves = 1U << g_bit_storage (p - 1);
   greedy->first = g_new (guint, 2 * (gsize)greedy->n_leaves);
   for (guint i = 0; i < 2 * greedy->n_leaves; i++)
-    greedy->first[i] = i < greedy->n_leaves ? 0 : MIN (i - greedy->n_leaves, p - 1);
+    greedy->first[i] = i < greedy->n_leaves ? p - 1 : MIN (i - greedy->n_leaves, p - 1);
   for (guint i = 0; i < problem->n_ops; i++)
     greedy->end[i] = -1;
   for (guint d = 0; d < p; d++)

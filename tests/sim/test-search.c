@@ -65,6 +65,25 @@ test_moves (void)
   g_assert_cmpuint (n_reverted, >, 500);
 }
 
+/* List scheduling places all ops, whatever the number of devices. */
+static void
+test_list (void)
+{
+  g_autoptr (GRand) draw = g_rand_new_with_seed (23);
+
+  for (guint i = 0; i < 60; i++)
+    {
+      g_auto (Case) c = { 0 };
+
+      case_draw (&c, draw, 20, 8);
+      g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
+      PsRandom random = { i };
+      g_autoptr (PsOrder) order = draw_order (problem, &random);
+
+      g_assert_nonnull (order);
+    }
+}
+
 /* All orders of one device's chains, in turn. */
 static gboolean
 next_word (guint32 *word, guint n)
@@ -461,6 +480,7 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/search/moves", test_moves);
+  g_test_add_func ("/search/list", test_list);
   g_test_add_func ("/search/exact", test_exact);
   g_test_add_func ("/search/bounds", test_bounds);
   g_test_add_func ("/search/known", test_known);
