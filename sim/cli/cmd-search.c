@@ -206,13 +206,13 @@ try_all (const SearchOptions *options, const GArray *choices, gint64 time_limit_
   return TRUE;
 }
 
-/* Of --time-limit; 0: there is none. */
+/* Of --time-limit, some for each number of copies; 0: there is none. */
 static gint64
 time_left (const SearchOptions *options, gint64 begin_ns)
 {
   gint64 spent_ns = g_get_monotonic_time () * 1000 - begin_ns;
 
-  return options->time_limit_ns > 0 ? MAX (options->time_limit_ns - spent_ns, 1) : 0;
+  return options->time_limit_ns > 0 ? MAX (options->time_limit_ns - spent_ns, MOST_COPIES) : 0;
 }
 
 /* Goes on from the best row of one copy, whose stages may change places, and from that of two. */

@@ -81,6 +81,7 @@ search_options_clear (SearchOptions *options)
   ps_setting_free (options->setting);
   ps_variation_clear (&options->variation);
 }
+
 guint
 search_options_columns (const SearchOptions *options, PsColumn *columns)
 {
