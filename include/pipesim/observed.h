@@ -1,4 +1,5 @@
-/* observed.h - the costs that timelines show: every sample of every op, transfer and host time of one run or several.
+/* observed.h - the costs that timelines and logs show: every sample of every op, transfer and host time of one run or
+ * several.
  *
  * - Ops and pairs: their spans. A stage that two devices hold has the samples of both. The slices of a microbatch count
  *   as one op: a sample is the time of one slice times their number.
@@ -55,14 +56,29 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsObserved, ps_observed_free)
  * for a run of another number of stages. */
 gboolean ps_observed_add (PsObserved *observed, const char *where, GPtrArray *timelines, GError **error);
 
-/* Adds the runs at the paths, n of them: whatever ps_timelines_load reads. A profiler slows a run down. "PATH=T" says
- * that an iteration of PATH takes T without it, from the first op to the last, updates included. The median over such
- * paths of T over the path's own median iteration multiplies all times of all paths. Errors: also those of
- * ps_timelines_load, and PS_ERROR_INPUT for a factor that no profiler explains. */
+/* Adds the log of Megatron-LM's timers (megatron/core/timers.py, with --timing-log-level 2), which has no timeline. For
+ * each log interval it tells the time that a rank spends in one iteration on "forward-compute", F, and
+ * "backward-compute", BW: sums over microbatches and over the stages of a device. The arguments before say their
+ * numbers, and the ranks of a stage. A sample is the mean over an interval's ranks of the stage, their microbatches and
+ * the stages of a device; several stages make it an estimate. The one range of all ranks (--timing-log-option minmax or
+ * max) is read for one device only: its greatest time.
+ *
+ * The first interval warms up, so it counts only where it is the only one; one that lacks a rank never does. Other
+ * timers are left out. "forward-recv" and its like wait for other stages, so they are no times of transfers. Errors:
+ * PS_ERROR_INPUT. */
+gboolean ps_observed_add_log (PsObserved *observed, const char *where, GBytes *log, GError **error);
+
+/* The part of the two functions above that makes room for a run's samples. Errors: those of ps_observed_add. */
+gboolean ps_observed_set_stages (PsObserved *observed, const char *where, guint n_stages, GError **error);
+
+/* Adds the runs at the paths, n of them: whatever ps_timelines_load reads, or logs. A profiler slows a run down.
+ * "PATH=T" says that an iteration of PATH takes T without it, from the first op to the last, updates included. The
+ * median over such paths of T over the path's own median iteration multiplies all times of all timelines. Errors: also
+ * those of ps_timelines_load, and PS_ERROR_INPUT for a factor that no profiler explains. */
 gboolean ps_observed_load (PsObserved *observed, const char *const *paths, guint n, GError **error);
 
-/* The parts of the two functions above and below that are about memory: samples from the curves of a measured timeline,
- * and the costs that they show. */
+/* The parts of ps_observed_add and ps_observed_costs that are about memory: samples from the curves of a measured
+ * timeline, and the costs that they show. */
 void ps_observed_add_memory (PsObserved *observed, const PsTimeline *timeline);
 void ps_observed_fill_memory (const PsObserved *observed, PsCosts *costs);
 

@@ -1,6 +1,7 @@
 /* trace.c - timelines from files of any supported kind. */
 #include "base-packed.h"
 #include "chrome-trace-read.h"
+#include "formats-private.h"
 #include "nsys-trace.h"
 #include "otel-trace.h"
 #include "torch-trace.h"
@@ -81,11 +82,14 @@ is_native (const PsTraceFile *file)
   return key != NULL && (events == NULL || key < events) && *file->text != '[';
 }
 
-/* Megatron-LM logs how long its timers ran on all ranks together. */
+/* Megatron-LM logs its arguments, and later how long its timers ran on all ranks together. */
 static gboolean
 is_timer_log (const PsTraceFile *file)
 {
-  return g_strstr_len (file->text, (gssize)MIN (file->length, HEAD_BYTES), " time across ranks (ms):") != NULL;
+  gssize length = (gssize)MIN (file->length, HEAD_BYTES);
+
+  return g_strstr_len (file->text, length, PS_TIMERS_HEADING) != NULL
+         || g_strstr_len (file->text, length, "--- end of arguments ---") != NULL;
 }
 
 static GPtrArray *
@@ -94,8 +98,8 @@ parse (const char *where, const PsTraceFile *files, guint n, GError **error)
   if (is_timer_log (&files[0]))
     return ps_refuse_null (
         error, PS_ERROR_INPUT,
-        "%s: is a log of Megatron-LM's timers, which tells no op's time; its OpenTelemetry spans or NVTX ranges "
-        "would be right",
+        "%s: is a log of Megatron-LM's timers, which has no timeline; its OpenTelemetry spans or NVTX ranges "
+        "would be right, and --costs-from takes the log",
         files[0].name);
   if (ps_otel_recognise (files[0].text, files[0].length))
     return ps_otel_read (where, files, n, error);
@@ -176,9 +180,9 @@ list_folder (const char *path, GError **error)
       paths->len);
 }
 
-/* Reads the texts of all files of one run. */
+/* Reads the texts of all files of one run. log: as in ps_timelines_load_or_log; NULL: a log is refused. */
 static GPtrArray *
-load_texts (const char *path, GPtrArray *paths, GError **error)
+load_texts (const char *path, GPtrArray *paths, GBytes **log, GError **error)
 {
   g_autoptr (GPtrArray) texts = g_ptr_array_new_with_free_func ((GDestroyNotify)g_bytes_unref);
   g_autofree PsTraceFile *files = g_new0 (PsTraceFile, paths->len);
@@ -195,11 +199,14 @@ load_texts (const char *path, GPtrArray *paths, GError **error)
       if (files[i].text == NULL)
         files[i].text = "";
     }
-  return ps_timelines_parse (path, files, paths->len, error);
+  if (log == NULL || paths->len > 1 || !is_timer_log (&files[0]))
+    return ps_timelines_parse (path, files, paths->len, error);
+  *log = g_bytes_ref (g_ptr_array_index (texts, 0));
+  return NULL;
 }
 
 GPtrArray *
-ps_timelines_load (const char *path, GError **error)
+ps_timelines_load_or_log (const char *path, GBytes **log, GError **error)
 {
   g_autoptr (GPtrArray) paths = NULL;
 
@@ -214,7 +221,13 @@ ps_timelines_load (const char *path, GError **error)
     return NULL;
   if (ps_nsys_recognise (g_ptr_array_index (paths, 0)))
     return check (path, ps_nsys_read (path, (const char *const *)paths->pdata, paths->len, error), error);
-  return load_texts (path, paths, error);
+  return load_texts (path, paths, log, error);
+}
+
+GPtrArray *
+ps_timelines_load (const char *path, GError **error)
+{
+  return ps_timelines_load_or_log (path, NULL, error);
 }
 
 PsTimeline *

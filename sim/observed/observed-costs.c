@@ -175,8 +175,9 @@ ps_observed_describe (const PsObserved *observed)
     if (estimated & 1U << kind)
       g_string_append_printf (kinds, "%s%s", kinds->len > 0 ? ", " : "", ps_op_kind_name ((PsOpKind)kind));
   if (kinds->len > 0)
-    g_string_append_printf (g_string_prepend (kinds, "; estimated, not measured: "), " by the operations of %s",
-                            observed->model_name);
+    g_string_prepend (kinds, "; estimated, not measured: ");
+  if (kinds->len > 0 && observed->model_name != NULL)
+    g_string_append_printf (kinds, " by the operations of %s", observed->model_name);
   if (observed->n_stages > 1 && !has_transfers (observed))
     g_string_append (kinds, "; no transfer was seen, so they take no time");
   return g_string_free (g_string_prepend (kinds, observed->source->str), FALSE);

@@ -2,6 +2,8 @@
 #include <pipesim/formats.h>
 #include <pipesim/observed.h>
 
+#include "formats/formats-private.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -282,28 +284,35 @@ observe (PsObserved *observed, const PsTimeline *timeline)
 }
 
 gboolean
+ps_observed_set_stages (PsObserved *observed, const char *where, guint n_stages, GError **error)
+{
+  if (observed->n_stages == 0)
+    {
+      observed->n_stages = n_stages;
+      observed->op = new_lists (PS_N_OP_KINDS * n_stages);
+      observed->warm = new_lists (PS_N_OP_KINDS * n_stages);
+      observed->cold = new_lists (PS_N_OP_KINDS * n_stages);
+      observed->take = new_lists (PS_N_OP_KINDS * n_stages);
+      observed->give = new_lists (PS_N_OP_KINDS * n_stages);
+      observed->state = new_lists (n_stages);
+      observed->pair = new_lists (n_stages);
+      observed->estimated = g_new0 (guint, n_stages);
+      observed->transfer = new_lists (1 + 2 * n_stages);
+    }
+  return n_stages == observed->n_stages
+         || ps_refuse (error, PS_ERROR_INPUT, "%s: a run of %u stages, after %s of %u", where, n_stages,
+                       observed->source->str, observed->n_stages);
+}
+
+gboolean
 ps_observed_add (PsObserved *observed, const char *where, GPtrArray *timelines, GError **error)
 {
   for (guint i = 0; i < timelines->len; i++)
     {
       const PsTimeline *timeline = timelines->pdata[i];
 
-      if (observed->n_stages == 0)
-        {
-          observed->n_stages = timeline->n_stages;
-          observed->op = new_lists (PS_N_OP_KINDS * observed->n_stages);
-          observed->warm = new_lists (PS_N_OP_KINDS * observed->n_stages);
-          observed->cold = new_lists (PS_N_OP_KINDS * observed->n_stages);
-          observed->take = new_lists (PS_N_OP_KINDS * observed->n_stages);
-          observed->give = new_lists (PS_N_OP_KINDS * observed->n_stages);
-          observed->state = new_lists (observed->n_stages);
-          observed->pair = new_lists (observed->n_stages);
-          observed->estimated = g_new0 (guint, observed->n_stages);
-          observed->transfer = new_lists (1 + 2 * observed->n_stages);
-        }
-      if (timeline->n_stages != observed->n_stages)
-        return ps_refuse (error, PS_ERROR_INPUT, "%s: a run of %u stages, after %s of %u", where, timeline->n_stages,
-                          observed->source->str, observed->n_stages);
+      if (!ps_observed_set_stages (observed, where, timeline->n_stages, error))
+        return FALSE;
       observed->n_devices = timeline->n_devices;
       observed->origin = MAX (observed->origin, timeline->origin);
       observe (observed, timeline);
@@ -388,19 +397,25 @@ check_factors (GArray *factors, const char *path, GError **error)
       path, factor);
 }
 
-/* The timelines of a path become the last element of runs, its name that of names. */
+/* The timelines of a path become the last element of runs, its name that of names; a log is added at once. */
 static gboolean
-load_path (const char *text, GPtrArray *runs, GPtrArray *names, GArray *factors, GError **error)
+load_path (PsObserved *observed, const char *text, GPtrArray *runs, GPtrArray *names, GArray *factors, GError **error)
 {
-  char *path;
+  g_autofree char *path = NULL;
+  g_autoptr (GBytes) log = NULL;
   double factor;
   gint64 step_ns;
   gboolean ok = split_path (text, &path, &step_ns, error);
+  GPtrArray *timelines = ok ? ps_timelines_load_or_log (path, &log, error) : NULL;
 
-  g_ptr_array_add (names, path);
-  GPtrArray *timelines = ok ? ps_timelines_load (path, error) : NULL;
+  if (log != NULL && step_ns >= 0)
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: is a log of timers, without profiler; PATH without =T would be right",
+                      path);
+  if (log != NULL)
+    return ps_observed_add_log (observed, path, log, error);
   if (timelines == NULL)
     return FALSE;
+  g_ptr_array_add (names, g_steal_pointer (&path));
   g_ptr_array_add (runs, timelines);
   factor = (double)step_ns / (double)MAX (usual_iteration (timelines), 1);
   if (step_ns >= 0)
@@ -430,11 +445,11 @@ ps_observed_load (PsObserved *observed, const char *const *paths, guint n, GErro
   g_autoptr (GArray) factors = g_array_new (FALSE, FALSE, sizeof (double));
 
   for (guint i = 0; i < n; i++)
-    if (!load_path (paths[i], runs, names, factors, error))
+    if (!load_path (observed, paths[i], runs, names, factors, error))
       return FALSE;
-  if (n > 0 && !check_factors (factors, names->pdata[0], error))
+  if (runs->len > 0 && !check_factors (factors, names->pdata[0], error))
     return FALSE;
-  for (guint i = 0; i < n; i++)
+  for (guint i = 0; i < runs->len; i++)
     if (!add_run (observed, names->pdata[i], runs->pdata[i], factors, error))
       return FALSE;
   return TRUE;

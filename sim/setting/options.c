@@ -90,9 +90,10 @@ const PsOption ps_setting_options[] = {
              SWEEP ("link_latency_ns", "link latency", TIME, .keys = 0)),
   PS_OPTION (
       "costs-from", 0, FILE (costs_from), "PATH[=T]",
-      "Costs as a run shows them: a timeline, a trace, or a folder with one trace per rank. Given again, or with "
-      "':' between paths, one run adds what another lacks. T is what an iteration takes without the profiler, whose "
-      "part is taken out then. With --model a BW that no run has apart is divided by its operations",
+      "Costs as a run shows them: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-LM's "
+      "timers. Given again, or with ':' between paths, one run adds what another lacks. T is what an iteration takes "
+      "without the profiler, whose part is taken out then. With --model a BW that no run has apart is divided by its "
+      "operations",
       .joins = TRUE, .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
       SWEEP ("costs_from", "costs from", TEXT, .keys = PS_KEY_COSTS | PS_KEY_SOURCE, .pace = -3)),
   PS_OPTION ("db", 0, FILE (db), "FILE", "Measured costs", .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,

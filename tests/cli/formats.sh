@@ -118,6 +118,8 @@ gzip -dc "$real/rank1.json.gz" | sed 's/\("baseTimeNanoseconds": [0-9]*\)0000000
 step "a clock that is 0.7 s late" sh -c "pipesim compare '$real' shifted | grep -Eq '^iteration time .*[+-]0\.[0-9]+ %'"
 
 printf '(min, max) time across ranks (ms):\n    forward-compute ...: (1.00, 2.00)\n' >timers.log
-refuse 1 "timers.log: is a log of Megatron-LM's timers, which tells no op's time; its OpenTelemetry spans or NVTX ranges would be right" \
+refuse 1 "timers.log: is a log of Megatron-LM's timers, which has no timeline; its OpenTelemetry spans or NVTX ranges would be right, and --costs-from takes the log" \
   pipesim compare timers.log timers.log
+log=$G_TEST_SRCDIR/fuzz/corpus/megatron-log/all.log
+refuse 1 "all.log: is a log of Megatron-LM's timers, which has no timeline" pipesim diagnose "$log"
 finish

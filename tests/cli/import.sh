@@ -82,6 +82,45 @@ refuse 1 "runs.db: profile 'job' is of other stages than 4, and without a model:
   pipesim predict --schedule 1f1b -p 4 -m 4 --db runs.db --profile job
 refuse 1 "runs.db: profile 'job' is of stages, and says nothing about model 'tiny-gpt'" \
   pipesim predict --schedule 1f1b $setting --db runs.db --profile job --model tiny-gpt
+
+# Logs of Megatron-LM's timers; tests/sim/test-observed.c derives the times.
+cp "$G_TEST_SRCDIR"/fuzz/corpus/megatron-log/*.log .
+times="f=10500000ns:12000000ns,b=10000000ns:12250000ns,w=10000000ns:12250000ns,bw=20000000ns:24500000ns,c=0ns,"
+run "costs from a log" "simulated from measured costs: all.log, timers of 2 log intervals: means over 4 microbatches; no transfer was seen" \
+  pipesim predict --schedule 1f1b $setting --costs-from all.log
+run "as its timers say" "$times" pipesim predict --print-costs -p 2 --costs-from all.log
+sed 's/^/[default7]:/' all.log | gzip >words.log.gz
+run "with a word before each line, and packed" "$times" pipesim predict --print-costs -p 2 --costs-from words.log.gz
+run "a model divides its backwards" "estimated, not measured: B, W by the operations of tiny-gpt" \
+  pipesim predict --schedule zb-h1 $setting --costs-from all.log --model tiny-gpt
+run "import of a log" "profile 'log' of runs.db: 4 measurements" pipesim calib import --db runs.db --profile log all.log
+sed '/^  virtual/s/None/2/' all.log >chunks.log
+run "stages of a device share its times" "f=5250000ns:6000000ns:5250000ns:6000000ns," pipesim predict --print-costs -p 2 -v 2 --costs-from chunks.log
+run "which is an estimate" "simulated from modelled costs: chunks.log, timers of 2 log intervals: means over 4 microbatches and the 2 stages of a device; estimated, not measured: F, BW; no" \
+  pipesim predict --schedule interleaved -v 2 $setting --costs-from chunks.log
+sed '/^  use_tp_pp_dp/s/False/True/' all.log >outside.log
+run "replicas outside of pipelines" "f=11000000ns:11500000ns," pipesim predict --print-costs -p 2 --costs-from outside.log
+run "a range for one stage" "f=10000000ns,b=10250000ns,w=10250000ns,bw=20500000ns" pipesim predict --print-costs -p 1 --costs-from minmax.log
+sed '/^  pipeline/s/1$/2/' minmax.log >range.log
+refuse 1 "range.log: its timers have one range for all 2 stages; --timing-log-option all would be right" \
+  pipesim predict --schedule 1f1b $setting --costs-from range.log
+sed '/^  micro_batch/d' all.log >late.log
+refuse 1 "late.log: no micro_batch_size among arguments before the timers; a log from the run's start on would be right" \
+  pipesim predict --schedule 1f1b $setting --costs-from late.log
+sed '/^  forward-compute/,/rank  1/d' all.log >level.log
+refuse 1 "level.log: no log interval has forward-compute and backward-compute of all ranks; --timing-log-level 2 and --timing-log-option all would be right" \
+  pipesim predict --schedule 1f1b $setting --costs-from level.log
+sed '/^  world/s/8$/6/' all.log >sizes.log
+refuse 1 "sizes.log: world, batch and parallel sizes among the arguments fit no pipeline" \
+  pipesim predict --schedule 1f1b $setting --costs-from sizes.log
+sed "/^  rampup/s/None/['4', '4', '100']/" all.log >ramp.log
+refuse 1 "ramp.log: with rampup_batch_size" pipesim predict --schedule 1f1b $setting --costs-from ramp.log
+cat all.log minmax.log >two.log
+refuse 1 "two.log: holds runs of different global_batch_size; the log of one run would be right" \
+  pipesim predict --schedule 1f1b $setting --costs-from two.log
+refuse 1 "all.log: is a log of timers, without profiler; PATH without =T would be right" \
+  pipesim predict --schedule 1f1b $setting --costs-from all.log=90ms
+
 refuse 2 "--profile: missing" pipesim calib import --db new.db run
 refuse 2 "no path given; a profile, or one or several runs would be right" pipesim calib import --db new.db --profile x
 refuse 2 "job.json: is a profile; it is imported alone, and 2 paths are given" pipesim calib import --db new.db --profile x job.json run

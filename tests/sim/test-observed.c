@@ -396,6 +396,42 @@ test_round_trip (void)
   g_assert_cmpuint (n_message, >, 1000);
 }
 
+static void
+assert_samples (const PsObserved *observed, PsOpKind kind, guint stage, gint64 first_us, gint64 second_us)
+{
+  const GArray *samples = observed->op[kind * observed->n_stages + stage];
+
+  g_assert_cmpuint (samples->len, ==, 2);
+  g_assert_cmpint (g_array_index (samples, gint64, 0), ==, first_us * US);
+  g_assert_cmpint (g_array_index (samples, gint64, 1), ==, second_us * US);
+}
+
+/* Ranks 0 to 3 are stage 0. Of 4 microbatches their forwards take 40, 40, 44 and 44 ms in the second interval, so one
+ * takes 10.5 ms. The first interval warms up, and the last one is cut. */
+static void
+test_log (void)
+{
+  g_autofree char *path = g_test_build_filename (G_TEST_DIST, "fuzz", "corpus", "megatron-log", "all.log", NULL);
+  const char *paths[] = { path };
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  g_autoptr (GError) error = NULL;
+
+  ps_observed_load (observed, paths, 1, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (observed->n_stages, ==, 2);
+  g_assert_cmpuint (observed->n_devices, ==, 2);
+  assert_samples (observed, PS_OP_F, 0, 10500, 11000);
+  assert_samples (observed, PS_OP_F, 1, 12000, 12500);
+  assert_samples (observed, PS_OP_BW, 0, 20000, 20500);
+  assert_samples (observed, PS_OP_BW, 1, 24500, 25000);
+  g_assert_cmpuint (ps_observed_estimated (observed), ==, 0);
+  g_autoptr (PsCosts) costs = costs_of (observed, 2, 1);
+  g_assert_cmpint (costs->time_origin, ==, PS_ORIGIN_MEASURED);
+  g_assert_cmpuint (costs->stage[0].unknown, ==, 1U << PS_OP_B | 1U << PS_OP_W);
+  g_assert_true (g_str_has_suffix (costs->source, "all.log, timers of 2 log intervals: means over 4 microbatches; "
+                                                  "no transfer was seen, so they take no time"));
+}
+
 int
 main (int argc, char **argv)
 {
@@ -410,5 +446,6 @@ main (int argc, char **argv)
   g_test_add_func ("/observed/spread", test_spread);
   g_test_add_func ("/observed/memory", test_memory);
   g_test_add_func ("/observed/round-trip", test_round_trip);
+  g_test_add_func ("/observed/log", test_log);
   return g_test_run ();
 }

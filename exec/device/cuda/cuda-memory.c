@@ -1,6 +1,8 @@
 /* cuda-memory.c - a cuda device's memory. */
 #include "cuda-memory.h"
 
+#include <cuda_runtime.h>
+
 static void *
 allocate (gsize bytes)
 {

@@ -69,8 +69,7 @@ describe (const PsNcclChannel *channel, const PsNcclJob *job)
 
   if (channel->kind == PS_NCCL_ADD)
     return g_strdup_printf ("device %u: sum %s", channel->own,
-                            channel->circle == PS_CIRCLE_TENSOR ? "over parts of layers"
-                                                                : "of gradients over all copies");
+                            channel->borrows ? "within an op" : "of gradients over all copies");
   if (job == NULL)
     return g_strdup_printf ("device %u: channel %s device %u", channel->own,
                             channel->kind == PS_NCCL_SEND ? "to" : "from", channel->peer);
@@ -284,17 +283,13 @@ ps_nccl_channel_reap (PsNcclChannel *channel, gboolean all, GError **error)
   return TRUE;
 }
 
-/* The oldest job that somebody waits for and that is not done. */
+/* The oldest job that somebody waits for; the jobs before it are not done either. */
 static const PsNcclJob *
 awaited_job (const PsNcclChannel *channel)
 {
   for (const GList *link = channel->jobs.head; link != NULL; link = link->next)
-    {
-      const PsNcclJob *job = link->data;
-
-      if (job->since_ns > 0 && cudaEventQuery (job->done) == cudaErrorNotReady)
-        return job;
-    }
+    if (((const PsNcclJob *)link->data)->since_ns > 0)
+      return link->data;
   return NULL;
 }
 
@@ -314,7 +309,8 @@ has_failed (PsNcclChannel *channel, ncclResult_t *result)
 static gboolean
 is_overdue (const PsNcclChannel *channel, const PsNcclJob *job)
 {
-  return channel->timeout_ns > 0 && job != NULL && ps_clock_now () - job->since_ns > channel->timeout_ns;
+  return channel->timeout_ns > 0 && job != NULL && ps_clock_now () - job->since_ns > channel->timeout_ns
+         && cudaEventQuery (job->done) == cudaErrorNotReady;
 }
 
 static GError *

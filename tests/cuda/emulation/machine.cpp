@@ -7,7 +7,6 @@
 #include <map>
 #include <mutex>
 #include <set>
-#include <string>
 
 static std::mutex lock;
 static std::map<const void *, std::pair<size_t, int> > blocks; /* size and device by start; under lock */
@@ -262,25 +261,9 @@ cudaMemcpyAsync (void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaS
   });
 }
 
-static cudaStream_t
-stream_of_copies (void)
-{
-  cudaStream_t stream;
-
-  cudaStreamCreateWithFlags (&stream, 0);
-  return stream;
-}
-
-/* Returns when the host's memory has been read; other streams do not wait for the rest. */
 cudaError_t
 cudaMemcpy (void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
 {
-  static const cudaStream_t copies = stream_of_copies ();
-  const std::string read ((const char *)from, kind == cudaMemcpyHostToDevice ? bytes : 0);
-
-  if (kind == cudaMemcpyHostToDevice)
-    return ps_emulator_stream_do (copies, [=] { return read.copy ((char *)to, bytes) == bytes; });
-  ps_emulator_stream_drain (copies);
   return cudaMemcpyAsync (to, from, bytes, kind, nullptr);
 }
 
