@@ -587,8 +587,8 @@ main (int argc, char **argv)
   g_test_add_func ("/costdb-costs/missing", test_missing);
   g_test_add_func ("/costdb-costs/shares", test_shares);
   g_test_add_func ("/costdb-costs/other-cuts", test_other_cuts);
-  g_test_add_func ("/costdb/link-classes", test_link_classes);
-  g_test_add_func ("/costdb/link-costs", test_link_costs);
+  g_test_add_func ("/costdb-costs/link-classes", test_link_classes);
+  g_test_add_func ("/costdb-costs/link-costs", test_link_costs);
   g_test_add_func ("/costdb-costs/circumstances", test_circumstances);
   return run_in_folder ();
 }
