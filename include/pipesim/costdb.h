@@ -256,8 +256,8 @@ char *ps_slice_key (const char *shape, guint slice, guint n_slices);
  *   `devices` == n_devices, else the largest `devices` below, else the smallest above. Among rows of equal `devices` it
  *   chooses `sharing` by the same rule.
  * - Transfers are interpolated linearly between the two measured sizes next to ps_model_boundary_bytes, with no work
- *   beside them. `devices` and `sharing` are chosen as for ops. Links between devices of several classes (places.h) have
- *   the times of their class, stage i being on device i mod n_devices.
+ *   beside them. `devices` and `sharing` are chosen as for ops. Links between devices of several classes (places.h)
+ * have the times of their class, stage i being on device i mod n_devices.
  * - R lasts as long as F where it was not measured.
  * - A stage whose shape recomputes or offloads has the rows of that shape where there are any. Else it has those of the
  *   shape without, which the costs' shape then says (ps_costs_recompute, ps_costs_offload).

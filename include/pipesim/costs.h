@@ -340,8 +340,9 @@ PsCosts *ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GErr
 PsCosts *ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsStageShape *shapes,
                                 guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Puts the stages of such costs on other devices, [n_stages]: transfers take the links between these, and the stages of
- * each device share what it holds (bytes of the context) and does (PsCluster.step_ns) once. The all-reduces stay. */
+/* Puts the stages of modelled costs on other devices, [n_stages]: transfers take the links between these, and the
+ * stages of each device share what it holds (bytes of the context) and does (PsCluster.step_ns) once. The all-reduces
+ * stay. */
 void ps_costs_place (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const guint16 *device,
                      guint n_devices);
 

@@ -251,8 +251,8 @@ struct _PsDeviceClass
    * ops are under way. *times must stay: it is the op's own when `await` has returned. NULL: ops run one by one. */
   gboolean (*start) (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, PsTimes *times, GError **error);
 
-  /* Sleeps until all that was started is done. The error names the op that has failed, and the number of those after it
-   * that may have. NULL where start is. */
+  /* Sleeps until all that was started is done. The error names the op that has failed, and says how many ops after it
+   * may have failed too. NULL where start is. */
   gboolean (*await) (PsDevice *device, GError **error);
 
   /* Loss of a microbatch from the latest F on the last stage; NaN for classes that do not compute. */

@@ -32,7 +32,7 @@ typedef struct
   guint n_iterations; /* of all runs together */
   PsOrigin origin;    /* simulated if a run is, else measured */
   GArray **op;        /* [kind * n_stages + stage] of gint64, ns; empty: never seen, as all lists below */
-  GArray **warm;      /* as op: those of them that were warm (ps_op_is_warm), and the others */
+  GArray **warm;      /* as op: of warm ops alone (ps_op_is_warm), and of the others */
   GArray **cold;
   GArray **pair;     /* [n_stages] by the stage of the pair's forward */
   GArray **transfer; /* [1 + 2 n_stages] see ps_transfer_forward and ps_transfer_backward; nothing at 0 */
@@ -106,8 +106,9 @@ GArray *ps_observed_posts (const PsObserved *observed, guint type);
 PsCosts *ps_observed_costs (const PsObserved *observed, guint n_devices, guint n_chunks,
                             GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Of those costs: where runs show enough warm ops of a kind and stage (ps_op_is_warm), and enough others, durations are
- * of the others, and PsCosts.warm says the part that a warm one takes. A schedule then has its own mix. */
+/* Changes costs of ps_observed_costs where runs show PS_MEDIAN_MIN_SAMPLES warm ops of a kind and stage
+ * (ps_op_is_warm), and as many others: durations become those of the others, and PsCosts.warm says the part that a warm
+ * op takes. */
 void ps_observed_tell_warm (const PsObserved *observed, PsCosts *costs);
 
 /* How those costs spread: within a run and, as far as samples of the same runs tell, from one to another. R without

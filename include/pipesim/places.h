@@ -1,9 +1,9 @@
 /* places.h - where devices stand in their machines, and which of the links between them are alike.
  *
  * A place is the way from the host down to the device, level by level, each level with its kind and number:
- * "node1/Package:0/L3:1/Core:4"; "node1" where the system places it. That of an accelerator ends with its bus id and,
- * where it has direct links, how many lead to whom: "node1/Package:0/GPU:0000:1b:00.0+0000:3b:00.0*4", or
- * "...+switch*18" to a switch that all share. The places of devices 0, 1, ... are one text, with ";" in between.
+ * "node1/Package:0/L3:1/Core:4"; "node1" where the system chooses the core. The place of an accelerator ends with its
+ * bus id and the number of direct links to each other one: "node1/Package:0/GPU:0000:1b:00.0+0000:3b:00.0*4", or to a
+ * switch that all share: "...+switch*18". The places of devices 0, 1, ... are one text, with ";" in between.
  */
 #ifndef PIPESIM_PLACES_H
 #define PIPESIM_PLACES_H

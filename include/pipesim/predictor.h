@@ -51,8 +51,8 @@ PsTimeline *ps_prediction_timeline (const PsPrediction *prediction);
  * devices and chunks are read once. For one thread. */
 typedef struct _PsPredictor PsPredictor;
 
-/* setting: lives longer; without ps_predictor_set_key its costs stay as they are. given: costs to take in place of the
- * setting's for as many stages as they have, on the devices where these are, living longer; NULL: all are read. */
+/* setting: lives longer; without ps_predictor_set_key its costs stay as they are. given: costs that replace the
+ * setting's for as many stages as they have, on the devices that hold these stages; they live longer; NULL: none. */
 PsPredictor *ps_predictor_new (const PsSetting *setting, const PsCosts *given);
 void ps_predictor_free (PsPredictor *predictor);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPredictor, ps_predictor_free)

@@ -103,8 +103,8 @@ struct _PsTransportClass
 
   /* Starts sending; never waits for the receiver. Takes the tensor and frees it (by its device's class) once it is
    * sent. Data may still have to wait for PsTensor.ready. delay_ns: the message may not be used before that much time
-   * has passed since this call (paced runs; 0 otherwise). The receiver's tensor was ready by so much earlier as the
-   * sender's was before this call, but not before it came. */
+   * has passed since this call (paced runs; 0 otherwise). The receiver's tensor is ready delay_ns after the sender's
+   * was (PsTensor.ready_ns; 0: at this call), but not before the message came. */
   gboolean (*send) (PsTransport *transport, guint from, guint to, PsOp message, PsTensor *tensor, gint64 delay_ns,
                     GError **error);
 

@@ -86,7 +86,7 @@ consider (const List *list, guint index, PsOpKind kind, PsDraftChunk chunk, Choi
     *best = (Choice){ start, score, arrival, rank, kind, chunk };
 }
 
-/* No F or W has a head start, so that a score of now_ns is not beaten by those that follow. */
+/* F and W have no head start, so they do not beat a score of now_ns. */
 static inline G_ALWAYS_INLINE void
 choose_of (const List *list, guint index, guint n_chunks)
 {
