@@ -505,6 +505,47 @@ test_ahead (void)
   rig_clear (&rig);
 }
 
+/* A device gives up a message that another one still copies: its memory is not used again before. */
+static void
+test_taken (void)
+{
+  void (*meet) (unsigned) = (void (*) (unsigned))cuda_probe ("ps_emulator_meet");
+  void (*hold) (int) = (void (*) (int))cuda_probe ("ps_emulator_hold_copies");
+  Rig from = { .setting = { .ahead = 2, .timeout_ns = G_GINT64_CONSTANT (10000000000) } }, to = from;
+  const PsModel model = small_model (2, 24, 3, 10);
+  PsTensor *sent = NULL, *arrived, *next;
+  g_autoptr (GError) error = NULL;
+  PsMemoryUse both, one;
+  PsTimes times[2];
+  void *block;
+
+  if (meet == NULL || hold == NULL)
+    return;
+  rig_open_as (&from, cuda_device, model, 2, 1);
+  rig_open_as (&to, cuda_device, model, 2, 1);
+  meet (1);
+  hold (1);
+  cuda_device->start (from.device, (PsOp){ .kind = PS_OP_F }, NULL, &sent, &times[0], &error);
+  g_assert_no_error (error);
+  arrived = cuda_device->tensor_new (to.device);
+  g_assert_true (cuda_device->copy (arrived, sent, &times[1], &error));
+  block = sent->data;
+  cuda_device->tensor_free (sent);
+  g_assert_true (cuda_device->await (from.device, &error));
+  next = cuda_device->tensor_new (from.device);
+  g_assert_true (next->data != block);
+  cuda_device->memory (from.device, &both);
+  hold (0);
+  g_assert_true (cuda_device->await (to.device, &error));
+  cuda_device->memory (from.device, &one);
+  g_assert_cmpint (both.current[PS_USE_BUFFER], ==, 2 * one.current[PS_USE_BUFFER]);
+  cuda_device->tensor_free (next);
+  cuda_device->tensor_free (arrived);
+  rig_clear (&from);
+  rig_clear (&to);
+  meet (0);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -525,5 +566,6 @@ main (int argc, char **argv)
   cuda_add ("/cuda/shared/weights", test_shared_weights);
   cuda_add ("/cuda/tensors", test_tensors);
   cuda_add ("/cuda/ahead", test_ahead);
+  cuda_add ("/cuda/taken", test_taken);
   return g_test_run ();
 }

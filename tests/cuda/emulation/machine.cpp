@@ -2,16 +2,20 @@
 #include "machine.h"
 #include "stream.h"
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cuda.h>
 #include <map>
 #include <mutex>
 #include <set>
+#include <thread>
 
 static std::mutex lock;
 static std::map<const void *, std::pair<size_t, int> > blocks; /* size and device by start; under lock */
 static size_t in_use, limit;                                   /* under lock */
 static thread_local int current_device;
+static std::atomic<bool> holds_copies;
 
 static int
 number_from (const char *variable, int otherwise)
@@ -236,6 +240,12 @@ ps_emulator_limit_memory (size_t bytes)
   limit = bytes;
 }
 
+void
+ps_emulator_hold_copies (int hold)
+{
+  holds_copies = hold != 0;
+}
+
 cudaError_t
 cudaPointerGetAttributes (cudaPointerAttributes *attributes, const void *memory)
 {
@@ -255,6 +265,8 @@ cudaError_t
 cudaMemcpyAsync (void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream)
 {
   return ps_emulator_stream_do (stream, [=] {
+    while (holds_copies)
+      std::this_thread::sleep_for (std::chrono::microseconds (100));
     if (bytes > 0)
       memcpy (to, from, bytes);
     return true;

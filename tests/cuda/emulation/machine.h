@@ -18,6 +18,9 @@ extern "C"
   /* From now on cudaMalloc refuses what goes beyond that many bytes in use; 0: nothing. */
   void ps_emulator_limit_memory (size_t bytes);
 
+  /* From now on copies wait in streams that work in threads of their own, see stream.h; 0: ends that. */
+  void ps_emulator_hold_copies (int hold);
+
   /* From now on the emulated cuBLASLt has no algorithm for a fused epilogue (1), or proposes some that then don't work
    * (2); 0: it has. */
   void ps_emulator_refuse_epilogues (int refuse);
