@@ -4,8 +4,8 @@
 #include "clock.h"
 
 #define TRIES 20
-#define MOST_AGE_NS G_GINT64_CONSTANT (1000000000) /* elapsed times are floats: after seconds they lose microseconds   \
-                                                    */
+/* Elapsed times are floats: after seconds they lose microseconds. */
+#define MOST_AGE_NS G_GINT64_CONSTANT (1000000000)
 
 cudaError_t
 ps_cuda_clock_open (PsCudaClock *clock)
@@ -39,12 +39,18 @@ record_spare (PsCudaClock *clock, cudaStream_t stream, gint64 *begin_ns)
   return status;
 }
 
+gboolean
+ps_cuda_clock_is_recent (const PsCudaClock *clock)
+{
+  return clock->anchor_ns > 0 && ps_clock_now () - clock->anchor_ns < MOST_AGE_NS;
+}
+
 cudaError_t
 ps_cuda_clock_set (PsCudaClock *clock, cudaStream_t stream)
 {
   gint64 shortest_ns = G_MAXINT64;
 
-  if (clock->anchor_ns > 0 && ps_clock_now () - clock->anchor_ns < MOST_AGE_NS)
+  if (ps_cuda_clock_is_recent (clock))
     return cudaSuccess;
   for (guint i = 0; i < TRIES; i++)
     {
@@ -72,7 +78,7 @@ ps_cuda_clock_time (const PsCudaClock *clock, cudaEvent_t event, gint64 *ns)
 {
   float milliseconds = 0;
 
-  if (cudaEventElapsedTime (&milliseconds, clock->anchor, event) != cudaSuccess)
+  if (clock->anchor_ns == 0 || cudaEventElapsedTime (&milliseconds, clock->anchor, event) != cudaSuccess)
     return FALSE;
   *ns = MIN (clock->anchor_ns + (gint64)((double)milliseconds * 1e6), ps_clock_now ());
   return TRUE;

@@ -20,6 +20,7 @@ void ps_cuda_clock_close (PsCudaClock *clock);
 /* Compares the clocks of GPU and host by the shortest of some tries in a stream that is idle; does nothing where the
  * last comparison is recent. Clocks drift, so it is called again and again. */
 cudaError_t ps_cuda_clock_set (PsCudaClock *clock, cudaStream_t stream);
+gboolean ps_cuda_clock_is_recent (const PsCudaClock *clock);
 
 /* Returns when an event that is done took place; FALSE: it is not known. */
 gboolean ps_cuda_clock_time (const PsCudaClock *clock, cudaEvent_t event, gint64 *ns);
