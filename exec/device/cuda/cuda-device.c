@@ -94,8 +94,9 @@ cuda_close (PsDevice *device)
   if (cuda == NULL)
     return;
   ps_cuda_context_enter (&cuda->shared.context, NULL);
-  if (!ps_cuda_queue_await (&cuda->queue, 0, NULL) && cuda->queue.lost)
-    return; /* the driver would wait for the streams */
+  ps_cuda_queue_await (&cuda->queue, 0, NULL);
+  if (ps_cuda_queue_any_lost ())
+    return;
   g_queue_clear_full (&cuda->taken, destroy_tensor);
   ps_cuda_queue_close (&cuda->queue);
   ps_cuda_context_close_twin (&cuda->copies);
@@ -279,7 +280,7 @@ start_copy (CudaDevice *cuda, PsTensor *to, CudaTensor *from, PsTimes *times, GE
 
   if (!follow (copies, from->base.ready, error))
     return FALSE;
-  job = ps_cuda_queue_begin (&cuda->queue, (PsOp){ .kind = PS_OP_F }, TRUE, times, copies, error);
+  job = ps_cuda_queue_begin (&cuda->queue, NULL, times, copies, error);
   if (job == NULL
       || !ps_cuda_ok ("copying", cudaMemcpyAsync (to->data, from->base.data, to->bytes, cudaMemcpyDefault, copies),
                       error)
@@ -357,8 +358,8 @@ launch (CudaDevice *cuda, PsOp op, PsTensor *input, void **result, PsTimes *time
   PsCudaStage *stage = cuda->stages[op.stage];
   PsCudaShared *lane = choose_lane (cuda, error);
   void *block = open_tensor (input);
-  cudaStream_t first = cuda->shared.context.stream, stream = lane != NULL ? lane->context.stream : NULL;
-  PsCudaJob *job = lane != NULL ? ps_cuda_queue_begin (&cuda->queue, op, FALSE, times, stream, error) : NULL;
+  cudaStream_t stream = lane != NULL ? lane->context.stream : NULL;
+  PsCudaJob *job = lane != NULL ? ps_cuda_queue_begin (&cuda->queue, &op, times, stream, error) : NULL;
   const gboolean second = cuda->left != NULL;
   gboolean done;
   guint next;
@@ -367,12 +368,13 @@ launch (CudaDevice *cuda, PsOp op, PsTensor *input, void **result, PsTimes *time
   if (done)
     {
       ps_cuda_stage_move (stage, lane);
-      done = ps_cuda_stage_run (stage, op, block, result, error) && ps_cuda_queue_end (job, stream, error);
+      done = ps_cuda_stage_run (stage, op, block, result, error);
       ps_cuda_stage_move (stage, &cuda->shared);
     }
+  done = done && fit (cuda, ps_op_output (op, cuda->setting.n_stages, &next), result, stream, error)
+         && ps_cuda_queue_end (job, stream, error);
   cuda->left = done && !second && op.paired && cuda->twin.products != NULL ? job : NULL;
-  return done && (!second || follow (first, job->end, error))
-         && fit (cuda, ps_op_output (op, cuda->setting.n_stages, &next), result, first, error);
+  return done && (!second || follow (cuda->shared.context.stream, job->end, error));
 }
 
 /* The result of an op that started, whose readers elsewhere wait for it. */
@@ -390,6 +392,25 @@ hand_out (CudaDevice *cuda, void *block, GError **error)
 }
 
 static gboolean
+cuda_await (PsDevice *device, GError **error)
+{
+  CudaDevice *cuda = cuda_device (device);
+
+  return ps_cuda_queue_await (&cuda->queue, 0, error)
+         && ps_cuda_ok ("comparing clocks", ps_cuda_clock_set (&cuda->queue.clock, cuda->shared.context.stream), error);
+}
+
+/* Waits until one more op may be started. Devices of an endless run never wait for all of theirs, and their clocks
+ * drift, so now and then this does. */
+static gboolean
+make_room (CudaDevice *cuda, GError **error)
+{
+  return cuda->setting.ahead > 0 && cuda->left == NULL && !ps_cuda_clock_is_recent (&cuda->queue.clock)
+             ? cuda_await (&cuda->base, error)
+             : ps_cuda_queue_await (&cuda->queue, MAX (cuda->setting.ahead, 1), error);
+}
+
+static gboolean
 cuda_start (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, PsTimes *times, GError **error)
 {
   CudaDevice *cuda = cuda_device (device);
@@ -399,7 +420,7 @@ cuda_start (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, PsTim
   g_return_val_if_fail (input == NULL || input->device == device, FALSE);
 
   if (!ps_device_check_op (op.stage < cuda->setting.n_stages && cuda->stages[op.stage] != NULL, op, error)
-      || !ps_cuda_queue_await (&cuda->queue, MAX (cuda->setting.ahead, 1), error))
+      || !make_room (cuda, error))
     {
       cuda_tensor_free (input);
       return FALSE;
@@ -409,20 +430,14 @@ cuda_start (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, PsTim
   ok = launch (cuda, op, input, &result, times, error);
   nvtxRangePop ();
   if (!ok)
-    g_prefix_error (error, "stage %u: ", op.stage);
+    {
+      g_prefix_error (error, "stage %u: ", op.stage);
+      ps_memory_pool_give (cuda->shared.memory, g_steal_pointer (&result));
+    }
   g_assert (output != NULL || result == NULL);
   if (output != NULL)
-    *output = result != NULL ? hand_out (cuda, result, ok ? error : NULL) : NULL;
+    *output = result != NULL ? hand_out (cuda, result, error) : NULL;
   return ok && (result == NULL || *output != NULL);
-}
-
-static gboolean
-cuda_await (PsDevice *device, GError **error)
-{
-  CudaDevice *cuda = cuda_device (device);
-
-  return ps_cuda_queue_await (&cuda->queue, 0, error)
-         && ps_cuda_ok ("comparing clocks", ps_cuda_clock_set (&cuda->queue.clock, cuda->shared.context.stream), error);
 }
 
 static gboolean

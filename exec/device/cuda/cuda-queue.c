@@ -5,6 +5,8 @@
 
 #define POLL_US 20 /* a thread that sleeps so long wakes after some 70 us */
 
+static gint n_lost; /* atomic: queues that are lost */
+
 static void
 job_free (gpointer data)
 {
@@ -37,13 +39,13 @@ ps_cuda_queue_close (PsCudaQueue *queue)
 }
 
 PsCudaJob *
-ps_cuda_queue_begin (PsCudaQueue *queue, PsOp op, gboolean copies, PsTimes *times, cudaStream_t stream, GError **error)
+ps_cuda_queue_begin (PsCudaQueue *queue, const PsOp *op, PsTimes *times, cudaStream_t stream, GError **error)
 {
   PsCudaJob *job
       = queue->idle->len > 0 ? g_ptr_array_steal_index_fast (queue->idle, queue->idle->len - 1) : g_new0 (PsCudaJob, 1);
 
-  job->op = op;
-  job->copies = copies;
+  job->op = op != NULL ? *op : (PsOp){ 0 };
+  job->copies = op == NULL;
   job->times = times;
   if ((job->begin == NULL && !ps_cuda_event (&job->begin, error))
       || (job->end == NULL && !ps_cuda_event (&job->end, error))
@@ -53,7 +55,7 @@ ps_cuda_queue_begin (PsCudaQueue *queue, PsOp op, gboolean copies, PsTimes *time
       return NULL;
     }
   g_queue_push_tail (&queue->jobs, job);
-  queue->n_started += !copies;
+  queue->n_started += !job->copies;
   return job;
 }
 
@@ -90,6 +92,20 @@ ps_cuda_queue_reap (PsCudaQueue *queue)
     finish (queue);
 }
 
+static void
+set_lost (PsCudaQueue *queue, gboolean lost)
+{
+  if (queue->lost != lost)
+    g_atomic_int_add (&n_lost, lost ? 1 : -1);
+  queue->lost = lost;
+}
+
+gboolean
+ps_cuda_queue_any_lost (void)
+{
+  return g_atomic_int_get (&n_lost) > 0;
+}
+
 /* cudaErrorNotReady: not in time. */
 static cudaError_t
 wait_for (PsCudaQueue *queue, const PsCudaJob *job)
@@ -103,7 +119,8 @@ wait_for (PsCudaQueue *queue, const PsCudaJob *job)
   while ((status = cudaEventQuery (job->end)) == cudaErrorNotReady && !queue->lost && ps_clock_now () < until_ns)
     if (!spins)
       g_usleep (POLL_US);
-  queue->lost |= status == cudaErrorNotReady;
+  if (status == cudaErrorNotReady)
+    set_lost (queue, TRUE);
   return status;
 }
 
@@ -114,13 +131,12 @@ refuse (PsCudaQueue *queue, const PsCudaJob *job, cudaError_t status, GError **e
   const guint n_after = g_queue_get_length (&queue->jobs) - 1;
   g_autofree char *after = n_after > 0 ? g_strdup_printf (", or of %u started after it", n_after) : g_strdup ("");
   char name[48];
+  g_autofree char *what = job->copies ? g_strdup ("cuda device: copy of a message")
+                                      : g_strdup_printf ("stage %u: %s", job->op.stage, ps_op_format (job->op, name));
 
   if (status == cudaErrorNotReady)
-    return ps_refuse (error, PS_ERROR_IO, "stage %u: %s%s: not done after %g s", job->op.stage,
-                      ps_op_format (job->op, name), job->copies ? " (its message)" : "",
-                      (double)queue->timeout_ns / 1e9);
-  return ps_refuse (error, PS_ERROR_UNAVAILABLE, "stage %u: %s%s%s: %s", job->op.stage, ps_op_format (job->op, name),
-                    job->copies ? " (its message)" : "", after, cudaGetErrorString (status));
+    return ps_refuse (error, PS_ERROR_IO, "%s: not done after %g s", what, (double)queue->timeout_ns / 1e9);
+  return ps_refuse (error, PS_ERROR_UNAVAILABLE, "%s%s: %s", what, after, cudaGetErrorString (status));
 }
 
 gboolean
@@ -136,5 +152,7 @@ ps_cuda_queue_await (PsCudaQueue *queue, guint n_left, GError **error)
         return refuse (queue, job, status, error);
       finish (queue);
     }
+  if (job == NULL)
+    set_lost (queue, FALSE);
   return TRUE;
 }

@@ -9,8 +9,8 @@
 
 typedef struct
 {
-  PsOp op; /* that runs, or that made the message */
-  gboolean copies;
+  PsOp op;         /* that runs */
+  gboolean copies; /* a message instead; op does not count */
   cudaEvent_t begin, end;
   PsTimes *times; /* filled in when it is done; NULL: nobody asks */
 } PsCudaJob;
@@ -33,8 +33,9 @@ gboolean ps_cuda_queue_open (PsCudaQueue *queue, gint64 timeout_ns, GError **err
 void ps_cuda_queue_close (PsCudaQueue *queue);
 
 /* Puts a job at the end, whose begin the stream reaches next; the caller puts its work there and then calls
- * ps_cuda_queue_end with the stream that ends it. The job belongs to the queue. NULL: there is no event. */
-PsCudaJob *ps_cuda_queue_begin (PsCudaQueue *queue, PsOp op, gboolean copies, PsTimes *times, cudaStream_t stream,
+ * ps_cuda_queue_end with the stream that ends it. op NULL: it copies a message. The job belongs to the queue. NULL:
+ * there is no event. */
+PsCudaJob *ps_cuda_queue_begin (PsCudaQueue *queue, const PsOp *op, PsTimes *times, cudaStream_t stream,
                                 GError **error);
 gboolean ps_cuda_queue_end (PsCudaJob *job, cudaStream_t stream, GError **error);
 
@@ -43,3 +44,6 @@ void ps_cuda_queue_reap (PsCudaQueue *queue);
 
 /* Waits until no more than n_left ops are under way; n_left 0: until there are no jobs, either. */
 gboolean ps_cuda_queue_await (PsCudaQueue *queue, guint n_left, GError **error);
+
+/* Whether a queue of this process is lost: freeing memory of a GPU might then wait for ever. */
+gboolean ps_cuda_queue_any_lost (void);
