@@ -21,7 +21,7 @@ void ps_team_free (PsTeam *team);
 /* The thread of each device, which has attached it, calls this once before it adds up. It waits for all others. */
 gboolean ps_team_join (PsTeam *team, guint at, PsDevice *device, GError **error);
 
-/* The thread of each device that has joined calls this last. */
+/* The thread of each device calls this last, whether it has joined or not. */
 void ps_team_part (PsTeam *team, guint at);
 
 /* Replaces n numbers by their sums over the parts of the device. */

@@ -20,7 +20,7 @@ ps_machine_watch_clear (PsMachineWatch *watch)
 static PsDeviceSetting
 first_device (const PsRunSetting *run, guint n_devices)
 {
-  guint n_all = n_devices * MAX (run->n_replicas, 1) * MAX (run->n_tensor, 1);
+  guint n_all = n_devices * ps_run_n_replicas (run, n_devices) * MAX (run->n_tensor, 1);
   guint n_local = n_all / ps_processes_n_ranks (run->processes) * ps_processes_n_local (run->processes);
 
   return (PsDeviceSetting){ .model = run->model,

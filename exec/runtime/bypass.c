@@ -215,7 +215,7 @@ static gboolean
 receive_squares (PsWorker *worker, guint from, GError **error)
 {
   gsize n_bytes = count_stages (worker) * sizeof *worker->squares;
-  g_autofree double *squares = g_memdup2 (worker->squares, n_bytes);
+  g_autofree double *squares = g_memdup2 (worker->squares, n_bytes); /* which a message without contents leaves */
 
   if (!ps_worker_receive (worker, from, name (from), error)
       || !ps_worker_take (worker, from, name (from), squares, n_bytes, error))

@@ -248,6 +248,7 @@ ps_gather_agreement (PsRun *run, GError **error)
     return TRUE;
   mine = fingerprint (run);
   all = g_malloc (n_bytes * processes->n_ranks);
+  processes->meeting = NULL; /* of an earlier run */
   ps_processes_exchange (processes, mine, n_bytes, all, run->setting->timeout_ns);
   return processes->rank > 0 || compare_fingerprints (all, processes->n_ranks, error);
 }

@@ -6,8 +6,8 @@
 /* The largest difference of gradients that counts as equal, as a part of the largest gradient. */
 #define PS_VERIFY_TOLERANCE 1e-5
 
-/* In bf16 devices that share layers round each their part of a sum. These are some roundings of losses, and gradients
- * after some steps of Adam, whose direction for tiny gradients is the sign of their error. */
+/* The same for bf16 and devices that share layers, each of which rounds its part of a sum: some roundings of losses;
+ * gradients after some steps of Adam, whose direction for tiny gradients is the sign of their error. */
 #define PS_VERIFY_ROUNDED_LOSS 1e-3
 #define PS_VERIFY_ROUNDED_GRADIENT 0.1
 
@@ -15,7 +15,7 @@ typedef enum
 {
   PS_CHECK_NOT_RUN,
   PS_CHECK_BIT_EQUAL, /* every loss and every gradient of every step */
-  /* Losses of all steps and gradients of the last one differ by at most PS_VERIFY_TOLERANCE, or as above in bf16. */
+  /* Losses of all steps and gradients of the last one differ by at most PS_VERIFY_TOLERANCE, or as said above. */
   PS_CHECK_EQUAL_WITHIN,
   PS_CHECK_DIFFERS,
 } PsCheck;

@@ -1,5 +1,4 @@
-/* worker-messages.c - messages between devices that no op of the schedule makes: norms, states and the shared matrix.
- */
+/* worker-messages.c - messages beside those of the program: norms of gradients, and gradients of the shared matrix. */
 #include "worker.h"
 
 #include "device/devices.h"

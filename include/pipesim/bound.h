@@ -20,18 +20,15 @@ G_BEGIN_DECLS
 gint64 ps_lower_bound (const PsPlacement *placement, const guint8 *copy, guint n_microbatches, const PsCosts *costs);
 
 /* A proven lower bound on the makespan of any schedule with the placement, weight copies, slices and microbatches of
- * this one, or on the period where its iterations overlap (ps_period_bound). A slice counts as a microbatch: its chain
- * through the stages is as short as that of a microbatch of its size.
+ * this one. Where iterations overlap (asynchronous schedules, --sync bypass) it is one on the period: all the work of
+ * the busiest device. A slice counts as a microbatch: its chain through the stages is as short as that of a microbatch
+ * of its size.
  *
  * Where microbatches have different lengths, every way takes the least times (ps_costs_least), and the work of a device
  * is that of all its microbatches. Two copies may share the microbatches in any way, so that only the work of all
  * devices together is certain. Where no pair has a time of its own, the way of the longest microbatch counts as well;
  * where one has, least work counts: a longer microbatch may save more in it. */
 gint64 ps_schedule_bound (const PsSchedule *schedule, const PsCosts *costs, gboolean overlaps);
-
-/* A proven lower bound on the time per iteration where iterations overlap (asynchronous schedules, --sync bypass): all
- * the work of the busiest device. It holds for any schedule with this placement and these costs. Arguments as above. */
-gint64 ps_period_bound (const PsPlacement *placement, const guint8 *copy, guint n_microbatches, const PsCosts *costs);
 
 typedef enum
 {

@@ -94,11 +94,20 @@ add_stage (Device *device, guint i)
                                                      ps_ways_duration (ways, PS_OP_W, stage)));
 }
 
+/* The time of n ops, or any that is longer than all of them. */
+static gint64
+time_of (gint64 n, gint64 each)
+{
+  gint64 time;
+
+  return __builtin_mul_overflow (n, each, &time) ? G_MAXINT64 : time;
+}
+
 /* Idle time before the first gradient can arrive. */
 static gint64
 warm_up_idle (const Device *device)
 {
-  return MAX (device->gradient - device->begin - MIN (device->forwards, device->n_fit * device->longest), 0);
+  return MAX (device->gradient - device->begin - MIN (device->forwards, time_of (device->n_fit, device->longest)), 0);
 }
 
 /* Least time after the end of the device's last F, for the best stage of that F. */
@@ -131,8 +140,8 @@ apart_bound (const Device *device)
 
   for (guint n = 0; n <= device->work.n_forward; n++)
     {
-      gint64 before = MAX (front - MIN (n, device->n_fit) * device->longest, 0),
-             after = MAX (rest - n * device->backward, 0);
+      gint64 before = MAX (front - time_of (MIN (n, device->n_fit), device->longest), 0),
+             after = MAX (rest - time_of (n, device->backward), 0);
       gint64 idle = n < device->work.n_forward ? before + after : MAX (before, after);
 
       least = MIN (least, ps_ways_load_apart (&device->work, n) + idle);

@@ -60,18 +60,6 @@ longest (const PsWays *ways, const More *more, gboolean overlaps)
 }
 
 gint64
-ps_period_bound (const PsPlacement *placement, const guint8 *copy, guint n_microbatches, const PsCosts *costs)
-{
-  const More none = { 0 };
-  g_auto (PsWays) ways = { 0 };
-  guint m[MAX_COPIES] = { 0 };
-
-  count_microbatches (copy, n_microbatches, m);
-  ps_ways_init (&ways, placement, costs, m);
-  return longest (&ways, &none, TRUE);
-}
-
-gint64
 ps_lower_bound (const PsPlacement *placement, const guint8 *copy, guint n_microbatches, const PsCosts *costs)
 {
   const More none = { 0 };

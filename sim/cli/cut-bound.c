@@ -57,7 +57,8 @@ backward_work (const PsCosts *costs, guint stage)
   return MIN (NS (PS_OP_B) + NS (PS_OP_W), NS (PS_OP_BW));
 }
 
-/* A pair takes the work of its backward, the longest one at most, and the rest of it is work of its F. */
+/* A pair takes the work of its backward, the longest one at most, and the rest of it is work of its F. No backward has
+ * more work than the shortest pair. */
 static gint64
 time_of (const Cutting *cutting, const PsCosts *costs, guint stage, Time time)
 {
@@ -69,7 +70,7 @@ time_of (const Cutting *cutting, const PsCosts *costs, guint stage, Time time)
     return MIN (MIN (NS (PS_OP_B), NS (PS_OP_BW)), cutting->least_pair);
   if (pair_ns >= 0)
     f = MIN (f, MAX (pair_ns - cutting->most_backward, 0));
-  return f + backward_work (costs, stage);
+  return f + MIN (backward_work (costs, stage), cutting->least_pair);
 }
 
 #undef NS
@@ -244,19 +245,20 @@ compare_speeds (gconstpointer a, gconstpointer b)
 
 /* No schedule is faster than all devices together: each works from its first F on. No two devices begin with the same
  * stage of a copy, so the first stage of the i-th device has i or more before it where there is one copy; at best the
- * fastest devices begin first. `work` is that of the fastest one, each op rounded. */
+ * fastest devices begin first. `work` is that of the fastest one: each op rounded, and with its host time, which no
+ * speed changes. */
 static gint64
 share_work (const Cutting *cutting, gint64 work)
 {
   const SearchQuestion *question = cutting->question;
   guint p = question->placement->n_devices, n_copies = question->any_device ? 1 : question->placement->n_copies;
+  double sum = 0, time = (double)work, op_ns = (double)cutting->ways[at (cutting, 0, 1)]->costs[0]->op_ns;
   g_autofree double *speed = NULL;
-  double sum = 0, time = (double)work;
 
   if (question->any_device && ps_setting_speeds (question->setting, p, &speed, NULL) && speed != NULL)
     {
       qsort (speed, p, sizeof *speed, compare_speeds);
-      time -= (double)cutting->n_stages * cutting->n_microbatches * PS_OP_BW;
+      time -= (double)cutting->n_stages * cutting->n_microbatches * PS_OP_BW * (op_ns + 1);
     }
   for (guint i = 0; i < p; i++)
     {
@@ -277,7 +279,7 @@ search_bound_cuts (const SearchQuestion *question, const SearchCuts *cuts, gint6
   g_auto (Cutting) cutting = { .question = question,
                                .cuts = cuts,
                                .n_stages = n,
-                               .n_microbatches = question->choice->n_microbatches * MAX (question->choice->n_slices, 1),
+                               .n_microbatches = question->choice->n_microbatches * question->choice->n_slices,
                                .costs = ps_costs_new (n),
                                .least_pair = G_MAXINT64,
                                .objective = ps_sync_objective (question->setting->sync) };

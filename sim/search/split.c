@@ -61,7 +61,7 @@ widest_turn (const PsWindows *windows)
 }
 
 /* Cuts a part off the window of an op, at the front or at the back, as often as narrowing refutes that the op runs
- * there. TRUE: no room is left. */
+ * there. TRUE: the target is refuted. */
 static gboolean
 shave_end (Cases *cases, guint op, gboolean front)
 {
@@ -201,8 +201,8 @@ ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, guint n_cases,
         upper = windows->open = target;
       if (order != NULL)
         upper = MIN (upper, order->objective);
-      step = refuted && n_cases > 0 ? 2 * step + 1 : upper - lower;
-      target = lower + MIN (step, (upper - lower) / 2);
+      step = MIN (refuted && n_cases > 0 ? 2 * step + 1 : upper - lower, (upper - lower) / 2);
+      target = lower + step;
     }
   return lower;
 }

@@ -3,9 +3,6 @@
 
 #include <string.h>
 
-/* Times before everything, and after everything. */
-#define NEVER (G_MAXINT64 / 2)
-
 /* Stages of a device, at most: PsLane.needs has a bit for each F and each B. */
 #define MAX_STAGES (PS_MAX_LANES / N_KINDS)
 

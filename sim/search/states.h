@@ -4,6 +4,9 @@
 
 #include "problem.h"
 
+/* Times before everything, and after everything: all times of an iteration add up to less than 2^62. */
+#define NEVER (G_MAXINT64 / 2)
+
 /* Lanes of a device, at most. */
 #define PS_MAX_LANES 48
 

@@ -4,9 +4,6 @@
 #include "states.h"
 #include "windows.h"
 
-/* Times before everything, and after everything. */
-#define NEVER (G_MAXINT64 / 4)
-
 /* The window of an op as it was. */
 typedef struct
 {

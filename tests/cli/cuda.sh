@@ -14,7 +14,7 @@ model ()
 close=bit-equal
 equal ()
 {
-  what="$2 $1 $*: $close"
+  what="$*: $close"
   model=$1
   schedule=$2
   shift 2
@@ -76,6 +76,10 @@ close=bit-equal
 refuse 1 "--offload: the cuda device keeps all activations" pipesim exec --schedule 1f1b -p 2 -m 4 --model gpt.ini --device cuda --offload 0.5
 refuse 2 "--sm-shares: are for one copy of 2 devices; --replicas and --tensor make several" \
   pipesim exec --schedule 1f1b -p 2 -m 4 --model heads.ini --device cuda --tensor 2 --sm-shares 2,1
+refuse 1 "device 0: shares GPU 0000:00:00.0 with device 0 of another copy; NCCL needs a GPU for each" \
+  pipesim exec --schedule 1f1b -p 1 -m 4 --model heads.ini --device cuda --tensor 2 --transport nccl
+refuse 2 "--tensor 4: does not divide kv_heads 2 of model" \
+  pipesim exec --schedule 1f1b -p 1 -m 4 --model groups.ini --device cuda --tensor 4
 refuse 1 "--zero 1: each device cuda holds the whole optimizer state" \
   pipesim exec --schedule 1f1b -p 2 -m 4 --model gpt.ini --device cuda --replicas 2 --zero 1
 

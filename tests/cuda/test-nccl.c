@@ -323,6 +323,36 @@ test_watchdog (void)
   g_assert_cmpstr (error->message, ==, "device 2: RECEIVE F7.3 from device 0: not done after 0.3 s");
 }
 
+/* Device 0's first message is taken after its second one was posted, which is not. No thread waits for it. */
+static gboolean
+leave_one (Player *player, GError **error)
+{
+  PsCrew *crew = player->net->crew;
+  PsTransferTimes times;
+
+  if (player->index == 0
+      && (!send_value (player, 1, forward (0, 0), 1, 0, error) || !send_value (player, 1, forward (1, 0), 2, 0, error)))
+    return FALSE;
+  if (!ps_crew_meet (crew, player->index, &times.end_ns, error))
+    return FALSE;
+  if (player->index == 1
+      && (!announce (player, 0, forward (0, 0), error) || !expect_value (player, 0, forward (0, 0), 1, &times, error)))
+    return FALSE;
+  for (guint i = 0; i < 5000 && ps_crew_check (crew, NULL); i++)
+    g_usleep (1000);
+  return ps_refuse (error, PS_ERROR_INPUT, "nobody has noticed");
+}
+
+static void
+test_untaken (void)
+{
+  g_autoptr (GError) error = NULL;
+
+  run_net (1, MESSAGE_BYTES, G_GINT64_CONSTANT (300000000), leave_one, &error);
+  g_assert_error (error, PS_ERROR, PS_ERROR_IO);
+  g_assert_cmpstr (error->message, ==, "device 0: SEND F1.0 to device 1: not done after 0.3 s");
+}
+
 /* NCCL needs longer than a spin for every post. */
 static void
 test_slow_posts (void)
@@ -463,6 +493,7 @@ main (int argc, char **argv)
   g_test_add_func ("/nccl/delay", test_delay);
   g_test_add_func ("/nccl/all-reduce", test_all_reduce);
   g_test_add_func ("/nccl/watchdog", test_watchdog);
+  g_test_add_func ("/nccl/untaken", test_untaken);
   g_test_add_func ("/nccl/slow-posts", test_slow_posts);
   g_test_add_func ("/nccl/stuck-post", test_stuck_post);
   g_test_add_func ("/nccl/abort", test_abort);

@@ -7,13 +7,15 @@
 #include "processes/crew.h"
 #include "transport/transports.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 #define SHORT_BYTES ((gsize)100)
 #define LONG_BYTES ((gsize)100000)
-#define N_MESSAGES 200 /* from each device to each other one */
+#define N_MESSAGES 200                        /* from each device to each other one */
+#define TURN_NS G_GINT64_CONSTANT (200000000) /* a rank reports its error so much later than the rank before */
 
 typedef struct
 {
@@ -221,6 +223,22 @@ lost (Player *player, GError **error)
                 != NULL;
 }
 
+/* Rivals: rank 0 stops, and the others give up so that their turns to report it come at one moment. */
+static gboolean
+rivals (Player *player, GError **error)
+{
+  g_autofree gint64 *begin_ns = g_new (gint64, player->n_devices);
+  gint64 moment_ns = ps_clock_now ();
+
+  if (!ps_crew_exchange (player->crew, 0, &moment_ns, sizeof moment_ns, begin_ns, error))
+    return FALSE;
+  ps_clock_sleep_until (begin_ns[0] + (player->own > 0 ? SECOND_NS - player->own * TURN_NS : TURN_NS));
+  if (player->own > 0)
+    return ps_refuse (error, PS_ERROR_IO, "gave up");
+  raise (SIGSTOP);
+  return ps_crew_meet (player->crew, 0, &moment_ns, error);
+}
+
 /* Strike: one gives up, while another waits for a message and sends one that nobody takes. */
 static gboolean
 strike (Player *player, GError **error)
@@ -249,6 +267,7 @@ static const struct
   { "storm-short", storm, SHORT_BYTES, 60 * SECOND_NS }, { "storm-long", storm, LONG_BYTES, 60 * SECOND_NS },
   { "sum", sum, SHORT_BYTES, 60 * SECOND_NS },           { "sum-strike", sum_strike, SHORT_BYTES, 60 * SECOND_NS },
   { "lost", lost, LONG_BYTES, 2 * SECOND_NS },           { "strike", strike, LONG_BYTES, 60 * SECOND_NS },
+  { "rivals", rivals, SHORT_BYTES, 60 * SECOND_NS },
 };
 
 static gboolean

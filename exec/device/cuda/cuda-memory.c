@@ -1,8 +1,6 @@
 /* cuda-memory.c - a cuda device's memory. */
 #include "cuda-memory.h"
 
-#include <cuda_runtime.h>
-
 static void *
 allocate (gsize bytes)
 {

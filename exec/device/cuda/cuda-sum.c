@@ -1,6 +1,8 @@
 /* cuda-sum.c - devices read each other's numbers, after events in each other's streams. */
 #include "cuda-sum.h"
 
+#define ROW ((gsize)1024) /* a grid takes 2^31 rows, but only 65535 blocks of a row */
+
 void
 ps_cuda_sum_clear (PsCudaSum *sum)
 {
@@ -25,6 +27,15 @@ copy (float *to, const float *from, gsize n, cudaStream_t stream, GError **error
                      cudaMemcpyAsync (to, from, n * sizeof *to, cudaMemcpyDefault, stream), error);
 }
 
+static gboolean
+add_rows (float *total, float *more, gsize rows, gsize columns, cudaStream_t stream, GError **error)
+{
+  const PsCudaRows from = { more, (int)rows, (int)columns };
+
+  return ps_cuda_ok ("adding up",
+                     ps_cuda_rows_add (PS_CUDA_FP32, total, FALSE, from, 1, (int)rows, (int)columns, stream), error);
+}
+
 /* Share s of the numbers is added up in the order s + 1, s + 2, ..., s, as by ps_threads_sum. Copies reach other GPUs
  * in any case; kernels do not. */
 static gboolean
@@ -32,7 +43,7 @@ add_share (PsCudaShared *shared, const PsDeviceSum *sum, guint share, GError **e
 {
   const cudaStream_t stream = shared->context.stream;
   const gsize first = ps_share_begin (sum->n, share, sum->n_devices);
-  const gsize n = ps_share_begin (sum->n, share + 1, sum->n_devices) - first;
+  const gsize n = ps_share_begin (sum->n, share + 1, sum->n_devices) - first, even = n - n % ROW;
   float *total = shared->totals + first, *other = shared->totals + sum->n + first;
 
   if (!copy (total, sum->values[(share + 1) % sum->n_devices] + first, n, stream, error))
@@ -40,15 +51,10 @@ add_share (PsCudaShared *shared, const PsDeviceSum *sum, guint share, GError **e
   for (guint k = 2; k <= sum->n_devices; k++)
     {
       const guint place = (share + k) % sum->n_devices;
-      float *next = sum->values[place] + first;
+      float *next = sum->values[place] + first, *more = place != sum->own ? other : next;
 
-      if (place != sum->own && !copy (other, next, n, stream, error))
-        return FALSE;
-      if (!ps_cuda_ok ("adding up",
-                       ps_cuda_rows_add (PS_CUDA_FP32, total, FALSE,
-                                         (PsCudaRows){ place != sum->own ? other : next, 1, (int)n }, 1, 1, (int)n,
-                                         stream),
-                       error))
+      if ((more != next && !copy (more, next, n, stream, error)) || !add_rows (total, more, n / ROW, ROW, stream, error)
+          || !add_rows (total + even, more + even, 1, n - even, stream, error))
         return FALSE;
     }
   return TRUE;
@@ -61,21 +67,13 @@ follow (const PsCudaSum *other, PsSumPhase phase, cudaStream_t stream, GError **
                      cudaStreamWaitEvent (stream, phase == PS_SUM_ADD ? other->shown : other->added, 0), error);
 }
 
-static gboolean
-is_on_gpu (const void *memory)
-{
-  struct cudaPointerAttributes attributes;
-
-  return cudaPointerGetAttributes (&attributes, memory) == cudaSuccess && attributes.type == cudaMemoryTypeDevice;
-}
-
 gboolean
 ps_cuda_sum (PsCudaShared *shared, PsCudaSum *const *all, const PsDeviceSum *sum, PsSumPhase phase, GError **error)
 {
   const cudaStream_t stream = shared->context.stream;
 
   if (phase == PS_SUM_SHOW)
-    return is_on_gpu (sum->values[sum->own]) && record (&all[sum->own]->shown, stream, error);
+    return ps_cuda_is_on_gpu (sum->values[sum->own]) && record (&all[sum->own]->shown, stream, error);
   for (guint i = 0; i < sum->n_devices; i++)
     if (i != sum->own && !follow (all[i], phase, stream, error))
       return FALSE;

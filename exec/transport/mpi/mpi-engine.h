@@ -48,7 +48,7 @@ typedef struct
   guint32 n_bytes; /* here */
   gint64 sent_ns;  /* by the clock of all: when the sender handed it over */
   gint64 due_ns;   /* and when it may be used */
-  gint64 late_ns;  /* that it should have been sent before */
+  gint64 late_ns;  /* how much earlier it should have been sent */
 } PsMpiHead;
 
 typedef enum

@@ -13,7 +13,7 @@
 #define BLAME_NS G_GINT64_CONSTANT (2000000000)   /* for the launcher to end all processes */
 #define ANSWER_NS G_GINT64_CONSTANT (1000000000)  /* for ranks that are asked whether they live */
 #define ASK_US 100                                /* between two looks for their answers */
-#define ABORT_S 10                                /* for MPI_Abort */
+#define ABORT_S 10                                /* for the last calls of MPI */
 
 static PsMpiEngine *const engine = &ps_mpi_engine;
 
@@ -124,14 +124,15 @@ note_answer (guint rank)
   engine->answered[rank] = TRUE;
 }
 
-/* Under the lock. Another rank is about to end this one. */
+/* Under the lock. Another rank is about to end this one. Of two that ask each other the lower one reports. */
 static void
 answer (int rank)
 {
   const PsMpiHead head = { .kind = PS_MPI_ANSWER, .from = (guint32)engine->rank };
 
   ps_mpi_post_letter (rank, &head, NULL);
-  engine->resume_ns = ps_clock_now ();
+  if (engine->failure == NULL || rank < engine->rank)
+    engine->resume_ns = ps_clock_now ();
 }
 
 static void
@@ -407,7 +408,8 @@ ask_all (void)
   ps_mpi_unlock ();
 }
 
-/* Adds to a failed wait which ranks do not answer: a rank that was waited for may wait for another one itself. */
+/* Adds to a failed wait which ranks do not answer: a rank that was waited for may wait for another one itself. If MPI
+ * fails meanwhile, silence says nothing. */
 static void
 name_silent (void)
 {
@@ -417,8 +419,12 @@ name_silent (void)
   gboolean busy;
 
   ask_all ();
-  while (engine->n_answered < engine->n_ranks && ps_clock_now () < until_ns && move_all (&busy, NULL))
-    g_usleep (ASK_US);
+  while (engine->n_answered < engine->n_ranks && ps_clock_now () < until_ns)
+    {
+      if (!move_all (&busy, NULL))
+        return;
+      g_usleep (ASK_US);
+    }
   for (int rank = 0; rank < engine->n_ranks; rank++)
     if (!engine->answered[rank])
       {
@@ -429,20 +435,30 @@ name_silent (void)
   engine->failure->message = g_strdup (text->str);
 }
 
-/* The end of all processes. A process that was stopped has most often failed the others, and its launcher wakes it to
- * end it: then it says nothing. MPI_Abort waits for the launcher, and an alarm ends this process if that hangs. */
+/* A process that was stopped has most often failed the others, and its launcher wakes it to end it: then it says
+ * nothing. Nor does one that was asked. */
+static void
+await_launcher (void)
+{
+  if (engine->resume_ns > 0)
+    ps_clock_sleep_until (engine->resume_ns + RESUMED_NS);
+}
+
+/* The end of all processes. MPI_Abort waits for the launcher, and an alarm ends this process if MPI hangs. */
 static void
 end_all (void)
 {
   int there, code;
 
   note_round ();
-  if (engine->resume_ns > 0)
-    ps_clock_sleep_until (engine->resume_ns + RESUMED_NS);
-  if (!engine->spoiled && g_error_matches (engine->failure, PS_ERROR, PS_ERROR_IO))
-    name_silent ();
-  code = engine->report (engine->failure, engine->report_data);
+  await_launcher ();
   alarm (ABORT_S);
+  if (!engine->spoiled && g_error_matches (engine->failure, PS_ERROR, PS_ERROR_IO))
+    {
+      name_silent ();
+      await_launcher ();
+    }
+  code = engine->report (engine->failure, engine->report_data);
   if (MPI_Initialized (&there) == MPI_SUCCESS && there)
     MPI_Abort (MPI_COMM_WORLD, code);
   _exit (code);

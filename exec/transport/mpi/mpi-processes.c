@@ -42,7 +42,9 @@ static void
 post_failure (const GError *error)
 {
   PsMpiHead head = { .kind = PS_MPI_FAILED,
-                     .tag = ps_error_exit_code (error) == 2 ? PS_ERROR_USAGE : error->code,
+                     .tag = ps_error_exit_code (error) == 2 ? PS_ERROR_USAGE
+                            : error->domain == PS_ERROR     ? error->code
+                                                            : PS_ERROR_IO,
                      .n_bytes = (guint32)MIN (strlen (error->message), PS_MPI_INLINE_BYTES) };
 
   ps_mpi_post_letter (0, &head, error->message);

@@ -69,7 +69,8 @@ describe (const PsNcclChannel *channel, const PsNcclJob *job)
 
   if (channel->kind == PS_NCCL_ADD)
     return g_strdup_printf ("device %u: sum %s", channel->own,
-                            channel->borrows ? "within an op" : "of gradients over all copies");
+                            channel->circle == PS_CIRCLE_TENSOR ? "over parts of layers"
+                                                                : "of gradients over all copies");
   if (job == NULL)
     return g_strdup_printf ("device %u: channel %s device %u", channel->own,
                             channel->kind == PS_NCCL_SEND ? "to" : "from", channel->peer);
@@ -283,13 +284,17 @@ ps_nccl_channel_reap (PsNcclChannel *channel, gboolean all, GError **error)
   return TRUE;
 }
 
-/* The oldest job that somebody waits for; the jobs before it are not done either. */
+/* The oldest job that somebody waits for and that is not done. */
 static const PsNcclJob *
 awaited_job (const PsNcclChannel *channel)
 {
   for (const GList *link = channel->jobs.head; link != NULL; link = link->next)
-    if (((const PsNcclJob *)link->data)->since_ns > 0)
-      return link->data;
+    {
+      const PsNcclJob *job = link->data;
+
+      if (job->since_ns > 0 && cudaEventQuery (job->done) == cudaErrorNotReady)
+        return job;
+    }
   return NULL;
 }
 
@@ -309,8 +314,7 @@ has_failed (PsNcclChannel *channel, ncclResult_t *result)
 static gboolean
 is_overdue (const PsNcclChannel *channel, const PsNcclJob *job)
 {
-  return channel->timeout_ns > 0 && job != NULL && ps_clock_now () - job->since_ns > channel->timeout_ns
-         && cudaEventQuery (job->done) == cudaErrorNotReady;
+  return channel->timeout_ns > 0 && job != NULL && ps_clock_now () - job->since_ns > channel->timeout_ns;
 }
 
 static GError *

@@ -1,5 +1,5 @@
-/* nccl-channel.h - one communicator with a stream of its own, for messages from one device to another or for sums over
- * all devices with the same stages. Operations run in the order of their posts. */
+/* nccl-channel.h - one communicator and its stream, for messages from one device to another or for the sums of a
+ * circle. Operations run in the order of their posts. */
 #pragma once
 
 #include <cuda_runtime.h>
@@ -24,7 +24,7 @@ typedef struct
   void *staging;    /* device memory that stands for host memory; NULL: none */
   gint64 due_ns;    /* messages without data: by the clock of all, when they may be used */
   cudaEvent_t done; /* after it in the stream */
-  gint64 since_ns;  /* since when a thread has waited for it; 0: none does. Under the channel's lock */
+  gint64 since_ns;  /* since when a thread or later work waits for it; 0: neither does. Under the channel's lock */
 } PsNcclJob;
 
 typedef struct
@@ -32,6 +32,7 @@ typedef struct
   PsNcclKind kind;
   guint own;           /* the device at this end */
   guint peer;          /* and at the other; not for PS_NCCL_ADD */
+  PsCircleKind circle; /* for PS_NCCL_ADD */
   gint *aborted;       /* atomic, the transport's: no communicator will do anything any more */
   gint64 timeout_ns;   /* of every NCCL call; 0: none */
   cudaStream_t stream; /* of the highest priority, or the device's own */

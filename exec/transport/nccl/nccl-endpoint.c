@@ -38,7 +38,10 @@ ps_nccl_endpoint_new (const PsTransportSetting *setting, guint at, gint *aborted
     }
   for (guint kind = 0; kind < PS_NCCL_N_CIRCLES; kind++)
     if (kind != PS_CIRCLE_REPLICAS && ps_circle_of (setting, at, kind).n > 1)
-      endpoint->sums[kind] = ps_nccl_channel_new (PS_NCCL_ADD, index, index, aborted, setting->timeout_ns);
+      {
+        endpoint->sums[kind] = ps_nccl_channel_new (PS_NCCL_ADD, index, index, aborted, setting->timeout_ns);
+        endpoint->sums[kind]->circle = kind;
+      }
   return endpoint;
 }
 
@@ -114,8 +117,8 @@ check_cards (const Card *cards, guint n, guint own, guint n_devices, GError **er
     if (i != own && strncmp (cards[i].host, cards[own].host, HOST_SIZE) == 0
         && strncmp (cards[i].bus, cards[own].bus, BUS_SIZE) == 0)
       return ps_refuse (error, PS_ERROR_UNAVAILABLE,
-                        "device %u: shares GPU %s with device %u; NCCL needs a GPU for each", own % n_devices,
-                        cards[own].bus, i % n_devices);
+                        "device %u: shares GPU %s with device %u%s; NCCL needs a GPU for each", own % n_devices,
+                        cards[own].bus, i % n_devices, i / n_devices != own / n_devices ? " of another copy" : "");
   return TRUE;
 }
 

@@ -19,7 +19,7 @@ typedef struct
   PsNcclChannel **in;  /* [n_devices] from each */
   PsNcclChannel *sums[PS_NCCL_N_CIRCLES]; /* to the others of each circle, by PsCircleKind; NULL: there are none */
   PsCudaClock clock;
-  cudaStream_t idle; /* for the clock */
+  cudaStream_t idle; /* for the clock, and copies between host and GPU */
 } PsNcclEndpoint;
 
 /* setting outlives the endpoint, and so does *aborted. */

@@ -7,6 +7,7 @@
 #include "nccl-transport.h"
 
 #include "clock.h"
+#include "device/cuda/cuda-memory.h"
 #include "module.h"
 
 /* A send or receive on NVLink takes as many multiprocessors as it has channels, and holds them until it is done; NCCL
@@ -194,6 +195,16 @@ nccl_join (PsTransport *base, guint at, PsDevice *device, GError **error)
   return ps_nccl_endpoint_join (transport->endpoint[at], &transport->setting, device, error);
 }
 
+/* Copies between host and GPU; done on return. cudaMemcpy may return before the bytes are on the GPU, and the channels'
+ * streams do not wait for its stream. */
+static gboolean
+copy (const PsNcclEndpoint *endpoint, void *to, const void *from, gsize n_bytes, GError **error)
+{
+  return ps_nccl_cuda_ok ("cudaMemcpyAsync", cudaMemcpyAsync (to, from, n_bytes, cudaMemcpyDefault, endpoint->idle),
+                          error)
+         && ps_nccl_cuda_ok ("cudaStreamSynchronize", cudaStreamSynchronize (endpoint->idle), error);
+}
+
 /* The memory that NCCL sends for a tensor: its device memory, or staging memory with its bytes. NULL on failure. */
 static void *
 stage_out (const PsNcclEndpoint *endpoint, PsNcclChannel *channel, PsNcclJob *job, GError **error)
@@ -203,11 +214,7 @@ stage_out (const PsNcclEndpoint *endpoint, PsNcclChannel *channel, PsNcclJob *jo
   if (!endpoint->staged)
     return job->tensor->data;
   job->staging = ps_nccl_channel_block (channel, endpoint->wire_bytes, error);
-  if (job->staging == NULL
-      || !ps_nccl_cuda_ok ("cudaMemcpy", cudaMemcpy (job->staging, host, endpoint->wire_bytes, cudaMemcpyHostToDevice),
-                           error))
-    return NULL;
-  return job->staging;
+  return job->staging != NULL && copy (endpoint, job->staging, host, endpoint->wire_bytes, error) ? job->staging : NULL;
 }
 
 static gboolean
@@ -243,8 +250,8 @@ nccl_receive (PsTransport *base, guint at, guint from, PsOp message, GError **er
   job->tensor = endpoint->device->class->tensor_new (endpoint->device);
   if (job->tensor == NULL)
     {
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "device %u: no memory for a message from device %u", at,
-                   from);
+      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "device %u: no memory for a message from device %u",
+                   channel->own, channel->peer);
       ps_nccl_job_free (channel, job);
       return FALSE;
     }
@@ -265,9 +272,7 @@ stage_in (const PsNcclEndpoint *endpoint, PsNcclJob *job, GError **error)
 {
   void *host = job->tensor->bytes > 0 ? job->tensor->data : &job->due_ns;
 
-  return !endpoint->staged
-         || ps_nccl_cuda_ok ("cudaMemcpy",
-                             cudaMemcpy (host, job->staging, endpoint->wire_bytes, cudaMemcpyDeviceToHost), error);
+  return !endpoint->staged || copy (endpoint, host, job->staging, endpoint->wire_bytes, error);
 }
 
 /* A message without data is used when it is due. Sleeps in short pieces, as the run may be aborted. */
@@ -311,8 +316,8 @@ nccl_wait (PsTransport *base, guint at, guint from, PsOp message, PsDevice *into
   char name[48];
 
   if (job == NULL)
-    return ps_refuse_null (error, PS_ERROR_SCHEDULE, "device %u: waits for %s from device %u without a receive", at,
-                           ps_op_format (message, name), from);
+    return ps_refuse_null (error, PS_ERROR_SCHEDULE, "device %u: waits for %s from device %u without a receive",
+                           channel->own, ps_op_format (message, name), channel->peer);
   if (!ps_nccl_channel_await (channel, job, error))
     return NULL;
   tensor = take_message (transport, endpoint, job, times, error);
@@ -332,14 +337,6 @@ nccl_flush (PsTransport *base, guint from, GError **error)
   return ps_nccl_endpoint_anchor (endpoint, error);
 }
 
-static gboolean
-is_on_gpu (const void *memory)
-{
-  struct cudaPointerAttributes attributes;
-
-  return cudaPointerGetAttributes (&attributes, memory) == cudaSuccess && attributes.type == cudaMemoryTypeDevice;
-}
-
 /* Adds up in memory of the GPU; all: returns when it is done. */
 static gboolean
 add_up (PsNcclChannel *channel, float *values, gsize n, gboolean all, GError **error)
@@ -352,20 +349,20 @@ static gboolean
 nccl_sum (PsTransport *base, guint at, PsCircleKind kind, G_GNUC_UNUSED PsSumHalves halves, float *values, gsize n,
           GError **error)
 {
-  PsNcclChannel *channel = nccl_transport (base)->endpoint[at]->sums[kind];
+  const PsNcclEndpoint *endpoint = nccl_transport (base)->endpoint[at];
+  PsNcclChannel *channel = endpoint->sums[kind];
   gsize n_bytes = n * sizeof *values;
-  void *copy = NULL;
+  void *there = NULL;
   gboolean done;
 
   if (channel == NULL)
     return TRUE;
-  if (is_on_gpu (values))
+  if (ps_cuda_is_on_gpu (values))
     return add_up (channel, values, n, !channel->borrows, error);
-  done = ps_nccl_cuda_ok ("cudaMalloc", cudaMalloc (&copy, n_bytes), error)
-         && ps_nccl_cuda_ok ("cudaMemcpy", cudaMemcpy (copy, values, n_bytes, cudaMemcpyHostToDevice), error)
-         && add_up (channel, copy, n, TRUE, error)
-         && ps_nccl_cuda_ok ("cudaMemcpy", cudaMemcpy (values, copy, n_bytes, cudaMemcpyDeviceToHost), error);
-  cudaFree (copy);
+  done = ps_nccl_cuda_ok ("cudaMalloc", cudaMalloc (&there, n_bytes), error)
+         && copy (endpoint, there, values, n_bytes, error) && add_up (channel, there, n, TRUE, error)
+         && copy (endpoint, values, there, n_bytes, error);
+  cudaFree (there);
   return done;
 }
 

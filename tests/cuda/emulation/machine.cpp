@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <string>
 #include <thread>
 
 static std::mutex lock;
@@ -273,9 +274,25 @@ cudaMemcpyAsync (void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaS
   });
 }
 
+static cudaStream_t
+stream_of_copies (void)
+{
+  cudaStream_t stream;
+
+  cudaStreamCreateWithFlags (&stream, 0);
+  return stream;
+}
+
+/* Returns when the host's memory has been read; other streams do not wait for the rest. */
 cudaError_t
 cudaMemcpy (void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
 {
+  static const cudaStream_t copies = stream_of_copies ();
+  const std::string read ((const char *)from, kind == cudaMemcpyHostToDevice ? bytes : 0);
+
+  if (kind == cudaMemcpyHostToDevice)
+    return ps_emulator_stream_do (copies, [=] { return read.copy ((char *)to, bytes) == bytes; });
+  ps_emulator_stream_drain (copies);
   return cudaMemcpyAsync (to, from, bytes, kind, nullptr);
 }
 
