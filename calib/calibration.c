@@ -1,8 +1,6 @@
 /* calibration.c - tensors and devices of a calibration. */
 #include "calibration.h"
 
-#include "provenance.h"
-
 PsDeviceSetting
 ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model, guint n_stages, guint n_microbatches,
                          guint index)

@@ -1,7 +1,7 @@
 /* host.c - a run of null ops, and the host times that its timeline shows. */
 #include "host.h"
 
-#include "provenance.h"
+#include "clock.h"
 #include "watch.h"
 
 #include "device/devices.h"

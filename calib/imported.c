@@ -1,6 +1,7 @@
 /* imported.c - a profile of the samples that runs show. */
 #include "imported.h"
 
+#include "clock.h"
 #include "statistics.h"
 
 typedef struct
@@ -13,7 +14,6 @@ typedef struct
 static PsProfile *
 new_profile (const char *name, const PsObserved *observed, const PsModel *model)
 {
-  g_autoptr (GDateTime) now = g_date_time_new_now_utc ();
   PsProfile *profile = g_new0 (PsProfile, 1);
 
   *profile = (PsProfile){ .name = g_strdup (name),
@@ -28,7 +28,7 @@ new_profile (const char *name, const PsObserved *observed, const PsModel *model)
                           .kernel = g_strdup (""),
                           .libraries = g_strdup (""),
                           .version = g_strdup (PS_VERSION),
-                          .created = g_date_time_format (now, "%Y-%m-%dT%H:%M:%S.%fZ"),
+                          .created = ps_moment_now (),
                           .choices = g_strdup (""),
                           .places = g_strdup (""),
                           .source = ps_observed_describe (observed) };

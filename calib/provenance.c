@@ -5,14 +5,6 @@
 
 #include <sys/utsname.h>
 
-char *
-ps_moment_now (void)
-{
-  g_autoptr (GDateTime) now = g_date_time_new_now_utc ();
-
-  return g_date_time_format (now, "%Y-%m-%dT%H:%M:%SZ");
-}
-
 /* Returns the first "model name : ..." of /proc/cpuinfo, or the fallback: not every architecture has one. */
 static char *
 processor_name (const char *fallback)
@@ -44,6 +36,7 @@ PsProfile *
 ps_profile_new_here (const char *name, const PsModel *model, const PsDeviceClass *device,
                      const PsTransportClass *transport)
 {
+  g_autoptr (GDateTime) now = g_date_time_new_now_utc ();
   struct utsname system = { 0 };
   PsProfile *profile = g_new0 (PsProfile, 1);
 
@@ -65,6 +58,6 @@ ps_profile_new_here (const char *name, const PsModel *model, const PsDeviceClass
   profile->kernel = g_strdup_printf ("%s %s", system.sysname, system.release);
   profile->libraries = library_versions (device, transport);
   profile->version = g_strdup (PS_VERSION " " PS_COMMIT);
-  profile->created = ps_moment_now ();
+  profile->created = g_date_time_format (now, "%Y-%m-%dT%H:%M:%SZ");
   return profile;
 }

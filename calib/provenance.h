@@ -7,6 +7,3 @@
 /* Returns a profile that describes this machine, this build and this moment. Free with ps_profile_free. */
 PsProfile *ps_profile_new_here (const char *name, const PsModel *model, const PsDeviceClass *device,
                                 const PsTransportClass *transport);
-
-/* Returns this moment in UTC, as in ISO 8601. Free with g_free. */
-char *ps_moment_now (void);

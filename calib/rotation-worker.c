@@ -2,7 +2,6 @@
 #include "rotation-worker.h"
 
 #include "clock.h"
-#include "provenance.h"
 
 /* Each stage runs one O every OPTIMIZER_CYCLES cycles. */
 #define OPTIMIZER_CYCLES 2

@@ -2,7 +2,7 @@
 #include "self-sends.h"
 
 #include "device/conditions.h"
-#include "provenance.h"
+#include "clock.h"
 
 /* N_SAMPLES is small: a launch is short, and each size sets up a new communicator. */
 #define N_SAMPLES 200

@@ -4,7 +4,7 @@
 
 #include "game.h"
 #include "links.h"
-#include "provenance.h"
+#include "clock.h"
 #include "rotation.h"
 #include "watch.h"
 

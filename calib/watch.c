@@ -1,7 +1,7 @@
 /* watch.c - measures the sentinel. */
 #include "watch.h"
 
-#include "provenance.h"
+#include "clock.h"
 
 #include "runtime/layer.h"
 #include "runtime/sentinel.h"

@@ -1,4 +1,5 @@
-/* clock.c - sleeping until a moment of the monotonic clock, and comparing it with that of another host. */
+/* clock.c - sleeping until a moment of the monotonic clock, comparing it with that of another host, and the time of
+ * day. */
 #include "clock.h"
 
 #include <errno.h>
@@ -24,6 +25,14 @@ ps_clock_sleep_until (gint64 deadline_ns)
         ;
     }
   ps_clock_spin_until (deadline_ns);
+}
+
+char *
+ps_moment_now (void)
+{
+  g_autoptr (GDateTime) now = g_date_time_new_now_utc ();
+
+  return g_date_time_format (now, "%Y-%m-%dT%H:%M:%S.%fZ");
 }
 
 void

@@ -1,4 +1,4 @@
-/* clock.h - the monotonic clock in nanoseconds, and sleeping and waiting by it. */
+/* clock.h - the monotonic clock in nanoseconds, sleeping and waiting by it, and the time of day as text. */
 #pragma once
 
 #include <glib.h>
@@ -26,6 +26,9 @@ ps_clock_timespec (gint64 ns)
   return (struct timespec){ .tv_sec = ns / G_GINT64_CONSTANT (1000000000),
                             .tv_nsec = ns % G_GINT64_CONSTANT (1000000000) };
 }
+
+/* This moment in UTC as in ISO 8601, with microseconds: moments sort as texts do. Free with g_free. */
+char *ps_moment_now (void);
 
 /* Returns at deadline_ns, or as soon after it as the system lets this thread run. It sleeps until PS_CLOCK_SPIN_NS
  * before, then watches the clock. */

@@ -1,6 +1,7 @@
 /* weather.c - reads the sentinel beside a run. */
 #include "weather.h"
 
+#include "clock.h"
 #include "runtime/layer.h"
 #include "runtime/sentinel.h"
 
@@ -60,14 +61,6 @@ add (gpointer samples, gint64 ns, gint64 elapsed_ns)
   return elapsed_ns < READING_NS || ((GArray *)samples)->len <= PS_MEDIAN_MIN_SAMPLES;
 }
 
-static char *
-now (void)
-{
-  g_autoptr (GDateTime) time = g_date_time_new_now_utc ();
-
-  return g_date_time_format (time, "%Y-%m-%dT%H:%M:%SZ");
-}
-
 gboolean
 ps_machine_watch_read (PsMachineWatch *watch, GError **error)
 {
@@ -83,7 +76,7 @@ ps_machine_watch_read (PsMachineWatch *watch, GError **error)
   *reading = (PsSentinel){ .what = g_strdup (PS_SENTINEL_OP),
                            .median_ns = ps_median ((gint64 *)(gpointer)samples->data, samples->len),
                            .n = samples->len,
-                           .taken = now () };
+                           .taken = ps_moment_now () };
   g_ptr_array_add (watch->sentinels, reading);
   return TRUE;
 }

@@ -1,6 +1,8 @@
 /* trial.c - runs, compares, replays and records. */
 #include "trial.h"
 
+#include "clock.h"
+
 #include <pipesim/costdb.h>
 
 void
@@ -47,9 +49,7 @@ gboolean
 ps_trial_run (PsTrial *trial, const PsProgram *program, const PsPrediction *prediction, const PsRunSetting *setting,
               GError **error)
 {
-  g_autoptr (GDateTime) now = g_date_time_new_now_utc ();
-
-  trial->started = g_date_time_format (now, "%Y-%m-%dT%H:%M:%SZ");
+  trial->started = ps_moment_now ();
   trial->result = ps_run (program, setting, error);
   if (trial->result == NULL)
     return FALSE;

@@ -3,6 +3,7 @@
 #include "cut.h"
 #include "diff.h"
 #include "game.h"
+#include "clock.h"
 #include "provenance.h"
 #include "sampler.h"
 #include "transfers.h"
@@ -279,6 +280,17 @@ test_shifts (void)
   g_assert_true (isnan (weather[0].factor));
 }
 
+/* Readings and runs of one second are told apart: a run must not have the reading before it on both sides. */
+static void
+test_moments (void)
+{
+  g_autofree char *first = ps_moment_now (), *second = NULL;
+
+  g_usleep (1000);
+  second = ps_moment_now ();
+  g_assert_cmpstr (first, <, second);
+}
+
 /* The rule of ps_median_ranks as a number. */
 static void
 test_least_samples (void)
@@ -342,6 +354,7 @@ main (int argc, char **argv)
   g_test_add_func ("/calib/parts/sizes", test_sizes);
   g_test_add_func ("/calib/parts/cut", test_cut);
   g_test_add_func ("/calib/parts/provenance", test_provenance);
+  g_test_add_func ("/calib/parts/moments", test_moments);
   g_test_add_func ("/calib/parts/shifts", test_shifts);
   g_test_add_func ("/calib/parts/least-samples", test_least_samples);
   g_test_add_func ("/calib/parts/diff", test_diff);
