@@ -271,17 +271,22 @@ warn_of_idle (const PsDeviceClass *device)
     g_printerr ("warning: device %s: %s\n", device->name, idle);
 }
 
-/* The sentinel is read before the run; a run without costs of a profile is not watched. */
+/* The first process reads the sentinel before the run, and the others wait for that as long as it takes. A run without
+ * costs of a profile is not watched. */
 static gboolean
 watch_machine (const PsExecOptions *options, const Job *job, PsMachineWatch *watch, GError **error)
 {
   const PsSetting *setting = options->setting;
+  gboolean watched = setting->db != NULL && job->prediction != NULL && options->run.device->measures;
 
-  if (setting->db == NULL || job->prediction == NULL || !options->run.device->measures || !is_first (options))
-    return TRUE;
-  return ps_machine_watch_open (watch, setting->db, setting->profile, &options->run,
-                                job->program->schedule->placement->n_devices, error)
-         && ps_machine_watch_read (watch, error);
+  if (watched && is_first (options)
+      && (!ps_machine_watch_open (watch, setting->db, setting->profile, &options->run,
+                                  job->program->schedule->placement->n_devices, error)
+          || !ps_machine_watch_read (watch, error)))
+    return FALSE;
+  if (options->run.processes != NULL)
+    ps_processes_meet (options->run.processes, watched ? 0 : options->run.timeout_ns);
+  return TRUE;
 }
 
 static int
@@ -297,12 +302,13 @@ run_job (PsExecOptions *options, const Job *job, GError **error)
 
   complete_run_setting (options, job, &log);
   done = open_log (options, &log, error) && watch_machine (options, job, &watch, error)
-         && ps_trial_run (&trial, job->program, job->prediction, &options->run, error)
-         && ps_machine_watch_read (&watch, error);
+         && ps_trial_run (&trial, job->program, job->prediction, &options->run, error);
   options->run.progress = NULL;
   options->run.progress_data = NULL;
   if (!done)
     return 1;
+  /* One reading does for the weather: a run is not lost for the other one. */
+  ps_machine_watch_read (&watch, NULL);
   if (trial.result->timeline == NULL) /* rank 0 has it, and says what there is to say */
     return 0;
   if (log.failure != NULL)
