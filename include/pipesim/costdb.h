@@ -67,7 +67,8 @@ gboolean ps_choices_parse (const char *where, const char *text, GBytes **choices
 /* A profile has calibrations, each measured or imported by itself. They are numbered from 1 and kept side by side.
  * Names in the functions below mean the last one, "here", or any, "here#1".
  *
- * ps_costdb_begin_profile finds the last calibration of the profile's name or creates the first one; *id is its row.
+ * ps_costdb_begin_profile finds the last calibration of the profile's name or creates the first one; *id is its row. It
+ * stores places that the calibration lacks: all of them, or further ones after those that are there.
  * ps_costdb_add_calibration creates the next one. Both fail with PS_ERROR_INPUT where the last calibration has another
  * model, device, transport, shares, host or processor (the message says which), and PS_ERROR_USAGE for a name that ends
  * like "#1". */
@@ -257,7 +258,7 @@ char *ps_slice_key (const char *shape, guint slice, guint n_slices);
  *   chooses `sharing` by the same rule.
  * - Transfers are interpolated linearly between the two measured sizes next to ps_model_boundary_bytes, with no work
  *   beside them. `devices` and `sharing` are chosen as for ops. Links between devices of several classes (places.h)
- * have the times of their class, stage i being on device i mod n_devices.
+ *   have the times of their class, stage i being on device i mod n_devices.
  * - R lasts as long as F where it was not measured.
  * - A stage whose shape recomputes or offloads has the rows of that shape where there are any. Else it has those of the
  *   shape without, which the costs' shape then says (ps_costs_recompute, ps_costs_offload).

@@ -200,7 +200,8 @@ transfer_ns (const PsCostRequest *request, guint from, guint to, PsOrigin *origi
   return interpolate (below, above, bytes);
 }
 
-/* Stage i is on device i modulo n_devices. Placements whose hosts are alike have the same links in the same places. */
+/* Stage i counts as on device i modulo n_devices. A V's stages have these links too where places read alike from both
+ * ends. */
 static gboolean
 fill_transfers (const PsCostRequest *request, PsCosts *costs, GError **error)
 {

@@ -167,15 +167,17 @@ ps_costdb_store_choices (PsCostDb *db, gint64 profile, GBytes *choices, GError *
   return insert_choices (db, profile, base64, error);
 }
 
-/* Writes nothing where they are stored already. */
+/* Places of further devices add to those that are stored. Others do not replace them: shapes of transfers are told by
+ * the stored ones. */
 static gboolean
 insert_places (PsCostDb *db, gint64 profile, const char *places, GError **error)
 {
   return *places == '\0'
-         || ps_database_execute (db->file, error,
-                                 "INSERT INTO places (profile, ways) VALUES (?1, ?2) ON CONFLICT (profile) DO UPDATE "
-                                 "SET ways = excluded.ways WHERE ways <> excluded.ways",
-                                 "is", profile, places);
+         || ps_database_execute (
+             db->file, error,
+             "INSERT INTO places (profile, ways) VALUES (?1, ?2) ON CONFLICT (profile) DO UPDATE "
+             "SET ways = excluded.ways WHERE substr (excluded.ways, 1, length (ways) + 1) = ways || ';'",
+             "is", profile, places);
 }
 
 static gboolean

@@ -567,6 +567,16 @@ test_link_costs (void)
   g_assert_cmpint (costs->transfer_origin, ==, PS_ORIGIN_MEASURED);
   g_autoptr (PsProfile) back = ps_costdb_profile (db, "links", NULL);
   g_assert_cmpstr (back->places, ==, "a;a;b;b");
+  static const char *const later[][2]
+      = { { "a;a", "a;a;b;b" }, { "a;c;c;a", "a;a;b;b" }, { "a;a;b;bc", "a;a;b;b" }, { "a;a;b;b;c", "a;a;b;b;c" } };
+  for (guint i = 0; i < G_N_ELEMENTS (later); i++)
+    {
+      g_free (profile->places);
+      profile->places = g_strdup (later[i][0]);
+      g_assert_true (ps_costdb_begin_profile (db, profile, &id, &error));
+      g_autoptr (PsProfile) now = ps_costdb_profile (db, "links", NULL);
+      g_assert_cmpstr (now->places, ==, later[i][1]);
+    }
   ps_costdb_close (db);
   remove_database (path);
 }
