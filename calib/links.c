@@ -4,6 +4,8 @@
 #include <math.h>
 
 #define MAX_SAMPLES 2 /* of a class that nothing speaks against */
+#define PLACE_BYTES 512
+#define TIMEOUT_NS G_GINT64_CONSTANT (60000000000)
 
 static void
 link_clear (gpointer data)
@@ -20,9 +22,6 @@ link_at (const GArray *links, guint i)
 {
   return &g_array_index (links, PsCalibLink, i);
 }
-
-#define PLACE_BYTES 512
-#define TIMEOUT_NS G_GINT64_CONSTANT (60000000000)
 
 static char *
 place_of (const PsCalibration *calibration, guint device)
@@ -57,7 +56,8 @@ ps_calib_places (const PsCalibration *calibration)
   g_auto (GStrv) places = NULL;
 
   if (calibration->device->place == NULL || n < 2 || calibration->n_local != n
-      || (calibration->processes != NULL && ps_processes_n_ranks (calibration->processes) != n))
+      || (calibration->processes != NULL
+          && (calibration->n_tensor > 1 || ps_processes_n_ranks (calibration->processes) != n)))
     return g_strdup ("");
   if (calibration->processes != NULL)
     places = exchange_places (calibration);
