@@ -178,8 +178,8 @@ rank (PsCheckSummary *summary, const Chosen *chosen)
   summary->regret = quantile (regrets, 0.5);
 }
 
-gboolean
-ps_check_run_is_quiet (const PsCheckRun *run)
+static gboolean
+is_quiet (const PsCheckRun *run)
 {
   return run->shift <= PS_SENTINEL_TOLERANCE && !(run->others > PS_QUIET_OTHERS);
 }
@@ -195,7 +195,7 @@ ps_check_summary_init (PsCheckSummary *summary, const GArray *runs, gboolean qui
     {
       const PsCheckRun *run = &g_array_index (runs, PsCheckRun, i);
 
-      if (quiet && !ps_check_run_is_quiet (run))
+      if (quiet && !is_quiet (run))
         continue;
       pointers[chosen.n++] = run;
       inside += ps_interval_holds (&run->interval, run->measured_ns);

@@ -78,7 +78,5 @@ typedef struct
  * no larger part of the processors than this. */
 #define PS_QUIET_OTHERS 0.05
 
-gboolean ps_check_run_is_quiet (const PsCheckRun *run);
-
 /* Counts all runs, or the quiet ones. Runs of one round and one number of microbatches are ranked. */
 void ps_check_summary_init (PsCheckSummary *summary, const GArray *runs, gboolean quiet);
