@@ -7,10 +7,10 @@ Two processes train transformer blocks over gloo, one thread each. Every round r
 that are imported run under torch.profiler as well; pipesim reads their traces, and the time of their steps without the
 profiler. A step counts only if other programs had less than 5 % of the two cores' time; a round goes on without the steps that don't.
 
-Printed: predicted and measured time of each setting, from the first op's start to the last op's end, both medians: where devices run
-in step, each waits for the slower one of every pair of ops, and only the spread of the op times shows it. Then the median and largest
-error of the settings that were not imported; the loss by choosing the predicted best of each group; the replay of the imported
-runs. --check: exits with 3 outside the tolerances of TOLERANCE. Without PyTorch: exits with 77, which meson counts as skipped.
+Printed: the time of each setting from the first op's start to the last op's end, the median of its steps against the middle of the
+predicted interval. That middle knows the spread of op times: where devices run in step, each waits for the slower one of two ops. Then
+the median and largest error of the settings that were not imported; the loss by choosing the predicted best of each group; the replay of
+the imported runs, the lower quartile of their profiled steps against a simulation with median ops. --check: exits with 3 outside the tolerances of TOLERANCE. Without PyTorch: exits with 77, which meson counts as skipped.
 """
 import argparse, datetime, json, os, statistics, subprocess, sys, tempfile, threading, time
 
