@@ -87,6 +87,9 @@ void ps_observed_fill_memory (const PsObserved *observed, PsCosts *costs);
  * PS_ERROR_USAGE when the model has fewer layers than the runs have stages. */
 gboolean ps_observed_estimate (PsObserved *observed, const PsModel *model, GError **error);
 
+/* Bit 1 << PsOpKind for each kind of which some stage's is an estimate. */
+guint ps_observed_estimated (const PsObserved *observed);
+
 /* One line: paths, iterations and estimates. Free with g_free. */
 char *ps_observed_describe (const PsObserved *observed);
 

@@ -145,9 +145,8 @@ fill_host (const PsObserved *observed, PsCosts *costs)
     costs->post_ns = (mean_of (send) + mean_of (receive)) / 2;
 }
 
-/* Bit 1 << PsOpKind for each kind of which some stage's is an estimate. */
-static guint
-kinds_estimated (const PsObserved *observed)
+guint
+ps_observed_estimated (const PsObserved *observed)
 {
   guint kinds = 0;
 
@@ -170,7 +169,7 @@ char *
 ps_observed_describe (const PsObserved *observed)
 {
   GString *kinds = g_string_new (NULL);
-  guint estimated = kinds_estimated (observed);
+  guint estimated = ps_observed_estimated (observed);
 
   for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
     if (estimated & 1U << kind)
@@ -199,7 +198,7 @@ ps_observed_costs (const PsObserved *observed, guint n_devices, guint n_chunks, 
   fill_transfers (observed, costs);
   fill_host (observed, costs);
   costs->transfer_origin = costs->memory_origin = observed->origin;
-  costs->time_origin = kinds_estimated (observed) ? MAX (PS_ORIGIN_MODELLED, observed->origin) : observed->origin;
+  costs->time_origin = ps_observed_estimated (observed) ? MAX (PS_ORIGIN_MODELLED, observed->origin) : observed->origin;
   g_free (costs->source);
   costs->source = ps_observed_describe (observed);
   return g_steal_pointer (&costs);
