@@ -72,19 +72,21 @@ best_of (Outcome *outcome)
              : &best[0];
 }
 
-/* A published schedule goes by its name, another one by the file of -o. */
+/* A published schedule goes by its name, another one by the file of -o, which may be called like a family. */
 static void
 note_launch (const SearchOptions *options, Outcome *outcome)
 {
   const Best *best = best_of (outcome);
-  const char *name = best->found.result->schedule->name;
+  const PsSchedule *schedule = best->found.result->schedule;
+  gboolean published = ps_family_find (schedule->name) != NULL && schedule->placement->kind != PS_PLACEMENT_CUSTOM;
+  gboolean alike = options->output != NULL && ps_family_find (options->output) != NULL;
+  g_autofree char *file = alike ? g_build_filename (".", options->output, NULL) : g_strdup (options->output);
 
   g_clear_pointer (&outcome->launch, g_free);
   g_clear_error (&outcome->refusal);
   if (options->to != NULL)
-    outcome->launch
-        = ps_launch_prediction (options->to, &best->setting, ps_family_find (name) != NULL ? name : options->output,
-                                best->found.prediction, &outcome->refusal);
+    outcome->launch = ps_launch_prediction (options->to, &best->setting, published ? schedule->name : file,
+                                            best->found.prediction, &outcome->refusal);
 }
 
 /* Adds a row, and takes *made where it is the best of as many copies. */

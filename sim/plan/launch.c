@@ -438,6 +438,12 @@ check_setting (const PsLaunch *launch, Framework framework, GError **error)
 static gboolean
 check_stages (const PsLaunch *launch, Framework framework, GError **error)
 {
+  const PsPlacement *placement = launch->order != NULL ? launch->order->placement : NULL;
+
+  if (placement != NULL && placement->n_stages != launch->n_devices * launch->n_chunks)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--to %s: %u stages on %u devices, which hold up to %u; it wants as many on each",
+                      frameworks[framework], placement->n_stages, launch->n_devices, launch->n_chunks);
   for (guint s = 0; s < launch->n_devices * launch->n_chunks; s++)
     if (framework != MEGATRON && launch->shapes[s].n_mtp > 0)
       return ps_refuse (error, PS_ERROR_USAGE, "--to %s: stage %u has multi-token prediction, which is not known there",

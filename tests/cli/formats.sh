@@ -45,6 +45,8 @@ step "scheduled nodes" pipesim schedule convert zb-h1 -p 2 -m 3 --to colossalai 
 step "predicted" pipesim predict --schedule nodes.json --costs f=1ms,b=1ms,w=1ms
 step "flags of a framework" sh -c "pipesim schedule convert 1f1b -p 4 -m 8 --model gpt-1.5b --cluster a100-80gb --to megatron |
   grep -qx -e '--pipeline-model-parallel-size 4'"
+step "a search's best is no family, even where its file is called so" sh -c "! pipesim search -p 2 -m 4 -v 1 --placement loop --model tiny-gpt \
+  --cluster a100-80gb --moves 50 -o 1f1b --to megatron >said 2>&1 && grep -q \"schedule './1f1b' is not available there\" said"
 step "of a search's best" sh -c "pipesim search -p 2 -m 4 -v 1 --placement loop --model tiny-gpt --cluster a100-80gb --moves 50 -o best.json --to torchtitan |
   grep -qx 'pipeline_parallel_degree = 2' && pipesim schedule validate best.json"
 step "trace" pipesim schedule convert 1f1b -p 2 -m 2 --costs f=1us,b=1us,w=1us,c=500ns --to chrome-trace -o predicted.json
