@@ -40,15 +40,16 @@ append_way (GString *way, hwloc_obj_t object)
     g_string_append_printf (way, "/%s:%u", kind, object->logical_index);
 }
 
-/* A topology with what is on the PCI bus; NULL: there is none. */
+/* NULL: there is none. What drivers say of devices is not asked for: hwloc would start each of their libraries. */
 static hwloc_topology_t
-load_topology (void)
+load_topology (enum hwloc_type_filter_e pci)
 {
   hwloc_topology_t topology;
 
   if (hwloc_topology_init (&topology) != 0)
     return NULL;
-  hwloc_topology_set_io_types_filter (topology, HWLOC_TYPE_FILTER_KEEP_ALL);
+  hwloc_topology_set_type_filter (topology, HWLOC_OBJ_BRIDGE, pci);
+  hwloc_topology_set_type_filter (topology, HWLOC_OBJ_PCI_DEVICE, pci);
   if (hwloc_topology_load (topology) == 0)
     return topology;
   hwloc_topology_destroy (topology);
@@ -60,7 +61,7 @@ ps_place_of_core (int core)
 {
   g_autofree char *host = host_name ();
   GString *way = g_string_new (host);
-  hwloc_topology_t topology = core >= 0 ? load_topology () : NULL;
+  hwloc_topology_t topology = core >= 0 ? load_topology (HWLOC_TYPE_FILTER_KEEP_NONE) : NULL;
 
   if (topology != NULL)
     {
@@ -75,7 +76,7 @@ ps_place_of_gpu (const char *bus_id, const char *links)
 {
   g_autofree char *host = host_name (), *id = g_ascii_strdown (bus_id, -1);
   GString *way = g_string_new (host);
-  hwloc_topology_t topology = load_topology ();
+  hwloc_topology_t topology = load_topology (HWLOC_TYPE_FILTER_KEEP_ALL);
 
   if (topology != NULL)
     {

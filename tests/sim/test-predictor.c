@@ -130,7 +130,7 @@ add_line_of_costs (gpointer data, guint parts, GArray *key)
 {
   const Changing *changing = data;
 
-  if (parts & (PS_KEY_COSTS | PS_KEY_LIMIT))
+  if (parts & (PS_KEY_COSTS | PS_KEY_SOURCE | PS_KEY_LIMIT))
     g_array_append_val (key, changing->line);
   return !(parts & PS_KEY_COSTS);
 }
