@@ -33,7 +33,7 @@ tail -1 err.txt | grep -qE 'costs.db: (database or disk is full|disk I/O error)'
 cp disk/costs.db* .
 pipesim calib list --db costs.db >list.txt 2>&1 || grep -q 'but not a pipesim cost database' list.txt || set -- "$@" "$(cat list.txt)"
 result "a disk that fills up while measuring" "$@"
-mount -o remount,size=1m disk
+mount -o remount,size=2m disk
 step=$($measure 2>&1 >/dev/null | tail -1)
 case $step in *"profile 'here' of disk/costs.db: "*) set -- ;; *) set -- "$step" ;; esac
 result "with room again, the same file goes on" "$@"
@@ -51,7 +51,7 @@ grep -q 'iteration time' out.txt || set -- "$@" "no report"
 pipesim compare predicted.json disk/trace.json >/dev/null || set -- "$@" "trace is not whole"
 result "a disk too small for both timelines: one is whole, the report is there" "$@"
 
-disk 1m
+disk 2m
 $measure >out.txt 2>err.txt || cat err.txt
 mount -o remount,ro disk
 refuse 1 "--db: disk/costs.db: Read-only file system" pipesim exec --schedule 1f1b -p 2 -m 2 --db disk/costs.db --device cpu --steps 1
