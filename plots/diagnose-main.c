@@ -36,9 +36,10 @@ static const PsOption rows[] = {
 
 static const PsCommandHelp help = {
   .arguments = "TRACE...",
-  .summary = "Says where the time of a run goes and which schedule would be faster, from a few profiled steps: a\n"
-             "timeline of pipesim, its Chrome trace, or a trace of PyTorch's profiler, Nsight Systems (.sqlite) or\n"
-             "OpenTelemetry (.jsonl), or a folder with one of each rank. Several TRACEs are more iterations of the same run.",
+  .summary
+  = "Says where the time of a run goes and which schedule would be faster, from a few profiled steps: a\n"
+    "timeline of pipesim, its Chrome trace, or a trace of PyTorch's profiler, Nsight Systems (.sqlite) or\n"
+    "OpenTelemetry (.jsonl), or a folder with one of each rank. Several TRACEs are more iterations of the same run.",
   .text = "Idle time has a cause: warm-up and drain (before a device's first and after its last op), forward and\n"
           "backward (another device has yet to make the input), transfer (the input is under way), channel (it\n"
           "cannot travel yet), sync (the others' optimizer), host (posting and launching), and unexplained (input\n"

@@ -52,7 +52,7 @@ struct PsRunner
   PsWindows *windows; /* NULL: not yet */
   guint max_fails;    /* of the next descent */
   gboolean windows_help;
-  guint n_cases;      /* of the next target of windows */
+  guint n_cases; /* of the next target of windows */
 };
 
 void ps_runner_init (PsRunner *runner, PsSearchShared *shared, guint index);

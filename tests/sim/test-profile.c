@@ -111,7 +111,8 @@ test_shares (void)
   store (db, profile, m);
   store (db, profile, new_transfer (64, 2, 500));
   g_autofree char *text = text_of (db, "parts", TRUE);
-  g_assert_nonnull (strstr (text, ",\n\"shares\": \"2,1\",\n\"choices\": \"YWJj\",\n\"places\": \"a;b\",\n\"sentinels\": ["));
+  g_assert_nonnull (
+      strstr (text, ",\n\"shares\": \"2,1\",\n\"choices\": \"YWJj\",\n\"places\": \"a;b\",\n\"sentinels\": ["));
   g_assert_nonnull (strstr (text, "\"kind\": \"F\", \"devices\": 2, \"sharing\": 1, \"share\": 2, \"cache\""));
   g_autoptr (PsProfileContents) contents = parse (text);
   g_assert_true (ps_costdb_add_profile (other, contents->profile, contents->measurements, contents->sentinels, NULL));

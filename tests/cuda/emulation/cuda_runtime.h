@@ -91,7 +91,7 @@ extern "C"
   };
   struct cudaPointerAttributes
   {
-    int type; /* 0: memory of the host */
+    int type;   /* 0: memory of the host */
     int device; /* where cudaMalloc was called */
   };
   cudaError_t cudaPointerGetAttributes (struct cudaPointerAttributes *attributes, const void *memory);
