@@ -268,7 +268,7 @@ transfer_part (const PsCostRequest *request, guint n_slices)
 static void
 fill_slices (const PsCostRequest *request, char *const *keys, PsCosts *costs)
 {
-  for (guint n = 0; (n = ps_cost_request_slices (request, keys[0], n)) > 0;)
+  for (guint n = ps_cost_request_slices (request, keys[0], 0); n > 0; n = ps_cost_request_slices (request, keys[0], n))
     {
       g_autoptr (PsSliceParts) parts = ps_slice_parts_new (n, costs->n_stages);
       gboolean whole = TRUE;
