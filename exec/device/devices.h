@@ -40,17 +40,37 @@ ps_device_check_op (gboolean resident, PsOp op, GError **error)
   return resident || ps_refuse (error, PS_ERROR_SCHEDULE, "stage %u: is not on this device", op.stage);
 }
 
+/* A number for op's stage, microbatch and slice, as ps_schedule_cell has it. */
+static inline gsize
+ps_device_cell (const PsDeviceSetting *setting, PsOp op)
+{
+  return ((gsize)op.stage * setting->n_microbatches + op.microbatch) * MAX (setting->n_slices, 1) + op.slice;
+}
+
+/* What an R or a backward makes again of op's microbatch. */
+static inline PsRecompute
+ps_device_recompute (const PsDeviceSetting *setting, const PsStageShape *shape, PsOp op)
+{
+  gboolean has_r = setting->recomputed != NULL && setting->recomputed[ps_device_cell (setting, op)];
+
+  return has_r && shape->recompute == PS_RECOMPUTE_NONE ? PS_RECOMPUTE_FULL : shape->recompute;
+}
+
 /* Later slices read the keys and values of earlier ones. */
 static inline gboolean
 ps_device_check_slices (const PsDeviceSetting *setting, guint stage, const PsStageShape *shape, GError **error)
 {
   const gboolean offloads = shape->offload > 0;
 
-  return setting->n_slices <= 1 || (!offloads && shape->recompute != PS_RECOMPUTE_FULL)
+  gboolean drops = shape->recompute == PS_RECOMPUTE_FULL || setting->recomputed != NULL;
+
+  return setting->n_slices <= 1 || (!offloads && !drops)
          || ps_refuse (
              error, PS_ERROR_UNAVAILABLE,
              "stage %u: %s: slices need the keys and values of earlier ones; --recompute selective keeps them", stage,
-             offloads ? "--offload" : "--recompute full");
+             offloads                                ? "--offload"
+             : shape->recompute == PS_RECOMPUTE_FULL ? "--recompute full"
+                                                     : "R ops");
 }
 
 /* Whether a stage of that shape computes on a tensor of the stage before (F) or after it (backward). Stages before the

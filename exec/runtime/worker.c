@@ -283,6 +283,7 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint at, guint n_cores, GError **
   worker->n_updates = g_new0 (guint64, schedule->placement->n_stages);
   worker->step = G_MAXUINT;
   worker->squares = g_new (double, schedule->placement->n_stages);
+  worker->recomputed = ps_schedule_recomputed (schedule);
   worker->scale = 1;
   worker->setting
       = (PsDeviceSetting){ .model = setting->model,
@@ -306,6 +307,7 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint at, guint n_cores, GError **
                            .n_replicas = run->n_replicas,
                            .tensor = pipeline % run->n_tensor,
                            .length = schedule->length,
+                           .recomputed = worker->recomputed,
                            .tokens = setting->tokens,
                            .ahead = setting->device->start != NULL ? setting->ahead : 0,
                            .timeout_ns = setting->timeout_ns,
@@ -330,4 +332,5 @@ ps_worker_close (PsWorker *worker)
   g_free (worker->slots);
   g_free (worker->n_updates);
   g_free (worker->squares);
+  g_free (worker->recomputed);
 }

@@ -46,6 +46,7 @@ typedef struct
   PsTensor **slots;
   guint64 *n_updates; /* [n_stages] O that have run */
   guint step;         /* of the latest op; G_MAXUINT: none has run */
+  guint8 *recomputed; /* PsDeviceSetting.recomputed */
   double *squares;    /* [n_stages] of the norms of gradients, as far as they are known; see bypass.h */
   float scale;        /* the factor of all gradients for the next O; 0: there is none; below 0: `settle` will do it */
   PsTransferTimes unrecorded; /* of messages that no record is for */

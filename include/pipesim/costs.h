@@ -251,6 +251,11 @@ void ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_byte
 gboolean ps_costs_recompute (PsCosts *costs, guint stage, const PsModel *model, const PsCluster *cluster,
                              PsRecompute recompute, GError **error);
 
+/* The costs of microbatches whose R is an op of its own. full: the same costs, with full recomputation on some stages.
+ * There F keeps what it does in full, R makes the rest again in the time that B of full takes longer, and backwards are
+ * those of costs. */
+PsCosts *ps_costs_split_recompute (const PsCosts *costs, const PsCosts *full);
+
 /* Moves the part `ratio`, in [0, 1], of what F of a stage keeps to the host while F runs, and back while B or BW runs.
  * An op is never shorter than its copy. F gives the bytes back when it ends, B takes them when it starts. A shape that
  * says it offloads is left as it is: its costs were measured so. Fails with PS_ERROR_USAGE where host_ns is not known.

@@ -115,9 +115,11 @@ typedef struct
                        `replica` of them, see ps_share_begin, and O steps the parameters of that share alone */
 
   /* Microbatches may have different lengths. */
-  const guint16 *length; /* [n_microbatches] PsSchedule.length, for costs of several lengths; NULL: they are alike */
-  const guint *tokens;   /* [n_tokens] of the sequences of microbatch i modulo n_tokens, from 1 to the model's; messages
-                            keep their size. NULL: all have the model's */
+  const guint16 *length;    /* PsSchedule.length, for costs of several lengths; NULL: they are alike */
+  const guint8 *recomputed; /* ps_schedule_recomputed: those microbatches of a stage have an R, so that their F keeps
+                               what full recomputation does, if the stage's shape says none; NULL: there is no R */
+  const guint *tokens; /* [n_tokens] of the sequences of microbatch i modulo n_tokens, from 1 to the model's; messages
+                          keep their size. NULL: all have the model's */
   guint n_tokens;
 
   guint ahead;       /* ops that `start` may start before an earlier one has ended; 0: only `run` is called */

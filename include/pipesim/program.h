@@ -126,7 +126,7 @@ PsProgram *ps_program_lower_steps (PsSchedule *schedule, PsCommOrder order, GErr
 /* Makes the streams where they were left out; the program is then as from ps_program_lower. */
 void ps_program_add_streams (PsProgram *program);
 
-/* Gives the microbatches lengths: n_lengths different ones, length [microbatch * n_slices + slice] is copied. The costs
+/* Gives the microbatches lengths: n_lengths different ones, length [ps_schedule_cell] is copied. The costs
  * that the program runs with must have as many lengths. Lowering does it where the schedule has lengths. */
 void ps_program_set_lengths (PsProgram *program, guint n_lengths, const guint16 *length);
 
@@ -157,7 +157,7 @@ static inline guint
 ps_program_cost (const PsProgram *program, PsOp op)
 {
   const PsSchedule *schedule = program->schedule;
-  guint length = schedule->length != NULL ? schedule->length[op.microbatch * schedule->n_slices + op.slice] : 0;
+  guint length = schedule->length != NULL ? schedule->length[ps_schedule_cell (schedule, op)] : 0;
 
   return ps_op_index (schedule->placement->n_stages, program->n_lengths, op.kind, length, op.stage);
 }

@@ -102,12 +102,12 @@ typedef struct
   guint defer_head;       /* that the family was asked for; 0: none, or not known */
   PsPlacement *placement; /* owned */
   guint n_microbatches;
-  guint n_slices;         /* 1 unless sequences are sliced */
-  guint8 *copy;           /* [n_microbatches] weight copy that a microbatch uses; NULL: all use copy 0 */
-  guint n_lengths;        /* different lengths of microbatches (lengths.h), and of their slices; 0: they are alike */
-  guint16 *length;        /* [microbatch * n_slices + slice] below n_lengths; NULL: they are alike. Files do not hold
-                             it */
-  gboolean asynchronous;  /* weights change while microbatches are under way (PipeDream): no flush between steps */
+  guint n_slices;        /* 1 unless sequences are sliced */
+  guint8 *copy;          /* [n_microbatches] weight copy that a microbatch uses; NULL: all use copy 0 */
+  guint n_lengths;       /* different lengths of microbatches (lengths.h), and of their slices; 0: they are alike */
+  guint16 *length;       /* [ps_schedule_cell] below n_lengths; NULL: they are alike. Stages differ only by their R: see
+                            ps_setting_recomputed. Files do not hold it */
+  gboolean asynchronous; /* weights change while microbatches are under way (PipeDream): no flush between steps */
   guint *weight_versions; /* [n_devices] versions of the weights that are kept; NULL: 1 everywhere */
   guint update_every;     /* microbatches whose gradients make one optimizer step of a stage; 0: all of an iteration */
   guint *first;           /* [n_devices + 1]: device d owns ops[first[d]] .. ops[first[d + 1] - 1] */
@@ -186,6 +186,11 @@ ps_schedule_result (const PsSchedule *schedule, PsOp op)
 {
   return 2 * ps_schedule_cell (schedule, op) + (op.kind != PS_OP_F);
 }
+
+/* Whether each stage, microbatch and slice has an R, which makes again what its F does not keep: [ps_schedule_cell] 0
+ * or
+ * 1. NULL: there is no R. Free with g_free. */
+guint8 *ps_schedule_recomputed (const PsSchedule *schedule);
 
 /* Collects the order of each device in turn: new; for each device 0 .. p - 1 add its ops, then next_device; end, which
  * frees the builder. Devices not reached have no ops. Free the schedule with ps_schedule_free. */

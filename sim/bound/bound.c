@@ -121,7 +121,8 @@ count_longer (const PsSchedule *schedule, const PsCosts *costs, const PsCosts *l
   for (guint s = 0; s < costs->n_stages; s++)
     for (guint i = 0; i < schedule->n_microbatches * schedule->n_slices; i++)
       {
-        gint64 ns = work_ns (costs, schedule->length[i], s) - work_ns (least, 0, s);
+        guint16 length = schedule->length[s * schedule->n_microbatches * schedule->n_slices + i];
+        gint64 ns = work_ns (costs, length, s) - work_ns (least, 0, s);
 
         *(placement->n_copies == 1 ? &more->device[placement->device[s]] : &more->shared) += ns;
       }

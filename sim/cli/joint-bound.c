@@ -44,8 +44,48 @@ set_bytes (PsCosts *costs, PsOpKind kind, guint stage, gint64 change)
   ps_costs_op (costs, kind, stage)->give_bytes = MAX (-change, 0);
 }
 
-static void
-relax_stage (const SearchWays *ways, PsCosts *costs, guint stage)
+static gboolean
+differ (const gint64 *limit, const double *speed, guint n)
+{
+  for (guint d = 1; d < n; d++)
+    if ((limit != NULL && limit[d] != limit[0]) || (speed != NULL && speed[d] != speed[0]))
+      return TRUE;
+  return FALSE;
+}
+
+gboolean
+search_open_placement (SearchQuestion *question, const PsCosts *costs)
+{
+  const PsSetting *setting = question->setting;
+  guint p = setting->n_devices, n = costs->n_stages;
+  g_autofree double *speed = NULL;
+  g_autofree guint16 *device = g_new (guint16, (gsize)p * n);
+
+  if (!ps_setting_speeds (setting, p, &speed, NULL))
+    return FALSE;
+  if (setting->has_placement || costs->loop_only || p == 1 || question->placement->n_copies > 1
+      || (n == p && !differ (question->memory_limit, speed, p)))
+    return TRUE;
+  for (guint i = 0; i < p * n; i++)
+    device[i] = (guint16)(i / n);
+  ps_placement_free (question->placement);
+  question->placement = ps_placement_new_custom (p, n, p, device);
+  question->any_device = TRUE;
+  return TRUE;
+}
+
+guint
+search_find_way (const SearchWays *ways, PsRecompute recompute)
+{
+  guint way = 0;
+
+  while (way < ways->n && (ways->recompute[way] != recompute || ways->offload[way] > 0))
+    way++;
+  return way;
+}
+
+void
+search_relax_stage (const SearchWays *ways, PsCosts *costs, guint stage)
 {
   PsStageCost *cost = &costs->stage[stage];
   gint64 least_kept = G_MAXINT64, least_left = G_MAXINT64;
@@ -67,6 +107,25 @@ relax_stage (const SearchWays *ways, PsCosts *costs, guint stage)
   set_bytes (costs, PS_OP_B, stage, least_left - least_kept);
   set_bytes (costs, PS_OP_W, stage, -least_left);
   set_bytes (costs, PS_OP_BW, stage, -least_kept);
+}
+
+void
+search_mix_ways (SearchWays *ways)
+{
+  guint none = search_find_way (ways, PS_RECOMPUTE_NONE), full = search_find_way (ways, PS_RECOMPUTE_FULL);
+  SearchWays both = { .n = 2 };
+
+  if (none == ways->n || full == ways->n)
+    return;
+  both.costs[0] = ways->costs[none];
+  both.costs[1] = ways->costs[full];
+  for (guint stage = 0; stage < both.costs[0]->n_stages; stage++)
+    search_relax_stage (&both, both.costs[0], stage);
+  ps_costs_free (both.costs[1]);
+  ways->n--;
+  ways->costs[full] = ways->costs[ways->n];
+  ways->recompute[full] = ways->recompute[ways->n];
+  ways->offload[full] = ways->offload[ways->n];
 }
 
 gint64
@@ -218,6 +277,6 @@ search_bound_ways (const SearchQuestion *question, const SearchWays *ways, gint6
   g_autofree guint *stages = g_new (guint, relaxed->n_stages);
 
   for (guint stage = 0; stage < relaxed->n_stages; stage++)
-    relax_stage (ways, relaxed, stage);
+    search_relax_stage (ways, relaxed, stage);
   return MIN (bound_mixes (&bounding, stages, rank_stages (&bounding, stages)), enough);
 }

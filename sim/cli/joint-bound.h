@@ -37,6 +37,21 @@ typedef struct
 /* Gives a stage the costs that it has in other costs of the same stages. */
 void search_take_stage (PsCosts *costs, const PsCosts *from, guint stage);
 
+/* Lets stages move to other devices where no placement was asked for, and where it may help: devices hold several
+ * stages or are not alike. The question, which has its memory limit, is then of all placements. FALSE: the setting's
+ * speeds are wrong. */
+gboolean search_open_placement (SearchQuestion *question, const PsCosts *costs);
+
+/* The way of all stages that recompute so and do not offload; ways->n: there is none. */
+guint search_find_way (const SearchWays *ways, PsRecompute recompute);
+
+/* Gives a stage the least time of each op, and the least memory after each op, over all its ways and those costs. */
+void search_relax_stage (const SearchWays *ways, PsCosts *costs, guint stage);
+
+/* Makes one way of two: of full recomputation and of none. It is relaxed, so that bounds with it hold where any
+ * microbatches of a stage recompute. Does nothing where one of them is missing. */
+void search_mix_ways (SearchWays *ways);
+
 /* No schedule of these stages is faster. As ps_search_bound. */
 gint64 search_bound (const SearchQuestion *question, const PsCosts *costs, gint64 enough, guint64 *n_steps);
 

@@ -2,6 +2,7 @@
 #include "search-joint.h"
 
 #include "joint-bound.h"
+#include "search-recompute.h"
 
 #include <pipesim/sources.h>
 
@@ -13,13 +14,19 @@
 /* Changes in a row that a bound refuses, until there seem to be no others. */
 #define MAX_REFUSED 400
 
+/* Where some microbatches of a stage recompute, an order is searched as if each did a part of it, in so many steps. */
+#define N_PARTS 4
+
 /* All that is decided, but for the schedule. */
 typedef struct
 {
   guint *end;             /* [n_stages] first unit of the model after each stage; NULL: stages are given */
   guint8 *of;             /* [n_stages] the way that each is run */
+  guint8 *some;           /* [n_stages] above 0: the way is to keep all, and some microbatches have an R; the order is
+                             searched as if all recomputed that many N_PARTS of it */
   PsPlacement *placement; /* the device that holds each */
   PsCosts *costs;         /* of these stages there */
+  PsCosts *searched;      /* in place of these for the order; NULL: they are the same */
 } State;
 
 typedef struct
@@ -40,6 +47,7 @@ typedef struct
   GHashTable *known; /* SearchWays by the kind of a stage, with the costs of a slice on the fastest devices */
   GRand *random;
   gboolean any_chunks; /* of a device */
+  gboolean mixes;      /* microbatches of a stage may differ */
   const SearchFound *best;
 } Joint;
 
@@ -63,8 +71,10 @@ state_clear (State *state)
 {
   g_clear_pointer (&state->end, g_free);
   g_clear_pointer (&state->of, g_free);
+  g_clear_pointer (&state->some, g_free);
   g_clear_pointer (&state->placement, ps_placement_free);
   g_clear_pointer (&state->costs, ps_costs_free);
+  g_clear_pointer (&state->searched, ps_costs_free);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (State, state_clear)
 
@@ -113,13 +123,35 @@ read_stages (const Joint *joint, const PsStageShape *shapes, SearchWays *ways)
   return TRUE;
 }
 
+/* A stage recomputes some parts of N_PARTS of all that it could. */
+static void
+recompute_part (const Joint *joint, PsCosts *costs, guint stage, guint part)
+{
+  const PsCosts *none = joint->ways.costs[search_find_way (&joint->ways, PS_RECOMPUTE_NONE)];
+  const PsCosts *full = joint->ways.costs[search_find_way (&joint->ways, PS_RECOMPUTE_FULL)];
+  gint64 bytes = ps_costs_act_bytes (none, stage) - ps_costs_act_bytes (full, stage);
+  gint64 longer_ns = ps_costs_op (full, PS_OP_B, stage)->duration_ns - ps_costs_op (none, PS_OP_B, stage)->duration_ns;
+
+  ps_costs_drop (costs, stage, costs->shapes != NULL ? MAX (costs->shapes[stage].n_layers, 1) : 1,
+                 bytes * part / N_PARTS, longer_ns * part / N_PARTS);
+}
+
 static gboolean
 compose (const Joint *joint, State *state)
 {
   state->costs = ps_costs_copy (joint->ways.costs[0]);
   for (guint stage = 0; stage < joint->n_stages; stage++)
     search_take_stage (state->costs, joint->ways.costs[state->of[stage]], stage);
-  return ps_setting_place (&joint->setting, state->placement, state->costs, NULL);
+  if (!ps_setting_place (&joint->setting, state->placement, state->costs, NULL))
+    return FALSE;
+  for (guint stage = 0; stage < joint->n_stages; stage++)
+    if (state->some[stage] > 0)
+      {
+        if (state->searched == NULL)
+          state->searched = ps_costs_copy (state->costs);
+        recompute_part (joint, state->searched, stage, state->some[stage]);
+      }
+  return TRUE;
 }
 
 static void
@@ -203,6 +235,8 @@ load_ways (guint first, guint last, gpointer data)
     return NULL;
   for (guint way = 0; way < ways->n; way++)
     ways->costs[way] = finish_costs (joint, ways->costs[way]);
+  if (joint->mixes)
+    search_mix_ways (ways);
   return ways;
 }
 
@@ -213,7 +247,11 @@ bound_all (Joint *joint, gint64 enough)
   const SearchCuts cuts = { joint->model != NULL ? joint->n_units : joint->n_stages, load_ways, joint };
 
   if (joint->model == NULL && !joint->question.any_device)
-    return search_bound_ways (&joint->question, &joint->ways, enough);
+    {
+      if (joint->mixes)
+        search_mix_ways (&joint->ways);
+      return search_bound_ways (&joint->question, &joint->ways, enough);
+    }
   joint->known = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, ways_free);
   return search_bound_cuts (&joint->question, &cuts, enough);
 }
@@ -241,8 +279,8 @@ draw_device (const Joint *joint, State *state, guint stage)
   return holds && from != to;
 }
 
-/* Draws another end for a stage, another device, or another way for one or several in a row. FALSE: the draw changes
- * nothing. */
+/* Draws another end for a stage, another device, or another way for one or several in a row; in some ways microbatches
+ * differ. FALSE: the draw changes nothing. */
 static gboolean
 draw (Joint *joint, const State *from, State *state)
 {
@@ -251,11 +289,12 @@ draw (Joint *joint, const State *from, State *state)
                    ? stage + 1
                    : (guint)g_rand_int_range (joint->random, (gint32)stage + 1, (gint32)n + 1);
   gboolean changes = FALSE;
-  guint8 way;
+  guint8 way, some = 0;
   gboolean places = joint->question.any_device && (joint->ways.n == 1 || g_rand_boolean (joint->random));
   gboolean cuts = from->end != NULL && stage + 1 < n && g_rand_boolean (joint->random);
 
   state->of = g_memdup2 (from->of, n);
+  state->some = g_memdup2 (from->some, n);
   state->end = g_memdup2 (from->end, from->end != NULL ? n * sizeof *from->end : 0);
   state->placement = ps_placement_copy (from->placement);
   if (places)
@@ -267,107 +306,19 @@ draw (Joint *joint, const State *from, State *state)
       state->end[stage] += g_rand_boolean (joint->random) ? 1 : -1;
       return state->end[stage] > begin && state->end[stage] < from->end[stage + 1];
     }
-  way = (guint8)g_rand_int_range (joint->random, 0, (gint32)joint->ways.n);
+  way = (guint8)g_rand_int_range (joint->random, 0, (gint32)joint->ways.n + (joint->mixes ? N_PARTS : 0));
+  if (way >= joint->ways.n)
+    {
+      some = (guint8)(1 + way - joint->ways.n);
+      way = (guint8)search_find_way (&joint->ways, PS_RECOMPUTE_NONE);
+    }
   for (guint s = stage; s < last; s++)
     {
-      changes |= state->of[s] != way;
+      changes |= state->of[s] != way || state->some[s] != some;
       state->of[s] = way;
+      state->some[s] = some;
     }
   return changes;
-}
-
-/* Searches with the state's costs, from the schedule found so far. TRUE: *found is better now. */
-static gboolean
-try_state (Joint *joint, State *state, SearchFound *found)
-{
-  PsSetting setting = joint->setting;
-  SearchLimits limits = joint->limits;
-  g_autoptr (PsSchedule) start = search_carry_over (joint->best, state->placement);
-  g_auto (SearchFound) tried = { 0 };
-
-  limits.start = start;
-  limits.placement = state->placement;
-  if (!search_try (&setting, joint->choice, &limits, state->costs, &tried, NULL)
-      || tried.figure_ns >= joint->best->figure_ns)
-    return FALSE;
-  search_found_clear (found);
-  *found = tried;
-  tried = (SearchFound){ 0 };
-  joint->best = found;
-  return TRUE;
-}
-
-/* Whether a schedule of these stages can be better, as far as a bound tells. */
-static gboolean
-may_help (const Joint *joint, const State *state)
-{
-  SearchQuestion question = joint->question;
-
-  question.placement = state->placement;
-  return joint->limits.samples->objective != SEARCH_TIME
-         || search_bound (&question, state->costs, G_MAXINT64, NULL) < joint->best->result->price_ns;
-}
-
-static gboolean
-differ (const gint64 *limit, const double *speed, guint n)
-{
-  for (guint d = 1; d < n; d++)
-    if ((limit != NULL && limit[d] != limit[0]) || (speed != NULL && speed[d] != speed[0]))
-      return TRUE;
-  return FALSE;
-}
-
-/* Lets stages move to other devices where no placement was asked for, and where it may help: devices hold several
- * stages or are not alike. The question is then of all placements. */
-static gboolean
-open_placement (Joint *joint, const PsCosts *costs)
-{
-  const PsSetting *setting = &joint->setting;
-  SearchQuestion *question = &joint->question;
-  guint p = setting->n_devices, n = joint->n_stages;
-  g_autofree double *speed = NULL;
-  g_autofree guint16 *device = g_new (guint16, (gsize)p * n);
-
-  if (!ps_setting_speeds (setting, p, &speed, NULL))
-    return FALSE;
-  if (setting->has_placement || costs->loop_only || p == 1 || question->placement->n_copies > 1
-      || (n == p && !differ (question->memory_limit, speed, p)))
-    return TRUE;
-  for (guint i = 0; i < p * n; i++)
-    device[i] = (guint16)(i / n);
-  ps_placement_free (question->placement);
-  question->placement = ps_placement_new_custom (p, n, p, device);
-  question->any_device = TRUE;
-  return TRUE;
-}
-
-static gboolean
-joint_init (Joint *joint, State *state, const PsCosts *costs)
-{
-  PsSetting *setting = &joint->setting;
-  guint n = joint->n_stages;
-  g_autoptr (PsModel) model = setting->cluster != NULL ? ps_setting_model (setting, NULL) : NULL;
-
-  state->placement = ps_placement_copy (joint->question.placement);
-  if (!ps_setting_memory_limit (setting, setting->n_devices, &joint->question.memory_limit, NULL)
-      || !open_placement (joint, costs))
-    return FALSE;
-  state->of = g_new0 (guint8, n);
-  if (model != NULL && costs->shapes != NULL && setting->layout == NULL)
-    {
-      guint unit = 0;
-
-      joint->model = g_steal_pointer (&model);
-      joint->units = ps_model_units (joint->model, &joint->n_units);
-      joint->shapes = g_new0 (PsStageShape, n);
-      joint->read = g_new0 (guint, n);
-      joint->read_before = g_new0 (guint, n);
-      state->end = g_new0 (guint, n);
-      for (guint s = 0; s < n; s++)
-        state->end[s] = unit
-            += costs->shapes[s].embedding + costs->shapes[s].n_layers + costs->shapes[s].n_mtp + costs->shapes[s].head;
-    }
-  return read_ways (joint, state->end);
 }
 
 /* Gives the setting what all stages do, or each does where they differ. */
@@ -391,6 +342,96 @@ set_ways (const Joint *joint, const State *state, PsSetting *setting)
     }
   setting->n_recompute = kinds_differ ? n : 0;
   setting->n_offload = ratios_differ ? n : 0;
+}
+
+/* Lets as few microbatches recompute as fit into memory with that order. */
+static gboolean
+recompute_some (const Joint *joint, const State *state, SearchFound *tried)
+{
+  PsSetting setting = joint->setting;
+  gboolean fits;
+
+  set_ways (joint, state, &setting);
+  fits = search_recompute (&setting, &joint->limits, state->costs, state->some, tried);
+  g_free (setting.recompute_each);
+  g_free (setting.offload_each);
+  return fits;
+}
+
+/* Searches with the state's costs, from the schedule found so far. TRUE: *found is better now. */
+static gboolean
+try_state (Joint *joint, State *state, SearchFound *found)
+{
+  PsSetting setting = joint->setting;
+  SearchLimits limits = joint->limits;
+  g_autoptr (PsSchedule) start = search_carry_over (joint->best, state->placement);
+  g_auto (SearchFound) tried = { 0 };
+
+  limits.start = start;
+  limits.placement = state->placement;
+  if (!search_try (&setting, joint->choice, &limits, state->searched != NULL ? state->searched : state->costs, &tried,
+                   NULL)
+      || (state->searched != NULL && !recompute_some (joint, state, &tried))
+      || tried.figure_ns >= joint->best->figure_ns)
+    return FALSE;
+  search_found_clear (found);
+  *found = tried;
+  tried = (SearchFound){ 0 };
+  joint->best = found;
+  return TRUE;
+}
+
+/* Whether a schedule of these stages can be better, as far as a bound tells. */
+static gboolean
+may_help (const Joint *joint, const State *state)
+{
+  SearchQuestion question = joint->question;
+  const PsCosts *full = joint->ways.costs[search_find_way (&joint->ways, PS_RECOMPUTE_FULL) % joint->ways.n];
+  const SearchWays recomputing = { .n = 1, .costs = { (PsCosts *)full } };
+  g_autoptr (PsCosts) costs = ps_costs_copy (state->costs);
+
+  for (guint stage = 0; stage < joint->n_stages; stage++)
+    if (state->some[stage] > 0)
+      search_relax_stage (&recomputing, costs, stage);
+  question.placement = state->placement;
+  return joint->limits.samples->objective != SEARCH_TIME
+         || search_bound (&question, costs, G_MAXINT64, NULL) < joint->best->result->price_ns;
+}
+
+static gboolean
+joint_init (Joint *joint, State *state, const PsCosts *costs)
+{
+  PsSetting *setting = &joint->setting;
+  guint n = joint->n_stages;
+  g_autoptr (PsModel) model = setting->cluster != NULL ? ps_setting_model (setting, NULL) : NULL;
+
+  state->placement = ps_placement_copy (joint->question.placement);
+  if (!ps_setting_memory_limit (setting, setting->n_devices, &joint->question.memory_limit, NULL)
+      || !search_open_placement (&joint->question, costs))
+    return FALSE;
+  state->of = g_new0 (guint8, n);
+  state->some = g_new0 (guint8, n);
+  if (model != NULL && costs->shapes != NULL && setting->layout == NULL)
+    {
+      guint unit = 0;
+
+      joint->model = g_steal_pointer (&model);
+      joint->units = ps_model_units (joint->model, &joint->n_units);
+      joint->shapes = g_new0 (PsStageShape, n);
+      joint->read = g_new0 (guint, n);
+      joint->read_before = g_new0 (guint, n);
+      state->end = g_new0 (guint, n);
+      for (guint s = 0; s < n; s++)
+        state->end[s] = unit
+            += costs->shapes[s].embedding + costs->shapes[s].n_layers + costs->shapes[s].n_mtp + costs->shapes[s].head;
+    }
+  if (!read_ways (joint, state->end))
+    return FALSE;
+  joint->mixes = joint->question.memory_limit != NULL && !joint->limits.measured
+                 && !ps_costs_has_slices (joint->ways.costs[0], MAX (joint->choice->n_slices, 1))
+                 && search_find_way (&joint->ways, PS_RECOMPUTE_NONE) < joint->ways.n
+                 && search_find_way (&joint->ways, PS_RECOMPUTE_FULL) < joint->ways.n;
+  return TRUE;
 }
 
 /* Takes the draw over if it is better. *refused counts draws that a bound refuses. */
@@ -446,9 +487,9 @@ search_joint (PsSetting *setting, const SearchChoice *choice, gboolean any_chunk
     }
   if (!better || !read_ways (&joint, state.end))
     return FALSE;
-  found->result->lower_bound_ns = MIN (found->result->lower_bound_ns, bound_all (&joint, found->result->price_ns));
+  set_ways (&joint, &state, setting);
+  found->result->lower_bound_ns = bound_all (&joint, found->result->price_ns);
   found->result->found_by = "joint moves";
   found->result->proved_optimal = found->result->price_ns <= found->result->lower_bound_ns;
-  set_ways (&joint, &state, setting);
   return TRUE;
 }

@@ -18,7 +18,8 @@ static const PsOption rows[] = {
   PS_OPTION ("joint", 0, PS_FLAG (SearchOptions, joint), NULL,
              "Up to 4 stages per device, or slices of a microbatch, are tried, too. Half of the time then goes on from "
              "the best rows of one and of two copies: stages change "
-             "what they recompute and offload, without --layout layers move to neighbours, and without --placement "
+             "what they recompute, of all or of some microbatches, and offload, without --layout layers move to "
+             "neighbours, and without --placement "
              "stages move "
              "to other devices (without -v to more on one than on another)"),
   PS_OPTION ("objective", 0, PS_NAME (SearchOptions, objective, search_objective), "WHAT",
@@ -63,8 +64,9 @@ static const PsCommandHelp help = {
     "With --objective mean or p90 costs vary as --jitter, --straggler and --slow-link say. A schedule is better\n"
     "than another where that figure of its iteration is lower; bound and gap stay those of the costs as they are.\n\n"
     "With --joint a row more has the best schedule with stages of its own. Its recompute and offload say what each\n"
-    "stage does where they differ; placement custom means that the file of -o says where they are. Its bound holds\n"
-    "whatever the stages hold, recompute and offload, and wherever they may be.\n\n"
+    "stage does where they differ; some means that the microbatches recompute that have an R in the file of -o, and\n"
+    "placement custom that the file says where the stages are. Its bound holds whatever the stages hold, whichever\n"
+    "of their microbatches recompute or offload, and wherever they may be.\n\n"
     "The result under --time-limit differs from run to run, that of --moves repeats. More of either goes on where\n"
     "less has stopped and is never worse. Ctrl-C (SIGINT) or SIGTERM ends the search: the best found so far is\n"
     "printed and written, and the exit code is 0. A second one ends the program.\n",

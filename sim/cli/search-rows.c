@@ -85,6 +85,27 @@ set_option (PsTable *table, const char *name, const PsSetting *setting)
   ps_table_set_text (table, name, strchr (typed, ' ') + 1);
 }
 
+/* Stages some of whose microbatches have an R are "some". */
+static void
+set_recompute (PsTable *table, const PsSetting *setting, const PsSchedule *schedule)
+{
+  g_autofree guint8 *recomputed = ps_schedule_recomputed (schedule);
+  gsize n_stages = schedule->placement->n_stages, n = ps_schedule_n_cells (schedule) / n_stages;
+  g_autoptr (GString) text = g_string_new (NULL);
+
+  if (recomputed == NULL)
+    {
+      set_option (table, "recompute", setting);
+      return;
+    }
+  for (guint stage = 0; stage < n_stages; stage++)
+    g_string_append_printf (text, "%s%s", stage > 0 ? ":" : "",
+                            memchr (&recomputed[stage * n], 1, n) != NULL
+                                ? "some"
+                                : ps_recompute_name (ps_setting_recompute (setting, stage)));
+  ps_table_set_text (table, "recompute", text->str);
+}
+
 void
 search_add_row (PsTable *table, SearchObjective objective, const PsSetting *setting, const SearchChoice *choice,
                 const SearchFound *found, const PsPowerOptions *power)
@@ -105,7 +126,7 @@ search_add_row (PsTable *table, SearchObjective objective, const PsSetting *sett
   ps_table_set_integer (table, "slices", choice->n_slices);
   if (choice->microbatch_size > 0)
     ps_table_set_integer (table, "microbatch_size", choice->microbatch_size);
-  set_option (table, "recompute", setting);
+  set_recompute (table, setting, result->schedule);
   set_option (table, "offload", setting);
   ps_table_set_text (table, "comm_order", ps_comm_order_name (found->comm_order));
   ps_table_set_integer (table, "makespan_ns", metrics->makespan_ns);

@@ -138,10 +138,12 @@ search_carry_over (const SearchFound *found, const PsPlacement *placement)
   const PsProgram *program = found->prediction->program;
   const PsSchedule *schedule = program->schedule;
   g_autofree Ended *ended = g_new (Ended, program->n_steps);
+  g_autofree guint8 *recomputed = ps_schedule_recomputed (schedule);
   PsScheduleBuilder *builder;
   PsSchedule *carried;
 
-  if (memcmp (schedule->placement->device, placement->device, placement->n_stages * sizeof *placement->device) == 0)
+  if (recomputed == NULL
+      && memcmp (schedule->placement->device, placement->device, placement->n_stages * sizeof *placement->device) == 0)
     return ps_schedule_copy (found->result->schedule);
   for (guint i = 0; i < program->n_steps; i++)
     ended[i] = (Ended){ found->prediction->simulation->end_ns[i + 1], i };
@@ -154,7 +156,7 @@ search_carry_over (const SearchFound *found, const PsPlacement *placement)
           PsOp op = schedule->ops[program->op_of[ended[i].step]];
 
           op.paired = 0;
-          if (placement->device[op.stage] == d)
+          if (placement->device[op.stage] == d && op.kind != PS_OP_R)
             ps_schedule_builder_add_op (builder, op);
         }
       ps_schedule_builder_next_device (builder);

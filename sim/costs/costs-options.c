@@ -114,6 +114,25 @@ ps_costs_recompute (PsCosts *costs, guint stage, const PsModel *model, const PsC
   return TRUE;
 }
 
+PsCosts *
+ps_costs_split_recompute (const PsCosts *costs, const PsCosts *full)
+{
+  PsCosts *split = ps_costs_copy (costs);
+
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    {
+      gint64 longer_ns
+          = ps_costs_op (full, PS_OP_B, stage)->duration_ns - ps_costs_op (costs, PS_OP_B, stage)->duration_ns;
+
+      *ps_costs_op (split, PS_OP_F, stage) = *ps_costs_op (full, PS_OP_F, stage);
+      *ps_costs_op (split, PS_OP_R, stage)
+          = (PsOpCost){ longer_ns, ps_costs_act_bytes (costs, stage) - ps_costs_act_bytes (full, stage), 0 };
+    }
+  split->time_origin = full->time_origin;
+  split->memory_origin = full->memory_origin;
+  return split;
+}
+
 static void
 offload_stage (PsCosts *costs, guint stage, double ratio)
 {

@@ -389,8 +389,10 @@ write_deepspeed (const PsLaunch *launch, GString *text)
 static gboolean
 is_plain (const PsSchedule *order)
 {
+  g_autofree guint8 *recomputed = ps_schedule_recomputed (order);
+
   return order->placement->kind == PS_PLACEMENT_LOOP && order->placement->n_copies == 1 && order->n_slices == 1
-         && !order->asynchronous;
+         && !order->asynchronous && recomputed == NULL;
 }
 
 static gboolean

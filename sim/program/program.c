@@ -111,7 +111,7 @@ ps_program_set_lengths (PsProgram *program, guint n_lengths, const guint16 *leng
 {
   PsSchedule *schedule = program->schedule;
   guint n_stages = schedule->placement->n_stages, n_ops = PS_N_OP_KINDS * n_lengths * n_stages;
-  guint16 *lengths = g_memdup2 (length, (gsize)schedule->n_microbatches * schedule->n_slices * sizeof *length);
+  guint16 *lengths = g_memdup2 (length, ps_schedule_n_cells (schedule) * sizeof *length);
 
   g_free (schedule->length);
   schedule->length = lengths;
@@ -127,7 +127,7 @@ ps_program_set_lengths (PsProgram *program, guint n_lengths, const guint16 *leng
       program->count[ps_schedule_weight_copy (schedule, op.microbatch) * n_ops + step->cost]++;
       if (step->transfer > 0)
         step->transfer = (guint16)(1 + (step->transfer - 1) % (2 * n_stages)
-                                   + 2 * n_stages * lengths[op.microbatch * schedule->n_slices + op.slice]);
+                                   + 2 * n_stages * lengths[ps_schedule_cell (schedule, op)]);
     }
 }
 

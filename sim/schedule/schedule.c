@@ -35,8 +35,7 @@ ps_schedule_copy (const PsSchedule *schedule)
   copy->family = g_strdup (schedule->family);
   copy->placement = ps_placement_copy (schedule->placement);
   copy->copy = g_memdup2 (schedule->copy, schedule->n_microbatches * sizeof *schedule->copy);
-  copy->length
-      = g_memdup2 (schedule->length, (gsize)schedule->n_microbatches * schedule->n_slices * sizeof *schedule->length);
+  copy->length = g_memdup2 (schedule->length, ps_schedule_n_cells (schedule) * sizeof *schedule->length);
   copy->weight_versions = g_memdup2 (schedule->weight_versions, n_devices * sizeof *schedule->weight_versions);
   copy->first = g_memdup2 (schedule->first, (n_devices + (gsize)1) * sizeof *schedule->first);
   copy->ops = g_memdup2 (schedule->ops, ps_schedule_n_ops (schedule) * sizeof *schedule->ops);
@@ -192,6 +191,22 @@ ps_op_parse (const char *text, const char **end, PsOp *op)
   };
   *end = text;
   return TRUE;
+}
+
+guint8 *
+ps_schedule_recomputed (const PsSchedule *schedule)
+{
+  guint8 *recomputed = NULL;
+
+  for (guint i = 0; i < ps_schedule_n_ops (schedule); i++)
+    {
+      if (schedule->ops[i].kind != PS_OP_R)
+        continue;
+      if (recomputed == NULL)
+        recomputed = g_new0 (guint8, ps_schedule_n_cells (schedule));
+      recomputed[ps_schedule_cell (schedule, schedule->ops[i])] = 1;
+    }
+  return recomputed;
 }
 
 /* seen has one bit per op kind for each stage, microbatch and slice (ps_schedule_cell). */

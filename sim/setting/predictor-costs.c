@@ -148,12 +148,35 @@ mix_warm (const PsSchedule *schedule, PsCosts *costs)
   g_clear_pointer (&costs->warm, g_free);
 }
 
+/* Adds the costs of the microbatches that the schedule's R ops recompute, as a second length. */
+static PsCosts *
+add_recomputed (const PsPredictor *predictor, const PsSchedule *schedule, const PsCosts *whole, PsCosts *kept,
+                GError **error)
+{
+  g_autoptr (PsCosts) costs = kept, again = NULL, sliced = NULL;
+  PsCosts *joined;
+
+  if (costs->n_lengths > 1 || predictor->setting->lengths != NULL)
+    return ps_refuse_null (error, PS_ERROR_USAGE,
+                           "schedule '%s': has R ops, which recompute some microbatches; %s would be right",
+                           schedule->name, predictor->setting->lengths != NULL ? "no --lengths" : "one slice");
+  again = ps_setting_recomputed (predictor->setting, schedule, whole, error);
+  if (again == NULL)
+    return NULL;
+  sliced = ps_slices_costs (again, schedule->n_slices);
+  joined = ps_costs_join ((PsCosts *const[]){ costs, sliced }, 2);
+  joined->time_origin = again->time_origin;
+  joined->memory_origin = again->memory_origin;
+  return joined;
+}
+
 PsCosts *
 ps_predictor_schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, const PsLengths *lengths,
                              PsCosts **fastest, GError **error)
 {
   const PsCosts *whole = NULL;
   g_autoptr (PsCosts) costs = NULL, placed = NULL;
+  g_autofree guint8 *recomputed = ps_schedule_recomputed (schedule);
   guint n_chunks;
 
   if (count_chunks (schedule, &n_chunks, error))
@@ -176,6 +199,8 @@ ps_predictor_schedule_costs (PsPredictor *predictor, const PsSchedule *schedule,
                               error);
   else
     costs = ps_slices_costs (whole, schedule->n_slices);
+  if (costs != NULL && recomputed != NULL)
+    costs = add_recomputed (predictor, schedule, whole, g_steal_pointer (&costs), error);
   if (costs == NULL || !ps_costs_check (costs, schedule->n_microbatches * schedule->n_slices, error))
     return NULL;
   if (costs->warm != NULL || predictor->setting->n_speeds > 0)

@@ -151,12 +151,14 @@ shared_program (PsPredictor *predictor, const char *name_or_file, PsSchedule *sc
   return shared;
 }
 
-/* Planning, ready order, lengths and measured slices change the program that they run. */
+/* Planning, ready order, lengths, measured slices and R ops change the program that they run. */
 static gboolean
 leaves_program (const PsSetting *setting, const PsSchedule *schedule)
 {
+  g_autofree guint8 *recomputed = ps_schedule_recomputed (schedule);
+
   return setting->comm_order != PS_COMM_PLANNED && setting->ready_order == 0 && setting->lengths == NULL
-         && (setting->db == NULL || schedule->n_slices == 1);
+         && (setting->db == NULL || schedule->n_slices == 1) && recomputed == NULL;
 }
 
 /* Sets the program. Returns it with its engine where the prediction runs it as it is, and others will. */

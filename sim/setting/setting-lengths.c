@@ -140,14 +140,15 @@ void
 ps_program_set_slices (PsProgram *program, const PsCosts *costs)
 {
   const PsSchedule *schedule = program->schedule;
-  guint n = schedule->n_microbatches * schedule->n_slices;
+  gsize n = ps_schedule_n_cells (schedule);
+  g_autofree guint8 *recomputed = ps_schedule_recomputed (schedule);
   g_autofree guint16 *length = NULL;
 
   if (costs->n_lengths == 1 && schedule->length == NULL)
     return;
   length = g_new (guint16, n);
-  for (guint i = 0; i < n; i++)
-    length[i] = (guint16)(i % schedule->n_slices % costs->n_lengths);
+  for (gsize i = 0; i < n; i++)
+    length[i] = (guint16)(recomputed != NULL ? recomputed[i] : i % schedule->n_slices % costs->n_lengths);
   ps_program_set_lengths (program, costs->n_lengths, length);
 }
 
@@ -176,7 +177,7 @@ typedef struct
   const gint64 *memory_limit;
   PsProgram *program;
   PsSimulation *simulation;
-  guint16 *length; /* [n * n_slices] of each slice of each microbatch of the schedule, scratch */
+  guint16 *length; /* [ps_schedule_cell] scratch */
   guint *order;    /* [n] the order that is tried */
   guint *best;     /* [n] */
   gint64 excess;   /* of the best: bytes above the limit */
@@ -187,11 +188,13 @@ typedef struct
 static void
 set_lengths (const Search *search, const guint *order)
 {
-  guint n_slices = search->program->schedule->n_slices,
+  guint n_slices = search->program->schedule->n_slices, n = search->lengths->n * n_slices,
         n_classes = search->costs->n_lengths / search->lengths->n_lengths;
 
-  for (guint i = 0; i < search->lengths->n * n_slices; i++)
+  for (guint i = 0; i < n; i++)
     search->length[i] = (guint16)(search->lengths->of[order[i / n_slices]] * n_classes + i % n_slices % n_classes);
+  for (guint stage = 1; stage < search->costs->n_stages; stage++)
+    memcpy (&search->length[stage * n], search->length, n * sizeof *search->length);
   ps_program_set_lengths (search->program, search->costs->n_lengths, search->length);
 }
 
@@ -352,7 +355,7 @@ guint *
 ps_lengths_arrange (const PsLengths *lengths, PsMicrobatchOrder order, const PsCosts *costs, const gint64 *memory_limit,
                     PsProgram *program)
 {
-  g_autofree guint16 *length = g_new (guint16, (gsize)lengths->n * program->schedule->n_slices);
+  g_autofree guint16 *length = g_new (guint16, ps_schedule_n_cells (program->schedule));
   Search search = { .lengths = lengths,
                     .costs = costs,
                     .memory_limit = memory_limit,

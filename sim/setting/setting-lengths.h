@@ -18,7 +18,8 @@ PsCosts *ps_lengths_costs (const PsSetting *setting, const PsLengths *lengths, c
  * is a length of its own. */
 PsCosts *ps_slices_costs (const PsCosts *whole, guint n_slices);
 
-/* Gives the slices of the program's microbatches the lengths that ps_slices_costs made. */
+/* Gives the slices of the program's microbatches the lengths that ps_slices_costs made. If the schedule has an R, the
+ * costs are those of ps_slices_costs and of ps_setting_recomputed, which each have one length. */
 void ps_program_set_slices (PsProgram *program, const PsCosts *costs);
 
 /* Gives the program's microbatches their lengths in the order asked for. Returns which microbatch of the file each of

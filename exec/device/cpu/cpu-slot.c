@@ -1,6 +1,8 @@
 /* cpu-slot.c - takes and gives back the blocks of microbatches in flight. */
 #include "cpu-slot.h"
 
+#include "device/devices.h"
+
 #include <string.h>
 
 gboolean
@@ -95,9 +97,8 @@ ps_cpu_slot_take_made (PsCpuStage *stage, PsCpuLayerState *layer, guint slice, G
 }
 
 void
-ps_cpu_slot_drop_made (PsCpuStage *stage, PsCpuLayerState *layer, PsCpuLayerState *next)
+ps_cpu_slot_drop_made (PsCpuStage *stage, PsRecompute recompute, PsCpuLayerState *layer, PsCpuLayerState *next)
 {
-  const PsRecompute recompute = stage->shape.recompute;
   float **const from[] = { &layer->scores, &layer->keep, &layer->late };
   PsCpuLayerState *taker = next != NULL ? next : layer;
   float **const to[] = { &taker->scores, &taker->keep, &taker->late };
@@ -112,10 +113,10 @@ ps_cpu_slot_drop_made (PsCpuStage *stage, PsCpuLayerState *layer, PsCpuLayerStat
 
 /* Takes the blocks that a layer's forward keeps; the first layer's has all that it makes. */
 static gboolean
-take_kept (PsCpuStage *stage, PsCpuLayerState *layer, gboolean first, guint slice, GError **error)
+take_kept (PsCpuStage *stage, PsRecompute recompute, PsCpuLayerState *layer, gboolean first, guint slice,
+           GError **error)
 {
   const PsCpuSizes *sizes = &stage->context->sizes;
-  const PsRecompute recompute = stage->shape.recompute;
 
   if (recompute == PS_RECOMPUTE_FULL && !ps_cpu_take (stage, &layer->input, ps_cpu_sizes_boundary (sizes), error))
     return FALSE;
@@ -127,14 +128,15 @@ take_kept (PsCpuStage *stage, PsCpuLayerState *layer, gboolean first, guint slic
 }
 
 gboolean
-ps_cpu_slot_take_forward (PsCpuStage *stage, PsCpuSlot *slot, guint slice, GError **error)
+ps_cpu_slot_take_forward (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, GError **error)
 {
   const PsCpuSizes *sizes = &stage->context->sizes;
   gboolean ok = TRUE;
 
+  slot->recompute = ps_device_recompute (stage->context->setting, &stage->shape, op);
   slot->layers = g_new0 (PsCpuLayerState, stage->shape.n_layers);
   for (guint i = 0; ok && i < stage->shape.n_layers; i++)
-    ok = take_kept (stage, &slot->layers[i], i == 0, slice, error);
+    ok = take_kept (stage, slot->recompute, &slot->layers[i], i == 0, op.slice, error);
   if (ok && stage->shape.head)
     ok = ps_cpu_take (stage, &slot->head.keep, ps_cpu_head_keep_size (sizes), error)
          && ps_cpu_take (stage, &slot->head.late, ps_cpu_head_late_size (sizes), error);

@@ -18,6 +18,7 @@ typedef enum
 typedef struct
 {
   PsCpuProgress progress;
+  PsRecompute recompute;   /* what it does not keep */
   PsCpuLayerState *layers; /* of the shape's n_layers; NULL when EMPTY */
   PsCpuHeadState head;
   float *dembedding; /* gradient of the embedding's output */
@@ -65,10 +66,10 @@ void ps_cpu_slot_states (PsCpuStage *stage, PsOp op, guint layer, const PsCpuLay
 gboolean ps_cpu_slot_take_made (PsCpuStage *stage, PsCpuLayerState *layer, guint slice, GError **error);
 
 /* Gives back the blocks that a recomputation makes again, or hands them to the next layer (NULL: there is none). */
-void ps_cpu_slot_drop_made (PsCpuStage *stage, PsCpuLayerState *layer, PsCpuLayerState *next);
+void ps_cpu_slot_drop_made (PsCpuStage *stage, PsRecompute recompute, PsCpuLayerState *layer, PsCpuLayerState *next);
 
 /* Takes all blocks at once, so that a forward that does not fit leaves no trace. */
-gboolean ps_cpu_slot_take_forward (PsCpuStage *stage, PsCpuSlot *slot, guint slice, GError **error);
+gboolean ps_cpu_slot_take_forward (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, GError **error);
 
 /* Takes a tensor for the gradient of the input of layer `layer`; the head counts as layer n_layers. The gradient of the
  * stage's input is a buffer on its way to the stage before, unless the embedding takes it. */

@@ -188,7 +188,7 @@ forward_layers (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, float *x, GError **
         memcpy (layer->input, x, bytes);
       if (!forward_layer (stage, op, i, x, error))
         return FALSE;
-      ps_cpu_slot_drop_made (stage, layer, i + 1 < stage->shape.n_layers ? layer + 1 : NULL);
+      ps_cpu_slot_drop_made (stage, slot->recompute, layer, i + 1 < stage->shape.n_layers ? layer + 1 : NULL);
     }
   return TRUE;
 }
@@ -229,7 +229,7 @@ ps_cpu_stage_forward (PsCpuStage *stage, PsOp op, float *input, float **output, 
   gboolean done;
 
   *output = NULL;
-  if (x == NULL || !ps_cpu_slot_take_forward (stage, slot, op.slice, error))
+  if (x == NULL || !ps_cpu_slot_take_forward (stage, slot, op, error))
     {
       ps_memory_pool_give (stage->context->memory, x != NULL ? x : input);
       return FALSE;

@@ -4,6 +4,7 @@
 
 #include "cuda-head.h"
 #include "cuda-layer.h"
+#include "device/devices.h"
 
 /* The last op of a slice of a microbatch; W makes it EMPTY again. */
 typedef enum
@@ -58,6 +59,16 @@ static inline gboolean
 ps_cuda_recomputes (const PsStageShape *shape)
 {
   return shape->recompute == PS_RECOMPUTE_FULL;
+}
+
+/* The shape of the stage as op's microbatch runs on it. */
+static inline PsStageShape
+ps_cuda_shape_of (const PsCudaShared *shared, const PsStageShape *shape, PsOp op)
+{
+  PsStageShape own = *shape;
+
+  own.recompute = ps_device_recompute (shared->setting, shape, op);
+  return own;
 }
 
 /* input: from the stage before; NULL: the embedding's output gets a block of its own. It is taken, also on failure. */

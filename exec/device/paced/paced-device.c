@@ -91,10 +91,11 @@ paced_tensor_free (PsTensor *tensor)
 static guint
 cost_of (const PacedDevice *device, PsOp op)
 {
-  const PsCosts *costs = device->setting->costs;
-  const guint16 *length = device->setting->length;
+  const PsDeviceSetting *setting = device->setting;
+  const PsCosts *costs = setting->costs;
+  guint length = setting->length != NULL ? setting->length[ps_device_cell (setting, op)] : 0;
 
-  return ps_op_index (costs->n_stages, costs->n_lengths, op.kind, length != NULL ? length[op.microbatch] : 0, op.stage);
+  return ps_op_index (costs->n_stages, costs->n_lengths, op.kind, length, op.stage);
 }
 
 static void

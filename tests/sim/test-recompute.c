@@ -1,0 +1,348 @@
+/* Tests of R ops: microbatches of a stage that recompute, while others keep their activations. */
+#include "cli/joint-bound.h"
+#include "cli/search-recompute.h"
+#include "setting-rig.h"
+
+#define P 2
+#define M 4
+
+/* Whether a microbatch of a stage has an R: a bit of a mask for each cell. */
+static gboolean
+has_r (guint mask, PsOp op)
+{
+  return mask >> (op.stage * M + op.microbatch) & 1;
+}
+
+/* The family's schedule with an R right before each backward that the mask names. */
+static PsSchedule *
+schedule_with (const char *family, guint mask)
+{
+  const PsFamilySetting setting = { .n_devices = P, .n_microbatches = M, .n_chunks = 1 };
+  g_autoptr (PsSchedule) order = ps_family_generate (ps_family_find (family), &setting, NULL);
+  PsScheduleBuilder *builder = ps_schedule_builder_new (family, ps_placement_copy (order->placement), M);
+
+  for (guint d = 0; d < P; d++)
+    {
+      for (guint i = order->first[d]; i < order->first[d + 1]; i++)
+        {
+          PsOp op = order->ops[i];
+
+          if (ps_op_is_backward (op) && has_r (mask, op))
+            ps_schedule_builder_add (builder, PS_OP_R, op.stage, op.microbatch);
+          ps_schedule_builder_add_op (builder, op);
+        }
+      ps_schedule_builder_next_device (builder);
+    }
+  return ps_schedule_builder_end (builder);
+}
+
+static PsPrediction *
+predict (const PsSetting *setting, const char *family, guint mask)
+{
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
+  g_autoptr (GError) error = NULL;
+  PsPrediction *prediction = ps_predictor_predict_schedule (predictor, schedule_with (family, mask), &error);
+
+  g_assert_no_error (error);
+  return prediction;
+}
+
+/* What the rules say for f, b, w, r, c in us and act, wact, keep in KiB. */
+typedef struct
+{
+  gint64 f, b, w, r, c, act, wact, keep;
+} Draw;
+
+static PsSetting *
+draw (GRand *random, gint64 limit, Draw *draw)
+{
+  gint64 act = g_rand_int_range (random, 2, 20);
+  g_autofree char *line = NULL;
+
+  *draw = (Draw){ g_rand_int_range (random, 1, 20),
+                  g_rand_int_range (random, 1, 20),
+                  g_rand_int_range (random, 1, 20),
+                  g_rand_int_range (random, 1, 20),
+                  g_rand_int_range (random, 0, 5),
+                  act,
+                  g_rand_int_range (random, 0, (gint32)act + 1),
+                  g_rand_int_range (random, 0, (gint32)act + 1) };
+  line = g_strdup_printf ("-p 2 -m 4 --costs f=%" G_GINT64_FORMAT "us:%" G_GINT64_FORMAT "us,b=%" G_GINT64_FORMAT
+                          "us:%" G_GINT64_FORMAT "us,w=%" G_GINT64_FORMAT "us:%" G_GINT64_FORMAT
+                          "us,r=%" G_GINT64_FORMAT "us:%" G_GINT64_FORMAT "us,c=%" G_GINT64_FORMAT
+                          "us,act=%" G_GINT64_FORMAT "KiB:%" G_GINT64_FORMAT "KiB,wact=%" G_GINT64_FORMAT
+                          "KiB:%" G_GINT64_FORMAT "KiB,keep=%" G_GINT64_FORMAT "KiB:%" G_GINT64_FORMAT "KiB",
+                          draw->f, draw->f, draw->b, draw->b, draw->w, draw->w, draw->r, draw->r, draw->c, draw->act,
+                          draw->act, draw->wact, draw->wact, draw->keep, draw->keep);
+  PsSetting *setting = parse_good (line);
+  if (limit > 0)
+    {
+      setting->memory_limit = g_new (gint64, 1);
+      setting->memory_limit[0] = limit;
+      setting->n_memory_limits = 1;
+    }
+  return setting;
+}
+
+static gint64
+duration (const Draw *draw, PsOp op)
+{
+  const gint64 of[] = {
+    [PS_OP_F] = draw->f, [PS_OP_B] = draw->b, [PS_OP_W] = draw->w, [PS_OP_BW] = draw->b + draw->w, [PS_OP_R] = draw->r
+  };
+
+  return 1000 * of[op.kind];
+}
+
+/* The peak of a device by its order alone: a forward with an R keeps `keep` and needs act while it runs. */
+static gint64
+naive_peak (const PsSchedule *schedule, const Draw *draw, guint device, guint mask)
+{
+  gint64 now = 0, peak = 0;
+
+  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
+    {
+      PsOp op = schedule->ops[i];
+      gint64 dropped = has_r (mask, op) ? draw->act - draw->keep : 0;
+
+      if (op.kind == PS_OP_F)
+        now += draw->act;
+      if (op.kind == PS_OP_R)
+        now += dropped;
+      peak = MAX (peak, now);
+      if (op.kind == PS_OP_F)
+        now -= dropped;
+      if (op.kind == PS_OP_B)
+        now -= draw->act - draw->wact;
+      if (op.kind == PS_OP_W)
+        now -= draw->wact;
+      if (op.kind == PS_OP_BW)
+        now -= draw->act;
+    }
+  g_assert_cmpint (now, ==, 0);
+  return peak * 1024;
+}
+
+/* The ends of all ops grow until they agree with each other. R waits for its device alone. */
+static gint64
+naive_makespan (const PsSchedule *schedule, const Draw *draw)
+{
+  gint64 end[2][P][M] = { 0 }, last = 0;
+  gboolean changes = TRUE;
+
+  while (changes)
+    {
+      changes = FALSE;
+      for (guint d = 0; d < P; d++)
+        {
+          gint64 now = 0;
+
+          for (guint i = schedule->first[d]; i < schedule->first[d + 1]; i++)
+            {
+              PsOp op = schedule->ops[i];
+              gboolean back = ps_op_is_backward (op);
+              gint64 c = 1000 * draw->c;
+
+              if (op.kind == PS_OP_F && d > 0)
+                now = MAX (now, end[0][d - 1][op.microbatch] + c);
+              if (back && d + 1 < P)
+                now = MAX (now, end[1][d + 1][op.microbatch] + c);
+              now += duration (draw, op);
+              if (op.kind == PS_OP_F || back)
+                {
+                  changes |= end[back][d][op.microbatch] != now;
+                  end[back][d][op.microbatch] = now;
+                }
+              last = MAX (last, now);
+            }
+        }
+    }
+  return last;
+}
+
+static const char *const families[] = { "gpipe", "1f1b", "zb-h1" };
+
+/* Time and memory by the rules, for any microbatches that recompute. The bound of a prediction holds. */
+static void
+test_rules (void)
+{
+  g_autoptr (GRand) random = g_rand_new_with_seed (31);
+
+  for (guint i = 0; i < 200; i++)
+    {
+      Draw drawn;
+      g_autoptr (PsSetting) setting = draw (random, 0, &drawn);
+      guint mask = (guint)g_rand_int_range (random, 0, 1 << (P * M));
+      const char *family = families[i % G_N_ELEMENTS (families)];
+      g_autoptr (PsPrediction) prediction = predict (setting, family, mask);
+      const PsSchedule *schedule = prediction->program->schedule;
+
+      g_assert_cmpint (prediction->metrics.makespan_ns, ==, naive_makespan (schedule, &drawn));
+      g_assert_cmpint (prediction->lower_bound_ns, <=, prediction->metrics.makespan_ns);
+      for (guint d = 0; d < P; d++)
+        g_assert_cmpint (prediction->metrics.device[d].peak_memory_bytes, ==, naive_peak (schedule, &drawn, d, mask));
+    }
+}
+
+/* Where all microbatches of a stage have an R right before their backwards, it holds as much as with --recompute full,
+ * and takes no longer: R need not wait for the gradient. */
+static void
+test_all (void)
+{
+  g_autoptr (GRand) random = g_rand_new_with_seed (32);
+  guint n_faster = 0;
+
+  for (guint i = 0; i < 60; i++)
+    {
+      Draw drawn;
+      g_autoptr (PsSetting) setting = draw (random, 0, &drawn);
+      const char *family = families[i % G_N_ELEMENTS (families)];
+      g_autoptr (PsPrediction) ops = predict (setting, family, (1 << (P * M)) - 1), whole = NULL;
+
+      setting->recompute = PS_RECOMPUTE_FULL;
+      whole = predict (setting, family, 0);
+      g_assert_cmpint (ops->metrics.peak_memory_bytes, ==, whole->metrics.peak_memory_bytes);
+      g_assert_cmpint (ops->metrics.makespan_ns, <=, whole->metrics.makespan_ns);
+      n_faster += ops->metrics.makespan_ns < whole->metrics.makespan_ns;
+    }
+  g_assert_cmpuint (n_faster, >, 20);
+}
+
+static void
+test_wrong (void)
+{
+  static const char *const wrong[][2] = {
+    { "--recompute full", "--recompute none would be right" },
+    { "--recompute none:full", "--recompute none would be right" },
+    { "--offload 0.5", "--offload 0 would be right" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
+    {
+      g_autofree char *line = g_strdup_printf ("-p 2 -m 4 --costs f=1ms,b=1ms,w=1ms,host=1ms,act=2KiB %s", wrong[i][0]);
+      g_autoptr (PsSetting) setting = parse_good (line);
+      g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
+      g_autoptr (GError) error = NULL;
+
+      g_assert_null (ps_predictor_predict_schedule (predictor, schedule_with ("1f1b", 1 << M), &error));
+      g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+      g_assert_nonnull (strstr (error->message, wrong[i][1]));
+    }
+}
+
+/* A model's R takes the time and the bytes of full recomputation: the last forward of GPipe is followed by its
+ * backward, so that nothing but one layer's part of it is recomputed where its F still runs. */
+static void
+test_model (void)
+{
+  g_autoptr (PsSetting) setting = parse_good ("-p 2 -m 4 --model gpt-6.2b --cluster h100-80gb --layout even");
+  g_autoptr (PsPrediction) kept = predict (setting, "gpipe", 0), some = predict (setting, "gpipe", 0x0f);
+  g_autoptr (PsPrediction) full = NULL;
+  const PsOpCost *r = &some->costs->op[ps_op_index (2, 2, PS_OP_R, 1, 0)];
+
+  setting->recompute = PS_RECOMPUTE_FULL;
+  full = predict (setting, "gpipe", 0);
+  g_assert_cmpint (r->duration_ns, ==,
+                   ps_costs_op (full->costs, PS_OP_B, 0)->duration_ns
+                       - ps_costs_op (kept->costs, PS_OP_B, 0)->duration_ns);
+  g_assert_cmpint (r->take_bytes, ==, ps_costs_act_bytes (kept->costs, 0) - ps_costs_act_bytes (full->costs, 0));
+  g_assert_cmpint (some->metrics.device[0].peak_memory_bytes, <, kept->metrics.device[0].peak_memory_bytes);
+  g_assert_cmpint (some->metrics.device[1].peak_memory_bytes, ==, kept->metrics.device[1].peak_memory_bytes);
+}
+
+/* The least time of an order over all choices of R; G_MAXINT64: none fits. */
+static gint64
+best_of_order (const PsSetting *setting, const char *family)
+{
+  gint64 best = G_MAXINT64;
+
+  for (guint mask = 0; mask < 1U << (P * M); mask++)
+    {
+      g_autoptr (PsPrediction) prediction = predict (setting, family, mask);
+
+      if (prediction->feasible)
+        best = MIN (best, prediction->metrics.makespan_ns);
+    }
+  return best;
+}
+
+/* The time of the order with the R ops that search_recompute chooses; G_MAXINT64: none fit. */
+static gint64
+chosen_of_order (const PsSetting *setting, const PsCosts *given, const char *family)
+{
+  static const guint8 some[] = { 1, 1 };
+  const SearchLimits limits = { 0 };
+  g_autoptr (PsSchedule) order = schedule_with (family, 0);
+  PsSearchResult *result = g_new0 (PsSearchResult, 1);
+  SearchFound found = { .result = result };
+  gint64 time_ns = G_MAXINT64;
+
+  result->schedule = g_steal_pointer (&order);
+  if (search_recompute (setting, &limits, given, some, &found))
+    {
+      g_assert_true (found.prediction->feasible);
+      g_assert_cmpint (result->price_ns, ==, found.prediction->metrics.makespan_ns);
+      time_ns = result->price_ns;
+    }
+  ps_prediction_free (found.prediction);
+  ps_search_result_free (result);
+  return time_ns;
+}
+
+/* Of every choice of R for an order, search_recompute finds one within 1 % of the best, and nearly always the best. The
+ * bound over all mixes is never above any of them. Some mixes are better than any way of whole stages. */
+static void
+test_choice (void)
+{
+  const SearchChoice choice = { .placement = PS_PLACEMENT_LOOP, .n_chunks = 1, .n_microbatches = M, .n_slices = 1 };
+  g_autoptr (GRand) random = g_rand_new_with_seed (33);
+  guint n_fit = 0, n_best = 0;
+  double sum = 0;
+
+  for (guint i = 0; i < 30; i++)
+    {
+      Draw drawn;
+      g_autoptr (PsSetting) setting = draw (random, 1024 * g_rand_int_range (random, 10, 60), &drawn);
+      g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, P, 1);
+      g_autoptr (PsCosts) given = ps_setting_costs (setting, P, 1, NULL);
+      SearchWays ways = { .n = 2, .recompute = { PS_RECOMPUTE_NONE, PS_RECOMPUTE_FULL } };
+      gint64 limit[] = { setting->memory_limit[0], setting->memory_limit[0] }, least = G_MAXINT64;
+
+      for (guint k = 0; k < G_N_ELEMENTS (families); k++)
+        {
+          gint64 best = best_of_order (setting, families[k]), chosen = chosen_of_order (setting, given, families[k]);
+
+          g_assert_cmpint (chosen, >=, best);
+          least = MIN (least, best);
+          n_fit += best < G_MAXINT64;
+          n_best += best < G_MAXINT64 && chosen == best;
+          g_assert_cmpint (chosen == G_MAXINT64, ==, best == G_MAXINT64);
+          sum += best < G_MAXINT64 ? (double)chosen / (double)best - 1 : 0;
+        }
+      setting->recompute = PS_RECOMPUTE_FULL;
+      ways.costs[0] = ps_costs_copy (given);
+      ways.costs[1] = ps_setting_costs (setting, P, 1, NULL);
+      search_mix_ways (&ways);
+      g_assert_cmpuint (ways.n, ==, 1);
+      g_assert_cmpint (
+          search_bound_ways (&(SearchQuestion){ setting, &choice, placement, limit, FALSE }, &ways, G_MAXINT64), <=,
+          least);
+      ps_costs_free (ways.costs[0]);
+    }
+  g_test_message ("%u fit, %u best, %.3f %% longer", n_fit, n_best, 100 * sum / n_fit);
+  g_assert_cmpuint (n_fit, >, 40);
+  g_assert_cmpfloat (sum / n_fit, <, 0.01);
+  g_assert_cmpuint (10 * n_best, >=, 9 * n_fit);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/recompute/rules", test_rules);
+  g_test_add_func ("/recompute/all", test_all);
+  g_test_add_func ("/recompute/wrong", test_wrong);
+  g_test_add_func ("/recompute/model", test_model);
+  g_test_add_func ("/recompute/choice", test_choice);
+  return g_test_run ();
+}
