@@ -5,6 +5,9 @@
 #include <pipesim/bound.h>
 #include <pipesim/search.h>
 
+/* Stages that bound_maps puts on a device, at most. */
+#define MAX_MAPPED 2000000
+
 /* Times of a microbatch at a stage, in its fastest way: from the start of its F to the result, from the start of its B
  * to the gradient, and the work of both. */
 typedef enum
@@ -271,6 +274,164 @@ share_work (const Cutting *cutting, gint64 work)
   return (gint64)(time / sum);
 }
 
+/* The maps of given stages to devices, one stage after the other. */
+typedef struct
+{
+  const Cutting *cutting;
+  gint64 *head;    /* [n_stages] least time before the first F of each stage */
+  gint64 *tail;    /* after its last B */
+  double *speed;   /* [n_devices]; NULL: all alike */
+  double fastest;  /* speed */
+  gint64 *work;    /* [n_devices] of the stages there */
+  gint64 *through; /* the part of it before the last B */
+  guint *lowest;   /* stage there; n_stages: none yet */
+  gint64 best;     /* time of the best map so far */
+  guint n_left;    /* stages to put on a device, until the search gives up */
+} Mapping;
+
+static void
+mapping_clear (Mapping *mapping)
+{
+  g_free (mapping->head);
+  g_free (mapping->tail);
+  g_free (mapping->speed);
+  g_free (mapping->work);
+  g_free (mapping->through);
+  g_free (mapping->lowest);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Mapping, mapping_clear)
+
+/* All microbatches of a stage take so long on a device, as each op there is so much slower, but for its host time and
+ * rounding. */
+static gint64
+slow_down (const Mapping *mapping, guint device, gint64 ns)
+{
+  const Cutting *cutting = mapping->cutting;
+  double fixed_ns = (double)cutting->ways[at (cutting, 0, 1)]->costs[0]->op_ns + 1;
+
+  ns *= cutting->n_microbatches;
+  if (mapping->speed == NULL)
+    return ns;
+  fixed_ns *= (double)cutting->n_microbatches * PS_OP_BW;
+  return MAX (ns, (gint64)(((double)ns - fixed_ns) * mapping->fastest / mapping->speed[device]));
+}
+
+/* A device starts with the first F of its lowest stage. After its last B, those of the stages below follow. */
+static gint64
+device_time (const Mapping *mapping, guint device)
+{
+  guint lowest = mapping->lowest[device];
+
+  if (lowest == mapping->cutting->n_stages)
+    return 0;
+  return mapping->head[lowest] + MAX (mapping->work[device], mapping->through[device] + mapping->tail[lowest]);
+}
+
+/* Whether the stages from `first` on have more work than the devices have time for in a better map. */
+static gboolean
+is_full (const Mapping *mapping, guint first)
+{
+  const Cutting *cutting = mapping->cutting;
+  gint64 work = 0, room = 0;
+
+  for (guint stage = first; stage < cutting->n_stages; stage++)
+    work += cutting->n_microbatches * least_time (cutting, stage, stage, stage + 1, WORK);
+  for (guint d = 0; d < cutting->question->placement->n_devices; d++)
+    {
+      guint lowest = MIN (mapping->lowest[d], first);
+
+      room += MAX (mapping->best - 1 - mapping->head[lowest] - mapping->work[d], 0);
+    }
+  return work > room;
+}
+
+/* Devices without stages are alike if they are as fast. */
+static gboolean
+is_like_one_before (const Mapping *mapping, guint device)
+{
+  guint none = mapping->cutting->n_stages;
+
+  for (guint d = 0; d < device && mapping->lowest[device] == none; d++)
+    if (mapping->lowest[d] == none && (mapping->speed == NULL || mapping->speed[d] == mapping->speed[device]))
+      return TRUE;
+  return FALSE;
+}
+
+/* F and B of a microbatch; 0 where they may be a pair. */
+static gint64
+through_ns (const Cutting *cutting, guint stage)
+{
+  return cutting->least_pair < G_MAXINT64 ? 0
+                                          : least_time (cutting, stage, stage, stage + 1, FORWARD)
+                                                + least_time (cutting, stage, stage, stage + 1, BACKWARD);
+}
+
+static void
+map_stages (Mapping *mapping, guint stage)
+{
+  const Cutting *cutting = mapping->cutting;
+  guint p = cutting->question->placement->n_devices;
+  gint64 time = 0;
+
+  for (guint d = 0; d < p; d++)
+    time = MAX (time, device_time (mapping, d));
+  if (time >= mapping->best || mapping->n_left == 0)
+    return;
+  if (stage == cutting->n_stages)
+    {
+      mapping->best = time;
+      return;
+    }
+  if (is_full (mapping, stage))
+    return;
+  for (guint d = 0; d < p && mapping->n_left > 0; d++)
+    {
+      guint lowest = mapping->lowest[d];
+      gint64 work = mapping->work[d], through = mapping->through[d];
+
+      if (is_like_one_before (mapping, d))
+        continue;
+      mapping->n_left--;
+      mapping->lowest[d] = MIN (lowest, stage);
+      mapping->work[d] += slow_down (mapping, d, least_time (cutting, stage, stage, stage + 1, WORK));
+      mapping->through[d] += slow_down (mapping, d, through_ns (cutting, stage));
+      map_stages (mapping, stage + 1);
+      mapping->lowest[d] = lowest;
+      mapping->work[d] = work;
+      mapping->through[d] = through;
+    }
+}
+
+/* The least over all maps of given stages to devices of the longest device's time; 0: there are too many. */
+static gint64
+bound_maps (const Cutting *cutting, gint64 enough)
+{
+  guint n = cutting->n_stages, p = cutting->question->placement->n_devices;
+  g_auto (Mapping) mapping = { .cutting = cutting,
+                               .head = g_new0 (gint64, n),
+                               .tail = g_new0 (gint64, n),
+                               .work = g_new0 (gint64, p),
+                               .through = g_new0 (gint64, p),
+                               .lowest = g_new (guint, p),
+                               .best = enough,
+                               .n_left = MAX_MAPPED };
+
+  if (!ps_setting_speeds (cutting->question->setting, p, &mapping.speed, NULL))
+    return 0;
+  for (guint d = 0; d < p; d++)
+    {
+      mapping.lowest[d] = n;
+      mapping.fastest = MAX (mapping.fastest, mapping.speed != NULL ? mapping.speed[d] : 1);
+    }
+  for (guint s = 0; s < n && cutting->objective == PS_OBJECTIVE_MAKESPAN; s++)
+    {
+      mapping.head[s] = cutting->before[FORWARD][at (cutting, s, s)];
+      mapping.tail[s] = cutting->before[BACKWARD][at (cutting, s, s)];
+    }
+  map_stages (&mapping, 0);
+  return mapping.n_left > 0 ? mapping.best : 0;
+}
+
 gint64
 search_bound_cuts (const SearchQuestion *question, const SearchCuts *cuts, gint64 enough)
 {
@@ -293,5 +454,7 @@ search_bound_cuts (const SearchQuestion *question, const SearchCuts *cuts, gint6
   way = cutting.before[FORWARD][last] + cutting.before[BACKWARD][last];
   if (placement->n_copies == 1 && n == placement->n_devices && !question->any_device)
     work = MAX (work, bound_stages (&cutting, enough));
+  if (question->any_device && cuts->n_units == n)
+    work = MAX (work, bound_maps (&cutting, enough));
   return MIN (MAX (work, cutting.objective == PS_OBJECTIVE_MAKESPAN ? way : 0), enough);
 }

@@ -560,13 +560,15 @@ draw_stages (GRand *random, guint i)
 }
 
 /* The bound over all devices that stages may be on is never above the best of them, and often near it. So it is where
- * pairs are shorter than their backwards, and where most of an op is host time, which is equal on slow devices. */
+ * pairs are shorter than their backwards, and where most of an op is host time, which is equal on slow devices. It is
+ * met where no device ever waits between its first F and its last B. */
 static void
 test_any_device (void)
 {
   static const guint16 everywhere[] = { 0, 0, 0, 0, 1, 1, 1, 1 };
-  static const char *const known[] = { "-p 2 -m 12 -v 2 --costs f=1us,b=15us,w=15us,pair=20us",
-                                       "-p 2 -m 12 -v 2 --costs f=1us,b=1us,w=1us,op=50us --speed 0.1:1" };
+  static const char *const known[]
+      = { "-p 2 -m 12 -v 2 --costs f=4us,b=4us,w=0", "-p 2 -m 12 -v 2 --costs f=1us,b=15us,w=15us,pair=20us",
+          "-p 2 -m 12 -v 2 --costs f=1us,b=1us,w=1us,op=50us --speed 0.1:1" };
   g_autoptr (GRand) random = g_rand_new_with_seed (21);
   guint n_near = 0;
 
@@ -580,9 +582,9 @@ test_any_device (void)
       SearchWays ways = { .n = 1, .costs = { fastest } };
       SearchPricing pricing = { .setting = setting, .given = given };
       const SearchChoice choice = { .n_chunks = 2, .n_microbatches = setting->n_microbatches, .n_slices = 1 };
-      gint64 best = i < 13 ? G_MAXINT64 : 5252000 /* of 1f1b-v */, bound;
+      gint64 best = i < 14 ? G_MAXINT64 : 5252000 /* of 1f1b-v */, bound;
 
-      for (guint map = 1; map < 15 && i < 13; map++)
+      for (guint map = 1; map < 15 && i < 14; map++)
         {
           const guint16 device[] = { map & 1, map >> 1 & 1, map >> 2 & 1, map >> 3 & 1 };
           g_autoptr (PsPlacement) placement = ps_placement_new_custom (2, 4, 1, device);
@@ -594,7 +596,8 @@ test_any_device (void)
                                  &(SearchCuts){ 4, load_given, &ways }, 2 * best);
       g_test_message ("%s: best %" G_GINT64_FORMAT ", bound %" G_GINT64_FORMAT, line, best, bound);
       g_assert_cmpint (bound, <=, best);
-      n_near += bound > best - best / 8;
+      g_assert_true (i != 12 || bound == best);
+      n_near += bound > best - best / 12;
     }
   g_test_message ("%u near", n_near);
   g_assert_cmpuint (n_near, >, 5);
