@@ -40,6 +40,21 @@ median_gap (const PsTimeline *timeline)
   return ps_median ((gint64 *)(gpointer)gaps->data, gaps->len);
 }
 
+/* The median time from a sender's handing over a message until its receiver has it. 0: there is none. */
+static gint64
+median_transfer (const PsTimeline *timeline)
+{
+  g_autofree gint64 *times_ns = g_new (gint64, timeline->transfers->len);
+
+  for (guint i = 0; i < timeline->transfers->len; i++)
+    {
+      const PsSpan *span = &g_array_index (timeline->transfers, PsSpan, i);
+
+      times_ns[i] = span->end_ns - span->start_ns;
+    }
+  return timeline->transfers->len > 0 ? ps_median (times_ns, timeline->transfers->len) : 0;
+}
+
 static void
 measure (const char *name, guint n_devices, guint n_microbatches, const char *transport, PsProcesses *processes)
 {
@@ -61,10 +76,11 @@ measure (const char *name, guint n_devices, guint n_microbatches, const char *tr
   if (result->timeline == NULL)
     return;
   printf ("%-6s p %u m %3u  %-7s  %2u processes  %5.0f ns of a core per op  %6" G_GINT64_FORMAT
-          " ns from op to op  %6.0f ns of iteration per op and device  %.2f messages per op\n",
+          " ns from op to op  %6" G_GINT64_FORMAT
+          " ns per message  %6.0f ns of iteration per op and device  %.2f messages per op\n",
           name, n_devices, n_microbatches, transport, ps_processes_n_ranks (processes), (double)used_ns / n_here,
-          median_gap (result->timeline), (double)result->median_iteration_ns * n_devices / n_ops,
-          program->n_messages / n_ops);
+          median_gap (result->timeline), median_transfer (result->timeline),
+          (double)result->median_iteration_ns * n_devices / n_ops, program->n_messages / n_ops);
 }
 
 static int

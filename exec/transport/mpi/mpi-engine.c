@@ -1,4 +1,4 @@
-/* mpi-engine.c - starts and ends the engine, and takes the posts for its thread. */
+/* mpi-engine.c - starts and ends the engine, and takes transfers back. */
 #include "mpi-engine-private.h"
 
 #include <stdio.h>
@@ -18,6 +18,8 @@ ps_mpi_moves (PsMpiTransfer *transfer)
     return;
   transfer->moves = TRUE;
   engine->n_moving++;
+  if (engine->watcher == NULL)
+    pthread_cond_signal (&engine->changed);
 }
 
 /* Tags wrap around. A process has far fewer transfers at a time than there are tags, so no two share one. */
@@ -88,6 +90,7 @@ ps_mpi_engine_join (PsMpiClient *client, GError **error)
   if (runs)
     {
       client->number = engine->n_transports++;
+      engine->n_devices = client->n_devices;
       g_ptr_array_add (engine->clients, client);
       pthread_cond_signal (&engine->changed);
     }

@@ -1,13 +1,16 @@
-/* mpi-engine.h - the one thread of a process that talks to MPI. It starts MPI when the program first needs it, moves
- * posted transfers, looks for letters, and ends MPI when the program exits. No other thread calls MPI, so MPI needs no
- * more than MPI_THREAD_FUNNELED, which every implementation has.
+/* mpi-engine.h - the one place of a process that talks to MPI. Its thread starts MPI when the program first needs it
+ * and ends MPI when the program exits. In between one thread at a time calls MPI. Where each device of a host has a
+ * core of its own, who posts a transfer starts it, and who waits for a message looks for it; the engine's thread looks
+ * while nobody waits. Where devices share cores, or MPI offers less than MPI_THREAD_SERIALIZED, the engine's thread
+ * makes all calls, many of them at a time.
  *
- * MPI can't wake a sleeper, so the thread looks for arrivals again and again and naps between two looks. A nap lasts 1
- * / PS_MPI_NAP_SHARE of the time for which nothing has happened, at most PS_MPI_NAP_NS while somebody waits and
- * PS_MPI_IDLE_NAP_NS otherwise; or 1 / PS_MPI_LONG_NAP_SHARE of that time where it is more, at most
+ * MPI can't wake a sleeper, so the thread that watches looks for arrivals again and again. A caller that waits spins
+ * for PS_MPI_SPIN_NS at first, about the time that waking a sleeper takes. Then the thread naps between two looks. A
+ * nap lasts 1 / PS_MPI_NAP_SHARE of the time for which nothing has happened, at most PS_MPI_NAP_NS while somebody waits
+ * and PS_MPI_IDLE_NAP_NS otherwise; or 1 / PS_MPI_LONG_NAP_SHARE of that time where it is more, at most
  * PS_MPI_LONGEST_NAP_NS. So a message that is waited for comes late by that part of the wait, or by PS_MPI_NAP_NS, at
  * most, and a longer wait takes less of a core. While data move the thread does not sleep, it only gives way to other
- * threads. Where there are no other processes and no transport is open, it sleeps. A post wakes it at once.
+ * threads. Where there are no other processes and no transport is open, nobody looks.
  *
  * One lock guards all that the functions here and the transports share; "locked" says that the caller holds it. */
 #pragma once
@@ -18,6 +21,7 @@
 
 #include <pthread.h>
 
+#define PS_MPI_SPIN_NS G_GINT64_CONSTANT (50000)
 #define PS_MPI_NAP_NS G_GINT64_CONSTANT (50000)
 #define PS_MPI_IDLE_NAP_NS G_GINT64_CONSTANT (200000)
 #define PS_MPI_LONGEST_NAP_NS G_GINT64_CONSTANT (2000000)
@@ -67,7 +71,7 @@ struct _PsMpiTransfer
   int tag;
   void *data;
   gsize n_bytes;                          /* at most G_MAXINT */
-  void (*done) (PsMpiTransfer *transfer); /* locked, on the engine's thread, and idle again; it may free it */
+  void (*done) (PsMpiTransfer *transfer); /* locked, idle again; it may free it */
 
   /* The engine's. */
   PsMpiPhase phase;
@@ -82,18 +86,30 @@ typedef struct
   void (*deliver) (gpointer data, const PsMpiHead *head, const void *bytes); /* locked: a letter has come */
   void (*wake) (gpointer data);                                              /* locked: everybody should look around */
   void (*fail) (gpointer data, GError *error); /* MPI has failed in the only process; takes the error */
+  guint n_devices;                             /* that wait in this process */
   guint32 number;                              /* the engine's */
 } PsMpiClient;
 
-/* Locked for the caller from here to ps_mpi_unlock. */
+/* A wait for something that another process may bring. */
+typedef struct
+{
+  pthread_cond_t *condition; /* broadcast when it may have come */
+  gint64 begin_ns, until_ns;
+  GList link;
+} PsMpiWait;
+
+/* Locked for the caller from here to ps_mpi_unlock, which starts what was posted. */
 void ps_mpi_lock (void);
 void ps_mpi_unlock (void);
 
-/* Sleeps on a condition of CLOCK_MONOTONIC with the lock; FALSE when until_ns (0: never) has come. Locked. */
+/* Sleeps on a condition of CLOCK_MONOTONIC without the lock; FALSE when until_ns (0: never) has come. Locked. */
 gboolean ps_mpi_sleep (pthread_cond_t *condition, gint64 until_ns);
 
-/* The same for something that another process may bring: the engine looks more often meanwhile. Locked. */
-gboolean ps_mpi_await (pthread_cond_t *condition, gint64 until_ns);
+/* Between begin and end the caller looks whether it has come, as long as `more`, which waits a little, returns TRUE:
+ * until until_ns (0: never). Locked. */
+void ps_mpi_wait_begin (PsMpiWait *wait, pthread_cond_t *condition, gint64 until_ns);
+gboolean ps_mpi_wait_more (PsMpiWait *wait);
+void ps_mpi_wait_end (PsMpiWait *wait);
 
 /* Starts the thread unless it runs; MPI is ready some time later. Locked. FALSE when there can be no thread. */
 gboolean ps_mpi_engine_start (GError **error);

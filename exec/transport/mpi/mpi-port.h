@@ -99,5 +99,5 @@ gboolean ps_mpi_port_has_sent (const PsMpiPort *port, guint to, PsOp op);
 /* Frees tensors that have been sent. By the device's thread. Locked. */
 void ps_mpi_port_free_returned (PsMpiPort *port);
 
-/* A letter for this device. Locked, on the engine's thread. */
+/* A letter for this device. Locked, by the thread that calls MPI. */
 void ps_mpi_port_deliver (PsMpiPort *port, const PsMpiHead *head, const void *bytes);

@@ -83,8 +83,7 @@ fail_waiting (PsProcesses *processes, guint rank, gint64 timeout_ns)
 static void
 move_piece (PsProcesses *processes, Piece *piece, gint64 timeout_ns)
 {
-  gint64 until_ns = timeout_ns > 0 ? ps_clock_now () + timeout_ns : 0;
-  gboolean in_time = TRUE;
+  PsMpiWait wait;
 
   piece->transfer.tag = PS_MPI_GROUP_TAG;
   piece->transfer.done = piece_done;
@@ -92,8 +91,10 @@ move_piece (PsProcesses *processes, Piece *piece, gint64 timeout_ns)
   ps_mpi_post (&piece->transfer);
   if (piece->transfer.n_bytes > PS_MPI_INLINE_BYTES)
     ps_mpi_moves (&piece->transfer);
-  while (!piece->done && in_time)
-    in_time = ps_mpi_await (&moved, until_ns);
+  ps_mpi_wait_begin (&wait, &moved, timeout_ns > 0 ? ps_clock_now () + timeout_ns : 0);
+  while (!piece->done && ps_mpi_wait_more (&wait))
+    ;
+  ps_mpi_wait_end (&wait);
   ps_mpi_unlock ();
   if (!piece->done)
     fail_waiting (processes, (guint)piece->transfer.rank, timeout_ns);

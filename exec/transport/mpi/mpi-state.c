@@ -1,8 +1,6 @@
-/* mpi-state.c - the state of the engine: its lock, sleeps under the lock, what is posted, and the failure to be
- * reported. */
+/* mpi-state.c - the state of the engine, what is posted, and the failure to be reported. */
 #include "mpi-engine-private.h"
 
-#include <errno.h>
 #include <string.h>
 
 PsMpiEngine ps_mpi_engine = { .lock = PTHREAD_MUTEX_INITIALIZER, .last_tag = PS_MPI_GROUP_TAG };
@@ -15,40 +13,6 @@ typedef struct
   PsMpiTransfer transfer;
   PsMpiLetter letter; /* allocated as long as needed */
 } Envelope;
-
-void
-ps_mpi_lock (void)
-{
-  pthread_mutex_lock (&engine->lock);
-}
-
-void
-ps_mpi_unlock (void)
-{
-  pthread_mutex_unlock (&engine->lock);
-}
-
-gboolean
-ps_mpi_sleep (pthread_cond_t *condition, gint64 until_ns)
-{
-  struct timespec until = ps_clock_timespec (until_ns);
-
-  if (until_ns == 0)
-    return pthread_cond_wait (condition, &engine->lock) == 0;
-  return pthread_cond_timedwait (condition, &engine->lock, &until) != ETIMEDOUT;
-}
-
-gboolean
-ps_mpi_await (pthread_cond_t *condition, gint64 until_ns)
-{
-  gboolean in_time;
-
-  if (engine->n_waiting++ == 0)
-    pthread_cond_signal (&engine->changed);
-  in_time = ps_mpi_sleep (condition, until_ns);
-  engine->n_waiting--;
-  return in_time;
-}
 
 gboolean
 ps_mpi_engine_ready (void)
@@ -64,7 +28,6 @@ ps_mpi_post (PsMpiTransfer *transfer)
   transfer->phase = PS_MPI_QUEUED;
   transfer->moves = transfer->withdrawn = FALSE;
   g_queue_push_tail (&engine->queue, transfer);
-  pthread_cond_signal (&engine->changed);
 }
 
 static void

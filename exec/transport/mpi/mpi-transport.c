@@ -1,6 +1,6 @@
 /* mpi-transport.c - the class "mpi": messages and sums by MPI between processes, and inside one.
  *
- * Devices' threads post and wait; only the engine's thread calls MPI. Tensors that are not host memory travel by way of
+ * Devices' threads post and wait. Tensors that are not host memory travel by way of
  * host memory. */
 #include "mpi-transport.h"
 
@@ -9,6 +9,7 @@
 #include "module.h"
 
 #include <string.h>
+#include <sys/prctl.h>
 
 static PsMpiTransport *
 mpi_transport (PsTransport *transport)
@@ -92,7 +93,9 @@ mpi_open (const PsTransportSetting *setting, GError **error)
   transport->ports = g_new0 (PsMpiPort, setting->n_here);
   for (guint i = 0; i < setting->n_here; i++)
     ps_mpi_port_init (&transport->ports[i], number_of (transport, setting->first + i), setting->n_here);
-  transport->client = (PsMpiClient){ .data = transport, .deliver = deliver, .wake = wake, .fail = fail };
+  transport->client = (PsMpiClient){
+    .data = transport, .deliver = deliver, .wake = wake, .fail = fail, .n_devices = setting->n_here
+  };
   if (!ps_mpi_engine_join (&transport->client, error))
     {
       mpi_class.close (&transport->base);
@@ -126,7 +129,7 @@ await_mpi (PsMpiTransport *transport, guint at, GError **error)
 
   ps_mpi_lock ();
   while (!transport->aborted && !ps_mpi_engine_ready () && in_time)
-    in_time = ps_mpi_await (&port->changed, until_ns);
+    in_time = ps_mpi_sleep (&port->changed, until_ns);
   ready = ps_mpi_engine_ready ();
   aborted = transport->aborted;
   ps_mpi_unlock ();
@@ -148,6 +151,7 @@ mpi_join (PsTransport *base, guint at, PsDevice *device, GError **error)
   g_autofree guint8 *all = g_malloc (n);
   const guint8 here = 0;
 
+  prctl (PR_SET_TIMERSLACK, 1UL); /* naps are shorter than the usual slack */
   ps_mpi_transport_port (transport, at)->device = device;
   return await_mpi (transport, at, error)
          && (setting->n_here == n
@@ -316,13 +320,15 @@ mpi_flush (PsTransport *base, guint from, GError **error)
 {
   PsMpiTransport *transport = mpi_transport (base);
   PsMpiPort *port = ps_mpi_transport_port (transport, from);
-  gint64 until_ns = ps_mpi_transport_deadline (transport);
-  gboolean in_time = TRUE, flushed, aborted;
+  gboolean flushed, aborted;
   PsMpiName late;
+  PsMpiWait wait;
 
   ps_mpi_lock ();
-  while (!ps_mpi_port_is_flushed (port, &late) && !transport->aborted && in_time)
-    in_time = ps_mpi_await (&port->changed, until_ns);
+  ps_mpi_wait_begin (&wait, &port->changed, ps_mpi_transport_deadline (transport));
+  while (!ps_mpi_port_is_flushed (port, &late) && !transport->aborted && ps_mpi_wait_more (&wait))
+    ;
+  ps_mpi_wait_end (&wait);
   ps_mpi_port_free_returned (port);
   flushed = ps_mpi_port_is_flushed (port, &late);
   aborted = transport->aborted;

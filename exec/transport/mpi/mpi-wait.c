@@ -67,11 +67,12 @@ PsMpiReceipt *
 ps_mpi_transport_await (PsMpiTransport *transport, PsMpiPort *port, guint from, PsOp op, GError **error)
 {
   PsMpiReceipt *receipt = ps_mpi_port_find (port, from, op);
-  gint64 until_ns = ps_mpi_transport_deadline (transport);
-  gboolean in_time = TRUE;
+  PsMpiWait wait;
 
-  while (receipt != NULL && !transport->aborted && !ps_mpi_receipt_is_complete (receipt) && in_time)
-    in_time = ps_mpi_await (&port->changed, until_ns);
+  ps_mpi_wait_begin (&wait, &port->changed, ps_mpi_transport_deadline (transport));
+  while (receipt != NULL && !transport->aborted && !ps_mpi_receipt_is_complete (receipt) && ps_mpi_wait_more (&wait))
+    ;
+  ps_mpi_wait_end (&wait);
   if (receipt == NULL || transport->aborted || !ps_mpi_receipt_is_complete (receipt))
     {
       fail_waiting (transport, port, from, op, receipt != NULL, error);
@@ -84,11 +85,12 @@ ps_mpi_transport_await (PsMpiTransport *transport, PsMpiPort *port, guint from, 
 gboolean
 ps_mpi_transport_await_sent (PsMpiTransport *transport, PsMpiPort *port, guint to, PsOp op, GError **error)
 {
-  gint64 until_ns = ps_mpi_transport_deadline (transport);
-  gboolean in_time = TRUE;
+  PsMpiWait wait;
 
-  while (!ps_mpi_port_has_sent (port, to, op) && !transport->aborted && in_time)
-    in_time = ps_mpi_await (&port->changed, until_ns);
+  ps_mpi_wait_begin (&wait, &port->changed, ps_mpi_transport_deadline (transport));
+  while (!ps_mpi_port_has_sent (port, to, op) && !transport->aborted && ps_mpi_wait_more (&wait))
+    ;
+  ps_mpi_wait_end (&wait);
   if (transport->aborted)
     return ps_mpi_fail_aborted (error);
   return ps_mpi_port_has_sent (port, to, op) || ps_mpi_fail_untaken (transport, port, to, op, error);
