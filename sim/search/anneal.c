@@ -29,7 +29,7 @@ is_tight (const PsOrder *order, guint at)
 {
   guint before = order->sequence[at - 1], op = order->sequence[at];
 
-  return order->duration[before] > 0 && order->end[before] == order->end[op] - order->duration[op];
+  return order->nodes[before].duration > 0 && end_of (order, before) == end_of (order, op) - order->nodes[op].duration;
 }
 
 /* Draws a position that has an op before it on the same device. */
@@ -40,7 +40,7 @@ draw_position (const PsOrder *order, PsRandom *random, guint *first, guint *end)
   guint at = ps_random_below (random, problem->n_ops), device;
 
   if (problem->joins)
-    at = order->position[order->node[at]];
+    at = order->nodes[order->node[at]].position;
   device = device_of (problem, order->sequence[at]);
   *first = problem->first[device];
   *end = order->stop[device];
@@ -84,7 +84,7 @@ find_partner (const PsOrder *order, guint op, guint kind, gboolean ahead)
 {
   const PsProblem *problem = order->problem;
   guint device = device_of (problem, op);
-  gint64 at = order->position[op], first = problem->first[device], stop = order->stop[device];
+  gint64 at = order->nodes[op].position, first = problem->first[device], stop = order->stop[device];
 
   for (guint i = 0; i < JOIN_REACH; i++)
     {

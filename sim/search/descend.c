@@ -198,8 +198,10 @@ keep_near (PsWindows *windows, const PsOrder *near, gint64 reach)
 
   for (guint i = 0; i < problem->n_ops; i++)
     {
-      windows->start[i] = MAX (windows->start[i], near->end[i] - problem->duration[chain_of (problem, i)] - reach);
-      windows->end[i] = MIN (windows->end[i], near->end[i] + reach);
+      gint64 end = end_of (near, near->node[i]);
+
+      windows->start[i] = MAX (windows->start[i], end - problem->duration[chain_of (problem, i)] - reach);
+      windows->end[i] = MIN (windows->end[i], end + reach);
     }
 }
 

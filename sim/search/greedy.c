@@ -386,7 +386,7 @@ place (Greedy *greedy, guint device)
 
   ps_order_add (greedy->order, op, station->with);
   members = members_of (greedy->order, op, joins);
-  station->free_ns = station->start + greedy->order->duration[op];
+  station->free_ns = station->start + greedy->order->nodes[op].duration;
   station->level += take_of (greedy->order, op, joins) - give_of (greedy->order, op, joins);
   for (guint i = 0; i < members.n; i++)
     place_op (greedy, device, members.op[i], station->free_ns);

@@ -14,7 +14,7 @@ weights_of (const PsOrder *order, guint b)
 static gboolean
 can_come (const PsOrder *order, guint op, guint low, guint along)
 {
-  for (guint i = low; i < order->position[op]; i++)
+  for (guint i = low; i < order->nodes[op].position; i++)
     if (order->sequence[i] != along && ps_order_is_bound (order, order->sequence[i], op))
       return FALSE;
   return TRUE;
@@ -25,18 +25,19 @@ can_come (const PsOrder *order, guint op, guint low, guint along)
 static gboolean
 can_pair (const PsOrder *order, guint b, guint f)
 {
-  guint first = order->position[b] < order->position[f] ? b : f, second = first == b ? f : b;
+  guint first = order->nodes[b].position < order->nodes[f].position ? b : f, second = first == b ? f : b;
 
   return order->problem->pair[chain_of (order->problem, f) / N_KINDS] >= 0 && order->node[f] == f
-         && !ps_order_is_bound (order, f, b) && arrival (order, second, TRUE) <= order->end[first]
-         && can_come (order, second, order->position[first], NO_OP);
+         && !ps_order_is_bound (order, f, b)
+         && path_across (order->nodes, order->problem->lag, &order->nodes[second], PS_END) <= end_of (order, first)
+         && can_come (order, second, order->nodes[first].position, NO_OP);
 }
 
 gboolean
 ps_order_allows_join (const PsOrder *order, PsJoin join)
 {
   const PsProblem *problem = order->problem;
-  guint none = problem->n_ops, was = order->partner[join.b], low = order->position[join.b];
+  guint none = problem->n_ops, was = order->partner[join.b], low = order->nodes[join.b].position;
   gboolean pairs = join.partner != none && join.partner != join.b;
 
   if (was == join.partner || (pairs && was != none && was != join.b))
@@ -48,7 +49,7 @@ ps_order_allows_join (const PsOrder *order, PsJoin join)
   if (join.partner == none || was != none)
     return TRUE;
   if (pairs)
-    low = MIN (low, order->position[join.partner]);
+    low = MIN (low, order->nodes[join.partner].position);
   return can_come (order, weights_of (order, join.b), low, join.b);
 }
 
@@ -92,7 +93,7 @@ list_touched (const PsOrder *order, PsJoin join, PsJoined *joined)
     joined->touched[joined->n_touched++] = was;
   joined->low = G_MAXUINT;
   for (guint i = 0; i < joined->n_touched; i++)
-    joined->low = MIN (joined->low, order->position[order->node[joined->touched[i]]]);
+    joined->low = MIN (joined->low, order->nodes[order->node[joined->touched[i]]].position);
 }
 
 /* Memory of one of the ops in list_after, once the join is made. */
@@ -123,7 +124,7 @@ ps_order_excess_join (const PsOrder *order, PsJoin join)
   list_touched (order, join, &joined);
   level = level_before (order, device, joined.low);
   for (guint i = 0; i < joined.n_touched; i++)
-    high = MAX (high, order->position[order->node[joined.touched[i]]]);
+    high = MAX (high, order->nodes[order->node[joined.touched[i]]].position);
   for (guint i = 0; i < n; i++)
     {
       bytes_after (order, join, after[i], &take, &give);
@@ -145,26 +146,48 @@ ps_order_excess_join (const PsOrder *order, PsJoin join)
   return excess;
 }
 
+static gint64
+arrival_of_op (const PsOrder *order, guint op)
+{
+  guint producer = producer_of (order->problem, op);
+
+  return producer == NO_OP ? 0
+                           : end_of (order, order->node[producer]) + order->problem->lag[chain_of (order->problem, op)];
+}
+
+/* Longest path from the end of an op through its consumers other than its W. */
+static gint64
+departure_of_op (const PsOrder *order, guint op)
+{
+  const PsProblem *problem = order->problem;
+  gint64 longest = order->nodes[problem->n_ops].time[PS_TAIL];
+  guint consumer[2], n = consumers_of (problem, op, consumer);
+
+  for (guint i = 0; i < n; i++)
+    if (chain_of (problem, consumer[i]) % N_KINDS != PS_OP_W)
+      longest = MAX (longest, problem->lag[chain_of (problem, consumer[i])]
+                                  + order->nodes[order->node[consumer[i]]].time[PS_TAIL]);
+  return longest;
+}
+
 /* One of the ops in list_after, once the join is made. A W comes with or after its B and waits for nothing else. */
 static PsOrderPart
 part_after (const PsOrder *order, PsJoin join, guint op)
 {
   const PsProblem *problem = order->problem;
   guint none = problem->n_ops, chain = chain_of (problem, op);
-  PsOrderPart part = { arrival_of_single (order, op), problem->duration[chain], departure_of_joined (order, op) };
+  PsOrderPart part = { arrival_of_op (order, op), problem->duration[chain], departure_of_op (order, op) };
 
   if (op == weights_of (order, join.b))
-    return (PsOrderPart){ 0, part.duration, departure_of_single (order, op) };
-  if (op != join.b)
-    return (PsOrderPart){ part.start, part.duration, departure_of_single (order, op) };
-  if (join.partner == none)
+    part.start = 0;
+  if (op != join.b || join.partner == none)
     return part;
   part.duration = problem->bw_duration[chain / N_KINDS];
   if (join.partner == join.b)
     return part;
   part.duration = problem->pair[chain_of (problem, join.partner) / N_KINDS];
-  part.start = MAX (part.start, arrival_of_single (order, join.partner));
-  part.departure = MAX (part.departure, departure_of_single (order, join.partner));
+  part.start = MAX (part.start, arrival_of_op (order, join.partner));
+  part.departure = MAX (part.departure, departure_of_op (order, join.partner));
   return part;
 }
 
@@ -182,7 +205,7 @@ list_parts (const PsOrder *order, PsJoin join, const PsJoined *joined, guint hig
       guint op = order->sequence[i];
 
       if (!is_touched (joined, op))
-        parts[n++] = part_of (order, op, TRUE);
+        parts[n++] = part_of (order, op);
     }
   return n;
 }
@@ -200,7 +223,7 @@ ps_order_estimate_join (const PsOrder *order, PsJoin join, gint64 enough)
   list_touched (order, join, &joined);
   for (guint i = 0; i < joined.n_touched; i++)
     {
-      guint op = joined.touched[i], at = order->position[order->node[op]];
+      guint op = joined.touched[i], at = order->nodes[order->node[op]].position;
 
       if (at - joined.low < MAX_SPREAD)
         high = MAX (high, at);
@@ -210,11 +233,11 @@ ps_order_estimate_join (const PsOrder *order, PsJoin join, gint64 enough)
         return 0;
     }
   n = list_parts (order, join, &joined, high, parts);
-  end = order->end[order->previous[order->sequence[joined.low]]];
+  end = path_beside (order->nodes, &order->nodes[order->sequence[joined.low]], PS_END);
   for (guint i = 0; i < n; i++)
     if (!begin_part (&parts[i], &end, enough))
       return G_MAXINT64;
-  return longest_through (parts, n, order->tail[order->next[order->sequence[high]]] - gone);
+  return longest_through (parts, n, path_beside (order->nodes, &order->nodes[order->sequence[high]], PS_TAIL) - gone);
 }
 
 /* Writes the sequence again from joined->low on: first the ops that were joined or split, then all others in their old
@@ -236,6 +259,24 @@ rewrite (PsOrder *order, guint device, PsJoined *joined, const guint *after, gui
   order->stop[device] = fill;
 }
 
+/* Brings the nodes of ops that were joined or split up to date, and those next to them in the graph. */
+static void
+link_touched (PsOrder *order, const PsJoined *joined)
+{
+  guint none = order->problem->n_ops;
+
+  for (guint i = 0; i < joined->n_touched; i++)
+    {
+      const PsOperation *operation = &order->problem->op[joined->touched[i]];
+      const guint around[]
+          = { joined->touched[i], operation->producer, operation->consumer[0], operation->consumer[1] };
+
+      for (guint k = 0; k < G_N_ELEMENTS (around); k++)
+        if (around[k] != none)
+          ps_order_link (order, order->node[around[k]]);
+    }
+}
+
 static void
 place_from (PsOrder *order, guint device, guint low)
 {
@@ -254,9 +295,10 @@ ps_order_join (PsOrder *order, PsJoin join, PsJoined *joined)
   joined->n = order->stop[device] - joined->low;
   memcpy (order->before, order->sequence + joined->low, joined->n * sizeof *order->before);
   ps_order_set_partner (order, join.b, join.partner);
+  link_touched (order, joined);
   rewrite (order, device, joined, after, n_after);
   place_from (order, device, joined->low);
-  if (!ps_order_spread_ends (order, joined->low, joined->high, joined))
+  if (!ps_order_spread (order, joined->low, joined->high, joined, PS_END))
     {
       ps_order_revert_join (order, joined);
       return FALSE;
@@ -271,6 +313,7 @@ ps_order_revert_join (PsOrder *order, const PsJoined *joined)
   guint device = device_of (order->problem, joined->b);
 
   ps_order_set_partner (order, joined->b, joined->was);
+  link_touched (order, joined);
   memcpy (order->sequence + joined->low, order->before, joined->n * sizeof *order->before);
   order->stop[device] = joined->low + joined->n;
   place_from (order, device, joined->low);
@@ -285,5 +328,5 @@ ps_order_keep_join (PsOrder *order, const PsJoined *joined, gint64 excess)
 
   order->excess += excess;
   ps_order_compute_levels (order, joined->low, order->stop[device], device);
-  ps_order_spread_tails (order, joined->low, joined->high, joined);
+  ps_order_spread (order, joined->low, joined->high, joined, PS_TAIL);
 }

@@ -27,6 +27,8 @@ is_bound_joined (const PsOrder *order, guint earlier, guint later)
 {
   PsMembers before = members_of (order, earlier, TRUE), after = members_of (order, later, TRUE);
 
+  if (before.n == 1 && after.n == 1)
+    return is_bound_single (order->problem, earlier, later);
   for (guint i = 0; i < before.n; i++)
     for (guint k = 0; k < after.n; k++)
       if (is_bound_single (order->problem, before.op[i], after.op[k]))
@@ -103,29 +105,23 @@ ps_order_excess_change (const PsOrder *order, PsMove move)
 
 #define MAX_SPREAD 64
 
-static inline G_ALWAYS_INLINE gint64
-estimate (const PsOrder *order, PsMove move, gint64 enough, gboolean joins)
+gint64
+ps_order_estimate (const PsOrder *order, PsMove move, gint64 enough)
 {
   guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
   guint n = high - low + 1;
-  gint64 end = order->end[order->previous[order->sequence[low]]];
+  gint64 end = path_beside (order->nodes, &order->nodes[order->sequence[low]], PS_END);
   PsOrderPart parts[MAX_SPREAD];
 
   if (n > MAX_SPREAD)
     return 0;
   for (guint i = 0; i < n; i++)
     {
-      parts[i] = part_of (order, moved_op (order, move, low + i), joins);
+      parts[i] = part_of (order, moved_op (order, move, low + i));
       if (!begin_part (&parts[i], &end, enough))
         return G_MAXINT64;
     }
-  return longest_through (parts, n, order->tail[order->next[order->sequence[high]]]);
-}
-
-gint64
-ps_order_estimate (const PsOrder *order, PsMove move, gint64 enough)
-{
-  return order->problem->joins ? estimate (order, move, enough, TRUE) : estimate (order, move, enough, FALSE);
+  return longest_through (parts, n, path_beside (order->nodes, &order->nodes[order->sequence[high]], PS_TAIL));
 }
 
 static void
@@ -146,10 +142,12 @@ permute (PsOrder *order, PsMove move)
     ps_order_place (order, device, i);
 }
 
-/* A ring of ops whose time may have changed. */
+/* A ring of nodes whose time may have changed. */
 typedef struct
 {
-  PsOrder *order;
+  PsNode *nodes;
+  guint32 *queue;
+  guint n_ops;
   guint mask;
   guint begin;
   guint end;
@@ -158,39 +156,108 @@ typedef struct
 static inline void
 push (Ring *ring, guint op)
 {
-  PsOrder *order = ring->order;
-
-  if (op >= order->problem->n_ops || order->queued[op])
+  if (op >= ring->n_ops || ring->nodes[op].queued)
     return;
-  order->queued[op] = 1;
-  order->queue[ring->end++ & ring->mask] = op;
+  ring->nodes[op].queued = 1;
+  ring->queue[ring->end++ & ring->mask] = op;
 }
 
-/* Pushes an op whose time is the largest of some candidates plus its duration, if a candidate that changed from `was`
- * to `is` was or becomes the largest. */
+/* Pushes a node that a time bounds, or did before it changed; `latest` is the later one of both. Nodes that stand for
+ * no op are never bound. */
 static inline void
-push_bound (Ring *ring, const gint64 *time, guint from, guint op, gint64 was, gint64 is, gboolean joins)
+push_bound (Ring *ring, guint op, gint64 latest, guint side)
 {
-  gint64 longest;
+  PsNode *node = &ring->nodes[op];
 
-  if (op >= ring->order->problem->n_ops)
+  if (latest < node->time[side] - node->duration || node->queued)
     return;
-  if (joins)
-    op = ring->order->node[op];
-  if (joins && op == from)
-    return;
-  longest = time[op] - ring->order->duration[op];
-  if (was >= longest || is > longest)
-    push (ring, op);
+  node->queued = 1;
+  ring->queue[ring->end++ & ring->mask] = op;
 }
 
-static inline guint
-pop (Ring *ring)
+/* Whether a neighbour waits in the ring from which a time of the node is computed: the time would be computed twice. */
+static inline gboolean
+is_early (const PsNode *nodes, const PsNode *node, guint side)
 {
-  guint op = ring->order->queue[ring->begin++ & ring->mask];
+  return (nodes[node->beside[side]].queued | nodes[node->across[side][0]].queued | nodes[node->across[side][1]].queued)
+         != 0;
+}
 
-  ring->order->queued[op] = 0;
-  return op;
+/* Computes the times of all nodes in the ring. FALSE after more steps than are possible without a circle; tails are
+ * only computed where there is none. */
+static inline G_ALWAYS_INLINE gboolean
+run (PsOrder *order, Ring *started, guint side)
+{
+  const gint64 *lag = order->problem->lag;
+  Ring ring = *started;
+  PsChange *change = order->changes;
+  guint other = N_SIDES - 1 - side, most = ps_order_most_changes (order->problem);
+
+  while (ring.begin != ring.end && (side == PS_TAIL || ring.begin < most))
+    {
+      guint op = ring.queue[ring.begin++ & ring.mask];
+      PsNode *node = &ring.nodes[op];
+      gint64 was = node->time[side], is, latest;
+
+      if (is_early (ring.nodes, node, side))
+        {
+          ring.queue[ring.end++ & ring.mask] = op;
+          continue;
+        }
+      is = compute_time (ring.nodes, lag, node, side);
+      node->queued = 0;
+      if (is == was)
+        continue;
+      if (side == PS_END)
+        *change++ = (PsChange){ op, was };
+      node->time[side] = is;
+      latest = MAX (was, is);
+      push_bound (&ring, node->beside[other], latest, side);
+      push_bound (&ring, node->across[other][0], latest + lag[node->lag[other][0]], side);
+      push_bound (&ring, node->across[other][1], latest + lag[node->lag[other][1]], side);
+    }
+  if (side == PS_END)
+    order->n_changes = (guint)(change - order->changes);
+  for (guint i = ring.begin; i != ring.end; i++)
+    ring.nodes[ring.queue[i & ring.mask]].queued = 0;
+  return ring.begin == ring.end;
+}
+
+/* Pushes the nodes of ops that were joined or split, those next to them, and those where an op was taken out. */
+static void
+push_joined (Ring *ring, const PsOrder *order, const PsJoined *joined, guint side)
+{
+  guint other = N_SIDES - 1 - side;
+
+  for (guint i = 0; i < joined->n_touched; i++)
+    {
+      guint op = order->node[joined->touched[i]];
+
+      push (ring, op);
+      push (ring, ring->nodes[op].across[other][0]);
+      push (ring, ring->nodes[op].across[other][1]);
+    }
+  for (guint i = 0; i < joined->n_gaps; i++)
+    {
+      guint before = order->sequence[joined->gap[i] - 1];
+
+      push (ring, side == PS_END ? ring->nodes[before].beside[PS_TAIL] : before);
+    }
+}
+
+gboolean
+ps_order_spread (PsOrder *order, guint low, guint high, const PsJoined *joined, guint side)
+{
+  const PsProblem *problem = order->problem;
+  Ring ring = { .nodes = order->nodes, .queue = order->queue, .n_ops = problem->n_ops };
+
+  ring.mask = ps_order_ring_size (problem) - 1;
+  if (joined != NULL)
+    push_joined (&ring, order, joined, side);
+  for (guint i = low; i <= high; i++)
+    push (&ring, order->sequence[side == PS_END ? i : low + high - i]);
+  push (&ring, order->nodes[order->sequence[side == PS_END ? high : low]].beside[N_SIDES - 1 - side]);
+  return side == PS_END ? run (order, &ring, PS_END) : run (order, &ring, PS_TAIL);
 }
 
 void
@@ -200,202 +267,15 @@ ps_order_restore_ends (PsOrder *order)
     {
       const PsChange *change = &order->changes[--order->n_changes];
 
-      order->end[change->op] = change->time;
+      order->nodes[change->op].time[PS_END] = change->time;
     }
-}
-
-static inline void
-change_end (PsOrder *order, guint op, gint64 end)
-{
-  order->changes[order->n_changes++] = (PsChange){ op, order->end[op] };
-  order->end[op] = end;
-}
-
-/* Whether the node of an op (at least n_ops: none) waits in the ring, and is not `node` itself. */
-static inline gboolean
-waits (const PsOrder *order, guint op, guint node)
-{
-  return op < order->problem->n_ops && order->node[op] != node && order->queued[order->node[op]];
-}
-
-/* Whether an op that a node's end is computed from waits in the ring: the end would be computed twice. */
-static inline gboolean
-is_early (const PsOrder *order, const PsMembers *members)
-{
-  const PsOperation *op = order->problem->op;
-  guint node = members->op[0];
-
-  return waits (order, order->previous[node], node) || waits (order, op[node].producer, node)
-         || (members->n == 3 && waits (order, op[members->op[2]].producer, node));
-}
-
-/* The same for tails. */
-static inline gboolean
-is_late (const PsOrder *order, const PsMembers *members)
-{
-  guint node = members->op[0];
-  gboolean late = waits (order, order->next[node], node);
-
-  for (guint i = 0; i < members->n && !late; i++)
-    {
-      const PsOperation *operation = &order->problem->op[members->op[i]];
-
-      late = waits (order, operation->consumer[0], node) || waits (order, operation->consumer[1], node);
-    }
-  return late;
-}
-
-/* FALSE where there are more changes than are possible without a circle, in which ops cannot be put off for ever.
- * Orders of single ops are computed twice so seldom that looking for it would cost more. */
-static inline G_ALWAYS_INLINE gboolean
-run_ends (Ring *ring, gboolean joins)
-{
-  PsOrder *order = ring->order;
-  const PsProblem *problem = order->problem;
-  guint n_put_off = 0;
-
-  while (ring->begin != ring->end)
-    {
-      guint op = pop (ring);
-      PsMembers members = members_of (order, op, joins);
-      gint64 end, was = order->end[op];
-
-      if (joins && is_early (order, &members) && n_put_off++ < ps_order_most_changes (problem))
-        {
-          push (ring, op);
-          continue;
-        }
-      end = compute_end (order, op, joins);
-      if (end == was)
-        continue;
-      for (guint i = 0; i < members.n; i++)
-        change_end (order, members.op[i], end);
-      if (order->n_changes >= ps_order_most_changes (problem))
-        return FALSE;
-      push_bound (ring, order->end, op, order->next[op], was, end, joins);
-      for (guint i = 0; i < members.n; i++)
-        {
-          const PsOperation *operation = &problem->op[members.op[i]];
-          const gint64 *onward = problem->onward + 2 * operation->chain;
-
-          push_bound (ring, order->end, op, operation->consumer[0], was + onward[0], end + onward[0], joins);
-          push_bound (ring, order->end, op, operation->consumer[1], was + onward[1], end + onward[1], joins);
-        }
-    }
-  return TRUE;
-}
-
-/* Notes that ops were joined or split: their ends are no longer those of their nodes. */
-static void
-touch_ends (Ring *ring, const PsJoined *joined)
-{
-  PsOrder *order = ring->order;
-
-  for (guint i = 0; i < joined->n_touched; i++)
-    {
-      guint op = joined->touched[i];
-      const PsOperation *operation = &order->problem->op[op];
-
-      change_end (order, op, compute_end (order, order->node[op], TRUE));
-      push (ring, order->node[op]);
-      for (guint k = 0; k < 2; k++)
-        if (operation->consumer[k] < order->problem->n_ops)
-          push (ring, order->node[operation->consumer[k]]);
-    }
-  for (guint i = 0; i < joined->n_gaps; i++)
-    if (joined->gap[i] < order->stop[device_of (order->problem, joined->b)])
-      push (ring, order->sequence[joined->gap[i]]);
-}
-
-gboolean
-ps_order_spread_ends (PsOrder *order, guint low, guint high, const PsJoined *joined)
-{
-  Ring ring = { .order = order, .mask = ps_order_ring_size (order->problem) - 1 };
-
-  order->n_changes = 0;
-  if (joined != NULL)
-    touch_ends (&ring, joined);
-  for (guint i = low; i <= high; i++)
-    push (&ring, order->sequence[i]);
-  push (&ring, order->next[order->sequence[high]]);
-  if (order->problem->joins ? run_ends (&ring, TRUE) : run_ends (&ring, FALSE))
-    return TRUE;
-  while (ring.begin != ring.end)
-    pop (&ring);
-  return FALSE;
-}
-
-static inline G_ALWAYS_INLINE void
-run_tails (Ring *ring, gboolean joins)
-{
-  PsOrder *order = ring->order;
-  const PsProblem *problem = order->problem;
-
-  while (ring->begin != ring->end)
-    {
-      guint op = pop (ring);
-      PsMembers members = members_of (order, op, joins);
-      gint64 tail, was = order->tail[op];
-
-      if (joins && is_late (order, &members))
-        {
-          push (ring, op);
-          continue;
-        }
-      tail = compute_tail (order, op, joins);
-      if (tail == was)
-        continue;
-      for (guint i = 0; i < members.n; i++)
-        order->tail[members.op[i]] = tail;
-      push_bound (ring, order->tail, op, order->previous[op], was, tail, joins);
-      for (guint i = 0; i < members.n; i++)
-        {
-          gint64 lag = problem->lag[problem->op[members.op[i]].chain];
-
-          push_bound (ring, order->tail, op, problem->op[members.op[i]].producer, was + lag, tail + lag, joins);
-        }
-    }
-}
-
-static void
-touch_tails (Ring *ring, const PsJoined *joined)
-{
-  PsOrder *order = ring->order;
-
-  for (guint i = joined->n_touched; i-- > 0;)
-    {
-      guint op = joined->touched[i], producer = order->problem->op[op].producer;
-
-      order->tail[op] = compute_tail (order, order->node[op], TRUE);
-      push (ring, order->node[op]);
-      if (producer < order->problem->n_ops)
-        push (ring, order->node[producer]);
-    }
-  for (guint i = 0; i < joined->n_gaps; i++)
-    push (ring, order->sequence[joined->gap[i] - 1]);
-}
-
-void
-ps_order_spread_tails (PsOrder *order, guint low, guint high, const PsJoined *joined)
-{
-  Ring ring = { .order = order, .mask = ps_order_ring_size (order->problem) - 1 };
-
-  if (joined != NULL)
-    touch_tails (&ring, joined);
-  for (guint i = high + 1; i-- > low;)
-    push (&ring, order->sequence[i]);
-  push (&ring, order->previous[order->sequence[low]]);
-  if (order->problem->joins)
-    run_tails (&ring, TRUE);
-  else
-    run_tails (&ring, FALSE);
 }
 
 gboolean
 ps_order_apply (PsOrder *order, PsMove move)
 {
   permute (order, move);
-  if (!ps_order_spread_ends (order, MIN (move.from, move.to), MAX (move.from, move.to), NULL))
+  if (!ps_order_spread (order, MIN (move.from, move.to), MAX (move.from, move.to), NULL, PS_END))
     {
       ps_order_revert (order, move);
       return FALSE;
@@ -419,5 +299,5 @@ ps_order_keep (PsOrder *order, PsMove move, gint64 excess)
 
   order->excess += excess;
   ps_order_compute_levels (order, low, high + 1, device_of (order->problem, order->sequence[low]));
-  ps_order_spread_tails (order, low, high, NULL);
+  ps_order_spread (order, low, high, NULL, PS_TAIL);
 }

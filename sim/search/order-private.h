@@ -64,67 +64,28 @@ give_of (const PsOrder *order, guint op, gboolean joins)
   return problem->bw_give[chain / N_KINDS] + (partner == op ? 0 : problem->give[chain_of (problem, partner)]);
 }
 
+/* Longest path through a node's inputs (PS_END: when they have arrived) or through its consumers (PS_TAIL). */
 static inline gint64
-arrival_of_single (const PsOrder *order, guint op)
+path_across (const PsNode *nodes, const gint64 *lag, const PsNode *node, guint side)
 {
-  const PsOperation *operation = &order->problem->op[op];
+  gint64 first = nodes[node->across[side][0]].time[side] + lag[node->lag[side][0]];
+  gint64 second = nodes[node->across[side][1]].time[side] + lag[node->lag[side][1]];
 
-  return order->end[operation->producer] + order->problem->lag[operation->chain];
-}
-
-/* When the node's inputs from its producers have arrived. */
-static inline gint64
-arrival (const PsOrder *order, guint op, gboolean joins)
-{
-  guint partner = partner_of (order, op, joins);
-  gint64 first = arrival_of_single (order, op);
-
-  return partner == NO_OP || partner == op ? first : MAX (first, arrival_of_single (order, partner));
+  return MAX (first, second);
 }
 
 static inline gint64
-departure_of_single (const PsOrder *order, guint op)
+path_beside (const PsNode *nodes, const PsNode *node, guint side)
 {
-  const PsOperation *operation = &order->problem->op[op];
-  const gint64 *onward = order->problem->onward + 2 * operation->chain;
-
-  return MAX (onward[0] + order->tail[operation->consumer[0]], onward[1] + order->tail[operation->consumer[1]]);
-}
-
-/* Longest path from the end of a B joined with its W. Only the B of the stage below counts as its consumer; it is the
- * first one. */
-static inline gint64
-departure_of_joined (const PsOrder *order, guint op)
-{
-  const PsProblem *problem = order->problem;
-  guint consumer = problem->op[op].consumer[0];
-
-  return problem->onward[2 * chain_of (problem, op)]
-         + order->tail[consumer == op + problem->m ? problem->n_ops : consumer];
-}
-
-/* Longest path from the end of the node through its consumers. */
-static inline gint64
-departure (const PsOrder *order, guint op, gboolean joins)
-{
-  guint partner = partner_of (order, op, joins);
-
-  if (partner == NO_OP)
-    return departure_of_single (order, op);
-  return partner == op ? departure_of_joined (order, op)
-                       : MAX (departure_of_joined (order, op), departure_of_single (order, partner));
+  return nodes[node->beside[side]].time[side];
 }
 
 static inline gint64
-compute_end (const PsOrder *order, guint op, gboolean joins)
+compute_time (const PsNode *nodes, const gint64 *lag, const PsNode *node, guint side)
 {
-  return order->duration[op] + MAX (arrival (order, op, joins), order->end[order->previous[op]]);
-}
+  gint64 across = path_across (nodes, lag, node, side), beside = path_beside (nodes, node, side);
 
-static inline gint64
-compute_tail (const PsOrder *order, guint op, gboolean joins)
-{
-  return order->duration[op] + MAX (order->tail[order->next[op]], departure (order, op, joins));
+  return node->duration + MAX (across, beside);
 }
 
 /* Memory before the op at a position. */
@@ -156,9 +117,13 @@ typedef struct
 } PsOrderPart;
 
 static inline PsOrderPart
-part_of (const PsOrder *order, guint op, gboolean joins)
+part_of (const PsOrder *order, guint op)
 {
-  return (PsOrderPart){ arrival (order, op, joins), order->duration[op], departure (order, op, joins) };
+  const PsNode *nodes = order->nodes, *node = &nodes[op];
+  const gint64 *lag = order->problem->lag;
+
+  return (PsOrderPart){ path_across (nodes, lag, node, PS_END), node->duration,
+                        path_across (nodes, lag, node, PS_TAIL) };
 }
 
 /* Starts a part not before *end, the end of the part before it, which becomes its own end. FALSE: a path through the
@@ -190,14 +155,16 @@ static inline void
 ps_order_place (PsOrder *order, guint device, guint at)
 {
   const PsProblem *problem = order->problem;
-  guint op = order->sequence[at];
+  PsNode *node = &order->nodes[order->sequence[at]];
 
-  order->position[op] = at;
-  order->previous[op] = at > problem->first[device] ? order->sequence[at - 1] : problem->n_ops;
-  order->next[op] = at + 1 < order->stop[device] ? order->sequence[at + 1] : problem->n_ops + 1 + device;
+  node->position = at;
+  node->beside[PS_END] = at > problem->first[device] ? order->sequence[at - 1] : problem->n_ops;
+  node->beside[PS_TAIL] = at + 1 < order->stop[device] ? order->sequence[at + 1] : problem->n_ops + 1 + device;
 }
 
+/* Leaves the neighbours of nodes stale: ps_order_link brings those of one node up to date. */
 void ps_order_set_partner (PsOrder *order, guint b, guint partner);
+void ps_order_link (PsOrder *order, guint op);
 
 /* Brings the levels of a range up to date; the caller sees to order->excess. */
 void ps_order_compute_levels (PsOrder *order, guint begin, guint end, guint device);
@@ -205,10 +172,9 @@ void ps_order_compute_levels (PsOrder *order, guint begin, guint end, guint devi
 /* Sums up objective and weight. */
 void ps_order_sum_up (PsOrder *order);
 
-/* Spread changed ends, or tails, to everything that depends on them. They begin at the ops of a range, the op after it
- * (for tails: before it), and the ops that a join (NULL: none) has touched. FALSE: a circle. */
-gboolean ps_order_spread_ends (PsOrder *order, guint low, guint high, const PsJoined *joined);
-void ps_order_spread_tails (PsOrder *order, guint low, guint high, const PsJoined *joined);
+/* Spreads changed ends, or tails, to everything that depends on them. The changes begin at the nodes of a range, those
+ * beside it, and the ops that a join (NULL: none) has touched. FALSE: a circle. Ends are noted in order->changes. */
+gboolean ps_order_spread (PsOrder *order, guint low, guint high, const PsJoined *joined, guint side);
 void ps_order_restore_ends (PsOrder *order);
 
 /* Whether `earlier` must stay before `later` on their device. */

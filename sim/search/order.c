@@ -3,6 +3,20 @@
 
 #include <string.h>
 
+/* Sets the nodes that stand for no op. Their durations are so low that no time could ever be bound by them. */
+static void
+set_borders (PsOrder *order)
+{
+  const PsProblem *problem = order->problem;
+  PsNode *border = order->nodes + problem->n_ops;
+
+  border->time[PS_TAIL] = G_MININT64 / 4;
+  for (guint d = 0; d < problem->n_devices; d++)
+    border[1 + d].time[PS_TAIL] = problem->offset[d];
+  for (guint i = 0; i < 1 + problem->n_devices; i++)
+    border[i].duration = G_MININT64 / 8 * 7;
+}
+
 PsOrder *
 ps_order_new (const PsProblem *problem)
 {
@@ -13,20 +27,15 @@ ps_order_new (const PsProblem *problem)
   order->stop = g_new (guint32, problem->n_devices);
   order->node = g_new (guint32, problem->n_ops);
   order->partner = g_new (guint32, problem->n_ops);
-  order->duration = g_new (gint64, problem->n_ops);
-  order->position = g_new0 (guint32, problem->n_ops);
-  order->previous = g_new0 (guint32, problem->n_ops);
-  order->next = g_new0 (guint32, problem->n_ops);
-  order->end = g_new0 (gint64, problem->n_ops + 1);
-  order->tail = g_new0 (gint64, problem->n_ops + 1 + problem->n_devices);
-  order->tail[problem->n_ops] = G_MININT64 / 4;
-  memcpy (order->tail + problem->n_ops + 1, problem->offset, problem->n_devices * sizeof *order->tail);
+  order->nodes = g_aligned_alloc0 (problem->n_ops + 1 + problem->n_devices, sizeof *order->nodes, sizeof *order->nodes);
   order->level = g_new0 (gint64, problem->n_ops);
   order->queue = g_new0 (guint32, ps_order_ring_size (problem));
-  order->queued = g_new0 (guint32, problem->n_ops);
-  order->changes = g_new (PsChange, ps_order_most_changes (problem) + 2 * MAX_TOUCHED);
-  order->before = g_new (guint32, problem->n_ops);
+  order->changes = g_new (PsChange, ps_order_most_changes (problem));
+  order->before = g_new (guint32, problem->n_ops + 1 + problem->n_devices);
   ps_order_fill (order, order->sequence);
+  set_borders (order);
+  for (guint i = 0; i < problem->n_ops; i++)
+    ps_order_link (order, i);
   return order;
 }
 
@@ -39,15 +48,9 @@ ps_order_free (PsOrder *order)
   g_free (order->stop);
   g_free (order->node);
   g_free (order->partner);
-  g_free (order->duration);
-  g_free (order->position);
-  g_free (order->previous);
-  g_free (order->next);
-  g_free (order->end);
-  g_free (order->tail);
+  g_aligned_free (order->nodes);
   g_free (order->level);
   g_free (order->queue);
-  g_free (order->queued);
   g_free (order->changes);
   g_free (order->before);
   g_free (order);
@@ -75,9 +78,6 @@ ps_order_copy (PsOrder *order, const PsOrder *from)
     return;
   memcpy (order->node, from->node, n * sizeof *order->node);
   memcpy (order->partner, from->partner, n * sizeof *order->partner);
-  memcpy (order->duration, from->duration, n * sizeof *order->duration);
-  for (guint i = 0; i < n && order->problem != from->problem; i++)
-    order->duration[i] = find_duration (order, i);
 }
 
 void
@@ -86,11 +86,7 @@ ps_order_assign (PsOrder *order, const PsOrder *from)
   gsize n = order->problem->n_ops;
 
   ps_order_copy (order, from);
-  memcpy (order->position, from->position, n * sizeof *order->position);
-  memcpy (order->previous, from->previous, n * sizeof *order->previous);
-  memcpy (order->next, from->next, n * sizeof *order->next);
-  memcpy (order->end, from->end, n * sizeof *order->end);
-  memcpy (order->tail, from->tail, n * sizeof *order->tail);
+  memcpy (order->nodes, from->nodes, n * sizeof *order->nodes);
   memcpy (order->level, from->level, n * sizeof *order->level);
   order->excess = from->excess;
   order->objective = from->objective;
@@ -104,7 +100,7 @@ set_apart (PsOrder *order)
     {
       order->node[i] = i;
       order->partner[i] = order->problem->n_ops;
-      order->duration[i] = order->problem->duration[chain_of (order->problem, i)];
+      order->nodes[i].duration = order->problem->duration[chain_of (order->problem, i)];
     }
 }
 
@@ -134,10 +130,47 @@ ps_order_set_partner (PsOrder *order, guint b, guint partner)
   if (was != none && was != b)
     order->node[was] = was;
   order->partner[b] = partner;
-  order->duration[b] = find_duration (order, b);
+  order->nodes[b].duration = find_duration (order, b);
   order->node[b + order->problem->m] = partner == none ? b + order->problem->m : b;
   if (partner != none && partner != b)
     order->node[partner] = b;
+}
+
+/* Adds the node of an op to the nodes across from `node`, with the lag of a chain, unless it is the same node. */
+static void
+link_across (PsOrder *order, guint node, guint op, guint chain, guint side)
+{
+  guint none = order->problem->n_ops;
+  PsNode *linked = &order->nodes[node];
+  guint i = linked->across[side][0] != none;
+
+  if (op == none || order->node[op] == node)
+    return;
+  linked->across[side][i] = order->node[op];
+  linked->lag[side][i] = (guint16)chain;
+}
+
+void
+ps_order_link (PsOrder *order, guint op)
+{
+  const PsProblem *problem = order->problem;
+  PsNode *node = &order->nodes[op];
+  PsMembers members = members_of (order, op, TRUE);
+
+  node->duration = find_duration (order, op);
+  for (guint i = 0; i < 2 * N_SIDES; i++)
+    {
+      node->across[i / 2][i % 2] = problem->n_ops;
+      node->lag[i / 2][i % 2] = problem->op[op].chain;
+    }
+  for (guint i = 0; i < members.n; i++)
+    {
+      const PsOperation *operation = &problem->op[members.op[i]];
+
+      link_across (order, op, operation->producer, operation->chain, PS_END);
+      for (guint k = 0; k < 2 && operation->consumer[k] != problem->n_ops; k++)
+        link_across (order, op, operation->consumer[k], chain_of (problem, operation->consumer[k]), PS_TAIL);
+    }
 }
 
 void
@@ -154,8 +187,9 @@ finish_of (const PsOrder *order, guint device)
 {
   guint stop = order->stop[device];
 
-  return stop > order->problem->first[device] ? order->end[order->sequence[stop - 1]] + order->problem->offset[device]
-                                              : 0;
+  return stop > order->problem->first[device]
+             ? end_of (order, order->sequence[stop - 1]) + order->problem->offset[device]
+             : 0;
 }
 
 void
@@ -185,97 +219,12 @@ ps_order_compute_levels (PsOrder *order, guint begin, guint end, guint device)
     }
 }
 
-/* How many ops an op waits for. */
-static inline guint
-n_before (const PsOrder *order, guint op, gboolean joins)
-{
-  guint none = order->problem->n_ops, partner = partner_of (order, op, joins);
-
-  return (order->problem->op[op].producer != none) + (order->previous[op] != none)
-         + (partner != NO_OP && partner != op && order->problem->op[partner].producer != none);
-}
-
-/* Counts for an op that one of the ops before it is done; queues it if that was the last. Returns the length of the
- * queue. */
-static inline guint
-release (PsOrder *order, guint op, guint n, gboolean joins)
-{
-  if (++order->queued[op] == n_before (order, op, joins))
-    order->queue[n++] = op;
-  return n;
-}
-
-/* Appends to the queue, which holds n ops, all ops that wait for the ops in it. */
-static inline G_ALWAYS_INLINE guint
-release_all (PsOrder *order, guint n, gboolean joins)
-{
-  guint none = order->problem->n_ops;
-
-  for (guint i = 0; i < n; i++)
-    {
-      guint op = order->queue[i];
-      PsMembers members = members_of (order, op, joins);
-
-      if (order->next[op] < none)
-        n = release (order, order->next[op], n, joins);
-      for (guint k = 0; k < 2 * members.n; k++)
-        {
-          guint after = order->problem->op[members.op[k / 2]].consumer[k % 2], node = after;
-
-          if (after < none && joins)
-            node = order->node[after];
-          if (after < none && node != op)
-            n = release (order, node, n, joins);
-        }
-    }
-  return n;
-}
-
-/* Sorts the nodes into the queue so that each comes after the op before it on its device and after its producers.
- * Returns how many; 0: there is a circle. */
-static inline G_ALWAYS_INLINE guint
-sort_topologically (PsOrder *order, gboolean joins)
-{
-  const PsProblem *problem = order->problem;
-  guint n = 0, n_nodes = 0;
-
-  memset (order->queued, 0, problem->n_ops * sizeof *order->queued);
-  for (guint d = 0; d < problem->n_devices; d++)
-    {
-      n_nodes += order->stop[d] - problem->first[d];
-      if (problem->first[d] < order->stop[d] && n_before (order, order->sequence[problem->first[d]], joins) == 0)
-        order->queue[n++] = order->sequence[problem->first[d]];
-    }
-  n = release_all (order, n, joins);
-  return n == n_nodes ? n : 0;
-}
-
-static inline G_ALWAYS_INLINE void
-set_times (PsOrder *order, guint n, gboolean joins)
-{
-  for (guint i = 0; i < n; i++)
-    {
-      PsMembers members = members_of (order, order->queue[i], joins);
-      gint64 end = compute_end (order, members.op[0], joins);
-
-      for (guint k = 0; k < members.n; k++)
-        order->end[members.op[k]] = end;
-    }
-  for (guint i = n; i-- > 0;)
-    {
-      PsMembers members = members_of (order, order->queue[i], joins);
-      gint64 tail = compute_tail (order, members.op[0], joins);
-
-      for (guint k = 0; k < members.n; k++)
-        order->tail[members.op[k]] = tail;
-    }
-}
-
-/* Sets places, levels and excess. */
+/* Sets places, levels, excess, and how many nodes each node waits for. */
 static inline G_ALWAYS_INLINE void
 set_levels (PsOrder *order, gboolean joins)
 {
   const PsProblem *problem = order->problem;
+  guint none = problem->n_ops;
 
   order->excess = 0;
   for (guint d = 0; d < problem->n_devices; d++)
@@ -284,32 +233,80 @@ set_levels (PsOrder *order, gboolean joins)
 
       for (guint i = problem->first[d]; i < order->stop[d]; i++)
         {
+          guint op = order->sequence[i];
+          const guint32 *producer = order->nodes[op].across[PS_END];
+
           ps_order_place (order, d, i);
-          level += take_of (order, order->sequence[i], joins);
+          order->before[op] = (producer[0] != none) + (producer[1] != none) + (i > problem->first[d]);
+          level += take_of (order, op, joins);
           order->excess += bytes_above (level, problem->limit[d]);
-          level -= give_of (order, order->sequence[i], joins);
+          level -= give_of (order, op, joins);
           order->level[i] = level;
         }
     }
 }
 
-static inline G_ALWAYS_INLINE gboolean
-evaluate (PsOrder *order, gboolean joins)
+/* Computes the ends of the nodes that wait for none, and then of those that have no more to wait for. Queues them in
+ * this order, and returns how many. */
+static guint
+set_ends (PsOrder *order)
 {
-  guint n;
+  const PsProblem *problem = order->problem;
+  PsNode *nodes = order->nodes;
+  guint32 *queue = order->queue, *before = order->before;
+  guint n = 0;
 
-  set_levels (order, joins);
-  n = sort_topologically (order, joins);
-  memset (order->queued, 0, order->problem->n_ops * sizeof *order->queued);
-  if (n == 0 && order->problem->n_ops > 0)
-    return FALSE;
-  set_times (order, n, joins);
-  ps_order_sum_up (order);
-  return TRUE;
+  memset (before + problem->n_ops, 0, (1 + problem->n_devices) * sizeof *before);
+  for (guint d = 0; d < problem->n_devices; d++)
+    if (problem->first[d] < order->stop[d] && before[order->sequence[problem->first[d]]] == 0)
+      queue[n++] = order->sequence[problem->first[d]];
+  for (guint i = 0; i < n; i++)
+    {
+      PsNode *node = &nodes[queue[i]];
+      const guint32 after[] = { node->beside[PS_TAIL], node->across[PS_TAIL][0], node->across[PS_TAIL][1] };
+
+      node->time[PS_END] = compute_time (nodes, problem->lag, node, PS_END);
+      for (guint k = 0; k < G_N_ELEMENTS (after); k++)
+        if (--before[after[k]] == 0)
+          queue[n++] = after[k];
+    }
+  return n;
+}
+
+static void
+set_tails (PsOrder *order, guint n)
+{
+  PsNode *nodes = order->nodes;
+
+  for (guint i = n; i-- > 0;)
+    nodes[order->queue[i]].time[PS_TAIL] = compute_time (nodes, order->problem->lag, &nodes[order->queue[i]], PS_TAIL);
+}
+
+/* Links all nodes; returns how many there are. */
+static guint
+link_all (PsOrder *order)
+{
+  const PsProblem *problem = order->problem;
+  guint n = 0;
+
+  for (guint d = 0; d < problem->n_devices; d++)
+    {
+      n += order->stop[d] - problem->first[d];
+      for (guint i = problem->first[d]; i < order->stop[d] && problem->joins; i++)
+        ps_order_link (order, order->sequence[i]);
+    }
+  return n;
 }
 
 gboolean
 ps_order_evaluate (PsOrder *order)
 {
-  return order->problem->joins ? evaluate (order, TRUE) : evaluate (order, FALSE);
+  guint n = link_all (order);
+
+  set_levels (order, order->problem->joins);
+  if (set_ends (order) < n)
+    return FALSE;
+  set_tails (order, n);
+  ps_order_sum_up (order);
+  return TRUE;
 }

@@ -11,8 +11,31 @@ typedef struct
   gint64 time;
 } PsChange;
 
-/* A pair or a BW stands in the sequence as one node, by its B. Its ops start and end together, so each has the end and
- * the tail of the node. Nodes of several ops exist only if problem->joins. */
+/* Times of a node: PS_END is the longest path to its end, PS_TAIL the longest path from its start to the objective.
+ * Each side has neighbours of its own: the end depends on nodes before the node, the tail on nodes after it. */
+enum
+{
+  PS_END,
+  PS_TAIL,
+  N_SIDES,
+};
+
+/* An op or several joined ones, with the neighbours that bound its times: one line of the cache. A node bears the
+ * number of the op that stands in the sequence. Node n_ops is none: its end is 0, its tail far below 0. Node n_ops + 1
+ * + device comes after the last one of a device: its tail is the device's offset. */
+typedef struct
+{
+  gint64 time[N_SIDES];
+  gint64 duration;
+  guint32 beside[N_SIDES];    /* the nodes before and after it on its device */
+  guint32 across[N_SIDES][2]; /* the nodes that make its inputs, and those that need its results */
+  guint16 lag[N_SIDES][2];    /* the chains whose lags lie between them */
+  guint32 position;           /* in the sequence */
+  guint32 queued;             /* scratch */
+} PsNode;
+
+/* A pair or a BW stands in the sequence as one node, by its B; its ops start and end together. Nodes of several ops
+ * exist only if problem->joins. */
 typedef struct
 {
   const PsProblem *problem;
@@ -20,23 +43,22 @@ typedef struct
   guint32 *stop;     /* [n_devices] position after the last op */
   guint32 *node;     /* [n_ops] the op that stands in the sequence for each op: itself, or a B */
   guint32 *partner;  /* [n_ops] of a B in a pair: the F; of a B in a BW: itself; else n_ops */
-  gint64 *duration;  /* [n_ops] of the node that an op stands for, else of the op */
-  guint32 *position; /* [n_ops] where each op stands in the sequence */
-  guint32 *previous; /* [n_ops] op before it on its device; n_ops: none */
-  guint32 *next;     /* [n_ops] op after it on its device; n_ops + 1 + device: none */
-  gint64 *end;       /* [n_ops + 1]; entry n_ops, for no op, is 0 */
-  gint64 *tail;  /* [n_ops + 1 + n_devices]; entry n_ops is far below 0; the last ones are each device's offset, after
-                    its last op */
-  gint64 *level; /* [n_ops] memory of the device when the op at that position has ended */
-  gint64 excess; /* sum over all positions of the bytes above the device's limit */
+  PsNode *nodes;     /* [n_ops + 1 + n_devices] entries of ops that stand for no node are stale */
+  gint64 *level;     /* [n_ops] memory of the device when the op at that position has ended */
+  gint64 excess;     /* sum over all positions of the bytes above the device's limit */
   gint64 objective;
   gint64 weight;     /* sum over devices of end + offset: decides between orders of equal objective */
-  guint32 *queue;    /* scratch: ring of ops whose time may have changed, a power of two of them */
-  guint32 *queued;   /* scratch */
+  guint32 *queue;    /* scratch: ring of nodes whose time may have changed, a power of two of them */
   PsChange *changes; /* ends before the move under way */
   guint n_changes;
-  guint32 *before; /* scratch: the sequence before the join under way */
+  guint32 *before; /* scratch: the sequence before the join under way, or how many nodes each node waits for */
 } PsOrder;
+
+static inline gint64
+end_of (const PsOrder *order, guint node)
+{
+  return order->nodes[node].time[PS_END];
+}
 
 PsOrder *ps_order_new (const PsProblem *problem);
 void ps_order_free (PsOrder *order);

@@ -15,7 +15,7 @@ gboolean
 ps_order_move_one (PsOrder *order, PsRandom *random)
 {
   const PsProblem *problem = order->problem;
-  guint at = order->position[order->node[ps_random_below (random, problem->n_ops)]];
+  guint at = order->nodes[order->node[ps_random_below (random, problem->n_ops)]].position;
   guint device = device_of (problem, order->sequence[at]), distance = 1 + ps_random_below (random, REACH);
   guint first = problem->first[device], last = order->stop[device] - 1;
   PsMove move = { at, ps_random_below (random, 2) ? MAX (at, first + distance) - distance : MIN (at + distance, last) };

@@ -206,7 +206,6 @@ set_operations (PsProblem *problem)
         guint which = producer->consumer[0] != problem->n_ops;
 
         producer->consumer[which] = i;
-        problem->onward[2 * producer->chain + which] = problem->lag[chain_of (problem, i)];
       }
 }
 
@@ -231,7 +230,6 @@ allocate_chains (PsProblem *problem)
 
   problem->duration = g_new0 (gint64, n);
   problem->lag = g_new0 (gint64, n);
-  problem->onward = g_new0 (gint64, (gsize)n * 2);
   problem->take = g_new0 (gint64, n);
   problem->give = g_new0 (gint64, n);
 }
@@ -291,7 +289,6 @@ ps_problem_free (PsProblem *problem)
   g_free (problem->first);
   g_free (problem->duration);
   g_free (problem->lag);
-  g_free (problem->onward);
   g_free (problem->take);
   g_free (problem->give);
   g_free (problem->pair);

@@ -44,12 +44,11 @@ typedef struct
   guint *stages;      /* stages by device, in model order */
   guint *first;       /* [n_devices + 1] a device's ops in an order's sequence */
   gint64 *duration;   /* [3 * n_stages] by chain */
-  gint64 *lag;    /* [3 * n_stages] time from the end of the producer of a chain's op to the arrival of its result */
-  gint64 *onward; /* [3 * n_stages * 2] the lags of the consumers of a chain's op; 0 where there is none */
-  gint64 *take;   /* [3 * n_stages] memory taken at the start of an op */
-  gint64 *give;   /* [3 * n_stages] memory given back at its end */
-  gint64 *pair;   /* [n_stages] duration of a pair with an F of that stage; -1: no such pair could save time */
-  guint8 *fuses;  /* [n_stages] whether BW alone may be better than B and W */
+  gint64 *lag;   /* [3 * n_stages] time from the end of the producer of a chain's op to the arrival of its result */
+  gint64 *take;  /* [3 * n_stages] memory taken at the start of an op */
+  gint64 *give;  /* [3 * n_stages] memory given back at its end */
+  gint64 *pair;  /* [n_stages] duration of a pair with an F of that stage; -1: no such pair could save time */
+  guint8 *fuses; /* [n_stages] whether BW alone may be better than B and W */
   gint64 *bw_duration; /* [n_stages] of BW */
   gint64 *bw_take;     /* [n_stages] */
   gint64 *bw_give;     /* [n_stages] */

@@ -18,7 +18,7 @@ cut_at (const PsOrder *from, gint64 moment, guint *cut)
         {
           guint middle = (low + high) / 2;
 
-          if (from->end[chain * problem->m + middle] - problem->duration[chain] < moment)
+          if (end_of (from, from->node[chain * problem->m + middle]) - problem->duration[chain] < moment)
             low = middle + 1;
           else
             high = middle;

@@ -66,7 +66,7 @@ draw_order_move (const PsOrder *order, PsRandom *random, PsMove *move)
   const PsProblem *problem = order->problem;
   guint op = order->node[ps_random_below (random, problem->n_ops)], device = device_of (problem, op);
 
-  move->from = order->position[op];
+  move->from = order->nodes[op].position;
   move->to = problem->first[device] + ps_random_below (random, order->stop[device] - problem->first[device]);
   return move->from != move->to && ps_order_allows (order, *move);
 }
