@@ -83,12 +83,12 @@ static void
 allocate (PsDraft *draft)
 {
   gsize n = (gsize)draft->n_chunks * draft->n_microbatches;
-  gsize size = n * (2 * sizeof (gint64) + PS_DRAFT_KINDS * sizeof (PsOp) + sizeof (guint8));
+  gsize size = n * (2 * sizeof (gint64) + (PS_DRAFT_KINDS + 1) * sizeof (guint8));
 
   draft->memory = g_malloc_n (draft->n_devices, size);
   gint64 *end_ns = draft->memory;
-  PsOp *order = (PsOp *)(gpointer)(end_ns + 2 * n * draft->n_devices);
-  guint8 *waiting = (guint8 *)(order + PS_DRAFT_KINDS * n * draft->n_devices);
+  guint8 *order = (guint8 *)(end_ns + 2 * n * draft->n_devices);
+  guint8 *waiting = order + PS_DRAFT_KINDS * n * draft->n_devices;
   for (guint i = 0; i < draft->n_devices; i++)
     {
       for (guint k = 0; k < 2 * draft->n_chunks; k++, end_ns += draft->n_microbatches)
@@ -245,15 +245,33 @@ ps_draft_fits (const PsDraft *draft, guint *device)
   return TRUE;
 }
 
+/* Writes the device's order out, with microbatches in order. */
+static void
+list_ops (const PsDraftDevice *device, PsOp *ops)
+{
+  guint microbatch[PS_DRAFT_KINDS * 2] = { 0 };
+
+  for (guint i = 0; i < device->n_ordered; i++)
+    {
+      guint op = device->order[i];
+
+      ops[i] = (PsOp){ .kind = (guint8)(op / 2),
+                       .stage = device->stage[op % 2],
+                       .microbatch = microbatch[op]++ & G_MAXINT32 };
+    }
+}
+
 PsSchedule *
 ps_draft_schedule (const PsDraft *draft, const char *name, const PsFamilySetting *setting)
 {
   PsPlacementKind placement = draft->n_chunks == 1 ? PS_PLACEMENT_LOOP : PS_PLACEMENT_V;
   PsScheduleBuilder *builder = ps_family_builder (name, placement, setting);
+  g_autofree PsOp *ops = g_new (PsOp, draft->device[0].n_ordered);
 
   for (guint i = 0; i < draft->n_devices; i++)
     {
-      ps_schedule_builder_add_ops (builder, draft->device[i].order, draft->device[i].n_ordered);
+      list_ops (&draft->device[i], ops);
+      ps_schedule_builder_add_ops (builder, ops, draft->device[i].n_ordered);
       ps_schedule_builder_next_device (builder);
     }
   return ps_schedule_builder_end (builder);

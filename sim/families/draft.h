@@ -38,7 +38,7 @@ typedef struct
   gint64 peak_bytes;
   guint16 stage[2];              /* [chunk] */
   guint done[PS_DRAFT_KINDS][2]; /* [kind][chunk] */
-  PsOp *order;                   /* [3 m per chunk] */
+  guint8 *order;                 /* [3 m per chunk] 2 * kind + chunk: microbatches go in order */
   guint n_ordered;
   guint8 *waiting; /* [m per chunk] chunk of each B in order: their Ws are done first in, first out */
 } PsDraftDevice;
@@ -102,34 +102,37 @@ ps_draft_input (const PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk c
   return TRUE;
 }
 
+/* The device does nothing until then. */
+static inline void
+ps_draft_wait (PsDraft *draft, PsDraftDevice *device, gint64 until_ns)
+{
+  if (device->n_ordered == 0)
+    device->start_ns = until_ns;
+  else
+    device->idle_ns += until_ns - device->now_ns;
+  draft->idle_ns = MAX (draft->idle_ns, device->idle_ns);
+  device->now_ns = until_ns;
+}
+
 /* Puts the chunk's next op of that kind. Its input arrives at arrival_ns; 0: it needs none. */
 static inline void
 ps_draft_put_at (PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk, gint64 arrival_ns)
 {
   PsDraftDevice *device = &draft->device[index];
   const PsOpCost *cost = &device->cost[kind][chunk];
-  guint microbatch = device->done[kind][chunk];
-  gint64 start = MAX (device->now_ns, arrival_ns);
+  guint microbatch = device->done[kind][chunk]++;
 
-  if (device->n_ordered == 0)
-    device->start_ns = start;
-  else
-    device->idle_ns += start - device->now_ns;
-  draft->idle_ns = MAX (draft->idle_ns, device->idle_ns);
-  device->now_ns = start + cost->duration_ns;
+  if (device->now_ns < arrival_ns)
+    ps_draft_wait (draft, device, arrival_ns);
+  device->now_ns += cost->duration_ns;
   if (kind != PS_OP_W)
     device->end_ns[kind][chunk][microbatch] = device->now_ns;
   if (kind == PS_OP_B)
-    device->waiting[device->done[PS_OP_B][0] + device->done[PS_OP_B][1]] = (guint8)chunk;
-  device->held_bytes += cost->take_bytes;
-  device->peak_bytes = MAX (device->peak_bytes, device->held_bytes);
-  device->held_bytes -= cost->give_bytes;
-  device->order[device->n_ordered++] = (PsOp){
-    .kind = (guint8)kind,
-    .stage = device->stage[chunk],
-    .microbatch = microbatch & G_MAXINT32,
-  };
-  device->done[kind][chunk]++;
+    device->waiting[microbatch + device->done[PS_OP_B][!chunk]] = (guint8)chunk;
+  gint64 held = device->held_bytes + cost->take_bytes;
+  device->peak_bytes = MAX (device->peak_bytes, held);
+  device->held_bytes = held - cost->give_bytes;
+  device->order[device->n_ordered++] = (guint8)(2 * kind + chunk);
 }
 
 /* The same at the arrival of ps_draft_input, which must be TRUE for an F or B. */

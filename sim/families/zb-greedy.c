@@ -39,6 +39,12 @@ put (PsDraft *draft, guint index, PsOpKind kind)
   ps_draft_put (draft, index, kind, PS_NEAR);
 }
 
+static inline void
+put_weights (PsDraft *draft, guint index)
+{
+  ps_draft_put_at (draft, index, PS_OP_W, PS_NEAR, 0);
+}
+
 /* Transfer of the gradient from the next stage to this one. */
 static inline gint64
 backward_transfer (const PsDraft *draft, guint index)
@@ -167,10 +173,10 @@ wants_forward (const Greedy *greedy, guint index)
   return !greedy->switches.backward_first;
 }
 
-/* Ws that are done before the arrival cost nothing. One more W delays the next op, but saves the stage a gap: it goes
- * where that gap would become the longest idle time. */
-static void
-fill_gap (const Greedy *greedy, guint index, PsOpKind kind)
+/* Puts an F or B. Ws that are done before the arrival of its input cost nothing. One more W delays the op, but saves
+ * the stage a gap: it goes where that gap would become the longest idle time. */
+static inline G_ALWAYS_INLINE void
+fill_gap_and_put (const Greedy *greedy, guint index, PsOpKind kind)
 {
   PsDraft *draft = greedy->draft;
   const PsDraftDevice *stage = &draft->device[index];
@@ -178,22 +184,25 @@ fill_gap (const Greedy *greedy, guint index, PsOpKind kind)
 
   ps_draft_input (draft, index, kind, PS_NEAR, &arrival);
   while (waiting (stage) > 0 && stage->now_ns + cost (stage, PS_OP_W)->duration_ns <= arrival)
-    put (draft, index, PS_OP_W);
+    put_weights (draft, index);
   gint64 gap = arrival - stage->now_ns;
-  if (gap <= 0 || waiting (stage) == 0)
-    return;
-  gboolean harm = gap > draft->idle_ns - stage->idle_ns;
-  if (!harm)
-    *greedy->used |= PS_ZB_USED_GAPS;
-  if (harm || greedy->switches.fill_gaps)
-    put (draft, index, PS_OP_W);
+  if (gap > 0 && waiting (stage) > 0)
+    {
+      gboolean harm = gap > draft->idle_ns - stage->idle_ns;
+
+      if (!harm)
+        *greedy->used |= PS_ZB_USED_GAPS;
+      if (harm || greedy->switches.fill_gaps)
+        put_weights (draft, index);
+    }
+  ps_draft_put_at (draft, index, kind, PS_NEAR, arrival);
 }
 
 static void
 drain (const Greedy *greedy, guint index)
 {
   while (waiting (&greedy->draft->device[index]) > 0)
-    put (greedy->draft, index, PS_OP_W);
+    put_weights (greedy->draft, index);
 }
 
 static void
@@ -202,9 +211,8 @@ put_forward (const Greedy *greedy, guint index)
   const PsDraftDevice *stage = &greedy->draft->device[index];
 
   while (!has_room (greedy->draft, index, stage->held_bytes) && waiting (stage) > 0)
-    put (greedy->draft, index, PS_OP_W);
-  fill_gap (greedy, index, PS_OP_F);
-  put (greedy->draft, index, PS_OP_F);
+    put_weights (greedy->draft, index);
+  fill_gap_and_put (greedy, index, PS_OP_F);
 }
 
 /* Stage 0 with no forward left hands no gradient on, so its Ws delay no other stage. */
@@ -213,8 +221,7 @@ put_backward (const Greedy *greedy, guint index)
 {
   if (index == 0 && n_done (&greedy->draft->device[0], PS_OP_F) == greedy->draft->n_microbatches)
     drain (greedy, index);
-  fill_gap (greedy, index, PS_OP_B);
-  put (greedy->draft, index, PS_OP_B);
+  fill_gap_and_put (greedy, index, PS_OP_B);
 }
 
 /* One F where it is wanted, one B everywhere. A stage that skips its F makes those before it skip theirs. */

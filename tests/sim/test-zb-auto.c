@@ -266,8 +266,8 @@ check_unused (const Try *tries, guint p, guint off, guint bit)
   const PsDraft *draft = tries[off].draft, *other = tries[off ^ bit].draft;
 
   for (guint i = 0; i < p && !(tries[off].used & bit); i++)
-    g_assert_cmpmem (draft->device[i].order, draft->device[i].n_ordered * sizeof (PsOp), other->device[i].order,
-                     other->device[i].n_ordered * sizeof (PsOp));
+    g_assert_cmpmem (draft->device[i].order, draft->device[i].n_ordered, other->device[i].order,
+                     other->device[i].n_ordered);
 }
 
 /* zb-auto leaves out tries and ends others early; none of the eight would have been better. */
