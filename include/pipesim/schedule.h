@@ -103,6 +103,7 @@ typedef struct
   PsPlacement *placement; /* owned */
   guint n_microbatches;
   guint n_slices;        /* 1 unless sequences are sliced */
+  gboolean recomputes;   /* some op is an R */
   guint8 *copy;          /* [n_microbatches] weight copy that a microbatch uses; NULL: all use copy 0 */
   guint n_lengths;       /* different lengths of microbatches (lengths.h), and of their slices; 0: they are alike */
   guint16 *length;       /* [ps_schedule_cell] below n_lengths; NULL: they are alike. Stages differ only by their R: see
@@ -188,8 +189,7 @@ ps_schedule_result (const PsSchedule *schedule, PsOp op)
 }
 
 /* Whether each stage, microbatch and slice has an R, which makes again what its F does not keep: [ps_schedule_cell] 0
- * or
- * 1. NULL: there is no R. Free with g_free. */
+ * or 1. NULL: there is no R. Free with g_free. */
 guint8 *ps_schedule_recomputed (const PsSchedule *schedule);
 
 /* Collects the order of each device in turn: new; for each device 0 .. p - 1 add its ops, then next_device; end, which

@@ -141,8 +141,7 @@ refill (const PsVBlock *block, const char *name, const PsFamilySetting *setting,
   PsScheduleBuilder *builder = ps_family_builder (name, PS_PLACEMENT_V, setting);
   for (guint i = 0; i < p; i++)
     {
-      for (guint j = 0; j < n; j++)
-        ps_schedule_builder_add_op (builder, device[i].order[j]);
+      ps_schedule_builder_add_ops (builder, device[i].order, n);
       ps_schedule_builder_next_device (builder);
     }
   return ps_schedule_builder_end (builder);

@@ -81,7 +81,8 @@ ps_schedule_builder_reserve (PsScheduleBuilder *builder, guint n)
 void
 ps_schedule_builder_add_op (PsScheduleBuilder *builder, PsOp op)
 {
-  ps_schedule_builder_reserve (builder, 1);
+  if (G_UNLIKELY (builder->n_ops == builder->n_allocated))
+    ps_schedule_builder_reserve (builder, 1);
   builder->schedule->ops[builder->n_ops++] = op;
 }
 
@@ -126,6 +127,8 @@ ps_schedule_builder_end (PsScheduleBuilder *builder)
   while (builder->device < schedule->placement->n_devices)
     ps_schedule_builder_next_device (builder);
   schedule->ops = g_renew (PsOp, schedule->ops, MAX (builder->n_ops, 1));
+  for (guint i = 0; i < builder->n_ops; i++)
+    schedule->recomputes |= schedule->ops[i].kind == PS_OP_R;
   g_free (builder);
   return schedule;
 }
@@ -196,16 +199,14 @@ ps_op_parse (const char *text, const char **end, PsOp *op)
 guint8 *
 ps_schedule_recomputed (const PsSchedule *schedule)
 {
-  guint8 *recomputed = NULL;
+  guint8 *recomputed;
 
+  if (!schedule->recomputes)
+    return NULL;
+  recomputed = g_new0 (guint8, ps_schedule_n_cells (schedule));
   for (guint i = 0; i < ps_schedule_n_ops (schedule); i++)
-    {
-      if (schedule->ops[i].kind != PS_OP_R)
-        continue;
-      if (recomputed == NULL)
-        recomputed = g_new0 (guint8, ps_schedule_n_cells (schedule));
+    if (schedule->ops[i].kind == PS_OP_R)
       recomputed[ps_schedule_cell (schedule, schedule->ops[i])] = 1;
-    }
   return recomputed;
 }
 
