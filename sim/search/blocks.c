@@ -1,6 +1,8 @@
 /* blocks.c - a local search over the waits of a repeated block. */
 #include "blocks.h"
 
+#include "inject.h"
+
 #include <pipesim/families.h>
 
 #include <string.h>
@@ -15,6 +17,12 @@
 /* Smaller problems without slots have no blocks: local search does better. */
 #define LEAST_OPS 2048
 
+/* A fresh grid has no waits. PACE_SPREAD is how much faster than memory allows microbatches may come, MAX_BURST how
+ * many of them may be ahead, and GRID_SPREAD how much wider than the least one a grid may be. */
+#define PACE_SPREAD 0.1
+#define MAX_BURST 3
+#define GRID_SPREAD 0.3
+
 /* Stretches of stages that a change concerns, at most, and changes that are estimated for each that is tried. */
 #define MAX_CHANGES 3
 #define ESTIMATES 400
@@ -25,7 +33,8 @@
 typedef struct
 {
   const PsProblem *problem;
-  gint64 work; /* of a microbatch of each copy at the busiest device: the shortest period */
+  gboolean on_grid; /* the period is that of a grid, not of microbatches */
+  gint64 work;      /* of a microbatch of each copy at the busiest device: the shortest period of microbatches */
   gint64 period;
   gint64 length; /* from the first F of a microbatch to its last B */
   gint64 *start; /* [2 * n_stages] of microbatch 0: F of each stage, then B; -1: not placed */
@@ -39,7 +48,8 @@ chain_at (const PsProblem *problem, guint hop)
   return hop % n * N_KINDS + (hop < n ? PS_OP_F : PS_OP_B);
 }
 
-/* The earliest start at `now` or later at which an op never meets those of its device that are placed. */
+/* The earliest start at `now` or later at which an op never meets those of its device that are placed. On a grid it may
+ * start when another op does: some microbatches do not come. */
 static gint64
 find_free (const Plan *plan, guint device, gint64 now, gint64 duration)
 {
@@ -56,9 +66,9 @@ find_free (const Plan *plan, guint device, gint64 now, gint64 duration)
         continue;
       after = (now - plan->start[hop]) % plan->period;
       after += after < 0 ? plan->period : 0;
-      if (after >= other && plan->period - after >= duration)
+      if ((plan->on_grid && after == 0) || (after >= other && plan->period - after >= duration))
         continue;
-      now += (after < other ? 0 : plan->period) + other - after;
+      now += after < other ? other - after : plan->period - after + (plan->on_grid ? 0 : other);
       clear = 0;
     }
   return now;
@@ -113,6 +123,34 @@ period_for (const Plan *plan, guint device)
   return (gint64)(bytes / MAX (room, 1));
 }
 
+/* The shortest period in which all devices have the time and the bytes. */
+static gint64
+least_period (const Plan *plan)
+{
+  gint64 least = plan->work;
+
+  for (guint d = 0; d < plan->problem->n_devices; d++)
+    least = MAX (least, period_for (plan, d));
+  return least;
+}
+
+/* The least period of a grid on which no op waits, if all stages are alike. */
+static gint64
+least_grid (const PsProblem *problem)
+{
+  gint64 grid = 1;
+
+  for (guint s = 0; s < problem->n_stages; s++)
+    {
+      const gint64 *duration = problem->duration + (gsize)s * N_KINDS, *lag = problem->lag + (gsize)s * N_KINDS;
+
+      grid = MAX (grid, duration[PS_OP_F] + duration[PS_OP_B]);
+      if (!is_last_stage (problem, s))
+        grid = MAX (grid, duration[PS_OP_F] + lag[N_KINDS + PS_OP_F] + duration[N_KINDS + PS_OP_B] + lag[PS_OP_B]);
+    }
+  return grid;
+}
+
 /* The work of a microbatch of each copy at the busiest device. */
 static gint64
 most_work (const PsProblem *problem)
@@ -140,11 +178,8 @@ estimate (Plan *plan, const guint8 *wait)
   plan->period = plan->work;
   for (guint i = 0; i < MAX_PERIODS; i++)
     {
-      gint64 least = 0;
-
       place (plan, wait);
-      for (guint d = 0; d < problem->n_devices; d++)
-        least = MAX (least, period_for (plan, d));
+      gint64 least = least_period (plan);
       if (least <= plan->period)
         break;
       plan->period = least;
@@ -260,6 +295,21 @@ descend (Plan *plan, guint8 *wait, PsRandom *random)
   estimate (plan, wait);
 }
 
+/* Makes the grid's list; FALSE: its plan ends after `enough`. */
+static gboolean
+list_grid (Plan *plan, const PsBlock *block, gint64 enough, guint32 *list)
+{
+  const PsProblem *problem = plan->problem;
+
+  plan->period = (gint64)((double)least_grid (problem) * block->width);
+  place (plan, block->wait);
+  const PsInjection injection = { .way = plan->start,
+                                  .pace = (gint64)((double)least_period (plan) * block->pace),
+                                  .burst = block->burst,
+                                  .enough = enough };
+  return ps_inject (problem, &injection, list);
+}
+
 static gboolean
 fill_v (PsOrder *order, const guint8 *wait, PsRandom *random)
 {
@@ -273,24 +323,30 @@ fill_v (PsOrder *order, const guint8 *wait, PsRandom *random)
 
 /* Fills the order by the plan, with W wherever a device would wait. */
 static gboolean
-fill_planned (PsOrder *order, Plan *plan, guint8 *wait, PsRandom *random)
+fill_planned (PsOrder *order, Plan *plan, PsBlock *block, gint64 enough, PsRandom *random)
 {
   g_autofree guint32 *list = g_new (guint32, order->problem->n_ops);
-  const PsPolicy policy = { .bias[PS_OP_W] = { .base = ps_random_unit (random) },
+  double bias = ps_random_unit (random);
+  const PsPolicy policy = { .bias[PS_OP_W] = { .base = plan->on_grid ? 1 - bias / 2 : bias },
                             .ahead = { .base = order->problem->m },
                             .planned = list };
 
-  descend (plan, wait, random);
-  list_plan (plan, list);
+  if (plan->on_grid && !list_grid (plan, block, enough, list))
+    return FALSE;
+  if (!plan->on_grid)
+    {
+      descend (plan, block->wait, random);
+      list_plan (plan, list);
+    }
   return ps_greedy_build (order, &policy, NULL);
 }
 
-/* Fills and evaluates the order; returns its objective, G_MAXINT64 where it is no solution. */
+/* Fills and evaluates the order; returns its objective, G_MAXINT64 where it is no solution, or surely above enough. */
 static gint64
-build (PsOrder *order, Plan *plan, guint8 *wait, PsRandom *random)
+build (PsOrder *order, Plan *plan, PsBlock *block, gint64 enough, PsRandom *random)
 {
-  gboolean fills
-      = ps_blocks_have_slots (order->problem) ? fill_v (order, wait, random) : fill_planned (order, plan, wait, random);
+  gboolean fills = ps_blocks_have_slots (order->problem) ? fill_v (order, block->wait, random)
+                                                         : fill_planned (order, plan, block, enough, random);
 
   return fills && ps_order_evaluate (order) && order->excess == 0 ? order->objective : G_MAXINT64;
 }
@@ -298,28 +354,90 @@ build (PsOrder *order, Plan *plan, guint8 *wait, PsRandom *random)
 gboolean
 ps_blocks_suit (const PsProblem *problem)
 {
-  return !problem->joins && problem->n_slices == 1
-         && (ps_blocks_have_slots (problem) || (problem->n_stages > problem->n_devices && problem->n_ops >= LEAST_OPS));
+  return !problem->joins && problem->n_slices == 1 && (ps_blocks_have_slots (problem) || problem->n_ops >= LEAST_OPS);
 }
 
-void
-ps_blocks_search (PsBlocks *blocks, PsOrder *scratch)
+/* Whether blocks with a period may help: with one stage to a device they take the memory of 1F1B. */
+static gboolean
+suits_period (const PsProblem *problem)
+{
+  return problem->n_stages > problem->n_devices;
+}
+
+/* Whether a grid may help: the ways of two copies cross each other, and so do those of a V. */
+static gboolean
+suits_grid (const PsProblem *problem)
+{
+  return problem->n_copies == 1 && !ps_blocks_have_slots (problem);
+}
+
+static void
+draw_block (const PsProblem *problem, PsBlock *block, gboolean on_grid, PsRandom *random)
+{
+  if (!on_grid)
+    {
+      draw_waits (problem, block->wait, random);
+      return;
+    }
+  memset (block->wait, 0, 2 * (gsize)problem->n_stages);
+  block->width = 1;
+  block->pace = 1 - PACE_SPREAD * ps_random_unit (random);
+  block->burst = 0;
+}
+
+static void
+change_block (const PsProblem *problem, PsBlock *block, gboolean on_grid, PsRandom *random)
+{
+  guint which = on_grid ? ps_random_below (random, 8) : 0;
+
+  if (which < 3)
+    change_waits (problem, block->wait, random);
+  else if (which < 6)
+    block->pace = 1 - PACE_SPREAD * ps_random_unit (random);
+  else if (which < 7)
+    block->burst = ps_random_below (random, MAX_BURST + 1);
+  else
+    block->width = 1 + (ps_random_below (random, 2) ? GRID_SPREAD * ps_random_unit (random) : 0);
+}
+
+static PsBlock
+block_copy (const PsBlock *block, guint n)
+{
+  PsBlock copy = *block;
+
+  copy.wait = g_memdup2 (block->wait, n);
+  return copy;
+}
+
+static void
+block_assign (PsBlock *block, const PsBlock *from, guint n)
+{
+  guint8 *wait = memcpy (block->wait, from->wait, n);
+
+  *block = *from;
+  block->wait = wait;
+}
+
+/* A local search over blocks of one kind. */
+static void
+search_kind (PsBlocks *blocks, PsOrder *scratch, gboolean on_grid)
 {
   const PsProblem *problem = scratch->problem;
   PsRandom *random = &blocks->random;
+  PsBlock *best = &blocks->best[on_grid];
   guint n = 2 * problem->n_stages;
-  g_autofree guint8 *wait = g_memdup2 (blocks->wait, n), *current = g_memdup2 (blocks->wait, n);
+  PsBlock block = block_copy (best, n), current = block_copy (best, n);
   g_autofree gint64 *start = g_new (gint64, n);
-  Plan plan = { .problem = problem, .work = most_work (problem), .start = start };
-  gint64 current_ns = ps_random_below (random, FRESH_SEARCHES) == 0 ? G_MAXINT64 : blocks->best_ns;
+  Plan plan = { .problem = problem, .on_grid = on_grid, .work = most_work (problem), .start = start };
+  gint64 current_ns = ps_random_below (random, FRESH_SEARCHES) == 0 ? G_MAXINT64 : blocks->best_ns[on_grid];
 
   for (guint64 i = 0; i < blocks->n_tries && blocks->go_on (blocks->data); i++)
     {
       if (current_ns == G_MAXINT64)
-        draw_waits (problem, wait, random);
+        draw_block (problem, &block, on_grid, random);
       else
-        change_waits (problem, wait, random);
-      gint64 objective = build (scratch, &plan, wait, random);
+        change_block (problem, &block, on_grid, random);
+      gint64 objective = build (scratch, &plan, &block, current_ns, random);
       gboolean takes = objective <= current_ns && objective < G_MAXINT64;
 
       if (takes)
@@ -327,10 +445,39 @@ ps_blocks_search (PsBlocks *blocks, PsOrder *scratch)
           current_ns = objective;
           blocks->offer (scratch, blocks->data);
         }
-      memcpy (takes ? current : wait, takes ? wait : current, n);
+      block_assign (takes ? &current : &block, takes ? &block : &current, n);
     }
-  if (current_ns >= blocks->best_ns)
-    return;
-  blocks->best_ns = current_ns;
-  memcpy (blocks->wait, current, n);
+  if (current_ns < blocks->best_ns[on_grid])
+    {
+      blocks->best_ns[on_grid] = current_ns;
+      block_assign (best, &current, n);
+    }
+  g_free (block.wait);
+  g_free (current.wait);
+}
+
+void
+ps_blocks_init (PsBlocks *blocks, const PsProblem *problem)
+{
+  for (guint i = 0; i < 2; i++)
+    {
+      blocks->best[i] = (PsBlock){ .wait = g_new0 (guint8, 2 * (gsize)problem->n_stages), .width = 1, .pace = 1 };
+      blocks->best_ns[i] = G_MAXINT64;
+    }
+}
+
+void
+ps_blocks_clear (PsBlocks *blocks)
+{
+  g_free (blocks->best[0].wait);
+  g_free (blocks->best[1].wait);
+}
+
+void
+ps_blocks_search (PsBlocks *blocks, PsOrder *scratch)
+{
+  if (suits_grid (scratch->problem))
+    search_kind (blocks, scratch, TRUE);
+  if (suits_period (scratch->problem))
+    search_kind (blocks, scratch, FALSE);
 }

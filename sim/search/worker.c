@@ -276,7 +276,7 @@ offer_block (const PsOrder *order, gpointer data)
 static void
 try_blocks (PsSearchWorker *worker, gboolean have_slots, guint64 n_moves)
 {
-  if (worker->blocks.wait == NULL || ps_blocks_have_slots (worker->problem) != have_slots)
+  if (!ps_blocks_suit (worker->problem) || ps_blocks_have_slots (worker->problem) != have_slots)
     return;
   worker->blocks.random = worker->runner->random;
   worker->blocks.n_tries = n_moves / moves_per_order (worker);
@@ -394,11 +394,9 @@ ps_search_worker_init (PsSearchWorker *worker, PsRunner *runner, const PsStart *
   worker->length
       = MAX (CLAMP (LENGTH_PER_OP * problem->n_ops, MIN_LENGTH, SMALL_LENGTH), LARGE_LENGTH_PER_OP * problem->n_ops);
   worker->width = MIN_WIDTH;
-  worker->blocks = (PsBlocks){ .wait = ps_blocks_suit (problem) ? g_new0 (guint8, 2 * (gsize)problem->n_stages) : NULL,
-                               .best_ns = G_MAXINT64,
-                               .go_on = go_on_building,
-                               .offer = offer_block,
-                               .data = worker };
+  worker->blocks = (PsBlocks){ .go_on = go_on_building, .offer = offer_block, .data = worker };
+  if (ps_blocks_suit (problem))
+    ps_blocks_init (&worker->blocks, problem);
   ps_order_assign (worker->best, start->order);
   for (guint i = 0; i < POOL_SIZE; i++)
     {
@@ -415,5 +413,5 @@ ps_search_worker_clear (PsSearchWorker *worker)
     ps_order_free (worker->pool[i].order);
   ps_order_free (worker->best);
   ps_order_free (worker->scratch);
-  g_free (worker->blocks.wait);
+  ps_blocks_clear (&worker->blocks);
 }

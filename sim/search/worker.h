@@ -41,7 +41,7 @@ typedef struct
   guint64 n_policies;     /* tried */
   guint64 length;         /* of the next local search, moves */
   guint width;            /* of the next beam */
-  PsBlocks blocks;        /* without waits: the placement has none */
+  PsBlocks blocks;        /* where ps_blocks_suit */
   double unit_ns;         /* mean duration of an op */
   double unit_bytes;      /* mean of what an F takes */
 } PsSearchWorker;
