@@ -48,10 +48,10 @@ chain_at (const PsProblem *problem, guint hop)
   return hop % n * N_KINDS + (hop < n ? PS_OP_F : PS_OP_B);
 }
 
-/* The earliest start at `now` or later at which an op never meets those of its device that are placed. On a grid it may
- * start when another op does: some microbatches do not come. */
+/* The earliest start at `now` or later at which an op never meets those of its device that are placed. On a grid all F
+ * of a device start at the same time, and so do all B: their microbatches do not come together. */
 static gint64
-find_free (const Plan *plan, guint device, gint64 now, gint64 duration)
+find_free (const Plan *plan, guint device, guint kind, gint64 now, gint64 duration)
 {
   const PsProblem *problem = plan->problem;
   guint begin = problem->first_stage[device], n = problem->first_stage[device + 1] - begin, clear = 0;
@@ -60,15 +60,16 @@ find_free (const Plan *plan, guint device, gint64 now, gint64 duration)
     {
       guint hop = problem->stages[begin + i % n] + (i / n % 2) * problem->n_stages;
       gint64 other = problem->duration[chain_at (problem, hop)], after;
+      gboolean joins = plan->on_grid && i / n % 2 == kind;
 
       clear++;
       if (plan->start[hop] < 0)
         continue;
       after = (now - plan->start[hop]) % plan->period;
       after += after < 0 ? plan->period : 0;
-      if ((plan->on_grid && after == 0) || (after >= other && plan->period - after >= duration))
+      if (joins ? after == 0 : after >= other && plan->period - after >= duration)
         continue;
-      now += after < other ? other - after : plan->period - after + (plan->on_grid ? 0 : other);
+      now += !joins && after < other ? other - after : plan->period - after + (joins ? 0 : other);
       clear = 0;
     }
   return now;
@@ -94,7 +95,7 @@ place (Plan *plan, const guint8 *wait)
           gint64 duration = problem->duration[chain];
 
           now += problem->lag[chain] + wait[hop] * duration / WAITS_PER_OP;
-          now = plan->start[hop] = find_free (plan, problem->device[chain / N_KINDS], now, duration);
+          now = plan->start[hop] = find_free (plan, problem->device[chain / N_KINDS], chain % N_KINDS, now, duration);
           now += duration;
         }
       plan->length = MAX (plan->length, now);
