@@ -488,7 +488,7 @@ search_joint (PsSetting *setting, const SearchChoice *choice, gboolean any_chunk
   if (!better || !read_ways (&joint, state.end))
     return FALSE;
   set_ways (&joint, &state, setting);
-  found->result->lower_bound_ns = bound_all (&joint, found->result->price_ns);
+  found->result->lower_bound_ns = MIN (found->result->lower_bound_ns, bound_all (&joint, found->result->price_ns));
   found->result->found_by = "joint moves";
   found->result->proved_optimal = found->result->price_ns <= found->result->lower_bound_ns;
   return TRUE;

@@ -205,7 +205,7 @@ take_result (const Choosing *choosing, SearchFound *found)
   found->result->makespan_ns = prediction->metrics.makespan_ns;
   found->result->max_span_ns = prediction->metrics.max_span_ns;
   found->result->price_ns = search_time (choosing->pricing.setting, prediction);
-  found->result->lower_bound_ns = 0;
+  found->result->lower_bound_ns = G_MAXINT64;
   found->result->proved_optimal = FALSE;
   return TRUE;
 }

@@ -25,19 +25,33 @@ check_stages (const PsSetting *setting, const PsSchedule *schedule, GError **err
   return TRUE;
 }
 
+/* The setting's costs of the same stages with full recomputation: measured where there are such rows. */
+static PsCosts *
+load_full (const PsSetting *setting, const PsCosts *costs, guint n_devices, GError **error)
+{
+  guint n = costs->n_stages;
+  g_autofree PsStageShape *shapes = g_memdup2 (costs->shapes, costs->shapes != NULL ? n * sizeof *shapes : 0);
+  PsSetting full = *setting;
+
+  for (guint stage = 0; stage < n && shapes != NULL; stage++)
+    shapes[stage].recompute = shapes[stage].n_layers > 0 ? PS_RECOMPUTE_FULL : PS_RECOMPUTE_NONE;
+  full.known_shapes = shapes;
+  full.recompute = PS_RECOMPUTE_FULL;
+  full.n_recompute = full.n_offload = 0;
+  full.offload = 0;
+  return ps_setting_costs (&full, n_devices, n / n_devices, error);
+}
+
 PsCosts *
 ps_setting_recomputed (const PsSetting *setting, const PsSchedule *schedule, const PsCosts *costs, GError **error)
 {
-  const PsCostSource *source = ps_setting_source (setting);
-  g_autoptr (PsModel) model = source->has_model ? ps_setting_model (setting, error) : NULL;
-  g_autoptr (PsCluster) cluster = source->has_cluster ? ps_setting_cluster (setting, error) : NULL;
-  g_autoptr (PsCosts) full = ps_costs_copy (costs);
+  g_autoptr (PsCosts) full = NULL;
 
-  if (source->has_model > (model != NULL) || source->has_cluster > (cluster != NULL)
-      || !ps_setting_check_stages (setting, costs->n_stages, error) || !check_stages (setting, schedule, error))
+  if (!ps_setting_check_stages (setting, costs->n_stages, error) || !check_stages (setting, schedule, error))
     return NULL;
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    if (!saves_all (setting, stage) && !ps_costs_recompute (full, stage, model, cluster, PS_RECOMPUTE_FULL, error))
-      return NULL;
-  return ps_costs_split_recompute (costs, full);
+  full = load_full (setting, costs, schedule->placement->n_devices, error);
+  for (guint stage = 0; full != NULL && stage < costs->n_stages; stage++)
+    if (saves_all (setting, stage))
+      ps_costs_copy_stage (full, stage, costs, stage);
+  return full != NULL ? ps_costs_split_recompute (costs, full) : NULL;
 }

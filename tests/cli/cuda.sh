@@ -37,6 +37,9 @@ equal tied zb-v -p 2 -m 2
 equal gpt 1f1b -p 4 -m 4 --sm-shares 40,30,20,10
 equal tied zb-h1 -p 4 -m 4 --layout '|Etttt|L|'
 equal llama zb-v -p 2 -m 2 --recompute full
+pipesim schedule convert zb-h1 -p 2 -m 4 --to native -o kept.json
+sed 's/"B\([13]\)\.\([01]\)"/"R\1.\2", &/g' kept.json >some.json
+equal llama some.json
 equal gpt pipedream -p 2 -m 3
 equal gpt32 pipedream -p 4 -m 4
 equal llama pipedream-2bw -p 2 -m 4
