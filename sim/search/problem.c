@@ -50,21 +50,24 @@ ps_problem_apart_peak (const PsProblem *problem, guint stage)
   return MAX (problem->take[b], problem->take[b] - problem->give[b] + problem->take[w]);
 }
 
-/* All memory that the device's ops ever take and keep, plus the most that one op takes for itself. */
+/* All memory that the device's ops ever take and keep, plus the most that an F and a backward take at once in a pair.
+ */
 static gint64
 most_memory (const PsProblem *problem, guint device)
 {
-  gint64 bytes = problem->held[device], peak = 0;
+  gint64 bytes = problem->held[device], forward = 0, backward = 0;
 
   for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
-    for (guint kind = 0; kind < N_KINDS; kind++)
-      {
-        guint chain = problem->stages[i] * N_KINDS + kind;
+    {
+      guint chain = problem->stages[i] * N_KINDS;
+      const gint64 *take = problem->take + chain, *give = problem->give + chain;
 
-        bytes += MAX (problem->take[chain] - problem->give[chain], 0) * problem->m;
-        peak = MAX (peak, MAX (problem->take[chain], problem->bw_take[problem->stages[i]]));
-      }
-  return bytes + peak;
+      for (guint kind = 0; kind < N_KINDS; kind++)
+        bytes += MAX (take[kind] - give[kind], 0) * problem->m;
+      forward = MAX (forward, take[PS_OP_F]);
+      backward = MAX (backward, MAX (MAX (take[PS_OP_B], take[PS_OP_W]), problem->bw_take[problem->stages[i]]));
+    }
+  return bytes + forward + backward;
 }
 
 gboolean

@@ -342,6 +342,27 @@ test_least_memory (void)
     }
 }
 
+/* An F of 2 bytes and a BW of 1, both for themselves, fit into 2 bytes apart and not as a pair. */
+static void
+test_pair_memory (void)
+{
+  const gint64 cost[4] = { 10, 10, 10, 0 };
+  g_auto (Case) c = { 0 };
+
+  case_init (&c, PS_PLACEMENT_LOOP, 1, 1, 4, cost, 0, 0, 2);
+  ps_costs_op (c.costs, PS_OP_F, 0)->take_bytes = ps_costs_op (c.costs, PS_OP_F, 0)->give_bytes = 2;
+  ps_costs_op (c.costs, PS_OP_BW, 0)->take_bytes = ps_costs_op (c.costs, PS_OP_BW, 0)->give_bytes = 1;
+  c.costs->stage[0].pair_ns = 20;
+  g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
+  PsRandom own = { 1 };
+  g_autoptr (PsOrder) order = draw_order (problem, &own);
+  PsAnnealing annealing = { .random = own, .hot = 10, .cold = 1, .price = -1, .n_moves = 10000 };
+
+  g_assert_true (ps_problem_may_run_out (problem, 0));
+  ps_anneal (order, &annealing);
+  g_assert_cmpint (order->objective, ==, 4 * 30);
+}
+
 static void
 test_odd (void)
 {
@@ -389,6 +410,7 @@ main (int argc, char **argv)
   g_test_add_func ("/search-pairs/known", test_known);
   g_test_add_func ("/search-pairs/one-by-one", test_one_by_one);
   g_test_add_func ("/search-pairs/least-memory", test_least_memory);
+  g_test_add_func ("/search-pairs/pair-memory", test_pair_memory);
   g_test_add_func ("/search-pairs/odd", test_odd);
   g_test_add_func ("/search-pairs/stretch", test_stretch);
   return g_test_run ();
