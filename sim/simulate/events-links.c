@@ -8,7 +8,6 @@
 
 typedef enum
 {
-  PHASE_ALONE,   /* shares nothing */
   PHASE_ROOMY,   /* both its ports have room for all their flows at the rates that they take alone, or no other flow */
   PHASE_LATENCY, /* a port of it is crowded: its rate will have to be found */
   PHASE_BYTES,   /* the same, and it moves bytes */
@@ -21,11 +20,12 @@ typedef struct
   guint64 alone;   /* its rate when it shares no link */
   guint64 level;   /* while rates are found: at which it stops to fill as far as is known */
   guint64 rate;    /* 0: none yet */
+  guint32 transfer;
   guint32 port[2]; /* of its route */
   guint32 next[2]; /* 1 + flow that moves bytes through the same port; 0: none */
   guint32 previous[2];
   guint turn;    /* in which it began */
-  guint32 place; /* among the roomy */
+  guint32 place; /* among the roomy; of a free flow: 1 + the next free one, or 0 */
   guint8 phase;
   guint8 fixed; /* FALSE: its new rate is being found */
 } Flow;
@@ -50,7 +50,10 @@ struct _PsLinks
   guint n_touched;
   guint32 *touched; /* [n_ports] */
   PsRoutes *routes;
-  Flow *flows; /* [n_transfers] */
+  guint n_flows;    /* that stood for a transfer so far */
+  Flow *flows;      /* [n_transfers] the few that are in use stay in the processor's cache */
+  guint32 free;     /* 1 + flow that stands for no transfer any more; 0: none */
+  guint32 *flow_of; /* [n_transfers] 1 + flow of a transfer; 0: none, it shares nothing */
   guint n_roomy;
   guint32 *roomy;   /* [n_transfers] flows whose rates are known */
   guint32 *without; /* [n_transfers] flows whose rates are being found */
@@ -66,7 +69,8 @@ ps_links_new (const PsEvents *events)
   for (guint i = 0; i < links->n_ports; i++)
     links->ports[i].capacity = ps_routes_capacity (events, i);
   links->routes = ps_routes_new (events);
-  links->flows = g_new0 (Flow, events->n_transfers + 1);
+  links->flows = g_new (Flow, events->n_transfers + 1);
+  links->flow_of = g_new (guint32, events->n_transfers + 1);
   links->touched = g_new (guint32, links->n_ports);
   links->roomy = g_new (guint32, events->n_transfers + 1);
   links->without = g_new (guint32, events->n_transfers + 1);
@@ -82,6 +86,7 @@ ps_links_free (PsLinks *links)
   g_free (links->ports);
   g_free (links->touched);
   g_free (links->flows);
+  g_free (links->flow_of);
   g_free (links->roomy);
   g_free (links->without);
   g_free (links);
@@ -101,13 +106,27 @@ ps_links_begin (PsEvents *events)
 {
   PsLinks *links = events->timed->links;
 
-  links->n_roomy = links->n_touched = 0;
+  links->n_roomy = links->n_touched = links->n_flows = links->free = 0;
   for (guint i = 0; i < links->n_ports; i++)
     links->ports[i] = (Port){ .capacity = links->ports[i].capacity };
   ps_routes_begin (links->routes, events);
   for (guint i = 0; i < events->n_transfers; i++)
-    events->transfers[i].shares = events->transfers[i].part != PS_TRANSFER_EAGER_RECEIVE
-                                  && ps_routes_of (links->routes, &events->transfers[i])->shares;
+    {
+      links->flow_of[i] = 0;
+      events->transfers[i].shares = events->transfers[i].part != PS_TRANSFER_EAGER_RECEIVE
+                                    && ps_routes_of (links->routes, &events->transfers[i])->shares;
+    }
+}
+
+static guint32
+allot_flow (PsLinks *links)
+{
+  guint32 index = links->free - 1;
+
+  if (links->free == 0)
+    return links->n_flows++;
+  links->free = links->flows[index].place;
+  return index;
 }
 
 static guint
@@ -209,7 +228,7 @@ set_rate (PsEvents *events, guint32 index, guint64 rate)
   PsTraffic wait = (flow->left + rate / 2) / rate;
 
   flow->rate = rate;
-  ps_heap_set (events->timed->heap, events->n_devices + index,
+  ps_heap_set (events->timed->heap, events->n_devices + flow->transfer,
                flow->since_ns + (gint64)MIN (wait, (PsTraffic)(G_MAXINT64 / 4)));
 }
 
@@ -241,7 +260,7 @@ leave_roomy (PsEvents *events)
         {
           flow->phase = PHASE_LATENCY;
           flow->rate = 0;
-          ps_heap_set (timed->heap, events->n_devices + index, flow->since_ns);
+          ps_heap_set (timed->heap, events->n_devices + flow->transfer, flow->since_ns);
           continue;
         }
       move_bytes (flow, timed->now_ns);
@@ -256,42 +275,49 @@ ps_links_start (PsEvents *events, guint32 index)
   PsLinks *links = timed->links;
   const PsTransfer *transfer = &events->transfers[index];
   const PsRoute *route = ps_routes_of (links->routes, transfer);
-  Flow *flow = &links->flows[index];
   gint64 body_ns = transfer->end_ns - route->latency_ns;
   guint64 alone = find_alone (events->costs->message_bytes[route->transfer], body_ns);
+  guint32 i;
+  Flow *flow;
 
   if (alone == 0 || !route->shares)
     {
-      flow->phase = PHASE_ALONE;
       ps_heap_set (timed->heap, events->n_devices + index, timed->now_ns + transfer->end_ns);
       return;
     }
-  *flow = (Flow){ .phase = PHASE_ROOMY,
-                  .turn = timed->turn,
-                  .alone = alone,
-                  .left = (PsTraffic)alone * (guint64)body_ns,
-                  .since_ns = timed->now_ns + route->latency_ns,
-                  .port = { route->port[0], route->port[1] },
-                  .place = links->n_roomy };
-  links->roomy[links->n_roomy++] = index;
+  i = allot_flow (links);
+  flow = &links->flows[i];
+  flow->phase = PHASE_ROOMY;
+  flow->turn = timed->turn;
+  flow->alone = alone;
+  flow->rate = 0;
+  flow->left = (PsTraffic)alone * (guint64)body_ns;
+  flow->since_ns = timed->now_ns + route->latency_ns;
+  flow->transfer = index;
+  flow->port[0] = route->port[0];
+  flow->port[1] = route->port[1];
+  flow->place = links->n_roomy;
+  links->flow_of[index] = 1 + i;
+  links->roomy[links->n_roomy++] = i;
   want (links, flow, 1);
   if (is_crowded (links, flow))
     leave_roomy (events);
   else
-    set_rate (events, index, roomy_rate (links, flow));
+    set_rate (events, i, roomy_rate (links, flow));
 }
 
 gboolean
 ps_links_event (PsEvents *events, guint32 index)
 {
   PsLinks *links = events->timed->links;
-  Flow *flow = &links->flows[index];
+  guint32 i = links->flow_of[index];
+  Flow *flow = &links->flows[i - (i != 0)];
 
-  if (flow->phase == PHASE_ALONE)
+  if (i == 0)
     return TRUE;
   if (flow->phase == PHASE_LATENCY)
     {
-      begin_bytes (links, index);
+      begin_bytes (links, i - 1);
       return FALSE;
     }
   if (flow->phase == PHASE_BYTES)
@@ -299,6 +325,8 @@ ps_links_event (PsEvents *events, guint32 index)
   else
     remove_roomy (links, flow);
   want (links, flow, -1);
+  flow->place = links->free;
+  links->free = i;
   return TRUE;
 }
 

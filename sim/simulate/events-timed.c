@@ -342,12 +342,12 @@ ps_timed_start_transfer (PsEvents *events, guint32 index)
 {
   PsTransfer *transfer = &events->transfers[index];
 
-  if (transfer->shares)
-    {
-      ps_heap_set (events->timed->heap, events->n_devices + index, transfer->start_ns);
-      return;
-    }
-  finish_transfer (events, index);
+  if (!transfer->shares)
+    finish_transfer (events, index);
+  else if (transfer->start_ns <= events->timed->now_ns)
+    begin_transfer (events, index);
+  else
+    ps_heap_set (events->timed->heap, events->n_devices + index, transfer->start_ns);
 }
 
 static void
