@@ -19,11 +19,16 @@ remove_database (const char *path)
 static inline PsCostDb *
 open_db (const char *path, PsCostDbMode mode)
 {
-  g_autoptr (GError) error = NULL;
-  PsCostDb *db = ps_costdb_open (path, mode, &error);
+  return fine (ps_costdb_open (path, mode, &error));
+}
 
-  g_assert_no_error (error);
-  return db;
+/* In the folder of these tests. */
+static inline PsCostDb *
+new_db (const char *name)
+{
+  g_autofree char *path = path_of (name);
+
+  return open_db (path, PS_COSTDB_WRITE);
 }
 
 static inline PsModel *
@@ -61,11 +66,9 @@ static inline gint64
 begin (PsCostDb *db, const char *name)
 {
   g_autoptr (PsProfile) profile = new_profile (name);
-  g_autoptr (GError) error = NULL;
   gint64 id = 0;
 
-  g_assert_true (ps_costdb_begin_profile (db, profile, &id, &error));
-  g_assert_no_error (error);
+  g_assert_true (fine (ps_costdb_begin_profile (db, profile, &id, &error)));
   return id;
 }
 
@@ -105,8 +108,6 @@ static inline void
 store (PsCostDb *db, gint64 profile, PsMeasurement *taken)
 {
   g_autoptr (PsMeasurement) measurement = taken;
-  g_autoptr (GError) error = NULL;
 
-  ps_costdb_store (db, profile, measurement, &error);
-  g_assert_no_error (error);
+  fine (ps_costdb_store (db, profile, measurement, &error));
 }

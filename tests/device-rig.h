@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device/devices.h"
+#include "error-rig.h"
 
 /* A device that holds all stages of a model. */
 typedef struct
@@ -39,8 +40,7 @@ rig_open_as (Rig *rig, const PsDeviceClass *of, PsModel model, guint n_stages, g
   rig->setting.n_microbatches = n_microbatches;
   rig->setting.core = -1;
   rig->setting.seed = 7;
-  rig->device = of->open (&rig->setting, &error);
-  g_assert_no_error (error);
+  rig->device = fine (of->open (&rig->setting, &error));
   g_assert_true (rig->device->class->attach (rig->device, &error));
   for (guint i = 0; i < n_stages; i++)
     {
@@ -50,8 +50,7 @@ rig_open_as (Rig *rig, const PsDeviceClass *of, PsModel model, guint n_stages, g
                                    .head = i == n_stages - 1,
                                    .recompute = rig_recompute };
 
-      rig->device->class->add_stage (rig->device, i, &shape, &error);
-      g_assert_no_error (error);
+      fine (rig->device->class->add_stage (rig->device, i, &shape, &error));
     }
 }
 
@@ -72,11 +71,9 @@ static inline PsTensor *
 run (Rig *rig, PsOpKind kind, guint stage, guint microbatch, PsTensor *input)
 {
   const PsOp op = { .kind = (guint8)kind, .stage = (guint16)stage, .microbatch = microbatch & 0x7fffffff };
-  g_autoptr (GError) error = NULL;
   PsTensor *output = NULL;
 
-  rig->device->class->run (rig->device, op, input, &output, &error);
-  g_assert_no_error (error);
+  fine (rig->device->class->run (rig->device, op, input, &output, &error));
   return output;
 }
 

@@ -1,6 +1,8 @@
 /* folder-rig.h - files of tests, in a folder of their own that goes with everything in it when they have run. */
 #pragma once
 
+#include "error-rig.h"
+
 #include <glib.h>
 #include <glib/gstdio.h>
 

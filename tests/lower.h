@@ -1,6 +1,8 @@
 /* lower.h - programs of schedules that are valid. */
 #pragma once
 
+#include "error-rig.h"
+
 #include <pipesim/families.h>
 #include <pipesim/program.h>
 
@@ -8,13 +10,8 @@
 static inline PsProgram *
 lower (PsSchedule *schedule)
 {
-  g_autoptr (GError) error = NULL;
-
-  ps_schedule_validate (schedule, &error);
-  g_assert_no_error (error);
-  PsProgram *program = ps_program_lower (schedule, PS_COMM_ASAP, &error);
-  g_assert_no_error (error);
-  return program;
+  fine (ps_schedule_validate (schedule, &error));
+  return fine (ps_program_lower (schedule, PS_COMM_ASAP, &error));
 }
 
 static inline guint
@@ -31,10 +28,7 @@ assert_runs_on_all_channels (const PsProgram *program)
 {
   for (guint channel = 0; channel < n_channels (); channel++)
     {
-      g_autoptr (GError) error = NULL;
-
-      ps_program_check (program, (PsChannel)channel, &error);
-      g_assert_no_error (error);
+      fine (ps_program_check (program, (PsChannel)channel, &error));
     }
 }
 
@@ -42,11 +36,9 @@ assert_runs_on_all_channels (const PsProgram *program)
 static inline PsProgram *
 lower_family (const char *name, guint p, guint m, guint v)
 {
-  g_autoptr (GError) error = NULL;
   const PsFamily *family = ps_family_find (name);
   PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = v ? v : family->default_chunks };
-  PsSchedule *schedule = ps_family_generate (family, &setting, &error);
+  PsSchedule *schedule = fine (ps_family_generate (family, &setting, &error));
 
-  g_assert_no_error (error);
   return lower (schedule);
 }

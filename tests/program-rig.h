@@ -69,11 +69,9 @@ static inline int
 run_argv (const char *folder, char **argv, char **environment, char **printed, char **talk)
 {
   GSpawnFlags flags = printed != NULL ? G_SPAWN_SEARCH_PATH : G_SPAWN_SEARCH_PATH | G_SPAWN_STDOUT_TO_DEV_NULL;
-  g_autoptr (GError) error = NULL;
   int status;
 
-  g_spawn_sync (folder, argv, environment, flags, NULL, NULL, printed, talk, &status, &error);
-  g_assert_no_error (error);
+  fine (g_spawn_sync (folder, argv, environment, flags, NULL, NULL, printed, talk, &status, &error));
   g_assert_true (WIFEXITED (status));
   return WEXITSTATUS (status);
 }
@@ -85,11 +83,9 @@ run_program (const char *folder, const char *program, const char *arguments, cha
 {
   g_autofree char *path = g_build_filename (g_getenv ("PIPESIM_BINDIR"), program, NULL);
   g_autofree char *line = g_strconcat (path, " ", arguments, NULL);
-  g_autoptr (GError) error = NULL;
   g_auto (GStrv) argv = NULL;
 
-  g_shell_parse_argv (line, NULL, &argv, &error);
-  g_assert_no_error (error);
+  fine (g_shell_parse_argv (line, NULL, &argv, &error));
   return run_argv (folder, argv, environment, printed, talk);
 }
 

@@ -83,14 +83,13 @@ predict_from_one (const GPtrArray *rows, guint i, GHashTable *clusters)
 {
   Row *row = rows->pdata[i], *anchor;
   double absolute = row->predicted_s;
-  const PsCluster *cluster;
 
   if (!row->set->from_one || row->reason != NULL)
     return;
   anchor = find_anchor (rows, row);
   if (anchor == row)
     return;
-  cluster = find_cluster (clusters, row_cluster_name (row));
+  const PsCluster *cluster = find_cluster (clusters, row_cluster_name (row));
   row_predict (row, cluster, fitting_speed (anchor, cluster));
   row->from_one_s = row->predicted_s;
   row->predicted_s = absolute;
@@ -168,7 +167,6 @@ static void
 print_left_out (const GPtrArray *rows, const DataSet *set)
 {
   g_autoptr (GHashTable) counts = g_hash_table_new (g_str_hash, g_str_equal);
-  g_autoptr (GList) reasons = NULL;
 
   for (guint i = 0; i < rows->len; i++)
     {
@@ -177,7 +175,7 @@ print_left_out (const GPtrArray *rows, const DataSet *set)
       if (row->set == set)
         count_reason (counts, row->reason != NULL ? row->reason : row->memory_reason);
     }
-  reasons = g_list_sort (g_hash_table_get_keys (counts), (GCompareFunc)strcmp);
+  g_autoptr (GList) reasons = g_list_sort (g_hash_table_get_keys (counts), (GCompareFunc)strcmp);
   for (GList *l = reasons; l != NULL; l = l->next)
     g_print ("- %s: %u rows left out: %s\n", set->title, GPOINTER_TO_UINT (g_hash_table_lookup (counts, l->data)),
              (const char *)l->data);

@@ -56,12 +56,11 @@ row_read_pair (Row *row)
       g_auto (GStrv) cells = row_split (row->cells[i]);
       const Row line = { .header = row->header, .cells = cells };
       guint layer = (guint)row_number (&line, "layer_instance");
-      gint64 *part;
 
       if (*row->cells[i] == '\0')
         continue;
       g_array_set_size (row->pair, MAX (row->pair->len, layer + 1));
-      part = find_part (&g_array_index (row->pair, PsPairLayer, layer), row_text (&line, "annotation"));
+      gint64 *part = find_part (&g_array_index (row->pair, PsPairLayer, layer), row_text (&line, "annotation"));
       if (part == NULL)
         return g_strdup_printf ("annotation %s", row_text (&line, "annotation"));
       *part = kernels_ns (&line);

@@ -425,12 +425,11 @@ static GPtrArray *
 list_files (const char *folder, GError **error)
 {
   g_autoptr (GDir) dir = g_dir_open (folder, 0, error);
-  GPtrArray *names = NULL;
   const char *name;
 
   if (dir == NULL)
     return NULL;
-  names = g_ptr_array_new_with_free_func (g_free);
+  GPtrArray *names = g_ptr_array_new_with_free_func (g_free);
   while ((name = g_dir_read_name (dir)) != NULL)
     if (g_str_has_suffix (name, ".csv"))
       g_ptr_array_add (names, g_strdup (name));

@@ -172,15 +172,13 @@ windows_bound (const PsProblem *problem, gint64 root, gint64 best)
 static void
 bench_row (const Row *row, guint64 moves, double *sum, double *worst)
 {
-  g_autoptr (GError) error = NULL;
   Case c;
 
   case_init (&c, &row->setting);
   shape_costs (c.costs, row);
   c.setting.objective = row->objective;
   c.setting.move_limit = moves;
-  g_autoptr (PsSearchResult) result = ps_search (&c.setting, &error);
-  g_assert_no_error (error);
+  g_autoptr (PsSearchResult) result = fine (ps_search (&c.setting, &error));
   g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
   gint64 best = result->price_ns, begin = g_get_monotonic_time ();
   gint64 plain = ps_lower_bound_within (c.placement, c.setting.n_microbatches, c.costs, c.limit, row->objective);

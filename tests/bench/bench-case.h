@@ -3,6 +3,7 @@
 
 #include <pipesim/search.h>
 
+#include "error-rig.h"
 #include "search/problem.h"
 
 typedef struct

@@ -65,12 +65,10 @@ measure (const char *name, guint n_devices, guint n_microbatches, const char *tr
                                  .n_steps = N_STEPS,
                                  .processes = processes };
   gint64 begin_ns = clock_ns (CLOCK_PROCESS_CPUTIME_ID), used_ns;
-  g_autoptr (PsRunResult) result = NULL;
   double n_ops = (double)ps_schedule_n_ops (program->schedule), n_here;
 
   g_assert_no_error (error);
-  result = ps_run (program, &setting, &error);
-  g_assert_no_error (error);
+  g_autoptr (PsRunResult) result = fine (ps_run (program, &setting, &error));
   used_ns = clock_ns (CLOCK_PROCESS_CPUTIME_ID) - begin_ns;
   n_here = n_ops * N_STEPS / ps_processes_n_ranks (processes);
   if (result->timeline == NULL)

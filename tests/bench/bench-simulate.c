@@ -2,6 +2,7 @@
  * recurrence in the same process; and how long generating, validating and lowering takes. Prints medians over rounds
  * that alternate. */
 #include "bench-clock.h"
+#include "error-rig.h"
 
 #include <pipesim/families.h>
 #include <pipesim/simulate.h>
@@ -89,13 +90,10 @@ static PsProgram *
 lower (const PsFamily *family, const PsFamilySetting *setting)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsSchedule) schedule = ps_family_generate (family, setting, &error);
+  g_autoptr (PsSchedule) schedule = fine (ps_family_generate (family, setting, &error));
 
-  g_assert_no_error (error);
   g_assert_true (ps_schedule_validate (schedule, &error));
-  PsProgram *program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error);
-  g_assert_no_error (error);
-  return program;
+  return fine (ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error));
 }
 
 /* What generating, validating and lowering takes. */

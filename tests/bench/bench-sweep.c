@@ -2,6 +2,7 @@
  * alone and into a database on 1, 2, 4, ... threads. Prints medians over rounds: of the thread's processor time alone,
  * because other programs may share its core, and of the clock with several threads. */
 #include "bench-clock.h"
+#include "error-rig.h"
 
 #include <pipesim/sweep.h>
 
@@ -13,11 +14,7 @@
 static PsSweep *
 parse (const char *text)
 {
-  g_autoptr (GError) error = NULL;
-  PsSweep *sweep = ps_sweep_parse ("bench", text, strlen (text), &error);
-
-  g_assert_no_error (error);
-  return sweep;
+  return fine (ps_sweep_parse ("bench", text, strlen (text), &error));
 }
 
 /* One thread, no database. */
@@ -33,10 +30,8 @@ rate_alone (const PsSweep *sweep)
 
       for (guint64 point = 0; point < ps_sweep_n_points (sweep); point++)
         {
-          g_autoptr (GError) error = NULL;
-          g_autoptr (PsResult) result = ps_sweep_worker_predict (worker, point, &error);
+          g_autoptr (PsResult) result = fine (ps_sweep_worker_predict (worker, point, &error));
 
-          g_assert_no_error (error);
           g_assert_null (result->reason);
         }
       times[round] = clock_ns (CLOCK_THREAD_CPUTIME_ID) - start;

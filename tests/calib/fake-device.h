@@ -1,6 +1,7 @@
 /* fake-device.h - a device to measure that computes nothing, and the same on parts of an accelerator. */
 #pragma once
 
+#include "error-rig.h"
 #include "measure.h"
 
 #include <string.h>

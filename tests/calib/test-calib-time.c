@@ -113,7 +113,6 @@ find_doubt (double ops, double o, double transfers, guint n_samples)
   g_autoptr (PsModel) model = tiny ();
   const PsCalibration calibration = { .model = model, .n_devices = 2 };
   g_autoptr (PsCut) cut = ps_cut_new (&calibration, 1, NULL);
-  g_autoptr (GError) error = NULL;
   gint64 id = begin (db, "here");
   PsDoubt doubt;
 
@@ -130,8 +129,7 @@ find_doubt (double ops, double o, double transfers, guint n_samples)
   transfer->time.mad_ns = (gint64)(transfers * MS);
   repeat_samples (transfer, n_samples);
   store (db, id, transfer);
-  g_assert_true (ps_doubt_find (&doubt, db, "here", model, cut, &error));
-  g_assert_no_error (error);
+  g_assert_true (fine (ps_doubt_find (&doubt, db, "here", model, cut, &error)));
   ps_costdb_close (db);
   remove_database (path);
   g_rmdir (folder);

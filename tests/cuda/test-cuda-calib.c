@@ -73,7 +73,6 @@ calibrate_beside (Found *found, const PsTransportClass *transport, guint caches,
 {
   static const guint chunks[] = { 1 }, blocks[] = { 0, 8 };
   PsModel model = small_model (n_devices, 32, 2, 8);
-  g_autoptr (GError) error = NULL;
 
   model.name = (char *)"small";
   const PsCalibration calibration = { .device = cuda_device,
@@ -95,8 +94,7 @@ calibrate_beside (Found *found, const PsTransportClass *transport, guint caches,
                                       .sentinel = count_sentinel,
                                       .data = found };
 
-  ps_calibrate (&calibration, &error);
-  g_assert_no_error (error);
+  fine (ps_calibrate (&calibration, &error));
 }
 
 static const PsTransportClass *
@@ -160,8 +158,7 @@ test_occupy (void)
   g_assert_true (device->class->occupy (device, 4, &error));
   g_assert_true (device->class->occupy (device, 0, &error));
   g_assert_false (device->class->occupy (device, 100000, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-  g_clear_error (&error);
+  assert_error (&error, PS_ERROR_USAGE, "*");
   device->class->close (device);
   setting.n_local = 8;
   device = cuda_device->open (&setting, NULL);
@@ -261,7 +258,6 @@ measure_profile (PsCostDb *db, guint caches)
 {
   static const guint chunks[] = { 1 };
   PsModel model = small_model (1, 24, 2, 8);
-  g_autoptr (PsProfile) profile = NULL;
   g_autoptr (GError) error = NULL;
   PsCalibRounds rounds;
   const PsCalibration calibration = { .device = cuda_device,
@@ -276,12 +272,11 @@ measure_profile (PsCostDb *db, guint caches)
                                       .seed = 1 };
 
   model.name = (char *)"small";
-  profile = ps_profile_new_here ("p", &model, cuda_device, &ps_threads_transport);
+  g_autoptr (PsProfile) profile = ps_profile_new_here ("p", &model, cuda_device, &ps_threads_transport);
   ps_calib_rounds_init (&rounds, "p");
   rounds.db = db;
   g_assert_true (ps_costdb_begin_profile (db, profile, &rounds.profile, &error));
-  ps_calib_rounds_measure (&rounds, &calibration, &error);
-  g_assert_no_error (error);
+  fine (ps_calib_rounds_measure (&rounds, &calibration, &error));
   ps_calib_rounds_clear (&rounds);
 }
 
@@ -371,13 +366,11 @@ static void
 test_flush (void)
 {
   Rig plain, flushed;
-  g_autoptr (GError) error = NULL;
 
   rig_open (&plain, cuda_device, cuda_model (PS_PRECISION_FP32, PS_MLP_GELU), 2, 1);
   rig_open (&flushed, cuda_device, cuda_model (PS_PRECISION_FP32, PS_MLP_GELU), 2, 1);
   PsTensor *activation = run (&plain, PS_OP_F, 0, 0, NULL), *same = run (&flushed, PS_OP_F, 0, 0, NULL);
-  g_assert_true (flushed.device->class->flush_cache (flushed.device, &error));
-  g_assert_no_error (error);
+  g_assert_true (fine (flushed.device->class->flush_cache (flushed.device, &error)));
   run (&plain, PS_OP_F, 1, 0, activation);
   run (&flushed, PS_OP_F, 1, 0, same);
   g_assert_cmpfloat (plain.device->class->loss (plain.device, 0), ==, flushed.device->class->loss (flushed.device, 0));

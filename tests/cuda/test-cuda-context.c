@@ -46,12 +46,11 @@ test_numbers (void)
   };
   PsModel model = small_model (4, 16, 2, 8);
   gint64 numbers[12];
-  PsTensor *tensor;
   Rig rig;
 
   model.vocabulary = 16;
   rig_open (&rig, cuda_device, model, 2, 3);
-  tensor = run_measured (&rig, PS_OP_F, 0, 0, NULL, &numbers[0], &numbers[1]);
+  PsTensor *tensor = run_measured (&rig, PS_OP_F, 0, 0, NULL, &numbers[0], &numbers[1]);
   run_measured (&rig, PS_OP_F, 1, 0, tensor, &numbers[6], &numbers[7]);
   tensor = run_measured (&rig, PS_OP_B, 1, 0, NULL, &numbers[8], &numbers[9]);
   run_measured (&rig, PS_OP_B, 0, 0, tensor, &numbers[2], &numbers[3]);
@@ -103,8 +102,7 @@ test_no_memory (void)
   limit (in_use ());
   g_assert_false (rig.device->class->run (rig.device, op, NULL, &output, &error));
   limit (0);
-  g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
-  g_assert_true (g_str_has_prefix (error->message, "stage 0: no memory for "));
+  assert_error (&error, PS_ERROR_UNAVAILABLE, "stage 0: no memory for *");
   const PsMemoryUse after = memory_of (&rig);
   g_assert_cmpmem (before.current, sizeof before.current, after.current, sizeof after.current);
   backward (&rig, PS_OP_BW, 0);
@@ -128,10 +126,8 @@ static void
 assert_sharing (guint index, guint n_local, const guint *shares, const char *text)
 {
   const PsModel model = small_model (1, 8, 2, 4);
-  g_autoptr (GError) error = NULL;
-  PsDevice *device = open_shared (&model, index, n_local, shares, &error);
+  PsDevice *device = fine (open_shared (&model, index, n_local, shares, &error));
 
-  g_assert_no_error (error);
   g_autofree char *libraries = cuda_device->libraries ();
   g_test_message ("%s", libraries);
   g_assert_nonnull (strstr (libraries, text));
@@ -183,10 +179,8 @@ test_peers (void)
   g_setenv ("PS_EMULATED_GPUS", "2", TRUE);
   for (guint i = 0; i < 4; i++)
     {
-      g_autoptr (GError) error = NULL;
-      PsDevice *device = open_shared (&model, i, 4, NULL, &error);
+      PsDevice *device = fine (open_shared (&model, i, 4, NULL, &error));
 
-      g_assert_no_error (error);
       device->class->close (device);
     }
   g_unsetenv ("PS_EMULATED_GPUS");
@@ -218,9 +212,8 @@ test_too_many (void)
   if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
     return;
   g_assert_null (open_shared (&model, 3, 17, NULL, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-  g_assert_cmpstr (error->message, ==,
-                   "cuda device: 17 devices can't share a GPU of 132 multiprocessors: each needs 8 at least");
+  assert_error (&error, PS_ERROR_USAGE,
+                "cuda device: 17 devices can't share a GPU of 132 multiprocessors: each needs 8 at least");
 }
 
 /* --- what goes wrong --- */
@@ -233,8 +226,7 @@ assert_unavailable (const char *variable, const char *value, const char *message
   g_setenv (variable, value, TRUE);
   g_assert_false (cuda_device->available (&error));
   g_unsetenv (variable);
-  g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
-  g_assert_cmpstr (error->message, ==, message);
+  assert_error (&error, PS_ERROR_UNAVAILABLE, message);
 }
 
 static void
@@ -256,8 +248,7 @@ assert_open_fails (PsModel model, const char *message)
   g_autoptr (GError) error = NULL;
 
   g_assert_null (open_shared (&model, 0, 1, NULL, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
-  g_assert_cmpstr (error->message, ==, message);
+  assert_error (&error, PS_ERROR_UNAVAILABLE, message);
 }
 
 static void
@@ -289,8 +280,7 @@ assert_op_fails (Rig *rig, PsOp op, PsError code, const char *message)
   PsTensor *output = NULL;
 
   g_assert_false (rig->device->class->run (rig->device, op, NULL, &output, &error));
-  g_assert_error (error, PS_ERROR, (gint)code);
-  g_assert_cmpstr (error->message, ==, message);
+  assert_error (&error, code, message);
   g_assert_null (output);
 }
 
@@ -325,7 +315,6 @@ paired_gradients (gboolean pairs)
   g_autoptr (GError) error = NULL;
   const PsOp ops[] = { { .kind = PS_OP_F, .microbatch = 1, .paired = 1 }, { .kind = PS_OP_BW } };
   PsTensor *output = NULL;
-  GArray *gradients;
 
   rig_open_as (&rig, cuda_device, small_model (2, 16, 2, 8), 1, 2);
   run (&rig, PS_OP_F, 0, 0, NULL);
@@ -338,7 +327,7 @@ paired_gradients (gboolean pairs)
   if (pairs)
     ((void (*) (guint))cuda_probe ("ps_emulator_meet")) (0);
   run (&rig, PS_OP_BW, 0, 1, NULL);
-  gradients = all_gradients (&rig);
+  GArray *gradients = all_gradients (&rig);
   rig_clear (&rig);
   return gradients;
 }

@@ -268,10 +268,7 @@ test_unfused (void)
 static GBytes *
 after_adopting (Rig *rig, GBytes *choices)
 {
-  g_autoptr (GError) error = NULL;
-
-  g_assert_true (rig->device->class->adopt_choices (rig->device, choices, &error));
-  g_assert_no_error (error);
+  g_assert_true (fine (rig->device->class->adopt_choices (rig->device, choices, &error)));
   return rig->device->class->choices (rig->device);
 }
 
@@ -304,11 +301,10 @@ static GArray *
 gradients_as (PsDeviceSetting setting)
 {
   Rig rig = { .setting = setting };
-  GArray *gradients;
 
   rig_open_as (&rig, cuda_device, small_model (1, 56, 2, 8), 1, 1);
   all_microbatches (&rig);
-  gradients = all_gradients (&rig);
+  GArray *gradients = all_gradients (&rig);
   rig_clear (&rig);
   return gradients;
 }
@@ -489,8 +485,7 @@ test_ahead (void)
       g_assert_no_error (error);
       start_forward (&rig, i, &times[i], &error);
     }
-  g_assert_error (error, PS_ERROR, PS_ERROR_IO);
-  g_assert_cmpstr (error->message, ==, "stage 0: F0.0: not done after 0.02 s");
+  assert_error (&error, PS_ERROR_IO, "stage 0: F0.0: not done after 0.02 s");
   meet (0);
   while (!cuda_device->await (rig.device, NULL))
     g_usleep (1000);
@@ -517,7 +512,6 @@ test_taken (void)
   g_autoptr (GError) error = NULL;
   PsMemoryUse both, one;
   PsTimes times[2];
-  void *block;
 
   if (meet == NULL || hold == NULL)
     return;
@@ -529,7 +523,7 @@ test_taken (void)
   g_assert_no_error (error);
   arrived = cuda_device->tensor_new (to.device);
   g_assert_true (cuda_device->copy (arrived, sent, &times[1], &error));
-  block = sent->data;
+  void *block = sent->data;
   cuda_device->tensor_free (sent);
   g_assert_true (cuda_device->await (from.device, &error));
   next = cuda_device->tensor_new (from.device);

@@ -39,7 +39,6 @@ open_with_graphs (Rig *rig, PsModel model, gboolean graphs)
 static GArray *
 train_steps (PsModel model, gboolean graphs, double losses[N_MICROBATCHES])
 {
-  GArray *gradients;
   Rig rig;
 
   open_with_graphs (&rig, model, graphs);
@@ -51,7 +50,7 @@ train_steps (PsModel model, gboolean graphs, double losses[N_MICROBATCHES])
     }
   for (guint i = 0; i < N_MICROBATCHES; i++)
     losses[i] = rig.device->class->loss (rig.device, i);
-  gradients = all_gradients (&rig);
+  GArray *gradients = all_gradients (&rig);
   rig_clear (&rig);
   return gradients;
 }

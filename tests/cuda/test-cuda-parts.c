@@ -1,6 +1,7 @@
 /* test-cuda-parts.c - that the parts of a GPU are what they are said to be, which only a GPU can show: work stays on
  * the multiprocessors of its part, parts have none in common, and work in one reads what another has written. */
 #include "device/cuda/cuda-graph.h"
+#include "error-rig.h"
 
 #include "parts/where.h"
 
@@ -21,10 +22,7 @@ typedef struct
 static void
 must (const char *what, cudaError_t status)
 {
-  g_autoptr (GError) error = NULL;
-
-  ps_cuda_ok (what, status, &error);
-  g_assert_no_error (error);
+  fine (ps_cuda_ok (what, status, &error));
 }
 
 static void
@@ -34,10 +32,8 @@ open_parts (Parts *parts, guint n, const guint *shares, gboolean graphs)
   for (guint i = 0; i < n; i++)
     {
       const PsDeviceSetting setting = { .index = i, .n_local = n, .shares = shares };
-      g_autoptr (GError) error = NULL;
 
-      ps_cuda_context_open (&parts->contexts[i], &setting, &error);
-      g_assert_no_error (error);
+      fine (ps_cuda_context_open (&parts->contexts[i], &setting, &error));
     }
 }
 
@@ -51,10 +47,7 @@ close_parts (Parts *parts)
 static void
 enter (Parts *parts, guint i)
 {
-  g_autoptr (GError) error = NULL;
-
-  ps_cuda_context_enter (&parts->contexts[i], &error);
-  g_assert_no_error (error);
+  fine (ps_cuda_context_enter (&parts->contexts[i], &error));
 }
 
 /* What one device's thread does. */
@@ -84,17 +77,14 @@ look (Parts *parts, PsCudaContext *context, guint *seen)
 {
   Look work = { context, seen };
   PsCudaGraphs *graphs = ps_cuda_graphs_new (1);
-  g_autoptr (GError) error = NULL;
 
   ps_cuda_begin (context);
   if (parts->graphs)
     ps_cuda_graphs_run (graphs, context, &work, sizeof work, launch_look, &work);
   else
     launch_look (&work);
-  ps_cuda_finish (context, &error);
-  g_assert_no_error (error);
-  ps_cuda_await (context, &error);
-  g_assert_no_error (error);
+  fine (ps_cuda_finish (context, &error));
+  fine (ps_cuda_await (context, &error));
   ps_cuda_graphs_free (graphs);
 }
 
@@ -104,15 +94,13 @@ look_around (gpointer data)
   const Visit *visit = data;
   Parts *parts = visit->parts;
   PsCudaContext *context = &parts->contexts[visit->index];
-  g_autoptr (GError) error = NULL;
   guint *seen = NULL;
 
   enter (parts, visit->index);
   must ("memory", cudaMalloc ((void **)&seen, MAX_SMS * sizeof *seen));
   must ("memory", cudaMemsetAsync (seen, 0, MAX_SMS * sizeof *seen, context->stream));
   look (parts, context, seen);
-  ps_cuda_copy (context, parts->seen[visit->index], seen, MAX_SMS * sizeof *seen, &error);
-  g_assert_no_error (error);
+  fine (ps_cuda_copy (context, parts->seen[visit->index], seen, MAX_SMS * sizeof *seen, &error));
   must ("memory", cudaFree (seen));
   return NULL;
 }
@@ -147,10 +135,9 @@ static void
 check_parts (guint n, const guint *shares, gboolean graphs)
 {
   g_autofree Parts *parts = g_new (Parts, 1);
-  g_autofree char *sharing = NULL;
 
   open_parts (parts, n, shares, graphs);
-  sharing = ps_cuda_sharing ();
+  g_autofree char *sharing = ps_cuda_sharing ();
   g_test_message ("%u parts: %s", n, sharing);
   g_assert_true (g_str_has_prefix (sharing, "green contexts of "));
   visit_all (parts, look_around);
@@ -292,10 +279,9 @@ int
 main (int argc, char **argv)
 {
   g_autoptr (GError) error = NULL;
-  gboolean available;
 
   g_test_init (&argc, &argv, NULL);
-  available = ps_cuda_available (&error);
+  gboolean available = ps_cuda_available (&error);
   problem = available ? NULL : error->message;
   g_test_add_func ("/cuda-parts/even", available ? test_even : skip);
   g_test_add_func ("/cuda-parts/together", available ? test_together : skip);

@@ -1,5 +1,6 @@
 /* test-cuda-share.c - which GPU each device gets and how many multiprocessors of it. */
 #include "device/cuda/cuda-share.h"
+#include "error-rig.h"
 
 static void
 test_place (void)
@@ -149,12 +150,10 @@ test_refused (void)
   guint units[3], sms;
 
   g_assert_false (ps_cuda_share_units (2, 3, weights, units, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-  g_assert_cmpstr (error->message, ==, "cuda device: 3 devices can't share a GPU of 2 pieces: each needs one");
+  assert_error (&error, PS_ERROR_USAGE, "cuda device: 3 devices can't share a GPU of 2 pieces: each needs one");
   g_assert_false (ps_cuda_share_evenly (132, 8, 8, 17, &sms, &other));
-  g_assert_error (other, PS_ERROR, PS_ERROR_USAGE);
-  g_assert_cmpstr (other->message, ==,
-                   "cuda device: 17 devices can't share a GPU of 132 multiprocessors: each needs 8 at least");
+  assert_error (&other, PS_ERROR_USAGE,
+                "cuda device: 17 devices can't share a GPU of 132 multiprocessors: each needs 8 at least");
 }
 
 int

@@ -1,6 +1,7 @@
 /* Tests of the nccl transport's own code over the emulated NCCL, several GPUs in one process. The module is the one in
  * PIPESIM_MODULE_DIR. */
 #include "clock.h"
+#include "error-rig.h"
 #include "processes/crew.h"
 #include "transport/transports.h"
 
@@ -136,12 +137,10 @@ net_open (Net *net, guint n_replicas, gsize bytes, gint64 timeout_ns)
                                      .n_replicas = n_replicas,
                                      .uses = uses,
                                      .group = &net->group[i] };
-      g_autoptr (GError) error = NULL;
 
       net->line[i] = (Line){ .net = net, .replica = i };
       net->group[i] = (PsTransportGroup){ .data = &net->line[i], .exchange = exchange, .fail = fail };
-      net->transport[i] = nccl->open (&setting, &error);
-      g_assert_no_error (error);
+      net->transport[i] = fine (nccl->open (&setting, &error));
     }
   ps_crew_watch (net->crew, abort_all, net);
 }
@@ -319,8 +318,7 @@ test_watchdog (void)
   g_autoptr (GError) error = NULL;
 
   run_net (1, MESSAGE_BYTES, G_GINT64_CONSTANT (300000000), hang, &error);
-  g_assert_error (error, PS_ERROR, PS_ERROR_IO);
-  g_assert_cmpstr (error->message, ==, "device 2: RECEIVE F7.3 from device 0: not done after 0.3 s");
+  assert_error (&error, PS_ERROR_IO, "device 2: RECEIVE F7.3 from device 0: not done after 0.3 s");
 }
 
 /* Device 0's first message is taken after its second one was posted, which is not. No thread waits for it. */
@@ -349,8 +347,7 @@ test_untaken (void)
   g_autoptr (GError) error = NULL;
 
   run_net (1, MESSAGE_BYTES, G_GINT64_CONSTANT (300000000), leave_one, &error);
-  g_assert_error (error, PS_ERROR, PS_ERROR_IO);
-  g_assert_cmpstr (error->message, ==, "device 0: SEND F1.0 to device 1: not done after 0.3 s");
+  assert_error (&error, PS_ERROR_IO, "device 0: SEND F1.0 to device 1: not done after 0.3 s");
 }
 
 /* NCCL needs longer than a spin for every post. */
@@ -374,8 +371,7 @@ test_stuck_post (void)
   g_setenv ("PS_EMULATED_STUCK_POSTS", "1", TRUE);
   run_net (1, MESSAGE_BYTES, G_GINT64_CONSTANT (300000000), pass_down, &error);
   g_unsetenv ("PS_EMULATED_STUCK_POSTS");
-  g_assert_error (error, PS_ERROR, PS_ERROR_IO);
-  g_assert_true (g_str_has_suffix (error->message, ": not ready after 0.3 s"));
+  assert_error (&error, PS_ERROR_IO, "*: not ready after 0.3 s");
 }
 
 /* Device 1 gives up while others wait for it and messages are under way: everybody ends, with its words. */
@@ -403,8 +399,7 @@ test_abort (void)
       g_autoptr (GError) error = NULL;
 
       run_net (1, MESSAGE_BYTES, PATIENCE_NS, give_up, &error);
-      g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
-      g_assert_cmpstr (error->message, ==, "device 1: on strike");
+      assert_error (&error, PS_ERROR_UNAVAILABLE, "device 1: on strike");
     }
 }
 
@@ -422,8 +417,7 @@ test_no_receive (void)
   g_autoptr (GError) error = NULL;
 
   run_net (1, MESSAGE_BYTES, PATIENCE_NS, wait_unannounced, &error);
-  g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
-  g_assert_cmpstr (error->message, ==, "device 1: waits for F4.0 from device 0 without a receive");
+  assert_error (&error, PS_ERROR_SCHEDULE, "device 1: waits for F4.0 from device 0 without a receive");
 }
 
 /* Two GPUs for three devices. */
@@ -445,11 +439,9 @@ test_self_send (void)
 {
   HostDevice device = { .base.class = &host_class };
   gint64 samples[5] = { 0 };
-  g_autoptr (GError) error = NULL;
 
   g_test_expect_message (G_LOG_DOMAIN, G_LOG_LEVEL_INFO, "nccl: posting a message of 1000 B holds the host for *");
-  g_assert_true (nccl->self_send (&device.base, 1000, 5, samples, &error));
-  g_assert_no_error (error);
+  g_assert_true (fine (nccl->self_send (&device.base, 1000, 5, samples, &error)));
   g_test_assert_expected_messages ();
   for (guint i = 0; i < 5; i++)
     g_assert_cmpint (samples[i], >, 0);
@@ -464,8 +456,7 @@ test_no_gpu (void)
   g_setenv ("PS_EMULATED_GPUS", "0", TRUE);
   g_assert_false (nccl->available (&error));
   g_setenv ("PS_EMULATED_GPUS", "6", TRUE);
-  g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
-  g_assert_cmpstr (error->message, ==, "nccl transport: no CUDA-capable device is detected");
+  assert_error (&error, PS_ERROR_UNAVAILABLE, "nccl transport: no CUDA-capable device is detected");
 }
 
 /* What a receive occupies while it waits is bounded, but not against the user's will; and said. */

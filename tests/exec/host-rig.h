@@ -1,6 +1,8 @@
 /* host-rig.h - a device class of tests whose tensors lie in the host's memory. */
 #pragma once
 
+#include "error-rig.h"
+
 #include <pipesim/device.h>
 
 typedef struct

@@ -13,11 +13,10 @@ family_program (const char *name, guint n_devices, guint n_microbatches)
 {
   const PsFamily *family = ps_family_find (name);
   PsFamilySetting setting = { .n_devices = n_devices, .n_microbatches = n_microbatches };
-  PsSchedule *schedule;
 
   g_assert_nonnull (family);
   setting.n_chunks = family->default_chunks;
-  schedule = ps_family_generate (family, &setting, NULL);
+  PsSchedule *schedule = ps_family_generate (family, &setting, NULL);
   return schedule != NULL ? lower (schedule) : NULL;
 }
 
@@ -56,10 +55,8 @@ run_setting (const PsDeviceClass *device, const PsCosts *costs, guint n_steps)
 static inline PsRunResult *
 run (const PsProgram *program, PsRunSetting setting)
 {
-  g_autoptr (GError) error = NULL;
-  PsRunResult *result = ps_run (program, &setting, &error);
+  PsRunResult *result = fine (ps_run (program, &setting, &error));
 
-  g_assert_no_error (error);
   g_assert_nonnull (result);
   return result;
 }
@@ -104,11 +101,11 @@ static inline gboolean
 assert_dependency (const PsTimeline *timeline, const PsSpan *span, const PsCosts *costs)
 {
   gboolean forward = span->op.kind == PS_OP_F, backward = span->op.kind == PS_OP_B || span->op.kind == PS_OP_BW;
-  const PsSpan *producer;
 
   if (!(forward || backward) || span->op.stage == (forward ? 0 : timeline->n_stages - 1))
     return FALSE;
-  producer = find_span (timeline->ops, forward, forward ? span->op.stage - 1u : span->op.stage + 1u, span->op);
+  const PsSpan *producer
+      = find_span (timeline->ops, forward, forward ? span->op.stage - 1u : span->op.stage + 1u, span->op);
   g_assert_nonnull (producer);
   g_assert_cmpint (span->start_ns, >=, producer->end_ns);
   if (producer->device == span->device)
@@ -175,16 +172,11 @@ bidirectional_program (void)
 {
   PsScheduleBuilder *builder
       = ps_schedule_builder_new ("both ways", ps_placement_new (PS_PLACEMENT_BIDIRECTIONAL, 2, 1), 2);
-  PsSchedule *schedule;
-  g_autoptr (GError) error = NULL;
-  PsProgram *program;
 
   add_ops (builder, "F0.0 F1.1 BW1.1 BW0.0");
   add_ops (builder, "F1.0 F0.1 BW0.1 BW1.0");
-  schedule = ps_schedule_builder_end (builder);
+  PsSchedule *schedule = ps_schedule_builder_end (builder);
   schedule->copy = g_new0 (guint8, 2);
   schedule->copy[1] = 1;
-  program = ps_program_lower (schedule, PS_COMM_ASAP, &error);
-  g_assert_no_error (error);
-  return program;
+  return fine (ps_program_lower (schedule, PS_COMM_ASAP, &error));
 }

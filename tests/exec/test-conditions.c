@@ -92,10 +92,9 @@ test_end (void)
   Fake a = { { &fake_class }, 0, 1, 0 }, b = { { &fake_class }, 1, 1, 0 };
   PsDevice mute = { &mute_class };
   PsDevice *const mutes[] = { &mute };
-  gint n;
 
   ps_conditions_free (read_rounds (&a, &b, 2));
-  n = a.n_readings;
+  gint n = a.n_readings;
   g_usleep (50000);
   g_assert_cmpint (a.n_readings, ==, n);
   g_assert_null (ps_conditions_new (mutes, 1));

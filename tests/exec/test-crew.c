@@ -1,5 +1,6 @@
 /* Tests of crew and processes: members of one process and of several, which are threads here and send each other
  * messages through pipes. */
+#include "error-rig.h"
 #include "processes/crew.h"
 
 #include "clock.h"
@@ -126,10 +127,8 @@ exchange_numbers (PsCrew *crew, guint member, guint number, guint n_all)
     {
       guint mine[3] = { number + round, number * 2, round }, all[3 * MAX_MEMBERS];
       guint n = round % 4;
-      g_autoptr (GError) error = NULL;
 
-      g_assert_true (ps_crew_exchange (crew, member, mine, n * sizeof (guint), all, &error));
-      g_assert_no_error (error);
+      g_assert_true (fine (ps_crew_exchange (crew, member, mine, n * sizeof (guint), all, &error)));
       for (guint i = 0; i < n_all && n == 3; i++)
         {
           g_assert_cmpuint (all[3 * i], ==, i + round);
@@ -154,11 +153,10 @@ meet_often (PsCrew *crew, guint member, guint number, guint n_all)
   for (guint round = 1; round <= 30; round++)
     {
       gint64 before_ns = ps_clock_now (), moment_ns;
-      guint n;
 
       g_atomic_int_inc (&n_come);
       g_assert_true (ps_crew_meet (crew, member, &moment_ns, NULL));
-      n = (guint)g_atomic_int_get (&n_come);
+      guint n = (guint)g_atomic_int_get (&n_come);
       g_assert_cmpuint (n, >=, round * n_all);
       g_assert_cmpuint (n, <=, (round + 1) * n_all);
       g_assert_cmpint (moment_ns, >=, before_ns);
@@ -187,9 +185,7 @@ fail_last (PsCrew *crew, guint member, guint number, guint n_all)
   if (number == n_all - 1)
     ps_crew_fail (crew, g_error_new (PS_ERROR, PS_ERROR_UNAVAILABLE, "out of ink"));
   g_assert_false (ps_crew_meet (crew, member, &moment_ns, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
-  g_assert_cmpstr (error->message, ==, "out of ink");
-  g_clear_error (&error);
+  assert_error (&error, PS_ERROR_UNAVAILABLE, "out of ink");
   g_assert_false (ps_crew_check (crew, &error));
   g_assert_cmpstr (error->message, ==, "out of ink");
 }

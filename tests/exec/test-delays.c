@@ -79,14 +79,13 @@ test_delays (gconstpointer data)
   const Case *of = data;
   g_autoptr (PsProgram) program = family_program (of->family, 4, 8);
   PsRunSetting setting = run_setting (&ps_cpu_device, NULL, 2);
-  g_autoptr (PsRunResult) prompt = NULL;
   const guint n_runs = g_test_thorough () ? 50 : 2;
 
   setting.model = &tiny;
   setting.gradients = TRUE;
   setting.n_replicas = of->n_replicas;
   setting.n_tensor = of->n_tensor;
-  prompt = run (program, setting);
+  g_autoptr (PsRunResult) prompt = run (program, setting);
   setting.device = &late_device;
   setting.transport = &late_transport;
   for (guint i = 0; i < n_runs; i++)

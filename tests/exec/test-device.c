@@ -2,6 +2,7 @@
 #include "clock.h"
 #include "device/devices.h"
 #include "device/memory.h"
+#include "error-rig.h"
 #include "transport/transports.h"
 
 #include <math.h>
@@ -87,10 +88,8 @@ run (PsDevice *device, PsOpKind kind, guint stage, gboolean paired)
 {
   PsOp op = { .kind = kind, .stage = stage, .paired = paired };
   PsTensor *output = NULL;
-  g_autoptr (GError) error = NULL;
-  gboolean done = device->class->run (device, op, NULL, &output, &error);
+  gboolean done = fine (device->class->run (device, op, NULL, &output, &error));
 
-  g_assert_no_error (error);
   g_assert_true (done);
   if (output == NULL)
     return FALSE;
@@ -105,10 +104,9 @@ static PsDevice *
 open_example (const PsDeviceClass *class, PsDeviceSetting *setting, const PsCosts *costs)
 {
   static const PsStageShape shape = { .n_layers = 1 };
-  PsDevice *device;
 
   *setting = (PsDeviceSetting){ .costs = costs, .n_stages = 2, .n_microbatches = 4, .core = -1 };
-  device = class->open (setting, NULL);
+  PsDevice *device = class->open (setting, NULL);
   g_assert_nonnull (device);
   g_assert_true (class->attach (device, NULL));
   g_assert_true (class->add_stage (device, 0, &shape, NULL));
@@ -166,8 +164,7 @@ test_paced_needs_costs (void)
   g_autoptr (GError) error = NULL;
 
   g_assert_null (ps_paced_device.open (&setting, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-  g_assert_cmpstr (error->message, ==, "device paced: needs costs: they say how long ops take");
+  assert_error (&error, PS_ERROR_USAGE, "device paced: needs costs: they say how long ops take");
 }
 
 static void
@@ -207,11 +204,10 @@ static gint64
 run_with_input (PsDevice *device, gint64 ready_ns)
 {
   PsTensor *input = device->class->tensor_new (device), *output = NULL;
-  gint64 end_ns;
 
   input->ready_ns = ready_ns;
   g_assert_true (device->class->run (device, (PsOp){ .kind = PS_OP_F }, input, &output, NULL));
-  end_ns = output->ready_ns;
+  gint64 end_ns = output->ready_ns;
   device->class->tensor_free (output);
   g_assert_cmpint (ps_clock_now (), >=, end_ns);
   return end_ns;
@@ -225,10 +221,9 @@ test_paced_input (void)
   g_autoptr (PsCosts) costs = example_costs ();
   PsDeviceSetting setting;
   PsDevice *device = open_example (&ps_paced_device, &setting, costs);
-  gint64 ready_ns;
 
   run (device, PS_OP_F, 0, FALSE);
-  ready_ns = ps_clock_now () + 4000000;
+  gint64 ready_ns = ps_clock_now () + 4000000;
   ps_clock_sleep_until (ready_ns + 1000000);
   g_assert_cmpint (run_with_input (device, ready_ns), ==, ready_ns + 2000000);
   g_assert_cmpint (run_with_input (device, ready_ns), ==, ready_ns + 4000000);
@@ -308,12 +303,10 @@ test_paced_pair (void)
 {
   g_autoptr (PsCosts) costs = example_costs ();
   PsDeviceSetting setting;
-  PsDevice *device;
-  gint64 start_ns;
 
   costs->stage[1].pair_ns = 4000000;
-  device = open_example (&ps_paced_device, &setting, costs);
-  start_ns = ps_clock_now ();
+  PsDevice *device = open_example (&ps_paced_device, &setting, costs);
+  gint64 start_ns = ps_clock_now ();
   run (device, PS_OP_F, 0, FALSE);
   run (device, PS_OP_BW, 0, TRUE);
   assert_memory (device, 100, 2100);

@@ -47,8 +47,6 @@ seen_by (const char *family, guint m, guint stage)
 {
   g_autoptr (PsProgram) program = family_program (family, 3, m);
   g_autofree guint64 *versions = g_new0 (guint64, 3);
-  g_autoptr (PsRunResult) result = NULL;
-  char *text;
 
   recording = ps_null_device;
   recording.open = record_open;
@@ -58,8 +56,8 @@ seen_by (const char *family, guint m, guint stage)
   seen = g_ptr_array_new_with_free_func (free_text);
   for (guint i = 0; i < 3; i++)
     g_ptr_array_add (seen, g_string_new (NULL));
-  result = run (program, run_setting (&recording, NULL, 2));
-  text = g_strdup (((GString *)g_ptr_array_index (seen, stage))->str);
+  ps_run_result_free (run (program, run_setting (&recording, NULL, 2)));
+  char *text = g_strdup (((GString *)g_ptr_array_index (seen, stage))->str);
   g_ptr_array_unref (seen);
   return text;
 }
@@ -104,10 +102,9 @@ test_endless_stop (void)
 {
   g_autoptr (PsProgram) program = family_program ("pipedream", 3, 5);
   PsRunSetting setting = run_setting (&ps_null_device, NULL, 1000);
-  g_autoptr (PsRunResult) result = NULL;
 
   setting.progress = stop_at_two;
-  result = run (program, setting);
+  g_autoptr (PsRunResult) result = run (program, setting);
   g_assert_cmpuint (result->n_steps, ==, 5);
   assert_runs_program (result->timeline, program, NULL);
 }

@@ -63,28 +63,22 @@ assert_sums (const float *sums, gsize first, gsize end, const guint *members, gu
 static void
 send_to (const Player *player, guint to)
 {
-  g_autoptr (GError) error = NULL;
   PsOp op = { .kind = PS_OP_F, .stage = (guint16)player->at };
 
-  player->net->transport->class->send (player->net->transport, player->at, to, op,
-                                       host_tensor_new (&player->net->device[player->at].base), 0, &error);
-  g_assert_no_error (error);
+  fine (player->net->transport->class->send (player->net->transport, player->at, to, op,
+                                             host_tensor_new (&player->net->device[player->at].base), 0, &error));
 }
 
 static void
 take_from (const Player *player, guint from)
 {
   const PsTransportClass *class = player->net->transport->class;
-  g_autoptr (GError) error = NULL;
   PsOp op = { .kind = PS_OP_F, .stage = (guint16)from };
   PsTransferTimes times;
-  PsTensor *tensor;
 
-  class->receive (player->net->transport, player->at, from, op, &error);
-  g_assert_no_error (error);
-  tensor = class->wait (player->net->transport, player->at, from, op, &player->net->device[player->at].base, &times,
-                        &error);
-  g_assert_no_error (error);
+  fine (class->receive (player->net->transport, player->at, from, op, &error));
+  PsTensor *tensor = fine (class->wait (player->net->transport, player->at, from, op,
+                                        &player->net->device[player->at].base, &times, &error));
   host_tensor_free (tensor);
 }
 
@@ -118,27 +112,22 @@ add_up (gpointer data)
       switch (kind)
         {
         case PS_CIRCLE_WEIGHTS:
-          class->sum (net->transport, player->at, PS_CIRCLE_WEIGHTS, PS_SUM_WHOLE, values, net->n, &error);
-          g_assert_no_error (error);
+          fine (class->sum (net->transport, player->at, PS_CIRCLE_WEIGHTS, PS_SUM_WHOLE, values, net->n, &error));
           assert_sums (values, 0, net->n, weights, n_weights, net->n);
           break;
         case PS_CIRCLE_TENSOR:
-          class->sum (net->transport, player->at, PS_CIRCLE_TENSOR, PS_SUM_WHOLE, values, net->n, &error);
-          g_assert_no_error (error);
+          fine (class->sum (net->transport, player->at, PS_CIRCLE_TENSOR, PS_SUM_WHOLE, values, net->n, &error));
           assert_sums (values, 0, net->n, parts, N_TENSOR, net->n);
           break;
         default:
-          class->sum (net->transport, player->at, PS_CIRCLE_REPLICAS, PS_SUM_SCATTER, values, net->n, &error);
-          g_assert_no_error (error);
+          fine (class->sum (net->transport, player->at, PS_CIRCLE_REPLICAS, PS_SUM_SCATTER, values, net->n, &error));
           assert_sums (values, begin, end, replicas, 2, net->n);
-          class->sum (net->transport, player->at, PS_CIRCLE_REPLICAS, PS_SUM_GATHER, values, net->n, &error);
-          g_assert_no_error (error);
+          fine (class->sum (net->transport, player->at, PS_CIRCLE_REPLICAS, PS_SUM_GATHER, values, net->n, &error));
           assert_sums (values, 0, net->n, replicas, 2, net->n);
         }
     }
   take_from (player, other);
-  class->flush (net->transport, player->at, &error);
-  g_assert_no_error (error);
+  fine (class->flush (net->transport, player->at, &error));
   return NULL;
 }
 
@@ -155,7 +144,6 @@ run (const char *class, gsize n, const guint *twin, gpointer (*play) (gpointer p
   Net net = { .n = n, .group = { .exchange = no_exchange } };
   Player players[N];
   GThread *threads[N];
-  g_autoptr (GError) error = NULL;
 
   net.setting = (PsTransportSetting){ .n_devices = N_DEVICES,
                                       .message_bytes = n * sizeof (float),
@@ -166,8 +154,7 @@ run (const char *class, gsize n, const guint *twin, gpointer (*play) (gpointer p
                                       .n_tensor = N_TENSOR,
                                       .twin = twin,
                                       .group = &net.group };
-  net.transport = ps_transport_find (class, NULL)->open (&net.setting, &error);
-  g_assert_no_error (error);
+  net.transport = fine (ps_transport_find (class, NULL)->open (&net.setting, &error));
   for (guint i = 0; i < N; i++)
     {
       net.device[i] = (HostDevice){ .base.class = &host_class, .bytes = n * sizeof (float) };
@@ -213,8 +200,7 @@ strike (gpointer data)
   while (fine)
     fine
         = transport->class->sum (transport, player->at, PS_CIRCLE_TENSOR, PS_SUM_WHOLE, values, player->net->n, &error);
-  g_assert_error (error, PS_ERROR, PS_ERROR_IO);
-  g_assert_cmpstr (error->message, ==, "run aborted");
+  assert_error (&error, PS_ERROR_IO, "run aborted");
   return NULL;
 }
 

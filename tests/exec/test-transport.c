@@ -1,5 +1,6 @@
 /* Tests of transport: the table, and the transports that carry host memory, within one process. */
 #include "clock.h"
+#include "error-rig.h"
 #include "transport/transports.h"
 
 #include <string.h>
@@ -70,8 +71,7 @@ net_open (Net *net, gconstpointer variant, guint capacity, gint64 timeout_ns)
                                  .n_replicas = 1 };
   g_autoptr (GError) error = NULL;
 
-  net->transport = ps_transport_find (with->class, NULL)->open (&setting, &error);
-  g_assert_no_error (error);
+  net->transport = fine (ps_transport_find (with->class, NULL)->open (&setting, &error));
   for (guint i = 0; i < 3; i++)
     {
       net->device[i] = (CountingDevice){ .base.class = &counting_class, .bytes = with->message_bytes };
@@ -100,12 +100,9 @@ static void
 send_value (Net *net, guint from, guint to, PsOp op, int value, gint64 delay_ns)
 {
   PsTensor *tensor = counting_tensor_new (&net->device[from].base);
-  g_autoptr (GError) error = NULL;
-  gboolean sent;
 
   memset (tensor->data, value, tensor->bytes);
-  sent = net->transport->class->send (net->transport, from, to, op, tensor, delay_ns, &error);
-  g_assert_no_error (error);
+  gboolean sent = fine (net->transport->class->send (net->transport, from, to, op, tensor, delay_ns, &error));
   g_assert_true (sent);
 }
 
@@ -119,10 +116,9 @@ static PsTransferTimes
 expect_value (Net *net, guint at, guint from, PsOp op, int value)
 {
   PsTransferTimes times = { 0 };
-  g_autoptr (GError) error = NULL;
-  PsTensor *tensor = net->transport->class->wait (net->transport, at, from, op, &net->device[at].base, &times, &error);
+  PsTensor *tensor
+      = fine (net->transport->class->wait (net->transport, at, from, op, &net->device[at].base, &times, &error));
 
-  g_assert_no_error (error);
   g_assert_nonnull (tensor);
   g_assert_true (tensor->device == &net->device[at].base);
   for (gsize i = 0; i < tensor->bytes; i++)
@@ -305,8 +301,7 @@ test_wait_without_receive (gconstpointer variant)
   net_open (&net, variant, 2, 0);
   send_value (&net, 0, 1, forward (0, 0), 1, 0);
   g_assert_null (net.transport->class->wait (net.transport, 1, 0, forward (0, 0), &net.device[1].base, &times, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
-  g_assert_cmpstr (error->message, ==, "device 1: waits for F0.0 from device 0 without a receive");
+  assert_error (&error, PS_ERROR_SCHEDULE, "device 1: waits for F0.0 from device 0 without a receive");
   net_close (&net);
 }
 
@@ -317,12 +312,11 @@ test_delay (gconstpointer variant)
 {
   const gint64 delay_ns = 15000000;
   Net net;
-  PsTransferTimes times;
 
   net_open (&net, variant, 2, 0);
   send_value (&net, 0, 1, forward (0, 0), 1, delay_ns);
   announce (&net, 1, 0, forward (0, 0));
-  times = expect_value (&net, 1, 0, forward (0, 0), 1);
+  PsTransferTimes times = expect_value (&net, 1, 0, forward (0, 0), 1);
   g_assert_cmpint (times.end_ns - times.start_ns, >=, delay_ns);
   g_assert_cmpint (ps_clock_now (), >=, times.start_ns + delay_ns);
 
@@ -441,10 +435,9 @@ test_two_way (gconstpointer variant)
 {
   Net net;
   Traffic there = { &net, 0, 1 }, back = { &net, 1, 0 };
-  GThread *thread;
 
   net_open (&net, variant, 3, 0);
-  thread = g_thread_new ("there", exchange, &there);
+  GThread *thread = g_thread_new ("there", exchange, &there);
   exchange (&back);
   g_thread_join (thread);
   net_close (&net);

@@ -14,17 +14,14 @@ check_cpu (const PsProgram *program)
 {
   const PsSchedule *schedule = program->schedule;
   PsRunSetting setting = run_setting (&ps_cpu_device, NULL, 8);
-  g_autoptr (PsRunResult) result = NULL;
   g_auto (PsVerdict) verdict = { 0 };
-  g_autoptr (GError) error = NULL;
 
   setting.model = &tiny;
   setting.gradients = TRUE;
-  result = run (program, setting);
+  g_autoptr (PsRunResult) result = run (program, setting);
   assert_runs_program (result->timeline, program, NULL);
   g_assert_cmpfloat (ps_run_result_mean_loss (result, 7), <, ps_run_result_mean_loss (result, 0));
-  g_assert_true (ps_verify (schedule, result, &setting, &verdict, &error));
-  g_assert_no_error (error);
+  g_assert_true (fine (ps_verify (schedule, result, &setting, &verdict, &error)));
   g_assert_cmpstr (ps_check_name (verdict.check), ==, "bit-equal");
   g_assert_null (verdict.first_difference);
 }
@@ -50,18 +47,15 @@ static PsRunResult *
 bypass (const PsProgram *program, const PsDeviceClass *device, double clip)
 {
   PsRunSetting setting = run_setting (device, NULL, BYPASS_STEPS);
-  g_autoptr (PsRunResult) result = NULL;
   g_auto (PsVerdict) verdict = { 0 };
-  g_autoptr (GError) error = NULL;
 
   setting.model = &tiny;
   setting.gradients = TRUE;
   setting.bypass = TRUE;
   setting.clip = clip;
-  result = run (program, setting);
+  g_autoptr (PsRunResult) result = run (program, setting);
   assert_runs_program (result->timeline, program, NULL);
-  g_assert_true (ps_verify (program->schedule, result, &setting, &verdict, &error));
-  g_assert_no_error (error);
+  g_assert_true (fine (ps_verify (program->schedule, result, &setting, &verdict, &error)));
   g_assert_cmpstr (ps_check_name (verdict.check), ==, "bit-equal");
   return g_steal_pointer (&result);
 }
@@ -119,12 +113,11 @@ static void
 test_bypass_nan (void)
 {
   g_autoptr (PsProgram) program = family_program ("1f1b", 2, 4);
-  g_autoptr (PsRunResult) result = NULL;
 
   broken = ps_cpu_device;
   broken.open = broken_open;
   broken.norm_square = broken_norm;
-  result = bypass (program, &broken, 0);
+  g_autoptr (PsRunResult) result = bypass (program, &broken, 0);
   g_assert_cmpuint (result->n_rollbacks, ==, 1);
   g_assert_cmpfloat (ps_run_result_mean_loss (result, 0), !=, ps_run_result_mean_loss (result, 1));
   g_assert_cmpfloat (ps_run_result_mean_loss (result, 2), ==, ps_run_result_mean_loss (result, 1));
@@ -217,14 +210,13 @@ layout_loss (const PsProgram *program, const PsModel *model, const char *layout)
   PsRunSetting setting = run_setting (&ps_cpu_device, NULL, 2);
   guint n;
   g_autofree PsStageShape *shapes = ps_layout_string_parse ("", layout, &n, NULL);
-  g_autoptr (PsRunResult) result = NULL;
   g_auto (PsVerdict) verdict = { 0 };
 
   g_assert_cmpuint (n, ==, program->schedule->placement->n_stages);
   setting.model = model;
   setting.gradients = TRUE;
   setting.shapes = shapes;
-  result = run (program, setting);
+  g_autoptr (PsRunResult) result = run (program, setting);
   g_assert_true (ps_verify (program->schedule, result, &setting, &verdict, NULL));
   g_assert_cmpstr (ps_check_name (verdict.check), ==, "bit-equal");
   return ps_run_result_mean_loss (result, 1);
@@ -304,11 +296,10 @@ static void
 check_recompute (const PsProgram *program)
 {
   guint last = program->schedule->n_slices > 1 ? PS_RECOMPUTE_SELECTIVE : PS_RECOMPUTE_FULL;
-  g_autoptr (PsRunResult) kept = NULL;
 
   if (program->schedule->weight_versions != NULL)
     return;
-  kept = recomputed (program, PS_RECOMPUTE_NONE, 0);
+  g_autoptr (PsRunResult) kept = recomputed (program, PS_RECOMPUTE_NONE, 0);
   for (guint recompute = PS_RECOMPUTE_SELECTIVE; recompute <= last; recompute++)
     {
       g_autoptr (PsRunResult) again = recomputed (program, recompute, 0);

@@ -8,15 +8,13 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCostDb) db = ps_costdb_open (fuzz_file (data, size), PS_COSTDB_READ, &error);
-  g_autoptr (GPtrArray) profiles = NULL;
-  g_autoptr (PsCosts) costs = NULL;
 
   fuzz_check_error (db != NULL, &error);
   if (db == NULL)
     return 0;
-  profiles = ps_costdb_profiles (db, &error);
+  g_autoptr (GPtrArray) profiles = ps_costdb_profiles (db, &error);
   fuzz_check_error (profiles != NULL, &error);
-  costs = ps_costdb_costs (db, NULL, NULL, 2, 1, &error);
+  g_autoptr (PsCosts) costs = ps_costdb_costs (db, NULL, NULL, 2, 1, &error);
   fuzz_check_error (costs != NULL, &error);
   return 0;
 }

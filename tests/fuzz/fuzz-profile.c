@@ -11,14 +11,13 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   g_autoptr (GError) error = NULL;
   g_autofree char *text = fuzz_text (data, size);
   g_autoptr (PsProfileContents) contents = ps_profile_contents_parse ("fuzz", text, strlen (text), &error);
-  g_autoptr (PsProfileContents) back = NULL;
   g_autofree char *again = NULL, *twice = NULL;
 
   fuzz_check_error (contents != NULL, &error);
   if (contents == NULL)
     return 0;
   again = ps_profile_contents_to_text (contents);
-  back = ps_profile_contents_parse ("again", again, strlen (again), &error);
+  g_autoptr (PsProfileContents) back = ps_profile_contents_parse ("again", again, strlen (again), &error);
   g_assert_no_error (error);
   twice = ps_profile_contents_to_text (back);
   g_assert_cmpstr (again, ==, twice);

@@ -24,12 +24,11 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   for (guint n = 2; n > 0; n--)
     {
       GPtrArray *timelines = ps_timelines_parse ("fuzz", files, n, &error);
-      g_autoptr (PsTimeline) timeline = NULL;
 
       fuzz_check_error (timelines != NULL, &error);
       if (timelines == NULL)
         continue;
-      timeline = ps_timelines_median (timelines);
+      g_autoptr (PsTimeline) timeline = ps_timelines_median (timelines);
       fuzz_check_timeline (timeline);
     }
   return 0;

@@ -43,13 +43,12 @@ fuzz_observe (PsTimeline *timeline)
   g_autoptr (GError) error = NULL;
   g_autoptr (GPtrArray) timelines = g_ptr_array_new ();
   g_autoptr (PsObserved) observed = ps_observed_new ();
-  g_autoptr (PsSchedule) schedule = NULL;
 
   if ((gsize)timeline->n_stages * timeline->n_microbatches > 1 << 16)
     return;
   g_ptr_array_add (timelines, timeline);
   g_assert_true (ps_observed_add (observed, "fuzz", timelines, NULL));
-  schedule = ps_timeline_schedule (timeline, &error);
+  g_autoptr (PsSchedule) schedule = ps_timeline_schedule (timeline, &error);
   fuzz_check_error (schedule != NULL, &error);
 }
 
@@ -111,7 +110,6 @@ fuzz_schedule (PsSchedule *schedule, const PsFormat *format)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsSchedule) again = NULL;
-  g_autoptr (PsProgram) program = NULL;
   g_autofree char *text = NULL, *text_again = NULL;
 
   if (!fuzz_is_small (schedule) || !ps_schedule_validate (schedule, NULL))
@@ -126,7 +124,7 @@ fuzz_schedule (PsSchedule *schedule, const PsFormat *format)
       g_assert_cmpstr (text, ==, text_again);
     }
   g_ptr_array_unref (ps_torch_lint (schedule, NULL));
-  program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, &error);
+  g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, &error);
   fuzz_check_error (program != NULL, &error);
 }
 

@@ -82,11 +82,9 @@ test_corpus (gconstpointer name)
 int
 main (int argc, char **argv)
 {
-  g_autofree char *test = NULL;
-
   g_test_init (&argc, &argv, NULL);
   g_assert_cmpint (argc, ==, 2);
-  test = g_strconcat ("/fuzz/", argv[1], NULL);
+  g_autofree char *test = g_strconcat ("/fuzz/", argv[1], NULL);
   g_test_add_data_func (test, argv[1], test_corpus);
   return g_test_run ();
 }

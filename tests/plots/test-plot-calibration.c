@@ -110,11 +110,10 @@ test_text (char **path, G_GNUC_UNUSED gconstpointer data)
 static void
 test_ops_only (char **path, G_GNUC_UNUSED gconstpointer data)
 {
-  g_autofree char *svg = NULL;
   g_autoptr (PsCostDb) db = open_db (*path, PS_COSTDB_WRITE);
 
   store (db, begin (db, "two"), new_op (PS_OP_F, "layers=2", 1, 1000));
-  svg = draw ("calibration c.db --profile two");
+  g_autofree char *svg = draw ("calibration c.db --profile two");
   if (svg == NULL)
     return;
   g_assert_nonnull (strstr (svg, ">F of layers=2<"));
@@ -125,11 +124,10 @@ test_ops_only (char **path, G_GNUC_UNUSED gconstpointer data)
 static void
 test_one_size (char **path, G_GNUC_UNUSED gconstpointer data)
 {
-  g_autofree char *svg = NULL;
   g_autoptr (PsCostDb) db = open_db (*path, PS_COSTDB_WRITE);
 
   store (db, begin (db, "two"), new_transfer (1024, 2, 3000));
-  svg = draw ("calibration c.db --profile two");
+  g_autofree char *svg = draw ("calibration c.db --profile two");
   if (svg != NULL)
     g_assert_true (strstr (svg, "size of the message") != NULL && strstr (svg, "alpha") == NULL);
 }

@@ -26,8 +26,7 @@ fill_results (const char *path, const char *text, guint n)
   PsSweepProgress progress;
 
   g_assert_no_error (error);
-  ps_sweep_run (sweep, results, &run, &progress, &error);
-  g_assert_no_error (error);
+  fine (ps_sweep_run (sweep, results, &run, &progress, &error));
   g_assert_cmpuint (progress.predicted, ==, n);
 }
 
@@ -112,10 +111,9 @@ test_runs (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (fixture->costs, PS_COSTDB_READ, NULL);
   g_autoptr (GPtrArray) runs = ps_costdb_runs (db, NULL);
-  const PsRunRecord *run;
 
   g_assert_cmpuint (runs->len, ==, 3);
-  run = runs->pdata[1];
+  const PsRunRecord *run = runs->pdata[1];
   g_assert_cmpstr (run->schedule, ==, "zb-h1");
   g_assert_cmpstr (run->check, ==, "bit-equal");
   g_assert_cmpint (run->predicted_iteration_ns, ==, 101);
@@ -212,14 +210,13 @@ static void
 test_heat (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = draw (fixture, "sweep r.db --x bandwidth_factor --y microbatches --heat iteration_ns");
-  g_autofree char *words = NULL;
 
   if (svg == NULL)
     return;
   g_assert_nonnull (strstr (svg, "simulated: iteration time of the fastest setting"));
   /* (m + p - 1) * 3 ms in both boxes of m = 4: 21, also the lower end of the scale. */
   g_assert_cmpuint (count (svg, ">21<"), ==, 3);
-  words = draw (fixture, "sweep r.db --x bandwidth_factor --y microbatches --heat schedule");
+  g_autofree char *words = draw (fixture, "sweep r.db --x bandwidth_factor --y microbatches --heat schedule");
   /* The same time, and 1F1B needs less memory where m > p, as much where m = p; six boxes and the legend. */
   g_assert_cmpuint (count (words, ">1f1b<") + count (words, ">gpipe<"), >=, 7);
   g_assert_cmpuint (count (words, ">naive<"), ==, 0);

@@ -25,8 +25,7 @@ sweep_into (const Fixture *fixture, const char *name, const char *text)
   PsSweepProgress progress;
 
   g_assert_no_error (error);
-  ps_sweep_run (sweep, results, &run, &progress, &error);
-  g_assert_no_error (error);
+  fine (ps_sweep_run (sweep, results, &run, &progress, &error));
 }
 
 static void
@@ -64,15 +63,13 @@ embedded (const char *page, const char *id)
 {
   g_autofree char *begin = g_strdup_printf ("<script type=\"application/json\" id=\"%s\">", id);
   const char *from = strstr (page, begin), *to;
-  g_autofree char *json = NULL;
-  JsonNode *node;
 
   g_assert_nonnull (from);
   from += strlen (begin);
   to = strstr (from, "</script>");
   g_assert_nonnull (to);
-  json = g_strndup (from, (gsize)(to - from));
-  node = json_from_string (json, NULL);
+  g_autofree char *json = g_strndup (from, (gsize)(to - from));
+  JsonNode *node = json_from_string (json, NULL);
   g_assert_nonnull (node);
   return node;
 }
@@ -102,18 +99,16 @@ static void
 test_hostile_name (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *path = g_build_filename (fixture->folder, "t.json", NULL), *text = NULL, *page = NULL;
-  g_autoptr (GString) json = NULL;
   g_autoptr (JsonNode) timelines = NULL;
-  JsonObject *last;
 
   g_assert_true (g_file_get_contents (fixture->predicted, &text, NULL, NULL));
-  json = g_string_new (text);
+  g_autoptr (GString) json = g_string_new (text);
   g_assert_cmpuint (g_string_replace (json, "two by two", "</script><b>", 0), ==, 1);
   g_assert_true (g_file_set_contents (path, json->str, -1, NULL));
   page = write_page (fixture, "r.db t.json");
   g_assert_cmpuint (count (page, "</script>"), ==, 4);
   timelines = embedded (page, "timelines");
-  last = json_array_get_object_element (json_node_get_array (timelines), 2);
+  JsonObject *last = json_array_get_object_element (json_node_get_array (timelines), 2);
   g_assert_cmpstr (json_object_get_string_member (last, "schedule"), ==, "</script><b>");
 }
 
@@ -183,7 +178,6 @@ test_changed (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   const char model[] = "[model]\nlayers = 8\nhidden = 64\nheads = 4\nsequence = 32\nvocabulary = 100\n"
                        "microbatch_size = 1\nprecision = fp32\nmlp = gelu\nflash_attention = false\n";
   g_autofree char *path = g_build_filename (fixture->folder, "m.ini", NULL), *page = NULL, *spec_text = NULL;
-  g_autofree char *other = NULL;
 
   g_assert_true (g_file_set_contents (path, model, -1, NULL));
   spec_text = g_strdup_printf ("[sweep]\nschedule = 1f1b\ndevices = 2\ncluster = cpu-cores\nmodel = %s\n[zip size]\n"
@@ -192,7 +186,7 @@ test_changed (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   sweep_into (fixture, "m.db", spec_text);
   page = write_page (fixture, "m.db");
   g_assert_cmpuint (count (page, "<option "), ==, 2);
-  other = g_strconcat (model, "feed_forward = 128\n", NULL);
+  g_autofree char *other = g_strconcat (model, "feed_forward = 128\n", NULL);
   g_assert_true (g_file_set_contents (path, other, -1, NULL));
   g_free (page);
   page = write_page (fixture, "m.db");
@@ -245,7 +239,6 @@ test_browser (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *page = NULL, *drawn = NULL, *talk = NULL, *path = g_build_filename (fixture->folder, "a.html", NULL);
   g_autofree char *option = g_strdup_printf ("--user-data-dir=%s/profile", fixture->folder);
-  g_autoptr (GString) moved = NULL;
   char *argv[] = { (char *)"chromium",
                    (char *)"--headless",
                    (char *)"--no-sandbox",
@@ -258,7 +251,7 @@ test_browser (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   if (!have_program ("chromium"))
     return;
   page = write_page (fixture, "r.db '%P'");
-  moved = g_string_new (page);
+  g_autoptr (GString) moved = g_string_new (page);
   g_string_replace (moved, "</body>", gestures, 0);
   g_assert_true (g_file_set_contents (path, moved->str, -1, NULL));
   g_assert_cmpint (run_argv (fixture->folder, argv, NULL, &drawn, &talk), ==, 0);

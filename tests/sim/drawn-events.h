@@ -26,14 +26,12 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Drawn, drawn_clear)
 static inline void
 draw (Drawn *drawn, GRand *rand, PsCommOrder order, gint32 least_transfer)
 {
-  g_autoptr (GError) error = NULL;
   PsSchedule *schedule = random_schedule (rand, g_rand_boolean (rand));
 
   drawn->costs = random_costs (rand, schedule->placement->n_stages, least_transfer);
   random_host_times (rand, drawn->costs, 1, schedule->placement->device, schedule->placement->n_copies);
   drawn->n_devices = schedule->placement->n_devices;
-  drawn->program = ps_program_lower (schedule, order, &error);
-  g_assert_no_error (error);
+  drawn->program = fine (ps_program_lower (schedule, order, &error));
 }
 
 static inline void

@@ -37,10 +37,8 @@ explain (Case *test, PsProgram *program, PsCosts *costs)
 static inline void
 explain_family (Case *test, const char *name, guint p, guint m, const char *costs)
 {
-  g_autoptr (GError) error = NULL;
   const PsFamily *family = ps_family_find (name);
-  PsCosts *parsed = ps_costs_parse (costs, p, family->default_chunks, &error);
+  PsCosts *parsed = fine (ps_costs_parse (costs, p, family->default_chunks, &error));
 
-  g_assert_no_error (error);
   explain (test, lower_family (name, p, m, 0), parsed);
 }

@@ -18,13 +18,12 @@ generate (const char *name, guint p, guint m, guint v, GError **error)
 static inline void
 assert_order (const char *name, guint p, guint m, guint v, guint device, const char *expected)
 {
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PsSchedule) schedule = generate (name, p, m, v, &error);
+  g_autoptr (PsSchedule) schedule = fine (generate (name, p, m, v, &error));
 
-  g_assert_no_error (error);
   g_autoptr (GString) text = g_string_new (NULL);
   char buffer[48];
   gboolean joined = TRUE;
+
   for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
     {
       g_string_append_printf (text, "%s%s", joined ? "" : " ", ps_op_format (schedule->ops[i], buffer));
@@ -42,8 +41,7 @@ assert_refused (const char *name, guint p, guint m, guint v, const char *message
   g_autoptr (GError) error = NULL;
 
   g_assert_null (generate (name, p, m, v, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-  g_assert_cmpstr (error->message, ==, message);
+  assert_error (&error, PS_ERROR_USAGE, message);
 }
 
 /* A schedule with what the simulator says about it. */
@@ -100,10 +98,8 @@ simulate (Case *test, PsSchedule *schedule, PsCosts *costs)
 static inline void
 simulate_family (Case *test, const char *name, guint p, guint m, guint v, Units units)
 {
-  g_autoptr (GError) error = NULL;
-  PsSchedule *schedule = generate (name, p, m, v, &error);
+  PsSchedule *schedule = fine (generate (name, p, m, v, &error));
 
-  g_assert_no_error (error);
   simulate (test, schedule, unit_costs (schedule->placement->n_stages, units));
 }
 
@@ -111,12 +107,9 @@ simulate_family (Case *test, const char *name, guint p, guint m, guint v, Units 
 static inline void
 predict (Case *test, const char *name, guint p, guint m, guint v, const char *costs)
 {
-  g_autoptr (GError) error = NULL;
-  PsSchedule *schedule = generate (name, p, m, v, &error);
+  PsSchedule *schedule = fine (generate (name, p, m, v, &error));
+  PsCosts *parsed = fine (ps_costs_parse (costs, p, v, &error));
 
-  g_assert_no_error (error);
-  PsCosts *parsed = ps_costs_parse (costs, p, v, &error);
-  g_assert_no_error (error);
   simulate (test, schedule, parsed);
 }
 
@@ -124,10 +117,8 @@ predict (Case *test, const char *name, guint p, guint m, guint v, const char *co
 static inline void
 simulate_apart (Case *test, const char *name, guint p, guint m, guint v, Units units)
 {
-  g_autoptr (GError) error = NULL;
-  PsSchedule *schedule = generate (name, p, m, v, &error);
+  PsSchedule *schedule = fine (generate (name, p, m, v, &error));
 
-  g_assert_no_error (error);
   for (guint i = 0; i < ps_schedule_n_ops (schedule); i++)
     schedule->ops[i].paired = FALSE;
   simulate (test, schedule, unit_costs (schedule->placement->n_stages, units));

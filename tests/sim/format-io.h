@@ -1,6 +1,8 @@
 /* format-io.h - schedules read and written in a format by its name, where nothing may go wrong, and a small one. */
 #pragma once
 
+#include "error-rig.h"
+
 #include <pipesim/formats.h>
 
 #include <string.h>
@@ -8,33 +10,22 @@
 static inline const PsFormat *
 format_named (const char *name)
 {
-  g_autoptr (GError) error = NULL;
-  const PsFormat *format = ps_format_find (name, &error);
-
-  g_assert_no_error (error);
-  return format;
+  return fine (ps_format_find (name, &error));
 }
 
 static inline PsSchedule *
 read_as (const char *format, const char *text)
 {
-  g_autoptr (GError) error = NULL;
-  PsSchedule *schedule = format_named (format)->read ("test.csv", text, strlen (text), &error);
+  PsSchedule *schedule = fine (format_named (format)->read ("test.csv", text, strlen (text), &error));
 
-  g_assert_no_error (error);
-  ps_schedule_validate (schedule, &error);
-  g_assert_no_error (error);
+  fine (ps_schedule_validate (schedule, &error));
   return schedule;
 }
 
 static inline char *
 write_as (const char *format, const PsSchedule *schedule)
 {
-  g_autoptr (GError) error = NULL;
-  char *text = format_named (format)->write (schedule, &error);
-
-  g_assert_no_error (error);
-  return text;
+  return fine (format_named (format)->write (schedule, &error));
 }
 
 /* F and BW of every microbatch on one device with all stages. */

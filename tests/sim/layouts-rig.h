@@ -12,11 +12,9 @@
 static inline char *
 write_cluster (const char *name, const char *text)
 {
-  g_autoptr (GError) error = NULL;
   char *path = g_build_filename (folder, name, NULL);
 
-  g_file_set_contents (path, text, -1, &error);
-  g_assert_no_error (error);
+  fine (g_file_set_contents (path, text, -1, &error));
   return path;
 }
 
@@ -29,11 +27,7 @@ cluster_file (void)
 static inline PsLayouts *
 find (const PsLayoutQuestion *question)
 {
-  g_autoptr (GError) error = NULL;
-  PsLayouts *layouts = ps_layouts_find (question, &error);
-
-  g_assert_no_error (error);
-  return layouts;
+  return fine (ps_layouts_find (question, &error));
 }
 
 static inline const PsLayout *

@@ -83,7 +83,6 @@ void
 meta_draw_schedule (MetaProperty *property, MetaDraw *draw)
 {
   g_autoptr (PsSchedule) schedule = NULL;
-  g_autofree char *text = NULL;
 
   do
     {
@@ -91,7 +90,7 @@ meta_draw_schedule (MetaProperty *property, MetaDraw *draw)
       schedule = random_schedule (property->rand, meta_one_in (property, 2));
     }
   while (schedule->placement->n_stages % schedule->placement->n_devices != 0);
-  text = ps_schedule_to_json (schedule);
+  g_autofree char *text = ps_schedule_to_json (schedule);
   draw->schedule = meta_write_file (property, "random.json", text);
   draw->options = g_string_new (NULL);
   draw->p = schedule->placement->n_devices;
@@ -162,10 +161,9 @@ meta_draw_costs (MetaProperty *property, MetaDraw *draw)
 {
   static const PsCostKey rare[]
       = { PS_COST_O, PS_COST_REDUCE, PS_COST_REDUCE2, PS_COST_R, PS_COST_HOST, PS_COST_OP, PS_COST_POST };
-  gboolean listed;
 
   meta_draw_plain (property, draw);
-  listed = draw->costs.n[PS_COST_F] > 1;
+  gboolean listed = draw->costs.n[PS_COST_F] > 1;
   if (meta_one_in (property, 4))
     draw_joined (property, draw, PS_COST_BW);
   if (meta_one_in (property, 3))

@@ -13,7 +13,6 @@ static MetaRun *
 run_wanted (MetaProperty *property, MetaDraw *draw, MetaWanted wanted)
 {
   g_autofree char *limit = NULL;
-  g_autoptr (MetaRun) run = NULL;
 
   if (wanted == meta_any_family && meta_one_in (property, 4))
     meta_draw_schedule (property, draw);
@@ -26,7 +25,7 @@ run_wanted (MetaProperty *property, MetaDraw *draw, MetaWanted wanted)
   meta_draw_options (property, draw, ANYTHING);
   if (meta_one_in (property, 2))
     limit = g_strdup_printf ("--memory-limit %uB", META_UNIT * (2 + meta_below (property, 12 * draw->m)));
-  run = meta_run_draw (draw, limit);
+  g_autoptr (MetaRun) run = meta_run_draw (draw, limit);
   return run->prediction != NULL ? g_steal_pointer (&run) : NULL;
 }
 
@@ -89,14 +88,12 @@ bound_within_memory (MetaProperty *property)
   g_autoptr (MetaRun) run = run_anything (property, &draw);
   const PsPrediction *prediction = run != NULL ? run->prediction : NULL;
   const PsSchedule *schedule = run != NULL ? prediction->program->schedule : NULL;
-  g_autoptr (PsSimulation) ops = NULL;
-  g_autofree gint64 *limit = NULL;
 
   if (run == NULL || schedule->n_slices > 1 || run->setting->n_speeds > 0)
     return;
-  ops = ps_simulation_new (prediction->program);
+  g_autoptr (PsSimulation) ops = ps_simulation_new (prediction->program);
   ps_simulate (prediction->program, prediction->costs, ops);
-  limit = g_new (gint64, ops->n_devices);
+  g_autofree gint64 *limit = g_new (gint64, ops->n_devices);
   for (guint d = 0; d < ops->n_devices; d++)
     limit[d] = ops->device[d].peak_bytes;
   meta_expect (property, "bound within its memory and makespan",
@@ -117,7 +114,6 @@ row_of_devices (MetaProperty *property, const MetaRun *run)
   g_autofree gint64 *limit = NULL;
   gint64 peak = 0, span = 0, busy = 0;
   gboolean fits = TRUE;
-  double bubble;
 
   g_assert_true (ps_setting_memory_limit (run->setting, metrics->n_devices, &limit, NULL));
   for (guint d = 0; d < metrics->n_devices; d++)
@@ -127,7 +123,7 @@ row_of_devices (MetaProperty *property, const MetaRun *run)
       busy += metrics->device[d].busy_ns;
       fits = fits && (limit == NULL || metrics->device[d].peak_memory_bytes <= limit[d]);
     }
-  bubble = 1 - (double)busy / ((double)metrics->n_devices * (double)metrics->iteration_ns);
+  double bubble = 1 - (double)busy / ((double)metrics->n_devices * (double)metrics->iteration_ns);
   meta_expect (property, "peak memory and that of devices", metrics->peak_memory_bytes, "==", peak, run, NULL);
   meta_expect (property, "longest span and that of devices", metrics->max_span_ns, "==", span, run, NULL);
   meta_expect (property, "fits and peaks", run->prediction->feasible, "==", fits, run, NULL);

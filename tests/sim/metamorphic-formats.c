@@ -13,10 +13,9 @@ run_from (MetaProperty *property, const PsFormat *format, const char *text, cons
   g_autofree char *name = g_strconcat (format->name, g_str_has_prefix (format->name, "torch") ? ".csv" : ".json", NULL);
   g_autofree char *path = meta_write_file (property, name, text);
   MetaDraw file = *draw;
-  g_autofree char *line = NULL;
 
   file.v = file.slices = file.group = 0;
-  line = meta_line (&file, NULL);
+  g_autofree char *line = meta_line (&file, NULL);
   return meta_run (path, line);
 }
 
@@ -41,7 +40,6 @@ schedules (MetaProperty *property)
   guint n;
   const PsFormat *const *formats = ps_format_table (&n);
   g_auto (MetaDraw) draw = { 0 };
-  g_autoptr (MetaRun) run = NULL;
 
   if (meta_one_in (property, 4))
     meta_draw_schedule (property, &draw);
@@ -50,17 +48,16 @@ schedules (MetaProperty *property)
   meta_draw_costs (property, &draw);
   meta_draw_memory (property, &draw);
   meta_draw_options (property, &draw, META_CHANNEL | META_BLOCKING | META_BYPASS);
-  run = meta_run_draw (&draw, NULL);
+  g_autoptr (MetaRun) run = meta_run_draw (&draw, NULL);
   if (run->prediction != NULL)
     ps_program_add_streams (run->prediction->program);
   for (guint i = 0; run->prediction != NULL && i < n; i++)
     {
-      g_autoptr (MetaRun) again = NULL;
       g_autofree char *text = write_as (formats[i], run->prediction->program);
 
       if (text == NULL)
         continue;
-      again = run_from (property, formats[i], text, &draw);
+      g_autoptr (MetaRun) again = run_from (property, formats[i], text, &draw);
       meta_expect_scaled (property, run, again, 1, 1);
     }
 }
@@ -72,14 +69,13 @@ orders (MetaProperty *property)
   const PsFormat *format = ps_format_find ("torch-comms", NULL);
   g_auto (MetaDraw) draw = { 0 };
   g_autoptr (MetaRun) run = NULL, again = NULL;
-  g_autofree char *text = NULL;
 
   if (!meta_draw_family (property, &draw, meta_any_family) || draw.asynchronous)
     return;
   meta_draw_plain (property, &draw);
   meta_draw_options (property, &draw, META_CHANNEL | META_BLOCKING);
   run = meta_run_draw (&draw, "--comm-order planned");
-  text = run->prediction != NULL ? format->write_program (run->prediction->program, NULL) : NULL;
+  g_autofree char *text = run->prediction != NULL ? format->write_program (run->prediction->program, NULL) : NULL;
   if (text == NULL)
     return;
   again = run_from (property, format, text, &draw);
@@ -117,13 +113,12 @@ measured_from (MetaProperty *property, PsTimeline *timeline, gboolean chrome, co
 {
   g_autofree char *text = NULL, *path = NULL;
   g_autoptr (GError) error = NULL;
-  PsTimeline *read;
 
   timeline->origin = PS_ORIGIN_MEASURED;
   text = chrome ? ps_timeline_to_chrome_trace (timeline) : ps_timeline_to_json (timeline);
   timeline->origin = PS_ORIGIN_SIMULATED;
   path = meta_write_file (property, chrome ? "timeline.trace.json" : "timeline.json", text);
-  read = ps_timeline_load (path, &error);
+  PsTimeline *read = ps_timeline_load (path, &error);
   meta_expect_true (property, error != NULL ? error->message : "timeline is read", read != NULL, run, NULL);
   return read;
 }
@@ -174,8 +169,6 @@ static void
 timelines (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
-  g_autoptr (MetaRun) run = NULL;
-  g_autoptr (PsTimeline) timeline = NULL;
 
   if (meta_one_in (property, 4))
     meta_draw_schedule (property, &draw);
@@ -185,10 +178,10 @@ timelines (MetaProperty *property)
   meta_draw_memory (property, &draw);
   meta_draw_messages (property, &draw);
   meta_draw_options (property, &draw, META_CHANNEL | META_BLOCKING | META_BYPASS | META_SLOWDOWN);
-  run = meta_run_draw (&draw, NULL);
+  g_autoptr (MetaRun) run = meta_run_draw (&draw, NULL);
   if (run->prediction == NULL)
     return;
-  timeline = ps_prediction_timeline (run->prediction);
+  g_autoptr (PsTimeline) timeline = ps_prediction_timeline (run->prediction);
   append_optimizer (timeline, run);
   for (guint chrome = 0; chrome < 2; chrome++)
     {

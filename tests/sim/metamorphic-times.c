@@ -48,12 +48,11 @@ static void
 raise_cost (MetaProperty *property, MetaDraw *draw)
 {
   PsCostKey key;
-  guint i;
 
   do
     key = (PsCostKey)meta_below (property, PS_COST_ACT);
   while (draw->costs.n[key] == 0);
-  i = meta_below (property, draw->costs.n[key]);
+  guint i = meta_below (property, draw->costs.n[key]);
   draw->costs.value[key][i] += META_UNIT * (1 + (gint64)meta_below (property, 4));
 }
 
@@ -61,18 +60,16 @@ static void
 costs_up (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
-  g_autoptr (MetaRun) base = NULL;
 
   if (!draw_fixed (property, &draw, IN_ORDER | META_EXPOSED | META_RECOMPUTE))
     return;
-  base = meta_run_draw (&draw, NULL);
+  g_autoptr (MetaRun) base = meta_run_draw (&draw, NULL);
   for (guint i = 0; i < 3; i++)
     {
       MetaCosts before = draw.costs;
-      g_autoptr (MetaRun) slow = NULL;
 
       raise_cost (property, &draw);
-      slow = meta_run_draw (&draw, NULL);
+      g_autoptr (MetaRun) slow = meta_run_draw (&draw, NULL);
       expect_slower (property, "a cost up", base, slow);
       draw.costs = before;
     }

@@ -154,11 +154,10 @@ naive_send (Naive *naive, guint i, const gint64 *reach)
   gboolean blocking = naive->setting->blocking, latency = naive->setting->comm == PS_CHANNEL_LATENCY;
   gint64 exists = blocking ? reach[i] : naive->end_ns[naive->producer[i]], start = MAX (exists, naive_free (naive, i));
   gint64 turn = MAX (naive_free (naive, r), blocking ? reach[r] : 0);
-  gboolean changed;
 
   if (!naive->eager[i] && (!latency || blocking))
     start = MAX (start, turn);
-  changed = naive_raise (&naive->start_ns[i], start);
+  gboolean changed = naive_raise (&naive->start_ns[i], start);
   changed |= naive_raise (&naive->end_ns[i], start + naive->cost_ns[i]);
   return naive_raise (&naive->end_ns[r], MAX (naive->end_ns[i], turn)) || changed;
 }
@@ -197,11 +196,10 @@ naive_round (Naive *naive, gint64 *reach)
 static inline void
 naive_run (Naive *naive)
 {
-  g_autofree gint64 *reach = NULL;
   guint rounds = 0;
 
   naive_init (naive);
-  reach = g_new0 (gint64, naive->n + 1);
+  g_autofree gint64 *reach = g_new0 (gint64, naive->n + 1);
   while (naive_round (naive, reach))
     if (rounds++ > 2 * naive->n)
       {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "database/database.h"
+#include "error-rig.h"
 
 #include <glib/gstdio.h>
 
@@ -25,9 +26,8 @@ make_export (const char *changes)
   g_autofree char *folder = g_dir_make_tmp ("pipesim-nsys-XXXXXX", NULL);
   char *path = g_build_filename (folder, "run.sqlite", NULL);
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsDatabase) db = ps_database_open (path, &kind, TRUE, &error);
+  g_autoptr (PsDatabase) db = fine (ps_database_open (path, &kind, TRUE, &error));
 
-  g_assert_no_error (error);
   g_assert_true (ps_database_script (db, changes, &error));
   g_assert_true (ps_database_script (db, "PRAGMA journal_mode = DELETE", &error));
   return path;

@@ -1,6 +1,8 @@
 /* partition-rig.h - layers to cut, drawn at random. */
 #pragma once
 
+#include "error-rig.h"
+
 #include <pipesim/partition.h>
 
 /* A setting and what it points into. */
@@ -78,9 +80,5 @@ case_init (Case *c, GRand *rand, guint n_layers, guint p, guint v)
 static inline PsPartition *
 cut_with (const char *name, const PsPartitionSetting *setting)
 {
-  g_autoptr (GError) error = NULL;
-  PsPartition *partition = ps_partition (ps_partitioner_find (name), setting, &error);
-
-  g_assert_no_error (error);
-  return partition;
+  return fine (ps_partition (ps_partitioner_find (name), setting, &error));
 }

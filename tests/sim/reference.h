@@ -136,13 +136,10 @@ reference_costs (guint n_stages, gint64 f, gint64 b, gint64 w, gint64 c, gint64 
 static inline PsSchedule *
 reference_generate (const char *name, const PsFamilySetting *setting)
 {
-  g_autoptr (GError) error = NULL;
   const PsFamily *family = ps_family_find (name);
 
   g_assert_nonnull (family);
-  PsSchedule *schedule = ps_family_generate (family, setting, &error);
-  g_assert_no_error (error);
-  return schedule;
+  return fine (ps_family_generate (family, setting, &error));
 }
 
 /* Validates, lowers and simulates; takes the schedule. */

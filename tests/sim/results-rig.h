@@ -11,11 +11,7 @@
 static inline PsSweep *
 parse (const char *text)
 {
-  g_autoptr (GError) error = NULL;
-  PsSweep *sweep = ps_sweep_parse ("s.ini", text, strlen (text), &error);
-
-  g_assert_no_error (error);
-  return sweep;
+  return fine (ps_sweep_parse ("s.ini", text, strlen (text), &error));
 }
 
 #define SPEC                                                                                                           \
@@ -26,24 +22,19 @@ parse (const char *text)
 static inline PsResults *
 open_results (const char *name, PsResultsMode mode)
 {
-  g_autoptr (GError) error = NULL;
   g_autofree char *path = path_of (name);
-  PsResults *results = ps_results_open (path, mode, &error);
 
-  g_assert_no_error (error);
-  return results;
+  return fine (ps_results_open (path, mode, &error));
 }
 
 static inline PsSweepProgress
 run (const PsSweep *sweep, const char *name, guint n_jobs, PsShard shard)
 {
-  g_autoptr (GError) error = NULL;
   g_autoptr (PsResults) results = open_results (name, PS_RESULTS_WRITE);
   PsSweepRun how = { .n_jobs = n_jobs, .shard = shard };
   PsSweepProgress progress;
 
-  ps_sweep_run (sweep, results, &how, &progress, &error);
-  g_assert_no_error (error);
+  fine (ps_sweep_run (sweep, results, &how, &progress, &error));
   g_assert_cmpuint (progress.present + progress.predicted + progress.skipped, ==, progress.n_points);
   return progress;
 }

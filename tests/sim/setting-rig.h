@@ -1,6 +1,8 @@
 /* setting-rig.h - settings from command lines, and the errors of wrong ones. */
 #pragma once
 
+#include "error-rig.h"
+
 #include <pipesim/predictor.h>
 
 #include <glib/gstdio.h>
@@ -27,11 +29,7 @@ parse (const char *line, GError **error)
 static inline PsSetting *
 parse_good (const char *line)
 {
-  g_autoptr (GError) error = NULL;
-  PsSetting *setting = parse (line, &error);
-
-  g_assert_no_error (error);
-  return setting;
+  return fine (parse (line, &error));
 }
 
 /* The error must be a usage error, one line, and hold both texts. */
@@ -49,11 +47,9 @@ assert_usage (const GError *error, const char *where, const char *value)
 static inline char *
 temporary (const char *text)
 {
-  g_autoptr (GError) error = NULL;
   char *path = NULL;
-  int fd = g_file_open_tmp ("test-setting-XXXXXX.json", &path, &error);
+  int fd = fine (g_file_open_tmp ("test-setting-XXXXXX.json", &path, &error));
 
-  g_assert_no_error (error);
   close (fd);
   g_assert_true (g_file_set_contents (path, text, -1, NULL));
   return path;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cases.h"
+#include "error-rig.h"
 #include "sweep/sweep-private.h"
 
 #include <pipesim/memory.h>
@@ -11,11 +12,7 @@
 static inline PsSweep *
 parse (const char *text)
 {
-  g_autoptr (GError) error = NULL;
-  PsSweep *sweep = ps_sweep_parse ("s.ini", text, strlen (text), &error);
-
-  g_assert_no_error (error);
-  return sweep;
+  return fine (ps_sweep_parse ("s.ini", text, strlen (text), &error));
 }
 
 /* The command line of a point, read as pipesim predict reads it. */
@@ -25,7 +22,6 @@ setting_of (const PsSweep *sweep, const PsSweepPoint *point, GError **error)
   PsSetting *setting = ps_setting_new ();
   g_autoptr (GOptionContext) context = g_option_context_new (NULL);
   g_autoptr (GStrvBuilder) builder = g_strv_builder_new ();
-  g_auto (GStrv) arguments = NULL;
 
   g_strv_builder_add (builder, "predict");
   for (guint i = 0; i < sweep->axes->len; i++)
@@ -38,7 +34,7 @@ setting_of (const PsSweep *sweep, const PsSweepPoint *point, GError **error)
       if (!field->hidden && g_strcmp0 (value, field->none) != 0 && !g_str_equal (value, "no"))
         g_strv_builder_add (builder, argument);
     }
-  arguments = g_strv_builder_end (builder);
+  g_auto (GStrv) arguments = g_strv_builder_end (builder);
   ps_options_add (ps_setting_options, setting, context);
   g_assert_true (g_option_context_parse_strv (context, &arguments, NULL));
   if (ps_setting_check (setting, error))
@@ -104,14 +100,12 @@ check_against_predict (const char *text, guint least_predicted, guint least_skip
       g_autoptr (GError) error = NULL, reason = NULL;
       guint64 index = i < n ? i : 2 * n - 1 - i;
       g_autoptr (PsResult) result = ps_sweep_worker_predict (worker, index, &error);
-      g_autoptr (PsSetting) setting = NULL;
-      g_autoptr (PsPrediction) prediction = NULL;
 
       g_assert_no_error (error);
       g_assert_cmpuint (result->point, ==, index);
       ps_sweep_point_set (&point, sweep, index);
-      setting = setting_of (sweep, &point, &reason);
-      prediction = setting != NULL ? ps_predict (setting, point.schedule, &reason) : NULL;
+      g_autoptr (PsSetting) setting = setting_of (sweep, &point, &reason);
+      g_autoptr (PsPrediction) prediction = setting != NULL ? ps_predict (setting, point.schedule, &reason) : NULL;
       if (prediction != NULL)
         {
           g_assert_cmpstr (result->reason, ==, NULL);

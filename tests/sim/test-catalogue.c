@@ -96,8 +96,7 @@ check_formats (const PsSchedule *schedule)
         g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
       if (text == NULL || formats[i]->read == NULL)
         continue;
-      g_autoptr (PsSchedule) read = formats[i]->read ("text", text, strlen (text), &error);
-      g_assert_no_error (error);
+      g_autoptr (PsSchedule) read = fine (formats[i]->read ("text", text, strlen (text), &error));
       g_assert_true (same_order (schedule, read));
       n_held++;
     }
@@ -150,12 +149,10 @@ check_setting (const PsFamily *family, const Setting *setting, guint *n_held)
       g_assert_true (g_error_matches (error, PS_ERROR, PS_ERROR_USAGE) || (family->uses_costs && setting->limit));
       return FALSE;
     }
-  ps_schedule_validate (schedule, &error);
-  g_assert_no_error (error);
+  fine (ps_schedule_validate (schedule, &error));
   *n_held += check_formats (schedule);
   g_autoptr (PsCosts) costs = ps_costs_slice (setting->costs, schedule->n_slices);
-  g_autoptr (PsProgram) program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error);
-  g_assert_no_error (error);
+  g_autoptr (PsProgram) program = fine (ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error));
   assert_runs_on_all_channels (program);
   check_simulation (program, costs, family->uses_costs ? setting->limit : NULL);
   return TRUE;

@@ -6,6 +6,7 @@
  *   W0.0        5          5          W0.1        5          4
  *   all other durations agree, but W1.1 takes 5 predicted and 0 measured. */
 #include "commands.h"
+#include "error-rig.h"
 
 #include <pipesim/compare.h>
 #include <pipesim/formats.h>
@@ -24,11 +25,8 @@ static PsTimeline *
 read_fixture (const char *name)
 {
   g_autofree char *path = fixture_path (name);
-  g_autoptr (GError) error = NULL;
-  PsTimeline *timeline = ps_timeline_load (path, &error);
 
-  g_assert_no_error (error);
-  return timeline;
+  return fine (ps_timeline_load (path, &error));
 }
 
 static PsComparison *
@@ -36,11 +34,8 @@ compare_fixtures (void)
 {
   g_autoptr (PsTimeline) predicted = read_fixture ("timeline-predicted.json");
   g_autoptr (PsTimeline) measured = read_fixture ("timeline-measured.json");
-  g_autoptr (GError) error = NULL;
-  PsComparison *comparison = ps_compare (predicted, measured, &error);
 
-  g_assert_no_error (error);
-  return comparison;
+  return fine (ps_compare (predicted, measured, &error));
 }
 
 static void
@@ -134,11 +129,10 @@ test_unknown_memory (void)
 {
   g_autoptr (PsTimeline) predicted = read_fixture ("timeline-predicted.json");
   g_autoptr (PsTimeline) measured = read_fixture ("timeline-measured.json");
-  g_autoptr (PsComparison) comparison = NULL;
   g_autofree char *text = NULL, *json = NULL;
 
   g_array_set_size (predicted->memory, 0);
-  comparison = ps_compare (predicted, measured, NULL);
+  g_autoptr (PsComparison) comparison = ps_compare (predicted, measured, NULL);
   g_assert_true (isnan (comparison->peak_memory_error));
   text = ps_comparison_to_text (comparison, 0, NULL, NULL);
   g_assert_nonnull (strstr (text, "peak memory without buffers  not known"));
@@ -167,14 +161,11 @@ test_interval (void)
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
     {
       g_autoptr (PsTimeline) first = read_fixture ("timeline-predicted.json");
-      g_autoptr (GError) error = NULL;
 
       first->interval = cases[i].interval;
       g_autofree char *file = ps_timeline_to_json (first);
-      g_autoptr (PsTimeline) predicted = ps_timeline_parse_json ("f.json", file, -1, &error);
-      g_assert_no_error (error);
-      g_autoptr (PsComparison) comparison = ps_compare (predicted, measured, &error);
-      g_assert_no_error (error);
+      g_autoptr (PsTimeline) predicted = fine (ps_timeline_parse_json ("f.json", file, -1, &error));
+      g_autoptr (PsComparison) comparison = fine (ps_compare (predicted, measured, &error));
       g_autofree char *text = ps_comparison_to_text (comparison, 0, NULL, NULL),
                       *json = ps_comparison_to_json (comparison, 0);
       g_assert_nonnull (strstr (text, cases[i].place));
@@ -190,20 +181,16 @@ test_json (void)
   g_autoptr (PsComparison) comparison = compare_fixtures ();
   g_autofree char *json = ps_comparison_to_json (comparison, 3);
   g_autoptr (JsonParser) parser = json_parser_new ();
-  g_autoptr (GError) error = NULL;
-  JsonObject *object;
-  JsonArray *array;
 
-  json_parser_load_from_data (parser, json, -1, &error);
-  g_assert_no_error (error);
-  object = json_node_get_object (json_parser_get_root (parser));
+  fine (json_parser_load_from_data (parser, json, -1, &error));
+  JsonObject *object = json_node_get_object (json_parser_get_root (parser));
   g_assert_cmpstr (json_object_get_string_member (object, "format"), ==, "pipesim-comparison/1");
   object = json_array_get_object_element (json_object_get_array_member (object, "results"), 0);
   g_assert_cmpint (json_object_get_int_member (object, "predicted_iteration_ns"), ==, 80);
   g_assert_cmpint (json_object_get_int_member (object, "measured_iteration_ns"), ==, 100);
   g_assert_cmpfloat (json_object_get_double_member (object, "iteration_error"), ==, -0.2);
   g_assert_cmpfloat (json_object_get_double_member (object, "bubble_difference"), ==, comparison->bubble_difference);
-  array = json_object_get_array_member (object, "kinds");
+  JsonArray *array = json_object_get_array_member (object, "kinds");
   g_assert_cmpuint (json_array_get_length (array), ==, 4); /* F, B, W, transfer */
   g_assert_cmpstr (json_object_get_string_member (json_array_get_object_element (array, 3), "kind"), ==, "transfer");
   array = json_object_get_array_member (object, "worst_ops");
@@ -220,8 +207,7 @@ check_refused (const PsTimeline *predicted, const PsTimeline *measured, const ch
   g_autoptr (GError) error = NULL;
 
   g_assert_null (ps_compare (predicted, measured, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-  g_assert_cmpstr (error->message, ==, message);
+  assert_error (&error, PS_ERROR_INPUT, message);
 }
 
 static void
@@ -259,16 +245,13 @@ test_alike (void)
 {
   g_autoptr (PsTimeline) first = read_fixture ("timeline-predicted.json");
   g_autoptr (PsTimeline) second = read_fixture ("timeline-predicted.json");
-  g_autoptr (PsComparison) comparison = NULL;
-  g_autoptr (GError) error = NULL;
   g_autofree char *text = NULL, *json = NULL;
 
   g_free (second->schedule);
   second->schedule = g_strdup ("other");
   second->iteration_ns = 100;
   g_array_index (second->ops, PsSpan, 1).op.kind = PS_OP_R;
-  comparison = ps_compare (first, second, &error);
-  g_assert_no_error (error);
+  g_autoptr (PsComparison) comparison = fine (ps_compare (first, second, &error));
   g_assert_cmpuint (comparison->ops->len, ==, 11);
   text = ps_comparison_to_text (comparison, 1, NULL, NULL);
   g_assert_true (g_str_has_prefix (text,

@@ -21,19 +21,14 @@ store_shape (PsCostDb *db, gint64 profile, const char *shape, guint devices, gin
 static PsCosts *
 costs_of (PsCostDb *db, guint n_devices, guint n_chunks)
 {
-  g_autoptr (GError) error = NULL;
-  PsCosts *costs = ps_costdb_costs (db, NULL, NULL, n_devices, n_chunks, &error);
-
-  g_assert_no_error (error);
-  return costs;
+  return fine (ps_costdb_costs (db, NULL, NULL, n_devices, n_chunks, &error));
 }
 
 /* tiny-gpt in 2 stages: "layers=4,embedding" and "layers=4,head"; boundary 196608 bytes. */
 static void
 test_costs (void)
 {
-  g_autofree char *path = path_of ("costs.db");
-  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsCostDb) db = new_db ("costs.db");
   gint64 profile = begin (db, "p");
 
   store_shape (db, profile, "layers=4,embedding", 2, 100);
@@ -72,17 +67,12 @@ test_costs (void)
   g_autoptr (PsCosts) exact = costs_of (db, 2, 1);
   g_assert_cmpint (exact->transfer_ns[ps_transfer_forward (exact, 0)], ==, 12345);
   g_assert_cmpint (exact->transfer_origin, ==, PS_ORIGIN_MEASURED);
-  remove_database (path);
 }
 
 static PsPrediction *
 predict (const PsSetting *setting, const char *schedule)
 {
-  g_autoptr (GError) error = NULL;
-  PsPrediction *prediction = ps_predict (setting, schedule, &error);
-
-  g_assert_no_error (error);
-  return prediction;
+  return fine (ps_predict (setting, schedule, &error));
 }
 
 /* One device, one microbatch, two slices: F0 F1 BW1 BW0. O takes 1500 ns. */
@@ -115,7 +105,6 @@ test_slices (void)
   g_autoptr (PsPrediction) longer = predict (setting, "seq1f1b");
   g_assert_cmpint (longer->metrics.makespan_ns, ==, 2 * (400 + 900 + 520 + 1170));
   g_unlink (lengths);
-  remove_database (path);
 }
 
 /* 1F1B of two microbatches on two devices: F0 F1 BW0 BW1 and F0 BW0 F1 BW1. Warm are both BW of the second device and
@@ -150,7 +139,6 @@ test_warm (void)
   /* The bound is of any order, so of every op that may be warm: both schedules have the same ops. */
   g_assert_cmpint (with->lower_bound_ns, ==, gpipe->lower_bound_ns);
   g_assert_cmpint (with->lower_bound_ns, ==, ps_schedule_bound (with->program->schedule, least, FALSE));
-  remove_database (path);
 }
 
 /* Both weight copies of a stage add up their gradients: 2 devices, 4 where there are two replicas. */
@@ -176,15 +164,13 @@ test_copies (void)
   g_assert_cmpint (with->costs->stage[1].reduce2_ns, ==, 777);
   g_assert_cmpint (with->metrics.iteration_ns, ==, without->metrics.iteration_ns + 2 * 777);
   g_assert_cmpint (same->metrics.iteration_ns, ==, one->metrics.iteration_ns);
-  remove_database (path);
 }
 
 /* A stage that was measured as it recomputes has these figures; another one gets them by the model's formulas. */
 static void
 test_recompute (void)
 {
-  g_autofree char *path = path_of ("recompute.db");
-  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsCostDb) db = new_db ("recompute.db");
   gint64 profile = begin (db, "p");
   g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
   PsStageShape shapes[2];
@@ -203,15 +189,13 @@ test_recompute (void)
   g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 0)->duration_ns, ==, 1300 + 1000); /* all of F again */
   g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 1)->duration_ns, ==, 3900);
   g_assert_cmpint (costs->time_origin, ==, PS_ORIGIN_MODELLED);
-  remove_database (path);
 }
 
 /* Beyond the sizes measured the outermost line goes on; it never falls. */
 static void
 test_extrapolation (void)
 {
-  g_autofree char *path = path_of ("beyond.db");
-  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsCostDb) db = new_db ("beyond.db");
   gint64 profile = begin (db, "p");
 
   store_shape (db, profile, "layers=4,embedding", 2, 100);
@@ -227,7 +211,6 @@ test_extrapolation (void)
   store (db, profile, new_transfer (131072, 2, 4000));
   g_autoptr (PsCosts) falling = costs_of (db, 2, 1);
   g_assert_cmpint (falling->transfer_ns[1], ==, 4000);
-  remove_database (path);
 }
 
 /* Samples over the median of the row that the costs take: F of stage 0 is 998, 1000, 1005 (median 1000, two devices
@@ -235,8 +218,7 @@ test_extrapolation (void)
 static void
 test_spread (void)
 {
-  g_autofree char *path = path_of ("spread.db");
-  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsCostDb) db = new_db ("spread.db");
   g_autoptr (GError) error = NULL;
   gint64 profile = begin (db, "p");
 
@@ -245,8 +227,7 @@ test_spread (void)
   store_shape (db, profile, "layers=4,head", 2, 200);
   store (db, profile, new_transfer (131072, 2, 10000));
   store (db, profile, new_transfer (262144, 2, 50));
-  g_autoptr (PsCostSpread) spread = ps_costdb_spread (db, NULL, NULL, NULL, 2, 1, &error);
-  g_assert_no_error (error);
+  g_autoptr (PsCostSpread) spread = fine (ps_costdb_spread (db, NULL, NULL, NULL, 2, 1, &error));
   g_assert_cmpuint (spread->n_stages, ==, 2);
   const double f[] = { 1005.0 / 1000, 998.0 / 1000, 1 }, transfer[] = { 55.0 / 50, 48.0 / 50, 1 };
   g_assert_cmpmem (spread->op[PS_OP_F * 2]->data, spread->op[PS_OP_F * 2]->len * sizeof (double), f, sizeof f);
@@ -256,8 +237,6 @@ test_spread (void)
   g_assert_cmpfloat (spread->largest, ==, 1.1);
   g_assert_null (ps_costdb_spread (db, "q", NULL, NULL, 2, 1, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-  g_clear_pointer (&db, ps_costdb_close);
-  remove_database (path);
 }
 
 /* A calibration in which all times are `factor` times as long, and transfers `own` times as long again. */
@@ -274,20 +253,17 @@ store_calibration (PsCostDb *db, gint64 profile, double factor, double own)
 static void
 test_calibrations (void)
 {
-  g_autofree char *path = path_of ("calibrations.db");
-  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsCostDb) db = new_db ("calibrations.db");
   g_autoptr (PsProfile) profile = new_profile ("p");
   g_autoptr (GError) error = NULL;
   gint64 id = begin (db, "p");
 
   store_calibration (db, id, 1, 1);
-  g_autoptr (PsCostSpread) one = ps_costdb_spread (db, NULL, NULL, NULL, 2, 1, &error);
-  g_assert_no_error (error);
+  g_autoptr (PsCostSpread) one = fine (ps_costdb_spread (db, NULL, NULL, NULL, 2, 1, &error));
   g_assert_cmpfloat (one->common, <, 1e-4);
   g_assert_true (ps_costdb_add_calibration (db, profile, &id, &error));
   store_calibration (db, id, 1.1, 1.3);
-  g_autoptr (PsCostSpread) two = ps_costdb_spread (db, NULL, NULL, NULL, 2, 1, &error);
-  g_assert_no_error (error);
+  g_autoptr (PsCostSpread) two = fine (ps_costdb_spread (db, NULL, NULL, NULL, 2, 1, &error));
   guint transfer = two->row[PS_N_OP_KINDS * 2], op = two->row[PS_OP_F * 2];
   /* Levels 0 and ln 1.1 have a variance of ln (1.1)^2 / 2. Two runs differ by twice that. */
   g_assert_cmpfloat_with_epsilon (two->common, log (1.1), 0.01);
@@ -295,11 +271,8 @@ test_calibrations (void)
   g_assert_cmpfloat (two->deviation[transfer], >, 0.05);
   g_assert_cmpfloat (two->deviation[op], <, 0.05);
   g_assert_cmpuint (two->row[PS_OP_F * 2 + 1], !=, op);
-  g_autoptr (PsCostSpread) first = ps_costdb_spread (db, "p#1", NULL, NULL, 2, 1, &error);
-  g_assert_no_error (error);
+  g_autoptr (PsCostSpread) first = fine (ps_costdb_spread (db, "p#1", NULL, NULL, 2, 1, &error));
   g_assert_cmpfloat (first->common, ==, one->common);
-  g_clear_pointer (&db, ps_costdb_close);
-  remove_database (path);
 }
 
 /* The number of busy devices: the wanted one, else the largest below, else the smallest above. */
@@ -351,8 +324,7 @@ store_part (PsCostDb *db, gint64 profile, const char *shape, guint share, gint64
 static void
 test_shares (void)
 {
-  g_autofree char *path = path_of ("shares.db");
-  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsCostDb) db = new_db ("shares.db");
   g_autoptr (PsProfile) parts = new_profile ("parts");
   g_autoptr (GError) error = NULL;
   gint64 profile;
@@ -376,16 +348,11 @@ test_shares (void)
     g_assert_cmpint (ps_costs_op (costs, PS_OP_F, stage)->duration_ns, ==, expected[stage]);
   g_assert_true (costs->loop_only);
   g_assert_nonnull (strstr (costs->source, ": cpu with shares 3,1 over threads on "));
-  g_autoptr (PsCostSpread) spread = ps_costdb_spread (db, NULL, NULL, NULL, 2, 2, &error);
-  g_assert_no_error (error);
+  g_autoptr (PsCostSpread) spread = fine (ps_costdb_spread (db, NULL, NULL, NULL, 2, 2, &error));
   g_assert_cmpfloat (g_array_index (spread->op[PS_OP_F * 4 + 1], double, 0), ==, 3005.0 / 3000);
   g_assert_cmpfloat (g_array_index (spread->op[PS_OP_F * 4 + 2], double, 0), ==, 1105.0 / 1100);
   g_assert_null (ps_costdb_costs (db, NULL, NULL, 4, 1, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-  g_assert_nonnull (
-      strstr (error->message, "'parts' was measured on 2 devices with shares 3,1: it has no costs for 4"));
-  g_clear_pointer (&db, ps_costdb_close);
-  remove_database (path);
+  assert_error (&error, PS_ERROR_INPUT, "*'parts' was measured on 2 devices with shares 3,1: it has no costs for 4*");
 }
 
 static void
@@ -395,16 +362,13 @@ assert_no_costs (PsCostDb *db, const char *profile, const PsModel *model, guint 
   PsCosts *costs = ps_costdb_costs (db, profile, model, 2, n_chunks, &error);
 
   g_assert_null (costs);
-  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-  if (!g_pattern_match_simple (pattern, error->message))
-    g_assert_cmpstr (error->message, ==, pattern);
+  assert_error (&error, PS_ERROR_INPUT, pattern);
 }
 
 static void
 test_missing (void)
 {
-  g_autofree char *path = path_of ("missing.db");
-  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsCostDb) db = new_db ("missing.db");
   g_autoptr (PsModel) model = tiny ();
 
   assert_no_costs (db, NULL, NULL, 1, "*missing.db: holds no profile yet; measure one with: pipesim calib run --db *");
@@ -426,15 +390,13 @@ test_missing (void)
       "some figure)");
   begin (db, "q");
   assert_no_costs (db, NULL, NULL, 1, "*missing.db: several profiles; choose one with --profile: p, q");
-  remove_database (path);
 }
 
 /* More stages than layers is the caller's mistake, and one device needs no transfers. */
 static void
 test_other_cuts (void)
 {
-  g_autofree char *path = path_of ("cuts.db");
-  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsCostDb) db = new_db ("cuts.db");
   g_autoptr (GError) error = NULL;
   gint64 profile = begin (db, "p");
 
@@ -443,7 +405,6 @@ test_other_cuts (void)
   store_shape (db, profile, "layers=8,embedding,head", 1, 100);
   g_autoptr (PsCosts) costs = costs_of (db, 1, 1);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, 1000);
-  remove_database (path);
 }
 
 /* Rows of another cache state than that of real runs never count; among rows of as many busy devices the accelerator
@@ -451,8 +412,7 @@ test_other_cuts (void)
 static void
 test_circumstances (void)
 {
-  g_autofree char *path = path_of ("circumstances.db");
-  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsCostDb) db = new_db ("circumstances.db");
   gint64 profile = begin (db, "p");
 
   store_shape (db, profile, "layers=4,embedding", 1, 100);
@@ -481,7 +441,6 @@ test_circumstances (void)
   g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, 2000);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 1)->duration_ns, ==, 1000);
   g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 0)], ==, 7777);
-  remove_database (path);
 }
 
 static void
@@ -533,8 +492,7 @@ new_link_transfer (const char *shape, gint64 median)
 static void
 test_link_costs (void)
 {
-  g_autofree char *path = path_of ("links.db");
-  PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
+  PsCostDb *db = new_db ("links.db");
   g_autoptr (PsProfile) profile = new_profile ("links");
   g_autoptr (GError) error = NULL;
   gint64 id = 0;
@@ -544,8 +502,7 @@ test_link_costs (void)
   store_shape (db, id, "layers=1", 4, 100);
   store_shape (db, id, "layers=1,head", 4, 100);
   store (db, id, new_transfer (196608, 2, 1000));
-  g_autoptr (PsCosts) before = ps_costdb_costs (db, NULL, NULL, 4, 2, &error);
-  g_assert_no_error (error);
+  g_autoptr (PsCosts) before = fine (ps_costdb_costs (db, NULL, NULL, 4, 2, &error));
   for (guint i = 1; i <= 16; i++)
     g_assert_cmpint (before->transfer_ns[i], ==, 1000);
 
@@ -578,7 +535,6 @@ test_link_costs (void)
       g_assert_cmpstr (now->places, ==, later[i][1]);
     }
   ps_costdb_close (db);
-  remove_database (path);
 }
 
 int

@@ -41,7 +41,6 @@ test_round_trip (void)
   g_assert_cmpint (bw->state_bytes, ==, 7000);
   const gint64 samples[] = { 1005, 998, 1000 };
   g_assert_cmpmem (f->samples_ns, f->n_samples * sizeof (gint64), samples, sizeof samples);
-  remove_database (path);
 }
 
 static gint64
@@ -57,8 +56,7 @@ only_median (PsCostDb *db, const char *name)
 static void
 test_calibrations (void)
 {
-  g_autofree char *path = path_of ("calibrations.db");
-  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsCostDb) db = new_db ("calibrations.db");
   g_autoptr (PsProfile) profile = new_profile ("p"), numbered = new_profile ("p#2");
   g_autoptr (GError) error = NULL;
   gint64 first = begin (db, "p"), second;
@@ -81,13 +79,11 @@ test_calibrations (void)
   g_assert_cmpuint (asked->number, ==, 1);
   g_assert_cmpuint (only->number, ==, 2);
   g_assert_false (ps_costdb_add_calibration (db, numbered, &second, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-  g_clear_error (&error);
+  assert_error (&error, PS_ERROR_USAGE, "*");
   g_free (profile->host);
   profile->host = g_strdup ("elsewhere");
   g_assert_false (ps_costdb_add_calibration (db, profile, &second, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-  remove_database (path);
 }
 
 static void
@@ -126,27 +122,21 @@ test_profiles (void)
   g_free (other->shares);
   other->shares = g_strdup ("4,3,2,1");
   g_assert_false (ps_costdb_begin_profile (db, other, &id, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-  g_assert_nonnull (strstr (error->message, "'a' was measured with shares 'equal', this is '4,3,2,1'; choose another"));
-
-  g_clear_error (&error);
+  assert_error (&error, PS_ERROR_INPUT, "*'a' was measured with shares 'equal', this is '4,3,2,1'; choose another*");
   g_free (other->model_name);
   other->model_name = g_strdup ("large");
   memset (other->model_digest, 'f', 64);
   g_assert_false (ps_costdb_begin_profile (db, other, &id, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-  g_assert_true (g_pattern_match_simple ("*: profile 'a' was measured with model 'tiny-gpt (digest *)', this is "
-                                         "'large (digest ffffffff)'; choose another --profile name",
-                                         error->message));
-  remove_database (path);
+  assert_error (&error, PS_ERROR_INPUT,
+                "*: profile 'a' was measured with model 'tiny-gpt (digest *)', this is "
+                "'large (digest ffffffff)'; choose another --profile name");
 }
 
 /* The last choices count, and only their profile has them; what is no base64 is no choices. */
 static void
 test_choices (void)
 {
-  g_autofree char *path = path_of ("choices.db");
-  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsCostDb) db = new_db ("choices.db");
   const gint64 profile = begin (db, "a");
   g_autoptr (GBytes) first = g_bytes_new_static ("\0first", 6), second = g_bytes_new_static ("\377second", 7);
   g_autoptr (GBytes) none = NULL, back = NULL;
@@ -160,17 +150,14 @@ test_choices (void)
   g_assert_true (ps_choices_parse ("a.db", a->choices, &back, NULL) && g_bytes_equal (back, second));
   g_assert_true (ps_choices_parse ("a.db", b->choices, &none, NULL) && none == NULL);
   g_assert_false (ps_choices_parse ("a.db", "YWJj!", &none, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-  g_assert_cmpstr (error->message, ==, "a.db: choices: are no base64");
-  remove_database (path);
+  assert_error (&error, PS_ERROR_INPUT, "a.db: choices: are no base64");
 }
 
 /* A key is measured once; the failed second attempt leaves nothing behind and the database usable. */
 static void
 test_once (void)
 {
-  g_autofree char *path = path_of ("once.db");
-  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsCostDb) db = new_db ("once.db");
   g_autoptr (PsMeasurement) f = new_op (PS_OP_F, "layers=4", 2, 1000);
   g_autoptr (GError) error = NULL;
   gint64 profile = begin (db, "p"), n;
@@ -190,20 +177,17 @@ test_once (void)
   g_assert_false (found);
   f->share = 0;
   g_assert_false (ps_costdb_store (db, profile, f, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-  g_assert_nonnull (strstr (error->message, "UNIQUE"));
+  assert_error (&error, PS_ERROR_INPUT, "*UNIQUE*");
   g_assert_true (ps_database_integer (db->file, "SELECT count (*) FROM sample", &n, NULL));
   g_assert_cmpint (n, ==, 3);
   store (db, profile, new_op (PS_OP_B, "layers=4", 2, 1000));
-  remove_database (path);
 }
 
 /* Only the row of that key goes, with its samples; without one a row is added. */
 static void
 test_replace (void)
 {
-  g_autofree char *path = path_of ("replace.db");
-  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsCostDb) db = new_db ("replace.db");
   g_autoptr (PsMeasurement) f = new_op (PS_OP_F, "layers=4", 2, 1000);
   g_autoptr (PsMeasurement) again = new_op (PS_OP_F, "layers=4", 2, 3000);
   gint64 profile = begin (db, "p"), other = begin (db, "q"), n;
@@ -217,15 +201,13 @@ test_replace (void)
   g_assert_cmpint (((const PsMeasurement *)rows->pdata[0])->samples_ns[0], ==, 3005);
   g_assert_true (ps_database_integer (db->file, "SELECT count (*) FROM sample", &n, NULL));
   g_assert_cmpint (n, ==, 6);
-  remove_database (path);
 }
 
 /* The schema itself refuses what makes no sense. */
 static void
 test_constraints (void)
 {
-  g_autofree char *path = path_of ("constraints.db");
-  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsCostDb) db = new_db ("constraints.db");
   gint64 profile = begin (db, "p");
 
   for (guint i = 0; i < 5; i++)
@@ -241,15 +223,13 @@ test_constraints (void)
       g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
       g_assert_nonnull (strstr (error->message, i == 4 ? "FOREIGN KEY" : "CHECK"));
     }
-  remove_database (path);
 }
 
 /* What version 2 added comes back, too; what is not known stays so. */
 static void
 test_conditions (void)
 {
-  g_autofree char *path = path_of ("conditions.db");
-  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsCostDb) db = new_db ("conditions.db");
   gint64 profile = begin (db, "p");
   PsMeasurement *m = new_op (PS_OP_F, "layers=4", 2, 1000);
 
@@ -287,14 +267,12 @@ test_conditions (void)
   g_assert_true (ps_condition_throttled (&cold->before, &cold->after, &known));
   g_autofree char *reasons = ps_throttle_to_text (cold->after.throttle);
   g_assert_cmpstr (reasons, ==, "power heat");
-  remove_database (path);
 }
 
 static void
 test_sentinels (void)
 {
-  g_autofree char *path = path_of ("sentinels.db");
-  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsCostDb) db = new_db ("sentinels.db");
   gint64 a = begin (db, "a"), b = begin (db, "b");
 
   for (gint64 i = 0; i < 3; i++)
@@ -308,7 +286,6 @@ test_sentinels (void)
   g_assert_cmpint (((const PsSentinel *)series->pdata[0])->median_ns, ==, 100);
   g_assert_cmpint (((const PsSentinel *)series->pdata[1])->median_ns, ==, 102);
   g_assert_cmpstr (((const PsSentinel *)series->pdata[1])->what, ==, "F of layers=1");
-  remove_database (path);
 }
 
 /* A full disk fails one measurement; those before stay, and there is room again later. */
@@ -317,7 +294,6 @@ test_full (void)
 {
   g_autofree char *path = path_of ("full.db");
   g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
-  g_autoptr (GPtrArray) kept = NULL;
   g_autoptr (GError) error = NULL;
   g_autoptr (PsMeasurement) large = new_op (PS_OP_W, "layers=4", 2, 1000);
   gint64 profile = begin (db, "p");
@@ -333,18 +309,16 @@ test_full (void)
   g_assert_error (error, PS_ERROR, PS_ERROR_IO);
   g_autofree char *expected = g_strdup_printf ("%s: database or disk is full", path);
   g_assert_cmpstr (error->message, ==, expected);
-  kept = ps_costdb_measurements (db, "p", FALSE, NULL);
+  g_autoptr (GPtrArray) kept = ps_costdb_measurements (db, "p", FALSE, NULL);
   g_assert_cmpuint (kept->len, ==, 1);
   g_assert_true (ps_database_script (db->file, "PRAGMA max_page_count = 100000", NULL));
   g_assert_true (ps_costdb_store (db, profile, large, NULL));
-  remove_database (path);
 }
 
 static void
 test_runs (void)
 {
-  g_autofree char *path = path_of ("runs.db");
-  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsCostDb) db = new_db ("runs.db");
   g_autoptr (GError) error = NULL;
   PsRunRecord run = { .profile = (char *)"p",
                       .schedule = (char *)"1f1b",
@@ -363,8 +337,7 @@ test_runs (void)
                       .started = (char *)"2026-01-01T00:00:00Z" };
   gint64 permille;
 
-  g_assert_true (ps_costdb_store_run (db, &run, &error));
-  g_assert_no_error (error);
+  g_assert_true (fine (ps_costdb_store_run (db, &run, &error)));
   g_assert_true (
       ps_database_integer (db->file, "SELECT round (1000 * iteration_error) FROM accuracy", &permille, NULL));
   g_assert_cmpint (permille, ==, 100);
@@ -377,7 +350,6 @@ test_runs (void)
   run.check = (char *)"perhaps";
   g_assert_false (ps_costdb_store_run (db, &run, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-  remove_database (path);
 }
 
 int

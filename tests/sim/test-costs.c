@@ -1,4 +1,6 @@
 /* Tests of costs.h. */
+#include "error-rig.h"
+
 #include <pipesim/costs.h>
 #include <pipesim/framework.h>
 
@@ -13,10 +15,9 @@ duration (const PsCosts *costs, PsOpKind kind, guint stage)
 static void
 test_share (void)
 {
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PsCosts) costs = ps_costs_parse ("f=5ns,b=6ns,w=4ns,c=3ns,o=2ns,act=9B,wact=4B,weights=7B", 2, 2, &error);
+  g_autoptr (PsCosts) costs
+      = fine (ps_costs_parse ("f=5ns,b=6ns,w=4ns,c=3ns,o=2ns,act=9B,wact=4B,weights=7B", 2, 2, &error));
 
-  g_assert_no_error (error);
   g_assert_cmpuint (costs->n_stages, ==, 4);
   /* 5 ns over two chunks: stages 0, 1 are first chunks and take the odd nanosecond. */
   g_assert_cmpint (duration (costs, PS_OP_F, 0), ==, 3);
@@ -84,12 +85,11 @@ test_host_keys (void)
 static void
 test_training_keys (void)
 {
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PsCosts) costs = ps_costs_parse ("f=4ns,bw=2ns,act=100B,weights=90B,grad=20B,opt=50B,msg=30B:40B:50B,"
-                                              "reduce=9ns,r=2ns,keep=10B,host=6ns",
-                                              2, 2, &error);
+  g_autoptr (PsCosts) costs
+      = fine (ps_costs_parse ("f=4ns,bw=2ns,act=100B,weights=90B,grad=20B,opt=50B,msg=30B:40B:50B,"
+                              "reduce=9ns,r=2ns,keep=10B,host=6ns",
+                              2, 2, &error));
 
-  g_assert_no_error (error);
   g_assert_cmpint (costs->message_bytes[ps_transfer_backward (costs, 3)], ==, 50);
   g_assert_cmpint (costs->stage[0].reduce_ns + costs->stage[2].reduce_ns, ==, 9);
   g_assert_cmpint (costs->stage[0].reduce2_ns + costs->stage[2].reduce2_ns, ==, 9);
@@ -127,10 +127,8 @@ test_slice_memory (void)
 static void
 test_lists (void)
 {
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms:2ms:3ms,bw=5ns,c=1us:2us,pair=7ms,act=1KiB", 3, 1, &error);
+  g_autoptr (PsCosts) costs = fine (ps_costs_parse ("f=1ms:2ms:3ms,bw=5ns,c=1us:2us,pair=7ms,act=1KiB", 3, 1, &error));
 
-  g_assert_no_error (error);
   g_assert_cmpint (duration (costs, PS_OP_F, 2), ==, 3000000);
   g_assert_cmpint (duration (costs, PS_OP_B, 0), ==, 2);
   g_assert_cmpint (duration (costs, PS_OP_W, 0), ==, 3);
@@ -187,12 +185,10 @@ static void
 test_overflow (void)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1000000s,bw=1ns", 4096, 1, &error);
+  g_autoptr (PsCosts) costs = fine (ps_costs_parse ("f=1000000s,bw=1ns", 4096, 1, &error));
 
-  g_assert_no_error (error);
   g_assert_false (ps_costs_check (costs, 1 << 20, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-  g_clear_error (&error);
+  assert_error (&error, PS_ERROR_USAGE, "*");
   g_autoptr (PsCosts) fine = ps_costs_parse ("f=1000000s,bw=1ns", 4, 1, &error);
   g_assert_true (ps_costs_check (fine, 100, &error));
   ps_costs_op (fine, PS_OP_W, 2)->duration_ns = -1;
@@ -240,9 +236,8 @@ static void
 test_model (void)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsCosts) costs = ps_costs_model (&four_layers, &two_nodes, 4, 1, &error);
+  g_autoptr (PsCosts) costs = fine (ps_costs_model (&four_layers, &two_nodes, 4, 1, &error));
 
-  g_assert_no_error (error);
   /* F of a middle stage: bsh(24h + 4s) = 32*64*(24*64 + 4*32) = 3407872 FLOP / 500 per ns = 6815.7 */
   g_assert_cmpint (duration (costs, PS_OP_F, 1), ==, 6816);
   /* boundary: 32 * 64 * 2 = 4096 bytes at 1 byte per ns */

@@ -11,20 +11,14 @@
 static PsTimeline *
 parse (const char *text)
 {
-  g_autoptr (GError) error = NULL;
-  PsTimeline *timeline = ps_timeline_parse_json ("test", text, -1, &error);
-
-  g_assert_no_error (error);
-  return timeline;
+  return fine (ps_timeline_parse_json ("test", text, -1, &error));
 }
 
 static PsProgram *
 program_of (const PsTimeline *timeline)
 {
-  g_autoptr (GError) error = NULL;
-  PsSchedule *schedule = ps_timeline_schedule (timeline, &error);
+  PsSchedule *schedule = fine (ps_timeline_schedule (timeline, &error));
 
-  g_assert_no_error (error);
   return lower (schedule);
 }
 
@@ -50,13 +44,11 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Case, case_clear)
 static void
 simulate (Case *test, const char *family, guint p, guint m)
 {
-  g_autoptr (GError) error = NULL;
   g_autoptr (PsCosts) whole = NULL;
 
   test->program = lower_family (family, p, m, 0);
-  whole
-      = ps_costs_parse ("f=10ms,b=11ms,w=7ms,c=2ms,o=3ms", p, test->program->schedule->placement->n_stages / p, &error);
-  g_assert_no_error (error);
+  whole = fine (
+      ps_costs_parse ("f=10ms,b=11ms,w=7ms,c=2ms,o=3ms", p, test->program->schedule->placement->n_stages / p, &error));
   test->costs = ps_costs_slice (whole, test->program->schedule->n_slices);
   test->simulation = ps_simulation_new (test->program);
   ps_simulate (test->program, test->costs, test->simulation);
@@ -96,14 +88,11 @@ test_schedule (void)
   for (guint i = 0; i < G_N_ELEMENTS (families); i++)
     {
       g_auto (Case) test = { 0 };
-      g_autoptr (GError) error = NULL;
       g_autoptr (PsSchedule) schedule = NULL;
-      const PsSchedule *expected;
 
       simulate (&test, families[i].family, families[i].p, families[i].m);
-      expected = test.program->schedule;
-      schedule = ps_timeline_schedule (test.timeline, &error);
-      g_assert_no_error (error);
+      const PsSchedule *expected = test.program->schedule;
+      schedule = fine (ps_timeline_schedule (test.timeline, &error));
       g_assert_cmpmem (schedule->ops, ps_schedule_n_ops (schedule) * sizeof (PsOp), expected->ops,
                        ps_schedule_n_ops (expected) * sizeof (PsOp));
       g_assert_cmpint (schedule->placement->kind, ==, expected->placement->kind);
@@ -122,8 +111,7 @@ test_no_schedule (void)
   g_autoptr (GError) error = NULL;
 
   g_assert_null (ps_timeline_schedule (timeline, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-  g_assert_nonnull (strstr (error->message, "stage 0 and microbatch 1"));
+  assert_error (&error, PS_ERROR_INPUT, "*stage 0 and microbatch 1*");
 }
 
 /* Read as if it had been measured, a simulated timeline has the path and the idle times of the simulation. */
@@ -133,19 +121,16 @@ test_simulated (void)
   for (guint i = 0; i < G_N_ELEMENTS (families); i++)
     {
       g_auto (Case) test = { 0 };
-      g_autoptr (GError) error = NULL;
-      g_autoptr (PsSimulation) measured = NULL;
-      g_autofree gint64 *host_ns = NULL;
       g_autoptr (PsExplanation) expected = NULL, explanation = NULL;
       gint64 iteration_ns;
 
       simulate (&test, families[i].family, families[i].p, families[i].m);
       iteration_ns = test.timeline->iteration_ns;
-      measured = ps_timeline_simulation (test.program, test.costs, test.timeline, &error);
-      g_assert_no_error (error);
+      g_autoptr (PsSimulation) measured
+          = fine (ps_timeline_simulation (test.program, test.costs, test.timeline, &error));
       g_assert_cmpint (measured->makespan_ns, ==, test.simulation->makespan_ns);
       g_assert_cmpint (measured->device[0].busy_ns, ==, test.simulation->device[0].busy_ns);
-      host_ns = ps_timeline_host_times (test.program, test.costs, test.timeline, measured);
+      g_autofree gint64 *host_ns = ps_timeline_host_times (test.program, test.costs, test.timeline, measured);
       expected = ps_explain (test.program, test.costs, test.simulation, iteration_ns);
       explanation = ps_explain_measured (test.program, measured, host_ns, iteration_ns);
       g_assert_cmpmem (explanation->idle_ns, explanation->n_devices * PS_N_IDLE * sizeof (gint64), expected->idle_ns,
@@ -283,14 +268,12 @@ static void
 test_slow_stage (void)
 {
   g_autoptr (GPtrArray) iterations = iterations_of (3);
-  g_autoptr (GArray) slow = NULL;
-  const PsSlow *found;
 
   for (guint i = 0; i < 3; i++)
     stretch (iterations->pdata[i], PS_OP_F, 2, -1, 1.5);
-  slow = slow_parts (iterations);
+  g_autoptr (GArray) slow = slow_parts (iterations);
   g_assert_cmpuint (slow->len, ==, 1);
-  found = &g_array_index (slow, PsSlow, 0);
+  const PsSlow *found = &g_array_index (slow, PsSlow, 0);
   g_assert_cmpint (found->kind, ==, PS_SLOW_STAGE);
   g_assert_cmpint (found->pass, ==, PS_PASS_FORWARD);
   g_assert_cmpuint (found->stage, ==, 2);
@@ -305,13 +288,12 @@ static void
 test_slow_microbatch_and_op (void)
 {
   g_autoptr (GPtrArray) iterations = iterations_of (3);
-  g_autoptr (GArray) slow = NULL;
   gboolean microbatch = FALSE, op = FALSE;
 
   for (guint i = 0; i < 3; i++)
     stretch (iterations->pdata[i], PS_OP_F, -1, 5, 1.3);
   stretch (iterations->pdata[1], PS_OP_BW, 3, 1, 4);
-  slow = slow_parts (iterations);
+  g_autoptr (GArray) slow = slow_parts (iterations);
   g_assert_cmpuint (slow->len, ==, 2);
   for (guint i = 0; i < slow->len; i++)
     {
@@ -331,14 +313,13 @@ static void
 test_slow_device (void)
 {
   g_autoptr (GPtrArray) iterations = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
-  g_autoptr (GArray) slow = NULL;
   g_auto (Case) test = { 0 };
 
   simulate (&test, "interleaved", 4, 8);
   stretch (test.timeline, PS_OP_F, 1, -1, 2);
   stretch (test.timeline, PS_OP_F, 5, -1, 2);
   g_ptr_array_add (iterations, g_steal_pointer (&test.timeline));
-  slow = slow_parts (iterations);
+  g_autoptr (GArray) slow = slow_parts (iterations);
   g_assert_cmpuint (slow->len, ==, 1);
   g_assert_cmpint (g_array_index (slow, PsSlow, 0).kind, ==, PS_SLOW_DEVICE);
   g_assert_cmpuint (g_array_index (slow, PsSlow, 0).device, ==, 1);
@@ -350,19 +331,17 @@ static void
 test_iterations (void)
 {
   g_autoptr (GPtrArray) iterations = iterations_of (10), four = iterations_of (4);
-  g_autoptr (GArray) slow = NULL;
-  PsIterationSpread spread;
 
   for (guint i = 0; i < 10; i++)
     ((PsTimeline *)iterations->pdata[i])->iteration_ns = 10 - i;
-  spread = ps_iteration_spread (iterations);
+  PsIterationSpread spread = ps_iteration_spread (iterations);
   g_assert_cmpuint (spread.n, ==, 10);
   g_assert_cmpint (spread.median_ns, ==, 5);
   g_assert_cmpint (spread.p10_ns, ==, 1);
   g_assert_cmpint (spread.p90_ns, ==, 9);
   g_assert_cmpuint (ps_median_iteration (iterations), ==, 5);
   ((PsTimeline *)four->pdata[3])->iteration_ns *= 2;
-  slow = slow_parts (four);
+  g_autoptr (GArray) slow = slow_parts (four);
   g_assert_cmpuint (slow->len, ==, 1);
   g_assert_cmpint (g_array_index (slow, PsSlow, 0).kind, ==, PS_SLOW_ITERATION);
   g_assert_cmpuint (g_array_index (slow, PsSlow, 0).iteration, ==, 3);

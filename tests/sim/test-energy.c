@@ -205,8 +205,7 @@ test_refused (void)
   for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
     {
       g_assert_false (ps_power_parse ("--power", wrong[i], &parsed, &error));
-      g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-      g_clear_error (&error);
+      assert_error (&error, PS_ERROR_USAGE, "*");
     }
   g_assert_true (ps_power_parse ("--power", "f=650,b=600,idle=90,clock=0.75", &parsed, &error));
   g_assert_cmpfloat (parsed.watts[PS_OP_F], ==, 650);

@@ -19,10 +19,7 @@ peak_of_order (const PsProgram *program, const PsCosts *costs, guint device)
 static void
 check_realised (const PsProgram *program, const Drawn *drawn, const PsSimulation *simulation, const gint64 *limit)
 {
-  g_autoptr (GError) error = NULL;
-
-  ps_schedule_validate (program->schedule, &error);
-  g_assert_no_error (error);
+  fine (ps_schedule_validate (program->schedule, &error));
   for (guint i = 0; i < program->n_steps; i++)
     {
       const PsStep *step = &program->steps[i];
@@ -53,7 +50,6 @@ test_ready_order (void)
   for (guint i = 0; i < 2000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
-      g_autoptr (GError) error = NULL;
 
       draw (&drawn, rand, PS_COMM_ASAP, 0);
       forget_messages (drawn.costs); /* the limit is that of ops */
@@ -63,10 +59,8 @@ test_ready_order (void)
       for (guint device = 0; device < drawn.n_devices; device++)
         limit[device] = peak_of_order (drawn.program, drawn.costs, device) + (i % 3) * 100;
       PsSimulation *simulation = ps_simulation_new (drawn.program);
-      g_autoptr (PsEvents) events = ps_events_new (drawn.program, drawn.costs, &setting, &error);
-      g_assert_no_error (error);
-      ps_events_run (events, drawn.costs, simulation, &error);
-      g_assert_no_error (error);
+      g_autoptr (PsEvents) events = fine (ps_events_new (drawn.program, drawn.costs, &setting, &error));
+      fine (ps_events_run (events, drawn.costs, simulation, &error));
       gint64 makespan = simulation->makespan_ns;
       g_autoptr (PsProgram) realised = ps_events_realise (events, &simulation);
       check_realised (realised, &drawn, simulation, limit);

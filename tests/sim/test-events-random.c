@@ -22,7 +22,6 @@ test_relaxation (void)
   for (guint i = 0; i < 10000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
-      g_autoptr (GError) error = NULL;
 
       draw (&drawn, rand, (PsCommOrder)(i % 3), 0);
       if (i % 2)
@@ -33,8 +32,7 @@ test_relaxation (void)
       /* With ready_order buffers count in the order that has run, ps_events_realise. */
       for (guint k = 0; k < G_N_ELEMENTS (settings) - (i % 2 == 0); k++)
         {
-          ps_events_simulate (drawn.program, drawn.costs, &settings[k], events, &error);
-          g_assert_no_error (error);
+          fine (ps_events_simulate (drawn.program, drawn.costs, &settings[k], events, &error));
           assert_same (&drawn, events, relaxation);
         }
     }
@@ -216,16 +214,14 @@ test_plan (void)
       gint64 asap = makespan_of (&drawn, PS_COMM_ASAP, &setting);
       gint64 deferred = makespan_of (&drawn, PS_COMM_DEFERRED, &setting);
       g_autoptr (PsSimulation) simulation = ps_simulation_new (drawn.program);
-      ps_events_plan (drawn.program, drawn.costs, &setting, &error);
-      g_assert_no_error (error);
+      fine (ps_events_plan (drawn.program, drawn.costs, &setting, &error));
       g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, simulation, &error));
       g_assert_cmpint (simulation->makespan_ns, <=, asap);
       g_assert_true (setting.eager_bytes || simulation->makespan_ns <= deferred);
       n_better += simulation->makespan_ns < MIN (asap, deferred);
       for (guint channel = 0; channel < n_channels (); channel++)
         {
-          ps_program_check (drawn.program, (PsChannel)channel, &error);
-          g_assert_no_error (error);
+          fine (ps_program_check (drawn.program, (PsChannel)channel, &error));
         }
     }
   g_test_message ("better than both rules in %u of 2000", n_better);
@@ -377,7 +373,6 @@ test_runs (void)
   for (guint i = 0; i < 1000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
-      g_autoptr (GError) error = NULL;
 
       draw (&drawn, rand, PS_COMM_ASAP, 0);
       g_autofree gint64 *ready = g_new0 (gint64, drawn.n_devices);
@@ -387,8 +382,7 @@ test_runs (void)
       setting.speed = i % 7 == 0 ? speed : NULL;
       for (guint device = 0; device < drawn.n_devices; device++)
         speed[device] = 0.5 + random_below (rand, 4);
-      g_autoptr (PsEvents) events = ps_events_new (drawn.program, drawn.costs, &setting, &error);
-      g_assert_no_error (error);
+      g_autoptr (PsEvents) events = fine (ps_events_new (drawn.program, drawn.costs, &setting, &error));
       for (guint run = 0; run < 5; run++)
         {
           g_autoptr (PsSimulation) again = ps_simulation_new (drawn.program);

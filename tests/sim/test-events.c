@@ -32,18 +32,14 @@ case_init (Case *test, const char *family, guint p, guint m, const char *costs, 
       reference_generate (family, &(PsFamilySetting){ .n_devices = p, .n_microbatches = m, .n_chunks = 1 }), order,
       &error);
   g_assert_no_error (error);
-  test->costs = ps_costs_parse (costs, p, 1, &error);
-  g_assert_no_error (error);
+  test->costs = fine (ps_costs_parse (costs, p, 1, &error));
   test->simulation = ps_simulation_new (test->program);
 }
 
 static void
 case_run (Case *test, const PsEventsSetting *setting)
 {
-  g_autoptr (GError) error = NULL;
-
-  ps_events_simulate (test->program, test->costs, setting, test->simulation, &error);
-  g_assert_no_error (error);
+  fine (ps_events_simulate (test->program, test->costs, setting, test->simulation, &error));
 }
 
 static guint
@@ -224,12 +220,9 @@ load_cluster (const char *keys)
       = g_strdup_printf ("[cluster]\nnodes = 2\ndevices_per_node = 3\npeak_flops = 1e12\nefficiency = 1\n"
                          "link_latency = 0\nlink_bandwidth = 1000GB/s\n%s\n",
                          keys);
-  g_autoptr (GError) error = NULL;
 
   g_assert_true (g_file_set_contents (path, text, -1, NULL));
-  PsCluster *cluster = ps_cluster_load (path, &error);
-  g_assert_no_error (error);
-  return cluster;
+  return fine (ps_cluster_load (path, &error));
 }
 
 /* Stages 0 .. 5 on devices 0 3 1 4 2 5: every forward of an even stage goes from node 0 to node 1, those of odd ones

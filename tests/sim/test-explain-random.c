@@ -188,13 +188,11 @@ test_families (void)
 static void
 check_same_what_ifs (const Case *test)
 {
-  g_autoptr (GError) error = NULL;
   g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (test->program);
   PsEventsSetting latency = { .comm = PS_CHANNEL_LATENCY };
   g_autoptr (GArray) expected = ps_what_if (recurrence, test->costs, 5, 0.25, G_MAXUINT);
-  g_autoptr (GArray) found = ps_what_if_events (recurrence, test->costs, &latency, 5, 0.25, G_MAXUINT, &error);
+  g_autoptr (GArray) found = fine (ps_what_if_events (recurrence, test->costs, &latency, 5, 0.25, G_MAXUINT, &error));
 
-  g_assert_no_error (error);
   g_assert_cmpuint (found->len, ==, expected->len);
   for (guint i = 0; i < found->len; i++)
     {
@@ -301,8 +299,7 @@ test_channels_what_if (void)
 
   explain_family (&test, "interleaved", 4, 8, "f=20ms,b=20ms,w=20ms,c=3ms");
   g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (test.program);
-  g_autoptr (GArray) what_ifs = ps_what_if_events (recurrence, test.costs, &rank, 0, 0.1, 5, &error);
-  g_assert_no_error (error);
+  g_autoptr (GArray) what_ifs = fine (ps_what_if_events (recurrence, test.costs, &rank, 0, 0.1, 5, &error));
   g_assert_cmpuint (what_ifs->len, ==, 5);
   for (guint i = 0; i < what_ifs->len; i++)
     {

@@ -28,13 +28,11 @@ time_on_path (const PsExplanation *explanation, PsPathKind kind)
 static void
 test_one_device (void)
 {
-  g_autoptr (GError) error = NULL;
   g_auto (Case) test = { 0 };
 
   predict (&test, "gpipe", 1, 2, 1, "f=1us,b=2us,w=3us,reduce=4us,o=5us");
   g_autoptr (PsExplanation) explanation
-      = ps_explain_steady (test.program, test.costs, test.simulation, NULL, PS_REDUCE_OVERLAPPED, &error);
-  g_assert_no_error (error);
+      = fine (ps_explain_steady (test.program, test.costs, test.simulation, NULL, PS_REDUCE_OVERLAPPED, &error));
   g_assert_cmpuint (explanation->n_iterations, ==, 1);
   g_assert_cmpint (explanation->makespan_ns, ==, 21 * US);
   g_assert_cmpint (time_on_path (explanation, PS_PATH_OP), ==, 12 * US);
@@ -48,18 +46,16 @@ test_one_device (void)
 static void
 test_slow_transfers (void)
 {
-  g_autoptr (GError) error = NULL;
   g_auto (Case) test = { 0 };
 
   predict (&test, "pipedream", 2, 2, 1, "f=1us,bw=2us,c=10us");
   g_autoptr (PsExplanation) explanation
-      = ps_explain_steady (test.program, test.costs, test.simulation, NULL, PS_REDUCE_OVERLAPPED, &error);
-  g_assert_no_error (error);
+      = fine (ps_explain_steady (test.program, test.costs, test.simulation, NULL, PS_REDUCE_OVERLAPPED, &error));
   g_assert_cmpint (explanation->makespan_ns, ==, 26 * US * explanation->n_iterations);
   g_assert_cmpint (time_on_path (explanation, PS_PATH_TRANSFER), ==, 20 * US * explanation->n_iterations);
   g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (test.program);
-  g_autoptr (GArray) what_ifs = ps_what_if_steady (recurrence, test.costs, NULL, PS_REDUCE_OVERLAPPED, 0.5, 1, &error);
-  g_assert_no_error (error);
+  g_autoptr (GArray) what_ifs
+      = fine (ps_what_if_steady (recurrence, test.costs, NULL, PS_REDUCE_OVERLAPPED, 0.5, 1, &error));
   const PsWhatIf *best = &g_array_index (what_ifs, PsWhatIf, 0);
   g_assert_cmpint (best->part.kind, ==, PS_PART_LINK);
   g_assert_cmpint (best->iteration_ns, ==, 16 * US);
@@ -151,9 +147,8 @@ check (const PsProgram *program, const PsCosts *costs, const PsSimulation *simul
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (program);
-  g_autoptr (PsExplanation) explanation = ps_explain_steady (program, costs, simulation, events, reduce, &error);
+  g_autoptr (PsExplanation) explanation = fine (ps_explain_steady (program, costs, simulation, events, reduce, &error));
 
-  g_assert_no_error (error);
   const GArray *path = explanation->path;
   gint64 n = explanation->n_iterations;
   PsIteration iteration;
@@ -176,8 +171,7 @@ check (const PsProgram *program, const PsCosts *costs, const PsSimulation *simul
       if (part->kind == PS_PATH_TRANSFER)
         g_assert_cmpint (part->end_ns - part->start_ns, ==, costs->transfer_ns[program->steps[part->step].transfer]);
     }
-  g_autoptr (GArray) what_ifs = ps_what_if_steady (recurrence, costs, events, reduce, 1, G_MAXUINT, &error);
-  g_assert_no_error (error);
+  g_autoptr (GArray) what_ifs = fine (ps_what_if_steady (recurrence, costs, events, reduce, 1, G_MAXUINT, &error));
   for (guint i = 0; i < what_ifs->len; i++)
     {
       const PsWhatIf *what_if = &g_array_index (what_ifs, PsWhatIf, i);
@@ -197,8 +191,6 @@ test_random (void)
     {
       g_autoptr (PsSchedule) schedule = random_schedule (rand, i % 2 == 1);
       g_autoptr (PsCosts) costs = random_costs (rand, schedule->placement->n_stages, 0);
-      g_autoptr (PsProgram) program = NULL;
-      g_autoptr (PsSimulation) simulation = NULL;
       const PsEventsSetting events = { .comm = (PsChannel)(i % 4) };
       PsReduce reduce = i % 3 ? PS_REDUCE_OVERLAPPED : PS_REDUCE_EXPOSED;
 
@@ -206,8 +198,8 @@ test_random (void)
         costs->stage[stage].reduce_ns = costs->stage[stage].reduce2_ns = g_rand_int_range (rand, 1, 200);
       for (guint k = 0; k < PS_N_OP_KINDS * costs->n_stages; k++)
         costs->op[k].duration_ns++;
-      program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, NULL);
-      simulation = ps_simulation_new (program);
+      g_autoptr (PsProgram) program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, NULL);
+      g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
       if (!ps_events_simulate (program, costs, &events, simulation, NULL))
         continue;
       check (program, costs, simulation, &events, reduce);
@@ -218,14 +210,12 @@ test_random (void)
 static void
 test_what_if (void)
 {
-  g_autoptr (GError) error = NULL;
   g_auto (Case) test = { 0 };
 
   predict (&test, "zb-h2", 4, 8, 1, "f=100us,b=120us,w=80us,c=7us,o=10us,reduce=30us");
   g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (test.program);
   g_autoptr (GArray) what_ifs
-      = ps_what_if_steady (recurrence, test.costs, NULL, PS_REDUCE_OVERLAPPED, 0.25, G_MAXUINT, &error);
-  g_assert_no_error (error);
+      = fine (ps_what_if_steady (recurrence, test.costs, NULL, PS_REDUCE_OVERLAPPED, 0.25, G_MAXUINT, &error));
   for (guint i = 0; i < what_ifs->len; i++)
     {
       const PsWhatIf *what_if = &g_array_index (what_ifs, PsWhatIf, i);

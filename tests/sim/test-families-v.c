@@ -100,13 +100,11 @@ check_row_figures (JsonObject *row, const char *family, guint p, guint m, guint 
 static void
 check_row (JsonObject *row, const char *family, guint chunks)
 {
-  g_autoptr (GError) error = NULL;
   guint p = (guint)json_object_get_int_member (row, "p"), m = (guint)json_object_get_int_member (row, "m");
   guint v = chunks ? chunks : (guint)json_object_get_int_member (row, "stages") / p;
-  g_autoptr (PsSchedule) schedule = generate (family, p, m, v, &error);
-
-  g_assert_no_error (error);
+  g_autoptr (PsSchedule) schedule = fine (generate (family, p, m, v, &error));
   g_autofree char *ours = schedule_text (schedule), *theirs = row_text (json_object_get_array_member (row, "order"));
+
   g_assert_cmpstr (ours, ==, theirs);
   check_row_figures (row, family, p, m, v);
 }
@@ -232,14 +230,12 @@ test_pytorch (void)
 
   for (guint i = 0; i < G_N_ELEMENTS (samples); i++)
     {
-      g_autoptr (GError) error = NULL;
       g_autofree char *name = g_strdup_printf ("pytorch/%s_p4_v2_m%u_compute.csv", samples[i].name, samples[i].m);
       g_autofree char *path = reference_path (name), *text = NULL;
 
       if (path == NULL)
         return;
-      g_autoptr (PsSchedule) schedule = generate (samples[i].family, 4, samples[i].m, 2, &error);
-      g_assert_no_error (error);
+      g_autoptr (PsSchedule) schedule = fine (generate (samples[i].family, 4, samples[i].m, 2, &error));
       g_assert_true (g_file_get_contents (path, &text, NULL, NULL));
       g_auto (GStrv) rows = g_strsplit (text, "\r\n", -1);
       for (guint device = 0; device < 4; device++)

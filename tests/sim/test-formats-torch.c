@@ -66,16 +66,12 @@ check_family (const Folder *folder, const char *name, const char *text)
   g_auto (GStrv) parts = g_strsplit (name, "_", -1);
   const PsFamily *family = family_of (parts[0]);
   PsFamilySetting setting = { .n_devices = (guint)atoi (parts[1] + 1), .n_chunks = (guint)atoi (parts[2] + 1) };
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PsSchedule) schedule = NULL;
-  g_autofree char *comms = NULL;
 
   if (family == NULL)
     return FALSE;
   setting.n_microbatches = (guint)atoi (parts[3] + 1);
-  schedule = ps_family_generate (family, &setting, &error);
-  g_assert_no_error (error);
-  comms = write_as (folder->format, schedule);
+  g_autoptr (PsSchedule) schedule = fine (ps_family_generate (family, &setting, &error));
+  g_autofree char *comms = write_as (folder->format, schedule);
   g_assert_cmpstr (comms, ==, text);
   return TRUE;
 }
@@ -197,8 +193,7 @@ assert_refused (const char *text, const char *message)
 
   g_assert_null (schedule);
   g_assert_null (findings);
-  g_assert_error (read_error, PS_ERROR, PS_ERROR_INPUT);
-  g_assert_cmpstr (read_error->message, ==, message);
+  assert_error (&read_error, PS_ERROR_INPUT, message);
   g_assert_cmpstr (lint_error->message, ==, message);
 }
 
@@ -259,12 +254,10 @@ test_own_order (void)
                                                                   : ps_program_lower (zb_v, PS_COMM_PLANNED, &error);
         g_autofree char *text = format_named (formats[i])->write_program (program, &error), *again = NULL;
         g_autoptr (PsSchedule) schedule = read_as (formats[i], text);
-        g_autoptr (PsProgram) own = NULL;
 
         again = write_as (formats[i], schedule);
         g_assert_cmpstr (again, ==, text);
-        own = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error);
-        g_assert_no_error (error);
+        g_autoptr (PsProgram) own = fine (ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error));
         g_assert_cmpmem (own->instructions, own->first[3] * sizeof (PsInstruction), program->instructions,
                          program->first[3] * sizeof (PsInstruction));
       }

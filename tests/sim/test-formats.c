@@ -79,8 +79,7 @@ test_refusals (void)
       g_autofree char *message = g_strconcat ("f", refusals[i].message, NULL);
 
       g_assert_null (format->read ("f", refusals[i].text, strlen (refusals[i].text), &error));
-      g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-      g_assert_cmpstr (error->message, ==, message);
+      assert_error (&error, PS_ERROR_INPUT, message);
     }
 }
 
@@ -139,8 +138,7 @@ assert_unwritable (const char *format, const PsSchedule *schedule, const char *m
   g_autoptr (GError) error = NULL;
 
   g_assert_null (format_named (format)->write (schedule, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
-  g_assert_cmpstr (error->message, ==, message);
+  assert_error (&error, PS_ERROR_SCHEDULE, message);
 }
 
 static void

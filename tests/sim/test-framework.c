@@ -1,4 +1,6 @@
 /* Tests of framework.h: bytes worked by hand, and published peaks. */
+#include "error-rig.h"
+
 #include <pipesim/costs.h>
 #include <pipesim/framework.h>
 
@@ -15,11 +17,7 @@ static const PsCluster one_node = { .name = (char *)"c",
 static PsModel *
 parse (const char *text)
 {
-  g_autoptr (GError) error = NULL;
-  PsModel *model = ps_model_parse ("m.ini", text, strlen (text), &error);
-
-  g_assert_no_error (error);
-  return model;
+  return fine (ps_model_parse ("m.ini", text, strlen (text), &error));
 }
 
 #define LLAMA                                                                                                          \
@@ -56,11 +54,10 @@ test_published (void)
     {
       g_autoptr (PsModel) model = parse (rows[i].model);
       PsCluster cluster = one_node;
-      g_autoptr (PsCosts) costs = NULL;
 
       cluster.tensor = rows[i].tensor;
       model->spread.experts = rows[i].experts;
-      costs = ps_costs_model (model, &cluster, 1, 1, NULL);
+      g_autoptr (PsCosts) costs = ps_costs_model (model, &cluster, 1, 1, NULL);
       g_assert_true (ps_costs_zero (costs, rows[i].replicas, 1, NULL));
       g_assert_cmpfloat_with_epsilon ((double)peak (costs) / (1 << 30), rows[i].gib, 0.02 * rows[i].gib);
     }

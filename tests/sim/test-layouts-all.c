@@ -18,7 +18,6 @@ static void
 try_one (const PsLayoutQuestion *question, const PsFamily *family, const Choice *choice, GArray *times)
 {
   g_autoptr (PsSetting) setting = ps_setting_new ();
-  g_autoptr (PsPrediction) prediction = NULL;
   guint d = question->n_gpus / (choice->p * choice->t);
 
   if (question->global_batch % (choice->b * d) != 0 || choice->v == family->default_chunks
@@ -36,7 +35,7 @@ try_one (const PsLayoutQuestion *question, const PsFamily *family, const Choice 
   setting->recompute = choice->recompute;
   setting->memory_limit = g_memdup2 (&question->memory_limit, sizeof question->memory_limit);
   setting->n_memory_limits = 1;
-  prediction = ps_predict (setting, family->name, NULL);
+  g_autoptr (PsPrediction) prediction = ps_predict (setting, family->name, NULL);
   if (prediction != NULL && prediction->feasible && !prediction->program->schedule->asynchronous)
     g_array_append_val (times, prediction->metrics.iteration_ns);
 }

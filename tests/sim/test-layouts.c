@@ -113,10 +113,8 @@ test_threads (void)
   g_assert_cmpuint (one->n_outrun, >, 0);
   for (guint jobs = 2; jobs <= 5; jobs += 3)
     {
-      g_autoptr (PsLayouts) several = NULL;
-
       question.n_jobs = jobs;
-      several = find (&question);
+      g_autoptr (PsLayouts) several = find (&question);
       check_same (one, several);
     }
 }
@@ -128,13 +126,12 @@ test_bounds (void)
   g_autofree char *cluster = cluster_file ();
   PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .n_gpus = 4, .global_batch = 16, .top = 3 };
   g_autoptr (PsLayouts) roomy = find (&question);
-  g_autoptr (PsLayouts) tight = NULL;
 
   g_assert_cmpint (roomy->memory_limit, ==, (gint64)4 << 30);
   g_assert_cmpuint (roomy->n_outrun, >, 0);
   g_assert_cmpuint (roomy->n_hopeless, ==, 0);
   question.memory_limit = (gint64)40 << 20;
-  tight = find (&question);
+  g_autoptr (PsLayouts) tight = find (&question);
   g_assert_cmpuint (tight->n_hopeless, >, 0);
 }
 
@@ -180,12 +177,11 @@ test_measured (void)
   PsLayoutQuestion question = {
     .db = path, .cluster = cluster, .n_gpus = 1, .global_batch = 8, .schedules = schedules, .zero = TRUE, .top = 2
   };
-  g_autoptr (PsLayouts) layouts = NULL;
 
   for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
     store (db, profile, new_op ((PsOpKind)kind, "layers=8,embedding,head", 1, times[kind]));
   ps_costdb_close (db);
-  layouts = find (&question);
+  g_autoptr (PsLayouts) layouts = find (&question);
   g_assert_cmpstr (at (layouts, 0)->costs_origin, ==, "measured");
   g_assert_cmpint (at (layouts, 0)->confidence, ==, PS_CONFIDENCE_HIGH);
   g_assert_cmpuint (at (layouts, 0)->n_microbatches, ==, 4);
@@ -259,7 +255,6 @@ test_profiles (void)
   g_assert_cmpint (at (named, 0)->step_ns, ==, 270000);
   question.model = "gpt-6.2b";
   check_refused (&question, "holds no profile of model 'gpt-6.2b'");
-  remove_database (path);
 }
 
 static void

@@ -1,4 +1,6 @@
 /* test-lengths.c - microbatches of different lengths: their file, costs, times, memory, bound and order. */
+#include "error-rig.h"
+
 #include <pipesim/bound.h>
 #include <pipesim/predictor.h>
 #include <pipesim/scenarios.h>
@@ -109,11 +111,7 @@ case_init (Case *c, const char *costs, const char *header, const guint *factor)
 static PsPrediction *
 predict (const PsSetting *setting, const char *schedule)
 {
-  g_autoptr (GError) error = NULL;
-  PsPrediction *prediction = ps_predict (setting, schedule, &error);
-
-  g_assert_no_error (error);
-  return prediction;
+  return fine (ps_predict (setting, schedule, &error));
 }
 
 #define COSTS "f=3us:4us:6us,b=5us:4us:3us,w=2us:1us:2us,bw=6us,c=1us,o=7us,act=12KiB,wact=4KiB,msg=1KiB"
@@ -261,11 +259,10 @@ test_pairs (void)
   for (guint i = 0; i < G_N_ELEMENTS (costs); i++)
     {
       g_auto (Case) c = { 0 };
-      g_autoptr (PsPrediction) prediction = NULL;
       g_autoptr (PsCosts) alike = ps_costs_parse (costs[i], P, 2, NULL);
 
       case_init (&c, costs[i], "factor", factor);
-      prediction = predict (c.setting, "dualpipe-v");
+      g_autoptr (PsPrediction) prediction = predict (c.setting, "dualpipe-v");
       g_assert_nonnull (prediction->program->pair);
       check_times (&c, alike, prediction);
     }
@@ -304,11 +301,10 @@ test_bound (void)
 {
   const guint factor[M] = { 1, 3, 2, 1, 5, 2 };
   g_auto (Case) c = { 0 };
-  g_autoptr (PsPrediction) prediction = NULL;
 
   case_init (&c, "f=1us,b=1us,w=1us", "factor", factor);
   c.setting->n_devices = 1;
-  prediction = predict (c.setting, "1f1b");
+  g_autoptr (PsPrediction) prediction = predict (c.setting, "1f1b");
   g_assert_cmpint (prediction->metrics.makespan_ns, ==, 14 * 3000);
   g_assert_cmpint (prediction->lower_bound_ns, ==, 14 * 3000);
 }
@@ -322,10 +318,9 @@ least_of_all (Case *c, guint first)
   if (first == M)
     {
       g_auto (Case) permuted = { 0 };
-      g_autoptr (PsPrediction) prediction = NULL;
 
       case_init (&permuted, c->setting->costs, "factor", c->factor);
-      prediction = predict (permuted.setting, "1f1b");
+      g_autoptr (PsPrediction) prediction = predict (permuted.setting, "1f1b");
       return prediction->metrics.makespan_ns;
     }
   for (guint i = first; i < M; i++)
@@ -347,19 +342,16 @@ test_order (void)
   static const guint sorted[][M] = { { 0, 3, 2, 5, 1, 4 }, { 4, 1, 2, 5, 0, 3 } };
   const guint factor[M] = { 1, 3, 2, 1, 5, 2 };
   g_auto (Case) c = { 0 };
-  g_autoptr (PsPrediction) best = NULL;
 
   case_init (&c, COSTS, "factor", factor);
   for (guint i = 0; i < 2; i++)
     {
-      g_autoptr (PsPrediction) prediction = NULL;
-
       c.setting->microbatch_order = i == 0 ? PS_ORDER_ASCENDING : PS_ORDER_DESCENDING;
-      prediction = predict (c.setting, "1f1b");
+      g_autoptr (PsPrediction) prediction = predict (c.setting, "1f1b");
       g_assert_cmpmem (prediction->order, M * sizeof (guint), sorted[i], M * sizeof (guint));
     }
   c.setting->microbatch_order = PS_ORDER_BEST;
-  best = predict (c.setting, "1f1b");
+  g_autoptr (PsPrediction) best = predict (c.setting, "1f1b");
   g_assert_cmpint (best->metrics.makespan_ns, ==, least_of_all (&c, 0));
 }
 
@@ -368,23 +360,20 @@ static void
 test_many (void)
 {
   g_autoptr (GString) text = g_string_new ("factor");
-  g_autofree char *path = NULL;
   PsSetting *setting = ps_setting_new ();
   gint64 ns[4];
 
   for (guint i = 0; i < 12; i++)
     g_string_append_printf (text, "\n%u", 1 + (i * 7) % 12);
-  path = write_file (text->str);
+  g_autofree char *path = write_file (text->str);
   setting->n_devices = P;
   setting->n_microbatches = 12;
   setting->costs = g_strdup (COSTS);
   setting->lengths = g_strdup (path);
   for (guint i = 0; i < 4; i++)
     {
-      g_autoptr (PsPrediction) prediction = NULL;
-
       setting->microbatch_order = (PsMicrobatchOrder)i;
-      prediction = predict (setting, "zb-h1");
+      g_autoptr (PsPrediction) prediction = predict (setting, "zb-h1");
       ns[i] = prediction->metrics.makespan_ns;
       g_assert_cmpint (prediction->lower_bound_ns, <=, ns[i]);
     }

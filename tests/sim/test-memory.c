@@ -38,10 +38,8 @@ measure (Case *test, const char *family, guint p, guint m, guint v, PsCosts *cos
 static void
 measure_text (Case *test, const char *family, guint p, guint m, guint v, const char *text)
 {
-  g_autoptr (GError) error = NULL;
-  PsCosts *costs = ps_costs_parse (text, p, v, &error);
+  PsCosts *costs = fine (ps_costs_parse (text, p, v, &error));
 
-  g_assert_no_error (error);
   measure (test, family, p, m, v, costs);
 }
 
@@ -186,9 +184,8 @@ test_full_recomputation (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCosts) costs
-      = ps_costs_parse ("f=4ns,b=5ns,w=6ns,act=100B,wact=40B,keep=10B,r=3ns,pair=7ns", 1, 1, &error);
+      = fine (ps_costs_parse ("f=4ns,b=5ns,w=6ns,act=100B,wact=40B,keep=10B,r=3ns,pair=7ns", 1, 1, &error));
 
-  g_assert_no_error (error);
   g_assert_true (ps_costs_recompute (costs, 0, NULL, NULL, PS_RECOMPUTE_FULL, &error));
   assert_same (costs, PS_OP_F, 4, 100, 90);
   assert_same (costs, PS_OP_B, 8, 90, 60);
@@ -225,9 +222,8 @@ static void
 test_offload (void)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsCosts) costs = ps_costs_parse ("f=4ns,b=5ns,w=6ns,act=100B,wact=40B,host=12ns", 1, 1, &error);
+  g_autoptr (PsCosts) costs = fine (ps_costs_parse ("f=4ns,b=5ns,w=6ns,act=100B,wact=40B,host=12ns", 1, 1, &error));
 
-  g_assert_no_error (error);
   g_assert_true (ps_costs_offload (costs, 0, 0.25, &error));
   assert_same (costs, PS_OP_F, 4, 100, 25);
   assert_same (costs, PS_OP_B, 5, 25, 60);
@@ -246,9 +242,8 @@ static void
 test_zero (void)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ns,bw=1ns,o=9ns,weights=160B,grad=20B,opt=121B", 1, 1, &error);
+  g_autoptr (PsCosts) costs = fine (ps_costs_parse ("f=1ns,bw=1ns,o=9ns,weights=160B,grad=20B,opt=121B", 1, 1, &error));
 
-  g_assert_no_error (error);
   /* 121 bytes over 4 replicas are 31 for the largest share, 9 ns at most 3. */
   g_assert_true (ps_costs_zero (costs, 4, 1, &error));
   g_assert_cmpint (costs->stage[0].state.optimizer_bytes, ==, 31);

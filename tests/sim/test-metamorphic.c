@@ -197,7 +197,6 @@ main (int argc, char **argv)
 {
   const MetaRow *const tables[] = { meta_limits, meta_times, meta_engines, meta_figures, meta_formats };
   guint n = 0;
-  int result;
 
   g_test_init (&argc, &argv, NULL);
   g_test_set_nonfatal_assertions ();
@@ -207,7 +206,7 @@ main (int argc, char **argv)
   share = (double)number_from ("PIPESIM_CHECKS", n) / n;
   summary = g_string_new (NULL);
   folder = g_dir_make_tmp ("pipesim-metamorphic-XXXXXX", NULL);
-  result = g_test_run ();
+  int result = g_test_run ();
   g_print ("# seed %u, checks: %s\n", seed, summary->str);
   if (n_failed == 0)
     g_rmdir (folder);

@@ -8,11 +8,7 @@
 static PsModel *
 shipped (const char *name)
 {
-  g_autoptr (GError) error = NULL;
-  PsModel *model = ps_model_load (name, &error);
-
-  g_assert_no_error (error);
-  return model;
+  return fine (ps_model_load (name, &error));
 }
 
 /* Totals and active parameters as published with the weights, in billions. Multi-token prediction does not count. The
@@ -80,11 +76,9 @@ test_config (void)
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
-      g_autoptr (GError) error = NULL;
       g_autoptr (PsModel) ours = shipped (rows[i][0]);
-      g_autoptr (PsModel) theirs = ps_model_parse ("x/config.json", rows[i][1], strlen (rows[i][1]), &error);
+      g_autoptr (PsModel) theirs = fine (ps_model_parse ("x/config.json", rows[i][1], strlen (rows[i][1]), &error));
 
-      g_assert_no_error (error);
       g_assert_true (ps_model_resize (ours, 1, 4096, NULL) && ps_model_resize (theirs, 1, 4096, NULL));
       const PsStageShape whole = ps_model_whole (ours);
       g_assert_cmpint (ps_model_parameters (theirs), ==, ps_model_parameters (ours));

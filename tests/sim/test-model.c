@@ -8,11 +8,7 @@
 static PsModel *
 shipped (const char *name)
 {
-  g_autoptr (GError) error = NULL;
-  PsModel *model = ps_model_load (name, &error);
-
-  g_assert_no_error (error);
-  return model;
+  return fine (ps_model_load (name, &error));
 }
 
 static void
@@ -287,9 +283,8 @@ test_split (void)
   g_assert_cmpstr (middle, ==, "layers=6");
   g_assert_cmpstr (last, ==, "layers=5,head");
   g_assert_false (ps_model_split (model, 23, shapes, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-  g_assert_cmpstr (error->message, ==,
-                   "model 'gpt-1.5b': its 22 layers cannot be cut into 23 stages (devices times chunks)");
+  assert_error (&error, PS_ERROR_USAGE,
+                "model 'gpt-1.5b': its 22 layers cannot be cut into 23 stages (devices times chunks)");
 }
 
 static void
@@ -298,11 +293,9 @@ test_round_trip (void)
   g_autoptr (PsModel) model = shipped ("llama-3-70b");
   g_autofree char *text = ps_model_to_text (model);
   g_autofree char *digest = ps_model_digest (model);
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PsModel) again = ps_model_parse ("text", text, strlen (text), &error);
-
-  g_assert_no_error (error);
+  g_autoptr (PsModel) again = fine (ps_model_parse ("text", text, strlen (text), &error));
   g_autofree char *text_again = ps_model_to_text (again);
+
   g_assert_cmpstr (again->name, ==, "llama-3-70b");
   g_assert_cmpstr (text, ==, text_again);
   g_assert_cmpuint (strlen (digest), ==, 64);
@@ -344,8 +337,7 @@ assert_refused (const char *text, gsize length, const char *message)
   g_assert_true (g_file_set_contents (path, text, (gssize)length, NULL));
   PsModel *model = ps_model_load (path, &error);
   g_assert_null (model);
-  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-  g_assert_cmpstr (error->message, ==, expected);
+  assert_error (&error, PS_ERROR_INPUT, expected);
   g_unlink (path);
 }
 
@@ -433,13 +425,10 @@ test_not_found (void)
 static void
 test_name (void)
 {
-  g_autoptr (GError) error = NULL;
   const char *named = GOOD "name = my model\n";
-  g_autoptr (PsModel) by_key = ps_model_parse ("x/file.ini", named, strlen (named), &error);
+  g_autoptr (PsModel) by_key = fine (ps_model_parse ("x/file.ini", named, strlen (named), &error));
+  g_autoptr (PsModel) by_file = fine (ps_model_parse ("x/file.ini", GOOD, strlen (GOOD), &error));
 
-  g_assert_no_error (error);
-  g_autoptr (PsModel) by_file = ps_model_parse ("x/file.ini", GOOD, strlen (GOOD), &error);
-  g_assert_no_error (error);
   g_assert_cmpstr (by_key->name, ==, "my model");
   g_assert_cmpstr (by_file->name, ==, "file");
 }

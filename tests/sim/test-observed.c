@@ -61,20 +61,14 @@ static void
 add_run (PsObserved *observed, const char *where, PsTimeline *timeline)
 {
   g_autoptr (GPtrArray) list = alone (timeline);
-  g_autoptr (GError) error = NULL;
 
-  ps_observed_add (observed, where, list, &error);
-  g_assert_no_error (error);
+  fine (ps_observed_add (observed, where, list, &error));
 }
 
 static PsCosts *
 costs_of (const PsObserved *observed, guint n_devices, guint n_chunks)
 {
-  g_autoptr (GError) error = NULL;
-  PsCosts *costs = ps_observed_costs (observed, n_devices, n_chunks, &error);
-
-  g_assert_no_error (error);
-  return costs;
+  return fine (ps_observed_costs (observed, n_devices, n_chunks, &error));
 }
 
 static void
@@ -231,8 +225,7 @@ test_warm (void)
       ps_timeline_sort (t);
       add_run (observed, "run", t);
     }
-  g_autoptr (PsCosts) costs = ps_observed_costs (observed, 1, 1, &error);
-  g_assert_no_error (error);
+  g_autoptr (PsCosts) costs = fine (ps_observed_costs (observed, 1, 1, &error));
   g_assert_null (costs->warm);
   ps_observed_tell_warm (observed, costs);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, 100 * US);
@@ -378,15 +371,13 @@ test_round_trip (void)
             = { .n_devices = 4, .n_microbatches = 8 + 4 * (draw % 3), .n_chunks = families[i]->default_chunks };
         g_autoptr (PsCosts) costs = random_times (rand, size.n_devices * size.n_chunks, 12 * US, 100);
         g_autoptr (PsObserved) observed = ps_observed_new ();
-        g_autoptr (GError) error = NULL;
 
         for (guint stage = 0; stage < costs->n_stages; stage++)
           costs->stage[stage].pair_ns = (1 + stage) * 12 * US;
         costs->op_ns = draw % 2 * 7 * US;
         costs->post_ns = draw % 4 * 5 * US;
         size.costs = costs;
-        PsSchedule *schedule = ps_family_generate (families[i], &size, &error);
-        g_assert_no_error (error);
+        PsSchedule *schedule = fine (ps_family_generate (families[i], &size, &error));
         add_run (observed, families[i]->name, simulate (schedule, costs));
         compare (families[i]->name, observed, costs);
         n_host += observed->host->len;
@@ -414,10 +405,8 @@ test_log (void)
   g_autofree char *path = g_test_build_filename (G_TEST_DIST, "fuzz", "corpus", "megatron-log", "all.log", NULL);
   const char *paths[] = { path };
   g_autoptr (PsObserved) observed = ps_observed_new ();
-  g_autoptr (GError) error = NULL;
 
-  ps_observed_load (observed, paths, 1, &error);
-  g_assert_no_error (error);
+  fine (ps_observed_load (observed, paths, 1, &error));
   g_assert_cmpuint (observed->n_stages, ==, 2);
   g_assert_cmpuint (observed->n_devices, ==, 2);
   assert_samples (observed, PS_OP_F, 0, 10500, 11000);

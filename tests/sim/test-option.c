@@ -1,5 +1,6 @@
 /* Tests of option.h and of the table of SETTING's options: every row is read, bounded, refused and told the same way by
  * command lines, specs and results. */
+#include "error-rig.h"
 #include "sweep/sweep-private.h"
 
 #include <string.h>
@@ -149,8 +150,6 @@ test_agree (void)
       g_autofree char *line = row->type == PS_OPTION_FLAG ? g_strdup_printf (" --%s", row->name)
                                                           : g_strdup_printf (" --%s='%s'", row->name, texts.second);
       g_autoptr (PsSetting) read = ps_setting_new (), typed = NULL, again = NULL;
-      g_autofree char *told = NULL;
-      PsSweepValue *value;
 
       g_test_message ("%s", line);
       if (is_own (row) || row->hidden)
@@ -160,10 +159,10 @@ test_agree (void)
       g_assert_false (ps_option_is_initial (row, read));
       typed = parse (line, NULL);
       assert_same_value (row, typed, read);
-      told = ps_setting_typed (read);
+      g_autofree char *told = ps_setting_typed (read);
       again = parse (told, NULL);
       assert_same_value (row, again, read);
-      value = ps_sweep_value_new ("spec", row, texts.second, NULL);
+      PsSweepValue *value = ps_sweep_value_new ("spec", row, texts.second, NULL);
       assert_same_value (row, value->setting, read);
       g_assert_cmpint (value->value.type, !=, PS_VALUE_NONE);
       ps_sweep_value_free (value);
@@ -179,12 +178,11 @@ test_refused (void)
       g_auto (Texts) texts = texts_of (row);
       g_autoptr (PsSetting) setting = ps_setting_new ();
       g_autoptr (GError) error = NULL, in_spec = NULL;
-      g_autofree char *quoted = NULL;
       gint64 own;
 
       if (texts.wrong == NULL || row->flags & PS_FIELD_DERIVED)
         continue;
-      quoted = g_strdup_printf ("%s%s: '", row->hidden ? "" : "--", row->name);
+      g_autofree char *quoted = g_strdup_printf ("%s%s: '", row->hidden ? "" : "--", row->name);
       g_assert_false (ps_option_read (row, is_own (row) ? (gpointer)&own : setting, texts.wrong, &error));
       g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
       g_assert_nonnull (strstr (error->message, quoted));
@@ -207,7 +205,6 @@ test_none (void)
     {
       g_auto (Texts) texts = texts_of (row);
       g_autoptr (PsSetting) setting = ps_setting_new ();
-      PsSweepValue *value;
 
       if (row->none == NULL)
         continue;
@@ -215,7 +212,7 @@ test_none (void)
       g_assert_true (ps_option_read (row, setting, texts.second, NULL));
       g_assert_true (ps_option_read (row, setting, row->none, NULL));
       g_assert_true (ps_option_is_initial (row, setting));
-      value = ps_sweep_value_new ("spec", row, row->none, NULL);
+      PsSweepValue *value = ps_sweep_value_new ("spec", row, row->none, NULL);
       g_assert_true (ps_option_is_initial (row, value->setting));
       if (row->sweep->column.type != PS_COLUMN_TEXT)
         g_assert_cmpint (value->value.integer, ==, ps_setting_column (row, defaults).integer);
@@ -349,8 +346,7 @@ test_own_table (void)
   Outer outer = { .inner = { .setting = setting } };
   g_autoptr (GError) error = NULL;
 
-  parse_outer (&outer, "", &error);
-  g_assert_no_error (error);
+  fine (parse_outer (&outer, "", &error));
   g_assert_cmpfloat (outer.share, ==, 0.25);
   g_assert_cmpuint (outer.inner.level, ==, 2);
   parse_outer (&outer,
@@ -382,11 +378,9 @@ test_own_lists (void)
   g_autoptr (PsSetting) setting = ps_setting_new ();
   Outer outer = { .inner = { .setting = setting } };
   g_autoptr (GError) error = NULL;
-  g_autofree char *joined = NULL;
 
-  g_assert_true (parse_outer (&outer, "-a one,two --part 'three, four' -a five -o six --letters old", &error));
-  g_assert_no_error (error);
-  joined = g_strjoinv (" ", outer.parts);
+  g_assert_true (fine (parse_outer (&outer, "-a one,two --part 'three, four' -a five -o six --letters old", &error)));
+  g_autofree char *joined = g_strjoinv (" ", outer.parts);
   g_assert_cmpstr (joined, ==, "one two three four five");
   g_assert_cmpstr (outer.one, ==, "six");
   g_assert_cmpstr (outer.text, ==, "old");

@@ -16,10 +16,8 @@ parse (const char *text, GError **error)
 static void
 test_defaults (void)
 {
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PsLayers) layers = parse (HEADER "\nembedding,1us,2KiB,3\nlayer 1,10,0,4MiB\r\n", &error);
+  g_autoptr (PsLayers) layers = fine (parse (HEADER "\nembedding,1us,2KiB,3\nlayer 1,10,0,4MiB\r\n", &error));
 
-  g_assert_no_error (error);
   g_assert_cmpuint (layers->n_layers, ==, 2);
   g_assert_false (layers->has_flops);
   g_assert_cmpint (layers->time_origin, ==, PS_ORIGIN_GIVEN);
@@ -44,11 +42,12 @@ static void
 test_columns (void)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsLayers) all = parse (
-      HEADER ",kept_bytes,backward,flops,forward,state_bytes,weight_kept_bytes\na,10us,1,2,30,4us,50,3us,60,7", &error);
+  g_autoptr (PsLayers) all = fine (
+      parse (HEADER ",kept_bytes,backward,flops,forward,state_bytes,weight_kept_bytes\na,10us,1,2,30,4us,50,3us,60,7",
+             &error));
 
-  g_assert_no_error (error);
   const PsLayer *layer = &all->layers[0];
+
   g_assert_true (all->has_flops);
   g_assert_cmpint (layer->flops, ==, 50);
   g_assert_cmpint (layer->forward_ns, ==, 3000);
@@ -131,8 +130,7 @@ test_many (void)
 
   for (guint i = 0; i < PS_MAX_LAYERS; i++)
     g_string_append (text, "\na,1,1,1");
-  g_autoptr (PsLayers) layers = parse (text->str, &error);
-  g_assert_no_error (error);
+  g_autoptr (PsLayers) layers = fine (parse (text->str, &error));
   g_assert_cmpuint (layers->n_layers, ==, PS_MAX_LAYERS);
   g_string_append (text, "\na,1,1,1");
   g_assert_null (parse (text->str, &error));
@@ -188,9 +186,8 @@ test_model (void)
   g_autoptr (GError) error = NULL;
 
   cluster->step_ns = 0; /* it is of a device, not of a layer */
-  g_autoptr (PsLayers) layers = ps_layers_model (model, cluster, &error);
+  g_autoptr (PsLayers) layers = fine (ps_layers_model (model, cluster, &error));
 
-  g_assert_no_error (error);
   g_assert_cmpuint (layers->n_layers, ==, model->layers + 2);
   g_assert_cmpstr (layers->layers[0].name, ==, "embedding");
   g_assert_cmpstr (layers->layers[23].name, ==, "head");
@@ -201,8 +198,7 @@ test_model (void)
   for (guint s = 0; s < 10; s++)
     links[s] = ps_cluster_link (cluster, s, s + 1);
   PsPartitionSetting setting = { .layers = layers, .n_devices = 11, .n_chunks = 1, .links = links };
-  g_autoptr (PsCosts) costs = ps_partition_costs (&setting, partition, &error);
-  g_assert_no_error (error);
+  g_autoptr (PsCosts) costs = fine (ps_partition_costs (&setting, partition, &error));
   for (guint s = 0; s < 11; s++)
     assert_same_stage (costs, expected, s, 3);
 }
@@ -227,14 +223,12 @@ test_costs_text (void)
         setting.n_devices = p;
         setting.n_chunks = v;
         setting.speeds = p == 2 ? speeds : NULL;
-        g_autoptr (PsPartition) partition = ps_partition (ps_partitioner_find ("uniform"), &setting, &error);
-        g_assert_no_error (error);
+        g_autoptr (PsPartition) partition = fine (ps_partition (ps_partitioner_find ("uniform"), &setting, &error));
         g_autoptr (PsCosts) costs = ps_partition_costs (&setting, partition, &error);
         costs->op_ns = p == v ? 5 : 0;
         costs->post_ns = v == 2 ? 7 : 0;
         g_autofree char *text = ps_partition_costs_to_text (costs);
-        g_autoptr (PsCosts) again = ps_costs_parse (text, p, v, &error);
-        g_assert_no_error (error);
+        g_autoptr (PsCosts) again = fine (ps_costs_parse (text, p, v, &error));
         g_assert_cmpint (again->op_ns, ==, costs->op_ns);
         g_assert_cmpint (again->post_ns, ==, costs->post_ns);
         for (guint s = 0; s < p * v; s++)
@@ -261,8 +255,7 @@ test_speeds (void)
 
   setting.placement = v;
   g_autoptr (PsPartition) partition = ps_partition (ps_partitioner_find ("uniform"), &setting, &error);
-  g_autoptr (PsCosts) costs = ps_partition_costs (&setting, partition, &error);
-  g_assert_no_error (error);
+  g_autoptr (PsCosts) costs = fine (ps_partition_costs (&setting, partition, &error));
   g_assert_cmpint (partition->bottleneck_ns, ==, 12);
   g_assert_cmpint (ps_partition_stage_ns (&setting, partition, 2), ==, 6);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, 4);
@@ -275,8 +268,7 @@ test_speeds (void)
   setting.placement = both;
   g_autoptr (PsPartition) twice = ps_partition (ps_partitioner_find ("uniform"), &setting, &error);
   g_assert_null (ps_partition_costs (&setting, twice, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-  g_assert_nonnull (strstr (error->message, "stage 0 lives on devices 0 and 1"));
+  assert_error (&error, PS_ERROR_USAGE, "*stage 0 lives on devices 0 and 1*");
 }
 
 /* A profile whose every figure is a multiple of: 100 for a layer, 40 for the embedding, 70 for the head. */
@@ -290,10 +282,7 @@ units (const PsStageShape *shape)
 static void
 store (PsCostDb *db, gint64 profile, const PsMeasurement *measurement)
 {
-  g_autoptr (GError) error = NULL;
-
-  ps_costdb_store (db, profile, measurement, &error);
-  g_assert_no_error (error);
+  fine (ps_costdb_store (db, profile, measurement, &error));
 }
 
 static void
@@ -340,7 +329,6 @@ fill_database (PsCostDb *db, const PsModel *model, guint n_stages)
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW, PS_OP_O };
   g_autofree char *digest = ps_model_digest (model), *text = ps_model_to_text (model);
   g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
-  g_autoptr (GError) error = NULL;
   char none[] = "-";
   PsProfile profile
       = { none, model->name, digest, text, none, none, none, none, none, none, none, none, none, none, none, none, 0 };
@@ -348,8 +336,7 @@ fill_database (PsCostDb *db, const PsModel *model, guint n_stages)
 
   profile.name = (char *)"p";
   profile.shares = profile.choices = profile.source = profile.places = (char *)"";
-  ps_costdb_begin_profile (db, &profile, &id, &error);
-  g_assert_no_error (error);
+  fine (ps_costdb_begin_profile (db, &profile, &id, &error));
   g_assert_true (ps_model_split (model, n_stages, shapes, NULL));
   store_transfer (db, id, ps_model_boundary_bytes (model), 1234);
   for (guint s = 0; s < n_stages; s++)
@@ -376,9 +363,8 @@ check_database (PsCostDb *db, const PsModel *model)
 {
   g_autoptr (GError) error = NULL;
   PsLink link;
-  g_autoptr (PsLayers) layers = ps_layers_costdb (db, NULL, model, 2, &link, &error);
+  g_autoptr (PsLayers) layers = fine (ps_layers_costdb (db, NULL, model, 2, &link, &error));
 
-  g_assert_no_error (error);
   g_assert_cmpuint (layers->n_layers, ==, model->layers + 2);
   assert_units (&layers->layers[0], 40);
   assert_units (&layers->layers[1], 100);
@@ -394,12 +380,10 @@ check_database (PsCostDb *db, const PsModel *model)
 static void
 test_database (void)
 {
-  g_autoptr (GError) error = NULL;
   g_autofree char *path = path_of ("costs.db");
   g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
-  g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_WRITE, &error);
+  g_autoptr (PsCostDb) db = fine (ps_costdb_open (path, PS_COSTDB_WRITE, &error));
 
-  g_assert_no_error (error);
   fill_database (db, model, 4);
   check_database (db, model);
 }

@@ -152,12 +152,11 @@ test_shared_order (void)
   for (guint i = 0; i < G_N_ELEMENTS (costs); i++)
     {
       g_autoptr (PsSetting) setting = read_setting (costs[i], NULL);
-      g_autoptr (PsPrediction) prediction = NULL;
 
       changing.setting = *setting;
       changing.line = i;
       check_same (predictor, setting, "zb-auto");
-      prediction = ps_predictor_predict (predictor, "zb-auto", NULL);
+      g_autoptr (PsPrediction) prediction = ps_predictor_predict (predictor, "zb-auto", NULL);
       program[i] = prediction->program;
     }
   g_assert_true (program[0] == program[1]);
@@ -277,8 +276,7 @@ assert_usage (const char *line, const char *message)
 
   g_test_message ("%s", line);
   g_assert_null (read_setting (line, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-  g_assert_cmpstr (error->message, ==, message);
+  assert_error (&error, PS_ERROR_USAGE, message);
 }
 
 /* A row says by itself what its options need, and how to give it. */
@@ -322,14 +320,13 @@ test_one_source (void)
         g_autofree char *line = g_strdup_printf ("--model=m --%s=x --%s=x", sources[i]->option, sources[k]->option);
         g_autofree char *message = g_strdup_printf ("--%s and --%s: costs come from one of them, not from both",
                                                     sources[i]->option, sources[k]->option);
-        g_autoptr (PsSetting) setting = NULL;
 
         if (i != k)
           {
             assert_usage (line, message);
             continue;
           }
-        setting = read_setting (line, NULL);
+        g_autoptr (PsSetting) setting = read_setting (line, NULL);
         g_assert_true (ps_setting_source (setting) == sources[i]);
       }
 }
@@ -337,11 +334,9 @@ test_one_source (void)
 static char *
 digest_of (const char *option, const char *text)
 {
-  g_autoptr (GError) error = NULL;
   char *digest = NULL;
 
-  g_assert_true (ps_source_find (option)->digest (text, &digest, &error));
-  g_assert_no_error (error);
+  g_assert_true (fine (ps_source_find (option)->digest (text, &digest, &error)));
   return digest;
 }
 

@@ -42,21 +42,15 @@ fill (PsCostDb *db, const char *name)
 static char *
 text_of (PsCostDb *db, const char *name, gboolean with_samples)
 {
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PsProfileContents) contents = ps_profile_contents_load (db, name, with_samples, &error);
+  g_autoptr (PsProfileContents) contents = fine (ps_profile_contents_load (db, name, with_samples, &error));
 
-  g_assert_no_error (error);
   return ps_profile_contents_to_text (contents);
 }
 
 static PsProfileContents *
 parse (const char *text)
 {
-  g_autoptr (GError) error = NULL;
-  PsProfileContents *contents = ps_profile_contents_parse ("a.json", text, strlen (text), &error);
-
-  g_assert_no_error (error);
-  return contents;
+  return fine (ps_profile_contents_parse ("a.json", text, strlen (text), &error));
 }
 
 /* database -> text -> structures -> database -> text, with samples and without. */
@@ -81,8 +75,7 @@ test_round_trip (void)
       /* once only */
       g_assert_false (
           ps_costdb_add_profile (other, contents->profile, contents->measurements, contents->sentinels, &error));
-      g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-      g_assert_nonnull (strstr (error->message, "there is a profile 'p' already"));
+      assert_error (&error, PS_ERROR_INPUT, "*there is a profile 'p' already*");
       ps_costdb_close (db);
       ps_costdb_close (other);
       remove_database (path);
@@ -141,8 +134,7 @@ assert_holds (const char *text, const char *part)
 static void
 test_lines (void)
 {
-  g_autofree char *path = path_of ("lines.db");
-  PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
+  PsCostDb *db = new_db ("lines.db");
 
   fill (db, "p");
   g_autofree char *text = text_of (db, "p", TRUE);
@@ -163,7 +155,6 @@ test_lines (void)
   assert_holds (text, "\n\"sentinels\": [\n{\"what\": \"F of layers=1\", \"median_ns\": 100, \"n\": 10, \"taken\": "
                       "\"2026-01-01T00:00:00Z\"},\n");
   ps_costdb_close (db);
-  remove_database (path);
 }
 
 /* The text with the first `from` in it replaced by `to`. */
@@ -217,8 +208,7 @@ test_refused (void)
       "\"kind\": \"F\", \"devices\": 2, \"sharing\": 1, \"cache\": \"run\"",
       "a.json:19: the measurement is there twice" },
   };
-  g_autofree char *path = path_of ("refused.db");
-  PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
+  PsCostDb *db = new_db ("refused.db");
 
   fill (db, "p");
   g_autofree char *text = text_of (db, "p", TRUE);
@@ -233,7 +223,6 @@ test_refused (void)
         g_assert_cmpstr (error->message, ==, rows[i].message);
     }
   ps_costdb_close (db);
-  remove_database (path);
 }
 
 int

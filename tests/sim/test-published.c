@@ -151,9 +151,6 @@ predict_seconds (const PublishedStep *row)
   g_autoptr (PsCluster) cluster = a100_nodes ();
   g_autoptr (PsSetting) setting = ps_setting_new ();
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsCosts) costs = NULL;
-  g_autoptr (PsPredictor) predictor = NULL;
-  g_autoptr (PsPrediction) prediction = NULL;
 
   setting->model = write_file ("m.ini", text);
   setting->cluster = g_strdup ("a100-80gb");
@@ -165,11 +162,10 @@ predict_seconds (const PublishedStep *row)
   setting->n_microbatches = row->batch / (setting->n_replicas * row->microbatch_size);
   setting->recompute = row->recompute;
   setting->layout = g_strdup ("even");
-  costs = ps_setting_costs (setting, row->p, row->v, &error);
-  g_assert_no_error (error);
+  g_autoptr (PsCosts) costs = fine (ps_setting_costs (setting, row->p, row->v, &error));
   expose_messages (costs);
-  predictor = ps_predictor_new (setting, costs);
-  prediction = ps_predictor_predict (predictor, row->v > 1 ? "interleaved" : "1f1b", &error);
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, costs);
+  g_autoptr (PsPrediction) prediction = ps_predictor_predict (predictor, row->v > 1 ? "interleaved" : "1f1b", &error);
   g_assert_no_error (error);
   return (double)prediction->metrics.iteration_ns * 1e-9;
 }
@@ -248,8 +244,6 @@ test_pipelines (void)
     {
       g_autoptr (PsCluster) cluster = a100_nodes ();
       g_autoptr (PsSetting) setting = ps_setting_new ();
-      g_autoptr (GError) error = NULL;
-      g_autoptr (PsPrediction) prediction = NULL;
 
       setting->model = g_strdup (rows[i].model);
       setting->cluster = g_strdup ("a100-80gb");
@@ -257,8 +251,7 @@ test_pipelines (void)
       setting->n_devices = rows[i].p;
       setting->n_microbatches = rows[i].m;
       setting->layout = g_strdup ("even:embedding:loss"); /* section 5.1 */
-      prediction = ps_predict (setting, "1f1b", &error);
-      g_assert_no_error (error);
+      g_autoptr (PsPrediction) prediction = fine (ps_predict (setting, "1f1b", &error));
       double seconds = (double)prediction->metrics.iteration_ns * 1e-9;
       double rate = rows[i].m * rows[i].microbatch_size / (seconds * rows[i].p);
       double deviation = rate / rows[i].measured - 1;

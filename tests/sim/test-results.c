@@ -57,15 +57,12 @@ test_older (void)
   g_autoptr (PsSweep) sweep = parse (SPEC);
   char *per[] = { "offload", "reduce", "group_size", "devices", NULL };
   PsQuestion question = { .by = "sequence_ns", .per = per, .top = 1 };
-  g_autoptr (PsResults) old = NULL;
   g_autoptr (PsAnswer) whole = NULL, answer = NULL;
   g_autofree char *expected = NULL, *found = NULL;
-  g_autoptr (GError) error = NULL;
 
   run (sweep, "older.db", 2, (PsShard){ 0, 1 });
-  old = open_results ("older.db", PS_RESULTS_WRITE);
-  whole = ps_results_best (old, &question, &error);
-  g_assert_no_error (error);
+  g_autoptr (PsResults) old = open_results ("older.db", PS_RESULTS_WRITE);
+  whole = fine (ps_results_best (old, &question, &error));
   g_assert_true (ps_database_script (old->file,
                                      "ALTER TABLE prediction DROP COLUMN offload;"
                                      "ALTER TABLE prediction DROP COLUMN reduce;"
@@ -73,8 +70,7 @@ test_older (void)
                                      NULL));
   ps_results_close (old);
   old = open_results ("older.db", PS_RESULTS_READ);
-  answer = ps_results_best (old, &question, &error);
-  g_assert_no_error (error);
+  answer = fine (ps_results_best (old, &question, &error));
   expected = ps_table_to_text (whole->table);
   found = ps_table_to_text (answer->table);
   g_assert_cmpstr (found, ==, expected);
@@ -150,10 +146,8 @@ test_shards (void)
         {
           g_autoptr (PsResults) results = open_results ("merged.db", PS_RESULTS_WRITE);
           g_autofree char *name = g_strdup_printf ("shard-%u.db", i), *path = path_of (name);
-          g_autoptr (GError) error = NULL;
 
-          ps_results_merge (results, path, &error);
-          g_assert_no_error (error);
+          fine (ps_results_merge (results, path, &error));
         }
       merged = dump ("merged.db");
       g_assert_true (strcmp (whole, merged) == 0);
@@ -190,9 +184,7 @@ test_foreign (void)
   how.shard = (PsShard){ 0, 50 };
   g_assert_true (ps_sweep_run (sweep, results, &how, &progress, NULL));
   g_assert_false (ps_sweep_run (other, results, &how, &progress, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-  g_assert_nonnull (strstr (error->message, "mine.db: holds another sweep"));
-  g_clear_error (&error);
+  assert_error (&error, PS_ERROR_INPUT, "*mine.db: holds another sweep*");
   g_assert_false (ps_results_merge (results, path, &error));
   g_assert_nonnull (strstr (error->message, "holds another sweep"));
   g_clear_error (&error);

@@ -190,9 +190,7 @@ test_all (void)
         for (guint l = 0; l < b->len; l++)
           least = MIN (least, value_of (&c, a->pdata[k], b->pdata[l]));
       g_assert_cmpint (bound, <=, least);
-      g_autoptr (GError) error = NULL;
-      g_autoptr (PsSearchResult) result = ps_search (&c.setting, &error);
-      g_assert_no_error (error);
+      g_autoptr (PsSearchResult) result = fine (ps_search (&c.setting, &error));
       check_result (&c, result);
       g_assert_cmpint (objective_of (&c, result), ==, least);
       n_tight += bound == least;

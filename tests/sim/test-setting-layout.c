@@ -1,4 +1,6 @@
 /* test-setting-layout.c - --layout against all cuts of small models, and against sums that no cut changes. */
+#include "error-rig.h"
+
 #include <pipesim/layout-string.h>
 #include <pipesim/predictor.h>
 
@@ -108,13 +110,12 @@ test_speed (void)
   g_autoptr (PsCluster) cluster = ps_cluster_load ("a100-80gb", NULL);
   g_autoptr (PsModel) model = ps_model_load ("gpt-1.5b", NULL);
   g_autoptr (PsSetting) setting = new_setting (model, cluster, "best");
-  g_autofree PsStageShape *shapes = NULL;
 
   setting->speed = g_new (double, 2);
   setting->speed[0] = 0.5;
   setting->speed[1] = 1;
   setting->n_speeds = 2;
-  shapes = ps_setting_shapes (setting, model, 2, 1, NULL);
+  g_autofree PsStageShape *shapes = ps_setting_shapes (setting, model, 2, 1, NULL);
   g_assert_cmpuint (shapes[0].n_layers, ==, 8);
   g_assert_cmpuint (shapes[1].n_layers, ==, 14);
 }
@@ -135,17 +136,14 @@ test_choice (void)
 
       for (guint j = 0; j < G_N_ELEMENTS (layouts); j++)
         {
-          g_autoptr (GError) error = NULL;
           g_autoptr (PsSetting) setting = new_setting (model, cluster, layouts[j]);
-          g_autoptr (PsPrediction) prediction = NULL;
 
           setting->n_devices = 4;
           setting->n_microbatches = 8;
           setting->memory_limit = g_new (gint64, 1);
           setting->memory_limit[0] = PS_MAX_SIZE_BYTES;
           setting->n_memory_limits = 1;
-          prediction = ps_predict (setting, families[i]->name, &error);
-          g_assert_no_error (error);
+          g_autoptr (PsPrediction) prediction = fine (ps_predict (setting, families[i]->name, &error));
           ns[j] = prediction->metrics.iteration_ns;
           even_ns = j == 0 ? prediction->even_ns : even_ns;
         }
@@ -181,8 +179,7 @@ test_sums (void)
       g_autoptr (PsSetting) setting = new_setting (model, cluster, layout), whole = new_setting (model, cluster, NULL);
       g_autoptr (GError) error = NULL;
       setting->recompute = whole->recompute = (PsRecompute)g_test_rand_int_range (0, 3);
-      g_autoptr (PsCosts) costs = ps_setting_costs (setting, 1, n_stages, &error);
-      g_assert_no_error (error);
+      g_autoptr (PsCosts) costs = fine (ps_setting_costs (setting, 1, n_stages, &error));
       g_autoptr (PsCosts) one = ps_setting_costs (whole, 1, 1, NULL);
       for (guint s = 0; s < n_stages; s++)
         {

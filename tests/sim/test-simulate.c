@@ -11,12 +11,9 @@
 static void
 simulate_costs (Case *test, const char *name, guint p, guint m, guint v, const char *text)
 {
-  g_autoptr (GError) error = NULL;
-  PsSchedule *schedule = generate (name, p, m, v, &error);
+  PsSchedule *schedule = fine (generate (name, p, m, v, &error));
+  PsCosts *costs = fine (ps_costs_parse (text, p, v, &error));
 
-  g_assert_no_error (error);
-  PsCosts *costs = ps_costs_parse (text, p, v, &error);
-  g_assert_no_error (error);
   simulate (test, schedule, costs);
 }
 
@@ -88,7 +85,6 @@ test_host_time (void)
   g_auto (Case) test = { .costs = NULL };
   PsSchedule *schedule = generate ("gpipe", 2, 1, 1, NULL);
   PsCosts *costs = ps_costs_parse ("f=100ns,b=100ns,w=100ns,c=7ns,op=10ns,post=3ns", 2, 1, NULL);
-  g_autoptr (PsTimeline) timeline = NULL;
 
   ps_costs_add_host_time (costs, schedule->placement->device, 1);
   g_assert_false (ps_costs_lack_host_time (costs));
@@ -98,7 +94,7 @@ test_host_time (void)
   g_assert_cmpint (test.simulation->device[0].host_ns, ==, 26);
   g_assert_cmpint (test.simulation->device[1].host_ns, ==, 26);
   g_assert_cmpint (ps_lower_bound (test.program->schedule->placement, NULL, 1, costs), ==, 566);
-  timeline = ps_timeline_from_simulation (test.program, costs, test.simulation);
+  g_autoptr (PsTimeline) timeline = ps_timeline_from_simulation (test.program, costs, test.simulation);
   assert_span (timeline, 0, 10, 110);
   assert_span (timeline, 1, 466, 666);
   assert_span (timeline, 2, 133, 233);
@@ -202,10 +198,8 @@ read_lines (const char *name)
 {
   g_autofree char *path = g_test_build_filename (G_TEST_DIST, "fixtures", name, NULL);
   g_autofree char *text = NULL;
-  g_autoptr (GError) error = NULL;
 
-  g_file_get_contents (path, &text, NULL, &error);
-  g_assert_no_error (error);
+  fine (g_file_get_contents (path, &text, NULL, &error));
   return g_strsplit (g_strstrip (text), "\n", -1);
 }
 

@@ -16,12 +16,9 @@ static gint64 *
 sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty, guint n,
         const PsEventsSetting *events)
 {
-  g_autoptr (GError) error = NULL;
   PsSampling sampling = { .n_samples = n, .seed = 5, .n_jobs = 1, .events = events, .sync = PS_SYNC_BYPASS };
-  gint64 *samples = ps_uncertainty_sample (program, costs, uncertainty, &sampling, &error);
 
-  g_assert_no_error (error);
-  return samples;
+  return fine (ps_uncertainty_sample (program, costs, uncertainty, &sampling, &error));
 }
 
 /* One word of a lane as the header says: of the sample, or of so many iterations before it. */
@@ -379,15 +376,14 @@ endless_round (Endless *endless, guint round, gint64 *ready_ns)
 static void
 check_endless (const char *family, guint every)
 {
-  g_autoptr (GError) error = NULL;
   g_autoptr (PsProgram) program = lower_family (family, P, M, 0);
   g_autoptr (PsCosts) costs
-      = ps_costs_parse ("f=90us:100us:95us,bw=205us:180us:190us,c=20us,o=1us:1us:1us", P, 1, &error);
+      = fine (ps_costs_parse ("f=90us:100us:95us,bw=205us:180us:190us,c=20us,o=1us:1us:1us", P, 1, &error));
 
-  g_assert_no_error (error);
   g_autoptr (PsJitter) jitter = ps_jitter_new (0.2);
   const PsUncertainty uncertainty = { .jitter = 0.2 };
   g_autofree gint64 *samples = sample (program, costs, &uncertainty, BLOCK, NULL);
+
   for (guint run = 0; run < PS_STEADY_RUNS; run += 5)
     {
       g_autofree Endless *endless = g_new0 (Endless, 1);
@@ -482,15 +478,13 @@ test_refusals (void)
 static void
 test_tornado (void)
 {
-  g_autoptr (GError) error = NULL;
   g_autoptr (PsProgram) program = lower_family ("zb-h1", 1, 2, 0);
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=2ms,w=3ms", 1, 1, NULL);
   const PsUncertainty uncertainty = { .jitter = 0.1 };
   PsSampling sampling = { .n_samples = 4 * BLOCK, .seed = 1, .n_jobs = 1, .sync = PS_SYNC_BYPASS };
-  g_autoptr (GArray) bars = ps_uncertainty_tornado (program, costs, &uncertainty, &sampling, 100, &error);
-
-  g_assert_no_error (error);
+  g_autoptr (GArray) bars = fine (ps_uncertainty_tornado (program, costs, &uncertainty, &sampling, 100, &error));
   const PsTornadoBar *bar = (const PsTornadoBar *)bars->data;
+
   g_assert_cmpuint (bars->len, ==, 4);
   g_assert_cmpint (bar[0].part.kind, ==, PS_PART_STAGE);
   g_assert_cmpint (bar[1].part.a, ==, PS_OP_W);

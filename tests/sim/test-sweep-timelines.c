@@ -11,11 +11,7 @@ static const char spec[] = "[sweep]\nschedule = 1f1b, gpipe, zb-v\ndevices = 2, 
 static PsSweep *
 parse (const char *text)
 {
-  g_autoptr (GError) error = NULL;
-  PsSweep *sweep = ps_sweep_parse ("spec", text, strlen (text), &error);
-
-  g_assert_no_error (error);
-  return sweep;
+  return fine (ps_sweep_parse ("spec", text, strlen (text), &error));
 }
 
 static PsResults *
@@ -42,10 +38,8 @@ test_sweep (void)
 {
   g_autoptr (PsSweep) sweep = parse (spec), back = NULL;
   g_autoptr (PsResults) results = run ("sweep.db", sweep);
-  g_autoptr (GError) error = NULL;
 
-  back = ps_sweep_from_results (results, &error);
-  g_assert_no_error (error);
+  back = fine (ps_sweep_from_results (results, &error));
   g_assert_cmpstr (ps_sweep_text (back), ==, ps_sweep_text (sweep));
   g_assert_cmpstr (ps_sweep_digest (back), ==, ps_sweep_digest (sweep));
   g_assert_cmpuint (ps_sweep_n_points (back), ==, 3 * 2 * 2 * 3 * 2);
@@ -69,12 +63,9 @@ test_timelines (void)
   g_autoptr (PsSweep) sweep = parse (spec);
   g_autoptr (PsResults) results = run ("timelines.db", sweep);
   g_autoptr (PsResultValues) values = ps_results_values (results, &question, columns, NULL);
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GPtrArray) timelines = NULL;
   guint n_left;
+  g_autoptr (GPtrArray) timelines = fine (ps_results_timelines (results, &question, G_MAXUINT, &n_left, &error));
 
-  timelines = ps_results_timelines (results, &question, G_MAXUINT, &n_left, &error);
-  g_assert_no_error (error);
   g_assert_cmpuint (n_left, ==, 0);
   g_assert_cmpuint (timelines->len, ==, 6 * 2 * 3); /* costs and batches are circumstances */
   g_assert_cmpuint (values->n_rows, ==, 6 * 2 * 3);
@@ -101,12 +92,9 @@ test_global_batch (void)
       = parse ("[sweep]\nschedule = 1f1b\ndevices = 2, 4, 8\nmodel = gpt-1.5b\ncluster = h100-80gb\n"
                "microbatch-size = 2\nreplicas = 2\nglobal-batch = 16\n");
   g_autoptr (PsResults) results = run ("batch.db", sweep);
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GPtrArray) timelines = NULL;
   guint n_left;
+  g_autoptr (GPtrArray) timelines = fine (ps_results_timelines (results, &question, G_MAXUINT, &n_left, &error));
 
-  timelines = ps_results_timelines (results, &question, G_MAXUINT, &n_left, &error);
-  g_assert_no_error (error);
   g_assert_cmpuint (timelines->len, ==, 3);
   for (guint i = 0; i < 3; i++)
     g_assert_cmpuint (((const PsTimeline *)timelines->pdata[i])->n_microbatches, ==, 4);
@@ -170,12 +158,10 @@ test_refusals (void)
   g_assert_null (ps_results_timelines (results, &question, G_MAXUINT, &n_left, &column));
   g_assert_error (column, PS_ERROR, PS_ERROR_USAGE);
   g_assert_null (ps_results_timelines (empty, &sound, G_MAXUINT, &n_left, &none));
-  g_assert_error (none, PS_ERROR, PS_ERROR_INPUT);
-  g_assert_true (g_str_has_suffix (none->message, "empty.db: holds no sweep yet"));
+  assert_error (&none, PS_ERROR_INPUT, "*empty.db: holds no sweep yet");
   g_assert_true (ps_results_begin (foreign, "0123456789", ps_sweep_text (sweep), 1, NULL));
   g_assert_null (ps_sweep_from_results (foreign, &digest));
-  g_assert_error (digest, PS_ERROR, PS_ERROR_INPUT);
-  g_assert_nonnull (strstr (digest->message, "files that its spec names have changed since (digest 01234567 then, "));
+  assert_error (&digest, PS_ERROR_INPUT, "*files that its spec names have changed since (digest 01234567 then, *");
 }
 
 int

@@ -12,13 +12,10 @@
 static void
 check_expanded (const char *field, const char *text, const char *expected)
 {
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GPtrArray) texts = ps_sweep_expand ("x", ps_sweep_field_find (field), text, &error);
-  g_autofree char *joined = NULL;
+  g_autoptr (GPtrArray) texts = fine (ps_sweep_expand ("x", ps_sweep_field_find (field), text, &error));
 
-  g_assert_no_error (error);
   g_ptr_array_add (texts, NULL);
-  joined = g_strjoinv (" ", (char **)texts->pdata);
+  g_autofree char *joined = g_strjoinv (" ", (char **)texts->pdata);
   g_assert_cmpstr (joined, ==, expected);
 }
 

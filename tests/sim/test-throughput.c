@@ -80,11 +80,11 @@ predict_ns (const ReferenceRow *row, const Schedule *schedule)
                               .costs = costs,
                               .memory_limit = schedule->limit ? limit : NULL };
   g_autoptr (PsProgram) program = NULL;
-  g_autoptr (PsSimulation) simulation = NULL;
 
   for (guint device = 0; device < p; device++)
     limit[device] = (gint64)ACT * schedule->limit * p;
-  simulation = reference_simulate (reference_generate (schedule->ours, &setting), costs, &program);
+  g_autoptr (PsSimulation) simulation
+      = reference_simulate (reference_generate (schedule->ours, &setting), costs, &program);
   return (double)ps_iteration (program, costs, simulation, schedule->sync, PS_REDUCE_OVERLAPPED).period_ns;
 }
 
@@ -113,11 +113,10 @@ read_rows (void)
   GArray *rows = g_array_new (FALSE, FALSE, sizeof (Row));
   g_autofree char *path = g_test_build_filename (G_TEST_DIST, "fixtures", "zero_bubble_throughput.csv", NULL);
   g_autofree char *text = NULL;
-  g_auto (GStrv) lines = NULL;
 
   g_array_set_clear_func (rows, row_clear);
   g_assert_true (g_file_get_contents (path, &text, NULL, NULL));
-  lines = g_strsplit (g_strchomp (text), "\n", -1);
+  g_auto (GStrv) lines = g_strsplit (g_strchomp (text), "\n", -1);
   reference_line_rows (lines, add_row, rows);
   return rows;
 }

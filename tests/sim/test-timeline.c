@@ -74,11 +74,9 @@ static char *
 read_fixture (const char *name)
 {
   g_autofree char *path = g_test_build_filename (G_TEST_DIST, "fixtures", name, NULL);
-  g_autoptr (GError) error = NULL;
   char *text;
 
-  ps_read_file (path, &text, NULL, &error);
-  g_assert_no_error (error);
+  fine (ps_read_file (path, &text, NULL, &error));
   return text;
 }
 
@@ -132,7 +130,6 @@ test_round_trip (void)
   g_autofree char *predicted = read_fixture ("timeline-predicted.json");
   g_autofree char *measured = read_fixture ("timeline-measured.json");
   g_autoptr (PsTimeline) odd = ps_timeline_new (PS_ORIGIN_MEASURED, "a \"b\" \\ c\n\t\xc3\xa9", 3, 6, 7);
-  g_autofree char *odd_text = NULL;
   PsSpan span = { 5, 9, { .kind = PS_OP_BW, .slice = 3, .stage = 5, .microbatch = 6, .paired = 1 }, 2, 2, 1, 0 };
 
   check_round_trip (predicted);
@@ -144,7 +141,7 @@ test_round_trip (void)
   g_array_append_val (odd->posts, span);
   span.post = PS_INSTRUCTION_SEND;
   g_array_append_val (odd->posts, span);
-  odd_text = ps_timeline_to_json (odd);
+  g_autofree char *odd_text = ps_timeline_to_json (odd);
   g_assert_nonnull (strstr (odd_text, "[2, \"BW6.5/3+\", 5, 9, 1]"));
   g_assert_nonnull (strstr (odd_text, "\"transfers\": []"));
   g_assert_nonnull (strstr (odd_text, "[2, \"RECEIVE F1.2\", 5, 9],\n    [2, \"SEND F1.2\", 5, 9]\n"));
@@ -160,10 +157,8 @@ test_read_chunks (void)
                              "\"stages\": 4, \"microbatches\": 1, \"iteration_ns\": 9, \"ops\": [[1, \"F0.3\", 7, 9, "
                              "1], [0, \"F0.2\", 2, 4, 1]],"
                              "\"transfers\": [[0, 1, \"F0.2\", 4, 7]], \"memory\": []}";
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PsTimeline) timeline = ps_timeline_parse_json ("text", text, -1, &error);
+  g_autoptr (PsTimeline) timeline = fine (ps_timeline_parse_json ("text", text, -1, &error));
 
-  g_assert_no_error (error);
   g_assert_cmpuint (g_array_index (timeline->transfers, PsSpan, 0).chunk, ==, 1);
   /* Read in any order, kept by device. */
   g_assert_cmpuint (g_array_index (timeline->ops, PsSpan, 0).device, ==, 0);
@@ -242,8 +237,7 @@ check_refused (const char *text, const char *message)
   g_autoptr (GError) error = NULL;
 
   g_assert_null (ps_timeline_parse_json ("x", text, -1, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-  g_assert_cmpstr (error->message, ==, message);
+  assert_error (&error, PS_ERROR_INPUT, message);
 }
 
 static void
@@ -262,8 +256,7 @@ test_read_foreign (void)
       "\"memory\": []}",
       "x: ops: holds no op");
   g_assert_null (ps_timeline_load ("/nonexistent/timeline.json", &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_IO);
-  g_assert_true (g_str_has_prefix (error->message, "/nonexistent/timeline.json: "));
+  assert_error (&error, PS_ERROR_IO, "/nonexistent/timeline.json: *");
 }
 
 /* Truncated anywhere, the file is refused with one line and never accepted. */
@@ -337,20 +330,17 @@ test_chrome_trace (void)
   g_autoptr (PsTimeline) timeline = worked_timeline (NULL);
   g_autofree char *trace = ps_timeline_to_chrome_trace (timeline);
   g_autoptr (JsonParser) parser = json_parser_new ();
-  g_autoptr (GError) error = NULL;
-  JsonArray *events;
-  JsonObject *event;
 
-  json_parser_load_from_data (parser, trace, -1, &error);
-  g_assert_no_error (error);
-  events = json_object_get_array_member (json_node_get_object (json_parser_get_root (parser)), "traceEvents");
+  fine (json_parser_load_from_data (parser, trace, -1, &error));
+  JsonArray *events
+      = json_object_get_array_member (json_node_get_object (json_parser_get_root (parser)), "traceEvents");
   g_assert_cmpuint (count_events (events, "X"), ==, 12);
   g_assert_cmpuint (count_events (events, "s"), ==, 4);
   g_assert_cmpuint (count_events (events, "f"), ==, 4);
   g_assert_cmpuint (count_events (events, "C"), ==, 13);
   g_assert_cmpuint (count_events (events, "M"), ==, 1 + 2 * 2);
 
-  event = find_event (events, "X", "B0.1");
+  JsonObject *event = find_event (events, "X", "B0.1");
   g_assert_cmpint (json_object_get_int_member (event, "pid"), ==, 0);
   g_assert_cmpint (json_object_get_int_member (event, "tid"), ==, 1);
   g_assert_cmpfloat (json_object_get_double_member (event, "ts"), ==, 0.022);
@@ -376,12 +366,9 @@ static void
 test_chrome_trace_measured (void)
 {
   g_autofree char *path = g_test_build_filename (G_TEST_DIST, "fixtures", "timeline-measured.json", NULL);
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PsTimeline) timeline = ps_timeline_load (path, &error);
-  g_autofree char *trace = NULL;
+  g_autoptr (PsTimeline) timeline = fine (ps_timeline_load (path, &error));
+  g_autofree char *trace = ps_timeline_to_chrome_trace (timeline);
 
-  g_assert_no_error (error);
-  trace = ps_timeline_to_chrome_trace (timeline);
   g_assert_nonnull (strstr (trace, "\"measured: two by two\""));
   g_assert_nonnull (strstr (trace, "\"pid\":1"));
   g_assert_null (strstr (trace, "\"pid\":0"));

@@ -24,11 +24,7 @@ assert_findings (GPtrArray *findings, guint n, const char *const *expected)
 static GPtrArray *
 lint_text (const char *text)
 {
-  g_autoptr (GError) error = NULL;
-  GPtrArray *findings = ps_torch_lint_comms ("f", text, strlen (text), &error);
-
-  g_assert_no_error (error);
-  return findings;
+  return fine (ps_torch_lint_comms ("f", text, strlen (text), &error));
 }
 
 static void

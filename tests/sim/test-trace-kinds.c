@@ -47,13 +47,10 @@ test_nsys (void)
   for (guint i = 0; i < 4; i++)
     {
       g_autofree char *path = make_export (changes[i / 2]);
-      g_autoptr (GError) error = NULL;
-      g_autoptr (GPtrArray) timelines = ps_timelines_load (path, &error);
-      const PsTimeline *timeline;
+      g_autoptr (GPtrArray) timelines = fine (ps_timelines_load (path, &error));
 
-      g_assert_no_error (error);
       g_assert_cmpuint (timelines->len, ==, 2);
-      timeline = g_ptr_array_index (timelines, i % 2);
+      const PsTimeline *timeline = g_ptr_array_index (timelines, i % 2);
       g_assert_cmpstr (timeline->source, ==,
                        i % 2 ? "Nsight Systems, GPU, iteration 2 of 2" : "Nsight Systems, GPU, iteration 1 of 2");
       g_assert_null (timeline->remark);
@@ -73,10 +70,8 @@ test_nsys_host (void)
 {
   g_autofree char *path = make_export ("DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL; UPDATE NVTX_EVENTS SET "
                                        "globalTid = globalTid + 400 * 0x1000000 WHERE globalTid / 0x1000000 = 200");
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PsTimeline) timeline = ps_timeline_load (path, &error);
+  g_autoptr (PsTimeline) timeline = fine (ps_timeline_load (path, &error));
 
-  g_assert_no_error (error);
   g_assert_cmpstr (timeline->source, ==, "Nsight Systems, processor, iteration 1 of 2");
   g_assert_cmpuint (timeline->ops->len, ==, 8);
   remove_export (path);
@@ -122,10 +117,8 @@ static void
 test_otel (void)
 {
   g_autofree char *folder = g_test_build_filename (G_TEST_DIST, "fixtures", "otel", NULL);
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GPtrArray) timelines = ps_timelines_load (folder, &error);
+  g_autoptr (GPtrArray) timelines = fine (ps_timelines_load (folder, &error));
 
-  g_assert_no_error (error);
   g_assert_cmpuint (timelines->len, ==, 2);
   for (guint i = 0; i < 2; i++)
     {
@@ -163,10 +156,8 @@ test_otel_replicas (void)
   static const char text[] = SPAN ("forward", 0, 0, 1) SPAN ("backward", 0, 30, 31) SPAN ("forward", 2, 10, 12)
       SPAN ("backward", 2, 20, 22) SPAN ("forward", 1, 3, 4) SPAN ("backward", 1, 33, 34) SPAN ("forward", 3, 13, 14)
           SPAN ("backward", 3, 23, 24);
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GPtrArray) timelines = parse (text, &error);
+  g_autoptr (GPtrArray) timelines = fine (parse (text, &error));
 
-  g_assert_no_error (error);
   assert_spans (((const PsTimeline *)g_ptr_array_index (timelines, 0))->ops,
                 "0:F0.0:0-1 0:BW0.0:30-31 1:F0.1:10-12 1:BW0.1:20-22");
 }
@@ -193,8 +184,7 @@ test_otel_refusals (void)
       g_autoptr (GError) error = NULL;
 
       g_assert_null (parse (cases[i].text, &error));
-      g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-      g_assert_cmpstr (error->message, ==, cases[i].message);
+      assert_error (&error, PS_ERROR_INPUT, cases[i].message);
     }
 }
 

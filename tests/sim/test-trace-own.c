@@ -38,8 +38,7 @@ test_refusals (void)
       g_autoptr (GError) error = NULL;
 
       g_assert_null (parse_one (refusals[i].text, &error));
-      g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-      g_assert_cmpstr (error->message, ==, refusals[i].message);
+      assert_error (&error, PS_ERROR_INPUT, refusals[i].message);
     }
 }
 
@@ -71,7 +70,6 @@ static PsTimeline *
 simulate (PsSchedule *schedule, GRand *rand)
 {
   g_autoptr (PsProgram) program = lower (schedule);
-  g_autoptr (PsSimulation) simulation = NULL;
   g_autoptr (PsCosts) costs = ps_costs_new (schedule->placement->n_stages);
 
   for (guint i = 0; i < PS_N_OP_KINDS * costs->n_stages; i++)
@@ -80,7 +78,7 @@ simulate (PsSchedule *schedule, GRand *rand)
     ps_costs_set_memory (costs, stage, 100, 40);
   for (guint i = 1; i < 1 + 2 * costs->n_stages; i++)
     costs->transfer_ns[i] = random_below (rand, 3000);
-  simulation = ps_simulation_new (program);
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   ps_simulate (program, costs, simulation);
   return ps_timeline_from_simulation (program, costs, simulation);
 }
@@ -114,10 +112,8 @@ test_own_trace (void)
 
   for (guint i = 0; i < 50; i++)
     {
-      g_autoptr (GError) error = NULL;
       g_autoptr (PsTimeline) timeline = simulate (random_schedule (rand, i % 2), rand);
       g_autofree char *trace = NULL, *before = NULL, *after = NULL;
-      g_autoptr (PsTimeline) again = NULL;
 
       append_posts (timeline, rand);
       timeline->iteration_ns += random_below (rand, 1000000);
@@ -126,8 +122,7 @@ test_own_trace (void)
       g_free (timeline->source);
       timeline->source = g_strdup ("costs of \"a\"");
       trace = ps_timeline_to_chrome_trace (timeline);
-      again = parse_one (trace, &error);
-      g_assert_no_error (error);
+      g_autoptr (PsTimeline) again = fine (parse_one (trace, &error));
       before = ps_timeline_to_json (timeline);
       after = ps_timeline_to_json (again);
       g_assert_cmpstr (before, ==, after);
@@ -146,10 +141,8 @@ test_events_only (void)
     {
       g_autofree char *text
           = g_strconcat ("{", heads[i], "\"traceEvents\": [", RANGE ("F", "F0.0", 0, 0, 1, 2), "]}", NULL);
-      g_autoptr (GError) error = NULL;
-      g_autoptr (PsTimeline) timeline = parse_one (text, &error);
+      g_autoptr (PsTimeline) timeline = fine (parse_one (text, &error));
 
-      g_assert_no_error (error);
       g_assert_cmpint (timeline->iteration_ns, ==, 2000);
       g_assert_cmpuint (timeline->n_devices, ==, 1);
       g_assert_cmpstr (timeline->source, ==, "Chrome trace trace.json");

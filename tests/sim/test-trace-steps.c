@@ -24,11 +24,9 @@ count_steps (guint n)
 {
   g_autofree char *changes = g_strdup_printf (MORE, n - 1);
   g_autofree char *path = make_export (changes);
-  g_autoptr (GError) error = NULL;
   guint64 before = ps_n_steps;
-  g_autoptr (GPtrArray) timelines = ps_timelines_load (path, &error);
+  g_autoptr (GPtrArray) timelines = fine (ps_timelines_load (path, &error));
 
-  g_assert_no_error (error);
   g_assert_cmpuint (timelines->len, ==, n);
   for (guint i = 0; i < n; i++)
     {

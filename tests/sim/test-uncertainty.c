@@ -11,12 +11,9 @@ static gint64 *
 sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty, guint n, guint64 seed,
         guint n_jobs)
 {
-  g_autoptr (GError) error = NULL;
   PsSampling sampling = { .n_samples = n, .seed = seed, .n_jobs = n_jobs };
-  gint64 *samples = ps_uncertainty_sample (program, costs, uncertainty, &sampling, &error);
 
-  g_assert_no_error (error);
-  return samples;
+  return fine (ps_uncertainty_sample (program, costs, uncertainty, &sampling, &error));
 }
 
 /* Draws op by op as the header says and simulates by the relaxation engine. */
@@ -206,8 +203,7 @@ test_slowness_parse (void)
       g_autoptr (GError) error = NULL;
 
       g_assert_false (ps_slowness_parse ("--straggler", wrong[i], FALSE, &slowness, &error));
-      g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-      g_assert_true (g_str_has_prefix (error->message, "--straggler: "));
+      assert_error (&error, PS_ERROR_USAGE, "--straggler: *");
     }
   for (guint i = 0; i < G_N_ELEMENTS (wrong_links); i++)
     g_assert_false (ps_slowness_parse ("--slow-link", wrong_links[i], TRUE, &slowness, NULL));
@@ -362,15 +358,13 @@ test_distribution (void)
 static void
 test_tornado (void)
 {
-  g_autoptr (GError) error = NULL;
   g_autoptr (PsProgram) program = lower_family ("gpipe", 1, 1, 0);
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,bw=9ms", 1, 1, NULL);
   const PsSlowness slowness[] = { { .a = 0, .factor = 2, .probability = 0.5 } };
   PsUncertainty uncertainty = { .jitter = 0.1, .slowness = slowness, .n_slowness = 1 };
   PsSampling sampling = { .n_samples = 20000, .seed = 1, .n_jobs = 1 };
-  g_autoptr (GArray) bars = ps_uncertainty_tornado (program, costs, &uncertainty, &sampling, 100, &error);
+  g_autoptr (GArray) bars = fine (ps_uncertainty_tornado (program, costs, &uncertainty, &sampling, 100, &error));
 
-  g_assert_no_error (error);
   g_assert_cmpuint (bars->len, ==, 4);
   const PsTornadoBar *bar = (const PsTornadoBar *)bars->data;
   g_assert_cmpint (bar[0].slowness, ==, 0);

@@ -59,7 +59,6 @@ test_below_optimum (void)
       draw_case (&c, draw, i);
       g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
       g_autoptr (PsOrder) order = ps_order_new (problem);
-      g_autoptr (PsWindows) windows = NULL;
       gint64 root, bound, split, best;
 
       if (!ps_exact_can_decide (problem) || !solve (order))
@@ -68,7 +67,7 @@ test_below_optimum (void)
       order->objective = best + 2;
       root = bound = split = ps_windows_root_bound (problem);
       g_assert_cmpint (root, <=, best);
-      windows = ps_windows_new (problem, MAX_STATES);
+      g_autoptr (PsWindows) windows = ps_windows_new (problem, MAX_STATES);
       if (windows != NULL)
         bound = ps_windows_bound (windows, root, 2 * best, 0, NULL, spend, &passes);
       if (windows != NULL)
@@ -184,10 +183,10 @@ test_known (void)
       g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
       g_autoptr (PsWindows) windows = ps_windows_new (problem, 1000000);
       g_autoptr (PsOrder) order = ps_order_new (problem);
-      gint64 bound;
 
       order->objective = 500;
-      bound = ps_windows_bound (windows, ps_windows_root_bound (problem), 500, known[i].n_cases, order, spend, &passes);
+      gint64 bound
+          = ps_windows_bound (windows, ps_windows_root_bound (problem), 500, known[i].n_cases, order, spend, &passes);
       g_assert_cmpint (bound, >=, known[i].least);
       g_assert_cmpint (bound, <=, known[i].best);
       if (known[i].n_cases > 0 && known[i].least == known[i].best)

@@ -401,10 +401,9 @@ test_monotony (void)
                         .microbatch_size = 1 << i / 9 };
       PsModel larger[3] = { model, model, model };
       PsWork work;
-      gint64 ns;
 
       ps_work_stage (&model, &layer, PS_OP_BW, 1, &work);
-      ns = ps_work_ns (&work, cluster, 0);
+      gint64 ns = ps_work_ns (&work, cluster, 0);
       g_assert_cmpint (ps_work_ns (&work, faster, 0), <=, ns);
       larger[0].hidden *= 2;
       larger[0].feed_forward *= 2;

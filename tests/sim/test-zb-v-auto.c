@@ -8,7 +8,6 @@
 static void
 simulate_auto (Case *test, guint p, guint m, Units units, gint64 limit_bytes)
 {
-  g_autoptr (GError) error = NULL;
   g_autofree gint64 *limit = g_new (gint64, p);
   g_autoptr (PsCosts) costs = unit_costs (2 * p, units);
 
@@ -16,8 +15,7 @@ simulate_auto (Case *test, guint p, guint m, Units units, gint64 limit_bytes)
     limit[i] = limit_bytes;
   PsFamilySetting setting
       = { .n_devices = p, .n_microbatches = m, .n_chunks = 2, .costs = costs, .memory_limit = limit };
-  PsSchedule *schedule = ps_family_generate (ps_family_find ("zb-v-auto"), &setting, &error);
-  g_assert_no_error (error);
+  PsSchedule *schedule = fine (ps_family_generate (ps_family_find ("zb-v-auto"), &setting, &error));
   simulate (test, schedule, g_steal_pointer (&costs));
   g_assert_cmpint (peak_bytes (test), <=, limit_bytes);
 }
@@ -216,7 +214,6 @@ test_best (void)
 
   for (guint i = 0; i < n_cases (400); i++)
     {
-      g_autoptr (GError) error = NULL;
       guint p = (guint)g_rand_int_range (rand, 2, 9), m = (guint)g_rand_int_range (rand, 1, 25);
       gint64 limit[8], span = G_MAXINT64;
       Units units = random_units (rand);
@@ -228,8 +225,7 @@ test_best (void)
       PsFamilySetting setting
           = { .n_devices = p, .n_microbatches = m, .n_chunks = 2, .costs = costs, .memory_limit = limit };
       try_all_switches (&setting, &span);
-      PsSchedule *schedule = ps_family_generate (ps_family_find ("zb-v-auto"), &setting, &error);
-      g_assert_no_error (error);
+      PsSchedule *schedule = fine (ps_family_generate (ps_family_find ("zb-v-auto"), &setting, &error));
       g_auto (Case) test = { 0 };
       simulate (&test, schedule, g_steal_pointer (&costs));
       g_assert_cmpint (test.simulation->max_span_ns, <=, span);

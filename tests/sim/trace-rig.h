@@ -1,6 +1,8 @@
 /* trace-rig.h - traces as text, their timelines, and what spans have to be. */
 #pragma once
 
+#include "error-rig.h"
+
 #include <pipesim/formats.h>
 
 #include <string.h>
