@@ -68,7 +68,7 @@ gboolean ps_choices_parse (const char *where, const char *text, GBytes **choices
  * Names in the functions below mean the last one, "here", or any, "here#1".
  *
  * ps_costdb_begin_profile finds the last calibration of the profile's name or creates the first one; *id is its row. It
- * stores places that the calibration lacks: all of them, or further ones after those that are there.
+ * adds the places that the calibration does not have yet: all, or those of further devices at the end.
  * ps_costdb_add_calibration creates the next one. Both fail with PS_ERROR_INPUT where the last calibration has another
  * model, device, transport, shares, host or processor (the message says which), and PS_ERROR_USAGE for a name that ends
  * like "#1". */

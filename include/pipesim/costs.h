@@ -137,7 +137,7 @@ ps_costs_held_bytes (const PsCosts *costs, guint stage, guint versions)
   return costs->stage[stage].weight_bytes + (versions - 1) * costs->stage[stage].version_bytes;
 }
 
-/* The bytes that an F keeps, and those that its B leaves for W. */
+/* The bytes that an F keeps, and the bytes that its B leaves for W. */
 static inline gint64
 ps_costs_act_bytes (const PsCosts *costs, guint stage)
 {
@@ -227,14 +227,14 @@ void ps_costs_guess (PsCosts *costs, guint stage);
 /* Fills the memory of F, B, W, BW and R from act and wact as described at PsOpCost. */
 void ps_costs_set_memory (PsCosts *costs, guint stage, gint64 act_bytes, gint64 wact_bytes);
 
-/* Gives every boundary between two stages messages of that size, in both directions. R keeps those that come in: it
- * takes what F takes, less the message (nothing comes in to stage 0). */
+/* Gives every boundary between two stages messages of that size, in both directions. R does not
+ * receive again: it takes the bytes of F less the message (stage 0 receives none). */
 void ps_costs_set_messages (PsCosts *costs, gint64 bytes);
 
 /* Recomputes part of each forward before its backward, in n_parts equal parts of the stage, one after the other.
  * - F keeps drop_bytes less. While it runs it needs the dropped bytes of one part.
  * - B and BW take duration_ns longer. While they run they need the dropped bytes of one part. The W inputs of a B pile
- *   up as it goes through the parts; it needs those of all parts but the last as well.
+ *   up as it goes through the parts: it also needs the W inputs of all parts but the last.
  */
 void ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_bytes, gint64 duration_ns);
 

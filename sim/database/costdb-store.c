@@ -167,8 +167,8 @@ ps_costdb_store_choices (PsCostDb *db, gint64 profile, GBytes *choices, GError *
   return insert_choices (db, profile, base64, error);
 }
 
-/* Places of further devices add to those that are stored. Others do not replace them: shapes of transfers are told by
- * the stored ones. */
+/* Adds the places of further devices to the stored ones. Stored places are never replaced: the shapes of stored
+ * transfers depend on them. */
 static gboolean
 insert_places (PsCostDb *db, gint64 profile, const char *places, GError **error)
 {
