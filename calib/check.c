@@ -93,10 +93,9 @@ find_cases (Work *work, GError **error)
     for (char **name = check->schedules; *name != NULL; name++)
       {
         g_autoptr (GError) reason = NULL;
-        PsPrediction *prediction;
 
         check->setting->n_microbatches = check->microbatches[i];
-        prediction = predict (check, *name, &reason);
+        PsPrediction *prediction = predict (check, *name, &reason);
         if (prediction != NULL)
           g_ptr_array_add (work->cases, prediction);
         else
@@ -340,7 +339,6 @@ run_case (Work *work, const PsPrediction *prediction, guint round, GError **erro
 {
   PsCalibCheck *check = work->check;
   PsRunSetting setting = check->run;
-  g_autoptr (GPtrArray) before = NULL;
   g_auto (PsTrial) trial = { 0 };
   PsProcessorTimes times[2];
   gboolean ran;
@@ -353,7 +351,7 @@ run_case (Work *work, const PsPrediction *prediction, guint round, GError **erro
   if (!ran)
     return TRUE;
   ps_processor_times_read (&times[1]);
-  before = measure (work, error);
+  g_autoptr (GPtrArray) before = measure (work, error);
   if (before == NULL || !predict_fresh (work, before, prediction, &fresh_ns, error)
       || !ps_trial_record (&trial, prediction->program, &setting, PS_CHECK_NOT_RUN, check->setting->db,
                            check->setting->profile, error))

@@ -302,10 +302,9 @@ check_possible (const PsCalibration *calibration, GError **error)
     {
       PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, calibration->n_devices, 1, 0);
       const PsStageShape shape = { .recompute = calibration->recompute, .offload = calibration->offload };
-      PsDevice *device;
 
       setting.n_slices = i > 0 ? calibration->slices[i - 1] : 1;
-      device = class->open (&setting, error);
+      PsDevice *device = class->open (&setting, error);
       if (device == NULL)
         return FALSE;
       class->close (device);

@@ -38,7 +38,6 @@ static gboolean
 dispatch (int argc, char **argv, GError **error)
 {
   const char *names[G_N_ELEMENTS (commands)];
-  g_autofree char *problem = NULL;
 
   if (argc >= 2 && (g_str_equal (argv[1], "--help") || g_str_equal (argv[1], "-h")))
     {
@@ -56,7 +55,7 @@ dispatch (int argc, char **argv, GError **error)
         return commands[i].run (argc - 1, argv + 1, error);
       names[i] = commands[i].name;
     }
-  problem = g_strdup_printf ("'%s': no such command; there are", argv[1]);
+  g_autofree char *problem = g_strdup_printf ("'%s': no such command; there are", argv[1]);
   return ps_refuse_name (error, problem, argv[1], names, G_N_ELEMENTS (commands));
 }
 

@@ -253,13 +253,12 @@ run_all (PsRotation *rotation, guint first, GError **error)
                               .first = (gint32)first,
                               .n_busy = (gint32)rotation->n_busy,
                               .cache = (gint32)rotation->cache };
-  gboolean ok;
 
   if (calibration->n_tensor <= 1)
     return run_workers (rotation, error);
   ps_game_tell_others (calibration, &order);
   rotation->team = ps_team_new (calibration, rotation->n_busy, error);
-  ok = rotation->team != NULL && run_workers (rotation, error);
+  gboolean ok = rotation->team != NULL && run_workers (rotation, error);
   ps_team_free (rotation->team);
   return ok;
 }

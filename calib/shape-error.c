@@ -35,11 +35,10 @@ count_parts (Fit *fit, const char *shape, double *counts)
       char *equals = strchr (*word, '=');
       gboolean number = equals != NULL && g_ascii_isdigit (equals[1]);
       double count = number ? g_ascii_strtod (equals + 1, NULL) : 1;
-      guint part;
 
       if (number)
         *equals = '\0';
-      part = find_part (fit, *word);
+      guint part = find_part (fit, *word);
       if (part >= MAX_PARTS)
         return FALSE;
       counts[part] += count;

@@ -55,13 +55,12 @@ watch_once (const PsCalibration *calibration, gint64 *median_ns, GError **error)
   const PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, PS_LAYER_STAGES, 1, 0);
   PsSamplingRule rule = calibration->rule;
   PsSampler sampler;
-  gboolean ok;
 
   rule.time_limit_ns /= TIME_SHARE;
   rule.sound_samples = PS_MEDIAN_MIN_SAMPLES; /* fewer say nothing */
   ps_sampler_init (&sampler, &rule);
-  ok = ps_sentinel_run (calibration->device, &setting, NULL, add, &sampler, error)
-       && hand_over (&sampler, calibration, median_ns, error);
+  gboolean ok = ps_sentinel_run (calibration->device, &setting, NULL, add, &sampler, error)
+                && hand_over (&sampler, calibration, median_ns, error);
   ps_sampler_clear (&sampler);
   return ok;
 }

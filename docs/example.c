@@ -45,15 +45,13 @@ simulate (GError **error)
   const PsFamilySetting setting = { .n_devices = 4, .n_microbatches = 8, .n_chunks = 1 };
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=1ms,w=1ms,c=100us,act=2MiB", 4, 1, error);
   g_autoptr (PsSchedule) schedule = ps_family_generate (ps_family_find ("1f1b"), &setting, error);
-  g_autoptr (PsProgram) program = NULL;
-  g_autoptr (PsSimulation) simulation = NULL;
 
   if (costs == NULL || schedule == NULL || !ps_schedule_validate (schedule, error))
     return FALSE;
-  program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, error);
+  g_autoptr (PsProgram) program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, error);
   if (program == NULL)
     return FALSE;
-  simulation = ps_simulation_new (program);
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   ps_simulate (program, costs, simulation);
   print ("1f1b", simulation->makespan_ns, simulation->device[0].peak_bytes);
   return TRUE;

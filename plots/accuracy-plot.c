@@ -107,9 +107,7 @@ ps_accuracy_plot (const PsPicture *picture, const char *path, PsCostDb *db, GErr
   g_autoptr (GArray) errors = g_array_new (FALSE, FALSE, sizeof (gint64));
   g_autoptr (GString) script = g_string_new (NULL);
   g_auto (PsPlotSeriesSet) set = { 0 };
-  g_autofree double *at = NULL;
   Summary summary = { .smallest_ns = G_MAXINT64, .errors = errors };
-  PsPlotUnit unit;
   guint width = picture->width > 0 ? picture->width : SIDE - TOP - BOTTOM + LEFT + RIGHT;
   guint height = picture->height > 0 ? picture->height : SIDE;
 
@@ -119,11 +117,11 @@ ps_accuracy_plot (const PsPicture *picture, const char *path, PsCostDb *db, GErr
   collect (&set, runs, &summary);
   if (!check (&set, path, error))
     return FALSE;
-  unit = ps_plot_time_unit (summary.largest_ns);
+  PsPlotUnit unit = ps_plot_time_unit (summary.largest_ns);
   to_unit (&set, unit.size);
   append_frame (script, picture, &summary, &unit, width, height);
   ps_plot_series_set_append (&set, script);
-  at = g_new (double, set.all->len);
+  g_autofree double *at = g_new (double, set.all->len);
   for (guint i = 0; i < set.all->len; i++)
     at[i] = height - TOP;
   ps_plot_append_names (script, &set, at, width - RIGHT, BOTTOM, height - TOP, FALSE);

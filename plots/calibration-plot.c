@@ -214,15 +214,14 @@ ps_calibration_plot (const PsPicture *picture, const char *where, const PsProfil
   g_autoptr (GPtrArray) ops = find_ways (contents, TRUE);
   g_auto (PsCalibrationData) data = { 0 };
   Layout layout = { 0 };
-  PsPanel place;
 
   if (transfers->len + ops->len == 0)
     return ps_refuse (error, PS_ERROR_INPUT, "%s: profile '%s' holds no measurement", where, contents->profile->name);
   data_init (&data);
   layout_init (&layout, picture, transfers, ops);
-  place = (PsPanel){ .left = ps_calibration_ops_left (ops, ps_picture_letter (picture)),
-                     .right = layout.width - RIGHT,
-                     .letter = ps_picture_letter (picture) };
+  PsPanel place = { .left = ps_calibration_ops_left (ops, ps_picture_letter (picture)),
+                    .right = layout.width - RIGHT,
+                    .letter = ps_picture_letter (picture) };
   append_frame (&data, picture, contents->profile, &layout, &place);
   place.top = layout.height - TOP - CAPTION;
   place.bottom = place.top - layout.transfers;

@@ -7,12 +7,10 @@ ps_timeline_caption (const PsTimeline *timeline)
 {
   g_auto (PsMetrics) metrics = { 0 };
   g_autofree char *iteration = ps_format_time (timeline->iteration_ns);
-  g_autofree char *peak = NULL;
-  gboolean early;
 
   ps_metrics_from_timeline (timeline, &metrics);
-  early = timeline->origin == PS_ORIGIN_SIMULATED && timeline->iteration_ns < metrics.makespan_ns;
-  peak = ps_format_size (metrics.peak_memory_bytes);
+  gboolean early = timeline->origin == PS_ORIGIN_SIMULATED && timeline->iteration_ns < metrics.makespan_ns;
+  g_autofree char *peak = ps_format_size (metrics.peak_memory_bytes);
   return g_strdup_printf (
       "%s %s: iteration %s, bubble %.1f %% of iteration%s%s%s", ps_origin_name (timeline->origin), timeline->schedule,
       iteration, metrics.bubble_ratio * 100, metrics.peak_memory_bytes > 0 ? ", peak memory " : "",

@@ -118,11 +118,10 @@ load (const Options *options, GPtrArray *iterations, GError **error)
   for (guint i = 0; options->traces[i] != NULL; i++)
     {
       g_autoptr (GPtrArray) more = ps_timelines_load (options->traces[i], error);
-      const PsTimeline *first;
 
       if (more == NULL)
         return FALSE;
-      first = more->pdata[0];
+      const PsTimeline *first = more->pdata[0];
       if (first->remark != NULL)
         g_printerr ("%s: %s\n", g_get_prgname (), first->remark);
       if (iterations->len > 0 && !is_same_run (iterations->pdata[0], first))
@@ -156,12 +155,11 @@ run (int argc, char **argv, GError **error)
 {
   g_auto (Options) options = { 0 };
   g_autoptr (GPtrArray) iterations = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
-  g_autoptr (PsDiagnosis) diagnosis = NULL;
 
   if (!parse_options (argc, argv, &options, error) || !load (&options, iterations, error))
     return FALSE;
   options.diagnose.where = options.traces[0];
-  diagnosis = ps_diagnosis_new (g_steal_pointer (&iterations), &options.diagnose, error);
+  g_autoptr (PsDiagnosis) diagnosis = ps_diagnosis_new (g_steal_pointer (&iterations), &options.diagnose, error);
   return diagnosis != NULL && publish (&options, diagnosis, error);
 }
 

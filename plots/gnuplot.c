@@ -82,10 +82,9 @@ void
 ps_gnuplot_append_number (GString *script, const char *name, double value)
 {
   char buffer[G_ASCII_DTOSTR_BUF_SIZE];
-  gboolean integer;
 
   g_ascii_dtostr (buffer, sizeof buffer, value);
-  integer = strspn (buffer, "-0123456789") == strlen (buffer);
+  gboolean integer = strspn (buffer, "-0123456789") == strlen (buffer);
   g_string_append_printf (script, "%s = %s%s\n", name, buffer, integer ? ".0" : "");
 }
 
@@ -200,18 +199,16 @@ spawn_gnuplot (const int *files, int *status, GError **error)
 static GBytes *
 run_in_files (const int *files, GError **error)
 {
-  g_autoptr (GBytes) talk = NULL;
-  g_autofree char *message = NULL;
   int status = -1;
 
   if (!spawn_gnuplot (files, &status, error))
     return NULL;
   if (g_spawn_check_wait_status (status, NULL))
     return read_file (files[1], error);
-  talk = read_file (files[2], error);
+  g_autoptr (GBytes) talk = read_file (files[2], error);
   if (talk == NULL)
     return NULL;
-  message = last_words (talk);
+  g_autofree char *message = last_words (talk);
   return ps_refuse_null (error, PS_ERROR_IO, "gnuplot: %s", message);
 }
 
@@ -250,12 +247,11 @@ ps_gnuplot_draw (const PsPicture *picture, guint width, guint height, const char
 {
   g_autofree char *script = whole_script (picture, width, height, variables, template_name);
   g_autoptr (GBytes) drawn = run_gnuplot (script, error);
-  const char *data;
   gsize size;
 
   if (drawn == NULL)
     return FALSE;
-  data = g_bytes_get_data (drawn, &size);
+  const char *data = g_bytes_get_data (drawn, &size);
   if (picture->terminal)
     return print_text (data, size, error);
   if (!is_whole (find_format (picture->output), data, size))

@@ -69,11 +69,10 @@ static gboolean
 read_file (PsPlotSeriesSet *set, const char *path, Range *range, GError **error)
 {
   g_autofree char *text = NULL;
-  g_auto (GStrv) lines = NULL;
 
   if (!ps_read_file (path, &text, NULL, error))
     return FALSE;
-  lines = g_strsplit (text, "\n", -1);
+  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
   return add_lines (set, path, lines, range, error);
 }
 

@@ -17,11 +17,10 @@ static gboolean
 load_and_draw (const PsPlotOptions *options, DrawTimelines draw, GError **error)
 {
   g_autoptr (PsTimeline) first = ps_plot_load (options->arguments[1], error);
-  g_autoptr (PsTimeline) second = NULL;
 
   if (first == NULL || options->arguments[2] == NULL)
     return first != NULL && draw (options, &first, 1, error);
-  second = ps_plot_load (options->arguments[2], error);
+  g_autoptr (PsTimeline) second = ps_plot_load (options->arguments[2], error);
   return second != NULL && draw (options, (PsTimeline *[]){ first, second }, 2, error);
 }
 

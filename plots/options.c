@@ -89,11 +89,9 @@ parse_side (const char *text, guint *side)
 static gboolean
 parse_size (PsPlotOptions *options, GError **error)
 {
-  g_auto (GStrv) sides = NULL;
-
   if (options->size == NULL)
     return TRUE;
-  sides = g_strsplit (options->size, "x", -1);
+  g_auto (GStrv) sides = g_strsplit (options->size, "x", -1);
   if (g_strv_length (sides) == 2 && parse_side (sides[0], &options->picture.width)
       && parse_side (sides[1], &options->picture.height))
     return TRUE;

@@ -34,12 +34,10 @@ static void
 append_row (GString *html, const char *line, const char *cell)
 {
   g_autoptr (GString) safe = g_string_new (line);
-  g_auto (GStrv) cells = NULL;
-  guint n;
 
   g_string_replace (safe, "\\|", "\x01", 0);
-  cells = g_strsplit (safe->str, "|", -1);
-  n = g_strv_length (cells);
+  g_auto (GStrv) cells = g_strsplit (safe->str, "|", -1);
+  guint n = g_strv_length (cells);
   g_string_append (html, "<tr>");
   for (guint i = 1; i + 1 < n; i++)
     {

@@ -7,7 +7,6 @@ int
 ps_plot_program (const char *name, gboolean (*run) (int argc, char **argv, GError **error), int argc, char **argv)
 {
   g_autoptr (GError) error = NULL;
-  g_autofree char *line = NULL;
 
   ps_log_to_stderr ();
   ps_catch_signals ();
@@ -16,7 +15,7 @@ ps_plot_program (const char *name, gboolean (*run) (int argc, char **argv, GErro
   g_set_prgname (name);
   if (run (argc, argv, &error))
     return 0;
-  line = ps_error_line (error, argv);
+  g_autofree char *line = ps_error_line (error, argv);
   g_printerr ("%s: %s\n", name, line);
   return ps_error_exit_code (error);
 }

@@ -106,10 +106,9 @@ simulate_timelines (const Options *options, PsResults *results, GPtrArray *timel
   char *per[] = { (char *)"devices", NULL };
   const PsQuestion question = { .per = per, .where = options->question.where, .by = options->question.by };
   g_autoptr (GError) error = NULL;
-  g_autoptr (GPtrArray) all = NULL;
   guint n_left = 0;
+  g_autoptr (GPtrArray) all = ps_results_timelines (results, &question, MAX_OPS, &n_left, &error);
 
-  all = ps_results_timelines (results, &question, MAX_OPS, &n_left, &error);
   if (all == NULL)
     return g_strdup_printf ("The settings of the database could not be simulated again: %s.", error->message);
   name_timelines (results, &question, all);
@@ -129,13 +128,12 @@ run (int argc, char **argv, GError **error)
 {
   g_auto (Options) options = { 0 };
   g_autoptr (GPtrArray) timelines = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
-  g_autoptr (PsResults) results = NULL;
   g_autofree char *about = NULL, *text = NULL;
   PsReportPage page = { .timelines = timelines };
 
   if (!parse_options (argc, argv, &options, error))
     return FALSE;
-  results = ps_results_open (options.arguments[0], PS_RESULTS_READ, error);
+  g_autoptr (PsResults) results = ps_results_open (options.arguments[0], PS_RESULTS_READ, error);
   if (results == NULL)
     return FALSE;
   about = simulate_timelines (&options, results, timelines);

@@ -64,8 +64,6 @@ points_to_json (PsResults *results, const PsQuestion *asked, GError **error)
   const PsQuestion question = { .per = per, .where = asked->where, .by = asked->by };
   g_autoptr (GArray) shown = g_array_new (FALSE, FALSE, sizeof (PsColumn));
   g_auto (PsSweepRows) rows = { 0 };
-  g_autoptr (PsTable) table = NULL;
-  g_autofree char *json = NULL;
 
   if (!ps_sweep_rows_read (&rows, results, &question, columns, error))
     return NULL;
@@ -76,10 +74,11 @@ points_to_json (PsResults *results, const PsQuestion *asked, GError **error)
 
       g_array_append_val (shown, ((PsColumn){ title, title, PS_COLUMN_TEXT }));
     }
-  table = ps_table_new ((const PsColumn *)(gconstpointer)shown->data, shown->len);
+  g_autoptr (PsTable) table = ps_table_new ((const PsColumn *)(gconstpointer)shown->data, shown->len);
   for (guint row = 0; row < rows.values->n_rows; row++)
     append_point (table, &rows, row);
-  json = ps_table_to_json (table, "pipesim-report-points/1", (const char *[]){ "origin", "simulated", NULL });
+  g_autofree char *json
+      = ps_table_to_json (table, "pipesim-report-points/1", (const char *[]){ "origin", "simulated", NULL });
   return ps_page_embed (json);
 }
 

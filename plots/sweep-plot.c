@@ -236,7 +236,6 @@ ps_sweep_plot (const PsPicture *picture, PsResults *results, const PsSweepPictur
   PsQuestion question = what->question;
   g_auto (PsSweepRows) rows = { 0 };
   g_autoptr (GString) script = g_string_new (NULL);
-  g_autoptr (GArray) distinct = NULL;
   g_auto (PsPlotAxis) x = { 0 }, y = { 0 };
   g_auto (PsPlotSeriesSet) set = { 0 };
   g_autofree char *title = NULL;
@@ -251,7 +250,7 @@ ps_sweep_plot (const PsPicture *picture, PsResults *results, const PsSweepPictur
   collect (&set, &rows, what->series, TRUE, &x, &y);
   if (!check_series (&set, &rows, series, error))
     return FALSE;
-  distinct = distinct_x (&set);
+  g_autoptr (GArray) distinct = distinct_x (&set);
   layout_frame (&layout, script, picture, &rows, &set);
   layout_lines (&layout, what, &x, &y);
   title = picture->title != NULL ? g_strdup (picture->title) : line_title (what);
@@ -415,9 +414,6 @@ ps_pareto_plot (const PsPicture *picture, PsResults *results, const PsSweepPictu
   g_autoptr (GString) script = g_string_new (NULL);
   g_auto (PsPlotAxis) x = { 0 }, y = { 0 };
   g_auto (PsPlotSeriesSet) set = { 0 };
-  g_autoptr (GArray) places = NULL;
-  g_autofree double *at = NULL;
-  guint n_fronts;
   Layout layout = { 0 };
 
   question.per = (char **)per;
@@ -431,8 +427,8 @@ ps_pareto_plot (const PsPicture *picture, PsResults *results, const PsSweepPictu
     return FALSE;
   layout_frame (&layout, script, picture, &rows, &set);
   layout_pareto (&layout, what, &x, &y);
-  places = collect_places (&rows, &x, &y);
-  at = g_new (double, set.all->len);
+  g_autoptr (GArray) places = collect_places (&rows, &x, &y);
+  g_autofree double *at = g_new (double, set.all->len);
   for (guint i = 0; i < set.all->len; i++)
     at[i] = layout.top;
   append_frame (script, &layout,
@@ -440,7 +436,7 @@ ps_pareto_plot (const PsPicture *picture, PsResults *results, const PsSweepPictu
                 y.label);
   g_string_append (script, "with_lines = 0\nn_ticks = 0\n");
   ps_plot_series_set_append (&set, script);
-  n_fronts = append_fronts (script, &layout, picture, places);
+  guint n_fronts = append_fronts (script, &layout, picture, places);
   if (n_fronts > MAX_FRONTS)
     return refuse_fronts (&rows, n_fronts, error);
   ps_plot_append_names (script, &set, at, layout.right, layout.bottom, layout.top, FALSE);

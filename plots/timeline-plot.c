@@ -409,7 +409,6 @@ append_legend (GString *script, const Layout *layout, const Panel *panels, guint
 {
   g_autoptr (GString) labels = g_string_new (NULL);
   guint max_chunks, kinds = used_kinds (panels, n, &max_chunks), shades = MIN (max_chunks, 4);
-  g_autofree char *shades_label = NULL;
   double x = LEFT, y = layout->height - 45.0;
 
   g_string_append (script, "$legend << EOD\n");
@@ -426,7 +425,7 @@ append_legend (GString *script, const Layout *layout, const Panel *panels, guint
     }
   for (guint p = 0; p < n; p++)
     append_chips (script, layout, &panels[p]);
-  shades_label = ps_timeline_shades (panels[0].timeline, max_chunks);
+  g_autofree char *shades_label = ps_timeline_shades (panels[0].timeline, max_chunks);
   if (*shades_label)
     g_string_append_printf (labels, "%g %g \"(%s)\"\n", x, y, shades_label);
   g_string_append_printf (script, "EOD\n$legend_labels << EOD\n%sEOD\n", labels->str);
@@ -463,12 +462,11 @@ ps_timeline_plot (const PsPicture *picture, PsTimeline *const *timelines, guint 
   g_autoptr (PsPlotStrokes) strokes = ps_plot_strokes_new ();
   Layout layout = { 0 };
   Panel panels[2] = { 0 };
-  double y;
 
   g_return_val_if_fail (n >= 1 && n <= G_N_ELEMENTS (panels), FALSE);
   layout_init (&layout, picture, timelines, n);
   append_picture (script, picture, &layout, timelines, n);
-  y = layout.height - TOP;
+  double y = layout.height - TOP;
   for (guint i = 0; i < n; i++)
     {
       panels[i] = (Panel){ .timeline = timelines[i],

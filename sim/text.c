@@ -36,11 +36,10 @@ ps_text_quote (const char *text)
 gboolean
 ps_refuse_at (char *where, GError **error, const char *format, ...)
 {
-  g_autofree char *what = NULL;
   va_list arguments;
 
   va_start (arguments, format);
-  what = g_strdup_vprintf (format, arguments);
+  g_autofree char *what = g_strdup_vprintf (format, arguments);
   va_end (arguments);
   ps_refuse (error, PS_ERROR_INPUT, "%s: %s", where, what);
   g_free (where);
@@ -59,14 +58,13 @@ char *
 ps_text_next_line (const char **rest, glong width)
 {
   const char *end = *rest, *blank = NULL;
-  char *line;
 
   for (glong i = 0; *end != '\0' && i < width; i++, end = g_utf8_next_char (end))
     if (*end == ' ')
       blank = end;
   if (*end != '\0' && *end != ' ' && blank != NULL)
     end = blank;
-  line = g_strndup (*rest, (gsize)(end - *rest));
+  char *line = g_strndup (*rest, (gsize)(end - *rest));
   *rest = *end == ' ' ? end + 1 : end;
   return line;
 }

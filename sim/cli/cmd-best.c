@@ -28,13 +28,12 @@ int
 ps_cmd_best (int argc, char **argv, GError **error)
 {
   g_auto (PsQuestionOptions) options = { .db = NULL };
-  g_autoptr (PsResults) results = NULL;
   g_autoptr (PsAnswer) answer = NULL;
 
   if (!ps_question_options_parse (&options, ps_best_rows, &help, "devices", argc, argv, error)
       || (options.limits != NULL && !read_limits (options.limits, &options.question, error)))
     return 0;
-  results = ps_results_open (options.db, PS_RESULTS_READ, error);
+  g_autoptr (PsResults) results = ps_results_open (options.db, PS_RESULTS_READ, error);
   if (results != NULL)
     answer = ps_results_best (results, &options.question, error);
   if (answer != NULL)

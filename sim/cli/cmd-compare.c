@@ -101,7 +101,6 @@ compare_files (const char *predicted_path, const char *measured_path, GError **e
 {
   g_auto (Side) predicted = { .path = predicted_path }, measured = { .path = measured_path };
   GThread *thread = g_thread_try_new ("compare", load, &measured, NULL);
-  PsComparison *comparison;
 
   load (&predicted);
   if (thread != NULL)
@@ -110,7 +109,7 @@ compare_files (const char *predicted_path, const char *measured_path, GError **e
     load (&measured);
   if (!is_loaded (&predicted, error) || !is_loaded (&measured, error))
     return NULL;
-  comparison = ps_compare (predicted.timeline, measured.timeline, error);
+  PsComparison *comparison = ps_compare (predicted.timeline, measured.timeline, error);
   if (comparison == NULL)
     g_prefix_error (error, "%s and %s: ", predicted_path, measured_path);
   return comparison;
@@ -120,16 +119,14 @@ int
 ps_cmd_compare (int argc, char **argv, GError **error)
 {
   g_auto (Options) options = { 0 };
-  g_autoptr (PsComparison) comparison = NULL;
-  g_autofree char *text = NULL;
 
   if (!parse_options (argc, argv, &options, error))
     return 1;
-  comparison = compare_files (options.files[0], options.files[1], error);
+  g_autoptr (PsComparison) comparison = compare_files (options.files[0], options.files[1], error);
   if (comparison == NULL)
     return 1;
-  text = options.json ? ps_comparison_to_json (comparison, options.n_worst)
-                      : ps_comparison_to_text (comparison, options.n_worst, &options.columns, error);
+  g_autofree char *text = options.json ? ps_comparison_to_json (comparison, options.n_worst)
+                                       : ps_comparison_to_text (comparison, options.n_worst, &options.columns, error);
   if (text == NULL || !ps_print (text, error))
     return 1;
   /* An error that cannot be computed is within no tolerance. */

@@ -15,12 +15,11 @@ int
 ps_cmd_pareto (int argc, char **argv, GError **error)
 {
   g_auto (PsQuestionOptions) options = { .db = NULL };
-  g_autoptr (PsResults) results = NULL;
   g_autoptr (PsAnswer) answer = NULL;
 
   if (!ps_question_options_parse (&options, ps_question_rows, &help, "devices", argc, argv, error))
     return 0;
-  results = ps_results_open (options.db, PS_RESULTS_READ, error);
+  g_autoptr (PsResults) results = ps_results_open (options.db, PS_RESULTS_READ, error);
   if (results != NULL)
     answer = ps_results_pareto (results, &options.question, error);
   if (answer != NULL)

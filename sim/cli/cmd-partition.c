@@ -171,12 +171,10 @@ set_run (PsTable *table, const PsPartitionSetting *task, const PsPartition *part
 static gboolean
 make_costs_text (const PsPartitionSetting *task, const PsPartition *partition, char **text, GError **error)
 {
-  g_autoptr (PsCosts) costs = NULL;
-
   *text = NULL;
   if (is_replicated (partition))
     return TRUE;
-  costs = ps_partition_costs (task, partition, error);
+  g_autoptr (PsCosts) costs = ps_partition_costs (task, partition, error);
   if (costs != NULL)
     *text = ps_partition_costs_to_text (costs);
   return costs != NULL;
@@ -217,11 +215,10 @@ print_launch (const Options *options, const PartitionJob *job, const PsPartition
                             .shapes = shapes,
                             .n_devices = job->task.n_devices,
                             .n_chunks = job->task.n_chunks };
-  g_autofree char *text = NULL;
 
   if (shapes == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "--to %s: needs stages of a model, none of them replicated", options->to);
-  text = ps_launch_write (options->to, &launch, error);
+  g_autofree char *text = ps_launch_write (options->to, &launch, error);
   return text != NULL && ps_print (text, error);
 }
 
@@ -312,7 +309,6 @@ run_one (const Options *options, const PsPartitioner *partitioner, const Partiti
 {
   const PsPartitionSetting *task = &job->task;
   g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
-  g_autoptr (PsTable) stages = NULL;
   g_autoptr (PsPartition) partition = ps_partition (partitioner, task, error);
   g_autofree char *costs = NULL, *details = NULL, *line = NULL;
 
@@ -329,7 +325,7 @@ run_one (const Options *options, const PsPartitioner *partitioner, const Partiti
       line = g_strconcat (costs, "\n", NULL);
       return ps_print (line, error);
     }
-  stages = stage_table (task, partition);
+  g_autoptr (PsTable) stages = stage_table (task, partition);
   if (!ps_tables_choose ((PsTable *const[]){ table, stages }, 2, &options->columns, error))
     return FALSE;
   details = describe (job, partition, stages, costs);
@@ -417,7 +413,6 @@ int
 ps_cmd_partition (int argc, char **argv, GError **error)
 {
   g_auto (Options) options = { 0 };
-  g_autoptr (PartitionJob) job = NULL;
   g_autoptr (GString) skipped = g_string_new (NULL);
   g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
   const PsPartitioner *partitioner = NULL;
@@ -425,7 +420,7 @@ ps_cmd_partition (int argc, char **argv, GError **error)
   if (!parse_options (&options, argc, argv, error)
       || !find_partitioner (options.algorithm != NULL ? options.algorithm : "bottleneck", &partitioner, error))
     return 0;
-  job = partition_job_new (&options.partition, error);
+  g_autoptr (PartitionJob) job = partition_job_new (&options.partition, error);
   if (job == NULL)
     return 0;
   if (partitioner != NULL)

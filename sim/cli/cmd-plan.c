@@ -297,7 +297,6 @@ static gboolean
 print_plan (const Options *options, const PsLayouts *layouts, GError **error)
 {
   PsColumn shown[G_N_ELEMENTS (columns)];
-  g_autoptr (PsTable) table = NULL;
   g_autofree char *flops = describe_flops (layouts), *search = describe_search (layouts), *text = NULL, *page = NULL;
   g_autofree char *head = NULL, *fitted = NULL;
   g_autofree char *memory = describe_memory (layouts);
@@ -311,7 +310,7 @@ print_plan (const Options *options, const PsLayouts *layouts, GError **error)
                           NULL };
 
   choose_columns (layouts, shown);
-  table = make_table (options, layouts, shown);
+  g_autoptr (PsTable) table = make_table (options, layouts, shown);
   ps_table_choose (table, &options->columns, usual);
   if (options->json)
     {
@@ -339,13 +338,12 @@ print_launch (const Options *options, const PsLayouts *layouts, const PsLayout *
 static gboolean
 print_command (const Options *options, const PsLayouts *layouts, GError **error)
 {
-  const PsLayout *layout;
   g_autofree char *command = NULL, *line = NULL;
 
   if (options->rank > layouts->best->len)
     return ps_refuse (error, PS_ERROR_USAGE, "--explain: '%u' is after the last, %u", options->rank,
                       layouts->best->len);
-  layout = &g_array_index (layouts->best, PsLayout, options->rank - 1);
+  const PsLayout *layout = &g_array_index (layouts->best, PsLayout, options->rank - 1);
   if (options->to != NULL)
     return print_launch (options, layouts, layout, error);
   command = ps_layout_command (&options->question, layouts, layout);
@@ -368,11 +366,10 @@ int
 ps_cmd_plan (int argc, char **argv, GError **error)
 {
   g_auto (Options) options = { 0 };
-  g_autoptr (PsLayouts) layouts = NULL;
 
   if (!parse_options (&options, argc, argv, error))
     return 0;
-  layouts = ps_layouts_find (&options.question, error);
+  g_autoptr (PsLayouts) layouts = ps_layouts_find (&options.question, error);
   if (layouts == NULL)
     return 0;
   if (layouts->best->len == 0)

@@ -97,13 +97,13 @@ static gboolean
 take (const Options *options, PsPredictRows *rows, PsPrediction *taken, GError **error)
 {
   g_autoptr (PsPrediction) prediction = taken;
-  g_autofree char *launch = NULL;
 
   if (options->output != NULL && !write_timeline (prediction, options->output, error))
     return FALSE;
   if (options->to == NULL)
     return ps_predict_rows_take (rows, g_steal_pointer (&prediction), error);
-  launch = ps_launch_prediction (options->to, options->setting, options->schedules[0], prediction, error);
+  g_autofree char *launch
+      = ps_launch_prediction (options->to, options->setting, options->schedules[0], prediction, error);
   return launch != NULL && ps_print (launch, error);
 }
 
@@ -212,7 +212,6 @@ ps_cmd_predict (int argc, char **argv, GError **error)
 {
   g_auto (Options) options = { 0 };
   g_autoptr (PsPredictor) predictor = NULL; /* outlives the predictions in the rows */
-  g_autoptr (PsPredictRows) rows = NULL;
 
   keep_memory ();
   if (!parse_options (&options, argc, argv, error))
@@ -223,7 +222,7 @@ ps_cmd_predict (int argc, char **argv, GError **error)
       return 0;
     }
   predictor = ps_predictor_new (options.setting, NULL);
-  rows = ps_predict_rows_new (&options.shown, options.setting, error);
+  g_autoptr (PsPredictRows) rows = ps_predict_rows_new (&options.shown, options.setting, error);
   /* Text of --to or a timeline on stdout is the data; the table would spoil it. */
   if (rows != NULL && predict (&options, predictor, rows, error) && options.to == NULL
       && g_strcmp0 (options.output, "-") != 0)

@@ -30,7 +30,6 @@ write_ordered (const PsScheduleOptions *options, const PsSchedule *schedule, con
 {
   PsCommOrder order = options->setting->comm_order;
   g_autoptr (PsPrediction) prediction = NULL;
-  g_autoptr (PsProgram) lowered = NULL;
 
   if (format->write_program == NULL)
     return ps_refuse_null (error, PS_ERROR_USAGE,
@@ -41,7 +40,8 @@ write_ordered (const PsScheduleOptions *options, const PsSchedule *schedule, con
       prediction = ps_predictor_predict_schedule (options->predictor, ps_schedule_copy (schedule), error);
       return prediction != NULL ? format->write_program (prediction->program, error) : NULL;
     }
-  lowered = order == PS_COMM_DEFERRED ? ps_program_lower_untagged (ps_schedule_copy (schedule), error)
+  g_autoptr (PsProgram) lowered = order == PS_COMM_DEFERRED
+                                      ? ps_program_lower_untagged (ps_schedule_copy (schedule), error)
                                       : ps_program_lower (ps_schedule_copy (schedule), order, error);
   return lowered != NULL ? format->write_program (lowered, error) : NULL;
 }
@@ -98,9 +98,7 @@ gboolean
 ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GError **error)
 {
   const char *to = options->to != NULL ? options->to : "";
-  g_autoptr (PsSchedule) schedule = NULL;
   g_autoptr (GPtrArray) findings = NULL;
-  g_autofree char *text = NULL;
   const PsFormat *format = ps_format_find (to, NULL);
 
   if (!check_target (to, error))
@@ -109,10 +107,10 @@ ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GEr
     return convert_launch (options, name, error);
   if (options->output == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "-o: missing; give the file to write, or - for standard output");
-  schedule = ps_predictor_schedule (options->predictor, name, error);
+  g_autoptr (PsSchedule) schedule = ps_predictor_schedule (options->predictor, name, error);
   if (schedule == NULL)
     return FALSE;
-  text = write_text (options, schedule, name, format, error);
+  g_autofree char *text = write_text (options, schedule, name, format, error);
   if (text == NULL)
     return FALSE;
   if (is_torch (format))
@@ -128,12 +126,11 @@ static GPtrArray *
 lint_file (const char *path, GError **error)
 {
   g_autofree char *text = NULL;
-  const PsFormat *format;
   gsize length;
 
   if (!ps_read_file (path, &text, &length, error))
     return NULL;
-  format = ps_format_recognise (path, text, length, error);
+  const PsFormat *format = ps_format_recognise (path, text, length, error);
   if (format == NULL)
     return NULL;
   return g_str_has_prefix (format->name, "torch-comms") ? ps_torch_lint_comms (path, text, length, error) : NULL;
@@ -145,7 +142,6 @@ ps_cmd_schedule_lint (const PsScheduleOptions *options, const char *name, GError
   g_autoptr (GPtrArray) findings = NULL;
   g_autoptr (PsSchedule) schedule = NULL;
   g_autoptr (GError) cause = NULL;
-  g_autofree char *line = NULL;
 
   if (ps_family_find (name) == NULL && g_file_test (name, G_FILE_TEST_IS_REGULAR))
     findings = lint_file (name, &cause);
@@ -163,7 +159,7 @@ ps_cmd_schedule_lint (const PsScheduleOptions *options, const char *name, GError
     }
   print_findings (name, findings);
   *options->code = findings->len > 0 ? 3 : 0;
-  line = g_strdup_printf ("%s: %u finding%s for PyTorch's runtime\n", name, findings->len,
-                          findings->len == 1 ? "" : "s");
+  g_autofree char *line = g_strdup_printf ("%s: %u finding%s for PyTorch's runtime\n", name, findings->len,
+                                           findings->len == 1 ? "" : "s");
   return ps_print (line, error);
 }

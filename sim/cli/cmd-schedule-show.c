@@ -31,33 +31,27 @@ static gboolean
 show_order (const PsScheduleOptions *options, const char *name, GError **error)
 {
   g_autoptr (PsProgram) program = ps_predictor_program (options->predictor, name, error);
-  g_autoptr (PsCosts) costs = NULL;
-  g_autoptr (PsSimulation) simulation = NULL;
-  g_autoptr (PsTimeline) timeline = NULL;
 
   if (program == NULL)
     return FALSE;
-  costs = ps_costs_new (program->schedule->placement->n_stages);
+  g_autoptr (PsCosts) costs = ps_costs_new (program->schedule->placement->n_stages);
   for (guint stage = 0; stage < costs->n_stages; stage++)
     for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
       ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = kind == PS_OP_BW ? 2 : kind == PS_OP_O ? 0 : 1;
-  simulation = ps_simulation_new (program);
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   ps_simulate (program, costs, simulation);
-  timeline = ps_timeline_from_simulation (program, costs, simulation);
+  g_autoptr (PsTimeline) timeline = ps_timeline_from_simulation (program, costs, simulation);
   return print_drawing (program->schedule, timeline, G_MAXUINT, "one F, B or W, BW are two", error);
 }
 
 gboolean
 ps_cmd_schedule_show (const PsScheduleOptions *options, const char *name, GError **error)
 {
-  g_autoptr (PsPrediction) prediction = NULL;
-  g_autoptr (PsTimeline) timeline = NULL;
-
   if (ps_setting_source (options->setting) == NULL)
     return show_order (options, name, error);
-  prediction = ps_predictor_predict (options->predictor, name, error);
+  g_autoptr (PsPrediction) prediction = ps_predictor_predict (options->predictor, name, error);
   if (prediction == NULL)
     return FALSE;
-  timeline = ps_prediction_timeline (prediction);
+  g_autoptr (PsTimeline) timeline = ps_prediction_timeline (prediction);
   return print_drawing (prediction->program->schedule, timeline, MAX_WIDTH, NULL, error);
 }

@@ -72,7 +72,6 @@ list (const PsScheduleOptions *options, G_GNUC_UNUSED const char *schedule, GErr
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
   g_autoptr (PsTable) table = ps_table_new (family_columns, G_N_ELEMENTS (family_columns));
-  g_autofree char *text = NULL;
 
   if (!ps_column_choice_check (&options->columns, family_columns, G_N_ELEMENTS (family_columns), options->json, error))
     return FALSE;
@@ -86,7 +85,8 @@ list (const PsScheduleOptions *options, G_GNUC_UNUSED const char *schedule, GErr
       ps_table_set_text (table, "memory", families[i]->memory);
       ps_table_set_text (table, "source", families[i]->source);
     }
-  text = options->json ? ps_table_to_json (table, "pipesim-families/1", none) : ps_table_to_text (table);
+  g_autofree char *text
+      = options->json ? ps_table_to_json (table, "pipesim-families/1", none) : ps_table_to_text (table);
   return ps_print (text, error);
 }
 
@@ -95,7 +95,6 @@ validate (const PsScheduleOptions *options, const char *name, GError **error)
 {
   g_autoptr (PsProgram) program = ps_predictor_program (options->predictor, name, error);
   g_autoptr (GString) channels = g_string_new (NULL);
-  g_autofree char *line = NULL;
   guint n_models;
   const PsChannelModel *models = ps_channel_table (&n_models);
 
@@ -110,9 +109,10 @@ validate (const PsScheduleOptions *options, const char *name, GError **error)
         }
       g_string_append_printf (channels, "%s%s", i == 0 ? "" : i + 1 < n_models ? ", " : " or ", models[i].name);
     }
-  line = g_strdup_printf ("%s: valid: %u devices, %u stages, %u microbatches, %u ops; no deadlock with %s channels\n",
-                          name, program->schedule->placement->n_devices, program->schedule->placement->n_stages,
-                          program->schedule->n_microbatches, program->n_steps, channels->str);
+  g_autofree char *line
+      = g_strdup_printf ("%s: valid: %u devices, %u stages, %u microbatches, %u ops; no deadlock with %s channels\n",
+                         name, program->schedule->placement->n_devices, program->schedule->placement->n_stages,
+                         program->schedule->n_microbatches, program->n_steps, channels->str);
   return ps_print (line, error);
 }
 
@@ -213,14 +213,13 @@ ps_cmd_schedule (int argc, char **argv, GError **error)
   g_auto (PsScheduleOptions) options = { .code = &code };
   const char *name = argc > 1 ? argv[1] : NULL;
   g_autofree char *program = g_strdup_printf ("%s %s", g_get_prgname (), name != NULL ? name : "");
-  const Action *action;
 
   if (g_strcmp0 (name, "--help") == 0 || g_strcmp0 (name, "-h") == 0)
     {
       print_help (error);
       return 0;
     }
-  action = find_action (name, error);
+  const Action *action = find_action (name, error);
   if (action == NULL)
     return 0;
   g_set_prgname (program);

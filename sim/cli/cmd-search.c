@@ -317,20 +317,18 @@ ps_cmd_search (int argc, char **argv, GError **error)
 {
   g_auto (SearchOptions) options = { 0 };
   g_auto (Outcome) outcome = { 0 };
-  g_autoptr (GArray) choices = NULL;
-  gint64 begin_ns;
 
   if (!search_options_parse (&options, argc, argv, error))
     return 0;
-  choices = search_choices (options.setting, options.microbatch_size, options.any_size, options.joint ? MOST_CHUNKS : 2,
-                            options.joint ? MOST_SLICES : 1, error);
+  g_autoptr (GArray) choices = search_choices (options.setting, options.microbatch_size, options.any_size,
+                                               options.joint ? MOST_CHUNKS : 2, options.joint ? MOST_SLICES : 1, error);
   if (choices == NULL)
     return 0;
   outcome.table = ps_table_new (outcome.columns, search_options_columns (&options, outcome.columns));
   ps_table_choose (outcome.table, &options.columns, NULL);
   outcome.skipped = g_string_new (NULL);
   caught = ps_note_signals ();
-  begin_ns = g_get_monotonic_time () * 1000;
+  gint64 begin_ns = g_get_monotonic_time () * 1000;
   if (!try_all (&options, choices, options.time_limit_ns / (options.joint ? 2 : 1), &outcome, error))
     return 0;
   if (options.joint)

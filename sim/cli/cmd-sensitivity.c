@@ -17,12 +17,11 @@ int
 ps_cmd_sensitivity (int argc, char **argv, GError **error)
 {
   g_auto (PsQuestionOptions) options = { .db = NULL };
-  g_autoptr (PsResults) results = NULL;
   g_autoptr (PsAnswer) answer = NULL;
 
   if (!ps_question_options_parse (&options, ps_sensitivity_rows, &help, NULL, argc, argv, error))
     return 0;
-  results = ps_results_open (options.db, PS_RESULTS_READ, error);
+  g_autoptr (PsResults) results = ps_results_open (options.db, PS_RESULTS_READ, error);
   if (results != NULL)
     answer = ps_results_sensitivity (results, &options.question, options.over != NULL ? options.over : "microbatches",
                                      error);

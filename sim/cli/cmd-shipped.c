@@ -156,7 +156,6 @@ print_list (const Sort *sort, const Options *options, GError **error)
   const char *none[] = { NULL };
   g_auto (GStrv) names = ps_shipped_names (sort->folder);
   g_autoptr (PsTable) table = ps_table_new (sort->columns, sort->n_columns);
-  g_autofree char *text = NULL;
 
   if (!ps_column_choice_check (&options->columns, sort->columns, sort->n_columns, options->json, error))
     return FALSE;
@@ -172,7 +171,7 @@ print_list (const Sort *sort, const Options *options, GError **error)
       if (!sort->add (table, names[i], error))
         return FALSE;
     }
-  text = options->json ? ps_table_to_json (table, sort->format, none) : ps_table_to_text (table);
+  g_autofree char *text = options->json ? ps_table_to_json (table, sort->format, none) : ps_table_to_text (table);
   return ps_print (text, error);
 }
 

@@ -144,13 +144,10 @@ show_progress (const PsSweepProgress *progress, gpointer data)
 static gboolean
 print_reasons (PsResults *results, guint64 skipped, GError **error)
 {
-  g_autoptr (PsTable) reasons = NULL;
-  g_autofree char *text = NULL;
-
   if (skipped == 0)
     return TRUE;
-  reasons = ps_results_reasons (results, REASONS, error);
-  text = reasons != NULL ? ps_table_to_text (reasons) : NULL;
+  g_autoptr (PsTable) reasons = ps_results_reasons (results, REASONS, error);
+  g_autofree char *text = reasons != NULL ? ps_table_to_text (reasons) : NULL;
   if (text != NULL)
     g_printerr ("most frequent of them all (SELECT * FROM skipped_reason):\n%s", text);
   return text != NULL;
@@ -185,12 +182,11 @@ run_sweep (Options *options, const PsSweep *sweep, PsResults *results, GError **
 {
   g_autofree char *part = name_part (options->run.shard);
   PsSweepProgress progress;
-  gboolean done;
 
   options->start_us = g_get_monotonic_time ();
   options->run.progress = options->terminal ? show_progress : NULL;
   options->run.data = options;
-  done = ps_sweep_run (sweep, results, &options->run, &progress, error);
+  gboolean done = ps_sweep_run (sweep, results, &options->run, &progress, error);
   if (options->terminal)
     g_printerr ("\r\033[K");
   if (!done)
@@ -206,14 +202,13 @@ sweep (int argc, char **argv, GError **error)
 {
   g_auto (Options) options = { .terminal = isatty (STDERR_FILENO) };
   g_autoptr (PsSweep) spec = NULL;
-  g_autoptr (PsResults) results = NULL;
 
   if (!parse_options (&options, argc, argv, error))
     return 0;
   spec = ps_sweep_load (options.spec, error);
   if (spec == NULL)
     return 0;
-  results = ps_results_open (options.db, PS_RESULTS_WRITE, error);
+  g_autoptr (PsResults) results = ps_results_open (options.db, PS_RESULTS_WRITE, error);
   if (results != NULL && check_resume (&options, spec, results, error))
     run_sweep (&options, spec, results, error);
   return 0;
@@ -246,8 +241,6 @@ static const PsCommandHelp merge_help = {
 static int
 merge (int argc, char **argv, GError **error)
 {
-  g_autoptr (PsResults) results = NULL;
-
   g_set_prgname ("pipesim sweep merge");
   if (!ps_command_parse (&merge_help, merge_rows, NULL, &argc, &argv, error))
     return 0;
@@ -257,7 +250,7 @@ merge (int argc, char **argv, GError **error)
       return 0;
     }
   /* The first input is opened before the output is created: where it is wrong, no file appears. */
-  results = ps_results_open (argv[2], PS_RESULTS_READ, error);
+  g_autoptr (PsResults) results = ps_results_open (argv[2], PS_RESULTS_READ, error);
   if (results == NULL)
     return 0;
   g_clear_pointer (&results, ps_results_close);

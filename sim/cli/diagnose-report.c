@@ -85,10 +85,9 @@ ps_diagnosis_devices (const PsDiagnosis *diagnosis, PsColumn **columns)
   const PsMetrics *metrics = &diagnosis->metrics;
   g_autofree gint64 *parts_ns = ps_diagnosis_parts (diagnosis);
   double iteration = (double)MAX (metrics->iteration_ns, 1), span = (double)MAX (metrics->max_span_ns, 1);
-  PsTable *table;
 
   *columns = device_columns (parts_ns, metrics->n_devices);
-  table = ps_table_new (*columns, N_FIXED + 2 * N_PARTS);
+  PsTable *table = ps_table_new (*columns, N_FIXED + 2 * N_PARTS);
   for (guint d = 0; d < metrics->n_devices; d++)
     {
       gint64 busy_ns = metrics->device[d].busy_ns;
@@ -303,11 +302,10 @@ static void
 append_section (GString *text, const PsDiagnosisSection *section)
 {
   guint n = section->table != NULL ? ps_table_n_rows (section->table) : 0, shown = MIN (section->n_rows, n);
-  g_autofree char *rows = NULL;
 
   if (section->table != NULL)
     ps_table_truncate (section->table, shown);
-  rows = section->table != NULL ? ps_table_to_text (section->table) : g_strdup ("");
+  g_autofree char *rows = section->table != NULL ? ps_table_to_text (section->table) : g_strdup ("");
   if (section->table != NULL && *rows == '\0')
     return;
   g_string_append_printf (text, "\n%s\n%s", section->title, rows);
@@ -320,14 +318,13 @@ ps_diagnosis_to_text (const PsDiagnosis *diagnosis, const PsColumnChoice *choice
 {
   g_autofree char *summary = ps_diagnosis_summary (diagnosis);
   g_autoptr (GPtrArray) sections = ps_diagnosis_sections (diagnosis, N_RIVALS), tables = g_ptr_array_new ();
-  GString *text;
 
   for (guint i = 0; i < sections->len; i++)
     if (((PsDiagnosisSection *)sections->pdata[i])->table != NULL)
       g_ptr_array_add (tables, ((PsDiagnosisSection *)sections->pdata[i])->table);
   if (!ps_tables_choose ((PsTable *const *)tables->pdata, tables->len, choice, error))
     return NULL;
-  text = g_string_new (summary);
+  GString *text = g_string_new (summary);
   for (guint i = 0; i < sections->len; i++)
     append_section (text, sections->pdata[i]);
   return g_string_free (text, FALSE);

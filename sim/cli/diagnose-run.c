@@ -237,14 +237,12 @@ try_family (PsDiagnosis *diagnosis, const PsSetting *given, const PsFamily *fami
 {
   PsSetting setting = *given;
   g_autoptr (PsCosts) costs = cut_costs (diagnosis->costs, setting.n_devices * n_chunks, error);
-  g_autoptr (PsPredictor) predictor = NULL;
-  g_autoptr (PsPrediction) prediction = NULL;
 
   if (costs == NULL)
     return FALSE;
   setting.n_chunks = n_chunks;
-  predictor = ps_predictor_new (&setting, costs);
-  prediction = ps_predictor_predict (predictor, family->name, error);
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (&setting, costs);
+  g_autoptr (PsPrediction) prediction = ps_predictor_predict (predictor, family->name, error);
   if (prediction != NULL)
     add_rival (diagnosis, prediction, g_strdup (family->name));
   return prediction != NULL;
@@ -394,11 +392,10 @@ PsDiagnosis *
 ps_diagnosis_new (GPtrArray *iterations, const PsDiagnoseOptions *options, GError **error)
 {
   g_autoptr (PsDiagnosis) diagnosis = diagnosis_new (iterations);
-  PsSchedule *schedule = NULL;
 
   if (!take_setting (options->setting, diagnosis->run, error))
     return NULL;
-  schedule = read_schedule (diagnosis, options->where, error);
+  PsSchedule *schedule = read_schedule (diagnosis, options->where, error);
   if (schedule == NULL)
     return NULL;
   diagnosis->slow = ps_slow_parts (schedule, iterations);

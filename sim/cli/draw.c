@@ -236,7 +236,6 @@ ps_draw_timeline (const PsTimeline *timeline, const PsDrawStyle *style, gint64 *
 {
   guint width = cell_width (timeline);
   gint64 end = last_end (timeline);
-  g_autoptr (GArray) rows = NULL;
 
   *cell_ns = common_cell (timeline);
   if (end / *cell_ns > style->max_width / width)
@@ -244,6 +243,6 @@ ps_draw_timeline (const PsTimeline *timeline, const PsDrawStyle *style, gint64 *
       width = 1;
       *cell_ns = MAX ((end + style->max_width - 1) / style->max_width, 1);
     }
-  rows = draw_rows (timeline, *cell_ns, width);
+  g_autoptr (GArray) rows = draw_rows (timeline, *cell_ns, width);
   return join_rows (rows, style, width);
 }

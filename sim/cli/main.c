@@ -116,10 +116,9 @@ run_here (const Command *command, int argc, char **argv)
 {
   g_autoptr (GError) error = NULL;
   g_autofree char *where = g_strconcat ("pipesim ", command->name, NULL);
-  int code;
 
   g_set_prgname (where);
-  code = command->run (argc, argv, &error);
+  int code = command->run (argc, argv, &error);
   return error != NULL ? fail (where, error, argv) : code;
 }
 
@@ -141,11 +140,10 @@ run_program (char **argv)
     {
       g_autofree char *name = ps_format_line (program + strlen ("pipesim-"));
       const char *names[G_N_ELEMENTS (commands)];
-      g_autofree char *meant = NULL;
 
       for (gsize i = 0; i < G_N_ELEMENTS (commands); i++)
         names[i] = commands[i].name;
-      meant = ps_did_you_mean (name, names, G_N_ELEMENTS (commands), "");
+      g_autofree char *meant = ps_did_you_mean (name, names, G_N_ELEMENTS (commands), "");
       g_printerr ("pipesim: no command '%s'; see pipesim help%s\n", name, meant);
       return 2;
     }

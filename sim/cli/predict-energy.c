@@ -71,12 +71,11 @@ clock_table (const PsPrediction *prediction, const PsEnergy *energy)
 void
 ps_energy_add (PsTable *table, const PsPowerOptions *options, const PsPrediction *prediction)
 {
-  g_autoptr (PsEnergy) energy = NULL;
-
   if (options->text == NULL)
     return;
-  energy = ps_energy_new (prediction->program, prediction->costs, ps_prediction_events (prediction),
-                          prediction->simulation, &options->power, prediction->metrics.iteration_ns);
+  g_autoptr (PsEnergy) energy
+      = ps_energy_new (prediction->program, prediction->costs, ps_prediction_events (prediction),
+                       prediction->simulation, &options->power, prediction->metrics.iteration_ns);
   if (energy == NULL)
     return;
   ps_table_set_ratio (table, "energy_joules", energy->full_joules);

@@ -167,11 +167,10 @@ ps_explain_report_slack (const PsExplainReport *report)
 {
   const PsProgram *program = report->prediction->program;
   const guint *first = program->schedule->first;
-  PsTable *table;
 
   if (report->explanation->slack_ns == NULL)
     return NULL;
-  table = ps_table_new (slack_columns, G_N_ELEMENTS (slack_columns));
+  PsTable *table = ps_table_new (slack_columns, G_N_ELEMENTS (slack_columns));
   for (guint device = 0; device < report->explanation->n_devices; device++)
     for (guint i = first[device]; i < first[device + 1]; i++)
       {

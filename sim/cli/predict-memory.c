@@ -164,10 +164,9 @@ ps_memory_rows_to_text (const PsMemoryRows *rows)
 {
   gboolean wanted[PS_N_MEMORY_PARTS] = { FALSE };
   PsColumn columns[PS_N_MEMORY_PARTS + 5];
-  g_autoptr (PsTable) table = NULL;
 
   find_wanted (rows, wanted);
-  table = ps_table_new (columns, choose_columns (wanted, columns));
+  g_autoptr (PsTable) table = ps_table_new (columns, choose_columns (wanted, columns));
   for (guint i = 0; i < rows->rows->len; i++)
     {
       const Row *row = &g_array_index (rows->rows, Row, i);

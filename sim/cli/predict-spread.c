@@ -82,7 +82,6 @@ ps_spread_report_add (PsSpreadReport *report, const PsPrediction *prediction, GE
   const PsSchedule *schedule = prediction->program->schedule;
   PsUncertainty uncertainty = report->options->variation.uncertainty;
   g_autoptr (PsCostSpread) spread = NULL;
-  Row *row;
 
   if (!ps_uncertainty_check (&uncertainty, schedule->placement->n_devices, error))
     return FALSE;
@@ -94,7 +93,7 @@ ps_spread_report_add (PsSpreadReport *report, const PsPrediction *prediction, GE
         return FALSE;
       uncertainty.measured = spread;
     }
-  row = g_new0 (Row, 1);
+  Row *row = g_new0 (Row, 1);
   row->schedule = g_strdup (schedule->name);
   row->asynchronous = schedule->asynchronous;
   g_ptr_array_add (report->rows, row);
@@ -138,11 +137,10 @@ PsTable *
 ps_spread_report_samples (const PsSpreadReport *report, const char *schedule)
 {
   const Row *row = find_row (report, schedule);
-  PsTable *table;
 
   if (row == NULL)
     return NULL;
-  table = ps_table_new (sample_columns, G_N_ELEMENTS (sample_columns));
+  PsTable *table = ps_table_new (sample_columns, G_N_ELEMENTS (sample_columns));
   ps_table_add_row (table);
   ps_table_set_integer (table, "samples", row->distribution.n);
   ps_table_set_integer (table, "seed", (gint64)report->options->sampling.seed);
@@ -166,11 +164,10 @@ PsTable *
 ps_spread_report_wins (const PsSpreadReport *report, const char *schedule)
 {
   const Row *row = find_row (report, schedule);
-  PsTable *table;
 
   if (row == NULL || report->rows->len < 2)
     return NULL;
-  table = ps_table_new (win_columns, G_N_ELEMENTS (win_columns));
+  PsTable *table = ps_table_new (win_columns, G_N_ELEMENTS (win_columns));
   for (guint i = 0; i < report->rows->len; i++)
     {
       const Row *other = report->rows->pdata[i];
@@ -205,11 +202,10 @@ PsTable *
 ps_spread_report_tornado (const PsSpreadReport *report, const char *schedule)
 {
   const Row *row = find_row (report, schedule);
-  PsTable *table;
 
   if (row == NULL || row->tornado == NULL)
     return NULL;
-  table = ps_table_new (tornado_columns, G_N_ELEMENTS (tornado_columns));
+  PsTable *table = ps_table_new (tornado_columns, G_N_ELEMENTS (tornado_columns));
   for (guint i = 0; i < row->tornado->len; i++)
     {
       const PsTornadoBar *bar = &g_array_index (row->tornado, PsTornadoBar, i);
@@ -275,7 +271,6 @@ win_matrix (const PsSpreadReport *report)
   guint n = report->rows->len;
   g_autofree PsColumn *columns = g_new0 (PsColumn, n + 1);
   g_auto (GStrv) titles = g_new0 (char *, n + 1);
-  g_autoptr (PsTable) table = NULL;
 
   columns[0] = (PsColumn){ "schedule", "schedule", PS_COLUMN_TEXT };
   for (guint i = 0; i < n; i++)
@@ -283,7 +278,7 @@ win_matrix (const PsSpreadReport *report)
       titles[i] = g_strdup_printf ("%u", i + 1);
       columns[i + 1] = (PsColumn){ titles[i], titles[i], PS_COLUMN_RATIO };
     }
-  table = ps_table_new (columns, n + 1);
+  g_autoptr (PsTable) table = ps_table_new (columns, n + 1);
   for (guint i = 0; i < n; i++)
     {
       const Row *row = report->rows->pdata[i];
@@ -316,10 +311,9 @@ ps_spread_report_to_text (PsSpreadReport *report)
   const PsSampling *sampling = &report->options->sampling;
   g_autoptr (GString) text = g_string_new (NULL);
   g_autofree char *causes = ps_variation_describe (&report->options->variation), *quantiles = NULL;
-  g_autoptr (PsTable) table = NULL;
 
   g_ptr_array_sort (report->rows, compare_rows);
-  table = quantile_table (report);
+  g_autoptr (PsTable) table = quantile_table (report);
   quantiles = ps_table_to_text (table);
   g_string_append_printf (text, "\niteration time, simulated from %u samples, seed %" G_GUINT64_FORMAT "%s\n%s",
                           sampling->n_samples, sampling->seed, causes, quantiles);

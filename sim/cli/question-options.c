@@ -145,12 +145,11 @@ ps_question_options_print (const PsQuestionOptions *options, PsResults *results,
                           "left_out", left_out,
                           NULL };
   g_autofree char *table = NULL, *about = NULL;
-  g_auto (GStrv) usual = NULL;
 
   if (left_out == NULL
       || !ps_column_choice_check (&options->columns, answer->columns, answer->n_columns, options->json, error))
     return FALSE;
-  usual = list_usual (options, answer);
+  g_auto (GStrv) usual = list_usual (options, answer);
   ps_table_choose (answer->table, &options->columns, (const char *const *)usual);
   if (*left_out && !options->json)
     g_printerr ("left out: %s\n", left_out);

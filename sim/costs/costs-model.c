@@ -61,7 +61,6 @@ pair_ns (const PsCosts *costs, const PsModel *model, const PsCluster *cluster, c
   gint64 exchange_ns = ps_tensor_exchange_ns (model, cluster), sum = 0;
   PsPairLayer layer = { .dispatch_ns = { exchange_ns, exchange_ns }, .combine_ns = { exchange_ns, exchange_ns } };
   guint count[PS_N_LAYER_KINDS], n;
-  g_autofree PsPairLayer *layers = NULL;
 
   ps_model_count_kinds (model, shape, count);
   n = count[PS_LAYER_EXPERTS] + count[PS_LAYER_EXPERTS | PS_LAYER_WINDOW];
@@ -78,7 +77,7 @@ pair_ns (const PsCosts *costs, const PsModel *model, const PsCluster *cluster, c
       layer.attention_ns[kind] = computing_ns / n - layer.experts_ns[kind];
       sum += ns;
     }
-  layers = g_new (PsPairLayer, n);
+  g_autofree PsPairLayer *layers = g_new (PsPairLayer, n);
   for (guint i = 0; i < n; i++)
     layers[i] = layer;
   return MIN (ps_overlap_pair_ns (layers, n), sum);

@@ -133,20 +133,16 @@ ps_lengths_parse (const char *where, const char *text, gsize size, GError **erro
   g_auto (Reader) reader = { .where = where,
                              .of = g_array_new (FALSE, FALSE, sizeof (guint16)),
                              .length = g_array_new (FALSE, FALSE, sizeof (PsLength)) };
-  g_auto (GStrv) lines = NULL;
-  PsLengths *lengths;
 
   if (!ps_text_check (where, text, size, MAX_LENGTH, error))
     return NULL;
-  lines = g_strsplit (text, "\n", -1);
+  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
   for (guint i = 0; lines[i] != NULL; i++)
     {
-      g_auto (GStrv) fields = NULL;
-
       reader.line = i + 1;
       if (*g_strstrip (lines[i]) == '\0' || lines[i][0] == '#')
         continue;
-      fields = g_strsplit (lines[i], ",", -1);
+      g_auto (GStrv) fields = g_strsplit (lines[i], ",", -1);
       if (!(reader.n_fields == 0 ? read_header : read_fields) (&reader, fields, error))
         return NULL;
     }
@@ -155,7 +151,7 @@ ps_lengths_parse (const char *where, const char *text, gsize size, GError **erro
       ps_refuse_at (g_strdup (where), error, "no microbatches; give each a line after the names of the columns");
       return NULL;
     }
-  lengths = g_new0 (PsLengths, 1);
+  PsLengths *lengths = g_new0 (PsLengths, 1);
   lengths->n = reader.of->len;
   lengths->n_lengths = reader.length->len;
   lengths->of = g_memdup2 (reader.of->data, lengths->n * sizeof *lengths->of);

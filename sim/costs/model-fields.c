@@ -245,8 +245,6 @@ find_experts_misfit (const PsModel *model, const char **key)
 char *
 ps_model_find_misfit (const PsModel *model, const char **key)
 {
-  char *message;
-
   *key = "heads";
   if (model->head_size == 0 && model->hidden % model->heads != 0)
     return g_strdup_printf ("%u does not divide hidden %u", model->heads, model->hidden);
@@ -256,7 +254,7 @@ ps_model_find_misfit (const PsModel *model, const char **key)
   *key = "full_every";
   if (model->full_every > 0 && model->window == 0)
     return g_strdup ("there is no window that some layers do without");
-  message = find_latent_misfit (&model->latent, key);
+  char *message = find_latent_misfit (&model->latent, key);
   if (message == NULL)
     message = find_experts_misfit (model, key);
   return message != NULL ? message : find_magnitude (model, key);

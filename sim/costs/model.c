@@ -71,11 +71,10 @@ PsModel *
 ps_model_parse (const char *where, const char *text, gsize length, GError **error)
 {
   g_autofree const char **keys = known_keys ();
-  g_autoptr (PsIni) ini = NULL;
 
   if (is_json (text, length))
     return ps_model_parse_config (where, text, length, error);
-  ini = ps_ini_parse (where, text, length, "model", keys, error);
+  g_autoptr (PsIni) ini = ps_ini_parse (where, text, length, "model", keys, error);
   return ini != NULL ? model_from_ini (ini, error) : NULL;
 }
 

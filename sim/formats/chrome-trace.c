@@ -18,14 +18,12 @@ write_trace (const PsSchedule *schedule, GError **error)
 {
   g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, error);
   g_autoptr (PsCosts) costs = unit_costs (schedule->placement->n_stages);
-  g_autoptr (PsSimulation) simulation = NULL;
-  g_autoptr (PsTimeline) timeline = NULL;
 
   if (program == NULL)
     return NULL;
-  simulation = ps_simulation_new (program);
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   ps_simulate (program, costs, simulation);
-  timeline = ps_timeline_from_simulation (program, costs, simulation);
+  g_autoptr (PsTimeline) timeline = ps_timeline_from_simulation (program, costs, simulation);
   return ps_timeline_to_chrome_trace (timeline);
 }
 

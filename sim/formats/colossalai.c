@@ -151,7 +151,6 @@ read_node (Reader *reader, guint i, GArray *nodes, GError **error)
 {
   gint64 values[N_WANTED] = { -1, -1, -1, -1 };
   const char *name;
-  Node node;
 
   if (!ps_json_enter_object (&reader->json))
     return ps_refuse_at (place (reader, i), error, "is no object {type, chunk, stage, minibatch}");
@@ -164,7 +163,7 @@ read_node (Reader *reader, guint i, GArray *nodes, GError **error)
   if (values[STAGE] != reader->devices->len)
     return ps_refuse_at (place (reader, i), error,
                          "stage %" G_GINT64_FORMAT " is not the device that it is listed under", values[STAGE]);
-  node = (Node){ (guint8)values[TYPE], (guint16)values[CHUNK], (guint32)values[MINIBATCH] };
+  Node node = { (guint8)values[TYPE], (guint16)values[CHUNK], (guint32)values[MINIBATCH] };
   if (types[node.type].kind == NODE_OP)
     {
       reader->n_chunks = MAX (reader->n_chunks, node.chunk + 1U);
@@ -413,11 +412,9 @@ append_device (GString *json, const PsProgram *program, guint device)
 static char *
 write_program (const PsProgram *program, GError **error)
 {
-  GString *json;
-
   if (!can_hold (program->schedule, error))
     return NULL;
-  json = g_string_new ("[");
+  GString *json = g_string_new ("[");
   for (guint device = 0; device < program->schedule->placement->n_devices; device++)
     append_device (json, program, device);
   g_string_append (json, "\n]\n");

@@ -35,14 +35,12 @@ PsSchedule *
 ps_format_read (const char *path, GError **error)
 {
   g_autofree char *text = NULL;
-  const PsFormat *format;
-  PsSchedule *schedule;
   gsize length;
 
   if (!ps_read_file (path, &text, &length, error))
     return NULL;
-  format = ps_format_recognise (path, text, length, error);
-  schedule = format != NULL ? format->read (path, text, length, error) : NULL;
+  const PsFormat *format = ps_format_recognise (path, text, length, error);
+  PsSchedule *schedule = format != NULL ? format->read (path, text, length, error) : NULL;
   if (schedule != NULL && schedule->origin == NULL)
     schedule->origin = g_strdup_printf ("read from %s (%s)", path, format->name);
   return schedule;

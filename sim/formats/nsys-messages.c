@@ -98,12 +98,11 @@ find_waits (PsRank *rank, guint n_stages)
     {
       const PsSpan *link = &g_array_index (rank->links, PsSpan, i);
       guint at = ps_rank_first_after (rank, link->end_ns - 1);
-      PsRankRange *range;
       PsOp op;
 
       if (link->post != PS_INSTRUCTION_RECEIVE || at >= rank->ranges->len)
         continue;
-      range = &g_array_index (rank->ranges, PsRankRange, at);
+      PsRankRange *range = &g_array_index (rank->ranges, PsRankRange, at);
       if (!ps_op_input (range->ops[0], n_stages, &op) || op.stage != link->op.stage || op.kind != link->op.kind
           || op.microbatch != link->op.microbatch)
         continue;

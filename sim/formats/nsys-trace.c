@@ -110,11 +110,10 @@ add_range (Reader *reader, gint64 thread, const char *text, gint64 start_ns, gin
 {
   gboolean mark = ps_range_name_is_mark (text);
   PsRangeName name;
-  Process *process;
 
   if (!mark && !ps_range_name_parse (text, &name))
     return;
-  process = add_process (reader, PROCESS_OF (thread));
+  Process *process = add_process (reader, PROCESS_OF (thread));
   if (process == NULL)
     return;
   if (mark)
@@ -158,12 +157,11 @@ use_kernel (Reader *reader, PsRows *rows)
 {
   Process *process = find_process (reader, PROCESS_OF (ps_rows_integer (rows, 3)));
   PsNsysKernel kernel;
-  PsRankRange *range;
 
   if (process == NULL || !read_times (reader, rows, 0, &kernel.start_ns, &kernel.end_ns))
     return;
   kernel.launched_ns = ps_rows_integer (rows, 2) + reader->base_ns;
-  range = ps_rank_range_at (process->rank, kernel.launched_ns);
+  PsRankRange *range = ps_rank_range_at (process->rank, kernel.launched_ns);
   if (ps_rows_integer (rows, 4))
     g_array_append_val (process->kernels, kernel);
   else if (range != NULL)
@@ -320,16 +318,13 @@ await_kernels (PsRank *rank)
 static GPtrArray *
 read_timelines (Reader *reader, const char *const *paths, guint n, GError **error)
 {
-  g_autoptr (GPtrArray) ranks = NULL;
-  guint n_stages;
-
   for (guint i = 0; i < n; i++)
     if (!read_file (reader, i, paths[i], 0, error))
       return NULL;
-  ranks = list_ranks (reader, error);
+  g_autoptr (GPtrArray) ranks = list_ranks (reader, error);
   if (ranks == NULL || !ps_ranks_number (ranks, reader->naming, error))
     return NULL;
-  n_stages = ps_ranks_count_stages (ranks);
+  guint n_stages = ps_ranks_count_stages (ranks);
   for (guint r = 0; reader->gpu && r < ranks->len; r++)
     await_kernels (g_ptr_array_index (ranks, r));
   for (guint i = 0; i < n; i++)

@@ -69,13 +69,12 @@ read_time (PsJsonReader *json)
 {
   const char *text;
   gint64 value;
-  g_autoptr (GDateTime) date = NULL;
 
   if (!ps_json_read_text (json, &text))
     return read_number (json);
   if (g_ascii_string_to_signed (text, 10, 0, G_MAXINT64, &value, NULL))
     return value;
-  date = g_date_time_new_from_iso8601 (text, NULL);
+  g_autoptr (GDateTime) date = g_date_time_new_from_iso8601 (text, NULL);
   if (date == NULL || g_date_time_get_year (date) < 1970 || g_date_time_get_year (date) > 2200)
     return NO_NUMBER;
   return (g_date_time_to_unix (date) * 1000000 + g_date_time_get_microsecond (date)) * 1000;
@@ -189,12 +188,11 @@ add_span (Reader *reader, const Attributes *resource)
   gint64 stage = own->pipeline_rank >= 0 ? own->pipeline_rank : resource->pipeline_rank;
   gboolean mark = ps_range_name_is_mark (span->name->str);
   PsRangeName name;
-  PsRank *rank;
 
   if ((!mark && !ps_range_name_parse (span->name->str, &name)) || span->start_ns < 0 || span->end_ns < span->start_ns
       || span->end_ns - span->start_ns > PS_MAX_TIME_NS || number > G_MAXINT32)
     return;
-  rank = find_rank (reader, number);
+  PsRank *rank = find_rank (reader, number);
   reader->pipeline_size = MAX (reader->pipeline_size, MAX (own->pipeline_size, resource->pipeline_size));
   if (stage >= 0 && stage < PS_MAX_DEVICES)
     g_hash_table_insert (reader->stages, GSIZE_TO_POINTER ((gsize)number), GSIZE_TO_POINTER ((gsize)stage + 1));
@@ -385,13 +383,12 @@ read_file (Reader *reader, const char *text, gsize length, GError **error)
     {
       g_autofree char *where = g_strdup_printf ("%s: object %u", reader->file, number);
       g_auto (PsJsonReader) json = { 0 };
-      const char *after;
 
       while (text < end && (g_ascii_isspace (*text) || *text == ','))
         text++;
       if (text >= end)
         return TRUE;
-      after = object_end (text, end);
+      const char *after = object_end (text, end);
       if (!ps_json_reader_init (&json, where, text, (gssize)MIN (after - text, end - text), error))
         return FALSE;
       read_value (reader, &json);

@@ -236,7 +236,6 @@ PsSafetensors *
 ps_safetensors_parse (const char *where, const void *bytes, gsize n_bytes, GError **error)
 {
   g_autoptr (PsSafetensors) file = g_new0 (PsSafetensors, 1);
-  g_autofree char *header = NULL;
   guint64 length = G_MAXUINT64;
 
   file->entries = g_ptr_array_new_with_free_func (entry_free);
@@ -248,7 +247,7 @@ ps_safetensors_parse (const char *where, const void *bytes, gsize n_bytes, GErro
   if (n_bytes < LENGTH_BYTES || length > MIN (n_bytes - LENGTH_BYTES, MAX_HEADER_BYTES))
     return ps_refuse_null (error, PS_ERROR_INPUT, "%s: is no safetensors file, or only the beginning of one", where);
   file->header_bytes = LENGTH_BYTES + (gsize)length;
-  header = g_memdup2 ((const char *)bytes + LENGTH_BYTES, MAX ((gsize)length, 1));
+  g_autofree char *header = g_memdup2 ((const char *)bytes + LENGTH_BYTES, MAX ((gsize)length, 1));
   if (!read_header (where, header, (gsize)length, file, error)
       || !check_places (where, file, n_bytes - file->header_bytes, error))
     return NULL;
@@ -260,7 +259,6 @@ ps_safetensors_header (const PsTensorShape *tensors, guint n, const char *const 
 {
   GString *text = g_string_new ("{\"__metadata__\":{");
   gsize first = 0;
-  guint64 length;
 
   for (guint i = 0; metadata[i] != NULL; i += 2)
     {
@@ -286,7 +284,7 @@ ps_safetensors_header (const PsTensorShape *tensors, guint n, const char *const 
   g_string_append_c (text, '}');
   while (text->len % LENGTH_BYTES != 0)
     g_string_append_c (text, ' ');
-  length = GUINT64_TO_LE ((guint64)text->len);
+  guint64 length = GUINT64_TO_LE ((guint64)text->len);
   g_string_prepend_len (text, (const char *)&length, LENGTH_BYTES);
   *n_bytes = text->len;
   return g_string_free (text, FALSE);

@@ -110,11 +110,10 @@ char *
 ps_torch_op_name (PsOp op)
 {
   PsTorchAction action = { .type = (guint8)ps_torch_type_of (op.kind), .stage = op.stage, .microbatch = op.microbatch };
-  GString *name;
 
   if (action.type == TORCH_N_TYPES)
     return NULL;
-  name = g_string_new (NULL);
+  GString *name = g_string_new (NULL);
   ps_torch_action_append (name, &action);
   return g_string_free (name, FALSE);
 }
@@ -163,12 +162,11 @@ static const char *
 parse_action (const char *text, const char *end, PsTorchAction *action)
 {
   guint64 stage, microbatch = 0;
-  PsTorchType type;
 
   strip (&text, &end);
   if (!parse_number (&text, end, PS_MAX_STAGES, &stage))
     return "begins with no stage number; an action looks like 0F3";
-  type = parse_type (&text, end);
+  PsTorchType type = parse_type (&text, end);
   if (type == TORCH_N_TYPES)
     return "has no type that PyTorch knows, such as F, I, B or W";
   if (has_microbatch (type) && !parse_number (&text, end, PS_MAX_MICROBATCHES, &microbatch))
@@ -186,7 +184,6 @@ parse_pair (const char *text, const char *end, PsTorchAction *actions)
   static const char tail[] = ")OVERLAP_F_B";
   gsize length = strlen (tail);
   const char *middle, *problem;
-  guint forwards;
 
   if ((gsize)(end - text) < length || memcmp (end - length, tail, length) != 0)
     return "does not end in )OVERLAP_F_B";
@@ -200,7 +197,7 @@ parse_pair (const char *text, const char *end, PsTorchAction *actions)
     problem = parse_action (middle + 1, end, &actions[1]);
   if (problem != NULL)
     return problem;
-  forwards = (actions[0].type == TORCH_F) + (actions[1].type == TORCH_F);
+  guint forwards = (actions[0].type == TORCH_F) + (actions[1].type == TORCH_F);
   for (guint i = 0; i < 2; i++)
     if (actions[i].type != TORCH_F && actions[i].type != TORCH_I && actions[i].type != TORCH_B)
       return "overlaps something else than F, I and B";

@@ -51,12 +51,11 @@ check_orders (const Check *check, GError **error)
       {
         const PsTorchAction *action = ps_torch_lists_action (lists, r, i);
         guint8 *seen;
-        const char *problem;
 
         if (action->type >= TORCH_N_COMPUTE)
           continue;
         seen = &check->seen[cell_of (lists, action->stage, action->microbatch)];
-        problem = order_problem (action, *seen);
+        const char *problem = order_problem (action, *seen);
         if (problem != NULL)
           return ps_refuse_at (ps_torch_place (check->where, r, action), error, "%s", problem);
         *seen |= (guint8)BIT (action->type);
@@ -108,12 +107,11 @@ check_count (const Check *check, GError **error)
 gboolean
 ps_torch_check_compute (const char *where, const PsTorchLists *lists, GError **error)
 {
-  g_autofree guint8 *seen = NULL;
   Check check = { .where = where, .lists = lists };
 
   if (!check_count (&check, error))
     return FALSE;
-  seen = g_malloc0 (cell_of (lists, lists->n_stages, 0));
+  g_autofree guint8 *seen = g_malloc0 (cell_of (lists, lists->n_stages, 0));
   check.seen = seen;
   return check_orders (&check, error) && check_complete (&check, error);
 }

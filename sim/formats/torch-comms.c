@@ -33,12 +33,11 @@ static gboolean
 can_run (const char *where, const PsTorchLists *lists, GError **error)
 {
   PsSchedule *schedule = ps_torch_lists_to_schedule (where, lists);
-  g_autoptr (PsProgram) program = NULL;
   g_autoptr (GError) cause = NULL;
 
   g_free (schedule->name);
   schedule->name = g_strdup (where);
-  program = ps_program_lower (schedule, PS_COMM_ASAP, &cause);
+  g_autoptr (PsProgram) program = ps_program_lower (schedule, PS_COMM_ASAP, &cause);
   if (program != NULL && ps_program_check (program, PS_CHANNEL_LATENCY, &cause))
     return TRUE;
   return ps_refuse (error, PS_ERROR_INPUT, "%s", cause->message);
@@ -60,7 +59,6 @@ static char *
 write_comms (const PsSchedule *schedule, gboolean waits, GError **error)
 {
   g_autoptr (PsTorchLists) own = ps_torch_lists_from_schedule (schedule, TRUE, error);
-  g_autoptr (PsTorchLists) lowered = NULL;
 
   if (own == NULL)
     return NULL;
@@ -69,7 +67,7 @@ write_comms (const PsSchedule *schedule, gboolean waits, GError **error)
       ps_torch_lists_set_waits (own, waits);
       return ps_torch_lists_to_csv (own);
     }
-  lowered = ps_torch_lists_lower (own, waits, error);
+  g_autoptr (PsTorchLists) lowered = ps_torch_lists_lower (own, waits, error);
   return lowered != NULL ? ps_torch_lists_to_csv (lowered) : NULL;
 }
 

@@ -84,11 +84,10 @@ begin_computing (PsTorchReader *reader, guint r)
   for (guint i = 0; i < reader->events->len; i++)
     {
       const PsTorchEvent *event = &g_array_index (reader->events, PsTorchEvent, i);
-      PsRankRange *range;
 
       if (event->kind >= EVENT_UPDATE || !belongs (reader, r, event->file, event->pid, event->tid))
         continue;
-      range = ps_rank_range_at (rank, event->start_ns);
+      PsRankRange *range = ps_rank_range_at (rank, event->start_ns);
       if (range != NULL)
         add_within (rank, range, event);
       else if (!named)

@@ -58,7 +58,6 @@ static gboolean
 read_cell (Reader *reader, guint cell, const char *text, gsize length, GError **error)
 {
   PsTorchAction actions[2];
-  const char *problem;
   guint n;
 
   unquote (&text, &length);
@@ -66,7 +65,7 @@ read_cell (Reader *reader, guint cell, const char *text, gsize length, GError **
     return reader->compute_only
                ? TRUE
                : refuse_cell (reader, cell, text, length, "is an empty cell, which torch-comms does not allow", error);
-  problem = ps_torch_cell_parse (text, length, actions, &n);
+  const char *problem = ps_torch_cell_parse (text, length, actions, &n);
   if (problem != NULL)
     return refuse_cell (reader, cell, text, length, problem, error);
   for (guint i = 0; i < n; i++)
@@ -161,11 +160,10 @@ ps_torch_lists_parse (const char *where, const char *text, gsize length, gboolea
 {
   g_autoptr (GPtrArray) rows = g_ptr_array_new_with_free_func ((GDestroyNotify)g_array_unref);
   Reader reader = { .where = where, .compute_only = compute_only, .rows = rows };
-  g_autoptr (PsTorchLists) lists = NULL;
 
   if (!read_rows (&reader, text, length, error))
     return NULL;
-  lists = ps_torch_lists_new (rows->len, (guint)reader.n_stages, reader.n_microbatches);
+  g_autoptr (PsTorchLists) lists = ps_torch_lists_new (rows->len, (guint)reader.n_stages, reader.n_microbatches);
   lists->waits = reader.waits;
   for (guint r = 0; r < rows->len; r++)
     {

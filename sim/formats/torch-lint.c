@@ -185,13 +185,11 @@ GPtrArray *
 ps_torch_lint_comms (const char *where, const char *text, gsize length, GError **error)
 {
   g_autoptr (PsTorchLists) lists = ps_torch_lists_parse (where, text, length, FALSE, error);
-  g_autoptr (PsSchedule) schedule = NULL;
-  GPtrArray *findings;
 
   if (lists == NULL || !ps_torch_check_compute (where, lists, error) || !ps_torch_check_messages (where, lists, error))
     return NULL;
-  findings = g_ptr_array_new_with_free_func (g_free);
-  schedule = ps_torch_lists_to_schedule (where, lists);
+  GPtrArray *findings = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr (PsSchedule) schedule = ps_torch_lists_to_schedule (where, lists);
   if (!lists->waits)
     warn (findings, "no waits for sends and reductions: PyTorch 2.15 refuses the file, 2.14 takes it");
   lint_placement (schedule->placement, findings);

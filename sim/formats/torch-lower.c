@@ -149,13 +149,11 @@ static gboolean
 advance (Lowering *lowering, guint rank)
 {
   const GArray *actions = lowering->from->actions[rank];
-  const PsTorchAction *cell;
-  guint n;
 
   if (lowering->next[rank] == actions->len)
     return FALSE;
-  cell = &g_array_index (actions, PsTorchAction, lowering->next[rank]);
-  n = cell->paired ? 2 : 1;
+  const PsTorchAction *cell = &g_array_index (actions, PsTorchAction, lowering->next[rank]);
+  guint n = cell->paired ? 2 : 1;
   for (guint i = 0; i < n; i++)
     if (!is_ready (lowering, &cell[i]))
       return FALSE;

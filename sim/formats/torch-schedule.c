@@ -75,12 +75,12 @@ PsTorchLists *
 ps_torch_lists_from_schedule (const PsSchedule *schedule, gboolean posts, GError **error)
 {
   const PsPlacement *placement = schedule->placement;
-  g_autoptr (PsTorchLists) lists = NULL;
   guint next = 0;
 
   if (!can_hold (schedule, error))
     return NULL;
-  lists = ps_torch_lists_new (placement->n_devices, placement->n_stages, schedule->n_microbatches);
+  g_autoptr (PsTorchLists) lists
+      = ps_torch_lists_new (placement->n_devices, placement->n_stages, schedule->n_microbatches);
   for (guint stage = 0; stage < placement->n_stages; stage++)
     lists->rank[stage] = (guint16)ps_placement_device (placement, 0, stage);
   for (guint device = 0; device < placement->n_devices; device++)

@@ -101,7 +101,6 @@ collect_file (PsTorchReader *reader, guint file)
     {
       PsTraceRange found;
       PsRangeName name;
-      PsRank *rank;
 
       if (!ps_trace_range (event, &found))
         continue;
@@ -111,7 +110,7 @@ collect_file (PsTorchReader *reader, guint file)
       add_event (reader, file, &found);
       if (!ps_range_name_parse (found.name, &name))
         continue;
-      rank = thread_rank (
+      PsRank *rank = thread_rank (
           reader, threads,
           &(PsTorchThread){
               .file = file, .gpu = is_gpu (&found), .pid = found.pid, .tid = found.tid, .naming = name.naming });
@@ -314,8 +313,6 @@ compare_events (gconstpointer a, gconstpointer b)
 static GPtrArray *
 read_timelines (PsTorchReader *reader, GError **error)
 {
-  GPtrArray *timelines;
-
   for (guint file = 0; file < reader->n_traces; file++)
     collect_file (reader, file);
   choose_threads (reader);
@@ -324,7 +321,7 @@ read_timelines (PsTorchReader *reader, GError **error)
     return NULL;
   if (!reader->gpu)
     ps_torch_find_computing (reader);
-  timelines = ps_ranks_to_timelines (
+  GPtrArray *timelines = ps_ranks_to_timelines (
       reader->where, reader->gpu ? "PyTorch profiler, GPU" : "PyTorch profiler, processor", reader->ranks, error);
   for (guint i = 0; timelines != NULL && i < timelines->len; i++)
     say_missing (reader, g_ptr_array_index (timelines, i));

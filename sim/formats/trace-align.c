@@ -110,15 +110,13 @@ narrow (GHashTable *places, guint rank, guint n_stages, Bounds *bounds)
       for (guint k = 0; k < consumer->range->n; k++)
         {
           PsOp op;
-          const Place *producer;
-          gint64 slack_ns;
 
           if (!ps_op_input (consumer->range->ops[k], n_stages, &op))
             continue;
-          producer = g_hash_table_lookup (places, op_key (op));
+          const Place *producer = g_hash_table_lookup (places, op_key (op));
           if (producer == NULL || producer->rank == consumer->rank || MAX (producer->rank, consumer->rank) != rank)
             continue;
-          slack_ns = consumer->arrived_ns - producer->sent_ns;
+          gint64 slack_ns = consumer->arrived_ns - producer->sent_ns;
           if (consumer->rank == rank)
             bounds->least_ns = MAX (bounds->least_ns, -slack_ns);
           else

@@ -172,9 +172,7 @@ sort_spans (PsRank *rank)
 GPtrArray *
 ps_ranks_to_timelines (const char *where, const char *source, GPtrArray *ranks, GError **error)
 {
-  g_autofree char *remark = NULL;
   g_autofree char *replicas = NULL;
-  GPtrArray *timelines;
   guint n, n_replicas;
 
   if (!cut_iterations (ranks, error))
@@ -182,11 +180,11 @@ ps_ranks_to_timelines (const char *where, const char *source, GPtrArray *ranks, 
   n_replicas = drop_replicas (ranks);
   if (n_replicas > 0)
     replicas = g_strdup_printf ("%s: %u ranks do the same ops as others and are left out", where, n_replicas);
-  remark = ps_ranks_align (where, ranks);
+  g_autofree char *remark = ps_ranks_align (where, ranks);
   for (guint r = 0; r < ranks->len; r++)
     sort_spans (g_ptr_array_index (ranks, r));
   n = ((const PsRank *)g_ptr_array_index (ranks, 0))->starts->len;
-  timelines = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
+  GPtrArray *timelines = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
   for (guint k = 0; k < n; k++)
     {
       PsTimeline *timeline = ps_ranks_make_timeline (where, ranks, k);

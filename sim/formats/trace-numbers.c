@@ -126,10 +126,8 @@ rank_shape (const PsRank *rank)
 
   for (guint i = 0, end; i < rank->ranges->len; i = end)
     {
-      Shape shape;
-
       end = iteration_end (rank, i, &mark);
-      shape = find_shape (rank, i, end);
+      Shape shape = find_shape (rank, i, end);
       if (shape.forwards + shape.backwards > longest.forwards + longest.backwards)
         longest = shape;
     }
@@ -183,10 +181,9 @@ number_rank (PsRank *rank, guint number, guint p, guint v, guint forwards)
   for (guint i = 0, end; i < rank->ranges->len; i = end)
     {
       guint counts[2] = { 0, 0 };
-      Shape shape;
 
       end = iteration_end (rank, i, &mark);
-      shape = find_shape (rank, i, end);
+      Shape shape = find_shape (rank, i, end);
       for (; shape.forwards == forwards && shape.backwards == forwards && i < end; i++)
         {
           PsRankRange range = *range_at (rank, i);

@@ -211,10 +211,9 @@ transfers_by_links (PsTimeline *timeline, const GArray *links)
   for (guint i = 0; i < links->len; i++)
     {
       PsSpan transfer = g_array_index (links, PsSpan, i), key = transfer;
-      const PsSpan *send;
 
       key.post = PS_INSTRUCTION_SEND;
-      send = g_hash_table_lookup (ends, &key);
+      const PsSpan *send = g_hash_table_lookup (ends, &key);
       if (transfer.post != PS_INSTRUCTION_RECEIVE || send == NULL || send->device == transfer.device)
         continue;
       transfer.start_ns = MIN (MAX (transfer.start_ns, send->start_ns), transfer.end_ns);
@@ -262,22 +261,19 @@ PsTimeline *
 ps_ranks_make_timeline (const char *where, GPtrArray *ranks, guint iteration)
 {
   g_autofree char *name = g_path_get_basename (where);
-  g_autofree guint16 *devices = NULL;
   g_autoptr (GArray) links = g_array_new (FALSE, FALSE, sizeof (PsSpan));
   PsTimeline *timeline = ps_timeline_new (PS_ORIGIN_MEASURED, name, ranks->len, 1, 1);
   gint64 start_ns = iteration_start (ranks, iteration, &timeline->iteration_ns), update_ns = 0;
 
   for (guint r = 0; r < ranks->len; r++)
     {
-      gint64 ns;
-
       append_ops (timeline, g_ptr_array_index (ranks, r), r, iteration);
-      ns = append_updates (timeline, g_ptr_array_index (ranks, r), r, iteration);
+      gint64 ns = append_updates (timeline, g_ptr_array_index (ranks, r), r, iteration);
       update_ns = MAX (update_ns, ns);
     }
   timeline->iteration_ns += update_ns;
   shift (timeline, timeline->ops, start_ns);
-  devices = find_devices (ranks, timeline->n_stages, iteration);
+  g_autofree guint16 *devices = find_devices (ranks, timeline->n_stages, iteration);
   for (guint r = 0; r < ranks->len; r++)
     {
       const PsRank *rank = g_ptr_array_index (ranks, r);

@@ -42,11 +42,9 @@ clear_trace (gpointer data)
 static GPtrArray *
 list_of_one (PsTimeline *timeline)
 {
-  GPtrArray *timelines;
-
   if (timeline == NULL)
     return NULL;
-  timelines = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
+  GPtrArray *timelines = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
   g_ptr_array_add (timelines, timeline);
   return timelines;
 }

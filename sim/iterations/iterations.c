@@ -131,7 +131,6 @@ ps_iteration_events (const PsProgram *program, const PsCosts *costs, const PsSim
                      GError **error)
 {
   gboolean asynchronous = program->schedule->asynchronous;
-  g_autoptr (PsEventGraph) graph = NULL;
 
   g_return_val_if_fail (costs->n_stages == program->schedule->placement->n_stages, FALSE);
   if (sync == PS_SYNC_GLOBAL && !asynchronous)
@@ -147,7 +146,7 @@ ps_iteration_events (const PsProgram *program, const PsCosts *costs, const PsSim
   if (setting == NULL && (simulation == NULL || simulation->start_ns == NULL)
       && repeat_soon (program, costs, reduce, iteration))
     return TRUE;
-  graph = ps_rounds_new (program, costs, simulation, setting, reduce);
+  g_autoptr (PsEventGraph) graph = ps_rounds_new (program, costs, simulation, setting, reduce);
   if (ps_event_graph_period (graph, &iteration->period_ns, &iteration->n_iterations))
     return TRUE;
   return ps_refuse (error, PS_ERROR_SCHEDULE, "%s: its instructions wait for each other in a circle",

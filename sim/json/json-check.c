@@ -127,12 +127,10 @@ check_string (Check *check)
     return refuse (check, "a string is missing");
   for (check->at++; check->at < check->end;)
     {
-      guchar c;
-
       check->at = skip_plain (check->at, check->end);
       if (check->at == check->end)
         break;
-      c = (guchar)*check->at;
+      guchar c = (guchar)*check->at;
       if (c == '"')
         {
           check->at++;

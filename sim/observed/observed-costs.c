@@ -98,11 +98,10 @@ static void
 fill_transfers (const PsObserved *observed, PsCosts *costs)
 {
   g_autoptr (GArray) all = g_array_new (FALSE, FALSE, sizeof (gint64));
-  gint64 usual;
 
   for (guint i = 1; i <= 2 * costs->n_stages; i++)
     g_array_append_vals (all, observed->transfer[i]->data, observed->transfer[i]->len);
-  usual = all->len > 0 ? median_of (all) : 0;
+  gint64 usual = all->len > 0 ? median_of (all) : 0;
   for (guint i = 1; i <= 2 * costs->n_stages; i++)
     costs->transfer_ns[i] = observed->transfer[i]->len > 0 ? median_of (observed->transfer[i]) : usual;
 }

@@ -66,10 +66,8 @@ split_path (const char *text, char **path, gint64 *step_ns, GError **error)
 static gboolean
 check_factors (GArray *factors, const char *path, GError **error)
 {
-  double factor;
-
   g_array_sort (factors, ps_compare_double);
-  factor = factors->len > 0 ? g_array_index (factors, double, factors->len / 2) : 1;
+  double factor = factors->len > 0 ? g_array_index (factors, double, factors->len / 2) : 1;
   if (factor >= MIN_FACTOR && factor <= MAX_FACTOR)
     return TRUE;
   return ps_refuse (
@@ -85,7 +83,6 @@ load_path (PsObserved *observed, const char *text, GPtrArray *runs, GPtrArray *n
 {
   g_autofree char *path = NULL;
   g_autoptr (GBytes) log = NULL;
-  double factor;
   gint64 step_ns;
   gboolean ok = split_path (text, &path, &step_ns, error);
   GPtrArray *timelines = ok ? ps_timelines_load_or_log (path, &log, error) : NULL;
@@ -99,7 +96,7 @@ load_path (PsObserved *observed, const char *text, GPtrArray *runs, GPtrArray *n
     return FALSE;
   g_ptr_array_add (names, g_steal_pointer (&path));
   g_ptr_array_add (runs, timelines);
-  factor = (double)step_ns / (double)MAX (usual_iteration (timelines), 1);
+  double factor = (double)step_ns / (double)MAX (usual_iteration (timelines), 1);
   if (step_ns >= 0)
     g_array_append_val (factors, factor);
   return TRUE;
@@ -108,14 +105,11 @@ load_path (PsObserved *observed, const char *text, GPtrArray *runs, GPtrArray *n
 static gboolean
 add_run (PsObserved *observed, const char *path, GPtrArray *timelines, const GArray *factors, GError **error)
 {
-  g_autofree char *where = NULL;
-  double factor;
-
   if (factors->len == 0)
     return ps_observed_add (observed, path, timelines, error);
-  factor = g_array_index (factors, double, factors->len / 2);
+  double factor = g_array_index (factors, double, factors->len / 2);
   scale (timelines, factor);
-  where = g_strdup_printf ("%s, times x %.3f as without profiler", path, factor);
+  g_autofree char *where = g_strdup_printf ("%s, times x %.3f as without profiler", path, factor);
   return ps_observed_add (observed, where, timelines, error);
 }
 

@@ -235,16 +235,14 @@ gboolean
 ps_observed_add_log (PsObserved *observed, const char *where, GBytes *log, GError **error)
 {
   Reader reader = { .observed = observed, .where = where };
-  gboolean ok;
-  guint n;
 
   for (guint i = 0; i < N_ARGUMENTS; i++)
     reader.argument[i] = MISSING;
-  ok = read_lines (&reader, log, error);
+  gboolean ok = read_lines (&reader, log, error);
   g_free (reader.ms);
   if (!ok)
     return FALSE;
-  n = MAX (reader.n_intervals, 2) - 1;
+  guint n = MAX (reader.n_intervals, 2) - 1;
   observed->n_devices = reader.p;
   observed->origin = MAX (observed->origin, PS_ORIGIN_MEASURED);
   g_string_append_printf (observed->source, "%s%s, timers of %u log interval%s: means over %u microbatches",

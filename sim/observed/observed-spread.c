@@ -36,15 +36,13 @@ measure (const GArray *samples)
 static GArray *
 add_row (Collector *collector, guint cost, const GArray *samples)
 {
-  GArray *relative;
   GPtrArray *row;
-  PsMeasurement *m;
 
   collector->spread->row[cost] = PS_NO_ROW;
   if (samples->len == 0)
     return NULL;
-  m = measure (samples);
-  relative = g_array_sized_new (FALSE, FALSE, sizeof (double), samples->len);
+  PsMeasurement *m = measure (samples);
+  GArray *relative = g_array_sized_new (FALSE, FALSE, sizeof (double), samples->len);
   for (guint i = 0; i < samples->len; i++)
     {
       double sample = (double)m->samples_ns[i] / (double)MAX (m->time.median_ns, 1);

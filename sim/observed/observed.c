@@ -88,11 +88,10 @@ static Result *
 foreign_input (const Reader *reader, const PsSpan *span)
 {
   PsOp producer;
-  Result *result;
 
   if (!ps_op_input (span->op, reader->timeline->n_stages, &producer))
     return NULL;
-  result = result_of (reader, producer);
+  Result *result = result_of (reader, producer);
   return result->made_ns >= 0 && result->device != span->device ? result : NULL;
 }
 
@@ -100,10 +99,9 @@ static void
 note_ops (Reader *reader)
 {
   const PsTimeline *timeline = reader->timeline;
-  gsize n;
 
   reader->n_slices = ps_timeline_n_slices (timeline);
-  n = 2 * (gsize)timeline->n_stages * timeline->n_microbatches * reader->n_slices;
+  gsize n = 2 * (gsize)timeline->n_stages * timeline->n_microbatches * reader->n_slices;
   reader->results = g_new (Result, n);
   for (gsize i = 0; i < n; i++)
     reader->results[i] = (Result){ -1, -1, -1, 0 };

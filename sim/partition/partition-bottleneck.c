@@ -238,12 +238,11 @@ static const gint64 *
 link_table (Problem *problem, const PsPartitionSetting *setting, guint stage)
 {
   const PsLink *link = &setting->links[stage];
-  gint64 *table;
 
   for (guint s = 0; s < stage; s++)
     if (is_same_link (&setting->links[s], link))
       return problem->link_ns[s];
-  table = g_new (gint64, setting->layers->n_layers);
+  gint64 *table = g_new (gint64, setting->layers->n_layers);
   for (guint i = 0; i < setting->layers->n_layers; i++)
     table[i] = ps_link_round_trip_ns (link, setting->layers->layers[i].output_bytes);
   g_ptr_array_add (problem->link_tables, table);
@@ -296,12 +295,11 @@ static PsPartition *
 solve (const Problem *problem, const PsPartitionSetting *setting, GError **error)
 {
   g_autofree guint *end = g_new (guint, problem->cut.n_stages);
-  g_autofree char *missing = NULL;
   gint64 bottleneck;
 
   if (ps_chain_cut_solve (&problem->cut, end, &bottleneck))
     return ps_partition_from_ends (setting, end);
-  missing = ps_format_size (bottleneck);
+  g_autofree char *missing = ps_format_size (bottleneck);
   return ps_refuse_null (
       error, PS_ERROR_SCHEDULE,
       "memory-aware: no partition of %s over %u stages keeps within --memory-limit; %s (%" G_GINT64_FORMAT

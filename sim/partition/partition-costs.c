@@ -139,13 +139,11 @@ ps_partition_costs (const PsPartitionSetting *setting, const PsPartition *partit
 {
   const PsLayers *layers = setting->layers;
   g_autofree double *speeds = ps_partition_stage_speeds (setting, error);
-  g_autoptr (PsStageSums) sums = NULL;
-  PsCosts *costs;
 
   if (speeds == NULL)
     return NULL;
-  sums = ps_stage_sums_new (layers);
-  costs = ps_costs_new (partition->n_stages);
+  g_autoptr (PsStageSums) sums = ps_stage_sums_new (layers);
+  PsCosts *costs = ps_costs_new (partition->n_stages);
   ps_stage_sums_fill (sums, partition->stages, speeds, setting->links, costs);
   costs->time_origin = costs->transfer_origin = layers->time_origin;
   costs->memory_origin = layers->memory_origin;

@@ -121,14 +121,12 @@ ps_layers_from_units (const PsModel *model, const PsCosts *costs, GError **error
 PsLayers *
 ps_layers_model (const PsModel *model, const PsCluster *cluster, GError **error)
 {
-  g_autofree PsStageShape *units = NULL;
-  g_autoptr (PsCosts) costs = NULL;
   guint n;
 
   if (!check_n_layers (model, error))
     return NULL;
-  units = ps_model_units (model, &n);
-  costs = ps_costs_model_stages (model, cluster, units, 1, n, error);
+  g_autofree PsStageShape *units = ps_model_units (model, &n);
+  g_autoptr (PsCosts) costs = ps_costs_model_stages (model, cluster, units, 1, n, error);
   return costs != NULL ? ps_layers_from_units (model, costs, error) : NULL;
 }
 
@@ -245,14 +243,13 @@ ps_layers_costdb (PsCostDb *db, const char *profile, const PsModel *model, guint
                   GError **error)
 {
   g_autoptr (PsModel) stored = model != NULL ? NULL : ps_costdb_model (db, profile, error);
-  g_autoptr (PsCosts) costs = NULL;
 
   if (model == NULL && stored == NULL)
     return NULL;
   model = model != NULL ? model : stored;
   if (!check_n_layers (model, error))
     return NULL;
-  costs = measured_stages (db, profile, model, n_devices, error);
+  g_autoptr (PsCosts) costs = measured_stages (db, profile, model, n_devices, error);
   if (costs == NULL || !check_parts (costs, error) || !ps_costs_check (costs, 1, error))
     return NULL;
   if (link != NULL)

@@ -81,11 +81,9 @@ code_transfer_ns (const Recurrence *recurrence, guint layer, guint r)
 static gint64
 transfers_ns (const Recurrence *recurrence, guint k, guint j, guint r)
 {
-  gint64 ns;
-
   if (!recurrence->code)
     return ps_link_round_trip_ns (&recurrence->link, recurrence->layers->layers[k].output_bytes);
-  ns = code_transfer_ns (recurrence, k, r);
+  gint64 ns = code_transfer_ns (recurrence, k, r);
   return j + 1 < recurrence->layers->n_layers ? MAX (ns, code_transfer_ns (recurrence, j, r)) : ns;
 }
 
@@ -188,7 +186,6 @@ solve (const char *name, const PsPartitionSetting *setting, gboolean code, GErro
   guint max_replicas = code && setting->straight ? 1 : setting->n_devices;
   g_autofree gint64 *time_ns = PS_LAYERS_SUMS (setting->layers, time_ns);
   g_autofree gint64 *parameter_bytes = PS_LAYERS_SUMS (setting->layers, parameter_bytes);
-  g_autofree Cell *cells = NULL;
   Recurrence recurrence = { .layers = setting->layers,
                             .n_devices = setting->n_devices,
                             .max_replicas = max_replicas,
@@ -200,7 +197,7 @@ solve (const char *name, const PsPartitionSetting *setting, gboolean code, GErro
 
   if (!check_size (name, setting, max_replicas, error))
     return NULL;
-  cells = g_new0 (Cell, (gsize)setting->layers->n_layers * setting->n_devices);
+  g_autofree Cell *cells = g_new0 (Cell, (gsize)setting->layers->n_layers * setting->n_devices);
   recurrence.cells = cells;
   fill_cells (&recurrence);
   return trace_back (&recurrence);

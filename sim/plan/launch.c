@@ -282,14 +282,13 @@ static void
 add_torch_schedule (const PsLaunch *launch, GString *text)
 {
   const char *name = find_name (launch->schedule, TORCHTITAN);
-  g_autofree char *typed = NULL;
 
   if (name != NULL)
     {
       g_string_append_printf (text, "pipeline_parallel_schedule = \"%s\"\n", name);
       return;
     }
-  typed = ps_setting_typed (launch->setting);
+  g_autofree char *typed = ps_setting_typed (launch->setting);
   g_string_append_printf (text,
                           "pipeline_parallel_schedule = \"PipelineSchedule%s\"\n"
                           "# pipesim schedule convert %s%s --to torch-compute -o schedule.csv\n"

@@ -63,12 +63,11 @@ list_profiles (PsLayoutSpace *space, PsCostDb *db, PsModel **model, GError **err
 {
   const PsLayoutQuestion *question = space->question;
   g_autoptr (GString) names = g_string_new (NULL);
-  g_autoptr (GPtrArray) profiles = NULL;
   gboolean given = *model != NULL;
 
   if (question->profile != NULL && !add_profile (db, question->profile, question->db, given, model, names, error))
     return FALSE;
-  profiles = question->profile == NULL ? ps_costdb_profiles (db, error) : NULL;
+  g_autoptr (GPtrArray) profiles = question->profile == NULL ? ps_costdb_profiles (db, error) : NULL;
   if (question->profile == NULL && profiles == NULL)
     return FALSE;
   for (guint i = 0; profiles != NULL && i < profiles->len; i++)

@@ -349,13 +349,12 @@ add_cell (PsLayoutSpace *space, guint64 first, PsSweepPoint *point)
   PsLayouts *layouts = space->layouts;
   const PsSetting *setting = &point->setting;
   gint64 each = (gint64)MAX (ps_sweep_microbatch_size (setting), 1) * setting->n_replicas;
-  g_autoptr (PsCosts) costs = NULL;
   PsLayoutCell cell = { .first = first, .kind = setting->n_devices == 1 ? PS_LAYOUT_SINGLE : setting->n_chunks };
   guint m = (guint)MIN (point->global_batch / each, PS_MAX_MICROBATCHES), n;
 
   n = ps_layout_space_count (space, cell.kind);
   layouts->n_settings += n;
-  costs = point->global_batch % each == 0 ? even_costs (setting) : NULL;
+  g_autoptr (PsCosts) costs = point->global_batch % each == 0 ? even_costs (setting) : NULL;
   if (costs == NULL || !ps_costs_check (costs, m, NULL))
     layouts->n_impossible += n;
   else if (!can_fit (costs, setting->n_devices, layouts->memory_limit))
@@ -416,11 +415,10 @@ static gboolean
 open_spec (PsLayoutSpace *space, const PsModel *model, PsCluster *cluster, GError **error)
 {
   PsFramework asked = space->question->framework, framework = asked != PS_FRAMEWORK_NONE ? asked : model->framework;
-  g_autofree char *spec = NULL;
 
   if (!take_cluster (space, framework, cluster, error))
     return FALSE;
-  spec = write_spec (space, model, cluster);
+  g_autofree char *spec = write_spec (space, model, cluster);
   if (!check_tensor (space, model, cluster, error))
     return FALSE;
   space->sweep = ps_sweep_parse ("plan", spec, strlen (spec), error);
@@ -430,13 +428,12 @@ open_spec (PsLayoutSpace *space, const PsModel *model, PsCluster *cluster, GErro
 gboolean
 ps_layout_space_open (PsLayoutSpace *space, const PsLayoutQuestion *question, GError **error)
 {
-  g_autoptr (PsModel) model = NULL;
   g_autoptr (PsCluster) cluster = NULL;
 
   space->question = question;
   if (!check_question (question, error))
     return FALSE;
-  model = ps_layout_space_load_model (space, error);
+  g_autoptr (PsModel) model = ps_layout_space_load_model (space, error);
   cluster = model != NULL ? ps_cluster_load (question->cluster, error) : NULL;
   if (cluster == NULL || !open_spec (space, model, cluster, error))
     return FALSE;

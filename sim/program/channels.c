@@ -180,11 +180,10 @@ waits_for (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
 {
   const PsProgram *program = channels->program;
   const PsPlaces *places = &program->places[program->instructions[i].message - 1];
-  guint front;
 
   if (program->instructions[i].type == PS_INSTRUCTION_WAIT)
     return held_up_by (channels, stuck, places->send) != places->send ? places->send : places->receive;
-  front = held_up_by (channels, stuck, i);
+  guint front = held_up_by (channels, stuck, i);
   if (front != i)
     return front;
   return i == places->send ? places->receive : places->send;

@@ -151,12 +151,11 @@ static inline void
 add_result (Lowering *lowering, guint device, const Route *route, PsOp op, guint step)
 {
   PsProgram *program = lowering->program;
-  guint32 *result;
 
   if (route->output == NONE)
     return;
   wake (lowering, route->peer);
-  result = &lowering->results[route->output + cell_of (lowering, op)];
+  guint32 *result = &lowering->results[route->output + cell_of (lowering, op)];
   if (route->peer == device)
     {
       *result = RESULT_HERE;

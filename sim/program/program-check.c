@@ -158,10 +158,8 @@ check (const PsChannels *channels, GError **error)
 gboolean
 ps_program_check (const PsProgram *program, PsChannel channel, GError **error)
 {
-  g_autoptr (PsChannels) channels = NULL;
-
   if (!check_counterparts (program, error))
     return FALSE;
-  channels = ps_channels_new (program, channel);
+  g_autoptr (PsChannels) channels = ps_channels_new (program, channel);
   return check (channels, error);
 }

@@ -125,10 +125,9 @@ count_windows (const PsSchedule *schedule, guint device, guint8 *seen, guint8 *t
   for (guint next = last, place; next > first; next = place)
     {
       PsWeightWindow later = window;
-      guint n_reduced;
 
       place = ps_weight_window_back (&window, schedule, first, next);
-      n_reduced = count_reduced (&schedule->ops[place], next - place, seen);
+      guint n_reduced = count_reduced (&schedule->ops[place], next - place, seen);
       if (next < last)
         turns[next] = (guint8)(count_changes (&window, &later) + n_reduced);
     }

@@ -57,12 +57,11 @@ append_option (const PsOption *row, guint columns, GString *page)
                      row->argument != NULL ? row->argument : "", NULL);
   g_autoptr (GString) text = g_string_new (row->help);
   gboolean beside = strlen (names) + 4 <= INDENT;
-  const char *rest;
 
   if (row->add_values != NULL)
     row->add_values (g_string_append_c (text, ':'));
   append_default (row, text);
-  rest = text->str;
+  const char *rest = text->str;
   g_string_append_printf (page, "  %-*s%s", beside ? INDENT - 2 : 0, names, beside ? "" : "\n");
   for (gboolean first = beside; *rest != '\0'; first = FALSE)
     {

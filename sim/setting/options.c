@@ -246,13 +246,12 @@ gboolean
 ps_setting_refuse (const PsSetting *setting, PsFieldFlags flags, const char *reason, GError **error)
 {
   const PsOption *option = ps_setting_options;
-  g_autofree char *typed = NULL;
 
   while (option->name != NULL && !(option->flags & flags && is_given (option, setting)))
     option++;
   if (option->name == NULL)
     return TRUE;
-  typed = ps_option_typed (option, setting);
+  g_autofree char *typed = ps_option_typed (option, setting);
   return ps_refuse (error, PS_ERROR_USAGE, "%s: %s", typed, reason != NULL ? reason : option->sweep->not_run);
 }
 

@@ -130,7 +130,6 @@ ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsShared
                   PsPrediction *prediction, GError **error)
 {
   const PsSchedule *schedule = prediction->program->schedule;
-  Task *task;
 
   if (!ps_setting_needs_events (setting))
     {
@@ -138,7 +137,7 @@ ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsShared
       return TRUE;
     }
   ps_program_add_streams (prediction->program);
-  task = prediction->events = g_new0 (Task, 1);
+  Task *task = prediction->events = g_new0 (Task, 1);
   return task_init (task, setting, memory_limit, schedule->placement->n_devices, error)
          && (setting->comm_order != PS_COMM_PLANNED || schedule->posts != NULL || !ps_setting_transfers_wait (setting)
              || ps_events_plan (prediction->program, prediction->costs, &task->setting, error))

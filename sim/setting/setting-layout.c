@@ -79,14 +79,12 @@ read_string (const char *text, GError **error)
 gboolean
 ps_setting_layout_parse (G_GNUC_UNUSED const char *where, const char *text, G_GNUC_UNUSED guint *value, GError **error)
 {
-  g_autofree char *string = NULL;
-  g_autofree PsStageShape *shapes = NULL;
   guint n;
 
   if (g_str_equal (text, "best") || is_word (text, "even"))
     return read_even (text, &(Even){ 0 }, error);
-  string = read_string (text, error);
-  shapes = string != NULL ? ps_layout_string_parse (WHERE, string, &n, error) : NULL;
+  g_autofree char *string = read_string (text, error);
+  g_autofree PsStageShape *shapes = string != NULL ? ps_layout_string_parse (WHERE, string, &n, error) : NULL;
   return shapes != NULL;
 }
 
@@ -117,12 +115,11 @@ static PsStageShape *
 cut_as_said (const char *text, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
 {
   g_autofree char *string = read_string (text, error);
-  g_autofree PsStageShape *shapes = NULL;
   guint n_stages = 0;
   PsStageShape whole, sum;
 
   ps_model_split (model, 1, &whole, NULL);
-  shapes = string != NULL ? ps_layout_string_parse (WHERE, string, &n_stages, error) : NULL;
+  g_autofree PsStageShape *shapes = string != NULL ? ps_layout_string_parse (WHERE, string, &n_stages, error) : NULL;
   if (shapes == NULL)
     return NULL;
   sum = count_units (shapes, n_stages);
@@ -181,11 +178,9 @@ cut_even (const char *text, const PsModel *model, guint n_devices, guint n_chunk
 PsStageShape *
 ps_layout_cut (const char *layout, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
 {
-  g_autofree PsStageShape *shapes = NULL;
-
   if (!is_word (layout, "even"))
     return cut_as_said (layout, model, n_devices, n_chunks, error);
-  shapes = g_new0 (PsStageShape, n_devices * n_chunks);
+  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_devices * n_chunks);
   return cut_even (layout, model, n_devices, n_chunks, shapes, error) ? g_steal_pointer (&shapes) : NULL;
 }
 

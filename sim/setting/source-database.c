@@ -13,14 +13,13 @@ static PsCosts *
 load (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
-  g_autoptr (PsCosts) costs = NULL;
 
   if (db != NULL && setting->n_tensor > 1 && setting->known_shapes == NULL)
     return ps_refuse_null (error, PS_ERROR_USAGE, "--tensor %u: the profile is of stages as they are, without a model",
                            setting->n_tensor);
-  costs = db != NULL
-              ? ps_costdb_stage_costs (db, setting->profile, model, setting->known_shapes, n_devices, n_chunks, error)
-              : NULL;
+  g_autoptr (PsCosts) costs = db != NULL ? ps_costdb_stage_costs (db, setting->profile, model, setting->known_shapes,
+                                                                  n_devices, n_chunks, error)
+                                         : NULL;
 
   if (costs == NULL || !ps_costdb_set_reduce (db, setting->profile, costs, MAX (setting->n_replicas, 1), error))
     return NULL;

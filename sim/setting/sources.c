@@ -127,8 +127,6 @@ given_model (const PsSetting *setting, const PsCostSource *source, PsModel **mod
 PsLayers *
 ps_setting_layers (const PsSetting *setting, const PsModel *model, guint n_devices, PsLink *link, GError **error)
 {
-  g_autofree PsStageShape *units = NULL;
-  g_autoptr (PsCosts) costs = NULL;
   g_autoptr (PsCostDb) db = NULL;
   PsSetting alone = *setting;
   guint n;
@@ -138,10 +136,10 @@ ps_setting_layers (const PsSetting *setting, const PsModel *model, guint n_devic
       db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
       return db != NULL ? ps_layers_costdb (db, setting->profile, model, n_devices, link, error) : NULL;
     }
-  units = ps_model_units (model, &n);
+  g_autofree PsStageShape *units = ps_model_units (model, &n);
   alone.known_model = model;
   alone.known_shapes = units;
-  costs = ps_setting_costs (&alone, 1, n, error);
+  g_autoptr (PsCosts) costs = ps_setting_costs (&alone, 1, n, error);
   return costs != NULL ? ps_layers_from_units (model, costs, error) : NULL;
 }
 
@@ -151,7 +149,6 @@ cut (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_ch
   const char *layout = setting->layout != NULL ? setting->layout : setting->cluster != NULL ? "best" : "even";
   gboolean best = g_str_equal (layout, "best");
   g_autofree PsStageShape *shapes = ps_layout_cut (best ? "even" : layout, model, n_devices, n_chunks, error);
-  g_autofree PsStageShape *units = NULL;
   g_autofree double *speeds = NULL;
   g_autoptr (PsLayers) layers = NULL;
   guint n;
@@ -165,7 +162,7 @@ cut (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_ch
     layers = ps_setting_layers (setting, model, n_devices, NULL, error);
   if (layers == NULL)
     return setting->cluster != NULL ? g_steal_pointer (&shapes) : NULL;
-  units = ps_model_units (model, &n);
+  g_autofree PsStageShape *units = ps_model_units (model, &n);
   ps_layout_cut_best (units, layers, speeds, n_devices, n_devices * n_chunks, shapes);
   return g_steal_pointer (&shapes);
 }
@@ -192,11 +189,10 @@ static PsCosts *
 load_best (const PsCostSource *source, const PsSetting *setting, const PsModel *given, guint n_devices, guint n_chunks)
 {
   g_autoptr (PsModel) model = ps_setting_model (setting, NULL);
-  g_autofree PsStageShape *shapes = NULL;
   PsSetting best = *setting;
 
   best.layout = (char *)"best";
-  shapes = model != NULL ? ps_setting_shapes (&best, model, n_devices, n_chunks, NULL) : NULL;
+  g_autofree PsStageShape *shapes = model != NULL ? ps_setting_shapes (&best, model, n_devices, n_chunks, NULL) : NULL;
   if (shapes == NULL || ps_stage_shapes_are_even (shapes, n_devices * n_chunks))
     return NULL;
   best.known_shapes = shapes;
@@ -232,7 +228,6 @@ load_stages (const PsCostSource *source, const PsSetting *setting, const PsModel
 {
   gboolean open = setting->layout == NULL && !source->has_cluster;
   PsCosts *best = open && setting->db != NULL ? load_best (source, setting, given, n_devices, n_chunks) : NULL;
-  g_autoptr (PsModel) model = NULL;
   g_autofree PsStageShape *shapes = NULL;
   PsSetting said = *setting;
 
@@ -244,7 +239,7 @@ load_stages (const PsCostSource *source, const PsSetting *setting, const PsModel
       said.known_shapes = shapes != NULL ? shapes : setting->known_shapes;
       return source->load (&said, given, n_devices, n_chunks, error);
     }
-  model = ps_setting_model (setting, error);
+  g_autoptr (PsModel) model = ps_setting_model (setting, error);
   said.known_shapes = shapes = model != NULL ? ps_setting_shapes (setting, model, n_devices, n_chunks, error) : NULL;
   return shapes != NULL ? source->load (&said, given, n_devices, n_chunks, error) : NULL;
 }
@@ -379,13 +374,10 @@ ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks, GEr
 gboolean
 ps_setting_place (const PsSetting *setting, const PsPlacement *placement, PsCosts *costs, GError **error)
 {
-  g_autoptr (PsCluster) cluster = NULL;
-  g_autoptr (PsModel) model = NULL;
-
   if (placement->kind != PS_PLACEMENT_CUSTOM || placement->n_copies > 1 || !ps_setting_source (setting)->has_cluster)
     return TRUE;
-  cluster = ps_setting_cluster (setting, error);
-  model = cluster != NULL ? ps_setting_model (setting, error) : NULL;
+  g_autoptr (PsCluster) cluster = ps_setting_cluster (setting, error);
+  g_autoptr (PsModel) model = cluster != NULL ? ps_setting_model (setting, error) : NULL;
   if (model == NULL)
     return FALSE;
   ps_costs_place (costs, model, cluster, placement->device, placement->n_devices);
@@ -434,13 +426,12 @@ ps_costs_check_known (const PsCosts *costs, const PsSchedule *schedule, GError *
 PsCosts *
 ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs, GError **error)
 {
-  PsCosts *fastest;
   g_autofree double *speed = NULL;
 
   if (!ps_costs_check_placement (costs, placement, error)
       || !ps_setting_speeds (setting, placement->n_devices, &speed, error))
     return NULL;
-  fastest = ps_costs_copy (costs);
+  PsCosts *fastest = ps_costs_copy (costs);
   ps_costs_remove_host_time (fastest); /* does not depend on the speed */
   for (guint i = 0; costs->warm != NULL && i < PS_OP_O * costs->n_lengths * costs->n_stages; i++)
     {

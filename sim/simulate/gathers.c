@@ -172,10 +172,8 @@ ps_scatters_visit (const PsProgram *program, const PsCosts *costs, const PsSimul
 
   for (guint place = schedule->first[device], n; place < schedule->first[device + 1]; place += n)
     {
-      guint step;
-
       n = cell_size (schedule, place);
-      step = program->step_of[place + n - 1];
+      guint step = program->step_of[place + n - 1];
       for (guint i = place; i < place + n; i++)
         if (schedule->ops[i].kind == PS_OP_W || schedule->ops[i].kind == PS_OP_BW)
           {

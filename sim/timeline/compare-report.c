@@ -256,12 +256,11 @@ ps_comparison_to_text (const PsComparison *comparison, guint n_worst, const PsCo
   g_autoptr (PsTable) worst = worst_table (comparison, &columns, n_worst);
   PsTable *const tables[] = { figures, kinds, worst };
   g_autofree char *figures_text = NULL, *kinds_text = NULL, *worst_text = NULL;
-  GString *text;
 
   name_columns (comparison, &columns);
   if (choice != NULL && !ps_tables_choose (tables, G_N_ELEMENTS (tables), choice, error))
     return NULL;
-  text = g_string_new (NULL);
+  GString *text = g_string_new (NULL);
   figures_text = ps_table_to_text (figures);
   kinds_text = ps_table_to_text (kinds);
   worst_text = ps_table_to_text (worst);

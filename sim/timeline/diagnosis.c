@@ -164,11 +164,10 @@ peers_of (const gint64 *values, guint n, double factor)
 {
   g_autofree gint64 *sorted = g_memdup2 (values, n * sizeof *values);
   Peers peers = { .median_ns = ps_median (sorted, n) };
-  double deviation;
 
   for (guint i = 0; i < n; i++)
     sorted[i] = ABS (values[i] - peers.median_ns);
-  deviation = (double)ps_median (sorted, n);
+  double deviation = (double)ps_median (sorted, n);
   peers.slow_ns = MAX ((double)peers.median_ns * factor, (double)peers.median_ns + DEVIATIONS * deviation);
   return peers;
 }
@@ -219,14 +218,13 @@ find_slow_stages (const Work *work, guint kind, GArray *found)
   const gint64 *typical_ns = &work->typical_ns[kind * work->n_cells];
   g_autofree gint64 *values = g_new (gint64, work->n_cells);
   guint n = 0;
-  Peers peers;
 
   for (guint cell = 0; cell < work->n_cells; cell++)
     if (typical_ns[cell] > 0)
       values[n++] = typical_ns[cell];
   if (n < 2)
     return;
-  peers = peers_of (values, n, SLOW_STAGE);
+  Peers peers = peers_of (values, n, SLOW_STAGE);
   for (guint cell = 0; cell < work->n_cells; cell++)
     if ((double)typical_ns[cell] > peers.slow_ns)
       add (found,
@@ -285,11 +283,10 @@ find_slow_microbatches (const Work *work, guint kind, GArray *found)
 {
   g_autofree gint64 *relative = g_new (gint64, work->n_microbatches);
   g_autofree gint64 *excess_ns = g_new (gint64, work->n_microbatches);
-  Peers peers;
 
   for (guint m = 0; m < work->n_microbatches; m++)
     relative[m] = relative_time (work, kind, m, &excess_ns[m]);
-  peers = peers_of (relative, work->n_microbatches, SLOW_OTHER);
+  Peers peers = peers_of (relative, work->n_microbatches, SLOW_OTHER);
   for (guint m = 0; m < work->n_microbatches && peers.median_ns > 0; m++)
     if ((double)relative[m] > peers.slow_ns)
       add (found, (PsSlow){ .kind = PS_SLOW_MICROBATCH,
@@ -303,11 +300,10 @@ static void
 find_slow_iterations (const GPtrArray *iterations, gboolean *slow, GArray *found)
 {
   g_autofree gint64 *values = g_new (gint64, iterations->len);
-  Peers peers;
 
   for (guint k = 0; k < iterations->len; k++)
     values[k] = iteration_time (iterations, k);
-  peers = peers_of (values, iterations->len, SLOW_OTHER);
+  Peers peers = peers_of (values, iterations->len, SLOW_OTHER);
   for (guint k = 0; k < iterations->len; k++)
     {
       slow[k] = (double)values[k] > peers.slow_ns;

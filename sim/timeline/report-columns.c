@@ -69,12 +69,11 @@ check_names (const PsColumnChoice *choice, const PsTable *tables, guint n, GErro
         g_ptr_array_add (names, (gpointer)tables[t].columns[i].title);
   for (guint i = 0; choice->columns != NULL && choice->columns[i] != NULL; i++)
     {
-      g_autofree char *problem = NULL;
       guint t = 0;
 
       while (t < n && find_called (tables[t].columns, tables[t].n_columns, choice->columns[i]) == tables[t].n_columns)
         t++;
-      problem = g_strdup_printf ("--columns: '%s' is no column; there are", choice->columns[i]);
+      g_autofree char *problem = g_strdup_printf ("--columns: '%s' is no column; there are", choice->columns[i]);
       if (t == n)
         return ps_refuse_name (error, problem, choice->columns[i], (const char *const *)names->pdata, names->len);
     }

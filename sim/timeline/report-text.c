@@ -177,13 +177,13 @@ fold_columns (Sheet *sheet, glong window, GString *text)
   for (guint c = sheet->n; c-- > 1 && sheet->n_rows > 2 && total_width (sheet) > window;)
     {
       gboolean equal = sheet->texts[c] != NULL;
-      g_autofree char *entry = NULL;
 
       for (guint r = 2; r < sheet->n_rows && equal; r++)
         equal = g_str_equal (sheet->texts[r * sheet->n + c], sheet->texts[sheet->n + c]);
       if (!equal)
         continue;
-      entry = g_strdup_printf ("%s %s%s", sheet->texts[c], sheet->texts[sheet->n + c], folded->len > 0 ? ", " : "");
+      g_autofree char *entry
+          = g_strdup_printf ("%s %s%s", sheet->texts[c], sheet->texts[sheet->n + c], folded->len > 0 ? ", " : "");
       g_string_prepend (folded, entry);
       for (guint r = 0; r < sheet->n_rows; r++)
         g_clear_pointer (&sheet->texts[r * sheet->n + c], g_free);
@@ -328,7 +328,6 @@ gboolean
 ps_print (const char *text, GError **error)
 {
   g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
-  g_autofree char *safe = NULL;
 
   for (guint i = 0; lines[i] != NULL; i++)
     {
@@ -336,7 +335,7 @@ ps_print (const char *text, GError **error)
 
       lines[i] = ps_format_line (line);
     }
-  safe = g_strjoinv ("\n", lines);
+  g_autofree char *safe = g_strjoinv ("\n", lines);
   return ps_print_raw (safe, error);
 }
 

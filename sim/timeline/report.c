@@ -74,11 +74,10 @@ static PsCell *
 touch (PsTable *table, const char *key, guint types)
 {
   guint c = find_column (table, key);
-  PsCell *cell;
 
   g_assert (table->rows->len > 0);
   g_assert (types & PS_COLUMN_BIT (table->columns[c].type));
-  cell = (PsCell *)table->rows->pdata[table->rows->len - 1] + c;
+  PsCell *cell = (PsCell *)table->rows->pdata[table->rows->len - 1] + c;
   cell_clear (cell, table->columns[c].type);
   cell->set = TRUE;
   return cell;

@@ -29,11 +29,9 @@ find_slot (const PsSpanIndex *index, PsOp op)
 void
 ps_span_index_init (PsSpanIndex *index, GArray *spans)
 {
-  guint64 n_slots;
-
   *index = (PsSpanIndex){ .spans = (const PsSpan *)(gconstpointer)spans->data, .next = g_new (guint32, spans->len) };
   count (index, spans->len);
-  n_slots = (guint64)PS_N_OP_KINDS * index->n_slices * index->n_stages * index->n_microbatches;
+  guint64 n_slots = (guint64)PS_N_OP_KINDS * index->n_slices * index->n_stages * index->n_microbatches;
   if (n_slots > (guint64)SPARSE * spans->len)
     {
       guint bits = g_bit_storage (spans->len) + 1;

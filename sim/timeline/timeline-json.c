@@ -312,7 +312,6 @@ read_head (const PsJsonObject *object, GError **error)
 {
   g_autofree char *origin_text = NULL, *schedule = NULL, *source = NULL;
   gint64 devices = 0, stages = 0, microbatches = 0, iteration_ns = 0;
-  PsTimeline *timeline;
   PsOrigin origin;
 
   if (!ps_json_get_text (object, "origin", &origin_text, error)
@@ -327,7 +326,7 @@ read_head (const PsJsonObject *object, GError **error)
       || (origin != PS_ORIGIN_SIMULATED && origin != PS_ORIGIN_MEASURED))
     return ps_refuse_null (error, PS_ERROR_INPUT, "%s: origin: '%s' is neither simulated nor measured",
                            object->reader->where, origin_text);
-  timeline = ps_timeline_new (origin, schedule, (guint)devices, (guint)stages, (guint)microbatches);
+  PsTimeline *timeline = ps_timeline_new (origin, schedule, (guint)devices, (guint)stages, (guint)microbatches);
   g_free (timeline->source);
   timeline->source = g_steal_pointer (&source);
   timeline->iteration_ns = iteration_ns;
@@ -397,12 +396,11 @@ ps_timeline_parse_json (const char *where, const char *text, gssize length, GErr
       = { "iteration_p10_ns", "iteration_p90_ns", "usual_iteration_ns", "posts", "waits", NULL };
   g_auto (PsJsonReader) reader = { 0 };
   g_auto (PsJsonObject) object = { 0 };
-  g_autoptr (PsTimeline) timeline = NULL;
 
   if (!ps_json_reader_init (&reader, where, text, length, error)
       || !ps_json_object_init (&object, &reader, FORMAT, keys, optional, error))
     return NULL;
-  timeline = read_head (&object, error);
+  g_autoptr (PsTimeline) timeline = read_head (&object, error);
   if (timeline == NULL || !read_interval (&object, timeline, error)
       || !read_rows (&object, "ops", 5, 5, read_op_row, timeline, error)
       || !read_rows (&object, "transfers", 5, 5, read_transfer_row, timeline, error)

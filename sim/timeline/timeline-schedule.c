@@ -78,14 +78,13 @@ ps_timeline_schedule (const PsTimeline *timeline, GError **error)
 {
   g_auto (Map) map = { .n_stages = timeline->n_stages, .n_copies = 1 };
   g_autoptr (PsSchedule) schedule = NULL;
-  PsScheduleBuilder *builder;
   guint next = 0;
 
   map.device = g_new0 (guint16, 2 * (gsize)map.n_stages);
   map.copy = g_new0 (guint8, timeline->n_microbatches);
   if (!map_stages (&map, timeline, error))
     return NULL;
-  builder = ps_schedule_builder_new (
+  PsScheduleBuilder *builder = ps_schedule_builder_new (
       timeline->schedule, ps_placement_new_custom (timeline->n_devices, map.n_stages, map.n_copies, map.device),
       timeline->n_microbatches);
   for (guint device = 0; device < timeline->n_devices; device++)

@@ -241,16 +241,13 @@ append_transfers (PsTimeline *timeline, const PsProgram *program, const PsCosts 
 {
   for (guint i = 0; i < program->n_steps; i++)
     {
-      const PsMessage *message;
-      PsSpan span;
-
       if (program->message_of[i] == 0)
         continue;
-      message = &program->messages[program->message_of[i] - 1];
-      span = (PsSpan){ .op = message->op,
-                       .device = message->sender,
-                       .peer = message->receiver,
-                       .chunk = ps_schedule_chunk (program->schedule, message->op) };
+      const PsMessage *message = &program->messages[program->message_of[i] - 1];
+      PsSpan span = { .op = message->op,
+                      .device = message->sender,
+                      .peer = message->receiver,
+                      .chunk = ps_schedule_chunk (program->schedule, message->op) };
       ps_simulation_transfer (program, costs, simulation, i, &span.start_ns, &span.end_ns);
       g_array_append_val (timeline->transfers, span);
     }
