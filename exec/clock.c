@@ -51,12 +51,11 @@ ps_clock_estimate (const gint64 *sent_ns, const gint64 *there_ns, const gint64 *
                    gint64 *uncertainty_ns)
 {
   guint best = 0;
-  gint64 trip_ns;
 
   for (guint i = 1; i < n; i++)
     if (came_ns[i] - sent_ns[i] < came_ns[best] - sent_ns[best])
       best = i;
-  trip_ns = came_ns[best] - sent_ns[best];
+  gint64 trip_ns = came_ns[best] - sent_ns[best];
   *uncertainty_ns = (trip_ns + 1) / 2;
   return sent_ns[best] + trip_ns / 2 - there_ns[best];
 }

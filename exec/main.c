@@ -210,11 +210,9 @@ complete_run_setting (PsExecOptions *options, const Job *job, PsStepLog *log)
 static gboolean
 print_report (const PsExecOptions *options, const PsRunReport *report, GError **error)
 {
-  g_autofree char *text = NULL;
-
   if (!prints (options))
     return TRUE;
-  text = options->json ? ps_run_report_to_json (report) : ps_run_report_to_text (report);
+  g_autofree char *text = options->json ? ps_run_report_to_json (report) : ps_run_report_to_text (report);
   return ps_print (text, error);
 }
 
@@ -297,12 +295,10 @@ run_job (PsExecOptions *options, const Job *job, GError **error)
   g_autofree char *title = ps_run_title (job->program, &options->run);
   g_auto (PsStepLog) log = { .title = title, .losses = -1 };
   g_auto (PsMachineWatch) watch = { 0 };
-  PsRunReport report;
-  gboolean done;
 
   complete_run_setting (options, job, &log);
-  done = open_log (options, &log, error) && watch_machine (options, job, &watch, error)
-         && ps_trial_run (&trial, job->program, job->prediction, &options->run, error);
+  gboolean done = open_log (options, &log, error) && watch_machine (options, job, &watch, error)
+                  && ps_trial_run (&trial, job->program, job->prediction, &options->run, error);
   options->run.progress = NULL;
   options->run.progress_data = NULL;
   if (!done)
@@ -319,12 +315,12 @@ run_job (PsExecOptions *options, const Job *job, GError **error)
   warn_of_idle (options->run.device);
   if (options->check && !ps_verify (job->program->schedule, trial.result, &options->run, &verdict, error))
     return 1;
-  report = (PsRunReport){ .program = job->program,
-                          .setting = &options->run,
-                          .trial = &trial,
-                          .prediction = job->prediction,
-                          .verdict = &verdict,
-                          .weather = ps_machine_watch_weather (&watch, trial.started) };
+  PsRunReport report = { .program = job->program,
+                         .setting = &options->run,
+                         .trial = &trial,
+                         .prediction = job->prediction,
+                         .verdict = &verdict,
+                         .weather = ps_machine_watch_weather (&watch, trial.started) };
   if (!isnan (report.weather.factor))
     trial.result->timeline->usual_ns = llround ((double)trial.result->timeline->iteration_ns / report.weather.factor);
   if (!publish (options, job, &report, error) || !check_outcome (options, &report, error))
@@ -363,7 +359,6 @@ int
 main (int argc, char **argv)
 {
   g_autoptr (GError) error = NULL;
-  int code;
 
   ps_log_to_stderr ();
   ps_catch_signals ();
@@ -371,6 +366,6 @@ main (int argc, char **argv)
   g_setenv ("HWLOC_HIDE_ERRORS", "2", FALSE);
   setlocale (LC_CTYPE, "");
   g_set_prgname ("pipesim exec");
-  code = run (argc, argv, &error);
+  int code = run (argc, argv, &error);
   return error != NULL ? report_failure (error, argv) : code;
 }

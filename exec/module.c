@@ -24,7 +24,6 @@ find_module (const char *where, const char *name, GError **error)
 {
   g_auto (GStrv) folders = module_folders ();
   g_autofree char *file = g_strdup_printf ("pipesim-%s.so", name);
-  g_autofree char *list = NULL;
 
   for (guint i = 0; folders[i] != NULL; i++)
     {
@@ -33,7 +32,7 @@ find_module (const char *where, const char *name, GError **error)
       if (g_file_test (path, G_FILE_TEST_EXISTS))
         return g_steal_pointer (&path);
     }
-  list = g_strjoinv (" and ", folders);
+  g_autofree char *list = g_strjoinv (" and ", folders);
   return ps_refuse_null (error, PS_ERROR_UNAVAILABLE, "%s: there is no %s in %s: it was not built or not installed",
                          where, file, list);
 }
@@ -50,11 +49,10 @@ static GModule *
 load_module (const char *where, const char *name, GError **error)
 {
   g_autofree char *path = find_module (where, name, error);
-  GModule *module;
 
   if (path == NULL)
     return NULL;
-  module = g_module_open (path, G_MODULE_BIND_LOCAL);
+  GModule *module = g_module_open (path, G_MODULE_BIND_LOCAL);
   if (module == NULL)
     return ps_refuse_null (error, PS_ERROR_UNAVAILABLE, "%s: can't be loaded: %s", where, g_module_error ());
   g_module_make_resident (module);
@@ -71,11 +69,10 @@ get_module (const char *where, const char *name, GError **error)
   static GMutex mutex;
   static GHashTable *modules; /* by name */
   G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&mutex);
-  GModule *module;
 
   if (modules == NULL)
     modules = g_hash_table_new (g_str_hash, g_str_equal);
-  module = g_hash_table_lookup (modules, name);
+  GModule *module = g_hash_table_lookup (modules, name);
   if (module != NULL)
     return module;
   module = load_module (where, name, error);

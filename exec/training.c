@@ -80,18 +80,15 @@ describe_data (const PsTraining *setting, const PsSchedule *schedule, const PsRu
 static gboolean
 load (PsTrainingOptions *options, PsRunSetting *run, GError **error)
 {
-  const char *data;
-  guint step;
-
   options->start = ps_checkpoint_load (options->load, run->model, error);
   if (options->start == NULL)
     return FALSE;
-  step = ps_checkpoint_step (options->start);
+  guint step = ps_checkpoint_step (options->start);
   if (step >= run->n_steps)
     return ps_refuse (error, PS_ERROR_USAGE, "--steps: %u, but %s has done %u steps already", run->n_steps,
                       options->load, step);
   run->n_steps -= step;
-  data = ps_checkpoint_data (options->start);
+  const char *data = ps_checkpoint_data (options->start);
   if (g_strcmp0 (data, options->data) != 0 && ps_processes_rank (run->processes) == 0)
     g_printerr ("warning: %s went through %s; this run goes through %s\n", options->load,
                 data != NULL ? data : "other data", options->data);

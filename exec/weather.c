@@ -65,14 +65,13 @@ gboolean
 ps_machine_watch_read (PsMachineWatch *watch, GError **error)
 {
   g_autoptr (GArray) samples = g_array_new (FALSE, FALSE, sizeof (gint64));
-  PsSentinel *reading;
 
   if (watch->sentinels == NULL)
     return TRUE;
   if (!ps_sentinel_run (watch->run->device, &watch->setting, watch->run->choices, add, samples, error))
     return FALSE;
   g_array_remove_index (samples, 0);
-  reading = g_new0 (PsSentinel, 1);
+  PsSentinel *reading = g_new0 (PsSentinel, 1);
   *reading = (PsSentinel){ .what = g_strdup (PS_SENTINEL_OP),
                            .median_ns = ps_median ((gint64 *)(gpointer)samples->data, samples->len),
                            .n = samples->len,

@@ -65,11 +65,10 @@ PsConditions *
 ps_conditions_new (PsDevice *const *devices, guint n)
 {
   const PsDeviceClass *class = devices[0]->class;
-  PsConditions *conditions;
 
   if (class->condition == NULL)
     return NULL;
-  conditions = g_new0 (PsConditions, 1);
+  PsConditions *conditions = g_new0 (PsConditions, 1);
   conditions->n = class->sharing != NULL && class->sharing (devices[0]) >= n ? 1 : n;
   conditions->devices = g_memdup2 (devices, conditions->n * sizeof *devices);
   conditions->readings = g_array_new (FALSE, FALSE, sizeof (Reading));

@@ -96,14 +96,12 @@ ps_data_read (guint32 *words, const PsDeviceSetting *setting, guint64 step, guin
 double
 ps_data_rate (const PsTraining *training, guint64 step)
 {
-  double progress;
-
   if (training == NULL)
     return 1e-3;
   if (step < training->warm_up)
     return training->learning_rate * (double)(step + 1) / training->warm_up;
   if (training->decay <= training->warm_up)
     return training->decay > 0 ? training->least_rate : training->learning_rate;
-  progress = MIN (1, (double)(step - training->warm_up) / (training->decay - training->warm_up));
+  double progress = MIN (1, (double)(step - training->warm_up) / (training->decay - training->warm_up));
   return training->least_rate + (training->learning_rate - training->least_rate) * (1 + cos (G_PI * progress)) / 2;
 }

@@ -111,7 +111,6 @@ static Block *
 new_block (PsMemoryPool *memory, gint64 bytes, gboolean travels)
 {
   void *start = memory->source->allocate ((gsize)bytes);
-  Block *block;
 
   if (start == NULL)
     {
@@ -120,7 +119,7 @@ new_block (PsMemoryPool *memory, gint64 bytes, gboolean travels)
     }
   if (start == NULL)
     return NULL;
-  block = g_new0 (Block, 1);
+  Block *block = g_new0 (Block, 1);
   block->start = start;
   block->bytes = bytes;
   block->travels = travels;

@@ -31,8 +31,8 @@ void *ps_memory_pool_take (PsMemoryPool *memory, gsize bytes, PsUseKind kind);
 /* Gives a block back; NULL is allowed. */
 void ps_memory_pool_give (PsMemoryPool *memory, void *block);
 
-/* Moments number the ops of a device whose queue runs later than its host. Blocks that are given back from now on
- * belong to `moment`, and only those that belong to `usable` or an earlier one are taken again. At first both are 0. */
+/* For a device whose queue runs later than its host; a moment is the number of an op. A block that is given back from
+ * now on belongs to `moment`. A block is only taken again if its moment is `usable` or earlier. At first both are 0. */
 void ps_memory_pool_turn (PsMemoryPool *memory, guint64 moment, guint64 usable);
 
 /* Counts the block as `kind` from now on. */

@@ -21,23 +21,20 @@ ps_device_table (guint *n)
 const PsDeviceClass *
 ps_device_find (const char *name, GError **error)
 {
-  const PsDeviceClass *row;
-
   g_return_val_if_fail (name != NULL, NULL);
 
-  row = ps_table_find ("--device", "device", name, table, G_N_ELEMENTS (table), error);
+  const PsDeviceClass *row = ps_table_find ("--device", "device", name, table, G_N_ELEMENTS (table), error);
   return row == NULL || row->open != NULL ? row : ps_module_class (name, "device", error);
 }
 
 guint *
 ps_device_shares_parse (const PsDeviceClass *class, const char *where, const char *text, guint n, GError **error)
 {
-  g_autofree guint *shares = NULL;
   guint n_shares;
 
   if (!class->splits)
     return ps_refuse_null (error, PS_ERROR_USAGE, "%s: device %s does not split an accelerator", where, class->name);
-  shares = ps_shares_parse (where, text, &n_shares, error);
+  g_autofree guint *shares = ps_shares_parse (where, text, &n_shares, error);
   if (shares == NULL || n_shares == n)
     return g_steal_pointer (&shares);
   return ps_refuse_null (error, PS_ERROR_USAGE, "%s: '%s' has %u shares for %u devices", where, text, n_shares, n);

@@ -24,14 +24,12 @@ ps_choices_agree (PsCrew *crew, guint member, guint n_members, PsDevice *device,
   g_autofree guint8 *mine = NULL, *all = NULL;
   g_autoptr (GBytes) choices = NULL;
   gsize n_bytes, longest = 0;
-  gconstpointer bytes;
-  guint64 own_size;
 
   if (device->class->choices == NULL)
     return TRUE;
   choices = device->class->choices (device);
-  bytes = g_bytes_get_data (choices, &n_bytes);
-  own_size = n_bytes;
+  gconstpointer bytes = g_bytes_get_data (choices, &n_bytes);
+  guint64 own_size = n_bytes;
   if (!ps_crew_exchange (crew, member, &own_size, sizeof own_size, sizes, error))
     return FALSE;
   for (guint i = 0; i < n_members; i++)

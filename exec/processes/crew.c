@@ -63,10 +63,8 @@ ps_crew_free (PsCrew *crew)
 gboolean
 ps_crew_check (PsCrew *crew, GError **error)
 {
-  gboolean fine;
-
   pthread_mutex_lock (&crew->lock);
-  fine = crew->failure == NULL;
+  gboolean fine = crew->failure == NULL;
   if (!fine && error != NULL)
     *error = g_error_copy (crew->failure);
   pthread_mutex_unlock (&crew->lock);

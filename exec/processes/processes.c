@@ -66,8 +66,6 @@ ps_processes_part (PsProcesses *processes, const GError *error)
 static gint64
 trade (PsProcesses *processes, gconstpointer mine, gsize n_bytes, guint8 *all, gint64 timeout_ns)
 {
-  gint64 moment_ns;
-
   if (processes->rank > 0)
     {
       processes->send (processes, 0, mine, n_bytes);
@@ -77,7 +75,7 @@ trade (PsProcesses *processes, gconstpointer mine, gsize n_bytes, guint8 *all, g
   memcpy (all, mine, n_bytes);
   for (guint i = 1; i < processes->n_ranks; i++)
     processes->receive (processes, i, all + i * n_bytes, n_bytes, timeout_ns);
-  moment_ns = ps_clock_now ();
+  gint64 moment_ns = ps_clock_now ();
   for (guint i = 1; i < processes->n_ranks; i++)
     processes->send (processes, i, all, n_bytes * processes->n_ranks);
   return moment_ns;

@@ -160,10 +160,9 @@ find_own_squares (PsWorker *worker, GError **error)
   for (guint i = 0; class->computes && i < worker->script->n_stages; i++)
     {
       double *square = &worker->squares[worker->script->stages[i]];
-      float sum;
 
       *square = class->norm_square (worker->device, worker->script->stages[i]);
-      sum = (float)*square;
+      float sum = (float)*square;
       if (setting->n_tensor > 1 && !setting->add_up (setting->add_up_data, &sum, 1, error))
         return FALSE;
       *square = setting->n_tensor > 1 ? sum : *square;
@@ -269,11 +268,10 @@ validate (PsWorker *worker, guint step, gboolean *valid, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
   guint last = worker->run->program->schedule->placement->n_devices - 1;
-  float scale;
 
   if (worker->index < last && !receive_squares (worker, last, error))
     return FALSE;
-  scale = find_scale (worker);
+  float scale = find_scale (worker);
   *valid = scale == 1;
   if (!class->computes)
     return TRUE;

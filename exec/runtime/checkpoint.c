@@ -171,14 +171,13 @@ make_header (const PsCheckpoint *checkpoint, guint step, gsize *n_bytes)
   g_autofree char *steps = g_strdup_printf ("%u", step);
   const char *metadata[] = { "format", "pt", HEADER_KEY, FORMAT, "step", steps, "data", checkpoint->data, NULL };
   g_autofree PsTensorShape *shapes = g_new (PsTensorShape, (gsize)n * PS_N_STATE_ARRAYS);
-  char *header;
 
   for (guint i = 0; i < n * PS_N_STATE_ARRAYS; i++)
     {
       shapes[i] = parameter_at (checkpoint, i % n)->shape;
       shapes[i].name = array_name (shapes[i].name, i / n);
     }
-  header = ps_safetensors_header (shapes, n * PS_N_STATE_ARRAYS, metadata, n_bytes);
+  char *header = ps_safetensors_header (shapes, n * PS_N_STATE_ARRAYS, metadata, n_bytes);
   for (guint i = 0; i < n * PS_N_STATE_ARRAYS; i++)
     g_free (shapes[i].name);
   return header;
@@ -274,12 +273,11 @@ ps_checkpoint_load (const char *path, const PsModel *model, GError **error)
   g_autoptr (PsCheckpoint) checkpoint = checkpoint_new (model);
   g_autoptr (GError) cause = NULL;
   g_autoptr (PsSafetensors) file = NULL;
-  const char *bytes;
 
   checkpoint->file = g_mapped_file_new (path, FALSE, &cause);
   if (checkpoint->file == NULL)
     return ps_refuse_null (error, PS_ERROR_IO, "%s: cannot read: %s", path, cause->message);
-  bytes = g_mapped_file_get_contents (checkpoint->file);
+  const char *bytes = g_mapped_file_get_contents (checkpoint->file);
   file = ps_safetensors_parse (path, bytes, g_mapped_file_get_length (checkpoint->file), error);
   if (file == NULL || !read_metadata (checkpoint, path, file, error) || !find_arrays (checkpoint, path, file, error))
     return NULL;
@@ -362,10 +360,9 @@ ps_checkpoint_take (PsCheckpoint *checkpoint, PsDevice *device, guint stage, con
                     PsCheckpointGather gather, gpointer data, GError **error)
 {
   PsStageState state;
-  gboolean done;
 
   state_init (checkpoint, shape, &state);
-  done = device->class->read_state (device, stage, &state, error);
+  gboolean done = device->class->read_state (device, stage, &state, error);
   for (guint i = 0; done && i < PS_N_STATE_ARRAYS; i++)
     done = gather (state.array[i], state.n, i, data, error);
   if (done && fills)
@@ -379,11 +376,10 @@ ps_checkpoint_give (const PsCheckpoint *checkpoint, PsDevice *device, guint stag
                     GError **error)
 {
   PsStageState state;
-  gboolean done;
 
   state_init (checkpoint, shape, &state);
   copy_stage (checkpoint, shape, FALSE, &state);
-  done = device->class->write_state (device, stage, &state, error);
+  gboolean done = device->class->write_state (device, stage, &state, error);
   g_free (state.array[0]);
   return done;
 }

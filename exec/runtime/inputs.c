@@ -31,8 +31,6 @@ fill (void *values, gsize bytes, PsPrecision precision, float scale)
 gboolean
 ps_tensor_fill (PsTensor *tensor, PsPrecision precision, float scale, GError **error)
 {
-  g_autofree void *values = NULL;
-
   if (tensor->data == NULL || !tensor->device->class->computes)
     return TRUE;
   if (tensor->device->class->write == NULL)
@@ -40,7 +38,7 @@ ps_tensor_fill (PsTensor *tensor, PsPrecision precision, float scale, GError **e
       fill (tensor->data, tensor->bytes, precision, scale);
       return TRUE;
     }
-  values = g_malloc (tensor->bytes);
+  g_autofree void *values = g_malloc (tensor->bytes);
   fill (values, tensor->bytes, precision, scale);
   return tensor->device->class->write (tensor, values, error);
 }
@@ -77,13 +75,12 @@ PsTensor *
 ps_lone_input (PsLoneInputs *inputs, PsDevice *device, PsPrecision precision, PsOpKind kind, GError **error)
 {
   PsTensor **pattern = kind == PS_OP_F ? &inputs->activation : &inputs->gradient;
-  PsTensor *input;
 
   if (device->class->copy == NULL)
     return filled_input (device, precision, kind, error);
   if (*pattern == NULL)
     *pattern = filled_input (device, precision, kind, error);
-  input = *pattern != NULL ? new_input (device, kind, error) : NULL;
+  PsTensor *input = *pattern != NULL ? new_input (device, kind, error) : NULL;
   return input != NULL ? keep_if (input, device->class->copy (input, *pattern, NULL, error)) : NULL;
 }
 

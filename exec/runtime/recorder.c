@@ -71,14 +71,13 @@ ps_recorder_median_step (const PsRecorder *recorder)
 {
   guint n = recorder->n_steps - 1;
   g_autofree gint64 *iterations = g_new (gint64, recorder->n_steps);
-  gint64 median;
   guint step = 1;
 
   if (n == 0)
     return 0;
   for (guint i = 0; i < n; i++)
     iterations[i] = ps_recorder_iteration (recorder, i + 1);
-  median = ps_median (iterations, n);
+  gint64 median = ps_median (iterations, n);
   while (ps_recorder_iteration (recorder, step) != median)
     step++;
   return step;

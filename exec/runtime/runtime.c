@@ -50,12 +50,11 @@ run_threads (PsWorker *workers, PsRun *run)
 {
   guint n = run->n_here;
   g_autofree PsDevice **devices = g_new (PsDevice *, n);
-  g_autoptr (PsConditions) conditions = NULL;
   GError *error = NULL;
 
   for (guint i = 0; i < n; i++)
     devices[i] = workers[i].device;
-  conditions = ps_conditions_new (devices, n);
+  g_autoptr (PsConditions) conditions = ps_conditions_new (devices, n);
   for (guint i = 0; i < n && error == NULL; i++)
     workers[i].thread = g_thread_try_new ("device", ps_worker_main, &workers[i], &error);
   if (error != NULL)

@@ -7,8 +7,8 @@
 /* Takes a sample, elapsed_ns after the first op began. FALSE: it was the last one. */
 typedef gboolean (*PsSentinelSample) (gpointer data, gint64 ns, gint64 elapsed_ns);
 
-/* Times it, in a thread of its own. setting: of the device, and of PS_LAYER_STAGES stages. choices: those that the
- * device adopts before; NULL: none. Errors begin with "sentinel: ". */
+/* Times the op in a thread of its own. setting: of the device, with PS_LAYER_STAGES stages. choices: the device adopts
+ * them first; NULL: none. Errors begin with "sentinel: ". */
 gboolean ps_sentinel_run (const PsDeviceClass *class, const PsDeviceSetting *setting, GBytes *choices,
                           PsSentinelSample sample, gpointer data, GError **error);
 

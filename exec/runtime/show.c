@@ -102,13 +102,12 @@ ps_show_gradients (PsWorker *worker, guint step, guint stage, GError **error)
 {
   PsTransport *transport = worker->run->transport;
   g_autofree float *whole = NULL;
-  const float *values;
   gsize n;
 
   if (worker->run->result->gradients == NULL || worker->setting.replica > 0
       || !ps_shows_gradients (worker->run->program->schedule, worker->index, stage))
     return TRUE;
-  values = worker->device->class->gradients (worker->device, stage, &n);
+  const float *values = worker->device->class->gradients (worker->device, stage, &n);
   if (worker->run->n_tensor > 1)
     {
       values = whole = g_memdup2 (values, n * sizeof *values);

@@ -48,13 +48,12 @@ ps_sum_gradients (PsWorker *worker, guint stage, GError **error)
   PsTransport *transport = run->transport;
   const PsDeviceClass *class = worker->device->class;
   gsize n;
-  float *values;
 
   if (!class->computes || (run->twin == NULL && run->n_replicas == 1))
     return TRUE;
   if (!ps_worker_catch_up (worker, error))
     return FALSE;
-  values = class->gradient_memory (worker->device, stage, &n);
+  float *values = class->gradient_memory (worker->device, stage, &n);
   return needs_all (run)
              ? transport->class->sum (transport, worker->at, PS_CIRCLE_WEIGHTS, PS_SUM_WHOLE, values, n, error)
              : transport->class->sum (transport, worker->at, PS_CIRCLE_REPLICAS, PS_SUM_SCATTER, values, n, error);
@@ -65,12 +64,11 @@ ps_sum_weights (PsWorker *worker, guint stage, GError **error)
 {
   PsTransport *transport = worker->run->transport;
   gsize n;
-  float *values;
 
   if (!worker->setting.sharded || !worker->device->class->computes)
     return TRUE;
   if (!ps_worker_catch_up (worker, error))
     return FALSE;
-  values = worker->device->class->weight_memory (worker->device, stage, &n);
+  float *values = worker->device->class->weight_memory (worker->device, stage, &n);
   return transport->class->sum (transport, worker->at, PS_CIRCLE_REPLICAS, PS_SUM_GATHER, values, n, error);
 }

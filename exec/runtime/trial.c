@@ -17,15 +17,13 @@ PsTimeline *
 ps_trial_prediction (const PsPrediction *prediction)
 {
   const PsProgram *program = prediction->program;
-  g_autoptr (PsSimulation) steady = NULL;
-  PsTimeline *timeline;
 
   if (!program->schedule->asynchronous || ps_prediction_events (prediction) != NULL)
     return ps_prediction_timeline (prediction);
-  steady = ps_simulation_new (program);
+  g_autoptr (PsSimulation) steady = ps_simulation_new (program);
   ps_simulate (program, prediction->costs, steady);
   ps_iteration_times (program, prediction->costs, NULL, steady);
-  timeline = ps_timeline_from_simulation (program, prediction->costs, steady);
+  PsTimeline *timeline = ps_timeline_from_simulation (program, prediction->costs, steady);
   timeline->iteration_ns = prediction->metrics.iteration_ns;
   timeline->interval = prediction->interval;
   return timeline;
@@ -75,27 +73,26 @@ ps_trial_record (const PsTrial *trial, const PsProgram *program, const PsRunSett
   const PsComparison *comparison = trial->comparison;
   g_autoptr (PsProfile) used = db != NULL ? ps_costdb_profile (db, profile, error) : NULL;
   g_autofree char *name = NULL, *device = NULL;
-  PsRunRecord record;
 
   if (used == NULL)
     return FALSE;
   name = numbered_name (used);
   device = setting->n_tensor > 1 ? g_strdup_printf ("%s --tensor %u", setting->device->name, setting->n_tensor)
                                  : g_strdup (setting->device->name);
-  record = (PsRunRecord){ .profile = name,
-                          .schedule = schedule->name,
-                          .device = device,
-                          .transport = (char *)setting->transport->name,
-                          .n_devices = schedule->placement->n_devices,
-                          .n_chunks = ps_placement_max_chunks (schedule->placement),
-                          .n_microbatches = schedule->n_microbatches,
-                          .n_steps = trial->result->n_steps,
-                          .predicted_iteration_ns = comparison->predicted.iteration_ns,
-                          .measured_iteration_ns = comparison->measured.iteration_ns,
-                          .predicted_peak_bytes = comparison->predicted.peak_memory_bytes,
-                          .measured_peak_bytes = comparison->measured.peak_memory_bytes,
-                          .clock_mhz = trial->result->clock_mhz,
-                          .check = (char *)ps_check_name (check),
-                          .started = trial->started };
+  PsRunRecord record = { .profile = name,
+                         .schedule = schedule->name,
+                         .device = device,
+                         .transport = (char *)setting->transport->name,
+                         .n_devices = schedule->placement->n_devices,
+                         .n_chunks = ps_placement_max_chunks (schedule->placement),
+                         .n_microbatches = schedule->n_microbatches,
+                         .n_steps = trial->result->n_steps,
+                         .predicted_iteration_ns = comparison->predicted.iteration_ns,
+                         .measured_iteration_ns = comparison->measured.iteration_ns,
+                         .predicted_peak_bytes = comparison->predicted.peak_memory_bytes,
+                         .measured_peak_bytes = comparison->measured.peak_memory_bytes,
+                         .clock_mhz = trial->result->clock_mhz,
+                         .check = (char *)ps_check_name (check),
+                         .started = trial->started };
   return ps_costdb_store_run (db, &record, error);
 }

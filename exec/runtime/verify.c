@@ -143,7 +143,6 @@ static void
 add_copy (Draft *draft, guint copy)
 {
   guint n_stages = draft->schedule->placement->n_stages;
-  const GArray *order;
 
   draft->copy = copy;
   draft->weights = g_ptr_array_new_with_free_func ((GDestroyNotify)g_array_unref);
@@ -151,7 +150,7 @@ add_copy (Draft *draft, guint copy)
     g_ptr_array_add (draft->weights, list_weights (draft, stage));
   draft->next = g_new0 (guint, n_stages);
   draft->ready = g_new0 (guint8, (gsize)n_stages * draft->n_microbatches * draft->schedule->n_slices);
-  order = draft->weights->pdata[n_stages - 1];
+  const GArray *order = draft->weights->pdata[n_stages - 1];
   for (guint i = 0; i < order->len; i++)
     if (!*ready_at (draft, g_array_index (order, PsOp, i)))
       add_microbatch (draft, g_array_index (order, PsOp, i).microbatch);
@@ -180,8 +179,6 @@ ps_verify_reference (const PsSchedule *schedule, guint n_microbatches)
       = ps_schedule_builder_new ("one device", reference_placement (n_stages, n_copies), n_microbatches);
   g_autofree guint8 *copies = g_new0 (guint8, n_microbatches);
   Draft draft = { .schedule = schedule, .n_microbatches = n_microbatches, .builder = builder };
-  PsSchedule *reference;
-  PsProgram *program;
 
   for (guint i = 0; i < n_microbatches; i++)
     copies[i] = (guint8)ps_schedule_weight_copy (schedule, i % schedule->n_microbatches);
@@ -190,11 +187,11 @@ ps_verify_reference (const PsSchedule *schedule, guint n_microbatches)
       add_copy (&draft, copy);
       ps_schedule_builder_next_device (builder);
     }
-  reference = ps_schedule_builder_end (builder);
+  PsSchedule *reference = ps_schedule_builder_end (builder);
   reference->copy = g_steal_pointer (&copies);
   reference->n_slices = schedule->n_slices;
   set_rule (reference, schedule);
-  program = ps_program_lower (reference, PS_COMM_ASAP, NULL);
+  PsProgram *program = ps_program_lower (reference, PS_COMM_ASAP, NULL);
   g_assert (program != NULL);
   return program;
 }
@@ -291,7 +288,6 @@ ps_verify (const PsSchedule *schedule, const PsRunResult *result, const PsRunSet
 {
   g_autoptr (PsProgram) program = ps_verify_reference (schedule, result->n_microbatches);
   PsRunSetting alone = *setting;
-  g_autoptr (PsRunResult) reference = NULL;
   g_autofree guint *delays = g_new (guint, schedule->placement->n_stages);
 
   for (guint i = 0; i < schedule->placement->n_stages; i++)
@@ -309,7 +305,7 @@ ps_verify (const PsSchedule *schedule, const PsRunResult *result, const PsRunSet
   alone.bypass = FALSE;
   if (setting->bypass && setting->clip == 0)
     alone.clip = INFINITY;
-  reference = ps_run (program, &alone, error);
+  g_autoptr (PsRunResult) reference = ps_run (program, &alone, error);
   if (reference == NULL)
     {
       g_prefix_error (error, "reference run on one device: ");

@@ -32,11 +32,11 @@ ps_worker_take (PsWorker *worker, guint from, PsOp name, gpointer bytes, gsize n
   PsTransport *transport = worker->run->transport;
   PsTensor *tensor = transport->class->wait (transport, worker->at, ps_worker_peer (worker, from), name, worker->device,
                                              &worker->unrecorded, error);
-  gboolean done;
 
   if (tensor == NULL)
     return FALSE;
-  done = bytes == NULL || tensor->data == NULL || ps_device_read (worker->device, bytes, tensor->data, n_bytes, error);
+  gboolean done
+      = bytes == NULL || tensor->data == NULL || ps_device_read (worker->device, bytes, tensor->data, n_bytes, error);
   worker->device->class->tensor_free (tensor);
   return done;
 }

@@ -43,11 +43,10 @@ run_op (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, PsOpRecor
 {
   const PsDeviceClass *class = worker->device->class;
   PsMemoryUse use;
-  gboolean done;
 
   class->reset_peak (worker->device);
   record->times.start_ns = ps_clock_now ();
-  done = run_on_device (worker, op, input, output, &record->times, error);
+  gboolean done = run_on_device (worker, op, input, output, &record->times, error);
   record->times.end_ns = ps_clock_now ();
   class->memory (worker->device, &use);
   record->held_bytes = ps_memory_use_held (&use);
@@ -58,11 +57,9 @@ run_op (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, PsOpRecor
 static PsTensor *
 take_slot (PsWorker *worker, guint slot)
 {
-  PsTensor *tensor;
-
   if (slot == PS_NO_SLOT)
     return NULL;
-  tensor = g_steal_pointer (&worker->slots[slot]);
+  PsTensor *tensor = g_steal_pointer (&worker->slots[slot]);
   g_assert (tensor != NULL);
   return tensor;
 }
@@ -76,13 +73,12 @@ choose_version (PsWorker *worker, PsOp op, guint step, GError **error)
   const PsSchedule *schedule = run->program->schedule;
   const PsDeviceClass *class = worker->device->class;
   guint64 number = worker->n_updates[op.stage], microbatch = (guint64)step * schedule->n_microbatches + op.microbatch;
-  guint delay;
 
   if (schedule->weight_versions == NULL || class->use_version == NULL)
     return TRUE;
   if (run->endless)
     number = microbatch / ps_schedule_update_every (schedule);
-  delay = run->setting->delays != NULL ? run->setting->delays[op.stage] : ps_schedule_delay (schedule, op.stage);
+  guint delay = run->setting->delays != NULL ? run->setting->delays[op.stage] : ps_schedule_delay (schedule, op.stage);
   return class->use_version (worker->device, op.stage, number - MIN (number, delay), error);
 }
 

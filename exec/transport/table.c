@@ -27,10 +27,8 @@ ps_transport_table (guint *n)
 const PsTransportClass *
 ps_transport_find (const char *name, GError **error)
 {
-  const PsTransportClass *row;
-
   g_return_val_if_fail (name != NULL, NULL);
 
-  row = ps_table_find ("--transport", "transport", name, table, G_N_ELEMENTS (table), error);
+  const PsTransportClass *row = ps_table_find ("--transport", "transport", name, table, G_N_ELEMENTS (table), error);
   return row == NULL || row->open != NULL ? row : ps_module_class (name, "transport", error);
 }

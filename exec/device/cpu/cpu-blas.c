@@ -22,12 +22,11 @@ ps_cpu_blas_load (GError **error)
 {
   static GMutex mutex;
   G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&mutex);
-  GModule *library;
 
   if (ps_cpu_blas.sgemm != NULL)
     return TRUE;
   g_setenv ("OPENBLAS_NUM_THREADS", "1", TRUE); /* each device has its own thread */
-  library = g_module_open (LIBRARY, G_MODULE_BIND_LOCAL);
+  GModule *library = g_module_open (LIBRARY, G_MODULE_BIND_LOCAL);
   if (library != NULL && find_functions (library))
     {
       g_module_make_resident (library);

@@ -12,10 +12,9 @@ static gboolean
 check_kind (const PsModel *model, GError **error)
 {
   PsModel plain = *model;
-  const char *special;
 
   plain.tied = FALSE;
-  special = ps_model_special_key (&plain);
+  const char *special = ps_model_special_key (&plain);
   if (special != NULL)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cpu device: model has %s: only models without it are supported",
                       special);

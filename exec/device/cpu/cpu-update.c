@@ -172,14 +172,12 @@ ps_cpu_stage_norm_square (const PsCpuStage *stage)
 static void
 read_array (const PsCpuStage *stage, const float *from, gsize first, gsize n, float *whole)
 {
-  g_autofree float *own = NULL;
-
   if (stage->context->sizes.parts == 1)
     {
       memcpy (whole + first, from, n * sizeof (float));
       return;
     }
-  own = g_new0 (float, stage->n_parameters);
+  g_autofree float *own = g_new0 (float, stage->n_parameters);
   memcpy (own + first, from, n * sizeof (float));
   ps_cpu_stage_join (stage, own, whole);
 }

@@ -249,11 +249,10 @@ ps_cuda_choose (const PsCudaProduct *product, PsCudaCall *call, PsCudaContext *c
 {
   G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&choices_mutex);
   const PsCudaChoice *known = choices != NULL ? g_hash_table_lookup (choices, product) : NULL;
-  PsCudaChoice choice;
 
   if (known != NULL)
     return *known;
-  choice = make_choice (product, call, context);
+  PsCudaChoice choice = make_choice (product, call, context);
   remember (product, &choice);
   return choice;
 }

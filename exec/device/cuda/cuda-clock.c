@@ -28,10 +28,8 @@ ps_cuda_clock_close (PsCudaClock *clock)
 static cudaError_t
 record_spare (PsCudaClock *clock, cudaStream_t stream, gint64 *begin_ns)
 {
-  cudaError_t status;
-
   *begin_ns = ps_clock_now ();
-  status = cudaEventRecord (clock->spare, stream);
+  cudaError_t status = cudaEventRecord (clock->spare, stream);
   if (status == cudaSuccess)
     do
       status = cudaEventQuery (clock->spare);

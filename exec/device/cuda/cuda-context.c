@@ -169,12 +169,11 @@ gboolean
 ps_cuda_context_open (PsCudaContext *context, const PsDeviceSetting *setting, GError **error)
 {
   struct cudaDeviceProp properties;
-  PsCudaPlace place;
   int count;
 
   if (!ps_cuda_ok ("counting GPUs", cudaGetDeviceCount (&count), error))
     return FALSE;
-  place = ps_cuda_place (setting->index, setting->n_local, setting->exclusive, (guint)count);
+  PsCudaPlace place = ps_cuda_place (setting->index, setting->n_local, setting->exclusive, (guint)count);
   context->gpu = (int)place.gpu;
   context->n_sharing = place.n;
   if (!ps_cuda_ok ("opening a GPU", cudaSetDevice (context->gpu), error)

@@ -73,10 +73,10 @@ launch (PsCudaDevice *cuda, PsOp op, PsTensor *input, void **result, PsTimes *ti
   cudaStream_t stream = lane != NULL ? lane->context.stream : NULL;
   PsCudaJob *job = lane != NULL ? ps_cuda_queue_begin (&cuda->queue, &op, times, stream, error) : NULL;
   const gboolean second = cuda->left != NULL;
-  gboolean done;
   guint next;
+  gboolean done
+      = job != NULL && fit (cuda, ps_device_op_reads (ps_cuda_stage_shape (stage), op), &block, stream, error);
 
-  done = job != NULL && fit (cuda, ps_device_op_reads (ps_cuda_stage_shape (stage), op), &block, stream, error);
   if (done)
     {
       ps_cuda_stage_move (stage, lane);
@@ -127,7 +127,6 @@ ps_cuda_device_start (PsDevice *device, PsOp op, PsTensor *input, PsTensor **out
 {
   PsCudaDevice *cuda = ps_cuda_device (device);
   void *result = NULL;
-  gboolean ok;
 
   g_return_val_if_fail (input == NULL || input->device == device, FALSE);
 
@@ -139,7 +138,7 @@ ps_cuda_device_start (PsDevice *device, PsOp op, PsTensor *input, PsTensor **out
     }
   ps_cuda_tensors_free_taken (cuda);
   open_range (op);
-  ok = launch (cuda, op, input, &result, times, error);
+  gboolean ok = launch (cuda, op, input, &result, times, error);
   nvtxRangePop ();
   if (!ok)
     {

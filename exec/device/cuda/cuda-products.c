@@ -27,12 +27,11 @@ ps_cuda_products_new (PsCudaContext *context, PsCudaElement element, void *works
 {
   cublasLtHandle_t handle;
   const cublasStatus_t status = cublasLtCreate (&handle);
-  PsCudaProducts *products;
 
   if (status != CUBLAS_STATUS_SUCCESS)
     return ps_refuse_null (error, PS_ERROR_UNAVAILABLE, "cuda device: opening cuBLASLt: %s",
                            cublasLtGetStatusString (status));
-  products = g_new0 (PsCudaProducts, 1);
+  PsCudaProducts *products = g_new0 (PsCudaProducts, 1);
   products->context = context;
   products->element = element;
   products->handle = handle;
@@ -79,11 +78,9 @@ run_product (PsCudaProducts *products, const PsCudaProduct *product, PsCudaCall 
 static void
 need_product (PsCudaProducts *products, const PsCudaProduct *product, PsCudaCall *call)
 {
-  g_autofree char *what = NULL;
-
   if (run_product (products, product, call))
     return;
-  what = g_strdup_printf ("matrix product of %d x %d x %d", product->m, product->n, product->k);
+  g_autofree char *what = g_strdup_printf ("matrix product of %d x %d x %d", product->m, product->n, product->k);
   ps_cuda_note_text (products->context, what, "cuBLASLt has no algorithm for it");
 }
 

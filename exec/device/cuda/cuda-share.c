@@ -31,12 +31,10 @@ refuse (guint n, guint n_parts, const char *what, GError **error)
 gboolean
 ps_cuda_share_evenly (guint n_sms, guint least, guint multiple, guint n, guint *sms, GError **error)
 {
-  g_autofree char *what = NULL;
-
   *sms = n_sms / n / multiple * multiple;
   if (*sms >= MAX (least, 1))
     return TRUE;
-  what = g_strdup_printf ("multiprocessors: each needs %u at least", MAX (least, multiple));
+  g_autofree char *what = g_strdup_printf ("multiprocessors: each needs %u at least", MAX (least, multiple));
   return refuse (n, n_sms, what, error);
 }
 

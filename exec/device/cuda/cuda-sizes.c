@@ -15,11 +15,10 @@ static gboolean
 check_kind (const PsModel *model, GError **error)
 {
   const guint head_size = model->hidden / model->heads;
-  const char *special;
   PsModel plain = *model;
 
   plain.tied = FALSE;
-  special = ps_model_special_key (&plain);
+  const char *special = ps_model_special_key (&plain);
   if (special != NULL)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cuda device: model has %s: only models without it are supported",
                       special);

@@ -157,10 +157,8 @@ gboolean
 ps_cuda_slot_forward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, void *input, PsCudaPlan *plan,
                       GError **error)
 {
-  gboolean ok;
-
   slot->layers = g_new0 (PsCudaLayerState, shape->n_layers + 1);
-  ok = take_stream (slot, shared, shape, input, error);
+  gboolean ok = take_stream (slot, shared, shape, input, error);
   ok = ok && take_forward_parts (slot, shared, shape, error);
   if (ok && shape->head)
     ok = take_head_parts (shared, &slot->head, PS_CUDA_HEAD_X + 1, PS_CUDA_HEAD_LOGITS, error);

@@ -46,12 +46,12 @@ static void *
 take_idle (PsCudaDevice *cuda)
 {
   PsCudaQueue *queue = &cuda->queue;
-  void *block;
 
   ps_cuda_tensors_free_taken (cuda);
   ps_cuda_queue_reap (queue);
   ps_memory_pool_turn (cuda->shared.memory, queue->n_started, queue->n_done);
-  block = ps_memory_pool_take (cuda->shared.memory, ps_cuda_sizes_boundary_bytes (&cuda->shared.sizes), PS_USE_BUFFER);
+  void *block
+      = ps_memory_pool_take (cuda->shared.memory, ps_cuda_sizes_boundary_bytes (&cuda->shared.sizes), PS_USE_BUFFER);
   if (block != NULL || queue->n_done == queue->n_started || !ps_cuda_queue_await (queue, 0, NULL))
     return block;
   return take_idle (cuda);
@@ -69,7 +69,6 @@ void
 ps_cuda_tensor_free (PsTensor *tensor)
 {
   cudaEvent_t taken = tensor != NULL ? ((PsCudaTensor *)tensor)->taken : NULL;
-  PsCudaDevice *cuda;
 
   if (tensor == NULL)
     return;
@@ -78,7 +77,7 @@ ps_cuda_tensor_free (PsTensor *tensor)
       ps_cuda_tensor_destroy (tensor);
       return;
     }
-  cuda = ps_cuda_device (tensor->device);
+  PsCudaDevice *cuda = ps_cuda_device (tensor->device);
   g_mutex_lock (&cuda->mutex);
   g_queue_push_tail (&cuda->taken, tensor);
   g_mutex_unlock (&cuda->mutex);
@@ -120,11 +119,10 @@ static gboolean
 start_copy (PsCudaDevice *cuda, PsTensor *to, PsCudaTensor *from, PsTimes *times, GError **error)
 {
   cudaStream_t copies = cuda->copies.stream;
-  PsCudaJob *job;
 
   if (!ps_cuda_follow (copies, from->base.ready, error))
     return FALSE;
-  job = ps_cuda_queue_begin (&cuda->queue, NULL, times, copies, error);
+  PsCudaJob *job = ps_cuda_queue_begin (&cuda->queue, NULL, times, copies, error);
   if (job == NULL
       || !ps_cuda_ok ("copying", cudaMemcpyAsync (to->data, from->base.data, to->bytes, cudaMemcpyDefault, copies),
                       error)

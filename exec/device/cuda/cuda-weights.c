@@ -54,8 +54,8 @@ newest (const PsCudaWeights *weights)
   return weights->versions[weights->n_steps % weights->n_versions];
 }
 
-/* Makes the values of a parameter in the device's layout: its start values, or those that `from` points to, which moves
- * on. Then writes them to an array of the device. */
+/* Writes the values of a parameter to an array of the device, in the device's layout. from NULL: its start values.
+ * Otherwise they are read at *from, which then moves to the next parameter. */
 static gboolean
 write_parameter (PsCudaShared *shared, const PsCudaParameter *parameter, const float **from, float *array,
                  GError **error)
@@ -306,11 +306,10 @@ read_parameter (PsCudaContext *context, const PsCudaParameter *parameter, const 
 {
   const float *from = array + parameter->first;
   const gsize n = ps_cuda_parameter_extent (parameter);
-  g_autofree float *own = NULL;
 
   if (n == 0 || (parameter->counts && n == ps_cuda_parameter_whole (parameter)))
     return n == 0 || ps_cuda_copy (context, values, from, n * sizeof *values, error);
-  own = g_new (float, n);
+  g_autofree float *own = g_new (float, n);
   if (!ps_cuda_copy (context, own, from, n * sizeof *own, error))
     return FALSE;
   ps_cuda_parameter_join (parameter, own, values);

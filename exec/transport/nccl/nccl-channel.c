@@ -63,7 +63,6 @@ fail_aborted (GError **error)
 static char *
 describe (const PsNcclChannel *channel, const PsNcclJob *job)
 {
-  g_autofree char *text = NULL;
   PsInstruction instruction = { .type = channel->kind == PS_NCCL_SEND ? PS_INSTRUCTION_SEND : PS_INSTRUCTION_RECEIVE,
                                 .peer = (guint16)channel->peer };
 
@@ -75,7 +74,7 @@ describe (const PsNcclChannel *channel, const PsNcclJob *job)
     return g_strdup_printf ("device %u: channel %s device %u", channel->own,
                             channel->kind == PS_NCCL_SEND ? "to" : "from", channel->peer);
   instruction.op = job->op;
-  text = ps_instruction_format (&instruction);
+  g_autofree char *text = ps_instruction_format (&instruction);
   return g_strdup_printf ("device %u: %s", channel->own, text);
 }
 
@@ -105,13 +104,11 @@ ps_nccl_channel_settle (PsNcclChannel *channel, ncclResult_t result)
 static gboolean
 check_settled (PsNcclChannel *channel, const PsNcclJob *job, ncclResult_t result, GError **error)
 {
-  g_autofree char *what = NULL;
-
   if (result == ncclSuccess)
     return TRUE;
   if (is_aborted (channel))
     return fail_aborted (error);
-  what = describe (channel, job);
+  g_autofree char *what = describe (channel, job);
   if (result != ncclInProgress)
     return ps_nccl_ok (what, channel->comm, result, error);
   return ps_refuse (error, PS_ERROR_IO, "%s: not ready after %g s", what, (double)channel->timeout_ns / 1e9);
@@ -121,14 +118,12 @@ static gboolean
 create_communicator (PsNcclChannel *channel, const ncclUniqueId *id, guint rank, guint n_ranks, GError **error)
 {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  ncclResult_t result;
-  gboolean created;
 
   config.blocking = 0;
   pthread_mutex_lock (&channel->lock);
-  result = ncclCommInitRankConfig (&channel->comm, (int)n_ranks, *id, (int)rank, &config);
+  ncclResult_t result = ncclCommInitRankConfig (&channel->comm, (int)n_ranks, *id, (int)rank, &config);
   result = ps_nccl_channel_settle (channel, result);
-  created = check_settled (channel, NULL, result, error);
+  gboolean created = check_settled (channel, NULL, result, error);
   pthread_mutex_unlock (&channel->lock);
   return created;
 }
@@ -239,12 +234,11 @@ gboolean
 ps_nccl_channel_await (PsNcclChannel *channel, PsNcclJob *job, GError **error)
 {
   g_autofree char *what = describe (channel, job);
-  cudaError_t status;
 
   pthread_mutex_lock (&channel->lock);
   job->since_ns = ps_clock_now ();
   pthread_mutex_unlock (&channel->lock);
-  status = cudaEventSynchronize (job->done);
+  cudaError_t status = cudaEventSynchronize (job->done);
   /* An aborted operation counts as done for CUDA. */
   if (is_aborted (channel))
     return fail_aborted (error);
@@ -260,10 +254,8 @@ ps_nccl_channel_await (PsNcclChannel *channel, PsNcclJob *job, GError **error)
 static PsNcclJob *
 oldest_done (PsNcclChannel *channel, gboolean all)
 {
-  PsNcclJob *job;
-
   pthread_mutex_lock (&channel->lock);
-  job = g_queue_peek_head (&channel->jobs);
+  PsNcclJob *job = g_queue_peek_head (&channel->jobs);
   if (job != NULL && !all && cudaEventQuery (job->done) != cudaSuccess)
     job = NULL;
   pthread_mutex_unlock (&channel->lock);
@@ -322,12 +314,11 @@ examine_locked (PsNcclChannel *channel)
 {
   const PsNcclJob *job = awaited_job (channel);
   ncclResult_t result = ncclSuccess;
-  g_autofree char *what = NULL;
   GError *error = NULL;
 
   if (channel->comm == NULL || is_aborted (channel))
     return NULL;
-  what = describe (channel, job != NULL ? job : g_queue_peek_head (&channel->jobs));
+  g_autofree char *what = describe (channel, job != NULL ? job : g_queue_peek_head (&channel->jobs));
   if (has_failed (channel, &result))
     ps_nccl_ok (what, channel->comm, result, &error);
   else if (is_overdue (channel, job))
@@ -338,12 +329,10 @@ examine_locked (PsNcclChannel *channel)
 GError *
 ps_nccl_channel_examine (PsNcclChannel *channel)
 {
-  GError *error;
-
   /* A thread that posts holds the lock, looks for errors itself and keeps its own deadline. */
   if (pthread_mutex_trylock (&channel->lock) != 0)
     return NULL;
-  error = examine_locked (channel);
+  GError *error = examine_locked (channel);
   pthread_mutex_unlock (&channel->lock);
   return error;
 }

@@ -254,7 +254,6 @@ open_sums (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, const nc
 gboolean
 ps_nccl_endpoint_join (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, PsDevice *device, GError **error)
 {
-  g_autofree ncclUniqueId *names = NULL;
   ncclUniqueId sums[PS_NCCL_N_CIRCLES];
 
   endpoint->device = device;
@@ -263,7 +262,7 @@ ps_nccl_endpoint_join (PsNcclEndpoint *endpoint, const PsTransportSetting *setti
     return FALSE;
   if (!meet_peers (endpoint, setting, sums, error))
     return FALSE;
-  names = exchange_names (endpoint, setting, error);
+  g_autofree ncclUniqueId *names = exchange_names (endpoint, setting, error);
   return names != NULL && open_channels (endpoint, setting, names, error) && open_sums (endpoint, setting, sums, error)
          && open_clock (endpoint, error);
 }

@@ -224,14 +224,13 @@ nccl_send (PsTransport *base, guint from, guint to, PsOp message, PsTensor *tens
   PsNcclEndpoint *endpoint = transport->endpoint[from];
   PsNcclChannel *channel = endpoint->out[to % transport->setting.n_devices];
   PsNcclJob *job = g_new0 (PsNcclJob, 1);
-  void *memory;
 
   g_assert (delay_ns == 0 || tensor->bytes == 0);
 
   *job = (PsNcclJob){ .op = message,
                       .tensor = tensor,
                       .due_ns = ps_clock_now () + delay_ns + transport->setting.clock_offset_ns };
-  memory = ps_nccl_channel_reap (channel, FALSE, error) ? stage_out (endpoint, channel, job, error) : NULL;
+  void *memory = ps_nccl_channel_reap (channel, FALSE, error) ? stage_out (endpoint, channel, job, error) : NULL;
   if (memory != NULL)
     return ps_nccl_channel_post (channel, job, memory, endpoint->wire_bytes, error);
   ps_nccl_job_free (channel, job);
@@ -312,7 +311,6 @@ nccl_wait (PsTransport *base, guint at, guint from, PsOp message, PsDevice *into
   PsNcclEndpoint *endpoint = transport->endpoint[at];
   PsNcclChannel *channel = endpoint->in[from % transport->setting.n_devices];
   PsNcclJob *job = ps_nccl_channel_find (channel, message);
-  PsTensor *tensor;
   char name[48];
 
   if (job == NULL)
@@ -320,7 +318,7 @@ nccl_wait (PsTransport *base, guint at, guint from, PsOp message, PsDevice *into
                            channel->own, ps_op_format (message, name), channel->peer);
   if (!ps_nccl_channel_await (channel, job, error))
     return NULL;
-  tensor = take_message (transport, endpoint, job, times, error);
+  PsTensor *tensor = take_message (transport, endpoint, job, times, error);
   ps_nccl_job_free (channel, job);
   return tensor;
 }
@@ -353,15 +351,14 @@ nccl_sum (PsTransport *base, guint at, PsCircleKind kind, G_GNUC_UNUSED PsSumHal
   PsNcclChannel *channel = endpoint->sums[kind];
   gsize n_bytes = n * sizeof *values;
   void *there = NULL;
-  gboolean done;
 
   if (channel == NULL)
     return TRUE;
   if (ps_cuda_is_on_gpu (values))
     return add_up (channel, values, n, !channel->borrows, error);
-  done = ps_nccl_cuda_ok ("cudaMalloc", cudaMalloc (&there, n_bytes), error)
-         && copy (endpoint, there, values, n_bytes, error) && add_up (channel, there, n, TRUE, error)
-         && copy (endpoint, values, there, n_bytes, error);
+  gboolean done = ps_nccl_cuda_ok ("cudaMalloc", cudaMalloc (&there, n_bytes), error)
+                  && copy (endpoint, there, values, n_bytes, error) && add_up (channel, there, n, TRUE, error)
+                  && copy (endpoint, values, there, n_bytes, error);
   cudaFree (there);
   return done;
 }

@@ -237,7 +237,6 @@ static gboolean
 threads_send (PsTransport *transport, guint from, guint to, PsOp op, PsTensor *tensor, gint64 delay_ns, GError **error)
 {
   gint64 now_ns = ps_clock_now ();
-  Message *message;
 
   g_assert (tensor->bytes <= ((PsThreadsSum *)transport)->setting.message_bytes);
 
@@ -246,7 +245,7 @@ threads_send (PsTransport *transport, guint from, guint to, PsOp op, PsTensor *t
       tensor_free (tensor);
       return FALSE;
     }
-  message = g_new0 (Message, 1);
+  Message *message = g_new0 (Message, 1);
   *message = (Message){ .op = op, .bytes = tensor->bytes, .sent_ns = now_ns, .ready_ns = now_ns + delay_ns };
   message->due_ns = (tensor->ready_ns > 0 ? tensor->ready_ns : now_ns) + delay_ns;
   /* The receiver copies device memory from device to device; host memory goes through a slot. */
@@ -267,10 +266,9 @@ threads_receive (PsTransport *transport, guint at, guint from, PsOp op, GError *
 {
   Message *announced = g_new0 (Message, 1);
   gboolean aborted;
-  Port *port;
 
   announced->op = op;
-  port = port_lock (transport, at);
+  Port *port = port_lock (transport, at);
   list_append (&port->from[from].announced, announced);
   aborted = port->aborted;
   port_unlock (port);
@@ -336,12 +334,11 @@ static gboolean
 await_ready (PsTransport *transport, guint at, const Message *message, GError **error)
 {
   gint64 wake_ns = message->ready_ns - PS_CLOCK_SPIN_NS;
-  Port *port;
   gboolean aborted;
 
   if (message->ready_ns <= ps_clock_now ())
     return TRUE;
-  port = port_lock (transport, at);
+  Port *port = port_lock (transport, at);
   while (!port->aborted && wake_ns > ps_clock_now ())
     port_sleep (port, wake_ns);
   aborted = port->aborted;
