@@ -32,17 +32,6 @@ heads_clear (Heads *heads)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Heads, heads_clear)
 
-/* Bytes that remain of what an F takes, after the stage's ops up to `kind`. */
-static gint64
-kept_after (const PsProblem *problem, guint stage, guint kind)
-{
-  gint64 bytes = 0;
-
-  for (guint chain = stage * N_KINDS; chain <= stage * N_KINDS + kind; chain++)
-    bytes += problem->take[chain] - problem->give[chain];
-  return bytes;
-}
-
 /* Takes a way to give back bytes over if it is faster than that of the stage. */
 static void
 note_return (Heads *heads, guint stage, gint64 time, gint64 bytes)
@@ -61,8 +50,8 @@ set_return (Heads *heads, guint stage, guint below)
 {
   const PsProblem *problem = heads->problem;
   const gint64 *duration = problem->duration + (gsize)stage * N_KINDS;
-  gint64 kept = kept_after (problem, stage, PS_OP_F), after_b = kept_after (problem, stage, PS_OP_B),
-         after_w = kept_after (problem, stage, PS_OP_W);
+  gint64 kept = ps_problem_kept (problem, stage, PS_OP_F), after_b = ps_problem_kept (problem, stage, PS_OP_B),
+         after_w = ps_problem_kept (problem, stage, PS_OP_W);
 
   heads->each[stage] = MAX (kept - MIN (after_b, after_w), 0);
   note_return (heads, stage, duration[PS_OP_B], kept - after_b);
@@ -172,7 +161,7 @@ forward_start (const Heads *heads, guint stage, guint k)
 
       heads->parts[n_parts++] = (Part){ stages[i] * N_KINDS + PS_OP_F, done };
       heads->parts[n_parts++] = (Part){ stages[i] * N_KINDS + PS_OP_B, k - k % problem->n_slices };
-      need += done * kept_after (problem, stages[i], PS_OP_F);
+      need += done * ps_problem_kept (problem, stages[i], PS_OP_F);
     }
   need -= limit == G_MAXINT64 ? limit / 2 : limit - problem->held[problem->device[stage]];
   return start_after (heads, stage, n_parts, MAX (need, 0), TRUE);

@@ -43,6 +43,16 @@ set_stage (PsProblem *problem, const PsCosts *costs, guint stage)
 }
 
 gint64
+ps_problem_kept (const PsProblem *problem, guint stage, PsOpKind kind)
+{
+  gint64 bytes = 0;
+
+  for (guint chain = stage * N_KINDS; chain <= stage * N_KINDS + kind; chain++)
+    bytes += problem->take[chain] - problem->give[chain];
+  return bytes;
+}
+
+gint64
 ps_problem_apart_peak (const PsProblem *problem, guint stage)
 {
   guint b = stage * N_KINDS + PS_OP_B, w = stage * N_KINDS + PS_OP_W;

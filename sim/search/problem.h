@@ -67,6 +67,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProblem, ps_problem_free)
 /* Whether the device could run out of memory; FALSE if all that its ops ever take fits. */
 gboolean ps_problem_may_run_out (const PsProblem *problem, guint device);
 
+/* Bytes that remain of what an F takes, after the stage's ops up to `kind`. */
+gint64 ps_problem_kept (const PsProblem *problem, guint stage, PsOpKind kind);
+
 /* The most that a B and its W, run one after the other, add to the memory of their device. */
 gint64 ps_problem_apart_peak (const PsProblem *problem, guint stage);
 

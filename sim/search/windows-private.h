@@ -48,6 +48,22 @@ void ps_windows_heads (const PsProblem *problem, guint base, gint64 *start);
  * from that. */
 void ps_windows_open (PsWindows *windows, guint span_of, gint64 target);
 
+/* Whether heads by work and memory do not take too long. */
+gboolean ps_windows_has_heads (const PsProblem *problem);
+
+/* Whether the ops of a device end by the target. */
+static inline gboolean
+ps_windows_counts (const PsWindows *windows, guint device)
+{
+  return windows->span_of == windows->problem->n_devices || windows->span_of == device;
+}
+
+/* Spreads the latest ends over chains and producers. */
+void ps_windows_follow_back (PsWindows *windows);
+
+/* Spreads all windows over chains and producers. FALSE: some op has no room in its window. */
+gboolean ps_windows_follow (PsWindows *windows);
+
 /* Narrows until nothing changes. FALSE: the windows prove that no order meets the target. */
 gboolean ps_windows_narrow (PsWindows *windows);
 
@@ -60,3 +76,7 @@ void ps_windows_undo (PsWindows *windows, guint place);
 
 /* Descends from the windows as they are. */
 PsDescended ps_windows_explore (PsWindows *windows, const PsDescent *descent);
+
+/* A bound from the memory that the ops of a device hold over time, for windows that are open to target 0, where no
+ * order is below `least`. 0: none. */
+gint64 ps_windows_area_bound (const PsWindows *windows, guint device, gint64 least);

@@ -12,12 +12,6 @@
 /* Ops times devices, at most, for which spans have heads by work and memory: they differ from device to device. */
 #define MAX_SPAN_HEADS 500000
 
-static gboolean
-counts (const PsWindows *windows, guint device)
-{
-  return windows->span_of == windows->problem->n_devices || windows->span_of == device;
-}
-
 /* Lowest stage of the device: its first op is that stage's first forward. */
 static guint
 lowest_stage (const PsProblem *problem, guint device)
@@ -58,7 +52,7 @@ ps_windows_open (PsWindows *windows, guint span_of, gint64 target)
       windows->start[i] = spans && chain_of (problem, i) / N_KINDS < base ? -NEVER : 0;
       if (windows->head != NULL)
         windows->start[i] = windows->head[i];
-      windows->end[i] = counts (windows, device_of (problem, i)) ? target : NEVER;
+      windows->end[i] = ps_windows_counts (windows, device_of (problem, i)) ? target : NEVER;
     }
 }
 
@@ -149,9 +143,8 @@ follow_back (PsWindows *windows, guint chain)
     }
 }
 
-/* Spreads the latest ends over chains and producers. */
-static void
-follow_all_back (PsWindows *windows)
+void
+ps_windows_follow_back (PsWindows *windows)
 {
   guint n = windows->problem->n_stages;
 
@@ -164,9 +157,8 @@ follow_all_back (PsWindows *windows)
     follow_back (windows, s * N_KINDS + PS_OP_F);
 }
 
-/* Spreads all windows over chains and producers. FALSE: some op has no room in its window. */
-static gboolean
-follow (PsWindows *windows)
+gboolean
+ps_windows_follow (PsWindows *windows)
 {
   const PsProblem *problem = windows->problem;
   guint n = problem->n_stages;
@@ -178,7 +170,7 @@ follow (PsWindows *windows)
       follow_forth (windows, s * N_KINDS + PS_OP_B);
       follow_forth (windows, s * N_KINDS + PS_OP_W);
     }
-  follow_all_back (windows);
+  ps_windows_follow_back (windows);
   for (guint i = 0; i < problem->n_ops; i++)
     if (windows->start[i] + problem->duration[chain_of (problem, i)] > windows->end[i])
       return FALSE;
@@ -260,7 +252,7 @@ ps_windows_narrow (PsWindows *windows)
 {
   guint n = windows->problem->n_devices, idle = 0;
 
-  if (!follow (windows))
+  if (!ps_windows_follow (windows))
     return FALSE;
   /* Up and down in turn, because windows narrow along the pipeline. */
   for (guint i = 0; i < MAX_ROUNDS * n && idle < n; i++)
@@ -273,7 +265,7 @@ ps_windows_narrow (PsWindows *windows)
       windows->stopped |= !windows->go_on (windows->data) || windows->trail->len > MAX_TRAIL;
       if (windows->stopped)
         return TRUE;
-      if (!narrow_device (windows, d) || !follow (windows))
+      if (!narrow_device (windows, d) || !ps_windows_follow (windows))
         return FALSE;
       idle = 0;
     }
@@ -295,8 +287,8 @@ ps_windows_steps (const PsWindows *windows)
   return n / MAX (windows->problem->n_devices, 1);
 }
 
-static gboolean
-has_heads (const PsProblem *problem)
+gboolean
+ps_windows_has_heads (const PsProblem *problem)
 {
   return problem->objective == PS_OBJECTIVE_MAKESPAN || problem->n_ops <= MAX_SPAN_HEADS / problem->n_devices;
 }
@@ -317,7 +309,7 @@ ps_windows_new (const PsProblem *problem, guint max_states)
       windows->states[d] = ps_states_new (problem, d, problem->asked[d], max_states / problem->n_devices);
       helps |= windows->states[d] != NULL;
     }
-  if (has_heads (problem))
+  if (ps_windows_has_heads (problem))
     windows->head = g_new (gint64, problem->n_ops);
   windows->heads_of = G_MAXUINT;
   windows->start = g_new (gint64, problem->n_ops);
@@ -351,139 +343,4 @@ ps_windows_free (PsWindows *windows)
   g_free (windows->n_fixed);
   g_free (windows->touched);
   g_free (windows);
-}
-
-/* Ops of a device, as Jackson's rule takes them. */
-typedef struct
-{
-  gint64 head;
-  gint64 tail;
-  gint64 left;
-} Job;
-
-static int
-compare_heads (gconstpointer a, gconstpointer b)
-{
-  return ps_compare_int64 (&((const Job *)a)->head, &((const Job *)b)->head);
-}
-
-static void
-swap_jobs (Job *a, Job *b)
-{
-  Job was = *a;
-
-  *a = *b;
-  *b = was;
-}
-
-/* Restores the heap of jobs, longest tail first, after heap[at] was changed. */
-static void
-sift (Job *heap, guint n, guint at)
-{
-  for (; at > 0 && heap[at].tail > heap[(at - 1) / 2].tail; at = (at - 1) / 2)
-    swap_jobs (&heap[at], &heap[(at - 1) / 2]);
-  for (;;)
-    {
-      guint best = at;
-
-      for (guint child = 2 * at + 1; child < n && child <= 2 * at + 2; child++)
-        if (heap[child].tail > heap[best].tail)
-          best = child;
-      if (best == at)
-        return;
-      swap_jobs (&heap[at], &heap[best]);
-      at = best;
-    }
-}
-
-/* The longest tail runs first, until it ends or another job arrives. Returns the largest end plus tail. */
-static gint64
-jackson (Job *jobs, guint n)
-{
-  g_autofree Job *heap = g_new (Job, n);
-  guint n_waiting = 0, next = 0;
-  gint64 now = -NEVER, longest = 0;
-
-  qsort (jobs, n, sizeof *jobs, compare_heads);
-  while (next < n || n_waiting > 0)
-    {
-      if (n_waiting == 0)
-        now = MAX (now, jobs[next].head);
-      for (; next < n && jobs[next].head <= now; next++)
-        {
-          heap[n_waiting++] = jobs[next];
-          sift (heap, n_waiting, n_waiting - 1);
-        }
-      gint64 run = next < n ? MIN (heap[0].left, jobs[next].head - now) : heap[0].left;
-      now += run;
-      heap[0].left -= run;
-      if (heap[0].left > 0)
-        continue;
-      longest = MAX (longest, now + heap[0].tail);
-      heap[0] = heap[--n_waiting];
-      sift (heap, n_waiting, 0);
-    }
-  return longest;
-}
-
-static gint64
-device_bound (const PsWindows *windows, guint device, Job *jobs)
-{
-  const PsProblem *problem = windows->problem;
-  guint n = 0;
-
-  for (guint i = problem->first_stage[device] * N_KINDS; i < problem->first_stage[device + 1] * N_KINDS; i++)
-    for (guint k = 0; k < problem->m; k++)
-      {
-        guint chain = problem->stages[i / N_KINDS] * N_KINDS + i % N_KINDS, op = chain * problem->m + k;
-
-        jobs[n++] = (Job){ windows->start[op], -windows->end[op], problem->duration[chain] };
-      }
-  return n > 0 ? jackson (jobs, n) : 0;
-}
-
-gint64
-ps_windows_root_bound (const PsProblem *problem)
-{
-  g_autofree Job *jobs = g_new (Job, problem->n_ops);
-  g_autofree gint64 *start = g_new0 (gint64, problem->n_ops), *end = g_new0 (gint64, problem->n_ops),
-                    *head = g_new (gint64, problem->n_ops);
-  gboolean spans = problem->objective == PS_OBJECTIVE_SPAN;
-  PsWindows windows = {
-    .problem = problem, .head = has_heads (problem) ? head : NULL, .heads_of = G_MAXUINT, .start = start, .end = end
-  };
-  guint n = problem->n_devices;
-  gint64 bound = 0;
-
-  if (problem->joins || (problem->n_copies > 1 && spans))
-    return 0;
-  for (guint d = 0; d < n; d++)
-    {
-      if (d == 0 || spans)
-        {
-          ps_windows_open (&windows, spans ? d : n, 0);
-          follow (&windows);
-        }
-      if (problem->first_stage[d + 1] > problem->first_stage[d])
-        bound = MAX (bound, device_bound (&windows, d, jobs));
-    }
-  return bound;
-}
-
-void
-ps_windows_tails (const PsProblem *problem, gint64 *tail)
-{
-  g_autofree gint64 *start = g_new0 (gint64, problem->n_ops), *end = g_new0 (gint64, problem->n_ops);
-  PsWindows windows = { .problem = problem, .start = start, .end = end };
-  gboolean spans = problem->objective == PS_OBJECTIVE_SPAN;
-  guint n = problem->n_devices;
-
-  for (guint d = spans ? 0 : n; d < (spans ? n : n + 1); d++)
-    {
-      ps_windows_open (&windows, d, 0);
-      follow_all_back (&windows);
-      for (guint chain = 0; chain < problem->n_stages * N_KINDS; chain++)
-        if (counts (&windows, problem->device[chain / N_KINDS]))
-          tail[chain] = -end[(chain + 1) * problem->m - 1];
-    }
 }
