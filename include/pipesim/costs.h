@@ -216,6 +216,10 @@ gboolean ps_costs_has_slices (const PsCosts *costs, guint n_slices);
 /* The costs of one slice: as ps_costs_slice, but with the times of that slice where the slices were measured. */
 PsCosts *ps_costs_nth_slice (const PsCosts *costs, guint n_slices, guint slice);
 
+/* As ps_costs_slice, but with the shortest time of any slice for each op where they were measured: a bound of these
+ * holds. */
+PsCosts *ps_costs_least_slice (const PsCosts *costs, guint n_slices);
+
 /* Where backwards of a stage give back exactly what forwards keep, they do so in these costs with rounded bytes too.
  * Else the bytes of a long run would drift away. */
 void ps_costs_balance (PsCosts *rounded, const PsCosts *costs, guint stage);

@@ -187,14 +187,14 @@ read_ways (Joint *joint, const guint *end)
   return read_stages (joint, end != NULL ? joint->shapes : NULL, ways);
 }
 
-/* Costs as a search takes them. */
+/* Costs as a bound takes them. */
 static PsCosts *
 finish_costs (const Joint *joint, PsCosts *costs)
 {
   g_autoptr (PsCosts) taken = costs;
   g_autoptr (PsCosts) fastest = ps_setting_fastest_costs (&joint->setting, joint->question.placement, costs, NULL);
 
-  return ps_costs_slice (fastest != NULL ? fastest : taken, MAX (joint->choice->n_slices, 1));
+  return ps_costs_least_slice (fastest != NULL ? fastest : taken, MAX (joint->choice->n_slices, 1));
 }
 
 /* What the costs of a stage depend on, beside its number; shape NULL: on nothing, as stages are given. */

@@ -205,6 +205,21 @@ ps_costs_nth_slice (const PsCosts *costs, guint n_slices, guint slice)
   return of_slice;
 }
 
+PsCosts *
+ps_costs_least_slice (const PsCosts *costs, guint n_slices)
+{
+  PsCosts *least = ps_costs_nth_slice (costs, n_slices, 0);
+
+  for (guint k = 1; k < n_slices && ps_costs_has_slices (costs, n_slices); k++)
+    {
+      g_autoptr (PsCosts) slice = ps_costs_nth_slice (costs, n_slices, k);
+
+      for (guint i = 0; i < PS_OP_O * costs->n_stages; i++)
+        least->op[i].duration_ns = MIN (least->op[i].duration_ns, slice->op[i].duration_ns);
+    }
+  return least;
+}
+
 void
 ps_costs_set_messages (PsCosts *costs, gint64 bytes)
 {

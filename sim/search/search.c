@@ -192,12 +192,12 @@ search (const PsSearchSetting *setting, GError **error)
 
 /* The same setting with the costs of a slice. */
 static PsSearchSetting
-slice_setting (const PsSearchSetting *setting, PsCosts **costs)
+slice_setting (const PsSearchSetting *setting, const PsCosts *costs)
 {
   PsSearchSetting of_slices = *setting;
 
   of_slices.n_slices = MAX (setting->n_slices, 1);
-  of_slices.costs = *costs = ps_costs_slice (setting->costs, of_slices.n_slices);
+  of_slices.costs = costs;
   return of_slices;
 }
 
@@ -235,8 +235,8 @@ bound_by_windows (const PsProblem *problem, gint64 bound, gint64 enough, guint64
 gint64
 ps_search_bound (const PsSearchSetting *setting, gint64 enough, guint64 *n_steps)
 {
-  g_autoptr (PsCosts) costs = NULL;
-  const PsSearchSetting of_slices = slice_setting (setting, &costs);
+  g_autoptr (PsCosts) costs = ps_costs_least_slice (setting->costs, MAX (setting->n_slices, 1));
+  const PsSearchSetting of_slices = slice_setting (setting, costs);
   g_autoptr (PsProblem) problem = NULL;
   gint64 bound;
 
@@ -250,8 +250,8 @@ ps_search_bound (const PsSearchSetting *setting, gint64 enough, guint64 *n_steps
 PsSearchResult *
 ps_search (const PsSearchSetting *setting, GError **error)
 {
-  g_autoptr (PsCosts) costs = NULL;
-  const PsSearchSetting of_slices = slice_setting (setting, &costs);
+  g_autoptr (PsCosts) costs = ps_costs_slice (setting->costs, MAX (setting->n_slices, 1));
+  const PsSearchSetting of_slices = slice_setting (setting, costs);
 
   g_return_val_if_fail (setting->n_threads >= 1, NULL);
   g_return_val_if_fail (setting->time_limit_ns > 0 || setting->move_limit > 0, NULL);

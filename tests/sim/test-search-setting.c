@@ -490,6 +490,38 @@ test_measured_slices (void)
   g_assert_cmpint (search_price_bound (&pricing, placement, given), ==, 0);
 }
 
+/* The first of two measured slices takes a tenth of the first stage, and half of the long last one. So the last device
+ * starts after 0.2 ms and is busy for 48 ms. Average slices would need 49 ms: 1 ms for the first F. */
+static void
+test_least_slice (void)
+{
+  g_autoptr (PsSetting) setting = parse_good ("-p 2 -m 2 --slices 2 --costs f=2ms:8ms,b=2ms:8ms,w=2ms:8ms");
+  g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 2, 1);
+  g_autoptr (PsCosts) given = ps_setting_costs (setting, 2, 1, NULL);
+  PsSliceParts *parts = ps_slice_parts_new (2, 2);
+  SearchPricing pricing = { .setting = setting, .given = given };
+  PsSearchSetting search = { .placement = placement,
+                             .n_microbatches = 2,
+                             .n_slices = 2,
+                             .costs = given,
+                             .price = search_price,
+                             .price_data = &pricing,
+                             .price_is_free = TRUE,
+                             .seed = 1,
+                             .n_threads = 1,
+                             .move_limit = MOVES };
+
+  for (guint i = 0; i < PS_OP_O * 2 * 2; i++)
+    parts->part[i] = i % 2 == 1 ? 0.5 : i / 2 % 2 == 0 ? 0.1 : 0.9;
+  parts->transfer = 1;
+  given->slice_parts = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_slice_parts_free);
+  g_ptr_array_add (given->slice_parts, parts);
+  g_autoptr (PsSearchResult) result = ps_search (&search, NULL);
+  g_assert_nonnull (result);
+  g_assert_cmpint (result->price_ns, ==, 48200000);
+  g_assert_cmpint (ps_search_bound (&search, G_MAXINT64, NULL), ==, 48200000);
+}
+
 static void
 units_clear (Units *units)
 {
@@ -617,5 +649,6 @@ main (int argc, char **argv)
   g_test_add_func ("/search-setting/cuts", test_cuts);
   g_test_add_func ("/search-setting/any-device", test_any_device);
   g_test_add_func ("/search-setting/measured-slices", test_measured_slices);
+  g_test_add_func ("/search-setting/least-slice", test_least_slice);
   return g_test_run ();
 }
