@@ -40,7 +40,7 @@ static const PsOption rows[] = {
              "Shares of a GPU's multiprocessors that devices get", .otherwise = "even", .group = PS_GROUP_MACHINE),
   PS_OPTION ("ahead", 0, PS_COUNT (PsExecOptions, run.ahead, 0, MAX_AHEAD), "N",
              "Ops that a GPU is given before an earlier one has ended", .initial = DEFAULT_AHEAD,
-             .group = PS_GROUP_MACHINE),
+             .given = PS_MEMBER (PsExecOptions, has_ahead, gboolean), .group = PS_GROUP_MACHINE),
   PS_OPTION ("predicted", 0, PS_FILE (PsExecOptions, predicted), "FILE", "Write the simulated timeline",
              .group = PS_GROUP_OUTPUT),
   PS_OPTION ("losses", 0, PS_FILE (PsExecOptions, losses), "FILE.csv", "Write a line for each step as it ends",
@@ -98,6 +98,9 @@ check_options (const PsExecOptions *options, GError **error)
     message = "--device: missing; cpu, cuda, paced or null is needed";
   else if (options->check && !options->run.device->computes)
     message = "--check: this device computes nothing that could be compared; cpu does";
+  else if (options->has_ahead && options->run.ahead > 0 && options->run.device->start == NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "--ahead %u: %s runs one op after the other; give 0, or --device cuda",
+                      options->run.ahead, options->run.device->name);
   else if (ps_training_given (&options->training) != NULL && !options->run.device->computes)
     return ps_refuse (error, PS_ERROR_USAGE, "--%s: this device computes nothing that could learn; cpu does",
                       ps_training_given (&options->training));

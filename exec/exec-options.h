@@ -13,6 +13,7 @@ typedef struct
   char *transport;
   gint64 seed;
   gboolean has_timeout;
+  gboolean has_ahead;
   char *trace;
   char *predicted;
   char *losses;
