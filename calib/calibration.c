@@ -1,6 +1,8 @@
 /* calibration.c - tensors and devices of a calibration. */
 #include "calibration.h"
 
+#include "clock.h"
+
 PsDeviceSetting
 ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model, guint n_stages, guint n_microbatches,
                          guint index)
@@ -16,6 +18,16 @@ ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model,
                             .index = index % calibration->n_local,
                             .n_local = n_local,
                             .shares = calibration->shares };
+}
+
+void
+ps_calib_complete (PsMeasurement *measurement, gint64 *samples_ns, guint n)
+{
+  measurement->stop = g_strdup ("sample cap");
+  measurement->taken = ps_moment_now ();
+  measurement->n_samples = n;
+  measurement->samples_ns = samples_ns;
+  ps_statistics_compute (samples_ns, n, &measurement->time);
 }
 
 typedef struct

@@ -76,6 +76,9 @@ typedef struct
 PsDeviceSetting ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model, guint n_stages,
                                          guint n_microbatches, guint index);
 
+/* Completes a measurement of n samples (taken), all that were asked for: statistics, reason and moment. */
+void ps_calib_complete (PsMeasurement *measurement, gint64 *samples_ns, guint n);
+
 /* Runs body in a thread of its own, which a device may bind to a core, and waits for it. Returns body's result. */
 typedef gboolean (*PsCalibBody) (gpointer data, GError **error);
 gboolean ps_calib_in_thread (const char *name, PsCalibBody body, gpointer data, GError **error);

@@ -1,7 +1,6 @@
 /* host.c - a run of null ops, and the host times that its timeline shows. */
 #include "host.h"
 
-#include "clock.h"
 #include "watch.h"
 
 #include "device/devices.h"
@@ -61,11 +60,7 @@ hand_over (const PsCalibration *calibration, const PsMeasurement *key, const GAr
   g_autoptr (PsMeasurement) m = g_memdup2 (key, sizeof *key);
 
   m->shape = g_strdup (key->shape);
-  m->stop = g_strdup ("sample cap");
-  m->taken = ps_moment_now ();
-  m->n_samples = samples->len;
-  m->samples_ns = g_memdup2 (samples->data, samples->len * sizeof *m->samples_ns);
-  ps_statistics_compute (m->samples_ns, m->n_samples, &m->time);
+  ps_calib_complete (m, g_memdup2 (samples->data, samples->len * sizeof *m->samples_ns), samples->len);
   return calibration->sink (m, calibration->data, error);
 }
 

@@ -2,7 +2,6 @@
 #include "self-sends.h"
 
 #include "device/conditions.h"
-#include "clock.h"
 
 /* N_SAMPLES is small: a launch is short, and each size sets up a new communicator. */
 #define N_SAMPLES 200
@@ -22,15 +21,13 @@ measure (gpointer data, GError **error)
 {
   const Job *job = data;
   PsMeasurement *m = job->measurement;
+  const guint n = MIN (N_SAMPLES, job->calibration->rule.max_samples);
+  g_autofree gint64 *samples_ns = g_new0 (gint64, n);
 
-  m->n_samples = MIN (N_SAMPLES, job->calibration->rule.max_samples);
-  m->samples_ns = g_new0 (gint64, m->n_samples);
   if (!job->device->class->attach (job->device, error)
-      || !job->transport->self_send (job->device, (gsize)m->bytes, m->n_samples, m->samples_ns, error))
+      || !job->transport->self_send (job->device, (gsize)m->bytes, n, samples_ns, error))
     return FALSE;
-  ps_statistics_compute (m->samples_ns, m->n_samples, &m->time);
-  m->stop = g_strdup ("sample cap");
-  m->taken = ps_moment_now ();
+  ps_calib_complete (m, g_steal_pointer (&samples_ns), n);
   ps_condition_read (job->device, &m->after);
   return TRUE;
 }
