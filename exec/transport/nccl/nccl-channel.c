@@ -162,6 +162,19 @@ ps_nccl_channel_block (PsNcclChannel *channel, gsize n_bytes, GError **error)
   return ps_nccl_cuda_ok ("cudaMalloc", cudaMalloc (&block, n_bytes), error) ? block : NULL;
 }
 
+void *
+ps_nccl_channel_room (PsNcclChannel *channel, gsize n_bytes, GError **error)
+{
+  if (channel->room != NULL && channel->room_bytes >= n_bytes)
+    return channel->room;
+  cudaFree (channel->room);
+  channel->room = NULL;
+  channel->room_bytes = n_bytes;
+  if (!ps_nccl_cuda_ok ("cudaMalloc", cudaMalloc (&channel->room, n_bytes), error))
+    channel->room = NULL;
+  return channel->room;
+}
+
 void
 ps_nccl_job_free (PsNcclChannel *channel, PsNcclJob *job)
 {
@@ -380,6 +393,7 @@ ps_nccl_channel_free (PsNcclChannel *channel)
     cudaEventDestroy (g_ptr_array_index (channel->events, i));
   for (guint i = 0; i < channel->blocks->len; i++)
     cudaFree (g_ptr_array_index (channel->blocks, i));
+  cudaFree (channel->room);
   if (channel->stream != NULL && !channel->borrows)
     cudaStreamDestroy (channel->stream);
   g_ptr_array_unref (channel->events);

@@ -39,6 +39,8 @@ typedef struct
   gboolean borrows;    /* the device's own */
   GPtrArray *events;   /* idle; of the device's thread */
   GPtrArray *blocks;   /* idle staging memory; of the device's thread */
+  void *room;          /* device memory for sums of numbers that are the host's; NULL: none. Of the device's thread */
+  gsize room_bytes;
   pthread_mutex_t lock;
   ncclComm_t comm;  /* under lock; NULL: not there, or aborted */
   GQueue jobs;      /* PsNcclJob, oldest first; under lock */
@@ -78,6 +80,9 @@ void ps_nccl_job_free (PsNcclChannel *channel, PsNcclJob *job);
 
 /* Staging memory of n_bytes, the same number in every call. */
 void *ps_nccl_channel_block (PsNcclChannel *channel, gsize n_bytes, GError **error);
+
+/* The channel's device memory of at least n_bytes; only the latest call's lasts. NULL on failure. */
+void *ps_nccl_channel_room (PsNcclChannel *channel, gsize n_bytes, GError **error);
 
 /* Looks for an error that NCCL reports, and for a job that somebody has waited for longer than timeout_ns (0: never).
  * NULL: there is none. From any thread. */

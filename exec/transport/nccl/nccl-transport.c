@@ -350,17 +350,15 @@ nccl_sum (PsTransport *base, guint at, PsCircleKind kind, G_GNUC_UNUSED PsSumHal
   const PsNcclEndpoint *endpoint = nccl_transport (base)->endpoint[at];
   PsNcclChannel *channel = endpoint->sums[kind];
   gsize n_bytes = n * sizeof *values;
-  void *there = NULL;
 
   if (channel == NULL)
     return TRUE;
   if (ps_cuda_is_on_gpu (values))
     return add_up (channel, values, n, !channel->borrows, error);
-  gboolean done = ps_nccl_cuda_ok ("cudaMalloc", cudaMalloc (&there, n_bytes), error)
-                  && copy (endpoint, there, values, n_bytes, error) && add_up (channel, there, n, TRUE, error)
-                  && copy (endpoint, values, there, n_bytes, error);
-  cudaFree (there);
-  return done;
+  void *there = ps_nccl_channel_room (channel, n_bytes, error);
+
+  return there != NULL && copy (endpoint, there, values, n_bytes, error) && add_up (channel, there, n, TRUE, error)
+         && copy (endpoint, values, there, n_bytes, error);
 }
 
 static void
