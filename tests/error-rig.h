@@ -25,3 +25,13 @@
     g_clear_error (error);                                                                                             \
   }                                                                                                                    \
   G_STMT_END
+
+/* For a call that must fail: it returns 0, and its error is as in assert_error. `&error` is an argument of the call. */
+#define refused(call, error_code, pattern)                                                                             \
+  G_STMT_START                                                                                                         \
+  {                                                                                                                    \
+    g_autoptr (GError) error = NULL;                                                                                   \
+    g_assert_true (!(call));                                                                                           \
+    assert_error (&error, error_code, pattern);                                                                        \
+  }                                                                                                                    \
+  G_STMT_END

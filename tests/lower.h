@@ -1,8 +1,9 @@
-/* lower.h - programs of schedules that are valid. */
+/* lower.h - programs of schedules that are valid, and their simulations. */
 #pragma once
 
 #include "error-rig.h"
 
+#include <pipesim/events.h>
 #include <pipesim/families.h>
 #include <pipesim/program.h>
 
@@ -41,4 +42,23 @@ lower_family (const char *name, guint p, guint m, guint v)
   PsSchedule *schedule = fine (ps_family_generate (family, &setting, &error));
 
   return lower (schedule);
+}
+
+static inline PsSimulation *
+simulated (const PsProgram *program, const PsCosts *costs)
+{
+  PsSimulation *simulation = ps_simulation_new (program);
+
+  ps_simulate (program, costs, simulation);
+  return simulation;
+}
+
+/* By the events engine. */
+static inline PsSimulation *
+simulated_with (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting)
+{
+  PsSimulation *simulation = ps_simulation_new (program);
+
+  g_assert_true (fine (ps_events_simulate (program, costs, setting, simulation, &error)));
+  return simulation;
 }

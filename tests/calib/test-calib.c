@@ -316,7 +316,6 @@ static void
 test_two_pairs (void)
 {
   Store store = store_new ();
-  g_autoptr (GError) error = NULL;
 
   store.only = "- pairs=2 49152 4";
   g_assert_true (calibrate (&store, 4, NULL));
@@ -324,8 +323,7 @@ test_two_pairs (void)
   g_assert_cmpuint (store.n_sentinels, ==, 2);
   store.only = "- beside-compute 49152 4";
   fail_at = n_fake_ops + 100; /* after the sentinel's first ones: mostly the load's */
-  g_assert_false (calibrate (&store, 4, &error));
-  assert_error (&error, PS_ERROR_UNAVAILABLE, "*broken on purpose*");
+  refused (calibrate (&store, 4, &error), PS_ERROR_UNAVAILABLE, "*broken on purpose*");
   fail_at = 0;
   g_hash_table_unref (store.stored);
 }
@@ -334,11 +332,9 @@ static void
 test_store_fails (void)
 {
   Store store = store_new ();
-  g_autoptr (GError) error = NULL;
 
   store.fail_after = 3;
-  g_assert_false (calibrate (&store, 2, &error));
-  assert_error (&error, PS_ERROR_IO, "store is full");
+  refused (calibrate (&store, 2, &error), PS_ERROR_IO, "store is full");
   g_assert_cmpuint (g_hash_table_size (store.stored), ==, 3);
   g_hash_table_unref (store.stored);
 }
@@ -350,11 +346,9 @@ test_device_fails (void)
   for (guint after = 1; after < 60; after += 7)
     {
       Store store = store_new ();
-      g_autoptr (GError) error = NULL;
 
       fail_at = n_fake_ops + (int)after;
-      g_assert_false (calibrate (&store, 2, &error));
-      assert_error (&error, PS_ERROR_UNAVAILABLE, "*broken on purpose*");
+      refused (calibrate (&store, 2, &error), PS_ERROR_UNAVAILABLE, "*broken on purpose*");
       g_hash_table_unref (store.stored);
     }
   fail_at = 0;
@@ -397,8 +391,7 @@ test_caches (void)
   g_autoptr (GError) error = NULL;
   guint all = 1U << PS_CACHE_RUN | 1U << PS_CACHE_COLD | 1U << PS_CACHE_WARM;
 
-  g_assert_false (calibrate_some (&store, 2, 2, all, &error));
-  assert_error (&error, PS_ERROR_USAGE, "--caches: device fake can't empty its caches");
+  refused (calibrate_some (&store, 2, 2, all, &error), PS_ERROR_USAGE, "--caches: device fake can't empty its caches");
 
   opened_class = &split_class;
   n_fake_flushes = n_fake_conditions = 0;

@@ -207,13 +207,11 @@ static void
 test_too_many (void)
 {
   const PsModel model = small_model (1, 8, 2, 4);
-  g_autoptr (GError) error = NULL;
 
   if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
     return;
-  g_assert_null (open_shared (&model, 3, 17, NULL, &error));
-  assert_error (&error, PS_ERROR_USAGE,
-                "cuda device: 17 devices can't share a GPU of 132 multiprocessors: each needs 8 at least");
+  refused (open_shared (&model, 3, 17, NULL, &error), PS_ERROR_USAGE,
+           "cuda device: 17 devices can't share a GPU of 132 multiprocessors: each needs 8 at least");
 }
 
 /* --- what goes wrong --- */
@@ -245,10 +243,7 @@ test_unavailable (void)
 static void
 assert_open_fails (PsModel model, const char *message)
 {
-  g_autoptr (GError) error = NULL;
-
-  g_assert_null (open_shared (&model, 0, 1, NULL, &error));
-  assert_error (&error, PS_ERROR_UNAVAILABLE, message);
+  refused (open_shared (&model, 0, 1, NULL, &error), PS_ERROR_UNAVAILABLE, message);
 }
 
 static void
@@ -276,11 +271,9 @@ test_refuses_models (void)
 static void
 assert_op_fails (Rig *rig, PsOp op, PsError code, const char *message)
 {
-  g_autoptr (GError) error = NULL;
   PsTensor *output = NULL;
 
-  g_assert_false (rig->device->class->run (rig->device, op, NULL, &output, &error));
-  assert_error (&error, code, message);
+  refused (rig->device->class->run (rig->device, op, NULL, &output, &error), code, message);
   g_assert_null (output);
 }
 

@@ -277,7 +277,6 @@ after_adopting (Rig *rig, GBytes *choices)
 static void
 test_choices (void)
 {
-  g_autoptr (GError) error = NULL;
   Rig rig;
 
   rig_open (&rig, cuda_device, small_model (1, 40, 2, 8), 1, 1);
@@ -292,8 +291,7 @@ test_choices (void)
   g_assert_true (g_bytes_equal (with_foreign, own));
   g_assert_true (g_bytes_equal (with_other, other));
   g_assert_true (g_bytes_equal (with_own, own));
-  g_assert_false (rig.device->class->adopt_choices (rig.device, cut, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+  refused (rig.device->class->adopt_choices (rig.device, cut, &error), PS_ERROR_INPUT, "*");
   rig_clear (&rig);
 }
 

@@ -146,14 +146,12 @@ static void
 test_refused (void)
 {
   static const guint weights[] = { 1, 2, 3 };
-  g_autoptr (GError) error = NULL, other = NULL;
   guint units[3], sms;
 
-  g_assert_false (ps_cuda_share_units (2, 3, weights, units, &error));
-  assert_error (&error, PS_ERROR_USAGE, "cuda device: 3 devices can't share a GPU of 2 pieces: each needs one");
-  g_assert_false (ps_cuda_share_evenly (132, 8, 8, 17, &sms, &other));
-  assert_error (&other, PS_ERROR_USAGE,
-                "cuda device: 17 devices can't share a GPU of 132 multiprocessors: each needs 8 at least");
+  refused (ps_cuda_share_units (2, 3, weights, units, &error), PS_ERROR_USAGE,
+           "cuda device: 3 devices can't share a GPU of 2 pieces: each needs one");
+  refused (ps_cuda_share_evenly (132, 8, 8, 17, &sms, &error), PS_ERROR_USAGE,
+           "cuda device: 17 devices can't share a GPU of 132 multiprocessors: each needs 8 at least");
 }
 
 int

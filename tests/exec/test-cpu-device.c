@@ -204,10 +204,8 @@ static void
 assert_open_fails (PsModel model, const char *message)
 {
   const PsDeviceSetting setting = { .model = &model, .n_stages = 1, .n_microbatches = 1, .core = -1 };
-  g_autoptr (GError) error = NULL;
 
-  g_assert_null (class->open (&setting, &error));
-  assert_error (&error, PS_ERROR_UNAVAILABLE, message);
+  refused (class->open (&setting, &error), PS_ERROR_UNAVAILABLE, message);
 }
 
 static void
@@ -215,7 +213,6 @@ test_refuses_models (void)
 {
   PsModel model = small_model (1, 8, 2, 4);
   const PsDeviceSetting nothing = { .n_stages = 1, .n_microbatches = 1, .core = -1 };
-  g_autoptr (GError) error = NULL;
 
   model.precision = PS_PRECISION_BF16;
   assert_open_fails (model, "cpu device: model has precision = bf16: only fp32 is supported");
@@ -234,8 +231,7 @@ test_refuses_models (void)
                      "cpu device: model of 1 layers, hidden 8, feed_forward 16, vocabulary 11, 1048576 x 1048576 "
                      "tokens is too large");
 
-  g_assert_null (class->open (&nothing, &error));
-  assert_error (&error, PS_ERROR_USAGE, "cpu device: needs a model description");
+  refused (class->open (&nothing, &error), PS_ERROR_USAGE, "cpu device: needs a model description");
 }
 
 /* 8 layers of 4h^2 + 2hf = 8h^2 weights at h = 2^17 are 2^40 parameters: 16 TiB of state. */
@@ -245,23 +241,19 @@ test_refuses_size (void)
   PsModel model = small_model (8, 1u << 17, 32, 8);
   const PsDeviceSetting setting = { .model = &model, .n_stages = 1, .n_microbatches = 1, .core = -1 };
   const PsStageShape shape = { .n_layers = 8, .embedding = TRUE, .head = TRUE };
-  g_autoptr (GError) error = NULL;
   PsDevice *device = fine (class->open (&setting, &error));
 
-  g_assert_false (class->add_stage (device, 0, &shape, &error));
-  assert_error (&error, PS_ERROR_UNAVAILABLE,
-                "stage 0: no memory for 16 TiB of weights, gradients and optimizer state");
+  refused (class->add_stage (device, 0, &shape, &error), PS_ERROR_UNAVAILABLE,
+           "stage 0: no memory for 16 TiB of weights, gradients and optimizer state");
   class->close (device);
 }
 
 static void
 assert_op_fails (Rig *rig, PsOp op, PsError code, const char *message)
 {
-  g_autoptr (GError) error = NULL;
   PsTensor *output = NULL;
 
-  g_assert_false (class->run (rig->device, op, NULL, &output, &error));
-  assert_error (&error, code, message);
+  refused (class->run (rig->device, op, NULL, &output, &error), code, message);
   g_assert_null (output);
 }
 
@@ -298,8 +290,8 @@ test_pinning (void)
   g_autoptr (GError) error = NULL;
   PsDevice *device = class->open (&setting, &error);
 
-  g_assert_false (class->attach (device, &error));
-  assert_error (&error, PS_ERROR_UNAVAILABLE, "cpu device: core 1048576 does not exist, this machine has *");
+  refused (class->attach (device, &error), PS_ERROR_UNAVAILABLE,
+           "cpu device: core 1048576 does not exist, this machine has *");
   class->close (device);
   g_clear_error (&error);
 

@@ -184,8 +184,7 @@ fail_last (PsCrew *crew, guint member, guint number, guint n_all)
 
   if (number == n_all - 1)
     ps_crew_fail (crew, g_error_new (PS_ERROR, PS_ERROR_UNAVAILABLE, "out of ink"));
-  g_assert_false (ps_crew_meet (crew, member, &moment_ns, &error));
-  assert_error (&error, PS_ERROR_UNAVAILABLE, "out of ink");
+  refused (ps_crew_meet (crew, member, &moment_ns, &error), PS_ERROR_UNAVAILABLE, "out of ink");
   g_assert_false (ps_crew_check (crew, &error));
   g_assert_cmpstr (error->message, ==, "out of ink");
 }

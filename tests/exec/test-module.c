@@ -5,10 +5,8 @@
 static void
 test_missing (void)
 {
-  g_autoptr (GError) error = NULL;
-
-  g_assert_null (ps_module_function ("x device", "no-such", "ps_x_class", &error));
-  assert_error (&error, PS_ERROR_UNAVAILABLE, "x device: there is no pipesim-no-such.so in *");
+  refused (ps_module_function ("x device", "no-such", "ps_x_class", &error), PS_ERROR_UNAVAILABLE,
+           "x device: there is no pipesim-no-such.so in *");
 }
 
 /* Every time that it is asked for. */
@@ -17,13 +15,8 @@ test_foreign (void)
 {
   for (guint i = 0; i < 2; i++)
     {
-      g_autoptr (GError) error = NULL;
-
-      g_assert_null (ps_module_function ("x device", "foreign", "ps_foreign_class", &error));
-      g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
-      g_assert_true (g_str_has_prefix (error->message, "x device: "));
-      g_assert_true (
-          g_str_has_suffix (error->message, "pipesim-foreign.so was built with another pipesim; build both together"));
+      refused (ps_module_function ("x device", "foreign", "ps_foreign_class", &error), PS_ERROR_UNAVAILABLE,
+               "x device: *pipesim-foreign.so was built with another pipesim; build both together");
     }
 }
 

@@ -41,11 +41,10 @@ static void
 check_paced (const PsProgram *program)
 {
   g_autoptr (PsCosts) costs = paced_costs (program);
-  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   g_autoptr (PsRunResult) result = run (program, run_setting (&ps_paced_device, costs, 3));
   g_auto (PsMetrics) metrics = { 0 };
+  g_autoptr (PsSimulation) simulation = simulated (program, costs);
 
-  ps_simulate (program, costs, simulation);
   assert_runs_program (result->timeline, program, costs);
   for (guint i = 0; i < result->timeline->ops->len && !program->schedule->asynchronous; i++)
     g_assert_cmpint (g_array_index (result->timeline->ops, PsSpan, i).end_ns, >=,
@@ -302,13 +301,11 @@ test_timeout (void)
 {
   g_autoptr (PsProgram) program = family_program ("gpipe", 2, 2);
   PsRunSetting setting = run_setting (&special, NULL, 1);
-  g_autoptr (GError) error = NULL;
 
   make_special ();
   special.run = stuck_run;
   setting.timeout_ns = 20000000;
-  g_assert_null (ps_run (program, &setting, &error));
-  assert_error (&error, PS_ERROR_IO, "device 1: waited 0.02 s for F0.0 from device 0");
+  refused (ps_run (program, &setting, &error), PS_ERROR_IO, "device 1: waited 0.02 s for F0.0 from device 0");
 }
 
 /* A device that says it computes. Microbatch i has loss i + 0.5; stage s has s + 1 gradients of s + 0.25. */
@@ -432,7 +429,6 @@ test_two_copies_refused (void)
   const guint16 device[] = { 0, 0 };
   PsScheduleBuilder *builder = ps_schedule_builder_new ("twice", ps_placement_new_custom (1, 1, 2, device), 2);
   PsRunSetting setting = run_setting (&special, NULL, 1);
-  g_autoptr (GError) error = NULL;
 
   add_ops (builder, "F0.0 F1.0 BW1.0 BW0.0");
   PsSchedule *schedule = ps_schedule_builder_end (builder);
@@ -441,10 +437,8 @@ test_two_copies_refused (void)
   g_autoptr (PsProgram) program = lower (schedule);
   make_pretender ();
   setting.model = &tiny;
-  g_assert_null (ps_run (program, &setting, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
-  g_assert_cmpstr (error->message, ==,
-                   "schedule 'twice': device 0 holds both copies of stage 0; devices that compute hold one");
+  refused (ps_run (program, &setting, &error), PS_ERROR_UNAVAILABLE,
+           "schedule 'twice': device 0 holds both copies of stage 0; devices that compute hold one");
 }
 
 /* Iterations of 100, 5, 9 and 7 ns less pauses of 0, 0, 1 and 1: median of 5, 8 and 6 is 6, that of the last step. */

@@ -38,10 +38,7 @@ assert_order (const char *name, guint p, guint m, guint v, guint device, const c
 static inline void
 assert_refused (const char *name, guint p, guint m, guint v, const char *message)
 {
-  g_autoptr (GError) error = NULL;
-
-  g_assert_null (generate (name, p, m, v, &error));
-  assert_error (&error, PS_ERROR_USAGE, message);
+  refused (generate (name, p, m, v, &error), PS_ERROR_USAGE, message);
 }
 
 /* A schedule with what the simulator says about it. */

@@ -292,8 +292,7 @@ test_files (void)
   g_assert_true (ps_write_file (path, "x", -1, &error));
   if (g_file_test ("/dev/full", G_FILE_TEST_EXISTS))
     {
-      g_assert_false (ps_write_file ("/dev/full", "x", -1, &error));
-      g_assert_error (error, PS_ERROR, PS_ERROR_IO);
+      refused (ps_write_file ("/dev/full", "x", -1, &error), PS_ERROR_IO, "*");
       g_assert_true (g_file_test ("/dev/full", G_FILE_TEST_EXISTS));
       g_clear_error (&error);
     }
@@ -322,7 +321,6 @@ test_kept (void)
 {
   g_autofree char *kept = path_of ("kept"), *inner = path_of ("kept/inner"), *file = path_of ("kept/inner/file");
   g_autofree char *link = path_of ("kept/link"), *second = path_of ("kept/second"), *circle = path_of ("kept/circle");
-  g_autoptr (GError) error = NULL;
 
   g_assert_cmpint (g_mkdir_with_parents (inner, 0755), ==, 0);
   g_assert_cmpint (symlink ("inner/file", link), ==, 0);
@@ -336,8 +334,7 @@ test_kept (void)
   g_assert_true (ps_write_file (link, "second", -1, NULL));
   assert_file (file, "second", 0604);
   g_assert_true (g_file_test (link, G_FILE_TEST_IS_SYMLINK) && g_file_test (second, G_FILE_TEST_IS_SYMLINK));
-  g_assert_false (ps_write_file (circle, "x", -1, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_IO);
+  refused (ps_write_file (circle, "x", -1, &error), PS_ERROR_IO, "*");
   remove_folder (kept);
 }
 

@@ -107,10 +107,9 @@ static void
 check_simulation (const PsProgram *program, const PsCosts *costs, const gint64 *limit)
 {
   const PsSchedule *schedule = program->schedule;
-  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   gint64 busy = 0, work = 0, held = 0, weights = 0;
+  g_autoptr (PsSimulation) simulation = simulated (program, costs);
 
-  ps_simulate (program, costs, simulation);
   for (guint d = 0; d < simulation->n_devices; d++)
     {
       busy += simulation->device[d].busy_ns;

@@ -204,10 +204,7 @@ test_json (void)
 static void
 check_refused (const PsTimeline *predicted, const PsTimeline *measured, const char *message)
 {
-  g_autoptr (GError) error = NULL;
-
-  g_assert_null (ps_compare (predicted, measured, &error));
-  assert_error (&error, PS_ERROR_INPUT, message);
+  refused (ps_compare (predicted, measured, &error), PS_ERROR_INPUT, message);
 }
 
 static void

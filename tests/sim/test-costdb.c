@@ -58,7 +58,6 @@ test_calibrations (void)
 {
   g_autoptr (PsCostDb) db = new_db ("calibrations.db");
   g_autoptr (PsProfile) profile = new_profile ("p"), numbered = new_profile ("p#2");
-  g_autoptr (GError) error = NULL;
   gint64 first = begin (db, "p"), second;
 
   store (db, first, new_op (PS_OP_F, "layers=4", 2, 1000));
@@ -78,12 +77,10 @@ test_calibrations (void)
   g_autoptr (PsProfile) asked = ps_costdb_profile (db, "p#1", NULL), only = ps_costdb_profile (db, NULL, NULL);
   g_assert_cmpuint (asked->number, ==, 1);
   g_assert_cmpuint (only->number, ==, 2);
-  g_assert_false (ps_costdb_add_calibration (db, numbered, &second, &error));
-  assert_error (&error, PS_ERROR_USAGE, "*");
+  refused (ps_costdb_add_calibration (db, numbered, &second, &error), PS_ERROR_USAGE, "*");
   g_free (profile->host);
   profile->host = g_strdup ("elsewhere");
-  g_assert_false (ps_costdb_add_calibration (db, profile, &second, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+  refused (ps_costdb_add_calibration (db, profile, &second, &error), PS_ERROR_INPUT, "*");
 }
 
 static void
@@ -121,15 +118,14 @@ test_profiles (void)
   other->processor = g_strdup ("Fast CPU");
   g_free (other->shares);
   other->shares = g_strdup ("4,3,2,1");
-  g_assert_false (ps_costdb_begin_profile (db, other, &id, &error));
-  assert_error (&error, PS_ERROR_INPUT, "*'a' was measured with shares 'equal', this is '4,3,2,1'; choose another*");
+  refused (ps_costdb_begin_profile (db, other, &id, &error), PS_ERROR_INPUT,
+           "*'a' was measured with shares 'equal', this is '4,3,2,1'; choose another*");
   g_free (other->model_name);
   other->model_name = g_strdup ("large");
   memset (other->model_digest, 'f', 64);
-  g_assert_false (ps_costdb_begin_profile (db, other, &id, &error));
-  assert_error (&error, PS_ERROR_INPUT,
-                "*: profile 'a' was measured with model 'tiny-gpt (digest *)', this is "
-                "'large (digest ffffffff)'; choose another --profile name");
+  refused (ps_costdb_begin_profile (db, other, &id, &error), PS_ERROR_INPUT,
+           "*: profile 'a' was measured with model 'tiny-gpt (digest *)', this is "
+           "'large (digest ffffffff)'; choose another --profile name");
 }
 
 /* The last choices count, and only their profile has them; what is no base64 is no choices. */
@@ -140,7 +136,6 @@ test_choices (void)
   const gint64 profile = begin (db, "a");
   g_autoptr (GBytes) first = g_bytes_new_static ("\0first", 6), second = g_bytes_new_static ("\377second", 7);
   g_autoptr (GBytes) none = NULL, back = NULL;
-  g_autoptr (GError) error = NULL;
 
   g_assert_true (ps_costdb_store_choices (db, profile, first, NULL)
                  && ps_costdb_store_choices (db, profile, second, NULL));
@@ -149,8 +144,7 @@ test_choices (void)
   const PsProfile *a = profiles->pdata[0], *b = profiles->pdata[1];
   g_assert_true (ps_choices_parse ("a.db", a->choices, &back, NULL) && g_bytes_equal (back, second));
   g_assert_true (ps_choices_parse ("a.db", b->choices, &none, NULL) && none == NULL);
-  g_assert_false (ps_choices_parse ("a.db", "YWJj!", &none, &error));
-  assert_error (&error, PS_ERROR_INPUT, "a.db: choices: are no base64");
+  refused (ps_choices_parse ("a.db", "YWJj!", &none, &error), PS_ERROR_INPUT, "a.db: choices: are no base64");
 }
 
 /* A key is measured once; the failed second attempt leaves nothing behind and the database usable. */
@@ -159,7 +153,6 @@ test_once (void)
 {
   g_autoptr (PsCostDb) db = new_db ("once.db");
   g_autoptr (PsMeasurement) f = new_op (PS_OP_F, "layers=4", 2, 1000);
-  g_autoptr (GError) error = NULL;
   gint64 profile = begin (db, "p"), n;
   gboolean found;
 
@@ -176,8 +169,7 @@ test_once (void)
   g_assert_true (ps_costdb_has (db, profile, f, &found, NULL));
   g_assert_false (found);
   f->share = 0;
-  g_assert_false (ps_costdb_store (db, profile, f, &error));
-  assert_error (&error, PS_ERROR_INPUT, "*UNIQUE*");
+  refused (ps_costdb_store (db, profile, f, &error), PS_ERROR_INPUT, "*UNIQUE*");
   g_assert_true (ps_database_integer (db->file, "SELECT count (*) FROM sample", &n, NULL));
   g_assert_cmpint (n, ==, 3);
   store (db, profile, new_op (PS_OP_B, "layers=4", 2, 1000));
@@ -319,7 +311,6 @@ static void
 test_runs (void)
 {
   g_autoptr (PsCostDb) db = new_db ("runs.db");
-  g_autoptr (GError) error = NULL;
   PsRunRecord run = { .profile = (char *)"p",
                       .schedule = (char *)"1f1b",
                       .device = (char *)"cpu",
@@ -348,8 +339,7 @@ test_runs (void)
   g_assert_cmpint (((const PsRunRecord *)runs->pdata[0])->clock_mhz, ==, 1980);
   g_assert_cmpstr (((const PsRunRecord *)runs->pdata[0])->check, ==, "bit-equal");
   run.check = (char *)"perhaps";
-  g_assert_false (ps_costdb_store_run (db, &run, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+  refused (ps_costdb_store_run (db, &run, &error), PS_ERROR_INPUT, "*");
 }
 
 int

@@ -108,10 +108,8 @@ test_no_schedule (void)
       = parse ("{\"format\": \"pipesim-timeline/1\", \"origin\": \"measured\", \"schedule\": \"x\", \"source\": \"\", "
                "\"devices\": 1, \"stages\": 1, \"microbatches\": 2, \"iteration_ns\": 9, \"ops\": [[0, \"F0.0\", 0, 1, "
                "0]], \"transfers\": [], \"memory\": []}");
-  g_autoptr (GError) error = NULL;
 
-  g_assert_null (ps_timeline_schedule (timeline, &error));
-  assert_error (&error, PS_ERROR_INPUT, "*stage 0 and microbatch 1*");
+  refused (ps_timeline_schedule (timeline, &error), PS_ERROR_INPUT, "*stage 0 and microbatch 1*");
 }
 
 /* Read as if it had been measured, a simulated timeline has the path and the idle times of the simulation. */

@@ -154,11 +154,10 @@ check_family (GRand *rand, const char *name, guint p, guint m, guint v, PsChanne
   g_autoptr (PsProgram) program = lower_family (name, p, m, v);
   const PsPlacement *placement = program->schedule->placement;
   g_autoptr (PsCosts) costs = random_times (rand, placement->n_stages, 1000, 20);
-  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   PsEventsSetting events = { .comm = comm };
 
   random_host_times (rand, costs, 100, placement->device, placement->n_copies);
-  g_assert_true (ps_events_simulate (program, costs, &events, simulation, &error));
+  g_autoptr (PsSimulation) simulation = simulated_with (program, costs, &events);
   gint64 makespan_ns = simulation->makespan_ns;
   g_autoptr (PsEnergy) energy = ps_energy_new (program, costs, &events, simulation, &power, makespan_ns);
   g_autofree gint64 *transfer_ns = g_new (gint64, program->n_steps);
@@ -196,16 +195,14 @@ test_refused (void)
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=1ms,w=1ms", 2, 1, &error);
   g_autoptr (PsProgram) program = lower_family ("pipedream", 2, 4, 0);
-  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   const char *const wrong[] = { "", "busy", "busy=1W", "idle=90", "f=80,idle=90", "heat=3", "busy=90,clock=0" };
   PsPower parsed;
+  g_autoptr (PsSimulation) simulation = simulated (program, costs);
 
-  ps_simulate (program, costs, simulation);
   g_assert_null (ps_energy_new (program, costs, NULL, simulation, &power, simulation->makespan_ns));
   for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
     {
-      g_assert_false (ps_power_parse ("--power", wrong[i], &parsed, &error));
-      assert_error (&error, PS_ERROR_USAGE, "*");
+      refused (ps_power_parse ("--power", wrong[i], &parsed, &error), PS_ERROR_USAGE, "*");
     }
   g_assert_true (ps_power_parse ("--power", "f=650,b=600,idle=90,clock=0.75", &parsed, &error));
   g_assert_cmpfloat (parsed.watts[PS_OP_F], ==, 650);

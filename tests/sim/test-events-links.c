@@ -198,10 +198,9 @@ test_shares (void)
       PsSchedule *schedule = random_schedule (rand, g_rand_boolean (rand));
       g_autoptr (PsCosts) costs = random_costs (rand, schedule->placement->n_stages, 3);
       g_autoptr (PsProgram) program = ps_program_lower (schedule, PS_COMM_ASAP, NULL);
-      g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
 
       cluster.nodes = program->schedule->placement->n_devices;
-      g_assert_true (ps_events_simulate (program, costs, &setting, simulation, NULL));
+      g_autoptr (PsSimulation) simulation = simulated_with (program, costs, &setting);
       check_links (program, costs, &cluster, simulation);
     }
 }

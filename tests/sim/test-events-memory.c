@@ -8,9 +8,8 @@
 static gint64
 peak_of_order (const PsProgram *program, const PsCosts *costs, guint device)
 {
-  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+  g_autoptr (PsSimulation) simulation = simulated (program, costs);
 
-  ps_simulate (program, costs, simulation);
   return simulation->device[device].peak_bytes;
 }
 
@@ -67,8 +66,7 @@ test_ready_order (void)
       g_assert_cmpint (simulation->makespan_ns, ==, makespan);
       ps_simulation_free (simulation);
       setting.ready_order = 0;
-      g_autoptr (PsSimulation) kept = ps_simulation_new (drawn.program);
-      g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, kept, NULL));
+      g_autoptr (PsSimulation) kept = simulated_with (drawn.program, drawn.costs, &setting);
       n_faster += makespan < kept->makespan_ns;
       n_reordered
           += memcmp (realised->schedule->ops, drawn.program->schedule->ops, drawn.program->n_steps * sizeof (PsOp))
@@ -92,11 +90,10 @@ test_times_only (void)
 
       draw (&drawn, rand, PS_COMM_ASAP, 0);
       g_autoptr (PsSimulation) times = ps_simulation_new (drawn.program);
-      g_autoptr (PsSimulation) ops = ps_simulation_new (drawn.program);
       times->times_only = TRUE;
       g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, times, NULL));
       forget_messages (drawn.costs);
-      g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, ops, NULL));
+      g_autoptr (PsSimulation) ops = simulated_with (drawn.program, drawn.costs, &setting);
       assert_same (&drawn, times, ops);
     }
 }
@@ -128,8 +125,7 @@ test_buffers (void)
       PsEventsSetting setting = { .comm = (PsChannel)(i % 4) };
 
       draw (&drawn, rand, i % 8 < 4 ? PS_COMM_ASAP : PS_COMM_PLANNED, 0);
-      g_autoptr (PsSimulation) simulation = ps_simulation_new (drawn.program);
-      g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, simulation, NULL));
+      g_autoptr (PsSimulation) simulation = simulated_with (drawn.program, drawn.costs, &setting);
       g_autoptr (PsTimeline) timeline = ps_timeline_from_simulation (drawn.program, drawn.costs, simulation);
       g_autoptr (PsMemory) memory = ps_memory_new (drawn.program, drawn.costs, simulation);
       g_auto (PsMetrics) metrics = { 0 };

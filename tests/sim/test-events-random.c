@@ -27,8 +27,7 @@ test_relaxation (void)
       if (i % 2)
         forget_messages (drawn.costs);
       g_autoptr (PsSimulation) events = ps_simulation_new (drawn.program);
-      g_autoptr (PsSimulation) relaxation = ps_simulation_new (drawn.program);
-      ps_simulate (drawn.program, drawn.costs, relaxation);
+      g_autoptr (PsSimulation) relaxation = simulated (drawn.program, drawn.costs);
       /* With ready_order buffers count in the order that has run, ps_events_realise. */
       for (guint k = 0; k < G_N_ELEMENTS (settings) - (i % 2 == 0); k++)
         {
@@ -207,15 +206,13 @@ test_plan (void)
   for (guint i = 0; i < 2000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
-      g_autoptr (GError) error = NULL;
       PsEventsSetting setting = { .comm = (PsChannel)(i % 4), .blocking = i % 5 == 0, .eager_bytes = i % 3 * 40 };
 
       draw (&drawn, rand, PS_COMM_DEFERRED, (gint32)random_below (rand, 2));
       gint64 asap = makespan_of (&drawn, PS_COMM_ASAP, &setting);
       gint64 deferred = makespan_of (&drawn, PS_COMM_DEFERRED, &setting);
-      g_autoptr (PsSimulation) simulation = ps_simulation_new (drawn.program);
       fine (ps_events_plan (drawn.program, drawn.costs, &setting, &error));
-      g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, simulation, &error));
+      g_autoptr (PsSimulation) simulation = simulated_with (drawn.program, drawn.costs, &setting);
       g_assert_cmpint (simulation->makespan_ns, <=, asap);
       g_assert_true (setting.eager_bytes || simulation->makespan_ns <= deferred);
       n_better += simulation->makespan_ns < MIN (asap, deferred);
@@ -241,12 +238,10 @@ test_arrange (void)
       PsEventsSetting setting = { .comm = (PsChannel)(1 + i % 3), .ready_order = i / 3 % 2 };
 
       draw (&drawn, rand, i % 5 ? PS_COMM_ASAP : PS_COMM_PLANNED, 0);
-      g_autoptr (PsSimulation) before = ps_simulation_new (drawn.program);
-      g_autoptr (PsSimulation) after = ps_simulation_new (drawn.program);
-      g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, before, NULL));
+      g_autoptr (PsSimulation) before = simulated_with (drawn.program, drawn.costs, &setting);
       ps_program_arrange (drawn.program, before->transfer_start_ns, before->transfer_end_ns, NULL);
       setting.ready_order = 0;
-      g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, after, NULL));
+      g_autoptr (PsSimulation) after = simulated_with (drawn.program, drawn.costs, &setting);
       for (guint k = 0; k <= drawn.program->n_steps; k++)
         g_assert_cmpint (after->end_ns[k], <=, before->end_ns[k]);
     }
@@ -265,13 +260,11 @@ test_monotone (void)
       PsEventsSetting setting = { .comm = (PsChannel)(i % 4), .blocking = i % 7 == 0, .eager_bytes = i % 3 * 30 };
 
       draw (&drawn, rand, PS_COMM_ASAP, 0);
-      g_autoptr (PsSimulation) before = ps_simulation_new (drawn.program);
-      g_autoptr (PsSimulation) after = ps_simulation_new (drawn.program);
-      g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, before, NULL));
+      g_autoptr (PsSimulation) before = simulated_with (drawn.program, drawn.costs, &setting);
       g_autoptr (PsCosts) changed = ps_costs_copy (drawn.costs);
       changed->transfer_ns[1 + random_below (rand, 2 * changed->n_stages)] /= 2;
       changed->op[random_below (rand, PS_N_OP_KINDS * changed->n_stages)].duration_ns /= 2;
-      g_assert_true (ps_events_simulate (drawn.program, changed, &setting, after, NULL));
+      g_autoptr (PsSimulation) after = simulated_with (drawn.program, changed, &setting);
       for (guint k = 0; k <= drawn.program->n_steps; k++)
         g_assert_cmpint (after->end_ns[k], <=, before->end_ns[k]);
       g_autoptr (PsCosts) scaled = ps_costs_copy (drawn.costs);
@@ -302,11 +295,10 @@ test_busy (void)
       };
 
       draw (&drawn, rand, PS_COMM_ASAP, 0);
-      g_autoptr (PsSimulation) simulation = ps_simulation_new (drawn.program);
       g_autofree gint64 *busy = g_new0 (gint64, drawn.n_devices);
       const PsSchedule *schedule = drawn.program->schedule;
       const PsPlacement *placement = schedule->placement;
-      g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, simulation, NULL));
+      g_autoptr (PsSimulation) simulation = simulated_with (drawn.program, drawn.costs, &setting);
       for (guint k = 0; k < drawn.program->n_steps; k++)
         {
           gint64 cost = ps_step_duration (drawn.program, drawn.costs, k);
@@ -340,13 +332,11 @@ test_links (void)
       PsEventsSetting setting = { .comm = (PsChannel)(i % 4), .links = &cluster };
 
       draw (&drawn, rand, PS_COMM_ASAP, 0);
-      g_autoptr (PsSimulation) shared = ps_simulation_new (drawn.program);
-      g_autoptr (PsSimulation) alone = ps_simulation_new (drawn.program);
       cluster.link_bandwidth = cluster.network_bandwidth = i % 2 ? 1e9 : 1e18;
       cluster.link_latency_ns = cluster.network_latency_ns = random_below (rand, 5);
-      g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, shared, NULL));
+      g_autoptr (PsSimulation) shared = simulated_with (drawn.program, drawn.costs, &setting);
       setting.links = NULL;
-      g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, alone, NULL));
+      g_autoptr (PsSimulation) alone = simulated_with (drawn.program, drawn.costs, &setting);
       if (i % 2 == 0)
         assert_same_times (shared, alone);
       for (guint k = 0; k < drawn.program->n_steps; k++)
@@ -386,14 +376,13 @@ test_runs (void)
       for (guint run = 0; run < 5; run++)
         {
           g_autoptr (PsSimulation) again = ps_simulation_new (drawn.program);
-          g_autoptr (PsSimulation) alone = ps_simulation_new (drawn.program);
 
           for (guint stage = 0; stage < drawn.costs->n_stages; stage++)
             ps_costs_op (drawn.costs, (PsOpKind)(run % 3), stage)->duration_ns += random_below (rand, 50);
           for (guint device = 0; device < drawn.n_devices; device++)
             ready[device] = random_below (rand, 100);
           g_assert_true (ps_events_run (events, drawn.costs, again, NULL));
-          g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, alone, NULL));
+          g_autoptr (PsSimulation) alone = simulated_with (drawn.program, drawn.costs, &setting);
           assert_same (&drawn, again, alone);
         }
     }

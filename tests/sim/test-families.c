@@ -37,11 +37,9 @@ test_orders (void)
 static void
 assert_group_refused (const char *name, guint p, guint m, guint group, const char *message)
 {
-  g_autoptr (GError) error = NULL;
   PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = 2, .group_size = group };
 
-  g_assert_null (ps_family_generate (ps_family_find (name), &setting, &error));
-  assert_error (&error, PS_ERROR_USAGE, message);
+  refused (ps_family_generate (ps_family_find (name), &setting, &error), PS_ERROR_USAGE, message);
 }
 
 /* p = 2, m = 4, F, B and W of 1: device 1 has a BW of 2 per microbatch. Two of its W go into the time in which it would

@@ -334,7 +334,6 @@ try_machine (State *state, const PsProgram *program, Coverage *coverage)
 {
   g_autoptr (GPtrArray) rows = g_ptr_array_new_with_free_func ((GDestroyNotify)g_ptr_array_unref);
   g_autoptr (GPtrArray) sentinels = g_ptr_array_new_with_free_func ((GDestroyNotify)g_ptr_array_unref);
-  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   const PsSampling sampling = { 0 };
   PsInterval interval;
 
@@ -347,7 +346,7 @@ try_machine (State *state, const PsProgram *program, Coverage *coverage)
     }
   g_autoptr (PsCosts) costs = costs_of (rows, sentinels->len - 1);
   g_autoptr (PsCostSpread) spread = spread_of (rows, sentinels);
-  ps_simulate (program, costs, simulation);
+  g_autoptr (PsSimulation) simulation = simulated (program, costs);
   fine (ps_interval_init (&interval, program, costs, spread, &sampling, simulation->makespan_ns, PS_INTERVAL_STEPS,
                           &error));
   wait (state, 10 * HOUR);

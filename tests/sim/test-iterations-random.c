@@ -294,9 +294,8 @@ static gint64
 run_for (guint p, guint m, const PsCosts *costs)
 {
   g_autoptr (PsProgram) program = lower_family ("pipedream", p, m, 1);
-  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+  g_autoptr (PsSimulation) simulation = simulated (program, costs);
 
-  ps_simulate (program, costs, simulation);
   return simulation->makespan_ns;
 }
 

@@ -328,11 +328,10 @@ simulate (PsSchedule *schedule, const PsCosts *costs)
 {
   g_autoptr (PsCosts) sliced = ps_costs_slice (costs, schedule->n_slices);
   g_autoptr (PsProgram) program = ps_program_lower (schedule, PS_COMM_ASAP, NULL);
-  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   const PsPlacement *placement = program->schedule->placement;
 
   ps_costs_add_host_time (sliced, placement->device, placement->n_copies);
-  ps_simulate (program, sliced, simulation);
+  g_autoptr (PsSimulation) simulation = simulated (program, sliced);
   return ps_timeline_from_simulation (program, sliced, simulation);
 }
 

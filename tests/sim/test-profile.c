@@ -73,9 +73,8 @@ test_round_trip (void)
       g_autofree char *back = text_of (other, NULL, with_samples);
       g_assert_cmpstr (text, ==, back);
       /* once only */
-      g_assert_false (
-          ps_costdb_add_profile (other, contents->profile, contents->measurements, contents->sentinels, &error));
-      assert_error (&error, PS_ERROR_INPUT, "*there is a profile 'p' already*");
+      refused (ps_costdb_add_profile (other, contents->profile, contents->measurements, contents->sentinels, &error),
+               PS_ERROR_INPUT, "*there is a profile 'p' already*");
       ps_costdb_close (db);
       ps_costdb_close (other);
       remove_database (path);

@@ -212,10 +212,9 @@ test_circle (void)
   g_autoptr (PsSchedule) schedule = two_devices (a, 4, b, 4, 2);
 
   g_assert_true (ps_schedule_validate (schedule, &error));
-  g_assert_null (ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error));
-  assert_error (&error, PS_ERROR_SCHEDULE,
-                "hand: deadlock: device 0 waits at op 1 (BW1.0) for B1.1 of device 1, device 1 waits at op 0 (F0.1) "
-                "for F0.0 of device 0");
+  refused (ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error), PS_ERROR_SCHEDULE,
+           "hand: deadlock: device 0 waits at op 1 (BW1.0) for B1.1 of device 1, device 1 waits at op 0 (F0.1) "
+           "for F0.0 of device 0");
 }
 
 static guint
@@ -259,13 +258,10 @@ test_crossed_receives (void)
     }
   ps_program_note_places (program);
   g_assert_true (ps_program_check (program, PS_CHANNEL_LATENCY, &error));
-  g_assert_false (ps_program_check (program, PS_CHANNEL_DIRECTION, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
-  g_assert_cmpstr (
-      error->message, ==,
-      "gpipe: deadlock: device 1 instruction 1 (RECEIVE F0.0 from device 0) after device 1 instruction 0 "
-      "(RECEIVE F1.0 from device 0) waits for device 0 instruction 3 (SEND F1.0 to device 1) after device 0 "
-      "instruction 1 (SEND F0.0 to device 1) waits for device 1 instruction 1 (RECEIVE F0.0 from device 0)");
+  refused (ps_program_check (program, PS_CHANNEL_DIRECTION, &error), PS_ERROR_SCHEDULE,
+           "gpipe: deadlock: device 1 instruction 1 (RECEIVE F0.0 from device 0) after device 1 instruction 0 "
+           "(RECEIVE F1.0 from device 0) waits for device 0 instruction 3 (SEND F1.0 to device 1) after device 0 "
+           "instruction 1 (SEND F0.0 to device 1) waits for device 1 instruction 1 (RECEIVE F0.0 from device 0)");
 }
 
 /* 1F1B p = 2, m = 2 by hand. Deferred: each receive stands before its wait. Planned, ops of one length and full

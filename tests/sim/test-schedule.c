@@ -165,14 +165,12 @@ test_updates (void)
   g_autoptr (PsSchedule) schedule = ps_family_generate (ps_family_find ("pipedream"), &setting, NULL);
   g_autofree char *text = ps_schedule_to_json (schedule);
   g_autoptr (PsSchedule) read = ps_schedule_parse_json ("test", text, -1, NULL);
-  g_autoptr (GError) error = NULL;
 
   g_assert_cmpuint (ps_schedule_update_every (read), ==, 1);
   read->update_every = 3;
   g_assert_true (ps_schedule_validate (read, NULL));
   read->update_every = 4;
-  g_assert_false (ps_schedule_validate (read, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
+  refused (ps_schedule_validate (read, &error), PS_ERROR_SCHEDULE, "*");
   read->update_every = 0;
   g_assert_cmpuint (ps_schedule_update_every (read), ==, 6);
 }

@@ -368,12 +368,10 @@ test_odd (void)
 {
   const gint64 cost[4] = { 1, 1, 1, 0 };
   g_auto (Case) c = { 0 };
-  g_autoptr (GError) error = NULL;
 
   case_init (&c, PS_PLACEMENT_BIDIRECTIONAL, 2, 1, 5, cost, 4, 2, 0);
-  g_assert_null (ps_search (&c.setting, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-  g_assert_cmpstr (error->message, ==, "-m/--microbatches: '5' does not divide by two weight copies; 6 would");
+  refused (ps_search (&c.setting, &error), PS_ERROR_USAGE,
+           "-m/--microbatches: '5' does not divide by two weight copies; 6 would");
 }
 
 /* DualPipe on a V of 16 microbatches repeats pairs in the middle: stretched it is as good as one of 48 to a pair each.

@@ -519,8 +519,8 @@ test_infeasible (void)
   g_autoptr (GError) error = NULL;
 
   case_init (&c, PS_PLACEMENT_V, 2, 2, 4, cost, 4, 2, 7);
-  g_assert_null (ps_search (&c.setting, &error));
-  assert_error (&error, PS_ERROR_SCHEDULE, "*infeasible: needs at least 8 B (8 bytes) on device 0, not 7 B*");
+  refused (ps_search (&c.setting, &error), PS_ERROR_SCHEDULE,
+           "*infeasible: needs at least 8 B (8 bytes) on device 0, not 7 B*");
   c.limit[0] = c.limit[1] = 8;
   g_clear_error (&error);
   g_autoptr (PsSearchResult) result = fine (ps_search (&c.setting, &error));

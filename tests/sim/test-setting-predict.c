@@ -301,10 +301,8 @@ test_predict_uneven (void)
       "{\"format\": \"pipesim-schedule/1\", \"name\": \"odd\", \"devices\": 2, \"stages\": 3, \"microbatches\": 1,"
       " \"slices\": 1, \"placement\": [[0, 1, 1]],"
       " \"order\": [[\"F0.0\", \"BW0.0\"], [\"F0.1\", \"F0.2\", \"BW0.2\", \"BW0.1\"]]}");
-  g_autoptr (GError) error = NULL;
 
-  g_assert_null (ps_predict (setting, path, &error));
-  assert_error (&error, PS_ERROR_SCHEDULE, "*3 stages do not divide over 2 devices*");
+  refused (ps_predict (setting, path, &error), PS_ERROR_SCHEDULE, "*3 stages do not divide over 2 devices*");
   g_unlink (path);
 }
 

@@ -48,11 +48,9 @@ test_refused (void)
 
   for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
     {
-      g_autoptr (GError) error = NULL;
       guint n;
 
-      g_assert_null (ps_shares_parse ("--sm-shares", texts[i], &n, &error));
-      assert_error (&error, PS_ERROR_USAGE, "--sm-shares: '*");
+      refused (ps_shares_parse ("--sm-shares", texts[i], &n, &error), PS_ERROR_USAGE, "--sm-shares: '*");
     }
 }
 

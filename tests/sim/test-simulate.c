@@ -382,8 +382,7 @@ check_against_naive (GRand *rand, gboolean pairs)
     }
   g_autoptr (PsProgram) program = lower (g_steal_pointer (&drawn));
   const PsSchedule *schedule = program->schedule;
-  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
-  ps_simulate (program, costs, simulation);
+  g_autoptr (PsSimulation) simulation = simulated (program, costs);
 
   guint n = ps_schedule_n_ops (schedule);
   g_autofree gint64 *start = g_new0 (gint64, n), *end = g_new0 (gint64, n);

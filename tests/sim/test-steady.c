@@ -228,11 +228,10 @@ for_each_family (Check check)
       g_autoptr (GError) error = NULL;
       g_autoptr (PsProgram) program = lower_family (families[i / 2]->name, 4, 8, 0);
       g_autoptr (PsCosts) costs = some_costs (program->schedule->placement->n_stages);
-      g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
       const PsEventsSetting rank = { .comm = PS_CHANNEL_RANK }, *setting = i % 2 ? &rank : NULL;
       PsIteration iteration;
+      g_autoptr (PsSimulation) simulation = simulated (program, costs);
 
-      ps_simulate (program, costs, simulation);
       g_assert_true (setting == NULL || ps_events_simulate (program, costs, setting, simulation, NULL));
       g_assert_true (ps_iteration_events (program, costs, simulation, setting, PS_SYNC_BYPASS, PS_REDUCE_OVERLAPPED,
                                           &iteration, &error));

@@ -62,9 +62,8 @@ worked_timeline (PsMetrics *from_simulation)
 {
   g_autoptr (PsProgram) program = worked_program ();
   g_autoptr (PsCosts) costs = worked_costs ();
-  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+  g_autoptr (PsSimulation) simulation = simulated (program, costs);
 
-  ps_simulate (program, costs, simulation);
   if (from_simulation != NULL)
     ps_metrics_from_simulation (program, simulation, from_simulation);
   return ps_timeline_from_simulation (program, costs, simulation);
@@ -234,17 +233,13 @@ test_read_refusals (void)
 static void
 check_refused (const char *text, const char *message)
 {
-  g_autoptr (GError) error = NULL;
-
-  g_assert_null (ps_timeline_parse_json ("x", text, -1, &error));
-  assert_error (&error, PS_ERROR_INPUT, message);
+  refused (ps_timeline_parse_json ("x", text, -1, &error), PS_ERROR_INPUT, message);
 }
 
 static void
 test_read_foreign (void)
 {
   g_autofree char *deep = g_strnfill (1000000, '[');
-  g_autoptr (GError) error = NULL;
 
   check_refused ("", "x: is neither a JSON object nor an array");
   check_refused ("[]", "x: is no JSON object");
@@ -255,8 +250,7 @@ test_read_foreign (void)
       "\"devices\": 1, \"stages\": 1, \"microbatches\": 1, \"iteration_ns\": 0, \"ops\": [], \"transfers\": [],"
       "\"memory\": []}",
       "x: ops: holds no op");
-  g_assert_null (ps_timeline_load ("/nonexistent/timeline.json", &error));
-  assert_error (&error, PS_ERROR_IO, "/nonexistent/timeline.json: *");
+  refused (ps_timeline_load ("/nonexistent/timeline.json", &error), PS_ERROR_IO, "/nonexistent/timeline.json: *");
 }
 
 /* Truncated anywhere, the file is refused with one line and never accepted. */
@@ -268,10 +262,7 @@ test_read_truncated (void)
 
   for (gsize length = 0; length < whole; length++)
     {
-      g_autoptr (GError) error = NULL;
-
-      g_assert_null (ps_timeline_parse_json ("x", fixture, (gssize)length, &error));
-      g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+      refused (ps_timeline_parse_json ("x", fixture, (gssize)length, &error), PS_ERROR_INPUT, "*");
     }
 }
 

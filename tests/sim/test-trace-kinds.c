@@ -181,10 +181,7 @@ test_otel_refusals (void)
 
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
     {
-      g_autoptr (GError) error = NULL;
-
-      g_assert_null (parse (cases[i].text, &error));
-      assert_error (&error, PS_ERROR_INPUT, cases[i].message);
+      refused (parse (cases[i].text, &error), PS_ERROR_INPUT, cases[i].message);
     }
 }
 

@@ -35,10 +35,7 @@ test_refusals (void)
 {
   for (guint i = 0; i < G_N_ELEMENTS (refusals); i++)
     {
-      g_autoptr (GError) error = NULL;
-
-      g_assert_null (parse_one (refusals[i].text, &error));
-      assert_error (&error, PS_ERROR_INPUT, refusals[i].message);
+      refused (parse_one (refusals[i].text, &error), PS_ERROR_INPUT, refusals[i].message);
     }
 }
 
@@ -78,8 +75,7 @@ simulate (PsSchedule *schedule, GRand *rand)
     ps_costs_set_memory (costs, stage, 100, 40);
   for (guint i = 1; i < 1 + 2 * costs->n_stages; i++)
     costs->transfer_ns[i] = random_below (rand, 3000);
-  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
-  ps_simulate (program, costs, simulation);
+  g_autoptr (PsSimulation) simulation = simulated (program, costs);
   return ps_timeline_from_simulation (program, costs, simulation);
 }
 

@@ -137,10 +137,9 @@ test_certain (void)
 {
   g_autoptr (PsProgram) program = lower_family ("dualpipe", 4, 8, 0);
   g_autoptr (PsCosts) costs = some_costs (4);
-  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   PsUncertainty uncertainty = { 0 };
+  g_autoptr (PsSimulation) simulation = simulated (program, costs);
 
-  ps_simulate (program, costs, simulation);
   g_autofree gint64 *samples = sample (program, costs, &uncertainty, 40, 1, 2);
   for (guint i = 0; i < 40; i++)
     g_assert_cmpint (samples[i], ==, simulation->makespan_ns + simulation->optimizer_ns);
@@ -200,10 +199,7 @@ test_slowness_parse (void)
   g_assert_cmpfloat (slowness.probability, ==, 0.25);
   for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
     {
-      g_autoptr (GError) error = NULL;
-
-      g_assert_false (ps_slowness_parse ("--straggler", wrong[i], FALSE, &slowness, &error));
-      assert_error (&error, PS_ERROR_USAGE, "--straggler: *");
+      refused (ps_slowness_parse ("--straggler", wrong[i], FALSE, &slowness, &error), PS_ERROR_USAGE, "--straggler: *");
     }
   for (guint i = 0; i < G_N_ELEMENTS (wrong_links); i++)
     g_assert_false (ps_slowness_parse ("--slow-link", wrong_links[i], TRUE, &slowness, NULL));
@@ -274,15 +270,13 @@ test_events (void)
 static void
 test_overflow (void)
 {
-  g_autoptr (GError) error = NULL;
   g_autoptr (PsProgram) program = lower_family ("gpipe", 2, 8, 0);
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1000000s,bw=1000000s", 2, 1, NULL);
   const PsSlowness slowness[] = { { .a = 0, .factor = 1000, .probability = 1 } };
   PsUncertainty uncertainty = { .jitter = 1, .slowness = slowness, .n_slowness = 1 };
   PsSampling sampling = { .n_samples = 10, .n_jobs = 1 };
 
-  g_assert_null (ps_uncertainty_sample (program, costs, &uncertainty, &sampling, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+  refused (ps_uncertainty_sample (program, costs, &uncertainty, &sampling, &error), PS_ERROR_USAGE, "*");
 }
 
 /* Tables of distribution-free intervals of the median at 95 %: n = 10 has the 2nd and the 9th, n = 100 the 40th and the
