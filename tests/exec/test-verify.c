@@ -344,6 +344,7 @@ recompute_odd (const PsSchedule *order)
     }
   g_free (odd->ops);
   odd->ops = (PsOp *)g_array_free (ops, FALSE);
+  odd->recomputes = TRUE;
   return lower (g_steal_pointer (&odd));
 }
 
