@@ -60,7 +60,7 @@ check_layers ()
   forbid "SQLite belongs to sim/database/database*.c" '^sqlite3' '^sim/database/database[^/]*\\.[ch]$'
   forbid "CUDA belongs under exec/device/cuda and exec/transport/nccl" '^(cu(da|blas)[^/]*|cuda/.*)\\.h$' '^(exec/(device/cuda|transport/nccl)/|tests/cuda/)'
   forbid "NCCL belongs under exec/transport/nccl" '^nccl' '^exec/transport/nccl/'
-  forbid "MPI belongs under exec/transport/mpi" '^mpi' '^(exec/transport/mpi/|tests/bench/bench-mpi\\.c$)'
+  forbid "MPI belongs under exec/transport/mpi" '^mpi' '^(exec/transport/mpi/|tests/(bench/bench|exec/test)-mpi[^/]*\\.c$)'
   forbid "json-glib belongs to the tests; sim/json reads JSON" '^json-glib' '^tests/'
   forbid "BLAS belongs under exec/device/cpu" '^(cblas|openblas|lapack)' '^exec/device/cpu/'
   forbid "hwloc belongs under exec" '^hwloc' '^exec/'

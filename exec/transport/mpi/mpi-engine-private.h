@@ -57,16 +57,16 @@ typedef struct
   gint64 *clock_offset_ns; /* PsProcesses */
   PsFailureReport report;  /* NULL: this process is the only one */
   gpointer report_data;
-  GError *failure;      /* to be reported by this process */
-  GPtrArray *under_way; /* of PsMpiTransfer; changed by the thread only */
+  GError *failure; /* to be reported by this process */
 
   /* Of the thread that calls MPI. */
-  GArray *requests; /* MPI_Request of each transfer under way */
-  GArray *indices;  /* of the requests that are done */
-  GArray *statuses; /* not read; without any, compilers warn of MPICH's headers */
-  gint64 round_ns;  /* begin of the latest round */
-  gint64 resume_ns; /* when the process had been stopped, or was asked, last; 0: never */
-  guint8 *answered; /* [n_ranks] */
+  GPtrArray *under_way; /* of PsMpiTransfer */
+  GArray *requests;     /* MPI_Request of each transfer under way */
+  GArray *indices;      /* of the requests that are done */
+  GArray *statuses;     /* not read; without any, compilers warn of MPICH's headers */
+  gint64 round_ns;      /* begin of the latest round */
+  gint64 resume_ns;     /* when the process had been stopped, or was asked, last; 0: never */
+  guint8 *answered;     /* [n_ranks] */
   int n_answered;
   PsMpiLetter letters[PS_MPI_N_LETTERS];
   MPI_Request arrivals[PS_MPI_N_LETTERS];

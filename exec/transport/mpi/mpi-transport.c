@@ -1,7 +1,6 @@
 /* mpi-transport.c - the class "mpi": messages and sums by MPI between processes, and inside one.
  *
- * Devices' threads post and wait. Tensors that are not host memory travel by way of
- * host memory. */
+ * Devices' threads post and wait. Tensors that are not host memory travel by way of host memory. */
 #include "mpi-transport.h"
 
 #include "clock.h"
@@ -151,7 +150,7 @@ mpi_join (PsTransport *base, guint at, PsDevice *device, GError **error)
   g_autofree guint8 *all = g_malloc (n);
   const guint8 here = 0;
 
-  prctl (PR_SET_TIMERSLACK, 1UL); /* naps are shorter than the usual slack */
+  prctl (PR_SET_TIMERSLACK, 1); /* naps are shorter than the usual slack */
   ps_mpi_transport_port (transport, at)->device = device;
   return await_mpi (transport, at, error)
          && (setting->n_here == n

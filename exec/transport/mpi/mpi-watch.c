@@ -13,8 +13,8 @@ static PsMpiEngine *const engine = &ps_mpi_engine;
 static gboolean
 may_call (void)
 {
-  return engine->shares_calls && (guint)engine->n_local * MAX (engine->n_devices, 1) <= engine->n_cores
-         && engine->state == PS_MPI_READY && engine->broken == NULL;
+  return engine->state == PS_MPI_READY && engine->broken == NULL && engine->shares_calls
+         && (guint)engine->n_local * MAX (engine->n_devices, 1) <= engine->n_cores;
 }
 
 gboolean
@@ -152,17 +152,17 @@ ps_mpi_wait_more (PsMpiWait *wait)
   return TRUE;
 }
 
-/* Another caller that waits watches from now on; if there is none, the engine's thread. */
+/* Where nobody watches now, another caller that waits does so from now on; if there is none, the engine's thread. A
+ * caller that was woken to watch may end without having watched. */
 void
 ps_mpi_wait_end (PsMpiWait *wait)
 {
-  const PsMpiWait *next;
-
   g_queue_unlink (&engine->waits, &wait->link);
-  if (engine->watcher != wait)
+  if (engine->watcher == wait)
+    engine->watcher = NULL;
+  if (engine->watcher != NULL || !may_call ())
     return;
-  engine->watcher = NULL;
-  next = g_queue_peek_head (&engine->waits);
+  const PsMpiWait *next = g_queue_peek_head (&engine->waits);
   if (next != NULL)
     pthread_cond_broadcast (next->condition);
   else if (engine->n_moving > 0 || ps_clock_now () - wait->begin_ns > PS_MPI_IDLE_NAP_NS * PS_MPI_LONG_NAP_SHARE)
