@@ -96,11 +96,12 @@ def inject(draw, folder):
     """(what was done, what is wrong with it)"""
     fault = draw.choice(["kill", "kill", "stop", "stop", "slow", "odd", "lacks"])
     ranks = draw.choice([2, 4])
+    devices = draw.choice([ranks, 4])  # two ranks of a device each have a core each where others share them
     victim = draw.randrange(ranks)
     timeout_s = 2 if fault == "stop" else 60  # a slow machine must not make another fault's waits too long
     what, more = draw.choice(ODD) if fault == "odd" else ("", "--model no-such.ini" if fault == "lacks" else "")
     device = draw.choice(DEVICES[2:] if fault == "lacks" or what in ("seed", "model", "device or transport") else DEVICES)
-    command = ["-p", "4", "-m", "8", "--transport", "mpi", *device,
+    command = ["-p", str(devices), "-m", "8", "--transport", "mpi", *device,
                "--timeout", f"{timeout_s}s", "--json", "--steps", "200" if fault == "slow" else "1000000"]
     usual, delay = "--schedule " + draw.choice(SCHEDULES), draw.random()
     more = more if more.startswith("--schedule") else f"{usual} {more}"
