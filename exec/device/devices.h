@@ -61,7 +61,6 @@ static inline gboolean
 ps_device_check_slices (const PsDeviceSetting *setting, guint stage, const PsStageShape *shape, GError **error)
 {
   const gboolean offloads = shape->offload > 0;
-
   gboolean drops = shape->recompute == PS_RECOMPUTE_FULL || setting->recomputed != NULL;
 
   return setting->n_slices <= 1 || (!offloads && !drops)

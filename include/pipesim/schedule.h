@@ -103,7 +103,7 @@ typedef struct
   PsPlacement *placement; /* owned */
   guint n_microbatches;
   guint n_slices;        /* 1 unless sequences are sliced */
-  gboolean recomputes;   /* some op is an R */
+  gboolean recomputes;   /* some op is an R, as the builder has seen */
   guint8 *copy;          /* [n_microbatches] weight copy that a microbatch uses; NULL: all use copy 0 */
   guint n_lengths;       /* different lengths of microbatches (lengths.h), and of their slices; 0: they are alike */
   guint16 *length;       /* [ps_schedule_cell] below n_lengths; NULL: they are alike. Stages differ only by their R: see

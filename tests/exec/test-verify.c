@@ -322,30 +322,26 @@ test_recompute (void)
 static PsProgram *
 recompute_odd (const PsSchedule *order)
 {
-  g_autoptr (PsSchedule) odd = ps_schedule_copy (order);
-  GArray *ops = g_array_new (FALSE, FALSE, sizeof (PsOp));
-  guint first = 0;
+  PsScheduleBuilder *builder
+      = ps_schedule_builder_new (order->name, ps_placement_copy (order->placement), order->n_microbatches);
+  PsSchedule *odd;
+  guint n;
 
   for (guint d = 0; d < order->placement->n_devices; d++)
     {
-      for (guint i = first; i < order->first[d + 1]; i++)
+      for (guint i = order->first[d]; i < order->first[d + 1]; i += n)
         {
-          guint at = ops->len - (i > first && order->ops[i - 1].paired);
-          PsOp op = order->ops[i];
-
-          g_array_append_val (ops, op);
-          op.kind = PS_OP_R;
-          op.paired = 0;
-          if (ps_op_is_backward (order->ops[i]) && op.microbatch % 2 == 1)
-            g_array_insert_val (ops, at, op);
+          n = order->ops[i].paired ? 2 : 1;
+          for (guint k = i; k < i + n; k++)
+            if (ps_op_is_backward (order->ops[k]) && order->ops[k].microbatch % 2 == 1)
+              ps_schedule_builder_add (builder, PS_OP_R, order->ops[k].stage, order->ops[k].microbatch);
+          ps_schedule_builder_add_ops (builder, &order->ops[i], n);
         }
-      first = order->first[d + 1];
-      odd->first[d + 1] = ops->len;
+      ps_schedule_builder_next_device (builder);
     }
-  g_free (odd->ops);
-  odd->ops = (PsOp *)g_array_free (ops, FALSE);
-  odd->recomputes = TRUE;
-  return lower (g_steal_pointer (&odd));
+  odd = ps_schedule_builder_end (builder);
+  odd->copy = g_memdup2 (order->copy, order->copy != NULL ? order->n_microbatches : 0);
+  return lower (odd);
 }
 
 /* An R of some microbatches changes no bit. Their forwards then keep less than the others. */
