@@ -256,8 +256,8 @@ gboolean ps_costs_recompute (PsCosts *costs, guint stage, const PsModel *model, 
                              PsRecompute recompute, GError **error);
 
 /* The costs of microbatches whose R is an op of its own. full: the same costs, with full recomputation on some stages.
- * There F keeps what it does in full, R makes the rest again in the time that B of full takes longer, and backwards are
- * those of costs. */
+ * There F keeps what it does in full, R makes the rest again in the time that B of full takes longer, if it does, and
+ * backwards are those of costs. */
 PsCosts *ps_costs_split_recompute (const PsCosts *costs, const PsCosts *full);
 
 /* Moves the part `ratio`, in [0, 1], of what F of a stage keeps to the host while F runs, and back while B or BW runs.

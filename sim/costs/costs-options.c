@@ -123,10 +123,10 @@ ps_costs_split_recompute (const PsCosts *costs, const PsCosts *full)
     {
       gint64 longer_ns
           = ps_costs_op (full, PS_OP_B, stage)->duration_ns - ps_costs_op (costs, PS_OP_B, stage)->duration_ns;
+      gint64 again = ps_costs_act_bytes (costs, stage) - ps_costs_act_bytes (full, stage);
 
       *ps_costs_op (split, PS_OP_F, stage) = *ps_costs_op (full, PS_OP_F, stage);
-      *ps_costs_op (split, PS_OP_R, stage)
-          = (PsOpCost){ longer_ns, ps_costs_act_bytes (costs, stage) - ps_costs_act_bytes (full, stage), 0 };
+      *ps_costs_op (split, PS_OP_R, stage) = (PsOpCost){ MAX (longer_ns, 0), MAX (again, 0), MAX (-again, 0) };
     }
   split->time_origin = full->time_origin;
   split->memory_origin = full->memory_origin;

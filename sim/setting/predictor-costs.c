@@ -164,6 +164,8 @@ add_recomputed (const PsPredictor *predictor, const PsSchedule *schedule, const 
   if (again == NULL)
     return NULL;
   sliced = ps_slices_costs (again, schedule->n_slices);
+  if (!ps_costs_check (sliced, schedule->n_microbatches * schedule->n_slices, error))
+    return NULL;
   joined = ps_costs_join ((PsCosts *const[]){ costs, sliced }, 2);
   joined->time_origin = again->time_origin;
   joined->memory_origin = again->memory_origin;
