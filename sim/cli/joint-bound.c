@@ -84,11 +84,22 @@ search_find_way (const SearchWays *ways, PsRecompute recompute)
   return way;
 }
 
+/* No pair whose F is on the stage is shorter: where it has no time of its own, its backward may be on any stage. */
+static gint64
+least_pair_ns (const PsCosts *costs, guint stage)
+{
+  gint64 pair_ns = costs->stage[stage].pair_ns;
+
+  return pair_ns >= 0 ? pair_ns : ps_costs_op (costs, PS_OP_F, stage)->duration_ns;
+}
+
 void
 search_relax_stage (const SearchWays *ways, PsCosts *costs, guint stage)
 {
   PsStageCost *cost = &costs->stage[stage];
-  gint64 least_kept = G_MAXINT64, least_left = G_MAXINT64;
+  gint64 least_kept = ps_costs_act_bytes (costs, stage), least_left = ps_costs_wact_bytes (costs, stage);
+  gint64 least_pair = least_pair_ns (costs, stage);
+  gboolean has_pair = cost->pair_ns >= 0;
 
   for (guint i = 0; i < ways->n; i++)
     {
@@ -98,11 +109,13 @@ search_relax_stage (const SearchWays *ways, PsCosts *costs, guint stage)
         ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns
             = MIN (ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns,
                    ps_costs_op (way, (PsOpKind)kind, stage)->duration_ns);
-      cost->pair_ns = MIN (cost->pair_ns, way->stage[stage].pair_ns);
+      least_pair = MIN (least_pair, least_pair_ns (way, stage));
+      has_pair |= way->stage[stage].pair_ns >= 0;
       cost->weight_bytes = MIN (cost->weight_bytes, way->stage[stage].weight_bytes);
       least_kept = MIN (least_kept, ps_costs_act_bytes (way, stage));
       least_left = MIN (least_left, ps_costs_wact_bytes (way, stage));
     }
+  cost->pair_ns = has_pair ? least_pair : -1;
   set_bytes (costs, PS_OP_F, stage, least_kept);
   set_bytes (costs, PS_OP_B, stage, least_left - least_kept);
   set_bytes (costs, PS_OP_W, stage, -least_left);

@@ -250,6 +250,45 @@ test_model (void)
   g_assert_cmpint (some->metrics.device[1].peak_memory_bytes, ==, kept->metrics.device[1].peak_memory_bytes);
 }
 
+/* Measured rows of full recomputation may come out shorter, or keep more, than those without it. R then takes no time,
+ * and gives back what is too much. */
+static void
+test_noise (void)
+{
+  g_autoptr (PsCosts) costs = ps_costs_new (1), full = ps_costs_new (1), split = NULL;
+  const PsOpCost *r;
+
+  ps_costs_op (costs, PS_OP_B, 0)->duration_ns = 9;
+  ps_costs_set_memory (costs, 0, 100, 0);
+  ps_costs_op (full, PS_OP_B, 0)->duration_ns = 7;
+  ps_costs_set_memory (full, 0, 130, 0);
+  split = ps_costs_split_recompute (costs, full);
+  r = ps_costs_op (split, PS_OP_R, 0);
+  g_assert_cmpint (r->duration_ns, ==, 0);
+  g_assert_cmpint (r->take_bytes, ==, 0);
+  g_assert_cmpint (r->give_bytes, ==, 30);
+}
+
+/* A relaxed stage is no slower than any of its ways, with a time for pairs or without. */
+static void
+test_pairs (void)
+{
+  static const gint64 pairs[][3]
+      = { { 7, -1, 7 }, { -1, 7, 7 }, { 17, -1, 10 }, { -1, 17, 10 }, { -1, -1, -1 }, { 7, 9, 7 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (pairs); i++)
+    {
+      g_autoptr (PsCosts) a = ps_costs_new (1), b = ps_costs_new (1);
+      const SearchWays ways = { .n = 1, .costs = { b } };
+
+      ps_costs_op (a, PS_OP_F, 0)->duration_ns = ps_costs_op (b, PS_OP_F, 0)->duration_ns = 10;
+      a->stage[0].pair_ns = pairs[i][0];
+      b->stage[0].pair_ns = pairs[i][1];
+      search_relax_stage (&ways, a, 0);
+      g_assert_cmpint (a->stage[0].pair_ns, ==, pairs[i][2]);
+    }
+}
+
 /* The least time of an order over all choices of R; G_MAXINT64: none fits. */
 static gint64
 best_of_order (const PsSetting *setting, const char *family)
@@ -343,6 +382,8 @@ main (int argc, char **argv)
   g_test_add_func ("/recompute/all", test_all);
   g_test_add_func ("/recompute/wrong", test_wrong);
   g_test_add_func ("/recompute/model", test_model);
+  g_test_add_func ("/recompute/noise", test_noise);
+  g_test_add_func ("/recompute/pairs", test_pairs);
   g_test_add_func ("/recompute/choice", test_choice);
   return g_test_run ();
 }
