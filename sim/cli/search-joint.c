@@ -47,7 +47,8 @@ typedef struct
   GHashTable *known; /* SearchWays by the kind of a stage, with the costs of a slice on the fastest devices */
   GRand *random;
   gboolean any_chunks; /* of a device */
-  gboolean mixes;      /* microbatches of a stage may differ */
+  gboolean may_mix;    /* microbatches of a stage may differ, so bounds allow for it */
+  gboolean mixes;      /* and draws try it: it helps only under a memory limit */
   const SearchFound *best;
 } Joint;
 
@@ -96,8 +97,7 @@ joint_clear (Joint *joint)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Joint, joint_clear)
 
 /* Reads the costs of the stages in each way that the source knows. FALSE: not even in the setting's own, which is
- * first.
- */
+ * first. */
 static gboolean
 read_stages (const Joint *joint, const PsStageShape *shapes, SearchWays *ways)
 {
@@ -133,7 +133,7 @@ recompute_part (const Joint *joint, PsCosts *costs, guint stage, guint part)
   gint64 longer_ns = ps_costs_op (full, PS_OP_B, stage)->duration_ns - ps_costs_op (none, PS_OP_B, stage)->duration_ns;
 
   ps_costs_drop (costs, stage, costs->shapes != NULL ? MAX (costs->shapes[stage].n_layers, 1) : 1,
-                 bytes * part / N_PARTS, longer_ns * part / N_PARTS);
+                 MAX (bytes, 0) * part / N_PARTS, MAX (longer_ns, 0) * part / N_PARTS);
 }
 
 static gboolean
@@ -235,7 +235,7 @@ load_ways (guint first, guint last, gpointer data)
     return NULL;
   for (guint way = 0; way < ways->n; way++)
     ways->costs[way] = finish_costs (joint, ways->costs[way]);
-  if (joint->mixes)
+  if (joint->may_mix)
     search_mix_ways (ways);
   return ways;
 }
@@ -248,7 +248,7 @@ bound_all (Joint *joint, gint64 enough)
 
   if (joint->model == NULL && !joint->question.any_device)
     {
-      if (joint->mixes)
+      if (joint->may_mix)
         search_mix_ways (&joint->ways);
       return search_bound_ways (&joint->question, &joint->ways, enough);
     }
@@ -427,10 +427,10 @@ joint_init (Joint *joint, State *state, const PsCosts *costs)
     }
   if (!read_ways (joint, state->end))
     return FALSE;
-  joint->mixes = joint->question.memory_limit != NULL && !joint->limits.measured
-                 && !ps_costs_has_slices (joint->ways.costs[0], MAX (joint->choice->n_slices, 1))
-                 && search_find_way (&joint->ways, PS_RECOMPUTE_NONE) < joint->ways.n
-                 && search_find_way (&joint->ways, PS_RECOMPUTE_FULL) < joint->ways.n;
+  joint->may_mix = !ps_costs_has_slices (joint->ways.costs[0], MAX (joint->choice->n_slices, 1))
+                   && search_find_way (&joint->ways, PS_RECOMPUTE_NONE) < joint->ways.n
+                   && search_find_way (&joint->ways, PS_RECOMPUTE_FULL) < joint->ways.n;
+  joint->mixes = joint->may_mix && joint->question.memory_limit != NULL && !joint->limits.measured;
   return TRUE;
 }
 
