@@ -15,6 +15,7 @@ typedef struct
   gint64 *memory_limit;    /* [n_devices]; NULL: none */
   gint64 figure_ns;        /* of the schedule with these; G_MAXINT64: it does not fit */
   gint64 until_us;         /* monotonic; 0: no limit */
+  const gint *stop;        /* as in SearchLimits */
   gsize n_left;            /* predictions */
 } Choosing;
 
@@ -66,7 +67,8 @@ price (Choosing *choosing)
 static gboolean
 has_time (const Choosing *choosing)
 {
-  return choosing->n_left > 0 && (choosing->until_us == 0 || g_get_monotonic_time () < choosing->until_us);
+  return choosing->n_left > 0 && (choosing->until_us == 0 || g_get_monotonic_time () < choosing->until_us)
+         && (choosing->stop == NULL || g_atomic_int_get (choosing->stop) == 0);
 }
 
 static const PsOpCost *
@@ -94,7 +96,7 @@ fits (const Choosing *choosing, guint device)
           PsOp op = order->ops[k];
 
           if (ps_op_is_backward (op) && choosing->again[ps_schedule_cell (order, op)])
-            bytes += cost_of (choosing, op, PS_OP_R)->take_bytes;
+            bytes += cost_of (choosing, op, PS_OP_R)->take_bytes - cost_of (choosing, op, PS_OP_R)->give_bytes;
           bytes += cost_of (choosing, op, op.kind)->take_bytes;
         }
       if (bytes > room)
@@ -155,25 +157,24 @@ take_all_out (Choosing *choosing, gsize n_cells)
   take_out (choosing, TRUE);
 }
 
-/* Lets another microbatch of a stage recompute in place of one that does. TRUE: that is better. */
-static gboolean
+/* Lets another microbatch of a stage recompute in place of one that does, if that is better. */
+static void
 swap (Choosing *choosing, guint8 *a, guint8 *b)
 {
   gint64 figure_ns;
 
   if (!has_time (choosing))
-    return FALSE;
+    return;
   *a = !*a;
   *b = !*b;
   figure_ns = price (choosing);
   if (figure_ns < choosing->figure_ns)
     {
       choosing->figure_ns = figure_ns;
-      return TRUE;
+      return;
     }
   *a = !*a;
   *b = !*b;
-  return FALSE;
 }
 
 static void
@@ -244,6 +245,7 @@ search_recompute (const PsSetting *setting, const SearchLimits *limits, const Ps
   g_auto (Choosing) choosing = { .pricing = { .setting = setting, .given = given, .samples = limits->samples },
                                  .order = order,
                                  .again = g_new0 (guint8, n_cells),
+                                 .stop = limits->stop,
                                  .n_left = TRIALS_PER_CELL * n_cells };
 
   for (gsize cell = 0; cell < n_cells; cell++)
