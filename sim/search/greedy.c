@@ -13,7 +13,7 @@ typedef struct
   guint oldest;   /* first microbatch that has not been forwarded through all its stages here */
   guint alive;    /* microbatches let into its first stage and not yet done with it */
   guint allowed;  /* limit of `alive` */
-  gint64 burst;   /* most that a backward takes while it runs */
+  gint64 burst;   /* most that an op, or a B and its W, take only while they run */
   guint planned;  /* in policy->planned: the next F or B */
   guint32 choice; /* op with the lowest score; NO_OP: none */
   guint32 with;   /* as in PsOrder.partner */
@@ -55,13 +55,34 @@ greedy_clear (Greedy *greedy)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Greedy, greedy_clear)
 
-/* Memory that a B or W takes, or that the BW in place of both takes. */
+/* Memory that an F of the stage gives back at its end, or that its B and W take, or the BW in place of both. */
 static gint64
-burst_of (const PsProblem *problem, const PsPolicy *policy, guint chain)
+burst_of (const PsProblem *problem, const PsPolicy *policy, guint stage)
 {
-  guint stage = chain / N_KINDS;
+  gboolean fuses = policy->fuses && problem->fuses[stage];
 
-  return policy->fuses && problem->fuses[stage] ? problem->bw_take[stage] : problem->take[chain];
+  return MAX (problem->give[stage * N_KINDS + PS_OP_F],
+              fuses ? problem->bw_take[stage] : ps_problem_apart_peak (problem, stage));
+}
+
+/* x and y are the places of the device and of the chunk. */
+static void
+init_stage (Greedy *greedy, guint device, guint stage, double x, double y)
+{
+  const PsProblem *problem = greedy->problem;
+  const PsPolicy *policy = greedy->policy;
+  gint64 *burst = &greedy->station[device].burst;
+
+  for (guint kind = 0; kind < N_KINDS; kind++)
+    {
+      guint chain = stage * N_KINDS + kind;
+
+      greedy->penalty[chain]
+          = (gint64)lrint (rule_value (&policy->bias[kind], x, y) * (double)problem->duration[chain]);
+    }
+  if (policy->pairs)
+    greedy->pair_penalty[stage] = (gint64)lrint (rule_value (&policy->pair, x, y) * (double)problem->pair[stage]);
+  *burst = MAX (*burst, burst_of (problem, policy, stage));
 }
 
 static void
@@ -96,19 +117,7 @@ greedy_init (Greedy *greedy, PsOrder *order, const PsPolicy *policy)
                                       .start = G_MAXINT64,
                                       .allowed = (guint)CLAMP (ahead * p + problem->n_slices + 0.5, 1, problem->m) };
       for (guint k = 0; k < n; k++)
-        for (guint kind = 0; kind < N_KINDS; kind++)
-          {
-            guint chain = problem->stages[problem->first_stage[d] + k] * N_KINDS + kind;
-            double bias = rule_value (&policy->bias[kind], x, n > 1 ? (double)k / (n - 1) : 0);
-
-            greedy->penalty[chain] = (gint64)lrint (bias * (double)problem->duration[chain]);
-            if (kind == PS_OP_F && policy->pairs)
-              greedy->pair_penalty[chain / N_KINDS]
-                  = (gint64)lrint (rule_value (&policy->pair, x, n > 1 ? (double)k / (n - 1) : 0)
-                                   * (double)problem->pair[chain / N_KINDS]);
-            if (kind != PS_OP_F)
-              greedy->station[d].burst = MAX (greedy->station[d].burst, burst_of (problem, policy, chain));
-          }
+        init_stage (greedy, d, problem->stages[problem->first_stage[d] + k], x, n > 1 ? (double)k / (n - 1) : 0);
     }
 }
 
@@ -119,7 +128,7 @@ next_whole (const PsProblem *problem, guint microbatch)
   return microbatch - microbatch % problem->n_slices + problem->n_slices;
 }
 
-/* Room that the device's oldest microbatch, with all its slices, still needs for its forwards. */
+/* Room that the device's oldest microbatch, with all its slices, still needs for what its forwards keep. */
 static gint64
 reserve (const Greedy *greedy, guint device)
 {
@@ -132,7 +141,7 @@ reserve (const Greedy *greedy, guint device)
       guint chain = problem->stages[i] * N_KINDS + PS_OP_F;
 
       if (greedy->next[chain] < end)
-        bytes += problem->take[chain] * (end - greedy->next[chain]);
+        bytes += (problem->take[chain] - problem->give[chain]) * (end - greedy->next[chain]);
     }
   return bytes;
 }
@@ -154,8 +163,8 @@ has_others (const Greedy *greedy, guint device, guint microbatch)
   return FALSE;
 }
 
-/* Room that a forward must leave. A microbatch alone on the device needs none; others must leave room for their
- * backwards. */
+/* Room that a forward must leave at its end. A microbatch alone on the device needs none. Others must leave room for
+ * any op of the device: then the oldest one ends, and the next one finds the room that it had. */
 static gint64
 room_to_leave (const Greedy *greedy, guint device, guint microbatch)
 {
@@ -173,14 +182,14 @@ may_start (const Greedy *greedy, guint device, guint chain, guint kind)
   guint microbatch = greedy->next[chain];
   gint64 level = station->level + problem->take[chain];
 
-  if (kind != PS_OP_F)
+  if (kind != PS_OP_F || level > problem->limit[device])
     return level <= problem->limit[device];
   if (chain / N_KINDS == problem->stages[problem->first_stage[device]]
       && microbatch >= next_whole (problem, station->oldest) && station->alive >= station->allowed)
     return FALSE;
   if (problem->limit[device] == G_MAXINT64)
     return TRUE;
-  return level + room_to_leave (greedy, device, microbatch) <= problem->limit[device];
+  return level - problem->give[chain] + room_to_leave (greedy, device, microbatch) <= problem->limit[device];
 }
 
 /* Place of a chain's next op in the order of groups: forwards from the first chunk up, backwards from the last down. */

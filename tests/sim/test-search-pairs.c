@@ -313,6 +313,34 @@ test_one_by_one (void)
     }
 }
 
+/* List scheduling of one copy without groups never gets stuck, however little memory there is. */
+static void
+test_list_scheduling (void)
+{
+  g_autoptr (GRand) random = g_rand_new_with_seed (26);
+  guint n = n_cases (3000), n_built = 0;
+  PsRandom own = { 26 };
+
+  for (guint i = 0; i < n; i++)
+    {
+      g_auto (Case) c = { 0 };
+      PsPolicy policy;
+
+      draw (&c, random, 5, 6);
+      g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
+      g_autoptr (PsOrder) order = ps_order_new (problem);
+
+      ps_policy_draw (&policy, problem, &own);
+      policy.group = 0;
+      if (problem->n_copies > 1)
+        continue;
+      g_assert_true (ps_greedy_build (order, &policy, NULL) && ps_order_evaluate (order));
+      g_assert_cmpint (order->excess, ==, 0);
+      n_built++;
+    }
+  g_assert_cmpuint (n_built, >, n / 2);
+}
+
 /* Full recomputation by hand: a forward keeps 1 of 8, and B needs 7 for all of its parts at once where BW needs 2. With
  * 3 bytes only fused backwards fit, however small the budget. */
 static void
@@ -407,6 +435,7 @@ main (int argc, char **argv)
   g_test_add_func ("/search-pairs/useless", test_useless);
   g_test_add_func ("/search-pairs/known", test_known);
   g_test_add_func ("/search-pairs/one-by-one", test_one_by_one);
+  g_test_add_func ("/search-pairs/list-scheduling", test_list_scheduling);
   g_test_add_func ("/search-pairs/least-memory", test_least_memory);
   g_test_add_func ("/search-pairs/pair-memory", test_pair_memory);
   g_test_add_func ("/search-pairs/odd", test_odd);
