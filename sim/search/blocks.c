@@ -342,7 +342,8 @@ fill_planned (PsOrder *order, Plan *plan, PsBlock *block, gint64 enough, PsRando
   return ps_greedy_build (order, &policy, NULL);
 }
 
-/* Fills and evaluates the order; returns its objective, G_MAXINT64 where it is no solution, or surely above enough. */
+/* Fills and evaluates the order; returns its objective, G_MAXINT64 where it is no solution or its plan ends after
+ * `enough`. */
 static gint64
 build (PsOrder *order, Plan *plan, PsBlock *block, gint64 enough, PsRandom *random)
 {

@@ -44,13 +44,12 @@ typedef struct
 } Hop;
 
 static Hop
-hop_at (const Plan *plan, guint copy, guint n)
+hop_at (const Plan *plan, guint n)
 {
-  const PsProblem *problem = plan->problem;
-  guint count = problem->n_copy_stages, kind = n < count ? PS_OP_F : PS_OP_B;
-  guint stage = copy * count + (n < count ? n : 2 * count - 1 - n);
+  guint count = plan->problem->n_stages, kind = n < count ? PS_OP_F : PS_OP_B;
+  guint stage = n < count ? n : 2 * count - 1 - n;
 
-  return (Hop){ stage * N_KINDS + kind, problem->device[stage], plan->way[kind * problem->n_stages + stage] };
+  return (Hop){ stage * N_KINDS + kind, plan->problem->device[stage], plan->way[kind * count + stage] };
 }
 
 /* The earliest start at `at` or later of an op between those that are planned. */
@@ -111,14 +110,14 @@ add_change (Line *line, Change change)
 
 /* The earliest entry at `entry` or later at which all hops are free; a later one than `latest` need not be free. */
 static gint64
-find_entry (const Plan *plan, guint copy, gint64 entry, gint64 latest)
+find_entry (const Plan *plan, gint64 entry, gint64 latest)
 {
   const PsProblem *problem = plan->problem;
-  guint n = 2 * problem->n_copy_stages;
+  guint n = 2 * problem->n_stages;
 
   for (guint i = 0, clear = 0; clear < n && entry <= latest; i++, clear++)
     {
-      Hop hop = hop_at (plan, copy, i % n);
+      Hop hop = hop_at (plan, i % n);
       gint64 start = entry + hop.after, free = start, limit = problem->limit[hop.device];
 
       if (hop.chain % N_KINDS == PS_OP_F && limit != G_MAXINT64)
@@ -143,13 +142,13 @@ run (Line *line, const PsProblem *problem, guint chain, gint64 start)
 }
 
 static void
-enter (Plan *plan, guint copy, guint microbatch, gint64 entry)
+enter (Plan *plan, guint microbatch, gint64 entry)
 {
   const PsProblem *problem = plan->problem;
 
-  for (guint i = 0; i < 2 * problem->n_copy_stages; i++)
+  for (guint i = 0; i < 2 * problem->n_stages; i++)
     {
-      Hop hop = hop_at (plan, copy, i);
+      Hop hop = hop_at (plan, i);
       Line *line = &plan->line[hop.device];
       gint64 start = entry + hop.after, end = run (line, problem, hop.chain, start);
 
@@ -178,22 +177,17 @@ static gboolean
 enter_all (Plan *plan, const PsInjection *injection)
 {
   const PsProblem *problem = plan->problem;
-  gint64 entry[2] = { 0 };
+  gint64 entry = 0, latest = injection->enough - hop_at (plan, 2 * problem->n_stages - 1).after;
 
   for (guint k = 0; k < problem->m; k++)
     {
       gint64 paced = k > injection->burst ? (k - injection->burst) * injection->pace : 0;
 
-      for (guint copy = 0; copy < problem->n_copies; copy++)
-        {
-          gint64 latest = injection->enough - hop_at (plan, copy, 2 * problem->n_copy_stages - 1).after;
-
-          entry[copy] = find_entry (plan, copy, MAX (entry[copy], paced), latest);
-          if (entry[copy] > latest)
-            return FALSE;
-          enter (plan, copy, k, entry[copy]);
-        }
-      pass (plan, problem->n_copies > 1 ? MIN (entry[0], entry[1]) : entry[0]);
+      entry = find_entry (plan, MAX (entry, paced), latest);
+      if (entry > latest)
+        return FALSE;
+      enter (plan, k, entry);
+      pass (plan, entry);
     }
   return TRUE;
 }
@@ -205,8 +199,7 @@ add_up_bytes (const PsProblem *problem, gint64 *bytes)
     {
       guint s = problem->stages[i];
       gint64 *take = problem->take + (gsize)s * N_KINDS;
-      gboolean is_next = i > 0 && problem->device[problem->stages[i - 1]] == problem->device[s]
-                         && problem->stages[i - 1] / problem->n_copy_stages == s / problem->n_copy_stages;
+      gboolean is_next = i > 0 && problem->device[problem->stages[i - 1]] == problem->device[s];
 
       bytes[s] = take[PS_OP_F];
       if (is_next)
