@@ -56,20 +56,30 @@ ps_device_recompute (const PsDeviceSetting *setting, const PsStageShape *shape, 
   return has_r && shape->recompute == PS_RECOMPUTE_NONE ? PS_RECOMPUTE_FULL : shape->recompute;
 }
 
+/* Whether an R makes again all of a microbatch of the stage. */
+static inline gboolean
+ps_device_has_full_r (const PsDeviceSetting *setting, guint stage, const PsStageShape *shape)
+{
+  const gsize n = (gsize)setting->n_microbatches * MAX (setting->n_slices, 1);
+
+  return setting->recomputed != NULL && shape->recompute == PS_RECOMPUTE_NONE
+         && memchr (setting->recomputed + stage * n, 1, n) != NULL;
+}
+
 /* Later slices read the keys and values of earlier ones. */
 static inline gboolean
 ps_device_check_slices (const PsDeviceSetting *setting, guint stage, const PsStageShape *shape, GError **error)
 {
-  const gboolean offloads = shape->offload > 0;
-  gboolean drops = shape->recompute == PS_RECOMPUTE_FULL || setting->recomputed != NULL;
+  const char *dropper = shape->offload > 0                             ? "--offload"
+                        : shape->recompute == PS_RECOMPUTE_FULL        ? "--recompute full"
+                        : ps_device_has_full_r (setting, stage, shape) ? "an R"
+                                                                       : NULL;
 
-  return setting->n_slices <= 1 || (!offloads && !drops)
+  return setting->n_slices <= 1 || dropper == NULL
          || ps_refuse (
              error, PS_ERROR_UNAVAILABLE,
              "stage %u: %s: slices need the keys and values of earlier ones; --recompute selective keeps them", stage,
-             offloads                                ? "--offload"
-             : shape->recompute == PS_RECOMPUTE_FULL ? "--recompute full"
-                                                     : "R ops");
+             dropper);
 }
 
 /* Whether a stage of that shape computes on a tensor of the stage before (F) or after it (backward). Stages before the

@@ -342,6 +342,9 @@ refuse 1 "No space left" sh -c 'pipesim compare simulated.json measured.json >/d
 # running
 refuse 1 "--sync bypass: not with" pipesim exec --schedule 1f1b -p 2 -m 2 --model tiny-gpt --device cpu --sync bypass --save x.safetensors
 refuse 1 "--recompute full: slices need the keys and values of earlier ones; --recompute selective keeps them" pipesim exec --schedule seq1f1b -p 2 -m 2 --model tiny-gpt --device cpu --recompute full
+pipesim schedule convert seq1f1b -p 2 -m 1 --slices 2 --to native -o slices.json
+sed 's,"BW0.1/1","R0.1/1"\, "BW0.1/1",' slices.json >slices-again.json
+refuse 1 "stage 1: an R: slices need the keys and values" pipesim exec --schedule slices-again.json --model tiny-gpt --device cpu
 refuse 2 "--device" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device abacus
 refuse 2 "threads" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device null --transport pigeons
 refuse 2 "1f2b" pipesim exec --schedule 1f2b -p 2 -m 2 --costs $good --device null
