@@ -213,7 +213,6 @@ find_slot (PsCudaStage *stage, PsOp op, PsCudaProgress last, GError **error)
 static gboolean
 forward (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error)
 {
-  const PsStageShape shape = ps_cuda_shape_of (stage->shared, &stage->shape, op);
   PsCudaSlot *slot = find_slot (stage, op, PS_CUDA_EMPTY, error);
 
   if (slot == NULL)
@@ -221,6 +220,7 @@ forward (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error
       ps_memory_pool_give (stage->shared->memory, input);
       return FALSE;
     }
+  const PsStageShape shape = ps_cuda_shape_of (stage->shared, &stage->shape, op);
   if (!ps_cuda_slot_forward (slot, stage->shared, &shape, input, stage->plan, error))
     return FALSE;
   if (!run_planned (stage, op, error))
@@ -236,18 +236,18 @@ forward (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error
 static gboolean
 recompute (PsCudaStage *stage, PsOp op, GError **error)
 {
-  const PsStageShape shape = ps_cuda_shape_of (stage->shared, &stage->shape, op);
   PsCudaSlot *slot = find_slot (stage, op, PS_CUDA_FORWARD, error);
 
-  return slot != NULL && ps_cuda_slot_recompute (slot, stage->shared, &shape, stage->plan, error)
-         && run_planned (stage, op, error);
+  if (slot == NULL)
+    return FALSE;
+  const PsStageShape shape = ps_cuda_shape_of (stage->shared, &stage->shape, op);
+  return ps_cuda_slot_recompute (slot, stage->shared, &shape, stage->plan, error) && run_planned (stage, op, error);
 }
 
 /* Runs B or BW. */
 static gboolean
 backward (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error)
 {
-  const PsStageShape shape = ps_cuda_shape_of (stage->shared, &stage->shape, op);
   PsCudaSlot *slot = find_slot (stage, op, PS_CUDA_FORWARD, error);
 
   if (slot == NULL)
@@ -255,6 +255,7 @@ backward (PsCudaStage *stage, PsOp op, void *input, void **output, GError **erro
       ps_memory_pool_give (stage->shared->memory, input);
       return FALSE;
     }
+  const PsStageShape shape = ps_cuda_shape_of (stage->shared, &stage->shape, op);
   if (!ps_cuda_slot_backward (slot, stage->shared, &shape, op.kind == PS_OP_BW, input, output, stage->plan, error)
       || !run_planned (stage, op, error))
     {
