@@ -93,7 +93,8 @@ PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_ch
 
 /* The costs of those microbatches of a schedule that have an R; costs are the setting's, for the same stages. The F of
  * such a microbatch keeps what full recomputation does, by measured rows if there are any, R makes the rest again
- * before its backward, and the other microbatches keep all. Errors: PS_ERROR_USAGE where such a stage recomputes or
+ * before its backward, and the other microbatches keep all. Where the setting has no source of costs, these costs say
+ * what an R takes. Errors: PS_ERROR_USAGE where such a stage recomputes or
  * offloads already, and those of reading the model. Free with ps_costs_free. */
 PsCosts *ps_setting_recomputed (const PsSetting *setting, const PsSchedule *schedule, const PsCosts *costs,
                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;

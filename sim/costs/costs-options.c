@@ -110,7 +110,7 @@ ps_costs_recompute (PsCosts *costs, guint stage, const PsModel *model, const PsC
         "--recompute selective: %s does not say which part of a forward is attention; give r, its time, and "
         "keep, the bytes of all else, with --recompute full",
         costs->source);
-  ps_costs_drop (costs, stage, 1, again->take_bytes, again->duration_ns);
+  ps_costs_drop (costs, stage, 1, MIN (again->take_bytes, ps_costs_act_bytes (costs, stage)), again->duration_ns);
   return TRUE;
 }
 

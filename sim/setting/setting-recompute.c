@@ -25,7 +25,20 @@ check_stages (const PsSetting *setting, const PsSchedule *schedule, GError **err
   return TRUE;
 }
 
-/* The setting's costs of the same stages with full recomputation: measured where there are such rows. */
+/* The same costs with full recomputation, as they say themselves what it takes. */
+static PsCosts *
+recompute_given (const PsCosts *costs, GError **error)
+{
+  g_autoptr (PsCosts) full = ps_costs_copy (costs);
+
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    if (!ps_costs_recompute (full, stage, NULL, NULL, PS_RECOMPUTE_FULL, error))
+      return NULL;
+  return g_steal_pointer (&full);
+}
+
+/* The setting's costs of the same stages with full recomputation: measured where there are such rows. Costs of a run
+ * may come without a source. */
 static PsCosts *
 load_full (const PsSetting *setting, const PsCosts *costs, guint n_devices, GError **error)
 {
@@ -33,6 +46,8 @@ load_full (const PsSetting *setting, const PsCosts *costs, guint n_devices, GErr
   g_autofree PsStageShape *shapes = g_memdup2 (costs->shapes, costs->shapes != NULL ? n * sizeof *shapes : 0);
   PsSetting full = *setting;
 
+  if (ps_setting_source (setting) == NULL)
+    return recompute_given (costs, error);
   for (guint stage = 0; stage < n && shapes != NULL; stage++)
     shapes[stage].recompute = shapes[stage].n_layers > 0 ? PS_RECOMPUTE_FULL : PS_RECOMPUTE_NONE;
   full.known_shapes = shapes;

@@ -107,6 +107,7 @@ step "run some microbatches that recompute" pipesim exec --schedule some.json --
 has "as one device does" "bit-equal"
 exact
 peaks | head -1 >peak-some
+step "diagnose the run" pipesim diagnose ran.json
 for sync in global bypass; do
   step "predict steps that are final at once, $sync" pipesim predict --schedule pipedream -p 2 -m 4 --db ways.db --profile kept --sync $sync --json
   grep peak_memory "$work/stdout" >"final-$sync"

@@ -37,14 +37,20 @@ schedule_with (const char *family, guint mask)
 }
 
 static PsPrediction *
-predict (const PsSetting *setting, const char *family, guint mask)
+predict_given (const PsSetting *setting, const PsCosts *given, const char *family, guint mask)
 {
-  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, given);
   g_autoptr (GError) error = NULL;
   PsPrediction *prediction = ps_predictor_predict_schedule (predictor, schedule_with (family, mask), &error);
 
   g_assert_no_error (error);
   return prediction;
+}
+
+static PsPrediction *
+predict (const PsSetting *setting, const char *family, guint mask)
+{
+  return predict_given (setting, NULL, family, mask);
 }
 
 /* What the rules say for f, b, w, r, c in us and act, wact, keep in KiB. */
@@ -206,6 +212,28 @@ test_all (void)
       n_faster += ops->metrics.makespan_ns < whole->metrics.makespan_ns;
     }
   g_assert_cmpuint (n_faster, >, 20);
+}
+
+/* Costs of a run are given without a source, and say what an R takes. */
+static void
+test_given (void)
+{
+  g_autoptr (GRand) random = g_rand_new_with_seed (34);
+  g_autoptr (PsSetting) bare = parse_good ("-p 2 -m 4");
+
+  for (guint i = 0; i < 30; i++)
+    {
+      Draw drawn;
+      g_autoptr (PsSetting) setting = draw (random, 0, &drawn);
+      g_autoptr (PsCosts) costs = ps_setting_costs (setting, P, 1, NULL);
+      guint mask = (guint)g_rand_int_range (random, 0, 1 << (P * M));
+      const char *family = families[i % G_N_ELEMENTS (families)];
+      g_autoptr (PsPrediction) read = predict (setting, family, mask);
+      g_autoptr (PsPrediction) given = predict_given (bare, costs, family, mask);
+
+      g_assert_cmpint (given->metrics.makespan_ns, ==, read->metrics.makespan_ns);
+      g_assert_cmpint (given->metrics.peak_memory_bytes, ==, read->metrics.peak_memory_bytes);
+    }
 }
 
 static void
@@ -380,6 +408,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/recompute/rules", test_rules);
   g_test_add_func ("/recompute/all", test_all);
+  g_test_add_func ("/recompute/given", test_given);
   g_test_add_func ("/recompute/wrong", test_wrong);
   g_test_add_func ("/recompute/model", test_model);
   g_test_add_func ("/recompute/noise", test_noise);
