@@ -117,7 +117,8 @@ one_line "two give up at once, one says so" 1 'rank [12]: gave up; no answer fro
 one_line "one replica gives up, all end" 1 'rank 1: on strike' 3 "$PIPESIM_BINDIR/mpi-ranks" sum-strike 1
 
 # Two hosts, which are this one twice: mpirun reaches each by a shell in place of ssh.
-printf '#!/bin/sh\nshift\nexec sh -c "$*"\n' >reach.sh
+# Each host has a folder of its own for temporary files, or both would make the same ones at once.
+printf '#!/bin/sh\nexport TMPDIR="$0.$1"\nmkdir -p "$TMPDIR"\nshift\nexec sh -c "$*"\n' >reach.sh
 chmod +x reach.sh
 if OMPI_MCA_btl=tcp,self OMPI_MCA_plm_rsh_agent=$PWD/reach.sh timeout -k 5 120 mpirun -host a:2,b:2 -n 4 "$PIPESIM_BINDIR/mpi-ranks" apart 2 \
     >"$work/stdout" 2>"$work/stderr" </dev/null; then
