@@ -35,8 +35,9 @@ script_compute (const Draft *draft, PsAction *action)
   action->index = draft->script->n_ops++;
 }
 
-gboolean
-ps_script_updates_inside (const PsSchedule *schedule)
+/* Whether O follows each op that completes an update, without a meeting of all devices. */
+static gboolean
+updates_inside (const PsSchedule *schedule)
 {
   return schedule->asynchronous || schedule->update_every > 0;
 }
@@ -110,7 +111,7 @@ script_stages (PsScript *script, const PsPlacement *placement, guint device)
 static void
 script_actions (const Draft *draft, const PsRound *round, guint device)
 {
-  gboolean inside = ps_script_updates_inside (draft->program->schedule);
+  gboolean inside = updates_inside (draft->program->schedule);
   guint first = round->first[device], end = round->first[device + 1], completed = G_MAXUINT;
   PsScript *script = draft->script;
 
@@ -144,7 +145,7 @@ script_device (PsScript *script, const PsProgram *program, const PsRound *round,
 
   script_stages (script, program->schedule->placement, device);
   script_actions (&draft, round, device);
-  script->n_updates = ps_script_updates_inside (program->schedule) ? 0 : script->n_stages;
+  script->n_updates = updates_inside (program->schedule) ? 0 : script->n_stages;
 }
 
 PsScript *

@@ -31,9 +31,6 @@ typedef struct
   guint *stages;   /* ascending, so that all devices with the same stages add up their gradients in one order */
 } PsScript;
 
-/* Whether O follows each op that completes an update, without a meeting of all devices. */
-gboolean ps_script_updates_inside (const PsSchedule *schedule);
-
 /* Scripts of all devices, of one round (PsRound), in an array of the program's number of devices. costs give the delays
  * of messages; NULL: none.
  */

@@ -109,9 +109,6 @@ typedef enum
 } PsLayerKind;
 #define PS_N_LAYER_KINDS 4
 
-/* The kind of layer 0 <= layer < layers. */
-PsLayerKind ps_model_layer_kind (const PsModel *model, guint layer);
-
 /* Reads a model description: an .ini file, or the config.json of a model for Hugging Face's transformers, which is
  * recognised by its first character (see ps_model_parse_config). path may also be a bare name ("tiny-gpt"): the
  * descriptions shipped with pipesim are found by it. Every unknown key, missing key and absurd value is an error "FILE:

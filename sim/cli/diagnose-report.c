@@ -79,8 +79,10 @@ device_columns (const gint64 *parts_ns, guint n_devices)
   return columns;
 }
 
-PsTable *
-ps_diagnosis_devices (const PsDiagnosis *diagnosis, PsColumn **columns)
+/* Parts of the iteration of each device: busy by op kind, idle by cause; and in ns for JSON. columns: the array that
+ * the table uses, to be freed after it with g_free. */
+static PsTable *
+devices_table (const PsDiagnosis *diagnosis, PsColumn **columns)
 {
   const PsMetrics *metrics = &diagnosis->metrics;
   g_autofree gint64 *parts_ns = ps_diagnosis_parts (diagnosis);
@@ -276,7 +278,7 @@ ps_diagnosis_sections (const PsDiagnosis *diagnosis, guint n_rivals)
   PsDiagnosisSection *devices
       = add_section (sections, g_strdup ("where the iteration goes, in parts of it"), NULL, N_DEVICES);
 
-  devices->table = ps_diagnosis_devices (diagnosis, &devices->columns);
+  devices->table = devices_table (diagnosis, &devices->columns);
   add_section (sections, g_strdup_printf ("critical path of the %s iteration", ps_origin_name (diagnosis->run->origin)),
                ps_explain_report_shares (diagnosis->explain, FALSE), N_SHARES);
   add_section (sections, g_strdup ("ops of each stage on that path"),
@@ -400,7 +402,7 @@ ps_diagnosis_to_json (const PsDiagnosis *diagnosis)
   if (own != NULL)
     ps_table_set_text (table, "order_of", own->name);
   set_figures (table, diagnosis);
-  ps_table_set_table (table, "devices_detail", ps_diagnosis_devices (diagnosis, &devices));
+  ps_table_set_table (table, "devices_detail", devices_table (diagnosis, &devices));
   ps_table_set_table (table, "critical_path", ps_explain_report_path (diagnosis->explain));
   ps_table_set_table (table, "path_kinds", ps_explain_report_shares (diagnosis->explain, FALSE));
   ps_table_set_table (table, "path_stages", ps_explain_report_shares (diagnosis->explain, TRUE));

@@ -30,10 +30,6 @@ char *ps_diagnosis_summary (const PsDiagnosis *diagnosis);
 /* The sections (PsDiagnosisSection), with the n_rivals best schedules and the run's. Free with g_ptr_array_unref. */
 GPtrArray *ps_diagnosis_sections (const PsDiagnosis *diagnosis, guint n_rivals);
 
-/* Parts of the iteration of each device: busy by op kind, idle by cause; and in ns for JSON. columns: the array that
- * the table uses, to be freed after it with g_free. */
-PsTable *ps_diagnosis_devices (const PsDiagnosis *diagnosis, PsColumn **columns);
-
 /* One page of text with the columns of the choice, and JSON "pipesim-diagnosis/1". Errors: those of ps_tables_choose.
  * Free with g_free. */
 char *ps_diagnosis_to_text (const PsDiagnosis *diagnosis, const PsColumnChoice *choice, GError **error);

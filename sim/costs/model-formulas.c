@@ -82,8 +82,8 @@ ps_model_layer_parameters (const PsModel *model, PsLayerKind kind)
          + layer_vectors (model, kind);
 }
 
-PsLayerKind
-ps_model_layer_kind (const PsModel *model, guint layer)
+static PsLayerKind
+kind_of_layer (const PsModel *model, guint layer)
 {
   gboolean experts = model->experts.count > 0 && layer >= model->experts.dense_layers;
   gboolean window = model->window > 0 && (model->full_every == 0 || (layer + 1) % model->full_every != 0);
@@ -96,8 +96,8 @@ ps_model_count_kinds (const PsModel *model, const PsStageShape *shape, guint cou
 {
   memset (count, 0, PS_N_LAYER_KINDS * sizeof *count);
   for (guint i = 0; i < shape->n_layers; i++)
-    count[ps_model_layer_kind (model, shape->first_layer + i)]++;
-  count[ps_model_layer_kind (model, model->layers - 1)] += shape->n_mtp;
+    count[kind_of_layer (model, shape->first_layer + i)]++;
+  count[kind_of_layer (model, model->layers - 1)] += shape->n_mtp;
 }
 
 gint64

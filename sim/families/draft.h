@@ -102,7 +102,7 @@ ps_draft_input (const PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk c
   return TRUE;
 }
 
-/* The device does nothing until then. */
+/* The device does nothing until until_ns. */
 static inline void
 ps_draft_wait (PsDraft *draft, PsDraftDevice *device, gint64 until_ns)
 {

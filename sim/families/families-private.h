@@ -45,8 +45,6 @@ PsSchedule *ps_family_walk (const char *name, const PsFamilySetting *setting,
 PsWalk ps_family_1f1b_rule (const PsFamilySetting *setting, guint device);
 PsWalk ps_family_interleaved_rule (const PsFamilySetting *setting, guint device);
 PsWalk ps_family_overlap_rule (const PsFamilySetting *setting, guint device);
-PsWalk ps_family_zb_h1_rule (const PsFamilySetting *setting, guint device);
-PsWalk ps_family_zb_h2_rule (const PsFamilySetting *setting, guint device);
 
 /* The check of interleaved-overlap and interleaved-overlap-w. */
 gboolean ps_family_check_overlap (const char *name, const PsFamilySetting *setting, GError **error);

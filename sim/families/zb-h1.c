@@ -8,8 +8,8 @@ check (const PsFamilySetting *setting, GError **error)
   return ps_family_check_one_chunk ("zb-h1", setting, error);
 }
 
-PsWalk
-ps_family_zb_h1_rule (const PsFamilySetting *setting, guint device)
+static PsWalk
+rule (const PsFamilySetting *setting, guint device)
 {
   return (PsWalk){ .warmup = setting->n_devices - 1 - device, .split = TRUE, .delay = device };
 }
@@ -17,7 +17,7 @@ ps_family_zb_h1_rule (const PsFamilySetting *setting, guint device)
 static PsSchedule *
 generate (const PsFamilySetting *setting, GError **error)
 {
-  return ps_family_walk ("zb-h1", setting, ps_family_zb_h1_rule);
+  return ps_family_walk ("zb-h1", setting, rule);
 }
 
 const PsFamily ps_family_zb_h1 = {

@@ -121,10 +121,9 @@ ps_links_begin (PsEvents *events)
 static guint32
 allot_flow (PsLinks *links)
 {
-  guint32 index = links->free - 1;
-
   if (links->free == 0)
     return links->n_flows++;
+  guint32 index = links->free - 1;
   links->free = links->flows[index].place;
   return index;
 }
@@ -277,16 +276,14 @@ ps_links_start (PsEvents *events, guint32 index)
   const PsRoute *route = ps_routes_of (links->routes, transfer);
   gint64 body_ns = transfer->end_ns - route->latency_ns;
   guint64 alone = find_alone (events->costs->message_bytes[route->transfer], body_ns);
-  guint32 i;
-  Flow *flow;
 
   if (alone == 0 || !route->shares)
     {
       ps_heap_set (timed->heap, events->n_devices + index, timed->now_ns + transfer->end_ns);
       return;
     }
-  i = allot_flow (links);
-  flow = &links->flows[i];
+  guint32 i = allot_flow (links);
+  Flow *flow = &links->flows[i];
   flow->phase = PHASE_ROOMY;
   flow->turn = timed->turn;
   flow->alone = alone;
@@ -311,10 +308,10 @@ ps_links_event (PsEvents *events, guint32 index)
 {
   PsLinks *links = events->timed->links;
   guint32 i = links->flow_of[index];
-  Flow *flow = &links->flows[i - (i != 0)];
 
   if (i == 0)
     return TRUE;
+  Flow *flow = &links->flows[i - 1];
   if (flow->phase == PHASE_LATENCY)
     {
       begin_bytes (links, i - 1);

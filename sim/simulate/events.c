@@ -276,7 +276,7 @@ host_time (const PsEvents *events, guint device)
 }
 
 static void
-finish (PsEvents *events, const PsCosts *costs, PsSimulation *simulation)
+finish (PsEvents *events, PsSimulation *simulation)
 {
   for (guint device = 0; device < events->n_devices; device++)
     {
@@ -307,7 +307,7 @@ ps_events_run (PsEvents *events, const PsCosts *costs, PsSimulation *simulation,
   if (!check_finished (events, error))
     return FALSE;
   events->n_runs++;
-  finish (events, costs, simulation);
+  finish (events, simulation);
   if (events->ready == NULL) /* else the program is not the order that has run */
     ps_simulation_count_buffers (events->program, costs, simulation);
   return TRUE;
