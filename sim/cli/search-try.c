@@ -138,11 +138,10 @@ search_carry_over (const SearchFound *found, const PsPlacement *placement)
   const PsProgram *program = found->prediction->program;
   const PsSchedule *schedule = program->schedule;
   g_autofree Ended *ended = g_new (Ended, program->n_steps);
-  g_autofree guint8 *recomputed = ps_schedule_recomputed (schedule);
   PsScheduleBuilder *builder;
   PsSchedule *carried;
 
-  if (recomputed == NULL
+  if (!schedule->recomputes
       && memcmp (schedule->placement->device, placement->device, placement->n_stages * sizeof *placement->device) == 0)
     return ps_schedule_copy (found->result->schedule);
   for (guint i = 0; i < program->n_steps; i++)

@@ -388,10 +388,8 @@ write_deepspeed (const PsLaunch *launch, GString *text)
 static gboolean
 is_plain (const PsSchedule *order)
 {
-  g_autofree guint8 *recomputed = ps_schedule_recomputed (order);
-
   return order->placement->kind == PS_PLACEMENT_LOOP && order->placement->n_copies == 1 && order->n_slices == 1
-         && !order->asynchronous && recomputed == NULL;
+         && !order->asynchronous && !order->recomputes;
 }
 
 static gboolean
@@ -407,7 +405,8 @@ check_schedule (const PsLaunch *launch, Framework framework, GError **error)
       g_string_append_printf (known, "%s%s", known->len > 0 ? ", " : "", families[i].family);
   return ps_refuse (error, PS_ERROR_USAGE, "--to %s: schedule '%s' is not available there; %s %s",
                     frameworks[framework], launch->schedule, known->str,
-                    framework == TORCHTITAN ? "and any schedule of placement loop are" : "would be");
+                    framework == TORCHTITAN ? "and any synchronous schedule of placement loop without slices and R are"
+                                            : "would be");
 }
 
 /* Refuses settings that DeepSpeed's pipelines cannot run, and settings that no framework can. */

@@ -178,7 +178,6 @@ ps_predictor_schedule_costs (PsPredictor *predictor, const PsSchedule *schedule,
 {
   const PsCosts *whole = NULL;
   g_autoptr (PsCosts) costs = NULL, placed = NULL;
-  g_autofree guint8 *recomputed = ps_schedule_recomputed (schedule);
   guint n_chunks;
 
   if (count_chunks (schedule, &n_chunks, error))
@@ -201,7 +200,7 @@ ps_predictor_schedule_costs (PsPredictor *predictor, const PsSchedule *schedule,
                               error);
   else
     costs = ps_slices_costs (whole, schedule->n_slices);
-  if (costs != NULL && recomputed != NULL)
+  if (costs != NULL && schedule->recomputes)
     costs = add_recomputed (predictor, schedule, whole, g_steal_pointer (&costs), error);
   if (costs == NULL || !ps_costs_check (costs, schedule->n_microbatches * schedule->n_slices, error))
     return NULL;

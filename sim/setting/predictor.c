@@ -155,10 +155,8 @@ shared_program (PsPredictor *predictor, const char *name_or_file, PsSchedule *sc
 static gboolean
 leaves_program (const PsSetting *setting, const PsSchedule *schedule)
 {
-  g_autofree guint8 *recomputed = ps_schedule_recomputed (schedule);
-
   return setting->comm_order != PS_COMM_PLANNED && setting->ready_order == 0 && setting->lengths == NULL
-         && (setting->db == NULL || schedule->n_slices == 1) && recomputed == NULL;
+         && (setting->db == NULL || schedule->n_slices == 1) && !schedule->recomputes;
 }
 
 /* Sets the program. Returns it with its engine where the prediction runs it as it is, and others will. */
