@@ -27,9 +27,8 @@ ps_exec_describe (char **owned)
       "Device paced needs costs. Device cpu needs a model; with costs, too, the run is compared with a prediction.\n"
       "\n--text " PS_CORPUS_SUMS
       " trains on sums of two numbers in words; the model needs a vocabulary of 256 at least.\n"
-      "Every synchronous schedule, layout and number of devices gives the same losses, and goes on with the "
-      "checkpoint\n"
-      "of another. A checkpoint of a gelu model has the names and shapes of transformers' GPT-2.\n"
+      "Every synchronous schedule, layout and number of devices gives the same losses, and can go on with any\n"
+      "other's checkpoint. A checkpoint of a gelu model has the names and shapes of transformers' GPT-2.\n"
       "\nDevices that share a GPU get parts of its multiprocessors (green contexts), equal ones or in proportion to\n"
       "--sm-shares. A part is one or more of the pieces that the GPU can split off (8 multiprocessors on Hopper);\n"
       "equal shares get equal parts. A profile predicts the device and the shares that it was measured with. It\n"

@@ -44,11 +44,11 @@ static const PsCommandHelp help = {
           "backward (another device has yet to make the input), transfer (the input is under way), channel (it\n"
           "cannot travel yet), sync (the others' optimizer), host (posting and launching), and unexplained (input\n"
           "and turn were there and the op did not begin).\n\n"
-          "Other schedules are predicted from the medians of the trace. Where their number of stages differs, stages\n"
-          "of the run are joined or divided evenly; a stage takes its time to any device. They fit if they keep no\n"
-          "more activations than the run does, by the same count. --costs-from names runs of other schedules, and\n"
-          "--model a model, that say what the trace does not: B and W apart. The predicted time of the run's own\n"
-          "order beside its own shows how far to trust them.\n",
+          "Other schedules are predicted from the medians of the trace. If they have another number of stages, stages\n"
+          "of the run are joined or divided evenly; a stage takes the same time on any device. A schedule fits if it\n"
+          "keeps no more activations than the run does, by the same count. If the trace does not have B and W apart,\n"
+          "--costs-from with runs of other schedules, or --model, tells them. The run's own order is predicted too:\n"
+          "beside its measured time, it shows how far to trust the predictions.\n",
   .examples = "pipesim diagnose measured.json\n"
               "pipesim diagnose measured.json --json --time-limit 0\n"
               "pipesim diagnose measured.json -o diagnosis.html\n",

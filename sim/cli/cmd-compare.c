@@ -33,10 +33,10 @@ static const PsOption rows[] = {
 
 static const PsCommandHelp help = {
   .arguments = "FIRST SECOND",
-  .summary = "Holds a predicted timeline against a measured one, op by op, or two predictions or two runs\n"
-             "against each other, of one schedule or of two. Each is a timeline of pipesim, its Chrome\n"
-             "trace, or a trace of PyTorch's profiler, Nsight Systems (.sqlite) or OpenTelemetry (.jsonl), or\n"
-             "a folder with one of each rank. docs/traces.md says how to record them.",
+  .summary = "Compares two timelines, op by op: a predicted with a measured one, two predictions or two runs, of\n"
+             "one schedule or of two. Each is a timeline of pipesim, its Chrome trace, or a trace of PyTorch's\n"
+             "profiler, Nsight Systems (.sqlite) or OpenTelemetry (.jsonl), or a folder with one of each rank.\n"
+             "docs/traces.md says how to record them.",
   .examples = "pipesim compare predicted.json measured.json\n"
               "pipesim compare 1f1b.json zb-h1.json --worst 3\n"
               "pipesim compare predicted.json measured.json --tolerance 5 --json\n",

@@ -32,7 +32,7 @@ static const PsOption rows[] = {
              "Write the simulated timeline; FILE.trace.json is a Chrome trace, FILE.gz is packed",
              .group = PS_GROUP_OUTPUT),
   PS_OPTION ("to", 0, PS_TEXT (Options, to), "FRAMEWORK",
-             "Print only what megatron, torchtitan or deepspeed take to run it: flags and configuration keys",
+             "Print only the flags and configuration keys with which megatron, torchtitan or deepspeed run it",
              .parse = ps_launch_parse, .group = PS_GROUP_OUTPUT),
   PS_OPTION ("memory", 0, PS_FLAG (Options, shown.memory), NULL,
              "Show what fills the memory of each device at its peak", .group = PS_GROUP_OUTPUT),

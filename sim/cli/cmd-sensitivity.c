@@ -5,9 +5,9 @@
 static const PsCommandHelp help = {
   .arguments = "RESULTS.db",
   .summary = "Shows the fastest schedule along a column of a sweep, and where schedules break even. All simulated.",
-  .text = "All other columns that were swept are held fixed. With --per only its columns are, and the best of the "
-          "rest counts.\n"
-          "ahead = how much less time the winner takes than the second at `from`, part of the second's time\n",
+  .text = "All other columns of the sweep stay fixed. With --per only its columns stay fixed, and the best of the "
+          "others counts.\n"
+          "ahead = time that the winner saves over the second at `from`, as a part of the second's time\n",
   .examples = "pipesim sensitivity results.db\n"
               "pipesim sensitivity results.db --over bandwidth_factor --per devices\n"
               "pipesim sensitivity results.db --where microbatches=16 --json\n",

@@ -122,7 +122,7 @@ static const Sort models = {
             .summary = "Lists the models that ship with pipesim, for --model, or prints the description of one.",
             .text = "A model of your own is a copy of such a description: --model FILE.ini. --model also takes the\n"
                     "config.json of a model for Hugging Face's transformers. data/README.md explains the keys and has\n"
-                    "the source of every figure.\n\n",
+                    "the source of every figure.\n",
             .examples = "pipesim models\n"
                         "pipesim models --json\n"
                         "pipesim models llama-3-8b > mine.ini\n" },
@@ -140,7 +140,7 @@ static const Sort clusters = {
       .summary = "Lists the clusters that ship with pipesim, for --cluster, or prints the description of one.",
       .text = "Figures are per device and in one direction, k, M, G, T and P decimal. A cluster of your own is a copy\n"
               "of such a description: --cluster FILE.ini. data/README.md explains the keys and has the source of\n"
-              "every figure.\n\n",
+              "every figure.\n",
       .examples = "pipesim clusters\n"
                   "pipesim clusters --json\n"
                   "pipesim clusters h100-80gb > mine.ini\n" },

@@ -6,9 +6,9 @@
 const PsOption ps_power_rows[] = {
   PS_OPTION (
       "power", 0, PS_TEXT (PsPowerOptions, text), "busy=W,idle=W,...",
-      "Watts of a device, to tell the energy of an iteration, and the least at equal time: ops that can wait run "
-      "at a lower clock, at clock=PART of the full one or more (0.5 unless given). f, b, w, bw, r, o in place of "
-      "busy are for one kind of op",
+      "Watts of a device. They give the energy of an iteration, and the least energy in the same time: ops that can "
+      "wait then run at a lower clock, down to clock=PART of the full one (0.5 unless given). f, b, w, bw, r, o in "
+      "place of busy are the watts of one kind of op",
       .group = PS_GROUP_COSTS, .otherwise = "no energy"),
   PS_OPTION_END,
 };

@@ -15,13 +15,12 @@ static const PsOption rows[] = {
              .otherwise = "as many as the time allows"),
   PS_OPTION ("seed", 0, PS_INTEGER (SearchOptions, seed, 0, 0), "N", "Seed of the random choices", .initial = 1),
   PS_OPTION ("jobs", 'j', PS_COUNT (SearchOptions, jobs, 1, 1024), "N", "Threads", .otherwise = "one per processor"),
-  PS_OPTION ("joint", 0, PS_FLAG (SearchOptions, joint), NULL,
-             "Up to 4 stages per device, or slices of a microbatch, are tried, too. Half of the time then goes on from "
-             "the best rows of one and of two copies: stages change "
-             "what they recompute, of all or of some microbatches, and offload, without --layout layers move to "
-             "neighbours, and without --placement "
-             "stages move "
-             "to other devices (without -v to more on one than on another)"),
+  PS_OPTION (
+      "joint", 0, PS_FLAG (SearchOptions, joint), NULL,
+      "Try up to 4 stages per device, or slices of a microbatch, too. Half of the time then improves the best "
+      "rows of one and of two copies: stages change what they offload, and what all or some of their microbatches "
+      "recompute. Without --layout layers move to neighbours. Without --placement stages move to other devices "
+      "(without -v also more to one than to another)"),
   PS_OPTION ("objective", 0, PS_NAME (SearchOptions, objective, search_objective), "WHAT",
              "What a good schedule makes small: the iteration time at the costs as they are, or its mean or p90 over "
              "samples of varying costs",
@@ -41,7 +40,7 @@ static const PsOption rows[] = {
              .group = PS_GROUP_OUTPUT),
   PS_OPTION_INCLUDE (SearchOptions, columns, ps_column_rows),
   PS_OPTION ("to", 0, PS_TEXT (SearchOptions, to), "FRAMEWORK",
-             "With -o: print what megatron, torchtitan or deepspeed take to run the best schedule",
+             "With -o: print flags and keys with which megatron, torchtitan or deepspeed run the best schedule",
              .parse = ps_launch_parse, .group = PS_GROUP_OUTPUT),
   PS_OPTION_INCLUDE_AT (SearchOptions, setting, ps_setting_options, PS_FIELD_NOT_SEARCH),
   PS_OPTION_END,
@@ -50,26 +49,26 @@ static const PsOption rows[] = {
 static const PsCommandHelp help = {
   .summary = "Finds the best schedule for given costs and memory, and says how far from optimal it can be.",
   .text
-  = "Without -v and --placement (or with auto) one and two stages per device are tried, in a loop and in a\n"
-    "V, and for even -p and -m two copies of the weights, half of the microbatches going up through one\n"
-    "(bidirectional); --recompute auto and --microbatch-size auto try these as well. The time is shared\n"
-    "by all. Backwards run split, or fused where bw= says that this is faster, or in pairs with forwards\n"
-    "where pair= does.\n\n"
-    "A row is never worse than a published schedule of its placement within the memory limit, as predict\n"
-    "tells its time for the same options; schedules with stale weights or other --slices do not count.\n"
-    "Where transfers wait for each other and --comm-order is not given, planned is tried too; comm order\n"
-    "says which of both the times belong to. The lower bound holds for every schedule of the row's placement\n"
-    "within the memory limit, O aside; gap is how much longer its iteration is, O aside too, all-reduces\n"
-    "that nothing hides included.\n\n"
-    "With --objective mean or p90 costs vary as --jitter, --straggler and --slow-link say. A schedule is better\n"
-    "than another where that figure of its iteration is lower; bound and gap stay those of the costs as they are.\n\n"
-    "With --joint a row more has the best schedule with stages of its own. Its recompute and offload say what each\n"
-    "stage does where they differ; some means that the microbatches recompute that have an R in the file of -o, and\n"
-    "placement custom that the file says where the stages are. Its bound holds whatever the stages hold, whichever\n"
-    "of their microbatches recompute or offload, and wherever they may be.\n\n"
-    "The result under --time-limit differs from run to run, that of --moves repeats. More of either goes on where\n"
-    "less has stopped and is never worse. Ctrl-C (SIGINT) or SIGTERM ends the search: the best found so far is\n"
-    "printed and written, and the exit code is 0. A second one ends the program.\n",
+  = "Without -v and --placement (or with auto) the search tries one and two stages per device, in a loop and in\n"
+    "a V. For even -p and -m it also tries two copies of the weights: half of the microbatches go up through one\n"
+    "(bidirectional). --recompute auto and --microbatch-size auto try several of these as well. All share the\n"
+    "time. Backwards run split, or fused where bw= says that this is faster, or in pairs with forwards where pair=\n"
+    "says so.\n\n"
+    "A row is never slower than a published schedule of its placement that fits the memory limit, by the times\n"
+    "that predict gives for the same options. Schedules with stale weights or other --slices do not count. Where\n"
+    "transfers wait for each other and --comm-order is not given, the search tries planned too. The column comm\n"
+    "order says which of the two a row's times belong to. The lower bound holds for every schedule of the row's\n"
+    "placement within the memory limit, without O. gap says how much longer the row's iteration is: also without\n"
+    "O, but with all-reduces that nothing hides.\n\n"
+    "With --objective mean or p90 costs vary as --jitter, --straggler and --slow-link say. The better schedule is\n"
+    "then the one with the lower mean or p90. Bound and gap stay those of the costs as they are.\n\n"
+    "With --joint one more row has the best schedule with its own choice of stages. Its recompute and offload say\n"
+    "what each stage does, if they differ. recompute some: in the file of -o, each microbatch that recomputes has\n"
+    "an R. placement custom: the file of -o says where the stages are. The row's bound holds whatever layers the\n"
+    "stages hold, wherever the stages are, and whatever their microbatches recompute or offload.\n\n"
+    "The result under --time-limit differs from run to run; the result of --moves is always the same. A longer\n"
+    "search goes on where a shorter one stopped, and is never worse. Ctrl-C (SIGINT) or SIGTERM ends the search:\n"
+    "it prints and writes the best schedule so far, and the exit code is 0. A second one ends the program.\n",
   .examples = "pipesim search -p 4 -m 8 --costs f=6ms,b=4ms,w=4ms,c=1ms,act=2MiB,wact=1MiB --memory-limit 6MiB --moves "
               "100000 -o best.json\n"
               "pipesim search -p 4 -m 8 --model gpt-1.5b --cluster a100-80gb --time-limit 2s\n"

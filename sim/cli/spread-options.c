@@ -14,10 +14,11 @@ const PsOption ps_variation_rows[] = {
       "straggler", 0, PS_TEXTS (PsVariation, stragglers), "DEVICE:FACTOR[:PROBABILITY]",
       "A device whose ops take FACTOR times as long, in this part of the iterations, 1 unless given; may be repeated",
       .group = PS_GROUP_VARIATION),
-  PS_OPTION ("slow-link", 0, PS_TEXTS (PsVariation, slow_links), "A-B:FACTOR[:PROBABILITY]",
-             "Two devices whose transfers, both ways, take FACTOR times as long; a failed link is one with a detour; "
-             "may be repeated",
-             .group = PS_GROUP_VARIATION),
+  PS_OPTION (
+      "slow-link", 0, PS_TEXTS (PsVariation, slow_links), "A-B:FACTOR[:PROBABILITY]",
+      "Two devices whose transfers take FACTOR times as long, both ways (if their link fails: the detour's FACTOR); "
+      "may be repeated",
+      .group = PS_GROUP_VARIATION),
   PS_OPTION_END,
 };
 

@@ -45,7 +45,7 @@ const PsOption ps_setting_options[] = {
              .flags = PS_FIELD_NULL | PS_FIELD_NOT_SEARCH,
              SWEEP ("group_size", "group", INTEGER, .keys = PS_KEY_PROGRAM, .pace = 3)),
   PS_OPTION ("defer-head", 0, COUNT (defer_head, PS_MAX_MICROBATCHES), "N",
-             "W of the last stage waits for the drain, for the first N microbatches", .otherwise = "0",
+             "The last stage keeps W of its first N microbatches for the drain", .otherwise = "0",
              .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_SEARCH,
              SWEEP ("defer_head", "defer head", INTEGER, .keys = PS_KEY_PROGRAM, .pace = 3)),
   PS_OPTION ("lengths", 0, FILE (lengths), "FILE",
@@ -90,10 +90,10 @@ const PsOption ps_setting_options[] = {
              SWEEP ("link_latency_ns", "link latency", TIME, .keys = 0)),
   PS_OPTION (
       "costs-from", 0, FILE (costs_from), "PATH[=T]",
-      "Costs as a run shows them: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-LM's "
-      "timers. Given again, or with ':' between paths, one run adds what another lacks. T is what an iteration takes "
-      "without the profiler, whose part is taken out then. With --model a BW that no run has apart is divided by its "
-      "operations",
+      "Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-LM's timers. With "
+      "several runs (the option again, or ':' between paths) one adds costs that another lacks. T is the time of an "
+      "iteration without the profiler; the profiler's part is then taken out. With --model, a BW that no run splits "
+      "is split into B and W by their operations",
       .joins = TRUE, .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
       SWEEP ("costs_from", "costs from", TEXT, .keys = PS_KEY_COSTS | PS_KEY_SOURCE, .pace = -3)),
   PS_OPTION ("db", 0, FILE (db), "FILE", "Measured costs", .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
@@ -175,12 +175,12 @@ const PsOption ps_setting_options[] = {
              SWEEP ("experts", "experts", INTEGER, .keys = PS_KEY_COSTS | PS_KEY_SOURCE, .pace = -2,
                     .not_run = "is predicted only; here one GPU, or a share of the cores, is a device")),
   PS_OPTION ("framework", 0, NAME (framework, ps_framework), "NAME",
-             "Whose habits decide what memory holds: none (formulas only), megatron or deepspeed",
+             "Framework whose use of memory is counted: none (formulas only), megatron or deepspeed",
              .otherwise = "the model's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
              SWEEP ("framework", "framework", TEXT, .keys = PS_KEY_COSTS | PS_KEY_SOURCE, .pace = -2)),
   PS_OPTION ("zero", 0, PS_COUNT (PsSetting, zero, 0, 3), "0|1|2|3",
-             "Stage of ZeRO, what replicas spread: 1, the optimizer state; 2, gradients too, scattered after each "
-             "backward; 3, state and weights, gathered for three stages at a time (FSDP); 0, nothing",
+             "Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too, "
+             "scattered after each backward; at 3, state and weights, gathered for three stages at a time (FSDP)",
              .initial = PS_ZERO_AUTO, .otherwise = "1 for modelled costs of several replicas or contexts, else 0",
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NULL,
              SWEEP ("zero", "zero", INTEGER, .keys = PS_KEY_COSTS, .pace = -2)),
@@ -222,7 +222,7 @@ const PsOption ps_setting_options[] = {
              .group = PS_GROUP_MACHINE, .flags = PS_FIELD_NOT_PARTITION,
              SWEEP ("overlap_slowdown", "overlap slowdown", NUMBER, .keys = 0)),
   PS_OPTION ("overlap-waiting", 0, PS_FLAG (PsSetting, overlap_waiting), NULL,
-             "Sends and receives slow ops down while they wait, too, as NCCL's kernels do", .group = PS_GROUP_MACHINE,
+             "Sends and receives also slow ops down while they wait, as NCCL's kernels do", .group = PS_GROUP_MACHINE,
              .flags = PS_FIELD_NOT_PARTITION, SWEEP ("overlap_waiting", "overlap waiting", BOOLEAN, .keys = 0)),
   PS_OPTION ("ready-order", 0, COUNT (ready_order, PS_MAX_OPS), "WINDOW",
              "Treats the order as a hint: a device starts the first of its next WINDOW ops that is ready",
