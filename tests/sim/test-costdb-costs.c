@@ -234,7 +234,8 @@ test_spread (void)
   g_assert_cmpfloat (g_array_index (spread->op[PS_OP_BW * 2 + 1], double, 0), ==, 2605.0 / 2600);
   g_assert_cmpmem (spread->transfer->data, spread->transfer->len * sizeof (double), transfer, sizeof transfer);
   g_assert_cmpfloat (spread->largest, ==, 1.1);
-  refused (ps_costdb_spread (db, "q", NULL, NULL, 2, 1, &error), PS_ERROR_INPUT, "*");
+  refused (ps_costdb_spread (db, "q", NULL, NULL, 2, 1, &error), PS_ERROR_INPUT,
+           "*spread.db: no profile 'q'; there are: p");
 }
 
 /* A calibration in which all times are `factor` times as long, and transfers `own` times as long again. */
@@ -389,7 +390,8 @@ test_other_cuts (void)
   g_autoptr (PsCostDb) db = new_db ("cuts.db");
   gint64 profile = begin (db, "p");
 
-  refused (ps_costdb_costs (db, NULL, NULL, 3, 3, &error), PS_ERROR_USAGE, "*");
+  refused (ps_costdb_costs (db, NULL, NULL, 3, 3, &error), PS_ERROR_USAGE,
+           "model 'tiny-gpt': its 8 layers cannot be cut into 9 stages (devices times chunks)");
   store_shape (db, profile, "layers=8,embedding,head", 1, 100);
   g_autoptr (PsCosts) costs = costs_of (db, 1, 1);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, 1000);

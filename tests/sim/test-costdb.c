@@ -77,10 +77,12 @@ test_calibrations (void)
   g_autoptr (PsProfile) asked = ps_costdb_profile (db, "p#1", NULL), only = ps_costdb_profile (db, NULL, NULL);
   g_assert_cmpuint (asked->number, ==, 1);
   g_assert_cmpuint (only->number, ==, 2);
-  refused (ps_costdb_add_calibration (db, numbered, &second, &error), PS_ERROR_USAGE, "*");
+  refused (ps_costdb_add_calibration (db, numbered, &second, &error), PS_ERROR_USAGE,
+           "--profile: 'p#2' ends with the number of a calibration; a new one gets its own");
   g_free (profile->host);
   profile->host = g_strdup ("elsewhere");
-  refused (ps_costdb_add_calibration (db, profile, &second, &error), PS_ERROR_INPUT, "*");
+  refused (ps_costdb_add_calibration (db, profile, &second, &error), PS_ERROR_INPUT,
+           "*: profile 'p' was measured with host 'box', this is 'elsewhere'; choose another --profile name");
 }
 
 static void
@@ -339,7 +341,7 @@ test_runs (void)
   g_assert_cmpint (((const PsRunRecord *)runs->pdata[0])->clock_mhz, ==, 1980);
   g_assert_cmpstr (((const PsRunRecord *)runs->pdata[0])->check, ==, "bit-equal");
   run.check = (char *)"perhaps";
-  refused (ps_costdb_store_run (db, &run, &error), PS_ERROR_INPUT, "*");
+  refused (ps_costdb_store_run (db, &run, &error), PS_ERROR_INPUT, "*CHECK constraint failed: check*");
 }
 
 int

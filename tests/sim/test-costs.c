@@ -187,7 +187,8 @@ test_overflow (void)
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCosts) costs = fine (ps_costs_parse ("f=1000000s,bw=1ns", 4096, 1, &error));
 
-  refused (ps_costs_check (costs, 1 << 20, &error), PS_ERROR_USAGE, "*");
+  refused (ps_costs_check (costs, 1 << 20, &error), PS_ERROR_USAGE,
+           "command line: costs of stage 0 are negative, or too large for exact sums over 1048576 microbatches");
   g_autoptr (PsCosts) fine = ps_costs_parse ("f=1000000s,bw=1ns", 4, 1, &error);
   g_assert_true (ps_costs_check (fine, 100, &error));
   ps_costs_op (fine, PS_OP_W, 2)->duration_ns = -1;
@@ -250,7 +251,8 @@ test_model (void)
   g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 0)], ==, 4196);
   g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 1)], ==, 5096);
   g_assert_cmpint (costs->time_origin, ==, PS_ORIGIN_MODELLED);
-  refused (ps_costs_model (&four_layers, &two_nodes, 5, 1, &error), PS_ERROR_USAGE, "*");
+  refused (ps_costs_model (&four_layers, &two_nodes, 5, 1, &error), PS_ERROR_USAGE,
+           "model 'm': its 4 layers cannot be cut into 5 stages (devices times chunks)");
 }
 
 /* Devices 0 and 1 are in one node. Stage 1 comes to device 0 and leaves device 1 with a single stage. */

@@ -202,7 +202,7 @@ test_refused (void)
   g_assert_null (ps_energy_new (program, costs, NULL, simulation, &power, simulation->makespan_ns));
   for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
     {
-      refused (ps_power_parse ("--power", wrong[i], &parsed, &error), PS_ERROR_USAGE, "*");
+      refused (ps_power_parse ("--power", wrong[i], &parsed, &error), PS_ERROR_USAGE, "--power: *");
     }
   g_assert_true (ps_power_parse ("--power", "f=650,b=600,idle=90,clock=0.75", &parsed, &error));
   g_assert_cmpfloat (parsed.watts[PS_OP_F], ==, 650);

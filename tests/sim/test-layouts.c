@@ -45,7 +45,8 @@ test_reserve (void)
   usual = find (&question);
   g_assert_cmpint (usual->reserve, ==, 8 << 20);
   question.reserve = 64 << 20;
-  refused (ps_layouts_find (&question, &error), PS_ERROR_USAGE, "*");
+  refused (ps_layouts_find (&question, &error), PS_ERROR_USAGE,
+           "--reserve 67108864B: leaves nothing of the memory of a GPU");
 }
 
 /* One GPU that reaches half of its peak: a step of 4 sequences takes 4 * 3095396352 / 5e11 s = 24763170.8 ns but for

@@ -192,7 +192,8 @@ test_full_recomputation (void)
   assert_same (costs, PS_OP_W, 6, 0, 40);
   assert_same (costs, PS_OP_BW, 14, 90, 100);
   g_assert_cmpint (costs->stage[0].pair_ns, ==, 10);
-  refused (ps_costs_recompute (costs, 0, NULL, NULL, PS_RECOMPUTE_SELECTIVE, &error), PS_ERROR_USAGE, "*");
+  refused (ps_costs_recompute (costs, 0, NULL, NULL, PS_RECOMPUTE_SELECTIVE, &error), PS_ERROR_USAGE,
+           "--recompute selective: command line does not say which part of a forward is attention; *");
 
   /* gpipe, m = 3: three times 10 kept, and 90 while the last forward or the first backward runs. */
   g_auto (Case) test = { 0 };
@@ -233,7 +234,8 @@ test_offload (void)
   g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->take_bytes - ps_costs_op (costs, PS_OP_F, 0)->give_bytes, ==, 0);
   costs->stage[0].host_ns = -1;
   g_assert_true (ps_costs_offload (costs, 0, 0, &error));
-  refused (ps_costs_offload (costs, 0, 0.5, &error), PS_ERROR_USAGE, "*");
+  refused (ps_costs_offload (costs, 0, 0.5, &error), PS_ERROR_USAGE,
+           "--offload: command line does not say how fast the host is; *");
 }
 
 static void
@@ -248,7 +250,8 @@ test_zero (void)
   g_assert_cmpint (ps_costs_op (costs, PS_OP_O, 0)->duration_ns, ==, 3);
   g_assert_cmpint (costs->stage[0].weight_bytes, ==, 160 - 121 + 31);
   g_autoptr (PsCosts) sum = ps_costs_parse ("f=1ns,bw=1ns,weights=160B", 1, 1, &error);
-  refused (ps_costs_zero (sum, 4, 1, &error), PS_ERROR_USAGE, "*");
+  refused (ps_costs_zero (sum, 4, 1, &error), PS_ERROR_USAGE,
+           "--zero 1: command line does not say how much of stage 0 is optimizer state; give opt=SIZE in --costs");
 }
 
 /* Ring over 4 replicas of 1 device each, two nodes of two: 0-1 and 2-3 by link (100 ns + 1 byte/ns), 1-2 and 3-0 by

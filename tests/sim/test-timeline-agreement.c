@@ -60,7 +60,8 @@ check_replay (const PsProgram *program, const PsCosts *costs, PsTimeline *timeli
                    (expected->n_steps + 1) * sizeof (gint64));
   g_assert_cmpint (simulation->makespan_ns, ==, expected->makespan_ns);
   g_array_index (timeline->ops, PsSpan, 0).op.microbatch += 1;
-  refused (ps_timeline_replay (program, costs, timeline, simulation, &error), PS_ERROR_INPUT, "*");
+  refused (ps_timeline_replay (program, costs, timeline, simulation, &error), PS_ERROR_INPUT,
+           "*: device 0: the timeline does not go on with F*");
 }
 
 static void

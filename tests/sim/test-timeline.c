@@ -262,7 +262,7 @@ test_read_truncated (void)
 
   for (gsize length = 0; length < whole; length++)
     {
-      refused (ps_timeline_parse_json ("x", fixture, (gssize)length, &error), PS_ERROR_INPUT, "*");
+      refused (ps_timeline_parse_json ("x", fixture, (gssize)length, &error), PS_ERROR_INPUT, "x:*");
     }
 }
 

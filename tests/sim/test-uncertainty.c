@@ -276,7 +276,8 @@ test_overflow (void)
   PsUncertainty uncertainty = { .jitter = 1, .slowness = slowness, .n_slowness = 1 };
   PsSampling sampling = { .n_samples = 10, .n_jobs = 1 };
 
-  refused (ps_uncertainty_sample (program, costs, &uncertainty, &sampling, &error), PS_ERROR_USAGE, "*");
+  refused (ps_uncertainty_sample (program, costs, &uncertainty, &sampling, &error), PS_ERROR_USAGE,
+           "gpipe: all ops together take up to *");
 }
 
 /* Tables of distribution-free intervals of the median at 95 %: n = 10 has the 2nd and the 9th, n = 100 the 40th and the
