@@ -14,7 +14,8 @@
 /* Changes in a row that a bound refuses, until there seem to be no others. */
 #define MAX_REFUSED 400
 
-/* Where some microbatches of a stage recompute, an order is searched as if each did a part of it, in so many steps. */
+/* The order of a stage that recomputes some microbatches is searched as if each recomputed a part of its activations.
+ * The part is 1 / N_PARTS, 2 / N_PARTS, .. or all. */
 #define N_PARTS 4
 
 /* All that is decided, but for the schedule. */

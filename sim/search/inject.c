@@ -1,4 +1,5 @@
-/* inject.c - plans one microbatch after the other, around those that are planned. */
+/* inject.c - plans microbatches one by one: each enters at the earliest time at which its ops fit between the ops of
+ * the microbatches before it. */
 #include "inject.h"
 
 typedef struct
@@ -52,7 +53,7 @@ hop_at (const Plan *plan, guint n)
   return (Hop){ stage * N_KINDS + kind, plan->problem->device[stage], plan->way[kind * count + stage] };
 }
 
-/* The earliest start at `at` or later of an op between those that are planned. */
+/* Returns the earliest start of an op, at `at` or later, at which the device is free for its whole duration. */
 static gint64
 find_gap (const Line *line, gint64 at, gint64 duration)
 {

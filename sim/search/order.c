@@ -246,8 +246,8 @@ set_levels (PsOrder *order, gboolean joins)
     }
 }
 
-/* Computes the ends of the nodes that wait for none, and then of those that have no more to wait for. Queues them in
- * this order, and returns how many. */
+/* Computes the end of each node once the ends of all nodes that it waits for are known. Queues the nodes in this order,
+ * and returns how many. */
 static guint
 set_ends (PsOrder *order)
 {

@@ -28,7 +28,7 @@ typedef struct
   gint64 time[N_SIDES];
   gint64 duration;
   guint32 beside[N_SIDES];    /* the nodes before and after it on its device */
-  guint32 across[N_SIDES][2]; /* the nodes that make its inputs, and those that need its results */
+  guint32 across[N_SIDES][2]; /* the producers of its inputs; the consumers of its results */
   guint16 lag[N_SIDES][2];    /* the chains whose lags lie between them */
   guint32 position;           /* in the sequence */
   guint32 queued;             /* scratch */
