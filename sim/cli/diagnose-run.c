@@ -129,12 +129,18 @@ rest_of (const PsMetrics *metrics)
   return MAX (metrics->iteration_ns - metrics->makespan_ns, 0);
 }
 
+static PsPrediction *
+predict_with (const PsCosts *costs, const PsSetting *setting, PsSchedule *schedule, GError **error)
+{
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, costs);
+
+  return ps_predictor_predict_schedule (predictor, schedule, error);
+}
+
 static gboolean
 predict_run (PsDiagnosis *diagnosis, const PsSetting *setting, PsSchedule *schedule, GError **error)
 {
-  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, diagnosis->costs);
-
-  diagnosis->prediction = ps_predictor_predict_schedule (predictor, schedule, error);
+  diagnosis->prediction = predict_with (diagnosis->costs, setting, schedule, error);
   if (diagnosis->prediction == NULL)
     return FALSE;
   diagnosis->measured
@@ -142,27 +148,17 @@ predict_run (PsDiagnosis *diagnosis, const PsSetting *setting, PsSchedule *sched
   return diagnosis->measured != NULL;
 }
 
-/* The costs of equal stages, as the prediction has those of the run. */
-static PsCosts *
-even_costs (const PsDiagnosis *diagnosis)
-{
-  const PsSchedule *schedule = diagnosis->prediction->program->schedule;
-  g_autoptr (PsCosts) whole = ps_costs_even (diagnosis->costs);
-  PsCosts *even = ps_costs_slice (whole, schedule->n_slices);
-
-  ps_costs_add_host_time (even, schedule->placement->device, schedule->placement->n_copies);
-  return even;
-}
-
 static gboolean
-replay_run (PsDiagnosis *diagnosis, GError **error)
+replay_run (PsDiagnosis *diagnosis, const PsSetting *setting, GError **error)
 {
   const PsProgram *program = diagnosis->prediction->program;
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
-  g_autoptr (PsCosts) even = even_costs (diagnosis);
+  g_autoptr (PsCosts) costs = ps_costs_even (diagnosis->costs);
+  g_autoptr (PsPrediction) even = predict_with (costs, setting, ps_schedule_copy (program->schedule), error);
 
-  ps_simulate (program, even, simulation);
-  diagnosis->even_ns = simulation->makespan_ns + rest_of (&diagnosis->prediction->metrics);
+  if (even == NULL)
+    return FALSE;
+  diagnosis->even_ns = even->metrics.makespan_ns + rest_of (&diagnosis->prediction->metrics);
   if (!ps_timeline_replay (program, diagnosis->prediction->costs, diagnosis->run, simulation, error))
     return FALSE;
   diagnosis->replay_ns = simulation->makespan_ns + rest_of (&diagnosis->metrics);
@@ -400,7 +396,7 @@ ps_diagnosis_new (GPtrArray *iterations, const PsDiagnoseOptions *options, GErro
     return NULL;
   diagnosis->slow = ps_slow_parts (schedule, iterations);
   if (!observe (diagnosis, options, error) || !predict_run (diagnosis, options->setting, schedule, error)
-      || !replay_run (diagnosis, error))
+      || !replay_run (diagnosis, options->setting, error))
     return NULL;
   if (!explain_run (diagnosis, options->saving, error))
     return NULL;
