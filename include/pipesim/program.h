@@ -50,7 +50,8 @@ typedef struct
   PsOp op;          /* the producer's name: F, or B also where a BW makes the result */
   guint32 producer; /* step at whose end the result exists; of a pair its second */
   guint32 consumer; /* step that waits for the result */
-  guint32 posted;   /* 1 + step after which the receiver comes to its receive; 0: before its first op */
+  guint32 posted;   /* 1 + step after which the receiver comes to its receive, of a pair its second; 0: before its
+                       first op */
   guint16 sender;   /* device */
   guint16 receiver; /* device */
 } PsMessage;

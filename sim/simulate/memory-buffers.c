@@ -4,38 +4,29 @@
 #include "gathers.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct
 {
   const PsProgram *program;
   const PsCosts *costs;
   const PsSimulation *simulation;
-  PsBufferChange **next; /* [n_devices] next free give */
-  gsize takes;           /* from a give to its take */
+  PsStepBuffers *steps;
+  PsBufferChange **next; /* [n_devices] next free change */
 } Messages;
 
-/* Keeps a list in the order of time. Messages come nearly so: few pass another, and most of these only one. */
+/* Keeps a list in order. Messages come nearly so: few pass another, and most of these only one. */
 static inline void
-insert (PsBufferChange *next, gint64 time_ns, gint64 bytes)
+insert (const Messages *messages, guint device, gint64 moment, gint64 bytes)
 {
-  for (; next[-1].time_ns > time_ns; next--)
+  PsBufferChange *next = messages->next[device]++;
+
+  for (; next[-1].moment > moment; next--)
     next[0] = next[-1];
-  *next = (PsBufferChange){ time_ns, bytes, PS_MEMORY_BUFFERS };
+  *next = (PsBufferChange){ moment, bytes, PS_MEMORY_BUFFERS };
 }
 
-static inline void
-occupy (const Messages *messages, guint device, gint64 from_ns, gint64 until_ns, gint64 bytes)
-{
-  PsBufferChange *give = messages->next[device];
-
-  if (from_ns >= until_ns || bytes == 0)
-    return;
-  messages->next[device] = give + 1;
-  insert (give + messages->takes, from_ns, bytes);
-  insert (give, until_ns, -bytes);
-}
-
-/* The receiver's buffer is there when its stream has come to the receive. */
+/* The receiver's buffer is there when its stream has come to the receive, or when the transfer starts before that. */
 static inline void
 add_message (const Messages *messages, const PsMessage *message)
 {
@@ -44,13 +35,17 @@ add_message (const Messages *messages, const PsMessage *message)
   guint step = message->consumer, last = step + (program->pair != NULL && program->pair[step] == PS_PAIR_FIRST);
   gint64 bytes = messages->costs->message_bytes[program->steps[step].transfer];
   gint64 sent_ns, arrived_ns, posted_ns = simulation->end_ns[message->posted];
-  gboolean forward = message->op.kind == PS_OP_F;
 
+  if (bytes == 0)
+    return;
   ps_simulation_transfer (program, messages->costs, simulation, step, &sent_ns, &arrived_ns);
-  occupy (messages, message->sender, simulation->end_ns[message->producer + 1], arrived_ns, bytes);
-  occupy (messages, message->receiver, MIN (posted_ns, sent_ns),
-          forward ? ps_simulation_start (program, messages->costs, simulation, last) : simulation->end_ns[last + 1],
-          bytes);
+  messages->steps[message->producer].at_end += bytes;
+  insert (messages, message->sender, 2 * arrived_ns, -bytes);
+  if (message->posted == 0 || posted_ns > sent_ns)
+    insert (messages, message->receiver, 2 * MIN (posted_ns, sent_ns) + 1, bytes);
+  else
+    messages->steps[message->posted - 1].at_end += bytes;
+  *(message->op.kind == PS_OP_F ? &messages->steps[last].at_start : &messages->steps[last].at_end) -= bytes;
 }
 
 /* Weights or gradients of a stage: in no order yet. */
@@ -58,10 +53,9 @@ static void
 hold (const Messages *messages, guint device, PsMemoryPart part, guint stage, gint64 from_ns, gint64 until_ns)
 {
   gint64 bytes = messages->costs->stage[stage].whole_bytes;
-  PsBufferChange *give = messages->next[device]++;
 
-  give[messages->takes] = (PsBufferChange){ from_ns, bytes, part };
-  give[0] = (PsBufferChange){ until_ns, -bytes, part };
+  *messages->next[device]++ = (PsBufferChange){ 2 * from_ns + 1, bytes, part };
+  *messages->next[device]++ = (PsBufferChange){ 2 * until_ns, -bytes, part };
 }
 
 typedef struct
@@ -107,44 +101,42 @@ add_spread_state (const Messages *messages, const PsMemoryBuffers *buffers)
     hold_weights (messages);
   for (guint d = 0; d < messages->simulation->n_devices; d++)
     {
-      PsBufferChange *gives = &buffers->gives[ps_memory_buffers_first (messages->program, d)];
-      gsize n = (gsize)(messages->next[d] - gives);
+      PsBufferChange *changes = &buffers->changes[ps_memory_buffers_first (messages->program, d)];
 
-      qsort (&gives[messages->takes], n, sizeof *gives, ps_compare_int64); /* their first member */
-      qsort (gives, n, sizeof *gives, ps_compare_int64);
+      qsort (changes, (gsize)(messages->next[d] - changes), sizeof *changes, ps_compare_int64); /* their first member */
     }
 }
 
-/* A device has at most one give and one take for each of its sends and receives, and one for each op, whose gradients
+/* A device has at most one change in its list for each of its sends and receives, and two for each op, whose gradients
  * or weights come and go; a step has at most four instructions together with its message. */
 void
 ps_memory_buffers_init (PsMemoryBuffers *buffers, const PsProgram *program, const PsCosts *costs,
                         const PsSimulation *simulation)
 {
-  const PsBufferChange before = { .time_ns = G_MININT64 }, after = { .time_ns = G_MAXINT64 };
   guint n_devices = simulation->n_devices;
-  gsize n = 4 * (gsize)simulation->n_steps + 2 * n_devices + 1;
+  gsize n = 5 * (gsize)simulation->n_steps + 2 * n_devices, steps_size = simulation->n_steps * sizeof *buffers->steps;
   g_autofree PsBufferChange **next = g_new (PsBufferChange *, n_devices);
-  const Messages messages = { program, costs, simulation, next, n };
 
-  if (buffers->gives == NULL)
-    buffers->gives = g_new (PsBufferChange, 2 * n);
-  buffers->takes = buffers->gives + n;
+  if (buffers->steps == NULL)
+    buffers->steps = g_malloc (steps_size + n * sizeof *buffers->changes);
+  buffers->changes = (PsBufferChange *)&buffers->steps[simulation->n_steps];
+  memset (buffers->steps, 0, steps_size);
   for (guint device = 0; device < n_devices; device++)
     {
-      next[device] = &buffers->gives[ps_memory_buffers_first (program, device)];
-      next[device][-1] = next[device][(gssize)n - 1] = before;
+      next[device] = &buffers->changes[ps_memory_buffers_first (program, device)];
+      next[device][-1].moment = G_MININT64;
     }
+  const Messages messages = { program, costs, simulation, buffers->steps, next };
   for (guint i = 0; i < program->n_messages; i++)
     add_message (&messages, &program->messages[i]);
   if (costs->zero >= 2)
     add_spread_state (&messages, buffers);
   for (guint device = 0; device < n_devices; device++)
-    next[device][0] = next[device][n] = after;
+    next[device]->moment = G_MAXINT64;
 }
 
 void
 ps_memory_buffers_clear (PsMemoryBuffers *buffers)
 {
-  g_free (buffers->gives);
+  g_free (buffers->steps);
 }

@@ -43,12 +43,12 @@ knows_sizes (const PsCosts *costs)
 void
 ps_simulation_count_buffers (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
 {
-  PsMemoryBuffers buffers = { .gives = simulation->buffers };
+  PsMemoryBuffers buffers = { .steps = simulation->buffers };
 
   if (simulation->times_only || (!knows_sizes (costs) && costs->zero < 2))
     return;
   ps_memory_buffers_init (&buffers, program, costs, simulation);
-  simulation->buffers = buffers.gives;
+  simulation->buffers = buffers.steps;
   for (guint device = 0; device < simulation->n_devices; device++)
     count_device (&buffers, program, costs, device, simulation);
 }
