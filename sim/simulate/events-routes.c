@@ -58,7 +58,8 @@ ps_routes_new (const PsEvents *events)
 {
   const PsProgram *program = events->program;
   PsRoutes *routes = g_new0 (PsRoutes, 1);
-  g_autofree guint32 *of_class = g_new0 (guint32, 1 + 2 * (gsize)program->schedule->placement->n_stages);
+  g_autofree guint32 *of_class
+      = g_new0 (guint32, 1 + 2 * (gsize)program->n_lengths * program->schedule->placement->n_stages);
 
   routes->routes = g_array_new (FALSE, FALSE, sizeof (PsRoute));
   routes->route_of = g_new (guint32, program->n_messages + 1);

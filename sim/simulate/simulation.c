@@ -65,6 +65,7 @@ ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimulatio
   const guint *versions = program->schedule->weight_versions;
   guint n_ops = PS_N_OP_KINDS * program->n_lengths * placement->n_stages;
 
+  g_assert (costs->n_stages == placement->n_stages && costs->n_lengths == program->n_lengths);
   g_assert (!ps_costs_lack_host_time (costs));
   memset (simulation->device, 0, simulation->n_devices * sizeof *simulation->device);
   memset (simulation->memory, 0, simulation->n_devices * sizeof *simulation->memory);

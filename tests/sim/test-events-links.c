@@ -5,6 +5,7 @@
 #include "random-schedule.h"
 
 #include <pipesim/events.h>
+#include <pipesim/lengths.h>
 
 #include <math.h>
 
@@ -178,7 +179,21 @@ check_links (const PsProgram *program, const PsCosts *costs, const PsCluster *cl
     g_assert_false (g_array_index (all, Bytes, i).moves);
 }
 
-/* Links from empty to crowded, of devices and of nodes, with and without channels. */
+/* Costs that each stage, microbatch and slice has one of two of. */
+static PsCosts *
+draw_lengths (GRand *rand, PsProgram *program, const PsCosts *costs)
+{
+  g_autoptr (PsCosts) other = random_costs (rand, costs->n_stages, 3);
+  gsize n = ps_schedule_n_cells (program->schedule);
+  g_autofree guint16 *length = g_new (guint16, n);
+
+  for (gsize cell = 0; cell < n; cell++)
+    length[cell] = (guint16)random_below (rand, 2);
+  ps_program_set_lengths (program, 2, length);
+  return ps_costs_join ((PsCosts *const[]){ (PsCosts *)costs, other }, 2);
+}
+
+/* Links from empty to crowded, of devices and of nodes, with and without channels, and microbatches of two lengths. */
 static void
 test_shares (void)
 {
@@ -196,8 +211,9 @@ test_shares (void)
       PsEventsSetting setting = { .comm = (PsChannel)(i % 4), .links = &cluster };
 
       PsSchedule *schedule = random_schedule (rand, g_rand_boolean (rand));
-      g_autoptr (PsCosts) costs = random_costs (rand, schedule->placement->n_stages, 3);
+      g_autoptr (PsCosts) alike = random_costs (rand, schedule->placement->n_stages, 3);
       g_autoptr (PsProgram) program = ps_program_lower (schedule, PS_COMM_ASAP, NULL);
+      g_autoptr (PsCosts) costs = i % 3 == 0 ? draw_lengths (rand, program, alike) : ps_costs_copy (alike);
 
       cluster.nodes = program->schedule->placement->n_devices;
       g_autoptr (PsSimulation) simulation = simulated_with (program, costs, &setting);
