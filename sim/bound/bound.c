@@ -92,7 +92,7 @@ has_pair_times (const PsCosts *costs)
   return FALSE;
 }
 
-/* The way of a microbatch of any length. */
+/* The way of a microbatch of any length, which it has on all stages. */
 static gint64
 longest_chain (const PsPlacement *placement, const PsCosts *costs, const guint *m)
 {
@@ -145,7 +145,7 @@ ps_schedule_bound (const PsSchedule *schedule, const PsCosts *costs, gboolean ov
   if (least != NULL && !has_pair_times (costs))
     {
       count_longer (schedule, costs, least, &more);
-      chain = overlaps ? 0 : longest_chain (schedule->placement, costs, m);
+      chain = overlaps || schedule->recomputes ? 0 : longest_chain (schedule->placement, costs, m);
     }
   return MAX (chain, longest (&ways, &more, overlaps));
 }
