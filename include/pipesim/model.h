@@ -298,10 +298,6 @@ gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsSta
  * nothing selective to drop. */
 gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute);
 
-/* The operations that are repeated: per layer those of the scores and of weighting the values with them (4bs^2h) or its
- * whole F. */
-gint64 ps_model_stage_recompute_flops (const PsModel *model, const PsStageShape *shape, PsRecompute recompute);
-
 /* Bytes of one boundary tensor (activation or its gradient): s b h elements. */
 gint64 ps_model_boundary_bytes (const PsModel *model);
 

@@ -67,9 +67,6 @@ PsLayers *ps_layers_parse (const char *where, const char *text, gsize length, GE
 /* From the costs of the model's units (ps_model_units) as stages of one device: each unit is a layer. */
 PsLayers *ps_layers_from_units (const PsModel *model, const PsCosts *costs, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The same with the formulas of model.h on a cluster's rates. Modelled. */
-PsLayers *ps_layers_model (const PsModel *model, const PsCluster *cluster, GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
 /* From stages measured for n_devices devices (profile and model as in ps_costdb_costs). A layer is the mean of the
  * layers in stages without embedding and head. Embedding and head are the rest of the first and the last stage beyond
  * their layers. Takes the fewest stages that the profile holds, 3 at least. *link (may be NULL) gives the measured time

@@ -97,10 +97,9 @@ PsSchedule *ps_timeline_schedule (const PsTimeline *timeline, GError **error) G_
 PsSimulation *ps_timeline_simulation (const PsProgram *program, const PsCosts *costs, const PsTimeline *timeline,
                                       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Host times before the steps of that simulation, [n_steps]: the costs' host time of an op, and the time that posts
- * took. Posts count from the moment when the step's turn and its input had come. Free with g_free. */
-gint64 *ps_timeline_host_times (const PsProgram *program, const PsCosts *costs, const PsTimeline *timeline,
-                                const PsSimulation *simulation);
+/* Host times before the steps of that simulation, [n_steps]: the time that posts took from the moment when the step's
+ * turn and its input had come. Free with g_free. */
+gint64 *ps_timeline_host_times (const PsProgram *program, const PsTimeline *timeline, const PsSimulation *simulation);
 
 /* Figures of one timeline; DESIGN's names. All but iteration_ns follow from the spans of all ops but O, which counts in
  * the iteration time only: recorded or not, the figures stay comparable with the simulator's. */

@@ -109,9 +109,8 @@ void ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecom
 /* The part of ps_work_stage (F, B or W) that its experts are: what lies between their two all-to-alls. */
 void ps_work_experts (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor, PsWork *work);
 
-/* Sums over a list: operations of all products, and bytes of all kernels but the products with weights. */
+/* The operations of all products of a list. */
 gint64 ps_work_flops (const PsWork *work);
-gint64 ps_work_bytes (const PsWork *work);
 
 G_END_DECLS
 

@@ -44,6 +44,8 @@ static const PsColumn model_columns[] = {
   { "name", "name", PS_COLUMN_TEXT },
   { "parameters", NULL, PS_COLUMN_INTEGER },
   { "billion_parameters", "billion parameters", PS_COLUMN_NUMBER },
+  { "active_parameters", NULL, PS_COLUMN_INTEGER },
+  { "billion_active", "billion active", PS_COLUMN_NUMBER },
   { "layers", "layers", PS_COLUMN_INTEGER },
   { "hidden", "hidden", PS_COLUMN_INTEGER },
   { "heads", "heads", PS_COLUMN_INTEGER },
@@ -54,7 +56,7 @@ static const PsColumn model_columns[] = {
 };
 
 static const char *const model_usual[]
-    = { "name", "billion_parameters", "layers", "hidden", "experts", "sequence", "precision", NULL };
+    = { "name", "billion_parameters", "billion_active", "layers", "hidden", "experts", "sequence", "precision", NULL };
 
 static gboolean
 add_model (PsTable *table, const char *name, GError **error)
@@ -69,7 +71,11 @@ add_model (PsTable *table, const char *name, GError **error)
   ps_table_set_integer (table, "hidden", model->hidden);
   ps_table_set_integer (table, "heads", model->heads);
   if (model->experts.count > 0)
-    ps_table_set_integer (table, "experts", model->experts.count);
+    {
+      ps_table_set_integer (table, "active_parameters", ps_model_active_parameters (model));
+      ps_table_set_ratio (table, "billion_active", (double)ps_model_active_parameters (model) / 1e9);
+      ps_table_set_integer (table, "experts", model->experts.count);
+    }
   ps_table_set_integer (table, "sequence", model->sequence);
   ps_table_set_text (table, "precision", ps_precision_name (model->precision));
   return TRUE;

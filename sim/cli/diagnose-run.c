@@ -169,7 +169,7 @@ static gboolean
 explain_run (PsDiagnosis *diagnosis, double saving, GError **error)
 {
   g_autofree gint64 *host_ns
-      = ps_timeline_host_times (diagnosis->prediction->program, diagnosis->costs, diagnosis->run, diagnosis->measured);
+      = ps_timeline_host_times (diagnosis->prediction->program, diagnosis->run, diagnosis->measured);
 
   diagnosis->explain = ps_explain_report_measured (diagnosis->prediction, diagnosis->measured, &diagnosis->metrics,
                                                    host_ns, saving, error);

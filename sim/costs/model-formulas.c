@@ -190,22 +190,3 @@ ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, PsOpKind 
       g_return_val_if_reached (0);
     }
 }
-
-/* Operations that are repeated for a layer under selective recomputation. */
-static gint64
-score_flops (const PsModel *model, PsLayerKind kind)
-{
-  return ps_model_tokens (model) * attention_flops (model, kind);
-}
-
-gint64
-ps_model_stage_recompute_flops (const PsModel *model, const PsStageShape *shape, PsRecompute recompute)
-{
-  const PsStageShape layers = { .first_layer = shape->first_layer, .n_layers = shape->n_layers };
-
-  if (recompute == PS_RECOMPUTE_FULL)
-    return ps_model_stage_flops (model, &layers, PS_OP_F);
-  if (recompute == PS_RECOMPUTE_NONE || model->flash_attention)
-    return 0;
-  return ps_model_sum_layers (model, &layers, score_flops);
-}

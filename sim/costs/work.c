@@ -420,14 +420,3 @@ ps_work_flops (const PsWork *work)
     }
   return sum;
 }
-
-gint64
-ps_work_bytes (const PsWork *work)
-{
-  gint64 sum = 0;
-
-  for (guint i = 0; i < work->n_kernels; i++)
-    if (work->kernel[i].type != PS_WORK_PRODUCT)
-      sum += work->kernel[i].repeats * work->kernel[i].bytes;
-  return sum;
-}

@@ -118,18 +118,6 @@ ps_layers_from_units (const PsModel *model, const PsCosts *costs, GError **error
   return finish_layers (layers, error);
 }
 
-PsLayers *
-ps_layers_model (const PsModel *model, const PsCluster *cluster, GError **error)
-{
-  guint n;
-
-  if (!check_n_layers (model, error))
-    return NULL;
-  g_autofree PsStageShape *units = ps_model_units (model, &n);
-  g_autoptr (PsCosts) costs = ps_costs_model_stages (model, cluster, units, 1, n, error);
-  return costs != NULL ? ps_layers_from_units (model, costs, error) : NULL;
-}
-
 /* From measured stages */
 
 typedef struct

@@ -403,14 +403,6 @@ ps_layout_step_flops (const PsModel *model, gint64 global_batch)
   return flops / model->microbatch_size * (double)global_batch;
 }
 
-static gint64
-count_state (const PsModel *model)
-{
-  PsStateBytes state = ps_model_state (model, ps_model_parameters (model));
-
-  return state.weight_bytes + state.gradient_bytes + state.optimizer_bytes;
-}
-
 static gboolean
 open_spec (PsLayoutSpace *space, const PsModel *model, PsCluster *cluster, GError **error)
 {
@@ -437,8 +429,9 @@ ps_layout_space_open (PsLayoutSpace *space, const PsLayoutQuestion *question, GE
   cluster = model != NULL ? ps_cluster_load (question->cluster, error) : NULL;
   if (cluster == NULL || !open_spec (space, model, cluster, error))
     return FALSE;
+  const PsStageShape whole = ps_model_whole (model);
   space->layouts->model = g_strdup (model->name);
-  space->layouts->state_bytes = count_state (model);
+  space->layouts->state_bytes = ps_model_stage_state_bytes (model, &whole);
   space->layouts->step_flops = ps_layout_step_flops (model, question->global_batch);
   space->sequence = model->sequence;
   list_schedules (space);

@@ -231,8 +231,7 @@ ps_timeline_simulation (const PsProgram *program, const PsCosts *costs, const Ps
 }
 
 gint64 *
-ps_timeline_host_times (const PsProgram *program, const PsCosts *costs, const PsTimeline *timeline,
-                        const PsSimulation *simulation)
+ps_timeline_host_times (const PsProgram *program, const PsTimeline *timeline, const PsSimulation *simulation)
 {
   const PsSchedule *schedule = program->schedule;
   gint64 *host_ns = g_new0 (gint64, program->n_steps);

@@ -3,11 +3,24 @@
 
 #include "cpu-rig.h"
 #include "device/data.h"
-#include "device/cpu/cpu-device.h"
 #include "device/cpu/cpu-kernels.h"
 #include "gpt-reference.h"
 
 /* --- the numbers are right --- */
+
+/* Free array[0] with g_free. */
+static PsStageState
+read_state (const Rig *rig)
+{
+  PsStageState state = { 0 };
+
+  class->gradients (rig->device, 0, &state.n);
+  state.array[0] = g_new (float, PS_N_STATE_ARRAYS *state.n);
+  for (guint i = 1; i < PS_N_STATE_ARRAYS; i++)
+    state.array[i] = state.array[0] + i * state.n;
+  g_assert_true (class->read_state (rig->device, 0, &state, NULL));
+  return state;
+}
 
 /* Weights of the size of 1, so that no gradient is small by chance (initial weights make those of queries and keys
  * vanish). */
@@ -15,17 +28,17 @@ static GArray *
 shake_weights (Rig *rig)
 {
   GArray *copy = g_array_new (FALSE, FALSE, sizeof (double));
-  gsize n;
-  float *weights = ps_cpu_device_weights (rig->device, 0, &n);
-  g_autofree float *noise = g_new (float, n);
+  PsStageState state = read_state (rig);
+  g_autofree float *weights = state.array[PS_STATE_WEIGHTS], *noise = g_new (float, state.n);
 
-  ps_data_weights (noise, n, 0.4f, 99, 0, 0);
-  for (gsize i = 0; i < n; i++)
+  ps_data_weights (noise, state.n, 0.4f, 99, 0, 0);
+  for (gsize i = 0; i < state.n; i++)
     {
       weights[i] += noise[i];
       const double exact = weights[i];
       g_array_append_val (copy, exact);
     }
+  g_assert_true (class->write_state (rig->device, 0, &state, NULL));
   return copy;
 }
 
@@ -154,11 +167,11 @@ test_optimizer (void)
 
   rig_init (&rig, small_model (1, 8, 2, 4), 1, 2);
   all_microbatches (&rig);
-  float *weights = ps_cpu_device_weights (rig.device, 0, &n);
   const float *gradients = class->gradients (rig.device, 0, &n);
-  g_autofree float *before = g_memdup2 (weights, n * sizeof (float));
+  g_autofree float *before = read_state (&rig).array[PS_STATE_WEIGHTS];
   g_autofree float *slope = g_memdup2 (gradients, n * sizeof (float));
   run (&rig, PS_OP_O, 0, 0, NULL);
+  g_autofree float *weights = read_state (&rig).array[PS_STATE_WEIGHTS];
   for (gsize i = 0; i < n; i++)
     {
       /* epsilon 1e-8 matters for tiny gradients: g / (|g| + epsilon) */

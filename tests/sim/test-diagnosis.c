@@ -66,7 +66,7 @@ test_updates (void)
   g_autoptr (PsProgram) program = program_of (timeline);
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=10ns,bw=20ns,b=10ns,w=10ns,o=9ns", 1, 1, NULL);
   g_autoptr (PsSimulation) measured = ps_timeline_simulation (program, costs, timeline, NULL);
-  g_autofree gint64 *host_ns = ps_timeline_host_times (program, costs, timeline, measured);
+  g_autofree gint64 *host_ns = ps_timeline_host_times (program, timeline, measured);
   g_autoptr (PsExplanation) explanation = ps_explain_measured (program, measured, host_ns, timeline->iteration_ns);
 
   g_assert_cmpint (measured->device[0].optimizer_ns, ==, 4);
@@ -128,7 +128,7 @@ test_simulated (void)
           = fine (ps_timeline_simulation (test.program, test.costs, test.timeline, &error));
       g_assert_cmpint (measured->makespan_ns, ==, test.simulation->makespan_ns);
       g_assert_cmpint (measured->device[0].busy_ns, ==, test.simulation->device[0].busy_ns);
-      g_autofree gint64 *host_ns = ps_timeline_host_times (test.program, test.costs, test.timeline, measured);
+      g_autofree gint64 *host_ns = ps_timeline_host_times (test.program, test.timeline, measured);
       expected = ps_explain (test.program, test.costs, test.simulation, iteration_ns);
       explanation = ps_explain_measured (test.program, measured, host_ns, iteration_ns);
       g_assert_cmpmem (explanation->idle_ns, explanation->n_devices * PS_N_IDLE * sizeof (gint64), expected->idle_ns,
@@ -186,7 +186,7 @@ test_causes (gconstpointer text)
   g_autoptr (PsProgram) program = program_of (timeline);
   g_autoptr (PsCosts) costs = ps_costs_new (2);
   g_autoptr (PsSimulation) measured = ps_timeline_simulation (program, costs, timeline, NULL);
-  g_autofree gint64 *host_ns = ps_timeline_host_times (program, costs, timeline, measured);
+  g_autofree gint64 *host_ns = ps_timeline_host_times (program, timeline, measured);
   g_autoptr (PsExplanation) explanation = ps_explain_measured (program, measured, host_ns, timeline->iteration_ns);
 
   check_idle (explanation, 0, idle[0]);

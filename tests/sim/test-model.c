@@ -1,7 +1,7 @@
 /* Tests of model.h: reading, refusing, cutting, and every formula against numbers worked by hand. */
 #include "folder-rig.h"
 
-#include <pipesim/model.h>
+#include <pipesim/work.h>
 
 #include <string.h>
 
@@ -174,6 +174,15 @@ test_set_precision (void)
                    "spec.ini:3: 'fp12' is not one of fp32, fp16, bf16, fp8, fp4; did you mean fp32?");
 }
 
+static gint64
+recompute_flops (const PsModel *model, const PsStageShape *shape, PsRecompute recompute)
+{
+  PsWork work;
+
+  ps_work_recompute (model, shape, recompute, 1, &work);
+  return ps_work_flops (&work);
+}
+
 /* gpt-6.2b: s = 1024, b = 3, h = 4096, a = 32: sbh = 12582912, 5as^2b = 503316480. Selective recomputation keeps 34sbh
  * of a layer, full 2sbh; a head's 4sbh + 4sbV stay either way. */
 static void
@@ -188,14 +197,12 @@ test_recomputation (void)
   g_assert_cmpint (ps_model_stage_kept_bytes (model, &two, PS_RECOMPUTE_FULL), ==, 2 * 2 * sbh);
   g_assert_cmpint (ps_model_stage_kept_bytes (model, &last, PS_RECOMPUTE_FULL), ==, 2 * 2 * sbh + head);
   /* 4bs^2h = 4 * 3 * 1024^2 * 4096 per layer; full: F of the layers without the head's 2bshV */
-  g_assert_cmpint (ps_model_stage_recompute_flops (model, &last, PS_RECOMPUTE_NONE), ==, 0);
-  g_assert_cmpint (ps_model_stage_recompute_flops (model, &last, PS_RECOMPUTE_SELECTIVE), ==,
-                   2 * G_GINT64_CONSTANT (51539607552));
-  g_assert_cmpint (ps_model_stage_recompute_flops (model, &last, PS_RECOMPUTE_FULL), ==,
-                   ps_model_stage_flops (model, &two, PS_OP_F));
+  g_assert_cmpint (recompute_flops (model, &last, PS_RECOMPUTE_NONE), ==, 0);
+  g_assert_cmpint (recompute_flops (model, &last, PS_RECOMPUTE_SELECTIVE), ==, 2 * G_GINT64_CONSTANT (51539607552));
+  g_assert_cmpint (recompute_flops (model, &last, PS_RECOMPUTE_FULL), ==, ps_model_stage_flops (model, &two, PS_OP_F));
   model->flash_attention = TRUE;
   g_assert_cmpint (ps_model_stage_kept_bytes (model, &two, PS_RECOMPUTE_SELECTIVE), ==, 2 * 34 * sbh);
-  g_assert_cmpint (ps_model_stage_recompute_flops (model, &two, PS_RECOMPUTE_SELECTIVE), ==, 0);
+  g_assert_cmpint (recompute_flops (model, &two, PS_RECOMPUTE_SELECTIVE), ==, 0);
   PsRecompute recompute;
   g_assert_true (ps_recompute_parse ("x", ps_recompute_name (PS_RECOMPUTE_FULL), &recompute, NULL)
                  && recompute == PS_RECOMPUTE_FULL);

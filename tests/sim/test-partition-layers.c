@@ -183,9 +183,12 @@ test_model (void)
   g_autoptr (PsModel) model = ps_model_load ("gpt-1.5b", NULL);
   g_autoptr (PsCluster) cluster = ps_cluster_load ("h100-80gb", NULL);
   g_autoptr (GError) error = NULL;
+  guint n;
 
   cluster->step_ns = 0; /* it is of a device, not of a layer */
-  g_autoptr (PsLayers) layers = fine (ps_layers_model (model, cluster, &error));
+  g_autofree PsStageShape *units = ps_model_units (model, &n);
+  g_autoptr (PsCosts) alone = fine (ps_costs_model_stages (model, cluster, units, 1, n, &error));
+  g_autoptr (PsLayers) layers = fine (ps_layers_from_units (model, alone, &error));
 
   g_assert_cmpuint (layers->n_layers, ==, model->layers + 2);
   g_assert_cmpstr (layers->layers[0].name, ==, "embedding");

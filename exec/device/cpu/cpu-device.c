@@ -10,7 +10,6 @@
 
 #include "cpu-blas.h"
 #include "cpu-cache.h"
-#include "cpu-device.h"
 #include "cpu-stage.h"
 #include "cpu-update.h"
 #include "device/devices.h"
@@ -367,17 +366,6 @@ cpu_write_state (PsDevice *device, guint stage, const PsStageState *state, GErro
 {
   ps_cpu_stage_write_state (cpu_device (device)->stages[stage], state);
   return TRUE;
-}
-
-float *
-ps_cpu_device_weights (PsDevice *device, guint stage, gsize *n)
-{
-  PsCpuStage *resident = cpu_device (device)->stages[stage];
-
-  g_return_val_if_fail (resident != NULL, NULL);
-
-  *n = ps_cpu_stage_parameters (resident);
-  return ps_cpu_stage_weights (resident);
 }
 
 static void

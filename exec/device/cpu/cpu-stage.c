@@ -434,9 +434,3 @@ ps_cpu_stage_joined_gradients (PsCpuStage *stage, gsize *n)
   ps_cpu_stage_join (stage, stage->gradients, stage->joined);
   return stage->joined;
 }
-
-float *
-ps_cpu_stage_weights (PsCpuStage *stage)
-{
-  return stage->weights;
-}

@@ -51,7 +51,6 @@ const PsStageShape *ps_cpu_stage_shape (const PsCpuStage *stage);
 /* Arrays of ps_cpu_stage_parameters floats. */
 gsize ps_cpu_stage_parameters (const PsCpuStage *stage);
 float *ps_cpu_stage_gradients (PsCpuStage *stage);
-float *ps_cpu_stage_weights (PsCpuStage *stage);
 
 /* The gradients in an array of the whole stage, see ps_cpu_stage_join; *n floats. */
 const float *ps_cpu_stage_joined_gradients (PsCpuStage *stage, gsize *n);
