@@ -92,15 +92,6 @@ ps_links_free (PsLinks *links)
   g_free (links);
 }
 
-/* The rate of a transfer that shares no link, in bytes per second; 0: none of its own, it only takes time. */
-static guint64
-find_alone (gint64 bytes, gint64 body_ns)
-{
-  double alone = body_ns > 0 ? (double)bytes * 1e9 / (double)body_ns : 0;
-
-  return alone >= 1 && alone < PS_MAX_TRAFFIC ? (guint64)(gint64)alone : 0;
-}
-
 void
 ps_links_begin (PsEvents *events)
 {
@@ -275,7 +266,7 @@ ps_links_start (PsEvents *events, guint32 index)
   const PsTransfer *transfer = &events->transfers[index];
   const PsRoute *route = ps_routes_of (links->routes, transfer);
   gint64 body_ns = transfer->end_ns - route->latency_ns;
-  guint64 alone = find_alone (events->costs->message_bytes[route->transfer], body_ns);
+  guint64 alone = body_ns == route->least_ns ? route->alone : ps_routes_alone (events, route, body_ns);
 
   if (alone == 0 || !route->shares)
     {

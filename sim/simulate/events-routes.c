@@ -91,6 +91,15 @@ ps_routes_capacity (const PsEvents *events, guint port)
   return (guint64)llrint (port < 2 * events->n_devices ? inner : cluster->network_bandwidth);
 }
 
+guint64
+ps_routes_alone (const PsEvents *events, const PsRoute *route, gint64 body_ns)
+{
+  double bytes = (double)events->costs->message_bytes[route->transfer];
+  double alone = body_ns > 0 ? bytes * 1e9 / (double)body_ns : 0;
+
+  return alone >= 1 && alone < PS_MAX_TRAFFIC ? (guint64)(gint64)alone : 0;
+}
+
 /* The most that may be wanted of a port at a time. */
 typedef struct
 {
@@ -115,7 +124,7 @@ count_most (Bound *bounds, const PsRoute *route, guint64 alone)
 }
 
 static void
-find_least_times (PsRoutes *routes, const PsEvents *events)
+find_rates (PsRoutes *routes, const PsEvents *events)
 {
   PsRoute *all = (PsRoute *)routes->routes->data;
 
@@ -129,6 +138,8 @@ find_least_times (PsRoutes *routes, const PsEvents *events)
       if (body_ns > 0)
         route->least_ns = MIN (route->least_ns, body_ns);
     }
+  for (guint i = 0; i < routes->routes->len; i++)
+    all[i].alone = ps_routes_alone (events, &all[i], all[i].least_ns);
 }
 
 void
@@ -137,7 +148,7 @@ ps_routes_begin (PsRoutes *routes, const PsEvents *events)
   PsRoute *all = (PsRoute *)routes->routes->data;
   g_autofree Bound *bounds = g_new0 (Bound, 4 * (gsize)events->n_devices);
 
-  find_least_times (routes, events);
+  find_rates (routes, events);
   for (guint i = 0; i < routes->routes->len; i++)
     {
       const PsRoute *route = &all[routes->by_end[i]];

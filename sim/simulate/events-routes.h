@@ -18,7 +18,8 @@ typedef struct
   guint16 receiver;
   guint32 transfer; /* the class */
   gint64 latency_ns;
-  gint64 least_ns; /* to move them, in this run */
+  gint64 least_ns; /* to move one of them, in this run */
+  guint64 alone;   /* the rate of a message that takes least_ns */
   gboolean shares; /* in this run they may meet others at a port that is too small for all */
   guint32 next;    /* 1 + route of the same class; 0: none */
 } PsRoute;
@@ -35,6 +36,10 @@ void ps_routes_free (PsRoutes *routes);
 
 /* Ports are counted from 0 to 4 n_devices - 1. Bytes per second. */
 guint64 ps_routes_capacity (const PsEvents *events, guint port);
+
+/* The rate of a message that takes body_ns and shares no link, in bytes per second; 0: none of its own, it only takes
+ * time. */
+guint64 ps_routes_alone (const PsEvents *events, const PsRoute *route, gint64 body_ns);
 
 /* Finds the routes that share ports in a run, whose transfers have their durations. */
 void ps_routes_begin (PsRoutes *routes, const PsEvents *events);
