@@ -181,15 +181,6 @@ ps_ready_begin (PsEvents *events)
   ready->n_pending = 0;
 }
 
-void
-ps_ready_arrive (PsEvents *events, guint32 transfer)
-{
-  const PsTransfer *input = &events->transfers[transfer];
-
-  if (input->part != PS_TRANSFER_EAGER_SEND)
-    events->ready->candidates[events->item_of_step[input->consumer]].missing--;
-}
-
 /* A device is idle when it picks, so all ops that started on it have ended. */
 static gboolean
 is_ready (const PsEvents *events, guint32 i)
@@ -340,21 +331,13 @@ append_pending (PsEvents *events, guint32 transfer)
 }
 
 static gboolean
-is_idle (const PsEvents *events, guint device)
-{
-  const PsTimedDevice *state = &events->timed->devices[device];
-
-  return state->item == PS_NO_ITEM && state->n_open == 0 && !state->waiting;
-}
-
-static gboolean
 devices_are_idle (const PsEvents *events, guint32 transfer)
 {
   const PsTransfer *moved = &events->transfers[transfer];
 
   return moved->part == PS_TRANSFER_EAGER_RECEIVE
-         || (is_idle (events, moved->sender)
-             && (moved->part == PS_TRANSFER_EAGER_SEND || is_idle (events, moved->receiver)));
+         || (ps_timed_is_idle (events, moved->sender)
+             && (moved->part == PS_TRANSFER_EAGER_SEND || ps_timed_is_idle (events, moved->receiver)));
 }
 
 /* When the channel ends of a transfer are free; G_MAXINT64: not known. */
@@ -373,6 +356,16 @@ ps_ready_hold (PsEvents *events, guint32 transfer, gint64 until_ns)
 {
   for (guint side = 0; side < events->transfers[transfer].held; side++)
     events->ready->free_ns[events->channels->turns[transfer][side].end] = until_ns;
+}
+
+void
+ps_ready_arrive (PsEvents *events, guint32 transfer)
+{
+  const PsTransfer *input = &events->transfers[transfer];
+
+  if (input->part != PS_TRANSFER_EAGER_SEND)
+    events->ready->candidates[events->item_of_step[input->consumer]].missing--;
+  ps_ready_hold (events, transfer, input->end_ns);
 }
 
 void

@@ -273,7 +273,7 @@ pick_op (PsEvents *events, guint index)
   guint32 i;
 
   device->queued = FALSE;
-  if (device->item != PS_NO_ITEM || device->waiting || (events->exclusive && device->n_open > 0))
+  if (!ps_timed_is_idle (events, index))
     return;
   i = ps_ready_pick (events, index);
   if (i != PS_NO_ITEM)
@@ -284,26 +284,27 @@ pick_op (PsEvents *events, guint index)
 
 /* Transfers */
 
-/* Its end is known, and nothing else happens then than that its channel ends are free and its input is there. */
+/* Its end is known, at which nothing else happens than that its channel ends are free and its input is there. */
 static void
-finish_transfer (PsEvents *events, guint32 index)
+complete_transfer (PsEvents *events, guint32 index, gint64 end_ns)
 {
   PsTransfer *transfer = &events->transfers[index];
 
-  transfer->end_ns += transfer->start_ns;
+  transfer->end_ns = end_ns;
   take_part (events, transfer);
   ps_event_complete (events, index);
+  if (events->ready != NULL)
+    ps_ready_arrive (events, index);
 }
 
 /* An idle device looks for an op when an input arrives. */
 static void
 wake_at (PsEvents *events, guint index, gint64 time_ns)
 {
-  const PsTimedDevice *device = &events->timed->devices[index];
   const PsHeap *heap = events->timed->heap;
   guint place = heap->place[index];
 
-  if (device->item == PS_NO_ITEM && !device->waiting && (place == 0 || heap->entries[place - 1].time_ns > time_ns))
+  if (ps_timed_is_idle (events, index) && (place == 0 || heap->entries[place - 1].time_ns > time_ns))
     ps_heap_set (events->timed->heap, index, time_ns);
 }
 
@@ -317,9 +318,7 @@ begin_transfer (PsEvents *events, guint32 index)
   if (events->ready != NULL && transfer->part == PS_TRANSFER_WHOLE && transfer->end_ns > 0 && !events->exclusive
       && !transfer->shares)
     {
-      finish_transfer (events, index);
-      ps_ready_arrive (events, index);
-      ps_ready_hold (events, index, transfer->end_ns);
+      complete_transfer (events, index, transfer->start_ns + transfer->end_ns);
       wake_at (events, transfer->receiver, transfer->end_ns);
       return;
     }
@@ -343,7 +342,7 @@ ps_timed_start_transfer (PsEvents *events, guint32 index)
   PsTransfer *transfer = &events->transfers[index];
 
   if (!transfer->shares)
-    finish_transfer (events, index);
+    complete_transfer (events, index, transfer->start_ns + transfer->end_ns);
   else if (transfer->start_ns <= events->timed->now_ns)
     begin_transfer (events, index);
   else
@@ -353,15 +352,11 @@ ps_timed_start_transfer (PsEvents *events, guint32 index)
 static void
 end_transfer (PsEvents *events, guint32 index)
 {
-  PsTransfer *transfer = &events->transfers[index];
+  const PsTransfer *transfer = &events->transfers[index];
 
-  transfer->end_ns = events->timed->now_ns;
-  take_part (events, transfer);
-  ps_event_complete (events, index);
+  complete_transfer (events, index, events->timed->now_ns);
   if (events->ready == NULL)
     return;
-  ps_ready_arrive (events, index);
-  ps_ready_hold (events, index, events->timed->now_ns);
   events->timed->retry_ns = events->timed->now_ns;
   wake (events, transfer->receiver);
   if (events->exclusive)

@@ -52,6 +52,15 @@ struct _PsTimed
   PsLinks *links;  /* NULL: transfers share none */
 };
 
+/* A device that may begin an op, or where messages need their devices alone, a message. */
+static inline gboolean
+ps_timed_is_idle (const PsEvents *events, guint index)
+{
+  const PsTimedDevice *device = &events->timed->devices[index];
+
+  return device->item == PS_NO_ITEM && !device->waiting && !(events->exclusive && device->n_open > 0);
+}
+
 /* A run: begin, then all that can go on goes on and links settle, and so on until ps_timed_take has no more events to
  * take. */
 void ps_timed_begin (PsEvents *events);
@@ -90,7 +99,7 @@ void ps_ready_begin (PsEvents *events);
 /* The item that an idle device starts now; PS_NO_ITEM when none may. */
 guint32 ps_ready_pick (PsEvents *events, guint device);
 
-/* The end of a transfer is known. */
+/* The end of a transfer is known, until which it holds its channel ends. */
 void ps_ready_arrive (PsEvents *events, guint32 transfer);
 
 /* When an input arrives that the last search has missed; G_MAXINT64: none is known to arrive. */
