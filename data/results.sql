@@ -16,9 +16,12 @@ CREATE TABLE sweep (
 ) STRICT;
 
 -- A setting and its prediction. The program puts a column for each option of SETTING in place of the line OPTIONS, as
--- sim/setting/options.c lists them; `.schema prediction` shows what is there. Columns of options that were not swept hold
--- their defaults. Keys of costs have columns (cost_f_ns) where they were swept by themselves; the column costs does not hold
--- these keys then.
+-- sim/setting/options.c lists them. Columns of options that were not swept hold their defaults. Keys of costs have columns
+-- (cost_f_ns) where they were swept by themselves; the column costs does not hold these keys then.
+--
+-- The first predictions turn this table into a view of the same columns. Those in which predictions differ are read from a
+-- table `varying`, all others are literals of the view. When a prediction first differs in one of these, `varying` gets the
+-- column and the view is made anew. In files of version 4, `prediction` stays a table.
 CREATE TABLE prediction (
   point INTEGER PRIMARY KEY, -- number of the setting in the sweep, from 0
   digest TEXT NOT NULL,      -- of the setting alone; no two points have the same

@@ -12,7 +12,7 @@
 
 G_BEGIN_DECLS
 
-#define PS_RESULTS_VERSION 4
+#define PS_RESULTS_VERSION 5
 
 typedef struct _PsResults PsResults;
 

@@ -94,7 +94,7 @@ typedef struct
 {
   guint n_jobs; /* threads, at least 1 */
   PsShard shard;
-  PsSweepFunction progress; /* called in the caller's thread after each transaction; may be NULL */
+  PsSweepFunction progress; /* called after each transaction, by one thread at a time; may be NULL */
   gpointer data;
 } PsSweepRun;
 

@@ -107,12 +107,20 @@ identity_is_fresh (const Identity *identity)
   return identity->application == 0 && identity->version == 0 && identity->tables == 0;
 }
 
+/* Whether the program uses the file as it is. */
+static gboolean
+is_current (const PsDatabaseKind *kind, const Identity *identity)
+{
+  return identity->version == kind->version
+         || (kind->oldest > 0 && identity->version >= kind->oldest && identity->version < kind->version);
+}
+
 static gboolean
 check_identity (PsDatabase *db, const Identity *identity, GError **error)
 {
   if (identity->application != db->kind->application_id)
     return ps_refuse (error, PS_ERROR_INPUT, "%s: an SQLite database, but not a pipesim %s", db->path, db->kind->what);
-  if (identity->version != db->kind->version && !ps_database_can_migrate (db->kind, identity->version))
+  if (!is_current (db->kind, identity) && !ps_database_can_migrate (db->kind, identity->version))
     return ps_refuse (error, PS_ERROR_INPUT, "%s: %s of version %" G_GINT64_FORMAT "; this pipesim knows version %d",
                       db->path, db->kind->what, identity->version, db->kind->version);
   return TRUE;
@@ -159,8 +167,11 @@ static gboolean
 create_schema (PsDatabase *db, GError **error)
 {
   const char *text = ps_data_file_text (db->kind->schema);
+  g_autofree char *pages = g_strdup_printf ("PRAGMA page_size = %d", db->kind->page_bytes);
   Identity identity;
 
+  if (db->kind->page_bytes > 0 && !ps_database_script (db, pages, error))
+    return FALSE;
   if (!write_ahead (db, error) || !ps_database_begin (db, error))
     return FALSE;
   gboolean ok = read_identity (db, &identity, error);
@@ -188,8 +199,7 @@ open_for_writing (PsDatabase *db, GError **error)
     return FALSE;
   if (identity_is_fresh (&identity) && (!create_schema (db, error) || !read_identity (db, &identity, error)))
     return FALSE;
-  if (!check_identity (db, &identity, error)
-      || (identity.version != db->kind->version && !ps_database_migrate (db, error)))
+  if (!check_identity (db, &identity, error) || (!is_current (db->kind, &identity) && !ps_database_migrate (db, error)))
     return FALSE;
   /* Commits survive the death of the process without waiting for the disk each time. */
   return ps_database_script (db, "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL", error);
@@ -242,7 +252,7 @@ open_for_reading (PsDatabase *db, GError **error)
       if (!open_immutable (db, &identity, error))
         return FALSE;
     }
-  return check_identity (db, &identity, error) && (identity.version == db->kind->version || migrate_copy (db, error))
+  return check_identity (db, &identity, error) && (is_current (db->kind, &identity) || migrate_copy (db, error))
          && ps_database_script (db, "PRAGMA query_only = ON", error);
 }
 

@@ -16,7 +16,9 @@ typedef struct
   const char *schema;                     /* the file of data/ that creates its tables */
   char *(*complete) (const char *schema); /* makes the whole text of it; NULL: it is whole. Free with g_free. */
   int application_id;
-  int version; /* from 1 on */
+  int version;    /* from 1 on */
+  int oldest;     /* version of files that are used as they are; 0: version alone */
+  int page_bytes; /* of new files; 0: SQLite's choice */
   const char *const
       *migrations; /* [version - 1] files of data/: i brings version i + 1 to i + 2; NULL: none is known */
 } PsDatabaseKind;

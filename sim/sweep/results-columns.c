@@ -1,8 +1,7 @@
 /* results-columns.c - the columns of a prediction: those of the options of SETTING, and figures as data/results.sql has
  * them. */
+#include "results-private.h"
 #include "setting/options.h"
-
-#include <pipesim/results.h>
 
 #include <string.h>
 
@@ -67,4 +66,16 @@ const PsValue *
 ps_result_value (const PsResult *result, const char *column)
 {
   return &result->values[ps_result_column_find (column)];
+}
+
+char *
+ps_results_list_columns (void)
+{
+  GString *list = g_string_new ("point, digest");
+  guint n_columns;
+  const PsResultColumn *columns = ps_result_columns (&n_columns);
+
+  for (guint i = 0; i < ps_setting_n_options + PS_N_STORED_FIGURES; i++)
+    g_string_append_printf (list, ", %s", columns[i].column.key);
+  return g_string_free (list, FALSE);
 }

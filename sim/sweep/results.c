@@ -6,12 +6,6 @@
 
 #define OPTIONS_LINE "  -- OPTIONS\n" /* of data/results.sql */
 
-static const char *
-sql_type (PsColumnType type)
-{
-  return type == PS_COLUMN_TEXT ? "TEXT" : type == PS_COLUMN_NUMBER || type == PS_COLUMN_RATE ? "REAL" : "INTEGER";
-}
-
 /* "  replicas INTEGER NOT NULL, -- Data-parallel copies of the pipeline (default: 1)" for every option. */
 static char *
 add_options (const char *schema)
@@ -21,10 +15,9 @@ add_options (const char *schema)
 
   for (const PsOption *option = ps_setting_options; option->name != NULL; option++)
     {
-      const PsSweepField *field = option->sweep;
-
-      g_string_append_printf (columns, "  %s %s%s, -- %s\n", field->column.key, sql_type (field->column.type),
-                              option->flags & PS_FIELD_NULL ? "" : " NOT NULL", option->help);
+      g_string_append (columns, "  ");
+      ps_results_declare (columns, (guint)(option - ps_setting_options));
+      g_string_append_printf (columns, ", -- %s\n", option->help);
     }
   return g_strconcat (parts[0], columns->str, parts[1], NULL);
 }
@@ -35,6 +28,8 @@ static const PsDatabaseKind kind = {
   .complete = add_options,
   .application_id = 0x50535257, /* "PSRW" */
   .version = PS_RESULTS_VERSION,
+  .oldest = 4,
+  .page_bytes = 16384,
 };
 
 /* ", 1.0 AS offload": an option that the database is too old to have, with the value of one that is not given. */
@@ -42,29 +37,10 @@ static void
 append_option (const PsOption *option, const PsSetting *defaults, GString *sql)
 {
   PsValue value = ps_setting_column (option, defaults);
-  char number[G_ASCII_DTOSTR_BUF_SIZE];
 
   g_string_append (sql, ", ");
-  if (value.type == PS_VALUE_INTEGER)
-    g_string_append_printf (sql, "%" G_GINT64_FORMAT, value.integer);
-  else if (value.type == PS_VALUE_REAL)
-    g_string_append (sql, g_ascii_formatd (number, sizeof number, "%#.15g", value.real));
-  else
-    g_string_append_printf (sql, value.type == PS_VALUE_TEXT ? "'%s'" : "NULL", value.text);
+  ps_results_quote (sql, &value);
   g_string_append_printf (sql, " AS %s", option->sweep->column.key);
-}
-
-static gboolean
-has_column (PsDatabase *file, const char *name, gboolean *found, GError **error)
-{
-  g_autofree char *query
-      = g_strdup_printf ("SELECT count (*) FROM pragma_table_info ('prediction') WHERE name = '%s'", name);
-  gint64 n;
-
-  if (!ps_database_integer (file, query, &n, error))
-    return FALSE;
-  *found = n > 0;
-  return TRUE;
 }
 
 /* A database may be older than an option, or than the figure unrest. Questions then see a view result that has it, in
@@ -79,12 +55,12 @@ show_new_columns (PsDatabase *file, GError **error)
 
   for (const PsOption *option = ps_setting_options; option->name != NULL; option++)
     {
-      if (!has_column (file, option->sweep->column.key, &found, error))
+      if (!ps_results_has_column (file, "prediction", option->sweep->column.key, &found, error))
         return FALSE;
       if (!found)
         append_option (option, defaults, sql);
     }
-  if (!has_column (file, "unrest", &found, error))
+  if (!ps_results_has_column (file, "prediction", "unrest", &found, error))
     return FALSE;
   g_string_append (sql, found ? "" : ", 0.0 AS unrest");
   g_string_append (sql, " FROM main.result");
@@ -114,7 +90,7 @@ ps_results_close (PsResults *results)
 {
   if (results == NULL)
     return;
-  ps_rows_free (results->predicted);
+  ps_results_forget (results);
   ps_rows_free (results->skipped);
   ps_database_close (results->file);
   g_free (results);
@@ -132,19 +108,6 @@ ps_result_free (PsResult *result)
   g_free (result);
 }
 
-/* "point, digest, schedule, devices, ...": the columns of the table prediction. */
-static char *
-list_columns (void)
-{
-  GString *list = g_string_new ("point, digest");
-  guint n_columns;
-  const PsResultColumn *columns = ps_result_columns (&n_columns);
-
-  for (guint i = 0; i < ps_setting_n_options + PS_N_STORED_FIGURES; i++)
-    g_string_append_printf (list, ", %s", columns[i].column.key);
-  return g_string_free (list, FALSE);
-}
-
 /* The sweep of the database is there, is the one asked for, and has the columns of this build. */
 static gboolean
 check_sweep (PsResults *results, const char *digest, GError **error)
@@ -153,7 +116,7 @@ check_sweep (PsResults *results, const char *digest, GError **error)
       results->file, error,
       "SELECT digest, version, (SELECT group_concat (name, ', ') FROM pragma_table_info ('prediction')) FROM sweep",
       "");
-  g_autofree char *stored = NULL, *version = NULL, *columns = NULL, *wanted = list_columns ();
+  g_autofree char *stored = NULL, *version = NULL, *columns = NULL, *wanted = ps_results_list_columns ();
   gboolean found;
 
   if (rows == NULL || !ps_rows_next (rows, &found, error))
@@ -216,95 +179,6 @@ ps_results_count (PsResults *results, guint64 *predicted, guint64 *skipped, GErr
   return TRUE;
 }
 
-static PsRows *
-insert_new (PsResults *results, GError **error)
-{
-  g_autofree char *columns = list_columns ();
-  g_autoptr (GString) sql = g_string_new (NULL);
-
-  g_string_append_printf (sql, "INSERT OR IGNORE INTO prediction (%s) VALUES (?, ?", columns);
-  for (guint i = 0; i < ps_setting_n_options + PS_N_STORED_FIGURES; i++)
-    g_string_append (sql, ", ?");
-  g_string_append_c (sql, ')');
-  return ps_rows_new (results->file, error, sql->str, "");
-}
-
-static void
-set_value (PsRows *insert, int parameter, const PsValue *value)
-{
-  switch (value->type)
-    {
-    case PS_VALUE_INTEGER:
-      ps_rows_set_integer (insert, parameter, value->integer);
-      return;
-    case PS_VALUE_REAL:
-      ps_rows_set_real (insert, parameter, value->real);
-      return;
-    case PS_VALUE_TEXT:
-      ps_rows_set_text (insert, parameter, value->text);
-      return;
-    case PS_VALUE_NONE:
-    default:
-      ps_rows_set_null (insert, parameter);
-      return;
-    }
-}
-
-/* Texts that a row owns may differ at the same place. */
-static gboolean
-is_same (const PsValue *a, const PsValue *b, const PsResult *row)
-{
-  gboolean owned = b->type == PS_VALUE_TEXT && (b->text == row->detail || b->text == row->layout);
-
-  return a->type == b->type && a->integer == b->integer && !owned;
-}
-
-/* before: the values of the last prediction that was stored; most stay the same. */
-static gboolean
-store_row (PsResults *results, const PsResult *row, PsValue *before, GError **error)
-{
-  PsRows *insert = row->reason != NULL ? results->skipped : results->predicted;
-  guint n = row->reason != NULL ? 0 : ps_setting_n_options + PS_N_STORED_FIGURES;
-  gboolean found;
-
-  ps_rows_repeat (insert);
-  ps_rows_set_integer (insert, 0, (gint64)row->point);
-  ps_rows_set_text (insert, 1, row->digest);
-  for (guint i = 0; i < n; i++)
-    if (!is_same (&before[i], &row->values[i], row))
-      {
-        before[i] = row->values[i];
-        set_value (insert, 2 + (int)i, &row->values[i]);
-      }
-  if (row->reason != NULL)
-    ps_rows_set_text (insert, 2, row->reason);
-  return ps_rows_next (insert, &found, error);
-}
-
-static gboolean
-store_rows (PsResults *results, PsResult *const *rows, guint n, GError **error)
-{
-  g_autofree PsValue *before = g_new0 (PsValue, ps_setting_n_options + PS_N_STORED_FIGURES);
-
-  if (results->predicted == NULL)
-    results->predicted = insert_new (results, error);
-  if (results->skipped == NULL && results->predicted != NULL)
-    results->skipped = ps_rows_new (results->file, error, "INSERT OR IGNORE INTO skipped VALUES (?, ?, ?)", "");
-  if (results->skipped != NULL)
-    ps_rows_restart (results->predicted);
-  for (guint i = 0; results->skipped != NULL && i < n; i++)
-    if (!store_row (results, rows[i], before, error))
-      return FALSE;
-  return results->skipped != NULL;
-}
-
-gboolean
-ps_results_store (PsResults *results, PsResult *const *rows, guint n, GError **error)
-{
-  return ps_database_begin (results->file, error)
-         && ps_database_end (results->file, store_rows (results, rows, n, error), error);
-}
-
 /* Results of the same sweep: found by name, checked, and attached as `other`. */
 static gboolean
 begin_like (PsResults *results, PsResults *other, GError **error)
@@ -325,15 +199,6 @@ begin_like (PsResults *results, PsResults *other, GError **error)
   return FALSE;
 }
 
-static gboolean
-copy_rows (PsResults *results, GError **error)
-{
-  return ps_database_script (results->file,
-                             "INSERT OR IGNORE INTO prediction SELECT * FROM other.prediction;"
-                             "INSERT OR IGNORE INTO skipped SELECT * FROM other.skipped",
-                             error);
-}
-
 gboolean
 ps_results_merge (PsResults *results, const char *path, GError **error)
 {
@@ -343,7 +208,8 @@ ps_results_merge (PsResults *results, const char *path, GError **error)
   if (other == NULL || !begin_like (results, other, error)
       || !ps_database_execute (results->file, error, "ATTACH ?1 AS other", "s", other->file->name))
     return FALSE;
-  done = ps_database_begin (results->file, error) && ps_database_end (results->file, copy_rows (results, error), error);
+  done = ps_database_begin (results->file, error)
+         && ps_database_end (results->file, ps_results_copy (results, error), error);
   return ps_database_execute (results->file, done ? error : NULL, "DETACH other", "") && done;
 }
 

@@ -1,11 +1,8 @@
 /* sweep-run.c - all settings of a sweep, or a shard of them, on several threads into one database. */
 #include "sweep-private.h"
 
-#include <string.h>
-
-#define BLOCK 256      /* settings that a thread takes at once */
-#define MAX_WAITING 64 /* blocks predicted and not stored yet */
-#define MIN_ROWS 1024  /* of a transaction, unless there is nothing more for a while */
+#define BLOCK 512 /* settings that a thread predicts and stores at once */
+#define LOOK 8    /* settings after which it looks at the clock */
 #define MAX_WAIT_US (G_USEC_PER_SEC / 4)
 
 typedef struct
@@ -18,10 +15,8 @@ typedef struct
   guint n_blocks;      /* of this shard */
   gint stop;           /* atomic */
   GMutex mutex;        /* the rest */
-  GCond changed;
-  GPtrArray *rows;  /* of PsResult, predicted and not stored */
-  GPtrArray *spare; /* of PsResult, stored, for the threads to use again */
-  guint n_running;
+  PsResults *results;
+  PsSweepProgress *progress;
   GError *error;
 } Job;
 
@@ -40,26 +35,6 @@ fail (Job *job, GError *error)
     g_error_free (error);
   else
     job->error = error;
-  g_cond_broadcast (&job->changed);
-  g_mutex_unlock (&job->mutex);
-}
-
-static GPtrArray *
-rows_new (void)
-{
-  return g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
-}
-
-/* Waits while too many rows wait for the writer. Takes back the rows that it has stored. */
-static void
-hand_over (Job *job, PsSweepWorker *worker, GPtrArray *rows)
-{
-  g_mutex_lock (&job->mutex);
-  while (job->rows->len > MAX_WAITING * BLOCK && !g_atomic_int_get (&job->stop))
-    g_cond_wait (&job->changed, &job->mutex);
-  g_ptr_array_extend_and_steal (job->rows, rows);
-  ps_sweep_worker_reuse (worker, job->spare);
-  g_cond_broadcast (&job->changed);
   g_mutex_unlock (&job->mutex);
 }
 
@@ -75,70 +50,11 @@ is_present (const Job *job, guint64 point)
 }
 
 static gboolean
-predict_block (Job *job, PsSweepWorker *worker, guint64 block)
+store_rows (Job *job, const GPtrArray *rows, GError **error)
 {
-  GPtrArray *rows = rows_new ();
-  guint64 end = MIN ((block + 1) * job->block, job->sweep->n_points);
-  GError *error = NULL;
+  PsSweepProgress *progress = job->progress;
 
-  for (guint64 point = block * job->block; point < end && !g_atomic_int_get (&job->stop); point++)
-    {
-      PsResult *row;
-
-      if (is_present (job, point))
-        continue;
-      row = ps_sweep_worker_predict (worker, point, &error);
-      if (row == NULL)
-        break;
-      g_ptr_array_add (rows, row);
-    }
-  hand_over (job, worker, rows);
-  if (error != NULL)
-    fail (job, error);
-  return error == NULL;
-}
-
-static gpointer
-work (gpointer data)
-{
-  Job *job = data;
-  g_autoptr (PsSweepWorker) worker = ps_sweep_worker_new (job->sweep);
-  guint i;
-
-  while (!g_atomic_int_get (&job->stop) && (i = (guint)g_atomic_int_add (&job->next, 1)) < job->n_blocks)
-    if (!predict_block (job, worker, job->run->shard.index + (guint64)i * job->run->shard.n))
-      break;
-  g_mutex_lock (&job->mutex);
-  job->n_running--;
-  g_cond_broadcast (&job->changed);
-  g_mutex_unlock (&job->mutex);
-  return NULL;
-}
-
-/* Enough rows for a transaction; NULL when no more will come. */
-static GPtrArray *
-collect (Job *job)
-{
-  gint64 until = g_get_monotonic_time () + MAX_WAIT_US;
-  GPtrArray *rows;
-
-  g_mutex_lock (&job->mutex);
-  while (job->n_running > 0 && job->rows->len < MIN_ROWS && job->error == NULL)
-    if (!g_cond_wait_until (&job->changed, &job->mutex, until))
-      break;
-  rows = job->rows;
-  job->rows = rows_new ();
-  if (rows->len == 0 && job->n_running == 0)
-    g_clear_pointer (&rows, g_ptr_array_unref);
-  g_cond_broadcast (&job->changed);
-  g_mutex_unlock (&job->mutex);
-  return rows;
-}
-
-static gboolean
-store (Job *job, PsResults *results, GPtrArray *rows, PsSweepProgress *progress, GError **error)
-{
-  if (rows->len > 0 && !ps_results_store (results, (PsResult *const *)rows->pdata, rows->len, error))
+  if (!ps_results_store (job->results, (PsResult *const *)rows->pdata, rows->len, error))
     return FALSE;
   for (guint i = 0; i < rows->len; i++)
     if (((PsResult *)rows->pdata[i])->reason != NULL)
@@ -150,28 +66,66 @@ store (Job *job, PsResults *results, GPtrArray *rows, PsSweepProgress *progress,
   return TRUE;
 }
 
+/* The thread that predicted rows stores them, while they are in its cache. Later predictions use their memory. */
 static void
-write_rows (Job *job, PsResults *results, PsSweepProgress *progress)
+store (Job *job, PsSweepWorker *worker, GPtrArray *rows)
 {
-  GPtrArray *rows;
   GError *error = NULL;
 
-  while ((rows = collect (job)) != NULL)
-    {
-      gboolean stored = error == NULL && store (job, results, rows, progress, &error);
+  if (rows->len == 0)
+    return;
+  g_mutex_lock (&job->mutex);
+  if (job->error == NULL)
+    store_rows (job, rows, &error);
+  g_mutex_unlock (&job->mutex);
+  ps_sweep_worker_reuse (worker, rows);
+  if (error != NULL)
+    fail (job, error);
+}
 
-      g_mutex_lock (&job->mutex);
-      g_ptr_array_extend_and_steal (job->spare, rows);
-      g_mutex_unlock (&job->mutex);
-      if (!stored && !g_atomic_int_get (&job->stop))
-        fail (job, g_error_copy (error));
+static void
+predict_block (Job *job, PsSweepWorker *worker, guint64 block)
+{
+  g_autoptr (GPtrArray) rows = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
+  guint64 end = MIN ((block + 1) * job->block, job->sweep->n_points);
+  gint64 until = g_get_monotonic_time () + MAX_WAIT_US;
+  GError *error = NULL;
+
+  for (guint64 point = block * job->block; point < end && error == NULL && !g_atomic_int_get (&job->stop); point++)
+    {
+      PsResult *row;
+
+      if (is_present (job, point))
+        continue;
+      row = ps_sweep_worker_predict (worker, point, &error);
+      if (row != NULL)
+        g_ptr_array_add (rows, row);
+      if (point % LOOK == 0 && g_get_monotonic_time () > until)
+        {
+          store (job, worker, rows);
+          until = g_get_monotonic_time () + MAX_WAIT_US;
+        }
     }
-  g_clear_error (&error);
+  store (job, worker, rows);
+  if (error != NULL)
+    fail (job, error);
+}
+
+static gpointer
+work (gpointer data)
+{
+  Job *job = data;
+  g_autoptr (PsSweepWorker) worker = ps_sweep_worker_new (job->sweep);
+  guint i;
+
+  while (!g_atomic_int_get (&job->stop) && (i = (guint)g_atomic_int_add (&job->next, 1)) < job->n_blocks)
+    predict_block (job, worker, job->run->shard.index + (guint64)i * job->run->shard.n);
+  return NULL;
 }
 
 /* Settings of the shard, and how many of them are there already. */
 static void
-count (Job *job, PsSweepProgress *progress)
+count (Job *job)
 {
   guint64 n_all = (job->sweep->n_points + job->block - 1) / job->block;
   const PsShard *shard = &job->run->shard;
@@ -182,49 +136,42 @@ count (Job *job, PsSweepProgress *progress)
       guint64 first = (shard->index + (guint64)i * shard->n) * job->block;
       guint64 end = MIN (first + job->block, job->sweep->n_points);
 
-      progress->n_points += end - first;
+      job->progress->n_points += end - first;
       for (guint64 point = first; point < end; point++)
-        progress->present += is_present (job, point);
+        job->progress->present += is_present (job, point);
     }
 }
 
 static void
-run_threads (Job *job, PsResults *results, PsSweepProgress *progress)
+run_threads (Job *job)
 {
   guint n_jobs = job->run->n_jobs, n = 0;
   g_autofree GThread **threads = g_new0 (GThread *, n_jobs);
   GError *failure = NULL;
 
-  g_mutex_lock (&job->mutex);
   for (; n < n_jobs && failure == NULL; n += threads[n] != NULL)
     threads[n] = g_thread_try_new ("sweep", work, job, &failure);
-  job->n_running = n;
-  g_mutex_unlock (&job->mutex);
   g_prefix_error (&failure, "--jobs: %u threads: ", n_jobs);
   if (failure != NULL)
     fail (job, failure);
-  write_rows (job, results, progress);
   for (guint i = 0; i < n; i++)
     g_thread_join (threads[i]);
 }
 
 /* Begins the sweep in the results and counts the settings that are done there. */
 static gboolean
-job_open (Job *job, PsResults *results, PsSweepProgress *progress, GError **error)
+job_open (Job *job, GError **error)
 {
   const PsSweep *sweep = job->sweep;
 
-  *progress = (PsSweepProgress){ 0 };
+  *job->progress = (PsSweepProgress){ 0 };
   job->block = block_size (sweep, &job->run->shard);
   job->present = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
-  job->rows = rows_new ();
-  job->spare = rows_new ();
   g_mutex_init (&job->mutex);
-  g_cond_init (&job->changed);
-  if (!ps_results_begin (results, sweep->digest, sweep->text, sweep->n_points, error)
-      || !ps_results_digests (results, job->present, error))
+  if (!ps_results_begin (job->results, sweep->digest, sweep->text, sweep->n_points, error)
+      || !ps_results_digests (job->results, job->present, error))
     return FALSE;
-  count (job, progress);
+  count (job);
   return TRUE;
 }
 
@@ -232,21 +179,18 @@ static void
 job_close (Job *job)
 {
   g_hash_table_unref (job->present);
-  g_ptr_array_unref (job->rows);
-  g_ptr_array_unref (job->spare);
   g_mutex_clear (&job->mutex);
-  g_cond_clear (&job->changed);
 }
 
 gboolean
 ps_sweep_run (const PsSweep *sweep, PsResults *results, const PsSweepRun *run, PsSweepProgress *progress,
               GError **error)
 {
-  Job job = { .sweep = sweep, .run = run };
-  gboolean ok = job_open (&job, results, progress, error);
+  Job job = { .sweep = sweep, .run = run, .results = results, .progress = progress };
+  gboolean ok = job_open (&job, error);
 
   if (ok)
-    run_threads (&job, results, progress);
+    run_threads (&job);
   job_close (&job);
   if (job.error != NULL)
     g_propagate_error (error, job.error);
@@ -257,9 +201,9 @@ gboolean
 ps_sweep_present (const PsSweep *sweep, PsResults *results, PsShard shard, guint64 *present, GError **error)
 {
   PsSweepRun run = { .shard = shard };
-  Job job = { .sweep = sweep, .run = &run };
   PsSweepProgress progress;
-  gboolean ok = job_open (&job, results, &progress, error);
+  Job job = { .sweep = sweep, .run = &run, .results = results, .progress = &progress };
+  gboolean ok = job_open (&job, error);
 
   job_close (&job);
   *present = progress.present;

@@ -31,6 +31,30 @@ dump (const char *name)
   return g_string_free (text, FALSE);
 }
 
+/* Makes the file that a build before version 5 made of the same sweep: all columns are in a table `prediction`. */
+static void
+make_old (const char *name, const char *of)
+{
+  g_autoptr (PsResults) results = open_results (name, PS_RESULTS_WRITE);
+  g_autofree char *path = path_of (of);
+
+  g_assert_true (ps_database_execute (results->file, NULL, "ATTACH ?1 AS other", "s", path));
+  g_assert_true (ps_database_script (results->file,
+                                     "INSERT INTO sweep SELECT * FROM other.sweep;"
+                                     "INSERT INTO prediction SELECT * FROM other.prediction;"
+                                     "INSERT INTO skipped SELECT * FROM other.skipped;"
+                                     "DETACH other; PRAGMA user_version = 4",
+                                     NULL));
+}
+
+static void
+change (const char *name, const char *script)
+{
+  g_autoptr (PsResults) results = open_results (name, PS_RESULTS_WRITE);
+
+  fine (ps_database_script (results->file, script, &error));
+}
+
 /* The table of columns in C is that of the schema. */
 static void
 test_columns (void)
@@ -60,7 +84,8 @@ test_older (void)
   g_autoptr (PsAnswer) whole = NULL, answer = NULL;
   g_autofree char *expected = NULL, *found = NULL;
 
-  run (sweep, "older.db", 2, (PsShard){ 0, 1 });
+  run (sweep, "newer.db", 2, (PsShard){ 0, 1 });
+  make_old ("older.db", "newer.db");
   g_autoptr (PsResults) old = open_results ("older.db", PS_RESULTS_WRITE);
   whole = fine (ps_results_best (old, &question, &error));
   g_assert_true (ps_database_script (old->file,
@@ -105,19 +130,78 @@ test_resume (void)
   whole = dump ("resume.db");
   progress = run (sweep, "resume.db", 2, (PsShard){ 0, 1 });
   g_assert_cmpuint (progress.present, ==, predicted + skipped);
-  {
-    g_autoptr (PsResults) results = open_results ("resume.db", PS_RESULTS_WRITE);
-
-    g_assert_true (ps_database_script (results->file,
-                                       "DELETE FROM prediction WHERE point % 3 = 0 OR point > 1000;"
-                                       "DELETE FROM skipped WHERE point % 2 = 0",
-                                       NULL));
-  }
+  change ("resume.db", "DELETE FROM varying WHERE point % 3 = 0 OR point > 1000;"
+                       "DELETE FROM skipped WHERE point % 2 = 0");
   progress = run (sweep, "resume.db", 2, (PsShard){ 0, 1 });
   g_assert_cmpuint (progress.predicted, >, 0);
   g_assert_cmpuint (progress.predicted, <, predicted);
   mended = dump ("resume.db");
   g_assert_true (strcmp (whole, mended) == 0);
+}
+
+/* Columns that begin to vary late are the same as those that vary from the start, in whatever order rows come. */
+static void
+test_widened (void)
+{
+  static const char *const deletions[]
+      = { "DELETE FROM varying WHERE point > 0", "DELETE FROM varying WHERE point <> 500", "DELETE FROM varying" };
+  g_autoptr (PsSweep) sweep = parse (SPEC "reduce = overlapped, exposed\n");
+  g_autofree char *whole = NULL;
+
+  run (sweep, "wide.db", 2, (PsShard){ 0, 1 });
+  whole = dump ("wide.db");
+  for (guint i = 0; i < G_N_ELEMENTS (deletions); i++)
+    {
+      g_autofree char *name = g_strdup_printf ("narrow-%u.db", i), *part = g_strdup_printf ("part-%u.db", i);
+      g_autofree char *path = path_of ("wide.db"), *merged = NULL, *resumed = NULL;
+
+      for (guint shard = 0; shard < 8; shard++) /* stored one by one: the first few see few columns vary */
+        run (sweep, part, 1, (PsShard){ shard, 8 });
+      g_autofree char *shards = dump (part);
+      g_assert_cmpstr (shards, ==, whole);
+      run (sweep, name, 1, (PsShard){ 0, 40 });
+      change (name, deletions[i]);
+      {
+        g_autoptr (PsResults) results = open_results (name, PS_RESULTS_WRITE);
+
+        fine (ps_results_merge (results, path, &error));
+      }
+      merged = dump (name);
+      g_assert_cmpstr (merged, ==, whole);
+      change (name, deletions[i]);
+      run (sweep, name, 2, (PsShard){ 0, 1 });
+      resumed = dump (name);
+      g_assert_cmpstr (resumed, ==, whole);
+    }
+}
+
+/* A file of version 4 goes on as it is, and merges into a new one, and a new one into it. */
+static void
+test_version_4 (void)
+{
+  g_autoptr (PsSweep) sweep = parse (SPEC);
+  g_autofree char *whole = NULL, *resumed = NULL, *path = path_of ("v4.db");
+
+  run (sweep, "v5.db", 2, (PsShard){ 0, 1 });
+  whole = dump ("v5.db");
+  make_old ("v4.db", "v5.db");
+  for (guint i = 0; i < 2; i++)
+    {
+      const char *name = i == 0 ? "into-5.db" : "v4.db", *from = i == 0 ? "v4.db" : "v5.db";
+      g_autofree char *other = path_of (from), *merged = NULL;
+      g_autoptr (PsResults) results = open_results (name, PS_RESULTS_WRITE);
+
+      fine (ps_results_merge (results, other, &error));
+      merged = dump (name);
+      g_assert_cmpstr (merged, ==, whole);
+      change ("v4.db", "DELETE FROM prediction WHERE point % 3 = 0; DELETE FROM skipped WHERE point % 2 = 0");
+    }
+  change ("v4.db", "DELETE FROM prediction WHERE point % 5 = 0");
+  run (sweep, "v4.db", 2, (PsShard){ 0, 1 });
+  resumed = dump ("v4.db");
+  g_assert_cmpstr (resumed, ==, whole);
+  change ("v4.db", "PRAGMA user_version = 3");
+  refused (ps_results_open (path, PS_RESULTS_READ, &error), PS_ERROR_INPUT, "*v4.db: result database of version 3;*");
 }
 
 static void
@@ -174,7 +258,7 @@ test_foreign (void)
 {
   g_autoptr (PsSweep) sweep = parse (SPEC), other = parse (SPEC "sync = bypass\n");
   g_autoptr (PsResults) results = NULL, merged = NULL;
-  g_autofree char *path = path_of ("other.db"), *empty = path_of ("empty.db"), *mine = path_of ("mine.db");
+  g_autofree char *path = path_of ("other.db"), *empty = path_of ("empty.db"), *mine = path_of ("mine-4.db");
   PsSweepRun how = { .n_jobs = 1, .shard = { 0, 1 } };
   PsSweepProgress progress;
   g_autoptr (GError) error = NULL;
@@ -191,13 +275,16 @@ test_foreign (void)
   g_assert_false (ps_results_merge (results, empty, &error));
   g_assert_nonnull (strstr (error->message, "empty.db: holds no sweep yet"));
   g_clear_error (&error);
+  ps_results_close (g_steal_pointer (&results));
+  make_old ("mine-4.db", "mine.db");
+  results = open_results ("mine-4.db", PS_RESULTS_WRITE);
   g_assert_true (ps_database_script (results->file, "ALTER TABLE prediction DROP COLUMN offload", NULL));
   g_assert_false (ps_sweep_run (sweep, results, &how, &progress, &error));
-  g_assert_nonnull (strstr (error->message, "mine.db: was predicted by a build of pipesim with other options"));
+  g_assert_nonnull (strstr (error->message, "mine-4.db: was predicted by a build of pipesim with other options"));
   g_clear_error (&error);
   merged = open_results ("merged.db", PS_RESULTS_WRITE);
   g_assert_false (ps_results_merge (merged, mine, &error));
-  g_assert_nonnull (strstr (error->message, "mine.db: was predicted by a build of pipesim with other options"));
+  g_assert_nonnull (strstr (error->message, "mine-4.db: was predicted by a build of pipesim with other options"));
   g_clear_error (&error);
   g_assert_true (ps_database_script (results->file, "UPDATE sweep SET version = '0.0.1'", NULL));
   g_assert_false (ps_sweep_run (sweep, results, &how, &progress, &error));
@@ -253,6 +340,8 @@ main (int argc, char **argv)
   g_test_add_func ("/results/older", test_older);
   g_test_add_func ("/results/same", test_same);
   g_test_add_func ("/results/resume", test_resume);
+  g_test_add_func ("/results/widened", test_widened);
+  g_test_add_func ("/results/version-4", test_version_4);
   g_test_add_func ("/results/shards", test_shards);
   g_test_add_func ("/results/tiny-shards", test_tiny_shards);
   g_test_add_func ("/results/foreign", test_foreign);
