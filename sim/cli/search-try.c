@@ -155,12 +155,14 @@ search_carry_over (const SearchFound *found, const PsPlacement *placement)
           PsOp op = schedule->ops[program->op_of[ended[i].step]];
 
           op.paired = 0;
-          if (placement->device[op.stage] == d && op.kind != PS_OP_R)
+          if (ps_placement_device (placement, ps_schedule_weight_copy (schedule, op.microbatch), op.stage) == d
+              && op.kind != PS_OP_R)
             ps_schedule_builder_add_op (builder, op);
         }
       ps_schedule_builder_next_device (builder);
     }
   carried = ps_schedule_builder_end (builder);
   carried->n_slices = schedule->n_slices;
+  carried->copy = g_memdup2 (schedule->copy, schedule->n_microbatches * sizeof *schedule->copy);
   return carried;
 }

@@ -37,7 +37,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SearchFound, search_found_clear)
 gboolean search_try (PsSetting *setting, const SearchChoice *choice, const SearchLimits *limits, const PsCosts *given,
                      SearchFound *found, GError **error);
 
-/* The schedule that was found without its R, on the devices of a placement of one copy. Where it has an R or the
+/* The schedule that was found without its R, on the devices of a placement of as many copies. Where it has an R or the
  * devices are others, they run their ops, without pairs, in the order in which they have ended. Free with
  * ps_schedule_free. */
 PsSchedule *search_carry_over (const SearchFound *found, const PsPlacement *placement) G_GNUC_WARN_UNUSED_RESULT;

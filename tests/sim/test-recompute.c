@@ -23,6 +23,7 @@ schedule_with (const char *family, guint mask)
   const PsFamilySetting setting = { .n_devices = P, .n_microbatches = M, .n_chunks = 1 };
   g_autoptr (PsSchedule) order = ps_family_generate (ps_family_find (family), &setting, NULL);
   PsScheduleBuilder *builder = ps_schedule_builder_new (family, ps_placement_copy (order->placement), M);
+  PsSchedule *schedule;
 
   for (guint d = 0; d < P; d++)
     {
@@ -36,7 +37,9 @@ schedule_with (const char *family, guint mask)
         }
       ps_schedule_builder_next_device (builder);
     }
-  return ps_schedule_builder_end (builder);
+  schedule = ps_schedule_builder_end (builder);
+  schedule->copy = g_memdup2 (order->copy, order->copy != NULL ? M : 0);
+  return schedule;
 }
 
 static PsPrediction *
@@ -432,6 +435,29 @@ test_choice (void)
   g_assert_cmpuint (10 * n_best, >=, 9 * n_fit);
 }
 
+/* A schedule goes on without its R, of two copies of the weights too. */
+static void
+test_carry_over (void)
+{
+  static const char *const names[] = { "1f1b", "chimera" };
+  g_autoptr (PsSetting) setting = parse_good ("-p 2 -m 4 --costs f=1ms,b=1ms,w=1ms,act=2KiB,keep=1KiB");
+
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      const SearchFound found = { .prediction = predict (setting, names[i], 0x5a) };
+      const PsSchedule *schedule = found.prediction->program->schedule;
+      g_autoptr (PsSchedule) carried = search_carry_over (&found, schedule->placement);
+
+      g_assert_true (ps_schedule_validate (carried, NULL));
+      g_assert_false (carried->recomputes);
+      g_assert_cmpuint (ps_schedule_n_ops (carried), ==, ps_schedule_n_ops (schedule) - 4);
+      for (guint microbatch = 0; microbatch < M; microbatch++)
+        g_assert_cmpuint (ps_schedule_weight_copy (carried, microbatch), ==,
+                          ps_schedule_weight_copy (schedule, microbatch));
+      ps_prediction_free (found.prediction);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -445,5 +471,6 @@ main (int argc, char **argv)
   g_test_add_func ("/recompute/bound", test_bound);
   g_test_add_func ("/recompute/pairs", test_pairs);
   g_test_add_func ("/recompute/choice", test_choice);
+  g_test_add_func ("/recompute/carry-over", test_carry_over);
   return g_test_run ();
 }
