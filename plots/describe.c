@@ -94,7 +94,9 @@ ps_timeline_append_memory (GString *script, const PsTimeline *timeline, double x
 gboolean
 ps_timeline_is_coarse (const PsPicture *picture, const PsTimeline *timeline)
 {
-  return timeline->ops->len > (g_str_has_suffix (picture->output, ".svg") ? MANY_OPS : VERY_MANY_OPS);
+  gboolean is_svg = picture->output != NULL && g_str_has_suffix (picture->output, ".svg");
+
+  return timeline->ops->len > (is_svg ? MANY_OPS : VERY_MANY_OPS);
 }
 
 gint64

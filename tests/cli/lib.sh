@@ -1,7 +1,7 @@
 # lib.sh - for command tests: makes a temporary folder, and has checks that print TAP. Source it; end with `finish`.
 
 PATH=$(cd "$PIPESIM_BINDIR" && pwd):$PATH
-export LC_ALL=C.UTF-8
+export LC_ALL=C.UTF-8 G_DEBUG=fatal-criticals
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/folder"

@@ -157,6 +157,7 @@ if command -v sqlite3 >/dev/null; then
   if grep -q '"fresh_error": -0.999' "$work/stdout"; then result "not with fresh costs" "$(cat "$work/stdout")"; else result "not with fresh costs"; fi
 fi
 if command -v gnuplot >/dev/null; then
+  step "draw memory as text" pipesim plot memory predicted.json measured.json --terminal
   for ending in svg png pdf; do
     step "draw timeline.$ending" pipesim plot timeline predicted.json measured.json -o timeline.$ending
     picture timeline.$ending
