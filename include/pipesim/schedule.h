@@ -201,6 +201,8 @@ void ps_schedule_builder_reserve (PsScheduleBuilder *builder, guint n);
 void ps_schedule_builder_add (PsScheduleBuilder *builder, PsOpKind kind, guint stage, guint microbatch);
 void ps_schedule_builder_add_op (PsScheduleBuilder *builder, PsOp op);
 void ps_schedule_builder_add_ops (PsScheduleBuilder *builder, const PsOp *ops, guint n);
+/* Adds n ops, which the caller writes before its next call. */
+PsOp *ps_schedule_builder_room (PsScheduleBuilder *builder, guint n);
 /* The post stands after the ops that the device has so far. op.paired is 0. */
 void ps_schedule_builder_add_post (PsScheduleBuilder *builder, guint type, PsOp op);
 void ps_schedule_builder_next_device (PsScheduleBuilder *builder);

@@ -266,12 +266,10 @@ ps_draft_schedule (const PsDraft *draft, const char *name, const PsFamilySetting
 {
   PsPlacementKind placement = draft->n_chunks == 1 ? PS_PLACEMENT_LOOP : PS_PLACEMENT_V;
   PsScheduleBuilder *builder = ps_family_builder (name, placement, setting);
-  g_autofree PsOp *ops = g_new (PsOp, draft->device[0].n_ordered);
 
   for (guint i = 0; i < draft->n_devices; i++)
     {
-      list_ops (&draft->device[i], ops);
-      ps_schedule_builder_add_ops (builder, ops, draft->device[i].n_ordered);
+      list_ops (&draft->device[i], ps_schedule_builder_room (builder, draft->device[i].n_ordered));
       ps_schedule_builder_next_device (builder);
     }
   return ps_schedule_builder_end (builder);

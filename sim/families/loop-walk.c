@@ -3,89 +3,60 @@
  * weight gradients. */
 #include "families-private.h"
 
-#include <string.h>
-
-/* The next unit of one kind of op: groups of microbatches in order, in a group chunks, in a chunk microbatches, and of
- * a microbatch its slices. */
-typedef struct
-{
-  guint start; /* first microbatch of the group */
-  guint chunk;
-  guint place; /* of the microbatch in the group */
-  guint slice;
-} Unit;
-
-typedef struct
-{
-  PsScheduleBuilder *builder;
-  const PsFamilySetting *setting;
-  guint device;
-  PsWalk walk;
-  Unit next[PS_N_OP_KINDS];
-} Walker;
-
+/* Ops of the first device in order: groups of microbatches, in a group chunks, in a chunk microbatches, and of a
+ * microbatch its slices. Forwards begin with the first chunk and the first slice, backwards with the last ones. */
 static void
-go_on (const Walker *walker, Unit *unit, guint size)
+list_units (const PsFamilySetting *setting, guint group, PsOp *forward, PsOp *backward)
 {
-  const PsFamilySetting *setting = walker->setting;
+  guint p = setting->n_devices, v = setting->n_chunks, m = setting->n_microbatches, n = 0;
 
-  if (++unit->slice < setting->n_slices)
-    return;
-  unit->slice = 0;
-  if (++unit->place < size)
-    return;
-  unit->place = 0;
-  if (++unit->chunk < setting->n_chunks)
-    return;
-  unit->chunk = 0;
-  unit->start += size;
-}
-
-/* Forwards begin with the first chunk and the first slice, backwards with the last ones. */
-static void
-add_unit (Walker *walker, PsOpKind kind, gboolean paired)
-{
-  const PsFamilySetting *setting = walker->setting;
-  Unit *unit = &walker->next[kind];
-  guint left = setting->n_microbatches - unit->start;
-  guint chunk = kind == PS_OP_F ? unit->chunk : setting->n_chunks - 1 - unit->chunk;
-  guint slice = kind == PS_OP_F ? unit->slice : setting->n_slices - 1 - unit->slice;
-
-  ps_schedule_builder_add_op (walker->builder, (PsOp){
-                                                   .kind = (guint8)kind,
-                                                   .slice = (guint8)slice,
-                                                   .stage = (guint16)(chunk * setting->n_devices + walker->device),
-                                                   .microbatch = (unit->start + unit->place) & G_MAXINT32,
-                                                   .paired = paired != 0,
-                                               });
-  go_on (walker, unit, walker->walk.group ? MIN (walker->walk.group, left) : left);
-}
-
-static void
-add_device (Walker *walker)
-{
-  const PsFamilySetting *setting = walker->setting;
-  PsWalk walk = walker->walk;
-  guint units = setting->n_microbatches * setting->n_chunks * setting->n_slices;
-  guint warmup = MIN (units, walk.warmup), n_weights = 0;
-
-  memset (walker->next, 0, sizeof walker->next);
-  for (guint k = 0; k < warmup; k++)
-    add_unit (walker, PS_OP_F, FALSE);
-  for (guint k = 0; k < units; k++)
+  for (guint start = 0, end; start < m; start = end)
     {
-      if (warmup + k < units)
-        add_unit (walker, PS_OP_F, walk.pairs);
-      add_unit (walker, walk.split ? PS_OP_B : PS_OP_BW, FALSE);
-      if (walk.split && k >= walk.delay)
-        {
-          add_unit (walker, PS_OP_W, FALSE);
-          n_weights++;
-        }
+      end = group > 0 && group < m - start ? start + group : m;
+      for (guint chunk = 0; chunk < v; chunk++)
+        for (guint microbatch = start; microbatch < end; microbatch++)
+          for (guint slice = 0; slice < setting->n_slices; slice++, n++)
+            {
+              forward[n] = (PsOp){ .kind = PS_OP_F,
+                                   .slice = (guint8)slice,
+                                   .stage = (guint16)(chunk * p),
+                                   .microbatch = microbatch & G_MAXINT32 };
+              backward[n] = (PsOp){ .slice = (guint8)(setting->n_slices - 1 - slice),
+                                    .stage = (guint16)((v - 1 - chunk) * p),
+                                    .microbatch = microbatch & G_MAXINT32 };
+            }
     }
-  for (; walk.split && n_weights < units; n_weights++)
-    add_unit (walker, PS_OP_W, FALSE);
-  ps_schedule_builder_next_device (walker->builder);
+}
+
+static inline PsOp
+of_device (PsOp unit, PsOpKind kind, guint device)
+{
+  unit.kind = (guint8)kind;
+  unit.stage = (guint16)(unit.stage + device);
+  return unit;
+}
+
+/* Writes the order of a device. */
+static void
+list_ops (PsWalk walk, guint device, const PsOp *forward, const PsOp *backward, guint n_units, PsOp *op)
+{
+  guint n_forwards = MIN (n_units, walk.warmup), n_weights = 0;
+
+  for (guint k = 0; k < n_forwards; k++)
+    *op++ = of_device (forward[k], PS_OP_F, device);
+  for (guint k = 0; k < n_units; k++)
+    {
+      if (n_forwards < n_units)
+        {
+          *op = of_device (forward[n_forwards++], PS_OP_F, device);
+          op++->paired = walk.pairs != 0;
+        }
+      *op++ = of_device (backward[k], walk.split ? PS_OP_B : PS_OP_BW, device);
+      if (walk.split && k >= walk.delay)
+        *op++ = of_device (backward[n_weights++], PS_OP_W, device);
+    }
+  for (; walk.split && n_weights < n_units; n_weights++)
+    *op++ = of_device (backward[n_weights], PS_OP_W, device);
 }
 
 PsWalk
@@ -97,14 +68,20 @@ ps_family_1f1b_rule (const PsFamilySetting *setting, guint device)
 PsSchedule *
 ps_family_walk (const char *name, const PsFamilySetting *setting, PsWalk (*rule) (const PsFamilySetting *, guint))
 {
-  Walker walker = { .builder = ps_family_builder (name, PS_PLACEMENT_LOOP, setting), .setting = setting };
+  PsScheduleBuilder *builder = ps_family_builder (name, PS_PLACEMENT_LOOP, setting);
+  guint n_units = setting->n_microbatches * setting->n_chunks * setting->n_slices;
+  g_autofree PsOp *forward = g_new (PsOp, 2 * (gsize)n_units);
 
-  for (; walker.device < setting->n_devices; walker.device++)
+  list_units (setting, rule (setting, 0).group, forward, forward + n_units);
+  for (guint device = 0; device < setting->n_devices; device++)
     {
-      walker.walk = rule (setting, walker.device);
-      add_device (&walker);
+      PsWalk walk = rule (setting, device);
+
+      list_ops (walk, device, forward, forward + n_units, n_units,
+                ps_schedule_builder_room (builder, (walk.split ? 3 : 2) * n_units));
+      ps_schedule_builder_next_device (builder);
     }
-  PsSchedule *schedule = ps_schedule_builder_end (walker.builder);
+  PsSchedule *schedule = ps_schedule_builder_end (builder);
   schedule->n_slices = setting->n_slices;
   return schedule;
 }

@@ -35,7 +35,6 @@ ps_v_block_new (const PsFamilySetting *setting, const guint (*offset)[4], guint 
   for (gsize i = 0; i < n_slots; i++)
     block->slot[i] = PS_V_NOWHERE;
   block->op = g_new0 (guint32, (gsize)p * block->n_slots);
-  block->used = g_new0 (guint8, (gsize)p * block->n_slots);
   for (guint device = 0; device < p; device++)
     for (guint type = 0; type < 4; type++)
       for (guint i = 0; i < m; i++)
@@ -50,98 +49,41 @@ ps_v_block_free (PsVBlock *block)
     return;
   g_free (block->slot);
   g_free (block->op);
-  g_free (block->used);
   g_free (block);
 }
 
+/* What ops do to the activations of their device, by PsVBlock.split and 1 + PsVType. */
+static const gint8 changes[2][1 + PS_V_N_TYPES] = { { 0, 1, 1, -1, -1, 0, 0 }, { 0, 1, 1, 0, 0, -1, -1 } };
+
+/* Adds to *held what the ops that start in these slots of the device change; *peak becomes the most that it holds. */
 static void
-mark (PsVBlock *block, guint device, PsVType type, guint slot, guint8 used)
+count_held (const PsVBlock *block, guint device, guint begin, guint end, gint *held, gint *peak)
 {
-  for (guint i = 0; i < length (block, type); i++)
-    block->used[(gsize)device * block->n_slots + slot + i] = used;
-}
+  const guint32 *op = ps_v_block_at (block, device, 0);
+  const gint8 *change = changes[block->split != 0];
+  gint now = *held, most = *peak;
 
-void
-ps_v_block_put (PsVBlock *block, guint device, PsVType type, guint microbatch, guint slot)
-{
-  mark (block, device, type, slot, TRUE);
-  block->op[(gsize)device * block->n_slots + slot] = 1 + type + 8 * microbatch;
-  *ps_v_block_slot (block, device, type, microbatch) = slot;
-}
-
-void
-ps_v_block_take (PsVBlock *block, guint device, PsVType type, guint microbatch)
-{
-  guint32 *slot = ps_v_block_slot (block, device, type, microbatch);
-
-  mark (block, device, type, *slot, FALSE);
-  block->op[(gsize)device * block->n_slots + *slot] = 0;
-  *slot = PS_V_NOWHERE;
-}
-
-/* Activations that an op of this type takes or gives back. */
-static gint
-change (const PsVBlock *block, PsVType type)
-{
-  if (type <= PS_V_F_UP)
-    return 1;
-  return (type <= PS_V_B_UP) != block->split ? -1 : 0;
-}
-
-/* Fills level with what the device holds after the ops that start up to each slot, and returns the most. */
-static gint
-fill_levels (const PsVBlock *block, guint device, gint *level)
-{
-  gint held = 0, peak = 0;
-  PsVType type;
-  guint microbatch;
-
-  for (guint slot = 0; slot < block->n_slots; slot++)
+  for (guint slot = begin; slot < end; slot++)
     {
-      if (ps_v_block_op (block, device, slot, &type, &microbatch))
-        held += change (block, type);
-      peak = MAX (peak, held);
-      level[slot] = held;
+      now += change[op[slot] & 7];
+      most = MAX (most, now);
     }
-  return peak;
+  *held = now;
+  *peak = most;
 }
 
 guint
 ps_v_block_peak (const PsVBlock *block)
 {
-  g_autofree gint *level = g_new (gint, block->n_slots);
   gint peak = 0;
 
   for (guint device = 0; device < block->n_devices; device++)
-    peak = MAX (peak, fill_levels (block, device, level));
-  return (guint)peak;
-}
-
-gboolean
-ps_v_block_input (const PsVBlock *block, guint *device, PsVType *type)
-{
-  gboolean first = *device == 0, last = *device + 1 == block->n_devices;
-
-  switch (*type)
     {
-    case PS_V_F_DOWN:
-      if (first)
-        return FALSE;
-      --*device;
-      break;
-    case PS_V_B_DOWN:
-      *type = first ? PS_V_F_UP : PS_V_B_DOWN;
-      *device -= !first;
-      break;
-    case PS_V_F_UP:
-    case PS_V_B_UP:
-      *type -= last;
-      *device += !last;
-      break;
-    default:
-      *type -= 2;
+      gint held = 0;
+
+      count_held (block, device, 0, block->n_slots, &held, &peak);
     }
-  return TRUE;
+  return (guint)peak;
 }
 
 /* First slot in which the input of the op is there. */
@@ -161,8 +103,9 @@ typedef struct
   guint barrier; /* first slot after the ops that stay */
   guint top;
   gint held;     /* after the ops that have come */
-  gint *level;   /* [n_slots] activations held after the ops that start up to a slot; known below top */
-  guint32 *free; /* [n_slots] a slot is free where it names itself; else on the way to the next free one */
+  gint *level;   /* [n_slots] activations held after the ops that start up to a slot; known from barrier to top */
+  guint32 *free; /* [n_slots + 1] a slot is free where it names itself; else on the way to the next free one; known from
+                    barrier to top, which is free */
 } Row;
 
 typedef struct
@@ -199,7 +142,7 @@ first_gap (Row *row, guint to, guint length)
   while (to < row->top)
     {
       to = next_free (row, to);
-      if (row->free[to + length - 1] == to + length - 1)
+      if (to + length > row->top || row->free[to + length - 1] == to + length - 1)
         return to;
       to += length;
     }
@@ -210,7 +153,10 @@ static void
 occupy (Row *row, guint slot, guint length, gint by)
 {
   for (; row->top < slot + length; row->top++)
-    row->level[row->top] = row->held;
+    {
+      row->level[row->top] = row->held;
+      row->free[row->top + 1] = row->top + 1;
+    }
   for (guint i = slot; i < row->top; i++)
     row->level[i] += by;
   for (guint i = slot; i < slot + length; i++)
@@ -223,7 +169,7 @@ slide_op (Slide *slide, guint device, PsVType type, guint microbatch, guint from
 {
   PsVBlock *block = slide->block;
   Row *row = &slide->row[device];
-  gint by = change (block, type);
+  gint by = changes[block->split != 0][1 + type];
   guint to = MAX (ready (block, device, type, microbatch), row->barrier);
 
   if (by > 0)
@@ -243,22 +189,23 @@ begin_row (Slide *slide, guint device, gint64 after)
 {
   const PsVBlock *block = slide->block;
   Row *row = &slide->row[device];
+  gint held = 0;
 
-  slide->limit = MAX (slide->limit, fill_levels (block, device, row->level));
   row->begin = after < 0 ? 0 : (guint)after + (device == 0);
+  count_held (block, device, 0, row->begin, &held, &slide->limit);
+  row->held = held;
+  count_held (block, device, row->begin, block->n_slots, &held, &slide->limit);
   for (guint slot = row->begin; slot > 0 && row->barrier == 0; slot--)
-    if (block->op[(gsize)device * block->n_slots + slot - 1] != 0)
+    if (*ps_v_block_at (block, device, slot - 1) != 0)
       row->barrier = slot - 1 + block->b_length;
   row->top = row->barrier;
-  row->held = row->begin > 0 ? row->level[row->begin - 1] : 0;
-  for (guint slot = 0; slot < block->n_slots; slot++)
-    row->free[slot] = slot;
+  row->free[row->top] = row->top;
 }
 
 void
 ps_v_block_slide (PsVBlock *block, gint64 after, guint end)
 {
-  gsize n_slots = block->n_slots;
+  gsize n_slots = block->n_slots + (gsize)1;
   g_autofree gint *level = g_new0 (gint, block->n_devices * n_slots);
   g_autofree guint32 *free = g_new (guint32, block->n_devices * n_slots);
   g_autofree Row *row = g_new0 (Row, block->n_devices);
@@ -276,17 +223,4 @@ ps_v_block_slide (PsVBlock *block, gint64 after, guint end)
     for (guint device = 0; device < block->n_devices; device++)
       if (slot >= row[device].begin && ps_v_block_op (block, device, slot, &type, &microbatch))
         slide_op (&slide, device, type, microbatch, slot);
-}
-
-PsOp
-ps_v_block_name (const PsVBlock *block, guint device, PsVType type, guint microbatch)
-{
-  static const guint8 kinds[] = { PS_OP_F, PS_OP_F, PS_OP_B, PS_OP_B, PS_OP_W, PS_OP_W };
-  gboolean near = type == PS_V_F_DOWN || type == PS_V_B_UP || type == PS_V_W_NEAR;
-
-  return (PsOp){
-    .kind = (guint8)(kinds[type] == PS_OP_B && !block->split ? PS_OP_BW : kinds[type]),
-    .stage = (guint16)(near ? device : 2 * block->n_devices - 1 - device),
-    .microbatch = microbatch & G_MAXINT32,
-  };
 }

@@ -4,57 +4,45 @@
 
 #include <string.h>
 
-#define HERE G_MAXUINT16
-
-/* The device that makes the input of each F, and of each backward, of the stages of all copies: [2 * copies * stages].
- * HERE: the device itself, or none. */
-static guint16 *
-find_makers (const PsPlacement *placement)
+/* Counts the ops of each kind and stage. TRUE: there are pairs. */
+static gboolean
+count_ops (const PsSchedule *schedule, guint32 *count)
 {
-  guint n_stages = placement->n_stages, n = placement->n_copies * n_stages;
-  guint16 *makers = g_new (guint16, 2 * (gsize)n);
+  guint n_ops = ps_schedule_n_ops (schedule), n_stages = schedule->placement->n_stages;
+  gboolean pairs = FALSE;
 
-  for (guint i = 0; i < n; i++)
-    for (guint backward = 0; backward < 2; backward++)
-      {
-        gboolean has_input = i % n_stages != (backward ? n_stages - 1 : 0);
-        guint maker = has_input ? placement->device[backward ? i + 1 : i - 1] : placement->device[i];
+  for (guint i = 0; i < n_ops; i++)
+    {
+      const PsOp *op = &schedule->ops[i];
 
-        makers[2 * i + backward] = (guint16)(maker == placement->device[i] ? HERE : maker);
-      }
-  return makers;
+      count[(ps_schedule_weight_copy (schedule, op->microbatch) * PS_N_OP_KINDS + op->kind) * n_stages + op->stage]++;
+      pairs |= op->paired;
+    }
+  return pairs;
 }
 
 /* Counts the instructions of each device: its ops, a send for each result that leaves, a receive and a wait for each
- * that comes. Returns the number of messages; *pairs: there are pairs. */
+ * that comes. Returns the number of messages. */
 static guint
-count_instructions (PsProgram *program, gboolean *pairs)
+count_instructions (PsProgram *program)
 {
-  const PsSchedule *schedule = program->schedule;
-  guint n_devices = schedule->placement->n_devices, n_stages = schedule->placement->n_stages, n_messages = 0;
-  g_autofree guint16 *makers = find_makers (schedule->placement);
+  const PsPlacement *placement = program->schedule->placement;
+  guint n_stages = placement->n_stages, n_kinds = placement->n_copies * PS_N_OP_KINDS, n_messages = 0;
 
-  for (guint device = 0; device < n_devices; device++)
+  for (guint i = 0; i < n_kinds * n_stages; i++)
     {
-      guint n_received = 0;
+      PsOp op = { .kind = (guint8)(i / n_stages % PS_N_OP_KINDS), .stage = (guint16)(i % n_stages) }, producer;
+      guint copy = i / n_stages / PS_N_OP_KINDS, device = ps_placement_device (placement, copy, op.stage);
+      gboolean has_input = ps_op_input (op, n_stages, &producer);
 
-      for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
-        {
-          PsOp op = schedule->ops[i];
-          gboolean backward = ps_op_is_backward (op);
-          guint place = ps_schedule_weight_copy (schedule, op.microbatch) * n_stages + op.stage;
-          guint maker = backward || op.kind == PS_OP_F ? makers[2 * place + backward] : HERE;
-
-          *pairs |= op.paired;
-          if (maker == HERE)
-            continue;
-          program->first[maker + 1]++;
-          n_received++;
-        }
-      program->first[device + 1] += schedule->first[device + 1] - schedule->first[device] + 2 * n_received;
-      n_messages += n_received;
+      program->first[device + 1] += program->count[i];
+      if (!has_input || ps_placement_device (placement, copy, producer.stage) == device)
+        continue;
+      program->first[device + 1] += 2 * program->count[i];
+      program->first[ps_placement_device (placement, copy, producer.stage) + 1] += program->count[i];
+      n_messages += program->count[i];
     }
-  for (guint device = 0; device < n_devices; device++)
+  for (guint device = 0; device < placement->n_devices; device++)
     program->first[device + 1] += program->first[device];
   return n_messages;
 }
@@ -73,7 +61,7 @@ allot (PsProgram *program, guint n_ops, guint n_messages, gboolean pairs)
   program->step_of = (guint32 *)(program->messages + n_messages);
   program->op_of = program->step_of + n_ops;
   program->message_of = program->op_of + n_ops;
-  program->pair = pairs ? (guint8 *)(program->message_of + n_ops) : NULL;
+  program->pair = pairs ? memset (program->message_of + n_ops, PS_PAIR_NONE, n_ops) : NULL;
 }
 
 static void
@@ -89,8 +77,7 @@ allot_streams (PsProgram *program)
 static PsProgram *
 program_new (PsSchedule *schedule, PsCommOrder order)
 {
-  guint n_ops = ps_schedule_n_ops (schedule), n_messages;
-  gboolean pairs = FALSE;
+  guint n_ops = ps_schedule_n_ops (schedule);
   PsProgram *program = g_new0 (PsProgram, 1);
 
   program->schedule = schedule;
@@ -100,7 +87,8 @@ program_new (PsSchedule *schedule, PsCommOrder order)
       = g_new0 (guint32, (gsize)schedule->placement->n_copies * PS_N_OP_KINDS * schedule->placement->n_stages);
   program->peak_activations = g_new0 (guint, schedule->placement->n_devices);
   program->first = g_new0 (guint, (gsize)schedule->placement->n_devices + 1);
-  n_messages = count_instructions (program, &pairs);
+  gboolean pairs = count_ops (schedule, program->count);
+  guint n_messages = count_instructions (program);
   allot (program, n_ops, n_messages, pairs);
   return program;
 }

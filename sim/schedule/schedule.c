@@ -86,12 +86,18 @@ ps_schedule_builder_add_op (PsScheduleBuilder *builder, PsOp op)
   builder->schedule->ops[builder->n_ops++] = op;
 }
 
+PsOp *
+ps_schedule_builder_room (PsScheduleBuilder *builder, guint n)
+{
+  ps_schedule_builder_reserve (builder, n);
+  builder->n_ops += n;
+  return &builder->schedule->ops[builder->n_ops - n];
+}
+
 void
 ps_schedule_builder_add_ops (PsScheduleBuilder *builder, const PsOp *ops, guint n)
 {
-  ps_schedule_builder_reserve (builder, n);
-  memcpy (builder->schedule->ops + builder->n_ops, ops, n * sizeof *ops);
-  builder->n_ops += n;
+  memcpy (ps_schedule_builder_room (builder, n), ops, n * sizeof *ops);
 }
 
 void

@@ -55,12 +55,17 @@ most_held (const PsVBlock *block, guint device, guint from, guint end)
   return most;
 }
 
+/* No op starts in the slots, and none that starts before reaches them. */
 static gboolean
 is_free (const PsVBlock *block, guint device, guint slot, guint length)
 {
-  const guint8 *used = &block->used[(gsize)device * block->n_slots + slot];
+  PsVType type;
+  guint microbatch;
 
-  return !used[0] && !used[length - 1];
+  for (guint i = slot > 0 ? slot - 1 : 0; i < slot + length; i++)
+    if (ps_v_block_op (block, device, i, &type, &microbatch) && i + length_of (block, type) > slot)
+      return FALSE;
+  return TRUE;
 }
 
 /* One op slides to the first free slot after what it needs and after what stays, from which on its device never holds
@@ -88,9 +93,11 @@ slide_all (PsVBlock *block, gint64 after, guint end)
 {
   PsVType type;
   guint microbatch;
-  gint limit = (gint)ps_v_block_peak (block);
+  gint limit = 0;
   g_autofree guint *barrier = g_new0 (guint, block->n_devices);
 
+  for (guint device = 0; device < block->n_devices; device++)
+    limit = MAX (limit, most_held (block, device, 0, block->n_slots));
   for (guint device = 0; device < block->n_devices; device++)
     for (guint slot = 0; after >= 0 && slot < (guint)after + (device == 0); slot++)
       if (ps_v_block_op (block, device, slot, &type, &microbatch))
