@@ -4,6 +4,13 @@
 
 #include <string.h>
 
+/* Whether a backward begins there: with its R, where that stands before it. */
+static gboolean
+begins_backward (const PsOp *op)
+{
+  return (ps_op_is_backward (op[0]) || op[0].kind == PS_OP_R) && op[-1].kind != PS_OP_R;
+}
+
 /* The order of one device in a round, as indices into the schedule's ops. It begins with the device's first backward.
  * In its drain a forward of the warm-up stands after every backward and its W. */
 static void
@@ -20,7 +27,7 @@ interleave (PsDrain *drain, const PsSchedule *schedule, guint device, guint32 *o
   guint warm_end = next, drain_start = MAX (next, last + 1);
   for (guint i = next; i < end; i++)
     {
-      if (i > drain_start && ps_op_is_backward (schedule->ops[i]) && warm < warm_end)
+      if (i > drain_start && begins_backward (&schedule->ops[i]) && warm < warm_end)
         order[fill++] = warm++;
       order[fill++] = i;
     }

@@ -348,6 +348,10 @@ recompute_odd (const PsSchedule *order)
   odd = ps_schedule_builder_end (builder);
   odd->n_slices = order->n_slices;
   odd->copy = g_memdup2 (order->copy, order->copy != NULL ? order->n_microbatches : 0);
+  odd->asynchronous = order->asynchronous;
+  odd->update_every = order->update_every;
+  odd->weight_versions
+      = g_memdup2 (order->weight_versions, order->placement->n_devices * sizeof *order->weight_versions);
   return lower (odd);
 }
 
@@ -361,8 +365,6 @@ check_recompute_some (const PsProgram *program)
   g_autoptr (PsRunResult) kept = NULL, some = NULL, all = NULL;
   g_auto (PsVerdict) verdict = { 0 };
 
-  if (program->schedule->weight_versions != NULL)
-    return;
   odd = recompute_odd (program->schedule);
   kept = recomputed (program, PS_RECOMPUTE_NONE, 0);
   some = recomputed (odd, recompute, 0);
