@@ -48,7 +48,7 @@ typedef struct
   PsMemoryLevel *memory;     /* [n_devices] scratch */
   gpointer buffers;          /* scratch; NULL: no run so far knew the size of a message */
   gboolean times_only;       /* set by a caller that reads no peaks: they then leave out the buffers of messages, which
-                                take half of a run */
+                                take most of a run */
   PsDeviceResult *device;    /* [n_devices] */
   gint64 makespan_ns;        /* first op start to last op end over all devices */
   gint64 max_span_ns;        /* longest span of a device */
