@@ -182,7 +182,7 @@ may_start (const Greedy *greedy, guint device, guint chain, guint kind)
   guint microbatch = greedy->next[chain];
   gint64 level = station->level + problem->take[chain];
 
-  if (kind != PS_OP_F || level > problem->limit[device])
+  if (kind != PS_OP_F || level > problem->limit[device] || greedy->policy->planned != NULL)
     return level <= problem->limit[device];
   if (chain / N_KINDS == problem->stages[problem->first_stage[device]]
       && microbatch >= next_whole (problem, station->oldest) && station->alive >= station->allowed)

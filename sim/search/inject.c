@@ -1,13 +1,14 @@
-/* inject.c - plans microbatches one by one: each enters at the earliest time at which its ops fit between the ops of
- * the microbatches before it. */
+/* inject.c - plans microbatches one by one: each takes the first way of the cell on which its devices have room. */
 #include "inject.h"
+
+/* Periods in a row without an entry, after which a plan is given up. */
+#define MAX_PERIODS 1024
 
 typedef struct
 {
   gint64 start;
-  gint64 end;
   guint32 op;
-} Busy;
+} Planned;
 
 /* Bytes that a device takes, or gives back if negative. */
 typedef struct
@@ -16,12 +17,11 @@ typedef struct
   gint64 bytes;
 } Change;
 
-/* What is planned on a device, in order of time. Entries before the begins are over for all microbatches to come. */
+/* What is planned on a device, in order of time. Changes before change_begin are over for all microbatches to come. */
 typedef struct
 {
-  Busy *busy; /* points into those of all devices */
-  guint busy_begin;
-  guint n_busy;
+  Planned *planned; /* points into those of all devices */
+  guint n_planned;
   Change *change;
   guint change_begin;
   guint n_changes;
@@ -31,71 +31,43 @@ typedef struct
 typedef struct
 {
   const PsProblem *problem;
-  const gint64 *way;
   Line *line;    /* [n_devices] */
   gint64 *bytes; /* [n_stages] that a microbatch's F takes with those of its earlier stages on the same device */
 } Plan;
 
-/* The n-th op of a microbatch's way. */
+/* A way of the cell. */
 typedef struct
 {
-  guint chain;
-  guint device;
-  gint64 after; /* its entry */
-} Hop;
+  const gint64 *start; /* of its wave */
+  guint copy;
+  gint64 entry;
+} Way;
 
-static Hop
-hop_at (const Plan *plan, guint n)
-{
-  guint count = plan->problem->n_stages, kind = n < count ? PS_OP_F : PS_OP_B;
-  guint stage = n < count ? n : 2 * count - 1 - n;
-
-  return (Hop){ stage * N_KINDS + kind, plan->problem->device[stage], plan->way[kind * count + stage] };
-}
-
-/* Returns the earliest start of an op, at `at` or later, at which the device is free for its whole duration. */
-static gint64
-find_gap (const Line *line, gint64 at, gint64 duration)
-{
-  guint low = line->busy_begin, high = line->n_busy;
-
-  while (low < high)
-    {
-      guint middle = (low + high) / 2;
-
-      if (line->busy[middle].end > at)
-        high = middle;
-      else
-        low = middle + 1;
-    }
-  for (; low < line->n_busy && line->busy[low].start < at + duration; low++)
-    at = MAX (at, line->busy[low].end);
-  return at;
-}
-
-/* The earliest time at `at` or later from which the bytes are left for good. */
-static gint64
-find_room (const Line *line, gint64 at, gint64 bytes, gint64 limit)
+/* Whether a device has the bytes from a time on for good. */
+static gboolean
+has_room (const Line *line, gint64 at, gint64 bytes, gint64 limit)
 {
   gint64 level = line->level;
 
+  if (level + bytes > limit)
+    return FALSE;
   for (guint i = line->n_changes; i > line->change_begin && line->change[i - 1].time > at; i--)
     {
       level -= line->change[i - 1].bytes;
       if (level + bytes > limit)
-        return line->change[i - 1].time;
+        return FALSE;
     }
-  return at;
+  return TRUE;
 }
 
 static void
-add_busy (Line *line, Busy busy)
+add_planned (Line *line, Planned planned)
 {
-  guint i = line->n_busy++;
+  guint i = line->n_planned++;
 
-  for (; i > line->busy_begin && line->busy[i - 1].start > busy.start; i--)
-    line->busy[i] = line->busy[i - 1];
-  line->busy[i] = busy;
+  for (; i > 0 && line->planned[i - 1].start > planned.start; i--)
+    line->planned[i] = line->planned[i - 1];
+  line->planned[i] = planned;
 }
 
 static void
@@ -109,29 +81,24 @@ add_change (Line *line, Change change)
   line->level += change.bytes;
 }
 
-/* The earliest entry at `entry` or later at which all hops are free; a later one than `latest` need not be free. */
-static gint64
-find_entry (const Plan *plan, gint64 entry, gint64 latest)
+static gboolean
+fits (const Plan *plan, const Way *way, gint64 shift)
 {
   const PsProblem *problem = plan->problem;
-  guint n = 2 * problem->n_stages;
+  guint begin = way->copy * problem->n_copy_stages;
 
-  for (guint i = 0, clear = 0; clear < n && entry <= latest; i++, clear++)
+  for (guint s = begin; s < begin + problem->n_copy_stages; s++)
     {
-      Hop hop = hop_at (plan, i % n);
-      gint64 start = entry + hop.after, free = start, limit = problem->limit[hop.device];
+      guint d = problem->device[s];
 
-      if (hop.chain % N_KINDS == PS_OP_F && limit != G_MAXINT64)
-        free = find_room (&plan->line[hop.device], start, plan->bytes[hop.chain / N_KINDS], limit);
-      free = find_gap (&plan->line[hop.device], free, problem->duration[hop.chain]);
-      if (free > start)
-        clear = 0;
-      entry += free - start;
+      if (problem->limit[d] != G_MAXINT64
+          && !has_room (&plan->line[d], way->start[s] + shift, plan->bytes[s], problem->limit[d]))
+        return FALSE;
     }
-  return entry;
+  return TRUE;
 }
 
-/* Takes and gives the bytes of an op. */
+/* Takes and gives the bytes of an op; returns its end. */
 static gint64
 run (Line *line, const PsProblem *problem, guint chain, gint64 start)
 {
@@ -143,19 +110,21 @@ run (Line *line, const PsProblem *problem, guint chain, gint64 start)
 }
 
 static void
-enter (Plan *plan, guint microbatch, gint64 entry)
+enter (Plan *plan, const Way *way, gint64 shift, guint microbatch)
 {
   const PsProblem *problem = plan->problem;
+  guint begin = way->copy * problem->n_copy_stages;
 
-  for (guint i = 0; i < 2 * problem->n_stages; i++)
+  for (guint s = begin; s < begin + problem->n_copy_stages; s++)
     {
-      Hop hop = hop_at (plan, i);
-      Line *line = &plan->line[hop.device];
-      gint64 start = entry + hop.after, end = run (line, problem, hop.chain, start);
+      Line *line = &plan->line[problem->device[s]];
+      gint64 f = way->start[s] + shift, b = way->start[problem->n_stages + s] + shift;
+      guint chain = s * N_KINDS;
 
-      add_busy (line, (Busy){ start, end, hop.chain * problem->m + microbatch });
-      if (hop.chain % N_KINDS == PS_OP_B)
-        run (line, problem, hop.chain + 1, end);
+      add_planned (line, (Planned){ f, op_at (problem, s, PS_OP_F, microbatch) });
+      add_planned (line, (Planned){ b, op_at (problem, s, PS_OP_B, microbatch) });
+      run (line, problem, chain + PS_OP_F, f);
+      run (line, problem, chain + PS_OP_W, run (line, problem, chain + PS_OP_B, b));
     }
 }
 
@@ -167,30 +136,57 @@ pass (Plan *plan, gint64 moment)
     {
       Line *line = &plan->line[d];
 
-      while (line->busy_begin < line->n_busy && line->busy[line->busy_begin].end <= moment)
-        line->busy_begin++;
       while (line->change_begin < line->n_changes && line->change[line->change_begin].time <= moment)
         line->change_begin++;
     }
+}
+
+/* Lists the ways of a period by their entries. */
+static guint
+list_ways (const PsProblem *problem, const PsCell *cell, Way *ways)
+{
+  guint n = 0;
+
+  for (guint wave = 0; wave < cell->n_waves; wave++)
+    for (guint copy = 0; copy < problem->n_copies; copy++)
+      {
+        const gint64 *start = cell->start + (gsize)wave * 2 * problem->n_stages;
+        Way way = { start, copy, start[copy * problem->n_copy_stages] };
+        guint i = n++;
+
+        for (; i > 0 && ways[i - 1].entry > way.entry; i--)
+          ways[i] = ways[i - 1];
+        ways[i] = way;
+      }
+  return n;
 }
 
 static gboolean
 enter_all (Plan *plan, const PsInjection *injection)
 {
   const PsProblem *problem = plan->problem;
-  gint64 entry = 0, latest = injection->enough - hop_at (plan, 2 * problem->n_stages - 1).after;
+  const PsCell *cell = injection->cell;
+  g_autofree Way *ways = g_new (Way, (gsize)cell->n_waves * problem->n_copies);
+  g_autofree guint *next = g_new0 (guint, problem->n_copies);
+  guint n = list_ways (problem, cell, ways), n_left = problem->m * problem->n_copies, n_refused = 0;
 
-  for (guint k = 0; k < problem->m; k++)
+  for (guint i = 0; n_left > 0 && n_refused < MAX_PERIODS * n; i++)
     {
-      gint64 paced = k > injection->burst ? (k - injection->burst) * injection->pace : 0;
+      const Way *way = &ways[i % n];
+      gint64 shift = (gint64)(i / n) * cell->period;
+      guint k = next[way->copy];
 
-      entry = find_entry (plan, MAX (entry, paced), latest);
-      if (entry > latest)
-        return FALSE;
-      enter (plan, k, entry);
-      pass (plan, entry);
+      n_refused++;
+      if (k == problem->m || (k > injection->burst && way->entry + shift < (k - injection->burst) * injection->pace)
+          || !fits (plan, way, shift))
+        continue;
+      enter (plan, way, shift, k);
+      pass (plan, way->entry + shift);
+      next[way->copy]++;
+      n_left--;
+      n_refused = 0;
     }
-  return TRUE;
+  return n_left == 0;
 }
 
 static void
@@ -198,13 +194,14 @@ add_up_bytes (const PsProblem *problem, gint64 *bytes)
 {
   for (guint i = 0; i < problem->n_stages; i++)
     {
-      guint s = problem->stages[i];
+      guint s = problem->stages[i], before = i > 0 ? problem->stages[i - 1] : 0;
       gint64 *take = problem->take + (gsize)s * N_KINDS;
-      gboolean is_next = i > 0 && problem->device[problem->stages[i - 1]] == problem->device[s];
+      gboolean is_next = i > 0 && problem->device[before] == problem->device[s]
+                         && before / problem->n_copy_stages == s / problem->n_copy_stages;
 
       bytes[s] = take[PS_OP_F];
       if (is_next)
-        bytes[s] += bytes[problem->stages[i - 1]] - problem->give[problem->stages[i - 1] * N_KINDS + PS_OP_F];
+        bytes[s] += bytes[before] - problem->give[before * N_KINDS + PS_OP_F];
     }
 }
 
@@ -212,20 +209,20 @@ gboolean
 ps_inject (const PsProblem *problem, const PsInjection *injection, guint32 *list)
 {
   g_autofree Line *line = g_new0 (Line, problem->n_devices);
-  g_autofree Busy *busy = g_new (Busy, problem->n_ops);
+  g_autofree Planned *planned = g_new (Planned, problem->n_ops);
   g_autofree Change *change = g_new (Change, 2 * (gsize)problem->n_ops);
   g_autofree gint64 *bytes = g_new (gint64, problem->n_stages);
-  Plan plan = { problem, injection->way, line, bytes };
+  Plan plan = { problem, line, bytes };
 
   add_up_bytes (problem, bytes);
   for (guint d = 0; d < problem->n_devices; d++)
-    line[d] = (Line){ .busy = busy + problem->first[d],
+    line[d] = (Line){ .planned = planned + problem->first[d],
                       .change = change + 2 * (gsize)problem->first[d],
                       .level = problem->held[d] };
   if (!enter_all (&plan, injection))
     return FALSE;
   for (guint d = 0; d < problem->n_devices; d++)
-    for (guint i = 0; i < line[d].n_busy; i++)
-      list[problem->first[d] + i] = line[d].busy[i].op;
+    for (guint i = 0; i < line[d].n_planned; i++)
+      list[problem->first[d] + i] = line[d].planned[i].op;
   return TRUE;
 }
