@@ -189,24 +189,27 @@ reads_back (PsResults *results, const PsValue *value)
   return rows != NULL && ps_rows_next (rows, &found, NULL) && found && ps_rows_real (rows, 0) == value->real;
 }
 
-/* Stores columns that `differs` names from now on; predictions that are there have the value of before. */
+/* Stores columns that `differs` names from now on: in a new table, or added to the one that is there, with the value
+ * that they had in all its rows. */
 static gboolean
-store_columns (PsResults *results, const gboolean *differs, GError **error)
+store_columns (PsResults *results, const gboolean *differs, gboolean is_new, GError **error)
 {
   g_autoptr (GString) sql = g_string_new (NULL), view = g_string_new (NULL);
 
   g_clear_pointer (&results->many, ps_rows_free);
   g_clear_pointer (&results->single, ps_rows_free);
+  if (is_new)
+    g_string_append (sql, "CREATE TABLE main.varying (point INTEGER PRIMARY KEY, digest TEXT NOT NULL");
   for (guint i = 0; i < n_columns (); i++)
     {
       if (differs[i] && !results->varies[i])
         {
           results->varies[i] = TRUE;
-          g_string_append (sql, "ALTER TABLE main.varying ADD COLUMN ");
+          g_string_append (sql, is_new ? ", " : "ALTER TABLE main.varying ADD COLUMN ");
           ps_results_declare (sql, i);
           g_string_append (sql, " DEFAULT ");
           ps_results_quote (sql, &results->same[i]);
-          g_string_append (sql, ";\n");
+          g_string_append (sql, is_new ? "" : ";\n");
         }
       g_string_append (view, ",\n  ");
       if (!results->varies[i])
@@ -218,16 +221,15 @@ store_columns (PsResults *results, const gboolean *differs, GError **error)
       g_string_append (view, column_at (i)->key);
     }
   g_string_append_printf (sql,
-                          "DROP VIEW IF EXISTS main.prediction;\n"
+                          "%s;\nDROP VIEW IF EXISTS main.prediction;\n"
                           "CREATE VIEW main.prediction AS SELECT point, digest%s\nFROM varying",
-                          view->str);
+                          is_new ? ")" : "", view->str);
   return ps_database_script (results->file, sql->str, error);
 }
 
-/* Puts a table without columns in place of what keeps predictions, of which there are none. Takes the values of the
- * first one. */
+/* Drops what keeps predictions, of which there are none. Takes the values of the first one. */
 static gboolean
-begin_table (PsResults *results, PsValue *values, GError **error)
+begin_same (PsResults *results, PsValue *values, GError **error)
 {
   gboolean is_view;
 
@@ -237,11 +239,9 @@ begin_table (PsResults *results, PsValue *values, GError **error)
   return has_table (results, &is_view, error)
          && ps_database_script (
              results->file,
-             is_view ? "DROP VIEW main.prediction; DROP TABLE main.varying" : "DROP TABLE main.prediction", error)
-         && ps_database_script (results->file,
-                                "CREATE TABLE main.varying (point INTEGER PRIMARY KEY, digest TEXT NOT NULL);"
-                                "PRAGMA main.user_version = " G_STRINGIFY (PS_RESULTS_VERSION),
-                                error);
+             is_view ? "DROP VIEW main.prediction; DROP TABLE main.varying"
+                     : "DROP TABLE main.prediction; PRAGMA main.user_version = " G_STRINGIFY (PS_RESULTS_VERSION),
+             error);
 }
 
 /* Rows */
@@ -292,7 +292,7 @@ vary (PsResults *results, PsResult *const *rows, guint n, GError **error)
     return TRUE;
   memset (differs, 0, n_columns () * sizeof *differs);
   return read_form (results, error)
-         && (!find_differences (results, rows, n, differs) || store_columns (results, differs, error));
+         && (!find_differences (results, rows, n, differs) || store_columns (results, differs, FALSE, error));
 }
 
 /* The columns that vary within the first rows are stored from the start. */
@@ -306,12 +306,12 @@ begin_form (PsResults *results, PsResult *const *rows, guint n, GError **error)
     first++;
   if (first == n)
     return TRUE;
-  if (!begin_table (results, copy_values (rows[first]->values), error))
+  if (!begin_same (results, copy_values (rows[first]->values), error))
     return FALSE;
   find_differences (results, rows, n, differs);
   for (guint i = 0; i < n_columns (); i++)
     differs[i] |= !reads_back (results, &results->same[i]);
-  return store_columns (results, differs, error);
+  return store_columns (results, differs, TRUE, error);
 }
 
 static PsRows *
@@ -461,18 +461,18 @@ begin_like_other (PsResults *results, GError **error)
 {
   PsValue *values;
 
-  return read_any (results, "other", &values, error) && (values == NULL || begin_table (results, values, error));
+  return read_any (results, "other", &values, error) && (values == NULL || begin_same (results, values, error));
 }
 
 static gboolean
-copy_predicted (PsResults *results, GError **error)
+copy_predicted (PsResults *results, gboolean is_new, GError **error)
 {
   g_autofree gboolean *differs = g_new0 (gboolean, n_columns ());
   g_autoptr (GString) sql = g_string_new ("INSERT OR IGNORE INTO main.");
   g_autoptr (GString) columns = g_string_new (NULL);
 
   if (!results->whole
-      && (!find_differences_of_other (results, differs, error) || !store_columns (results, differs, error)))
+      && (!find_differences_of_other (results, differs, error) || !store_columns (results, differs, is_new, error)))
     return FALSE;
   append_stored (results, columns);
   g_string_append_printf (sql, "%s (%s) SELECT %s FROM other.prediction", results->whole ? "prediction" : "varying",
@@ -483,7 +483,12 @@ copy_predicted (PsResults *results, GError **error)
 gboolean
 ps_results_copy (PsResults *results, GError **error)
 {
-  return read_form (results, error) && (results->varies != NULL || begin_like_other (results, error))
-         && (results->varies == NULL || copy_predicted (results, error))
+  gboolean is_new;
+
+  if (!read_form (results, error))
+    return FALSE;
+  is_new = results->varies == NULL;
+  return (!is_new || begin_like_other (results, error))
+         && (results->varies == NULL || copy_predicted (results, is_new, error))
          && ps_database_script (results->file, "INSERT OR IGNORE INTO main.skipped SELECT * FROM other.skipped", error);
 }

@@ -101,6 +101,47 @@ test_older (void)
   g_assert_cmpstr (found, ==, expected);
 }
 
+/* Whether a column of a row holds a value. */
+static gboolean
+holds (PsRows *rows, int column, const PsValue *value)
+{
+  g_autofree char *text = ps_rows_text (rows, column);
+
+  if (value->type == PS_VALUE_NONE || ps_rows_is_null (rows, column))
+    return value->type == PS_VALUE_NONE && ps_rows_is_null (rows, column);
+  if (value->type == PS_VALUE_TEXT)
+    return g_str_equal (text, value->text);
+  return value->type == PS_VALUE_REAL ? ps_rows_real (rows, column) == value->real
+                                      : ps_rows_integer (rows, column) == value->integer;
+}
+
+/* Every column of every row is what was predicted, whether or not it varies, and also for numbers whose decimals SQLite
+ * might read as others. */
+static void
+test_stored (void)
+{
+  g_autoptr (PsSweep) sweep
+      = parse ("[sweep]\nschedule = all\ndevices = 2, 4\nmicrobatches = 4..24 step 4\nmemory-limit = 16MiB, 32MiB\n"
+               "costs = f=1ms,b=1ms,w=1ms,c=100us,act=2MiB; f=1ms,b=2ms,w=1ms\n"
+               "bandwidth-factor = 0.30000000000000004\n");
+  g_autoptr (PsSweepWorker) worker = ps_sweep_worker_new (sweep);
+  gboolean found;
+  guint n = 0;
+
+  run (sweep, "stored.db", 3, (PsShard){ 0, 1 });
+  g_autoptr (PsResults) results = open_results ("stored.db", PS_RESULTS_READ);
+  g_autoptr (PsRows) rows = ps_rows_new (results->file, NULL, "SELECT * FROM prediction ORDER BY point", "");
+  for (; ps_rows_next (rows, &found, NULL) && found; n++)
+    {
+      g_autoptr (PsResult) result = fine (ps_sweep_worker_predict (worker, (guint64)ps_rows_integer (rows, 0), &error));
+
+      g_assert_null (result->reason);
+      for (guint c = 0; c < ps_setting_n_options + PS_N_STORED_FIGURES; c++)
+        g_assert_true (holds (rows, 2 + (int)c, &result->values[c]));
+    }
+  g_assert_cmpuint (n, >, 500);
+}
+
 static void
 test_same (void)
 {
@@ -338,6 +379,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/results/columns", test_columns);
   g_test_add_func ("/results/older", test_older);
+  g_test_add_func ("/results/stored", test_stored);
   g_test_add_func ("/results/same", test_same);
   g_test_add_func ("/results/resume", test_resume);
   g_test_add_func ("/results/widened", test_widened);
