@@ -60,6 +60,7 @@ struct Machine
   Meeting barrier;
   unsigned alive = 0;
   Thread *current = nullptr;
+  uint3 *index = nullptr; /* of the current one: threadIdx */
   unsigned char *shared = nullptr;
   const std::function<void ()> *body = nullptr;
 
@@ -70,7 +71,8 @@ struct Machine
   }
 };
 
-static thread_local Machine machine;
+/* That of this thread, from its first kernel on: a pointer needs no look whether it was made. */
+static thread_local Machine *machine;
 static std::atomic<bool> backwards_order;
 
 thread_local uint3 threadIdx, blockIdx;
@@ -99,21 +101,21 @@ ps_emulator_is_backwards ()
 unsigned char *
 ps_emulator_shared_bytes ()
 {
-  return machine.shared;
+  return machine->shared;
 }
 
 static void
 leave ()
 {
-  Thread *self = machine.current;
+  Thread *self = machine->current;
 
-  ps_fiber_switch (&self->fiber, &machine.scheduler);
+  ps_fiber_switch (&self->fiber, &machine->scheduler);
 }
 
 static void
 wait_for (const Meeting *meeting)
 {
-  Thread *self = machine.current;
+  Thread *self = machine->current;
 
   self->waits_for = meeting;
   self->since = meeting->generation;
@@ -130,10 +132,10 @@ release (Meeting *meeting)
 void
 ps_emulator_sync_block ()
 {
-  Meeting *barrier = &machine.barrier;
+  Meeting *barrier = &machine->barrier;
 
   barrier->arrived++;
-  if (barrier->arrived == machine.alive)
+  if (barrier->arrived == machine->alive)
     release (barrier);
   else
     wait_for (barrier);
@@ -142,10 +144,10 @@ ps_emulator_sync_block ()
 void
 ps_emulator_warp (const char *what, void *operand, void (*perform) (void *const *operands))
 {
-  Thread *self = machine.current;
+  Thread *self = machine->current;
   Warp *warp = self->warp;
 
-  if (warp->meeting.arrived > 0 && strcmp (warp->what, what) != 0)
+  if (warp->meeting.arrived > 0 && warp->what != what && strcmp (warp->what, what) != 0)
     ps_emulator_fail ("lanes of one warp are at different instructions");
   warp->what = what;
   warp->operands[self->lane] = operand;
@@ -178,7 +180,7 @@ ps_emulator_copy_async (void *to, const void *from, size_t bytes)
   if (((uintptr_t)to | (uintptr_t)from) % bytes != 0)
     ps_emulator_fail ("an asynchronous copy is not aligned");
   if (backwards_order)
-    machine.current->copies.back ().push_back (copy);
+    machine->current->copies.back ().push_back (copy);
   else
     perform (copy);
 }
@@ -186,13 +188,13 @@ ps_emulator_copy_async (void *to, const void *from, size_t bytes)
 void
 ps_emulator_copy_commit ()
 {
-  machine.current->copies.emplace_back ();
+  machine->current->copies.emplace_back ();
 }
 
 void
 ps_emulator_copy_wait (unsigned groups)
 {
-  auto &copies = machine.current->copies;
+  auto &copies = machine->current->copies;
 
   while (copies.size () > groups + 1)
     {
@@ -209,12 +211,12 @@ fiber_entry ()
 {
   for (;;)
     {
-      Thread *self = machine.current;
-      (*machine.body) ();
+      Thread *self = machine->current;
+      (*machine->body) ();
       self->running = false;
-      machine.alive--;
-      if (machine.barrier.arrived > 0 && machine.barrier.arrived == machine.alive)
-        release (&machine.barrier);
+      machine->alive--;
+      if (machine->barrier.arrived > 0 && machine->barrier.arrived == machine->alive)
+        release (&machine->barrier);
       leave ();
     }
 }
@@ -222,7 +224,7 @@ fiber_entry ()
 static Thread *
 new_thread (unsigned i)
 {
-  char *stack = machine.stacks + i * stack_bytes;
+  char *stack = machine->stacks + i * stack_bytes;
   Thread *thread = new Thread;
 
   mprotect (stack, guard_bytes, PROT_NONE);
@@ -234,34 +236,34 @@ new_thread (unsigned i)
 static void
 provide_threads (unsigned n)
 {
-  if (machine.stacks == nullptr)
+  if (machine->stacks == nullptr)
     {
       void *memory = mmap (nullptr, max_threads * stack_bytes, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (memory == MAP_FAILED)
         ps_emulator_fail ("no memory for the stacks");
-      machine.stacks = (char *)memory;
+      machine->stacks = (char *)memory;
     }
-  while (machine.threads.size () < n)
-    machine.threads.emplace_back (new_thread ((unsigned)machine.threads.size ()));
+  while (machine->threads.size () < n)
+    machine->threads.emplace_back (new_thread ((unsigned)machine->threads.size ()));
 }
 
 static void
 start_block (unsigned n, size_t shared_bytes)
 {
-  machine.barrier = {};
-  machine.alive = n;
-  machine.warps.assign (n / warp_size, {});
+  machine->barrier = {};
+  machine->alive = n;
+  machine->warps.assign (n / warp_size, {});
   for (unsigned i = 0; i < n; i++)
     {
-      Thread *thread = machine.threads[i].get ();
+      Thread *thread = machine->threads[i].get ();
       thread->index = { i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y };
       thread->running = true;
       thread->waits_for = nullptr;
-      thread->warp = &machine.warps[i / warp_size];
+      thread->warp = &machine->warps[i / warp_size];
       thread->copies.assign (1, {});
     }
-  memset (machine.shared, 0xff, shared_bytes);
+  memset (machine->shared, 0xff, shared_bytes);
 }
 
 static bool
@@ -274,9 +276,9 @@ static void
 run_thread (Thread *thread)
 {
   thread->waits_for = nullptr;
-  machine.current = thread;
-  threadIdx = thread->index;
-  ps_fiber_switch (&machine.scheduler, &thread->fiber);
+  machine->current = thread;
+  *machine->index = thread->index;
+  ps_fiber_switch (&machine->scheduler, &thread->fiber);
 }
 
 /* Runs a warp until all of it waits for others, which makes it as different from them as can be. FALSE: it waits. */
@@ -290,7 +292,7 @@ run_warp (unsigned first, bool backwards)
       progress = false;
       for (unsigned i = 0; i < warp_size; i++)
         {
-          Thread *thread = machine.threads[first + (backwards ? warp_size - 1 - i : i)].get ();
+          Thread *thread = machine->threads[first + (backwards ? warp_size - 1 - i : i)].get ();
           if (!can_run (thread))
             continue;
           progress = true;
@@ -305,7 +307,7 @@ static void
 run_block (unsigned n, size_t shared_bytes, bool backwards)
 {
   start_block (n, shared_bytes);
-  while (machine.alive > 0)
+  while (machine->alive > 0)
     {
       bool progress = false;
       for (unsigned first = 0; first < n; first += warp_size)
@@ -335,9 +337,12 @@ ps_emulator_run (dim3 grid, dim3 block, size_t shared_bytes, const std::function
     return false;
   if (n % warp_size != 0)
     ps_emulator_fail ("blocks of whole warps only");
+  static thread_local Machine own;
+  machine = &own;
+  machine->index = &threadIdx;
   provide_threads (n);
-  machine.body = &thread;
-  machine.shared = (unsigned char *)aligned_alloc (1024, shared_bytes / 1024 * 1024 + 1024);
+  machine->body = &thread;
+  machine->shared = (unsigned char *)aligned_alloc (1024, shared_bytes / 1024 * 1024 + 1024);
   gridDim = grid;
   blockDim = block;
   for (size_t i = 0; i < n_blocks; i++)
@@ -346,7 +351,7 @@ ps_emulator_run (dim3 grid, dim3 block, size_t shared_bytes, const std::function
       blockIdx = { (unsigned)(at % grid.x), (unsigned)(at / grid.x % grid.y), (unsigned)(at / grid.x / grid.y) };
       run_block (n, shared_bytes, backwards);
     }
-  free (machine.shared);
-  machine.shared = nullptr;
+  free (machine->shared);
+  machine->shared = nullptr;
   return true;
 }
