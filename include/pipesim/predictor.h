@@ -54,6 +54,10 @@ typedef struct _PsPredictor PsPredictor;
 /* setting: lives longer; without ps_predictor_set_key its costs stay as they are. given: costs that replace the
  * setting's for as many stages as they have, on the devices that hold these stages; they live longer; NULL: none. */
 PsPredictor *ps_predictor_new (const PsSetting *setting, const PsCosts *given);
+
+/* Lets microbatches with an R cost this (ps_setting_recomputed), where all others cost what was given. It lives longer.
+ */
+void ps_predictor_give_recomputed (PsPredictor *predictor, const PsCosts *recomputed);
 void ps_predictor_free (PsPredictor *predictor);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPredictor, ps_predictor_free)
 

@@ -1,4 +1,5 @@
 /* bound-within.c - a lower bound for all schedules within a memory limit. */
+#include "mix.h"
 #include "ways.h"
 
 /* The work of one device, and what its memory allows. */
@@ -174,13 +175,33 @@ chain_bound (const Device *device, guint i)
          + (gint64)(ways->m[i / ways->placement->n_stages] - 1) * MAX (f, ways->backward[i]);
 }
 
-/* Bound by area: bytes held, times the least time that they are held, divided by the bytes that fit at once. */
-static gint64
-area_bound (const Device *device)
+/* Least bytes times time of a microbatch that keeps `act` bytes from F to B. */
+static PsByteTime
+held_by_one (const Device *device, guint i, gint64 act)
 {
-  __extension__ typedef __int128 Wide;
   const PsWays *ways = device->ways;
-  Wide area = 0;
+  guint stage = i % ways->placement->n_stages;
+  gint64 wact = MAX (ps_costs_wact_bytes (ways->costs, stage), 0);
+  gint64 joined = MIN (ps_ways_duration (ways, PS_OP_BW, stage), ways->least_pair[device->d]);
+  PsByteTime apart = (PsByteTime)act * ps_ways_duration (ways, PS_OP_B, stage)
+                     + (PsByteTime)wact * ps_ways_duration (ways, PS_OP_W, stage);
+
+  return (PsByteTime)act * (ways->turn[i] + ways->forward[stage]) + MIN (apart, (PsByteTime)act * joined);
+}
+
+/* Bound by area: bytes held, times the least time that they are held, divided by the bytes that fit at once. Where any
+ * microbatch may recompute, it holds less and takes longer. */
+static gint64
+area_bound (const Device *device, gboolean may_recompute)
+{
+  const PsWays *ways = device->ways;
+  g_autofree PsMixStage *stages = g_new0 (PsMixStage, n_entries (ways));
+  PsMix mix = { .stage = stages,
+                .begin = device->begin,
+                .gradient = device->gradient,
+                .load = device->load,
+                .room = device->room,
+                .empty = (PsByteTime)device->begin * device->room };
 
   if (device->room == G_MAXINT64 || device->room == 0)
     return 0;
@@ -188,16 +209,17 @@ area_bound (const Device *device)
     if (is_here (device, i))
       {
         guint stage = i % ways->placement->n_stages;
-        gint64 act = MAX (ps_costs_act_bytes (ways->costs, stage), 0),
-               wact = MAX (ps_costs_wact_bytes (ways->costs, stage), 0);
-        gint64 joined = MIN (ps_ways_duration (ways, PS_OP_BW, stage), ways->least_pair[device->d]);
-        Wide apart = (Wide)act * ps_ways_duration (ways, PS_OP_B, stage)
-                     + (Wide)wact * ps_ways_duration (ways, PS_OP_W, stage);
-        Wide each = (Wide)act * (ways->turn[i] + ways->forward[stage]) + MIN (apart, (Wide)act * joined);
+        gint64 kept = MAX (ps_costs_act_bytes (ways->costs, stage), 0);
+        PsMixStage *mixed = &stages[mix.n_stages++];
 
-        area += each * ways->m[i / ways->placement->n_stages];
+        *mixed = (PsMixStage){ .n = ways->m[i / ways->placement->n_stages],
+                               .forward = ps_ways_duration (ways, PS_OP_F, stage),
+                               .kept = kept,
+                               .again = may_recompute ? ps_mix_again (ways->costs, stage) : (PsOpCost){ 0 } };
+        mixed->area = held_by_one (device, i, kept + mixed->again.take_bytes);
+        mixed->saved = mixed->area - held_by_one (device, i, kept);
       }
-  return device->begin + (gint64)(area / device->room);
+  return ps_mix_bound (&mix);
 }
 
 static void
@@ -234,7 +256,9 @@ device_bound (const PsWays *ways, guint d, const gint64 *memory_limit, PsObjecti
     device.n_fit = MIN (device.n, device.room / device.least);
   idle = warm_up_idle (&device);
   bound = MAX (device.begin + idle + device.load, drain_bound (&device, device.n_fit == device.n ? 0 : idle));
-  bound = MAX (bound, area_bound (&device));
+  bound = MAX (bound, area_bound (&device, FALSE));
+  if (ways->costs->may_recompute)
+    bound = MAX (bound, area_bound (&device, TRUE));
   if (device.work.n > 0)
     bound = MAX (bound, apart_bound (&device));
   for (guint i = 0; i < n_entries (ways); i++)

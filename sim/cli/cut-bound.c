@@ -194,6 +194,7 @@ take_least (Cutting *cutting, const PsCosts *costs)
 {
   gint64 *transfer_ns = cutting->costs->transfer_ns;
 
+  cutting->costs->may_recompute |= costs->may_recompute;
   for (guint s = 0; s < cutting->n_stages; s++)
     {
       if (costs->stage[s].pair_ns >= 0)

@@ -93,6 +93,30 @@ least_pair_ns (const PsCosts *costs, guint stage)
   return pair_ns >= 0 ? pair_ns : ps_costs_op (costs, PS_OP_F, stage)->duration_ns;
 }
 
+/* The R of a stage that is relaxed over its ways and those costs: a microbatch without one keeps that many bytes more
+ * than `kept` in each of these. */
+static PsOpCost
+relax_again (const SearchWays *ways, const PsCosts *costs, guint stage, gint64 kept)
+{
+  PsOpCost again = { G_MAXINT64, G_MAXINT64, 0 };
+
+  for (guint i = 0; i <= ways->n; i++)
+    {
+      const PsCosts *way = i < ways->n ? ways->costs[i] : costs;
+
+      again.take_bytes = MIN (again.take_bytes,
+                              ps_costs_act_bytes (way, stage) - kept + ps_costs_op (way, PS_OP_R, stage)->take_bytes);
+    }
+  for (guint i = 0; i <= ways->n; i++)
+    {
+      const PsCosts *way = i < ways->n ? ways->costs[i] : costs;
+
+      if (ps_costs_act_bytes (way, stage) < kept + again.take_bytes)
+        again.duration_ns = MIN (again.duration_ns, ps_costs_op (way, PS_OP_R, stage)->duration_ns);
+    }
+  return again.take_bytes > 0 ? again : (PsOpCost){ 0 };
+}
+
 void
 search_relax_stage (const SearchWays *ways, PsCosts *costs, guint stage)
 {
@@ -105,7 +129,7 @@ search_relax_stage (const SearchWays *ways, PsCosts *costs, guint stage)
     {
       const PsCosts *way = ways->costs[i];
 
-      for (guint kind = 0; kind < PS_OP_O; kind++)
+      for (guint kind = 0; kind < PS_OP_R; kind++)
         ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns
             = MIN (ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns,
                    ps_costs_op (way, (PsOpKind)kind, stage)->duration_ns);
@@ -116,25 +140,56 @@ search_relax_stage (const SearchWays *ways, PsCosts *costs, guint stage)
       least_left = MIN (least_left, ps_costs_wact_bytes (way, stage));
     }
   cost->pair_ns = has_pair ? least_pair : -1;
+  *ps_costs_op (costs, PS_OP_R, stage) = relax_again (ways, costs, stage, least_kept);
   set_bytes (costs, PS_OP_F, stage, least_kept);
   set_bytes (costs, PS_OP_B, stage, least_left - least_kept);
   set_bytes (costs, PS_OP_W, stage, -least_left);
   set_bytes (costs, PS_OP_BW, stage, -least_kept);
 }
 
+/* Pairs may hide the time of a recomputation, and warm ops are not like those of its costs. */
+static gboolean
+may_have_r (const PsCosts *costs)
+{
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    if (costs->stage[stage].pair_ns >= 0)
+      return FALSE;
+  return costs->warm == NULL;
+}
+
 void
-search_mix_ways (SearchWays *ways)
+search_mix_stage (PsCosts *costs, const PsCosts *full, guint stage, guint n_slices)
+{
+  const SearchWays way = { .n = 1, .costs = { (PsCosts *)full } };
+  gint64 rounded = 2 * n_slices, longer_ns = G_MAXINT64, bytes = 0;
+  PsOpCost *r = ps_costs_op (costs, PS_OP_R, stage);
+
+  if (full != NULL)
+    {
+      for (PsOpKind kind = PS_OP_B; kind <= PS_OP_BW; kind++)
+        if (kind != PS_OP_W)
+          longer_ns = MIN (longer_ns, ps_costs_op (full, kind, stage)->duration_ns
+                                          - ps_costs_op (costs, kind, stage)->duration_ns);
+      bytes = ps_costs_act_bytes (costs, stage) - ps_costs_act_bytes (full, stage);
+      search_relax_stage (&way, costs, stage);
+    }
+  costs->may_recompute = TRUE;
+  *r = (PsOpCost){ 0 };
+  if (full != NULL && longer_ns > rounded && bytes > rounded && may_have_r (costs) && may_have_r (full))
+    *r = (PsOpCost){ longer_ns - rounded, bytes - rounded, 0 };
+}
+
+void
+search_mix_ways (SearchWays *ways, guint n_slices)
 {
   guint none = search_find_way (ways, PS_RECOMPUTE_NONE), full = search_find_way (ways, PS_RECOMPUTE_FULL);
-  SearchWays both = { .n = 2 };
 
   if (none == ways->n || full == ways->n)
     return;
-  both.costs[0] = ways->costs[none];
-  both.costs[1] = ways->costs[full];
-  for (guint stage = 0; stage < both.costs[0]->n_stages; stage++)
-    search_relax_stage (&both, both.costs[0], stage);
-  ps_costs_free (both.costs[1]);
+  for (guint way = 0; way < ways->n; way++)
+    for (guint stage = 0; stage < ways->costs[way]->n_stages && way != full; stage++)
+      search_mix_stage (ways->costs[way], way == none ? ways->costs[full] : NULL, stage, n_slices);
+  ps_costs_free (ways->costs[full]);
   ways->n--;
   ways->costs[full] = ways->costs[ways->n];
   ways->recompute[full] = ways->recompute[ways->n];

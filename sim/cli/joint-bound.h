@@ -48,9 +48,13 @@ guint search_find_way (const SearchWays *ways, PsRecompute recompute);
 /* Gives a stage the least time of each op, and the least memory after each op, over all its ways and those costs. */
 void search_relax_stage (const SearchWays *ways, PsCosts *costs, guint stage);
 
-/* Makes one way of two: of full recomputation and of none. It is relaxed, so that bounds with it hold where any
- * microbatches of a stage recompute. Does nothing where one of them is missing. */
-void search_mix_ways (SearchWays *ways);
+/* Lets microbatches of a stage each recompute or not (PsCosts.may_recompute): costs have no recomputation, and full the
+ * same ones with all of it. NULL: none recomputes. Both may yet be divided into n_slices. */
+void search_mix_stage (PsCosts *costs, const PsCosts *full, guint stage, guint n_slices);
+
+/* Makes one way of two, of full recomputation and of none, as search_mix_stage does with each stage. Does nothing where
+ * one of them is missing. */
+void search_mix_ways (SearchWays *ways, guint n_slices);
 
 /* No schedule of these stages is faster. As ps_search_bound. */
 gint64 search_bound (const SearchQuestion *question, const PsCosts *costs, gint64 enough, guint64 *n_steps);

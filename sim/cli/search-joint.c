@@ -237,7 +237,7 @@ load_ways (guint first, guint last, gpointer data)
   for (guint way = 0; way < ways->n; way++)
     ways->costs[way] = finish_costs (joint, ways->costs[way]);
   if (joint->may_mix)
-    search_mix_ways (ways);
+    search_mix_ways (ways, 1);
   return ways;
 }
 
@@ -250,7 +250,7 @@ bound_all (Joint *joint, gint64 enough)
   if (joint->model == NULL && !joint->question.any_device)
     {
       if (joint->may_mix)
-        search_mix_ways (&joint->ways);
+        search_mix_ways (&joint->ways, joint->choice->n_slices);
       return search_bound_ways (&joint->question, &joint->ways, enough);
     }
   joint->known = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, ways_free);
@@ -388,12 +388,10 @@ may_help (const Joint *joint, const State *state)
 {
   SearchQuestion question = joint->question;
   const PsCosts *full = joint->ways.costs[search_find_way (&joint->ways, PS_RECOMPUTE_FULL) % joint->ways.n];
-  const SearchWays recomputing = { .n = 1, .costs = { (PsCosts *)full } };
   g_autoptr (PsCosts) costs = ps_costs_copy (state->costs);
 
   for (guint stage = 0; stage < joint->n_stages; stage++)
-    if (state->some[stage] > 0)
-      search_relax_stage (&recomputing, costs, stage);
+    search_mix_stage (costs, state->some[stage] > 0 ? full : NULL, stage, joint->choice->n_slices);
   question.placement = state->placement;
   return joint->limits.samples->objective != SEARCH_TIME
          || search_bound (&question, costs, G_MAXINT64, NULL) < joint->best->result->price_ns;

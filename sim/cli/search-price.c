@@ -53,9 +53,10 @@ search_predict (const SearchPricing *pricing, const PsSchedule *schedule, PsComm
   PsSetting setting = *pricing->setting;
   g_autoptr (PsPredictor) predictor = ps_predictor_new (&setting, pricing->given);
   g_autoptr (GError) reason = NULL;
-  g_autoptr (PsPrediction) prediction = ps_predictor_predict_schedule (predictor, ps_schedule_copy (schedule), &reason);
-  g_autoptr (PsPrediction) planned = NULL;
+  g_autoptr (PsPrediction) prediction = NULL, planned = NULL;
 
+  ps_predictor_give_recomputed (predictor, pricing->recomputed);
+  prediction = ps_predictor_predict_schedule (predictor, ps_schedule_copy (schedule), &reason);
   *comm_order = setting.comm_order;
   setting.comm_order = PS_COMM_PLANNED;
   if (may_plan (pricing))

@@ -11,6 +11,7 @@ typedef struct
   SearchPricing pricing;
   const PsSchedule *order; /* without R */
   guint8 *again;           /* [ps_schedule_cell] 1: has an R */
+  PsCosts *recomputed;     /* of microbatches with an R */
   PsCosts *costs[2];       /* of slices without and with an R */
   gint64 *memory_limit;    /* [n_devices]; NULL: none */
   gint64 figure_ns;        /* of the schedule with these; G_MAXINT64: it does not fit */
@@ -216,13 +217,13 @@ load (Choosing *choosing, const PsCosts *given)
 {
   const PsSetting *setting = choosing->pricing.setting;
   const PsSchedule *order = choosing->order;
-  g_autoptr (PsCosts) recomputed = ps_setting_recomputed (setting, order, given, NULL);
 
-  if (recomputed == NULL
+  choosing->pricing.recomputed = choosing->recomputed = ps_setting_recomputed (setting, order, given, NULL);
+  if (choosing->recomputed == NULL
       || !ps_setting_memory_limit (setting, order->placement->n_devices, &choosing->memory_limit, NULL))
     return FALSE;
   choosing->costs[0] = ps_costs_slice (given, order->n_slices);
-  choosing->costs[1] = ps_costs_slice (recomputed, order->n_slices);
+  choosing->costs[1] = ps_costs_slice (choosing->recomputed, order->n_slices);
   return TRUE;
 }
 
@@ -231,6 +232,7 @@ choosing_clear (Choosing *choosing)
 {
   g_free (choosing->again);
   g_free (choosing->memory_limit);
+  ps_costs_free (choosing->recomputed);
   ps_costs_free (choosing->costs[0]);
   ps_costs_free (choosing->costs[1]);
 }

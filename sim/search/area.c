@@ -1,14 +1,14 @@
 /* area.c - a bound from bytes times time: activations are held for long, and memory neither fills nor empties at once.
  */
+#include "bound/mix.h"
 #include "windows-private.h"
-
-/* Bytes, or bytes times time. */
-__extension__ typedef __int128 Wide;
 
 typedef struct
 {
   const PsWindows *windows;
-  guint n;         /* activations */
+  guint n; /* activations */
+  PsMix mix;
+  PsMixStage *stage;
   gint64 *filled;  /* [n] least start of a forward, then of 1, 2, .. of them */
   gint64 *emptied; /* [n] least time from the end of a B to the end of all, then of the last 1, 2, .. of them */
   gint64 forward;  /* shortest F */
@@ -16,12 +16,12 @@ typedef struct
   gint64 weight;   /* shortest W */
   gint64 longest_weight;
   gint64 bytes; /* most that an activation keeps */
-  Wide area;    /* least bytes times time of all activations, and of the memory that cannot be full */
 } Area;
 
 static void
 area_clear (Area *area)
 {
+  g_free (area->stage);
   g_free (area->filled);
   g_free (area->emptied);
 }
@@ -61,17 +61,24 @@ work_after (const PsProblem *problem, guint stage, guint k)
   return work;
 }
 
+/* may_recompute FALSE: all microbatches keep as little as those with an R, for no time. */
 static void
-add_stage (Area *area, guint stage)
+add_stage (Area *area, guint stage, gboolean may_recompute)
 {
   const PsWindows *windows = area->windows;
   const PsProblem *problem = windows->problem;
   const gint64 *duration = problem->duration + stage * N_KINDS;
   gint64 kept = MAX (ps_problem_kept (problem, stage, PS_OP_F), 0),
          kept_later = MAX (ps_problem_kept (problem, stage, PS_OP_B), 0);
-  Wide each = (Wide)kept * (duration[PS_OP_F] + turn_of (problem, stage) + duration[PS_OP_B])
-              + (Wide)kept_later * duration[PS_OP_W];
+  gint64 held_ns = duration[PS_OP_F] + turn_of (problem, stage) + duration[PS_OP_B];
+  PsMixStage *mixed = &area->stage[area->mix.n_stages++];
 
+  *mixed = (PsMixStage){ .n = problem->m,
+                         .forward = duration[PS_OP_F],
+                         .kept = kept,
+                         .again = may_recompute ? problem->again[stage] : (PsOpCost){ 0 } };
+  mixed->saved = (PsByteTime)mixed->again.take_bytes * held_ns;
+  mixed->area = (PsByteTime)kept * held_ns + mixed->saved + (PsByteTime)kept_later * duration[PS_OP_W];
   for (guint k = 0; k < problem->m; k++)
     {
       gint64 tail = -windows->end[op_at (problem, stage, PS_OP_B, k)];
@@ -79,8 +86,11 @@ add_stage (Area *area, guint stage)
       area->filled[area->n] = windows->start[op_at (problem, stage, PS_OP_F, k)];
       area->emptied[area->n++] = MAX (tail, work_after (problem, stage, k));
     }
-  area->area += problem->m * each;
-  area->bytes = MAX (area->bytes, MAX (kept, kept_later));
+  area->mix.begin = MIN (area->mix.begin, windows->start[op_at (problem, stage, PS_OP_F, 0)]);
+  area->mix.gradient = MIN (area->mix.gradient, windows->start[op_at (problem, stage, PS_OP_B, 0)]);
+  for (guint kind = 0; kind < N_KINDS; kind++)
+    area->mix.load += problem->m * duration[kind];
+  area->bytes = MAX (area->bytes, MAX (kept + mixed->again.take_bytes, kept_later));
   area->forward = MIN (area->forward, duration[PS_OP_F]);
   area->backward = MIN (area->backward, duration[PS_OP_B]);
   area->weight = MIN (area->weight, duration[PS_OP_W]);
@@ -96,12 +106,14 @@ spread (gint64 *moment, guint n, gint64 apart, gint64 each)
     moment[i] = MAX (moment[i], MAX (i > 0 ? moment[i - 1] + apart : 0, (i + 1) * each + i * apart));
 }
 
-gint64
-ps_windows_area_bound (const PsWindows *windows, guint device, gint64 least)
+static gint64
+bound_of (const PsWindows *windows, guint device, gint64 least, gboolean may_recompute)
 {
   const PsProblem *problem = windows->problem;
-  guint n = (problem->first_stage[device + 1] - problem->first_stage[device]) * problem->m, used = 0;
+  guint n_stages = problem->first_stage[device + 1] - problem->first_stage[device], n = n_stages * problem->m, used = 0;
   g_auto (Area) area = { .windows = windows,
+                         .mix = { .begin = G_MAXINT64, .gradient = G_MAXINT64 },
+                         .stage = g_new (PsMixStage, n_stages),
                          .filled = g_new (gint64, n),
                          .emptied = g_new (gint64, n),
                          .forward = G_MAXINT64,
@@ -109,19 +121,31 @@ ps_windows_area_bound (const PsWindows *windows, guint device, gint64 least)
                          .weight = G_MAXINT64 };
   gint64 empty = 0; /* least time for which the highest layer of memory is */
 
-  if (problem->asked[device] == G_MAXINT64)
-    return 0;
   for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
-    add_stage (&area, problem->stages[i]);
-  Wide room = MIN ((Wide)(problem->asked[device] - problem->held[device]), (Wide)n * area.bytes);
+    add_stage (&area, problem->stages[i], may_recompute);
+  PsByteTime room = MIN ((PsByteTime)(problem->asked[device] - problem->held[device]), (PsByteTime)n * area.bytes);
   if (room <= 0)
     return 0;
   spread (area.filled, n, area.forward, 0);
   spread (area.emptied, n, area.backward, area.weight);
-  for (; used * (Wide)area.bytes < room; used++)
+  for (; used * (PsByteTime)area.bytes < room; used++)
     {
       empty = area.filled[used] + MAX (area.emptied[used] - area.longest_weight, 0);
-      area.area += MIN (room - used * (Wide)area.bytes, area.bytes) * empty;
+      area.mix.empty += MIN (room - used * (PsByteTime)area.bytes, area.bytes) * empty;
     }
-  return least >= empty ? (gint64)((area.area + room - 1) / room) : 0;
+  area.mix.stage = area.stage;
+  area.mix.room = (gint64)room;
+  return least >= empty ? ps_mix_bound (&area.mix) : 0;
+}
+
+gint64
+ps_windows_area_bound (const PsWindows *windows, guint device, gint64 least)
+{
+  const PsProblem *problem = windows->problem;
+  gint64 bound = problem->asked[device] < G_MAXINT64 ? bound_of (windows, device, least, FALSE) : 0;
+
+  for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
+    if (problem->asked[device] < G_MAXINT64 && problem->again[problem->stages[i]].take_bytes > 0)
+      return MAX (bound, bound_of (windows, device, MAX (least, bound), TRUE));
+  return bound;
 }

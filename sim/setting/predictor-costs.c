@@ -153,14 +153,16 @@ static PsCosts *
 add_recomputed (const PsPredictor *predictor, const PsSchedule *schedule, const PsCosts *whole, PsCosts *kept,
                 GError **error)
 {
-  g_autoptr (PsCosts) costs = kept, again = NULL, sliced = NULL;
+  g_autoptr (PsCosts) costs = kept, read = NULL, sliced = NULL;
+  const PsCosts *again = whole == predictor->given ? predictor->recomputed : NULL;
   PsCosts *joined;
 
   if (costs->n_lengths > 1 || predictor->setting->lengths != NULL)
     return ps_refuse_null (error, PS_ERROR_USAGE,
                            "schedule '%s': has R ops, which recompute some microbatches; %s would be right",
                            schedule->name, predictor->setting->lengths != NULL ? "no --lengths" : "one slice");
-  again = ps_setting_recomputed (predictor->setting, schedule, whole, error);
+  if (again == NULL)
+    again = read = ps_setting_recomputed (predictor->setting, schedule, whole, error);
   if (again == NULL)
     return NULL;
   sliced = ps_slices_costs (again, schedule->n_slices);

@@ -10,7 +10,8 @@ struct _PsPredictor
 {
   const PsSetting *setting;
   const PsCosts *given;
-  PsKeyFunction key; /* NULL: the setting stays as it is */
+  const PsCosts *recomputed; /* the same of microbatches with an R; NULL: they are read for each schedule */
+  PsKeyFunction key;         /* NULL: the setting stays as it is */
   gpointer data;
   gboolean even;       /* in place of an open layout */
   gboolean times_only; /* predictions find no memory of messages */

@@ -29,6 +29,12 @@ ps_predictor_new (const PsSetting *setting, const PsCosts *given)
 }
 
 void
+ps_predictor_give_recomputed (PsPredictor *predictor, const PsCosts *recomputed)
+{
+  predictor->recomputed = recomputed;
+}
+
+void
 ps_predictor_free (PsPredictor *predictor)
 {
   if (predictor == NULL)
