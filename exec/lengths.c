@@ -10,6 +10,8 @@ check (const PsSetting *setting, const PsLengths *lengths, const PsSchedule *sch
   if (!run->device->lengths)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--lengths: device %s runs microbatches that are alike",
                       run->device->name);
+  if (schedule->n_slices > 1)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--lengths: sequences of different lengths cannot be sliced");
   if (lengths->n != schedule->n_microbatches)
     return ps_refuse (error, PS_ERROR_USAGE, "--lengths %s: has %u microbatches; the schedule has %u", setting->lengths,
                       lengths->n, schedule->n_microbatches);

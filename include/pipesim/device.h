@@ -119,7 +119,7 @@ typedef struct
   const guint8 *recomputed; /* ps_schedule_recomputed: those microbatches of a stage have an R, so that their F keeps
                                what full recomputation does, if the stage's shape says none; NULL: there is no R */
   const guint *tokens; /* [n_tokens] of the sequences of microbatch i modulo n_tokens, from 1 to the model's; messages
-                          keep their size. NULL: all have the model's */
+                          keep their size, and n_slices is 1. NULL: all have the model's */
   guint n_tokens;
 
   guint ahead;       /* ops that `start` may start before an earlier one has ended; 0: only `run` is called */

@@ -193,5 +193,5 @@ refuse 2 "--lengths tokens.csv: has 4 microbatches; the schedule has 2" \
   pipesim exec -s zb-h1 -p 2 -m 2 --device cpu --model model.ini --lengths tokens.csv
 refuse 2 "--microbatch-order: needs costs" $lengths --device cpu --model model.ini --lengths tokens.csv --microbatch-order best
 refuse 2 "--lengths: needs costs" pipesim exec -s 1f1b -p 2 -m 4 --device null --lengths tokens.csv
-refuse 1 "sequences of different lengths cannot be sliced" pipesim exec -s seq1f1b -p 2 -m 4 --device cpu --model model.ini --lengths tokens.csv
+refuse 1 "--lengths: sequences of different lengths cannot be sliced" pipesim exec -s seq1f1b -p 2 -m 4 --device cpu --model model.ini --lengths tokens.csv
 finish

@@ -61,8 +61,6 @@ cpu_open (const PsDeviceSetting *setting, GError **error)
 
   if (setting->model == NULL)
     return ps_refuse_null (error, PS_ERROR_USAGE, "cpu device: needs a model description");
-  if (setting->tokens != NULL && setting->n_slices > 1)
-    return ps_refuse_null (error, PS_ERROR_UNAVAILABLE, "cpu device: sequences of different lengths cannot be sliced");
   if (!ps_cpu_sizes_init (&sizes, setting->model, MAX (1, setting->n_slices), error) || !ps_cpu_blas_load (error)
       || !take_blas_room (&blas_room, error))
     return NULL;
