@@ -153,7 +153,8 @@ finish (SearchOptions *options, int argc, char **argv, GError **error)
                       setting->zero);
   if (options->joint && setting->lengths != NULL)
     return ps_refuse (error, PS_ERROR_USAGE,
-                      "--joint: its bounds are of microbatches of one length; leave out --lengths");
+                      "--joint: its bounds are of microbatches of one length; leave out --lengths, or leave "
+                      "out --joint and give --recompute auto");
   if (setting->n_recompute > 0 || setting->n_offload > 0)
     return ps_refuse (error, PS_ERROR_USAGE, "--%s: a search takes one for all stages; --joint finds one for each",
                       setting->n_recompute > 0 ? "recompute" : "offload");

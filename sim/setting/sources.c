@@ -212,8 +212,7 @@ saves_memory (const PsSetting *setting)
 static PsStageShape *
 even_shapes (const PsSetting *setting, guint n_devices, guint n_chunks)
 {
-  gboolean wanted
-      = setting->db != NULL && setting->known_shapes == NULL && (saves_memory (setting) || setting->n_tensor > 1);
+  gboolean wanted = setting->db != NULL && (saves_memory (setting) || setting->n_tensor > 1);
   g_autoptr (PsModel) model = wanted ? ps_setting_model (setting, NULL) : NULL;
   PsSetting even = *setting;
 
@@ -226,7 +225,7 @@ static PsCosts *
 load_stages (const PsCostSource *source, const PsSetting *setting, const PsModel *given, guint n_devices,
              guint n_chunks, GError **error)
 {
-  gboolean open = setting->layout == NULL && !source->has_cluster;
+  gboolean open = setting->layout == NULL && !source->has_cluster && setting->known_shapes == NULL;
   PsCosts *best = open && setting->db != NULL ? load_best (source, setting, given, n_devices, n_chunks) : NULL;
   g_autofree PsStageShape *shapes = NULL;
   PsSetting said = *setting;

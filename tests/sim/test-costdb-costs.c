@@ -191,6 +191,34 @@ test_recompute (void)
   g_assert_cmpint (costs->time_origin, ==, PS_ORIGIN_MODELLED);
 }
 
+/* Stages that are known are not cut anew, where the best cut was measured too. */
+static void
+test_known_stages (void)
+{
+  static const char *const cuts[] = { "layers=4,embedding", "layers=4,head", "layers=5,embedding", "layers=3,head",
+                                      "layers=2,embedding", "layers=2",      "layers=2,head" };
+  static const gint64 times[] = { 40, 60, 50, 50, 20, 20, 40 };
+  g_autofree char *path = path_of ("known.db");
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  gint64 profile = begin (db, "p");
+  g_autoptr (PsSetting) setting = ps_setting_new ();
+  g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
+  PsStageShape shapes[2];
+
+  for (guint i = 0; i < G_N_ELEMENTS (cuts); i++)
+    store_shape (db, profile, cuts[i], 2, times[i]);
+  store (db, profile, new_transfer (196608, 2, 10));
+  setting->db = g_strdup (path);
+  setting->n_devices = 2;
+  g_autoptr (PsCosts) best = fine (ps_setting_costs (setting, 2, 1, &error));
+  g_assert_cmpuint (best->shapes[0].n_layers, ==, 5);
+  g_assert_true (ps_model_split (model, 2, shapes, NULL));
+  setting->known_shapes = shapes;
+  g_autoptr (PsCosts) known = fine (ps_setting_costs (setting, 2, 1, &error));
+  g_assert_cmpuint (known->shapes[0].n_layers, ==, 4);
+  g_assert_cmpint (ps_costs_op (known, PS_OP_F, 1)->duration_ns, ==, 600);
+}
+
 /* Beyond the sizes measured the outermost line goes on; it never falls. */
 static void
 test_extrapolation (void)
@@ -536,6 +564,7 @@ main (int argc, char **argv)
   g_test_add_func ("/costdb-costs/copies", test_copies);
   g_test_add_func ("/costdb-costs/warm", test_warm);
   g_test_add_func ("/costdb-costs/recompute", test_recompute);
+  g_test_add_func ("/costdb-costs/known-stages", test_known_stages);
   g_test_add_func ("/costdb-costs/extrapolation", test_extrapolation);
   g_test_add_func ("/costdb-costs/spread", test_spread);
   g_test_add_func ("/costdb/calibrations", test_calibrations);
