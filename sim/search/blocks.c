@@ -20,8 +20,9 @@
 #define MAX_BURST 3
 #define STRETCH_SPREAD 0.25
 
-/* Shapes of cells that a fresh search tries first. */
-#define N_SHAPES 2
+/* Shapes of cells that a fresh search tries first: where lanes go both ways, and else. */
+#define N_SHAPES 3
+#define N_SHAPES_ONE_WAY 2
 
 /* Units of time in a turn of a cell. */
 #define MIN_UNITS 24
@@ -123,13 +124,21 @@ least_pace (const PsProblem *problem, const PsCell *cell)
   return least;
 }
 
-/* The first tries are of the cells that are best most often: the shortest without waits, with room for all W and for
- * none. */
+static gboolean
+go_both_ways (const PsProblem *problem)
+{
+  return problem->device[problem->n_stages - 1] == 0;
+}
+
+/* The first tries are of the cells that are best most often: those without waits, with room for all W and for none;
+ * then a slightly longer one with room for all W, which waits much less where lanes go both ways. */
 static void
 set_shape (const PsProblem *problem, PsBlock *block, guint64 n_tries)
 {
-  block->n_w = n_tries == 0 ? 2 : 0;
-  block->stretch = ps_cell_no_wait (problem, block->n_w);
+  static const double longer[N_SHAPES] = { 0, 0, 0.02 };
+
+  block->n_w = n_tries == 1 ? 0 : 2;
+  block->stretch = longer[n_tries] > 0 ? 1 + longer[n_tries] : ps_cell_no_wait (problem, block->n_w);
 }
 
 static void
@@ -193,7 +202,7 @@ build (PsOrder *order, const PsBlock *block, gint64 enough, PsRandom *random)
 static guint
 draw_units (const PsProblem *problem, PsRandom *random)
 {
-  guint step = problem->device[problem->n_stages - 1] == 0 ? 1 : UNITS_STEP;
+  guint step = go_both_ways (problem) ? 1 : UNITS_STEP;
 
   return step * (MIN_UNITS / step + ps_random_below (random, (MAX_UNITS - MIN_UNITS) / step + 1));
 }
@@ -203,12 +212,13 @@ static gboolean
 change_cell (const PsProblem *problem, PsBlock *block, guint64 n_tries, PsRandom *random)
 {
   guint which = ps_random_below (random, 8);
+  gboolean given = n_tries < (go_both_ways (problem) ? N_SHAPES : N_SHAPES_ONE_WAY);
 
-  if (n_tries < N_SHAPES)
+  if (given)
     set_shape (problem, block, n_tries);
   else if (which == 0 || block->cell.n_waves == 0)
     draw_shape (problem, block, random);
-  if (which < 5 || n_tries < N_SHAPES || block->cell.n_waves == 0)
+  if (which < 5 || given || block->cell.n_waves == 0)
     return ps_cell_plan (&block->cell, problem, block->n_w, block->stretch, draw_units (problem, random));
   if (which < 7)
     block->pace = 1 - PACE_SPREAD * ps_random_unit (random);

@@ -19,7 +19,7 @@
 /* Blocks that a round tries take the moves of this number of local searches. Without slots they take this part of one,
  * and come first. */
 #define BLOCKS_PER_SEARCH 2
-#define BLOCK_PART 4
+#define BLOCK_PART 2
 
 /* Repetitions of a part that a round tries. */
 #define REPEATS_PER_ROUND 100

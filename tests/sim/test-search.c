@@ -297,8 +297,8 @@ test_grid (void)
   g_assert_cmpint (result->makespan_ns * 1000, <=, result->lower_bound_ns * 1026);
 }
 
-/* Two weight copies with half the memory of 1F1B: a cell comes within 9 % of the bound at once. After a million moves
- * without one it is 21 %. */
+/* Two weight copies with half the memory of 1F1B: a cell comes within 9 % of the bound soon. Four times the moves
+ * without one stay above 21 %. */
 static void
 test_cell (void)
 {
@@ -306,7 +306,7 @@ test_cell (void)
   g_auto (Case) c = { 0 };
 
   case_init (&c, PS_PLACEMENT_BIDIRECTIONAL, 32, 1, 128, cost, 2, 1, 32);
-  c.setting.move_limit = 60000;
+  c.setting.move_limit = 250000;
   g_autoptr (PsSearchResult) result = ps_search (&c.setting, NULL);
 
   check_result (&c, result);
