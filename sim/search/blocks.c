@@ -227,15 +227,17 @@ change_cell (const PsProblem *problem, PsBlock *block, guint64 n_tries, PsRandom
   return TRUE;
 }
 
+/* A search that has found none yet draws waits anew: changes of a block that is over the limit rarely hold it. */
 static gboolean
-change_block (PsBlocks *blocks, const PsProblem *problem, PsBlock *block, gboolean anew, guint64 n_tries)
+change_block (const PsProblem *problem, PsBlock *block, gboolean anew, gboolean has_found, guint64 n_tries,
+              PsRandom *random)
 {
   if (!ps_blocks_have_slots (problem))
-    return change_cell (problem, block, anew ? n_tries : N_SHAPES, &blocks->random);
-  if (anew && n_tries == 0)
-    draw_waits (problem, block->wait, &blocks->random);
+    return change_cell (problem, block, anew ? n_tries : N_SHAPES, random);
+  if (!has_found)
+    draw_waits (problem, block->wait, random);
   else
-    change_waits (problem, block->wait, &blocks->random);
+    change_waits (problem, block->wait, random);
   return TRUE;
 }
 
@@ -284,7 +286,7 @@ ps_blocks_search (PsBlocks *blocks, PsOrder *scratch)
   block_assign (&block, &current, problem);
   for (guint64 i = 0; i < blocks->n_tries && blocks->go_on (blocks->data); i++)
     {
-      gboolean has_plan = change_block (blocks, problem, &block, anew, i);
+      gboolean has_plan = change_block (problem, &block, anew, current_ns < G_MAXINT64, i, random);
       gint64 objective = has_plan ? build (scratch, &block, current_ns, random) : G_MAXINT64;
       gboolean takes = objective <= current_ns && objective < G_MAXINT64;
 
