@@ -60,8 +60,8 @@ PsSimulation *ps_simulation_new (const PsProgram *program);
 void ps_simulation_free (PsSimulation *simulation);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSimulation, ps_simulation_free)
 
-/* Costs must have the program's number of stages, have passed ps_costs_check and lack no host time. Never fails;
- * allocates only in the first run in which messages have a known size, and for gathers. */
+/* Costs must have the program's numbers of stages and lengths, have passed ps_costs_check and lack no host time. Never
+ * fails; allocates only in the first run in which messages have a known size, and for gathers. */
 void ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);
 
 /* The same with a time of its own for every op: duration_ns and transfer_ns (of the step's input from another device)

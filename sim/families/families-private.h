@@ -32,7 +32,7 @@ PsScheduleBuilder *ps_family_builder (const char *name, PsPlacementKind placemen
 typedef struct
 {
   guint warmup;   /* forwards before the first backward; more than there are: all of them */
-  guint group;    /* microbatches that go through a chunk in a row; 0: all */
+  guint group;    /* microbatches that go through a chunk in a row, on every device; 0: all */
   gboolean split; /* B and W rather than BW */
   guint delay;    /* the W of a unit follows the B that comes this many units later */
   gboolean pairs; /* a forward and the backward after it are one overlapped op */

@@ -3,8 +3,9 @@
  * weight gradients. */
 #include "families-private.h"
 
-/* Ops of the first device in order: groups of microbatches, in a group chunks, in a chunk microbatches, and of a
- * microbatch its slices. Forwards begin with the first chunk and the first slice, backwards with the last ones. */
+/* Ops of the first device in order, without their kinds: groups of microbatches, in a group chunks, in a chunk
+ * microbatches, and of a microbatch its slices. Forwards begin with the first chunk and the first slice, backwards with
+ * the last ones. */
 static void
 list_units (const PsFamilySetting *setting, guint group, PsOp *forward, PsOp *backward)
 {
@@ -17,8 +18,7 @@ list_units (const PsFamilySetting *setting, guint group, PsOp *forward, PsOp *ba
         for (guint microbatch = start; microbatch < end; microbatch++)
           for (guint slice = 0; slice < setting->n_slices; slice++, n++)
             {
-              forward[n] = (PsOp){ .kind = PS_OP_F,
-                                   .slice = (guint8)slice,
+              forward[n] = (PsOp){ .slice = (guint8)slice,
                                    .stage = (guint16)(chunk * p),
                                    .microbatch = microbatch & G_MAXINT32 };
               backward[n] = (PsOp){ .slice = (guint8)(setting->n_slices - 1 - slice),

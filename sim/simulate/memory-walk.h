@@ -68,8 +68,8 @@ ps_memory_walk_op (const PsProgram *program, const PsCosts *costs, const PsSimul
   return (PsMemoryOp){ n, last, ps_simulation_start (program, costs, simulation, last), simulation->end_ns[last + 1] };
 }
 
-/* Ops of no duration come after all changes of buffers at their instant. Moves what begins and ends at the instant of
- * op i, and of those right after it, to its start; a second time it moves nothing. Returns the next op. */
+/* Ops of no duration come after all changes of buffers at their instant. So the changes of that instant at op i, and at
+ * the ops right after it, move to the start of op i; a second time nothing moves. Returns the next op. */
 static inline guint
 ps_memory_walk_gather (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
                        PsStepBuffers *steps, guint i, guint end)

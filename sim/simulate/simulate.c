@@ -168,7 +168,6 @@ ps_simulate_from (const PsProgram *program, const PsCosts *costs, const gint64 *
 void
 ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
 {
-  g_return_if_fail (costs->n_stages == program->schedule->placement->n_stages);
   g_return_if_fail (simulation->n_steps == program->n_steps);
   ps_simulation_begin (program, costs, simulation);
   walk_costs (program, costs, simulation, NULL);
@@ -182,7 +181,6 @@ ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gint64 
 {
   const StepTimes times = { duration_ns, transfer_ns };
 
-  g_return_if_fail (costs->n_stages == program->schedule->placement->n_stages);
   g_return_if_fail (simulation->n_steps == program->n_steps);
   ps_simulation_begin (program, costs, simulation);
   for (guint device = 0; device < simulation->n_devices; device++)

@@ -1,6 +1,7 @@
 /* bench-sweep.c - predictions per second of a sweep at p=8 m=32: single schedules and settings, then a mixed sweep,
  * alone and into a database on 1, 2, 4, ... threads. Prints medians over rounds: of the thread's processor time alone,
- * because other programs may share its core, and of the clock with several threads. */
+ * because other programs may share its core, and of the clock with several threads; and the part of a sweep's processor
+ * time that its predictions take alone. */
 #include "bench-clock.h"
 #include "error-rig.h"
 

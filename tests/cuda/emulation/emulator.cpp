@@ -71,7 +71,7 @@ struct Machine
   }
 };
 
-/* That of this thread, from its first kernel on: a pointer needs no look whether it was made. */
+/* This thread's machine, from its first kernel on. A use of the pointer need not ask whether the machine was made. */
 static thread_local Machine *machine;
 static std::atomic<bool> backwards_order;
 
