@@ -124,12 +124,6 @@ least_pace (const PsProblem *problem, const PsCell *cell)
   return least;
 }
 
-static gboolean
-go_both_ways (const PsProblem *problem)
-{
-  return problem->device[problem->n_stages - 1] == 0;
-}
-
 /* The first tries are of the cells that are best most often: those without waits, with room for all W and for none;
  * then a slightly longer one with room for all W, which waits much less where lanes go both ways. */
 static void
@@ -202,24 +196,26 @@ build (PsOrder *order, const PsBlock *block, gint64 enough, PsRandom *random)
 static guint
 draw_units (const PsProblem *problem, PsRandom *random)
 {
-  guint step = go_both_ways (problem) ? 1 : UNITS_STEP;
+  guint step = ps_cell_goes_both_ways (problem) ? 1 : UNITS_STEP;
 
   return step * (MIN_UNITS / step + ps_random_below (random, (MAX_UNITS - MIN_UNITS) / step + 1));
 }
 
 /* Changes a block, or makes a new one for the first tries. FALSE: it has no plan. */
 static gboolean
-change_cell (const PsProblem *problem, PsBlock *block, guint64 n_tries, PsRandom *random)
+change_cell (PsBlocks *blocks, const PsProblem *problem, PsBlock *block, guint64 n_tries)
 {
+  PsRandom *random = &blocks->random;
   guint which = ps_random_below (random, 8);
-  gboolean given = n_tries < (go_both_ways (problem) ? N_SHAPES : N_SHAPES_ONE_WAY);
+  gboolean given = n_tries < (ps_cell_goes_both_ways (problem) ? N_SHAPES : N_SHAPES_ONE_WAY);
 
   if (given)
     set_shape (problem, block, n_tries);
   else if (which == 0 || block->cell.n_waves == 0)
     draw_shape (problem, block, random);
   if (which < 5 || given || block->cell.n_waves == 0)
-    return ps_cell_plan (&block->cell, problem, block->n_w, block->stretch, draw_units (problem, random));
+    return ps_cell_plan (&block->cell, problem, block->n_w, block->stretch, draw_units (problem, random), blocks->spend,
+                         blocks->data);
   if (which < 7)
     block->pace = 1 - PACE_SPREAD * ps_random_unit (random);
   else
@@ -229,15 +225,15 @@ change_cell (const PsProblem *problem, PsBlock *block, guint64 n_tries, PsRandom
 
 /* A search that has found none yet draws waits anew: changes of a block that is over the limit rarely hold it. */
 static gboolean
-change_block (const PsProblem *problem, PsBlock *block, gboolean anew, gboolean has_found, guint64 n_tries,
-              PsRandom *random)
+change_block (PsBlocks *blocks, const PsProblem *problem, PsBlock *block, gboolean anew, gboolean has_found,
+              guint64 n_tries)
 {
   if (!ps_blocks_have_slots (problem))
-    return change_cell (problem, block, anew ? n_tries : N_SHAPES, random);
+    return change_cell (blocks, problem, block, anew ? n_tries : N_SHAPES);
   if (!has_found)
-    draw_waits (problem, block->wait, random);
+    draw_waits (problem, block->wait, &blocks->random);
   else
-    change_waits (problem, block->wait, random);
+    change_waits (problem, block->wait, &blocks->random);
   return TRUE;
 }
 
@@ -284,9 +280,9 @@ ps_blocks_search (PsBlocks *blocks, PsOrder *scratch)
 
   block_assign (&current, &blocks->best, problem);
   block_assign (&block, &current, problem);
-  for (guint64 i = 0; i < blocks->n_tries && blocks->go_on (blocks->data); i++)
+  for (guint64 i = 0; i < blocks->n_tries && blocks->spend (blocks->n_moves, blocks->data); i++)
     {
-      gboolean has_plan = change_block (problem, &block, anew, current_ns < G_MAXINT64, i, random);
+      gboolean has_plan = change_block (blocks, problem, &block, anew, current_ns < G_MAXINT64, i);
       gint64 objective = has_plan ? build (scratch, &block, current_ns, random) : G_MAXINT64;
       gboolean takes = objective <= current_ns && objective < G_MAXINT64;
 

@@ -21,7 +21,8 @@ typedef struct
   PsBlock best;
   gint64 best_ns;                                      /* objective of its order; G_MAXINT64: none yet */
   guint64 n_tries;                                     /* orders of one search */
-  gboolean (*go_on) (gpointer data);                   /* called before each try; FALSE ends the search */
+  guint64 n_moves;                                     /* that an order counts as */
+  gboolean (*spend) (guint64 n_moves, gpointer data);  /* told of moves before they are made; FALSE ends the search */
   void (*offer) (const PsOrder *order, gpointer data); /* told each solution that is no worse than the one before */
   gpointer data;
 } PsBlocks;

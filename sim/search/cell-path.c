@@ -5,9 +5,16 @@
 #include <math.h>
 #include <string.h>
 
-/* A price that no path has, and the most states that all devices may have together. */
+/* A price that no path has. Any other is less than WAITS waits of a turn: those of all tracks between two devices, and
+ * two where microbatches turn around. */
 #define NO_PATH 0x7000
+#define WAITS (N_TRACKS + 2)
+
+/* The most states that all devices may have together. */
 #define MAX_STATES (1U << 24)
+
+/* Positions of a device that count as one move. */
+#define POSITIONS_PER_MOVE 384
 
 /* Positions of the tracks after that of the first one, in units. */
 typedef struct
@@ -17,19 +24,17 @@ typedef struct
 
 typedef struct
 {
+  const PsCellPath *path;
   const PsProblem *problem;
   const Track *track;
   guint n;
-  guint n_w;
-  double unit_ns;
-  guint (*at)[N_TRACKS];
   guint weight[N_TRACKS];
   guint length[N_TRACKS]; /* of the device at hand */
   guint w_length;
   GArray **states;          /* [n_devices] of State, the same array where devices are alike */
   guint16 **price;          /* [n_devices][states] of the least path to each */
   guint32 *lowest;          /* [n_devices] price that was taken off all prices */
-  guint (*shift)[N_TRACKS]; /* [n_devices] units to the next device */
+  guint (*shift)[N_TRACKS]; /* [n_devices] units to the next device, less whole turns */
   guint16 *table;           /* [n * n * n] prices by positions */
   guint16 *other;
 } Line;
@@ -40,7 +45,7 @@ static const Track both_ways[N_TRACKS] = { { PS_OP_F, 0 }, { PS_OP_B, 1 }, { PS_
 const Track *
 ps_cell_tracks (const PsProblem *problem)
 {
-  return goes_back (problem, lanes_of (problem) - 1) ? both_ways : one_way;
+  return ps_cell_goes_both_ways (problem) ? both_ways : one_way;
 }
 
 double
@@ -94,9 +99,9 @@ fits (const Line *line, const State *state)
 
       if (next < end)
         return FALSE;
-      n_w += (next - end) / MAX (line->w_length, 1);
+      n_w += line->w_length > 0 ? (next - end) / line->w_length : line->path->n_w;
     }
-  return n_w >= line->n_w;
+  return n_w >= line->path->n_w;
 }
 
 static GArray *
@@ -138,18 +143,31 @@ spread (const Line *line, const guint16 *price, const GArray *states)
 
 /* Lowers the prices of a row to those of another one, `by` places further, and the weight. */
 static void
-lower_row (guint16 *row, const guint16 *from, guint n, guint by, guint weight)
+lower_row (guint16 *restrict row, const guint16 *restrict from, guint n, guint by, guint weight)
 {
-  guint16 first = from[0];
+  const guint16 *further = from + by;
 
-  for (guint k = 0; k + by < n; k++)
+  for (guint k = 0; k < n - by; k++)
     {
-      guint16 price = (guint16)(from[k + by] + weight);
+      guint16 price = (guint16)(further[k] + weight);
 
       row[k] = MIN (row[k], price);
     }
   if (by > 0)
-    row[n - 1] = MIN (row[n - 1], first + weight);
+    row[n - 1] = MIN (row[n - 1], from[0] + weight);
+}
+
+/* Lowers the prices of a row to that of the next place, the first one after the last, and the weight. */
+static void
+lower_along (guint16 *row, guint n, guint weight)
+{
+  guint price = row[0];
+
+  for (guint k = n; k-- > 0;)
+    {
+      price = MIN (row[k], price + weight);
+      row[k] = (guint16)price;
+    }
 }
 
 /* Lets a track wait for any time. A wait of one unit moves positions: of the first track all others back, of the second
@@ -164,13 +182,13 @@ let_wait (Line *line, guint track)
     for (guint a = n; a-- > 0;)
       for (guint j = n; j-- > 0;)
         {
-          guint i = track == 1 ? n - 1 - a : a;
+          guint i = track == 1 ? n - 1 - a : a, next_j = j + by_j < n ? j + by_j : 0;
           guint16 *row = line->other + index_of (line, i, j, 0);
-          const guint16 *from = line->other + index_of (line, (i + by_i) % n, (j + by_j) % n, 0);
+          const guint16 *from = line->other + index_of (line, (i + by_i) % n, next_j, 0);
 
-          for (guint k = n; row == from && k-- > 0;)
-            row[k] = MIN (row[k], row[(k + 1) % n] + line->weight[track]);
-          if (row != from)
+          if (row == from)
+            lower_along (row, n, line->weight[track]);
+          else
             lower_row (row, from, n, by_k, line->weight[track]);
         }
 }
@@ -203,10 +221,10 @@ set_lengths (Line *line, guint device)
   memcpy (before, line->length, sizeof line->length);
   before[N_TRACKS] = line->w_length;
   for (guint i = 0; i < N_TRACKS; i++)
-    line->length[i] = (guint)lrint (ps_cell_duration (line->problem, line->track[i], device) / line->unit_ns);
+    line->length[i] = (guint)lrint (ps_cell_duration (line->problem, line->track[i], device) / line->path->unit_ns);
   for (guint lane = 0; lane < n; lane++)
     w += (double)line->problem->duration[stage_at (line->problem, lane, device) * N_KINDS + PS_OP_W];
-  line->w_length = (guint)lrint (w / n / line->unit_ns);
+  line->w_length = (guint)lrint (w / n / line->path->unit_ns);
   return device == 0 || memcmp (before, line->length, sizeof line->length) != 0 || before[N_TRACKS] != line->w_length;
 }
 
@@ -225,9 +243,9 @@ set_shifts (Line *line)
         gboolean forth = i < N_FORTH;
         gint64 after;
 
-        now[i] += ps_cell_move (line->problem, track[i], d + !forth, d + forth) / line->unit_ns;
+        now[i] += ps_cell_move (line->problem, track[i], d + !forth, d + forth) / line->path->unit_ns;
         after = forth ? lrint (now[i]) : lrint (now[i] + now[0]) - lrint (now[0]);
-        line->shift[d][i] = (guint)(after - before[i]);
+        line->shift[d][i] = modulo (after - before[i], line->n);
         before[i] = after;
       }
 }
@@ -284,13 +302,15 @@ set_prices (Line *line, guint device)
   return TRUE;
 }
 
-/* The price of going from one state to another of the next device; *wait is that of the first track. */
+/* The price of going from one state to another of the next device, or any above `most`. *wait is that of the first
+ * track. */
 static guint
-price_between (const Line *line, const State *from, const State *to, const guint shift[N_TRACKS], guint *wait)
+price_between (const Line *line, const State *from, const State *to, const guint shift[N_TRACKS], guint most,
+               guint *wait)
 {
-  guint best = G_MAXUINT;
+  guint best = most + 1;
 
-  for (guint first = 0; first < line->n; first++)
+  for (guint first = 0; first < line->n && line->weight[0] * first < best; first++)
     {
       guint price = line->weight[0] * first;
 
@@ -322,17 +342,21 @@ static guint
 find_before (const Line *line, guint device, guint i, guint *wait)
 {
   const GArray *states = line->states[device - 1];
-  guint price = line->price[device][i] + line->lowest[device]
-                - price_turn (line, device, &g_array_index (line->states[device], State, i));
+  const State *state = &g_array_index (line->states[device], State, i);
+  guint price = line->price[device][i] + line->lowest[device] - price_turn (line, device, state);
 
   for (guint k = 0; k < states->len; k++)
-    if (line->price[device - 1][k] <= price
-        && line->price[device - 1][k]
-                   + price_between (line, &g_array_index (states, State, k),
-                                    &g_array_index (line->states[device], State, i), line->shift[device - 1], wait)
-               == price)
-      return k;
-  return 0;
+    {
+      guint before = line->price[device - 1][k];
+
+      if (before <= price
+          && before
+                     + price_between (line, &g_array_index (states, State, k), state, line->shift[device - 1],
+                                      price - before, wait)
+                 == price)
+        return k;
+    }
+  g_return_val_if_reached (0);
 }
 
 /* Goes back along the best path, then sets the positions. */
@@ -345,22 +369,24 @@ trace (Line *line)
   for (guint d = p; d-- > 0;)
     {
       for (guint track = 0; track < N_TRACKS; track++)
-        line->at[d][track] = g_array_index (line->states[d], State, i).at[track];
+        line->path->at[d][track] = g_array_index (line->states[d], State, i).at[track];
       if (d > 0)
         i = find_before (line, d, i, &wait[d]);
     }
   for (guint d = 1; d < p; d++)
     {
-      guint first = line->at[d - 1][0] + line->shift[d - 1][0] + wait[d];
+      guint first = line->path->at[d - 1][0] + line->shift[d - 1][0] + wait[d];
 
       for (guint track = 0; track < N_TRACKS; track++)
-        line->at[d][track] = (line->at[d][track] + first) % line->n;
+        line->path->at[d][track] = (line->path->at[d][track] + first) % line->n;
     }
 }
 
 static gboolean
 find_path (Line *line)
 {
+  const PsCellPath *path = line->path;
+  guint64 n_moves = (guint64)line->n * line->n * line->n / POSITIONS_PER_MOVE + 1;
   guint n_states = 0;
 
   set_shifts (line);
@@ -368,7 +394,7 @@ find_path (Line *line)
     {
       line->states[d] = set_lengths (line, d) ? list_states (line) : g_array_ref (line->states[d - 1]);
       n_states += line->states[d]->len;
-      if (n_states > MAX_STATES || !set_prices (line, d))
+      if (n_states > MAX_STATES || !path->spend (n_moves, path->data) || !set_prices (line, d))
         return FALSE;
     }
   trace (line);
@@ -393,7 +419,8 @@ line_clear (Line *line)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Line, line_clear)
 
-/* A wait of a later lane keeps memory of all lanes before it. The weight is the mean over the lanes of a track. */
+/* A wait of a later lane keeps memory of all lanes before it. The weight is the mean over the lanes of a track, as far
+ * as no price comes to NO_PATH. */
 static void
 set_weights (Line *line)
 {
@@ -409,20 +436,18 @@ set_weights (Line *line)
             sum += 2 * (lane % n) + 1;
             n_track++;
           }
-      line->weight[track] = sum / n_track;
+      line->weight[track] = MIN (sum / n_track, NO_PATH / (WAITS * line->n));
     }
 }
 
 gboolean
-ps_cell_path_find (PsCellPath *path)
+ps_cell_path_find (const PsCellPath *path)
 {
   gsize p = path->problem->n_devices, n = (gsize)path->n * path->n * path->n;
-  g_auto (Line) line = { .problem = path->problem,
+  g_auto (Line) line = { .path = path,
+                         .problem = path->problem,
                          .track = path->track,
                          .n = path->n,
-                         .n_w = path->n_w,
-                         .unit_ns = path->unit_ns,
-                         .at = path->at,
                          .states = g_new0 (GArray *, p),
                          .price = g_new0 (guint16 *, p),
                          .lowest = g_new0 (guint32, p),

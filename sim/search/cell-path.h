@@ -1,7 +1,7 @@
 /* cell-path.h - the positions of a cell's ops on each device: private to cells. */
 #pragma once
 
-#include "problem.h"
+#include "cell.h"
 
 /* A device runs N_TRACKS ops in a turn, and their W: N_FORTH ops of microbatches that go to the next device, then two
  * of those that come from it. */
@@ -22,7 +22,9 @@ typedef struct
   guint n;            /* units of a turn */
   guint n_w;          /* W that have room in a turn */
   double unit_ns;
-  guint (*at)[N_TRACKS]; /* [n_devices] positions in the turn, in units */
+  guint (*at)[N_TRACKS];                              /* [n_devices] positions in the turn, in units */
+  gboolean (*spend) (guint64 n_moves, gpointer data); /* as of ps_cell_plan */
+  gpointer data;
 } PsCellPath;
 
 /* The tracks of a problem's cells: of lanes that all go one way, or of as many back as forth. */
@@ -34,8 +36,9 @@ double ps_cell_duration (const PsProblem *problem, Track track, guint device);
 /* The mean time from the start of an op on a device to the start of the next one on another device. */
 double ps_cell_move (const PsProblem *problem, Track track, guint from, guint to);
 
-/* Sets the positions for which the waits between devices are shortest in total. FALSE: there are none. */
-gboolean ps_cell_path_find (PsCellPath *path);
+/* Sets the positions for which the waits between devices are shortest in total. FALSE: there are none, or it was to
+ * stop. */
+gboolean ps_cell_path_find (const PsCellPath *path);
 
 static inline guint
 lanes_of (const PsProblem *problem)

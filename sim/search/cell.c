@@ -70,7 +70,7 @@ ps_cell_no_wait (const PsProblem *problem, guint n_w)
   const Track *track = ps_cell_tracks (problem);
   double hop = 1, turn = turn_work (problem, n_w);
 
-  if (track[0].back != track[N_FORTH].back)
+  if (ps_cell_goes_both_ways (problem))
     return 1;
   for (guint d = 0; d + 1 < problem->n_devices; d++)
     hop = MAX (hop, ps_cell_move (problem, track[0], d, d + 1) + ps_cell_move (problem, track[N_TRACKS - 1], d + 1, d));
@@ -150,11 +150,12 @@ walk_all (const PsCellPath *line, PsCell *cell)
 }
 
 gboolean
-ps_cell_plan (PsCell *cell, const PsProblem *problem, guint n_w, double stretch, guint n_units)
+ps_cell_plan (PsCell *cell, const PsProblem *problem, guint n_w, double stretch, guint n_units,
+              gboolean (*spend) (guint64 n_moves, gpointer data), gpointer data)
 {
   double turn = turn_work (problem, n_w) * stretch;
   g_autofree guint (*at)[N_TRACKS] = g_malloc0_n (problem->n_devices, sizeof *at);
-  PsCellPath path = { problem, ps_cell_tracks (problem), n_units, n_w, turn / n_units, at };
+  const PsCellPath path = { problem, ps_cell_tracks (problem), n_units, n_w, turn / n_units, at, spend, data };
 
   cell->n_waves = ps_cell_n_waves (problem);
   cell->period = (gint64)(turn * count_turns (problem));

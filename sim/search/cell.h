@@ -22,7 +22,15 @@ guint ps_cell_n_waves (const PsProblem *problem);
  * where no stretch does that: lanes go both ways. */
 double ps_cell_no_wait (const PsProblem *problem, guint n_w);
 
-/* Fills the cell whose waits are shortest. The period is `stretch` times the work that it has room for at
- * the busiest device; two lanes' share of it has n_units
- * units, to which times are rounded. FALSE: there is no cell. */
-gboolean ps_cell_plan (PsCell *cell, const PsProblem *problem, guint n_w, double stretch, guint n_units);
+/* Fills the cell whose waits are shortest. The period is `stretch` times the work that it has room for at the busiest
+ * device. Times are rounded to units; two lanes' share of the period has n_units of them. spend is told the moves that
+ * the next device counts as; FALSE ends the plan. Returns FALSE where there is no cell, or the plan was ended. */
+gboolean ps_cell_plan (PsCell *cell, const PsProblem *problem, guint n_w, double stretch, guint n_units,
+                       gboolean (*spend) (guint64 n_moves, gpointer data), gpointer data);
+
+/* Whether lanes go both ways, where cells exist. */
+static inline gboolean
+ps_cell_goes_both_ways (const PsProblem *problem)
+{
+  return problem->device[problem->n_stages - 1] == 0;
+}

@@ -16,8 +16,8 @@
 /* Local searches of a round that start from list schedules of their own. */
 #define FRESH_STARTS 3
 
-/* Blocks that a round tries take the moves of this number of local searches. Without slots they take this part of one,
- * and come first. */
+/* Orders of blocks that a round tries take the moves of this number of local searches. Without slots they take this
+ * part of one, their cells' moves come on top, and they come first. */
 #define BLOCKS_PER_SEARCH 2
 #define BLOCK_PART 2
 
@@ -262,9 +262,9 @@ widen (PsSearchWorker *worker)
 }
 
 static gboolean
-go_on_building (gpointer data)
+spend (guint64 n_moves, gpointer data)
 {
-  return ps_search_worker_spend (data, moves_per_order (data));
+  return ps_search_worker_spend (data, n_moves);
 }
 
 static void
@@ -279,7 +279,7 @@ try_blocks (PsSearchWorker *worker, gboolean have_slots, guint64 n_moves)
   if (!ps_blocks_suit (worker->problem) || ps_blocks_have_slots (worker->problem) != have_slots)
     return;
   worker->blocks.random = worker->runner->random;
-  worker->blocks.n_tries = n_moves / moves_per_order (worker);
+  worker->blocks.n_tries = n_moves / worker->blocks.n_moves;
   ps_blocks_search (&worker->blocks, worker->scratch);
   worker->runner->random = worker->blocks.random;
 }
@@ -394,7 +394,8 @@ ps_search_worker_init (PsSearchWorker *worker, PsRunner *runner, const PsStart *
   worker->length
       = MAX (CLAMP (LENGTH_PER_OP * problem->n_ops, MIN_LENGTH, SMALL_LENGTH), LARGE_LENGTH_PER_OP * problem->n_ops);
   worker->width = MIN_WIDTH;
-  worker->blocks = (PsBlocks){ .go_on = go_on_building, .offer = offer_block, .data = worker };
+  worker->blocks
+      = (PsBlocks){ .n_moves = moves_per_order (worker), .spend = spend, .offer = offer_block, .data = worker };
   if (ps_blocks_suit (problem))
     ps_blocks_init (&worker->blocks, problem);
   ps_order_assign (worker->best, start->order);

@@ -4,7 +4,6 @@
 #include "search/anneal.h"
 #include "search/beam.h"
 #include "search/exact.h"
-#include "search/inject.h"
 #include "search/stretch.h"
 
 #include <string.h>
@@ -247,157 +246,6 @@ test_known (void)
     }
 }
 
-/* Half the memory of 1F1B, and one microbatch less than V-Half holds: a repeated block of its own comes within 3 % of
- * the bound. Without it, twice the moves leave 12270. */
-static void
-test_block (void)
-{
-  const gint64 cost[4] = { 100, 102, 88, 5 };
-  g_auto (Case) c = { 0 };
-
-  case_init (&c, PS_PLACEMENT_V, 8, 2, 16, cost, 2, 1, 16);
-  c.setting.move_limit = 2000000;
-  g_autoptr (PsSearchResult) result = ps_search (&c.setting, NULL);
-
-  check_result (&c, result);
-  g_assert_cmpint (result->makespan_ns, <=, 12250);
-  g_assert_cmpint (result->lower_bound_ns, >=, 11904);
-}
-
-/* Two copies with 5/8 of the memory of 1F1B, where list scheduling alone stays 13 % above the bound. */
-static void
-test_block_of_copies (void)
-{
-  const gint64 cost[4] = { 100, 100, 100, 10 };
-  g_auto (Case) c = { 0 };
-
-  case_init (&c, PS_PLACEMENT_BIDIRECTIONAL, 16, 1, 64, cost, 2, 1, 20);
-  c.setting.move_limit = 150000;
-  g_autoptr (PsSearchResult) result = ps_search (&c.setting, NULL);
-
-  check_result (&c, result);
-  g_test_message ("%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT ", %s", result->makespan_ns, result->lower_bound_ns,
-                  result->found_by);
-  g_assert_cmpint (result->makespan_ns * 100, <=, result->lower_bound_ns * 105);
-}
-
-/* One stage to a device and 5/8 of the memory of 1F1B: a grid comes within 2.6 % of the bound at once. Twenty times the
- * moves without it stay above. */
-static void
-test_grid (void)
-{
-  const gint64 cost[4] = { 100, 102, 88, 5 };
-  g_auto (Case) c = { 0 };
-
-  case_init (&c, PS_PLACEMENT_LOOP, 32, 1, 128, cost, 2, 1, 40);
-  c.setting.move_limit = 60000;
-  g_autoptr (PsSearchResult) result = ps_search (&c.setting, NULL);
-
-  check_result (&c, result);
-  g_assert_cmpint (result->makespan_ns * 1000, <=, result->lower_bound_ns * 1026);
-}
-
-/* Two weight copies with half the memory of 1F1B: a cell comes within 9 % of the bound soon. Four times the moves
- * without one stay above 21 %. */
-static void
-test_cell (void)
-{
-  const gint64 cost[4] = { 100, 102, 88, 5 };
-  g_auto (Case) c = { 0 };
-
-  case_init (&c, PS_PLACEMENT_BIDIRECTIONAL, 32, 1, 128, cost, 2, 1, 32);
-  c.setting.move_limit = 250000;
-  g_autoptr (PsSearchResult) result = ps_search (&c.setting, NULL);
-
-  check_result (&c, result);
-  g_assert_cmpint (result->makespan_ns * 100, <=, result->lower_bound_ns * 109);
-}
-
-/* The order of a plan, with each W right after its B. */
-static PsOrder *
-order_of_plan (const PsProblem *problem, const guint32 *list)
-{
-  PsOrder *order = ps_order_new (problem);
-
-  ps_order_clear (order);
-  for (guint d = 0; d < problem->n_devices; d++)
-    for (guint i = 0; i < (problem->first[d + 1] - problem->first[d]) / N_KINDS * 2; i++)
-      {
-        guint op = list[problem->first[d] + i];
-
-        ps_order_add (order, op, problem->n_ops);
-        if (chain_of (problem, op) % N_KINDS == PS_OP_B)
-          ps_order_add (order, op + problem->m, problem->n_ops);
-      }
-  return order;
-}
-
-/* Every op of a way starts after the one before it, but for rounding by a unit on each side. */
-static void
-check_ways (const PsProblem *problem, const PsCell *cell, gint64 slack)
-{
-  guint n = problem->n_copy_stages;
-
-  for (guint i = 0; i < cell->n_waves * problem->n_copies; i++)
-    {
-      const gint64 *start = cell->start + (gsize)(i / problem->n_copies) * 2 * problem->n_stages;
-      gint64 now = 0;
-
-      for (guint k = 0; k < 2 * n; k++)
-        {
-          guint stage = i % problem->n_copies * n + (k < n ? k : 2 * n - 1 - k), chain = stage * N_KINDS + (k >= n);
-          gint64 at = start[(k >= n) * problem->n_stages + stage];
-
-          g_assert_cmpint (at, >=, now + problem->lag[chain] - slack);
-          g_assert_cmpint (at, <=, now + problem->lag[chain] + cell->period);
-          now = at + problem->duration[chain];
-        }
-    }
-}
-
-/* Whatever the cell, its ways are ways, and a plan by it is an order within the memory limit: also as list scheduling
- * makes it, with W in the gaps. A plan gives up where no microbatch fits the memory. */
-static void
-test_inject (void)
-{
-  PsRandom random = { 11 };
-
-  for (guint i = 0; i < n_cases (200); i++)
-    {
-      const PsPlacementKind kinds[]
-          = { PS_PLACEMENT_LOOP, PS_PLACEMENT_LOOP, PS_PLACEMENT_V, PS_PLACEMENT_BIDIRECTIONAL };
-      guint kind = ps_random_below (&random, 4), p = 2 * (1 + ps_random_below (&random, 3));
-      guint v = kind == 0 ? 1 + ps_random_below (&random, 4) : kind == 3 ? 1 : 2, n_w = ps_random_below (&random, 3);
-      const gint64 cost[4] = { 100 + ps_random_below (&random, 900), 100 + ps_random_below (&random, 900),
-                               100 + ps_random_below (&random, 900), ps_random_below (&random, 400) };
-      g_auto (Case) c = { 0 };
-
-      case_init (&c, kinds[kind], p, v, 2 + 2 * ps_random_below (&random, 12), cost, 2, 1,
-                 2 * v + 2 + ps_random_below (&random, 2 * p * v));
-      g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
-      g_autofree gint64 *start = g_new (gint64, 4 * (gsize)problem->n_stages);
-      g_autofree guint32 *list = g_new0 (guint32, problem->n_ops);
-      PsCell cell = { .start = start };
-
-      g_assert_true (ps_cell_suits (problem));
-      if (!ps_cell_plan (&cell, problem, n_w, 1.1 + ps_random_unit (&random), 24 + ps_random_below (&random, 12)))
-        continue;
-      check_ways (problem, &cell, cell.period / 8);
-      const PsInjection injection = { &cell, ps_random_below (&random, 3000), ps_random_below (&random, 3) };
-      const PsPolicy policy = { .bias[PS_OP_W] = { .base = 1 }, .ahead = { .base = problem->m }, .planned = list };
-      g_assert_true (ps_inject (problem, &injection, list));
-      g_autoptr (PsOrder) order = order_of_plan (problem, list);
-      g_assert_true (ps_order_evaluate (order));
-      g_assert_cmpint (order->excess, ==, 0);
-      g_assert_true (ps_greedy_build (order, &policy, NULL));
-      g_assert_true (ps_order_evaluate (order));
-      g_assert_cmpint (order->excess, ==, 0);
-      for (guint d = 0; d < p; d++)
-        problem->limit[d] = 1;
-      g_assert_false (ps_inject (problem, &injection, list));
-    }
-}
-
 /* Whatever the problem, the result holds. */
 static void
 test_random (void)
@@ -594,11 +442,6 @@ main (int argc, char **argv)
   g_test_add_func ("/search/exact", test_exact);
   g_test_add_func ("/search/bounds", test_bounds);
   g_test_add_func ("/search/known", test_known);
-  g_test_add_func ("/search/block", test_block);
-  g_test_add_func ("/search/block-of-copies", test_block_of_copies);
-  g_test_add_func ("/search/grid", test_grid);
-  g_test_add_func ("/search/cell", test_cell);
-  g_test_add_func ("/search/inject", test_inject);
   g_test_add_func ("/search/random", test_random);
   g_test_add_func ("/search/slices", test_slices);
   g_test_add_func ("/search/families", test_families);

@@ -1,0 +1,296 @@
+/* test-cells.c - repeated blocks: the cells that they repeat, how microbatches enter them, and what a search finds. */
+#include "search-rig.h"
+
+#include "search/cell-path.h"
+#include "search/inject.h"
+
+/* Half the memory of 1F1B, and one microbatch less than V-Half holds: a repeated block of its own comes within 3 % of
+ * the bound. Without it, twice the moves leave 12270. */
+static void
+test_block (void)
+{
+  const gint64 cost[4] = { 100, 102, 88, 5 };
+  g_auto (Case) c = { 0 };
+
+  case_init (&c, PS_PLACEMENT_V, 8, 2, 16, cost, 2, 1, 16);
+  c.setting.move_limit = 2000000;
+  g_autoptr (PsSearchResult) result = ps_search (&c.setting, NULL);
+
+  check_result (&c, result);
+  g_assert_cmpint (result->makespan_ns, <=, 12250);
+  g_assert_cmpint (result->lower_bound_ns, >=, 11904);
+}
+
+/* Where list scheduling alone stays far above the bound, cells come near it soon. */
+static void
+test_cells (void)
+{
+  static const struct
+  {
+    PsPlacementKind placement;
+    guint p, m;
+    gint64 cost[4];
+    gint64 limit; /* bytes; a microbatch has 2 */
+    guint64 n_moves;
+    gint64 permille; /* of the bound */
+  } rows[] = {
+    /* 5/8 of the memory of 1F1B; list scheduling alone stays at 113 % */
+    { PS_PLACEMENT_BIDIRECTIONAL, 16, 64, { 100, 100, 100, 10 }, 20, 150000, 1050 },
+    /* 5/8 of it; twenty times the moves without cells stay above */
+    { PS_PLACEMENT_LOOP, 32, 128, { 100, 102, 88, 5 }, 40, 60000, 1026 },
+    /* half of it; four times the moves without cells stay above 121 % */
+    { PS_PLACEMENT_BIDIRECTIONAL, 32, 128, { 100, 102, 88, 5 }, 32, 250000, 1090 },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_auto (Case) c = { 0 };
+
+      case_init (&c, rows[i].placement, rows[i].p, 1, rows[i].m, rows[i].cost, 2, 1, rows[i].limit);
+      c.setting.move_limit = rows[i].n_moves;
+      g_autoptr (PsSearchResult) result = fine (ps_search (&c.setting, &error));
+
+      check_result (&c, result);
+      g_test_message ("%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT ", %s", result->makespan_ns, result->lower_bound_ns,
+                      result->found_by);
+      g_assert_cmpint (result->makespan_ns * 1000, <=, result->lower_bound_ns * rows[i].permille);
+    }
+}
+
+static gboolean
+free_of_charge (guint64 n_moves, gpointer data)
+{
+  return TRUE;
+}
+
+/* The order of a plan, with each W right after its B. */
+static PsOrder *
+order_of_plan (const PsProblem *problem, const guint32 *list)
+{
+  PsOrder *order = ps_order_new (problem);
+
+  ps_order_clear (order);
+  for (guint d = 0; d < problem->n_devices; d++)
+    for (guint i = 0; i < (problem->first[d + 1] - problem->first[d]) / N_KINDS * 2; i++)
+      {
+        guint op = list[problem->first[d] + i];
+
+        ps_order_add (order, op, problem->n_ops);
+        if (chain_of (problem, op) % N_KINDS == PS_OP_B)
+          ps_order_add (order, op + problem->m, problem->n_ops);
+      }
+  return order;
+}
+
+/* Every op of a way starts after the one before it, but for rounding by a unit on each side. */
+static void
+check_ways (const PsProblem *problem, const PsCell *cell, gint64 slack)
+{
+  guint n = problem->n_copy_stages;
+
+  for (guint i = 0; i < cell->n_waves * problem->n_copies; i++)
+    {
+      const gint64 *start = cell->start + (gsize)(i / problem->n_copies) * 2 * problem->n_stages;
+      gint64 now = 0;
+
+      for (guint k = 0; k < 2 * n; k++)
+        {
+          guint stage = i % problem->n_copies * n + (k < n ? k : 2 * n - 1 - k), chain = stage * N_KINDS + (k >= n);
+          gint64 at = start[(k >= n) * problem->n_stages + stage];
+
+          g_assert_cmpint (at, >=, now + problem->lag[chain] - slack);
+          g_assert_cmpint (at, <=, now + problem->lag[chain] + cell->period);
+          now = at + problem->duration[chain];
+        }
+    }
+}
+
+/* Whatever the cell, its ways are ways, and a plan by it is an order within the memory limit: also as list scheduling
+ * makes it, with W in the gaps. A plan gives up where no microbatch fits the memory. */
+static void
+test_inject (void)
+{
+  PsRandom random = { 11 };
+  guint n_planned = 0;
+
+  for (guint i = 0; i < n_cases (200); i++)
+    {
+      const PsPlacementKind kinds[]
+          = { PS_PLACEMENT_LOOP, PS_PLACEMENT_LOOP, PS_PLACEMENT_V, PS_PLACEMENT_BIDIRECTIONAL };
+      guint kind = ps_random_below (&random, 4), p = 2 * (1 + ps_random_below (&random, 3));
+      guint v = kind == 0 ? 1 + ps_random_below (&random, 4) : kind == 3 ? 1 : 2, n_w = ps_random_below (&random, 3);
+      const gint64 cost[4] = { 100 + ps_random_below (&random, 900), 100 + ps_random_below (&random, 900),
+                               100 + ps_random_below (&random, 900), ps_random_below (&random, 400) };
+      g_auto (Case) c = { 0 };
+
+      case_init (&c, kinds[kind], p, v, 2 + 2 * ps_random_below (&random, 12), cost, 2, 1,
+                 2 * v + 2 + ps_random_below (&random, 2 * p * v));
+      g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
+      g_autofree gint64 *start = g_new (gint64, 4 * (gsize)problem->n_stages);
+      g_autofree guint32 *list = g_new0 (guint32, problem->n_ops);
+      PsCell cell = { .start = start };
+
+      g_assert_true (ps_cell_suits (problem));
+      if (!ps_cell_plan (&cell, problem, n_w, 1.1 + ps_random_unit (&random), 24 + ps_random_below (&random, 12),
+                         free_of_charge, NULL))
+        continue;
+      n_planned++;
+      check_ways (problem, &cell, cell.period / 8);
+      const PsInjection injection = { &cell, ps_random_below (&random, 3000), ps_random_below (&random, 3) };
+      const PsPolicy policy = { .bias[PS_OP_W] = { .base = 1 }, .ahead = { .base = problem->m }, .planned = list };
+      g_assert_true (ps_inject (problem, &injection, list));
+      g_autoptr (PsOrder) order = order_of_plan (problem, list);
+      g_assert_true (ps_order_evaluate (order));
+      g_assert_cmpint (order->excess, ==, 0);
+      g_assert_true (ps_greedy_build (order, &policy, NULL));
+      g_assert_true (ps_order_evaluate (order));
+      g_assert_cmpint (order->excess, ==, 0);
+      for (guint d = 0; d < p; d++)
+        problem->limit[d] = 1;
+      g_assert_false (ps_inject (problem, &injection, list));
+    }
+  g_assert_cmpuint (n_planned, >, n_cases (200) / 2);
+}
+
+/* A cell of two devices, and of times in units; a W takes one. */
+typedef struct
+{
+  PsPlacementKind kind;
+  guint n; /* units of a turn */
+  guint n_w;
+  guint lag;
+  guint length[N_TRACKS];
+  guint weight[N_TRACKS]; /* of waits */
+} Turn;
+
+/* Positions of a device's ops, by track. */
+typedef struct
+{
+  guint at[N_TRACKS];
+} Places;
+
+/* Whether the ops run one after the other and leave room for W. */
+static gboolean
+can_stand (const Turn *turn, const Places *places)
+{
+  gboolean used[16] = { 0 };
+  guint n_left = turn->n;
+
+  for (guint i = 0; i < N_TRACKS; i++)
+    for (guint k = 0; k < turn->length[i]; k++, n_left--)
+      {
+        gboolean *unit = &used[(places->at[i] + k) % turn->n];
+
+        if (*unit)
+          return FALSE;
+        *unit = TRUE;
+      }
+  return n_left >= turn->n_w;
+}
+
+static GArray *
+list_places (const Turn *turn)
+{
+  GArray *all = g_array_new (FALSE, FALSE, sizeof (Places));
+  guint n = turn->n;
+
+  for (guint i = 0; i < n * n * n * n; i++)
+    {
+      Places places = { { i % n, i / n % n, i / (n * n) % n, i / (n * n * n) } };
+
+      if (can_stand (turn, &places))
+        g_array_append_val (all, places);
+    }
+  return all;
+}
+
+/* The wait between an op of a track at `from` and the next one at `to`. */
+static guint
+gap (const Turn *turn, guint track, guint from, guint to, guint lag)
+{
+  return turn->weight[track] * ((to + 2 * turn->n - from - (turn->length[track] + lag) % turn->n) % turn->n);
+}
+
+/* All waits: between both devices, and where microbatches turn around. */
+static guint
+add_waits (const Turn *turn, const guint *x, const guint *y)
+{
+  guint straight = gap (turn, 0, y[0], y[2], 0) + gap (turn, 1, y[1], y[3], 0), sum = 0;
+  guint crossed = gap (turn, 0, y[0], y[3], 0) + gap (turn, 1, y[1], y[2], 0);
+
+  for (guint i = 0; i < N_TRACKS; i++)
+    sum += i < N_FORTH ? gap (turn, i, x[i], y[i], turn->lag) : gap (turn, i, y[i], x[i], turn->lag);
+  if (turn->kind == PS_PLACEMENT_LOOP)
+    return sum + MIN (straight, crossed);
+  return sum + gap (turn, 2, x[2], x[1], 0) + (turn->kind == PS_PLACEMENT_V ? straight : gap (turn, 0, y[0], y[3], 0));
+}
+
+static guint
+least_waits (const Turn *turn, const GArray *places)
+{
+  guint least = G_MAXUINT;
+
+  for (guint a = 0; a < places->len; a++)
+    for (guint b = 0; b < places->len; b++)
+      least = MIN (least, add_waits (turn, g_array_index (places, Places, a).at, g_array_index (places, Places, b).at));
+  return least;
+}
+
+/* The path found waits as little as the best of all positions of two devices. On a V, the way back has chunks whose
+ * waits count three times. */
+static void
+test_path (void)
+{
+  const PsPlacementKind kinds[] = { PS_PLACEMENT_LOOP, PS_PLACEMENT_V, PS_PLACEMENT_BIDIRECTIONAL };
+  PsRandom random = { 12 };
+  guint n_found = 0;
+
+  for (guint i = 0; i < n_cases (60); i++)
+    {
+      const gint64 cost[4]
+          = { 1 + ps_random_below (&random, 2), 1 + ps_random_below (&random, 2), 1, ps_random_below (&random, 4) };
+      Turn turn = { .kind = kinds[i % 3],
+                    .n = 2 * (guint)(cost[0] + cost[1] + 1) - ps_random_below (&random, 3),
+                    .n_w = ps_random_below (&random, 3),
+                    .lag = (guint)cost[3] };
+      gboolean is_v = turn.kind == PS_PLACEMENT_V;
+      Places at[2] = { 0 };
+      g_auto (Case) c = { 0 };
+
+      case_init (&c, turn.kind, 2, is_v ? 2 : 1, 2, cost, 2, 1, 0);
+      g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
+      const PsCellPath path = { .problem = problem,
+                                .track = ps_cell_tracks (problem),
+                                .n = turn.n,
+                                .n_w = turn.n_w,
+                                .unit_ns = 1,
+                                .at = &at[0].at,
+                                .spend = free_of_charge };
+      for (guint k = 0; k < N_TRACKS; k++)
+        {
+          turn.length[k] = (guint)cost[path.track[k].kind];
+          turn.weight[k] = is_v && path.track[k].back ? 3 : 1;
+        }
+      g_autoptr (GArray) places = list_places (&turn);
+      gboolean found = ps_cell_path_find (&path);
+
+      g_assert_cmpint (found, ==, places->len > 0);
+      if (!found)
+        continue;
+      n_found++;
+      g_assert_true (can_stand (&turn, &at[0]) && can_stand (&turn, &at[1]));
+      g_assert_cmpuint (add_waits (&turn, at[0].at, at[1].at), ==, least_waits (&turn, places));
+    }
+  g_assert_cmpuint (n_found, >, n_cases (60) / 2);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/cells/block", test_block);
+  g_test_add_func ("/cells/search", test_cells);
+  g_test_add_func ("/cells/inject", test_inject);
+  g_test_add_func ("/cells/path", test_path);
+  return g_test_run ();
+}
