@@ -66,6 +66,8 @@ static const PsCommandHelp help = {
     "what each stage does, if they differ. recompute some: in the file of -o, each microbatch that recomputes has\n"
     "an R. placement custom: the file of -o says where the stages are. The row's bound holds whatever layers the\n"
     "stages hold, wherever the stages are, and whatever their microbatches recompute or offload.\n\n"
+    "A search tries all published schedules first, before it looks at a limit or a signal: half a minute for 2048\n"
+    "microbatches on 512 devices.\n"
     "The result under --time-limit differs from run to run; the result of --moves is always the same. A longer\n"
     "search goes on where a shorter one stopped, and is never worse. Ctrl-C (SIGINT) or SIGTERM ends the search:\n"
     "it prints and writes the best schedule so far, and the exit code is 0. A second one ends the program.\n",
