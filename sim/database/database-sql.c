@@ -130,13 +130,6 @@ ps_rows_is_null (PsRows *rows, int column)
 }
 
 void
-ps_rows_restart (PsRows *rows)
-{
-  sqlite3_reset (rows->statement);
-  sqlite3_clear_bindings (rows->statement);
-}
-
-void
 ps_rows_repeat (PsRows *rows)
 {
   sqlite3_reset (rows->statement);

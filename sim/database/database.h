@@ -93,10 +93,8 @@ double ps_rows_real (PsRows *rows, int column);
 gboolean ps_rows_is_null (PsRows *rows, int column);
 char *ps_rows_text (PsRows *rows, int column); /* free with g_free */
 
-/* Repeats a statement. restart clears its parameters to NULL; then set the parameters that have a value (numbers from 0
- * on), then call ps_rows_next. Texts must stay until the next restart. After repeat parameters have the values of
- * before, and texts must stay as long as they are not set again. */
-void ps_rows_restart (PsRows *rows);
+/* Repeats a statement: set its parameters (numbers from 0 on), then call ps_rows_next. A parameter that is not set
+ * again keeps its value, and a text must stay as long. */
 void ps_rows_repeat (PsRows *rows);
 void ps_rows_set_null (PsRows *rows, int parameter);
 void ps_rows_set_integer (PsRows *rows, int parameter, gint64 value);

@@ -153,16 +153,12 @@ static gboolean
 append_value (GString *sql, const PsColumn *column, const char *text, GError **error)
 {
   char buffer[G_ASCII_DTOSTR_BUF_SIZE];
-  g_auto (GStrv) parts = NULL;
-  g_autofree char *quoted = NULL;
   double number = 0;
   gint64 value = 0;
 
   if (column->type == PS_COLUMN_TEXT)
     {
-      parts = g_strsplit (text, "'", -1);
-      quoted = g_strjoinv ("''", parts);
-      g_string_append_printf (sql, "'%s'", quoted);
+      ps_results_quote (sql, &(PsValue){ .type = PS_VALUE_TEXT, .text = text });
       return TRUE;
     }
   if (column->type == PS_COLUMN_BOOLEAN && g_str_equal (text, "any"))

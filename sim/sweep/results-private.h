@@ -14,6 +14,7 @@ struct _PsResults
   gboolean *varies; /* [columns] of the table; NULL: not known yet, or no prediction is stored */
   PsValue *same;    /* [columns] where they do not vary; texts are owned */
   gboolean whole;   /* the table is `prediction` */
+  gint64 schema;    /* SQLite's count of changes to the schema up to which these hold; -1: they are to be read */
   PsRows *many;     /* insert PS_ROWS_AT_ONCE rows, or a single one; NULL: not made yet */
   PsRows *single;
   PsRows *skipped;
@@ -34,5 +35,5 @@ gboolean ps_results_has_column (PsDatabase *file, const char *table, const char 
 /* Within a transaction: adds the predictions and skipped settings of the attached database `other`. */
 gboolean ps_results_copy (PsResults *results, GError **error);
 
-/* Forgets how the file keeps predictions, and its statements. */
+/* Forgets how the file keeps predictions, and frees the statements for them. */
 void ps_results_forget (PsResults *results);

@@ -4,7 +4,6 @@
 #include "setting/options.h"
 
 #include <math.h>
-#include <string.h>
 
 #define ROWS_AT_ONCE 64 /* of one statement */
 
@@ -96,6 +95,7 @@ ps_results_forget (PsResults *results)
   g_clear_pointer (&results->varies, g_free);
   g_clear_pointer (&results->many, ps_rows_free);
   g_clear_pointer (&results->single, ps_rows_free);
+  results->schema = -1;
 }
 
 static PsValue *
@@ -150,13 +150,18 @@ has_table (PsResults *results, gboolean *found, GError **error)
   return ps_results_has_column (results->file, "varying", "point", found, error);
 }
 
-/* Finds out what is known after predictions have been stored. */
+/* Finds out what is known after predictions have been stored. Another process may have changed it since. */
 static gboolean
 read_form (PsResults *results, GError **error)
 {
   PsValue *values;
   gboolean is_view;
+  gint64 schema;
 
+  if (!ps_database_integer (results->file, "PRAGMA main.schema_version", &schema, error))
+    return FALSE;
+  if (results->varies != NULL && schema == results->schema)
+    return TRUE;
   ps_results_forget (results);
   if (!has_table (results, &is_view, error) || !read_any (results, "main", &values, error))
     return FALSE;
@@ -169,6 +174,7 @@ read_form (PsResults *results, GError **error)
     if (!ps_results_has_column (results->file, results->whole ? "prediction" : "varying", column_at (i)->key,
                                 &results->varies[i], error))
       return FALSE;
+  results->schema = schema;
   return TRUE;
 }
 
@@ -190,7 +196,7 @@ reads_back (PsResults *results, const PsValue *value)
 }
 
 /* Stores columns that `differs` names from now on: in a new table, or added to the one that is there, with the value
- * that they had in all its rows. */
+ * that they had in all its rows. The form is read again later, because this transaction may yet fail. */
 static gboolean
 store_columns (PsResults *results, const gboolean *differs, gboolean is_new, GError **error)
 {
@@ -198,6 +204,7 @@ store_columns (PsResults *results, const gboolean *differs, gboolean is_new, GEr
 
   g_clear_pointer (&results->many, ps_rows_free);
   g_clear_pointer (&results->single, ps_rows_free);
+  results->schema = -1;
   if (is_new)
     g_string_append (sql, "CREATE TABLE main.varying (point INTEGER PRIMARY KEY, digest TEXT NOT NULL");
   for (guint i = 0; i < n_columns (); i++)
@@ -207,9 +214,12 @@ store_columns (PsResults *results, const gboolean *differs, gboolean is_new, GEr
           results->varies[i] = TRUE;
           g_string_append (sql, is_new ? ", " : "ALTER TABLE main.varying ADD COLUMN ");
           ps_results_declare (sql, i);
-          g_string_append (sql, " DEFAULT ");
-          ps_results_quote (sql, &results->same[i]);
-          g_string_append (sql, is_new ? "" : ";\n");
+          if (!is_new)
+            {
+              g_string_append (sql, " DEFAULT ");
+              ps_results_quote (sql, &results->same[i]);
+              g_string_append (sql, ";\n");
+            }
         }
       g_string_append (view, ",\n  ");
       if (!results->varies[i])
@@ -223,7 +233,7 @@ store_columns (PsResults *results, const gboolean *differs, gboolean is_new, GEr
   g_string_append_printf (sql,
                           "%s;\nDROP VIEW IF EXISTS main.prediction;\n"
                           "CREATE VIEW main.prediction AS SELECT point, digest%s\nFROM varying",
-                          is_new ? ")" : "", view->str);
+                          is_new ? ") STRICT" : "", view->str);
   return ps_database_script (results->file, sql->str, error);
 }
 
@@ -282,17 +292,12 @@ find_differences (const PsResults *results, PsResult *const *rows, guint n, gboo
   return any;
 }
 
-/* Another process may have found out meanwhile, so what the file has is read again. */
 static gboolean
 vary (PsResults *results, PsResult *const *rows, guint n, GError **error)
 {
   g_autofree gboolean *differs = g_new0 (gboolean, n_columns ());
 
-  if (!find_differences (results, rows, n, differs))
-    return TRUE;
-  memset (differs, 0, n_columns () * sizeof *differs);
-  return read_form (results, error)
-         && (!find_differences (results, rows, n, differs) || store_columns (results, differs, FALSE, error));
+  return !find_differences (results, rows, n, differs) || store_columns (results, differs, FALSE, error);
 }
 
 /* The columns that vary within the first rows are stored from the start. */
@@ -408,7 +413,7 @@ store_rows (PsResults *results, PsResult *const *rows, guint n, GError **error)
 {
   g_autoptr (GPtrArray) predicted = g_ptr_array_sized_new (n);
 
-  if (results->varies == NULL && !read_form (results, error))
+  if (!read_form (results, error))
     return FALSE;
   if (results->varies != NULL ? !vary (results, rows, n, error) : !begin_form (results, rows, n, error))
     return FALSE;
@@ -424,11 +429,8 @@ store_rows (PsResults *results, PsResult *const *rows, guint n, GError **error)
 gboolean
 ps_results_store (PsResults *results, PsResult *const *rows, guint n, GError **error)
 {
-  if (ps_database_begin (results->file, error)
-      && ps_database_end (results->file, store_rows (results, rows, n, error), error))
-    return TRUE;
-  ps_results_forget (results);
-  return FALSE;
+  return ps_database_begin (results->file, error)
+         && ps_database_end (results->file, store_rows (results, rows, n, error), error);
 }
 
 /* Merging */

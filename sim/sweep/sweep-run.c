@@ -2,7 +2,7 @@
 #include "sweep-private.h"
 
 #define BLOCK 512 /* settings that a thread predicts and stores at once */
-#define LOOK 8    /* settings after which it looks at the clock */
+#define LOOK 8    /* rows after which it looks at the clock */
 #define MAX_WAIT_US (G_USEC_PER_SEC / 4)
 
 typedef struct
@@ -100,7 +100,7 @@ predict_block (Job *job, PsSweepWorker *worker, guint64 block)
       row = ps_sweep_worker_predict (worker, point, &error);
       if (row != NULL)
         g_ptr_array_add (rows, row);
-      if (point % LOOK == 0 && g_get_monotonic_time () > until)
+      if (rows->len % LOOK == 0 && g_get_monotonic_time () > until)
         {
           store (job, worker, rows);
           until = g_get_monotonic_time () + MAX_WAIT_US;

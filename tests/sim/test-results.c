@@ -2,6 +2,7 @@
  * questions asked of them. */
 #include "sweep/results-private.h"
 #include "results-rig.h"
+#include "setting/options.h"
 #include <pipesim/questions.h>
 
 #include <pipesim/costdb.h>
@@ -140,6 +141,94 @@ test_stored (void)
         g_assert_true (holds (rows, 2 + (int)c, &result->values[c]));
     }
   g_assert_cmpuint (n, >, 500);
+}
+
+/* A value that a column may hold: mostly its usual one. */
+static PsValue
+draw_value (guint column, gboolean usual)
+{
+  static const char *const texts[]
+      = { "", "'", "it''s", "a\nb\\", "100 %s %n", "\"\303\251\"", "'); DROP TABLE varying; --" };
+  static const gint64 integers[] = { 0, 1, -1, G_MAXINT64, G_MININT64, (G_GINT64_CONSTANT (1) << 53) + 1 };
+  static const double reals[] = { 0, -0.0, 0.1, 0.30000000000000004, 1.0 / 3, 4.9e-324, -1.7e308, 9007199254740993, 1 };
+  guint n, which = usual ? column : (guint)g_test_rand_int_range (0, 100);
+  PsColumnType type = ps_result_columns (&n)[column].column.type;
+
+  if (column < ps_setting_n_options && ps_setting_options[column].flags & PS_FIELD_NULL && which % 3 == 0)
+    return (PsValue){ .type = PS_VALUE_NONE };
+  if (type == PS_COLUMN_TEXT)
+    return (PsValue){ .type = PS_VALUE_TEXT, .text = texts[which % G_N_ELEMENTS (texts)] };
+  if (type == PS_COLUMN_NUMBER || type == PS_COLUMN_RATE || type == PS_COLUMN_RATIO)
+    return (PsValue){ .type = PS_VALUE_REAL, .real = reals[which % G_N_ELEMENTS (reals)] };
+  return (PsValue){ .type = PS_VALUE_INTEGER, .integer = integers[which % G_N_ELEMENTS (integers)] };
+}
+
+/* `rare`: one value of that many is not the usual one. */
+static PsResult *
+draw_row (guint64 point, gint rare)
+{
+  PsResult *row = g_new0 (PsResult, 1);
+
+  row->point = point;
+  g_snprintf (row->digest, sizeof row->digest, "%" G_GUINT64_FORMAT, point);
+  row->values = g_new (PsValue, ps_setting_n_options + PS_N_STORED_FIGURES);
+  for (guint c = 0; c < ps_setting_n_options + PS_N_STORED_FIGURES; c++)
+    row->values[c] = draw_value (c, g_test_rand_int_range (0, rare) > 0);
+  return row;
+}
+
+static void
+check_rows (PsResults *results, const GPtrArray *stored)
+{
+  g_autoptr (PsRows) rows = ps_rows_new (results->file, NULL, "SELECT * FROM prediction ORDER BY point", "");
+  gboolean found;
+  guint n = 0;
+
+  for (; ps_rows_next (rows, &found, NULL) && found; n++)
+    {
+      const PsResult *row = stored->pdata[n];
+
+      g_assert_cmpint (ps_rows_integer (rows, 0), ==, (gint64)row->point);
+      for (guint c = 0; c < ps_setting_n_options + PS_N_STORED_FIGURES; c++)
+        g_assert_true (holds (rows, 2 + (int)c, &row->values[c]));
+    }
+  g_assert_cmpuint (n, ==, stored->len);
+}
+
+/* Values of any kind are read as they were stored, by two programs that store in turns, merge, and delete all. */
+static void
+test_any_values (void)
+{
+  const char *const names[] = { "any.db", "any.db", "any-other.db" };
+  g_autofree char *path = path_of (names[2]);
+  PsResults *results[3];
+  guint64 point = 0;
+
+  for (guint i = 0; i < 3; i++)
+    {
+      results[i] = open_results (names[i], PS_RESULTS_WRITE);
+      fine (ps_results_begin (results[i], "digest", "spec", 1000, &error));
+    }
+  for (guint round = 0; round < 6; round++)
+    {
+      g_autoptr (GPtrArray) stored = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
+
+      for (guint i = 0; i < 12; i++)
+        {
+          guint first = stored->len, n = (guint)g_test_rand_int_range (1, 150);
+
+          while (stored->len < first + n)
+            g_ptr_array_add (stored, draw_row (point++, 10000 >> 2 * round));
+          fine (ps_results_store (results[i % 3], (PsResult *const *)stored->pdata + first, n, &error));
+          if (i % 3 == 2)
+            fine (ps_results_merge (results[i % 2], path, &error));
+        }
+      check_rows (results[0], stored);
+      change (names[0], "DELETE FROM varying");
+      change (names[2], "DELETE FROM varying");
+    }
+  for (guint i = 0; i < 3; i++)
+    ps_results_close (results[i]);
 }
 
 static void
@@ -380,6 +469,7 @@ main (int argc, char **argv)
   g_test_add_func ("/results/columns", test_columns);
   g_test_add_func ("/results/older", test_older);
   g_test_add_func ("/results/stored", test_stored);
+  g_test_add_func ("/results/any-values", test_any_values);
   g_test_add_func ("/results/same", test_same);
   g_test_add_func ("/results/resume", test_resume);
   g_test_add_func ("/results/widened", test_widened);
