@@ -91,13 +91,21 @@ PsCostSpread *ps_setting_spread (const PsSetting *setting, const PsStageShape *s
 PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks,
                            GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The costs of those microbatches of a schedule that have an R; costs are the setting's, for the same stages. The F of
- * such a microbatch keeps what full recomputation does, by measured rows if there are any, R makes the rest again
- * before its backward, and the other microbatches keep all. Where the setting has no source of costs, these costs say
- * what an R takes. Errors: PS_ERROR_USAGE where such a stage recomputes or
- * offloads already, and those of reading the model. Free with ps_costs_free. */
-PsCosts *ps_setting_recomputed (const PsSetting *setting, const PsSchedule *schedule, const PsCosts *costs,
+/* The same for the stages that these costs are of, wherever the setting would cut the model. They are of n_devices. */
+PsCosts *ps_setting_costs_alike (const PsSetting *setting, const PsCosts *costs, guint n_devices,
+                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The same with full recomputation on all stages, by measured rows if there are any. Where the setting has no source of
+ * costs, these costs say what it takes. Errors: those of ps_setting_costs. Free with ps_costs_free. */
+PsCosts *ps_setting_full_costs (const PsSetting *setting, const PsCosts *costs, guint n_devices,
                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The costs of those microbatches of a schedule that have an R; costs are the setting's, and full those of
+ * ps_setting_full_costs. The F of such a microbatch keeps what full recomputation does, R makes the rest again before
+ * its backward, and the other microbatches keep all. Errors: PS_ERROR_USAGE where such a stage recomputes or offloads
+ * already. Free with ps_costs_free. */
+PsCosts *ps_setting_recomputed (const PsSetting *setting, const PsSchedule *schedule, const PsCosts *costs,
+                                const PsCosts *full, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Puts the stages of the setting's costs on the devices of a placement, as ps_costs_place does, where its kind is
  * custom and the costs are modelled. Errors: those of reading model and cluster. */

@@ -83,15 +83,6 @@ work_ns (const PsCosts *costs, guint length, guint stage)
          + MIN (op[PS_OP_B * next].duration_ns + op[PS_OP_W * next].duration_ns, op[PS_OP_BW * next].duration_ns);
 }
 
-static gboolean
-has_pair_times (const PsCosts *costs)
-{
-  for (guint s = 0; s < costs->n_stages; s++)
-    if (costs->stage[s].pair_ns >= 0)
-      return TRUE;
-  return FALSE;
-}
-
 /* The way of a microbatch of any length, which it has on all stages. */
 static gint64
 longest_chain (const PsPlacement *placement, const PsCosts *costs, const guint *m)
@@ -142,7 +133,7 @@ ps_schedule_bound (const PsSchedule *schedule, const PsCosts *costs, gboolean ov
   for (guint copy = 0; copy < MAX_COPIES && schedule->copy == NULL; copy++)
     m[copy] *= schedule->n_slices;
   ps_ways_init (&ways, schedule->placement, least != NULL ? least : costs, m);
-  if (least != NULL && !has_pair_times (costs))
+  if (least != NULL && !ps_costs_have_pair_times (costs))
     {
       count_longer (schedule, costs, least, &more);
       chain = overlaps || schedule->recomputes ? 0 : longest_chain (schedule->placement, costs, m);

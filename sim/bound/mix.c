@@ -1,6 +1,8 @@
 /* mix.c - how many microbatches of a device recompute: R saves memory over time, and takes time. */
 #include "mix.h"
 
+#include "ways.h"
+
 /* Slices and speeds round R and the ops that it is part of apart, by less than this many ns or bytes. */
 #define ROUNDED 2
 
@@ -24,9 +26,11 @@ ps_mix_again (const PsCosts *costs, guint stage)
   const PsOpCost *r = ps_costs_op (costs, PS_OP_R, stage);
   guint i = ps_op_index (costs->n_stages, costs->n_lengths, PS_OP_R, 0, stage);
   gint64 duration_ns = r->duration_ns - ps_host_time_sum (ps_costs_host_time (costs, i)) - ROUNDED,
-         bytes = r->take_bytes - ROUNDED;
+         bytes = r->take_bytes + MIN (ps_costs_act_bytes (costs, stage), 0) - ROUNDED; /* bounds take no act below 0 */
 
-  return costs->may_recompute && duration_ns > 0 && bytes > 0 ? (PsOpCost){ duration_ns, bytes, 0 } : (PsOpCost){ 0 };
+  if (!costs->may_recompute || duration_ns <= 0 || bytes <= 0 || ps_costs_have_pair_times (costs))
+    return (PsOpCost){ 0 };
+  return (PsOpCost){ duration_ns, bytes, 0 };
 }
 
 static Device
@@ -95,7 +99,7 @@ end_with (const Device *device, gint64 n_again, PsByteTime area)
              full = (area + mix->room - 1) / mix->room,
              busy = MAX (mix->gradient - forwards, mix->begin) + mix->load + (PsByteTime)n_again * device->again;
 
-  return (gint64)MAX (full, busy);
+  return (gint64)MIN (MAX (full, busy), G_MAXINT64);
 }
 
 gint64

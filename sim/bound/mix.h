@@ -32,5 +32,6 @@ typedef struct
 /* Least end of the device over all choices of microbatches that have an R. */
 gint64 ps_mix_bound (const PsMix *mix);
 
-/* The R of a stage where bounds let any microbatch have one (PsCosts.may_recompute), as PsMixStage.again. */
+/* The R of a stage where bounds let any microbatch have one (PsCosts.may_recompute), as PsMixStage.again. None has one
+ * where pairs have times of their own, which may hide that of an R. */
 PsOpCost ps_mix_again (const PsCosts *costs, guint stage);

@@ -1,6 +1,15 @@
 /* ways.c - least times, stage by stage. */
 #include "ways.h"
 
+gboolean
+ps_costs_have_pair_times (const PsCosts *costs)
+{
+  for (guint s = 0; s < costs->n_stages; s++)
+    if (costs->stage[s].pair_ns >= 0)
+      return TRUE;
+  return FALSE;
+}
+
 void
 ps_ways_clear (PsWays *ways)
 {

@@ -7,6 +7,9 @@
 /* Most weight copies of a placement. */
 #define MAX_COPIES 2
 
+/* Whether the pairs of any stage have a time of their own. */
+gboolean ps_costs_have_pair_times (const PsCosts *costs);
+
 /* Arrays marked [i] have an entry i = copy * n_stages + stage. All times are ns. */
 typedef struct
 {

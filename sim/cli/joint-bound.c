@@ -147,16 +147,6 @@ search_relax_stage (const SearchWays *ways, PsCosts *costs, guint stage)
   set_bytes (costs, PS_OP_BW, stage, -least_kept);
 }
 
-/* Pairs may hide the time of a recomputation, and warm ops are not like those of its costs. */
-static gboolean
-may_have_r (const PsCosts *costs)
-{
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    if (costs->stage[stage].pair_ns >= 0)
-      return FALSE;
-  return costs->warm == NULL;
-}
-
 void
 search_mix_stage (PsCosts *costs, const PsCosts *full, guint stage, guint n_slices)
 {
@@ -175,7 +165,9 @@ search_mix_stage (PsCosts *costs, const PsCosts *full, guint stage, guint n_slic
     }
   costs->may_recompute = TRUE;
   *r = (PsOpCost){ 0 };
-  if (full != NULL && longer_ns > rounded && bytes > rounded && may_have_r (costs) && may_have_r (full))
+  if (full == NULL || costs->warm != NULL || full->warm != NULL) /* warm ops are not like those of its costs */
+    return;
+  if (longer_ns > rounded && bytes > rounded)
     *r = (PsOpCost){ longer_ns - rounded, bytes - rounded, 0 };
 }
 

@@ -97,22 +97,23 @@ joint_clear (Joint *joint)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Joint, joint_clear)
 
-/* Reads the costs of the stages in each way that the source knows. FALSE: not even in the setting's own, which is
- * first. */
+/* Reads the costs of the stages in each way that the source knows. shapes NULL: they are those of the first way, the
+ * setting's own. FALSE: there are none for that one. */
 static gboolean
 read_stages (const Joint *joint, const PsStageShape *shapes, SearchWays *ways)
 {
   PsSetting setting = joint->setting;
+  guint n_devices = setting.n_devices;
 
-  if (shapes != NULL)
-    setting.known_shapes = shapes;
+  setting.known_shapes = shapes;
   for (guint i = 0; i < SEARCH_MAX_WAYS; i++)
     {
       setting.recompute = (joint->setting.recompute + i) % 3;
       setting.offload = i < 3 ? joint->setting.offload : 0;
       if (i >= 3 && joint->setting.offload == 0)
         break;
-      PsCosts *costs = ps_setting_costs (&setting, setting.n_devices, joint->choice->n_chunks, NULL);
+      PsCosts *costs = i == 0 || shapes != NULL ? ps_setting_costs (&setting, n_devices, joint->choice->n_chunks, NULL)
+                                                : ps_setting_costs_alike (&setting, ways->costs[0], n_devices, NULL);
       if (costs == NULL && i == 0)
         return FALSE;
       if (costs == NULL)

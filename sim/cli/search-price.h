@@ -28,7 +28,7 @@ typedef struct
 {
   const PsSetting *setting;
   const PsCosts *given;         /* what ps_setting_costs has for it */
-  const PsCosts *recomputed;    /* what ps_setting_recomputed has; NULL: it is read for each schedule with an R */
+  const PsCosts *recomputed;    /* what ps_setting_recomputed has; NULL: it is made for each schedule with an R */
   const SearchSamples *samples; /* of no concern where the objective is SEARCH_TIME; NULL: that one */
   gint64 plan_until_us;         /* monotonic: sends and receives are planned up to then; 0: for ever */
 } SearchPricing;

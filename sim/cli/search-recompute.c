@@ -217,10 +217,12 @@ load (Choosing *choosing, const PsCosts *given)
 {
   const PsSetting *setting = choosing->pricing.setting;
   const PsSchedule *order = choosing->order;
+  guint n_devices = order->placement->n_devices;
+  g_autoptr (PsCosts) full = ps_setting_full_costs (setting, given, n_devices, NULL);
 
-  choosing->pricing.recomputed = choosing->recomputed = ps_setting_recomputed (setting, order, given, NULL);
-  if (choosing->recomputed == NULL
-      || !ps_setting_memory_limit (setting, order->placement->n_devices, &choosing->memory_limit, NULL))
+  if (full != NULL)
+    choosing->pricing.recomputed = choosing->recomputed = ps_setting_recomputed (setting, order, given, full, NULL);
+  if (choosing->recomputed == NULL || !ps_setting_memory_limit (setting, n_devices, &choosing->memory_limit, NULL))
     return FALSE;
   choosing->costs[0] = ps_costs_slice (given, order->n_slices);
   choosing->costs[1] = ps_costs_slice (choosing->recomputed, order->n_slices);

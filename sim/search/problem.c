@@ -349,10 +349,10 @@ level_add_backward (Level *level, const PsCosts *costs, guint stage)
   *level = joined.peak < apart.peak ? joined : apart;
 }
 
-/* One microbatch runs at a time (in each copy): a stage's F takes memory, its backward takes and gives back. The level
- * is followed over the device's ops, up the stages and down again. */
-gint64
-ps_search_least_memory (const PsPlacement *placement, const PsCosts *costs, guint n_slices, guint device)
+/* One microbatch runs at a time through stages `first` to last - 1 of all copies: a stage's F takes memory, its
+ * backward takes and gives back. The level is followed over the device's ops, up the stages and down again. */
+static gint64
+least_of (const PsPlacement *placement, const PsCosts *costs, guint n_slices, guint device, guint first, guint last)
 {
   guint n = placement->n_copies * placement->n_stages;
   Level level = { 0, 0 };
@@ -361,11 +361,32 @@ ps_search_least_memory (const PsPlacement *placement, const PsCosts *costs, guin
     if (placement->device[i] == device)
       level.level += ps_costs_held_bytes (costs, i % placement->n_stages, 1);
   level.peak = level.level;
-  for (guint i = 0; i < n; i++)
+  for (guint i = first; i < last; i++)
     for (guint k = 0; k < n_slices && placement->device[i] == device; k++)
       level_add (&level, ps_costs_op (costs, PS_OP_F, i % placement->n_stages));
-  for (guint i = n; i-- > 0;)
+  for (guint i = last; i-- > first;)
     for (guint k = 0; k < n_slices && placement->device[i] == device; k++)
       level_add_backward (&level, costs, i % placement->n_stages);
   return level.peak;
+}
+
+gint64
+ps_search_least_memory (const PsPlacement *placement, const PsCosts *costs, guint n_slices, guint device)
+{
+  return least_of (placement, costs, n_slices, device, 0, placement->n_copies * placement->n_stages);
+}
+
+/* One copy may wait until the other one is done. */
+gboolean
+ps_problem_is_possible (const PsSearchSetting *setting)
+{
+  const PsPlacement *placement = setting->placement;
+  guint n = placement->n_stages;
+
+  for (guint d = 0; d < placement->n_devices && setting->memory_limit != NULL; d++)
+    for (guint copy = 0; copy < placement->n_copies; copy++)
+      if (least_of (placement, setting->costs, setting->n_slices, d, copy * n, (copy + 1) * n)
+          > setting->memory_limit[d])
+        return FALSE;
+  return setting->n_microbatches % placement->n_copies == 0;
 }

@@ -240,7 +240,7 @@ ps_search_bound (const PsSearchSetting *setting, gint64 enough, guint64 *n_steps
   g_autoptr (PsProblem) problem = NULL;
   gint64 bound;
 
-  if (!check_setting (&of_slices, NULL))
+  if (!ps_problem_is_possible (&of_slices))
     return G_MAXINT64;
   problem = ps_problem_new (&of_slices);
   bound = ps_start_bound (&of_slices, problem);

@@ -148,10 +148,21 @@ mix_warm (const PsSchedule *schedule, PsCosts *costs)
   g_clear_pointer (&costs->warm, g_free);
 }
 
+/* The costs of the microbatches that the schedule's R ops recompute; whole are those of the others. */
+static PsCosts *
+make_recomputed (PsPredictor *predictor, const PsSchedule *schedule, const PsCosts *whole, GError **error)
+{
+  guint n_devices = schedule->placement->n_devices, n_chunks = whole->n_stages / n_devices;
+  const PsCosts *full = find_sized (predictor, predictor->full, PS_KEY_COSTS, n_devices, n_chunks);
+
+  if (full == NULL)
+    full = keep_costs (predictor->full, ps_setting_full_costs (predictor->setting, whole, n_devices, error));
+  return full != NULL ? ps_setting_recomputed (predictor->setting, schedule, whole, full, error) : NULL;
+}
+
 /* Adds the costs of the microbatches that the schedule's R ops recompute, as a second length. */
 static PsCosts *
-add_recomputed (const PsPredictor *predictor, const PsSchedule *schedule, const PsCosts *whole, PsCosts *kept,
-                GError **error)
+add_recomputed (PsPredictor *predictor, const PsSchedule *schedule, const PsCosts *whole, PsCosts *kept, GError **error)
 {
   g_autoptr (PsCosts) costs = kept, read = NULL, sliced = NULL;
   const PsCosts *again = whole == predictor->given ? predictor->recomputed : NULL;
@@ -161,8 +172,12 @@ add_recomputed (const PsPredictor *predictor, const PsSchedule *schedule, const 
     return ps_refuse_null (error, PS_ERROR_USAGE,
                            "schedule '%s': has R ops, which recompute some microbatches; %s would be right",
                            schedule->name, predictor->setting->lengths != NULL ? "no --lengths" : "one slice");
+  if (ps_lengths_most (costs->n_stages) < 2)
+    return ps_refuse_null (error, PS_ERROR_USAGE,
+                           "schedule '%s': has R ops and %u stages; fewer stages, or no R, would be right",
+                           schedule->name, costs->n_stages);
   if (again == NULL)
-    again = read = ps_setting_recomputed (predictor->setting, schedule, whole, error);
+    again = read = make_recomputed (predictor, schedule, whole, error);
   if (again == NULL)
     return NULL;
   sliced = ps_slices_costs (again, schedule->n_slices);

@@ -10,13 +10,14 @@ struct _PsPredictor
 {
   const PsSetting *setting;
   const PsCosts *given;
-  const PsCosts *recomputed; /* the same of microbatches with an R; NULL: they are read for each schedule */
+  const PsCosts *recomputed; /* the same of microbatches with an R; NULL: they are made for each schedule */
   PsKeyFunction key;         /* NULL: the setting stays as it is */
   gpointer data;
   gboolean even;       /* in place of an open layout */
   gboolean times_only; /* predictions find no memory of messages */
   PsCache *sources;    /* of PsCosts: those of slow sources, before options change them */
   PsCache *costs;      /* of PsCosts */
+  PsCache *full;       /* the same with full recomputation, for R ops */
   PsCache *reasons;    /* of GError: why there are no costs */
   PsCache *programs;   /* of PsSharedProgram */
   PsCache *spreads;    /* of PsCostSpread */

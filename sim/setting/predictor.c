@@ -21,6 +21,7 @@ ps_predictor_new (const PsSetting *setting, const PsCosts *given)
   predictor->given = given;
   predictor->sources = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)ps_costs_free);
   predictor->costs = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)ps_costs_free);
+  predictor->full = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)ps_costs_free);
   predictor->reasons = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)g_error_free);
   predictor->programs = ps_cache_new (PROGRAM_CACHE_BYTES, (GDestroyNotify)ps_shared_program_free);
   predictor->spreads = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)ps_cost_spread_free);
@@ -41,6 +42,7 @@ ps_predictor_free (PsPredictor *predictor)
     return;
   ps_cache_free (predictor->sources);
   ps_cache_free (predictor->costs);
+  ps_cache_free (predictor->full);
   ps_cache_free (predictor->reasons);
   ps_cache_free (predictor->programs);
   ps_cache_free (predictor->spreads);

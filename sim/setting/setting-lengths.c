@@ -9,7 +9,7 @@ PsLengths *
 ps_lengths_find (const PsSetting *setting, guint n_microbatches, guint n_stages, GError **error)
 {
   g_autoptr (PsLengths) lengths = ps_lengths_read (setting->lengths, error);
-  guint most = (G_MAXUINT16 - 1) / (2 * n_stages);
+  guint most = ps_lengths_most (n_stages);
 
   if (lengths == NULL)
     return NULL;
@@ -83,14 +83,12 @@ load_own (const PsSetting *setting, const PsLengths *lengths, const PsCosts *who
   return *own != NULL;
 }
 
-/* The costs of a slice: of any, or of each where they were measured. Transfers have an entry for each of them and each
- * length, and their numbers have 16 bits. */
+/* The costs of a slice: of any, or of each where they were measured and there is room for them. */
 static GPtrArray *
 slices_of (const PsCosts *whole, guint n_lengths, guint n_slices)
 {
   GPtrArray *slices = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_costs_free);
-  gboolean differ
-      = ps_costs_has_slices (whole, n_slices) && n_lengths * n_slices <= G_MAXUINT16 / (2 * whole->n_stages);
+  gboolean differ = ps_costs_has_slices (whole, n_slices) && n_lengths * n_slices <= ps_lengths_most (whole->n_stages);
 
   if (!differ)
     g_ptr_array_add (slices, n_slices > 1 ? ps_costs_slice (whole, n_slices) : ps_costs_copy (whole));

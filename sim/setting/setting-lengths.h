@@ -5,6 +5,13 @@
 #include <pipesim/program.h>
 #include <pipesim/sources.h>
 
+/* How many lengths costs can have: transfers have an entry for each, and their numbers have 16 bits. */
+static inline guint
+ps_lengths_most (guint n_stages)
+{
+  return G_MAXUINT16 / (2 * n_stages);
+}
+
 /* --lengths, which must have that number of microbatches. */
 PsLengths *ps_lengths_find (const PsSetting *setting, guint n_microbatches, guint n_stages, GError **error);
 

@@ -37,36 +37,30 @@ recompute_given (const PsCosts *costs, GError **error)
   return g_steal_pointer (&full);
 }
 
-/* The setting's costs of the same stages with full recomputation: measured where there are such rows. Costs of a run
- * may come without a source. */
-static PsCosts *
-load_full (const PsSetting *setting, const PsCosts *costs, guint n_devices, GError **error)
+PsCosts *
+ps_setting_full_costs (const PsSetting *setting, const PsCosts *costs, guint n_devices, GError **error)
 {
-  guint n = costs->n_stages;
-  g_autofree PsStageShape *shapes = g_memdup2 (costs->shapes, costs->shapes != NULL ? n * sizeof *shapes : 0);
   PsSetting full = *setting;
 
   if (ps_setting_source (setting) == NULL)
     return recompute_given (costs, error);
-  for (guint stage = 0; stage < n && shapes != NULL; stage++)
-    shapes[stage].recompute = shapes[stage].n_layers > 0 ? PS_RECOMPUTE_FULL : PS_RECOMPUTE_NONE;
-  full.known_shapes = shapes;
   full.recompute = PS_RECOMPUTE_FULL;
   full.n_recompute = full.n_offload = 0;
   full.offload = 0;
-  return ps_setting_costs (&full, n_devices, n / n_devices, error);
+  return ps_setting_costs_alike (&full, costs, n_devices, error);
 }
 
 PsCosts *
-ps_setting_recomputed (const PsSetting *setting, const PsSchedule *schedule, const PsCosts *costs, GError **error)
+ps_setting_recomputed (const PsSetting *setting, const PsSchedule *schedule, const PsCosts *costs, const PsCosts *full,
+                       GError **error)
 {
-  g_autoptr (PsCosts) full = NULL;
+  g_autoptr (PsCosts) some = NULL;
 
   if (!ps_setting_check_stages (setting, costs->n_stages, error) || !check_stages (setting, schedule, error))
     return NULL;
-  full = load_full (setting, costs, schedule->placement->n_devices, error);
-  for (guint stage = 0; full != NULL && stage < costs->n_stages; stage++)
+  some = ps_costs_copy (full);
+  for (guint stage = 0; stage < costs->n_stages; stage++)
     if (saves_all (setting, stage))
-      ps_costs_copy_stage (full, stage, costs, stage);
-  return full != NULL ? ps_costs_split_recompute (costs, full) : NULL;
+      ps_costs_copy_stage (some, stage, costs, stage);
+  return ps_costs_split_recompute (costs, some);
 }

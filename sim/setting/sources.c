@@ -167,6 +167,18 @@ cut (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_ch
   return g_steal_pointer (&shapes);
 }
 
+/* Lets the stages say how they run. */
+static void
+say_how (const PsSetting *setting, guint n, PsStageShape *shapes)
+{
+  for (guint s = 0; s < n; s++)
+    {
+      shapes[s].recompute = shapes[s].n_layers > 0 ? ps_setting_recompute (setting, s) : PS_RECOMPUTE_NONE;
+      shapes[s].offload = ps_setting_offload (setting, s);
+      shapes[s].n_tensor = setting->n_tensor;
+    }
+}
+
 PsStageShape *
 ps_setting_shapes (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
 {
@@ -174,12 +186,8 @@ ps_setting_shapes (const PsSetting *setting, const PsModel *model, guint n_devic
   PsStageShape *shapes
       = ps_setting_check_stages (setting, n, error) ? cut (setting, model, n_devices, n_chunks, error) : NULL;
 
-  for (guint s = 0; shapes != NULL && s < n; s++)
-    {
-      shapes[s].recompute = shapes[s].n_layers > 0 ? ps_setting_recompute (setting, s) : PS_RECOMPUTE_NONE;
-      shapes[s].offload = ps_setting_offload (setting, s);
-      shapes[s].n_tensor = setting->n_tensor;
-    }
+  if (shapes != NULL)
+    say_how (setting, n, shapes);
   return shapes;
 }
 
@@ -368,6 +376,19 @@ ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks, GEr
   g_autoptr (PsCosts) costs = ps_setting_load (setting, n_devices, n_chunks, error);
 
   return costs != NULL && ps_setting_adapt (setting, costs, n_devices, error) ? g_steal_pointer (&costs) : NULL;
+}
+
+PsCosts *
+ps_setting_costs_alike (const PsSetting *setting, const PsCosts *costs, guint n_devices, GError **error)
+{
+  guint n = costs->n_stages;
+  g_autofree PsStageShape *shapes = g_memdup2 (costs->shapes, costs->shapes != NULL ? n * sizeof *shapes : 0);
+  PsSetting said = *setting;
+
+  if (shapes != NULL)
+    say_how (setting, n, shapes);
+  said.known_shapes = shapes;
+  return ps_setting_costs (&said, n_devices, n / n_devices, error);
 }
 
 gboolean

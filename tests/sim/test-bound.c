@@ -1,5 +1,5 @@
 /* Tests of bound.h; random schedules are held against it in test-simulate.c. */
-#include <pipesim/bound.h>
+#include <pipesim/search.h>
 
 /* p = 2, one chunk, f = 1, b = 2, w = 3, c = 10 (ms), m microbatches.
  * Device 1: arrival 1 + 10, work 6 m. Chain: 1 + 10 + 1 + 2 + 10 + 2 + 3 = 29. */
@@ -78,6 +78,44 @@ test_channels (void)
   g_assert_cmpint (ps_lower_bound_channels (three, 10, between, &known[6].events), ==, 135500000);
 }
 
+/* Two copies may use a device one after the other: no more than one activation is held. */
+static void
+test_in_turn (void)
+{
+  const gint64 limit[] = { 1 << 20, 1 << 20 };
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=1ms,w=1ms,act=1MiB,wact=1MiB", 2, 1, NULL);
+  g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_BIDIRECTIONAL, 2, 1);
+  const PsSearchSetting setting
+      = { .placement = placement, .n_microbatches = 2, .n_slices = 1, .costs = costs, .memory_limit = limit };
+  guint64 n_steps = 1000000;
+
+  g_assert_cmpint (ps_search_bound (&setting, G_MAXINT64, NULL), <=, 10000000);
+  g_assert_cmpint (ps_search_bound (&setting, G_MAXINT64, &n_steps), <=, 10000000);
+}
+
+static gint64
+bound_of_mix (PsCosts *costs, gboolean may_recompute)
+{
+  const gint64 limit[] = { 4 << 20, 4 << 20 };
+  g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 2, 1);
+
+  costs->may_recompute = may_recompute;
+  return ps_lower_bound_within (placement, 8, costs, limit, PS_OBJECTIVE_MAKESPAN);
+}
+
+/* Each microbatch takes an R or more memory, unless pairs may hide the R, on whichever stage they are. */
+static void
+test_mix (void)
+{
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=10ms,b=10ms,w=0,act=1MiB,wact=0", 2, 1, NULL);
+
+  for (guint stage = 0; stage < 2; stage++)
+    *ps_costs_op (costs, PS_OP_R, stage) = (PsOpCost){ 10000000, 3 << 20, 0 };
+  g_assert_cmpint (bound_of_mix (costs, TRUE), >, bound_of_mix (costs, FALSE));
+  costs->stage[1].pair_ns = 20000000;
+  g_assert_cmpint (bound_of_mix (costs, TRUE), ==, bound_of_mix (costs, FALSE));
+}
+
 int
 main (int argc, char **argv)
 {
@@ -87,5 +125,7 @@ main (int argc, char **argv)
   g_test_add_func ("/bound/fused", test_fused);
   g_test_add_func ("/bound/copies", test_copies);
   g_test_add_func ("/bound/channels", test_channels);
+  g_test_add_func ("/bound/in-turn", test_in_turn);
+  g_test_add_func ("/bound/mix", test_mix);
   return g_test_run ();
 }

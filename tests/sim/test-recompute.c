@@ -194,6 +194,51 @@ test_model (void)
   g_assert_cmpint (some->metrics.device[1].peak_memory_bytes, ==, kept->metrics.device[1].peak_memory_bytes);
 }
 
+/* A predictor reads once what R ops cost. */
+static void
+test_once (void)
+{
+  g_autoptr (PsSetting) setting
+      = parse_good ("-p 2 -m 4 --model gpt-6.2b --cluster h100-80gb --layout even --memory-limit 80GiB");
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
+
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (PsPrediction) some
+          = fine (ps_predictor_predict_schedule (predictor, schedule_with ("gpipe", 0x0f), &error));
+
+      g_assert_cmpint (ps_costs_op (some->costs, PS_OP_R, 0)->duration_ns, >=, 0);
+      g_free (setting->cluster);
+      setting->cluster = g_strdup ("gone");
+    }
+}
+
+/* The numbers of transfers have no room for an R among so many stages. */
+static void
+test_many_stages (void)
+{
+  const PsFamilySetting family = { .n_devices = P, .n_microbatches = P, .n_chunks = PS_MAX_STAGES / P };
+  g_autoptr (PsSchedule) order = ps_family_generate (ps_family_find ("interleaved"), &family, NULL);
+  PsScheduleBuilder *builder = ps_schedule_builder_new ("many", ps_placement_copy (order->placement), P);
+  g_autoptr (PsSetting) setting = parse_good ("-p 2 -m 2 --costs f=9ms,b=9ms,w=9ms,act=2MiB");
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
+  g_autoptr (GError) error = NULL;
+
+  for (guint d = 0; d < P; d++)
+    {
+      for (guint i = order->first[d]; i < order->first[d + 1]; i++)
+        {
+          if (ps_op_is_backward (order->ops[i]) && order->ops[i].stage == PS_MAX_STAGES - 1)
+            ps_schedule_builder_add (builder, PS_OP_R, order->ops[i].stage, order->ops[i].microbatch);
+          ps_schedule_builder_add_op (builder, order->ops[i]);
+        }
+      ps_schedule_builder_next_device (builder);
+    }
+  g_assert_null (ps_predictor_predict_schedule (predictor, ps_schedule_builder_end (builder), &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+  g_assert_nonnull (strstr (error->message, "16384 stages"));
+}
+
 /* Measured rows of full recomputation may come out shorter, or keep more, than those without it. R then takes no time,
  * and gives back what is too much. */
 static void
@@ -377,6 +422,8 @@ main (int argc, char **argv)
   g_test_add_func ("/recompute/given", test_given);
   g_test_add_func ("/recompute/wrong", test_wrong);
   g_test_add_func ("/recompute/model", test_model);
+  g_test_add_func ("/recompute/once", test_once);
+  g_test_add_func ("/recompute/many-stages", test_many_stages);
   g_test_add_func ("/recompute/noise", test_noise);
   g_test_add_func ("/recompute/bound", test_bound);
   g_test_add_func ("/recompute/pairs", test_pairs);
