@@ -213,6 +213,22 @@ test_once (void)
     }
 }
 
+/* Costs of the same stages keep their cut where --recompute full would change it. */
+static void
+test_alike (void)
+{
+  g_autoptr (PsSetting) setting = parse_good ("-p 4 -m 4 --model gpt-1.5b --cluster h100-80gb --layout best");
+  g_autoptr (PsCosts) kept = fine (ps_setting_costs (setting, 4, 1, &error));
+
+  setting->recompute = PS_RECOMPUTE_FULL;
+  g_autoptr (PsCosts) alike = fine (ps_setting_costs_alike (setting, kept, 4, &error));
+  g_autoptr (PsCosts) other = fine (ps_setting_costs (setting, 4, 1, &error));
+  g_assert_cmpuint (other->shapes[0].n_layers, !=, kept->shapes[0].n_layers);
+  for (guint stage = 0; stage < 4; stage++)
+    g_assert_cmpuint (alike->shapes[stage].n_layers, ==, kept->shapes[stage].n_layers);
+  g_assert_cmpint (ps_costs_act_bytes (alike, 0), <, ps_costs_act_bytes (kept, 0));
+}
+
 /* The numbers of transfers have no room for an R among so many stages. */
 static void
 test_many_stages (void)
@@ -423,6 +439,7 @@ main (int argc, char **argv)
   g_test_add_func ("/recompute/wrong", test_wrong);
   g_test_add_func ("/recompute/model", test_model);
   g_test_add_func ("/recompute/once", test_once);
+  g_test_add_func ("/recompute/alike", test_alike);
   g_test_add_func ("/recompute/many-stages", test_many_stages);
   g_test_add_func ("/recompute/noise", test_noise);
   g_test_add_func ("/recompute/bound", test_bound);
