@@ -150,7 +150,7 @@ draw_value (guint column, gboolean usual)
   static const char *const texts[]
       = { "", "'", "it''s", "a\nb\\", "100 %s %n", "\"\303\251\"", "'); DROP TABLE varying; --" };
   static const gint64 integers[] = { 0, 1, -1, G_MAXINT64, G_MININT64, (G_GINT64_CONSTANT (1) << 53) + 1 };
-  static const double reals[] = { 0, -0.0, 0.1, 0.30000000000000004, 1.0 / 3, 4.9e-324, -1.7e308, 9007199254740993, 1 };
+  static const double reals[] = { 0, -0.0, 0.1, 0.30000000000000004, 1.0 / 3, 4.9e-324, -1.7e308, 9007199254740994, 1 };
   guint n, which = usual ? column : (guint)g_test_rand_int_range (0, 100);
   PsColumnType type = ps_result_columns (&n)[column].column.type;
 
