@@ -78,7 +78,7 @@ compare_saved (gconstpointer a, gconstpointer b)
   return (x < y) - (x > y);
 }
 
-/* The most bytes times time that n R save. stages: those that save most first. */
+/* Returns the bytes times time that n R ops save at most. `stages` begins with the stage whose R saves most. */
 static PsByteTime
 most_saved (const PsMixStage *stages, gint64 n)
 {

@@ -48,8 +48,9 @@ ps_cell_tracks (const PsProblem *problem)
   return ps_cell_goes_both_ways (problem) ? both_ways : one_way;
 }
 
-double
-ps_cell_duration (const PsProblem *problem, Track track, guint device)
+/* The mean over the track's lanes on a device. ns: [n_stages * N_KINDS] */
+static double
+mean_of (const PsProblem *problem, Track track, const gint64 *ns, guint device)
 {
   double sum = 0;
   guint n = 0;
@@ -57,25 +58,22 @@ ps_cell_duration (const PsProblem *problem, Track track, guint device)
   for (guint lane = 0; lane < lanes_of (problem); lane++)
     if (goes_back (problem, lane) == track.back)
       {
-        sum += (double)problem->duration[stage_at (problem, lane, device) * N_KINDS + track.kind];
+        sum += (double)ns[stage_at (problem, lane, device) * N_KINDS + track.kind];
         n++;
       }
   return sum / n;
 }
 
 double
+ps_cell_duration (const PsProblem *problem, Track track, guint device)
+{
+  return mean_of (problem, track, problem->duration, device);
+}
+
+double
 ps_cell_move (const PsProblem *problem, Track track, guint from, guint to)
 {
-  double sum = 0;
-  guint n = 0;
-
-  for (guint lane = 0; lane < lanes_of (problem); lane++)
-    if (goes_back (problem, lane) == track.back)
-      {
-        sum += (double)problem->lag[stage_at (problem, lane, to) * N_KINDS + track.kind];
-        n++;
-      }
-  return sum / n + ps_cell_duration (problem, track, from);
+  return mean_of (problem, track, problem->lag, to) + mean_of (problem, track, problem->duration, from);
 }
 
 /* Whether the ops of a state run one after the other and leave room for W. */

@@ -3,8 +3,8 @@
 
 #include "cell.h"
 
-/* A device runs N_TRACKS ops in a turn, and their W: N_FORTH ops of microbatches that go to the next device, then two
- * of those that come from it. */
+/* A device runs N_TRACKS ops in a turn, and their W. The results of the first N_FORTH ops go to the next device. The
+ * inputs of the others come from the next device. */
 #define N_TRACKS 4
 #define N_FORTH 2
 

@@ -229,7 +229,8 @@ test_alike (void)
   g_assert_cmpint (ps_costs_act_bytes (alike, 0), <, ps_costs_act_bytes (kept, 0));
 }
 
-/* The numbers of transfers have no room for an R among so many stages. */
+/* A transfer has a number of 16 bits. An R gives each stage a second set of transfers, for which 16,384 stages have
+ * none. */
 static void
 test_many_stages (void)
 {

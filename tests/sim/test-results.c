@@ -269,7 +269,8 @@ test_resume (void)
   g_assert_true (strcmp (whole, mended) == 0);
 }
 
-/* Columns that begin to vary late are the same as those that vary from the start, in whatever order rows come. */
+/* A column that begins to vary late has the values of one that varies from the start. The order of rows changes
+ * nothing. */
 static void
 test_widened (void)
 {
