@@ -93,14 +93,15 @@ void ps_table_sort (PsTable *table, const char *key, gboolean descending);
  * terminal. */
 guint ps_window_columns (void);
 
-/* A sentence beside a table, in lines that fit the window and end with "\n". otherwise: letters of a line where there
- * is no window; 0: all. Free with g_free. */
+/* Sentences beside a table, in lines that fit the window and end with "\n"; "" for "". otherwise: letters of a line
+ * where there is no window; 0: all. Free with g_free. */
 char *ps_fit_sentence (const char *text, guint otherwise);
 
 /* Aligned text, numbers right, one line per row under a heading; texts as ps_format_line makes them, as in the next
  * two. "" where the choice shows no column. A table wider than ps_window_columns gets narrower, step by step until it
  * fits: headings take several lines; columns that are equal in all rows become a line above the table; long texts take
- * several lines; one blank stands between columns, not two. Free with g_free. */
+ * several lines; one blank stands between columns, not two; columns go on in a part below, after those that tell the
+ * rows apart. Free with g_free. */
 char *ps_table_to_text (const PsTable *table);
 
 /* The same as a table of Markdown. Free with g_free. */

@@ -278,7 +278,9 @@ publish (const SearchOptions *options, Outcome *outcome, GError **error)
                           command != NULL ? "command" : NULL,
                           command,
                           NULL };
-  g_autofree char *json = NULL, *text = NULL, *page = NULL, *schedule = NULL, *samples = NULL;
+  g_autofree char *json = NULL, *text = NULL, *page = NULL, *schedule = NULL, *samples = NULL, *head = NULL,
+                  *about = NULL;
+  g_autofree char *note = NULL;
 
   if (options->output != NULL)
     {
@@ -306,9 +308,11 @@ publish (const SearchOptions *options, Outcome *outcome, GError **error)
     }
   text = ps_table_to_text (outcome->table);
   samples = options->objective != SEARCH_TIME ? describe_samples (options) : g_strdup ("");
-  page = g_strdup_printf ("%s\n%s%s%s%s%s%s", outcome->about, samples, text, ps_energy_note (&options->power),
-                          command != NULL ? "predict it again: " : "", command != NULL ? command : "",
-                          command != NULL ? "\n" : "");
+  head = g_strdup_printf ("%s\n%s", outcome->about, samples);
+  about = ps_fit_sentence (head, 0);
+  note = ps_fit_sentence (ps_energy_note (&options->power), 0);
+  page = g_strdup_printf ("%s%s%s%s%s%s", about, text, note, command != NULL ? "predict it again: " : "",
+                          command != NULL ? command : "", command != NULL ? "\n" : "");
   return ps_print (page, error);
 }
 

@@ -308,9 +308,10 @@ append_section (GString *text, const PsDiagnosisSection *section)
   if (section->table != NULL)
     ps_table_truncate (section->table, shown);
   g_autofree char *rows = section->table != NULL ? ps_table_to_text (section->table) : g_strdup ("");
+  g_autofree char *title = ps_fit_sentence (section->title, 0);
   if (section->table != NULL && *rows == '\0')
     return;
-  g_string_append_printf (text, "\n%s\n%s", section->title, rows);
+  g_string_append_printf (text, "\n%s%s", title, rows);
   if (n > shown)
     g_string_append_printf (text, "and %u more; --json has them all\n", n - shown);
 }
@@ -318,7 +319,7 @@ append_section (GString *text, const PsDiagnosisSection *section)
 char *
 ps_diagnosis_to_text (const PsDiagnosis *diagnosis, const PsColumnChoice *choice, GError **error)
 {
-  g_autofree char *summary = ps_diagnosis_summary (diagnosis);
+  g_autofree char *lines = ps_diagnosis_summary (diagnosis), *summary = ps_fit_sentence (lines, 0);
   g_autoptr (GPtrArray) sections = ps_diagnosis_sections (diagnosis, N_RIVALS), tables = g_ptr_array_new ();
 
   for (guint i = 0; i < sections->len; i++)

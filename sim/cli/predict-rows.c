@@ -369,33 +369,20 @@ finish_rows (PsPredictRows *rows)
   ps_table_sort (rows->table, "asynchronous", FALSE);
 }
 
-/* "this machine was not quiet: ..." under several rows; else "". */
+/* Energy, the gain of the first row's layout, unrest of the machine (of several rows) and asynchronous rows. */
 static char *
-describe_unrest (const PsPredictRows *rows)
+write_sentences (const PsPredictRows *rows)
 {
-  g_autofree char *text = ps_unrest_to_text (rows->unrest, rows->n_quiet > 0 ? rows->restless->str : "");
+  g_autofree char *unrest = ps_unrest_to_text (rows->unrest, rows->n_quiet > 0 ? rows->restless->str : "");
+  g_autoptr (GString) text = g_string_new (ps_energy_note (&rows->shown->power));
 
-  return *text && rows->shown->several ? ps_fit_sentence (text, 0) : g_strdup ("");
-}
-
-/* The table, the gain of the first row's layout, and the sentences about unrest and asynchronous rows. Free with
- * g_free. */
-static char *
-rows_to_text (const PsPredictRows *rows)
-{
-  g_autofree char *text = ps_table_to_text (rows->table), *unrest = describe_unrest (rows);
-  const char *gain = rows->gain != NULL ? rows->gain : "";
-  g_autofree char *asynchronous = NULL;
-
+  g_string_append_printf (text, "%s%s%s", rows->gain != NULL ? rows->gain : "", rows->shown->several ? unrest : "",
+                          rows->shown->several && *unrest ? "\n" : "");
   if (rows->asynchronous->len > 0)
-    {
-      g_autofree char *sentence
-          = g_strdup_printf ("%s: asynchronous; gradients are of older weights, the lower bound is that of the period",
-                             rows->asynchronous->str);
-
-      asynchronous = ps_fit_sentence (sentence, 0);
-    }
-  return g_strconcat (text, ps_energy_note (&rows->shown->power), gain, unrest, asynchronous, NULL);
+    g_string_append_printf (text,
+                            "%s: asynchronous; gradients are of older weights, the lower bound is that of the period",
+                            rows->asynchronous->str);
+  return ps_fit_sentence (text->str, 0);
 }
 
 gboolean
@@ -404,6 +391,7 @@ ps_predict_rows_print (PsPredictRows *rows, GError **error)
   const char *extra[]
       = { "origin", ps_origin_name (PS_ORIGIN_SIMULATED), "costs", rows->about, "skipped", rows->skipped->str, NULL };
   g_autofree char *json = NULL, *text = NULL, *memory = NULL, *explain = NULL, *spread = NULL, *page = NULL;
+  g_autofree char *about = NULL, *sentences = NULL;
 
   finish_rows (rows);
   if (rows->skipped->len && !rows->shown->json)
@@ -413,11 +401,14 @@ ps_predict_rows_print (PsPredictRows *rows, GError **error)
       json = ps_table_to_json (rows->table, "pipesim-predict/1", extra);
       return ps_print (json, error);
     }
-  text = rows_to_text (rows);
+  about = ps_fit_sentence (rows->about, 0);
+  text = ps_table_to_text (rows->table);
+  sentences = write_sentences (rows);
   memory = rows->memory != NULL ? ps_memory_rows_to_text (rows->memory) : NULL;
   explain = rows->explain != NULL ? ps_explain_report_to_text (rows->explain) : NULL;
   spread = rows->spread != NULL ? ps_spread_report_to_text (rows->spread) : NULL;
-  page = g_strdup_printf ("%s\n%s%s%s%s%s", rows->about, text, memory != NULL ? "\nat the peak of each device\n" : "",
-                          memory != NULL ? memory : "", explain != NULL ? explain : "", spread != NULL ? spread : "");
+  page = g_strdup_printf ("%s%s%s%s%s%s%s", about, text, sentences,
+                          memory != NULL ? "\nat the peak of each device\n" : "", memory != NULL ? memory : "",
+                          explain != NULL ? explain : "", spread != NULL ? spread : "");
   return ps_print (page, error);
 }

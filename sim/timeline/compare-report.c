@@ -255,7 +255,8 @@ ps_comparison_to_text (const PsComparison *comparison, guint n_worst, const PsCo
   g_autoptr (PsTable) kinds = kinds_table (comparison, &columns);
   g_autoptr (PsTable) worst = worst_table (comparison, &columns, n_worst);
   PsTable *const tables[] = { figures, kinds, worst };
-  g_autofree char *figures_text = NULL, *kinds_text = NULL, *worst_text = NULL;
+  g_autofree char *figures_text = NULL, *kinds_text = NULL, *worst_text = NULL, *head = NULL, *foot = NULL;
+  g_autoptr (GString) legend = g_string_new (NULL), interval = g_string_new (NULL);
 
   name_columns (comparison, &columns);
   if (choice != NULL && !ps_tables_choose (tables, G_N_ELEMENTS (tables), choice, error))
@@ -264,10 +265,12 @@ ps_comparison_to_text (const PsComparison *comparison, guint n_worst, const PsCo
   figures_text = ps_table_to_text (figures);
   kinds_text = ps_table_to_text (kinds);
   worst_text = ps_table_to_text (worst);
-  append_legend (text, comparison);
-  g_string_append_printf (text, "%s%s", *figures_text ? "\n" : "", figures_text);
-  append_interval (text, comparison);
-  append_usual (text, comparison);
+  append_legend (legend, comparison);
+  append_interval (interval, comparison);
+  append_usual (interval, comparison);
+  head = ps_fit_sentence (legend->str, 0);
+  foot = ps_fit_sentence (interval->str, 0);
+  g_string_append_printf (text, "%s%s%s%s", head, *figures_text ? "\n" : "", figures_text, foot);
   g_string_append_printf (text, "%s%s", *kinds_text ? "\n" : "", kinds_text);
   if (ps_table_n_rows (worst) > 0 && *worst_text)
     g_string_append_printf (text, "\n%u worst of %u ops, by difference of duration\n%s", ps_table_n_rows (worst),

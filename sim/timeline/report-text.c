@@ -97,6 +97,9 @@ typedef struct
   char **texts;  /* [n_rows * n], NULL in columns that are folded */
   glong *widths; /* [n] */
   guint gap;
+  guint n_keys; /* columns that tell the rows apart; 0 in a table of one part */
+  guint first;  /* the part after them: first to end - 1 */
+  guint end;
 } Sheet;
 
 static void
@@ -112,7 +115,7 @@ static void
 sheet_init (Sheet *sheet, const PsTable *table)
 {
   *sheet = (Sheet){ .table = table, .shown = ps_table_shown (table), .n_rows = table->rows->len + 1, .gap = GAP };
-  sheet->n = sheet->shown->len;
+  sheet->n = sheet->end = sheet->shown->len;
   sheet->texts = all_texts (table, sheet->shown);
   sheet->widths = g_new0 (glong, sheet->n);
   for (guint c = 0; c < sheet->n; c++)
@@ -126,9 +129,15 @@ type_of (const Sheet *sheet, guint column)
 }
 
 static gboolean
+is_there (const Sheet *sheet, guint column)
+{
+  return sheet->texts[column] != NULL && (column < sheet->n_keys || (column >= sheet->first && column < sheet->end));
+}
+
+static gboolean
 is_text (const Sheet *sheet, guint column)
 {
-  return sheet->texts[column] != NULL && type_of (sheet, column) == PS_COLUMN_TEXT;
+  return is_there (sheet, column) && type_of (sheet, column) == PS_COLUMN_TEXT;
 }
 
 static glong
@@ -137,7 +146,7 @@ total_width (const Sheet *sheet)
   glong width = -(glong)sheet->gap;
 
   for (guint c = 0; c < sheet->n; c++)
-    if (sheet->texts[c] != NULL)
+    if (is_there (sheet, c))
       width += sheet->widths[c] + sheet->gap;
   return width;
 }
@@ -230,7 +239,7 @@ append_row (GString *text, const Sheet *sheet, guint row)
   gboolean more = TRUE;
 
   for (guint c = 0; c < sheet->n; c++)
-    rest[c] = sheet->texts[row * sheet->n + c];
+    rest[c] = is_there (sheet, c) ? sheet->texts[row * sheet->n + c] : NULL;
   while (more)
     {
       g_autoptr (GString) line = g_string_new (NULL);
@@ -264,10 +273,90 @@ char *
 ps_fit_sentence (const char *text, guint otherwise)
 {
   guint window = ps_window_columns ();
+  g_autofree char *lines = g_strchomp (g_strdup (text));
   GString *page = g_string_new (NULL);
 
-  ps_text_wrap (text, window > 0 ? window : otherwise > 0 ? otherwise : G_MAXINT, page);
+  if (*lines != '\0')
+    ps_text_wrap (lines, window > 0 ? window : otherwise > 0 ? otherwise : G_MAXINT, page);
   return g_string_free (page, FALSE);
+}
+
+static void
+append_rows (GString *text, const Sheet *sheet)
+{
+  for (guint r = 0; sheet->n > 0 && r < sheet->n_rows; r++)
+    append_row (text, sheet, r);
+}
+
+/* Makes the columns that are there as narrow as they must be. */
+static void
+narrow (Sheet *sheet, glong window)
+{
+  shrink_texts (sheet, window);
+  if (total_width (sheet) > window)
+    sheet->gap = 1;
+}
+
+/* Whether no two rows are equal in the first n columns. */
+static gboolean
+tell_rows_apart (const Sheet *sheet, guint n)
+{
+  g_autoptr (GHashTable) seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  gboolean apart = TRUE;
+
+  for (guint r = 1; r < sheet->n_rows && apart; r++)
+    {
+      GString *key = g_string_new (NULL);
+
+      for (guint c = 0; c < n; c++)
+        if (sheet->texts[c] != NULL)
+          g_string_append_printf (key, "%s\n", sheet->texts[r * sheet->n + c]);
+      apart = g_hash_table_add (seen, g_string_free (key, FALSE));
+    }
+  return apart;
+}
+
+/* The first columns that tell the rows apart: at least one, not the last one, and no further than half of the window.
+ */
+static guint
+count_keys (Sheet *sheet, glong window)
+{
+  for (sheet->end = 1; sheet->end + 1 < sheet->n && !tell_rows_apart (sheet, sheet->end);)
+    sheet->end++;
+  while (sheet->end > 1 && total_width (sheet) > window / 2)
+    sheet->end--;
+  return MIN (sheet->end, sheet->n - 1);
+}
+
+/* The part from `first` on is the rest of the table if that can be made narrow enough, else all columns with room. */
+static void
+choose_end (Sheet *sheet, glong window)
+{
+  for (sheet->end = sheet->n;; sheet->end--)
+    {
+      gboolean last = sheet->end == sheet->first + 1;
+
+      stack_headings (sheet);
+      sheet->gap = GAP;
+      if (last || sheet->end == sheet->n)
+        narrow (sheet, window);
+      if (last || total_width (sheet) <= window)
+        return;
+    }
+}
+
+/* Parts one below the other; each begins with the columns that tell the rows apart. */
+static void
+append_parts (GString *text, Sheet *sheet, glong window)
+{
+  stack_headings (sheet);
+  sheet->n_keys = count_keys (sheet, window);
+  for (sheet->first = sheet->n_keys; sheet->first < sheet->n; sheet->first = sheet->end)
+    {
+      choose_end (sheet, window);
+      g_string_append (text, sheet->first > sheet->n_keys ? "\n" : "");
+      append_rows (text, sheet);
+    }
 }
 
 char *
@@ -282,11 +371,12 @@ ps_table_to_text (const PsTable *table)
     {
       stack_headings (&sheet);
       fold_columns (&sheet, window, text);
-      shrink_texts (&sheet, window);
-      sheet.gap = total_width (&sheet) > window ? 1 : GAP;
+      narrow (&sheet, window);
     }
-  for (guint r = 0; sheet.n > 0 && r < sheet.n_rows; r++)
-    append_row (text, &sheet, r);
+  if (window > 0 && total_width (&sheet) > window)
+    append_parts (text, &sheet, window);
+  else
+    append_rows (text, &sheet);
   return g_string_free (text, FALSE);
 }
 

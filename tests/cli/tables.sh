@@ -39,6 +39,20 @@ pipesim exec -s 1f1b -p 2 -m 4 --model tiny-gpt --device cpu --trace run.json >/
 pipesim calib import --db costs.db --profile here --model tiny-gpt run.json 2>/dev/null
 plan="pipesim plan --model tiny-gpt --cluster cpu-cores --global-batch 32 -s 1f1b,dualpipe,zb-v --top 4"
 
+# page WIDTH TEXT COMMAND...: no line is longer, and one of them holds TEXT.
+page ()
+{
+  width=$1
+  text=$2
+  shift 2
+  "$@" >"$work/stdout" 2>"$work/stderr"
+  found=$(awk 'length > most { most = length } END { print most + 0 }' "$work/stdout")
+  set -- "$width: $*"
+  [ "$found" -le "$width" ] || set -- "$@" "the longest line has $found characters"
+  grep -qF -e "$text" "$work/stdout" || set -- "$@" "no '$text' in:" "$(cat "$work/stdout" "$work/stderr")"
+  result "$@"
+}
+
 for width in 80 120 200; do
   export COLUMNS=$width
   fits $width pipesim predict -s all -p 4 -m 8 --costs $costs
@@ -54,6 +68,16 @@ for width in 80 120 200; do
   fits $width pipesim calib list --db costs.db
   fits $width pipesim calib show --db costs.db
 done
+export COLUMNS=100
+model='-p 4 -m 8 --model gpt-1.5b --cluster a100-80gb'
+pipesim predict -s 1f1b $model -o first.json >/dev/null
+pipesim predict -s zb-h1 $model -o second.json >/dev/null
+page 100 'Et*6|t*6|t*6|t*4L' pipesim search $model --moves 1000 --power busy=650,idle=90
+page 100 'least energy:' pipesim predict -s 1f1b $model --power busy=650,idle=90
+page 100 'further' pipesim predict -s 1f1b,pipedream $model --memory
+page 100 'deviation =' pipesim compare first.json second.json
+page 100 'predicted from medians' pipesim diagnose first.json --time-limit 100ms
+page 100 'seq1f1b' pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64 --top 3 --wide
 unset COLUMNS
 fits 120 pipesim schedule list
 fits 120 pipesim models

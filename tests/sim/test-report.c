@@ -269,6 +269,51 @@ test_columns (void)
   g_assert_false (ps_column_choice_check (&all, columns, G_N_ELEMENTS (columns), TRUE, NULL));
 }
 
+/* What does not fit the window comes below, after as many columns as tell the rows apart. */
+static void
+test_parts (void)
+{
+  static const PsColumn wide[] = { { "kind", NULL, PS_COLUMN_TEXT },
+                                   { "v", "v", PS_COLUMN_INTEGER },
+                                   { "first_ns", "first long", PS_COLUMN_TIME },
+                                   { "second_ns", "second", PS_COLUMN_TIME },
+                                   { "third_ns", "third", PS_COLUMN_TIME } };
+  PsColumn named[G_N_ELEMENTS (wide)];
+  g_autofree char *columns_before = g_strdup (g_getenv ("COLUMNS"));
+  g_autofree char *text = NULL, *narrowest = NULL;
+
+  memcpy (named, wide, sizeof wide);
+  named[0].title = "kind";
+  g_autoptr (PsTable) table = ps_table_new (named, G_N_ELEMENTS (named));
+  for (guint r = 0; r < 2; r++)
+    {
+      ps_table_add_row (table);
+      ps_table_set_text (table, "kind", "loop");
+      ps_table_set_integer (table, "v", r + 1);
+      for (guint c = 2; c < G_N_ELEMENTS (named); c++)
+        ps_table_set_integer (table, named[c].key, 1000 * (100 * r + c));
+    }
+  g_setenv ("COLUMNS", "24", TRUE);
+  text = ps_table_to_text (table);
+  g_setenv ("COLUMNS", "3", TRUE);
+  narrowest = ps_table_to_text (table);
+  if (columns_before != NULL)
+    g_setenv ("COLUMNS", columns_before, TRUE);
+  else
+    g_unsetenv ("COLUMNS");
+  g_assert_cmpstr (text, ==,
+                   "kind  v   first  second\n           long\n"
+                   "loop  1    2 us    3 us\nloop  2  102 us  103 us\n\n"
+                   "kind  v   third\nloop  1    4 us\nloop  2  104 us\n");
+
+  for (guint c = 1; c < G_N_ELEMENTS (named); c++)
+    {
+      g_auto (GStrv) words = g_strsplit (named[c].title != NULL ? named[c].title : named[c].key, " ", -1);
+
+      g_assert_nonnull (strstr (narrowest, words[0]));
+    }
+}
+
 /* What a stranger put into a name neither begins a row nor speaks to the terminal, and JSON still tells it. */
 static void
 test_controls (void)
@@ -332,6 +377,7 @@ main (int argc, char **argv)
   g_test_add_func ("/report/sort", test_sort);
   g_test_add_func ("/report/columns", test_columns);
   g_test_add_func ("/report/controls", test_controls);
+  g_test_add_func ("/report/parts", test_parts);
   g_test_add_func ("/report/print/controls", test_print_controls);
   g_test_add_func ("/report/print/full-disk", test_print_full_disk);
   return g_test_run ();
