@@ -71,6 +71,12 @@ search_predict (const SearchPricing *pricing, const PsSchedule *schedule, PsComm
   return g_steal_pointer (&prediction);
 }
 
+static gboolean
+is_sampled (const SearchSamples *samples)
+{
+  return samples != NULL && samples->objective != SEARCH_TIME;
+}
+
 gint64
 search_figure (const SearchPricing *pricing, const PsPrediction *prediction)
 {
@@ -85,7 +91,7 @@ search_figure (const SearchPricing *pricing, const PsPrediction *prediction)
   g_autofree gint64 *ns = NULL;
   PsDistribution distribution;
 
-  if (samples == NULL || samples->objective == SEARCH_TIME)
+  if (!is_sampled (samples))
     return prediction->metrics.iteration_ns;
   ns = ps_uncertainty_sample (program, prediction->costs, &samples->uncertainty, &sampling, NULL);
   if (ns == NULL)
@@ -100,15 +106,34 @@ search_has_lengths (const SearchPricing *pricing)
   return pricing->setting->lengths != NULL || ps_costs_has_slices (pricing->given, pricing->setting->n_slices);
 }
 
+static PsEventsSetting
+events_of (const PsSetting *setting)
+{
+  return (PsEventsSetting){ .comm = setting->comm,
+                            .eager_bytes = setting->eager_bytes,
+                            .blocking = setting->blocking,
+                            .overlap_slowdown = setting->overlap_slowdown,
+                            .overlap_waiting = setting->overlap_waiting,
+                            .ready_order = setting->ready_order };
+}
+
+const PsSearchChannels *
+search_price_channels (const SearchPricing *pricing, PsSearchChannels *channels)
+{
+  const PsSetting *setting = pricing->setting;
+  gboolean plans = may_plan (pricing) || !ps_setting_transfers_wait (setting);
+
+  if (setting->sync == PS_SYNC_BYPASS || setting->share_links || is_sampled (pricing->samples))
+    return NULL;
+  *channels = (PsSearchChannels){ events_of (setting), plans ? PS_COMM_PLANNED : setting->comm_order };
+  return channels;
+}
+
 gint64
 search_price_bound (const SearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs)
 {
   const PsSetting *setting = pricing->setting;
-  const PsEventsSetting events = { .comm = setting->comm,
-                                   .eager_bytes = setting->eager_bytes,
-                                   .blocking = setting->blocking,
-                                   .overlap_slowdown = setting->overlap_slowdown };
-
+  const PsEventsSetting events = events_of (setting);
   guint n_slices = MAX (setting->n_slices, 1);
   g_autoptr (PsCosts) slice = ps_costs_slice (costs, n_slices);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pipesim/predictor.h>
+#include <pipesim/search.h>
 #include <pipesim/uncertainty.h>
 
 /* Figures of the iteration time that a search makes small. */
@@ -50,6 +51,10 @@ gboolean search_has_lengths (const SearchPricing *pricing);
 /* A bound that no price is below, as far as channels tell; for PsSearchSetting.price_bound_ns. The costs are those of
  * the fastest device. */
 gint64 search_price_bound (const SearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs);
+
+/* Sets how prices simulate transfers; for PsSearchSetting.channels. Returns NULL where channels say too little: samples
+ * and bypassed synchronisations count more than one run. */
+const PsSearchChannels *search_price_channels (const SearchPricing *pricing, PsSearchChannels *channels);
 
 /* For PsSearchSetting.price and .generate; data is a SearchPricing. */
 gint64 search_price (const PsSchedule *schedule, gpointer data);

@@ -36,6 +36,7 @@ search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *
   g_autoptr (PsCosts) costs = alike != NULL ? ps_setting_fastest_costs (setting, placement, alike, error) : NULL;
   g_autofree char *name = search_choice_describe (choice);
   g_autofree gint64 *limit = NULL;
+  PsSearchChannels channels;
   PsSearchSetting search = { .placement = placement,
                              .n_microbatches = choice->n_microbatches,
                              .n_slices = choice->n_slices,
@@ -44,6 +45,7 @@ search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *
                              .price = search_price,
                              .generate = search_generate,
                              .price_data = pricing,
+                             .channels = search_price_channels (pricing, &channels),
                              .price_is_free = pricing->samples != NULL && pricing->samples->objective != SEARCH_TIME,
                              .transfer_factor = ps_setting_transfers_wait (setting) ? TRANSFER_FACTOR : 1,
                              .seed = (guint64)limits->seed,

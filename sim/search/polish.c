@@ -1,10 +1,15 @@
 /* polish.c - local search by the price itself, which the objective only resembles. */
 #include "polish.h"
 
+#include "guess.h"
+
 #include <math.h>
 
 /* A price counts as PRICE_FACTOR times the moves of making an order: it lowers, plans and simulates a program. */
 #define PRICE_FACTOR 4
+
+/* Guesses that take as long as making an order. */
+#define GUESSES_PER_ORDER 4
 
 /* How far a single op is moved. The temperature, in mean durations of an op, falls from HOT or less to COLD. */
 #define REACH 6
@@ -30,32 +35,66 @@ ps_order_move_one (PsOrder *order, PsRandom *random)
   return TRUE;
 }
 
+/* Local search by price under way. */
+typedef struct
+{
+  PsRunner *runner;
+  PsGuess *guess; /* NULL: every order is priced */
+  gint64 least;   /* guess of those that were worth a price */
+} Polish;
+
+/* The price of an order, or a guess of it; any value above enough as soon as it is certain to exceed that. Prices an
+ * order whose guess is less than all before. */
+static gint64
+evaluate (Polish *polish, const PsOrder *order, gint64 enough)
+{
+  PsRunner *runner = polish->runner;
+  const PsSearchSetting *setting = runner->shared->setting;
+  guint64 n_moves = order->problem->n_ops / OPS_PER_MOVE;
+  gint64 value = 0;
+
+  if (polish->guess != NULL)
+    {
+      if (order->objective > enough)
+        return order->objective;
+      ps_search_worker_spend (&runner->worker, n_moves / GUESSES_PER_ORDER);
+      value = ps_guess_price (polish->guess, order, enough);
+      if (value >= polish->least)
+        return value;
+      polish->least = value;
+    }
+  ps_search_worker_spend (&runner->worker, PRICE_FACTOR * n_moves);
+  gint64 price = ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement),
+                                 "local search by price");
+  return polish->guess != NULL ? value : price;
+}
+
 void
 ps_runner_polish (PsRunner *runner, guint64 n_moves)
 {
   PsSearchWorker *worker = &runner->worker;
   const PsProblem *problem = worker->problem;
-  const PsSearchSetting *setting = runner->shared->setting;
+  g_autoptr (PsGuess) guess = ps_guess_new (problem, runner->shared->setting->channels);
   g_autoptr (PsOrder) order = ps_order_new (problem), kept = ps_order_new (problem);
-  double current = (double)runner->best.price_ns;
   double hot = COLD + (HOT - COLD) * ps_random_unit (&runner->random);
   guint64 begin = runner->n_moves, until = begin + n_moves;
 
   if (!ps_order_from_schedule (kept, runner->best.schedule) || !ps_order_evaluate (kept) || kept->excess > 0)
     return;
+  Polish polish = { runner, guess, guess != NULL ? ps_guess_price (guess, kept, G_MAXINT64) : runner->best.price_ns };
+  double current = (double)polish.least;
   ps_order_assign (order, kept);
   while (runner->n_moves < until && ps_search_worker_spend (worker, 1))
     {
-      if (!ps_order_move_one (order, &runner->random))
-        continue;
-      double price = (double)ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement),
-                                             "local search by price");
-      ps_search_worker_spend (worker, PRICE_FACTOR * (problem->n_ops / OPS_PER_MOVE));
       double part = (double)(runner->n_moves - begin) / (double)n_moves;
       double temperature = worker->unit_ns * hot * pow (COLD / hot, part);
-      gboolean better = price <= current + temperature * ps_random_exponential (&runner->random);
-      if (better)
-        current = price;
-      ps_order_assign (better ? kept : order, better ? order : kept);
+      double enough = current + temperature * ps_random_exponential (&runner->random);
+
+      if (!ps_order_move_one (order, &runner->random))
+        continue;
+      double value = (double)evaluate (&polish, order, (gint64)enough);
+      if (value <= enough)
+        current = value;
+      ps_order_assign (value <= enough ? kept : order, value <= enough ? order : kept);
     }
 }

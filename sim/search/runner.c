@@ -8,11 +8,11 @@
 /* Part of the moves for the easier problem. */
 #define EASIER_PART 0.4
 
-/* Part of the moves for the problem with slower transfers. */
-#define SLOWER_PART 0.4
-
 /* Moves of a local search by price, for each move of the round before it. */
 #define POLISH_PART 6
+
+/* Part of the moves for the problem with slower transfers: a round for each on the problem asked for. */
+#define SLOWER_PART (1.0 / (2 + POLISH_PART))
 
 /* Branch and bound, and the windows of ops, take at most DECISION_PART of the moves made before; the first call of
  * go_on is free. What is not decided is tried again at DECISION_FACTOR times the moves, but never before
@@ -289,6 +289,13 @@ ps_runner_clear (PsRunner *runner)
   ps_windows_free (runner->windows);
 }
 
+/* Whether proofs about the objective may raise the bound. They end at the best objective. */
+static gboolean
+proofs_matter (const PsRunner *runner)
+{
+  return runner->worker.best->objective > runner->shared->setting->price_bound_ns;
+}
+
 gpointer
 ps_runner_run (gpointer data)
 {
@@ -296,9 +303,9 @@ ps_runner_run (gpointer data)
 
   while (!ps_runner_is_over (runner))
     {
-      if (runner->n_moves >= runner->decide_at)
+      if (runner->n_moves >= runner->decide_at && proofs_matter (runner))
         decide (runner);
-      else if (runner->n_moves >= runner->narrow_at)
+      else if (runner->n_moves >= runner->narrow_at && proofs_matter (runner))
         narrow (runner);
       else
         take_turn (runner);

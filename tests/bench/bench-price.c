@@ -128,6 +128,7 @@ bench_row (const Row *row, double search_seconds, double anneal_seconds)
   g_autofree gint64 *limit = NULL;
   const char *name = "-";
   guint64 n_prices = 0;
+  PsSearchChannels channels;
   Limit watched = { .until = now () + search_seconds };
 
   setting->n_chunks = row->n_chunks;
@@ -142,6 +143,7 @@ bench_row (const Row *row, double search_seconds, double anneal_seconds)
                              .price = search_price,
                              .generate = search_generate,
                              .price_data = &pricing,
+                             .channels = search_price_channels (&pricing, &channels),
                              .price_bound_ns = search_price_bound (&pricing, placement, given),
                              .transfer_factor = ps_setting_transfers_wait (setting) ? 2 : 1,
                              .seed = 1,

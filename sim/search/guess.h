@@ -1,0 +1,17 @@
+/* guess.h - a guess of the price of an order whose transfers queue, hold up devices or slow them down. A price lowers a
+ * program and simulates several orders of its sends and receives. A guess goes through the order once, with transfers
+ * in the order that is mostly the best of these: the most urgent of those that may begin goes first. It is near the
+ * price, and mostly not below it. */
+#pragma once
+
+#include "order.h"
+
+typedef struct _PsGuess PsGuess;
+
+/* For orders of the problem. NULL: the setting knows too little of its channels. Free with ps_guess_free. */
+PsGuess *ps_guess_new (const PsProblem *problem, const PsSearchChannels *channels);
+void ps_guess_free (PsGuess *guess);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsGuess, ps_guess_free)
+
+/* The order must be evaluated, tails too. Any value above `enough` as soon as the guess is certain to exceed that. */
+gint64 ps_guess_price (PsGuess *guess, const PsOrder *order, gint64 enough);
