@@ -98,8 +98,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSearchResult, ps_search_result_free)
 gint64 ps_search_bound (const PsSearchSetting *setting, gint64 enough, guint64 *n_steps);
 
 /* The smallest memory with which a device can take part: its weights and one microbatch, of n_slices slices with these
- * costs, in every one of its stages (of each copy). Backwards follow at once, fused where that takes less. Every larger
- * limit is feasible. */
+ * costs, in every one of its stages. Backwards follow at once, fused where that takes less; of two copies, one runs
+ * after the other. Every larger limit is feasible. */
 gint64 ps_search_least_memory (const PsPlacement *placement, const PsCosts *costs, guint n_slices, guint device);
 
 G_END_DECLS

@@ -349,44 +349,42 @@ level_add_backward (Level *level, const PsCosts *costs, guint stage)
   *level = joined.peak < apart.peak ? joined : apart;
 }
 
-/* One microbatch runs at a time through stages `first` to last - 1 of all copies: a stage's F takes memory, its
- * backward takes and gives back. The level is followed over the device's ops, up the stages and down again. */
+/* One microbatch runs at a time through the stages of one copy: a stage's F takes memory, its backward takes and gives
+ * back. The level is followed over the device's ops, up the stages and down again. */
 static gint64
-least_of (const PsPlacement *placement, const PsCosts *costs, guint n_slices, guint device, guint first, guint last)
+least_of_copy (const PsPlacement *placement, const PsCosts *costs, guint n_slices, guint device, guint copy)
 {
-  guint n = placement->n_copies * placement->n_stages;
+  guint n = placement->n_stages;
   Level level = { 0, 0 };
 
-  for (guint i = 0; i < n; i++)
+  for (guint i = 0; i < placement->n_copies * n; i++)
     if (placement->device[i] == device)
-      level.level += ps_costs_held_bytes (costs, i % placement->n_stages, 1);
+      level.level += ps_costs_held_bytes (costs, i % n, 1);
   level.peak = level.level;
-  for (guint i = first; i < last; i++)
-    for (guint k = 0; k < n_slices && placement->device[i] == device; k++)
-      level_add (&level, ps_costs_op (costs, PS_OP_F, i % placement->n_stages));
-  for (guint i = last; i-- > first;)
-    for (guint k = 0; k < n_slices && placement->device[i] == device; k++)
-      level_add_backward (&level, costs, i % placement->n_stages);
+  for (guint s = 0; s < n; s++)
+    for (guint k = 0; k < n_slices && ps_placement_device (placement, copy, s) == device; k++)
+      level_add (&level, ps_costs_op (costs, PS_OP_F, s));
+  for (guint s = n; s-- > 0;)
+    for (guint k = 0; k < n_slices && ps_placement_device (placement, copy, s) == device; k++)
+      level_add_backward (&level, costs, s);
   return level.peak;
 }
 
 gint64
 ps_search_least_memory (const PsPlacement *placement, const PsCosts *costs, guint n_slices, guint device)
 {
-  return least_of (placement, costs, n_slices, device, 0, placement->n_copies * placement->n_stages);
+  gint64 least = 0;
+
+  for (guint copy = 0; copy < placement->n_copies; copy++)
+    least = MAX (least, least_of_copy (placement, costs, n_slices, device, copy));
+  return least;
 }
 
-/* One copy may wait until the other one is done. */
 gboolean
 ps_problem_is_possible (const PsSearchSetting *setting)
 {
-  const PsPlacement *placement = setting->placement;
-  guint n = placement->n_stages;
-
-  for (guint d = 0; d < placement->n_devices && setting->memory_limit != NULL; d++)
-    for (guint copy = 0; copy < placement->n_copies; copy++)
-      if (least_of (placement, setting->costs, setting->n_slices, d, copy * n, (copy + 1) * n)
-          > setting->memory_limit[d])
-        return FALSE;
-  return setting->n_microbatches % placement->n_copies == 0;
+  for (guint d = 0; d < setting->placement->n_devices && setting->memory_limit != NULL; d++)
+    if (ps_search_least_memory (setting->placement, setting->costs, setting->n_slices, d) > setting->memory_limit[d])
+      return FALSE;
+  return setting->n_microbatches % setting->placement->n_copies == 0;
 }

@@ -60,8 +60,8 @@ typedef struct
   gint64 *offset;      /* [n_devices] added to a device's end: 0 for makespans, -begin for spans */
 } PsProblem;
 
-/* Whether any schedule keeps to the memory limit, and each copy has as many microbatches. A search needs more memory
- * for two copies (ps_search_least_memory). setting->costs are those of a slice. */
+/* Whether any schedule keeps to the memory limit, and each copy has as many microbatches. setting->costs are those of a
+ * slice. */
 gboolean ps_problem_is_possible (const PsSearchSetting *setting);
 
 /* setting->costs are those of a slice. */

@@ -53,29 +53,35 @@ take_better (PsOrder *order, PsOrder **best)
   return TRUE;
 }
 
+/* Adds a microbatch with all its slices, through all stages of a copy and back. */
+static void
+add_one (PsOrder *order, guint copy, guint first)
+{
+  const PsProblem *problem = order->problem;
+  guint n = problem->n_slices, begin = copy * problem->n_copy_stages * n, end = begin + problem->n_copy_stages * n;
+
+  for (guint i = begin; i < end; i++)
+    ps_order_add (order, op_at (problem, i / n, PS_OP_F, first + i % n), problem->n_ops);
+  for (guint i = end; i-- > begin;)
+    {
+      guint s = i / n, b = op_at (problem, s, PS_OP_B, mirrored (problem, first + i % n));
+      gboolean fused = problem->fuses[s] && problem->bw_take[s] < ps_problem_apart_peak (problem, s);
+
+      ps_order_add (order, b, fused ? b : problem->n_ops);
+      if (!fused)
+        ps_order_add (order, b + problem->m, problem->n_ops);
+    }
+}
+
 void
 ps_order_one_by_one (PsOrder *order)
 {
   const PsProblem *problem = order->problem;
-  guint n = problem->n_stages * problem->n_slices;
 
   ps_order_clear (order);
   for (guint first = 0; first < problem->m; first += problem->n_slices)
-    {
-      for (guint i = 0; i < n; i++)
-        ps_order_add (order, op_at (problem, i / problem->n_slices, PS_OP_F, first + i % problem->n_slices),
-                      problem->n_ops);
-      for (guint i = n; i-- > 0;)
-        {
-          guint s = i / problem->n_slices,
-                b = op_at (problem, s, PS_OP_B, mirrored (problem, first + i % problem->n_slices));
-          gboolean fused = problem->fuses[s] && problem->bw_take[s] < ps_problem_apart_peak (problem, s);
-
-          ps_order_add (order, b, fused ? b : problem->n_ops);
-          if (!fused)
-            ps_order_add (order, b + problem->m, problem->n_ops);
-        }
-    }
+    for (guint copy = 0; copy < problem->n_copies; copy++)
+      add_one (order, copy, first);
 }
 
 static void

@@ -402,6 +402,25 @@ test_odd (void)
            "-m/--microbatches: '5' does not divide by two weight copies; 6 would");
 }
 
+/* Two copies that fit only one after the other: no microbatch begins before the one before it has given back its
+ * activation, W last. */
+static void
+test_in_turn (void)
+{
+  const gint64 cost[4] = { 5, 6, 4, 1 };
+  g_auto (Case) c = { 0 };
+  g_autoptr (GError) error = NULL;
+
+  case_init (&c, PS_PLACEMENT_BIDIRECTIONAL, 2, 1, 4, cost, 2, 2, 2);
+  g_autoptr (PsSearchResult) result = ps_search (&c.setting, &error);
+  g_assert_no_error (error);
+  check_result (&c, result);
+  g_assert_true (result->proved_optimal);
+  c.limit[0] = 1;
+  refused (ps_search (&c.setting, &error), PS_ERROR_SCHEDULE,
+           "--memory-limit: infeasible: needs at least 2 B (2 bytes) on device 0, not 1 B");
+}
+
 /* DualPipe on a V of 16 microbatches repeats pairs in the middle: stretched it is as good as one of 48 to a pair each.
  */
 static void
@@ -438,6 +457,7 @@ main (int argc, char **argv)
   g_test_add_func ("/search-pairs/list-scheduling", test_list_scheduling);
   g_test_add_func ("/search-pairs/least-memory", test_least_memory);
   g_test_add_func ("/search-pairs/pair-memory", test_pair_memory);
+  g_test_add_func ("/search-pairs/in-turn", test_in_turn);
   g_test_add_func ("/search-pairs/odd", test_odd);
   g_test_add_func ("/search-pairs/stretch", test_stretch);
   return g_test_run ();

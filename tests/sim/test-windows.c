@@ -31,7 +31,7 @@ draw_case (Case *c, GRand *draw, guint i)
     case_draw (c, draw, 3, 4);
   else
     case_init (c, PS_PLACEMENT_BIDIRECTIONAL, 2, 1, 2 + 2 * (guint)g_rand_int_range (draw, 0, 3), cost, 2,
-               g_rand_int_range (draw, 0, 3), g_rand_int_range (draw, 4, 10));
+               g_rand_int_range (draw, 0, 3), g_rand_int_range (draw, 2, 10));
 }
 
 /* Fills an order with the optimum. FALSE: branch and bound does not decide. */
