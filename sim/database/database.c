@@ -62,12 +62,13 @@ open_failure (PsDatabase *db, int code)
   return cause ? g_strerror (cause) : sqlite3_errstr (code);
 }
 
-/* Also frees the handle that an earlier attempt left open. `name` is db->name or a file: URI. */
+/* Opens db->name; also frees the handle that an earlier attempt left open. Attached databases may be URIs, too. */
 static gboolean
-open_handle (PsDatabase *db, const char *name, int flags, GError **error)
+open_handle (PsDatabase *db, int flags, GError **error)
 {
   sqlite3_close (g_steal_pointer (&db->handle));
-  int code = sqlite3_open_v2 (name, &db->handle, flags | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOMUTEX, NULL);
+  int code = sqlite3_open_v2 (db->name, &db->handle,
+                              flags | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI, NULL);
   if (code != SQLITE_OK)
     return ps_refuse (error, PS_ERROR_IO, "%s: cannot be opened: %s", db->path, open_failure (db, code));
   sqlite3_busy_timeout (db->handle, BUSY_TIMEOUT_MS);
@@ -191,7 +192,7 @@ open_for_writing (PsDatabase *db, GError **error)
 {
   Identity identity;
 
-  if (!open_handle (db, db->name, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, error))
+  if (!open_handle (db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, error))
     return FALSE;
   if (sqlite3_db_readonly (db->handle, "main") == 1)
     return ps_refuse (error, PS_ERROR_IO, "%s: cannot be written to", db->path);
@@ -220,8 +221,9 @@ open_immutable (PsDatabase *db, Identity *identity, GError **error)
   if (stat (log, &status) == 0 && status.st_size > 0)
     return ps_refuse (error, PS_ERROR_IO, "%s: %s has to be merged, but the directory cannot be written to", db->path,
                       log);
-  g_autofree char *name = g_strconcat (uri, "?immutable=1", NULL);
-  return open_handle (db, name, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, error) && read_identity (db, identity, error);
+  g_free (db->name);
+  db->name = g_strconcat (uri, "?immutable=1", NULL);
+  return open_handle (db, SQLITE_OPEN_READONLY, error) && read_identity (db, identity, error);
 }
 
 /* Reading changes no file, so a file of an earlier version is migrated in a copy. */
@@ -238,7 +240,7 @@ open_for_reading (PsDatabase *db, GError **error)
   Identity identity = { 0 };
   g_autoptr (GError) failure = NULL;
 
-  if (!open_handle (db, db->name, SQLITE_OPEN_READWRITE, error))
+  if (!open_handle (db, SQLITE_OPEN_READWRITE, error))
     return FALSE;
   if (!read_identity (db, &identity, &failure))
     {

@@ -26,7 +26,7 @@ typedef struct
 typedef struct
 {
   char *path; /* as the user wrote it; messages begin with it */
-  char *name; /* the same for SQLite, in a form that never means a database in memory or a URI */
+  char *name; /* the same for SQLite: never a database in memory; a URI where no file can be made beside it */
   struct sqlite3 *handle;
   const PsDatabaseKind *kind;
 } PsDatabase;

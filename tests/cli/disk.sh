@@ -53,11 +53,15 @@ result "a disk too small for both timelines: one is whole, the report is there" 
 
 disk 2m
 $measure >out.txt 2>err.txt || cat err.txt
+printf '[sweep]\nschedule = 1f1b, gpipe\np = 2\nm = 4\ncosts = f=1ms,b=1ms,w=1ms\n' >spec.ini
+pipesim sweep spec.ini --db disk/r.db 2>err.txt || cat err.txt
 mount -o remount,ro disk
 refuse 1 "--db: disk/costs.db: Read-only file system" pipesim exec --schedule 1f1b -p 2 -m 2 --db disk/costs.db --device cpu --steps 1
 refuse 1 "--trace: disk/x.json: Read-only file system" $paced --trace disk/x.json
 refuse 1 "disk/costs.db: cannot be written to" $measure
 pipesim predict --schedule 1f1b -p 2 -m 2 --db disk/costs.db >out.txt 2>err.txt && set -- || set -- "$(cat err.txt)"
 result "a database that can only be read predicts" "$@"
+run "a sweep that can only be read is merged" "2 predicted" pipesim sweep merge all.db disk/r.db
+run "and its rows are there" gpipe pipesim pareto all.db --per schedule
 umount disk
 finish
