@@ -19,7 +19,7 @@ G_BEGIN_DECLS
  */
 gint64 ps_lower_bound (const PsPlacement *placement, const guint8 *copy, guint n_microbatches, const PsCosts *costs);
 
-/* A proven lower bound on the makespan of any schedule with the placement, weight copies, slices and microbatches of
+/* A proven lower bound on the makespan of any schedule with the placement, weight copies, slices, microbatches and R of
  * this one. Where iterations overlap (asynchronous schedules, --sync bypass) it is one on the period: all the work of
  * the busiest device. A slice counts as a microbatch: its chain through the stages is as short as that of a microbatch
  * of its size.

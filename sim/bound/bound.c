@@ -103,7 +103,14 @@ longest_chain (const PsPlacement *placement, const PsCosts *costs, const guint *
   return last;
 }
 
-/* Sets the work beyond that of the least costs. */
+/* Two copies may share the microbatches in any way. */
+static gint64 *
+more_of (More *more, const PsPlacement *placement, guint device)
+{
+  return placement->n_copies == 1 ? &more->device[device] : &more->shared;
+}
+
+/* Adds the work beyond that of the least costs. */
 static void
 count_longer (const PsSchedule *schedule, const PsCosts *costs, const PsCosts *least, More *more)
 {
@@ -115,7 +122,23 @@ count_longer (const PsSchedule *schedule, const PsCosts *costs, const PsCosts *l
         guint16 length = schedule->length[s * schedule->n_microbatches * schedule->n_slices + i];
         gint64 ns = work_ns (costs, length, s) - work_ns (least, 0, s);
 
-        *(placement->n_copies == 1 ? &more->device[placement->device[s]] : &more->shared) += ns;
+        *more_of (more, placement, placement->device[s]) += ns;
+      }
+}
+
+/* Adds the time of the schedule's R. None is part of a pair. */
+static void
+count_again (const PsSchedule *schedule, const PsCosts *costs, More *more)
+{
+  for (guint d = 0; d < schedule->placement->n_devices; d++)
+    for (guint i = schedule->first[d]; i < schedule->first[d + 1]; i++)
+      {
+        PsOp op = schedule->ops[i];
+        guint length = costs->n_lengths > 1 ? schedule->length[ps_schedule_cell (schedule, op)] : 0;
+
+        if (op.kind == PS_OP_R)
+          *more_of (more, schedule->placement, d)
+              += costs->op[ps_op_index (costs->n_stages, costs->n_lengths, PS_OP_R, length, op.stage)].duration_ns;
       }
 }
 
@@ -133,6 +156,7 @@ ps_schedule_bound (const PsSchedule *schedule, const PsCosts *costs, gboolean ov
   for (guint copy = 0; copy < MAX_COPIES && schedule->copy == NULL; copy++)
     m[copy] *= schedule->n_slices;
   ps_ways_init (&ways, schedule->placement, least != NULL ? least : costs, m);
+  count_again (schedule, costs, &more);
   if (least != NULL && !ps_costs_have_pair_times (costs))
     {
       count_longer (schedule, costs, least, &more);

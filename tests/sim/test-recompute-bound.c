@@ -170,7 +170,7 @@ test_bound (void)
 }
 
 /* The bound holds for several stages on a device, for two copies of the weights, and for spans: it is not above any of
- * many choices of R for an order of a family. */
+ * many choices of R for an order of a family. Nor is the bound of such an order above its own period. */
 static void
 test_bound_many (void)
 {
@@ -199,6 +199,7 @@ test_bound_many (void)
           g_autoptr (PsPrediction) prediction = predict (setting, family->name, mask);
           const PsMetrics *metrics = &prediction->metrics;
 
+          g_assert_cmpint (prediction->lower_bound_ns, <=, prediction->iteration.period_ns);
           if (prediction->feasible)
             least = MIN (least, setting->sync == PS_SYNC_BYPASS ? metrics->max_span_ns : metrics->makespan_ns);
         }
