@@ -161,14 +161,17 @@ ps_contest_enter_order (PsContest *contest, PsOrderMaker make)
 /* The list rule that is best most often. */
 #define AHEAD 2
 
+/* Rules 2 and 3 do without the head starts of 0 and 1. */
+static const PsListRule rules[PS_LIST_WAYS]
+    = { { .backward = TRUE }, { .backward = TRUE, .wait = TRUE }, { 0 }, { .wait = TRUE }, { .reserve = TRUE } };
+
 static gboolean
 try_list (PsContest *contest, guint rule)
 {
-  static const PsListRule rules[PS_LIST_WAYS]
-      = { { .backward = TRUE }, { .backward = TRUE, .wait = TRUE }, { 0 }, { .wait = TRUE }, { .reserve = TRUE } };
-  gboolean made = ps_draft_list (contest->draft, rules[rule], ps_contest_limit (contest));
+  gboolean head_start;
+  gboolean made = ps_draft_list (contest->draft, rules[rule], ps_contest_limit (contest), &head_start);
 
-  note_try (contest, rule, 0);
+  note_try (contest, rule, head_start);
   return made;
 }
 
@@ -180,6 +183,17 @@ ps_contest_look_ahead (PsContest *contest)
     swap (&contest->draft, &contest->list);
 }
 
+/* TRUE: rule i makes the same draft as an earlier one. */
+static gboolean
+is_same_list (PsContest *contest, guint i)
+{
+  gboolean same = (i == 2 || i == 3) && contest->way[i - 2].until_bytes >= 0 && contest->way[i - 2].used == 0;
+
+  if (same)
+    contest->way[i] = contest->way[i - 2];
+  return same;
+}
+
 void
 ps_contest_enter_lists (PsContest *contest)
 {
@@ -189,7 +203,7 @@ ps_contest_enter_lists (PsContest *contest)
     {
       gboolean is_made = i == AHEAD && contest->has_list;
 
-      if (!is_made && !may_change (contest, i))
+      if (!is_made && (is_same_list (contest, i) || !may_change (contest, i)))
         continue;
       if (ps_contest_is_over (contest))
         break;

@@ -106,6 +106,30 @@ ps_draft_set_limits (PsDraft *draft, const PsFamilySetting *setting, guint n_act
         = setting->memory_limit != NULL ? setting->memory_limit[i] : default_limit (&draft->device[i], n_activations);
 }
 
+/* The way of a microbatch to the first op of each device, and from each op to the end. */
+static void
+set_ways (PsDraft *draft)
+{
+  guint p = draft->n_devices;
+  gint64 after = draft->by_makespan ? 0 : G_MININT64 / 2;
+
+  for (guint i = 1; i < p && draft->by_makespan; i++)
+    draft->device[i].head_ns = draft->device[i - 1].head_ns + draft->device[i - 1].cost[PS_OP_F][PS_NEAR].duration_ns
+                               + draft->device[i].input[PS_OP_F][PS_NEAR].transfer_ns;
+  for (guint step = 0; step < 2 * draft->n_chunks * p; step++)
+    {
+      PsOpKind kind = step < draft->n_chunks * p ? PS_OP_B : PS_OP_F;
+      guint stage = kind == PS_OP_B ? step : 2 * draft->n_chunks * p - 1 - step;
+      PsDraftChunk chunk = stage < p ? PS_NEAR : PS_FAR;
+      PsDraftDevice *device = &draft->device[device_of (p, stage)];
+
+      if (kind == PS_OP_B && draft->by_makespan)
+        after = MAX (after, device->cost[PS_OP_W][chunk].duration_ns);
+      device->after_ns[kind][chunk] = after;
+      after += device->input[kind][chunk].transfer_ns + device->cost[kind][chunk].duration_ns;
+    }
+}
+
 PsDraft *
 ps_draft_new (const PsFamilySetting *setting, guint n_activations)
 {
@@ -122,9 +146,9 @@ ps_draft_new (const PsFamilySetting *setting, guint n_activations)
   for (guint i = 0; i < p; i++)
     set_costs (draft, i, draft->costs);
   ps_draft_set_limits (draft, setting, n_activations);
-  for (guint i = 1; i < p; i++)
-    draft->device[i].head_ns = draft->device[i - 1].head_ns + draft->device[i - 1].cost[PS_OP_F][PS_NEAR].duration_ns
-                               + draft->device[i].input[PS_OP_F][PS_NEAR].transfer_ns;
+  set_ways (draft);
+  for (guint i = 0; i < p; i++)
+    draft->work_ns = MAX (draft->work_ns, draft->device[i].head_ns + draft->device[i].work_ns);
   ps_draft_clear (draft);
   return draft;
 }
@@ -144,6 +168,7 @@ void
 ps_draft_clear (PsDraft *draft)
 {
   draft->idle_ns = 0;
+  draft->least_ns = draft->work_ns;
   for (guint i = 0; i < draft->n_devices; i++)
     {
       PsDraftDevice *device = &draft->device[i];
@@ -172,7 +197,7 @@ replay_device (PsDraft *draft, const PsSchedule *schedule, guint index, guint *n
 {
   guint before = draft->device[index].n_ordered;
 
-  for (; *next < schedule->first[index + 1] && ps_draft_least_length (draft, index) <= length_ns; ++*next)
+  for (; *next < schedule->first[index + 1] && draft->least_ns <= length_ns; ++*next)
     {
       PsOp op = schedule->ops[*next];
       PsDraftChunk chunk = op.stage < draft->n_devices ? PS_NEAR : PS_FAR;
@@ -203,7 +228,7 @@ ps_draft_replay (PsDraft *draft, const PsSchedule *schedule, gint64 length_ns)
           guint i = turn < n ? turn : 2 * n - 1 - turn;
 
           moved |= replay_device (draft, schedule, i, &next[i], length_ns);
-          if (ps_draft_least_length (draft, i) > length_ns)
+          if (draft->least_ns > length_ns)
             return FALSE;
         }
     }

@@ -30,7 +30,9 @@ typedef struct
   gint64 weight_bytes;              /* held throughout */
   gint64 burst_bytes;               /* most that a B or W takes while it runs */
   gint64 work_ns;                   /* of all its ops */
-  gint64 head_ns;                   /* earliest start of its first op */
+  gint64 head_ns;                   /* earliest start of its first op; 0 where the span counts */
+  gint64 after_ns[2][2];            /* [F, B][chunk] least time from the end of the last such op to the end of the
+                                       draft; below all other times where the span counts */
   gint64 now_ns;                    /* end of its last op */
   gint64 start_ns;                  /* start of its first op */
   gint64 idle_ns;                   /* since then */
@@ -53,6 +55,8 @@ typedef struct
   PsDraftDevice *device;
   gboolean by_makespan;
   gint64 idle_ns;     /* most idle time of a device */
+  gint64 work_ns;     /* length that it has at least before any op is put */
+  gint64 least_ns;    /* length that it has at least, whatever follows */
   gint64 slack_bytes; /* least that a limit left where something was found to fit */
   gpointer memory;    /* of all arrays of the devices */
 } PsDraft;
@@ -111,7 +115,18 @@ ps_draft_wait (PsDraft *draft, PsDraftDevice *device, gint64 until_ns)
   else
     device->idle_ns += until_ns - device->now_ns;
   draft->idle_ns = MAX (draft->idle_ns, device->idle_ns);
+  draft->least_ns = MAX (draft->least_ns, device->head_ns + device->work_ns + device->idle_ns);
   device->now_ns = until_ns;
+}
+
+/* The device has put an F or B of a microbatch. Those of later microbatches follow there. */
+static inline void
+ps_draft_foresee (PsDraft *draft, const PsDraftDevice *device, PsOpKind kind, PsDraftChunk chunk)
+{
+  gint64 left = draft->n_microbatches - device->done[kind][chunk];
+  gint64 least = device->now_ns + left * device->cost[kind][chunk].duration_ns + device->after_ns[kind][chunk];
+
+  draft->least_ns = MAX (draft->least_ns, least);
 }
 
 /* Puts the chunk's next op of that kind. Its input arrives at arrival_ns; 0: it needs none. */
@@ -126,7 +141,10 @@ ps_draft_put_at (PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk,
     ps_draft_wait (draft, device, arrival_ns);
   device->now_ns += cost->duration_ns;
   if (kind != PS_OP_W)
-    device->end_ns[kind][chunk][microbatch] = device->now_ns;
+    {
+      device->end_ns[kind][chunk][microbatch] = device->now_ns;
+      ps_draft_foresee (draft, device, kind, chunk);
+    }
   if (kind == PS_OP_B)
     device->waiting[microbatch + device->done[PS_OP_B][!chunk]] = (guint8)chunk;
   gint64 held = device->held_bytes + cost->take_bytes;
@@ -160,25 +178,6 @@ ps_draft_next_weights (const PsDraft *draft, guint index)
  * would be longer than length_ns; the draft is useless then. */
 gboolean ps_draft_replay (PsDraft *draft, const PsSchedule *schedule, gint64 length_ns);
 
-/* Least length of the draft, whatever follows, by the idle time of one device so far. */
-static inline gint64
-ps_draft_least_length (const PsDraft *draft, guint index)
-{
-  const PsDraftDevice *device = &draft->device[index];
-
-  return (draft->by_makespan ? device->head_ns : 0) + device->work_ns + device->idle_ns;
-}
-
-/* TRUE: idle time alone makes the draft longer than length_ns. */
-static inline gboolean
-ps_draft_outlasts (const PsDraft *draft, gint64 length_ns)
-{
-  for (guint i = 0; i < draft->n_devices; i++)
-    if (ps_draft_least_length (draft, i) > length_ns)
-      return TRUE;
-  return FALSE;
-}
-
 /* Figures of a complete draft. */
 gint64 ps_draft_span (const PsDraft *draft);                  /* longest span of a device */
 gint64 ps_draft_makespan (const PsDraft *draft);              /* first start to last end */
@@ -195,8 +194,9 @@ typedef struct
 } PsListRule;
 
 /* List scheduling, see draft-list.c: clears the draft and makes it complete. FALSE: it got stuck, or would be longer
- * than length_ns; the draft is useless then. */
-gboolean ps_draft_list (PsDraft *draft, PsListRule rule, gint64 length_ns);
+ * than length_ns; the draft is useless then. *head_start: some B won by its head start; FALSE: the rule without
+ * `backward` does the same. */
+gboolean ps_draft_list (PsDraft *draft, PsListRule rule, gint64 length_ns, gboolean *head_start);
 
 #define PS_LIST_WAYS 5
 #define PS_CONTEST_WAYS (PS_LIST_WAYS + 8)

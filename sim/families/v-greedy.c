@@ -207,7 +207,7 @@ run_rounds (const Greedy *greedy)
 
   for (guint round = 0; round < 2 * draft->n_microbatches; round++)
     {
-      if (draft->idle_ns >= greedy->switches->give_up_ns || ps_draft_outlasts (draft, greedy->switches->length_ns)
+      if (draft->idle_ns >= greedy->switches->give_up_ns || draft->least_ns > greedy->switches->length_ns
           || !put_backwards (greedy, chosen))
         return FALSE;
       for (guint i = 0; i < draft->n_devices; i++)

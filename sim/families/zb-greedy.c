@@ -250,7 +250,7 @@ ps_zb_greedy (PsDraft *draft, PsZbSwitches switches, gint64 length_ns, guint *us
   warm_up (&greedy);
   for (guint i = 1; i < draft->n_microbatches; i++)
     {
-      if (ps_draft_outlasts (draft, length_ns))
+      if (draft->least_ns > length_ns)
         return FALSE;
       run_round (&greedy);
     }

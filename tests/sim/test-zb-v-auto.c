@@ -355,6 +355,58 @@ test_kept (void)
                 &(const PsFamilySetting){ .n_devices = 4, .n_microbatches = 8 + i, .n_chunks = 1, .orders = orders });
 }
 
+static void
+check_same_draft (const PsDraft *a, const PsDraft *b)
+{
+  for (guint i = 0; i < a->n_devices; i++)
+    g_assert_cmpmem (a->device[i].order, a->device[i].n_ordered, b->device[i].order, b->device[i].n_ordered);
+}
+
+/* Returns 1 where a list with head starts is the same without any. */
+static guint
+check_list (PsDraft *draft, PsDraft *again, const PsFamilySetting *setting, PsListRule rule)
+{
+  PsListRule without = { .wait = rule.wait };
+  gboolean head_start;
+
+  if (!ps_draft_list (draft, rule, G_MAXINT64, &head_start))
+    return 0;
+  gint64 length = ps_draft_length (draft);
+  g_autoptr (PsSchedule) schedule = ps_draft_schedule (draft, "list", setting);
+  g_assert_true (ps_draft_replay (again, schedule, length));
+  check_same_draft (draft, again);
+  g_assert_true (ps_draft_list (again, rule, length, &head_start));
+  check_same_draft (draft, again);
+  if (!rule.backward || head_start)
+    return 0;
+  g_assert_true (ps_draft_list (again, without, length, &head_start));
+  check_same_draft (draft, again);
+  return 1;
+}
+
+/* A draft is not given up as too long at the length that it has in the end, and a rule whose head starts decide nothing
+ * makes the same draft as the one without. */
+static void
+test_lists (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (41);
+  guint n_same = 0, n = n_cases (20000);
+
+  for (guint i = 0; i < n; i++)
+    {
+      guint v = 1 + i % 2, p = (guint)g_rand_int_range (rand, 1, 5), m = (guint)g_rand_int_range (rand, 1, 9);
+      g_autoptr (PsCosts) costs = i % 4 < 2 ? random_costs (rand, v * p) : unit_costs (v * p, random_units (rand));
+      PsFamilySetting setting
+          = { .n_devices = p, .n_microbatches = m, .n_chunks = v, .costs = costs, .by_makespan = i % 8 < 4 };
+      g_autoptr (PsDraft) draft = ps_draft_new (&setting, p), again = ps_draft_new (&setting, p);
+
+      for (guint bits = 0; bits < 4; bits++)
+        n_same += check_list (draft, again, &setting, (PsListRule){ .backward = bits & 1, .wait = bits / 2 });
+      check_list (draft, again, &setting, (PsListRule){ .reserve = TRUE });
+    }
+  g_assert_cmpuint (n_same, >, n / 8);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -366,5 +418,6 @@ main (int argc, char **argv)
   g_test_add_func ("/zb-v-auto/more-memory", test_more_memory);
   g_test_add_func ("/zb-v-auto/tight", test_tight);
   g_test_add_func ("/zb-v-auto/kept", test_kept);
+  g_test_add_func ("/zb-v-auto/lists", test_lists);
   return g_test_run ();
 }
