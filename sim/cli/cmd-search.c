@@ -123,59 +123,79 @@ limits_of (const SearchOptions *options, gint64 time_limit_ns)
 }
 
 static gboolean
-try_costs (const SearchOptions *options, const SearchChoice *choice, const PsCosts *given, gint64 time_limit_ns,
-           Outcome *outcome, GError **error)
+try_costs (const SearchOptions *options, const SearchChoice *choice, const PsCosts *given, const SearchLimits *limits,
+           Best *made, GError **error)
 {
-  const SearchLimits limits = limits_of (options, time_limit_ns);
-  g_auto (Best) made = { .choice = *choice };
-
-  if (!search_try (options->setting, choice, &limits, given, &made.found, error))
-    return FALSE;
-  made.setting = *options->setting;
-  note_outcome (options, outcome, &made);
+  *made = (Best){ .choice = *choice };
+  if (!search_try (options->setting, choice, limits, given, &made->found, error))
+    {
+      best_clear (made);
+      return FALSE;
+    }
+  made->setting = *options->setting;
   return TRUE;
 }
 
-/* No schedule of these stages is faster. */
-static gint64
-bound_costs (const PsCosts *costs, const SearchChoice *choice)
+/* An open layout is the best or the even one. The one with the lower bound is searched; the other one is kept where a
+ * published schedule is faster with it. */
+static gboolean
+try_layouts (const SearchOptions *options, const SearchChoice *choice, const PsCosts *const *costs,
+             SearchLimits *limits, Best *made, GError **error)
 {
-  g_autoptr (PsPlacement) placement
-      = ps_placement_new (choice->placement, costs->n_stages / choice->n_chunks, choice->n_chunks);
-  g_autofree guint8 *copy = g_new0 (guint8, choice->n_microbatches);
+  const gint64 end_ns = g_get_monotonic_time () * 1000 + limits->time_limit_ns;
+  SearchLimits published = *limits;
+  g_auto (Best) first = { 0 }, second = { 0 };
+  Best *const best[] = { &first, &second };
+  guint searched;
 
-  for (guint i = 0; i < choice->n_microbatches; i++)
-    copy[i] = (guint8)(i % placement->n_copies);
-  return ps_lower_bound (placement, copy, choice->n_microbatches, costs);
+  published.time_limit_ns = 0;
+  published.moves = 1;
+  for (guint i = 0; i < G_N_ELEMENTS (best); i++)
+    try_costs (options, choice, costs[i], &published, best[i], NULL);
+  searched
+      = first.found.result == NULL
+        || (second.found.result != NULL && second.found.result->lower_bound_ns < first.found.result->lower_bound_ns);
+  if (limits->time_limit_ns > 0)
+    limits->time_limit_ns = MAX (end_ns - g_get_monotonic_time () * 1000, 1000000);
+  if (!try_costs (options, choice, costs[searched], limits, made, error))
+    return FALSE;
+  if (best[!searched]->found.result != NULL && best[!searched]->found.figure_ns < made->found.figure_ns)
+    {
+      Best other = *best[!searched];
+
+      *best[!searched] = *made;
+      *made = other;
+    }
+  return TRUE;
 }
 
-/* An open layout is the best one where that lowers the bound. The even one gets its turn where memory is too small for
- * it. */
 static gboolean
 try_choice (const SearchOptions *options, const SearchChoice *choice, gint64 time_limit_ns, Outcome *outcome,
             GError **error)
 {
   PsSetting *setting = options->setting, even;
-  gint64 begin_ns = g_get_monotonic_time () * 1000;
+  SearchLimits limits = limits_of (options, time_limit_ns);
+  g_auto (Best) made = { 0 };
   g_autoptr (PsCosts) best = NULL, other = NULL;
+  gboolean found;
 
   search_choice_apply (choice, setting);
   best = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
   if (best == NULL)
     return FALSE;
   if (setting->layout != NULL || best->shapes == NULL || ps_stage_shapes_are_even (best->shapes, best->n_stages))
-    return try_costs (options, choice, best, time_limit_ns, outcome, error);
-  even = *setting;
-  even.layout = (char *)"even";
-  other = ps_setting_costs (&even, setting->n_devices, choice->n_chunks, error);
-  if (other == NULL)
-    return FALSE;
-  if (bound_costs (best, choice) < bound_costs (other, choice)
-      && try_costs (options, choice, best, time_limit_ns, outcome, NULL))
-    return TRUE;
-  if (time_limit_ns > 0)
-    time_limit_ns = MAX (time_limit_ns - (g_get_monotonic_time () * 1000 - begin_ns), 1000000);
-  return try_costs (options, choice, other, time_limit_ns, outcome, error);
+    found = try_costs (options, choice, best, &limits, &made, error);
+  else
+    {
+      even = *setting;
+      even.layout = (char *)"even";
+      other = ps_setting_costs (&even, setting->n_devices, choice->n_chunks, error);
+      found = other != NULL
+              && try_layouts (options, choice, (const PsCosts *const[]){ best, other }, &limits, &made, error);
+    }
+  if (found)
+    note_outcome (options, outcome, &made);
+  return found;
 }
 
 /* Choices that cannot be are skipped with their reason; when none is left the first reason is the error. Time
