@@ -123,7 +123,8 @@ search_price_channels (const SearchPricing *pricing, PsSearchChannels *channels)
   const PsSetting *setting = pricing->setting;
   gboolean plans = may_plan (pricing) || !ps_setting_transfers_wait (setting);
 
-  if (setting->sync == PS_SYNC_BYPASS || setting->share_links || is_sampled (pricing->samples))
+  if (setting->sync == PS_SYNC_BYPASS || setting->share_links || search_has_lengths (pricing)
+      || is_sampled (pricing->samples))
     return NULL;
   *channels = (PsSearchChannels){ events_of (setting), plans ? PS_COMM_PLANNED : setting->comm_order };
   return channels;

@@ -52,8 +52,8 @@ gboolean search_has_lengths (const SearchPricing *pricing);
  * the fastest device. */
 gint64 search_price_bound (const SearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs);
 
-/* Sets how prices simulate transfers; for PsSearchSetting.channels. Returns NULL where channels say too little: samples
- * and bypassed synchronisations count more than one run. */
+/* Sets how prices simulate transfers; for PsSearchSetting.channels. Returns NULL where channels say too little: of
+ * samples, bypassed synchronisations, shared links, and microbatches that differ. */
 const PsSearchChannels *search_price_channels (const SearchPricing *pricing, PsSearchChannels *channels);
 
 /* For PsSearchSetting.price and .generate; data is a SearchPricing. */

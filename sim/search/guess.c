@@ -192,13 +192,12 @@ static void
 count_moving (PsGuess *guess, guint index, gint change, gint64 now_ns)
 {
   Device *device = &guess->devices[index];
-  gboolean was = device->n_moving > 0, is;
+  gboolean was = device->n_moving > 0;
 
   device->n_moving += (guint)change;
-  is = device->n_moving > 0;
-  if (was == is || guess->slowdown == BESIDE || guess->end_ns[index] == NEVER)
+  if (was == (device->n_moving > 0) || guess->slowdown == BESIDE || guess->end_ns[index] == NEVER)
     return;
-  gint64 rate = is ? BESIDE : guess->slowdown;
+  gint64 rate = was ? guess->slowdown : BESIDE;
   device->left -= (now_ns - device->since_ns) * (was ? BESIDE : guess->slowdown);
   device->since_ns = now_ns;
   guess->end_ns[index] = now_ns + (MAX (device->left, 0) + rate - 1) / rate;

@@ -17,7 +17,7 @@
 #define COLD 0.01
 
 gboolean
-ps_order_move_one (PsOrder *order, PsRandom *random)
+ps_order_move_one (PsOrder *order, gint64 enough, PsRandom *random)
 {
   const PsProblem *problem = order->problem;
   guint at = order->nodes[order->node[ps_random_below (random, problem->n_ops)]].position;
@@ -31,6 +31,11 @@ ps_order_move_one (PsOrder *order, PsRandom *random)
   excess = ps_order_excess_change (order, move);
   if (excess > 0 || !ps_order_apply (order, move))
     return FALSE;
+  if (order->objective > enough)
+    {
+      ps_order_revert (order, move);
+      return FALSE;
+    }
   ps_order_keep (order, move, excess);
   return TRUE;
 }
@@ -55,8 +60,6 @@ evaluate (Polish *polish, const PsOrder *order, gint64 enough)
 
   if (polish->guess != NULL)
     {
-      if (order->objective > enough)
-        return order->objective;
       ps_search_worker_spend (&runner->worker, n_moves / GUESSES_PER_ORDER);
       value = ps_guess_price (polish->guess, order, enough);
       if (value >= polish->least)
@@ -90,7 +93,8 @@ ps_runner_polish (PsRunner *runner, guint64 n_moves)
       double temperature = worker->unit_ns * hot * pow (COLD / hot, part);
       double enough = current + temperature * ps_random_exponential (&runner->random);
 
-      if (!ps_order_move_one (order, &runner->random))
+      /* A guess is never below the objective. */
+      if (!ps_order_move_one (order, guess != NULL ? (gint64)enough : G_MAXINT64, &runner->random))
         continue;
       double value = (double)evaluate (&polish, order, (gint64)enough);
       if (value <= enough)

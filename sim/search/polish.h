@@ -4,8 +4,8 @@
 #include "order.h"
 #include "runner.h"
 
-/* Moves one op by a few places, if that leaves a solution. */
-gboolean ps_order_move_one (PsOrder *order, PsRandom *random);
+/* Moves one op by a few places, if that leaves a solution whose objective is not above `enough`. */
+gboolean ps_order_move_one (PsOrder *order, gint64 enough, PsRandom *random);
 
 /* Moves single ops of the runner's best schedule and keeps what lowers its price, for about n_moves. */
 void ps_runner_polish (PsRunner *runner, guint64 n_moves);

@@ -104,7 +104,7 @@ anneal (SearchPricing *pricing, const PsPlacement *placement, PsOrder *order, gi
   ps_order_assign (kept, order);
   for (; part < 1; part = (now () - begin) / seconds)
     {
-      if (!ps_order_move_one (order, &random))
+      if (!ps_order_move_one (order, G_MAXINT64, &random))
         continue;
       g_autoptr (PsSchedule) schedule = ps_order_to_schedule (order, placement);
       gint64 changed = search_price (schedule, pricing);

@@ -82,7 +82,7 @@ count_orders (const SearchPricing *pricing, const PsPlacement *placement, PsRand
   for (guint i = 0; i < N_ORDERS; i++)
     {
       for (guint k = 0; k < MOVES_PER_ORDER; k++)
-        ps_order_move_one (order, random);
+        ps_order_move_one (order, G_MAXINT64, random);
       g_autoptr (PsSchedule) schedule = ps_order_to_schedule (order, placement);
       gint64 price = search_price (schedule, (gpointer)pricing), guessed = ps_guess_price (guess, order, G_MAXINT64);
 
