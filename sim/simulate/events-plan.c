@@ -78,10 +78,11 @@ is_safe (const PsProgram *program)
 static void
 try_rule (Plan *plan, PsCommOrder order)
 {
-  g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (plan->program->schedule), order, NULL);
+  PsCommOrder asked = plan->program->order;
 
-  memcpy (plan->program->instructions, program->instructions, plan->size);
-  ps_program_note_places (plan->program);
+  plan->program->order = order;
+  ps_program_stream (plan->program);
+  plan->program->order = asked;
   if (!run (plan))
     return;
   if (order == PS_COMM_ASAP || is_safe (plan->program))
