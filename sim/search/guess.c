@@ -111,8 +111,8 @@ ps_guess_new (const PsProblem *problem, const PsSearchChannels *channels)
   guess = g_new0 (PsGuess, 1);
   guess->problem = problem;
   guess->blocking = channels->events.blocking;
-  guess->takes_turns = channels->order == PS_COMM_ASAP;
   guess->has_ends = table[channels->events.comm].end != NULL && !guess->blocking;
+  guess->takes_turns = channels->order == PS_COMM_ASAP && (guess->has_ends || guess->blocking);
   guess->slowdown = MAX (llrint (channels->events.overlap_slowdown * BESIDE), BESIDE);
   guess->n_inputs = g_new (guint8, n);
   guess->routes = g_new0 (Route, problem->n_stages * N_KINDS);
@@ -438,19 +438,11 @@ static void
 move_in_turn (PsGuess *guess, const Message *message)
 {
   const Route *route = &guess->routes[message->chain];
-  gint64 unused[2] = { 0 }, *sender = &unused[0], *receiver = &unused[1];
+  Device *devices = guess->devices;
+  gint64 made_ns = devices[route->sender].clock_ns;
+  gint64 *sender = guess->blocking ? &devices[route->sender].clock_ns : &guess->free_ns[route->end[0]];
+  gint64 *receiver = guess->blocking ? &devices[route->receiver].clock_ns : &guess->free_ns[route->end[1]];
 
-  if (guess->blocking)
-    {
-      sender = &guess->devices[route->sender].clock_ns;
-      receiver = &guess->devices[route->receiver].clock_ns;
-    }
-  else if (guess->has_ends)
-    {
-      sender = &guess->free_ns[route->end[0]];
-      receiver = &guess->free_ns[route->end[1]];
-    }
-  gint64 made_ns = guess->devices[route->sender].clock_ns;
   *sender = *receiver = MAX (made_ns, MAX (*sender, *receiver)) + guess->problem->lag[message->chain];
   guess->missing[message->consumer]--;
   guess->when_ns[message->consumer] = MAX (guess->when_ns[message->consumer], *receiver);

@@ -1,9 +1,10 @@
 /* bench-price.c - searches where transfers queue, hold up devices or slow them down, against the best family and
- * against plain annealing under the same engine: single ops move, and each order is predicted. Usage: bench-price
- * [SECONDS of a search [SECONDS of annealing]]. */
+ * against plain annealing under the same engine: single ops move, and each order is predicted. A price is the time of
+ * annealing for each order. Usage: bench-price [SECONDS of a search [SECONDS of annealing [TEXT of rows]]]. */
 #include <pipesim/search.h>
 
 #include "cli/search-price.h"
+#include "search/guess.h"
 #include "search/polish.h"
 #include "sim/setting-rig.h"
 
@@ -120,6 +121,19 @@ anneal (SearchPricing *pricing, const PsPlacement *placement, PsOrder *order, gi
   return best;
 }
 
+/* Microseconds of a guess. */
+static double
+time_guess (const PsOrder *order, const PsSearchChannels *channels)
+{
+  g_autoptr (PsGuess) guess = ps_guess_new (order->problem, channels);
+  double begin = now ();
+  guint n = 0;
+
+  for (; guess != NULL && now () < begin + 0.02; n++)
+    ps_guess_price (guess, order, G_MAXINT64);
+  return (now () - begin) / n * 1e6;
+}
+
 static void
 bench_row (const Row *row, double search_seconds, double anneal_seconds)
 {
@@ -161,11 +175,12 @@ bench_row (const Row *row, double search_seconds, double anneal_seconds)
     g_assert_true (ps_order_from_schedule (order, result->schedule) && ps_order_evaluate (order));
   annealed = anneal (&pricing, placement, order, MIN (family, G_MAXINT64 / 2), anneal_seconds, &n_prices);
   printf ("%s, %s v=%u\n  best family %.3f ms (%s)  search %.3f ms (%s)  annealed %.3f ms (%" G_GUINT64_FORMAT
-          " orders), %+.2f %%  bound %.3f ms, gap %.2f %%\n",
+          " orders), %+.2f %%  bound %.3f ms, gap %.2f %%\n  price %.1f us, guess %.1f us\n",
           row->line + 2, ps_placement_name (row->placement), row->n_chunks,
           family == G_MAXINT64 ? NAN : (double)family / 1e6, name, (double)result->price_ns / 1e6, result->found_by,
           (double)annealed / 1e6, n_prices, 100 * ((double)result->price_ns / (double)annealed - 1),
-          (double)result->lower_bound_ns / 1e6, 100 * ((double)result->price_ns / (double)result->lower_bound_ns - 1));
+          (double)result->lower_bound_ns / 1e6, 100 * ((double)result->price_ns / (double)result->lower_bound_ns - 1),
+          anneal_seconds / (double)n_prices * 1e6, time_guess (order, search.channels));
   fflush (stdout);
 }
 
