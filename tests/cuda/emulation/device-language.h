@@ -18,8 +18,8 @@
 /* One block runs at a time on an operating system thread. */
 #define __shared__ static thread_local
 
-extern thread_local uint3 threadIdx, blockIdx;
-extern thread_local dim3 blockDim, gridDim;
+PS_EMULATOR_LOCAL extern __thread uint3 threadIdx, blockIdx;
+PS_EMULATOR_LOCAL extern __thread dim3 blockDim, gridDim;
 
 static inline void
 __syncthreads ()

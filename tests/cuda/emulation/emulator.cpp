@@ -1,6 +1,6 @@
-/* emulator.cpp - the scheduler: sweeps over the warps of a block and lets each run until it waits for others. */
+/* emulator.cpp - the scheduler: a thread that waits hands over to the next one that need not. */
 #include <atomic>
-#include <memory>
+#include <mutex>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,33 +50,40 @@ struct Thread
   std::vector<std::vector<Copy> > copies; /* groups, the last one open */
 };
 
-/* One per operating system thread that launches kernels: the fibers stay for the next block. */
+/* The sweep over the threads of a block: a warp again and again until all of it waits for others, which makes it as
+ * different from them as can be, then the next warp. */
+struct Sweep
+{
+  unsigned warp = 0, lane = 0; /* the next to look at */
+  bool warp_ran = false;       /* since its first lane was looked at */
+  bool block_ran = false;      /* a warp did, since the first warp was looked at */
+};
+
+/* What a launch runs on. Its fibers stay for the next block and, by idle_machines, for the next launch. */
 struct Machine
 {
-  PsFiber scheduler = {};
+  PsFiber start = {}; /* the thread that launches */
   char *stacks = nullptr;
-  std::vector<std::unique_ptr<Thread> > threads;
+  Thread threads[max_threads];
+  unsigned n_prepared = 0; /* threads with a fiber */
   std::vector<Warp> warps;
   Meeting barrier;
   unsigned alive = 0;
+  Sweep sweep;
+  bool backwards = false;
   Thread *current = nullptr;
-  uint3 *index = nullptr; /* of the current one: threadIdx */
   unsigned char *shared = nullptr;
   const std::function<void ()> *body = nullptr;
-
-  ~Machine ()
-  {
-    if (stacks != nullptr)
-      munmap (stacks, max_threads * stack_bytes);
-  }
 };
 
-/* This thread's machine, from its first kernel on. A use of the pointer need not ask whether the machine was made. */
-static thread_local Machine *machine;
+static std::mutex idle_lock;
+static std::vector<Machine *> &idle_machines = *new std::vector<Machine *>; /* under idle_lock; no exit ends them */
+
+PS_EMULATOR_LOCAL static __thread Machine *machine; /* that this thread's launch runs on */
 static std::atomic<bool> backwards_order;
 
-thread_local uint3 threadIdx, blockIdx;
-thread_local dim3 blockDim, gridDim;
+PS_EMULATOR_LOCAL __thread uint3 threadIdx, blockIdx;
+PS_EMULATOR_LOCAL __thread dim3 blockDim, gridDim;
 
 void
 ps_emulator_fail (const char *message)
@@ -104,12 +111,64 @@ ps_emulator_shared_bytes ()
   return machine->shared;
 }
 
-static void
-leave ()
+static bool
+can_run (const Thread *thread)
 {
-  Thread *self = machine->current;
+  return thread->running && (thread->waits_for == nullptr || thread->waits_for->generation != thread->since);
+}
 
-  ps_fiber_switch (&self->fiber, &machine->scheduler);
+static Thread *
+thread_at (const Sweep *sweep)
+{
+  const unsigned at = sweep->warp * warp_size + sweep->lane;
+
+  return &machine->threads[machine->backwards ? machine->warps.size () * warp_size - 1 - at : at];
+}
+
+/* The sweep's next thread that can run; NULL: the block has ended. */
+static Thread *
+next_thread ()
+{
+  Sweep *sweep = &machine->sweep;
+
+  while (machine->alive > 0)
+    {
+      while (sweep->lane < warp_size)
+        {
+          Thread *thread = thread_at (sweep);
+          sweep->lane++;
+          if (!can_run (thread))
+            continue;
+          sweep->warp_ran = true;
+          return thread;
+        }
+      sweep->lane = 0;
+      sweep->block_ran |= sweep->warp_ran;
+      if (!sweep->warp_ran)
+        sweep->warp++;
+      sweep->warp_ran = false;
+      if (sweep->warp < machine->warps.size ())
+        continue;
+      if (!sweep->block_ran)
+        ps_emulator_fail ("all threads wait: some barrier or warp instruction is not reached by all");
+      sweep->warp = 0;
+      sweep->block_ran = false;
+    }
+  return nullptr;
+}
+
+/* The fiber of the next thread, which is current then; that of the launch when there is none. */
+static PsFiber *
+next_fiber ()
+{
+  Thread *next = next_thread ();
+
+  machine->current = next;
+  if (next == nullptr)
+    return &machine->start;
+  next->waits_for = nullptr;
+  threadIdx = next->index;
+  return &next->fiber;
 }
 
 static void
@@ -119,7 +178,7 @@ wait_for (const Meeting *meeting)
 
   self->waits_for = meeting;
   self->since = meeting->generation;
-  leave ();
+  ps_fiber_switch (&self->fiber, next_fiber ());
 }
 
 static void
@@ -204,37 +263,31 @@ ps_emulator_copy_wait (unsigned groups)
     }
 }
 
-/* --- the scheduler --- */
+/* --- blocks --- */
+
+/* Not inlined: the switch at its end may return to another operating system thread, whose variables lie elsewhere. */
+__attribute__ ((noinline)) static void
+run_thread ()
+{
+  Thread *self = machine->current;
+
+  (*machine->body) ();
+  self->running = false;
+  machine->alive--;
+  if (machine->barrier.arrived > 0 && machine->barrier.arrived == machine->alive)
+    release (&machine->barrier);
+  ps_fiber_switch (&self->fiber, next_fiber ());
+}
 
 static void
 fiber_entry ()
 {
   for (;;)
-    {
-      Thread *self = machine->current;
-      (*machine->body) ();
-      self->running = false;
-      machine->alive--;
-      if (machine->barrier.arrived > 0 && machine->barrier.arrived == machine->alive)
-        release (&machine->barrier);
-      leave ();
-    }
-}
-
-static Thread *
-new_thread (unsigned i)
-{
-  char *stack = machine->stacks + i * stack_bytes;
-  Thread *thread = new Thread;
-
-  mprotect (stack, guard_bytes, PROT_NONE);
-  thread->lane = i % warp_size;
-  ps_fiber_init (&thread->fiber, stack + guard_bytes, stack_bytes - guard_bytes, fiber_entry);
-  return thread;
+    run_thread ();
 }
 
 static void
-provide_threads (unsigned n)
+prepare_threads (unsigned n)
 {
   if (machine->stacks == nullptr)
     {
@@ -244,77 +297,35 @@ provide_threads (unsigned n)
         ps_emulator_fail ("no memory for the stacks");
       machine->stacks = (char *)memory;
     }
-  while (machine->threads.size () < n)
-    machine->threads.emplace_back (new_thread ((unsigned)machine->threads.size ()));
+  for (; machine->n_prepared < n; machine->n_prepared++)
+    {
+      char *stack = machine->stacks + machine->n_prepared * stack_bytes;
+      mprotect (stack, guard_bytes, PROT_NONE);
+      ps_fiber_init (&machine->threads[machine->n_prepared].fiber, stack + guard_bytes, stack_bytes - guard_bytes,
+                     fiber_entry);
+    }
 }
 
 static void
-start_block (unsigned n, size_t shared_bytes)
+run_block (unsigned n, size_t shared_bytes)
 {
   machine->barrier = {};
   machine->alive = n;
+  machine->sweep = {};
   machine->warps.assign (n / warp_size, {});
   for (unsigned i = 0; i < n; i++)
     {
-      Thread *thread = machine->threads[i].get ();
+      Thread *thread = &machine->threads[i];
       thread->index = { i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y };
       thread->running = true;
       thread->waits_for = nullptr;
       thread->warp = &machine->warps[i / warp_size];
-      thread->copies.assign (1, {});
+      thread->lane = i % warp_size;
+      thread->copies.resize (1);
+      thread->copies[0].clear ();
     }
   memset (machine->shared, 0xff, shared_bytes);
-}
-
-static bool
-can_run (const Thread *thread)
-{
-  return thread->running && (thread->waits_for == nullptr || thread->waits_for->generation != thread->since);
-}
-
-static void
-run_thread (Thread *thread)
-{
-  thread->waits_for = nullptr;
-  machine->current = thread;
-  *machine->index = thread->index;
-  ps_fiber_switch (&machine->scheduler, &thread->fiber);
-}
-
-/* Runs a warp until all of it waits for others, which makes it as different from them as can be. FALSE: it waits. */
-static bool
-run_warp (unsigned first, bool backwards)
-{
-  bool ran = false, progress = true;
-
-  while (progress)
-    {
-      progress = false;
-      for (unsigned i = 0; i < warp_size; i++)
-        {
-          Thread *thread = machine->threads[first + (backwards ? warp_size - 1 - i : i)].get ();
-          if (!can_run (thread))
-            continue;
-          progress = true;
-          run_thread (thread);
-        }
-      ran |= progress;
-    }
-  return ran;
-}
-
-static void
-run_block (unsigned n, size_t shared_bytes, bool backwards)
-{
-  start_block (n, shared_bytes);
-  while (machine->alive > 0)
-    {
-      bool progress = false;
-      for (unsigned first = 0; first < n; first += warp_size)
-        progress |= run_warp (backwards ? n - warp_size - first : first, backwards);
-      if (!progress)
-        ps_emulator_fail ("all threads wait: some barrier or warp instruction is not reached by all");
-    }
+  ps_fiber_enter (&machine->start, next_fiber (), machine->stacks, n * stack_bytes);
 }
 
 static bool
@@ -326,10 +337,29 @@ is_launchable (dim3 grid, dim3 block)
          && n <= max_threads && block.z <= 64;
 }
 
+static Machine *
+take_machine ()
+{
+  std::lock_guard<std::mutex> guard (idle_lock);
+
+  if (idle_machines.empty ())
+    return new Machine;
+  Machine *taken = idle_machines.back ();
+  idle_machines.pop_back ();
+  return taken;
+}
+
+static void
+return_machine ()
+{
+  std::lock_guard<std::mutex> guard (idle_lock);
+
+  idle_machines.push_back (machine);
+}
+
 bool
 ps_emulator_run (dim3 grid, dim3 block, size_t shared_bytes, const std::function<void ()> &thread)
 {
-  const bool backwards = backwards_order;
   const unsigned n = block.x * block.y * block.z;
   const size_t n_blocks = (size_t)grid.x * grid.y * grid.z;
 
@@ -337,21 +367,20 @@ ps_emulator_run (dim3 grid, dim3 block, size_t shared_bytes, const std::function
     return false;
   if (n % warp_size != 0)
     ps_emulator_fail ("blocks of whole warps only");
-  static thread_local Machine own;
-  machine = &own;
-  machine->index = &threadIdx;
-  provide_threads (n);
+  machine = take_machine ();
+  machine->backwards = backwards_order;
   machine->body = &thread;
   machine->shared = (unsigned char *)aligned_alloc (1024, shared_bytes / 1024 * 1024 + 1024);
+  prepare_threads (n);
   gridDim = grid;
   blockDim = block;
   for (size_t i = 0; i < n_blocks; i++)
     {
-      const size_t at = backwards ? n_blocks - 1 - i : i;
+      const size_t at = machine->backwards ? n_blocks - 1 - i : i;
       blockIdx = { (unsigned)(at % grid.x), (unsigned)(at / grid.x % grid.y), (unsigned)(at / grid.x / grid.y) };
-      run_block (n, shared_bytes, backwards);
+      run_block (n, shared_bytes);
     }
   free (machine->shared);
-  machine->shared = nullptr;
+  return_machine ();
   return true;
 }

@@ -17,6 +17,10 @@
 
 #include "device-types.h"
 
+/* Of variables of a thread that are read too often to search for them: a module that is loaded late may have a few
+ * bytes at a place that is known at once. */
+#define PS_EMULATOR_LOCAL __attribute__ ((tls_model ("initial-exec")))
+
 /* Runs one grid; FALSE for sizes that a GPU would refuse. */
 bool ps_emulator_run (dim3 grid, dim3 block, size_t shared_bytes, const std::function<void ()> &thread);
 

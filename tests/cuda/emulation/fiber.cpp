@@ -3,13 +3,7 @@
 
 #include "fiber.h"
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define __SANITIZE_ADDRESS__ 1
-#endif
-#endif
-
-#ifdef __SANITIZE_ADDRESS__
+#ifdef PS_SANITIZED_STACKS
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -41,8 +35,8 @@ __asm__(".text\n"
         "  ret\n"
         ".size ps_fiber_jump, . - ps_fiber_jump\n");
 
-static void
-prepare (PsFiber *fiber, void *stack, size_t bytes, void (*entry) ())
+void
+ps_fiber_init (PsFiber *fiber, void *stack, size_t bytes, void (*entry) ())
 {
   uintptr_t *top = (uintptr_t *)((uintptr_t)stack + bytes);
 
@@ -53,16 +47,16 @@ prepare (PsFiber *fiber, void *stack, size_t bytes, void (*entry) ())
   fiber->top = top;
 }
 
-static void
-jump (PsFiber *from, PsFiber *to)
+void
+ps_fiber_switch (PsFiber *from, PsFiber *to)
 {
   ps_fiber_jump (&from->top, to->top);
 }
 
 #else
 
-static void
-prepare (PsFiber *fiber, void *stack, size_t bytes, void (*entry) ())
+void
+ps_fiber_init (PsFiber *fiber, void *stack, size_t bytes, void (*entry) ())
 {
   getcontext (&fiber->context);
   fiber->context.uc_stack.ss_sp = stack;
@@ -71,73 +65,28 @@ prepare (PsFiber *fiber, void *stack, size_t bytes, void (*entry) ())
   makecontext (&fiber->context, entry, 0);
 }
 
-static void
-jump (PsFiber *from, PsFiber *to)
+void
+ps_fiber_switch (PsFiber *from, PsFiber *to)
 {
   swapcontext (&from->context, &to->context);
 }
 
 #endif
 
-#ifdef __SANITIZE_ADDRESS__
-
-/* The fiber that was left last: whoever goes on learns the bounds of the thread's own stack from that. */
-static thread_local PsFiber *left;
-
-static void
-arrive ()
-{
-  const void *stack;
-  size_t bytes;
-
-  __sanitizer_finish_switch_fiber (nullptr, &stack, &bytes);
-  left->stack = stack;
-  left->bytes = bytes;
-}
-
-static thread_local void (*first_entry) ();
-
-static void
-arrive_first ()
-{
-  arrive ();
-  first_entry ();
-}
-
 void
-ps_fiber_init (PsFiber *fiber, void *stack, size_t bytes, void (*entry) ())
+ps_fiber_enter (PsFiber *from, PsFiber *to, const void *stacks, size_t bytes)
 {
-  fiber->stack = stack;
-  fiber->bytes = bytes;
-  first_entry = entry;
-  prepare (fiber, stack, bytes, arrive_first);
-}
-
-void
-ps_fiber_switch (PsFiber *from, PsFiber *to)
-{
+#ifdef PS_SANITIZED_STACKS
   void *fake;
+  const void *own;
+  size_t own_bytes;
 
-  left = from;
-  __sanitizer_start_switch_fiber (&fake, to->stack, to->bytes);
-  jump (from, to);
-  __sanitizer_finish_switch_fiber (fake, &left->stack, &left->bytes);
-}
-
+  __sanitizer_start_switch_fiber (&fake, stacks, bytes);
+  __sanitizer_finish_switch_fiber (nullptr, &own, &own_bytes);
+  ps_fiber_switch (from, to);
+  __sanitizer_start_switch_fiber (nullptr, own, own_bytes);
+  __sanitizer_finish_switch_fiber (fake, nullptr, nullptr);
 #else
-
-void
-ps_fiber_init (PsFiber *fiber, void *stack, size_t bytes, void (*entry) ())
-{
-  fiber->stack = stack;
-  fiber->bytes = bytes;
-  prepare (fiber, stack, bytes, entry);
-}
-
-void
-ps_fiber_switch (PsFiber *from, PsFiber *to)
-{
-  jump (from, to);
-}
-
+  ps_fiber_switch (from, to);
 #endif
+}

@@ -14,12 +14,14 @@ struct PsFiber
 #else
   ucontext_t context;
 #endif
-  const void *stack; /* lowest address; NULL: the thread's own stack */
-  size_t bytes;
 };
 
 /* Prepares a fiber that runs entry on the given stack when it is first switched to. entry never returns. */
 void ps_fiber_init (PsFiber *fiber, void *stack, size_t bytes, void (*entry) ());
+
+/* Goes on in `to`, whose stack lies in these bytes with those of all fibers that it hands over to; `from` is this
+ * thread's own stack. Returns when one of them switches back. */
+void ps_fiber_enter (PsFiber *from, PsFiber *to, const void *stacks, size_t bytes);
 
 /* Goes on in `to`; returns when something switches back to `from`, which is the fiber that calls. */
 void ps_fiber_switch (PsFiber *from, PsFiber *to);

@@ -51,6 +51,16 @@ gather_b (float b[16][8], void *const *operands)
       }
 }
 
+/* Not sanitized: these arrays are the emulator's. */
+__attribute__ ((no_sanitize ("address"))) static void
+multiply (float product[16][8], const float a[16][16], const float b[16][8])
+{
+  for (int row = 0; row < 16; row++)
+    for (int k = 0; k < 16; k++)
+      for (int column = 0; column < 8; column++)
+        product[row][column] += a[row][k] * b[k][column];
+}
+
 /* Of c and d: rows l / 4 and l / 4 + 8, columns 2 (l % 4) and the next. */
 static void
 perform_mma (void *const *operands)
@@ -59,10 +69,7 @@ perform_mma (void *const *operands)
 
   gather_a (a, operands);
   gather_b (b, operands);
-  for (int row = 0; row < 16; row++)
-    for (int k = 0; k < 16; k++)
-      for (int column = 0; column < 8; column++)
-        product[row][column] += a[row][k] * b[k][column];
+  multiply (product, a, b);
   for (int lane = 0; lane < 32; lane++)
     for (int i = 0; i < 4; i++)
       {
