@@ -70,7 +70,7 @@ ps_links_new (const PsEvents *events)
     links->ports[i].capacity = ps_routes_capacity (events, i);
   links->routes = ps_routes_new (events);
   links->flows = g_new (Flow, events->n_transfers + 1);
-  links->flow_of = g_new (guint32, events->n_transfers + 1);
+  links->flow_of = g_new0 (guint32, events->n_transfers + 1);
   links->touched = g_new (guint32, links->n_ports);
   links->roomy = g_new (guint32, events->n_transfers + 1);
   links->without = g_new (guint32, events->n_transfers + 1);
@@ -100,13 +100,11 @@ ps_links_begin (PsEvents *events)
   links->n_roomy = links->n_touched = links->n_flows = links->free = 0;
   for (guint i = 0; i < links->n_ports; i++)
     links->ports[i] = (Port){ .capacity = links->ports[i].capacity };
-  ps_routes_begin (links->routes, events);
+  if (!ps_routes_begin (links->routes, events))
+    return;
   for (guint i = 0; i < events->n_transfers; i++)
-    {
-      links->flow_of[i] = 0;
-      events->transfers[i].shares = events->transfers[i].part != PS_TRANSFER_EAGER_RECEIVE
-                                    && ps_routes_of (links->routes, &events->transfers[i])->shares;
-    }
+    events->transfers[i].shares = events->transfers[i].part != PS_TRANSFER_EAGER_RECEIVE
+                                  && ps_routes_of (links->routes, &events->transfers[i])->shares;
 }
 
 static guint32
@@ -215,19 +213,10 @@ static void
 set_rate (PsEvents *events, guint32 index, guint64 rate)
 {
   Flow *flow = &events->timed->links->flows[index];
-  PsTraffic wait = (flow->left + rate / 2) / rate;
 
   flow->rate = rate;
-  ps_heap_set (events->timed->heap, events->n_devices + flow->transfer,
-               flow->since_ns + (gint64)MIN (wait, (PsTraffic)(G_MAXINT64 / 4)));
-}
-
-static guint64
-roomy_rate (const PsLinks *links, const Flow *flow)
-{
-  guint64 rate = MIN (flow->alone, MIN (links->ports[flow->port[0]].capacity, links->ports[flow->port[1]].capacity));
-
-  return MAX (rate, 1);
+  ps_due_set (events->timed->due, events->n_devices + flow->transfer,
+              flow->since_ns + ps_routes_wait_ns (flow->left, rate));
 }
 
 /* Roomy flows whose ports have become crowded need rates from now on. */
@@ -250,7 +239,7 @@ leave_roomy (PsEvents *events)
         {
           flow->phase = PHASE_LATENCY;
           flow->rate = 0;
-          ps_heap_set (timed->heap, events->n_devices + flow->transfer, flow->since_ns);
+          ps_due_set (timed->due, events->n_devices + flow->transfer, flow->since_ns);
           continue;
         }
       move_bytes (flow, timed->now_ns);
@@ -266,11 +255,12 @@ ps_links_start (PsEvents *events, guint32 index)
   const PsTransfer *transfer = &events->transfers[index];
   const PsRoute *route = ps_routes_of (links->routes, transfer);
   gint64 body_ns = transfer->end_ns - route->latency_ns;
-  guint64 alone = body_ns == route->least_ns ? route->alone : ps_routes_alone (events, route, body_ns);
+  gboolean least = body_ns == route->least_ns;
+  guint64 alone = least ? route->alone : ps_routes_alone (events, route, body_ns);
 
   if (alone == 0 || !route->shares)
     {
-      ps_heap_set (timed->heap, events->n_devices + index, timed->now_ns + transfer->end_ns);
+      ps_due_set (timed->due, events->n_devices + index, timed->now_ns + transfer->end_ns);
       return;
     }
   guint32 i = allot_flow (links);
@@ -289,9 +279,13 @@ ps_links_start (PsEvents *events, guint32 index)
   links->roomy[links->n_roomy++] = i;
   want (links, flow, 1);
   if (is_crowded (links, flow))
-    leave_roomy (events);
-  else
-    set_rate (events, i, roomy_rate (links, flow));
+    {
+      leave_roomy (events);
+      return;
+    }
+  flow->rate = ps_routes_rate (route, alone);
+  ps_due_set (timed->due, events->n_devices + index,
+              flow->since_ns + (least ? route->wait_ns : ps_routes_wait_ns (flow->left, flow->rate)));
 }
 
 gboolean
@@ -313,6 +307,7 @@ ps_links_event (PsEvents *events, guint32 index)
   else
     remove_roomy (links, flow);
   want (links, flow, -1);
+  links->flow_of[index] = 0;
   flow->place = links->free;
   links->free = i;
   return TRUE;

@@ -24,7 +24,6 @@ typedef struct
   guint8 conditions; /* in all */
   guint8 done;
   guint8 part : 2;   /* PsTransferPart */
-  guint8 moves : 1;  /* it has begun, and its end is not known yet */
   guint8 held : 2;   /* with channels: their ends that it holds, the sender's first */
   guint8 shares : 1; /* in this run it may have to share a link with others */
   guint8 joined : 2; /* before its end is known: bit 0: the sender takes part, bit 1: the receiver does */

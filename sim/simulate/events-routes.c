@@ -32,14 +32,15 @@ find_route (const PsEvents *events, PsRoutes *routes, guint32 *of_class, const P
       if (route->sender == message->sender && route->receiver == message->receiver)
         return found - 1;
     }
-  const PsRoute route = { .transfer = transfer,
-                          .end = turns[PS_SIDE_SENDER].end,
-                          .port = { find_port (events, message->sender, network, FALSE),
-                                    find_port (events, message->receiver, network, TRUE) },
-                          .sender = message->sender,
-                          .receiver = message->receiver,
-                          .latency_ns = ps_cluster_link (cluster, message->sender, message->receiver).latency_ns,
-                          .next = of_class[transfer] };
+  PsRoute route = { .transfer = transfer,
+                    .end = turns[PS_SIDE_SENDER].end,
+                    .port = { find_port (events, message->sender, network, FALSE),
+                              find_port (events, message->receiver, network, TRUE) },
+                    .sender = message->sender,
+                    .receiver = message->receiver,
+                    .latency_ns = ps_cluster_link (cluster, message->sender, message->receiver).latency_ns,
+                    .next = of_class[transfer] };
+  route.capacity = MIN (ps_routes_capacity (events, route.port[0]), ps_routes_capacity (events, route.port[1]));
   g_array_append_val (routes->routes, route);
   of_class[transfer] = routes->routes->len;
   return routes->routes->len - 1;
@@ -124,29 +125,40 @@ count_most (Bound *bounds, const PsRoute *route, guint64 alone)
 }
 
 static void
+note_least (PsRoute *route, gint64 transfer_ns)
+{
+  if (transfer_ns > route->latency_ns)
+    route->least_ns = MIN (route->least_ns, transfer_ns - route->latency_ns);
+}
+
+static void
 find_rates (PsRoutes *routes, const PsEvents *events)
 {
   PsRoute *all = (PsRoute *)routes->routes->data;
+  const gint64 *times = events->setting.transfer_ns;
 
   for (guint i = 0; i < routes->routes->len; i++)
-    all[i].least_ns = G_MAXINT64;
-  for (guint i = 0; i < events->n_transfers; i++)
     {
-      PsRoute *route = &all[routes->route_of[events->transfers[i].message]];
-      gint64 body_ns = events->transfers[i].end_ns - route->latency_ns;
-
-      if (body_ns > 0)
-        route->least_ns = MIN (route->least_ns, body_ns);
+      all[i].least_ns = G_MAXINT64;
+      if (times == NULL)
+        note_least (&all[i], events->costs->transfer_ns[all[i].transfer]);
     }
+  for (guint i = 0; times != NULL && i < events->program->n_messages; i++)
+    note_least (&all[routes->route_of[i]], times[events->program->messages[i].consumer]);
   for (guint i = 0; i < routes->routes->len; i++)
-    all[i].alone = ps_routes_alone (events, &all[i], all[i].least_ns);
+    {
+      all[i].alone = ps_routes_alone (events, &all[i], all[i].least_ns);
+      all[i].wait_ns = ps_routes_wait_ns ((PsTraffic)all[i].alone * (guint64)all[i].least_ns,
+                                          ps_routes_rate (&all[i], all[i].alone));
+    }
 }
 
-void
+gboolean
 ps_routes_begin (PsRoutes *routes, const PsEvents *events)
 {
   PsRoute *all = (PsRoute *)routes->routes->data;
   g_autofree Bound *bounds = g_new0 (Bound, 4 * (gsize)events->n_devices);
+  gboolean changed = FALSE;
 
   find_rates (routes, events);
   for (guint i = 0; i < routes->routes->len; i++)
@@ -158,8 +170,12 @@ ps_routes_begin (PsRoutes *routes, const PsEvents *events)
     }
   for (guint i = 0; i < routes->routes->len; i++)
     {
-      all[i].shares = events->channels->n_ends == 0;
+      gboolean shares = events->channels->n_ends == 0;
+
       for (guint k = 0; k < 2; k++)
-        all[i].shares |= bounds[all[i].port[k]].most > ps_routes_capacity (events, all[i].port[k]);
+        shares |= bounds[all[i].port[k]].most > ps_routes_capacity (events, all[i].port[k]);
+      changed |= shares != all[i].shares;
+      all[i].shares = shares;
     }
+  return changed;
 }

@@ -18,10 +18,12 @@ typedef struct
   guint16 receiver;
   guint32 transfer; /* the class */
   gint64 latency_ns;
-  gint64 least_ns; /* to move one of them, in this run */
-  guint64 alone;   /* the rate of a message that takes least_ns */
-  gboolean shares; /* in this run they may meet others at a port that is too small for all */
-  guint32 next;    /* 1 + route of the same class; 0: none */
+  guint64 capacity; /* of the smaller port, bytes per second */
+  gint64 least_ns;  /* to move one of them, in this run */
+  guint64 alone;    /* the rate of a message that takes least_ns */
+  gint64 wait_ns;   /* until it has moved with the links to itself */
+  gboolean shares;  /* in this run they may meet others at a port that is too small for all */
+  guint32 next;     /* 1 + route of the same class; 0: none */
 } PsRoute;
 
 typedef struct
@@ -41,8 +43,25 @@ guint64 ps_routes_capacity (const PsEvents *events, guint port);
  * time. */
 guint64 ps_routes_alone (const PsEvents *events, const PsRoute *route, gint64 body_ns);
 
-/* Finds the routes that share ports in a run, whose transfers have their durations. */
-void ps_routes_begin (PsRoutes *routes, const PsEvents *events);
+/* The rate of a message that has the links to itself. */
+static inline guint64
+ps_routes_rate (const PsRoute *route, guint64 alone)
+{
+  return MAX (MIN (alone, route->capacity), 1);
+}
+
+/* How long it takes to move what is left at a rate. */
+static inline gint64
+ps_routes_wait_ns (PsTraffic left, guint64 rate)
+{
+  PsTraffic wait = (left + rate / 2) / rate;
+
+  return (gint64)MIN (wait, (PsTraffic)(G_MAXINT64 / 4));
+}
+
+/* Finds the routes that share ports in a run, whose transfers have their durations; FALSE: the same as in the run
+ * before. */
+gboolean ps_routes_begin (PsRoutes *routes, const PsEvents *events);
 
 static inline const PsRoute *
 ps_routes_of (const PsRoutes *routes, const PsTransfer *transfer)

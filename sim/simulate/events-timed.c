@@ -32,7 +32,8 @@ ps_timed_new (PsEvents *events)
   PsTimed *timed = g_new0 (PsTimed, 1);
   double slowdown = events->setting.overlap_slowdown;
 
-  timed->heap = ps_heap_new (events->n_devices + events->n_transfers);
+  timed->due = ps_due_new (events->n_devices + events->n_transfers);
+  timed->begins = ps_due_new (events->n_transfers);
   timed->devices = g_new0 (PsTimedDevice, events->n_devices);
   timed->slows = slowdown > 1;
   timed->slowdown = timed->slows ? llrint (slowdown * NO_SLOWDOWN) : NO_SLOWDOWN;
@@ -47,7 +48,8 @@ ps_timed_free (PsTimed *timed)
 {
   if (timed == NULL)
     return;
-  ps_heap_free (timed->heap);
+  ps_due_free (timed->due);
+  ps_due_free (timed->begins);
   ps_links_free (timed->links);
   g_free (timed->devices);
   g_free (timed->spans);
@@ -108,7 +110,7 @@ schedule_end (PsEvents *events, guint index)
   if (device->item == PS_NO_ITEM)
     return;
   device->end_ns = find_end (events, device);
-  ps_heap_set (events->timed->heap, index, device->end_ns);
+  ps_due_set (events->timed->due, index, device->end_ns);
 }
 
 /* Adds a span among those in order, and unites it with all that it touches. */
@@ -279,7 +281,7 @@ pick_op (PsEvents *events, guint index)
   if (i != PS_NO_ITEM)
     ps_timed_start_op (events, index, i, events->timed->now_ns);
   else if (ps_ready_wake_ns (events) < G_MAXINT64)
-    ps_heap_set (events->timed->heap, index, ps_ready_wake_ns (events));
+    ps_due_set (events->timed->due, index, ps_ready_wake_ns (events));
 }
 
 /* Transfers */
@@ -301,11 +303,8 @@ complete_transfer (PsEvents *events, guint32 index, gint64 end_ns)
 static void
 wake_at (PsEvents *events, guint index, gint64 time_ns)
 {
-  const PsHeap *heap = events->timed->heap;
-  guint place = heap->place[index];
-
-  if (ps_timed_is_idle (events, index) && (place == 0 || heap->entries[place - 1].time_ns > time_ns))
-    ps_heap_set (events->timed->heap, index, time_ns);
+  if (ps_timed_is_idle (events, index) && ps_due_time (events->timed->due, index) > time_ns)
+    ps_due_set (events->timed->due, index, time_ns);
 }
 
 static void
@@ -322,7 +321,6 @@ begin_transfer (PsEvents *events, guint32 index)
       wake_at (events, transfer->receiver, transfer->end_ns);
       return;
     }
-  transfer->moves = TRUE;
   if (events->ready != NULL)
     ps_ready_hold (events, index, G_MAXINT64);
   if (occupies (events, transfer))
@@ -333,7 +331,7 @@ begin_transfer (PsEvents *events, guint32 index)
   if (timed->links != NULL)
     ps_links_start (events, index);
   else
-    ps_heap_set (timed->heap, events->n_devices + index, timed->now_ns + transfer->end_ns);
+    ps_due_set (timed->due, events->n_devices + index, timed->now_ns + transfer->end_ns);
 }
 
 void
@@ -346,7 +344,7 @@ ps_timed_start_transfer (PsEvents *events, guint32 index)
   else if (transfer->start_ns <= events->timed->now_ns)
     begin_transfer (events, index);
   else
-    ps_heap_set (events->timed->heap, events->n_devices + index, transfer->start_ns);
+    ps_due_set (events->timed->begins, index, transfer->start_ns);
 }
 
 static void
@@ -365,19 +363,12 @@ end_transfer (PsEvents *events, guint32 index)
 
 /* The loop */
 
-/* A transfer that begins stays in the heap, with the time of its next event. */
 static void
 take_event (PsEvents *events)
 {
   PsTimed *timed = events->timed;
-  guint32 id = timed->heap->entries[0].id, transfer = id - events->n_devices;
+  guint32 id = ps_due_take (timed->due), transfer = id - events->n_devices;
 
-  if (id >= events->n_devices && !events->transfers[transfer].moves)
-    {
-      begin_transfer (events, transfer);
-      return;
-    }
-  ps_heap_pop (timed->heap);
   if (id < events->n_devices)
     {
       if (timed->devices[id].item != PS_NO_ITEM)
@@ -407,7 +398,8 @@ ps_timed_begin (PsEvents *events)
 
   timed->now_ns = 0;
   timed->retry_ns = G_MAXINT64;
-  ps_heap_clear (timed->heap);
+  ps_due_clear (timed->due);
+  ps_due_clear (timed->begins);
   if (timed->links != NULL)
     ps_links_begin (events);
   if (events->ready != NULL)
@@ -423,7 +415,7 @@ ps_timed_begin (PsEvents *events)
                                  .waiting = events->ready != NULL && ready > 0,
                                  .next = &events->program->instructions[events->program->first[index]] };
       if (device->waiting)
-        ps_heap_set (timed->heap, index, ready);
+        ps_due_set (timed->due, index, ready);
       if (events->setting.overlap_waiting && timed->slows)
         join_until_op (events, index, ready);
     }
@@ -433,14 +425,19 @@ gboolean
 ps_timed_take (PsEvents *events)
 {
   PsTimed *timed = events->timed;
-  const PsHeapEntry *first = timed->heap->entries;
-  gint64 due_ns = MIN (first->time_ns, timed->retry_ns);
+  gint64 due_ns = MIN (ps_due_first_ns (timed->due), MIN (ps_due_first_ns (timed->begins), timed->retry_ns));
 
   if (due_ns == G_MAXINT64)
     return FALSE;
   timed->now_ns = due_ns;
   timed->turn++;
-  while (first->time_ns == due_ns)
-    take_event (events);
+  do
+    {
+      while (ps_due_first_ns (timed->due) == due_ns)
+        take_event (events);
+      while (ps_due_first_ns (timed->begins) == due_ns)
+        begin_transfer (events, ps_due_take (timed->begins));
+    }
+  while (ps_due_first_ns (timed->due) == due_ns);
   return TRUE;
 }

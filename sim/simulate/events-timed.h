@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "events-heap.h"
+#include "events-due.h"
 #include "events-private.h"
 
 #define PS_NO_ITEM G_MAXUINT32
@@ -43,7 +43,8 @@ struct _PsTimed
 {
   gint64 now_ns;
   guint turn;      /* events that were due together, and all that began after them */
-  PsHeap *heap;    /* ids: devices, then n_devices + transfer */
+  PsDue *due;      /* ids: devices, then n_devices + transfer that has begun */
+  PsDue *begins;   /* ids: transfers that begin later */
   gint64 retry_ns; /* in ready order: when a channel end comes free that a transfer waits for */
   PsTimedDevice *devices;
   PsSpan *spans;   /* of all devices; NULL: no slow-down */
@@ -82,7 +83,7 @@ PsLinks *ps_links_new (const PsEvents *events);
 void ps_links_free (PsLinks *links);
 void ps_links_begin (PsEvents *events);
 
-/* Starts a transfer; its next event is put into the heap. */
+/* Starts a transfer; its next event is due. */
 void ps_links_start (PsEvents *events, guint32 transfer);
 
 /* Takes its event. Returns TRUE when the transfer is over; else it has got through the latency and moves its bytes. */

@@ -32,7 +32,6 @@ begin_transfers (PsEvents *events)
         transfer->end_ns = 0;
       transfer->missing = transfer->conditions;
       transfer->done = FALSE;
-      transfer->moves = FALSE;
       transfer->joined = 0;
     }
 }

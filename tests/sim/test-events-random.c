@@ -3,6 +3,7 @@
 #include "drawn-events.h"
 #include "naive-events.h"
 #include "program/program-private.h"
+#include "simulate/events-due.h"
 
 #include <pipesim/bound.h>
 
@@ -388,6 +389,45 @@ test_runs (void)
     }
 }
 
+/* The queue of the loop by time, few ids and many, against a table that is searched. */
+static void
+test_due (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (48);
+
+  for (guint n = 1; n <= 1000; n *= 10)
+    {
+      PsDue *due = ps_due_new (n);
+      g_autofree gint64 *time_ns = g_new (gint64, n);
+
+      for (guint i = 0; i < n; i++)
+        time_ns[i] = G_MAXINT64;
+      for (guint step = 0; step < 10000; step++)
+        {
+          guint32 id = random_below (rand, n);
+          gint64 first_ns = ps_due_first_ns (due);
+
+          for (guint i = 0; i < n; i++)
+            {
+              g_assert_cmpint (ps_due_time (due, i), ==, time_ns[i]);
+              g_assert_cmpint (time_ns[i], >=, first_ns);
+            }
+          if (random_below (rand, 3) > 0 || first_ns == G_MAXINT64)
+            {
+              time_ns[id] = random_below (rand, step / 10 + 10);
+              ps_due_set (due, id, time_ns[id]);
+              continue;
+            }
+          id = ps_due_take (due);
+          g_assert_cmpint (time_ns[id], ==, first_ns);
+          time_ns[id] = G_MAXINT64;
+        }
+      ps_due_clear (due);
+      g_assert_cmpint (ps_due_first_ns (due), ==, G_MAXINT64);
+      ps_due_free (due);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -402,5 +442,6 @@ main (int argc, char **argv)
   g_test_add_func ("/events-random/busy", test_busy);
   g_test_add_func ("/events-random/links", test_links);
   g_test_add_func ("/events-random/runs", test_runs);
+  g_test_add_func ("/events-random/due", test_due);
   return g_test_run ();
 }
