@@ -129,9 +129,10 @@ gboolean ps_costs_check_known (const PsCosts *costs, const PsSchedule *schedule,
 
 /* The costs, with host times, and every op as fast as the fastest device that holds its stage runs it under --speed,
  * and warm if it may be. They are exact where each stage has one device and no op is warm, a lower bound otherwise.
- * Free with ps_costs_free. Fails like ps_setting_speeds and ps_costs_check_placement. */
+ * n_slices: of a microbatch that the costs are of; its times are then n_slices of those of a slice, which is rounded
+ * after the speed. Free with ps_costs_free. Fails like ps_setting_speeds and ps_costs_check_placement. */
 PsCosts *ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs,
-                                   GError **error) G_GNUC_WARN_UNUSED_RESULT;
+                                   guint n_slices, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 G_END_DECLS
 

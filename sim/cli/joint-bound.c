@@ -193,7 +193,7 @@ search_bound (const SearchQuestion *question, const PsCosts *costs, gint64 enoug
 {
   const PsSetting *setting = question->setting;
   const SearchChoice *choice = question->choice;
-  g_autoptr (PsCosts) fastest = ps_setting_fastest_costs (setting, question->placement, costs, NULL);
+  g_autoptr (PsCosts) fastest = ps_setting_fastest_costs (setting, question->placement, costs, choice->n_slices, NULL);
   const PsSearchSetting search = { .placement = question->placement,
                                    .n_microbatches = choice->n_microbatches,
                                    .n_slices = choice->n_slices,

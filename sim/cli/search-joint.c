@@ -194,9 +194,13 @@ static PsCosts *
 finish_costs (const Joint *joint, PsCosts *costs)
 {
   g_autoptr (PsCosts) taken = costs;
-  g_autoptr (PsCosts) fastest = ps_setting_fastest_costs (&joint->setting, joint->question.placement, costs, NULL);
+  PsCosts *slice = ps_costs_least_slice (costs, MAX (joint->choice->n_slices, 1)),
+          *fastest = ps_setting_fastest_costs (&joint->setting, joint->question.placement, slice, 1, NULL);
 
-  return ps_costs_least_slice (fastest != NULL ? fastest : taken, MAX (joint->choice->n_slices, 1));
+  if (fastest == NULL)
+    return slice;
+  ps_costs_free (slice);
+  return fastest;
 }
 
 /* What the costs of a stage depend on, beside its number; shape NULL: on nothing, as stages are given. */

@@ -33,7 +33,8 @@ search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *
                                           : ps_placement_new (choice->placement, setting->n_devices, choice->n_chunks);
   g_autoptr (PsCosts) alike
       = ps_setting_average (setting, pricing->given, setting->n_devices, choice->n_microbatches, error);
-  g_autoptr (PsCosts) costs = alike != NULL ? ps_setting_fastest_costs (setting, placement, alike, error) : NULL;
+  g_autoptr (PsCosts) costs
+      = alike != NULL ? ps_setting_fastest_costs (setting, placement, alike, choice->n_slices, error) : NULL;
   g_autofree char *name = search_choice_describe (choice);
   g_autofree gint64 *limit = NULL;
   PsSearchChannels channels;

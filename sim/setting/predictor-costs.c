@@ -222,7 +222,7 @@ ps_predictor_schedule_costs (PsPredictor *predictor, const PsSchedule *schedule,
   if (costs == NULL || !ps_costs_check (costs, schedule->n_microbatches * schedule->n_slices, error))
     return NULL;
   if (costs->warm != NULL || predictor->setting->n_speeds > 0)
-    *fastest = ps_setting_fastest_costs (predictor->setting, schedule->placement, costs, NULL);
+    *fastest = ps_setting_fastest_costs (predictor->setting, schedule->placement, costs, 1, NULL);
   if (costs->warm != NULL)
     mix_warm (schedule, costs);
   ps_costs_add_host_time (costs, schedule->placement->device, schedule->placement->n_copies);

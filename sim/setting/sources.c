@@ -443,15 +443,11 @@ ps_costs_check_known (const PsCosts *costs, const PsSchedule *schedule, GError *
   return TRUE;
 }
 
-PsCosts *
-ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs, GError **error)
+static PsCosts *
+fastest_costs (const PsPlacement *placement, const PsCosts *costs, const double *speed)
 {
-  g_autofree double *speed = NULL;
-
-  if (!ps_costs_check_placement (costs, placement, error)
-      || !ps_setting_speeds (setting, placement->n_devices, &speed, error))
-    return NULL;
   PsCosts *fastest = ps_costs_copy (costs);
+
   ps_costs_remove_host_time (fastest); /* does not depend on the speed */
   for (guint i = 0; costs->warm != NULL && i < PS_OP_O * costs->n_lengths * costs->n_stages; i++)
     {
@@ -475,5 +471,27 @@ ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement
         fastest->stage[stage].pair_ns = llrint ((double)fastest->stage[stage].pair_ns / best);
     }
   ps_costs_add_host_time (fastest, placement->device, placement->n_copies);
+  return fastest;
+}
+
+PsCosts *
+ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs, guint n_slices,
+                          GError **error)
+{
+  g_autofree double *speed = NULL;
+
+  if (!ps_costs_check_placement (costs, placement, error)
+      || !ps_setting_speeds (setting, placement->n_devices, &speed, error))
+    return NULL;
+  PsCosts *fastest = fastest_costs (placement, costs, speed);
+  if (n_slices <= 1 || ps_costs_has_slices (costs, n_slices))
+    return fastest;
+  g_autoptr (PsCosts) whole_slice = ps_costs_slice (costs, n_slices);
+  g_autoptr (PsCosts) slice = fastest_costs (placement, whole_slice, speed);
+  for (guint i = 0; i < PS_OP_O * costs->n_stages; i++)
+    fastest->op[i].duration_ns = n_slices * slice->op[i].duration_ns;
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    if (costs->stage[stage].pair_ns >= 0)
+      fastest->stage[stage].pair_ns = n_slices * slice->stage[stage].pair_ns;
   return fastest;
 }

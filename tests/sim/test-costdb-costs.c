@@ -133,7 +133,7 @@ test_warm (void)
   g_assert_cmpint (ps_costs_op (with->costs, PS_OP_BW, 1)->duration_ns, ==, 2340);
   g_assert_cmpint (ps_costs_op (gpipe->costs, PS_OP_F, 1)->duration_ns, ==, 2000);
   g_autoptr (PsCosts) whole = ps_setting_costs (setting, 2, 1, NULL);
-  g_autoptr (PsCosts) least = ps_setting_fastest_costs (setting, with->program->schedule->placement, whole, NULL);
+  g_autoptr (PsCosts) least = ps_setting_fastest_costs (setting, with->program->schedule->placement, whole, 1, NULL);
   g_assert_cmpint (ps_costs_op (least, PS_OP_F, 1)->duration_ns, ==, 1800);
   g_assert_cmpint (ps_costs_op (least, PS_OP_BW, 0)->duration_ns, ==, 1300);
   /* The bound is of any order, so of every op that may be warm: both schedules have the same ops. */

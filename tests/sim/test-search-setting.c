@@ -612,7 +612,7 @@ test_any_device (void)
       g_autoptr (PsSetting) setting = parse_good (line);
       g_autoptr (PsPlacement) all = ps_placement_new_custom (2, 4, 2, everywhere);
       g_autoptr (PsCosts) given = ps_setting_costs (setting, 2, 2, NULL);
-      g_autoptr (PsCosts) fastest = ps_setting_fastest_costs (setting, all, given, NULL);
+      g_autoptr (PsCosts) fastest = ps_setting_fastest_costs (setting, all, given, 1, NULL);
       SearchWays ways = { .n = 1, .costs = { fastest } };
       SearchPricing pricing = { .setting = setting, .given = given };
       const SearchChoice choice = { .n_chunks = 2, .n_microbatches = setting->n_microbatches, .n_slices = 1 };
