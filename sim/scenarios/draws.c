@@ -336,6 +336,26 @@ ps_luck_transfer (PsLuck *luck, guint step, gint64 *ns)
   draw_lanes (luck, &luck->draws->transfer[class], step, PS_STREAM_TRANSFER, &luck->transfer_ns[class * LANES], ns);
 }
 
+/* Zeroes the times of the steps that are not drawn. */
+static void
+zero_others (const PsDraws *draws, guint first, guint n, gint64 *op_ns, gint64 *transfer_ns)
+{
+  const PsDraw *draw = &draws->draw[draws->first_draw[first]];
+
+  for (gsize i = 0; i < n; i++)
+    {
+      const PsDraw *end = &draws->draw[draws->first_draw[first + i + 1]];
+
+      if (draw < end && draw->start.stream == PS_STREAM_OP)
+        draw++;
+      else
+        memset (&op_ns[i * LANES], 0, LANES * sizeof *op_ns);
+      if (draw == end)
+        memset (&transfer_ns[i * LANES], 0, LANES * sizeof *transfer_ns);
+      draw = end;
+    }
+}
+
 /* All times of the steps jitter by the table or are 0. */
 static void
 queue_steps (PsLuck *luck, guint first, guint n, gint64 *op_ns, gint64 *transfer_ns)
@@ -344,8 +364,7 @@ queue_steps (PsLuck *luck, guint first, guint n, gint64 *op_ns, gint64 *transfer
   gint64 *const ns[] = { [PS_STREAM_OP] = op_ns, [PS_STREAM_TRANSFER] = transfer_ns };
   const guint32 *first_draw = luck->draws->first_draw;
 
-  memset (op_ns, 0, (gsize)n * LANES * sizeof *op_ns);
-  memset (transfer_ns, 0, (gsize)n * LANES * sizeof *transfer_ns);
+  zero_others (luck->draws, first, n, op_ns, transfer_ns);
   for (guint i = first_draw[first]; i < first_draw[first + n]; i++)
     {
       const PsDraw *draw = &luck->draws->draw[i];
