@@ -91,14 +91,22 @@ best_family (const SearchPricing *pricing, PsOrder *best, const char **name)
 }
 
 static gint64
-anneal (SearchPricing *pricing, const PsPlacement *placement, PsOrder *order, gint64 price, double seconds,
-        guint64 *n_prices)
+price_of (const PsOrder *order, const PsPlacement *placement, SearchPricing *pricing)
+{
+  g_autoptr (PsSchedule) schedule = ps_order_to_schedule (order, placement);
+
+  return search_price (schedule, pricing);
+}
+
+/* An order of a family may have a price of its own: it has pairs only where they save time. */
+static gint64
+anneal (SearchPricing *pricing, const PsPlacement *placement, PsOrder *order, double seconds, guint64 *n_prices)
 {
   const PsProblem *problem = order->problem;
   g_autoptr (PsOrder) kept = ps_order_new (problem);
   PsRandom random = { 1 };
-  gint64 best = price;
-  double begin = now (), unit = 0, current = (double)price, part = 0;
+  gint64 best = price_of (order, placement, pricing);
+  double begin = now (), unit = 0, current = (double)best, part = 0;
 
   for (guint i = 0; i < problem->n_stages * N_KINDS; i++)
     unit += (double)problem->duration[i] / (problem->n_stages * N_KINDS);
@@ -107,8 +115,7 @@ anneal (SearchPricing *pricing, const PsPlacement *placement, PsOrder *order, gi
     {
       if (!ps_order_move_one (order, G_MAXINT64, &random))
         continue;
-      g_autoptr (PsSchedule) schedule = ps_order_to_schedule (order, placement);
-      gint64 changed = search_price (schedule, pricing);
+      gint64 changed = price_of (order, placement, pricing);
       gboolean takes
           = (double)changed <= current + unit * HOT * pow (COLD / HOT, part) * ps_random_exponential (&random);
 
@@ -173,7 +180,7 @@ bench_row (const Row *row, double search_seconds, double anneal_seconds)
 
   if (family == G_MAXINT64)
     g_assert_true (ps_order_from_schedule (order, result->schedule) && ps_order_evaluate (order));
-  annealed = anneal (&pricing, placement, order, MIN (family, G_MAXINT64 / 2), anneal_seconds, &n_prices);
+  annealed = MIN (family, anneal (&pricing, placement, order, anneal_seconds, &n_prices));
   printf ("%s, %s v=%u\n  best family %.3f ms (%s)  search %.3f ms (%s)  annealed %.3f ms (%" G_GUINT64_FORMAT
           " orders), %+.2f %%  bound %.3f ms, gap %.2f %%\n  price %.1f us, guess %.1f us\n",
           row->line + 2, ps_placement_name (row->placement), row->n_chunks,
