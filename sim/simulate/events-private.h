@@ -58,8 +58,6 @@ typedef struct
 typedef struct
 {
   gint64 clock_ns; /* end of its last op, or of its last send or receive when blocking */
-  gint64 first_ns; /* start of its first op; -1: none yet */
-  gint64 busy_ns;
   guint32 next;    /* item */
   guint32 end;     /* after its last item */
   guint32 blocked; /* 1 + transfer that it waits for; 0 = none */
@@ -155,42 +153,14 @@ ps_event_complete (PsEvents *events, guint32 index)
     ps_event_wake (events, transfer->sender, index + 1);
 }
 
-/* Memory as in the relaxation engine: taken at the start, given back at the end; both ops of a pair at the pair's. */
-static inline void
-ps_event_start_op (PsEvents *events, guint device, const PsItem *item, gint64 start_ns)
-{
-  PsMemoryLevel *memory = &events->simulation->memory[device];
-
-  events->simulation->start_ns[item->step] = start_ns;
-  memory->held_bytes += events->costs->op[item->cost].take_bytes;
-  memory->peak_bytes = MAX (memory->peak_bytes, memory->held_bytes);
-}
-
-static inline void
-ps_event_end_op (PsEvents *events, guint device, const PsItem *item, gint64 end_ns)
-{
-  PsMemoryLevel *memory = &events->simulation->memory[device];
-
-  events->simulation->end_ns[item->step + 1] = end_ns;
-  if (item->pair == PS_PAIR_FIRST)
-    return;
-  memory->held_bytes -= events->costs->op[item->cost].give_bytes;
-  if (item->pair == PS_PAIR_SECOND)
-    memory->held_bytes -= events->costs->op[item[-1].cost].give_bytes;
-}
-
 /* Runs an op from start_ns to its end, which is returned, where nothing else changes its duration. */
 static inline gint64
-ps_event_run_op (PsEvents *events, guint index, const PsItem *item, gint64 start_ns)
+ps_event_run_op (PsEvents *events, const PsItem *item, gint64 start_ns)
 {
-  PsEventDevice *device = &events->devices[index];
   gint64 end_ns = start_ns + item->duration_ns;
 
-  if (device->first_ns < 0)
-    device->first_ns = start_ns;
-  device->busy_ns += item->duration_ns;
-  ps_event_start_op (events, index, item, start_ns);
-  ps_event_end_op (events, index, item, end_ns);
+  events->simulation->start_ns[item->step] = start_ns;
+  events->simulation->end_ns[item->step + 1] = end_ns;
   return end_ns;
 }
 

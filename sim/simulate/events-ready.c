@@ -22,6 +22,7 @@ struct _PsReady
   guint32 *second;          /* [n_devices] 1 + second op of the pair that the device has begun; 0 = none */
   guint32 *sequence;        /* [n_items] items of a device in the order in which they started */
   guint *n_started;         /* [n_devices] */
+  gint64 *kept_bytes;       /* [n_devices] with a memory limit: what the ops that have started keep */
   guint n_pending;
   guint32 *pending; /* [n_transfers] transfers that wait for a channel; the next to go is the first */
   gint64 *free_ns;  /* [n_ends] when the transfer that holds the channel end is over; G_MAXINT64: not known */
@@ -147,6 +148,7 @@ ps_ready_new (const PsEvents *events)
   ready->second = g_new0 (guint32, events->n_devices);
   ready->sequence = g_new (guint32, events->n_items + 1);
   ready->n_started = g_new0 (guint, events->n_devices);
+  ready->kept_bytes = g_new0 (gint64, events->n_devices);
   ready->pending = g_new (guint32, events->n_transfers + 1);
   ready->free_ns = g_new0 (gint64, events->channels->n_ends + 1);
   return ready;
@@ -164,6 +166,7 @@ ps_ready_free (PsReady *ready)
   g_free (ready->second);
   g_free (ready->sequence);
   g_free (ready->n_started);
+  g_free (ready->kept_bytes);
   g_free (ready->pending);
   g_free (ready->free_ns);
   g_free (ready);
@@ -177,6 +180,7 @@ ps_ready_begin (PsEvents *events)
   memcpy (ready->candidates, ready->initial, events->n_items * sizeof *ready->initial);
   memset (ready->second, 0, events->n_devices * sizeof *ready->second);
   memset (ready->n_started, 0, events->n_devices * sizeof *ready->n_started);
+  memset (ready->kept_bytes, 0, events->n_devices * sizeof *ready->kept_bytes);
   memset (ready->free_ns, 0, events->channels->n_ends * sizeof *ready->free_ns);
   ready->n_pending = 0;
 }
@@ -270,13 +274,19 @@ ps_ready_wake_ns (const PsEvents *events)
   return events->ready->wake_ns;
 }
 
+const guint32 *
+ps_ready_sequence (const PsReady *ready)
+{
+  return ready->sequence;
+}
+
 guint32
 ps_ready_pick (PsEvents *events, guint device)
 {
   PsEventDevice *state = &events->devices[device];
   PsReady *ready = events->ready;
   const gint64 *limit = events->setting.memory_limit;
-  gint64 held = events->simulation->memory[device].held_bytes;
+  gint64 held = events->simulation->memory[device].held_bytes + ready->kept_bytes[device];
   Memory memory = { limit != NULL ? limit[device] : 0, held, held, G_MAXINT64 / 4 };
 
   ready->wake_ns = G_MAXINT64;
@@ -297,7 +307,11 @@ ps_ready_pick (PsEvents *events, guint device)
       if (i > state->next && candidate->last)
         break;
       if (cell_is_ready (events, i) && (i == state->next || limit == NULL || fits (&memory, cell_need (events, i))))
-        return start_cell (events, device, i);
+        {
+          if (limit != NULL)
+            ready->kept_bytes[device] += cell_need (events, i).keep_bytes;
+          return start_cell (events, device, i);
+        }
       if (candidate->last)
         break;
       if (limit != NULL)

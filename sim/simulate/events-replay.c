@@ -123,8 +123,7 @@ ps_replay_run (PsEvents *events)
 
       if (node->id < events->n_items)
         {
-          end_ns[i]
-              = ps_event_run_op (events, events->program->steps[node->step].device, &events->items[node->id], start_ns);
+          end_ns[i] = ps_event_run_op (events, &events->items[node->id], start_ns);
           continue;
         }
       const PsTransfer *transfer = &events->transfers[node->id - events->n_items];

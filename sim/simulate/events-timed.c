@@ -64,17 +64,22 @@ ps_timed_free (PsTimed *timed)
 static inline gboolean
 pass_span (gint64 slowdown, gint64 duration_ns, PsSpan span, gint64 *now_ns, gint64 *left)
 {
-  gint64 alone = MAX (span.from_ns - *now_ns, 0), beside, need;
+  gint64 alone = MAX (span.from_ns - *now_ns, 0), beside;
 
   if (alone >= duration_ns || alone * slowdown >= *left)
     return TRUE;
   *left -= alone * slowdown;
   *now_ns += alone;
   beside = MAX (span.until_ns - *now_ns, 0);
-  need = (*left + NO_SLOWDOWN - 1) / NO_SLOWDOWN;
-  *left = need <= beside ? 0 : *left - beside * NO_SLOWDOWN;
-  *now_ns += MIN (need, beside);
-  return *left == 0;
+  if (beside > G_MAXINT64 / NO_SLOWDOWN || beside * NO_SLOWDOWN >= *left)
+    {
+      *now_ns += (*left + NO_SLOWDOWN - 1) / NO_SLOWDOWN;
+      *left = 0;
+      return TRUE;
+    }
+  *left -= beside * NO_SLOWDOWN;
+  *now_ns += beside;
+  return FALSE;
 }
 
 /* The end of a device's op as far as is known. A transfer that has no end yet slows it down for ever. */
@@ -228,9 +233,7 @@ ps_timed_start_op (PsEvents *events, guint index, guint32 i, gint64 start_ns)
 {
   PsTimedDevice *device = &events->timed->devices[index];
 
-  if (events->devices[index].first_ns < 0)
-    events->devices[index].first_ns = start_ns;
-  ps_event_start_op (events, index, &events->items[i], start_ns);
+  events->simulation->start_ns[events->items[i].step] = start_ns;
   device->item = i;
   device->start_ns = start_ns;
   device->queued = FALSE;
@@ -254,13 +257,11 @@ static void
 end_op (PsEvents *events, guint index)
 {
   PsTimed *timed = events->timed;
-  PsEventDevice *device = &events->devices[index];
   const PsItem *item = &events->items[timed->devices[index].item];
 
-  device->clock_ns = timed->now_ns;
-  device->busy_ns += timed->now_ns - events->simulation->start_ns[item->step];
+  events->devices[index].clock_ns = timed->now_ns;
+  events->simulation->end_ns[item->step + 1] = timed->now_ns;
   timed->devices[index].item = PS_NO_ITEM;
-  ps_event_end_op (events, index, item, timed->now_ns);
   for (guint k = 0; k < G_N_ELEMENTS (item->send) && item->send[k] != 0; k++)
     ps_event_meet (events, item->send[k], timed->now_ns);
   if (events->setting.overlap_waiting && timed->slows)

@@ -103,6 +103,9 @@ guint32 ps_ready_pick (PsEvents *events, guint device);
 /* The end of a transfer is known, until which it holds its channel ends. */
 void ps_ready_arrive (PsEvents *events, guint32 transfer);
 
+/* [n_items] items of each device in the order in which they started. */
+const guint32 *ps_ready_sequence (const PsReady *ready);
+
 /* When an input arrives that the last search has missed; G_MAXINT64: none is known to arrive. */
 gint64 ps_ready_wake_ns (const PsEvents *events);
 

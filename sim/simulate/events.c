@@ -89,7 +89,8 @@ begin (PsEvents *events, const PsCosts *costs, PsSimulation *simulation)
       simulation->device[device].optimizer_ns
           = ps_events_optimizer_ns (events->program, costs, &events->setting, device);
       events->devices[device] = (PsEventDevice){
-        .clock_ns = ready, .first_ns = -1, .next = events->first_item[device], .end = events->first_item[device + 1]
+
+        .clock_ns = ready, .next = events->first_item[device], .end = events->first_item[device + 1]
       };
       events->awake[events->n_awake++] = (guint16)device;
     }
@@ -156,7 +157,7 @@ follow (PsEvents *events, guint index, gboolean timed)
         }
       if (item->type == PS_ITEM_OP)
         {
-          clock = ps_event_run_op (events, index, item, clock);
+          clock = ps_event_run_op (events, item, clock);
           if (!timed && events->replay != NULL)
             ps_replay_note (events->replay, i, item->step);
           for (guint k = 0; k < G_N_ELEMENTS (item->send) && item->send[k] != 0; k++)
@@ -274,22 +275,66 @@ host_time (const PsEvents *events, guint device)
   return sum;
 }
 
+/* Memory as in the relaxation engine: taken at the start, given back at the end; both ops of a pair at the pair's. */
+static void
+count_ops (const PsEvents *events, guint device, PsSimulation *simulation)
+{
+  const guint32 *sequence = events->ready != NULL ? ps_ready_sequence (events->ready) : NULL;
+  const gint64 *start_ns = simulation->start_ns, *end_ns = simulation->end_ns;
+  const PsItem *items = events->items;
+  const PsOpCost *costs = events->costs->op;
+  PsMemoryLevel memory = simulation->memory[device];
+  gint64 busy_ns = 0, give_bytes = 0;
+
+  for (guint i = events->first_item[device], end = events->first_item[device + 1]; i < end; i++)
+    {
+      const PsItem *item = &items[sequence != NULL ? sequence[i] : i];
+      const PsOpCost *cost = &costs[item->cost];
+
+      if (item->type != PS_ITEM_OP)
+        continue;
+      busy_ns += end_ns[item->step + 1] - start_ns[item->step];
+      memory.held_bytes += cost->take_bytes;
+      memory.peak_bytes = MAX (memory.peak_bytes, memory.held_bytes);
+      give_bytes += cost->give_bytes;
+      if (item->pair == PS_PAIR_FIRST)
+        continue;
+      memory.held_bytes -= give_bytes;
+      give_bytes = 0;
+    }
+  simulation->device[device].busy_ns = busy_ns;
+  simulation->device[device].held_bytes = memory.held_bytes;
+  simulation->device[device].peak_bytes = memory.peak_bytes;
+  simulation->memory[device] = memory;
+}
+
+static gint64
+first_op_start (const PsEvents *events, guint device)
+{
+  const PsProgram *program = events->program;
+  guint32 first = program->step_of[program->schedule->first[device]];
+
+  if (events->ready != NULL)
+    first = events->items[ps_ready_sequence (events->ready)[events->first_item[device]]].step;
+  return events->simulation->start_ns[first];
+}
+
 static void
 finish (PsEvents *events, PsSimulation *simulation)
 {
+  const guint *first = events->program->schedule->first;
+
   for (guint device = 0; device < events->n_devices; device++)
     {
-      const PsEventDevice *state = &events->devices[device];
       PsDeviceResult *result = &simulation->device[device];
 
+      count_ops (events, device, simulation);
       result->host_ns = host_time (events, device);
-      result->busy_ns = state->busy_ns - result->host_ns;
-      result->held_bytes = simulation->memory[device].held_bytes;
-      result->peak_bytes = simulation->memory[device].peak_bytes;
-      if (state->first_ns < 0)
+      result->busy_ns -= result->host_ns;
+      if (first[device] == first[device + 1])
         continue;
-      result->start_ns = state->first_ns;
-      result->end_ns = events->setting.blocking ? last_op_end (events, device) : state->clock_ns;
+      result->start_ns = first_op_start (events, device);
+      result->end_ns = events->setting.blocking ? last_op_end (events, device) : events->devices[device].clock_ns;
     }
   ps_simulation_finish (simulation);
 }
