@@ -8,6 +8,8 @@ mkdir "$work/folder"
 cd "$work/folder" || exit 1
 number=0
 failed=0
+newline='
+'
 
 # result NAME MESSAGE...: prints one test point. It has failed if there is a message.
 result ()
@@ -59,18 +61,26 @@ refuse ()
   expected=$1
   text=$2
   shift 2
-  find . -type f -printf '%p %s %C@\n' | sort >"$work/before"
+  before=$(find . -type f -printf '%p %s %C@\n')
   "$@" >"$work/stdout" 2>"$work/stderr" </dev/null
   code=$?
-  find . -type f -printf '%p %s %C@\n' | sort >"$work/after"
-  set -- "$(printf %s "$*" | tr '[:cntrl:]' ' ' | cut -c 1-150)"
+  after=$(find . -type f -printf '%p %s %C@\n')
+  said=$(cat "$work/stderr" && echo .) # the point keeps all ends of lines
+  line=${said%"$newline".}
+  case $* in
+    *[[:cntrl:]]*) set -- "$(printf %s "$*" | tr '[:cntrl:]' ' ')" ;;
+    *) set -- "$*" ;;
+  esac
+  set -- "$(printf %.150s "$1")"
   [ $code -eq "$expected" ] || set -- "$@" "exit code $code, not $expected"
-  [ "$(wc -l <"$work/stderr")" -eq 1 ] || set -- "$@" "not one line on stderr:"
-  ! grep -q '[[:cntrl:]]' "$work/stderr" || set -- "$@" "control characters on stderr:"
-  grep -qF -e "$text" "$work/stderr" || set -- "$@" "no '$text' in:"
+  case $said in
+    *"$newline"*"$newline"* | "$line") set -- "$@" "not one line on stderr:" ;;
+  esac
+  case $line in *[[:cntrl:]]*) set -- "$@" "control characters on stderr:" ;; esac
+  case $line in *"$text"*) ;; *) set -- "$@" "no '$text' in:" ;; esac
   [ ! -s "$work/stdout" ] || set -- "$@" "stdout is not empty: $(head -1 "$work/stdout")"
-  cmp -s "$work/before" "$work/after" || set -- "$@" "files changed: $(diff "$work/before" "$work/after")"
-  [ $# -eq 1 ] || set -- "$@" "$(cat "$work/stderr")"
+  [ "$before" = "$after" ] || set -- "$@" "files changed: $before, and now: $after"
+  [ $# -eq 1 ] || set -- "$@" "$said"
   result "$@"
 }
 
