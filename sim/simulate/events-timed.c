@@ -432,13 +432,9 @@ ps_timed_take (PsEvents *events)
     return FALSE;
   timed->now_ns = due_ns;
   timed->turn++;
-  do
-    {
-      while (ps_due_first_ns (timed->due) == due_ns)
-        take_event (events);
-      while (ps_due_first_ns (timed->begins) == due_ns)
-        begin_transfer (events, ps_due_take (timed->begins));
-    }
-  while (ps_due_first_ns (timed->due) == due_ns);
+  while (ps_due_first_ns (timed->begins) == due_ns)
+    begin_transfer (events, ps_due_take (timed->begins));
+  while (ps_due_first_ns (timed->due) == due_ns)
+    take_event (events);
   return TRUE;
 }

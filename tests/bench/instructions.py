@@ -31,6 +31,8 @@ COMMANDS = {
     'predict channels': f'{{0}} predict -s zb-v,interleaved -p 8 -m 64 {COSTS} --comm direction',
     'predict modelled': '{0} predict -s 1f1b -p 4 -m 8 --model llama-3-8b --cluster h100-80gb --tensor 2',
     'predict bypass': f'{{0}} predict -s zb-h1,zb-v -p 8 -m 32 {COSTS} --sync bypass',
+    'predict slow-down': f'{{0}} predict -s interleaved -p 16 -m 128 -v 2 {COSTS} --comm=rank --overlap-slowdown=1.1',
+    'predict ready order': f'{{0}} predict -s interleaved -p 16 -m 128 -v 2 {COSTS} --comm=rank --ready-order=8',
     'search': f'{{0}} search -p 4 -m 8 {COSTS} --memory-limit 6MiB --moves 20000 --jobs 1',
     'sweep': '{0} sweep spec.ini --db results.db --jobs 1',
     'sweep auto': '{0} sweep auto.ini --db auto.db --jobs 1',
