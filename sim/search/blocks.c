@@ -11,7 +11,7 @@
 #define FRESH_SEARCHES 3
 #define LONG_WAITS 8
 
-/* Smaller problems without slots have no blocks: local search does better. */
+/* Smaller problems have no cells: local search does better. */
 #define LEAST_OPS 2048
 
 /* PACE_SPREAD is how much faster than memory allows microbatches may come, MAX_BURST how many of them may be ahead, and
@@ -21,19 +21,24 @@
 #define STRETCH_SPREAD 0.25
 
 /* Shapes of cells that a fresh search tries first: where lanes go both ways, and else. */
-#define N_SHAPES 3
+#define N_SHAPES 4
 #define N_SHAPES_ONE_WAY 2
+
+/* The part of the microbatches in a pipeline that go as soon as they can at its end, for a fresh search. */
+#define LAST_PART 8
 
 /* Units of time in a turn of a cell. */
 #define MIN_UNITS 24
 #define MAX_UNITS 60
 #define UNITS_STEP 6
+#define UNITS_DRAWS 3
 
 /* Stretches of stages that a change of waits concerns, at most. */
 #define MAX_CHANGES 3
 
-gboolean
-ps_blocks_have_slots (const PsProblem *problem)
+/* Whether the placement is a V of two chunks. */
+static gboolean
+is_v (const PsProblem *problem)
 {
   guint p = problem->n_devices;
 
@@ -46,10 +51,10 @@ ps_blocks_have_slots (const PsProblem *problem)
 }
 
 gboolean
-ps_blocks_suit (const PsProblem *problem)
+ps_blocks_suit (const PsProblem *problem, gboolean have_slots)
 {
   return !problem->joins && problem->n_slices == 1
-         && (ps_blocks_have_slots (problem) || (problem->n_ops >= LEAST_OPS && ps_cell_suits (problem)));
+         && (have_slots ? is_v (problem) : problem->n_ops >= LEAST_OPS && ps_cell_suits (problem));
 }
 
 static guint8
@@ -129,10 +134,12 @@ least_pace (const PsProblem *problem, const PsCell *cell)
 static void
 set_shape (const PsProblem *problem, PsBlock *block, guint64 n_tries)
 {
-  static const double longer[N_SHAPES] = { 0, 0, 0.02 };
+  static const double longer[N_SHAPES] = { 0, 0, 0.02, 0.02 };
 
   block->n_w = n_tries == 1 ? 0 : 2;
   block->stretch = longer[n_tries] > 0 ? 1 + longer[n_tries] : ps_cell_no_wait (problem, block->n_w);
+  block->has_w = n_tries == N_SHAPES - 1;
+  block->n_last = block->has_w ? MIN (problem->n_devices, problem->m) / LAST_PART : 0;
 }
 
 static void
@@ -148,14 +155,14 @@ draw_shape (const PsProblem *problem, PsBlock *block, PsRandom *random)
     block->stretch += STRETCH_SPREAD * part * part;
 }
 
-/* Makes the list of a plan; FALSE: it has none, or takes `enough` or longer. */
+/* Makes a plan; FALSE: there is none, or it takes `enough` or longer. */
 static gboolean
-list_plan (const PsProblem *problem, const PsBlock *block, gint64 enough, guint32 *list)
+make_plan (const PsProblem *problem, const PsBlock *block, gint64 enough, PsPlan *plan)
 {
   gint64 least = least_pace (problem, &block->cell);
   const PsInjection injection = { &block->cell, (gint64)((double)least * block->pace), block->burst };
 
-  return least * problem->m < enough && ps_inject (problem, &injection, list);
+  return least * problem->m < enough && ps_inject (problem, &injection, plan);
 }
 
 static gboolean
@@ -169,36 +176,58 @@ fill_v (PsOrder *order, const guint8 *wait, PsRandom *random)
   return ps_order_from_schedule (order, schedule);
 }
 
-/* Fills the order by the plan, with W wherever a device would wait. */
+/* Fills the order by the plan. */
 static gboolean
 fill_planned (PsOrder *order, const PsBlock *block, gint64 enough, PsRandom *random)
 {
   g_autofree guint32 *list = g_new (guint32, order->problem->n_ops);
+  g_autofree guint8 *n_w = block->has_w ? g_new (guint8, order->problem->n_ops) : NULL;
+  PsPlan plan = { list, n_w, block->n_last };
   const PsPolicy policy = { .bias[PS_OP_W] = { .base = 1 - ps_random_unit (random) / 2 },
                             .ahead = { .base = order->problem->m },
-                            .planned = list };
+                            .plan = &plan };
 
-  return list_plan (order->problem, block, enough, list) && ps_greedy_build (order, &policy, NULL);
+  return make_plan (order->problem, block, enough, &plan) && ps_greedy_build (order, &policy, NULL);
 }
 
 /* Fills and evaluates the order; returns its objective, G_MAXINT64 where it is no solution or its plan takes `enough`
  * or longer. */
 static gint64
-build (PsOrder *order, const PsBlock *block, gint64 enough, PsRandom *random)
+build (PsBlocks *blocks, PsOrder *order, const PsBlock *block, gint64 enough)
 {
-  gboolean fills = ps_blocks_have_slots (order->problem) ? fill_v (order, block->wait, random)
-                                                         : fill_planned (order, block, enough, random);
+  gboolean fills = blocks->have_slots ? fill_v (order, block->wait, &blocks->random)
+                                      : fill_planned (order, block, enough, &blocks->random);
 
   return fills && ps_order_evaluate (order) && order->excess == 0 ? order->objective : G_MAXINT64;
 }
 
-/* Where lanes go one way, two or three hops to the next device and back fit a turn: they have whole units. */
+/* Where lanes go one way, two or three hops to the next device and back fit a turn: they have whole units. A plan that
+ * says where W run takes the number whose units fit the ops best, of several. */
 static guint
-draw_units (const PsProblem *problem, PsRandom *random)
+draw_units (const PsProblem *problem, const PsBlock *block, PsRandom *random)
 {
-  guint step = ps_cell_goes_both_ways (problem) ? 1 : UNITS_STEP;
+  gboolean both_ways = ps_cell_goes_both_ways (problem);
+  guint step = both_ways ? 1 : UNITS_STEP, best = 0;
+  double least = G_MAXDOUBLE;
 
-  return step * (MIN_UNITS / step + ps_random_below (random, (MAX_UNITS - MIN_UNITS) / step + 1));
+  for (guint i = block->has_w ? UNITS_DRAWS : 1; i > 0; i--)
+    {
+      guint n = step * (MIN_UNITS / step + ps_random_below (random, (MAX_UNITS - MIN_UNITS) / step + 1));
+      double rounding = ps_cell_rounding (problem, block->n_w, block->stretch, n);
+
+      best = rounding < least ? n : best;
+      least = MIN (least, rounding);
+    }
+  return best;
+}
+
+/* Draws whether a plan says where W run; then a part of the last microbatches in the pipeline goes as soon as it can.
+ */
+static void
+draw_w (const PsProblem *problem, PsBlock *block, PsRandom *random)
+{
+  block->has_w = ps_random_below (random, 2);
+  block->n_last = block->has_w ? ps_random_below (random, MIN (problem->n_devices, problem->m)) : 0;
 }
 
 /* Changes a block, or makes a new one for the first tries. FALSE: it has no plan. */
@@ -206,7 +235,7 @@ static gboolean
 change_cell (PsBlocks *blocks, const PsProblem *problem, PsBlock *block, guint64 n_tries)
 {
   PsRandom *random = &blocks->random;
-  guint which = ps_random_below (random, 8);
+  guint which = ps_random_below (random, 10);
   gboolean given = n_tries < (ps_cell_goes_both_ways (problem) ? N_SHAPES : N_SHAPES_ONE_WAY);
 
   if (given)
@@ -214,12 +243,14 @@ change_cell (PsBlocks *blocks, const PsProblem *problem, PsBlock *block, guint64
   else if (which == 0 || block->cell.n_waves == 0)
     draw_shape (problem, block, random);
   if (which < 5 || given || block->cell.n_waves == 0)
-    return ps_cell_plan (&block->cell, problem, block->n_w, block->stretch, draw_units (problem, random), blocks->spend,
-                         blocks->data);
+    return ps_cell_plan (&block->cell, problem, block->n_w, block->stretch, draw_units (problem, block, random),
+                         blocks->spend, blocks->data);
   if (which < 7)
     block->pace = 1 - PACE_SPREAD * ps_random_unit (random);
-  else
+  else if (which < 8)
     block->burst = ps_random_below (random, MAX_BURST + 1);
+  else
+    draw_w (problem, block, random);
   return TRUE;
 }
 
@@ -228,7 +259,7 @@ static gboolean
 change_block (PsBlocks *blocks, const PsProblem *problem, PsBlock *block, gboolean anew, gboolean has_found,
               guint64 n_tries)
 {
-  if (!ps_blocks_have_slots (problem))
+  if (!blocks->have_slots)
     return change_cell (blocks, problem, block, anew ? n_tries : N_SHAPES);
   if (!has_found)
     draw_waits (problem, block->wait, &blocks->random);
@@ -283,7 +314,7 @@ ps_blocks_search (PsBlocks *blocks, PsOrder *scratch)
   for (guint64 i = 0; i < blocks->n_tries && blocks->spend (blocks->n_moves, blocks->data); i++)
     {
       gboolean has_plan = change_block (blocks, problem, &block, anew, current_ns < G_MAXINT64, i);
-      gint64 objective = has_plan ? build (scratch, &block, current_ns, random) : G_MAXINT64;
+      gint64 objective = has_plan ? build (blocks, scratch, &block, current_ns) : G_MAXINT64;
       gboolean takes = objective <= current_ns && objective < G_MAXINT64;
 
       if (takes)

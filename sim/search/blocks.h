@@ -1,4 +1,4 @@
-/* blocks.h - orders that repeat a block: on a V, ways with the waits of ps_family_v_hops; else the periods of a cell.
+/* blocks.h - orders that repeat a block: the slots of ps_family_v_hops, with waits of their own, or periods of a cell.
  */
 #pragma once
 
@@ -7,16 +7,19 @@
 
 typedef struct
 {
-  guint8 *wait; /* [2 * n_stages] on a V: slots before F and B of each stage */
+  guint8 *wait; /* [2 * n_stages] slots before F and B of each stage */
   PsCell cell;
   guint n_w;      /* of every two W, that the cell has room for */
   double stretch; /* of the cell's period, in parts of the work in it */
   double pace;    /* least time between microbatches, in parts of what time and memory allow on average */
   guint burst;    /* microbatches that may come ahead of the pace */
+  gboolean has_w; /* whether the plan says where W run */
+  guint n_last;   /* as in PsPlan */
 } PsBlock;
 
 typedef struct
 {
+  gboolean have_slots; /* slots, not cells */
   PsRandom random;
   PsBlock best;
   gint64 best_ns;                                      /* objective of its order; G_MAXINT64: none yet */
@@ -30,11 +33,9 @@ typedef struct
 void ps_blocks_init (PsBlocks *blocks, const PsProblem *problem);
 void ps_blocks_clear (PsBlocks *blocks);
 
-/* Whether blocks may help: no ops are sliced or joined, and the problem is a V, or large and has cells. */
-gboolean ps_blocks_suit (const PsProblem *problem);
-
-/* Whether the placement is a V of two chunks, whose blocks are those of ps_family_v_hops. */
-gboolean ps_blocks_have_slots (const PsProblem *problem);
+/* Whether blocks may help: no ops are sliced or joined, and the problem is a V of two chunks, which has slots, or is
+ * large and has cells. */
+gboolean ps_blocks_suit (const PsProblem *problem, gboolean have_slots);
 
 /* Tries blocks, each like the last good one with a change. `scratch` takes their orders. */
 void ps_blocks_search (PsBlocks *blocks, PsOrder *scratch);

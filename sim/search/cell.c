@@ -77,6 +77,20 @@ ps_cell_no_wait (const PsProblem *problem, guint n_w)
   return ceil (turn / hop) * hop / turn;
 }
 
+double
+ps_cell_rounding (const PsProblem *problem, guint n_w, double stretch, guint n_units)
+{
+  double unit_ns = turn_work (problem, n_w) * stretch / n_units, sum = 0;
+
+  for (guint kind = 0; kind < N_KINDS; kind++)
+    {
+      double length = (double)problem->duration[kind] / unit_ns;
+
+      sum += fabs (length - rint (length));
+    }
+  return sum / n_units;
+}
+
 /* A microbatch on its way. */
 typedef struct
 {

@@ -22,6 +22,10 @@ guint ps_cell_n_waves (const PsProblem *problem);
  * where no stretch does that: lanes go both ways. */
 double ps_cell_no_wait (const PsProblem *problem, guint n_w);
 
+/* Units by which the ops of a turn are too long or too short, as a part of the turn, if times are rounded as in
+ * ps_cell_plan. It is that of the first device's first stage. */
+double ps_cell_rounding (const PsProblem *problem, guint n_w, double stretch, guint n_units);
+
 /* Fills the cell whose waits are shortest. The period is `stretch` times the work that it has room for at the busiest
  * device. Times are rounded to units; two lanes' share of the period has n_units of them. spend is told the moves that
  * the next device counts as; FALSE ends the plan. Returns FALSE where there is no cell, or the plan was ended. */

@@ -14,7 +14,6 @@ typedef struct
   guint alive;    /* microbatches let into its first stage and not yet done with it */
   guint allowed;  /* limit of `alive` */
   gint64 burst;   /* most that an op, or a B and its W, take only while they run */
-  guint planned;  /* in policy->planned: the next F or B */
   guint32 choice; /* op with the lowest score; NO_OP: none */
   guint32 with;   /* as in PsOrder.partner */
   gint64 start;   /* its start; G_MAXINT64: none */
@@ -30,6 +29,7 @@ typedef struct
   gint64 *pair_penalty; /* [stages] of pairs with an F of that stage */
   const gint64 *nudge;
   const PsPolicy *policy;
+  PsFollow *follow; /* NULL: no plan */
   guint group;
   gint64 *end;    /* [n_ops] -1: not placed */
   guint n_leaves; /* power of two, n_devices at least, and 2 */
@@ -52,6 +52,7 @@ greedy_clear (Greedy *greedy)
   g_free (greedy->pair_penalty);
   g_free (greedy->end);
   g_free (greedy->first);
+  ps_follow_free (greedy->follow);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Greedy, greedy_clear)
 
@@ -95,6 +96,7 @@ greedy_init (Greedy *greedy, PsOrder *order, const PsPolicy *policy)
   greedy->order = order;
   greedy->problem = problem;
   greedy->policy = policy;
+  greedy->follow = policy->plan != NULL ? ps_follow_new (problem, policy->plan) : NULL;
   greedy->station = g_new0 (Station, p);
   greedy->next = g_new0 (guint, (gsize)problem->n_stages * N_KINDS);
   greedy->penalty = g_new0 (gint64, (gsize)problem->n_stages * N_KINDS);
@@ -112,7 +114,6 @@ greedy_init (Greedy *greedy, PsOrder *order, const PsPolicy *policy)
       guint n = problem->first_stage[d + 1] - problem->first_stage[d];
 
       greedy->station[d] = (Station){ .level = problem->held[d],
-                                      .planned = problem->first[d],
                                       .choice = NO_OP,
                                       .start = G_MAXINT64,
                                       .allowed = (guint)CLAMP (ahead * p + problem->n_slices + 0.5, 1, problem->m) };
@@ -182,7 +183,7 @@ may_start (const Greedy *greedy, guint device, guint chain, guint kind)
   guint microbatch = greedy->next[chain];
   gint64 level = station->level + problem->take[chain];
 
-  if (kind != PS_OP_F || level > problem->limit[device] || greedy->policy->planned != NULL)
+  if (kind != PS_OP_F || level > problem->limit[device] || greedy->follow != NULL)
     return level <= problem->limit[device];
   if (chain / N_KINDS == problem->stages[problem->first_stage[device]]
       && microbatch >= next_whole (problem, station->oldest) && station->alive >= station->allowed)
@@ -212,8 +213,8 @@ has_turn (const Greedy *greedy, guint device, guint index, guint kind)
   guint begin = problem->first_stage[device], n = problem->first_stage[device + 1] - begin;
   guint chain = problem->stages[begin + index] * N_KINDS + kind;
 
-  if (greedy->policy->planned != NULL && kind != PS_OP_W)
-    return greedy->policy->planned[greedy->station[device].planned] == chain * problem->m + greedy->next[chain];
+  if (greedy->follow != NULL && kind != PS_OP_W)
+    return ps_follow_has_room (greedy->follow, device, chain * problem->m + greedy->next[chain]);
   if (greedy->group == 0 || kind == PS_OP_W)
     return TRUE;
   for (guint i = 0; i < n; i++)
@@ -267,6 +268,14 @@ prefers_fused (const Greedy *greedy, guint device, guint b)
          || station->level + problem->take[b] - problem->give[b] + problem->take[b + 1] > problem->limit[device];
 }
 
+static inline G_ALWAYS_INLINE gint64
+penalty_of (const Greedy *greedy, guint device, guint chain, guint op)
+{
+  gint64 penalty = greedy->penalty[chain];
+
+  return greedy->follow == NULL ? penalty : ps_follow_penalty (greedy->follow, device, op, penalty);
+}
+
 /* Makes the op the device's choice if its score is the lowest so far. */
 static inline G_ALWAYS_INLINE void
 choose_single (Greedy *greedy, guint device, guint index, guint kind, gint64 *best)
@@ -275,13 +284,14 @@ choose_single (Greedy *greedy, guint device, guint index, guint kind, gint64 *be
   Station *station = &greedy->station[device];
   guint chain = problem->stages[problem->first_stage[device] + index] * N_KINDS + kind;
   Next next = next_of (greedy, chain);
-  gint64 start = MAX (station->free_ns, next.arrival), score;
+  gint64 start = MAX (station->free_ns, next.arrival), penalty, score;
   gboolean fused;
 
   if (next.op == NO_OP)
     return;
-  score = start + greedy->penalty[chain] + nudge_of (greedy, next.op);
-  if (score >= *best)
+  penalty = penalty_of (greedy, device, chain, next.op);
+  score = start + penalty + nudge_of (greedy, next.op);
+  if (penalty == G_MAXINT64 || score >= *best)
     return;
   fused = kind == PS_OP_B && problem->joins && prefers_fused (greedy, device, chain);
   if ((!fused && !may_start (greedy, device, chain, kind)) || !has_turn (greedy, device, index, kind))
@@ -367,7 +377,8 @@ place_op (Greedy *greedy, guint device, guint op, gint64 end)
 
   greedy->end[op] = end;
   greedy->next[chain]++;
-  greedy->station[device].planned += chain % N_KINDS != PS_OP_W;
+  if (greedy->follow != NULL)
+    ps_follow_run (greedy->follow, device, op);
   note_alive (greedy, device, chain);
 }
 

@@ -1,6 +1,7 @@
 /* greedy.h - list scheduling: time runs forward, and each free device takes the op with the lowest score. */
 #pragma once
 
+#include "follow.h"
 #include "order.h"
 #include "random.h"
 
@@ -23,14 +24,14 @@ typedef struct
   gboolean fuses;    /* backwards run as BW where BW may be better */
   PsPolicyRule ahead;
   guint group; /* 0: forwards and backwards of all chunks compete; N: N microbatches go through a chunk in a row */
-  const guint32 *planned; /* the order of the F and B of each device, from problem->first on; NULL: any */
+  const PsPlan *plan; /* the order to follow; NULL: none */
 } PsPolicy;
 
 void ps_policy_draw (PsPolicy *policy, const PsProblem *problem, PsRandom *random);
 void ps_policy_change (PsPolicy *policy, PsRandom *random, double step);
 
 /* Fills the order's sequence by the policy. `nudge` ([n_ops] ns, NULL: none) is added to the scores of single ops. It
- * keeps room for the oldest microbatch of every device, where no order is planned. So one copy without groups and plan
+ * keeps room for the oldest microbatch of every device, where there is no plan. So one copy without groups and plan
  * always succeeds if each device has ps_search_least_memory and W takes nothing at its start. Else it may get stuck,
  * and returns FALSE. */
 gboolean ps_greedy_build (PsOrder *order, const PsPolicy *policy, const gint64 *nudge);

@@ -4,6 +4,9 @@
 /* Periods in a row without an entry, after which a plan is given up. */
 #define MAX_PERIODS 1024
 
+/* The part of a W that may be missing where a plan has room for it. */
+#define W_SLACK 4
+
 typedef struct
 {
   gint64 start;
@@ -205,8 +208,30 @@ add_up_bytes (const PsProblem *problem, gint64 *bytes)
     }
 }
 
+/* The W that have room between two planned ops. Positions in a cell are rounded, so a little less is room enough. */
+static guint8
+count_w (const PsProblem *problem, const Planned *planned)
+{
+  guint chain = chain_of (problem, planned->op);
+  gint64 w = problem->duration[chain - chain % N_KINDS + PS_OP_W];
+  gint64 gap = planned[1].start - planned->start - problem->duration[chain];
+
+  return w > 0 ? (guint8)CLAMP ((gap + w / W_SLACK) / w, 0, G_MAXUINT8) : G_MAXUINT8;
+}
+
+static void
+write_plan (const PsProblem *problem, const Line *line, guint first, PsPlan *plan)
+{
+  for (guint i = 0; i < line->n_planned; i++)
+    {
+      plan->list[first + i] = line->planned[i].op;
+      if (plan->n_w != NULL)
+        plan->n_w[first + i] = i + 1 < line->n_planned ? count_w (problem, &line->planned[i]) : G_MAXUINT8;
+    }
+}
+
 gboolean
-ps_inject (const PsProblem *problem, const PsInjection *injection, guint32 *list)
+ps_inject (const PsProblem *problem, const PsInjection *injection, PsPlan *into)
 {
   g_autofree Line *line = g_new0 (Line, problem->n_devices);
   g_autofree Planned *planned = g_new (Planned, problem->n_ops);
@@ -222,7 +247,6 @@ ps_inject (const PsProblem *problem, const PsInjection *injection, guint32 *list
   if (!enter_all (&plan, injection))
     return FALSE;
   for (guint d = 0; d < problem->n_devices; d++)
-    for (guint i = 0; i < line[d].n_planned; i++)
-      list[problem->first[d] + i] = line[d].planned[i].op;
+    write_plan (problem, &line[d], problem->first[d], into);
   return TRUE;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cell.h"
+#include "follow.h"
 
 typedef struct
 {
@@ -10,6 +11,6 @@ typedef struct
   guint burst; /* microbatches that may enter ahead of the pace */
 } PsInjection;
 
-/* Lists the F and B of each device by their planned starts: list is [n_ops], filled from problem->first on. A W counts
- * as run right after its B, but takes no time of its device. FALSE: a microbatch does not fit the memory. */
-gboolean ps_inject (const PsProblem *problem, const PsInjection *injection, guint32 *list);
+/* Fills a plan: F and B of each device by their planned starts, and the W that have room after each, unless plan->n_w
+ * is NULL. To the memory a W counts as run right after its B. FALSE: a microbatch does not fit the memory. */
+gboolean ps_inject (const PsProblem *problem, const PsInjection *injection, PsPlan *plan);

@@ -16,8 +16,8 @@
 /* Local searches of a round that start from list schedules of their own. */
 #define FRESH_STARTS 3
 
-/* Orders of blocks that a round tries take the moves of this number of local searches. Without slots they take this
- * part of one, their cells' moves come on top, and they come first. */
+/* Orders of slots that a round tries take the moves of this number of local searches. Orders of cells take this part of
+ * one, the cells' own moves come on top, and they come first. */
 #define BLOCKS_PER_SEARCH 2
 #define BLOCK_PART 2
 
@@ -274,14 +274,24 @@ offer_block (const PsOrder *order, gpointer data)
 }
 
 static void
-try_blocks (PsSearchWorker *worker, gboolean have_slots, guint64 n_moves)
+try_blocks (PsSearchWorker *worker, PsBlocks *blocks, guint64 n_moves)
 {
-  if (!ps_blocks_suit (worker->problem) || ps_blocks_have_slots (worker->problem) != have_slots)
+  if (!ps_blocks_suit (worker->problem, blocks->have_slots))
     return;
-  worker->blocks.random = worker->runner->random;
-  worker->blocks.n_tries = n_moves / worker->blocks.n_moves;
-  ps_blocks_search (&worker->blocks, worker->scratch);
-  worker->runner->random = worker->blocks.random;
+  blocks->random = worker->runner->random;
+  blocks->n_tries = n_moves / blocks->n_moves;
+  ps_blocks_search (blocks, worker->scratch);
+  worker->runner->random = blocks->random;
+}
+
+static void
+init_blocks (PsSearchWorker *worker, PsBlocks *blocks, gboolean have_slots)
+{
+  *blocks = (PsBlocks){
+    .have_slots = have_slots, .n_moves = moves_per_order (worker), .spend = spend, .offer = offer_block, .data = worker
+  };
+  if (ps_blocks_suit (worker->problem, have_slots))
+    ps_blocks_init (blocks, worker->problem);
 }
 
 /* Puts a piece of the best order in place of its surroundings, which helps if many microbatches follow the same
@@ -367,12 +377,12 @@ void
 ps_search_worker_round (PsSearchWorker *worker)
 {
   ps_search_worker_spend (worker, 1);
-  try_blocks (worker, FALSE, worker->length / BLOCK_PART);
+  try_blocks (worker, &worker->cells, worker->length / BLOCK_PART);
   try_policies (worker);
   widen (worker);
   improve (worker, worker->best);
   nudge_ops (worker, ps_search_worker_draw (worker), worker->length / moves_per_order (worker) / 2);
-  try_blocks (worker, TRUE, BLOCKS_PER_SEARCH * worker->length);
+  try_blocks (worker, &worker->slots, BLOCKS_PER_SEARCH * worker->length);
   improve (worker, ps_search_worker_draw (worker)->order);
   for (guint i = 0; i < FRESH_STARTS; i++)
     improve (worker, NULL);
@@ -394,10 +404,8 @@ ps_search_worker_init (PsSearchWorker *worker, PsRunner *runner, const PsStart *
   worker->length
       = MAX (CLAMP (LENGTH_PER_OP * problem->n_ops, MIN_LENGTH, SMALL_LENGTH), LARGE_LENGTH_PER_OP * problem->n_ops);
   worker->width = MIN_WIDTH;
-  worker->blocks
-      = (PsBlocks){ .n_moves = moves_per_order (worker), .spend = spend, .offer = offer_block, .data = worker };
-  if (ps_blocks_suit (problem))
-    ps_blocks_init (&worker->blocks, problem);
+  init_blocks (worker, &worker->cells, FALSE);
+  init_blocks (worker, &worker->slots, TRUE);
   ps_order_assign (worker->best, start->order);
   for (guint i = 0; i < POOL_SIZE; i++)
     {
@@ -414,5 +422,6 @@ ps_search_worker_clear (PsSearchWorker *worker)
     ps_order_free (worker->pool[i].order);
   ps_order_free (worker->best);
   ps_order_free (worker->scratch);
-  ps_blocks_clear (&worker->blocks);
+  ps_blocks_clear (&worker->cells);
+  ps_blocks_clear (&worker->slots);
 }

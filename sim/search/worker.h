@@ -41,9 +41,10 @@ typedef struct
   guint64 n_policies;     /* tried */
   guint64 length;         /* of the next local search, moves */
   guint width;            /* of the next beam */
-  PsBlocks blocks;        /* where ps_blocks_suit */
-  double unit_ns;         /* mean duration of an op */
-  double unit_bytes;      /* mean of what an F takes */
+  PsBlocks cells;         /* where ps_blocks_suit */
+  PsBlocks slots;
+  double unit_ns;    /* mean duration of an op */
+  double unit_bytes; /* mean of what an F takes */
 } PsSearchWorker;
 
 /* A start without a problem makes a worker without one, which must not be given work. */
