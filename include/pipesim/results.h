@@ -99,8 +99,8 @@ gboolean ps_results_begin (PsResults *results, const char *digest, const char *s
 /* Adds the digests of all settings that it holds to a set of char *. */
 gboolean ps_results_digests (PsResults *results, GHashTable *digests, GError **error);
 
-/* How many settings it holds, predicted and skipped. */
-gboolean ps_results_count (PsResults *results, guint64 *predicted, guint64 *skipped, GError **error);
+/* How many settings of its sweep, which has begun, are predicted, skipped, and neither. */
+gboolean ps_results_count (PsResults *results, guint64 *predicted, guint64 *skipped, guint64 *missing, GError **error);
 
 /* Stores n settings in one transaction; what is there already stays. */
 gboolean ps_results_store (PsResults *results, PsResult *const *rows, guint n, GError **error);

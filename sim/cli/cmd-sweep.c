@@ -219,14 +219,17 @@ sweep (int argc, char **argv, GError **error)
 static gboolean
 merge_files (char *const *paths, guint n, PsResults *results, GError **error)
 {
-  guint64 predicted, skipped;
+  guint64 predicted, skipped, missing;
 
   for (guint i = 0; i < n; i++)
     if (!ps_results_merge (results, paths[i], error))
       return FALSE;
-  if (!ps_results_count (results, &predicted, &skipped, error))
+  if (!ps_results_count (results, &predicted, &skipped, &missing, error))
     return FALSE;
-  g_printerr ("%" G_GUINT64_FORMAT " predicted, %" G_GUINT64_FORMAT " impossible\n", predicted, skipped);
+  g_printerr ("%" G_GUINT64_FORMAT " settings: %" G_GUINT64_FORMAT " predicted, %" G_GUINT64_FORMAT
+              " impossible, %" G_GUINT64_FORMAT " missing%s\n",
+              predicted + skipped + missing, predicted, skipped, missing,
+              missing > 0 ? "; pipesim sweep with --resume predicts them" : "");
   return TRUE;
 }
 

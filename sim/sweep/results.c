@@ -167,15 +167,17 @@ ps_results_digests (PsResults *results, GHashTable *digests, GError **error)
 }
 
 gboolean
-ps_results_count (PsResults *results, guint64 *predicted, guint64 *skipped, GError **error)
+ps_results_count (PsResults *results, guint64 *predicted, guint64 *skipped, guint64 *missing, GError **error)
 {
-  gint64 n_predicted, n_skipped;
+  gint64 n_predicted, n_skipped, n_points;
 
   if (!ps_database_integer (results->file, "SELECT count (*) FROM prediction", &n_predicted, error)
-      || !ps_database_integer (results->file, "SELECT count (*) FROM skipped", &n_skipped, error))
+      || !ps_database_integer (results->file, "SELECT count (*) FROM skipped", &n_skipped, error)
+      || !ps_database_integer (results->file, "SELECT points FROM sweep", &n_points, error))
     return FALSE;
   *predicted = (guint64)n_predicted;
   *skipped = (guint64)n_skipped;
+  *missing = (guint64)(n_points - n_predicted - n_skipped);
   return TRUE;
 }
 

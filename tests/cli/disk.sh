@@ -61,7 +61,7 @@ refuse 1 "--trace: disk/x.json: Read-only file system" $paced --trace disk/x.jso
 refuse 1 "disk/costs.db: cannot be written to" $measure
 pipesim predict --schedule 1f1b -p 2 -m 2 --db disk/costs.db >out.txt 2>err.txt && set -- || set -- "$(cat err.txt)"
 result "a database that can only be read predicts" "$@"
-run "a sweep that can only be read is merged" "2 predicted" pipesim sweep merge all.db disk/r.db
+run "a sweep that can only be read is merged" "2 settings: 2 predicted, 0 impossible, 0 missing" pipesim sweep merge all.db disk/r.db
 run "and its rows are there" gpipe pipesim pareto all.db --per schedule
 umount disk
 finish
