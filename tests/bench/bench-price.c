@@ -180,7 +180,8 @@ bench_row (const Row *row, double search_seconds, double anneal_seconds)
 
   if (family == G_MAXINT64)
     g_assert_true (ps_order_from_schedule (order, result->schedule) && ps_order_evaluate (order));
-  annealed = MIN (family, anneal (&pricing, placement, order, anneal_seconds, &n_prices));
+  annealed = anneal (&pricing, placement, order, anneal_seconds, &n_prices);
+  annealed = MIN (annealed, family);
   printf ("%s, %s v=%u\n  best family %.3f ms (%s)  search %.3f ms (%s)  annealed %.3f ms (%" G_GUINT64_FORMAT
           " orders), %+.2f %%  bound %.3f ms, gap %.2f %%\n  price %.1f us, guess %.1f us\n",
           row->line + 2, ps_placement_name (row->placement), row->n_chunks,
