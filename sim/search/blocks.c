@@ -24,7 +24,7 @@
 #define N_SHAPES 4
 #define N_SHAPES_ONE_WAY 2
 
-/* The part of the microbatches in a pipeline that go as soon as they can at its end, for a fresh search. */
+/* At its end, one in LAST_PART of the microbatches in a pipeline go as soon as they can, for a fresh search. */
 #define LAST_PART 8
 
 /* Units of time in a turn of a cell. */
@@ -130,7 +130,8 @@ least_pace (const PsProblem *problem, const PsCell *cell)
 }
 
 /* The first tries are of the cells that are best most often: those without waits, with room for all W and for none;
- * then a slightly longer one with room for all W, which waits much less where lanes go both ways. */
+ * then a slightly longer one with room for all W, which waits much less where lanes go both ways; then one like that
+ * whose plan says where W run. */
 static void
 set_shape (const PsProblem *problem, PsBlock *block, guint64 n_tries)
 {
@@ -155,12 +156,13 @@ draw_shape (const PsProblem *problem, PsBlock *block, PsRandom *random)
     block->stretch += STRETCH_SPREAD * part * part;
 }
 
-/* Makes a plan; FALSE: there is none, or it takes `enough` or longer. */
+/* Makes a plan; FALSE: there is none, it takes `enough` or longer, or the search ends. */
 static gboolean
-make_plan (const PsProblem *problem, const PsBlock *block, gint64 enough, PsPlan *plan)
+make_plan (const PsBlocks *blocks, const PsProblem *problem, const PsBlock *block, gint64 enough, PsPlan *plan)
 {
   gint64 least = least_pace (problem, &block->cell);
-  const PsInjection injection = { &block->cell, (gint64)((double)least * block->pace), block->burst };
+  const PsInjection injection
+      = { &block->cell, (gint64)((double)least * block->pace), block->burst, blocks->spend, blocks->data };
 
   return least * problem->m < enough && ps_inject (problem, &injection, plan);
 }
@@ -178,16 +180,14 @@ fill_v (PsOrder *order, const guint8 *wait, PsRandom *random)
 
 /* Fills the order by the plan. */
 static gboolean
-fill_planned (PsOrder *order, const PsBlock *block, gint64 enough, PsRandom *random)
+fill_planned (PsBlocks *blocks, PsOrder *order, const PsBlock *block, gint64 enough)
 {
   g_autofree guint32 *list = g_new (guint32, order->problem->n_ops);
   g_autofree guint8 *n_w = block->has_w ? g_new (guint8, order->problem->n_ops) : NULL;
   PsPlan plan = { list, n_w, block->n_last };
-  const PsPolicy policy = { .bias[PS_OP_W] = { .base = 1 - ps_random_unit (random) / 2 },
-                            .ahead = { .base = order->problem->m },
-                            .plan = &plan };
+  const PsPolicy policy = { .bias[PS_OP_W] = { .base = 1 - ps_random_unit (&blocks->random) / 2 }, .plan = &plan };
 
-  return make_plan (order->problem, block, enough, &plan) && ps_greedy_build (order, &policy, NULL);
+  return make_plan (blocks, order->problem, block, enough, &plan) && ps_greedy_build (order, &policy, NULL);
 }
 
 /* Fills and evaluates the order; returns its objective, G_MAXINT64 where it is no solution or its plan takes `enough`
@@ -195,8 +195,8 @@ fill_planned (PsOrder *order, const PsBlock *block, gint64 enough, PsRandom *ran
 static gint64
 build (PsBlocks *blocks, PsOrder *order, const PsBlock *block, gint64 enough)
 {
-  gboolean fills = blocks->have_slots ? fill_v (order, block->wait, &blocks->random)
-                                      : fill_planned (order, block, enough, &blocks->random);
+  gboolean fills
+      = blocks->have_slots ? fill_v (order, block->wait, &blocks->random) : fill_planned (blocks, order, block, enough);
 
   return fills && ps_order_evaluate (order) && order->excess == 0 ? order->objective : G_MAXINT64;
 }

@@ -3,7 +3,7 @@
 
 #include "problem.h"
 
-/* Where ops of a device start by the plan, which they need not keep to. */
+/* The order that ops are to run in. List scheduling need not keep to it. */
 typedef struct
 {
   guint32 *list; /* [n_ops] F and B of each device in order, from problem->first on */

@@ -205,7 +205,7 @@ group_place (const Greedy *greedy, guint device, guint index, guint kind)
   return (microbatch / greedy->group * n + chunk) * greedy->group + microbatch % greedy->group;
 }
 
-/* Whether the groups let this chunk of the device go next. */
+/* Whether the groups, or the memory that the plan takes, let this chunk of the device go next. */
 static gboolean
 has_turn (const Greedy *greedy, guint device, guint index, guint kind)
 {
@@ -290,8 +290,10 @@ choose_single (Greedy *greedy, guint device, guint index, guint kind, gint64 *be
   if (next.op == NO_OP)
     return;
   penalty = penalty_of (greedy, device, chain, next.op);
+  if (penalty == G_MAXINT64)
+    return;
   score = start + penalty + nudge_of (greedy, next.op);
-  if (penalty == G_MAXINT64 || score >= *best)
+  if (score >= *best)
     return;
   fused = kind == PS_OP_B && problem->joins && prefers_fused (greedy, device, chain);
   if ((!fused && !may_start (greedy, device, chain, kind)) || !has_turn (greedy, device, index, kind))

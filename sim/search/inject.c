@@ -179,6 +179,8 @@ enter_all (Plan *plan, const PsInjection *injection)
       gint64 shift = (gint64)(i / n) * cell->period;
       guint k = next[way->copy];
 
+      if (i % n == 0 && !injection->spend (0, injection->data))
+        return FALSE;
       n_refused++;
       if (k == problem->m || (k > injection->burst && way->entry + shift < (k - injection->burst) * injection->pace)
           || !fits (plan, way, shift))

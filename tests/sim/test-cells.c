@@ -66,6 +66,12 @@ free_of_charge (guint64 n_moves, gpointer data)
   return TRUE;
 }
 
+static gboolean
+stop (guint64 n_moves, gpointer data)
+{
+  return FALSE;
+}
+
 /* The order of a plan, with each W right after its B. */
 static PsOrder *
 order_of_plan (const PsProblem *problem, const guint32 *list)
@@ -83,6 +89,40 @@ order_of_plan (const PsProblem *problem, const guint32 *list)
           ps_order_add (order, op + problem->m, problem->n_ops);
       }
   return order;
+}
+
+/* Where a plan says where W run, an F runs before its turn only if its device has run no B yet, or has few F left.
+ * Returns how many F run before their turn. */
+static guint
+check_early (const PsProblem *problem, const PsOrder *order, const PsPlan *plan)
+{
+  g_autofree gboolean *has_run = g_new0 (gboolean, problem->n_ops);
+  guint n_early = 0;
+
+  for (guint d = 0; d < problem->n_devices; d++)
+    {
+      guint turn = problem->first[d], n_left = problem->m;
+      gboolean has_b = FALSE;
+
+      for (guint i = problem->first[d]; i < order->stop[d]; i++)
+        {
+          guint op = order->sequence[i], chain = chain_of (problem, op);
+
+          if (chain % N_KINDS == PS_OP_W)
+            continue;
+          while (has_run[plan->list[turn]])
+            turn++;
+          if (chain % N_KINDS == PS_OP_F && op != plan->list[turn])
+            {
+              g_assert_true (plan->n_w == NULL || !has_b || n_left <= plan->n_last);
+              n_early++;
+            }
+          has_run[op] = TRUE;
+          has_b |= chain % N_KINDS == PS_OP_B;
+          n_left -= chain == problem->stages[problem->first_stage[d]] * N_KINDS;
+        }
+    }
+  return n_early;
 }
 
 /* Every op of a way starts after the one before it, but for rounding by a unit on each side. */
@@ -109,12 +149,12 @@ check_ways (const PsProblem *problem, const PsCell *cell, gint64 slack)
 }
 
 /* Whatever the cell, its ways are ways, and a plan by it is an order within the memory limit: also as list scheduling
- * makes it, with W in the gaps. A plan gives up where no microbatch fits the memory. */
+ * makes it, with W in the gaps. A plan gives up where no microbatch fits the memory, and where it is told to stop. */
 static void
 test_inject (void)
 {
   PsRandom random = { 11 };
-  guint n_planned = 0;
+  guint n_planned = 0, n_early = 0;
 
   for (guint i = 0; i < n_cases (200); i++)
     {
@@ -140,9 +180,10 @@ test_inject (void)
         continue;
       n_planned++;
       check_ways (problem, &cell, cell.period / 8);
-      const PsInjection injection = { &cell, ps_random_below (&random, 3000), ps_random_below (&random, 3) };
+      PsInjection injection
+          = { &cell, ps_random_below (&random, 3000), ps_random_below (&random, 3), free_of_charge, NULL };
       PsPlan plan = { list, ps_random_below (&random, 2) ? n_w_after : NULL, ps_random_below (&random, problem->m) };
-      const PsPolicy policy = { .bias[PS_OP_W] = { .base = 1 }, .ahead = { .base = problem->m }, .plan = &plan };
+      const PsPolicy policy = { .bias[PS_OP_W] = { .base = 1 }, .plan = &plan };
       g_assert_true (ps_inject (problem, &injection, &plan));
       g_autoptr (PsOrder) order = order_of_plan (problem, list);
       g_assert_true (ps_order_evaluate (order));
@@ -150,11 +191,16 @@ test_inject (void)
       g_assert_true (ps_greedy_build (order, &policy, NULL));
       g_assert_true (ps_order_evaluate (order));
       g_assert_cmpint (order->excess, ==, 0);
+      n_early += check_early (problem, order, &plan);
+      injection.spend = stop;
+      g_assert_false (ps_inject (problem, &injection, &plan));
+      injection.spend = free_of_charge;
       for (guint d = 0; d < p; d++)
         problem->limit[d] = 1;
       g_assert_false (ps_inject (problem, &injection, &plan));
     }
   g_assert_cmpuint (n_planned, >, n_cases (200) / 2);
+  g_assert_cmpuint (n_early, >, n_planned);
 }
 
 /* A cell of two devices, and of times in units; a W takes one. */
