@@ -94,7 +94,7 @@ typedef struct
   GArray *shown; /* as of ps_table_shown */
   guint n;       /* of them */
   guint n_rows;  /* the heading included */
-  char **texts;  /* [n_rows * n], NULL in columns that are folded */
+  char **texts;  /* [n_rows * n] */
   glong *widths; /* [n] */
   guint gap;
   guint n_keys; /* columns that tell the rows apart; 0 in a table of one part */
@@ -131,7 +131,7 @@ type_of (const Sheet *sheet, guint column)
 static gboolean
 is_there (const Sheet *sheet, guint column)
 {
-  return sheet->texts[column] != NULL && (column < sheet->n_keys || (column >= sheet->first && column < sheet->end));
+  return column < sheet->n_keys || (column >= sheet->first && column < sheet->end);
 }
 
 static gboolean
@@ -167,14 +167,29 @@ longest_word (const Sheet *sheet, guint column, guint row, guint n_rows)
   return longest;
 }
 
-/* Lets headings of several words take several lines. */
+/* Lets headings of several words take several lines; all else is as wide as at first. */
 static void
 stack_headings (Sheet *sheet)
 {
+  sheet->gap = GAP;
   for (guint c = 0; c < sheet->n; c++)
-    if (sheet->texts[c] != NULL)
-      sheet->widths[c]
-          = MAX (column_width (sheet->texts + sheet->n, sheet->n_rows - 1, sheet->n, c), longest_word (sheet, c, 0, 1));
+    sheet->widths[c]
+        = MAX (column_width (sheet->texts + sheet->n, sheet->n_rows - 1, sheet->n, c), longest_word (sheet, c, 0, 1));
+}
+
+static void
+remove_column (Sheet *sheet, guint column)
+{
+  guint kept = 0;
+
+  for (guint i = 0; i < sheet->n_rows * sheet->n; i++)
+    if (i % sheet->n == column)
+      g_free (sheet->texts[i]);
+    else
+      sheet->texts[kept++] = sheet->texts[i];
+  g_array_remove_index (sheet->shown, column);
+  sheet->n = sheet->end = sheet->shown->len;
+  memmove (&sheet->widths[column], &sheet->widths[column + 1], (sheet->n - column) * sizeof *sheet->widths);
 }
 
 /* Takes columns whose rows are all equal, from the right, out of the table and into a line above it. */
@@ -185,7 +200,7 @@ fold_columns (Sheet *sheet, glong window, GString *text)
 
   for (guint c = sheet->n; c-- > 1 && sheet->n_rows > 2 && total_width (sheet) > window;)
     {
-      gboolean equal = sheet->texts[c] != NULL;
+      gboolean equal = TRUE;
 
       for (guint r = 2; r < sheet->n_rows && equal; r++)
         equal = g_str_equal (sheet->texts[r * sheet->n + c], sheet->texts[sheet->n + c]);
@@ -194,8 +209,7 @@ fold_columns (Sheet *sheet, glong window, GString *text)
       g_autofree char *entry
           = g_strdup_printf ("%s %s%s", sheet->texts[c], sheet->texts[sheet->n + c], folded->len > 0 ? ", " : "");
       g_string_prepend (folded, entry);
-      for (guint r = 0; r < sheet->n_rows; r++)
-        g_clear_pointer (&sheet->texts[r * sheet->n + c], g_free);
+      remove_column (sheet, c);
     }
   if (folded->len > 0)
     ps_text_wrap (g_string_prepend (folded, "in every row: ")->str, window, text);
@@ -309,8 +323,7 @@ tell_rows_apart (const Sheet *sheet, guint n)
       GString *key = g_string_new (NULL);
 
       for (guint c = 0; c < n; c++)
-        if (sheet->texts[c] != NULL)
-          g_string_append_printf (key, "%s\n", sheet->texts[r * sheet->n + c]);
+        g_string_append_printf (key, "%s\n", sheet->texts[r * sheet->n + c]);
       apart = g_hash_table_add (seen, g_string_free (key, FALSE));
     }
   return apart;
@@ -337,7 +350,6 @@ choose_end (Sheet *sheet, glong window)
       gboolean last = sheet->end == sheet->first + 1;
 
       stack_headings (sheet);
-      sheet->gap = GAP;
       if (last || sheet->end == sheet->n)
         narrow (sheet, window);
       if (last || total_width (sheet) <= window)

@@ -269,49 +269,59 @@ test_columns (void)
   g_assert_false (ps_column_choice_check (&all, columns, G_N_ELEMENTS (columns), TRUE, NULL));
 }
 
-/* What does not fit the window comes below, after as many columns as tell the rows apart. */
+static char *
+text_within (const PsTable *table, const char *window)
+{
+  g_autofree char *before = g_strdup (g_getenv ("COLUMNS"));
+
+  g_setenv ("COLUMNS", window, TRUE);
+  char *text = ps_table_to_text (table);
+  if (before != NULL)
+    g_setenv ("COLUMNS", before, TRUE);
+  else
+    g_unsetenv ("COLUMNS");
+  return text;
+}
+
+/* What does not fit the window comes below, after as many columns as tell the rows apart. A column that is equal in
+ * all rows makes no part of its own. */
 static void
 test_parts (void)
 {
-  static const PsColumn wide[] = { { "kind", NULL, PS_COLUMN_TEXT },
+  static const PsColumn wide[] = { { "kind", "kind", PS_COLUMN_TEXT },
                                    { "v", "v", PS_COLUMN_INTEGER },
                                    { "first_ns", "first long", PS_COLUMN_TIME },
                                    { "second_ns", "second", PS_COLUMN_TIME },
                                    { "third_ns", "third", PS_COLUMN_TIME } };
-  PsColumn named[G_N_ELEMENTS (wide)];
-  g_autofree char *columns_before = g_strdup (g_getenv ("COLUMNS"));
-  g_autofree char *text = NULL, *narrowest = NULL;
+  g_autoptr (PsTable) table = ps_table_new (wide, G_N_ELEMENTS (wide));
+  g_autoptr (PsTable) alike = ps_table_new (wide, 3);
 
-  memcpy (named, wide, sizeof wide);
-  named[0].title = "kind";
-  g_autoptr (PsTable) table = ps_table_new (named, G_N_ELEMENTS (named));
   for (guint r = 0; r < 2; r++)
     {
       ps_table_add_row (table);
       ps_table_set_text (table, "kind", "loop");
       ps_table_set_integer (table, "v", r + 1);
-      for (guint c = 2; c < G_N_ELEMENTS (named); c++)
-        ps_table_set_integer (table, named[c].key, 1000 * (100 * r + c));
+      for (guint c = 2; c < G_N_ELEMENTS (wide); c++)
+        ps_table_set_integer (table, wide[c].key, 1000 * (100 * r + c));
+      ps_table_add_row (alike);
+      ps_table_set_text (alike, "kind", r == 0 ? "a-loop-of-two-chunks" : "a-loop-of-three-chunks");
+      ps_table_set_integer (alike, "v", 7);
+      ps_table_set_integer (alike, "first_ns", 1000);
     }
-  g_setenv ("COLUMNS", "24", TRUE);
-  text = ps_table_to_text (table);
-  g_setenv ("COLUMNS", "3", TRUE);
-  narrowest = ps_table_to_text (table);
-  if (columns_before != NULL)
-    g_setenv ("COLUMNS", columns_before, TRUE);
-  else
-    g_unsetenv ("COLUMNS");
+  g_autofree char *text = text_within (table, "24"), *narrowest = text_within (table, "3");
+  g_autofree char *name = text_within (alike, "16");
   g_assert_cmpstr (text, ==,
                    "kind  v   first  second\n           long\n"
                    "loop  1    2 us    3 us\nloop  2  102 us  103 us\n\n"
                    "kind  v   third\nloop  1    4 us\nloop  2  104 us\n");
-
-  for (guint c = 1; c < G_N_ELEMENTS (named); c++)
+  for (guint c = 1; c < G_N_ELEMENTS (wide); c++)
     {
-      g_auto (GStrv) words = g_strsplit (named[c].title != NULL ? named[c].title : named[c].key, " ", -1);
+      g_auto (GStrv) words = g_strsplit (wide[c].title, " ", -1);
 
       g_assert_nonnull (strstr (narrowest, words[0]));
     }
+  g_assert_cmpstr (name, ==,
+                   "in every row: v\n7, first long 1\nus\nkind\na-loop-of-two-chunks\na-loop-of-three-chunks\n");
 }
 
 /* What a stranger put into a name neither begins a row nor speaks to the terminal, and JSON still tells it. */
