@@ -69,9 +69,12 @@ static inline int
 run_argv (const char *folder, char **argv, char **environment, char **printed, char **talk)
 {
   GSpawnFlags flags = printed != NULL ? G_SPAWN_SEARCH_PATH : G_SPAWN_SEARCH_PATH | G_SPAWN_STDOUT_TO_DEV_NULL;
+  g_autoptr (GError) error = NULL;
   int status;
 
-  fine (g_spawn_sync (folder, argv, environment, flags, NULL, NULL, printed, talk, &status, &error));
+  /* The end also of tests that go on after a failed assertion: all that follows would fail. */
+  if (!g_spawn_sync (folder, argv, environment, flags, NULL, NULL, printed, talk, &status, &error))
+    g_error ("%s", error->message);
   g_assert_true (WIFEXITED (status));
   return WEXITSTATUS (status);
 }
