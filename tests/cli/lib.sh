@@ -76,7 +76,9 @@ refuse ()
   case $said in
     *"$newline"*"$newline"* | "$line") set -- "$@" "not one line on stderr:" ;;
   esac
-  case $line in *[[:cntrl:]]*) set -- "$@" "control characters on stderr:" ;; esac
+  case $line in # the shell knows characters of one byte, grep those of U+0080 to U+009F, too
+    *[![:print:]]*) ! printf %s "$line" | grep -q '[[:cntrl:]]' || set -- "$@" "control characters on stderr:" ;;
+  esac
   case $line in *"$text"*) ;; *) set -- "$@" "no '$text' in:" ;; esac
   [ ! -s "$work/stdout" ] || set -- "$@" "stdout is not empty: $(head -1 "$work/stdout")"
   [ "$before" = "$after" ] || set -- "$@" "files changed: $before, and now: $after"
