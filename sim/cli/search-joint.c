@@ -194,7 +194,7 @@ static PsCosts *
 finish_costs (const Joint *joint, PsCosts *costs)
 {
   g_autoptr (PsCosts) taken = costs;
-  PsCosts *slice = ps_costs_least_slice (costs, MAX (joint->choice->n_slices, 1)),
+  PsCosts *slice = ps_costs_least_slice (taken, MAX (joint->choice->n_slices, 1)),
           *fastest = ps_setting_fastest_costs (&joint->setting, joint->question.placement, slice, 1, NULL);
 
   if (fastest == NULL)
