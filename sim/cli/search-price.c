@@ -117,14 +117,26 @@ events_of (const PsSetting *setting)
                             .ready_order = setting->ready_order };
 }
 
+/* Whether all-reduces count, which go on after the last op of a device. */
+static gboolean
+has_reductions (const PsCosts *costs, guint n_copies)
+{
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    if (ps_costs_reduce_ns (costs, stage, n_copies) > 0)
+      return TRUE;
+  return FALSE;
+}
+
 const PsSearchChannels *
-search_price_channels (const SearchPricing *pricing, PsSearchChannels *channels)
+search_price_channels (const SearchPricing *pricing, const PsPlacement *placement, PsSearchChannels *channels)
 {
   const PsSetting *setting = pricing->setting;
+  guint n_copies = placement->n_copies;
   gboolean plans = may_plan (pricing) || !ps_setting_transfers_wait (setting);
 
   if (setting->sync == PS_SYNC_BYPASS || setting->share_links || search_has_lengths (pricing)
-      || is_sampled (pricing->samples))
+      || is_sampled (pricing->samples) || has_reductions (pricing->given, n_copies) || pricing->given->warm != NULL
+      || (n_copies > 1 && setting->n_speeds > 1))
     return NULL;
   *channels = (PsSearchChannels){ events_of (setting), plans ? PS_COMM_PLANNED : setting->comm_order };
   return channels;

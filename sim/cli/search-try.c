@@ -46,7 +46,7 @@ search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *
                              .price = search_price,
                              .generate = search_generate,
                              .price_data = pricing,
-                             .channels = search_price_channels (pricing, &channels),
+                             .channels = search_price_channels (pricing, placement, &channels),
                              .price_is_free = pricing->samples != NULL && pricing->samples->objective != SEARCH_TIME,
                              .transfer_factor = ps_setting_transfers_wait (setting) ? TRANSFER_FACTOR : 1,
                              .seed = (guint64)limits->seed,

@@ -46,8 +46,8 @@ struct _PsGuess
   gint64 slowdown; /* thousandths of an op's work that a device does in a nanosecond without a transfer; BESIDE: no
                       transfer slows it down */
   Route *routes;   /* [chains] */
-  guint n_ends;
-  gint64 *free_ns; /* [n_ends] NEVER: it carries a transfer whose end has not come */
+  gint64 *free_ns; /* [2 * n_devices * n_devices] NEVER: it carries a transfer whose end has not come. Only ends of
+                      routes are set: a device has few peers */
   Device *devices;
   gint64 *end_ns;   /* [n_devices] of its op; NEVER: it runs none */
   guint8 *n_inputs; /* [n_ops] messages that each op waits for */
@@ -86,7 +86,8 @@ set_route (PsGuess *guess, const PsChannelModel *model, guint chain)
   route->end[1] = 2 * p * route->receiver + model->end (route->sender, FALSE);
 }
 
-/* Guesses know neither shared links nor eager messages, nor devices that run ops out of their order. */
+/* Guesses know neither shared links nor eager messages, nor devices that run ops out of their order. Where transfers
+ * hold up nothing, a guess is the objective. */
 static gboolean
 can_guess (const PsProblem *problem, const PsSearchChannels *channels)
 {
@@ -94,6 +95,8 @@ can_guess (const PsProblem *problem, const PsSearchChannels *channels)
 
   if (events == NULL || events->links != NULL || events->eager_bytes > 0 || events->ready_order > 0
       || events->overlap_waiting || problem->objective != PS_OBJECTIVE_MAKESPAN)
+    return FALSE;
+  if (events->comm == PS_CHANNEL_LATENCY && !events->blocking && events->overlap_slowdown <= 1)
     return FALSE;
   return channels->order == PS_COMM_PLANNED || (channels->order == PS_COMM_ASAP && events->overlap_slowdown <= 1);
 }
@@ -118,8 +121,7 @@ ps_guess_new (const PsProblem *problem, const PsSearchChannels *channels)
   guess->routes = g_new0 (Route, problem->n_stages * N_KINDS);
   for (guint chain = 0; chain < problem->n_stages * N_KINDS; chain++)
     set_route (guess, &table[channels->events.comm], chain);
-  guess->n_ends = guess->has_ends ? 2 * p * p : 1;
-  guess->free_ns = g_new (gint64, guess->n_ends);
+  guess->free_ns = g_new (gint64, guess->has_ends ? 2 * p * p : 0);
   guess->devices = g_new (Device, p);
   guess->end_ns = g_new (gint64, p);
   guess->missing = g_new (guint8, n);
@@ -180,7 +182,8 @@ begin (PsGuess *guess)
             guess->missing[order->sequence[i]] += guess->n_inputs[partner];
         }
     }
-  memset (guess->free_ns, 0, guess->n_ends * sizeof *guess->free_ns);
+  for (guint i = 0; guess->has_ends && i < 2 * N_KINDS * problem->n_stages; i++)
+    guess->free_ns[guess->routes[i / 2].end[i % 2]] = 0;
   guess->n_awake = guess->n_pending = guess->n_moving = guess->n_begun = 0;
   guess->last_ns = 0;
 }

@@ -8,7 +8,8 @@
 
 typedef struct _PsGuess PsGuess;
 
-/* For orders of the problem. NULL: the setting knows too little of its channels. Free with ps_guess_free. */
+/* For orders of the problem. NULL: the channels say too little of prices, or nothing beyond the objective. Free with
+ * ps_guess_free. */
 PsGuess *ps_guess_new (const PsProblem *problem, const PsSearchChannels *channels);
 void ps_guess_free (PsGuess *guess);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsGuess, ps_guess_free)

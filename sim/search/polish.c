@@ -45,11 +45,11 @@ typedef struct
 {
   PsRunner *runner;
   PsGuess *guess; /* NULL: every order is priced */
-  gint64 least;   /* guess of those that were worth a price */
+  gint64 least;   /* guess of those that were priced and fit */
 } Polish;
 
 /* The price of an order, or a guess of it; any value above enough as soon as it is certain to exceed that. Prices an
- * order whose guess is less than all before. */
+ * order whose guess is less than all before or less than the best price. A guess does not tell whether buffers fit. */
 static gint64
 evaluate (Polish *polish, const PsOrder *order, gint64 enough)
 {
@@ -62,14 +62,16 @@ evaluate (Polish *polish, const PsOrder *order, gint64 enough)
     {
       ps_search_worker_spend (&runner->worker, n_moves / GUESSES_PER_ORDER);
       value = ps_guess_price (polish->guess, order, enough);
-      if (value >= polish->least)
+      if (value >= polish->least && value >= runner->best.price_ns)
         return value;
-      polish->least = value;
     }
   ps_search_worker_spend (&runner->worker, PRICE_FACTOR * n_moves);
   gint64 price = ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement),
                                  "local search by price");
-  return polish->guess != NULL ? value : price;
+  if (polish->guess == NULL || price == G_MAXINT64)
+    return price;
+  polish->least = MIN (polish->least, value);
+  return value;
 }
 
 void

@@ -164,7 +164,7 @@ bench_row (const Row *row, double search_seconds, double anneal_seconds)
                              .price = search_price,
                              .generate = search_generate,
                              .price_data = &pricing,
-                             .channels = search_price_channels (&pricing, &channels),
+                             .channels = search_price_channels (&pricing, placement, &channels),
                              .price_bound_ns = search_price_bound (&pricing, placement, given),
                              .transfer_factor = ps_setting_transfers_wait (setting) ? 2 : 1,
                              .seed = 1,

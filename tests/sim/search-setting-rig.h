@@ -25,7 +25,7 @@ search (SearchPricing *pricing, const PsPlacement *placement, guint64 moves)
                              .price = search_price,
                              .generate = search_generate,
                              .price_data = pricing,
-                             .channels = search_price_channels (pricing, &channels),
+                             .channels = search_price_channels (pricing, placement, &channels),
                              .price_is_free = pricing->samples != NULL,
                              .price_bound_ns = search_price_bound (pricing, placement, pricing->given),
                              .transfer_factor = ps_setting_transfers_wait (setting) ? 2 : 1,

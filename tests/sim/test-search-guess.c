@@ -74,7 +74,7 @@ count_orders (const SearchPricing *pricing, const PsPlacement *placement, PsRand
                                     .n_microbatches = pricing->setting->n_microbatches,
                                     .costs = pricing->given,
                                     .price = search_price,
-                                    .channels = search_price_channels (pricing, &channels) };
+                                    .channels = search_price_channels (pricing, placement, &channels) };
   g_autoptr (PsProblem) problem = ps_problem_new (&setting);
   g_autoptr (PsGuess) guess = ps_guess_new (problem, setting.channels);
   g_autoptr (PsOrder) order = draw_order (problem, random);
@@ -122,10 +122,59 @@ test_kind (gconstpointer data)
   g_assert_cmpfloat (count.sum, <=, kind->mean * count.n);
 }
 
+/* Whether there are guesses of prices under a setting. */
+typedef struct
+{
+  PsPlacementKind placement;
+  const char *options;
+  gboolean guesses;
+} Row;
+
+#define COSTS " --costs f=9us,b=9us,w=9us,c=9us,act=2B,wact=1B"
+
+static const Row rows[] = {
+  { PS_PLACEMENT_BIDIRECTIONAL, "--comm rank" COSTS, TRUE },
+  { PS_PLACEMENT_BIDIRECTIONAL, "--comm rank --speed 2" COSTS, TRUE },
+  { PS_PLACEMENT_BIDIRECTIONAL, "--comm rank --speed 1:2:1:1" COSTS, FALSE },
+  { PS_PLACEMENT_LOOP, "--comm rank --speed 1:2:1:1" COSTS, TRUE },
+  { PS_PLACEMENT_LOOP, "--comm rank" COSTS ",reduce=5us", FALSE },
+  { PS_PLACEMENT_BIDIRECTIONAL, "--comm rank" COSTS ",reduce2=5us", FALSE },
+  { PS_PLACEMENT_LOOP, "--comm rank --sync bypass" COSTS, FALSE },
+  { PS_PLACEMENT_LOOP, "--comm rank --eager 1KiB" COSTS, FALSE },
+  { PS_PLACEMENT_LOOP, "--comm rank --ready-order 2" COSTS, FALSE },
+  { PS_PLACEMENT_LOOP, "--comm rank --comm-order deferred" COSTS, FALSE },
+  { PS_PLACEMENT_LOOP, "--comm rank --comm-order asap --overlap-slowdown 1.2" COSTS, FALSE },
+  { PS_PLACEMENT_LOOP, "--comm rank --overlap-slowdown 1.2 --overlap-waiting" COSTS, FALSE },
+  { PS_PLACEMENT_LOOP, "--overlap-slowdown 1.2" COSTS, TRUE },
+  { PS_PLACEMENT_LOOP, "--blocking" COSTS, TRUE },
+  { PS_PLACEMENT_LOOP, "--speed 1:2:1:1" COSTS, FALSE },
+};
+
+static void
+test_settings (void)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autofree char *line = g_strdup_printf ("-p 4 -m 4 %s", rows[i].options);
+      g_autoptr (PsSetting) setting = parse_good (line);
+      g_autoptr (PsPlacement) placement = ps_placement_new (rows[i].placement, 4, 1);
+      g_autoptr (PsCosts) given = ps_setting_costs (setting, 4, 1, NULL);
+      const SearchPricing pricing = { .setting = setting, .given = given };
+      PsSearchChannels channels;
+      const PsSearchSetting search = { .placement = placement, .n_microbatches = 4, .costs = given };
+      g_autoptr (PsProblem) problem = ps_problem_new (&search);
+      g_autoptr (PsGuess) guess = ps_guess_new (problem, search_price_channels (&pricing, placement, &channels));
+
+      g_test_message ("%s", line);
+      g_assert_true ((guess != NULL) == rows[i].guesses);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/search-guess/settings", test_settings);
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
     {
       g_autofree char *path = g_strdup_printf ("/search-guess/%s", kinds[i].options);
