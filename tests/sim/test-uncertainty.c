@@ -139,8 +139,8 @@ test_certain (void)
   g_autoptr (PsCosts) costs = some_costs (4);
   PsUncertainty uncertainty = { 0 };
   g_autoptr (PsSimulation) simulation = simulated (program, costs);
-
   g_autofree gint64 *samples = sample (program, costs, &uncertainty, 40, 1, 2);
+
   for (guint i = 0; i < 40; i++)
     g_assert_cmpint (samples[i], ==, simulation->makespan_ns + simulation->optimizer_ns);
 }

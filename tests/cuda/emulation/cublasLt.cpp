@@ -44,7 +44,7 @@ ps_emulator_refuse_epilogues (int refuse)
 #define ALIGNMENT 256
 
 /* Marks algorithms that came from the heuristic. Which of them adds in which order PS_EMULATED_ALGORITHM says: 0 (as
- * without it) forwards; parts backwards for fewer than FEW_SMS multiprocessors; else backwards, which gives other bits. */
+ * without it) forwards; parts backwards for fewer than FEW_SMS multiprocessors; else backwards: other bits. */
 #define ALGORITHM 0x656d756c61746564u
 #define FEW_SMS 80
 
