@@ -351,6 +351,21 @@ test_least_slice (void)
   g_assert_cmpint (ps_search_bound (&search, G_MAXINT64, NULL), ==, 48200000);
 }
 
+/* Many orders are faster, but do not fit with the buffers of their messages. They hide none that fits. */
+static void
+test_buffers (void)
+{
+  g_autoptr (PsSetting) setting = parse_good ("-p 4 -m 8 --comm rank --memory-limit 8MiB "
+                                              "--costs f=67us,b=83us,w=100us,c=60us,act=2MiB,wact=1MiB,msg=1500KiB");
+  g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 4, 1);
+  g_autoptr (PsCosts) given = ps_setting_costs (setting, 4, 1, NULL);
+  SearchPricing pricing = { .setting = setting, .given = given };
+  g_autoptr (PsSearchResult) result = search (&pricing, placement, 250000);
+
+  g_assert_nonnull (result);
+  g_assert_cmpint (result->price_ns, <, 4700000);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -359,6 +374,7 @@ main (int argc, char **argv)
   g_test_add_func ("/search-setting/stopped", test_stopped);
   g_test_add_func ("/search-setting/slices", test_slices);
   g_test_add_func ("/search-setting/by-price", test_by_price);
+  g_test_add_func ("/search-setting/buffers", test_buffers);
   g_test_add_func ("/search-setting/optimum", test_optimum);
   g_test_add_func ("/search-setting/samples", test_samples);
   g_test_add_func ("/search-setting/measured-slices", test_measured_slices);
