@@ -156,7 +156,8 @@ ps_schedule_bound (const PsSchedule *schedule, const PsCosts *costs, gboolean ov
   for (guint copy = 0; copy < MAX_COPIES && schedule->copy == NULL; copy++)
     m[copy] *= schedule->n_slices;
   ps_ways_init (&ways, schedule->placement, least != NULL ? least : costs, m);
-  count_again (schedule, costs, &more);
+  if (schedule->recomputes)
+    count_again (schedule, costs, &more);
   if (least != NULL && !ps_costs_have_pair_times (costs))
     {
       count_longer (schedule, costs, least, &more);

@@ -205,7 +205,7 @@ gboolean ps_draft_list (PsDraft *draft, PsListRule rule, gint64 length_ns, gbool
 typedef struct
 {
   gint64 until_bytes; /* limits lower by up to that many bytes in all make the same draft; -1: not tried yet */
-  guint used;         /* result of PsContestTry */
+  guint used;         /* result of PsContestTry; of a list rule: 1 where a head start decided something */
 } PsContestWay;
 
 /* Several tries at the same schedule. The three drafts change places. */

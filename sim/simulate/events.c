@@ -89,8 +89,9 @@ begin (PsEvents *events, const PsCosts *costs, PsSimulation *simulation)
       simulation->device[device].optimizer_ns
           = ps_events_optimizer_ns (events->program, costs, &events->setting, device);
       events->devices[device] = (PsEventDevice){
-
-        .clock_ns = ready, .next = events->first_item[device], .end = events->first_item[device + 1]
+        .clock_ns = ready,
+        .next = events->first_item[device],
+        .end = events->first_item[device + 1],
       };
       events->awake[events->n_awake++] = (guint16)device;
     }
