@@ -133,6 +133,9 @@ ps_costs_reduce_ns (const PsCosts *costs, guint stage, guint n_copies)
   return n_copies > 1 ? costs->stage[stage].reduce2_ns : costs->stage[stage].reduce_ns;
 }
 
+/* Whether that of some stage takes time. */
+gboolean ps_costs_have_reduce (const PsCosts *costs, guint n_copies);
+
 /* The bytes that a device holds for a stage throughout when it keeps that many versions of its weights (1 or more). */
 static inline gint64
 ps_costs_held_bytes (const PsCosts *costs, guint stage, guint versions)

@@ -100,8 +100,8 @@ char *ps_fit_sentence (const char *text, guint otherwise);
 /* Aligned text, numbers right, one line per row under a heading; texts as ps_format_line makes them, as in the next
  * two. "" where the choice shows no column. A table wider than ps_window_columns gets narrower, step by step until it
  * fits: headings take several lines; columns that are equal in all rows become a line above the table; long texts take
- * several lines; one blank stands between columns, not two; columns go on in a part below, after those that tell the
- * rows apart. Free with g_free. */
+ * several lines; columns stand one blank apart instead of two; the columns that are left form a part below, which
+ * repeats those that tell the rows apart. Free with g_free. */
 char *ps_table_to_text (const PsTable *table);
 
 /* The same as a table of Markdown. Free with g_free. */

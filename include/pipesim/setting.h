@@ -124,6 +124,9 @@ gboolean ps_setting_transfers_wait (const PsSetting *setting);
 /* Whether the relaxation engine cannot do what the setting asks for. */
 gboolean ps_setting_needs_events (const PsSetting *setting);
 
+/* What the setting says to the events engine, without speed, links and memory_limit: those are memory of their own. */
+PsEventsSetting ps_setting_events (const PsSetting *setting);
+
 /* --speed as [n_devices] (free with g_free), NULL when there is none. Fails when it has neither one value nor
  * n_devices.
  */

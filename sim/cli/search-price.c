@@ -106,27 +106,6 @@ search_has_lengths (const SearchPricing *pricing)
   return pricing->setting->lengths != NULL || ps_costs_has_slices (pricing->given, pricing->setting->n_slices);
 }
 
-static PsEventsSetting
-events_of (const PsSetting *setting)
-{
-  return (PsEventsSetting){ .comm = setting->comm,
-                            .eager_bytes = setting->eager_bytes,
-                            .blocking = setting->blocking,
-                            .overlap_slowdown = setting->overlap_slowdown,
-                            .overlap_waiting = setting->overlap_waiting,
-                            .ready_order = setting->ready_order };
-}
-
-/* Whether all-reduces count, which go on after the last op of a device. */
-static gboolean
-has_reductions (const PsCosts *costs, guint n_copies)
-{
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    if (ps_costs_reduce_ns (costs, stage, n_copies) > 0)
-      return TRUE;
-  return FALSE;
-}
-
 const PsSearchChannels *
 search_price_channels (const SearchPricing *pricing, const PsPlacement *placement, PsSearchChannels *channels)
 {
@@ -135,10 +114,10 @@ search_price_channels (const SearchPricing *pricing, const PsPlacement *placemen
   gboolean plans = may_plan (pricing) || !ps_setting_transfers_wait (setting);
 
   if (setting->sync == PS_SYNC_BYPASS || setting->share_links || search_has_lengths (pricing)
-      || is_sampled (pricing->samples) || has_reductions (pricing->given, n_copies) || pricing->given->warm != NULL
-      || (n_copies > 1 && setting->n_speeds > 1))
+      || is_sampled (pricing->samples) || ps_costs_have_reduce (pricing->given, n_copies)
+      || pricing->given->warm != NULL || (n_copies > 1 && setting->n_speeds > 1))
     return NULL;
-  *channels = (PsSearchChannels){ events_of (setting), plans ? PS_COMM_PLANNED : setting->comm_order };
+  *channels = (PsSearchChannels){ ps_setting_events (setting), plans ? PS_COMM_PLANNED : setting->comm_order };
   return channels;
 }
 
@@ -146,7 +125,7 @@ gint64
 search_price_bound (const SearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs)
 {
   const PsSetting *setting = pricing->setting;
-  const PsEventsSetting events = events_of (setting);
+  const PsEventsSetting events = ps_setting_events (setting);
   guint n_slices = MAX (setting->n_slices, 1);
   g_autoptr (PsCosts) slice = ps_costs_slice (costs, n_slices);
 

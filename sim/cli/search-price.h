@@ -53,8 +53,8 @@ gboolean search_has_lengths (const SearchPricing *pricing);
 gint64 search_price_bound (const SearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs);
 
 /* Sets how prices simulate transfers; for PsSearchSetting.channels. Returns NULL where channels and the search's costs
- * say too little of prices: of samples, bypassed synchronisations, shared links, microbatches that differ, all-reduces,
- * warm ops, and two weight copies on devices of different speeds. */
+ * say too little of prices: of samples, bypassed synchronisations, shared links, microbatches that differ, all-reduces
+ * (they go on after the last op of a device), warm ops, and two weight copies on devices of different speeds. */
 const PsSearchChannels *search_price_channels (const SearchPricing *pricing, const PsPlacement *placement,
                                                PsSearchChannels *channels);
 

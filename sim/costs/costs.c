@@ -134,6 +134,15 @@ find_parts (const PsCosts *costs, guint n_slices)
 }
 
 gboolean
+ps_costs_have_reduce (const PsCosts *costs, guint n_copies)
+{
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    if (ps_costs_reduce_ns (costs, stage, n_copies) > 0)
+      return TRUE;
+  return FALSE;
+}
+
+gboolean
 ps_costs_has_slices (const PsCosts *costs, guint n_slices)
 {
   return find_parts (costs, n_slices) != NULL;

@@ -148,23 +148,20 @@ void
 ps_follow_run (PsFollow *follow, guint device, guint op)
 {
   const PsProblem *problem = follow->problem;
-  guint chain = chain_of (problem, op), turn = follow->turn[device];
+  guint chain = chain_of (problem, op), place = follow->place[op];
 
   if (chain % N_KINDS == PS_OP_W)
     {
       follow->n_w[device] -= follow->n_w[device] > 0;
       return;
     }
-  for (guint i = turn; i < follow->place[op]; i++)
+  for (guint i = follow->turn[device]; i < place; i++)
     follow->level[i] += bytes_after (problem, chain);
   if (chain % N_KINDS == PS_OP_B)
     follow->has_b[device] = TRUE;
   if (chain == problem->stages[problem->first_stage[device]] * N_KINDS)
     follow->n_left[device]--;
-  if (turn == follow->place[op])
-    {
-      follow->place[op] = NO_OP;
-      pass_turns (follow, device);
-    }
   follow->place[op] = NO_OP;
+  if (follow->turn[device] == place)
+    pass_turns (follow, device);
 }

@@ -1,7 +1,7 @@
 /* guess.h - a guess of the price of an order whose transfers queue, hold up devices or slow them down. A price lowers a
- * program and simulates several orders of its sends and receives. A guess goes through the order once, with transfers
- * in the order that is mostly the best of these: the most urgent of those that may begin goes first. It is near the
- * price, and mostly not below it. */
+ * program and simulates several orders of its sends and receives. A guess goes through the order once. Of the transfers
+ * that may begin, the most urgent one goes first: of the orders that a price tries, this one is the best most often. A
+ * guess is near the price, and mostly not below it. */
 #pragma once
 
 #include "order.h"

@@ -45,7 +45,7 @@ typedef struct
 {
   PsRunner *runner;
   PsGuess *guess; /* NULL: every order is priced */
-  gint64 least;   /* guess of those that were priced and fit */
+  gint64 least;   /* the least guess of an order that was priced and whose buffers fit */
 } Polish;
 
 /* The price of an order, or a guess of it; any value above enough as soon as it is certain to exceed that. Prices an

@@ -34,15 +34,10 @@ task_init (Task *task, const PsSetting *setting, const gint64 *memory_limit, gui
   if (!ps_setting_speeds (setting, n_devices, &task->speed, error))
     return FALSE;
   task->memory_limit = g_memdup2 (memory_limit, n_devices * sizeof *memory_limit);
-  task->setting = (PsEventsSetting){ .comm = setting->comm,
-                                     .eager_bytes = setting->eager_bytes,
-                                     .blocking = setting->blocking,
-                                     .speed = task->speed,
-                                     .overlap_slowdown = setting->overlap_slowdown,
-                                     .overlap_waiting = setting->overlap_waiting,
-                                     .links = task->cluster,
-                                     .ready_order = setting->ready_order,
-                                     .memory_limit = task->memory_limit };
+  task->setting = ps_setting_events (setting);
+  task->setting.speed = task->speed;
+  task->setting.links = task->cluster;
+  task->setting.memory_limit = task->memory_limit;
   return TRUE;
 }
 

@@ -22,6 +22,17 @@ ps_setting_needs_events (const PsSetting *setting)
          || setting->ready_order;
 }
 
+PsEventsSetting
+ps_setting_events (const PsSetting *setting)
+{
+  return (PsEventsSetting){ .comm = setting->comm,
+                            .eager_bytes = setting->eager_bytes,
+                            .blocking = setting->blocking,
+                            .overlap_slowdown = setting->overlap_slowdown,
+                            .overlap_waiting = setting->overlap_waiting,
+                            .ready_order = setting->ready_order };
+}
+
 PsCluster *
 ps_setting_cluster (const PsSetting *setting, GError **error)
 {

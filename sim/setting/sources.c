@@ -302,15 +302,6 @@ scale_transfers (PsCosts *costs, double factor)
 }
 
 static gboolean
-has_reduce (const PsCosts *costs)
-{
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    if (costs->stage[stage].reduce_ns > 0)
-      return TRUE;
-  return FALSE;
-}
-
-static gboolean
 replicate (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, guint n_devices, GError **error)
 {
   guint zero = ps_setting_zero (setting);
@@ -319,7 +310,7 @@ replicate (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, g
     ps_costs_set_reduce (costs, cluster, n_devices, setting->n_replicas);
   if (setting->n_replicas == 1 && setting->n_context == 1)
     return TRUE;
-  if (setting->n_replicas == 1 || has_reduce (costs))
+  if (setting->n_replicas == 1 || ps_costs_have_reduce (costs, 1))
     return zero == 0 || ps_costs_zero (costs, setting->n_replicas, zero, error);
   return ps_refuse (
       error, PS_ERROR_USAGE,
