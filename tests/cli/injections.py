@@ -42,6 +42,7 @@ ODD = [("schedule", "--schedule eager-1f1b"), ("schedule", "-m 16"), ("number of
 WAIT = r"rank \d: (device \d: waited \d s for .*(from device \d of rank \d|device \d of rank \d to take .*)|" \
        r"waited \d s for rank \d before (O of )?step \d+); no answer from rank (?P<silent>\d)$"
 GRACE_S = 60  # mpirun asks politely first, and the machine may be busy
+FAREWELL_S = 20  # mpirun has nothing left to do once its ranks are dead
 
 
 def said(text):
@@ -73,6 +74,21 @@ def wait_until(condition, seconds):
     while not condition() and time.monotonic() < end:
         time.sleep(0.005)
     return condition()
+
+
+def finish(job, ranks, seconds):
+    """(output, errors) of a job that ends in time, and soon after its ranks; else TimeoutExpired"""
+    end = time.monotonic() + seconds
+    farewell = None
+    while True:
+        try:
+            return job.communicate(timeout=0.5)
+        except subprocess.TimeoutExpired:
+            now = time.monotonic()
+            if any(is_alive(pid) for pid in ranks):
+                farewell = now + FAREWELL_S
+            if now > end or farewell is not None and now > farewell:
+                raise
 
 
 def signalled(pid, number):
@@ -123,7 +139,7 @@ def inject(draw, folder):
         time.sleep(0.5)
         signalled(processes[victim], signal.SIGCONT)
     try:
-        output, errors = job.communicate(timeout=timeout_s + GRACE_S)
+        output, errors = finish(job, processes.values(), timeout_s + GRACE_S)
     except subprocess.TimeoutExpired:
         alive = [rank for rank, pid in processes.items() if is_alive(pid)]
         os.killpg(job.pid, signal.SIGKILL)
