@@ -79,14 +79,20 @@ static void
 add_stage (const Import *import, const char *shape, guint stage)
 {
   const PsObserved *observed = import->observed;
+  g_autofree char *warm_shape = g_strconcat (shape, PS_WARM_SUFFIX, NULL);
 
   for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
     {
-      const GArray *samples = observed->op[kind * observed->n_stages + stage];
+      guint cell = kind * observed->n_stages + stage;
+      gboolean tells_warm = ps_observed_tells_warm (observed, cell);
+      const GArray *samples = tells_warm ? observed->cold[cell] : observed->op[cell];
 
       if (samples->len > 0)
         add_samples (find_measurement (import, PS_SUBJECT_OP, shape, (PsOpKind)kind, 0), samples,
                      (observed->estimated[stage] & 1U << kind) != 0);
+      if (tells_warm)
+        add_samples (find_measurement (import, PS_SUBJECT_OP, warm_shape, (PsOpKind)kind, 0), observed->warm[cell],
+                     FALSE);
     }
   if (observed->pair[stage]->len > 0)
     add_samples (find_measurement (import, PS_SUBJECT_PAIR, shape, PS_OP_F, 0), observed->pair[stage], FALSE);

@@ -84,8 +84,8 @@ typedef struct
   GPtrArray *slice_parts;   /* PsSliceParts for each number of slices that was measured; NULL: none was. Copies share it
                              */
   double *warm;             /* [kind * n_stages + stage], kinds below O: part of the duration that a warm op takes
-                               (ps_op_is_warm), 1 for backwards whose gradient comes from another stage; NULL: it
-                               was not measured apart, or durations are means of a schedule's ops */
+                               (ps_op_is_warm), in calibrations 1 for backwards whose gradient comes from another
+                               stage; NULL: it was not measured apart, or durations are means of a schedule's ops */
   gboolean may_recompute;   /* for bounds: any microbatch may have an R. Costs are the least of those with and those
                                without one; R is the least time of one, and takes what a microbatch without one keeps
                                more. Stages whose R takes nothing have none */
@@ -233,6 +233,14 @@ void ps_costs_balance (PsCosts *rounded, const PsCosts *costs, guint stage);
 /* Gives the unknown ops of a stage what ps_costs_parse would: BW is B + W, B and W are parts of BW, equal ones where
  * both are unknown. So sums over the stage make sense. */
 void ps_costs_guess (PsCosts *costs, guint stage);
+
+/* Gives boundaries whose transfer_ns are -1, because no message was seen there, the median of the others; 0 where all
+ * are. transfer_origin becomes PS_ORIGIN_INTERPOLATED then, or PS_ORIGIN_MODELLED where all are. */
+void ps_costs_guess_transfers (PsCosts *costs);
+
+/* "measured costs, interpolated transfers: profile 'x' of costs.db": where the costs come from, and transfers if they
+ * are less sure. Free with g_free. */
+char *ps_costs_describe (const PsCosts *costs);
 
 /* Fills the memory of F, B, W, BW and R from act and wact as described at PsOpCost. */
 void ps_costs_set_memory (PsCosts *costs, guint stage, gint64 act_bytes, gint64 wact_bytes);

@@ -100,15 +100,17 @@ GArray *ps_observed_posts (const PsObserved *observed, guint type);
 /* Costs of n_devices times n_chunks stages from the medians; of posts from the means.
  *
  * F, B, W and BW of a stage without samples are unknown (PsStageCost). R is F and O is 0 where they were not seen. A
- * boundary that no message crossed has the median of all transfers. Times have the runs' origin, or are modelled where
- * some of measured runs were estimated. Sizes are known where a measured run has memory curves, as those of exec do.
- * Errors: PS_ERROR_INPUT for runs of another number of stages. */
+ * boundary that no message crossed has the median of the others (ps_costs_guess_transfers). Times have the runs'
+ * origin, or are modelled where some of measured runs were estimated. Sizes are known where a measured run has memory
+ * curves, as those of exec do. Errors: PS_ERROR_INPUT for runs of another number of stages. */
 PsCosts *ps_observed_costs (const PsObserved *observed, guint n_devices, guint n_chunks,
                             GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Changes costs of ps_observed_costs where runs show PS_MEDIAN_MIN_SAMPLES warm ops of a kind and stage
- * (ps_op_is_warm), and as many others: durations become those of the others, and PsCosts.warm says the part that a warm
- * op takes. */
+/* TRUE: the runs show PS_MEDIAN_MIN_SAMPLES warm ops of a cell, kind * n_stages + stage, and as many others. */
+gboolean ps_observed_tells_warm (const PsObserved *observed, guint cell);
+
+/* Changes costs of ps_observed_costs where runs tell warm ops from others: durations become those of the others, and
+ * PsCosts.warm says the part that a warm op takes. */
 void ps_observed_tell_warm (const PsObserved *observed, PsCosts *costs);
 
 /* How those costs spread: within a run and, as far as samples of the same runs tell, from one to another. R without

@@ -94,13 +94,12 @@ static void
 note_outcome (const SearchOptions *options, Outcome *outcome, Best *made)
 {
   const SearchFound *found = &made->found;
-  const PsCosts *costs = found->prediction->costs;
+  g_autofree char *description = ps_costs_describe (found->prediction->costs);
   Best *best = &outcome->best[found->result->schedule->placement->n_copies - 1];
 
   search_add_row (outcome->table, options->objective, &made->setting, &made->choice, found, &options->power);
   if (outcome->about == NULL)
-    outcome->about
-        = g_strdup_printf ("simulated from %s costs: %s", ps_origin_name (costs->time_origin), costs->source);
+    outcome->about = g_strconcat ("simulated from ", description, NULL);
   if (best->found.result != NULL && found->figure_ns >= best->found.figure_ns)
     return;
   best_clear (best);

@@ -290,7 +290,9 @@ add_prediction (PsPredictRows *rows, const PsPrediction *prediction)
 static char *
 describe_costs (const PsCosts *costs)
 {
-  return g_strdup_printf ("simulated from %s costs: %s", ps_origin_name (costs->time_origin), costs->source);
+  g_autofree char *description = ps_costs_describe (costs);
+
+  return g_strconcat ("simulated from ", description, NULL);
 }
 
 /* Costs of one profile may be of different weathers: the rows' head is that of the worst. */

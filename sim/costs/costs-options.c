@@ -27,6 +27,37 @@ ps_costs_guess (PsCosts *costs, guint stage)
 }
 
 void
+ps_costs_guess_transfers (PsCosts *costs)
+{
+  guint n = 2 * costs->n_stages, n_known = 0;
+  g_autofree gint64 *known = g_new (gint64, n);
+
+  for (guint i = 1; i <= n; i++)
+    if (costs->transfer_ns[i] >= 0)
+      known[n_known++] = costs->transfer_ns[i];
+  gint64 usual_ns = n_known > 0 ? ps_median (known, n_known) : 0;
+  for (guint i = 1; i <= n; i++)
+    {
+      if (costs->transfer_ns[i] >= 0)
+        continue;
+      costs->transfer_ns[i] = usual_ns;
+      if (i != ps_transfer_forward (costs, costs->n_stages - 1) && i != ps_transfer_backward (costs, 0))
+        costs->transfer_origin
+            = MAX (costs->transfer_origin, n_known > 0 ? PS_ORIGIN_INTERPOLATED : PS_ORIGIN_MODELLED);
+    }
+}
+
+char *
+ps_costs_describe (const PsCosts *costs)
+{
+  gboolean differ = costs->transfer_origin > costs->time_origin;
+
+  return g_strdup_printf ("%s costs%s%s%s: %s", ps_origin_name (costs->time_origin), differ ? ", " : "",
+                          differ ? ps_origin_name (costs->transfer_origin) : "", differ ? " transfers" : "",
+                          costs->source != NULL ? costs->source : "");
+}
+
+void
 ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_bytes, gint64 duration_ns)
 {
   PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage), *b = ps_costs_op (costs, PS_OP_B, stage);

@@ -39,8 +39,8 @@ describe_op (PsOpKind kind, const char *shape, guint share)
   return g_strdup_printf ("%s of stage shape '%s'%s", ps_op_kind_name (kind), shape, part);
 }
 
-/* A warm op counts beside one that is not, with as many devices busy. A backward whose gradient comes from another
- * stage waits, and its data gets cold. */
+/* A warm op counts beside one that is not, with as many devices busy. In a calibration, a backward whose gradient comes
+ * from another stage waits, and its data gets cold. */
 static void
 fill_warm (const PsCostRequest *request, const char *key, guint stage, PsCosts *costs)
 {
@@ -51,7 +51,8 @@ fill_warm (const PsCostRequest *request, const char *key, guint stage, PsCosts *
       guint share = ps_cost_request_share (request, stage);
       const PsMeasurement *m = ps_cost_request_op (request, warm, share, (PsOpKind)kind);
       const PsMeasurement *other = ps_cost_request_op (request, key, share, (PsOpKind)kind);
-      gboolean waits = (kind == PS_OP_B || kind == PS_OP_BW) && stage + 1 < costs->n_stages;
+      gboolean waits = !ps_cost_request_is_imported (request) && (kind == PS_OP_B || kind == PS_OP_BW)
+                       && stage + 1 < costs->n_stages;
 
       if (waits || m == NULL || other == NULL || m->devices != other->devices || other->time.median_ns <= 0)
         continue;
@@ -162,14 +163,10 @@ fill_state (const PsCostRequest *request, PsCosts *costs, guint stage)
     costs->stage[stage].state = state;
 }
 
-/* A boundary that no message crossed in the run has the median of the others. */
+/* The boundaries of a profile without a model are those of its run. */
 static void
 fill_boundaries (const PsCostRequest *request, PsCosts *costs)
 {
-  g_autofree gint64 *known = g_new (gint64, 2 * costs->n_stages);
-  guint n = 0;
-  gint64 usual;
-
   for (guint back = 0; back < 2; back++)
     for (guint stage = 0; stage < costs->n_stages; stage++)
       {
@@ -177,20 +174,15 @@ fill_boundaries (const PsCostRequest *request, PsCosts *costs)
         const PsMeasurement *m = ps_cost_request_plain (request, PS_SUBJECT_TRANSFER, key);
 
         costs->transfer_ns[1 + back * costs->n_stages + stage] = m != NULL ? m->time.median_ns : -1;
-        if (m != NULL)
-          known[n++] = m->time.median_ns;
       }
-  usual = n > 0 ? ps_median (known, n) : 0;
-  for (guint i = 1; i <= 2 * costs->n_stages; i++)
-    if (costs->transfer_ns[i] < 0)
-      costs->transfer_ns[i] = usual;
+  ps_costs_guess_transfers (costs);
 }
 
 /* The time of a boundary's message from a device to another. */
 static gint64
 transfer_ns (const PsCostRequest *request, guint from, guint to, PsOrigin *origin)
 {
-  g_autoptr (GPtrArray) transfers = ps_cost_request_link (request, from, to);
+  g_autoptr (GPtrArray) transfers = ps_cost_request_link (request, from, to, origin);
   gint64 bytes = ps_model_boundary_bytes (request->model);
   const PsMeasurement *below, *above;
 
@@ -208,8 +200,9 @@ fill_transfers (const PsCostRequest *request, PsCosts *costs, GError **error)
   g_autoptr (GPtrArray) transfers = ps_cost_request_messages (request, PS_SUBJECT_TRANSFER);
   guint p = request->n_devices;
 
-  costs->transfer_origin = PS_ORIGIN_MEASURED;
-  if (p == 1 || (ps_cost_request_is_imported (request) && transfers->len == 0))
+  if (p > 1 && ps_cost_request_is_imported (request) && transfers->len == 0)
+    costs->transfer_origin = PS_ORIGIN_MODELLED; /* they take no time */
+  if (p == 1 || costs->transfer_origin == PS_ORIGIN_MODELLED)
     return TRUE;
   if (transfers->len == 0)
     {

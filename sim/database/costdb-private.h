@@ -71,8 +71,9 @@ gboolean ps_cost_request_is_imported (const PsCostRequest *request);
 /* The transfers of the first link's class, or the all-reduces, that suit, by size; free with g_ptr_array_unref. */
 GPtrArray *ps_cost_request_messages (const PsCostRequest *request, PsSubject subject);
 
-/* The transfers between two devices: those of the link's class, but its own where these differ (ps_links_differ). */
-GPtrArray *ps_cost_request_link (const PsCostRequest *request, guint a, guint b);
+/* The transfers between two devices: those of the link's class, but its own where these differ (ps_links_differ). Where
+ * neither was measured they are those of the first link's class, and *origin becomes PS_ORIGIN_INTERPOLATED. */
+GPtrArray *ps_cost_request_link (const PsCostRequest *request, guint a, guint b, PsOrigin *origin);
 
 /* The two measured sizes on whose line `bytes` lies: the nearest below and above, or the two outermost on its side.
  * Both are the same where it is exactly that size, or where only one was measured. */

@@ -136,24 +136,31 @@ ps_cost_request_messages (const PsCostRequest *request, PsSubject subject)
   return messages_of (request, subject, "");
 }
 
-/* The transfers that were measured for the class of a link. */
+/* The transfers that were measured for the class of a link, else those of the first link's class. */
 static GPtrArray *
-messages_of_class (const PsCostRequest *request, guint a, guint b)
+messages_of_class (const PsCostRequest *request, guint a, guint b, gboolean *measured)
 {
   g_autofree char *link_class = ps_places_link_class (request->profile->places, a, b);
+  g_autofree char *first_class = ps_places_link_class (request->profile->places, 0, 1);
   g_autofree char *key = link_class != NULL ? ps_link_class_key (link_class) : g_strdup ("");
   g_autoptr (GPtrArray) messages = messages_of (request, PS_SUBJECT_TRANSFER, key);
 
-  return messages->len > 0 ? g_steal_pointer (&messages) : messages_of (request, PS_SUBJECT_TRANSFER, "");
+  *measured = messages->len > 0 || link_class == NULL || g_str_equal (link_class, first_class);
+  if (messages->len > 0)
+    return g_steal_pointer (&messages);
+  return ps_cost_request_messages (request, PS_SUBJECT_TRANSFER);
 }
 
 GPtrArray *
-ps_cost_request_link (const PsCostRequest *request, guint a, guint b)
+ps_cost_request_link (const PsCostRequest *request, guint a, guint b, PsOrigin *origin)
 {
   g_autofree char *key = ps_link_key (a, b);
-  g_autoptr (GPtrArray) of_class = messages_of_class (request, a, b);
+  gboolean measured;
+  g_autoptr (GPtrArray) of_class = messages_of_class (request, a, b, &measured);
   g_autoptr (GPtrArray) own = messages_of (request, PS_SUBJECT_TRANSFER, key);
 
+  if (!measured && own->len == 0)
+    *origin = PS_ORIGIN_INTERPOLATED;
   for (guint i = 0; i < own->len; i++)
     for (guint k = 0; k < of_class->len; k++)
       {

@@ -97,13 +97,10 @@ fill_stage (const PsObserved *observed, PsCosts *costs, guint stage)
 static void
 fill_transfers (const PsObserved *observed, PsCosts *costs)
 {
-  g_autoptr (GArray) all = g_array_new (FALSE, FALSE, sizeof (gint64));
-
+  costs->transfer_origin = observed->origin;
   for (guint i = 1; i <= 2 * costs->n_stages; i++)
-    g_array_append_vals (all, observed->transfer[i]->data, observed->transfer[i]->len);
-  gint64 usual = all->len > 0 ? median_of (all) : 0;
-  for (guint i = 1; i <= 2 * costs->n_stages; i++)
-    costs->transfer_ns[i] = observed->transfer[i]->len > 0 ? median_of (observed->transfer[i]) : usual;
+    costs->transfer_ns[i] = observed->transfer[i]->len > 0 ? median_of (observed->transfer[i]) : -1;
+  ps_costs_guess_transfers (costs);
 }
 
 /* Gaps with one message less the host time of an op. In gaps beyond twice the median a device idled besides. */
@@ -196,11 +193,17 @@ ps_observed_costs (const PsObserved *observed, guint n_devices, guint n_chunks, 
   ps_observed_fill_memory (observed, costs);
   fill_transfers (observed, costs);
   fill_host (observed, costs);
-  costs->transfer_origin = costs->memory_origin = observed->origin;
+  costs->memory_origin = observed->origin;
   costs->time_origin = ps_observed_estimated (observed) ? MAX (PS_ORIGIN_MODELLED, observed->origin) : observed->origin;
   g_free (costs->source);
   costs->source = ps_observed_describe (observed);
   return g_steal_pointer (&costs);
+}
+
+gboolean
+ps_observed_tells_warm (const PsObserved *observed, guint cell)
+{
+  return observed->warm[cell]->len >= PS_MEDIAN_MIN_SAMPLES && observed->cold[cell]->len >= PS_MEDIAN_MIN_SAMPLES;
 }
 
 void
@@ -208,10 +211,9 @@ ps_observed_tell_warm (const PsObserved *observed, PsCosts *costs)
 {
   for (guint i = 0; i < PS_OP_O * costs->n_stages; i++)
     {
-      const GArray *warm = observed->warm[i], *cold = observed->cold[i];
-      gint64 cold_ns = cold->len > 0 ? median_of (cold) : 0;
+      gint64 cold_ns = ps_observed_tells_warm (observed, i) ? median_of (observed->cold[i]) : 0;
 
-      if (warm->len < PS_MEDIAN_MIN_SAMPLES || cold->len < PS_MEDIAN_MIN_SAMPLES || cold_ns <= 0)
+      if (cold_ns <= 0)
         continue;
       if (costs->warm == NULL)
         {
@@ -219,7 +221,7 @@ ps_observed_tell_warm (const PsObserved *observed, PsCosts *costs)
           for (guint k = 0; k < PS_OP_O * costs->n_stages; k++)
             costs->warm[k] = 1;
         }
-      costs->warm[i] = (double)median_of (warm) / (double)cold_ns;
+      costs->warm[i] = (double)median_of (observed->warm[i]) / (double)cold_ns;
       ps_costs_op (costs, (PsOpKind)(i / costs->n_stages), i % costs->n_stages)->duration_ns = cold_ns;
     }
 }

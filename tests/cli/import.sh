@@ -8,7 +8,7 @@ cp "$G_TEST_SRCDIR/fixtures/timeline-measured.json" split.json
 chmod -R u+w run
 
 setting="-p 2 -m 4"
-run "costs from a folder of traces" "simulated from measured costs: run, 3 iterations" \
+run "costs from a folder of traces" "simulated from measured costs, modelled transfers: run, 3 iterations" \
   pipesim predict --schedule 1f1b $setting --costs-from run
 run "and from two runs, joined by hand" "run, 3 iterations; split.json, 1 iteration" \
   pipesim predict --schedule 1f1b $setting --costs-from run:split.json
@@ -83,10 +83,21 @@ refuse 1 "runs.db: profile 'job' is of other stages than 4, and without a model:
 refuse 1 "runs.db: profile 'job' is of stages, and says nothing about model 'tiny-gpt'" \
   pipesim predict --schedule 1f1b $setting --db runs.db --profile job --model tiny-gpt
 
+# Runs of two schedules have some ops whose data is warm, and enough others.
+for schedule in gpipe 1f1b; do
+  pipesim exec --schedule $schedule -p 2 -m 8 --costs f=1ms,b=1ms,w=1ms --device paced --steps 2 --trace $schedule.json >/dev/null
+done
+run "import of warm ops" "profile 'warm' of runs.db" pipesim calib import --db runs.db --profile warm gpipe.json 1f1b.json
+run "which have rows of their own" "BW        stage=1/2,warm" pipesim calib show --db runs.db --profile warm
+for costs in "--costs-from gpipe.json:1f1b.json" "--db runs.db --profile warm"; do
+  pipesim predict --schedule 1f1b -p 2 -m 8 $costs --json | grep _ns | grep -v iteration_p >"warm${costs%% *}.txt"
+done
+if [ -s warm--db.txt ] && cmp -s warm--db.txt warm--costs-from.txt; then result "and predict the same"; else result "and predict the same" "$(diff warm--db.txt warm--costs-from.txt)"; fi
+
 # Logs of Megatron-LM's timers; tests/sim/test-observed.c derives the times.
 cp "$G_TEST_SRCDIR"/fuzz/corpus/megatron-log/*.log .
 times="f=10500000ns:12000000ns,b=10000000ns:12250000ns,w=10000000ns:12250000ns,bw=20000000ns:24500000ns,c=0ns,"
-run "costs from a log" "simulated from measured costs: all.log, timers of 2 log intervals: means over 4 microbatches; no transfer was seen" \
+run "costs from a log" "simulated from measured costs, modelled transfers: all.log, timers of 2 log intervals: means over 4 microbatches; no transfer was seen" \
   pipesim predict --schedule 1f1b $setting --costs-from all.log
 run "as its timers say" "$times" pipesim predict --print-costs -p 2 --costs-from all.log
 sed 's/^/[default7]:/' all.log | gzip >words.log.gz

@@ -524,13 +524,20 @@ test_link_costs (void)
   for (guint i = 1; i <= 16; i++)
     g_assert_cmpint (before->transfer_ns[i], ==, 1000);
 
-  /* The same calibration hears of the places later. */
-  store (db, id, new_link_transfer ("link=network", 9000));
-  store (db, id, new_link_transfer ("link=2-3", 1001));
-  store (db, id, new_link_transfer ("link=0-3", 12000));
+  g_assert_cmpint (before->transfer_origin, ==, PS_ORIGIN_MEASURED);
+
+  /* The same calibration hears of the places later: transfers over the network have not been measured yet. */
   g_free (profile->places);
   profile->places = g_strdup ("a;a;b;b");
   g_assert_true (ps_costdb_begin_profile (db, profile, &id, &error));
+  g_autoptr (PsCosts) common = fine (ps_costdb_costs (db, NULL, NULL, 4, 2, &error));
+  g_assert_cmpint (common->transfer_ns[ps_transfer_forward (common, 1)], ==, 1000);
+  g_assert_cmpint (common->transfer_origin, ==, PS_ORIGIN_INTERPOLATED);
+  g_autofree char *description = ps_costs_describe (common);
+  g_assert_true (g_str_has_prefix (description, "measured costs, interpolated transfers: profile 'links'"));
+  store (db, id, new_link_transfer ("link=network", 9000));
+  store (db, id, new_link_transfer ("link=2-3", 1001));
+  store (db, id, new_link_transfer ("link=0-3", 12000));
   g_autoptr (PsCosts) costs = ps_costdb_costs (db, NULL, NULL, 4, 2, &error);
   const gint64 forward[] = { 1000, 9000, 1000, 12000, 1000, 9000, 1000, 12000 },
                backward[] = { 12000, 1000, 9000, 1000, 12000, 1000, 9000, 1000 };
