@@ -11,11 +11,12 @@ typedef struct
   gint64 arrived_ns;
 } Place;
 
-/* Bounds of what is added to a rank's clock. */
+/* Bounds of what is added to a rank's clock, by its messages with ranks that are aligned. */
 typedef struct
 {
   gint64 least_ns;
   gint64 most_ns;
+  gboolean aligned;
 } Bounds;
 
 static gpointer
@@ -95,7 +96,7 @@ index_iteration (GPtrArray *ranks, GPtrArray *all, guint iteration)
   return places;
 }
 
-/* Every message between the rank and an earlier one narrows the bounds. */
+/* Every message between the rank, which is aligned, and one that is not narrows the bounds of that one. */
 static void
 narrow (GHashTable *places, guint rank, guint n_stages, Bounds *bounds)
 {
@@ -114,13 +115,14 @@ narrow (GHashTable *places, guint rank, guint n_stages, Bounds *bounds)
           if (!ps_op_input (consumer->range->ops[k], n_stages, &op))
             continue;
           const Place *producer = g_hash_table_lookup (places, op_key (op));
-          if (producer == NULL || producer->rank == consumer->rank || MAX (producer->rank, consumer->rank) != rank)
+          if (producer == NULL || (producer->rank == rank) == (consumer->rank == rank))
             continue;
           gint64 slack_ns = consumer->arrived_ns - producer->sent_ns;
-          if (consumer->rank == rank)
-            bounds->least_ns = MAX (bounds->least_ns, -slack_ns);
-          else
-            bounds->most_ns = MIN (bounds->most_ns, slack_ns);
+          Bounds *other = &bounds[producer->rank == rank ? consumer->rank : producer->rank];
+          if (!other->aligned && producer->rank == rank)
+            other->least_ns = MAX (other->least_ns, -slack_ns);
+          else if (!other->aligned)
+            other->most_ns = MIN (other->most_ns, slack_ns);
         }
     }
 }
@@ -157,6 +159,12 @@ shift_rank (PsRank *rank, Place *places, gint64 ns)
   shift_spans (rank->updates, ns);
 }
 
+static gboolean
+is_bound (const Bounds *bounds)
+{
+  return bounds->least_ns > G_MININT64 || bounds->most_ns < G_MAXINT64;
+}
+
 /* How far the clock must move: not at all within the bounds, else to their middle. With one bound, to it. */
 static gint64
 choose_shift (const Bounds *bounds)
@@ -170,12 +178,25 @@ choose_shift (const Bounds *bounds)
   return bounds->least_ns + (bounds->most_ns - bounds->least_ns) / 2;
 }
 
+/* The first rank that has messages with aligned ones, else the first that is not aligned; n: all are. */
+static guint
+choose_next (const Bounds *bounds, guint n)
+{
+  guint next = n;
+
+  for (guint r = n; r-- > 0;)
+    if (!bounds[r].aligned && (next == n || is_bound (&bounds[r]) || !is_bound (&bounds[next])))
+      next = r;
+  return next;
+}
+
 char *
 ps_ranks_align (const char *where, GPtrArray *ranks)
 {
   const PsRank *first = g_ptr_array_index (ranks, 0);
   guint n_stages = ps_ranks_count_stages (ranks);
   gint64 worst_ns = 0;
+  g_autofree Bounds *bounds = g_new (Bounds, ranks->len);
   g_autoptr (GPtrArray) all = g_ptr_array_new_with_free_func (g_free);
   g_autoptr (GPtrArray) places = g_ptr_array_new_with_free_func ((GDestroyNotify)g_hash_table_unref);
 
@@ -183,15 +204,16 @@ ps_ranks_align (const char *where, GPtrArray *ranks)
     g_ptr_array_add (all, place_ranges (g_ptr_array_index (ranks, r), r, n_stages));
   for (guint k = 0; k < first->starts->len; k++)
     g_ptr_array_add (places, index_iteration (ranks, all, k));
-  for (guint r = 1; r < ranks->len; r++)
+  for (guint r = 0; r < ranks->len; r++)
+    bounds[r] = (Bounds){ .least_ns = G_MININT64, .most_ns = G_MAXINT64 };
+  for (guint r = 0; r < ranks->len; r = choose_next (bounds, ranks->len))
     {
-      Bounds bounds = { .least_ns = G_MININT64, .most_ns = G_MAXINT64 };
-
+      bounds[r].aligned = TRUE;
+      shift_rank (g_ptr_array_index (ranks, r), g_ptr_array_index (all, r), choose_shift (&bounds[r]));
+      if (bounds[r].least_ns > bounds[r].most_ns)
+        worst_ns = MAX (worst_ns, bounds[r].least_ns - bounds[r].most_ns);
       for (guint k = 0; k < places->len; k++)
-        narrow (g_ptr_array_index (places, k), r, n_stages, &bounds);
-      shift_rank (g_ptr_array_index (ranks, r), g_ptr_array_index (all, r), choose_shift (&bounds));
-      if (bounds.least_ns > bounds.most_ns)
-        worst_ns = MAX (worst_ns, bounds.least_ns - bounds.most_ns);
+        narrow (g_ptr_array_index (places, k), r, n_stages, bounds);
     }
   if (worst_ns == 0)
     return NULL;

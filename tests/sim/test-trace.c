@@ -183,6 +183,26 @@ test_clocks (void)
       "ranks are as uncertain");
 }
 
+/* The files name no rank, so the last stage is on rank 0 and the first one on rank 1. These have no message between
+ * them, but both have some with rank 2. All clocks differ; no message takes time, so the bounds leave no room. */
+static void
+test_clocks_of_any_order (void)
+{
+  static const char *const names[] = { "a.json", "b.json", "c.json" };
+  static const char *const texts[] = {
+    "[" RANGE ("c", "PP:2F0", 1, 1, 8, 4) "," RANGE ("c", "PP:2B0", 1, 1, 12, 6) "]",
+    "[" RANGE ("c", "PP:0F0", 1, 1, 1000, 4) "," RANGE ("c", "PP:0B0", 1, 1, 1024, 6) "]",
+    "[" RANGE ("c", "PP:1F0", 1, 1, 5004, 4) "," RANGE ("c", "PP:1B0", 1, 1, 5018, 6) "]",
+  };
+  g_autoptr (PsTimeline) timeline = fine (parse ("x", names, texts, 3, &error));
+
+  g_assert_null (timeline->remark);
+  assert_span (timeline, 0, 0, "F0.2", 8000, 12000);
+  assert_span (timeline, 2, 1, "F0.0", 0, 4000);
+  assert_span (timeline, 5, 2, "BW0.1", 18000, 24000);
+  g_assert_cmpint (timeline->iteration_ns, ==, 30000);
+}
+
 /* Megatron's ranges name no stage and no microbatch. Interleaved 1F1B on two ranks with two stages each: rank 1 begins
  * with p + 1 forwards. */
 static void
@@ -415,6 +435,7 @@ main (int argc, char **argv)
   g_test_add_func ("/trace/profiler/waiting", test_waiting);
   g_test_add_func ("/trace/profiler/posts-and-waits", test_posts_and_waits);
   g_test_add_func ("/trace/profiler/clocks", test_clocks);
+  g_test_add_func ("/trace/profiler/clocks-of-any-order", test_clocks_of_any_order);
   g_test_add_func ("/trace/profiler/counted", test_counted);
   g_test_add_func ("/trace/profiler/real", test_real);
   g_test_add_func ("/trace/profiler/gpipe", test_gpipe);
