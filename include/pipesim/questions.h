@@ -18,6 +18,7 @@ typedef struct
   char **columns; /* pareto, best: columns that rows hold besides; NULL: none */
   char *by;       /* a column that should be small, such as time */
   guint top;      /* best: number of settings in each group, at least 1 */
+  char *over;     /* sensitivity: the column that changes; NULL: microbatches */
   gint64 *limits; /* best: memory limits in bytes, ascending, one answer for each; NULL: those of the settings */
   guint n_limits;
 } PsQuestion;
@@ -87,9 +88,9 @@ PsAnswer *ps_results_pareto (PsResults *results, const PsQuestion *question, GEr
 /* The fastest settings of each group; among equals those that need less memory. */
 PsAnswer *ps_results_best (PsResults *results, const PsQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The fastest schedule as a column goes from its smallest value to its largest: one row for each stretch that one
- * schedule wins. Everything else that was swept is held fixed; or only `per`, when given, with the best of all that it
- * leaves open.
+/* The fastest schedule as the column `over` goes from its smallest value to its largest: one row for each stretch that
+ * one schedule wins. Everything else that was swept is held fixed; or only `per`, when given, with the best of all that
+ * it leaves open.
  *
  * - from, to: first and last value of the stretch;
  * - winner: its fastest schedule; the winner before stays so while it is as fast as any;
@@ -101,7 +102,7 @@ PsAnswer *ps_results_best (PsResults *results, const PsQuestion *question, GErro
  *
  * Errors: PS_ERROR_USAGE for unknown columns and values.
  */
-PsAnswer *ps_results_sensitivity (PsResults *results, const PsQuestion *question, const char *over,
+PsAnswer *ps_results_sensitivity (PsResults *results, const PsQuestion *question,
                                   GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 G_END_DECLS

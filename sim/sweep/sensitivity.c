@@ -294,8 +294,9 @@ check_over (const char *over, GError **error)
 }
 
 PsAnswer *
-ps_results_sensitivity (PsResults *results, const PsQuestion *question, const char *over, GError **error)
+ps_results_sensitivity (PsResults *results, const PsQuestion *question, GError **error)
 {
+  const char *over = question->over != NULL ? question->over : "microbatches";
   g_auto (Task) task = { .results = results, .question = question, .values = g_ptr_array_new () };
   gboolean done;
 

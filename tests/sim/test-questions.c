@@ -264,7 +264,7 @@ test_asynchronous (void)
       const PsQuestion question = { .by = (char *)"sequence_ns", .where = where, .top = 1 };
       g_autoptr (PsAnswer) best = ps_results_best (results, &question, NULL);
       g_autoptr (PsAnswer) front = ps_results_pareto (results, &question, NULL);
-      g_autoptr (PsAnswer) along = ps_results_sensitivity (results, &question, "microbatches", NULL);
+      g_autoptr (PsAnswer) along = ps_results_sensitivity (results, &question, NULL);
       g_autofree char *left_out = ps_question_left_out (results, &question, NULL);
       g_auto (GStrv) b = csv_lines (best), p = csv_lines (front), s = csv_lines (along);
 
@@ -286,7 +286,7 @@ test_sensitivity (void)
 
   run (sweep, "cross.db", 1, (PsShard){ 0, 1 });
   g_autoptr (PsResults) results = open_results ("cross.db", PS_RESULTS_READ);
-  g_autoptr (PsAnswer) answer = ps_results_sensitivity (results, &question, "microbatches", NULL);
+  g_autoptr (PsAnswer) answer = ps_results_sensitivity (results, &question, NULL);
   g_autofree char *csv = ps_table_to_csv (answer->table);
   /* At m = 1 both take 4 ms; the first by name wins a tie and stays so: gpipe. */
   g_assert_cmpstr (
@@ -303,14 +303,14 @@ test_stretches (void)
       = parse ("[sweep]\nschedule = 1f1b, eager-1f1b, interleaved, zb-h1, zb-v, gpipe\ndevices = 4\n"
                "microbatches = 8\ncosts = f=1ms,b=1ms,w=1ms,c=100us\n"
                "bandwidth-factor = 0.01..4 x1.1\n");
-  PsQuestion question = { .by = (char *)"iteration_ns" };
+  PsQuestion question = { .by = (char *)"iteration_ns", .over = (char *)"bandwidth_factor" };
   double last = 0;
   guint checked = 0;
 
   run (sweep, "stretches.db", 1, (PsShard){ 0, 1 });
   g_autoptr (PsResults) results = open_results ("stretches.db", PS_RESULTS_READ);
   g_autoptr (GArray) rows = feasible_rows (results);
-  g_autoptr (PsAnswer) answer = ps_results_sensitivity (results, &question, "bandwidth_factor", NULL);
+  g_autoptr (PsAnswer) answer = ps_results_sensitivity (results, &question, NULL);
   g_auto (GStrv) lines = csv_lines (answer);
   g_assert_cmpuint (g_strv_length (lines), >=, 3); /* two stretches at least */
   for (guint k = 1; lines[k] != NULL; k++)
