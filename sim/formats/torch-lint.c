@@ -41,6 +41,10 @@ lint_representation (const PsSchedule *schedule, GPtrArray *findings)
           "synchronously");
   else if (stashes)
     warn (findings, "several weight versions: PyTorch's runtime keeps one");
+  if (schedule->n_slices > 1)
+    warn (findings, "sequence slices: PyTorch's formats cannot hold them");
+  if (schedule->recomputes)
+    warn (findings, "recomputation (R): PyTorch's formats cannot hold it");
 }
 
 static void
@@ -170,13 +174,14 @@ ps_torch_lint (const PsSchedule *schedule, const char *comms)
 {
   GPtrArray *findings = g_ptr_array_new_with_free_func (g_free);
   g_autoptr (GError) cause = NULL;
-  g_autofree char *text = comms != NULL ? g_strdup (comms) : ps_format_torch_comms.write (schedule, &cause);
+  gboolean fits = schedule->placement->n_copies == 1 && schedule->n_slices == 1 && !schedule->recomputes;
+  g_autofree char *text = comms != NULL || !fits ? g_strdup (comms) : ps_format_torch_comms.write (schedule, &cause);
 
   lint_placement (schedule->placement, findings);
   lint_representation (schedule, findings);
   if (text != NULL)
     lint_text (text, findings);
-  else if (schedule->placement->n_copies == 1)
+  else if (fits)
     warn (findings, "%s", cause->message);
   return findings;
 }

@@ -40,6 +40,8 @@ test_lint_schedules (void)
   ASSERT_FINDINGS (ps_torch_lint (v, NULL), "only under the schedule name ZBVZeroBubble or DualPipeV");
   ASSERT_FINDINGS (ps_torch_lint (wave, NULL), "placement wave: torchtitan cannot load it");
   ASSERT_FINDINGS (ps_torch_lint (two, NULL), "a stage lies on two devices");
+  two->recomputes = TRUE;
+  ASSERT_FINDINGS (ps_torch_lint (two, NULL), "a stage lies on two devices", "recomputation (R)");
   loop->weight_versions = g_new (guint, 2);
   loop->weight_versions[0] = 2;
   loop->weight_versions[1] = 1;
