@@ -1,8 +1,11 @@
 /* draft-list.c - list scheduling: puts the op that can start first, again and again. Each device chooses a B before an
- * F and an F before a W. */
+ * F and an F before a W.
+ *
+ * Devices see of each other only results. Those of ops that have not been put yet arrive after the earliest start by a
+ * duration and a transfer at least. All devices that start before that put their ops, in any order. */
 #include "draft.h"
 
-#define NEVER G_MAXINT64
+#define NEVER PS_DRAFT_NEVER
 
 /* The next ops of a device. Of equal scores the first is chosen. */
 typedef enum
@@ -16,21 +19,28 @@ typedef enum
 
 #define N_INPUTS 4 /* those before WEIGHTS wait for inputs */
 
-typedef struct
+typedef struct Lane Lane;
+struct Lane
 {
-  gint64 arrival_ns[N_INPUTS]; /* NEVER: the op cannot be put now */
+  PsDraftDevice *device;
+  const gint64 *arrival_ns[N_INPUTS]; /* of the next op and those after it */
+  Lane *consumer[N_INPUTS];           /* another device that takes the result; NULL: none */
+  gint64 *start_ns;                   /* of the chosen op; NEVER: no op can be put now */
+  gint64 score_ns;                    /* of the chosen op, the lowest */
+  gint64 slack_bytes;                 /* that the chosen op leaves of the limit */
+  gint64 room_bytes[N_INPUTS];        /* an op fits where the device holds no more than that */
+  gint64 weight_room_bytes[2];        /* [chunk] the same for a W */
   gint64 ahead_ns[2]; /* [chunk] head start of a B: it may start so much later than another op and still wins */
-  gint64 score_ns;    /* of the chosen op, the lowest; NEVER: no op can be put now */
   Next chosen;
-} Choice;
+};
 
 typedef struct
 {
   PsDraft *draft;
   PsListRule rule;
-  gint64 *start_ns; /* [n_devices] of each choice */
-  Choice *choice;   /* [n_devices] */
   gboolean *head_start;
+  gint64 *start_ns; /* [n_devices] */
+  Lane *lane;       /* [n_devices] */
 } List;
 
 static inline Next
@@ -39,98 +49,224 @@ next_of (PsOpKind kind, PsDraftChunk chunk)
   return kind == PS_OP_B ? (Next)chunk : (Next)(FORWARD_NEAR - chunk);
 }
 
+/* The bytes that an F of the near chunk leaves free on a V for microbatches to come up that have gone down. */
+static inline gint64
+bytes_to_leave (const List *list, const PsDraftDevice *device)
+{
+  guint below = device->done[PS_OP_F][PS_NEAR] - device->done[PS_OP_F][PS_FAR];
+
+  if (list->draft->n_chunks == 1)
+    return 0;
+  return (list->rule.reserve ? below + 1 : MIN (below, 1)) * device->cost[PS_OP_F][PS_FAR].take_bytes;
+}
+
+/* The bytes that the limit leaves where the op is put; below 0: it does not fit. */
+static inline gint64
+slack_of (const List *list, const Lane *lane, Next next)
+{
+  const PsDraftDevice *device = lane->device;
+
+  if (next == WEIGHTS)
+    return lane->weight_room_bytes[ps_draft_next_weights (device)] - device->held_bytes;
+  return lane->room_bytes[next] - device->held_bytes - (next == FORWARD_NEAR ? bytes_to_leave (list, device) : 0);
+}
+
 /* TRUE: the near chunk holds enough microbatches. With memory for more, they would make nothing faster. */
 static inline gboolean
-is_ahead (const PsDraft *draft, const PsDraftDevice *device)
+is_ahead (const List *list, const PsDraftDevice *device)
 {
-  return device->done[PS_OP_F][PS_NEAR] >= device->done[PS_OP_B][PS_NEAR] + 2 * draft->n_devices;
+  return device->done[PS_OP_F][PS_NEAR] >= device->done[PS_OP_B][PS_NEAR] + 2 * list->draft->n_devices;
 }
 
-/* The bytes that an F leaves free: room for backwards while they run, and on a V for microbatches to come up that have
- * gone down. */
-static inline gint64
-bytes_to_leave (const List *list, const PsDraftDevice *device, PsDraftChunk chunk)
+static inline G_ALWAYS_INLINE void
+consider_at (const List *list, Lane *lane, Next next, gint64 start, gint64 score)
 {
-  if (list->draft->n_chunks == 1 || chunk == PS_FAR)
-    return device->burst_bytes;
-  guint below = device->done[PS_OP_F][PS_NEAR] - device->done[PS_OP_F][PS_FAR];
-  return device->burst_bytes
-         + (list->rule.reserve ? below + 1 : MIN (below, 1)) * device->cost[PS_OP_F][PS_FAR].take_bytes;
-}
-
-static inline gboolean
-may_start (const List *list, guint index, PsOpKind kind, PsDraftChunk chunk)
-{
-  const PsDraftDevice *device = &list->draft->device[index];
-  gint64 bytes = device->held_bytes + device->cost[kind][chunk].take_bytes;
-
-  if (kind == PS_OP_F && chunk == PS_NEAR && is_ahead (list->draft, device))
-    return FALSE;
-  return ps_draft_allows (list->draft, index, bytes + (kind == PS_OP_F ? bytes_to_leave (list, device, chunk) : 0));
-}
-
-static inline void
-consider_backward (const List *list, guint index, PsDraftChunk chunk)
-{
-  Choice *choice = &list->choice[index];
-  gint64 arrival = choice->arrival_ns[next_of (PS_OP_B, chunk)];
-
-  if (arrival == NEVER)
+  if (score > lane->score_ns || (score == lane->score_ns && next >= lane->chosen))
     return;
-  gint64 start = MAX (list->draft->device[index].now_ns, arrival);
-  gint64 score = start - choice->ahead_ns[chunk];
-  if (score >= choice->score_ns || !may_start (list, index, PS_OP_B, chunk))
+  gint64 slack = slack_of (list, lane, next);
+  if (slack < 0)
     return;
-  choice->score_ns = score;
-  choice->chosen = next_of (PS_OP_B, chunk);
-  list->start_ns[index] = start;
+  lane->score_ns = score;
+  lane->slack_bytes = slack;
+  lane->chosen = next;
+  *lane->start_ns = start;
 }
 
-static inline void
-consider_forward (const List *list, guint index, PsDraftChunk chunk)
+/* Chooses an op that waits for an input, if it is better than the chosen one. */
+static inline G_ALWAYS_INLINE void
+consider (const List *list, Lane *lane, Next next)
 {
-  Choice *choice = &list->choice[index];
-  gint64 start = MAX (list->draft->device[index].now_ns, choice->arrival_ns[next_of (PS_OP_F, chunk)]);
+  gint64 arrival = *lane->arrival_ns[next], start = MAX (lane->device->now_ns, arrival);
 
-  if (start >= choice->score_ns || !may_start (list, index, PS_OP_F, chunk))
-    return;
-  choice->score_ns = list->start_ns[index] = start;
-  choice->chosen = next_of (PS_OP_F, chunk);
+  if (arrival != NEVER && !(next == FORWARD_NEAR && is_ahead (list, lane->device)))
+    consider_at (list, lane, next, start,
+                 list->rule.backward && next <= BACKWARD_FAR ? start - lane->ahead_ns[next] : start);
 }
 
-static inline void
-consider_weights (const List *list, guint index)
+static inline G_ALWAYS_INLINE void
+consider_weights (const List *list, Lane *lane)
 {
-  const PsDraftDevice *device = &list->draft->device[index];
-  Choice *choice = &list->choice[index];
-  PsDraftChunk chunk = ps_draft_next_weights (list->draft, index);
-  gint64 score = device->now_ns + (list->rule.wait ? device->cost[PS_OP_W][chunk].duration_ns : 0);
+  const PsDraftDevice *device = lane->device;
 
-  if (score >= choice->score_ns || !may_start (list, index, PS_OP_W, chunk))
+  if (ps_draft_waiting (device) == 0)
     return;
-  choice->score_ns = score;
-  choice->chosen = WEIGHTS;
-  list->start_ns[index] = device->now_ns;
+  gint64 duration = device->cost[PS_OP_W][ps_draft_next_weights (device)].duration_ns;
+  consider_at (list, lane, WEIGHTS, device->now_ns, device->now_ns + (list->rule.wait ? duration : 0));
 }
 
 /* F and W have no head start, so they do not beat a score of now_ns. */
 static inline G_ALWAYS_INLINE void
-choose (const List *list, guint index)
+consider_all (const List *list, Lane *lane)
 {
-  gint64 now = list->draft->device[index].now_ns;
-  Choice *choice = &list->choice[index];
+  gboolean both = list->draft->n_chunks == 2;
+  gint64 now = lane->device->now_ns;
 
-  choice->score_ns = list->start_ns[index] = NEVER;
-  consider_backward (list, index, PS_NEAR);
-  consider_backward (list, index, PS_FAR);
-  if (choice->score_ns <= now)
+  lane->score_ns = lane->slack_bytes = *lane->start_ns = NEVER;
+  consider (list, lane, BACKWARD_NEAR);
+  if (both)
+    consider (list, lane, BACKWARD_FAR);
+  if (lane->score_ns <= now)
     return;
-  consider_forward (list, index, PS_FAR);
-  if (choice->score_ns <= now)
+  if (both)
+    consider (list, lane, FORWARD_FAR);
+  if (lane->score_ns <= now)
     return;
-  consider_forward (list, index, PS_NEAR);
-  if (choice->score_ns > now && ps_draft_waiting (list->draft, index) > 0)
-    consider_weights (list, index);
+  consider (list, lane, FORWARD_NEAR);
+  if (lane->score_ns > now)
+    consider_weights (list, lane);
+}
+
+/* With lower limits, too, the device chooses this op as long as it fits. Ops that were not chosen do not matter. */
+static inline G_ALWAYS_INLINE void
+note_slack (const List *list, const Lane *lane)
+{
+  list->draft->slack_bytes = MIN (list->draft->slack_bytes, lane->slack_bytes);
+}
+
+/* TRUE: without head starts the device may choose another op than the B that it has chosen. */
+static inline gboolean
+may_need_head_start (const List *list, const Lane *lane)
+{
+  gint64 now = lane->device->now_ns;
+
+  return list->rule.backward && !*list->head_start && *lane->start_ns != NEVER && lane->chosen <= BACKWARD_FAR
+         && (*lane->start_ns > now || (lane->chosen == BACKWARD_FAR && *lane->arrival_ns[BACKWARD_NEAR] <= now));
+}
+
+static void
+note_head_start (const List *list, Lane *lane)
+{
+  gint64 start = *lane->start_ns;
+  Lane kept = *lane;
+
+  lane->ahead_ns[PS_NEAR] = lane->ahead_ns[PS_FAR] = 0;
+  consider_all (list, lane);
+  *list->head_start = lane->chosen != kept.chosen;
+  *lane = kept;
+  *lane->start_ns = start;
+}
+
+/* Puts the op, and lets its device and that of its consumer choose again. Without head starts the consumer's device may
+ * have put another op by then. */
+static inline G_ALWAYS_INLINE void
+put (const List *list, Lane *lane, PsOpKind kind, PsDraftChunk chunk)
+{
+  Next next = kind == PS_OP_W ? WEIGHTS : next_of (kind, chunk);
+  Lane *consumer = kind == PS_OP_W ? NULL : lane->consumer[next];
+
+  ps_draft_put_on (list->draft, lane->device, kind, chunk, kind == PS_OP_W ? 0 : *lane->arrival_ns[next]++);
+  consider_all (list, lane);
+  note_slack (list, lane);
+  if (consumer == NULL)
+    return;
+  if (may_need_head_start (list, consumer))
+    note_head_start (list, consumer);
+  consider (list, consumer, next);
+  note_slack (list, consumer);
+}
+
+static inline G_ALWAYS_INLINE void
+put_chosen (const List *list, Lane *lane)
+{
+  if (may_need_head_start (list, lane))
+    note_head_start (list, lane);
+  switch (lane->chosen)
+    {
+    case BACKWARD_NEAR:
+      put (list, lane, PS_OP_B, PS_NEAR);
+      break;
+    case BACKWARD_FAR:
+      put (list, lane, PS_OP_B, PS_FAR);
+      break;
+    case FORWARD_FAR:
+      put (list, lane, PS_OP_F, PS_FAR);
+      break;
+    case FORWARD_NEAR:
+      put (list, lane, PS_OP_F, PS_NEAR);
+      break;
+    case WEIGHTS:
+      put (list, lane, PS_OP_W, ps_draft_next_weights (lane->device));
+    }
+}
+
+/* The device after it on the way, or before it. */
+static Lane *
+find_consumer (const List *list, guint index, Next next)
+{
+  gboolean down = next == FORWARD_NEAR || next == BACKWARD_FAR;
+
+  if (index == (down ? list->draft->n_devices - 1 : 0))
+    return NULL;
+  return &list->lane[down ? index + 1 : index - 1];
+}
+
+static inline G_ALWAYS_INLINE void
+begin_device (const List *list, guint index)
+{
+  Lane *lane = &list->lane[index];
+  PsDraftDevice *device = lane->device = &list->draft->device[index];
+
+  lane->start_ns = &list->start_ns[index];
+  for (guint chunk = 0; chunk < list->draft->n_chunks; chunk++)
+    {
+      gint64 backward_bytes = device->cost[PS_OP_B][chunk].take_bytes;
+      gint64 forward_bytes = device->cost[PS_OP_F][chunk].take_bytes + device->burst_bytes;
+
+      for (guint kind = 0; kind < 2; kind++)
+        {
+          Next next = next_of (kind, chunk);
+
+          lane->arrival_ns[next] = device->arrival_ns[kind][chunk];
+          lane->consumer[next] = find_consumer (list, index, next);
+          lane->room_bytes[next] = device->limit_bytes - (kind == PS_OP_B ? backward_bytes : forward_bytes);
+        }
+      lane->ahead_ns[chunk] = list->rule.backward ? device->cost[PS_OP_B][chunk].duration_ns / 2 : 0;
+      lane->weight_room_bytes[chunk] = device->limit_bytes - device->cost[PS_OP_W][chunk].take_bytes;
+    }
+  consider_all (list, lane);
+  note_slack (list, lane);
+}
+
+/* The time from the earliest start in which no other result can change what a device puts. Head starts, and Ws that
+ * others may delay, take from it. */
+static inline gint64
+find_window (const List *list)
+{
+  gint64 after = NEVER, before = 0;
+
+  for (guint i = 0; i < list->draft->n_devices; i++)
+    for (guint k = 0; k < 2 * list->draft->n_chunks; k++)
+      {
+        const Lane *lane = &list->lane[i];
+        PsDraftChunk chunk = k / 2;
+
+        if (lane->consumer[next_of (k % 2, chunk)] != NULL)
+          after = MIN (after,
+                       lane->device->cost[k % 2][chunk].duration_ns + lane->device->output[k % 2][chunk].transfer_ns);
+        before = MAX (before,
+                      lane->ahead_ns[chunk] + (list->rule.wait ? lane->device->cost[PS_OP_W][chunk].duration_ns : 0));
+      }
+  return after - before;
 }
 
 static inline guint
@@ -149,153 +285,47 @@ first_start (const List *list)
   return first;
 }
 
-static inline G_ALWAYS_INLINE void
-look_for_input (const List *list, guint index, PsOpKind kind, PsDraftChunk chunk)
+static gboolean
+is_complete (const PsDraft *draft)
 {
-  gint64 *arrival = &list->choice[index].arrival_ns[next_of (kind, chunk)];
-
-  if (!ps_draft_input (list->draft, index, kind, chunk, arrival))
-    *arrival = NEVER;
-}
-
-/* Turns an F or B into the one that takes its result as input. FALSE: none does. */
-static inline G_ALWAYS_INLINE gboolean
-find_consumer (const PsDraft *draft, guint *index, PsOpKind *kind, PsDraftChunk *chunk)
-{
-  gboolean down = (*kind == PS_OP_F) == (*chunk == PS_NEAR);
-
-  if (*index != (down ? draft->n_devices - 1 : 0))
-    *index += down ? 1 : -1;
-  else if (*kind == PS_OP_B && *chunk == PS_NEAR)
-    return FALSE;
-  else if (*kind == PS_OP_F && *chunk == draft->n_chunks - 1)
-    *kind = PS_OP_B;
-  else
-    *chunk = !*chunk;
+  for (guint i = 0; i < draft->n_devices; i++)
+    if (draft->device[i].n_ordered < draft->n_chunks * PS_DRAFT_KINDS * draft->n_microbatches)
+      return FALSE;
   return TRUE;
 }
 
-/* TRUE: without head starts the device may choose another op than the B that it has chosen. */
-static inline gboolean
-may_need_head_start (const List *list, guint index)
+static inline G_ALWAYS_INLINE gboolean
+run (PsDraft *draft, PsListRule rule, gint64 length_ns, gboolean *head_start)
 {
-  const Choice *choice = &list->choice[index];
-  gint64 now = list->draft->device[index].now_ns;
-
-  return list->rule.backward && !*list->head_start && choice->score_ns != NEVER && choice->chosen <= BACKWARD_FAR
-         && (list->start_ns[index] > now
-             || (choice->chosen == BACKWARD_FAR && choice->arrival_ns[BACKWARD_NEAR] <= now));
-}
-
-static void
-note_head_start (const List *list, guint index)
-{
-  Choice *choice = &list->choice[index], kept = *choice;
-  gint64 start = list->start_ns[index];
-
-  choice->ahead_ns[PS_NEAR] = choice->ahead_ns[PS_FAR] = 0;
-  choose (list, index);
-  *list->head_start = choice->chosen != kept.chosen;
-  *choice = kept;
-  list->start_ns[index] = start;
-}
-
-/* The input of an op has been made, so that its device may choose it now. Without head starts the device may have put
- * another op by then. */
-static inline G_ALWAYS_INLINE void
-offer (const List *list, guint index, PsOpKind kind, PsDraftChunk chunk)
-{
-  const Choice *choice = &list->choice[index];
-  gint64 ahead = kind == PS_OP_B ? choice->ahead_ns[chunk] : 0;
-
-  if (may_need_head_start (list, index))
-    note_head_start (list, index);
-  look_for_input (list, index, kind, chunk);
-  if (choice->arrival_ns[next_of (kind, chunk)] - ahead <= choice->score_ns)
-    choose (list, index);
-}
-
-/* Puts the op, and lets its device and that of its consumer choose again. */
-static inline G_ALWAYS_INLINE void
-put (const List *list, guint index, PsOpKind kind, PsDraftChunk chunk)
-{
-  PsDraft *draft = list->draft;
-  guint consumer = index;
-  PsOpKind taken = kind;
-  PsDraftChunk by = chunk;
-
-  ps_draft_put_at (draft, index, kind, chunk,
-                   kind == PS_OP_W ? 0 : list->choice[index].arrival_ns[next_of (kind, chunk)]);
-  gboolean hands_on = kind != PS_OP_W && find_consumer (draft, &consumer, &taken, &by);
-  if (kind != PS_OP_W)
-    look_for_input (list, index, kind, chunk);
-  if (hands_on && consumer == index)
-    look_for_input (list, index, taken, by);
-  choose (list, index);
-  if (hands_on && consumer != index)
-    offer (list, consumer, kind, chunk);
-}
-
-static inline G_ALWAYS_INLINE void
-put_chosen (const List *list, guint index)
-{
-  switch (list->choice[index].chosen)
-    {
-    case BACKWARD_NEAR:
-      put (list, index, PS_OP_B, PS_NEAR);
-      break;
-    case BACKWARD_FAR:
-      put (list, index, PS_OP_B, PS_FAR);
-      break;
-    case FORWARD_FAR:
-      put (list, index, PS_OP_F, PS_FAR);
-      break;
-    case FORWARD_NEAR:
-      put (list, index, PS_OP_F, PS_NEAR);
-      break;
-    case WEIGHTS:
-      put (list, index, PS_OP_W, ps_draft_next_weights (list->draft, index));
-    }
-}
-
-static void
-begin (const List *list)
-{
-  ps_draft_clear (list->draft);
-  for (guint i = 0; i < list->draft->n_devices; i++)
-    {
-      for (guint next = 0; next < N_INPUTS; next++)
-        list->choice[i].arrival_ns[next] = NEVER;
-      for (guint chunk = 0; chunk < 2; chunk++)
-        list->choice[i].ahead_ns[chunk]
-            = list->rule.backward ? list->draft->device[i].cost[PS_OP_B][chunk].duration_ns / 2 : 0;
-      if (i == 0)
-        look_for_input (list, i, PS_OP_F, PS_NEAR);
-      choose (list, i);
-    }
-}
-
-gboolean
-ps_draft_list (PsDraft *draft, PsListRule rule, gint64 length_ns, gboolean *head_start)
-{
-  guint p = draft->n_devices, left = p * draft->n_chunks * PS_DRAFT_KINDS * draft->n_microbatches;
+  guint p = draft->n_devices;
   g_autofree gint64 *start_ns = g_new (gint64, p);
-  g_autofree Choice *choice = g_new (Choice, p);
-  List list = { draft, rule, start_ns, choice, head_start };
+  g_autofree Lane *lane = g_new (Lane, p);
+  const List list = { draft, rule, head_start, start_ns, lane };
 
-  *head_start = FALSE;
-  begin (&list);
-  for (; left > 0; left--)
+  ps_draft_clear (draft);
+  for (guint i = 0; i < p; i++)
+    begin_device (&list, i);
+  gint64 window = find_window (&list);
+  for (guint i = first_start (&list); start_ns[i] != NEVER; i = first_start (&list))
     {
-      guint i = first_start (&list);
+      gint64 end = start_ns[i] + MIN (window, NEVER - start_ns[i]);
 
-      if (start_ns[i] == NEVER)
-        return FALSE;
-      if (may_need_head_start (&list, i))
-        note_head_start (&list, i);
-      put_chosen (&list, i);
+      put_chosen (&list, &lane[i]);
+      for (i = 0; i < p; i++)
+        while (start_ns[i] < end)
+          put_chosen (&list, &lane[i]);
       if (draft->least_ns > length_ns)
         return FALSE;
     }
-  return TRUE;
+  return is_complete (draft);
+}
+
+/* The rule that is tried most often has a copy of its own. */
+gboolean
+ps_draft_list (PsDraft *draft, PsListRule rule, gint64 length_ns, gboolean *head_start)
+{
+  *head_start = FALSE;
+  if (rule.backward || rule.wait || rule.reserve)
+    return run (draft, rule, length_ns, head_start);
+  return run (draft, (PsListRule){ 0 }, length_ns, head_start);
 }

@@ -28,22 +28,21 @@ device_of (guint p, guint stage)
   return stage < p ? stage : 2 * p - 1 - stage;
 }
 
-/* The chunk that an F or B of a stage takes its input from. */
-static PsDraftInput
-find_input (const PsDraft *draft, const PsCosts *costs, PsOpKind kind, guint stage)
+/* The F or B that takes the result of an F or B of a stage. The last B's result goes to nobody's array. */
+static PsDraftOutput
+find_output (const PsDraft *draft, PsOpKind kind, guint stage)
 {
   guint p = draft->n_devices, last = draft->n_chunks * p - 1;
-  gboolean loss = kind == PS_OP_B && stage == last;
+  gboolean loss = kind == PS_OP_F && stage == last;
 
-  if (kind == PS_OP_F && stage == 0)
-    return (PsDraftInput){ NULL, NULL, 0 };
-  guint from = kind == PS_OP_F ? stage - 1 : loss ? stage : stage + 1;
-  guint made = loss ? PS_OP_F : kind, chunk = from < p ? PS_NEAR : PS_FAR;
-  guint transfer = kind == PS_OP_F ? ps_transfer_forward (costs, from) : ps_transfer_backward (costs, from);
-  const PsDraftDevice *device = &draft->device[device_of (p, from)];
-  gboolean local = device_of (p, from) == device_of (p, stage);
-  return (PsDraftInput){ &device->done[made][chunk], device->end_ns[made][chunk],
-                         local ? 0 : costs->transfer_ns[transfer] };
+  if (kind == PS_OP_B && stage == 0)
+    return (PsDraftOutput){ draft->arrival_ns, 0 };
+  guint to = loss ? stage : kind == PS_OP_F ? stage + 1 : stage - 1;
+  guint transfer
+      = kind == PS_OP_F ? ps_transfer_forward (draft->costs, stage) : ps_transfer_backward (draft->costs, stage);
+  gboolean local = device_of (p, to) == device_of (p, stage);
+  return (PsDraftOutput){ draft->device[device_of (p, to)].arrival_ns[loss ? PS_OP_B : kind][to < p ? PS_NEAR : PS_FAR],
+                          local ? 0 : draft->costs->transfer_ns[transfer] };
 }
 
 static gint64
@@ -56,7 +55,7 @@ default_limit (const PsDraftDevice *device, guint n_activations)
 }
 
 static void
-set_costs (PsDraft *draft, guint index, const PsCosts *costs)
+set_costs (PsDraft *draft, guint index)
 {
   PsDraftDevice *device = &draft->device[index];
 
@@ -67,32 +66,38 @@ set_costs (PsDraft *draft, guint index, const PsCosts *costs)
       device->stage[chunk] = (guint16)stage;
       for (guint kind = 0; kind < PS_DRAFT_KINDS; kind++)
         {
-          device->cost[kind][chunk] = *ps_costs_op (costs, (PsOpKind)kind, stage);
+          device->cost[kind][chunk] = *ps_costs_op (draft->costs, (PsOpKind)kind, stage);
           device->work_ns += draft->n_microbatches * device->cost[kind][chunk].duration_ns;
           if (kind != PS_OP_F)
             device->burst_bytes = MAX (device->burst_bytes, device->cost[kind][chunk].take_bytes);
         }
       for (guint kind = 0; kind < 2; kind++)
-        device->input[kind][chunk] = find_input (draft, costs, (PsOpKind)kind, stage);
-      device->weight_bytes += ps_costs_held_bytes (costs, stage, 1);
+        device->output[kind][chunk] = find_output (draft, (PsOpKind)kind, stage);
+      device->weight_bytes += ps_costs_held_bytes (draft->costs, stage, 1);
     }
+}
+
+/* All arrays of arrivals: one of no chunk first. */
+static gsize
+n_arrivals (const PsDraft *draft)
+{
+  return (2 * (gsize)draft->n_chunks * draft->n_devices + 1) * (draft->n_microbatches + 1);
 }
 
 /* One block for all: drafts come and go by the thousand. */
 static void
 allocate (PsDraft *draft)
 {
-  gsize n = (gsize)draft->n_chunks * draft->n_microbatches;
-  gsize size = n * (2 * sizeof (gint64) + (PS_DRAFT_KINDS + 1) * sizeof (guint8));
+  gsize n = (gsize)draft->n_chunks * draft->n_microbatches, width = draft->n_microbatches + 1;
 
-  draft->memory = g_malloc_n (draft->n_devices, size);
-  gint64 *end_ns = draft->memory;
-  guint8 *order = (guint8 *)(end_ns + 2 * n * draft->n_devices);
+  draft->arrival_ns = g_malloc (n_arrivals (draft) * sizeof (gint64) + draft->n_devices * (PS_DRAFT_KINDS + 1) * n);
+  gint64 *arrival_ns = draft->arrival_ns + width;
+  guint8 *order = (guint8 *)(draft->arrival_ns + n_arrivals (draft));
   guint8 *waiting = order + PS_DRAFT_KINDS * n * draft->n_devices;
   for (guint i = 0; i < draft->n_devices; i++)
     {
-      for (guint k = 0; k < 2 * draft->n_chunks; k++, end_ns += draft->n_microbatches)
-        draft->device[i].end_ns[k % 2][k / 2] = end_ns;
+      for (guint k = 0; k < 2 * draft->n_chunks; k++, arrival_ns += width)
+        draft->device[i].arrival_ns[k % 2][k / 2] = arrival_ns;
       draft->device[i].order = order + PS_DRAFT_KINDS * n * i;
       draft->device[i].waiting = waiting + n * i;
     }
@@ -115,7 +120,7 @@ set_ways (PsDraft *draft)
 
   for (guint i = 1; i < p && draft->by_makespan; i++)
     draft->device[i].head_ns = draft->device[i - 1].head_ns + draft->device[i - 1].cost[PS_OP_F][PS_NEAR].duration_ns
-                               + draft->device[i].input[PS_OP_F][PS_NEAR].transfer_ns;
+                               + draft->device[i - 1].output[PS_OP_F][PS_NEAR].transfer_ns;
   for (guint step = 0; step < 2 * draft->n_chunks * p; step++)
     {
       PsOpKind kind = step < draft->n_chunks * p ? PS_OP_B : PS_OP_F;
@@ -123,10 +128,11 @@ set_ways (PsDraft *draft)
       PsDraftChunk chunk = stage < p ? PS_NEAR : PS_FAR;
       PsDraftDevice *device = &draft->device[device_of (p, stage)];
 
+      after += device->output[kind][chunk].transfer_ns;
       if (kind == PS_OP_B && draft->by_makespan)
         after = MAX (after, device->cost[PS_OP_W][chunk].duration_ns);
       device->after_ns[kind][chunk] = after;
-      after += device->input[kind][chunk].transfer_ns + device->cost[kind][chunk].duration_ns;
+      after += device->cost[kind][chunk].duration_ns;
     }
 }
 
@@ -144,7 +150,7 @@ ps_draft_new (const PsFamilySetting *setting, guint n_activations)
   draft->device = g_new0 (PsDraftDevice, p);
   allocate (draft);
   for (guint i = 0; i < p; i++)
-    set_costs (draft, i, draft->costs);
+    set_costs (draft, i);
   ps_draft_set_limits (draft, setting, n_activations);
   set_ways (draft);
   for (guint i = 0; i < p; i++)
@@ -159,7 +165,7 @@ ps_draft_free (PsDraft *draft)
   if (draft == NULL)
     return;
   g_clear_pointer (&draft->unit_costs, ps_costs_free);
-  g_free (draft->memory);
+  g_free (draft->arrival_ns);
   g_free (draft->device);
   g_free (draft);
 }
@@ -169,6 +175,9 @@ ps_draft_clear (PsDraft *draft)
 {
   draft->idle_ns = 0;
   draft->least_ns = draft->work_ns;
+  for (gsize i = 0, n = n_arrivals (draft); i < n; i++)
+    draft->arrival_ns[i] = PS_DRAFT_NEVER;
+  memset (draft->device[0].arrival_ns[PS_OP_F][PS_NEAR], 0, draft->n_microbatches * sizeof (gint64));
   for (guint i = 0; i < draft->n_devices; i++)
     {
       PsDraftDevice *device = &draft->device[i];

@@ -13,19 +13,21 @@ typedef enum
 
 #define PS_DRAFT_KINDS 3 /* F, B, W */
 
-/* The input of an F or B of a chunk: the same microbatch of another chunk. */
+#define PS_DRAFT_NEVER G_MAXINT64
+
+/* The F or B that takes the result of an F or B: the same microbatch of another chunk. */
 typedef struct
 {
-  const guint *done;    /* number of microbatches put there; NULL: it waits for nothing */
-  const gint64 *end_ns; /* [m] */
+  gint64 *arrival_ns; /* [m] of that op */
   gint64 transfer_ns;
-} PsDraftInput;
+} PsDraftOutput;
 
 typedef struct
 {
   PsOpCost cost[PS_DRAFT_KINDS][2]; /* [kind][chunk] */
-  PsDraftInput input[2][2];         /* [F, B][chunk] */
-  gint64 *end_ns[2][2];             /* [F, B][chunk][m] */
+  PsDraftOutput output[2][2];       /* [F, B][chunk] */
+  gint64 *arrival_ns[2][2];         /* [F, B][chunk][m + 1] when inputs are there; 0: none is needed; PS_DRAFT_NEVER:
+                                       the op that makes it is not put, or there is no such microbatch */
   gint64 limit_bytes;               /* weights included */
   gint64 weight_bytes;              /* held throughout */
   gint64 burst_bytes;               /* most that a B or W takes while it runs */
@@ -58,7 +60,7 @@ typedef struct
   gint64 work_ns;     /* length that it has at least before any op is put */
   gint64 least_ns;    /* length that it has at least, whatever follows */
   gint64 slack_bytes; /* least that a limit left where something was found to fit */
-  gpointer memory;    /* of all arrays of the devices */
+  gint64 *arrival_ns; /* all arrays of the devices, in one block */
 } PsDraft;
 
 /* For setting's costs, memory limits and chunks, 1 or 2. Where it has no limit a device may hold n_activations of all
@@ -87,23 +89,14 @@ ps_draft_allows (PsDraft *draft, guint index, gint64 bytes)
 }
 
 /* TRUE: the chunk's next F or B could be put now, because its microbatch exists and the op that makes its input is put.
- * *arrival_ns is the time when the input is there, 0 for an op that needs none. */
+ * *arrival_ns is the time when the input is there, 0 for an op that needs none, PS_DRAFT_NEVER where FALSE. */
 static inline gboolean
 ps_draft_input (const PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk, gint64 *arrival_ns)
 {
   const PsDraftDevice *device = &draft->device[index];
-  const PsDraftInput *input = &device->input[kind][chunk];
-  guint microbatch = device->done[kind][chunk];
 
-  *arrival_ns = 0;
-  if (microbatch == draft->n_microbatches)
-    return FALSE;
-  if (input->done == NULL)
-    return TRUE;
-  if (microbatch >= *input->done)
-    return FALSE;
-  *arrival_ns = input->end_ns[microbatch] + input->transfer_ns;
-  return TRUE;
+  *arrival_ns = device->arrival_ns[kind][chunk][device->done[kind][chunk]];
+  return *arrival_ns != PS_DRAFT_NEVER;
 }
 
 /* The device does nothing until until_ns. */
@@ -129,11 +122,10 @@ ps_draft_foresee (PsDraft *draft, const PsDraftDevice *device, PsOpKind kind, Ps
   draft->least_ns = MAX (draft->least_ns, least);
 }
 
-/* Puts the chunk's next op of that kind. Its input arrives at arrival_ns; 0: it needs none. */
+/* Puts the chunk's next op of that kind on a device of the draft. Its input arrives at arrival_ns; 0: it needs none. */
 static inline void
-ps_draft_put_at (PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk, gint64 arrival_ns)
+ps_draft_put_on (PsDraft *draft, PsDraftDevice *device, PsOpKind kind, PsDraftChunk chunk, gint64 arrival_ns)
 {
-  PsDraftDevice *device = &draft->device[index];
   const PsOpCost *cost = &device->cost[kind][chunk];
   guint microbatch = device->done[kind][chunk]++;
 
@@ -142,7 +134,7 @@ ps_draft_put_at (PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk,
   device->now_ns += cost->duration_ns;
   if (kind != PS_OP_W)
     {
-      device->end_ns[kind][chunk][microbatch] = device->now_ns;
+      device->output[kind][chunk].arrival_ns[microbatch] = device->now_ns + device->output[kind][chunk].transfer_ns;
       ps_draft_foresee (draft, device, kind, chunk);
     }
   if (kind == PS_OP_B)
@@ -153,24 +145,26 @@ ps_draft_put_at (PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk,
   device->order[device->n_ordered++] = (guint8)(2 * kind + chunk);
 }
 
+static inline void
+ps_draft_put_at (PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk, gint64 arrival_ns)
+{
+  ps_draft_put_on (draft, &draft->device[index], kind, chunk, arrival_ns);
+}
+
 /* The same at the arrival of ps_draft_input, which must be TRUE for an F or B. */
 void ps_draft_put (PsDraft *draft, guint device, PsOpKind kind, PsDraftChunk chunk);
 
 /* Ws whose B is done. */
 static inline guint
-ps_draft_waiting (const PsDraft *draft, guint index)
+ps_draft_waiting (const PsDraftDevice *device)
 {
-  const PsDraftDevice *device = &draft->device[index];
-
   return device->done[PS_OP_B][0] + device->done[PS_OP_B][1] - device->done[PS_OP_W][0] - device->done[PS_OP_W][1];
 }
 
 /* The chunk of the W that waits longest. */
 static inline PsDraftChunk
-ps_draft_next_weights (const PsDraft *draft, guint index)
+ps_draft_next_weights (const PsDraftDevice *device)
 {
-  const PsDraftDevice *device = &draft->device[index];
-
   return (PsDraftChunk)device->waiting[device->done[PS_OP_W][0] + device->done[PS_OP_W][1]];
 }
 

@@ -12,7 +12,7 @@ typedef struct
 static void
 put_weights (PsDraft *draft, guint device)
 {
-  ps_draft_put_at (draft, device, PS_OP_W, ps_draft_next_weights (draft, device), 0);
+  ps_draft_put_at (draft, device, PS_OP_W, ps_draft_next_weights (&draft->device[device]), 0);
 }
 
 static gboolean
@@ -106,7 +106,7 @@ make_room (PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk)
 
   while (!ps_draft_allows (draft, index, device->held_bytes + take))
     {
-      if (ps_draft_waiting (draft, index) == 0)
+      if (ps_draft_waiting (&draft->device[index]) == 0)
         return FALSE;
       put_weights (draft, index);
     }
@@ -121,13 +121,14 @@ fill_gap (const Greedy *greedy, guint index, gint64 arrival)
   PsDraft *draft = greedy->draft;
   const PsDraftDevice *device = &draft->device[index];
 
-  while (ps_draft_waiting (draft, index) > 0
-         && device->now_ns + device->cost[PS_OP_W][ps_draft_next_weights (draft, index)].duration_ns <= arrival)
+  while (ps_draft_waiting (&draft->device[index]) > 0
+         && device->now_ns + device->cost[PS_OP_W][ps_draft_next_weights (&draft->device[index])].duration_ns
+                <= arrival)
     put_weights (draft, index);
   gint64 allowed = draft->idle_ns;
   if (greedy->switches->idle_ns != NULL)
     allowed = MAX (allowed, greedy->worst_ns - greedy->switches->idle_ns[index]);
-  return ps_draft_waiting (draft, index) > 0 && arrival - device->now_ns > allowed - device->idle_ns;
+  return ps_draft_waiting (&draft->device[index]) > 0 && arrival - device->now_ns > allowed - device->idle_ns;
 }
 
 /* The near chunk where its gradient is there: its B gives activations back that were taken first. */
@@ -230,7 +231,7 @@ ps_v_greedy (PsDraft *draft, const PsVSwitches *switches, guint *used)
   if (!run_rounds (&greedy))
     return FALSE;
   for (guint i = 0; i < draft->n_devices; i++)
-    while (ps_draft_waiting (draft, i) > 0)
+    while (ps_draft_waiting (&draft->device[i]) > 0)
       put_weights (draft, i);
   return TRUE;
 }

@@ -49,7 +49,7 @@ put_weights (PsDraft *draft, guint index)
 static inline gint64
 backward_transfer (const PsDraft *draft, guint index)
 {
-  return draft->device[index].input[PS_OP_B][PS_NEAR].transfer_ns;
+  return draft->device[index + 1].output[PS_OP_B][PS_NEAR].transfer_ns;
 }
 
 /* TRUE: an F would leave room for itself and for the B and the W that must be able to follow it. */
