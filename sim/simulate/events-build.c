@@ -79,6 +79,11 @@ link_ends (PsEvents *events, guint32 index)
     send->next[0] = 1 + part_on (events, turns[PS_SIDE_SENDER].next - 1, message->sender);
   if (turns[PS_SIDE_RECEIVER].next != 0)
     receive->next[1] = 1 + part_on (events, turns[PS_SIDE_RECEIVER].next - 1, message->receiver);
+  if (send == receive && send->next[0] != 0 && send->next[0] == send->next[1])
+    {
+      events->transfers[send->next[0] - 1].conditions--;
+      send->next[1] = 0;
+    }
 }
 
 /* Counts the conditions of a transfer: its data exists or has arrived; the transfers before it on each channel end are

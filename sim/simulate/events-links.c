@@ -380,13 +380,11 @@ find_level (PsLinks *links, Flow *flow)
 /* Fixes at least one flow per round. A full port stops all its flows at the same level. The rest of a port divided by
  * its flows does not sink below the level, so it matters neither in which order flows are looked at, nor which flows
  * that share no port with them have rates already. */
-void
-ps_links_settle (PsEvents *events)
+static G_NO_INLINE void
+settle (PsEvents *events)
 {
   PsLinks *links = events->timed->links;
 
-  if (links->n_touched == 0)
-    return;
   for (guint n = unfix_flows (links), kept; n > 0; n = kept)
     {
       guint64 level = G_MAXUINT64;
@@ -402,4 +400,11 @@ ps_links_settle (PsEvents *events)
     }
   while (links->n_touched > 0)
     links->ports[links->touched[--links->n_touched]].touched = FALSE;
+}
+
+void
+ps_links_settle (PsEvents *events)
+{
+  if (events->timed->links->n_touched > 0)
+    settle (events);
 }

@@ -191,7 +191,7 @@ close_span (PsEvents *events, const PsTransfer *transfer, guint side, guint inde
 static gboolean
 occupies (const PsEvents *events, const PsTransfer *transfer)
 {
-  return (events->timed->slows || events->exclusive) && transfer->part != PS_TRANSFER_EAGER_RECEIVE;
+  return events->timed->occupies && transfer->part != PS_TRANSFER_EAGER_RECEIVE;
 }
 
 static void
@@ -335,17 +335,23 @@ begin_transfer (PsEvents *events, guint32 index)
     ps_due_set (timed->due, events->n_devices + index, timed->now_ns + transfer->end_ns);
 }
 
+static G_NO_INLINE void
+begin_later (PsEvents *events, guint32 index)
+{
+  ps_due_set (events->timed->begins, index, events->transfers[index].start_ns);
+}
+
 void
 ps_timed_start_transfer (PsEvents *events, guint32 index)
 {
-  PsTransfer *transfer = &events->transfers[index];
+  const PsTransfer *transfer = &events->transfers[index];
 
   if (!transfer->shares)
     complete_transfer (events, index, transfer->start_ns + transfer->end_ns);
   else if (transfer->start_ns <= events->timed->now_ns)
     begin_transfer (events, index);
   else
-    ps_due_set (events->timed->begins, index, transfer->start_ns);
+    begin_later (events, index);
 }
 
 static void
@@ -365,10 +371,10 @@ end_transfer (PsEvents *events, guint32 index)
 /* The loop */
 
 static void
-take_event (PsEvents *events)
+take_event (PsEvents *events, guint32 id)
 {
   PsTimed *timed = events->timed;
-  guint32 id = ps_due_take (timed->due), transfer = id - events->n_devices;
+  guint32 transfer = id - events->n_devices;
 
   if (id < events->n_devices)
     {
@@ -399,6 +405,7 @@ ps_timed_begin (PsEvents *events)
 
   timed->now_ns = 0;
   timed->retry_ns = G_MAXINT64;
+  timed->occupies = timed->slows || events->exclusive;
   ps_due_clear (timed->due);
   ps_due_clear (timed->begins);
   if (timed->links != NULL)
@@ -426,15 +433,16 @@ gboolean
 ps_timed_take (PsEvents *events)
 {
   PsTimed *timed = events->timed;
+  guint32 id;
   gint64 due_ns = MIN (ps_due_first_ns (timed->due), MIN (ps_due_first_ns (timed->begins), timed->retry_ns));
 
   if (due_ns == G_MAXINT64)
     return FALSE;
   timed->now_ns = due_ns;
   timed->turn++;
-  while (ps_due_first_ns (timed->begins) == due_ns)
-    begin_transfer (events, ps_due_take (timed->begins));
-  while (ps_due_first_ns (timed->due) == due_ns)
-    take_event (events);
+  while (ps_due_take (timed->begins, due_ns, &id))
+    begin_transfer (events, id);
+  while (ps_due_take (timed->due, due_ns, &id))
+    take_event (events, id);
   return TRUE;
 }

@@ -47,10 +47,11 @@ struct _PsTimed
   PsDue *begins;   /* ids: transfers that begin later */
   gint64 retry_ns; /* in ready order: when a channel end comes free that a transfer waits for */
   PsTimedDevice *devices;
-  PsSpan *spans;   /* of all devices; NULL: no slow-down */
-  gboolean slows;  /* ends of ops are not known when they start */
-  gint64 slowdown; /* factor on ops beside transfers, in thousandths; 1000: none */
-  PsLinks *links;  /* NULL: transfers share none */
+  PsSpan *spans;     /* of all devices; NULL: no slow-down */
+  gboolean slows;    /* ends of ops are not known when they start */
+  gboolean occupies; /* it matters which devices take part in a transfer */
+  gint64 slowdown;   /* factor on ops beside transfers, in thousandths; 1000: none */
+  PsLinks *links;    /* NULL: transfers share none */
 };
 
 /* A device that may begin an op, or where messages need their devices alone, a message. */

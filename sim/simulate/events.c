@@ -20,14 +20,15 @@ static void
 begin_transfers (PsEvents *events)
 {
   const gint64 *times = events->setting.transfer_ns, *costs = events->costs->transfer_ns;
+  const PsStep *steps = events->program->steps;
+  const PsTransfer *end = events->transfers + events->n_transfers;
 
-  for (guint i = 0; i < events->n_transfers; i++)
+  for (PsTransfer *transfer = events->transfers; transfer < end; transfer++)
     {
-      PsTransfer *transfer = &events->transfers[i];
       guint32 step = transfer->consumer;
 
       transfer->start_ns = 0;
-      transfer->end_ns = times != NULL ? times[step] : costs[events->program->steps[step].transfer];
+      transfer->end_ns = times != NULL ? times[step] : costs[steps[step].transfer];
       if (transfer->part == PS_TRANSFER_EAGER_RECEIVE)
         transfer->end_ns = 0;
       transfer->missing = transfer->conditions;
@@ -41,11 +42,11 @@ begin_items (PsEvents *events, guint device)
 {
   const gint64 *times = events->setting.duration_ns;
   gboolean scales = events->setting.speed != NULL && events->setting.speed[device] != 1;
+  const PsOpCost *costs = events->costs->op;
+  const PsItem *end = events->items + events->first_item[device + 1];
 
-  for (guint i = events->first_item[device]; i < events->first_item[device + 1]; i++)
+  for (PsItem *item = events->items + events->first_item[device]; item < end; item++)
     {
-      PsItem *item = &events->items[i];
-
       if (item->type != PS_ITEM_OP)
         continue;
       if (times != NULL)
@@ -53,7 +54,7 @@ begin_items (PsEvents *events, guint device)
       else if (item->pair != PS_PAIR_NONE)
         item->duration_ns = ps_step_duration (events->program, events->costs, item->step);
       else
-        item->duration_ns = events->costs->op[item->cost].duration_ns;
+        item->duration_ns = costs[item->cost].duration_ns;
       if (scales)
         item->duration_ns
             = ps_event_step_at_speed (&events->setting, events->program, events->costs, item->step, item->duration_ns);

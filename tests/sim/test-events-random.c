@@ -418,7 +418,7 @@ test_due (void)
               ps_due_set (due, id, time_ns[id]);
               continue;
             }
-          id = ps_due_take (due);
+          g_assert_true (ps_due_take (due, first_ns, &id));
           g_assert_cmpint (time_ns[id], ==, first_ns);
           time_ns[id] = G_MAXINT64;
         }
