@@ -56,10 +56,11 @@ append_answer (GString *text, const PsDiagnosis *diagnosis)
   else
     {
       append_time (text, "under the same costs and memory the fastest is predicted to take %s: ", best->iteration_ns);
-      g_string_append_printf (text, "%s with %u chunk%s%s,\n", best->name, best->n_chunks,
-                              best->n_chunks == 1 ? "" : "s", best->guessed ? " (guess)" : "");
-      g_string_append_printf (text, "  %.1f %% less than the run as predicted, %+.1f %% against the run as %s\n",
-                              -100 * ps_diagnosis_change (best->iteration_ns, own_ns),
+      g_string_append_printf (text,
+                              "%s with %u chunk%s%s, %.1f %% less than the run as predicted, %+.1f %% against the run "
+                              "as %s\n",
+                              best->name, best->n_chunks, best->n_chunks == 1 ? "" : "s",
+                              best->guessed ? " (guess)" : "", -100 * ps_diagnosis_change (best->iteration_ns, own_ns),
                               100 * ps_diagnosis_change (best->iteration_ns, run_ns),
                               ps_origin_name (diagnosis->run->origin));
     }

@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define NARROWEST_TEXT 12  /* columns of text get no narrower */
+#define NARROWEST_TEXT 16  /* columns of text get no narrower */
 #define WIDEST_WINDOW 1000 /* columns that COLUMNS may say */
 #define GAP 2              /* blanks between two columns, where there is room */
 
