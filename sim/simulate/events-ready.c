@@ -263,9 +263,9 @@ start_cell (PsEvents *events, guint device, guint32 i)
 static gboolean
 cell_is_ready (const PsEvents *events, guint32 i)
 {
-  gboolean both = events->ready->candidates[i].pair && events->setting.ready_order > 1;
-
-  return is_ready (events, i) && (!both || is_ready (events, i + 1));
+  if (!is_ready (events, i))
+    return FALSE;
+  return !events->ready->candidates[i].pair || events->setting.ready_order == 1 || is_ready (events, i + 1);
 }
 
 gint64
@@ -285,9 +285,10 @@ ps_ready_pick (PsEvents *events, guint device)
 {
   PsEventDevice *state = &events->devices[device];
   PsReady *ready = events->ready;
+  const Candidate *candidates = ready->candidates;
   const gint64 *limit = events->setting.memory_limit;
-  gint64 held = events->simulation->memory[device].held_bytes + ready->kept_bytes[device];
-  Memory memory = { limit != NULL ? limit[device] : 0, held, held, G_MAXINT64 / 4 };
+  guint32 first, end = state->end, n_left = events->setting.ready_order;
+  Memory memory = { .room_bytes = G_MAXINT64 / 4 };
 
   ready->wake_ns = G_MAXINT64;
   if (ready->second[device] != 0)
@@ -296,27 +297,32 @@ ps_ready_pick (PsEvents *events, guint device)
 
       return is_ready (events, second) ? start_cell (events, device, second) : PS_NO_ITEM;
     }
-  while (state->next < state->end && ready->candidates[state->next].passed)
-    state->next++;
-  for (guint32 i = state->next, n_seen = 0; i < state->end && n_seen < events->setting.ready_order; i++)
+  for (first = state->next; first < end && candidates[first].passed; first++)
+    ;
+  state->next = first;
+  if (limit != NULL)
     {
-      const Candidate *candidate = &ready->candidates[i];
-
-      if (candidate->passed)
+      memory.limit_bytes = limit[device];
+      memory.held_bytes = events->simulation->memory[device].held_bytes + ready->kept_bytes[device];
+      memory.level_bytes = memory.held_bytes;
+    }
+  for (guint32 i = first; i < end && n_left > 0; i++)
+    {
+      if (candidates[i].passed)
         continue;
-      if (i > state->next && candidate->last)
+      if (i > first && candidates[i].last)
         break;
-      if (cell_is_ready (events, i) && (i == state->next || limit == NULL || fits (&memory, cell_need (events, i))))
+      if (cell_is_ready (events, i) && (i == first || limit == NULL || fits (&memory, cell_need (events, i))))
         {
           if (limit != NULL)
             ready->kept_bytes[device] += cell_need (events, i).keep_bytes;
           return start_cell (events, device, i);
         }
-      if (candidate->last)
+      if (candidates[i].last)
         break;
       if (limit != NULL)
         pass_over (&memory, cell_need (events, i));
-      n_seen++;
+      n_left--;
     }
   return PS_NO_ITEM;
 }
@@ -358,11 +364,12 @@ devices_are_idle (const PsEvents *events, guint32 transfer)
 static gint64
 free_at (const PsEvents *events, guint32 transfer)
 {
-  gint64 free_ns = 0;
+  const PsTurn *turns = events->channels->turns[transfer];
+  const gint64 *free_ns = events->ready->free_ns;
+  guint held = events->transfers[transfer].held;
+  gint64 first_ns = held > 0 ? free_ns[turns[PS_SIDE_SENDER].end] : 0;
 
-  for (guint side = 0; side < events->transfers[transfer].held; side++)
-    free_ns = MAX (free_ns, events->ready->free_ns[events->channels->turns[transfer][side].end]);
-  return free_ns;
+  return held > 1 ? MAX (first_ns, free_ns[turns[PS_SIDE_RECEIVER].end]) : first_ns;
 }
 
 void

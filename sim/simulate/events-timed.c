@@ -1,5 +1,5 @@
 /* events-timed.c - the loop over events in the order of time. */
-#include "events-timed.h"
+#include "events-follow.h"
 
 #include <math.h>
 #include <string.h>
@@ -167,6 +167,13 @@ open_span (PsEvents *events, PsTransfer *transfer, guint side, guint index, gint
     schedule_end (events, index);
 }
 
+static G_NO_INLINE void
+open_spans (PsEvents *events, PsTransfer *transfer)
+{
+  open_span (events, transfer, PS_SIDE_SENDER, transfer->sender, events->timed->now_ns);
+  open_span (events, transfer, PS_SIDE_RECEIVER, transfer->receiver, events->timed->now_ns);
+}
+
 /* A device takes part in a transfer from its start on, or from when the device has come to it, until its end. An op
  * that ends before that stays as it is. */
 static inline void
@@ -194,11 +201,9 @@ occupies (const PsEvents *events, const PsTransfer *transfer)
   return events->timed->occupies && transfer->part != PS_TRANSFER_EAGER_RECEIVE;
 }
 
-static void
+static G_NO_INLINE void
 take_part (PsEvents *events, const PsTransfer *transfer)
 {
-  if (!occupies (events, transfer))
-    return;
   close_span (events, transfer, PS_SIDE_SENDER, transfer->sender);
   close_span (events, transfer, PS_SIDE_RECEIVER, transfer->receiver);
 }
@@ -294,10 +299,11 @@ complete_transfer (PsEvents *events, guint32 index, gint64 end_ns)
   PsTransfer *transfer = &events->transfers[index];
 
   transfer->end_ns = end_ns;
-  take_part (events, transfer);
   ps_event_complete (events, index);
   if (events->ready != NULL)
     ps_ready_arrive (events, index);
+  if (occupies (events, transfer))
+    take_part (events, transfer);
 }
 
 /* An idle device looks for an op when an input arrives. */
@@ -306,6 +312,16 @@ wake_at (PsEvents *events, guint index, gint64 time_ns)
 {
   if (ps_timed_is_idle (events, index) && ps_due_time (events->timed->due, index) > time_ns)
     ps_due_set (events->timed->due, index, time_ns);
+}
+
+/* Its end is known when it begins. */
+static G_NO_INLINE void
+begin_and_complete (PsEvents *events, guint32 index)
+{
+  PsTransfer *transfer = &events->transfers[index];
+
+  complete_transfer (events, index, transfer->start_ns + transfer->end_ns);
+  wake_at (events, transfer->receiver, transfer->end_ns);
 }
 
 static void
@@ -318,17 +334,13 @@ begin_transfer (PsEvents *events, guint32 index)
   if (events->ready != NULL && transfer->part == PS_TRANSFER_WHOLE && transfer->end_ns > 0 && !events->exclusive
       && !transfer->shares)
     {
-      complete_transfer (events, index, transfer->start_ns + transfer->end_ns);
-      wake_at (events, transfer->receiver, transfer->end_ns);
+      begin_and_complete (events, index);
       return;
     }
   if (events->ready != NULL)
     ps_ready_hold (events, index, G_MAXINT64);
   if (occupies (events, transfer))
-    {
-      open_span (events, transfer, PS_SIDE_SENDER, transfer->sender, timed->now_ns);
-      open_span (events, transfer, PS_SIDE_RECEIVER, transfer->receiver, timed->now_ns);
-    }
+    open_spans (events, transfer);
   if (timed->links != NULL)
     ps_links_start (events, index);
   else
@@ -388,8 +400,8 @@ take_event (PsEvents *events, guint32 id)
 }
 
 /* Ops go first, but where messages need their devices. */
-void
-ps_timed_go_on_ready (PsEvents *events)
+static void
+go_on_ready (PsEvents *events)
 {
   if (events->exclusive)
     ps_ready_start_transfers (events, begin_transfer);
@@ -398,8 +410,8 @@ ps_timed_go_on_ready (PsEvents *events)
   ps_ready_start_transfers (events, begin_transfer);
 }
 
-void
-ps_timed_begin (PsEvents *events)
+static void
+begin (PsEvents *events)
 {
   PsTimed *timed = events->timed;
 
@@ -429,13 +441,14 @@ ps_timed_begin (PsEvents *events)
     }
 }
 
-gboolean
-ps_timed_take (PsEvents *events)
+static inline gboolean
+take (PsEvents *events)
 {
   PsTimed *timed = events->timed;
   guint32 id;
-  gint64 due_ns = MIN (ps_due_first_ns (timed->due), MIN (ps_due_first_ns (timed->begins), timed->retry_ns));
+  gint64 due_ns = ps_due_first_ns (timed->due), begins_ns = ps_due_first_ns (timed->begins);
 
+  due_ns = MIN (MIN (due_ns, begins_ns), timed->retry_ns);
   if (due_ns == G_MAXINT64)
     return FALSE;
   timed->now_ns = due_ns;
@@ -445,4 +458,22 @@ ps_timed_take (PsEvents *events)
   while (ps_due_take (timed->due, due_ns, &id))
     take_event (events, id);
   return TRUE;
+}
+
+/* Ends when nothing moves any more. */
+void
+ps_timed_run (PsEvents *events)
+{
+  begin (events);
+  do
+    {
+      if (events->ready != NULL)
+        go_on_ready (events);
+      ps_follow_transfers (events, TRUE);
+      while (events->n_awake > 0)
+        ps_follow (events, events->awake[--events->n_awake], TRUE);
+      if (events->timed->links != NULL)
+        ps_links_settle (events);
+    }
+  while (take (events));
 }

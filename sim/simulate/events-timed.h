@@ -63,21 +63,15 @@ ps_timed_is_idle (const PsEvents *events, guint index)
   return device->item == PS_NO_ITEM && !device->waiting && !(events->exclusive && device->n_open > 0);
 }
 
-/* A run: begin, then all that can go on goes on and links settle, and so on until ps_timed_take has no more events to
- * take. */
-void ps_timed_begin (PsEvents *events);
-
-/* Takes the events of the next instant; FALSE: there are none. */
-gboolean ps_timed_take (PsEvents *events);
-
-/* In ready order: everything that can begin now does. */
-void ps_timed_go_on_ready (PsEvents *events);
+/* A run: all that can go on goes on and links settle, then the events of the next instant are taken, until there are
+ * none. */
+void ps_timed_run (PsEvents *events);
 
 /* An op starts, at any time from now on. Its end is an event. */
-void ps_timed_start_op (PsEvents *events, guint device, guint32 item, gint64 start_ns);
+G_GNUC_INTERNAL void ps_timed_start_op (PsEvents *events, guint device, guint32 item, gint64 start_ns);
 
 /* The conditions of a transfer are met. It is over unless its end depends on others. */
-void ps_timed_start_transfer (PsEvents *events, guint32 transfer);
+G_GNUC_INTERNAL void ps_timed_start_transfer (PsEvents *events, guint32 transfer);
 
 /* A transfer's part in its links. */
 PsLinks *ps_links_new (const PsEvents *events);

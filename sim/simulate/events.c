@@ -1,7 +1,7 @@
 /* events.c - a run of the events engine. Where times follow from the order alone, devices are followed as far as they
  * go, and each transfer starts when the last of its conditions is met: no queue, no choice, so any order of doing this
  * gives the same times. */
-#include "events-timed.h"
+#include "events-follow.h"
 
 #include <math.h>
 
@@ -98,98 +98,6 @@ begin (PsEvents *events, const PsCosts *costs, PsSimulation *simulation)
     }
 }
 
-static inline G_ALWAYS_INLINE void
-start_transfers (PsEvents *events, gboolean timed)
-{
-  while (events->n_startable > 0)
-    {
-      guint32 index = events->startable[--events->n_startable];
-
-      if (timed)
-        {
-          ps_timed_start_transfer (events, index);
-          continue;
-        }
-      events->transfers[index].end_ns += events->transfers[index].start_ns;
-      if (events->replay != NULL)
-        ps_replay_note (events->replay, events->n_items + index, events->transfers[index].consumer);
-      ps_event_complete (events, index);
-    }
-}
-
-/* A blocking device comes to its send or receive. */
-static inline G_ALWAYS_INLINE void
-post (PsEvents *events, PsEventDevice *device, const PsItem *item, gboolean timed)
-{
-  if (!device->posted)
-    ps_event_meet (events, item->wait, device->clock_ns);
-  device->posted = TRUE;
-  start_transfers (events, timed);
-}
-
-/* Runs a device until it waits for a transfer whose time is not known yet, or until it runs an op whose end is not. */
-static inline G_ALWAYS_INLINE void
-follow (PsEvents *events, guint index, gboolean timed)
-{
-  PsEventDevice *device = &events->devices[index];
-  gint64 clock = device->clock_ns;
-  guint i;
-
-  for (i = device->next; i < device->end; i++)
-    {
-      const PsItem *item = &events->items[i];
-
-      if (item->type != PS_ITEM_OP)
-        post (events, device, item, timed);
-      if (item->wait != 0)
-        {
-          const PsTransfer *transfer = &events->transfers[item->wait - 1];
-
-          if (!transfer->done)
-            {
-              device->blocked = item->wait;
-              break;
-            }
-          clock = MAX (clock, transfer->end_ns);
-        }
-      if (timed && item->type == PS_ITEM_OP && events->timed->slows)
-        {
-          ps_timed_start_op (events, index, i++, clock);
-          break;
-        }
-      if (item->type == PS_ITEM_OP)
-        {
-          clock = ps_event_run_op (events, item, clock);
-          if (!timed && events->replay != NULL)
-            ps_replay_note (events->replay, i, item->step);
-          for (guint k = 0; k < G_N_ELEMENTS (item->send) && item->send[k] != 0; k++)
-            ps_event_meet (events, item->send[k], clock);
-          start_transfers (events, timed);
-        }
-      device->posted = FALSE;
-      device->clock_ns = clock;
-    }
-  device->next = i;
-}
-
-/* Ends when nothing moves any more. */
-static void
-run_timed (PsEvents *events)
-{
-  ps_timed_begin (events);
-  do
-    {
-      if (events->ready != NULL)
-        ps_timed_go_on_ready (events);
-      start_transfers (events, TRUE);
-      while (events->n_awake > 0)
-        follow (events, events->awake[--events->n_awake], TRUE);
-      if (events->timed->links != NULL)
-        ps_links_settle (events);
-    }
-  while (ps_timed_take (events));
-}
-
 /* The second run notes its order for all later ones: most engines run only once. */
 static void
 run_untimed (PsEvents *events)
@@ -199,7 +107,7 @@ run_untimed (PsEvents *events)
   if (events->n_runs == 1)
     events->replay = ps_replay_new (events);
   while (events->n_awake > 0)
-    follow (events, events->awake[--events->n_awake], FALSE);
+    ps_follow (events, events->awake[--events->n_awake], FALSE);
   if (events->n_runs == 1)
     ps_replay_complete (events);
 }
@@ -347,7 +255,7 @@ ps_events_run (PsEvents *events, const PsCosts *costs, PsSimulation *simulation,
   g_return_val_if_fail (simulation->n_steps == events->program->n_steps, FALSE);
   begin (events, costs, simulation);
   if (events->timed != NULL)
-    run_timed (events);
+    ps_timed_run (events);
   else
     run_untimed (events);
   if (!check_finished (events, error))
