@@ -79,3 +79,36 @@ ps_results_list_columns (void)
     g_string_append_printf (list, ", %s", columns[i].column.key);
   return g_string_free (list, FALSE);
 }
+
+void
+ps_results_quote (GString *sql, const PsValue *value)
+{
+  char number[G_ASCII_DTOSTR_BUF_SIZE];
+
+  if (value->type == PS_VALUE_INTEGER)
+    g_string_append_printf (sql, "%" G_GINT64_FORMAT, value->integer);
+  else if (value->type == PS_VALUE_REAL)
+    g_string_append (sql, g_ascii_formatd (number, sizeof number, "%#.17g", value->real));
+  else if (value->type == PS_VALUE_TEXT)
+    {
+      g_auto (GStrv) parts = g_strsplit (value->text, "'", -1);
+      g_autofree char *doubled = g_strjoinv ("''", parts);
+
+      g_string_append_printf (sql, "'%s'", doubled);
+    }
+  else
+    g_string_append (sql, "NULL");
+}
+
+gboolean
+ps_results_has_column (PsDatabase *file, const char *table, const char *name, gboolean *found, GError **error)
+{
+  g_autofree char *query
+      = g_strdup_printf ("SELECT count (*) FROM pragma_table_info ('%s', 'main') WHERE name = '%s'", table, name);
+  gint64 n;
+
+  if (!ps_database_integer (file, query, &n, error))
+    return FALSE;
+  *found = n > 0;
+  return TRUE;
+}

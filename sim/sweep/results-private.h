@@ -15,7 +15,7 @@ struct _PsResults
   PsValue *same;    /* [columns] where they do not vary; texts are owned */
   gboolean whole;   /* the table is `prediction` */
   gint64 schema;    /* SQLite's count of changes to the schema up to which these hold; -1: they are to be read */
-  PsRows *many;     /* insert PS_ROWS_AT_ONCE rows, or a single one; NULL: not made yet */
+  PsRows *many;     /* insert ROWS_AT_ONCE rows, or a single one; NULL: not made yet */
   PsRows *single;
   PsRows *skipped;
 };
@@ -34,6 +34,9 @@ gboolean ps_results_has_column (PsDatabase *file, const char *table, const char 
 
 /* Within a transaction: adds the predictions and skipped settings of the attached database `other`. */
 gboolean ps_results_copy (PsResults *results, GError **error);
+
+/* Ends a transaction that stored rows, as ps_database_end does. The form is forgotten where it fails. */
+gboolean ps_results_end (PsResults *results, gboolean ok, GError **error);
 
 /* Forgets how the file keeps predictions, and frees the statements for them. */
 void ps_results_forget (PsResults *results);

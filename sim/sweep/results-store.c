@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#define ROWS_AT_ONCE 64 /* of one statement */
+#define ROWS_AT_ONCE 16 /* of one statement */
 
 static guint
 n_columns (void)
@@ -38,39 +38,6 @@ ps_results_declare (GString *sql, guint column)
 
   g_string_append_printf (sql, "%s %s%s", column_at (column)->key, sql_type (column_at (column)->type),
                           may_be_null ? "" : " NOT NULL");
-}
-
-void
-ps_results_quote (GString *sql, const PsValue *value)
-{
-  char number[G_ASCII_DTOSTR_BUF_SIZE];
-
-  if (value->type == PS_VALUE_INTEGER)
-    g_string_append_printf (sql, "%" G_GINT64_FORMAT, value->integer);
-  else if (value->type == PS_VALUE_REAL)
-    g_string_append (sql, g_ascii_formatd (number, sizeof number, "%#.17g", value->real));
-  else if (value->type == PS_VALUE_TEXT)
-    {
-      g_auto (GStrv) parts = g_strsplit (value->text, "'", -1);
-      g_autofree char *doubled = g_strjoinv ("''", parts);
-
-      g_string_append_printf (sql, "'%s'", doubled);
-    }
-  else
-    g_string_append (sql, "NULL");
-}
-
-gboolean
-ps_results_has_column (PsDatabase *file, const char *table, const char *name, gboolean *found, GError **error)
-{
-  g_autofree char *query
-      = g_strdup_printf ("SELECT count (*) FROM pragma_table_info ('%s', 'main') WHERE name = '%s'", table, name);
-  gint64 n;
-
-  if (!ps_database_integer (file, query, &n, error))
-    return FALSE;
-  *found = n > 0;
-  return TRUE;
 }
 
 /* "point, digest, schedule, makespan_ns": the columns of the table. */
@@ -150,6 +117,36 @@ has_table (PsResults *results, gboolean *found, GError **error)
   return ps_results_has_column (results->file, "varying", "point", found, error);
 }
 
+/* Marks the columns of the table. */
+static gboolean
+read_varies (PsResults *results, GError **error)
+{
+  g_autofree char *sql = g_strdup_printf ("SELECT name FROM pragma_table_info ('%s', 'main')",
+                                          results->whole ? "prediction" : "varying");
+  g_autoptr (PsRows) rows = ps_rows_new (results->file, error, sql, "");
+  gboolean found = rows != NULL;
+
+  while (found)
+    {
+      g_autofree char *name = NULL;
+      int column;
+
+      if (!ps_rows_next (rows, &found, error))
+        return FALSE;
+      name = found ? ps_rows_text (rows, 0) : NULL;
+      column = found ? ps_result_column_find (name) : -1;
+      if (column >= 0)
+        results->varies[column] = TRUE;
+    }
+  return rows != NULL;
+}
+
+static gboolean
+read_schema (PsResults *results, gint64 *schema, GError **error)
+{
+  return ps_database_integer (results->file, "PRAGMA main.schema_version", schema, error);
+}
+
 /* Finds out what is known after predictions have been stored. Another process may have changed it since. */
 static gboolean
 read_form (PsResults *results, GError **error)
@@ -158,7 +155,7 @@ read_form (PsResults *results, GError **error)
   gboolean is_view;
   gint64 schema;
 
-  if (!ps_database_integer (results->file, "PRAGMA main.schema_version", &schema, error))
+  if (!read_schema (results, &schema, error))
     return FALSE;
   if (results->varies != NULL && schema == results->schema)
     return TRUE;
@@ -170,12 +167,8 @@ read_form (PsResults *results, GError **error)
   results->whole = !is_view;
   results->same = values;
   results->varies = g_new0 (gboolean, n_columns ());
-  for (guint i = 0; i < n_columns (); i++)
-    if (!ps_results_has_column (results->file, results->whole ? "prediction" : "varying", column_at (i)->key,
-                                &results->varies[i], error))
-      return FALSE;
   results->schema = schema;
-  return TRUE;
+  return read_varies (results, error);
 }
 
 /* Whether SQLite reads the literal of a number as that number: it rounds some decimals another way. */
@@ -196,7 +189,7 @@ reads_back (PsResults *results, const PsValue *value)
 }
 
 /* Stores columns that `differs` names from now on: in a new table, or added to the one that is there, with the value
- * that they had in all its rows. The form is read again later, because this transaction may yet fail. */
+ * that they had in all its rows. A transaction that fails must forget the form. */
 static gboolean
 store_columns (PsResults *results, const gboolean *differs, gboolean is_new, GError **error)
 {
@@ -204,7 +197,6 @@ store_columns (PsResults *results, const gboolean *differs, gboolean is_new, GEr
 
   g_clear_pointer (&results->many, ps_rows_free);
   g_clear_pointer (&results->single, ps_rows_free);
-  results->schema = -1;
   if (is_new)
     g_string_append (sql, "CREATE TABLE main.varying (point INTEGER PRIMARY KEY, digest TEXT NOT NULL");
   for (guint i = 0; i < n_columns (); i++)
@@ -234,7 +226,7 @@ store_columns (PsResults *results, const gboolean *differs, gboolean is_new, GEr
                           "%s;\nDROP VIEW IF EXISTS main.prediction;\n"
                           "CREATE VIEW main.prediction AS SELECT point, digest%s\nFROM varying",
                           is_new ? ") STRICT" : "", view->str);
-  return ps_database_script (results->file, sql->str, error);
+  return ps_database_script (results->file, sql->str, error) && read_schema (results, &results->schema, error);
 }
 
 /* Drops what keeps predictions, of which there are none. Takes the values of the first one. */
@@ -427,10 +419,19 @@ store_rows (PsResults *results, PsResult *const *rows, guint n, GError **error)
 }
 
 gboolean
+ps_results_end (PsResults *results, gboolean ok, GError **error)
+{
+  if (ps_database_end (results->file, ok, error))
+    return TRUE;
+  ps_results_forget (results);
+  return FALSE;
+}
+
+gboolean
 ps_results_store (PsResults *results, PsResult *const *rows, guint n, GError **error)
 {
   return ps_database_begin (results->file, error)
-         && ps_database_end (results->file, store_rows (results, rows, n, error), error);
+         && ps_results_end (results, store_rows (results, rows, n, error), error);
 }
 
 /* Merging */

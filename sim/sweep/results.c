@@ -210,8 +210,7 @@ ps_results_merge (PsResults *results, const char *path, GError **error)
   if (other == NULL || !begin_like (results, other, error)
       || !ps_database_execute (results->file, error, "ATTACH ?1 AS other", "s", other->file->name))
     return FALSE;
-  done = ps_database_begin (results->file, error)
-         && ps_database_end (results->file, ps_results_copy (results, error), error);
+  done = ps_database_begin (results->file, error) && ps_results_end (results, ps_results_copy (results, error), error);
   return ps_database_execute (results->file, done ? error : NULL, "DETACH other", "") && done;
 }
 
