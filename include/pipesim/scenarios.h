@@ -118,15 +118,17 @@ void ps_scenarios_run (PsScenarios *scenarios);
 #define PS_SCENARIO_LANES 16
 
 /* Writes the durations of steps first_step .. first_step + n_steps - 1 in scenarios first .. first + PS_SCENARIO_LANES
- * - 1, [step * PS_SCENARIO_LANES + lane], and the transfers of the steps' inputs in the same order. Both are 0 where
- *   the step's class is 0. Lanes of scenarios that do not exist (from n on) are written too and ignored.
+ * - 1, [step * PS_SCENARIO_LANES + lane], and the transfers of the steps' inputs in the same order, both in ns and of
+ * type guint32 or gint64. Both are 0 where the step's class is 0. Lanes of scenarios that do not exist (from n on) are
+ * written too; they are no results.
  */
-typedef void (*PsScenarioFill) (gpointer data, guint first_step, guint n_steps, guint first, gint64 *duration_ns,
-                                gint64 *transfer_ns);
+typedef void (*PsScenarioFill) (gpointer data, guint first_step, guint n_steps, guint first, gpointer durations,
+                                gpointer transfers);
 
 /* Evaluates all scenarios with a time of its own for every op, as ps_simulate_steps does. fill makes the times tile by
- * tile, so that memory never holds all of them. op_ns and transfer_ns are not used. Always 64-bit. */
-void ps_scenarios_run_steps (PsScenarios *scenarios, PsScenarioFill fill, gpointer data);
+ * tile, so that memory never holds all of them. op_ns and transfer_ns are not used. bits: 64 for times of gint64, or 32
+ * for times of guint32 if no op of any scenario ends at 2^32 ns or later. */
+void ps_scenarios_run_steps (PsScenarios *scenarios, guint bits, PsScenarioFill fill, gpointer data);
 
 G_END_DECLS
 

@@ -51,10 +51,11 @@ append_draw (PsDraws *draws, guint step, guint32 class, const PsDrawSource *sour
   PsDrawStart start = draws->start[step];
 
   draws->apart |= source->apart;
-  if (source->base_ns == 0)
-    return;
   start.stream = stream;
-  draws->draw[draws->first_draw[step + 1]++] = (PsDraw){ start, class, step };
+  if (source->base_ns > 0)
+    draws->draw[draws->first_draw[step + 1]++] = (PsDraw){ start, class, step };
+  else
+    draws->zero[draws->first_zero[step + 1]++] = (PsZero){ stream, step };
 }
 
 static void
@@ -65,12 +66,15 @@ list_draws (PsDraws *draws)
   draws->start = g_new (PsDrawStart, recurrence->n_steps);
   draws->first_draw = g_new0 (guint32, recurrence->n_steps + 1);
   draws->draw = g_new (PsDraw, 2 * (gsize)recurrence->n_steps + 1);
+  draws->first_zero = g_new0 (guint32, recurrence->n_steps + 1);
+  draws->zero = g_new (PsZero, 2 * (gsize)recurrence->n_steps + 1);
   for (guint i = 0; i < recurrence->n_steps; i++)
     {
       const PsScenarioStep *step = &recurrence->steps[i];
 
       draws->start[i] = step_start (draws, i);
       draws->first_draw[i + 1] = draws->first_draw[i];
+      draws->first_zero[i + 1] = draws->first_zero[i];
       append_draw (draws, i, step->op, &draws->op[step->op], PS_STREAM_OP);
       append_draw (draws, i, step->transfer, &draws->transfer[step->transfer], PS_STREAM_TRANSFER);
     }
@@ -91,6 +95,7 @@ ps_draws_init (PsDraws *draws, const PsRecurrence *recurrence, const PsCosts *co
                       .seed = seed,
                       .causes = causes,
                       .kernel = ps_kernel_best (),
+                      .bits = 64,
                       .run_samples = 1 };
   if (uncertainty->jitter > 0)
     draws->jitter = ps_jitter_new (uncertainty->jitter);
@@ -119,6 +124,8 @@ ps_draws_clear (PsDraws *draws)
   g_free (draws->start);
   g_free (draws->first_draw);
   g_free (draws->draw);
+  g_free (draws->first_zero);
+  g_free (draws->zero);
 }
 
 static double
@@ -150,6 +157,24 @@ ps_draws_longest (const PsDraws *draws, const PsEventsSetting *events)
       sum += (double)draws->transfer[recurrence->steps[i].transfer].base_ns;
     }
   return sum * largest_factor (draws);
+}
+
+#define ROUNDED 1.001 /* more than any factor exceeds the largest by, and than time that rounding to ns adds */
+
+/* End times only grow when times do. The first op starts at 0. */
+guint
+ps_draws_bits (const PsDraws *draws)
+{
+  const PsRecurrence *recurrence = draws->recurrence;
+  g_autoptr (PsScenarios) longest = ps_scenarios_new (recurrence, 1);
+  double factor = largest_factor (draws) * ROUNDED;
+
+  for (guint i = 1; i < recurrence->n_op_classes; i++)
+    longest->op_ns[i] = (gint64)((double)draws->op[i].base_ns * factor) + 1;
+  for (guint i = 1; i < recurrence->n_transfer_classes; i++)
+    longest->transfer_ns[i] = (gint64)((double)draws->transfer[i].base_ns * factor) + 1;
+  ps_scenarios_run (longest);
+  return longest->makespan_ns[0] <= G_MAXUINT32 ? 32 : 64;
 }
 
 void
@@ -271,6 +296,18 @@ ps_luck_begin_mean (PsLuck *luck)
 
 /* Ops and transfers */
 
+static inline gsize
+row_bytes (const PsDraws *draws)
+{
+  return LANES * draws->bits / 8;
+}
+
+static inline gpointer
+row_at (const PsDraws *draws, gpointer times, gsize row)
+{
+  return (guint8 *)times + row * row_bytes (draws);
+}
+
 static void
 measured_factors (const GArray *measured, const guint32 *words, double *factors)
 {
@@ -283,13 +320,13 @@ ps_luck_flush (PsLuck *luck)
 {
   const PsDraws *draws = luck->draws;
 
-  ps_jitter_times (draws->jitter, draws->kernel, draws->seed, luck->first, luck->queue, luck->n_queued);
+  ps_jitter_times (draws->jitter, draws->kernel, draws->seed, luck->first, draws->bits, luck->queue, luck->n_queued);
   luck->n_queued = 0;
 }
 
 /* Times that need no jitter from the table. */
 static void
-find_lanes (const PsLuck *luck, const PsDrawSource *source, PsDrawStart start, const double *base_ns, gint64 *ns)
+find_lanes (const PsLuck *luck, const PsDrawSource *source, PsDrawStart start, const double *base_ns, gpointer ns)
 {
   guint32 words[LANES];
   double factors[LANES];
@@ -301,17 +338,17 @@ find_lanes (const PsLuck *luck, const PsDrawSource *source, PsDrawStart start, c
       ps_draw_from (luck->draws->seed, luck->first, start, words);
       measured_factors (source->measured, words, factors);
     }
-  ps_jitter_round (base_ns, factors, ns);
+  ps_jitter_round (base_ns, factors, luck->draws->bits, ns);
 }
 
 static void
-draw_lanes (PsLuck *luck, const PsDrawSource *source, guint step, guint32 stream, const double *base_ns, gint64 *ns)
+draw_lanes (PsLuck *luck, const PsDrawSource *source, guint step, guint32 stream, const double *base_ns, gpointer ns)
 {
   PsDrawStart start = luck->draws->start[step];
 
   start.stream = stream_of (luck, stream);
   if (source->base_ns == 0)
-    memset (ns, 0, LANES * sizeof *ns);
+    memset (ns, 0, row_bytes (luck->draws));
   else if (source->apart || luck->before == MEAN)
     find_lanes (luck, source, start, base_ns, ns);
   else
@@ -321,7 +358,7 @@ draw_lanes (PsLuck *luck, const PsDrawSource *source, guint step, guint32 stream
 }
 
 void
-ps_luck_op (PsLuck *luck, guint step, gint64 *ns)
+ps_luck_op (PsLuck *luck, guint step, gpointer ns)
 {
   gsize class = luck->draws->recurrence->steps[step].op;
 
@@ -329,42 +366,27 @@ ps_luck_op (PsLuck *luck, guint step, gint64 *ns)
 }
 
 void
-ps_luck_transfer (PsLuck *luck, guint step, gint64 *ns)
+ps_luck_transfer (PsLuck *luck, guint step, gpointer ns)
 {
   gsize class = luck->draws->recurrence->steps[step].transfer;
 
   draw_lanes (luck, &luck->draws->transfer[class], step, PS_STREAM_TRANSFER, &luck->transfer_ns[class * LANES], ns);
 }
 
-/* Zeroes the times of the steps that are not drawn. */
-static void
-zero_others (const PsDraws *draws, guint first, guint n, gint64 *op_ns, gint64 *transfer_ns)
-{
-  const PsDraw *draw = &draws->draw[draws->first_draw[first]];
-
-  for (gsize i = 0; i < n; i++)
-    {
-      const PsDraw *end = &draws->draw[draws->first_draw[first + i + 1]];
-
-      if (draw < end && draw->start.stream == PS_STREAM_OP)
-        draw++;
-      else
-        memset (&op_ns[i * LANES], 0, LANES * sizeof *op_ns);
-      if (draw == end)
-        memset (&transfer_ns[i * LANES], 0, LANES * sizeof *transfer_ns);
-      draw = end;
-    }
-}
-
 /* All times of the steps jitter by the table or are 0. */
 static void
-queue_steps (PsLuck *luck, guint first, guint n, gint64 *op_ns, gint64 *transfer_ns)
+queue_steps (PsLuck *luck, guint first, guint n, gpointer op_ns, gpointer transfer_ns)
 {
   const double *const base_ns[] = { [PS_STREAM_OP] = luck->op_ns, [PS_STREAM_TRANSFER] = luck->transfer_ns };
-  gint64 *const ns[] = { [PS_STREAM_OP] = op_ns, [PS_STREAM_TRANSFER] = transfer_ns };
-  const guint32 *first_draw = luck->draws->first_draw;
+  const gpointer ns[] = { [PS_STREAM_OP] = op_ns, [PS_STREAM_TRANSFER] = transfer_ns };
+  const guint32 *first_draw = luck->draws->first_draw, *first_zero = luck->draws->first_zero;
 
-  zero_others (luck->draws, first, n, op_ns, transfer_ns);
+  for (guint i = first_zero[first]; i < first_zero[first + n]; i++)
+    {
+      const PsZero *zero = &luck->draws->zero[i];
+
+      memset (row_at (luck->draws, ns[zero->stream], zero->step - first), 0, row_bytes (luck->draws));
+    }
   for (guint i = first_draw[first]; i < first_draw[first + n]; i++)
     {
       const PsDraw *draw = &luck->draws->draw[i];
@@ -372,7 +394,7 @@ queue_steps (PsLuck *luck, guint first, guint n, gint64 *op_ns, gint64 *transfer
       PsJitterTime *time = &luck->queue[luck->n_queued++];
 
       *time = (PsJitterTime){ draw->start, &base_ns[stream][(gsize)draw->class * LANES],
-                              &ns[stream][(gsize)(draw->step - first) * LANES] };
+                              row_at (luck->draws, ns[stream], draw->step - first) };
       time->start.stream = stream_of (luck, stream);
       if (luck->n_queued == PS_LUCK_QUEUE)
         ps_luck_flush (luck);
@@ -380,15 +402,15 @@ queue_steps (PsLuck *luck, guint first, guint n, gint64 *op_ns, gint64 *transfer
 }
 
 void
-ps_luck_steps (PsLuck *luck, guint first, guint n, gint64 *op_ns, gint64 *transfer_ns)
+ps_luck_steps (PsLuck *luck, guint first, guint n, gpointer op_ns, gpointer transfer_ns)
 {
   if (!luck->draws->apart && luck->before != MEAN)
     queue_steps (luck, first, n, op_ns, transfer_ns);
   else
     for (gsize i = 0; i < n; i++)
       {
-        ps_luck_op (luck, first + (guint)i, &op_ns[i * LANES]);
-        ps_luck_transfer (luck, first + (guint)i, &transfer_ns[i * LANES]);
+        ps_luck_op (luck, first + (guint)i, row_at (luck->draws, op_ns, i));
+        ps_luck_transfer (luck, first + (guint)i, row_at (luck->draws, transfer_ns, i));
       }
   ps_luck_flush (luck);
 }

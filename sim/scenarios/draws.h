@@ -24,6 +24,13 @@ typedef struct
   guint32 step;
 } PsDraw;
 
+/* A time that is always 0. */
+typedef struct
+{
+  guint32 stream; /* PS_STREAM_OP or PS_STREAM_TRANSFER */
+  guint32 step;
+} PsZero;
+
 /* Constant once made, so that threads may share it. Everything that it is made of must outlive it. */
 typedef struct
 {
@@ -33,6 +40,7 @@ typedef struct
   guint64 seed;
   PsCauses causes;
   PsKernel kernel;
+  guint bits;             /* of the integers that times are written to: 64, or 32 as in ps_draws_bits */
   guint run_samples;      /* samples that one lane takes of the same run, if samples are of different runs */
   PsJitter *jitter;       /* NULL: none */
   PsDrawSource *op;       /* [n_op_classes] */
@@ -41,6 +49,8 @@ typedef struct
   gboolean apart;         /* a time of some step is */
   guint32 *first_draw;    /* [n_steps + 1] */
   PsDraw *draw;           /* of step i: from first_draw[i] to before first_draw[i + 1] */
+  guint32 *first_zero;    /* [n_steps + 1] */
+  PsZero *zero;           /* of step i, likewise */
 } PsDraws;
 
 void ps_draws_init (PsDraws *draws, const PsRecurrence *recurrence, const PsCosts *costs,
@@ -51,6 +61,9 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsDraws, ps_draws_clear)
 /* The longest time, in ns, that all ops and transfers of an iteration can take one after the other. events (or NULL)
  * gives speeds and slow-down. */
 double ps_draws_longest (const PsDraws *draws, const PsEventsSetting *events);
+
+/* The fewest bits that hold every end of an iteration whose transfers never queue: 32 or 64. */
+guint ps_draws_bits (const PsDraws *draws);
 
 #define PS_LUCK_QUEUE 128
 
@@ -78,10 +91,10 @@ void ps_luck_begin (PsLuck *luck, guint first, guint before);
 void ps_luck_begin_mean (PsLuck *luck);
 
 /* Times of a step's op, and of the transfer of its input, in every lane, to the nearest nanosecond; 0 where the step's
- * class is 0. They may be written as late as in ps_luck_flush. */
-void ps_luck_op (PsLuck *luck, guint step, gint64 *ns);
-void ps_luck_transfer (PsLuck *luck, guint step, gint64 *ns);
+ * class is 0. ns: of guint32 or gint64. They may be written as late as in ps_luck_flush. */
+void ps_luck_op (PsLuck *luck, guint step, gpointer ns);
+void ps_luck_transfer (PsLuck *luck, guint step, gpointer ns);
 void ps_luck_flush (PsLuck *luck);
 
 /* Both times of n steps, written when it returns. */
-void ps_luck_steps (PsLuck *luck, guint first, guint n, gint64 *op_ns, gint64 *transfer_ns);
+void ps_luck_steps (PsLuck *luck, guint first, guint n, gpointer op_ns, gpointer transfer_ns);

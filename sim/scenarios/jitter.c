@@ -180,40 +180,48 @@ ps_jitter_factors (const PsJitter *jitter, const guint32 *words, double *factors
     factors[i] = factor_of (jitter, words[i]);
 }
 
-void
-ps_jitter_round (const double *base_ns, const double *factors, gint64 *ns)
+static inline G_ALWAYS_INLINE void
+round_each (const double *base_ns, const double *factors, guint bits, gpointer ns)
 {
   for (guint i = 0; i < PS_SCENARIO_LANES; i++)
-    ns[i] = (gint64)(base_ns[i] * factors[i] + 0.5);
+    if (bits == 32)
+      ((guint32 *)ns)[i] = (guint32)(base_ns[i] * factors[i] + 0.5);
+    else
+      ((gint64 *)ns)[i] = (gint64)(base_ns[i] * factors[i] + 0.5);
+}
+
+void
+ps_jitter_round (const double *base_ns, const double *factors, guint bits, gpointer ns)
+{
+  round_each (base_ns, factors, bits, ns);
 }
 
 static inline G_ALWAYS_INLINE void
-find_each (const PsJitter *jitter, guint64 seed, guint first, const PsJitterTime *times, guint n)
+find_each (const PsJitter *jitter, guint64 seed, guint first, guint bits, const PsJitterTime *times, guint n)
 {
   for (guint i = 0; i < n; i++)
     {
       guint32 words[PS_SCENARIO_LANES];
-      float factors[PS_SCENARIO_LANES];
+      double factors[PS_SCENARIO_LANES];
 
       draw (seed, first, times[i].start, words);
       for (guint lane = 0; lane < PS_SCENARIO_LANES; lane++)
         factors[lane] = factor_of (jitter, words[lane]);
-      for (guint lane = 0; lane < PS_SCENARIO_LANES; lane++)
-        times[i].ns[lane] = (gint64)(times[i].base_ns[lane] * (double)factors[lane] + 0.5);
+      round_each (times[i].base_ns, factors, bits, times[i].ns);
     }
 }
 
 static void
-find_portable (const PsJitter *jitter, guint64 seed, guint first, const PsJitterTime *times, guint n)
+find_portable (const PsJitter *jitter, guint64 seed, guint first, guint bits, const PsJitterTime *times, guint n)
 {
-  find_each (jitter, seed, first, times, n);
+  find_each (jitter, seed, first, bits, times, n);
 }
 
 #ifdef __x86_64__
 __attribute__ ((target ("avx2"))) static void
-find_avx2 (const PsJitter *jitter, guint64 seed, guint first, const PsJitterTime *times, guint n)
+find_avx2 (const PsJitter *jitter, guint64 seed, guint first, guint bits, const PsJitterTime *times, guint n)
 {
-  find_each (jitter, seed, first, times, n);
+  find_each (jitter, seed, first, bits, times, n);
 }
 
 #define XOR 0x96 /* of three */
@@ -269,75 +277,109 @@ draw_pairs (guint64 seed, guint first, guint64 (*keys)[2], const PsJitterTime *c
       }
 }
 
-/* The lanes of the bits that are set in `rare`. Inlined into code for AVX-512, products would be summed unrounded. */
+#define RARE (1 << 16) /* the coefficients of words below are not in registers */
+
+/* Inlined into code for AVX-512, products would be summed unrounded. */
 static G_GNUC_NO_INLINE void
-find_rare (const PsJitter *jitter, const guint32 *words, guint rare, float *factors)
+find_rare (const PsJitter *jitter, const guint32 *words, float *factors)
 {
-  for (; rare != 0; rare &= rare - 1)
-    factors[__builtin_ctz (rare)] = factor_of (jitter, words[__builtin_ctz (rare)]);
+  for (guint i = 0; i < 2 * PAIRS * 16; i++)
+    if (words[i] < RARE)
+      factors[i] = factor_of (jitter, words[i]);
 }
 
-/* factor_of for sixteen lanes. Each product and each sum is rounded, as in the portable code. The 16 most probable
+/* factor_of for sixteen lanes of each register, step by step for all of them: a step of others fills the time in which
+ * one waits for the last step. Each product and each sum is rounded, as in the portable code. The 16 most probable
  * octaves have their coefficients in registers; one lane in 65536 has another. */
 AVX512 static inline G_ALWAYS_INLINE void
-find_factors (const PsJitter *jitter, __m512i words, float *factors)
+find_factors (const PsJitter *jitter, const __m512i *words, float (*factors)[16])
 {
-  __m512i q = _mm512_or_si512 (words, _mm512_set1_epi32 (1));
-  __m512i bits = _mm512_castps_si512 (_mm512_cvt_roundepu32_ps (q, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC));
-  /* (bits & 0x7fffff) | 0x3f800000; the permutation reads five bits: four of the exponent, one of the tail. */
-  __m512 m = _mm512_castsi512_ps (
-      _mm512_ternarylogic_epi32 (bits, _mm512_set1_epi32 (0x7fffff), _mm512_set1_epi32 (0x3f800000), 0xea));
-  __m512i cell = _mm512_ternarylogic_epi32 (_mm512_set1_epi32 (15), _mm512_srli_epi32 (bits, 23),
-                                            _mm512_slli_epi32 (words, 4), 0xca);
-  __mmask16 rare = _mm512_cmplt_epu32_mask (q, _mm512_set1_epi32 (1 << 16));
-  __m512 sum = _mm512_setzero_ps ();
+  __m512i least = _mm512_set1_epi32 (-1), cell[2 * PAIRS];
+  __m512 m[2 * PAIRS], sum[2 * PAIRS];
 
+  for (guint i = 0; i < 2 * PAIRS; i++)
+    {
+      __m512i q = _mm512_or_si512 (words[i], _mm512_set1_epi32 (1));
+      __m512i bits = _mm512_castps_si512 (_mm512_cvt_roundepu32_ps (q, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC));
+
+      /* (bits & 0x7fffff) | 0x3f800000; the permutation reads five bits: four of the exponent, one of the tail. */
+      m[i] = _mm512_castsi512_ps (
+          _mm512_ternarylogic_epi32 (bits, _mm512_set1_epi32 (0x7fffff), _mm512_set1_epi32 (0x3f800000), 0xea));
+      cell[i] = _mm512_ternarylogic_epi32 (_mm512_set1_epi32 (15), _mm512_srli_epi32 (bits, 23),
+                                           _mm512_slli_epi32 (words[i], 4), 0xca);
+      least = _mm512_min_epu32 (least, q);
+    }
   for (int k = DEGREE; k >= 0; k--)
     {
-      const float *of_power = jitter->coefficients[k];
-      __m512 coefficient = _mm512_permutex2var_ps (_mm512_loadu_ps (of_power), cell, _mm512_loadu_ps (of_power + 16));
+      __m512 lower = _mm512_loadu_ps (jitter->coefficients[k]), upper = _mm512_loadu_ps (jitter->coefficients[k] + 16);
 
-      sum = k == DEGREE ? coefficient
-                        : _mm512_add_ps (_mm512_mul_round_ps (sum, m, _MM_FROUND_CUR_DIRECTION), coefficient);
-    }
-  _mm512_storeu_ps (factors, sum);
-  if (G_UNLIKELY (rare != 0))
-    {
-      guint32 word[16];
+      for (guint i = 0; i < 2 * PAIRS; i++)
+        {
+          __m512 coefficient = _mm512_permutex2var_ps (lower, cell[i], upper);
 
-      _mm512_storeu_si512 (word, words);
-      find_rare (jitter, word, rare, factors);
+          sum[i] = k == DEGREE
+                       ? coefficient
+                       : _mm512_add_ps (_mm512_mul_round_ps (sum[i], m[i], _MM_FROUND_CUR_DIRECTION), coefficient);
+        }
     }
+  for (guint i = 0; i < 2 * PAIRS; i++)
+    _mm512_storeu_ps (factors[i], sum[i]);
+  if (G_UNLIKELY (_mm512_cmplt_epu32_mask (least, _mm512_set1_epi32 (RARE)) != 0))
+    find_rare (jitter, (const guint32 *)words, factors[0]);
 }
 
-/* ps_jitter_round for eight lanes */
-AVX512 static inline G_ALWAYS_INLINE void
-round_times (const float *factors, const double *base_ns, gint64 *ns)
+/* ps_jitter_round for eight lanes before rounding down */
+AVX512 static inline __m512d
+rounded_up (const double *base_ns, const float *factors)
 {
   __m512d product = _mm512_mul_round_pd (_mm512_loadu_pd (base_ns), _mm512_cvtps_pd (_mm256_loadu_ps (factors)),
                                          _MM_FROUND_CUR_DIRECTION);
 
-  _mm512_storeu_si512 (ns, _mm512_cvttpd_epi64 (_mm512_add_pd (product, _mm512_set1_pd (0.5))));
+  return _mm512_add_pd (product, _mm512_set1_pd (0.5));
+}
+
+/* ps_jitter_round, the factors of the lower and the upper lanes apart */
+AVX512 static inline G_ALWAYS_INLINE void
+round_times (const float *low, const float *high, guint bits, const PsJitterTime *time)
+{
+  __m512d lower = rounded_up (time->base_ns, low), upper = rounded_up (time->base_ns + 8, high);
+
+  if (bits == 32)
+    {
+      _mm256_storeu_si256 (time->ns, _mm512_cvttpd_epu32 (lower));
+      _mm256_storeu_si256 ((__m256i *)time->ns + 1, _mm512_cvttpd_epu32 (upper));
+    }
+  else
+    {
+      _mm512_storeu_si512 (time->ns, _mm512_cvttpd_epi64 (lower));
+      _mm512_storeu_si512 ((__m512i *)time->ns + 1, _mm512_cvttpd_epi64 (upper));
+    }
 }
 
 /* The factors are read back by halves: that is cheaper than to take registers apart. */
 AVX512 static inline G_ALWAYS_INLINE void
-make_times (const PsJitter *jitter, const Calls *calls, const PsJitterTime *a, const PsJitterTime *b)
+make_times (const PsJitter *jitter, const Calls *calls, guint bits, const PsJitterTime *const *times)
 {
   const __m512i by_purpose = _mm512_setr_epi32 (0, 2, 4, 6, 16, 18, 20, 22, 8, 10, 12, 14, 24, 26, 28, 30);
-  float low[16], high[16];
+  __m512i words[2 * PAIRS];
+  float factors[2 * PAIRS][16];
 
-  find_factors (jitter, _mm512_permutex2var_epi32 (calls->c0, by_purpose, calls->c1), low);
-  find_factors (jitter, _mm512_permutex2var_epi32 (calls->c2, by_purpose, calls->c3), high);
-  round_times (low, a->base_ns, a->ns);
-  round_times (high, a->base_ns + 8, a->ns + 8);
-  round_times (low + 8, b->base_ns, b->ns);
-  round_times (high + 8, b->base_ns + 8, b->ns + 8);
+  for (guint i = 0; i < PAIRS; i++)
+    {
+      words[2 * i] = _mm512_permutex2var_epi32 (calls[i].c0, by_purpose, calls[i].c1);
+      words[2 * i + 1] = _mm512_permutex2var_epi32 (calls[i].c2, by_purpose, calls[i].c3);
+    }
+  find_factors (jitter, words, factors);
+  for (guint i = 0; i < PAIRS; i++)
+    {
+      round_times (factors[2 * i], factors[2 * i + 1], bits, times[2 * i]);
+      round_times (factors[2 * i] + 8, factors[2 * i + 1] + 8, bits, times[2 * i + 1]);
+    }
 }
 
 /* The last one may be found several times. */
 AVX512 static void
-find_avx512 (const PsJitter *jitter, guint64 seed, guint first, const PsJitterTime *times, guint n)
+find_avx512 (const PsJitter *jitter, guint64 seed, guint first, guint bits, const PsJitterTime *times, guint n)
 {
   guint64 keys[PS_PHILOX_ROUNDS - 2][2];
 
@@ -354,21 +396,21 @@ find_avx512 (const PsJitter *jitter, guint64 seed, guint first, const PsJitterTi
       for (guint k = 0; k < 2 * PAIRS; k++)
         now[k] = &times[MIN (i + k, n - 1)];
       draw_pairs (seed, first, keys, now, calls);
-      for (guint k = 0; k < PAIRS; k++)
-        make_times (jitter, &calls[k], now[2 * k], now[2 * k + 1]);
+      make_times (jitter, calls, bits, now);
     }
 }
 #endif
 
 void
-ps_jitter_times (const PsJitter *jitter, PsKernel kernel, guint64 seed, guint first, const PsJitterTime *times, guint n)
+ps_jitter_times (const PsJitter *jitter, PsKernel kernel, guint64 seed, guint first, guint bits,
+                 const PsJitterTime *times, guint n)
 {
 #ifdef __x86_64__
   if (kernel == PS_KERNEL_AVX512)
-    find_avx512 (jitter, seed, first, times, n);
+    find_avx512 (jitter, seed, first, bits, times, n);
   else if (kernel == PS_KERNEL_AVX2)
-    find_avx2 (jitter, seed, first, times, n);
+    find_avx2 (jitter, seed, first, bits, times, n);
   else
 #endif
-    find_portable (jitter, seed, first, times, n);
+    find_portable (jitter, seed, first, bits, times, n);
 }

@@ -57,12 +57,12 @@ typedef struct
 {
   PsDrawStart start;
   const double *base_ns; /* [PS_SCENARIO_LANES] */
-  gint64 *ns;            /* [PS_SCENARIO_LANES] the product to the nearest nanosecond */
+  gpointer ns;           /* [PS_SCENARIO_LANES] the product to the nearest nanosecond: gint64 or guint32 */
 } PsJitterTime;
 
-/* Finds n times for samples from `first` on. Every kernel gives the same ones. */
-void ps_jitter_times (const PsJitter *jitter, PsKernel kernel, guint64 seed, guint first, const PsJitterTime *times,
-                      guint n);
+/* Finds n times for samples from `first` on, as integers of 64 or 32 bits. Every kernel gives the same ones. */
+void ps_jitter_times (const PsJitter *jitter, PsKernel kernel, guint64 seed, guint first, guint bits,
+                      const PsJitterTime *times, guint n);
 
 /* Rounds products to the nearest nanosecond; none is negative. */
-void ps_jitter_round (const double *base_ns, const double *factors, gint64 *ns);
+void ps_jitter_round (const double *base_ns, const double *factors, guint bits, gpointer ns);

@@ -12,13 +12,13 @@
 #define LANES_ARE_INDEPENDENT _Pragma ("GCC ivdep") _Pragma ("GCC unroll 1")
 #endif
 
-#define DEFINE_LOOP(name, type, op_row, transfer_row)                                                                  \
+#define DEFINE_LOOP(name, type, n_lanes, op_row, transfer_row)                                                         \
   static inline G_ALWAYS_INLINE void name (const PsScenarioStep *steps, guint n, gpointer slots,                       \
                                            gconstpointer durations, gconstpointer transfers)                           \
   {                                                                                                                    \
     enum                                                                                                               \
     {                                                                                                                  \
-      LANES = PS_SCENARIO_BLOCK_BYTES / sizeof (type)                                                                  \
+      LANES = n_lanes                                                                                                  \
     };                                                                                                                 \
     for (guint i = 0; i < n; i++)                                                                                      \
       {                                                                                                                \
@@ -34,9 +34,10 @@
       }                                                                                                                \
   }
 
-DEFINE_LOOP (loop_32, guint32, step.op, step.transfer)
-DEFINE_LOOP (loop_64, gint64, step.op, step.transfer)
-DEFINE_LOOP (loop_steps, gint64, i, i)
+DEFINE_LOOP (loop_32, guint32, 2 * PS_SCENARIO_LANES, step.op, step.transfer)
+DEFINE_LOOP (loop_64, gint64, PS_SCENARIO_LANES, step.op, step.transfer)
+DEFINE_LOOP (loop_steps_32, guint32, PS_SCENARIO_LANES, i, i)
+DEFINE_LOOP (loop_steps_64, gint64, PS_SCENARIO_LANES, i, i)
 
 #define DEFINE_WALK(name, loop, target)                                                                                \
   target static void name (const PsScenarioStep *steps, guint n, gpointer slots, gconstpointer durations,              \
@@ -48,8 +49,9 @@ DEFINE_LOOP (loop_steps, gint64, i, i)
 #define DEFINE_KERNEL(name, target)                                                                                    \
   DEFINE_WALK (name##_32, loop_32, target)                                                                             \
   DEFINE_WALK (name##_64, loop_64, target)                                                                             \
-  DEFINE_WALK (name##_steps, loop_steps, target)                                                                       \
-  static const PsScenarioKernel name = { name##_32, name##_64, name##_steps };
+  DEFINE_WALK (name##_steps_32, loop_steps_32, target)                                                                 \
+  DEFINE_WALK (name##_steps_64, loop_steps_64, target)                                                                 \
+  static const PsScenarioKernel name = { name##_32, name##_64, name##_steps_32, name##_steps_64 };
 
 DEFINE_KERNEL (portable, )
 

@@ -16,7 +16,8 @@ typedef struct
 {
   PsScenarioWalk walk_32;
   PsScenarioWalk walk_64;
-  PsScenarioWalk walk_steps; /* 64 bits; durations and transfers are indexed by the step's place among the n */
+  PsScenarioWalk walk_steps_32; /* durations and transfers are indexed by the step's place among the n; half blocks */
+  PsScenarioWalk walk_steps_64; /* the same with whole blocks */
 } PsScenarioKernel;
 
 /* NULL: not available in this build or on this processor. */

@@ -10,15 +10,15 @@
 
 G_STATIC_ASSERT (LANES_64 == PS_SCENARIO_LANES);
 
-/* All arrays hold blocks of one of the two widths. */
+/* All arrays hold blocks of one of the two widths, or half blocks of 32 bits if every op has a time of its own. */
 typedef struct
 {
   gpointer slots;     /* [n_slots] */
   gpointer ops;       /* [n_op_classes] */
   gpointer transfers; /* [n_transfer_classes] */
-  gint64 *firsts;     /* [n_devices][LANES_64] duration of each device's first op, if every op has its own */
-  gint64 *tile_ops;   /* [TILE][LANES_64] */
-  gint64 *tile_transfers;
+  gpointer firsts;    /* [n_devices] duration of each device's first op, if every op has its own */
+  gpointer tile_ops;  /* [TILE] */
+  gpointer tile_transfers;
 } Scratch;
 
 static guint
@@ -202,42 +202,31 @@ set_device (PsScenarios *scenarios, guint device, guint scenario, gint64 start_n
   scenarios->end_ns[index] = end_ns;
 }
 
-static void
-unpack_32 (PsScenarios *scenarios, guint first)
+static gint64
+number_at (const PsScenarios *scenarios, gconstpointer numbers, gsize index)
 {
-  const PsRecurrence *recurrence = scenarios->recurrence;
-  const Scratch *scratch = scenarios->scratch;
-  const guint32 *slots = scratch->slots, *ops = scratch->ops;
-  guint n = MIN (scenarios->n - first, LANES_32);
-
-  for (guint device = 0; device < n_devices (scenarios); device++)
-    for (guint lane = 0; lane < n; lane++)
-      {
-        guint32 start = slots[(gsize)recurrence->first_slot[device] * LANES_32 + lane]
-                        - ops[(gsize)recurrence->first_class[device] * LANES_32 + lane];
-        guint32 end = slots[(gsize)recurrence->last_slot[device] * LANES_32 + lane];
-
-        set_device (scenarios, device, first + lane, start * scenarios->unit_ns, end * scenarios->unit_ns);
-      }
+  return scenarios->bits == 32 ? ((const guint32 *)numbers)[index] * scenarios->unit_ns
+                               : ((const gint64 *)numbers)[index];
 }
 
 /* `durations` holds the duration of a device's first op in block row[device], or in block `device` if row is NULL. */
 static void
-unpack_64 (PsScenarios *scenarios, guint first, const gint64 *durations, const guint32 *row)
+unpack (PsScenarios *scenarios, guint lanes, guint first, gconstpointer durations, const guint32 *row)
 {
   const PsRecurrence *recurrence = scenarios->recurrence;
   const Scratch *scratch = scenarios->scratch;
-  const gint64 *slots = scratch->slots;
-  guint n = MIN (scenarios->n - first, LANES_64);
+  guint n = MIN (scenarios->n - first, lanes);
 
-  for (guint device = 0; device < n_devices (scenarios); device++)
+  for (gsize device = 0; device < n_devices (scenarios); device++)
     for (guint lane = 0; lane < n; lane++)
       {
-        gint64 start = slots[(gsize)recurrence->first_slot[device] * LANES_64 + lane]
-                       - durations[(gsize)(row != NULL ? row[device] : device) * LANES_64 + lane];
+        gsize duration = (row != NULL ? row[device] : device) * lanes + lane;
+        gsize begin = (gsize)recurrence->first_slot[device] * lanes + lane,
+              end = (gsize)recurrence->last_slot[device] * lanes + lane;
 
-        set_device (scenarios, device, first + lane, start,
-                    slots[(gsize)recurrence->last_slot[device] * LANES_64 + lane]);
+        set_device (scenarios, (guint)device, first + lane,
+                    number_at (scenarios, scratch->slots, begin) - number_at (scenarios, durations, duration),
+                    number_at (scenarios, scratch->slots, end));
       }
 }
 
@@ -275,7 +264,7 @@ run_block_32 (PsScenarios *scenarios, const PsScenarioKernel *kernel, guint firs
   pack_32 (scenarios->transfer_ns, recurrence->n_transfer_classes, scenarios->n, first, scenarios->unit_ns,
            scratch->transfers);
   kernel->walk_32 (recurrence->steps, recurrence->n_steps, scratch->slots, scratch->ops, scratch->transfers);
-  unpack_32 (scenarios, first);
+  unpack (scenarios, LANES_32, first, scratch->ops, recurrence->first_class);
 }
 
 static void
@@ -287,7 +276,7 @@ run_block_64 (PsScenarios *scenarios, const PsScenarioKernel *kernel, guint firs
   pack_64 (scenarios->op_ns, recurrence->n_op_classes, scenarios->n, first, scratch->ops);
   pack_64 (scenarios->transfer_ns, recurrence->n_transfer_classes, scenarios->n, first, scratch->transfers);
   kernel->walk_64 (recurrence->steps, recurrence->n_steps, scratch->slots, scratch->ops, scratch->transfers);
-  unpack_64 (scenarios, first, scratch->ops, recurrence->first_class);
+  unpack (scenarios, LANES_64, first, scratch->ops, recurrence->first_class);
 }
 
 void
@@ -314,16 +303,16 @@ static guint
 keep_firsts (const PsScenarios *scenarios, guint begin, guint n)
 {
   const Scratch *scratch = scenarios->scratch;
+  gsize size = PS_SCENARIO_LANES * scenarios->bits / 8;
   guint kept = 0;
 
-  for (guint device = 0; device < n_devices (scenarios); device++)
+  for (gsize device = 0; device < n_devices (scenarios); device++)
     {
       guint step = scenarios->recurrence->first_step[device];
 
       if (scenarios->recurrence->first_slot[device] == 0 || step < begin || step >= begin + n)
         continue;
-      memcpy (&scratch->firsts[(gsize)device * LANES_64], &scratch->tile_ops[(gsize)(step - begin) * LANES_64],
-              PS_SCENARIO_BLOCK_BYTES);
+      memcpy ((guint8 *)scratch->firsts + device * size, (guint8 *)scratch->tile_ops + (step - begin) * size, size);
       kept++;
     }
   return kept;
@@ -335,30 +324,31 @@ run_block_steps (PsScenarios *scenarios, const PsScenarioKernel *kernel, guint f
 {
   const PsRecurrence *recurrence = scenarios->recurrence;
   const Scratch *scratch = scenarios->scratch;
+  PsScenarioWalk walk = scenarios->bits == 32 ? kernel->walk_steps_32 : kernel->walk_steps_64;
   guint kept = 0;
 
   for (guint begin = 0, n; begin < recurrence->n_steps; begin += n)
     {
       n = MIN (recurrence->n_steps - begin, TILE);
       fill (data, begin, n, first, scratch->tile_ops, scratch->tile_transfers);
-      kernel->walk_steps (&recurrence->steps[begin], n, scratch->slots, scratch->tile_ops, scratch->tile_transfers);
+      walk (&recurrence->steps[begin], n, scratch->slots, scratch->tile_ops, scratch->tile_transfers);
       if (kept < n_devices (scenarios))
         kept += keep_firsts (scenarios, begin, n);
     }
-  unpack_64 (scenarios, first, scratch->firsts, NULL);
+  unpack (scenarios, PS_SCENARIO_LANES, first, scratch->firsts, NULL);
 }
 
 void
-ps_scenarios_run_steps (PsScenarios *scenarios, PsScenarioFill fill, gpointer data)
+ps_scenarios_run_steps (PsScenarios *scenarios, guint bits, PsScenarioFill fill, gpointer data)
 {
   const PsScenarioKernel *kernel = ps_scenario_kernel (scenarios->kernel);
   Scratch *scratch = scenarios->scratch;
 
-  g_return_if_fail (kernel != NULL);
-  scenarios->bits = 64;
+  g_return_if_fail (kernel != NULL && (bits == 32 || bits == 64));
+  scenarios->bits = bits;
   scenarios->unit_ns = 1;
   memset (scratch->slots, 0, PS_SCENARIO_BLOCK_BYTES);
-  for (guint first = 0; first < scenarios->n; first += LANES_64)
+  for (guint first = 0; first < scenarios->n; first += PS_SCENARIO_LANES)
     run_block_steps (scenarios, kernel, first, fill, data);
   find_spans (scenarios);
 }

@@ -28,7 +28,7 @@ block_new (const PsSteady *steady, PsLuck *luck)
 
   block->steady = steady;
   block->luck = luck;
-  block->walk = ps_scenario_kernel (ps_kernel_best ())->walk_steps;
+  block->walk = ps_scenario_kernel (ps_kernel_best ())->walk_steps_64;
   block->slots = g_new0 (gint64, (gsize)steady->recurrence->n_slots * LANES);
   return block;
 }

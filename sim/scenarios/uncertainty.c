@@ -51,13 +51,13 @@ typedef struct
 } Job;
 
 static void
-fill (gpointer data, guint first_step, guint n_steps, guint first, gint64 *duration_ns, gint64 *transfer_ns)
+fill (gpointer data, guint first_step, guint n_steps, guint first, gpointer durations, gpointer transfers)
 {
   Job *job = data;
 
   if (first_step == 0)
     ps_luck_begin (&job->luck, job->first + first, 0);
-  ps_luck_steps (&job->luck, first_step, n_steps, duration_ns, transfer_ns);
+  ps_luck_steps (&job->luck, first_step, n_steps, durations, transfers);
 }
 
 /* Threads */
@@ -181,7 +181,7 @@ run_reduced (Job *job)
 static void
 run_scenarios (Job *job)
 {
-  ps_scenarios_run_steps (job->scenarios, fill, job);
+  ps_scenarios_run_steps (job->scenarios, job->run->draws.bits, fill, job);
   for (guint lane = 0; lane < job->run->batch; lane++)
     keep (job, lane, job->scenarios->makespan_ns[lane] + job->run->optimizer_ns);
 }
@@ -371,7 +371,11 @@ ps_uncertainty_run (const PsProgram *program, const PsCosts *costs, const PsUnce
 
   g_return_val_if_fail (sampling->n_samples >= 1 && sampling->n_jobs >= 1, NULL);
   ps_draws_init (&run.draws, recurrence, costs, uncertainty, sampling->seed, causes);
-  if (!run_init (&run, error) || !run_jobs (&run, error))
+  if (!run_init (&run, error))
+    return NULL;
+  if (sampling->events == NULL && run.round == NULL)
+    run.draws.bits = ps_draws_bits (&run.draws);
+  if (!run_jobs (&run, error))
     return NULL;
   return g_steal_pointer (&run.samples_ns);
 }

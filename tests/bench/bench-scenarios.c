@@ -102,10 +102,10 @@ time_bare (const PsRecurrence *recurrence, const BareStep *steps, const PsScenar
 
 /* Durations that cost next to nothing to make, so that the engine is what is timed. */
 static void
-fill_from_classes (gpointer data, guint first_step, guint n_steps, guint first, gint64 *duration_ns,
-                   gint64 *transfer_ns)
+fill_from_classes (gpointer data, guint first_step, guint n_steps, guint first, gpointer durations, gpointer transfers)
 {
   const PsScenarios *scenarios = data;
+  gint64 *duration_ns = durations, *transfer_ns = transfers;
 
   for (guint i = 0; i < n_steps; i++)
     {
@@ -145,7 +145,7 @@ time_engine (PsScenarios *scenarios, Form form)
   gint64 start = clock_ns (CLOCK_PROCESS_CPUTIME_ID);
 
   if (form == STEPS)
-    ps_scenarios_run_steps (scenarios, fill_from_classes, scenarios);
+    ps_scenarios_run_steps (scenarios, 64, fill_from_classes, scenarios);
   else
     ps_scenarios_run (scenarios);
   return clock_ns (CLOCK_PROCESS_CPUTIME_ID) - start;

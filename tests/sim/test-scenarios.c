@@ -156,6 +156,7 @@ test_classes (void)
 typedef struct
 {
   const PsRecurrence *recurrence;
+  guint bits;
   guint n_calls;
 } Fill;
 
@@ -166,7 +167,16 @@ step_ns (guint step, guint scenario, guint salt)
 }
 
 static void
-fill (gpointer data, guint first_step, guint n_steps, guint first, gint64 *duration_ns, gint64 *transfer_ns)
+set_time (const Fill *filling, gpointer times, guint index, gint64 ns)
+{
+  if (filling->bits == 32)
+    ((guint32 *)times)[index] = (guint32)ns;
+  else
+    ((gint64 *)times)[index] = ns;
+}
+
+static void
+fill (gpointer data, guint first_step, guint n_steps, guint first, gpointer durations, gpointer transfers)
 {
   Fill *filling = data;
 
@@ -176,13 +186,15 @@ fill (gpointer data, guint first_step, guint n_steps, guint first, gint64 *durat
       {
         const PsScenarioStep *step = &filling->recurrence->steps[first_step + i];
 
-        duration_ns[i * PS_SCENARIO_LANES + lane] = step->op ? step_ns (first_step + i, first + lane, 1) : 0;
-        transfer_ns[i * PS_SCENARIO_LANES + lane] = step->transfer ? step_ns (first_step + i, first + lane, 2) : 0;
+        set_time (filling, durations, i * PS_SCENARIO_LANES + lane,
+                  step->op ? step_ns (first_step + i, first + lane, 1) : 0);
+        set_time (filling, transfers, i * PS_SCENARIO_LANES + lane,
+                  step->transfer ? step_ns (first_step + i, first + lane, 2) : 0);
       }
 }
 
 static void
-check_steps (const PsProgram *program, guint n)
+check_steps (const PsProgram *program, guint n, guint bits)
 {
   g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (program);
   g_autoptr (PsScenarios) scenarios = ps_scenarios_new (recurrence, n);
@@ -192,12 +204,12 @@ check_steps (const PsProgram *program, guint n)
 
   for (guint kernel = 0; kernel < PS_N_KERNELS; kernel++)
     {
-      Fill filling = { recurrence, 0 };
+      Fill filling = { recurrence, bits, 0 };
 
       if (!ps_kernel_is_available (kernel))
         continue;
       scenarios->kernel = kernel;
-      ps_scenarios_run_steps (scenarios, fill, &filling);
+      ps_scenarios_run_steps (scenarios, bits, fill, &filling);
       g_assert_cmpuint (filling.n_calls, >=, (n + PS_SCENARIO_LANES - 1) / PS_SCENARIO_LANES);
       for (guint i = 0; i < n; i++)
         {
@@ -223,13 +235,14 @@ test_steps (void)
     {
       g_autoptr (PsProgram) program = lower (random_schedule (rand, i % 2 == 1));
 
-      check_steps (program, 1 + random_below (rand, 40));
+      check_steps (program, 1 + random_below (rand, 40), i % 4 < 2 ? 32 : 64);
     }
   for (guint i = 0; i < n; i++)
     {
       g_autoptr (PsProgram) program = lower_family (families[i]->name, 4, 8, 0);
 
-      check_steps (program, 20);
+      check_steps (program, 20, 32);
+      check_steps (program, 20, 64);
     }
 }
 

@@ -1,5 +1,5 @@
 /* Tests of uncertainty.h: samples held against a simulation of their own, statistics by known tables. */
-#include "scenarios/jitter.h"
+#include "scenarios/draws.h"
 #include "lower.h"
 #include "random-schedule.h"
 
@@ -266,6 +266,72 @@ test_events (void)
     g_assert_cmpint (queued[i], >=, expected[i]);
 }
 
+/* Multiplies all times so that the makespan is about that long; returns how long it is. */
+static gint64
+scale_costs (const PsProgram *program, PsCosts *costs, double ns)
+{
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+
+  ps_simulate (program, costs, simulation);
+  double factor = ns / (double)simulation->makespan_ns;
+  for (guint i = 0; i < PS_N_OP_KINDS * costs->n_stages; i++)
+    costs->op[i].duration_ns = (gint64)((double)costs->op[i].duration_ns * factor);
+  for (guint i = 1; i <= 2 * costs->n_stages; i++)
+    costs->transfer_ns[i] = (gint64)((double)costs->transfer_ns[i] * factor);
+  ps_simulate (program, costs, simulation);
+  return simulation->makespan_ns;
+}
+
+static guint
+bits_of (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty)
+{
+  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (program);
+  g_auto (PsDraws) draws = { 0 };
+
+  ps_draws_init (&draws, recurrence, costs, uncertainty, 1, PS_ALL_CAUSES);
+  return ps_draws_bits (&draws);
+}
+
+/* 32 bits hold the ends of all samples just where every op and transfer at its longest ends before 2^32 ns. The events
+ * engine always takes 64 bits, and finds the same samples. */
+static void
+test_widths (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (31);
+  PsEventsSetting latency = { .comm = PS_CHANNEL_LATENCY };
+  PsSampling sampling = { .n_samples = 40, .seed = 1, .n_jobs = 1, .events = &latency };
+  const double limit = 4294967296.0;
+  guint n_narrow = 0, n_close = 0;
+
+  for (guint i = 0; i < 200; i++)
+    {
+      guint p = 1 + random_below (rand, 4);
+      g_autoptr (PsProgram) program = lower_family (i % 2 ? "1f1b" : "zb-h1", p, p + random_below (rand, 6), 0);
+      g_autoptr (PsCosts) costs = some_costs (p);
+      PsSlowness slowness = { .a = 0, .factor = 1 + 7 * g_rand_double (rand), .probability = 0.5 };
+      PsUncertainty uncertainty
+          = { .jitter = 0.01 + 0.5 * g_rand_double (rand), .slowness = &slowness, .n_slowness = i % 3 > 0 };
+      g_autoptr (PsJitter) jitter = ps_jitter_new (uncertainty.jitter);
+      double largest = ps_jitter_largest (jitter) * (uncertainty.n_slowness ? slowness.factor : 1);
+      double near = i % 2 ? 0.995 + 0.01 * g_rand_double (rand) : 0.5 + 2 * g_rand_double (rand);
+      double latest = (double)scale_costs (program, costs, limit * near / largest) * largest;
+      guint bits = bits_of (program, costs, &uncertainty);
+
+      if (latest >= limit)
+        g_assert_cmpuint (bits, ==, 64);
+      else if (latest < limit * 0.998)
+        g_assert_cmpuint (bits, ==, 32);
+      n_narrow += bits == 32;
+      n_close += fabs (latest / limit - 1) < 0.004;
+      g_autofree gint64 *samples = sample (program, costs, &uncertainty, 40, 1, 1);
+      g_autofree gint64 *events = fine (ps_uncertainty_sample (program, costs, &uncertainty, &sampling, &error));
+      g_assert_cmpmem (samples, 40 * sizeof *samples, events, 40 * sizeof *events);
+    }
+  g_assert_cmpuint (n_narrow, >, 30);
+  g_assert_cmpuint (n_narrow, <, 160);
+  g_assert_cmpuint (n_close, >, 40);
+}
+
 /* Durations that could leave the integers are refused. */
 static void
 test_overflow (void)
@@ -386,6 +452,7 @@ main (int argc, char **argv)
   g_test_add_func ("/uncertainty/slowness-check", test_slowness_check);
   g_test_add_func ("/uncertainty/measured", test_measured);
   g_test_add_func ("/uncertainty/events", test_events);
+  g_test_add_func ("/uncertainty/widths", test_widths);
   g_test_add_func ("/uncertainty/overflow", test_overflow);
   g_test_add_func ("/uncertainty/quantiles", test_quantiles);
   g_test_add_func ("/uncertainty/coverage", test_coverage);
