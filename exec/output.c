@@ -120,11 +120,13 @@ append_replay (GString *text, const PsRunReport *report)
   g_autofree char *replayed = ps_format_time (report->trial->replayed_makespan_ns);
   gint64 measured_ns = report->trial->comparison->measured.makespan_ns;
 
-  g_string_append_printf (
-      text,
-      "\nwith the op and transfer times of this run itself, the simulated makespan is %s: %+.2f %% of "
-      "the measured one,\nthe error that does not come from the costs\n",
+  g_autofree char *sentence = g_strdup_printf (
+      "with the op and transfer times of this run itself, the simulated makespan is %s: %+.2f %% against the measured "
+      "one, an error that does not come from the costs",
       replayed, 100.0 * (double)(report->trial->replayed_makespan_ns - measured_ns) / (double)MAX (measured_ns, 1));
+  g_autofree char *lines = ps_fit_sentence (sentence, 0);
+
+  g_string_append_printf (text, "\n%s", lines);
 }
 
 char *

@@ -65,7 +65,7 @@ help (int argc, char **argv, GError **error)
   g_string_append (text, "\npipesim help TOPIC prints a page about\n\n");
   ps_help_topics_list (text);
   g_string_append (
-      text, "\npipesim COMMAND --help says more. pipesim NAME also runs any program pipesim-NAME in pipesim's folder\n"
+      text, "\npipesim COMMAND --help says more. pipesim NAME also runs a program pipesim-NAME in pipesim's folder\n"
             "or on PATH.\n\n"
             "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but outside the tolerance asked for.\n\n"
             "Examples:\n"
@@ -136,6 +136,11 @@ run_program (char **argv)
   execv (beside, argv);
   if (errno == ENOENT && strchr (program, '/') == NULL)
     execvp (program, argv);
+  if (errno == ENOENT && find_command (program + strlen ("pipesim-")) != NULL)
+    {
+      g_printerr ("pipesim: %s: no such program, neither in pipesim's folder nor on PATH\n", program);
+      return 1;
+    }
   if (errno == ENOENT || errno == EACCES)
     {
       g_autofree char *name = ps_format_line (program + strlen ("pipesim-"));

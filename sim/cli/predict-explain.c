@@ -226,17 +226,17 @@ ps_explain_report_to_text (const PsExplainReport *report)
   g_autofree char *path = ps_explain_path_to_text (report), *parts = ps_table_to_text (idle),
                   *best = ps_table_to_text (what_if), *summary = ps_explain_path_summary (report),
                   *makespan = ps_format_time (report->explanation->makespan_ns);
-  g_autoptr (GString) text = g_string_new (NULL);
+  guint n = report->explanation->n_iterations;
+  g_autofree char *sentence = report->steady ? g_strdup_printf ("critical circle, simulated: %u iteration%s in %s = %s",
+                                                                n, n == 1 ? "" : "s", makespan, summary)
+                                             : g_strdup_printf ("critical path, simulated: %s = %s", makespan, summary);
+  g_autofree char *head = ps_fit_sentence (sentence, 0);
+  GString *text = g_string_new ("\n");
 
-  if (report->steady)
-    g_string_append_printf (text, "\ncritical circle, simulated: %u iteration%s in %s = %s\n%s",
-                            report->explanation->n_iterations, report->explanation->n_iterations == 1 ? "" : "s",
-                            makespan, summary, path);
-  else
-    g_string_append_printf (text, "\ncritical path, simulated: %s = %s\n%s", makespan, summary, path);
+  g_string_append_printf (text, "%s%s", head, path);
   g_string_append_printf (text, "\nidle time of each device%s\n%s",
                           report->steady ? " in an iteration" : ", by what it waits for", parts);
   g_string_append_printf (text, "\nwhat pays off: the iteration if one part takes %g %% less time\n%s",
                           report->saving * 100, best);
-  return g_string_free (g_steal_pointer (&text), FALSE);
+  return g_string_free (text, FALSE);
 }

@@ -28,4 +28,5 @@ says "beside: 2 two words" both
 refuse 2 "no command 'neither'" beside/pipesim neither
 refuse 2 "no command 'text'" beside/pipesim text
 refuse 2 "no command 'x/y'" beside/pipesim x/y
+refuse 1 "pipesim-plot: no such program, neither in pipesim's folder nor on PATH" env PATH=/usr/bin:/bin beside/pipesim plot
 finish
