@@ -380,6 +380,8 @@ queue_steps (PsLuck *luck, guint first, guint n, gpointer op_ns, gpointer transf
   const double *const base_ns[] = { [PS_STREAM_OP] = luck->op_ns, [PS_STREAM_TRANSFER] = luck->transfer_ns };
   const gpointer ns[] = { [PS_STREAM_OP] = op_ns, [PS_STREAM_TRANSFER] = transfer_ns };
   const guint32 *first_draw = luck->draws->first_draw, *first_zero = luck->draws->first_zero;
+  gsize bytes = row_bytes (luck->draws);
+  guint32 before = luck->before * PS_N_STREAMS;
 
   for (guint i = first_zero[first]; i < first_zero[first + n]; i++)
     {
@@ -387,17 +389,21 @@ queue_steps (PsLuck *luck, guint first, guint n, gpointer op_ns, gpointer transf
 
       memset (row_at (luck->draws, ns[zero->stream], zero->step - first), 0, row_bytes (luck->draws));
     }
-  for (guint i = first_draw[first]; i < first_draw[first + n]; i++)
+  for (guint i = first_draw[first], k; i < first_draw[first + n]; i += k)
     {
-      const PsDraw *draw = &luck->draws->draw[i];
-      guint32 stream = draw->start.stream;
-      PsJitterTime *time = &luck->queue[luck->n_queued++];
+      guint n_queued = MIN (first_draw[first + n] - i, PS_LUCK_QUEUE);
 
-      *time = (PsJitterTime){ draw->start, &base_ns[stream][(gsize)draw->class * LANES],
-                              row_at (luck->draws, ns[stream], draw->step - first) };
-      time->start.stream = stream_of (luck, stream);
-      if (luck->n_queued == PS_LUCK_QUEUE)
-        ps_luck_flush (luck);
+      for (k = 0; k < n_queued; k++)
+        {
+          const PsDraw *draw = &luck->draws->draw[i + k];
+          PsDrawStart start = draw->start;
+
+          start.stream += before;
+          luck->queue[k] = (PsJitterTime){ start, &base_ns[draw->start.stream][(gsize)draw->class * LANES],
+                                           (guint8 *)ns[draw->start.stream] + (draw->step - first) * bytes };
+        }
+      luck->n_queued = n_queued;
+      ps_luck_flush (luck);
     }
 }
 

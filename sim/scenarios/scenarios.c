@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define ALIGNMENT 64
-#define TILE 64 /* steps per tile: 8 KiB of durations and 8 KiB of transfers */
+#define TILE 64 /* blocks per tile: 8 KiB of durations and 8 KiB of transfers */
 #define LANES_32 (PS_SCENARIO_BLOCK_BYTES / sizeof (guint32))
 #define LANES_64 (PS_SCENARIO_BLOCK_BYTES / sizeof (gint64))
 
@@ -17,7 +17,7 @@ typedef struct
   gpointer ops;       /* [n_op_classes] */
   gpointer transfers; /* [n_transfer_classes] */
   gpointer firsts;    /* [n_devices] duration of each device's first op, if every op has its own */
-  gpointer tile_ops;  /* [TILE] */
+  gpointer tile_ops;  /* [TILE] or twice as many half blocks */
   gpointer tile_transfers;
 } Scratch;
 
@@ -329,7 +329,7 @@ run_block_steps (PsScenarios *scenarios, const PsScenarioKernel *kernel, guint f
 
   for (guint begin = 0, n; begin < recurrence->n_steps; begin += n)
     {
-      n = MIN (recurrence->n_steps - begin, TILE);
+      n = MIN (recurrence->n_steps - begin, 64 * TILE / scenarios->bits);
       fill (data, begin, n, first, scratch->tile_ops, scratch->tile_transfers);
       walk (&recurrence->steps[begin], n, scratch->slots, scratch->tile_ops, scratch->tile_transfers);
       if (kept < n_devices (scenarios))
