@@ -116,13 +116,7 @@ find_word (const Map *map, const char *text)
   return i;
 }
 
-static int
-compare_words (gconstpointer a, gconstpointer b)
-{
-  const Word *x = a, *y = b;
-
-  return (x->n < y->n) - (x->n > y->n);
-}
+PS_DEFINE_FALLING_ORDER (compare_words, Word, n)
 
 static void
 collect_words (Map *map, const PsResultValues *values)

@@ -26,18 +26,10 @@ ps_plot_size_unit (gint64 largest_bytes)
   return units[unit];
 }
 
-static int
-compare_numbers (gconstpointer a, gconstpointer b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-
-  return x < y ? -1 : x > y;
-}
-
 void
 ps_plot_sort_numbers (GArray *numbers)
 {
-  g_array_sort (numbers, compare_numbers);
+  g_array_sort (numbers, ps_compare_double);
 }
 
 double

@@ -175,7 +175,23 @@ gboolean ps_output_check (const char *option, const char *path, GError **error);
  * gives PS_ERROR_IO. Free *contents with g_free. */
 gboolean ps_read_file (const char *path, char **contents, gsize *length, GError **error);
 
-/* For qsort, g_array_sort and the like: ascending gint64 and double values, NaN nowhere. */
+/* Below 0, 0 or above 0, as x is less than y, equal to y or more. */
+#define PS_COMPARE(x, y) (((x) > (y)) - ((x) < (y)))
+
+/* Defines a comparison of elements of an array by a member, for qsort, g_array_sort and the like: the smallest first,
+ * or the largest first. */
+#define PS_DEFINE_ORDER(name, Type, member)                                                                            \
+  static int name (gconstpointer a, gconstpointer b)                                                                   \
+  {                                                                                                                    \
+    return PS_COMPARE (((const Type *)a)->member, ((const Type *)b)->member);                                          \
+  }
+#define PS_DEFINE_FALLING_ORDER(name, Type, member)                                                                    \
+  static int name (gconstpointer a, gconstpointer b)                                                                   \
+  {                                                                                                                    \
+    return PS_COMPARE (((const Type *)b)->member, ((const Type *)a)->member);                                          \
+  }
+
+/* The same for ascending gint64 and double values, NaN nowhere. */
 int ps_compare_int64 (gconstpointer a, gconstpointer b);
 int ps_compare_double (gconstpointer a, gconstpointer b);
 

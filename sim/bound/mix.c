@@ -70,13 +70,7 @@ most_forwards (const Device *device, gint64 pending)
   return (gint64)most;
 }
 
-static int
-compare_saved (gconstpointer a, gconstpointer b)
-{
-  PsByteTime x = ((const PsMixStage *)a)->saved, y = ((const PsMixStage *)b)->saved;
-
-  return (x < y) - (x > y);
-}
+PS_DEFINE_FALLING_ORDER (compare_saved, PsMixStage, saved)
 
 /* Returns the bytes times time that n R ops save at most. `stages` begins with the stage whose R saves most. */
 static PsByteTime

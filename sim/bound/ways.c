@@ -150,19 +150,9 @@ typedef struct
   guint n;
 } Share;
 
-static int
-compare_rising (gconstpointer a, gconstpointer b)
-{
-  gint64 x = ((const Share *)a)->worth, y = ((const Share *)b)->worth;
+PS_DEFINE_ORDER (compare_rising, Share, worth)
 
-  return (x > y) - (x < y);
-}
-
-static int
-compare_falling (gconstpointer a, gconstpointer b)
-{
-  return -compare_rising (a, b);
-}
+PS_DEFINE_FALLING_ORDER (compare_falling, Share, worth)
 
 /* Sets what pairs save at most. A pair takes `more` than its F alone and saves a backward; the cheapest such F goes
  * with the longest backward, as long as that saves time. */

@@ -312,9 +312,8 @@ compare_rivals (gconstpointer a, gconstpointer b)
 {
   const PsRival *x = *(PsRival *const *)a, *y = *(PsRival *const *)b;
 
-  if (rank_of (x) != rank_of (y))
-    return rank_of (x) < rank_of (y) ? -1 : 1;
-  return (x->iteration_ns > y->iteration_ns) - (x->iteration_ns < y->iteration_ns);
+  return rank_of (x) != rank_of (y) ? PS_COMPARE (rank_of (x), rank_of (y))
+                                    : PS_COMPARE (x->iteration_ns, y->iteration_ns);
 }
 
 const PsRival *

@@ -234,13 +234,7 @@ typedef struct
   gint64 bound;
 } Ranked;
 
-static int
-compare_ranked (gconstpointer a, gconstpointer b)
-{
-  gint64 x = ((const Ranked *)a)->bound, y = ((const Ranked *)b)->bound;
-
-  return (x < y) - (x > y);
-}
+PS_DEFINE_FALLING_ORDER (compare_ranked, Ranked, bound)
 
 /* Lists all stages, first those of the device with the highest bound; returns that bound. */
 static gint64

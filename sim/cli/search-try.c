@@ -132,7 +132,7 @@ compare_ended (gconstpointer a, gconstpointer b)
 {
   const Ended *x = a, *y = b;
 
-  return x->end_ns != y->end_ns ? (x->end_ns < y->end_ns ? -1 : 1) : (x->step > y->step) - (x->step < y->step);
+  return x->end_ns != y->end_ns ? PS_COMPARE (x->end_ns, y->end_ns) : PS_COMPARE (x->step, y->step);
 }
 
 PsSchedule *

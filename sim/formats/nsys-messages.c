@@ -1,11 +1,7 @@
 /* nsys-messages.c - the messages of a rank that Nsight Systems recorded, and its times on the device. */
 #include "nsys-trace.h"
 
-static int
-compare_kernels (gconstpointer a, gconstpointer b)
-{
-  return ps_compare_int64 (&((const PsNsysKernel *)a)->launched_ns, &((const PsNsysKernel *)b)->launched_ns);
-}
+PS_DEFINE_ORDER (compare_kernels, PsNsysKernel, launched_ns)
 
 static void
 add_link (PsRank *rank, guint8 post, PsOp op, const PsNsysKernel *kernel)

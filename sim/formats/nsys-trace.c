@@ -267,13 +267,10 @@ compare_processes (gconstpointer a, gconstpointer b)
 {
   const Process *x = *(Process *const *)a, *y = *(Process *const *)b;
 
-  if (x->number != y->number)
-    return x->number < y->number ? -1 : 1;
-  if (x->file != y->file)
-    return x->file < y->file ? -1 : 1;
-  if (x->device != y->device)
-    return x->device < y->device ? -1 : 1;
-  return (x->id > y->id) - (x->id < y->id);
+  return x->number != y->number   ? PS_COMPARE (x->number, y->number)
+         : x->file != y->file     ? PS_COMPARE (x->file, y->file)
+         : x->device != y->device ? PS_COMPARE (x->device, y->device)
+                                  : PS_COMPARE (x->id, y->id);
 }
 
 /* The processes with ranges, in order, as ranks. */

@@ -183,9 +183,8 @@ compare_places (gconstpointer a, gconstpointer b)
 {
   const PsTensorEntry *left = *(PsTensorEntry *const *)a, *right = *(PsTensorEntry *const *)b;
 
-  if (left->first != right->first)
-    return left->first < right->first ? -1 : 1;
-  return left->n_bytes < right->n_bytes ? -1 : left->n_bytes > right->n_bytes;
+  return left->first != right->first ? PS_COMPARE (left->first, right->first)
+                                     : PS_COMPARE (left->n_bytes, right->n_bytes);
 }
 
 /* The arrays fill the n_bytes after the header. */

@@ -163,11 +163,9 @@ compare_threads (gconstpointer a, gconstpointer b)
 {
   const PsTorchThread *x = *(PsTorchThread *const *)a, *y = *(PsTorchThread *const *)b;
 
-  if (x->file != y->file)
-    return x->file < y->file ? -1 : 1;
-  if (x->pid != y->pid)
-    return x->pid < y->pid ? -1 : 1;
-  return (x->tid > y->tid) - (x->tid < y->tid);
+  return x->file != y->file ? PS_COMPARE (x->file, y->file)
+         : x->pid != y->pid ? PS_COMPARE (x->pid, y->pid)
+                            : PS_COMPARE (x->tid, y->tid);
 }
 
 /* The stream that computes. The GPU has a range on every stream that worked for it; the one with most ranges
@@ -304,11 +302,7 @@ say_missing (const PsTorchReader *reader, PsTimeline *timeline)
   ps_timeline_add_remark (timeline, remark);
 }
 
-static int
-compare_events (gconstpointer a, gconstpointer b)
-{
-  return ps_compare_int64 (&((const PsTorchEvent *)a)->start_ns, &((const PsTorchEvent *)b)->start_ns);
-}
+PS_DEFINE_ORDER (compare_events, PsTorchEvent, start_ns)
 
 static GPtrArray *
 read_timelines (PsTorchReader *reader, GError **error)

@@ -153,11 +153,7 @@ drop_replicas (GPtrArray *ranks)
   return n - kept;
 }
 
-static int
-compare_starts (gconstpointer a, gconstpointer b)
-{
-  return ps_compare_int64 (&((const PsSpan *)a)->start_ns, &((const PsSpan *)b)->start_ns);
-}
+PS_DEFINE_ORDER (compare_starts, PsSpan, start_ns)
 
 /* Shifting clocks keeps the order. */
 static void

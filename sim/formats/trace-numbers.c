@@ -22,9 +22,7 @@ compare_ranges (gconstpointer a, gconstpointer b)
 {
   const PsRankRange *x = a, *y = b;
 
-  if (x->start_ns != y->start_ns)
-    return x->start_ns < y->start_ns ? -1 : 1;
-  return (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns);
+  return x->start_ns != y->start_ns ? PS_COMPARE (x->start_ns, y->start_ns) : PS_COMPARE (y->end_ns, x->end_ns);
 }
 
 /* Sorts ranges and drops those inside another. */

@@ -372,7 +372,7 @@ compare_cells (gconstpointer a, gconstpointer b)
 {
   const PsLayoutCell *x = a, *y = b;
 
-  return x->floor_ns != y->floor_ns ? (x->floor_ns < y->floor_ns ? -1 : 1) : (x->first < y->first ? -1 : 1);
+  return x->floor_ns != y->floor_ns ? PS_COMPARE (x->floor_ns, y->floor_ns) : PS_COMPARE (x->first, y->first);
 }
 
 /* Schedules change fastest. */

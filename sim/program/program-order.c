@@ -124,11 +124,9 @@ compare_transfers (gconstpointer a, gconstpointer b)
 {
   const Transfer *x = a, *y = b;
 
-  if (x->start_ns != y->start_ns)
-    return x->start_ns < y->start_ns ? -1 : 1;
-  if (x->end_ns != y->end_ns)
-    return x->end_ns < y->end_ns ? -1 : 1;
-  return x->consumer < y->consumer ? -1 : x->consumer > y->consumer;
+  return x->start_ns != y->start_ns ? PS_COMPARE (x->start_ns, y->start_ns)
+         : x->end_ns != y->end_ns   ? PS_COMPARE (x->end_ns, y->end_ns)
+                                    : PS_COMPARE (x->consumer, y->consumer);
 }
 
 static GArray *

@@ -191,13 +191,7 @@ add_bar (GArray *bars, const PsProgram *program, const PsCosts *costs, const PsU
   return TRUE;
 }
 
-static int
-compare_bars (gconstpointer a, gconstpointer b)
-{
-  const PsTornadoBar *x = a, *y = b;
-
-  return (x->deviation_ns < y->deviation_ns) - (x->deviation_ns > y->deviation_ns);
-}
+PS_DEFINE_FALLING_ORDER (compare_bars, PsTornadoBar, deviation_ns)
 
 GArray *
 ps_uncertainty_tornado (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,

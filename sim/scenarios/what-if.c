@@ -64,11 +64,9 @@ compare_parts (gconstpointer a, gconstpointer b)
 {
   const PsPart *x = a, *y = b;
 
-  if (x->kind != y->kind)
-    return x->kind < y->kind ? -1 : 1;
-  if (x->a != y->a)
-    return x->a < y->a ? -1 : 1;
-  return (x->b > y->b) - (x->b < y->b);
+  return x->kind != y->kind ? PS_COMPARE (x->kind, y->kind)
+         : x->a != y->a     ? PS_COMPARE (x->a, y->a)
+                            : PS_COMPARE (x->b, y->b);
 }
 
 /* Whether a device's ops are exactly those of one stage; the stage then stands for it. */
@@ -253,9 +251,8 @@ compare_what_ifs (gconstpointer a, gconstpointer b)
 {
   const PsWhatIf *x = a, *y = b;
 
-  if (x->iteration_ns != y->iteration_ns)
-    return x->iteration_ns < y->iteration_ns ? -1 : 1;
-  return compare_parts (&x->part, &y->part);
+  return x->iteration_ns != y->iteration_ns ? PS_COMPARE (x->iteration_ns, y->iteration_ns)
+                                            : compare_parts (&x->part, &y->part);
 }
 
 #define N_AT_ONCE 255 /* parts of one batch, so that memory holds the costs of one batch only */

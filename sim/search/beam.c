@@ -114,11 +114,9 @@ compare_entries (gconstpointer a, gconstpointer b)
 {
   const Entry *x = a, *y = b;
 
-  if (x->rank != y->rank)
-    return x->rank < y->rank ? -1 : 1;
-  if (x->digest != y->digest)
-    return x->digest < y->digest ? -1 : 1;
-  return x->index < y->index ? -1 : 1;
+  return x->rank != y->rank       ? PS_COMPARE (x->rank, y->rank)
+         : x->digest != y->digest ? PS_COMPARE (x->digest, y->digest)
+                                  : PS_COMPARE (x->index, y->index);
 }
 
 /* Makes the best `width` different states the present generation. */

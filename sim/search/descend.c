@@ -28,13 +28,7 @@ step_of (const PsStates *states, guint lane_index)
   return (Step){ .child = child, .lane = lane_index, .rank = lane->first + n_done (lane, states->key[states->from]) };
 }
 
-static int
-compare_ranks (gconstpointer a, gconstpointer b)
-{
-  double x = ((const Step *)a)->rank, y = ((const Step *)b)->rank;
-
-  return (x > y) - (x < y);
-}
+PS_DEFINE_ORDER (compare_ranks, Step, rank)
 
 /* The next op of a lane: of several W, any whose B is done. */
 static guint

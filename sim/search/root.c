@@ -9,11 +9,7 @@ typedef struct
   gint64 left;
 } Job;
 
-static int
-compare_heads (gconstpointer a, gconstpointer b)
-{
-  return ps_compare_int64 (&((const Job *)a)->head, &((const Job *)b)->head);
-}
+PS_DEFINE_ORDER (compare_heads, Job, head)
 
 static void
 swap_jobs (Job *a, Job *b)

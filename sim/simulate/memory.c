@@ -173,11 +173,9 @@ compare_holdings (gconstpointer a, gconstpointer b)
 {
   const PsMemoryHolding *x = a, *y = b;
 
-  if (x->stage != y->stage)
-    return x->stage < y->stage ? -1 : 1;
-  if (x->microbatch != y->microbatch)
-    return x->microbatch < y->microbatch ? -1 : 1;
-  return (x->slice > y->slice) - (x->slice < y->slice);
+  return x->stage != y->stage             ? PS_COMPARE (x->stage, y->stage)
+         : x->microbatch != y->microbatch ? PS_COMPARE (x->microbatch, y->microbatch)
+                                          : PS_COMPARE (x->slice, y->slice);
 }
 
 /* Every cell of the device has one F. */

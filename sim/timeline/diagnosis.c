@@ -339,13 +339,7 @@ find_slow_ops (const Work *work, guint kind, guint iteration, GArray *found)
       }
 }
 
-static int
-compare_excess (gconstpointer a, gconstpointer b)
-{
-  const PsSlow *x = a, *y = b;
-
-  return (x->excess_ns < y->excess_ns) - (x->excess_ns > y->excess_ns);
-}
+PS_DEFINE_FALLING_ORDER (compare_excess, PsSlow, excess_ns)
 
 GArray *
 ps_slow_parts (const PsSchedule *schedule, const GPtrArray *iterations)

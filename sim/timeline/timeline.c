@@ -40,37 +40,21 @@ ps_timeline_free (PsTimeline *timeline)
 }
 
 static int
-compare_times (gint64 a, gint64 b)
-{
-  return (a > b) - (a < b);
-}
-
-static int
 compare_ops (gconstpointer a, gconstpointer b)
 {
   const PsSpan *x = a, *y = b;
 
-  if (x->device != y->device)
-    return x->device < y->device ? -1 : 1;
-  return compare_times (x->start_ns, y->start_ns);
+  return x->device != y->device ? PS_COMPARE (x->device, y->device) : PS_COMPARE (x->start_ns, y->start_ns);
 }
 
-static int
-compare_transfers (gconstpointer a, gconstpointer b)
-{
-  const PsSpan *x = a, *y = b;
-
-  return compare_times (x->start_ns, y->start_ns);
-}
+PS_DEFINE_ORDER (compare_transfers, PsSpan, start_ns)
 
 static int
 compare_points (gconstpointer a, gconstpointer b)
 {
   const PsMemoryPoint *x = a, *y = b;
 
-  if (x->device != y->device)
-    return x->device < y->device ? -1 : 1;
-  return compare_times (x->time_ns, y->time_ns);
+  return x->device != y->device ? PS_COMPARE (x->device, y->device) : PS_COMPARE (x->time_ns, y->time_ns);
 }
 
 /* g_array_sort is stable: spans of one instant stay in the order in which they were appended. */
