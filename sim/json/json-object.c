@@ -29,8 +29,9 @@ check_format (const PsJsonObject *object, const char *format, GError **error)
   gsize family = (gsize)(strchr (format, '/') + 1 - format);
   const char *found = "";
 
-  if (ps_json_object_has (object, "format"))
-    ps_json_read_text (ps_json_object_go (object, "format"), &found);
+  if (!ps_json_object_has (object, "format"))
+    return ps_refuse_at (place (object->reader, "format", WHOLE), error, "is missing; %s would be right", format);
+  ps_json_read_text (ps_json_object_go (object, "format"), &found);
   if (g_str_equal (found, format))
     return TRUE;
   if (strncmp (found, format, family) == 0)

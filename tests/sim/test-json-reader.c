@@ -408,7 +408,7 @@ static void
 test_objects (void)
 {
   check_object ("[]", "x: is no JSON object");
-  check_object ("{}", "x: format: '' is not thing/2");
+  check_object ("{}", "x: format: is missing; thing/2 would be right");
   check_object ("{\"format\": 2}", "x: format: '' is not thing/2");
   check_object ("{\"format\": \"thing/3\"}", "x: format: 'thing/3' is another version; this pipesim reads thing/2");
   check_object ("{\"a\": 1, \"format\": \"thing/2\"}", "x: b: is missing");

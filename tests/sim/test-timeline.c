@@ -243,7 +243,7 @@ test_read_foreign (void)
 
   check_refused ("", "x: is neither a JSON object nor an array");
   check_refused ("[]", "x: is no JSON object");
-  check_refused ("{}", "x: format: '' is not pipesim-timeline/1");
+  check_refused ("{}", "x: format: is missing; pipesim-timeline/1 would be right");
   check_refused (deep, "x:1:65: nested too deeply");
   check_refused (
       "{\"format\": \"pipesim-timeline/1\", \"origin\": \"measured\", \"schedule\": \"\", \"source\": \"\","
