@@ -100,15 +100,16 @@ ps_results_quote (GString *sql, const PsValue *value)
     g_string_append (sql, "NULL");
 }
 
-gboolean
-ps_results_has_column (PsDatabase *file, const char *table, const char *name, gboolean *found, GError **error)
+char **
+ps_results_names (PsDatabase *file, const char *table, GError **error)
 {
-  g_autofree char *query
-      = g_strdup_printf ("SELECT count (*) FROM pragma_table_info ('%s', 'main') WHERE name = '%s'", table, name);
-  gint64 n;
+  g_autofree char *query = g_strdup_printf ("SELECT group_concat (name) FROM pragma_table_info ('%s', 'main')", table);
+  g_autoptr (PsRows) rows = ps_rows_new (file, error, query, "");
+  g_autofree char *names = NULL;
+  gboolean found;
 
-  if (!ps_database_integer (file, query, &n, error))
-    return FALSE;
-  *found = n > 0;
-  return TRUE;
+  if (rows == NULL || !ps_rows_next (rows, &found, error))
+    return NULL;
+  names = ps_rows_text (rows, 0);
+  return g_strsplit (names, ",", -1);
 }

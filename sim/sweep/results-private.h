@@ -29,8 +29,8 @@ void ps_results_declare (GString *sql, guint column);
 /* Appends a value as an SQL literal. */
 void ps_results_quote (GString *sql, const PsValue *value);
 
-/* Whether a table or view has a column of that name. */
-gboolean ps_results_has_column (PsDatabase *file, const char *table, const char *name, gboolean *found, GError **error);
+/* The columns of a table or view of the file; empty: there is none of that name. Free with g_strfreev. */
+char **ps_results_names (PsDatabase *file, const char *table, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Within a transaction: adds the predictions and skipped settings of the attached database `other`. */
 gboolean ps_results_copy (PsResults *results, GError **error);

@@ -112,36 +112,6 @@ read_any (PsResults *results, const char *database, PsValue **values, GError **e
 }
 
 static gboolean
-has_table (PsResults *results, gboolean *found, GError **error)
-{
-  return ps_results_has_column (results->file, "varying", "point", found, error);
-}
-
-/* Marks the columns of the table. */
-static gboolean
-read_varies (PsResults *results, GError **error)
-{
-  g_autofree char *sql = g_strdup_printf ("SELECT name FROM pragma_table_info ('%s', 'main')",
-                                          results->whole ? "prediction" : "varying");
-  g_autoptr (PsRows) rows = ps_rows_new (results->file, error, sql, "");
-  gboolean found = rows != NULL;
-
-  while (found)
-    {
-      g_autofree char *name = NULL;
-      int column;
-
-      if (!ps_rows_next (rows, &found, error))
-        return FALSE;
-      name = found ? ps_rows_text (rows, 0) : NULL;
-      column = found ? ps_result_column_find (name) : -1;
-      if (column >= 0)
-        results->varies[column] = TRUE;
-    }
-  return rows != NULL;
-}
-
-static gboolean
 read_schema (PsResults *results, gint64 *schema, GError **error)
 {
   return ps_database_integer (results->file, "PRAGMA main.schema_version", schema, error);
@@ -151,8 +121,8 @@ read_schema (PsResults *results, gint64 *schema, GError **error)
 static gboolean
 read_form (PsResults *results, GError **error)
 {
+  g_auto (GStrv) names = NULL;
   PsValue *values;
-  gboolean is_view;
   gint64 schema;
 
   if (!read_schema (results, &schema, error))
@@ -160,15 +130,18 @@ read_form (PsResults *results, GError **error)
   if (results->varies != NULL && schema == results->schema)
     return TRUE;
   ps_results_forget (results);
-  if (!has_table (results, &is_view, error) || !read_any (results, "main", &values, error))
+  names = ps_results_names (results->file, "varying", error);
+  if (names == NULL || !read_any (results, "main", &values, error))
     return FALSE;
   if (values == NULL)
     return TRUE;
-  results->whole = !is_view;
+  results->whole = names[0] == NULL;
   results->same = values;
   results->varies = g_new0 (gboolean, n_columns ());
+  for (guint i = 0; i < n_columns (); i++)
+    results->varies[i] = results->whole || g_strv_contains ((const char *const *)names, column_at (i)->key);
   results->schema = schema;
-  return read_varies (results, error);
+  return TRUE;
 }
 
 /* Whether SQLite reads the literal of a number as that number: it rounds some decimals another way. */
@@ -233,16 +206,17 @@ store_columns (PsResults *results, const gboolean *differs, gboolean is_new, GEr
 static gboolean
 begin_same (PsResults *results, PsValue *values, GError **error)
 {
-  gboolean is_view;
+  g_auto (GStrv) names = ps_results_names (results->file, "varying", error);
 
   results->same = values;
   results->varies = g_new0 (gboolean, n_columns ());
   results->whole = FALSE;
-  return has_table (results, &is_view, error)
+  return names != NULL
          && ps_database_script (
              results->file,
-             is_view ? "DROP VIEW main.prediction; DROP TABLE main.varying"
-                     : "DROP TABLE main.prediction; PRAGMA main.user_version = " G_STRINGIFY (PS_RESULTS_VERSION),
+             names[0] != NULL
+                 ? "DROP VIEW main.prediction; DROP TABLE main.varying"
+                 : "DROP TABLE main.prediction; PRAGMA main.user_version = " G_STRINGIFY (PS_RESULTS_VERSION),
              error);
 }
 

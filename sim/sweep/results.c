@@ -51,17 +51,15 @@ show_new_columns (PsDatabase *file, GError **error)
   g_autoptr (GString) sql = g_string_new ("CREATE TEMP VIEW result AS SELECT *");
   g_autoptr (PsSetting) defaults = ps_setting_new ();
   gsize length = sql->len;
+  g_auto (GStrv) names = ps_results_names (file, "prediction", error);
   gboolean found;
 
-  for (const PsOption *option = ps_setting_options; option->name != NULL; option++)
-    {
-      if (!ps_results_has_column (file, "prediction", option->sweep->column.key, &found, error))
-        return FALSE;
-      if (!found)
-        append_option (option, defaults, sql);
-    }
-  if (!ps_results_has_column (file, "prediction", "unrest", &found, error))
+  if (names == NULL)
     return FALSE;
+  for (const PsOption *option = ps_setting_options; option->name != NULL; option++)
+    if (!g_strv_contains ((const char *const *)names, option->sweep->column.key))
+      append_option (option, defaults, sql);
+  found = g_strv_contains ((const char *const *)names, "unrest");
   g_string_append (sql, found ? "" : ", 0.0 AS unrest");
   g_string_append (sql, " FROM main.result");
   return sql->len == length + strlen (" FROM main.result")
