@@ -185,16 +185,29 @@ host_time (const PsEvents *events, guint device)
   return sum;
 }
 
+/* In the order of steps, as times lie in memory. */
+static void
+count_busy (const PsEvents *events, PsSimulation *simulation)
+{
+  g_autofree gint64 *busy_ns = g_new0 (gint64, events->n_devices);
+  const PsStep *steps = events->program->steps;
+  const gint64 *start_ns = simulation->start_ns, *end_ns = simulation->end_ns;
+
+  for (guint step = 0, n = simulation->n_steps; step < n; step++)
+    busy_ns[steps[step].device] += end_ns[step + 1] - start_ns[step];
+  for (guint device = 0; device < events->n_devices; device++)
+    simulation->device[device].busy_ns = busy_ns[device];
+}
+
 /* Memory as in the relaxation engine: taken at the start, given back at the end; both ops of a pair at the pair's. */
 static void
-count_ops (const PsEvents *events, guint device, PsSimulation *simulation)
+count_memory (const PsEvents *events, guint device, PsSimulation *simulation)
 {
   const guint32 *sequence = events->ready != NULL ? ps_ready_sequence (events->ready) : NULL;
-  const gint64 *start_ns = simulation->start_ns, *end_ns = simulation->end_ns;
   const PsItem *items = events->items;
   const PsOpCost *costs = events->costs->op;
   PsMemoryLevel memory = simulation->memory[device];
-  gint64 busy_ns = 0, give_bytes = 0;
+  gint64 give_bytes = 0;
 
   for (guint i = events->first_item[device], end = events->first_item[device + 1]; i < end; i++)
     {
@@ -203,7 +216,6 @@ count_ops (const PsEvents *events, guint device, PsSimulation *simulation)
 
       if (item->type != PS_ITEM_OP)
         continue;
-      busy_ns += end_ns[item->step + 1] - start_ns[item->step];
       memory.held_bytes += cost->take_bytes;
       memory.peak_bytes = MAX (memory.peak_bytes, memory.held_bytes);
       give_bytes += cost->give_bytes;
@@ -212,7 +224,6 @@ count_ops (const PsEvents *events, guint device, PsSimulation *simulation)
       memory.held_bytes -= give_bytes;
       give_bytes = 0;
     }
-  simulation->device[device].busy_ns = busy_ns;
   simulation->device[device].held_bytes = memory.held_bytes;
   simulation->device[device].peak_bytes = memory.peak_bytes;
   simulation->memory[device] = memory;
@@ -234,11 +245,12 @@ finish (PsEvents *events, PsSimulation *simulation)
 {
   const guint *first = events->program->schedule->first;
 
+  count_busy (events, simulation);
   for (guint device = 0; device < events->n_devices; device++)
     {
       PsDeviceResult *result = &simulation->device[device];
 
-      count_ops (events, device, simulation);
+      count_memory (events, device, simulation);
       result->host_ns = host_time (events, device);
       result->busy_ns -= result->host_ns;
       if (first[device] == first[device + 1])
