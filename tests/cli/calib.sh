@@ -92,7 +92,7 @@ if [ "$(sha256sum <old.db)" = "$sum" ]; then result "and stays as it is"; else r
 model_ini heads=4 vocabulary=64 microbatch_size=2 >small.ini
 sed 's/layers = 4/layers = 256/' small.ini >deep.ini
 small="--db two.db --profile one --model small.ini -p 2 -v 1"
-pipesim-calib run $small --within 0.0001% --max-samples 4000 --time-limit 100s >first.txt 2>&1 &
+pipesim-calib run $small --within 0.0001% --max-samples 2000 --time-limit 100s >first.txt 2>&1 &
 first=$!
 until pipesim calib show --db two.db --profile one 2>/dev/null | grep -q '^sentinel'; do sleep 0.05; done
 kill -STOP $first
