@@ -396,11 +396,11 @@ queue_steps (PsLuck *luck, guint first, guint n, gpointer op_ns, gpointer transf
       for (k = 0; k < n_queued; k++)
         {
           const PsDraw *draw = &luck->draws->draw[i + k];
-          PsDrawStart start = draw->start;
+          guint32 stream = draw->start.stream;
 
-          start.stream += before;
-          luck->queue[k] = (PsJitterTime){ start, &base_ns[draw->start.stream][(gsize)draw->class * LANES],
-                                           (guint8 *)ns[draw->start.stream] + (draw->step - first) * bytes };
+          luck->queue[k] = (PsJitterTime){ draw->start, &base_ns[stream][(gsize)draw->class * LANES],
+                                           (guint8 *)ns[stream] + (draw->step - first) * bytes };
+          luck->queue[k].start.stream = stream + before;
         }
       luck->n_queued = n_queued;
       ps_luck_flush (luck);
