@@ -161,48 +161,72 @@ ps_contest_enter_order (PsContest *contest, PsOrderMaker make)
 /* The list rule that is best most often. */
 #define AHEAD 2
 
-/* Rules 2 and 3 do without the head starts of 0 and 1. */
-static const PsListRule rules[PS_LIST_WAYS]
-    = { { .backward = TRUE }, { .backward = TRUE, .wait = TRUE }, { 0 }, { .wait = TRUE }, { .reserve = TRUE } };
+/* A rule does the same as an earlier one in which the difference decided nothing. */
+static const struct
+{
+  PsListRule rule;
+  guint earlier;
+  guint used; /* the difference; 0: no earlier one */
+} lists[PS_LIST_WAYS] = {
+  { { .backward = TRUE }, 0, 0 },
+  { { .backward = TRUE, .wait = TRUE }, 0, 0 },
+  { { 0 }, 0, PS_LIST_USED_HEAD_START },
+  { { .wait = TRUE }, 1, PS_LIST_USED_HEAD_START },
+  { { .reserve = TRUE }, 0, 0 }, /* nothing to reserve with one chunk */
+  { { .deep = TRUE }, AHEAD, PS_LIST_USED_DEPTH },
+};
+
+#define DEEP 5
 
 static gboolean
-try_list (PsContest *contest, guint rule)
+try_list (PsContest *contest, guint i)
 {
-  gboolean head_start;
-  gboolean made = ps_draft_list (contest->draft, rules[rule], ps_contest_limit (contest), &head_start);
+  guint used;
+  gboolean made = ps_draft_list (contest->draft, lists[i].rule, ps_contest_limit (contest), &used);
 
-  note_try (contest, rule, head_start);
-  return made;
+  note_try (contest, i, used);
+  return made && fits (contest->draft);
 }
 
-void
-ps_contest_look_ahead (PsContest *contest)
-{
-  contest->has_list = try_list (contest, AHEAD) && fits (contest->draft);
-  if (contest->has_list)
-    swap (&contest->draft, &contest->list);
-}
-
-/* TRUE: rule i makes the same draft as an earlier one. */
+/* TRUE: list i makes the same draft as an earlier one. */
 static gboolean
 is_same_list (PsContest *contest, guint i)
 {
-  gboolean same = (i == 2 || i == 3) && contest->way[i - 2].until_bytes >= 0 && contest->way[i - 2].used == 0;
+  const PsContestWay *earlier = &contest->way[lists[i].earlier];
+  gboolean same = lists[i].used != 0 && earlier->until_bytes >= 0 && !(earlier->used & lists[i].used);
 
   if (same)
-    contest->way[i] = contest->way[i - 2];
+    contest->way[i] = *earlier;
   return same;
+}
+
+/* A deep list that is no shorter may hold more for nothing. */
+void
+ps_contest_look_ahead (PsContest *contest)
+{
+  PsObjective objective = contest->draft->by_makespan ? PS_OBJECTIVE_MAKESPAN : PS_OBJECTIVE_SPAN;
+
+  contest->list_rule = AHEAD;
+  contest->has_list = try_list (contest, AHEAD);
+  if (!contest->has_list)
+    return;
+  swap (&contest->draft, &contest->list);
+  if (ps_draft_length (contest->list) <= least (contest, objective) || is_same_list (contest, DEEP)
+      || !try_list (contest, DEEP) || ps_draft_length (contest->draft) >= ps_draft_length (contest->list))
+    return;
+  swap (&contest->draft, &contest->list);
+  contest->list_rule = DEEP;
 }
 
 void
 ps_contest_enter_lists (PsContest *contest)
 {
-  guint n = contest->draft->n_chunks == 1 ? 4 : 5; /* nothing to reserve with one chunk */
-
-  for (guint i = 0; i < n; i++)
+  for (guint i = 0; i < PS_LIST_WAYS; i++)
     {
-      gboolean is_made = i == AHEAD && contest->has_list;
+      gboolean is_made = contest->has_list && i == contest->list_rule;
 
+      if (lists[i].rule.reserve && contest->draft->n_chunks == 1)
+        continue;
       if (!is_made && (is_same_list (contest, i) || !may_change (contest, i)))
         continue;
       if (ps_contest_is_over (contest))

@@ -30,6 +30,7 @@ struct Lane
   gint64 slack_bytes;                 /* that the chosen op leaves of the limit */
   gint64 room_bytes[N_INPUTS];        /* an op fits where the device holds no more than that */
   gint64 weight_room_bytes[2];        /* [chunk] the same for a W */
+  guint most;                         /* microbatches that the near chunk may hold */
   gint64 ahead_ns[2]; /* [chunk] head start of a B: it may start so much later than another op and still wins */
   Next chosen;
 };
@@ -38,7 +39,7 @@ typedef struct
 {
   PsDraft *draft;
   PsListRule rule;
-  gboolean *head_start;
+  guint *used;
   gint64 *start_ns; /* [n_devices] */
   Lane *lane;       /* [n_devices] */
 } List;
@@ -71,11 +72,17 @@ slack_of (const List *list, const Lane *lane, Next next)
   return lane->room_bytes[next] - device->held_bytes - (next == FORWARD_NEAR ? bytes_to_leave (list, device) : 0);
 }
 
-/* TRUE: the near chunk holds enough microbatches. With memory for more, they would make nothing faster. */
+/* TRUE: the near chunk holds enough microbatches. */
 static inline gboolean
-is_ahead (const List *list, const PsDraftDevice *device)
+is_ahead (const List *list, const Lane *lane)
 {
-  return device->done[PS_OP_F][PS_NEAR] >= device->done[PS_OP_B][PS_NEAR] + 2 * list->draft->n_devices;
+  const PsDraftDevice *device = lane->device;
+
+  if (device->done[PS_OP_F][PS_NEAR] < device->done[PS_OP_B][PS_NEAR] + lane->most)
+    return FALSE;
+  if (slack_of (list, lane, FORWARD_NEAR) >= 0)
+    *list->used |= PS_LIST_USED_DEPTH;
+  return TRUE;
 }
 
 static inline G_ALWAYS_INLINE void
@@ -98,7 +105,7 @@ consider (const List *list, Lane *lane, Next next)
 {
   gint64 arrival = *lane->arrival_ns[next], start = MAX (lane->device->now_ns, arrival);
 
-  if (arrival != NEVER && !(next == FORWARD_NEAR && is_ahead (list, lane->device)))
+  if (arrival != NEVER && !(next == FORWARD_NEAR && is_ahead (list, lane)))
     consider_at (list, lane, next, start,
                  list->rule.backward && next <= BACKWARD_FAR ? start - lane->ahead_ns[next] : start);
 }
@@ -149,7 +156,8 @@ may_need_head_start (const List *list, const Lane *lane)
 {
   gint64 now = lane->device->now_ns;
 
-  return list->rule.backward && !*list->head_start && *lane->start_ns != NEVER && lane->chosen <= BACKWARD_FAR
+  return list->rule.backward && !(*list->used & PS_LIST_USED_HEAD_START) && *lane->start_ns != NEVER
+         && lane->chosen <= BACKWARD_FAR
          && (*lane->start_ns > now || (lane->chosen == BACKWARD_FAR && *lane->arrival_ns[BACKWARD_NEAR] <= now));
 }
 
@@ -161,7 +169,8 @@ note_head_start (const List *list, Lane *lane)
 
   lane->ahead_ns[PS_NEAR] = lane->ahead_ns[PS_FAR] = 0;
   consider_all (list, lane);
-  *list->head_start = lane->chosen != kept.chosen;
+  if (lane->chosen != kept.chosen)
+    *list->used |= PS_LIST_USED_HEAD_START;
   *lane = kept;
   *lane->start_ns = start;
 }
@@ -220,6 +229,22 @@ find_consumer (const List *list, guint index, Next next)
   return &list->lane[down ? index + 1 : index - 1];
 }
 
+/* The microbatches that the near chunk may hold. With memory for more, they would make nothing faster. A device can run
+ * that many Fs of all its chunks while a microbatch is on its way from the start of an F to the start of its B. On
+ * device 0 these are 2 p, if no transfer takes time and a B takes no longer than an F. */
+static guint
+most_ahead (const List *list, const PsDraftDevice *device)
+{
+  const PsOpCost (*cost)[2] = device->cost;
+  gint64 way = cost[PS_OP_F][PS_NEAR].duration_ns + device->after_ns[PS_OP_F][PS_NEAR]
+               - device->after_ns[PS_OP_B][PS_NEAR] - cost[PS_OP_B][PS_NEAR].duration_ns;
+  gint64 forwards = cost[PS_OP_F][PS_NEAR].duration_ns + cost[PS_OP_F][PS_FAR].duration_ns;
+
+  if (!list->rule.deep)
+    return 2 * list->draft->n_devices;
+  return MAX (2 * list->draft->n_devices, (guint)MIN (way / MAX (forwards, 1) + 1, list->draft->n_microbatches));
+}
+
 static inline G_ALWAYS_INLINE void
 begin_device (const List *list, guint index)
 {
@@ -227,6 +252,7 @@ begin_device (const List *list, guint index)
   PsDraftDevice *device = lane->device = &list->draft->device[index];
 
   lane->start_ns = &list->start_ns[index];
+  lane->most = most_ahead (list, device);
   for (guint chunk = 0; chunk < list->draft->n_chunks; chunk++)
     {
       gint64 backward_bytes = device->cost[PS_OP_B][chunk].take_bytes;
@@ -295,12 +321,12 @@ is_complete (const PsDraft *draft)
 }
 
 static inline G_ALWAYS_INLINE gboolean
-run (PsDraft *draft, PsListRule rule, gint64 length_ns, gboolean *head_start)
+run (PsDraft *draft, PsListRule rule, gint64 length_ns, guint *used)
 {
   guint p = draft->n_devices;
   g_autofree gint64 *start_ns = g_new (gint64, p);
   g_autofree Lane *lane = g_new (Lane, p);
-  const List list = { draft, rule, head_start, start_ns, lane };
+  const List list = { draft, rule, used, start_ns, lane };
 
   ps_draft_clear (draft);
   for (guint i = 0; i < p; i++)
@@ -322,10 +348,10 @@ run (PsDraft *draft, PsListRule rule, gint64 length_ns, gboolean *head_start)
 
 /* The rule that is tried most often has a copy of its own. */
 gboolean
-ps_draft_list (PsDraft *draft, PsListRule rule, gint64 length_ns, gboolean *head_start)
+ps_draft_list (PsDraft *draft, PsListRule rule, gint64 length_ns, guint *used)
 {
-  *head_start = FALSE;
+  *used = 0;
   if (rule.backward || rule.wait || rule.reserve)
-    return run (draft, rule, length_ns, head_start);
-  return run (draft, (PsListRule){ 0 }, length_ns, head_start);
+    return run (draft, rule, length_ns, used);
+  return run (draft, (PsListRule){ .deep = rule.deep }, length_ns, used);
 }

@@ -185,21 +185,25 @@ typedef struct
   gboolean backward; /* a B may keep its device waiting for half its duration rather than let an F go first */
   gboolean wait;     /* a device does no W where something else can start before the W would end */
   gboolean reserve;  /* on a V no microbatch goes down that would leave no room for all those below to come up */
+  gboolean deep;     /* a device runs as many Fs as it can before the first B may come, where that is more than 2 p */
 } PsListRule;
 
-/* List scheduling, see draft-list.c: clears the draft and makes it complete. FALSE: it got stuck, or would be longer
- * than length_ns; the draft is useless then. *head_start: some B won by its head start; FALSE: the rule without
- * `backward` does the same. */
-gboolean ps_draft_list (PsDraft *draft, PsListRule rule, gint64 length_ns, gboolean *head_start);
+/* What decided something in a list: without it, the rule with that member changed does the same. */
+#define PS_LIST_USED_HEAD_START 1U /* .backward */
+#define PS_LIST_USED_DEPTH 2U      /* .deep */
 
-#define PS_LIST_WAYS 5
+/* List scheduling, see draft-list.c: clears the draft and makes it complete. FALSE: it got stuck, or would be longer
+ * than length_ns; the draft is useless then. */
+gboolean ps_draft_list (PsDraft *draft, PsListRule rule, gint64 length_ns, guint *used);
+
+#define PS_LIST_WAYS 6
 #define PS_CONTEST_WAYS (PS_LIST_WAYS + 8)
 
 /* A way to make drafts: a list rule, or a setting of a heuristic's switches. */
 typedef struct
 {
   gint64 until_bytes; /* limits lower by up to that many bytes in all make the same draft; -1: not tried yet */
-  guint used;         /* result of PsContestTry; of a list rule: 1 where a head start decided something */
+  guint used;         /* result of PsContestTry, or of ps_draft_list */
 } PsContestWay;
 
 /* Several tries at the same schedule. The three drafts change places. */
@@ -211,6 +215,7 @@ typedef struct
   PsDraft *list;  /* a list schedule that lies ready to be entered; valid when has_list */
   gboolean found;
   gboolean has_list;
+  guint list_rule; /* that made it */
   PsPlacement *placement;
   PsFamilyOrders *orders;            /* of the setting, or own */
   PsFamilyOrders *own;               /* NULL: none */
@@ -237,7 +242,7 @@ gint64 ps_contest_limit (const PsContest *contest);
 /* Replays a schedule and enters it, unless no draft can be better than the best one. */
 void ps_contest_enter_order (PsContest *contest, PsOrderMaker make);
 
-/* Makes one list schedule, which ps_contest_enter_lists will enter. Until then no draft can win that is longer. */
+/* Makes a list schedule, which ps_contest_enter_lists will enter. Until then no draft can win that is longer. */
 void ps_contest_look_ahead (PsContest *contest);
 
 /* Enters the list schedules that may have changed. */

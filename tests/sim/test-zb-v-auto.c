@@ -284,6 +284,8 @@ test_more_memory (void)
       PsFamilySetting setting
           = { .n_devices = p, .n_microbatches = m, .n_chunks = v, .costs = costs, .by_makespan = i % 8 < 4 };
 
+      for (guint k = 0; k < 2 * v * p && i % 3 == 0; k++)
+        costs->transfer_ns[1 + k] *= 20;
       check_more_memory (v == 1 ? "zb-auto" : "zb-v-auto", setting, rand);
     }
 }
@@ -306,6 +308,7 @@ test_tight (void)
     { "zb-v-auto", "f=2ms,b=11ms,w=8ms,c=2ms,act=12MiB,wact=4MiB", 4, 17, 2, 36, 440000000 },
     { "zb-v-auto", "f=1ms,b=1ms,w=1ms,act=2MiB", 6, 24, 2, 6, 80500000 },
     { "zb-v-auto", "f=1ms,b=1ms,w=1ms,act=2MiB,wact=1MiB", 8, 8, 2, 16, 27500000 },
+    { "zb-v-auto", "f=1ms,b=1ms,w=1ms,c=10ms,act=2MiB,wact=1MiB", 8, 32, 2, 0, 330000000 },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
@@ -362,24 +365,37 @@ check_same_draft (const PsDraft *a, const PsDraft *b)
     g_assert_cmpmem (a->device[i].order, a->device[i].n_ordered, b->device[i].order, b->device[i].n_ordered);
 }
 
+/* A list in which the depth decided nothing is the same with more. */
+static void
+check_depth (const PsDraft *draft, PsDraft *again, PsListRule rule)
+{
+  guint used;
+
+  rule.deep = TRUE;
+  g_assert_true (ps_draft_list (again, rule, G_MAXINT64, &used));
+  check_same_draft (draft, again);
+}
+
 /* Returns 1 where a list with head starts is the same without any. */
 static guint
 check_list (PsDraft *draft, PsDraft *again, const PsFamilySetting *setting, PsListRule rule)
 {
   PsListRule without = { .wait = rule.wait };
-  gboolean head_start;
+  guint used, used_without;
 
-  if (!ps_draft_list (draft, rule, G_MAXINT64, &head_start))
+  if (!ps_draft_list (draft, rule, G_MAXINT64, &used))
     return 0;
   gint64 length = ps_draft_length (draft);
   g_autoptr (PsSchedule) schedule = ps_draft_schedule (draft, "list", setting);
   g_assert_true (ps_draft_replay (again, schedule, length));
   check_same_draft (draft, again);
-  g_assert_true (ps_draft_list (again, rule, length, &head_start));
+  g_assert_true (ps_draft_list (again, rule, length, &used));
   check_same_draft (draft, again);
-  if (!rule.backward || head_start)
+  if (!(used & PS_LIST_USED_DEPTH))
+    check_depth (draft, again, rule);
+  if (!rule.backward || used & PS_LIST_USED_HEAD_START)
     return 0;
-  g_assert_true (ps_draft_list (again, without, length, &head_start));
+  g_assert_true (ps_draft_list (again, without, length, &used_without));
   check_same_draft (draft, again);
   return 1;
 }
