@@ -231,6 +231,33 @@ test_any_values (void)
     ps_results_close (results[i]);
 }
 
+/* A store that fails leaves the columns as they were, in the file and for the stores after it. */
+static void
+test_failed_store (void)
+{
+  g_autoptr (PsResults) results = open_results ("failed.db", PS_RESULTS_WRITE);
+  g_autoptr (GPtrArray) rows = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
+  guint column = (guint)ps_result_column_find ("makespan_ns");
+
+  fine (ps_results_begin (results, "digest", "spec", 3, &error));
+  for (guint64 point = 0; point < 3; point++)
+    {
+      PsResult *row = draw_row (point, G_MAXINT32);
+
+      row->values[column] = (PsValue){ .type = PS_VALUE_INTEGER, .integer = point > 0 };
+      g_ptr_array_add (rows, row);
+    }
+  fine (ps_results_store (results, (PsResult *const *)rows->pdata, 1, &error));
+  change ("failed.db", "CREATE TRIGGER stop BEFORE INSERT ON varying WHEN NEW.point = 1 "
+                       "BEGIN SELECT RAISE (ABORT, 'stop'); END");
+  refused (ps_results_store (results, (PsResult *const *)rows->pdata + 1, 1, &error), PS_ERROR_INPUT, "*stop");
+  g_assert_cmpint (results->schema, ==,
+                   -1); /* another program may bring the file's count to what it was in the store */
+  fine (ps_results_store (results, (PsResult *const *)rows->pdata + 2, 1, &error));
+  g_ptr_array_remove_index (rows, 1);
+  check_rows (results, rows);
+}
+
 static void
 test_same (void)
 {
@@ -471,6 +498,7 @@ main (int argc, char **argv)
   g_test_add_func ("/results/older", test_older);
   g_test_add_func ("/results/stored", test_stored);
   g_test_add_func ("/results/any-values", test_any_values);
+  g_test_add_func ("/results/failed-store", test_failed_store);
   g_test_add_func ("/results/same", test_same);
   g_test_add_func ("/results/resume", test_resume);
   g_test_add_func ("/results/widened", test_widened);
