@@ -432,7 +432,7 @@ ps_compare_int64 (gconstpointer a, gconstpointer b)
 {
   gint64 x = *(const gint64 *)a, y = *(const gint64 *)b;
 
-  return (x > y) - (x < y);
+  return PS_COMPARE (x, y);
 }
 
 int
@@ -440,7 +440,7 @@ ps_compare_double (gconstpointer a, gconstpointer b)
 {
   double x = *(const double *)a, y = *(const double *)b;
 
-  return (x > y) - (x < y);
+  return PS_COMPARE (x, y);
 }
 
 guint

@@ -175,11 +175,12 @@ gboolean ps_output_check (const char *option, const char *path, GError **error);
  * gives PS_ERROR_IO. Free *contents with g_free. */
 gboolean ps_read_file (const char *path, char **contents, gsize *length, GError **error);
 
-/* Below 0, 0 or above 0, as x is less than y, equal to y or more. */
+/* Below 0, 0 or above 0, as x is less than y, equal to y or more; evaluates both twice. NaN is equal to all, so that
+ * arrays with NaN can't be sorted by it. */
 #define PS_COMPARE(x, y) (((x) > (y)) - ((x) < (y)))
 
-/* Defines a comparison of elements of an array by a member, for qsort, g_array_sort and the like: the smallest first,
- * or the largest first. */
+/* Define a comparison of an array's elements by a member, for qsort, g_array_sort and the like: the smallest first, or
+ * the largest first. */
 #define PS_DEFINE_ORDER(name, Type, member)                                                                            \
   static int name (gconstpointer a, gconstpointer b)                                                                   \
   {                                                                                                                    \
@@ -191,7 +192,7 @@ gboolean ps_read_file (const char *path, char **contents, gsize *length, GError 
     return PS_COMPARE (((const Type *)b)->member, ((const Type *)a)->member);                                          \
   }
 
-/* The same for ascending gint64 and double values, NaN nowhere. */
+/* Comparisons of gint64 and of double values: the smallest first. */
 int ps_compare_int64 (gconstpointer a, gconstpointer b);
 int ps_compare_double (gconstpointer a, gconstpointer b);
 

@@ -8,8 +8,6 @@
 #include <pipesim/partition.h>
 #include <pipesim/predictor.h>
 
-#include <malloc.h>
-
 typedef struct
 {
   char **schedules;
@@ -199,21 +197,12 @@ print_costs (const PsSetting *setting, GError **error)
   return ps_print (line, error);
 }
 
-/* Each prediction takes the memory that the one before it has given back: the system does not get it in between. */
-static void
-keep_memory (void)
-{
-  mallopt (M_TRIM_THRESHOLD, 64 << 20);
-  mallopt (M_MMAP_THRESHOLD, 32 << 20);
-}
-
 int
 ps_cmd_predict (int argc, char **argv, GError **error)
 {
   g_auto (Options) options = { 0 };
   g_autoptr (PsPredictor) predictor = NULL; /* outlives the predictions in the rows */
 
-  keep_memory ();
   if (!parse_options (&options, argc, argv, error))
     return 0;
   if (options.print_costs)

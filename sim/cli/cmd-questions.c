@@ -69,7 +69,7 @@ typedef struct
   gboolean has_figures; /* its rows may hold any column of the results */
   const char *format;   /* of --json */
   PsAnswer *(*ask) (PsResults *results, const PsQuestion *question, GError **error);
-} Sort;
+} Command;
 
 static char **
 list_figures (void)
@@ -150,10 +150,11 @@ read_limits (const char *text, PsQuestion *question, GError **error)
 }
 
 static gboolean
-parse_options (Options *options, const Sort *sort, int argc, char **argv, GError **error)
+parse_options (Options *options, const Command *command, int argc, char **argv, GError **error)
 {
-  return ps_command_parse (&sort->help, sort->rows, options, &argc, &argv, error)
-         && finish (options, sort->per, argc, argv, error) && (!sort->has_figures || choose_columns (options, error))
+  return ps_command_parse (&command->help, command->rows, options, &argc, &argv, error)
+         && finish (options, command->per, argc, argv, error)
+         && (!command->has_figures || choose_columns (options, error))
          && (options->limits == NULL || read_limits (options->limits, &options->question, error));
 }
 
@@ -212,25 +213,25 @@ print_answer (const Options *options, PsResults *results, const PsAnswer *answer
 }
 
 static int
-answer (const Sort *sort, int argc, char **argv, GError **error)
+answer (const Command *command, int argc, char **argv, GError **error)
 {
   g_auto (Options) options = { .db = NULL };
   g_autoptr (PsAnswer) found = NULL;
 
-  if (!parse_options (&options, sort, argc, argv, error))
+  if (!parse_options (&options, command, argc, argv, error))
     return 0;
   g_autoptr (PsResults) results = ps_results_open (options.db, PS_RESULTS_READ, error);
   if (results != NULL)
-    found = sort->ask (results, &options.question, error);
+    found = command->ask (results, &options.question, error);
   if (found != NULL)
-    print_answer (&options, results, found, sort->format, error);
+    print_answer (&options, results, found, command->format, error);
   return 0;
 }
 
 int
 ps_cmd_pareto (int argc, char **argv, GError **error)
 {
-  static const Sort pareto = {
+  static const Command pareto = {
     .help
     = { .arguments = "RESULTS.db",
         .summary = "Lists the settings of a sweep that nothing beats in both time and peak memory. All simulated.",
@@ -251,7 +252,7 @@ ps_cmd_pareto (int argc, char **argv, GError **error)
 int
 ps_cmd_best (int argc, char **argv, GError **error)
 {
-  static const Sort best = {
+  static const Command best = {
     .help = { .arguments = "RESULTS.db",
               .summary = "Lists the fastest settings of a sweep, one for each number of devices unless --per says "
                          "otherwise. All simulated.",
@@ -271,7 +272,7 @@ ps_cmd_best (int argc, char **argv, GError **error)
 int
 ps_cmd_sensitivity (int argc, char **argv, GError **error)
 {
-  static const Sort sensitivity = {
+  static const Command sensitivity = {
     .help
     = { .arguments = "RESULTS.db",
         .summary

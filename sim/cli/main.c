@@ -10,6 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 typedef int (*CommandFunction) (int argc, char **argv, GError **error);
 
 typedef struct
@@ -136,12 +140,13 @@ run_program (char **argv)
   execv (beside, argv);
   if (errno == ENOENT && strchr (program, '/') == NULL)
     execvp (program, argv);
-  if (errno == ENOENT && find_command (program + strlen ("pipesim-")) != NULL)
+  gboolean known = find_command (program + strlen ("pipesim-")) != NULL;
+  if (known && errno == ENOENT)
     {
       g_printerr ("pipesim: %s: no such program, neither in pipesim's folder nor on PATH\n", program);
       return 1;
     }
-  if (errno == ENOENT || errno == EACCES)
+  if (!known && (errno == ENOENT || errno == EACCES))
     {
       g_autofree char *name = ps_format_line (program + strlen ("pipesim-"));
       const char *names[G_N_ELEMENTS (commands)];
@@ -156,6 +161,19 @@ run_program (char **argv)
   return 1;
 }
 
+/* A prediction takes the memory that the one before it has freed: the system does not get it in between. The memory of
+ * a thread grows in large steps, not page by page with a system call each. glibc adapts none of these once one is set.
+ */
+static void
+keep_memory (void)
+{
+#ifdef __GLIBC__
+  mallopt (M_TOP_PAD, 4 << 20);
+  mallopt (M_TRIM_THRESHOLD, 64 << 20);
+  mallopt (M_MMAP_THRESHOLD, 32 << 20);
+#endif
+}
+
 int
 main (int argc, char **argv)
 {
@@ -164,6 +182,7 @@ main (int argc, char **argv)
   char *name = argc > 1 ? argv[1] : NULL;
   char option[] = "--help"; /* what pipesim help COMMAND stands for */
 
+  keep_memory ();
   ps_log_to_stderr ();
   ps_catch_signals ();
   /* Names may hold any character of the user's; numbers keep their point. */

@@ -302,7 +302,7 @@ compare_rows (gconstpointer a, gconstpointer b)
   const Row *x = *(Row *const *)a, *y = *(Row *const *)b;
   gint64 p50_x = x->distribution.p50.value_ns, p50_y = y->distribution.p50.value_ns;
 
-  return x->asynchronous != y->asynchronous ? x->asynchronous - y->asynchronous : (p50_x > p50_y) - (p50_x < p50_y);
+  return x->asynchronous != y->asynchronous ? x->asynchronous - y->asynchronous : PS_COMPARE (p50_x, p50_y);
 }
 
 char *

@@ -132,15 +132,16 @@ static double
 largest_factor (const PsDraws *draws)
 {
   const PsUncertainty *uncertainty = draws->uncertainty;
-  double largest = draws->jitter != NULL ? ps_jitter_largest (draws->jitter) : 1;
+  const PsCostSpread *measured = uncertainty->measured;
+  double largest = draws->jitter != NULL ? ps_jitter_largest (draws->jitter) : 1, deviation = 0;
 
-  if (uncertainty->measured != NULL)
-    largest = MAX (largest, uncertainty->measured->largest);
+  if (measured != NULL && !uncertainty->between_runs)
+    largest = MAX (largest, measured->largest);
   for (guint i = 0; i < uncertainty->n_slowness; i++)
     largest *= MAX (uncertainty->slowness[i].factor, 1);
-  for (guint i = 0; uncertainty->between_runs && i < uncertainty->measured->n_rows; i++)
-    largest = MAX (largest, exp (MAX_NORMAL * uncertainty->measured->deviation[i]));
-  return largest;
+  for (guint i = 0; measured != NULL && uncertainty->between_runs && i < measured->n_rows; i++)
+    deviation = MAX (deviation, measured->deviation[i]);
+  return largest * exp (MAX_NORMAL * deviation);
 }
 
 double
@@ -159,15 +160,15 @@ ps_draws_longest (const PsDraws *draws, const PsEventsSetting *events)
   return sum * largest_factor (draws);
 }
 
-#define ROUNDED 1.001 /* more than any factor exceeds the largest by, and than time that rounding to ns adds */
+#define INEXACT 1.001 /* factors are polynomials and products of floats, which err by far less */
 
-/* End times only grow when times do. The first op starts at 0. */
+/* End times only grow when times do. No time is rounded up by a whole ns. The first op starts at 0. */
 guint
 ps_draws_bits (const PsDraws *draws)
 {
   const PsRecurrence *recurrence = draws->recurrence;
   g_autoptr (PsScenarios) longest = ps_scenarios_new (recurrence, 1);
-  double factor = largest_factor (draws) * ROUNDED;
+  double factor = largest_factor (draws) * INEXACT;
 
   for (guint i = 1; i < recurrence->n_op_classes; i++)
     longest->op_ns[i] = (gint64)((double)draws->op[i].base_ns * factor) + 1;
@@ -387,7 +388,7 @@ queue_steps (PsLuck *luck, guint first, guint n, gpointer op_ns, gpointer transf
     {
       const PsZero *zero = &luck->draws->zero[i];
 
-      memset (row_at (luck->draws, ns[zero->stream], zero->step - first), 0, row_bytes (luck->draws));
+      memset ((guint8 *)ns[zero->stream] + (zero->step - first) * bytes, 0, bytes);
     }
   for (guint i = first_draw[first], k; i < first_draw[first + n]; i += k)
     {

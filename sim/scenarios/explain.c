@@ -74,11 +74,9 @@ compare_endings (gconstpointer a, gconstpointer b)
 {
   const Ending *x = a, *y = b;
 
-  if (x->end_ns != y->end_ns)
-    return x->end_ns < y->end_ns ? -1 : 1;
-  if (x->transfer != y->transfer)
-    return x->transfer ? 1 : -1;
-  return (x->step < y->step) - (x->step > y->step);
+  return x->end_ns != y->end_ns       ? PS_COMPARE (x->end_ns, y->end_ns)
+         : x->transfer != y->transfer ? PS_COMPARE (x->transfer, y->transfer)
+                                      : PS_COMPARE (y->step, x->step);
 }
 
 static void
@@ -303,9 +301,7 @@ compare_starts (gconstpointer a, gconstpointer b, gpointer data)
   guint x = *(const guint32 *)a, y = *(const guint32 *)b;
   gint64 start_x = start_of (times, x), start_y = start_of (times, y);
 
-  if (start_x != start_y)
-    return start_x < start_y ? -1 : 1;
-  return (x > y) - (x < y);
+  return start_x != start_y ? PS_COMPARE (start_x, start_y) : PS_COMPARE (x, y);
 }
 
 /* A device's steps as they ran. That may differ from the schedule's order if it is only a hint. */

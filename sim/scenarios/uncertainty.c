@@ -321,16 +321,6 @@ ps_sampling_is_steady (const PsSampling *sampling, const PsProgram *program)
   return program->schedule->asynchronous || sampling->sync == PS_SYNC_BYPASS;
 }
 
-static gboolean
-has_reductions (const PsCosts *costs)
-{
-  gint64 sum = 0;
-
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    sum |= costs->stage[stage].reduce_ns | costs->stage[stage].reduce2_ns;
-  return sum > 0;
-}
-
 static gint64
 longest_optimizer (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events)
 {
@@ -352,7 +342,8 @@ run_init (Run *run, GError **error)
   run->batch = run->is_steady ? PS_STEADY_BLOCK : MIN (BATCH, (sampling->n_samples + LANES - 1) / LANES * LANES);
   run->draws.run_samples = run->is_steady ? PS_STEADY_ITERATIONS : 1;
   run->optimizer_ns = longest_optimizer (program, run->costs, sampling->events);
-  if (!run->is_steady && (sampling->events != NULL || !has_reductions (run->costs)))
+  if (!run->is_steady
+      && (sampling->events != NULL || !ps_costs_have_reduce (run->costs, program->schedule->placement->n_copies)))
     return check_sums (run, error);
   if (run->is_steady && !program->schedule->asynchronous && sampling->events != NULL
       && !ps_events_setting_is_fixed (sampling->events))

@@ -52,15 +52,14 @@ show_new_columns (PsDatabase *file, GError **error)
   g_autoptr (PsSetting) defaults = ps_setting_new ();
   gsize length = sql->len;
   g_auto (GStrv) names = ps_results_names (file, "prediction", error);
-  gboolean found;
 
   if (names == NULL)
     return FALSE;
   for (const PsOption *option = ps_setting_options; option->name != NULL; option++)
     if (!g_strv_contains ((const char *const *)names, option->sweep->column.key))
       append_option (option, defaults, sql);
-  found = g_strv_contains ((const char *const *)names, "unrest");
-  g_string_append (sql, found ? "" : ", 0.0 AS unrest");
+  if (!g_strv_contains ((const char *const *)names, "unrest"))
+    g_string_append (sql, ", 0.0 AS unrest");
   g_string_append (sql, " FROM main.result");
   return sql->len == length + strlen (" FROM main.result")
          || (ps_database_script (file, "PRAGMA query_only = OFF", error) && ps_database_script (file, sql->str, error)

@@ -1,8 +1,6 @@
 /* sweep-run.c - all settings of a sweep, or a shard of them, on several threads into one database. */
 #include "sweep-private.h"
 
-#include <malloc.h>
-
 #define BLOCK 512 /* settings that a thread predicts and stores at once */
 #define LOOK 8    /* rows after which it looks at the clock */
 #define MAX_WAIT_US (G_USEC_PER_SEC / 4)
@@ -144,16 +142,6 @@ count (Job *job)
     }
 }
 
-/* The memory of a thread grows by as little as a page, with a system call each time. Here it grows by more. Setting
- * that also fixes the other two, which would adapt. */
-static void
-grow_in_steps (void)
-{
-  mallopt (M_TOP_PAD, 4 << 20);
-  mallopt (M_TRIM_THRESHOLD, 64 << 20);
-  mallopt (M_MMAP_THRESHOLD, 32 << 20);
-}
-
 static void
 run_threads (Job *job)
 {
@@ -161,7 +149,6 @@ run_threads (Job *job)
   g_autofree GThread **threads = g_new0 (GThread *, n_jobs);
   GError *failure = NULL;
 
-  grow_in_steps ();
   for (; n < n_jobs && failure == NULL; n += threads[n] != NULL)
     threads[n] = g_thread_try_new ("sweep", work, job, &failure);
   g_prefix_error (&failure, "--jobs: %u threads: ", n_jobs);

@@ -92,7 +92,7 @@ compare_axes (gconstpointer a, gconstpointer b)
   const PsOption *x = ((const PsSweepAxis *)a)->field, *y = ((const PsSweepAxis *)b)->field;
   int faster = x->sweep->pace - y->sweep->pace;
 
-  return faster != 0 ? faster : (x > y) - (x < y); /* both point into the table of options */
+  return faster != 0 ? faster : PS_COMPARE (x, y); /* both point into the table of options */
 }
 
 /* Dimensions stand where the first of their fields does. */

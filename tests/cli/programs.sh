@@ -11,7 +11,7 @@ for folder in beside path; do
     chmod +x $folder/pipesim-$name
   done
 done
-printf 'not a program' >beside/pipesim-text
+for name in text plot; do printf 'not a program' >beside/pipesim-$name; done
 PATH=$PWD/path:$PATH
 
 # says TEXT NAME
@@ -28,5 +28,6 @@ says "beside: 2 two words" both
 refuse 2 "no command 'neither'" beside/pipesim neither
 refuse 2 "no command 'text'" beside/pipesim text
 refuse 2 "no command 'x/y'" beside/pipesim x/y
-refuse 1 "pipesim-plot: no such program, neither in pipesim's folder nor on PATH" env PATH=/usr/bin:/bin beside/pipesim plot
+refuse 1 "pipesim-exec: no such program, neither in pipesim's folder nor on PATH" env PATH=/usr/bin:/bin beside/pipesim exec
+refuse 1 "pipesim-plot: Permission denied" beside/pipesim plot
 finish

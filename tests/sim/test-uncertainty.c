@@ -332,6 +332,30 @@ test_widths (void)
   g_assert_cmpuint (n_close, >, 40);
 }
 
+/* The factor of a run multiplies that of a slow device. Each alone leaves all ends below 2^32 ns. */
+static void
+test_width_of_runs (void)
+{
+  g_autoptr (PsProgram) program = lower_family ("1f1b", 4, 8, 0);
+  g_autoptr (PsCosts) costs = some_costs (4);
+  guint row[PS_N_OP_KINDS * 4 + 1] = { 0 };
+  double deviation = 1;
+  PsCostSpread spread = { .n_stages = 4, .largest = 1, .n_rows = 1, .row = row, .deviation = &deviation };
+  PsSlowness slowness = { .a = 0, .factor = 8, .probability = 1 };
+  PsUncertainty uncertainty
+      = { .jitter = 0.01, .measured = &spread, .between_runs = TRUE, .slowness = &slowness, .n_slowness = 1 };
+  PsEventsSetting latency = { .comm = PS_CHANNEL_LATENCY };
+  PsSampling sampling = { .n_samples = 400, .seed = 1, .n_jobs = 1, .events = &latency };
+
+  scale_costs (program, costs, 4294967296.0 / 40);
+  g_assert_cmpuint (bits_of (program, costs, &uncertainty), ==, 64);
+  g_autofree gint64 *samples = sample (program, costs, &uncertainty, 400, 1, 1);
+  g_autofree gint64 *events = fine (ps_uncertainty_sample (program, costs, &uncertainty, &sampling, &error));
+  g_assert_cmpmem (samples, 400 * sizeof *samples, events, 400 * sizeof *events);
+  scale_costs (program, costs, 4294967296.0 / 1600);
+  g_assert_cmpuint (bits_of (program, costs, &uncertainty), ==, 32);
+}
+
 /* Durations that could leave the integers are refused. */
 static void
 test_overflow (void)
@@ -453,6 +477,7 @@ main (int argc, char **argv)
   g_test_add_func ("/uncertainty/measured", test_measured);
   g_test_add_func ("/uncertainty/events", test_events);
   g_test_add_func ("/uncertainty/widths", test_widths);
+  g_test_add_func ("/uncertainty/width-of-runs", test_width_of_runs);
   g_test_add_func ("/uncertainty/overflow", test_overflow);
   g_test_add_func ("/uncertainty/quantiles", test_quantiles);
   g_test_add_func ("/uncertainty/coverage", test_coverage);
