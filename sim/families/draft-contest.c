@@ -2,7 +2,7 @@
  * longer, yet each way of making drafts may come to a longer one. So a contest lowers the limits step by step and tries
  * each way again that may come to another draft.
  *
- * Why that is enough: a try looks at limits through ps_draft_allows only. Limits lower by up to slack_bytes make the
+ * Why that is enough: a try notes in slack_bytes the least that a limit left it. Limits lower by up to that make the
  * same draft, which has been entered already, so the contest goes on with the next lower limits, which can make
  * another. A contest whose limits are higher by the same bytes on every device therefore makes all drafts of this one.
  * It leaves out drafts that already are longer than its best and drafts that the bound rules out. Where limits go down

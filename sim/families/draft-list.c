@@ -231,7 +231,7 @@ find_consumer (const List *list, guint index, Next next)
 
 /* The microbatches that the near chunk may hold. With memory for more, they would make nothing faster. A device can run
  * that many Fs of all its chunks while a microbatch is on its way from the start of an F to the start of its B. On
- * device 0 these are 2 p, if no transfer takes time and a B takes no longer than an F. */
+ * device 0 these are at most 2 p, if no transfer takes time and a B takes no longer than an F. */
 static guint
 most_ahead (const List *list, const PsDraftDevice *device)
 {

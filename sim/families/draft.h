@@ -75,8 +75,8 @@ void ps_draft_set_limits (PsDraft *draft, const PsFamilySetting *setting, guint 
 /* Removes all ops; slack_bytes stays. */
 void ps_draft_clear (PsDraft *draft);
 
-/* TRUE: the device may hold `bytes`. Every decision about memory asks here, so the draft comes out the same if all
- * limits are lower by up to slack_bytes. */
+/* TRUE: the device may hold `bytes`. Every decision about memory asks here, or notes the slack itself as draft-list.c
+ * does, so the draft comes out the same if all limits are lower by up to slack_bytes. */
 static inline gboolean
 ps_draft_allows (PsDraft *draft, guint index, gint64 bytes)
 {

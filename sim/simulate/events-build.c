@@ -67,7 +67,8 @@ build_transfers (PsEvents *events, const PsCosts *costs)
 }
 
 /* Links each transfer to the next one on the same channel end. Of an eager message the send part holds the sender's
- * end, the receive part the receiver's. */
+ * end, the receive part the receiver's. A transfer that is the next one on both ends waits for one condition, not two.
+ */
 static void
 link_ends (PsEvents *events, guint32 index)
 {

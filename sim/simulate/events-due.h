@@ -28,10 +28,10 @@ typedef struct
   PsDueEntry *last;    /* of these */
   guint n_entries;
   guint n_piles;
-  PsDuePile piles[128]; /* the furthest first */
+  PsDuePile piles[128]; /* the furthest first; when there are that many, lists stay longer */
 } PsDue;
 
-/* Most entries of a list; half of it becomes a pile when there are more. */
+/* When room is made, a list of more entries keeps half as many, and the others become a pile. */
 #define PS_DUE_NEAR 48
 
 static inline PsDue *
@@ -67,29 +67,24 @@ ps_due_cut (PsDue *due, PsDueEntry *first, gint64 from_ns)
   due->near = first;
 }
 
-/* Makes room at the end: of the entries that were taken, or by new ones. The rest of a long list becomes a pile. */
+/* Makes room at the end: of the entries that were taken, or by new ones. */
 static G_NO_INLINE G_GNUC_UNUSED void
 ps_due_make_room (PsDue *due)
 {
-  PsDueEntry *old = due->first;
-  guint n = (guint)(due->end - old);
+  PsDueEntry *old = due->entries, *entries = old;
+  guint n = (guint)(due->end - due->first);
 
   if (n > due->n_entries / 2)
-    {
-      PsDueEntry *entries = g_new (PsDueEntry, due->n_entries *= 2);
-
-      memcpy (entries, old, (n + 1) * sizeof *entries);
-      g_free (due->entries);
-      due->entries = entries;
-    }
-  else
-    memmove (due->entries, old, (n + 1) * sizeof *due->entries);
+    entries = g_new (PsDueEntry, due->n_entries *= 2);
+  memmove (entries, due->first, (n + 1) * sizeof *entries);
   for (guint i = 0; i < due->n_piles; i++)
-    due->piles[i].first = due->entries + (due->piles[i].first - old);
-  due->near = due->entries + (due->near - old);
-  due->end = due->entries + n;
-  due->first = due->entries;
-  due->last = due->entries + due->n_entries - 1;
+    due->piles[i].first = entries + (due->piles[i].first - due->first);
+  due->near = entries + (due->near - due->first);
+  due->end = entries + n;
+  due->last = entries + due->n_entries - 1;
+  due->first = due->entries = entries;
+  if (entries != old)
+    g_free (old);
   if (due->near - due->first > PS_DUE_NEAR && due->n_piles < G_N_ELEMENTS (due->piles))
     ps_due_cut (due, due->first + PS_DUE_NEAR / 2, due->first[PS_DUE_NEAR / 2].time_ns);
 }
@@ -241,18 +236,13 @@ ps_due_first_ns (PsDue *due)
 static inline gboolean
 ps_due_take (PsDue *due, gint64 first_ns, guint32 *id)
 {
-  while (due->first->time_ns == first_ns)
-    {
-      if (due->time_ns[due->first->id] > first_ns)
-        {
-          ps_due_put_off (due);
-          continue;
-        }
-      *id = ps_due_pop (due);
-      due->time_ns[*id] = G_MAXINT64;
-      return TRUE;
-    }
-  return FALSE;
+  while (due->first->time_ns == first_ns && due->time_ns[due->first->id] > first_ns)
+    ps_due_put_off (due);
+  if (due->first->time_ns != first_ns)
+    return FALSE;
+  *id = ps_due_pop (due);
+  due->time_ns[*id] = G_MAXINT64;
+  return TRUE;
 }
 
 static inline void

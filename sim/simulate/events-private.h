@@ -1,5 +1,5 @@
 /* events-private.h - the state of the events engine, and the steps that both of its loops are made of. Private to
- * sim/events*.c. */
+ * sim/simulate/events*.c. */
 #pragma once
 
 #include "program/channels.h"

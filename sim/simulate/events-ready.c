@@ -364,11 +364,13 @@ devices_are_idle (const PsEvents *events, guint32 transfer)
 static gint64
 free_at (const PsEvents *events, guint32 transfer)
 {
-  const PsTurn *turns = events->channels->turns[transfer];
   const gint64 *free_ns = events->ready->free_ns;
   guint held = events->transfers[transfer].held;
-  gint64 first_ns = held > 0 ? free_ns[turns[PS_SIDE_SENDER].end] : 0;
 
+  if (held == 0)
+    return 0;
+  const PsTurn *turns = events->channels->turns[transfer];
+  gint64 first_ns = free_ns[turns[PS_SIDE_SENDER].end];
   return held > 1 ? MAX (first_ns, free_ns[turns[PS_SIDE_RECEIVER].end]) : first_ns;
 }
 

@@ -428,6 +428,43 @@ test_due (void)
     }
 }
 
+/* Lists are cut until there is no room for another pile, as each new id is due before all others. */
+static void
+test_many_piles (void)
+{
+  enum
+  {
+    N_EACH = 30,
+    N_TURNS = 150,
+    N = N_EACH * N_TURNS
+  };
+  PsDue *due = ps_due_new (N + 1);
+  gint64 time_ns = 10 * N;
+  guint32 id = 0;
+
+  for (guint i = 0; i < N; i++)
+    ps_due_set (due, i, i);
+  ps_due_clear (due);
+  for (guint i = 0; i < N; i++)
+    {
+      ps_due_set (due, i, --time_ns);
+      for (guint k = 0; i % N_EACH == 0 && k < due->n_entries; k++)
+        {
+          ps_due_set (due, N, 0);
+          g_assert_true (ps_due_take (due, 0, &id));
+          g_assert_cmpuint (id, ==, N);
+        }
+    }
+  g_assert_cmpuint (due->n_piles, ==, G_N_ELEMENTS (due->piles));
+  for (guint i = N; i-- > 0; time_ns++)
+    {
+      g_assert_true (ps_due_take (due, time_ns, &id));
+      g_assert_cmpuint (id, ==, i);
+    }
+  g_assert_cmpint (ps_due_first_ns (due), ==, G_MAXINT64);
+  ps_due_free (due);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -443,5 +480,6 @@ main (int argc, char **argv)
   g_test_add_func ("/events-random/links", test_links);
   g_test_add_func ("/events-random/runs", test_runs);
   g_test_add_func ("/events-random/due", test_due);
+  g_test_add_func ("/events-random/many-piles", test_many_piles);
   return g_test_run ();
 }

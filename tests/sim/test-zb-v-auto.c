@@ -397,6 +397,8 @@ check_list (PsDraft *draft, PsDraft *again, const PsFamilySetting *setting, PsLi
     return 0;
   g_assert_true (ps_draft_list (again, without, length, &used_without));
   check_same_draft (draft, again);
+  if (!(used & PS_LIST_USED_DEPTH))
+    check_depth (draft, again, without);
   return 1;
 }
 
