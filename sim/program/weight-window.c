@@ -18,24 +18,29 @@ cell_before (const PsSchedule *schedule, guint first, guint next)
 }
 
 /* A stage that falls out at the back is never needed again to fill the window. */
+static void
+move_to_front (PsWeightWindow *window, guint16 stage, guint place)
+{
+  guint n = 0;
+
+  while (n < window->n && window->stage[n] != stage)
+    n++;
+  if (n == window->n && n <= PS_WEIGHT_WINDOW)
+    window->n++;
+  for (guint i = MIN (n, PS_WEIGHT_WINDOW); i > 0; i--)
+    {
+      window->stage[i] = window->stage[i - 1];
+      window->used[i] = window->used[i - 1];
+    }
+  window->stage[0] = stage;
+  window->used[0] = place;
+}
+
 void
 ps_weight_window_front (PsWeightWindow *window, const guint16 *stages, guint n, guint place)
 {
-  PsWeightWindow old = *window;
-
-  window->n = 0;
-  for (guint i = 0; i < n; i++)
-    if (!ps_weight_window_holds (window->stage, window->n, stages[i]))
-      {
-        window->used[window->n] = place;
-        window->stage[window->n++] = stages[i];
-      }
-  for (guint i = 0; i < old.n && window->n <= PS_WEIGHT_WINDOW; i++)
-    if (!ps_weight_window_holds (window->stage, window->n, old.stage[i]))
-      {
-        window->used[window->n] = old.used[i];
-        window->stage[window->n++] = old.stage[i];
-      }
+  while (n > 0)
+    move_to_front (window, stages[--n], place);
 }
 
 guint
@@ -56,12 +61,15 @@ ps_weight_window_size (const PsWeightWindow *window)
   return window->used[PS_WEIGHT_WINDOW] == window->used[PS_WEIGHT_WINDOW - 1] ? PS_WEIGHT_WINDOW + 1 : PS_WEIGHT_WINDOW;
 }
 
-/* Stages that are in one window only. */
+/* Stages that are in only one of the windows of two cells in a row. Where the back of both is the same stage, or a
+ * window with room got no new one, all others differ in their order alone. */
 static guint
 count_changes (const PsWeightWindow *a, const PsWeightWindow *b)
 {
   guint n_a = ps_weight_window_size (a), n_b = ps_weight_window_size (b), n = n_a + n_b;
 
+  if (a->n == b->n && a->stage[PS_WEIGHT_WINDOW] == b->stage[PS_WEIGHT_WINDOW])
+    return n_a != n_b;
   for (guint i = 0; i < n_a; i++)
     n -= ps_weight_window_holds (b->stage, n_b, a->stage[i]) ? 2 : 0;
   return n;
