@@ -28,6 +28,7 @@ MODELLED = SPEC.replace(COSTS[2:], 'model = llama-3-8b\ncluster = h100-80gb')
 COMMANDS = {
     'predict all': f'{{0}} predict -s all -p 8 -m 16 {COSTS}',
     'predict large': f'{{0}} predict -s interleaved-zb -p 16 -m 512 {COSTS}',
+    'predict chunks': f'{{0}} predict -s interleaved-zb -p 16 -m 256 -v 4 {COSTS}',
     'predict channels': f'{{0}} predict -s zb-v,interleaved -p 8 -m 64 {COSTS} --comm direction',
     'predict modelled': '{0} predict -s 1f1b -p 4 -m 8 --model llama-3-8b --cluster h100-80gb --tensor 2',
     'predict bypass': f'{{0}} predict -s zb-h1,zb-v -p 8 -m 32 {COSTS} --sync bypass',
