@@ -50,8 +50,8 @@ static const PsCommandHelp help = {
     "sweep:            draws RESULTS.db of pipesim sweep: lines (--x, --y), a front (--pareto), a map (--heat).\n"
     "loss:             draws the losses in files of pipesim exec --losses over their steps.\n"
     "accuracy:         draws predicted against measured iteration times of all runs in a costs.db.\n"
-    "calibration:      draws a profile of a costs.db, or of calib export: messages with the fitted alpha + beta n,\n"
-    "                  and ops.",
+    "calibration:      draws a profile of a costs.db, or of calib export: messages with the fitted alpha + beta n, "
+    "and ops.",
   .examples = "pipesim plot timeline predicted.json measured.json -o timeline.svg\n"
               "pipesim plot timeline predicted.json --terminal\n"
               "pipesim plot sweep results.db --x microbatches --y bubble_ratio --series schedule -o bubbles.svg\n",

@@ -69,6 +69,18 @@ ps_text_next_line (const char **rest, glong width)
   return line;
 }
 
+/* Where the lines after a cut one begin: under the first letter, or under the one after the first gap of two blanks or
+ * more. */
+static glong
+find_indent (const char *line, glong width)
+{
+  const char *text = line + strspn (line, " "), *gap = strstr (text, "  ");
+  const char *after = gap != NULL ? gap + strspn (gap, " ") : "";
+  glong indent = g_utf8_pointer_to_offset (line, *after != '\0' ? after : text);
+
+  return 2 * indent < width ? indent : 0;
+}
+
 void
 ps_text_wrap (const char *text, glong width, GString *page)
 {
@@ -77,12 +89,14 @@ ps_text_wrap (const char *text, glong width, GString *page)
   for (guint i = 0; lines[i] != NULL; i++)
     {
       const char *rest = lines[i];
+      glong indent = 0;
 
       do
         {
-          g_autofree char *line = ps_text_next_line (&rest, width);
+          g_autofree char *line = ps_text_next_line (&rest, width - indent);
 
-          g_string_append_printf (page, "%s\n", line);
+          g_string_append_printf (page, "%*s%s\n", (int)indent, "", line);
+          indent = find_indent (lines[i], width);
         }
       while (*rest != '\0');
     }

@@ -22,5 +22,6 @@ gboolean ps_text_blame_input (GError **error);
 /* Cuts the first line of at most `width` letters off *rest, at a blank. Free with g_free. */
 char *ps_text_next_line (const char **rest, glong width);
 
-/* Appends the lines of a text, those longer than `width` letters cut at blanks, each with "\n". */
+/* Appends the lines of a text, those longer than `width` letters cut at blanks, each with "\n". The rest of a cut line
+ * begins below its first letter, or below the one after its first gap of two blanks or more, as in a table. */
 void ps_text_wrap (const char *text, glong width, GString *page);

@@ -21,8 +21,12 @@ typedef struct
 gboolean ps_command_parse (const PsCommandHelp *help, const PsOption *rows, gpointer base, int *argc, char ***argv,
                            GError **error);
 
-/* The options in groups, wrapped at that many columns. Free with g_free. */
-char *ps_command_options (const PsOption *rows, guint columns);
+/* The options in groups, a line each. Free with g_free. */
+char *ps_command_options (const PsOption *rows);
+
+/* A page of help as wide as the window. The rest of a line that is cut begins below its first letter, or below the one
+ * after its first gap of two blanks or more. Free with g_free. */
+char *ps_command_page (const char *text);
 
 G_END_DECLS
 

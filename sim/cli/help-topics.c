@@ -21,7 +21,7 @@ write_schedules (void)
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
   GString *text = g_string_new (
-      "The families that --schedule knows. Memory counts activations at the peak of device r, in units of a device's\n"
+      "The families that --schedule knows. Memory counts activations at the peak of device r, in units of a device's "
       "whole share of a microbatch. There are p devices, m microbatches and v chunks.\n");
 
   for (guint i = 0; i < n; i++)
@@ -45,14 +45,14 @@ write_costs (void)
       "The times of ops and transfers come from one of three sources. Every prediction says which.\n\n"
       "given     --costs f=1ms,b=1ms,w=1ms,c=100us,act=2MiB\n"
       "measured  --db costs.db [--profile NAME], from pipesim calib run on the machine itself\n"
-      "          --costs-from PATH, from a run of any program: a timeline, a trace, a folder with one per rank,\n"
-      "          or the log of Megatron-LM's timers\n"
-      "modelled  --model FILE --cluster FILE, by published formulas from the shape of the model and the rates of the\n"
-      "          cluster: matrix products at its efficiency=, all else at its memory_bandwidth=, and no better than\n"
-      "          these are; with --tensor T the T GPUs of a device share every layer and the sequence, and sizes are\n"
-      "          those of one of them\n\n"
+      "          --costs-from PATH, from a run of any program: a timeline, a trace, a folder with one per rank, "
+      "or the log of Megatron-LM's timers\n"
+      "modelled  --model FILE --cluster FILE, by published formulas from the shape of the model and the rates of the "
+      "cluster: matrix products at its efficiency=, all else at its memory_bandwidth=, and no better than "
+      "these are; with --tensor T the T GPUs of a device share every layer and the sequence, and sizes are "
+      "those of one of them\n\n"
       "Keys of --costs; a value is a device's whole share and is split evenly over its chunks, a list f=1ms:2ms:... "
-      "has\n"
+      "has "
       "one value per stage. c and msg are per transfer and never split.\n");
 
   for (const PsOption *option = ps_setting_options; option->name != NULL; option++)
@@ -64,11 +64,10 @@ write_costs (void)
 static char *
 write_settings (void)
 {
-  guint window = ps_window_columns ();
-  g_autofree char *options = ps_command_options (ps_setting_options, window > 0 ? window : 100);
+  g_autofree char *options = ps_command_options (ps_setting_options);
 
   return g_strconcat (
-      "These options describe the pipeline, its costs and its machine. predict, search, partition, schedule and exec\n"
+      "These options describe the pipeline, its costs and its machine. predict, search, partition, schedule and exec "
       "take them. In the spec of pipesim sweep they are fields without the dashes.\n\n",
       options, NULL);
 }
@@ -84,9 +83,9 @@ write_formats (void)
     g_string_append_printf (text, "  %-16s %s\n", formats[i]->name, formats[i]->description);
   g_string_append (
       text, "\nA schedule FILE may be in any readable format. pipesim recognises the format from the contents.\n\n"
-            "Timelines (predict -o, exec --trace, compare, plot) are pipesim's own JSON; FILE.trace.json is a Chrome\n"
+            "Timelines (predict -o, exec --trace, compare, plot) are pipesim's own JSON; FILE.trace.json is a Chrome "
             "trace. Any FILE.gz is packed when written, and packed files are read. The output of --json begins with "
-            "its format and version, such as\n"
+            "its format and version, such as "
             "pipesim-predict/1.\n");
   return g_string_free (text, FALSE);
 }
@@ -108,13 +107,12 @@ write_bounds (void)
 {
   return g_strdup (
       "The lower bound beside a prediction holds for every order of the ops under the same placement, costs and "
-      "number\n"
-      "of microbatches, with any memory. It is the largest of\n"
+      "number of microbatches, with any memory. It is the largest of\n"
       "- per device: the first microbatch's earliest arrival, plus all the device's work;\n"
       "- per microbatch: all forwards and backwards for the input with the transfers between them, then W of stage 0.\n"
       "Where iterations overlap (asynchronous schedules, --sync bypass) it is all the work of the busiest device.\n\n"
-      "pipesim search prints a bound for all schedules within --memory-limit. This bound adds the time that a device\n"
-      "must idle because no more forwards fit before its first gradient arrives, and the work left after its last\n"
+      "pipesim search prints a bound for all schedules within --memory-limit. This bound adds the time that a device "
+      "must idle because no more forwards fit before its first gradient arrives, and the work left after its last "
       "forward. A gap of 0 proves a schedule optimal. docs/bounds.md in the sources has the proofs.\n");
 }
 

@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "help-topics.h"
 
+#include <pipesim/command.h>
 #include <pipesim/report.h>
 
 #include <errno.h>
@@ -49,10 +50,12 @@ static const Command commands[] = {
 static int
 help_on (const char *name, GError **error)
 {
-  g_autofree char *page = ps_help_topic (name, error);
+  g_autofree char *text = ps_help_topic (name, error);
 
-  if (page != NULL)
-    ps_print (page, error);
+  if (text == NULL)
+    return 0;
+  g_autofree char *page = ps_command_page (text);
+  ps_print (page, error);
   return 0;
 }
 
@@ -69,11 +72,11 @@ help (int argc, char **argv, GError **error)
   g_string_append (text, "\npipesim help TOPIC prints a page about\n\n");
   ps_help_topics_list (text);
   g_string_append (
-      text, "\npipesim COMMAND --help says more. pipesim NAME also runs a program pipesim-NAME in pipesim's folder\n"
+      text, "\npipesim COMMAND --help says more. pipesim NAME also runs a program pipesim-NAME in pipesim's folder "
             "or on PATH.\n\n"
             "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but outside the tolerance asked for.\n\n"
             "Examples:\n"
-            "  pipesim predict -s all -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB\n"
+            "  pipesim predict -s all -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,c=100us\n"
             "  pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64\n"
             "  pipesim help units\n\n"
             "Files:\n"
@@ -92,7 +95,8 @@ help (int argc, char **argv, GError **error)
             "  PIPESIM_CUDA_WAIT=spin        exec waits for a GPU without sleeping\n"
             "  PIPESIM_CUDA_HOPPER=0         attention uses only instructions that older GPUs have, too\n"
             "  NCCL_MAX_P2P_NCHANNELS        4 unless set, with --transport nccl\n");
-  ps_print (text->str, error);
+  g_autofree char *page = ps_command_page (text->str);
+  ps_print (page, error);
   return 0;
 }
 

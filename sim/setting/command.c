@@ -49,7 +49,7 @@ append_default (const PsOption *row, GString *text)
 }
 
 static void
-append_option (const PsOption *row, guint columns, GString *page)
+append_option (const PsOption *row, GString *page)
 {
   const char letter[] = { '-', row->letter, ',', ' ', '\0' };
   g_autofree char *names
@@ -61,28 +61,24 @@ append_option (const PsOption *row, guint columns, GString *page)
   if (row->add_values != NULL)
     row->add_values (g_string_append_c (text, ':'));
   append_default (row, text);
-  const char *rest = text->str;
-  g_string_append_printf (page, "  %-*s%s", beside ? INDENT - 2 : 0, names, beside ? "" : "\n");
-  for (gboolean first = beside; *rest != '\0'; first = FALSE)
-    {
-      g_autofree char *line = ps_text_next_line (&rest, columns - INDENT);
-
-      g_string_append_printf (page, "%*s%s\n", first ? 0 : INDENT, "", line);
-    }
+  if (beside)
+    g_string_append_printf (page, "  %-*s%s\n", INDENT - 2, names, text->str);
+  else
+    g_string_append_printf (page, "  %s\n%*s%s\n", names, INDENT, "", text->str);
 }
 
 static void
-append_group (const PsOption *rows, PsOptionGroup group, guint8 without, guint columns, GString *page)
+append_group (const PsOption *rows, PsOptionGroup group, guint8 without, GString *page)
 {
   for (; rows->name != NULL; rows++)
     if (rows->rows != NULL)
-      append_group (rows->rows, group, without | rows->flags, columns, page);
+      append_group (rows->rows, group, without | rows->flags, page);
     else if (*rows->name != '\0' && !rows->hidden && rows->group == group && !(rows->flags & without))
-      append_option (rows, columns, page);
+      append_option (rows, page);
 }
 
 char *
-ps_command_options (const PsOption *rows, guint columns)
+ps_command_options (const PsOption *rows)
 {
   GString *page = g_string_new (NULL);
 
@@ -90,7 +86,7 @@ ps_command_options (const PsOption *rows, guint columns)
     {
       g_autoptr (GString) options = g_string_new (NULL);
 
-      append_group (rows, (PsOptionGroup)group, 0, columns, options);
+      append_group (rows, (PsOptionGroup)group, 0, options);
       if (options->len > 0)
         g_string_append_printf (page, "%s%s:\n%s", page->len > 0 ? "\n" : "", headings[group], options->str);
     }
@@ -98,6 +94,18 @@ ps_command_options (const PsOption *rows, guint columns)
 }
 
 /* The page */
+
+char *
+ps_command_page (const char *text)
+{
+  guint window = ps_window_columns ();
+  glong columns = window > 0 ? CLAMP (window, LEAST_COLUMNS, MOST_COLUMNS) : PAGE_COLUMNS;
+  g_autofree char *lines = g_strchomp (g_strdup (text));
+  GString *page = g_string_new (NULL);
+
+  ps_text_wrap (lines, columns, page);
+  return g_string_free (page, FALSE);
+}
 
 static void
 append_examples (const char *examples, GString *page)
@@ -112,18 +120,16 @@ append_examples (const char *examples, GString *page)
 static char *
 write_page (const PsCommandHelp *help, const PsOption *rows)
 {
-  guint window = ps_window_columns (),
-        columns = window > 0 ? CLAMP (window, LEAST_COLUMNS, MOST_COLUMNS) : PAGE_COLUMNS;
-  g_autofree char *options = ps_command_options (rows, columns);
-  GString *page = g_string_new (NULL);
+  gboolean takes = help->arguments != NULL, explains = help->text != NULL;
+  g_autofree char *options = ps_command_options (rows);
+  g_autofree char *text = g_strconcat ("Usage: ", g_get_prgname (), takes ? " " : "", takes ? help->arguments : "",
+                                       " [OPTION...]\n\n", help->summary, "\n\n", options, *options != '\0' ? "\n" : "",
+                                       "  -h, --help                Print this page\n", explains ? "\n" : "",
+                                       explains ? help->text : "", NULL);
+  g_autofree char *lines = ps_command_page (text);
+  GString *page = g_string_new (lines);
 
-  g_string_append_printf (page, "Usage: %s%s%s [OPTION...]\n\n", g_get_prgname (), help->arguments != NULL ? " " : "",
-                          help->arguments != NULL ? help->arguments : "");
-  ps_text_wrap (help->summary, columns, page);
-  g_string_append_printf (page, "\n%s%s  -h, --help                Print this page\n", options,
-                          *options != '\0' ? "\n" : "");
-  ps_text_wrap (help->text != NULL ? help->text : "", columns, g_string_append_c (page, '\n'));
-  append_examples (help->examples, page);
+  append_examples (help->examples, g_string_append_c (page, '\n'));
   return g_string_free (page, FALSE);
 }
 

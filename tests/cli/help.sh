@@ -76,6 +76,13 @@ for width in 60 80 120 300; do
   if [ "$widest" -le $width ] && [ "$widest" -le 120 ]; then result "help in $width columns"; else result "help in $width columns" "is $widest wide"; fi
 done
 
+for topic in '' schedules costs settings formats units bounds; do
+  widest=$(COLUMNS=80 pipesim help $topic | awk 'length > w { w = length } END { print w }')
+  if [ "$widest" -le 80 ]; then result "help $topic in 80 columns"; else result "help $topic in 80 columns" "is $widest wide"; fi
+done
+below=$(COLUMNS=80 pipesim help | grep -A 1 '^  costs\.db  ' | tail -n 1)
+if [ "$below" = '                  and exec' ]; then result "a cut line goes on below its text"; else result "a cut line goes on below its text" "$below"; fi
+
 # stateless COMMAND...: the options of a page that take a value and say neither a default nor that they are required.
 stateless ()
 {
