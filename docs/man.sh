@@ -13,7 +13,7 @@ name=pipesim${command:+-$command}
 
 help ()
 {
-  "$pipesim" "$@" --help | sed 's/, at most [0-9]*]/]/' # limits of this machine
+  COLUMNS=110 "$pipesim" "$@" --help | sed 's/, at most [0-9]*]/]/' # limits of this machine
 }
 
 # The lines below the heading $1 of pipesim --help, or of a command's.
