@@ -9,6 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 /* Without the cache of G_DEFINE_QUARK, which threads that fail at the same time write together. */
 GQuark
 ps_error_quark (void)
@@ -74,6 +78,17 @@ ps_log_to_stderr (void)
 {
   g_log_writer_default_set_use_stderr (TRUE);
   g_log_set_writer_func (write_message, NULL, NULL);
+}
+
+/* All three at once, because glibc adapts none of them once one is set. */
+void
+ps_keep_memory (void)
+{
+#ifdef __GLIBC__
+  mallopt (M_TOP_PAD, 4 << 20);
+  mallopt (M_TRIM_THRESHOLD, 64 << 20);
+  mallopt (M_MMAP_THRESHOLD, 32 << 20);
+#endif
 }
 
 PS_DEFINE_NAMES (

@@ -114,6 +114,11 @@ gboolean ps_parse_integer (const char *where, const char *text, gint64 low, gint
  * gets no memory or thread; the program ends with one line and exit code 1 instead. */
 void ps_log_to_stderr (void);
 
+/* For main functions: a prediction takes the memory that the one before it has freed, because the system does not get
+ * it in between. The memory of a thread grows in large steps, not page by page with a system call each. Sets values of
+ * glibc's mallopt, and does nothing with other C libraries. */
+void ps_keep_memory (void);
+
 /* Reads a plain decimal number in [low, high], "0.25": no sign, no exponent. Errors: PS_ERROR_USAGE. */
 gboolean ps_parse_number (const char *where, const char *text, double low, double high, double *value, GError **error);
 

@@ -11,10 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
-
 typedef int (*CommandFunction) (int argc, char **argv, GError **error);
 
 typedef struct
@@ -165,19 +161,6 @@ run_program (char **argv)
   return 1;
 }
 
-/* A prediction takes the memory that the one before it has freed: the system does not get it in between. The memory of
- * a thread grows in large steps, not page by page with a system call each. glibc adapts none of these once one is set.
- */
-static void
-keep_memory (void)
-{
-#ifdef __GLIBC__
-  mallopt (M_TOP_PAD, 4 << 20);
-  mallopt (M_TRIM_THRESHOLD, 64 << 20);
-  mallopt (M_MMAP_THRESHOLD, 32 << 20);
-#endif
-}
-
 int
 main (int argc, char **argv)
 {
@@ -186,7 +169,7 @@ main (int argc, char **argv)
   char *name = argc > 1 ? argv[1] : NULL;
   char option[] = "--help"; /* what pipesim help COMMAND stands for */
 
-  keep_memory ();
+  ps_keep_memory ();
   ps_log_to_stderr ();
   ps_catch_signals ();
   /* Names may hold any character of the user's; numbers keep their point. */

@@ -102,6 +102,7 @@ main (void)
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
 
+  ps_keep_memory ();
   for (guint i = 0; i < n; i++)
     bench_schedule (families[i]->name);
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
