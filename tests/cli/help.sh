@@ -102,6 +102,7 @@ refuse 2 "did you mean schedules?" pipesim help schedulse
 refuse 2 "did you mean timeline?" pipesim plot timline x.json
 refuse 2 "did you mean show?" pipesim schedule shw 1f1b
 refuse 2 "did you mean show?" pipesim calib shwo
+refuse 2 "only growth is known" "$G_TEST_SRCDIR/../run" bench growht
 refuse 2 "did you mean zb-h1?" pipesim predict -s zbh1 -p 2 -m 2 --costs f=1ms,bw=2ms
 refuse 2 "did you mean llama-3-8b?" pipesim models lama-3-8b
 refuse 1 "did you mean h100-80gb?" pipesim predict -s 1f1b -p 2 -m 2 --model tiny-gpt --cluster h100-80g
