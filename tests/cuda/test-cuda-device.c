@@ -530,7 +530,7 @@ test_taken (void)
   cuda_device->memory (from.device, &both);
   hold (0);
   g_assert_true (cuda_device->await (to.device, &error));
-  /* The copy is done; the mark behind it, which the sender looks at, comes a little later. */
+  /* The receiver awaits the end of its copy. The sender looks at an event that the stream reaches right after it. */
   do
     cuda_device->memory (from.device, &one);
   while (one.current[PS_USE_BUFFER] == both.current[PS_USE_BUFFER] && ps_clock_now () < until_ns);
