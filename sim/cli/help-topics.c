@@ -52,8 +52,7 @@ write_costs (void)
       "these are; with --tensor T the T GPUs of a device share every layer and the sequence, and sizes are "
       "those of one of them\n\n"
       "Keys of --costs; a value is a device's whole share and is split evenly over its chunks, a list f=1ms:2ms:... "
-      "has "
-      "one value per stage. c and msg are per transfer and never split.\n");
+      "has one value per stage. c and msg are per transfer and never split.\n");
 
   for (const PsOption *option = ps_setting_options; option->name != NULL; option++)
     if (g_str_has_prefix (option->name, "costs."))
@@ -85,8 +84,7 @@ write_formats (void)
       text, "\nA schedule FILE may be in any readable format. pipesim recognises the format from the contents.\n\n"
             "Timelines (predict -o, exec --trace, compare, plot) are pipesim's own JSON; FILE.trace.json is a Chrome "
             "trace. Any FILE.gz is packed when written, and packed files are read. The output of --json begins with "
-            "its format and version, such as "
-            "pipesim-predict/1.\n");
+            "its format and version, such as pipesim-predict/1.\n");
   return g_string_free (text, FALSE);
 }
 
