@@ -255,6 +255,7 @@ fill_model (Config *config, const Architecture *architecture)
 
   model->mlp = architecture->mlp;
   model->qk_norm = architecture->qk_norm;
+  model->other_biases = g_str_equal (architecture->model_type, "gpt_oss");
   model->flash_attention = TRUE;
   model->microbatch_size = 1;
   model->sequence = MIN (model->sequence, USUAL_SEQUENCE);
