@@ -3,6 +3,7 @@
 
 #include "sweep/sweep-private.h"
 
+#include <pipesim/launch.h>
 #include <pipesim/layouts.h>
 
 /* The schedules of a cell, by their number of chunks. */
@@ -35,7 +36,10 @@ typedef struct
   guint n_schedules;
   guint8 *takes;   /* [kind * n_schedules + schedule] whether a cell holds it */
   gboolean *pairs; /* [n_schedules] whether it overlaps F and B */
-  guint sequence;  /* tokens */
+  guint single;    /* chunks of a single device; 0: the schedule's own number */
+  gboolean none;   /* the runner knows no schedule of the space, so that those it does not run are the answer */
+  PsModel *model;
+  guint sequence; /* tokens */
 } PsLayoutSpace;
 
 /* Reads what the question names, and lists the cells. Errors: those of ps_layouts_find. */

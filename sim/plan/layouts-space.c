@@ -19,6 +19,7 @@ ps_layout_space_clear (PsLayoutSpace *space)
   g_clear_pointer (&space->fits, g_array_unref);
   g_free (space->takes);
   g_free (space->pairs);
+  ps_model_free (space->model);
 }
 
 /* The space as a spec */
@@ -46,7 +47,7 @@ add_schedules (const PsLayoutQuestion *question, GString *spec)
   for (guint i = 0; asked == NULL && i < n; i++)
     if (is_synchronous (families[i]))
       g_string_append_printf (spec, "%s%s", n_added++ ? ", " : "", families[i]->name);
-  g_string_append_printf (spec, "\nchunks = auto, %u..%u\n", PS_LAYOUT_CHUNKS, PS_LAYOUT_KINDS - 1);
+  g_string_append_printf (spec, "\nchunks = auto, 1..%u\n", PS_LAYOUT_KINDS - 1);
 }
 
 static void
@@ -255,7 +256,13 @@ list_schedules (PsLayoutSpace *space)
   for (guint i = 0; i < schedules->len; i++)
     space->pairs[i] = has_pairs (((PsSweepValue *)schedules->pdata[i])->text);
   memset (space->takes, 1, schedules->len);
-  space->takes[PS_LAYOUT_SINGLE * schedules->len + choose_single (schedules)] = 1;
+  space->none = space->question->runner != NULL;
+  for (guint i = 0; i < schedules->len; i++)
+    space->none
+        = space->none && !ps_launch_knows (space->question->runner, ((PsSweepValue *)schedules->pdata[i])->text);
+  guint single = choose_single (schedules);
+  space->takes[PS_LAYOUT_SINGLE * schedules->len + single] = 1;
+  space->single = takes_chunks (((PsSweepValue *)schedules->pdata[single])->text, 1) ? 1 : 0;
   for (guint v = PS_LAYOUT_CHUNKS; v < PS_LAYOUT_KINDS; v++)
     for (guint i = 0; i < schedules->len; i++)
       space->takes[v * schedules->len + i] = takes_chunks (((PsSweepValue *)schedules->pdata[i])->text, v);
@@ -324,12 +331,13 @@ even_costs (const PsSetting *setting)
 
 /* Asks for the schedules' own numbers (0), and on several devices for 2, 4, 8 and all that cut the layers evenly. */
 static gboolean
-are_chunks_asked (guint layers, guint n_devices, guint n_chunks)
+are_chunks_asked (const PsLayoutSpace *space, guint layers, guint n_devices, guint n_chunks)
 {
   guint n_stages = n_devices * n_chunks;
 
-  return n_chunks == 0
-         || (n_devices > 1 && n_stages <= layers && (layers % n_stages == 0 || (n_chunks & (n_chunks - 1)) == 0));
+  if (n_devices == 1 || n_chunks == 0)
+    return n_chunks == (n_devices == 1 ? space->single : 0);
+  return n_chunks > 1 && n_stages <= layers && (layers % n_stages == 0 || (n_chunks & (n_chunks - 1)) == 0);
 }
 
 /* TRUE if all GPUs have work, and state is spread over replicas as asked, if there are any. */
@@ -340,7 +348,7 @@ is_asked (const PsLayoutSpace *space, const PsSetting *setting, guint layers)
 
   return setting->n_devices * shares == space->layouts->n_gpus && shares % setting->n_experts == 0
          && ps_setting_zero (setting) == (setting->n_replicas > 1 || setting->n_context > 1 ? space->question->zero : 0)
-         && are_chunks_asked (layers, setting->n_devices, setting->n_chunks);
+         && are_chunks_asked (space, layers, setting->n_devices, setting->n_chunks);
 }
 
 static void
@@ -425,7 +433,7 @@ ps_layout_space_open (PsLayoutSpace *space, const PsLayoutQuestion *question, GE
   space->question = question;
   if (!check_question (question, error))
     return FALSE;
-  g_autoptr (PsModel) model = ps_layout_space_load_model (space, error);
+  PsModel *model = space->model = ps_layout_space_load_model (space, error);
   cluster = model != NULL ? ps_cluster_load (question->cluster, error) : NULL;
   if (cluster == NULL || !open_spec (space, model, cluster, error))
     return FALSE;
