@@ -436,6 +436,8 @@ add_head (const Run *run, const char *title, const char *command, const char *no
   g_string_append_printf (text, " x %u data parallel", said->n_replicas);
   if (said->n_experts > 1)
     g_string_append_printf (text, ", experts over %u GPUs", said->n_experts);
+  if (said->lengths != NULL)
+    g_string_append (text, "\n# not as predicted: microbatches have the lengths of your data");
   g_string_append_printf (text, "\n# launch: %s %s %u %s %u %s\n", command, nodes, (n_gpus + per_node - 1) / per_node,
                           gpus, per_node, program);
 }

@@ -126,6 +126,8 @@ write_spec (const PsLayoutSpace *space, const PsModel *model, const PsCluster *c
   add_powers ("context", question->context, model->sequence, 2, model->sequence / USUAL_SEQUENCE, spec);
   add_powers ("experts", question->experts, model->experts.count, LEAST_EXPERTS,
               MIN (model->experts.count, MOST_EXPERTS), spec);
+  if (question->runner != NULL)
+    g_string_append (spec, "adjacent-replicas = yes\n");
   if (question->framework != PS_FRAMEWORK_NONE)
     g_string_append_printf (spec, "framework = %s\n", ps_framework_name (question->framework));
   return g_string_free (g_steal_pointer (&spec), FALSE);

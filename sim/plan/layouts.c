@@ -398,6 +398,7 @@ ps_layout_setting (const PsLayoutQuestion *question, const PsLayouts *layouts, c
   setting->profile = g_strdup (layout->profile);
   setting->recompute = layout->recompute;
   setting->n_replicas = layout->n_replicas;
+  setting->replicas_adjacent = question->runner != NULL && layout->n_replicas > 1;
   setting->n_tensor = layout->n_tensor;
   setting->n_context = MAX (layout->n_context, 1);
   setting->n_experts = MAX (layout->n_experts, 1);
