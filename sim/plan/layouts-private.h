@@ -37,7 +37,6 @@ typedef struct
   guint8 *takes;   /* [kind * n_schedules + schedule] whether a cell holds it */
   gboolean *pairs; /* [n_schedules] whether it overlaps F and B */
   guint single;    /* chunks of a single device; 0: the schedule's own number */
-  gboolean none;   /* the runner knows no schedule of the space, so that those it does not run are the answer */
   PsModel *model;
   guint sequence; /* tokens */
 } PsLayoutSpace;

@@ -258,10 +258,6 @@ list_schedules (PsLayoutSpace *space)
   for (guint i = 0; i < schedules->len; i++)
     space->pairs[i] = has_pairs (((PsSweepValue *)schedules->pdata[i])->text);
   memset (space->takes, 1, schedules->len);
-  space->none = space->question->runner != NULL;
-  for (guint i = 0; i < schedules->len; i++)
-    space->none
-        = space->none && !ps_launch_knows (space->question->runner, ((PsSweepValue *)schedules->pdata[i])->text);
   guint single = choose_single (schedules);
   space->takes[PS_LAYOUT_SINGLE * schedules->len + single] = 1;
   space->single = takes_chunks (((PsSweepValue *)schedules->pdata[single])->text, 1) ? 1 : 0;
