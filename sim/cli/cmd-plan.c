@@ -188,10 +188,8 @@ static char *
 find_runners (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout)
 {
   g_autoptr (PsSetting) setting = ps_layout_setting (question, layouts, layout);
-  g_auto (PsLaunchQuestion) launch = { .model = NULL };
+  g_autofree char *names = ps_launch_runs_in (setting, layout->schedule);
 
-  ps_launch_ask (setting, layout->schedule, &launch);
-  g_autofree char *names = ps_launch_runs_in (&launch.launch);
   if (layout->zero >= 2
       || !ps_setting_refuse (setting, PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED | PS_FIELD_SHARED, NULL, NULL))
     return g_steal_pointer (&names);

@@ -307,76 +307,58 @@ find_refusal (Framework framework, const Run *run)
                                              : "would be");
 }
 
-char *
-ps_launch_refusal (const char *framework, const PsLaunch *launch)
+/* The refusals of all frameworks, in the order of their names; NULL where one runs that by a name of its own. */
+static GPtrArray *
+ask_all (const PsSetting *setting, const char *family)
 {
-  const Run run = read_launch (launch);
+  GPtrArray *refusals = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr (PsModel) model = setting->model != NULL || setting->db != NULL ? ps_setting_model (setting, NULL) : NULL;
+  PsLaunch launch = { .setting = setting,
+                      .model = model,
+                      .n_devices = MAX (setting->n_devices, 1),
+                      .n_chunks = setting->n_chunks > 0 ? setting->n_chunks : ps_family_find (family)->default_chunks,
+                      .schedule = family };
+  g_autofree PsStageShape *shapes
+      = model != NULL ? ps_setting_shapes (setting, model, launch.n_devices, launch.n_chunks, NULL) : NULL;
+
+  launch.shapes = shapes;
+  const Run run = read_launch (&launch);
+  for (guint i = 0; i < G_N_ELEMENTS (frameworks); i++)
+    g_ptr_array_add (refusals, find_refusal ((Framework)(1 << i), &run));
+  return refusals;
+}
+
+char *
+ps_launch_refusal (const char *framework, const PsSetting *setting, const char *family)
+{
+  g_autoptr (GPtrArray) refusals = ask_all (setting, family);
   guint i = 0;
 
   while (!g_str_equal (frameworks[i], framework))
     i++;
-  return find_refusal ((Framework)(1 << i), &run);
-}
-
-GPtrArray *
-ps_launch_lint (const PsLaunch *launch)
-{
-  GPtrArray *findings = g_ptr_array_new_with_free_func (g_free);
-  const Run run = read_launch (launch);
-
-  for (guint i = 0; i < G_N_ELEMENTS (frameworks); i++)
-    {
-      Framework framework = (Framework)(1 << i);
-      g_autofree char *refusal
-          = knows (framework, launch->schedule) && !(TITANS & framework) ? find_refusal (framework, &run) : NULL;
-
-      if (refusal != NULL)
-        g_ptr_array_add (findings, g_strdup_printf ("%s: %s", frameworks[i], refusal));
-    }
-  return findings;
+  return g_strdup (refusals->pdata[i]);
 }
 
 char *
-ps_launch_runs_in (const PsLaunch *launch)
+ps_launch_runs_in (const PsSetting *setting, const char *family)
 {
   GString *text = g_string_new (NULL);
-  const Run run = read_launch (launch);
+  g_autoptr (GPtrArray) refusals = ask_all (setting, family);
 
-  for (guint i = 0; i < G_N_ELEMENTS (frameworks); i++)
-    {
-      Framework framework = (Framework)(1 << i);
-      g_autofree char *refusal = framework != TORCHTITAN_2 ? find_refusal (framework, &run) : g_strdup ("");
-
-      if (refusal == NULL)
-        g_string_append_printf (text, "%s%s", text->len > 0 ? ", " : "", frameworks[i]);
-    }
+  for (guint i = 0; i < refusals->len; i++)
+    if (refusals->pdata[i] == NULL && 1 << i != TORCHTITAN_2)
+      g_string_append_printf (text, "%s%s", text->len > 0 ? ", " : "", frameworks[i]);
   return g_string_free (text, FALSE);
 }
 
 void
-ps_launch_question_clear (PsLaunchQuestion *question)
+ps_launch_lint (const PsSetting *setting, const char *family, GPtrArray *findings)
 {
-  ps_model_free (question->model);
-  g_free (question->shapes);
-}
+  g_autoptr (GPtrArray) refusals = ask_all (setting, family);
 
-void
-ps_launch_ask (const PsSetting *setting, const char *schedule, PsLaunchQuestion *question)
-{
-  const PsFamily *family = ps_family_find (schedule);
-
-  *question = (PsLaunchQuestion){ .launch = { .setting = setting,
-                                              .n_devices = MAX (setting->n_devices, 1),
-                                              .n_chunks = setting->n_chunks > 0 ? setting->n_chunks
-                                                          : family != NULL      ? family->default_chunks
-                                                                                : 1,
-                                              .schedule = schedule } };
-  question->model = setting->model != NULL || setting->db != NULL ? ps_setting_model (setting, NULL) : NULL;
-  question->shapes = question->model != NULL ? ps_setting_shapes (setting, question->model, question->launch.n_devices,
-                                                                  question->launch.n_chunks, NULL)
-                                             : NULL;
-  question->launch.model = question->model;
-  question->launch.shapes = question->shapes;
+  for (guint i = 0; i < refusals->len; i++)
+    if (refusals->pdata[i] != NULL && knows ((Framework)(1 << i), family) && !(1 << i & TITANS))
+      g_ptr_array_add (findings, g_strdup_printf ("%s: %s", frameworks[i], (char *)refusals->pdata[i]));
 }
 
 /* Writing */
