@@ -318,7 +318,6 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/layouts/flops", test_flops);
   g_test_add_func ("/layouts/reserve", test_reserve);
-  g_test_add_func ("/layouts/runner", test_runner);
   g_test_add_func ("/layouts/one-gpu", test_one_gpu);
   g_test_add_func ("/layouts/threads", test_threads);
   g_test_add_func ("/layouts/bounds", test_bounds);
@@ -326,5 +325,6 @@ main (int argc, char **argv)
   g_test_add_func ("/layouts/errors", test_errors);
   g_test_add_func ("/layouts/measured", test_measured);
   g_test_add_func ("/layouts/profiles", test_profiles);
+  g_test_add_func ("/layouts/runner", test_runner);
   return run_in_folder ();
 }
