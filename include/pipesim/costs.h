@@ -48,12 +48,14 @@ typedef struct
                            of a W or BW until they are scattered (2) */
 } PsStageCost;
 
-/* Measured slices of a sequence. A later slice looks at the keys and values of those before it, so slices differ. */
+/* Measured or modelled slices of a sequence. A later slice looks at the keys and values of those before it, so slices
+ * differ. */
 typedef struct
 {
-  guint n;         /* slices of each sequence */
-  double *part;    /* [(kind * n + slice) * n_stages + stage], kinds below O: duration over that of the whole op */
-  double transfer; /* time of a slice's message over that of a whole one */
+  guint n;          /* slices of each sequence */
+  double *part;     /* [(kind * n + slice) * n_stages + stage], kinds below O: duration over that of the whole op */
+  double *transfer; /* [2 n_stages] time of a slice's message over that of a whole one, as transfer_ns without entry 0;
+                       1 in a new one */
 } PsSliceParts;
 
 PsSliceParts *ps_slice_parts_new (guint n_slices, guint n_stages);
@@ -81,8 +83,7 @@ typedef struct
   guint dense_copies;       /* GPUs of a device that hold the same dense parameters; 1 unless they share a context */
   guint zero;               /* the stage of ZeRO that spread state over the replicas (ps_costs_zero); 0: none */
   double expert_copies;     /* GPUs of a device that hold the same experts; less than 1 where replicas share them */
-  GPtrArray *slice_parts;   /* PsSliceParts for each number of slices that was measured; NULL: none was. Copies share it
-                             */
+  GPtrArray *slice_parts;   /* PsSliceParts for each number of slices that is known; NULL: none is. Copies share it */
   double *warm;             /* [kind * n_stages + stage], kinds below O: part of the duration that a warm op takes
                                (ps_op_is_warm), in calibrations 1 for backwards whose gradient comes from another
                                stage; NULL: it was not measured apart, or durations are means of a schedule's ops */
@@ -212,17 +213,20 @@ void ps_costs_remove_host_time (PsCosts *costs);
 
 /* The costs of one of n_slices equal slices of a microbatch. Divided are op durations, pairs, activations, messages and
  * what moves to the host, each rounded to the nearest; but a backward gives back exactly what its forward keeps.
- * Weights, all-reduce, O and host times stay. A transfer keeps its time, which is per message. Where the slices were
- * measured, their average takes the place of equal parts. */
+ * Weights, all-reduce, O and host times stay. A transfer keeps its time, which is per message. Where the slices are
+ * known (slice_parts), their average takes the place of equal parts. */
 PsCosts *ps_costs_slice (const PsCosts *costs, guint n_slices);
 
-/* Whether the slices were measured, so that they differ. */
+/* Gives the costs slices that are known; takes the parts. */
+void ps_costs_add_slices (PsCosts *costs, PsSliceParts *parts);
+
+/* Whether the slices are known, so that they differ. */
 gboolean ps_costs_has_slices (const PsCosts *costs, guint n_slices);
 
-/* The costs of one slice: as ps_costs_slice, but with the times of that slice where the slices were measured. */
+/* The costs of one slice: as ps_costs_slice, but with the times of that slice where the slices are known. */
 PsCosts *ps_costs_nth_slice (const PsCosts *costs, guint n_slices, guint slice);
 
-/* As ps_costs_slice, but with the shortest time of any slice for each op where they were measured: a bound of these
+/* As ps_costs_slice, but with the shortest time of any slice for each op where they are known: a bound of these
  * holds. */
 PsCosts *ps_costs_least_slice (const PsCosts *costs, guint n_slices);
 

@@ -64,7 +64,7 @@ typedef struct
   gint64 peak_memory_bytes; /* of a GPU */
   double bubble_ratio;      /* of the iteration */
   double tokens_per_second; /* global_batch s / step */
-  double mfu;               /* model FLOPs utilisation: flops of a step / (step * n_gpus * peak_flops) */
+  double mfu;               /* model FLOPs utilisation: step_flops / (step * n_gpus * peak_flops) of PsLayouts */
   char *costs_origin;       /* "modelled", "measured" */
   PsConfidence confidence;
 } PsLayout;
@@ -83,11 +83,12 @@ typedef struct
   guint n_there;       /* GPUs that the cluster has; more nodes of the kind are assumed beyond them */
   gint64 memory_limit; /* less the reserve */
   gint64 reserve;
-  gint64 state_bytes; /* weights, gradients and optimizer state of the model, by ps_model_state */
-  double unrest;      /* largest PsCosts.unrest of the layouts that fit */
-  double step_flops;  /* of the model, see ps_layout_step_flops */
-  double peak_flops;  /* of one GPU */
-  char *model;        /* their names */
+  gint64 state_bytes;   /* weights, gradients and optimizer state of the model, by ps_model_state */
+  double unrest;        /* largest PsCosts.unrest of the layouts that fit */
+  double step_flops;    /* of the model, see ps_layout_step_flops */
+  double peak_flops;    /* of one GPU, in the model's precision (ps_work_peak_flops) */
+  const char *peak_key; /* of the cluster, which states it */
+  char *model;          /* their names */
   char *cluster;
 } PsLayouts;
 

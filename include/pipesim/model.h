@@ -94,6 +94,8 @@ typedef struct
   PsExperts experts;
   PsSpread spread;
   PsFramework framework;
+  guint before; /* tokens of each sequence before the `sequence` tokens here, to which they attend too: those of earlier
+                   slices (ps_model_slice); 0: none */
 } PsModel;
 
 /* The key of the first field that makes a model other than a plain decoder, as the devices of exec compute it: its own
@@ -138,6 +140,10 @@ gboolean ps_model_set_precision (PsModel *model, const char *where, const char *
 /* Gives the model microbatches of microbatch_size sequences of `sequence` tokens; 0 leaves it. Errors: PS_ERROR_USAGE
  * where its figures get too large. */
 gboolean ps_model_resize (PsModel *model, guint microbatch_size, guint sequence, GError **error);
+
+/* Cuts the sequence to the nth of n_slices slices, whose lengths are multiples of n_sharing, the GPUs that share them.
+ * Positions, and so parameters, are those of the slice. Errors: PS_ERROR_USAGE where there are not that many. */
+gboolean ps_model_slice (PsModel *model, guint n_slices, guint slice, guint n_sharing, GError **error);
 
 /* Recomputation before the backward instead of keeping (Korthikanti et al., arXiv 2205.05198). */
 typedef enum

@@ -81,19 +81,20 @@ static const PsOption rows[] = {
 
 static const PsCommandHelp help = {
   .summary = "Finds the fastest ways to train a model on a number of GPUs within memory. All simulated.",
-  .text = "Tries pipelines of p devices of t c GPUs each (tensor and sequence parallelism, contexts) in\n"
-          "d = GPUs / (p t c) replicas, experts over e of the GPUs of a device and its replicas, microbatches of\n"
-          "b = 1, 2, 4, 8 and 16 sequences, recomputation, schedules and, where a schedule takes any number, v chunks\n"
-          "per device. A single device (p = 1) has no pipeline: one schedule stands for all. A row is the fastest\n"
-          "setting of its p, t, c, e and d.\n\n"
-          "within 1 % = other schedules of the same p, t, c, e and d whose step takes at most 1 % longer\n"
-          "runs in = frameworks that have the schedule by a name of their own; pipesim exec, where it runs the layout\n"
-          "step = iteration time, all-reduce of the gradients over the replicas included\n"
-          "peak memory = of a GPU\n"
-          "MFU = FLOPs of the model per step / (step * GPUs * peak rate of a GPU); the FLOPs are those of F, B and\n"
-          "W; recomputation does not count (Chowdhery et al., PaLM, arXiv 2204.02311, appendix B)\n"
-          "confidence = high: all costs were measured; medium: some of them lie between measured ones; low: some are\n"
-          "modelled, so that steps are only as right as the efficiency and the bandwidths that the cluster states\n",
+  .text
+  = "Tries pipelines of p devices of t c GPUs each (tensor and sequence parallelism, contexts) in\n"
+    "d = GPUs / (p t c) replicas, experts over e of the GPUs of a device and its replicas, microbatches of\n"
+    "b = 1, 2, 4, 8 and 16 sequences, recomputation, schedules and, where a schedule takes any number, v chunks\n"
+    "per device. A single device (p = 1) has no pipeline: one schedule stands for all. A row is the fastest\n"
+    "setting of its p, t, c, e and d.\n\n"
+    "within 1 % = other schedules of the same p, t, c, e and d whose step takes at most 1 % longer\n"
+    "runs in = frameworks that have the schedule by a name of their own; pipesim exec, where it runs the layout\n"
+    "step = iteration time, all-reduce of the gradients over the replicas included\n"
+    "peak memory = of a GPU\n"
+    "MFU = FLOPs of the model per step / (step * GPUs * peak rate of a GPU in the model's precision); the FLOPs\n"
+    "are those of F, B and W; recomputation does not count (Chowdhery et al., PaLM, arXiv 2204.02311, appendix B)\n"
+    "confidence = high: all costs were measured; medium: some of them lie between measured ones; low: some are\n"
+    "modelled, so that steps are only as right as the efficiency and the bandwidths that the cluster states\n",
   .examples = "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64\n"
               "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64 -s 1f1b,interleaved "
               "--memory-limit 70GB\n"
@@ -248,9 +249,9 @@ make_table (const Options *options, const PsLayouts *layouts, const PsColumn *sh
 static char *
 describe_flops (const PsLayouts *layouts)
 {
-  return g_strdup_printf ("MFU = %.6g FLOPs of F, B and W per step / (step * %u GPUs * %.6g FLOP/s); PaLM, "
-                          "arXiv 2204.02311, appendix B",
-                          layouts->step_flops, layouts->n_gpus, layouts->peak_flops);
+  return g_strdup_printf ("MFU = %.6g FLOPs of F, B and W per step / (step * %u GPUs * %.6g FLOP/s, the cluster's %s); "
+                          "PaLM, arXiv 2204.02311, appendix B",
+                          layouts->step_flops, layouts->n_gpus, layouts->peak_flops, layouts->peak_key);
 }
 
 /* "memory: 65.19 GiB of a GPU's 74.51 GiB; ..." */

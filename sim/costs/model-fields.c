@@ -272,3 +272,19 @@ ps_model_resize (PsModel *model, guint microbatch_size, guint sequence, GError *
   g_autofree char *misfit = find_magnitude (model, &key);
   return misfit == NULL || ps_refuse (error, PS_ERROR_USAGE, "model '%s': %s %s", model->name, key, misfit);
 }
+
+gboolean
+ps_model_slice (PsModel *model, guint n_slices, guint slice, guint n_sharing, GError **error)
+{
+  guint64 units = model->sequence / n_sharing;
+  guint from = (guint)(units * slice / n_slices) * n_sharing, to = (guint)(units * (slice + 1) / n_slices) * n_sharing;
+
+  if (units < n_slices)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--slices %u: the %u tokens of a sequence of model '%s' make at most %" G_GUINT64_FORMAT
+                      " slices that %u GPUs share",
+                      n_slices, model->sequence, model->name, units, n_sharing);
+  model->before += from;
+  model->sequence = to - from;
+  return TRUE;
+}

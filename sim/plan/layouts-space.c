@@ -194,7 +194,6 @@ take_cluster (PsLayoutSpace *space, PsFramework framework, const PsCluster *clus
   PsLayouts *layouts = space->layouts;
 
   layouts->cluster = g_strdup (cluster->name);
-  layouts->peak_flops = cluster->peak_flops;
   layouts->n_there = cluster->nodes * cluster->devices_per_node;
   layouts->n_gpus = question->n_gpus ? question->n_gpus : layouts->n_there;
   layouts->memory_limit = question->memory_limit ? question->memory_limit : cluster->memory_bytes;
@@ -433,6 +432,7 @@ ps_layout_space_open (PsLayoutSpace *space, const PsLayoutQuestion *question, GE
   space->layouts->model = g_strdup (model->name);
   space->layouts->state_bytes = ps_model_stage_state_bytes (model, &whole);
   space->layouts->step_flops = ps_layout_step_flops (model, question->global_batch);
+  space->layouts->peak_flops = ps_work_peak_flops (cluster, ps_work_bits (model->precision), &space->layouts->peak_key);
   space->sequence = model->sequence;
   list_schedules (space);
   list_cells (space, model->layers);

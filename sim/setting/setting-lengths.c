@@ -83,7 +83,7 @@ load_own (const PsSetting *setting, const PsLengths *lengths, const PsCosts *who
   return *own != NULL;
 }
 
-/* The costs of a slice: of any, or of each where they were measured and there is room for them. */
+/* The costs of a slice: of any, or of each where they are known and there is room for them. */
 static GPtrArray *
 slices_of (const PsCosts *whole, guint n_lengths, guint n_slices)
 {
