@@ -16,6 +16,7 @@ G_BEGIN_DECLS
 /* Limits that every reader and option parser enforces; inside them no index and no sum overflows. */
 #define PS_MAX_DEVICES 4096
 #define PS_MAX_STAGES 16384
+#define PS_MAX_GPUS (1 << 19) /* of a cluster; PS_MAX_DEVICES is of one pipeline */
 #define PS_MAX_MICROBATCHES (1 << 20)
 #define PS_MAX_OPS (1 << 26)
 #define PS_MAX_SLICES 255

@@ -85,6 +85,9 @@ gboolean ps_cluster_join (PsCluster *cluster, guint n_context, GError **error);
  * cluster has are assumed to be like its own. */
 gboolean ps_cluster_check_size (const PsCluster *cluster, guint64 n_devices, GError **error);
 
+/* " (which has 32; more nodes like its own are assumed)" where GPUs are missing, or "". Free with g_free. */
+char *ps_cluster_lacks (guint64 n_there, guint64 n_gpus);
+
 /* The way between two neighbours: one direction, as one transfer sees it. */
 typedef struct
 {

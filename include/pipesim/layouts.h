@@ -22,7 +22,7 @@ typedef struct
   PsFramework framework; /* whose habits decide what memory holds; none: the model's own */
   gint64 global_batch;   /* sequences per step */
   gint64 memory_limit;   /* bytes per GPU; 0: the cluster's */
-  gint64 reserve;        /* bytes of them that stay free; PS_LAYOUT_USUAL_RESERVE: ps_layout_reserve */
+  gint64 reserve;        /* bytes of them that stay free; PS_LAYOUT_USUAL_RESERVE: ps_memory_reserve */
   guint zero;            /* the stage of ZeRO that spreads state over the replicas, where there are some; 0: none */
   char **schedules;      /* families; NULL: all that are synchronous */
   guint top;             /* number of layouts wanted, the best ones */
@@ -93,14 +93,6 @@ typedef struct
 } PsLayouts;
 
 #define PS_LAYOUT_USUAL_RESERVE (-1)
-
-/* The bytes of a GPU's memory that a plan leaves free unless it is told otherwise:
- *
- * - ps_framework_context_bytes for the driver and NCCL's channels, at most a sixteenth of the memory. Nothing where the
- *   framework's habits count: peaks hold it then;
- * - a sixteenth for what allocators lose and predictions miss: published peaks lie up to 5.5 % above their predictions
- *   (docs/accuracy.md). */
-gint64 ps_layout_reserve (gint64 memory_bytes, PsFramework framework);
 
 /* The floating-point operations that a step of global_batch sequences needs: F, B and W of the whole model as
  * ps_model_stage_flops counts them. Recomputation does not count (Chowdhery et al., PaLM, arXiv 2204.02311, appendix B:

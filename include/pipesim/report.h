@@ -86,7 +86,7 @@ void ps_table_choose (PsTable *table, const PsColumnChoice *choice, const char *
 /* Keeps the first n rows. */
 void ps_table_truncate (PsTable *table, guint n);
 
-/* Stable sort by an INTEGER, TIME, SIZE, RATIO, NUMBER or BOOLEAN column (no before yes), unset cells last. */
+/* Stable sort by an INTEGER, TIME, SIZE, RATIO, NUMBER, TEXT or BOOLEAN column (no before yes), unset cells last. */
 void ps_table_sort (PsTable *table, const char *key, gboolean descending);
 
 /* The width of the window: of the environment's COLUMNS, else of the terminal that is standard output; 0: there is no

@@ -9,6 +9,8 @@
 #include <pipesim/program.h>
 #include <pipesim/sources.h>
 
+#include <string.h>
+
 struct _PsPredictRows
 {
   const PsPredictShown *shown;
@@ -20,13 +22,14 @@ struct _PsPredictRows
   PsExplainReport *explain;
   PsSpreadReport *spread;
   GString *skipped;
-  GString *asynchronous; /* names of those schedules */
-  gint64 fastest_ns;     /* iteration of the fastest synchronous schedule; 0: none yet */
-  char *gain;            /* the schedule's layout against the even one; NULL: it is even, or was given */
-  char *about;           /* what the costs are, those with the largest unrest; NULL: no prediction yet */
-  double unrest;         /* the largest of all rows */
-  GString *restless;     /* names of schedules whose costs were measured while the machine was not quiet */
-  guint n_quiet;         /* the other rows */
+  GString *asynchronous;  /* names of those schedules */
+  gint64 first_ns;        /* iteration of the synchronous schedule that will stand first */
+  const char *first_fits; /* its ps_fits; NULL: none yet */
+  char *gain;             /* the schedule's layout against the even one; NULL: it is even, or was given */
+  char *about;            /* what the costs are, those with the largest unrest; NULL: no prediction yet */
+  double unrest;          /* the largest of all rows */
+  GString *restless;      /* names of schedules whose costs were measured while the machine was not quiet */
+  guint n_quiet;          /* the other rows */
 };
 
 void
@@ -64,7 +67,8 @@ static const PsColumn columns[] = {
   { "bubble_ratio_span", "bubble of span", PS_COLUMN_RATIO },
   { "lower_bound_ns", "lower bound", PS_COLUMN_TIME },
   { "peak_memory_bytes", "peak memory", PS_COLUMN_SIZE },
-  { "feasible", "fits", PS_COLUMN_BOOLEAN },
+  { "feasible", NULL, PS_COLUMN_BOOLEAN },
+  { "fits", "fits", PS_COLUMN_TEXT },
   { "layout", "layout", PS_COLUMN_TEXT },
   { "microbatch_order", "microbatch order", PS_COLUMN_TEXT },
   { "asynchronous", NULL, PS_COLUMN_BOOLEAN }, /* "async" where a schedule is */
@@ -91,7 +95,7 @@ static const char *const usual[] = { "schedule",
                                      "bubble_ratio",
                                      "lower_bound_ns",
                                      "peak_memory_bytes",
-                                     "feasible",
+                                     "fits",
                                      "layout",
                                      "microbatch_order",
                                      "asynchronous",
@@ -209,9 +213,12 @@ note_gain (PsPredictRows *rows, const PsPrediction *prediction)
   gint64 iteration_ns = prediction->metrics.iteration_ns;
   g_autofree char *layout = ps_prediction_layout (prediction);
 
-  if (prediction->program->schedule->asynchronous || (rows->fastest_ns > 0 && rows->fastest_ns <= iteration_ns))
+  int better = rows->first_fits != NULL ? strcmp (prediction->fits, rows->first_fits) : 1;
+
+  if (prediction->program->schedule->asynchronous || better < 0 || (better == 0 && rows->first_ns <= iteration_ns))
     return;
-  rows->fastest_ns = iteration_ns;
+  rows->first_ns = iteration_ns;
+  rows->first_fits = prediction->fits;
   g_clear_pointer (&rows->gain, g_free);
   if (prediction->even_ns > iteration_ns)
     rows->gain = g_strdup_printf ("%s: layout %s: %.1f %% faster than even\n", prediction->program->schedule->name,
@@ -267,6 +274,7 @@ add_prediction (PsPredictRows *rows, const PsPrediction *prediction)
   ps_table_set_integer (table, "lower_bound_ns", prediction->lower_bound_ns);
   ps_table_set_integer (table, "peak_memory_bytes", metrics->peak_memory_bytes);
   ps_table_set_boolean (table, "feasible", prediction->feasible);
+  ps_table_set_text (table, "fits", prediction->fits);
   if (layout != NULL)
     ps_table_set_text (table, "layout", layout);
   if (order != NULL)
@@ -361,13 +369,16 @@ ps_predict_rows_are_empty (const PsPredictRows *rows)
   return rows->about == NULL;
 }
 
-/* Asynchronous schedules train differently and are no winners: they come last. */
+/* What fits comes first, then what is tight. Asynchronous schedules train differently and are no winners: they come
+ * last.
+ */
 static void
 finish_rows (PsPredictRows *rows)
 {
   for (guint i = 0; i < rows->predictions->len; i++)
     add_prediction (rows, rows->predictions->pdata[i]);
   ps_table_sort (rows->table, "iteration_ns", FALSE);
+  ps_table_sort (rows->table, "fits", TRUE); /* yes, tight, no */
   ps_table_sort (rows->table, "asynchronous", FALSE);
 }
 

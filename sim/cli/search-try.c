@@ -60,7 +60,7 @@ search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *
   PsSearchResult *result;
 
   if (costs == NULL || !ps_costs_check (costs, choice->n_microbatches, error)
-      || !ps_setting_memory_limit (setting, setting->n_devices, &limit, error))
+      || !ps_setting_memory_limit (setting, setting->n_devices, &limit, NULL, error))
     return NULL;
   search.memory_limit = limit;
   search.price_is_free |= search_has_lengths (pricing);

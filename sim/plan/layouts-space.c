@@ -179,14 +179,6 @@ check_tensor (const PsLayoutSpace *space, const PsModel *model, PsCluster *clust
   return ps_refuse (error, PS_ERROR_USAGE, "--tensor %u: does not divide the %u GPUs", tensor, n_gpus);
 }
 
-gint64
-ps_layout_reserve (gint64 memory_bytes, PsFramework framework)
-{
-  gint64 part = memory_bytes / 16, context = ps_framework_context_bytes (PS_FRAMEWORK_MEGATRON);
-
-  return part + (framework == PS_FRAMEWORK_NONE ? MIN (part, context) : 0);
-}
-
 static gboolean
 take_cluster (PsLayoutSpace *space, PsFramework framework, const PsCluster *cluster, GError **error)
 {
@@ -197,7 +189,7 @@ take_cluster (PsLayoutSpace *space, PsFramework framework, const PsCluster *clus
   layouts->n_there = cluster->nodes * cluster->devices_per_node;
   layouts->n_gpus = question->n_gpus ? question->n_gpus : layouts->n_there;
   layouts->memory_limit = question->memory_limit ? question->memory_limit : cluster->memory_bytes;
-  layouts->reserve = question->reserve == PS_LAYOUT_USUAL_RESERVE ? ps_layout_reserve (layouts->memory_limit, framework)
+  layouts->reserve = question->reserve == PS_LAYOUT_USUAL_RESERVE ? ps_memory_reserve (layouts->memory_limit, framework)
                                                                   : question->reserve;
   layouts->memory_limit -= layouts->reserve;
   if (layouts->memory_limit > 0)

@@ -382,8 +382,11 @@ ps_layout_setting (const PsLayoutQuestion *question, const PsLayouts *layouts, c
   setting->framework = question->framework;
   if (layout->n_replicas > 1 || layout->n_context > 1)
     setting->zero = layout->zero;
-  setting->memory_limit = g_memdup2 (&layouts->memory_limit, sizeof layouts->memory_limit);
-  setting->n_memory_limits = 1;
+  if (setting->cluster == NULL || question->memory_limit > 0 || question->reserve != PS_LAYOUT_USUAL_RESERVE)
+    {
+      setting->memory_limit = g_memdup2 (&layouts->memory_limit, sizeof layouts->memory_limit);
+      setting->n_memory_limits = 1;
+    }
   return setting;
 }
 

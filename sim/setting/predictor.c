@@ -227,19 +227,22 @@ ps_prediction_timeline (const PsPrediction *prediction)
   return timeline;
 }
 
-static gboolean
-fits (const gint64 *limit, const PsMetrics *metrics)
+static void
+set_fits (PsPrediction *prediction, const gint64 *limit, gint64 reserve)
 {
-  for (guint d = 0; limit != NULL && d < metrics->n_devices; d++)
-    if (metrics->device[d].peak_memory_bytes > limit[d])
-      return FALSE;
-  return TRUE;
+  gint64 excess = 0;
+
+  for (guint d = 0; limit != NULL && d < prediction->metrics.n_devices; d++)
+    excess = MAX (excess, prediction->metrics.device[d].peak_memory_bytes - limit[d]);
+  prediction->feasible = excess == 0;
+  prediction->fits = ps_fits (excess, reserve);
 }
 
 /* Sets the costs and their least (ps_predictor_schedule_costs), the memory limit, and the order of microbatches that
  * have different lengths. */
 static gboolean
-take_costs (PsPredictor *predictor, PsPrediction *prediction, PsCosts **fastest, gint64 **limit, GError **error)
+take_costs (PsPredictor *predictor, PsPrediction *prediction, PsCosts **fastest, gint64 **limit, gint64 *reserve,
+            GError **error)
 {
   const PsSetting *setting = predictor->setting;
   const PsSchedule *schedule = prediction->program->schedule;
@@ -250,7 +253,7 @@ take_costs (PsPredictor *predictor, PsPrediction *prediction, PsCosts **fastest,
     lengths = ps_lengths_find (setting, schedule->n_microbatches, placement->n_stages, error);
   if (setting->lengths == NULL || lengths != NULL)
     prediction->costs = ps_predictor_schedule_costs (predictor, schedule, lengths, fastest, error);
-  if (prediction->costs == NULL || !ps_setting_memory_limit (setting, placement->n_devices, limit, error))
+  if (prediction->costs == NULL || !ps_setting_memory_limit (setting, placement->n_devices, limit, reserve, error))
     return FALSE;
   if (lengths != NULL)
     prediction->order
@@ -290,10 +293,12 @@ run (PsPredictor *predictor, PsSharedProgram *shared, PsPrediction *prediction, 
   const PsSetting *setting = predictor->setting;
   const PsSchedule *schedule = prediction->program->schedule;
   g_autofree gint64 *limit = NULL;
+  gint64 reserve = 0;
   g_autoptr (PsCosts) fastest = NULL;
   const PsProgram *repeated;
 
-  if (!take_costs (predictor, prediction, &fastest, &limit, error) || !check_zero (schedule, prediction->costs, error))
+  if (!take_costs (predictor, prediction, &fastest, &limit, &reserve, error)
+      || !check_zero (schedule, prediction->costs, error))
     return FALSE;
   prediction->simulation = take_simulation (predictor, shared, prediction->program);
   if (!ps_comm_simulate (setting, limit, shared, prediction, error))
@@ -306,7 +311,7 @@ run (PsPredictor *predictor, PsSharedProgram *shared, PsPrediction *prediction, 
   ps_metrics_set_iteration (&prediction->metrics, prediction->iteration.period_ns);
   prediction->lower_bound_ns = ps_schedule_bound (schedule, fastest != NULL ? fastest : prediction->costs,
                                                   schedule->asynchronous || setting->sync == PS_SYNC_BYPASS);
-  prediction->feasible = fits (limit, &prediction->metrics);
+  set_fits (prediction, limit, reserve);
   return TRUE;
 }
 
@@ -361,15 +366,16 @@ static gboolean
 add_memory (const PsPredictor *predictor, PsPrediction *prediction, GError **error)
 {
   g_autofree gint64 *limit = NULL;
+  gint64 reserve;
 
-  if (!ps_setting_memory_limit (predictor->setting, prediction->metrics.n_devices, &limit, error))
+  if (!ps_setting_memory_limit (predictor->setting, prediction->metrics.n_devices, &limit, &reserve, error))
     return FALSE;
   prediction->simulation->times_only = FALSE;
   ps_simulation_count_buffers (prediction->program, prediction->costs, prediction->simulation);
   for (guint d = 0; d < prediction->metrics.n_devices; d++)
     prediction->metrics.device[d].peak_memory_bytes = prediction->simulation->device[d].peak_bytes;
   ps_metrics_set_iteration (&prediction->metrics, prediction->metrics.iteration_ns);
-  prediction->feasible = fits (limit, &prediction->metrics);
+  set_fits (prediction, limit, reserve);
   return TRUE;
 }
 

@@ -26,10 +26,10 @@ test_reserve (void)
   PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .global_batch = 8, .top = 50 };
   g_autoptr (PsLayouts) all = NULL, some = NULL, rest = NULL, usual = NULL;
 
-  g_assert_cmpint (ps_layout_reserve (80 * gb, PS_FRAMEWORK_NONE), ==, 10 * gb);
-  g_assert_cmpint (ps_layout_reserve (80 * gb, PS_FRAMEWORK_MEGATRON), ==, 5 * gb);
-  g_assert_cmpint (ps_layout_reserve (180 * gb, PS_FRAMEWORK_NONE), ==, 180 * gb / 16 + 5 * gb);
-  g_assert_cmpint (ps_layout_reserve (16 * gb / 10, PS_FRAMEWORK_NONE), ==, 2 * gb / 10);
+  g_assert_cmpint (ps_memory_reserve (80 * gb, PS_FRAMEWORK_NONE), ==, 10 * gb);
+  g_assert_cmpint (ps_memory_reserve (80 * gb, PS_FRAMEWORK_MEGATRON), ==, 5 * gb);
+  g_assert_cmpint (ps_memory_reserve (180 * gb, PS_FRAMEWORK_NONE), ==, 180 * gb / 16 + 5 * gb);
+  g_assert_cmpint (ps_memory_reserve (16 * gb / 10, PS_FRAMEWORK_NONE), ==, 2 * gb / 10);
   all = find (&question);
   question.reserve = ((gint64)4 << 30) - (64 << 20);
   some = find (&question);
