@@ -152,10 +152,9 @@ check_analysis (Options *options, GError **error)
     return ps_refuse (error, PS_ERROR_USAGE, "--faster: belongs to --explain");
   if (!ps_spread_options_finish (&options->shown.spread, options->setting, options->shown.several, error))
     return FALSE;
-  return ps_setting_zero (options->setting) < 2
+  return ps_setting_zero (options->setting) < 3
          || (!options->shown.explain && options->shown.spread.sampling.n_samples == 0)
-         || ps_refuse (error, PS_ERROR_USAGE, "--zero %u: --explain and --samples know no gathers and scatters",
-                       options->setting->zero);
+         || ps_refuse (error, PS_ERROR_USAGE, "--zero 3: --explain and --samples know no gathers");
 }
 
 static gboolean

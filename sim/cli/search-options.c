@@ -147,9 +147,8 @@ finish (SearchOptions *options, int argc, char **argv, GError **error)
                       options->to);
   if ((options->microbatch_size > 0 || options->any_size) && (setting->model == NULL || setting->cluster == NULL))
     return ps_refuse (error, PS_ERROR_USAGE, "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
-  if (ps_setting_zero (setting) >= 2)
-    return ps_refuse (error, PS_ERROR_USAGE, "--zero %u: a search knows no gathers and scatters; predict does",
-                      setting->zero);
+  if (ps_setting_zero (setting) == 3)
+    return ps_refuse (error, PS_ERROR_USAGE, "--zero 3: a search knows no gathers; predict does");
   if (options->joint && setting->lengths != NULL)
     return ps_refuse (error, PS_ERROR_USAGE,
                       "--joint: its bounds are of microbatches of one length; leave out --lengths, or leave "

@@ -277,10 +277,9 @@ take_simulation (const PsPredictor *predictor, PsSharedProgram *shared, const Ps
 static gboolean
 check_zero (const PsSchedule *schedule, const PsCosts *costs, GError **error)
 {
-  return costs->zero < 2 || !schedule->asynchronous
-         || ps_refuse (error, PS_ERROR_USAGE,
-                       "%s: never drains, so that gathers and scatters of --zero %u have no place in it",
-                       schedule->name, costs->zero);
+  return costs->zero < 3 || !schedule->asynchronous
+         || ps_refuse (error, PS_ERROR_USAGE, "%s: never drains, so that the gathers of --zero 3 have no place in it",
+                       schedule->name);
 }
 
 /* Simulates the program of the prediction, and works out its figures. */
@@ -426,7 +425,7 @@ ps_predictor_add_interval (PsPredictor *predictor, PsPrediction *prediction, gui
       = { .events = ps_prediction_events (prediction), .sync = setting->sync, .reduce = setting->reduce };
   const PsCostSpread *spread;
 
-  if (source == NULL || source->spread == NULL || prediction->costs->zero >= 2)
+  if (source == NULL || source->spread == NULL || prediction->costs->zero == 3)
     return TRUE;
   spread = ps_predictor_spread (predictor, prediction, error);
   return spread != NULL
