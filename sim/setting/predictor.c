@@ -253,8 +253,7 @@ take_costs (PsPredictor *predictor, PsPrediction *prediction, PsCosts **fastest,
   if (prediction->costs == NULL || !ps_setting_memory_limit (setting, placement->n_devices, limit, error))
     return FALSE;
   if (lengths != NULL)
-    prediction->order
-        = ps_lengths_arrange (lengths, setting->microbatch_order, prediction->costs, *limit, prediction->program);
+    prediction->order = ps_lengths_arrange (lengths, predictor->order, prediction->costs, *limit, prediction->program);
   else
     ps_program_set_slices (prediction->program, prediction->costs);
   return TRUE;
@@ -309,18 +308,55 @@ run (PsPredictor *predictor, PsSharedProgram *shared, PsPrediction *prediction, 
   return TRUE;
 }
 
+/* Whether b is at least as good as a: one that fits the memory limit, then the faster one. */
+static gboolean
+is_as_good (const PsPrediction *b, const PsPrediction *a)
+{
+  return a->feasible != b->feasible ? b->feasible : b->metrics.iteration_ns <= a->metrics.iteration_ns;
+}
+
+/* Predicts the schedule; NULL: that of the name. The best order of microbatches is the best of four: the one that is
+ * best by the relaxation engine, and the three others. All are priced as the setting asks. */
+static PsPrediction *
+predict_order (PsPredictor *predictor, const char *name_or_file, const PsSchedule *schedule, GError **error)
+{
+  const PsSetting *setting = predictor->setting;
+  gboolean any = setting->lengths != NULL && setting->microbatch_order == PS_ORDER_BEST;
+  PsPrediction *best = NULL;
+
+  for (PsMicrobatchOrder order = any ? PS_ORDER_GIVEN : setting->microbatch_order; order <= setting->microbatch_order;
+       order++)
+    {
+      g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
+      PsSharedProgram *shared = NULL;
+
+      predictor->order = order;
+      if (schedule != NULL)
+        prediction->program = lower (predictor, ps_schedule_copy (schedule), name_or_file, error);
+      else
+        shared = take_program (predictor, name_or_file, prediction, error);
+      if (prediction->program == NULL || !run (predictor, shared, prediction, error))
+        {
+          g_clear_pointer (&best, ps_prediction_free);
+          break;
+        }
+      if (best != NULL && !is_as_good (prediction, best))
+        continue;
+      ps_prediction_free (best);
+      best = g_steal_pointer (&prediction);
+    }
+  return best;
+}
+
 static PsPrediction *
 predict_layout (PsPredictor *predictor, const char *name_or_file, gboolean even, GError **error)
 {
-  g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
-  PsSharedProgram *shared;
-  gboolean done;
+  PsPrediction *prediction;
 
   predictor->even = even;
-  shared = take_program (predictor, name_or_file, prediction, error);
-  done = prediction->program != NULL && run (predictor, shared, prediction, error);
+  prediction = predict_order (predictor, name_or_file, NULL, error);
   predictor->even = FALSE;
-  return done ? g_steal_pointer (&prediction) : NULL;
+  return prediction;
 }
 
 static gboolean
@@ -349,7 +385,7 @@ choose_layout (PsPrediction *best, PsPrediction *even)
 
   if (b == NULL)
     return g_steal_pointer (&a);
-  if (a->feasible != b->feasible ? b->feasible : b->metrics.iteration_ns <= a->metrics.iteration_ns)
+  if (is_as_good (b, a))
     return g_steal_pointer (&b);
   a->even_ns = b->metrics.iteration_ns;
   return g_steal_pointer (&a);
@@ -406,11 +442,10 @@ ps_predictor_predict (PsPredictor *predictor, const char *name_or_file, GError *
 PsPrediction *
 ps_predictor_predict_schedule (PsPredictor *predictor, PsSchedule *schedule, GError **error)
 {
-  g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
-  g_autofree char *where = g_strdup (schedule->name);
+  PsPrediction *prediction = predict_order (predictor, schedule->name, schedule, error);
 
-  prediction->program = lower (predictor, schedule, where, error);
-  return prediction->program != NULL && run (predictor, NULL, prediction, error) ? g_steal_pointer (&prediction) : NULL;
+  ps_schedule_free (schedule);
+  return prediction;
 }
 
 /* Intervals */
