@@ -44,8 +44,7 @@ typedef struct
   guint unknown;        /* bit 1 << PsOpKind: its duration is only a guess; schedules that need it are refused */
   gint64 pair_ns;       /* duration of an overlapped pair whose F is on this stage; -1: sum of its parts */
   gint64 gather_ns;     /* all-gather of the weights over the replicas before their use, where PsCosts.zero is 3 */
-  gint64 whole_bytes;   /* of the weights while they are gathered (PsCosts.zero 3), or of the gradients from the start
-                           of a W or BW until they are scattered (2) */
+  gint64 whole_bytes;   /* of the weights while they are gathered, beyond the part that stays (PsCosts.zero 3) */
 } PsStageCost;
 
 /* Measured or modelled slices of a sequence. A later slice looks at the keys and values of those before it, so slices
@@ -290,10 +289,12 @@ gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **e
  *
  * - 1: the optimizer state, and O with it: each replica updates its part of the parameters. reduce_ns keeps the
  *   reduce-scatter, and O takes the all-gather.
- * - 2: the gradients too. Each W and BW has a reduce-scatter of reduce_ns after it, on a channel of their own.
- * - 3: the optimizer state and the weights, as PyTorch's FSDP does in a pipeline. A device has the weights of at most
- *   three of its stages whole at a time. It gathers the weights of its next stages on a channel of their own, gather_ns
- *   each. Gradients stay whole until the reduce-scatter after the last backward of their stage.
+ * - 2: the gradients too, once they are complete. In a pipeline the microbatches of a stage add to one whole gradient,
+ *   which is scattered after its last backward (sim/simulate/gathers.h has the sources): time and peaks are those of 1.
+ *   Megatron-FSDP scatters after each backward instead, and holds less.
+ * - 3: the weights too, as PyTorch's FSDP does in a pipeline. A device has the weights of at most three of its stages
+ *   whole at a time, in buffers that hold its own part. It gathers the weights of its next stages on a channel of their
+ *   own, gather_ns each.
  *
  * Fails with PS_ERROR_USAGE where the size of the state is not known. */
 gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, guint zero, GError **error);
@@ -341,7 +342,7 @@ const char *ps_cost_key_name (PsCostKey key); /* "f", "act" */
 
 /* Reads 'f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0,version=0,bw=2ms,pair=3ms' and these further keys:
  *   msg         bytes of a transfer
- *   reduce      all-reduce of the gradients over the replicas
+ *   reduce      all-reduce of the gradients over the replicas; ps_setting_costs drops that of one replica
  *   reduce2     the same where every stage has two weight copies: over both copies of all replicas
  *   grad, opt   the parts of weights that are gradients and optimizer state
  *   r, keep     time of recomputing a forward, and the bytes of act kept for it

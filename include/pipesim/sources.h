@@ -87,7 +87,8 @@ PsCostSpread *ps_setting_spread (const PsSetting *setting, const PsStageShape *s
                                  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The source's costs for n_devices with n_chunks each, changed by --bandwidth-factor, --recompute, --offload,
- * --replicas and --zero. Errors: PS_ERROR_USAGE, PS_ERROR_INPUT, PS_ERROR_IO. Free with ps_costs_free. */
+ * --replicas (one pays no reduce_ns) and --zero. Errors: PS_ERROR_USAGE, PS_ERROR_INPUT, PS_ERROR_IO. Free with
+ * ps_costs_free. */
 PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks,
                            GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

@@ -83,26 +83,12 @@ static const PsColumn columns[] = {
   { "spread", NULL, PS_COLUMN_TABLE },
   { "wins", NULL, PS_COLUMN_TABLE },
   { "tornado", NULL, PS_COLUMN_TABLE },
-  PS_ENERGY_COLUMNS,
 };
 
-static const char *const usual[] = { "schedule",
-                                     "devices",
-                                     "microbatches",
-                                     "chunks",
-                                     "iteration_ns",
-                                     "interval",
-                                     "bubble_ratio",
-                                     "lower_bound_ns",
-                                     "peak_memory_bytes",
-                                     "fits",
-                                     "layout",
-                                     "microbatch_order",
-                                     "asynchronous",
-                                     "energy_joules",
-                                     "least_energy_joules",
-                                     "energy_saved",
-                                     NULL };
+static const char *const usual[] = { "schedule",          "devices",  "microbatches", "chunks",
+                                     "iteration_ns",      "interval", "bubble_ratio", "lower_bound_ns",
+                                     "peak_memory_bytes", "fits",     "layout",       "microbatch_order",
+                                     "asynchronous",      NULL };
 
 /* TRUE: iterations have intervals, because their costs are measured. */
 static gboolean
@@ -138,8 +124,6 @@ is_wanted (const PsPredictRows *rows, const char *key)
     return rows->shown->spread.sampling.n_samples > 0 && rows->shown->several;
   if (g_str_equal (key, "tornado"))
     return rows->shown->spread.tornado;
-  if (ps_energy_has_key (key))
-    return rows->shown->power.text != NULL;
   return TRUE;
 }
 
@@ -292,7 +276,6 @@ add_prediction (PsPredictRows *rows, const PsPrediction *prediction)
     add_explanation (table, rows->explain);
   if (rows->spread != NULL)
     add_spread (rows, table, schedule->name);
-  ps_energy_add (table, &rows->shown->power, prediction);
 }
 
 static char *
@@ -382,12 +365,12 @@ finish_rows (PsPredictRows *rows)
   ps_table_sort (rows->table, "asynchronous", FALSE);
 }
 
-/* Energy, the gain of the first row's layout, unrest of the machine (of several rows) and asynchronous rows. */
+/* The gain of the first row's layout, unrest of the machine (of several rows) and asynchronous rows. */
 static char *
 write_sentences (const PsPredictRows *rows)
 {
   g_autofree char *unrest = ps_unrest_to_text (rows->unrest, rows->n_quiet > 0 ? rows->restless->str : "");
-  g_autoptr (GString) text = g_string_new (ps_energy_note (&rows->shown->power));
+  g_autoptr (GString) text = g_string_new (NULL);
 
   g_string_append_printf (text, "%s%s%s", rows->gain != NULL ? rows->gain : "", rows->shown->several ? unrest : "",
                           rows->shown->several && *unrest ? "\n" : "");

@@ -29,7 +29,6 @@ static const PsOption rows[] = {
              "Samples of the costs for --objective, the same for all schedules", .otherwise = "64",
              .group = PS_GROUP_VARIATION),
   PS_OPTION_INCLUDE (SearchOptions, variation, ps_variation_rows),
-  PS_OPTION_INCLUDE (SearchOptions, power, ps_power_rows),
   PS_OPTION ("microbatch-size", 0, PS_COUNT (SearchOptions, microbatch_size, 1, PS_MAX_MICROBATCHES), "B|auto",
              "Sequences per microbatch, with as many microbatches as keep the batch; auto tries powers of two",
              .any = "auto", .any_offset = PS_MEMBER (SearchOptions, any_size, gboolean), .group = PS_GROUP_COSTS,
@@ -85,7 +84,7 @@ search_options_clear (SearchOptions *options)
   ps_variation_clear (&options->variation);
 }
 
-guint
+void
 search_options_columns (const SearchOptions *options, PsColumn *columns)
 {
   search_columns (options->setting, options->objective, columns);
@@ -94,7 +93,6 @@ search_options_columns (const SearchOptions *options, PsColumn *columns)
         || (g_str_equal (columns[i].key, "slices") && options->setting->n_slices <= 1 && !options->joint)
         || (g_str_equal (columns[i].key, "recompute") && !options->setting->any_recompute && !options->joint))
       columns[i].title = NULL;
-  return options->power.text != NULL ? SEARCH_N_COLUMNS : SEARCH_N_COLUMNS - PS_N_ENERGY_COLUMNS;
 }
 
 static gboolean
@@ -135,7 +133,6 @@ finish (SearchOptions *options, int argc, char **argv, GError **error)
 {
   PsSetting *setting = options->setting;
   PsColumn columns[SEARCH_N_COLUMNS];
-  guint n_columns;
 
   if (!ps_setting_check (setting, error) || !set_limits (options, error))
     return FALSE;
@@ -150,9 +147,8 @@ finish (SearchOptions *options, int argc, char **argv, GError **error)
                       options->to);
   if ((options->microbatch_size > 0 || options->any_size) && (setting->model == NULL || setting->cluster == NULL))
     return ps_refuse (error, PS_ERROR_USAGE, "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
-  if (ps_setting_zero (setting) >= 2)
-    return ps_refuse (error, PS_ERROR_USAGE, "--zero %u: a search knows no gathers and scatters; predict does",
-                      setting->zero);
+  if (ps_setting_zero (setting) == 3)
+    return ps_refuse (error, PS_ERROR_USAGE, "--zero 3: a search knows no gathers; predict does");
   if (options->joint && setting->lengths != NULL)
     return ps_refuse (error, PS_ERROR_USAGE,
                       "--joint: its bounds are of microbatches of one length; leave out --lengths, or leave "
@@ -160,12 +156,11 @@ finish (SearchOptions *options, int argc, char **argv, GError **error)
   if (setting->n_recompute > 0 || setting->n_offload > 0)
     return ps_refuse (error, PS_ERROR_USAGE, "--%s: a search takes one for all stages; --joint finds one for each",
                       setting->n_recompute > 0 ? "recompute" : "offload");
-  n_columns = search_options_columns (options, columns);
+  search_options_columns (options, columns);
   return ps_setting_refuse (setting, PS_FIELD_NOT_SEARCH, "belongs to single schedules; a search does without it",
                             error)
-         && ps_column_choice_check (&options->columns, columns, n_columns, options->json, error)
-         && set_samples (options, error) && ps_power_finish (&options->power, setting, error)
-         && ps_output_check ("-o", options->output, error);
+         && ps_column_choice_check (&options->columns, columns, SEARCH_N_COLUMNS, options->json, error)
+         && set_samples (options, error) && ps_output_check ("-o", options->output, error);
 }
 
 gboolean

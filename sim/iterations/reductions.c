@@ -1,6 +1,5 @@
 /* reductions.c - the all-reduces of gradients: the steps that they wait for, and when a device is done with them. */
 #include "reductions.h"
-#include "simulate/gathers.h"
 
 /* The step at whose end the op's result is there: of a pair, its second. */
 static guint32
@@ -125,8 +124,6 @@ ps_reductions_end_ns (const PsReductions *reductions, const PsProgram *program, 
   const PsPlacement *placement = program->schedule->placement;
   gint64 time = reduce == PS_REDUCE_EXPOSED ? simulation->device[device].end_ns : 0;
 
-  if (costs->zero == 2)
-    return ps_scatters_visit (program, costs, simulation, device, NULL, NULL);
   for (guint i = reductions->first[device]; i < reductions->first[device + 1]; i++)
     {
       guint stage = reductions->held[i] % placement->n_stages;

@@ -113,7 +113,7 @@ const PsOption ps_setting_options[] = {
   COST_TIME ("c", "transfer between two devices"),
   COST_TIME ("o", "optimizer step"),
   COST_TIME ("pair", "forward and backward overlapped (default: both, one after the other)"),
-  COST_TIME ("reduce", "all-reduce of the gradients over --replicas"),
+  COST_TIME ("reduce", "all-reduce of the gradients over --replicas D of 2 or more; one replica pays none"),
   COST_TIME ("reduce2", "reduce where every stage has two weight copies: dualpipe, chimera (default: reduce)"),
   COST_TIME ("r", "recompute of a forward (default: f)"),
   COST_TIME ("host", "moving act to the host, or back, for --offload"),
@@ -179,8 +179,9 @@ const PsOption ps_setting_options[] = {
              .otherwise = "the model's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
              SWEEP ("framework", "framework", TEXT, .keys = PS_KEY_COSTS | PS_KEY_SOURCE, .pace = -2)),
   PS_OPTION ("zero", 0, PS_COUNT (PsSetting, zero, 0, 3), "0|1|2|3",
-             "Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too, "
-             "scattered after each backward; at 3, state and weights, gathered for three stages at a time (FSDP)",
+             "Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too, as "
+             "PyTorch's pipelines do: whole until their stage's last backward, so that time and memory are those of "
+             "1; at 3, the weights, gathered for three stages at a time (FSDP)",
              .initial = PS_ZERO_AUTO, .otherwise = "1 for modelled costs of several replicas or contexts, else 0",
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NULL,
              SWEEP ("zero", "zero", INTEGER, .keys = PS_KEY_COSTS, .pace = -2)),

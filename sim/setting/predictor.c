@@ -256,8 +256,7 @@ take_costs (PsPredictor *predictor, PsPrediction *prediction, PsCosts **fastest,
   if (prediction->costs == NULL || !ps_setting_memory_limit (setting, placement->n_devices, limit, reserve, error))
     return FALSE;
   if (lengths != NULL)
-    prediction->order
-        = ps_lengths_arrange (lengths, setting->microbatch_order, prediction->costs, *limit, prediction->program);
+    prediction->order = ps_lengths_arrange (lengths, predictor->order, prediction->costs, *limit, prediction->program);
   else
     ps_program_set_slices (prediction->program, prediction->costs);
   return TRUE;
@@ -280,10 +279,9 @@ take_simulation (const PsPredictor *predictor, PsSharedProgram *shared, const Ps
 static gboolean
 check_zero (const PsSchedule *schedule, const PsCosts *costs, GError **error)
 {
-  return costs->zero < 2 || !schedule->asynchronous
-         || ps_refuse (error, PS_ERROR_USAGE,
-                       "%s: never drains, so that gathers and scatters of --zero %u have no place in it",
-                       schedule->name, costs->zero);
+  return costs->zero < 3 || !schedule->asynchronous
+         || ps_refuse (error, PS_ERROR_USAGE, "%s: never drains, so that the gathers of --zero 3 have no place in it",
+                       schedule->name);
 }
 
 /* Simulates the program of the prediction, and works out its figures. */
@@ -315,18 +313,55 @@ run (PsPredictor *predictor, PsSharedProgram *shared, PsPrediction *prediction, 
   return TRUE;
 }
 
+/* Whether b is at least as good as a: one that fits the memory limit, then the faster one. */
+static gboolean
+is_as_good (const PsPrediction *b, const PsPrediction *a)
+{
+  return a->feasible != b->feasible ? b->feasible : b->metrics.iteration_ns <= a->metrics.iteration_ns;
+}
+
+/* Predicts the schedule; NULL: that of the name. The best order of microbatches is the best of four: the one that is
+ * best by the relaxation engine, and the three others. All are priced as the setting asks. */
+static PsPrediction *
+predict_order (PsPredictor *predictor, const char *name_or_file, const PsSchedule *schedule, GError **error)
+{
+  const PsSetting *setting = predictor->setting;
+  gboolean any = setting->lengths != NULL && setting->microbatch_order == PS_ORDER_BEST;
+  PsPrediction *best = NULL;
+
+  for (PsMicrobatchOrder order = any ? PS_ORDER_GIVEN : setting->microbatch_order; order <= setting->microbatch_order;
+       order++)
+    {
+      g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
+      PsSharedProgram *shared = NULL;
+
+      predictor->order = order;
+      if (schedule != NULL)
+        prediction->program = lower (predictor, ps_schedule_copy (schedule), name_or_file, error);
+      else
+        shared = take_program (predictor, name_or_file, prediction, error);
+      if (prediction->program == NULL || !run (predictor, shared, prediction, error))
+        {
+          g_clear_pointer (&best, ps_prediction_free);
+          break;
+        }
+      if (best != NULL && !is_as_good (prediction, best))
+        continue;
+      ps_prediction_free (best);
+      best = g_steal_pointer (&prediction);
+    }
+  return best;
+}
+
 static PsPrediction *
 predict_layout (PsPredictor *predictor, const char *name_or_file, gboolean even, GError **error)
 {
-  g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
-  PsSharedProgram *shared;
-  gboolean done;
+  PsPrediction *prediction;
 
   predictor->even = even;
-  shared = take_program (predictor, name_or_file, prediction, error);
-  done = prediction->program != NULL && run (predictor, shared, prediction, error);
+  prediction = predict_order (predictor, name_or_file, NULL, error);
   predictor->even = FALSE;
-  return done ? g_steal_pointer (&prediction) : NULL;
+  return prediction;
 }
 
 static gboolean
@@ -355,7 +390,7 @@ choose_layout (PsPrediction *best, PsPrediction *even)
 
   if (b == NULL)
     return g_steal_pointer (&a);
-  if (a->feasible != b->feasible ? b->feasible : b->metrics.iteration_ns <= a->metrics.iteration_ns)
+  if (is_as_good (b, a))
     return g_steal_pointer (&b);
   a->even_ns = b->metrics.iteration_ns;
   return g_steal_pointer (&a);
@@ -413,11 +448,10 @@ ps_predictor_predict (PsPredictor *predictor, const char *name_or_file, GError *
 PsPrediction *
 ps_predictor_predict_schedule (PsPredictor *predictor, PsSchedule *schedule, GError **error)
 {
-  g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
-  g_autofree char *where = g_strdup (schedule->name);
+  PsPrediction *prediction = predict_order (predictor, schedule->name, schedule, error);
 
-  prediction->program = lower (predictor, schedule, where, error);
-  return prediction->program != NULL && run (predictor, NULL, prediction, error) ? g_steal_pointer (&prediction) : NULL;
+  ps_schedule_free (schedule);
+  return prediction;
 }
 
 /* Intervals */
@@ -432,7 +466,7 @@ ps_predictor_add_interval (PsPredictor *predictor, PsPrediction *prediction, gui
       = { .events = ps_prediction_events (prediction), .sync = setting->sync, .reduce = setting->reduce };
   const PsCostSpread *spread;
 
-  if (source == NULL || source->spread == NULL || prediction->costs->zero >= 2)
+  if (source == NULL || source->spread == NULL || prediction->costs->zero == 3)
     return TRUE;
   spread = ps_predictor_spread (predictor, prediction, error);
   return spread != NULL

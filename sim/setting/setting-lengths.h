@@ -32,10 +32,13 @@ void ps_program_set_slices (PsProgram *program, const PsCosts *costs);
 /* Gives the program's microbatches their lengths in the order asked for. Returns which microbatch of the file each of
  * them is; free with g_free.
  *
- * The best order is that of the least makespan by the relaxation engine, among orders that keep every device within
- * memory_limit (NULL: none) if there are any. It is exact where the lengths have at most PS_MAX_ORDERS different
+ * The best order here is that of the least makespan by the relaxation engine, among orders that keep every device
+ * within memory_limit (NULL: none) if there are any. It is exact where the lengths have at most PS_MAX_ORDERS different
  * orders. Otherwise the best of the other three orders is improved by swaps of two microbatches, until none helps or
- * PS_MAX_SWAP_STEPS ops have been simulated. */
+ * PS_MAX_SWAP_STEPS ops have been simulated.
+ *
+ * A predictor prices this order and the three others as the setting asks, with channels, speeds and all-reduces, and
+ * takes the fastest of the four for --microbatch-order best. */
 guint *ps_lengths_arrange (const PsLengths *lengths, PsMicrobatchOrder order, const PsCosts *costs,
                            const gint64 *memory_limit, PsProgram *program);
 

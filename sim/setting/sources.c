@@ -309,7 +309,11 @@ replicate (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, g
   if (cluster != NULL)
     ps_costs_set_reduce (costs, cluster, n_devices, setting->n_replicas);
   if (setting->n_replicas == 1 && setting->n_context == 1)
-    return TRUE;
+    {
+      for (guint stage = 0; stage < costs->n_stages; stage++)
+        costs->stage[stage].reduce_ns = 0;
+      return TRUE;
+    }
   if (setting->n_replicas == 1 || ps_costs_have_reduce (costs, 1))
     return zero == 0 || ps_costs_zero (costs, setting->n_replicas, zero, error);
   return ps_refuse (

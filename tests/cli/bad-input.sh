@@ -94,13 +94,11 @@ predict 2 "--zero 1: needs --replicas" --schedule 1f1b -p 4 -m 8 --costs $good -
 spread="--costs $good,reduce=1ms,weights=3MiB,grad=1MiB,opt=1MiB --replicas 2"
 predict 2 "--zero: '4'" --schedule 1f1b -p 4 -m 8 $spread --zero 4
 predict 2 "--zero 3: not with channels" --schedule 1f1b -p 4 -m 8 $spread --zero 3 --comm pair
-predict 2 "--zero 2: not with --sync bypass" --schedule 1f1b -p 4 -m 8 $spread --zero 2 --sync bypass
-predict 2 "--zero 2: not with --reduce exposed" --schedule 1f1b -p 4 -m 8 $spread --zero 2 --reduce exposed
-predict 2 "--zero 3: --explain, --samples and --power know no gathers" --schedule 1f1b -p 4 -m 8 $spread --zero 3 --explain
+predict 2 "--zero 3: not with --sync bypass" --schedule 1f1b -p 4 -m 8 $spread --zero 3 --sync bypass
+predict 2 "--zero 3: --explain and --samples know no gathers" --schedule 1f1b -p 4 -m 8 $spread --zero 3 --explain
 predict 2 "pipedream: never drains" --schedule pipedream -p 4 -m 8 $spread --zero 3
-predict 2 "--zero 2: command line does not say how much of stage 0 are gradients" --schedule 1f1b -p 4 -m 8 --costs $good,reduce=1ms,weights=3MiB,opt=1MiB --replicas 2 --zero 2
 predict 2 "--to deepspeed: --zero 3: its pipelines refuse" --schedule 1f1b -p 4 -m 8 --model tiny-gpt --cluster a100-80gb --replicas 2 --zero 3 --to deepspeed
-refuse 2 "--zero 2: a search knows no gathers" pipesim search -p 4 -m 8 $spread --zero 2
+refuse 2 "--zero 3: a search knows no gathers" pipesim search -p 4 -m 8 $spread --zero 3
 refuse 2 "--zero 3: is predicted only" pipesim exec --schedule 1f1b -p 2 -m 2 $spread --zero 3 --device null
 predict 2 "--recompute: 'all' is not one of none, selective, full" --schedule 1f1b -p 4 -m 8 --costs $good --recompute all
 predict 2 "with --recompute full" --schedule 1f1b -p 4 -m 8 --costs $good --recompute selective

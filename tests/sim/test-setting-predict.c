@@ -27,8 +27,8 @@ test_predict (void)
 static void
 test_training (void)
 {
-  g_autoptr (PsSetting) setting
-      = parse_good ("-p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,o=1ms,reduce=1500us --sync bypass --reduce exposed");
+  g_autoptr (PsSetting) setting = parse_good (
+      "-p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,o=1ms,reduce=1500us --replicas 2 --sync bypass --reduce exposed");
   g_autoptr (PsPrediction) prediction = fine (ps_predict (setting, "zb-h2", &error));
 
   g_assert_cmpint (prediction->metrics.makespan_ns, ==, 27000000);
