@@ -274,7 +274,7 @@ check_tensor (const PsCalibration *calibration, GError **error)
   if (n_ranks > 1 && n_ranks != t)
     return ps_refuse (error, PS_ERROR_USAGE, "--tensor %u: needs one process, or one for each part; these are %u", t,
                       n_ranks);
-  return ps_tensor_check (calibration->model, t, error);
+  return ps_tensor_check (calibration->model, t, FALSE, error);
 }
 
 /* Refuses a calibration that can't be done before it creates a database or a profile. */

@@ -187,7 +187,7 @@ check_tensor (const PsRunSetting *setting, GError **error)
     return TRUE;
   g_return_val_if_fail (setting->device->tensor, FALSE);
 
-  return ps_tensor_check (setting->model, setting->n_tensor, error);
+  return ps_tensor_check (setting->model, setting->n_tensor, FALSE, error);
 }
 
 /* Refuses transports that don't reach other processes or don't add up gradients, if the run needs that. */

@@ -86,6 +86,7 @@ typedef struct
   gboolean whole_sequences; /* TRUE: GPUs that share a layer do so in its matrices alone (sequence_parallel = false) */
   gboolean tied;            /* TRUE: embedding and output projection are one matrix */
   gboolean qkv_bias;        /* TRUE: swiglu with biases of queries, keys and values (Qwen2); gelu has all biases */
+  gboolean other_biases;    /* TRUE: swiglu with biases of all other matrices of its layers (gpt-oss) */
   gboolean qk_norm;         /* TRUE: queries and keys are normalised (Qwen3) */
   guint window;             /* tokens that a token attends to in layers with PS_LAYER_WINDOW; 0: no layer is such */
   guint full_every;         /* every so manyth layer attends to all tokens in spite of window; 0: none */
@@ -233,6 +234,18 @@ ps_model_routed (const PsModel *model)
   return experts->active * (experts->capacity > 0 ? experts->capacity : experts->imbalance);
 }
 
+/* GPUs each of which holds its part of the experts as they are; 0: tensor parallelism cuts them like other matrices.
+ * Megatron-LM cuts none that have biases, so that without PsSpread.experts every GPU holds all of them ("Bias in Moe is
+ * only supported when ETP==1", core/transformer/transformer_config.py). */
+static inline guint
+ps_model_expert_gpus (const PsModel *model)
+{
+  gboolean whole = model->framework == PS_FRAMEWORK_MEGATRON && model->experts.count > 0
+                   && (model->other_biases || model->mlp == PS_MLP_GELU);
+
+  return model->spread.experts > 1 ? model->spread.experts : whole ? 1 : 0;
+}
+
 /* The whole model as one piece. */
 static inline PsStageShape
 ps_model_whole (const PsModel *model)
@@ -245,7 +258,7 @@ ps_model_whole (const PsModel *model)
  * - Layer, gelu (GPT: biases, layer norms with bias, learnt positions): 2hq + 2hc + 2hf weights, q + 2c + 6h + f biases
  *   and norms; 12h^2 + 13h for f = 4h and k = a.
  * - Layer, swiglu (Llama: no biases, RMS norms, rotary positions): 2hq + 2hc + 3hf weights, 2h norms; qkv_bias adds
- *   q + 2c, qk_norm 2z.
+ *   q + 2c, qk_norm 2z, other_biases 2f + 2h, and with experts count for the router's.
  * - Latent attention in place of 2hq + 2hc (arXiv 2405.04434, section 2.1): h q_rank + q_rank q, or hq; h (kv_rank +
  *   rope_size); kv_rank a (nope_size + value_size); a value_size h; norms of q_rank and kv_rank.
  * - Experts in place of the feed-forward: (count + shared) times its weights and biases at their width, and the router,

@@ -14,6 +14,9 @@
  *   nothing, unless the cluster says so;
  * - bytes that kernels move (work.h) are 1/t, too: sequence parallelism cuts the tensors that tensor parallelism leaves
  *   whole;
+ * - where t is a multiple of kv_heads each GPU keeps a whole head of keys and of values, more than 1/t of them
+ *   (ps_tensor_kept_bytes). Its part of their matrix is 1/t all the same; queries, keys and values are put together by
+ *   an all-gather in F and a reduce-scatter in B (ps_tensor_layer_ns; Megatron-LM 0.19, core/transformer/attention.py);
  * - embedding and head are cut along the vocabulary; their two transfers per step are left out.
  */
 #ifndef PIPESIM_TENSOR_H
@@ -26,9 +29,10 @@ G_BEGIN_DECLS
 
 #define PS_MAX_TENSOR 64 /* GPUs of a device */
 
-/* Checks that n_tensor GPUs can share the model's layers: n_tensor divides heads, kv_heads, feed_forward and sequence.
+/* Checks that n_tensor GPUs can share the model's layers: n_tensor divides heads, kv_heads, feed_forward and sequence;
+ * where several GPUs may hold the same head of keys and values (repeats) it may be a multiple of kv_heads instead.
  * Errors: PS_ERROR_USAGE naming the first that it does not divide. */
-gboolean ps_tensor_check (const PsModel *model, guint n_tensor, GError **error);
+gboolean ps_tensor_check (const PsModel *model, guint n_tensor, gboolean repeats, GError **error);
 
 /* One GPU's part of an amount that is cut evenly, rounded up. */
 static inline gint64
@@ -61,7 +65,8 @@ gint64 ps_tensor_boundary_bytes (const PsModel *model, guint n_tensor);
 
 /* Time of the all-reduces of one layer in F, and again in B, ns: two rings over the GPUs of a device (cluster->tensor).
  * Each has 2 (t - 1) steps after its start (collective_ns of the cluster), and each step is a transfer of sbh / t
- * elements within a node. The part of them that the cluster's tensor_overlap hides counts nothing. 0 for one GPU. */
+ * elements within a node. More GPUs than kv_heads add t - 1 steps of (q + 2c) / t elements per token. The part of them
+ * that the cluster's tensor_overlap hides counts nothing. 0 for one GPU. */
 gint64 ps_tensor_layer_ns (const PsModel *model, const PsCluster *cluster);
 
 /* Time in which GPUs talk to each other during F or B of a stage, ns:

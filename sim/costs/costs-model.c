@@ -140,7 +140,7 @@ ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsS
 {
   guint n_stages = n_devices * n_chunks;
 
-  if (!ps_tensor_check (model, cluster->tensor, error))
+  if (!ps_tensor_check (model, cluster->tensor, TRUE, error))
     return NULL;
   PsCosts *costs = ps_costs_new (n_stages);
   costs->shapes = g_memdup2 (shapes, n_stages * sizeof *shapes);
@@ -165,8 +165,8 @@ ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsS
     }
   ps_costs_set_messages (costs, bytes);
   costs->dense_copies = MAX (model->spread.context, 1);
-  costs->expert_copies
-      = costs->dense_copies * (model->spread.experts > 1 ? (double)cluster->tensor / model->spread.experts : 1);
+  guint shared = ps_model_expert_gpus (model);
+  costs->expert_copies = costs->dense_copies * (shared > 0 ? (double)cluster->tensor / shared : 1);
   costs->time_origin = costs->transfer_origin = costs->memory_origin = PS_ORIGIN_MODELLED;
   g_free (costs->source);
   costs->source = describe_source (model, cluster);

@@ -428,6 +428,7 @@ fill_model (Config *config, GError **error)
   const Architecture *architecture = config->architecture;
 
   model->mlp = architecture->mlp;
+  model->other_biases = g_str_equal (architecture->model_type, "gpt_oss");
   model->flash_attention = TRUE;
   model->microbatch_size = 1;
   model->sequence = MIN (model->sequence, USUAL_SEQUENCE);

@@ -47,6 +47,7 @@ static const PsModelField fields[] = {
   CHOICE ("sequence_parallel", PS_FIELD_LATER, whole_sequences, negated_names, ""),
   CHOICE ("tied", PS_FIELD_LATER, tied, boolean_names, "tie_word_embeddings"),
   CHOICE ("qkv_bias", PS_FIELD_LATER, qkv_bias, boolean_names, "attention_bias qkv_bias"),
+  CHOICE ("other_biases", PS_FIELD_LATER, other_biases, boolean_names, ""),
   CHOICE ("qk_norm", PS_FIELD_LATER, qk_norm, boolean_names, "use_qk_norm"),
   COUNT ("window", PS_FIELD_LATER, window, MAX_WIDTH, "sliding_window"),
   COUNT ("full_every", PS_FIELD_LATER, full_every, MAX_LAYERS, ""),

@@ -50,17 +50,30 @@ active_elements (const PsModel *model, PsLayerKind kind)
   return attention_elements (model) + feed_forward_elements (model, kind, model->experts.active);
 }
 
-/* Biases of GPT: query, output h, key and value, and the two matrices of the feed-forward or of each expert; layer
- * norms of 2h. */
+/* Biases of a feed-forward. */
 static gint64
-gpt_vectors (const PsModel *model, PsLayerKind kind)
+mlp_biases (const PsModel *model, gint64 width)
+{
+  return model->mlp == PS_MLP_GELU ? width + model->hidden : model->other_biases ? 2 * width + model->hidden : 0;
+}
+
+gint64
+ps_model_expert_parameters (const PsModel *model)
+{
+  return mlp_elements (model, model->experts.feed_forward) + mlp_biases (model, model->experts.feed_forward);
+}
+
+/* Biases of feed-forward or experts, and in swiglu of output projection and router. */
+static gint64
+other_biases (const PsModel *model, PsLayerKind kind)
 {
   const PsExperts *experts = &model->experts;
-  gint64 h = model->hidden, attention = ps_model_query_width (model) + 2 * ps_model_kv_width (model) + h;
-  gint64 mlps = kind & PS_LAYER_EXPERTS ? ((gint64)experts->count + experts->shared) * (experts->feed_forward + h)
-                                        : model->feed_forward + h;
+  gint64 n = (gint64)experts->count + experts->shared;
+  gint64 rest = model->other_biases ? (gint64)model->hidden + (kind & PS_LAYER_EXPERTS ? experts->count : 0) : 0;
 
-  return attention + mlps + 4 * h;
+  return rest
+         + (kind & PS_LAYER_EXPERTS ? n * mlp_biases (model, experts->feed_forward)
+                                    : mlp_biases (model, model->feed_forward));
 }
 
 static gint64
@@ -68,10 +81,11 @@ layer_vectors (const PsModel *model, PsLayerKind kind)
 {
   gint64 c = ps_model_kv_width (model);
 
+  /* GPT: biases of query, key, value and output, and norms of 2h. */
   if (model->mlp == PS_MLP_GELU)
-    return gpt_vectors (model, kind);
+    return ps_model_query_width (model) + 2 * c + 5 * (gint64)model->hidden + other_biases (model, kind);
   return 2 * (gint64)model->hidden + (model->qkv_bias ? ps_model_query_width (model) + 2 * c : 0)
-         + (model->qk_norm ? 2 * (gint64)ps_model_head_size (model) : 0)
+         + (model->qk_norm ? 2 * (gint64)ps_model_head_size (model) : 0) + other_biases (model, kind)
          + ((gint64)model->latent.q_rank + model->latent.kv_rank);
 }
 
@@ -152,7 +166,7 @@ ps_model_active_parameters (const PsModel *model)
   ps_model_count_kinds (model, &all, count);
   return ps_model_stage_parameters (model, &all)
          - (gint64)(count[PS_LAYER_EXPERTS] + count[PS_LAYER_EXPERTS | PS_LAYER_WINDOW])
-               * (model->experts.count - model->experts.active) * mlp_elements (model, model->experts.feed_forward);
+               * (model->experts.count - model->experts.active) * ps_model_expert_parameters (model);
 }
 
 /* Operations of the scores and of weighing the values with them, per token. */

@@ -44,6 +44,9 @@ char *ps_model_find_misfit (const PsModel *model, const char **key);
 /* ps_model_parse of a config.json. */
 PsModel *ps_model_parse_config (const char *where, const char *text, gsize length, GError **error);
 
+/* Matrices and biases of one expert. */
+gint64 ps_model_expert_parameters (const PsModel *model);
+
 /* A figure of a layer, and its sum over the layers of a stage and of its modules of multi-token prediction. */
 typedef gint64 (*PsLayerFigure) (const PsModel *model, PsLayerKind kind);
 gint64 ps_model_sum_layers (const PsModel *model, const PsStageShape *shape, PsLayerFigure figure);

@@ -6,7 +6,7 @@
 #include <math.h>
 
 gboolean
-ps_tensor_check (const PsModel *model, guint n_tensor, GError **error)
+ps_tensor_check (const PsModel *model, guint n_tensor, gboolean repeats, GError **error)
 {
   const struct
   {
@@ -14,7 +14,7 @@ ps_tensor_check (const PsModel *model, guint n_tensor, GError **error)
     guint value;
 
   } cut[] = { { "heads", model->heads },
-              { "kv_heads", model->kv_heads },
+              { "kv_heads", repeats && n_tensor % model->kv_heads == 0 ? n_tensor : model->kv_heads },
               { "feed_forward", model->feed_forward },
               { "sequence", model->sequence } };
 
@@ -42,7 +42,8 @@ whole_of_layer (const PsModel *model, PsLayerKind kind)
 
   return 2 * norm_width (model) + (model->mlp == PS_MLP_GELU ? (kind & PS_LAYER_EXPERTS ? h : 2 * h) : 0)
          + (model->qk_norm ? 2 * (gint64)ps_model_head_size (model) : 0) + narrow * h + latent->q_rank + latent->kv_rank
-         + (kind & PS_LAYER_EXPERTS ? h * model->experts.count : 0);
+         + (kind & PS_LAYER_EXPERTS ? h * model->experts.count : 0)
+         + model->other_biases * (kind & PS_LAYER_EXPERTS ? h + model->experts.count : 2 * h);
 }
 
 static gint64
@@ -55,21 +56,19 @@ whole_parameters (const PsModel *model, const PsStageShape *shape)
          + (shape->head ? norm_width (model) : 0) + shape->n_mtp * 3 * norm_width (model);
 }
 
-/* Matrices and biases of the experts that tokens are routed to. */
+/* The experts that tokens are routed to. */
 static gint64
 experts_of_layer (const PsModel *model, PsLayerKind kind)
 {
-  const PsExperts *experts = &model->experts;
-  gint64 h = model->hidden, f = experts->feed_forward;
-
-  return kind & PS_LAYER_EXPERTS ? experts->count * (model->mlp == PS_MLP_SWIGLU ? 3 * h * f : 2 * h * f + f + h) : 0;
+  return kind & PS_LAYER_EXPERTS ? model->experts.count * ps_model_expert_parameters (model) : 0;
 }
 
 gint64
 ps_tensor_expert_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
-  return ps_tensor_share (ps_model_sum_layers (model, shape, experts_of_layer),
-                          model->spread.experts > 1 ? model->spread.experts : n_tensor);
+  guint shared = ps_model_expert_gpus (model);
+
+  return ps_tensor_share (ps_model_sum_layers (model, shape, experts_of_layer), shared > 0 ? shared : n_tensor);
 }
 
 gint64
@@ -107,8 +106,12 @@ ps_tensor_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompu
 {
   gint64 h = model->hidden, n = shape->n_layers + (recompute == PS_RECOMPUTE_FULL ? 0 : shape->n_mtp);
   gint64 per_token = recompute == PS_RECOMPUTE_FULL ? 2 * h : model->mlp == PS_MLP_GELU ? 10 * h : 8 * h;
+  gint64 heads = recompute == PS_RECOMPUTE_FULL || n_tensor <= model->kv_heads ? 0 : n_tensor - model->kv_heads;
+  gint64 repeated = 2 * n * heads * ps_model_head_size (model) * ps_model_tokens (model);
 
-  return share_sequences (model, ps_model_stage_kept_bytes (model, shape, recompute), n, per_token, n_tensor);
+  return share_sequences (
+      model, ps_model_stage_kept_bytes (model, shape, recompute) + repeated * ps_precision_bytes (model->precision), n,
+      per_token, n_tensor);
 }
 
 gint64
@@ -125,11 +128,15 @@ ps_tensor_layer_ns (const PsModel *model, const PsCluster *cluster)
 {
   guint t = cluster->tensor;
   const PsLink link = ps_cluster_inner_link (cluster, t);
-  gint64 step_ns = ps_link_transfer_ns (&link, ps_tensor_boundary_bytes (model, t));
+  gint64 part = ps_tensor_boundary_bytes (model, t), step_ns = ps_link_transfer_ns (&link, part);
+  double widths = (double)(ps_model_query_width (model) + 2 * ps_model_kv_width (model)) / model->hidden;
+  gint64 gather_ns = 0;
 
-  return t == 1
-             ? 0
-             : llrint ((1 - cluster->tensor_overlap) * (double)(2 * (cluster->collective_ns + 2 * (t - 1) * step_ns)));
+  if (t > model->kv_heads)
+    gather_ns = cluster->collective_ns + (t - 1) * ps_link_transfer_ns (&link, (gint64)((double)part * widths));
+  return t == 1 ? 0
+                : llrint ((1 - cluster->tensor_overlap)
+                          * (double)(2 * (cluster->collective_ns + 2 * (t - 1) * step_ns) + gather_ns));
 }
 
 gint64
@@ -171,13 +178,14 @@ gint64
 ps_tensor_stage_ns (const PsModel *model, const PsStageShape *shape, const PsCluster *cluster, PsOpKind kind)
 {
   guint count[PS_N_LAYER_KINDS];
-  gint64 n_layers = shape->n_layers + shape->n_mtp, ns;
+  gint64 n_layers = shape->n_layers + shape->n_mtp, layer_ns = ps_tensor_layer_ns (model, cluster), n_mixed;
 
   ps_model_count_kinds (model, shape, count);
-  ns = n_layers * (ps_tensor_layer_ns (model, cluster) + (kind == PS_OP_F ? 1 : 2) * context_ns (model, cluster));
-  return ns
-         + 2 * (gint64)(count[PS_LAYER_EXPERTS] + count[PS_LAYER_EXPERTS | PS_LAYER_WINDOW])
-               * ps_tensor_exchange_ns (model, cluster);
+  n_mixed = (gint64)count[PS_LAYER_EXPERTS] + count[PS_LAYER_EXPERTS | PS_LAYER_WINDOW];
+  /* Whole experts take the tokens that a GPU has: the all-reduce after them is not there. */
+  return n_layers * (layer_ns + (kind == PS_OP_F ? 1 : 2) * context_ns (model, cluster))
+         + n_mixed
+               * (2 * ps_tensor_exchange_ns (model, cluster) - (ps_model_expert_gpus (model) == 1) * (layer_ns / 2));
 }
 
 gboolean

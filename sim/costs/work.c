@@ -157,15 +157,15 @@ static void
 list_routed (const List *list)
 {
   const PsExperts *experts = &list->model->experts;
-  guint shared = list->model->spread.experts;
-  gint64 local = shared > 1 ? MAX (experts->count / shared, 1) : experts->count;
-  double tokens = (double)list->tokens * (shared > 1 ? (double)shared / (double)list->t : 1) / experts->count;
+  guint shared = ps_model_expert_gpus (list->model);
+  gint64 local = shared > 0 ? MAX (experts->count / shared, 1) : experts->count;
+  double tokens = (double)list->tokens * (shared > 0 ? (double)shared / (double)list->t : 1) / experts->count;
   PsWork *work = list->work;
   List one = *list;
   guint from = work->n_kernels;
 
   one.tokens = MAX ((gint64)(tokens * ps_model_routed (list->model)), 1);
-  list_feed_forward (&one, shared > 1 ? experts->feed_forward : experts->feed_forward / list->t);
+  list_feed_forward (&one, shared > 0 ? experts->feed_forward : experts->feed_forward / list->t);
   for (guint i = from; i < work->n_kernels; i++)
     {
       work->kernel[i].products *= local;

@@ -82,7 +82,7 @@ add_tensors (const PsLayoutQuestion *question, const PsModel *model, guint per_n
     }
   g_string_append (spec, "tensor = 1");
   for (guint t = 2; t <= MOST_TENSOR; t *= 2)
-    if (per_node % t == 0 && ps_tensor_check (model, t, NULL))
+    if (per_node % t == 0 && ps_tensor_check (model, t, TRUE, NULL))
       g_string_append_printf (spec, ", %u", t);
   g_string_append_c (spec, '\n');
 }
@@ -174,7 +174,7 @@ check_tensor (const PsLayoutSpace *space, const PsModel *model, PsCluster *clust
   guint tensor = MAX (space->question->tensor, 1), n_gpus = space->layouts->n_gpus;
 
   if (n_gpus % tensor == 0)
-    return ps_tensor_check (model, tensor, error) && ps_cluster_group (cluster, tensor, error)
+    return ps_tensor_check (model, tensor, TRUE, error) && ps_cluster_group (cluster, tensor, error)
            && (space->question->db != NULL || ps_cluster_check_size (cluster, n_gpus / tensor, error));
   return ps_refuse (error, PS_ERROR_USAGE, "--tensor %u: does not divide the %u GPUs", tensor, n_gpus);
 }

@@ -22,6 +22,8 @@ test_orders (void)
    */
   assert_order ("interleaved", 2, 4, 2, 0,
                 "F0.0 F1.0 F0.2 F1.2 F2.0 BW0.2 F3.0 BW1.2 F2.2 BW0.0 F3.2 BW1.0 BW2.2 BW3.2 BW2.0 BW3.0");
+  assert_order ("interleaved", 3, 4, 1, 0, "F0.0 F1.0 F2.0 BW0.0 F3.0 BW1.0 BW2.0 BW3.0"); /* v = 1: 1F1B */
+  assert_order ("interleaved", 3, 4, 1, 2, "F0.2 BW0.2 F1.2 BW1.2 F2.2 BW2.2 F3.2 BW3.2");
   /* One more forward in the warm-up, so that no forward waits for the backward before it. */
   assert_order ("interleaved-overlap", 2, 4, 2, 0,
                 "F0.0 F1.0 F0.2 F1.2 F2.0 F3.0+BW0.2 F2.2+BW1.2 F3.2+BW0.0 BW1.0 BW2.2 BW3.2 BW2.0 BW3.0");

@@ -67,7 +67,7 @@ check_family (const Folder *folder, const char *name, const char *text)
   const PsFamily *family = family_of (parts[0]);
   PsFamilySetting setting = { .n_devices = (guint)atoi (parts[1] + 1), .n_chunks = (guint)atoi (parts[2] + 1) };
 
-  if (family == NULL)
+  if (family == NULL || (g_str_equal (parts[0], "Interleaved1F1B") && setting.n_chunks == 1)) /* then ours is 1F1B */
     return FALSE;
   setting.n_microbatches = (guint)atoi (parts[3] + 1);
   g_autoptr (PsSchedule) schedule = fine (ps_family_generate (family, &setting, &error));

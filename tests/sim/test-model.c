@@ -360,8 +360,9 @@ test_refused (void)
     { GOOD "\nnonsense\n", "12: 'nonsense' is neither 'key = value' nor a [group] nor a # comment" },
     { GOOD "colour=red\n",
       "11: unknown key 'colour'; known are: name layers hidden heads kv_heads sequence feed_forward vocabulary "
-      "microbatch_size precision mlp flash_attention fp32_gradients head_size sequence_parallel tied qkv_bias qk_norm "
-      "window "
+      "microbatch_size precision mlp flash_attention fp32_gradients head_size sequence_parallel tied qkv_bias "
+      "other_biases "
+      "qk_norm window "
       "full_every mtp kv_rank q_rank nope_size rope_size value_size experts active_experts shared_experts "
       "expert_feed_forward dense_layers context_gpus expert_gpus framework capacity imbalance" },
     { GOOD "kv_heads=3\n", " [model] kv_heads: 3 does not divide heads 4" },

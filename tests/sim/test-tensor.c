@@ -77,6 +77,48 @@ test_ring (void)
   g_assert_cmpint (ps_tensor_layer_ns (&model, &four), ==, 2 * (7000 + 6 * (100 + 2048)));
 }
 
+/* z = 8, two heads of keys and values on t = 4: each GPU keeps a whole head, 4 z = 32 where 1/t of both is 16. So of
+ * keys and of values 2 (t - k) z 2 s b bytes more are kept in all, and 1/t of that on each GPU. q + 2c = 64 elements a
+ * token are put together: 3 steps of 2 * 128 * 64 / 4 = 4096 bytes. */
+static void
+test_repeated_heads (void)
+{
+  PsModel model = small (PS_MLP_SWIGLU);
+  const PsStageShape layers = { .n_layers = 3 };
+  PsCluster four = two_nodes ();
+
+  model.kv_heads = 2;
+  g_assert_true (ps_cluster_group (&four, 4, NULL));
+  g_assert_cmpint (ps_tensor_kept_bytes (&model, &layers, PS_RECOMPUTE_NONE, 4), ==,
+                   ps_model_stage_kept_bytes (&model, &layers, PS_RECOMPUTE_NONE) / 4 + 3 * 2 * 2 * 8 * 2 * 128 / 4);
+  g_assert_cmpint (ps_tensor_kept_bytes (&model, &layers, PS_RECOMPUTE_FULL, 4), ==,
+                   ps_model_stage_kept_bytes (&model, &layers, PS_RECOMPUTE_FULL) / 4);
+  g_assert_cmpint (ps_tensor_layer_ns (&model, &four), ==, 2 * 6 * (100 + 2048) + 3 * (100 + 4096));
+}
+
+/* Megatron-LM cuts no experts that have biases. A layer of two: router h 2, experts of f = 16: 3 h f + 2 f + h = 1600
+ * each, h the bias of the output. */
+static void
+test_biased_experts (void)
+{
+  PsModel model = small (PS_MLP_SWIGLU);
+  const PsStageShape layer = { .n_layers = 1 };
+  gint64 rest;
+
+  model.other_biases = TRUE;
+  model.experts = (PsExperts){ .count = 2, .active = 1, .feed_forward = 16, .imbalance = 1 };
+  g_assert_cmpint (ps_tensor_expert_parameters (&model, &layer, 2), ==, 1600);
+  rest = ps_tensor_parameters (&model, &layer, 2) - 1600;
+  model.framework = PS_FRAMEWORK_MEGATRON;
+  g_assert_cmpint (ps_tensor_expert_parameters (&model, &layer, 2), ==, 2 * 1600);
+  g_assert_cmpint (ps_tensor_parameters (&model, &layer, 2), ==, rest + 2 * 1600);
+  model.spread.experts = 2;
+  g_assert_cmpint (ps_tensor_expert_parameters (&model, &layer, 2), ==, 1600);
+  model.spread.experts = 1;
+  model.other_biases = FALSE;
+  g_assert_cmpint (ps_tensor_expert_parameters (&model, &layer, 2), ==, 3 * 32 * 16);
+}
+
 /* Four GPUs of a node are two devices of two: devices 0 and 1 share a node, 1 and 2 do not. Ports of GPUs carry what
  * they did; the one port of a node is halved. */
 static void
@@ -99,7 +141,7 @@ check_refused (PsModel model, guint n_tensor, const char *what)
 {
   g_autoptr (GError) error = NULL;
 
-  g_assert_false (ps_tensor_check (&model, n_tensor, &error));
+  g_assert_false (ps_tensor_check (&model, n_tensor, FALSE, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
   g_assert_nonnull (strstr (error->message, what));
 }
@@ -109,10 +151,13 @@ test_check (void)
 {
   PsModel model = small (PS_MLP_GELU);
 
-  g_assert_true (ps_tensor_check (&model, 4, NULL));
+  g_assert_true (ps_tensor_check (&model, 4, FALSE, NULL));
   check_refused (model, 8, "--tensor 8: does not divide heads 4 of model 'small'");
   model.kv_heads = 1;
   check_refused (model, 2, "kv_heads 1");
+  g_assert_true (ps_tensor_check (&model, 2, TRUE, NULL));
+  model.kv_heads = 3;
+  g_assert_false (ps_tensor_check (&model, 2, TRUE, NULL));
   model = small (PS_MLP_GELU);
   model.feed_forward = 130;
   check_refused (model, 4, "feed_forward 130");
@@ -189,6 +234,8 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/tensor/parameters", test_parameters);
   g_test_add_func ("/tensor/ring", test_ring);
+  g_test_add_func ("/tensor/repeated-heads", test_repeated_heads);
+  g_test_add_func ("/tensor/biased-experts", test_biased_experts);
   g_test_add_func ("/tensor/group", test_group);
   g_test_add_func ("/tensor/check", test_check);
   g_test_add_func ("/tensor/costs", test_costs);
