@@ -64,9 +64,11 @@ static int
 compare_ends (gconstpointer a, gconstpointer b, gpointer data)
 {
   const Ends *ends = data;
-  guint32 x = ends->reductions->last_step[*(const guint *)a], y = ends->reductions->last_step[*(const guint *)b];
+  guint i = *(const guint *)a, k = *(const guint *)b;
+  guint32 x = ends->reductions->last_step[i], y = ends->reductions->last_step[k];
+  int order = ps_compare_int64 (&ends->simulation->end_ns[x + 1], &ends->simulation->end_ns[y + 1]);
 
-  return ps_compare_int64 (&ends->simulation->end_ns[x + 1], &ends->simulation->end_ns[y + 1]);
+  return order != 0 ? order : x != y ? (x > y) - (x < y) : (i > k) - (i < k);
 }
 
 void
@@ -86,9 +88,8 @@ ps_reductions_follow (PsReductions *reductions, const PsProgram *program, const 
         *last = step;
     }
   for (guint device = 0; device < schedule->placement->n_devices; device++)
-    g_qsort_with_data (reductions->held + reductions->first[device],
-                       (int)(reductions->first[device + 1] - reductions->first[device]), sizeof *reductions->held,
-                       compare_ends, &ends);
+    qsort_r (reductions->held + reductions->first[device], reductions->first[device + 1] - reductions->first[device],
+             sizeof *reductions->held, compare_ends, &ends);
 }
 
 void

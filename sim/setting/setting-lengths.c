@@ -325,7 +325,7 @@ sort (const PsLengths *lengths, PsMicrobatchOrder by, const PsCosts *costs, guin
   for (guint k = 0; k < lengths->n_lengths; k++)
     work[k] = work_ns (costs, k * (costs->n_lengths / lengths->n_lengths));
   if (by == PS_ORDER_ASCENDING || by == PS_ORDER_DESCENDING)
-    g_qsort_with_data (order, (gint)lengths->n, sizeof *order, compare_work, &sorting);
+    qsort_r (order, lengths->n, sizeof *order, compare_work, &sorting);
 }
 
 static void
