@@ -82,6 +82,13 @@ step "lint's exit code" [ $? -eq 3 ]
 step "lint speaks on stderr" grep -q 'zb-h1: warning: receives posted before computations that do not need them: [0-9]*, most' lint.txt
 step "lint counts on stdout" grep -q '^zb-h1: 1 finding for' lint.out
 step "nothing found" pipesim schedule lint gpipe -p 2 -m 1
+for order in asap deferred planned; do
+  pipesim schedule lint 1f1b -p 2 -m 4 --comm-order $order 2>lint.txt >lint.out
+  pipesim schedule convert 1f1b -p 2 -m 4 --comm-order $order --to torch-comms -o order.csv 2>convert.txt
+  step "lint of --comm-order $order is that of what convert writes" cmp lint.txt convert.txt
+done
+pipesim schedule lint 1f1b -p 2 -m 4 --comm-order deferred 2>lint.txt >lint.out
+step "deferred messages deadlock" grep -q '^1f1b: 2 findings for' lint.out
 pipesim schedule lint comms.csv 2>lint.txt >lint.out
 step "lint of 2.14's" grep -q "warning: no waits for sends and reductions: PyTorch 2.15 refuses the file" lint.txt
 for action in show validate lint; do
