@@ -341,8 +341,9 @@ find_architecture (Config *config, GError **error)
                       "model_type %s, can be a file of its own; known are:%s",
                       config->where, quoted, inner, known->str);
   if (config->architecture == NULL)
-    return ps_refuse (error, PS_ERROR_INPUT, "%s: model_type: %s is not known; known are:%s", config->where, quoted,
-                      known->str);
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: model_type: %s%s; known are:%s", config->where,
+                      config->model_type != NULL ? quoted : "",
+                      config->model_type != NULL ? " is not known" : "missing", known->str);
   return TRUE;
 }
 

@@ -12,7 +12,8 @@
 
 #define HEAD_BYTES (1 << 20) /* in which a file says what it is */
 
-/* Whether an event is an action of PyTorch's runtime, or a step of Megatron's, before any is an op of pipesim. */
+/* Whether an event is an action of PyTorch's runtime, or a step of Megatron's, before any is an op of pipesim. A trace
+ * with none of them is another program's, unless it has the figures of a whole timeline, as ours do. */
 static gboolean
 is_torch (PsTrace *trace)
 {
@@ -30,7 +31,7 @@ is_torch (PsTrace *trace)
       if (ps_op_parse (name, &end, &op) && *end == '\0')
         return FALSE;
     }
-  return FALSE;
+  return trace->other == NULL;
 }
 
 static void
@@ -90,9 +91,21 @@ is_timer_log (const PsTraceFile *file)
          || g_strstr_len (file->text, length, "--- end of arguments ---") != NULL;
 }
 
+static gboolean
+is_old_log (const PsTraceFile *file)
+{
+  return g_strstr_len (file->text, (gssize)MIN (file->length, HEAD_BYTES), PS_OLD_TIMERS_HEADING) != NULL;
+}
+
 static GPtrArray *
 parse (const char *where, const PsTraceFile *files, guint n, GError **error)
 {
+  if (is_old_log (&files[0]))
+    return ps_refuse_null (error, PS_ERROR_INPUT,
+                           "%s: is a log of Megatron-LM before 2023, whose timers ('" PS_OLD_TIMERS_HEADING
+                           "') are those of one rank; for --costs-from those of all ranks, "
+                           "--timing-log-option all, would be right",
+                           files[0].name);
   if (is_timer_log (&files[0]))
     return ps_refuse_null (
         error, PS_ERROR_INPUT,
@@ -197,7 +210,7 @@ load_texts (const char *path, GPtrArray *paths, GBytes **log, GError **error)
       if (files[i].text == NULL)
         files[i].text = "";
     }
-  if (log == NULL || paths->len > 1 || !is_timer_log (&files[0]))
+  if (log == NULL || paths->len > 1 || !is_timer_log (&files[0]) || is_old_log (&files[0]))
     return ps_timelines_parse (path, files, paths->len, error);
   *log = g_bytes_ref (g_ptr_array_index (texts, 0));
   return NULL;

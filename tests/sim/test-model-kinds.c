@@ -174,7 +174,7 @@ test_config_refused (void)
 {
   const char *const rows[][2] = {
     { "{" LLAMA, "c.json:1:*" },
-    { "{}", "c.json: model_type: '' is not known; known are: bloom *" },
+    { "{}", "c.json: model_type: missing; known are: bloom *" },
     { "{\"num_hidden_layers\":\"x\",\"model_type\":\"opt\"}", "c.json: model_type: 'opt' is not known; *" },
     { "{\"model_type\":\"gemma3\",\"text_config\":{\"hidden_size\":8,\"model_type\":\"gemma3_text\"}}",
       "c.json: text_config: model_type 'gemma3' * the object, of model_type 'gemma3_text', can be a file of its own*" },
