@@ -81,26 +81,23 @@ is_native (const PsTraceFile *file)
   return key != NULL && (events == NULL || key < events) && *file->text != '[';
 }
 
+static gboolean
+has_line (const PsTraceFile *file, const char *part)
+{
+  return g_strstr_len (file->text, (gssize)MIN (file->length, HEAD_BYTES), part) != NULL;
+}
+
 /* Megatron-LM logs its arguments, and later how long its timers ran on all ranks together. */
 static gboolean
 is_timer_log (const PsTraceFile *file)
 {
-  gssize length = (gssize)MIN (file->length, HEAD_BYTES);
-
-  return g_strstr_len (file->text, length, PS_TIMERS_HEADING) != NULL
-         || g_strstr_len (file->text, length, "--- end of arguments ---") != NULL;
-}
-
-static gboolean
-is_old_log (const PsTraceFile *file)
-{
-  return g_strstr_len (file->text, (gssize)MIN (file->length, HEAD_BYTES), PS_OLD_TIMERS_HEADING) != NULL;
+  return has_line (file, PS_TIMERS_HEADING) || has_line (file, "--- end of arguments ---");
 }
 
 static GPtrArray *
 parse (const char *where, const PsTraceFile *files, guint n, GError **error)
 {
-  if (is_old_log (&files[0]))
+  if (has_line (&files[0], PS_OLD_TIMERS_HEADING))
     return ps_refuse_null (error, PS_ERROR_INPUT,
                            "%s: is a log of Megatron-LM before 2023, whose timers ('" PS_OLD_TIMERS_HEADING
                            "') are those of one rank; for --costs-from those of all ranks, "
@@ -210,7 +207,7 @@ load_texts (const char *path, GPtrArray *paths, GBytes **log, GError **error)
       if (files[i].text == NULL)
         files[i].text = "";
     }
-  if (log == NULL || paths->len > 1 || !is_timer_log (&files[0]) || is_old_log (&files[0]))
+  if (log == NULL || paths->len > 1 || !is_timer_log (&files[0]) || has_line (&files[0], PS_OLD_TIMERS_HEADING))
     return ps_timelines_parse (path, files, paths->len, error);
   *log = g_bytes_ref (g_ptr_array_index (texts, 0));
   return NULL;
