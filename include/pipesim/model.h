@@ -175,10 +175,12 @@ typedef struct
 void ps_model_count_kinds (const PsModel *model, const PsStageShape *shape, guint count[PS_N_LAYER_KINDS]);
 
 /* Splits the layers over n_stages as evenly as possible, larger stages first; the first stage gets the embedding, the
- * last the head. shapes has room for n_stages. Fails with PS_ERROR_USAGE when n_stages > layers. */
+ * last the head. Where there are more stages than layers, the head, modules of multi-token prediction and, last, the
+ * embedding have stages of their own. shapes has room for n_stages. Fails with PS_ERROR_USAGE when n_stages is more
+ * than the units of the model. */
 gboolean ps_model_split (const PsModel *model, guint n_stages, PsStageShape *shapes, GError **error);
 
-/* Whether the shapes are those of ps_model_split. */
+/* Whether the shapes are those of ps_model_split for no more stages than layers. */
 gboolean ps_stage_shapes_are_even (const PsStageShape *shapes, guint n_stages);
 
 /* The units of the model in order, one to a shape: embedding, layers, modules of multi-token prediction, head. *n is

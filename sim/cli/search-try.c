@@ -68,6 +68,8 @@ search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *
   result = ps_search (&search, error);
   if (search.progress != NULL)
     g_printerr ("\r\033[K");
+  if (result == NULL && limit != NULL && setting->n_memory_limits == 0)
+    g_prefix_error (error, "the memory of cluster '%s' less its reserve is the limit: ", setting->cluster);
   return result;
 }
 

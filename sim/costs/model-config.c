@@ -18,6 +18,7 @@ typedef struct
   gboolean qkv_bias;
   gboolean qk_norm;
   gboolean late_window; /* use_sliding_window turns windows on, in layers from max_window_layers on */
+  guint full_every;     /* as of PsModel, where there are no layer_types */
 } Architecture;
 
 static const Architecture architectures[] = {
@@ -26,7 +27,7 @@ static const Architecture architectures[] = {
   { "deepseek_v3", .mlp = PS_MLP_SWIGLU },
   { "glm4_moe", .mlp = PS_MLP_SWIGLU },
   { "gpt2", .mlp = PS_MLP_GELU, .tied = TRUE },
-  { "gpt_oss", .mlp = PS_MLP_SWIGLU, .qkv_bias = TRUE },
+  { "gpt_oss", .mlp = PS_MLP_SWIGLU, .qkv_bias = TRUE, .full_every = 2 },
   { "kimi_k2", .mlp = PS_MLP_SWIGLU },
   { "llama", .mlp = PS_MLP_SWIGLU },
   { "mistral", .mlp = PS_MLP_SWIGLU },
@@ -41,32 +42,15 @@ static const Architecture architectures[] = {
 
 /* A key with one of these words is about layers. A file with such a key that is not read here, and that is not off, is
  * refused: it may say another model. */
-static const char *const layer_words[]
-    = { "_dim", "attention", "attn",  "audio",  "bias",   "block",  "conv",  "dense",  "embd",  "embed", "expert",
-        "ffn",  "forward",   "head",  "hidden", "inter",  "kv_",    "layer", "lora",   "mamba", "mlp",   "moe",
-        "mtp",  "norm",      "query", "rank",   "shared", "sparse", "ssm",   "vision", "vocab", "width", "window" };
+#define LAYER_WORDS                                                                                                    \
+  "_dim attention attn audio bias block conv dense embd embed expert ffn forward head hidden inter kv_ layer lora "    \
+  "mamba mlp moe mtp norm query rank shared sparse ssm vision vocab width window"
 
 /* Keys with one of these change neither sizes nor work. */
-static const char *const harmless_words[] = { "coef",
-                                              "drop",
-                                              "eps",
-                                              "init",
-                                              "loss",
-                                              "position",
-                                              "rotary",
-                                              "apply_residual_connection_post_layernorm",
-                                              "attention_softmax_in_fp32",
-                                              "attn_implementation",
-                                              "experts_per_token",
-                                              "flash_att",
-                                              "hidden_act",
-                                              "norm_topk_prob",
-                                              "output_attentions",
-                                              "output_hidden_states",
-                                              "qk_head_dim",
-                                              "reorder_and_upcast_attn",
-                                              "scale_attn_",
-                                              "skip_bias_add" };
+#define HARMLESS_WORDS                                                                                                 \
+  "coef drop eps init loss position rope_ rotary apply_residual_connection_post_layernorm attention_softmax_in_fp32 "  \
+  "attn_implementation experts_per_token flash_att hidden_act norm_topk_prob output_attentions output_hidden_states "  \
+  "qk_head_dim reorder_and_upcast_attn scale_attn_ skip_bias_add"
 
 /* The model that a file describes, and keys of the file that are no fields of a model. */
 typedef struct
@@ -215,31 +199,29 @@ read_dense_layers (Config *config, const char *key, PsJsonReader *reader, GError
 }
 
 static gboolean
-has_word (const char *key, const char *const *words, guint n)
+has_word (const char *key, const char *list)
 {
-  for (guint i = 0; i < n; i++)
-    if (strstr (key, words[i]) != NULL)
-      return TRUE;
-  return FALSE;
+  g_auto (GStrv) words = g_strsplit (list, " ", -1);
+  guint i = 0;
+
+  while (words[i] != NULL && strstr (key, words[i]) == NULL)
+    i++;
+  return words[i] != NULL;
 }
 
 /* null, false, 0, or empty. */
 static gboolean
 is_off (const char *value)
 {
-  static const char *const offs[] = { "null", "false", "\"\"", "[]", "{}" };
-
-  for (guint i = 0; i < G_N_ELEMENTS (offs); i++)
-    if (g_str_has_prefix (value, offs[i]))
-      return TRUE;
-  return g_ascii_isdigit (*value) && g_ascii_strtod (value, NULL) == 0;
+  return g_str_has_prefix (value, "null") || g_str_has_prefix (value, "false") || g_str_has_prefix (value, "\"\"")
+         || g_str_has_prefix (value, "[]") || g_str_has_prefix (value, "{}")
+         || (g_ascii_isdigit (*value) && g_ascii_strtod (value, NULL) == 0);
 }
 
 static gboolean
 skip_key (Config *config, const char *key, PsJsonReader *reader, GError **error)
 {
-  if (*key != '_' && has_word (key, layer_words, G_N_ELEMENTS (layer_words))
-      && !has_word (key, harmless_words, G_N_ELEMENTS (harmless_words)) && !is_off (reader->at))
+  if (*key != '_' && has_word (key, LAYER_WORDS) && !has_word (key, HARMLESS_WORDS) && !is_off (reader->at))
     return refuse (config, key, "is not known, and may change the layers; without it the others are read", error);
   ps_json_skip_value (reader);
   return TRUE;
@@ -253,10 +235,10 @@ read_key (Config *config, const char *key, PsJsonReader *reader, GError **error)
   for (guint i = 0; i < config->n_fields; i++)
     if (is_named (&config->fields[i], key))
       return read_field (config, i, key, reader, error);
-  if (g_str_equal (key, "torch_dtype") || g_str_equal (key, "dtype"))
-    return read_text (config, key, reader, &config->dtype, error);
-  if (is_off (reader->at) && !g_str_equal (key, "use_sliding_window") && !g_str_equal (key, "max_window_layers"))
+  if (g_str_has_prefix (reader->at, "null"))
     ps_json_skip_value (reader);
+  else if (g_str_equal (key, "torch_dtype") || g_str_equal (key, "dtype"))
+    return read_text (config, key, reader, &config->dtype, error);
   else if (g_str_equal (key, "shared_expert_intermediate_size"))
     return read_integer (config, key, reader, &config->shared_width, error);
   else if (g_str_equal (key, "max_window_layers"))
@@ -341,8 +323,9 @@ find_architecture (Config *config, GError **error)
                       "model_type %s, can be a file of its own; known are:%s",
                       config->where, quoted, inner, known->str);
   if (config->architecture == NULL)
-    return ps_refuse (error, PS_ERROR_INPUT, "%s: model_type: %s is not known; known are:%s", config->where, quoted,
-                      known->str);
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: model_type: %s%s; known are:%s", config->where,
+                      config->model_type != NULL ? quoted : "",
+                      config->model_type != NULL ? " is not known" : "missing", known->str);
   return TRUE;
 }
 
@@ -414,6 +397,8 @@ fill_window (Config *config, GError **error)
       || (architecture->late_window && config->n_types == 0
           && (!config->use_window || config->window_layers >= model->layers)))
     model->window = 0;
+  if (config->n_types == 0)
+    model->full_every = architecture->full_every;
   if (model->window == 0)
     model->full_every = 0;
   return model->window == 0 || config->n_types > 0 || !architecture->late_window || config->window_layers == 0

@@ -119,7 +119,7 @@ write_spec (const PsLayoutSpace *space, const PsModel *model, const PsCluster *c
   g_string_append_printf (spec, "model = %s\nprecision = %s\ncluster = %s\n", question->model,
                           ps_precision_name (model->precision), question->cluster);
   add_sizes (question, model, spec);
-  add_divisors ("devices", n_gpus, model->layers, spec);
+  add_divisors ("devices", n_gpus, model->layers + 2, spec);
   add_divisors ("replicas", n_gpus, n_gpus, spec);
   add_tensors (question, model, cluster->devices_per_node, spec);
   add_powers ("context", question->context, model->sequence, 2, model->sequence / USUAL_SEQUENCE, spec);
@@ -313,14 +313,16 @@ even_costs (const PsSetting *setting)
   return ps_setting_costs (&even, setting->n_devices, 1, NULL);
 }
 
-/* Asks for the schedules' own numbers (0), and on several devices for 2, 4, 8 and all that cut the layers evenly. */
+/* Asks for the schedules' own numbers (0), and on several devices for 2, 4, 8 and all that cut the layers evenly, or
+ * the layers with embedding and loss. */
 static gboolean
 are_chunks_asked (guint layers, guint n_devices, guint n_chunks)
 {
   guint n_stages = n_devices * n_chunks;
 
   return n_chunks == 0
-         || (n_devices > 1 && n_stages <= layers && (layers % n_stages == 0 || (n_chunks & (n_chunks - 1)) == 0));
+         || (n_devices > 1 && n_stages <= layers + 2
+             && (layers % n_stages == 0 || (layers + 2) % n_stages == 0 || (n_chunks & (n_chunks - 1)) == 0));
 }
 
 /* TRUE if all GPUs have work, and state is spread over replicas as asked, if there are any. */

@@ -1,5 +1,5 @@
 /* setting-devices.c - what a setting says of its devices: memory, speed, and how transfers between them go. */
-#include <pipesim/sources.h>
+#include <pipesim/setting.h>
 
 guint
 ps_setting_zero (const PsSetting *setting)
@@ -117,7 +117,7 @@ cluster_memory (const PsSetting *setting, gint64 *memory, gint64 *reserve, GErro
     framework = setting->known_model->framework;
   else if (framework == PS_FRAMEWORK_NONE && setting->model != NULL)
     {
-      model = ps_setting_model (setting, error);
+      model = ps_model_load (setting->model, error);
       if (model == NULL)
         return FALSE;
       framework = model->framework;

@@ -16,6 +16,27 @@ test_flops (void)
   g_assert_cmpfloat (ps_layout_step_flops (model, 32), ==, 32 * 3095396352.0);
 }
 
+/* More GPUs than one pipeline can have devices. */
+static void
+test_large (void)
+{
+  char *schedules[] = { (char *)"1f1b", NULL };
+  const PsLayoutQuestion question = { .model = "llama-3-405b",
+                                      .cluster = "h100-80gb",
+                                      .n_gpus = 1 << 17,
+                                      .tensor = 8,
+                                      .context = 1,
+                                      .zero = 1,
+                                      .global_batch = 1 << 17,
+                                      .reserve = PS_LAYOUT_USUAL_RESERVE,
+                                      .schedules = schedules,
+                                      .top = 1 };
+  g_autoptr (PsLayouts) layouts = find (&question);
+  const PsLayout *best = &g_array_index (layouts->best, PsLayout, 0);
+
+  g_assert_cmpuint (best->n_devices * best->n_tensor * best->n_replicas, ==, 1 << 17);
+}
+
 /* 80 GB: a sixteenth is 5 GB, as much as driver and NCCL. 180 GB: 11.25 GB and 5 GB; 1.6 GB: twice a sixteenth. A plan
  * within so much memory less the reserve is the plan within the rest. */
 static void
@@ -287,6 +308,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/layouts/flops", test_flops);
   g_test_add_func ("/layouts/reserve", test_reserve);
+  g_test_add_func ("/layouts/large", test_large);
   g_test_add_func ("/layouts/one-gpu", test_one_gpu);
   g_test_add_func ("/layouts/threads", test_threads);
   g_test_add_func ("/layouts/bounds", test_bounds);

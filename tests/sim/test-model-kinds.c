@@ -103,7 +103,8 @@ test_config_read (void)
 {
   const char *text = "{" LLAMA ",\"torch_dtype\":\"float16\",\"some\":[1,{\"more\":2}],"
                      "\"mlp_bias\":false,\"rms_norm_eps\":1e-5,\"attention_dropout\":0.1,\"hidden_act\":\"silu\","
-                     "\"_attn_implementation\":\"sdpa\",\"layer_skip\":null,\"head_count\":0.0}";
+                     "\"mlp_only_layers\":null,\"max_window_layers\":null,\"_attn_implementation\":\"sdpa\",\"layer_"
+                     "skip\":null,\"head_count\":0.0}";
   g_autoptr (PsModel) model = ps_model_parse ("models/config.json", text, strlen (text), NULL);
   g_autoptr (PsModel) named = ps_model_parse ("models/mine.json", text, strlen (text), NULL);
 
@@ -135,29 +136,31 @@ test_config_counts (void)
   {
     const char *text;
     gint64 parameters;
-    guint window;
+    guint window, full_every;
   } rows[] = {
-    { "{" QWEN3_MOE "}", 8 * (197248 + 1576960) + 512256, 0 },
-    { "{" QWEN3_MOE ",\"mlp_only_layers\":[]}", 8 * (197248 + 1576960) + 512256, 0 },
-    { "{\"mlp_only_layers\":[0,1,2,3]," QWEN3_MOE "}", 11543808, 0 },
-    { "{" QWEN3_MOE ",\"decoder_sparse_step\":1,\"sliding_window\":null}", 8 * (197248 + 1576960) + 512256, 0 },
+    { "{" QWEN3_MOE "}", 8 * (197248 + 1576960) + 512256, 0, 0 },
+    { "{" QWEN3_MOE ",\"mlp_only_layers\":[]}", 8 * (197248 + 1576960) + 512256, 0, 0 },
+    { "{\"mlp_only_layers\":[0,1,2,3]," QWEN3_MOE "}", 11543808, 0, 0 },
+    { "{" QWEN3_MOE ",\"decoder_sparse_step\":1,\"sliding_window\":null}", 8 * (197248 + 1576960) + 512256, 0, 0 },
     { "{" QWEN2_MOE ",\"shared_expert_intermediate_size\":384}",
-      8 * (4 * 65536 + 4 * 256 + 256 + 18 * 147456 + 16 * 256) + 512256, 0 },
+      8 * (4 * 65536 + 4 * 256 + 256 + 18 * 147456 + 16 * 256) + 512256, 0, 0 },
     { "{" QWEN2_MOE ",\"shared_expert_intermediate_size\":0}",
-      8 * (4 * 65536 + 4 * 256 + 256 + 16 * 147456 + 16 * 256) + 512256, 0 },
-    { "{" QWEN ("qwen2") ",\"sliding_window\":64}", 8 * (4 * 65536 + 5 * 256 + 786432) + 512256, 0 },
+      8 * (4 * 65536 + 4 * 256 + 256 + 16 * 147456 + 16 * 256) + 512256, 0, 0 },
+    { "{" QWEN ("qwen2") ",\"sliding_window\":64}", 8 * (4 * 65536 + 5 * 256 + 786432) + 512256, 0, 0 },
     { "{" QWEN ("qwen2") ",\"sliding_window\":64,\"use_sliding_window\":true,\"max_window_layers\":8}",
-      8 * (4 * 65536 + 5 * 256 + 786432) + 512256, 0 },
+      8 * (4 * 65536 + 5 * 256 + 786432) + 512256, 0, 0 },
     { "{" QWEN ("qwen2") ",\"sliding_window\":64,\"use_sliding_window\":true,\"max_window_layers\":0}",
-      8 * (4 * 65536 + 5 * 256 + 786432) + 512256, 64 },
-    { "{" QWEN ("mistral") ",\"sliding_window\":64}", 8 * (4 * 65536 + 2 * 256 + 786432) + 512256, 64 },
+      8 * (4 * 65536 + 5 * 256 + 786432) + 512256, 64, 0 },
+    { "{" QWEN ("gpt_oss") ",\"num_experts\":16,\"num_experts_per_tok\":2,\"sliding_window\":64}",
+      8 * (4 * 65536 + 5 * 256 + 16 * 786432 + 16 * 256) + 512256, 64, 2 },
+    { "{" QWEN ("mistral") ",\"sliding_window\":64}", 8 * (4 * 65536 + 2 * 256 + 786432) + 512256, 64, 0 },
     /* GLM-4.5-Air */
     { "{\"model_type\":\"glm4_moe\",\"attention_bias\":true,\"head_dim\":128,\"hidden_size\":4096,"
       "\"intermediate_size\":10944,\"max_position_embeddings\":131072,\"moe_intermediate_size\":1408,"
       "\"num_attention_heads\":96,\"n_routed_experts\":128,\"n_shared_experts\":1,\"num_experts_per_tok\":8,"
       "\"first_k_dense_replace\":1,\"num_hidden_layers\":46,\"num_key_value_heads\":8,\"use_qk_norm\":false,"
       "\"tie_word_embeddings\":false,\"vocab_size\":151552}",
-      106852245504, 0 },
+      106852245504, 0, 0 },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
@@ -166,6 +169,7 @@ test_config_counts (void)
 
       g_assert_cmpint (ps_model_parameters (model), ==, rows[i].parameters);
       g_assert_cmpuint (model->window, ==, rows[i].window);
+      g_assert_cmpuint (model->full_every, ==, rows[i].full_every);
     }
 }
 
@@ -174,7 +178,7 @@ test_config_refused (void)
 {
   const char *const rows[][2] = {
     { "{" LLAMA, "c.json:1:*" },
-    { "{}", "c.json: model_type: '' is not known; known are: bloom *" },
+    { "{}", "c.json: model_type: missing; known are: bloom *" },
     { "{\"num_hidden_layers\":\"x\",\"model_type\":\"opt\"}", "c.json: model_type: 'opt' is not known; *" },
     { "{\"model_type\":\"gemma3\",\"text_config\":{\"hidden_size\":8,\"model_type\":\"gemma3_text\"}}",
       "c.json: text_config: model_type 'gemma3' * the object, of model_type 'gemma3_text', can be a file of its own*" },
