@@ -103,8 +103,8 @@ double ps_layout_step_flops (const PsModel *model, gint64 global_batch);
  * - p no more than layers, embedding and loss; t as ps_tensor_check and the nodes allow; b = 1, 2, 4, 8, 16; all
  * recomputations;
  * - all schedules with their own number of chunks v. Schedules that take others also with v = 2, 4, 8 and every v up to
- *   8 that cuts the layers evenly, or these with embedding and loss. One schedule for p = 1, where there is no
- * pipeline.
+ *   8 that cuts the layers evenly, or these with embedding and loss. For p = 1, where there is no pipeline, the fastest
+ *   stands for all.
  *
  * Two bounds save predictions and change no answer: the weights of a pipeline against its memory, and the work of a
  * step spread evenly over p against the last of the best. Settings that do not fit are no answer; when none fits, best

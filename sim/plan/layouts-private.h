@@ -8,9 +8,8 @@
 /* The schedules of a cell, by their number of chunks. */
 enum
 {
-  PS_LAYOUT_OWN,    /* all schedules, with their own numbers of chunks */
-  PS_LAYOUT_SINGLE, /* one device has no pipeline: one schedule is enough */
-  PS_LAYOUT_CHUNKS, /* a kind v >= this: schedules run with v chunks although their own number is another */
+  PS_LAYOUT_OWN,        /* all schedules, with their own numbers of chunks */
+  PS_LAYOUT_CHUNKS = 2, /* a kind v >= this: schedules run with v chunks although their own number is another */
   PS_LAYOUT_KINDS = 9
 };
 
@@ -18,7 +17,7 @@ enum
 typedef struct
 {
   guint64 first;   /* point of the first schedule */
-  guint kind;      /* PS_LAYOUT_..., or a number of chunks */
+  guint kind;      /* PS_LAYOUT_OWN, or a number of chunks */
   gint64 floor_ns; /* no schedule of the cell is faster */
   gint64 alone_ns; /* nor is one without overlapped pairs */
 } PsLayoutCell;

@@ -203,16 +203,6 @@ take_cluster (PsLayoutSpace *space, PsFramework framework, const PsCluster *clus
 
 /* Schedules */
 
-/* 1F1B if it is among them: a reader expects it of a single device. */
-static guint
-choose_single (const GPtrArray *schedules)
-{
-  for (guint i = 0; i < schedules->len; i++)
-    if (g_str_equal (((PsSweepValue *)schedules->pdata[i])->text, "1f1b"))
-      return i;
-  return 0;
-}
-
 static gboolean
 takes_chunks (const char *schedule, guint n_chunks)
 {
@@ -246,7 +236,6 @@ list_schedules (PsLayoutSpace *space)
   for (guint i = 0; i < schedules->len; i++)
     space->pairs[i] = has_pairs (((PsSweepValue *)schedules->pdata[i])->text);
   memset (space->takes, 1, schedules->len);
-  space->takes[PS_LAYOUT_SINGLE * schedules->len + choose_single (schedules)] = 1;
   for (guint v = PS_LAYOUT_CHUNKS; v < PS_LAYOUT_KINDS; v++)
     for (guint i = 0; i < schedules->len; i++)
       space->takes[v * schedules->len + i] = takes_chunks (((PsSweepValue *)schedules->pdata[i])->text, v);
@@ -313,15 +302,15 @@ even_costs (const PsSetting *setting)
   return ps_setting_costs (&even, setting->n_devices, 1, NULL);
 }
 
-/* Asks for the schedules' own numbers (0), and on several devices for 2, 4, 8 and all that cut the layers evenly, or
- * the layers with embedding and loss. */
+/* Asks for the schedules' own numbers (0), and for 2, 4, 8 and all that cut the layers evenly, or the layers with
+ * embedding and loss. */
 static gboolean
 are_chunks_asked (guint layers, guint n_devices, guint n_chunks)
 {
   guint n_stages = n_devices * n_chunks;
 
   return n_chunks == 0
-         || (n_devices > 1 && n_stages <= layers + 2
+         || (n_stages <= layers + 2
              && (layers % n_stages == 0 || (layers + 2) % n_stages == 0 || (n_chunks & (n_chunks - 1)) == 0));
 }
 
@@ -342,7 +331,7 @@ add_cell (PsLayoutSpace *space, guint64 first, PsSweepPoint *point)
   PsLayouts *layouts = space->layouts;
   const PsSetting *setting = &point->setting;
   gint64 each = (gint64)MAX (ps_sweep_microbatch_size (setting), 1) * setting->n_replicas;
-  PsLayoutCell cell = { .first = first, .kind = setting->n_devices == 1 ? PS_LAYOUT_SINGLE : setting->n_chunks };
+  PsLayoutCell cell = { .first = first, .kind = setting->n_chunks };
   guint m = (guint)MIN (point->global_batch / each, PS_MAX_MICROBATCHES), n;
 
   n = ps_layout_space_count (space, cell.kind);

@@ -112,6 +112,8 @@ ps_draws_init (PsDraws *draws, const PsRecurrence *recurrence, const PsCosts *co
                  all || (part != NULL && ps_part_of_transfer (part, &recurrence->transfer[i], costs) > 0));
   for (guint i = 1; i < recurrence->n_transfer_classes; i++)
     find_row (draws, &draws->transfer[i], PS_N_OP_KINDS * costs->n_stages);
+  for (guint i = 0; i < recurrence->n_steps; i++)
+    draws->op[recurrence->steps[i].op].host_ns = ps_host_time_sum (ps_step_host_time (recurrence->program, costs, i));
   list_draws (draws);
 }
 
@@ -248,7 +250,8 @@ apply_slowness (PsLuck *luck, guint index)
     luck->slowness[(gsize)slowness->a * LANES + lane] *= factors[lane];
   for (gsize i = 1; i < recurrence->n_op_classes; i++)
     for (guint lane = 0; lane < LANES && slows (slowness, recurrence->op[i].device, recurrence->op[i].device); lane++)
-      luck->op_ns[i * LANES + lane] *= factors[lane];
+      luck->op_ns[i * LANES + lane]
+          += (factors[lane] - 1) * (luck->op_ns[i * LANES + lane] - (double)luck->draws->op[i].host_ns);
   for (gsize i = 1; i < recurrence->n_transfer_classes; i++)
     for (guint lane = 0; lane < LANES && slows (slowness, recurrence->transfer[i].from, recurrence->transfer[i].to);
          lane++)

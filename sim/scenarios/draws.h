@@ -11,6 +11,7 @@
 typedef struct
 {
   gint64 base_ns;
+  gint64 host_ns;         /* part of it that no slow device and no speed changes */
   const GArray *measured; /* of double; NULL: none */
   gboolean jitters;
   gboolean apart;   /* it takes time, but none that jitters by the table of PsJitter */

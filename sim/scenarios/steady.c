@@ -45,14 +45,20 @@ static void
 make_op (const Block *block, guint step, gint64 *ns)
 {
   const double *speed = block->steady->speed;
-  guint device = block->luck->draws->recurrence->program->steps[step].device;
+  const PsDraws *draws = block->luck->draws;
+  guint device = draws->recurrence->program->steps[step].device;
+  gint64 host_ns = draws->op[draws->recurrence->steps[step].op].host_ns;
 
   ps_luck_op (block->luck, step, ns);
   if (speed == NULL || speed[device] == 1)
     return;
   ps_luck_flush (block->luck);
   for (guint lane = 0; lane < LANES; lane++)
-    ns[lane] = llrint ((double)ns[lane] / speed[device]);
+    {
+      gint64 host = MIN (host_ns, ns[lane]);
+
+      ns[lane] = host + llrint ((double)(ns[lane] - host) / speed[device]);
+    }
 }
 
 static void

@@ -321,12 +321,13 @@ is_as_good (const PsPrediction *b, const PsPrediction *a)
 }
 
 /* Predicts the schedule; NULL: that of the name. The best order of microbatches is the best of four: the one that is
- * best by the relaxation engine, and the three others. All are priced as the setting asks. */
+ * best by the relaxation engine, and the three others. All are priced as the setting asks; some may deadlock. */
 static PsPrediction *
 predict_order (PsPredictor *predictor, const char *name_or_file, const PsSchedule *schedule, GError **error)
 {
   const PsSetting *setting = predictor->setting;
   gboolean any = setting->lengths != NULL && setting->microbatch_order == PS_ORDER_BEST;
+  g_autoptr (GError) reason = NULL;
   PsPrediction *best = NULL;
 
   for (PsMicrobatchOrder order = any ? PS_ORDER_GIVEN : setting->microbatch_order; order <= setting->microbatch_order;
@@ -337,19 +338,19 @@ predict_order (PsPredictor *predictor, const char *name_or_file, const PsSchedul
 
       predictor->order = order;
       if (schedule != NULL)
-        prediction->program = lower (predictor, ps_schedule_copy (schedule), name_or_file, error);
+        prediction->program = lower (predictor, ps_schedule_copy (schedule), name_or_file, &reason);
       else
-        shared = take_program (predictor, name_or_file, prediction, error);
-      if (prediction->program == NULL || !run (predictor, shared, prediction, error))
+        shared = take_program (predictor, name_or_file, prediction, &reason);
+      if (prediction->program == NULL || !run (predictor, shared, prediction, &reason))
+        g_clear_error (order < setting->microbatch_order ? &reason : NULL);
+      else if (best == NULL || is_as_good (prediction, best))
         {
-          g_clear_pointer (&best, ps_prediction_free);
-          break;
+          ps_prediction_free (best);
+          best = g_steal_pointer (&prediction);
         }
-      if (best != NULL && !is_as_good (prediction, best))
-        continue;
-      ps_prediction_free (best);
-      best = g_steal_pointer (&prediction);
     }
+  if (best == NULL)
+    g_propagate_error (error, g_steal_pointer (&reason));
   return best;
 }
 
