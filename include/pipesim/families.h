@@ -62,6 +62,10 @@ char **ps_family_names (char *const *asked);
 PsSchedule *ps_family_generate (const PsFamily *family, const PsFamilySetting *setting,
                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
+/* The size of the groups in which a family with groups runs microbatches (groups.c): group_size, or where that is 0 the
+ * smallest one allowed. `least` is the smallest that the family runs without waiting: p, half of it for gis. */
+guint ps_family_group_size (const PsFamilySetting *setting, guint least);
+
 /* A schedule on a V of two chunks that repeats a block of slots, as V-Half and V-Min do: an op takes one slot, and each
  * microbatch comes six slots after the one before. wait: [4 * n_devices], by way (F down, F up, B down, B up) and
  * device, slots that an op waits there before it takes the next one that is free in all periods. Eager, ops may run

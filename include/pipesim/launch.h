@@ -1,13 +1,19 @@
-/* launch.h - a run as training frameworks are told of it: launch flags and configuration keys. Names of options are
- * those of
+/* launch.h - a run as training frameworks are told of it: launch flags and configuration keys, and what a framework
+ * asks of a run. Names of options are those of
  *
- * - megatron: Megatron-LM (megatron/training/arguments.py, core v0.16). Even layouts that divide are given by numbers
- * of layers, all others by --pipeline-model-parallel-layout (layout-string.h).
- * - torchtitan: torchtitan v0.2 (torchtitan/config/job_config.py), TOML. A schedule that PyTorch has no class for comes
- * as a CSV (formats.h, torch-compute), if its placement is loop: torchtitan places CSV schedules in a loop. Modules are
- * named as in torchtitan's Llama models. v0.3 has the same keys in Python, and lm_head for output.
+ * - megatron: Megatron-LM 0.16 to 0.19 (megatron/training/arguments.py), flags; the model's definition among them. Even
+ * layouts that divide are given by numbers of layers, all others by --pipeline-model-parallel-layout (layout-string.h).
+ * - torchtitan: torchtitan 0.3 (torchtitan/config/configs.py), words of the command line: --section.key VALUE. A
+ * schedule that PyTorch has no class for, or whose class refuses the number of microbatches or takes another group,
+ * comes as a CSV (formats.h, torch-compute), if its placement is loop: torchtitan places CSV schedules in a loop.
+ * Modules are named as in torchtitan's Llama models.
+ * - torchtitan-0.2: the same keys as TOML (torchtitan/config/job_config.py); the head is output there, lm_head in 0.3.
  * - deepspeed: DeepSpeed 0.17 to 0.19 (deepspeed/runtime/pipe/module.py), Python and JSON. PipelineModule knows no
  * uneven layout: `parts` is for a subclass that overrides _partition_layers.
+ *
+ * Form: a comment has a line of its own, which begins with #. One of them is "# launch: COMMAND", the command on each
+ * node with the environment variables before it; "# pipesim schedule convert ..." makes the CSV. All other lines are
+ * what the framework reads: of megatron and torchtitan words as a shell splits them, to go after the command.
  */
 #ifndef PIPESIM_LAUNCH_H
 #define PIPESIM_LAUNCH_H
@@ -18,14 +24,23 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  const PsSetting *setting; /* GPUs of a device, replicas, ZeRO, recomputation, groups */
-  const PsModel *model;
-  const PsStageShape *shapes; /* [n_devices * n_chunks] */
+  const PsSetting *setting;   /* GPUs of a device, replicas, ZeRO, recomputation, groups */
+  const PsModel *model;       /* NULL: not known */
+  const PsStageShape *shapes; /* [n_devices * n_chunks]; NULL: not known */
   guint n_devices;
   guint n_chunks;
   const char *schedule;    /* family or file, as it was named; NULL: not known, only the stages are told */
-  const PsSchedule *order; /* the schedule itself; NULL like its name */
+  const PsSchedule *order; /* the schedule itself; NULL: not known */
 } PsLaunch;
+
+/* The options of a command that prints a launch. */
+typedef struct
+{
+  char *to;       /* a framework; NULL: no launch is asked for */
+  gboolean force; /* also where the run does not fit memory */
+} PsLaunchChoice;
+
+extern const PsOption ps_launch_rows[];
 
 /* The names of all frameworks; *n of them. */
 const char *const *ps_launch_frameworks (guint *n);
@@ -33,17 +48,45 @@ const char *const *ps_launch_frameworks (guint *n);
 /* Checks the name of a framework, for rows of options. Errors: those of ps_parse_name. */
 gboolean ps_launch_parse (const char *where, const char *text, guint *framework, GError **error);
 
-/* The text for that framework, of lines. Errors: PS_ERROR_USAGE where there is no such framework, where the schedule
- * does not run in it, or where the model has modules of multi-token prediction that it does not know. Free with g_free.
- */
+/* Lets --to imply --framework, where memory is counted for that framework. Errors: PS_ERROR_USAGE where another one was
+ * given. */
+gboolean ps_launch_imply (const char *to, PsFramework *framework, GError **error);
+
+/* The text for that framework, of lines. Errors: PS_ERROR_USAGE where there is no such framework, or where it does not
+ * run that. Free with g_free. */
 char *ps_launch_write (const char *framework, const PsLaunch *launch, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The same for a prediction of costs that are those of a model. */
-char *ps_launch_prediction (const char *framework, const PsSetting *setting, const char *schedule,
+/* The same for a prediction of costs that are those of a model. Errors besides: PS_ERROR_SCHEDULE where it does not fit
+ * memory, unless choice->force. */
+char *ps_launch_prediction (const PsLaunchChoice *choice, const PsSetting *setting, const char *schedule,
                             const PsPrediction *prediction, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The frameworks that have a family by a name of their own: "megatron, torchtitan"; "" for none. Free with g_free. */
-char *ps_launch_runs_in (const char *family);
+/* The setting's run of a family as far as it is known without its order: its stages where the setting names a model.
+ * setting and family live longer. */
+typedef struct
+{
+  PsLaunch launch;
+  PsModel *model; /* of launch */
+  PsStageShape *shapes;
+} PsLaunchQuestion;
+
+void ps_launch_ask (const PsSetting *setting, const char *family, PsLaunchQuestion *question);
+void ps_launch_question_clear (PsLaunchQuestion *question);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsLaunchQuestion, ps_launch_question_clear)
+
+/* Why a framework (of ps_launch_frameworks, pytorch or colossalai), which knows the family by a name of its own, does
+ * not run that: "-m 3: ..."; NULL: it does. Free with g_free. */
+char *ps_launch_refusal (const char *framework, const PsLaunch *launch);
+
+/* Whether a framework has the family by a name of its own. */
+gboolean ps_launch_knows (const char *framework, const char *family);
+
+/* The frameworks that know the schedule by a name of their own and run that: "megatron, torchtitan"; "" for none. Free
+ * with g_free. */
+char *ps_launch_runs_in (const PsLaunch *launch);
+
+/* The refusals of the frameworks that know the schedule: "megatron: -m 3: ...". Free with g_ptr_array_unref. */
+GPtrArray *ps_launch_lint (const PsLaunch *launch);
 
 G_END_DECLS
 

@@ -20,12 +20,14 @@ typedef struct
   guint context;         /* c; 0: 1, and with sequences of more than 4096 tokens 2, 4, ... to so many of each 4096 */
   guint experts;         /* GPUs that share the experts; 0: 1, 8, 16, 32 and 64, as the experts allow */
   PsFramework framework; /* whose habits decide what memory holds; none: the model's own */
+  const char *runner;    /* of ps_launch_frameworks: layouts that it does not run come after those that it runs; NULL:
+                            all are alike */
   gint64 global_batch;   /* sequences per step */
   gint64 memory_limit;   /* bytes per GPU; 0: the cluster's */
   gint64 reserve;        /* bytes of them that stay free; PS_LAYOUT_USUAL_RESERVE: ps_memory_reserve */
   guint zero;            /* the stage of ZeRO that spreads state over the replicas, where there are some; 0: none */
   char **schedules;      /* families; NULL: all that are synchronous */
-  guint top;             /* number of layouts wanted, the best ones */
+  guint top;             /* number of layouts wanted, the best ones; with a runner also of those that it does not run */
   gboolean fold;         /* settings with the same p, t, c, e and d are one: the fastest */
   guint n_jobs;          /* threads; 0: 1. The answer is the same for any number */
 } PsLayoutQuestion;
@@ -47,6 +49,7 @@ typedef struct
   char *schedule;
   char *near;            /* other schedules of the same p, t, c, e and d, no slower than PS_LAYOUT_NEAR times the step,
                             the fastest first: "zb-v, 1f1b"; NULL: there is none, or fold is not asked for */
+  gboolean not_run;      /* the question's runner has no name for the schedule, or refuses the run */
   gboolean asynchronous; /* its gradients are of older weights: another training */
   char *profile;         /* measured costs that it is from; NULL: none */
   guint n_devices;       /* p */
@@ -72,7 +75,8 @@ typedef struct
 /* The layouts that were tried, and the best of them. Every setting of the space counts once. */
 typedef struct
 {
-  GArray *best; /* PsLayout, the fastest first; equal ones by p, t, b, recomputation, schedule, chunks */
+  GArray *best; /* PsLayout, the fastest first, equal ones by p, t, b, recomputation, schedule, chunks; those that the
+                   runner does not run after all others, and as many as they at most */
   guint64 n_settings;
   guint64 n_fit;        /* predicted, and fit the memory */
   guint64 n_too_large;  /* predicted, and do not */

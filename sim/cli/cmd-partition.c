@@ -37,7 +37,7 @@ static const PsOption rows[] = {
   PS_OPTION ("print-costs", 0, PS_FLAG (Options, print_costs), NULL,
              "Print only the costs of the stages, as predict --costs takes them", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("to", 0, PS_TEXT (Options, to), "FRAMEWORK",
-             "Print only what megatron, torchtitan or deepspeed take for the stages of a model",
+             "Print only what megatron, torchtitan, torchtitan-0.2 or deepspeed take for the stages of a model",
              .parse = ps_launch_parse, .group = PS_GROUP_OUTPUT),
   PS_OPTION_INCLUDE_AT (Options, partition.setting, ps_setting_options, PS_FIELD_NOT_PARTITION),
   PS_OPTION_END,

@@ -16,7 +16,7 @@ typedef struct
   char *reserve;
   gboolean every;
   guint rank; /* --explain; 0: not given */
-  char *to;
+  PsLaunchChoice launch;
   gboolean json;
   PsColumnChoice columns;
   PsLayoutQuestion question; /* its texts are owned */
@@ -45,8 +45,8 @@ static const PsOption rows[] = {
   PS_OPTION ("experts", 0, PS_COUNT (Options, question.experts, 1, PS_MAX_GPUS), "E", "GPUs that share the experts",
              .otherwise = "1, 8, 16, 32 and 64, as the experts allow", .group = PS_GROUP_TRAINING),
   PS_OPTION ("framework", 0, PS_NAME (Options, question.framework, ps_framework), "NAME",
-             "Framework whose use of memory is counted: none, megatron or deepspeed", .otherwise = "the model's",
-             .group = PS_GROUP_TRAINING),
+             "Framework whose use of memory is counted, and whose runs alone are ranked: none, megatron or deepspeed",
+             .otherwise = "the model's memory, all runs", .group = PS_GROUP_TRAINING),
   PS_OPTION ("global-batch", 0, PS_INTEGER (Options, question.global_batch, 1, PS_MAX_MICROBATCHES), "N",
              "Sequences per step, over all replicas", .group = PS_GROUP_WHAT, .otherwise = ""),
   PS_OPTION ("memory-limit", 0, PS_SIZE (Options, question.memory_limit), "SIZE", "Memory of a GPU",
@@ -72,9 +72,7 @@ static const PsOption rows[] = {
   PS_OPTION ("explain", 0, PS_COUNT (Options, rank, 1, MAX_TOP), "RANK",
              "Print the command line that predicts the layout of this rank again", .group = PS_GROUP_OUTPUT,
              .otherwise = "none"),
-  PS_OPTION ("to", 0, PS_TEXT (Options, to), "FRAMEWORK",
-             "With --explain: print flags and keys with which megatron, torchtitan or deepspeed run it",
-             .parse = ps_launch_parse, .group = PS_GROUP_OUTPUT),
+  PS_OPTION_INCLUDE (Options, launch, ps_launch_rows),
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-plan/1)", .group = PS_GROUP_OUTPUT),
   PS_OPTION_INCLUDE (Options, columns, ps_column_rows),
   PS_OPTION_END,
@@ -89,7 +87,8 @@ static const PsCommandHelp help = {
     "per device. A single device (p = 1) has no pipeline: the fastest schedule stands for all, which may hide a\n"
     "part of the all-reduce. A row is the fastest setting of its p, t, c, e and d.\n\n"
     "within 1 % = other schedules of the same p, t, c, e and d whose step takes at most 1 % longer\n"
-    "runs in = frameworks that have the schedule by a name of their own; pipesim exec, where it runs the layout\n"
+    "runs in = frameworks that have the schedule by a name of their own and take the setting; pipesim exec, where\n"
+    "it runs the layout. With --framework or --to ranks begin with what that framework runs\n"
     "step = iteration time, all-reduce of the gradients over the replicas included\n"
     "peak memory = of a GPU\n"
     "MFU = FLOPs of the model per step / (step * GPUs * peak rate of a GPU in the model's precision); the FLOPs\n"
@@ -130,6 +129,7 @@ static const PsColumn columns[] = {
   { "bubble_ratio", "bubble of iteration", PS_COLUMN_RATIO },
   { "peak_memory_bytes", "peak memory", PS_COLUMN_SIZE },
   { "near", "within 1 %", PS_COLUMN_TEXT },
+  { "not_run", NULL, PS_COLUMN_BOOLEAN }, /* by the framework that was asked for */
   { "costs_origin", "costs", PS_COLUMN_TEXT },
   { "confidence", "confidence", PS_COLUMN_TEXT },
   { "runs_in", "runs in", PS_COLUMN_TEXT },
@@ -162,8 +162,13 @@ finish_options (Options *options, GError **error)
     return FALSE;
   if (question->n_jobs == 0)
     question->n_jobs = g_get_num_processors ();
-  if (options->to != NULL && options->rank == 0)
-    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: needs --explain RANK, the layout to run", options->to);
+  if (options->launch.to != NULL && options->rank == 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: needs --explain RANK, the layout to run", options->launch.to);
+  if (!ps_launch_imply (options->launch.to, &question->framework, error))
+    return FALSE;
+  question->runner = options->launch.to;
+  if (question->runner == NULL && question->framework != PS_FRAMEWORK_NONE)
+    question->runner = ps_framework_name (question->framework);
   if (options->rank == 0 || !options->json)
     return TRUE;
   return ps_refuse (error, PS_ERROR_USAGE, "--explain and --json: the JSON holds all command lines");
@@ -184,8 +189,10 @@ static char *
 find_runners (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout)
 {
   g_autoptr (PsSetting) setting = ps_layout_setting (question, layouts, layout);
-  g_autofree char *names = ps_launch_runs_in (layout->schedule);
+  g_auto (PsLaunchQuestion) launch = { .model = NULL };
 
+  ps_launch_ask (setting, layout->schedule, &launch);
+  g_autofree char *names = ps_launch_runs_in (&launch.launch);
   if (layout->zero >= 2
       || !ps_setting_refuse (setting, PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED | PS_FIELD_SHARED, NULL, NULL))
     return g_steal_pointer (&names);
@@ -203,11 +210,11 @@ choose_columns (const PsLayouts *layouts, PsColumn *shown)
 }
 
 static PsTable *
-make_table (const Options *options, const PsLayouts *layouts, const PsColumn *shown)
+make_table (const Options *options, const PsLayouts *layouts, guint first, guint end, const PsColumn *shown)
 {
   PsTable *table = ps_table_new (shown, G_N_ELEMENTS (columns));
 
-  for (guint i = 0; i < layouts->best->len; i++)
+  for (guint i = first; i < end; i++)
     {
       const PsLayout *layout = &g_array_index (layouts->best, PsLayout, i);
       g_autofree char *command = ps_layout_command (&options->question, layouts, layout);
@@ -234,6 +241,8 @@ make_table (const Options *options, const PsLayouts *layouts, const PsColumn *sh
       ps_table_set_integer (table, "peak_memory_bytes", layout->peak_memory_bytes);
       if (layout->near != NULL)
         ps_table_set_text (table, "near", layout->near);
+      if (options->question.runner != NULL)
+        ps_table_set_boolean (table, "not_run", layout->not_run);
       ps_table_set_text (table, "costs_origin", layout->costs_origin);
       ps_table_set_text (table, "confidence", ps_confidence_name (layout->confidence));
       if (*runs_in)
@@ -297,7 +306,7 @@ print_plan (const Options *options, const PsLayouts *layouts, GError **error)
 {
   PsColumn shown[G_N_ELEMENTS (columns)];
   g_autofree char *flops = describe_flops (layouts), *search = describe_search (layouts), *text = NULL, *page = NULL;
-  g_autofree char *head = NULL, *fitted = NULL;
+  g_autofree char *head = NULL, *fitted = NULL, *rest = NULL, *line = NULL;
   g_autofree char *memory = describe_memory (layouts);
   g_autofree char *about = describe_plan (options, layouts), *unrest = ps_unrest_to_text (layouts->unrest, "");
   const char *extra[] = { "origin",  ps_origin_name (PS_ORIGIN_SIMULATED),
@@ -308,18 +317,27 @@ print_plan (const Options *options, const PsLayouts *layouts, GError **error)
                           "machine", unrest,
                           NULL };
 
+  guint n = layouts->best->len, n_run = 0;
+  while (n_run < n && !g_array_index (layouts->best, PsLayout, n_run).not_run)
+    n_run++;
   choose_columns (layouts, shown);
-  g_autoptr (PsTable) table = make_table (options, layouts, shown);
+  g_autoptr (PsTable) table = make_table (options, layouts, 0, options->json ? n : n_run, shown);
+  g_autoptr (PsTable) others = make_table (options, layouts, n_run, n, shown);
   ps_table_choose (table, &options->columns, usual);
+  ps_table_choose (others, &options->columns, usual);
   if (options->json)
     {
       page = ps_table_to_json (table, "pipesim-plan/1", extra);
       return ps_print (page, error);
     }
-  text = ps_table_to_text (table);
+  text = n_run > 0 ? ps_table_to_text (table) : g_strdup_printf ("%s runs nothing of this\n", options->question.runner);
+  rest = n_run < n ? ps_table_to_text (others) : g_strdup ("");
   head = g_strdup_printf ("%s\n%s\n%s\n%s%s%s", about, memory, search, flops, *unrest ? "\n" : "", unrest);
   fitted = ps_fit_sentence (head, 0);
-  page = g_strconcat (fitted, text, NULL);
+  line
+      = g_strdup_printf ("%s does not run these: only what stands under runs in does, or a CSV for PyTorch's runtime\n",
+                         options->question.runner);
+  page = g_strconcat (fitted, text, n_run < n ? line : "", rest, NULL);
   return ps_print (page, error);
 }
 
@@ -328,8 +346,9 @@ print_launch (const Options *options, const PsLayouts *layouts, const PsLayout *
 {
   g_autoptr (PsSetting) setting = ps_layout_setting (&options->question, layouts, layout);
   g_autoptr (PsPrediction) prediction = ps_predict (setting, layout->schedule, error);
-  g_autofree char *text
-      = prediction != NULL ? ps_launch_prediction (options->to, setting, layout->schedule, prediction, error) : NULL;
+  g_autofree char *text = prediction != NULL
+                              ? ps_launch_prediction (&options->launch, setting, layout->schedule, prediction, error)
+                              : NULL;
 
   return text != NULL && ps_print (text, error);
 }
@@ -343,7 +362,7 @@ print_command (const Options *options, const PsLayouts *layouts, GError **error)
     return ps_refuse (error, PS_ERROR_USAGE, "--explain: '%u' is after the last, %u", options->rank,
                       layouts->best->len);
   const PsLayout *layout = &g_array_index (layouts->best, PsLayout, options->rank - 1);
-  if (options->to != NULL)
+  if (options->launch.to != NULL)
     return print_launch (options, layouts, layout, error);
   command = ps_layout_command (&options->question, layouts, layout);
   line = g_strconcat (command, "\n", NULL);

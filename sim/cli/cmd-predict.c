@@ -15,7 +15,7 @@ typedef struct
   guint microbatch_size; /* 0: not given */
   gboolean has_faster;
   char *output;
-  char *to;
+  PsLaunchChoice launch;
   PsSetting *setting;
   PsPredictShown shown;
 } Options;
@@ -29,9 +29,7 @@ static const PsOption rows[] = {
   PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE",
              "Write the simulated timeline; FILE.trace.json is a Chrome trace, FILE.gz is packed",
              .group = PS_GROUP_OUTPUT),
-  PS_OPTION ("to", 0, PS_TEXT (Options, to), "FRAMEWORK",
-             "Print only the flags and configuration keys with which megatron, torchtitan or deepspeed run it",
-             .parse = ps_launch_parse, .group = PS_GROUP_OUTPUT),
+  PS_OPTION_INCLUDE (Options, launch, ps_launch_rows),
   PS_OPTION ("memory", 0, PS_FLAG (Options, shown.memory), NULL,
              "Show what fills the memory of each device at its peak", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("explain", 0, PS_FLAG (Options, shown.explain), NULL,
@@ -97,10 +95,10 @@ take (const Options *options, PsPredictRows *rows, PsPrediction *taken, GError *
 
   if (options->output != NULL && !write_timeline (prediction, options->output, error))
     return FALSE;
-  if (options->to == NULL)
+  if (options->launch.to == NULL)
     return ps_predict_rows_take (rows, g_steal_pointer (&prediction), error);
   g_autofree char *launch
-      = ps_launch_prediction (options->to, options->setting, options->schedules[0], prediction, error);
+      = ps_launch_prediction (&options->launch, options->setting, options->schedules[0], prediction, error);
   return launch != NULL && ps_print (launch, error);
 }
 
@@ -135,15 +133,6 @@ predict (const Options *options, PsPredictor *predictor, PsPredictRows *rows, GE
 }
 
 static gboolean
-take_size (Options *options, GError **error)
-{
-  options->setting->microbatch_size = options->microbatch_size;
-  if (options->microbatch_size == 0 || options->setting->cluster != NULL)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_USAGE, "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
-}
-
-static gboolean
 check_analysis (Options *options, GError **error)
 {
   if (options->shown.explain && options->shown.several)
@@ -161,7 +150,11 @@ static gboolean
 parse_options (Options *options, int argc, char **argv, GError **error)
 {
   options->setting = ps_setting_new ();
-  if (!ps_command_parse (&help, rows, options, &argc, &argv, error) || !ps_setting_check (options->setting, error))
+  if (!ps_command_parse (&help, rows, options, &argc, &argv, error))
+    return FALSE;
+  options->setting->microbatch_size = options->microbatch_size;
+  if (!ps_launch_imply (options->launch.to, &options->setting->framework, error)
+      || !ps_setting_check (options->setting, error))
     return FALSE;
   options->shown.several
       = options->schedules != NULL && (options->schedules[1] != NULL || g_str_equal (options->schedules[0], "all"));
@@ -169,11 +162,11 @@ parse_options (Options *options, int argc, char **argv, GError **error)
     return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the schedule goes after --schedule", argv[1]);
   if (options->schedules == NULL && !options->print_costs)
     return ps_refuse (error, PS_ERROR_USAGE, "--schedule: missing; give a family, a schedule file, or all");
-  if (options->to != NULL && (options->shown.several || options->shown.json))
-    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: is for one schedule, and prints no JSON", options->to);
+  if (options->launch.to != NULL && (options->shown.several || options->shown.json))
+    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: is for one schedule, and prints no JSON", options->launch.to);
   if (options->output != NULL && options->shown.several)
     return ps_refuse (error, PS_ERROR_USAGE, "-o %s: a timeline is of one schedule, not of several", options->output);
-  return take_size (options, error) && check_analysis (options, error);
+  return check_analysis (options, error);
 }
 
 static gboolean
@@ -208,7 +201,7 @@ ps_cmd_predict (int argc, char **argv, GError **error)
   predictor = ps_predictor_new (options.setting, NULL);
   g_autoptr (PsPredictRows) rows = ps_predict_rows_new (&options.shown, options.setting, error);
   /* Text of --to or a timeline on stdout is the data; the table would spoil it. */
-  if (rows != NULL && predict (&options, predictor, rows, error) && options.to == NULL
+  if (rows != NULL && predict (&options, predictor, rows, error) && options.launch.to == NULL
       && g_strcmp0 (options.output, "-") != 0)
     ps_predict_rows_print (rows, error);
   return 0;

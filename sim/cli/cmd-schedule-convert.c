@@ -2,7 +2,6 @@
  * wrong with them. */
 #include "cmd-schedule.h"
 
-#include <pipesim/launch.h>
 #include <pipesim/report.h>
 
 static void
@@ -69,7 +68,7 @@ convert_launch (const PsScheduleOptions *options, const char *name, GError **err
 {
   g_autoptr (PsPrediction) prediction = ps_predictor_predict (options->predictor, name, error);
   g_autofree char *text
-      = prediction != NULL ? ps_launch_prediction (options->to, options->setting, name, prediction, error) : NULL;
+      = prediction != NULL ? ps_launch_prediction (&options->launch, options->setting, name, prediction, error) : NULL;
 
   return text != NULL && ps_write_file (options->output != NULL ? options->output : "-", text, -1, error);
 }
@@ -97,7 +96,7 @@ is_torch (const PsFormat *format)
 gboolean
 ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GError **error)
 {
-  const char *to = options->to != NULL ? options->to : "";
+  const char *to = options->launch.to != NULL ? options->launch.to : "";
   g_autoptr (GPtrArray) findings = NULL;
   const PsFormat *format = ps_format_find (to, NULL);
 
@@ -136,6 +135,16 @@ lint_file (const char *path, GError **error)
   return g_str_has_prefix (format->name, "torch-comms") ? ps_torch_lint_comms (path, text, length, error) : NULL;
 }
 
+/* Of frameworks that have the family by a name of their own. */
+static void
+add_refusals (const PsScheduleOptions *options, const char *family, GPtrArray *findings)
+{
+  g_auto (PsLaunchQuestion) question = { .model = NULL };
+
+  ps_launch_ask (options->setting, family, &question);
+  g_ptr_array_extend_and_steal (findings, ps_launch_lint (&question.launch));
+}
+
 gboolean
 ps_cmd_schedule_lint (const PsScheduleOptions *options, const char *name, GError **error)
 {
@@ -160,10 +169,12 @@ ps_cmd_schedule_lint (const PsScheduleOptions *options, const char *name, GError
       if (schedule == NULL || (reorder && text == NULL))
         return FALSE;
       findings = ps_torch_lint (schedule, text);
+      if (ps_family_find (name) != NULL)
+        add_refusals (options, name, findings);
     }
   print_findings (name, findings);
   *options->code = findings->len > 0 ? 3 : 0;
-  g_autofree char *line = g_strdup_printf ("%s: %u finding%s for PyTorch's runtime\n", name, findings->len,
-                                           findings->len == 1 ? "" : "s");
+  g_autofree char *line = g_strdup_printf ("%s: %u finding%s for PyTorch's runtime and frameworks that have it\n", name,
+                                           findings->len, findings->len == 1 ? "" : "s");
   return ps_print (line, error);
 }

@@ -22,13 +22,18 @@ static const PsOption list_rows[] = {
 
 static const PsOption order_rows[] = {
   PS_OPTION_INCLUDE_AT (PsScheduleOptions, setting, ps_setting_options, 0),
+  PS_OPTION ("microbatch-size", 0, PS_COUNT (PsScheduleOptions, microbatch_size, 1, PS_MAX_MICROBATCHES), "N",
+             "Sequences per microbatch in place of the model's, for modelled costs", .group = PS_GROUP_COSTS,
+             .otherwise = "the model's"),
   { .name = "", .type = PS_OPTION_ROWS, .rows = json_rows, .flags = LIST_ONLY }, /* of the same base */
   PS_OPTION_END,
 };
 
 static const PsOption convert_rows[] = {
-  PS_OPTION ("to", 0, PS_TEXT (PsScheduleOptions, to), "FORMAT", "Format to convert to (see below)", .otherwise = "",
-             .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("to", 0, PS_TEXT (PsScheduleOptions, launch.to), "FORMAT", "Format to convert to (see below)",
+             .otherwise = "", .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("force", 0, PS_FLAG (PsScheduleOptions, launch.force), NULL,
+             "With --to FRAMEWORK: also where memory does not suffice", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("output", 'o', PS_FILE (PsScheduleOptions, output), "FILE", "File to convert into; -: standard output",
              .otherwise = "", .group = PS_GROUP_OUTPUT),
   { .name = "", .type = PS_OPTION_ROWS, .rows = order_rows }, /* of the same base */
@@ -131,7 +136,7 @@ static const Action actions[] = {
     "pipesim schedule convert interleaved -p 4 -m 8 -v 2 --to torch-compute -o schedule.csv\n"
     "pipesim schedule convert schedule.csv --to native -o schedule.json\n"
     "pipesim schedule convert zb-v -p 4 -m 8 --to torch-comms -o lowered.csv --comm-order planned\n" },
-  { "lint", "NAME|FILE", "say what PyTorch's runtime would do wrong; exit code 3 if anything", ps_cmd_schedule_lint,
+  { "lint", "NAME|FILE", "say what frameworks would refuse or do wrong; exit code 3 if anything", ps_cmd_schedule_lint,
     order_rows,
     "pipesim schedule lint lowered.csv\n"
     "pipesim schedule lint zb-v -p 4 -m 8\n"
@@ -177,9 +182,10 @@ help_on_formats (void)
   for (guint i = 0; i < n; i++)
     g_string_append_printf (text, "  %-16s %s\n", formats[i]->name, formats[i]->description);
   g_string_append (
-      text, "\nWith --model and --cluster or --db also megatron, torchtitan and deepspeed: the flags or keys that\n"
-            "run it there, with the layout of its stages.\n"
-            "\nA schedule FILE may be in any of them that can be read; its contents say which one it is.\n");
+      text,
+      "\nWith --model and --cluster or --db also megatron, torchtitan, torchtitan-0.2 and deepspeed: the flags or\n"
+      "keys that run it there, with the layout of its stages.\n"
+      "\nA schedule FILE may be in any of them that can be read; its contents say which one it is.\n");
   return g_string_free (text, FALSE);
 }
 
@@ -193,7 +199,10 @@ parse_options (PsScheduleOptions *options, const Action *action, int *argc, char
 
   options->setting = ps_setting_new ();
   options->predictor = ps_predictor_new (options->setting, NULL);
-  if (!ps_command_parse (&help, action->rows, options, argc, argv, error)
+  if (!ps_command_parse (&help, action->rows, options, argc, argv, error))
+    return FALSE;
+  options->setting->microbatch_size = options->microbatch_size;
+  if (!ps_launch_imply (options->launch.to, &options->setting->framework, error)
       || !ps_setting_check (options->setting, error))
     return FALSE;
   if (options->json && action->rows != list_rows)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pipesim/formats.h>
+#include <pipesim/launch.h>
 #include <pipesim/predictor.h>
 #include <pipesim/report.h>
 
@@ -11,7 +12,8 @@ typedef struct
   PsPredictor *predictor; /* of setting */
   gboolean json;
   PsColumnChoice columns; /* of list */
-  char *to;
+  PsLaunchChoice launch; /* of convert; to may be a format */
+  guint microbatch_size; /* 0: not given */
   char *output;
   int *code; /* exit code where nothing fails */
 } PsScheduleOptions;

@@ -4,7 +4,6 @@
 #include "search-options.h"
 
 #include <pipesim/bound.h>
-#include <pipesim/launch.h>
 
 #include <signal.h>
 #include <string.h>
@@ -84,8 +83,8 @@ note_launch (const SearchOptions *options, Outcome *outcome)
 
   g_clear_pointer (&outcome->launch, g_free);
   g_clear_error (&outcome->refusal);
-  if (options->to != NULL)
-    outcome->launch = ps_launch_prediction (options->to, &best->setting, published ? schedule->name : file,
+  if (options->launch.to != NULL)
+    outcome->launch = ps_launch_prediction (&options->launch, &best->setting, published ? schedule->name : file,
                                             best->found.prediction, &outcome->refusal);
 }
 

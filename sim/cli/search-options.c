@@ -2,7 +2,6 @@
 #include "search-options.h"
 
 #include <pipesim/command.h>
-#include <pipesim/launch.h>
 
 #define DEFAULT_TIME_LIMIT_NS G_GINT64_CONSTANT (10000000000)
 #define DEFAULT_SAMPLES 64
@@ -38,9 +37,7 @@ static const PsOption rows[] = {
   PS_OPTION ("json", 0, PS_FLAG (SearchOptions, json), NULL, "Print JSON (format pipesim-search/1)",
              .group = PS_GROUP_OUTPUT),
   PS_OPTION_INCLUDE (SearchOptions, columns, ps_column_rows),
-  PS_OPTION ("to", 0, PS_TEXT (SearchOptions, to), "FRAMEWORK",
-             "With -o: print flags and keys with which megatron, torchtitan or deepspeed run the best schedule",
-             .parse = ps_launch_parse, .group = PS_GROUP_OUTPUT),
+  PS_OPTION_INCLUDE (SearchOptions, launch, ps_launch_rows),
   PS_OPTION_INCLUDE_AT (SearchOptions, setting, ps_setting_options, PS_FIELD_NOT_SEARCH),
   PS_OPTION_END,
 };
@@ -134,7 +131,8 @@ finish (SearchOptions *options, int argc, char **argv, GError **error)
   PsSetting *setting = options->setting;
   PsColumn columns[SEARCH_N_COLUMNS];
 
-  if (!ps_setting_check (setting, error) || !set_limits (options, error))
+  if (!ps_launch_imply (options->launch.to, &setting->framework, error) || !ps_setting_check (setting, error)
+      || !set_limits (options, error))
     return FALSE;
   if (argc > 1)
     return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; a search starts from costs alone", argv[1]);
@@ -142,9 +140,9 @@ finish (SearchOptions *options, int argc, char **argv, GError **error)
     return ps_refuse (error, PS_ERROR_USAGE, "-p/--devices: missing; a search needs it");
   if (setting->n_microbatches == 0)
     return ps_refuse (error, PS_ERROR_USAGE, "-m/--microbatches: missing; a search needs it");
-  if (options->to != NULL && (options->output == NULL || g_str_equal (options->output, "-") || options->json))
+  if (options->launch.to != NULL && (options->output == NULL || g_str_equal (options->output, "-") || options->json))
     return ps_refuse (error, PS_ERROR_USAGE, "--to %s: needs -o FILE for the schedule, and prints no JSON",
-                      options->to);
+                      options->launch.to);
   if ((options->microbatch_size > 0 || options->any_size) && (setting->model == NULL || setting->cluster == NULL))
     return ps_refuse (error, PS_ERROR_USAGE, "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
   if (ps_setting_zero (setting) == 3)

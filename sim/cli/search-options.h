@@ -4,11 +4,13 @@
 #include "predict-spread.h"
 #include "search-rows.h"
 
+#include <pipesim/launch.h>
+
 typedef struct
 {
   PsSetting *setting;
   char *output;
-  char *to;
+  PsLaunchChoice launch;
   gboolean json;
   PsColumnChoice columns;
   gint64 time_limit_ns;

@@ -57,8 +57,7 @@ PsSchedule *ps_family_defer_head (PsSchedule *schedule, guint n_microbatches);
 PsSchedule *ps_family_walk_asynchronous (const char *name, const PsFamilySetting *setting,
                                          guint (*versions) (const PsFamilySetting *setting, guint device));
 
-/* Families with groups, see groups.c: the group size to use, and the check of the one asked for. No group may be
- * smaller than `least`, which the message calls `what`. */
-guint ps_family_group_size (const PsFamilySetting *setting, guint least);
+/* Families with groups: the check of the size asked for. No group may be smaller than `least`, which the message calls
+ * `what`. */
 gboolean ps_family_check_groups (const char *name, const PsFamilySetting *setting, guint least, const char *what,
                                  GError **error);

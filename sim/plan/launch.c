@@ -1,4 +1,5 @@
-/* launch.c - launch flags and configuration keys of training frameworks. */
+/* launch.c - what training frameworks ask of a run, and the launch flags and configuration keys that tell them of it.
+ */
 #include <pipesim/launch.h>
 #include <pipesim/layout-string.h>
 
@@ -8,6 +9,7 @@ typedef enum
 {
   MEGATRON,
   TORCHTITAN,
+  TORCHTITAN_2,
   DEEPSPEED,
   N_FRAMEWORKS, /* that are told of a run */
   PYTORCH = N_FRAMEWORKS,
@@ -15,34 +17,42 @@ typedef enum
   N_RUNNERS
 } Framework;
 
-static const char *const frameworks[] = { "megatron", "torchtitan", "deepspeed", "pytorch", "colossalai" };
+static const char *const frameworks[]
+    = { "megatron", "torchtitan", "torchtitan-0.2", "deepspeed", "pytorch", "colossalai" };
 
-/* Families and their names there; NULL: not available. */
+#define BIT(framework) (1U << (framework))
+#define TITANS (BIT (TORCHTITAN) | BIT (TORCHTITAN_2))
+#define TORCH (TITANS | BIT (PYTORCH))
+#define ALL (BIT (N_RUNNERS) - 1)
+
+/* Families that frameworks have by a name of their own. */
 static const struct
 {
   const char *family;
-  const char *names[N_RUNNERS];
+  guint frameworks;
+  const char *torch; /* PyTorch's class is Schedule with this */
 } families[] = {
-  { "1f1b", { "1F1B", "1F1B", "TrainSchedule", "Schedule1F1B", "OneForwardOneBackwardSchedule" } },
-  { "interleaved", { "interleaved 1F1B", "Interleaved1F1B", NULL, "ScheduleInterleaved1F1B", "InterleavedSchedule" } },
-  { "gpipe", { NULL, "GPipe", NULL, "ScheduleGPipe", NULL } },
-  { "looped-bfs", { NULL, "LoopedBFS", NULL, "ScheduleLoopedBFS", NULL } },
-  { "interleaved-zb", { NULL, "InterleavedZeroBubble", NULL, "ScheduleInterleavedZeroBubble", NULL } },
-  { "zb-v", { NULL, "ZBVZeroBubble", NULL, "ScheduleZBVZeroBubble", NULL } },
-  { "zb-v-auto", { NULL, NULL, NULL, NULL, "ZeroBubbleVPipeScheduler" } },
-  { "dualpipe-v", { NULL, "DualPipeV", NULL, "ScheduleDualPipeV", NULL } },
-  { "interleaved-overlap", { "interleaved 1F1B, --overlap-moe-expert-parallel-comm", NULL, NULL, NULL, NULL } },
-  { "interleaved-overlap-w", { "the same, --delay-wgrad-compute", NULL, NULL, NULL, NULL } },
+  { "1f1b", ALL, "1F1B" }, /* TrainSchedule in DeepSpeed, OneForwardOneBackwardSchedule in Colossal-AI */
+  { "interleaved", BIT (MEGATRON) | TORCH | BIT (COLOSSALAI), "Interleaved1F1B" },
+  { "gpipe", TORCH, "GPipe" },
+  { "looped-bfs", TORCH, "LoopedBFS" },
+  { "interleaved-zb", TORCH, "InterleavedZeroBubble" },
+  { "zb-v", TORCH, "ZBVZeroBubble" },
+  { "zb-v-auto", BIT (COLOSSALAI), NULL }, /* ZeroBubbleVPipeScheduler */
+  { "dualpipe-v", TORCH, "DualPipeV" },
+  { "interleaved-overlap", BIT (MEGATRON), NULL },
+  { "interleaved-overlap-w", BIT (MEGATRON), NULL },
 };
 
-static const char *
-find_name (const char *family, Framework framework)
-{
-  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
-    if (g_str_equal (families[i].family, family))
-      return families[i].names[framework];
-  return NULL;
-}
+const PsOption ps_launch_rows[] = {
+  PS_OPTION ("to", 0, PS_TEXT (PsLaunchChoice, to), "FRAMEWORK",
+             "Print only the flags or keys with which megatron, torchtitan, torchtitan-0.2 or deepspeed run it; counts "
+             "memory as with --framework of that name",
+             .parse = ps_launch_parse, .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("force", 0, PS_FLAG (PsLaunchChoice, force), NULL, "With --to: also where memory does not suffice",
+             .group = PS_GROUP_OUTPUT),
+  PS_OPTION_END,
+};
 
 const char *const *
 ps_launch_frameworks (guint *n)
@@ -57,282 +67,764 @@ ps_launch_parse (const char *where, const char *text, guint *framework, GError *
   return ps_parse_name (where, text, frameworks, N_FRAMEWORKS, framework, error);
 }
 
+gboolean
+ps_launch_imply (const char *to, PsFramework *framework, GError **error)
+{
+  guint implied;
+
+  if (to == NULL || !ps_framework_parse ("--to", to, &implied, NULL))
+    return TRUE;
+  if (*framework != PS_FRAMEWORK_NONE && *framework != (PsFramework)implied)
+    return ps_refuse (error, PS_ERROR_USAGE, "--framework %s: --to %s counts the memory of %s",
+                      ps_framework_name (*framework), to, to);
+  *framework = (PsFramework)implied;
+  return TRUE;
+}
+
+/* What rows of preconditions and writers look at. */
+typedef struct
+{
+  const PsLaunch *launch;
+  PsModel model;        /* as Megatron-LM holds it; blank where none is known */
+  PsSetting said;       /* the setting with what follows from it: p, m, v, group, ZeRO, precision */
+  const char *schedule; /* interleaved of one chunk is 1f1b */
+  guint v;              /* one device has no virtual stages */
+  gboolean overlaps;    /* F and B, to hide the messages of experts */
+} Run;
+
+static guint
+find_family (const char *family)
+{
+  guint i = 0;
+
+  while (i < G_N_ELEMENTS (families) && g_strcmp0 (families[i].family, family) != 0)
+    i++;
+  return i;
+}
+
+static gboolean
+knows (Framework framework, const char *family)
+{
+  guint i = find_family (family);
+
+  return i < G_N_ELEMENTS (families) && families[i].frameworks & BIT (framework);
+}
+
+static Run
+read_launch (const PsLaunch *launch)
+{
+  static const PsModel blank = { .precision = PS_PRECISION_BF16, .flash_attention = TRUE, .kv_heads = 1 };
+  const PsFamily *family = launch->schedule != NULL ? ps_family_find (launch->schedule) : NULL;
+  Run run = { .launch = launch,
+              .model = launch->model != NULL ? *launch->model : blank,
+              .said = *launch->setting,
+              .schedule = launch->schedule,
+              .v = launch->n_devices > 1 ? launch->n_chunks : 1 };
+  PsSetting *said = &run.said;
+
+  said->n_devices = launch->n_devices;
+  said->n_chunks = launch->n_chunks;
+  said->n_microbatches = launch->order != NULL ? launch->order->n_microbatches : said->n_microbatches;
+  said->zero = ps_setting_zero (launch->setting);
+  said->precision = (char *)ps_precision_name (run.model.precision);
+  said->sequence = run.model.sequence;
+  if (family != NULL && family->groups)
+    said->group_size = ps_family_group_size (&(PsFamilySetting){ .n_devices = said->n_devices,
+                                                                 .n_microbatches = said->n_microbatches,
+                                                                 .group_size = said->group_size },
+                                             said->n_devices);
+  run.model.framework = PS_FRAMEWORK_MEGATRON;
+  run.overlaps = run.schedule != NULL && g_str_has_prefix (run.schedule, "interleaved-overlap");
+  if (g_strcmp0 (run.schedule, "interleaved") == 0 && (run.v == 1 || launch->n_chunks == 1))
+    run.schedule = "1f1b";
+  return run;
+}
+
+/* Preconditions */
+
+typedef struct
+{
+  guint frameworks; /* that ask it */
+  gboolean broken;
+  const char *option; /* of SETTING, to blame; "schedule", "model" */
+  const char *words;
+  const char *source; /* NULL: none is needed */
+} Precondition;
+
+/* Whether each microbatch is done before the next one begins; FALSE where that is not known. */
+static gboolean
+runs_in_turn (const PsSchedule *order)
+{
+  for (guint i = 1; order != NULL && i < ps_schedule_n_ops (order); i++)
+    if (order->ops[i].microbatch < order->ops[i - 1].microbatch)
+      return FALSE;
+  return order != NULL;
+}
+
+/* Whether all modules of multi-token prediction are in one stage, which is the last of its device. */
+static gboolean
+keeps_mtp_together (const Run *run)
+{
+  const PsLaunch *launch = run->launch;
+  const guint p = launch->n_devices;
+
+  for (guint s = 0; p > 1 && launch->shapes != NULL && s < p * run->v; s++)
+    if (launch->shapes[s].n_mtp > 0)
+      return launch->shapes[s].n_mtp == run->model.mtp && s / p == run->v - 1;
+  return TRUE;
+}
+
+/* The first precondition of the framework that is broken, as "-m 3: words"; NULL: none is. A new precondition is a new
+ * row. */
+static char *
+find_broken (Framework framework, const Run *run)
+{
+  const PsLaunch *launch = run->launch;
+  const PsSetting *said = &run->said;
+  const PsModel *model = &run->model;
+  const PsExperts *experts = &model->experts;
+  const PsPlacement *placement = launch->order != NULL ? launch->order->placement : NULL;
+  const guint p = launch->n_devices, v = run->v, m = said->n_microbatches, t = said->n_tensor, c = said->n_context;
+  const guint e = said->n_experts, n = p * launch->n_chunks, d = said->n_replicas, rounds = MAX (1, m / p);
+  const guint sharded = said->zero > 0 ? d : 1; /* replicas of torchtitan */
+  const gboolean known = launch->model != NULL, told = launch->schedule != NULL;
+  const gboolean in_rounds
+      = g_strcmp0 (run->schedule, "interleaved") == 0 || g_strcmp0 (run->schedule, "interleaved-zb") == 0;
+  const gboolean single = g_strcmp0 (run->schedule, "1f1b") == 0 || g_strcmp0 (run->schedule, "gpipe") == 0;
+  const Precondition rows[] = {
+    { ALL, said->n_recompute > 0, "recompute", "of each stage is not available there", NULL },
+    { ALL, said->offload > 0 || said->n_offload > 0, "offload", "is not available there", NULL },
+    { ALL, said->sync == PS_SYNC_BYPASS, "sync", "is not available there", NULL },
+    { ALL, placement != NULL && placement->n_stages != n, "chunks",
+      "some devices hold fewer stages; it wants as many on each", NULL },
+    { BIT (MEGATRON) | TITANS, launch->shapes != NULL && (!launch->shapes[0].embedding || !launch->shapes[n - 1].head),
+      "layout", "the embedding is always in the first stage there, the head in the last", NULL },
+
+    { BIT (MEGATRON), told && p > 1 && v > 1 && m < p, "microbatches",
+      "with virtual stages it wants p microbatches or more", "pipeline_parallel/schedules.py" },
+    { BIT (MEGATRON), run->overlaps && known && experts->count == 0, "schedule",
+      "is for models with experts; interleaved would be right", "transformer/transformer_config.py" },
+    { BIT (MEGATRON), run->overlaps && known && e < 2, "schedule",
+      "hides the messages of experts that GPUs share; give --experts 2 or more", "transformer/transformer_config.py" },
+    { BIT (MEGATRON), run->overlaps && said->recompute == PS_RECOMPUTE_FULL, "recompute",
+      "is not available with interleaved-overlap; selective is", "transformer/transformer_config.py" },
+    { BIT (MEGATRON), run->overlaps && model->precision == PS_PRECISION_FP32, "precision",
+      "interleaved-overlap wants fp16, bf16, fp8 or fp4", "transformer/transformer_config.py" },
+    { BIT (MEGATRON), run->overlaps && model->mtp > 1, "model",
+      "has more than one module of multi-token prediction, which interleaved-overlap does not take",
+      "transformer/transformer_config.py" },
+    { BIT (MEGATRON), run->overlaps && p == 1, "devices",
+      "one device has no virtual stages, and overlaps whole microbatches", "pipeline_parallel/combined_1f1b.py" },
+    { BIT (MEGATRON), said->defer_head > 0 && p == 1, "defer-head", "needs a pipeline", "model_parallel_config.py" },
+    { BIT (MEGATRON), c > 1 && known && model->sequence % (2 * c) != 0, "sequence", "wants a multiple of 2 contexts",
+      "training/arguments.py" },
+    { BIT (MEGATRON), model->mtp > 0 && model->mlp == PS_MLP_GELU, "model",
+      "multi-token prediction needs rotary positions", "training/arguments.py" },
+    { BIT (MEGATRON), !keeps_mtp_together (run), "layout",
+      "all modules of multi-token prediction must be in one stage, the last of its device",
+      "transformer/pipeline_parallel_layer_layout.py" },
+    { BIT (MEGATRON), experts->count > 0 && t > 1 && model->whole_sequences, "model",
+      "experts with --tensor need sequence parallelism", "transformer/moe/moe_layer.py" },
+
+    { TITANS | BIT (DEEPSPEED), model->precision > PS_PRECISION_BF16, "precision",
+      "is not known there; megatron has it", NULL },
+    { TITANS, model->precision == PS_PRECISION_FP16, "precision", "it trains in bf16 or fp32", "config" },
+    { BIT (TORCHTITAN_2), model->precision == PS_PRECISION_BF16 && known && sharded * c * e == 1 && p * t > 1,
+      "precision", "without sharded replicas or contexts it trains in fp32; torchtitan 0.3 does not",
+      "distributed/utils.py" },
+    { BIT (TORCHTITAN_2), d > 1 && sharded * c * e == 1 && p * t > 1, "zero",
+      "replicas that are not sharded go with no other parallelism; give --zero 1",
+      "models/llama3/infra/parallelize.py" },
+    { TITANS, e > 1 && sharded * c * t % e != 0, "experts",
+      "wants a divisor of t c times the replicas that --zero shards", "distributed/parallel_dims.py" },
+    { TITANS, known && model->latent.kv_rank == 0 && model->kv_heads % t != 0, "tensor", "does not divide kv_heads",
+      NULL },
+    { TITANS, known && model->sequence % (t * (c > 1 || framework == TORCHTITAN_2 ? 2 * c : 1)) != 0, "sequence",
+      "wants a multiple of t times 2 contexts", "distributed/parallel_dims.py" },
+    { TITANS | BIT (DEEPSPEED), model->mtp > 0, "model",
+      "has multi-token prediction, which pipelines do not support there", NULL },
+    { TITANS, told && p == 1 && g_strcmp0 (run->schedule, "1f1b") != 0 && !runs_in_turn (launch->order), "schedule",
+      "one device has no pipeline, and runs microbatches in turn as 1f1b", NULL },
+
+    { BIT (PYTORCH), p > 1 && single && m < p, "microbatches", "the class wants as many as stages, or a CSV",
+      "pipelining/schedules.py" },
+    { BIT (PYTORCH), p > 1 && g_strcmp0 (run->schedule, "dualpipe-v") == 0 && m < 2 * p, "microbatches",
+      "the class wants as many as stages", "pipelining/schedules.py" },
+    { BIT (PYTORCH), p > 1 && in_rounds && m % rounds != 0, "microbatches",
+      "the class wants a multiple of m / p, or a CSV", "pipelining/schedules.py" },
+    { BIT (PYTORCH), p > 1 && in_rounds && said->group_size != m / rounds, "group",
+      "the class has groups of its own; a CSV can say these", "pipelining/schedules.py" },
+    { BIT (PYTORCH) | BIT (DEEPSPEED) | BIT (COLOSSALAI), said->defer_head > 0, "defer-head",
+      "its schedule puts off no W", NULL },
+
+    { BIT (DEEPSPEED), launch->n_chunks > 1, "chunks", "its devices have one", NULL },
+    { BIT (DEEPSPEED), c > 1, "context", "its pipelines do not share sequences", NULL },
+    { BIT (DEEPSPEED), e > 1, "experts", "its pipelines do not share experts", NULL },
+    { BIT (DEEPSPEED), said->zero >= 2, "zero", "its pipelines refuse stages 2 and 3", "runtime/pipe/engine.py" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    if (rows[i].frameworks & BIT (framework) && rows[i].broken)
+      {
+        PsSetting typed = *said;
+        g_autofree char *layout = launch->shapes != NULL ? ps_layout_string_write (launch->shapes, n) : NULL;
+        g_autofree char *what = NULL;
+
+        typed.layout = layout;
+        if (g_str_equal (rows[i].option, "schedule") || g_str_equal (rows[i].option, "model"))
+          what = *rows[i].option == 's' ? g_strdup_printf ("schedule '%s'", launch->schedule)
+                                        : g_strdup_printf ("model '%s'", known ? model->name : "");
+        else
+          what = ps_option_typed (ps_option_find (ps_setting_options, rows[i].option), &typed);
+        return g_strdup_printf ("%s: %s%s%s%s", what, rows[i].words, rows[i].source != NULL ? " (" : "",
+                                rows[i].source != NULL ? rows[i].source : "", rows[i].source != NULL ? ")" : "");
+      }
+  return NULL;
+}
+
+/* TRUE if a CSV can say the schedule and torchtitan places its stages. */
+static gboolean
+is_plain (const PsSchedule *order)
+{
+  return order != NULL && order->placement->kind == PS_PLACEMENT_LOOP && order->placement->n_copies == 1
+         && order->n_slices == 1 && !order->asynchronous && !order->recomputes;
+}
+
+/* PyTorch's name of the schedule, where its class takes the run; NULL: it does not. */
+static const char *
+torch_name (const Run *run)
+{
+  g_autofree char *broken = knows (PYTORCH, run->schedule) ? find_broken (PYTORCH, run) : g_strdup ("");
+
+  return broken == NULL ? families[find_family (run->schedule)].torch : NULL;
+}
+
+/* What the framework runs by its own name for the schedule. */
+static char *
+find_refusal (Framework framework, const Run *run)
+{
+  char *broken = find_broken (framework, run);
+
+  return broken == NULL && TITANS & BIT (framework) ? find_broken (PYTORCH, run) : broken;
+}
+
+static gboolean
+check (Framework framework, const Run *run, GError **error)
+{
+  gboolean csv = TITANS & BIT (framework) && is_plain (run->launch->order);
+  g_autofree char *refusal = csv ? find_broken (framework, run) : find_refusal (framework, run);
+  g_autoptr (GString) known = g_string_new (NULL);
+
+  if (refusal != NULL && (csv || run->schedule == NULL || knows (framework, run->schedule)))
+    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: %s", frameworks[framework], refusal);
+  if (csv || run->schedule == NULL || knows (framework, run->schedule))
+    return TRUE;
+  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
+    if (families[i].frameworks & BIT (framework))
+      g_string_append_printf (known, "%s%s", known->len > 0 ? ", " : "", families[i].family);
+  return ps_refuse (error, PS_ERROR_USAGE, "--to %s: schedule '%s' is not available there; %s %s",
+                    frameworks[framework], run->launch->schedule, known->str,
+                    TITANS & BIT (framework) ? "and any synchronous schedule of placement loop without slices and R are"
+                                             : "would be");
+}
+
+static Framework
+find_framework (const char *name)
+{
+  guint i = 0;
+
+  while (!g_str_equal (frameworks[i], name))
+    i++;
+  return (Framework)i;
+}
+
 char *
-ps_launch_runs_in (const char *family)
+ps_launch_refusal (const char *framework, const PsLaunch *launch)
+{
+  const Run run = read_launch (launch);
+
+  return find_refusal (find_framework (framework), &run);
+}
+
+gboolean
+ps_launch_knows (const char *framework, const char *family)
+{
+  return knows (find_framework (framework), family);
+}
+
+GPtrArray *
+ps_launch_lint (const PsLaunch *launch)
+{
+  GPtrArray *findings = g_ptr_array_new_with_free_func (g_free);
+  const Run run = read_launch (launch);
+
+  for (Framework i = MEGATRON; i < N_RUNNERS; i++)
+    {
+      g_autofree char *refusal = knows (i, launch->schedule) && !(TITANS & BIT (i)) ? find_refusal (i, &run) : NULL;
+
+      if (refusal != NULL)
+        g_ptr_array_add (findings, g_strdup_printf ("%s: %s", frameworks[i], refusal));
+    }
+  return findings;
+}
+
+char *
+ps_launch_runs_in (const PsLaunch *launch)
 {
   GString *text = g_string_new (NULL);
+  const Run run = read_launch (launch);
 
-  for (guint i = 0; i < N_RUNNERS; i++)
-    if (find_name (family, (Framework)i) != NULL)
-      g_string_append_printf (text, "%s%s", text->len > 0 ? ", " : "", frameworks[i]);
+  for (Framework i = MEGATRON; i < N_RUNNERS; i++)
+    {
+      g_autofree char *refusal = i != TORCHTITAN_2 && knows (i, run.schedule) ? find_refusal (i, &run) : g_strdup ("");
+
+      if (refusal == NULL)
+        g_string_append_printf (text, "%s%s", text->len > 0 ? ", " : "", frameworks[i]);
+    }
   return g_string_free (text, FALSE);
 }
 
+void
+ps_launch_question_clear (PsLaunchQuestion *question)
+{
+  ps_model_free (question->model);
+  g_free (question->shapes);
+}
+
+void
+ps_launch_ask (const PsSetting *setting, const char *schedule, PsLaunchQuestion *question)
+{
+  const PsFamily *family = ps_family_find (schedule);
+
+  *question = (PsLaunchQuestion){ .launch = { .setting = setting,
+                                              .n_devices = MAX (setting->n_devices, 1),
+                                              .n_chunks = setting->n_chunks > 0 ? setting->n_chunks
+                                                          : family != NULL      ? family->default_chunks
+                                                                                : 1,
+                                              .schedule = schedule } };
+  question->model = setting->model != NULL || setting->db != NULL ? ps_setting_model (setting, NULL) : NULL;
+  question->shapes = question->model != NULL ? ps_setting_shapes (setting, question->model, question->launch.n_devices,
+                                                                  question->launch.n_chunks, NULL)
+                                             : NULL;
+  question->launch.model = question->model;
+  question->launch.shapes = question->shapes;
+}
+
+/* Writing */
+
 /* The sequences of a step. */
 static gint64
-global_batch (const PsLaunch *launch)
+global_batch (const Run *run)
 {
-  return (gint64)launch->order->n_microbatches * launch->model->microbatch_size * launch->setting->n_replicas;
+  return (gint64)run->said.n_microbatches * run->model.microbatch_size * run->said.n_replicas;
 }
 
-/* How a framework is started. */
-typedef struct
-{
-  const char *title;
-  const char *command; /* on each node */
-  const char *nodes;   /* its option for their number */
-  const char *gpus;    /* of a node */
-  const char *program; /* with the rest of its line */
-} Launcher;
-
-/* The nodes are those of the cluster; measured costs know none. */
+/* The sizes in a comment, and the command. The nodes are those of the cluster; measured costs know none. */
 static void
-add_command (const PsLaunch *launch, const Launcher *launcher, guint n_gpus, GString *text)
+add_head (const Run *run, const char *title, const char *command, const char *nodes, const char *gpus,
+          const char *program, GString *text)
 {
-  const char *path = launch->setting->cluster;
-  g_autoptr (PsCluster) cluster = path != NULL ? ps_cluster_load (path, NULL) : NULL;
+  const PsSetting *said = &run->said;
+  guint n_gpus = said->n_devices * said->n_tensor * said->n_context * said->n_replicas;
+  g_autoptr (PsCluster) cluster = said->cluster != NULL ? ps_cluster_load (said->cluster, NULL) : NULL;
   guint per_node = cluster != NULL ? MIN (cluster->devices_per_node, n_gpus) : n_gpus;
 
-  if (cluster != NULL)
-    g_string_append_printf (text, "# %s %s %u %s %u %s\n", launcher->command, launcher->nodes,
-                            (n_gpus + per_node - 1) / per_node, launcher->gpus, per_node, launcher->program);
-}
-
-/* The sizes in a comment, and the command. */
-static void
-add_sizes (const PsLaunch *launch, const Launcher *launcher, GString *text)
-{
-  const PsSetting *setting = launch->setting;
-  guint n_gpus = launch->n_devices * setting->n_tensor * setting->n_context * setting->n_replicas;
-
-  g_string_append_printf (text, "# %s: %u GPUs, %u pipeline x %u tensor", launcher->title, n_gpus, launch->n_devices,
-                          setting->n_tensor);
-  if (setting->n_context > 1)
-    g_string_append_printf (text, " x %u context", setting->n_context);
-  g_string_append_printf (text, " x %u data parallel%s", setting->n_replicas, setting->n_experts > 1 ? "" : "\n");
-  if (setting->n_experts > 1)
-    g_string_append_printf (text, ", experts over %u GPUs\n", setting->n_experts);
-  add_command (launch, launcher, n_gpus, text);
+  g_string_append_printf (text, "# %s: %u GPUs, %u pipeline x %u tensor", title, n_gpus, said->n_devices,
+                          said->n_tensor);
+  if (said->n_context > 1)
+    g_string_append_printf (text, " x %u context", said->n_context);
+  g_string_append_printf (text, " x %u data parallel", said->n_replicas);
+  if (said->n_experts > 1)
+    g_string_append_printf (text, ", experts over %u GPUs", said->n_experts);
+  g_string_append_printf (text, "\n# launch: %s %s %u %s %u %s\n", command, nodes, (n_gpus + per_node - 1) / per_node,
+                          gpus, per_node, program);
 }
 
 /* Whether ranks have another order than the usual one of frameworks: the replicas of a device side by side. */
 static gboolean
-is_reordered (const PsLaunch *launch)
+is_reordered (const Run *run)
 {
-  return launch->setting->n_replicas > 1 && launch->n_devices > 1 && !launch->setting->replicas_adjacent;
+  return run->said.n_replicas > 1 && run->said.n_devices > 1 && !run->said.replicas_adjacent;
 }
 
 static void
-add_order_note (const PsLaunch *launch, GString *text)
+add_order_note (const Run *run, GString *text)
 {
-  if (is_reordered (launch))
+  if (is_reordered (run))
     g_string_append (text, "# not as predicted: the replicas of a device are side by side here; --adjacent-replicas "
                            "predicts that\n");
 }
 
 /* Megatron-LM */
 
-static void
-add_megatron_stages (const PsLaunch *launch, GString *text)
+#define ALONE (-1) /* a flag without a value */
+
+typedef struct
 {
-  guint n = launch->n_devices * launch->n_chunks;
-  gboolean even = ps_stage_shapes_are_even (launch->shapes, n) && launch->model->layers % n == 0;
-  g_autofree char *layout = ps_layout_string_write (launch->shapes, n);
+  gboolean given;
+  const char *flag;
+  gint64 value;
+} Flag;
+
+static void
+add_flags (const Flag *flags, guint n, GString *text)
+{
+  for (guint i = 0; i < n; i++)
+    if (flags[i].given)
+      {
+        g_string_append (text, flags[i].flag);
+        if (flags[i].value != ALONE)
+          g_string_append_printf (text, " %" G_GINT64_FORMAT, flags[i].value);
+        g_string_append_c (text, '\n');
+      }
+}
+
+/* The model's definition. */
+static void
+add_megatron_model (const PsModel *model, GString *text)
+{
+  const PsExperts *experts = &model->experts;
+  const PsLatent *latent = &model->latent;
+  gboolean llama = model->mlp == PS_MLP_SWIGLU, is_latent = latent->kv_rank > 0, mixed = experts->count > 0;
+  const Flag flags[] = {
+    { TRUE, "--num-layers", model->layers },
+    { TRUE, "--hidden-size", model->hidden },
+    { TRUE, "--ffn-hidden-size", model->feed_forward },
+    { TRUE, "--num-attention-heads", model->heads },
+    { model->head_size > 0 && !is_latent, "--kv-channels", model->head_size },
+    { model->kv_heads < model->heads && !is_latent, "--group-query-attention", ALONE },
+    { model->kv_heads < model->heads && !is_latent, "--num-query-groups", model->kv_heads },
+    { is_latent, "--multi-latent-attention", ALONE },
+    { is_latent && latent->q_rank > 0, "--q-lora-rank", latent->q_rank },
+    { is_latent, "--kv-lora-rank", latent->kv_rank },
+    { is_latent, "--qk-head-dim", latent->nope_size },
+    { is_latent, "--qk-pos-emb-head-dim", latent->rope_size },
+    { is_latent, "--v-head-dim", latent->value_size },
+    { is_latent || model->qk_norm, "--qk-layernorm", ALONE },
+    { model->window > 0 && model->full_every > 0, "--window-attn-skip-freq", model->full_every },
+    { !model->flash_attention, "--attention-backend unfused", ALONE },
+    { TRUE, "--vocab-size", model->vocabulary },
+    { TRUE, "--max-position-embeddings", model->sequence },
+    { !model->tied, "--untie-embeddings-and-output-weights", ALONE },
+    { llama, "--swiglu", ALONE },
+    { llama, "--normalization RMSNorm", ALONE },
+    { llama, "--position-embedding-type rope", ALONE },
+    { llama, "--attention-dropout", 0 },
+    { llama, "--hidden-dropout", 0 },
+    { llama && !model->other_biases, "--disable-bias-linear", ALONE },
+    { llama && model->qkv_bias && !model->other_biases, "--add-qkv-bias", ALONE },
+    { mixed, "--num-experts", experts->count },
+    { mixed, "--moe-router-topk", experts->active },
+    { mixed && experts->active == 1, "--moe-router-pre-softmax", ALONE },
+    { mixed, "--moe-ffn-hidden-size", experts->feed_forward },
+    { mixed, "--moe-grouped-gemm", ALONE },
+    { mixed && experts->shared > 0, "--moe-shared-expert-intermediate-size",
+      (gint64)experts->shared * experts->feed_forward },
+    { mixed && experts->capacity > 0, "--moe-pad-expert-input-to-capacity", ALONE },
+    { model->mtp > 0, "--mtp-num-layers", model->mtp },
+  };
+
+  add_flags (flags, G_N_ELEMENTS (flags), text);
+  if (model->window > 0)
+    g_string_append_printf (text, "--window-size '(%u,0)'\n", model->window - 1);
+  if (mixed && experts->capacity > 0)
+    g_string_append_printf (text, "--moe-expert-capacity-factor %g\n", experts->capacity);
+  if (mixed && experts->dense_layers > 0)
+    g_string_append_printf (text, "--moe-layer-freq '([0]*%u+[1]*%u)'\n", experts->dense_layers,
+                            model->layers - experts->dense_layers);
+}
+
+static void
+add_megatron_stages (const Run *run, GString *text)
+{
+  const PsLaunch *launch = run->launch;
+  guint n = launch->n_devices * run->v;
 
   g_string_append_printf (text, "--pipeline-model-parallel-size %u\n", launch->n_devices);
-  if (!even)
-    g_string_append_printf (text, "--pipeline-model-parallel-layout '%s'\n", layout);
-  else if (launch->n_chunks > 1)
+  if (launch->n_devices > 1 && (!ps_stage_shapes_are_even (launch->shapes, n) || run->model.layers % n != 0))
+    {
+      g_autofree char *layout = ps_layout_string_write (launch->shapes, n);
+
+      g_string_append_printf (text, "--pipeline-model-parallel-layout '%s'\n", layout);
+    }
+  else if (run->v > 1)
     g_string_append_printf (text, "--num-layers-per-virtual-pipeline-stage %u\n", launch->shapes[0].n_layers);
 }
 
-/* Whether the schedule hides the messages of experts. */
-static gboolean
-overlaps (const PsLaunch *launch)
-{
-  return launch->schedule != NULL && g_str_has_prefix (launch->schedule, "interleaved-overlap");
-}
-
 static void
-add_megatron_run (const PsLaunch *launch, GString *text)
+add_megatron_run (const Run *run, GString *text)
 {
-  const PsSetting *setting = launch->setting;
-  const PsModel *model = launch->model;
   static const char *const precisions[] = { [PS_PRECISION_FP32] = "",
                                             [PS_PRECISION_FP16] = "--fp16\n",
                                             [PS_PRECISION_BF16] = "--bf16\n",
                                             [PS_PRECISION_FP8] = "--bf16\n--fp8-format hybrid\n",
                                             [PS_PRECISION_FP4] = "--bf16\n--fp4-format e2m1\n" };
+  const PsSetting *said = &run->said;
+  const PsModel *model = &run->model;
+  gboolean full = said->recompute == PS_RECOMPUTE_FULL, sharded = said->zero >= 2;
+  const Flag flags[] = {
+    { run->v > 1 && said->group_size != said->n_devices, "--microbatch-group-size-per-virtual-pipeline-stage",
+      said->group_size },
+    { run->overlaps, "--overlap-moe-expert-parallel-comm", ALONE },
+    { g_str_equal (run->schedule, "interleaved-overlap-w"), "--delay-wgrad-compute", ALONE },
+    { said->defer_head > 0, "--defer-embedding-wgrad-compute", ALONE },
+    { said->defer_head > 0, "--wgrad-deferral-limit", said->defer_head },
+    { TRUE, "--micro-batch-size", model->microbatch_size },
+    { TRUE, "--global-batch-size", global_batch (run) },
+    { TRUE, "--seq-length", model->sequence },
+    { model->precision != PS_PRECISION_FP32, "--accumulate-allreduce-grads-in-fp32", ALONE },
+    { said->recompute != PS_RECOMPUTE_NONE, full ? "--recompute-granularity full" : "--recompute-granularity selective",
+      ALONE },
+    { full, "--recompute-method uniform", ALONE },
+    { full, "--recompute-num-layers", 1 },
+    { said->zero > 0, "--use-distributed-optimizer", ALONE },
+    { sharded, "--use-megatron-fsdp", ALONE },
+    { sharded, "--ckpt-format fsdp_dtensor", ALONE },
+    { said->zero == 2, "--data-parallel-sharding-strategy optim_grads", ALONE },
+    { said->zero == 3, "--data-parallel-sharding-strategy optim_grads_params", ALONE },
+    { said->reduce == PS_REDUCE_OVERLAPPED && said->n_replicas * said->n_context > 1, "--overlap-grad-reduce", ALONE },
+  };
 
-  if (overlaps (launch))
-    g_string_append (text, "--overlap-moe-expert-parallel-comm\n");
-  if (g_str_equal (launch->schedule, "interleaved-overlap-w"))
-    g_string_append (text, "--delay-wgrad-compute\n");
-  if (setting->defer_head > 0)
-    g_string_append_printf (text, "--defer-embedding-wgrad-compute --wgrad-deferral-limit %u%s\n", setting->defer_head,
-                            launch->shapes[launch->n_devices * launch->n_chunks - 1].n_layers > 0
-                                ? "  # puts off W of the head alone, not of the layers before it in its stage"
-                                : "");
-  if (launch->n_chunks > 1 && setting->group_size > 0)
-    g_string_append_printf (text, "--microbatch-group-size-per-virtual-pipeline-stage %u\n", setting->group_size);
-  g_string_append_printf (text, "--micro-batch-size %u\n--global-batch-size %" G_GINT64_FORMAT "\n--seq-length %u\n",
-                          model->microbatch_size, global_batch (launch), model->sequence);
+  if (said->defer_head > 0 && run->launch->shapes[said->n_devices * run->v - 1].n_layers > 0)
+    g_string_append (text,
+                     "# --defer-embedding-wgrad-compute puts off W of the head alone, not of the layers before it "
+                     "in its stage\n");
+  if (said->recompute == PS_RECOMPUTE_SELECTIVE && model->flash_attention)
+    g_string_append (text,
+                     "# selective runs fused attention again there, which is not predicted: some 4 % of a step\n");
   g_string_append (text, precisions[model->precision]);
-  if (model->fp32_gradients)
-    g_string_append (text, "--accumulate-allreduce-grads-in-fp32\n");
-  if (setting->recompute == PS_RECOMPUTE_FULL)
-    g_string_append (text, "--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1\n");
-  if (setting->recompute == PS_RECOMPUTE_SELECTIVE)
-    g_string_append (text, "--recompute-granularity selective\n");
-  if (ps_setting_zero (setting) > 0)
-    g_string_append (text, "--use-distributed-optimizer\n");
-  if (ps_setting_zero (setting) >= 2)
-    g_string_append_printf (text, "--use-megatron-fsdp\n--data-parallel-sharding-strategy %s\n",
-                            ps_setting_zero (setting) == 2 ? "optim_grads" : "optim_grads_params");
-  if (setting->reduce == PS_REDUCE_OVERLAPPED && setting->n_replicas * setting->n_context > 1)
-    g_string_append (text, "--overlap-grad-reduce\n");
+  add_flags (flags, G_N_ELEMENTS (flags), text);
 }
 
-/* Contexts and experts have no other order of ranks. */
-static gboolean
-has_fixed_order (const PsSetting *setting)
-{
-  return setting->n_context > 1 || setting->n_experts > 1;
-}
-
-/* Where GPUs share the experts, each has its own whole. */
+/* Where GPUs share the experts, or experts have biases, each expert is whole on its GPU. Contexts and such experts have
+ * no other order of ranks. */
 static void
-add_megatron_sizes (const PsLaunch *launch, GString *text)
+write_megatron (const Run *run, GString *text)
 {
-  const PsSetting *setting = launch->setting;
+  const PsSetting *said = &run->said;
+  guint t = said->n_tensor, c = said->n_context, e = said->n_experts;
+  gboolean whole = e > 1 || (t > 1 && ps_model_expert_gpus (&run->model) > 0), fixed = c > 1 || whole;
+  gboolean one_queue = (t > 1 || c > 1) && said->zero < 2 && !run->overlaps;
+  const Flag flags[] = {
+    { TRUE, "--tensor-model-parallel-size", t },
+    { t > 1 && !run->model.whole_sequences, "--sequence-parallel", ALONE },
+    { c > 1, "--context-parallel-size", c },
+    { e > 1, "--expert-model-parallel-size", e },
+    { whole, "--expert-tensor-parallel-size", 1 },
+    { e > 1, "--moe-token-dispatcher-type alltoall", ALONE },
+    { is_reordered (run) && !fixed, "--use-tp-pp-dp-mapping", ALONE },
+  };
 
-  g_string_append_printf (text, "--tensor-model-parallel-size %u\n", setting->n_tensor);
-  if (setting->n_tensor > 1)
-    g_string_append (text, "--sequence-parallel\n");
-  if (setting->n_context > 1)
-    g_string_append_printf (text, "--context-parallel-size %u\n", setting->n_context);
-  if (setting->n_experts > 1)
-    g_string_append_printf (text, "--expert-model-parallel-size %u\n--expert-tensor-parallel-size 1\n",
-                            setting->n_experts);
-  if (is_reordered (launch) && !has_fixed_order (setting))
-    g_string_append (text, "--use-tp-pp-dp-mapping\n");
-}
-
-static void
-write_megatron (const PsLaunch *launch, GString *text)
-{
-  static const Launcher launcher
-      = { "Megatron-LM", "torchrun", "--nnodes", "--nproc-per-node", "pretrain_gpt.py, with these options" };
-
-  add_sizes (launch, &launcher, text);
-  if (has_fixed_order (launch->setting))
-    add_order_note (launch, text);
-  add_megatron_sizes (launch, text);
-  add_megatron_stages (launch, text);
-  if (launch->order != NULL)
-    add_megatron_run (launch, text);
+  add_head (run, "Megatron-LM", one_queue ? "CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun" : "torchrun", "--nnodes",
+            "--nproc-per-node", "pretrain_gpt.py", text);
+  if (fixed)
+    add_order_note (run, text);
+  if (run->launch->order != NULL)
+    {
+      g_string_append (text, "# left to you: tokenizer, data, iterations (--train-iters) and learning rate (--lr)\n");
+      add_megatron_model (&run->model, text);
+    }
+  add_flags (flags, G_N_ELEMENTS (flags), text);
+  add_megatron_stages (run, text);
+  if (run->launch->order != NULL)
+    add_megatron_run (run, text);
 }
 
 /* torchtitan */
 
-static void
-add_module (GString *text, const char *separator, const char *name)
+/* Models that torchtitan has: the module, the function of its configuration that trains it, and the flavor of 0.2. */
+static const struct
 {
-  g_string_append_printf (text, "%s\"%s\"", separator, name);
+  guint layers, hidden, vocabulary;
+  const char *module;
+  const char *config; /* NULL: there is none */
+  const char *flavor;
+} titan_models[] = {
+  { 32, 4096, 128256, "llama3", "llama3_8b", "8B" },
+  { 80, 8192, 128256, "llama3", "llama3_70b", "70B" },
+  { 126, 16384, 128256, "llama3", NULL, "405B" }, /* llama3_405b trains in fp8 */
+  { 60, 5120, 102400, "deepseek_v3", NULL, "236B" },
+  { 61, 7168, 129280, "deepseek_v3", "deepseek_v3_671b", "671B" },
+  { 36, 2880, 201088, "gpt_oss", "gpt_oss_120b", "120b" },
+  { 94, 4096, 151936, "qwen3", NULL, "235B-A22B" },
+};
+
+/* Adds keys of its configuration: words of a command line, or TOML. */
+typedef struct
+{
+  GString *text;
+  gboolean toml;
+  const char *section; /* the last one */
+} Keys;
+
+static void G_GNUC_PRINTF (5, 6)
+    add_key (Keys *keys, const char *section, const char *key, gboolean quoted, const char *format, ...)
+{
+  const char *quote = quoted && keys->toml ? "\"" : "";
+  va_list arguments;
+
+  if (keys->toml && g_strcmp0 (keys->section, section) != 0)
+    g_string_append_printf (keys->text, "%s[%s]\n", keys->section != NULL ? "\n" : "", section);
+  if (keys->toml)
+    g_string_append_printf (keys->text, "%s = %s", key, quote);
+  else
+    g_string_append_printf (keys->text, "--%s.%s ", section, key);
+  va_start (arguments, format);
+  g_string_append_vprintf (keys->text, format, arguments);
+  va_end (arguments);
+  g_string_append_printf (keys->text, "%s\n", quote);
+  keys->section = section;
 }
 
-static void
-add_modules (const PsStageShape *shape, GString *text)
+static char *
+list_modules (const PsStageShape *shape, gboolean toml)
 {
-  const char *separator = "";
+  g_autoptr (GPtrArray) names = g_ptr_array_new_with_free_func (g_free);
 
   if (shape->embedding)
-    {
-      add_module (text, separator, "tok_embeddings");
-      separator = ", ";
-    }
+    g_ptr_array_add (names, g_strdup ("tok_embeddings"));
   for (guint i = 0; i < shape->n_layers; i++)
-    {
-      g_autofree char *name = g_strdup_printf ("layers.%u", shape->first_layer + i);
-
-      add_module (text, separator, name);
-      separator = ", ";
-    }
+    g_ptr_array_add (names, g_strdup_printf ("layers.%u", shape->first_layer + i));
   if (shape->head)
     {
-      add_module (text, separator, "norm");
-      add_module (text, ", ", "output");
+      g_ptr_array_add (names, g_strdup ("norm"));
+      g_ptr_array_add (names, g_strdup (toml ? "output" : "lm_head"));
     }
+  g_ptr_array_add (names, NULL);
+  return g_strjoinv (toml ? "\", \"" : ",", (char **)names->pdata);
 }
 
 static void
-add_parts (const PsLaunch *launch, GString *text)
+add_parts (Keys *keys, const PsLaunch *launch)
 {
-  g_string_append (text, "module_fqns_per_model_part = [\n");
+  g_string_append (keys->text,
+                   keys->toml ? "module_fqns_per_model_part = [\n" : "--parallelism.module_fqns_per_model_part");
   for (guint s = 0; s < launch->n_devices * launch->n_chunks; s++)
     {
-      g_string_append (text, "  [");
-      add_modules (&launch->shapes[s], text);
-      g_string_append (text, "],\n");
+      g_autofree char *names = list_modules (&launch->shapes[s], keys->toml);
+
+      if (!keys->toml)
+        g_string_append_printf (keys->text, *names ? " %s" : " ''", names);
+      else
+        g_string_append_printf (keys->text, *names ? "  [\"%s\"],\n" : "  [],\n", names);
     }
-  g_string_append (text, "]\n");
+  g_string_append (keys->text, keys->toml ? "]\n" : "\n");
 }
 
+/* The order of a family needs few options, unless it looks at costs. */
 static void
-add_torch_schedule (const PsLaunch *launch, GString *text)
+add_torch_schedule (Keys *keys, const Run *run)
 {
-  const char *name = find_name (launch->schedule, TORCHTITAN);
+  const PsLaunch *launch = run->launch;
+  const PsFamily *family = ps_family_find (launch->schedule);
+  const char *name = torch_name (run);
+  PsSetting given = *launch->setting;
+  g_autoptr (PsSetting) few = ps_setting_new ();
 
   if (name != NULL)
     {
-      g_string_append_printf (text, "pipeline_parallel_schedule = \"%s\"\n", name);
+      add_key (keys, "parallelism", "pipeline_parallel_schedule", TRUE, "%s", name);
       return;
     }
-  g_autofree char *typed = ps_setting_typed (launch->setting);
-  g_string_append_printf (text,
-                          "pipeline_parallel_schedule = \"PipelineSchedule%s\"\n"
-                          "# pipesim schedule convert %s%s --to torch-compute -o schedule.csv\n"
-                          "pipeline_parallel_schedule_csv = \"schedule.csv\"\n",
-                          launch->n_chunks > 1 ? "Multi" : "Single", launch->schedule,
-                          ps_family_find (launch->schedule) != NULL ? typed : "");
+  few->n_devices = given.n_devices;
+  few->n_microbatches = given.n_microbatches;
+  few->n_chunks = given.n_chunks;
+  few->group_size = given.group_size;
+  few->defer_head = given.defer_head;
+  g_autofree char *typed = ps_setting_typed (family != NULL && family->uses_costs ? &given : few);
+  g_string_append_printf (keys->text, "# pipesim schedule convert %s%s --to torch-compute -o schedule.csv\n",
+                          launch->schedule, family != NULL ? typed : "");
+  add_key (keys, "parallelism", "pipeline_parallel_schedule", TRUE, "PipelineSchedule%s",
+           launch->n_chunks > 1 ? "Multi" : "Single");
+  add_key (keys, "parallelism", "pipeline_parallel_schedule_csv", TRUE, "schedule.csv");
 }
 
-/* FSDP is what torchtitan has of ZeRO. */
 static void
-write_torchtitan (const PsLaunch *launch, GString *text)
+add_titan_model (Keys *keys, const PsModel *model)
+{
+  const char *module = "MODULE", *config = NULL, *flavor = "FLAVOR";
+
+  for (guint i = 0; i < G_N_ELEMENTS (titan_models); i++)
+    if (titan_models[i].layers == model->layers && titan_models[i].hidden == model->hidden
+        && titan_models[i].vocabulary == model->vocabulary)
+      {
+        module = titan_models[i].module;
+        config = titan_models[i].config;
+        flavor = titan_models[i].flavor;
+      }
+  if (keys->toml ? *flavor == 'F' : config == NULL)
+    g_string_append_printf (keys->text, "# left to you: %s that trains this model in its own precision (%s %s)\n",
+                            keys->toml ? "a module and its FLAVOR" : "CONFIG, a function of the module's registry",
+                            module, flavor);
+  if (keys->toml)
+    {
+      add_key (keys, "model", "name", TRUE, "%s", module);
+      add_key (keys, "model", "flavor", TRUE, "%s", flavor);
+    }
+  else
+    g_string_append_printf (keys->text, "--module %s\n--config %s\n", module, config != NULL ? config : "CONFIG");
+}
+
+/* One device has no pipeline: it runs a microbatch at a time and adds up gradients. */
+static void
+add_titan_run (Keys *keys, const Run *run)
 {
   static const char *const modes[] = { "none", "selective", "full" };
-  static const Launcher launcher = { "torchtitan", "torchrun", "--nnodes", "--nproc-per-node",
-                                     "-m torchtitan.train --job.config_file FILE, with this in FILE" };
-  const PsSetting *setting = launch->setting;
-  const PsModel *model = launch->model;
-  guint zero = ps_setting_zero (setting);
+  const PsModel *model = &run->model;
+  gboolean piped = run->said.n_devices > 1;
 
-  add_sizes (launch, &launcher, text);
-  add_order_note (launch, text);
+  add_titan_model (keys, model);
+  add_key (keys, "training", "local_batch_size", FALSE, "%u",
+           (piped ? run->said.n_microbatches : 1) * model->microbatch_size);
+  add_key (keys, "training", "global_batch_size", FALSE, "%" G_GINT64_FORMAT, global_batch (run));
+  add_key (keys, "training", "seq_len", FALSE, "%u", model->sequence);
+  add_key (keys, "training", "mixed_precision_param", TRUE, "%s",
+           model->precision == PS_PRECISION_FP32 ? "float32" : "bfloat16");
+  if (keys->toml)
+    add_key (keys, "activation_checkpoint", "mode", TRUE, "%s", modes[run->said.recompute]);
+}
+
+/* FSDP is what torchtitan has of ZeRO. The words of module_fqns_per_model_part end at the next option. */
+static void
+write_titan (const Run *run, gboolean toml, GString *text)
+{
+  static const char *const modes[] = { "none", "selective", "full" };
+  const PsSetting *said = &run->said;
+  const PsLaunch *launch = run->launch;
+  const struct
+  {
+    gboolean given;
+    const char *key;
+    guint value;
+  } degrees[] = {
+    { TRUE, "data_parallel_replicate_degree", said->zero > 0 ? 1 : said->n_replicas },
+    { TRUE, "data_parallel_shard_degree", said->zero > 0 ? said->n_replicas : 1 },
+    { TRUE, "tensor_parallel_degree", said->n_tensor },
+    { TRUE, "pipeline_parallel_degree", said->n_devices },
+    { said->n_context > 1, "context_parallel_degree", said->n_context },
+    { said->n_experts > 1, "expert_parallel_degree", said->n_experts },
+    { launch->order != NULL && said->n_devices > 1, "pipeline_parallel_microbatch_size", run->model.microbatch_size },
+  };
+  Keys keys = { .text = text, .toml = toml };
+
+  add_head (run, "torchtitan", "torchrun", "--nnodes", "--nproc-per-node",
+            toml ? "-m torchtitan.train --job.config_file FILE" : "-m torchtitan.train", text);
+  add_order_note (run, text);
   if (launch->order != NULL)
-    g_string_append_printf (text,
-                            "[training]\nlocal_batch_size = %u\nglobal_batch_size = %" G_GINT64_FORMAT
-                            "\nseq_len = %u\n\n[activation_checkpoint]\nmode = \"%s\"\n\n",
-                            launch->order->n_microbatches * model->microbatch_size, global_batch (launch),
-                            model->sequence, modes[setting->recompute]);
-  g_string_append_printf (text,
-                          "[parallelism]\ndata_parallel_replicate_degree = %u\ndata_parallel_shard_degree = %u\n"
-                          "tensor_parallel_degree = %u\npipeline_parallel_degree = %u\n",
-                          zero > 0 ? 1 : setting->n_replicas, zero > 0 ? setting->n_replicas : 1, setting->n_tensor,
-                          launch->n_devices);
-  if (zero >= 2)
-    g_string_append_printf (text, "fsdp_reshard_after_forward = \"%s\"\n", zero == 2 ? "never" : "always");
-  if (setting->n_context > 1)
-    g_string_append_printf (text, "context_parallel_degree = %u\n", setting->n_context);
-  if (setting->n_experts > 1)
-    g_string_append_printf (text, "expert_parallel_degree = %u\n", setting->n_experts);
-  if (launch->order != NULL)
-    {
-      g_string_append_printf (text, "pipeline_parallel_microbatch_size = %u\n", model->microbatch_size);
-      add_torch_schedule (launch, text);
-    }
-  add_parts (launch, text);
+    add_titan_run (&keys, run);
+  for (guint i = 0; i < G_N_ELEMENTS (degrees); i++)
+    if (degrees[i].given)
+      add_key (&keys, "parallelism", degrees[i].key, FALSE, "%u", degrees[i].value);
+  if (said->zero >= 2)
+    add_key (&keys, "parallelism", "fsdp_reshard_after_forward", TRUE, "%s", said->zero == 2 ? "never" : "always");
+  if (launch->order != NULL && said->n_devices > 1)
+    add_torch_schedule (&keys, run);
+  if (said->n_devices > 1)
+    add_parts (&keys, launch);
+  if (launch->order != NULL && !toml)
+    g_string_append_printf (text, "%sactivation_checkpoint:%s\n",
+                            said->n_devices > 1 || said->n_experts > 1 ? "--training.disable_cuda_graphs\n" : "",
+                            modes[said->recompute]);
 }
 
 /* DeepSpeed */
@@ -344,135 +836,102 @@ add_deepspeed_parts (const PsLaunch *launch, GString *text)
 
   if (ps_stage_shapes_are_even (launch->shapes, launch->n_devices))
     {
-      g_string_append (text, "partition_method=\"type:TransformerLayer\"  # the class of your layers\n");
+      g_string_append (text,
+                       "# TransformerLayer: the class of your layers\npartition_method=\"type:TransformerLayer\"\n");
       return;
     }
-  g_string_append (text, "parts=[0");
+  g_string_append (text, "# for _partition_layers of a subclass; specs: embedding, layers, head\nparts=[0");
   for (guint s = 0; s < launch->n_devices; s++)
     {
       next += launch->shapes[s].n_layers + (guint)launch->shapes[s].embedding + (guint)launch->shapes[s].head;
       g_string_append_printf (text, ", %u", next);
     }
-  g_string_append (text, "]  # for _partition_layers of a subclass; specs: embedding, layers, head\n");
+  g_string_append (text, "]\n");
 }
 
 static void
-write_deepspeed (const PsLaunch *launch, GString *text)
+write_deepspeed (const Run *run, GString *text)
 {
-  static const Launcher launcher
-      = { "DeepSpeed", "deepspeed", "--num_nodes", "--num_gpus", "PROGRAM, with this in its source and configuration" };
-  const PsSetting *setting = launch->setting;
-  const PsModel *model = launch->model;
+  const PsSetting *said = &run->said;
+  const PsModel *model = &run->model;
 
-  add_sizes (launch, &launcher, text);
-  add_order_note (launch, text);
+  add_head (run, "DeepSpeed", "deepspeed", "--num_nodes", "--num_gpus", "PROGRAM", text);
+  g_string_append (text,
+                   "# for the source of PROGRAM, and in { } for its configuration; an optimizer is left to you\n");
+  add_order_note (run, text);
   g_string_append_printf (text, "topology=PipeModelDataParallelTopology(num_pp=%u, num_mp=%u, num_dp=%u)\n",
-                          launch->n_devices, setting->n_tensor, setting->n_replicas);
-  add_deepspeed_parts (launch, text);
-  if (launch->order == NULL)
+                          said->n_devices, said->n_tensor, said->n_replicas);
+  add_deepspeed_parts (run->launch, text);
+  if (run->launch->order == NULL)
     return;
-  g_string_append_printf (text, "activation_checkpoint_interval=%u\n", setting->recompute == PS_RECOMPUTE_FULL ? 1 : 0);
+  g_string_append_printf (text, "activation_checkpoint_interval=%u\n", said->recompute == PS_RECOMPUTE_FULL ? 1 : 0);
   g_string_append_printf (text,
                           "{\n  \"train_batch_size\": %" G_GINT64_FORMAT
                           ",\n  \"train_micro_batch_size_per_gpu\": %u,\n"
                           "  \"gradient_accumulation_steps\": %u,\n",
-                          global_batch (launch), model->microbatch_size, launch->order->n_microbatches);
+                          global_batch (run), model->microbatch_size, said->n_microbatches);
   if (model->precision != PS_PRECISION_FP32)
     g_string_append_printf (text, "  \"%s\": { \"enabled\": true },\n", ps_precision_name (model->precision));
-  g_string_append_printf (text, "  \"zero_optimization\": { \"stage\": %u }\n}\n", ps_setting_zero (setting));
+  g_string_append_printf (text, "  \"zero_optimization\": { \"stage\": %u }\n}\n", said->zero);
 }
 
 /* All */
 
-/* TRUE if a CSV can say the schedule and torchtitan places its stages. */
-static gboolean
-is_plain (const PsSchedule *order)
-{
-  return order->placement->kind == PS_PLACEMENT_LOOP && order->placement->n_copies == 1 && order->n_slices == 1
-         && !order->asynchronous && !order->recomputes;
-}
-
-static gboolean
-check_schedule (const PsLaunch *launch, Framework framework, GError **error)
-{
-  g_autoptr (GString) known = g_string_new (NULL);
-
-  if (launch->schedule == NULL || find_name (launch->schedule, framework) != NULL
-      || (framework == TORCHTITAN && is_plain (launch->order)))
-    return TRUE;
-  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
-    if (families[i].names[framework] != NULL)
-      g_string_append_printf (known, "%s%s", known->len > 0 ? ", " : "", families[i].family);
-  return ps_refuse (error, PS_ERROR_USAGE, "--to %s: schedule '%s' is not available there; %s %s",
-                    frameworks[framework], launch->schedule, known->str,
-                    framework == TORCHTITAN ? "and any synchronous schedule of placement loop without slices and R are"
-                                            : "would be");
-}
-
-/* Refuses settings that DeepSpeed's pipelines cannot run, and settings that no framework can. */
-static gboolean
-check_setting (const PsLaunch *launch, Framework framework, GError **error)
-{
-  const PsSetting *setting = launch->setting;
-  const char *name = frameworks[framework];
-
-  if (framework == DEEPSPEED && (setting->n_context > 1 || setting->n_experts > 1))
-    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: --%s %u: its pipelines do not share %s", name,
-                      setting->n_context > 1 ? "context" : "experts",
-                      setting->n_context > 1 ? setting->n_context : setting->n_experts,
-                      setting->n_context > 1 ? "sequences" : "experts");
-  if (framework == DEEPSPEED && ps_setting_zero (setting) >= 2)
-    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: --zero %u: its pipelines refuse stages 2 and 3", name,
-                      setting->zero);
-  if (framework != MEGATRON && launch->model->precision > PS_PRECISION_BF16)
-    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: precision %s is not known there; megatron has it", name,
-                      ps_precision_name (launch->model->precision));
-  if (setting->n_recompute > 0)
-    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: --recompute of each stage is not available there", name);
-  if (setting->offload > 0 || setting->n_offload > 0 || setting->sync == PS_SYNC_BYPASS)
-    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: %s is not available there", name,
-                      setting->sync == PS_SYNC_BYPASS ? "--sync bypass" : "--offload");
-  return TRUE;
-}
-
-static gboolean
-check_stages (const PsLaunch *launch, Framework framework, GError **error)
-{
-  const PsPlacement *placement = launch->order != NULL ? launch->order->placement : NULL;
-
-  if (placement != NULL && placement->n_stages != launch->n_devices * launch->n_chunks)
-    return ps_refuse (error, PS_ERROR_USAGE,
-                      "--to %s: %u stages on %u devices, which hold up to %u; it wants as many on each",
-                      frameworks[framework], placement->n_stages, launch->n_devices, launch->n_chunks);
-  for (guint s = 0; s < launch->n_devices * launch->n_chunks; s++)
-    if (framework != MEGATRON && launch->shapes[s].n_mtp > 0)
-      return ps_refuse (error, PS_ERROR_USAGE, "--to %s: stage %u has multi-token prediction, which is not known there",
-                        frameworks[framework], s);
-  if (framework == MEGATRON && overlaps (launch) && launch->model->experts.count == 0)
-    return ps_refuse (error, PS_ERROR_USAGE, "--to megatron: %s is for models with experts; interleaved would be right",
-                      launch->schedule);
-  if (framework != DEEPSPEED || launch->n_chunks == 1)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_USAGE, "--to deepspeed: %u chunks on a device; its devices have one",
-                    launch->n_chunks);
-}
-
 char *
 ps_launch_write (const char *framework, const PsLaunch *launch, GError **error)
 {
-  static void (*const writers[]) (const PsLaunch *, GString *) = { write_megatron, write_torchtitan, write_deepspeed };
+  const Run run = read_launch (launch);
   g_autoptr (GString) text = g_string_new (NULL);
   guint index;
 
-  if (!ps_launch_parse ("--to", framework, &index, error) || !check_schedule (launch, (Framework)index, error)
-      || !check_setting (launch, (Framework)index, error) || !check_stages (launch, (Framework)index, error))
+  if (!ps_launch_parse ("--to", framework, &index, error) || !check ((Framework)index, &run, error))
     return NULL;
-  writers[index](launch, text);
+  if (index == MEGATRON)
+    write_megatron (&run, text);
+  else if (index == DEEPSPEED)
+    write_deepspeed (&run, text);
+  else
+    write_titan (&run, index == TORCHTITAN_2, text);
   return g_string_free (g_steal_pointer (&text), FALSE);
 }
 
+/* Refuses a prediction that does not fit the memory of a GPU, with the bytes that are missing. *note: a comment where
+ * it is tight, or does not fit and is printed all the same; "" where it fits. */
+static gboolean
+check_memory (const PsLaunchChoice *choice, const PsSetting *setting, const PsPrediction *prediction, char **note,
+              GError **error)
+{
+  const PsMetrics *metrics = &prediction->metrics;
+  g_autofree gint64 *limit = NULL;
+  gint64 reserve;
+  guint worst = 0;
+
+  *note = g_strdup ("");
+  if (prediction->feasible)
+    return TRUE;
+  if (!ps_setting_memory_limit (setting, metrics->n_devices, &limit, &reserve, error))
+    return FALSE;
+  for (guint d = 1; d < metrics->n_devices; d++)
+    if (metrics->device[d].peak_memory_bytes - limit[d] > metrics->device[worst].peak_memory_bytes - limit[worst])
+      worst = d;
+  gint64 peak = metrics->device[worst].peak_memory_bytes, all = limit[worst] + reserve;
+  g_autofree char *needs = ps_format_size (peak), *has = ps_format_size (all), *missing = ps_format_size (peak - all);
+  g_autofree char *kept = ps_format_size (reserve);
+  g_free (*note);
+  if (peak <= all)
+    *note = g_strdup_printf ("# tight: a GPU of device %u needs %s of %s, of which %s should stay free\n", worst, needs,
+                             has, kept);
+  else
+    *note = g_strdup_printf ("# does not fit: a GPU of device %u needs %s of %s\n", worst, needs, has);
+  return peak <= all || choice->force
+         || ps_refuse (error, PS_ERROR_SCHEDULE,
+                       "--to %s: does not fit: a GPU of device %u needs %s of %s, %s are missing; "
+                       "--force prints the launch all the same",
+                       choice->to, worst, needs, has, missing);
+}
+
 char *
-ps_launch_prediction (const char *framework, const PsSetting *setting, const char *schedule,
+ps_launch_prediction (const PsLaunchChoice *choice, const PsSetting *setting, const char *schedule,
                       const PsPrediction *prediction, GError **error)
 {
   const PsSchedule *order = prediction->program->schedule;
@@ -486,7 +945,10 @@ ps_launch_prediction (const char *framework, const PsSetting *setting, const cha
 
   if (launch.shapes == NULL)
     return ps_refuse_null (error, PS_ERROR_USAGE, "--to %s: needs the costs of a model, --model with --cluster or --db",
-                           framework);
+                           choice->to);
   launch.model = model = ps_setting_model (setting, error);
-  return model != NULL ? ps_launch_write (framework, &launch, error) : NULL;
+  g_autofree char *text = model != NULL ? ps_launch_write (choice->to, &launch, error) : NULL;
+  g_autofree char *note = NULL;
+  return text != NULL && check_memory (choice, setting, prediction, &note, error) ? g_strconcat (text, note, NULL)
+                                                                                  : NULL;
 }

@@ -3,13 +3,14 @@
 
 #include "sweep/sweep-private.h"
 
+#include <pipesim/launch.h>
 #include <pipesim/layouts.h>
 
 /* The schedules of a cell, by their number of chunks. */
 enum
 {
   PS_LAYOUT_OWN,        /* all schedules, with their own numbers of chunks */
-  PS_LAYOUT_CHUNKS = 2, /* a kind v >= this: schedules run with v chunks although their own number is another */
+  PS_LAYOUT_CHUNKS = 1, /* a kind v >= this: schedules run with v chunks although their own number is another */
   PS_LAYOUT_KINDS = 9
 };
 
@@ -34,7 +35,9 @@ typedef struct
   guint n_schedules;
   guint8 *takes;   /* [kind * n_schedules + schedule] whether a cell holds it */
   gboolean *pairs; /* [n_schedules] whether it overlaps F and B */
-  guint sequence;  /* tokens */
+  gboolean none;   /* the runner knows no schedule of the space, so that those it does not run are the answer */
+  PsModel *model;
+  guint sequence; /* tokens */
 } PsLayoutSpace;
 
 /* Reads what the question names, and lists the cells. Errors: those of ps_layouts_find. */

@@ -19,6 +19,7 @@ ps_layout_space_clear (PsLayoutSpace *space)
   g_clear_pointer (&space->fits, g_array_unref);
   g_free (space->takes);
   g_free (space->pairs);
+  ps_model_free (space->model);
 }
 
 /* The space as a spec */
@@ -236,6 +237,10 @@ list_schedules (PsLayoutSpace *space)
   for (guint i = 0; i < schedules->len; i++)
     space->pairs[i] = has_pairs (((PsSweepValue *)schedules->pdata[i])->text);
   memset (space->takes, 1, schedules->len);
+  space->none = space->question->runner != NULL;
+  for (guint i = 0; i < schedules->len; i++)
+    space->none
+        = space->none && !ps_launch_knows (space->question->runner, ((PsSweepValue *)schedules->pdata[i])->text);
   for (guint v = PS_LAYOUT_CHUNKS; v < PS_LAYOUT_KINDS; v++)
     for (guint i = 0; i < schedules->len; i++)
       space->takes[v * schedules->len + i] = takes_chunks (((PsSweepValue *)schedules->pdata[i])->text, v);
@@ -303,15 +308,16 @@ even_costs (const PsSetting *setting)
 }
 
 /* Asks for the schedules' own numbers (0), and for 2, 4, 8 and all that cut the layers evenly, or the layers with
- * embedding and loss. */
+ * embedding and loss; on a single device for 1 as well. */
 static gboolean
 are_chunks_asked (guint layers, guint n_devices, guint n_chunks)
 {
   guint n_stages = n_devices * n_chunks;
 
-  return n_chunks == 0
-         || (n_stages <= layers + 2
-             && (layers % n_stages == 0 || (layers + 2) % n_stages == 0 || (n_chunks & (n_chunks - 1)) == 0));
+  if (n_chunks <= 1)
+    return n_chunks == 0 || n_devices == 1;
+  return n_stages <= layers + 2
+         && (layers % n_stages == 0 || (layers + 2) % n_stages == 0 || (n_chunks & (n_chunks - 1)) == 0);
 }
 
 /* TRUE if all GPUs have work, and state is spread over replicas as asked, if there are any. */
@@ -407,7 +413,7 @@ ps_layout_space_open (PsLayoutSpace *space, const PsLayoutQuestion *question, GE
   space->question = question;
   if (!check_question (question, error))
     return FALSE;
-  g_autoptr (PsModel) model = ps_layout_space_load_model (space, error);
+  PsModel *model = space->model = ps_layout_space_load_model (space, error);
   cluster = model != NULL ? ps_cluster_load (question->cluster, error) : NULL;
   if (cluster == NULL || !open_spec (space, model, cluster, error))
     return FALSE;

@@ -171,6 +171,22 @@ layout_new (const PsLayoutSpace *space, const PsResult *result)
   return layout;
 }
 
+/* Whether the question's runner runs the layout. */
+static gboolean
+is_run (const PsLayoutSpace *space, const PsLayout *layout)
+{
+  const PsLayoutQuestion *question = space->question;
+
+  if (question->runner == NULL || !ps_launch_knows (question->runner, layout->schedule))
+    return question->runner == NULL;
+  g_autoptr (PsSetting) setting = ps_layout_setting (question, space->layouts, layout);
+  g_auto (PsLaunchQuestion) launch = { .model = NULL };
+  setting->known_model = space->model;
+  ps_launch_ask (setting, layout->schedule, &launch);
+  g_autofree char *refusal = ps_launch_refusal (question->runner, &launch.launch);
+  return refusal == NULL;
+}
+
 static int
 compare_layouts (gconstpointer a, gconstpointer b)
 {
@@ -206,6 +222,7 @@ take_result (const PsLayoutSpace *space, const PsResult *result)
       layouts->n_fit++;
       layouts->unrest = MAX (layouts->unrest, ps_result_value (result, "unrest")->real);
       layout = layout_new (space, result);
+      layout.not_run = !is_run (space, &layout);
       g_array_append_val (space->fits, layout);
     }
 }
@@ -215,7 +232,7 @@ static gboolean
 is_same (const PsLayoutQuestion *question, const PsLayout *a, const PsLayout *b)
 {
   return question->fold && a->n_devices == b->n_devices && a->n_tensor == b->n_tensor && a->n_context == b->n_context
-         && a->n_experts == b->n_experts && a->n_replicas == b->n_replicas;
+         && a->n_experts == b->n_experts && a->n_replicas == b->n_replicas && a->not_run == b->not_run;
 }
 
 /* The first of the settings that a setting is one answer with; itself where it is the first. */
@@ -243,7 +260,8 @@ take_results (PsLayoutSpace *space, PsResult **results, guint n)
     {
       const PsLayout *layout = &g_array_index (space->fits, PsLayout, i);
 
-      n_answers += find_same (space->question, space->fits, layout) == i;
+      if (layout->not_run == space->none)
+        n_answers += find_same (space->question, space->fits, layout) == i;
       space->last_ns = n_answers == space->question->top ? layout->step_ns : 0;
     }
 }
@@ -264,20 +282,23 @@ note_near (PsLayout *best, const PsLayout *other)
                           names[1] != NULL ? other->schedule : NULL, NULL);
 }
 
-/* Moves the best of the settings that fit, which stand in their order, to the answer. */
+/* Moves the best of the settings that fit, which stand in their order, to the answer: those that run, or the others. */
 static void
-choose_best (PsLayoutSpace *space)
+choose_best (PsLayoutSpace *space, gboolean not_run)
 {
   GArray *best = space->layouts->best;
+  const guint end = best->len + space->question->top;
 
   for (guint i = 0; i < space->fits->len; i++)
     {
       PsLayout *layout = &g_array_index (space->fits, PsLayout, i);
       guint same = find_same (space->question, best, layout);
 
+      if (layout->schedule == NULL || layout->not_run != not_run)
+        continue;
       if (same < best->len)
         note_near (&g_array_index (best, PsLayout, same), layout);
-      else if (best->len < space->question->top)
+      else if (best->len < end)
         {
           g_array_append_vals (best, layout, 1);
           *layout = (PsLayout){ .schedule = NULL };
@@ -354,7 +375,8 @@ ps_layouts_find (const PsLayoutQuestion *question, GError **error)
     g_ptr_array_add (workers, ps_sweep_worker_new (space.sweep));
   if (!predict_all (&space, (PsSweepWorker **)workers->pdata, error))
     return NULL;
-  choose_best (&space);
+  choose_best (&space, FALSE);
+  choose_best (&space, TRUE);
   return g_steal_pointer (&layouts);
 }
 

@@ -72,6 +72,8 @@ check_tensor (const PsSetting *setting, GError **error)
     return ps_refuse (error, PS_ERROR_USAGE, "--%s %u: needs modelled costs, --model with --cluster",
                       setting->n_context > 1 ? "context" : "experts",
                       setting->n_context > 1 ? setting->n_context : setting->n_experts);
+  if (setting->microbatch_size > 0 && setting->cluster == NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
   if (setting->n_tensor == 1 || setting->cluster != NULL || setting->db != NULL || ps_setting_source (setting) == NULL)
     return TRUE;
   return ps_refuse (

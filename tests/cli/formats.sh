@@ -48,7 +48,7 @@ step "flags of a framework" sh -c "pipesim schedule convert 1f1b -p 4 -m 8 --mod
 step "a search's best is no family, even where its file is called so" sh -c "! pipesim search -p 2 -m 4 -v 1 --placement loop --model tiny-gpt \
   --cluster a100-80gb --moves 50 -o 1f1b --to megatron >said 2>&1 && grep -q \"schedule './1f1b' is not available there\" said"
 step "of a search's best" sh -c "pipesim search -p 2 -m 4 -v 1 --placement loop --model tiny-gpt --cluster a100-80gb --moves 50 -o best.json --to torchtitan |
-  grep -qx 'pipeline_parallel_degree = 2' && pipesim schedule validate best.json"
+  grep -qx -e '--parallelism.pipeline_parallel_degree 2' && pipesim schedule validate best.json"
 step "trace" pipesim schedule convert 1f1b -p 2 -m 2 --costs f=1us,b=1us,w=1us,c=500ns --to chrome-trace -o predicted.json
 step "compared with PyTorch's own" pipesim compare predicted.json "$G_TEST_SRCDIR/fixtures/profiler"
 step "diagnosed" sh -c 'pipesim diagnose "$G_TEST_SRCDIR/fixtures/profiler" -t 0 >said'
@@ -81,7 +81,7 @@ pipesim schedule lint zb-h1 -p 3 -m 4 2>lint.txt >lint.out
 step "lint's exit code" [ $? -eq 3 ]
 step "lint speaks on stderr" grep -q 'zb-h1: warning: receives posted before computations that do not need them: [0-9]*, most' lint.txt
 step "lint counts on stdout" grep -q '^zb-h1: 1 finding for' lint.out
-step "nothing found" pipesim schedule lint gpipe -p 2 -m 1
+step "nothing found" pipesim schedule lint gpipe -p 1 -m 2
 for order in asap deferred planned; do
   pipesim schedule lint 1f1b -p 2 -m 4 --comm-order $order 2>lint.txt >lint.out
   pipesim schedule convert 1f1b -p 2 -m 4 --comm-order $order --to torch-comms -o order.csv 2>convert.txt

@@ -1,0 +1,403 @@
+/* Tests of launch.h: the table of what frameworks ask of a run, and the launches that tell them of it. */
+#include "error-rig.h"
+
+#include <pipesim/launch.h>
+
+#include <string.h>
+
+/* A run by hand: Llama-like, 16 layers, or with experts; each case changes what it is about. */
+typedef struct
+{
+  PsModel model;
+  PsSetting *setting;
+  PsStageShape shapes[16];
+  PsSchedule *order;
+  PsLaunch launch;
+} Rig;
+
+static void
+rig_clear (Rig *rig)
+{
+  ps_schedule_free (rig->order);
+  ps_setting_free (rig->setting);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Rig, rig_clear)
+
+static void
+begin (Rig *rig, const char *schedule, guint p, guint v, guint m)
+{
+  rig->model = (PsModel){ .name = (char *)"small",
+                          .layers = 16,
+                          .hidden = 64,
+                          .heads = 8,
+                          .kv_heads = 8,
+                          .sequence = 64,
+                          .feed_forward = 128,
+                          .vocabulary = 100,
+                          .microbatch_size = 1,
+                          .precision = PS_PRECISION_BF16,
+                          .mlp = PS_MLP_SWIGLU,
+                          .flash_attention = TRUE };
+  rig->setting = ps_setting_new ();
+  rig->setting->n_devices = p;
+  rig->setting->n_chunks = v;
+  rig->setting->n_microbatches = m;
+  g_assert_true (ps_model_split (&rig->model, p * v, rig->shapes, NULL));
+  rig->launch = (PsLaunch){ .setting = rig->setting,
+                            .model = &rig->model,
+                            .shapes = rig->shapes,
+                            .n_devices = p,
+                            .n_chunks = v,
+                            .schedule = schedule };
+}
+
+/* The schedule, once the setting is complete. */
+static void
+generate (Rig *rig)
+{
+  PsFamilySetting size = { .n_devices = rig->launch.n_devices,
+                           .n_microbatches = rig->setting->n_microbatches,
+                           .n_chunks = rig->launch.n_chunks,
+                           .group_size = rig->setting->group_size,
+                           .defer_head = rig->setting->defer_head };
+
+  rig->order = fine (ps_family_generate (ps_family_find (rig->launch.schedule), &size, &error));
+  rig->launch.order = rig->order;
+}
+
+static char *
+write_launch (Rig *rig, const char *framework)
+{
+  generate (rig);
+  return fine (ps_launch_write (framework, &rig->launch, &error));
+}
+
+static void
+assert_line (const char *text, const char *line, gboolean there)
+{
+  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
+
+  if (g_strv_contains ((const char *const *)lines, line) != there)
+    g_error ("'%s' %s in\n%s", line, there ? "is not" : "is", text);
+}
+
+static void
+with_experts (Rig *rig)
+{
+  rig->model.experts = (PsExperts){ .count = 8, .active = 2, .feed_forward = 32, .imbalance = 1 };
+  rig->setting->n_replicas = 4;
+  rig->setting->n_experts = 4;
+}
+
+static void
+overlap (Rig *rig)
+{
+  with_experts (rig);
+  rig->setting->n_experts = 1;
+}
+
+static void
+overlap_full (Rig *rig)
+{
+  with_experts (rig);
+  rig->setting->recompute = PS_RECOMPUTE_FULL;
+}
+
+static void
+overlap_fp32 (Rig *rig)
+{
+  with_experts (rig);
+  rig->model.precision = PS_PRECISION_FP32;
+}
+
+static void
+odd_contexts (Rig *rig)
+{
+  rig->setting->n_context = 2;
+  rig->model.sequence = 66;
+}
+
+static void
+mtp_too_early (Rig *rig)
+{
+  rig->model.mtp = 1;
+  rig->shapes[1].n_mtp = 1;
+}
+
+static void
+late_embedding (Rig *rig)
+{
+  rig->shapes[0].embedding = FALSE;
+}
+
+static void
+whole_sequences (Rig *rig)
+{
+  with_experts (rig);
+  rig->setting->n_tensor = 2;
+  rig->model.whole_sequences = TRUE;
+}
+
+static void
+in_fp16 (Rig *rig)
+{
+  rig->model.precision = PS_PRECISION_FP16;
+}
+
+static void
+in_fp8 (Rig *rig)
+{
+  rig->model.precision = PS_PRECISION_FP8;
+}
+
+static void
+replicated_experts (Rig *rig)
+{
+  with_experts (rig);
+  rig->setting->zero = 0;
+}
+
+static void
+few_keys (Rig *rig)
+{
+  rig->model.kv_heads = 1;
+  rig->setting->n_tensor = 2;
+}
+
+static void
+sharded_gradients (Rig *rig)
+{
+  rig->setting->cluster = g_strdup ("h100-80gb");
+  rig->setting->n_replicas = 2;
+  rig->setting->zero = 2;
+}
+
+static void
+deferred (Rig *rig)
+{
+  rig->setting->defer_head = 2;
+}
+
+/* One row of the table each; the messages say what would be right and where that stands. */
+static void
+test_refusals (void)
+{
+  static const struct
+  {
+    const char *framework, *schedule;
+    guint p, v, m;
+    void (*change) (Rig *rig);
+    const char *message;
+  } cases[] = {
+    { "megatron", "interleaved", 4, 2, 3, NULL,
+      "-m 3: with virtual stages it wants p microbatches or more*schedules*" },
+    { "megatron", "interleaved-overlap", 4, 2, 8, NULL, "schedule 'interleaved-overlap': is for models with experts*" },
+    { "megatron", "interleaved-overlap", 4, 2, 8, overlap, "*give --experts 2 or more*" },
+    { "megatron", "interleaved-overlap-w", 4, 2, 8, overlap_full, "--recompute full: is not available with*" },
+    { "megatron", "interleaved-overlap", 4, 2, 8, overlap_fp32, "--precision fp32: interleaved-overlap wants fp16,*" },
+    { "megatron", "interleaved-overlap", 1, 2, 8, with_experts, "-p 1: one device has no virtual stages*" },
+    { "megatron", "1f1b", 1, 1, 8, deferred, "--defer-head 2: needs a pipeline*" },
+    { "megatron", "1f1b", 4, 1, 8, odd_contexts, "--sequence 66: wants a multiple of 2 contexts*" },
+    { "megatron", "interleaved", 4, 2, 8, mtp_too_early, "--layout *: all modules of multi-token prediction must*" },
+    { "megatron", "1f1b", 4, 1, 8, late_embedding, "--layout *: the embedding is always in the first stage*" },
+    { "megatron", "1f1b", 4, 1, 8, whole_sequences, "model 'small': experts with --tensor need sequence*" },
+    { "torchtitan", "1f1b", 4, 1, 8, in_fp16, "--precision fp16: it trains in bf16 or fp32*" },
+    { "torchtitan", "1f1b", 4, 1, 8, in_fp8, "--precision fp8: is not known there; megatron has it" },
+    { "torchtitan", "1f1b", 4, 1, 8, replicated_experts, "--experts 4: wants a divisor of t c times*" },
+    { "torchtitan", "1f1b", 4, 1, 8, few_keys, "--tensor 2: does not divide kv_heads" },
+    { "torchtitan", "1f1b", 4, 1, 8, mtp_too_early, "model 'small': has multi-token prediction*" },
+    { "torchtitan", "gpipe", 1, 1, 8, NULL, "schedule 'gpipe': one device has no pipeline*" },
+    { "torchtitan-0.2", "1f1b", 4, 1, 8, NULL, "--precision bf16: without sharded replicas*" },
+    { "pytorch", "1f1b", 4, 1, 3, NULL, "-m 3: the class wants as many as stages, or a CSV*" },
+    { "pytorch", "interleaved", 4, 2, 9, NULL, "-m 9: the class wants a multiple of m / p, or a CSV*" },
+    { "pytorch", "dualpipe-v", 4, 2, 7, NULL, "-m 7: the class wants as many as stages*" },
+    { "deepspeed", "1f1b", 4, 1, 8, sharded_gradients, "--zero 2: its pipelines refuse stages 2 and 3*" },
+    { "deepspeed", "1f1b", 4, 1, 8, odd_contexts, "--context 2: its pipelines do not share sequences" },
+    { "deepspeed", "1f1b", 4, 1, 8, with_experts, "--experts 4: its pipelines do not share experts" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_auto (Rig) rig = { .order = NULL };
+
+      begin (&rig, cases[i].schedule, cases[i].p, cases[i].v, cases[i].m);
+      if (cases[i].change != NULL)
+        cases[i].change (&rig);
+      g_autofree char *refusal = ps_launch_refusal (cases[i].framework, &rig.launch);
+      if (refusal == NULL || !g_pattern_match_simple (cases[i].message, refusal))
+        g_error ("%s: '%s', not '%s'", cases[i].framework, refusal, cases[i].message);
+    }
+}
+
+/* p = 4: m = 6 goes in one group of 6, 8 in groups of p; 9 in groups of 5 and 4. */
+static void
+test_groups (void)
+{
+  static const guint groups[][2] = { { 6, 6 }, { 9, 5 }, { 21, 7 }, { 8, 0 }, { 12, 0 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (groups); i++)
+    {
+      g_auto (Rig) rig = { .order = NULL };
+      g_autofree char *flag = g_strdup_printf ("--microbatch-group-size-per-virtual-pipeline-stage %u", groups[i][1]);
+
+      begin (&rig, "interleaved", 4, 2, groups[i][0]);
+      g_autofree char *text = write_launch (&rig, "megatron");
+      assert_line (text, "--num-layers-per-virtual-pipeline-stage 2", TRUE);
+      if (groups[i][1] > 0)
+        assert_line (text, flag, TRUE);
+      else
+        g_assert_null (strstr (text, "group-size"));
+    }
+}
+
+static void
+test_megatron (void)
+{
+  g_auto (Rig) single = { .order = NULL }, experts = { .order = NULL }, biased = { .order = NULL };
+
+  begin (&single, "interleaved", 1, 4, 8);
+  single.model.tied = single.model.qk_norm = TRUE;
+  single.model.window = 16;
+  single.model.full_every = 2;
+  g_autofree char *one = write_launch (&single, "megatron");
+  assert_line (one, "# launch: torchrun --nnodes 1 --nproc-per-node 1 pretrain_gpt.py", TRUE);
+  assert_line (one, "--pipeline-model-parallel-size 1", TRUE);
+  assert_line (one, "--window-size '(15,0)'", TRUE);
+  assert_line (one, "--window-attn-skip-freq 2", TRUE);
+  assert_line (one, "--qk-layernorm", TRUE);
+  assert_line (one, "--untie-embeddings-and-output-weights", FALSE);
+  g_assert_null (strstr (one, "virtual"));
+
+  begin (&experts, "interleaved-overlap", 4, 2, 8);
+  with_experts (&experts);
+  experts.model.experts.dense_layers = 3;
+  g_autofree char *mixed = write_launch (&experts, "megatron");
+  assert_line (mixed, "--moe-token-dispatcher-type alltoall", TRUE);
+  assert_line (mixed, "--expert-tensor-parallel-size 1", TRUE);
+  assert_line (mixed, "--moe-layer-freq '([0]*3+[1]*13)'", TRUE);
+
+  begin (&biased, "1f1b", 4, 1, 8);
+  with_experts (&biased);
+  biased.model.other_biases = TRUE;
+  biased.setting->n_experts = 1;
+  biased.setting->n_tensor = 2;
+  g_autofree char *whole = write_launch (&biased, "megatron");
+  assert_line (whole, "--expert-tensor-parallel-size 1", TRUE);
+  assert_line (whole, "--disable-bias-linear", FALSE);
+  assert_line (whole, "--use-tp-pp-dp-mapping", FALSE);
+  g_assert_nonnull (strstr (whole, "\n# launch: CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun "));
+}
+
+/* A CSV where the class refuses the run or has other groups; the name of 1F1B where interleaved has one chunk. */
+static void
+test_torchtitan (void)
+{
+  static const struct
+  {
+    const char *schedule;
+    guint v, m, group, defer;
+    const char *name, *convert;
+  } cases[] = {
+    { "1f1b", 1, 8, 0, 0, "1F1B", NULL },
+    { "interleaved", 1, 8, 0, 0, "1F1B", NULL },
+    { "interleaved", 2, 8, 0, 0, "Interleaved1F1B", NULL },
+    { "interleaved", 2, 10, 0, 0, "Interleaved1F1B", NULL }, /* two groups of 5, as PyTorch has them */
+    { "interleaved", 2, 8, 8, 0, "PipelineScheduleMulti", "interleaved -p 4 -m 8 -v 2 --group 8" },
+    { "interleaved", 2, 9, 0, 0, "PipelineScheduleMulti", "interleaved -p 4 -m 9 -v 2" },
+    { "1f1b", 1, 3, 0, 0, "PipelineScheduleSingle", "1f1b -p 4 -m 3 -v 1" },
+    { "1f1b", 1, 8, 0, 2, "PipelineScheduleSingle", "1f1b -p 4 -m 8 -v 1 --defer-head 2" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_auto (Rig) rig = { .order = NULL };
+      g_autofree char *name = g_strconcat ("--parallelism.pipeline_parallel_schedule ", cases[i].name, NULL);
+
+      begin (&rig, cases[i].schedule, 4, cases[i].v, cases[i].m);
+      rig.setting->group_size = cases[i].group;
+      rig.setting->defer_head = cases[i].defer;
+      rig.setting->microbatch_size = 3;
+      g_autofree char *text = write_launch (&rig, "torchtitan");
+      g_autofree char *convert
+          = g_strdup_printf ("# pipesim schedule convert %s --to torch-compute -o schedule.csv", cases[i].convert);
+      assert_line (text, name, TRUE);
+      assert_line (text, "--training.disable_cuda_graphs", TRUE);
+      g_assert_true (g_str_has_suffix (text, "\nactivation_checkpoint:none\n"));
+      if (cases[i].convert != NULL)
+        assert_line (text, convert, TRUE);
+      else
+        g_assert_null (strstr (text, "convert"));
+    }
+}
+
+/* Without a model only the schedule counts. */
+static void
+test_lint (void)
+{
+  g_autoptr (PsSetting) setting = ps_setting_new ();
+  g_auto (PsLaunchQuestion) few = { .model = NULL }, more = { .model = NULL };
+
+  setting->n_devices = 4;
+  setting->n_microbatches = 3;
+  ps_launch_ask (setting, "interleaved", &few);
+  g_autoptr (GPtrArray) findings = ps_launch_lint (&few.launch);
+  g_autofree char *in = ps_launch_runs_in (&few.launch);
+  g_assert_cmpuint (findings->len, ==, 1);
+  g_assert_true (g_str_has_prefix (findings->pdata[0], "megatron: -m 3: "));
+  g_assert_cmpstr (in, ==, "torchtitan, pytorch, colossalai");
+  setting->n_microbatches = 8;
+  ps_launch_ask (setting, "interleaved", &more);
+  g_autoptr (GPtrArray) nothing = ps_launch_lint (&more.launch);
+  g_autofree char *all = ps_launch_runs_in (&more.launch);
+  g_assert_cmpuint (nothing->len, ==, 0);
+  g_assert_cmpstr (all, ==, "megatron, torchtitan, pytorch, colossalai");
+}
+
+static void
+test_imply (void)
+{
+  PsFramework framework = PS_FRAMEWORK_NONE;
+  g_autoptr (GError) error = NULL;
+
+  g_assert_true (ps_launch_imply ("torchtitan", &framework, NULL) && framework == PS_FRAMEWORK_NONE);
+  g_assert_true (ps_launch_imply ("megatron", &framework, NULL) && framework == PS_FRAMEWORK_MEGATRON);
+  g_assert_true (ps_launch_imply (NULL, &framework, NULL) && framework == PS_FRAMEWORK_MEGATRON);
+  g_assert_false (ps_launch_imply ("deepspeed", &framework, &error));
+  g_assert_cmpstr (error->message, ==, "--framework megatron: --to deepspeed counts the memory of deepspeed");
+}
+
+/* What does not fit is refused with the bytes that are missing; it is printed all the same where that is asked for. */
+static void
+test_memory (void)
+{
+  g_autoptr (PsSetting) setting = ps_setting_new ();
+  PsLaunchChoice choice = { .to = (char *)"megatron" };
+
+  setting->n_devices = 2;
+  setting->n_microbatches = 4;
+  setting->model = g_strdup ("tiny-gpt");
+  setting->cluster = g_strdup ("h100-80gb");
+  setting->memory_limit = g_new (gint64, 1);
+  *setting->memory_limit = 16 << 20;
+  setting->n_memory_limits = 1;
+  g_autoptr (PsPrediction) prediction = fine (ps_predict (setting, "1f1b", &error));
+  refused (ps_launch_prediction (&choice, setting, "1f1b", prediction, &error), PS_ERROR_SCHEDULE,
+           "--to megatron: does not fit: a GPU of device * needs * MiB of 16 MiB, * MiB are missing; --force prints*");
+  choice.force = TRUE;
+  g_autofree char *text = fine (ps_launch_prediction (&choice, setting, "1f1b", prediction, &error));
+  g_assert_true (g_str_has_prefix (text, "# Megatron-LM: 2 GPUs"));
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/launch/refusals", test_refusals);
+  g_test_add_func ("/launch/groups", test_groups);
+  g_test_add_func ("/launch/megatron", test_megatron);
+  g_test_add_func ("/launch/torchtitan", test_torchtitan);
+  g_test_add_func ("/launch/lint", test_lint);
+  g_test_add_func ("/launch/imply", test_imply);
+  g_test_add_func ("/launch/memory", test_memory);
+  return g_test_run ();
+}
