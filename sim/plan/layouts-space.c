@@ -187,7 +187,7 @@ take_cluster (PsLayoutSpace *space, PsFramework framework, const PsCluster *clus
 
   layouts->cluster = g_strdup (cluster->name);
   layouts->peak_flops = cluster->peak_flops;
-  layouts->n_there = cluster->n_gpus;
+  layouts->n_there = cluster->nodes * cluster->devices_per_node;
   layouts->n_gpus = question->n_gpus ? question->n_gpus : layouts->n_there;
   layouts->memory_limit = question->memory_limit ? question->memory_limit : cluster->memory_bytes;
   layouts->reserve = question->reserve == PS_LAYOUT_USUAL_RESERVE ? ps_memory_reserve (layouts->memory_limit, framework)
