@@ -127,9 +127,10 @@ write_memory (void)
       "yes     leaves the reserve free\n"
       "tight   touches the reserve, but is within the memory\n"
       "no      is above the memory\n\n"
-      "predict lists what fits first. plan and search find only what fits; best, pareto and sensitivity ask only for "
-      "such rows of a sweep. In JSON and in databases \"feasible\" is true for yes alone. A prediction that does not "
-      "fit is no error: the exit code is 0.\n");
+      "predict lists what fits first; a prediction that does not fit is no error. plan and search find only what fits, "
+      "and fail with exit code 1 where nothing does; best, pareto and sensitivity ask only for such rows of a sweep. "
+      "In "
+      "JSON and in databases \"feasible\" is true for yes alone.\n");
 }
 
 static const Topic topics[] = {

@@ -215,6 +215,7 @@ ps_cluster_load (const char *path, GError **error)
   read_keys (ini, cluster);
   if (!ps_ini_finish (ini, error))
     return NULL;
+  cluster->n_gpus = cluster->nodes * cluster->devices_per_node;
   if ((guint64)cluster->nodes * cluster->devices_per_node > PS_MAX_GPUS)
     ps_ini_fail (ini, "nodes", "%u nodes of %u devices make more than %d devices", cluster->nodes,
                  cluster->devices_per_node, PS_MAX_GPUS);
@@ -263,11 +264,10 @@ ps_cluster_is_remote (const PsCluster *cluster, guint a, guint b)
 }
 
 char *
-ps_cluster_lacks (guint64 n_there, guint64 n_gpus)
+ps_cluster_lacks (guint n_there, guint64 n_gpus)
 {
-  return n_gpus <= n_there
-             ? g_strdup ("")
-             : g_strdup_printf (" (which has %" G_GUINT64_FORMAT "; more nodes like its own are assumed)", n_there);
+  return n_gpus <= n_there ? g_strdup ("")
+                           : g_strdup_printf (" (which has %u; more nodes like its own are assumed)", n_there);
 }
 
 PsLink

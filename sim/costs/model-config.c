@@ -48,9 +48,10 @@ static const Architecture architectures[] = {
 
 /* Keys with one of these change neither sizes nor work. */
 #define HARMLESS_WORDS                                                                                                 \
-  "coef drop eps init loss position rope_ rotary apply_residual_connection_post_layernorm attention_softmax_in_fp32 "  \
-  "attn_implementation experts_per_token flash_att hidden_act norm_topk_prob output_attentions output_hidden_states "  \
-  "qk_head_dim reorder_and_upcast_attn scale_attn_ skip_bias_add"
+  "_eps coef dropout initializer loss pdrop position_embedding rope_interleave rotary "                                \
+  "apply_residual_connection_post_layernorm attention_softmax_in_fp32 attn_implementation experts_per_token "          \
+  "flash_att hidden_act norm_topk_prob output_attentions output_hidden_states qk_head_dim reorder_and_upcast_attn "    \
+  "scale_attn_ skip_bias_add"
 
 /* The model that a file describes, and keys of the file that are no fields of a model. */
 typedef struct

@@ -7,8 +7,8 @@
 static void
 name_missing_gpus (PsCosts *costs, const PsSetting *setting, const PsCluster *cluster, guint n_devices)
 {
-  guint64 each = (guint64)setting->n_tensor * setting->n_context, n = each * n_devices * setting->n_replicas;
-  g_autofree char *lacks = ps_cluster_lacks (each * cluster->nodes * cluster->devices_per_node, n);
+  guint64 n = (guint64)n_devices * setting->n_tensor * setting->n_context * setting->n_replicas;
+  g_autofree char *lacks = ps_cluster_lacks (cluster->n_gpus, n);
   g_autofree char *source = costs->source;
 
   costs->source = *lacks ? g_strdup_printf ("%s: %" G_GUINT64_FORMAT " GPUs of '%s'%s", source, n, cluster->name, lacks)

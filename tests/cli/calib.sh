@@ -55,13 +55,13 @@ then result "and no escape"; else result "and no escape" "$(pipesim calib list -
 sed 's/"median_ns": \([0-9]*\), "q1_ns"/"median_ns": 1, "q1_ns"/' text.json >wrong.json
 refuse 1 "wrong.json:" pipesim calib import --db other.db wrong.json
 refuse 1 "text.json: not an SQLite database" pipesim calib show --db text.json --profile here
-refuse 1 "old.db: is neither a JSON object nor an array" pipesim calib import --db other.db old.db
+refuse 1 "old.db: is no timeline: neither pipesim-timeline/1 nor a trace" pipesim calib import --db other.db old.db
 refuse 2 "no path given; a profile, or one or several runs would be right" pipesim calib import --db other.db
 
 # Of a large file only the head is read before it is known to be a trace; the rest stays on disk. `refuse` reads no file
 # outside of this folder.
 truncate -s 300M ../large.json
-refuse 1 "large.json: is neither a JSON object nor an array" pipesim calib import --db other.db --profile x ../large.json
+refuse 1 "large.json: is no timeline: neither pipesim-timeline/1 nor a trace" pipesim calib import --db other.db --profile x ../large.json
 peak=$(python3 -c 'import resource, subprocess, sys
 subprocess.run (sys.argv[1:], stderr=subprocess.DEVNULL)
 print (resource.getrusage (resource.RUSAGE_CHILDREN).ru_maxrss)' pipesim calib import --db other.db --profile x ../large.json)

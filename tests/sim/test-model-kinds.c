@@ -202,6 +202,7 @@ test_config_refused (void)
       "c.json: layer_types: has not as many *" },
     { "{" LLAMA ",\"layer_types\":[" TWO_TYPES "]}", "c.json: sliding_window: missing; *" },
     { "{" LLAMA ",\"mlp_bias\":true}", "c.json: mlp_bias: is not known, and may change the layers; *" },
+    { "{" LLAMA ",\"initial_dense_steps\":6}", "c.json: initial_dense_steps: is not known, *" },
     { "{" LLAMA ",\"sliding_window_pattern\":6}", "c.json: sliding_window_pattern: is not known, *" },
     { "{" LLAMA ",\"per_layer_width\":[1,2]}", "c.json: per_layer_width: is not known, *" },
   };

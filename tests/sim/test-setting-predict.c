@@ -218,6 +218,7 @@ test_missing_gpus (void)
     { "-p 4 --tensor 8 --replicas 2", "64 GPUs of 'h100-80gb' (which has 32; more nodes like its own are assumed)" },
     { "-p 2 --tensor 4 --context 2 --replicas 8192", "131072 GPUs" },
     { "-p 5 --tensor 8", "40 GPUs" },
+    { "-p 1 --tensor 8 --context 8", "64 GPUs" },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)

@@ -14,6 +14,8 @@ static const struct
   { "[" RANGE ("cpu_op", "aten::mm", 1, 1, 1702000000000000, 2) "]",
     "trace.json: holds no complete range of an action, such as PP:0F0 (docs/traces.md)" },
   { "{\"a\": 1}", "trace.json: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents" },
+  { "{\"otherData\":{},\"traceEvents\":[" RANGE ("cpu_op", "aten::mm", 1, 1, 1702000000000000, 2) "]}",
+    "trace.json: traceEvents[0]: 'aten::mm' is neither an op of pipesim (F0.1) nor a range of PyTorch (PP:1F0)" },
   { "3", "trace.json: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents" },
   { "0F0,0B0", "trace.json: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents" },
   { "{", "trace.json:1:2: the text ends too early: a string is missing" },
