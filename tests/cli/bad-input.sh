@@ -451,7 +451,7 @@ refuse 2 "--tensor 4: does not divide heads 6 of model 'tiny-gpt'" pipesim exec 
 refuse 2 "-s/--schedule: '1f1b,zb-h1' are several; this command takes one" pipesim exec -s 1f1b -s zb-h1 -p 2 -m 2 --device null
 refuse 2 "-s/--schedule: '1f1b,zb-h1' are several" pipesim partition -p 2 -m 4 --model tiny-gpt --cluster cpu-cores -s 1f1b,zb-h1
 refuse 2 "--explain: '11'" $plan --global-batch 8 --explain 11
-refuse 2 "--explain: '7' is after the last, 3" $plan --global-batch 1 --gpus 1 --schedule 1f1b,gpipe --every --explain 7
+refuse 2 "--explain: '7' is after the last, 6" $plan --global-batch 1 --gpus 1 --schedule 1f1b,gpipe --every --explain 7
 refuse 2 "--explain: '2' is after the last, 1" $plan --global-batch 1 --gpus 1 --schedule 1f1b,gpipe --explain 2
 refuse 2 "--reserve 5000000000B: leaves nothing" $plan --global-batch 1 --gpus 1 --reserve 5GB
 refuse 2 "--reserve: '5' has no unit; 5GB would be right" $plan --global-batch 1 --gpus 1 --reserve 5
