@@ -387,6 +387,13 @@ refuse 2 "--memory-limit: '8XB'" pipesim best swept.db --memory-limit 8XB
 refuse 2 "--top: '0'" pipesim best swept.db --top 0
 refuse 2 "--over: 'schedule' is no setting" pipesim sensitivity swept.db --over schedule
 refuse 1 "holds no setting" pipesim best swept.db --where devices=3
+printf '[sweep]\nschedule = dualpipe\np = 3\nm = 4\ncosts = f=1ms,b=1ms,w=1ms\n' >impossible.ini
+pipesim sweep impossible.ini --db impossible.db 2>/dev/null
+for command in best pareto "report -o x.html"; do
+  refuse 1 "impossible.db: holds no prediction: no setting is possible" pipesim $command impossible.db
+done
+mkfifo unread
+refuse 1 "unread: no program reads this pipe" pipesim predict --schedule 1f1b -p 2 -m 2 --costs $good -o unread
 refuse 1 "No space left" sh -c "pipesim best swept.db >/dev/full"
 
 # searching

@@ -103,6 +103,12 @@ printf 'hello\n' >text.csv
 refuse 1 "text.csv: is no schedule" pipesim schedule validate text.csv
 refuse 1 "folder.d: holds 0 traces" sh -c 'mkdir -p folder.d; pipesim compare predicted.json folder.d'
 
+mkfifo pipe
+cat pipe >read.json &
+pipesim predict -s 1f1b -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms -o pipe >/dev/null
+wait $!
+step "a pipe that is read is written" grep -q pipesim-timeline read.json
+
 # What a file says reaches a terminal without control characters, colours aside.
 pipesim predict -s 1f1b -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms -o plain.json >/dev/null
 pipesim schedule convert 1f1b -p 2 -m 2 --to native -o plain-schedule.json
