@@ -3,8 +3,6 @@
 
 #include "calibration.h"
 
-#define PS_CLEAR_LINE "\r\033[K" /* wipes the progress line on a terminal */
-
 typedef struct
 {
   PsCostDb *db; /* `db` and `profile` are as ps_costdb_begin_profile has left them; db stays the caller's */

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #define EXIT_OUTSIDE 3
-#define CLEAR_LINE "\r\033[K" /* of a terminal: wipes what progress has written */
 
 /* No message takes longer than this, or than several whole iterations: then the run hangs. */
 #define TIMEOUT_NS (60 * G_GINT64_CONSTANT (1000000000))
@@ -334,7 +333,7 @@ report_failure (const GError *error, gpointer argv)
 {
   g_autofree char *line = ps_error_line (error, argv);
 
-  g_printerr ("%spipesim exec: %s\n", isatty (STDERR_FILENO) ? CLEAR_LINE : "", line);
+  g_printerr ("%spipesim exec: %s\n", isatty (STDERR_FILENO) ? PS_CLEAR_LINE : "", line);
   return ps_error_exit_code (error);
 }
 

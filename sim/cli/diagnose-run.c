@@ -402,11 +402,12 @@ ps_diagnosis_new (GPtrArray *iterations, const PsDiagnoseOptions *options, GErro
 
   if (!take_setting (options->setting, diagnosis->run, error))
     return NULL;
-  PsSchedule *schedule = read_schedule (diagnosis, options->where, error);
+  g_autoptr (PsSchedule) schedule = read_schedule (diagnosis, options->where, error);
   if (schedule == NULL)
     return NULL;
   diagnosis->slow = ps_slow_parts (schedule, iterations);
-  if (!observe (diagnosis, options, error) || !predict_run (diagnosis, options->setting, schedule, error)
+  if (!observe (diagnosis, options, error)
+      || !predict_run (diagnosis, options->setting, g_steal_pointer (&schedule), error)
       || !replay_run (diagnosis, options->setting, error))
     return NULL;
   if (!explain_run (diagnosis, options->saving, error))

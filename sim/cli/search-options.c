@@ -7,7 +7,8 @@
 #define DEFAULT_SAMPLES 64
 
 static const PsOption rows[] = {
-  PS_OPTION ("time-limit", 't', PS_TIME (SearchOptions, time_limit_ns), "T", "How long to search", .otherwise = "10s",
+  PS_OPTION ("time-limit", 't', PS_TIME (SearchOptions, time_limit_ns), "T",
+             "How long to search, after all published schedules were tried", .otherwise = "10s",
              .given = PS_MEMBER (SearchOptions, has_time_limit, gboolean)),
   PS_OPTION ("moves", 0, PS_INTEGER (SearchOptions, moves, 1, 0), "N",
              "Search this number of moves per thread, in place of a time: the result depends on seed and jobs alone",
@@ -19,7 +20,7 @@ static const PsOption rows[] = {
       "Try up to 4 stages per device, or slices of a microbatch, too. Half of the time then improves the best "
       "rows of one and of two copies: stages change what they offload, and what all or some of their microbatches "
       "recompute. Without --layout layers move to neighbours. Without --placement stages move to other devices "
-      "(without -v also more to one than to another)"),
+      "(without -v also more to one than to another). Not with --lengths"),
   PS_OPTION ("objective", 0, PS_NAME (SearchOptions, objective, search_objective), "WHAT",
              "What a good schedule makes small: the iteration time at the costs as they are, or its mean or p90 over "
              "samples of varying costs",

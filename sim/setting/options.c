@@ -50,7 +50,7 @@ const PsOption ps_setting_options[] = {
              SWEEP ("defer_head", "defer head", INTEGER, .keys = PS_KEY_PROGRAM, .pace = 3)),
   PS_OPTION ("lengths", 0, FILE (lengths), "FILE",
              "Lengths of the microbatches: a CSV with one line for each, of tokens per sequence, or of factors on the "
-             "costs (factor, or f, b, w, c, act, msg)",
+             "costs (factor, or f, b, w, c, act, msg). Not with search --joint",
              .otherwise = "all are alike", .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,
              SWEEP ("lengths", "lengths", TEXT, .keys = 0, .pace = 4)),
   PS_OPTION ("microbatch-order", 0, NAME (microbatch_order, ps_microbatch_order), "ORDER",

@@ -110,6 +110,31 @@ printf 'hello\n' >text.csv
 refuse 1 "text.csv: is no schedule" pipesim schedule validate text.csv
 refuse 1 "folder.d: holds 0 traces" sh -c 'mkdir -p folder.d; pipesim compare predicted.json folder.d'
 
+mkfifo pipe
+cat pipe >read.json &
+pipesim predict -s 1f1b -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms -o pipe >/dev/null
+wait $!
+step "a pipe that is read is written" grep -q pipesim-timeline read.json
+
+# What a file says reaches a terminal without control characters, colours aside.
+pipesim predict -s 1f1b -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms -o plain.json >/dev/null
+pipesim schedule convert 1f1b -p 2 -m 2 --to native -o plain-schedule.json
+for kind in plain plain-schedule; do
+  sed 's/"1f1b"/"\\u001b]0;own\\u0007\\u001b[2J\\u009b31mred"/' $kind.json >$kind-escape.json
+done
+harmless ()
+{
+  "$@" >harmless.out 2>&1
+  step "no control characters: $*" sh -c 'grep -q red harmless.out && ! sed "s/$(printf "\033")\[[0-9;]*m//g" harmless.out | LC_ALL=C grep -q "$(printf "[\001-\010\013-\037\177]\\|\302[\200-\237]")"'
+}
+harmless pipesim compare plain-escape.json plain.json
+harmless pipesim diagnose plain-escape.json --time-limit 10ms
+harmless pipesim plot timeline plain-escape.json --terminal
+harmless env NO_COLOR=1 pipesim plot timeline plain-escape.json --terminal
+harmless pipesim plot memory plain-escape.json --terminal
+harmless pipesim predict -s plain-schedule-escape.json --costs f=1ms,b=1ms,w=1ms
+harmless pipesim schedule show plain-schedule-escape.json
+
 # Every kind of trace is a timeline.
 for trace in fixtures/pytorch-2.15/zb-h1 fixtures/pytorch-2.15/1f1b-named fixtures/otel fuzz/corpus/nsys/megatron.sqlite; do
   path=$G_TEST_SRCDIR/$trace

@@ -152,7 +152,8 @@ test_config_counts (void)
     { "{" QWEN ("qwen2") ",\"sliding_window\":64,\"use_sliding_window\":true,\"max_window_layers\":0}",
       8 * (4 * 65536 + 5 * 256 + 786432) + 512256, 64, 0 },
     { "{" QWEN ("gpt_oss") ",\"num_experts\":16,\"num_experts_per_tok\":2,\"sliding_window\":64}",
-      8 * (4 * 65536 + 5 * 256 + 16 * 786432 + 16 * 256) + 512256, 64, 2 },
+      /* biases: of the output 256, of the router 16, of an expert's two matrices 2 x 1024 and 256 */
+      8 * (4 * 65536 + 5 * 256 + 16 * 786432 + 16 * 256 + 256 + 16 + 16 * (2 * 1024 + 256)) + 512256, 64, 2 },
     { "{" QWEN ("mistral") ",\"sliding_window\":64}", 8 * (4 * 65536 + 2 * 256 + 786432) + 512256, 64, 0 },
     /* GLM-4.5-Air */
     { "{\"model_type\":\"glm4_moe\",\"attention_bias\":true,\"head_dim\":128,\"hidden_size\":4096,"
