@@ -27,7 +27,21 @@ struct _PsPredictRows
   double unrest;         /* the largest of all rows */
   GString *restless;     /* names of schedules whose costs were measured while the machine was not quiet */
   guint n_quiet;         /* the other rows */
+  GArray *contenders;    /* Contender: the synchronous schedules */
 };
+
+typedef struct
+{
+  char *name;
+  gint64 iteration_ns;
+  PsInterval interval;
+} Contender;
+
+static void
+contender_clear (gpointer contender)
+{
+  g_free (((Contender *)contender)->name);
+}
 
 void
 ps_predict_rows_free (PsPredictRows *rows)
@@ -42,6 +56,7 @@ ps_predict_rows_free (PsPredictRows *rows)
   g_string_free (rows->skipped, TRUE);
   g_string_free (rows->asynchronous, TRUE);
   g_string_free (rows->restless, TRUE);
+  g_array_unref (rows->contenders);
   g_free (rows->columns);
   g_free (rows->about);
   g_free (rows->gain);
@@ -160,6 +175,8 @@ ps_predict_rows_new (const PsPredictShown *shown, const PsSetting *setting, GErr
   rows->skipped = g_string_new (NULL);
   rows->asynchronous = g_string_new (NULL);
   rows->restless = g_string_new (NULL);
+  rows->contenders = g_array_new (FALSE, FALSE, sizeof (Contender));
+  g_array_set_clear_func (rows->contenders, contender_clear);
   return ps_column_choice_check (&shown->columns, rows->columns, n, shown->json, error) ? g_steal_pointer (&rows)
                                                                                         : NULL;
 }
@@ -321,8 +338,15 @@ ps_predict_rows_take (PsPredictRows *rows, PsPrediction *prediction, GError **er
 {
   const PsPredictShown *shown = rows->shown;
 
+  Contender contender
+      = { g_strdup (prediction->program->schedule->name), prediction->metrics.iteration_ns, prediction->interval };
+
   g_ptr_array_add (rows->predictions, prediction);
   note_unrest (rows, prediction);
+  if (prediction->program->schedule->asynchronous)
+    contender_clear (&contender);
+  else
+    g_array_append_val (rows->contenders, contender);
   if (rows->spread == NULL && !shown->explain)
     {
       add_prediction (rows, prediction);
@@ -371,15 +395,44 @@ finish_rows (PsPredictRows *rows)
   ps_table_sort (rows->table, "asynchronous", FALSE);
 }
 
+static int
+compare_iterations (gconstpointer a, gconstpointer b)
+{
+  return ps_compare_int64 (&((const Contender *)a)->iteration_ns, &((const Contender *)b)->iteration_ns);
+}
+
+/* Names those whose p10-p90 overlaps that of the fastest, which comes first; "" where it stands alone. Returns their
+ * number. */
+static guint
+find_alike (const PsPredictRows *rows, GString *names)
+{
+  const Contender *all = (const Contender *)(gpointer)rows->contenders->data;
+  guint n = 0;
+
+  g_array_sort (rows->contenders, compare_iterations);
+  for (guint i = 0; i < rows->contenders->len && rows->shown->several; i++)
+    if (all[i].interval.p90_ns > 0 && all[i].interval.p10_ns <= all[0].interval.p90_ns
+        && all[0].interval.p10_ns <= all[i].interval.p90_ns)
+      g_string_append_printf (names, "%s%s", n++ > 0 ? ", " : "", all[i].name);
+  if (n < 2)
+    g_string_truncate (names, 0);
+  return n;
+}
+
 /* Energy, the gain of the first row's layout, unrest of the machine (of several rows) and asynchronous rows. */
 static char *
 write_sentences (const PsPredictRows *rows)
 {
   g_autofree char *unrest = ps_unrest_to_text (rows->unrest, rows->n_quiet > 0 ? rows->restless->str : "");
+  g_autoptr (GString) alike = g_string_new (NULL);
+  guint n_alike = find_alike (rows, alike);
   g_autoptr (GString) text = g_string_new (ps_energy_note (&rows->shown->power));
 
   g_string_append_printf (text, "%s%s%s", rows->gain != NULL ? rows->gain : "", rows->shown->several ? unrest : "",
                           rows->shown->several && *unrest ? "\n" : "");
+  if (alike->len > 0)
+    g_string_append_printf (text, "these %u cannot be told apart, for their p10-p90 overlap that of the first: %s\n",
+                            n_alike, alike->str);
   if (rows->asynchronous->len > 0)
     g_string_append_printf (text,
                             "%s: asynchronous; gradients are of older weights, the lower bound is that of the period",
@@ -390,8 +443,11 @@ write_sentences (const PsPredictRows *rows)
 gboolean
 ps_predict_rows_print (PsPredictRows *rows, GError **error)
 {
+  g_autoptr (GString) alike = g_string_new (NULL);
+  guint n_alike = find_alike (rows, alike);
   const char *extra[]
-      = { "origin", ps_origin_name (PS_ORIGIN_SIMULATED), "costs", rows->about, "skipped", rows->skipped->str, NULL };
+      = { "origin",           ps_origin_name (PS_ORIGIN_SIMULATED),          "costs",    rows->about, "skipped",
+          rows->skipped->str, n_alike > 1 ? "alike" : NULL, alike->str, NULL };
   g_autofree char *json = NULL, *text = NULL, *memory = NULL, *explain = NULL, *spread = NULL, *page = NULL;
   g_autofree char *about = NULL, *sentences = NULL;
 
