@@ -31,6 +31,9 @@ typedef struct
 void ps_calib_rounds_init (PsCalibRounds *rounds, const char *profile_name);
 void ps_calib_rounds_clear (PsCalibRounds *rounds);
 
+/* Samples of `before`, then those of m, as one measurement. Free with ps_measurement_free. */
+PsMeasurement *ps_calib_join (const PsMeasurement *before, const PsMeasurement *m) G_GNUC_WARN_UNUSED_RESULT;
+
 /* Samples once more what predictions take: the ops of n_chunks per device while all devices are busy, or the boundary's
  * transfer (0). The new samples are added to the stored ones. Call it after ps_calib_rounds_measure. */
 gboolean ps_calib_rounds_add (PsCalibRounds *rounds, const PsCalibration *calibration, guint n_chunks, GError **error);

@@ -260,12 +260,12 @@ check_outcome (const PsExecOptions *options, const PsRunReport *report, GError *
 }
 
 static void
-warn_of_idle (const PsDeviceClass *device)
+warn_of_device (const PsDeviceClass *device)
 {
-  g_autofree char *idle = device->idle != NULL ? device->idle () : NULL;
+  g_autofree char *warning = device->warning != NULL ? device->warning () : NULL;
 
-  if (idle != NULL)
-    g_printerr ("warning: device %s: %s\n", device->name, idle);
+  if (warning != NULL)
+    g_printerr ("warning: device %s: %s\n", device->name, warning);
 }
 
 /* The first process reads the sentinel before the run, and the others wait for that as long as it takes. A run without
@@ -311,7 +311,7 @@ run_job (PsExecOptions *options, const Job *job, GError **error)
       g_propagate_error (error, g_steal_pointer (&log.failure));
       return 1;
     }
-  warn_of_idle (options->run.device);
+  warn_of_device (options->run.device);
   if (options->check && !ps_verify (job->program->schedule, trial.result, &options->run, &verdict, error))
     return 1;
   PsRunReport report = { .program = job->program,

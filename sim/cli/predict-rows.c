@@ -30,7 +30,22 @@ struct _PsPredictRows
   double unrest;          /* the largest of all rows */
   GString *restless;      /* names of schedules whose costs were measured while the machine was not quiet */
   guint n_quiet;          /* the other rows */
+  GArray *contenders;     /* Contender: the synchronous schedules */
 };
+
+typedef struct
+{
+  char *name;
+  gint64 iteration_ns;
+  PsInterval interval;
+  const char *fits; /* ps_fits */
+} Contender;
+
+static void
+contender_clear (gpointer contender)
+{
+  g_free (((Contender *)contender)->name);
+}
 
 void
 ps_predict_rows_free (PsPredictRows *rows)
@@ -45,6 +60,7 @@ ps_predict_rows_free (PsPredictRows *rows)
   g_string_free (rows->skipped, TRUE);
   g_string_free (rows->asynchronous, TRUE);
   g_string_free (rows->restless, TRUE);
+  g_array_unref (rows->contenders);
   g_free (rows->columns);
   g_free (rows->about);
   g_free (rows->gain);
@@ -148,6 +164,8 @@ ps_predict_rows_new (const PsPredictShown *shown, const PsSetting *setting, GErr
   rows->skipped = g_string_new (NULL);
   rows->asynchronous = g_string_new (NULL);
   rows->restless = g_string_new (NULL);
+  rows->contenders = g_array_new (FALSE, FALSE, sizeof (Contender));
+  g_array_set_clear_func (rows->contenders, contender_clear);
   return ps_column_choice_check (&shown->columns, rows->columns, n, shown->json, error) ? g_steal_pointer (&rows)
                                                                                         : NULL;
 }
@@ -311,9 +329,15 @@ gboolean
 ps_predict_rows_take (PsPredictRows *rows, PsPrediction *prediction, GError **error)
 {
   const PsPredictShown *shown = rows->shown;
+  Contender contender = { g_strdup (prediction->program->schedule->name), prediction->metrics.iteration_ns,
+                          prediction->interval, prediction->fits };
 
   g_ptr_array_add (rows->predictions, prediction);
   note_unrest (rows, prediction);
+  if (prediction->program->schedule->asynchronous)
+    contender_clear (&contender);
+  else
+    g_array_append_val (rows->contenders, contender);
   if (rows->spread == NULL && !shown->explain)
     {
       add_prediction (rows, prediction);
@@ -365,15 +389,47 @@ finish_rows (PsPredictRows *rows)
   ps_table_sort (rows->table, "asynchronous", FALSE);
 }
 
+static int
+compare_contenders (gconstpointer a, gconstpointer b)
+{
+  const Contender *x = a, *y = b;
+  int fits = strcmp (y->fits, x->fits); /* yes, tight, no */
+
+  return fits != 0 ? fits : ps_compare_int64 (&x->iteration_ns, &y->iteration_ns);
+}
+
+/* Names those that fit as the first one does, and whose p10-p90 overlaps its own; "" where it stands alone. Returns
+ * their number. */
+static guint
+find_alike (const PsPredictRows *rows, GString *names)
+{
+  const Contender *all = (const Contender *)(gpointer)rows->contenders->data;
+  guint n = 0;
+
+  g_array_sort (rows->contenders, compare_contenders);
+  for (guint i = 0; i < rows->contenders->len && rows->shown->several; i++)
+    if (g_str_equal (all[i].fits, all[0].fits) && all[i].interval.p90_ns > 0
+        && all[i].interval.p10_ns <= all[0].interval.p90_ns && all[0].interval.p10_ns <= all[i].interval.p90_ns)
+      g_string_append_printf (names, "%s%s", n++ > 0 ? ", " : "", all[i].name);
+  if (n < 2)
+    g_string_truncate (names, 0);
+  return n;
+}
+
 /* The gain of the first row's layout, unrest of the machine (of several rows) and asynchronous rows. */
 static char *
 write_sentences (const PsPredictRows *rows)
 {
   g_autofree char *unrest = ps_unrest_to_text (rows->unrest, rows->n_quiet > 0 ? rows->restless->str : "");
+  g_autoptr (GString) alike = g_string_new (NULL);
+  guint n_alike = find_alike (rows, alike);
   g_autoptr (GString) text = g_string_new (NULL);
 
   g_string_append_printf (text, "%s%s%s", rows->gain != NULL ? rows->gain : "", rows->shown->several ? unrest : "",
                           rows->shown->several && *unrest ? "\n" : "");
+  if (alike->len > 0)
+    g_string_append_printf (text, "these %u cannot be told apart, for their p10-p90 overlap that of the first: %s\n",
+                            n_alike, alike->str);
   if (rows->asynchronous->len > 0)
     g_string_append_printf (text,
                             "%s: asynchronous; gradients are of older weights, the lower bound is that of the period",
@@ -384,8 +440,10 @@ write_sentences (const PsPredictRows *rows)
 gboolean
 ps_predict_rows_print (PsPredictRows *rows, GError **error)
 {
-  const char *extra[]
-      = { "origin", ps_origin_name (PS_ORIGIN_SIMULATED), "costs", rows->about, "skipped", rows->skipped->str, NULL };
+  g_autoptr (GString) alike = g_string_new (NULL);
+  guint n_alike = find_alike (rows, alike);
+  const char *extra[] = { "origin",           ps_origin_name (PS_ORIGIN_SIMULATED), "costs",    rows->about, "skipped",
+                          rows->skipped->str, n_alike > 1 ? "alike" : NULL,         alike->str, NULL };
   g_autofree char *json = NULL, *text = NULL, *memory = NULL, *explain = NULL, *spread = NULL, *page = NULL;
   g_autofree char *about = NULL, *sentences = NULL;
 
