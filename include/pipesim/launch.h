@@ -74,12 +74,9 @@ void ps_launch_ask (const PsSetting *setting, const char *family, PsLaunchQuesti
 void ps_launch_question_clear (PsLaunchQuestion *question);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsLaunchQuestion, ps_launch_question_clear)
 
-/* Why a framework (of ps_launch_frameworks, pytorch or colossalai), which knows the family by a name of its own, does
- * not run that: "-m 3: ..."; NULL: it does. Free with g_free. */
+/* Why a framework (of ps_launch_frameworks, pytorch or colossalai) does not run that by a name of its own for the
+ * schedule: "-m 3: ..."; NULL: it does. Free with g_free. */
 char *ps_launch_refusal (const char *framework, const PsLaunch *launch);
-
-/* Whether a framework has the family by a name of its own. */
-gboolean ps_launch_knows (const char *framework, const char *family);
 
 /* The frameworks that know the schedule by a name of their own and run that: "megatron, torchtitan"; "" for none. Free
  * with g_free. */

@@ -316,8 +316,8 @@ print_plan (const Options *options, const PsLayouts *layouts, GError **error)
                           "formula", flops,
                           "machine", unrest,
                           NULL };
-
   guint n = layouts->best->len, n_run = 0;
+
   while (n_run < n && !g_array_index (layouts->best, PsLayout, n_run).not_run)
     n_run++;
   choose_columns (layouts, shown);

@@ -299,33 +299,23 @@ torch_name (const Run *run)
   return broken == NULL ? families[find_family (run->schedule)].torch : NULL;
 }
 
-/* What the framework runs by its own name for the schedule. */
+/* Why the framework does not run that by its own name for the schedule; NULL: it does. */
 static char *
 find_refusal (Framework framework, const Run *run)
 {
   char *broken = find_broken (framework, run);
-
-  return broken == NULL && TITANS & BIT (framework) ? find_broken (PYTORCH, run) : broken;
-}
-
-static gboolean
-check (Framework framework, const Run *run, GError **error)
-{
-  gboolean csv = TITANS & BIT (framework) && is_plain (run->launch->order);
-  g_autofree char *refusal = csv ? find_broken (framework, run) : find_refusal (framework, run);
   g_autoptr (GString) known = g_string_new (NULL);
 
-  if (refusal != NULL && (csv || run->schedule == NULL || knows (framework, run->schedule)))
-    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: %s", frameworks[framework], refusal);
-  if (csv || run->schedule == NULL || knows (framework, run->schedule))
-    return TRUE;
+  if (run->schedule == NULL || knows (framework, run->schedule))
+    return broken == NULL && TITANS & BIT (framework) ? find_broken (PYTORCH, run) : broken;
+  g_free (broken);
   for (guint i = 0; i < G_N_ELEMENTS (families); i++)
     if (families[i].frameworks & BIT (framework))
       g_string_append_printf (known, "%s%s", known->len > 0 ? ", " : "", families[i].family);
-  return ps_refuse (error, PS_ERROR_USAGE, "--to %s: schedule '%s' is not available there; %s %s",
-                    frameworks[framework], run->launch->schedule, known->str,
-                    TITANS & BIT (framework) ? "and any synchronous schedule of placement loop without slices and R are"
-                                             : "would be");
+  return g_strdup_printf ("schedule '%s' is not available there; %s %s", run->launch->schedule, known->str,
+                          TITANS & BIT (framework) ? "and any synchronous schedule of placement loop without slices "
+                                                     "and R are"
+                                                   : "would be");
 }
 
 static Framework
@@ -344,12 +334,6 @@ ps_launch_refusal (const char *framework, const PsLaunch *launch)
   const Run run = read_launch (launch);
 
   return find_refusal (find_framework (framework), &run);
-}
-
-gboolean
-ps_launch_knows (const char *framework, const char *family)
-{
-  return knows (find_framework (framework), family);
 }
 
 GPtrArray *
@@ -376,9 +360,9 @@ ps_launch_runs_in (const PsLaunch *launch)
 
   for (Framework i = MEGATRON; i < N_RUNNERS; i++)
     {
-      g_autofree char *refusal = i != TORCHTITAN_2 && knows (i, run.schedule) ? find_refusal (i, &run) : g_strdup ("");
+      g_autofree char *refusal = find_refusal (i, &run);
 
-      if (refusal == NULL)
+      if (refusal == NULL && i != TORCHTITAN_2)
         g_string_append_printf (text, "%s%s", text->len > 0 ? ", " : "", frameworks[i]);
     }
   return g_string_free (text, FALSE);
@@ -436,6 +420,8 @@ add_head (const Run *run, const char *title, const char *command, const char *no
   g_string_append_printf (text, " x %u data parallel", said->n_replicas);
   if (said->n_experts > 1)
     g_string_append_printf (text, ", experts over %u GPUs", said->n_experts);
+  if (said->lengths != NULL)
+    g_string_append (text, "\n# not as predicted: microbatches have the lengths of your data");
   g_string_append_printf (text, "\n# launch: %s %s %u %s %u %s\n", command, nodes, (n_gpus + per_node - 1) / per_node,
                           gpus, per_node, program);
 }
@@ -554,11 +540,6 @@ add_megatron_stages (const Run *run, GString *text)
 static void
 add_megatron_run (const Run *run, GString *text)
 {
-  static const char *const precisions[] = { [PS_PRECISION_FP32] = "",
-                                            [PS_PRECISION_FP16] = "--fp16\n",
-                                            [PS_PRECISION_BF16] = "--bf16\n",
-                                            [PS_PRECISION_FP8] = "--bf16\n--fp8-format hybrid\n",
-                                            [PS_PRECISION_FP4] = "--bf16\n--fp4-format e2m1\n" };
   const PsSetting *said = &run->said;
   const PsModel *model = &run->model;
   gboolean full = said->recompute == PS_RECOMPUTE_FULL, sharded = said->zero >= 2;
@@ -569,6 +550,10 @@ add_megatron_run (const Run *run, GString *text)
     { g_str_equal (run->schedule, "interleaved-overlap-w"), "--delay-wgrad-compute", ALONE },
     { said->defer_head > 0, "--defer-embedding-wgrad-compute", ALONE },
     { said->defer_head > 0, "--wgrad-deferral-limit", said->defer_head },
+    { model->precision == PS_PRECISION_FP16, "--fp16", ALONE },
+    { model->precision >= PS_PRECISION_BF16, "--bf16", ALONE },
+    { model->precision == PS_PRECISION_FP8, "--fp8-format hybrid", ALONE },
+    { model->precision == PS_PRECISION_FP4, "--fp4-format e2m1", ALONE },
     { TRUE, "--micro-batch-size", model->microbatch_size },
     { TRUE, "--global-batch-size", global_batch (run) },
     { TRUE, "--seq-length", model->sequence },
@@ -592,7 +577,6 @@ add_megatron_run (const Run *run, GString *text)
   if (said->recompute == PS_RECOMPUTE_SELECTIVE && model->flash_attention)
     g_string_append (text,
                      "# selective runs fused attention again there, which is not predicted: some 4 % of a step\n");
-  g_string_append (text, precisions[model->precision]);
   add_flags (flags, G_N_ELEMENTS (flags), text);
 }
 
@@ -769,7 +753,6 @@ add_titan_model (Keys *keys, const PsModel *model)
 static void
 add_titan_run (Keys *keys, const Run *run)
 {
-  static const char *const modes[] = { "none", "selective", "full" };
   const PsModel *model = &run->model;
   gboolean piped = run->said.n_devices > 1;
 
@@ -781,14 +764,13 @@ add_titan_run (Keys *keys, const Run *run)
   add_key (keys, "training", "mixed_precision_param", TRUE, "%s",
            model->precision == PS_PRECISION_FP32 ? "float32" : "bfloat16");
   if (keys->toml)
-    add_key (keys, "activation_checkpoint", "mode", TRUE, "%s", modes[run->said.recompute]);
+    add_key (keys, "activation_checkpoint", "mode", TRUE, "%s", ps_recompute_name (run->said.recompute));
 }
 
 /* FSDP is what torchtitan has of ZeRO. The words of module_fqns_per_model_part end at the next option. */
 static void
 write_titan (const Run *run, gboolean toml, GString *text)
 {
-  static const char *const modes[] = { "none", "selective", "full" };
   const PsSetting *said = &run->said;
   const PsLaunch *launch = run->launch;
   const struct
@@ -824,7 +806,7 @@ write_titan (const Run *run, gboolean toml, GString *text)
   if (launch->order != NULL && !toml)
     g_string_append_printf (text, "%sactivation_checkpoint:%s\n",
                             said->n_devices > 1 || said->n_experts > 1 ? "--training.disable_cuda_graphs\n" : "",
-                            modes[said->recompute]);
+                            ps_recompute_name (said->recompute));
 }
 
 /* DeepSpeed */
@@ -884,8 +866,12 @@ ps_launch_write (const char *framework, const PsLaunch *launch, GError **error)
   g_autoptr (GString) text = g_string_new (NULL);
   guint index;
 
-  if (!ps_launch_parse ("--to", framework, &index, error) || !check ((Framework)index, &run, error))
+  if (!ps_launch_parse ("--to", framework, &index, error))
     return NULL;
+  gboolean csv = TITANS & BIT (index) && is_plain (launch->order);
+  g_autofree char *refusal = csv ? find_broken ((Framework)index, &run) : find_refusal ((Framework)index, &run);
+  if (refusal != NULL)
+    return ps_refuse_null (error, PS_ERROR_USAGE, "--to %s: %s", framework, refusal);
   if (index == MEGATRON)
     write_megatron (&run, text);
   else if (index == DEEPSPEED)

@@ -35,7 +35,6 @@ typedef struct
   guint n_schedules;
   guint8 *takes;   /* [kind * n_schedules + schedule] whether a cell holds it */
   gboolean *pairs; /* [n_schedules] whether it overlaps F and B */
-  gboolean none;   /* the runner knows no schedule of the space, so that those it does not run are the answer */
   PsModel *model;
   guint sequence; /* tokens */
 } PsLayoutSpace;

@@ -126,6 +126,8 @@ write_spec (const PsLayoutSpace *space, const PsModel *model, const PsCluster *c
   add_powers ("context", question->context, model->sequence, 2, model->sequence / USUAL_SEQUENCE, spec);
   add_powers ("experts", question->experts, model->experts.count, LEAST_EXPERTS,
               MIN (model->experts.count, MOST_EXPERTS), spec);
+  if (question->runner != NULL)
+    g_string_append (spec, "adjacent-replicas = yes\n");
   if (question->framework != PS_FRAMEWORK_NONE)
     g_string_append_printf (spec, "framework = %s\n", ps_framework_name (question->framework));
   return g_string_free (g_steal_pointer (&spec), FALSE);
@@ -237,10 +239,6 @@ list_schedules (PsLayoutSpace *space)
   for (guint i = 0; i < schedules->len; i++)
     space->pairs[i] = has_pairs (((PsSweepValue *)schedules->pdata[i])->text);
   memset (space->takes, 1, schedules->len);
-  space->none = space->question->runner != NULL;
-  for (guint i = 0; i < schedules->len; i++)
-    space->none
-        = space->none && !ps_launch_knows (space->question->runner, ((PsSweepValue *)schedules->pdata[i])->text);
   for (guint v = PS_LAYOUT_CHUNKS; v < PS_LAYOUT_KINDS; v++)
     for (guint i = 0; i < schedules->len; i++)
       space->takes[v * schedules->len + i] = takes_chunks (((PsSweepValue *)schedules->pdata[i])->text, v);

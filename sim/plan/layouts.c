@@ -177,8 +177,8 @@ is_run (const PsLayoutSpace *space, const PsLayout *layout)
 {
   const PsLayoutQuestion *question = space->question;
 
-  if (question->runner == NULL || !ps_launch_knows (question->runner, layout->schedule))
-    return question->runner == NULL;
+  if (question->runner == NULL)
+    return TRUE;
   g_autoptr (PsSetting) setting = ps_layout_setting (question, space->layouts, layout);
   g_auto (PsLaunchQuestion) launch = { .model = NULL };
   setting->known_model = space->model;
@@ -260,8 +260,7 @@ take_results (PsLayoutSpace *space, PsResult **results, guint n)
     {
       const PsLayout *layout = &g_array_index (space->fits, PsLayout, i);
 
-      if (layout->not_run == space->none)
-        n_answers += find_same (space->question, space->fits, layout) == i;
+      n_answers += !layout->not_run && find_same (space->question, space->fits, layout) == i;
       space->last_ns = n_answers == space->question->top ? layout->step_ns : 0;
     }
 }
@@ -399,6 +398,7 @@ ps_layout_setting (const PsLayoutQuestion *question, const PsLayouts *layouts, c
   setting->profile = g_strdup (layout->profile);
   setting->recompute = layout->recompute;
   setting->n_replicas = layout->n_replicas;
+  setting->replicas_adjacent = question->runner != NULL && layout->n_replicas > 1;
   setting->n_tensor = layout->n_tensor;
   setting->n_context = MAX (layout->n_context, 1);
   setting->n_experts = MAX (layout->n_experts, 1);

@@ -72,7 +72,7 @@ class Setting:
         """The setting of a row of plan --framework megatron."""
         s = cls.__new__(cls)
         s.to, s.name, s.M, s.schedule, s.p, s.t, s.c, s.e, s.d = "megatron", name, MODELS[name], *(row[x] for x in ("schedule", "devices", "tensor", "context", "experts", "replicas"))
-        s.m, s.v, s.b, s.zero, s.recompute, s.precision, s.defer, s.adjacent = row["microbatches"], row["chunks"], row["microbatch_size"], row["zero"], row["recompute"], "bf16", 0, False
+        s.m, s.v, s.b, s.zero, s.recompute, s.precision, s.defer, s.adjacent = row["microbatches"], row["chunks"], row["microbatch_size"], row["zero"], row["recompute"], "bf16", 0, True
         s.args = ["-s", s.schedule, "-p", s.p, "-m", s.m] + (["-v", s.v] if s.schedule.startswith(CHUNKED) else [])
         return s
 
