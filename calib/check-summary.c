@@ -189,7 +189,7 @@ ps_check_summary_init (PsCheckSummary *summary, const GArray *runs, gboolean qui
 {
   g_autofree const PsCheckRun **pointers = g_new (const PsCheckRun *, MAX (runs->len, 1));
   Chosen chosen = { pointers, 0 };
-  double inside = 0, inside_wide = 0;
+  double inside = 0, inside_wide = 0, fresh_ns = 0, measured_ns = 0;
 
   for (guint i = 0; i < runs->len; i++)
     {
@@ -199,6 +199,8 @@ ps_check_summary_init (PsCheckSummary *summary, const GArray *runs, gboolean qui
         continue;
       pointers[chosen.n++] = run;
       inside += ps_interval_holds (&run->interval, run->measured_ns);
+      fresh_ns += (double)run->fresh_ns;
+      measured_ns += (double)run->measured_ns;
       inside_wide += run->interval.low_ns <= run->measured_ns && run->measured_ns <= run->interval.high_ns;
     }
   *summary = (PsCheckSummary){
@@ -206,6 +208,7 @@ ps_check_summary_init (PsCheckSummary *summary, const GArray *runs, gboolean qui
     .error = quantile_of (&chosen, iteration_error, 0.5),
     .error_p95 = quantile_of (&chosen, iteration_error, 0.95),
     .fresh_error = quantile_of (&chosen, fresh_error, 0.5),
+    .fresh_total = chosen.n > 0 ? fresh_ns / measured_ns - 1 : NAN,
     .weather_error = quantile_of (&chosen, weather_error, 0.5),
     .replay_error = quantile_of (&chosen, replay_error, 0.5),
     .op_error = quantile_of (&chosen, op_error, 0.5),
@@ -215,4 +218,22 @@ ps_check_summary_init (PsCheckSummary *summary, const GArray *runs, gboolean qui
     .coverage_weather = mean_of (&chosen, is_inside_weather),
   };
   rank (summary, &chosen);
+}
+
+const PsCheckRun *
+ps_check_median_run (const GArray *runs)
+{
+  g_autoptr (GArray) errors = g_array_new (FALSE, FALSE, sizeof (double));
+
+  for (guint i = 0; i < runs->len; i++)
+    {
+      double error = fresh_error (&g_array_index (runs, PsCheckRun, i));
+
+      g_array_append_val (errors, error);
+    }
+  double median = quantile (errors, 0.5);
+  for (guint i = 0; i < runs->len; i++)
+    if (fresh_error (&g_array_index (runs, PsCheckRun, i)) == median)
+      return &g_array_index (runs, PsCheckRun, i);
+  return NULL;
 }

@@ -7,15 +7,22 @@
 #include "rounds.h"
 
 #include <pipesim/philox.h>
+#include <pipesim/profile.h>
 #include <pipesim/sources.h>
 
+#include <glib/gstdio.h>
 #include <math.h>
+#include <unistd.h>
 
 static void
 run_free (gpointer data)
 {
-  g_free (((PsCheckRun *)data)->schedule);
-  g_free (((PsCheckRun *)data)->started);
+  PsCheckRun *run = data;
+
+  g_free (run->schedule);
+  g_free (run->started);
+  g_clear_pointer (&run->fresh, ps_timeline_free);
+  g_clear_pointer (&run->measured, ps_timeline_free);
 }
 
 void
@@ -43,16 +50,24 @@ typedef struct
   PsCostDb *db;
   gint64 profile;    /* its row */
   GPtrArray *stored; /* PsMeasurement of the profile */
-  GPtrArray *cases;  /* PsPrediction */
-  guint n_chunks;    /* of the cases under way */
+  char *copy;        /* path of a database whose profile takes fresh measurements in place of its own */
+  PsCostDb *copy_db;
+  gint64 copy_profile;
+  GPtrArray *cases; /* PsPrediction */
+  guint n_chunks;   /* of the cases under way */
   gint64 begin_ns;
-  GPtrArray *fresh; /* PsMeasurement of the latest measurements */
+  GPtrArray *fresh;     /* PsMeasurement of the latest measurements */
+  guint n_fresh_chunks; /* of them */
 } Work;
 
 static void
 work_clear (Work *work)
 {
   g_clear_pointer (&work->db, ps_costdb_close);
+  g_clear_pointer (&work->copy_db, ps_costdb_close);
+  if (work->copy != NULL)
+    g_unlink (work->copy);
+  g_clear_pointer (&work->copy, g_free);
   g_clear_pointer (&work->stored, g_ptr_array_unref);
   g_clear_pointer (&work->cases, g_ptr_array_unref);
   g_clear_pointer (&work->fresh, g_ptr_array_unref);
@@ -110,16 +125,14 @@ find_cases (Work *work, GError **error)
 
 /* Fresh measurements */
 
-/* Times that predictions take: of ops with all devices busy (warm ones change as others do), and of the boundary's
- * transfers. */
+/* Times that predictions take: of ops with all devices busy, and of the boundary's transfers. */
 static gboolean
 is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
 {
   const PsCalibration *calibration = &((Work *)data)->check->calibration;
 
   if (key->subject == PS_SUBJECT_OP)
-    *wanted = key->cache == PS_CACHE_RUN && key->devices == calibration->n_devices
-              && !g_str_has_suffix (key->shape, PS_WARM_SUFFIX);
+    *wanted = key->cache == PS_CACHE_RUN && key->devices == calibration->n_devices;
   else
     *wanted = key->subject == PS_SUBJECT_TRANSFER && *key->shape == '\0'
               && key->bytes == ps_model_boundary_bytes (calibration->model);
@@ -134,9 +147,9 @@ keep_fresh (const PsMeasurement *measurement, gpointer data, GError **error)
   PsMeasurement *copy = g_memdup2 (measurement, sizeof *measurement);
 
   copy->shape = g_strdup (measurement->shape);
-  copy->stop = copy->taken = NULL;
-  copy->samples_ns = NULL;
-  copy->n_samples = 0;
+  copy->stop = g_strdup (measurement->stop);
+  copy->taken = g_strdup (measurement->taken);
+  copy->samples_ns = g_memdup2 (measurement->samples_ns, measurement->n_samples * sizeof *measurement->samples_ns);
   g_ptr_array_add (((Work *)data)->fresh, copy);
   return TRUE;
 }
@@ -175,86 +188,45 @@ measure (Work *work, GError **error)
   calibration.decided = ignore_choices;
   calibration.data = work;
   work->fresh = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free);
+  work->n_fresh_chunks = work->n_chunks;
   if (ps_calibrate (&calibration, error))
     return before;
   g_ptr_array_unref (before);
   return NULL;
 }
 
-/* How much longer a quantity takes, before and after the run, than in the profile; 1 where it is not known. */
-static double
-change (const Work *work, GPtrArray *before, const PsMeasurement *key)
-{
-  const PsMeasurement *first = ps_measurement_find (before, key), *second = ps_measurement_find (work->fresh, key),
-                      *stored = ps_measurement_find (work->stored, key);
-
-  if (first == NULL || second == NULL || stored == NULL || stored->time.median_ns == 0)
-    return 1;
-  return (double)(first->time.median_ns + second->time.median_ns) / 2 / (double)stored->time.median_ns;
-}
-
-static void
-scale (gint64 *ns, double factor)
-{
-  *ns = llround ((double)*ns * factor);
-}
-
-static void
-refresh_ops (const Work *work, GPtrArray *before, const PsStageShape *shapes, PsCosts *costs)
-{
-  guint n_devices = work->check->calibration.n_devices;
-  const guint *shares = work->check->calibration.shares;
-
-  for (guint i = 0; i < before->len; i++)
-    for (guint stage = 0; stage < costs->n_stages; stage++)
-      {
-        const PsMeasurement *m = before->pdata[i];
-        g_autofree char *shape = ps_stage_shape_key (&shapes[stage]);
-        double factor = change (work, before, m);
-
-        if (m->subject != PS_SUBJECT_OP || !g_str_equal (m->shape, shape)
-            || m->share != (shares != NULL ? shares[stage % n_devices] : 0))
-          continue;
-        scale (&ps_costs_op (costs, m->kind, stage)->duration_ns, factor);
-        if (m->kind == PS_OP_F)
-          scale (&ps_costs_op (costs, PS_OP_R, stage)->duration_ns, factor);
-      }
-}
-
-/* The profile's costs, changed as the fresh measurements have. */
-static PsCosts *
+/* Gives the copy of the profile the samples right before and after a run. */
+static gboolean
 refresh (const Work *work, GPtrArray *before, GError **error)
 {
-  const PsCalibCheck *check = work->check;
-  guint n_devices = check->calibration.n_devices;
-  g_autofree PsStageShape *shapes
-      = ps_setting_shapes (check->setting, check->calibration.model, n_devices, work->n_chunks, error);
-  g_autoptr (PsCosts) costs
-      = shapes != NULL ? ps_setting_costs (check->setting, n_devices, work->n_chunks, error) : NULL;
+  for (guint i = 0; i < work->fresh->len; i++)
+    {
+      const PsMeasurement *after = work->fresh->pdata[i], *first = ps_measurement_find (before, after);
+      g_autoptr (PsMeasurement) both = first != NULL ? ps_calib_join (first, after) : NULL;
 
-  if (costs == NULL)
-    return NULL;
-  refresh_ops (work, before, shapes, costs);
-  for (guint i = 0; i < before->len; i++)
-    if (((const PsMeasurement *)before->pdata[i])->subject == PS_SUBJECT_TRANSFER)
-      for (guint k = 1; k <= 2 * costs->n_stages; k++)
-        scale (&costs->transfer_ns[k], change (work, before, before->pdata[i]));
-  return g_steal_pointer (&costs);
+      if (both != NULL && !ps_costdb_replace (work->copy_db, work->copy_profile, both, error))
+        return FALSE;
+    }
+  return TRUE;
 }
 
-static gboolean
+/* The timeline with fresh costs, and the interval of the profile's. NULL: failed. */
+static PsTimeline *
 predict_fresh (const Work *work, GPtrArray *before, const PsPrediction *prediction, gint64 *fresh_ns, GError **error)
 {
-  g_autoptr (PsCosts) costs = refresh (work, before, error);
-  g_autoptr (PsPredictor) predictor = ps_predictor_new (work->check->setting, costs);
+  PsSetting setting = *work->check->setting;
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (&setting, NULL);
+
+  setting.db = work->copy;
   g_autoptr (PsPrediction) fresh
-      = costs != NULL
+      = refresh (work, before, error)
             ? ps_predictor_predict_schedule (predictor, ps_schedule_copy (prediction->program->schedule), error)
             : NULL;
-
-  if (fresh != NULL)
-    *fresh_ns = fresh->metrics.iteration_ns;
-  return fresh != NULL;
+  if (fresh == NULL || !ps_predictor_add_interval (predictor, fresh, MAX (work->check->run.n_steps, 2) - 1, error))
+    return NULL;
+  *fresh_ns = fresh->interval.p50_ns;
+  fresh->interval = prediction->interval;
+  return ps_trial_prediction (fresh);
 }
 
 /* Runs */
@@ -286,7 +258,8 @@ tell (const PsCalibCheck *check, const PsCheckRun *run, guint n_done, guint n_al
 }
 
 static void
-add_run (Work *work, const PsPrediction *prediction, const PsTrial *trial, gint64 fresh_ns, double others, guint round)
+add_run (Work *work, const PsPrediction *prediction, PsTrial *trial, PsTimeline *fresh, gint64 fresh_ns, double others,
+         guint round)
 {
   PsCalibCheck *check = work->check;
   const PsSchedule *schedule = prediction->program->schedule;
@@ -301,6 +274,8 @@ add_run (Work *work, const PsPrediction *prediction, const PsTrial *trial, gint6
     .interval = prediction->interval,
     .measured_ns = trial->result->median_iteration_ns,
     .fresh_ns = fresh_ns,
+    .fresh = fresh,
+    .measured = g_steal_pointer (&trial->result->timeline),
     .replay_error = ps_relative_error (trial->replayed_makespan_ns, comparison->measured.makespan_ns),
     .op_error = median_op_error (comparison),
     .memory_error = comparison->peak_memory_error,
@@ -352,11 +327,13 @@ run_case (Work *work, const PsPrediction *prediction, guint round, GError **erro
     return TRUE;
   ps_processor_times_read (&times[1]);
   g_autoptr (GPtrArray) before = measure (work, error);
-  if (before == NULL || !predict_fresh (work, before, prediction, &fresh_ns, error)
+  g_autoptr (PsTimeline) fresh = before != NULL ? predict_fresh (work, before, prediction, &fresh_ns, error) : NULL;
+  if (fresh == NULL
       || !ps_trial_record (&trial, prediction->program, &setting, PS_CHECK_NOT_RUN, check->setting->db,
                            check->setting->profile, error))
     return FALSE;
-  add_run (work, prediction, &trial, fresh_ns, ps_processor_times_others (&times[0], &times[1]), round);
+  add_run (work, prediction, &trial, g_steal_pointer (&fresh), fresh_ns,
+           ps_processor_times_others (&times[0], &times[1]), round);
   return TRUE;
 }
 
@@ -382,22 +359,19 @@ is_over (const Work *work)
 static gboolean
 run_chunks (Work *work, const guint *order, guint round, GError **error)
 {
-  GPtrArray *unused = NULL;
-
-  g_clear_pointer (&work->fresh, g_ptr_array_unref);
-  work->fresh = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free);
   for (guint i = 0; i < work->cases->len && !is_over (work); i++)
     {
       const PsPrediction *prediction = work->cases->pdata[order[i]];
 
       if (chunks_of (prediction) != work->n_chunks)
         continue;
-      if (unused == NULL)
+      if (work->n_fresh_chunks != work->n_chunks)
         {
-          unused = measure (work, error);
-          if (unused == NULL)
+          GPtrArray *others = measure (work, error);
+
+          if (others == NULL)
             return FALSE;
-          g_ptr_array_unref (unused);
+          g_ptr_array_unref (others);
         }
       if (!run_case (work, prediction, round, error))
         return FALSE;
@@ -431,6 +405,7 @@ run_rounds (Work *work, GError **error)
       most = MAX (most, chunks_of (work->cases->pdata[i]));
     }
   work->begin_ns = ps_clock_now ();
+  work->fresh = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free);
   for (guint round = 1; round <= check->n_rounds; round++)
     {
       shuffle (order, n, &luck);
@@ -472,6 +447,22 @@ find_shifts (Work *work, const char *profile, GError **error)
   return TRUE;
 }
 
+static gboolean
+copy_profile (Work *work, GError **error)
+{
+  g_autoptr (PsProfileContents) contents
+      = ps_profile_contents_load (work->db, work->check->setting->profile, FALSE, error);
+  int file = contents != NULL ? g_file_open_tmp ("pipesim-check-XXXXXX", &work->copy, error) : -1;
+
+  if (file < 0)
+    return FALSE;
+  close (file);
+  work->copy_db = ps_costdb_open (work->copy, PS_COSTDB_WRITE, error);
+  return work->copy_db != NULL
+         && ps_costdb_add_profile (work->copy_db, contents->profile, contents->measurements, contents->sentinels, error)
+         && ps_costdb_begin_profile (work->copy_db, contents->profile, &work->copy_profile, error);
+}
+
 gboolean
 ps_calib_check_run (PsCalibCheck *check, GError **error)
 {
@@ -483,6 +474,6 @@ ps_calib_check_run (PsCalibCheck *check, GError **error)
   if (profile == NULL || !ps_costdb_begin_profile (work.db, profile, &work.profile, error))
     return FALSE;
   work.stored = ps_costdb_measurements (work.db, profile->name, FALSE, error);
-  return work.stored != NULL && find_cases (&work, error) && run_rounds (&work, error)
+  return work.stored != NULL && copy_profile (&work, error) && find_cases (&work, error) && run_rounds (&work, error)
          && find_shifts (&work, profile->name, error);
 }

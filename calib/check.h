@@ -16,7 +16,9 @@ typedef struct
   gint64 predicted_ns; /* iteration time by the profile's costs */
   PsInterval interval;
   gint64 measured_ns;
-  gint64 fresh_ns;     /* predicted again, with ops and transfers as measured right before and after the run */
+  gint64 fresh_ns;   /* predicted again, with ops and transfers as measured right before and after the run */
+  PsTimeline *fresh; /* that prediction */
+  PsTimeline *measured;
   double replay_error; /* of the makespan that the run's own op and transfer times give */
   double op_error;     /* median over all ops of the |error| of their durations */
   double memory_error; /* of the peak; NaN: not known */
@@ -62,6 +64,7 @@ typedef struct
   double error;         /* median |error| of the iteration time */
   double error_p95;     /* 95 of 100 runs have a smaller one */
   double fresh_error;   /* median |error| with fresh costs: without drift */
+  double fresh_total;   /* error of the sum over all runs with fresh costs */
   double weather_error; /* the same of the prediction times the weather */
   double replay_error;
   double op_error; /* medians over runs */
@@ -80,3 +83,6 @@ typedef struct
 
 /* Counts all runs, or the quiet ones. Runs of one round and one number of microbatches are ranked. */
 void ps_check_summary_init (PsCheckSummary *summary, const GArray *runs, gboolean quiet);
+
+/* The run whose |error| with fresh costs is the median one; NULL: none ran. */
+const PsCheckRun *ps_check_median_run (const GArray *runs);

@@ -7,6 +7,7 @@
 
 #include "rounds.h"
 
+#include <pipesim/formats.h>
 #include <pipesim/tensor.h>
 
 #include <math.h>
@@ -28,6 +29,8 @@ typedef struct
   gint64 budget_ns;
   gint64 time_limit_ns;
   gint64 seed;
+  char *trace;
+  char *predicted;
   gboolean json;
   PsColumnChoice columns;
 } Options;
@@ -51,6 +54,10 @@ static const PsOption rows[] = {
   PS_OPTION ("time-limit", 0, PS_TIME (Options, time_limit_ns), "T",
              "Most time to measure the ops again between two runs; a tenth of it for the transfer", .initial = 1e9),
   PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of the orders, of weights and data", .initial = 1),
+  PS_OPTION ("trace", 0, PS_FILE (Options, trace), "FILE",
+             "Write the timeline of the run whose error with fresh costs is the median one", .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("predicted", 0, PS_FILE (Options, predicted), "FILE", "Write its prediction with fresh costs",
+             .group = PS_GROUP_OUTPUT),
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-check/1)", .group = PS_GROUP_OUTPUT),
   PS_OPTION_INCLUDE (Options, columns, ps_column_rows),
   PS_OPTION_END,
@@ -248,6 +255,7 @@ static const Figure figures[] = {
   { "error", offsetof (PsCheckSummary, error), FALSE, "iteration time, median |error|" },
   { "error_p95", offsetof (PsCheckSummary, error_p95), FALSE, "  95 of 100 runs have a smaller one" },
   { "fresh_error", offsetof (PsCheckSummary, fresh_error), FALSE, "  with the costs of the same minutes" },
+  { "fresh_total", offsetof (PsCheckSummary, fresh_total), FALSE, "  and of the sum over all runs" },
   { "weather_error", offsetof (PsCheckSummary, weather_error), FALSE, "  of the prediction times the weather" },
   { "replay_error", offsetof (PsCheckSummary, replay_error), FALSE, "  of the makespan, with the op times of the run" },
   { "op_error", offsetof (PsCheckSummary, op_error), FALSE, "times of ops, median |error|" },
@@ -396,6 +404,11 @@ check (Options *options, GError **error)
     return FALSE;
   if (job.check.terminal)
     g_printerr (PS_CLEAR_LINE);
+  const PsCheckRun *run = ps_check_median_run (job.check.runs);
+  if (run != NULL
+      && ((options->trace != NULL && !ps_timeline_write (run->measured, options->trace, error))
+          || (options->predicted != NULL && !ps_timeline_write (run->fresh, options->predicted, error))))
+    return FALSE;
   return print_result (&job, options, error);
 }
 

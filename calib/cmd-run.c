@@ -314,17 +314,17 @@ check_possible (const PsCalibration *calibration, GError **error)
   return TRUE;
 }
 
-/* Warns of idle parts of an accelerator, and of more cpu devices than cores. Devices that share an accelerator get no
+/* Warns of what the device says of its hardware, and of more cpu devices than cores. Devices that share an accelerator get no
  * warning: `sharing` says so. */
 static void
 warn_of_sharing (const PsCalibration *calibration)
 {
   const PsDeviceClass *device = calibration->device;
   guint n_cores = ps_count_cores ();
-  g_autofree char *idle = device->idle != NULL ? device->idle () : NULL;
+  g_autofree char *warning = device->warning != NULL ? device->warning () : NULL;
 
-  if (idle != NULL)
-    g_printerr ("warning: device %s: %s\n", device->name, idle);
+  if (warning != NULL)
+    g_printerr ("warning: device %s: %s\n", device->name, warning);
   if (device == &ps_cpu_device && calibration->n_local > n_cores)
     g_printerr ("warning: -p: %u devices take turns on %u cores, and their times are those of devices that do\n",
                 calibration->n_local, n_cores);

@@ -178,9 +178,8 @@ is_added (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **er
   return TRUE;
 }
 
-/* Samples of `before`, then those of m, as one measurement. Free with ps_measurement_free. */
-static PsMeasurement *
-join (const PsMeasurement *before, const PsMeasurement *m)
+PsMeasurement *
+ps_calib_join (const PsMeasurement *before, const PsMeasurement *m)
 {
   PsMeasurement *both = g_memdup2 (m, sizeof *m);
 
@@ -205,7 +204,7 @@ add (const PsMeasurement *measurement, gpointer data, GError **error)
 
   if (all == NULL || before == NULL || measurement->n_samples == 0)
     return all != NULL;
-  g_autoptr (PsMeasurement) both = join (before, measurement);
+  g_autoptr (PsMeasurement) both = ps_calib_join (before, measurement);
   return ps_costdb_replace (rounds->db, rounds->profile, both, error);
 }
 

@@ -3,8 +3,6 @@
 
 #include "calibration.h"
 
-#define PS_CLEAR_LINE "\r\033[K" /* wipes the progress line on a terminal */
-
 typedef struct
 {
   PsCostDb *db; /* `db` and `profile` are as ps_costdb_begin_profile has left them; db stays the caller's */
@@ -32,6 +30,9 @@ typedef struct
 /* Sets everything else to zero. profile_name must outlive rounds. */
 void ps_calib_rounds_init (PsCalibRounds *rounds, const char *profile_name);
 void ps_calib_rounds_clear (PsCalibRounds *rounds);
+
+/* Samples of `before`, then those of m, as one measurement. Free with ps_measurement_free. */
+PsMeasurement *ps_calib_join (const PsMeasurement *before, const PsMeasurement *m) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Samples once more what predictions take: the ops of n_chunks per device while all devices are busy, or the boundary's
  * transfer (0). The new samples are added to the stored ones. Call it after ps_calib_rounds_measure. */

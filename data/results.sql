@@ -36,7 +36,7 @@ CREATE TABLE prediction (
   bubble_ratio_span REAL NOT NULL,
   lower_bound_ns INTEGER NOT NULL,
   peak_memory_bytes INTEGER NOT NULL,
-  feasible INTEGER NOT NULL, -- 1: no device above its memory limit
+  feasible INTEGER NOT NULL, -- 1: all devices leave the reserve of their memory free (pipesim help memory)
   asynchronous INTEGER NOT NULL, -- 1: gradients are of older weights, which is another training
   period_iterations INTEGER NOT NULL,
   devices_detail TEXT NOT NULL, -- JSON: [[busy_ns, span_ns, peak_memory_bytes, peak_activations], ...]

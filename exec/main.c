@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #define EXIT_OUTSIDE 3
-#define CLEAR_LINE "\r\033[K" /* of a terminal: wipes what progress has written */
 
 /* No message takes longer than this, or than several whole iterations: then the run hangs. */
 #define TIMEOUT_NS (60 * G_GINT64_CONSTANT (1000000000))
@@ -261,12 +260,12 @@ check_outcome (const PsExecOptions *options, const PsRunReport *report, GError *
 }
 
 static void
-warn_of_idle (const PsDeviceClass *device)
+warn_of_device (const PsDeviceClass *device)
 {
-  g_autofree char *idle = device->idle != NULL ? device->idle () : NULL;
+  g_autofree char *warning = device->warning != NULL ? device->warning () : NULL;
 
-  if (idle != NULL)
-    g_printerr ("warning: device %s: %s\n", device->name, idle);
+  if (warning != NULL)
+    g_printerr ("warning: device %s: %s\n", device->name, warning);
 }
 
 /* The first process reads the sentinel before the run, and the others wait for that as long as it takes. A run without
@@ -312,7 +311,7 @@ run_job (PsExecOptions *options, const Job *job, GError **error)
       g_propagate_error (error, g_steal_pointer (&log.failure));
       return 1;
     }
-  warn_of_idle (options->run.device);
+  warn_of_device (options->run.device);
   if (options->check && !ps_verify (job->program->schedule, trial.result, &options->run, &verdict, error))
     return 1;
   PsRunReport report = { .program = job->program,
@@ -334,7 +333,7 @@ report_failure (const GError *error, gpointer argv)
 {
   g_autofree char *line = ps_error_line (error, argv);
 
-  g_printerr ("%spipesim exec: %s\n", isatty (STDERR_FILENO) ? CLEAR_LINE : "", line);
+  g_printerr ("%spipesim exec: %s\n", isatty (STDERR_FILENO) ? PS_CLEAR_LINE : "", line);
   return ps_error_exit_code (error);
 }
 

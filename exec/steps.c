@@ -12,8 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CLEAR_LINE "\r\033[K"
-
 /* The length of the old lines that belong to steps up to n_done. */
 static gsize
 old_lines (const char *text, guint n_done)
@@ -89,7 +87,9 @@ ps_step_log_add (PsStepLog *log, const PsStepReport *step)
   if (log->failure != NULL)
     return FALSE;
   if (log->counted > 0)
-    g_printerr ("\rstep %u of %u%s", step->number, log->counted, step->number == log->counted ? CLEAR_LINE : "");
+    g_printerr (PS_CLEAR_LINE "step %u of %u", step->number, log->counted);
+  if (log->counted > 0 && step->number == log->counted)
+    g_printerr (PS_CLEAR_LINE);
   return write_line (log, step) && (!log->rows || print_row (log, step));
 }
 

@@ -46,7 +46,8 @@ static const PsCommandHelp help = {
           "and turn were there and the op did not begin).\n\n"
           "Other schedules are predicted from the medians of the trace. If they have another number of stages, stages\n"
           "of the run are joined or divided evenly; a stage takes the same time on any device. A schedule fits if it\n"
-          "keeps no more activations than the run does, by the same count. If the trace does not have B and W apart,\n"
+          "needs no more memory than the run does, by the same count (of activations, where no bytes are told). If the "
+          "trace does not have B and W apart,\n"
           "--costs-from with runs of other schedules, or --model, tells them. The run's own order is predicted too:\n"
           "beside its measured time, it shows how far to trust the predictions.\n",
   .examples = "pipesim diagnose measured.json\n"

@@ -238,7 +238,7 @@ print_text (const char *data, gsize size, GError **error)
       if (data[i] != '\f')
         g_string_append_c (text, data[i]);
     }
-  return ps_print_raw (text->str, error);
+  return ps_print_coloured (text->str, error);
 }
 
 gboolean

@@ -33,7 +33,7 @@ timelines_draw (const PsPlotOptions *options, PsTimeline *const *timelines, guin
     {
       g_autofree char *text = ps_timeline_to_text (timelines, n, picture->width / PS_TERMINAL_COLUMN, picture->plain);
 
-      return ps_print_raw (text, error);
+      return picture->plain ? ps_print (text, error) : ps_print_coloured (text, error);
     }
   return ps_timeline_plot (picture, timelines, n, error);
 }

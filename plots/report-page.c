@@ -27,8 +27,8 @@ best_to_html (PsResults *results, const PsQuestion *asked, const char *database,
   *about = g_strdup (answer->about);
   if (ps_table_n_rows (answer->table) > 0)
     return ps_page_table (answer->table, "best");
-  return ps_refuse_null (error, PS_ERROR_INPUT, "%s: holds no setting that fits its memory limit%s", database,
-                         asked->where != NULL ? " and what else is asked for" : "");
+  ps_question_refuse_none (results, asked, database, error);
+  return NULL;
 }
 
 /* A column of texts for each circumstance held apart follows these. */

@@ -98,9 +98,9 @@ static int
 compare_heights (gconstpointer a, gconstpointer b, gpointer data)
 {
   const double *heights = data;
-  double x = heights[*(const guint *)a], y = heights[*(const guint *)b];
+  guint i = *(const guint *)a, k = *(const guint *)b;
 
-  return x > y ? -1 : x < y; /* the highest first */
+  return heights[i] != heights[k] ? (heights[i] > heights[k] ? -1 : 1) : (i > k) - (i < k); /* the highest first */
 }
 
 /* Moves heights (pixels, one per name) apart until they are at least `step` from each other, keeping their order. They
@@ -112,7 +112,7 @@ spread (double *heights, guint n, double bottom, double top, double step)
 
   for (guint i = 0; i < n; i++)
     order[i] = i;
-  g_qsort_with_data (order, (int)n, sizeof *order, compare_heights, heights);
+  qsort_r (order, n, sizeof *order, compare_heights, heights);
   for (guint i = 0; i < n; i++)
     heights[order[i]] = MIN (heights[order[i]], i > 0 ? heights[order[i - 1]] - step : top);
   for (guint i = n; i > 0; i--)

@@ -321,9 +321,9 @@ ps_timeline_to_text (PsTimeline *const *timelines, guint n, guint columns, gbool
   sheet_init (&sheet, timelines, n, columns, plain);
   for (guint t = 0; t < n; t++)
     {
-      g_autofree char *caption = ps_timeline_caption (timelines[t]);
+      g_autofree char *caption = ps_timeline_caption (timelines[t]), *line = ps_format_line (caption);
 
-      g_string_append_printf (text, "%s\n", caption);
+      g_string_append_printf (text, "%s\n", line);
       for (guint device = 0; device < timelines[t]->n_devices; device++)
         append_row (text, &sheet, timelines[t], device);
     }

@@ -34,6 +34,23 @@ write_all (int fd, const char *contents, gsize length)
   return TRUE;
 }
 
+#define READER_WAIT_US (2 * G_USEC_PER_SEC)
+
+/* A pipe opens for writing while a program reads it; one that is just starting gets some time. */
+static int
+open_in_place (const char *path)
+{
+  gint64 end_us = g_get_monotonic_time () + READER_WAIT_US;
+  int fd;
+
+  while ((fd = g_open (path, O_WRONLY | O_NONBLOCK | O_CLOEXEC, 0)) < 0 && errno == ENXIO
+         && g_get_monotonic_time () < end_us)
+    g_usleep (10000);
+  if (fd >= 0)
+    fcntl (fd, F_SETFL, fcntl (fd, F_GETFL) & ~O_NONBLOCK);
+  return fd;
+}
+
 /* Devices, pipes and the like cannot be replaced by a rename and are written in place. */
 static gboolean
 write_in_place (const char *path, int fd, const char *contents, gsize length, GError **error)
@@ -41,7 +58,9 @@ write_in_place (const char *path, int fd, const char *contents, gsize length, GE
   gboolean owned = fd < 0;
 
   if (owned)
-    fd = g_open (path, O_WRONLY | O_CLOEXEC, 0);
+    fd = open_in_place (path);
+  if (fd < 0 && errno == ENXIO)
+    return ps_refuse (error, PS_ERROR_IO, "%s: no program reads this pipe", path);
   if (fd < 0)
     return set_io_error (path, "cannot open for writing", errno, error);
   gboolean done = write_all (fd, contents, length);

@@ -73,9 +73,24 @@ write_message (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gp
   _exit (1);
 }
 
+/* In the locale's encoding, as g_printerr's own handler does it. */
+static void
+print_error (const char *text)
+{
+  gboolean clears = g_str_has_prefix (text, PS_CLEAR_LINE);
+  g_autofree char *page = ps_format_page (text + (clears ? strlen (PS_CLEAR_LINE) : 0), FALSE), *converted = NULL;
+  const char *charset;
+
+  if (!g_get_console_charset (&charset))
+    converted = g_convert_with_fallback (page, -1, charset, "UTF-8", "?", NULL, NULL, NULL);
+  fprintf (stderr, "%s%s", clears ? PS_CLEAR_LINE : "", converted != NULL ? converted : page);
+  fflush (stderr);
+}
+
 void
 ps_log_to_stderr (void)
 {
+  g_set_printerr_handler (print_error);
   g_log_writer_default_set_use_stderr (TRUE);
   g_log_set_writer_func (write_message, NULL, NULL);
 }
@@ -390,15 +405,44 @@ ps_format_number (double value)
   return format_scaled (value, prefixes[i]);
 }
 
+/* Bytes of the escape sequence for colours and styles that the text begins with, "\033[1;31m"; 0: it does not. */
+static gsize
+colour_length (const char *text)
+{
+  gsize n = g_str_has_prefix (text, "\033[") ? 2 + strspn (text + 2, "0123456789;") : 0;
+
+  return n > 0 && text[n] == 'm' ? n + 1 : 0;
+}
+
+static char *
+format_safe (const char *text, gboolean line_ends, gboolean coloured)
+{
+  g_autofree char *valid = g_utf8_make_valid (text, -1);
+  GString *safe = g_string_new (NULL);
+
+  for (const char *c = valid; *c != '\0';)
+    {
+      gsize n = coloured ? colour_length (c) : 0;
+
+      if (n == 0 && g_unichar_iscntrl (g_utf8_get_char (c)) && (*c != '\n' || !line_ends))
+        g_string_append_c (safe, ' ');
+      else
+        g_string_append_len (safe, c, (gssize)(n > 0 ? n : (gsize)(g_utf8_next_char (c) - c)));
+      c = n > 0 ? c + n : g_utf8_next_char (c);
+    }
+  return g_string_free (safe, FALSE);
+}
+
 char *
 ps_format_line (const char *text)
 {
-  g_autofree char *valid = g_utf8_make_valid (text, -1);
-  GString *line = g_string_new (NULL);
+  return format_safe (text, FALSE, FALSE);
+}
 
-  for (const char *c = valid; *c != '\0'; c = g_utf8_next_char (c))
-    g_string_append_unichar (line, g_unichar_iscntrl (g_utf8_get_char (c)) ? ' ' : g_utf8_get_char (c));
-  return g_string_free (line, FALSE);
+char *
+ps_format_page (const char *text, gboolean coloured)
+{
+  return format_safe (text, TRUE, coloured);
 }
 
 static gboolean

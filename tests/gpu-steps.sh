@@ -50,7 +50,7 @@ kernels_build ()
   cd "$source" || exit 1
   mkdir -p "$work/kernels"
   jobs=0
-  for file in exec/device/cuda/*.cu tests/cuda/test-cuda-kernels.cpp tests/cuda/kernels/*.cpp exec/device/cuda/kernels-reference.c; do
+  for file in exec/device/cuda/*.cu tests/cuda/test-cuda-kernels.cpp tests/cuda/kernels/*.cpp tests/cuda/kernels/kernels-reference.c; do
     "$nvcc" -std=c++17 -O3 -lineinfo -gencode=arch=compute_90a,code=sm_90a -DPS_CUDA_HOPPER -Iinclude -Iexec/device/cuda \
       -Itests/cuda/kernels -c "$file" -o "$work/kernels/$(basename "$file").o" || touch "$work/kernels/failed" &
     jobs=$((jobs + 1))

@@ -10,7 +10,7 @@ set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 
 # Public headers in data-flow order: each may include only those before it.
-headers='base option shipped philox model layout-string cluster tensor framework work work-time overlap costs lengths fit condition shares costdb places profile placement schedule families program simulate events iterations memory scenarios explain energy uncertainty intervals timeline formats safetensors observed report compare diagnosis bound search partition setting command sources predictor results questions sweep sweep-timelines layouts launch pipesim
+headers='base option shipped philox model layout-string cluster tensor framework work work-time overlap costs lengths fit condition shares costdb places profile placement schedule families program simulate events iterations memory scenarios explain uncertainty intervals timeline formats safetensors observed report compare diagnosis bound search partition setting command sources predictor results questions sweep sweep-timelines layouts launch pipesim
          device transport'
 
 # The rooms of sim in the same order, sim itself first: a file may include headers of its own and of earlier rooms.

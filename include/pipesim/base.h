@@ -16,6 +16,7 @@ G_BEGIN_DECLS
 /* Limits that every reader and option parser enforces; inside them no index and no sum overflows. */
 #define PS_MAX_DEVICES 4096
 #define PS_MAX_STAGES 16384
+#define PS_MAX_GPUS (1 << 19) /* of a cluster; PS_MAX_DEVICES is of one pipeline */
 #define PS_MAX_MICROBATCHES (1 << 20)
 #define PS_MAX_OPS (1 << 26)
 #define PS_MAX_SLICES 255
@@ -110,7 +111,8 @@ gboolean ps_parse_rate (const char *where, const char *text, gint64 *bytes_per_s
 /* Reads a decimal integer in [low, high], nothing else. */
 gboolean ps_parse_integer (const char *where, const char *text, gint64 low, gint64 high, gint64 *value, GError **error);
 
-/* For main functions: sends GLib's messages to standard error, because standard output is for data. GLib traps where it
+/* For main functions: sends GLib's messages to standard error, because standard output is for data, and makes what
+ * g_printerr writes safe on a terminal (ps_format_page). GLib traps where it
  * gets no memory or thread; the program ends with one line and exit code 1 instead. */
 void ps_log_to_stderr (void);
 
@@ -145,6 +147,14 @@ char *ps_format_number (double value);
 /* The text as one line that is safe on a terminal. Control characters (line ends and escapes too) become blanks, bytes
  * that are not UTF-8 become U+FFFD. Free with g_free. */
 char *ps_format_line (const char *text);
+
+/* The same with line ends. Where it is coloured, the escape sequences that set colours and styles stay, too. All that
+ * programs print goes through here: ps_print and ps_print_coloured (report.h), and g_printerr (ps_log_to_stderr). Free
+ * with g_free. */
+char *ps_format_page (const char *text, gboolean coloured);
+
+/* Wipes the progress line on a terminal; at the beginning of what g_printerr prints. */
+#define PS_CLEAR_LINE "\r\033[K"
 
 /* The end of an error about a name that is none of n: "; did you mean NAME?" with a prefix to NAME, or "" if no name is
  * close. Free with g_free. */

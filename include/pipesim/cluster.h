@@ -18,6 +18,7 @@ typedef struct
   char *name; /* from [cluster] name, else the file's base name */
   guint nodes;
   guint devices_per_node;
+  guint n_gpus;              /* of all nodes, however they are grouped into devices */
   gint64 memory_bytes;       /* per device; 0 = not known */
   double peak_flops;         /* per device and second, at the precision of training */
   double efficiency;         /* part of peak_flops that large matrix products reach, in (0, 1]; F, B and W as a whole
@@ -84,6 +85,9 @@ gboolean ps_cluster_join (PsCluster *cluster, guint n_context, GError **error);
 /* Fails with PS_ERROR_USAGE where n_devices do not share a node and no network is described. More nodes than the
  * cluster has are assumed to be like its own. */
 gboolean ps_cluster_check_size (const PsCluster *cluster, guint64 n_devices, GError **error);
+
+/* " (which has 32; more nodes like its own are assumed)" where GPUs are missing, or "". Free with g_free. */
+char *ps_cluster_lacks (guint n_there, guint64 n_gpus);
 
 /* The way between two neighbours: one direction, as one transfer sees it. */
 typedef struct

@@ -44,16 +44,17 @@ typedef struct
   guint unknown;        /* bit 1 << PsOpKind: its duration is only a guess; schedules that need it are refused */
   gint64 pair_ns;       /* duration of an overlapped pair whose F is on this stage; -1: sum of its parts */
   gint64 gather_ns;     /* all-gather of the weights over the replicas before their use, where PsCosts.zero is 3 */
-  gint64 whole_bytes;   /* of the weights while they are gathered (PsCosts.zero 3), or of the gradients from the start
-                           of a W or BW until they are scattered (2) */
+  gint64 whole_bytes;   /* of the weights while they are gathered, beyond the part that stays (PsCosts.zero 3) */
 } PsStageCost;
 
-/* Measured slices of a sequence. A later slice looks at the keys and values of those before it, so slices differ. */
+/* Measured or modelled slices of a sequence. A later slice looks at the keys and values of those before it, so slices
+ * differ. */
 typedef struct
 {
-  guint n;         /* slices of each sequence */
-  double *part;    /* [(kind * n + slice) * n_stages + stage], kinds below O: duration over that of the whole op */
-  double transfer; /* time of a slice's message over that of a whole one */
+  guint n;          /* slices of each sequence */
+  double *part;     /* [(kind * n + slice) * n_stages + stage], kinds below O: duration over that of the whole op */
+  double *transfer; /* [2 n_stages] time of a slice's message over that of a whole one, as transfer_ns without entry 0;
+                       1 in a new one */
 } PsSliceParts;
 
 PsSliceParts *ps_slice_parts_new (guint n_slices, guint n_stages);
@@ -81,8 +82,7 @@ typedef struct
   guint dense_copies;       /* GPUs of a device that hold the same dense parameters; 1 unless they share a context */
   guint zero;               /* the stage of ZeRO that spread state over the replicas (ps_costs_zero); 0: none */
   double expert_copies;     /* GPUs of a device that hold the same experts; less than 1 where replicas share them */
-  GPtrArray *slice_parts;   /* PsSliceParts for each number of slices that was measured; NULL: none was. Copies share it
-                             */
+  GPtrArray *slice_parts;   /* PsSliceParts for each number of slices that is known; NULL: none is. Copies share it */
   double *warm;             /* [kind * n_stages + stage], kinds below O: part of the duration that a warm op takes
                                (ps_op_is_warm), in calibrations 1 for backwards whose gradient comes from another
                                stage; NULL: it was not measured apart, or durations are means of a schedule's ops */
@@ -212,17 +212,20 @@ void ps_costs_remove_host_time (PsCosts *costs);
 
 /* The costs of one of n_slices equal slices of a microbatch. Divided are op durations, pairs, activations, messages and
  * what moves to the host, each rounded to the nearest; but a backward gives back exactly what its forward keeps.
- * Weights, all-reduce, O and host times stay. A transfer keeps its time, which is per message. Where the slices were
- * measured, their average takes the place of equal parts. */
+ * Weights, all-reduce, O and host times stay. A transfer keeps its time, which is per message. Where the slices are
+ * known (slice_parts), their average takes the place of equal parts. */
 PsCosts *ps_costs_slice (const PsCosts *costs, guint n_slices);
 
-/* Whether the slices were measured, so that they differ. */
+/* Gives the costs slices that are known; takes the parts. */
+void ps_costs_add_slices (PsCosts *costs, PsSliceParts *parts);
+
+/* Whether the slices are known, so that they differ. */
 gboolean ps_costs_has_slices (const PsCosts *costs, guint n_slices);
 
-/* The costs of one slice: as ps_costs_slice, but with the times of that slice where the slices were measured. */
+/* The costs of one slice: as ps_costs_slice, but with the times of that slice where the slices are known. */
 PsCosts *ps_costs_nth_slice (const PsCosts *costs, guint n_slices, guint slice);
 
-/* As ps_costs_slice, but with the shortest time of any slice for each op where they were measured: a bound of these
+/* As ps_costs_slice, but with the shortest time of any slice for each op where they are known: a bound of these
  * holds. */
 PsCosts *ps_costs_least_slice (const PsCosts *costs, guint n_slices);
 
@@ -286,10 +289,12 @@ gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **e
  *
  * - 1: the optimizer state, and O with it: each replica updates its part of the parameters. reduce_ns keeps the
  *   reduce-scatter, and O takes the all-gather.
- * - 2: the gradients too. Each W and BW has a reduce-scatter of reduce_ns after it, on a channel of their own.
- * - 3: the optimizer state and the weights, as PyTorch's FSDP does in a pipeline. A device has the weights of at most
- *   three of its stages whole at a time. It gathers the weights of its next stages on a channel of their own, gather_ns
- *   each. Gradients stay whole until the reduce-scatter after the last backward of their stage.
+ * - 2: the gradients too, once they are complete. In a pipeline the microbatches of a stage add to one whole gradient,
+ *   which is scattered after its last backward (sim/simulate/gathers.h has the sources): time and peaks are those of 1.
+ *   Megatron-FSDP scatters after each backward instead, and holds less.
+ * - 3: the weights too, as PyTorch's FSDP does in a pipeline. A device has the weights of at most three of its stages
+ *   whole at a time, in buffers that hold its own part. It gathers the weights of its next stages on a channel of their
+ *   own, gather_ns each.
  *
  * Fails with PS_ERROR_USAGE where the size of the state is not known. */
 gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, guint zero, GError **error);
@@ -337,7 +342,7 @@ const char *ps_cost_key_name (PsCostKey key); /* "f", "act" */
 
 /* Reads 'f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0,version=0,bw=2ms,pair=3ms' and these further keys:
  *   msg         bytes of a transfer
- *   reduce      all-reduce of the gradients over the replicas
+ *   reduce      all-reduce of the gradients over the replicas; ps_setting_costs drops that of one replica
  *   reduce2     the same where every stage has two weight copies: over both copies of all replicas
  *   grad, opt   the parts of weights that are gradients and optimizer state
  *   r, keep     time of recomputing a forward, and the bytes of act kept for it

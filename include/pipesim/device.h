@@ -330,9 +330,9 @@ struct _PsDeviceClass
    * g_free. */
   char *(*libraries) (void);
 
-  /* One line where the devices opened so far leave more than a tenth of their accelerator idle. NULL hook or result:
-   * they do not. Free with g_free. */
-  char *(*idle) (void);
+  /* One line of what makes the devices opened so far slower than they could be: a part of their accelerator that is
+   * idle, a library that does not know the processor. NULL hook or result: nothing does. Free with g_free. */
+  char *(*warning) (void);
 };
 
 /* The member that names a class; class itself is a word of C++. */

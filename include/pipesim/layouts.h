@@ -24,7 +24,7 @@ typedef struct
                             replicas of a device are neighbours, as frameworks place them; NULL: none is asked for */
   gint64 global_batch;   /* sequences per step */
   gint64 memory_limit;   /* bytes per GPU; 0: the cluster's */
-  gint64 reserve;        /* bytes of them that stay free; PS_LAYOUT_USUAL_RESERVE: ps_layout_reserve */
+  gint64 reserve;        /* bytes of them that stay free; PS_LAYOUT_USUAL_RESERVE: ps_memory_reserve */
   guint zero;            /* the stage of ZeRO that spreads state over the replicas, where there are some; 0: none */
   char **schedules;      /* families; NULL: all that are synchronous */
   guint top;             /* number of layouts wanted, the best ones; with a runner also of those that it does not run */
@@ -67,7 +67,7 @@ typedef struct
   gint64 peak_memory_bytes; /* of a GPU */
   double bubble_ratio;      /* of the iteration */
   double tokens_per_second; /* global_batch s / step */
-  double mfu;               /* model FLOPs utilisation: flops of a step / (step * n_gpus * peak_flops) */
+  double mfu;               /* model FLOPs utilisation: step_flops / (step * n_gpus * peak_flops) of PsLayouts */
   char *costs_origin;       /* "modelled", "measured" */
   PsConfidence confidence;
 } PsLayout;
@@ -87,23 +87,16 @@ typedef struct
   guint n_there;       /* GPUs that the cluster has; more nodes of the kind are assumed beyond them */
   gint64 memory_limit; /* less the reserve */
   gint64 reserve;
-  gint64 state_bytes; /* weights, gradients and optimizer state of the model, by ps_model_state */
-  double unrest;      /* largest PsCosts.unrest of the layouts that fit */
-  double step_flops;  /* of the model, see ps_layout_step_flops */
-  double peak_flops;  /* of one GPU */
-  char *model;        /* their names */
+  gint64 state_bytes;   /* weights, gradients and optimizer state of the model, by ps_model_state */
+  double unrest;        /* largest PsCosts.unrest of the layouts that fit */
+  double step_flops;    /* of the model, see ps_layout_step_flops */
+  double peak_flops;    /* of one GPU, in the model's precision (ps_work_peak_flops) */
+  const char *peak_key; /* of the cluster, which states it */
+  char *model;          /* their names */
   char *cluster;
 } PsLayouts;
 
 #define PS_LAYOUT_USUAL_RESERVE (-1)
-
-/* The bytes of a GPU's memory that a plan leaves free unless it is told otherwise:
- *
- * - ps_framework_context_bytes for the driver and NCCL's channels, at most a sixteenth of the memory. Nothing where the
- *   framework's habits count: peaks hold it then;
- * - a sixteenth for what allocators lose and predictions miss: published peaks lie up to 5.5 % above their predictions
- *   (docs/accuracy.md). */
-gint64 ps_layout_reserve (gint64 memory_bytes, PsFramework framework);
 
 /* The floating-point operations that a step of global_batch sequences needs: F, B and W of the whole model as
  * ps_model_stage_flops counts them. Recomputation does not count (Chowdhery et al., PaLM, arXiv 2204.02311, appendix B:
@@ -111,9 +104,11 @@ gint64 ps_layout_reserve (gint64 memory_bytes, PsFramework framework);
 double ps_layout_step_flops (const PsModel *model, gint64 global_batch);
 
 /* Predicts the layouts with p t c d = n_gpus:
- * - p no more than layers; t as ps_tensor_check and the nodes allow; b = 1, 2, 4, 8, 16; all recomputations;
+ * - p no more than layers, embedding and loss; t as ps_tensor_check and the nodes allow; b = 1, 2, 4, 8, 16; all
+ * recomputations;
  * - all schedules with their own number of chunks v. Schedules that take others also with v = 2, 4, 8 and every v up to
- *   8 that cuts the layers evenly. One schedule for p = 1, where there is no pipeline, of one chunk if it takes that.
+ *   8 that cuts the layers evenly, or these with embedding and loss. For p = 1, where there is no pipeline, the fastest
+ *   stands for all.
  *
  * Two bounds save predictions and change no answer: the weights of a pipeline against its memory, and the work of a
  * step spread evenly over p against the last of the best. Settings that do not fit are no answer; when none fits, best

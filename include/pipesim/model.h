@@ -95,6 +95,8 @@ typedef struct
   PsExperts experts;
   PsSpread spread;
   PsFramework framework;
+  guint before; /* tokens of each sequence before the `sequence` tokens here, to which they attend too: those of earlier
+                   slices (ps_model_slice); 0: none */
 } PsModel;
 
 /* The key of the first field that makes a model other than a plain decoder, as the devices of exec compute it: its own
@@ -140,6 +142,10 @@ gboolean ps_model_set_precision (PsModel *model, const char *where, const char *
  * where its figures get too large. */
 gboolean ps_model_resize (PsModel *model, guint microbatch_size, guint sequence, GError **error);
 
+/* Cuts the sequence to the nth of n_slices slices, whose lengths are multiples of n_sharing, the GPUs that share them.
+ * Positions, and so parameters, are those of the slice. Errors: PS_ERROR_USAGE where there are not that many. */
+gboolean ps_model_slice (PsModel *model, guint n_slices, guint slice, guint n_sharing, GError **error);
+
 /* Recomputation before the backward instead of keeping (Korthikanti et al., arXiv 2205.05198). */
 typedef enum
 {
@@ -169,10 +175,12 @@ typedef struct
 void ps_model_count_kinds (const PsModel *model, const PsStageShape *shape, guint count[PS_N_LAYER_KINDS]);
 
 /* Splits the layers over n_stages as evenly as possible, larger stages first; the first stage gets the embedding, the
- * last the head. shapes has room for n_stages. Fails with PS_ERROR_USAGE when n_stages > layers. */
+ * last the head. Where there are more stages than layers, the head, modules of multi-token prediction and, last, the
+ * embedding have stages of their own. shapes has room for n_stages. Fails with PS_ERROR_USAGE when n_stages is more
+ * than the units of the model. */
 gboolean ps_model_split (const PsModel *model, guint n_stages, PsStageShape *shapes, GError **error);
 
-/* Whether the shapes are those of ps_model_split. */
+/* Whether the shapes are those of ps_model_split for no more stages than layers. */
 gboolean ps_stage_shapes_are_even (const PsStageShape *shapes, guint n_stages);
 
 /* The units of the model in order, one to a shape: embedding, layers, modules of multi-token prediction, head. *n is

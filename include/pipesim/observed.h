@@ -84,7 +84,7 @@ void ps_observed_fill_memory (const PsObserved *observed, PsCosts *costs);
 
 /* Fills in F, B, W and BW of the stages that lack some of them. BW is divided into B and W, or put together of them, by
  * the model's operations (model.h). Anything else stays unknown. The estimate becomes the one sample. Errors:
- * PS_ERROR_USAGE when the model has fewer layers than the runs have stages. */
+ * PS_ERROR_USAGE when the model has fewer units than the runs have stages. */
 gboolean ps_observed_estimate (PsObserved *observed, const PsModel *model, GError **error);
 
 /* Bit 1 << PsOpKind for each kind of which some stage's is an estimate. */

@@ -159,11 +159,12 @@ PsCosts *ps_partition_costs (const PsPartitionSetting *setting, const PsPartitio
 char *ps_partition_costs_to_text (const PsCosts *costs);
 
 /* A run of the setting's family with a partition without replicas: the simulated iteration time, and the bytes by which
- * its devices exceed their memory limits, all together. */
+ * its devices exceed their memory limits, all together and the most of one. */
 typedef struct
 {
   gint64 iteration_ns;
   gint64 excess_bytes;
+  gint64 most_excess_bytes;
 } PsPartitionRun;
 
 /* Needs family and n_microbatches. */

@@ -34,7 +34,6 @@
 #include <pipesim/memory.h>
 #include <pipesim/scenarios.h>
 #include <pipesim/explain.h>
-#include <pipesim/energy.h>
 #include <pipesim/uncertainty.h>
 #include <pipesim/intervals.h>
 #include <pipesim/timeline.h>

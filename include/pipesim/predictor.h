@@ -20,7 +20,8 @@ typedef struct
   PsMetrics metrics;
   PsInterval interval;         /* of the iteration time; ps_predictor_add_interval sets it */
   gint64 lower_bound_ns;       /* of the makespan; of the period where iterations overlap (bound.h) */
-  gboolean feasible;           /* no device above its memory limit */
+  gboolean feasible;           /* all devices keep to ps_setting_memory_limit */
+  const char *fits;            /* ps_fits, "yes" where feasible */
   guint *order;                /* [m] the microbatch of --lengths that each of the schedule is, counted from 0; NULL:
                                   they are alike */
   gint64 even_ns;              /* iteration time with the even layout, where none was asked for and another was better;

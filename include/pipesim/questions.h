@@ -63,6 +63,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsAnswer, ps_answer_free)
  * must be a column of numbers. The message starts with `option`. Errors: PS_ERROR_USAGE. */
 gboolean ps_result_column_resolve (const char *option, char **name, gboolean number, GError **error);
 
+/* Fails about a question that no setting answers: says whether the database holds no prediction, or none that fits. Its
+ * path stands first in the message. */
+gboolean ps_question_refuse_none (PsResults *results, const PsQuestion *question, const char *path, GError **error);
+
 /* Values of some columns, row by row. */
 typedef struct
 {

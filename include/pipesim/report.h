@@ -86,7 +86,7 @@ void ps_table_choose (PsTable *table, const PsColumnChoice *choice, const char *
 /* Keeps the first n rows. */
 void ps_table_truncate (PsTable *table, guint n);
 
-/* Stable sort by an INTEGER, TIME, SIZE, RATIO, NUMBER or BOOLEAN column (no before yes), unset cells last. */
+/* Stable sort by an INTEGER, TIME, SIZE, RATIO, NUMBER, TEXT or BOOLEAN column (no before yes), unset cells last. */
 void ps_table_sort (PsTable *table, const char *key, gboolean descending);
 
 /* The width of the window: of the environment's COLUMNS, else of the terminal that is standard output; 0: there is no
@@ -119,12 +119,12 @@ char *ps_table_to_json (const PsTable *table, const char *format, const char *co
 char *ps_table_to_json_with (const PsTable *table, const char *format, const char *const *extra,
                              const char *const *values);
 
-/* Writes text to standard output, each line as ps_format_line makes it, and reports failure (full disk, closed pipe) as
+/* Writes text to standard output as ps_format_page makes it, and reports failure (full disk, closed pipe) as
  * PS_ERROR_IO. */
 gboolean ps_print (const char *text, GError **error);
 
-/* The same for text that colours a terminal; foreign text in it has gone through ps_format_line. */
-gboolean ps_print_raw (const char *text, GError **error);
+/* The same for text that colours a terminal. */
+gboolean ps_print_coloured (const char *text, GError **error);
 
 G_END_DECLS
 

@@ -109,9 +109,25 @@ gboolean ps_setting_refuse (const PsSetting *setting, PsFieldFlags flags, const 
 /* The options that are given, as a command line has them: " -p 4 --blocking". Free with g_free. */
 char *ps_setting_typed (const PsSetting *setting);
 
-/* --memory-limit, else the cluster's memory, as [n_devices] (free with g_free), NULL when neither is known. Fails when
- * the option has neither one value nor n_devices, and as ps_cluster_load. */
-gboolean ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gint64 **limit, GError **error);
+/* The bytes of a cluster's memory that stay free on each GPU. --memory-limit is taken as it is, without a reserve.
+ *
+ * - ps_framework_context_bytes for the driver and NCCL's channels, at most a sixteenth of the memory. Nothing where the
+ *   framework's habits count: peaks hold it then;
+ * - a sixteenth for what allocators lose and predictions miss: published peaks lie up to 5.5 % above their predictions
+ *   (docs/accuracy.md).
+ *
+ * All commands take it from here, so that "fits" means one thing. A schedule fits (yes; in JSON and in databases
+ * "feasible" is true) where its peaks leave the reserve free on every device. It is tight where some touch the reserve,
+ * and none is above the memory: "feasible" is false. It does not fit (no) where one is above the memory. Searches and
+ * plans find what fits; a schedule that does not is still predicted, with exit code 0. */
+gint64 ps_memory_reserve (gint64 memory_bytes, PsFramework framework);
+const char *ps_fits (gint64 excess_bytes, gint64 reserve); /* "yes", "tight", "no", from what is above the limit */
+
+/* What peaks have to keep to: --memory-limit, else the cluster's memory less its reserve, as [n_devices] (free with
+ * g_free), NULL when neither is known. *reserve is set to what is left free besides, 0 if nothing is; NULL: it is not
+ * asked for. Fails when the option has neither one value nor n_devices, and as ps_cluster_load and ps_model_load. */
+gboolean ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gint64 **limit, gint64 *reserve,
+                                  GError **error);
 
 /* The stage of ZeRO that spreads state over replicas and contexts (ps_costs_zero); 0: none. Where --zero is not given
  * it is 1 with modelled costs; given and measured costs are those of a device as they are. */

@@ -87,7 +87,8 @@ PsCostSpread *ps_setting_spread (const PsSetting *setting, const PsStageShape *s
                                  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The source's costs for n_devices with n_chunks each, changed by --bandwidth-factor, --recompute, --offload,
- * --replicas and --zero. Errors: PS_ERROR_USAGE, PS_ERROR_INPUT, PS_ERROR_IO. Free with ps_costs_free. */
+ * --replicas (one pays no reduce_ns) and --zero. Errors: PS_ERROR_USAGE, PS_ERROR_INPUT, PS_ERROR_IO. Free with
+ * ps_costs_free. */
 PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks,
                            GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -95,8 +96,14 @@ PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_ch
 PsCosts *ps_setting_costs_alike (const PsSetting *setting, const PsCosts *costs, guint n_devices,
                                  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The same with full recomputation on all stages, by measured rows if there are any. Where the setting has no source of
- * costs, these costs say what it takes. Errors: those of ps_setting_costs. Free with ps_costs_free. */
+/* Gives modelled costs of the setting the times of each of n_slices slices, by the kernels of its tokens (work.h), if
+ * they do not have them. Other costs have those that were measured. ps_setting_costs does so for --slices. */
+gboolean ps_setting_add_slices (const PsSetting *setting, PsCosts *costs, guint n_devices, guint n_slices,
+                                GError **error);
+
+/* The costs of ps_setting_costs with full recomputation on all stages, by measured rows if there are any. Where the
+ * setting has no source of costs, these costs say what it takes. Errors: those of ps_setting_costs. Free with
+ * ps_costs_free. */
 PsCosts *ps_setting_full_costs (const PsSetting *setting, const PsCosts *costs, guint n_devices,
                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

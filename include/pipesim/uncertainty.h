@@ -74,15 +74,18 @@ gboolean ps_sampling_is_steady (const PsSampling *sampling, const PsProgram *pro
 #define PS_STEADY_RUNS PS_SCENARIO_LANES
 #define PS_STEADY_ITERATIONS 32
 
-/* The iteration time of every sample, [n_samples], all-reduces and O included, which do not vary themselves; free with
- * g_free. A pair jitters as one op. Devices in slowness must exist in the program (ps_uncertainty_check). Errors:
- * PS_ERROR_USAGE where the largest factors could overflow, and those of the events engine.
+/* The iteration time of every sample, [n_samples]; free with g_free. All-reduces and O are included: O is as slow as
+ * its device, and does not jitter. A pair jitters as one op. Devices in slowness must exist in the program
+ * (ps_uncertainty_check). Errors: PS_ERROR_USAGE where the largest factors could overflow, and those of the events
+ * engine.
  *
  * In steady state iterations follow one another in runs, independent of each other. A run begins in the steady state of
  * mean times (or where 256 iterations have led). Its next 16 iterations, at times of their own, are dropped;
- * PS_STEADY_ITERATIONS are samples. PS_STEADY_RUNS runs go side by side: their first iterations come first, then the
- * second ones. Samples i and j are of one run where i and j are equal modulo PS_STEADY_RUNS and, rounded down, when
- * divided by PS_STEADY_RUNS PS_STEADY_ITERATIONS. An op that asynchronous schedules run ahead counts where it runs.
+ * PS_STEADY_ITERATIONS are samples. Where iterations at mean times differ in turn, samples leave this difference out,
+ * so that each is the iteration time where nothing varies. PS_STEADY_RUNS runs go side by side: their first iterations
+ * come first, then the second ones. Samples i and j are of one run where i and j are equal modulo PS_STEADY_RUNS and,
+ * rounded down, when divided by PS_STEADY_RUNS PS_STEADY_ITERATIONS. An op that asynchronous schedules run ahead counts
+ * where it runs.
  *
  * Where durations are not known beforehand (links, overlap_slowdown, ready_order) runs begin at rest, 64 iterations are
  * dropped, and channels are idle when an iteration begins; asynchronous schedules then give PS_ERROR_SCHEDULE.

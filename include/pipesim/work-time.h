@@ -34,6 +34,10 @@ G_BEGIN_DECLS
  * the GPU waits for between its kernels (tensor.h). */
 gint64 ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns);
 
+/* The peak rate of a GPU, FLOP/s, for products of elements of so many bits (ps_work_bits): the cluster's peak for the
+ * least number of bits, no less than these, that it states one for. *key, unless NULL: the key that states it. */
+double ps_work_peak_flops (const PsCluster *cluster, guint bits, const char **key);
+
 /* The time of an optimizer step of one GPU that holds n_parameters, ns. The step reads the gradients, reads and writes
  * the optimizer state, and writes the weights. In fp32 it also reads the weights; else the state has the master copy.
  * 28 bytes per parameter, 30 in mixed precision with fp32 gradients. 0 where the cluster states no memory_bandwidth. */

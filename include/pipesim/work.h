@@ -23,6 +23,10 @@
  *
  * With a context of c GPUs each has 1/c of the tokens, but all keys. A window counts its own keys.
  *
+ * A slice of s tokens after u earlier ones (PsModel.before) has the products of its own tokens. Its attention is what
+ * s + u tokens have more than u: with x tokens there are x min (x, window) scores, so slices of one sequence add up to
+ * the whole. F reads the keys and values of min (u, window) earlier tokens as well, and B their gradients.
+ *
  * Experts move per token, F: router 8 count, permutation (1 + r)he, weighted sum (1 + r)he; B: 12 count, (1 + r)he,
  * (1 + 2r)he.
  *
@@ -108,6 +112,9 @@ void ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecom
 
 /* The part of ps_work_stage (F, B or W) that its experts are: what lies between their two all-to-alls. */
 void ps_work_experts (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor, PsWork *work);
+
+/* Bits of an element that the products of layers multiply. */
+guint ps_work_bits (PsPrecision precision);
 
 /* The operations of all products of a list. */
 gint64 ps_work_flops (const PsWork *work);

@@ -70,7 +70,8 @@ static const PsColumn columns[] = {
   { "stages", NULL, PS_COLUMN_TABLE },
   { "balance", "balance", PS_COLUMN_RATIO },
   { "iteration_ns", "iteration", PS_COLUMN_TIME },
-  { "feasible", "fits", PS_COLUMN_BOOLEAN },
+  { "feasible", NULL, PS_COLUMN_BOOLEAN },
+  { "fits", "fits", PS_COLUMN_TEXT },
   { "costs", NULL, PS_COLUMN_TEXT },
   { "layout", NULL, PS_COLUMN_TEXT },
 };
@@ -138,19 +139,28 @@ balance (const PsPartitionSetting *task, const PsPartition *partition)
   return partition->bottleneck_ns > 0 ? work / (capacity * (double)partition->bottleneck_ns) : 1;
 }
 
-static gboolean
-keeps_limit (const PsPartitionSetting *task, const PsPartition *partition)
+static gint64
+most_excess (const PsPartitionSetting *task, const PsPartition *partition)
 {
-  for (guint s = 0; s < partition->n_stages; s++)
-    if (ps_partition_memory_bytes (task, partition, s) > task->memory_limit[s])
-      return FALSE;
-  return TRUE;
+  gint64 most = 0;
+
+  for (guint s = 0; s < partition->n_stages && task->memory_limit != NULL; s++)
+    most = MAX (most, ps_partition_memory_bytes (task, partition, s) - task->memory_limit[s]);
+  return most;
+}
+
+static void
+set_fits (PsTable *table, gint64 excess_bytes, gint64 reserve)
+{
+  ps_table_set_boolean (table, "feasible", excess_bytes == 0);
+  ps_table_set_text (table, "fits", ps_fits (excess_bytes, reserve));
 }
 
 /* Iteration time and memory, by simulation where a schedule is given. */
 static gboolean
-set_run (PsTable *table, const PsPartitionSetting *task, const PsPartition *partition, GError **error)
+set_run (PsTable *table, const PartitionJob *job, const PsPartition *partition, GError **error)
 {
+  const PsPartitionSetting *task = &job->task;
   PsPartitionRun run = { 0 };
 
   if (task->family != NULL && !is_replicated (partition))
@@ -158,12 +168,10 @@ set_run (PsTable *table, const PsPartitionSetting *task, const PsPartition *part
       if (!ps_partition_simulate (task, partition, &run, error))
         return FALSE;
       ps_table_set_integer (table, "iteration_ns", run.iteration_ns);
-      ps_table_set_boolean (table, "feasible", run.excess_bytes == 0);
+      set_fits (table, run.most_excess_bytes, job->reserve);
     }
-  else if (task->memory_limit == NULL)
-    ps_table_set_boolean (table, "feasible", TRUE);
-  else if (has_memory (task, partition))
-    ps_table_set_boolean (table, "feasible", keeps_limit (task, partition));
+  else if (task->memory_limit == NULL || has_memory (task, partition))
+    set_fits (table, most_excess (task, partition), job->reserve);
   return TRUE;
 }
 
@@ -238,7 +246,7 @@ add_result (PsTable *table, const PsPartitioner *partitioner, const PartitionJob
     ps_table_set_text (table, "costs", costs);
   if (layout != NULL)
     ps_table_set_text (table, "layout", layout);
-  return set_run (table, task, partition, error);
+  return set_run (table, job, partition, error);
 }
 
 /* An algorithm that this task excludes is skipped with its reason. */

@@ -35,14 +35,14 @@ static const PsOption rows[] = {
              "Measured costs: one pipeline of all GPUs, no replicas", .group = PS_GROUP_COSTS),
   PS_OPTION ("profile", 0, PS_VALUE (TEXT, Options, question.profile, const char *), "NAME", "Profile in the database",
              .otherwise = "all of the model", .group = PS_GROUP_COSTS),
-  PS_OPTION ("gpus", 'g', PS_COUNT (Options, question.n_gpus, 1, PS_MAX_DEVICES), "N", "GPUs, p times t times d",
+  PS_OPTION ("gpus", 'g', PS_COUNT (Options, question.n_gpus, 1, PS_MAX_GPUS), "N", "GPUs, p times t times d",
              .otherwise = "all of the cluster", .group = PS_GROUP_WHAT),
   PS_OPTION ("tensor", 0, PS_COUNT (Options, question.tensor, 1, PS_MAX_TENSOR), "T", "GPUs of a device",
              .otherwise = "1, 2, 4 and 8, within a node", .group = PS_GROUP_TRAINING),
-  PS_OPTION ("context", 0, PS_COUNT (Options, question.context, 1, PS_MAX_DEVICES), "C",
+  PS_OPTION ("context", 0, PS_COUNT (Options, question.context, 1, PS_MAX_GPUS), "C",
              "Groups of --tensor GPUs that share each sequence", .otherwise = "1, and more where sequences are long",
              .group = PS_GROUP_TRAINING),
-  PS_OPTION ("experts", 0, PS_COUNT (Options, question.experts, 1, PS_MAX_DEVICES), "E", "GPUs that share the experts",
+  PS_OPTION ("experts", 0, PS_COUNT (Options, question.experts, 1, PS_MAX_GPUS), "E", "GPUs that share the experts",
              .otherwise = "1, 8, 16, 32 and 64, as the experts allow", .group = PS_GROUP_TRAINING),
   PS_OPTION ("framework", 0, PS_NAME (Options, question.framework, ps_framework), "NAME",
              "Framework whose use of memory is counted, and whose runs alone are ranked: none, megatron or deepspeed",
@@ -52,8 +52,9 @@ static const PsOption rows[] = {
   PS_OPTION ("memory-limit", 0, PS_SIZE (Options, question.memory_limit), "SIZE", "Memory of a GPU",
              .otherwise = "the cluster's", .group = PS_GROUP_MACHINE),
   PS_OPTION ("reserve", 0, PS_TEXT (Options, reserve), "SIZE",
-             "Part of this memory that stays free: for driver and NCCL (5 GB where the framework does not count "
-             "them), and for fragmentation and errors of prediction (a sixteenth)",
+             "Part of this memory that stays free: for driver and NCCL (5 GB, at most a sixteenth; nothing where the "
+             "framework "
+             "counts them), and for fragmentation and errors of prediction (a sixteenth)",
              .otherwise = "both parts of the cluster's memory; nothing of --memory-limit", .group = PS_GROUP_MACHINE),
   PS_OPTION ("zero", 0, PS_VALUE (COUNT, Options, question.zero, guint), "0|1|2|3",
              "Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too; "
@@ -83,16 +84,16 @@ static const PsCommandHelp help = {
   = "Tries pipelines of p devices of t c GPUs each (tensor and sequence parallelism, contexts) in\n"
     "d = GPUs / (p t c) replicas, experts over e of the GPUs of a device and its replicas, microbatches of\n"
     "b = 1, 2, 4, 8 and 16 sequences, recomputation, schedules and, where a schedule takes any number, v chunks\n"
-    "per device. A single device (p = 1) has no pipeline: one schedule stands for all. A row is the fastest\n"
-    "setting of its p, t, c, e and d.\n\n"
+    "per device. A single device (p = 1) has no pipeline: the fastest schedule stands for all, which may hide a\n"
+    "part of the all-reduce. A row is the fastest setting of its p, t, c, e and d.\n\n"
     "within 1 % = other schedules of the same p, t, c, e and d whose step takes at most 1 % longer\n"
     "runs in = frameworks that have the schedule by a name of their own and take the setting; pipesim exec, where\n"
     "it runs the layout. With --framework or --to ranks begin with what that framework runs; --to with\n"
     "--explain prints the launch of that rank\n"
     "step = iteration time, all-reduce of the gradients over the replicas included\n"
     "peak memory = of a GPU\n"
-    "MFU = FLOPs of the model per step / (step * GPUs * peak rate of a GPU); the FLOPs are those of F, B and\n"
-    "W; recomputation does not count (Chowdhery et al., PaLM, arXiv 2204.02311, appendix B)\n"
+    "MFU = FLOPs of the model per step / (step * GPUs * peak rate of a GPU in the model's precision); the FLOPs\n"
+    "are those of F, B and W; recomputation does not count (Chowdhery et al., PaLM, arXiv 2204.02311, appendix B)\n"
     "confidence = high: all costs were measured; medium: some of them lie between measured ones; low: some are\n"
     "modelled, so that steps are only as right as the efficiency and the bandwidths that the cluster states\n",
   .examples = "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64\n"
@@ -256,12 +257,12 @@ make_table (const Options *options, const PsLayouts *layouts, guint first, guint
 static char *
 describe_flops (const PsLayouts *layouts)
 {
-  return g_strdup_printf ("MFU = %.6g FLOPs of F, B and W per step / (step * %u GPUs * %.6g FLOP/s); PaLM, "
-                          "arXiv 2204.02311, appendix B",
-                          layouts->step_flops, layouts->n_gpus, layouts->peak_flops);
+  return g_strdup_printf ("MFU = %.6g FLOPs of F, B and W per step / (step * %u GPUs * %.6g FLOP/s, the cluster's %s); "
+                          "PaLM, arXiv 2204.02311, appendix B",
+                          layouts->step_flops, layouts->n_gpus, layouts->peak_flops, layouts->peak_key);
 }
 
-/* "memory: 65.19 GiB of a GPU's 74.51 GiB; ..." */
+/* "memory: 69.57 GiB of 79.18 GiB; ..." */
 static char *
 describe_memory (const PsLayouts *layouts)
 {
@@ -291,10 +292,7 @@ describe_search (const PsLayouts *layouts)
 static char *
 describe_plan (const Options *options, const PsLayouts *layouts)
 {
-  g_autofree char *more
-      = layouts->n_gpus <= layouts->n_there
-            ? g_strdup ("")
-            : g_strdup_printf (" (which has %u; more nodes like its own are assumed)", layouts->n_there);
+  g_autofree char *more = ps_cluster_lacks (layouts->n_there, layouts->n_gpus);
 
   return g_strdup_printf ("simulated from %s costs: %s on %u GPUs of %s%s, %" G_GINT64_FORMAT " sequences per step",
                           g_array_index (layouts->best, PsLayout, 0).costs_origin, layouts->model, layouts->n_gpus,

@@ -44,7 +44,6 @@ static const PsOption rows[] = {
   PS_OPTION ("print-costs", 0, PS_FLAG (Options, print_costs), NULL,
              "Print the costs of -p times -v stages as --costs takes them, and predict nothing",
              .group = PS_GROUP_OUTPUT),
-  PS_OPTION_INCLUDE (Options, shown.power, ps_power_rows),
   PS_OPTION_INCLUDE (Options, shown.spread, ps_spread_rows),
   PS_OPTION_INCLUDE_AT (Options, setting, ps_setting_options, 0),
   PS_OPTION_END,
@@ -140,15 +139,11 @@ check_analysis (Options *options, GError **error)
     return ps_refuse (error, PS_ERROR_USAGE, "--explain: explains one schedule, not several");
   if (options->has_faster && !options->shown.explain)
     return ps_refuse (error, PS_ERROR_USAGE, "--faster: belongs to --explain");
-  if (!ps_power_finish (&options->shown.power, options->setting, error)
-      || !ps_spread_options_finish (&options->shown.spread, options->setting, options->shown.several, error))
+  if (!ps_spread_options_finish (&options->shown.spread, options->setting, options->shown.several, error))
     return FALSE;
-  return ps_setting_zero (options->setting) < 2
-         || (!options->shown.explain && options->shown.spread.sampling.n_samples == 0
-             && options->shown.power.text == NULL)
-         || ps_refuse (error, PS_ERROR_USAGE,
-                       "--zero %u: --explain, --samples and --power know no gathers and scatters",
-                       options->setting->zero);
+  return ps_setting_zero (options->setting) < 3
+         || (!options->shown.explain && options->shown.spread.sampling.n_samples == 0)
+         || ps_refuse (error, PS_ERROR_USAGE, "--zero 3: --explain and --samples know no gathers");
 }
 
 static gboolean

@@ -191,9 +191,7 @@ print_answer (const Options *options, PsResults *results, const PsAnswer *answer
   if (*left_out && !options->json)
     g_printerr ("left out: %s\n", left_out);
   if (ps_table_n_rows (answer->table) == 0)
-    return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no setting that fits its memory limit%s", options->db,
-                      options->question.where != NULL || options->question.n_limits > 0 ? " and what else is asked for"
-                                                                                        : "");
+    return ps_question_refuse_none (results, &options->question, options->db, error);
   if (options->json)
     text = ps_table_to_json (answer->table, format, extra);
   else if (options->csv)

@@ -120,7 +120,7 @@ ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GEr
   return ps_write_file (options->output, text, -1, error);
 }
 
-/* A torch-comms file is checked as it stands, anything else as it would be exported. */
+/* A torch-comms file is checked as it stands, anything else as it would be exported; with --comm-order both. */
 static GPtrArray *
 lint_file (const char *path, GError **error)
 {
@@ -141,8 +141,10 @@ ps_cmd_schedule_lint (const PsScheduleOptions *options, const char *name, GError
   g_autoptr (GPtrArray) findings = NULL;
   g_autoptr (PsSchedule) schedule = NULL;
   g_autoptr (GError) cause = NULL;
+  g_autofree char *text = NULL;
+  gboolean reorder = options->setting->reorder;
 
-  if (ps_family_find (name) == NULL && g_file_test (name, G_FILE_TEST_IS_REGULAR))
+  if (!reorder && ps_family_find (name) == NULL && g_file_test (name, G_FILE_TEST_IS_REGULAR))
     findings = lint_file (name, &cause);
   if (cause != NULL)
     {
@@ -152,9 +154,11 @@ ps_cmd_schedule_lint (const PsScheduleOptions *options, const char *name, GError
   if (findings == NULL)
     {
       schedule = ps_predictor_schedule (options->predictor, name, error);
-      if (schedule == NULL)
+      if (schedule != NULL && reorder)
+        text = write_text (options, schedule, name, ps_format_find ("torch-comms", NULL), error);
+      if (schedule == NULL || (reorder && text == NULL))
         return FALSE;
-      findings = ps_torch_lint (schedule, NULL);
+      findings = ps_torch_lint (schedule, text);
       if (ps_family_find (name) != NULL)
         ps_launch_lint (options->setting, name, findings);
     }

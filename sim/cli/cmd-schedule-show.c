@@ -12,20 +12,19 @@ static gboolean
 print_drawing (const PsSchedule *schedule, const PsTimeline *timeline, guint max_width, const char *unit,
                GError **error)
 {
-  g_autofree char *name = ps_format_line (schedule->name);
   PsDrawStyle style;
   gint64 cell_ns;
 
   ps_draw_style_init (&style, max_width);
   g_autofree char *drawing = ps_draw_timeline (timeline, &style, &cell_ns);
   g_autofree char *cell = ps_format_time (cell_ns);
-  g_autofree char *sentence = g_strdup_printf ("%s: %u devices, %u stages (%s), %u microbatches; a cell is %s", name,
-                                               schedule->placement->n_devices, schedule->placement->n_stages,
-                                               ps_placement_name (schedule->placement->kind), schedule->n_microbatches,
-                                               unit != NULL ? unit : cell);
+  g_autofree char *sentence = g_strdup_printf (
+      "%s: %u devices, %u stages (%s), %u microbatches; a cell is %s", schedule->name, schedule->placement->n_devices,
+      schedule->placement->n_stages, ps_placement_name (schedule->placement->kind), schedule->n_microbatches,
+      unit != NULL ? unit : cell);
   g_autofree char *head = ps_fit_sentence (sentence, 0);
   g_autofree char *page = g_strconcat (head, drawing, NULL);
-  return ps_print_raw (page, error);
+  return ps_print_coloured (page, error);
 }
 
 /* The order alone is drawn as papers do: every op of one length, a full backward of two. */

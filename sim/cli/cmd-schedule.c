@@ -140,7 +140,7 @@ static const Action actions[] = {
     order_rows,
     "pipesim schedule lint lowered.csv\n"
     "pipesim schedule lint zb-v -p 4 -m 8\n"
-    "pipesim schedule lint interleaved -p 4 -m 8 -v 2\n" },
+    "pipesim schedule lint interleaved -p 4 -m 8 -v 2 --comm-order planned\n" },
 };
 
 static const Action *

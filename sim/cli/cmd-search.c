@@ -96,7 +96,7 @@ note_outcome (const SearchOptions *options, Outcome *outcome, Best *made)
   g_autofree char *description = ps_costs_describe (found->prediction->costs);
   Best *best = &outcome->best[found->result->schedule->placement->n_copies - 1];
 
-  search_add_row (outcome->table, options->objective, &made->setting, &made->choice, found, &options->power);
+  search_add_row (outcome->table, options->objective, &made->setting, &made->choice, found);
   if (outcome->about == NULL)
     outcome->about = g_strconcat ("simulated from ", description, NULL);
   if (best->found.result != NULL && found->figure_ns >= best->found.figure_ns)
@@ -298,7 +298,6 @@ publish (const SearchOptions *options, Outcome *outcome, GError **error)
                           NULL };
   g_autofree char *json = NULL, *text = NULL, *page = NULL, *schedule = NULL, *samples = NULL, *head = NULL,
                   *about = NULL;
-  g_autofree char *note = NULL;
 
   if (options->output != NULL)
     {
@@ -328,8 +327,7 @@ publish (const SearchOptions *options, Outcome *outcome, GError **error)
   samples = options->objective != SEARCH_TIME ? describe_samples (options) : g_strdup ("");
   head = g_strdup_printf ("%s\n%s", outcome->about, samples);
   about = ps_fit_sentence (head, 0);
-  note = ps_fit_sentence (ps_energy_note (&options->power), 0);
-  page = g_strdup_printf ("%s%s%s%s%s%s", about, text, note, command != NULL ? "predict it again: " : "",
+  page = g_strdup_printf ("%s%s%s%s%s", about, text, command != NULL ? "predict it again: " : "",
                           command != NULL ? command : "", command != NULL ? "\n" : "");
   return ps_print (page, error);
 }
@@ -346,7 +344,8 @@ ps_cmd_search (int argc, char **argv, GError **error)
                                                options.joint ? MOST_CHUNKS : 2, options.joint ? MOST_SLICES : 1, error);
   if (choices == NULL)
     return 0;
-  outcome.table = ps_table_new (outcome.columns, search_options_columns (&options, outcome.columns));
+  search_options_columns (&options, outcome.columns);
+  outcome.table = ps_table_new (outcome.columns, SEARCH_N_COLUMNS);
   ps_table_choose (outcome.table, &options.columns, NULL);
   outcome.skipped = g_string_new (NULL);
   caught = ps_note_signals ();

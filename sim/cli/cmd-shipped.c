@@ -7,6 +7,8 @@
 #include <pipesim/report.h>
 #include <pipesim/shipped.h>
 
+#include <string.h>
+
 typedef struct
 {
   gboolean json;
@@ -37,14 +39,15 @@ typedef struct
   const PsColumn *columns;
   guint n_columns;
   const char *const *usual; /* keys of the columns that are shown; the others with --wide */
+  const char *const *exact; /* the same for a file of the user's own */
   gboolean (*add) (PsTable *table, const char *name, GError **error);
 } Sort;
 
 static const PsColumn model_columns[] = {
   { "name", "name", PS_COLUMN_TEXT },
-  { "parameters", NULL, PS_COLUMN_INTEGER },
+  { "parameters", "parameters", PS_COLUMN_INTEGER },
   { "billion_parameters", "billion parameters", PS_COLUMN_NUMBER },
-  { "active_parameters", NULL, PS_COLUMN_INTEGER },
+  { "active_parameters", "active parameters", PS_COLUMN_INTEGER },
   { "billion_active", "billion active", PS_COLUMN_NUMBER },
   { "layers", "layers", PS_COLUMN_INTEGER },
   { "hidden", "hidden", PS_COLUMN_INTEGER },
@@ -58,6 +61,9 @@ static const PsColumn model_columns[] = {
 static const char *const model_usual[]
     = { "name", "billion_parameters", "billion_active", "layers", "hidden", "experts", "sequence", "precision", NULL };
 
+static const char *const model_exact[]
+    = { "name", "parameters", "active_parameters", "layers", "hidden", "experts", "sequence", "precision", NULL };
+
 static gboolean
 add_model (PsTable *table, const char *name, GError **error)
 {
@@ -65,6 +71,7 @@ add_model (PsTable *table, const char *name, GError **error)
 
   if (model == NULL)
     return FALSE;
+  ps_table_set_text (table, "name", model->name);
   ps_table_set_integer (table, "parameters", ps_model_parameters (model));
   ps_table_set_ratio (table, "billion_parameters", (double)ps_model_parameters (model) / 1e9);
   ps_table_set_integer (table, "layers", model->layers);
@@ -110,6 +117,7 @@ add_cluster (PsTable *table, const char *name, GError **error)
 
   if (cluster == NULL)
     return FALSE;
+  ps_table_set_text (table, "name", cluster->name);
   ps_table_set_integer (table, "nodes", cluster->nodes);
   ps_table_set_integer (table, "devices_per_node", cluster->devices_per_node);
   if (cluster->memory_bytes > 0)
@@ -124,17 +132,18 @@ add_cluster (PsTable *table, const char *name, GError **error)
 static const Sort models = {
   .folder = "models",
   .format = "pipesim-models/1",
-  .help = { .arguments = "[NAME]",
+  .help = { .arguments = "[NAME|FILE]",
             .summary = "Lists the models that ship with pipesim, for --model, or prints the description of one.",
             .text = "A model of your own is a copy of such a description: --model FILE.ini. --model also takes the\n"
-                    "config.json of a model for Hugging Face's transformers. data/README.md explains the keys and has\n"
-                    "the source of every figure.\n",
+                    "config.json of a model for Hugging Face's transformers. Of a FILE the number of parameters is\n"
+                    "printed. data/README.md explains the keys and has the source of every figure.\n",
             .examples = "pipesim models\n"
                         "pipesim models --json\n"
                         "pipesim models llama-3-8b > mine.ini\n" },
   .columns = model_columns,
   .n_columns = G_N_ELEMENTS (model_columns),
   .usual = model_usual,
+  .exact = model_exact,
   .add = add_model,
 };
 
@@ -142,43 +151,54 @@ static const Sort clusters = {
   .folder = "clusters",
   .format = "pipesim-clusters/1",
   .help
-  = { .arguments = "[NAME]",
+  = { .arguments = "[NAME|FILE]",
       .summary = "Lists the clusters that ship with pipesim, for --cluster, or prints the description of one.",
       .text = "Figures are per device and in one direction, k, M, G, T and P decimal. A cluster of your own is a copy\n"
-              "of such a description: --cluster FILE.ini. data/README.md explains the keys and has the source of\n"
-              "every figure.\n",
+              "of such a description: --cluster FILE.ini. A FILE is checked and printed as a row. data/README.md\n"
+              "explains the keys and has the source of every figure.\n",
       .examples = "pipesim clusters\n"
                   "pipesim clusters --json\n"
                   "pipesim clusters h100-80gb > mine.ini\n" },
   .columns = cluster_columns,
   .n_columns = G_N_ELEMENTS (cluster_columns),
   .usual = cluster_usual,
+  .exact = cluster_usual,
   .add = add_cluster,
 };
 
+/* Those that ship, or files. */
 static gboolean
-print_list (const Sort *sort, const Options *options, GError **error)
+print_list (const Sort *sort, const Options *options, char *const *files, GError **error)
 {
   const char *none[] = { NULL };
-  g_auto (GStrv) names = ps_shipped_names (sort->folder);
+  g_auto (GStrv) shipped = ps_shipped_names (sort->folder);
+  char *const *names = files != NULL ? files : shipped;
   g_autoptr (PsTable) table = ps_table_new (sort->columns, sort->n_columns);
 
   if (!ps_column_choice_check (&options->columns, sort->columns, sort->n_columns, options->json, error))
     return FALSE;
-  ps_table_choose (table, &options->columns, sort->usual);
+  ps_table_choose (table, &options->columns, files != NULL ? sort->exact : sort->usual);
   for (guint i = 0; names[i] != NULL; i++)
     {
       g_autofree char *description = ps_shipped_text (sort->folder, names[i]);
-      g_autofree char *about = ps_shipped_about (description);
+      g_autofree char *about = description != NULL ? ps_shipped_about (description) : NULL;
 
       ps_table_add_row (table);
-      ps_table_set_text (table, "name", names[i]);
-      ps_table_set_text (table, "about", about);
+      if (about != NULL)
+        ps_table_set_text (table, "about", about);
       if (!sort->add (table, names[i], error))
         return FALSE;
     }
   g_autofree char *text = options->json ? ps_table_to_json (table, sort->format, none) : ps_table_to_text (table);
   return ps_print (text, error);
+}
+
+static gboolean
+is_file (const Sort *sort, const char *name)
+{
+  g_autofree char *text = ps_shipped_text (sort->folder, name);
+
+  return text == NULL && (strpbrk (name, "/.") != NULL || g_file_test (name, G_FILE_TEST_EXISTS));
 }
 
 static gboolean
@@ -201,8 +221,8 @@ list (const Sort *sort, int argc, char **argv, GError **error)
 
   if (!ps_command_parse (&sort->help, rows, &options, &argc, &argv, error))
     return 0;
-  if (options.names == NULL)
-    print_list (sort, &options, error);
+  if (options.names == NULL || is_file (sort, options.names[0]))
+    print_list (sort, &options, options.names, error);
   else if (options.json || options.names[1] != NULL)
     ps_refuse (error, PS_ERROR_USAGE, "%s: one description is printed as it is; --json is for the list",
                options.json ? "--json" : options.names[1]);

@@ -137,7 +137,7 @@ show_progress (const PsSweepProgress *progress, gpointer data)
   double rate = seconds > 0 ? (double)new / seconds : 0;
   g_autofree char *time = rate > 0 ? ps_format_time ((gint64)MIN ((double)left / rate * 1e9, 1e15)) : g_strdup ("?");
 
-  g_printerr ("\r%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " settings, %.0f/s, %s left\033[K",
+  g_printerr (PS_CLEAR_LINE "%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " settings, %.0f/s, %s left",
               progress->present + new, progress->n_points, rate, time);
 }
 
@@ -188,7 +188,7 @@ run_sweep (Options *options, const PsSweep *sweep, PsResults *results, GError **
   options->run.data = options;
   gboolean done = ps_sweep_run (sweep, results, &options->run, &progress, error);
   if (options->terminal)
-    g_printerr ("\r\033[K");
+    g_printerr (PS_CLEAR_LINE);
   if (!done)
     return FALSE;
   g_printerr ("%s%" G_GUINT64_FORMAT " settings: %" G_GUINT64_FORMAT " predicted, %" G_GUINT64_FORMAT

@@ -291,7 +291,8 @@ ps_diagnosis_sections (const PsDiagnosis *diagnosis, guint n_rivals)
   add_section (sections, g_strdup ("what pays off: the predicted iteration if one part takes 10 % less time"),
                ps_explain_report_what_if (diagnosis->explain), N_WHAT_IF);
   add_section (sections,
-               g_strdup_printf ("predicted under the same costs; memory in activations, relative to the run%s",
+               g_strdup_printf ("predicted under the same costs; memory%s relative to the run%s",
+                                diagnosis->says_memory ? "" : " in activations,",
                                 diagnosis->guessed != 0
                                     ? "\n(guess: from costs that the run does not show; --model FILE, or "
                                       "--costs-from another run, tells them)"

@@ -53,6 +53,16 @@ complete (PsObserved *observed, const PsSetting *setting, GError **error)
   return model != NULL && ps_observed_estimate (observed, model, error);
 }
 
+/* Whether the run says what its ops keep, or what its stages hold. */
+static gboolean
+says_memory (const PsCosts *costs)
+{
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    if (costs->stage[stage].weight_bytes > 0 || ps_costs_op (costs, PS_OP_F, stage)->take_bytes > 0)
+      return TRUE;
+  return FALSE;
+}
+
 /* Takes guesses for costs that nothing says, and notes them. */
 static gboolean
 observe (PsDiagnosis *diagnosis, const PsDiagnoseOptions *options, GError **error)
@@ -64,11 +74,13 @@ observe (PsDiagnosis *diagnosis, const PsDiagnoseOptions *options, GError **erro
       || !complete (observed, options->setting, error))
     return FALSE;
   costs = diagnosis->costs = ps_observed_costs (observed, observed->n_stages, 1, error);
+  diagnosis->says_memory = costs != NULL && says_memory (costs);
   for (guint stage = 0; costs != NULL && stage < costs->n_stages; stage++)
     {
       diagnosis->guessed |= costs->stage[stage].unknown;
       costs->stage[stage].unknown = 0;
-      ps_costs_set_memory (costs, stage, ACTIVATION, ACTIVATION);
+      if (!diagnosis->says_memory)
+        ps_costs_set_memory (costs, stage, ACTIVATION, ACTIVATION);
     }
   return costs != NULL;
 }
@@ -86,6 +98,7 @@ add_stage (PsCosts *cut, guint stage, const PsCosts *costs, guint old, guint par
       ps_costs_op (cut, kind, stage)->take_bytes += ps_costs_op (costs, kind, old)->take_bytes / parts;
       ps_costs_op (cut, kind, stage)->give_bytes += ps_costs_op (costs, kind, old)->give_bytes / parts;
     }
+  to->weight_bytes += from->weight_bytes / parts;
   if (from->pair_ns >= 0)
     to->pair_ns = MAX (to->pair_ns, 0) + from->pair_ns / parts;
 }
@@ -363,8 +376,7 @@ take_setting (PsSetting *setting, const PsTimeline *run, GError **error)
     setting->n_microbatches = run->n_microbatches;
   if (setting->n_devices == run->n_devices && setting->n_microbatches == run->n_microbatches)
     return setting->memory_limit == NULL
-           || ps_refuse (error, PS_ERROR_USAGE,
-                         "--memory-limit: traces do not say what an op keeps; the limit is what the run needs");
+           || ps_refuse (error, PS_ERROR_USAGE, "--memory-limit: the limit is what the run itself needs");
   return ps_refuse (error, PS_ERROR_USAGE, "-p %u -m %u: the run has %u devices and %u microbatches",
                     setting->n_devices, setting->n_microbatches, run->n_devices, run->n_microbatches);
 }
@@ -390,11 +402,12 @@ ps_diagnosis_new (GPtrArray *iterations, const PsDiagnoseOptions *options, GErro
 
   if (!take_setting (options->setting, diagnosis->run, error))
     return NULL;
-  PsSchedule *schedule = read_schedule (diagnosis, options->where, error);
+  g_autoptr (PsSchedule) schedule = read_schedule (diagnosis, options->where, error);
   if (schedule == NULL)
     return NULL;
   diagnosis->slow = ps_slow_parts (schedule, iterations);
-  if (!observe (diagnosis, options, error) || !predict_run (diagnosis, options->setting, schedule, error)
+  if (!observe (diagnosis, options, error)
+      || !predict_run (diagnosis, options->setting, g_steal_pointer (&schedule), error)
       || !replay_run (diagnosis, options->setting, error))
     return NULL;
   if (!explain_run (diagnosis, options->saving, error))

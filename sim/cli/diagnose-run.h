@@ -35,7 +35,8 @@ typedef struct
   const PsTimeline *run; /* the median one, which is explained */
   PsIterationSpread spread;
   PsMetrics metrics;        /* of the run, measured */
-  PsCosts *costs;           /* medians over the iterations; memory counts activations, all stages alike */
+  PsCosts *costs;           /* medians over the iterations */
+  gboolean says_memory;     /* sizes are the run's; FALSE: memory counts activations, all stages alike */
   guint guessed;            /* bit 1 << PsOpKind: costs of some stage that nothing says (ps_costs_guess) */
   PsPrediction *prediction; /* of the run's own order under the costs */
   PsSimulation *measured;   /* its steps as they were measured */

@@ -114,11 +114,31 @@ write_bounds (void)
       "forward. A gap of 0 proves a schedule optimal. docs/bounds.md in the sources has the proofs.\n");
 }
 
+static char *
+write_memory (void)
+{
+  return g_strdup (
+      "The limit of a device is --memory-limit, or the memory that the cluster states, as PyTorch reports it. Of a "
+      "cluster's memory a reserve stays free: 5 GB, at most a sixteenth, for driver and NCCL (nothing where "
+      "--framework "
+      "counts them in the peak), and a sixteenth for fragmentation and errors of prediction. plan --reserve gives "
+      "another. Nothing of --memory-limit is reserved.\n\n"
+      "fits    peak memory of every device\n"
+      "yes     leaves the reserve free\n"
+      "tight   touches the reserve, but is within the memory\n"
+      "no      is above the memory\n\n"
+      "predict lists what fits first; a prediction that does not fit is no error. plan and search find only what fits, "
+      "and fail with exit code 1 where nothing does; best, pareto and sensitivity ask only for such rows of a sweep. "
+      "In "
+      "JSON and in databases \"feasible\" is true for yes alone.\n");
+}
+
 static const Topic topics[] = {
   { "schedules", write_schedules, "the families: constraints, memory, source" },
   { "costs", write_costs, "the sources of costs, and the keys of --costs" },
   { "settings", write_settings, "the options that most commands share" },
   { "formats", write_formats, "files of schedules and timelines" },
+  { "memory", write_memory, "what fits, and what stays free" },
   { "units", write_units, "times, sizes, rates, and ratios" },
   { "bounds", write_bounds, "the meaning of the lower bound" },
 };

@@ -168,6 +168,7 @@ main (int argc, char **argv)
   const Command *command;
   char *name = argc > 1 ? argv[1] : NULL;
   char option[] = "--help"; /* what pipesim help COMMAND stands for */
+  char help_name[] = "help";
 
   ps_keep_memory ();
   ps_log_to_stderr ();
@@ -180,15 +181,15 @@ main (int argc, char **argv)
       g_printerr ("pipesim: no command given; see pipesim help\n");
       return 2;
     }
+  if (g_str_equal (name, "--version"))
+    return ps_print ("pipesim " PS_VERSION "\n", &error) ? 0 : fail ("pipesim", error, argv);
+  if (g_str_equal (name, "--help") || g_str_equal (name, "-h"))
+    name = help_name;
   if (argc == 3 && g_str_equal (name, "help") && find_command (argv[2]) != NULL)
     {
       name = argv[1] = argv[2];
       argv[2] = option;
     }
-  if (g_str_equal (name, "--version"))
-    return ps_print ("pipesim " PS_VERSION "\n", &error) ? 0 : fail ("pipesim", error, argv);
-  if (g_str_equal (name, "--help") || g_str_equal (name, "-h"))
-    return run_here (find_command ("help"), argc - 1, argv + 1);
   command = find_command (name);
   return command != NULL && command->run != NULL ? run_here (command, argc - 1, argv + 1) : run_program (argv + 1);
 }

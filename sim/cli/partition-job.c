@@ -154,7 +154,7 @@ fill_job (PartitionJob *job, const PartitionOptions *options, GError **error)
   job->task.straight = options->straight;
   job->task.sync = setting->sync;
   if (!read_schedule (job, options, error)
-      || !ps_setting_memory_limit (setting, setting->n_devices, &job->memory_limit, error))
+      || !ps_setting_memory_limit (setting, setting->n_devices, &job->memory_limit, &job->reserve, error))
     return FALSE;
   job->task.memory_limit = job->memory_limit;
   if ((guint64)job->task.n_devices * job->task.n_chunks > PS_MAX_STAGES)

@@ -25,6 +25,7 @@ typedef struct
   PsPlacement *placement;
   double *speeds;
   gint64 *memory_limit;
+  gint64 reserve; /* of memory, besides the limit */
   PsPartitionSetting task;
 } PartitionJob;
 

@@ -9,6 +9,8 @@
 #include <pipesim/program.h>
 #include <pipesim/sources.h>
 
+#include <string.h>
+
 struct _PsPredictRows
 {
   const PsPredictShown *shown;
@@ -20,14 +22,30 @@ struct _PsPredictRows
   PsExplainReport *explain;
   PsSpreadReport *spread;
   GString *skipped;
-  GString *asynchronous; /* names of those schedules */
-  gint64 fastest_ns;     /* iteration of the fastest synchronous schedule; 0: none yet */
-  char *gain;            /* the schedule's layout against the even one; NULL: it is even, or was given */
-  char *about;           /* what the costs are, those with the largest unrest; NULL: no prediction yet */
-  double unrest;         /* the largest of all rows */
-  GString *restless;     /* names of schedules whose costs were measured while the machine was not quiet */
-  guint n_quiet;         /* the other rows */
+  GString *asynchronous;  /* names of those schedules */
+  gint64 first_ns;        /* iteration of the synchronous schedule that will stand first */
+  const char *first_fits; /* its ps_fits; NULL: none yet */
+  char *gain;             /* the schedule's layout against the even one; NULL: it is even, or was given */
+  char *about;            /* what the costs are, those with the largest unrest; NULL: no prediction yet */
+  double unrest;          /* the largest of all rows */
+  GString *restless;      /* names of schedules whose costs were measured while the machine was not quiet */
+  guint n_quiet;          /* the other rows */
+  GArray *contenders;     /* Contender: the synchronous schedules */
 };
+
+typedef struct
+{
+  char *name;
+  gint64 iteration_ns;
+  PsInterval interval;
+  const char *fits; /* ps_fits */
+} Contender;
+
+static void
+contender_clear (gpointer contender)
+{
+  g_free (((Contender *)contender)->name);
+}
 
 void
 ps_predict_rows_free (PsPredictRows *rows)
@@ -42,6 +60,7 @@ ps_predict_rows_free (PsPredictRows *rows)
   g_string_free (rows->skipped, TRUE);
   g_string_free (rows->asynchronous, TRUE);
   g_string_free (rows->restless, TRUE);
+  g_array_unref (rows->contenders);
   g_free (rows->columns);
   g_free (rows->about);
   g_free (rows->gain);
@@ -64,7 +83,8 @@ static const PsColumn columns[] = {
   { "bubble_ratio_span", "bubble of span", PS_COLUMN_RATIO },
   { "lower_bound_ns", "lower bound", PS_COLUMN_TIME },
   { "peak_memory_bytes", "peak memory", PS_COLUMN_SIZE },
-  { "feasible", "fits", PS_COLUMN_BOOLEAN },
+  { "feasible", NULL, PS_COLUMN_BOOLEAN },
+  { "fits", "fits", PS_COLUMN_TEXT },
   { "layout", "layout", PS_COLUMN_TEXT },
   { "microbatch_order", "microbatch order", PS_COLUMN_TEXT },
   { "asynchronous", NULL, PS_COLUMN_BOOLEAN }, /* "async" where a schedule is */
@@ -79,26 +99,12 @@ static const PsColumn columns[] = {
   { "spread", NULL, PS_COLUMN_TABLE },
   { "wins", NULL, PS_COLUMN_TABLE },
   { "tornado", NULL, PS_COLUMN_TABLE },
-  PS_ENERGY_COLUMNS,
 };
 
-static const char *const usual[] = { "schedule",
-                                     "devices",
-                                     "microbatches",
-                                     "chunks",
-                                     "iteration_ns",
-                                     "interval",
-                                     "bubble_ratio",
-                                     "lower_bound_ns",
-                                     "peak_memory_bytes",
-                                     "feasible",
-                                     "layout",
-                                     "microbatch_order",
-                                     "asynchronous",
-                                     "energy_joules",
-                                     "least_energy_joules",
-                                     "energy_saved",
-                                     NULL };
+static const char *const usual[] = { "schedule",          "devices",  "microbatches", "chunks",
+                                     "iteration_ns",      "interval", "bubble_ratio", "lower_bound_ns",
+                                     "peak_memory_bytes", "fits",     "layout",       "microbatch_order",
+                                     "asynchronous",      NULL };
 
 /* TRUE: iterations have intervals, because their costs are measured. */
 static gboolean
@@ -134,8 +140,6 @@ is_wanted (const PsPredictRows *rows, const char *key)
     return rows->shown->spread.sampling.n_samples > 0 && rows->shown->several;
   if (g_str_equal (key, "tornado"))
     return rows->shown->spread.tornado;
-  if (ps_energy_has_key (key))
-    return rows->shown->power.text != NULL;
   return TRUE;
 }
 
@@ -160,6 +164,8 @@ ps_predict_rows_new (const PsPredictShown *shown, const PsSetting *setting, GErr
   rows->skipped = g_string_new (NULL);
   rows->asynchronous = g_string_new (NULL);
   rows->restless = g_string_new (NULL);
+  rows->contenders = g_array_new (FALSE, FALSE, sizeof (Contender));
+  g_array_set_clear_func (rows->contenders, contender_clear);
   return ps_column_choice_check (&shown->columns, rows->columns, n, shown->json, error) ? g_steal_pointer (&rows)
                                                                                         : NULL;
 }
@@ -209,9 +215,12 @@ note_gain (PsPredictRows *rows, const PsPrediction *prediction)
   gint64 iteration_ns = prediction->metrics.iteration_ns;
   g_autofree char *layout = ps_prediction_layout (prediction);
 
-  if (prediction->program->schedule->asynchronous || (rows->fastest_ns > 0 && rows->fastest_ns <= iteration_ns))
+  int better = rows->first_fits != NULL ? strcmp (prediction->fits, rows->first_fits) : 1;
+
+  if (prediction->program->schedule->asynchronous || better < 0 || (better == 0 && rows->first_ns <= iteration_ns))
     return;
-  rows->fastest_ns = iteration_ns;
+  rows->first_ns = iteration_ns;
+  rows->first_fits = prediction->fits;
   g_clear_pointer (&rows->gain, g_free);
   if (prediction->even_ns > iteration_ns)
     rows->gain = g_strdup_printf ("%s: layout %s: %.1f %% faster than even\n", prediction->program->schedule->name,
@@ -267,6 +276,7 @@ add_prediction (PsPredictRows *rows, const PsPrediction *prediction)
   ps_table_set_integer (table, "lower_bound_ns", prediction->lower_bound_ns);
   ps_table_set_integer (table, "peak_memory_bytes", metrics->peak_memory_bytes);
   ps_table_set_boolean (table, "feasible", prediction->feasible);
+  ps_table_set_text (table, "fits", prediction->fits);
   if (layout != NULL)
     ps_table_set_text (table, "layout", layout);
   if (order != NULL)
@@ -284,7 +294,6 @@ add_prediction (PsPredictRows *rows, const PsPrediction *prediction)
     add_explanation (table, rows->explain);
   if (rows->spread != NULL)
     add_spread (rows, table, schedule->name);
-  ps_energy_add (table, &rows->shown->power, prediction);
 }
 
 static char *
@@ -320,9 +329,15 @@ gboolean
 ps_predict_rows_take (PsPredictRows *rows, PsPrediction *prediction, GError **error)
 {
   const PsPredictShown *shown = rows->shown;
+  Contender contender = { g_strdup (prediction->program->schedule->name), prediction->metrics.iteration_ns,
+                          prediction->interval, prediction->fits };
 
   g_ptr_array_add (rows->predictions, prediction);
   note_unrest (rows, prediction);
+  if (prediction->program->schedule->asynchronous)
+    contender_clear (&contender);
+  else
+    g_array_append_val (rows->contenders, contender);
   if (rows->spread == NULL && !shown->explain)
     {
       add_prediction (rows, prediction);
@@ -361,25 +376,60 @@ ps_predict_rows_are_empty (const PsPredictRows *rows)
   return rows->about == NULL;
 }
 
-/* Asynchronous schedules train differently and are no winners: they come last. */
+/* What fits comes first, then what is tight. Asynchronous schedules train differently and are no winners: they come
+ * last.
+ */
 static void
 finish_rows (PsPredictRows *rows)
 {
   for (guint i = 0; i < rows->predictions->len; i++)
     add_prediction (rows, rows->predictions->pdata[i]);
   ps_table_sort (rows->table, "iteration_ns", FALSE);
+  ps_table_sort (rows->table, "fits", TRUE); /* yes, tight, no */
   ps_table_sort (rows->table, "asynchronous", FALSE);
 }
 
-/* Energy, the gain of the first row's layout, unrest of the machine (of several rows) and asynchronous rows. */
+static int
+compare_contenders (gconstpointer a, gconstpointer b)
+{
+  const Contender *x = a, *y = b;
+  int fits = strcmp (y->fits, x->fits); /* yes, tight, no */
+
+  return fits != 0 ? fits : ps_compare_int64 (&x->iteration_ns, &y->iteration_ns);
+}
+
+/* Names those that fit as the first one does, and whose p10-p90 overlaps its own; "" where it stands alone. Returns
+ * their number. */
+static guint
+find_alike (const PsPredictRows *rows, GString *names)
+{
+  const Contender *all = (const Contender *)(gpointer)rows->contenders->data;
+  guint n = 0;
+
+  g_array_sort (rows->contenders, compare_contenders);
+  for (guint i = 0; i < rows->contenders->len && rows->shown->several; i++)
+    if (g_str_equal (all[i].fits, all[0].fits) && all[i].interval.p90_ns > 0
+        && all[i].interval.p10_ns <= all[0].interval.p90_ns && all[0].interval.p10_ns <= all[i].interval.p90_ns)
+      g_string_append_printf (names, "%s%s", n++ > 0 ? ", " : "", all[i].name);
+  if (n < 2)
+    g_string_truncate (names, 0);
+  return n;
+}
+
+/* The gain of the first row's layout, unrest of the machine (of several rows) and asynchronous rows. */
 static char *
 write_sentences (const PsPredictRows *rows)
 {
   g_autofree char *unrest = ps_unrest_to_text (rows->unrest, rows->n_quiet > 0 ? rows->restless->str : "");
-  g_autoptr (GString) text = g_string_new (ps_energy_note (&rows->shown->power));
+  g_autoptr (GString) alike = g_string_new (NULL);
+  guint n_alike = find_alike (rows, alike);
+  g_autoptr (GString) text = g_string_new (NULL);
 
   g_string_append_printf (text, "%s%s%s", rows->gain != NULL ? rows->gain : "", rows->shown->several ? unrest : "",
                           rows->shown->several && *unrest ? "\n" : "");
+  if (alike->len > 0)
+    g_string_append_printf (text, "these %u cannot be told apart, for their p10-p90 overlap that of the first: %s\n",
+                            n_alike, alike->str);
   if (rows->asynchronous->len > 0)
     g_string_append_printf (text,
                             "%s: asynchronous; gradients are of older weights, the lower bound is that of the period",
@@ -390,8 +440,10 @@ write_sentences (const PsPredictRows *rows)
 gboolean
 ps_predict_rows_print (PsPredictRows *rows, GError **error)
 {
-  const char *extra[]
-      = { "origin", ps_origin_name (PS_ORIGIN_SIMULATED), "costs", rows->about, "skipped", rows->skipped->str, NULL };
+  g_autoptr (GString) alike = g_string_new (NULL);
+  guint n_alike = find_alike (rows, alike);
+  const char *extra[] = { "origin",           ps_origin_name (PS_ORIGIN_SIMULATED), "costs",    rows->about, "skipped",
+                          rows->skipped->str, n_alike > 1 ? "alike" : NULL,         alike->str, NULL };
   g_autofree char *json = NULL, *text = NULL, *memory = NULL, *explain = NULL, *spread = NULL, *page = NULL;
   g_autofree char *about = NULL, *sentences = NULL;
 

@@ -1,7 +1,6 @@
 /* predict-rows.h - pipesim predict: the rows that predictions become, as text and as JSON. */
 #pragma once
 
-#include "predict-energy.h"
 #include "predict-spread.h"
 
 /* The options that say what rows show. */
@@ -13,7 +12,6 @@ typedef struct
   gboolean explain;
   double faster; /* what a part saves in the explanation */
   PsColumnChoice columns;
-  PsPowerOptions power;
   PsSpreadOptions spread;
 } PsPredictShown;
 

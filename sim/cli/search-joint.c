@@ -410,7 +410,7 @@ joint_init (Joint *joint, State *state, const PsCosts *costs)
   g_autoptr (PsModel) model = setting->cluster != NULL ? ps_setting_model (setting, NULL) : NULL;
 
   state->placement = ps_placement_copy (joint->question.placement);
-  if (!ps_setting_memory_limit (setting, setting->n_devices, &joint->question.memory_limit, NULL)
+  if (!ps_setting_memory_limit (setting, setting->n_devices, &joint->question.memory_limit, NULL, NULL)
       || !search_open_placement (&joint->question, costs))
     return FALSE;
   state->of = g_new0 (guint8, n);

@@ -7,7 +7,8 @@
 #define DEFAULT_SAMPLES 64
 
 static const PsOption rows[] = {
-  PS_OPTION ("time-limit", 't', PS_TIME (SearchOptions, time_limit_ns), "T", "How long to search", .otherwise = "10s",
+  PS_OPTION ("time-limit", 't', PS_TIME (SearchOptions, time_limit_ns), "T",
+             "How long to search, after all published schedules were tried", .otherwise = "10s",
              .given = PS_MEMBER (SearchOptions, has_time_limit, gboolean)),
   PS_OPTION ("moves", 0, PS_INTEGER (SearchOptions, moves, 1, 0), "N",
              "Search this number of moves per thread, in place of a time: the result depends on seed and jobs alone",
@@ -19,7 +20,7 @@ static const PsOption rows[] = {
       "Try up to 4 stages per device, or slices of a microbatch, too. Half of the time then improves the best "
       "rows of one and of two copies: stages change what they offload, and what all or some of their microbatches "
       "recompute. Without --layout layers move to neighbours. Without --placement stages move to other devices "
-      "(without -v also more to one than to another)"),
+      "(without -v also more to one than to another). Not with --lengths"),
   PS_OPTION ("objective", 0, PS_NAME (SearchOptions, objective, search_objective), "WHAT",
              "What a good schedule makes small: the iteration time at the costs as they are, or its mean or p90 over "
              "samples of varying costs",
@@ -28,7 +29,6 @@ static const PsOption rows[] = {
              "Samples of the costs for --objective, the same for all schedules", .otherwise = "64",
              .group = PS_GROUP_VARIATION),
   PS_OPTION_INCLUDE (SearchOptions, variation, ps_variation_rows),
-  PS_OPTION_INCLUDE (SearchOptions, power, ps_power_rows),
   PS_OPTION ("microbatch-size", 0, PS_COUNT (SearchOptions, microbatch_size, 1, PS_MAX_MICROBATCHES), "B|auto",
              "Sequences per microbatch, with as many microbatches as keep the batch; auto tries powers of two",
              .any = "auto", .any_offset = PS_MEMBER (SearchOptions, any_size, gboolean), .group = PS_GROUP_COSTS,
@@ -82,7 +82,7 @@ search_options_clear (SearchOptions *options)
   ps_variation_clear (&options->variation);
 }
 
-guint
+void
 search_options_columns (const SearchOptions *options, PsColumn *columns)
 {
   search_columns (options->setting, options->objective, columns);
@@ -91,7 +91,6 @@ search_options_columns (const SearchOptions *options, PsColumn *columns)
         || (g_str_equal (columns[i].key, "slices") && options->setting->n_slices <= 1 && !options->joint)
         || (g_str_equal (columns[i].key, "recompute") && !options->setting->any_recompute && !options->joint))
       columns[i].title = NULL;
-  return options->power.text != NULL ? SEARCH_N_COLUMNS : SEARCH_N_COLUMNS - PS_N_ENERGY_COLUMNS;
 }
 
 static gboolean
@@ -132,7 +131,6 @@ finish (SearchOptions *options, int argc, char **argv, GError **error)
 {
   PsSetting *setting = options->setting;
   PsColumn columns[SEARCH_N_COLUMNS];
-  guint n_columns;
 
   if (!ps_launch_imply (options->launch.to, &setting->framework, error) || !ps_setting_check (setting, error)
       || !set_limits (options, error))
@@ -148,9 +146,8 @@ finish (SearchOptions *options, int argc, char **argv, GError **error)
                       options->launch.to);
   if ((options->microbatch_size > 0 || options->any_size) && (setting->model == NULL || setting->cluster == NULL))
     return ps_refuse (error, PS_ERROR_USAGE, "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
-  if (ps_setting_zero (setting) >= 2)
-    return ps_refuse (error, PS_ERROR_USAGE, "--zero %u: a search knows no gathers and scatters; predict does",
-                      setting->zero);
+  if (ps_setting_zero (setting) == 3)
+    return ps_refuse (error, PS_ERROR_USAGE, "--zero 3: a search knows no gathers; predict does");
   if (options->joint && setting->lengths != NULL)
     return ps_refuse (error, PS_ERROR_USAGE,
                       "--joint: its bounds are of microbatches of one length; leave out --lengths, or leave "
@@ -158,12 +155,11 @@ finish (SearchOptions *options, int argc, char **argv, GError **error)
   if (setting->n_recompute > 0 || setting->n_offload > 0)
     return ps_refuse (error, PS_ERROR_USAGE, "--%s: a search takes one for all stages; --joint finds one for each",
                       setting->n_recompute > 0 ? "recompute" : "offload");
-  n_columns = search_options_columns (options, columns);
+  search_options_columns (options, columns);
   return ps_setting_refuse (setting, PS_FIELD_NOT_SEARCH, "belongs to single schedules; a search does without it",
                             error)
-         && ps_column_choice_check (&options->columns, columns, n_columns, options->json, error)
-         && set_samples (options, error) && ps_power_finish (&options->power, setting, error)
-         && ps_output_check ("-o", options->output, error);
+         && ps_column_choice_check (&options->columns, columns, SEARCH_N_COLUMNS, options->json, error)
+         && set_samples (options, error) && ps_output_check ("-o", options->output, error);
 }
 
 gboolean

@@ -25,7 +25,6 @@ typedef struct
   guint objective;     /* SearchObjective */
   guint n_samples;     /* 0: not given */
   PsVariation variation;
-  PsPowerOptions power;
   SearchSamples samples;
 } SearchOptions;
 
@@ -34,6 +33,6 @@ gboolean search_options_parse (SearchOptions *options, int argc, char **argv, GE
 void search_options_clear (SearchOptions *options);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SearchOptions, search_options_clear)
 
-/* Fills [SEARCH_N_COLUMNS] and returns how many there are. One microbatch size, one slice, and one part that is
+/* Fills [SEARCH_N_COLUMNS]. One microbatch size, one slice, and one part that is
  * recomputed go without saying. */
-guint search_options_columns (const SearchOptions *options, PsColumn *columns);
+void search_options_columns (const SearchOptions *options, PsColumn *columns);

@@ -222,7 +222,8 @@ load (Choosing *choosing, const PsCosts *given)
 
   if (full != NULL)
     choosing->pricing.recomputed = choosing->recomputed = ps_setting_recomputed (setting, order, given, full, NULL);
-  if (choosing->recomputed == NULL || !ps_setting_memory_limit (setting, n_devices, &choosing->memory_limit, NULL))
+  if (choosing->recomputed == NULL
+      || !ps_setting_memory_limit (setting, n_devices, &choosing->memory_limit, NULL, NULL))
     return FALSE;
   choosing->costs[0] = ps_costs_slice (given, order->n_slices);
   choosing->costs[1] = ps_costs_slice (choosing->recomputed, order->n_slices);

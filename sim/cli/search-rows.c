@@ -33,7 +33,6 @@ static const PsColumn all_columns[SEARCH_N_COLUMNS] = {
   { "layout", "layout", PS_COLUMN_TEXT },
   { "order", NULL, PS_COLUMN_LISTS },
   { "devices_detail", NULL, PS_COLUMN_TABLE },
-  PS_ENERGY_COLUMNS,
 };
 
 /* The order of sends and receives is of no concern where nothing waits for them, nor is the layout of stages that are
@@ -108,7 +107,7 @@ set_recompute (PsTable *table, const PsSetting *setting, const PsSchedule *sched
 
 void
 search_add_row (PsTable *table, SearchObjective objective, const PsSetting *setting, const SearchChoice *choice,
-                const SearchFound *found, const PsPowerOptions *power)
+                const SearchFound *found)
 {
   const PsSearchResult *result = found->result;
   const PsPrediction *prediction = found->prediction;
@@ -145,5 +144,4 @@ search_add_row (PsTable *table, SearchObjective objective, const PsSetting *sett
   ps_table_set_text (table, "found_by", result->found_by);
   ps_table_set_lists (table, "order", list_orders (result->schedule));
   ps_table_set_table (table, "devices_detail", ps_devices_detail (metrics));
-  ps_energy_add (table, power, prediction);
 }

@@ -1,16 +1,15 @@
 /* search-rows.h - a row for each choice of a search. */
 #pragma once
 
-#include "predict-energy.h"
 #include "search-try.h"
 
 #include <pipesim/report.h>
 
-#define SEARCH_N_COLUMNS 31
+#define SEARCH_N_COLUMNS 27
 
-/* Fills [SEARCH_N_COLUMNS], those of energy last; columns that say nothing under the setting have no title. */
+/* Fills [SEARCH_N_COLUMNS]; columns that say nothing under the setting have no title. */
 void search_columns (const PsSetting *setting, SearchObjective objective, PsColumn *columns);
 
 /* The setting is that of the choice. */
 void search_add_row (PsTable *table, SearchObjective objective, const PsSetting *setting, const SearchChoice *choice,
-                     const SearchFound *found, const PsPowerOptions *power);
+                     const SearchFound *found);

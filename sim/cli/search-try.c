@@ -19,7 +19,7 @@ show_progress (const PsSearchProgress *progress, gpointer data)
 {
   g_autofree char *best = ps_format_time (progress->best_ns), *bound = ps_format_time (progress->lower_bound_ns);
 
-  g_printerr ("\r%s: best %s, bound %s, gap %.2f %%, %.1f s \033[K", (const char *)data, best, bound,
+  g_printerr (PS_CLEAR_LINE "%s: best %s, bound %s, gap %.2f %%, %.1f s ", (const char *)data, best, bound,
               100 * ((double)progress->best_ns / (double)MAX (progress->lower_bound_ns, 1) - 1),
               (double)progress->elapsed_ns / 1e9);
 }
@@ -60,14 +60,16 @@ search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *
   PsSearchResult *result;
 
   if (costs == NULL || !ps_costs_check (costs, choice->n_microbatches, error)
-      || !ps_setting_memory_limit (setting, setting->n_devices, &limit, error))
+      || !ps_setting_memory_limit (setting, setting->n_devices, &limit, NULL, error))
     return NULL;
   search.memory_limit = limit;
   search.price_is_free |= search_has_lengths (pricing);
   search.price_bound_ns = search_price_bound (pricing, placement, costs);
   result = ps_search (&search, error);
   if (search.progress != NULL)
-    g_printerr ("\r\033[K");
+    g_printerr (PS_CLEAR_LINE);
+  if (result == NULL && limit != NULL && setting->n_memory_limits == 0)
+    g_prefix_error (error, "the memory of cluster '%s' less its reserve is the limit: ", setting->cluster);
   return result;
 }
 

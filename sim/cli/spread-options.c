@@ -10,10 +10,11 @@ const PsOption ps_variation_rows[] = {
              .given = PS_MEMBER (PsVariation, has_jitter, gboolean), .any = "measured",
              .any_offset = PS_MEMBER (PsVariation, is_measured, gboolean), .group = PS_GROUP_VARIATION,
              .otherwise = "none"),
-  PS_OPTION (
-      "straggler", 0, PS_TEXTS (PsVariation, stragglers), "DEVICE:FACTOR[:PROBABILITY]",
-      "A device whose ops take FACTOR times as long, in this part of the iterations, 1 unless given; may be repeated",
-      .group = PS_GROUP_VARIATION),
+  PS_OPTION ("straggler", 0, PS_TEXTS (PsVariation, stragglers), "DEVICE:FACTOR[:PROBABILITY]",
+             "A device whose ops, O included, take FACTOR times as long, in this part of the iterations, 1 unless "
+             "given; may be "
+             "repeated",
+             .group = PS_GROUP_VARIATION),
   PS_OPTION (
       "slow-link", 0, PS_TEXTS (PsVariation, slow_links), "A-B:FACTOR[:PROBABILITY]",
       "Two devices whose transfers take FACTOR times as long, both ways (if their link fails: the detour's FACTOR); "

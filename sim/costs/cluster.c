@@ -173,8 +173,8 @@ static void
 read_keys (PsIni *ini, PsCluster *cluster)
 {
   cluster->name = ps_ini_has (ini, "name") ? ps_ini_text (ini, "name") : g_strdup (ps_ini_name (ini));
-  cluster->nodes = (guint)ps_ini_integer (ini, "nodes", 1, PS_MAX_DEVICES);
-  cluster->devices_per_node = (guint)ps_ini_integer (ini, "devices_per_node", 1, PS_MAX_DEVICES);
+  cluster->nodes = (guint)ps_ini_integer (ini, "nodes", 1, PS_MAX_GPUS);
+  cluster->devices_per_node = (guint)ps_ini_integer (ini, "devices_per_node", 1, PS_MAX_GPUS);
   cluster->memory_bytes = ps_ini_has (ini, "memory") ? ps_ini_size (ini, "memory") : 0;
   cluster->peak_flops = ps_ini_real (ini, "peak_flops", 1, MAX_FLOPS);
   cluster->efficiency = ps_ini_real (ini, "efficiency", 0.001, 1);
@@ -215,9 +215,10 @@ ps_cluster_load (const char *path, GError **error)
   read_keys (ini, cluster);
   if (!ps_ini_finish (ini, error))
     return NULL;
-  if (cluster->nodes * cluster->devices_per_node > PS_MAX_DEVICES)
+  cluster->n_gpus = cluster->nodes * cluster->devices_per_node;
+  if ((guint64)cluster->nodes * cluster->devices_per_node > PS_MAX_GPUS)
     ps_ini_fail (ini, "nodes", "%u nodes of %u devices make more than %d devices", cluster->nodes,
-                 cluster->devices_per_node, PS_MAX_DEVICES);
+                 cluster->devices_per_node, PS_MAX_GPUS);
   return ps_ini_finish (ini, error) ? g_steal_pointer (&cluster) : NULL;
 }
 
@@ -260,6 +261,13 @@ ps_cluster_is_remote (const PsCluster *cluster, guint a, guint b)
   guint spacing = MAX (cluster->spacing, 1);
 
   return is_remote_place (cluster, a * spacing, b * spacing);
+}
+
+char *
+ps_cluster_lacks (guint n_there, guint64 n_gpus)
+{
+  return n_gpus <= n_there ? g_strdup ("")
+                           : g_strdup_printf (" (which has %u; more nodes like its own are assumed)", n_there);
 }
 
 PsLink

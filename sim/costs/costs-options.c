@@ -228,15 +228,6 @@ spread_bytes (const PsCosts *costs, guint n_replicas, gint64 bytes, gint64 exper
   return (bytes - expert_bytes + copies - 1) / copies + (expert_bytes + expert_copies - 1) / expert_copies;
 }
 
-/* Spreads gradients (stage 2) or weights (3), which are kept in `part`. */
-static void
-spread_part (const PsCosts *costs, PsStageCost *cost, guint n_replicas, double experts, gint64 *part)
-{
-  cost->whole_bytes = *part;
-  *part = spread_bytes (costs, n_replicas, *part, scale (*part, experts));
-  cost->weight_bytes -= cost->whole_bytes - *part;
-}
-
 static void
 zero_stage (PsCosts *costs, guint stage, guint n_replicas, guint zero)
 {
@@ -254,10 +245,12 @@ zero_stage (PsCosts *costs, guint stage, guint n_replicas, guint zero)
       = (gint64)ceil ((double)step->duration_ns * (double)state->optimizer_bytes / (double)MAX (before, 1))
         + cost->step_ns;
   gather_weights (cost, step, zero);
-  if (zero == 2)
-    spread_part (costs, cost, n_replicas, experts, &state->gradient_bytes);
-  if (zero == 3)
-    spread_part (costs, cost, n_replicas, experts, &state->weight_bytes);
+  if (zero < 3)
+    return;
+  before = state->weight_bytes;
+  state->weight_bytes = spread_bytes (costs, n_replicas, before, scale (before, experts));
+  cost->whole_bytes = before - state->weight_bytes;
+  cost->weight_bytes -= cost->whole_bytes;
 }
 
 gboolean
@@ -272,10 +265,6 @@ ps_costs_zero (PsCosts *costs, guint n_replicas, guint zero, GError **error)
             error, PS_ERROR_USAGE,
             "--zero %u: %s does not say how much of stage %u is optimizer state; give opt=SIZE in --costs", zero,
             costs->source, stage);
-      if (zero == 2 && cost->state.gradient_bytes == 0 && cost->weight_bytes > 0)
-        return ps_refuse (error, PS_ERROR_USAGE,
-                          "--zero 2: %s does not say how much of stage %u are gradients; give grad=SIZE in --costs",
-                          costs->source, stage);
       zero_stage (costs, stage, n_replicas, zero);
     }
   costs->zero = zero;

@@ -111,7 +111,9 @@ ps_slice_parts_new (guint n_slices, guint n_stages)
 
   parts->n = n_slices;
   parts->part = g_new (double, (gsize)PS_OP_O *n_slices *n_stages);
-  parts->transfer = 1;
+  parts->transfer = g_new (double, 2 * (gsize)n_stages);
+  for (gsize i = 0; i < 2 * (gsize)n_stages; i++)
+    parts->transfer[i] = 1;
   return parts;
 }
 
@@ -121,7 +123,16 @@ ps_slice_parts_free (PsSliceParts *parts)
   if (parts == NULL)
     return;
   g_free (parts->part);
+  g_free (parts->transfer);
   g_free (parts);
+}
+
+void
+ps_costs_add_slices (PsCosts *costs, PsSliceParts *parts)
+{
+  if (costs->slice_parts == NULL)
+    costs->slice_parts = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_slice_parts_free);
+  g_ptr_array_add (costs->slice_parts, parts);
 }
 
 static const PsSliceParts *
@@ -148,7 +159,18 @@ ps_costs_has_slices (const PsCosts *costs, guint n_slices)
   return find_parts (costs, n_slices) != NULL;
 }
 
-/* Sets the times of slices first .. first + n - 1: their average. */
+/* F and both halves of the backward. */
+static double
+work_ns (const PsCosts *costs, guint stage)
+{
+  double sum = 0;
+
+  for (guint kind = PS_OP_F; kind <= PS_OP_W; kind++)
+    sum += (double)ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns;
+  return sum;
+}
+
+/* Sets the times of slices first .. first + n - 1: their average. A pair saves the part that it saves of the whole. */
 static void
 set_slice_times (const PsCosts *costs, const PsSliceParts *parts, guint first, guint n, PsCosts *slice)
 {
@@ -161,8 +183,12 @@ set_slice_times (const PsCosts *costs, const PsSliceParts *parts, guint first, g
         sum += parts->part[(kind * parts->n + k) * costs->n_stages + stage];
       slice->op[i].duration_ns = llrint ((double)costs->op[i].duration_ns * sum / n);
     }
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    if (costs->stage[stage].pair_ns > 0)
+      slice->stage[stage].pair_ns
+          = llrint ((double)costs->stage[stage].pair_ns * work_ns (slice, stage) / MAX (work_ns (costs, stage), 1));
   for (gsize i = 1; i <= 2 * (gsize)costs->n_stages; i++)
-    slice->transfer_ns[i] = llrint ((double)costs->transfer_ns[i] * parts->transfer);
+    slice->transfer_ns[i] = llrint ((double)costs->transfer_ns[i] * parts->transfer[i - 1]);
 }
 
 /* An equal part of everything. */

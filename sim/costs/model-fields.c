@@ -46,9 +46,9 @@ static const PsModelField fields[] = {
   COUNT ("head_size", PS_FIELD_LATER, head_size, MAX_WIDTH, "head_dim"),
   CHOICE ("sequence_parallel", PS_FIELD_LATER, whole_sequences, negated_names, ""),
   CHOICE ("tied", PS_FIELD_LATER, tied, boolean_names, "tie_word_embeddings"),
-  CHOICE ("qkv_bias", PS_FIELD_LATER, qkv_bias, boolean_names, "attention_bias"),
+  CHOICE ("qkv_bias", PS_FIELD_LATER, qkv_bias, boolean_names, "attention_bias qkv_bias"),
   CHOICE ("other_biases", PS_FIELD_LATER, other_biases, boolean_names, ""),
-  CHOICE ("qk_norm", PS_FIELD_LATER, qk_norm, boolean_names, ""),
+  CHOICE ("qk_norm", PS_FIELD_LATER, qk_norm, boolean_names, "use_qk_norm"),
   COUNT ("window", PS_FIELD_LATER, window, MAX_WIDTH, "sliding_window"),
   COUNT ("full_every", PS_FIELD_LATER, full_every, MAX_LAYERS, ""),
   COUNT ("mtp", PS_FIELD_LATER, mtp, 64, "num_nextn_predict_layers"),
@@ -62,8 +62,8 @@ static const PsModelField fields[] = {
   COUNT ("shared_experts", PS_FIELD_LATER, experts.shared, MAX_EXPERTS, "n_shared_experts"),
   COUNT ("expert_feed_forward", PS_FIELD_LATER, experts.feed_forward, 4.0 * MAX_WIDTH, "moe_intermediate_size"),
   COUNT ("dense_layers", PS_FIELD_LATER, experts.dense_layers, MAX_LAYERS, "first_k_dense_replace"),
-  COUNT ("context_gpus", PS_FIELD_LATER, spread.context, PS_MAX_DEVICES, ""),
-  COUNT ("expert_gpus", PS_FIELD_LATER, spread.experts, PS_MAX_DEVICES, ""),
+  COUNT ("context_gpus", PS_FIELD_LATER, spread.context, PS_MAX_GPUS, ""),
+  COUNT ("expert_gpus", PS_FIELD_LATER, spread.experts, PS_MAX_GPUS, ""),
   CHOICE ("framework", PS_FIELD_LATER, framework, framework_names, ""),
   { "capacity", PS_FIELD_LATER, PS_FIELD_REAL, AT (experts.capacity), MAX_LOAD, 1 / MAX_LOAD, 0, NULL, "" },
   { "imbalance", PS_FIELD_LATER, PS_FIELD_REAL, AT (experts.imbalance), MAX_LOAD, 1, 1, NULL, "" },
@@ -272,4 +272,20 @@ ps_model_resize (PsModel *model, guint microbatch_size, guint sequence, GError *
     model->sequence = sequence;
   g_autofree char *misfit = find_magnitude (model, &key);
   return misfit == NULL || ps_refuse (error, PS_ERROR_USAGE, "model '%s': %s %s", model->name, key, misfit);
+}
+
+gboolean
+ps_model_slice (PsModel *model, guint n_slices, guint slice, guint n_sharing, GError **error)
+{
+  guint64 units = model->sequence / n_sharing;
+  guint from = (guint)(units * slice / n_slices) * n_sharing, to = (guint)(units * (slice + 1) / n_slices) * n_sharing;
+
+  if (units < n_slices)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--slices %u: the %u tokens of a sequence of model '%s' make at most %" G_GUINT64_FORMAT
+                      " slices that %u GPUs share",
+                      n_slices, model->sequence, model->name, units, n_sharing);
+  model->before += from;
+  model->sequence = to - from;
+  return TRUE;
 }

@@ -128,15 +128,37 @@ ps_model_to_text (const PsModel *model)
   return g_string_free (text, FALSE);
 }
 
+/* Fewer layers than stages: units stand alone, but for the first two and the last ones as far as they have to. */
+static void
+split_units (const PsModel *model, guint n_stages, PsStageShape *shapes)
+{
+  guint n_units;
+  g_autofree PsStageShape *units = ps_model_units (model, &n_units);
+  g_autofree guint *end = g_new (guint, n_stages);
+  guint joined = n_units > n_stages; /* to the first */
+
+  for (guint s = 0; s < n_stages; s++)
+    end[s] = s + 1 + joined;
+  end[n_stages - 1] = n_units;
+  ps_stage_shapes_join (units, end, n_stages, shapes);
+}
+
 gboolean
 ps_model_split (const PsModel *model, guint n_stages, PsStageShape *shapes, GError **error)
 {
+  guint layer = 0, n_units = model->layers + model->mtp + 2;
+
   g_return_val_if_fail (n_stages >= 1, FALSE);
-  if (n_stages > model->layers)
+  if (n_stages > n_units)
     return ps_refuse (error, PS_ERROR_USAGE,
-                      "model '%s': its %u layers cannot be cut into %u stages (devices times chunks)", model->name,
-                      model->layers, n_stages);
-  guint layer = 0;
+                      "model '%s': its %u layers, embedding and loss cannot be cut into %u stages (devices times "
+                      "chunks)",
+                      model->name, model->layers, n_stages);
+  if (n_stages > model->layers)
+    {
+      split_units (model, n_stages, shapes);
+      return TRUE;
+    }
   for (guint s = 0; s < n_stages; s++)
     {
       guint n_layers = model->layers / n_stages + (s < model->layers % n_stages ? 1 : 0);
@@ -166,15 +188,13 @@ ps_stage_shapes_are_even (const PsStageShape *shapes, guint n_stages)
 PsStageShape *
 ps_model_units (const PsModel *model, guint *n)
 {
-  PsStageShape whole = { 0 }, *units;
+  PsStageShape *units = g_new0 (PsStageShape, model->layers + model->mtp + 2);
   guint i = 0;
 
-  ps_model_split (model, 1, &whole, NULL);
-  units = g_new0 (PsStageShape, model->layers + whole.n_mtp + 2);
   units[i++].embedding = TRUE;
   for (guint layer = 0; layer < model->layers; layer++)
     units[i++] = (PsStageShape){ .first_layer = layer, .n_layers = 1 };
-  for (guint module = 0; module < whole.n_mtp; module++)
+  for (guint module = 0; module < model->mtp; module++)
     units[i++] = (PsStageShape){ .first_layer = model->layers, .n_mtp = 1 };
   units[i++] = (PsStageShape){ .first_layer = model->layers, .head = TRUE };
   *n = i;

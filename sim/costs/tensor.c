@@ -146,13 +146,14 @@ ps_tensor_boundary_bytes (const PsModel *model, guint n_tensor)
 }
 
 /* All keys and values reach every GPU of a context before its attention (all-gather; Llama 3, arXiv 2407.21783, section
- * 3.3.2). */
+ * 3.3.2), those of earlier slices again. */
 static gint64
 context_ns (const PsModel *model, const PsCluster *cluster)
 {
   guint c = MAX (model->spread.context, 1);
   const PsLink link = cluster->context_remote ? ps_cluster_network_link (cluster) : ps_cluster_inner_link (cluster, c);
-  gint64 bytes = 2 * ps_model_kv_width (model) * ps_precision_bytes (model->precision) * ps_model_tokens (model);
+  gint64 bytes = 2 * ps_model_kv_width (model) * ps_precision_bytes (model->precision) * model->microbatch_size
+                 * ((gint64)model->before + model->sequence);
 
   return c == 1 ? 0 : (c - 1) * ps_link_transfer_ns (&link, ps_tensor_share (bytes, c * cluster->tensor));
 }

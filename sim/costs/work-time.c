@@ -25,12 +25,24 @@ round_time (double ns)
   return ns < (double)PS_MAX_TIME_NS ? llrint (ns) : PS_MAX_TIME_NS;
 }
 
-static double
-peak_rate (const PsCluster *cluster, guint bits)
+double
+ps_work_peak_flops (const PsCluster *cluster, guint bits, const char **key)
 {
-  if (bits <= 4 && cluster->peak_flops_fp4 > 0)
-    return cluster->peak_flops_fp4;
-  return bits <= 8 && cluster->peak_flops_fp8 > 0 ? cluster->peak_flops_fp8 : cluster->peak_flops;
+  const struct
+  {
+    const char *key;
+    guint bits;
+    double flops;
+  } peaks[] = { { "peak_flops_fp4", 4, cluster->peak_flops_fp4 },
+                { "peak_flops_fp8", 8, cluster->peak_flops_fp8 },
+                { "peak_flops", G_MAXUINT, cluster->peak_flops } };
+  guint i = 0;
+
+  while (i + 1 < G_N_ELEMENTS (peaks) && (bits > peaks[i].bits || peaks[i].flops <= 0))
+    i++;
+  if (key != NULL)
+    *key = peaks[i].key;
+  return peaks[i].flops;
 }
 
 /* The part of the multiprocessors' time that the best tiles use: the last wave of tiles may leave some idle, and tiles
@@ -74,7 +86,7 @@ static double
 multiply_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
 {
   double flops = 2 * (double)kernel->products * (double)kernel->m * (double)kernel->n * (double)kernel->k;
-  double rate = peak_rate (cluster, kernel->bits) * rate_part (cluster, kernel->type) / 1e9;
+  double rate = ps_work_peak_flops (cluster, kernel->bits, NULL) * rate_part (cluster, kernel->type) / 1e9;
 
   if (flops <= 0)
     return 0;

@@ -14,6 +14,7 @@ typedef struct
   gint64 e;       /* bytes of an element */
   gint64 q, v;    /* widths of queries and of what attention hands on */
   gint64 seen;    /* tokens that a token attends to */
+  gint64 earlier; /* tokens of earlier slices among them */
   gint64 context; /* GPUs that share a sequence */
   guint bits;     /* of an element that products with weights multiply */
 } List;
@@ -90,7 +91,9 @@ add_heads (const List *list, const char *name, PsWorkClass type, gint64 products
                              .m = s,
                              .n = list->seen,
                              .k = d,
-                             .bytes = heads * s * (rows * d * list->e + list->seen * bytes_per_score) });
+                             .bytes = heads
+                                      * (s * (rows * d * list->e + list->seen * bytes_per_score)
+                                         + list->earlier * rows / 2 * d * list->e) });
 }
 
 static void
@@ -240,6 +243,16 @@ list_llama_layer (const List *list)
   add_memory (list, "SwiGLU", (forward ? 3 : 5) * f * e);
 }
 
+/* Counts the tokens that a token attends to, `most` at most; a slice's are those that it adds to the tokens before. */
+static void
+attend (List *list, gint64 most)
+{
+  gint64 before = list->model->before, end = before + list->model->sequence;
+
+  list->seen = (end * MIN (end, most) - before * MIN (before, most)) / list->model->sequence;
+  list->earlier = MIN (before, most);
+}
+
 static void
 list_layer (const List *layers, PsLayerKind kind)
 {
@@ -247,7 +260,7 @@ list_layer (const List *layers, PsLayerKind kind)
   List list = *layers;
 
   if (kind & PS_LAYER_WINDOW)
-    list.seen = MIN (list.seen, (gint64)model->window);
+    attend (&list, model->window);
   list_attention_matrices (&list);
   if (kind & PS_LAYER_EXPERTS)
     {
@@ -285,7 +298,7 @@ list_scores (const List *layers, PsLayerKind kind)
   List list = *layers;
 
   if (kind & PS_LAYER_WINDOW)
-    list.seen = MIN (list.seen, (gint64)list.model->window);
+    attend (&list, list.model->window);
   list_attention (&list);
 }
 
@@ -322,8 +335,8 @@ list_embedding (const List *list)
   add_wide (list, "dropout of embedding", 2 * h * e + h);
 }
 
-static guint
-product_bits (PsPrecision precision)
+guint
+ps_work_bits (PsPrecision precision)
 {
   return precision == PS_PRECISION_FP4   ? 4
          : precision == PS_PRECISION_FP8 ? 8
@@ -333,21 +346,23 @@ product_bits (PsPrecision precision)
 static List
 list_begin (PsWork *work, const PsModel *model, PsOpKind kind, guint n_tensor)
 {
-  return (List){ .work = work,
-                 .model = model,
-                 .kind = kind == PS_OP_R ? PS_OP_F : kind,
-                 .repeats = 1,
-                 .t = n_tensor,
-                 .tokens = ps_model_tokens (model) / MAX (model->spread.context, 1),
-                 .q = ps_model_query_width (model),
-                 .v = ps_model_value_width (model),
-                 .seen = model->sequence,
-                 .context = MAX (model->spread.context, 1),
-                 .h = model->hidden,
-                 .c = ps_model_kv_width (model),
-                 .f = model->feed_forward,
-                 .e = ps_precision_bytes (model->precision),
-                 .bits = product_bits (model->precision) };
+  List list = { .work = work,
+                .model = model,
+                .kind = kind == PS_OP_R ? PS_OP_F : kind,
+                .repeats = 1,
+                .t = n_tensor,
+                .tokens = ps_model_tokens (model) / MAX (model->spread.context, 1),
+                .q = ps_model_query_width (model),
+                .v = ps_model_value_width (model),
+                .context = MAX (model->spread.context, 1),
+                .h = model->hidden,
+                .c = ps_model_kv_width (model),
+                .f = model->feed_forward,
+                .e = ps_precision_bytes (model->precision),
+                .bits = ps_work_bits (model->precision) };
+
+  attend (&list, G_MAXINT32);
+  return list;
 }
 
 static void

@@ -270,10 +270,9 @@ fill_slices (const PsCostRequest *request, char *const *keys, PsCosts *costs)
         whole = fill_parts (request, keys[stage], stage, costs, parts);
       if (!whole)
         continue;
-      parts->transfer = transfer_part (request, n);
-      if (costs->slice_parts == NULL)
-        costs->slice_parts = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_slice_parts_free);
-      g_ptr_array_add (costs->slice_parts, g_steal_pointer (&parts));
+      for (guint i = 0; i < 2 * costs->n_stages; i++)
+        parts->transfer[i] = transfer_part (request, n);
+      ps_costs_add_slices (costs, g_steal_pointer (&parts));
     }
 }
 

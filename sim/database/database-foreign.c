@@ -17,6 +17,7 @@ ps_database_open_foreign (const char *path, GError **error)
       ps_database_set_error (db, code, error);
       return NULL;
     }
+  ps_database_limit (db);
   sqlite3_db_config (db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
   sqlite3_db_config (db->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
   return g_steal_pointer (&db);

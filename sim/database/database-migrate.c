@@ -56,6 +56,7 @@ ps_database_detach (PsDatabase *db, GError **error)
     {
       sqlite3_close (db->handle);
       db->handle = copy;
+      ps_database_limit (db);
       return TRUE;
     }
   ps_database_set_error (db, code, error);

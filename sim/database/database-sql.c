@@ -3,12 +3,47 @@
 
 #include <sqlite3.h>
 #include <stdarg.h>
+#include <sys/stat.h>
 
 struct _PsRows
 {
   PsDatabase *db;
   sqlite3_stmt *statement;
+  guint64 ticks;
 };
+
+/* A tick is so many steps of SQLite's machine. */
+#define TICK 1000000
+#define TICKS 100
+#define STEPS_PER_BYTE 200
+
+/* Of the file and of one that is attached to it for ps_results_merge. */
+static guint64
+size_of (const PsDatabase *db)
+{
+  const char *paths[] = { db->path, sqlite3_db_filename (db->handle, "other") };
+  struct stat status;
+  guint64 size = 0;
+
+  for (guint i = 0; i < G_N_ELEMENTS (paths); i++)
+    if (paths[i] != NULL && stat (paths[i], &status) == 0)
+      size += (guint64)status.st_size;
+  return size;
+}
+
+static int
+count_tick (gpointer data)
+{
+  PsDatabase *db = data;
+
+  return db->ticks != NULL && ++*db->ticks > TICKS && *db->ticks > TICKS + size_of (db) * STEPS_PER_BYTE / TICK;
+}
+
+void
+ps_database_limit (PsDatabase *db)
+{
+  sqlite3_progress_handler (db->handle, TICK, count_tick, db);
+}
 
 gboolean
 ps_database_set_error (PsDatabase *db, int code, GError **error)
@@ -29,6 +64,10 @@ ps_database_set_error (PsDatabase *db, int code, GError **error)
     case SQLITE_CONSTRAINT:
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", db->path, sqlite3_errmsg (db->handle));
       break;
+    case SQLITE_INTERRUPT:
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: its views take more steps than a file of its size can need",
+                   db->path);
+      break;
     default:
       g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s", db->path, sqlite3_errmsg (db->handle));
     }
@@ -38,8 +77,11 @@ ps_database_set_error (PsDatabase *db, int code, GError **error)
 gboolean
 ps_database_script (PsDatabase *db, const char *sql, GError **error)
 {
-  int code = sqlite3_exec (db->handle, sql, NULL, NULL, NULL);
+  guint64 ticks = 0;
 
+  db->ticks = &ticks;
+  int code = sqlite3_exec (db->handle, sql, NULL, NULL, NULL);
+  db->ticks = NULL;
   return code == SQLITE_OK || ps_database_set_error (db, code, error);
 }
 
@@ -84,7 +126,9 @@ ps_rows_free (PsRows *rows)
 gboolean
 ps_rows_next (PsRows *rows, gboolean *found, GError **error)
 {
+  rows->db->ticks = &rows->ticks;
   int code = sqlite3_step (rows->statement);
+  rows->db->ticks = NULL;
 
   *found = code == SQLITE_ROW;
   return *found || code == SQLITE_DONE || ps_database_set_error (rows->db, code, error);
@@ -133,6 +177,7 @@ void
 ps_rows_repeat (PsRows *rows)
 {
   sqlite3_reset (rows->statement);
+  rows->ticks = 0;
 }
 
 void

@@ -72,6 +72,7 @@ open_handle (PsDatabase *db, int flags, GError **error)
   if (code != SQLITE_OK)
     return ps_refuse (error, PS_ERROR_IO, "%s: cannot be opened: %s", db->path, open_failure (db, code));
   sqlite3_busy_timeout (db->handle, BUSY_TIMEOUT_MS);
+  ps_database_limit (db);
   return TRUE;
 }
 

@@ -29,6 +29,7 @@ typedef struct
   char *name; /* the same for SQLite: never a database in memory; a URI where no file can be made beside it */
   struct sqlite3 *handle;
   const PsDatabaseKind *kind;
+  guint64 *ticks; /* of the statement that runs (ps_database_limit) */
 } PsDatabase;
 
 /* Opens a database. path always names a file, never a URI or a database in memory; "" is PS_ERROR_USAGE. Creates the
@@ -53,6 +54,10 @@ char *ps_database_library (void);
  * is as before. */
 gboolean ps_database_can_migrate (const PsDatabaseKind *kind, gint64 version);
 gboolean ps_database_migrate (PsDatabase *db, GError **error);
+
+/* Lets no statement go on without end: views and triggers of a file may be anyone's. Each has as many steps as a file
+ * of that size can need, and a second's worth more; then it fails with PS_ERROR_INPUT. */
+void ps_database_limit (PsDatabase *db);
 
 /* Puts a copy in memory in place of the file. */
 gboolean ps_database_detach (PsDatabase *db, GError **error);

@@ -55,10 +55,13 @@ read_range (Reader *reader, const PsTraceEvent *event, GError **error)
   PsSpan span = { .post = verb == PS_INSTRUCTION_WAIT ? 0 : verb };
   gint64 chunk;
 
-  if (!ps_trace_range (event, &range) || range.start_ns < 0 || range.end_ns > MAX_TIME_NS)
+  if (!read_op_name (reader, event, name, &span.op, error))
+    return FALSE;
+  if (!ps_trace_range (event, &range))
     return ps_refuse_at (place (reader, event), error, "has no pid, tid, ts and dur of a range");
-  if (!read_op_name (reader, event, name, &span.op, error)
-      || !read_device (reader, event, verb != 0 ? range.tid - PS_MAX_DEVICES : range.tid, &span.device, error))
+  if (range.start_ns < 0 || range.end_ns > MAX_TIME_NS)
+    return ps_refuse_at (place (reader, event), error, "ts is not from 0 to 10^15");
+  if (!read_device (reader, event, verb != 0 ? range.tid - PS_MAX_DEVICES : range.tid, &span.device, error))
     return FALSE;
   if (timeline->ops->len > 0 && range.pid != reader->pid)
     return ps_refuse_at (place (reader, event), error,

@@ -13,6 +13,7 @@ extern const PsFormat ps_format_chrome_trace;
 
 /* Of each list of times that Megatron-LM's timers log. */
 #define PS_TIMERS_HEADING " across ranks (ms):"
+#define PS_OLD_TIMERS_HEADING "time (ms) |" /* until 2022; one line with the timers of one rank */
 
 /* As ps_timelines_load; but where path is a log of these timers, *log is its text, and NULL is returned. */
 GPtrArray *ps_timelines_load_or_log (const char *path, GBytes **log, GError **error);

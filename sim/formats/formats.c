@@ -1,6 +1,8 @@
 /* formats.c - the table of schedule formats, and the choice of the one that a file is in. */
 #include "formats-private.h"
 
+#define HEAD_BYTES (1 << 20) /* in which a trace says that it is one */
+
 /* If two formats recognise a text, the first reads it. */
 static const PsFormat *const formats[] = {
   &ps_format_native,        &ps_format_torch_comms, &ps_format_torch_comms_2_14,
@@ -23,6 +25,11 @@ ps_format_find (const char *name, GError **error)
 const PsFormat *
 ps_format_recognise (const char *where, const char *text, gsize length, GError **error)
 {
+  if (g_strstr_len (text, (gssize)MIN (length, HEAD_BYTES), "\"traceEvents\"") != NULL)
+    return ps_refuse_null (error, PS_ERROR_INPUT,
+                           "%s: is a trace, which has times and no schedule; diagnose, compare, plot and --costs-from "
+                           "read it",
+                           where);
   for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
     if (formats[i]->recognise != NULL && formats[i]->recognise (text, length))
       return formats[i];

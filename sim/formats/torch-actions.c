@@ -169,6 +169,8 @@ parse_action (const char *text, const char *end, PsTorchAction *action)
   PsTorchType type = parse_type (&text, end);
   if (type == TORCH_N_TYPES)
     return "has no type that PyTorch knows, such as F, I, B or W";
+  if (type == TORCH_B && text < end && *text == 'W')
+    return "is a whole backward as PyTorch wrote it until 2.5; B would be right, and I where such a file has B";
   if (has_microbatch (type) && !parse_number (&text, end, PS_MAX_MICROBATCHES, &microbatch))
     return "has no microbatch number";
   if (text != end)

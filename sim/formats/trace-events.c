@@ -219,22 +219,32 @@ read_head (PsTrace *trace)
     trace->base_ns = 0;
 }
 
+static gboolean
+refuse (const PsTraceFile *file, GError **error)
+{
+  return ps_refuse (error, PS_ERROR_INPUT,
+                    "%s: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents", file->name);
+}
+
 gboolean
 ps_trace_open (PsTrace *trace, const PsTraceFile *file, GError **error)
 {
+  gsize at;
+
   *trace = (PsTrace){ .name = file->name, .rank = -1 };
   for (guint i = 0; i < TRACE_N_TEXTS; i++)
     trace->event.text[i] = (PsJsonString){ .text = g_malloc0 (1), .allocated = 1 };
+  for (at = 0; at < file->length && g_ascii_isspace (file->text[at]); at++)
+    ;
+  if (at == file->length || (file->text[at] != '{' && file->text[at] != '['))
+    return refuse (file, error);
   if (!ps_json_reader_init (&trace->json, file->name, file->text, (gssize)file->length, error))
     return FALSE;
   if (ps_json_enter_object (&trace->json))
     read_head (trace);
   else
     trace->events = trace->json.at;
-  if (trace->events != NULL)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_INPUT,
-                    "%s: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents", file->name);
+  return trace->events != NULL || refuse (file, error);
 }
 
 void

@@ -12,7 +12,8 @@
 
 #define HEAD_BYTES (1 << 20) /* in which a file says what it is */
 
-/* Whether an event is an action of PyTorch's runtime, or a step of Megatron's, before any is an op of pipesim. */
+/* Whether an event is an action of PyTorch's runtime, or a step of Megatron's, before any is an op of pipesim. A trace
+ * with none of them is another program's, unless it has the figures of a whole timeline, as ours do. */
 static gboolean
 is_torch (PsTrace *trace)
 {
@@ -30,7 +31,7 @@ is_torch (PsTrace *trace)
       if (ps_op_parse (name, &end, &op) && *end == '\0')
         return FALSE;
     }
-  return FALSE;
+  return trace->other == NULL;
 }
 
 static void
@@ -80,19 +81,28 @@ is_native (const PsTraceFile *file)
   return key != NULL && (events == NULL || key < events) && *file->text != '[';
 }
 
+static gboolean
+has_line (const PsTraceFile *file, const char *part)
+{
+  return g_strstr_len (file->text, (gssize)MIN (file->length, HEAD_BYTES), part) != NULL;
+}
+
 /* Megatron-LM logs its arguments, and later how long its timers ran on all ranks together. */
 static gboolean
 is_timer_log (const PsTraceFile *file)
 {
-  gssize length = (gssize)MIN (file->length, HEAD_BYTES);
-
-  return g_strstr_len (file->text, length, PS_TIMERS_HEADING) != NULL
-         || g_strstr_len (file->text, length, "--- end of arguments ---") != NULL;
+  return has_line (file, PS_TIMERS_HEADING) || has_line (file, "--- end of arguments ---");
 }
 
 static GPtrArray *
 parse (const char *where, const PsTraceFile *files, guint n, GError **error)
 {
+  if (has_line (&files[0], PS_OLD_TIMERS_HEADING))
+    return ps_refuse_null (error, PS_ERROR_INPUT,
+                           "%s: is a log of Megatron-LM before 2023, whose timers ('" PS_OLD_TIMERS_HEADING
+                           "') are those of one rank; for --costs-from those of all ranks, "
+                           "--timing-log-option all, would be right",
+                           files[0].name);
   if (is_timer_log (&files[0]))
     return ps_refuse_null (
         error, PS_ERROR_INPUT,
@@ -197,7 +207,7 @@ load_texts (const char *path, GPtrArray *paths, GBytes **log, GError **error)
       if (files[i].text == NULL)
         files[i].text = "";
     }
-  if (log == NULL || paths->len > 1 || !is_timer_log (&files[0]))
+  if (log == NULL || paths->len > 1 || !is_timer_log (&files[0]) || has_line (&files[0], PS_OLD_TIMERS_HEADING))
     return ps_timelines_parse (path, files, paths->len, error);
   *log = g_bytes_ref (g_ptr_array_index (texts, 0));
   return NULL;

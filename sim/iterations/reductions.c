@@ -1,6 +1,5 @@
 /* reductions.c - the all-reduces of gradients: the steps that they wait for, and when a device is done with them. */
 #include "reductions.h"
-#include "simulate/gathers.h"
 
 /* The step at whose end the op's result is there: of a pair, its second. */
 static guint32
@@ -65,9 +64,11 @@ static int
 compare_ends (gconstpointer a, gconstpointer b, gpointer data)
 {
   const Ends *ends = data;
-  guint32 x = ends->reductions->last_step[*(const guint *)a], y = ends->reductions->last_step[*(const guint *)b];
+  guint i = *(const guint *)a, k = *(const guint *)b;
+  guint32 x = ends->reductions->last_step[i], y = ends->reductions->last_step[k];
+  int order = ps_compare_int64 (&ends->simulation->end_ns[x + 1], &ends->simulation->end_ns[y + 1]);
 
-  return ps_compare_int64 (&ends->simulation->end_ns[x + 1], &ends->simulation->end_ns[y + 1]);
+  return order != 0 ? order : x != y ? (x > y) - (x < y) : (i > k) - (i < k);
 }
 
 void
@@ -87,9 +88,8 @@ ps_reductions_follow (PsReductions *reductions, const PsProgram *program, const 
         *last = step;
     }
   for (guint device = 0; device < schedule->placement->n_devices; device++)
-    g_qsort_with_data (reductions->held + reductions->first[device],
-                       (int)(reductions->first[device + 1] - reductions->first[device]), sizeof *reductions->held,
-                       compare_ends, &ends);
+    qsort_r (reductions->held + reductions->first[device], reductions->first[device + 1] - reductions->first[device],
+             sizeof *reductions->held, compare_ends, &ends);
 }
 
 void
@@ -125,8 +125,6 @@ ps_reductions_end_ns (const PsReductions *reductions, const PsProgram *program, 
   const PsPlacement *placement = program->schedule->placement;
   gint64 time = reduce == PS_REDUCE_EXPOSED ? simulation->device[device].end_ns : 0;
 
-  if (costs->zero == 2)
-    return ps_scatters_visit (program, costs, simulation, device, NULL, NULL);
   for (guint i = reductions->first[device]; i < reductions->first[device + 1]; i++)
     {
       guint stage = reductions->held[i] % placement->n_stages;

@@ -77,7 +77,9 @@ take_arguments (Reader *reader, GError **error)
   gint64 v = a[VIRTUAL] == MISSING || a[VIRTUAL] == 0 ? 1 : a[VIRTUAL];
 
   for (guint i = 0; i < VIRTUAL; i++)
-    if (a[i] < 1)
+    if (a[i] >= 0 && a[i] < 1)
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: %s is 0; 1 or more would be right", reader->where, arguments[i]);
+    else if (a[i] < 1)
       return ps_refuse (error, PS_ERROR_INPUT,
                         "%s: no %s among arguments before the timers; a log from the run's start on would be right",
                         reader->where, arguments[i]);

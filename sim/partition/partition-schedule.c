@@ -93,7 +93,12 @@ simulate (const PsPartitionSetting *setting, const PsProgram *program, const PsC
   ps_simulate (program, costs, simulation);
   run.iteration_ns = ps_iteration (program, costs, simulation, setting->sync, PS_REDUCE_OVERLAPPED).period_ns;
   for (guint d = 0; setting->memory_limit != NULL && d < simulation->n_devices; d++)
-    run.excess_bytes += MAX (simulation->device[d].peak_bytes - setting->memory_limit[d], 0);
+    {
+      gint64 excess = MAX (simulation->device[d].peak_bytes - setting->memory_limit[d], 0);
+
+      run.excess_bytes += excess;
+      run.most_excess_bytes = MAX (run.most_excess_bytes, excess);
+    }
   return run;
 }
 

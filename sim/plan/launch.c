@@ -849,26 +849,39 @@ ps_launch_write (const char *framework, const PsLaunch *launch, GError **error)
   return g_string_free (g_steal_pointer (&text), FALSE);
 }
 
-/* Refuses a prediction that does not fit the memory of a GPU, with the bytes that are missing. */
+/* Refuses a prediction that does not fit the memory of a GPU, with the bytes that are missing. *note: a comment where
+ * it is tight, or does not fit and is printed all the same; "" where it fits. */
 static gboolean
-check_memory (const char *framework, const PsSetting *setting, const PsPrediction *prediction, GError **error)
+check_memory (const PsLaunchChoice *choice, const PsSetting *setting, const PsPrediction *prediction, char **note,
+              GError **error)
 {
   const PsMetrics *metrics = &prediction->metrics;
   g_autofree gint64 *limit = NULL;
+  gint64 reserve;
   guint worst = 0;
 
-  if (prediction->feasible || !ps_setting_memory_limit (setting, metrics->n_devices, &limit, error))
-    return prediction->feasible;
+  *note = g_strdup ("");
+  if (prediction->feasible)
+    return TRUE;
+  if (!ps_setting_memory_limit (setting, metrics->n_devices, &limit, &reserve, error))
+    return FALSE;
   for (guint d = 1; d < metrics->n_devices; d++)
     if (metrics->device[d].peak_memory_bytes - limit[d] > metrics->device[worst].peak_memory_bytes - limit[worst])
       worst = d;
-  gint64 peak = metrics->device[worst].peak_memory_bytes;
-  g_autofree char *needs = ps_format_size (peak), *has = ps_format_size (limit[worst]);
-  g_autofree char *missing = ps_format_size (peak - limit[worst]);
-  return ps_refuse (error, PS_ERROR_SCHEDULE,
-                    "--to %s: does not fit: a GPU of device %u needs %s of %s, %s are missing; "
-                    "--force prints the launch all the same",
-                    framework, worst, needs, has, missing);
+  gint64 peak = metrics->device[worst].peak_memory_bytes, all = limit[worst] + reserve;
+  g_autofree char *needs = ps_format_size (peak), *has = ps_format_size (all), *missing = ps_format_size (peak - all);
+  g_autofree char *kept = ps_format_size (reserve);
+  g_free (*note);
+  if (peak <= all)
+    *note = g_strdup_printf ("# tight: a GPU of device %u needs %s of %s, of which %s should stay free\n", worst, needs,
+                             has, kept);
+  else
+    *note = g_strdup_printf ("# does not fit: a GPU of device %u needs %s of %s\n", worst, needs, has);
+  return peak <= all || choice->force
+         || ps_refuse (error, PS_ERROR_SCHEDULE,
+                       "--to %s: does not fit: a GPU of device %u needs %s of %s, %s are missing; "
+                       "--force prints the launch all the same",
+                       choice->to, worst, needs, has, missing);
 }
 
 char *
@@ -889,7 +902,7 @@ ps_launch_prediction (const PsLaunchChoice *choice, const PsSetting *setting, co
                            choice->to);
   launch.model = model = ps_setting_model (setting, error);
   g_autofree char *text = model != NULL ? ps_launch_write (choice->to, &launch, error) : NULL;
-  return text != NULL && (choice->force || check_memory (choice->to, setting, prediction, error))
-             ? g_steal_pointer (&text)
-             : NULL;
+  g_autofree char *note = NULL;
+  return text != NULL && check_memory (choice, setting, prediction, &note, error) ? g_strconcat (text, note, NULL)
+                                                                                  : NULL;
 }

@@ -10,8 +10,9 @@ ps_layout_check_name (const char *option, const char *name, GError **error)
 {
   if (name == NULL || strpbrk (name, ",;#\r\n") == NULL)
     return TRUE;
-  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' has one of , ; # or a line end in it; rename the file", option,
-                    name);
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' has one of , ; # or a line end in it; %s would be right", option,
+                    name,
+                    g_file_test (name, G_FILE_TEST_EXISTS) ? "another name of the file" : "one name without them");
 }
 
 static gboolean

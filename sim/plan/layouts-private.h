@@ -9,9 +9,8 @@
 /* The schedules of a cell, by their number of chunks. */
 enum
 {
-  PS_LAYOUT_OWN,    /* all schedules, with their own numbers of chunks */
-  PS_LAYOUT_SINGLE, /* one device has no pipeline: one schedule is enough */
-  PS_LAYOUT_CHUNKS, /* a kind v >= this: schedules run with v chunks although their own number is another */
+  PS_LAYOUT_OWN,        /* all schedules, with their own numbers of chunks */
+  PS_LAYOUT_CHUNKS = 1, /* a kind v >= this: schedules run with v chunks although their own number is another */
   PS_LAYOUT_KINDS = 9
 };
 
@@ -19,7 +18,7 @@ enum
 typedef struct
 {
   guint64 first;   /* point of the first schedule */
-  guint kind;      /* PS_LAYOUT_..., or a number of chunks */
+  guint kind;      /* PS_LAYOUT_OWN, or a number of chunks */
   gint64 floor_ns; /* no schedule of the cell is faster */
   gint64 alone_ns; /* nor is one without overlapped pairs */
 } PsLayoutCell;
@@ -36,7 +35,6 @@ typedef struct
   guint n_schedules;
   guint8 *takes;   /* [kind * n_schedules + schedule] whether a cell holds it */
   gboolean *pairs; /* [n_schedules] whether it overlaps F and B */
-  guint single;    /* chunks of a single device; 0: the schedule's own number */
   PsModel *model;
   guint sequence; /* tokens */
 } PsLayoutSpace;

@@ -47,7 +47,7 @@ add_schedules (const PsLayoutQuestion *question, GString *spec)
   for (guint i = 0; asked == NULL && i < n; i++)
     if (is_synchronous (families[i]))
       g_string_append_printf (spec, "%s%s", n_added++ ? ", " : "", families[i]->name);
-  g_string_append_printf (spec, "\nchunks = auto, 1..%u\n", PS_LAYOUT_KINDS - 1);
+  g_string_append_printf (spec, "\nchunks = auto, %u..%u\n", PS_LAYOUT_CHUNKS, PS_LAYOUT_KINDS - 1);
 }
 
 static void
@@ -120,7 +120,7 @@ write_spec (const PsLayoutSpace *space, const PsModel *model, const PsCluster *c
   g_string_append_printf (spec, "model = %s\nprecision = %s\ncluster = %s\n", question->model,
                           ps_precision_name (model->precision), question->cluster);
   add_sizes (question, model, spec);
-  add_divisors ("devices", n_gpus, model->layers, spec);
+  add_divisors ("devices", n_gpus, model->layers + 2, spec);
   add_divisors ("replicas", n_gpus, n_gpus, spec);
   add_tensors (question, model, cluster->devices_per_node, spec);
   add_powers ("context", question->context, model->sequence, 2, model->sequence / USUAL_SEQUENCE, spec);
@@ -182,14 +182,6 @@ check_tensor (const PsLayoutSpace *space, const PsModel *model, PsCluster *clust
   return ps_refuse (error, PS_ERROR_USAGE, "--tensor %u: does not divide the %u GPUs", tensor, n_gpus);
 }
 
-gint64
-ps_layout_reserve (gint64 memory_bytes, PsFramework framework)
-{
-  gint64 part = memory_bytes / 16, context = ps_framework_context_bytes (PS_FRAMEWORK_MEGATRON);
-
-  return part + (framework == PS_FRAMEWORK_NONE ? MIN (part, context) : 0);
-}
-
 static gboolean
 take_cluster (PsLayoutSpace *space, PsFramework framework, const PsCluster *cluster, GError **error)
 {
@@ -197,11 +189,10 @@ take_cluster (PsLayoutSpace *space, PsFramework framework, const PsCluster *clus
   PsLayouts *layouts = space->layouts;
 
   layouts->cluster = g_strdup (cluster->name);
-  layouts->peak_flops = cluster->peak_flops;
   layouts->n_there = cluster->nodes * cluster->devices_per_node;
   layouts->n_gpus = question->n_gpus ? question->n_gpus : layouts->n_there;
   layouts->memory_limit = question->memory_limit ? question->memory_limit : cluster->memory_bytes;
-  layouts->reserve = question->reserve == PS_LAYOUT_USUAL_RESERVE ? ps_layout_reserve (layouts->memory_limit, framework)
+  layouts->reserve = question->reserve == PS_LAYOUT_USUAL_RESERVE ? ps_memory_reserve (layouts->memory_limit, framework)
                                                                   : question->reserve;
   layouts->memory_limit -= layouts->reserve;
   if (layouts->memory_limit > 0)
@@ -214,16 +205,6 @@ take_cluster (PsLayoutSpace *space, PsFramework framework, const PsCluster *clus
 }
 
 /* Schedules */
-
-/* 1F1B if it is among them: a reader expects it of a single device. */
-static guint
-choose_single (const GPtrArray *schedules)
-{
-  for (guint i = 0; i < schedules->len; i++)
-    if (g_str_equal (((PsSweepValue *)schedules->pdata[i])->text, "1f1b"))
-      return i;
-  return 0;
-}
 
 static gboolean
 takes_chunks (const char *schedule, guint n_chunks)
@@ -258,9 +239,6 @@ list_schedules (PsLayoutSpace *space)
   for (guint i = 0; i < schedules->len; i++)
     space->pairs[i] = has_pairs (((PsSweepValue *)schedules->pdata[i])->text);
   memset (space->takes, 1, schedules->len);
-  guint single = choose_single (schedules);
-  space->takes[PS_LAYOUT_SINGLE * schedules->len + single] = 1;
-  space->single = takes_chunks (((PsSweepValue *)schedules->pdata[single])->text, 1) ? 1 : 0;
   for (guint v = PS_LAYOUT_CHUNKS; v < PS_LAYOUT_KINDS; v++)
     for (guint i = 0; i < schedules->len; i++)
       space->takes[v * schedules->len + i] = takes_chunks (((PsSweepValue *)schedules->pdata[i])->text, v);
@@ -327,15 +305,17 @@ even_costs (const PsSetting *setting)
   return ps_setting_costs (&even, setting->n_devices, 1, NULL);
 }
 
-/* Asks for the schedules' own numbers (0), and on several devices for 2, 4, 8 and all that cut the layers evenly. */
+/* Asks for the schedules' own numbers (0), and for 2, 4, 8 and all that cut the layers evenly, or the layers with
+ * embedding and loss; on a single device for 1 as well. */
 static gboolean
-are_chunks_asked (const PsLayoutSpace *space, guint layers, guint n_devices, guint n_chunks)
+are_chunks_asked (guint layers, guint n_devices, guint n_chunks)
 {
   guint n_stages = n_devices * n_chunks;
 
-  if (n_devices == 1 || n_chunks == 0)
-    return n_chunks == (n_devices == 1 ? space->single : 0);
-  return n_chunks > 1 && n_stages <= layers && (layers % n_stages == 0 || (n_chunks & (n_chunks - 1)) == 0);
+  if (n_chunks <= 1)
+    return n_chunks == 0 || n_devices == 1;
+  return n_stages <= layers + 2
+         && (layers % n_stages == 0 || (layers + 2) % n_stages == 0 || (n_chunks & (n_chunks - 1)) == 0);
 }
 
 /* TRUE if all GPUs have work, and state is spread over replicas as asked, if there are any. */
@@ -346,7 +326,7 @@ is_asked (const PsLayoutSpace *space, const PsSetting *setting, guint layers)
 
   return setting->n_devices * shares == space->layouts->n_gpus && shares % setting->n_experts == 0
          && ps_setting_zero (setting) == (setting->n_replicas > 1 || setting->n_context > 1 ? space->question->zero : 0)
-         && are_chunks_asked (space, layers, setting->n_devices, setting->n_chunks);
+         && are_chunks_asked (layers, setting->n_devices, setting->n_chunks);
 }
 
 static void
@@ -355,7 +335,7 @@ add_cell (PsLayoutSpace *space, guint64 first, PsSweepPoint *point)
   PsLayouts *layouts = space->layouts;
   const PsSetting *setting = &point->setting;
   gint64 each = (gint64)MAX (ps_sweep_microbatch_size (setting), 1) * setting->n_replicas;
-  PsLayoutCell cell = { .first = first, .kind = setting->n_devices == 1 ? PS_LAYOUT_SINGLE : setting->n_chunks };
+  PsLayoutCell cell = { .first = first, .kind = setting->n_chunks };
   guint m = (guint)MIN (point->global_batch / each, PS_MAX_MICROBATCHES), n;
 
   n = ps_layout_space_count (space, cell.kind);
@@ -439,6 +419,7 @@ ps_layout_space_open (PsLayoutSpace *space, const PsLayoutQuestion *question, GE
   space->layouts->model = g_strdup (model->name);
   space->layouts->state_bytes = ps_model_stage_state_bytes (model, &whole);
   space->layouts->step_flops = ps_layout_step_flops (model, question->global_batch);
+  space->layouts->peak_flops = ps_work_peak_flops (cluster, ps_work_bits (model->precision), &space->layouts->peak_key);
   space->sequence = model->sequence;
   list_schedules (space);
   list_cells (space, model->layers);

@@ -263,14 +263,15 @@ take_results (PsLayoutSpace *space, PsResult **results, guint n)
     }
 }
 
-/* Adds a schedule that is nearly as fast, once. */
+/* Adds a schedule that is nearly as fast, once. On one device nearly all are; a reader expects 1F1B there. */
 static void
 note_near (PsLayout *best, const PsLayout *other)
 {
   g_autofree char *named = g_strjoin (", ", best->schedule, best->near, NULL);
   g_auto (GStrv) names = g_strsplit (named, ", ", -1);
 
-  if ((double)other->step_ns > PS_LAYOUT_NEAR * (double)best->step_ns
+  if ((best->n_devices == 1 && !g_str_equal (other->schedule, "1f1b"))
+      || (double)other->step_ns > PS_LAYOUT_NEAR * (double)best->step_ns
       || g_strv_contains ((const char *const *)names, other->schedule))
     return;
   g_free (best->near);
@@ -402,8 +403,11 @@ ps_layout_setting (const PsLayoutQuestion *question, const PsLayouts *layouts, c
   setting->framework = question->framework;
   if (layout->n_replicas > 1 || layout->n_context > 1)
     setting->zero = layout->zero;
-  setting->memory_limit = g_memdup2 (&layouts->memory_limit, sizeof layouts->memory_limit);
-  setting->n_memory_limits = 1;
+  if (setting->cluster == NULL || question->memory_limit > 0 || question->reserve != PS_LAYOUT_USUAL_RESERVE)
+    {
+      setting->memory_limit = g_memdup2 (&layouts->memory_limit, sizeof layouts->memory_limit);
+      setting->n_memory_limits = 1;
+    }
   return setting;
 }
 

@@ -112,6 +112,8 @@ ps_draws_init (PsDraws *draws, const PsRecurrence *recurrence, const PsCosts *co
                  all || (part != NULL && ps_part_of_transfer (part, &recurrence->transfer[i], costs) > 0));
   for (guint i = 1; i < recurrence->n_transfer_classes; i++)
     find_row (draws, &draws->transfer[i], PS_N_OP_KINDS * costs->n_stages);
+  for (guint i = 0; i < recurrence->n_steps; i++)
+    draws->op[recurrence->steps[i].op].host_ns = ps_host_time_sum (ps_step_host_time (recurrence->program, costs, i));
   list_draws (draws);
 }
 
@@ -157,6 +159,8 @@ ps_draws_longest (const PsDraws *draws, const PsEventsSetting *events)
       sum += (double)draws->op[recurrence->steps[i].op].base_ns * slowdown / speed;
       sum += (double)draws->transfer[recurrence->steps[i].transfer].base_ns;
     }
+  for (guint device = 0; device < recurrence->program->schedule->placement->n_devices; device++)
+    sum += (double)ps_events_optimizer_ns (recurrence->program, draws->costs, events, device);
   return sum * largest_factor (draws);
 }
 
@@ -178,12 +182,19 @@ ps_draws_bits (const PsDraws *draws)
   return longest->makespan_ns[0] <= G_MAXUINT32 ? 32 : 64;
 }
 
+static guint
+n_devices (const PsDraws *draws)
+{
+  return draws->recurrence->program->schedule->placement->n_devices;
+}
+
 void
 ps_luck_init (PsLuck *luck, const PsDraws *draws)
 {
   *luck = (PsLuck){ .draws = draws };
   luck->op_ns = g_new0 (double, (gsize)draws->recurrence->n_op_classes *LANES);
   luck->transfer_ns = g_new0 (double, (gsize)draws->recurrence->n_transfer_classes *LANES);
+  luck->slowness = g_new0 (double, (gsize)n_devices (draws) * LANES);
 }
 
 void
@@ -191,6 +202,7 @@ ps_luck_clear (PsLuck *luck)
 {
   g_free (luck->op_ns);
   g_free (luck->transfer_ns);
+  g_free (luck->slowness);
 }
 
 /* Iterations before a sample have streams of their own. */
@@ -234,9 +246,12 @@ apply_slowness (PsLuck *luck, guint index)
   double factors[LANES];
 
   draw_slowness (luck, index, factors);
+  for (guint lane = 0; lane < LANES && !slowness->link; lane++)
+    luck->slowness[(gsize)slowness->a * LANES + lane] *= factors[lane];
   for (gsize i = 1; i < recurrence->n_op_classes; i++)
     for (guint lane = 0; lane < LANES && slows (slowness, recurrence->op[i].device, recurrence->op[i].device); lane++)
-      luck->op_ns[i * LANES + lane] *= factors[lane];
+      luck->op_ns[i * LANES + lane]
+          += (factors[lane] - 1) * (luck->op_ns[i * LANES + lane] - (double)luck->draws->op[i].host_ns);
   for (gsize i = 1; i < recurrence->n_transfer_classes; i++)
     for (guint lane = 0; lane < LANES && slows (slowness, recurrence->transfer[i].from, recurrence->transfer[i].to);
          lane++)
@@ -280,6 +295,8 @@ ps_luck_begin (PsLuck *luck, guint first, guint before)
     luck->op_ns[i] = (double)draws->op[i / LANES].base_ns;
   for (gsize i = 0; i < (gsize)draws->recurrence->n_transfer_classes * LANES; i++)
     luck->transfer_ns[i] = (double)draws->transfer[i / LANES].base_ns;
+  for (gsize i = 0; i < (gsize)n_devices (draws) * LANES; i++)
+    luck->slowness[i] = 1;
   for (guint i = 0; i < draws->uncertainty->n_slowness; i++)
     if (causes->slowness == (gint)i || (causes->slowness < 0 && causes->part == NULL))
       apply_slowness (luck, i);

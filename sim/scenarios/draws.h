@@ -5,10 +5,13 @@
 #include "jitter.h"
 #include "uncertainty-private.h"
 
+#include <math.h>
+
 /* The source of the draws of one class of ops or transfers. */
 typedef struct
 {
   gint64 base_ns;
+  gint64 host_ns;         /* part of it that no slow device and no speed changes */
   const GArray *measured; /* of double; NULL: none */
   gboolean jitters;
   gboolean apart;   /* it takes time, but none that jitters by the table of PsJitter */
@@ -75,6 +78,7 @@ typedef struct
   guint before;        /* iterations before that sample; 0: the sample itself */
   double *op_ns;       /* [n_op_classes][PS_SCENARIO_LANES] base time and slowness */
   double *transfer_ns; /* [n_transfer_classes][PS_SCENARIO_LANES] */
+  double *slowness;    /* [n_devices][PS_SCENARIO_LANES] the factor of each device's O */
   guint n_queued;
   PsJitterTime queue[PS_LUCK_QUEUE]; /* asked for and not found yet */
 } PsLuck;
@@ -89,6 +93,13 @@ void ps_luck_begin (PsLuck *luck, guint first, guint before);
 
 /* Begins mean times in every lane instead: without jitter, and with slowness weighed by its probability. */
 void ps_luck_begin_mean (PsLuck *luck);
+
+/* The time of a device's O in a lane. */
+static inline gint64
+ps_luck_optimizer (const PsLuck *luck, guint device, guint lane, gint64 optimizer_ns)
+{
+  return llrint ((double)optimizer_ns * luck->slowness[(gsize)device * PS_SCENARIO_LANES + lane]);
+}
 
 /* Times of a step's op, and of the transfer of its input, in every lane, to the nearest nanosecond; 0 where the step's
  * class is 0. ns: of guint32 or gint64. They may be written as late as in ps_luck_flush. */

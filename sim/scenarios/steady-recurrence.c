@@ -7,6 +7,9 @@
 typedef struct
 {
   PsSteadyRecurrence *recurrence;
+  const PsProgram *program;
+  const PsCosts *costs;
+  PsReduce reduce;
   const PsEventGraph *graph;
   const PsEventOrder *order;
   PsRoundEvents events;
@@ -118,6 +121,25 @@ count_readers (Builder *builder)
   carry_over (builder, reduced_event (builder), &n_carries);
 }
 
+/* The optimizer steps of asynchronous schedules have exposed all-reduces before them (ps_rounds_update_after). */
+static void
+set_update (const Builder *builder, guint event, PsSteadyTime *time)
+{
+  const PsRoundEvents *events = &builder->events;
+  const PsSchedule *schedule = builder->program->schedule;
+
+  time->kind = PS_STEADY_UPDATE;
+  time->optimizer_ns = time->fixed_ns;
+  time->step = (event - events->first_update) / 2;
+  if (event < events->first_single)
+    return;
+  guint step = event - events->first_single;
+  time->step = builder->program->steps[step].device;
+  if (builder->reduce == PS_REDUCE_EXPOSED)
+    time->optimizer_ns -= ps_costs_reduce_ns (builder->costs, schedule->ops[builder->program->op_of[step]].stage,
+                                              schedule->placement->n_copies);
+}
+
 static PsSteadyTime
 event_time (const Builder *builder, guint event)
 {
@@ -127,7 +149,10 @@ event_time (const Builder *builder, guint event)
     return (PsSteadyTime){ .kind = PS_STEADY_OP, .step = event };
   if (event < events->first_reduction && (event - events->first_message) % 2 == 0)
     return (PsSteadyTime){ .kind = PS_STEADY_MESSAGE, .step = (event - events->first_message) / 2 };
-  return (PsSteadyTime){ .kind = PS_STEADY_FIXED, .fixed_ns = ps_event_graph_duration (builder->graph, event) };
+  PsSteadyTime time = { .kind = PS_STEADY_FIXED, .fixed_ns = ps_event_graph_duration (builder->graph, event) };
+  if (event >= events->first_update && time.fixed_ns > 0)
+    set_update (builder, event, &time);
+  return time;
 }
 
 static void
@@ -223,7 +248,7 @@ ps_steady_recurrence_new (const PsProgram *program, const PsCosts *costs, const 
   g_autoptr (PsEventGraph) graph = NULL;
   g_autoptr (PsSteadyRecurrence) recurrence = NULL;
   g_auto (PsEventOrder) order = { 0 };
-  g_auto (Builder) builder = { .order = &order };
+  g_auto (Builder) builder = { .program = program, .costs = costs, .reduce = reduce, .order = &order };
 
   if (!ps_iteration_check_fixed (program, events, error))
     return NULL;

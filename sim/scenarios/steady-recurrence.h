@@ -11,14 +11,16 @@ typedef enum
   PS_STEADY_FIXED,   /* always fixed_ns */
   PS_STEADY_OP,      /* the op of a step of the program */
   PS_STEADY_MESSAGE, /* the message that a step of the program waits for */
+  PS_STEADY_UPDATE,  /* fixed_ns, of which optimizer_ns is the O of a device */
 } PsSteadyKind;
 
 typedef struct
 {
   guint8 kind;     /* PsSteadyKind */
   gboolean delays; /* the input is a message under way, the one of `step` */
-  guint32 step;    /* of the program */
+  guint32 step;    /* of the program; of an update, the device */
   gint64 fixed_ns;
+  gint64 optimizer_ns;
 } PsSteadyTime;
 
 /* Every event of the round is one or more steps in one slot. Events that the next round reads are copied to carried

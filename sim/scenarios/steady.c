@@ -45,14 +45,20 @@ static void
 make_op (const Block *block, guint step, gint64 *ns)
 {
   const double *speed = block->steady->speed;
-  guint device = block->luck->draws->recurrence->program->steps[step].device;
+  const PsDraws *draws = block->luck->draws;
+  guint device = draws->recurrence->program->steps[step].device;
+  gint64 host_ns = draws->op[draws->recurrence->steps[step].op].host_ns;
 
   ps_luck_op (block->luck, step, ns);
   if (speed == NULL || speed[device] == 1)
     return;
   ps_luck_flush (block->luck);
   for (guint lane = 0; lane < LANES; lane++)
-    ns[lane] = llrint ((double)ns[lane] / speed[device]);
+    {
+      gint64 host = MIN (host_ns, ns[lane]);
+
+      ns[lane] = host + llrint ((double)(ns[lane] - host) / speed[device]);
+    }
 }
 
 static void
@@ -69,7 +75,10 @@ make_times (Block *block, guint begin, guint n)
         ps_luck_transfer (block->luck, time->step, duration);
       else
         for (guint lane = 0; lane < LANES; lane++)
-          duration[lane] = time->fixed_ns;
+          duration[lane] = time->fixed_ns - time->optimizer_ns
+                           + (time->kind == PS_STEADY_UPDATE
+                                  ? ps_luck_optimizer (block->luck, time->step, lane, time->optimizer_ns)
+                                  : 0);
       if (time->delays)
         ps_luck_transfer (block->luck, time->step, delay);
       else
@@ -103,26 +112,19 @@ find_ends (const Block *block, gint64 *ends_ns)
       ends_ns[lane] = MAX (ends_ns[lane], block->slots[(gsize)recurrence->update[device] * LANES + lane]);
 }
 
-/* Takes over the carried slots of a round, relative to the least of them. FALSE: they are as before. */
-static gboolean
+/* Takes over the carried slots of a round, relative to the least of them. */
+static void
 take_carried (PsSteady *steady, const Block *block)
 {
   const PsSteadyRecurrence *recurrence = steady->recurrence;
   const gint64 *slots = &block->slots[(gsize)recurrence->first_carry * LANES];
   guint n_carries = recurrence->n_slots - recurrence->first_carry;
   gint64 least = G_MAXINT64;
-  gboolean changed = FALSE;
 
   for (guint i = 0; i < n_carries; i++)
     least = MIN (least, slots[(gsize)i * LANES]);
   for (guint i = 0; i < n_carries; i++)
-    {
-      gint64 carried = slots[(gsize)i * LANES] - least;
-
-      changed |= carried != steady->carried_ns[i];
-      steady->carried_ns[i] = carried;
-    }
-  return changed;
+    steady->carried_ns[i] = slots[(gsize)i * LANES] - least;
 }
 
 static void
@@ -135,20 +137,47 @@ begin_runs (Block *block)
       block->slots[slot * LANES + lane] = block->steady->carried_ns[slot - recurrence->first_carry];
 }
 
+/* Iterations from first to before `last` come again and again; runs begin with the one after SETTLE of them. */
+static guint
+set_cycle (PsSteady *steady, const gint64 *iteration_ns, guint first, guint last)
+{
+  guint n = steady->n_cycle = last - first, start = (SETTLE - first) % n;
+  gint64 total = 0;
+
+  steady->missing_ns = g_new (gint64, n);
+  for (guint i = first; i < last; i++)
+    total += iteration_ns[i];
+  for (guint i = 0; i < n; i++)
+    steady->missing_ns[i] = (2 * total + n) / (2 * n) - iteration_ns[first + (start + i) % n];
+  return first + start;
+}
+
 static void
 settle (PsSteady *steady)
 {
+  gsize n = steady->recurrence->n_slots - steady->recurrence->first_carry;
+  g_autofree gint64 *rows = g_new0 (gint64, n * (SETTLE + 1));
+  gint64 iteration_ns[SETTLE], ends[2][LANES] = { 0 };
   g_auto (PsLuck) luck = { 0 };
 
   ps_luck_init (&luck, steady->draws);
   ps_luck_begin_mean (&luck);
   g_autoptr (Block) block = block_new (steady, &luck);
-  for (guint round = 0; round < SETTLE; round++)
+  for (guint round = 1, same; round <= SETTLE; round++)
     {
-      run_round (block);
-      if (!take_carried (steady, block))
-        return;
       begin_runs (block);
+      find_ends (block, ends[0]);
+      run_round (block);
+      find_ends (block, ends[1]);
+      iteration_ns[round - 1] = ends[1][0] - ends[0][0];
+      take_carried (steady, block);
+      memcpy (&rows[round * n], steady->carried_ns, n * sizeof *rows);
+      for (same = 0; memcmp (&rows[same * n], &rows[round * n], n * sizeof *rows) != 0;)
+        same++;
+      if (same == round)
+        continue;
+      memcpy (steady->carried_ns, &rows[set_cycle (steady, iteration_ns, same, round) * n], n * sizeof *rows);
+      return;
     }
 }
 
@@ -186,6 +215,7 @@ void
 ps_steady_clear (PsSteady *steady)
 {
   g_free (steady->carried_ns);
+  g_free (steady->missing_ns);
 }
 
 void
@@ -207,7 +237,9 @@ ps_steady_run (const PsSteady *steady, PsLuck *luck, guint first, gint64 *iterat
       run_round (block);
       find_ends (block, ends[1]);
       for (guint lane = 0; lane < LANES; lane++)
-        iteration_ns[i * LANES + lane] = ends[1][lane] - ends[0][lane];
+        iteration_ns[i * LANES + lane]
+            = ends[1][lane] - ends[0][lane]
+              + (steady->n_cycle > 0 ? steady->missing_ns[(WARM_UP + i) % steady->n_cycle] : 0);
       memcpy (ends[0], ends[1], sizeof ends[0]);
     }
 }

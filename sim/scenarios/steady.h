@@ -13,6 +13,8 @@ typedef struct
   const PsSteadyRecurrence *recurrence;
   const double *speed; /* [n_devices] as in PsEventsSetting; NULL: 1 everywhere */
   gint64 *carried_ns;  /* [n_slots - first_carry] */
+  guint n_cycle;       /* iterations at mean times after which that state comes back; 0: it does not */
+  gint64 *missing_ns;  /* [n_cycle] what each of them is shorter than their mean */
 } PsSteady;
 
 /* events as given to ps_steady_recurrence_new; all must outlive it. Fails with PS_ERROR_USAGE if integers could not

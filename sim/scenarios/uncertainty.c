@@ -19,7 +19,7 @@ typedef struct
   gboolean is_steady;
   PsSteadyRecurrence *round; /* NULL: the makespan alone decides when a sample is over */
   PsSteady steady;
-  gint64 optimizer_ns; /* of the device whose O takes longest */
+  gint64 *optimizer_ns; /* [n_devices] O at the costs */
   guint batch;
   gint64 *samples_ns;
 } Run;
@@ -30,6 +30,7 @@ run_clear (Run *run)
   ps_draws_clear (&run->draws);
   ps_steady_clear (&run->steady);
   ps_steady_recurrence_free (run->round);
+  g_free (run->optimizer_ns);
   g_free (run->samples_ns);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Run, run_clear)
@@ -46,9 +47,30 @@ typedef struct
   PsSimulation *simulation;
   gint64 *durations; /* [n_steps][LANES], then [n_steps] of one lane; this and the next two for events only */
   gint64 *transfers;
-  gint64 *ready_ns; /* [n_devices], or [LANES][n_devices] if devices never meet */
+  gint64 *ready_ns;           /* [n_devices], or [LANES][n_devices] if devices never meet */
+  gint64 optimizer_ns[BATCH]; /* of the device whose O takes longest; events do without */
   GError *error;
 } Job;
+
+static guint
+n_devices (const Run *run)
+{
+  return run->recurrence->program->schedule->placement->n_devices;
+}
+
+/* Of the lanes that luck is at: those from `first` on. */
+static void
+find_optimizer (Job *job, guint first)
+{
+  for (guint lane = 0; lane < LANES; lane++)
+    {
+      gint64 *longest = &job->optimizer_ns[first + lane];
+
+      *longest = 0;
+      for (guint d = 0; d < n_devices (job->run); d++)
+        *longest = MAX (*longest, ps_luck_optimizer (&job->luck, d, lane, job->run->optimizer_ns[d]));
+    }
+}
 
 static void
 fill (gpointer data, guint first_step, guint n_steps, guint first, gpointer durations, gpointer transfers)
@@ -56,7 +78,10 @@ fill (gpointer data, guint first_step, guint n_steps, guint first, gpointer dura
   Job *job = data;
 
   if (first_step == 0)
-    ps_luck_begin (&job->luck, job->first + first, 0);
+    {
+      ps_luck_begin (&job->luck, job->first + first, 0);
+      find_optimizer (job, first);
+    }
   ps_luck_steps (&job->luck, first_step, n_steps, durations, transfers);
 }
 
@@ -82,7 +107,17 @@ run_lane (Job *job, guint lane)
       job->durations[n * LANES + i] = job->durations[i * LANES + lane];
       job->transfers[n * LANES + i] = job->transfers[i * LANES + lane];
     }
-  return ps_events_run (job->events, job->run->costs, job->simulation, &job->error);
+  if (!ps_events_run (job->events, job->run->costs, job->simulation, &job->error))
+    return FALSE;
+  job->simulation->optimizer_ns = 0;
+  for (guint d = 0; d < n_devices (job->run); d++)
+    {
+      gint64 *optimizer_ns = &job->simulation->device[d].optimizer_ns;
+
+      *optimizer_ns = ps_luck_optimizer (&job->luck, d, lane, job->run->optimizer_ns[d]);
+      job->simulation->optimizer_ns = MAX (job->simulation->optimizer_ns, *optimizer_ns);
+    }
+  return TRUE;
 }
 
 static gboolean
@@ -173,8 +208,9 @@ run_reduced (Job *job)
   for (guint first = 0; first < job->run->batch; first += LANES)
     {
       ps_steady_run_single (&job->run->steady, &job->luck, job->first + first, reduced_ns);
+      find_optimizer (job, first);
       for (guint lane = 0; lane < LANES; lane++)
-        keep (job, first + lane, reduced_ns[lane] + job->run->optimizer_ns);
+        keep (job, first + lane, reduced_ns[lane] + job->optimizer_ns[first + lane]);
     }
 }
 
@@ -183,7 +219,7 @@ run_scenarios (Job *job)
 {
   ps_scenarios_run_steps (job->scenarios, job->run->draws.bits, fill, job);
   for (guint lane = 0; lane < job->run->batch; lane++)
-    keep (job, lane, job->scenarios->makespan_ns[lane] + job->run->optimizer_ns);
+    keep (job, lane, job->scenarios->makespan_ns[lane] + job->optimizer_ns[lane]);
 }
 
 static gboolean
@@ -321,16 +357,6 @@ ps_sampling_is_steady (const PsSampling *sampling, const PsProgram *program)
   return program->schedule->asynchronous || sampling->sync == PS_SYNC_BYPASS;
 }
 
-static gint64
-longest_optimizer (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events)
-{
-  gint64 longest = 0;
-
-  for (guint device = 0; device < program->schedule->placement->n_devices; device++)
-    longest = MAX (longest, ps_events_optimizer_ns (program, costs, events, device));
-  return longest;
-}
-
 static gboolean
 run_init (Run *run, GError **error)
 {
@@ -341,7 +367,9 @@ run_init (Run *run, GError **error)
   run->is_steady = ps_sampling_is_steady (sampling, program);
   run->batch = run->is_steady ? PS_STEADY_BLOCK : MIN (BATCH, (sampling->n_samples + LANES - 1) / LANES * LANES);
   run->draws.run_samples = run->is_steady ? PS_STEADY_ITERATIONS : 1;
-  run->optimizer_ns = longest_optimizer (program, run->costs, sampling->events);
+  run->optimizer_ns = g_new (gint64, n_devices (run));
+  for (guint d = 0; d < n_devices (run); d++)
+    run->optimizer_ns[d] = ps_events_optimizer_ns (program, run->costs, sampling->events, d);
   if (!run->is_steady
       && (sampling->events != NULL || !ps_costs_have_reduce (run->costs, program->schedule->placement->n_copies)))
     return check_sums (run, error);

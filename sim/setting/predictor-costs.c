@@ -168,10 +168,10 @@ add_recomputed (PsPredictor *predictor, const PsSchedule *schedule, const PsCost
   const PsCosts *again = whole == predictor->given ? predictor->recomputed : NULL;
   PsCosts *joined;
 
-  if (costs->n_lengths > 1 || predictor->setting->lengths != NULL)
+  if (predictor->setting->lengths != NULL)
     return ps_refuse_null (error, PS_ERROR_USAGE,
-                           "schedule '%s': has R ops, which recompute some microbatches; %s would be right",
-                           schedule->name, predictor->setting->lengths != NULL ? "no --lengths" : "one slice");
+                           "schedule '%s': has R ops, which recompute some microbatches; no --lengths would be right",
+                           schedule->name);
   if (ps_lengths_most (costs->n_stages) < 2)
     return ps_refuse_null (error, PS_ERROR_USAGE,
                            "schedule '%s': has R ops and %u stages; fewer stages, or no R, would be right",
@@ -180,7 +180,7 @@ add_recomputed (PsPredictor *predictor, const PsSchedule *schedule, const PsCost
     again = read = make_recomputed (predictor, schedule, whole, error);
   if (again == NULL)
     return NULL;
-  sliced = ps_slices_costs (again, schedule->n_slices);
+  sliced = ps_costs_slice (again, schedule->n_slices);
   if (!ps_costs_check (sliced, schedule->n_microbatches * schedule->n_slices, error))
     return NULL;
   joined = ps_costs_join ((PsCosts *const[]){ costs, sliced }, 2);
@@ -206,6 +206,11 @@ ps_predictor_schedule_costs (PsPredictor *predictor, const PsSchedule *schedule,
       g_prefix_error (error, "schedule '%s': ", schedule->name);
       return NULL;
     }
+  /* Costs that the predictor keeps gain slices as schedules ask for them. */
+  if (predictor->given == NULL
+      && !ps_setting_add_slices (predictor->setting, (PsCosts *)whole, schedule->placement->n_devices,
+                                 schedule->n_slices, error))
+    return NULL;
   if (predictor->given == NULL && schedule->placement->kind == PS_PLACEMENT_CUSTOM)
     {
       whole = placed = ps_costs_copy (whole);
@@ -216,7 +221,8 @@ ps_predictor_schedule_costs (PsPredictor *predictor, const PsSchedule *schedule,
     costs = ps_lengths_costs (predictor->setting, lengths, whole, schedule->placement->n_devices, schedule->n_slices,
                               error);
   else
-    costs = ps_slices_costs (whole, schedule->n_slices);
+    costs = schedule->recomputes ? ps_costs_slice (whole, schedule->n_slices)
+                                 : ps_slices_costs (whole, schedule->n_slices);
   if (costs != NULL && schedule->recomputes)
     costs = add_recomputed (predictor, schedule, whole, g_steal_pointer (&costs), error);
   if (costs == NULL || !ps_costs_check (costs, schedule->n_microbatches * schedule->n_slices, error))

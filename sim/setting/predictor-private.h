@@ -13,7 +13,8 @@ struct _PsPredictor
   const PsCosts *recomputed; /* the same of microbatches with an R; NULL: they are made for each schedule */
   PsKeyFunction key;         /* NULL: the setting stays as it is */
   gpointer data;
-  gboolean even;       /* in place of an open layout */
+  gboolean even; /* in place of an open layout */
+  PsMicrobatchOrder order;
   gboolean times_only; /* predictions find no memory of messages */
   PsCache *sources;    /* of PsCosts: those of slow sources, before options change them */
   PsCache *costs;      /* of PsCosts */

@@ -77,7 +77,7 @@ generate (const PsSetting *setting, const PsFamily *family, const PsCosts *costs
                            "%s: missing; schedule '%s' is generated for -p devices and -m microbatches",
                            size.n_devices == 0 ? "-p/--devices" : "-m/--microbatches", family->name);
   if ((costs != NULL && !ps_costs_check (costs, size.n_microbatches, error))
-      || (family->uses_costs && !ps_setting_memory_limit (setting, size.n_devices, &limit, error)))
+      || (family->uses_costs && !ps_setting_memory_limit (setting, size.n_devices, &limit, NULL, error)))
     return NULL;
   size.memory_limit = limit;
   return generate_within (family, &size, error);

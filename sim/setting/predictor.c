@@ -227,19 +227,22 @@ ps_prediction_timeline (const PsPrediction *prediction)
   return timeline;
 }
 
-static gboolean
-fits (const gint64 *limit, const PsMetrics *metrics)
+static void
+set_fits (PsPrediction *prediction, const gint64 *limit, gint64 reserve)
 {
-  for (guint d = 0; limit != NULL && d < metrics->n_devices; d++)
-    if (metrics->device[d].peak_memory_bytes > limit[d])
-      return FALSE;
-  return TRUE;
+  gint64 excess = 0;
+
+  for (guint d = 0; limit != NULL && d < prediction->metrics.n_devices; d++)
+    excess = MAX (excess, prediction->metrics.device[d].peak_memory_bytes - limit[d]);
+  prediction->feasible = excess == 0;
+  prediction->fits = ps_fits (excess, reserve);
 }
 
 /* Sets the costs and their least (ps_predictor_schedule_costs), the memory limit, and the order of microbatches that
  * have different lengths. */
 static gboolean
-take_costs (PsPredictor *predictor, PsPrediction *prediction, PsCosts **fastest, gint64 **limit, GError **error)
+take_costs (PsPredictor *predictor, PsPrediction *prediction, PsCosts **fastest, gint64 **limit, gint64 *reserve,
+            GError **error)
 {
   const PsSetting *setting = predictor->setting;
   const PsSchedule *schedule = prediction->program->schedule;
@@ -250,11 +253,10 @@ take_costs (PsPredictor *predictor, PsPrediction *prediction, PsCosts **fastest,
     lengths = ps_lengths_find (setting, schedule->n_microbatches, placement->n_stages, error);
   if (setting->lengths == NULL || lengths != NULL)
     prediction->costs = ps_predictor_schedule_costs (predictor, schedule, lengths, fastest, error);
-  if (prediction->costs == NULL || !ps_setting_memory_limit (setting, placement->n_devices, limit, error))
+  if (prediction->costs == NULL || !ps_setting_memory_limit (setting, placement->n_devices, limit, reserve, error))
     return FALSE;
   if (lengths != NULL)
-    prediction->order
-        = ps_lengths_arrange (lengths, setting->microbatch_order, prediction->costs, *limit, prediction->program);
+    prediction->order = ps_lengths_arrange (lengths, predictor->order, prediction->costs, *limit, prediction->program);
   else
     ps_program_set_slices (prediction->program, prediction->costs);
   return TRUE;
@@ -277,10 +279,9 @@ take_simulation (const PsPredictor *predictor, PsSharedProgram *shared, const Ps
 static gboolean
 check_zero (const PsSchedule *schedule, const PsCosts *costs, GError **error)
 {
-  return costs->zero < 2 || !schedule->asynchronous
-         || ps_refuse (error, PS_ERROR_USAGE,
-                       "%s: never drains, so that gathers and scatters of --zero %u have no place in it",
-                       schedule->name, costs->zero);
+  return costs->zero < 3 || !schedule->asynchronous
+         || ps_refuse (error, PS_ERROR_USAGE, "%s: never drains, so that the gathers of --zero 3 have no place in it",
+                       schedule->name);
 }
 
 /* Simulates the program of the prediction, and works out its figures. */
@@ -290,10 +291,12 @@ run (PsPredictor *predictor, PsSharedProgram *shared, PsPrediction *prediction, 
   const PsSetting *setting = predictor->setting;
   const PsSchedule *schedule = prediction->program->schedule;
   g_autofree gint64 *limit = NULL;
+  gint64 reserve = 0;
   g_autoptr (PsCosts) fastest = NULL;
   const PsProgram *repeated;
 
-  if (!take_costs (predictor, prediction, &fastest, &limit, error) || !check_zero (schedule, prediction->costs, error))
+  if (!take_costs (predictor, prediction, &fastest, &limit, &reserve, error)
+      || !check_zero (schedule, prediction->costs, error))
     return FALSE;
   prediction->simulation = take_simulation (predictor, shared, prediction->program);
   if (!ps_comm_simulate (setting, limit, shared, prediction, error))
@@ -306,22 +309,60 @@ run (PsPredictor *predictor, PsSharedProgram *shared, PsPrediction *prediction, 
   ps_metrics_set_iteration (&prediction->metrics, prediction->iteration.period_ns);
   prediction->lower_bound_ns = ps_schedule_bound (schedule, fastest != NULL ? fastest : prediction->costs,
                                                   schedule->asynchronous || setting->sync == PS_SYNC_BYPASS);
-  prediction->feasible = fits (limit, &prediction->metrics);
+  set_fits (prediction, limit, reserve);
   return TRUE;
+}
+
+/* Whether b is at least as good as a: one that fits the memory limit, then the faster one. */
+static gboolean
+is_as_good (const PsPrediction *b, const PsPrediction *a)
+{
+  return a->feasible != b->feasible ? b->feasible : b->metrics.iteration_ns <= a->metrics.iteration_ns;
+}
+
+/* Predicts the schedule; NULL: that of the name. The best order of microbatches is the best of four: the one that is
+ * best by the relaxation engine, and the three others. All are priced as the setting asks; some may deadlock. */
+static PsPrediction *
+predict_order (PsPredictor *predictor, const char *name_or_file, const PsSchedule *schedule, GError **error)
+{
+  const PsSetting *setting = predictor->setting;
+  gboolean any = setting->lengths != NULL && setting->microbatch_order == PS_ORDER_BEST;
+  g_autoptr (GError) reason = NULL;
+  PsPrediction *best = NULL;
+
+  for (PsMicrobatchOrder order = any ? PS_ORDER_GIVEN : setting->microbatch_order; order <= setting->microbatch_order;
+       order++)
+    {
+      g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
+      PsSharedProgram *shared = NULL;
+
+      predictor->order = order;
+      if (schedule != NULL)
+        prediction->program = lower (predictor, ps_schedule_copy (schedule), name_or_file, &reason);
+      else
+        shared = take_program (predictor, name_or_file, prediction, &reason);
+      if (prediction->program == NULL || !run (predictor, shared, prediction, &reason))
+        g_clear_error (order < setting->microbatch_order ? &reason : NULL);
+      else if (best == NULL || is_as_good (prediction, best))
+        {
+          ps_prediction_free (best);
+          best = g_steal_pointer (&prediction);
+        }
+    }
+  if (best == NULL)
+    g_propagate_error (error, g_steal_pointer (&reason));
+  return best;
 }
 
 static PsPrediction *
 predict_layout (PsPredictor *predictor, const char *name_or_file, gboolean even, GError **error)
 {
-  g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
-  PsSharedProgram *shared;
-  gboolean done;
+  PsPrediction *prediction;
 
   predictor->even = even;
-  shared = take_program (predictor, name_or_file, prediction, error);
-  done = prediction->program != NULL && run (predictor, shared, prediction, error);
+  prediction = predict_order (predictor, name_or_file, NULL, error);
   predictor->even = FALSE;
-  return done ? g_steal_pointer (&prediction) : NULL;
+  return prediction;
 }
 
 static gboolean
@@ -350,7 +391,7 @@ choose_layout (PsPrediction *best, PsPrediction *even)
 
   if (b == NULL)
     return g_steal_pointer (&a);
-  if (a->feasible != b->feasible ? b->feasible : b->metrics.iteration_ns <= a->metrics.iteration_ns)
+  if (is_as_good (b, a))
     return g_steal_pointer (&b);
   a->even_ns = b->metrics.iteration_ns;
   return g_steal_pointer (&a);
@@ -361,15 +402,16 @@ static gboolean
 add_memory (const PsPredictor *predictor, PsPrediction *prediction, GError **error)
 {
   g_autofree gint64 *limit = NULL;
+  gint64 reserve;
 
-  if (!ps_setting_memory_limit (predictor->setting, prediction->metrics.n_devices, &limit, error))
+  if (!ps_setting_memory_limit (predictor->setting, prediction->metrics.n_devices, &limit, &reserve, error))
     return FALSE;
   prediction->simulation->times_only = FALSE;
   ps_simulation_count_buffers (prediction->program, prediction->costs, prediction->simulation);
   for (guint d = 0; d < prediction->metrics.n_devices; d++)
     prediction->metrics.device[d].peak_memory_bytes = prediction->simulation->device[d].peak_bytes;
   ps_metrics_set_iteration (&prediction->metrics, prediction->metrics.iteration_ns);
-  prediction->feasible = fits (limit, &prediction->metrics);
+  set_fits (prediction, limit, reserve);
   return TRUE;
 }
 
@@ -407,11 +449,10 @@ ps_predictor_predict (PsPredictor *predictor, const char *name_or_file, GError *
 PsPrediction *
 ps_predictor_predict_schedule (PsPredictor *predictor, PsSchedule *schedule, GError **error)
 {
-  g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
-  g_autofree char *where = g_strdup (schedule->name);
+  PsPrediction *prediction = predict_order (predictor, schedule->name, schedule, error);
 
-  prediction->program = lower (predictor, schedule, where, error);
-  return prediction->program != NULL && run (predictor, NULL, prediction, error) ? g_steal_pointer (&prediction) : NULL;
+  ps_schedule_free (schedule);
+  return prediction;
 }
 
 /* Intervals */
@@ -426,7 +467,7 @@ ps_predictor_add_interval (PsPredictor *predictor, PsPrediction *prediction, gui
       = { .events = ps_prediction_events (prediction), .sync = setting->sync, .reduce = setting->reduce };
   const PsCostSpread *spread;
 
-  if (source == NULL || source->spread == NULL || prediction->costs->zero >= 2)
+  if (source == NULL || source->spread == NULL || prediction->costs->zero == 3)
     return TRUE;
   spread = ps_predictor_spread (predictor, prediction, error);
   return spread != NULL

@@ -89,22 +89,55 @@ ps_setting_speeds (const PsSetting *setting, guint n_devices, double **speeds, G
   return TRUE;
 }
 
+gint64
+ps_memory_reserve (gint64 memory_bytes, PsFramework framework)
+{
+  gint64 part = memory_bytes / 16, context = ps_framework_context_bytes (PS_FRAMEWORK_MEGATRON);
+
+  return part + (framework == PS_FRAMEWORK_NONE ? MIN (part, context) : 0);
+}
+
+const char *
+ps_fits (gint64 excess_bytes, gint64 reserve)
+{
+  return excess_bytes <= 0 ? "yes" : excess_bytes <= reserve ? "tight" : "no";
+}
+
+/* The cluster's memory less its reserve. */
+static gboolean
+cluster_memory (const PsSetting *setting, gint64 *memory, gint64 *reserve, GError **error)
+{
+  g_autoptr (PsCluster) cluster = ps_setting_cluster (setting, error);
+  g_autoptr (PsModel) model = NULL;
+  PsFramework framework = setting->framework;
+
+  if (cluster == NULL)
+    return FALSE;
+  if (framework == PS_FRAMEWORK_NONE && setting->known_model != NULL)
+    framework = setting->known_model->framework;
+  else if (framework == PS_FRAMEWORK_NONE && setting->model != NULL)
+    {
+      model = ps_model_load (setting->model, error);
+      if (model == NULL)
+        return FALSE;
+      framework = model->framework;
+    }
+  *reserve = ps_memory_reserve (cluster->memory_bytes, framework);
+  *memory = cluster->memory_bytes - *reserve;
+  return TRUE;
+}
+
 gboolean
-ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gint64 **limit, GError **error)
+ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gint64 **limit, gint64 *reserve, GError **error)
 {
   guint n_given = setting->n_memory_limits;
-  g_autoptr (PsCluster) cluster = NULL;
-  gint64 memory = 0;
+  gint64 memory = 0, free_bytes = 0;
 
-  if (!check_count ("--memory-limit", "size", n_given, n_devices, "devices", error))
+  if (!check_count ("--memory-limit", "size", n_given, n_devices, "devices", error)
+      || (n_given == 0 && setting->cluster != NULL && !cluster_memory (setting, &memory, &free_bytes, error)))
     return FALSE;
-  if (n_given == 0 && setting->cluster != NULL)
-    {
-      cluster = ps_setting_cluster (setting, error);
-      if (cluster == NULL)
-        return FALSE;
-      memory = cluster->memory_bytes;
-    }
+  if (reserve != NULL)
+    *reserve = free_bytes;
   *limit = n_given > 0 || memory > 0 ? g_new (gint64, n_devices) : NULL;
   for (guint d = 0; *limit != NULL && d < n_devices; d++)
     (*limit)[d] = n_given == 0 ? memory : setting->memory_limit[n_given == 1 ? 0 : d];

@@ -144,7 +144,13 @@ share_layers (const PsModel *model, const Even *even, guint n_devices, guint n_c
         next = 0;
 
   g_assert (n_devices > 0);
-  if (fixed > places || n_fixed > n_devices || (n_middle == 0 ? fixed != places : (places - fixed) % n_middle != 0))
+  if (n_fixed > n_devices)
+    return ps_refuse (error, PS_ERROR_USAGE, WHERE ": even: first and last are one device with -p %u", n_devices);
+  if (n_middle == 0 && fixed != places)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      WHERE ": even: with -p %u first and last hold all %u layers of the model, not %u", n_devices,
+                      model->layers, fixed);
+  if (fixed > places || (n_middle > 0 && (places - fixed) % n_middle != 0))
     return ps_refuse (error, PS_ERROR_USAGE, WHERE ": even: %u layers do not divide evenly over %u devices",
                       fixed > places ? model->layers : places - fixed, n_middle);
   usual = n_middle > 0 ? (places - fixed) / n_middle : 0;
@@ -160,6 +166,7 @@ share_layers (const PsModel *model, const Even *even, guint n_devices, guint n_c
       shapes[s].n_layers
           = n / n_chunks - (s == 0 ? even->embedding : 0) - (s + 1 == n_devices * n_chunks ? even->loss : 0);
       shapes[s].first_layer = next;
+      shapes[s].n_mtp = s + 1 == n_devices * n_chunks ? model->mtp : 0;
       next += shapes[s].n_layers;
     }
   return TRUE;

@@ -83,7 +83,7 @@ load_own (const PsSetting *setting, const PsLengths *lengths, const PsCosts *who
   return *own != NULL;
 }
 
-/* The costs of a slice: of any, or of each where they were measured and there is room for them. */
+/* The costs of a slice: of any, or of each where they are known and there is room for them. */
 static GPtrArray *
 slices_of (const PsCosts *whole, guint n_lengths, guint n_slices)
 {
@@ -325,7 +325,7 @@ sort (const PsLengths *lengths, PsMicrobatchOrder by, const PsCosts *costs, guin
   for (guint k = 0; k < lengths->n_lengths; k++)
     work[k] = work_ns (costs, k * (costs->n_lengths / lengths->n_lengths));
   if (by == PS_ORDER_ASCENDING || by == PS_ORDER_DESCENDING)
-    g_qsort_with_data (order, (gint)lengths->n, sizeof *order, compare_work, &sorting);
+    qsort_r (order, lengths->n, sizeof *order, compare_work, &sorting);
 }
 
 static void

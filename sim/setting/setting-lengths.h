@@ -21,21 +21,24 @@ PsLengths *ps_lengths_find (const PsSetting *setting, guint n_microbatches, guin
 PsCosts *ps_lengths_costs (const PsSetting *setting, const PsLengths *lengths, const PsCosts *whole, guint n_devices,
                            guint n_slices, GError **error);
 
-/* The costs of n_slices slices of microbatches that are alike, without host times. Where the slices were measured each
- * is a length of its own. */
+/* The costs of n_slices slices of microbatches that are alike, without host times. Slices that are known
+ * (PsCosts.slice_parts) are each a length of its own. */
 PsCosts *ps_slices_costs (const PsCosts *whole, guint n_slices);
 
 /* Gives the slices of the program's microbatches the lengths that ps_slices_costs made. If the schedule has an R, the
- * costs are those of ps_slices_costs and of ps_setting_recomputed, which each have one length. */
+ * costs are those of the average slice and of ps_setting_recomputed, which each have one length. */
 void ps_program_set_slices (PsProgram *program, const PsCosts *costs);
 
 /* Gives the program's microbatches their lengths in the order asked for. Returns which microbatch of the file each of
  * them is; free with g_free.
  *
- * The best order is that of the least makespan by the relaxation engine, among orders that keep every device within
- * memory_limit (NULL: none) if there are any. It is exact where the lengths have at most PS_MAX_ORDERS different
+ * The best order here is that of the least makespan by the relaxation engine, among orders that keep every device
+ * within memory_limit (NULL: none) if there are any. It is exact where the lengths have at most PS_MAX_ORDERS different
  * orders. Otherwise the best of the other three orders is improved by swaps of two microbatches, until none helps or
- * PS_MAX_SWAP_STEPS ops have been simulated. */
+ * PS_MAX_SWAP_STEPS ops have been simulated.
+ *
+ * A predictor prices this order and the three others as the setting asks, with channels, speeds and all-reduces, and
+ * takes the fastest of the four for --microbatch-order best. */
 guint *ps_lengths_arrange (const PsLengths *lengths, PsMicrobatchOrder order, const PsCosts *costs,
                            const gint64 *memory_limit, PsProgram *program);
 

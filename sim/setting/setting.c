@@ -48,23 +48,21 @@ check_together (const PsSetting *setting, GError **error)
   return message == NULL;
 }
 
-/* Gathers and scatters are parts of a schedule that begins and ends with a step. */
+/* Gathers are parts of a schedule that begins and ends with a step. */
 static gboolean
 check_zero (const PsSetting *setting, GError **error)
 {
   guint zero = ps_setting_zero (setting);
-  const char *other = NULL;
 
   if (zero > 0 && setting->n_replicas == 1 && setting->n_context == 1)
     return ps_refuse (error, PS_ERROR_USAGE, "--zero %u: needs --replicas D of 2 or more to spread %s over", zero,
                       zero == 3 ? "weights and optimizer state" : "the optimizer state");
-  if (zero >= 2 && setting->sync == PS_SYNC_BYPASS)
-    other = "--sync bypass";
-  else if (zero == 2 && setting->reduce == PS_REDUCE_EXPOSED)
-    other = "--reduce exposed";
-  else if (zero == 3 && ps_setting_needs_events (setting))
-    other = "channels, links or speeds (--comm, --blocking, --share-links, --speed, --overlap-slowdown, --ready-order)";
-  return other == NULL || ps_refuse (error, PS_ERROR_USAGE, "--zero %u: not with %s", zero, other);
+  if (zero == 3 && setting->sync == PS_SYNC_BYPASS)
+    return ps_refuse (error, PS_ERROR_USAGE, "--zero 3: not with --sync bypass");
+  return zero < 3 || !ps_setting_needs_events (setting)
+         || ps_refuse (error, PS_ERROR_USAGE,
+                       "--zero 3: not with channels, links or speeds (--comm, --blocking, --share-links, --speed, "
+                       "--overlap-slowdown, --ready-order)");
 }
 
 static gboolean

@@ -3,6 +3,18 @@
 
 #include <string.h>
 
+/* Says which GPUs of a pipeline and its replicas the cluster does not have. */
+static void
+name_missing_gpus (PsCosts *costs, const PsSetting *setting, const PsCluster *cluster, guint n_devices)
+{
+  guint64 n = (guint64)n_devices * setting->n_tensor * setting->n_context * setting->n_replicas;
+  g_autofree char *lacks = ps_cluster_lacks (cluster->n_gpus, n);
+  g_autofree char *source = costs->source;
+
+  costs->source = *lacks ? g_strdup_printf ("%s: %" G_GUINT64_FORMAT " GPUs of '%s'%s", source, n, cluster->name, lacks)
+                         : g_steal_pointer (&source);
+}
+
 static PsCosts *
 load (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
 {
@@ -11,7 +23,10 @@ load (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_c
   if (cluster == NULL || !ps_tensor_check_spread (model, cluster->tensor, setting->n_replicas, error)
       || !ps_cluster_check_size (cluster, (guint64)n_devices * setting->n_replicas, error))
     return NULL;
-  return ps_costs_model_stages (model, cluster, setting->known_shapes, n_devices, n_chunks, error);
+  PsCosts *costs = ps_costs_model_stages (model, cluster, setting->known_shapes, n_devices, n_chunks, error);
+  if (costs != NULL)
+    name_missing_gpus (costs, setting, cluster, n_devices);
+  return costs;
 }
 
 /* Clusters that ship with pipesim change with its version only. */

@@ -309,7 +309,11 @@ replicate (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, g
   if (cluster != NULL)
     ps_costs_set_reduce (costs, cluster, n_devices, setting->n_replicas);
   if (setting->n_replicas == 1 && setting->n_context == 1)
-    return TRUE;
+    {
+      for (guint stage = 0; stage < costs->n_stages; stage++)
+        costs->stage[stage].reduce_ns = 0;
+      return TRUE;
+    }
   if (setting->n_replicas == 1 || ps_costs_have_reduce (costs, 1))
     return zero == 0 || ps_costs_zero (costs, setting->n_replicas, zero, error);
   return ps_refuse (
@@ -361,12 +365,65 @@ ps_setting_adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GEr
   return !has_cluster || add_context (setting, costs, n_devices, error);
 }
 
+/* The setting's model, cut to the nth of its slices. */
+static PsModel *
+slice_model (const PsSetting *setting, guint n_slices, guint slice, GError **error)
+{
+  g_autoptr (PsModel) model = ps_setting_model (setting, error);
+
+  return model != NULL && ps_model_slice (model, n_slices, slice, setting->n_tensor * setting->n_context, error)
+             ? g_steal_pointer (&model)
+             : NULL;
+}
+
+/* Duration over that of the whole; equal parts of nothing. */
+static double
+part_of (gint64 slice_ns, gint64 whole_ns, guint n_slices)
+{
+  return whole_ns > 0 ? (double)slice_ns / (double)whole_ns : 1.0 / n_slices;
+}
+
+gboolean
+ps_setting_add_slices (const PsSetting *setting, PsCosts *costs, guint n_devices, guint n_slices, GError **error)
+{
+  const PsCostSource *source = ps_setting_source (setting);
+  guint n_stages = costs->n_stages;
+  PsSetting said = *setting;
+
+  if (n_slices <= 1 || source == NULL || !source->has_cluster || ps_costs_has_slices (costs, n_slices))
+    return TRUE;
+  g_autoptr (PsSliceParts) parts = ps_slice_parts_new (n_slices, n_stages);
+  said.n_slices = 0;
+  for (guint k = 0; k < n_slices; k++)
+    {
+      g_autoptr (PsModel) model = slice_model (setting, n_slices, k, error);
+      g_autoptr (PsCosts) slice = NULL;
+
+      said.known_model = model;
+      said.sequence = 0;
+      slice = model != NULL ? ps_setting_costs_alike (&said, costs, n_devices, error) : NULL;
+      if (slice == NULL)
+        return FALSE;
+      for (guint i = 0; i < PS_OP_O * n_stages; i++)
+        parts->part[(i / n_stages * n_slices + k) * n_stages + i % n_stages]
+            = part_of (slice->op[i].duration_ns, costs->op[i].duration_ns, n_slices);
+      for (guint i = 0; k == 0 && i < 2 * n_stages; i++)
+        if (costs->transfer_ns[i + 1] > 0)
+          parts->transfer[i] = (double)slice->transfer_ns[i + 1] / (double)costs->transfer_ns[i + 1];
+    }
+  ps_costs_add_slices (costs, g_steal_pointer (&parts));
+  return TRUE;
+}
+
 PsCosts *
 ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
   g_autoptr (PsCosts) costs = ps_setting_load (setting, n_devices, n_chunks, error);
 
-  return costs != NULL && ps_setting_adapt (setting, costs, n_devices, error) ? g_steal_pointer (&costs) : NULL;
+  return costs != NULL && ps_setting_adapt (setting, costs, n_devices, error)
+                 && ps_setting_add_slices (setting, costs, n_devices, setting->n_slices, error)
+             ? g_steal_pointer (&costs)
+             : NULL;
 }
 
 PsCosts *

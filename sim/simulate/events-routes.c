@@ -49,9 +49,10 @@ find_route (const PsEvents *events, PsRoutes *routes, guint32 *of_class, const P
 static int
 compare_ends (gconstpointer a, gconstpointer b, gpointer data)
 {
-  const PsRoute *routes = data, *one = &routes[*(const guint32 *)a], *other = &routes[*(const guint32 *)b];
+  const PsRoute *routes = data;
+  guint32 i = *(const guint32 *)a, k = *(const guint32 *)b, x = routes[i].end, y = routes[k].end;
 
-  return (one->end > other->end) - (one->end < other->end);
+  return x != y ? (x > y) - (x < y) : (i > k) - (i < k);
 }
 
 PsRoutes *
@@ -69,8 +70,7 @@ ps_routes_new (const PsEvents *events)
   routes->by_end = g_new (guint32, routes->routes->len + 1);
   for (guint i = 0; i < routes->routes->len; i++)
     routes->by_end[i] = i;
-  g_qsort_with_data (routes->by_end, (gint)routes->routes->len, sizeof *routes->by_end, compare_ends,
-                     routes->routes->data);
+  qsort_r (routes->by_end, routes->routes->len, sizeof *routes->by_end, compare_ends, routes->routes->data);
   return routes;
 }
 

@@ -1,4 +1,4 @@
-/* gathers.c - when weights are gathered and gradients scattered. */
+/* gathers.c - when weights are gathered. */
 #include "gathers.h"
 #include "program/weight-window.h"
 
@@ -161,27 +161,4 @@ ps_gathers_follow (PsGathers *gathers, const PsProgram *program, const PsCosts *
           before_ns = simulation->end_ns[program->step_of[place + n - 1] + 1];
         }
     }
-}
-
-gint64
-ps_scatters_visit (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint device,
-                   PsScatterVisit visit, gpointer data)
-{
-  const PsSchedule *schedule = program->schedule;
-  gint64 free_ns = 0;
-
-  for (guint place = schedule->first[device], n; place < schedule->first[device + 1]; place += n)
-    {
-      n = cell_size (schedule, place);
-      guint step = program->step_of[place + n - 1];
-      for (guint i = place; i < place + n; i++)
-        if (schedule->ops[i].kind == PS_OP_W || schedule->ops[i].kind == PS_OP_BW)
-          {
-            free_ns = MAX (free_ns, simulation->end_ns[step + 1])
-                      + ps_costs_reduce_ns (costs, schedule->ops[i].stage, schedule->placement->n_copies);
-            if (visit != NULL)
-              visit (data, schedule->ops[i].stage, ps_simulation_start (program, costs, simulation, step), free_ns);
-          }
-    }
-  return free_ns;
 }

@@ -1,12 +1,16 @@
-/* gathers.h - gathers of weights and scatters of gradients that ZeRO's stages 3 and 2 put into a schedule (costs.h).
- * Private to libpipesim.
+/* gathers.h - the gathers of weights that ZeRO's stage 3 puts into a schedule (costs.h). Private to libpipesim.
  *
- * Gathers. Each device has a channel for them, which carries one at a time in the order of the windows of
+ * Each device has a channel for them, which carries one at a time in the order of the windows of
  * weight-window.h. A device comes to a gather when the op before it has ended; the gather starts then, or when the one
  * before it on the channel has ended. An op waits for the gather of its stage. Weights that leave the window are
  * dropped, and gathered again before they are next used.
  *
- * Scatters. Each device has a channel for them too. A W or BW that ends hands its stage's gradients to it.
+ * Gradients have no part in this: in a pipeline one whole gradient of each stage is all that waits for its scatter, at
+ * stage 3 and at stage 2. PyTorch's pipelining turns the synchronisation of FSDP's gradients off for each backward and
+ * scatters what they added up to after the last one (backward_maybe_with_nosync of
+ * torch/distributed/pipelining/stage.py: "we need to accumulate gradients on previous steps and reduce them on the last
+ * step"). DeepSpeed's pipelines refuse stages that scatter after each backward (deepspeed/runtime/pipe/engine.py:
+ * "ZeRO-2 and ZeRO-3 are incompatible with pipeline parallelism").
  */
 #pragma once
 
@@ -43,10 +47,3 @@ gint64 ps_gathers_wait (PsGathers *gathers, const PsProgram *program, const PsCo
 /* Runs all gathers again beside a finished simulation. */
 void ps_gathers_follow (PsGathers *gathers, const PsProgram *program, const PsCosts *costs,
                         const PsSimulation *simulation);
-
-/* Gradients of a stage exist from the start of its W or BW until they are scattered. */
-typedef void (*PsScatterVisit) (gpointer data, guint stage, gint64 from_ns, gint64 until_ns);
-
-/* Visits all scatters of a device; returns when the last one ends, 0 where it has none. */
-gint64 ps_scatters_visit (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint device,
-                          PsScatterVisit visit, gpointer data);

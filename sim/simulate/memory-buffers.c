@@ -48,33 +48,9 @@ add_message (const Messages *messages, const PsMessage *message)
   *(message->op.kind == PS_OP_F ? &messages->steps[last].at_start : &messages->steps[last].at_end) -= bytes;
 }
 
-/* Weights or gradients of a stage: in no order yet. */
+/* Weights are dropped when the op before has ended. Each device's list is then put in order. */
 static void
-hold (const Messages *messages, guint device, PsMemoryPart part, guint stage, gint64 from_ns, gint64 until_ns)
-{
-  gint64 bytes = messages->costs->stage[stage].whole_bytes;
-
-  *messages->next[device]++ = (PsBufferChange){ 2 * from_ns + 1, bytes, part };
-  *messages->next[device]++ = (PsBufferChange){ 2 * until_ns, -bytes, part };
-}
-
-typedef struct
-{
-  const Messages *messages;
-  guint device;
-} Holder;
-
-static void
-hold_gradients (gpointer data, guint stage, gint64 from_ns, gint64 until_ns)
-{
-  const Holder *holder = data;
-
-  hold (holder->messages, holder->device, PS_MEMORY_GRADIENTS, stage, from_ns, until_ns);
-}
-
-/* Weights are dropped when the op before has ended. */
-static void
-hold_weights (const Messages *messages)
+hold_weights (const Messages *messages, const PsMemoryBuffers *buffers)
 {
   const PsProgram *program = messages->program;
   g_auto (PsGathers) gathers = { 0 };
@@ -82,33 +58,24 @@ hold_weights (const Messages *messages)
   ps_gathers_init (&gathers, program);
   ps_gathers_follow (&gathers, program, messages->costs, messages->simulation);
   for (guint d = 0; d < gathers.n_devices; d++)
-    for (guint i = gathers.first[d]; i < gathers.first[d + 1]; i++)
-      {
-        const PsGather *gather = &g_array_index (gathers.gather, PsGather, i);
-
-        hold (messages, d, PS_MEMORY_WEIGHTS, gather->stage, gather->start_ns,
-              messages->simulation->end_ns[program->step_of[gather->until - 1] + 1]);
-      }
-}
-
-static void
-add_spread_state (const Messages *messages, const PsMemoryBuffers *buffers)
-{
-  for (guint d = 0; messages->costs->zero == 2 && d < messages->simulation->n_devices; d++)
-    ps_scatters_visit (messages->program, messages->costs, messages->simulation, d, hold_gradients,
-                       &(Holder){ messages, d });
-  if (messages->costs->zero == 3)
-    hold_weights (messages);
-  for (guint d = 0; d < messages->simulation->n_devices; d++)
     {
-      PsBufferChange *changes = &buffers->changes[ps_memory_buffers_first (messages->program, d)];
+      PsBufferChange *changes = &buffers->changes[ps_memory_buffers_first (program, d)];
 
+      for (guint i = gathers.first[d]; i < gathers.first[d + 1]; i++)
+        {
+          const PsGather *gather = &g_array_index (gathers.gather, PsGather, i);
+          gint64 bytes = messages->costs->stage[gather->stage].whole_bytes;
+          gint64 until_ns = messages->simulation->end_ns[program->step_of[gather->until - 1] + 1];
+
+          *messages->next[d]++ = (PsBufferChange){ 2 * gather->start_ns + 1, bytes, PS_MEMORY_WEIGHTS };
+          *messages->next[d]++ = (PsBufferChange){ 2 * until_ns, -bytes, PS_MEMORY_WEIGHTS };
+        }
       qsort (changes, (gsize)(messages->next[d] - changes), sizeof *changes, ps_compare_int64); /* their first member */
     }
 }
 
-/* A device has at most one change in its list for each of its sends and receives, and two for each op, whose gradients
- * or weights come and go; a step has at most four instructions together with its message. */
+/* A device has at most one change in its list for each of its sends and receives, and two for each op, whose
+ * weights come and go; a step has at most four instructions together with its message. */
 void
 ps_memory_buffers_init (PsMemoryBuffers *buffers, const PsProgram *program, const PsCosts *costs,
                         const PsSimulation *simulation)
@@ -129,8 +96,8 @@ ps_memory_buffers_init (PsMemoryBuffers *buffers, const PsProgram *program, cons
   const Messages messages = { program, costs, simulation, buffers->steps, next };
   for (guint i = 0; i < program->n_messages; i++)
     add_message (&messages, &program->messages[i]);
-  if (costs->zero >= 2)
-    add_spread_state (&messages, buffers);
+  if (costs->zero == 3)
+    hold_weights (&messages, buffers);
   for (guint device = 0; device < n_devices; device++)
     next[device]->moment = G_MAXINT64;
 }

@@ -1,5 +1,5 @@
-/* memory-buffers.h - when messages occupy memory at their two ends, and when gathered weights and gradients on their
- * way do (gathers.h). Private to libpipesim. */
+/* memory-buffers.h - when messages occupy memory at their two ends, and when gathered weights do (gathers.h). Private
+ * to libpipesim. */
 #pragma once
 
 #include <pipesim/memory.h>
@@ -8,7 +8,7 @@ typedef struct
 {
   gint64 moment;                   /* twice the time, and 1 more for a take: at one instant gives come first */
   __extension__ gint64 bytes : 60; /* more from then on, or less */
-  __extension__ guint64 part : 4;  /* PsMemoryPart: buffers, weights or gradients */
+  __extension__ guint64 part : 4;  /* PsMemoryPart: buffers or weights */
 } PsBufferChange;
 
 /* Bytes that messages take (or give back: negative) where a step starts or ends. Of a pair its second step counts. */

@@ -45,7 +45,7 @@ ps_simulation_count_buffers (const PsProgram *program, const PsCosts *costs, PsS
 {
   PsMemoryBuffers buffers = { .steps = simulation->buffers };
 
-  if (simulation->times_only || (!knows_sizes (costs) && costs->zero < 2))
+  if (simulation->times_only || (!knows_sizes (costs) && costs->zero < 3))
     return;
   ps_memory_buffers_init (&buffers, program, costs, simulation);
   simulation->buffers = buffers.steps;

@@ -192,3 +192,22 @@ ps_results_best (PsResults *results, const PsQuestion *question, GError **error)
   answer->about = g_steal_pointer (&scope->about);
   return g_steal_pointer (&answer);
 }
+
+gboolean
+ps_question_refuse_none (PsResults *results, const PsQuestion *question, const char *path, GError **error)
+{
+  guint64 predicted, skipped, missing;
+
+  if (!ps_results_count (results, &predicted, &skipped, &missing, error))
+    return FALSE;
+  if (predicted > 0)
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no setting that fits its memory limit%s", path,
+                      question->where != NULL || question->n_limits > 0 ? " and what else is asked for" : "");
+  if (skipped + missing == 0)
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no sweep yet", path);
+  return ps_refuse (error, PS_ERROR_INPUT,
+                    missing > 0 ? "%s: holds no prediction; pipesim sweep SPEC.ini --db %s --resume makes them"
+                                : "%s: holds no prediction: no setting is possible; SELECT * FROM skipped_reason in it "
+                                  "says why",
+                    path, path);
+}

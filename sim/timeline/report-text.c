@@ -426,27 +426,26 @@ ps_table_to_markdown (const PsTable *table)
 
 /* Printing */
 
-gboolean
-ps_print (const char *text, GError **error)
+static gboolean
+print_page (const char *text, gboolean coloured, GError **error)
 {
-  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
+  g_autofree char *page = ps_format_page (text, coloured);
 
-  for (guint i = 0; lines[i] != NULL; i++)
-    {
-      g_autofree char *line = lines[i];
-
-      lines[i] = ps_format_line (line);
-    }
-  g_autofree char *safe = g_strjoinv ("\n", lines);
-  return ps_print_raw (safe, error);
-}
-
-gboolean
-ps_print_raw (const char *text, GError **error)
-{
-  if (fputs (text, stdout) != EOF && fflush (stdout) == 0)
+  if (fputs (page, stdout) != EOF && fflush (stdout) == 0)
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_IO, "standard output: %s", g_strerror (errno));
   clearerr (stdout);
   return FALSE;
+}
+
+gboolean
+ps_print (const char *text, GError **error)
+{
+  return print_page (text, FALSE, error);
+}
+
+gboolean
+ps_print_coloured (const char *text, GError **error)
+{
+  return print_page (text, TRUE, error);
 }

@@ -147,6 +147,7 @@ typedef struct
 {
   guint column;
   gboolean ratio;
+  gboolean text;
   gboolean descending;
 } SortKey;
 
@@ -159,7 +160,9 @@ compare_rows (gconstpointer a, gconstpointer b, gpointer data)
 
   if (!x->set || !y->set)
     return y->set - x->set;
-  if (key->ratio)
+  if (key->text)
+    order = strcmp (x->text, y->text);
+  else if (key->ratio)
     order = (x->ratio > y->ratio) - (x->ratio < y->ratio);
   else
     order = (x->integer > y->integer) - (x->integer < y->integer);
@@ -171,9 +174,9 @@ ps_table_sort (PsTable *table, const char *key, gboolean descending)
 {
   guint c = find_column (table, key);
   PsColumnType type = table->columns[c].type;
-  SortKey sort = { c, (PS_COLUMN_BIT (type) & PS_COLUMNS_OF_REALS) != 0, descending };
+  SortKey sort = { c, (PS_COLUMN_BIT (type) & PS_COLUMNS_OF_REALS) != 0, type == PS_COLUMN_TEXT, descending };
 
-  g_assert (sort.ratio || type == PS_COLUMN_INTEGER || type == PS_COLUMN_TIME || type == PS_COLUMN_SIZE
+  g_assert (sort.ratio || sort.text || type == PS_COLUMN_INTEGER || type == PS_COLUMN_TIME || type == PS_COLUMN_SIZE
             || type == PS_COLUMN_BOOLEAN);
   g_ptr_array_sort_with_data (table->rows, compare_rows, &sort);
 }

@@ -181,23 +181,42 @@ print_left_out (const GPtrArray *rows, const DataSet *set)
              (const char *)l->data);
 }
 
+/* Whether the fullest GPU of a row keeps to the memory of its cluster, by the rule of setting.h. */
+static const char *
+row_fits (const Row *row, GHashTable *clusters)
+{
+  gint64 memory = find_cluster (clusters, row_cluster_name (row))->memory_bytes, peak = (gint64)row->predicted_bytes;
+  gint64 reserve = ps_memory_reserve (memory, row->model->framework);
+
+  if (row->counts_tensors)
+    peak += ps_framework_context_bytes (row->model->framework);
+  return ps_fits (peak - memory + reserve, reserve);
+}
+
 /* Rows that ran out of memory must not fit, and the others must. */
 static void
 print_fits (const GPtrArray *rows, GHashTable *clusters)
 {
-  guint n_out = 0, n_found = 0;
+  guint n_out = 0, n_found = 0, n_ran = 0, n_tight = 0, n_fit = 0;
 
   for (guint i = 0; i < rows->len; i++)
     {
       const Row *row = rows->pdata[i];
 
-      if (!row->out_of_memory || row->reason != NULL)
+      if (row->reason != NULL || (!row->out_of_memory && row->measured_bytes == 0))
         continue;
-      n_out++;
-      n_found += row->predicted_bytes > (double)find_cluster (clusters, row_cluster_name (row))->memory_bytes;
+      const char *fits = row_fits (row, clusters);
+      n_out += row->out_of_memory;
+      n_found += row->out_of_memory && g_str_equal (fits, "no");
+      n_ran += !row->out_of_memory;
+      n_fit += !row->out_of_memory && g_str_equal (fits, "yes");
+      n_tight += !row->out_of_memory && g_str_equal (fits, "tight");
     }
   if (n_out > 0)
     g_print ("- %u runs ran out of memory; %u of them are predicted not to fit.\n", n_out, n_found);
+  if (n_ran > 0)
+    g_print ("- %u runs state their peak memory; %u of them are predicted to fit, %u tightly, %u not to.\n", n_ran,
+             n_fit, n_tight, n_ran - n_fit - n_tight);
 }
 
 /* One picture for each data set: its rows as runs of a cost database, which pipesim plot draws. */

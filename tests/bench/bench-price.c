@@ -155,7 +155,7 @@ bench_row (const Row *row, double search_seconds, double anneal_seconds)
   setting->n_chunks = row->n_chunks;
   g_autoptr (PsCosts) given = ps_setting_costs (setting, setting->n_devices, row->n_chunks, NULL);
   SearchPricing pricing = { .setting = setting, .given = given };
-  g_assert_true (ps_setting_memory_limit (setting, placement->n_devices, &limit, NULL));
+  g_assert_true (ps_setting_memory_limit (setting, placement->n_devices, &limit, NULL, NULL));
   PsSearchSetting search = { .placement = placement,
                              .n_microbatches = setting->n_microbatches,
                              .n_slices = 1,

@@ -216,8 +216,8 @@ test_cut (void)
   const guint shares[] = { 3, 1, 1 };
   g_assert_cmpuint (ps_cut_owner (cut, "layers=1", shares, 3), ==, 0);
   g_assert_cmpuint (ps_cut_owner (cut, "layers=1", shares, 1), ==, 1);
-  refused (ps_cut_new (&calibration, 3, &error), PS_ERROR_USAGE,
-           "model 'tiny-gpt': its 8 layers cannot be cut into 9 stages (devices times chunks)");
+  refused (ps_cut_new (&calibration, 4, &error), PS_ERROR_USAGE,
+           "model 'tiny-gpt': its 8 layers, embedding and loss cannot be cut into 12 stages (devices times chunks)");
 }
 
 static void

@@ -94,13 +94,11 @@ predict 2 "--zero 1: needs --replicas" --schedule 1f1b -p 4 -m 8 --costs $good -
 spread="--costs $good,reduce=1ms,weights=3MiB,grad=1MiB,opt=1MiB --replicas 2"
 predict 2 "--zero: '4'" --schedule 1f1b -p 4 -m 8 $spread --zero 4
 predict 2 "--zero 3: not with channels" --schedule 1f1b -p 4 -m 8 $spread --zero 3 --comm pair
-predict 2 "--zero 2: not with --sync bypass" --schedule 1f1b -p 4 -m 8 $spread --zero 2 --sync bypass
-predict 2 "--zero 2: not with --reduce exposed" --schedule 1f1b -p 4 -m 8 $spread --zero 2 --reduce exposed
-predict 2 "--zero 3: --explain, --samples and --power know no gathers" --schedule 1f1b -p 4 -m 8 $spread --zero 3 --explain
+predict 2 "--zero 3: not with --sync bypass" --schedule 1f1b -p 4 -m 8 $spread --zero 3 --sync bypass
+predict 2 "--zero 3: --explain and --samples know no gathers" --schedule 1f1b -p 4 -m 8 $spread --zero 3 --explain
 predict 2 "pipedream: never drains" --schedule pipedream -p 4 -m 8 $spread --zero 3
-predict 2 "--zero 2: command line does not say how much of stage 0 are gradients" --schedule 1f1b -p 4 -m 8 --costs $good,reduce=1ms,weights=3MiB,opt=1MiB --replicas 2 --zero 2
 predict 2 "--to deepspeed: --zero 3: its pipelines refuse" --schedule 1f1b -p 4 -m 8 --model tiny-gpt --cluster a100-80gb --replicas 2 --zero 3 --to deepspeed
-refuse 2 "--zero 2: a search knows no gathers" pipesim search -p 4 -m 8 $spread --zero 2
+refuse 2 "--zero 3: a search knows no gathers" pipesim search -p 4 -m 8 $spread --zero 3
 refuse 2 "--zero 3: is predicted only" pipesim exec --schedule 1f1b -p 2 -m 2 $spread --zero 3 --device null
 predict 2 "--recompute: 'all' is not one of none, selective, full" --schedule 1f1b -p 4 -m 8 --costs $good --recompute all
 predict 2 "with --recompute full" --schedule 1f1b -p 4 -m 8 --costs $good --recompute selective
@@ -389,6 +387,13 @@ refuse 2 "--memory-limit: '8XB'" pipesim best swept.db --memory-limit 8XB
 refuse 2 "--top: '0'" pipesim best swept.db --top 0
 refuse 2 "--over: 'schedule' is no setting" pipesim sensitivity swept.db --over schedule
 refuse 1 "holds no setting" pipesim best swept.db --where devices=3
+printf '[sweep]\nschedule = dualpipe\np = 3\nm = 4\ncosts = f=1ms,b=1ms,w=1ms\n' >impossible.ini
+pipesim sweep impossible.ini --db impossible.db 2>/dev/null
+for command in best pareto "report -o x.html"; do
+  refuse 1 "impossible.db: holds no prediction: no setting is possible" pipesim $command impossible.db
+done
+mkfifo unread
+refuse 1 "unread: no program reads this pipe" pipesim predict --schedule 1f1b -p 2 -m 2 --costs $good -o unread
 refuse 1 "No space left" sh -c "pipesim best swept.db >/dev/full"
 
 # searching
@@ -453,7 +458,7 @@ refuse 2 "--tensor 4: does not divide heads 6 of model 'tiny-gpt'" pipesim exec 
 refuse 2 "-s/--schedule: '1f1b,zb-h1' are several; this command takes one" pipesim exec -s 1f1b -s zb-h1 -p 2 -m 2 --device null
 refuse 2 "-s/--schedule: '1f1b,zb-h1' are several" pipesim partition -p 2 -m 4 --model tiny-gpt --cluster cpu-cores -s 1f1b,zb-h1
 refuse 2 "--explain: '11'" $plan --global-batch 8 --explain 11
-refuse 2 "--explain: '7' is after the last, 3" $plan --global-batch 1 --gpus 1 --schedule 1f1b,gpipe --every --explain 7
+refuse 2 "--explain: '7' is after the last, 6" $plan --global-batch 1 --gpus 1 --schedule 1f1b,gpipe --every --explain 7
 refuse 2 "--explain: '2' is after the last, 1" $plan --global-batch 1 --gpus 1 --schedule 1f1b,gpipe --explain 2
 refuse 2 "--reserve 5000000000B: leaves nothing" $plan --global-batch 1 --gpus 1 --reserve 5GB
 refuse 2 "--reserve: '5' has no unit; 5GB would be right" $plan --global-batch 1 --gpus 1 --reserve 5

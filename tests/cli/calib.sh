@@ -55,13 +55,13 @@ then result "and no escape"; else result "and no escape" "$(pipesim calib list -
 sed 's/"median_ns": \([0-9]*\), "q1_ns"/"median_ns": 1, "q1_ns"/' text.json >wrong.json
 refuse 1 "wrong.json:" pipesim calib import --db other.db wrong.json
 refuse 1 "text.json: not an SQLite database" pipesim calib show --db text.json --profile here
-refuse 1 "old.db: is neither a JSON object nor an array" pipesim calib import --db other.db old.db
+refuse 1 "old.db: is no timeline: neither pipesim-timeline/1 nor a trace" pipesim calib import --db other.db old.db
 refuse 2 "no path given; a profile, or one or several runs would be right" pipesim calib import --db other.db
 
 # Of a large file only the head is read before it is known to be a trace; the rest stays on disk. `refuse` reads no file
 # outside of this folder.
 truncate -s 300M ../large.json
-refuse 1 "large.json: is neither a JSON object nor an array" pipesim calib import --db other.db --profile x ../large.json
+refuse 1 "large.json: is no timeline: neither pipesim-timeline/1 nor a trace" pipesim calib import --db other.db --profile x ../large.json
 peak=$(python3 -c 'import resource, subprocess, sys
 subprocess.run (sys.argv[1:], stderr=subprocess.DEVNULL)
 print (resource.getrusage (resource.RUSAGE_CHILDREN).ru_maxrss)' pipesim calib import --db other.db --profile x ../large.json)
@@ -168,6 +168,15 @@ run "and plan says so" 'this machine was not quiet: +-50 %; rows closer to each 
   pipesim plan --db weathers.db --cluster cpu-cores --gpus 2 --global-batch 4 --memory-limit 1GiB
 $weathers -s 1f1b,gpipe >weather.txt 2>&1
 run "quiet rows say nothing" 'quiet' sh -c '! grep "not quiet" weather.txt && echo quiet'
+# The two schedules are alike: with one microbatch both run the same ops one after the other.
+run "rows that cannot be told apart" 'these 2 cannot be told apart, for their p10-p90 overlap that of the first: ' \
+  pipesim predict -p 2 -m 1 --db weathers.db -s 1f1b,gpipe
+run "as JSON, too" '"alike": "' pipesim predict -p 2 -m 1 --db weathers.db -s 1f1b,gpipe --json
+if grep -qw avx2 /proc/cpuinfo 2>/dev/null; then
+  run "a library that does not know the processor" \
+    'warning: device cpu: OpenBLAS does not know this processor and uses its slowest kernels, those of Prescott; OPENBLAS_CORETYPE=' \
+    env OPENBLAS_CORETYPE=Prescott pipesim calib run --db slow.db --profile slow --model small.ini -p 1 -v 1 --max-samples 1 --time-limit 1ms
+fi
 # A run reads the sentinel and says how fast the machine is now: here a thousand times as fast as the profile says.
 weathers="pipesim exec -s 1f1b -p 2 -m 4 --device cpu --model small.ini --steps 2 --db weathers.db"
 sqlite3 weathers.db 'UPDATE sentinel SET median_ns = 1000 * median_ns, n = 6'

@@ -82,6 +82,13 @@ step "lint's exit code" [ $? -eq 3 ]
 step "lint speaks on stderr" grep -q 'zb-h1: warning: receives posted before computations that do not need them: [0-9]*, most' lint.txt
 step "lint counts on stdout" grep -q '^zb-h1: 1 finding for' lint.out
 step "nothing found" pipesim schedule lint gpipe -p 1 -m 2
+for order in asap deferred planned; do
+  pipesim schedule lint 1f1b -p 2 -m 4 --comm-order $order 2>lint.txt >lint.out
+  pipesim schedule convert 1f1b -p 2 -m 4 --comm-order $order --to torch-comms -o order.csv 2>convert.txt
+  step "lint of --comm-order $order is that of what convert writes" cmp lint.txt convert.txt
+done
+pipesim schedule lint 1f1b -p 2 -m 4 --comm-order deferred 2>lint.txt >lint.out
+step "deferred messages deadlock" grep -q '^1f1b: 2 findings for' lint.out
 pipesim schedule lint comms.csv 2>lint.txt >lint.out
 step "lint of 2.14's" grep -q "warning: no waits for sends and reductions: PyTorch 2.15 refuses the file" lint.txt
 for action in show validate lint; do
@@ -102,6 +109,31 @@ refuse 1 "junk.csv:2:2: '1B0junk'" pipesim schedule lint junk.csv
 printf 'hello\n' >text.csv
 refuse 1 "text.csv: is no schedule" pipesim schedule validate text.csv
 refuse 1 "folder.d: holds 0 traces" sh -c 'mkdir -p folder.d; pipesim compare predicted.json folder.d'
+
+mkfifo pipe
+cat pipe >read.json &
+pipesim predict -s 1f1b -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms -o pipe >/dev/null
+wait $!
+step "a pipe that is read is written" grep -q pipesim-timeline read.json
+
+# What a file says reaches a terminal without control characters, colours aside.
+pipesim predict -s 1f1b -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms -o plain.json >/dev/null
+pipesim schedule convert 1f1b -p 2 -m 2 --to native -o plain-schedule.json
+for kind in plain plain-schedule; do
+  sed 's/"1f1b"/"\\u001b]0;own\\u0007\\u001b[2J\\u009b31mred"/' $kind.json >$kind-escape.json
+done
+harmless ()
+{
+  "$@" >harmless.out 2>&1
+  step "no control characters: $*" sh -c 'grep -q red harmless.out && ! sed "s/$(printf "\033")\[[0-9;]*m//g" harmless.out | LC_ALL=C grep -q "$(printf "[\001-\010\013-\037\177]\\|\302[\200-\237]")"'
+}
+harmless pipesim compare plain-escape.json plain.json
+harmless pipesim diagnose plain-escape.json --time-limit 10ms
+harmless pipesim plot timeline plain-escape.json --terminal
+harmless env NO_COLOR=1 pipesim plot timeline plain-escape.json --terminal
+harmless pipesim plot memory plain-escape.json --terminal
+harmless pipesim predict -s plain-schedule-escape.json --costs f=1ms,b=1ms,w=1ms
+harmless pipesim schedule show plain-schedule-escape.json
 
 # Every kind of trace is a timeline.
 for trace in fixtures/pytorch-2.15/zb-h1 fixtures/pytorch-2.15/1f1b-named fixtures/otel fuzz/corpus/nsys/megatron.sqlite; do
@@ -125,3 +157,21 @@ refuse 1 "timers.log: is a log of Megatron-LM's timers, which has no timeline; i
 log=$G_TEST_SRCDIR/fuzz/corpus/megatron-log/all.log
 refuse 1 "all.log: is a log of Megatron-LM's timers, which has no timeline" pipesim diagnose "$log"
 finish
+
+# files of other programs, as they look: a trace of PyTorch's profiler (ts since 1970) without pipeline ranges, alone or in a folder,
+# a schedule of PyTorch 2.4, the timers of Megatron-LM in 2021
+mkdir traces.d
+printf '{"schemaVersion": 1, "traceEvents": [\n{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 7, "tid": 7, "ts": 1702000000000000, "dur": 12}]}' >traces.d/r.json
+for file in traces.d traces.d/r.json; do
+  refuse 1 "holds no complete range of an action, such as PP:0F0 (docs/traces.md)" pipesim diagnose $file
+  refuse 1 "holds no complete range of an action, such as PP:0F0 (docs/traces.md)" pipesim predict -s 1f1b -p 2 -m 2 --costs-from $file
+done
+refuse 1 "r.json: is a trace, which has times and no schedule; diagnose" pipesim schedule validate traces.d/r.json
+printf '0F0,0BW0\r\n' >bw.csv
+refuse 1 "bw.csv:1:5: '0BW0' is a whole backward as PyTorch wrote it until 2.5; B would be right" pipesim schedule validate bw.csv
+printf ' iteration 2/ 9 | lm loss: 6.7E+00 |\ntime (ms) | forward-compute: 400.10 | backward-compute: 700.20\n' >old.log
+refuse 1 "old.log: is a log of Megatron-LM before 2023, whose timers ('time (ms) |') are those of one rank" pipesim diagnose old.log
+refuse 1 "--timing-log-option all, would be right" pipesim predict -s 1f1b -p 2 -m 2 --costs-from old.log
+refuse 1 "junk.csv: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents" pipesim compare junk.csv junk.csv
+refuse 2 "--cluster: 'a,b' has one of , ; # or a line end in it; one name without them would be right" \
+  pipesim plan --model llama-3-8b --cluster a,b --global-batch 8

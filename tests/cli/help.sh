@@ -159,6 +159,10 @@ topic units KiB TiB
 topic bounds forwards
 pipesim calib --help >"$work/one"; pipesim help calib >"$work/two"
 if cmp -s "$work/one" "$work/two"; then result "help calib"; else result "help calib" "is not calib --help"; fi
+pipesim predict --help >"$work/one"; pipesim --help predict >"$work/two"
+if cmp -s "$work/one" "$work/two"; then result "--help predict"; else result "--help predict" "is not predict --help"; fi
+pipesim help memory >"$work/one"; pipesim -h memory >"$work/two"
+if cmp -s "$work/one" "$work/two"; then result "-h memory"; else result "-h memory" "is not help memory"; fi
 refuse 2 "'nix' is neither a command nor a topic; topics are: schedules" pipesim help nix
 
 if command -v bash >/dev/null; then

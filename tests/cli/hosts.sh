@@ -36,6 +36,7 @@ printf '#!/bin/sh\nname=$1\nshift\nexec ip netns exec pipesim-%s-$name unshare -
 chmod +x reach.sh
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl=tcp,self OMPI_MCA_plm_rsh_agent=$PWD/reach.sh
+export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none PRTE_MCA_plm_ssh_agent=$PWD/reach.sh
 export ASAN_OPTIONS=detect_leaks=0:abort_on_error=0
 
 model_ini sequence=64 feed_forward=32 >model.ini

@@ -118,6 +118,8 @@ refuse 1 "range.log: its timers have one range for all 2 stages; --timing-log-op
 sed '/^  micro_batch/d' all.log >late.log
 refuse 1 "late.log: no micro_batch_size among arguments before the timers; a log from the run's start on would be right" \
   pipesim predict --schedule 1f1b $setting --costs-from late.log
+sed '/^  micro_batch/s/[0-9]*$/0/' all.log >zero.log
+refuse 1 "zero.log: micro_batch_size is 0; 1 or more would be right" pipesim predict --schedule 1f1b $setting --costs-from zero.log
 sed '/^  forward-compute/,/rank  1/d' all.log >level.log
 refuse 1 "level.log: no log interval has forward-compute and backward-compute of all ranks; --timing-log-level 2 and --timing-log-option all would be right" \
   pipesim predict --schedule 1f1b $setting --costs-from level.log

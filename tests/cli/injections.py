@@ -29,7 +29,8 @@ mlp = gelu
 flash_attention = false
 """
 ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-               "OMPI_MCA_hwloc_base_binding_policy": "none", "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0"}
+               "OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+               "PRTE_MCA_hwloc_default_binding_policy": "none", "OMPI_MCA_btl": "^tcp", "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0"}
 # The shell's id stays when it becomes the program: rank and id are a line of the file. Rank $1 is program $2 with options $3; all others
 # have $4.
 START = 'rank=${PMIX_RANK:-$PMI_RANK}; echo "$rank $$" >>"$0"; program=pipesim-exec more=$4; ' \
@@ -46,7 +47,7 @@ FAREWELL_S = 20  # mpirun has nothing left to do once its ranks are dead
 
 
 def said(text):
-    return [line for line in text.splitlines() if re.match(r"pipesim( exec)?: ", line)]
+    return [line for line in text.replace("\0", "").splitlines() if re.match(r"pipesim( exec)?: ", line)]
 
 
 def pids(path):
@@ -157,7 +158,7 @@ def inject(draw, folder):
         problems.append(f"exit code {job.returncode}")
     if fault == "slow" and lines or fault not in ("slow", "kill") and len(lines) != 1 or fault == "kill" and lines:
         problems.append(f"{len(lines)} lines")
-    named = re.search(rf"rank {victim} with PID .* exited on signal 9|BAD TERMINATION", errors)
+    named = re.search(rf"rank {victim} with PID .* exited on\s+signal 9|BAD TERMINATION", errors)
     # Open MPI 4.1 may count a rank that dies in MPI_Init, and not name it. Devices start after MPI_Init.
     counted = not started and re.search(r"1 process returned\s+a non-zero exit code", errors)
     if fault == "kill" and not named and not counted:
@@ -184,6 +185,7 @@ def main():
         return 0
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
+        os.environ["TMPDIR"] = folder  # two mpirun that begin at once may take each other's folder away
         with open(os.path.join(folder, "model.ini"), "w") as file:
             file.write(MODEL)
         with open(os.path.join(folder, "other.ini"), "w") as file:

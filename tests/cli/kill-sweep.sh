@@ -50,7 +50,7 @@ check ()
   [ "$twice" = 0 ] || fail "after kill $kill: $twice rows are there twice"
 }
 
-command -v sqlite3 >/dev/null || { echo "kill-sweep: sqlite3 is missing" >&2; exit 77; }
+command -v sqlite3 >/dev/null || { echo "1..0 # SKIP there is no sqlite3"; exit 77; }
 
 start=$(date +%s%N)
 "$pipesim" sweep "$folder/spec.ini" --db "$folder/whole.db" --jobs 2 2>"$folder/log" || fail "a run that nobody killed failed"

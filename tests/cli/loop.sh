@@ -129,6 +129,10 @@ has "asynchronous schedules run too" "pipedream"
 check="$check -m 2,4"
 step "check as JSON" $check -s gpipe --json
 has "one run for each m" '"n_runs": 2'
+step "check with timelines" $check -s gpipe --rounds 3 --predicted fresh.json --trace checked.json --json
+has "an error of all runs together" '"fresh_total": '
+step "compare them" pipesim compare fresh.json checked.json
+has "the prediction has the profile's interval" 'of 100 runs were predicted to take'
 step "check within a budget" $check -s gpipe --rounds 1000 --budget 1ns --json
 has "one run at least" '"n_runs": 1'
 has "says that it ended" "ended after 1 runs of 1000 rounds with 2 each" "$work/stderr"
@@ -157,6 +161,12 @@ if command -v sqlite3 >/dev/null; then
   step "check a machine that has changed" pipesim calib check --db fast.db -p 2 -m 2 --rounds 1 --steps 2 --time-limit 20ms -s 1f1b --json
   has "its predictions are wrong" '"iteration_error": -0.999'
   if grep -q '"fresh_error": -0.999' "$work/stdout"; then result "not with fresh costs" "$(cat "$work/stdout")"; else result "not with fresh costs"; fi
+  # A profile in which ops that find their data in the caches took a hundred thousand times as long.
+  cp costs.db warm.db
+  sqlite3 warm.db "UPDATE measurement SET median_ns = 100000 * median_ns, q3_ns = 100000 * q3_ns WHERE shape LIKE '%,warm'"
+  step "check what was warm" pipesim calib check --db warm.db -p 2 -m 2 --rounds 1 --steps 2 --time-limit 20ms -s 1f1b --json
+  if grep -qE '"iteration_error": [0-9]*[0-9]{3}\.' "$work/stdout"; then result "its predictions are wrong, too"; else result "its predictions are wrong, too" "$(cat "$work/stdout")"; fi
+  if grep -qE '"fresh_error": [0-9]*[0-9]{3}\.' "$work/stdout"; then result "but not with fresh costs" "$(cat "$work/stdout")"; else result "but not with fresh costs"; fi
 fi
 if command -v gnuplot >/dev/null; then
   step "draw memory as text" pipesim plot memory predicted.json measured.json --terminal

@@ -120,10 +120,10 @@ one_line "one replica gives up, all end" 1 'rank 1: on strike' 3 "$PIPESIM_BINDI
 # Each host has a folder of its own for temporary files, or both would make the same ones at once.
 printf '#!/bin/sh\nexport TMPDIR="$0.$1"\nmkdir -p "$TMPDIR"\nshift\nexec sh -c "$*"\n' >reach.sh
 chmod +x reach.sh
-if OMPI_MCA_btl=tcp,self OMPI_MCA_plm_rsh_agent=$PWD/reach.sh timeout -k 5 120 mpirun -host a:2,b:2 -n 4 "$PIPESIM_BINDIR/mpi-ranks" apart 2 \
+if OMPI_MCA_btl=tcp,self OMPI_MCA_plm_rsh_agent=$PWD/reach.sh PRTE_MCA_plm_ssh_agent=$PWD/reach.sh timeout -k 5 120 mpirun -host a:2,b:2 -n 4 "$PIPESIM_BINDIR/mpi-ranks" apart 2 \
     >"$work/stdout" 2>"$work/stderr" </dev/null; then
   result "ranks of two hosts count by host and compare clocks"
-elif mpirun --version | grep -q 'Open MPI'; then
+elif mpirun --version | grep -q 'Open MPI) 4'; then # a later one knows by the host's own name that it is one
   result "ranks of two hosts count by host and compare clocks" "$(cat "$work/stderr")"
 else
   skip "ranks of two hosts" "this mpirun can't be led to one host twice"
@@ -154,7 +154,8 @@ one_line "one rank lacks a file" 1 "rank 2: no-such.csv: .*" 4 sh odd.sh 2 '' '-
 
 # What needs several processes says so where there is only one.
 launch 4 env PIPESIM_MODULE_DIR=/nowhere $run
-sort -u "$work/stderr" -o "$work/stderr"
+tr -d '\0' <"$work/stderr" | sort -u -o "$work/stderr"
+[ $code -ne 137 ] || code=1 # mpirun of Open MPI 5 may kill itself, too, when ranks end before MPI_Init
 check_line "processes without MPI" 1 'processes of MPI: there is no pipesim-mpi.so in /nowhere: .*'
 apart='2 processes that MPI does not connect; start them with srun --mpi=pmix, or with the mpirun of the MPI that'
 refuse 2 "SLURM_STEP_NUM_TASKS: $apart" env SLURM_STEP_NUM_TASKS=2 $run

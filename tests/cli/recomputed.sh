@@ -35,7 +35,6 @@ for family in $(sed -n 's/^ *"name": "\(.*\)",$/\1/p' "$work/stdout"); do
 --ready-order 3 --comm rank --explain
 --overlap-slowdown 1.2 --samples 10 --jitter 0.1 --tornado --jobs 1
 --samples 10 --jitter 0.1 --sync bypass --jobs 1
---power busy=650,idle=90
 --zero 2 --replicas 2 --memory
 --zero 3 --replicas 2 --memory
 TEXT

@@ -72,8 +72,7 @@ export COLUMNS=100
 model='-p 4 -m 8 --model gpt-1.5b --cluster a100-80gb'
 pipesim predict -s 1f1b $model -o first.json >/dev/null
 pipesim predict -s zb-h1 $model -o second.json >/dev/null
-page 100 'Et*6|t*6|t*6|t*4L' pipesim search $model --moves 1000 --power busy=650,idle=90
-page 100 'least energy:' pipesim predict -s 1f1b $model --power busy=650,idle=90
+page 100 'Et*6|t*6|t*6|t*4L' pipesim search $model --moves 1000
 page 100 'critical circle' pipesim predict -s zb-h1 -p 8 -m 4 --costs f=3ms,b=2ms,w=2ms,c=500us,o=1ms --sync bypass --explain
 page 100 'further' pipesim predict -s 1f1b,pipedream $model --memory
 page 100 'deviation =' pipesim compare first.json second.json

@@ -139,7 +139,7 @@ assert_idle (guint n_local, const guint *shares, const char *text)
 {
   const PsModel model = small_model (1, 8, 2, 4);
   PsDevice *device = open_shared (&model, 0, n_local, shares, NULL);
-  g_autofree char *idle = cuda_device->idle ();
+  g_autofree char *idle = cuda_device->warning ();
 
   device->class->close (device);
   g_assert_cmpstr (idle, ==, text);

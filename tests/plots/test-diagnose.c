@@ -92,6 +92,46 @@ test_search (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpuint (count_named (result_of (b), "1f1b"), >, 0);
 }
 
+static JsonObject *
+row_of (JsonObject *result, const char *schedule)
+{
+  JsonArray *schedules = json_object_get_array_member (result, "schedules");
+
+  for (guint i = 0; i < json_array_get_length (schedules); i++)
+    if (g_str_equal (json_object_get_string_member (json_array_get_object_element (schedules, i), "schedule"),
+                     schedule))
+      return json_array_get_object_element (schedules, i);
+  g_assert_not_reached ();
+}
+
+/* A run of ours says its bytes. 1F1B holds 8 + 2 x 2 MiB; GPipe would hold 8 + 8 x 2 and does not fit, and zb-v 12. */
+static void
+test_memory (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const struct
+  {
+    const char *schedule;
+    double ratio;
+  } rows[] = { { "1f1b", 1 }, { "gpipe", 2 }, { "zb-v", 1 }, { "zb-h2", 14.0 / 12 } };
+  g_autofree char *printed = NULL, *talk = NULL;
+
+  g_assert_cmpint (run_program (fixture->folder, "pipesim-exec",
+                                "-s 1f1b -p 2 -m 8 --costs f=1ms,b=1ms,w=1ms,act=2MiB,weights=8MiB --device paced "
+                                "--steps 2 --trace r.json",
+                                NULL, &printed, &talk),
+                   ==, 0);
+  g_autofree char *json = diagnose (fixture, "r.json --json -t 0");
+  g_autoptr (JsonNode) node = json_from_string (json, NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      JsonObject *row = row_of (result_of (node), rows[i].schedule);
+
+      g_assert_cmpfloat_with_epsilon (json_object_get_double_member (row, "memory_ratio"), rows[i].ratio, 1e-9);
+      g_assert_cmpint (json_object_get_boolean_member (row, "feasible"), ==, rows[i].ratio <= 1);
+      g_assert_cmpint (json_object_get_boolean_member (row, "is_run"), ==, i == 0);
+    }
+}
+
 static void
 test_page (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
@@ -136,6 +176,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   ADD ("/diagnose/parts", test_parts);
   ADD ("/diagnose/search", test_search);
+  ADD ("/diagnose/memory", test_memory);
   ADD ("/diagnose/page", test_page);
   ADD ("/diagnose/picture", test_picture);
   return g_test_run ();

@@ -256,7 +256,8 @@ test_refusals (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
     { "timeline '%P' -o a.svg --colour", 2, "*--colour*" },
     { "timeline nowhere.json -o a.svg", 1, "nowhere.json: *" },
     { "timeline '%P' nowhere.json -o a.svg", 1, "nowhere.json: *" },
-    { "timeline /dev/null -o a.svg", 1, "/dev/null: is neither a JSON object nor an array" },
+    { "timeline /dev/null -o a.svg", 1,
+      "/dev/null: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents" },
   };
 
   check_refusals (fixture->folder, "pipesim-plot", cases, G_N_ELEMENTS (cases));

@@ -219,8 +219,8 @@ test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
  * and asks again, then with keys: all, a fifth of the way; three times nearer around the
  * middle of 74 ns, which is 26 to 48 ns; and 15 ns on. The answers go into the title. */
 static const char gestures[]
-    = "<script>{ const c = document.getElementById ('timeline'), box = c.getBoundingClientRect (), seen = [];"
-      "const s = document.getElementById ('schedule'); s.value = '2'; s.dispatchEvent (new Event ('change'));"
+    = "<script>{ const s = document.getElementById ('schedule'); s.value = '2'; s.dispatchEvent (new Event ('change'));"
+      "const c = document.getElementById ('timeline'), box = c.getBoundingClientRect (), seen = [];"
       "const point = (name, x) => c.dispatchEvent (new PointerEvent (name, { clientX: box.left + x, clientY: box.top + "
       "45 }));"
       "const ask = (x) => { point ('pointermove', x); seen.push (document.getElementById ('hover').textContent); };"
@@ -256,7 +256,7 @@ test_browser (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_true (g_file_set_contents (path, moved->str, -1, NULL));
   g_assert_cmpint (run_argv (fixture->folder, argv, NULL, &drawn, &talk), ==, 0);
   g_assert_cmpuint (count (drawn, "class=\"mark\""), ==, 4 + 2); /* points, and the schedules' names */
-  g_assert_nonnull (strstr (drawn, "2 devices, 2 microbatches, iteration 80 ns"));
+  g_assert_nonnull (strstr (drawn, "2 devices, 2 microbatches, simulated: iteration 80 ns"));
   g_assert_nonnull (strstr (
       drawn, "<title> / F0.1 (forward) on device 1: starts at 12 ns, takes 10 ns / B1.1 (backward for input) on "
              "device 1: starts at 47 ns, takes 10 ns / F0.1 (forward) on device 1: starts at 12 ns, takes "

@@ -279,6 +279,8 @@ meta_line (const MetaDraw *draw, const char *extra)
   if (draw->group > 0)
     g_string_append_printf (line, " --group %u", draw->group);
   append_costs (line, &draw->costs);
+  if (draw->costs.n[PS_COST_REDUCE] > 0)
+    g_string_append (line, " --replicas 2");
   g_string_append (line, draw->options->str);
   if (extra != NULL)
     g_string_append_printf (line, " %s", extra);

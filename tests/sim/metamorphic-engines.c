@@ -69,8 +69,8 @@ steady_state (MetaProperty *property)
 static void
 neutral_options (MetaProperty *property)
 {
-  static const char *const neutral[] = { "--speed 1",  "--overlap-slowdown 1", "--bandwidth-factor 1", "--replicas 1",
-                                         "--eager 0B", "--tensor 1",           "--recompute none",     "--offload 0" };
+  static const char *const neutral[] = { "--speed 1",  "--overlap-slowdown 1", "--bandwidth-factor 1", "--eager 0B",
+                                         "--tensor 1", "--recompute none",     "--offload 0" };
   g_auto (MetaDraw) draw = { 0 };
   g_autoptr (MetaRun) without = NULL, with = NULL;
   MetaOptions options = META_CHANNEL | META_BLOCKING | META_ORDER | META_PLANNED | META_BYPASS | META_WINDOW;

@@ -115,7 +115,7 @@ row_of_devices (MetaProperty *property, const MetaRun *run)
   gint64 peak = 0, span = 0, busy = 0;
   gboolean fits = TRUE;
 
-  g_assert_true (ps_setting_memory_limit (run->setting, metrics->n_devices, &limit, NULL));
+  g_assert_true (ps_setting_memory_limit (run->setting, metrics->n_devices, &limit, NULL, NULL));
   for (guint d = 0; d < metrics->n_devices; d++)
     {
       peak = MAX (peak, metrics->device[d].peak_memory_bytes);

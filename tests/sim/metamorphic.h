@@ -37,7 +37,7 @@ typedef struct
   MetaFunction draw_case;
 } MetaRow;
 
-extern const MetaRow meta_times[], meta_engines[], meta_figures[], meta_formats[], meta_limits[];
+extern const MetaRow meta_times[], meta_engines[], meta_figures[], meta_formats[], meta_limits[], meta_settings[];
 
 /* A schedule and its setting. */
 typedef struct

@@ -5,6 +5,8 @@
 
 #include <pipesim/events.h>
 
+#include <math.h>
+
 #include <string.h>
 
 typedef struct
@@ -17,6 +19,7 @@ typedef struct
   gint64 *sent;                   /* [n_steps] */
   gint64 *received;               /* [n_steps] */
   gint64 ready[4];
+  double slowness[4]; /* of each device's O; times of ops are the setting's */
   gint64 busy[4][16]; /* ends of channels: [device][0], [device][peer] or [device][2 peer + type] */
 } Queued;
 
@@ -24,6 +27,8 @@ static inline void
 queued_init (Queued *run, const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting)
 {
   *run = (Queued){ .program = program, .costs = costs, .setting = setting };
+  for (guint device = 0; device < 4; device++)
+    run->slowness[device] = 1;
   run->end = g_new0 (gint64, program->n_steps);
   run->turn = g_malloc0 (program->n_steps * sizeof *run->turn);
   run->sent = g_new0 (gint64, program->n_steps);
@@ -156,9 +161,12 @@ queued_iterate (Queued *run)
   for (guint device = 0; device < placement->n_devices; device++)
     {
       state = MAX (state, clock[device]);
+      gint64 optimizer_ns = 0;
+
       run->ready[device] = state;
       for (guint stage = 0; stage < placement->n_stages; stage++)
         if (placement->device[stage] == device)
-          run->ready[device] += ps_costs_op (run->costs, PS_OP_O, stage)->duration_ns;
+          optimizer_ns += ps_costs_op (run->costs, PS_OP_O, stage)->duration_ns;
+      run->ready[device] += llrint ((double)optimizer_ns * run->slowness[device]);
     }
 }

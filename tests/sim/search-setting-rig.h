@@ -16,7 +16,7 @@ search (SearchPricing *pricing, const PsPlacement *placement, guint64 moves)
   g_autofree gint64 *limit = NULL;
   PsSearchChannels channels;
 
-  g_assert_true (ps_setting_memory_limit (setting, placement->n_devices, &limit, NULL));
+  g_assert_true (ps_setting_memory_limit (setting, placement->n_devices, &limit, NULL, NULL));
   PsSearchSetting search = { .placement = placement,
                              .n_microbatches = setting->n_microbatches,
                              .costs = pricing->given,

@@ -19,7 +19,7 @@ test_shipped (void)
   g_autoptr (PsCluster) a100 = ps_cluster_load ("a100-80gb", NULL);
   g_assert_cmpuint (a100->nodes, ==, 1);
   g_assert_cmpuint (a100->devices_per_node, ==, 8);
-  g_assert_cmpint (a100->memory_bytes, ==, G_GINT64_CONSTANT (80000000000));
+  g_assert_cmpint (a100->memory_bytes, ==, G_GINT64_CONSTANT (84986665370));
   g_assert_cmpfloat (a100->peak_flops, ==, 312e12);
   g_assert_cmpint (a100->link_latency_ns, ==, 3200);
   g_assert_cmpfloat (a100->memory_bandwidth, ==, 2039e9);
@@ -184,7 +184,7 @@ test_refused (void)
   } rows[] = {
     { "", " is empty" },
     { "[model]\n", "1: unknown group '[model]'; only [cluster] is known" },
-    { "[cluster]\nnodes=0\n", " [cluster] nodes: '0' is not an integer from 1 to 4096" },
+    { "[cluster]\nnodes=0\n", " [cluster] nodes: '0' is not an integer from 1 to 524288" },
     { "[cluster]\nnodes=1\ndevices_per_node=8\npeak_flops=fast\n",
       " [cluster] peak_flops: 'fast' is not a number in 1..1e+18" },
     { "[cluster]\nnodes=1\ndevices_per_node=8\npeak_flops=nan\n",
@@ -215,9 +215,9 @@ test_refused (void)
       " [cluster] link_table: '5KiB:0.5GB/s' would take no longer than the smaller message before it" },
     { GOOD "memory=-3\n", " [cluster] memory: '-3' is no size; write a number and B, kB, KiB, MB, MiB, GB, GiB, TB or "
                           "TiB, from 0 to 1024TiB" },
-    { "[cluster]\nnodes=100\ndevices_per_node=100\npeak_flops=1e12\nefficiency=0.5\nlink_latency=1us\n"
+    { "[cluster]\nnodes=1000\ndevices_per_node=1000\npeak_flops=1e12\nefficiency=0.5\nlink_latency=1us\n"
       "link_bandwidth=1GB/s\nnetwork_latency=1us\nnetwork_bandwidth=1GB/s\n",
-      " [cluster] nodes: 100 nodes of 100 devices make more than 4096 devices" },
+      " [cluster] nodes: 1000 nodes of 1000 devices make more than 524288 devices" },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)

@@ -321,7 +321,7 @@ run_command_case (gconstpointer data)
 
   if (!g_test_subprocess ())
     {
-      g_test_trap_subprocess (NULL, 0, G_TEST_SUBPROCESS_DEFAULT);
+      g_test_trap_subprocess (NULL, 0, 0);
       g_test_trap_assert_passed ();
       if (command->error == NULL)
         g_test_trap_assert_stdout (strstr (command->arguments, "--json") ? "*\"pipesim-comparison/1\"*" : "*-20.00 %*");

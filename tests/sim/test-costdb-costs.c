@@ -418,8 +418,8 @@ test_other_cuts (void)
   g_autoptr (PsCostDb) db = new_db ("cuts.db");
   gint64 profile = begin (db, "p");
 
-  refused (ps_costdb_costs (db, NULL, NULL, 3, 3, &error), PS_ERROR_USAGE,
-           "model 'tiny-gpt': its 8 layers cannot be cut into 9 stages (devices times chunks)");
+  refused (ps_costdb_costs (db, NULL, NULL, 4, 3, &error), PS_ERROR_USAGE,
+           "model 'tiny-gpt': its 8 layers, embedding and loss cannot be cut into 12 stages (devices times chunks)");
   store_shape (db, profile, "layers=8,embedding,head", 1, 100);
   g_autoptr (PsCosts) costs = costs_of (db, 1, 1);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, 1000);

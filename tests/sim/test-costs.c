@@ -251,8 +251,8 @@ test_model (void)
   g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 0)], ==, 4196);
   g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 1)], ==, 5096);
   g_assert_cmpint (costs->time_origin, ==, PS_ORIGIN_MODELLED);
-  refused (ps_costs_model (&four_layers, &two_nodes, 5, 1, &error), PS_ERROR_USAGE,
-           "model 'm': its 4 layers cannot be cut into 5 stages (devices times chunks)");
+  refused (ps_costs_model (&four_layers, &two_nodes, 7, 1, &error), PS_ERROR_USAGE,
+           "model 'm': its 4 layers, embedding and loss cannot be cut into 7 stages (devices times chunks)");
 }
 
 /* Devices 0 and 1 are in one node. Stage 1 comes to device 0 and leaves device 1 with a single stage. */

@@ -81,6 +81,11 @@ test_megatron (void)
   habits = ps_framework_habits (model, &last, 2);
   g_assert_cmpint (habits.kept_bytes, ==, -2 * 128 * 50);
   g_assert_cmpint (habits.forward_bytes, ==, 4 * 128 * 50);
+  /* A module of multi-token prediction has a head of its own: two sets of logits stay, one at a time is in fp32. */
+  const PsStageShape predicting = { .n_layers = 1, .head = TRUE, .n_mtp = 1 };
+  habits = ps_framework_habits (model, &predicting, 2);
+  g_assert_cmpint (habits.kept_bytes, ==, 2 * -2 * 128 * 50);
+  g_assert_cmpint (habits.forward_bytes, ==, 4 * 128 * 50);
   g_assert_cmpint (ps_model_state (model, 10).gradient_bytes, ==, 40);
   model->framework = PS_FRAMEWORK_NONE;
   habits = ps_framework_habits (model, &last, 2);

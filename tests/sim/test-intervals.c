@@ -378,10 +378,29 @@ test_machine (gconstpointer data)
     g_assert_cmpuint (coverage.inside, <=, n * 91 / 100);
 }
 
+/* Bounds at e^-0.06, e^-0.03, e^0.03 and e^0.06 of 1 s; the machine is slower by 1.2, known to 0.04 in logarithms. Of a
+ * normal distribution 80 % lie within 1.2816 deviations, and 95 % within 1.96:
+ *
+ *   p90   1.2 e^sqrt (0.03^2 + (1.2816 * 0.04)^2) = 1.2 e^0.059396 = 1.27343
+ *   high  1.2 e^sqrt (0.06^2 + (1.96 * 0.04)^2)   = 1.2 e^0.098724 = 1.32451 */
+static void
+test_in_weather (void)
+{
+  const PsInterval interval = { 941764534, 970445534, 1000000000, 1030454534, 1061836547 };
+  PsInterval slower = ps_interval_in_weather (&interval, (PsWeather){ .factor = 1.2, .error = 0.04 });
+
+  g_assert_cmpfloat_with_epsilon ((double)slower.low_ns / 1e9, 1.44 / 1.324514, 1e-5);
+  g_assert_cmpfloat_with_epsilon ((double)slower.p10_ns / 1e9, 1.44 / 1.273433, 1e-5);
+  g_assert_cmpint (slower.p50_ns, ==, 1200000000);
+  g_assert_cmpfloat_with_epsilon ((double)slower.p90_ns / 1e9, 1.273433, 1e-5);
+  g_assert_cmpfloat_with_epsilon ((double)slower.high_ns / 1e9, 1.324514, 1e-5);
+}
+
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/intervals/in-weather", test_in_weather);
   for (guint i = 0; i < G_N_ELEMENTS (machines); i++)
     {
       g_autofree char *path = g_strdup_printf ("/intervals/%s", machines[i].name);

@@ -69,7 +69,7 @@ test_ways (void)
       g_autofree gint64 *limit = NULL;
       gint64 best = best_mix (&pricing, placement, &ways), bound;
 
-      g_assert_true (ps_setting_memory_limit (setting, 2, &limit, NULL));
+      g_assert_true (ps_setting_memory_limit (setting, 2, &limit, NULL, NULL));
       bound = search_bound_ways (&(SearchQuestion){ setting, &choice, placement, limit, FALSE }, &ways,
                                  best < G_MAXINT64 ? 2 * best : best);
       g_test_message ("%s: best %" G_GINT64_FORMAT ", bound %" G_GINT64_FORMAT, line, best, bound);
@@ -180,7 +180,7 @@ test_cuts (void)
       for (guint k = 0; k < N_UNITS * (N_KINDS + 1); k++)
         units.time[k / (N_KINDS + 1)][k % (N_KINDS + 1)] = 1000 * g_rand_int_range (random, 1, 20);
       best = best_cut (&pricing, placement, &units);
-      g_assert_true (ps_setting_memory_limit (setting, 2, &limit, NULL));
+      g_assert_true (ps_setting_memory_limit (setting, 2, &limit, NULL, NULL));
       bound = search_bound_cuts (&(SearchQuestion){ setting, &choice, placement, limit, FALSE },
                                  &(SearchCuts){ N_UNITS, load_units, &units }, best < G_MAXINT64 ? 2 * best : best);
       g_test_message ("%s: best %" G_GINT64_FORMAT ", bound %" G_GINT64_FORMAT, line, best, bound);

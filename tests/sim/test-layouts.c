@@ -16,6 +16,27 @@ test_flops (void)
   g_assert_cmpfloat (ps_layout_step_flops (model, 32), ==, 32 * 3095396352.0);
 }
 
+/* More GPUs than one pipeline can have devices. */
+static void
+test_large (void)
+{
+  char *schedules[] = { (char *)"1f1b", NULL };
+  const PsLayoutQuestion question = { .model = "llama-3-405b",
+                                      .cluster = "h100-80gb",
+                                      .n_gpus = 1 << 17,
+                                      .tensor = 8,
+                                      .context = 1,
+                                      .zero = 1,
+                                      .global_batch = 1 << 17,
+                                      .reserve = PS_LAYOUT_USUAL_RESERVE,
+                                      .schedules = schedules,
+                                      .top = 1 };
+  g_autoptr (PsLayouts) layouts = find (&question);
+  const PsLayout *best = &g_array_index (layouts->best, PsLayout, 0);
+
+  g_assert_cmpuint (best->n_devices * best->n_tensor * best->n_replicas, ==, 1 << 17);
+}
+
 /* 80 GB: a sixteenth is 5 GB, as much as driver and NCCL. 180 GB: 11.25 GB and 5 GB; 1.6 GB: twice a sixteenth. A plan
  * within so much memory less the reserve is the plan within the rest. */
 static void
@@ -26,10 +47,10 @@ test_reserve (void)
   PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .global_batch = 8, .top = 50 };
   g_autoptr (PsLayouts) all = NULL, some = NULL, rest = NULL, usual = NULL;
 
-  g_assert_cmpint (ps_layout_reserve (80 * gb, PS_FRAMEWORK_NONE), ==, 10 * gb);
-  g_assert_cmpint (ps_layout_reserve (80 * gb, PS_FRAMEWORK_MEGATRON), ==, 5 * gb);
-  g_assert_cmpint (ps_layout_reserve (180 * gb, PS_FRAMEWORK_NONE), ==, 180 * gb / 16 + 5 * gb);
-  g_assert_cmpint (ps_layout_reserve (16 * gb / 10, PS_FRAMEWORK_NONE), ==, 2 * gb / 10);
+  g_assert_cmpint (ps_memory_reserve (80 * gb, PS_FRAMEWORK_NONE), ==, 10 * gb);
+  g_assert_cmpint (ps_memory_reserve (80 * gb, PS_FRAMEWORK_MEGATRON), ==, 5 * gb);
+  g_assert_cmpint (ps_memory_reserve (180 * gb, PS_FRAMEWORK_NONE), ==, 180 * gb / 16 + 5 * gb);
+  g_assert_cmpint (ps_memory_reserve (16 * gb / 10, PS_FRAMEWORK_NONE), ==, 2 * gb / 10);
   all = find (&question);
   question.reserve = ((gint64)4 << 30) - (64 << 20);
   some = find (&question);
@@ -318,6 +339,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/layouts/flops", test_flops);
   g_test_add_func ("/layouts/reserve", test_reserve);
+  g_test_add_func ("/layouts/large", test_large);
   g_test_add_func ("/layouts/one-gpu", test_one_gpu);
   g_test_add_func ("/layouts/threads", test_threads);
   g_test_add_func ("/layouts/bounds", test_bounds);

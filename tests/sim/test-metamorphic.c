@@ -195,7 +195,7 @@ add_rows (const MetaRow *row)
 int
 main (int argc, char **argv)
 {
-  const MetaRow *const tables[] = { meta_limits, meta_times, meta_engines, meta_figures, meta_formats };
+  const MetaRow *const tables[] = { meta_limits, meta_times, meta_engines, meta_figures, meta_formats, meta_settings };
   guint n = 0;
 
   g_test_init (&argc, &argv, NULL);

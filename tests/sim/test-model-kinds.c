@@ -36,6 +36,10 @@ test_published_parameters (void)
     }
 }
 
+#define TWO_TYPES "\"sliding_attention\",\"full_attention\""
+#define SIX_TYPES TWO_TYPES "," TWO_TYPES "," TWO_TYPES
+#define TYPES_36 SIX_TYPES "," SIX_TYPES "," SIX_TYPES "," SIX_TYPES "," SIX_TYPES "," SIX_TYPES
+
 /* One shipped model and the config.json published with its weights have the same parameters and the same work. */
 static void
 test_config (void)
@@ -51,8 +55,8 @@ test_config (void)
       "\"torch_dtype\":\"bfloat16\",\"v_head_dim\":128,\"vocab_size\":129280}" },
     { "gpt-oss-120b",
       "{\"model_type\":\"gpt_oss\",\"attention_bias\":true,\"head_dim\":64,\"hidden_size\":2880,"
-      "\"intermediate_size\":2880,\"layer_types\":[\"sliding_attention\",\"full_attention\",\"sliding_attention\","
-      "\"full_attention\"],\"max_position_embeddings\":131072,\"num_attention_heads\":64,\"num_experts_per_tok\":4,"
+      "\"intermediate_size\":2880,\"layer_types\":[" TYPES_36
+      "],\"max_position_embeddings\":131072,\"num_attention_heads\":64,\"num_experts_per_tok\":4,"
       "\"num_hidden_layers\":36,\"num_key_value_heads\":8,\"num_local_experts\":128,\"sliding_window\":128,"
       "\"tie_word_embeddings\":false,\"vocab_size\":201088}" },
     { "qwen3-235b-a22b",
@@ -97,7 +101,10 @@ test_config (void)
 static void
 test_config_read (void)
 {
-  const char *text = "{" LLAMA ",\"torch_dtype\":\"float16\",\"some\":[1,{\"more\":2}]}";
+  const char *text = "{" LLAMA ",\"torch_dtype\":\"float16\",\"some\":[1,{\"more\":2}],"
+                     "\"mlp_bias\":false,\"rms_norm_eps\":1e-5,\"attention_dropout\":0.1,\"hidden_act\":\"silu\","
+                     "\"mlp_only_layers\":null,\"max_window_layers\":null,\"_attn_implementation\":\"sdpa\",\"layer_"
+                     "skip\":null,\"head_count\":0.0}";
   g_autoptr (PsModel) model = ps_model_parse ("models/config.json", text, strlen (text), NULL);
   g_autoptr (PsModel) named = ps_model_parse ("models/mine.json", text, strlen (text), NULL);
 
@@ -111,21 +118,94 @@ test_config_read (void)
   g_assert_null (ps_model_special_key (model));
 }
 
+#define QWEN(type)                                                                                                     \
+  "\"model_type\":\"" type "\",\"hidden_size\":256,\"intermediate_size\":1024,\"num_hidden_layers\":8,"                \
+  "\"num_attention_heads\":4,\"max_position_embeddings\":1024,\"vocab_size\":1000,\"tie_word_embeddings\":false"
+#define QWEN3_MOE                                                                                                      \
+  QWEN ("qwen3_moe")                                                                                                   \
+  ",\"num_key_value_heads\":2,\"head_dim\":64,\"num_experts\":16,\"num_experts_per_tok\":2,"                           \
+  "\"moe_intermediate_size\":128"
+#define QWEN2_MOE QWEN ("qwen2_moe") ",\"num_experts\":16,\"num_experts_per_tok\":2,\"moe_intermediate_size\":192"
+
+/* Keys that change the layers, against parameters that were counted by hand: of a layer's attention and norms 197,248,
+ * of a dense one besides 3 x 256 x 1024, of one with experts 16 x 3 x 256 x 128 + 16 x 256; 2 x 1000 x 256 + 256. */
+static void
+test_config_counts (void)
+{
+  static const struct
+  {
+    const char *text;
+    gint64 parameters;
+    guint window, full_every;
+  } rows[] = {
+    { "{" QWEN3_MOE "}", 8 * (197248 + 1576960) + 512256, 0, 0 },
+    { "{" QWEN3_MOE ",\"mlp_only_layers\":[]}", 8 * (197248 + 1576960) + 512256, 0, 0 },
+    { "{\"mlp_only_layers\":[0,1,2,3]," QWEN3_MOE "}", 11543808, 0, 0 },
+    { "{" QWEN3_MOE ",\"decoder_sparse_step\":1,\"sliding_window\":null}", 8 * (197248 + 1576960) + 512256, 0, 0 },
+    { "{" QWEN2_MOE ",\"shared_expert_intermediate_size\":384}",
+      8 * (4 * 65536 + 4 * 256 + 256 + 18 * 147456 + 16 * 256) + 512256, 0, 0 },
+    { "{" QWEN2_MOE ",\"shared_expert_intermediate_size\":0}",
+      8 * (4 * 65536 + 4 * 256 + 256 + 16 * 147456 + 16 * 256) + 512256, 0, 0 },
+    { "{" QWEN ("qwen2") ",\"sliding_window\":64}", 8 * (4 * 65536 + 5 * 256 + 786432) + 512256, 0, 0 },
+    { "{" QWEN ("qwen2") ",\"sliding_window\":64,\"use_sliding_window\":true,\"max_window_layers\":8}",
+      8 * (4 * 65536 + 5 * 256 + 786432) + 512256, 0, 0 },
+    { "{" QWEN ("qwen2") ",\"sliding_window\":64,\"use_sliding_window\":true,\"max_window_layers\":0}",
+      8 * (4 * 65536 + 5 * 256 + 786432) + 512256, 64, 0 },
+    { "{" QWEN ("gpt_oss") ",\"num_experts\":16,\"num_experts_per_tok\":2,\"sliding_window\":64}",
+      /* biases: of the output 256, of the router 16, of an expert's two matrices 2 x 1024 and 256 */
+      8 * (4 * 65536 + 5 * 256 + 16 * 786432 + 16 * 256 + 256 + 16 + 16 * (2 * 1024 + 256)) + 512256, 64, 2 },
+    { "{" QWEN ("mistral") ",\"sliding_window\":64}", 8 * (4 * 65536 + 2 * 256 + 786432) + 512256, 64, 0 },
+    /* GLM-4.5-Air */
+    { "{\"model_type\":\"glm4_moe\",\"attention_bias\":true,\"head_dim\":128,\"hidden_size\":4096,"
+      "\"intermediate_size\":10944,\"max_position_embeddings\":131072,\"moe_intermediate_size\":1408,"
+      "\"num_attention_heads\":96,\"n_routed_experts\":128,\"n_shared_experts\":1,\"num_experts_per_tok\":8,"
+      "\"first_k_dense_replace\":1,\"num_hidden_layers\":46,\"num_key_value_heads\":8,\"use_qk_norm\":false,"
+      "\"tie_word_embeddings\":false,\"vocab_size\":151552}",
+      106852245504, 0, 0 },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (PsModel) model = fine (ps_model_parse ("c.json", rows[i].text, strlen (rows[i].text), &error));
+
+      g_assert_cmpint (ps_model_parameters (model), ==, rows[i].parameters);
+      g_assert_cmpuint (model->window, ==, rows[i].window);
+      g_assert_cmpuint (model->full_every, ==, rows[i].full_every);
+    }
+}
+
 static void
 test_config_refused (void)
 {
   const char *const rows[][2] = {
     { "{" LLAMA, "c.json:1:*" },
-    { "{}", "c.json: num_hidden_layers: missing" },
-    { "{\"num_hidden_layers\":0}", "c.json: num_hidden_layers: missing" },
-    { "{\"num_hidden_layers\":-1}", "c.json: num_hidden_layers: expected an integer from 0 to 16384" },
-    { "{\"hidden_size\":\"big\"}", "c.json: hidden_size: expected an integer from 0 to 1048576" },
+    { "{}", "c.json: model_type: missing; known are: bloom *" },
+    { "{\"num_hidden_layers\":\"x\",\"model_type\":\"opt\"}", "c.json: model_type: 'opt' is not known; *" },
+    { "{\"model_type\":\"gemma3\",\"text_config\":{\"hidden_size\":8,\"model_type\":\"gemma3_text\"}}",
+      "c.json: text_config: model_type 'gemma3' * the object, of model_type 'gemma3_text', can be a file of its own*" },
+    { "{\"model_type\":\"llama\"}", "c.json: num_hidden_layers: missing" },
+    { "{" LLAMA ",\"num_hidden_layers\":0}", "c.json: num_hidden_layers: missing" },
+    { "{" LLAMA ",\"num_hidden_layers\":-1}", "c.json: num_hidden_layers: expected an integer from 0 to 16384" },
+    { "{" LLAMA ",\"hidden_size\":\"big\"}", "c.json: hidden_size: expected an integer from 0 to 1048576" },
     { "{" LLAMA ",\"model_type\":\"mamba\\n\"}", "c.json: model_type: 'mamba\\n' is not known; known are: bloom *" },
     { "{" LLAMA ",\"torch_dtype\":\"int4\"}", "c.json: torch_dtype: expected bfloat16, float16 or float32" },
     { "{" LLAMA ",\"num_key_value_heads\":3}", "c.json: kv_heads: 3 does not divide heads 4" },
     { "{" LLAMA ",\"layer_types\":[\"mamba\"]}", "c.json: layer_types: only full_attention and sliding_attention *" },
     { "{" LLAMA ",\"num_experts\":4}", "c.json: active_experts: missing; a mixture needs *" },
-    { "{" LLAMA ",\"decoder_sparse_step\":2}", "c.json: moe_layer_freq: only 1 is known: *" },
+    { "{" LLAMA ",\"decoder_sparse_step\":2}", "c.json: decoder_sparse_step: only 1 is known: *" },
+    { "{" LLAMA ",\"interleave_moe_layer_step\":2}", "c.json: interleave_moe_layer_step: only 1 is known: *" },
+    { "{" QWEN3_MOE ",\"mlp_only_layers\":[0,2]}", "c.json: mlp_only_layers: only the first layers, *" },
+    { "{" QWEN3_MOE ",\"mlp_only_layers\":[0,1,2,3,4,5,6,7,8]}", "c.json: dense_layers: 9 is more than layers 8" },
+    { "{\"shared_expert_intermediate_size\":160," QWEN2_MOE "}", "c.json: shared_expert_intermediate_size: only *" },
+    { "{" QWEN ("qwen2") ",\"sliding_window\":64,\"use_sliding_window\":true,\"max_window_layers\":4}",
+      "c.json: max_window_layers: only 0, *" },
+    { "{" LLAMA ",\"sliding_window\":8,\"layer_types\":[\"full_attention\"]}",
+      "c.json: layer_types: has not as many *" },
+    { "{" LLAMA ",\"layer_types\":[" TWO_TYPES "]}", "c.json: sliding_window: missing; *" },
+    { "{" LLAMA ",\"mlp_bias\":true}", "c.json: mlp_bias: is not known, and may change the layers; *" },
+    { "{" LLAMA ",\"initial_dense_steps\":6}", "c.json: initial_dense_steps: is not known, *" },
+    { "{" LLAMA ",\"sliding_window_pattern\":6}", "c.json: sliding_window_pattern: is not known, *" },
+    { "{" LLAMA ",\"per_layer_width\":[1,2]}", "c.json: per_layer_width: is not known, *" },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
@@ -148,6 +228,7 @@ main (int argc, char **argv)
   g_test_add_func ("/model-kinds/published-parameters", test_published_parameters);
   g_test_add_func ("/model-kinds/config", test_config);
   g_test_add_func ("/model-kinds/config-read", test_config_read);
+  g_test_add_func ("/model-kinds/config-counts", test_config_counts);
   g_test_add_func ("/model-kinds/config-refused", test_config_refused);
   return run_in_folder ();
 }

@@ -7,6 +7,7 @@
 #include <pipesim/observed.h>
 #include <pipesim/sources.h>
 
+#include <glib/gstdio.h>
 #include <string.h>
 
 #define US G_GINT64_CONSTANT (1000)
@@ -321,6 +322,71 @@ test_memory (void)
   g_assert_cmpint (ps_costs_op (costs, PS_OP_B, 0)->give_bytes, ==, 0);
 }
 
+/* Device 1 runs B and W apart: F leaves 60, B needs 10 more and takes 25 away, W the other 35. A whole backward, which
+ * the run does not have, would need the 10 and take away all. */
+static void
+test_split_memory (void)
+{
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  PsTimeline *run = new_run (TRUE);
+
+  add_memory (run, 1, 0, 1000);
+  add_memory (run, 1, 155, 1060);
+  add_memory (run, 1, 270, 1070);
+  add_memory (run, 1, 375, 1035);
+  add_memory (run, 1, 515, 1000);
+  add_run (observed, "a", run);
+  g_autoptr (PsCosts) costs = costs_of (observed, 2, 1);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_B, 1)->give_bytes, ==, 35);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_W, 1)->give_bytes, ==, 35);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 1)->take_bytes, ==, 10);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 1)->give_bytes, ==, 70);
+}
+
+/* The host of device 0 works 3 us between its last post and the wait for B0.1, and 5 us after it, although the message
+ * has arrived in the meantime. */
+static void
+test_work_before_wait (void)
+{
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  PsTimeline *run = new_run (FALSE);
+  gint64 longest = 0;
+
+  for (guint i = 0; i < run->waits->len; i++)
+    if (g_array_index (run->waits, PsSpan, i).device == 0)
+      g_array_index (run->waits, PsSpan, i).start_ns += 3 * US;
+  add_span (run->transfers, 1, "B0.1", 505, 534, 0);
+  g_array_index (run->transfers, PsSpan, 0).peer = 0;
+  add_run (observed, "a", run);
+  g_assert_cmpuint (observed->host->len, ==, 3);
+  for (guint i = 0; i < 3; i++)
+    longest = MAX (longest, g_array_index (observed->host, gint64, i));
+  g_assert_cmpint (longest, ==, 8 * US);
+}
+
+/* A trace whose iteration takes 800 us with the profiler and 600 without. Ops, messages and posts shrink alike. */
+static void
+test_without_profiler (void)
+{
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  g_autoptr (PsTimeline) run = new_run (FALSE);
+  g_autofree char *folder = fine (g_dir_make_tmp ("pipesim-observed-XXXXXX", &error));
+  g_autofree char *path = g_build_filename (folder, "run.json", NULL), *option = g_strconcat (path, "=600us", NULL);
+
+  run->iteration_ns = 800 * US;
+  g_autofree char *text = ps_timeline_to_json (run);
+  fine (g_file_set_contents (path, text, -1, &error));
+  fine (ps_observed_load (observed, (const char *const[]){ option }, 1, &error));
+  g_autoptr (PsCosts) costs = costs_of (observed, 2, 1);
+  assert_op (costs, PS_OP_F, 0, 75);
+  assert_op (costs, PS_OP_BW, 1, 165);
+  g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 0)], ==, 22500);
+  g_assert_cmpint (costs->op_ns, ==, 3750);
+  g_assert_cmpint (costs->post_ns, ==, 11250);
+  g_assert_cmpint (g_remove (path), ==, 0);
+  g_assert_cmpint (g_rmdir (folder), ==, 0);
+}
+
 /* A simulated timeline */
 
 static PsTimeline *
@@ -433,6 +499,9 @@ main (int argc, char **argv)
   g_test_add_func ("/observed/other-stages", test_other_stages);
   g_test_add_func ("/observed/spread", test_spread);
   g_test_add_func ("/observed/memory", test_memory);
+  g_test_add_func ("/observed/split-memory", test_split_memory);
+  g_test_add_func ("/observed/work-before-wait", test_work_before_wait);
+  g_test_add_func ("/observed/without-profiler", test_without_profiler);
   g_test_add_func ("/observed/round-trip", test_round_trip);
   g_test_add_func ("/observed/log", test_log);
   return g_test_run ();

@@ -20,6 +20,10 @@ test_layer (void)
    * B 116-136, its W to 143. */
   layers[0].dispatch_ns[PS_OP_F] = 100;
   g_assert_cmpint (ps_overlap_pair_ns (layers, 1), ==, 143);
+  /* F's results leave when its experts end at 25, and arrive at 125, long after the last computing. */
+  layers[0].dispatch_ns[PS_OP_F] = 4;
+  layers[0].combine_ns[PS_OP_F] = 100;
+  g_assert_cmpint (ps_overlap_pair_ns (layers, 1), ==, 125);
 }
 
 /* Milliseconds of four layers of DeepSeek-V3 on H800 (deepseek-ai/profile-data, 449602428a1b, train.json): the pair

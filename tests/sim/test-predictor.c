@@ -24,6 +24,45 @@ read_setting (const char *line, GError **error)
   return ps_setting_check (setting, error) ? g_steal_pointer (&setting) : NULL;
 }
 
+/* Modelled slices: a later one attends to more tokens, so that its F takes longer, and all of them together take longer
+ * than the whole, for small kernels run less efficiently. The whole sequence's costs give the same prediction as a
+ * predictor that has kept costs for another number of slices. */
+static void
+test_slices (void)
+{
+  g_autoptr (PsSetting) setting
+      = read_setting ("-p 4 -m 4 --model llama-3-8b --cluster h100-80gb --layout even --tensor 2", NULL);
+  g_autoptr (PsPredictor) kept = ps_predictor_new (setting, NULL);
+  g_autoptr (PsCosts) whole = ps_setting_costs (setting, 4, 1, NULL);
+  gint64 iteration_ns[3];
+
+  for (guint i = 0; i < 3; i++)
+    {
+      guint n = 2 << i;
+      gint64 sum = 0, last = 0;
+
+      setting->n_slices = n;
+      g_autoptr (PsPrediction) prediction = ps_predictor_predict (kept, "seq1f1b", NULL);
+      g_autoptr (PsPredictor) fresh = ps_predictor_new (setting, NULL);
+      g_autoptr (PsPrediction) again = ps_predictor_predict (fresh, "seq1f1b", NULL);
+      const PsCosts *costs = prediction->costs;
+      g_assert_cmpuint (costs->n_lengths, ==, n);
+      for (guint k = 0; k < n; k++)
+        {
+          gint64 f = costs->op[ps_op_index (4, n, PS_OP_F, k, 1)].duration_ns;
+
+          g_assert_cmpint (f, >, last);
+          sum += last = f;
+        }
+      g_assert_cmpint (sum, >, ps_costs_op (whole, PS_OP_F, 1)->duration_ns);
+      g_assert_cmpint (costs->transfer_ns[1], <, whole->transfer_ns[1]);
+      g_assert_cmpint (costs->transfer_ns[1], >, whole->transfer_ns[1] / n);
+      iteration_ns[i] = prediction->metrics.iteration_ns;
+      g_assert_cmpint (again->metrics.iteration_ns, ==, iteration_ns[i]);
+      g_assert_cmpint (prediction->lower_bound_ns, <=, iteration_ns[i]);
+    }
+}
+
 /* Kept results */
 
 static const char *const lines[] = {
@@ -396,6 +435,7 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/predictor/slices", test_slices);
   g_test_add_func ("/predictor/kept", test_kept);
   g_test_add_func ("/predictor/shared", test_shared);
   g_test_add_func ("/predictor/shared-order", test_shared_order);

@@ -6,6 +6,7 @@
 #include <pipesim/formats.h>
 
 #include "program/program-private.h"
+#include "program/weight-window.h"
 
 #include <string.h>
 
@@ -389,6 +390,74 @@ test_unmatched (void)
   assert_broken (program, "(WAIT F0.0 from device 0): has no RECEIVE before it");
 }
 
+/* Sets bit s for each of the next stages from a cell on: those of one cell after the other, until there are three. */
+static guint64
+next_stages (const PsSchedule *schedule, guint place, guint end)
+{
+  guint64 stages = 0;
+
+  while (place < end && __builtin_popcountll (stages) < 3)
+    {
+      stages |= (guint64)1 << schedule->ops[place].stage;
+      if (schedule->ops[place].paired)
+        stages |= (guint64)1 << schedule->ops[++place].stage;
+      place++;
+    }
+  return stages;
+}
+
+/* Stages of the cell whose last W or BW it is. */
+static guint
+count_last_backwards (const PsSchedule *schedule, guint place, guint next, guint end)
+{
+  guint n = 0;
+
+  for (guint i = place; i < next; i++)
+    {
+      PsOp op = schedule->ops[i];
+      gboolean is_last = op.kind == PS_OP_W || op.kind == PS_OP_BW;
+
+      for (guint k = i + 1; k < end && is_last; k++)
+        is_last = schedule->ops[k].stage != op.stage
+                  || (schedule->ops[k].kind != PS_OP_W && schedule->ops[k].kind != PS_OP_BW);
+      n += is_last;
+    }
+  return n;
+}
+
+/* A device has the weights of the next three stages of its order. Before a cell it spends a turn on each stage that is
+ * among them before or after that cell, but not both, and one on each stage whose last backward the cell before was. */
+static void
+test_weight_turns (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (35);
+  guint n_shrinking = 0;
+
+  for (guint n = 0; n < 300; n++)
+    {
+      g_autoptr (PsSchedule) schedule = random_schedule (rand, n % 3 > 0);
+      g_autofree guint8 *turns = ps_weight_turns (schedule);
+
+      for (guint device = 0; device < schedule->placement->n_devices; device++)
+        {
+          guint first = schedule->first[device], end = schedule->first[device + 1];
+
+          for (guint place = first, before = first; place < end; place += schedule->ops[place].paired ? 2 : 1)
+            {
+              guint64 now = next_stages (schedule, place, end);
+              guint64 then = place > first ? next_stages (schedule, before, end) : 0;
+
+              g_assert_cmpuint (turns[place], ==,
+                                (guint)__builtin_popcountll (now ^ then)
+                                    + count_last_backwards (schedule, before, place, end));
+              n_shrinking += place > first && (now & then) == now && now != then;
+              before = place;
+            }
+        }
+    }
+  g_assert_cmpuint (n_shrinking, >, 100);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -404,5 +473,6 @@ main (int argc, char **argv)
   g_test_add_func ("/program/deferred-pairs", test_deferred_pairs);
   g_test_add_func ("/program/asap", test_asap);
   g_test_add_func ("/program/unmatched", test_unmatched);
+  g_test_add_func ("/program/weight-turns", test_weight_turns);
   return g_test_run ();
 }

@@ -13,7 +13,7 @@ mixed_bound (PsSetting *setting, const SearchChoice *choice)
   SearchWays ways = { .n = 2, .recompute = { PS_RECOMPUTE_NONE, PS_RECOMPUTE_FULL } };
   gint64 bound;
 
-  g_assert_true (ps_setting_memory_limit (setting, n, &limit, NULL));
+  g_assert_true (ps_setting_memory_limit (setting, n, &limit, NULL, NULL));
   for (guint way = 0; way < 2; way++)
     {
       setting->recompute = ways.recompute[way];

@@ -449,6 +449,29 @@ test_foreign (void)
   g_assert_nonnull (strstr (error->message, "was predicted by pipesim 0.0.1"));
 }
 
+/* A view of the file goes on for ever: questions, resumed sweeps and merges come to an end. */
+static void
+test_endless (void)
+{
+  g_autoptr (PsSweep) sweep = parse (SPEC);
+  PsQuestion question = { .by = "sequence_ns", .top = 1 };
+  PsSweepRun how = { .n_jobs = 1, .shard = { 0, 1 } };
+  PsSweepProgress progress;
+  g_autofree char *path = path_of ("endless.db");
+  g_autoptr (GError) error = NULL;
+
+  run (sweep, "endless.db", 1, (PsShard){ 0, 50 });
+  change ("endless.db", "CREATE TABLE row AS SELECT * FROM prediction LIMIT 1; DROP VIEW prediction;"
+                        "CREATE VIEW prediction AS WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n)"
+                        "SELECT row.* FROM row, n WHERE i < 0");
+  g_autoptr (PsResults) results = open_results ("endless.db", PS_RESULTS_READ),
+                        resumed = open_results ("endless.db", PS_RESULTS_WRITE),
+                        merged = open_results ("merged-endless.db", PS_RESULTS_WRITE);
+  refused (ps_results_best (results, &question, &error), PS_ERROR_INPUT, "*endless.db: its views take more steps*");
+  refused (ps_sweep_run (sweep, resumed, &how, &progress, &error), PS_ERROR_INPUT, "*its views take more steps*");
+  refused (ps_results_merge (merged, path, &error), PS_ERROR_INPUT, "*its views take more steps*");
+}
+
 /* A name is that of a file, also where SQLite would see a URI or a database in memory. */
 static void
 test_names (void)
@@ -506,6 +529,7 @@ main (int argc, char **argv)
   g_test_add_func ("/results/shards", test_shards);
   g_test_add_func ("/results/tiny-shards", test_tiny_shards);
   g_test_add_func ("/results/foreign", test_foreign);
+  g_test_add_func ("/results/endless", test_endless);
   g_test_add_func ("/results/names", test_names);
   g_test_add_func ("/results/kinds", test_kinds);
   return run_in_folder ();

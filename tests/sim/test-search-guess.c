@@ -137,7 +137,7 @@ static const Row rows[] = {
   { PS_PLACEMENT_BIDIRECTIONAL, "--comm rank --speed 2" COSTS, TRUE },
   { PS_PLACEMENT_BIDIRECTIONAL, "--comm rank --speed 1:2:1:1" COSTS, FALSE },
   { PS_PLACEMENT_LOOP, "--comm rank --speed 1:2:1:1" COSTS, TRUE },
-  { PS_PLACEMENT_LOOP, "--comm rank" COSTS ",reduce=5us", FALSE },
+  { PS_PLACEMENT_LOOP, "--comm rank" COSTS ",reduce=5us --replicas 2", FALSE },
   { PS_PLACEMENT_BIDIRECTIONAL, "--comm rank" COSTS ",reduce2=5us", FALSE },
   { PS_PLACEMENT_LOOP, "--comm rank --sync bypass" COSTS, FALSE },
   { PS_PLACEMENT_LOOP, "--comm rank --eager 1KiB" COSTS, FALSE },

@@ -313,8 +313,7 @@ test_measured_slices (void)
 
   g_assert_false (search_has_lengths (&pricing));
   g_assert_cmpint (search_price_bound (&pricing, placement, given), >, 0);
-  given->slice_parts = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_slice_parts_free);
-  g_ptr_array_add (given->slice_parts, ps_slice_parts_new (2, 2));
+  ps_costs_add_slices (given, ps_slice_parts_new (2, 2));
   g_assert_true (search_has_lengths (&pricing));
   g_assert_cmpint (search_price_bound (&pricing, placement, given), ==, 0);
 }
@@ -342,9 +341,7 @@ test_least_slice (void)
 
   for (guint i = 0; i < PS_OP_O * 2 * 2; i++)
     parts->part[i] = i % 2 == 1 ? 0.5 : i / 2 % 2 == 0 ? 0.1 : 0.9;
-  parts->transfer = 1;
-  given->slice_parts = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_slice_parts_free);
-  g_ptr_array_add (given->slice_parts, parts);
+  ps_costs_add_slices (given, parts);
   g_autoptr (PsSearchResult) result = ps_search (&search, NULL);
   g_assert_nonnull (result);
   g_assert_cmpint (result->price_ns, ==, 48200000);

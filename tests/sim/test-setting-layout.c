@@ -203,20 +203,33 @@ test_even (void)
   static const struct
   {
     const char *layout;
-    guint layers, p, v;
-    const char *stages;
+    guint layers, mtp, p, v;
+    const char *stages; /* or the reason that there are none */
   } rows[] = {
-    { "even", 22, 4, 1, "Et*6|t*6|t*5|t*5L" },
-    { "even:embedding:loss", 22, 4, 1, "Et*5|t*6|t*6|t*5L" },
-    { "even:loss", 23, 4, 2, "Et*3|(t*3|)*6,ttL" },
-    { "even:first=4:last=2", 22, 4, 1, "Et*4|t*8|t*8|ttL" },
-    { "even:first=4", 10, 4, 2, "Ett|t|t|t|tt|t|t|tL" },
-    { "even:last=8", 8, 1, 1, "Et*8L" },
-    { "even:first=3", 22, 4, 1, NULL },
-    { "even:first=4", 10, 4, 3, NULL },
-    { "even:first=30", 22, 4, 1, NULL },
-    { "even:first=3:last=3", 3, 1, 1, NULL },
-    { "even", 3, 4, 1, NULL },
+    { "even", 22, 0, 4, 1, "Et*6|t*6|t*5|t*5L" },
+    { "even:embedding:loss", 22, 0, 4, 1, "Et*5|t*6|t*6|t*5L" },
+    { "even:loss", 23, 0, 4, 2, "Et*3|(t*3|)*6,ttL" },
+    { "even:first=4:last=2", 22, 0, 4, 1, "Et*4|t*8|t*8|ttL" },
+    { "even:first=4", 10, 0, 4, 2, "Ett|t|t|t|tt|t|t|tL" },
+    { "even:last=8", 8, 0, 1, 1, "Et*8L" },
+    { "even:first=3", 22, 0, 4, 1, "--layout: even: 19 layers do not divide evenly over 3 devices" },
+    { "even:first=4", 10, 0, 4, 3, "--layout: even: 4 layers of a device do not divide over 3 chunks" },
+    { "even:first=30", 22, 0, 4, 1, "--layout: even: 22 layers do not divide evenly over 3 devices" },
+    { "even:first=3:last=3", 3, 0, 1, 1, "--layout: even: first and last are one device with -p 1" },
+    { "even:last=1", 32, 0, 1, 1, "--layout: even: with -p 1 first and last hold all 32 layers of the model, not 1" },
+    { "even:first=1:last=1", 3, 0, 2, 1,
+      "--layout: even: with -p 2 first and last hold all 3 layers of the model, not 2" },
+    /* Units alone: the loss, then modules of multi-token prediction, then the embedding. */
+    { "even", 3, 0, 4, 1, "Et|t|t|L" },
+    { "even", 3, 0, 5, 1, "E|t|t|t|L" },
+    { "even:embedding:loss", 6, 0, 4, 2, "E|(t|)*6,L" },
+    { "even:embedding:loss", 3, 1, 5, 1, "E|t|t|t|mL" },
+    { "even", 3, 1, 4, 1, "Et|t|t|mL" },
+    { "even", 3, 1, 5, 1, "Et|t|t|m|L" },
+    { "even", 3, 1, 6, 1, "E|t|t|t|m|L" },
+    { "even", 3, 0, 3, 2,
+      "model 'tiny-gpt': its 3 layers, embedding and loss cannot be cut into 6 stages (devices times "
+      "chunks)" },
   };
   g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
 
@@ -226,10 +239,11 @@ test_even (void)
       g_autoptr (GError) error = NULL;
 
       model->layers = rows[i].layers;
+      model->mtp = rows[i].mtp;
       g_autofree PsStageShape *shapes = ps_setting_shapes (&setting, model, rows[i].p, rows[i].v, &error);
       g_autofree char *text = shapes != NULL ? ps_layout_string_write (shapes, rows[i].p * rows[i].v) : NULL;
-      g_assert_cmpstr (text, ==, rows[i].stages);
-      g_assert_true ((shapes == NULL) == (error != NULL && error->code == PS_ERROR_USAGE));
+      g_assert_cmpstr (shapes != NULL ? text : error->message, ==, rows[i].stages);
+      g_assert_true (shapes != NULL || error->code == PS_ERROR_USAGE);
     }
 }
 

@@ -27,8 +27,8 @@ test_predict (void)
 static void
 test_training (void)
 {
-  g_autoptr (PsSetting) setting
-      = parse_good ("-p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,o=1ms,reduce=1500us --sync bypass --reduce exposed");
+  g_autoptr (PsSetting) setting = parse_good (
+      "-p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,o=1ms,reduce=1500us --replicas 2 --sync bypass --reduce exposed");
   g_autoptr (PsPrediction) prediction = fine (ps_predict (setting, "zb-h2", &error));
 
   g_assert_cmpint (prediction->metrics.makespan_ns, ==, 27000000);
@@ -151,7 +151,7 @@ test_bound_of_iterations (void)
   g_assert_cmpuint (n_asynchronous, >=, 12);
 }
 
-/* Without --memory-limit the memory of the cluster is the limit: 4 GiB here. */
+/* Without --memory-limit the memory of the cluster is the limit, 4 GiB here, less two sixteenths of it. */
 static void
 test_cluster_memory (void)
 {
@@ -161,16 +161,75 @@ test_cluster_memory (void)
   g_autoptr (PsSetting) none = parse_good ("-p 2 -m 4 --costs f=1ms,bw=2ms");
   g_autoptr (PsPrediction) small = ps_predict (shipped, "1f1b", NULL), too_large = ps_predict (large, "1f1b", NULL);
   g_autofree gint64 *a = NULL, *b = NULL, *c = NULL;
+  gint64 reserve;
 
-  g_assert_true (ps_setting_memory_limit (given, 2, &a, NULL));
+  g_assert_true (ps_setting_memory_limit (given, 2, &a, NULL, NULL));
   g_assert_cmpint (a[1], ==, 2 << 20);
-  g_assert_true (ps_setting_memory_limit (shipped, 2, &b, NULL));
-  g_assert_cmpint (b[0], ==, (gint64)4 << 30);
-  g_assert_cmpint (b[1], ==, (gint64)4 << 30);
-  g_assert_true (ps_setting_memory_limit (none, 2, &c, NULL));
+  g_assert_true (ps_setting_memory_limit (shipped, 2, &b, &reserve, NULL));
+  g_assert_cmpint (b[0], ==, (gint64)7 << 29);
+  g_assert_cmpint (b[1], ==, (gint64)7 << 29);
+  g_assert_cmpint (reserve, ==, (gint64)1 << 29);
+  g_assert_true (ps_setting_memory_limit (none, 2, &c, NULL, NULL));
   g_assert_null (c);
   g_assert_true (small->feasible);
   g_assert_false (too_large->feasible);
+}
+
+/* What touches the reserve of the cluster's 79.18 GiB only is tight. A limit that is given has no reserve, and 5 GB
+ * less is reserved where the framework's habits count them. */
+static void
+test_fits (void)
+{
+  static const struct
+  {
+    const char *line, *fits;
+  } cases[] = {
+    { "-v 3 --tensor 2", "yes" },
+    { "-v 3", "tight" },
+    { "-v 3 --memory-limit 79.18GiB", "yes" },
+    { "-v 3 --memory-limit 74GiB", "no" },
+    { "-v 3 --framework megatron", "no" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autofree char *line = g_strconcat ("-p 4 -m 8 --model llama-3-8b --cluster h100-80gb ", cases[i].line, NULL);
+      g_autoptr (PsSetting) setting = parse_good (line);
+      g_autoptr (PsPrediction) prediction = ps_predict (setting, "interleaved", NULL);
+
+      g_assert_cmpstr (prediction->fits, ==, cases[i].fits);
+      g_assert_cmpint (prediction->feasible, ==, g_str_equal (cases[i].fits, "yes"));
+    }
+  g_assert_cmpstr (ps_fits (0, 0), ==, "yes");
+  g_assert_cmpstr (ps_fits (1, 0), ==, "no");
+  g_assert_cmpstr (ps_fits (5, 5), ==, "tight");
+  g_assert_cmpstr (ps_fits (6, 5), ==, "no");
+}
+
+/* More GPUs than the cluster has are said: p t c d against its 32. */
+static void
+test_missing_gpus (void)
+{
+  static const struct
+  {
+    const char *line, *lacks;
+  } cases[] = {
+    { "-p 4 --tensor 8", NULL },
+    { "-p 4 --tensor 8 --replicas 2", "64 GPUs of 'h100-80gb' (which has 32; more nodes like its own are assumed)" },
+    { "-p 2 --tensor 4 --context 2 --replicas 8192", "131072 GPUs" },
+    { "-p 5 --tensor 8", "40 GPUs" },
+    { "-p 1 --tensor 8 --context 8", "64 GPUs" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autofree char *line = g_strconcat ("-m 8 --model llama-3-8b --cluster h100-80gb ", cases[i].line, NULL);
+      g_autoptr (PsSetting) setting = parse_good (line);
+      g_autoptr (PsPrediction) prediction = ps_predict (setting, "1f1b", NULL);
+
+      g_assert_cmpint (strstr (prediction->costs->source, "which has") != NULL, ==, cases[i].lacks != NULL);
+      g_assert_true (cases[i].lacks == NULL || strstr (prediction->costs->source, cases[i].lacks) != NULL);
+    }
 }
 
 /* What the sources of costs cannot answer. */
@@ -320,6 +379,8 @@ main (int argc, char **argv)
   g_test_add_func ("/setting-predict/cluster-memory", test_cluster_memory);
   g_test_add_func ("/setting-predict/training-refused", test_training_refused);
   g_test_add_func ("/setting-predict/training-of-models", test_training_of_models);
+  g_test_add_func ("/setting-predict/fits", test_fits);
+  g_test_add_func ("/setting-predict/missing-gpus", test_missing_gpus);
   g_test_add_func ("/setting-predict/predict-memory-limit", test_predict_memory_limit);
   g_test_add_func ("/setting-predict/predict-refused", test_predict_refused);
   g_test_add_func ("/setting-predict/predict-uneven", test_predict_uneven);

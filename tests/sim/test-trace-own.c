@@ -8,9 +8,17 @@ static const struct
   const char *text;
   const char *message;
 } refusals[] = {
-  { "[]", "trace.json: holds no op of pipesim and no range PP:... of PyTorch" },
+  { "[]", "trace.json: holds no complete range of an action, such as PP:0F0 (docs/traces.md)" },
+  { "{\"otherData\":{},\"traceEvents\":[]}", "trace.json: holds no op of pipesim and no range PP:... of PyTorch" },
+  /* a trace of PyTorch's profiler without pipeline ranges, since 1970 */
+  { "[" RANGE ("cpu_op", "aten::mm", 1, 1, 1702000000000000, 2) "]",
+    "trace.json: holds no complete range of an action, such as PP:0F0 (docs/traces.md)" },
   { "{\"a\": 1}", "trace.json: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents" },
-  { "3", "trace.json: is neither a JSON object nor an array" },
+  { "{\"otherData\":{},\"traceEvents\":[" RANGE ("cpu_op", "aten::mm", 1, 1, 1702000000000000, 2) "]}",
+    "trace.json: traceEvents[0]: 'aten::mm' is neither an op of pipesim (F0.1) nor a range of PyTorch (PP:1F0)" },
+  { "3", "trace.json: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents" },
+  { "0F0,0B0", "trace.json: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents" },
+  { "{", "trace.json:1:2: the text ends too early: a string is missing" },
   { "[" RANGE ("c", "PP:0SEND_F0", 1, 1, 0, 1) "]",
     "trace.json: holds no complete range of an action, such as PP:0F0 (docs/traces.md)" },
   { "[" RANGE ("c", "PP:0F0", 1, 1, 0, 2) "," RANGE ("c", "PP:0F1", 1, 1, 1, 2) "]",
@@ -18,16 +26,19 @@ static const struct
   { "[" RANGE ("c", "PP:0F0", 1, 1, 0, 1) "," RANGE ("c", "PP:0F0", 1, 1, 2, 1) "," RANGE ("c", "PP:1F0", 2, 1, 0,
                                                                                            1) "]",
     "trace.json: rank 1 has 1 complete iterations, rank 0 has 2; record the same steps on all ranks" },
-  { "[" RANGE ("c", "F0", 1, 1, 0, 1) "]",
-    "trace.json: traceEvents[0]: 'F0' is neither an op of pipesim (F0.1) nor a range of PyTorch (PP:1F0)" },
+  { "[" RANGE ("c", "F0.0", 0, 0, 0, 1) "," RANGE ("c", "F0", 0, 0, 1, 1) "]",
+    "trace.json: traceEvents[1]: 'F0' is neither an op of pipesim (F0.1) nor a range of PyTorch (PP:1F0)" },
   { "[" RANGE ("c", "F0.0", 1, 5000, 0, 1) "]", "trace.json: traceEvents[0]: tid 5000 is no device" },
   { "[" RANGE ("c", "F0.0", 0, 0, 0, 1) "," RANGE ("c", "F1.0", 1, 0, 1, 1) "]",
     "trace.json: traceEvents[1]: pid 1 is another run than 0; one file, one run" },
   { "[" RANGE ("c", "F0.0", 0, 0, 0, 2) "," RANGE ("c", "F1.0", 0, 0, 1, 2) "]",
     "trace.json: device 0: F1.0 starts before F0.0 has ended" },
   { "[{\"ph\":\"X\",\"name\":\"F0.0\",\"pid\":0,\"tid\":0,\"ts\":-1,\"dur\":1}]",
+    "trace.json: traceEvents[0]: ts is not from 0 to 10^15" },
+  { "[{\"ph\":\"X\",\"name\":\"F0.0\",\"pid\":0,\"tid\":0,\"ts\":1}]",
     "trace.json: traceEvents[0]: has no pid, tid, ts and dur of a range" },
-  { "[{\"ph\":\"Q\"}]", "trace.json: traceEvents[0]: phase 'Q' is none that pipesim writes" },
+  { "[" RANGE ("c", "F0.0", 0, 0, 0, 1) ",{\"ph\":\"Q\"}]",
+    "trace.json: traceEvents[1]: phase 'Q' is none that pipesim writes" },
 };
 
 static void

@@ -452,6 +452,93 @@ test_bits (void)
     }
 }
 
+/* The slices of a sequence have the operations of the whole, F, B and W. Without a window, slice k of n has (2k + 1) /
+ * n^2 of the scores; with a window of a slice's length the second and all later slices have equally many. A later slice
+ * also reads the keys and values of those before it, in F half of 4 rows of q elements a token. */
+static void
+test_slices (void)
+{
+  PsModel models[] = { small (PS_MLP_SWIGLU, PS_PRECISION_BF16), small (PS_MLP_GELU, PS_PRECISION_FP32),
+                       small (PS_MLP_SWIGLU, PS_PRECISION_BF16) };
+  const PsStageShape shape = { .n_layers = 2, .head = TRUE };
+
+  models[0].flash_attention = TRUE;
+  models[2].window = 16;
+  for (guint i = 0; i < G_N_ELEMENTS (models) * 3; i++)
+    {
+      const PsModel *model = &models[i / 3];
+      PsOpKind kind = i % 3 == 0 ? PS_OP_F : i % 3 == 1 ? PS_OP_B : PS_OP_W;
+      PsWork work;
+      gint64 flops[4], sum = 0;
+
+      for (guint k = 0; k < 4; k++)
+        {
+          PsModel slice = *model;
+
+          g_assert_true (ps_model_slice (&slice, 4, k, 2, NULL));
+          g_assert_cmpuint (slice.sequence, ==, 16);
+          ps_work_stage (&slice, &shape, kind, 1, &work);
+          sum += flops[k] = ps_work_flops (&work);
+        }
+      ps_work_stage (model, &shape, kind, 1, &work);
+      g_assert_cmpint (sum, ==, ps_work_flops (&work));
+      if (kind == PS_OP_F && model->window == 0) /* 2 layers, 2 products of 2bhs^2 operations, in 16 parts */
+        g_assert_cmpint (flops[3] - flops[0], ==, 2 * 2 * 2 * 2 * 32 * 64 * 64 * 6 / 16);
+      if (model->window == 16)
+        g_assert_cmpint (flops[3], ==, flops[1]);
+    }
+  PsModel last = models[0];
+  PsWork alone, later;
+  g_assert_true (ps_model_slice (&last, 4, 3, 1, NULL));
+  ps_work_stage (&last, &shape, PS_OP_F, 1, &later);
+  last.before = 0;
+  ps_work_stage (&last, &shape, PS_OP_F, 1, &alone);
+  for (guint i = 0; i < alone.n_kernels; i++)
+    g_assert_cmpint (later.kernel[i].bytes - alone.kernel[i].bytes, ==,
+                     alone.kernel[i].type == PS_WORK_ATTENTION ? 2 * 48 * 2 * 32 * 2 : 0);
+}
+
+/* 5 slices of 64 tokens that 2 GPUs share: 12, 12, 14, 12 and 14 tokens. 33 slices are too many. */
+static void
+test_slice_lengths (void)
+{
+  const guint before[] = { 0, 12, 24, 38, 50, 64 };
+
+  for (guint k = 0; k < 5; k++)
+    {
+      PsModel slice = small (PS_MLP_GELU, PS_PRECISION_FP32);
+
+      g_assert_true (ps_model_slice (&slice, 5, k, 2, NULL));
+      g_assert_cmpuint (slice.before, ==, before[k]);
+      g_assert_cmpuint (slice.sequence, ==, before[k + 1] - before[k]);
+    }
+  PsModel model = small (PS_MLP_GELU, PS_PRECISION_FP32);
+  g_autoptr (GError) error = NULL;
+  g_assert_false (ps_model_slice (&model, 33, 0, 2, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+  g_assert_cmpstr (
+      error->message, ==,
+      "--slices 33: the 64 tokens of a sequence of model 'small' make at most 32 slices that 2 GPUs share");
+}
+
+/* The peak of a number of bits is that of the least number that a cluster states one for. */
+static void
+test_peak (void)
+{
+  PsCluster cluster = { .peak_flops = 1, .peak_flops_fp4 = 4 };
+  const char *key;
+
+  g_assert_cmpfloat (ps_work_peak_flops (&cluster, 4, &key), ==, 4);
+  g_assert_cmpstr (key, ==, "peak_flops_fp4");
+  g_assert_cmpfloat (ps_work_peak_flops (&cluster, 8, &key), ==, 1);
+  g_assert_cmpstr (key, ==, "peak_flops");
+  cluster.peak_flops_fp8 = 2;
+  cluster.peak_flops_fp4 = 0;
+  g_assert_cmpfloat (ps_work_peak_flops (&cluster, 4, &key), ==, 2);
+  g_assert_cmpstr (key, ==, "peak_flops_fp8");
+  g_assert_cmpfloat (ps_work_peak_flops (&cluster, 16, NULL), ==, 1);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -467,5 +554,8 @@ main (int argc, char **argv)
   g_test_add_func ("/work/optimizer", test_optimizer);
   g_test_add_func ("/work/kinds", test_kinds);
   g_test_add_func ("/work/bits", test_bits);
+  g_test_add_func ("/work/slices", test_slices);
+  g_test_add_func ("/work/slice-lengths", test_slice_lengths);
+  g_test_add_func ("/work/peak", test_peak);
   return g_test_run ();
 }

@@ -1,7 +1,6 @@
-/* Tests of ZeRO's stages 2 and 3: their costs, the gathers and scatters that they put into a schedule, and memory. */
+/* Tests of ZeRO: its costs, the gathers that stage 3 puts into a schedule, and memory. */
 #include "family-case.h"
 
-#include <pipesim/iterations.h>
 #include <pipesim/memory.h>
 
 #define US G_GINT64_CONSTANT (1000)
@@ -16,7 +15,7 @@ test_costs (void)
   {
     guint zero;
     gint64 held, whole, gather_ns, step_ns;
-  } rows[] = { { 1, 40 + 80 + 30, 0, 0, 7250 }, { 2, 40 + 20 + 30, 80, 0, 7250 }, { 3, 10 + 80 + 30, 40, 3000, 4250 } };
+  } rows[] = { { 1, 40 + 80 + 30, 0, 0, 7250 }, { 2, 40 + 80 + 30, 0, 0, 7250 }, { 3, 10 + 80 + 30, 30, 3000, 4250 } };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
@@ -36,15 +35,14 @@ test_costs (void)
 }
 
 static void
-set_zero (Case *test, guint zero, gint64 gather_ns, gint64 scatter_ns, gint64 whole_bytes)
+set_zero (Case *test, gint64 gather_ns, gint64 whole_bytes)
 {
-  test->costs->zero = zero;
+  test->costs->zero = 3;
   for (guint stage = 0; stage < test->costs->n_stages; stage++)
     {
       PsStageCost *cost = &test->costs->stage[stage];
 
       cost->gather_ns = gather_ns;
-      cost->reduce_ns = scatter_ns;
       cost->whole_bytes = whole_bytes;
     }
   ps_simulate (test->program, test->costs, test->simulation);
@@ -71,10 +69,10 @@ test_windows (void)
 
   predict (&test, "looped-bfs", 1, 2, 4, "f=4us,b=4us,w=4us");
   g_assert_cmpint (test.simulation->makespan_ns, ==, 24 * US);
-  set_zero (&test, 3, 1 * US, 0, 10);
+  set_zero (&test, 1 * US, 10);
   g_assert_cmpint (test.simulation->makespan_ns, ==, 25 * US);
   g_assert_cmpint (part_at_peak (&test, PS_MEMORY_WEIGHTS), ==, 30);
-  set_zero (&test, 3, 20 * US, 0, 10);
+  set_zero (&test, 20 * US, 10);
   g_assert_cmpint (test.simulation->makespan_ns, ==, 110 * US);
   g_assert_cmpint (part_at_peak (&test, PS_MEMORY_WEIGHTS), ==, 30);
 }
@@ -156,31 +154,10 @@ test_definition (void)
         g_auto (Case) test = { 0 };
 
         predict (&test, rows[i].family, rows[i].p, rows[i].m, rows[i].v, "f=10us,b=9us,w=8us,c=100ns");
-        set_zero (&test, 3, gather_ns, 0, 10);
+        set_zero (&test, gather_ns, 10);
         check_steps (&test);
         part_at_peak (&test, PS_MEMORY_WEIGHTS);
       }
-}
-
-/* 1F1B on one device, two microbatches, F 1 us, BW 2 us: BWs end at 3 and 6. Scatters of 1 us end at 4 and 7; of 4 us
- * at 7 and 11. O takes 1 us. Of the latter the gradients of the first microbatch are there until 7, beside those of the
- * second. */
-static void
-test_scatters (void)
-{
-  g_auto (Case) test = { 0 };
-
-  predict (&test, "1f1b", 1, 2, 1, "f=1us,b=1us,w=1us,o=1us");
-  set_zero (&test, 2, 0, 1 * US, 10);
-  g_assert_cmpint (
-      ps_iteration (test.program, test.costs, test.simulation, PS_SYNC_GLOBAL, PS_REDUCE_OVERLAPPED).period_ns, ==,
-      8 * US);
-  g_assert_cmpint (part_at_peak (&test, PS_MEMORY_GRADIENTS), ==, 10);
-  set_zero (&test, 2, 0, 4 * US, 10);
-  g_assert_cmpint (
-      ps_iteration (test.program, test.costs, test.simulation, PS_SYNC_GLOBAL, PS_REDUCE_OVERLAPPED).period_ns, ==,
-      12 * US);
-  g_assert_cmpint (part_at_peak (&test, PS_MEMORY_GRADIENTS), ==, 20);
 }
 
 int
@@ -190,6 +167,5 @@ main (int argc, char **argv)
   g_test_add_func ("/zero/costs", test_costs);
   g_test_add_func ("/zero/windows", test_windows);
   g_test_add_func ("/zero/definition", test_definition);
-  g_test_add_func ("/zero/scatters", test_scatters);
   return g_test_run ();
 }

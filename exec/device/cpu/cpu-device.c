@@ -389,6 +389,19 @@ cpu_libraries (void)
   return g_strdup_printf ("OpenBLAS %s %s", g_strv_length (words) > 1 ? words[1] : "?", ps_cpu_blas.corename ());
 }
 
+/* OpenBLAS takes a processor that is newer than itself for its oldest one. */
+static char *
+cpu_warning (void)
+{
+#ifdef __x86_64__
+  if (ps_cpu_blas_load (NULL) && g_str_equal (ps_cpu_blas.corename (), "Prescott") && __builtin_cpu_supports ("avx2"))
+    return g_strdup_printf ("OpenBLAS does not know this processor and uses its slowest kernels, those of Prescott; "
+                            "OPENBLAS_CORETYPE=%s in the environment asks for faster ones",
+                            __builtin_cpu_supports ("avx512vl") ? "SkylakeX" : "Haswell");
+#endif
+  return NULL;
+}
+
 static gboolean
 cpu_flush_cache (PsDevice *device, GError **error)
 {
@@ -441,4 +454,5 @@ const PsDeviceClass ps_cpu_device = {
   .memory = cpu_memory,
   .reset_peak = cpu_reset_peak,
   .libraries = cpu_libraries,
+  .warning = cpu_warning,
 };

@@ -42,7 +42,7 @@ gboolean ps_cuda_context_enter (const PsCudaContext *context, GError **error);
  * they differ. NULL: no device shares one. Free with g_free. */
 char *ps_cuda_sharing (void);
 
-/* See PsDeviceClass.idle. */
+/* See PsDeviceClass.warning: multiprocessors that are idle. */
 char *ps_cuda_idle (void);
 
 /* ps_cuda_begin starts an op. Its calls note failures with ps_cuda_note and go on. ps_cuda_finish fails with the first

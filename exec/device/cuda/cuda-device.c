@@ -345,7 +345,7 @@ static const PsDeviceClass cuda_class = {
   .reset_peak = cuda_reset_peak,
   .processor = ps_cuda_processor,
   .libraries = ps_cuda_libraries,
-  .idle = ps_cuda_idle,
+  .warning = ps_cuda_idle,
 };
 
 const guint64 ps_module_stamp = PS_MODULE_STAMP;

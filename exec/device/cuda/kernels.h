@@ -15,7 +15,7 @@
  * floats, and the order of sums depends on shapes alone. Functions that "add to" a gradient read and write it: calls on
  * one gradient belong into one stream.
  *
- * kernels-reference.h has the same formulas in plain C and double precision.
+ * tests/cuda/kernels/kernels-reference.h has the same formulas in plain C and double precision.
  */
 #pragma once
 
