@@ -903,6 +903,6 @@ ps_launch_prediction (const PsLaunchChoice *choice, const PsSetting *setting, co
   launch.model = model = ps_setting_model (setting, error);
   g_autofree char *text = model != NULL ? ps_launch_write (choice->to, &launch, error) : NULL;
   g_autofree char *note = NULL;
-  return text != NULL && check_memory (choice, setting, prediction, &note, error) ? g_strconcat (text, note, NULL)
+  return text != NULL && check_memory (choice, setting, prediction, &note, error) ? g_strconcat (note, text, NULL)
                                                                                   : NULL;
 }

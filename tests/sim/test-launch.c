@@ -384,7 +384,8 @@ test_memory (void)
            "--to megatron: does not fit: a GPU of device * needs * MiB of 16 MiB, * MiB are missing; --force prints*");
   choice.force = TRUE;
   g_autofree char *text = fine (ps_launch_prediction (&choice, setting, "1f1b", prediction, &error));
-  g_assert_true (g_str_has_prefix (text, "# Megatron-LM: 2 GPUs"));
+  g_assert_true (g_str_has_prefix (text, "# does not fit: a GPU of device "));
+  g_assert_nonnull (strstr (text, "\n# Megatron-LM: 2 GPUs"));
 }
 
 int
