@@ -61,29 +61,17 @@ char *ps_launch_write (const char *framework, const PsLaunch *launch, GError **e
 char *ps_launch_prediction (const PsLaunchChoice *choice, const PsSetting *setting, const char *schedule,
                             const PsPrediction *prediction, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The setting's run of a family as far as it is known without its order: its stages where the setting names a model.
- * setting and family live longer. */
-typedef struct
-{
-  PsLaunch launch;
-  PsModel *model; /* of launch */
-  PsStageShape *shapes;
-} PsLaunchQuestion;
-
-void ps_launch_ask (const PsSetting *setting, const char *family, PsLaunchQuestion *question);
-void ps_launch_question_clear (PsLaunchQuestion *question);
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsLaunchQuestion, ps_launch_question_clear)
-
 /* Why a framework (of ps_launch_frameworks, pytorch or colossalai) does not run that by a name of its own for the
- * schedule: "-m 3: ..."; NULL: it does. Free with g_free. */
-char *ps_launch_refusal (const char *framework, const PsLaunch *launch);
+ * family: "-m 3: ..."; NULL: it does. The stages are those of the setting's model, where it names one. Free with
+ * g_free.
+ */
+char *ps_launch_refusal (const char *framework, const PsSetting *setting, const char *family);
 
-/* The frameworks that know the schedule by a name of their own and run that: "megatron, torchtitan"; "" for none. Free
- * with g_free. */
-char *ps_launch_runs_in (const PsLaunch *launch);
+/* The frameworks that do: "megatron, torchtitan"; "" for none. Free with g_free. */
+char *ps_launch_runs_in (const PsSetting *setting, const char *family);
 
-/* The refusals of the frameworks that know the schedule: "megatron: -m 3: ...". Free with g_ptr_array_unref. */
-GPtrArray *ps_launch_lint (const PsLaunch *launch);
+/* Adds the refusals of frameworks that know the family: "megatron: -m 3: ...". */
+void ps_launch_lint (const PsSetting *setting, const char *family, GPtrArray *findings);
 
 G_END_DECLS
 

@@ -88,7 +88,8 @@ static const PsCommandHelp help = {
     "part of the all-reduce. A row is the fastest setting of its p, t, c, e and d.\n\n"
     "within 1 % = other schedules of the same p, t, c, e and d whose step takes at most 1 % longer\n"
     "runs in = frameworks that have the schedule by a name of their own and take the setting; pipesim exec, where\n"
-    "it runs the layout. With --framework or --to ranks begin with what that framework runs\n"
+    "it runs the layout. With --framework or --to ranks begin with what that framework runs; --to with\n"
+    "--explain prints the launch of that rank\n"
     "step = iteration time, all-reduce of the gradients over the replicas included\n"
     "peak memory = of a GPU\n"
     "MFU = FLOPs of the model per step / (step * GPUs * peak rate of a GPU in the model's precision); the FLOPs\n"
@@ -162,8 +163,6 @@ finish_options (Options *options, GError **error)
     return FALSE;
   if (question->n_jobs == 0)
     question->n_jobs = g_get_num_processors ();
-  if (options->launch.to != NULL && options->rank == 0)
-    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: needs --explain RANK, the layout to run", options->launch.to);
   if (!ps_launch_imply (options->launch.to, &question->framework, error))
     return FALSE;
   question->runner = options->launch.to;
@@ -189,10 +188,9 @@ static char *
 find_runners (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout)
 {
   g_autoptr (PsSetting) setting = ps_layout_setting (question, layouts, layout);
-  g_auto (PsLaunchQuestion) launch = { .model = NULL };
+  g_autofree char *names = ps_launch_runs_in (setting, layout->schedule);
 
-  ps_launch_ask (setting, layout->schedule, &launch);
-  g_autofree char *names = ps_launch_runs_in (&launch.launch);
+  setting->replicas_adjacent = FALSE; /* where they are is of no concern to devices */
   if (layout->zero >= 2
       || !ps_setting_refuse (setting, PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED | PS_FIELD_SHARED, NULL, NULL))
     return g_steal_pointer (&names);

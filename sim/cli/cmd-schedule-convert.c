@@ -135,16 +135,6 @@ lint_file (const char *path, GError **error)
   return g_str_has_prefix (format->name, "torch-comms") ? ps_torch_lint_comms (path, text, length, error) : NULL;
 }
 
-/* Of frameworks that have the family by a name of their own. */
-static void
-add_refusals (const PsScheduleOptions *options, const char *family, GPtrArray *findings)
-{
-  g_auto (PsLaunchQuestion) question = { .model = NULL };
-
-  ps_launch_ask (options->setting, family, &question);
-  g_ptr_array_extend_and_steal (findings, ps_launch_lint (&question.launch));
-}
-
 gboolean
 ps_cmd_schedule_lint (const PsScheduleOptions *options, const char *name, GError **error)
 {
@@ -170,7 +160,7 @@ ps_cmd_schedule_lint (const PsScheduleOptions *options, const char *name, GError
         return FALSE;
       findings = ps_torch_lint (schedule, text);
       if (ps_family_find (name) != NULL)
-        add_refusals (options, name, findings);
+        ps_launch_lint (options->setting, name, findings);
     }
   print_findings (name, findings);
   *options->code = findings->len > 0 ? 3 : 0;

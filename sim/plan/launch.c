@@ -5,25 +5,23 @@
 
 #include <string.h>
 
+/* Bits, in the order of their names. */
 typedef enum
 {
-  MEGATRON,
-  TORCHTITAN,
-  TORCHTITAN_2,
-  DEEPSPEED,
-  N_FRAMEWORKS, /* that are told of a run */
-  PYTORCH = N_FRAMEWORKS,
-  COLOSSALAI,
-  N_RUNNERS
+  MEGATRON = 1,
+  TORCHTITAN = 2,
+  TORCHTITAN_2 = 4,
+  DEEPSPEED = 8,
+  PYTORCH = 16,
+  COLOSSALAI = 32,
+  TITANS = TORCHTITAN | TORCHTITAN_2,
+  TORCH = TITANS | PYTORCH,
+  ALL = 63
 } Framework;
 
 static const char *const frameworks[]
     = { "megatron", "torchtitan", "torchtitan-0.2", "deepspeed", "pytorch", "colossalai" };
-
-#define BIT(framework) (1U << (framework))
-#define TITANS (BIT (TORCHTITAN) | BIT (TORCHTITAN_2))
-#define TORCH (TITANS | BIT (PYTORCH))
-#define ALL (BIT (N_RUNNERS) - 1)
+#define N_FRAMEWORKS 4 /* that are told of a run */
 
 /* Families that frameworks have by a name of their own. */
 static const struct
@@ -33,15 +31,15 @@ static const struct
   const char *torch; /* PyTorch's class is Schedule with this */
 } families[] = {
   { "1f1b", ALL, "1F1B" }, /* TrainSchedule in DeepSpeed, OneForwardOneBackwardSchedule in Colossal-AI */
-  { "interleaved", BIT (MEGATRON) | TORCH | BIT (COLOSSALAI), "Interleaved1F1B" },
+  { "interleaved", MEGATRON | TORCH | COLOSSALAI, "Interleaved1F1B" },
   { "gpipe", TORCH, "GPipe" },
   { "looped-bfs", TORCH, "LoopedBFS" },
   { "interleaved-zb", TORCH, "InterleavedZeroBubble" },
   { "zb-v", TORCH, "ZBVZeroBubble" },
-  { "zb-v-auto", BIT (COLOSSALAI), NULL }, /* ZeroBubbleVPipeScheduler */
+  { "zb-v-auto", COLOSSALAI, NULL }, /* ZeroBubbleVPipeScheduler */
   { "dualpipe-v", TORCH, "DualPipeV" },
-  { "interleaved-overlap", BIT (MEGATRON), NULL },
-  { "interleaved-overlap-w", BIT (MEGATRON), NULL },
+  { "interleaved-overlap", MEGATRON, NULL },
+  { "interleaved-overlap-w", MEGATRON, NULL },
 };
 
 const PsOption ps_launch_rows[] = {
@@ -107,13 +105,13 @@ knows (Framework framework, const char *family)
 {
   guint i = find_family (family);
 
-  return i < G_N_ELEMENTS (families) && families[i].frameworks & BIT (framework);
+  return i < G_N_ELEMENTS (families) && families[i].frameworks & framework;
 }
 
 static Run
 read_launch (const PsLaunch *launch)
 {
-  static const PsModel blank = { .precision = PS_PRECISION_BF16, .flash_attention = TRUE, .kv_heads = 1 };
+  static const PsModel blank = { .precision = PS_PRECISION_BF16 };
   const PsFamily *family = launch->schedule != NULL ? ps_family_find (launch->schedule) : NULL;
   Run run = { .launch = launch,
               .model = launch->model != NULL ? *launch->model : blank,
@@ -195,76 +193,67 @@ find_broken (Framework framework, const Run *run)
     { ALL, said->n_recompute > 0, "recompute", "of each stage is not available there", NULL },
     { ALL, said->offload > 0 || said->n_offload > 0, "offload", "is not available there", NULL },
     { ALL, said->sync == PS_SYNC_BYPASS, "sync", "is not available there", NULL },
-    { ALL, placement != NULL && placement->n_stages != n, "chunks",
-      "some devices hold fewer stages; it wants as many on each", NULL },
-    { BIT (MEGATRON) | TITANS, launch->shapes != NULL && (!launch->shapes[0].embedding || !launch->shapes[n - 1].head),
-      "layout", "the embedding is always in the first stage there, the head in the last", NULL },
+    { ALL, placement != NULL && placement->n_stages != n, "chunks", "it wants as many stages on each device", NULL },
+    { MEGATRON | TITANS, launch->shapes != NULL && (!launch->shapes[0].embedding || !launch->shapes[n - 1].head),
+      "layout", "the embedding goes in the first stage, the head in the last", NULL },
 
-    { BIT (MEGATRON), told && p > 1 && v > 1 && m < p, "microbatches",
-      "with virtual stages it wants p microbatches or more", "pipeline_parallel/schedules.py" },
-    { BIT (MEGATRON), run->overlaps && known && experts->count == 0, "schedule",
-      "is for models with experts; interleaved would be right", "transformer/transformer_config.py" },
-    { BIT (MEGATRON), run->overlaps && known && e < 2, "schedule",
-      "hides the messages of experts that GPUs share; give --experts 2 or more", "transformer/transformer_config.py" },
-    { BIT (MEGATRON), run->overlaps && said->recompute == PS_RECOMPUTE_FULL, "recompute",
-      "is not available with interleaved-overlap; selective is", "transformer/transformer_config.py" },
-    { BIT (MEGATRON), run->overlaps && model->precision == PS_PRECISION_FP32, "precision",
-      "interleaved-overlap wants fp16, bf16, fp8 or fp4", "transformer/transformer_config.py" },
-    { BIT (MEGATRON), run->overlaps && model->mtp > 1, "model",
-      "has more than one module of multi-token prediction, which interleaved-overlap does not take",
-      "transformer/transformer_config.py" },
-    { BIT (MEGATRON), run->overlaps && p == 1, "devices",
-      "one device has no virtual stages, and overlaps whole microbatches", "pipeline_parallel/combined_1f1b.py" },
-    { BIT (MEGATRON), said->defer_head > 0 && p == 1, "defer-head", "needs a pipeline", "model_parallel_config.py" },
-    { BIT (MEGATRON), c > 1 && known && model->sequence % (2 * c) != 0, "sequence", "wants a multiple of 2 contexts",
-      "training/arguments.py" },
-    { BIT (MEGATRON), model->mtp > 0 && model->mlp == PS_MLP_GELU, "model",
-      "multi-token prediction needs rotary positions", "training/arguments.py" },
-    { BIT (MEGATRON), !keeps_mtp_together (run), "layout",
-      "all modules of multi-token prediction must be in one stage, the last of its device",
-      "transformer/pipeline_parallel_layer_layout.py" },
-    { BIT (MEGATRON), experts->count > 0 && t > 1 && model->whole_sequences, "model",
-      "experts with --tensor need sequence parallelism", "transformer/moe/moe_layer.py" },
+    { MEGATRON, told && p > 1 && v > 1 && m < p, "microbatches", "with virtual stages it wants p microbatches or more",
+      "schedules.py" },
+    { MEGATRON, run->overlaps && known && experts->count == 0, "schedule",
+      "is for models with experts; interleaved would be right", "transformer_config.py" },
+    { MEGATRON, run->overlaps && known && e < 2, "schedule", "is for experts that GPUs share; give --experts 2 or more",
+      "transformer_config.py" },
+    { MEGATRON, run->overlaps && said->recompute == PS_RECOMPUTE_FULL, "recompute",
+      "is not available with interleaved-overlap; selective is", "transformer_config.py" },
+    { MEGATRON, run->overlaps && model->precision == PS_PRECISION_FP32, "precision",
+      "interleaved-overlap wants fp16, bf16, fp8 or fp4", "transformer_config.py" },
+    { MEGATRON, run->overlaps && model->mtp > 1, "model",
+      "interleaved-overlap takes one module of multi-token prediction", "transformer_config.py" },
+    { MEGATRON, run->overlaps && p == 1, "devices", "one device overlaps whole microbatches", "combined_1f1b.py" },
+    { MEGATRON, said->defer_head > 0 && p == 1, "defer-head", "needs a pipeline", "model_parallel_config.py" },
+    { MEGATRON, c > 1 && model->sequence % (2 * c) != 0, "sequence", "wants a multiple of 2 contexts", "arguments.py" },
+    { MEGATRON, model->mtp > 0 && model->mlp == PS_MLP_GELU, "model", "multi-token prediction needs rotary positions",
+      "arguments.py" },
+    { MEGATRON, !keeps_mtp_together (run), "layout", "multi-token prediction goes in one stage, the last of its device",
+      "pipeline_parallel_layer_layout.py" },
+    { MEGATRON, experts->count > 0 && t > 1 && model->whole_sequences, "model",
+      "experts with --tensor need sequence parallelism", "moe_layer.py" },
 
-    { TITANS | BIT (DEEPSPEED), model->precision > PS_PRECISION_BF16, "precision",
-      "is not known there; megatron has it", NULL },
-    { TITANS, model->precision == PS_PRECISION_FP16, "precision", "it trains in bf16 or fp32", "config" },
-    { BIT (TORCHTITAN_2), model->precision == PS_PRECISION_BF16 && known && sharded * c * e == 1 && p * t > 1,
-      "precision", "without sharded replicas or contexts it trains in fp32; torchtitan 0.3 does not",
-      "distributed/utils.py" },
-    { BIT (TORCHTITAN_2), d > 1 && sharded * c * e == 1 && p * t > 1, "zero",
-      "replicas that are not sharded go with no other parallelism; give --zero 1",
-      "models/llama3/infra/parallelize.py" },
-    { TITANS, e > 1 && sharded * c * t % e != 0, "experts",
-      "wants a divisor of t c times the replicas that --zero shards", "distributed/parallel_dims.py" },
-    { TITANS, known && model->latent.kv_rank == 0 && model->kv_heads % t != 0, "tensor", "does not divide kv_heads",
+    { TITANS | DEEPSPEED, model->precision > PS_PRECISION_BF16, "precision", "is not known there; megatron has it",
       NULL },
-    { TITANS, known && model->sequence % (t * (c > 1 || framework == TORCHTITAN_2 ? 2 * c : 1)) != 0, "sequence",
-      "wants a multiple of t times 2 contexts", "distributed/parallel_dims.py" },
-    { TITANS | BIT (DEEPSPEED), model->mtp > 0, "model",
-      "has multi-token prediction, which pipelines do not support there", NULL },
+    { TITANS, model->precision == PS_PRECISION_FP16, "precision", "it trains in bf16 or fp32", "configs.py" },
+    { TORCHTITAN_2, model->precision == PS_PRECISION_BF16 && sharded * c * e == 1 && p * t > 1, "precision",
+      "without sharded replicas or contexts it trains in fp32; 0.3 does not", "utils.py" },
+    { TORCHTITAN_2, d > 1 && sharded * c * e == 1 && p * t > 1, "zero",
+      "whole replicas go with nothing else; give --zero 1", "parallelize.py" },
+    { TITANS, e > 1 && sharded * c * t % e != 0, "experts",
+      "wants a divisor of t c times the replicas that --zero shards", "parallel_dims.py" },
+    { TITANS, model->latent.kv_rank == 0 && model->kv_heads % t != 0, "tensor", "does not divide kv_heads", NULL },
+    { TITANS, model->sequence % (t * (c > 1 || framework == TORCHTITAN_2 ? 2 * c : 1)) != 0, "sequence",
+      "wants a multiple of t times 2 contexts", "parallel_dims.py" },
+    { TITANS | DEEPSPEED, model->mtp > 0, "model", "has multi-token prediction, which pipelines do not support there",
+      NULL },
     { TITANS, told && p == 1 && g_strcmp0 (run->schedule, "1f1b") != 0 && !runs_in_turn (launch->order), "schedule",
       "one device has no pipeline, and runs microbatches in turn as 1f1b", NULL },
 
-    { BIT (PYTORCH), p > 1 && single && m < p, "microbatches", "the class wants as many as stages, or a CSV",
+    { PYTORCH, p > 1 && single && m < p, "microbatches", "the class wants as many as stages, or a CSV",
       "pipelining/schedules.py" },
-    { BIT (PYTORCH), p > 1 && g_strcmp0 (run->schedule, "dualpipe-v") == 0 && m < 2 * p, "microbatches",
+    { PYTORCH, p > 1 && g_strcmp0 (run->schedule, "dualpipe-v") == 0 && m < 2 * p, "microbatches",
       "the class wants as many as stages", "pipelining/schedules.py" },
-    { BIT (PYTORCH), p > 1 && in_rounds && m % rounds != 0, "microbatches",
-      "the class wants a multiple of m / p, or a CSV", "pipelining/schedules.py" },
-    { BIT (PYTORCH), p > 1 && in_rounds && said->group_size != m / rounds, "group",
+    { PYTORCH, p > 1 && in_rounds && m % rounds != 0, "microbatches", "the class wants a multiple of m / p, or a CSV",
+      "pipelining/schedules.py" },
+    { PYTORCH, p > 1 && in_rounds && said->group_size != m / rounds, "group",
       "the class has groups of its own; a CSV can say these", "pipelining/schedules.py" },
-    { BIT (PYTORCH) | BIT (DEEPSPEED) | BIT (COLOSSALAI), said->defer_head > 0, "defer-head",
-      "its schedule puts off no W", NULL },
+    { PYTORCH | DEEPSPEED | COLOSSALAI, said->defer_head > 0, "defer-head", "its schedule puts off no W", NULL },
 
-    { BIT (DEEPSPEED), launch->n_chunks > 1, "chunks", "its devices have one", NULL },
-    { BIT (DEEPSPEED), c > 1, "context", "its pipelines do not share sequences", NULL },
-    { BIT (DEEPSPEED), e > 1, "experts", "its pipelines do not share experts", NULL },
-    { BIT (DEEPSPEED), said->zero >= 2, "zero", "its pipelines refuse stages 2 and 3", "runtime/pipe/engine.py" },
+    { DEEPSPEED, launch->n_chunks > 1, "chunks", "its devices have one", NULL },
+    { DEEPSPEED, c > 1, "context", "its pipelines do not share sequences", NULL },
+    { DEEPSPEED, e > 1, "experts", "its pipelines do not share experts", NULL },
+    { DEEPSPEED, said->zero >= 2, "zero", "its pipelines refuse stages 2 and 3", "pipe/engine.py" },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    if (rows[i].frameworks & BIT (framework) && rows[i].broken)
+    if (rows[i].frameworks & framework && rows[i].broken)
       {
         PsSetting typed = *said;
         g_autofree char *layout = launch->shapes != NULL ? ps_layout_string_write (launch->shapes, n) : NULL;
@@ -307,91 +296,69 @@ find_refusal (Framework framework, const Run *run)
   g_autoptr (GString) known = g_string_new (NULL);
 
   if (run->schedule == NULL || knows (framework, run->schedule))
-    return broken == NULL && TITANS & BIT (framework) ? find_broken (PYTORCH, run) : broken;
+    return broken == NULL && TITANS & framework ? find_broken (PYTORCH, run) : broken;
   g_free (broken);
   for (guint i = 0; i < G_N_ELEMENTS (families); i++)
-    if (families[i].frameworks & BIT (framework))
+    if (families[i].frameworks & framework)
       g_string_append_printf (known, "%s%s", known->len > 0 ? ", " : "", families[i].family);
   return g_strdup_printf ("schedule '%s' is not available there; %s %s", run->launch->schedule, known->str,
-                          TITANS & BIT (framework) ? "and any synchronous schedule of placement loop without slices "
-                                                     "and R are"
-                                                   : "would be");
+                          TITANS & framework ? "and any synchronous schedule of placement loop without slices "
+                                               "and R are"
+                                             : "would be");
 }
 
-static Framework
-find_framework (const char *name)
+/* The refusals of all frameworks, in the order of their names; NULL where one runs that by a name of its own. */
+static GPtrArray *
+ask_all (const PsSetting *setting, const char *family)
 {
+  GPtrArray *refusals = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr (PsModel) model = setting->model != NULL || setting->db != NULL ? ps_setting_model (setting, NULL) : NULL;
+  PsLaunch launch = { .setting = setting,
+                      .model = model,
+                      .n_devices = MAX (setting->n_devices, 1),
+                      .n_chunks = setting->n_chunks > 0 ? setting->n_chunks : ps_family_find (family)->default_chunks,
+                      .schedule = family };
+  g_autofree PsStageShape *shapes
+      = model != NULL ? ps_setting_shapes (setting, model, launch.n_devices, launch.n_chunks, NULL) : NULL;
+
+  launch.shapes = shapes;
+  const Run run = read_launch (&launch);
+  for (guint i = 0; i < G_N_ELEMENTS (frameworks); i++)
+    g_ptr_array_add (refusals, find_refusal ((Framework)(1 << i), &run));
+  return refusals;
+}
+
+char *
+ps_launch_refusal (const char *framework, const PsSetting *setting, const char *family)
+{
+  g_autoptr (GPtrArray) refusals = ask_all (setting, family);
   guint i = 0;
 
-  while (!g_str_equal (frameworks[i], name))
+  while (!g_str_equal (frameworks[i], framework))
     i++;
-  return (Framework)i;
+  return g_strdup (refusals->pdata[i]);
 }
 
 char *
-ps_launch_refusal (const char *framework, const PsLaunch *launch)
-{
-  const Run run = read_launch (launch);
-
-  return find_refusal (find_framework (framework), &run);
-}
-
-GPtrArray *
-ps_launch_lint (const PsLaunch *launch)
-{
-  GPtrArray *findings = g_ptr_array_new_with_free_func (g_free);
-  const Run run = read_launch (launch);
-
-  for (Framework i = MEGATRON; i < N_RUNNERS; i++)
-    {
-      g_autofree char *refusal = knows (i, launch->schedule) && !(TITANS & BIT (i)) ? find_refusal (i, &run) : NULL;
-
-      if (refusal != NULL)
-        g_ptr_array_add (findings, g_strdup_printf ("%s: %s", frameworks[i], refusal));
-    }
-  return findings;
-}
-
-char *
-ps_launch_runs_in (const PsLaunch *launch)
+ps_launch_runs_in (const PsSetting *setting, const char *family)
 {
   GString *text = g_string_new (NULL);
-  const Run run = read_launch (launch);
+  g_autoptr (GPtrArray) refusals = ask_all (setting, family);
 
-  for (Framework i = MEGATRON; i < N_RUNNERS; i++)
-    {
-      g_autofree char *refusal = find_refusal (i, &run);
-
-      if (refusal == NULL && i != TORCHTITAN_2)
-        g_string_append_printf (text, "%s%s", text->len > 0 ? ", " : "", frameworks[i]);
-    }
+  for (guint i = 0; i < refusals->len; i++)
+    if (refusals->pdata[i] == NULL && 1 << i != TORCHTITAN_2)
+      g_string_append_printf (text, "%s%s", text->len > 0 ? ", " : "", frameworks[i]);
   return g_string_free (text, FALSE);
 }
 
 void
-ps_launch_question_clear (PsLaunchQuestion *question)
+ps_launch_lint (const PsSetting *setting, const char *family, GPtrArray *findings)
 {
-  ps_model_free (question->model);
-  g_free (question->shapes);
-}
+  g_autoptr (GPtrArray) refusals = ask_all (setting, family);
 
-void
-ps_launch_ask (const PsSetting *setting, const char *schedule, PsLaunchQuestion *question)
-{
-  const PsFamily *family = ps_family_find (schedule);
-
-  *question = (PsLaunchQuestion){ .launch = { .setting = setting,
-                                              .n_devices = MAX (setting->n_devices, 1),
-                                              .n_chunks = setting->n_chunks > 0 ? setting->n_chunks
-                                                          : family != NULL      ? family->default_chunks
-                                                                                : 1,
-                                              .schedule = schedule } };
-  question->model = setting->model != NULL || setting->db != NULL ? ps_setting_model (setting, NULL) : NULL;
-  question->shapes = question->model != NULL ? ps_setting_shapes (setting, question->model, question->launch.n_devices,
-                                                                  question->launch.n_chunks, NULL)
-                                             : NULL;
-  question->launch.model = question->model;
-  question->launch.shapes = question->shapes;
+  for (guint i = 0; i < refusals->len; i++)
+    if (refusals->pdata[i] != NULL && knows ((Framework)(1 << i), family) && !(1 << i & TITANS))
+      g_ptr_array_add (findings, g_strdup_printf ("%s: %s", frameworks[i], (char *)refusals->pdata[i]));
 }
 
 /* Writing */
@@ -868,16 +835,17 @@ ps_launch_write (const char *framework, const PsLaunch *launch, GError **error)
 
   if (!ps_launch_parse ("--to", framework, &index, error))
     return NULL;
-  gboolean csv = TITANS & BIT (index) && is_plain (launch->order);
-  g_autofree char *refusal = csv ? find_broken ((Framework)index, &run) : find_refusal ((Framework)index, &run);
+  const Framework to = (Framework)(1 << index);
+  gboolean csv = TITANS & to && is_plain (launch->order);
+  g_autofree char *refusal = csv ? find_broken (to, &run) : find_refusal (to, &run);
   if (refusal != NULL)
     return ps_refuse_null (error, PS_ERROR_USAGE, "--to %s: %s", framework, refusal);
-  if (index == MEGATRON)
+  if (to == MEGATRON)
     write_megatron (&run, text);
-  else if (index == DEEPSPEED)
+  else if (to == DEEPSPEED)
     write_deepspeed (&run, text);
   else
-    write_titan (&run, index == TORCHTITAN_2, text);
+    write_titan (&run, to == TORCHTITAN_2, text);
   return g_string_free (g_steal_pointer (&text), FALSE);
 }
 

@@ -180,10 +180,8 @@ is_run (const PsLayoutSpace *space, const PsLayout *layout)
   if (question->runner == NULL)
     return TRUE;
   g_autoptr (PsSetting) setting = ps_layout_setting (question, space->layouts, layout);
-  g_auto (PsLaunchQuestion) launch = { .model = NULL };
   setting->known_model = space->model;
-  ps_launch_ask (setting, layout->schedule, &launch);
-  g_autofree char *refusal = ps_launch_refusal (question->runner, &launch.launch);
+  g_autofree char *refusal = ps_launch_refusal (question->runner, setting, layout->schedule);
   return refusal == NULL;
 }
 

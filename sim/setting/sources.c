@@ -89,7 +89,7 @@ read_model (const PsSetting *setting, GError **error)
 
   if (model == NULL || !ps_model_set_precision (model, "--precision", setting->precision, error))
     return NULL;
-  if (setting->framework != PS_FRAMEWORK_NONE)
+  if (setting->framework != PS_FRAMEWORK_NONE && setting->db == NULL)
     model->framework = setting->framework;
   if (setting->n_context > 1)
     model->spread.context = setting->n_context;

@@ -70,6 +70,37 @@ test_reserve (void)
            "--reserve 67108864B: leaves nothing of the memory of a GPU");
 }
 
+/* DeepSpeed runs 1f1b alone: its layouts come first, in order, and as many of the rest after them. One device has one
+ * chunk, also where only interleaved is asked for, which Megatron-LM then runs as 1F1B. */
+static void
+test_runner (void)
+{
+  char *interleaved[] = { (char *)"interleaved", NULL };
+  g_autofree char *cluster = cluster_file ();
+  PsLayoutQuestion question
+      = { .model = "tiny-gpt", .cluster = cluster, .global_batch = 8, .top = 3, .runner = "deepspeed" };
+  g_autoptr (PsLayouts) layouts = find (&question), single = NULL;
+  guint n_run = 0;
+
+  for (guint i = 0; i < layouts->best->len; i++)
+    {
+      const PsLayout *layout = at (layouts, i);
+
+      g_assert_true (layout->not_run == (i >= 3));
+      g_assert_true (layout->not_run || g_str_equal (layout->schedule, "1f1b"));
+      g_assert_true (i % 3 == 0 || at (layouts, i - 1)->step_ns <= layout->step_ns);
+      n_run += !layout->not_run;
+    }
+  g_assert_cmpuint (n_run, ==, 3);
+  g_assert_cmpuint (layouts->best->len, ==, 6);
+  question.runner = "megatron";
+  question.schedules = interleaved;
+  question.top = 20;
+  single = find (&question);
+  for (guint i = 0; i < single->best->len; i++)
+    g_assert_true (at (single, i)->n_devices > 1 || (at (single, i)->n_chunks == 1 && !at (single, i)->not_run));
+}
+
 /* One GPU that reaches half of its peak: a step of 4 sequences takes 4 * 3095396352 / 5e11 s = 24763170.8 ns but for
  * the rounding of single ops, the MFU is the efficiency, 4 * 128 tokens over the step are 20676 per second. With full
  * recomputation the layers' forwards, 4 * 8 * 128 * 192 * (24 h + 4 s) = 4 * 1006632960 more, do not count as useful.
@@ -316,5 +347,6 @@ main (int argc, char **argv)
   g_test_add_func ("/layouts/errors", test_errors);
   g_test_add_func ("/layouts/measured", test_measured);
   g_test_add_func ("/layouts/profiles", test_profiles);
+  g_test_add_func ("/layouts/runner", test_runner);
   return run_in_folder ();
 }
