@@ -61,8 +61,8 @@ call ()
 {
   local number=$1 started=$SECONDS
   shift
-  inside "${environment[@]}" OUT="/root/out-$kind-$number" /root/bundle/gpu.sh --call "$number" "$@" >"$root/root/$kind-$number.log" 2>&1 || failed=1
-  echo "$kind, call $number $*: $((SECONDS - started)) s; $(grep -c '^PASS' "$root/root/$kind-$number.log") passed, $(grep -c '^SKIP' "$root/root/$kind-$number.log") skipped"
+  inside "${environment[@]}" OUT="/root/out-$kind-$number" /root/bundle/gpu.sh "$@" >"$root/root/$kind-$number.log" 2>&1 || failed=1
+  echo "$kind, $*: $((SECONDS - started)) s; $(grep -c '^PASS' "$root/root/$kind-$number.log") passed, $(grep -c '^SKIP' "$root/root/$kind-$number.log") skipped"
   grep '^FAIL' "$root/root/$kind-$number.log" || true
 }
 
@@ -73,15 +73,16 @@ rehearse ()
   mkdir "$root/root/bundle"
   tar -C "$root/root/bundle" -xzf "$root/root/bundle.tar.gz"
   kind=plain
-  for number in 1 2 3; do call "$number"; done
+  call 1
   kind=cpu
-  for number in 1 2 3; do call "$number" --device cpu; done
-  call 2 --device cpu --profile /root/out-cpu-2/profile-stages.json
+  call 1 --device cpu --seconds 240
+  call 2 --device cpu --seconds 240 --after /root/out-cpu-1
   kind=emulated
   mkdir "$root/root/emulation"
   cp "$build"/tests/cuda/emulation/*.so "$root/root/emulation/"
   environment=(env PIPESIM_MODULE_DIR=/root/emulation LD_LIBRARY_PATH=/root/emulation)
-  for number in 1 2 3; do call "$number"; done
+  call 1 --seconds 240
+  call 2 --seconds 420
   return $failed
 }
 

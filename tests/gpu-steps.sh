@@ -99,13 +99,33 @@ kernel_figures ()
   echo "= $(grep -c '^# measured: ' "$details/figures.txt") kernels measured; $(grep 'by groups of warps, heads of 128, s =  4096' "$details/figures.txt" | sed 's/^# measured: //')"
 }
 
+find_checker ()
+{
+  command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -1
+}
+
+# Every access of one step of a tiny model on two parts.
+checked_step ()
+{
+  need_device
+  checker=$(find_checker)
+  [ -n "$checker" ] || skip "no compute-sanitizer"
+  have nvidia-smi && nvidia-smi >/dev/null 2>&1 || skip "no GPU here"
+  under="$checker --tool memcheck --error-exitcode 9" own pipesim-exec --schedule 1f1b -p 2 -m 2 --model "$work/tiny.ini" \
+    --device cuda --steps 1 >"$work/checked" 2>&1
+  code=$?
+  head -60 "$work/checked"
+  echo "= $(grep '^========= ERROR SUMMARY' "$work/checked" | sed 's/=* //')"
+  exit $code
+}
+
 # sanitizer TOOL SECONDS SUBSET...: runs each subset of the kernel tests under its own limit.
 sanitizer ()
 {
   tool=$1
   seconds=$2
   shift 2
-  checker=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -1)
+  checker=$(find_checker)
   [ -n "$checker" ] || skip "no compute-sanitizer"
   have nvidia-smi && nvidia-smi >/dev/null 2>&1 || skip "no GPU here"
   program=$(kernel_program)
@@ -166,7 +186,7 @@ db=$work/costs.db
 # Imports the profile of an earlier call in place of a calibration.
 known_profile ()
 {
-  [ -n "$known" ] || skip "none given (--profile FILE)"
+  [ -n "$known" ] || skip "none given (--after FOLDER)"
   need_programs
   own pipesim-calib import --db "$db" --profile stages "$known" || exit 1
   echo "= $known"
@@ -187,6 +207,7 @@ calibrate ()
   sed -n 's/.*nccl: posting/posting/p' "$work/talk" >>"$work/posts"
   if grep -q 'not worth measuring' "$work/talk"; then skip "times of an emulation are not worth measuring"; fi
   [ $code -eq 0 ] || exit 1
+  keep_profile "$profile"
   echo "= $(tail -1 "$work/talk"); $(grep -c 'converged' "$work/table") converged; $(grep '^warning' "$work/talk" | head -1)"
 }
 
@@ -202,18 +223,16 @@ need_profile ()
   [ -f "$db" ] && own pipesim-calib export --db "$db" --profile "$1" >/dev/null 2>&1 || skip "no profile: calibration did not run"
 }
 
-export_profiles ()
+# keep_profile NAME: that of stages is for later calls, the others are details. Without samples if they would be large.
+keep_profile ()
 {
-  [ -f "$db" ] || skip "no profile: calibration did not run"
-  for profile in stages again layer blocks graphs parts; do
-    own pipesim-calib export --db "$db" --profile $profile --samples -o "$OUT/profile-$profile.json" || continue
-    # The kept files must be small: medians and spreads only.
-    if [ "$(wc -c <"$OUT/profile-$profile.json")" -gt 8000000 ]; then
-      own pipesim-calib export --db "$db" --profile $profile -o "$OUT/profile-$profile.json"
-    fi
-  done
-  ls "$OUT"/profile-*.json >/dev/null || exit 1
-  echo "= $(ls "$OUT" | grep -c '^profile-') profiles written"
+  file=$details/profile-$1.json
+  [ "$1" != stages ] || file=$OUT/profile-stages.json
+  own pipesim-calib export --db "$db" --profile "$1" --samples -o "$file" || return
+  [ "$(wc -c <"$file")" -lt 8000000 ] || own pipesim-calib export --db "$db" --profile "$1" -o "$file"
+  if [ "$1" = stages ] && [ -n "$python" ]; then
+    "$python" "$here/gpu-figures.py" shares "$file" | grep -v '^= ' >"$work/shares"
+  fi
 }
 
 predictions ()
@@ -235,10 +254,10 @@ execute ()
   # A stopped calibration may lack costs of this schedule. The schedule runs without a prediction.
   known_costs="--db $db --profile stages"
   if own pipesim predict --schedule "$schedule" -p "$p" -m "$m" $known_costs >/dev/null 2>&1; then
-    costs="$known_costs --predicted $timeline-predicted.json"
+    costs="$known_costs --predicted $timeline-predicted.json.gz"
   fi
   own pipesim-exec --schedule "$schedule" -p "$p" -m "$m" --model "$work/small.ini" $costs --device "$device" --steps $iterations \
-    --timeout 20s --check --trace "$timeline-measured.json" --json >"$work/run.json" 2>"$work/run.err"
+    --timeout 20s --check --trace "$timeline-measured.json.gz" --json >"$work/run.json" 2>"$work/run.err"
   code=$?
   if [ $code -ne 0 ]; then
     echo "$schedule: $(tail -1 "$work/run.err")"
@@ -253,7 +272,9 @@ execute ()
 # record DEVICES MICROBATCHES NAME: adds a line to runs.csv.
 record ()
 {
-  [ -z "$python" ] || "$python" "$here/gpu-figures.py" run "$1" "$2" "$3" "$work/run.json" >>"$OUT/runs.csv"
+  [ -n "$python" ] || return 0
+  "$python" "$here/gpu-figures.py" run "$1" "$2" "$3" "$work/run.json" >>"$OUT/runs.csv"
+  "$python" "$here/gpu-figures.py" accuracy "$OUT/runs.csv" 2>/dev/null | grep -v '^= ' >"$work/accuracy"
 }
 
 # Records the GPU's clocks under load, and the reasons that limit them.
@@ -286,6 +307,12 @@ families ()
   equal=$(grep -c "^$p,$m,.*bit-equal" "$OUT/runs.csv" 2>/dev/null)
   echo "= $passed schedules ran on $p stages, ${equal:-0} bit-equal to one device; $failed failed or differ, $skipped not for this executor, $late not tried in time"
   [ $failed -eq 0 ] && [ $passed -gt 0 ]
+}
+
+# once DEVICES MICROBATCHES SCHEDULE...: two steps each, without a prediction.
+once ()
+{
+  iterations=2 db=$work/none.db OUT=$work families "$@"
 }
 
 # Calibrates, predicts and runs parts of unequal size.
@@ -414,34 +441,16 @@ searched ()
 compared ()
 {
   need_profile stages
-  for predicted in "$details"/p*-predicted.json; do
-    measured=${predicted%-predicted.json}-measured.json
+  for predicted in "$details"/p*-predicted.json.gz; do
+    measured=${predicted%-predicted.json.gz}-measured.json.gz
     [ -f "$measured" ] || continue
-    echo "--- $(basename "${predicted%-predicted.json}")"
+    echo "--- $(basename "${predicted%-predicted.json.gz}")"
     own pipesim compare "$predicted" "$measured"
   done >"$details/compare.txt"
   cat "$details/compare.txt"
   n=$(grep -c '^---' "$details/compare.txt")
   [ "$n" -gt 0 ] || skip "nothing ran"
   echo "= $n pairs of timelines kept and compared op by op"
-}
-
-accuracy ()
-{
-  [ -n "$python" ] || skip "no python3"
-  [ -s "$OUT/runs.csv" ] || skip "nothing ran"
-  "$python" "$here/gpu-figures.py" accuracy "$OUT/runs.csv" >"$work/figures" || exit 1
-  cat "$work/figures"
-  grep -v '^= ' "$work/figures" >"$work/accuracy" || skip "$(sed 's/^= //' "$work/figures")"
-}
-
-shares ()
-{
-  [ -n "$python" ] || skip "no python3"
-  [ -f "$OUT/profile-stages.json" ] || skip "no profile"
-  "$python" "$here/gpu-figures.py" shares "$OUT/profile-stages.json" >"$work/figures" || exit 1
-  cat "$work/figures"
-  grep -v '^= ' "$work/figures" >"$work/shares"
 }
 
 layer ()

@@ -1,26 +1,26 @@
 #!/bin/sh
-# gpu.sh - all checks that need an NVIDIA GPU, in three calls of less than 8 minutes each.
+# gpu.sh - all checks that need an NVIDIA GPU, the most wanted first: time on such a machine comes in pieces.
 #
-#   tests/gpu.sh --call 1                correctness and concurrency, with the programs in $PIPESIM_BINDIR (default: build)
-#   tests/gpu.sh --call 2                calibration, predictions, execution and their comparison, for p = 4 and 8
-#   tests/gpu.sh --call 3                speed of kernels, a layer against PyTorch, sanitizers, graphs, NCCL
-#   --profile FILE                       costs from a profile of an earlier call (profile-stages.json) instead of a calibration
-#   tests/gpu.sh --bundle FOLDER         with the programs of a bundle (or FILE.tar.gz), for machines without their libraries; the
+#   tests/gpu.sh --seconds N             starts no step after N seconds (default 420); ends at most 30 s later. With the programs in
+#                                        $PIPESIM_BINDIR (default: build)
+#   --after FOLDER                       goes on after an earlier call: leaves out what passed there, and takes its calibration
+#   --bundle FOLDER                      with the programs of a bundle (or FILE.tar.gz), for machines without their libraries; the
 #                                        gpu.sh in a bundle takes this bundle
-#   tests/gpu.sh --pack FOLDER [BUILD]   makes a bundle (or FILE.tar.gz) from a build folder: programs, modules, tests and shared
-#                                        libraries, without CUDA's and NCCL's, which are on the GPU machine
-#   --steps REGEX                        only steps with matching names, from any call: "machine|calibration|execution, p = 8"
+#   --steps REGEX                        only steps with matching names: "machine|calibration|execution, p = 8"
 #   --device cpu                         a rehearsal of the same steps without a GPU
+#   tests/gpu.sh --pack FOLDER [BUILD]   makes a bundle (or FILE.tar.gz) of programs, modules, tests and shared libraries, without
+#                                        CUDA's and NCCL's, which are on the GPU machine; builds them first unless BUILD is given
 #
-# Writes report.md and other files to $OUT (default: gpu-results). A step that fails or is skipped does not stop the others. Exit
-# code 1 when a step has failed. tests/README.md explains each step.
+# Writes report.md and other files to $OUT (default: gpu-results), and again as each step ends. A step that fails or is skipped does
+# not stop the others. Exit code 1 when a step has failed. tests/README.md explains each step.
 set -u
 
 PATH=$PATH:/usr/sbin:/sbin # for ldconfig
 here=$(cd "$(dirname "$0")" && pwd)
 device=cuda
 wanted=
-calls=1
+seconds=420
+earlier=
 known=
 bundle=
 pack=
@@ -30,23 +30,23 @@ while [ $# -gt 0 ]; do
     --bundle) bundle=${2:?--bundle FOLDER}; shift ;;
     --device) device=${2:?--device NAME}; shift ;;
     --pack) pack=${2:?--pack FOLDER}; shift ;;
-    --steps) wanted=${2:?--steps REGEX} calls=123; shift ;;
-    --call) calls=${2:?--call 1, 2 or 3}; shift ;;
-    --profile) known=${2:?--profile FILE}; shift ;;
+    --steps) wanted=${2:?--steps REGEX}; shift ;;
+    --seconds) seconds=${2:?--seconds N}; shift ;;
+    --after) earlier=${2:?--after FOLDER}; shift ;;
     -*) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p;}' "$0"; exit 2 ;;
     *) build=$1 ;;
   esac
   shift
 done
-case $calls in
-  1 | 2 | 3 | 123) ;;
-  *) echo "gpu.sh: --call $calls: 1, 2 or 3" >&2; exit 2 ;;
+case $seconds in
+  *[!0-9]* | '') echo "gpu.sh: --seconds $seconds: a number of seconds" >&2; exit 2 ;;
 esac
 case $device in
   cuda | cpu) ;;
   *) echo "gpu.sh: --device $device: cuda, or cpu for a rehearsal" >&2; exit 2 ;;
 esac
-[ -z "$known" ] || [ -f "$known" ] || { echo "gpu.sh: --profile $known: no such file" >&2; exit 2; }
+[ -z "$earlier" ] || [ -f "$earlier/report.md" ] || { echo "gpu.sh: --after $earlier: has no report.md" >&2; exit 2; }
+[ ! -f "$earlier/profile-stages.json" ] || known=$earlier/profile-stages.json
 
 # hash_of FOLDER: identifies the programs and modules in a folder.
 hash_of ()
@@ -66,9 +66,16 @@ needed_libraries ()
     | grep -vE '/(lib(c|m|dl|rt|pthread|resolv)|ld-linux[^/]*|libcublas[a-zA-Z]*|libcuda|libnccl|libnvidia[^/]*)\.so'
 }
 
+bundled="pipesim pipesim-exec pipesim-calib pipesim-cuda.so pipesim-nccl.so test-cuda-kernels-gpu test-cuda-parts test-cuda-device
+         test-cuda-context test-cuda-graphs gpu-launch"
+
 pack_bundle ()
 {
-  build=${build:-${PIPESIM_BINDIR:-build}}
+  if [ -z "$build" ]; then
+    build=$here/../build-gpu
+    [ -f "$build/build.ninja" ] || meson setup "$build" "$here/.." -Dcuda=enabled -Dgpu_architectures=sm_90a >&2 || exit 1
+    ninja -C "$build" $bundled >&2 || exit 1
+  fi
   archive=
   if ! tr '{' '\n' <"$build/meson-info/intro-buildoptions.json" 2>/dev/null | grep '"name": "gpu_architectures"' \
     | grep -q '"value": \[[^]]*"sm_90a"'; then
@@ -81,8 +88,7 @@ pack_bundle ()
   esac
   mkdir -p "$pack/lib" "$pack/lib-system" || exit 1
   files=
-  for name in pipesim pipesim-exec pipesim-calib pipesim-cuda.so pipesim-nccl.so test-cuda-kernels-gpu test-cuda-parts \
-    test-cuda-device test-cuda-context test-cuda-graphs gpu-launch; do
+  for name in $bundled; do
     if [ -f "$build/$name" ]; then
       cp "$build/$name" "$pack/" && strip --strip-unneeded "$pack/$name"
       files="$files $pack/$name"
@@ -125,33 +131,40 @@ details=$work/details
 mkdir "$details"
 : >"$log"
 : >"$steps"
-total=${PIPESIM_GPU_SECONDS:-450}
 begin=$(date +%s)
 
+# Seconds until no step starts any more.
 left ()
 {
-  echo $((total - $(date +%s) + begin))
+  echo $((seconds - $(date +%s) + begin))
 }
 
-# step SECONDS NAME FUNCTION ARGUMENT...: runs FUNCTION with that limit, or with the time left. Exit code 0 passes, 77 skips. The
-# last printed line that begins with "= " is the result. All output goes to the log.
+# step SECONDS NAME FUNCTION ARGUMENT...: runs FUNCTION with that limit. Exit code 0 passes, 77 skips. The last printed line that
+# begins with "= " is the result. All output goes to the log.
 step ()
 {
   limit=$1
   name=$2
   shift 2
-  case $calls in
-    *$call*) echo "$name" | grep -qE "$wanted" || [ "$call" = every ] || return 0 ;;
-    *) [ "$call" = every ] || return 0 ;;
+  case $name in
+    machine | 'profile of an earlier call') ;;
+    *)
+      echo "$name" | grep -qE "$wanted" || return 0
+      if [ -n "$earlier" ] && grep -qF "| PASS | $name |" "$earlier/report.md"; then
+        echo "| SKIP | $name | passed in $earlier | |" >>"$steps"
+        echo "SKIP $name: passed in $earlier"
+        return
+      fi
+      ;;
   esac
   started=$(date +%s)
-  if [ "$(left)" -lt 5 ]; then
+  if [ "$(left)" -le 0 ]; then
     echo "| SKIP | $name | no time left | |" >>"$steps"
     echo "SKIP $name: no time left"
     write_report
     return
   fi
-  if [ "$limit" -gt "$(left)" ]; then limit=$(left); fi
+  if [ "$limit" -gt $(($(left) + 30)) ]; then limit=$(($(left) + 30)); fi
   step_end=$(($(date +%s) + limit))
   printf '\n=== %s\n' "$name" >>"$log"
   [ ! -e "$work/no-hopper" ] || export PIPESIM_CUDA_HOPPER=0
@@ -173,6 +186,7 @@ step ()
   echo "| $verdict | $name | $result | $(($(date +%s) - started)) s |" >>"$steps"
   echo "$verdict $name: $result"
   write_report
+  keep_details
 }
 
 # Reads /proc/PID/stat, where the state and the parent follow the name in parentheses.
@@ -269,13 +283,13 @@ cuda_path ()
   echo "$path"
 }
 
-# own PROGRAM ARGUMENT...: runs a program of pipesim. Only these see the bundle's libraries.
+# own PROGRAM ARGUMENT...: runs a program of pipesim, under the command $under if there is one. Only these see the bundle's libraries.
 own ()
 {
   program=$1
   shift
   # GIO_MODULE_DIR: a bundle's GLib must not load this machine's extensions.
-  env PATH="$bin:$PATH" LD_LIBRARY_PATH="${bundle:+$bin/lib:}$(cuda_path)" ${bundle:+GIO_MODULE_DIR="$work/none"} "$bin/$program" "$@"
+  env PATH="$bin:$PATH" LD_LIBRARY_PATH="${bundle:+$bin/lib:}$(cuda_path)" ${bundle:+GIO_MODULE_DIR="$work/none"} ${under:-} "$bin/$program" "$@"
 }
 
 need_programs ()
@@ -356,80 +370,72 @@ write_report ()
   } >"$report"
 }
 
-# Packs the results into a few small files.
-collect ()
+# Few and small files: they may have to pass a narrow way. Timelines are packed already.
+keep_details ()
 {
-  tar -C "$work" -czf "$OUT/details.tar.gz" details
-  for file in "$OUT"/*; do
-    [ "$(wc -c <"$file")" -lt 15000000 ] || { head -c 8000000 "$file" >"$work/cut" && mv "$work/cut" "$file"; }
-  done
-  echo "= $(ls "$OUT" | wc -l) files, $(du -sk "$OUT" | cut -f 1) KiB"
+  tar -C "$work" -cf "$work/details.tar" details && mv "$work/details.tar" "$OUT/details.tar"
+  [ "$(wc -c <"$log")" -lt 15000000 ] || { head -c 8000000 "$log" >"$work/cut" && mv "$work/cut" "$log"; }
 }
 
-# The most important steps come first: each step may be the last. An emulation is slow.
-few="1f1b zb-h1 gpipe interleaved zb-v dualpipe-v zb-auto zb-h2 v-half v-min 1f1b-v zb-v-auto interleaved-zb eager-1f1b looped-bfs hanayo naive seq1f1b chimera dualpipe"
-eight="1f1b zb-h1 zb-v interleaved gpipe dualpipe-v zb-h2"
+# In the order in which they are wanted: each step may be the last. An emulation is slow.
+all="1f1b zb-h1 gpipe interleaved zb-v dualpipe-v zb-auto zb-h2 v-half v-min 1f1b-v zb-v-auto interleaved-zb eager-1f1b looped-bfs hanayo naive seq1f1b chimera dualpipe"
+few="1f1b zb-h1 zb-v gpipe interleaved dualpipe-v"
 iterations=4
-if [ -n "${PIPESIM_MODULE_DIR:-}" ]; then few="1f1b zb-v" eight=1f1b iterations=2; fi
+if [ -n "${PIPESIM_MODULE_DIR:-}" ]; then all="1f1b zb-v" few=1f1b iterations=2; fi
 rm -f "$OUT/runs.csv"
 find_cuda
 
-call=every
 step 15 "machine" machine
 step 30 "module loads" module
 step 10 "profile of an earlier call" known_profile
-
-call=1
+# 1. Right results.
 step 120 "kernels: build from source" kernels_build
 step 60 "kernels against references" kernels
+step 45 "memcheck of a step" checked_step
+# 2. Parts of a GPU at the same time.
 step 40 "parts of a GPU" device_tests test-cuda-parts
 step 20 "hardware queues" queues 32 8 1
+# 3. Pipelines.
 step 40 "first run, p = 4" first_run 1f1b
 step 40 "first run of zb-v" first_run zb-v
+step 45 "all families, p = 4" once 4 8 $all
+# 4. The loop in small.
+step 60 "calibration, p = 4" calibrate stages small -p 4 --budget 40s
+step 10 "predictions, p = 4" predictions 4 8
+step 60 "execution, p = 4" families 4 8 $few
+step 25 "search, p = 4" searched 4 8
+# 5. The loop in full.
+step 60 "calibration, p = 8" calibrate stages small -p 8 --budget 40s
+step 60 "execution, p = 8" families 8 16 $few
+step 25 "search, p = 8" searched 8 16
+step 20 "op by op" compared
+step 40 "ops beside held multiprocessors" beside_blocks
+# 6, 7. Speed.
+step 30 "one layer" layer
+step 60 "one layer in PyTorch" torch_layer
+step 60 "speed of kernels" kernel_figures
+# 8. Launching, caches, NCCL.
+step 20 "launch overhead" launches
+step 30 "one layer as CUDA graphs" layer_graphs
+step 25 "ops as CUDA graphs" variants PIPESIM_CUDA_GRAPHS 0 1
+step 60 "caches cold and warm" calibrate stages small -p 4 -v 1 --caches cold,warm --time-limit 200ms
+step 5 "NCCL, a GPU to itself" self_send
+step 60 "NCCL, two devices" nccl -p 2
+step 60 "NCCL, two devices share layers" nccl -p 1 --tensor 2
+# The rest.
+step 25 "ops ahead of the host, p = 4" ahead 4 0 1 4 16
+step 40 "ops ahead of the host, p = 8" ahead 8 0 1 4 16
+step 25 "waiting asleep and awake" variants PIPESIM_CUDA_WAIT sleep spin
+step 20 "attention as on older GPUs" variants PIPESIM_CUDA_HOPPER 1 0
 step 60 "more of pipelines" features
 step 60 "cuda device" device_tests test-cuda-device
 step 40 "cuda contexts" device_tests test-cuda-context
 step 20 "cuda graphs" device_tests test-cuda-graphs
 step 60 "uneven parts" uneven
 step 60 "shared layers" shared
-step 60 "NCCL, two devices" nccl -p 2
-step 60 "NCCL, two devices share layers" nccl -p 1 --tensor 2
-
-call=2
-step 90 "calibration, p = 4" calibrate stages small -p 4
-step 10 "predictions, p = 4" predictions 4 8
-step 110 "execution, p = 4" families 4 8 $few
-step 25 "search, p = 4" searched 4 8
-step 10 "accuracy so far" accuracy
-step 60 "calibration, p = 8" calibrate stages small -p 8
-step 60 "execution, p = 8" families 8 16 $eight
-step 25 "search, p = 8" searched 8 16
-step 20 "op by op" compared
-step 60 "caches cold and warm" calibrate stages small -p 4 -v 1 --caches cold,warm --time-limit 200ms
 step 40 "calibration repeated" calibrate_again
-
-call=3
-step 60 "speed of kernels" kernel_figures
-step 30 "one layer" layer
-step 30 "one layer as CUDA graphs" layer_graphs
-step 60 "one layer in PyTorch" torch_layer
-step 25 "waiting asleep and awake" variants PIPESIM_CUDA_WAIT sleep spin
-step 25 "ops ahead of the host, p = 4" ahead 4 0 1 4 16
-step 40 "ops ahead of the host, p = 8" ahead 8 0 1 4 16
-step 25 "ops as CUDA graphs" variants PIPESIM_CUDA_GRAPHS 0 1
-step 20 "attention as on older GPUs" variants PIPESIM_CUDA_HOPPER 1 0
-step 20 "launch overhead" launches
-step 40 "ops beside held multiprocessors" beside_blocks
 step 65 "memcheck" sanitizer memcheck 12 "attention: forward" "attention: backward" "rows: norms" "sums over columns" "ends: gradient of the embedding"
 step 65 "racecheck" sanitizer racecheck 12 "attention: forward" "attention: backward" "rows: norms" "sums over columns" "ends: cross-entropy"
-step 5 "NCCL, a GPU to itself" self_send
-
-call=every
-total=$((total + 25))
-step 15 "profiles" export_profiles
-step 5 "accuracy" accuracy
-step 5 "neighbours, caches, launching" shares
-step 10 "files" collect
 echo
 head -c 11000 "$report"
 ! grep -q '^| FAIL' "$steps"

@@ -1,14 +1,14 @@
 #!/bin/sh
-# gpu-script.sh - tests/gpu.sh without a GPU: it refuses wrong builds, ends well without programs, and takes the profile of an
-# earlier call in place of a calibration.
+# gpu-script.sh - tests/gpu.sh without a GPU: it refuses wrong builds, ends well without programs, starts no step late, and goes on
+# after an earlier call.
 set -u
 script=$(cd "$(dirname "$0")/.." && pwd)/gpu.sh
 . "$(dirname "$0")/lib.sh"
 export OUT="$work/results"
 
-refuse 2 "--call 4: 1, 2 or 3" "$script" --call 4
+refuse 2 "--seconds soon: a number of seconds" "$script" --seconds soon
 refuse 2 "--device gpu: cuda, or cpu for a rehearsal" "$script" --device gpu
-refuse 2 "--profile none.json: no such file" "$script" --call 2 --profile none.json
+refuse 2 "--after none: has no report.md" "$script" --after none
 
 # options ARCHITECTURES: makes a build folder that is set up for them, described as Meson does.
 options ()
@@ -35,13 +35,18 @@ steps ()
   result "$name" "$@"
 }
 "$script" --bundle nowhere >"$work/said" 2>&1
-steps "without programs all is skipped" "SKIP module loads: no programs in nowhere" "SKIP NCCL, two devices: no programs" "PASS files: 3 files"
+steps "without programs all is skipped" "SKIP module loads: no programs in nowhere" "SKIP NCCL, two devices: no programs"
+if [ -s "$OUT/details.tar" ]; then result "details are packed"; else result "details are packed" "$(ls "$OUT")"; fi
+"$script" --device cpu --seconds 0 >"$work/said" 2>&1
+steps "no step starts late" "SKIP module loads: no time left" "SKIP racecheck: no time left"
 
 model_ini layers=16 sequence=16 vocabulary=64 >tiny.ini
 pipesim-calib run --db costs.db --profile other --model tiny.ini --device cpu -p 4 -v 1 --max-samples 2 --time-limit 1ms >/dev/null 2>&1
-pipesim-calib export --db costs.db --profile other -o known.json
-"$script" --device cpu --profile known.json --steps '^profile|calibration, p = 4|predictions|zb-v' >"$work/said" 2>&1
-steps "a profile stands for a calibration; schedules run whose costs it lacks" "PASS profile of an earlier call: known.json" \
-  "SKIP calibration, p = 4: costs are those of known.json" "PASS predictions, p = 4" \
-  "PASS first run of zb-v: zb-v on 4 parts: .*bit-equal"
+mkdir earlier
+pipesim-calib export --db costs.db --profile other -o earlier/profile-stages.json
+echo '| PASS | first run, p = 4 | 1f1b | 1 s |' >earlier/report.md
+"$script" --device cpu --after earlier --steps 'calibration, p = 4|predictions|first run' >"$work/said" 2>&1
+steps "goes on after an earlier call; schedules run whose costs its profile lacks" \
+  "PASS profile of an earlier call: earlier/profile-stages.json" "SKIP calibration, p = 4: costs are those of earlier/" \
+  "PASS predictions, p = 4" "SKIP first run, p = 4: passed in earlier" "PASS first run of zb-v: zb-v on 4 parts: .*bit-equal"
 finish
