@@ -148,12 +148,11 @@ check_value (const PsJsonStream *stream, gsize length, GError **error)
 {
   g_autofree char *where = g_strdup_printf ("%s: value %" G_GUINT64_FORMAT, stream->where, stream->n_values + 1);
   g_autofree char *text = g_malloc (length + 3);
-  PsJsonLong jumps = { 0 };
 
   memcpy (text + 1, stream->buffer + stream->begin, length);
   text[0] = '[';
   memcpy (text + length + 1, "]", 2);
-  return ps_json_check (where, text, length + 2, PS_JSON_MAX_DEPTH, &jumps, error);
+  return ps_json_check (where, text, length + 2, PS_JSON_MAX_DEPTH, error);
 }
 
 gboolean
@@ -170,7 +169,6 @@ ps_json_stream_value (PsJsonStream *stream, gboolean checked, PsJsonReader *read
     return FALSE;
   reader->where = stream->where;
   reader->at = stream->buffer + stream->begin;
-  reader->jumps.n = 0;
   stream->begin += length;
   stream->n_values++;
   return TRUE;
