@@ -1,22 +1,40 @@
 #!/usr/bin/env bash
-# chroot.sh - tests the README's promise in an empty Debian 12: git clone, ./run test, ./run demo, with nothing else installed.
+# chroot.sh - tests the README's promise in an empty Debian: git clone, ./run test, ./run demo, with nothing else installed.
 #
-#   sudo tests/chroot.sh [FOLDER]               (default: a temporary one; needs debootstrap, root, 4 GB and some 15 minutes)
-#   sudo tests/chroot.sh --gpu BUILD [FOLDER]   tests/gpu.sh from a bundle of that build, in an empty Debian 13 with python3 and gcc
-#                                               (glibc 2.41; 5 minutes): as it is, on the cpu device and on emulated modules
+#   sudo tests/chroot.sh [--suite bookworm|trixie] [FOLDER]   Debian 12 or 13, default 12 (4 GB and some 15 minutes)
+#   sudo tests/chroot.sh --build [FOLDER]                     builds the programs in the Debian that this one is not, warnings being
+#                                                             errors, and runs one over MPI (1 GB and 3 minutes); CI does so
+#   sudo tests/chroot.sh --gpu BUILD [FOLDER]                 tests/gpu.sh from a bundle of that build, in an empty Debian 13 with python3
+#                                                             and gcc (glibc 2.41): as it is, on the cpu device and on emulated modules
 #
-# Uses this machine's Debian mirror, keys and network settings. Clones the commit that is checked out and adds the changes of the
-# working tree. Not part of ./run test.
+# Needs root and debootstrap; exit code 77 and a reason without them, or without a mirror. FOLDER is a temporary one by default. Uses this
+# machine's Debian mirror, keys and network settings. Clones the commit that is checked out and adds the changes of the working tree.
+# Not part of ./run test.
 set -euo pipefail
 
 source_dir=$(cd "$(dirname "$0")/.." && pwd)
-build=
-suite=bookworm packages=git,ca-certificates
-if [ "${1:-}" = --gpu ]; then
-  build=$(cd "${2:?--gpu BUILD}" && pwd)
-  suite=trixie packages=python3,gcc,libc6-dev
-  shift 2
-fi
+build= mode=run here=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release) suite=bookworm packages=git,ca-certificates
+case ${1:-} in
+  --suite) suite=${2:?--suite bookworm or trixie}; shift 2 ;;
+  --build)
+    mode=build
+    [ "$here" != bookworm ] || suite=trixie
+    shift
+    ;;
+  --gpu)
+    mode=gpu build=$(cd "${2:?--gpu BUILD}" && pwd)
+    suite=trixie packages=python3,gcc,libc6-dev
+    shift 2
+    ;;
+esac
+
+skip ()
+{
+  echo "skipped: Debian $suite: $*"
+  exit 77
+}
+[ "$(id -u)" = 0 ] || skip "only root can make its root"
+command -v debootstrap >/dev/null || skip "there is no debootstrap"
 root=${1:-$(mktemp -d)}
 mkdir -p "$root"
 chmod 755 "$root" # mktemp keeps ordinary users out, and tests use one
@@ -24,7 +42,7 @@ chmod 755 "$root" # mktemp keeps ordinary users out, and tests use one
 # Prints the mirror of the first Debian source, from either format that apt reads.
 mirror ()
 {
-  { cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null | sed -nE 's/^deb +(\[[^]]*\] +)?([^ ]+) +bookworm .*/\2/p'
+  { cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null | sed -nE "s/^deb +(\\[[^]]*\\] +)?([^ ]+) +$here .*/\\2/p"
     cat /etc/apt/sources.list.d/*.sources 2>/dev/null | sed -nE 's/^URIs: *([^ ]+).*/\1/p'; } | head -1
 }
 
@@ -44,6 +62,7 @@ copy_settings ()
   cp -L /etc/resolv.conf /etc/hosts "$root/etc/" 2>/dev/null || true
   rm -f "$root/etc/apt/sources.list"
   cp -a /etc/apt/. "$root/etc/apt/"
+  find "$root"/etc/apt/sources.list* -type f -exec sed -i "s/\b$here\b/$suite/g" {} +
   if [ -d /usr/local/share/ca-certificates ]; then
     mkdir -p "$root/usr/local/share/ca-certificates"
     cp -a /usr/local/share/ca-certificates/. "$root/usr/local/share/ca-certificates/"
@@ -88,23 +107,29 @@ rehearse ()
 
 echo "== an empty Debian ($suite) in $root"
 debootstrap --variant=minbase --include=$packages $suite "$root" "$(mirror)" >"$root.log" 2>&1 \
-  || { tail -20 "$root.log"; exit 1; }
+  || { tail -20 "$root.log"; [ -d "$root/var/lib/dpkg" ] || skip "the mirror can't be reached"; exit 1; }
 copy_settings
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount --make-rslave "$root/dev"
 
-if [ -n "$build" ]; then
+if [ $mode = gpu ]; then
   rehearse
   exit
 fi
 
 echo '== git clone'
 git -C "$source_dir" bundle create "$root/root/pipesim.bundle" HEAD >/dev/null 2>&1
-inside git clone -q /root/pipesim.bundle /root/pipesim
+inside git -c advice.detachedHead=false clone -q /root/pipesim.bundle /root/pipesim
 (cd "$source_dir" && git ls-files -z --cached --others --exclude-standard | tar -c --null --ignore-failed-read -T - 2>/dev/null) \
   | tar -x -C "$root/root/pipesim"
 
+if [ $mode = build ]; then
+  echo '== build the programs'
+  time inside sh -c 'cd /root/pipesim && ./run programs -Dwerror=true pipesim-mpi.so && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+    && mpirun --oversubscribe -n 2 build/pipesim exec -s 1f1b -p 2 -m 2 --device null --transport mpi --steps 2'
+  exit
+fi
 for job in test demo; do
   echo "== ./run $job"
   time inside sh -c "cd /root/pipesim && ./run $job"
