@@ -44,6 +44,8 @@ struct _PsUnpacker
 {
   guchar *data;
   gsize size;
+  gboolean packed;
+  gsize n_copied; /* where it is not */
   z_stream stream;
   int result; /* of zlib: Z_OK, or Z_STREAM_END after the last byte */
 };
@@ -55,6 +57,7 @@ ps_unpacker_new (const char *data, gsize size)
 
   unpacker->data = (guchar *)data;
   unpacker->size = size;
+  unpacker->packed = ps_is_packed (data, size);
   unpacker->result = inflateInit2 (&unpacker->stream, 16 + MAX_WBITS);
   unpacker->stream.next_in = unpacker->data;
   return unpacker;
@@ -72,6 +75,7 @@ ps_unpacker_free (PsUnpacker *unpacker)
 void
 ps_unpacker_rewind (PsUnpacker *unpacker)
 {
+  unpacker->n_copied = 0;
   unpacker->result = inflateReset (&unpacker->stream);
   unpacker->stream.next_in = unpacker->data;
 }
@@ -81,6 +85,13 @@ ps_unpacker_read (PsUnpacker *unpacker, const char *where, char *block, gsize n,
 {
   z_stream *stream = &unpacker->stream;
 
+  if (!unpacker->packed)
+    {
+      *n_read = MIN (n, unpacker->size - unpacker->n_copied);
+      memcpy (block, unpacker->data + unpacker->n_copied, *n_read);
+      unpacker->n_copied += *n_read;
+      return TRUE;
+    }
   stream->next_out = (guchar *)block;
   stream->avail_out = (guint)MIN (n, G_MAXINT);
   while (unpacker->result == Z_OK && stream->avail_out > 0)

@@ -8,7 +8,8 @@ GBytes *ps_pack (const char *contents, gsize n);
 
 gboolean ps_is_packed (const char *contents, gsize n);
 
-/* Unpacks a gzip file piece by piece. The data must outlive it. Free with ps_unpacker_free. */
+/* Unpacks a file piece by piece; one that is not packed is copied. The data must outlive it. Free with
+ * ps_unpacker_free. */
 typedef struct _PsUnpacker PsUnpacker;
 PsUnpacker *ps_unpacker_new (const char *data, gsize size);
 void ps_unpacker_free (PsUnpacker *unpacker);

@@ -142,8 +142,8 @@ GPtrArray *ps_torch_lint_comms (const char *where, const char *text, gsize lengt
  * that waited before the other posted its send, from the later post to the wait's end.
  *
  * Files may be packed by gzip, whatever their names. Only ranges and messages are kept of traces, so that their size
- * costs no memory but that of the mapped file; packed ones are read as they unpack. Packed timelines of pipesim and
- * packed spans are unpacked as a whole. Files that hold more than 100 times their size are refused.
+ * costs no memory but that of the mapped file; packed ones are read as they unpack. Packed timelines of pipesim are
+ * unpacked as a whole. Files that hold more than 100 times their size are refused.
  *
  * Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with g_ptr_array_unref.
  */

@@ -1,6 +1,6 @@
 /* otel-trace.c - measured timelines from OpenTelemetry spans: JSON objects, one after the other. */
 #include "otel-trace.h"
-#include "json/json-reader.h"
+#include "json/json-stream.h"
 #include "text.h"
 
 #include <string.h>
@@ -350,50 +350,24 @@ read_value (Reader *reader, PsJsonReader *json)
 
 /* Files */
 
-/* The end of the object or array that begins the text; the text's end if it is cut. */
-static const char *
-object_end (const char *text, const char *end)
-{
-  guint depth = 0;
-  gboolean inside = FALSE;
-
-  for (; text < end; text++)
-    if (inside)
-      {
-        if (*text == '\\')
-          text++;
-        else if (*text == '"')
-          inside = FALSE;
-      }
-    else if (*text == '"')
-      inside = TRUE;
-    else if (*text == '{' || *text == '[')
-      depth++;
-    else if ((*text == '}' || *text == ']') && depth-- <= 1)
-      return text + 1;
-  return end;
-}
-
 static gboolean
-read_file (Reader *reader, const char *text, gsize length, GError **error)
+read_file (Reader *reader, const PsTraceFile *file, GError **error)
 {
-  const char *end = text + length;
+  g_auto (PsJsonStream) stream = { 0 };
+  g_auto (PsJsonReader) json = { 0 };
+  char next;
 
-  for (guint number = 1;; number++)
-    {
-      g_autofree char *where = g_strdup_printf ("%s: object %u", reader->file, number);
-      g_auto (PsJsonReader) json = { 0 };
-
-      while (text < end && (g_ascii_isspace (*text) || *text == ','))
-        text++;
-      if (text >= end)
-        return TRUE;
-      const char *after = object_end (text, end);
-      if (!ps_json_reader_init (&json, where, text, (gssize)MIN (after - text, end - text), error))
-        return FALSE;
+  ps_json_stream_init (&stream, file->name, file->text, file->length);
+  while (ps_json_stream_peek (&stream, &next, error))
+    if (next == ',')
+      ps_json_stream_enter (&stream);
+    else if (next != '{' && next != '[')
+      return ps_json_stream_end (&stream, error);
+    else if (!ps_json_stream_value (&stream, FALSE, &json, error))
+      return FALSE;
+    else
       read_value (reader, &json);
-      text = after;
-    }
+  return FALSE;
 }
 
 gboolean
@@ -477,7 +451,7 @@ ps_otel_read (const char *where, const PsTraceFile *files, guint n, GError **err
 
       reader.file = files[i].name;
       reader.file_rank = stated >= 0 ? stated : i;
-      if (!read_file (&reader, files[i].text, files[i].length, error))
+      if (!read_file (&reader, &files[i], error))
         return NULL;
     }
   return make_timelines (&reader, error);

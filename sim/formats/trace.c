@@ -95,11 +95,20 @@ is_timer_log (const PsTraceFile *file)
 }
 
 static GPtrArray *
+parse_native (const PsTraceFile *file, GError **error)
+{
+  g_autofree char *unpacked = NULL;
+  const char *text = file->text;
+  gsize length = file->length;
+
+  if (ps_is_packed (text, length))
+    text = unpacked = ps_unpack (file->name, file->text, file->length, &length, error);
+  return text != NULL ? list_of_one (ps_timeline_parse_json (file->name, text, (gssize)length, error)) : NULL;
+}
+
+static GPtrArray *
 parse_kind (const char *where, const PsTraceFile *head, const PsTraceFile *files, guint n, GError **error)
 {
-  g_autoptr (GPtrArray) texts = g_ptr_array_new_with_free_func (g_free);
-  g_autofree PsTraceFile *whole = g_memdup2 (files, n * sizeof *files);
-
   if (has_line (head, PS_OLD_TIMERS_HEADING))
     return ps_refuse_null (error, PS_ERROR_INPUT,
                            "%s: is a log of Megatron-LM before 2023, whose timers ('" PS_OLD_TIMERS_HEADING
@@ -112,19 +121,9 @@ parse_kind (const char *where, const PsTraceFile *head, const PsTraceFile *files
         "%s: is a log of Megatron-LM's timers, which has no timeline; its OpenTelemetry spans or NVTX ranges "
         "would be right, and --costs-from takes the log",
         head->name);
-  if (!ps_otel_recognise (head->text, head->length) && (n > 1 || !is_native (head)))
-    return parse_events (where, files, n, error);
-  for (guint i = 0; i < n; i++)
-    if (ps_is_packed (files[i].text, files[i].length))
-      {
-        whole[i].text = ps_unpack (files[i].name, files[i].text, files[i].length, &whole[i].length, error);
-        if (whole[i].text == NULL)
-          return NULL;
-        g_ptr_array_add (texts, (char *)whole[i].text);
-      }
   if (ps_otel_recognise (head->text, head->length))
-    return ps_otel_read (where, whole, n, error);
-  return list_of_one (ps_timeline_parse_json (whole[0].name, whole[0].text, (gssize)whole[0].length, error));
+    return ps_otel_read (where, files, n, error);
+  return n == 1 && is_native (head) ? parse_native (&files[0], error) : parse_events (where, files, n, error);
 }
 
 /* The beginning of a file, as far as it says what the file is. Free *unpacked with g_free. */

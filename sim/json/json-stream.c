@@ -1,4 +1,4 @@
-/* json-stream.c - a window that moves over a JSON text as it unpacks. */
+/* json-stream.c - a window that moves over a JSON text. */
 #include "json-stream.h"
 
 #include <string.h>
@@ -49,7 +49,7 @@ fill (PsJsonStream *stream, GError **error)
   if (stream->allocated - stream->end < WINDOW_BYTES / 2)
     {
       if (stream->end > PS_JSON_STREAM_VALUE)
-        return refuse (stream, "is larger than 16 MiB", error);
+        return refuse (stream, "is larger than 256 MiB", error);
       stream->allocated *= 2;
       stream->buffer = g_realloc (stream->buffer, stream->allocated);
     }
@@ -142,17 +142,16 @@ find_end (PsJsonStream *stream, gsize *length, GError **error)
   return TRUE;
 }
 
-/* The check wants an array. */
+/* The check wants an object or array: other values get brackets. */
 static gboolean
 check_value (const PsJsonStream *stream, gsize length, GError **error)
 {
+  const char *value = stream->buffer + stream->begin;
+  gboolean alone = *value != '{' && *value != '[';
   g_autofree char *where = g_strdup_printf ("%s: value %" G_GUINT64_FORMAT, stream->where, stream->n_values + 1);
-  g_autofree char *text = g_malloc (length + 3);
+  g_autofree char *array = alone ? g_strdup_printf ("[%.*s]", (int)length, value) : NULL;
 
-  memcpy (text + 1, stream->buffer + stream->begin, length);
-  text[0] = '[';
-  memcpy (text + length + 1, "]", 2);
-  return ps_json_check (where, text, length + 2, PS_JSON_MAX_DEPTH, error);
+  return ps_json_check (where, alone ? array : value, alone ? length + 2 : length, PS_JSON_MAX_DEPTH, error);
 }
 
 gboolean

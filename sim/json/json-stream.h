@@ -1,12 +1,12 @@
-/* json-stream.h - reading a packed JSON text while it unpacks: one member of the outermost object, or one element of an
- * array, is in memory at a time. Private to libpipesim. */
+/* json-stream.h - reading JSON texts, packed ones while they unpack: one member of the outermost object, one element of
+ * an array, or one of several objects is in memory at a time. Private to libpipesim. */
 #pragma once
 
 #include "base-packed.h"
 #include "json-reader.h"
 
 /* Most bytes of a value that is read at once. */
-#define PS_JSON_STREAM_VALUE (16 << 20)
+#define PS_JSON_STREAM_VALUE (256 << 20)
 
 typedef struct
 {
@@ -21,9 +21,10 @@ typedef struct
   guint64 n_values;
 } PsJsonStream;
 
-/* The packed data must outlive the stream. Clear in any case. */
+/* The data must outlive the stream. Clear in any case. */
 void ps_json_stream_init (PsJsonStream *stream, const char *where, const char *data, gsize size);
 void ps_json_stream_clear (PsJsonStream *stream);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsJsonStream, ps_json_stream_clear)
 
 /* Goes back to the beginning. */
 void ps_json_stream_rewind (PsJsonStream *stream);
@@ -32,7 +33,7 @@ void ps_json_stream_rewind (PsJsonStream *stream);
  * text's name, and the number of the value within. */
 gboolean ps_json_stream_peek (PsJsonStream *stream, char *next, GError **error);
 
-/* Steps into the object or array that comes next. */
+/* Steps over the next character: into the object or array that it begins. */
 void ps_json_stream_enter (PsJsonStream *stream);
 
 /* Goes to the next member (its key is in *key, valid until the next call) or, where key is NULL, element. *found is

@@ -170,8 +170,7 @@ test_otel_refusals (void)
     const char *text;
     const char *message;
   } cases[] = {
-    { SPAN ("forward", 0, 0, 1) "{\"name\": ",
-      "spans.jsonl: object 2:1:10: the text ends too early: no value of JSON" },
+    { SPAN ("forward", 0, 0, 1) "{\"name\": ", "spans.jsonl: value 2:1:10: the text ends too early: no value of JSON" },
     { "{\"resourceSpans\": 3}",
       "spans.jsonl: spans of 0 ranks have names of a pipeline, such as megatron.microbatch.forward; between 1 and 4096 "
       "would be right" },
