@@ -77,7 +77,7 @@ page 100 'critical circle' pipesim predict -s zb-h1 -p 8 -m 4 --costs f=3ms,b=2m
 page 100 'further' pipesim predict -s 1f1b,pipedream $model --memory
 page 100 'deviation =' pipesim compare first.json second.json
 page 100 'predicted from medians' pipesim diagnose first.json --time-limit 100ms
-page 100 'seq1f1b' pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64 --top 3 --wide
+page 100 'runs in' pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64 --top 3 --wide
 unset COLUMNS
 fits 120 pipesim schedule list
 fits 120 pipesim models
