@@ -247,24 +247,6 @@ ps_output_check (const char *option, const char *path, GError **error)
   return cause == 0;
 }
 
-/* Replaces a packed file's contents by what they unpack to. */
-static gboolean
-unpack_read (const char *path, char **contents, gsize *length, GError **error)
-{
-  g_autoptr (GBytes) packed = g_bytes_new_take (g_steal_pointer (contents), *length);
-  g_autoptr (GBytes) text = ps_unpack (path, packed, error);
-
-  if (text == NULL)
-    return FALSE;
-  if (g_bytes_get_size (text) > MAX_FILE_BYTES)
-    return set_io_error (path, "cannot read", EFBIG, error);
-  *length = g_bytes_get_size (text);
-  *contents = g_malloc (*length + 1);
-  memcpy (*contents, g_bytes_get_data (text, NULL), *length);
-  (*contents)[*length] = '\0';
-  return TRUE;
-}
-
 gboolean
 ps_read_file (const char *path, char **contents, gsize *length, GError **error)
 {
@@ -282,5 +264,9 @@ ps_read_file (const char *path, char **contents, gsize *length, GError **error)
     return set_io_error (path, "cannot read", EFBIG, error);
   if (!g_file_get_contents (path, contents, length, &cause))
     return ps_refuse (error, PS_ERROR_IO, "%s: cannot read: %s", path, cause->message);
-  return !ps_is_packed (*contents, *length) || unpack_read (path, contents, length, error);
+  if (!ps_is_packed (*contents, *length))
+    return TRUE;
+  g_autofree char *packed = *contents;
+  *contents = ps_unpack (path, packed, *length, length, error);
+  return *contents != NULL;
 }

@@ -1,13 +1,14 @@
 /* base-packed.c - gzip files, written and read. */
 #include "base-packed.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <zlib.h>
 
 #define BLOCK_BYTES (1 << 16)
-#define MAX_UNPACKED_BYTES (G_GINT64_CONSTANT (4) << 30) /* as large as an unpacked file may be */
+/* Texts of programs shrink to a tenth or so. More than this, and it is there to fill a memory or to take time. */
+#define MOST_TIMES 100
+#define ANY_RATIO_BYTES (16 << 20) /* where a text may begin with whatever it likes */
+#define MAX_WHOLE_BYTES ((gsize)1 << 30)
 
 GBytes *
 ps_pack (const char *contents, gsize n)
@@ -39,67 +40,79 @@ ps_is_packed (const char *contents, gsize n)
   return n >= 2 && memcmp (contents, "\x1f\x8b", 2) == 0;
 }
 
-/* Maps a file that is no longer needed under its name. */
-static GBytes *
-map_stream (const char *path, FILE *file, GError **error)
+struct _PsUnpacker
 {
-  g_autoptr (GError) cause = NULL;
-  g_autoptr (GMappedFile) mapped = NULL;
-
-  if (fflush (file) == 0)
-    mapped = g_mapped_file_new_from_fd (fileno (file), FALSE, &cause);
-  if (mapped != NULL)
-    return g_mapped_file_get_bytes (mapped);
-  return ps_refuse_null (error, PS_ERROR_IO, "%s: cannot unpack into a temporary file: %s", path,
-                         cause != NULL ? cause->message : g_strerror (errno));
-}
-
-/* Unpacks into the file; *length becomes the bytes written. The result is zlib's: Z_STREAM_END when all is well,
- * Z_ERRNO when the file does not take it. */
-static int
-unpack_into (FILE *file, GBytes *packed, gint64 *length)
-{
-  g_autofree guchar *block = g_malloc (BLOCK_BYTES);
+  guchar *data;
   gsize size;
-  guchar *data = (guchar *)g_bytes_get_data (packed, &size);
-  z_stream stream = { .next_in = data };
-  int result = inflateInit2 (&stream, 16 + MAX_WBITS);
+  z_stream stream;
+  int result; /* of zlib: Z_OK, or Z_STREAM_END after the last byte */
+};
 
-  while (result == Z_OK && *length <= MAX_UNPACKED_BYTES)
-    {
-      gsize left = size - (gsize)(stream.next_in - data), n;
+PsUnpacker *
+ps_unpacker_new (const char *data, gsize size)
+{
+  PsUnpacker *unpacker = g_new0 (PsUnpacker, 1);
 
-      stream.avail_in = (guint)MIN (left, G_MAXINT);
-      stream.next_out = block;
-      stream.avail_out = BLOCK_BYTES;
-      result = inflate (&stream, Z_NO_FLUSH);
-      n = BLOCK_BYTES - stream.avail_out;
-      *length += (gint64)n;
-      if (fwrite (block, 1, n, file) < n)
-        result = Z_ERRNO;
-    }
-  inflateEnd (&stream);
-  return result;
+  unpacker->data = (guchar *)data;
+  unpacker->size = size;
+  unpacker->result = inflateInit2 (&unpacker->stream, 16 + MAX_WBITS);
+  unpacker->stream.next_in = unpacker->data;
+  return unpacker;
 }
 
-GBytes *
-ps_unpack (const char *path, GBytes *packed, GError **error)
+void
+ps_unpacker_free (PsUnpacker *unpacker)
 {
-  FILE *file = tmpfile ();
-  GBytes *text = NULL;
-  gint64 length = 0;
-  int result = file != NULL ? unpack_into (file, packed, &length) : Z_ERRNO;
+  if (unpacker == NULL)
+    return;
+  inflateEnd (&unpacker->stream);
+  g_free (unpacker);
+}
 
-  if (length > MAX_UNPACKED_BYTES)
-    ps_refuse (error, PS_ERROR_INPUT, "%s: cannot unpack: it holds more than 4 GiB", path);
-  else if (result == Z_ERRNO)
-    ps_refuse (error, PS_ERROR_IO, "%s: cannot unpack into a temporary file: %s", path, g_strerror (errno));
-  else if (result != Z_STREAM_END)
-    ps_refuse (error, PS_ERROR_INPUT, "%s: cannot unpack: %s", path,
-               result == Z_BUF_ERROR ? "the file is cut off" : "the file is damaged");
-  else
-    text = map_stream (path, file, error);
-  if (file != NULL)
-    fclose (file);
-  return text;
+void
+ps_unpacker_rewind (PsUnpacker *unpacker)
+{
+  unpacker->result = inflateReset (&unpacker->stream);
+  unpacker->stream.next_in = unpacker->data;
+}
+
+gboolean
+ps_unpacker_read (PsUnpacker *unpacker, const char *where, char *block, gsize n, gsize *n_read, GError **error)
+{
+  z_stream *stream = &unpacker->stream;
+
+  stream->next_out = (guchar *)block;
+  stream->avail_out = (guint)MIN (n, G_MAXINT);
+  while (unpacker->result == Z_OK && stream->avail_out > 0)
+    {
+      stream->avail_in = (guint)MIN (unpacker->size - (gsize)(stream->next_in - unpacker->data), G_MAXINT);
+      unpacker->result = inflate (stream, Z_NO_FLUSH);
+    }
+  *n_read = (gsize)((char *)stream->next_out - block);
+  if (stream->total_out > ANY_RATIO_BYTES && stream->total_out / MOST_TIMES > stream->total_in)
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: cannot unpack: it holds more than %d times its size", where,
+                      MOST_TIMES);
+  if (unpacker->result == Z_OK || unpacker->result == Z_STREAM_END)
+    return TRUE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: cannot unpack: %s", where,
+                    unpacker->result == Z_BUF_ERROR ? "the file is cut off" : "the file is damaged");
+}
+
+char *
+ps_unpack (const char *where, const char *data, gsize size, gsize *length, GError **error)
+{
+  g_autoptr (PsUnpacker) unpacker = ps_unpacker_new (data, size);
+  g_autoptr (GByteArray) text = g_byte_array_new ();
+  gsize n = BLOCK_BYTES;
+
+  for (*length = 0; n == BLOCK_BYTES && *length <= MAX_WHOLE_BYTES; *length += n)
+    {
+      g_byte_array_set_size (text, (guint)(*length + BLOCK_BYTES + 1));
+      if (!ps_unpacker_read (unpacker, where, (char *)text->data + *length, BLOCK_BYTES, &n, error))
+        return NULL;
+    }
+  if (*length > MAX_WHOLE_BYTES)
+    return ps_refuse_null (error, PS_ERROR_INPUT, "%s: cannot unpack: it holds more than 1 GiB", where);
+  text->data[*length] = '\0';
+  return (char *)g_byte_array_free (g_steal_pointer (&text), FALSE);
 }

@@ -8,6 +8,17 @@ GBytes *ps_pack (const char *contents, gsize n);
 
 gboolean ps_is_packed (const char *contents, gsize n);
 
-/* What a gzip file holds, by way of a temporary file: a large trace needs no memory. Errors: PS_ERROR_INPUT and
- * PS_ERROR_IO with path. */
-GBytes *ps_unpack (const char *path, GBytes *packed, GError **error);
+/* Unpacks a gzip file piece by piece. The data must outlive it. Free with ps_unpacker_free. */
+typedef struct _PsUnpacker PsUnpacker;
+PsUnpacker *ps_unpacker_new (const char *data, gsize size);
+void ps_unpacker_free (PsUnpacker *unpacker);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsUnpacker, ps_unpacker_free)
+void ps_unpacker_rewind (PsUnpacker *unpacker);
+
+/* Fills the block with the next n bytes; *n_read is less at the end alone. Files that hold more than 100 times their
+ * size are refused. Errors: PS_ERROR_INPUT with where. */
+gboolean ps_unpacker_read (PsUnpacker *unpacker, const char *where, char *block, gsize n, gsize *n_read,
+                           GError **error);
+
+/* All that a gzip file holds, up to 1 GiB, and a NUL after it. Errors: PS_ERROR_INPUT with where. Free with g_free. */
+char *ps_unpack (const char *where, const char *data, gsize size, gsize *length, GError **error);

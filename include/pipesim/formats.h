@@ -141,8 +141,9 @@ GPtrArray *ps_torch_lint_comms (const char *where, const char *text, gsize lengt
  * give a remark. Transfers are those that the trace shows: both ends' kernels, from the later start on; or a device
  * that waited before the other posted its send, from the later post to the wait's end.
  *
- * Files may be packed by gzip, whatever their names. Only ranges and messages are kept of them, so that the size of a
- * trace costs no memory but that of the mapped file.
+ * Files may be packed by gzip, whatever their names. Only ranges and messages are kept of traces, so that their size
+ * costs no memory but that of the mapped file; packed ones are read as they unpack. Packed timelines of pipesim and
+ * packed spans are unpacked as a whole. Files that hold more than 100 times their size are refused.
  *
  * Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with g_ptr_array_unref.
  */
@@ -158,7 +159,7 @@ PsTimeline *ps_timeline_load (const char *path, GError **error) G_GNUC_WARN_UNUS
  * gzip file where path ends in .gz after that. Errors: PS_ERROR_IO. */
 gboolean ps_timeline_write (const PsTimeline *timeline, const char *path, GError **error);
 
-/* One file of a run in memory, unpacked. */
+/* One file of a run in memory, packed by gzip or not. */
 typedef struct
 {
   const char *name; /* in messages; may tell the rank */

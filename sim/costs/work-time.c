@@ -28,21 +28,11 @@ round_time (double ns)
 double
 ps_work_peak_flops (const PsCluster *cluster, guint bits, const char **key)
 {
-  const struct
-  {
-    const char *key;
-    guint bits;
-    double flops;
-  } peaks[] = { { "peak_flops_fp4", 4, cluster->peak_flops_fp4 },
-                { "peak_flops_fp8", 8, cluster->peak_flops_fp8 },
-                { "peak_flops", G_MAXUINT, cluster->peak_flops } };
-  guint i = 0;
+  gboolean fp4 = bits <= 4 && cluster->peak_flops_fp4 > 0, fp8 = !fp4 && bits <= 8 && cluster->peak_flops_fp8 > 0;
 
-  while (i + 1 < G_N_ELEMENTS (peaks) && (bits > peaks[i].bits || peaks[i].flops <= 0))
-    i++;
   if (key != NULL)
-    *key = peaks[i].key;
-  return peaks[i].flops;
+    *key = fp4 ? "peak_flops_fp4" : fp8 ? "peak_flops_fp8" : "peak_flops";
+  return fp4 ? cluster->peak_flops_fp4 : fp8 ? cluster->peak_flops_fp8 : cluster->peak_flops;
 }
 
 /* The part of the multiprocessors' time that the best tiles use: the last wave of tiles may leave some idle, and tiles

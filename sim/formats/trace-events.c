@@ -139,12 +139,52 @@ read_event (PsJsonReader *json, PsTraceEvent *event)
       read_member (json, event, key, FALSE);
 }
 
+/* Goes to the array of a packed file's events. The stream was read to its end before, so that nothing can be wrong. */
+static void
+rewind_stream (PsTrace *trace)
+{
+  PsJsonStream *stream = &trace->stream;
+  g_autofree char *key = NULL;
+  gboolean found = TRUE;
+  char next;
+
+  ps_json_stream_rewind (stream);
+  if (!ps_json_stream_peek (stream, &next, NULL))
+    return;
+  for (ps_json_stream_enter (stream); next == '{' && ps_json_stream_next (stream, '}', &key, &found, NULL) && found;)
+    {
+      if (g_str_equal (key, "traceEvents"))
+        {
+          ps_json_stream_peek (stream, &next, NULL);
+          ps_json_stream_enter (stream);
+          return;
+        }
+      ps_json_stream_value (stream, TRUE, &trace->json, NULL);
+    }
+}
+
 void
 ps_trace_rewind (PsTrace *trace)
 {
+  trace->event.index = G_MAXUINT;
+  if (trace->stream.unpacker != NULL)
+    {
+      rewind_stream (trace);
+      return;
+    }
   trace->json.at = trace->events;
   ps_json_enter_array (&trace->json);
-  trace->event.index = G_MAXUINT;
+}
+
+static gboolean
+next_element (PsTrace *trace)
+{
+  gboolean found;
+
+  if (trace->stream.unpacker == NULL)
+    return ps_json_next_element (&trace->json);
+  return ps_json_stream_next (&trace->stream, ']', NULL, &found, NULL) && found
+         && ps_json_stream_value (&trace->stream, TRUE, &trace->json, NULL);
 }
 
 const PsTraceEvent *
@@ -152,7 +192,7 @@ ps_trace_next (PsTrace *trace)
 {
   PsTraceEvent *event = &trace->event;
 
-  if (!ps_json_next_element (&trace->json))
+  if (!next_element (trace))
     return NULL;
   event->index++;
   event->known = 0;
@@ -197,33 +237,113 @@ read_rank (PsTrace *trace)
 }
 
 static void
-read_head (PsTrace *trace)
+read_head (PsTrace *trace, const char *key)
 {
   PsJsonReader *json = &trace->json;
-  const char *key;
 
-  while ((key = ps_json_next_key (json)) != NULL)
-    if (g_str_equal (key, "distributedInfo"))
-      read_rank (trace);
-    else if (g_str_equal (key, "baseTimeNanoseconds"))
-      read_integer (json, &trace->base_ns);
-    else
-      {
-        if (g_str_equal (key, "traceEvents") && *json->at == '[')
-          trace->events = json->at;
-        else if (g_str_equal (key, "otherData"))
-          trace->other = json->at;
-        ps_json_skip_value (json);
-      }
-  if (trace->base_ns < 0 || trace->base_ns >= MAX_BASE_NS)
-    trace->base_ns = 0;
+  if (g_str_equal (key, "distributedInfo"))
+    read_rank (trace);
+  else if (g_str_equal (key, "baseTimeNanoseconds"))
+    read_integer (json, &trace->base_ns);
+  else
+    {
+      if (g_str_equal (key, "traceEvents") && *json->at == '[')
+        trace->events = json->at;
+      else if (g_str_equal (key, "otherData"))
+        trace->other = json->at;
+      ps_json_skip_value (json);
+    }
 }
 
 static gboolean
-refuse (const PsTraceFile *file, GError **error)
+refuse (const char *name, GError **error)
 {
   return ps_refuse (error, PS_ERROR_INPUT,
-                    "%s: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents", file->name);
+                    "%s: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents", name);
+}
+
+/* Checks the elements of an array, up to its end. */
+static gboolean
+check_events (PsTrace *trace, GError **error)
+{
+  PsJsonStream *stream = &trace->stream;
+  gboolean found;
+
+  ps_json_stream_enter (stream);
+  do
+    if (!ps_json_stream_next (stream, ']', NULL, &found, error)
+        || (found && !ps_json_stream_value (stream, FALSE, &trace->json, error)))
+      return FALSE;
+  while (found);
+  trace->events = "";
+  return TRUE;
+}
+
+/* Takes one member of the outermost object; otherData is kept, because the stream goes on. */
+static gboolean
+take_member (PsTrace *trace, const char *key, GError **error)
+{
+  PsJsonStream *stream = &trace->stream;
+  const char *other = trace->other;
+  char next;
+
+  if (!ps_json_stream_peek (stream, &next, error))
+    return FALSE;
+  if (next == '[' && g_str_equal (key, "traceEvents"))
+    return check_events (trace, error);
+  if (!ps_json_stream_value (stream, FALSE, &trace->json, error))
+    return FALSE;
+  read_head (trace, key);
+  if (trace->other != other)
+    {
+      g_free (trace->kept);
+      trace->kept = g_strndup (trace->other, (gsize)(trace->json.at - trace->other));
+      trace->other = trace->kept;
+    }
+  return TRUE;
+}
+
+/* Reads the whole text once, which says whether it is right. */
+static gboolean
+open_stream (PsTrace *trace, GError **error)
+{
+  PsJsonStream *stream = &trace->stream;
+  g_autofree char *key = NULL;
+  gboolean found = TRUE;
+  char next;
+
+  if (!ps_json_stream_peek (stream, &next, error))
+    return FALSE;
+  if (next != '{' && next != '[')
+    return refuse (trace->name, error);
+  if (next == '[' && !check_events (trace, error))
+    return FALSE;
+  if (next == '{')
+    ps_json_stream_enter (stream);
+  while (next == '{' && found)
+    if (!ps_json_stream_next (stream, '}', &key, &found, error) || (found && !take_member (trace, key, error)))
+      return FALSE;
+  return ps_json_stream_end (stream, error);
+}
+
+static gboolean
+open_text (PsTrace *trace, const PsTraceFile *file, GError **error)
+{
+  const char *key;
+  gsize at = 0;
+
+  while (at < file->length && g_ascii_isspace (file->text[at]))
+    at++;
+  if (at == file->length || (file->text[at] != '{' && file->text[at] != '['))
+    return refuse (file->name, error);
+  if (!ps_json_reader_init (&trace->json, file->name, file->text, (gssize)file->length, error))
+    return FALSE;
+  if (!ps_json_enter_object (&trace->json))
+    trace->events = trace->json.at;
+  else
+    while ((key = ps_json_next_key (&trace->json)) != NULL)
+      read_head (trace, key);
+  return TRUE;
 }
 
 gboolean
@@ -234,23 +354,21 @@ ps_trace_open (PsTrace *trace, const PsTraceFile *file, GError **error)
   *trace = (PsTrace){ .name = file->name, .rank = -1 };
   for (guint i = 0; i < TRACE_N_TEXTS; i++)
     trace->event.text[i] = (PsJsonString){ .text = g_malloc0 (1), .allocated = 1 };
-  for (at = 0; at < file->length && g_ascii_isspace (file->text[at]); at++)
-    ;
-  if (at == file->length || (file->text[at] != '{' && file->text[at] != '['))
-    return refuse (file, error);
-  if (!ps_json_reader_init (&trace->json, file->name, file->text, (gssize)file->length, error))
+  if (ps_is_packed (file->text, file->length))
+    ps_json_stream_init (&trace->stream, file->name, file->text, file->length);
+  if (trace->stream.unpacker != NULL ? !open_stream (trace, error) : !open_text (trace, file, error))
     return FALSE;
-  if (ps_json_enter_object (&trace->json))
-    read_head (trace);
-  else
-    trace->events = trace->json.at;
-  return trace->events != NULL || refuse (file, error);
+  if (trace->base_ns < 0 || trace->base_ns >= MAX_BASE_NS)
+    trace->base_ns = 0;
+  return trace->events != NULL || refuse (file->name, error);
 }
 
 void
 ps_trace_clear (PsTrace *trace)
 {
   ps_json_reader_clear (&trace->json);
+  ps_json_stream_clear (&trace->stream);
+  g_free (trace->kept);
   for (guint i = 0; i < TRACE_N_TEXTS; i++)
     g_free (trace->event.text[i].text);
 }

@@ -2,7 +2,7 @@
  * sim/formats. */
 #pragma once
 
-#include "json/json-reader.h"
+#include "json/json-stream.h"
 
 #include <pipesim/formats.h>
 
@@ -43,11 +43,13 @@ typedef struct
 {
   const char *name; /* its name in messages */
   PsJsonReader json;
-  const char *events; /* where the array of events begins */
-  const char *other;  /* where the value of "otherData" begins; NULL: none */
-  gint64 base_ns;     /* "baseTimeNanoseconds" of the file, added to its times; 0: none */
-  gint64 rank;        /* "rank" of its "distributedInfo"; -1: none */
-  gint64 n_ranks;     /* "world_size" of its "distributedInfo"; 0: none */
+  PsJsonStream stream; /* of a packed file, whose events are in memory one at a time; else its unpacker is NULL */
+  const char *events;  /* where the array of events begins; of a packed file only whether there is one */
+  const char *other;   /* where the value of "otherData" begins; NULL: none */
+  char *kept;          /* that value of a packed file */
+  gint64 base_ns;      /* "baseTimeNanoseconds" of the file, added to its times; 0: none */
+  gint64 rank;         /* "rank" of its "distributedInfo"; -1: none */
+  gint64 n_ranks;      /* "world_size" of its "distributedInfo"; 0: none */
   PsTraceEvent event;
 } PsTrace;
 

@@ -95,25 +95,57 @@ is_timer_log (const PsTraceFile *file)
 }
 
 static GPtrArray *
-parse (const char *where, const PsTraceFile *files, guint n, GError **error)
+parse_kind (const char *where, const PsTraceFile *head, const PsTraceFile *files, guint n, GError **error)
 {
-  if (has_line (&files[0], PS_OLD_TIMERS_HEADING))
+  g_autoptr (GPtrArray) texts = g_ptr_array_new_with_free_func (g_free);
+  g_autofree PsTraceFile *whole = g_memdup2 (files, n * sizeof *files);
+
+  if (has_line (head, PS_OLD_TIMERS_HEADING))
     return ps_refuse_null (error, PS_ERROR_INPUT,
                            "%s: is a log of Megatron-LM before 2023, whose timers ('" PS_OLD_TIMERS_HEADING
                            "') are those of one rank; for --costs-from those of all ranks, "
                            "--timing-log-option all, would be right",
                            files[0].name);
-  if (is_timer_log (&files[0]))
+  if (is_timer_log (head))
     return ps_refuse_null (
         error, PS_ERROR_INPUT,
         "%s: is a log of Megatron-LM's timers, which has no timeline; its OpenTelemetry spans or NVTX ranges "
         "would be right, and --costs-from takes the log",
-        files[0].name);
-  if (ps_otel_recognise (files[0].text, files[0].length))
-    return ps_otel_read (where, files, n, error);
-  if (n == 1 && is_native (&files[0]))
-    return list_of_one (ps_timeline_parse_json (files[0].name, files[0].text, (gssize)files[0].length, error));
-  return parse_events (where, files, n, error);
+        head->name);
+  if (!ps_otel_recognise (head->text, head->length) && (n > 1 || !is_native (head)))
+    return parse_events (where, files, n, error);
+  for (guint i = 0; i < n; i++)
+    if (ps_is_packed (files[i].text, files[i].length))
+      {
+        whole[i].text = ps_unpack (files[i].name, files[i].text, files[i].length, &whole[i].length, error);
+        if (whole[i].text == NULL)
+          return NULL;
+        g_ptr_array_add (texts, (char *)whole[i].text);
+      }
+  if (ps_otel_recognise (head->text, head->length))
+    return ps_otel_read (where, whole, n, error);
+  return list_of_one (ps_timeline_parse_json (whole[0].name, whole[0].text, (gssize)whole[0].length, error));
+}
+
+/* The beginning of a file, as far as it says what the file is. Free *unpacked with g_free. */
+static gboolean
+read_head (const PsTraceFile *file, PsTraceFile *head, char **unpacked, GError **error)
+{
+  *head = *file;
+  if (!ps_is_packed (file->text, file->length))
+    return TRUE;
+  g_autoptr (PsUnpacker) unpacker = ps_unpacker_new (file->text, file->length);
+  head->text = *unpacked = g_malloc0 (HEAD_BYTES + 1);
+  return ps_unpacker_read (unpacker, file->name, *unpacked, HEAD_BYTES, &head->length, error);
+}
+
+static GPtrArray *
+parse (const char *where, const PsTraceFile *files, guint n, GError **error)
+{
+  g_autofree char *unpacked = NULL;
+  PsTraceFile head;
+
+  return read_head (&files[0], &head, &unpacked, error) ? parse_kind (where, &head, files, n, error) : NULL;
 }
 
 /* Takes the list. NULL: it is NULL, or one of its timelines is refused. */
@@ -136,8 +168,7 @@ ps_timelines_parse (const char *where, const PsTraceFile *files, guint n, GError
 
 /* Files and folders */
 
-/* The text of a file, unpacked. Plain files are mapped: of a large trace only the page that is being read needs memory.
- */
+/* The bytes of a file. Files are mapped: of a large trace only the page that is being read needs memory. */
 static GBytes *
 read_file (const char *path, GError **error)
 {
@@ -153,8 +184,7 @@ read_file (const char *path, GError **error)
     return NULL;
   else
     bytes = g_bytes_new_take (text, length);
-  text = (char *)g_bytes_get_data (bytes, &length);
-  return ps_is_packed (text, length) ? ps_unpack (path, bytes, error) : g_steal_pointer (&bytes);
+  return g_steal_pointer (&bytes);
 }
 
 static int
@@ -188,12 +218,26 @@ list_folder (const char *path, GError **error)
       paths->len);
 }
 
+static GBytes *
+unpack_log (const PsTraceFile *file, GBytes *text, GError **error)
+{
+  char *unpacked;
+  gsize length;
+
+  if (!ps_is_packed (file->text, file->length))
+    return g_bytes_ref (text);
+  unpacked = ps_unpack (file->name, file->text, file->length, &length, error);
+  return unpacked != NULL ? g_bytes_new_take (unpacked, length) : NULL;
+}
+
 /* Reads the texts of all files of one run. log: as in ps_timelines_load_or_log; NULL: a log is refused. */
 static GPtrArray *
 load_texts (const char *path, GPtrArray *paths, GBytes **log, GError **error)
 {
   g_autoptr (GPtrArray) texts = g_ptr_array_new_with_free_func ((GDestroyNotify)g_bytes_unref);
   g_autofree PsTraceFile *files = g_new0 (PsTraceFile, paths->len);
+  g_autofree char *unpacked = NULL;
+  PsTraceFile head;
 
   for (guint i = 0; i < paths->len; i++)
     {
@@ -207,9 +251,10 @@ load_texts (const char *path, GPtrArray *paths, GBytes **log, GError **error)
       if (files[i].text == NULL)
         files[i].text = "";
     }
-  if (log == NULL || paths->len > 1 || !is_timer_log (&files[0]) || has_line (&files[0], PS_OLD_TIMERS_HEADING))
+  if (log == NULL || paths->len > 1 || !read_head (&files[0], &head, &unpacked, NULL) || !is_timer_log (&head)
+      || has_line (&head, PS_OLD_TIMERS_HEADING))
     return ps_timelines_parse (path, files, paths->len, error);
-  *log = g_bytes_ref (g_ptr_array_index (texts, 0));
+  *log = unpack_log (&files[0], g_ptr_array_index (texts, 0), error);
   return NULL;
 }
 

@@ -8,9 +8,7 @@ typedef struct
   const char *problem; /* what is wrong at `at`; NULL: nothing yet */
   guint depth;
   guint max_depth;
-  guint64 objects;   /* bit per open bracket, the innermost lowest: it is an object's */
-  const char *begin; /* the last bracket that opened in the outermost one */
-  PsJsonLong *found;
+  guint64 objects; /* bit per open bracket, the innermost lowest: it is an object's */
 } Check;
 
 static gboolean
@@ -228,21 +226,9 @@ open_bracket (Check *check)
 {
   if (check->depth == check->max_depth)
     return refuse (check, "nested too deeply");
-  if (++check->depth == 2)
-    check->begin = check->at;
+  check->depth++;
   check->objects = check->objects << 1 | (*check->at++ == '{');
   return TRUE;
-}
-
-static void
-note_long (Check *check)
-{
-  PsJsonLong *found = check->found;
-
-  if (check->at - check->begin < PS_JSON_LONG_BYTES || found->n == PS_JSON_N_LONG)
-    return;
-  found->begin[found->n] = check->begin;
-  found->end[found->n++] = check->at;
 }
 
 static gboolean
@@ -251,8 +237,7 @@ close_bracket (Check *check)
   if (peek (check) != (in_object (check) ? '}' : ']'))
     return FALSE;
   check->at++;
-  if (--check->depth == 1)
-    note_long (check);
+  check->depth--;
   check->objects >>= 1;
   return TRUE;
 }
@@ -315,9 +300,9 @@ set_error (const Check *check, const char *where, const char *text, GError **err
 }
 
 gboolean
-ps_json_check (const char *where, const char *text, gsize length, guint max_depth, PsJsonLong *found, GError **error)
+ps_json_check (const char *where, const char *text, gsize length, guint max_depth, GError **error)
 {
-  Check check = { .at = text, .end = text + length, .max_depth = max_depth, .found = found };
+  Check check = { .at = text, .end = text + length, .max_depth = max_depth };
 
   skip_space (&check);
   if (peek (&check) != '{' && peek (&check) != '[')

@@ -14,8 +14,7 @@ gboolean
 ps_json_reader_init (PsJsonReader *reader, const char *where, const char *text, gssize length, GError **error)
 {
   *reader = (PsJsonReader){ .where = where, .at = text };
-  if (!ps_json_check (where, text, length < 0 ? strlen (text) : (gsize)length, PS_JSON_MAX_DEPTH, &reader->jumps,
-                      error))
+  if (!ps_json_check (where, text, length < 0 ? strlen (text) : (gsize)length, PS_JSON_MAX_DEPTH, error))
     return FALSE;
   skip_space (reader);
   return TRUE;
@@ -226,33 +225,17 @@ ps_json_read_boolean (PsJsonReader *reader, gboolean *value)
 
 /* The place after the bracket that closes the one at `at`. */
 static const char *
-bracket_end (const PsJsonReader *reader)
+bracket_end (const char *at)
 {
-  const char *at = reader->at;
   guint depth = 0;
   gboolean plain;
 
-  for (guint i = 0; i < reader->jumps.n; i++)
-    if (reader->jumps.begin[i] == at)
-      return reader->jumps.end[i];
-
   do
-    switch (*at)
+    if (*at == '"')
+      at = string_end (at, &plain);
+    else
       {
-      case '"':
-        at = string_end (at, &plain);
-        break;
-      case '[':
-      case '{':
-        depth++;
-        at++;
-        break;
-      case ']':
-      case '}':
-        depth--;
-        at++;
-        break;
-      default:
+        depth += (guint)(*at == '[' || *at == '{') - (guint)(*at == ']' || *at == '}');
         at++;
       }
   while (depth > 0);
@@ -267,7 +250,7 @@ ps_json_skip_value (PsJsonReader *reader)
   if (*reader->at == '"')
     reader->at = string_end (reader->at, &plain);
   else if (*reader->at == '[' || *reader->at == '{')
-    reader->at = bracket_end (reader);
+    reader->at = bracket_end (reader->at);
   else
     while (g_ascii_isalnum (*reader->at) || *reader->at == '-' || *reader->at == '+' || *reader->at == '.')
       reader->at++;

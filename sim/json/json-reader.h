@@ -20,7 +20,6 @@ typedef struct
   const char *at;    /* the next value to read, or the text after a value. May be noted and gone back to. */
   PsJsonString key;
   PsJsonString value;
-  PsJsonLong jumps; /* for skipping */
 } PsJsonReader;
 
 /* Checks the text, which must be one object or array nested at most PS_JSON_MAX_DEPTH deep, and goes to its start.

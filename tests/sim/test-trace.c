@@ -1,4 +1,5 @@
 /* Tests of timelines from traces (formats.h): PyTorch profiler ranges of several ranks. */
+#include "base-packed.h"
 #include "trace-rig.h"
 
 #include <pipesim/compare.h>
@@ -424,6 +425,88 @@ test_names (void)
   assert_span (timeline, 1, 1, "F0.1", 2000, 3000);
 }
 
+/* The text, its first array of events longer by 300 kB of events that say nothing, and one letter changed. */
+static char *
+change_text (GRand *rand, const char *text, gboolean pads)
+{
+  g_autoptr (GString) changed = g_string_new (text);
+  const char *events = strstr (text, "\"traceEvents\""), *array = events != NULL ? strchr (events, '[') : text;
+  g_autoptr (GString) padding = g_string_new (NULL);
+
+  for (guint i = 0; i < 4000; i++)
+    g_string_append_printf (padding, "{\"name\": \"aten::\\\"add\\\" %u\", \"args\": {\"dims\": [[%u, 2], []]}},\n ", i,
+                            i);
+  if (g_rand_boolean (rand))
+    changed->str[g_rand_int_range (rand, 0, (gint)changed->len)] = "{}[],:\"\\ 0a"[g_rand_int_range (rand, 0, 11)];
+  if (pads && array != NULL)
+    g_string_insert (changed, array + 1 - text, padding->str);
+  return g_string_free (g_steal_pointer (&changed), FALSE);
+}
+
+static char *
+timeline_text (const char *text, gsize length, GError **error)
+{
+  const PsTraceFile file = { .name = "trace.json", .text = text, .length = length };
+  GPtrArray *timelines = ps_timelines_parse ("trace.json", &file, 1, error);
+  g_autoptr (PsTimeline) timeline = timelines != NULL ? ps_timelines_median (timelines) : NULL;
+
+  return timeline != NULL ? ps_timeline_to_json (timeline) : NULL;
+}
+
+/* Packed texts, which are read while they unpack, say the same as plain ones, and are refused where these are. */
+static void
+test_packed_alike (void)
+{
+  static const char *const names[] = { "chrome", "foreign-arrow", "gpipe", "megatron", "own", "profiler", "spans" };
+  g_autoptr (GRand) rand = g_rand_new_with_seed (11);
+  guint n_read = 0;
+
+  for (guint i = 0; i < 30 * G_N_ELEMENTS (names); i++)
+    {
+      g_autofree char *name = g_strconcat (names[i % G_N_ELEMENTS (names)], ".json", NULL);
+      g_autofree char *path = g_test_build_filename (G_TEST_DIST, "fuzz", "corpus", "trace", name, NULL), *text = NULL;
+      g_autoptr (GError) error = NULL, packed_error = NULL;
+
+      g_assert_true (g_file_get_contents (path, &text, NULL, NULL));
+      g_autofree char *changed = change_text (rand, text, i % 3 == 0);
+      g_autoptr (GBytes) packed = ps_pack (changed, strlen (changed));
+      g_autofree char *plain = timeline_text (changed, strlen (changed), &error);
+      g_autofree char *same = timeline_text (g_bytes_get_data (packed, NULL), g_bytes_get_size (packed), &packed_error);
+
+      g_assert_cmpstr (same, ==, plain);
+      g_assert_true ((error == NULL) == (packed_error == NULL));
+      n_read += plain != NULL;
+    }
+  g_assert_cmpuint (n_read, >, 80);
+}
+
+/* 64 MiB of blanks, of one text, and of events, packed. */
+static void
+test_bombs (void)
+{
+  static const struct
+  {
+    const char *head, *repeated;
+  } rows[] = { { "{\"traceEvents\": [", " " },
+               { "{\"traceEvents\": [\"", "a" },
+               { "{\"traceEvents\": [{}", ",{}" },
+               { "{\"format\": \"pipesim-timeline/1\", \"source\": \"", "a" },
+               { "{\"resourceSpans\": [{}", ",{}" } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (GString) text = g_string_new (rows[i].head);
+      g_autoptr (GError) error = NULL;
+
+      while (text->len < 64 << 20)
+        g_string_append (text, rows[i].repeated);
+      g_autoptr (GBytes) packed = ps_pack (text->str, text->len);
+      g_assert_null (timeline_text (g_bytes_get_data (packed, NULL), g_bytes_get_size (packed), &error));
+      g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+      g_assert_nonnull (strstr (error->message, "it holds more than 100 times its size"));
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -443,5 +526,7 @@ main (int argc, char **argv)
   g_test_add_func ("/trace/profiler/replicas", test_replicas);
   g_test_add_func ("/trace/profiler/missing-ranks", test_missing_ranks);
   g_test_add_func ("/trace/profiler/packed", test_packed);
+  g_test_add_func ("/trace/packed", test_packed_alike);
+  g_test_add_func ("/trace/bombs", test_bombs);
   return g_test_run ();
 }
