@@ -349,8 +349,6 @@ open_text (PsTrace *trace, const PsTraceFile *file, GError **error)
 gboolean
 ps_trace_open (PsTrace *trace, const PsTraceFile *file, GError **error)
 {
-  gsize at;
-
   *trace = (PsTrace){ .name = file->name, .rank = -1 };
   for (guint i = 0; i < TRACE_N_TEXTS; i++)
     trace->event.text[i] = (PsJsonString){ .text = g_malloc0 (1), .allocated = 1 };

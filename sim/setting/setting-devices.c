@@ -107,7 +107,8 @@ ps_fits (gint64 excess_bytes, gint64 reserve)
 static gboolean
 cluster_memory (const PsSetting *setting, gint64 *memory, gint64 *reserve, GError **error)
 {
-  g_autoptr (PsCluster) cluster = ps_setting_cluster (setting, error);
+  g_autoptr (PsCluster) loaded = setting->known_cluster == NULL ? ps_cluster_load (setting->cluster, error) : NULL;
+  const PsCluster *cluster = setting->known_cluster != NULL ? setting->known_cluster : loaded;
   g_autoptr (PsModel) model = NULL;
   PsFramework framework = setting->framework;
 
