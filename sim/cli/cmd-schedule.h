@@ -12,8 +12,8 @@ typedef struct
   PsPredictor *predictor; /* of setting */
   gboolean json;
   PsColumnChoice columns; /* of list */
-  PsLaunchChoice launch; /* of convert; to may be a format */
-  guint microbatch_size; /* 0: not given */
+  PsLaunchChoice launch;  /* of convert; to may be a format */
+  guint microbatch_size;  /* 0: not given */
   char *output;
   int *code; /* exit code where nothing fails */
 } PsScheduleOptions;

@@ -246,6 +246,8 @@ find_broken (Framework framework, const Run *run)
       "the class has groups of its own; a CSV can say these", "pipelining/schedules.py" },
     { PYTORCH | DEEPSPEED | COLOSSALAI, said->defer_head > 0, "defer-head", "its schedule puts off no W", NULL },
 
+    { MEGATRON | TITANS, told && launch->order == NULL && p == 1 && launch->n_chunks > 1, "chunks",
+      "one device has no virtual stages there; -v 1 is what runs", NULL },
     { DEEPSPEED, launch->n_chunks > 1, "chunks", "its devices have one", NULL },
     { DEEPSPEED, c > 1, "context", "its pipelines do not share sequences", NULL },
     { DEEPSPEED, e > 1, "experts", "its pipelines do not share experts", NULL },

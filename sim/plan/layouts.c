@@ -179,8 +179,6 @@ is_run (const PsLayoutSpace *space, const PsLayout *layout)
 
   if (question->runner == NULL)
     return TRUE;
-  if (layout->n_devices == 1 && layout->n_chunks > 1)
-    return FALSE; /* frameworks have no chunks without a pipeline */
   g_autoptr (PsSetting) setting = ps_layout_setting (question, space->layouts, layout);
   setting->known_model = space->model;
   g_autofree char *refusal = ps_launch_refusal (question->runner, setting, layout->schedule);
