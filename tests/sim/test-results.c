@@ -458,7 +458,6 @@ test_endless (void)
   PsSweepRun how = { .n_jobs = 1, .shard = { 0, 1 } };
   PsSweepProgress progress;
   g_autofree char *path = path_of ("endless.db");
-  g_autoptr (GError) error = NULL;
 
   run (sweep, "endless.db", 1, (PsShard){ 0, 50 });
   change ("endless.db", "CREATE TABLE row AS SELECT * FROM prediction LIMIT 1; DROP VIEW prediction;"

@@ -4,7 +4,6 @@
 
 #include <pipesim/compare.h>
 
-#include <gio/gio.h>
 #include <glib/gstdio.h>
 
 /* Three complete iterations of 10.25, 9.25 and 9.75 us and the beginning of a fourth: the third is the median one.
@@ -374,19 +373,6 @@ test_missing_ranks (void)
                    "trace.json: holds 1 of the 2 ranks of its run; all figures are those of this one alone");
 }
 
-static void
-write_packed (const char *path, const char *text)
-{
-  g_autoptr (GZlibCompressor) gzip = g_zlib_compressor_new (G_ZLIB_COMPRESSOR_FORMAT_GZIP, -1);
-  gsize read, written, n = strlen (text) + 100;
-  g_autofree char *packed = g_malloc (n);
-
-  g_assert_cmpint (g_converter_convert (G_CONVERTER (gzip), text, strlen (text), packed, n, G_CONVERTER_INPUT_AT_END,
-                                        &read, &written, NULL),
-                   ==, G_CONVERTER_FINISHED);
-  g_assert_true (g_file_set_contents (path, packed, (gssize)written, NULL));
-}
-
 /* Packed and plain files of one folder; half a packed file is refused. */
 static void
 test_packed (void)
@@ -398,7 +384,7 @@ test_packed (void)
   g_autoptr (GError) error = NULL, cut_error = NULL;
   gsize length;
 
-  write_packed (packed, "[" RANGE ("c", "PP:1F0", 1, 1, 2, 1) "]");
+  g_assert_true (ps_write_file (packed, "[" RANGE ("c", "PP:1F0", 1, 1, 2, 1) "]", -1, NULL));
   g_assert_true (g_file_set_contents (plain, "[" RANGE ("c", "PP:0F0", 1, 1, 0, 1) "]", -1, NULL));
   g_autoptr (PsTimeline) timeline = ps_timeline_load (folder, &error);
   g_assert_no_error (error);
