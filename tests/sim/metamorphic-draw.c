@@ -9,6 +9,7 @@ meta_draw_clear (MetaDraw *draw)
   g_free (draw->schedule);
   if (draw->options != NULL)
     g_string_free (draw->options, TRUE);
+  *draw = (MetaDraw){ .schedule = NULL };
 }
 
 guint

@@ -226,7 +226,7 @@ plan_schedules (MetaProperty *property)
 }
 
 /* Interleaving stages of one chunk is 1F1B. */
-G_GNUC_UNUSED static void
+static void
 one_chunk (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
@@ -252,5 +252,5 @@ const MetaRow meta_settings[] = { { "zero-stages", 2000, zero_stages },
                                   { "certain-samples", 2000, certain_samples },
                                   { "stragglers", 2000, stragglers },
                                   { "plan-schedules", 200, plan_schedules },
-                                  /* { "one-chunk", 2000, one_chunk }, */
+                                  { "one-chunk", 2000, one_chunk },
                                   { 0 } };
