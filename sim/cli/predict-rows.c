@@ -395,24 +395,18 @@ finish_rows (PsPredictRows *rows)
   ps_table_sort (rows->table, "asynchronous", FALSE);
 }
 
-static int
-compare_iterations (gconstpointer a, gconstpointer b)
-{
-  return ps_compare_int64 (&((const Contender *)a)->iteration_ns, &((const Contender *)b)->iteration_ns);
-}
-
-/* Names those whose p10-p90 overlaps that of the fastest, which comes first; "" where it stands alone. Returns their
- * number. */
+/* Names those whose p10-p90 overlaps that of the fastest; "" where it stands alone. Returns their number. */
 static guint
 find_alike (const PsPredictRows *rows, GString *names)
 {
-  const Contender *all = (const Contender *)(gpointer)rows->contenders->data;
+  const Contender *all = (const Contender *)(gpointer)rows->contenders->data, *fastest = all;
   guint n = 0;
 
-  g_array_sort (rows->contenders, compare_iterations);
-  for (guint i = 0; i < rows->contenders->len && rows->shown->several; i++)
-    if (all[i].interval.p90_ns > 0 && all[i].interval.p10_ns <= all[0].interval.p90_ns
-        && all[0].interval.p10_ns <= all[i].interval.p90_ns)
+  for (guint i = 0; i < rows->contenders->len; i++)
+    if (all[i].iteration_ns < fastest->iteration_ns)
+      fastest = &all[i];
+  for (guint i = 0; i < rows->contenders->len && fastest->interval.p90_ns > 0; i++)
+    if (all[i].interval.p10_ns <= fastest->interval.p90_ns && fastest->interval.p10_ns <= all[i].interval.p90_ns)
       g_string_append_printf (names, "%s%s", n++ > 0 ? ", " : "", all[i].name);
   if (n < 2)
     g_string_truncate (names, 0);
@@ -445,9 +439,8 @@ ps_predict_rows_print (PsPredictRows *rows, GError **error)
 {
   g_autoptr (GString) alike = g_string_new (NULL);
   guint n_alike = find_alike (rows, alike);
-  const char *extra[]
-      = { "origin",           ps_origin_name (PS_ORIGIN_SIMULATED),          "costs",    rows->about, "skipped",
-          rows->skipped->str, n_alike > 1 ? "alike" : NULL, alike->str, NULL };
+  const char *extra[] = { "origin",           ps_origin_name (PS_ORIGIN_SIMULATED), "costs",    rows->about, "skipped",
+                          rows->skipped->str, n_alike > 1 ? "alike" : NULL,         alike->str, NULL };
   g_autofree char *json = NULL, *text = NULL, *memory = NULL, *explain = NULL, *spread = NULL, *page = NULL;
   g_autofree char *about = NULL, *sentences = NULL;
 
