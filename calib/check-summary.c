@@ -219,21 +219,3 @@ ps_check_summary_init (PsCheckSummary *summary, const GArray *runs, gboolean qui
   };
   rank (summary, &chosen);
 }
-
-const PsCheckRun *
-ps_check_median_run (const GArray *runs)
-{
-  g_autoptr (GArray) errors = g_array_new (FALSE, FALSE, sizeof (double));
-
-  for (guint i = 0; i < runs->len; i++)
-    {
-      double error = fresh_error (&g_array_index (runs, PsCheckRun, i));
-
-      g_array_append_val (errors, error);
-    }
-  double median = quantile (errors, 0.5);
-  for (guint i = 0; i < runs->len; i++)
-    if (fresh_error (&g_array_index (runs, PsCheckRun, i)) == median)
-      return &g_array_index (runs, PsCheckRun, i);
-  return NULL;
-}

@@ -17,12 +17,8 @@
 static void
 run_free (gpointer data)
 {
-  PsCheckRun *run = data;
-
-  g_free (run->schedule);
-  g_free (run->started);
-  g_clear_pointer (&run->fresh, ps_timeline_free);
-  g_clear_pointer (&run->measured, ps_timeline_free);
+  g_free (((PsCheckRun *)data)->schedule);
+  g_free (((PsCheckRun *)data)->started);
 }
 
 void
@@ -41,6 +37,8 @@ ps_calib_check_clear (PsCalibCheck *check)
   g_array_unref (check->runs);
   g_ptr_array_unref (check->sentinels);
   g_string_free (check->skipped, TRUE);
+  g_clear_pointer (&check->last_fresh, ps_timeline_free);
+  g_clear_pointer (&check->last_measured, ps_timeline_free);
 }
 
 /* A check under way: the predictions that it runs, and the latest measurements of their ops. */
@@ -274,14 +272,16 @@ add_run (Work *work, const PsPrediction *prediction, PsTrial *trial, PsTimeline 
     .interval = prediction->interval,
     .measured_ns = trial->result->median_iteration_ns,
     .fresh_ns = fresh_ns,
-    .fresh = fresh,
-    .measured = g_steal_pointer (&trial->result->timeline),
     .replay_error = ps_relative_error (trial->replayed_makespan_ns, comparison->measured.makespan_ns),
     .op_error = median_op_error (comparison),
     .memory_error = comparison->peak_memory_error,
     .others = others,
   };
 
+  g_clear_pointer (&check->last_fresh, ps_timeline_free);
+  g_clear_pointer (&check->last_measured, ps_timeline_free);
+  check->last_fresh = fresh;
+  check->last_measured = g_steal_pointer (&trial->result->timeline);
   g_array_append_val (check->runs, run);
   tell (check, &run, check->runs->len, work->cases->len * check->n_rounds);
 }

@@ -16,9 +16,7 @@ typedef struct
   gint64 predicted_ns; /* iteration time by the profile's costs */
   PsInterval interval;
   gint64 measured_ns;
-  gint64 fresh_ns;   /* predicted again, with ops and transfers as measured right before and after the run */
-  PsTimeline *fresh; /* that prediction */
-  PsTimeline *measured;
+  gint64 fresh_ns;     /* predicted again, with ops and transfers as measured right before and after the run */
   double replay_error; /* of the makespan that the run's own op and transfer times give */
   double op_error;     /* median over all ops of the |error| of their durations */
   double memory_error; /* of the peak; NaN: not known */
@@ -42,9 +40,11 @@ typedef struct
   PsCalibration calibration;
   gboolean terminal; /* TRUE: progress is one line that changes */
 
-  GArray *runs;         /* PsCheckRun, in the order taken */
-  GPtrArray *sentinels; /* PsSentinel, in the order read */
-  GString *skipped;     /* schedules that can't be predicted or run, with the reasons */
+  GArray *runs;           /* PsCheckRun, in the order taken */
+  GPtrArray *sentinels;   /* PsSentinel, in the order read */
+  GString *skipped;       /* schedules that can't be predicted or run, with the reasons */
+  PsTimeline *last_fresh; /* of the last run, with fresh costs; NULL before it */
+  PsTimeline *last_measured;
 } PsCalibCheck;
 
 /* Makes the empty results, and frees results and lists; the setting and whatever run and calibration refer to stay the
@@ -83,6 +83,3 @@ typedef struct
 
 /* Counts all runs, or the quiet ones. Runs of one round and one number of microbatches are ranked. */
 void ps_check_summary_init (PsCheckSummary *summary, const GArray *runs, gboolean quiet);
-
-/* The run whose |error| with fresh costs is the median one; NULL: none ran. */
-const PsCheckRun *ps_check_median_run (const GArray *runs);

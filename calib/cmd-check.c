@@ -54,10 +54,10 @@ static const PsOption rows[] = {
   PS_OPTION ("time-limit", 0, PS_TIME (Options, time_limit_ns), "T",
              "Most time to measure the ops again between two runs; a tenth of it for the transfer", .initial = 1e9),
   PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of the orders, of weights and data", .initial = 1),
-  PS_OPTION ("trace", 0, PS_FILE (Options, trace), "FILE",
-             "Write the timeline of the run whose error with fresh costs is the median one", .group = PS_GROUP_OUTPUT),
-  PS_OPTION ("predicted", 0, PS_FILE (Options, predicted), "FILE", "Write its prediction with fresh costs",
+  PS_OPTION ("trace", 0, PS_FILE (Options, trace), "FILE", "Write the timeline of the last run",
              .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("predicted", 0, PS_FILE (Options, predicted), "FILE",
+             "Write the prediction of the last run with fresh costs", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-check/1)", .group = PS_GROUP_OUTPUT),
   PS_OPTION_INCLUDE (Options, columns, ps_column_rows),
   PS_OPTION_END,
@@ -404,10 +404,9 @@ check (Options *options, GError **error)
     return FALSE;
   if (job.check.terminal)
     g_printerr (PS_CLEAR_LINE);
-  const PsCheckRun *run = ps_check_median_run (job.check.runs);
-  if (run != NULL
-      && ((options->trace != NULL && !ps_timeline_write (run->measured, options->trace, error))
-          || (options->predicted != NULL && !ps_timeline_write (run->fresh, options->predicted, error))))
+  if (job.check.last_measured != NULL
+      && ((options->trace != NULL && !ps_timeline_write (job.check.last_measured, options->trace, error))
+          || (options->predicted != NULL && !ps_timeline_write (job.check.last_fresh, options->predicted, error))))
     return FALSE;
   return print_result (&job, options, error);
 }

@@ -314,8 +314,8 @@ check_possible (const PsCalibration *calibration, GError **error)
   return TRUE;
 }
 
-/* Warns of what the device says of its hardware, and of more cpu devices than cores. Devices that share an accelerator get no
- * warning: `sharing` says so. */
+/* Warns of what the device says of its hardware, and of more cpu devices than cores. Devices that share an accelerator
+ * get no warning: `sharing` says so. */
 static void
 warn_of_sharing (const PsCalibration *calibration)
 {

@@ -389,13 +389,13 @@ finish_rows (PsPredictRows *rows)
   ps_table_sort (rows->table, "asynchronous", FALSE);
 }
 
-static int
-compare_contenders (gconstpointer a, gconstpointer b)
+/* Whether it stands before the other one: yes before tight before no, then the faster one. */
+static gboolean
+is_before (const Contender *a, const Contender *b)
 {
-  const Contender *x = a, *y = b;
-  int fits = strcmp (y->fits, x->fits); /* yes, tight, no */
+  int fits = strcmp (b->fits, a->fits);
 
-  return fits != 0 ? fits : ps_compare_int64 (&x->iteration_ns, &y->iteration_ns);
+  return fits < 0 || (fits == 0 && a->iteration_ns < b->iteration_ns);
 }
 
 /* Names those that fit as the first one does, and whose p10-p90 overlaps its own; "" where it stands alone. Returns
@@ -403,13 +403,15 @@ compare_contenders (gconstpointer a, gconstpointer b)
 static guint
 find_alike (const PsPredictRows *rows, GString *names)
 {
-  const Contender *all = (const Contender *)(gpointer)rows->contenders->data;
+  const Contender *all = (const Contender *)(gpointer)rows->contenders->data, *first = all;
   guint n = 0;
 
-  g_array_sort (rows->contenders, compare_contenders);
-  for (guint i = 0; i < rows->contenders->len && rows->shown->several; i++)
-    if (g_str_equal (all[i].fits, all[0].fits) && all[i].interval.p90_ns > 0
-        && all[i].interval.p10_ns <= all[0].interval.p90_ns && all[0].interval.p10_ns <= all[i].interval.p90_ns)
+  for (guint i = 0; i < rows->contenders->len; i++)
+    if (is_before (&all[i], first))
+      first = &all[i];
+  for (guint i = 0; i < rows->contenders->len && first->interval.p90_ns > 0; i++)
+    if (g_str_equal (all[i].fits, first->fits) && all[i].interval.p10_ns <= first->interval.p90_ns
+        && first->interval.p10_ns <= all[i].interval.p90_ns)
       g_string_append_printf (names, "%s%s", n++ > 0 ? ", " : "", all[i].name);
   if (n < 2)
     g_string_truncate (names, 0);
