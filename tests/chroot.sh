@@ -125,8 +125,9 @@ inside git -c advice.detachedHead=false clone -q /root/pipesim.bundle /root/pipe
   | tar -x -C "$root/root/pipesim"
 
 if [ $mode = build ]; then
+  inside sh -c 'cd /root/pipesim && ./run packages' || skip "its packages can't be had"
   echo '== build the programs'
-  time inside sh -c 'cd /root/pipesim && ./run programs -Dwerror=true pipesim-mpi.so && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+  time inside sh -c 'cd /root/pipesim && ./run programs -Dwerror=true -Doptimization=0 -Ddebug=false pipesim-mpi.so && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
     && mpirun --oversubscribe -n 2 build/pipesim exec -s 1f1b -p 2 -m 2 --device null --transport mpi --steps 2'
   exit
 fi

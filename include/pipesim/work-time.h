@@ -36,7 +36,15 @@ gint64 ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns)
 
 /* The peak rate of a GPU, FLOP/s, for products of elements of so many bits (ps_work_bits): the cluster's peak for the
  * least number of bits, no less than these, that it states one for. *key, unless NULL: the key that states it. */
-double ps_work_peak_flops (const PsCluster *cluster, guint bits, const char **key);
+static inline double
+ps_work_peak_flops (const PsCluster *cluster, guint bits, const char **key)
+{
+  gboolean fp4 = bits <= 4 && cluster->peak_flops_fp4 > 0, fp8 = !fp4 && bits <= 8 && cluster->peak_flops_fp8 > 0;
+
+  if (key != NULL)
+    *key = fp4 ? "peak_flops_fp4" : fp8 ? "peak_flops_fp8" : "peak_flops";
+  return fp4 ? cluster->peak_flops_fp4 : fp8 ? cluster->peak_flops_fp8 : cluster->peak_flops;
+}
 
 /* The time of an optimizer step of one GPU that holds n_parameters, ns. The step reads the gradients, reads and writes
  * the optimizer state, and writes the weights. In fp32 it also reads the weights; else the state has the master copy.

@@ -25,16 +25,6 @@ round_time (double ns)
   return ns < (double)PS_MAX_TIME_NS ? llrint (ns) : PS_MAX_TIME_NS;
 }
 
-double
-ps_work_peak_flops (const PsCluster *cluster, guint bits, const char **key)
-{
-  gboolean fp4 = bits <= 4 && cluster->peak_flops_fp4 > 0, fp8 = !fp4 && bits <= 8 && cluster->peak_flops_fp8 > 0;
-
-  if (key != NULL)
-    *key = fp4 ? "peak_flops_fp4" : fp8 ? "peak_flops_fp8" : "peak_flops";
-  return fp4 ? cluster->peak_flops_fp4 : fp8 ? cluster->peak_flops_fp8 : cluster->peak_flops;
-}
-
 /* The part of the multiprocessors' time that the best tiles use: the last wave of tiles may leave some idle, and tiles
  * hang over the edges of the result. */
 static double
