@@ -1,7 +1,7 @@
 /* greedy.c - list scheduling under a policy. */
 #include "greedy.h"
 
-#include "order-private.h"
+#include "order.h"
 
 #include <math.h>
 

@@ -1,7 +1,119 @@
 /* order.c - orders, and the evaluation of a whole order. */
-#include "order-private.h"
+#include "order.h"
+#include "problem.h"
 
 #include <string.h>
+
+/* Ends that a move may change. More of them mean a circle, which would change ends for ever. */
+static inline guint
+ps_order_most_changes (const PsProblem *problem)
+{
+  return 8 * problem->n_ops + 64;
+}
+
+static inline guint
+ps_order_ring_size (const PsProblem *problem)
+{
+  return 1U << g_bit_storage (problem->n_ops);
+}
+
+/* Longest path through a node's inputs (PS_END: when they have arrived) or through its consumers (PS_TAIL). */
+static inline gint64
+path_across (const PsNode *nodes, const gint64 *lag, const PsNode *node, guint side)
+{
+  gint64 first = nodes[node->across[side][0]].time[side] + lag[node->lag[side][0]];
+  gint64 second = nodes[node->across[side][1]].time[side] + lag[node->lag[side][1]];
+
+  return MAX (first, second);
+}
+
+static inline gint64
+path_beside (const PsNode *nodes, const PsNode *node, guint side)
+{
+  return nodes[node->beside[side]].time[side];
+}
+
+static inline gint64
+compute_time (const PsNode *nodes, const gint64 *lag, const PsNode *node, guint side)
+{
+  gint64 across = path_across (nodes, lag, node, side), beside = path_beside (nodes, node, side);
+
+  return node->duration + MAX (across, beside);
+}
+
+/* Memory before the op at a position. */
+static inline gint64
+level_before (const PsOrder *order, guint device, guint at)
+{
+  return at > order->problem->first[device] ? order->level[at - 1] : order->problem->held[device];
+}
+
+static inline gint64
+bytes_above (gint64 bytes, gint64 limit)
+{
+  return bytes > limit ? bytes - limit : 0;
+}
+
+/* Bytes above the device's limit while the op at a position runs; levels must be up to date. */
+static inline gint64
+excess_at (const PsOrder *order, guint device, guint at, gboolean joins)
+{
+  return bytes_above (order->level[at] + give_of (order, order->sequence[at], joins), order->problem->limit[device]);
+}
+
+/* One of several ops that follow each other on a device. */
+typedef struct
+{
+  gint64 start; /* the arrival of its input, until begin_part */
+  gint64 duration;
+  gint64 departure;
+} PsOrderPart;
+
+static inline PsOrderPart
+part_of (const PsOrder *order, guint op)
+{
+  const PsNode *nodes = order->nodes, *node = &nodes[op];
+  const gint64 *lag = order->problem->lag;
+
+  return (PsOrderPart){ path_across (nodes, lag, node, PS_END), node->duration,
+                        path_across (nodes, lag, node, PS_TAIL) };
+}
+
+/* Starts a part not before *end, the end of the part before it, which becomes its own end. FALSE: a path through the
+ * part is longer than `enough`. */
+static inline gboolean
+begin_part (PsOrderPart *part, gint64 *end, gint64 enough)
+{
+  part->start = MAX (*end, part->start);
+  *end = part->start + part->duration;
+  return *end + part->departure <= enough;
+}
+
+/* The longest path through n parts that have begun; `tail` is that of the op after them. */
+static inline gint64
+longest_through (const PsOrderPart *parts, guint n, gint64 tail)
+{
+  gint64 longest = 0;
+
+  for (guint i = n; i-- > 0;)
+    {
+      tail = parts[i].duration + MAX (tail, parts[i].departure);
+      longest = MAX (longest, parts[i].start + tail);
+    }
+  return longest;
+}
+
+/* Sets where the op at a position of the device stands. */
+static inline void
+ps_order_place (PsOrder *order, guint device, guint at)
+{
+  const PsProblem *problem = order->problem;
+  PsNode *node = &order->nodes[order->sequence[at]];
+
+  node->position = at;
+  node->beside[PS_END] = at > problem->first[device] ? order->sequence[at - 1] : problem->n_ops;
+  node->beside[PS_TAIL] = at + 1 < order->stop[device] ? order->sequence[at + 1] : problem->n_ops + 1 + device;
+}
 
 /* Sets the nodes that stand for no op. Their durations are so low that no time could ever be bound by them. */
 static void
@@ -15,6 +127,54 @@ set_borders (PsOrder *order)
     border[1 + d].time[PS_TAIL] = problem->offset[d];
   for (guint i = 0; i < 1 + problem->n_devices; i++)
     border[i].duration = G_MININT64 / 8 * 7;
+}
+
+static gint64
+find_duration (const PsOrder *order, guint op)
+{
+  const PsProblem *problem = order->problem;
+  guint chain = chain_of (problem, op), partner = order->partner[op];
+
+  if (partner == problem->n_ops)
+    return problem->duration[chain];
+  return partner == op ? problem->bw_duration[chain / N_KINDS] : problem->pair[chain_of (problem, partner) / N_KINDS];
+}
+
+/* Adds the node of an op to the nodes across from `node`, with the lag of a chain, unless it is the same node. */
+static void
+link_across (PsOrder *order, guint node, guint op, guint chain, guint side)
+{
+  guint none = order->problem->n_ops;
+  PsNode *linked = &order->nodes[node];
+  guint i = linked->across[side][0] != none;
+
+  if (op == none || order->node[op] == node)
+    return;
+  linked->across[side][i] = order->node[op];
+  linked->lag[side][i] = (guint16)chain;
+}
+
+static void
+order_link (PsOrder *order, guint op)
+{
+  const PsProblem *problem = order->problem;
+  PsNode *node = &order->nodes[op];
+  PsMembers members = members_of (order, op, TRUE);
+
+  node->duration = find_duration (order, op);
+  for (guint i = 0; i < 2 * N_SIDES; i++)
+    {
+      node->across[i / 2][i % 2] = problem->n_ops;
+      node->lag[i / 2][i % 2] = problem->op[op].chain;
+    }
+  for (guint i = 0; i < members.n; i++)
+    {
+      const PsOperation *operation = &problem->op[members.op[i]];
+
+      link_across (order, op, operation->producer, operation->chain, PS_END);
+      for (guint k = 0; k < 2 && operation->consumer[k] != problem->n_ops; k++)
+        link_across (order, op, operation->consumer[k], chain_of (problem, operation->consumer[k]), PS_TAIL);
+    }
 }
 
 PsOrder *
@@ -35,7 +195,7 @@ ps_order_new (const PsProblem *problem)
   ps_order_fill (order, order->sequence);
   set_borders (order);
   for (guint i = 0; i < problem->n_ops; i++)
-    ps_order_link (order, i);
+    order_link (order, i);
   return order;
 }
 
@@ -54,17 +214,6 @@ ps_order_free (PsOrder *order)
   g_free (order->changes);
   g_free (order->before);
   g_free (order);
-}
-
-static gint64
-find_duration (const PsOrder *order, guint op)
-{
-  const PsProblem *problem = order->problem;
-  guint chain = chain_of (problem, op), partner = order->partner[op];
-
-  if (partner == problem->n_ops)
-    return problem->duration[chain];
-  return partner == op ? problem->bw_duration[chain / N_KINDS] : problem->pair[chain_of (problem, partner) / N_KINDS];
 }
 
 void
@@ -112,18 +261,9 @@ ps_order_clear (PsOrder *order)
     set_apart (order);
 }
 
-void
-ps_order_add (PsOrder *order, guint op, guint partner)
-{
-  const PsProblem *problem = order->problem;
-
-  order->sequence[order->stop[device_of (problem, op)]++] = op;
-  if (partner != problem->n_ops)
-    ps_order_set_partner (order, op, partner);
-}
-
-void
-ps_order_set_partner (PsOrder *order, guint b, guint partner)
+/* Leaves the neighbours of nodes stale: order_link brings those of one node up to date. */
+static void
+order_set_partner (PsOrder *order, guint b, guint partner)
 {
   guint none = order->problem->n_ops, was = order->partner[b];
 
@@ -136,41 +276,14 @@ ps_order_set_partner (PsOrder *order, guint b, guint partner)
     order->node[partner] = b;
 }
 
-/* Adds the node of an op to the nodes across from `node`, with the lag of a chain, unless it is the same node. */
-static void
-link_across (PsOrder *order, guint node, guint op, guint chain, guint side)
-{
-  guint none = order->problem->n_ops;
-  PsNode *linked = &order->nodes[node];
-  guint i = linked->across[side][0] != none;
-
-  if (op == none || order->node[op] == node)
-    return;
-  linked->across[side][i] = order->node[op];
-  linked->lag[side][i] = (guint16)chain;
-}
-
 void
-ps_order_link (PsOrder *order, guint op)
+ps_order_add (PsOrder *order, guint op, guint partner)
 {
   const PsProblem *problem = order->problem;
-  PsNode *node = &order->nodes[op];
-  PsMembers members = members_of (order, op, TRUE);
 
-  node->duration = find_duration (order, op);
-  for (guint i = 0; i < 2 * N_SIDES; i++)
-    {
-      node->across[i / 2][i % 2] = problem->n_ops;
-      node->lag[i / 2][i % 2] = problem->op[op].chain;
-    }
-  for (guint i = 0; i < members.n; i++)
-    {
-      const PsOperation *operation = &problem->op[members.op[i]];
-
-      link_across (order, op, operation->producer, operation->chain, PS_END);
-      for (guint k = 0; k < 2 && operation->consumer[k] != problem->n_ops; k++)
-        link_across (order, op, operation->consumer[k], chain_of (problem, operation->consumer[k]), PS_TAIL);
-    }
+  order->sequence[order->stop[device_of (problem, op)]++] = op;
+  if (partner != problem->n_ops)
+    order_set_partner (order, op, partner);
 }
 
 void
@@ -192,8 +305,9 @@ finish_of (const PsOrder *order, guint device)
              : 0;
 }
 
-void
-ps_order_sum_up (PsOrder *order)
+/* Sums up objective and weight. */
+static void
+order_sum_up (PsOrder *order)
 {
   order->objective = 0;
   order->weight = 0;
@@ -206,8 +320,9 @@ ps_order_sum_up (PsOrder *order)
     }
 }
 
-void
-ps_order_compute_levels (PsOrder *order, guint begin, guint end, guint device)
+/* Brings the levels of a range up to date; the caller sees to order->excess. */
+static void
+order_compute_levels (PsOrder *order, guint begin, guint end, guint device)
 {
   gboolean joins = order->problem->joins;
   gint64 level = level_before (order, device, begin);
@@ -293,7 +408,7 @@ link_all (PsOrder *order)
     {
       n += order->stop[d] - problem->first[d];
       for (guint i = problem->first[d]; i < order->stop[d] && problem->joins; i++)
-        ps_order_link (order, order->sequence[i]);
+        order_link (order, order->sequence[i]);
     }
   return n;
 }
@@ -307,6 +422,804 @@ ps_order_evaluate (PsOrder *order)
   if (set_ends (order) < n)
     return FALSE;
   set_tails (order, n);
-  ps_order_sum_up (order);
+  order_sum_up (order);
+  return TRUE;
+}
+
+/* Moves of single ops, and how their effects spread. */
+
+/* The last op of a chain that a later op of the stage needs: of the forwards all slices of its microbatch. */
+static inline guint
+last_needed (const PsProblem *problem, guint chain, guint microbatch)
+{
+  if (problem->n_slices == 1 || chain % N_KINDS != PS_OP_F)
+    return microbatch;
+  return mirrored (problem, microbatch - microbatch % problem->n_slices);
+}
+
+static inline gboolean
+is_bound_single (const PsProblem *problem, guint earlier, guint later)
+{
+  guint a = chain_of (problem, earlier), b = chain_of (problem, later);
+
+  if (a == b)
+    return TRUE;
+  if (a / N_KINDS == b / N_KINDS)
+    return a < b && microbatch_of (problem, earlier) <= last_needed (problem, a, microbatch_of (problem, later));
+  return producer_of (problem, later) == earlier;
+}
+
+static inline gboolean
+is_bound_joined (const PsOrder *order, guint earlier, guint later)
+{
+  PsMembers before = members_of (order, earlier, TRUE), after = members_of (order, later, TRUE);
+
+  if (before.n == 1 && after.n == 1)
+    return is_bound_single (order->problem, earlier, later);
+  for (guint i = 0; i < before.n; i++)
+    for (guint k = 0; k < after.n; k++)
+      if (is_bound_single (order->problem, before.op[i], after.op[k]))
+        return TRUE;
+  return FALSE;
+}
+
+static inline gboolean
+is_bound (const PsOrder *order, guint earlier, guint later, gboolean joins)
+{
+  return joins ? is_bound_joined (order, earlier, later) : is_bound_single (order->problem, earlier, later);
+}
+
+/* Whether `earlier` must stay before `later` on their device. */
+static gboolean
+order_is_bound (const PsOrder *order, guint earlier, guint later)
+{
+  return is_bound (order, earlier, later, order->problem->joins);
+}
+
+static inline G_ALWAYS_INLINE gboolean
+allows (const PsOrder *order, PsMove move, gboolean joins)
+{
+  guint op = order->sequence[move.from];
+
+  for (guint i = move.from; i < move.to; i++)
+    if (is_bound (order, op, order->sequence[i + 1], joins))
+      return FALSE;
+  for (guint i = move.from; i > move.to; i--)
+    if (is_bound (order, order->sequence[i - 1], op, joins))
+      return FALSE;
+  return TRUE;
+}
+
+gboolean
+ps_order_allows (const PsOrder *order, PsMove move)
+{
+  return order->problem->joins ? allows (order, move, TRUE) : allows (order, move, FALSE);
+}
+
+/* The op at a position of the range that the move changes, once the move is made. */
+static inline guint
+moved_op (const PsOrder *order, PsMove move, guint at)
+{
+  if (at == move.to)
+    return order->sequence[move.from];
+  return order->sequence[move.to > move.from ? at + 1 : at - 1];
+}
+
+static inline G_ALWAYS_INLINE gint64
+excess_change (const PsOrder *order, PsMove move, gboolean joins)
+{
+  guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
+  guint device = device_of (order->problem, order->sequence[low]);
+  gint64 limit = order->problem->limit[device], level = level_before (order, device, low), change = 0;
+
+  if (limit == G_MAXINT64)
+    return 0;
+  for (guint i = low; i <= high; i++)
+    {
+      guint op = moved_op (order, move, i);
+
+      level += take_of (order, op, joins);
+      change += bytes_above (level, limit) - excess_at (order, device, i, joins);
+      level -= give_of (order, op, joins);
+    }
+  return change;
+}
+
+gint64
+ps_order_excess_change (const PsOrder *order, PsMove move)
+{
+  return order->problem->joins ? excess_change (order, move, TRUE) : excess_change (order, move, FALSE);
+}
+
+#define MAX_SPREAD 64
+
+gint64
+ps_order_estimate (const PsOrder *order, PsMove move, gint64 enough)
+{
+  guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
+  guint n = high - low + 1;
+  gint64 end = path_beside (order->nodes, &order->nodes[order->sequence[low]], PS_END);
+  PsOrderPart parts[MAX_SPREAD];
+
+  if (n > MAX_SPREAD)
+    return 0;
+  for (guint i = 0; i < n; i++)
+    {
+      parts[i] = part_of (order, moved_op (order, move, low + i));
+      if (!begin_part (&parts[i], &end, enough))
+        return G_MAXINT64;
+    }
+  return longest_through (parts, n, path_beside (order->nodes, &order->nodes[order->sequence[high]], PS_TAIL));
+}
+
+static void
+permute (PsOrder *order, PsMove move)
+{
+  const PsProblem *problem = order->problem;
+  guint op = order->sequence[move.from], device = device_of (problem, op);
+  guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
+
+  for (guint i = move.from; i < move.to; i++)
+    order->sequence[i] = order->sequence[i + 1];
+  for (guint i = move.from; i > move.to; i--)
+    order->sequence[i] = order->sequence[i - 1];
+  order->sequence[move.to] = op;
+  low = MAX (low, problem->first[device] + 1) - 1;
+  high = MIN (high + 1, order->stop[device] - 1);
+  for (guint i = low; i <= high; i++)
+    ps_order_place (order, device, i);
+}
+
+/* A ring of nodes whose time may have changed. */
+typedef struct
+{
+  PsNode *nodes;
+  guint32 *queue;
+  guint n_ops;
+  guint mask;
+  guint begin;
+  guint end;
+} Ring;
+
+static inline void
+push (Ring *ring, guint op)
+{
+  if (op >= ring->n_ops || ring->nodes[op].queued)
+    return;
+  ring->nodes[op].queued = 1;
+  ring->queue[ring->end++ & ring->mask] = op;
+}
+
+/* Pushes a node that a time bounds, or did before it changed; `latest` is the later one of both. Nodes that stand for
+ * no op are never bound. */
+static inline void
+push_bound (Ring *ring, guint op, gint64 latest, guint side)
+{
+  PsNode *node = &ring->nodes[op];
+
+  if (latest < node->time[side] - node->duration || node->queued)
+    return;
+  node->queued = 1;
+  ring->queue[ring->end++ & ring->mask] = op;
+}
+
+/* Whether a neighbour waits in the ring from which a time of the node is computed: the time would be computed twice. */
+static inline gboolean
+is_early (const PsNode *nodes, const PsNode *node, guint side)
+{
+  return (nodes[node->beside[side]].queued | nodes[node->across[side][0]].queued | nodes[node->across[side][1]].queued)
+         != 0;
+}
+
+/* Computes the times of all nodes in the ring. FALSE after more steps than are possible without a circle; tails are
+ * only computed where there is none. */
+static inline G_ALWAYS_INLINE gboolean
+run (PsOrder *order, Ring *started, guint side)
+{
+  const gint64 *lag = order->problem->lag;
+  Ring ring = *started;
+  PsChange *change = order->changes;
+  guint other = N_SIDES - 1 - side, most = ps_order_most_changes (order->problem);
+
+  while (ring.begin != ring.end && (side == PS_TAIL || ring.begin < most))
+    {
+      guint op = ring.queue[ring.begin++ & ring.mask];
+      PsNode *node = &ring.nodes[op];
+      gint64 was = node->time[side], is, latest;
+
+      if (is_early (ring.nodes, node, side))
+        {
+          ring.queue[ring.end++ & ring.mask] = op;
+          continue;
+        }
+      is = compute_time (ring.nodes, lag, node, side);
+      node->queued = 0;
+      if (is == was)
+        continue;
+      if (side == PS_END)
+        *change++ = (PsChange){ op, was };
+      node->time[side] = is;
+      latest = MAX (was, is);
+      push_bound (&ring, node->beside[other], latest, side);
+      push_bound (&ring, node->across[other][0], latest + lag[node->lag[other][0]], side);
+      push_bound (&ring, node->across[other][1], latest + lag[node->lag[other][1]], side);
+    }
+  if (side == PS_END)
+    order->n_changes = (guint)(change - order->changes);
+  for (guint i = ring.begin; i != ring.end; i++)
+    ring.nodes[ring.queue[i & ring.mask]].queued = 0;
+  return ring.begin == ring.end;
+}
+
+/* Pushes the nodes of ops that were joined or split, those next to them, and those where an op was taken out. */
+static void
+push_joined (Ring *ring, const PsOrder *order, const PsJoined *joined, guint side)
+{
+  guint other = N_SIDES - 1 - side;
+
+  for (guint i = 0; i < joined->n_touched; i++)
+    {
+      guint op = order->node[joined->touched[i]];
+
+      push (ring, op);
+      push (ring, ring->nodes[op].across[other][0]);
+      push (ring, ring->nodes[op].across[other][1]);
+    }
+  for (guint i = 0; i < joined->n_gaps; i++)
+    {
+      guint before = order->sequence[joined->gap[i] - 1];
+
+      push (ring, side == PS_END ? ring->nodes[before].beside[PS_TAIL] : before);
+    }
+}
+
+/* Spreads changed ends, or tails, to everything that depends on them. The changes begin at the nodes of a range, those
+ * beside it, and the ops that a join (NULL: none) has touched. FALSE: a circle. Ends are noted in order->changes. */
+static gboolean
+order_spread (PsOrder *order, guint low, guint high, const PsJoined *joined, guint side)
+{
+  const PsProblem *problem = order->problem;
+  Ring ring = { .nodes = order->nodes, .queue = order->queue, .n_ops = problem->n_ops };
+
+  ring.mask = ps_order_ring_size (problem) - 1;
+  if (joined != NULL)
+    push_joined (&ring, order, joined, side);
+  for (guint i = low; i <= high; i++)
+    push (&ring, order->sequence[side == PS_END ? i : low + high - i]);
+  push (&ring, order->nodes[order->sequence[side == PS_END ? high : low]].beside[N_SIDES - 1 - side]);
+  return side == PS_END ? run (order, &ring, PS_END) : run (order, &ring, PS_TAIL);
+}
+
+static void
+order_restore_ends (PsOrder *order)
+{
+  while (order->n_changes > 0)
+    {
+      const PsChange *change = &order->changes[--order->n_changes];
+
+      order->nodes[change->op].time[PS_END] = change->time;
+    }
+}
+
+gboolean
+ps_order_apply (PsOrder *order, PsMove move)
+{
+  permute (order, move);
+  if (!order_spread (order, MIN (move.from, move.to), MAX (move.from, move.to), NULL, PS_END))
+    {
+      ps_order_revert (order, move);
+      return FALSE;
+    }
+  order_sum_up (order);
+  return TRUE;
+}
+
+void
+ps_order_revert (PsOrder *order, PsMove move)
+{
+  permute (order, (PsMove){ move.to, move.from });
+  order_restore_ends (order);
+  order_sum_up (order);
+}
+
+void
+ps_order_keep (PsOrder *order, PsMove move, gint64 excess)
+{
+  guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
+
+  order->excess += excess;
+  order_compute_levels (order, low, high + 1, device_of (order->problem, order->sequence[low]));
+  order_spread (order, low, high, NULL, PS_TAIL);
+}
+
+/* Backwards run apart, as BW, or in a pair with a forward. */
+
+static inline guint
+weights_of (const PsOrder *order, guint b)
+{
+  return b + order->problem->m;
+}
+
+/* Whether an op can come forward to position `low`: no op from there on must stay before it, except `along`, which
+ * comes with it. */
+static gboolean
+can_come (const PsOrder *order, guint op, guint low, guint along)
+{
+  for (guint i = low; i < order->nodes[op].position; i++)
+    if (order->sequence[i] != along && order_is_bound (order, order->sequence[i], op))
+      return FALSE;
+  return TRUE;
+}
+
+/* Whether B and F can be a pair. The second of them must have its input when the first ends; then no path through other
+ * devices leads from the first to the second. */
+static gboolean
+can_pair (const PsOrder *order, guint b, guint f)
+{
+  guint first = order->nodes[b].position < order->nodes[f].position ? b : f, second = first == b ? f : b;
+
+  return order->problem->pair[chain_of (order->problem, f) / N_KINDS] >= 0 && order->node[f] == f
+         && !order_is_bound (order, f, b)
+         && path_across (order->nodes, order->problem->lag, &order->nodes[second], PS_END) <= end_of (order, first)
+         && can_come (order, second, order->nodes[first].position, NO_OP);
+}
+
+gboolean
+ps_order_allows_join (const PsOrder *order, PsJoin join)
+{
+  const PsProblem *problem = order->problem;
+  guint none = problem->n_ops, was = order->partner[join.b], low = order->nodes[join.b].position;
+  gboolean pairs = join.partner != none && join.partner != join.b;
+
+  if (was == join.partner || (pairs && was != none && was != join.b))
+    return FALSE;
+  if (join.partner == join.b && !problem->fuses[chain_of (problem, join.b) / N_KINDS])
+    return FALSE;
+  if (pairs && !can_pair (order, join.b, join.partner))
+    return FALSE;
+  if (join.partner == none || was != none)
+    return TRUE;
+  if (pairs)
+    low = MIN (low, order->nodes[join.partner].position);
+  return can_come (order, weights_of (order, join.b), low, join.b);
+}
+
+/* Lists the ops that a join joins or splits in their later order in the sequence. */
+static guint
+list_after (const PsOrder *order, PsJoin join, guint after[MAX_TOUCHED])
+{
+  guint none = order->problem->n_ops, was = order->partner[join.b], n = 0;
+  gboolean frees = was != none && was != join.b;
+
+  if (frees && !join.last)
+    after[n++] = was;
+  after[n++] = join.b;
+  if (frees && join.last)
+    after[n++] = was;
+  if (join.partner == none)
+    after[n++] = weights_of (order, join.b);
+  return n;
+}
+
+static gboolean
+is_touched (const PsJoined *joined, guint op)
+{
+  for (guint i = 0; i < joined->n_touched; i++)
+    if (joined->touched[i] == op)
+      return TRUE;
+  return FALSE;
+}
+
+static void
+list_touched (const PsOrder *order, PsJoin join, PsJoined *joined)
+{
+  guint none = order->problem->n_ops, was = order->partner[join.b];
+
+  joined->n_touched = 0;
+  joined->touched[joined->n_touched++] = join.b;
+  joined->touched[joined->n_touched++] = weights_of (order, join.b);
+  if (join.partner != none && join.partner != join.b)
+    joined->touched[joined->n_touched++] = join.partner;
+  else if (was != none && was != join.b)
+    joined->touched[joined->n_touched++] = was;
+  joined->low = G_MAXUINT;
+  for (guint i = 0; i < joined->n_touched; i++)
+    joined->low = MIN (joined->low, order->nodes[order->node[joined->touched[i]]].position);
+}
+
+/* Memory of one of the ops in list_after, once the join is made. */
+static void
+bytes_after (const PsOrder *order, PsJoin join, guint op, gint64 *take, gint64 *give)
+{
+  const PsProblem *problem = order->problem;
+  guint chain = chain_of (problem, op), none = problem->n_ops;
+  gboolean whole = op == join.b && join.partner != none;
+
+  *take = whole ? problem->bw_take[chain / N_KINDS] : problem->take[chain];
+  *give = whole ? problem->bw_give[chain / N_KINDS] : problem->give[chain];
+  if (!whole || join.partner == join.b)
+    return;
+  *take += problem->take[chain_of (problem, join.partner)];
+  *give += problem->give[chain_of (problem, join.partner)];
+}
+
+gint64
+ps_order_excess_join (const PsOrder *order, PsJoin join)
+{
+  guint device = device_of (order->problem, join.b), after[MAX_TOUCHED], n = list_after (order, join, after), high = 0;
+  gint64 limit = order->problem->limit[device], level, excess = 0, take, give;
+  PsJoined joined;
+
+  if (limit == G_MAXINT64)
+    return 0;
+  list_touched (order, join, &joined);
+  level = level_before (order, device, joined.low);
+  for (guint i = 0; i < joined.n_touched; i++)
+    high = MAX (high, order->nodes[order->node[joined.touched[i]]].position);
+  for (guint i = 0; i < n; i++)
+    {
+      bytes_after (order, join, after[i], &take, &give);
+      excess += bytes_above (level + take, limit);
+      level += take - give;
+    }
+  for (guint i = joined.low; i < order->stop[device] && (i <= high || level != level_before (order, device, i)); i++)
+    {
+      guint op = order->sequence[i];
+
+      high = MAX (high, i);
+      if (is_touched (&joined, op))
+        continue;
+      excess += bytes_above (level + take_of (order, op, TRUE), limit);
+      level += take_of (order, op, TRUE) - give_of (order, op, TRUE);
+    }
+  for (guint i = joined.low; i <= high; i++)
+    excess -= excess_at (order, device, i, TRUE);
+  return excess;
+}
+
+static gint64
+arrival_of_op (const PsOrder *order, guint op)
+{
+  guint producer = producer_of (order->problem, op);
+
+  return producer == NO_OP ? 0
+                           : end_of (order, order->node[producer]) + order->problem->lag[chain_of (order->problem, op)];
+}
+
+/* Longest path from the end of an op through its consumers other than its W. */
+static gint64
+departure_of_op (const PsOrder *order, guint op)
+{
+  const PsProblem *problem = order->problem;
+  gint64 longest = order->nodes[problem->n_ops].time[PS_TAIL];
+  guint consumer[2], n = consumers_of (problem, op, consumer);
+
+  for (guint i = 0; i < n; i++)
+    if (chain_of (problem, consumer[i]) % N_KINDS != PS_OP_W)
+      longest = MAX (longest, problem->lag[chain_of (problem, consumer[i])]
+                                  + order->nodes[order->node[consumer[i]]].time[PS_TAIL]);
+  return longest;
+}
+
+/* One of the ops in list_after, once the join is made. A W comes with or after its B and waits for nothing else. */
+static PsOrderPart
+part_after (const PsOrder *order, PsJoin join, guint op)
+{
+  const PsProblem *problem = order->problem;
+  guint none = problem->n_ops, chain = chain_of (problem, op);
+  PsOrderPart part = { arrival_of_op (order, op), problem->duration[chain], departure_of_op (order, op) };
+
+  if (op == weights_of (order, join.b))
+    part.start = 0;
+  if (op != join.b || join.partner == none)
+    return part;
+  part.duration = problem->bw_duration[chain / N_KINDS];
+  if (join.partner == join.b)
+    return part;
+  part.duration = problem->pair[chain_of (problem, join.partner) / N_KINDS];
+  part.start = MAX (part.start, arrival_of_op (order, join.partner));
+  part.departure = MAX (part.departure, departure_of_op (order, join.partner));
+  return part;
+}
+
+/* Lists the parts between joined->low and `high`, once the join is made; returns how many. A W that comes from after
+ * `high` is not counted there, which can shorten later paths by its duration at most. */
+static guint
+list_parts (const PsOrder *order, PsJoin join, const PsJoined *joined, guint high, PsOrderPart *parts)
+{
+  guint after[MAX_TOUCHED], n = list_after (order, join, after);
+
+  for (guint i = 0; i < n; i++)
+    parts[i] = part_after (order, join, after[i]);
+  for (guint i = joined->low; i <= high; i++)
+    {
+      guint op = order->sequence[i];
+
+      if (!is_touched (joined, op))
+        parts[n++] = part_of (order, op);
+    }
+  return n;
+}
+
+#define MAX_JOINED_SPREAD 48
+
+gint64
+ps_order_estimate_join (const PsOrder *order, PsJoin join, gint64 enough)
+{
+  PsJoined joined;
+  PsOrderPart parts[MAX_JOINED_SPREAD + MAX_TOUCHED];
+  gint64 end, gone = 0;
+  guint high = 0, n;
+
+  list_touched (order, join, &joined);
+  for (guint i = 0; i < joined.n_touched; i++)
+    {
+      guint op = joined.touched[i], at = order->nodes[order->node[op]].position;
+
+      if (at - joined.low < MAX_JOINED_SPREAD)
+        high = MAX (high, at);
+      else if (op == weights_of (order, join.b))
+        gone = order->problem->duration[chain_of (order->problem, op)];
+      else
+        return 0;
+    }
+  n = list_parts (order, join, &joined, high, parts);
+  end = path_beside (order->nodes, &order->nodes[order->sequence[joined.low]], PS_END);
+  for (guint i = 0; i < n; i++)
+    if (!begin_part (&parts[i], &end, enough))
+      return G_MAXINT64;
+  return longest_through (parts, n, path_beside (order->nodes, &order->nodes[order->sequence[high]], PS_TAIL) - gone);
+}
+
+/* Writes the sequence again from joined->low on: first the ops that were joined or split, then all others in their old
+ * order. */
+static void
+rewrite (PsOrder *order, guint device, PsJoined *joined, const guint *after, guint n_after)
+{
+  guint fill = joined->low;
+
+  for (guint i = 0; i < n_after; i++)
+    order->sequence[fill++] = after[i];
+  joined->high = fill - 1;
+  joined->n_gaps = 0;
+  for (guint i = 0; i < joined->n; i++)
+    if (!is_touched (joined, order->before[i]))
+      order->sequence[fill++] = order->before[i];
+    else if (fill - 1 > joined->high)
+      joined->gap[joined->n_gaps++] = fill;
+  order->stop[device] = fill;
+}
+
+/* Brings the nodes of ops that were joined or split up to date, and those next to them in the graph. */
+static void
+link_touched (PsOrder *order, const PsJoined *joined)
+{
+  guint none = order->problem->n_ops;
+
+  for (guint i = 0; i < joined->n_touched; i++)
+    {
+      const PsOperation *operation = &order->problem->op[joined->touched[i]];
+      const guint around[]
+          = { joined->touched[i], operation->producer, operation->consumer[0], operation->consumer[1] };
+
+      for (guint k = 0; k < G_N_ELEMENTS (around); k++)
+        if (around[k] != none)
+          order_link (order, order->node[around[k]]);
+    }
+}
+
+static void
+place_from (PsOrder *order, guint device, guint low)
+{
+  for (guint i = MAX (low, order->problem->first[device] + 1) - 1; i < order->stop[device]; i++)
+    ps_order_place (order, device, i);
+}
+
+gboolean
+ps_order_join (PsOrder *order, PsJoin join, PsJoined *joined)
+{
+  guint device = device_of (order->problem, join.b), after[MAX_TOUCHED], n_after = list_after (order, join, after);
+
+  joined->b = join.b;
+  joined->was = order->partner[join.b];
+  list_touched (order, join, joined);
+  joined->n = order->stop[device] - joined->low;
+  memcpy (order->before, order->sequence + joined->low, joined->n * sizeof *order->before);
+  order_set_partner (order, join.b, join.partner);
+  link_touched (order, joined);
+  rewrite (order, device, joined, after, n_after);
+  place_from (order, device, joined->low);
+  if (!order_spread (order, joined->low, joined->high, joined, PS_END))
+    {
+      ps_order_revert_join (order, joined);
+      return FALSE;
+    }
+  order_sum_up (order);
+  return TRUE;
+}
+
+void
+ps_order_revert_join (PsOrder *order, const PsJoined *joined)
+{
+  guint device = device_of (order->problem, joined->b);
+
+  order_set_partner (order, joined->b, joined->was);
+  link_touched (order, joined);
+  memcpy (order->sequence + joined->low, order->before, joined->n * sizeof *order->before);
+  order->stop[device] = joined->low + joined->n;
+  place_from (order, device, joined->low);
+  order_restore_ends (order);
+  order_sum_up (order);
+}
+
+void
+ps_order_keep_join (PsOrder *order, const PsJoined *joined, gint64 excess)
+{
+  guint device = device_of (order->problem, joined->b);
+
+  order->excess += excess;
+  order_compute_levels (order, joined->low, order->stop[device], device);
+  order_spread (order, joined->low, joined->high, joined, PS_TAIL);
+}
+
+/* An order from a schedule, and a schedule from an order. */
+
+/* The first half of the microbatches uses copy 0, the second copy 1. Backwards take the slices in reverse. */
+static PsOp
+op_of (const PsOrder *order, guint op)
+{
+  const PsProblem *problem = order->problem;
+  guint chain = chain_of (problem, op), stage = chain / N_KINDS, n = problem->n_copy_stages;
+  guint place = microbatch_of (problem, op) + stage / n * problem->m, kind = chain % N_KINDS;
+
+  return (PsOp){ .kind = (guint8)kind,
+                 .slice = (guint8)((kind == PS_OP_F ? place : mirrored (problem, place)) % problem->n_slices),
+                 .stage = (guint16)(stage % n),
+                 .microbatch = place / problem->n_slices & G_MAXINT32 };
+}
+
+static void
+add_node (const PsOrder *order, guint op, PsScheduleBuilder *builder)
+{
+  guint partner = partner_of (order, op, TRUE);
+  PsOp first = op_of (order, op);
+
+  if (partner != NO_OP)
+    first.kind = PS_OP_BW;
+  if (partner != NO_OP && partner != op)
+    {
+      PsOp forward = op_of (order, partner);
+
+      forward.paired = TRUE;
+      ps_schedule_builder_add_op (builder, forward);
+    }
+  ps_schedule_builder_add_op (builder, first);
+}
+
+PsSchedule *
+ps_order_to_schedule (const PsOrder *order, const PsPlacement *placement)
+{
+  const PsProblem *problem = order->problem;
+  guint m = problem->m * problem->n_copies / problem->n_slices;
+  PsScheduleBuilder *builder = ps_schedule_builder_new ("search", ps_placement_copy (placement), m);
+  PsSchedule *schedule;
+
+  for (guint d = 0; d < problem->n_devices; d++)
+    {
+      for (guint i = problem->first[d]; i < order->stop[d]; i++)
+        add_node (order, order->sequence[i], builder);
+      ps_schedule_builder_next_device (builder);
+    }
+  schedule = ps_schedule_builder_end (builder);
+  schedule->n_slices = problem->n_slices;
+  if (problem->n_copies > 1)
+    schedule->copy = g_new (guint8, m);
+  for (guint i = 0; i < m && schedule->copy != NULL; i++)
+    schedule->copy[i] = i >= m / 2;
+  return schedule;
+}
+
+/* A schedule being read. */
+typedef struct
+{
+  PsOrder *order;
+  const PsSchedule *schedule;
+  guint *next; /* [chains] */
+} Reader;
+
+/* Takes the next op of a kind and stage; NO_OP: there is none. Every order has each chain in order, so the n-th op of a
+ * chain is that of microbatch n. */
+static guint
+next_op (Reader *reader, PsOp op, PsOpKind kind)
+{
+  const PsProblem *problem = reader->order->problem;
+  guint copy = reader->schedule->copy != NULL ? reader->schedule->copy[op.microbatch] : 0;
+  guint chain = (copy * problem->n_copy_stages + op.stage) * N_KINDS + kind;
+
+  return reader->next[chain] < problem->m ? chain * problem->m + reader->next[chain]++ : NO_OP;
+}
+
+/* Adds a backward as B and W, as BW, or as a pair with F f (NO_OP: none). A BW that would complete another microbatch's
+ * W, because older ones wait, is read as B and W. */
+static gboolean
+add_backward (Reader *reader, PsOp op, guint f)
+{
+  PsOrder *order = reader->order;
+  guint none = order->problem->n_ops, b = next_op (reader, op, PS_OP_B), w = next_op (reader, op, PS_OP_W);
+  gboolean joins = order->problem->joins && w == b + order->problem->m;
+  gboolean pairs = joins && f != NO_OP && order->problem->pair[chain_of (order->problem, f) / N_KINDS] >= 0;
+
+  if (b == NO_OP || w == NO_OP)
+    return FALSE;
+  if (f != NO_OP && !pairs)
+    ps_order_add (order, f, none);
+  if (pairs || (joins && order->problem->fuses[chain_of (order->problem, b) / N_KINDS]))
+    {
+      ps_order_add (order, b, pairs ? f : b);
+      return TRUE;
+    }
+  ps_order_add (order, b, none);
+  ps_order_add (order, w, none);
+  return TRUE;
+}
+
+static gboolean
+add_op (Reader *reader, PsOp op)
+{
+  guint single;
+
+  if (op.kind == PS_OP_BW)
+    return add_backward (reader, op, NO_OP);
+  single = op.kind < N_KINDS ? next_op (reader, op, (PsOpKind)op.kind) : NO_OP;
+  if (single != NO_OP)
+    ps_order_add (reader->order, single, reader->order->problem->n_ops);
+  return single != NO_OP;
+}
+
+/* Adds the two ops of a pair, in either order. A pair of F and B without W is read as two single ops. */
+static gboolean
+add_pair (Reader *reader, PsOp a, PsOp b)
+{
+  PsOp forward = a.kind == PS_OP_F ? a : b, backward = a.kind == PS_OP_F ? b : a;
+  guint f;
+
+  if (backward.kind != PS_OP_BW)
+    return add_op (reader, a) && add_op (reader, b);
+  f = next_op (reader, forward, PS_OP_F);
+  return f != NO_OP && add_backward (reader, backward, f);
+}
+
+static gboolean
+read_device (Reader *reader, guint device)
+{
+  const PsSchedule *schedule = reader->schedule;
+
+  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
+    if (schedule->ops[i].paired)
+      {
+        if (!add_pair (reader, schedule->ops[i], schedule->ops[i + 1]))
+          return FALSE;
+        i++;
+      }
+    else if (!add_op (reader, schedule->ops[i]))
+      return FALSE;
+  return TRUE;
+}
+
+gboolean
+ps_order_from_schedule (PsOrder *order, const PsSchedule *schedule)
+{
+  const PsProblem *problem = order->problem;
+  g_autofree guint *next = g_new0 (guint, (gsize)problem->n_stages * N_KINDS);
+  Reader reader = { order, schedule, next };
+
+  if (schedule->n_microbatches * schedule->n_slices != problem->m * problem->n_copies
+      || schedule->n_slices != problem->n_slices || (schedule->copy != NULL) != (problem->n_copies > 1)
+      || schedule->placement->n_stages != problem->n_copy_stages)
+    return FALSE;
+  ps_order_clear (order);
+  for (guint d = 0; d < problem->n_devices; d++)
+    if (!read_device (&reader, d))
+      return FALSE;
   return TRUE;
 }

@@ -61,19 +61,24 @@ end_of (const PsOrder *order, guint node)
 }
 
 PsOrder *ps_order_new (const PsProblem *problem);
+
 void ps_order_free (PsOrder *order);
+
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsOrder, ps_order_free)
 
 /* Copy an order of a problem with the same ops and joins. ps_order_copy copies the sequence only, which must then be
  * evaluated; ps_order_assign copies everything. */
 void ps_order_copy (PsOrder *order, const PsOrder *from);
+
 void ps_order_assign (PsOrder *order, const PsOrder *from);
 
 /* A sequence is made in three steps. ps_order_clear leaves all devices without ops. ps_order_add appends a node to its
  * device: `op`, with `partner` as in PsOrder. An op with a partner stands for its W too, and for the F that is its
  * partner. ps_order_fill instead takes [n_ops] single ops. ps_order_evaluate then computes the rest. */
 void ps_order_clear (PsOrder *order);
+
 void ps_order_add (PsOrder *order, guint op, guint partner);
+
 void ps_order_fill (PsOrder *order, const guint32 *sequence);
 
 /* Computes everything from the sequence. FALSE: the devices wait for each other in a circle. An order is a solution if
@@ -103,7 +108,9 @@ gint64 ps_order_estimate (const PsOrder *order, PsMove move, gint64 enough);
  * the order is unchanged. Tails, levels and excess are stale until ps_order_keep, which is given the change of the
  * excess. ps_order_revert takes the move back. */
 gboolean ps_order_apply (PsOrder *order, PsMove move);
+
 void ps_order_revert (PsOrder *order, PsMove move);
+
 void ps_order_keep (PsOrder *order, PsMove move, gint64 excess);
 
 /* Changes how a B and its W run: apart, as BW, or as BW in a pair with an F. Whichever of B and F comes first stays,
@@ -144,7 +151,9 @@ typedef struct
 
 /* As ps_order_apply, ps_order_revert and ps_order_keep. */
 gboolean ps_order_join (PsOrder *order, PsJoin join, PsJoined *joined);
+
 void ps_order_revert_join (PsOrder *order, const PsJoined *joined);
+
 void ps_order_keep_join (PsOrder *order, const PsJoined *joined, gint64 excess);
 
 PsSchedule *ps_order_to_schedule (const PsOrder *order, const PsPlacement *placement);
@@ -152,3 +161,50 @@ PsSchedule *ps_order_to_schedule (const PsOrder *order, const PsPlacement *place
 /* Reads the sequence of a schedule with the same placement; FALSE: it is not one of this problem. Pairs and BW are read
  * as their parts where joining them saves nothing. */
 gboolean ps_order_from_schedule (PsOrder *order, const PsSchedule *schedule);
+
+/* The ops of one node. */
+typedef struct
+{
+  guint n;
+  guint op[3]; /* op[0] stands in the sequence */
+} PsMembers;
+
+/* The op's partner; NO_OP: none. */
+static inline guint
+partner_of (const PsOrder *order, guint op, gboolean joins)
+{
+  return joins && order->partner[op] != order->problem->n_ops ? order->partner[op] : NO_OP;
+}
+
+static inline PsMembers
+members_of (const PsOrder *order, guint op, gboolean joins)
+{
+  guint partner = partner_of (order, op, joins), m = order->problem->m;
+
+  if (partner == NO_OP)
+    return (PsMembers){ 1, { op } };
+  return (PsMembers){ partner == op ? 2 : 3, { op, op + m, partner } };
+}
+
+/* Memory that a node takes when it starts; give_of is the memory that it gives back when it ends. */
+static inline gint64
+take_of (const PsOrder *order, guint op, gboolean joins)
+{
+  const PsProblem *problem = order->problem;
+  guint chain = chain_of (problem, op), partner = partner_of (order, op, joins);
+
+  if (partner == NO_OP)
+    return problem->take[chain];
+  return problem->bw_take[chain / N_KINDS] + (partner == op ? 0 : problem->take[chain_of (problem, partner)]);
+}
+
+static inline gint64
+give_of (const PsOrder *order, guint op, gboolean joins)
+{
+  const PsProblem *problem = order->problem;
+  guint chain = chain_of (problem, op), partner = partner_of (order, op, joins);
+
+  if (partner == NO_OP)
+    return problem->give[chain];
+  return problem->bw_give[chain / N_KINDS] + (partner == op ? 0 : problem->give[chain_of (problem, partner)]);
+}
