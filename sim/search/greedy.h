@@ -1,9 +1,17 @@
 /* greedy.h - list scheduling: time runs forward, and each free device takes the op with the lowest score. */
 #pragma once
 
-#include "follow.h"
+#include "problem.h"
 #include "order.h"
 #include "random.h"
+
+/* The order that ops are to run in. List scheduling need not keep to it. */
+typedef struct
+{
+  guint32 *list; /* [n_ops] F and B of each device in order, from problem->first on */
+  guint8 *n_w;   /* [n_ops] W that have room after the op at that place. NULL: W run wherever the device would wait */
+  guint n_last;  /* F and B run as soon as they can when this number of F of the device's first stage is left */
+} PsPlan;
 
 /* A linear rule of the device's place x and the chunk's place y, both in [0, 1]. */
 typedef struct
@@ -28,6 +36,7 @@ typedef struct
 } PsPolicy;
 
 void ps_policy_draw (PsPolicy *policy, const PsProblem *problem, PsRandom *random);
+
 void ps_policy_change (PsPolicy *policy, PsRandom *random, double step);
 
 /* Fills the order's sequence by the policy. `nudge` ([n_ops] ns, NULL: none) is added to the scores of single ops. It

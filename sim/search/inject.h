@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cell.h"
-#include "follow.h"
+#include "greedy.h"
 
 typedef struct
 {
