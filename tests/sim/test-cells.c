@@ -1,8 +1,7 @@
 /* test-cells.c - repeated blocks: the cells that they repeat, how microbatches enter them, and what a search finds. */
 #include "search-rig.h"
 
-#include "search/cell-path.h"
-#include "search/inject.h"
+#include "search/blocks.h"
 
 /* Half the memory of 1F1B, and one microbatch less than V-Half holds: a repeated block of its own comes within 3 % of
  * the bound. Without it, twice the moves leave 12270. */
