@@ -1,7 +1,7 @@
 /* runner.c - one thread of a search. */
 #include "runner.h"
 
-#include "exact.h"
+#include "partial.h"
 #include "polish.h"
 #include "stretch.h"
 

@@ -2,7 +2,7 @@
 #include "runner.h"
 
 #include "anneal.h"
-#include "beam.h"
+#include "partial.h"
 #include "stretch.h"
 
 /* Part of the moves for list scheduling, and the policies drawn before good ones are changed. */

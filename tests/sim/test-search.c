@@ -2,8 +2,7 @@
 #include "search-rig.h"
 
 #include "search/anneal.h"
-#include "search/beam.h"
-#include "search/exact.h"
+#include "search/partial.h"
 #include "search/stretch.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* test-windows.c - the windows of ops: bounds never exceed an optimum, and prove most. */
 #include "search-rig.h"
-#include "search/exact.h"
+#include "search/partial.h"
 #include "search/seeds.h"
 #include "search/windows.h"
 
