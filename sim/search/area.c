@@ -1,7 +1,7 @@
 /* area.c - a bound from bytes times time: activations are held for long, and memory neither fills nor empties at once.
  */
 #include "bound/mix.h"
-#include "windows-private.h"
+#include "windows.h"
 
 typedef struct
 {

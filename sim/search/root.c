@@ -1,5 +1,5 @@
 /* root.c - bounds from the windows of ops before any target is known. */
-#include "windows-private.h"
+#include "windows.h"
 
 /* Ops of a device, as Jackson's rule takes them. */
 typedef struct
