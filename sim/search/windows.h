@@ -145,7 +145,3 @@ void ps_windows_follow_back (PsWindows *windows);
 
 /* Spreads all windows over chains and producers. FALSE: some op has no room in its window. */
 gboolean ps_windows_follow (PsWindows *windows);
-
-/* A bound from the memory that the ops of a device hold over time, for windows that are open to target 0, where no
- * order is below `least`. 0: none. */
-gint64 ps_windows_area_bound (const PsWindows *windows, guint device, gint64 least);
