@@ -3,6 +3,47 @@
 
 #include "windows.h"
 
+#include <pipesim/simulate.h>
+
+static gboolean
+fits (const PsSearchSetting *setting, const PsSimulation *simulation)
+{
+  for (guint d = 0; setting->memory_limit != NULL && d < simulation->n_devices; d++)
+    if (simulation->device[d].peak_bytes > setting->memory_limit[d])
+      return FALSE;
+  return TRUE;
+}
+
+static gint64
+simulated_price (const PsSearchSetting *setting, const PsSchedule *schedule)
+{
+  g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, NULL);
+  g_autoptr (PsSimulation) simulation = program != NULL ? ps_simulation_new (program) : NULL;
+
+  if (program == NULL)
+    return G_MAXINT64;
+  ps_simulate (program, setting->costs, simulation);
+  if (!fits (setting, simulation))
+    return G_MAXINT64;
+  return setting->objective == PS_OBJECTIVE_SPAN ? simulation->max_span_ns : simulation->makespan_ns;
+}
+
+gint64
+ps_priced_take (PsPriced *best, const PsSearchSetting *setting, PsSchedule *schedule, const char *found_by)
+{
+  gint64 price_ns
+      = setting->price != NULL ? setting->price (schedule, setting->price_data) : simulated_price (setting, schedule);
+
+  if (best->schedule != NULL && price_ns >= best->price_ns)
+    {
+      ps_schedule_free (schedule);
+      return price_ns;
+    }
+  ps_schedule_free (best->schedule);
+  *best = (PsPriced){ schedule, price_ns, found_by };
+  return price_ns;
+}
+
 /* Sizes of groups to try, where a family has groups: its own, and four from half a pipeline to a whole one. */
 #define N_GROUP_SIZES 5
 

@@ -1,7 +1,28 @@
 /* seeds.h - what a search starts from: the published schedules. */
 #pragma once
 
-#include "runner.h"
+#include "greedy.h"
+
+#include <pipesim/search.h>
+
+/* A schedule and its price. */
+typedef struct
+{
+  PsSchedule *schedule; /* NULL: none */
+  gint64 price_ns;      /* G_MAXINT64: it is not to be returned */
+  const char *found_by;
+} PsPriced;
+
+/* Prices a schedule, takes it over, and keeps it if it is the first or better. Returns its price. */
+gint64 ps_priced_take (PsPriced *best, const PsSearchSetting *setting, PsSchedule *schedule, const char *found_by);
+
+/* A problem and where to start. */
+typedef struct
+{
+  PsProblem *problem; /* NULL: none */
+  PsOrder *order;     /* an evaluated solution */
+  gint64 lower_bound_ns;
+} PsStart;
 
 /* Fills a problem's start with the best order: of the families with this placement that keep to the limit, and of a
  * plain rule. If `priced` is not NULL, it also takes the order and the families' schedules with a flush, as they were
