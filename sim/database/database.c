@@ -1,13 +1,363 @@
 /* database.c - opens databases: creates new ones, refuses foreign ones. */
 #include "database.h"
-
 #include "data-files.h"
 
+#include <pipesim/base.h>
+
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <sys/stat.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sqlite3.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+/* Statements, rows and transactions of a database. */
+
+struct _PsRows
+{
+  PsDatabase *db;
+  sqlite3_stmt *statement;
+  guint64 ticks;
+};
+
+/* A tick is so many steps of SQLite's machine. */
+#define TICK 1000000
+#define TICKS 100
+#define STEPS_PER_BYTE 200
+
+/* Of the file and of one that is attached to it for ps_results_merge. */
+static guint64
+size_of (const PsDatabase *db)
+{
+  const char *paths[] = { db->path, sqlite3_db_filename (db->handle, "other") };
+  struct stat status;
+  guint64 size = 0;
+
+  for (guint i = 0; i < G_N_ELEMENTS (paths); i++)
+    if (paths[i] != NULL && stat (paths[i], &status) == 0)
+      size += (guint64)status.st_size;
+  return size;
+}
+
+static int
+count_tick (gpointer data)
+{
+  PsDatabase *db = data;
+
+  return db->ticks != NULL && ++*db->ticks > TICKS && *db->ticks > TICKS + size_of (db) * STEPS_PER_BYTE / TICK;
+}
+
+/* Lets no statement go on without end: views and triggers of a file may be anyone's. Each has as many steps as a file
+ * of that size can need, and a second's worth more; then it fails with PS_ERROR_INPUT. */
+static void
+database_limit (PsDatabase *db)
+{
+  sqlite3_progress_handler (db->handle, TICK, count_tick, db);
+}
+
+/* Sets PS_ERROR_IO or PS_ERROR_INPUT from an SQLite result code other than SQLITE_OK. Returns FALSE. */
+static gboolean
+database_set_error (PsDatabase *db, int code, GError **error)
+{
+  switch (code & 0xff)
+    {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: in use by another program", db->path);
+      break;
+    case SQLITE_NOTADB:
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: not an SQLite database", db->path);
+      break;
+    case SQLITE_CORRUPT:
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: damaged or cut short: %s", db->path,
+                   sqlite3_errmsg (db->handle));
+      break;
+    case SQLITE_CONSTRAINT:
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", db->path, sqlite3_errmsg (db->handle));
+      break;
+    case SQLITE_INTERRUPT:
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: its views take more steps than a file of its size can need",
+                   db->path);
+      break;
+    default:
+      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s", db->path, sqlite3_errmsg (db->handle));
+    }
+  return FALSE;
+}
+
+gboolean
+ps_database_script (PsDatabase *db, const char *sql, GError **error)
+{
+  guint64 ticks = 0;
+
+  db->ticks = &ticks;
+  int code = sqlite3_exec (db->handle, sql, NULL, NULL, NULL);
+  db->ticks = NULL;
+  return code == SQLITE_OK || database_set_error (db, code, error);
+}
+
+static PsRows *
+rows_new (PsDatabase *db, GError **error, const char *sql, const char *types, va_list arguments)
+{
+  g_autoptr (PsRows) rows = g_new0 (PsRows, 1);
+
+  rows->db = db;
+  int code = sqlite3_prepare_v2 (db->handle, sql, -1, &rows->statement, NULL);
+  for (int i = 0; types[i] && code == SQLITE_OK; i++)
+    if (types[i] == 's')
+      code = sqlite3_bind_text (rows->statement, i + 1, va_arg (arguments, const char *), -1, SQLITE_TRANSIENT);
+    else
+      code = sqlite3_bind_int64 (rows->statement, i + 1, va_arg (arguments, gint64));
+  if (code == SQLITE_OK)
+    return g_steal_pointer (&rows);
+  database_set_error (db, code, error);
+  return NULL;
+}
+
+PsRows *
+ps_rows_new (PsDatabase *db, GError **error, const char *sql, const char *types, ...)
+{
+  va_list arguments;
+
+  va_start (arguments, types);
+  PsRows *rows = rows_new (db, error, sql, types, arguments);
+  va_end (arguments);
+  return rows;
+}
+
+void
+ps_rows_free (PsRows *rows)
+{
+  if (rows == NULL)
+    return;
+  sqlite3_finalize (rows->statement);
+  g_free (rows);
+}
+
+gboolean
+ps_rows_next (PsRows *rows, gboolean *found, GError **error)
+{
+  rows->db->ticks = &rows->ticks;
+  int code = sqlite3_step (rows->statement);
+  rows->db->ticks = NULL;
+
+  *found = code == SQLITE_ROW;
+  return *found || code == SQLITE_DONE || database_set_error (rows->db, code, error);
+}
+
+GPtrArray *
+ps_rows_collect (PsRows *rows, PsRowReader read, gpointer data, GDestroyNotify free_item, GError **error)
+{
+  g_autoptr (GPtrArray) items = g_ptr_array_new_with_free_func (free_item);
+  gboolean found = rows != NULL;
+  gpointer item;
+
+  while (found)
+    {
+      if (!ps_rows_next (rows, &found, error))
+        return NULL;
+      if (!found)
+        break;
+      item = read (rows, data, error);
+      if (item == NULL)
+        return NULL;
+      g_ptr_array_add (items, item);
+    }
+  return rows != NULL ? g_steal_pointer (&items) : NULL;
+}
+
+gint64
+ps_rows_integer (PsRows *rows, int column)
+{
+  return sqlite3_column_int64 (rows->statement, column);
+}
+
+double
+ps_rows_real (PsRows *rows, int column)
+{
+  return sqlite3_column_double (rows->statement, column);
+}
+
+gboolean
+ps_rows_is_null (PsRows *rows, int column)
+{
+  return sqlite3_column_type (rows->statement, column) == SQLITE_NULL;
+}
+
+void
+ps_rows_repeat (PsRows *rows)
+{
+  sqlite3_reset (rows->statement);
+  rows->ticks = 0;
+}
+
+void
+ps_rows_set_null (PsRows *rows, int parameter)
+{
+  sqlite3_bind_null (rows->statement, parameter + 1);
+}
+
+void
+ps_rows_set_integer (PsRows *rows, int parameter, gint64 value)
+{
+  sqlite3_bind_int64 (rows->statement, parameter + 1, value);
+}
+
+void
+ps_rows_set_real (PsRows *rows, int parameter, double value)
+{
+  sqlite3_bind_double (rows->statement, parameter + 1, value);
+}
+
+void
+ps_rows_set_text (PsRows *rows, int parameter, const char *value)
+{
+  sqlite3_bind_text (rows->statement, parameter + 1, value, -1, SQLITE_STATIC);
+}
+
+char *
+ps_rows_text (PsRows *rows, int column)
+{
+  const char *text = (const char *)sqlite3_column_text (rows->statement, column);
+
+  return g_strdup (text != NULL ? text : "");
+}
+
+gboolean
+ps_database_execute (PsDatabase *db, GError **error, const char *sql, const char *types, ...)
+{
+  va_list arguments;
+
+  va_start (arguments, types);
+  g_autoptr (PsRows) rows = rows_new (db, error, sql, types, arguments);
+  va_end (arguments);
+  gboolean found = rows != NULL;
+  while (found)
+    if (!ps_rows_next (rows, &found, error))
+      return FALSE;
+  return rows != NULL;
+}
+
+gboolean
+ps_database_integer (PsDatabase *db, const char *sql, gint64 *value, GError **error)
+{
+  g_autoptr (PsRows) rows = ps_rows_new (db, error, sql, "");
+  gboolean found;
+
+  if (rows == NULL || !ps_rows_next (rows, &found, error))
+    return FALSE;
+  *value = found ? ps_rows_integer (rows, 0) : 0;
+  return TRUE;
+}
+
+gint64
+ps_database_last_row (PsDatabase *db)
+{
+  return sqlite3_last_insert_rowid (db->handle);
+}
+
+gboolean
+ps_database_begin (PsDatabase *db, GError **error)
+{
+  return ps_database_script (db, "BEGIN IMMEDIATE", error);
+}
+
+gboolean
+ps_database_end (PsDatabase *db, gboolean ok, GError **error)
+{
+  if (ok && ps_database_script (db, "COMMIT", error))
+    return TRUE;
+  /* SQLite may have rolled back by itself (full disk); a second rollback then only says so. */
+  sqlite3_exec (db->handle, "ROLLBACK", NULL, NULL, NULL);
+  return FALSE;
+}
+
+/* Opens SQLite files of other programs, only to read them. */
+
+PsDatabase *
+ps_database_open_foreign (const char *path, GError **error)
+{
+  g_autoptr (PsDatabase) db = g_new0 (PsDatabase, 1);
+  int code;
+
+  db->path = g_strdup (path);
+  db->name = g_strconcat (g_path_is_absolute (path) ? "" : "./", path, NULL);
+  code = sqlite3_open_v2 (db->name, &db->handle, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
+  if (code != SQLITE_OK)
+    {
+      database_set_error (db, code, error);
+      return NULL;
+    }
+  database_limit (db);
+  sqlite3_db_config (db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+  sqlite3_db_config (db->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+  return g_steal_pointer (&db);
+}
+
+/* Brings databases of earlier versions to this one. */
+
+/* database_can_migrate: TRUE where a file of that version can be brought to the kind's. database_migrate does it
+ * in one transaction. Another process may have done it meanwhile, so it looks at the version again. On failure the file
+ * is as before. */
+static gboolean
+database_can_migrate (const PsDatabaseKind *kind, gint64 version)
+{
+  return kind->migrations != NULL && version >= 1 && version < kind->version;
+}
+
+static gboolean
+migrate_step (PsDatabase *db, gint64 version, GError **error)
+{
+  const char *script = ps_data_file_text (db->kind->migrations[version - 1]);
+  g_autofree char *mark = g_strdup_printf ("PRAGMA user_version = %d", (int)version + 1);
+
+  return ps_database_script (db, script, error) && ps_database_script (db, mark, error);
+}
+
+static gboolean
+migrate_all (PsDatabase *db, GError **error)
+{
+  gint64 version;
+
+  if (!ps_database_integer (db, "PRAGMA user_version", &version, error))
+    return FALSE;
+  for (; version < db->kind->version; version++)
+    if (!migrate_step (db, version, error))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean
+database_migrate (PsDatabase *db, GError **error)
+{
+  /* Tables are replaced by others of the same name; rows that refer to them must not be deleted with them. */
+  if (!ps_database_script (db, "PRAGMA foreign_keys = OFF", error) || !ps_database_begin (db, error))
+    return FALSE;
+  return ps_database_end (db, migrate_all (db, error), error);
+}
+
+/* Puts a copy in memory in place of the file. */
+static gboolean
+database_detach (PsDatabase *db, GError **error)
+{
+  sqlite3 *copy = NULL;
+  int code = sqlite3_open_v2 (":memory:", &copy, SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE, NULL);
+  sqlite3_backup *backup = code == SQLITE_OK ? sqlite3_backup_init (copy, "main", db->handle, "main") : NULL;
+
+  if (backup != NULL)
+    sqlite3_backup_step (backup, -1);
+  code = backup != NULL ? sqlite3_backup_finish (backup) : sqlite3_errcode (copy);
+  if (code == SQLITE_OK)
+    {
+      sqlite3_close (db->handle);
+      db->handle = copy;
+      database_limit (db);
+      return TRUE;
+    }
+  database_set_error (db, code, error);
+  sqlite3_close (copy);
+  return FALSE;
+}
 
 #define RETRY_US 2000
 #define BUSY_TIMEOUT_MS 10000
@@ -72,7 +422,7 @@ open_handle (PsDatabase *db, int flags, GError **error)
   if (code != SQLITE_OK)
     return ps_refuse (error, PS_ERROR_IO, "%s: cannot be opened: %s", db->path, open_failure (db, code));
   sqlite3_busy_timeout (db->handle, BUSY_TIMEOUT_MS);
-  ps_database_limit (db);
+  database_limit (db);
   return TRUE;
 }
 
@@ -122,7 +472,7 @@ check_identity (PsDatabase *db, const Identity *identity, GError **error)
 {
   if (identity->application != db->kind->application_id)
     return ps_refuse (error, PS_ERROR_INPUT, "%s: an SQLite database, but not a pipesim %s", db->path, db->kind->what);
-  if (!is_current (db->kind, identity) && !ps_database_can_migrate (db->kind, identity->version))
+  if (!is_current (db->kind, identity) && !database_can_migrate (db->kind, identity->version))
     return ps_refuse (error, PS_ERROR_INPUT, "%s: %s of version %" G_GINT64_FORMAT "; this pipesim knows version %d",
                       db->path, db->kind->what, identity->version, db->kind->version);
   return TRUE;
@@ -201,7 +551,7 @@ open_for_writing (PsDatabase *db, GError **error)
     return FALSE;
   if (identity_is_fresh (&identity) && (!create_schema (db, error) || !read_identity (db, &identity, error)))
     return FALSE;
-  if (!check_identity (db, &identity, error) || (!is_current (db->kind, &identity) && !ps_database_migrate (db, error)))
+  if (!check_identity (db, &identity, error) || (!is_current (db->kind, &identity) && !database_migrate (db, error)))
     return FALSE;
   /* Commits survive the death of the process without waiting for the disk each time. */
   return ps_database_script (db, "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL", error);
@@ -231,7 +581,7 @@ open_immutable (PsDatabase *db, Identity *identity, GError **error)
 static gboolean
 migrate_copy (PsDatabase *db, GError **error)
 {
-  return ps_database_detach (db, error) && ps_database_migrate (db, error);
+  return database_detach (db, error) && database_migrate (db, error);
 }
 
 /* Opened for writing where that is allowed, though nothing is written: the last reader then clears away the log. */

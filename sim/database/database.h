@@ -2,8 +2,7 @@
  * sim/database/database*.c alone know SQLite. Private to libpipesim.
  *
  * Every kind has a schema of its own under data/, `PRAGMA application_id` and `PRAGMA user_version`. Files are in
- * write-ahead mode: a killed program loses the transaction under way and nothing else.
- */
+ * write-ahead mode: a killed program loses the transaction under way and nothing else. */
 #pragma once
 
 #include <pipesim/base.h>
@@ -39,7 +38,9 @@ typedef struct
  * PS_ERROR_INPUT. */
 PsDatabase *ps_database_open (const char *path, const PsDatabaseKind *kind, gboolean writes,
                               GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
 void ps_database_close (PsDatabase *db);
+
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsDatabase, ps_database_close)
 
 /* Opens a file of another program for reading, whatever its tables. Functions in its schema are not trusted. Errors:
@@ -48,22 +49,6 @@ PsDatabase *ps_database_open_foreign (const char *path, GError **error) G_GNUC_W
 
 /* The database library, for the record: "SQLite 3.40.1". Free with g_free. */
 char *ps_database_library (void);
-
-/* ps_database_can_migrate: TRUE where a file of that version can be brought to the kind's. ps_database_migrate does it
- * in one transaction. Another process may have done it meanwhile, so it looks at the version again. On failure the file
- * is as before. */
-gboolean ps_database_can_migrate (const PsDatabaseKind *kind, gint64 version);
-gboolean ps_database_migrate (PsDatabase *db, GError **error);
-
-/* Lets no statement go on without end: views and triggers of a file may be anyone's. Each has as many steps as a file
- * of that size can need, and a second's worth more; then it fails with PS_ERROR_INPUT. */
-void ps_database_limit (PsDatabase *db);
-
-/* Puts a copy in memory in place of the file. */
-gboolean ps_database_detach (PsDatabase *db, GError **error);
-
-/* Sets PS_ERROR_IO or PS_ERROR_INPUT from an SQLite result code other than SQLITE_OK. Returns FALSE. */
-gboolean ps_database_set_error (PsDatabase *db, int code, GError **error);
 
 /* Runs statements that need no parameters and whose rows do not matter. */
 gboolean ps_database_script (PsDatabase *db, const char *sql, GError **error);
@@ -77,12 +62,16 @@ gint64 ps_database_last_row (PsDatabase *db);
 /* A transaction: begin, then end; ok says that all went well so far. end commits or rolls back. It returns FALSE when
  * ok is FALSE (the error is set already) or when committing fails. */
 gboolean ps_database_begin (PsDatabase *db, GError **error);
+
 gboolean ps_database_end (PsDatabase *db, gboolean ok, GError **error);
 
 /* The rows of a query. Parameters as for ps_database_execute. Free with ps_rows_free. */
 typedef struct _PsRows PsRows;
+
 PsRows *ps_rows_new (PsDatabase *db, GError **error, const char *sql, const char *types, ...) G_GNUC_WARN_UNUSED_RESULT;
+
 void ps_rows_free (PsRows *rows);
+
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRows, ps_rows_free)
 
 /* Goes to the first or next row. *found is FALSE after the last one. */
@@ -91,19 +80,27 @@ gboolean ps_rows_next (PsRows *rows, gboolean *found, GError **error) G_GNUC_WAR
 /* The elements that `read` makes of the rows that are left; `free_item` frees them. NULL with an error when a row
  * cannot be had, read fails, or rows is NULL (its error is set already). */
 typedef gpointer (*PsRowReader) (PsRows *rows, gpointer data, GError **error);
+
 GPtrArray *ps_rows_collect (PsRows *rows, PsRowReader read, gpointer data, GDestroyNotify free_item, GError **error);
 
 gint64 ps_rows_integer (PsRows *rows, int column);
+
 double ps_rows_real (PsRows *rows, int column);
+
 gboolean ps_rows_is_null (PsRows *rows, int column);
+
 char *ps_rows_text (PsRows *rows, int column); /* free with g_free */
 
 /* Repeats a statement: set its parameters (numbers from 0 on), then call ps_rows_next. A parameter that is not set
  * again keeps its value, and a text must stay as long. */
 void ps_rows_repeat (PsRows *rows);
+
 void ps_rows_set_null (PsRows *rows, int parameter);
+
 void ps_rows_set_integer (PsRows *rows, int parameter, gint64 value);
+
 void ps_rows_set_real (PsRows *rows, int parameter, double value);
+
 void ps_rows_set_text (PsRows *rows, int parameter, const char *value);
 
 /* The only integer of the only row. */
