@@ -45,9 +45,8 @@ typedef struct
   GArray **actions; /* [n_ranks] of PsTorchAction */
 } PsTorchLists;
 
-/* Lists without actions. Free with ps_torch_lists_free. */
-PsTorchLists *ps_torch_lists_new (guint n_ranks, guint n_stages, guint n_microbatches);
 void ps_torch_lists_free (PsTorchLists *lists);
+
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsTorchLists, ps_torch_lists_free)
 
 static inline PsTorchAction *
@@ -68,28 +67,7 @@ ps_torch_is_receive (guint type)
   return type == TORCH_RECV_F || type == TORCH_RECV_B;
 }
 
-static inline gboolean
-ps_torch_is_wait (guint type)
-{
-  return type == TORCH_WAIT_REDUCE_GRAD || type >= TORCH_WAIT_SEND_F;
-}
-
 PsOpKind ps_torch_op_kind (PsTorchType type); /* of a computing type */
-PsTorchType ps_torch_type_of (PsOpKind kind); /* TORCH_N_TYPES for R and O, which PyTorch has no name for */
-
-/* Whether the action needs a message from another rank. If so, gives the stage that sends it and the type of its
- * receive. */
-gboolean ps_torch_action_input (const PsTorchLists *lists, const PsTorchAction *action, guint *from_stage,
-                                PsTorchType *receive);
-
-/* The stage that a SEND goes to or a RECV comes from; FALSE at the ends of the model. */
-gboolean ps_torch_action_peer (const PsTorchLists *lists, const PsTorchAction *action, guint *peer_stage);
-
-/* The number, below 2 * n_stages * n_microbatches, of the message of a SEND, its RECV and its WAIT_SEND. */
-gsize ps_torch_action_message (const PsTorchLists *lists, const PsTorchAction *action);
-
-/* Appends "0F3"; pairs are joined by ps_torch_lists_to_csv. */
-void ps_torch_action_append (GString *text, const PsTorchAction *action);
 
 /* Reads one cell: *n (1 or 2) actions, into `actions`. Returns NULL, or a text that says what is wrong. */
 const char *ps_torch_cell_parse (const char *text, gsize length, PsTorchAction *actions, guint *n);
@@ -98,10 +76,6 @@ const char *ps_torch_cell_parse (const char *text, gsize length, PsTorchAction *
  * Every stage has one rank; ids are dense. */
 PsTorchLists *ps_torch_lists_parse (const char *where, const char *text, gsize length, gboolean compute_only,
                                     GError **error);
-char *ps_torch_lists_to_csv (const PsTorchLists *lists);
-
-/* "FILE:ROW:CELL: 0F3", the start of messages. Free with g_free. */
-char *ps_torch_place (const char *where, guint rank, const PsTorchAction *action);
 
 /* Checks the computing actions of each rank: complete, without duplicates, in order. */
 gboolean ps_torch_check_compute (const char *where, const PsTorchLists *lists, GError **error);
@@ -111,26 +85,5 @@ gboolean ps_torch_check_compute (const char *where, const PsTorchLists *lists, G
  * have one after every send and every REDUCE_GRAD, with one reduction under way at a time. */
 gboolean ps_torch_check_messages (const char *where, const PsTorchLists *lists, GError **error);
 
-/* Computing actions of a schedule and, with `posts`, all others that it was read with. PS_ERROR_SCHEDULE if PyTorch has
- * no name for an op. */
-PsTorchLists *ps_torch_lists_from_schedule (const PsSchedule *schedule, gboolean posts, GError **error);
-
 /* Makes a schedule of lists that passed the checks. Actions that do not compute become its posts. */
 PsSchedule *ps_torch_lists_to_schedule (const char *where, const PsTorchLists *lists);
-
-/* The action that sends (or receives) the message of an op, as named by PsPost and PsInstruction. */
-PsTorchAction ps_torch_action_of_message (gboolean send, PsOp op);
-
-/* Lowers computing actions to the actions of PyTorch's runtime, with or without waits. PS_ERROR_SCHEDULE if ranks wait
- * for each other in a circle. */
-PsTorchLists *ps_torch_lists_lower (const PsTorchLists *compute, gboolean waits, GError **error);
-
-/* Lowers in the same way, but with sends and receives at their places in a program of these actions. */
-PsTorchLists *ps_torch_lists_follow (const PsTorchLists *compute, const PsProgram *program, gboolean waits);
-
-/* Appends to every list the waits for its sends: WAIT_SEND_F after the backward of its stage and microbatch, all others
- * at the end in the order of the sends. */
-void ps_torch_lists_wait_for_sends (PsTorchLists *lists);
-
-/* Turns lowered lists of one release into those of the other: adds waits or removes them. */
-void ps_torch_lists_set_waits (PsTorchLists *lists, gboolean waits);
