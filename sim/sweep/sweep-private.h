@@ -2,17 +2,10 @@
 #pragma once
 
 #include "setting/options.h"
-
 #include <pipesim/sweep.h>
 
 /* The field of a spec of that name; NULL: there is none. */
 const PsOption *ps_sweep_field_find (const char *name);
-
-/* All names, in the order of the table. Free with g_free. */
-char *ps_sweep_field_names (void);
-
-/* The key of costs that a field stands for; NULL: none. */
-const char *ps_sweep_field_cost (const PsOption *field);
 
 typedef struct
 {
@@ -73,17 +66,8 @@ struct _PsSweep
   char *digest;
 };
 
-/* No fields yet. Free with ps_sweep_free. */
-PsSweep *ps_sweep_new (const char *where);
-
-/* When all fields are there: order, number, files, identity. Errors: PS_ERROR_INPUT, PS_ERROR_IO. */
-gboolean ps_sweep_arrange (PsSweep *sweep, GError **error);
-
 /* The field of that name; NULL: the spec has none. */
 const PsSweepAxis *ps_sweep_axis (const PsSweep *sweep, const char *name);
-
-/* Finds columns of the results, and what they hold where nothing is swept. */
-void ps_sweep_find_columns (PsSweep *sweep);
 
 /* A setting of the sweep. */
 typedef struct
@@ -97,7 +81,9 @@ typedef struct
 } PsSweepPoint;
 
 void ps_sweep_point_init (PsSweepPoint *point, const PsSweep *sweep);
+
 void ps_sweep_point_clear (PsSweepPoint *point);
+
 void ps_sweep_point_set (PsSweepPoint *point, const PsSweep *sweep, guint64 index);
 
 /* Sequences per microbatch of a point's setting; 0: not known. */
