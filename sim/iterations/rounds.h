@@ -1,36 +1,82 @@
 /* rounds.h - one iteration of a program as a round of an event graph. Private to libpipesim. */
 #pragma once
 
-#include "event-graph.h"
-#include "reductions.h"
+#include <glib.h>
+#include <pipesim/iterations.h>
+
+typedef struct _PsEventGraph PsEventGraph;
+
+void ps_event_graph_free (PsEventGraph *graph);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsEventGraph, ps_event_graph_free)
+
+/* Arcs by the event that waits, and events in an order that begins with nothing that it has to wait for in its own
+ * round. */
+typedef struct
+{
+  guint event;
+  guint from;
+  guint tokens;
+  gint64 delay_ns;
+} PsEventArc;
+
+typedef struct
+{
+  guint n_events;
+  PsEventArc *arcs;
+  guint *first; /* [n_events + 1] into arcs */
+  guint *order; /* [n_events] events, each after the events of its round that it waits for */
+} PsEventOrder;
+
+/* FALSE when events of one round wait for each other in a circle. Clear with ps_event_order_clear, also then. */
+gboolean ps_event_order_init (PsEventOrder *order, const PsEventGraph *graph);
+
+void ps_event_order_clear (PsEventOrder *order);
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsEventOrder, ps_event_order_clear)
+
+gint64 ps_event_graph_duration (const PsEventGraph *graph, guint event);
+
+/* Time of a round in the long run, rounded to the nearest nanosecond. *n_rounds is the least number of rounds that take
+ * whole nanoseconds. 0 and 1 without circles. The sum of all durations and delays over as many rounds
+ * as there are arcs with tokens must stay below 2^100. FALSE when events of one round wait for each other in a circle:
+ * then no round ever ends. */
+gboolean ps_event_graph_period (const PsEventGraph *graph, gint64 *period_ns, guint *n_rounds);
+
+/* An event on a circle, and the arc by which it waits for the one before it. */
+typedef struct
+{
+  guint event;
+  guint tokens;
+  gint64 delay_ns;
+  gint64 duration_ns;
+} PsCircleEvent;
+
+/* A circle that takes as long as the period says, as PsCircleEvent in the order of time. The lowest of the events that
+ * wait for the round before is the first. Delays and durations sum to the period times the sum of tokens. NULL where
+ * ps_event_graph_period would be FALSE; empty where no circle is. Free with g_array_unref. */
+GArray *ps_event_graph_circle (const PsEventGraph *graph);
+
+/* The steps that complete a program's gradients, and the order in which each device reduces them. */
+typedef struct
+{
+  guint32 *last_step; /* [n_copies * n_stages] step at whose end the gradients of that copy are complete; PS_NO_STEP: no
+                         microbatch uses it */
+  guint *first;       /* [n_devices + 1] into held */
+  guint *held; /* [n_copies * n_stages] copy * n_stages + stage, by device, then in the order of their last ops */
+} PsReductions;
+
+void ps_reductions_init (PsReductions *reductions, const PsProgram *program);
+
+void ps_reductions_clear (PsReductions *reductions);
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsReductions, ps_reductions_clear)
 
 /* Goes on by one round, where no graph knows the durations beforehand; simulation has run it.
  * ready_ns [n_devices] becomes when each device is ready for the next round, counted from the earliest of these
  * moments. Returns that moment. */
 gint64 ps_rounds_advance (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
                           PsReduce reduce, gint64 *ready_ns);
-
-/* The same where each device has reduced in the order that reductions say. */
-gint64 ps_rounds_end (const PsReductions *reductions, const PsProgram *program, const PsCosts *costs,
-                      const PsSimulation *simulation, PsReduce reduce, gint64 *ready_ns);
-
-/* The optimizer step of an asynchronous schedule that follows a step, if that ends the last microbatch of an update; an
- * all-reduce that overlaps with nothing comes between. FALSE: none does. pending [n_copies * n_stages], 0 when a round
- * begins, counts microbatches. */
-gboolean ps_rounds_update_after (const PsProgram *program, guint step, const PsCosts *costs,
-                                 const PsEventsSetting *setting, PsReduce reduce, guint *pending, gint64 *duration_ns);
-
-/* Rounds of pure latency, one after the other, at the times of the costs. All that a round reads of the one before is a
- * row, of times counted from the moment when the first device is ready; that of the first round is all 0. */
-typedef struct _PsEndless PsEndless;
-
-PsEndless *ps_endless_new (const PsProgram *program, const PsCosts *costs, PsReduce reduce);
-void ps_endless_free (PsEndless *endless);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsEndless, ps_endless_free)
-guint ps_endless_n_columns (const PsEndless *endless);
-
-/* Runs a round from the row before to the row after. Returns the time between the moments that they count from. */
-gint64 ps_endless_run (PsEndless *endless, const gint64 *before, gint64 *after);
 
 /* Numbers of events. The steps come first, by their ids. From first_message on there are a sending and a receiving for
  * each step with an input, if messages have events of their own. All-reduces follow, one for each weight copy of each
