@@ -2,8 +2,8 @@
  * ops. */
 #pragma once
 
+#include "scale.h"
 #include "gnuplot.h"
-
 #include <pipesim/profile.h>
 
 /* Draws a profile. Above are transfers and self-sends: median, quartiles and least of every measured size, with the
