@@ -1,11 +1,371 @@
 /* timeline-plot.c - lays out a timeline picture in pixels, for timeline.gp to draw. */
 #include "timeline-plot.h"
-
-#include "mix.h"
+#include "gnuplot.h"
 #include "scale.h"
+
+#include <pipesim/timeline.h>
 
 #include <math.h>
 #include <string.h>
+#include <glib.h>
+
+/* Many thin boxes as pieces of a few broad lines. */
+
+typedef struct
+{
+  guint32 colour;
+  double width;
+  double left; /* the latest piece, which may still grow; NaN: none yet */
+  double right;
+  double y;
+  GString *rows;
+} Stroke;
+
+struct _PsPlotStrokes
+{
+  GPtrArray *all; /* of Stroke */
+  guint begin;    /* first of the lines that pieces are added to */
+};
+
+static void
+stroke_free (gpointer data)
+{
+  g_string_free (((Stroke *)data)->rows, TRUE);
+  g_free (data);
+}
+
+PsPlotStrokes *
+ps_plot_strokes_new (void)
+{
+  PsPlotStrokes *strokes = g_new0 (PsPlotStrokes, 1);
+
+  strokes->all = g_ptr_array_new_with_free_func (stroke_free);
+  return strokes;
+}
+
+void
+ps_plot_strokes_free (PsPlotStrokes *strokes)
+{
+  if (strokes == NULL)
+    return;
+  g_ptr_array_unref (strokes->all);
+  g_free (strokes);
+}
+
+/* Finds the line to add to. There is one for each op kind, chunk and way to share a row; most pieces go to the line
+ * used last. */
+static Stroke *
+find (PsPlotStrokes *strokes, guint32 colour, double width)
+{
+  Stroke *stroke;
+
+  for (guint i = strokes->begin; i < strokes->all->len; i++)
+    {
+      stroke = strokes->all->pdata[i];
+      if (stroke->colour == colour && stroke->width == width)
+        return stroke;
+    }
+  stroke = g_new0 (Stroke, 1);
+  *stroke = (Stroke){ .colour = colour, .width = width, .left = NAN, .rows = g_string_new (NULL) };
+  g_ptr_array_add (strokes->all, stroke);
+  return stroke;
+}
+
+static void
+append_piece (GString *rows, const Stroke *stroke)
+{
+  if (!isnan (stroke->left))
+    g_string_append_printf (rows, "%.9g %g\n%.9g %g\n\n", stroke->left, stroke->y, stroke->right, stroke->y);
+}
+
+/* Adds a box from left to right around y, with `width` pixels of height. Boxes of one colour that touch become one
+ * piece. Boxes of one row come from left to right. */
+static void
+plot_strokes_add (PsPlotStrokes *strokes, guint32 colour, double left, double right, double y, double width)
+{
+  Stroke *stroke = find (strokes, colour, width);
+
+  if (isnan (stroke->left) || stroke->y != y || stroke->right != left)
+    {
+      append_piece (stroke->rows, stroke);
+      stroke->left = left;
+      stroke->y = y;
+    }
+  stroke->right = right;
+}
+
+/* Begins new lines for the next panel. */
+static void
+plot_strokes_begin (PsPlotStrokes *strokes)
+{
+  strokes->begin = strokes->all->len;
+}
+
+/* The number of lines so far. */
+static guint
+plot_strokes_n (const PsPlotStrokes *strokes)
+{
+  return strokes->all->len;
+}
+
+void
+ps_plot_strokes_append (const PsPlotStrokes *strokes, GString *script)
+{
+  guint n = strokes->all->len;
+
+  g_string_append_printf (script, "array stroke_colour[%u]\narray stroke_width[%u]\n", MAX (n, 1), MAX (n, 1));
+  for (guint i = 0; i < n; i++)
+    {
+      const Stroke *stroke = strokes->all->pdata[i];
+      g_autofree char *width = g_strdup_printf ("stroke_width[%u]", i + 1);
+
+      g_string_append_printf (script, "stroke_colour[%u] = %u\n$strokes%u << EOD\n%s", i + 1, stroke->colour, i + 1,
+                              stroke->rows->str);
+      append_piece (script, stroke);
+      g_string_append (script, "EOD\n");
+      ps_gnuplot_append_number (script, width, stroke->width);
+    }
+}
+
+/* Sums of colours over columns. */
+
+#define N_CHANNELS 3
+#define SHADES 16 /* shades per channel */
+
+typedef struct
+{
+  double covered; /* part of the column that boxes cover */
+  double sum[N_CHANNELS];
+} Column;
+
+struct _PsPlotMix
+{
+  guint n_columns;
+  double width;
+  guint begin; /* columns that boxes touch: begin .. end - 1 */
+  guint end;
+  Column *columns;
+};
+
+static void
+restart (PsPlotMix *mix)
+{
+  memset (mix->columns, 0, mix->n_columns * sizeof *mix->columns);
+  mix->begin = mix->n_columns;
+  mix->end = 0;
+}
+
+PsPlotMix *
+ps_plot_mix_new (guint n_columns, double column)
+{
+  PsPlotMix *mix = g_new0 (PsPlotMix, 1);
+
+  mix->n_columns = n_columns;
+  mix->width = column;
+  mix->columns = g_new (Column, n_columns);
+  restart (mix);
+  return mix;
+}
+
+void
+ps_plot_mix_free (PsPlotMix *mix)
+{
+  if (mix == NULL)
+    return;
+  g_free (mix->columns);
+  g_free (mix);
+}
+
+void
+ps_plot_mix_add (PsPlotMix *mix, guint32 colour, double left, double right)
+{
+  guint first = (guint)MAX (0, left / mix->width), last = (guint)MAX (0, ceil (right / mix->width));
+
+  for (guint i = first; i < MIN (last, mix->n_columns); i++)
+    {
+      Column *column = &mix->columns[i];
+      double part = (MIN (right, (i + 1) * mix->width) - MAX (left, i * mix->width)) / mix->width;
+
+      if (part <= 0)
+        continue;
+      column->covered += part;
+      for (guint channel = 0; channel < N_CHANNELS; channel++)
+        column->sum[channel] += part * (colour >> 8 * channel & 0xff);
+      mix->begin = MIN (mix->begin, i);
+      mix->end = MAX (mix->end, i + 1);
+    }
+}
+
+static guint32
+column_colour (const Column *column)
+{
+  double covered = MAX (column->covered, 1);
+  guint32 colour = 0;
+
+  for (guint channel = 0; channel < N_CHANNELS; channel++)
+    {
+      double mean = (column->sum[channel] + (covered - column->covered) * 0xff) / covered;
+      guint32 step = (guint32)lround (mean / 0xff * (SHADES - 1));
+
+      colour |= step * 0xff / (SHADES - 1) << 8 * channel;
+    }
+  return colour;
+}
+
+void
+ps_plot_mix_flush (PsPlotMix *mix, PsPlotStrokes *strokes, double y, double width)
+{
+  for (guint i = mix->begin; i < mix->end; i++)
+    if (mix->columns[i].covered > 0)
+      plot_strokes_add (strokes, column_colour (&mix->columns[i]), i * mix->width, (i + 1) * mix->width, y, width);
+  restart (mix);
+}
+
+/* Texts of titles and captions, and memory curves, of a timeline; shared by the pictures. */
+
+char *
+ps_timeline_caption (const PsTimeline *timeline)
+{
+  g_auto (PsMetrics) metrics = { 0 };
+  g_autofree char *iteration = ps_format_time (timeline->iteration_ns);
+
+  ps_metrics_from_timeline (timeline, &metrics);
+  gboolean early = timeline->origin == PS_ORIGIN_SIMULATED && timeline->iteration_ns < metrics.makespan_ns;
+  g_autofree char *peak = ps_format_size (metrics.peak_memory_bytes);
+  return g_strdup_printf (
+      "%s %s: iteration %s, bubble %.1f %% of iteration%s%s%s", ps_origin_name (timeline->origin), timeline->schedule,
+      iteration, metrics.bubble_ratio * 100, metrics.peak_memory_bytes > 0 ? ", peak memory " : "",
+      metrics.peak_memory_bytes > 0 ? peak : "", early ? "; the next one begins before this one ends" : "");
+}
+
+char *
+ps_timeline_title (PsTimeline *const *timelines, guint n)
+{
+  const PsTimeline *first = timelines[0], *last = timelines[n - 1];
+  gboolean same = g_str_equal (first->schedule, last->schedule) && first->n_devices == last->n_devices
+                  && first->n_stages == last->n_stages && first->n_microbatches == last->n_microbatches;
+
+  if (!same)
+    return g_strdup_printf ("%s above %s", first->schedule, last->schedule);
+  return g_strdup_printf ("%s: %u devices, %u stages, %u microbatches", first->schedule, first->n_devices,
+                          first->n_stages, first->n_microbatches);
+}
+
+static void
+append_point (GArray *points, guint device, gint64 time_ns, gint64 bytes)
+{
+  const PsMemoryPoint *last = points->len ? &g_array_index (points, PsMemoryPoint, points->len - 1) : NULL;
+  const PsMemoryPoint point = { .time_ns = time_ns, .bytes = bytes, .device = (guint16)device };
+
+  if (last == NULL || last->device != device || last->bytes != bytes)
+    g_array_append_val (points, point);
+}
+
+/* Memory with one point per grain, its largest, and the level that holds after a grain until the next change. */
+static GArray *
+coarse_memory (const GArray *memory, gint64 grain_ns)
+{
+  GArray *coarse = g_array_new (FALSE, FALSE, sizeof (PsMemoryPoint));
+  const PsMemoryPoint *points = (const PsMemoryPoint *)(gpointer)memory->data;
+  gint64 bytes = 0;
+
+  for (guint i = 0, next; i < memory->len; i = next)
+    {
+      gint64 begin_ns = points[i].time_ns - points[i].time_ns % grain_ns, end_ns = begin_ns + grain_ns;
+      gboolean fresh = i == 0 || points[i - 1].device != points[i].device || points[i].time_ns == begin_ns;
+      gint64 largest = fresh ? 0 : bytes;
+
+      for (next = i; next < memory->len && points[next].device == points[i].device && points[next].time_ns < end_ns;)
+        {
+          bytes = points[next++].bytes;
+          largest = MAX (largest, bytes);
+        }
+      append_point (coarse, points[i].device, begin_ns, largest);
+      if (next == memory->len || points[next].device != points[i].device || points[next].time_ns >= end_ns + grain_ns)
+        append_point (coarse, points[i].device, end_ns, bytes);
+    }
+  return coarse;
+}
+
+void
+ps_timeline_append_memory (GString *script, const PsTimeline *timeline, double x_unit, double y_unit, gint64 end_ns,
+                           gint64 grain_ns)
+{
+  g_autoptr (GArray) memory
+      = grain_ns > 0 ? coarse_memory (timeline->memory, grain_ns) : g_array_ref (timeline->memory);
+  const PsMemoryPoint *points = (const PsMemoryPoint *)(gpointer)memory->data;
+
+  for (guint i = 0; i < memory->len; i++)
+    {
+      gboolean last = i + 1 == memory->len || points[i + 1].device != points[i].device;
+      gint64 until_ns = last ? end_ns : points[i + 1].time_ns;
+      guint32 colour = ps_plot_device_colour (points[i].device, timeline->n_devices);
+
+      for (guint side = 0; side < 2; side++)
+        g_string_append_printf (script, "%.9g %.9g %u\n", (double)(side ? until_ns : points[i].time_ns) / x_unit,
+                                (double)points[i].bytes / y_unit, colour);
+      g_string_append (script, last ? "\n" : "");
+    }
+}
+
+/* A picture of more ops is coarse: MANY_OPS in SVG, VERY_MANY_OPS elsewhere. */
+#define MANY_OPS 4000
+#define VERY_MANY_OPS 40000
+
+gboolean
+ps_timeline_is_coarse (const PsPicture *picture, const PsTimeline *timeline)
+{
+  gboolean is_svg = picture->output != NULL && g_str_has_suffix (picture->output, ".svg");
+
+  return timeline->ops->len > (is_svg ? MANY_OPS : VERY_MANY_OPS);
+}
+
+gint64
+ps_timeline_end (const PsTimeline *timeline)
+{
+  gint64 end_ns = 1;
+
+  for (guint i = 0; i < timeline->ops->len; i++)
+    end_ns = MAX (end_ns, g_array_index (timeline->ops, PsSpan, i).end_ns);
+  return end_ns;
+}
+
+gint64
+ps_timeline_max_memory (const PsTimeline *timeline)
+{
+  gint64 bytes = 0;
+
+  for (guint i = 0; i < timeline->memory->len; i++)
+    bytes = MAX (bytes, g_array_index (timeline->memory, PsMemoryPoint, i).bytes);
+  return bytes;
+}
+
+static gint64
+timeline_min_memory (const PsTimeline *timeline)
+{
+  gint64 bytes = G_MAXINT64;
+
+  for (guint i = 0; i < timeline->memory->len; i++)
+    bytes = MIN (bytes, g_array_index (timeline->memory, PsMemoryPoint, i).bytes);
+  return bytes;
+}
+
+/* The meaning of paler shades and of letters after numbers in a timeline whose devices have up to n_chunks: "2
+ * chunks, later ones lighter", "2 directions, the second lighter", "4 slices of a microbatch: 0a, 0b, ..."; "" for
+ * nothing. Free with g_free. */
+static char *
+timeline_shades (const PsTimeline *timeline, guint n_chunks)
+{
+  guint n_slices = ps_timeline_n_slices (timeline), own = MAX (timeline->n_stages / timeline->n_devices, 1);
+  g_autofree char *slices
+      = n_slices > 1 ? g_strdup_printf ("%u slices of a microbatch: 0a, 0b, ...", n_slices) : g_strdup ("");
+
+  if (n_chunks <= 1)
+    return g_steal_pointer (&slices);
+  return g_strdup_printf ("%u %s%s%s", n_chunks > own ? 2 : n_chunks,
+                          n_chunks > own ? "directions, the second lighter" : "chunks, later ones lighter",
+                          *slices ? "; " : "", slices);
+}
 
 /* Layout in pixels. */
 #define WIDTH 1200
@@ -89,7 +449,7 @@ layout_init (Layout *layout, const PsPicture *picture, PsTimeline *const *timeli
       layout->digits = MAX (layout->digits, (guint)log10 (MAX (1, timelines[i]->n_microbatches - 1)) + 1);
       layout->has_slices |= ps_timeline_n_slices (timelines[i]) > 1;
       layout->max_memory = MAX (layout->max_memory, ps_timeline_max_memory (timelines[i]));
-      layout->min_memory = MIN (i ? layout->min_memory : G_MAXINT64, ps_timeline_min_memory (timelines[i]));
+      layout->min_memory = MIN (i ? layout->min_memory : G_MAXINT64, timeline_min_memory (timelines[i]));
     }
   layout->digits += layout->has_slices;
   layout->size = ps_plot_size_unit (layout->max_memory);
@@ -233,8 +593,8 @@ append_boxes (GString *script, const Layout *layout, Panel *panel, guint n)
       if (is_thin (panel, &box))
         continue;
       if (panel->strokes != NULL && box.pixels < OUTLINE_WIDTH)
-        ps_plot_strokes_add (panel->strokes, box.colour, box.left, box.right, (box.top + box.bottom) / 2,
-                             layout->row * (box.bottom - box.top));
+        plot_strokes_add (panel->strokes, box.colour, box.left, box.right, (box.top + box.bottom) / 2,
+                          layout->row * (box.bottom - box.top));
       else
         append_box (script, &box);
       if (box.pixels >= OUTLINE_WIDTH && ++panel->n_outlined)
@@ -342,15 +702,15 @@ append_panel (GString *script, const Layout *layout, Panel *panel, gboolean tran
   g_autofree char *name = g_strdup_printf ("caption[%u]", n), *text = NULL;
   guint n_devices = panel->timeline->n_devices;
 
-  panel->first_stroke = panel->strokes != NULL ? ps_plot_strokes_n (panel->strokes) + 1 : 1;
+  panel->first_stroke = panel->strokes != NULL ? plot_strokes_n (panel->strokes) + 1 : 1;
   if (panel->strokes != NULL)
     {
-      ps_plot_strokes_begin (panel->strokes);
+      plot_strokes_begin (panel->strokes);
       mix_boxes (panel, layout);
-      ps_plot_strokes_begin (panel->strokes);
+      plot_strokes_begin (panel->strokes);
     }
   append_boxes (script, layout, panel, n);
-  panel->last_stroke = panel->strokes != NULL ? ps_plot_strokes_n (panel->strokes) : 0;
+  panel->last_stroke = panel->strokes != NULL ? plot_strokes_n (panel->strokes) : 0;
   if (transfers)
     append_transfers (script, layout, panel, n);
   text = g_strconcat (caption, panel->is_mixed ? "; ops below a pixel are mixed" : "",
@@ -425,7 +785,7 @@ append_legend (GString *script, const Layout *layout, const Panel *panels, guint
     }
   for (guint p = 0; p < n; p++)
     append_chips (script, layout, &panels[p]);
-  g_autofree char *shades_label = ps_timeline_shades (panels[0].timeline, max_chunks);
+  g_autofree char *shades_label = timeline_shades (panels[0].timeline, max_chunks);
   if (*shades_label)
     g_string_append_printf (labels, "%g %g \"(%s)\"\n", x, y, shades_label);
   g_string_append_printf (script, "EOD\n$legend_labels << EOD\n%sEOD\n", labels->str);

@@ -1,9 +1,36 @@
 /* timeline-plot.h - one or two timelines as rows of boxes, one row per device. */
 #pragma once
 
+#include <glib.h>
 #include "gnuplot.h"
-
 #include <pipesim/timeline.h>
+
+/* Lines of one colour and width each. */
+typedef struct _PsPlotStrokes PsPlotStrokes;
+
+PsPlotStrokes *ps_plot_strokes_new (void);
+
+void ps_plot_strokes_free (PsPlotStrokes *strokes);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPlotStrokes, ps_plot_strokes_free)
+
+/* Appends the blocks $strokes1.. and the arrays stroke_colour and stroke_width. */
+void ps_plot_strokes_append (const PsPlotStrokes *strokes, GString *script);
+
+typedef struct _PsPlotMix PsPlotMix;
+
+/* Makes n_columns from 0 on, each `column` wide, in the coordinates of the boxes. Free with ps_plot_mix_free. */
+PsPlotMix *ps_plot_mix_new (guint n_columns, double column);
+
+void ps_plot_mix_free (PsPlotMix *mix);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPlotMix, ps_plot_mix_free)
+
+void ps_plot_mix_add (PsPlotMix *mix, guint32 colour, double left, double right);
+
+/* Adds the touched columns to strokes and empties them. Free parts of a column count as white. Shades are coarse, so
+ * that similar neighbours become one piece. */
+void ps_plot_mix_flush (PsPlotMix *mix, PsPlotStrokes *strokes, double y, double width);
 
 /* Draws n = 1 or 2 timelines, the first above the second, on one time axis. Below each is the memory of its devices, if
  * known. picture->transfers adds a line for each transfer, from the sender's row at its start to the receiver's at its
@@ -18,11 +45,6 @@ gboolean ps_timeline_plot (const PsPicture *picture, PsTimeline *const *timeline
 /* The caption above a timeline's panel: "simulated 1f1b: iteration 33 ms, bubble 27.3 % of it, peak memory 8 MiB". Free
  * with g_free. */
 char *ps_timeline_caption (const PsTimeline *timeline);
-
-/* The meaning of paler shades and of letters after numbers in a timeline whose devices have up to n_chunks: "2
- * chunks, later ones lighter", "2 directions, the second lighter", "4 slices of a microbatch: 0a, 0b, ..."; "" for
- * nothing. Free with g_free. */
-char *ps_timeline_shades (const PsTimeline *timeline, guint n_chunks);
 
 /* The picture's own title: the schedule and its size. Free with g_free. */
 char *ps_timeline_title (PsTimeline *const *timelines, guint n);
@@ -40,4 +62,3 @@ gint64 ps_timeline_end (const PsTimeline *timeline);
 
 /* The highest and the lowest point of all memory curves; 0 and G_MAXINT64 if unknown. */
 gint64 ps_timeline_max_memory (const PsTimeline *timeline);
-gint64 ps_timeline_min_memory (const PsTimeline *timeline);

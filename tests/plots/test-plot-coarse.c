@@ -1,5 +1,4 @@
 /* Tests of what pictures draw of more than can be seen: columns of mixed colours, and the largest of a curve. */
-#include "mix.h"
 #include "timeline-plot.h"
 
 static char *
