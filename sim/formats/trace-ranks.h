@@ -3,7 +3,6 @@
 #pragma once
 
 #include "range-names.h"
-
 #include <pipesim/timeline.h>
 
 /* One op, or one pair: a range with two ops. All times of a rank count from one instant. */
@@ -35,6 +34,7 @@ typedef struct
 } PsRank;
 
 PsRank *ps_rank_new (const char *name);
+
 void ps_rank_free (gpointer rank);
 
 /* The number after "rank" in the name of a file, else -1. */
@@ -52,6 +52,7 @@ void ps_rank_add_mark (PsRank *rank, gboolean update, gint64 start_ns, gint64 en
 /* In a rank whose ranges are in order: the number of the first range that starts after that time; and the one before
  * it, if it has not ended then, else NULL. */
 guint ps_rank_first_after (const PsRank *rank, gint64 time_ns);
+
 PsRankRange *ps_rank_range_at (const PsRank *rank, gint64 time_ns);
 
 /* One more than the last stage. */
@@ -71,12 +72,3 @@ void ps_timeline_add_remark (PsTimeline *timeline, const char *remark);
  * only if another rank sends its message. source: where the times come from; the number of the iteration is added.
  * Errors: PS_ERROR_INPUT. */
 GPtrArray *ps_ranks_to_timelines (const char *where, const char *source, GPtrArray *ranks, GError **error);
-
-/* One of them; posts, waits, links and updates of the ranks are in order. The iteration's time is that from its first
- * op's start to its last op's end, and the longest update. */
-PsTimeline *ps_ranks_make_timeline (const char *where, GPtrArray *ranks, guint iteration);
-
-/* Shifts the clocks of ranks so that no message comes before it was sent. Messages of both directions give bounds, of
- * which the middle is taken; a clock within its bounds stays. Returns a remark where the bounds of a rank contradict
- * each other, else NULL. Free with g_free. */
-char *ps_ranks_align (const char *where, GPtrArray *ranks);
