@@ -27,12 +27,7 @@ struct _PsTable
 };
 
 #define PS_COLUMN_BIT(type) (1U << (type))
+
 #define PS_COLUMNS_OF_REALS                                                                                            \
   (PS_COLUMN_BIT (PS_COLUMN_RATIO) | PS_COLUMN_BIT (PS_COLUMN_NUMBER) | PS_COLUMN_BIT (PS_COLUMN_RATE)                 \
    | PS_COLUMN_BIT (PS_COLUMN_PERCENT))
-
-/* FALSE: the column nests tables or lists, which JSON alone shows. */
-gboolean ps_column_is_flat (const PsColumn *column);
-
-/* The indices (guint) of the columns that are printed, in their order. Free with g_array_unref. */
-GArray *ps_table_shown (const PsTable *table);
