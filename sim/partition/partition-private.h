@@ -8,9 +8,6 @@ gint64 *ps_layers_sums (const PsLayers *layers, gsize offset);
 
 #define PS_LAYERS_SUMS(layers, member) ps_layers_sums (layers, G_STRUCT_OFFSET (PsLayer, member))
 
-/* Checks the bounds that PsLayers promises. Errors: PS_ERROR_INPUT. */
-gboolean ps_layers_check (const PsLayers *layers, GError **error);
-
 /* A time on a device of that speed, to the nearest nanosecond. */
 gint64 ps_scale_time (gint64 ns, double speed);
 
