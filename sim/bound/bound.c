@@ -1,4 +1,4 @@
-/* bound.c - lower bounds on the makespan. */
+/* bound.c - lower bounds on the makespan, also within a memory limit, and on devices whose transfers queue. */
 #include "mix.h"
 
 #include <pipesim/bound.h>

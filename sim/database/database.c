@@ -1,4 +1,4 @@
-/* database.c - opens databases: creates new ones, refuses foreign ones. */
+/* database.c - opens databases: creates new ones, migrates old ones, refuses foreign ones. Runs statements. */
 #include "database.h"
 #include "data-files.h"
 

@@ -1,4 +1,5 @@
-/* torch-actions.c - one action of torch.distributed.pipelining: its name, its messages, its cell of a CSV. */
+/* torch-actions.c - the actions of torch.distributed.pipelining: their cells in a CSV, checks, schedules, and lists with
+ * messages. */
 #include "torch-actions.h"
 #include "text.h"
 #include "program/weight-window.h"
@@ -1310,7 +1311,7 @@ torch_lists_follow (const PsTorchLists *compute, const PsProgram *program, gbool
 
 /* PyTorch's CSV of computations, "compute_only". */
 
-/* Recognises any text that is no JSON; torch-comms.c has taken the lowered ones before. */
+/* Recognises any text that is no JSON; the other format has taken the lowered ones before. */
 static gboolean
 recognise_compute (const char *text, gsize length)
 {

@@ -955,7 +955,7 @@ ps_rounds_new (const PsProgram *program, const PsCosts *costs, const PsSimulatio
   return rounds.graph;
 }
 
-/* The rounds of rounds.c one after the other, under pure latency. A row holds all that the next round reads
+/* Rounds one after the other, under pure latency. A row holds all that the next round reads
  * of one. */
 
 struct _PsEndless
@@ -968,7 +968,7 @@ struct _PsEndless
   PsDrain drain;
   guint n_columns; /* of a row: when each device is free; when it has reduced; the ends of the ops that run ahead */
   guint32 *column; /* [n_ops] of an op that runs ahead */
-  guint *pending;  /* [n_copies * n_stages] as in rounds.c */
+  guint *pending;  /* [n_copies * n_stages] as in ps_rounds_update_after */
   gint64 *end_ns;  /* [n_steps] of this round */
 };
 

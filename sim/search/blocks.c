@@ -1,4 +1,4 @@
-/* blocks.c - a local search over repeated blocks. */
+/* blocks.c - cells, the orders that repeat them or a block of slots, and a local search over these. */
 #include "blocks.h"
 #include "problem.h"
 #include "greedy.h"

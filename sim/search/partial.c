@@ -1,4 +1,4 @@
-/* partial.c - partial schedules and the bound that steers them. */
+/* partial.c - partial schedules, the bound that steers them, and the two methods that build them op by op. */
 #include "partial.h"
 #include "windows.h"
 #include "order.h"

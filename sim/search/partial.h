@@ -15,7 +15,7 @@ typedef struct
   gpointer data;
 } PsBeam;
 
-/* Builds schedules op by op as branch and bound does (exact.h) but keeps the best `width` of each size. TRUE: order is
+/* Builds schedules op by op as branch and bound does (ps_exact_solve) but keeps the best `width` of each size. TRUE: order is
  * evaluated, a solution, and better than stop_at_ns. */
 gboolean ps_beam_search (PsOrder *order, PsBeam *beam);
 

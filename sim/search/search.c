@@ -1,4 +1,4 @@
-/* search.c - runs the threads of a search and makes a result of the best schedule. */
+/* search.c - the threads of a search, the methods that each of them runs in turn, and the result. */
 #include "polish.h"
 #include "anneal.h"
 #include "partial.h"

@@ -1,4 +1,4 @@
-/* windows.c - windows of ops, and what refutes a target. */
+/* windows.c - windows of ops, what refutes a target, and where cases or descents decide what narrowing does not. */
 #include "windows.h"
 #include "problem.h"
 #include "order.h"

@@ -1,4 +1,4 @@
-/* sweep.c - how the fields of a spec combine, the files that it names, and its identity. */
+/* sweep.c - a spec: its fields and their values, how they combine, the files that it names, and its identity. */
 #include "sweep-private.h"
 #include "text.h"
 #include "put.h"
