@@ -526,12 +526,6 @@ append_number (GString *rows, Panel *panel, const Layout *layout, const PsSpan *
 /* A box fills its row, or its upper or lower half as part of a pair. */
 #define N_FILLS 3
 
-static guint
-fill_of (gboolean first, gboolean second)
-{
-  return first ? 1 : second ? 2 : 0;
-}
-
 static gboolean
 is_thin (const Panel *panel, const Box *box)
 {
@@ -565,7 +559,7 @@ mix_boxes (Panel *panel, const Layout *layout)
       Box box = span_box (layout, panel, span, span->op.paired, second);
 
       if (is_thin (panel, &box))
-        ps_plot_mix_add (mixes[fill_of (span->op.paired, second)], box.colour, box.left, box.right);
+        ps_plot_mix_add (mixes[span->op.paired ? 1 : second ? 2 : 0], box.colour, box.left, box.right);
       panel->is_mixed |= is_thin (panel, &box);
       second = span->op.paired;
       if (i + 1 == ops->len || span[1].device != span->device)

@@ -577,13 +577,6 @@ open_immutable (PsDatabase *db, Identity *identity, GError **error)
   return open_handle (db, SQLITE_OPEN_READONLY, error) && read_identity (db, identity, error);
 }
 
-/* Reading changes no file, so a file of an earlier version is migrated in a copy. */
-static gboolean
-migrate_copy (PsDatabase *db, GError **error)
-{
-  return database_detach (db, error) && database_migrate (db, error);
-}
-
 /* Opened for writing where that is allowed, though nothing is written: the last reader then clears away the log. */
 static gboolean
 open_for_reading (PsDatabase *db, GError **error)
@@ -605,7 +598,9 @@ open_for_reading (PsDatabase *db, GError **error)
       if (!open_immutable (db, &identity, error))
         return FALSE;
     }
-  return check_identity (db, &identity, error) && (is_current (db->kind, &identity) || migrate_copy (db, error))
+  /* Reading changes no file, so a file of an earlier version is migrated in a copy. */
+  return check_identity (db, &identity, error)
+         && (is_current (db->kind, &identity) || (database_detach (db, error) && database_migrate (db, error)))
          && ps_database_script (db, "PRAGMA query_only = ON", error);
 }
 

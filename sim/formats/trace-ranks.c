@@ -52,15 +52,6 @@ ps_rank_of_path (const char *path)
   return g_ascii_isdigit (*found) ? (gint64)MIN (g_ascii_strtoull (found, NULL, 10), PS_MAX_DEVICES) : -1;
 }
 
-static PsOp
-action_op (const PsTorchAction *action)
-{
-  return (PsOp){ .kind = (guint8)ps_torch_op_kind (action->type),
-                 .stage = action->stage,
-                 .microbatch = action->microbatch & G_MAXINT32,
-                 .paired = action->paired & 1U };
-}
-
 void
 ps_rank_add_range (PsRank *rank, const PsRangeName *name, gint64 start_ns, gint64 end_ns)
 {
@@ -73,7 +64,10 @@ ps_rank_add_range (PsRank *rank, const PsRangeName *name, gint64 start_ns, gint6
                         .n = name->n };
 
   for (guint i = 0; i < name->n; i++)
-    range.ops[i] = action_op (&name->actions[i]);
+    range.ops[i] = (PsOp){ .kind = (guint8)ps_torch_op_kind (name->actions[i].type),
+                           .stage = name->actions[i].stage,
+                           .microbatch = name->actions[i].microbatch & G_MAXINT32,
+                           .paired = name->actions[i].paired & 1U };
   g_array_append_val (rank->ranges, range);
 }
 

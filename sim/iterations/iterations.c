@@ -1019,12 +1019,6 @@ endless_free (PsEndless *endless)
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsEndless, endless_free)
 
-static guint
-endless_n_columns (const PsEndless *endless)
-{
-  return endless->n_columns;
-}
-
 /* When the input of an op is there: of this round, or of the one before where its producer runs ahead. */
 static gint64
 arrival (const PsEndless *endless, guint op, const PsStep *step, const gint64 *before)
@@ -1262,7 +1256,7 @@ static gboolean
 repeat_soon (const PsProgram *program, const PsCosts *costs, PsReduce reduce, PsIteration *iteration)
 {
   g_autoptr (PsEndless) endless = endless_new (program, costs, reduce);
-  guint n = endless_n_columns (endless);
+  guint n = endless->n_columns;
   g_autofree gint64 *rows = g_new0 (gint64, (gsize)n * (SOON + 1));
   gint64 elapsed[SOON + 1] = { 0 };
 

@@ -149,12 +149,6 @@ draw_step (const PsOrder *order, PsRandom *random, Step *step)
   return FALSE;
 }
 
-static gint64
-excess_of (const PsOrder *order, const Step *step)
-{
-  return step->joins ? ps_order_excess_join (order, step->join) : ps_order_excess_change (order, step->move);
-}
-
 /* Makes the step, unless an estimate proves first that the objective would exceed `enough`. */
 static gboolean
 apply (PsOrder *order, Step *step, gint64 enough)
@@ -175,7 +169,7 @@ try_step (PsOrder *order, PsAnnealing *annealing, double temperature, double pri
 
   if (!draw_step (order, random, &step))
     return FALSE;
-  excess = excess_of (order, &step);
+  excess = step.joins ? ps_order_excess_join (order, step.join) : ps_order_excess_change (order, step.move);
   if (price < 0 && excess > 0)
     return FALSE;
   margin -= MAX (price, 0) * (double)excess;

@@ -117,12 +117,6 @@ runner_price (PsRunner *runner, const PsOrder *order, const char *found_by)
   return runner->price_ns;
 }
 
-static gint64
-now_ns (void)
-{
-  return g_get_monotonic_time () * 1000;
-}
-
 /* Adds the runner's moves and best price to those of the search. */
 static void
 runner_report (PsRunner *runner)
@@ -173,7 +167,7 @@ static gboolean
 runner_is_over (PsRunner *runner)
 {
   const PsSearchSetting *setting = runner->shared->setting;
-  gint64 elapsed_ns = now_ns () - runner->shared->begin_ns;
+  gint64 elapsed_ns = g_get_monotonic_time () * 1000 - runner->shared->begin_ns;
 
   if (runner->index == 0 && setting->progress != NULL && elapsed_ns - runner->shared->told_ns > TELL_EVERY_NS)
     tell (runner, elapsed_ns);

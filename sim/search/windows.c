@@ -607,19 +607,13 @@ windows_heads (const PsProblem *problem, guint base, gint64 *start)
 /* Ops times devices, at most, for which spans have heads by work and memory: they differ from device to device. */
 #define MAX_SPAN_HEADS 500000
 
-/* Lowest stage of the device: its first op is that stage's first forward. */
-static guint
-lowest_stage (const PsProblem *problem, guint device)
-{
-  return problem->stages[problem->first_stage[device]];
-}
-
 void
 ps_windows_open (PsWindows *windows, guint span_of, gint64 target)
 {
   const PsProblem *problem = windows->problem;
   gboolean spans = span_of < problem->n_devices;
-  guint base = spans ? lowest_stage (problem, span_of) : 0;
+  /* the lowest stage of the device: its first op is that stage's first forward */
+  guint base = spans ? problem->stages[problem->first_stage[span_of]] : 0;
 
   if (windows->head != NULL && windows->heads_of != span_of)
     windows_heads (problem, base, windows->head);

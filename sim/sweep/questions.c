@@ -575,13 +575,6 @@ static const char *const decided[]
 
 static const char *const nothing[] = { NULL };
 
-/* Whether the column's value comes with the schedule, as chunks do. */
-static gboolean
-question_comes_with_schedule (const char *column)
-{
-  return g_strv_contains (with_schedule, column);
-}
-
 /* Columns that follow from one of the question, or that only a prediction knows. */
 /* Whether the column follows from one of `per`, or is known to predictions alone. */
 static gboolean
@@ -772,7 +765,7 @@ asked_columns (const Task *task, const char *const *varying)
   if (per != NULL)
     g_strv_builder_addv (asked, (const char **)per);
   for (guint i = 0; per == NULL && varying[i] != NULL; i++)
-    if (!g_str_equal (varying[i], task->over->key) && !question_comes_with_schedule (varying[i])
+    if (!g_str_equal (varying[i], task->over->key) && !g_strv_contains (with_schedule, varying[i])
         && !question_follows (varying[i], (const char *[]){ task->over->key, "microbatches", NULL }))
       g_strv_builder_add (asked, varying[i]);
   return g_strv_builder_end (asked);

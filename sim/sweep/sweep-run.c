@@ -20,12 +20,6 @@ typedef struct
   GError *error;
 } Job;
 
-static guint64
-block_size (const PsSweep *sweep, const PsShard *shard)
-{
-  return CLAMP (sweep->n_points / ((guint64)shard->n * 16), 1, BLOCK);
-}
-
 static void
 fail (Job *job, GError *error)
 {
@@ -165,7 +159,7 @@ job_open (Job *job, GError **error)
   const PsSweep *sweep = job->sweep;
 
   *job->progress = (PsSweepProgress){ 0 };
-  job->block = block_size (sweep, &job->run->shard);
+  job->block = CLAMP (sweep->n_points / ((guint64)job->run->shard.n * 16), 1, BLOCK);
   job->present = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   g_mutex_init (&job->mutex);
   if (!ps_results_begin (job->results, sweep->digest, sweep->text, sweep->n_points, error)

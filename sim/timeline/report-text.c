@@ -340,12 +340,6 @@ is_there (const Sheet *sheet, guint column)
   return column < sheet->n_keys || (column >= sheet->first && column < sheet->end);
 }
 
-static gboolean
-is_text (const Sheet *sheet, guint column)
-{
-  return is_there (sheet, column) && type_of (sheet, column) == PS_COLUMN_TEXT;
-}
-
 static glong
 total_width (const Sheet *sheet)
 {
@@ -428,7 +422,7 @@ shrink_texts (Sheet *sheet, glong window)
   g_autofree glong *least = g_new0 (glong, sheet->n);
 
   for (guint c = 1; c < sheet->n; c++)
-    if (is_text (sheet, c))
+    if (is_there (sheet, c) && type_of (sheet, c) == PS_COLUMN_TEXT)
       least[c] = MAX (longest_word (sheet, c, 0, sheet->n_rows), NARROWEST_TEXT);
   for (glong excess = total_width (sheet) - window; excess > 0; excess--)
     {
