@@ -1,5 +1,5 @@
 # diagnose.gp - a diagnosis: the parts of each device's iteration, and the iterations of other schedules.
-# diagnose-plot.c writes before it: the terminal, width, height, title, and the blocks used here, all in pixels from the lower left
+# diagnose-main.c writes before it: the terminal, width, height, title, and the blocks used here, all in pixels from the lower left
 # corner.
 
 set encoding utf8

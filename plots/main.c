@@ -4,12 +4,262 @@
 #include "calibration-plot.h"
 #include "loss-plot.h"
 #include "memory-plot.h"
-#include "options.h"
 #include "program.h"
 #include "timeline-plot.h"
 #include "timeline-text.h"
+#include "sweep-plot.h"
 
+#include <pipesim/command.h>
+
+#include <sys/ioctl.h>
+#include <unistd.h>
 #include <stdio.h>
+
+typedef struct _PsPlotOptions PsPlotOptions;
+
+/* One sort of picture. */
+typedef struct
+{
+  const char *name;
+  const char *files; /* the files that are drawn, for messages: "one or two timelines are" */
+  guint max_files;
+  gboolean (*draw) (const PsPlotOptions *options, GError **error);
+} PsPlotKind;
+
+struct _PsPlotOptions
+{
+  const PsPlotKind *kind;
+  PsPicture picture;
+  PsSweepPicture sweep;
+  char *profile; /* NULL: the only one */
+  char *size;
+  gint64 limit_bytes; /* 0: none */
+  char **arguments;   /* the sort of picture, then the files */
+};
+
+/* The command line of pipesim plot. */
+
+#define MIN_SIDE 200
+#define MAX_SIDE 16000
+
+/* The help of an option that belongs to one sort of picture begins with its name. */
+static const PsOption rows[] = {
+  PS_OPTION ("output", 'o', PS_FILE (PsPlotOptions, picture.output), "FILE", "Picture to write: .svg, .png or .pdf",
+             .otherwise = "none; --terminal draws without it", .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("terminal", 0, PS_FLAG (PsPlotOptions, picture.terminal), NULL,
+             "Draw as text on standard output, as large as the window (COLUMNS x LINES), in place of -o",
+             .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("title", 0, PS_TEXT (PsPlotOptions, picture.title), "TEXT", "Title", .otherwise = "the picture's own",
+             .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("size", 0, PS_TEXT (PsPlotOptions, size), "WIDTHxHEIGHT", "Pixels (PDF: 1/96 inch)",
+             .otherwise = "as the picture needs", .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("memory-limit", 0, PS_SIZE (PsPlotOptions, limit_bytes), "SIZE", "memory: draw this limit", .was = "limit",
+             .otherwise = "none"),
+  PS_OPTION ("transfers", 0, PS_FLAG (PsPlotOptions, picture.transfers), NULL,
+             "timeline: draw transfers as lines from the sender to the receiver"),
+  PS_OPTION ("profile", 0, PS_TEXT (PsPlotOptions, profile), "NAME", "calibration: profile to draw",
+             .otherwise = "the only one"),
+  PS_OPTION ("x", 0, PS_TEXT (PsPlotOptions, sweep.x), "COLUMN", "sweep: column along the horizontal axis"),
+  PS_OPTION ("y", 0, PS_TEXT (PsPlotOptions, sweep.y), "COLUMN", "sweep: column along the vertical axis"),
+  PS_OPTION ("series", 0, PS_TEXT (PsPlotOptions, sweep.series), "COLUMN",
+             "sweep: one line or colour for each value of this column"),
+  PS_OPTION ("pareto", 0, PS_FLAG (PsPlotOptions, sweep.pareto), NULL,
+             "sweep: draw time against peak memory, and the front for each number of devices"),
+  PS_OPTION ("heat", 0, PS_TEXT (PsPlotOptions, sweep.heat), "COLUMN",
+             "sweep: draw a map over x and y coloured by this column; schedule shows who wins where"),
+  PS_OPTION ("log", 0, PS_TEXT (PsPlotOptions, sweep.log), "none|x|y|xy", "sweep: logarithmic axes",
+             .otherwise = "where values spread over a factor of eight or crowd near the least"),
+  PS_OPTION ("by", 0, PS_TEXT (PsPlotOptions, sweep.question.by), "COLUMN",
+             "sweep: of several settings at one point draw the one with the smallest COLUMN",
+             .otherwise = "sequence_ns"),
+  PS_OPTION ("where", 0, PS_TEXTS (PsPlotOptions, sweep.question.where), "COLUMN=VALUE",
+             "sweep: only settings with this value; != <= >= < > also work; several must all hold"),
+  PS_OPTION ("", 0, PS_FILES (PsPlotOptions, arguments), NULL, ""),
+  PS_OPTION_END,
+};
+
+static const PsCommandHelp help = {
+  .arguments = "timeline|memory|sweep|loss|accuracy|calibration FILE [FILE2...]",
+  .summary
+  = "timeline, memory: draws one timeline or trace, or two on one time axis: predicted above measured.\n"
+    "sweep:            draws RESULTS.db of pipesim sweep: lines (--x, --y), a front (--pareto), a map (--heat).\n"
+    "loss:             draws the losses in files of pipesim exec --losses over their steps.\n"
+    "accuracy:         draws predicted against measured iteration times of all runs in a costs.db.\n"
+    "calibration:      draws a profile of a costs.db, or of calib export: messages with the fitted alpha + beta n, "
+    "and ops.",
+  .examples = "pipesim plot timeline predicted.json measured.json -o timeline.svg\n"
+              "pipesim plot timeline predicted.json --terminal\n"
+              "pipesim plot sweep results.db --x microbatches --y bubble_ratio --series schedule -o bubbles.svg\n",
+};
+
+static void
+plot_options_clear (PsPlotOptions *options)
+{
+  ps_options_reset (rows, options);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsPlotOptions, plot_options_clear)
+
+static gboolean
+usage_error (GError **error, const char *where, const char *value, const char *right)
+{
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' %s", where, value, right);
+}
+
+static gboolean
+missing (GError **error, const char *option, const char *right)
+{
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: missing; %s", option, right);
+}
+
+static gboolean
+parse_side (const char *text, guint *side)
+{
+  gint64 value;
+
+  if (!ps_parse_integer ("--size", text, MIN_SIDE, MAX_SIDE, &value, NULL))
+    return FALSE;
+  *side = (guint)value;
+  return TRUE;
+}
+
+static gboolean
+parse_size (PsPlotOptions *options, GError **error)
+{
+  if (options->size == NULL)
+    return TRUE;
+  g_auto (GStrv) sides = g_strsplit (options->size, "x", -1);
+  if (g_strv_length (sides) == 2 && parse_side (sides[0], &options->picture.width)
+      && parse_side (sides[1], &options->picture.height))
+    return TRUE;
+  return usage_error (error, "--size", options->size, "is no WIDTHxHEIGHT in pixels, each from 200 to 16000");
+}
+
+/* The lines of the window: from the environment, else from the system, else the usual number. */
+static guint
+window_lines (void)
+{
+  const char *text = g_getenv ("LINES");
+  struct winsize window = { 0 };
+  gint64 value;
+
+  if (text != NULL && ps_parse_integer ("LINES", text, 20, 1000, &value, NULL))
+    return (guint)value;
+  return ioctl (STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_row > 0 ? CLAMP (window.ws_row, 20, 1000) : 41;
+}
+
+static gboolean
+parse_window (PsPlotOptions *options, GError **error)
+{
+  guint columns = ps_window_columns ();
+
+  if (options->picture.output != NULL)
+    return usage_error (error, "--terminal", options->picture.output, "does not go with it; -o writes a file");
+  if (options->size != NULL)
+    return usage_error (error, "--terminal", options->size, "does not go with it; COLUMNS and LINES say its size");
+  options->picture.width = PS_TERMINAL_COLUMN * (columns > 0 ? MAX (columns, 60) : 100);
+  options->picture.height = PS_TERMINAL_ROW * (window_lines () - 1);
+  options->picture.plain = !isatty (STDOUT_FILENO) || g_getenv ("NO_COLOR") != NULL;
+  return TRUE;
+}
+
+static const PsPlotKind *
+find_kind (const PsPlotKind *kinds, const char *name, GError **error)
+{
+  g_autoptr (GPtrArray) names = g_ptr_array_new ();
+  g_autofree char *problem = g_strdup_printf ("'%s' is nothing to draw; there are", name);
+
+  for (guint i = 0; kinds[i].name != NULL; i++)
+    {
+      if (g_str_equal (kinds[i].name, name))
+        return &kinds[i];
+      g_ptr_array_add (names, (gpointer)kinds[i].name);
+    }
+  ps_refuse_name (error, problem, name, (const char *const *)names->pdata, names->len);
+  return NULL;
+}
+
+/* Refuses options of other sorts of pictures. */
+static gboolean
+check_owner (const PsPlotOptions *options, const PsPlotKind *kinds, GError **error)
+{
+  for (; kinds->name != NULL; kinds++)
+    for (const PsOption *row = rows; row->name != NULL; row++)
+      {
+        gsize length = strlen (kinds->name);
+
+        if (kinds == options->kind || strncmp (row->help, kinds->name, length) != 0 || row->help[length] != ':'
+            || ps_option_is_initial (row, options))
+          continue;
+        return ps_refuse (error, PS_ERROR_USAGE, "--%s: belongs to %s, not to %s", row->name, kinds->name,
+                          options->kind->name);
+      }
+  return TRUE;
+}
+
+static gboolean
+resolve_columns (PsSweepPicture *sweep, GError **error)
+{
+  return (sweep->x == NULL || ps_result_column_resolve ("--x", &sweep->x, TRUE, error))
+         && (sweep->y == NULL || ps_result_column_resolve ("--y", &sweep->y, TRUE, error))
+         && (sweep->series == NULL || ps_result_column_resolve ("--series", &sweep->series, FALSE, error))
+         && (sweep->heat == NULL || ps_result_column_resolve ("--heat", &sweep->heat, FALSE, error))
+         && (sweep->question.by == NULL || ps_result_column_resolve ("--by", &sweep->question.by, TRUE, error));
+}
+
+/* Checks that lines and maps have both axes; a front has its own. */
+static gboolean
+check_sweep (PsPlotOptions *options, GError **error)
+{
+  static const char *const axes[] = { "none", "x", "y", "xy", NULL };
+  PsSweepPicture *sweep = &options->sweep;
+
+  if (!g_str_equal (options->kind->name, "sweep"))
+    return TRUE;
+  if (sweep->pareto && (sweep->x != NULL || sweep->y != NULL || sweep->heat != NULL))
+    return usage_error (error, "--pareto",
+                        sweep->x != NULL   ? "--x"
+                        : sweep->y != NULL ? "--y"
+                                           : "--heat",
+                        "does not go with it; it draws time against peak memory");
+  if (sweep->heat != NULL && sweep->series != NULL)
+    return usage_error (error, "--heat", "--series", "does not go with it; a map has one box for each pair of values");
+  if (sweep->log != NULL && !g_strv_contains (axes, sweep->log))
+    return usage_error (error, "--log", sweep->log, "is not one of none, x, y, xy");
+  if (!sweep->pareto && (sweep->x == NULL || sweep->y == NULL))
+    return missing (error, sweep->x != NULL ? "--y" : "--x", "give --x COLUMN --y COLUMN, or --pareto");
+  return resolve_columns (sweep, error);
+}
+
+static gboolean
+check_arguments (PsPlotOptions *options, const PsPlotKind *kinds, GError **error)
+{
+  guint n = options->arguments != NULL ? g_strv_length (options->arguments) : 0;
+
+  options->kind = find_kind (kinds, n > 0 ? options->arguments[0] : "", error);
+  if (options->kind == NULL)
+    return FALSE;
+  if (n >= 2 && n - 1 <= options->kind->max_files)
+    return check_owner (options, kinds, error) && check_sweep (options, error);
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: %u files given; %s wanted", options->kind->name, n - 1,
+                    options->kind->files);
+}
+
+/* Reads and checks the command line; kinds end with a NULL name. */
+static gboolean
+plot_options_parse (PsPlotOptions *options, const PsPlotKind *kinds, int argc, char **argv, GError **error)
+{
+  if (!ps_command_parse (&help, rows, options, &argc, &argv, error) || !check_arguments (options, kinds, error)
+      || !parse_size (options, error))
+    return FALSE;
+  if (options->sweep.question.by == NULL)
+    options->sweep.question.by = g_strdup ("sequence_ns");
+  if (options->picture.terminal)
+    return parse_window (options, error);
+  if (options->picture.output != NULL)
+    return ps_picture_check (&options->picture, error);
+  return missing (error, "-o", "name a file ending in .svg, .png or .pdf, or give --terminal");
+}
 
 typedef gboolean (*DrawTimelines) (const PsPlotOptions *options, PsTimeline *const *timelines, guint n, GError **error);
 
@@ -144,7 +394,7 @@ run (int argc, char **argv, GError **error)
 {
   g_auto (PsPlotOptions) options = { 0 };
 
-  return ps_plot_options_parse (&options, kinds, argc, argv, error) && options.kind->draw (&options, error);
+  return plot_options_parse (&options, kinds, argc, argv, error) && options.kind->draw (&options, error);
 }
 
 int
