@@ -1,5 +1,5 @@
-/* torch-actions.c - the actions of torch.distributed.pipelining: their cells in a CSV, checks, schedules, and lists with
- * messages. */
+/* torch-actions.c - the actions of torch.distributed.pipelining: their cells in a CSV, checks, schedules, and lists
+ * with messages. */
 #include "torch-actions.h"
 #include "text.h"
 #include "program/weight-window.h"

@@ -15,8 +15,8 @@ typedef struct
   gpointer data;
 } PsBeam;
 
-/* Builds schedules op by op as branch and bound does (ps_exact_solve) but keeps the best `width` of each size. TRUE: order is
- * evaluated, a solution, and better than stop_at_ns. */
+/* Builds schedules op by op as branch and bound does (ps_exact_solve) but keeps the best `width` of each size. TRUE:
+ * order is evaluated, a solution, and better than stop_at_ns. */
 gboolean ps_beam_search (PsOrder *order, PsBeam *beam);
 
 /* Whether the problem is small enough, keeps the limit asked for, and gains nothing by joining ops. No B or W may have
