@@ -120,7 +120,7 @@ fi
 
 echo '== git clone'
 git -C "$source_dir" bundle create "$root/root/pipesim.bundle" HEAD >/dev/null 2>&1
-inside git -c advice.detachedHead=false clone -q /root/pipesim.bundle /root/pipesim
+inside git -c advice.detachedHead=false -c init.defaultBranch=main clone -q /root/pipesim.bundle /root/pipesim
 (cd "$source_dir" && git ls-files -z --cached --others --exclude-standard | tar -c --null --ignore-failed-read -T - 2>/dev/null) \
   | tar -x -C "$root/root/pipesim"
 

@@ -1,4 +1,5 @@
-/* mutant.h - included before every source of a build with faults (mutate.py): which fault runs, and which are reached. */
+/* mutant.h - included before every source of a build with faults (mutate.py): which fault runs, and which are reached.
+ */
 #ifndef PIPESIM_MUTANT_H
 #define PIPESIM_MUTANT_H
 
@@ -28,7 +29,8 @@ ps_mutant (int number)
   if (reached != NULL && number < PS_MAX_MUTANTS && !seen[number])
     {
       char line[16];
-      int length = snprintf (line, sizeof line, "%d\n", number), file = open (reached, O_WRONLY | O_APPEND | O_CREAT, 0644);
+      int length = snprintf (line, sizeof line, "%d\n", number),
+          file = open (reached, O_WRONLY | O_APPEND | O_CREAT, 0644);
 
       seen[number] = 1;
       if (file >= 0)
