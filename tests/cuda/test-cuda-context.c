@@ -127,8 +127,8 @@ assert_sharing (guint index, guint n_local, const guint *shares, const char *tex
 {
   const PsModel model = small_model (1, 8, 2, 4);
   PsDevice *device = fine (open_shared (&model, index, n_local, shares, &error));
-
   g_autofree char *libraries = cuda_device->libraries ();
+
   g_test_message ("%s", libraries);
   g_assert_nonnull (strstr (libraries, text));
   device->class->close (device);
