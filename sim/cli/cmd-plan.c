@@ -53,8 +53,7 @@ static const PsOption rows[] = {
              .otherwise = "the cluster's", .group = PS_GROUP_MACHINE),
   PS_OPTION ("reserve", 0, PS_TEXT (Options, reserve), "SIZE",
              "Part of this memory that stays free: for driver and NCCL (5 GB, at most a sixteenth; nothing where the "
-             "framework "
-             "counts them), and for fragmentation and errors of prediction (a sixteenth)",
+             "framework counts them), and for fragmentation and errors of prediction (a sixteenth)",
              .otherwise = "both parts of the cluster's memory; nothing of --memory-limit", .group = PS_GROUP_MACHINE),
   PS_OPTION ("zero", 0, PS_VALUE (COUNT, Options, question.zero, guint), "0|1|2|3",
              "Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too; "
@@ -304,7 +303,7 @@ print_plan (const Options *options, const PsLayouts *layouts, GError **error)
 {
   PsColumn shown[G_N_ELEMENTS (columns)];
   g_autofree char *flops = describe_flops (layouts), *search = describe_search (layouts), *text = NULL, *page = NULL;
-  g_autofree char *head = NULL, *fitted = NULL, *rest = NULL, *line = NULL;
+  g_autofree char *head = NULL, *fitted = NULL, *rest = NULL;
   g_autofree char *memory = describe_memory (layouts);
   g_autofree char *about = describe_plan (options, layouts), *unrest = ps_unrest_to_text (layouts->unrest, "");
   const char *extra[] = { "origin",  ps_origin_name (PS_ORIGIN_SIMULATED),
@@ -320,22 +319,27 @@ print_plan (const Options *options, const PsLayouts *layouts, GError **error)
     n_run++;
   choose_columns (layouts, shown);
   g_autoptr (PsTable) table = make_table (options, layouts, 0, options->json ? n : n_run, shown);
-  g_autoptr (PsTable) others = make_table (options, layouts, n_run, n, shown);
   ps_table_choose (table, &options->columns, usual);
-  ps_table_choose (others, &options->columns, usual);
   if (options->json)
     {
       page = ps_table_to_json (table, "pipesim-plan/1", extra);
       return ps_print (page, error);
     }
   text = n_run > 0 ? ps_table_to_text (table) : g_strdup_printf ("%s runs nothing of this\n", options->question.runner);
-  rest = n_run < n ? ps_table_to_text (others) : g_strdup ("");
+  if (n_run < n)
+    {
+      g_autoptr (PsTable) others = make_table (options, layouts, n_run, n, shown);
+      g_autofree char *table_text = NULL;
+
+      ps_table_choose (others, &options->columns, usual);
+      table_text = ps_table_to_text (others);
+      rest = g_strdup_printf ("%s does not run these: only what stands under runs in does, or a CSV for PyTorch's "
+                              "runtime\n%s",
+                              options->question.runner, table_text);
+    }
   head = g_strdup_printf ("%s\n%s\n%s\n%s%s%s", about, memory, search, flops, *unrest ? "\n" : "", unrest);
   fitted = ps_fit_sentence (head, 0);
-  line
-      = g_strdup_printf ("%s does not run these: only what stands under runs in does, or a CSV for PyTorch's runtime\n",
-                         options->question.runner);
-  page = g_strconcat (fitted, text, n_run < n ? line : "", rest, NULL);
+  page = g_strconcat (fitted, text, rest, NULL);
   return ps_print (page, error);
 }
 

@@ -927,6 +927,7 @@ fill_slices (const PsCostRequest *request, char *const *keys, PsCosts *costs)
   for (guint n = cost_request_slices (request, keys[0], 0); n > 0; n = cost_request_slices (request, keys[0], n))
     {
       g_autoptr (PsSliceParts) parts = ps_slice_parts_new (n, costs->n_stages);
+      double transfer = transfer_part (request, n);
       gboolean whole = TRUE;
 
       for (guint stage = 0; stage < costs->n_stages && whole; stage++)
@@ -934,7 +935,7 @@ fill_slices (const PsCostRequest *request, char *const *keys, PsCosts *costs)
       if (!whole)
         continue;
       for (guint i = 0; i < 2 * costs->n_stages; i++)
-        parts->transfer[i] = transfer_part (request, n);
+        parts->transfer[i] = transfer;
       ps_costs_add_slices (costs, g_steal_pointer (&parts));
     }
 }

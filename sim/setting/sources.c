@@ -365,17 +365,6 @@ ps_setting_adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GEr
   return !has_cluster || add_context (setting, costs, n_devices, error);
 }
 
-/* The setting's model, cut to the nth of its slices. */
-static PsModel *
-slice_model (const PsSetting *setting, guint n_slices, guint slice, GError **error)
-{
-  g_autoptr (PsModel) model = ps_setting_model (setting, error);
-
-  return model != NULL && ps_model_slice (model, n_slices, slice, setting->n_tensor * setting->n_context, error)
-             ? g_steal_pointer (&model)
-             : NULL;
-}
-
 /* Duration over that of the whole; equal parts of nothing. */
 static double
 part_of (gint64 slice_ns, gint64 whole_ns, guint n_slices)
@@ -392,16 +381,20 @@ ps_setting_add_slices (const PsSetting *setting, PsCosts *costs, guint n_devices
 
   if (n_slices <= 1 || source == NULL || !source->has_cluster || ps_costs_has_slices (costs, n_slices))
     return TRUE;
+  g_autoptr (PsModel) whole = ps_setting_model (setting, error);
+  if (whole == NULL)
+    return FALSE;
   g_autoptr (PsSliceParts) parts = ps_slice_parts_new (n_slices, n_stages);
   said.n_slices = 0;
   for (guint k = 0; k < n_slices; k++)
     {
-      g_autoptr (PsModel) model = slice_model (setting, n_slices, k, error);
+      g_autoptr (PsModel) model = ps_model_copy (whole);
       g_autoptr (PsCosts) slice = NULL;
 
       said.known_model = model;
       said.sequence = 0;
-      slice = model != NULL ? ps_setting_costs_alike (&said, costs, n_devices, error) : NULL;
+      if (ps_model_slice (model, n_slices, k, setting->n_tensor * setting->n_context, error))
+        slice = ps_setting_costs_alike (&said, costs, n_devices, error);
       if (slice == NULL)
         return FALSE;
       for (guint i = 0; i < PS_OP_O * n_stages; i++)
