@@ -493,6 +493,19 @@ torch_layer ()
   "$python" "$here/gpu-figures.py" layer "$details/layer.json" "$work/layer-profile.json"
 }
 
+# Rates of products and attention over their shapes. Rows measured before a timeout count.
+torch_rates ()
+{
+  [ -n "$python" ] || skip "no python3"
+  rehearse=
+  [ "$device" = cuda ] && [ -z "${PIPESIM_MODULE_DIR:-}" ] || rehearse=--rehearse
+  timeout -k 2 $((limit - 5)) "$python" "$here/gpu-rates.py" "$OUT/rates.csv" $rehearse >"$work/torch" 2>&1
+  [ $? -ne 77 ] || skip "$(tail -1 "$work/torch")"
+  cat "$work/torch"
+  n=$(grep -c '^[a-z]' "$OUT/rates.csv") || exit 1
+  echo "= $((n - 1)) rates measured; bf16, 8192 x 7168 x 7168: $(grep '^product,bf16,tn,1,8192,7168,7168,' "$OUT/rates.csv" | sed 's/.*,//') TFLOP/s"
+}
+
 launches ()
 {
   program=$bin/gpu-launch

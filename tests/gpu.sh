@@ -104,7 +104,8 @@ pack_bundle ()
     esac
   done
   find "$pack/lib" "$pack/lib-system" -name '*.so*' -exec strip --strip-unneeded {} + 2>/dev/null
-  cp "$here/gpu.sh" "$here/gpu-steps.sh" "$here/gpu-layer.py" "$here/gpu-figures.py" "$here/gpu-launch.cu" "$pack/"
+  cp "$here/gpu.sh" "$here/gpu-steps.sh" "$here/gpu-layer.py" "$here/gpu-rates.py" "$here/gpu-figures.py" \
+    "$here/gpu-launch.cu" "$pack/"
   du -sh "$pack" | sed 's/\t.*/ unpacked/'
   echo "sha256 of the programs: $(hash_of "$pack")"
   if [ -n "$archive" ]; then
@@ -414,6 +415,7 @@ step 40 "ops beside held multiprocessors" beside_blocks
 step 30 "one layer" layer
 step 60 "one layer in PyTorch" torch_layer
 step 60 "speed of kernels" kernel_figures
+step 75 "rates in PyTorch" torch_rates
 # 8. Launching, caches, NCCL.
 step 20 "launch overhead" launches
 step 30 "one layer as CUDA graphs" layer_graphs
