@@ -70,7 +70,7 @@ static const PsColumn columns[] = {
   { "mad_ns", "MAD", PS_COLUMN_TIME },
   { "min_ns", "min", PS_COLUMN_TIME },
   { "n", "n", PS_COLUMN_INTEGER },
-  { "device_ns", "on device", PS_COLUMN_TIME },
+  { "launch_ns", "launching", PS_COLUMN_TIME },
   { "stop", "stopped by", PS_COLUMN_TEXT },
   { "take_bytes", "takes", PS_COLUMN_SIZE },
   { "give_bytes", "gives", PS_COLUMN_SIZE },
@@ -128,7 +128,7 @@ set_op (PsTable *table, const PsMeasurement *m)
   ps_table_set_integer (table, "take_bytes", m->take_bytes);
   ps_table_set_integer (table, "give_bytes", m->give_bytes);
   ps_table_set_integer (table, "state_bytes", m->state_bytes);
-  set_known (table, "device_ns", m->device_ns);
+  set_known (table, "launch_ns", m->launch_ns);
   set_known (table, "share", m->share);
 }
 
@@ -163,7 +163,7 @@ add_row (PsTable *table, const PsMeasurement *m, gboolean with_samples)
 }
 
 static const char *const usual[] = { "what",   "shape", "bytes",     "devices",   "sharing",   "share", "median_ns",
-                                     "mad_ns", "n",     "device_ns", "clock_mhz", "throttled", NULL };
+                                     "mad_ns", "n",     "launch_ns", "clock_mhz", "throttled", NULL };
 
 gboolean
 ps_calib_table_choose (PsTable *table, const PsColumnChoice *choice, gboolean json, GError **error)

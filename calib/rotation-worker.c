@@ -59,14 +59,16 @@ wait_for_all (PsRotationWorker *worker)
   g_mutex_unlock (&rotation->mutex);
 }
 
-static void
-note_device_ns (PsRotationWorker *worker, PsQuantity *quantity)
+/* The time of the latest op: the accelerator's own where the class tells it. The rest is launching. */
+static gint64
+sample_ns (PsRotationWorker *worker, PsQuantity *quantity, gint64 host_ns)
 {
   const PsDeviceClass *class = worker->device->class;
-  gint64 ns = class->op_ns != NULL ? class->op_ns (worker->device) : 0;
+  gint64 own_ns = class->op_ns != NULL ? class->op_ns (worker->device) : 0, launch_ns = MAX (host_ns - own_ns, 1);
 
-  if (ns > 0 && quantity->sampler.warm)
-    g_array_append_val (quantity->device_ns, ns);
+  if (own_ns > 0 && quantity->sampler.warm)
+    g_array_append_val (quantity->launch_ns, launch_ns);
+  return own_ns > 0 ? own_ns : host_ns;
 }
 
 static void
@@ -75,8 +77,8 @@ finish_quantity (PsRotationWorker *worker, PsQuantity *quantity)
   PsMeasurement *m = quantity->measurement;
 
   ps_sampler_finish (&quantity->sampler, m);
-  if (quantity->device_ns->len > 0)
-    m->device_ns = ps_median ((gint64 *)(gpointer)quantity->device_ns->data, quantity->device_ns->len);
+  if (quantity->launch_ns->len > 0)
+    m->launch_ns = ps_median ((gint64 *)(gpointer)quantity->launch_ns->data, quantity->launch_ns->len);
   m->taken = ps_moment_now ();
   m->before = worker->before;
   ps_condition_read (worker->device, &m->after);
@@ -118,10 +120,7 @@ add_sample (PsRotationWorker *worker, PsRotationStage *stage, PsOp op, gint64 st
   if (is_throttled (worker, start_ns, end_ns))
     stopped = ps_sampler_reject (&quantity->sampler, elapsed_ns);
   else
-    {
-      note_device_ns (worker, quantity);
-      stopped = ps_sampler_add (&quantity->sampler, end_ns - start_ns, elapsed_ns);
-    }
+    stopped = ps_sampler_add (&quantity->sampler, sample_ns (worker, quantity, end_ns - start_ns), elapsed_ns);
   if (stopped)
     finish_quantity (worker, quantity);
 }

@@ -12,7 +12,7 @@ typedef struct
 {
   PsMeasurement *measurement; /* NULL after it was handed over */
   PsSampler sampler;
-  GArray *device_ns; /* gint64: the accelerator's part of each sample; empty if the class has no separate time */
+  GArray *launch_ns; /* gint64: of each sample; empty where the class does not tell the accelerator's own time */
 } PsQuantity;
 
 /* A stage on a device, with the state of its microbatches. */

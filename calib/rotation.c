@@ -30,7 +30,7 @@ new_quantity (PsRotationWorker *worker, const PsMeasurement *key)
   quantity->measurement = g_memdup2 (key, sizeof *key);
   quantity->measurement->shape = g_strdup (key->shape);
   ps_sampler_init (&quantity->sampler, &worker->rotation->calibration->rule);
-  quantity->device_ns = g_array_new (FALSE, FALSE, sizeof (gint64));
+  quantity->launch_ns = g_array_new (FALSE, FALSE, sizeof (gint64));
   g_ptr_array_add (worker->quantities, quantity);
   worker->rotation->n_open++;
   return quantity;
@@ -83,7 +83,7 @@ quantity_free (PsQuantity *quantity)
 {
   ps_measurement_free (quantity->measurement);
   ps_sampler_clear (&quantity->sampler);
-  g_array_unref (quantity->device_ns);
+  g_array_unref (quantity->launch_ns);
   g_free (quantity);
 }
 

@@ -65,7 +65,7 @@ CREATE TABLE measurement (
   q3_ns INTEGER NOT NULL,
   mad_ns INTEGER NOT NULL CHECK (mad_ns >= 0),   -- median absolute deviation from the median
   min_ns INTEGER NOT NULL CHECK (min_ns >= 0),
-  device_ns INTEGER CHECK (device_ns > 0), -- ops: median of the accelerator's own part; NULL: not known
+  launch_ns INTEGER CHECK (launch_ns > 0), -- ops: what the host takes beyond the accelerator, whose time median_ns is
   take_bytes INTEGER NOT NULL CHECK (take_bytes >= 0),   -- peak during the op above what was held before
   give_bytes INTEGER NOT NULL CHECK (give_bytes >= 0),   -- that peak above what is held after
   state_bytes INTEGER NOT NULL CHECK (state_bytes >= 0), -- weights, gradients, optimizer state of the stage
@@ -134,7 +134,7 @@ CREATE TABLE run (
 -- Measured op times in milliseconds, with the spread as half the distance of the quartiles over the median.
 CREATE VIEW op_time AS
 SELECT profile.name AS profile, shape, kind, devices, sharing, share, cache, n, median_ns / 1e6 AS median_ms,
-       (median_ns - device_ns) / 1e3 AS launch_us, (q3_ns - q1_ns) / 2.0 / max (median_ns, 1) AS spread, take_bytes,
+       launch_ns / 1e3 AS launch_us, (q3_ns - q1_ns) / 2.0 / max (median_ns, 1) AS spread, take_bytes,
        give_bytes, state_bytes, stop
 FROM measurement JOIN profile ON profile.id = measurement.profile
 WHERE subject = 'op';

@@ -140,6 +140,7 @@ finish (PsExecOptions *options, GError **error)
     options->setting->layout = g_strdup ("even");
   if (options->run.device != NULL && options->run.device->computes)
     options->setting->reduce = PS_REDUCE_EXPOSED;
+  options->setting->op_by_op = options->run.ahead == 0;
   return check_options (options, error) && check_costs (options, error)
          && ps_output_check ("--trace", options->trace, error)
          && ps_output_check ("--predicted", options->predicted, error)

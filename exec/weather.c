@@ -28,9 +28,7 @@ first_device (const PsRunSetting *run, guint n_devices)
                             .n_stages = PS_LAYER_STAGES,
                             .n_microbatches = 1,
                             .core = n_local <= ps_count_cores () ? 0 : -1,
-                            .seed = run->seed,
-                            .n_local = n_local,
-                            .shares = run->shares };
+                            .seed = run->seed };
 }
 
 gboolean

@@ -64,11 +64,11 @@ def accuracy(path):
 
 
 def launching_us(rows):
-    """Time of each op less the GPU's own part of it, by kind."""
+    """What the host takes beyond the GPU for each op, by kind."""
     times = {}
     for row in rows:
-        if row['subject'] == 'op' and row.get('device_ns'):
-            times.setdefault(row['kind'], []).append((row['median_ns'] - row['device_ns']) / 1e3)
+        if row['subject'] == 'op' and row.get('launch_ns'):
+            times.setdefault(row['kind'], []).append(row['launch_ns'] / 1e3)
     return times
 
 
@@ -116,8 +116,8 @@ def layer(torch_path, profile_path):
         ops = {row['kind']: row for row in load(profile_path)['measurements'] if row['subject'] == 'op'
                and row['shape'] == 'layers=1' and row['devices'] == 1 and row['cache'] == 'run'}
         if 'F' in ops and 'BW' in ops:
-            whole = torch['flops'] / sum(ops[kind]['median_ns'] for kind in ('F', 'BW')) / 1e3
-            own = torch['flops'] / sum(ops[kind].get('device_ns') or ops[kind]['median_ns'] for kind in ('F', 'BW')) / 1e3
+            own = torch['flops'] / sum(ops[kind]['median_ns'] for kind in ('F', 'BW')) / 1e3
+            whole = torch['flops'] / sum(ops[kind]['median_ns'] + ops[kind].get('launch_ns', 0) for kind in ('F', 'BW')) / 1e3
             texts.append(f'pipesim {own:.0f}, with launching and waiting {whole:.0f}')
             texts.append(f"{100 * own / torch['gemm_tflops']:.0f} % of the GEMM")
             texts += [f"{100 * own / torch[mode]['tflops']:.0f} % of {mode}" for mode in modes]

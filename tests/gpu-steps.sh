@@ -208,7 +208,7 @@ calibrate ()
   if grep -q 'not worth measuring' "$work/talk"; then skip "times of an emulation are not worth measuring"; fi
   [ $code -eq 0 ] || exit 1
   keep_profile "$profile"
-  echo "= $(tail -1 "$work/talk"); $(grep -c 'converged' "$work/table") converged; $(grep '^warning' "$work/talk" | head -1)"
+  echo "= $(tail -1 "$work/talk"); $(grep -c ', converged)$' "$work/talk") converged; $(grep '^warning' "$work/talk" | head -1)"
 }
 
 calibrate_again ()
@@ -462,7 +462,7 @@ layer ()
 beside_blocks ()
 {
   [ "$device" = cuda ] || skip "device $device has no multiprocessors to hold"
-  (calibrate blocks layer -p 3 --sharing 1 -v 1 --blocks 0,4,8,16,32 --max-samples 40)
+  (calibrate blocks layer -p 3 --sharing 1 -v 1 --blocks 0,4,8,16,32 --max-samples 20 --budget 50s)
   code=$?
   own pipesim-calib show --db "$db" --profile blocks | grep 'blocks=' || true
   exit $code

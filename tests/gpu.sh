@@ -410,7 +410,7 @@ step 60 "calibration, p = 8" calibrate stages small -p 8 --budget 40s
 step 60 "execution, p = 8" families 8 16 $few
 step 25 "search, p = 8" searched 8 16
 step 20 "op by op" compared
-step 40 "ops beside held multiprocessors" beside_blocks
+step 70 "ops beside held multiprocessors" beside_blocks
 # 6, 7. Speed.
 step 30 "one layer" layer
 step 60 "one layer in PyTorch" torch_layer

@@ -35,6 +35,8 @@ run_op (PsLayer *layer, PsOpKind kind, gint64 *ns, GError **error)
   gint64 start = ps_clock_now ();
   gboolean ok = device->class->run (device, op, input, &output, error);
   *ns = ps_clock_now () - start;
+  if (ok && device->class->op_ns != NULL)
+    *ns = device->class->op_ns (device);
   if (output != NULL)
     device->class->tensor_free (output);
   return ok;

@@ -41,7 +41,12 @@ ps_sentinel_run (const PsDeviceClass *class, const PsDeviceSetting *setting, GBy
                  gpointer data, GError **error)
 {
   Watch watch = { .choices = choices, .sample = sample, .data = data };
-  GThread *thread = ps_layer_open (&watch.layer, class, setting, &watch.error)
+  PsDeviceSetting whole = *setting;
+
+  whole.index = 0;
+  whole.n_local = 1;
+  whole.shares = NULL;
+  GThread *thread = ps_layer_open (&watch.layer, class, &whole, &watch.error)
                         ? g_thread_try_new ("sentinel", watch_main, &watch, &watch.error)
                         : NULL;
 

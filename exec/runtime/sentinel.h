@@ -1,5 +1,5 @@
-/* sentinel.h - one op that is timed again and again: F of one layer on a device while no other is busy. If its time
- * changes, the machine has changed. */
+/* sentinel.h - one op that is timed again and again: F of one layer on a whole accelerator while nothing else is busy,
+ * so that its time does not depend on how devices share it. If its time changes, the machine has changed. */
 #pragma once
 
 #include <pipesim/device.h>

@@ -14,7 +14,7 @@
 
 G_BEGIN_DECLS
 
-#define PS_COSTDB_VERSION 6
+#define PS_COSTDB_VERSION 7
 
 typedef struct _PsCostDb PsCostDb;
 
@@ -148,7 +148,8 @@ typedef struct
   guint share;        /* ops: the device's share in the profile's shares; 0: equal parts */
   PsCacheState cache; /* ops only */
   PsStatistics time;
-  gint64 device_ns;   /* ops only: median of the accelerator's own part; the rest is launching; 0: not known */
+  gint64 launch_ns;   /* ops only: median of what the host takes beyond the accelerator, whose own time the samples are;
+                         0: the   samples are the host's time */
   gint64 take_bytes;  /* ops only: peak over the op minus the bytes held before (of stage memory and activations;
                          buffers not counted) */
   gint64 give_bytes;  /* ops only: that peak minus the bytes held after */
@@ -276,9 +277,12 @@ char *ps_slice_key (const char *shape, guint slice, guint n_slices);
 PsCosts *ps_costdb_costs (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices, guint n_chunks,
                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The same for stages of these shapes [n_devices * n_chunks]; NULL: those of ps_model_split. */
+/* The same for stages of these shapes [n_devices * n_chunks]; NULL: those of ps_model_split. op_by_op: the host waits
+ * for each op before it starts the next, so that an op takes its launch and the wait, too (launch_ns). Otherwise the
+ * host runs ahead of the accelerator. */
 PsCosts *ps_costdb_stage_costs (PsCostDb *db, const char *profile, const PsModel *model, const PsStageShape *shapes,
-                                guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+                                guint n_devices, guint n_chunks, gboolean op_by_op,
+                                GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Fills in the times that the replicas, and the weight copies of all replicas, take to add up the gradients of each
  * stage: those of the profile's all-reduces, interpolated as transfers are, over as many processes or threads as come

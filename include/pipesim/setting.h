@@ -34,6 +34,7 @@ typedef struct
   const PsCluster *known_cluster; /* NULL: they are read when they are needed */
   /* Stages in place of layout's, not owned; NULL: none. */
   const PsStageShape *known_shapes;
+  gboolean op_by_op; /* of measured costs, see ps_costdb_stage_costs: exec --ahead 0 */
   /* --microbatch-order */
   PsMicrobatchOrder microbatch_order;
   PsChannel comm;         /* --comm */

@@ -27,6 +27,7 @@ typedef struct
   PsStageShape *shapes; /* [n_devices * n_chunks]; NULL without a model */
   guint n_devices;
   guint n_chunks;
+  gboolean op_by_op; /* see ps_costdb_stage_costs */
 } PsCostRequest;
 
 /* Finds a profile by its name, and the model that it was measured with. */
@@ -556,7 +557,7 @@ read_measurement (PsRows *rows)
   m->time.q3_ns = ps_rows_integer (rows, 12);
   m->time.mad_ns = ps_rows_integer (rows, 13);
   m->time.min_ns = ps_rows_integer (rows, 14);
-  m->device_ns = ps_rows_integer (rows, 15);
+  m->launch_ns = ps_rows_integer (rows, 15);
   m->take_bytes = ps_rows_integer (rows, 16);
   m->give_bytes = ps_rows_integer (rows, 17);
   m->state_bytes = ps_rows_integer (rows, 18);
@@ -630,7 +631,7 @@ ps_costdb_measurements (PsCostDb *db, const char *profile, gboolean with_samples
   g_autoptr (PsRows) rows = ps_rows_new (
       db->file, error,
       "SELECT measurement.id, subject, shape, kind, bytes, devices, sharing, share, cache, n, median_ns, q1_ns, "
-      "q3_ns, mad_ns, min_ns, device_ns, take_bytes, give_bytes, state_bytes, stop, taken, "
+      "q3_ns, mad_ns, min_ns, launch_ns, take_bytes, give_bytes, state_bytes, stop, taken, "
       "b.clock_mhz, b.memory_clock_mhz, b.temperature_c, b.power_mw, b.throttle, "
       "d.clock_mhz, d.memory_clock_mhz, d.temperature_c, d.power_mw, d.throttle, "
       "a.clock_mhz, a.memory_clock_mhz, a.temperature_c, a.power_mw, a.throttle "
@@ -702,6 +703,13 @@ describe_op (PsOpKind kind, const char *shape, guint share)
   return g_strdup_printf ("%s of stage shape '%s'%s", ps_op_kind_name (kind), shape, part);
 }
 
+/* The time of an op in a run, by the rule of ps_costdb_stage_costs. */
+static gint64
+op_ns (const PsCostRequest *request, const PsMeasurement *m)
+{
+  return m->time.median_ns + (request->op_by_op ? m->launch_ns : 0);
+}
+
 /* A warm op counts beside one that is not, with as many devices busy. In a calibration, a backward whose gradient comes
  * from another stage waits, and its data gets cold. */
 static void
@@ -717,7 +725,7 @@ fill_warm (const PsCostRequest *request, const char *key, guint stage, PsCosts *
       gboolean waits
           = !cost_request_is_imported (request) && (kind == PS_OP_B || kind == PS_OP_BW) && stage + 1 < costs->n_stages;
 
-      if (waits || m == NULL || other == NULL || m->devices != other->devices || other->time.median_ns <= 0)
+      if (waits || m == NULL || other == NULL || m->devices != other->devices || op_ns (request, other) <= 0)
         continue;
       if (costs->warm == NULL)
         {
@@ -725,7 +733,7 @@ fill_warm (const PsCostRequest *request, const char *key, guint stage, PsCosts *
           for (guint i = 0; i < PS_OP_O * costs->n_stages; i++)
             costs->warm[i] = 1;
         }
-      costs->warm[kind * costs->n_stages + stage] = (double)m->time.median_ns / (double)other->time.median_ns;
+      costs->warm[kind * costs->n_stages + stage] = (double)op_ns (request, m) / (double)op_ns (request, other);
     }
 }
 
@@ -752,7 +760,7 @@ fill_stage (const PsCostRequest *request, const char *key, guint stage, PsCosts 
           return FALSE;
         }
       *ps_costs_op (costs, kinds[i], stage)
-          = (PsOpCost){ .duration_ns = m->time.median_ns, .take_bytes = m->take_bytes, .give_bytes = m->give_bytes };
+          = (PsOpCost){ .duration_ns = op_ns (request, m), .take_bytes = m->take_bytes, .give_bytes = m->give_bytes };
       costs->stage[stage].weight_bytes = m->state_bytes;
       if (g_str_equal (m->stop, "estimated"))
         costs->time_origin = PS_ORIGIN_MODELLED;
@@ -760,11 +768,11 @@ fill_stage (const PsCostRequest *request, const char *key, guint stage, PsCosts 
   ps_costs_guess (costs, stage);
   fill_warm (request, key, stage, costs);
   if (pair != NULL)
-    costs->stage[stage].pair_ns = pair->time.median_ns;
+    costs->stage[stage].pair_ns = op_ns (request, pair);
   const PsMeasurement *again = cost_request_recompute (request, key, cost_request_share (request, stage));
   *ps_costs_op (costs, PS_OP_R, stage) = *ps_costs_op (costs, PS_OP_F, stage);
   if (again != NULL)
-    ps_costs_op (costs, PS_OP_R, stage)->duration_ns = again->time.median_ns;
+    ps_costs_op (costs, PS_OP_R, stage)->duration_ns = op_ns (request, again);
   return TRUE;
 }
 
@@ -899,7 +907,8 @@ fill_parts (const PsCostRequest *request, const char *key, guint stage, const Ps
 
         if (m == NULL || whole_ns <= 0)
           return FALSE;
-        parts->part[(kind * parts->n + slice) * costs->n_stages + stage] = (double)m->time.median_ns / (double)whole_ns;
+        parts->part[(kind * parts->n + slice) * costs->n_stages + stage]
+            = (double)op_ns (request, m) / (double)whole_ns;
       }
   return TRUE;
 }
@@ -1021,9 +1030,10 @@ costs_from_request (const PsCostRequest *request, GError **error)
 
 PsCosts *
 ps_costdb_stage_costs (PsCostDb *db, const char *profile_name, const PsModel *model, const PsStageShape *shapes,
-                       guint n_devices, guint n_chunks, GError **error)
+                       guint n_devices, guint n_chunks, gboolean op_by_op, GError **error)
 {
-  g_auto (PsCostRequest) request = { .db = db, .model = model, .n_devices = n_devices, .n_chunks = n_chunks };
+  g_auto (PsCostRequest) request
+      = { .db = db, .model = model, .n_devices = n_devices, .n_chunks = n_chunks, .op_by_op = op_by_op };
 
   return cost_request_open (&request, profile_name, shapes, error) ? costs_from_request (&request, error) : NULL;
 }
@@ -1032,7 +1042,7 @@ PsCosts *
 ps_costdb_costs (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices, guint n_chunks,
                  GError **error)
 {
-  return ps_costdb_stage_costs (db, profile, model, NULL, n_devices, n_chunks, error);
+  return ps_costdb_stage_costs (db, profile, model, NULL, n_devices, n_chunks, FALSE, error);
 }
 
 /* How long devices take to add up a stage's gradients, by the all-reduces that were measured; 0: none was. */

@@ -245,12 +245,12 @@ insert_measurement (PsCostDb *db, gint64 profile, const PsMeasurement *m, GError
   return ps_database_execute (
       db->file, error,
       "INSERT INTO measurement (profile, subject, shape, kind, bytes, devices, sharing, share, cache, n, median_ns, "
-      "q1_ns, q3_ns, mad_ns, min_ns, device_ns, take_bytes, give_bytes, state_bytes, stop, taken) "
+      "q1_ns, q3_ns, mad_ns, min_ns, launch_ns, take_bytes, give_bytes, state_bytes, stop, taken) "
       "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, nullif (?16, 0), ?17, ?18, ?19, ?20, "
       "?21)",
       "isssiiiisiiiiiiiiiiss", profile, ps_subject_name (m->subject), m->shape, kind_name (m), m->bytes,
       (gint64)m->devices, sharing_of (m), (gint64)m->share, ps_cache_state_name (m->cache), (gint64)time->n,
-      time->median_ns, time->q1_ns, time->q3_ns, time->mad_ns, time->min_ns, m->device_ns, m->take_bytes, m->give_bytes,
+      time->median_ns, time->q1_ns, time->q3_ns, time->mad_ns, time->min_ns, m->launch_ns, m->take_bytes, m->give_bytes,
       m->state_bytes, m->stop, m->taken);
 }
 

@@ -2,15 +2,11 @@
 #include "costdb-private.h"
 #include "names.h"
 
-static const char *const migrations[PS_COSTDB_VERSION - 1]
-    = { "schema-1-to-2.sql", "schema-2-to-3.sql", "schema-3-to-4.sql", "schema-4-to-5.sql", "schema-5-to-6.sql" };
-
 static const PsDatabaseKind kind = {
   .what = "cost database",
   .schema = "schema.sql",
   .application_id = 0x50534442, /* "PSDB" */
   .version = PS_COSTDB_VERSION,
-  .migrations = migrations,
 };
 
 void

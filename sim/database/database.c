@@ -294,71 +294,6 @@ ps_database_open_foreign (const char *path, GError **error)
   return g_steal_pointer (&db);
 }
 
-/* Brings databases of earlier versions to this one. */
-
-/* database_can_migrate: TRUE where a file of that version can be brought to the kind's. database_migrate does it
- * in one transaction. Another process may have done it meanwhile, so it looks at the version again. On failure the file
- * is as before. */
-static gboolean
-database_can_migrate (const PsDatabaseKind *kind, gint64 version)
-{
-  return kind->migrations != NULL && version >= 1 && version < kind->version;
-}
-
-static gboolean
-migrate_step (PsDatabase *db, gint64 version, GError **error)
-{
-  const char *script = ps_data_file_text (db->kind->migrations[version - 1]);
-  g_autofree char *mark = g_strdup_printf ("PRAGMA user_version = %d", (int)version + 1);
-
-  return ps_database_script (db, script, error) && ps_database_script (db, mark, error);
-}
-
-static gboolean
-migrate_all (PsDatabase *db, GError **error)
-{
-  gint64 version;
-
-  if (!ps_database_integer (db, "PRAGMA user_version", &version, error))
-    return FALSE;
-  for (; version < db->kind->version; version++)
-    if (!migrate_step (db, version, error))
-      return FALSE;
-  return TRUE;
-}
-
-static gboolean
-database_migrate (PsDatabase *db, GError **error)
-{
-  /* Tables are replaced by others of the same name; rows that refer to them must not be deleted with them. */
-  if (!ps_database_script (db, "PRAGMA foreign_keys = OFF", error) || !ps_database_begin (db, error))
-    return FALSE;
-  return ps_database_end (db, migrate_all (db, error), error);
-}
-
-/* Puts a copy in memory in place of the file. */
-static gboolean
-database_detach (PsDatabase *db, GError **error)
-{
-  sqlite3 *copy = NULL;
-  int code = sqlite3_open_v2 (":memory:", &copy, SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE, NULL);
-  sqlite3_backup *backup = code == SQLITE_OK ? sqlite3_backup_init (copy, "main", db->handle, "main") : NULL;
-
-  if (backup != NULL)
-    sqlite3_backup_step (backup, -1);
-  code = backup != NULL ? sqlite3_backup_finish (backup) : sqlite3_errcode (copy);
-  if (code == SQLITE_OK)
-    {
-      sqlite3_close (db->handle);
-      db->handle = copy;
-      database_limit (db);
-      return TRUE;
-    }
-  database_set_error (db, code, error);
-  sqlite3_close (copy);
-  return FALSE;
-}
-
 #define RETRY_US 2000
 #define BUSY_TIMEOUT_MS 10000
 
@@ -472,7 +407,7 @@ check_identity (PsDatabase *db, const Identity *identity, GError **error)
 {
   if (identity->application != db->kind->application_id)
     return ps_refuse (error, PS_ERROR_INPUT, "%s: an SQLite database, but not a pipesim %s", db->path, db->kind->what);
-  if (!is_current (db->kind, identity) && !database_can_migrate (db->kind, identity->version))
+  if (!is_current (db->kind, identity))
     return ps_refuse (error, PS_ERROR_INPUT, "%s: %s of version %" G_GINT64_FORMAT "; this pipesim knows version %d",
                       db->path, db->kind->what, identity->version, db->kind->version);
   return TRUE;
@@ -551,7 +486,7 @@ open_for_writing (PsDatabase *db, GError **error)
     return FALSE;
   if (identity_is_fresh (&identity) && (!create_schema (db, error) || !read_identity (db, &identity, error)))
     return FALSE;
-  if (!check_identity (db, &identity, error) || (!is_current (db->kind, &identity) && !database_migrate (db, error)))
+  if (!check_identity (db, &identity, error))
     return FALSE;
   /* Commits survive the death of the process without waiting for the disk each time. */
   return ps_database_script (db, "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL", error);
@@ -598,10 +533,7 @@ open_for_reading (PsDatabase *db, GError **error)
       if (!open_immutable (db, &identity, error))
         return FALSE;
     }
-  /* Reading changes no file, so a file of an earlier version is migrated in a copy. */
-  return check_identity (db, &identity, error)
-         && (is_current (db->kind, &identity) || (database_detach (db, error) && database_migrate (db, error)))
-         && ps_database_script (db, "PRAGMA query_only = ON", error);
+  return check_identity (db, &identity, error) && ps_database_script (db, "PRAGMA query_only = ON", error);
 }
 
 PsDatabase *

@@ -18,8 +18,6 @@ typedef struct
   int version;    /* from 1 on */
   int oldest;     /* version of files that are used as they are; 0: version alone */
   int page_bytes; /* of new files; 0: SQLite's choice */
-  const char *const
-      *migrations; /* [version - 1] files of data/: i brings version i + 1 to i + 2; NULL: none is known */
 } PsDatabaseKind;
 
 typedef struct
@@ -32,8 +30,7 @@ typedef struct
 } PsDatabase;
 
 /* Opens a database. path always names a file, never a URI or a database in memory; "" is PS_ERROR_USAGE. Creates the
- * file when it is missing and writes is TRUE. Known migrations bring an earlier version to this one: in the file when
- * writes is TRUE, else in a copy in memory. Refuses files that are no SQLite database, of another kind or of another
+ * file when it is missing and writes is TRUE. Refuses files that are no SQLite database, of another kind or of another
  * version, with one line naming the path. kind stays the caller's. For one thread at a time. Errors: PS_ERROR_IO,
  * PS_ERROR_INPUT. */
 PsDatabase *ps_database_open (const char *path, const PsDatabaseKind *kind, gboolean writes,

@@ -237,7 +237,7 @@ read_measurement (Text *text, GError **error)
   static const char *const required[] = { "subject", "devices", "sharing", "n", "stop", "taken", NULL };
   static const char *const optional[]
       = { "shape",  "share",  "kind",   "bytes",      "cache",      "median_ns",  "q1_ns",
-          "q3_ns",  "mad_ns", "min_ns", "device_ns",  "take_bytes", "give_bytes", "state_bytes",
+          "q3_ns",  "mad_ns", "min_ns", "launch_ns",  "take_bytes", "give_bytes", "state_bytes",
           "before", "during", "after",  "samples_ns", NULL };
   g_auto (PsJsonObject) object = { 0 };
   g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);

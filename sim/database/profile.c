@@ -14,7 +14,7 @@ const PsProfileField ps_measurement_numbers[PS_N_MEASUREMENT_NUMBERS] = { TIME (
                                                                           TIME (q3_ns),
                                                                           TIME (mad_ns),
                                                                           TIME (min_ns),
-                                                                          FIELD (PsMeasurement, device_ns),
+                                                                          FIELD (PsMeasurement, launch_ns),
                                                                           FIELD (PsMeasurement, take_bytes),
                                                                           FIELD (PsMeasurement, give_bytes),
                                                                           FIELD (PsMeasurement, state_bytes) };

@@ -18,7 +18,7 @@ load (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_c
     return ps_refuse_null (error, PS_ERROR_USAGE, "--tensor %u: the profile is of stages as they are, without a model",
                            setting->n_tensor);
   g_autoptr (PsCosts) costs = db != NULL ? ps_costdb_stage_costs (db, setting->profile, model, setting->known_shapes,
-                                                                  n_devices, n_chunks, error)
+                                                                  n_devices, n_chunks, setting->op_by_op, error)
                                          : NULL;
 
   if (costs == NULL || !ps_costdb_set_reduce (db, setting->profile, costs, MAX (setting->n_replicas, 1), error))
@@ -49,8 +49,8 @@ static void
 add_measurement (GChecksum *checksum, const PsMeasurement *row)
 {
   const gint64 figures[]
-      = { row->subject, row->kind,           row->bytes,      row->devices,    row->sharing,    row->share,
-          row->cache,   row->time.median_ns, row->take_bytes, row->give_bytes, row->state_bytes };
+      = { row->subject, row->kind,           row->bytes,     row->devices,    row->sharing,    row->share,
+          row->cache,   row->time.median_ns, row->launch_ns, row->take_bytes, row->give_bytes, row->state_bytes };
 
   g_checksum_update (checksum, (const guchar *)row->shape, -1);
   g_checksum_update (checksum, (const guchar *)figures, sizeof figures);

@@ -134,7 +134,7 @@ test_stages (void)
       if (beside)
         n_beside[g_str_has_suffix (m->shape, ",blocks=8")]++;
       if (m->subject == PS_SUBJECT_OP)
-        g_assert_cmpint (m->device_ns, >, 0);
+        g_assert_cmpint (m->launch_ns, >, 0);
       g_assert_cmpuint (m->sharing, ==,
                         m->subject == PS_SUBJECT_SELF_SEND || m->subject == PS_SUBJECT_HOST || beside ? 1 : 2);
     }

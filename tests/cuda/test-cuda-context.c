@@ -194,8 +194,11 @@ test_provenance (void)
 {
   g_autofree char *libraries = NULL, *processor = NULL;
 
-  if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
+  int (*queues) (void) = (int (*) (void))cuda_probe ("ps_emulator_queues");
+
+  if (queues == NULL)
     return;
+  g_assert_cmpint (queues (), ==, 32);
   libraries = cuda_device->libraries ();
   processor = cuda_device->processor ();
   g_assert_cmpstr (processor, ==, "emulated GPU (132 multiprocessors)");

@@ -187,10 +187,11 @@ def compile_faults(faults):
         if not os.path.exists(os.path.join(BUILD, 'build.ninja')):
             subprocess.run(['meson', 'setup', BUILD, COPY, '-Dcuda=disabled', '-Dwerror=false', '-Doptimization=1', '-Ddebug=false',
                             f'-Dc_args=-w -include {header}'], check=True, stdout=subprocess.DEVNULL)
-        made = subprocess.run(['ninja', '-k', '0', '-C', BUILD], capture_output=True, text=True)
+        made = subprocess.run(['ninja', '-k', '0', '-C', BUILD], capture_output=True, text=True, env={**os.environ, 'LC_ALL': 'C'})
         if made.returncode == 0:
             return broken
-        new = set()
+        # An error within a macro is at the macro's own place, so the function is read, too.
+        new = set(map(int, re.findall(r"In function '\w+__(\d+)'", made.stdout)))
         for path, line in re.findall(r'([\w./-]+\.c):(\d+):\d+: error', made.stdout):
             path = os.path.relpath(os.path.normpath(os.path.join(BUILD, path)), COPY)
             new |= {number for first, last, number in places.get(path, []) if first <= int(line) <= last}

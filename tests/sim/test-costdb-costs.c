@@ -24,6 +24,35 @@ costs_of (PsCostDb *db, guint n_devices, guint n_chunks)
   return fine (ps_costdb_costs (db, NULL, NULL, n_devices, n_chunks, &error));
 }
 
+/* What an accelerator takes by itself counts where its host runs ahead, for each kind of op that has it. */
+static void
+test_device_time (void)
+{
+  g_autoptr (PsCostDb) db = new_db ("device.db");
+  gint64 profile = begin (db, "p");
+  PsMeasurement *f = new_op (PS_OP_F, "layers=4,embedding", 2, 600);
+  PsMeasurement *warm = new_op (PS_OP_W, "layers=4,embedding,warm", 2, 300);
+
+  f->launch_ns = 300;
+  warm->launch_ns = 800;
+  store (db, profile, f);
+  store (db, profile, warm);
+  for (guint kind = PS_OP_B; kind <= PS_OP_O; kind++)
+    if (kind != PS_OP_R)
+      store (db, profile, new_op ((PsOpKind)kind, "layers=4,embedding", 2, 1000));
+  store_shape (db, profile, "layers=4,head", 2, 200);
+  store (db, profile, new_transfer (196608, 2, 10000));
+  g_autoptr (PsCosts) ahead = costs_of (db, 2, 1);
+  g_autoptr (PsCosts) op_by_op = fine (ps_costdb_stage_costs (db, NULL, NULL, NULL, 2, 1, TRUE, &error));
+  g_assert_cmpint (ps_costs_op (ahead, PS_OP_F, 0)->duration_ns, ==, 600);
+  g_assert_cmpint (ps_costs_op (ahead, PS_OP_R, 0)->duration_ns, ==, 600);
+  g_assert_cmpint (ps_costs_op (ahead, PS_OP_B, 0)->duration_ns, ==, 1000);
+  g_assert_cmpint (ps_costs_op (ahead, PS_OP_F, 1)->duration_ns, ==, 2000);
+  g_assert_cmpfloat (ahead->warm[PS_OP_W * 2], ==, 0.3);
+  g_assert_cmpint (ps_costs_op (op_by_op, PS_OP_F, 0)->duration_ns, ==, 900);
+  g_assert_cmpfloat (op_by_op->warm[PS_OP_W * 2], ==, 1.1);
+}
+
 /* tiny-gpt in 2 stages: "layers=4,embedding" and "layers=4,head"; boundary 196608 bytes. */
 static void
 test_costs (void)
@@ -181,7 +210,7 @@ test_recompute (void)
   store (db, profile, new_transfer (196608, 2, 10000));
   g_assert_true (ps_model_split (model, 2, shapes, NULL));
   shapes[0].recompute = shapes[1].recompute = PS_RECOMPUTE_FULL;
-  g_autoptr (PsCosts) costs = ps_costdb_stage_costs (db, NULL, model, shapes, 2, 1, NULL);
+  g_autoptr (PsCosts) costs = ps_costdb_stage_costs (db, NULL, model, shapes, 2, 1, FALSE, NULL);
   g_assert_cmpint (costs->shapes[0].recompute, ==, PS_RECOMPUTE_NONE);
   g_assert_cmpint (costs->shapes[1].recompute, ==, PS_RECOMPUTE_FULL);
   for (guint stage = 0; stage < 2; stage++)
@@ -567,6 +596,7 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/costdb-costs/costs", test_costs);
+  g_test_add_func ("/costdb-costs/device-time", test_device_time);
   g_test_add_func ("/costdb-costs/slices", test_slices);
   g_test_add_func ("/costdb-costs/copies", test_copies);
   g_test_add_func ("/costdb-costs/warm", test_warm);

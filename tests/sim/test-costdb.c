@@ -229,7 +229,7 @@ test_conditions (void)
 
   m->sharing = 4;
   m->cache = PS_CACHE_COLD;
-  m->device_ns = 900;
+  m->launch_ns = 900;
   m->share = 3;
   m->before = (PsCondition){ 1980, 3201, 55, 420500, PS_THROTTLE_KNOWN };
   m->during = (PsCondition){ .clock_mhz = 1800, .throttle = PS_THROTTLE_KNOWN };
@@ -247,7 +247,7 @@ test_conditions (void)
   g_assert_cmpuint (plain->share, ==, 0);
   g_assert_cmpuint (cold->share, ==, 3);
   g_assert_cmpint (cold->cache, ==, PS_CACHE_COLD);
-  g_assert_cmpint (cold->device_ns, ==, 900);
+  g_assert_cmpint (cold->launch_ns, ==, 900);
   g_assert_cmpint (cold->before.clock_mhz, ==, 1980);
   g_assert_cmpint (cold->before.memory_clock_mhz, ==, 3201);
   g_assert_cmpint (cold->before.temperature_c, ==, 55);

@@ -15,7 +15,7 @@ fill (PsCostDb *db, const char *name)
 
   cold->sharing = 4;
   cold->cache = PS_CACHE_COLD;
-  cold->device_ns = 2900;
+  cold->launch_ns = 2900;
   cold->before = (PsCondition){ 1980, 3201, 55, 420500, PS_THROTTLE_KNOWN };
   cold->during = (PsCondition){ .clock_mhz = 1800, .power_mw = 600000, .throttle = PS_THROTTLE_KNOWN };
   cold->after = (PsCondition){ .clock_mhz = 1755, .throttle = PS_THROTTLE_KNOWN | PS_THROTTLE_POWER };
@@ -140,7 +140,7 @@ test_lines (void)
   assert_holds (
       text, "\n{\"subject\": \"op\", \"shape\": \"layers=4\", \"kind\": \"W\", \"devices\": 2, \"sharing\": 4, "
             "\"cache\": \"cold\", \"n\": 3, \"median_ns\": 3000, \"q1_ns\": 2998, \"q3_ns\": 3005, \"mad_ns\": 2, "
-            "\"min_ns\": 2998, \"device_ns\": 2900, \"take_bytes\": 102, \"give_bytes\": 12, \"state_bytes\": 7000, "
+            "\"min_ns\": 2998, \"launch_ns\": 2900, \"take_bytes\": 102, \"give_bytes\": 12, \"state_bytes\": 7000, "
             "\"stop\": \"converged\", \"taken\": \"2026-01-01T00:00:01Z\", \"before\": {\"clock_mhz\": 1980, "
             "\"memory_clock_mhz\": 3201, \"temperature_c\": 55, \"power_mw\": 420500, \"throttle\": \"\"}, "
             "\"during\": {\"clock_mhz\": 1800, \"power_mw\": 600000, \"throttle\": \"\"}, "

@@ -16,7 +16,8 @@ struct Adam
   float factor, rate, correction;
 };
 
-/* tries: all but `tried` and the copy stays as it is. */
+/* tries: all but `tried` and the copy stays as it is. Every rounding is named, since the compiler contracts the two kernels
+ * in different ways, and a step must give the bits that were tried out. */
 template <int width, bool tries>
 static __global__ void
 __launch_bounds__ (block_threads) step (Adam adam)
@@ -34,10 +35,11 @@ __launch_bounds__ (block_threads) step (Adam adam)
 #pragma unroll
   for (int i = 0; i < width; i++)
     {
-      const float slope = g.at[i] * adam.factor;
-      m.at[i] = beta1 * m.at[i] + (1 - beta1) * slope;
-      v.at[i] = beta2 * v.at[i] + (1 - beta2) * slope * slope;
-      w.at[i] -= adam.rate * m.at[i] / (sqrtf (v.at[i]) * adam.correction + epsilon);
+      const float slope = __fmul_rn (g.at[i], adam.factor);
+      m.at[i] = __fmaf_rn (beta1, m.at[i], __fmul_rn (1 - beta1, slope));
+      v.at[i] = __fmaf_rn (beta2, v.at[i], __fmul_rn (__fmul_rn (1 - beta2, slope), slope));
+      w.at[i] = __fsub_rn (
+          w.at[i], __fdiv_rn (__fmul_rn (adam.rate, m.at[i]), __fmaf_rn (sqrtf (v.at[i]), adam.correction, epsilon)));
       g.at[i] = 0;
       rounded.at[i] = __float2bfloat16_rn (w.at[i]);
     }

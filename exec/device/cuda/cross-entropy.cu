@@ -12,27 +12,22 @@ struct Exponentials
   float top, sum;
 };
 
-/* exp (x - top) is 2^(x log2 e - shift_of (top)). */
+/* exp (x - top). The difference comes first: of two rounded products it would lose what large logits have in common, and
+ * would not be 1 for the largest. */
 static __device__ __forceinline__ float
-shift_of (float top)
+power (float x, float top)
 {
-  return top * ps_log2_e;
-}
-
-static __device__ __forceinline__ float
-power (float x, float shift)
-{
-  return ps_exp2 (x * ps_log2_e - shift);
+  return ps_exp2 ((x - top) * ps_log2_e);
 }
 
 static __device__ __forceinline__ Exponentials
 join (Exponentials a, Exponentials b)
 {
-  const float top = fmaxf (a.top, b.top), shift = shift_of (top);
+  const float top = fmaxf (a.top, b.top);
 
   if (top == -INFINITY)
     return a;
-  return { top, a.sum * power (a.top, shift) + b.sum * power (b.top, shift) };
+  return { top, a.sum * power (a.top, top) + b.sum * power (b.top, top) };
 }
 
 /* Joins over the block; every thread gets the same bits. */
@@ -89,11 +84,10 @@ read_row (const T *row, int vocabulary)
 #pragma unroll
       for (int i = 0; i < width; i++)
         top = fmaxf (top, x[i]);
-      const float shift = shift_of (top);
 #pragma unroll
       for (int i = 0; i < width; i++)
-        sum += power (x[i], shift);
-      own = { top, own.sum * power (own.top, shift) + sum };
+        sum += power (x[i], top);
+      own = { top, own.sum * power (own.top, top) + sum };
     }
   return own;
 }
@@ -108,7 +102,7 @@ __launch_bounds__ (block_threads) cross_entropy (T *logits, float *loss, const u
   T *row = logits + (size_t)token * stride;
   const float wanted = ps_to_float (row[target]);
   const Exponentials all = join_block (read_row<T, width> (row, vocabulary));
-  const float share = factor / all.sum, shift = shift_of (all.top);
+  const float share = factor / all.sum;
 
   if (threadIdx.x == 0)
     loss[token] = all.top - wanted + logf (all.sum);
@@ -119,7 +113,7 @@ __launch_bounds__ (block_threads) cross_entropy (T *logits, float *loss, const u
       float slope[width];
 #pragma unroll
       for (int i = 0; i < width; i++)
-        slope[i] = share * power (ps_to_float (pack.at[i]), shift);
+        slope[i] = share * power (ps_to_float (pack.at[i]), all.top);
       if (target >= column && target < column + width)
 #pragma unroll
         for (int i = 0; i < width; i++)

@@ -1,15 +1,13 @@
 /* cuda-context.c - finds the GPU, opens the stream, and waits for work. */
 #include "cuda-context.h"
 
+#include "clock.h"
 #include "cuda-green.h"
 #include "cuda-share.h"
 
 #define LEAST_CAPABILITY 8 /* for mma.sync of bf16, and cp.async */
 
-/* Streams share the hardware's queues: 8, unless this variable sets more. Work in one queue runs in turn, even on
- * disjoint multiprocessors (CUDA driver API, "Green Contexts"). */
-#define QUEUES_VARIABLE "CUDA_DEVICE_MAX_CONNECTIONS"
-#define MOST_QUEUES "32"
+#define POLL_US 20 /* a thread that sleeps so long wakes after some 70 us */
 
 #define IDLE_SHARE 10 /* idle multiprocessors are reported if they are more than one part in IDLE_SHARE */
 
@@ -48,7 +46,6 @@ ps_cuda_available (GError **error)
   struct cudaDeviceProp properties;
   int count = 0;
 
-  g_setenv (QUEUES_VARIABLE, MOST_QUEUES, FALSE);
   if (!check_driver (cudaGetDeviceCount (&count), error)
       || !ps_cuda_ok ("asking GPU 0", cudaGetDeviceProperties (&properties, 0), error))
     return FALSE;
@@ -134,6 +131,18 @@ gboolean
 ps_cuda_spins (void)
 {
   return g_strcmp0 (g_getenv ("PIPESIM_CUDA_WAIT"), "spin") == 0;
+}
+
+cudaError_t
+ps_cuda_poll (cudaEvent_t event, gint64 until_ns)
+{
+  const gboolean spins = ps_cuda_spins ();
+  cudaError_t status;
+
+  while ((status = cudaEventQuery (event)) == cudaErrorNotReady && ps_clock_now () < until_ns)
+    if (!spins)
+      g_usleep (POLL_US);
+  return status;
 }
 
 gboolean

@@ -58,6 +58,9 @@ gboolean ps_cuda_await (PsCudaContext *context, GError **error);
 /* Whether PIPESIM_CUDA_WAIT=spin. */
 gboolean ps_cuda_spins (void);
 
+/* Waits for the event until that moment of ps_clock_now. cudaErrorNotReady: it has not come by then. */
+cudaError_t ps_cuda_poll (cudaEvent_t event, gint64 until_ns);
+
 /* Makes an event that tells times; threads wait for it as in ps_cuda_await. */
 gboolean ps_cuda_event (cudaEvent_t *event, GError **error);
 

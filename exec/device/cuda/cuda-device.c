@@ -350,8 +350,15 @@ static const PsDeviceClass cuda_class = {
 
 const guint64 ps_module_stamp = PS_MODULE_STAMP;
 
+/* Streams share the hardware's queues: 8, unless this variable sets more. Work in one queue runs in turn, even on
+ * disjoint multiprocessors (CUDA driver API, "Green Contexts"). The first call of CUDA reads it, so it is set when the
+ * module is loaded. */
+#define QUEUES_VARIABLE "CUDA_DEVICE_MAX_CONNECTIONS"
+#define MOST_QUEUES "32"
+
 const PsDeviceClass *
 ps_cuda_device_class (void)
 {
+  g_setenv (QUEUES_VARIABLE, MOST_QUEUES, FALSE);
   return &cuda_class;
 }

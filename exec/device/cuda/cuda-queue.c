@@ -3,8 +3,6 @@
 
 #include "clock.h"
 
-#define POLL_US 20 /* a thread that sleeps so long wakes after some 70 us */
-
 static gint n_lost; /* atomic: queues that are lost */
 
 static void
@@ -47,6 +45,7 @@ ps_cuda_queue_begin (PsCudaQueue *queue, const PsOp *op, PsTimes *times, cudaStr
   job->op = op != NULL ? *op : (PsOp){ 0 };
   job->copies = op == NULL;
   job->times = times;
+  job->ended = FALSE;
   if ((job->begin == NULL && !ps_cuda_event (&job->begin, error))
       || (job->end == NULL && !ps_cuda_event (&job->end, error))
       || !ps_cuda_ok ("marking a begin", cudaEventRecord (job->begin, stream), error))
@@ -62,22 +61,24 @@ ps_cuda_queue_begin (PsCudaQueue *queue, const PsOp *op, PsTimes *times, cudaStr
 gboolean
 ps_cuda_queue_end (PsCudaJob *job, cudaStream_t stream, GError **error)
 {
-  return ps_cuda_ok ("marking an end", cudaEventRecord (job->end, stream), error);
+  job->ended = ps_cuda_ok ("marking an end", cudaEventRecord (job->end, stream), error);
+  return job->ended;
 }
 
-/* The oldest job is done. */
+/* The oldest job is done. One that failed before its end has no times: to ask for them is an error that the next launch
+ * would find (cudaGetLastError). */
 static void
 finish (PsCudaQueue *queue)
 {
   PsCudaJob *job = g_queue_pop_head (&queue->jobs);
   float milliseconds = 0;
 
-  if (job->times != NULL)
+  if (job->ended && job->times != NULL)
     {
       ps_cuda_clock_time (&queue->clock, job->begin, &job->times->start_ns);
       ps_cuda_clock_time (&queue->clock, job->end, &job->times->end_ns);
     }
-  if (!job->copies && cudaEventElapsedTime (&milliseconds, job->begin, job->end) == cudaSuccess)
+  if (job->ended && !job->copies && cudaEventElapsedTime (&milliseconds, job->begin, job->end) == cudaSuccess)
     queue->op_ns = (gint64)((double)milliseconds * 1e6);
   queue->n_done += !job->copies;
   g_ptr_array_add (queue->idle, job);
@@ -110,15 +111,9 @@ ps_cuda_queue_any_lost (void)
 static cudaError_t
 wait_for (PsCudaQueue *queue, const PsCudaJob *job)
 {
-  const gint64 until_ns = ps_clock_now () + queue->timeout_ns;
-  const gboolean spins = ps_cuda_spins ();
-  cudaError_t status;
-
   if (queue->timeout_ns == 0)
     return cudaEventSynchronize (job->end);
-  while ((status = cudaEventQuery (job->end)) == cudaErrorNotReady && !queue->lost && ps_clock_now () < until_ns)
-    if (!spins)
-      g_usleep (POLL_US);
+  const cudaError_t status = ps_cuda_poll (job->end, queue->lost ? 0 : ps_clock_now () + queue->timeout_ns);
   if (status == cudaErrorNotReady)
     set_lost (queue, TRUE);
   return status;

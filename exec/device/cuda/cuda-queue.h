@@ -12,6 +12,7 @@ typedef struct
   PsOp op;         /* that runs */
   gboolean copies; /* a message instead; op does not count */
   cudaEvent_t begin, end;
+  gboolean ended; /* its end was marked */
   PsTimes *times; /* filled in when it is done; NULL: nobody asks */
 } PsCudaJob;
 

@@ -1,6 +1,8 @@
 /* cuda-tensors.c - messages of a device "cuda": their memory, and copies between devices in the order of streams. */
 #include "cuda-device-private.h"
 
+#include "clock.h"
+
 void
 ps_cuda_tensor_destroy (gpointer data)
 {
@@ -114,13 +116,27 @@ ps_cuda_follow (cudaStream_t stream, cudaEvent_t event, GError **error)
   return event == NULL || ps_cuda_ok ("following", cudaStreamWaitEvent (stream, event, 0), error);
 }
 
+/* Makes the copies of a device follow the op that makes a message. Parts of one GPU share its hardware queues: a stream
+ * that waits there can hold up streams of other parts. So the host waits for them. */
+static gboolean
+follow_maker (PsCudaDevice *cuda, const PsTensor *from, GError **error)
+{
+  if (from->ready == NULL || cuda->shared.context.n_sharing == 1)
+    return ps_cuda_follow (cuda->copies.stream, from->ready, error);
+  const cudaError_t status = ps_cuda_poll (from->ready, ps_clock_now () + cuda->queue.timeout_ns);
+  if (status == cudaErrorNotReady)
+    return ps_refuse (error, PS_ERROR_IO, "cuda device: a message: not there after %g s",
+                      (double)cuda->queue.timeout_ns / 1e9);
+  return ps_cuda_ok ("waiting for a message", status, error);
+}
+
 /* No op of this device that is under way uses the memory of `to`, see take_idle. */
 static gboolean
 start_copy (PsCudaDevice *cuda, PsTensor *to, PsCudaTensor *from, PsTimes *times, GError **error)
 {
   cudaStream_t copies = cuda->copies.stream;
 
-  if (!ps_cuda_follow (copies, from->base.ready, error))
+  if (!follow_maker (cuda, &from->base, error))
     return FALSE;
   PsCudaJob *job = ps_cuda_queue_begin (&cuda->queue, NULL, times, copies, error);
   if (job == NULL

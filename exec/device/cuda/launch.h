@@ -42,15 +42,18 @@ ps_launch (void (*kernel) (Parameters...), dim3 grid, dim3 block, size_t shared_
 
 #define PS_SHARED_BYTES(name) unsigned char *const name = ps_emulator_shared_bytes ()
 
-/* The emulator runs the whole grid before it returns, unless the stream is captured. */
+/* The emulator runs the whole grid before it returns, unless the stream is captured. As on a GPU, an error that nobody
+ * has asked for since counts as the launch's. */
 template <typename... Parameters, typename... Arguments>
 static inline cudaError_t
 ps_launch (void (*kernel) (Parameters...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
            Arguments... arguments)
 {
-  return ps_emulator_stream_do (stream, [=] {
+  const cudaError_t status = ps_emulator_stream_do (stream, [=] {
     return ps_emulator_run (grid, block, shared_bytes, [=] { kernel (static_cast<Parameters> (arguments)...); });
   });
+
+  return status != cudaSuccess ? status : cudaGetLastError ();
 }
 
 #endif

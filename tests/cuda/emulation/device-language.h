@@ -129,6 +129,37 @@ __fdividef (float x, float y)
   return x / y;
 }
 
+static inline void
+__nanosleep (unsigned)
+{
+}
+
+/* --- arithmetic whose rounding is named; the emulation is compiled without contraction --- */
+
+static inline float
+__fmul_rn (float a, float b)
+{
+  return a * b;
+}
+
+static inline float
+__fsub_rn (float a, float b)
+{
+  return a - b;
+}
+
+static inline float
+__fdiv_rn (float a, float b)
+{
+  return a / b;
+}
+
+static inline float
+__fmaf_rn (float a, float b, float c)
+{
+  return fmaf (a, b, c);
+}
+
 static inline float
 rsqrtf (float x)
 {

@@ -19,6 +19,7 @@ static size_t in_use, limit;                                   /* under lock */
 /* Fresh memory is NaNs up to here. Only workspaces of cuBLASLt, which the emulated one leaves alone, are larger. */
 static const size_t most_filled = 4 << 20;
 static thread_local int current_device;
+static thread_local cudaError_t last_error;
 static std::atomic<bool> holds_copies;
 
 static int
@@ -63,7 +64,17 @@ cudaGetErrorString (cudaError_t error)
 cudaError_t
 cudaGetLastError (void)
 {
-  return cudaSuccess;
+  const cudaError_t error = last_error;
+
+  last_error = cudaSuccess;
+  return error;
+}
+
+cudaError_t
+ps_emulator_refuse (cudaError_t error)
+{
+  last_error = error;
+  return error;
 }
 
 cudaError_t
@@ -112,12 +123,27 @@ cudaGetDevice (int *device)
   return cudaSuccess;
 }
 
+static int
+queues ()
+{
+  static const int n = number_from ("CUDA_DEVICE_MAX_CONNECTIONS", 8);
+
+  return n;
+}
+
+int
+ps_emulator_queues (void)
+{
+  return queues ();
+}
+
 cudaError_t
 cudaGetDeviceProperties (cudaDeviceProp *properties, int)
 {
   *properties = {};
   strcpy (properties->name, "emulated GPU");
   properties->totalGlobalMem = (size_t)1 << 30;
+  queues ();
   properties->major = number_from ("PS_EMULATED_CAPABILITY", 9);
   properties->multiProcessorCount = number_from ("PS_EMULATED_SMS", 132);
   properties->l2CacheSize = 1 << 20;

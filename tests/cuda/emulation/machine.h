@@ -25,6 +25,9 @@ extern "C"
    * (2); 0: it has. */
   void ps_emulator_refuse_epilogues (int refuse);
 
+  /* CUDA_DEVICE_MAX_CONNECTIONS as it was when the process first asked for a GPU's properties. */
+  int ps_emulator_queues (void);
+
   /* How many graphs were made and how many launched by all of the process so far. */
   void ps_emulator_graphs (unsigned *captures, unsigned *launches);
 

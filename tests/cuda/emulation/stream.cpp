@@ -360,6 +360,8 @@ cudaStreamWaitEvent (cudaStream_t stream, cudaEvent_t event, unsigned)
 cudaError_t
 cudaEventElapsedTime (float *milliseconds, cudaEvent_t start, cudaEvent_t end)
 {
+  if (latest_record (start) == 0 || latest_record (end) == 0)
+    return ps_emulator_refuse (cudaErrorInvalidResourceHandle);
   if (cudaEventQuery (start) != cudaSuccess || cudaEventQuery (end) != cudaSuccess)
     return cudaErrorNotReady;
   *milliseconds = std::chrono::duration<float, std::milli> (end->moment->time - start->moment->time).count ();

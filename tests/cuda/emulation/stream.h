@@ -24,6 +24,9 @@ extern "C"
   void ps_emulator_meet (unsigned n);
   bool ps_emulator_have_met (void);
 
+  /* Returns the error, and notes it as the one that the thread's cudaGetLastError gives once. */
+  cudaError_t ps_emulator_refuse (cudaError_t error);
+
   /* Whether the calling thread captures a stream: most of the API is forbidden to it then. */
   bool ps_emulator_is_capturing (void);
 
