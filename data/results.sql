@@ -19,12 +19,7 @@ CREATE TABLE sweep (
 -- sim/setting/options.c lists them. Columns of options that were not swept hold their defaults. Keys of costs have columns
 -- (cost_f_ns) where they were swept by themselves; the column costs does not hold these keys then.
 --
--- The first predictions turn this table into a view of the same columns. Those in which predictions differ are read from a
--- table `varying`, all others are literals of the view. When a prediction first differs in one of these, `varying` gets the
--- column and the view is made anew. In files of version 4, `prediction` stays a table.
---
--- Predictions are deleted from the table: DELETE FROM varying WHERE point IN (SELECT point FROM prediction WHERE devices = 8);
--- in files of version 4, DELETE FROM prediction. `pipesim sweep --resume` makes them again.
+-- DELETE FROM prediction WHERE devices = 8 deletes some; `pipesim sweep --resume` makes them again.
 CREATE TABLE prediction (
   point INTEGER PRIMARY KEY, -- number of the setting in the sweep, from 0
   digest TEXT NOT NULL,      -- of the setting alone; no two points have the same

@@ -1,5 +1,5 @@
 /* results.h - predictions of many settings on disk: SQLite, schema and views in data/results.sql, `PRAGMA user_version`
- * = PS_RESULTS_VERSION, WAL. A file of version 4 is used as it is. A database is of one sweep; its rows are the
+ * = PS_RESULTS_VERSION, WAL. A database is of one sweep; its rows are the
  * settings of the sweep, each once: a prediction, or why there is none. Rows are stored in transactions, so a killed
  * program leaves whole rows only.
  *
@@ -13,7 +13,7 @@
 
 G_BEGIN_DECLS
 
-#define PS_RESULTS_VERSION 5
+#define PS_RESULTS_VERSION 6
 
 typedef struct _PsResults PsResults;
 

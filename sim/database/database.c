@@ -394,20 +394,12 @@ identity_is_fresh (const Identity *identity)
   return identity->application == 0 && identity->version == 0 && identity->tables == 0;
 }
 
-/* Whether the program uses the file as it is. */
-static gboolean
-is_current (const PsDatabaseKind *kind, const Identity *identity)
-{
-  return identity->version == kind->version
-         || (kind->oldest > 0 && identity->version >= kind->oldest && identity->version < kind->version);
-}
-
 static gboolean
 check_identity (PsDatabase *db, const Identity *identity, GError **error)
 {
   if (identity->application != db->kind->application_id)
     return ps_refuse (error, PS_ERROR_INPUT, "%s: an SQLite database, but not a pipesim %s", db->path, db->kind->what);
-  if (!is_current (db->kind, identity))
+  if (identity->version != db->kind->version)
     return ps_refuse (error, PS_ERROR_INPUT, "%s: %s of version %" G_GINT64_FORMAT "; this pipesim knows version %d",
                       db->path, db->kind->what, identity->version, db->kind->version);
   return TRUE;

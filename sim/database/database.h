@@ -16,7 +16,6 @@ typedef struct
   char *(*complete) (const char *schema); /* makes the whole text of it; NULL: it is whole. Free with g_free. */
   int application_id;
   int version;    /* from 1 on */
-  int oldest;     /* version of files that are used as they are; 0: version alone */
   int page_bytes; /* of new files; 0: SQLite's choice */
 } PsDatabaseKind;
 

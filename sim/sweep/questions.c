@@ -169,7 +169,10 @@ append_value (GString *sql, const PsColumn *column, const char *text, GError **e
 
   if (column->type == PS_COLUMN_TEXT)
     {
-      ps_results_quote (sql, &(PsValue){ .type = PS_VALUE_TEXT, .text = text });
+      g_auto (GStrv) parts = g_strsplit (text, "'", -1);
+      g_autofree char *doubled = g_strjoinv ("''", parts);
+
+      g_string_append_printf (sql, "'%s'", doubled);
       return TRUE;
     }
   if (column->type == PS_COLUMN_BOOLEAN && g_str_equal (text, "any"))
