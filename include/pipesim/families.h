@@ -7,12 +7,6 @@
 
 G_BEGIN_DECLS
 
-/* Schedules that families try whatever the costs are, kept from one generation to the next; of one thread. */
-typedef struct _PsFamilyOrders PsFamilyOrders;
-PsFamilyOrders *ps_family_orders_new (void);
-void ps_family_orders_free (PsFamilyOrders *orders);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsFamilyOrders, ps_family_orders_free)
-
 /* The question that a family answers. */
 typedef struct
 {
@@ -27,7 +21,6 @@ typedef struct
   const gint64 *memory_limit; /* [n_devices] bytes, weights included, for families that keep to a limit; NULL: none */
   gboolean by_makespan; /* families that look at costs make the makespan as short as they can, then the longest span of
                            a device; FALSE: the span first, as published for steps without a common synchronisation */
-  PsFamilyOrders *orders; /* NULL: none are kept */
 } PsFamilySetting;
 
 typedef struct
@@ -42,7 +35,6 @@ typedef struct
   gboolean groups;         /* takes a group size N; others refuse one */
   gboolean defers;         /* takes defer_head; others refuse it */
   gboolean uses_costs;     /* looks at costs and memory_limit */
-  gboolean tried;          /* other families try its schedules, which are worth keeping */
   /* Fails with PS_ERROR_USAGE saying which constraint and the nearest allowed value. */
   gboolean (*check) (const PsFamilySetting *setting, GError **error);
   /* setting has passed check, and n_slices is not 0. Fails with PS_ERROR_SCHEDULE only where costs or memory limits

@@ -14,7 +14,6 @@ typedef struct
 {
   PsCosts *costs;
   PsProgram *program; /* owns the schedule; ps_program_add_streams makes it fit to run */
-  gboolean is_shared; /* program and simulation belong to the predictor: they live until the next prediction */
   PsSimulation *simulation;
   PsIteration iteration; /* the time that metrics call the iteration time */
   PsMetrics metrics;
@@ -62,20 +61,10 @@ void ps_predictor_give_recomputed (PsPredictor *predictor, const PsCosts *recomp
 void ps_predictor_free (PsPredictor *predictor);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPredictor, ps_predictor_free)
 
-/* The parts of a setting that a step looks at: settings that agree in them share its result. */
-typedef enum
-{
-  PS_KEY_COSTS = 1,
-  PS_KEY_PROGRAM = 2,
-  PS_KEY_LIMIT = 4,  /* of programs whose families look at costs */
-  PS_KEY_SOURCE = 8, /* of costs from slow sources, before options change them */
-} PsPredictorKey;
+/* Appends numbers that tell the costs of the current setting from those of other settings of its sizes. */
+typedef void (*PsKeyFunction) (gpointer data, GArray *key);
 
-/* Appends numbers that tell these parts of the current setting from the same parts of other settings. FALSE: no other
- * setting will agree in them, so that a program needs no keeping. */
-typedef gboolean (*PsKeyFunction) (gpointer data, guint parts, GArray *key);
-
-/* Lets the setting change between predictions, and shares programs. */
+/* Lets the setting change between predictions. */
 void ps_predictor_set_key (PsPredictor *predictor, PsKeyFunction key, gpointer data);
 
 /* ps_setting_costs, read once for each size. They live as long as the predictor, with a key function until the next

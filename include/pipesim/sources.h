@@ -28,7 +28,6 @@ typedef struct
   PsOptionNeed needs[3]; /* of the options that belong to the source */
   gboolean has_model;    /* the costs are those of a model: --model's, or the source's own */
   gboolean has_cluster;  /* the costs are modelled: links, any microbatch size and any group of GPUs are known */
-  gboolean is_slow;      /* loading takes longer than a copy, so that sweeps keep the costs */
   /* Costs of n_devices with n_chunks each. model: --model's; NULL: not given. The stages of a model are those of
    * known_shapes, which is NULL with an open layout of a source without cluster: even ones. Free with ps_costs_free. */
   PsCosts *(*load) (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error);
@@ -75,11 +74,6 @@ PsLayers *ps_setting_layers (const PsSetting *setting, const PsModel *model, gui
  * Errors: PS_ERROR_USAGE where the stages do not fit, and those of what it reads. Free with g_free. */
 PsStageShape *ps_setting_shapes (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks,
                                  GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-/* The two steps of ps_setting_costs: reads the source's costs, and changes them as the options say. */
-PsCosts *ps_setting_load (const PsSetting *setting, guint n_devices, guint n_chunks,
-                          GError **error) G_GNUC_WARN_UNUSED_RESULT;
-gboolean ps_setting_adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error);
 
 /* The spread of the source's costs, for stages of these shapes (NULL: as the source cuts them). The source must have
  * the hook. */

@@ -67,7 +67,6 @@ const PsFamily ps_family_1f1b_v = {
   .memory = "min (m, 2 p / 3 + 1), rounded down",
   .source = "Pipeline Parallelism with Controllable Memory, arXiv 2405.15362",
   .default_chunks = 2,
-  .tried = TRUE,
   .check = check,
   .generate = generate,
 };

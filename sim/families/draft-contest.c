@@ -46,8 +46,6 @@ ps_contest_init (PsContest *contest, const PsFamilySetting *setting)
                           .bound_ns = -1 };
   contest->placement = ps_placement_new (setting->n_chunks == 1 ? PS_PLACEMENT_LOOP : PS_PLACEMENT_V,
                                          setting->n_devices, setting->n_chunks);
-  contest->own = setting->orders == NULL ? ps_family_orders_new () : NULL;
-  contest->orders = setting->orders != NULL ? setting->orders : contest->own;
   guint64 ops = (guint64)PS_DRAFT_KINDS * setting->n_devices * setting->n_chunks * setting->n_microbatches;
   contest->step_bytes = ops <= MAX_OPS_EXACT ? 1 : MAX (activation_bytes (&contest->draft->device[0]), 1);
   for (; ops >= 2 * MAX_OPS_EXACT && contest->step_bytes < G_MAXINT64 / 2; ops /= 2)
@@ -62,7 +60,6 @@ ps_contest_clear (PsContest *contest)
   g_clear_pointer (&contest->best, ps_draft_free);
   g_clear_pointer (&contest->list, ps_draft_free);
   g_clear_pointer (&contest->placement, ps_placement_free);
-  g_clear_pointer (&contest->own, ps_family_orders_free);
 }
 
 /* Below 0: a is better than b. */
@@ -149,12 +146,12 @@ note_try (PsContest *contest, guint way, guint used)
 }
 
 void
-ps_contest_enter_order (PsContest *contest, PsOrderMaker make)
+ps_contest_enter_order (PsContest *contest, PsSchedule *(*make) (const PsFamilySetting *setting, GError **error))
 {
   if (is_settled (contest))
     return;
-  if (ps_draft_replay (contest->draft, ps_family_order (contest->orders, contest->setting, make),
-                       ps_contest_limit (contest)))
+  g_autoptr (PsSchedule) order = make (contest->setting, NULL);
+  if (ps_draft_replay (contest->draft, order, ps_contest_limit (contest)))
     ps_contest_enter (contest);
 }
 

@@ -2,7 +2,7 @@
  * after the other; their times and memory are known at once, by the simulator's recurrence. */
 #pragma once
 
-#include "orders.h"
+#include "families-private.h"
 
 /* The chunks of device d: stage d, on the way down, and, on a V, stage 2 p - 1 - d, on the way up. */
 typedef enum
@@ -217,8 +217,6 @@ typedef struct
   gboolean has_list;
   guint list_rule; /* that made it */
   PsPlacement *placement;
-  PsFamilyOrders *orders;            /* of the setting, or own */
-  PsFamilyOrders *own;               /* NULL: none */
   gint64 least_ns[2];                /* [PsObjective] bound on all drafts; -1: not known yet */
   gint64 bound_ns;                   /* bound on the length of drafts within the limits; -1: not known yet */
   guint n_activations;               /* of ps_contest_limit_activations */
@@ -240,7 +238,8 @@ void ps_contest_enter (PsContest *contest);
 gint64 ps_contest_limit (const PsContest *contest);
 
 /* Replays a schedule and enters it, unless no draft can be better than the best one. */
-void ps_contest_enter_order (PsContest *contest, PsOrderMaker make);
+/* `make` is as PsFamily.generate, for a schedule that follows from p and m alone. */
+void ps_contest_enter_order (PsContest *contest, PsSchedule *(*make) (const PsFamilySetting *setting, GError **error));
 
 /* Makes a list schedule, which ps_contest_enter_lists will enter. Until then no draft can win that is longer. */
 void ps_contest_look_ahead (PsContest *contest);

@@ -1,5 +1,5 @@
 /* families.c - the table of schedule families. */
-#include "orders.h"
+#include "families-private.h"
 
 #define ROW(name) &ps_family_##name,
 static const PsFamily *const table[] = { FAMILIES };
@@ -98,14 +98,6 @@ add_host_time (const PsFamily *family, const PsFamilySetting *setting)
   return costs;
 }
 
-static PsSchedule *
-generate (const PsFamily *family, const PsFamilySetting *setting, GError **error)
-{
-  return family->tried && setting->orders != NULL
-             ? ps_schedule_copy (ps_family_order (setting->orders, setting, family->generate))
-             : family->generate (setting, error);
-}
-
 PsSchedule *
 ps_family_generate (const PsFamily *family, const PsFamilySetting *setting, GError **error)
 {
@@ -119,7 +111,7 @@ ps_family_generate (const PsFamily *family, const PsFamilySetting *setting, GErr
   g_autoptr (PsCosts) costs = add_host_time (family, &complete);
   if (costs != NULL)
     complete.costs = costs;
-  PsSchedule *schedule = generate (family, &complete, error);
+  PsSchedule *schedule = family->generate (&complete, error);
   if (schedule != NULL && setting->defer_head != 0)
     schedule = ps_family_defer_head (schedule, setting->defer_head);
   if (schedule != NULL)

@@ -31,7 +31,6 @@ const PsFamily ps_family_v_half = {
   .memory = "min (m, p / 2 + 1), rounded down",
   .source = "Pipeline Parallelism with Controllable Memory, arXiv 2405.15362",
   .default_chunks = 2,
-  .tried = TRUE,
   .check = check,
   .generate = generate,
 };

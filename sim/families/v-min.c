@@ -45,7 +45,6 @@ const PsFamily ps_family_v_min = {
   .memory = "min (m, (p + 4) / 3), rounded down",
   .source = "Pipeline Parallelism with Controllable Memory, arXiv 2405.15362",
   .default_chunks = 2,
-  .tried = TRUE,
   .check = check,
   .generate = generate,
 };

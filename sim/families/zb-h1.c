@@ -27,7 +27,6 @@ const PsFamily ps_family_zb_h1 = {
   .memory = "min (m, p)",
   .source = "Zero Bubble Pipeline Parallelism, arXiv 2401.10241, section 2.1",
   .default_chunks = 1,
-  .tried = TRUE,
   .check = check,
   .generate = generate,
 };

@@ -27,7 +27,6 @@ const PsFamily ps_family_zb_h2 = {
   .memory = "min (m, 2p - 1)",
   .source = "Zero Bubble Pipeline Parallelism, arXiv 2401.10241, section 2.2",
   .default_chunks = 1,
-  .tried = TRUE,
   .check = check,
   .generate = generate,
 };

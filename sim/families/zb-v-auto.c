@@ -86,7 +86,6 @@ generate_eager_v_min (const PsFamilySetting *setting, G_GNUC_UNUSED GError **err
 static void
 try_published (PsContest *contest, const PsFamilySetting *setting)
 {
-  PsOrderMaker v_min = ps_family_v_min.generate; /* kept for the family, too */
   gboolean eager = ps_v_min_is_eager (setting->n_devices);
 
   ps_contest_limit_activations (contest, setting->n_devices);
@@ -99,8 +98,8 @@ try_published (PsContest *contest, const PsFamilySetting *setting)
     return;
   ps_contest_enter_order (contest, ps_family_1f1b_v.generate);
   ps_contest_enter_order (contest, ps_family_v_half.generate);
-  ps_contest_enter_order (contest, eager ? generate_v_min : v_min);
-  ps_contest_enter_order (contest, eager ? v_min : generate_eager_v_min);
+  ps_contest_enter_order (contest, eager ? generate_v_min : ps_family_v_min.generate);
+  ps_contest_enter_order (contest, eager ? ps_family_v_min.generate : generate_eager_v_min);
 }
 
 static PsSchedule *

@@ -1,8 +1,6 @@
 /* predict-comm.c - a prediction's times where transfers queue, share links, or hold up devices. */
 #include "predict-comm.h"
 
-#define ENGINE_BYTES 160 /* of an events engine for each op */
-
 /* The setting of an engine, and the memory that it points into. */
 typedef struct PsEventsTask
 {
@@ -63,54 +61,12 @@ ps_prediction_hint (const PsPrediction *prediction)
                                                                         : prediction->program;
 }
 
-gsize
-ps_shared_program_bytes (const PsSetting *setting, const PsProgram *program)
-{
-  const PsSchedule *schedule = program->schedule;
-  gsize n = program->n_steps, engine = ps_setting_needs_events (setting) ? ENGINE_BYTES : 0;
-
-  return n * (sizeof *program->steps + sizeof *schedule->ops + 3 * sizeof *program->step_of + engine)
-         + program->n_messages * (sizeof *program->messages + sizeof *program->places)
-         + program->first[schedule->placement->n_devices] * sizeof *program->instructions;
-}
-
-void
-ps_shared_program_free (PsSharedProgram *shared)
-{
-  ps_events_free (shared->events);
-  ps_simulation_free (shared->simulation[FALSE]);
-  ps_simulation_free (shared->simulation[TRUE]);
-  ps_program_free (shared->program);
-  g_free (shared);
-}
-
-/* The program's engine, which has run it under other costs if it may: then nothing in it depends on them. */
-static PsEvents *
-shared_engine (PsSharedProgram *shared, const PsCosts *costs, const PsEventsSetting *setting, GError **error)
-{
-  const PsEventsSetting plain = { .comm = setting->comm, .blocking = setting->blocking };
-
-  if (shared->events != NULL && shared->comm == setting->comm && shared->blocking == setting->blocking)
-    return shared->events;
-  g_clear_pointer (&shared->events, ps_events_free);
-  shared->events = ps_events_new (shared->program, costs, &plain, error);
-  shared->comm = setting->comm;
-  shared->blocking = setting->blocking;
-  return shared->events;
-}
-
 static gboolean
-run (Task *task, PsSharedProgram *shared, PsPrediction *prediction, GError **error)
+run (Task *task, PsPrediction *prediction, GError **error)
 {
   const PsEventsSetting *setting = &task->setting;
-  gboolean plain = ps_events_setting_is_fixed (setting) && setting->eager_bytes == 0 && setting->speed == NULL;
-  g_autoptr (PsEvents) own = NULL;
-  PsEvents *events;
+  g_autoptr (PsEvents) events = ps_events_new (prediction->program, prediction->costs, setting, error);
 
-  if (shared != NULL && plain)
-    events = shared_engine (shared, prediction->costs, setting, error);
-  else
-    events = own = ps_events_new (prediction->program, prediction->costs, setting, error);
   if (events == NULL || !ps_events_run (events, prediction->costs, prediction->simulation, error))
     return FALSE;
   if (setting->ready_order == 0)
@@ -121,8 +77,7 @@ run (Task *task, PsSharedProgram *shared, PsPrediction *prediction, GError **err
 }
 
 gboolean
-ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsSharedProgram *shared,
-                  PsPrediction *prediction, GError **error)
+ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsPrediction *prediction, GError **error)
 {
   const PsSchedule *schedule = prediction->program->schedule;
 
@@ -136,5 +91,5 @@ ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsShared
   return task_init (task, setting, memory_limit, schedule->placement->n_devices, error)
          && (setting->comm_order != PS_COMM_PLANNED || schedule->posts != NULL || !ps_setting_transfers_wait (setting)
              || ps_events_plan (prediction->program, prediction->costs, &task->setting, error))
-         && run (task, shared, prediction, error);
+         && run (task, prediction, error);
 }

@@ -4,29 +4,26 @@
 #include <math.h>
 #include <string.h>
 
-/* Looks for the result of a size under the current setting; the cache's next addition is for it. */
-static gpointer
-find_sized (PsPredictor *predictor, PsCache *cache, guint parts, guint n_devices, guint n_chunks)
+/* The costs of a number of devices and chunks under a setting, and what follows from them; each is NULL until it is
+ * asked for. */
+typedef struct
 {
-  GArray *key = ps_cache_key (cache);
+  PsCosts *costs; /* NULL: reason says why there are none */
+  PsCosts *full;  /* the same with full recomputation, for R ops */
+  PsCostSpread *spread;
+  GError *reason;
+} SizedCosts;
 
-  if (predictor->key != NULL)
-    predictor->key (predictor->data, parts, key);
-  g_array_append_val (key, n_devices);
-  g_array_append_val (key, n_chunks);
-  g_array_append_val (key, predictor->even);
-  return ps_cache_find (cache);
-}
-
-static PsCosts *
-keep_costs (PsCache *cache, PsCosts *costs)
+void
+ps_sized_costs_free (gpointer data)
 {
-  gsize each = PS_N_OP_KINDS * sizeof *costs->op + sizeof *costs->stage + sizeof *costs->shapes
-               + 2 * (sizeof *costs->transfer_ns + sizeof *costs->message_bytes);
+  SizedCosts *sized = data;
 
-  if (costs != NULL)
-    ps_cache_add (cache, costs, costs->n_stages * each + sizeof *costs);
-  return costs;
+  ps_costs_free (sized->costs);
+  ps_costs_free (sized->full);
+  ps_cost_spread_free (sized->spread);
+  g_clear_error (&sized->reason);
+  g_free (sized);
 }
 
 gboolean
@@ -37,63 +34,42 @@ ps_predictor_is_layout_open (const PsPredictor *predictor)
   return predictor->given == NULL && predictor->setting->layout == NULL && source != NULL && source->has_model;
 }
 
-/* TRUE: settings with other costs may load the same ones. */
-static gboolean
-shares_source (const PsPredictor *predictor)
+/* The costs of a size under the current setting, made if they are not there. */
+static SizedCosts *
+find_sized (PsPredictor *predictor, guint n_devices, guint n_chunks)
 {
-  g_autoptr (GArray) of_source = g_array_new (FALSE, FALSE, sizeof (guint));
-  g_autoptr (GArray) of_costs = g_array_new (FALSE, FALSE, sizeof (guint));
+  GArray *key = ps_cache_key (predictor->sized);
+  PsSetting setting = *predictor->setting;
+  SizedCosts *sized;
 
-  if (predictor->key == NULL)
-    return FALSE;
-  predictor->key (predictor->data, PS_KEY_SOURCE, of_source);
-  predictor->key (predictor->data, PS_KEY_COSTS, of_costs);
-  return of_source->len < of_costs->len;
-}
-
-static PsCosts *
-make_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error)
-{
-  const PsCostSource *source = ps_setting_source (predictor->setting);
-  g_autoptr (PsCosts) costs = NULL;
-  PsSetting even;
-  PsCosts *loaded;
-
+  if (predictor->key != NULL)
+    predictor->key (predictor->data, key);
+  g_array_append_val (key, n_devices);
+  g_array_append_val (key, n_chunks);
+  g_array_append_val (key, predictor->even);
+  sized = ps_cache_find (predictor->sized);
+  if (sized != NULL)
+    return sized;
+  sized = g_new0 (SizedCosts, 1);
   if (predictor->even)
-    {
-      even = *predictor->setting;
-      even.layout = (char *)"even";
-      return ps_setting_costs (&even, n_devices, n_chunks, error);
-    }
-  if (source == NULL || !source->is_slow || !shares_source (predictor))
-    return ps_setting_costs (predictor->setting, n_devices, n_chunks, error);
-  loaded = find_sized (predictor, predictor->sources, PS_KEY_SOURCE, n_devices, n_chunks);
-  if (loaded == NULL)
-    loaded = keep_costs (predictor->sources, ps_setting_load (predictor->setting, n_devices, n_chunks, error));
-  if (loaded == NULL)
-    return NULL;
-  costs = ps_costs_copy (loaded);
-  return ps_setting_adapt (predictor->setting, costs, n_devices, error) ? g_steal_pointer (&costs) : NULL;
+    setting.layout = (char *)"even";
+  sized->costs = ps_setting_costs (&setting, n_devices, n_chunks, &sized->reason);
+  gsize each = PS_N_OP_KINDS * sizeof *sized->costs->op + sizeof *sized->costs->stage + sizeof *sized->costs->shapes;
+  ps_cache_add (predictor->sized, sized, sizeof *sized + n_devices * n_chunks * each);
+  return sized;
 }
 
 const PsCosts *
 ps_predictor_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error)
 {
-  const PsCosts *costs;
-  const GError *reason;
-  GError *failure = NULL;
+  const SizedCosts *sized;
 
   if (predictor->given != NULL && predictor->given->n_stages == n_devices * n_chunks)
     return predictor->given;
-  costs = find_sized (predictor, predictor->costs, PS_KEY_COSTS, n_devices, n_chunks);
-  reason = costs == NULL ? find_sized (predictor, predictor->reasons, PS_KEY_COSTS, n_devices, n_chunks) : NULL;
-  if (costs == NULL && reason == NULL)
-    costs = keep_costs (predictor->costs, make_costs (predictor, n_devices, n_chunks, &failure));
-  if (failure != NULL)
-    ps_cache_add (predictor->reasons, failure, sizeof *failure + strlen (failure->message));
-  if (costs == NULL)
-    g_propagate_error (error, g_error_copy (failure != NULL ? failure : reason));
-  return costs;
+  sized = find_sized (predictor, n_devices, n_chunks);
+  if (sized->costs == NULL)
+    g_propagate_error (error, g_error_copy (sized->reason));
+  return sized->costs;
 }
 
 /* A schedule file may place its stages unevenly; costs describe p * v stages. */
@@ -152,12 +128,12 @@ mix_warm (const PsSchedule *schedule, PsCosts *costs)
 static PsCosts *
 make_recomputed (PsPredictor *predictor, const PsSchedule *schedule, const PsCosts *whole, GError **error)
 {
-  guint n_devices = schedule->placement->n_devices, n_chunks = whole->n_stages / n_devices;
-  const PsCosts *full = find_sized (predictor, predictor->full, PS_KEY_COSTS, n_devices, n_chunks);
+  guint n_devices = schedule->placement->n_devices;
+  SizedCosts *sized = find_sized (predictor, n_devices, whole->n_stages / n_devices);
 
-  if (full == NULL)
-    full = keep_costs (predictor->full, ps_setting_full_costs (predictor->setting, whole, n_devices, error));
-  return full != NULL ? ps_setting_recomputed (predictor->setting, schedule, whole, full, error) : NULL;
+  if (sized->full == NULL)
+    sized->full = ps_setting_full_costs (predictor->setting, whole, n_devices, error);
+  return sized->full != NULL ? ps_setting_recomputed (predictor->setting, schedule, whole, sized->full, error) : NULL;
 }
 
 /* Adds the costs of the microbatches that the schedule's R ops recompute, as a second length. */
@@ -236,28 +212,14 @@ ps_predictor_schedule_costs (PsPredictor *predictor, const PsSchedule *schedule,
   return g_steal_pointer (&costs);
 }
 
-/* The bytes of all samples. */
-static gsize
-spread_bytes (const PsCostSpread *spread)
-{
-  gsize n = spread->transfer != NULL ? spread->transfer->len : 0;
-
-  for (guint i = 0; i < PS_N_OP_KINDS * spread->n_stages; i++)
-    n += spread->op[i] != NULL ? spread->op[i]->len : 0;
-  return sizeof *spread + n * sizeof (double);
-}
-
 const PsCostSpread *
 ps_predictor_spread (PsPredictor *predictor, const PsPrediction *prediction, GError **error)
 {
   const PsPlacement *placement = prediction->program->schedule->placement;
   guint n_devices = placement->n_devices, n_chunks = placement->n_stages / n_devices;
-  PsCostSpread *spread = find_sized (predictor, predictor->spreads, PS_KEY_SOURCE, n_devices, n_chunks);
+  SizedCosts *sized = find_sized (predictor, n_devices, n_chunks);
 
-  if (spread != NULL)
-    return spread;
-  spread = ps_setting_spread (predictor->setting, prediction->costs->shapes, n_devices, n_chunks, error);
-  if (spread != NULL)
-    ps_cache_add (predictor->spreads, spread, spread_bytes (spread));
-  return spread;
+  if (sized->spread == NULL)
+    sized->spread = ps_setting_spread (predictor->setting, prediction->costs->shapes, n_devices, n_chunks, error);
+  return sized->spread;
 }

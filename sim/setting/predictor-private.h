@@ -16,14 +16,11 @@ struct _PsPredictor
   gboolean even; /* in place of an open layout */
   PsMicrobatchOrder order;
   gboolean times_only; /* predictions find no memory of messages */
-  PsCache *sources;    /* of PsCosts: those of slow sources, before options change them */
-  PsCache *costs;      /* of PsCosts */
-  PsCache *full;       /* the same with full recomputation, for R ops */
-  PsCache *reasons;    /* of GError: why there are no costs */
-  PsCache *programs;   /* of PsSharedProgram */
-  PsCache *spreads;    /* of PsCostSpread */
-  PsFamilyOrders *orders;
+  PsCache *sized;      /* the costs of each size, by ps_predictor_costs */
 };
+
+/* Frees an entry of `sized`. */
+void ps_sized_costs_free (gpointer sized);
 
 /* Whether the setting leaves the layout of a model open. */
 gboolean ps_predictor_is_layout_open (const PsPredictor *predictor);

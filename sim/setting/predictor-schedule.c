@@ -56,8 +56,7 @@ generate_within (const PsFamily *family, const PsFamilySetting *size, GError **e
 }
 
 static PsSchedule *
-generate (const PsSetting *setting, const PsFamily *family, const PsCosts *costs, PsFamilyOrders *orders,
-          GError **error)
+generate (const PsSetting *setting, const PsFamily *family, const PsCosts *costs, GError **error)
 {
   g_autofree gint64 *limit = NULL;
   PsFamilySetting size = {
@@ -69,7 +68,6 @@ generate (const PsSetting *setting, const PsFamily *family, const PsCosts *costs
     .defer_head = setting->defer_head,
     .costs = costs,
     .by_makespan = setting->sync == PS_SYNC_GLOBAL,
-    .orders = orders,
   };
 
   if (size.n_devices == 0 || size.n_microbatches == 0)
@@ -142,14 +140,13 @@ has_wanted_placement (const PsSetting *setting, const PsSchedule *schedule, GErr
 }
 
 PsSchedule *
-ps_schedule_find (const PsSetting *setting, const char *name_or_file, const PsCosts *costs, PsFamilyOrders *orders,
-                  GError **error)
+ps_schedule_find (const PsSetting *setting, const char *name_or_file, const PsCosts *costs, GError **error)
 {
   const PsFamily *family = ps_family_find (name_or_file);
   g_autoptr (PsSchedule) schedule = NULL;
 
   if (family != NULL)
-    schedule = generate (setting, family, costs, orders, error);
+    schedule = generate (setting, family, costs, error);
   else if (is_file (name_or_file))
     schedule = read_file (setting, name_or_file, error);
   else

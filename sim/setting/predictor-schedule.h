@@ -6,4 +6,4 @@
 
 /* ps_predictor_schedule. costs: the setting's for its family's size; NULL: the family sees none. */
 PsSchedule *ps_schedule_find (const PsSetting *setting, const char *name_or_file, const PsCosts *costs,
-                              PsFamilyOrders *orders, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+                              GError **error) G_GNUC_WARN_UNUSED_RESULT;

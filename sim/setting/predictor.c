@@ -9,8 +9,7 @@
 
 #include <string.h>
 
-#define PROGRAM_CACHE_BYTES ((gsize)64 << 20)
-#define COSTS_CACHE_BYTES ((gsize)8 << 20)
+#define CACHE_BYTES ((gsize)8 << 20)
 
 PsPredictor *
 ps_predictor_new (const PsSetting *setting, const PsCosts *given)
@@ -19,13 +18,7 @@ ps_predictor_new (const PsSetting *setting, const PsCosts *given)
 
   predictor->setting = setting;
   predictor->given = given;
-  predictor->sources = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)ps_costs_free);
-  predictor->costs = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)ps_costs_free);
-  predictor->full = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)ps_costs_free);
-  predictor->reasons = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)g_error_free);
-  predictor->programs = ps_cache_new (PROGRAM_CACHE_BYTES, (GDestroyNotify)ps_shared_program_free);
-  predictor->spreads = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)ps_cost_spread_free);
-  predictor->orders = ps_family_orders_new ();
+  predictor->sized = ps_cache_new (CACHE_BYTES, ps_sized_costs_free);
   return predictor;
 }
 
@@ -40,13 +33,7 @@ ps_predictor_free (PsPredictor *predictor)
 {
   if (predictor == NULL)
     return;
-  ps_cache_free (predictor->sources);
-  ps_cache_free (predictor->costs);
-  ps_cache_free (predictor->full);
-  ps_cache_free (predictor->reasons);
-  ps_cache_free (predictor->programs);
-  ps_cache_free (predictor->spreads);
-  ps_family_orders_free (predictor->orders);
+  ps_cache_free (predictor->sized);
   g_free (predictor);
 }
 
@@ -74,7 +61,7 @@ ps_predictor_schedule (PsPredictor *predictor, const char *name_or_file, GError 
       if (costs == NULL)
         return NULL;
     }
-  return ps_schedule_find (setting, name_or_file, costs, predictor->orders, error);
+  return ps_schedule_find (setting, name_or_file, costs, error);
 }
 
 /* Most settings ask for no channels, and their programs for no streams. */
@@ -88,114 +75,15 @@ lower (const PsPredictor *predictor, PsSchedule *schedule, const char *where, GE
   return program;
 }
 
-static PsProgram *
-make_program (PsPredictor *predictor, const char *name_or_file, GError **error)
-{
-  PsSchedule *schedule = ps_predictor_schedule (predictor, name_or_file, error);
-
-  return schedule != NULL ? lower (predictor, schedule, name_or_file, error) : NULL;
-}
-
 PsProgram *
 ps_predictor_program (PsPredictor *predictor, const char *name_or_file, GError **error)
 {
-  PsProgram *program = make_program (predictor, name_or_file, error);
+  PsSchedule *schedule = ps_predictor_schedule (predictor, name_or_file, error);
+  PsProgram *program = schedule != NULL ? lower (predictor, schedule, name_or_file, error) : NULL;
 
   if (program != NULL)
     ps_program_add_streams (program);
   return program;
-}
-
-/* Makes the program's key. FALSE: no other setting will ask for it, so that keeping it would only drive others out; or
- * an open layout will ask for two at once, of which one might drive out the other. */
-static gboolean
-is_asked_again (PsPredictor *predictor, const char *name_or_file)
-{
-  const PsFamily *family = ps_family_find (name_or_file);
-  gboolean uses_costs = family != NULL && family->uses_costs;
-  guint parts = PS_KEY_PROGRAM | (uses_costs ? PS_KEY_COSTS | PS_KEY_LIMIT : 0);
-  GArray *key = ps_cache_key (predictor->programs);
-
-  if ((uses_costs && ps_predictor_is_layout_open (predictor)) || predictor->key == NULL
-      || !predictor->key (predictor->data, parts, key))
-    return FALSE;
-  g_array_append_val (key, predictor->setting->n_microbatches);
-  return TRUE;
-}
-
-/* Makes a key of the order itself: a family that looks at costs makes the same of many. */
-static gboolean
-is_order_asked_again (PsPredictor *predictor, const PsSchedule *schedule)
-{
-  GArray *key = ps_cache_key (predictor->programs);
-
-  if (ps_predictor_is_layout_open (predictor) || predictor->key == NULL
-      || !predictor->key (predictor->data, PS_KEY_PROGRAM, key))
-    return FALSE;
-  g_array_append_val (key, schedule->n_microbatches);
-  g_array_append_vals (key, schedule->ops, ps_schedule_n_ops (schedule) * (guint)(sizeof (PsOp) / sizeof (guint)));
-  return TRUE;
-}
-
-/* The program of the key. Takes the schedule; NULL: it is yet to be made. */
-static PsSharedProgram *
-shared_program (PsPredictor *predictor, const char *name_or_file, PsSchedule *schedule, GError **error)
-{
-  PsSharedProgram *shared = ps_cache_find (predictor->programs);
-  PsProgram *program;
-
-  if (shared != NULL)
-    {
-      ps_schedule_free (schedule);
-      return shared;
-    }
-  program = schedule != NULL ? lower (predictor, schedule, name_or_file, error)
-                             : make_program (predictor, name_or_file, error);
-  if (program == NULL)
-    return NULL;
-  shared = g_new0 (PsSharedProgram, 1);
-  shared->program = program;
-  ps_cache_add (predictor->programs, shared, ps_shared_program_bytes (predictor->setting, program));
-  return shared;
-}
-
-/* Planning, ready order, lengths, measured slices and R ops change the program that they run. */
-static gboolean
-leaves_program (const PsSetting *setting, const PsSchedule *schedule)
-{
-  return setting->comm_order != PS_COMM_PLANNED && setting->ready_order == 0 && setting->lengths == NULL
-         && (setting->db == NULL || schedule->n_slices == 1) && !schedule->recomputes;
-}
-
-/* Sets the program. Returns it with its engine where the prediction runs it as it is, and others will. */
-static PsSharedProgram *
-take_program (PsPredictor *predictor, const char *name_or_file, PsPrediction *prediction, GError **error)
-{
-  PsSchedule *schedule = NULL;
-  PsSharedProgram *shared;
-
-  if (!is_asked_again (predictor, name_or_file))
-    {
-      schedule = ps_predictor_schedule (predictor, name_or_file, error);
-      if (schedule == NULL)
-        return NULL;
-      if (!is_order_asked_again (predictor, schedule))
-        {
-          prediction->program = lower (predictor, schedule, name_or_file, error);
-          return NULL;
-        }
-    }
-  shared = shared_program (predictor, name_or_file, schedule, error);
-  if (shared == NULL)
-    return NULL;
-  prediction->is_shared = leaves_program (predictor->setting, shared->program->schedule);
-  if (prediction->is_shared)
-    {
-      prediction->program = shared->program;
-      return shared;
-    }
-  prediction->program = lower (predictor, ps_schedule_copy (shared->program->schedule), name_or_file, error);
-  return NULL;
 }
 
 /* Predictions */
@@ -206,11 +94,8 @@ ps_prediction_free (PsPrediction *prediction)
   if (prediction == NULL)
     return;
   ps_costs_free (prediction->costs);
-  if (!prediction->is_shared)
-    {
-      ps_simulation_free (prediction->simulation);
-      ps_program_free (prediction->program);
-    }
+  ps_simulation_free (prediction->simulation);
+  ps_program_free (prediction->program);
   ps_metrics_clear (&prediction->metrics);
   g_free (prediction->order);
   ps_events_task_free (prediction->events);
@@ -262,20 +147,6 @@ take_costs (PsPredictor *predictor, PsPrediction *prediction, PsCosts **fastest,
   return TRUE;
 }
 
-/* Room for the results of the prediction. */
-static PsSimulation *
-take_simulation (const PsPredictor *predictor, PsSharedProgram *shared, const PsProgram *program)
-{
-  PsSimulation *simulation = shared != NULL ? shared->simulation[predictor->even] : NULL;
-
-  if (simulation == NULL)
-    simulation = ps_simulation_new (program);
-  if (shared != NULL)
-    shared->simulation[predictor->even] = simulation;
-  simulation->times_only = predictor->times_only;
-  return simulation;
-}
-
 static gboolean
 check_zero (const PsSchedule *schedule, const PsCosts *costs, GError **error)
 {
@@ -286,7 +157,7 @@ check_zero (const PsSchedule *schedule, const PsCosts *costs, GError **error)
 
 /* Simulates the program of the prediction, and works out its figures. */
 static gboolean
-run (PsPredictor *predictor, PsSharedProgram *shared, PsPrediction *prediction, GError **error)
+run (PsPredictor *predictor, PsPrediction *prediction, GError **error)
 {
   const PsSetting *setting = predictor->setting;
   const PsSchedule *schedule = prediction->program->schedule;
@@ -298,8 +169,9 @@ run (PsPredictor *predictor, PsSharedProgram *shared, PsPrediction *prediction, 
   if (!take_costs (predictor, prediction, &fastest, &limit, &reserve, error)
       || !check_zero (schedule, prediction->costs, error))
     return FALSE;
-  prediction->simulation = take_simulation (predictor, shared, prediction->program);
-  if (!ps_comm_simulate (setting, limit, shared, prediction, error))
+  prediction->simulation = ps_simulation_new (prediction->program);
+  prediction->simulation->times_only = predictor->times_only;
+  if (!ps_comm_simulate (setting, limit, prediction, error))
     return FALSE;
   ps_metrics_from_simulation (prediction->program, prediction->simulation, &prediction->metrics);
   repeated = setting->sync == PS_SYNC_BYPASS ? ps_prediction_hint (prediction) : prediction->program;
@@ -334,14 +206,12 @@ predict_order (PsPredictor *predictor, const char *name_or_file, const PsSchedul
        order++)
     {
       g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
-      PsSharedProgram *shared = NULL;
+      PsSchedule *own
+          = schedule != NULL ? ps_schedule_copy (schedule) : ps_predictor_schedule (predictor, name_or_file, &reason);
 
       predictor->order = order;
-      if (schedule != NULL)
-        prediction->program = lower (predictor, ps_schedule_copy (schedule), name_or_file, &reason);
-      else
-        shared = take_program (predictor, name_or_file, prediction, &reason);
-      if (prediction->program == NULL || !run (predictor, shared, prediction, &reason))
+      prediction->program = own != NULL ? lower (predictor, own, name_or_file, &reason) : NULL;
+      if (prediction->program == NULL || !run (predictor, prediction, &reason))
         g_clear_error (order < setting->microbatch_order ? &reason : NULL);
       else if (best == NULL || is_as_good (prediction, best))
         {

@@ -96,7 +96,6 @@ const PsCostSource ps_source_database = {
   .needs
   = { { "profile", offsetof (PsSetting, profile), "db", offsetof (PsSetting, db), "the database that holds it" } },
   .has_model = TRUE,
-  .is_slow = TRUE,
   .load = load,
   .model = model,
   .digest = digest,

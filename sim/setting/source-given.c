@@ -12,6 +12,5 @@ const PsCostSource ps_source_given = {
   .offset = offsetof (PsSetting, costs),
   .usage = "--costs 'f=1ms,b=1ms,w=1ms'",
   .fields = "costs",
-  .is_slow = TRUE,
   .load = load,
 };

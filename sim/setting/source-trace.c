@@ -82,7 +82,6 @@ const PsCostSource ps_source_trace = {
   .offset = offsetof (PsSetting, costs_from),
   .usage = "--costs-from PATH",
   .fields = "costs-from",
-  .is_slow = TRUE,
   .load = load,
   .digest = digest,
   .spread = spread,

@@ -251,8 +251,9 @@ load_stages (const PsCostSource *source, const PsSetting *setting, const PsModel
   return shapes != NULL ? source->load (&said, given, n_devices, n_chunks, error) : NULL;
 }
 
-PsCosts *
-ps_setting_load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
+/* Reads the costs of the source. */
+static PsCosts *
+load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
   const PsCostSource *source = ps_setting_source (setting);
   g_autoptr (PsModel) model = NULL;
@@ -349,8 +350,9 @@ add_context (const PsSetting *setting, PsCosts *costs, guint n_devices, GError *
   return TRUE;
 }
 
-gboolean
-ps_setting_adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error)
+/* Changes the costs as the options say. */
+static gboolean
+adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error)
 {
   gboolean has_cluster = ps_setting_source (setting)->has_cluster;
   g_autoptr (PsCluster) cluster = has_cluster ? ps_setting_cluster (setting, error) : NULL;
@@ -411,9 +413,9 @@ ps_setting_add_slices (const PsSetting *setting, PsCosts *costs, guint n_devices
 PsCosts *
 ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
-  g_autoptr (PsCosts) costs = ps_setting_load (setting, n_devices, n_chunks, error);
+  g_autoptr (PsCosts) costs = load (setting, n_devices, n_chunks, error);
 
-  return costs != NULL && ps_setting_adapt (setting, costs, n_devices, error)
+  return costs != NULL && adapt (setting, costs, n_devices, error)
                  && ps_setting_add_slices (setting, costs, n_devices, setting->n_slices, error)
              ? g_steal_pointer (&costs)
              : NULL;

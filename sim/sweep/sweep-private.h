@@ -40,7 +40,7 @@ typedef struct
   char *zip; /* its name; NULL: a field of [sweep] */
   guint n;   /* values */
   guint64 stride;
-  guint8 keys;
+  gboolean costs;
 } PsSweepDimension;
 
 /* Columns of the results that hold what the prediction found. */

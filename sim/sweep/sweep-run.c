@@ -14,21 +14,16 @@ struct _PsSweepWorker
   GPtrArray *spare; /* of PsResult, to be used again */
 };
 
-/* Appends the values that the point has in the dimensions of these parts. */
-static gboolean
-add_digits (gpointer data, guint parts, GArray *key)
+/* Appends the values that the point has in the dimensions that costs depend on. */
+static void
+add_digits (gpointer data, GArray *key)
 {
   const PsSweepWorker *worker = data;
   const GArray *dimensions = worker->sweep->dimensions;
-  guint n = 0;
 
   for (guint i = 0; i < dimensions->len; i++)
-    if (g_array_index (dimensions, PsSweepDimension, i).keys & parts)
-      {
-        g_array_append_val (key, worker->point.digits[i]);
-        n++;
-      }
-  return n < dimensions->len;
+    if (g_array_index (dimensions, PsSweepDimension, i).costs)
+      g_array_append_val (key, worker->point.digits[i]);
 }
 
 PsSweepWorker *

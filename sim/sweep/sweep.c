@@ -869,7 +869,7 @@ join_dimension (const Reader *reader, const PsSweepAxis *axis, GError **error)
     return ps_refuse_at (place (reader), error, "%s: has %u values, the other fields of [zip %s] have %u",
                          axis->field->name, axis->values->len, dimension->zip, dimension->n);
   dimension->n = axis->values->len;
-  dimension->keys |= axis->field->sweep->keys;
+  dimension->costs |= axis->field->sweep->costs;
   return TRUE;
 }
 

@@ -325,39 +325,6 @@ test_tight (void)
     }
 }
 
-/* Generates the family's schedule twice, with and without orders that are kept. */
-static void
-check_kept (const char *name, const PsFamilySetting *setting)
-{
-  const PsFamily *family = ps_family_find (name);
-  PsFamilySetting plain = *setting;
-
-  plain.orders = NULL;
-  g_autoptr (PsSchedule) kept = ps_family_generate (family, setting, NULL);
-  g_autoptr (PsSchedule) made = ps_family_generate (family, &plain, NULL);
-  g_autofree char *a = ps_schedule_to_json (kept), *b = ps_schedule_to_json (made);
-  g_assert_cmpstr (a, ==, b);
-}
-
-/* Whatever was kept of other sizes and families, schedules are the same. 60 devices with 6,000 microbatches are more
- * than is kept. */
-static void
-test_kept (void)
-{
-  static const char *const names[] = { "zb-v-auto", "v-half", "v-min", "1f1b-v", "zb-v" };
-  static const guint sizes[][2] = { { 4, 8 }, { 4, 9 }, { 5, 8 }, { 4, 8 }, { 60, 6000 }, { 4, 8 }, { 5, 8 } };
-  g_autoptr (PsFamilyOrders) orders = ps_family_orders_new ();
-
-  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
-    for (guint k = sizes[i][0] == 60 ? 4 : 0; k < G_N_ELEMENTS (names); k++)
-      check_kept (names[k],
-                  &(const PsFamilySetting){
-                      .n_devices = sizes[i][0], .n_microbatches = sizes[i][1], .n_chunks = 2, .orders = orders });
-  for (guint i = 0; i < 2; i++)
-    check_kept ("zb-h2",
-                &(const PsFamilySetting){ .n_devices = 4, .n_microbatches = 8 + i, .n_chunks = 1, .orders = orders });
-}
-
 static void
 check_same_draft (const PsDraft *a, const PsDraft *b)
 {
@@ -435,7 +402,6 @@ main (int argc, char **argv)
   g_test_add_func ("/zb-v-auto/best", test_best);
   g_test_add_func ("/zb-v-auto/more-memory", test_more_memory);
   g_test_add_func ("/zb-v-auto/tight", test_tight);
-  g_test_add_func ("/zb-v-auto/kept", test_kept);
   g_test_add_func ("/zb-v-auto/lists", test_lists);
   return g_test_run ();
 }
