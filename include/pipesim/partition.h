@@ -90,8 +90,6 @@ typedef struct
   guint group_size;             /* its groups, 0: the family's default */
   guint defer_head;             /* as in PsFamilySetting */
   PsSync sync;                  /* of its iterations */
-  gboolean straight;            /* pipedream-code: no replication */
-  double compression;           /* pipedream-code: transfers are divided by it; 0: transfers take no time */
 } PsPartitionSetting;
 
 /* Layers first..last, both included. */
@@ -106,7 +104,7 @@ typedef struct
 {
   guint n_stages;
   PsPartitionStage *stages;
-  gint64 bottleneck_ns; /* pipedream, pipedream-code: as their recurrences count; others: ps_partition_bottleneck */
+  gint64 bottleneck_ns; /* pipedream: as its recurrence counts; others: ps_partition_bottleneck */
 } PsPartition;
 
 void ps_partition_free (PsPartition *partition);

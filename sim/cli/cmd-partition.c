@@ -7,8 +7,6 @@
 #include <pipesim/layout-string.h>
 #include <pipesim/report.h>
 
-#define MAX_COMPRESSION 1000000
-
 typedef struct
 {
   PartitionOptions partition;
@@ -28,9 +26,6 @@ static const PsOption rows[] = {
              .otherwise = "bottleneck"),
   PS_OPTION ("schedule", 's', PS_TEXT (Options, partition.schedule), "NAME",
              "Family to simulate; algorithm schedule cuts for it", .single = TRUE, .group = PS_GROUP_WHAT),
-  PS_OPTION ("straight", 0, PS_FLAG (Options, partition.straight), NULL, "pipedream-code: no replicated stages"),
-  PS_OPTION ("compression", 0, PS_NUMBER (Options, partition.compression, PS_MIN_SPEED, MAX_COMPRESSION), "RATIO",
-             "pipedream-code: transfers count, divided by this", .otherwise = "they do not count"),
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-partition/1)",
              .group = PS_GROUP_OUTPUT),
   PS_OPTION_INCLUDE (Options, columns, ps_column_rows),
@@ -354,7 +349,7 @@ describe_algorithms (void)
   g_string_append (
       text,
       "\nbottleneck = the slowest stage or link for one microbatch; a link bears the activation and its gradient.\n"
-      "pipedream and pipedream-code count it as their recurrences do, all-reduce of replicas included.\n"
+      "pipedream counts it as its recurrence does, all-reduce of replicas included.\n"
       "balance = time of all layers / (speeds of all stages x bottleneck). Iteration times are simulated.\n\n"
       "FILE.csv: layer,time,activation_bytes,parameter_bytes and a line for each layer: the time of F + B + W of one\n"
       "microbatch (1.5ms; an integer without unit is ns), the bytes it hands on, the bytes of its weights. Further\n"

@@ -151,7 +151,6 @@ fill_job (PartitionJob *job, const PartitionOptions *options, GError **error)
   if (!check_sources (options, error) || !check_looks (setting, error))
     return FALSE;
   job->task.n_devices = setting->n_devices;
-  job->task.straight = options->straight;
   job->task.sync = setting->sync;
   if (!read_schedule (job, options, error)
       || !ps_setting_memory_limit (setting, setting->n_devices, &job->memory_limit, &job->reserve, error))
@@ -160,7 +159,6 @@ fill_job (PartitionJob *job, const PartitionOptions *options, GError **error)
   if ((guint64)job->task.n_devices * job->task.n_chunks > PS_MAX_STAGES)
     return ps_refuse (error, PS_ERROR_USAGE, "-v/--chunks: %u on %u devices; give 1 to %u stages in all",
                       job->task.n_chunks, job->task.n_devices, PS_MAX_STAGES);
-  job->task.compression = options->compression;
   if (!ps_setting_speeds (options->setting, job->task.n_devices, &job->speeds, error))
     return FALSE;
   job->task.speeds = job->speeds;

@@ -10,8 +10,6 @@ typedef struct
   char *layers;
   gint64 bandwidth; /* bytes per second */
   char *schedule;
-  double compression;
-  gboolean straight;
   PsSetting *setting; /* finished */
 } PartitionOptions;
 

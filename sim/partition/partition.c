@@ -707,13 +707,12 @@ partition_memory_cut (const PsPartitionSetting *setting, GError **error)
   return solve (&problem, setting, error);
 }
 
-/* PipeDream's dynamic program, by its paper and by its released program.
+/* PipeDream's dynamic program.
  *
  * A(j, m) is the smallest bottleneck of layers 0..j on exactly m devices. It is the time of one stage of m replicas, or
  * that of the best split. A split takes A(k, m - r), the transfer between layer k and k + 1, and a stage k+1..j of r
- * replicas. Earlier k, then smaller r, win ties. Paper and program differ in the cost of a stage and of a transfer. */
+ * replicas. Earlier k, then smaller r, win ties. */
 
-#define UNREACHABLE G_MAXINT64
 #define NO_SPLIT G_MAXUINT
 
 /* Steps of the recurrence, about n^2 p^2 / 4: some seconds. */
@@ -732,12 +731,9 @@ typedef struct
 {
   const PsLayers *layers;
   guint n_devices;
-  guint max_replicas; /* of a stage */
   const gint64 *time_ns;
   const gint64 *parameter_bytes;
   PsLink link;
-  gboolean code; /* as the released program counts */
-  double compression;
   Cell *cells; /* [layer * n_devices + devices - 1] */
 } Recurrence;
 
@@ -760,51 +756,28 @@ to_ns (double ns)
   return ns < (double)LONGEST_NS ? llrint (ns) : LONGEST_NS;
 }
 
-/* Layers first..last on r devices. Paper: max (sum of T, 2 (r - 1) |w| / B) / r: an all-reduce of the weights overlaps
- * with computation. Program: (sum of T + 4 (r - 1) |w| / (r B)) / r: it does not. */
+/* Layers first..last on r devices: max (sum of T, 2 (r - 1) |w| / B) / r. An all-reduce of the weights overlaps with
+ * computation. */
 static gint64
 stage_ns (const Recurrence *recurrence, guint first, guint last, guint r)
 {
   double time = (double)(recurrence->time_ns[last + 1] - recurrence->time_ns[first]);
   double bytes = (double)(recurrence->parameter_bytes[last + 1] - recurrence->parameter_bytes[first]);
-  double sync = ns_of_bytes (recurrence, (r - 1.0) * bytes);
 
-  return to_ns (recurrence->code ? (time + 4 * sync / r) / r : MAX (time, 2 * sync) / r);
-}
-
-/* The released program divides a transfer by the replicas of the stage and by the compression of activations, and
- * leaves transfers out where no compression is given. */
-static gint64
-code_transfer_ns (const Recurrence *recurrence, guint layer, guint r)
-{
-  double ns = (double)link_round_trip_ns (&recurrence->link, recurrence->layers->layers[layer].output_bytes);
-
-  return recurrence->compression > 0 ? to_ns (ns / r / recurrence->compression) : 0;
-}
-
-/* Time of the transfers around a last stage k+1..j of r replicas. */
-static gint64
-transfers_ns (const Recurrence *recurrence, guint k, guint j, guint r)
-{
-  if (!recurrence->code)
-    return link_round_trip_ns (&recurrence->link, recurrence->layers->layers[k].output_bytes);
-  gint64 ns = code_transfer_ns (recurrence, k, r);
-  return j + 1 < recurrence->layers->n_layers ? MAX (ns, code_transfer_ns (recurrence, j, r)) : ns;
+  return to_ns (MAX (time, 2 * ns_of_bytes (recurrence, (r - 1.0) * bytes)) / r);
 }
 
 static void
 improve_cell (const Recurrence *recurrence, guint k, guint j, guint devices, Cell *cell)
 {
-  guint most = MIN (recurrence->max_replicas, devices - 1);
-
-  for (guint r = 1; r <= most; r++)
+  for (guint r = 1; r < devices; r++)
     {
       gint64 ns = cell_at (recurrence, k, devices - r)->bottleneck_ns;
 
       if (ns >= cell->bottleneck_ns)
         continue;
       ns = MAX (ns, stage_ns (recurrence, k + 1, j, r));
-      ns = MAX (ns, transfers_ns (recurrence, k, j, r));
+      ns = MAX (ns, link_round_trip_ns (&recurrence->link, recurrence->layers->layers[k].output_bytes));
       if (ns < cell->bottleneck_ns)
         *cell = (Cell){ ns, k, r };
     }
@@ -816,10 +789,8 @@ fill_cells (Recurrence *recurrence)
   for (guint j = 0; j < recurrence->layers->n_layers; j++)
     for (guint devices = 1; devices <= recurrence->n_devices; devices++)
       {
-        Cell cell = { UNREACHABLE, NO_SPLIT, devices };
+        Cell cell = { stage_ns (recurrence, 0, j, devices), NO_SPLIT, devices };
 
-        if (devices <= recurrence->max_replicas)
-          cell.bottleneck_ns = stage_ns (recurrence, 0, j, devices);
         for (guint k = 0; k < j && devices > 1; k++)
           improve_cell (recurrence, k, j, devices, &cell);
         *cell_at (recurrence, j, devices) = cell;
@@ -869,55 +840,34 @@ slowest_link (const PsPartitionSetting *setting)
 }
 
 static gboolean
-check_size (const char *name, const PsPartitionSetting *setting, guint max_replicas, GError **error)
+check_size (const PsPartitionSetting *setting, GError **error)
 {
-  double n = setting->layers->n_layers, p = setting->n_devices;
-  double steps = n * n / 2 * (max_replicas == 1 ? p : p * p / 2);
+  double n = setting->layers->n_layers, p = setting->n_devices, steps = n * n * p * p / 4;
 
-  if (max_replicas == 1 && setting->layers->n_layers < setting->n_devices)
-    return ps_refuse (error, PS_ERROR_USAGE, "%s: the %u layers of %s cannot be cut into %u stages", name,
-                      setting->layers->n_layers, setting->layers->source, setting->n_devices);
-  if (steps > MAX_STEPS)
-    return ps_refuse (
-        error, PS_ERROR_USAGE,
-        "%s: %u layers on %u devices take %.2g steps of its recurrence, more than %.0g; bottleneck takes them", name,
-        setting->layers->n_layers, setting->n_devices, steps, MAX_STEPS);
-  return TRUE;
-}
-
-static PsPartition *
-pipedream_solve (const char *name, const PsPartitionSetting *setting, gboolean code, GError **error)
-{
-  guint max_replicas = code && setting->straight ? 1 : setting->n_devices;
-  g_autofree gint64 *time_ns = PS_LAYERS_SUMS (setting->layers, time_ns);
-  g_autofree gint64 *parameter_bytes = PS_LAYERS_SUMS (setting->layers, parameter_bytes);
-  Recurrence recurrence = { .layers = setting->layers,
-                            .n_devices = setting->n_devices,
-                            .max_replicas = max_replicas,
-                            .time_ns = time_ns,
-                            .parameter_bytes = parameter_bytes,
-                            .link = slowest_link (setting),
-                            .code = code,
-                            .compression = setting->compression };
-
-  if (!check_size (name, setting, max_replicas, error))
-    return NULL;
-  g_autofree Cell *cells = g_new0 (Cell, (gsize)setting->layers->n_layers * setting->n_devices);
-  recurrence.cells = cells;
-  fill_cells (&recurrence);
-  return pipedream_trace_back (&recurrence);
+  return steps <= MAX_STEPS
+         || ps_refuse (error, PS_ERROR_USAGE,
+                       "pipedream: %u layers on %u devices take %.2g steps of its recurrence, more than %.0g; "
+                       "bottleneck takes them",
+                       setting->layers->n_layers, setting->n_devices, steps, MAX_STEPS);
 }
 
 static PsPartition *
 partition_pipedream (const PsPartitionSetting *setting, GError **error)
 {
-  return pipedream_solve ("pipedream", setting, FALSE, error);
-}
+  g_autofree gint64 *time_ns = PS_LAYERS_SUMS (setting->layers, time_ns);
+  g_autofree gint64 *parameter_bytes = PS_LAYERS_SUMS (setting->layers, parameter_bytes);
+  Recurrence recurrence = { .layers = setting->layers,
+                            .n_devices = setting->n_devices,
+                            .time_ns = time_ns,
+                            .parameter_bytes = parameter_bytes,
+                            .link = slowest_link (setting) };
 
-static PsPartition *
-partition_pipedream_code (const PsPartitionSetting *setting, GError **error)
-{
-  return pipedream_solve ("pipedream-code", setting, TRUE, error);
+  if (!check_size (setting, error))
+    return NULL;
+  g_autofree Cell *cells = g_new0 (Cell, (gsize)setting->layers->n_layers * setting->n_devices);
+  recurrence.cells = cells;
+  fill_cells (&recurrence);
+  return pipedream_trace_back (&recurrence);
 }
 
 /* A schedule's real time with a partition, and boundaries moved until it gets no better. */
@@ -1276,11 +1226,6 @@ static const PsPartitioner table[] = {
     .source = "PipeDream, SOSP 2019 (arXiv 1806.03377), section 3.1",
     .replicates = TRUE,
     .cut = partition_pipedream },
-  { .name = "pipedream-code",
-    .description = "the same as the program released with the paper counts it, --straight without replication",
-    .source = "PipeDream's optimizer_graph_hierarchical.py, one level",
-    .replicates = TRUE,
-    .cut = partition_pipedream_code },
   { .name = "schedule",
     .description = "the simulated iteration time of --schedule as short as local search gets it",
     .source = "local search over boundaries from the best of the above",

@@ -69,7 +69,6 @@ main (void)
   bench ("memory-aware", 10000, 64, NULL, 0);
   bench ("pipedream", 100, 16, NULL, 0);
   bench ("pipedream", 500, 32, NULL, 0);
-  bench ("pipedream-code", 100, 16, NULL, 0);
   bench ("schedule", 50, 8, "1f1b", 32);
   bench ("schedule", 200, 16, "1f1b", 64);
   bench ("schedule", 50, 8, "zb-auto", 32);

@@ -279,7 +279,6 @@ refuse 2 "'layers.csv': not expected" pipesim partition layers.csv -p 2
 refuse 2 "--algorithm: 'best' is not one of all, uniform, parameters, flops, " $cut -p 2 --algorithm best
 refuse 2 "the 3 layers of layers.csv cannot be cut into 4 stages" $cut -p 4
 refuse 2 "cannot be cut into 4 stages" $cut -p 2 -v 2 --algorithm uniform
-refuse 2 "cannot be cut into 4 stages" $cut -p 4 --algorithm pipedream-code --straight
 refuse 2 "give 1 to 16384 stages" $cut -p 4096 -v 5
 refuse 2 "has no FLOPs" $cut -p 2 --algorithm flops
 refuse 2 "needs --memory-limit" $cut -p 2 --algorithm memory-aware
@@ -294,7 +293,6 @@ for speed in 0 -1 1e3 nan 1:x 1:2:3 '' 2000; do
 done
 refuse 2 "equally fast" $cut -p 2 --algorithm pipedream --speed 1:2
 refuse 2 "same speed" $cut -p 2 -m 4 --schedule chimera --speed 1:2
-refuse 2 "--compression: '0'" $cut -p 2 --algorithm pipedream-code --compression 0
 refuse 2 "--costs" $cut -p 2 --costs $good
 refuse 2 "--layers and --model" $cut -p 2 --model tiny-gpt
 refuse 2 "--layers and --db" $cut -p 2 --db x.db

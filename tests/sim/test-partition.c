@@ -313,8 +313,6 @@ test_refusals (void)
 
   case_init (&c, rand, 3, 4, 1);
   assert_refused ("uniform", &c.setting, "the 3 layers of test cannot be cut into 4 stages");
-  c.setting.straight = TRUE;
-  assert_refused ("pipedream-code", &c.setting, "the 3 layers of test cannot be cut into 4 stages");
   c.setting.n_devices = 3;
   assert_refused ("memory-aware", &c.setting, "needs --memory-limit");
   assert_refused ("schedule", &c.setting, "needs --schedule");
