@@ -120,7 +120,7 @@ def partition(rand):
     p = rand.choice([2, 3, 4, 6])
     return ['partition', '--model', rand.choice(['tiny-gpt', 'gpt-1.5b', 'llama-3-8b']), '--cluster', rand.choice(CLUSTERS), '-p', str(p), '-m', str(2 * p), '--json'] \
         + some(rand, 0.8, '--algorithm', *rand.choice(['bottleneck', 'uniform', 'parameters', 'flops', 'pipedream', 'pipedream', 'schedule --schedule 1f1b']).split()) \
-        + some(rand, 0.3, '--straight')
+        + some(rand, 0.3, '--speed', '1')
 
 
 def convert(rand):
