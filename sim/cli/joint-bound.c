@@ -1,33 +1,8 @@
-/* joint-bound.c - relaxed stages, and the ways of more and more of them. */
+/* joint-bound.c - relaxed stages. */
 #include "joint-bound.h"
 
 #include <pipesim/search.h>
-
-/* Ops of all bounds together, at most: half of them for the mixes of ways of each device, which decide which devices
- * come first, and half for those of several devices. */
-#define MAX_OPS 8000000
-
-/* Steps of windows, at most. */
-#define MAX_STEPS 200000000
-
-typedef struct
-{
-  const SearchQuestion *question;
-  const SearchWays *ways;
-  PsCosts *relaxed; /* each stage is as fast as in the fastest way, and holds as little as in the leanest */
-  guint n_stages;
-  guint n_bounds; /* that half of MAX_OPS allow */
-  gint64 enough;
-  guint64 n_steps; /* left for windows */
-} Bounding;
-
-/* The ways of the first stages of an order; the others are relaxed. */
-typedef struct
-{
-  gint64 bound;
-  guint n;
-  guint8 *of; /* [n] */
-} Node;
+#include <pipesim/sources.h>
 
 void
 search_take_stage (PsCosts *costs, const PsCosts *from, guint stage)
@@ -42,36 +17,6 @@ set_bytes (PsCosts *costs, PsOpKind kind, guint stage, gint64 change)
 {
   ps_costs_op (costs, kind, stage)->take_bytes = MAX (change, 0);
   ps_costs_op (costs, kind, stage)->give_bytes = MAX (-change, 0);
-}
-
-static gboolean
-differ (const gint64 *limit, const double *speed, guint n)
-{
-  for (guint d = 1; d < n; d++)
-    if ((limit != NULL && limit[d] != limit[0]) || (speed != NULL && speed[d] != speed[0]))
-      return TRUE;
-  return FALSE;
-}
-
-gboolean
-search_open_placement (SearchQuestion *question, const PsCosts *costs)
-{
-  const PsSetting *setting = question->setting;
-  guint p = setting->n_devices, n = costs->n_stages;
-  g_autofree double *speed = NULL;
-  g_autofree guint16 *device = g_new (guint16, (gsize)p * n);
-
-  if (!ps_setting_speeds (setting, p, &speed, NULL))
-    return FALSE;
-  if (setting->has_placement || costs->loop_only || p == 1 || question->placement->n_copies > 1
-      || (n == p && !differ (question->memory_limit, speed, p)))
-    return TRUE;
-  for (guint i = 0; i < p * n; i++)
-    device[i] = (guint16)(i / n);
-  ps_placement_free (question->placement);
-  question->placement = ps_placement_new_custom (p, n, p, device);
-  question->any_device = TRUE;
-  return TRUE;
 }
 
 guint
@@ -204,133 +149,14 @@ search_bound (const SearchQuestion *question, const PsCosts *costs, gint64 enoug
   return fastest != NULL ? ps_search_bound (&search, enough, n_steps) : 0;
 }
 
-/* The least of all mixes of ways that the stages of one device can run in; if they are too many, stages of a mix stay
- * relaxed. */
-static gint64
-bound_device (const Bounding *bounding, guint device)
-{
-  const SearchWays *ways = bounding->ways;
-  g_autoptr (PsCosts) costs = ps_costs_copy (bounding->relaxed);
-  gint64 least = G_MAXINT64;
-  guint n_mixes = 1, most = bounding->n_bounds / bounding->question->placement->n_devices;
-
-  for (guint mix = 0; mix < n_mixes; mix++)
-    {
-      n_mixes = 1;
-      for (guint stage = 0; stage < bounding->n_stages && n_mixes * ways->n <= most; stage++)
-        if (ps_placement_holds (bounding->question->placement, device, stage))
-          {
-            search_take_stage (costs, ways->costs[mix / n_mixes % ways->n], stage);
-            n_mixes *= ways->n;
-          }
-      least = MIN (least, search_bound (bounding->question, costs, G_MAXINT64, NULL));
-    }
-  return least;
-}
-
-typedef struct
-{
-  guint device;
-  gint64 bound;
-} Ranked;
-
-PS_DEFINE_FALLING_ORDER (compare_ranked, Ranked, bound)
-
-/* Lists all stages, first those of the device with the highest bound; returns that bound. */
-static gint64
-rank_stages (const Bounding *bounding, guint *stages)
-{
-  const PsPlacement *placement = bounding->question->placement;
-  g_autofree Ranked *ranked = g_new (Ranked, placement->n_devices);
-  g_autofree gboolean *listed = g_new0 (gboolean, bounding->n_stages);
-  guint n = 0;
-
-  for (guint d = 0; d < placement->n_devices; d++)
-    ranked[d] = (Ranked){ d, bound_device (bounding, d) };
-  qsort (ranked, placement->n_devices, sizeof *ranked, compare_ranked);
-  for (guint i = 0; i < placement->n_devices; i++)
-    for (guint stage = 0; stage < bounding->n_stages; stage++)
-      if (!listed[stage] && ps_placement_holds (placement, ranked[i].device, stage))
-        {
-          listed[stage] = TRUE;
-          stages[n++] = stage;
-        }
-  return ranked[0].bound;
-}
-
-static void
-node_free (gpointer data)
-{
-  g_free (((Node *)data)->of);
-  g_free (data);
-}
-
-/* Adds a node with the way of one more stage. */
-static void
-add_child (Bounding *bounding, const guint *stages, const Node *node, guint8 way, GPtrArray *open)
-{
-  g_autoptr (PsCosts) costs = ps_costs_copy (bounding->relaxed);
-  Node *child = g_new (Node, 1);
-
-  *child = (Node){ .n = node->n + 1, .of = g_new (guint8, node->n + 1) };
-  for (guint i = 0; i <= node->n; i++)
-    {
-      child->of[i] = i < node->n ? node->of[i] : way;
-      search_take_stage (costs, bounding->ways->costs[child->of[i]], stages[i]);
-    }
-  child->bound = MAX (node->bound, search_bound (bounding->question, costs, bounding->enough, &bounding->n_steps));
-  g_ptr_array_add (open, child);
-}
-
-/* Of equal nodes, the one with more stages. */
-static guint
-least_node (const GPtrArray *open)
-{
-  guint least = 0;
-
-  for (guint i = 1; i < open->len; i++)
-    {
-      const Node *a = open->pdata[i], *b = open->pdata[least];
-
-      if (a->bound < b->bound || (a->bound == b->bound && a->n > b->n))
-        least = i;
-    }
-  return least;
-}
-
-/* The least bound of all mixes: the node with the least bound is replaced by its children, until no stage is relaxed
- * there. Before that, this least bound holds too. */
-static gint64
-bound_mixes (Bounding *bounding, const guint *stages, gint64 bound)
-{
-  g_autoptr (GPtrArray) open = g_ptr_array_new_with_free_func (node_free);
-  Node *root = g_new0 (Node, 1);
-
-  root->bound = bound;
-  g_ptr_array_add (open, root);
-  for (guint n_nodes = 0;; n_nodes += bounding->ways->n)
-    {
-      guint least = least_node (open);
-      Node *node = open->pdata[least];
-
-      if (node->n == bounding->n_stages || n_nodes >= bounding->n_bounds)
-        return node->bound;
-      g_ptr_array_steal_index_fast (open, least);
-      for (guint8 way = 0; way < bounding->ways->n; way++)
-        add_child (bounding, stages, node, way, open);
-      node_free (node);
-    }
-}
-
 gint64
 search_bound_ways (const SearchQuestion *question, const SearchWays *ways, gint64 enough)
 {
   g_autoptr (PsCosts) relaxed = ps_costs_copy (ways->costs[0]);
-  guint n_ops = relaxed->n_stages * question->choice->n_microbatches * question->choice->n_slices * PS_OP_O;
-  Bounding bounding = { question, ways, relaxed, relaxed->n_stages, MAX_OPS / 2 / n_ops, enough, MAX_STEPS };
-  g_autofree guint *stages = g_new (guint, relaxed->n_stages);
 
   for (guint stage = 0; stage < relaxed->n_stages; stage++)
     search_relax_stage (ways, relaxed, stage);
-  return MIN (bound_mixes (&bounding, stages, rank_stages (&bounding, stages)), enough);
+  return ps_setting_place (question->setting, question->placement, relaxed, NULL)
+             ? MIN (search_bound (question, relaxed, enough, NULL), enough)
+             : 0;
 }

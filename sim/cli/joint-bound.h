@@ -19,28 +19,12 @@ typedef struct
 {
   const PsSetting *setting;
   const SearchChoice *choice;
-  PsPlacement *placement; /* where any device may hold any stage, there is a copy of all of them on each */
-  gint64 *memory_limit;   /* [n_devices]; NULL: none */
-  gboolean any_device;
+  PsPlacement *placement;
+  gint64 *memory_limit; /* [n_devices]; NULL: none */
 } SearchQuestion;
-
-/* All cuts of a model into stages of one unit or more. */
-typedef struct
-{
-  guint n_units;
-  /* The ways to run any stage with units first to last - 1, with the costs of a slice as a search takes them: [stage]
-   * of each. NULL: there are no costs. The result lives as long as data. */
-  const SearchWays *(*load) (guint first, guint last, gpointer data);
-  gpointer data;
-} SearchCuts;
 
 /* Gives a stage the costs that it has in other costs of the same stages. */
 void search_take_stage (PsCosts *costs, const PsCosts *from, guint stage);
-
-/* Lets stages move to other devices where no placement was asked for, and where it may help: devices hold several
- * stages or are not alike. The question, which has its memory limit, is then of all placements. FALSE: the setting's
- * speeds are wrong. */
-gboolean search_open_placement (SearchQuestion *question, const PsCosts *costs);
 
 /* The way of all stages that recompute so and do not offload; ways->n: there is none. */
 guint search_find_way (const SearchWays *ways, PsRecompute recompute);
@@ -59,9 +43,6 @@ void search_mix_ways (SearchWays *ways, guint n_slices);
 /* No schedule of these stages is faster. As ps_search_bound. */
 gint64 search_bound (const SearchQuestion *question, const PsCosts *costs, gint64 enough, guint64 *n_steps);
 
-/* No schedule is faster, whichever way each stage runs; no more than `enough`, the time of a schedule found. */
+/* No schedule of these stages is faster, whichever way each of them runs; no more than `enough`, the time of a schedule
+ * found. */
 gint64 search_bound_ways (const SearchQuestion *question, const SearchWays *ways, gint64 enough);
-
-/* No schedule is faster, wherever the model is cut and whichever way each stage runs, and wherever it is if
- * any_device; no more than `enough`. 0: there are no costs. */
-gint64 search_bound_cuts (const SearchQuestion *question, const SearchCuts *cuts, gint64 enough);

@@ -36,7 +36,8 @@ typedef struct
   const SearchChoice *choice;
   SearchLimits limits; /* of one trial */
   guint n_stages;
-  SearchQuestion question; /* of all placements of a state */
+  SearchQuestion question; /* its placement is that of the state in hand */
+  gboolean places;         /* stages may move to other devices */
   PsStageShape *units;
   guint n_units;
   PsStageShape *shapes; /* scratch, [n_stages] */
@@ -44,8 +45,7 @@ typedef struct
   SearchWays ways;      /* of that cut */
   guint *read_before;   /* the cut before it */
   SearchWays ways_before;
-  PsModel *model;    /* NULL: stages are given */
-  GHashTable *known; /* SearchWays by the kind of a stage, with the costs of a slice on the fastest devices */
+  PsModel *model; /* NULL: stages are given */
   GRand *random;
   gboolean any_chunks; /* of a device */
   gboolean may_mix;    /* microbatches of a stage may differ, so bounds allow for it */
@@ -59,13 +59,6 @@ ways_clear (SearchWays *ways)
   for (guint i = 0; i < ways->n; i++)
     ps_costs_free (ways->costs[i]);
   ways->n = 0;
-}
-
-static void
-ways_free (gpointer ways)
-{
-  ways_clear (ways);
-  g_free (ways);
 }
 
 static void
@@ -85,14 +78,12 @@ joint_clear (Joint *joint)
 {
   ways_clear (&joint->ways);
   ways_clear (&joint->ways_before);
-  ps_placement_free (joint->question.placement);
   g_free (joint->question.memory_limit);
   g_free (joint->units);
   g_free (joint->shapes);
   g_free (joint->read);
   g_free (joint->read_before);
   ps_model_free (joint->model);
-  g_clear_pointer (&joint->known, g_hash_table_unref);
   g_clear_pointer (&joint->random, g_rand_free);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Joint, joint_clear)
@@ -189,77 +180,16 @@ read_ways (Joint *joint, const guint *end)
   return read_stages (joint, end != NULL ? joint->shapes : NULL, ways);
 }
 
-/* Costs as a bound takes them. */
-static PsCosts *
-finish_costs (const Joint *joint, PsCosts *costs)
-{
-  g_autoptr (PsCosts) taken = costs;
-  PsCosts *slice = ps_costs_least_slice (taken, MAX (joint->choice->n_slices, 1)),
-          *fastest = ps_setting_fastest_costs (&joint->setting, joint->question.placement, slice, 1, NULL);
-
-  if (fastest == NULL)
-    return slice;
-  ps_costs_free (slice);
-  return fastest;
-}
-
-/* What the costs of a stage depend on, beside its number; shape NULL: on nothing, as stages are given. */
-static char *
-key_of (const Joint *joint, const PsStageShape *shape)
-{
-  if (shape == NULL)
-    return g_strdup ("");
-  g_autofree char *kind_of_stage = ps_stage_shape_key (shape);
-  GString *key = g_string_new (kind_of_stage);
-  guint count[PS_N_LAYER_KINDS];
-
-  ps_model_count_kinds (joint->model, shape, count);
-  for (guint kind = 0; kind < PS_N_LAYER_KINDS; kind++)
-    g_string_append_printf (key, ":%u", count[kind]);
-  return g_string_free (key, FALSE);
-}
-
-static const SearchWays *
-load_ways (guint first, guint last, gpointer data)
-{
-  Joint *joint = data;
-  const guint n = last - first;
-  g_autofree PsStageShape *shapes = joint->model != NULL ? g_new (PsStageShape, joint->n_stages) : NULL;
-  SearchWays *ways;
-
-  if (shapes != NULL)
-    ps_stage_shapes_join (joint->units + first, &n, 1, shapes);
-  g_autofree char *key = key_of (joint, shapes);
-  ways = g_hash_table_lookup (joint->known, key);
-  if (ways != NULL)
-    return ways;
-  for (guint s = 1; s < joint->n_stages && shapes != NULL; s++)
-    shapes[s] = shapes[0];
-  ways = g_new0 (SearchWays, 1);
-  g_hash_table_insert (joint->known, g_steal_pointer (&key), ways);
-  if (!read_stages (joint, shapes, ways) || ways->n != joint->ways.n)
-    return NULL;
-  for (guint way = 0; way < ways->n; way++)
-    ways->costs[way] = finish_costs (joint, ways->costs[way]);
-  if (joint->may_mix)
-    search_mix_ways (ways, 1);
-  return ways;
-}
-
-/* No schedule is faster, whatever the stages are and do. */
+/* No schedule of the state's stages where they are is faster, whatever they recompute and offload. */
 static gint64
-bound_all (Joint *joint, gint64 enough)
+bound_state (Joint *joint, const State *state, gint64 enough)
 {
-  const SearchCuts cuts = { joint->model != NULL ? joint->n_units : joint->n_stages, load_ways, joint };
+  SearchQuestion question = joint->question;
 
-  if (joint->model == NULL && !joint->question.any_device)
-    {
-      if (joint->may_mix)
-        search_mix_ways (&joint->ways, joint->choice->n_slices);
-      return search_bound_ways (&joint->question, &joint->ways, enough);
-    }
-  joint->known = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, ways_free);
-  return search_bound_cuts (&joint->question, &cuts, enough);
+  question.placement = state->placement;
+  if (joint->may_mix)
+    search_mix_ways (&joint->ways, joint->choice->n_slices);
+  return search_bound_ways (&question, &joint->ways, enough);
 }
 
 /* Draws another device for a stage; it gets a stage of that device in return, or none where devices may hold different
@@ -296,7 +226,7 @@ draw (Joint *joint, const State *from, State *state)
                    : (guint)g_rand_int_range (joint->random, (gint32)stage + 1, (gint32)n + 1);
   gboolean changes = FALSE;
   guint8 way, some = 0;
-  gboolean places = joint->question.any_device && (joint->ways.n == 1 || g_rand_boolean (joint->random));
+  gboolean places = joint->places && (joint->ways.n == 1 || g_rand_boolean (joint->random));
   gboolean cuts = from->end != NULL && stage + 1 < n && g_rand_boolean (joint->random);
 
   state->of = g_memdup2 (from->of, n);
@@ -403,15 +333,40 @@ may_help (const Joint *joint, const State *state)
 }
 
 static gboolean
+differ (const gint64 *limit, const double *speed, guint n)
+{
+  for (guint d = 1; d < n; d++)
+    if ((limit != NULL && limit[d] != limit[0]) || (speed != NULL && speed[d] != speed[0]))
+      return TRUE;
+  return FALSE;
+}
+
+/* Lets stages move to other devices where no placement was asked for, and where it may help: devices hold several
+ * stages or are not alike. FALSE: the setting's speeds are wrong. */
+static gboolean
+open_placement (Joint *joint, const PsPlacement *placement, const PsCosts *costs)
+{
+  const PsSetting *setting = &joint->setting;
+  guint p = setting->n_devices;
+  g_autofree double *speed = NULL;
+
+  if (!ps_setting_speeds (setting, p, &speed, NULL))
+    return FALSE;
+  joint->places = !setting->has_placement && !costs->loop_only && p > 1 && placement->n_copies == 1
+                  && (costs->n_stages > p || differ (joint->question.memory_limit, speed, p));
+  return TRUE;
+}
+
+static gboolean
 joint_init (Joint *joint, State *state, const PsCosts *costs)
 {
   PsSetting *setting = &joint->setting;
   guint n = joint->n_stages;
   g_autoptr (PsModel) model = setting->cluster != NULL ? ps_setting_model (setting, NULL) : NULL;
 
-  state->placement = ps_placement_copy (joint->question.placement);
+  state->placement = ps_placement_new (joint->choice->placement, setting->n_devices, joint->choice->n_chunks);
   if (!ps_setting_memory_limit (setting, setting->n_devices, &joint->question.memory_limit, NULL, NULL)
-      || !search_open_placement (&joint->question, costs))
+      || !open_placement (joint, state->placement, costs))
     return FALSE;
   state->of = g_new0 (guint8, n);
   state->some = g_new0 (guint8, n);
@@ -463,17 +418,14 @@ search_joint (PsSetting *setting, const SearchChoice *choice, gboolean any_chunk
               const SearchFound *from, SearchFound *found)
 {
   const PsCosts *costs = from->prediction->costs;
-  g_auto (Joint) joint
-      = { .setting = *setting,
-          .choice = choice,
-          .limits = *limits,
-          .best = from,
-          .any_chunks = any_chunks,
-          .n_stages = costs->n_stages,
-          .question = { .setting = setting,
-                        .choice = choice,
-                        .placement = ps_placement_new (choice->placement, setting->n_devices, choice->n_chunks) },
-          .random = g_rand_new_with_seed ((guint32)limits->seed) };
+  g_auto (Joint) joint = { .setting = *setting,
+                           .choice = choice,
+                           .limits = *limits,
+                           .best = from,
+                           .any_chunks = any_chunks,
+                           .n_stages = costs->n_stages,
+                           .question = { .setting = setting, .choice = choice },
+                           .random = g_rand_new_with_seed ((guint32)limits->seed) };
   g_auto (State) state = { 0 };
   gint64 until_us = g_get_monotonic_time () + limits->time_limit_ns / 1000;
   guint refused = 0, n_tried = 0;
@@ -492,7 +444,8 @@ search_joint (PsSetting *setting, const SearchChoice *choice, gboolean any_chunk
   if (!better || !read_ways (&joint, state.end))
     return FALSE;
   set_ways (&joint, &state, setting);
-  found->result->lower_bound_ns = MIN (found->result->lower_bound_ns, bound_all (&joint, found->result->price_ns));
+  found->result->lower_bound_ns
+      = MIN (found->result->lower_bound_ns, bound_state (&joint, &state, found->result->price_ns));
   found->result->found_by = "joint moves";
   found->result->proved_optimal = found->result->price_ns <= found->result->lower_bound_ns;
   return TRUE;

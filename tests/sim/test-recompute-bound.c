@@ -22,7 +22,7 @@ mixed_bound (PsSetting *setting, const SearchChoice *choice)
   setting->recompute = PS_RECOMPUTE_NONE;
   search_mix_ways (&ways, 1);
   g_assert_cmpuint (ways.n, ==, 1);
-  bound = search_bound_ways (&(SearchQuestion){ setting, choice, placement, limit, FALSE }, &ways, G_MAXINT64);
+  bound = search_bound_ways (&(SearchQuestion){ setting, choice, placement, limit }, &ways, G_MAXINT64);
   ps_costs_free (ways.costs[0]);
   return bound;
 }
