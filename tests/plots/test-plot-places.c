@@ -1,0 +1,660 @@
+/* Tests of the places in pictures: gnuplot's script, read back, has every point, name, box and tick where the data put
+ * it. */
+#include "script-rig.h"
+#include "scale.h"
+
+#include <pipesim/costdb.h>
+#include <pipesim/sweep.h>
+#include <pipesim/timeline.h>
+
+#include <math.h>
+
+#define LETTER 6.2 /* pixels of a letter of a name */
+
+typedef InFolder Fixture;
+
+static char *
+plot (const Fixture *fixture, const char *arguments)
+{
+  g_autofree char *line = g_strconcat (arguments, " -o a.svg", NULL);
+
+  return script_of (fixture->folder, "pipesim-plot", line);
+}
+
+static void
+write_text (const Fixture *fixture, const char *name, const char *text)
+{
+  g_autofree char *path = g_build_filename (fixture->folder, name, NULL);
+
+  g_assert_true (g_file_set_contents (path, text, -1, NULL));
+}
+
+/* The height in pixels of a value on the vertical axis from low to high. */
+static double
+height_of (const Frame *frame, double value, double low, double high, gboolean is_log)
+{
+  double part = is_log ? log (value / low) / log (high / low) : (value - low) / (high - low);
+
+  return frame->bottom + part * (frame->top - frame->bottom);
+}
+
+/* Accuracy */
+
+static void
+store_run (PsCostDb *db, const char *schedule, gint64 predicted_ns, gint64 measured_ns)
+{
+  PsRunRecord run = { .profile = (char *)"",
+                      .schedule = (char *)schedule,
+                      .device = (char *)"cpu",
+                      .transport = (char *)"threads",
+                      .n_devices = 4,
+                      .n_chunks = 1,
+                      .n_microbatches = 8,
+                      .n_steps = 5,
+                      .predicted_iteration_ns = predicted_ns,
+                      .measured_iteration_ns = measured_ns,
+                      .check = (char *)"not run",
+                      .started = (char *)"2026-01-01T00:00:00Z" };
+
+  fine (ps_costdb_store_run (db, &run, &error));
+}
+
+static char *
+draw_accuracy (const Fixture *fixture, const char *options, const gint64 (*runs)[2], guint n)
+{
+  static const char *const schedules[] = { "1f1b", "gpipe", "zb-h1" };
+  g_autofree char *path = g_build_filename (fixture->folder, "c.db", NULL), *line = NULL;
+  g_autoptr (PsCostDb) db = fine (ps_costdb_open (path, PS_COSTDB_WRITE, &error));
+
+  for (guint i = 0; i < n; i++)
+    store_run (db, schedules[i], runs[i][0], runs[i][1]);
+  line = g_strconcat ("accuracy c.db", options, NULL);
+  char *script = plot (fixture, line);
+  g_clear_pointer (&db, ps_costdb_close);
+  g_unlink (path);
+  return script;
+}
+
+/* Predicted and measured, 8 us to 10 us: some air around all, the same for both axes, 8 % of 10 % of the largest, as
+ * that is more than the spread's. In a frame as high as it is wide the diagonal is at 45 degrees. */
+static void
+test_accuracy (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const gint64 near[][2] = { { 9900, 9500 }, { 9400, 9600 }, { 9950, 9300 } };
+  g_autofree char *script = draw_accuracy (fixture, "", near, 3), *title = script_text (script, "title");
+  g_autofree char *wide = draw_accuracy (fixture, " --size 900x500 --title own", near, 3);
+  g_autofree char *own = script_text (wide, "title"), *label = script_text (script, "x_label");
+  const Frame frame = frame_of (script);
+  g_autoptr (GPtrArray) names = script_block (script, "names");
+
+  /* 400 / 9500, 200 / 9600 and 650 / 9300: the middle one is 4.21 %. */
+  g_assert_cmpstr (title, ==, "predictions against 3 runs: half of them within 4.21 %");
+  g_assert_cmpstr (own, ==, "own");
+  g_assert_cmpstr (label, ==, "measured iteration time (us)");
+  g_assert_cmpfloat (frame.right - frame.left, ==, frame.top - frame.bottom);
+  check_margins (script, wide, 900, 500);
+  g_assert_nonnull (strstr (script, "\nis_log = 0\n"));
+  g_assert_cmpfloat_with_epsilon (script_number (script, "low"), 9.3 - 0.08 * 0.995, 1e-9);
+  g_assert_cmpfloat_with_epsilon (script_number (script, "high"), 9.95 + 0.08 * 0.995, 1e-9);
+  for (guint i = 0; i < 3; i++)
+    {
+      g_autofree char *block = g_strdup_printf ("series%u", i + 1);
+      g_autoptr (GPtrArray) points = script_block (script, block);
+
+      g_assert_cmpuint (points->len, ==, 1);
+      g_assert_cmpfloat_with_epsilon (number_at (points, 0, 0), (double)near[i][1] / 1e3, 1e-9);
+      g_assert_cmpfloat_with_epsilon (number_at (points, 0, 1), (double)near[i][0] / 1e3, 1e-9);
+      /* Names from the top down, 16 pixels each, after their marks. */
+      assert_near (number_at (names, i, 1), frame.top - 16 * i);
+      assert_near (number_at (names, i, 5), number_at (names, i, 0) - 10);
+      g_assert_cmpfloat (number_at (names, i, 5), >, frame.right + 10);
+    }
+  g_assert_cmpstr (word_at (names, 1, 2), ==, "gpipe on cpu");
+}
+
+/* A factor of eight is linear, with 8 % of the spread; more is logarithmic, with a factor of 1.3 at both ends. */
+static void
+test_accuracy_wide (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const gint64 eight[][2] = { { 16000000, 15000000 }, { 2000000, 3000000 } },
+                      more[][2] = { { 16000001, 15000000 }, { 2000000, 3000000 } };
+  g_autofree char *linear = draw_accuracy (fixture, "", eight, 2), *log = draw_accuracy (fixture, "", more, 2);
+
+  g_assert_nonnull (strstr (linear, "\nis_log = 0\n"));
+  g_assert_cmpfloat_with_epsilon (script_number (linear, "low"), 2 - 0.08 * 14, 1e-9);
+  g_assert_cmpfloat_with_epsilon (script_number (linear, "high"), 16 + 0.08 * 14, 1e-9);
+  g_assert_nonnull (strstr (log, "\nis_log = 1\n"));
+  g_assert_cmpfloat_with_epsilon (script_number (log, "low") * 1.3, 2, 1e-9);
+  g_assert_cmpfloat_with_epsilon (script_number (log, "high") / 1.3, 16.000001, 1e-9);
+}
+
+/* Losses */
+
+/* The pieces of lines before the names, and the names after them. */
+static void
+check_line_names (const char *script, const double *ends, const double *heights, guint n)
+{
+  const Frame frame = frame_of (script);
+  g_autoptr (GPtrArray) names = script_block (script, "names"), samples = script_block (script, "samples"),
+                        leaders = script_block (script, "leaders");
+
+  g_assert_cmpuint (names->len, ==, n);
+  g_assert_cmpuint (samples->len, ==, 3 * n);
+  g_assert_cmpuint (leaders->len, ==, 1 + n); /* one outside the picture */
+  for (guint i = 0; i < n; i++)
+    {
+      double begin = number_at (samples, 3 * i, 0), end = number_at (samples, 3 * i + 1, 0);
+
+      assert_near (number_at (names, i, 1), heights[i]);
+      assert_near (number_at (samples, 3 * i, 1), heights[i]);
+      assert_near (number_at (samples, 3 * i + 1, 1), heights[i]);
+      assert_near (end - begin, 26);
+      g_assert_cmpfloat (number_at (names, i, 0), >, end);
+      assert_near (number_at (names, i, 5), (begin + end) / 2);
+      /* The leader goes from the end of the line, right of the frame, to the sample. */
+      g_assert_true (number_at (leaders, i + 1, 0) > frame.right && number_at (leaders, i + 1, 0) < begin);
+      assert_near (number_at (leaders, i + 1, 1), ends[i]);
+      assert_near (number_at (leaders, i + 1, 0) + number_at (leaders, i + 1, 2), begin);
+      assert_near (number_at (leaders, i + 1, 1) + number_at (leaders, i + 1, 3), heights[i]);
+      g_assert_cmpuint (g_ascii_strtoull (word_at (leaders, i + 1, 4), NULL, 10), ==,
+                        g_ascii_strtoull (word_at (names, i, 3), NULL, 10));
+    }
+}
+
+/* Losses from 2 to 6 with 5 % of air; the third file's name is beside the end of its line, at 4, those of the first and
+ * the second, whose lines end at 2, 16 pixels apart, the last at the end. */
+static void
+test_loss (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  write_text (fixture, "a.csv", "step,loss\n0,6\n10,2\n");
+  write_text (fixture, "b.csv", "loss,time,step\n5,1,0\n2,1,12\n");
+  write_text (fixture, "a-file-with-quite-a-long-name.csv", "step,loss\n1,4\n");
+  g_autofree char *script = plot (fixture, "loss a.csv b.csv a-file-with-quite-a-long-name.csv");
+  g_autofree char *small = plot (fixture, "loss a.csv b.csv a-file-with-quite-a-long-name.csv --size 640x300");
+  const Frame frame = frame_of (script);
+  g_autoptr (GPtrArray) names = script_block (script, "names"), points = script_block (script, "series2");
+  double low = script_number (script, "low"), high = script_number (script, "high");
+
+  g_assert_cmpfloat_with_epsilon (low, 1.8, 1e-9);
+  g_assert_cmpfloat_with_epsilon (high, 6.2, 1e-9);
+  g_assert_cmpfloat (script_number (script, "last"), ==, 12);
+  g_assert_cmpfloat (number_at (points, 1, 0), ==, 12);
+  g_assert_cmpfloat (number_at (points, 1, 1), ==, 2);
+  double two = height_of (&frame, 2, low, high, FALSE), four = height_of (&frame, 4, low, high, FALSE);
+  /* 13 pixels above the axis: the second name is moved up to the axis' height, the first 16 more. */
+  g_assert_cmpfloat (two, <, frame.bottom + 16);
+  check_line_names (script, (double[]){ two, two, four }, (double[]){ frame.bottom + 16, frame.bottom, four }, 3);
+  g_assert_cmpstr (word_at (names, 0, 2), ==, "a.csv");
+  /* The longest name fits. */
+  assert_near (frame.width - number_at (names, 0, 0), LETTER * strlen ("a-file-with-quite-a-long-name.csv") + 10);
+  check_margins (script, small, 640, 300);
+}
+
+/* One step alone: an axis of some width and length. */
+static void
+test_loss_one (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  write_text (fixture, "a.csv", "step,loss\n0,3\n");
+  g_autofree char *script = plot (fixture, "loss a.csv");
+  const Frame frame = frame_of (script);
+  double middle = (frame.bottom + frame.top) / 2;
+
+  g_assert_cmpfloat (script_number (script, "last"), ==, 1);
+  g_assert_cmpfloat_with_epsilon (script_number (script, "low"), 3 - 0.001, 1e-9);
+  g_assert_cmpfloat_with_epsilon (script_number (script, "high"), 3 + 0.001, 1e-9);
+  check_line_names (script, &middle, &middle, 1);
+}
+
+/* Eight names in a frame of 104 pixels are 13 apart, from axis to top. */
+static void
+test_crowded_names (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_autoptr (GString) line = g_string_new ("loss --size 400x200");
+
+  for (guint i = 0; i < 8; i++)
+    {
+      g_autofree char *name = g_strdup_printf ("%u.csv", i);
+
+      write_text (fixture, name, i == 0 ? "step,loss\n0,1\n1,2\n" : "step,loss\n0,1\n1,1\n");
+      g_string_append_printf (line, " %s", name);
+    }
+  g_autofree char *script = plot (fixture, line->str);
+  const Frame frame = frame_of (script);
+  g_autoptr (GPtrArray) names = script_block (script, "names");
+  g_assert_cmpfloat (frame.top - frame.bottom, ==, 104);
+  for (guint i = 1; i < 8; i++)
+    assert_near (number_at (names, i, 1), frame.bottom + 13 * (7 - i));
+  g_assert_cmpfloat (number_at (names, 0, 1), <=, frame.top);
+}
+
+static void
+test_loss_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const struct
+  {
+    const char *text, *talk;
+  } cases[] = {
+    { "", "a.csv:1: has no columns 'step' and 'loss'; *" },
+    { "step,los\n1,2\n", "a.csv:1: has no columns *" },
+    { "loss\n2\n", "a.csv:1: has no columns *" },
+    { "step,loss\n", "a.csv: no step has ended" },
+    { "step,loss\n1,2\n2\n", "a.csv:3: step or loss is no number" },
+    { "step,loss\n1,2\n2,3x\n", "a.csv:3: step or loss is no number" },
+    { "step,loss\n1,\n", "a.csv:2: step or loss is no number" },
+    { "step,loss\n1,nan\n", "a.csv:2: step or loss is no number" },
+    { "step,loss\n1,1e15\n", "a.csv:2: step or loss is no number" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      write_text (fixture, "a.csv", cases[i].text);
+      check_refused (fixture->folder, "pipesim-plot", "loss a.csv -o a.svg", 1, cases[i].talk);
+    }
+}
+
+/* Sweeps */
+
+static void
+sweep_into (const Fixture *fixture, const char *name, const char *text)
+{
+  g_autofree char *path = g_build_filename (fixture->folder, name, NULL);
+  g_autoptr (PsSweep) sweep = fine (ps_sweep_parse ("spec", text, strlen (text), &error));
+  g_autoptr (PsResults) results = fine (ps_results_open (path, PS_RESULTS_WRITE, &error));
+  PsSweepRun run = { .n_jobs = 1, .shard = { 0, 1 } };
+  PsSweepProgress progress;
+
+  fine (ps_sweep_run (sweep, results, &run, &progress, &error));
+}
+
+/* On 4 devices, with 1 ms for F, B and W, m microbatches take (m + 3) 3 ms with 1F1B and GPipe, and 12 m ms with naive.
+ */
+static void
+make_sweep (const Fixture *fixture)
+{
+  sweep_into (fixture, "r.db",
+              "[sweep]\nschedule = 1f1b, gpipe, naive\ndevices = 4\nmicrobatches = 4..16 x2\n"
+              "costs = f=1ms,b=1ms,w=1ms,act=2MiB,wact=1MiB\n");
+}
+
+/* The sentence below the title: lines of at most the picture's width, 14 pixels apart, the frame 24 below the last. */
+static void
+check_about (const char *script, double gap)
+{
+  const Frame frame = frame_of (script);
+  g_autoptr (GPtrArray) about = script_block (script, "about");
+
+  g_assert_cmpuint (about->len, >=, 2);
+  for (guint i = 1; i < about->len; i++)
+    {
+      g_assert_cmpfloat (number_at (about, i, 0), ==, frame.left);
+      g_assert_cmpfloat (number_at (about, i, 1), ==, frame.height - 20 - 14 * i);
+      g_assert_cmpuint (strlen (word_at (about, i, 2)), <=, (frame.width - frame.left) / LETTER);
+      if (i > 1) /* the first word of a line had no room in the one above */
+        g_assert_cmpuint (strlen (word_at (about, i - 1, 2)) + 1 + strcspn (word_at (about, i, 2), " "), >,
+                          (frame.width - frame.left) / LETTER);
+    }
+  g_assert_cmpfloat (frame.top, ==, number_at (about, about->len - 1, 1) - gap);
+}
+
+static void
+test_lines (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const double times[3][3] = { { 21, 33, 57 }, { 21, 33, 57 }, { 48, 96, 192 } };
+  static const char *const schedules[] = { "1f1b", "gpipe", "naive" };
+
+  make_sweep (fixture);
+  g_autofree char *script = plot (fixture, "sweep r.db --x microbatches --y iteration_ns --series schedule --log none");
+  g_autofree char *small
+      = plot (fixture, "sweep r.db --x microbatches --y iteration_ns --series schedule --log xy --size 500x640");
+  g_autofree char *free = plot (fixture, "sweep r.db --x microbatches --y iteration_ns --series schedule");
+  g_autofree char *y_label = script_text (script, "y_label");
+  const Frame frame = frame_of (script);
+  g_autoptr (GPtrArray) names = script_block (script, "names");
+  double high = script_number (script, "y_high"), low = script_number (small, "y_low");
+
+  for (guint i = 0; i < 3; i++)
+    {
+      g_autofree char *block = g_strdup_printf ("series%u", i + 1);
+      g_autoptr (GPtrArray) points = script_block (script, block);
+
+      g_assert_cmpstr (word_at (names, i, 2), ==, schedules[i]);
+      for (guint k = 0; k < 3; k++)
+        {
+          g_assert_cmpfloat (number_at (points, k, 0), ==, 4 << k);
+          g_assert_cmpfloat (number_at (points, k, 1), ==, times[i][k]);
+          g_assert_cmpfloat (script_element (script, "tick", k + 1), ==, 4 << k);
+        }
+    }
+  g_assert_cmpstr (y_label, ==, "iteration time (ms)");
+  g_assert_cmpfloat (script_number (script, "n_ticks"), ==, 3);
+  g_assert_cmpfloat (script_number (script, "with_leaders"), ==, 1);
+  check_about (script, 24);
+  check_about (small, 24);
+  /* Linear: 1 % of air at both ends, and from 0 to 4 % above all. */
+  g_assert_cmpfloat_with_epsilon (script_number (script, "x_low"), 4 - 0.12, 1e-9);
+  g_assert_cmpfloat_with_epsilon (script_number (script, "x_high"), 16 + 0.12, 1e-9);
+  g_assert_cmpfloat (script_number (script, "y_low"), ==, 0);
+  g_assert_cmpfloat_with_epsilon (high, 1.04 * 192, 1e-9);
+  /* Two lines end at one place: the first has it, the second the next below. */
+  double same = height_of (&frame, 57, 0, high, FALSE), above = height_of (&frame, 192, 0, high, FALSE);
+  check_line_names (script, (double[]){ same, same, above }, (double[]){ same, same - 16, above }, 3);
+  /* Logarithmic: the same parts of the logarithms. */
+  const Frame other = frame_of (small);
+  g_assert_nonnull (strstr (small, "\nx_log = 1\ny_log = 1\n"));
+  g_assert_cmpfloat_with_epsilon (script_number (small, "x_low"), 4 / pow (4, 0.01), 1e-9);
+  g_assert_cmpfloat_with_epsilon (script_number (small, "x_high"), 16 * pow (4, 0.01), 1e-9);
+  g_assert_cmpfloat_with_epsilon (low, 21 / pow (192 / 21.0, 0.04), 1e-9);
+  high = script_number (small, "y_high");
+  g_assert_cmpfloat_with_epsilon (high, 192 * pow (192 / 21.0, 0.04), 1e-9);
+  same = height_of (&other, 57, low, high, TRUE);
+  above = height_of (&other, 192, low, high, TRUE);
+  check_line_names (small, (double[]){ same, same, above }, (double[]){ same, same - 16, above }, 3);
+  /* By itself: 192 are more than 8 x 21; 16 are not more than 8 x 4, nor than 3 x 8, the median. */
+  g_assert_nonnull (strstr (free, "\nx_log = 0\ny_log = 1\n"));
+  g_assert_cmpfloat (frame.width, ==, 1000);
+  g_assert_cmpfloat (frame.height, ==, 560);
+}
+
+/* The same values in all rows: an axis of some width around them, above 0 or at 0. One series without a name. */
+static void
+test_lines_flat (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  sweep_into (fixture, "one.db",
+              "[sweep]\nschedule = 1f1b\ndevices = 1\nmicrobatches = 4\ncosts = f=1ms,b=1ms,w=1ms\n");
+  g_autofree char *script = plot (fixture, "sweep one.db --x microbatches --y bubble_ratio");
+  g_autoptr (GPtrArray) names = script_block (script, "names");
+  const Frame frame = frame_of (script);
+
+  g_assert_cmpfloat_with_epsilon (script_number (script, "x_low"), 3.8, 1e-9);
+  g_assert_cmpfloat_with_epsilon (script_number (script, "x_high"), 4.2, 1e-9);
+  g_assert_cmpfloat (script_number (script, "y_low"), ==, 0);
+  g_assert_cmpfloat_with_epsilon (script_number (script, "y_high"), 1.04, 1e-9);
+  g_assert_cmpstr (word_at (names, 0, 2), ==, "");
+  g_assert_cmpfloat (number_at (names, 0, 1), <, 0);
+  g_assert_cmpfloat (frame.right, ==, frame.width - 30);
+  g_assert_cmpfloat (script_number (script, "with_leaders"), ==, 0);
+}
+
+/* More x than can be named are numbered by gnuplot. */
+static void
+test_ticks (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  for (guint n = 14; n <= 15; n++)
+    {
+      g_autofree char *name = g_strdup_printf ("%u.db", n), *line = NULL, *script = NULL;
+      g_autoptr (GString) spec = g_string_new ("[sweep]\nschedule = gpipe\ndevices = 2\ncosts = f=1ms,b=1ms,w=1ms\n");
+
+      for (guint m = 1; m <= n; m++)
+        g_string_append_printf (spec, "%s%u", m == 1 ? "microbatches = " : ", ", m);
+      g_string_append_c (spec, '\n');
+      sweep_into (fixture, name, spec->str);
+      line = g_strdup_printf ("sweep %s --x microbatches --y bubble_ratio", name);
+      script = plot (fixture, line);
+      g_assert_cmpfloat (script_number (script, "n_ticks"), ==, n == 14 ? 14 : 0);
+      if (n == 14)
+        g_assert_cmpfloat (script_element (script, "tick", 14), ==, 14);
+    }
+}
+
+/* A front is each setting that is faster than all with less memory; its name is beside its first place. */
+static void
+test_front (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  sweep_into (fixture, "f.db",
+              "[sweep]\nschedule = 1f1b, gpipe, naive, zb-h1, zb-h2\ndevices = 2, 4\nmicrobatches = 8\n"
+              "costs = f=1ms,b=1ms,w=1ms,act=2MiB,wact=1MiB\n");
+  g_autofree char *script = plot (fixture, "sweep f.db --pareto --log none"), *x_label = script_text (script, "x_label");
+  g_autofree char *logs = plot (fixture, "sweep f.db --pareto --log xy");
+  g_autoptr (GPtrArray) fronts = script_block (script, "front_names");
+  const Frame frame = frame_of (script);
+  double x_low = script_number (script, "x_low"), x_high = script_number (script, "x_high"),
+         y_low = script_number (script, "y_low"), y_high = script_number (script, "y_high"), least = INFINITY, most = 0;
+  guint n_points = 0;
+
+  g_assert_cmpstr (x_label, ==, "peak memory (MiB)");
+  g_assert_cmpfloat (script_number (script, "n_fronts"), ==, 2);
+  g_assert_cmpfloat (script_number (script, "n_series"), ==, 5);
+  for (guint front = 1; front <= 2; front++)
+    {
+      g_autofree char *name = g_strdup_printf ("front%u", front), *text = g_strdup_printf ("%u devices", 2 * front);
+      g_autoptr (GPtrArray) places = script_block (script, name);
+      guint found = 0;
+
+      for (guint i = 1; i < places->len; i++)
+        {
+          g_assert_cmpfloat (number_at (places, i, 0), >, number_at (places, i - 1, 0));
+          g_assert_cmpfloat (number_at (places, i, 1), <, number_at (places, i - 1, 1));
+        }
+      for (guint series = 1; series <= 5; series++)
+        {
+          g_autofree char *block = g_strdup_printf ("series%u", series);
+          g_autoptr (GPtrArray) points = script_block (script, block);
+
+          g_assert_cmpuint (points->len, ==, 2);
+          for (guint i = 0; i < 2; i++)
+            {
+              least = MIN (least, number_at (points, i, 0));
+              most = MAX (most, number_at (points, i, 0));
+              n_points++;
+              for (guint k = 0; k < places->len; k++)
+                found += g_str_equal (word_at (places, k, 0), word_at (points, i, 0))
+                         && g_str_equal (word_at (places, k, 1), word_at (points, i, 1));
+            }
+        }
+      g_assert_cmpuint (found, >=, places->len); /* each place is a point */
+      g_assert_true (g_str_has_prefix (word_at (fronts, front - 1, 2), text));
+      assert_near (number_at (fronts, front - 1, 0),
+                   frame.left + 5
+                       + (number_at (places, 0, 0) - x_low) / (x_high - x_low) * (frame.right - frame.left));
+      assert_near (number_at (fronts, front - 1, 1),
+                   8 + height_of (&frame, number_at (places, 0, 1), y_low, y_high, FALSE));
+    }
+  g_assert_cmpuint (n_points, ==, 2 * 10);
+  g_assert_cmpfloat_with_epsilon (x_low, least - 0.06 * (most - least), 1e-6);
+  g_assert_cmpfloat_with_epsilon (x_high, most + 0.06 * (most - least), 1e-6);
+  g_assert_cmpfloat_with_epsilon (script_number (logs, "x_low") * pow (most / least, 0.06), least, 1e-6);
+  g_assert_cmpfloat_with_epsilon (script_number (logs, "x_high") / pow (most / least, 0.06), most, 1e-6);
+  check_about (script, 24);
+}
+
+/* On 2 devices 8 microbatches of 3 ms take 27 ms with 1F1B (8 + 2 - 1 turns) and each holds 2 activations of 2 MiB;
+ * GPipe holds 8 in the same time, naive 1 in 48 ms: so the front is naive and 1F1B. */
+static void
+test_front_figures (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  sweep_into (fixture, "g.db",
+              "[sweep]\nschedule = 1f1b, gpipe, naive\ndevices = 2\nmicrobatches = 8\n"
+              "costs = f=1ms,b=1ms,w=1ms,act=2MiB\n");
+  g_autofree char *script = plot (fixture, "sweep g.db --pareto --by iteration_ns");
+  g_autoptr (GPtrArray) front = script_block (script, "front1");
+
+  g_assert_cmpuint (front->len, ==, 2);
+  g_assert_cmpfloat (number_at (front, 0, 0), ==, 2);
+  g_assert_cmpfloat (number_at (front, 0, 1), ==, 48);
+  g_assert_cmpfloat (number_at (front, 1, 0), ==, 4);
+  g_assert_cmpfloat (number_at (front, 1, 1), ==, 27);
+}
+
+/* Maps */
+
+static void
+check_box (const GPtrArray *boxes, guint row, double left, double right, double bottom, double top)
+{
+  assert_near (number_at (boxes, row, 0), (left + right) / 2);
+  assert_near (number_at (boxes, row, 1), (bottom + top) / 2);
+  assert_near (number_at (boxes, row, 2), left);
+  assert_near (number_at (boxes, row, 3), right);
+  assert_near (number_at (boxes, row, 4), bottom);
+  assert_near (number_at (boxes, row, 5), top);
+}
+
+/* 21, 33 and 57 ms with 4, 8 and 16 microbatches at two bandwidths: the least is the scale's darkest colour, the most
+ * its lightest, 33 a third of the way: shade 85 of 255, a third of the way from the second of five colours, 3b528b, to
+ * the third, 21918c, each channel to the nearest number: 32, 67, 8b. */
+static void
+test_heat (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const guint32 colours[] = { 0x440154, 0x32678b, 0xe8cf20 };
+  static const char *const numbers[] = { "21", "33", "57" }, *const scale[] = { "21", "30", "39", "48", "57" };
+
+  sweep_into (fixture, "h.db",
+              "[sweep]\nschedule = 1f1b\ndevices = 4\nmicrobatches = 4..16 x2\nbandwidth-factor = 0.5, 1\n"
+              "costs = f=1ms,b=1ms,w=1ms,act=2MiB,wact=1MiB\n");
+  g_autofree char *script = plot (fixture, "sweep h.db --x bandwidth_factor --y microbatches --heat iteration_ns");
+  g_autofree char *small
+      = plot (fixture, "sweep h.db --x bandwidth_factor --y microbatches --heat iteration_ns --size 310x200");
+  g_autofree char *label = script_text (script, "heat_label");
+  g_autoptr (GPtrArray) cells = script_block (script, "cells"), texts = script_block (script, "texts"),
+                        x = script_block (script, "x_ticks"), y = script_block (script, "y_ticks"),
+                        boxes = script_block (script, "scale"), values = script_block (script, "scale_texts"),
+                        few = script_block (small, "texts");
+  const Frame frame = frame_of (script);
+  double wide = (frame.right - frame.left) / 2, high = (frame.top - frame.bottom) / 3;
+
+  g_assert_cmpstr (label, ==, "iteration time (ms)");
+  g_assert_cmpuint (cells->len, ==, 6);
+  g_assert_cmpuint (texts->len, ==, 1 + 6);
+  for (guint row = 0; row < 6; row++)
+    {
+      guint i = number_at (cells, row, 0) > frame.left + wide;
+      guint k = (guint)((number_at (cells, row, 1) - frame.bottom) / high);
+      double left = frame.left + i * wide, bottom = frame.bottom + k * high;
+
+      check_box (cells, row, left + 0.5, left + wide - 0.5, bottom + 0.5, bottom + high - 0.5);
+      g_assert_cmphex ((guint64)number_at (cells, row, 6), ==, colours[k]);
+      assert_near (number_at (texts, row + 1, 0), left + wide / 2);
+      assert_near (number_at (texts, row + 1, 1), bottom + high / 2);
+      g_assert_cmpstr (word_at (texts, row + 1, 2), ==, numbers[k]);
+      /* White on dark, black on light. */
+      g_assert_cmphex ((guint64)number_at (texts, row + 1, 3), ==, k == 2 ? 0 : 0xffffff);
+    }
+  for (guint i = 0; i < 2; i++)
+    {
+      assert_near (number_at (x, i, 0), frame.left + (i + 0.5) * wide);
+      g_assert_cmpfloat (number_at (x, i, 1), <, frame.bottom - 6);
+      g_assert_cmpstr (word_at (x, i, 2), ==, i ? "1" : "0.5");
+    }
+  for (guint k = 0; k < 3; k++)
+    {
+      assert_near (number_at (y, k, 1), frame.bottom + (k + 0.5) * high);
+      g_assert_cmpfloat (number_at (y, k, 0), <, frame.left);
+      g_assert_cmpfloat (g_ascii_strtod (word_at (y, k, 2), NULL), ==, 4 << k);
+    }
+  /* The scale: 64 steps from bottom to top, each under the next; five values along them. */
+  g_assert_cmpuint (boxes->len, ==, 64);
+  for (guint i = 0; i < 64; i++)
+    check_box (boxes, i, frame.right + 24, frame.right + 40, frame.bottom + i * (frame.top - frame.bottom) / 64,
+               frame.bottom + MIN (i + 2, 64) * (frame.top - frame.bottom) / 64);
+  g_assert_cmphex ((guint64)number_at (boxes, 0, 6), ==, 0x440154);
+  g_assert_cmphex ((guint64)number_at (boxes, 63, 6), ==, 0xe8cf20);
+  for (guint i = 0; i < 5; i++)
+    {
+      assert_near (number_at (values, i, 1), frame.bottom + i * (frame.top - frame.bottom) / 4);
+      g_assert_cmpfloat (number_at (values, i, 0), >, frame.right + 40);
+      g_assert_cmpstr (word_at (values, i, 2), ==, scale[i]);
+    }
+  g_assert_cmpuint (few->len, ==, 1); /* boxes of 15 pixels, a text of two needs 18 */
+  check_about (script, 44);
+}
+
+/* Sizes count in their own unit: 4 activations of 2 GiB, as 1F1B holds them on the first of 4 devices, and the same
+ * value in all boxes is at the scale's dark end. */
+static void
+test_heat_sizes (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  sweep_into (fixture, "s.db",
+              "[sweep]\nschedule = 1f1b\ndevices = 4\nmicrobatches = 4, 8\ncosts = f=1ms,b=1ms,w=1ms,act=2GiB\n");
+  g_autofree char *script = plot (fixture, "sweep s.db --x microbatches --y devices --heat peak_memory_bytes");
+  g_autoptr (GPtrArray) cells = script_block (script, "cells"), texts = script_block (script, "texts");
+  g_autofree char *label = script_text (script, "heat_label");
+
+  g_assert_cmpstr (label, ==, "peak memory (GiB)");
+  for (guint i = 0; i < 2; i++)
+    {
+      g_assert_cmpstr (word_at (texts, i + 1, 2), ==, "8");
+      g_assert_cmphex ((guint64)number_at (cells, i, 6), ==, 0x440154);
+    }
+}
+
+/* Ticks of a map with many values: every n-th, with the smallest n that leaves room, 44 pixels across and 15 up. */
+static void
+test_heat_ticks (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_autoptr (GString) spec = g_string_new ("[sweep]\nschedule = gpipe\ndevices = 2, 4\ncosts = f=1ms,b=1ms,w=1ms\n");
+
+  for (guint m = 1; m <= 30; m++)
+    g_string_append_printf (spec, "%s%u", m == 1 ? "microbatches = " : ", ", m);
+  g_string_append_c (spec, '\n');
+  sweep_into (fixture, "t.db", spec->str);
+  g_autofree char *across
+      = plot (fixture, "sweep t.db --x microbatches --y devices --heat bubble_ratio --size 700x300");
+  g_autofree char *up = plot (fixture, "sweep t.db --x devices --y microbatches --heat bubble_ratio --size 700x300");
+  const Frame a = frame_of (across), b = frame_of (up);
+  g_autoptr (GPtrArray) x = script_block (across, "x_ticks"), y = script_block (up, "y_ticks");
+  double cell = (a.right - a.left) / 30, row = (b.top - b.bottom) / 30;
+  guint step_x = (guint)ceil (44 / cell), step_y = (guint)ceil (15 / row);
+
+  g_assert_true (step_x > 1 && step_y > 1);
+  g_assert_cmpuint (x->len, ==, (30 + step_x - 1) / step_x);
+  g_assert_cmpuint (y->len, ==, (30 + step_y - 1) / step_y);
+  g_assert_cmpfloat (g_ascii_strtod (word_at (x, 1, 2), NULL), ==, 1 + step_x);
+  g_assert_cmpfloat (g_ascii_strtod (word_at (y, 1, 2), NULL), ==, 1 + step_y);
+  assert_near (number_at (x, 1, 0) - number_at (x, 0, 0), step_x * cell);
+  assert_near (number_at (y, 1, 1) - number_at (y, 0, 1), step_y * row);
+}
+
+/* Words: one box of the legend below the other, in the colours of the boxes on the map, from the top down. */
+static void
+test_heat_words (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  sweep_into (fixture, "w.db",
+              "[sweep]\ndevices = 4\nbandwidth-factor = 0.5, 1\ncosts = f=1ms,b=1ms,w=1ms,act=2MiB\n[zip size]\n"
+              "microbatches = 4, 8\nschedule = 1f1b, zb-h1\n");
+  g_autofree char *script = plot (fixture, "sweep w.db --x bandwidth_factor --y microbatches --heat schedule");
+  g_autofree char *label = script_text (script, "heat_label"), *title = script_text (script, "title");
+  g_autoptr (GPtrArray) cells = script_block (script, "cells"), boxes = script_block (script, "scale"),
+                        names = script_block (script, "scale_texts");
+  const Frame frame = frame_of (script);
+
+  g_assert_cmpstr (label, ==, "schedule");
+  g_assert_cmpstr (title, ==, "simulated: schedule of the fastest setting");
+  g_assert_cmpuint (boxes->len, ==, 2);
+  for (guint i = 0; i < 2; i++)
+    {
+      double y = number_at (names, i, 1);
+
+      check_box (boxes, i, frame.right + 24, frame.right + 36, y - 6, y + 6);
+      g_assert_cmpfloat (number_at (names, i, 0), >, frame.right + 36);
+      g_assert_cmpstr (word_at (names, i, 2), ==, i ? "zb-h1" : "1f1b");
+    }
+  g_assert_cmpuint (cells->len, ==, 4);
+  for (guint row = 0; row < 4; row++)
+    g_assert_cmpstr (word_at (cells, row, 6), ==,
+                     word_at (boxes, number_at (cells, row, 1) > (frame.bottom + frame.top) / 2, 6));
+  assert_near (number_at (names, 0, 1), frame.top - 8);
+  assert_near (number_at (names, 1, 1), frame.top - 25);
+}
+
+#define ADD(path, function) g_test_add (path, Fixture, NULL, make_folder, function, clear_folder)
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  ADD ("/plot-places/accuracy", test_accuracy);
+  ADD ("/plot-places/accuracy-wide", test_accuracy_wide);
+  ADD ("/plot-places/loss", test_loss);
+  ADD ("/plot-places/loss-one", test_loss_one);
+  ADD ("/plot-places/crowded-names", test_crowded_names);
+  ADD ("/plot-places/loss-refusals", test_loss_refusals);
+  ADD ("/plot-places/lines", test_lines);
+  ADD ("/plot-places/lines-flat", test_lines_flat);
+  ADD ("/plot-places/ticks", test_ticks);
+  ADD ("/plot-places/front", test_front);
+  ADD ("/plot-places/front-figures", test_front_figures);
+  ADD ("/plot-places/heat", test_heat);
+  ADD ("/plot-places/heat-sizes", test_heat_sizes);
+  ADD ("/plot-places/heat-ticks", test_heat_ticks);
+  ADD ("/plot-places/heat-words", test_heat_words);
+  return g_test_run ();
+}
