@@ -635,6 +635,273 @@ test_heat_words (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   assert_near (number_at (names, 1, 1), frame.top - 25);
 }
 
+/* Timelines */
+
+static PsTimeline *
+fixture_timeline (const char *name)
+{
+  g_autofree char *path = g_test_build_filename (G_TEST_DIST, "fixtures", name, NULL), *text = NULL;
+
+  g_assert_true (g_file_get_contents (path, &text, NULL, NULL));
+  return fine (ps_timeline_parse_json (path, text, -1, &error));
+}
+
+static guint
+block_count (const char *script, const char *name, guint panel)
+{
+  return (guint)script_element (script, name, panel);
+}
+
+/* Every op a box around its device's row, in us, with its microbatch in the middle; every transfer a line from the edge
+ * of one row to the near edge of the other. */
+static void
+check_panel (const char *script, const PsTimeline *timeline, guint panel)
+{
+  g_autofree char *boxes_name = g_strdup_printf ("boxes%u", panel), *numbers_name = g_strdup_printf ("numbers%u", panel);
+  g_autofree char *forward_name = g_strdup_printf ("activations%u", panel),
+                  *backward_name = g_strdup_printf ("gradients%u", panel);
+  g_autoptr (GPtrArray) boxes = script_block (script, boxes_name), numbers = script_block (script, numbers_name);
+  g_autoptr (GPtrArray) activations = script_block (script, forward_name),
+                        gradients = script_block (script, backward_name);
+  GPtrArray *const lines[] = { activations, gradients };
+  guint n[] = { 1, 1 }, k = 0;
+
+  g_assert_cmpuint (boxes->len, ==, timeline->ops->len);
+  for (guint i = 0; i < timeline->ops->len; i++)
+    {
+      const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
+      double left = (double)span->start_ns / 1e3, right = (double)span->end_ns / 1e3;
+      double pixels = (double)(span->end_ns - span->start_ns) * (1200 - 74 - 18) / 100;
+
+      g_assert_cmpfloat_with_epsilon (number_at (boxes, i, 0), (left + right) / 2, 1e-9);
+      g_assert_cmpfloat_with_epsilon (number_at (boxes, i, 1), span->device, 1e-9);
+      g_assert_cmpfloat_with_epsilon (number_at (boxes, i, 2), left, 1e-9);
+      g_assert_cmpfloat_with_epsilon (number_at (boxes, i, 3), right, 1e-9);
+      g_assert_cmpfloat_with_epsilon (number_at (boxes, i, 4), span->device - 0.46, 1e-9);
+      g_assert_cmpfloat_with_epsilon (number_at (boxes, i, 5), span->device + 0.46, 1e-9);
+      g_assert_cmphex ((guint64)number_at (boxes, i, 6), ==, ps_plot_op_colour (span->op.kind, 0, 1));
+      if (span->op.kind == PS_OP_O || pixels < 5.9 + 3)
+        continue;
+      g_assert_cmpfloat_with_epsilon (number_at (numbers, k, 0), (left + right) / 2, 1e-9);
+      g_assert_cmpfloat (number_at (numbers, k, 1), ==, span->device);
+      g_assert_cmpuint (g_ascii_strtoull (word_at (numbers, k++, 2), NULL, 10), ==, span->op.microbatch);
+    }
+  g_assert_cmpuint (numbers->len, ==, k);
+  g_assert_cmpuint (block_count (script, "n_numbers", panel), ==, k);
+  g_assert_cmpuint (block_count (script, "n_transfers", panel), ==, timeline->transfers->len);
+  for (guint i = 0; i < timeline->transfers->len; i++)
+    {
+      const PsSpan *span = &g_array_index (timeline->transfers, PsSpan, i);
+      guint way = span->op.kind != PS_OP_F, row = 3 * n[way]++;
+      double down = span->peer > span->device ? 0.46 : -0.46;
+
+      g_assert_cmpfloat_with_epsilon (number_at (lines[way], row, 0), (double)span->start_ns / 1e3, 1e-9);
+      g_assert_cmpfloat_with_epsilon (number_at (lines[way], row, 1), span->device + down, 1e-9);
+      g_assert_cmpfloat_with_epsilon (number_at (lines[way], row + 1, 0), (double)span->end_ns / 1e3, 1e-9);
+      g_assert_cmpfloat_with_epsilon (number_at (lines[way], row + 1, 1), span->peer - down, 1e-9);
+    }
+  g_assert_cmpuint (lines[0]->len + lines[1]->len, ==, 3 * (n[0] + n[1]));
+}
+
+/* Rows of `row` pixels below each caption of 24, the memory's strip below the rows, 10 pixels to the next, and the axis'
+ * 34 at the foot. */
+static void
+check_panels (const char *script, guint n_panels, const guint *n_devices, double row)
+{
+  double y = script_number (script, "height") - 62, strip = script_number (script, "strip"),
+         gap = script_number (script, "strip_gap");
+
+  g_assert_cmpfloat (script_number (script, "panels"), ==, n_panels);
+  for (guint i = 0; i < n_panels; i++)
+    {
+      assert_near (script_element (script, "rows_top", i + 1), y - 24);
+      assert_near (script_element (script, "rows_bottom", i + 1), y - 24 - row * n_devices[i]);
+      g_assert_cmpuint (block_count (script, "devices", i + 1), ==, n_devices[i]);
+      y -= 24 + row * n_devices[i] + 10 + (script_element (script, "has_memory", i + 1) > 0 ? gap + strip : 0);
+    }
+  assert_near (y, 34);
+}
+
+/* The measured run above the predicted one: 100 ns of ops take the width of 1108 pixels. */
+static void
+test_timeline (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_autoptr (PsTimeline) measured = fixture_timeline ("timeline-measured.json"),
+                         predicted = fixture_timeline ("timeline-predicted.json");
+
+  /* The last op ends at 100, so that a pixel is a round number. */
+  g_array_index (measured->ops, PsSpan, 6).end_ns = 100;
+  g_autofree char *json = ps_timeline_to_json (measured), *script = NULL, *high = NULL, *label = NULL, *unit = NULL;
+  write_text (fixture, "m.json", json);
+  script = plot (fixture, "timeline m.json '%P' --transfers");
+  high = plot (fixture, "timeline m.json '%P' --size 800x700");
+  check_panel (script, measured, 1);
+  check_panel (script, predicted, 2);
+  check_panels (script, 2, (guint[]){ 2, 2 }, 30);
+  check_panels (high, 2, (guint[]){ 2, 2 }, (700 - 62 - 34 - 2 * (24 + 10 + 7 + 80)) / 4.0);
+  g_assert_cmpfloat (script_number (script, "width"), ==, 1200);
+  g_assert_cmpfloat (script_number (high, "width"), ==, 800);
+  g_assert_cmpfloat (script_number (script, "right") - script_number (script, "left"), ==, 1200 - 74 - 18);
+  g_assert_cmpfloat_with_epsilon (script_number (script, "time_end"), 0.1, 1e-9);
+  label = script_text (script, "time_label");
+  g_assert_cmpstr (label, ==, "time (us)");
+  /* 0.1 in about twelve steps: 0.0083 is nearest to 0.01. */
+  g_assert_cmpfloat_with_epsilon (script_number (script, "time_tick"), 0.01, 1e-9);
+  /* Memory from 1000 to 1600 B on an axis that begins below the least, as that is more than a third of the most. */
+  unit = script_text (script, "memory_unit");
+  g_assert_cmpstr (unit, ==, "B");
+  g_assert_cmpfloat_with_epsilon (script_number (script, "memory_bottom"), 1000 - 60, 1e-9);
+  g_assert_cmpfloat_with_epsilon (script_number (script, "memory_top"), 1600 + 66, 1e-9);
+}
+
+/* A chip in the colour of each device's memory, left of its row's middle; a swatch for each kind, above. */
+static void
+test_legend (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W };
+  g_autofree char *script = plot (fixture, "timeline '%P'");
+  g_autoptr (GPtrArray) legend = script_block (script, "legend"), labels = script_block (script, "legend_labels");
+  double left = script_number (script, "left"), height = script_number (script, "height"), x = left;
+
+  g_assert_cmpuint (legend->len, ==, 3 + 2);
+  g_assert_cmpuint (labels->len, ==, 3);
+  for (guint i = 0; i < 3; i++)
+    {
+      const char *label = ps_plot_kind_label (kinds[i]);
+
+      g_assert_cmphex ((guint64)number_at (legend, i, 6), ==, ps_plot_op_colour (kinds[i], 0, 1));
+      check_box (legend, i, x, x + 15, height - 51, height - 39);
+      g_assert_cmpstr (word_at (labels, i, 2), ==, label);
+      assert_near (number_at (labels, i, 0), x + 16 + 4);
+      assert_near (number_at (labels, i, 1), height - 45);
+      x += 16 + 22 + 5.6 * (double)strlen (label);
+    }
+  for (guint d = 0; d < 2; d++)
+    {
+      double middle = script_element (script, "rows_top", 1) - 30 * (d + 0.5);
+
+      check_box (legend, 3 + d, left - 8, left - 4, middle - 5, middle + 5);
+      g_assert_cmphex ((guint64)number_at (legend, 3 + d, 6), ==, d ? 0xe8cf20 : 0x440154);
+    }
+}
+
+/* Rows of 64 devices are 7 pixels high: every second one is numbered, and no box. */
+static void
+test_rows (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const struct
+  {
+    guint n_devices;
+    double row;
+    guint tick;
+  } cases[] = { { 8, 30, 1 }, { 9, 22, 1 }, { 16, 22, 1 }, { 17, 448.0 / 17, 1 }, { 64, 7, 2 }, { 128, 4, 4 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      guint n = cases[i].n_devices;
+      g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "wide", n, n, 1);
+
+      for (guint d = 0; d < n; d++)
+        {
+          PsSpan span = { .op = { .stage = (guint16)d }, .end_ns = 1000, .device = (guint16)d, .peer = (guint16)d };
+
+          g_array_append_val (timeline->ops, span);
+        }
+      g_autofree char *json = ps_timeline_to_json (timeline), *script = NULL;
+      write_text (fixture, "w.json", json);
+      script = plot (fixture, "timeline w.json");
+      check_panels (script, 1, &n, cases[i].row);
+      g_assert_cmpuint (block_count (script, "device_tick", 1), ==, cases[i].tick);
+      /* 0.92 of a row must hold 11 pixels. */
+      g_assert_cmpuint (block_count (script, "n_numbers", 1), ==, 0.92 * cases[i].row >= 11 ? n : 0);
+      g_assert_cmpuint (block_count (script, "n_outlined", 1), ==, n);
+    }
+}
+
+/* Memory pictures: both timelines on the same axes, 8 % above the most or the limit. */
+static void
+test_memory_places (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_autofree char *script = plot (fixture, "memory '%M' '%P'"), *limit = plot (fixture, "memory '%P' --memory-limit 2KiB");
+  g_autofree char *high = plot (fixture, "memory '%P' '%M' --size 900x500"), *label = script_text (limit, "size_label");
+  g_autoptr (GPtrArray) names = script_block (script, "names"), curve = script_block (script, "memory1");
+  const double right = script_number (script, "right"), width = script_number (script, "width");
+  static const double first[][2] = { { 0, 1000 }, { 0, 1000 }, { 0, 1250 }, { 0.02, 1250 }, { 0.02, 1600 },
+                                     { 0.09, 1600 }, { 0.09, 1000 }, { 0.096, 1000 } };
+
+  g_assert_cmpfloat (script_number (script, "size_top"), ==, 1600 * 1.08);
+  g_assert_cmpfloat (script_number (script, "limit"), ==, 0);
+  g_assert_cmpfloat (script_number (limit, "limit"), ==, 2);
+  g_assert_cmpfloat (script_number (limit, "size_top"), ==, 2 * 1.08);
+  g_assert_cmpstr (label, ==, "memory (KiB)");
+  g_assert_cmpfloat_with_epsilon (script_number (script, "time_end"), 0.096, 1e-9);
+  g_assert_cmpfloat_with_epsilon (script_number (script, "time_tick"), 0.01, 1e-9);
+  g_assert_cmpfloat (script_number (script, "size_tick"), ==, 200); /* 1600 in six steps of 267: 2 is nearest */
+  /* What the devices hold before their first op. */
+  g_assert_cmpfloat (script_element (script, "weights_low", 1), ==, 1000);
+  g_assert_cmpfloat (script_element (script, "weights_high", 1), ==, 1000);
+  for (guint i = 0; i < G_N_ELEMENTS (first); i++)
+    {
+      g_assert_cmpfloat_with_epsilon (number_at (curve, i, 0), first[i][0], 1e-9);
+      g_assert_cmpfloat (number_at (curve, i, 1), ==, first[i][1]);
+    }
+  g_assert_cmpuint (names->len, ==, 4);
+  for (guint i = 0; i < 2; i++)
+    {
+      double top = script_element (script, "panel_top", i + 1), bottom = script_element (script, "panel_bottom", i + 1);
+
+      g_assert_cmpfloat (top - bottom, ==, 300);
+      for (guint d = 0; d < 2; d++)
+        {
+          assert_near (number_at (names, 2 * i + d, 1), top - 8 - 16 * d);
+          g_assert_cmpfloat (number_at (names, 2 * i + d, 0), ==, right + 30);
+          g_assert_cmpstr (word_at (names, 2 * i + d, 2), ==, d ? "device 1" : "device 0");
+        }
+    }
+  g_assert_cmpfloat (right, ==, width - 130);
+  for (guint i = 0; i < 2; i++) /* captions of 24 and gaps of 14 between panels; the axis at the foot */
+    {
+      const char *text = i ? high : script;
+
+      assert_near (script_element (text, "panel_top", 1), script_number (text, "height") - 40 - 24);
+      assert_near (script_element (text, "panel_bottom", 1) - script_element (text, "panel_top", 2), 24 + 14);
+      assert_near (script_element (text, "panel_bottom", 2), 48 + 14);
+      assert_near (script_element (text, "panel_top", 2) - script_element (text, "panel_bottom", 2),
+                   script_element (text, "panel_top", 1) - script_element (text, "panel_bottom", 1));
+    }
+}
+
+/* The weights' band is from the least to the most that a device begins with; of 17 devices and more the names are those
+ * of the first and the last. */
+static void
+test_memory_devices (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  for (guint n = 16; n <= 17; n++)
+    {
+      g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "wide", n, n, 1);
+
+      for (guint d = 0; d < n; d++)
+        {
+          PsSpan span = { .op = { .stage = (guint16)d }, .end_ns = 1000, .device = (guint16)d, .peer = (guint16)d };
+          PsMemoryPoint points[] = { { .bytes = 4096 + 1024 * (d % 3), .device = (guint16)d },
+                                     { .time_ns = 500, .bytes = 9216, .device = (guint16)d } };
+
+          g_array_append_val (timeline->ops, span);
+          g_array_append_vals (timeline->memory, points, 2);
+        }
+      g_autofree char *json = ps_timeline_to_json (timeline), *script = NULL;
+      write_text (fixture, "w.json", json);
+      script = plot (fixture, "memory w.json");
+      g_autoptr (GPtrArray) names = script_block (script, "names");
+      g_assert_cmpfloat (script_element (script, "weights_low", 1), ==, 4);
+      g_assert_cmpfloat (script_element (script, "weights_high", 1), ==, 6);
+      g_assert_cmpuint (names->len, ==, n == 16 ? 16 : 2);
+      g_assert_cmpstr (word_at (names, 1, 2), ==, n == 16 ? "device 1" : "to device 16");
+      assert_near (number_at (names, 0, 1) - number_at (names, 1, 1), 16);
+      g_assert_cmphex ((guint64)number_at (names, names->len - 1, 3), ==, 0xe8cf20);
+    }
+}
+
 #define ADD(path, function) g_test_add (path, Fixture, NULL, make_folder, function, clear_folder)
 
 int
@@ -656,5 +923,10 @@ main (int argc, char **argv)
   ADD ("/plot-places/heat-sizes", test_heat_sizes);
   ADD ("/plot-places/heat-ticks", test_heat_ticks);
   ADD ("/plot-places/heat-words", test_heat_words);
+  ADD ("/plot-places/timeline", test_timeline);
+  ADD ("/plot-places/legend", test_legend);
+  ADD ("/plot-places/rows", test_rows);
+  ADD ("/plot-places/memory", test_memory_places);
+  ADD ("/plot-places/memory-devices", test_memory_devices);
   return g_test_run ();
 }
