@@ -228,6 +228,281 @@ test_refusals (void)
     }
 }
 
+static void
+bypassed (Rig *rig)
+{
+  rig->setting->sync = PS_SYNC_BYPASS;
+}
+
+static void
+offloaded (Rig *rig)
+{
+  rig->setting->offload = 0.5;
+}
+
+static void
+two_contexts (Rig *rig)
+{
+  rig->setting->n_context = 2;
+}
+
+static void
+contexts_of_68 (Rig *rig)
+{
+  two_contexts (rig);
+  rig->model.sequence = 68;
+}
+
+static void
+tensor_of_66 (Rig *rig)
+{
+  rig->setting->n_tensor = 2;
+  rig->model.sequence = 66;
+}
+
+static void
+tensor_of_65 (Rig *rig)
+{
+  tensor_of_66 (rig);
+  rig->model.sequence = 65;
+}
+
+static void
+tensor_and_contexts_of_68 (Rig *rig)
+{
+  rig->setting->n_tensor = rig->setting->n_context = 2;
+  rig->model.sequence = 68;
+}
+
+static void
+mtp_of (Rig *rig, guint n)
+{
+  with_experts (rig);
+  rig->model.mtp = n;
+  rig->shapes[rig->launch.n_devices * rig->launch.n_chunks - 1].n_mtp = n;
+}
+
+static void
+one_mtp (Rig *rig)
+{
+  mtp_of (rig, 1);
+}
+
+static void
+two_mtp (Rig *rig)
+{
+  mtp_of (rig, 2);
+}
+
+static void
+gelu_mtp (Rig *rig)
+{
+  mtp_of (rig, 1);
+  rig->model.mlp = PS_MLP_GELU;
+}
+
+static void
+mtp_before_the_end (Rig *rig)
+{
+  rig->model.mtp = 1;
+  rig->shapes[rig->launch.n_devices * (rig->launch.n_chunks - 1)].n_mtp = 1; /* the first of the last chunks */
+}
+
+static void
+tensor (Rig *rig)
+{
+  rig->setting->n_tensor = 2;
+}
+
+static void
+tensor_experts (Rig *rig)
+{
+  with_experts (rig);
+  rig->setting->n_tensor = 2;
+}
+
+static void
+two_experts (Rig *rig)
+{
+  with_experts (rig);
+  rig->setting->n_experts = 2;
+}
+
+static void
+sharded_experts (Rig *rig)
+{
+  with_experts (rig);
+  rig->setting->cluster = g_strdup ("h100-80gb");
+  rig->setting->zero = 1;
+}
+
+static void
+two_context_experts (Rig *rig)
+{
+  two_experts (rig);
+  two_contexts (rig);
+}
+
+static void
+in_fp32 (Rig *rig)
+{
+  rig->model.precision = PS_PRECISION_FP32;
+}
+
+static void
+whole_replicas (Rig *rig)
+{
+  rig->setting->n_replicas = 2;
+  rig->setting->zero = 0;
+  rig->model.precision = PS_PRECISION_FP32;
+}
+
+static void
+sharded_replicas (Rig *rig)
+{
+  whole_replicas (rig);
+  rig->setting->zero = 1;
+}
+
+static void
+bf16_replicas (Rig *rig)
+{
+  sharded_replicas (rig);
+  rig->model.precision = PS_PRECISION_BF16;
+}
+
+static void
+shared_latent (Rig *rig)
+{
+  few_keys (rig);
+  rig->model.latent = (PsLatent){ .kv_rank = 16, .nope_size = 8, .rope_size = 8, .value_size = 8 };
+}
+
+static void
+stage_1 (Rig *rig)
+{
+  sharded_gradients (rig);
+  rig->setting->zero = 1;
+}
+
+static void
+stage_3 (Rig *rig)
+{
+  sharded_gradients (rig);
+  rig->setting->zero = 3;
+}
+
+static void
+deferred_in_one (Rig *rig)
+{
+  rig->setting->defer_head = 1;
+}
+
+static void
+selective (Rig *rig)
+{
+  with_experts (rig);
+  rig->setting->recompute = PS_RECOMPUTE_SELECTIVE;
+}
+
+static void
+overlap_fp16 (Rig *rig)
+{
+  with_experts (rig);
+  rig->model.precision = PS_PRECISION_FP16;
+}
+
+static void
+late_head (Rig *rig)
+{
+  rig->shapes[3].head = FALSE;
+}
+
+/* Both sides of each precondition's limit: the option that is blamed, or NULL where the run is taken. */
+static void
+test_limits (void)
+{
+  static const struct
+  {
+    const char *framework, *schedule;
+    guint p, v, m;
+    void (*change) (Rig *rig);
+    const char *blamed;
+  } cases[] = {
+    { "megatron", "1f1b", 4, 1, 1, NULL, NULL },
+    { "megatron", "1f1b", 4, 1, 8, offloaded, "--offload 0.5: *" },
+    { "megatron", "1f1b", 4, 1, 8, bypassed, "--sync bypass: *" },
+    { "torchtitan", "1f1b", 4, 1, 8, bypassed, "--sync bypass: *" },
+    { "deepspeed", "1f1b", 4, 1, 8, bypassed, "--sync bypass: *" },
+    { "megatron", "1f1b", 4, 1, 8, late_head, "--layout *" },
+    { "torchtitan", "1f1b", 4, 1, 8, late_head, "--layout *" },
+    { "megatron", "interleaved", 4, 2, 4, NULL, NULL }, /* m = p */
+    { "megatron", "interleaved", 1, 2, 1, NULL, NULL },
+    { "megatron", "interleaved-overlap", 4, 2, 8, two_experts, NULL },
+    { "megatron", "interleaved-overlap-w", 4, 2, 8, selective, NULL },
+    { "megatron", "interleaved-overlap", 4, 2, 8, overlap_fp16, NULL },
+    { "megatron", "interleaved-overlap", 4, 2, 8, one_mtp, NULL },
+    { "megatron", "interleaved-overlap", 4, 2, 8, two_mtp, "model 'small': interleaved-overlap takes one module *" },
+    { "megatron", "interleaved", 4, 2, 8, two_mtp, NULL },
+    { "megatron", "interleaved", 4, 2, 8, gelu_mtp, "model 'small': multi-token prediction needs rotary *" },
+    { "megatron", "interleaved", 4, 2, 8, mtp_before_the_end, NULL },
+    { "megatron", "1f1b", 2, 1, 8, deferred_in_one, NULL },
+    { "megatron", "1f1b", 1, 1, 8, deferred_in_one, "--defer-head 1: *" },
+    { "megatron", "1f1b", 4, 1, 8, contexts_of_68, NULL },
+    { "megatron", "1f1b", 4, 1, 8, tensor_experts, NULL },
+    { "megatron", "1f1b", 4, 1, 8, in_fp8, NULL },
+    { "megatron", "1f1b", 4, 1, 8, few_keys, NULL },
+    { "torchtitan", "1f1b", 4, 1, 8, in_fp32, NULL },
+    { "torchtitan", "1f1b", 4, 1, 4, NULL, NULL }, /* m = p */
+    { "torchtitan", "gpipe", 4, 1, 3, NULL, NULL }, /* a CSV */
+    { "torchtitan", "gpipe", 1, 1, 1, NULL, NULL }, /* one microbatch is in turn */
+    { "torchtitan", "dualpipe-v", 4, 2, 8, NULL, NULL },
+    { "torchtitan", "1f1b", 4, 1, 8, two_contexts, NULL },
+    { "torchtitan", "1f1b", 4, 1, 8, odd_contexts, "--sequence 66: *" },
+    { "torchtitan", "1f1b", 4, 1, 8, tensor_of_66, NULL },
+    { "torchtitan", "1f1b", 4, 1, 8, tensor_of_65, "--sequence 65: *" },
+    { "torchtitan", "1f1b", 4, 1, 8, tensor_and_contexts_of_68, "--sequence 68: *" }, /* 8 are wanted */
+    { "torchtitan", "1f1b", 4, 1, 8, shared_latent, NULL },
+    { "torchtitan", "1f1b", 4, 1, 8, sharded_experts, NULL },
+    { "torchtitan", "1f1b", 4, 1, 8, two_context_experts, NULL }, /* two contexts, two GPUs for the experts */
+    { "torchtitan-0.2", "1f1b", 1, 1, 8, NULL, NULL },
+    { "torchtitan-0.2", "1f1b", 1, 1, 8, tensor, "--precision bf16: *" },
+    { "torchtitan-0.2", "1f1b", 4, 1, 8, in_fp32, NULL },
+    { "torchtitan-0.2", "1f1b", 4, 1, 8, two_contexts, NULL },
+    { "torchtitan-0.2", "1f1b", 4, 1, 8, whole_replicas, "--zero 0: whole replicas *" },
+    { "torchtitan-0.2", "1f1b", 1, 1, 8, whole_replicas, NULL },
+    { "torchtitan-0.2", "1f1b", 4, 1, 8, sharded_replicas, NULL },
+    { "torchtitan-0.2", "1f1b", 4, 1, 8, bf16_replicas, NULL },
+    { "torchtitan", "1f1b", 4, 1, 8, whole_replicas, NULL },
+    { "deepspeed", "1f1b", 4, 1, 1, NULL, NULL },
+    { "deepspeed", "1f1b", 4, 1, 8, in_fp16, NULL },
+    { "deepspeed", "1f1b", 4, 1, 8, in_fp8, "--precision fp8: *" },
+    { "deepspeed", "1f1b", 4, 1, 8, stage_1, NULL },
+    { "deepspeed", "1f1b", 4, 1, 8, stage_3, "--zero 3: *" },
+    { "deepspeed", "1f1b", 4, 1, 8, one_mtp, "model 'small': has multi-token *" },
+    { "deepspeed", "1f1b", 4, 1, 8, deferred_in_one, "--defer-head 1: *" },
+    { "deepspeed", "interleaved", 4, 2, 8, NULL, "schedule 'interleaved' is not available there; 1f1b *" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_auto (Rig) rig = { .order = NULL };
+      g_autofree char *message = g_strdup_printf ("--to %s: %s", cases[i].framework, cases[i].blamed), *text = NULL;
+      g_autoptr (GError) error = NULL;
+
+      begin (&rig, cases[i].schedule, cases[i].p, cases[i].v, cases[i].m);
+      if (cases[i].change != NULL)
+        cases[i].change (&rig);
+      generate (&rig);
+      text = ps_launch_write (cases[i].framework, &rig.launch, &error);
+      g_test_message ("%u: %s", i, error != NULL ? error->message : "taken");
+      if (cases[i].blamed == NULL)
+        g_assert_no_error (error);
+      else
+        assert_error (&error, PS_ERROR_USAGE, message);
+    }
+}
+
 /* p = 4: m = 6 goes in one group of 6, 8 in groups of p; 9 in groups of 5 and 4. */
 static void
 test_groups (void)
@@ -393,6 +668,7 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/launch/refusals", test_refusals);
+  g_test_add_func ("/launch/limits", test_limits);
   g_test_add_func ("/launch/groups", test_groups);
   g_test_add_func ("/launch/megatron", test_megatron);
   g_test_add_func ("/launch/torchtitan", test_torchtitan);
