@@ -133,9 +133,9 @@ typedef struct
 static inline Frame
 frame_of (const char *script)
 {
-  const Frame frame = { script_number (script, "left"),   script_number (script, "right"),
-                        script_number (script, "bottom"), script_number (script, "top"),
-                        script_number (script, "width"),  script_number (script, "height") };
+  const Frame frame
+      = { script_number (script, "left"), script_number (script, "right"), script_number (script, "bottom"),
+          script_number (script, "top"),  script_number (script, "width"), script_number (script, "height") };
 
   g_assert_true (40 <= frame.left && frame.left < frame.right && frame.right <= frame.width - 30);
   g_assert_true (40 <= frame.bottom && frame.bottom < frame.top && frame.top <= frame.height - 34);

@@ -375,8 +375,8 @@ find_box (const GPtrArray *boxes, double left, double y)
   g_error ("no box at %g, %g", left, y);
 }
 
-/* A bar for each device: its parts make the iteration, 640 pixels. A bar for each schedule, the longest 640 pixels, with
- * its change from the run as predicted, where the dashed line is. */
+/* A bar for each device: its parts make the iteration, 640 pixels. A bar for each schedule, the longest 640 pixels,
+ * with its change from the run as predicted, where the dashed line is. */
 static void
 test_places (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
@@ -396,7 +396,8 @@ test_places (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpfloat (width, ==, left + length + 170);
   for (guint d = 0; d < 2; d++)
     {
-      static const char *const parts[] = { "f", "b", "w", "warm_up", "forward", "backward", "transfer", "drain", "sync" };
+      static const char *const parts[]
+          = { "f", "b", "w", "warm_up", "forward", "backward", "transfer", "drain", "sync" };
       g_autofree char *name = g_strdup_printf ("device %u", d), *bubble = NULL;
       JsonObject *device = json_array_get_object_element (devices, d);
       guint label = find_label (rights, name);
@@ -419,7 +420,8 @@ test_places (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
       assert_near (number_at (lefts, find_label (lefts, bubble), 0), left + length + 8);
     }
   for (guint i = 0; i < json_array_get_length (rows) && i < 12; i++)
-    longest = MAX (longest, (double)json_object_get_int_member (json_array_get_object_element (rows, i), "iteration_ns"));
+    longest
+        = MAX (longest, (double)json_object_get_int_member (json_array_get_object_element (rows, i), "iteration_ns"));
   for (guint i = 0; i < json_array_get_length (rows) && i < 12; i++)
     {
       JsonObject *row = json_array_get_object_element (rows, i);

@@ -403,7 +403,8 @@ test_front (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   sweep_into (fixture, "f.db",
               "[sweep]\nschedule = 1f1b, gpipe, naive, zb-h1, zb-h2\ndevices = 2, 4\nmicrobatches = 8\n"
               "costs = f=1ms,b=1ms,w=1ms,act=2MiB,wact=1MiB\n");
-  g_autofree char *script = plot (fixture, "sweep f.db --pareto --log none"), *x_label = script_text (script, "x_label");
+  g_autofree char *script = plot (fixture, "sweep f.db --pareto --log none"),
+                  *x_label = script_text (script, "x_label");
   g_autofree char *logs = plot (fixture, "sweep f.db --pareto --log xy");
   g_autoptr (GPtrArray) fronts = script_block (script, "front_names");
   const Frame frame = frame_of (script);
@@ -444,8 +445,7 @@ test_front (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
       g_assert_cmpuint (found, >=, places->len); /* each place is a point */
       g_assert_true (g_str_has_prefix (word_at (fronts, front - 1, 2), text));
       assert_near (number_at (fronts, front - 1, 0),
-                   frame.left + 5
-                       + (number_at (places, 0, 0) - x_low) / (x_high - x_low) * (frame.right - frame.left));
+                   frame.left + 5 + (number_at (places, 0, 0) - x_low) / (x_high - x_low) * (frame.right - frame.left));
       assert_near (number_at (fronts, front - 1, 1),
                    8 + height_of (&frame, number_at (places, 0, 1), y_low, y_high, FALSE));
     }
@@ -657,7 +657,8 @@ block_count (const char *script, const char *name, guint panel)
 static void
 check_panel (const char *script, const PsTimeline *timeline, guint panel)
 {
-  g_autofree char *boxes_name = g_strdup_printf ("boxes%u", panel), *numbers_name = g_strdup_printf ("numbers%u", panel);
+  g_autofree char *boxes_name = g_strdup_printf ("boxes%u", panel),
+                  *numbers_name = g_strdup_printf ("numbers%u", panel);
   g_autofree char *forward_name = g_strdup_printf ("activations%u", panel),
                   *backward_name = g_strdup_printf ("gradients%u", panel);
   g_autoptr (GPtrArray) boxes = script_block (script, boxes_name), numbers = script_block (script, numbers_name);
@@ -703,8 +704,8 @@ check_panel (const char *script, const PsTimeline *timeline, guint panel)
   g_assert_cmpuint (lines[0]->len + lines[1]->len, ==, 3 * (n[0] + n[1]));
 }
 
-/* Rows of `row` pixels below each caption of 24, the memory's strip below the rows, 10 pixels to the next, and the axis'
- * 34 at the foot. */
+/* Rows of `row` pixels below each caption of 24, the memory's strip below the rows, 10 pixels to the next, and the
+ * axis' 34 at the foot. */
 static void
 check_panels (const char *script, guint n_panels, const guint *n_devices, double row)
 {
@@ -822,12 +823,13 @@ test_rows (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 static void
 test_memory_places (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  g_autofree char *script = plot (fixture, "memory '%M' '%P'"), *limit = plot (fixture, "memory '%P' --memory-limit 2KiB");
+  g_autofree char *script = plot (fixture, "memory '%M' '%P'"),
+                  *limit = plot (fixture, "memory '%P' --memory-limit 2KiB");
   g_autofree char *high = plot (fixture, "memory '%P' '%M' --size 900x500"), *label = script_text (limit, "size_label");
   g_autoptr (GPtrArray) names = script_block (script, "names"), curve = script_block (script, "memory1");
   const double right = script_number (script, "right"), width = script_number (script, "width");
-  static const double first[][2] = { { 0, 1000 }, { 0, 1000 }, { 0, 1250 }, { 0.02, 1250 }, { 0.02, 1600 },
-                                     { 0.09, 1600 }, { 0.09, 1000 }, { 0.096, 1000 } };
+  static const double first[][2] = { { 0, 1000 },    { 0, 1000 },    { 0, 1250 },    { 0.02, 1250 },
+                                     { 0.02, 1600 }, { 0.09, 1600 }, { 0.09, 1000 }, { 0.096, 1000 } };
 
   g_assert_cmpfloat (script_number (script, "size_top"), ==, 1600 * 1.08);
   g_assert_cmpfloat (script_number (script, "limit"), ==, 0);

@@ -453,7 +453,7 @@ test_limits (void)
     { "megatron", "1f1b", 4, 1, 8, in_fp8, NULL },
     { "megatron", "1f1b", 4, 1, 8, few_keys, NULL },
     { "torchtitan", "1f1b", 4, 1, 8, in_fp32, NULL },
-    { "torchtitan", "1f1b", 4, 1, 4, NULL, NULL }, /* m = p */
+    { "torchtitan", "1f1b", 4, 1, 4, NULL, NULL },  /* m = p */
     { "torchtitan", "gpipe", 4, 1, 3, NULL, NULL }, /* a CSV */
     { "torchtitan", "gpipe", 1, 1, 1, NULL, NULL }, /* one microbatch is in turn */
     { "torchtitan", "dualpipe-v", 4, 2, 8, NULL, NULL },
