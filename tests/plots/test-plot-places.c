@@ -2,8 +2,10 @@
  * it. */
 #include "script-rig.h"
 #include "scale.h"
+#include "series.h"
 
 #include <pipesim/costdb.h>
+#include <pipesim/families.h>
 #include <pipesim/sweep.h>
 #include <pipesim/timeline.h>
 
@@ -36,6 +38,134 @@ height_of (const Frame *frame, double value, double low, double high, gboolean i
   double part = is_log ? log (value / low) / log (high / low) : (value - low) / (high - low);
 
   return frame->bottom + part * (frame->top - frame->bottom);
+}
+
+/* Units and axes */
+
+static void
+test_units (G_GNUC_UNUSED Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const struct
+  {
+    gint64 most;
+    const char *name;
+    double size;
+    gboolean is_size;
+  } cases[] = { { 1, "us", 1e3, FALSE },
+                { 9999, "us", 1e3, FALSE },
+                { 10000, "ms", 1e6, FALSE },
+                { G_GINT64_CONSTANT (100000000000), "ms", 1e6, FALSE },
+                { G_GINT64_CONSTANT (100000000001), "s", 1e9, FALSE },
+                { 1, "B", 1, TRUE },
+                { 2047, "B", 1, TRUE },
+                { 2048, "KiB", 1024, TRUE },
+                { (2 << 20) - 1, "KiB", 1024, TRUE },
+                { 2 << 20, "MiB", 1 << 20, TRUE },
+                { G_GINT64_CONSTANT (2) << 30, "GiB", 1 << 30, TRUE },
+                { G_GINT64_CONSTANT (2) << 40, "TiB", 1099511627776.0, TRUE },
+                { G_GINT64_CONSTANT (2) << 60, "TiB", 1099511627776.0, TRUE } };
+  static const struct
+  {
+    double range;
+    guint n;
+    double step;
+  } ticks[] = { { 10, 10, 1 },   { 14.9, 10, 1 }, { 15, 10, 2 },     { 34.9, 10, 2 }, { 35, 10, 5 },
+                { 74.9, 10, 5 }, { 75, 10, 10 },  { 0.03, 3, 0.01 }, { 7e6, 3, 2e6 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      PsPlotUnit unit = cases[i].is_size ? ps_plot_size_unit (cases[i].most) : ps_plot_time_unit (cases[i].most);
+
+      g_assert_cmpstr (unit.name, ==, cases[i].name);
+      g_assert_cmpfloat (unit.size, ==, cases[i].size);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (ticks); i++)
+    g_assert_cmpfloat_with_epsilon (ps_plot_tick_step (ticks[i].range, ticks[i].n) / ticks[i].step, 1, 1e-9);
+  g_assert_cmphex (ps_plot_mix_colours (0x0040ff, 0x804000, 0), ==, 0x0040ff);
+  g_assert_cmphex (ps_plot_mix_colours (0x0040ff, 0x804000, 1), ==, 0x804000);
+  g_assert_cmphex (ps_plot_mix_colours (0x0040ff, 0x804000, 0.25), ==, 0x2040bf);
+  g_assert_cmphex (ps_plot_tint (0x0040ff), ==, 0x80a0ff);
+  /* The last of four chunks is 62 % of the way to white, and the only one is not paler. */
+  g_assert_cmphex (ps_plot_op_colour (PS_OP_F, 3, 4), ==, ps_plot_mix_colours (0x0072b2, 0xffffff, 0.62));
+  g_assert_cmphex (ps_plot_op_colour (PS_OP_F, 1, 4), ==, ps_plot_mix_colours (0x0072b2, 0xffffff, 0.62 / 3));
+  g_assert_cmphex (ps_plot_op_colour (PS_OP_F, 0, 1), ==, 0x0072b2);
+  /* 140 of 255 is still read with white: 0x8c8c8c. */
+  g_assert_cmphex (ps_plot_text_colour (0x8c8c8c), ==, 0xffffff);
+  g_assert_cmphex (ps_plot_text_colour (0x8d8d8d), ==, 0);
+  g_assert_cmphex (ps_plot_text_colour (0x00ff00), ==, 0); /* 150 of green, 76 of red, 29 of blue */
+  g_assert_cmphex (ps_plot_text_colour (0xff00ff), ==, 0xffffff);
+  g_assert_cmphex (ps_plot_device_colour (0, 1), ==, 0x440154);
+  g_assert_cmphex (ps_plot_device_colour (1, 5), ==, 0x3b528b);
+  g_assert_cmphex (ps_plot_device_colour (3, 5), ==, 0x5ec962);
+}
+
+static gboolean
+crowds (const char *field, double smallest, double middle, double largest)
+{
+  return ps_plot_axis_crowds (&(PsPlotAxis){ .smallest = smallest, .middle = middle, .largest = largest }, field);
+}
+
+/* A factor of eight, or the median in the lowest third; for a ratio the first, and the median in the lowest sixth. */
+static void
+test_crowds (G_GNUC_UNUSED Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_assert_false (crowds ("iteration_ns", 1, 5, 7.9));
+  g_assert_true (crowds ("iteration_ns", 1, 5, 8));
+  g_assert_false (crowds ("iteration_ns", 1, 2, 6));
+  g_assert_true (crowds ("iteration_ns", 1, 1.9, 6));
+  g_assert_false (crowds ("iteration_ns", 0, 1, 100));
+  g_assert_false (crowds ("iteration_ns", -1, 1, 100));
+  g_assert_false (crowds ("bubble_ratio", 0.01, 0.1, 0.6));
+  g_assert_true (crowds ("bubble_ratio", 0.01, 0.09, 0.6));
+  g_assert_false (crowds ("bubble_ratio", 0.1, 0.1, 0.7));
+}
+
+/* Families by their places in the catalogue; others after these. A second series of a schedule keeps the colour, and
+ * has another mark and dash; series of no schedule have the next colour, and another dash when colours begin again. */
+static void
+test_looks (G_GNUC_UNUSED Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_auto (PsPlotSeriesSet) set = { 0 }, plain = { 0 };
+  guint n;
+  const PsFamily *const *families = ps_family_table (&n);
+
+  for (guint i = 0; i < n; i++)
+    g_assert_cmpuint (ps_plot_schedule_number (families[i]->name), ==, i);
+  g_assert_cmpuint (ps_plot_schedule_number ("a file's own"), >=, n);
+  g_assert_cmphex (ps_plot_schedule_colour (1), ==, 0xd55e00);
+  g_assert_cmphex (ps_plot_schedule_colour (8), ==, ps_plot_mix_colours (0xd55e00, 0xffffff, 0.45));
+  g_assert_cmphex (ps_plot_schedule_colour (15), ==, ps_plot_mix_colours (0xd55e00, 0x000000, 0.4));
+  g_assert_cmphex (ps_plot_schedule_colour (22), ==, 0xd55e00);
+  ps_plot_series_set_init (&set);
+  ps_plot_series_set_init (&plain);
+  for (guint i = 0; i < 9; i++)
+    {
+      g_autofree char *name = g_strdup_printf ("%u", i);
+
+      ps_plot_series_set_add (&set, name, i % 3 ? "1f1b" : "gpipe", i, i);
+      ps_plot_series_set_add (&plain, name, NULL, i, i);
+    }
+  ps_plot_series_set_add (&set, "1", "1f1b", 10, 11);
+  g_assert_cmpuint (set.all->len, ==, 9);
+  for (guint i = 0; i < 9; i++)
+    {
+      const PsPlotSeries *series = set.all->pdata[i], *other = plain.all->pdata[i];
+      guint number = ps_plot_schedule_number (i % 3 ? "1f1b" : "gpipe"), before = i % 3 ? i - 1 - i / 3 : i / 3;
+
+      g_assert_cmphex (series->colour, ==, ps_plot_schedule_colour (number));
+      g_assert_cmpuint (series->dash, ==, 1 + before);
+      g_assert_cmpuint (series->mark, ==, ps_plot_series_mark (number + 5 * before));
+      g_assert_cmpuint (series->points->len, ==, i == 1 ? 2 : 1);
+      g_assert_cmphex (other->colour, ==, ps_plot_series_colour (i % 7));
+      g_assert_cmpuint (other->dash, ==, 1 + i / 7);
+      g_assert_cmpuint (other->mark, ==, ps_plot_series_mark (i));
+      for (guint k = 0; k < i; k++) /* no two look the same */
+        {
+          const PsPlotSeries *a = set.all->pdata[k];
+
+          g_assert_true (a->colour != series->colour || a->mark != series->mark || a->dash != series->dash);
+        }
+    }
 }
 
 /* Accuracy */
@@ -170,7 +300,7 @@ test_loss (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   write_text (fixture, "b.csv", "loss,time,step\n5,1,0\n2,1,12\n");
   write_text (fixture, "a-file-with-quite-a-long-name.csv", "step,loss\n1,4\n");
   g_autofree char *script = plot (fixture, "loss a.csv b.csv a-file-with-quite-a-long-name.csv");
-  g_autofree char *small = plot (fixture, "loss a.csv b.csv a-file-with-quite-a-long-name.csv --size 640x300");
+  g_autofree char *small = plot (fixture, "loss a-file-with-quite-a-long-name.csv b.csv a.csv --size 640x300");
   const Frame frame = frame_of (script);
   g_autoptr (GPtrArray) names = script_block (script, "names"), points = script_block (script, "series2");
   double low = script_number (script, "low"), high = script_number (script, "high");
@@ -288,10 +418,11 @@ check_about (const char *script, double gap)
     {
       g_assert_cmpfloat (number_at (about, i, 0), ==, frame.left);
       g_assert_cmpfloat (number_at (about, i, 1), ==, frame.height - 20 - 14 * i);
-      g_assert_cmpuint (strlen (word_at (about, i, 2)), <=, (frame.width - frame.left) / LETTER);
+      if (strchr (word_at (about, i, 2), ' ') != NULL) /* a long word stands alone */
+        g_assert_cmpuint (strlen (word_at (about, i, 2)), <=, (frame.width - frame.left) / LETTER);
       if (i > 1) /* the first word of a line had no room in the one above */
         g_assert_cmpuint (strlen (word_at (about, i - 1, 2)) + 1 + strcspn (word_at (about, i, 2), " "), >,
-                          (frame.width - frame.left) / LETTER);
+                          (guint)((frame.width - frame.left) / LETTER));
     }
   g_assert_cmpfloat (frame.top, ==, number_at (about, about->len - 1, 1) - gap);
 }
@@ -375,6 +506,35 @@ test_lines_flat (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpfloat (script_number (script, "with_leaders"), ==, 0);
 }
 
+/* Ticks in order, each once, though the first line has the largest x alone. */
+static void
+test_tick_order (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  sweep_into (fixture, "z.db",
+              "[sweep]\ndevices = 4\ncosts = f=1ms,b=1ms,w=1ms\n[zip size]\nmicrobatches = 16, 4, 8, 12\n"
+              "schedule = 1f1b, gpipe, naive, zb-h1\n");
+  g_autofree char *script = plot (fixture, "sweep z.db --x microbatches --y bubble_ratio --series schedule");
+
+  g_assert_cmpfloat (script_number (script, "n_ticks"), ==, 4);
+  for (guint i = 1; i <= 4; i++)
+    g_assert_cmpfloat (script_element (script, "tick", i), ==, 4 * i);
+}
+
+/* The sentence below the title at every width: no line is longer than the picture, or shorter than it may be. */
+static void
+test_about (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  make_sweep (fixture);
+  for (guint width = 300; width < 400; width += 7) /* a letter more at each */
+    {
+      g_autofree char *line
+          = g_strdup_printf ("sweep r.db --x microbatches --y iteration_ns --series schedule --size %ux400", width);
+      g_autofree char *script = plot (fixture, line);
+
+      check_about (script, 24);
+    }
+}
+
 /* More x than can be named are numbered by gnuplot. */
 static void
 test_ticks (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
@@ -409,7 +569,8 @@ test_front (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_autoptr (GPtrArray) fronts = script_block (script, "front_names");
   const Frame frame = frame_of (script);
   double x_low = script_number (script, "x_low"), x_high = script_number (script, "x_high"),
-         y_low = script_number (script, "y_low"), y_high = script_number (script, "y_high"), least = INFINITY, most = 0;
+         y_low = script_number (script, "y_low"), y_high = script_number (script, "y_high"), least = INFINITY, most = 0,
+         fastest = INFINITY, slowest = 0;
   guint n_points = 0;
 
   g_assert_cmpstr (x_label, ==, "peak memory (MiB)");
@@ -436,6 +597,8 @@ test_front (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
             {
               least = MIN (least, number_at (points, i, 0));
               most = MAX (most, number_at (points, i, 0));
+              fastest = MIN (fastest, number_at (points, i, 1));
+              slowest = MAX (slowest, number_at (points, i, 1));
               n_points++;
               for (guint k = 0; k < places->len; k++)
                 found += g_str_equal (word_at (places, k, 0), word_at (points, i, 0))
@@ -452,9 +615,55 @@ test_front (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpuint (n_points, ==, 2 * 10);
   g_assert_cmpfloat_with_epsilon (x_low, least - 0.06 * (most - least), 1e-6);
   g_assert_cmpfloat_with_epsilon (x_high, most + 0.06 * (most - least), 1e-6);
+  g_assert_cmpfloat_with_epsilon (y_low, fastest - 0.06 * (slowest - fastest), 1e-6);
+  g_assert_cmpfloat_with_epsilon (y_high, slowest + 0.06 * (slowest - fastest), 1e-6);
   g_assert_cmpfloat_with_epsilon (script_number (logs, "x_low") * pow (most / least, 0.06), least, 1e-6);
   g_assert_cmpfloat_with_epsilon (script_number (logs, "x_high") / pow (most / least, 0.06), most, 1e-6);
   check_about (script, 24);
+}
+
+static double
+round_of (double value)
+{
+  return floor (value + 0.5);
+}
+
+/* Names of fronts that begin at nearly the same place are at least 13 pixels apart, and inside the frame. */
+static void
+test_front_names (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  sweep_into (fixture, "n.db",
+              "[sweep]\nschedule = naive, 1f1b\ndevices = 2\nmicrobatches = 2, 4, 8, 16, 32, 64\n"
+              "costs = f=1ms,b=1ms,w=1ms,act=2MiB,wact=1MiB\n");
+  g_autofree char *script = plot (fixture, "sweep n.db --pareto --log none");
+  g_autofree char *other = plot (fixture, "sweep n.db --pareto --by iteration_ns --log none");
+  for (guint round = 0; round < 2; round++)
+    {
+      const char *text = round ? other : script;
+      const Frame frame = frame_of (text);
+      g_autoptr (GPtrArray) names = script_block (text, "front_names");
+      guint n_own = 0;
+
+      g_assert_cmpuint (names->len, ==, 6);
+      for (guint i = 0; i < 6; i++)
+        {
+          g_autofree char *block = g_strdup_printf ("front%u", i + 1);
+          g_autoptr (GPtrArray) front = script_block (text, block);
+          double own = 8
+                       + height_of (&frame, number_at (front, 0, 1), script_number (text, "y_low"),
+                                    script_number (text, "y_high"), FALSE);
+          double at = number_at (names, i, 1), offset = at - own;
+          /* At its place, or whole steps of 13 above it, or above a place 16 below it. */
+          double steps_up = offset / 13, steps_down = (-offset - 16) / 13;
+
+          n_own += ABS (offset) < 0.06;
+          g_assert_true ((offset > -0.06 && ABS (steps_up - round_of (steps_up)) < 0.01)
+                         || (offset < -15.9 && ABS (steps_down - round_of (steps_down)) < 0.01));
+          for (guint k = 0; k < i; k++) /* all begin at the same x */
+            g_assert_cmpfloat (ABS (number_at (names, k, 1) - at), >=, 12.9);
+        }
+      g_assert_cmpuint (n_own, >=, 1);
+    }
 }
 
 /* On 2 devices 8 microbatches of 3 ms take 27 ms with 1F1B (8 + 2 - 1 turns) and each holds 2 activations of 2 MiB;
@@ -553,7 +762,33 @@ test_heat (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
       g_assert_cmpfloat (number_at (values, i, 0), >, frame.right + 40);
       g_assert_cmpstr (word_at (values, i, 2), ==, scale[i]);
     }
-  g_assert_cmpuint (few->len, ==, 1); /* boxes of 15 pixels, a text of two needs 18 */
+  g_assert_cmpuint (few->len, ==, 1);
+  /* Texts of two letters want more than 18 pixels, and 13 of height; boxes are a half or a third of the frame. */
+  static const struct
+  {
+    guint width, height;
+    gboolean fits;
+  } sizes[] = { { 280 + 36, 560, FALSE }, { 280 + 37, 560, TRUE }, { 280 + 38, 560, TRUE } };
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    {
+      g_autofree char *line
+          = g_strdup_printf ("sweep h.db --x bandwidth_factor --y microbatches --heat iteration_ns --size %ux%u",
+                             sizes[i].width, sizes[i].height);
+      g_autofree char *drawn = plot (fixture, line);
+      g_autoptr (GPtrArray) shown = script_block (drawn, "texts");
+
+      g_assert_cmpuint (shown->len, ==, sizes[i].fits ? 7 : 1);
+    }
+  for (guint height = 203; height < 219; height++)
+    {
+      g_autofree char *line = g_strdup_printf (
+          "sweep h.db --x bandwidth_factor --y microbatches --heat iteration_ns --size 900x%u", height);
+      g_autofree char *drawn = plot (fixture, line);
+      g_autoptr (GPtrArray) shown = script_block (drawn, "texts");
+      const Frame low = frame_of (drawn);
+
+      g_assert_cmpuint (shown->len, ==, (low.top - low.bottom) / 3 > 13 ? 7 : 1);
+    }
   check_about (script, 44);
 }
 
@@ -910,6 +1145,9 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  ADD ("/plot-places/units", test_units);
+  ADD ("/plot-places/crowds", test_crowds);
+  ADD ("/plot-places/looks", test_looks);
   ADD ("/plot-places/accuracy", test_accuracy);
   ADD ("/plot-places/accuracy-wide", test_accuracy_wide);
   ADD ("/plot-places/loss", test_loss);
@@ -918,8 +1156,11 @@ main (int argc, char **argv)
   ADD ("/plot-places/loss-refusals", test_loss_refusals);
   ADD ("/plot-places/lines", test_lines);
   ADD ("/plot-places/lines-flat", test_lines_flat);
+  ADD ("/plot-places/tick-order", test_tick_order);
+  ADD ("/plot-places/about", test_about);
   ADD ("/plot-places/ticks", test_ticks);
   ADD ("/plot-places/front", test_front);
+  ADD ("/plot-places/front-names", test_front_names);
   ADD ("/plot-places/front-figures", test_front_figures);
   ADD ("/plot-places/heat", test_heat);
   ADD ("/plot-places/heat-sizes", test_heat_sizes);
