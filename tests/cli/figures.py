@@ -1,0 +1,385 @@
+#!/usr/bin/env python3
+"""figures.py - figures that pipesim prints, worked out again from its timelines, from other commands, or by hand.
+
+    PIPESIM_BINDIR=build tests/cli/figures.py
+
+TAP is printed; a failed check prints its command and what is wrong.
+"""
+import csv, json, math, os, re, subprocess, sys, tempfile
+
+BIN = os.path.join(os.path.abspath(os.environ.get('PIPESIM_BINDIR', 'build')), 'pipesim')
+COSTS = 'f=10us:14us,b=11us,w=7us,c=2us,act=2MiB,wact=1MiB,weights=3MiB,o=1us'
+MIB = 1 << 20
+
+
+def pipesim(line, code=0):
+    made = subprocess.run([BIN, *line.split()], capture_output=True, text=True)
+    assert made.returncode == code, f'exit code {made.returncode}: {made.stderr}'
+    return made.stdout
+
+
+def rows(line):
+    return json.loads(pipesim(line + ' --json'))['results']
+
+
+def equal(what, a, b, near=0):
+    assert a == b or (near and a is not None and b is not None and abs(a - b) <= near), f'{what}: {a}, not {b}'
+
+
+# ---- predict against its timeline
+
+def timeline_of(line):
+    pipesim(f'{line} -o t.json')
+    with open('t.json') as file:
+        return json.load(file)
+
+
+def check_row(row, timeline):
+    p, iteration = row['devices'], row['iteration_ns']
+    ops = [[op for op in timeline['ops'] if op[0] == d and op[1][0] != 'O'] for d in range(p)]
+    busy = [sum(op[3] - op[2] for op in mine if not op[1].endswith('+')) for mine in ops]
+    span = [mine[-1][3] - mine[0][2] for mine in ops]
+    peak = [max((point[2] for point in timeline['memory'] if point[0] == d), default=0) for d in range(p)]
+    equal('iteration', iteration, timeline['iteration_ns'])
+    equal('longest span', row['max_span_ns'], max(span))
+    equal('makespan', row['makespan_ns'], max(op[3] for mine in ops for op in mine))
+    equal('peak', row['peak_memory_bytes'], max(peak))
+    equal('bubble', row['bubble_ratio'], 1 - sum(busy) / p / iteration, 1e-9)
+    equal('bubble of span', row['bubble_ratio_span'], 1 - sum(busy) / p / max(span), 1e-9)
+    for d, device in enumerate(row['devices_detail']):
+        equal(f'busy {d}', device['busy_ns'], busy[d])
+        equal(f'span {d}', device['span_ns'], span[d])
+        equal(f'peak {d}', device['peak_memory_bytes'], peak[d])
+    return busy, peak
+
+
+def check_path(row, timeline):
+    """The path is without gaps from the beginning to the end, of ops and transfers at their times."""
+    at, on_device = 0, [0] * row['devices']
+    ops = {(op[0], op[1].rstrip('+')): op for op in timeline['ops']}
+    moves = {(move[0], move[1], move[2]): move for move in timeline['transfers']}
+    for part in row['critical_path']:
+        equal('beginning of a part', part['start_ns'], at)
+        at = part['end_ns']
+        if part['kind'] == 'op':
+            on_device[part['device']] += part['end_ns'] - part['start_ns']
+            found = [ops[part['device'], name] for name in part['op'].split('+')]
+            equal('peer of an op', part['peer'], None)
+        elif part['kind'] == 'transfer':
+            found = [moves[part['device'], part['peer'], part['op']]]
+        else:
+            continue
+        for one in found:
+            equal('times on the path', [part['start_ns'], part['end_ns']], one[2:4] if part['kind'] == 'op' else one[3:5])
+    equal('end of the path', at, row['makespan_ns'])
+    return on_device
+
+
+def check_explained(line):
+    row, timeline = rows(f'{line} --explain --memory')[0], timeline_of(line)
+    busy, peak = check_row(row, timeline)
+    on_device = check_path(row, timeline)
+    causes = ['warm_up_ns', 'forward_ns', 'backward_ns', 'transfer_ns', 'channel_ns', 'drain_ns', 'sync_ns']
+    for d, idle in enumerate(row['idle']):
+        equal('device', idle['device'], d)
+        equal('on the path', idle['critical_ns'], on_device[d])
+        equal('causes of waiting', sum(idle[cause] for cause in causes), idle['idle_ns'])
+        own = [op for op in timeline['ops'] if op[0] == d and op[1][0] != 'O']
+        equal('idle', idle['idle_ns'], row['makespan_ns'] - busy[d] + idle['sync_ns'])
+        equal('warm-up', idle['warm_up_ns'], own[0][2])
+        equal('drain', idle['drain_ns'], row['makespan_ns'] - own[-1][3])
+    for d, memory in enumerate(row['memory']):
+        equal('peak', memory['peak_bytes'], peak[d])
+        equal('parts at the peak', sum(memory['parts'][0].values()), peak[d])
+        equal('time of the peak', next(point[1] for point in timeline['memory'] if point[0] == d and point[2] == peak[d]), memory['peak_ns'])
+        for part in ('activations', 'weight_inputs'):
+            held = sum(one['bytes'] for one in memory['alive'] if one['part'].startswith(part))
+            equal(f'{part} alive', held, memory['parts'][0][f'{part}_bytes'])
+    critical = {(part['device'], name) for part in row['critical_path'] if part['kind'] == 'op' for name in part['op'].split('+')}
+    slack = {(one['device'], one['op']): one['slack_ns'] for one in row['slack']}
+    for key in critical & set(slack):
+        equal(f'slack of {key} on the path', slack[key], 0)
+    assert all(value >= 0 for value in slack.values()), 'negative slack'
+    return row
+
+
+def test_explained():
+    for schedule, size in [('1f1b', '-p 2 -m 4'), ('zb-h1', '-p 2 -m 5'), ('gpipe', '-p 2 -m 2')]:
+        check_explained(f'predict -s {schedule} {size} --costs {COSTS}')
+    check_explained('predict -s zb-v -p 3 -m 6 --costs f=10us,b=11us,w=7us,c=3us,act=2MiB,wact=1MiB')
+    check_explained('predict -s interleaved -p 2 -m 4 -v 3 --costs f=9us,b=12us,w=6us,c=3us,act=2MiB,wact=1MiB')
+
+
+def test_memory_by_hand():
+    """1F1B on two devices: two activations of 2 MiB and 3 MiB of weights at the start of the second F of device 0, one on device 1."""
+    row = check_explained(f'predict -s 1f1b -p 2 -m 4 --costs {COSTS}')
+    first, second = row['memory']
+    equal('activations of 0', first['parts'][0]['activations_bytes'], 4 * MIB)
+    equal('activations of 1', second['parts'][0]['activations_bytes'], 2 * MIB)
+    equal('weights', first['parts'][0]['state_bytes'], 3 * MIB)
+    equal('time', first['peak_ns'], 10000)
+    equal('alive', [(one['stage'], one['microbatch'], one['slice'], one['bytes']) for one in first['alive']], [(0, 0, 0, 2 * MIB), (0, 1, 0, 2 * MIB)])
+
+
+def test_what_if():
+    """What is told to pay off does so: the costs changed by hand give that iteration."""
+    line = 'predict -s 1f1b -p 2 -m 4 --costs f={}ns:{}ns,b=11us,w=7us,bw={}ns:{}ns,c={}ns,o=1us'
+    changed = {'stage 0': (.9, 1, .9, 1, 1), 'stage 1': (1, .9, 1, .9, 1), 'F': (.9, .9, 1, 1, 1), 'BW': (1, 1, .9, .9, 1), 'link 0-1': (1, 1, 1, 1, .9)}
+    plain = (10000, 14000, 18000, 19000, 2000)
+    own = rows(line.format(*plain) + ' --explain')[0]
+    shown = {one['part']: one for one in own['what_if']}
+    equal('parts', set(shown), set(changed))
+    for part, factors in changed.items():
+        faster = rows(line.format(*(round(a * b) for a, b in zip(plain, factors))))[0]['iteration_ns']
+        equal(f'{part} 10 % faster', shown[part]['iteration_ns'], faster)
+        equal(f'gain of {part}', shown[part]['gain'], 1 - faster / own['iteration_ns'], 1e-9)
+        without = rows(line.format(*(0 if b < 1 else a for a, b in zip(plain, factors))))[0]['iteration_ns']
+        equal(f'without {part}', shown[part]['least_ns'], without)
+    iterations = [one['iteration_ns'] for one in own['what_if']]
+    equal('order', iterations, sorted(iterations))
+    quarter = rows(line.format(*plain) + ' --explain --faster 25')[0]
+    faster = rows(line.format(7500, 10500, *plain[2:]))[0]['iteration_ns']
+    equal('F 25 % faster', next(one['iteration_ns'] for one in quarter['what_if'] if one['part'] == 'F'), faster)
+
+
+def time_ns(text):
+    value, unit = text.split()
+    return round(float(value) * {'ns': 1, 'us': 1e3, 'ms': 1e6, 's': 1e9}[unit])
+
+
+def test_printed_path():
+    """The printed path joins ops of a device that follow each other, and its heading sums up by kind."""
+    line = f'predict -s 1f1b -p 2 -m 4 --costs {COSTS} --explain'
+    row, text = rows(line)[0], pipesim(line)
+    sums = {}
+    for part in row['critical_path']:
+        kind = re.match('[A-Z]+', part['op'])[0] if part['kind'] == 'op' else 'transfers'
+        sums[kind] = sums.get(kind, 0) + part['end_ns'] - part['start_ns']
+    heading = re.search(r'^critical path, simulated: (.*?) = (.*)$', text, re.M)
+    equal('heading', time_ns(heading[1]), row['makespan_ns'])
+    equal('sums', {item.split(' ', 1)[0]: time_ns(item.split(' ', 1)[1]) for item in heading[2].split(', ')}, sums)
+    table = re.findall(r'^ *([\d.]+ \w+) +([\d.]+ \w+) +([\d.]+ \w+)  (device \d+|\d+ -> \d+) +(.*)$', text, re.M)
+    expected, parts = [], row['critical_path']
+    for part in parts:
+        where = f'{part["device"]} -> {part["peer"]}' if part['kind'] == 'transfer' else f'device {part["device"]}'
+        if expected and part['kind'] == 'op' and expected[-1][3] == where:
+            expected[-1][1] = part['end_ns']
+            expected[-1][4].append(part['op'])
+        else:
+            expected.append([part['start_ns'], part['end_ns'], 0, where, [part['op']] if part['kind'] == 'op' else f'transfer of {part["op"]}'])
+    equal('rows', len(table), len(expected))
+    for shown, (start, end, _, where, what) in zip(table, expected):
+        words = what if isinstance(what, str) else what[0] if len(what) == 1 else f'{what[0]} and {what[1]}' if len(what) == 2 else f'{what[0]} to {what[-1]}, without a gap'
+        equal('row', (time_ns(shown[0]), time_ns(shown[1]), time_ns(shown[2]), shown[3], shown[4]), (start, end, end - start, where, words))
+
+
+def test_order():
+    """What fits, by time; then what does not; then what is asynchronous."""
+    all_rows = rows('predict -s all -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB --memory-limit 10MiB')
+    keys = [(one['asynchronous'], not one['feasible'], one['iteration_ns']) for one in all_rows]
+    equal('order', keys, sorted(keys))
+    assert {key[:2] for key in keys} >= {(False, False), (False, True), (True, False)}, 'a group is missing'
+    for one in all_rows:
+        equal(f'{one["schedule"]} fits', one['feasible'], one['peak_memory_bytes'] <= 10 * MIB)
+        equal(f'{one["schedule"]} fits', one['fits'], 'yes' if one['feasible'] else 'no')
+
+
+def test_spread():
+    """A straggler in every iteration is a slower device; in half of them, half of the samples are slow."""
+    line = 'predict -s 1f1b,zb-h1 -p 2 -m 4 --costs f=10us,b=11us,w=7us,c=2us --samples 400'
+    plain = {one['schedule']: one['iteration_ns'] for one in rows(line.replace(' --samples 400', ''))}
+    slow = {one['schedule']: one['iteration_ns'] for one in rows(line.replace(' --samples 400', '') + ' --speed 0.5:1')}
+    for one in rows(line + ' --straggler 0:2'):
+        spread = one['spread'][0]
+        equal('samples', spread['samples'], 400)
+        equal('deviation', spread['deviation_ns'], 0)
+        for key in spread:
+            if key.endswith('_ns') and key != 'deviation_ns':
+                equal(f'{one["schedule"]} {key}', spread[key], slow[one['schedule']])
+    for one in [rows(line.replace('1f1b,zb-h1', name) + ' --straggler 0:2:0.25 --seed 7 --tornado')[0] for name in plain]:
+        spread, a, b = one['spread'][0], plain[one['schedule']], slow[one['schedule']]
+        part = (spread['mean_ns'] - a) / (b - a)
+        assert abs(part - 0.25) < 0.08, f'{part} of the samples are slow'
+        equal('seed', spread['seed'], 7)
+        equal('p50', spread['p50_ns'], a)
+        equal('p99', spread['p99_ns'], b)
+        equal('deviation', spread['deviation_ns'], (b - a) * math.sqrt(part * (1 - part) * 400 / 399), 2)
+        half = 1.96 * spread['deviation_ns'] / 20
+        equal('lower end of the mean', spread['mean_low_ns'], spread['mean_ns'] - half, half / 50)
+        equal('upper end of the mean', spread['mean_high_ns'], spread['mean_ns'] + half, half / 50)
+        bar, = one['tornado']
+        equal('bar', (bar['part'], bar['p10_ns'], bar['p90_ns'], bar['mean_ns']), ('straggler 0', a, b, spread['mean_ns']))
+    first, second = sorted(rows(line + ' --straggler 0:2'), key=lambda one: one['iteration_ns'])
+    equal('the faster one wins', (first['wins'][0]['over'], first['wins'][0]['probability']), (second['schedule'], 1))
+    equal('the slower one loses', (second['wins'][0]['over'], second['wins'][0]['probability']), (first['schedule'], 0))
+    text = pipesim(line + ' --straggler 0:2')
+    matrix = dict(re.findall(r'^ *\d (\S+) +(.*)$', text[text.index("part of the samples"):], re.M))
+    equal('matrix', {name: cells.split() for name, cells in matrix.items()}, {first['schedule']: ['-', '1.0000'], second['schedule']: ['0.0000', '-']})
+
+
+# ---- partition
+
+LAYERS = [('a', 3000, 4000, 100), ('b', 5000, 2000, 200), ('c', 2000, 6000, 300), ('d', 8000, 1000, 400), ('e', 1000, 3000, 500), ('f', 4000, 2000, 600), ('g', 6000, 0, 700)]
+
+
+def cuts(n, parts):
+    if parts == 1:
+        yield (n,)
+        return
+    for first in range(1, n - parts + 2):
+        for rest in cuts(n - first, parts - 1):
+            yield (first, *rest)
+
+
+def test_partition():
+    """Every figure of the stages from the layers, and the bottleneck against all cuts. 1 GB/s is 1 ns per byte."""
+    with open('layers.csv', 'w', newline='') as file:
+        csv.writer(file).writerows([('layer', 'time', 'activation_bytes', 'parameter_bytes'), *LAYERS])
+    for p, speeds in [(2, None), (3, None), (4, None), (3, (1, 0.5, 2)), (7, None)]:
+        option = f' --speed {":".join(map(str, speeds))}' if speeds else ''
+        speed = speeds or [1] * p
+        answers = rows(f'partition --layers layers.csv -p {p} --bandwidth 1GB/s --algorithm all -s 1f1b -m 4{option}')
+
+        def slowest(cut):
+            first, most = 0, 0
+            for s, n in enumerate(cut):
+                stage = LAYERS[first:first + n]
+                first += n
+                most = max(most, round(sum(layer[1] for layer in stage) / speed[s]), 2 * stage[-1][2] if s + 1 < p else 0)
+            return most
+
+        best = min(map(slowest, cuts(len(LAYERS), p)))
+        times = [one['iteration_ns'] for one in answers if one['iteration_ns'] is not None]
+        equal('order', times, sorted(times))
+        for one in answers:
+            first, work = 0, sum(layer[1] for layer in LAYERS)
+            if any(stage['replicas'] > 1 for stage in one['stages']) or one['algorithm'].startswith('pipedream'):
+                continue
+            for s, stage in enumerate(one['stages']):
+                own = LAYERS[stage['first']:stage['last'] + 1]
+                equal('stage', (stage['stage'], stage['first']), (s, first))
+                equal('names', (stage['first_layer'], stage['last_layer']), (own[0][0], own[-1][0]))
+                equal('time', stage['time_ns'], round(sum(layer[1] for layer in own) / speed[s]))
+                equal('link', stage['link_ns'], 2 * own[-1][2] if s + 1 < p else None)
+                equal('parameters', stage['parameter_bytes'], sum(layer[3] for layer in own))
+                # F keeps the layers' activations; weights, gradients and optimizer state are four times the weights.
+                equal('memory', stage['memory_bytes'], 4 * stage['parameter_bytes'] + min(4, p - s) * sum(layer[2] for layer in own))
+                first = stage['last'] + 1
+            equal('end', first, len(LAYERS))
+            equal('bottleneck', one['bottleneck_ns'], slowest([stage['last'] - stage['first'] + 1 for stage in one['stages']]))
+            equal('balance', one['balance'], work / sum(speed) / one['bottleneck_ns'], 1e-9)
+            if not speeds:
+                predicted = rows(f'predict -s 1f1b -p {p} -m 4 --costs {one["costs"]}')[0]
+                equal(f'{one["algorithm"]} simulated', one['iteration_ns'], predicted['iteration_ns'])
+            assert one['bottleneck_ns'] >= best
+            if one['algorithm'] == 'bottleneck':
+                equal('smallest bottleneck', one['bottleneck_ns'], best)
+
+
+def test_partition_limits():
+    """At the limit of each device's memory a partition fits, a byte below it does not."""
+    line = 'partition --layers layers.csv -p 3 --bandwidth 1GB/s --algorithm {} --memory-limit {}'
+    stages = rows(line.format('bottleneck', '1GiB'))[0]['stages']
+    need = [stage['memory_bytes'] for stage in stages]
+    equal('memory without -m', need[0], 4 * stages[0]['parameter_bytes'] + 3 * sum(layer[2] for layer in LAYERS[:stages[0]['last'] + 1]))
+    for d in range(3):
+        exact = ':'.join(f'{n}B' for n in need)
+        less = ':'.join(f'{n - (i == d)}B' for i, n in enumerate(need))
+        equal('fits exactly', rows(line.format('bottleneck', exact))[0]['fits'], 'yes')
+        equal(f'a byte less on device {d}', rows(line.format('bottleneck', less))[0]['fits'], 'no')
+
+
+# ---- schedules drawn
+
+def drawn_rows(timeline):
+    """The rows of a drawing: a cell is the longest time that divides all others, as wide as the widest name and a blank; if that were more than 160
+    characters, a character is a 160th of the time. An op fills the cells between the boundaries nearest to its times, its name first."""
+    names, many = [], timeline['stages'] > timeline['devices']
+    for op in timeline['ops']:
+        name = op[1].rstrip('+') if many else re.sub(r'\.\d+', '', op[1].rstrip('+'))
+        if names and names[-1][0][1].endswith('+') and names[-1][0][0] == op[0] and '+' not in names[-1][1]:
+            names[-1][1] += f'+{name}'
+        else:
+            names.append([op, name])
+    end = max(op[3] for op in timeline['ops'])
+    cell, width = math.gcd(*(time for op in timeline['ops'] for time in op[2:4])), max(len(name) for _, name in names) + 1
+    if end // cell > 160 // width:
+        cell, width = -(-end // 160), 1
+    lines = []
+    for d in range(timeline['devices']):
+        line = list(('.' + ' ' * (width - 1)) * ((2 * end + cell) // (2 * cell)))
+        for op, name in names:
+            first, last = ((2 * time + cell) // (2 * cell) * width for time in op[2:4])
+            if op[0] != d or first == last:
+                continue
+            body = (' ' if last - first <= width else '=') * (last - first)
+            body = body[:-1] + ' ' if width > 1 else body
+            line[first:last] = (name + body[len(name):])[:last - first]
+        lines.append(''.join(line).rstrip())
+    return cell, width, lines
+
+
+def test_show():
+    for schedule, size, costs in [('zb-h1', '-p 2 -m 3', 'f=1ms,b=1ms,w=1ms'), ('1f1b', '-p 4 -m 12', 'f=1ms,b=1ms,w=1ms'), ('zb-v', '-p 2 -m 4', 'f=2ms,b=4ms,w=2ms'),
+                                  ('gpipe', '-p 3 -m 2', 'f=1ms,b=1ms,w=1ms,c=500us'), ('dualpipe-v', '-p 2 -m 4', 'f=2ms,b=4ms,w=2ms'), ('zb-h1', '-p 3 -m 9', 'f=7us,b=9us,w=5us,c=333ns'),
+                                  ('seq1f1b', '-p 2 -m 3', 'f=2ms,b=2ms,w=2ms')]:
+        text = pipesim(f'schedule show {schedule} {size} --costs {costs}').split('\n')
+        cell, width, lines = drawn_rows(timeline_of(f'predict -s {schedule} {size} --costs {costs}'))
+        shown = time_ns(re.search(r'a cell is ([\d.]+ \w+)', text[0])[1])
+        equal(f'cell of {schedule}', round(shown / cell, 3), 1)
+        for d, line in enumerate(lines):
+            equal(f'{schedule} {size}: device {d}', text[1 + d], f'{d:3} | {line}')
+        # In a narrow window whole cells are folded.
+        folded = subprocess.run([BIN, *f'schedule show {schedule} {size} --costs {costs}'.split()], capture_output=True, text=True, env={**os.environ, 'COLUMNS': '53'}).stdout
+        room = 47 // width * width
+        blocks = [block.split('\n') for block in folded.rstrip('\n').split('\n\n')]
+        for d, line in enumerate(lines):
+            pieces = [[row[6:] for row in block if row.startswith(f'{d:3} |')][0] for block in blocks]
+            assert all(len(piece) <= room for piece in pieces), f'{schedule}: a line of more than {room}'
+            equal(f'{schedule}: folded device {d}', ''.join(piece.ljust(room) for piece in pieces).rstrip(), line)
+
+
+# ---- search
+
+def test_search():
+    """An order that a search prints, as a schedule file, takes the time that was printed, and no shorter than its bound."""
+    found = rows('search -p 2 -m 4 --costs f=10us:14us,b=11us,w=7us,c=2us,act=2MiB,wact=1MiB --moves 300')
+    keys = [(one['feasible'] is False, one['objective_ns']) for one in found]
+    equal('order', keys, sorted(keys))
+    for one in found:
+        p, iteration = one['devices'], one['iteration_ns']
+        busy = [device['busy_ns'] for device in one['devices_detail']]
+        equal('bubble', one['bubble_ratio'], 1 - sum(busy) / p / iteration, 1e-9)
+        equal('bubble of span', one['bubble_ratio_span'], 1 - sum(busy) / p / one['max_span_ns'], 1e-9)
+        equal('gap', one['gap'], one['objective_ns'] / one['lower_bound_ns'] - 1, 1e-9)
+        equal('proved', one['proved_optimal'], one['objective_ns'] <= one['lower_bound_ns'])
+        equal('peak', one['peak_memory_bytes'], max(device['peak_memory_bytes'] for device in one['devices_detail']))
+        equal('span', one['max_span_ns'], max(device['span_ns'] for device in one['devices_detail']))
+        equal('ops', [len(order) for order in one['order']], [12, 12])
+        assert iteration >= one['makespan_ns'] >= one['max_span_ns'] >= max(busy)
+
+
+TESTS = [test_explained, test_memory_by_hand, test_what_if, test_printed_path, test_order, test_spread, test_partition, test_partition_limits,
+         test_show, test_search]
+
+
+def main():
+    failed = 0
+    print(f'1..{len(TESTS)}')
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        for number, test in enumerate(TESTS, 1):
+            try:
+                test()
+                print(f'ok {number} {test.__name__[5:]}')
+            except (AssertionError, KeyError, IndexError, ValueError, TypeError, StopIteration) as error:
+                failed += 1
+                trace = error.__traceback__
+                while trace.tb_next is not None:
+                    trace = trace.tb_next
+                print(f'not ok {number} {test.__name__[5:]}\n# {type(error).__name__}: {error} (line {trace.tb_lineno})')
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
