@@ -359,8 +359,139 @@ def test_search():
         assert iteration >= one['makespan_ns'] >= one['max_span_ns'] >= max(busy)
 
 
+def test_search_options():
+    """What is found in less memory fits it and takes no less time, and what is short for another objective is short by that."""
+    line = 'search -p 2 -m 4 --costs f=10us,b=11us,w=7us,c=2us,o=1us,act=2MiB,wact=1MiB --placement loop --moves 300 '
+    free = rows(line + '-o found.json')[0]
+    for limit in (8 * MIB, 5 * MIB, 4 * MIB):
+        tight = rows(line + f'--memory-limit {limit}B')[0]
+        assert tight['peak_memory_bytes'] <= limit and tight['feasible'] and tight['iteration_ns'] >= free['iteration_ns']
+    again = rows('predict -s found.json --costs f=10us,b=11us,w=7us,c=2us,o=1us,act=2MiB,wact=1MiB')[0]
+    for key in ('iteration_ns', 'makespan_ns', 'max_span_ns', 'peak_memory_bytes', 'devices_detail', 'bubble_ratio'):
+        equal(key, again[key], free[key])
+
+
+# ---- sweeps and questions
+
+def test_sweep():
+    """The rows of a sweep are those of predict; parts of it, put together, are the whole."""
+    with open('spec.ini', 'w') as file:
+        file.write('[sweep]\nschedule = 1f1b, gpipe, zb-v, dualpipe\ndevices = 2, 3\nmicrobatches = 4, 6\ncosts = f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB\n')
+
+    def sweep(line, counts):
+        made = subprocess.run([BIN, *f'sweep {line}'.split()], capture_output=True, text=True)
+        equal(line, made.stderr.split('\n')[0], counts)
+
+    expected, impossible = {}, 0
+    for schedule in ('1f1b', 'gpipe', 'zb-v', 'dualpipe'):
+        for p in (2, 3):
+            for m in (4, 6):
+                made = subprocess.run([BIN, *f'predict -s {schedule} -p {p} -m {m} --costs f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB --json'.split()], capture_output=True, text=True)
+                impossible += made.returncode != 0
+                if made.returncode == 0:
+                    expected[schedule, p, m] = json.loads(made.stdout)['results'][0]
+    n = len(expected)
+    assert impossible > 0
+    sweep('spec.ini --db all.db --jobs 2', f'16 settings: {n} predicted, {impossible} impossible, 0 there before')
+    sweep('spec.ini --db all.db --resume', f'16 settings: 0 predicted, 0 impossible, 16 there before')
+    sweep('spec.ini --db all.db', 'pipesim sweep: all.db: holds 16 settings already; --resume goes on with the others')
+    found = []
+    for i in range(3):
+        made = subprocess.run([BIN, *f'sweep spec.ini --db part-{{shard}}.db --shard {i}/3'.split()], capture_output=True, text=True).stderr.split('\n')[0]
+        match = re.fullmatch(rf'part {i + 1} of 3: (\d+) settings: (\d+) predicted, (\d+) impossible, 0 there before', made)
+        equal('settings of a part', int(match[2]) + int(match[3]), int(match[1]))
+        found.append(int(match[1]))
+        assert os.path.exists(f'part-{i}.db')
+    equal('settings of all parts', sum(found), 16)
+    made = subprocess.run([BIN, 'sweep', 'merge', 'most.db', 'part-0.db', 'part-2.db'], capture_output=True, text=True).stderr
+    assert f' {found[1]} missing; pipesim sweep with --resume predicts them' in made, made
+    sweep('merge whole.db part-0.db part-1.db part-2.db', f'16 settings: {n} predicted, {impossible} impossible, 0 missing')
+    for db in ('all.db', 'whole.db'):
+        best = rows(f'best {db} --per devices,microbatches,schedule')
+        equal('settings', {(one['schedule'], one['devices'], one['microbatches']) for one in best}, set(expected))
+        for one in best:
+            own = expected[one['schedule'], one['devices'], one['microbatches']]
+            equal('time', one['iteration_ns'], own['iteration_ns'])
+            equal('memory', one['peak_memory_bytes'], own['peak_memory_bytes'])
+            equal('bubble', one['bubble_ratio'], own['bubble_ratio'], 1e-9)
+
+    def time(key):
+        return expected[key]['iteration_ns'] / key[2]
+
+    for one in rows('best all.db --per devices --top 2') + rows('best all.db --per devices --top 1'):
+        group = sorted(time(key) for key in expected if key[1] == one['devices'] and key[2] == one['microbatches'])
+        assert time((one['schedule'], one['devices'], one['microbatches'])) in group[:2], one
+    for one in rows('best all.db --per devices'):
+        own = time((one['schedule'], one['devices'], one['microbatches']))
+        equal('the fastest', own, min(time(key) for key in expected if key[1:] == (one['devices'], one['microbatches'])))
+    shown = {(one['schedule'], one['devices'], one['microbatches']) for one in rows('pareto all.db')}
+    for key, own in expected.items():
+        rivals = [(time(other), expected[other]['peak_memory_bytes']) for other in expected if other[1:] == key[1:]]
+        mine = time(key), own['peak_memory_bytes']
+        beaten = any(a <= mine[0] and b <= mine[1] and (a, b) != mine for a, b in rivals)
+        if key in shown or rivals.count(mine) == 1:
+            equal(f'{key} on the front', key in shown, not beaten)
+    # The same figures in other forms.
+    text = list(csv.reader(pipesim('best all.db --per devices,microbatches --csv').splitlines()))
+    listed = rows('best all.db --per devices,microbatches')
+    equal('rows as CSV', len(text) - 1, len(listed))
+    for line, one in zip(text[1:], listed):
+        for key, cell in zip(text[0], line):
+            if isinstance(one.get(key), (int, float)) and not isinstance(one[key], bool):
+                equal(f'{key} as CSV', float(cell), float(one[key]), 1e-6 * abs(one[key]))
+    markdown = [line for line in pipesim('best all.db --per devices,microbatches --markdown').split('\n') if line.startswith('|')]
+    equal('rows as Markdown', len(markdown) - 2, len(listed))
+    for limit in (7, 12):
+        answers = rows(f'best all.db --per devices --memory-limit {limit}MiB')
+        for one in answers:
+            fit = [time(key) for key, own in expected.items() if key[1:] == (one['devices'], one['microbatches']) and own['peak_memory_bytes'] <= limit * MIB]
+            equal(f'the fastest within {limit} MiB', time((one['schedule'], one['devices'], one['microbatches'])), min(fit))
+
+
+def test_steady():
+    """Without a barrier: the circle is as long as its iterations, and idle time is what ops and O leave of one."""
+    for schedule, size in [('zb-h1', '-p 2 -m 4'), ('1f1b', '-p 3 -m 4'), ('zb-h2', '-p 2 -m 3')]:
+        line = f'predict -s {schedule} {size} --costs f=10us,b=11us,w=7us,c=2us,o=5us --sync bypass'
+        row = rows(line + ' --explain')[0]
+        n, path = row['critical_iterations'], row['critical_path']
+        equal('length', path[-1]['end_ns'] - path[0]['start_ns'], n * row['iteration_ns'], n)
+        for before, after in zip(path, path[1:]):
+            equal('gap', before['end_ns'], after['start_ns'])
+        for d, (idle, device) in enumerate(zip(row['idle'], row['devices_detail'])):
+            equal(f'idle time of {d}', idle['idle_ns'], row['iteration_ns'] - device['busy_ns'] - 5000)
+            on_path = sum(part['end_ns'] - part['start_ns'] for part in path if part['kind'] == 'op' and part['device'] == d)
+            equal(f'on the path on {d}', idle['critical_ns'], on_path // n)
+        equal('slack', row['slack'], None)
+
+
+# ---- plan
+
+def test_plan():
+    """A row of plan is what its own command predicts; counts add up; figures follow from the step."""
+    answer = json.loads(pipesim('plan --model tiny-gpt --cluster cpu-cores --global-batch 8 --top 6 --json'))
+    counts = [int(word) for word in re.findall(r'(\d+)(?= settings| predicted to fit| predicted not to| whose weights| that cannot| impossible)', answer['search'])]
+    equal('settings', counts[0], sum(counts[1:]))
+    flops = float(re.search(r'MFU = ([\d.e+]+) FLOP', answer['formula'])[1])
+    peak = float(re.search(r'\* ([\d.e+]+) FLOP/s', answer['formula'])[1])
+    gpus = int(re.search(r'on (\d+) GPUs', answer['about'])[1])
+    equal('ranks', [one['rank'] for one in answer['results']], list(range(1, len(answer['results']) + 1)))
+    steps = [one['step_ns'] for one in answer['results']]
+    equal('order', steps, sorted(steps))
+    for one in answer['results']:
+        equal('GPUs', one['devices'] * one['tensor'] * one['context'] * one['replicas'], gpus)
+        equal('batch', one['replicas'] * one['microbatch_size'] * one['microbatches'], 8)
+        equal('tokens', one['tokens_per_second'], 8 * 128 * 1e9 / one['step_ns'], 1e-3)
+        equal('MFU', one['mfu'], flops / (one['step_ns'] / 1e9 * gpus * peak), 1e-5)
+        command = one['command'].replace('pipesim ', '', 1).replace('--schedule', '-s')
+        row = rows(command)[0]
+        equal(command, (row['iteration_ns'], row['peak_memory_bytes'], row['schedule']), (one['step_ns'], one['peak_memory_bytes'], one['schedule']))
+        equal('bubble', row['bubble_ratio'], one['bubble_ratio'], 1e-9)
+        near = one['near'].split(', ') if one['near'] else []
+        assert one['schedule'] not in near and len(set(near)) == len(near)
+
+
 TESTS = [test_explained, test_memory_by_hand, test_what_if, test_printed_path, test_order, test_spread, test_partition, test_partition_limits,
-         test_show, test_search]
+         test_show, test_search, test_search_options, test_sweep, test_steady, test_plan]
 
 
 def main():
