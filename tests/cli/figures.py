@@ -339,6 +339,44 @@ def test_show():
             equal(f'{schedule}: folded device {d}', ''.join(piece.ljust(room) for piece in pieces).rstrip(), line)
 
 
+def test_terminal():
+    """In a terminal a column is '.' where a device is idle for more than half of it; else it belongs to an op that lies there. Ticks are at their times."""
+    for schedule, size, columns in [('zb-h1', '-p 2 -m 4', 80), ('1f1b', '-p 4 -m 6', 100), ('zb-v', '-p 3 -m 6', 140), ('gpipe', '-p 12 -m 5', 90)]:
+        timeline = timeline_of(f'predict -s {schedule} {size} --costs f=10us,b=11us,w=7us,c=2us')
+        text = subprocess.run([BIN, 'plot', 'timeline', 't.json', '--terminal'], capture_output=True, text=True, env={**os.environ, 'COLUMNS': str(columns)}).stdout.split('\n')
+        p, end = timeline['devices'], max(op[3] for op in timeline['ops'])
+        label = len(str(p - 1)) + 1
+        n = columns - label
+        begin = [int(end * c / n) for c in range(n + 1)]
+        for d in range(p):
+            line, ops = text[1 + d], [op for op in timeline['ops'] if op[0] == d]
+            equal('label', line[:label], f'{d:{label - 1}} ')
+            equal('length', len(line), columns)
+            cells, owner, named = line[label:], None, 0
+            fused = any(op[1].startswith('BW') for op in ops)
+            for c in range(n):
+                lying = [(min(op[3], begin[c + 1]) - max(op[2], begin[c]), op) for op in ops if op[2] < begin[c + 1] and op[3] > begin[c]]
+                busy = sum(time for time, _ in lying)
+                equal(f'{schedule}: device {d}, column {c} is idle', cells[c] == '.', 2 * busy < begin[c + 1] - begin[c])
+                if cells[c] == '.':
+                    continue
+                if cells[c].isalpha() and c >= named:
+                    owner = re.match(r'(BW?|bw?|[A-Z]|[a-z])(\d*)' if fused else r'([A-Z]|[a-z])(\d*)', cells[c:])
+                    named = c + len(owner[0])
+                kind, number = owner[1].upper(), owner[2]
+                kind = 'BW' if kind == 'B' and fused else kind
+                mine = [op for _, op in lying if re.match('[A-Z]+', op[1])[0] == kind and (number == '' or op[1].startswith(f'{kind}{number}.')) and (op[4] > 0) == owner[1].islower()]
+                assert mine, f'{schedule}: no {owner[0]} on device {d} in column {c}'
+        marks, times = text[1 + p], text[2 + p]
+        ticks = [c - label for c, sign in enumerate(marks) if sign == '+']
+        assert len(ticks) >= 4
+        unit = 1e6 if ' ms' in times else 1e3
+        for c in ticks:
+            value = float(re.match(r'[\d.]+', times[label + c:])[0])
+            equal('tick', c, int(value * unit / end * n + 1e-6))
+        equal('line of marks', set(marks[label:]), {'+', '-'})
+
+
 # ---- search
 
 def test_search():
@@ -491,7 +529,7 @@ def test_plan():
 
 
 TESTS = [test_explained, test_memory_by_hand, test_what_if, test_printed_path, test_order, test_spread, test_partition, test_partition_limits,
-         test_show, test_search, test_search_options, test_sweep, test_steady, test_plan]
+         test_show, test_terminal, test_search, test_search_options, test_sweep, test_steady, test_plan]
 
 
 def main():
