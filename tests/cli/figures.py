@@ -375,6 +375,18 @@ def test_terminal():
             value = float(re.match(r'[\d.]+', times[label + c:])[0])
             equal('tick', c, int(value * unit / end * n + 1e-6))
         equal('line of marks', set(marks[label:]), {'+', '-'})
+        assert all(len(line) <= columns for line in text[1:]), 'a line is longer than the window'
+    legends = [('zb-v -p 3 -m 6', 'small letters: later chunks'), ('dualpipe -p 2 -m 4', 'small letters: second direction'), ('seq1f1b -p 2 -m 2', 'letter after it: slice')]
+    for line, words in legends:
+        pipesim(f'predict -s {line} --costs f=10us,b=11us,w=7us -o t.json')
+        for columns in (60, 100, 200):
+            text = subprocess.run([BIN, 'plot', 'timeline', 't.json', '--terminal'], capture_output=True, text=True, env={**os.environ, 'COLUMNS': str(columns)}).stdout
+            assert words in text.replace('\n', ' '), f'{line}: no "{words}"'
+            legend = text.rstrip('\n').split('\n')[text.count('\n', 0, text.index('F  forward')):]
+            assert all(len(one) <= columns for one in legend), f'{line}: the legend is wider than {columns}'
+            # Entries go on a new line only where they would leave the window.
+            for one, next_one in zip(legend, legend[1:]):
+                assert len(one) + 2 + len(re.split('  (?=[A-Z]+  |small|number)', next_one)[0]) + 2 > columns, f'{line}: "{one}" has room for more'
 
 
 # ---- search

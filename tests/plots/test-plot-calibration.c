@@ -297,6 +297,10 @@ test_both (G_GNUC_UNUSED char **path, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *script = places (""), *high = places ("--size 900x800");
 
+  g_autoptr (GPtrArray) messages = script_block (script, "transfers_points"), ops = script_block (script, "ops_points");
+
+  g_assert_cmpuint (messages->len, ==, 1 + 20); /* each panel has its own, and a point outside */
+  g_assert_cmpuint (ops->len, ==, 1 + 3);
   for (guint i = 0; i < 2; i++)
     {
       const char *text = i ? high : script;

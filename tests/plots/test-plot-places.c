@@ -3,6 +3,7 @@
 #include "script-rig.h"
 #include "scale.h"
 #include "series.h"
+#include "timeline-text.h"
 
 #include <pipesim/costdb.h>
 #include <pipesim/families.h>
@@ -1139,6 +1140,96 @@ test_memory_devices (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
     }
 }
 
+/* Ops below a pixel are mixed up to the end of the axis. */
+static void
+test_dense_end (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "dense", 1, 1, 5001);
+  double end = 0;
+
+  for (guint i = 0; i < 5001; i++)
+    {
+      PsSpan span = { .op = { .microbatch = i }, .start_ns = 100 * i, .end_ns = 100 * i + 100 };
+
+      g_array_append_val (timeline->ops, span);
+    }
+  g_autofree char *json = ps_timeline_to_json (timeline), *script = NULL;
+  write_text (fixture, "d.json", json);
+  for (guint width = 1000; width < 1002; width++)
+    {
+      g_autofree char *line = g_strdup_printf ("timeline d.json --size %ux300", width);
+
+      g_free (script);
+      script = plot (fixture, line);
+      g_autoptr (GPtrArray) strokes = script_block (script, "strokes1");
+      for (guint i = 0; i < strokes->len; i++)
+        if (g_strv_length (strokes->pdata[i]) == 2)
+          end = MAX (end, number_at (strokes, i, 0));
+      g_assert_cmpfloat (end, >=, script_number (script, "time_end") * (1 - 1e-9));
+    }
+}
+
+/* The number in 256 colours of the nearest of 6 x 6 x 6. */
+static guint
+nearest_cube (guint32 colour)
+{
+  static const int levels[] = { 0, 95, 135, 175, 215, 255 };
+  guint number = 0;
+
+  for (int shift = 16; shift >= 0; shift -= 8)
+    {
+      int part = (int)(colour >> shift & 0xff);
+      guint best = 0;
+
+      for (guint i = 1; i < 6; i++)
+        if (ABS (levels[i] - part) <= ABS (levels[best] - part)) /* the lighter of two */
+          best = i;
+      number = 6 * number + best;
+    }
+  return 16 + number;
+}
+
+/* In colours: one device of four ops of 10 ns, the third on its second chunk, in 41 columns: label and blank, and 40
+ * columns, ten of each op. */
+static void
+test_painted (G_GNUC_UNUSED Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const struct
+  {
+    PsOpKind kind;
+    guint16 chunk;
+    guint microbatch;
+  } ops[] = { { PS_OP_F, 0, 0 }, { PS_OP_B, 0, 12 }, { PS_OP_W, 1, 3 }, { PS_OP_BW, 0, 4 } };
+  g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "paint", 1, 2, 13);
+  g_autoptr (GString) row = g_string_new ("0 ");
+
+  for (guint i = 0; i < 4; i++)
+    {
+      PsSpan span = { .op = { .kind = ops[i].kind, .microbatch = ops[i].microbatch, .stage = ops[i].chunk },
+                      .chunk = ops[i].chunk,
+                      .start_ns = 10 * i,
+                      .end_ns = 10 * i + 10 };
+      guint32 colour = ps_plot_op_colour (ops[i].kind, ops[i].chunk, 4); /* chunks of twice as many: not too light */
+
+      g_array_append_val (timeline->ops, span);
+      g_string_append_printf (row, "\033[38;5;%d;48;5;%um%-10u\033[0m", ps_plot_text_colour (colour) == 0 ? 16 : 231,
+                              nearest_cube (colour), ops[i].microbatch);
+    }
+  timeline->iteration_ns = 40;
+  g_autofree char *text = ps_timeline_to_text (&timeline, 1, 42, FALSE);
+  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
+  g_assert_cmpstr (lines[1], ==, row->str);
+  g_assert_nonnull (strstr (text, "lighter: later chunks"));
+  for (guint i = 0; i < 4; i++)
+    {
+      guint32 colour = ps_plot_op_colour (ops[i].kind, 0, 4);
+      g_autofree char *entry
+          = g_strdup_printf (";48;5;%um  \033[0m %s", nearest_cube (colour), ps_plot_kind_label (ops[i].kind));
+
+      g_assert_cmpuint (count (text, entry), ==, 1);
+    }
+}
+
 #define ADD(path, function) g_test_add (path, Fixture, NULL, make_folder, function, clear_folder)
 
 int
@@ -1167,6 +1258,8 @@ main (int argc, char **argv)
   ADD ("/plot-places/heat-ticks", test_heat_ticks);
   ADD ("/plot-places/heat-words", test_heat_words);
   ADD ("/plot-places/timeline", test_timeline);
+  ADD ("/plot-places/dense-end", test_dense_end);
+  ADD ("/plot-places/painted", test_painted);
   ADD ("/plot-places/legend", test_legend);
   ADD ("/plot-places/rows", test_rows);
   ADD ("/plot-places/memory", test_memory_places);
