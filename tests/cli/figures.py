@@ -79,7 +79,8 @@ def check_explained(line):
     row, timeline = rows(f'{line} --explain --memory')[0], timeline_of(line)
     busy, peak = check_row(row, timeline)
     on_device = check_path(row, timeline)
-    causes = ['warm_up_ns', 'forward_ns', 'backward_ns', 'transfer_ns', 'channel_ns', 'drain_ns', 'sync_ns']
+    causes = ['warm_up_ns', 'forward_ns', 'backward_ns', 'transfer_ns', 'channel_ns', 'drain_ns', 'sync_ns'] + ['host_ns'] * (',op=' in line)
+    equal('causes', set(row['idle'][0]), {'device', 'critical_ns', 'idle_ns', *causes})
     for d, idle in enumerate(row['idle']):
         equal('device', idle['device'], d)
         equal('on the path', idle['critical_ns'], on_device[d])
@@ -107,6 +108,12 @@ def test_explained():
     for schedule, size in [('1f1b', '-p 2 -m 4'), ('zb-h1', '-p 2 -m 5'), ('gpipe', '-p 2 -m 2')]:
         check_explained(f'predict -s {schedule} {size} --costs {COSTS}')
     check_explained('predict -s zb-v -p 3 -m 6 --costs f=10us,b=11us,w=7us,c=3us,act=2MiB,wact=1MiB')
+    hosts = rows('predict -s 1f1b -p 2 -m 4 --costs f=10us,b=11us,w=7us,c=2us,op=1us --explain')[0]
+    for idle in hosts['idle']:
+        equal('causes with hosts', sum(value for key, value in idle.items() if key.endswith('_ns') and key not in ('idle_ns', 'critical_ns')), idle['idle_ns'])
+    assert any(idle['host_ns'] > 0 for idle in hosts['idle'])
+    plain = set(rows('predict -s 1f1b,gpipe -p 2 -m 4 --costs f=1ms,b=1ms,w=1ms')[0])
+    equal('columns', plain & {'spread', 'wins', 'tornado', 'memory', 'idle', 'slack', 'what_if', 'interval', 'iteration_p10_ns', 'layout', 'microbatch_order', 'period_iterations'}, set())
     check_explained('predict -s interleaved -p 2 -m 4 -v 3 --costs f=9us,b=12us,w=6us,c=3us,act=2MiB,wact=1MiB')
 
 
@@ -173,6 +180,46 @@ def test_printed_path():
         equal('row', (time_ns(shown[0]), time_ns(shown[1]), time_ns(shown[2]), shown[3], shown[4]), (start, end, end - start, where, words))
 
 
+def test_path_rows():
+    """40 rows of a path are all that is printed; more are counted. One microbatch through 20 devices without transfers, and O: 39 parts and one."""
+    for p, shown, more in ((20, 40, None), (21, 40, 2)):
+        text = pipesim(f'predict -s naive -p {p} -m 1 --costs f=1us,b=1us,w=1us,o=1us --sync bypass --explain')
+        text = text[text.index('critical circle'):text.index('idle time')]
+        equal('rows', len(re.findall(r'  device \d+  ', text)), shown)
+        assert ('rows more' in text) == (more is not None) and (more is None or f'and {more} rows more' in text), text[-60:]
+
+
+def test_shares():
+    """What diagnose sums up of a path, by kind and by stage; a pair is of the stage of its F."""
+    for line in ('-s zb-h1 -p 2 -m 4', '-s dualpipe-v -p 2 -m 6'):
+        pipesim(f'predict {line} --costs f=10us,b=11us,w=7us,c=2us -o t.json')
+        row = json.loads(pipesim('diagnose t.json --json -t 0'))['results'][0]
+        kinds, stages = {}, {}
+        for part in row['critical_path']:
+            time, names = part['end_ns'] - part['start_ns'], (part['op'] or '').split('+')
+            kind = {'transfer': 'transfers', 'wait': 'waits'}.get(part['kind']) or ('pairs' if len(names) > 1 else re.match('[A-Z]+', names[0])[0])
+            kinds[kind] = kinds.get(kind, 0) + time
+            if part['kind'] == 'op':
+                name = next((name for name in names if name[0] == 'F'), names[0])
+                stage = 'stage ' + name.split('.')[1].split('/')[0]
+                stages[stage] = stages.get(stage, 0) + time
+        for key, sums in (('path_kinds', kinds), ('path_stages', stages)):
+            equal(f'{line}: {key}', {one['part']: one['time_ns'] for one in row[key]}, {part: time for part, time in sums.items() if time})
+            for one in row[key]:
+                equal('share', one['share'], one['time_ns'] / row['makespan_ns'], 1e-9)
+        if 'dualpipe' in line:
+            assert 'pairs' in kinds
+
+
+def test_gain():
+    """The gain of a layout over the even one is that of two predictions."""
+    line = 'predict -s 1f1b -p 8 -m 16 --model gpt-1.5b --cluster a100-80gb'
+    best, even = rows(line)[0], rows(line + ' --layout even')[0]
+    assert best['iteration_ns'] < even['iteration_ns']
+    wanted = f'1f1b: layout {best["layout"]}: {100 * (even["iteration_ns"] / best["iteration_ns"] - 1):.1f} % faster than even'
+    assert wanted in pipesim(line).replace('\n', ' '), wanted
+
+
 def test_order():
     """What fits, by time; then what does not; then what is asynchronous."""
     all_rows = rows('predict -s all -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB --memory-limit 10MiB')
@@ -209,12 +256,25 @@ def test_spread():
         equal('upper end of the mean', spread['mean_high_ns'], spread['mean_ns'] + half, half / 50)
         bar, = one['tornado']
         equal('bar', (bar['part'], bar['p10_ns'], bar['p90_ns'], bar['mean_ns']), ('straggler 0', a, b, spread['mean_ns']))
+        equal('deviation of the bar', bar['deviation_ns'], spread['deviation_ns'])
     first, second = sorted(rows(line + ' --straggler 0:2'), key=lambda one: one['iteration_ns'])
     equal('the faster one wins', (first['wins'][0]['over'], first['wins'][0]['probability']), (second['schedule'], 1))
     equal('the slower one loses', (second['wins'][0]['over'], second['wins'][0]['probability']), (first['schedule'], 0))
     text = pipesim(line + ' --straggler 0:2')
     matrix = dict(re.findall(r'^ *\d (\S+) +(.*)$', text[text.index("part of the samples"):], re.M))
     equal('matrix', {name: cells.split() for name, cells in matrix.items()}, {first['schedule']: ['-', '1.0000'], second['schedule']: ['0.0000', '-']})
+
+
+def test_measured_spread():
+    """Samples of measured costs: around the median of the runs, and no wider than the measurements."""
+    pipesim('exec -s 1f1b -p 2 -m 2 --model tiny-gpt --device cpu --steps 3 --trace run.json')
+    pipesim('calib import --db costs.db --profile here --model tiny-gpt run.json')
+    row, = rows('predict -s 1f1b -p 2 -m 2 --db costs.db --jitter measured --samples 50')
+    spread = row['spread'][0]
+    equal('samples', spread['samples'], 50)
+    assert spread['p50_low_ns'] <= spread['p50_ns'] <= spread['p90_ns'] <= spread['p99_ns'] and spread['deviation_ns'] > 0
+    low, = rows('predict -s 1f1b -p 2 -m 2 --db costs.db --jitter 0 --samples 50')
+    equal('no jitter', (low['spread'][0]['mean_ns'], low['spread'][0]['deviation_ns']), (low['iteration_ns'], 0))
 
 
 # ---- partition
@@ -285,8 +345,40 @@ def test_partition_limits():
     for d in range(3):
         exact = ':'.join(f'{n}B' for n in need)
         less = ':'.join(f'{n - (i == d)}B' for i, n in enumerate(need))
-        equal('fits exactly', rows(line.format('bottleneck', exact))[0]['fits'], 'yes')
-        equal(f'a byte less on device {d}', rows(line.format('bottleneck', less))[0]['fits'], 'no')
+        for limits, answer in ((exact, 'yes'), (less, 'no')):
+            one, = rows(line.format('bottleneck', limits))
+            equal(f'{limits}', (one['fits'], one['feasible']), (answer, answer == 'yes'))
+    # With a schedule the peaks are those of its simulation.
+    line += ' -s 1f1b -m 4'
+    one, = rows(line.format('bottleneck', '1GiB'))
+    need = [device['peak_memory_bytes'] for device in rows(f'predict -s 1f1b -p 3 -m 4 --costs {one["costs"]}')[0]['devices_detail']]
+    for d in range(3):
+        for less, answer in ((0, 'yes'), (1, 'no')):
+            one, = rows(line.format('bottleneck', ':'.join(f'{n - less * (i == d)}B' for i, n in enumerate(need))))
+            equal(f'{less} B less on device {d}, simulated', (one['fits'], one['feasible']), (answer, answer == 'yes'))
+
+
+def test_straight():
+    """PipeDream's program gives a slow layer replicas, unless it is told not to: then all devices have a stage."""
+    with open('slow.csv', 'w') as file:
+        file.write('layer,time,activation_bytes,parameter_bytes\na,1000,10,1\nb,9000,10,1\nc,1000,10,1\n')
+    line = 'partition --layers slow.csv -p 3 --bandwidth 1GB/s -a pipedream-code'
+    assert max(stage['replicas'] for stage in rows(line)[0]['stages']) > 1
+    equal('replicas', [stage['replicas'] for stage in rows(line + ' --straight')[0]['stages']], [1, 1, 1])
+
+
+def test_missing_memory():
+    """The least bytes more on every device with which a partition fits: state is 40 B of each layer. With activations of 100 B, of which the first of
+    two stages keeps two: max (40 + 200, 80 + 100 * 2) - 200. Layers without times or activations need 80 B on one device."""
+    for name, layer, limit, missing in [('times', '1,100,10', 200, 80), ('no-times', '0,100,10', 200, 80), ('nothing', '0,0,10', 70, 10), ('nothing', '0,0,10', 79, 1)]:
+        with open(f'{name}.csv', 'w') as file:
+            file.write('layer,time,activation_bytes,parameter_bytes\n' + ''.join(f'{one},{layer}\n' for one in 'abc'))
+        line = f'partition --layers {name}.csv -p 2 -a memory-aware --bandwidth 1GB/s --memory-limit'
+        made = subprocess.run([BIN, *f'{line} {limit}B'.split()], capture_output=True, text=True)
+        equal('exit code', made.returncode, 1)
+        assert f' {missing} B ({missing} bytes) more on every device would do' in made.stderr, made.stderr
+        equal('with these', rows(f'{line} {limit + missing}B')[0]['fits'], 'yes')
+        equal('with a byte less', subprocess.run([BIN, *f'{line} {limit + missing - 1}B'.split()], capture_output=True).returncode, 1)
 
 
 # ---- schedules drawn
@@ -319,6 +411,13 @@ def drawn_rows(timeline):
     return cell, width, lines
 
 
+def read_all(end):
+    try:
+        return os.read(end, 65536)
+    except OSError:  # Linux says so at the end
+        return b''
+
+
 def test_show():
     for schedule, size, costs in [('zb-h1', '-p 2 -m 3', 'f=1ms,b=1ms,w=1ms'), ('1f1b', '-p 4 -m 12', 'f=1ms,b=1ms,w=1ms'), ('zb-v', '-p 2 -m 4', 'f=2ms,b=4ms,w=2ms'),
                                   ('gpipe', '-p 3 -m 2', 'f=1ms,b=1ms,w=1ms,c=500us'), ('dualpipe-v', '-p 2 -m 4', 'f=2ms,b=4ms,w=2ms'), ('zb-h1', '-p 3 -m 9', 'f=7us,b=9us,w=5us,c=333ns'),
@@ -329,6 +428,24 @@ def test_show():
         equal(f'cell of {schedule}', round(shown / cell, 3), 1)
         for d, line in enumerate(lines):
             equal(f'{schedule} {size}: device {d}', text[1 + d], f'{d:3} | {line}')
+        # On a terminal the same in colours.
+        ends = os.openpty()
+        subprocess.run([BIN, *f'schedule show {schedule} {size} --costs {costs}'.split()], stdout=ends[1], env={**os.environ, 'COLUMNS': '1000'})
+        os.close(ends[1])
+        painted = b''
+        while chunk := read_all(ends[0]):
+            painted += chunk
+        os.close(ends[0])
+        painted = painted.decode().replace('\r', '').split('\n')
+        for d, line in enumerate(lines):
+            equal(f'{schedule}: painted device {d}', re.sub('\033\\[\\d+m', '', painted[1 + d]), f'{d:3} | {line}')
+            for colour, piece in re.findall('\033\\[(\\d+)m([^\033]*)\033\\[0m', painted[1 + d]):
+                kinds = {'.': '90'} if piece.strip(' .') == '' else {'F': '34', 'BW': '33', 'B': '36', 'W': '32', 'R': '35'}
+                names = re.findall(r'BW|[A-Z]|\.', piece)
+                for name in names[:1] if '+' not in piece else []:
+                    equal(f'{schedule}: colour of "{piece}"', colour, kinds[name])
+                if '+' in piece:
+                    equal('colour of a pair', colour, '95')
         # In a narrow window whole cells are folded.
         folded = subprocess.run([BIN, *f'schedule show {schedule} {size} --costs {costs}'.split()], capture_output=True, text=True, env={**os.environ, 'COLUMNS': '53'}).stdout
         room = 47 // width * width
@@ -540,7 +657,7 @@ def test_plan():
         assert one['schedule'] not in near and len(set(near)) == len(near)
 
 
-TESTS = [test_explained, test_memory_by_hand, test_what_if, test_printed_path, test_order, test_spread, test_partition, test_partition_limits,
+TESTS = [test_explained, test_memory_by_hand, test_what_if, test_printed_path, test_path_rows, test_shares, test_gain, test_order, test_spread, test_partition, test_partition_limits, test_straight, test_missing_memory, test_measured_spread,
          test_show, test_terminal, test_search, test_search_options, test_sweep, test_steady, test_plan]
 
 

@@ -1140,6 +1140,45 @@ test_memory_devices (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
     }
 }
 
+/* The memory axis begins at 0, or a tenth of the spread below the least, wherever that is, if it is above a third of the
+ * most; a tenth of the axis is above the most. The same points for the second device. */
+static void
+test_memory_axis (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const struct
+  {
+    gint64 bytes[3];
+    double bottom, top;
+  } cases[] = { { { 1500, 1100, 1900 }, 1100 - 80, 1900 + 88 },
+                { { 600, 1800, 700 }, 0, 1980 },
+                { { 601, 1800, 700 }, 601 - 119.9, 1800 + 131.89 },
+                { { 1000, 1000, 1000 }, 1000, 1010 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "m", 2, 2, 1);
+      g_autofree char *json = NULL, *script = NULL;
+
+      for (guint d = 0; d < 2; d++)
+        {
+          PsSpan span = { .op = { .stage = (guint16)d }, .end_ns = 1000, .device = (guint16)d, .peer = (guint16)d };
+
+          g_array_append_val (timeline->ops, span);
+          for (guint k = 0; k < 3; k++)
+            {
+              PsMemoryPoint point = { .time_ns = 100 * k, .bytes = cases[i].bytes[d ? 0 : k], .device = (guint16)d };
+
+              g_array_append_val (timeline->memory, point);
+            }
+        }
+      json = ps_timeline_to_json (timeline);
+      write_text (fixture, "m.json", json);
+      script = plot (fixture, "timeline m.json");
+      g_assert_cmpfloat_with_epsilon (script_number (script, "memory_bottom"), cases[i].bottom, 1e-6);
+      g_assert_cmpfloat_with_epsilon (script_number (script, "memory_top"), cases[i].top, 1e-6);
+    }
+}
+
 /* Ops below a pixel are mixed up to the end of the axis. */
 static void
 test_dense_end (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
@@ -1258,6 +1297,7 @@ main (int argc, char **argv)
   ADD ("/plot-places/heat-ticks", test_heat_ticks);
   ADD ("/plot-places/heat-words", test_heat_words);
   ADD ("/plot-places/timeline", test_timeline);
+  ADD ("/plot-places/memory-axis", test_memory_axis);
   ADD ("/plot-places/dense-end", test_dense_end);
   ADD ("/plot-places/painted", test_painted);
   ADD ("/plot-places/legend", test_legend);
