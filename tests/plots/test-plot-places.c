@@ -1140,8 +1140,8 @@ test_memory_devices (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
     }
 }
 
-/* The memory axis begins at 0, or a tenth of the spread below the least, wherever that is, if it is above a third of the
- * most; a tenth of the axis is above the most. The same points for the second device. */
+/* The memory axis begins at 0, or a tenth of the spread below the least, wherever that is, if it is above a third of
+ * the most; a tenth of the axis is above the most. The same points for the second device. */
 static void
 test_memory_axis (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {

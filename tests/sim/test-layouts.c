@@ -239,6 +239,19 @@ test_threads (void)
   g_autoptr (PsLayouts) one = find (&question);
 
   g_assert_cmpuint (one->n_outrun, >, 0);
+  for (guint i = 1; i < one->best->len; i++) /* of equally fast ones first the one of fewer devices, ... */
+    {
+      const PsLayout *a = at (one, i - 1), *b = at (one, i);
+      const gint64 steps[][2] = { { a->step_ns, b->step_ns },     { a->n_devices, b->n_devices },
+                                  { a->n_tensor, b->n_tensor },   { a->microbatch_size, b->microbatch_size },
+                                  { a->recompute, b->recompute }, { 0, strcmp (b->schedule, a->schedule) },
+                                  { a->n_chunks, b->n_chunks } };
+      guint k = 0;
+
+      while (k < G_N_ELEMENTS (steps) && steps[k][0] == steps[k][1])
+        k++;
+      g_assert_true (k < G_N_ELEMENTS (steps) && steps[k][0] < steps[k][1]);
+    }
   for (guint jobs = 2; jobs <= 5; jobs += 3)
     {
       question.n_jobs = jobs;
@@ -282,6 +295,14 @@ test_command (void)
   g_assert_cmpstr (full, ==,
                    "pipesim predict --schedule 1f1b -p 2 -m 8 -v 1 --microbatch-size 2 --model 'a b.ini' --cluster "
                    "c.ini --recompute full --replicas 4 --tensor 8 --zero 1 --memory-limit 1024B");
+  /* Replicas of a device are neighbours where a framework places them, if there are several. */
+  question.runner = "megatron";
+  g_autofree char *placed = ps_layout_command (&question, &layouts, &layout), *single = NULL;
+  g_assert_nonnull (strstr (placed, " --adjacent-replicas"));
+  layout.n_replicas = 1;
+  single = ps_layout_command (&question, &layouts, &layout);
+  g_assert_null (strstr (single, " --adjacent-replicas"));
+  question.runner = NULL;
   question.model = NULL;
   question.db = "costs.db";
   layout.n_replicas = layout.n_tensor = 1;
@@ -403,6 +424,11 @@ test_errors (void)
   check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .db = "x.db", .global_batch = 1, .tensor = 2 },
                  "--tensor: needs modelled costs");
   check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "a,b", .global_batch = 1 }, "'a,b' has one of");
+  check_refused (
+      &(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "tiny-gpt", .precision = "fp9", .global_batch = 1 },
+      "--precision: 'fp9'");
+  check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .db = "x.db", .precision = "bf16", .global_batch = 1 },
+                 "--precision: needs --model FILE");
   check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "no-such", .global_batch = 1 }, "'no-such'");
   check_refused (&(PsLayoutQuestion){ .cluster = "no-such", .model = "tiny-gpt", .global_batch = 1 }, "'no-such'");
   check_refused (
