@@ -617,10 +617,12 @@ def test_sweep():
 
 def test_steady():
     """Without a barrier: the circle is as long as its iterations, and idle time is what ops and O leave of one."""
-    for schedule, size in [('zb-h1', '-p 2 -m 4'), ('1f1b', '-p 3 -m 4'), ('zb-h2', '-p 2 -m 3')]:
-        line = f'predict -s {schedule} {size} --costs f=10us,b=11us,w=7us,c=2us,o=5us --sync bypass'
+    several = 0
+    for schedule, size in [('zb-h1', '-p 2 -m 4'), ('1f1b', '-p 3 -m 4'), ('zb-h2', '-p 2 -m 3'), ('pipedream', '-p 3 -m 4')]:
+        line = f'predict -s {schedule} {size} --costs f=10us,b=11us,w=7us,c=9us,o=5us --sync bypass'
         row = rows(line + ' --explain')[0]
         n, path = row['critical_iterations'], row['critical_path']
+        several += n > 1
         equal('length', path[-1]['end_ns'] - path[0]['start_ns'], n * row['iteration_ns'], n)
         for before, after in zip(path, path[1:]):
             equal('gap', before['end_ns'], after['start_ns'])
@@ -629,6 +631,7 @@ def test_steady():
             on_path = sum(part['end_ns'] - part['start_ns'] for part in path if part['kind'] == 'op' and part['device'] == d)
             equal(f'on the path on {d}', idle['critical_ns'], on_path // n)
         equal('slack', row['slack'], None)
+    assert several > 0
 
 
 # ---- plan
