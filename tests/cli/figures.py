@@ -358,6 +358,15 @@ def test_partition_limits():
             equal(f'{less} B less on device {d}, simulated', (one['fits'], one['feasible']), (answer, answer == 'yes'))
 
 
+def test_speeds():
+    """A stage of two weight copies wants two devices of one speed, whatever is asked first."""
+    for algorithm in ('schedule', 'bottleneck'):
+        made = subprocess.run([BIN, *f'partition --layers layers.csv -p 2 -m 4 -s dualpipe -a {algorithm} --speed 1:0.5 --bandwidth 1GB/s'.split()], capture_output=True, text=True)
+        equal('exit code', made.returncode, 2)
+        assert '--speed: stage 0 lives on devices 0 and 1, which would need the same speed' in made.stderr, made.stderr
+    rows('partition --layers layers.csv -p 2 -m 4 -s dualpipe -a schedule --speed 0.5:0.5 --bandwidth 1GB/s')
+
+
 def test_straight():
     """PipeDream's program gives a slow layer replicas, unless it is told not to: then all devices have a stage."""
     with open('slow.csv', 'w') as file:
@@ -660,7 +669,7 @@ def test_plan():
         assert one['schedule'] not in near and len(set(near)) == len(near)
 
 
-TESTS = [test_explained, test_memory_by_hand, test_what_if, test_printed_path, test_path_rows, test_shares, test_gain, test_order, test_spread, test_partition, test_partition_limits, test_straight, test_missing_memory, test_measured_spread,
+TESTS = [test_explained, test_memory_by_hand, test_what_if, test_printed_path, test_path_rows, test_shares, test_gain, test_order, test_spread, test_partition, test_partition_limits, test_straight, test_speeds, test_missing_memory, test_measured_spread,
          test_show, test_terminal, test_search, test_search_options, test_sweep, test_steady, test_plan]
 
 

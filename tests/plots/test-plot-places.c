@@ -438,7 +438,7 @@ test_lines (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_autofree char *script = plot (fixture, "sweep r.db --x microbatches --y iteration_ns --series schedule --log none");
   g_autofree char *small
       = plot (fixture, "sweep r.db --x microbatches --y iteration_ns --series schedule --log xy --size 500x640");
-  g_autofree char *free = plot (fixture, "sweep r.db --x microbatches --y iteration_ns --series schedule");
+  g_autofree char *own = plot (fixture, "sweep r.db --x microbatches --y iteration_ns --series schedule");
   g_autofree char *y_label = script_text (script, "y_label");
   const Frame frame = frame_of (script);
   g_autoptr (GPtrArray) names = script_block (script, "names");
@@ -482,7 +482,7 @@ test_lines (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   above = height_of (&other, 192, low, high, TRUE);
   check_line_names (small, (double[]){ same, same, above }, (double[]){ same, same - 16, above }, 3);
   /* By itself: 192 are more than 8 x 21; 16 are not more than 8 x 4, nor than 3 x 8, the median. */
-  g_assert_nonnull (strstr (free, "\nx_log = 0\ny_log = 1\n"));
+  g_assert_nonnull (strstr (own, "\nx_log = 0\ny_log = 1\n"));
   g_assert_cmpfloat (frame.width, ==, 1000);
   g_assert_cmpfloat (frame.height, ==, 560);
 }
