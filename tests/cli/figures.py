@@ -515,6 +515,30 @@ def test_terminal():
                 assert len(one) + 2 + len(re.split('  (?=[A-Z]+  |small|number)', next_one)[0]) + 2 > columns, f'{line}: "{one}" has room for more'
 
 
+def test_refused():
+    """What is refused says so in one line, and does nothing: no output, no file."""
+    costs = '--costs f=1ms,b=1ms,w=1ms'
+    lines = ['schedule show zb-h1 -p 2 -m 3 --offload 2', 'schedule show zb-h1 -p 2 -m 3 --bad', f'schedule show zb-h1 -p 2 -m 3 {costs} --db x.db', f'schedule validate zb-h1 -p 2 -m 3 {costs} --db x.db',
+             'schedule validate zb-h1 -p 2 -m 3 more', 'schedule list more', 'schedule validate', 'schedule show zb-h1 -p 2 -m 3 --json', f'schedule convert zb-h1 -p 2 -m 3 {costs} --db x.db --to native -o x.json',
+             'schedule convert zb-h1 -p 2 -m 3 --to nothing -o x.json', 'schedule convert zb-h1 -p 2 -m 3 --to native', 'schedule lint zb-h1 -p 2 -m 3 --bad',
+             f'predict -s 1f1b -p 2 -m 4 {costs} --db x.db', f'predict -s 1f1b,gpipe -p 2 -m 4 {costs} --explain', f'predict -s 1f1b -p 2 -m 4 {costs} --faster 5', f'predict -s 1f1b -p 2 -m 4 {costs} --samples 5',
+             f'predict -s 1f1b,gpipe -p 2 -m 4 {costs} -o x.json', f'predict -s 1f1b -p 2 -m 4 {costs} more', f'predict -p 2 -m 4 {costs}', f'predict -s 1f1b -p 2 -m 4 {costs} --to megatron --json',
+             f'search -p 2 -m 4 {costs} --time-limit 0', f'search -p 2 {costs}', f'search -m 4 {costs}', f'search -p 2 -m 4 {costs} more', f'search -p 2 -m 4 {costs} --objective p90', f'search -p 2 -m 4 {costs} --samples 5',
+             f'search -p 2 -m 4 {costs} --jitter 0.1', f'search -p 2 -m 4 {costs} --microbatch-size 2', f'search -p 3 -m 4 {costs} --placement bidirectional --moves 1', f'search -p 2 -m 4 {costs} --to megatron',
+             'partition --layers layers.csv -p 2', 'partition --layers layers.csv -p 2 --bandwidth 1GB/s more', 'partition --layers layers.csv -p 2 --bandwidth 1GB/s -a all --print-costs',
+             'partition --layers layers.csv -p 2 --bandwidth 1GB/s --json --print-costs', 'partition --layers layers.csv -p 2 --bandwidth 1GB/s -a memory-aware', 'plan --model tiny-gpt --cluster cpu-cores',
+             'plan --model tiny-gpt --cluster cpu-cores --global-batch 4 --explain 1 --json', 'plan --model tiny-gpt --cluster cpu-cores --global-batch 4 more', 'plan --model tiny-gpt --cluster cpu-cores --global-batch 4 --top 1 --explain 2',
+             'sweep spec.ini', 'sweep --db x.db', 'sweep spec.ini more --db x.db', 'sweep merge x.db', 'best', 'best all.db more', 'best all.db --json --csv', 'best all.db --memory-limit much', 'pareto all.db --by schedule',
+             'sensitivity all.db --over nothing', 'diagnose', 'diagnose t.json --json -o x.html', 'diagnose t.json --title x', 'diagnose t.json -o x.gif', 'diagnose t.json -p 3', f'diagnose t.json {costs}', 'compare t.json']
+    for line in lines:
+        files = set(os.listdir('.'))
+        made = subprocess.run([BIN, *line.split()], capture_output=True, text=True)
+        equal(f'{line}: exit code', made.returncode, 2)
+        equal(f'{line}: output', made.stdout, '')
+        equal(f'{line}: lines', made.stderr.count('\n'), 1)
+        equal(f'{line}: files', set(os.listdir('.')), files)
+
+
 # ---- search
 
 def test_search():
@@ -670,7 +694,7 @@ def test_plan():
 
 
 TESTS = [test_explained, test_memory_by_hand, test_what_if, test_printed_path, test_path_rows, test_shares, test_gain, test_order, test_spread, test_partition, test_partition_limits, test_straight, test_speeds, test_missing_memory, test_measured_spread,
-         test_show, test_terminal, test_search, test_search_options, test_sweep, test_steady, test_plan]
+         test_show, test_terminal, test_search, test_search_options, test_sweep, test_steady, test_plan, test_refused]
 
 
 def main():
