@@ -77,10 +77,9 @@ read_file (PsPlotSeriesSet *set, const char *path, Range *range, GError **error)
 }
 
 static void
-append_frame (GString *script, const PsPicture *picture, guint width, guint height, double right, const Range *range)
+append_frame (GString *script, const PsPicture *picture, guint width, guint height, double right, double last,
+              double low, double high)
 {
-  const double air = MAX (0.05 * (range->largest - range->smallest), 1e-3);
-
   ps_gnuplot_append_text (script, "title", picture->title != NULL ? picture->title : "measured loss of each step");
   ps_gnuplot_append_number (script, "width", width);
   ps_gnuplot_append_number (script, "height", height);
@@ -88,9 +87,9 @@ append_frame (GString *script, const PsPicture *picture, guint width, guint heig
   ps_gnuplot_append_number (script, "right", right);
   ps_gnuplot_append_number (script, "bottom", BOTTOM);
   ps_gnuplot_append_number (script, "top", height - TOP);
-  ps_gnuplot_append_number (script, "last", MAX (range->last_step, 1));
-  ps_gnuplot_append_number (script, "low", range->smallest - air);
-  ps_gnuplot_append_number (script, "high", range->largest + air);
+  ps_gnuplot_append_number (script, "last", MAX (last, 1));
+  ps_gnuplot_append_number (script, "low", low);
+  ps_gnuplot_append_number (script, "high", high);
 }
 
 gboolean
@@ -108,15 +107,17 @@ ps_loss_plot (const PsPicture *picture, char *const *paths, guint n, GError **er
       return FALSE;
   if (set.all->len == 0)
     return ps_refuse (error, PS_ERROR_INPUT, "%s: no step has ended", paths[0]);
+  const double air = MAX (0.05 * (range.largest - range.smallest), 1e-3);
+  const double low = range.smallest - air, high = range.largest + air;
   right = width - ps_plot_names_width (&set, picture);
-  append_frame (script, picture, width, height, right, &range);
+  append_frame (script, picture, width, height, right, range.last_step, low, high);
   ps_plot_series_set_append (&set, script);
   for (guint i = 0; i < set.all->len; i++)
     {
       const GArray *points = ((const PsPlotSeries *)set.all->pdata[i])->points;
       const double end = g_array_index (points, PsPlotPoint, points->len - 1).y;
 
-      at[i] = BOTTOM + (end - range.smallest) / MAX (range.largest - range.smallest, 1e-9) * (height - TOP - BOTTOM);
+      at[i] = BOTTOM + (end - low) / (high - low) * (height - TOP - BOTTOM);
     }
   ps_plot_append_names (script, &set, at, right, BOTTOM, height - TOP, TRUE);
   return ps_gnuplot_draw (picture, width, height, script->str, "loss.gp", error);

@@ -186,6 +186,8 @@ test_changed (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   sweep_into (fixture, "m.db", spec_text);
   page = write_page (fixture, "m.db");
   g_assert_cmpuint (count (page, "<option "), ==, 2);
+  g_assert_cmpuint (count (page, "simulated, global batch 4, bandwidth factor 1</option>"), ==, 1);
+  g_assert_cmpuint (count (page, "simulated, global batch 8, bandwidth factor 2</option>"), ==, 1);
   g_autofree char *other = g_strconcat (model, "feed_forward = 128\n", NULL);
   g_assert_true (g_file_set_contents (path, other, -1, NULL));
   g_free (page);

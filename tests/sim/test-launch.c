@@ -228,6 +228,291 @@ test_refusals (void)
     }
 }
 
+static void
+bypassed (Rig *rig)
+{
+  rig->setting->sync = PS_SYNC_BYPASS;
+}
+
+static void
+offloaded (Rig *rig)
+{
+  rig->setting->offload = 0.5;
+}
+
+static void
+two_contexts (Rig *rig)
+{
+  rig->setting->n_context = 2;
+}
+
+static void
+contexts_of_68 (Rig *rig)
+{
+  two_contexts (rig);
+  rig->model.sequence = 68;
+}
+
+static void
+tensor_of_66 (Rig *rig)
+{
+  rig->setting->n_tensor = 2;
+  rig->model.sequence = 66;
+}
+
+static void
+tensor_of_65 (Rig *rig)
+{
+  tensor_of_66 (rig);
+  rig->model.sequence = 65;
+}
+
+static void
+tensor_and_contexts_of_68 (Rig *rig)
+{
+  rig->setting->n_tensor = rig->setting->n_context = 2;
+  rig->model.sequence = 68;
+}
+
+static void
+mtp_of (Rig *rig, guint n)
+{
+  with_experts (rig);
+  rig->model.mtp = n;
+  rig->shapes[rig->launch.n_devices * rig->launch.n_chunks - 1].n_mtp = n;
+}
+
+static void
+one_mtp (Rig *rig)
+{
+  mtp_of (rig, 1);
+}
+
+static void
+two_mtp (Rig *rig)
+{
+  mtp_of (rig, 2);
+}
+
+static void
+gelu_mtp (Rig *rig)
+{
+  mtp_of (rig, 1);
+  rig->model.mlp = PS_MLP_GELU;
+}
+
+static void
+mtp_before_the_end (Rig *rig)
+{
+  rig->model.mtp = 1;
+  rig->shapes[rig->launch.n_devices * (rig->launch.n_chunks - 1)].n_mtp = 1; /* the first of the last chunks */
+}
+
+static void
+tensor (Rig *rig)
+{
+  rig->setting->n_tensor = 2;
+}
+
+static void
+tensor_experts (Rig *rig)
+{
+  with_experts (rig);
+  rig->setting->n_tensor = 2;
+}
+
+static void
+two_experts (Rig *rig)
+{
+  with_experts (rig);
+  rig->setting->n_experts = 2;
+}
+
+static void
+sharded_experts (Rig *rig)
+{
+  with_experts (rig);
+  rig->setting->cluster = g_strdup ("h100-80gb");
+  rig->setting->zero = 1;
+}
+
+static void
+two_context_experts (Rig *rig)
+{
+  two_experts (rig);
+  two_contexts (rig);
+}
+
+static void
+in_fp32 (Rig *rig)
+{
+  rig->model.precision = PS_PRECISION_FP32;
+}
+
+static void
+whole_replicas (Rig *rig)
+{
+  rig->setting->n_replicas = 2;
+  rig->setting->zero = 0;
+  rig->model.precision = PS_PRECISION_FP32;
+}
+
+static void
+sharded_replicas (Rig *rig)
+{
+  whole_replicas (rig);
+  rig->setting->zero = 1;
+}
+
+static void
+bf16_replicas (Rig *rig)
+{
+  sharded_replicas (rig);
+  rig->model.precision = PS_PRECISION_BF16;
+}
+
+static void
+shared_latent (Rig *rig)
+{
+  few_keys (rig);
+  rig->model.latent = (PsLatent){ .kv_rank = 16, .nope_size = 8, .rope_size = 8, .value_size = 8 };
+}
+
+static void
+stage_1 (Rig *rig)
+{
+  sharded_gradients (rig);
+  rig->setting->zero = 1;
+}
+
+static void
+stage_3 (Rig *rig)
+{
+  sharded_gradients (rig);
+  rig->setting->zero = 3;
+}
+
+static void
+deferred_in_one (Rig *rig)
+{
+  rig->setting->defer_head = 1;
+}
+
+static void
+selective (Rig *rig)
+{
+  with_experts (rig);
+  rig->setting->recompute = PS_RECOMPUTE_SELECTIVE;
+}
+
+static void
+overlap_fp16 (Rig *rig)
+{
+  with_experts (rig);
+  rig->model.precision = PS_PRECISION_FP16;
+}
+
+static void
+late_head (Rig *rig)
+{
+  rig->shapes[3].head = FALSE;
+}
+
+static void
+mtp_in_the_first_chunk (Rig *rig)
+{
+  rig->model.mtp = 1;
+  rig->shapes[3].n_mtp = 1; /* of the last device */
+}
+
+/* Both sides of each precondition's limit: the option that is blamed, or NULL where the run is taken. */
+static void
+test_limits (void)
+{
+  static const struct
+  {
+    const char *framework, *schedule;
+    guint p, v, m;
+    void (*change) (Rig *rig);
+    const char *blamed;
+  } cases[] = {
+    { "megatron", "1f1b", 4, 1, 1, NULL, NULL },
+    { "megatron", "1f1b", 4, 1, 8, offloaded, "--offload 0.5: *" },
+    { "megatron", "1f1b", 4, 1, 8, bypassed, "--sync bypass: *" },
+    { "torchtitan", "1f1b", 4, 1, 8, bypassed, "--sync bypass: *" },
+    { "deepspeed", "1f1b", 4, 1, 8, bypassed, "--sync bypass: *" },
+    { "megatron", "1f1b", 4, 1, 8, late_head, "--layout *" },
+    { "torchtitan", "1f1b", 4, 1, 8, late_head, "--layout *" },
+    { "megatron", "interleaved", 4, 2, 4, NULL, NULL }, /* m = p */
+    { "megatron", "interleaved", 1, 2, 1, NULL, NULL },
+    { "megatron", "interleaved-overlap", 4, 2, 8, two_experts, NULL },
+    { "megatron", "interleaved-overlap-w", 4, 2, 8, selective, NULL },
+    { "megatron", "interleaved-overlap", 4, 2, 8, overlap_fp16, NULL },
+    { "megatron", "interleaved-overlap", 4, 2, 8, one_mtp, NULL },
+    { "megatron", "interleaved-overlap", 4, 2, 8, two_mtp, "model 'small': interleaved-overlap takes one module *" },
+    { "megatron", "interleaved", 4, 2, 8, two_mtp, NULL },
+    { "megatron", "interleaved", 4, 2, 8, gelu_mtp, "model 'small': multi-token prediction needs rotary *" },
+    { "megatron", "interleaved", 4, 2, 8, mtp_before_the_end, NULL },
+    { "megatron", "1f1b", 2, 1, 8, deferred_in_one, NULL },
+    { "megatron", "1f1b", 1, 1, 8, deferred_in_one, "--defer-head 1: *" },
+    { "megatron", "1f1b", 4, 1, 8, contexts_of_68, NULL },
+    { "megatron", "1f1b", 4, 1, 8, tensor_experts, NULL },
+    { "megatron", "1f1b", 4, 1, 8, in_fp8, NULL },
+    { "megatron", "1f1b", 4, 1, 8, few_keys, NULL },
+    { "torchtitan", "1f1b", 4, 1, 8, in_fp32, NULL },
+    { "torchtitan", "1f1b", 4, 1, 4, NULL, NULL },  /* m = p */
+    { "torchtitan", "gpipe", 4, 1, 3, NULL, NULL }, /* a CSV */
+    { "torchtitan", "gpipe", 1, 1, 1, NULL, NULL }, /* one microbatch is in turn */
+    { "torchtitan", "dualpipe-v", 4, 2, 8, NULL, NULL },
+    { "torchtitan", "1f1b", 4, 1, 8, two_contexts, NULL },
+    { "torchtitan", "1f1b", 4, 1, 8, odd_contexts, "--sequence 66: *" },
+    { "torchtitan", "1f1b", 4, 1, 8, tensor_of_66, NULL },
+    { "torchtitan", "1f1b", 4, 1, 8, tensor_of_65, "--sequence 65: *" },
+    { "torchtitan", "1f1b", 4, 1, 8, tensor_and_contexts_of_68, "--sequence 68: *" }, /* 8 are wanted */
+    { "torchtitan", "1f1b", 4, 1, 8, shared_latent, NULL },
+    { "torchtitan", "1f1b", 4, 1, 8, sharded_experts, NULL },
+    { "torchtitan", "1f1b", 4, 1, 8, two_context_experts, NULL }, /* two contexts, two GPUs for the experts */
+    { "torchtitan-0.2", "1f1b", 1, 1, 8, NULL, NULL },
+    { "torchtitan-0.2", "1f1b", 1, 1, 8, tensor, "--precision bf16: *" },
+    { "torchtitan-0.2", "1f1b", 4, 1, 8, in_fp32, NULL },
+    { "torchtitan-0.2", "1f1b", 4, 1, 8, two_contexts, NULL },
+    { "torchtitan-0.2", "1f1b", 4, 1, 8, whole_replicas, "--zero 0: whole replicas *" },
+    { "torchtitan-0.2", "1f1b", 1, 1, 8, whole_replicas, NULL },
+    { "torchtitan-0.2", "1f1b", 4, 1, 8, sharded_replicas, NULL },
+    { "torchtitan-0.2", "1f1b", 4, 1, 8, bf16_replicas, NULL },
+    { "torchtitan", "1f1b", 4, 1, 8, whole_replicas, NULL },
+    { "deepspeed", "1f1b", 4, 1, 1, NULL, NULL },
+    { "deepspeed", "1f1b", 4, 1, 8, in_fp16, NULL },
+    { "deepspeed", "1f1b", 4, 1, 8, in_fp8, "--precision fp8: *" },
+    { "deepspeed", "1f1b", 4, 1, 8, stage_1, NULL },
+    { "deepspeed", "1f1b", 4, 1, 8, stage_3, "--zero 3: *" },
+    { "deepspeed", "1f1b", 4, 1, 8, one_mtp, "model 'small': has multi-token *" },
+    { "deepspeed", "1f1b", 4, 1, 8, deferred_in_one, "--defer-head 1: *" },
+    { "megatron", "interleaved", 4, 2, 8, mtp_in_the_first_chunk, "--layout *: multi-token prediction goes in *" },
+    { "torchtitan-0.2", "1f1b", 4, 1, 8, sharded_experts, NULL },
+    { "deepspeed", "interleaved", 4, 1, 8, NULL, NULL }, /* as 1f1b */
+    { "deepspeed", "interleaved", 4, 2, 8, NULL, "schedule 'interleaved' is not available there; 1f1b *" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_auto (Rig) rig = { .order = NULL };
+      g_autofree char *message = g_strdup_printf ("--to %s: %s", cases[i].framework, cases[i].blamed), *text = NULL;
+      g_autoptr (GError) error = NULL;
+
+      begin (&rig, cases[i].schedule, cases[i].p, cases[i].v, cases[i].m);
+      if (cases[i].change != NULL)
+        cases[i].change (&rig);
+      generate (&rig);
+      text = ps_launch_write (cases[i].framework, &rig.launch, &error);
+      g_test_message ("%u: %s", i, error != NULL ? error->message : "taken");
+      if (cases[i].blamed == NULL)
+        g_assert_no_error (error);
+      else
+        assert_error (&error, PS_ERROR_USAGE, message);
+    }
+}
+
 /* p = 4: m = 6 goes in one group of 6, 8 in groups of p; 9 in groups of 5 and 4. */
 static void
 test_groups (void)
@@ -285,6 +570,166 @@ test_megatron (void)
   assert_line (whole, "--disable-bias-linear", FALSE);
   assert_line (whole, "--use-tp-pp-dp-mapping", FALSE);
   g_assert_nonnull (strstr (whole, "\n# launch: CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun "));
+}
+
+/* Nodes of the cluster's 8 GPUs, or what there is of one. */
+static void
+test_nodes (void)
+{
+  static const struct
+  {
+    guint p, t, d;
+    const char *head;
+  } cases[] = {
+    { 4, 1, 1, "4 GPUs, 4 pipeline x 1 tensor x 1 data parallel\n# launch: torchrun --nnodes 1 --nproc-per-node 4 " },
+    { 4, 2, 1,
+      "8 GPUs, 4 pipeline x 2 tensor x 1 data parallel\n# launch: CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun --nnodes 1 "
+      "--nproc-per-node 8 " },
+    { 4, 1, 3, "12 GPUs, 4 pipeline x 1 tensor x 3 data parallel\n# launch: torchrun --nnodes 2 --nproc-per-node 8 " },
+    { 8, 1, 2, "16 GPUs, 8 pipeline x 1 tensor x 2 data parallel\n# launch: torchrun --nnodes 2 --nproc-per-node 8 " },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_auto (Rig) rig = { .order = NULL };
+      g_autofree char *head = g_strconcat ("# Megatron-LM: ", cases[i].head, NULL);
+
+      begin (&rig, "1f1b", cases[i].p, 1, 8);
+      rig.setting->cluster = g_strdup ("h100-80gb");
+      rig.setting->n_tensor = cases[i].t;
+      rig.setting->n_replicas = cases[i].d;
+      rig.setting->replicas_adjacent = TRUE;
+      g_autofree char *text = write_launch (&rig, "megatron");
+      if (!g_str_has_prefix (text, head))
+        g_error ("'%s' does not begin\n%s", head, text);
+    }
+}
+
+/* Whole launches of the small model: 16 layers on 4 devices, microbatches of 2 sequences, 8 of them for each of 2
+ * replicas, which is 32 sequences a step. */
+static void
+test_whole (void)
+{
+  static const char *const frameworks[] = { "megatron", "torchtitan", "torchtitan-0.2", "deepspeed" };
+  static const char *const lines[][24]
+      = { { "--tensor-model-parallel-size 1",
+            "--pipeline-model-parallel-size 4",
+            "--num-layers 16",
+            "--hidden-size 64",
+            "--ffn-hidden-size 128",
+            "--num-attention-heads 8",
+            "--vocab-size 100",
+            "--max-position-embeddings 64",
+            "--untie-embeddings-and-output-weights",
+            "--swiglu",
+            "--normalization RMSNorm",
+            "--position-embedding-type rope",
+            "--disable-bias-linear",
+            "--bf16",
+            "--micro-batch-size 2",
+            "--global-batch-size 32",
+            "--seq-length 64",
+            "--accumulate-allreduce-grads-in-fp32",
+            "--use-distributed-optimizer",
+            "--overlap-grad-reduce",
+            NULL },
+          { "--module MODULE", "--config CONFIG", "--training.local_batch_size 16", "--training.global_batch_size 32",
+            "--training.seq_len 64", "--training.mixed_precision_param bfloat16",
+            "--parallelism.data_parallel_replicate_degree 1", "--parallelism.data_parallel_shard_degree 2",
+            "--parallelism.tensor_parallel_degree 1", "--parallelism.pipeline_parallel_degree 4",
+            "--parallelism.pipeline_parallel_microbatch_size 2", "--parallelism.pipeline_parallel_schedule 1F1B",
+            "--parallelism.module_fqns_per_model_part tok_embeddings,layers.0,layers.1,layers.2,layers.3 "
+            "layers.4,layers.5,layers.6,layers.7 layers.8,layers.9,layers.10,layers.11 "
+            "layers.12,layers.13,layers.14,layers.15,norm,lm_head",
+            "activation_checkpoint:none", NULL },
+          { "[training]", "local_batch_size = 16", "global_batch_size = 32", "seq_len = 64",
+            "mixed_precision_param = \"bfloat16\"", "[activation_checkpoint]", "mode = \"none\"", "[parallelism]",
+            "data_parallel_replicate_degree = 1", "data_parallel_shard_degree = 2", "tensor_parallel_degree = 1",
+            "pipeline_parallel_degree = 4", "pipeline_parallel_schedule = \"1F1B\"",
+            "  [\"tok_embeddings\", \"layers.0\", \"layers.1\", \"layers.2\", \"layers.3\"],",
+            "  [\"layers.12\", \"layers.13\", \"layers.14\", \"layers.15\", \"norm\", \"output\"],", "]", NULL },
+          { "topology=PipeModelDataParallelTopology(num_pp=4, num_mp=1, num_dp=2)",
+            "partition_method=\"type:TransformerLayer\"", "activation_checkpoint_interval=0",
+            "  \"train_batch_size\": 32,", "  \"train_micro_batch_size_per_gpu\": 2,",
+            "  \"gradient_accumulation_steps\": 8,", "  \"bf16\": { \"enabled\": true },",
+            "  \"zero_optimization\": { \"stage\": 1 }", NULL } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (frameworks); i++)
+    {
+      g_auto (Rig) rig = { .order = NULL };
+
+      begin (&rig, "1f1b", 4, 1, 8);
+      rig.setting->cluster = g_strdup ("h100-80gb");
+      rig.setting->n_replicas = 2;
+      rig.setting->zero = 1;
+      rig.model.microbatch_size = 2;
+      rig.setting->reduce = PS_REDUCE_OVERLAPPED;
+      g_autofree char *text = write_launch (&rig, frameworks[i]);
+      for (guint k = 0; lines[i][k] != NULL; k++)
+        assert_line (text, lines[i][k], TRUE);
+    }
+}
+
+/* Stages that are uneven: boundaries among embedding, layers and head. Selective recomputation of all kinds; a deferred
+ * head whose stage has layers, or has none. */
+static void
+test_uneven (void)
+{
+  g_auto (Rig) deepspeed = { .order = NULL }, full = { .order = NULL }, defer = { .order = NULL };
+  g_auto (Rig) alone = { .order = NULL }, shared = { .order = NULL }, half = { .order = NULL };
+
+  begin (&deepspeed, "1f1b", 4, 1, 8);
+  deepspeed.shapes[0].n_layers = 3;
+  deepspeed.shapes[1].n_layers = 5;
+  g_autofree char *parts = write_launch (&deepspeed, "deepspeed");
+  assert_line (parts, "parts=[0, 4, 9, 13, 18]", TRUE); /* 1 + 3, 5, 4, 4 + 1 */
+
+  begin (&full, "1f1b", 4, 1, 8);
+  full.setting->recompute = PS_RECOMPUTE_FULL;
+  g_autofree char *again = write_launch (&full, "megatron");
+  assert_line (again, "--recompute-granularity full", TRUE);
+  assert_line (again, "--recompute-num-layers 1", TRUE);
+  assert_line (again, "--fp16", FALSE);
+  assert_line (again, "--use-distributed-optimizer", FALSE);
+
+  begin (&defer, "1f1b", 4, 1, 8);
+  defer.setting->defer_head = 2;
+  g_autofree char *late = write_launch (&defer, "megatron");
+  assert_line (late, "--wgrad-deferral-limit 2", TRUE);
+  g_assert_nonnull (strstr (late, "puts off W of the head alone, not of the layers before it"));
+  begin (&alone, "1f1b", 4, 1, 8);
+  alone.setting->defer_head = 2;
+  alone.shapes[2].n_layers += alone.shapes[3].n_layers;
+  alone.shapes[3].n_layers = 0;
+  g_autofree char *head = write_launch (&alone, "megatron");
+  g_assert_null (strstr (head, "puts off W of the head alone"));
+
+  begin (&shared, "1f1b", 4, 1, 8);
+  with_experts (&shared);
+  shared.model.experts.shared = 2;
+  shared.model.head_size = 16;
+  g_autofree char *experts = write_launch (&shared, "megatron");
+  assert_line (experts, "--moe-shared-expert-intermediate-size 64", TRUE);
+  assert_line (experts, "--num-experts 8", TRUE);
+  assert_line (experts, "--moe-router-topk 2", TRUE);
+  assert_line (experts, "--moe-ffn-hidden-size 32", TRUE);
+  assert_line (experts, "--kv-channels 16", TRUE);
+  g_assert_null (strstr (experts, "--moe-layer-freq"));
+  g_assert_null (strstr (experts, "--window-size"));
+
+  begin (&half, "1f1b", 4, 1, 8);
+  half.model.precision = PS_PRECISION_FP16;
+  half.model.latent = (PsLatent){ .kv_rank = 16, .nope_size = 8, .rope_size = 4, .value_size = 12 };
+  half.model.head_size = 16;
+  g_autofree char *latent = write_launch (&half, "megatron");
+  assert_line (latent, "--fp16", TRUE);
+  assert_line (latent, "--bf16", FALSE);
+  assert_line (latent, "--kv-lora-rank 16", TRUE);
+  assert_line (latent, "--qk-head-dim 8", TRUE);
+  assert_line (latent, "--qk-pos-emb-head-dim 4", TRUE);
+  assert_line (latent, "--v-head-dim 12", TRUE);
+  g_assert_null (strstr (latent, "--kv-channels"));
+  g_assert_null (strstr (latent, "--moe-shared-expert"));
 }
 
 /* A CSV where the class refuses the run or has other groups; the name of 1F1B where interleaved has one chunk. */
@@ -393,7 +838,11 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/launch/refusals", test_refusals);
+  g_test_add_func ("/launch/limits", test_limits);
   g_test_add_func ("/launch/groups", test_groups);
+  g_test_add_func ("/launch/nodes", test_nodes);
+  g_test_add_func ("/launch/whole", test_whole);
+  g_test_add_func ("/launch/uneven", test_uneven);
   g_test_add_func ("/launch/megatron", test_megatron);
   g_test_add_func ("/launch/torchtitan", test_torchtitan);
   g_test_add_func ("/launch/lint", test_lint);

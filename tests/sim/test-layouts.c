@@ -135,6 +135,82 @@ test_one_gpu (void)
   g_assert_cmpfloat_with_epsilon (last->mfu, 0.5 * 3095396352 / (3095396352 + 1006632960.0), 1e-6);
 }
 
+/* Numbers of chunks of interleaved on p devices, 2 its own: one of a device alone; others that are powers of two, or
+ * that cut the layers, or these with embedding and loss, evenly. */
+static guint
+count_chunks (guint p, guint layers)
+{
+  guint n = 1 + (p == 1);
+
+  for (guint v = 3; v <= 8; v++)
+    n += p * v <= layers + 2 && (v == 4 || v == 8 || layers % (p * v) == 0 || (layers + 2) % (p * v) == 0);
+  return n;
+}
+
+/* The settings of a space, counted by hand; none is predicted, as no weights fit. */
+static void
+test_space (void)
+{
+  static const struct
+  {
+    guint n_gpus, per_node, layers, heads, sequence, experts;
+    gint64 global_batch;
+    gboolean flash;
+  } cases[] = {
+    { 1, 4, 8, 8, 128, 0, 1, FALSE },       { 4, 4, 8, 8, 128, 0, 8, FALSE },    { 16, 8, 12, 16, 128, 0, 15, TRUE },
+    { 12, 4, 5, 4, 8191, 0, 16, TRUE },     { 16, 16, 6, 16, 8192, 0, 3, TRUE }, { 16, 16, 6, 16, 20480, 0, 2, TRUE },
+    { 64, 8, 12, 8, 128, 7, 2, FALSE },     { 64, 8, 12, 8, 128, 8, 64, TRUE },  { 128, 8, 4, 8, 16384, 128, 1, TRUE },
+    { 128, 8, 126, 2, 16384, 96, 4, TRUE },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      const guint n = cases[i].n_gpus, sequence = cases[i].sequence, experts = cases[i].experts;
+      guint b = 1, expected = 0;
+      g_autofree char *cluster_text = g_strdup_printf (
+          "[cluster]\nnodes = 64\ndevices_per_node = %u\nmemory = 1KiB\npeak_flops = 1e12\nefficiency = 0.5\n"
+          "link_latency = 20us\nlink_bandwidth = 5GB/s\nnetwork_latency = 20us\nnetwork_bandwidth = 5GB/s\n",
+          cases[i].per_node);
+      g_autofree char *more
+          = experts ? g_strdup_printf ("experts = %u\nactive_experts = 1\nexpert_feed_forward = 64\n", experts)
+                    : g_strdup ("");
+      g_autofree char *model_text = g_strdup_printf (
+          "[model]\nlayers = %u\nhidden = 256\nheads = %u\nsequence = %u\nfeed_forward = 1024\nvocabulary = 512\n"
+          "microbatch_size = 1\nprecision = bf16\nmlp = swiglu\nflash_attention = %s\n%s",
+          cases[i].layers, cases[i].heads, sequence, cases[i].flash ? "true" : "false", more);
+      g_autofree char *cluster = write_cluster ("space.ini", cluster_text),
+                      *model = write_cluster ("model.ini", model_text);
+      char *schedules[] = { (char *)"1f1b", (char *)"interleaved", NULL };
+      PsLayoutQuestion question = { .model = model,
+                                    .cluster = cluster,
+                                    .n_gpus = n,
+                                    .global_batch = cases[i].global_batch,
+                                    .zero = 1,
+                                    .schedules = schedules,
+                                    .top = 1 };
+      g_autoptr (PsLayouts) layouts = find (&question);
+
+      for (; b < 5 && 1 << b <= cases[i].global_batch; b++) /* 1, 2, 4, 8, 16 */
+        ;
+      for (guint p = 1; p <= MIN (n, cases[i].layers + 2); p++)
+        for (guint t = 1; t <= 8; t *= 2)
+          for (guint c = 1; c == 1 || c <= sequence / 4096; c *= 2)
+            for (guint e = 4; e <= 64; e *= 2) /* 4 stands for 1 */
+              {
+                gboolean fits = n % (p * t * c) == 0 && cases[i].per_node % t == 0 && cases[i].heads % t == 0
+                                && sequence % t == 0 && sequence % c == 0;
+                gboolean shares = e == 4 || (e <= experts && experts % e == 0 && n / p % e == 0);
+
+                if (fits && shares)
+                  expected += b * (cases[i].flash ? 2 : 3) * (1 + count_chunks (p, cases[i].layers));
+              }
+      g_test_message ("%u: %u settings", i, expected);
+      g_assert_cmpuint (layouts->n_settings, ==, expected);
+      g_assert_cmpuint (layouts->n_hopeless + layouts->n_impossible, ==, expected);
+      g_assert_cmpuint (layouts->best->len, ==, 0);
+    }
+}
+
 static void
 check_same (const PsLayouts *a, const PsLayouts *b)
 {
@@ -163,6 +239,19 @@ test_threads (void)
   g_autoptr (PsLayouts) one = find (&question);
 
   g_assert_cmpuint (one->n_outrun, >, 0);
+  for (guint i = 1; i < one->best->len; i++) /* of equally fast ones first the one of fewer devices, ... */
+    {
+      const PsLayout *a = at (one, i - 1), *b = at (one, i);
+      const gint64 steps[][2] = { { a->step_ns, b->step_ns },     { a->n_devices, b->n_devices },
+                                  { a->n_tensor, b->n_tensor },   { a->microbatch_size, b->microbatch_size },
+                                  { a->recompute, b->recompute }, { 0, strcmp (b->schedule, a->schedule) },
+                                  { a->n_chunks, b->n_chunks } };
+      guint k = 0;
+
+      while (k < G_N_ELEMENTS (steps) && steps[k][0] == steps[k][1])
+        k++;
+      g_assert_true (k < G_N_ELEMENTS (steps) && steps[k][0] < steps[k][1]);
+    }
   for (guint jobs = 2; jobs <= 5; jobs += 3)
     {
       question.n_jobs = jobs;
@@ -206,6 +295,14 @@ test_command (void)
   g_assert_cmpstr (full, ==,
                    "pipesim predict --schedule 1f1b -p 2 -m 8 -v 1 --microbatch-size 2 --model 'a b.ini' --cluster "
                    "c.ini --recompute full --replicas 4 --tensor 8 --zero 1 --memory-limit 1024B");
+  /* Replicas of a device are neighbours where a framework places them, if there are several. */
+  question.runner = "megatron";
+  g_autofree char *placed = ps_layout_command (&question, &layouts, &layout), *single = NULL;
+  g_assert_nonnull (strstr (placed, " --adjacent-replicas"));
+  layout.n_replicas = 1;
+  single = ps_layout_command (&question, &layouts, &layout);
+  g_assert_null (strstr (single, " --adjacent-replicas"));
+  question.runner = NULL;
   question.model = NULL;
   question.db = "costs.db";
   layout.n_replicas = layout.n_tensor = 1;
@@ -327,6 +424,11 @@ test_errors (void)
   check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .db = "x.db", .global_batch = 1, .tensor = 2 },
                  "--tensor: needs modelled costs");
   check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "a,b", .global_batch = 1 }, "'a,b' has one of");
+  check_refused (
+      &(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "tiny-gpt", .precision = "fp9", .global_batch = 1 },
+      "--precision: 'fp9'");
+  check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .db = "x.db", .precision = "bf16", .global_batch = 1 },
+                 "--precision: needs --model FILE");
   check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "no-such", .global_batch = 1 }, "'no-such'");
   check_refused (&(PsLayoutQuestion){ .cluster = "no-such", .model = "tiny-gpt", .global_batch = 1 }, "'no-such'");
   check_refused (
@@ -342,6 +444,7 @@ main (int argc, char **argv)
   g_test_add_func ("/layouts/reserve", test_reserve);
   g_test_add_func ("/layouts/large", test_large);
   g_test_add_func ("/layouts/one-gpu", test_one_gpu);
+  g_test_add_func ("/layouts/space", test_space);
   g_test_add_func ("/layouts/threads", test_threads);
   g_test_add_func ("/layouts/bounds", test_bounds);
   g_test_add_func ("/layouts/command", test_command);

@@ -438,6 +438,139 @@ test_carry_over (void)
     }
 }
 
+/* What a search tries where the setting leaves it open, in its order. */
+static void
+test_choices (void)
+{
+  static const struct
+  {
+    const char *line;
+    guint size, most_chunks, most_slices;
+    gboolean any_size, any_recompute;
+    const char *choices;
+  } cases[] = {
+    { "-p 2 -m 4 --costs f=1ms,b=1ms,w=1ms", 0, 2, 1, FALSE, FALSE, "loop v=1, V v=2, loop v=2, bidirectional v=1" },
+    { "-p 3 -m 4 --costs f=1ms,b=1ms,w=1ms", 0, 2, 1, FALSE, FALSE, "loop v=1, V v=2, loop v=2" },
+    { "-p 2 -m 5 --costs f=1ms,b=1ms,w=1ms", 0, 2, 1, FALSE, FALSE, "loop v=1, V v=2, loop v=2" },
+    { "-p 2 -m 4 --costs f=1ms,b=1ms,w=1ms", 0, 4, 4, FALSE, FALSE,
+      "loop v=1, V v=2, loop v=2, bidirectional v=1, loop v=3, loop v=4, wave v=4, loop v=1 slices=2, loop v=1 "
+      "slices=4" },
+    { "-p 2 -m 4 --slices 2 --costs f=1ms,b=1ms,w=1ms", 0, 2, 4, FALSE, FALSE,
+      "loop v=1 slices=2, V v=2 slices=2, loop v=2 slices=2, bidirectional v=1 slices=2" },
+    { "-p 2 -m 4 -v 1 --costs f=1ms,b=1ms,w=1ms", 0, 4, 1, FALSE, FALSE, "loop v=1, bidirectional v=1" },
+    { "-p 2 -m 4 -v 3 --costs f=1ms,b=1ms,w=1ms", 0, 2, 1, FALSE, FALSE, "loop v=3, wave v=3" },
+    { "-p 2 -m 4 -v 6 --costs f=1ms,b=1ms,w=1ms", 0, 2, 1, FALSE, FALSE, "loop v=6, wave v=6" },
+    { "-p 2 -m 4 --placement wave --costs f=1ms,b=1ms,w=1ms", 0, 2, 1, FALSE, FALSE, "wave v=4" },
+    { "-p 2 -m 4 --placement wave --costs f=1ms,b=1ms,w=1ms", 0, 4, 1, FALSE, FALSE, "wave v=4" },
+    { "-p 2 -m 4 --placement V --costs f=1ms,b=1ms,w=1ms", 0, 4, 4, FALSE, FALSE, "V v=2" },
+    { "-p 2 -m 4 -v 1 --costs f=1ms,b=1ms,w=1ms", 0, 2, 1, FALSE, TRUE,
+      "loop v=1, bidirectional v=1, loop v=1 recompute=selective, loop v=1 recompute=full, "
+      "bidirectional v=1 recompute=selective, bidirectional v=1 recompute=full" },
+    /* A batch of 4 microbatches of 2 sequences. */
+    { "-p 2 -m 4 -v 1 --model tiny-gpt --cluster cpu-cores", 4, 2, 1, FALSE, FALSE,
+      "loop v=1 b=4 (2), bidirectional v=1 b=4 (2)" },
+    { "-p 2 -m 4 --placement loop -v 1 --model tiny-gpt --cluster cpu-cores", 0, 2, 1, TRUE, FALSE,
+      "loop v=1 b=1 (8), loop v=1 b=2 (4), loop v=1 b=4 (2), loop v=1 b=8 (1)" },
+    { "-p 2 -m 6 --placement loop -v 1 --model tiny-gpt --cluster cpu-cores", 0, 2, 1, TRUE, FALSE,
+      "loop v=1 b=1 (12), loop v=1 b=2 (6), loop v=1 b=4 (3)" },
+    /* Two copies want an even number of them. */
+    { "-p 2 -m 6 --placement bidirectional --model tiny-gpt --cluster cpu-cores", 0, 2, 1, TRUE, FALSE,
+      "bidirectional v=1 b=1 (12), bidirectional v=1 b=2 (6)" },
+    { "-p 2 -m 100 --placement loop -v 1 --model tiny-gpt --cluster cpu-cores", 0, 2, 1, TRUE, FALSE,
+      "loop v=1 b=1 (200), loop v=1 b=2 (100), loop v=1 b=4 (50), loop v=1 b=8 (25)" },
+    { "-p 2 -m 128 --placement loop -v 1 --model tiny-gpt --cluster cpu-cores", 0, 2, 1, TRUE, FALSE,
+      "loop v=1 b=1 (256), loop v=1 b=2 (128), loop v=1 b=4 (64), loop v=1 b=8 (32), loop v=1 b=16 (16), "
+      "loop v=1 b=32 (8), loop v=1 b=64 (4)" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (PsSetting) setting = parse_good (cases[i].line);
+
+      setting->any_recompute = cases[i].any_recompute;
+      g_autoptr (GArray) choices = fine (search_choices (setting, cases[i].size, cases[i].any_size,
+                                                         cases[i].most_chunks, cases[i].most_slices, &error));
+      g_autoptr (GString) text = g_string_new (NULL);
+      for (guint k = 0; k < choices->len; k++)
+        {
+          const SearchChoice *choice = &g_array_index (choices, SearchChoice, k);
+          g_autofree char *words = search_choice_describe (choice);
+
+          g_string_append_printf (text, "%s%s", k > 0 ? ", " : "", words);
+          if (choice->microbatch_size > 0)
+            g_string_append_printf (text, " (%u)", choice->n_microbatches);
+          else
+            g_assert_cmpuint (choice->n_microbatches, ==, setting->n_microbatches);
+        }
+      g_assert_cmpstr (text->str, ==, cases[i].choices);
+    }
+}
+
+/* Ways of one stage, as they are relaxed and mixed. Without recomputation F, B and W take 10, 20 and 30, BW 45, and
+ * keep 1000 bytes, 300 of them for W; with all of it B takes 31, BW 58, and 400 are kept. */
+static void
+test_mix (void)
+{
+  g_autoptr (PsCosts) none = ps_costs_new (1), full = ps_costs_new (1), mixed = NULL, relaxed = NULL, again = NULL;
+  const gint64 times[2][PS_OP_R] = { { [PS_OP_F] = 10, [PS_OP_B] = 20, [PS_OP_W] = 30, [PS_OP_BW] = 45 },
+                                     { [PS_OP_F] = 10, [PS_OP_B] = 31, [PS_OP_W] = 30, [PS_OP_BW] = 58 } };
+
+  for (guint kind = 0; kind < PS_OP_R; kind++)
+    {
+      ps_costs_op (none, (PsOpKind)kind, 0)->duration_ns = times[0][kind];
+      ps_costs_op (full, (PsOpKind)kind, 0)->duration_ns = times[1][kind];
+    }
+  none->stage[0].weight_bytes = 77;
+  full->stage[0].weight_bytes = 70;
+  ps_costs_set_memory (none, 0, 1000, 300);
+  ps_costs_set_memory (full, 0, 400, 300);
+  mixed = ps_costs_copy (none);
+  search_mix_stage (mixed, full, 0, 2);
+  /* The least of each: no B is shorter than 20, no BW than 45; a microbatch keeps 400 at least. */
+  g_assert_cmpint (ps_costs_op (mixed, PS_OP_B, 0)->duration_ns, ==, 20);
+  g_assert_cmpint (ps_costs_op (mixed, PS_OP_BW, 0)->duration_ns, ==, 45);
+  g_assert_cmpint (ps_costs_act_bytes (mixed, 0), ==, 400);
+  g_assert_cmpint (ps_costs_wact_bytes (mixed, 0), ==, 300);
+  g_assert_cmpint (mixed->stage[0].weight_bytes, ==, 70);
+  g_assert_true (mixed->may_recompute);
+  /* R: 11 longer with B, 13 with BW, and 600 bytes; rounding of two slices may take two from each, four in all. */
+  g_assert_cmpint (ps_costs_op (mixed, PS_OP_R, 0)->duration_ns, ==, 11 - 4);
+  g_assert_cmpint (ps_costs_op (mixed, PS_OP_R, 0)->take_bytes, ==, 600 - 4);
+  g_assert_cmpint (ps_costs_op (mixed, PS_OP_R, 0)->give_bytes, ==, 0);
+  /* No R where nothing is longer than the rounding, or no way recomputes. */
+  again = ps_costs_copy (none);
+  search_mix_stage (again, NULL, 0, 1);
+  g_assert_cmpint (ps_costs_op (again, PS_OP_R, 0)->duration_ns, ==, 0);
+  g_assert_cmpint (ps_costs_act_bytes (again, 0), ==, 1000);
+  g_assert_true (again->may_recompute);
+  g_clear_pointer (&again, ps_costs_free);
+  again = ps_costs_copy (none);
+  search_mix_stage (again, full, 0, 6); /* 12 */
+  g_assert_cmpint (ps_costs_op (again, PS_OP_R, 0)->duration_ns, ==, 0);
+  g_assert_cmpint (ps_costs_op (again, PS_OP_R, 0)->take_bytes, ==, 0);
+  /* A stage that may be any of both: the same least figures. */
+  const SearchWays ways = { .n = 1, .costs = { full }, .recompute = { PS_RECOMPUTE_FULL } };
+  relaxed = ps_costs_copy (none);
+  search_relax_stage (&ways, relaxed, 0);
+  g_assert_cmpint (ps_costs_op (relaxed, PS_OP_F, 0)->duration_ns, ==, 10);
+  g_assert_cmpint (ps_costs_op (relaxed, PS_OP_B, 0)->duration_ns, ==, 20);
+  g_assert_cmpint (ps_costs_act_bytes (relaxed, 0), ==, 400);
+  g_assert_cmpint (relaxed->stage[0].pair_ns, ==, -1);
+  g_assert_cmpuint (search_find_way (&ways, PS_RECOMPUTE_FULL), ==, 0);
+  g_assert_cmpuint (search_find_way (&ways, PS_RECOMPUTE_NONE), ==, 1);
+  /* A pair of one way: no shorter pair than that or, where there is none, than F. */
+  full->stage[0].pair_ns = 25;
+  g_clear_pointer (&relaxed, ps_costs_free);
+  relaxed = ps_costs_copy (none);
+  search_relax_stage (&ways, relaxed, 0);
+  g_assert_cmpint (relaxed->stage[0].pair_ns, ==, 10);
+  g_clear_pointer (&relaxed, ps_costs_free);
+  relaxed = ps_costs_copy (full);
+  relaxed->stage[0].pair_ns = 33;
+  search_relax_stage (&ways, relaxed, 0);
+  g_assert_cmpint (relaxed->stage[0].pair_ns, ==, 25);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -454,6 +587,8 @@ main (int argc, char **argv)
   g_test_add_func ("/recompute/bound", test_bound);
   g_test_add_func ("/recompute/pairs", test_pairs);
   g_test_add_func ("/recompute/choice", test_choice);
+  g_test_add_func ("/recompute/choices", test_choices);
+  g_test_add_func ("/recompute/mix", test_mix);
   g_test_add_func ("/recompute/carry-over", test_carry_over);
   return g_test_run ();
 }
