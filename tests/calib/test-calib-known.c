@@ -411,6 +411,33 @@ test_parts (void)
     }
 }
 
+/* One device at a time in two parts: part k is number k, on core k where there are two. */
+static void
+test_parts_alone (void)
+{
+  static const guint chunks[] = { 1 };
+  g_autoptr (PsModel) model = new_model ();
+  PsCalibration calibration = new_calibration (model, 2, chunks, 1);
+  guint n_stored = 0;
+
+  opened = g_string_new (NULL);
+  calibration.n_local = 1;
+  calibration.n_tensor = 2;
+  calibration.wanted = want_ops;
+  calibration.sink = drop;
+  calibration.data = &n_stored;
+  fine (ps_calibrate (&calibration, &error));
+  g_assert_cmpuint (n_stored, ==, 2 * 9);
+  for (guint part = 0; part < 2; part++)
+    {
+      g_autofree char *line = g_strdup_printf ("index %u of 2 core %d part %u of 2 stages\n", part,
+                                               ps_count_cores () >= 2 ? (int)part : -1, part);
+
+      g_assert_cmpuint (count_lines (line), ==, 2);
+    }
+  g_string_free (g_steal_pointer (&opened), TRUE);
+}
+
 /* Unequal shares are those of the devices; the sentinel, on a whole accelerator, has none. */
 static void
 test_shares (void)
@@ -799,6 +826,7 @@ main (int argc, char **argv)
   set_up ();
   g_test_add_func ("/calib/known/times", test_times);
   g_test_add_func ("/calib/known/parts", test_parts);
+  g_test_add_func ("/calib/known/parts-alone", test_parts_alone);
   g_test_add_func ("/calib/known/shares", test_shares);
   g_test_add_func ("/calib/known/links", test_links);
   g_test_add_func ("/calib/known/restless", test_restless);
