@@ -26,6 +26,27 @@ check_cpu (const PsProgram *program)
   g_assert_null (verdict.first_difference);
 }
 
+/* Gradients of weights are added up in the schedule's order, which may be any: the reference keeps to it. */
+static void
+test_orders (void)
+{
+  static const char *const orders[][2] = { { "W1.0 W0.0 W2.0 W3.0 ", "W0.1 W1.1 W2.1 W3.1 " },
+                                           { "W3.0 W2.0 W1.0 W0.0 ", "W2.1 W0.1 W3.1 W1.1 " },
+                                           { "W0.0 W2.0 W1.0 W3.0 ", "W3.1 W0.1 W1.1 W2.1 " } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (orders); i++)
+    {
+      PsScheduleBuilder *builder = ps_schedule_builder_new ("any order", ps_placement_new (PS_PLACEMENT_LOOP, 2, 1), 4);
+      g_autofree char *first = g_strconcat ("F0.0 F1.0 F2.0 F3.0 B0.0 B1.0 B2.0 B3.0 ", orders[i][0], NULL);
+      g_autofree char *last = g_strconcat ("F0.1 F1.1 F2.1 F3.1 B0.1 B1.1 B2.1 B3.1 ", orders[i][1], NULL);
+
+      add_ops (builder, first);
+      add_ops (builder, last);
+      g_autoptr (PsProgram) program = fine (ps_program_lower (ps_schedule_builder_end (builder), PS_COMM_ASAP, &error));
+      check_cpu (program);
+    }
+}
+
 /* Trains one step of 4 microbatches on one device. */
 static PsRunResult *
 sliced_result (guint n_slices)
@@ -467,6 +488,7 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/verify/families", test_cpu_families);
+  g_test_add_func ("/verify/orders", test_orders);
   g_test_add_func ("/verify/older-weights", test_older_weights);
   g_test_add_func ("/verify/wrong-delay", test_wrong_delay);
   g_test_add_func ("/verify/bypass/families", test_bypass_families);
