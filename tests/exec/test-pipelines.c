@@ -162,22 +162,19 @@ watched_open (const PsTransportSetting *setting, GError **error)
   return ps_threads_transport.open (setting, error);
 }
 
-/* What a run asks of its transport: a message has the boundary's bytes, and goes where the timeline has transfers.
- * Devices that hold the matrix of embedding and head exchange its gradient, both ways, though no message goes between
- * them. All pipelines are here. */
+/* What a run asks of its transport: a message has the bytes of the boundary, or of a slice's, and goes where the
+ * timeline has transfers. Devices that hold the matrix of embedding and head exchange its gradient, both ways, though
+ * no message goes between them. All pipelines are here. */
 static void
 test_transport (void)
 {
   static const struct
   {
     const char *family;
-    guint n_devices, n_replicas, n_tensor;
+    guint n_devices, n_replicas, n_tensor, n_slices;
     gboolean tied;
-  } rows[] = { { "1f1b", 4, 1, 1, FALSE },
-               { "1f1b", 4, 1, 1, TRUE },
-               { "gpipe", 2, 2, 1, FALSE },
-               { "zb-h1", 3, 1, 2, TRUE },
-               { "interleaved", 2, 1, 1, TRUE } };
+  } rows[] = { { "1f1b", 4, 1, 1, 1, FALSE }, { "1f1b", 4, 1, 1, 1, TRUE },        { "gpipe", 2, 2, 1, 1, FALSE },
+               { "zb-h1", 3, 1, 2, 1, TRUE }, { "interleaved", 2, 1, 1, 1, TRUE }, { "seq1f1b", 2, 1, 1, 4, FALSE } };
   PsModel model = tiny;
 
   watched = ps_threads_transport;
@@ -185,7 +182,10 @@ test_transport (void)
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
       const guint p = rows[i].n_devices;
-      g_autoptr (PsProgram) program = family_program (rows[i].family, p, 4);
+      const PsFamily *family = ps_family_find (rows[i].family);
+      const PsFamilySetting size
+          = { .n_devices = p, .n_microbatches = 4, .n_chunks = family->default_chunks, .n_slices = rows[i].n_slices };
+      g_autoptr (PsProgram) program = lower (ps_family_generate (family, &size, NULL));
       PsRunSetting setting = run_setting (&ps_cpu_device, NULL, 1);
       guint8 uses[16] = { 0 };
 
@@ -206,7 +206,7 @@ test_transport (void)
         uses[p - 1] = uses[(p - 1) * p] = TRUE;
       g_assert_cmpmem (asked_uses, p * p, uses, p * p);
       g_assert_cmpuint (asked.n_devices, ==, p);
-      g_assert_cmpuint (asked.message_bytes, ==, 8 * 16 * sizeof (float));
+      g_assert_cmpuint (asked.message_bytes, ==, 8 * 16 * sizeof (float) / rows[i].n_slices);
       g_assert_cmpuint (asked.n_here, ==, p * rows[i].n_replicas * rows[i].n_tensor);
       g_assert_cmpuint (asked.n_replicas, ==, rows[i].n_replicas);
       g_assert_cmpuint (asked.n_tensor, ==, rows[i].n_tensor);
