@@ -95,6 +95,101 @@ check_bypass (const PsProgram *program)
   g_assert_cmpuint (clipped->n_rollbacks, ==, BYPASS_STEPS);
 }
 
+/* The action of that type for a message; G_MAXUINT: the device has none. */
+static guint
+find_action (const PsScript *script, PsInstructionType type, guint message)
+{
+  for (guint i = 0; i < script->n_actions; i++)
+    if (script->actions[i].instruction.type == type && script->actions[i].instruction.message == message)
+      return i;
+  return G_MAXUINT;
+}
+
+/* Whether a device may validate before that action: all before it are forwards or posts, no pair is cut, and it has
+ * waited for nothing that is sent only after its sender has validated. */
+static gboolean
+may_validate (const PsScript *scripts, const PsProgram *program, const guint *places, guint device)
+{
+  const PsScript *script = &scripts[device];
+  gboolean in_pair = FALSE;
+
+  for (guint i = 0; i < places[device]; i++)
+    {
+      const PsInstruction *instruction = &script->actions[i].instruction;
+
+      if (instruction->op.kind != PS_OP_F && !ps_instruction_is_post (instruction))
+        return FALSE;
+      if (instruction->type == PS_INSTRUCTION_COMPUTE)
+        in_pair = instruction->op.paired;
+      if (instruction->type != PS_INSTRUCTION_WAIT)
+        continue;
+      const guint sender = program->messages[instruction->message - 1].sender;
+      if (find_action (&scripts[sender], PS_INSTRUCTION_SEND, instruction->message) >= places[sender])
+        return FALSE;
+    }
+  return !in_pair;
+}
+
+/* Each device validates as late as it may: places start at the end and go to the front step by step until all may.
+ * Receives before the place whose message is not sent then stay posted; messages that are sent and not waited for are
+ * stray. */
+static void
+check_plans (const PsProgram *program)
+{
+  const guint n_devices = program->schedule->placement->n_devices;
+  PsScript *scripts = ps_scripts_new (program, NULL);
+  PsBypassPlan *plans = ps_bypass_plans_new (scripts, program);
+  g_autofree guint *places = g_new (guint, n_devices);
+  gboolean moved = TRUE;
+
+  for (guint i = 0; i < n_devices; i++)
+    places[i] = scripts[i].n_actions;
+  while (moved)
+    {
+      moved = FALSE;
+      for (guint i = 0; i < n_devices; i++)
+        for (; !may_validate (scripts, program, places, i); moved = TRUE)
+          places[i]--;
+    }
+  for (guint device = 0; device < n_devices; device++)
+    {
+      const PsScript *script = &scripts[device];
+      guint n_stray = 0;
+
+      g_assert_cmpuint (plans[device].validate, ==, places[device]);
+      for (guint i = 0; i < script->n_actions; i++)
+        {
+          const PsInstruction *instruction = &script->actions[i].instruction;
+          const gboolean receives = instruction->type == PS_INSTRUCTION_RECEIVE;
+          const guint sender = receives ? program->messages[instruction->message - 1].sender : 0;
+          const gboolean sent
+              = receives && find_action (&scripts[sender], PS_INSTRUCTION_SEND, instruction->message) < places[sender];
+
+          g_assert_cmpint (plans[device].posted[i], ==, receives && !sent && i < places[device]);
+          n_stray += sent && find_action (script, PS_INSTRUCTION_WAIT, instruction->message) >= places[device];
+        }
+      g_assert_cmpuint (plans[device].stray->len, ==, n_stray);
+    }
+  ps_bypass_plans_free (plans, n_devices);
+  ps_scripts_free (scripts, n_devices);
+}
+
+static void
+test_bypass_plans (void)
+{
+  static const char *const families[] = { "dualpipe", "dualpipe-v", "chimera", "zb-h2", "zb-v", "interleaved" };
+
+  for_each_family (2, 4, check_plans);
+  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
+    {
+      g_autoptr (PsProgram) program = ps_family_find (families[i]) != NULL ? family_program (families[i], 4, 8) : NULL;
+
+      g_test_message ("%s", families[i]);
+      if (program != NULL)
+        check_plans (program);
+    }
+}
+
 static void
 test_bypass_families (void)
 {
@@ -491,6 +586,7 @@ main (int argc, char **argv)
   g_test_add_func ("/verify/orders", test_orders);
   g_test_add_func ("/verify/older-weights", test_older_weights);
   g_test_add_func ("/verify/wrong-delay", test_wrong_delay);
+  g_test_add_func ("/verify/bypass/plans", test_bypass_plans);
   g_test_add_func ("/verify/bypass/families", test_bypass_families);
   g_test_add_func ("/verify/bypass/nan", test_bypass_nan);
   g_test_add_func ("/verify/bypass/scale", test_bypass_scale);
