@@ -3,8 +3,8 @@
 
 #include <hwloc.h>
 
-guint
-ps_count_cores (void)
+static guint
+count_cores (void)
 {
   hwloc_topology_t topology;
   int n = 0;
@@ -15,4 +15,15 @@ ps_count_cores (void)
     n = hwloc_get_nbobjs_by_type (topology, HWLOC_OBJ_CORE);
   hwloc_topology_destroy (topology);
   return (guint)MAX (n, 0);
+}
+
+/* Counted once: hwloc reads some hundred files, and a calibration asks for each device that it opens. */
+guint
+ps_count_cores (void)
+{
+  static gsize counted; /* cores and 1 */
+
+  if (g_once_init_enter (&counted))
+    g_once_init_leave (&counted, (gsize)count_cores () + 1);
+  return (guint)(counted - 1);
 }

@@ -24,9 +24,8 @@ typedef enum
   PS_COSTDB_WRITE, /* created when missing */
 } PsCostDbMode;
 
-/* Opens a database and brings one of an earlier version to this one (data/schema-N-to-M.sql). For writing that changes
- * the file; for reading it changes a copy in memory, and the file stays. Refuses files that are no SQLite database, no
- * pipesim database or of a later version, with one line naming the path. The path is that of a file, never a URI.
+/* Opens a database. Refuses files that are no SQLite database, no pipesim database or of another version, with one line
+ * naming the path. The path is that of a file, never a URI.
  * Errors: PS_ERROR_IO, PS_ERROR_INPUT, PS_ERROR_USAGE for an empty path. */
 PsCostDb *ps_costdb_open (const char *path, PsCostDbMode mode, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_costdb_close (PsCostDb *db);
@@ -149,7 +148,7 @@ typedef struct
   PsCacheState cache; /* ops only */
   PsStatistics time;
   gint64 launch_ns;   /* ops only: median of what the host takes beyond the accelerator, whose own time the samples are;
-                         0: the   samples are the host's time */
+                         0: the samples are the host's time */
   gint64 take_bytes;  /* ops only: peak over the op minus the bytes held before (of stage memory and activations;
                          buffers not counted) */
   gint64 give_bytes;  /* ops only: that peak minus the bytes held after */

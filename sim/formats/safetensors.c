@@ -97,7 +97,7 @@ read_type (PsJsonReader *reader, PsTensorEntry *entry)
 {
   const char *type;
 
-  if (entry->type != NULL || !ps_json_read_text (reader, &type) || type_bytes (type) == 0)
+  if (!ps_json_read_text (reader, &type) || type_bytes (type) == 0)
     return FALSE;
   entry->type = g_strdup (type);
   return TRUE;

@@ -101,6 +101,12 @@ tail -1 first.txt | grep -q "profile 'one': another calib run has stored .* mean
   || set -- "$@" "$(tail -1 first.txt)"
 result "which then says why it ends" "$@"
 
+# Without -v chunks are 1 and 2, or 1 where the model has too few layers for 2 or a layout says the stages.
+few="--model small.ini --max-samples 1 --time-limit 1ms"
+run "two numbers of chunks" "layers=1,head" pipesim calib run --db chunks.db --profile two -p 2 $few
+run "one where layers are few" "profile 'three' of chunks.db: " pipesim calib run --db chunks.db --profile three -p 3 $few
+run "one with a layout" "layers=3,head" pipesim calib run --db chunks.db --profile layout -p 2 --layout 'Et|tttL' $few
+
 # A model read in another precision is that model: its measurements are there, so that another calibration begins. In its own it
 # is not.
 sed 's/fp32/fp16/' small.ini >half.ini

@@ -129,6 +129,11 @@ has "asynchronous schedules run too" "pipedream"
 check="$check -m 2,4"
 step "check as JSON" $check -s gpipe --json
 has "one run for each m" '"n_runs": 2'
+for seed in 1 2; do
+  pipesim calib check --db costs.db -p 2 -m 2,3,4,5 -s gpipe --rounds 1 --steps 2 --time-limit 1ms --seed $seed --json 2>/dev/null |
+    grep '"microbatches"' >"order-$seed"
+done
+if [ "$(wc -l <order-1)" = 4 ] && [ "$(sort order-1)" = "$(sort order-2)" ] && ! cmp -s order-1 order-2; then result "a seed orders the runs"; else result "a seed orders the runs" "$(cat order-1 order-2)"; fi
 step "check with timelines" $check -s gpipe --rounds 3 --predicted fresh.json --trace checked.json --json
 has "an error of all runs together" '"fresh_total": '
 step "compare them" pipesim compare fresh.json checked.json

@@ -150,10 +150,78 @@ test_memory (void)
   g_assert_cmpint (state_bytes (&whole) - state_bytes (&half), ==, 16 * parameters + model.sequence * f / 2 * 4);
 }
 
+static PsTransportClass watched; /* threads, whose settings are looked at */
+static PsTransportSetting asked; /* the latest */
+static guint8 asked_uses[16];    /* [4 * 4] of it */
+
+static PsTransport *
+watched_open (const PsTransportSetting *setting, GError **error)
+{
+  asked = *setting;
+  memcpy (asked_uses, setting->uses, setting->n_devices * setting->n_devices);
+  return ps_threads_transport.open (setting, error);
+}
+
+/* What a run asks of its transport: a message has the bytes of the boundary, or of a slice's, and goes where the
+ * timeline has transfers. Devices that hold the matrix of embedding and head exchange its gradient, both ways, though
+ * no message goes between them. All pipelines are here. */
+static void
+test_transport (void)
+{
+  static const struct
+  {
+    const char *family;
+    guint n_devices, n_replicas, n_tensor, n_slices;
+    gboolean tied;
+  } rows[] = { { "1f1b", 4, 1, 1, 1, FALSE }, { "1f1b", 4, 1, 1, 1, TRUE },        { "gpipe", 2, 2, 1, 1, FALSE },
+               { "zb-h1", 3, 1, 2, 1, TRUE }, { "interleaved", 2, 1, 1, 1, TRUE }, { "seq1f1b", 2, 1, 1, 4, FALSE } };
+  PsModel model = tiny;
+
+  watched = ps_threads_transport;
+  watched.open = watched_open;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      const guint p = rows[i].n_devices;
+      const PsFamily *family = ps_family_find (rows[i].family);
+      const PsFamilySetting size
+          = { .n_devices = p, .n_microbatches = 4, .n_chunks = family->default_chunks, .n_slices = rows[i].n_slices };
+      g_autoptr (PsProgram) program = lower (ps_family_generate (family, &size, NULL));
+      PsRunSetting setting = run_setting (&ps_cpu_device, NULL, 1);
+      guint8 uses[16] = { 0 };
+
+      g_test_message ("%s, %u devices", rows[i].family, p);
+      model.tied = rows[i].tied;
+      setting.model = &model;
+      setting.transport = &watched;
+      setting.n_replicas = rows[i].n_replicas;
+      setting.n_tensor = rows[i].n_tensor;
+      g_autoptr (PsRunResult) result = run (program, setting);
+      for (guint k = 0; k < result->timeline->transfers->len; k++)
+        {
+          const PsSpan *transfer = &g_array_index (result->timeline->transfers, PsSpan, k);
+
+          uses[transfer->device * p + transfer->peer] = TRUE;
+        }
+      if (rows[i].tied)
+        uses[p - 1] = uses[(p - 1) * p] = TRUE;
+      g_assert_cmpmem (asked_uses, p * p, uses, p * p);
+      g_assert_cmpuint (asked.n_devices, ==, p);
+      g_assert_cmpuint (asked.message_bytes, ==, 8 * 16 * sizeof (float) / rows[i].n_slices);
+      g_assert_cmpuint (asked.n_here, ==, p * rows[i].n_replicas * rows[i].n_tensor);
+      g_assert_cmpuint (asked.n_replicas, ==, rows[i].n_replicas);
+      g_assert_cmpuint (asked.n_tensor, ==, rows[i].n_tensor);
+      g_assert_cmpuint (asked.first, ==, 0);
+      g_assert_cmpuint (asked.pipeline, ==, 0);
+      g_assert_cmpuint (asked.local, ==, 0);
+      g_assert_cmpint (asked.timeout_ns, ==, setting.timeout_ns);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/pipelines/transport", test_transport);
   g_test_add_func ("/pipelines/families", test_families);
   g_test_add_func ("/pipelines/together", test_together);
   g_test_add_func ("/pipelines/clip", test_clip);

@@ -26,6 +26,27 @@ check_cpu (const PsProgram *program)
   g_assert_null (verdict.first_difference);
 }
 
+/* Gradients of weights are added up in the schedule's order, which may be any: the reference keeps to it. */
+static void
+test_orders (void)
+{
+  static const char *const orders[][2] = { { "W1.0 W0.0 W2.0 W3.0 ", "W0.1 W1.1 W2.1 W3.1 " },
+                                           { "W3.0 W2.0 W1.0 W0.0 ", "W2.1 W0.1 W3.1 W1.1 " },
+                                           { "W0.0 W2.0 W1.0 W3.0 ", "W3.1 W0.1 W1.1 W2.1 " } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (orders); i++)
+    {
+      PsScheduleBuilder *builder = ps_schedule_builder_new ("any order", ps_placement_new (PS_PLACEMENT_LOOP, 2, 1), 4);
+      g_autofree char *first = g_strconcat ("F0.0 F1.0 F2.0 F3.0 B0.0 B1.0 B2.0 B3.0 ", orders[i][0], NULL);
+      g_autofree char *last = g_strconcat ("F0.1 F1.1 F2.1 F3.1 B0.1 B1.1 B2.1 B3.1 ", orders[i][1], NULL);
+
+      add_ops (builder, first);
+      add_ops (builder, last);
+      g_autoptr (PsProgram) program = fine (ps_program_lower (ps_schedule_builder_end (builder), PS_COMM_ASAP, &error));
+      check_cpu (program);
+    }
+}
+
 /* Trains one step of 4 microbatches on one device. */
 static PsRunResult *
 sliced_result (guint n_slices)
@@ -72,6 +93,101 @@ check_bypass (const PsProgram *program)
   clipped = bypass (program, &ps_cpu_device, 1e-3);
   g_assert_cmpuint (free->n_rollbacks, ==, 0);
   g_assert_cmpuint (clipped->n_rollbacks, ==, BYPASS_STEPS);
+}
+
+/* The action of that type for a message; G_MAXUINT: the device has none. */
+static guint
+find_action (const PsScript *script, PsInstructionType type, guint message)
+{
+  for (guint i = 0; i < script->n_actions; i++)
+    if (script->actions[i].instruction.type == type && script->actions[i].instruction.message == message)
+      return i;
+  return G_MAXUINT;
+}
+
+/* Whether a device may validate before that action: all before it are forwards or posts, no pair is cut, and it has
+ * waited for nothing that is sent only after its sender has validated. */
+static gboolean
+may_validate (const PsScript *scripts, const PsProgram *program, const guint *places, guint device)
+{
+  const PsScript *script = &scripts[device];
+  gboolean in_pair = FALSE;
+
+  for (guint i = 0; i < places[device]; i++)
+    {
+      const PsInstruction *instruction = &script->actions[i].instruction;
+
+      if (instruction->op.kind != PS_OP_F && !ps_instruction_is_post (instruction))
+        return FALSE;
+      if (instruction->type == PS_INSTRUCTION_COMPUTE)
+        in_pair = instruction->op.paired;
+      if (instruction->type != PS_INSTRUCTION_WAIT)
+        continue;
+      const guint sender = program->messages[instruction->message - 1].sender;
+      if (find_action (&scripts[sender], PS_INSTRUCTION_SEND, instruction->message) >= places[sender])
+        return FALSE;
+    }
+  return !in_pair;
+}
+
+/* Each device validates as late as it may: places start at the end and go to the front step by step until all may.
+ * Receives before the place whose message is not sent then stay posted; messages that are sent and not waited for are
+ * stray. */
+static void
+check_plans (const PsProgram *program)
+{
+  const guint n_devices = program->schedule->placement->n_devices;
+  PsScript *scripts = ps_scripts_new (program, NULL);
+  PsBypassPlan *plans = ps_bypass_plans_new (scripts, program);
+  g_autofree guint *places = g_new (guint, n_devices);
+  gboolean moved = TRUE;
+
+  for (guint i = 0; i < n_devices; i++)
+    places[i] = scripts[i].n_actions;
+  while (moved)
+    {
+      moved = FALSE;
+      for (guint i = 0; i < n_devices; i++)
+        for (; !may_validate (scripts, program, places, i); moved = TRUE)
+          places[i]--;
+    }
+  for (guint device = 0; device < n_devices; device++)
+    {
+      const PsScript *script = &scripts[device];
+      guint n_stray = 0;
+
+      g_assert_cmpuint (plans[device].validate, ==, places[device]);
+      for (guint i = 0; i < script->n_actions; i++)
+        {
+          const PsInstruction *instruction = &script->actions[i].instruction;
+          const gboolean receives = instruction->type == PS_INSTRUCTION_RECEIVE;
+          const guint sender = receives ? program->messages[instruction->message - 1].sender : 0;
+          const gboolean sent
+              = receives && find_action (&scripts[sender], PS_INSTRUCTION_SEND, instruction->message) < places[sender];
+
+          g_assert_cmpint (plans[device].posted[i], ==, receives && !sent && i < places[device]);
+          n_stray += sent && find_action (script, PS_INSTRUCTION_WAIT, instruction->message) >= places[device];
+        }
+      g_assert_cmpuint (plans[device].stray->len, ==, n_stray);
+    }
+  ps_bypass_plans_free (plans, n_devices);
+  ps_scripts_free (scripts, n_devices);
+}
+
+static void
+test_bypass_plans (void)
+{
+  static const char *const families[] = { "dualpipe", "dualpipe-v", "chimera", "zb-h2", "zb-v", "interleaved" };
+
+  for_each_family (2, 4, check_plans);
+  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
+    {
+      g_autoptr (PsProgram) program = ps_family_find (families[i]) != NULL ? family_program (families[i], 4, 8) : NULL;
+
+      g_test_message ("%s", families[i]);
+      if (program != NULL)
+        check_plans (program);
+    }
 }
 
 static void
@@ -467,8 +583,10 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/verify/families", test_cpu_families);
+  g_test_add_func ("/verify/orders", test_orders);
   g_test_add_func ("/verify/older-weights", test_older_weights);
   g_test_add_func ("/verify/wrong-delay", test_wrong_delay);
+  g_test_add_func ("/verify/bypass/plans", test_bypass_plans);
   g_test_add_func ("/verify/bypass/families", test_bypass_families);
   g_test_add_func ("/verify/bypass/nan", test_bypass_nan);
   g_test_add_func ("/verify/bypass/scale", test_bypass_scale);

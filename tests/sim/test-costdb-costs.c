@@ -295,6 +295,70 @@ test_spread (void)
            "*spread.db: no profile 'q'; there are: p");
 }
 
+/* A boundary's size that was not measured is known as well as its neighbours tell sizes between them: left out, the
+ * middle one of three is 23333 by the line through the others, 2 / 9 less than measured. Of three samples 2 ns apart
+ * nearly nothing is added. Ops know nothing of it, nor does a size that was measured. */
+static void
+test_interpolated_spread (void)
+{
+  for (guint measured = 0; measured <= 1; measured++)
+    {
+      g_autofree char *path = path_of ("between.db");
+      PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
+      gint64 profile = begin (db, "p");
+
+      store_shape (db, profile, "layers=4,embedding", 2, 100000);
+      store_shape (db, profile, "layers=4,head", 2, 100000);
+      store (db, profile, new_transfer (65536, 2, 10000));
+      store (db, profile, new_transfer (131072, 2, 30000));
+      store (db, profile, new_transfer (262144, 2, 50000));
+      if (measured)
+        store (db, profile, new_transfer (196608, 2, 45000));
+      g_autoptr (PsCostSpread) spread = fine (ps_costdb_spread (db, NULL, NULL, NULL, 2, 1, &error));
+      g_assert_cmpfloat_with_epsilon (spread->deviation[spread->row[PS_N_OP_KINDS * 2]], measured ? 0 : 1.4826 * 2 / 9,
+                                      1e-3);
+      for (guint i = 0; i < PS_N_OP_KINDS * 2; i++)
+        g_assert_cmpfloat (spread->deviation[spread->row[i]], <, 1e-4);
+      ps_costdb_close (db);
+      remove_database (path);
+    }
+}
+
+/* What a stage was measured to hold has the parts of the model's formulas, 4, 4 and 8 bytes for each parameter, unless
+ * it is less than these. */
+static void
+test_state_parts (void)
+{
+  g_autoptr (PsModel) model = tiny ();
+  const PsStageShape shape = { .n_layers = 4, .embedding = TRUE };
+  const gint64 n = ps_model_stage_parameters (model, &shape);
+
+  for (gint64 more = -1; more <= 1; more++)
+    {
+      g_autofree char *path = path_of ("state.db");
+      PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
+      gint64 profile = begin (db, "p");
+
+      for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+        {
+          PsMeasurement *m = new_op ((PsOpKind)kind, "layers=4,embedding", 2, 1000);
+
+          m->state_bytes = 16 * n + more;
+          store (db, profile, m);
+        }
+      store_shape (db, profile, "layers=4,head", 2, 100);
+      store (db, profile, new_transfer (196608, 2, 10000));
+      g_autoptr (PsCosts) costs = costs_of (db, 2, 1);
+      const PsStageCost *stage = &costs->stage[0];
+      g_assert_cmpint (stage->weight_bytes, ==, 16 * n + more);
+      g_assert_cmpint (stage->state.weight_bytes, ==, more < 0 ? 0 : 4 * n);
+      g_assert_cmpint (stage->state.gradient_bytes, ==, more < 0 ? 0 : 4 * n);
+      g_assert_cmpint (stage->state.optimizer_bytes, ==, more < 0 ? 0 : 8 * n);
+      ps_costdb_close (db);
+      remove_database (path);
+    }
+}
+
 /* A calibration in which all times are `factor` times as long, and transfers `own` times as long again. */
 static void
 store_calibration (PsCostDb *db, gint64 profile, double factor, double own)
@@ -604,6 +668,8 @@ main (int argc, char **argv)
   g_test_add_func ("/costdb-costs/known-stages", test_known_stages);
   g_test_add_func ("/costdb-costs/extrapolation", test_extrapolation);
   g_test_add_func ("/costdb-costs/spread", test_spread);
+  g_test_add_func ("/costdb-costs/interpolated-spread", test_interpolated_spread);
+  g_test_add_func ("/costdb-costs/state-parts", test_state_parts);
   g_test_add_func ("/costdb/calibrations", test_calibrations);
   g_test_add_func ("/costdb-costs/busy-devices", test_busy_devices);
   g_test_add_func ("/costdb-costs/missing", test_missing);

@@ -130,6 +130,100 @@ test_profiles (void)
            "'large (digest ffffffff)'; choose another --profile name");
 }
 
+/* Each circumstance that makes another profile, alone; those that do not. */
+static void
+test_circumstances (void)
+{
+  static const struct
+  {
+    const char *name;
+    gsize offset;
+    const char *stored, *other;
+  } rows[] = { { "device", offsetof (PsProfile, device), "cpu", "cuda" },
+               { "transport", offsetof (PsProfile, transport), "threads", "mpi" },
+               { "shares", offsetof (PsProfile, shares), "equal", "2,1" },
+               { "host", offsetof (PsProfile, host), "box", "case" },
+               { "processor", offsetof (PsProfile, processor), "Fast CPU", "Slow CPU" },
+               { NULL, offsetof (PsProfile, kernel), "", "Linux 7" },
+               { NULL, offsetof (PsProfile, libraries), "", "BLAS 2" },
+               { NULL, offsetof (PsProfile, version), "", "0.2.0" },
+               { NULL, offsetof (PsProfile, created), "", "2027-01-01T00:00:00Z" } };
+  g_autoptr (PsCostDb) db = new_db ("circumstances.db");
+  gint64 first = begin (db, "p"), id;
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (PsProfile) other = new_profile ("p");
+      char **text = (char **)(gpointer)((char *)other + rows[i].offset);
+
+      g_free (*text);
+      *text = g_strdup (rows[i].other);
+      if (rows[i].name == NULL)
+        {
+          fine (ps_costdb_begin_profile (db, other, &id, &error));
+          g_assert_cmpint (id, ==, first);
+          continue;
+        }
+      g_autofree char *message
+          = g_strdup_printf ("*: profile 'p' was measured with %s '%s', this is '%s'; choose another --profile name",
+                             rows[i].name, rows[i].stored, rows[i].other);
+      refused (ps_costdb_begin_profile (db, other, &id, &error), PS_ERROR_INPUT, message);
+      refused (ps_costdb_add_calibration (db, other, &id, &error), PS_ERROR_INPUT, message);
+    }
+}
+
+/* A key has nine parts: rows that differ in one of them alone are two, and each is found and replaced by itself. */
+static void
+test_keys (void)
+{
+  g_autoptr (PsCostDb) db = new_db ("keys.db");
+  gint64 profile = begin (db, "p"), other = begin (db, "q");
+  g_autoptr (GPtrArray) keys = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free);
+
+  for (guint i = 0; i < 8; i++)
+    {
+      PsMeasurement *m
+          = new_op (i == 1 ? PS_OP_B : PS_OP_F, i == 2 ? "layers=3" : "layers=4", i == 3 ? 3 : 2, 1000 + i);
+
+      m->sharing = i == 4 ? 2 : 1;
+      m->share = i == 5;
+      m->cache = i == 6 ? PS_CACHE_WARM : PS_CACHE_RUN;
+      if (i == 7)
+        {
+          m->subject = PS_SUBJECT_SELF_SEND;
+          m->bytes = 64;
+        }
+      g_ptr_array_add (keys, m);
+      gboolean found;
+      g_assert_true (ps_costdb_has (db, profile, m, &found, NULL));
+      g_assert_false (found);
+      fine (ps_costdb_store (db, profile, m, &error));
+      g_assert_true (ps_costdb_has (db, profile, m, &found, NULL));
+      g_assert_true (found);
+      g_assert_true (ps_costdb_has (db, other, m, &found, NULL));
+      g_assert_false (found);
+    }
+  for (guint i = 0; i < keys->len; i++)
+    {
+      PsMeasurement *m = keys->pdata[i];
+
+      m->time.q3_ns = 2000 + i;
+      m->n_samples = i % 3;
+      fine (ps_costdb_replace (db, profile, m, &error));
+    }
+  g_autoptr (GPtrArray) rows = ps_costdb_measurements (db, "p", TRUE, NULL);
+  g_assert_cmpuint (rows->len, ==, keys->len);
+  for (guint i = 0; i < keys->len; i++)
+    {
+      const PsMeasurement *row = ps_measurement_find (rows, keys->pdata[i]);
+
+      g_assert_nonnull (row);
+      g_assert_cmpint (row->time.median_ns, ==, 1000 + i);
+      g_assert_cmpint (row->time.q3_ns, ==, 2000 + i);
+      g_assert_cmpuint (row->n_samples, ==, i % 3);
+    }
+}
+
 /* The last choices count, and only their profile has them; what is no base64 is no choices. */
 static void
 test_choices (void)
@@ -338,8 +432,23 @@ test_runs (void)
       ps_database_integer (db->file, "SELECT round (1000 * peak_memory_error) FROM accuracy", &permille, NULL));
   g_assert_cmpint (permille, ==, -200);
   g_autoptr (GPtrArray) runs = ps_costdb_runs (db, NULL);
-  g_assert_cmpint (((const PsRunRecord *)runs->pdata[0])->clock_mhz, ==, 1980);
-  g_assert_cmpstr (((const PsRunRecord *)runs->pdata[0])->check, ==, "bit-equal");
+  const PsRunRecord *back = runs->pdata[0];
+  const char *const texts[][2]
+      = { { back->profile, "p" },         { back->schedule, "1f1b" },   { back->device, "cpu" },
+          { back->transport, "threads" }, { back->check, "bit-equal" }, { back->started, "2026-01-01T00:00:00Z" } };
+  for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
+    g_assert_cmpstr (texts[i][0], ==, texts[i][1]);
+  const gint64 numbers[] = { back->n_devices,
+                             back->n_chunks,
+                             back->n_microbatches,
+                             back->n_steps,
+                             back->predicted_iteration_ns,
+                             back->measured_iteration_ns,
+                             back->predicted_peak_bytes,
+                             back->measured_peak_bytes,
+                             back->clock_mhz };
+  const gint64 stored[] = { 2, 1, 8, 3, 110, 100, 80, 100, 1980 };
+  g_assert_cmpmem (numbers, sizeof numbers, stored, sizeof stored);
   run.check = (char *)"perhaps";
   refused (ps_costdb_store_run (db, &run, &error), PS_ERROR_INPUT, "*CHECK constraint failed: check*");
 }
@@ -351,6 +460,8 @@ main (int argc, char **argv)
   g_test_add_func ("/costdb/round-trip", test_round_trip);
   g_test_add_func ("/costdb/profiles", test_profiles);
   g_test_add_func ("/costdb/calibrations", test_calibrations);
+  g_test_add_func ("/costdb/circumstances", test_circumstances);
+  g_test_add_func ("/costdb/keys", test_keys);
   g_test_add_func ("/costdb/choices", test_choices);
   g_test_add_func ("/costdb/once", test_once);
   g_test_add_func ("/costdb/constraints", test_constraints);

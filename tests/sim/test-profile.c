@@ -224,6 +224,184 @@ test_refused (void)
   ps_costdb_close (db);
 }
 
+/* The text of a profile with one measurement, "shape" and so on being its members, or with `reading`. */
+static char *
+text_with (const char *plain, const char *measurement, const char *reading)
+{
+  g_autofree char *row = g_strdup_printf ("\"measurements\": [{%s}", measurement);
+  g_autofree char *rows = *measurement ? changed (plain, "\"measurements\": [", row) : g_strdup (plain);
+  g_autofree char *readings = g_strdup_printf ("\"sentinels\": [%s", reading);
+  return changed (rows, "\"sentinels\": [", readings);
+}
+
+static gboolean
+accepts (const char *measurement, const char *reading)
+{
+  static char *plain; /* of a profile without either */
+
+  if (plain == NULL)
+    {
+      PsCostDb *db = new_db ("plain.db");
+
+      begin (db, "p");
+      plain = text_of (db, "p", FALSE);
+      ps_costdb_close (db);
+    }
+  g_autofree char *text = text_with (plain, measurement, reading);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsProfileContents) contents = ps_profile_contents_parse ("a.json", text, strlen (text), &error);
+
+  g_assert_true ((contents == NULL) == (error != NULL));
+  return contents != NULL;
+}
+
+#define TAIL "\"stop\": \"converged\", \"taken\": \"x\""
+#define TRANSFER "\"subject\": \"transfer\", "
+
+/* A number that a text may say at most and at least: one more and one less are refused, and none is needed where 0 is
+ * what no number means. A count is from 1 on; times, sizes and states of the hardware have no other bound than those of
+ * base.h. */
+static void
+test_limits (void)
+{
+  static const struct
+  {
+    const char *before, *after;
+    gint64 least, most;
+    gboolean reading;
+  } rows[] = {
+    { TRANSFER "\"bytes\": 8, \"sharing\": 1, \"n\": 1, \"devices\": ", ", " TAIL, 1, 4096, FALSE },
+    { TRANSFER "\"bytes\": 8, \"devices\": 1, \"n\": 1, \"sharing\": ", ", " TAIL, 1, 4096, FALSE },
+    { TRANSFER "\"bytes\": 8, \"devices\": 1, \"sharing\": 1, \"n\": ", ", " TAIL, 1, 1000000, FALSE },
+    { TRANSFER "\"n\": 1, \"devices\": 1, \"sharing\": 1, \"bytes\": ", ", " TAIL, 0, (gint64)1 << 50, FALSE },
+    { "\"subject\": \"op\", \"shape\": \"s\", \"kind\": \"F\", \"cache\": \"run\", \"n\": 1, \"devices\": 1, "
+      "\"sharing\": 1, \"share\": ",
+      ", " TAIL, 1, 1000000, FALSE },
+    { TRANSFER "\"bytes\": 8, \"devices\": 1, \"sharing\": 1, \"n\": 1, \"q3_ns\": ", ", " TAIL, 0, (gint64)1 << 50,
+      FALSE },
+    { TRANSFER "\"bytes\": 8, \"devices\": 1, \"sharing\": 1, \"n\": 1, \"mad_ns\": ", ", " TAIL, 0, (gint64)1 << 50,
+      FALSE },
+    { TRANSFER "\"bytes\": 8, \"devices\": 1, \"sharing\": 1, \"n\": 1, \"launch_ns\": ", ", " TAIL, 0, (gint64)1 << 50,
+      FALSE },
+    { TRANSFER "\"bytes\": 8, \"devices\": 1, \"sharing\": 1, \"n\": 1, \"take_bytes\": ", ", " TAIL, 0,
+      (gint64)1 << 50, FALSE },
+    { TRANSFER "\"bytes\": 8, \"devices\": 1, \"sharing\": 1, \"n\": 1, \"before\": {\"clock_mhz\": ", "}, " TAIL, 1,
+      (gint64)1 << 50, FALSE },
+    { TRANSFER "\"bytes\": 8, \"devices\": 1, \"sharing\": 1, \"n\": 1, \"during\": {\"power_mw\": ", "}, " TAIL, 1,
+      (gint64)1 << 50, FALSE },
+    { TRANSFER "\"bytes\": 8, \"devices\": 1, \"sharing\": 1, \"n\": 1, \"after\": {\"temperature_c\": ", "}, " TAIL, 1,
+      (gint64)1 << 50, FALSE },
+    { TRANSFER "\"bytes\": 8, \"devices\": 1, \"sharing\": 1, \"n\": 1, \"samples_ns\": [", "], " TAIL, 0,
+      G_GINT64_CONSTANT (1000000000000000), FALSE },
+    { "{\"what\": \"F\", \"n\": 1, \"taken\": \"x\", \"median_ns\": ", "}", 0, G_GINT64_CONSTANT (1000000000000000),
+      TRUE },
+    { "{\"what\": \"F\", \"median_ns\": 1, \"taken\": \"x\", \"n\": ", "}", 1, 1000000, TRUE },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      const gint64 values[] = { rows[i].least, rows[i].most, rows[i].least - 1, rows[i].most + 1 };
+
+      for (guint k = 0; k < 4; k++)
+        {
+          g_autofree char *text
+              = g_strdup_printf ("%s%" G_GINT64_FORMAT "%s", rows[i].before, values[k], rows[i].after);
+
+          g_test_message ("%s", text);
+          g_assert_cmpint (rows[i].reading ? accepts ("", text) : accepts (text, ""), ==, k < 2);
+        }
+    }
+}
+
+/* min <= q1 <= median <= q3, and any of them may be equal. */
+static void
+test_order (void)
+{
+  static const struct
+  {
+    guint min, q1, median, q3;
+    gboolean fits;
+  } rows[] = { { 1, 2, 3, 4, TRUE },  { 5, 5, 5, 5, TRUE },  { 0, 0, 0, 1, TRUE },
+               { 2, 1, 3, 4, FALSE }, { 1, 3, 2, 4, FALSE }, { 1, 2, 4, 3, FALSE } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autofree char *text
+          = g_strdup_printf (TRANSFER "\"bytes\": 8, \"devices\": 1, \"sharing\": 1, \"n\": 1, "
+                                      "\"min_ns\": %u, \"q1_ns\": %u, \"median_ns\": %u, \"q3_ns\": %u, " TAIL,
+                             rows[i].min, rows[i].q1, rows[i].median, rows[i].q3);
+
+      g_assert_cmpint (accepts (text, ""), ==, rows[i].fits);
+    }
+}
+
+/* Which members a measurement has, by its subject: + it must, - it must not, ? it may. */
+static void
+test_members (void)
+{
+  static const struct
+  {
+    const char *subject, *shape, *kind, *cache, *bytes, *share;
+  } rows[] = {
+    { "op", "+", "+", "+", "-", "?" },        { "transfer", "?", "-", "-", "+", "-" },
+    { "self-send", "+", "-", "-", "+", "-" }, { "all-reduce", "-", "-", "-", "+", "-" },
+    { "pair", "+", "-", "-", "-", "-" },      { "host", "+", "-", "-", "-", "-" },
+  };
+  static const char *const members[]
+      = { "\"shape\": \"s\", ", "\"kind\": \"F\", ", "\"cache\": \"run\", ", "\"bytes\": 8, ", "\"share\": 2, " };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      const char *const rules[] = { rows[i].shape, rows[i].kind, rows[i].cache, rows[i].bytes, rows[i].share };
+
+      /* All that it must have; then each member turned to the opposite. */
+      for (guint turned = 0; turned <= G_N_ELEMENTS (members); turned++)
+        {
+          g_autoptr (GString) text = g_string_new (NULL);
+
+          g_string_append_printf (text, "\"subject\": \"%s\", ", rows[i].subject);
+          for (guint k = 0; k < G_N_ELEMENTS (members); k++)
+            if ((*rules[k] == '+') != (k == turned))
+              g_string_append (text, members[k]);
+          g_string_append (text, "\"devices\": 1, \"sharing\": 1, \"n\": 1, " TAIL);
+          g_test_message ("%s", text->str);
+          g_assert_cmpint (accepts (text->str, ""), ==, turned == G_N_ELEMENTS (members) || *rules[turned] == '?');
+        }
+    }
+}
+
+/* Two measurements are two unless every part of their keys is the same. */
+static void
+test_twice (void)
+{
+  static const char *const first = "\"subject\": \"op\", \"shape\": \"s\", \"kind\": \"F\", \"cache\": \"run\", "
+                                   "\"devices\": 2, \"sharing\": 2, \"share\": 2, ";
+  static const char *const changes[][2] = { { "\"s\"", "\"t\"" },
+                                            { "\"F\"", "\"B\"" },
+                                            { "\"run\"", "\"cold\"" },
+                                            { "\"devices\": 2", "\"devices\": 3" },
+                                            { "\"sharing\": 2", "\"sharing\": 3" },
+                                            { "\"share\": 2", "\"share\": 3" },
+                                            { "\"share\": 2, ", "" },
+                                            { "\"s\"", "\"s\"" } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (changes); i++)
+    {
+      g_autofree char *other = changed (first, changes[i][0], changes[i][1]);
+      g_autofree char *both
+          = g_strdup_printf ("%s\"n\": 1, " TAIL "}, {%s\"n\": 2, \"median_ns\": 1, \"q3_ns\": 1, " TAIL, first, other);
+
+      g_assert_cmpint (accepts (both, ""), ==, i + 1 < G_N_ELEMENTS (changes));
+    }
+  g_assert_true (accepts (TRANSFER "\"bytes\": 8, \"devices\": 1, \"sharing\": 1, \"n\": 1, " TAIL "}, {" TRANSFER
+                                   "\"bytes\": 9, \"devices\": 1, \"sharing\": 1, \"n\": 1, " TAIL,
+                          ""));
+  g_assert_true (accepts (TRANSFER "\"bytes\": 8, \"devices\": 1, \"sharing\": 1, \"n\": 1, " TAIL
+                                   "}, {\"subject\": \"all-reduce\", "
+                                   "\"bytes\": 8, \"devices\": 1, \"sharing\": 1, \"n\": 1, " TAIL,
+                          ""));
+}
+
 int
 main (int argc, char **argv)
 {
@@ -232,5 +410,9 @@ main (int argc, char **argv)
   g_test_add_func ("/profile/shares", test_shares);
   g_test_add_func ("/profile/lines", test_lines);
   g_test_add_func ("/profile/refused", test_refused);
+  g_test_add_func ("/profile/limits", test_limits);
+  g_test_add_func ("/profile/order", test_order);
+  g_test_add_func ("/profile/members", test_members);
+  g_test_add_func ("/profile/twice", test_twice);
   return run_in_folder ();
 }
