@@ -318,8 +318,81 @@ test_memory (void)
   g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->give_bytes, ==, 20);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 0)->take_bytes, ==, 10);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 0)->give_bytes, ==, 40);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_W, 0)->take_bytes, ==, 10);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_W, 0)->give_bytes, ==, 40);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_B, 0)->take_bytes, ==, 0);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_B, 0)->give_bytes, ==, 0);
+  /* W needs half of the BW of 200 us, and R is F in time and bytes. */
+  assert_op (costs, PS_OP_W, 0, 100);
+  assert_op (costs, PS_OP_R, 0, 100);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_R, 0)->take_bytes, ==, 50);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_R, 0)->give_bytes, ==, 20);
+  g_assert_cmpint (costs->memory_origin, ==, PS_ORIGIN_MEASURED);
+}
+
+/* Two devices with two stages each, of which the second has a curve of its own: 900 and 600 bytes before their first
+ * ops are 450 and 300 a stage. Each F leaves 10 times its stage and 10, each BW takes them away; a pair of F0.3 and
+ * BW0.2 says nothing of its parts. A simulated run says nothing at all. */
+static void
+test_chunks_memory (void)
+{
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (PsObserved) observed = ps_observed_new ();
+      PsTimeline *run = ps_timeline_new (i == 0 ? PS_ORIGIN_MEASURED : PS_ORIGIN_SIMULATED, "run", 2, 4, 1);
+      static const struct
+      {
+        guint device;
+        const char *op;
+        gint64 bytes;
+      } ops[] = { { 0, "F0.0", 910 }, { 0, "F0.2", 940 }, { 0, "BW0.2", 910 }, { 0, "BW0.0", 900 },
+                  { 1, "F0.1", 620 }, { 1, "F0.3", 660 }, { 1, "BW0.3", 620 }, { 1, "BW0.1", 600 } };
+
+      add_memory (run, 0, 0, 900);
+      add_memory (run, 1, 0, 600);
+      for (guint k = 0; k < G_N_ELEMENTS (ops); k++)
+        {
+          add_span (run->ops, ops[k].device, ops[k].op, 10 * (k % 4), 10 * (k % 4) + 10, 0);
+          PsSpan *span = &g_array_index (run->ops, PsSpan, k);
+          span->chunk = span->op.stage / 2;
+          add_memory (run, ops[k].device, 10 * (k % 4) + 5, ops[k].bytes);
+        }
+      ps_timeline_sort (run);
+      add_run (observed, "a", run);
+      g_autoptr (PsCosts) costs = costs_of (observed, 2, 2);
+      for (guint stage = 0; stage < 4; stage++)
+        {
+          g_assert_cmpint (costs->stage[stage].weight_bytes, ==, i > 0 ? 0 : stage % 2 ? 300 : 450);
+          g_assert_cmpint (ps_costs_op (costs, PS_OP_F, stage)->take_bytes, ==, i > 0 ? 0 : 10 * (gint64)stage + 10);
+          g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, stage)->give_bytes, ==, i > 0 ? 0 : 10 * (gint64)stage + 10);
+        }
+    }
+}
+
+/* The last point of an op is one of its end; the bytes of a pair are nobody's. */
+static void
+test_pair_memory (void)
+{
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  PsTimeline *run = ps_timeline_new (PS_ORIGIN_MEASURED, "run", 1, 1, 3);
+
+  add_span (run->ops, 0, "F0.0", 0, 10, 0);
+  add_span (run->ops, 0, "F1.0", 10, 30, 0);
+  add_span (run->ops, 0, "BW0.0", 10, 30, 0);
+  add_span (run->ops, 0, "BW1.0", 30, 40, 0);
+  g_array_index (run->ops, PsSpan, 1).op.paired = 1;
+  add_memory (run, 0, 0, 100);
+  add_memory (run, 0, 10, 107); /* F0.0 */
+  add_memory (run, 0, 20, 999); /* the pair */
+  add_memory (run, 0, 30, 207);
+  add_memory (run, 0, 40, 200); /* BW1.0 */
+  ps_timeline_sort (run);
+  add_run (observed, "a", run);
+  g_assert_cmpuint (observed->take[PS_OP_F]->len, ==, 1);
+  g_assert_cmpint (g_array_index (observed->take[PS_OP_F], gint64, 0), ==, 7);
+  g_assert_cmpint (g_array_index (observed->give[PS_OP_F], gint64, 0), ==, 0);
+  for (guint i = 0; i < observed->give[PS_OP_BW]->len; i++)
+    g_assert_cmpint (g_array_index (observed->give[PS_OP_BW], gint64, i), <=, 7);
 }
 
 /* Device 1 runs B and W apart: F leaves 60, B needs 10 more and takes 25 away, W the other 35. A whole backward, which
@@ -384,6 +457,131 @@ test_without_profiler (void)
   g_assert_cmpint (costs->op_ns, ==, 3750);
   g_assert_cmpint (costs->post_ns, ==, 11250);
   g_assert_cmpint (g_remove (path), ==, 0);
+  g_assert_cmpint (g_rmdir (folder), ==, 0);
+}
+
+static void
+multiply (GArray *spans, gint64 by)
+{
+  for (guint i = 0; i < spans->len; i++)
+    {
+      g_array_index (spans, PsSpan, i).start_ns *= by;
+      g_array_index (spans, PsSpan, i).end_ns *= by;
+    }
+}
+
+/* new_run with transfers, all of whose times take so many times as long. */
+static PsTimeline *
+new_slow_run (gint64 by)
+{
+  PsTimeline *run = new_run (FALSE);
+
+  add_span (run->transfers, 0, "F0.0", 112, 150, 0);
+  g_array_index (run->transfers, PsSpan, 0).peer = 1;
+  add_span (run->transfers, 1, "B0.1", 505, 535, 0);
+  run->iteration_ns = 100 * US * by;
+  multiply (run->ops, by);
+  multiply (run->posts, by);
+  multiply (run->waits, by);
+  multiply (run->transfers, by);
+  ps_timeline_sort (run);
+  return run;
+}
+
+static void
+assert_same_samples (const GArray *a, const GArray *b)
+{
+  g_assert_cmpmem (a->data, a->len * sizeof (gint64), b->data, b->len * sizeof (gint64));
+}
+
+/* A run with a profiler whose times all take 8 / 5 of their time shows, with the 5 / 8 taken out again, the samples of
+ * the run without: of ops, transfers, gaps and posts. Of three factors the median counts for all three runs: 3 / 5 and
+ * 1 do not. */
+static void
+test_profiler_share (void)
+{
+  static const char *const options[] = { "a.json=500us", "b.json=480us", "c.json=800us" };
+  g_autofree char *folder = fine (g_dir_make_tmp ("pipesim-observed-XXXXXX", &error));
+  g_autoptr (PsObserved) without = ps_observed_new (), with = ps_observed_new ();
+  g_autoptr (GPtrArray) paths = g_ptr_array_new_with_free_func (g_free);
+
+  for (guint i = 0; i < 3; i++)
+    {
+      g_autoptr (PsTimeline) run = new_slow_run (8);
+      g_autofree char *text = ps_timeline_to_json (run), *name = g_strndup (options[i], 6);
+      g_autofree char *path = g_build_filename (folder, name, NULL);
+
+      fine (g_file_set_contents (path, text, -1, &error));
+      g_ptr_array_add (paths, g_build_filename (folder, options[i], NULL));
+      add_run (without, "a", new_slow_run (5));
+    }
+  fine (ps_observed_load (with, (const char *const *)paths->pdata, 3, &error));
+  for (guint i = 0; i < PS_N_OP_KINDS * 2; i++)
+    {
+      assert_same_samples (with->op[i], without->op[i]);
+      assert_same_samples (with->cold[i], without->cold[i]);
+    }
+  for (guint i = 0; i < 5; i++)
+    assert_same_samples (with->transfer[i], without->transfer[i]);
+  assert_same_samples (with->host, without->host);
+  assert_same_samples (with->send, without->send);
+  assert_same_samples (with->receive, without->receive);
+  g_assert_cmpuint (with->send->len, ==, 3 * 3);
+  g_assert_nonnull (strstr (with->source->str, "b.json, times x 0.625 as without profiler, 1 iteration; "));
+  for (guint i = 0; i < 3; i++)
+    {
+      *strrchr (paths->pdata[i], '=') = '\0';
+      g_assert_cmpint (g_remove (paths->pdata[i]), ==, 0);
+    }
+  g_assert_cmpint (g_rmdir (folder), ==, 0);
+}
+
+/* An iteration of 1 ms: no profiler more than doubles it, and noise makes it at most 1.1 times as short. A path that is
+ * there is a path, whatever it holds. */
+static void
+test_profiler_limits (void)
+{
+  static const struct
+  {
+    const char *time;
+    const char *message; /* after the path */
+  } rows[] = {
+    { "=500us", NULL },
+    { "=499999ns", ": T is 0.5 of the time that an iteration takes in the trace, *" },
+    { "=1100us", NULL },
+    { "=1101us", ": T is 1.1 of the time that an iteration takes in the trace, *" },
+    { "=0", ": T is 0 of the time *" },
+  };
+  g_autofree char *folder = fine (g_dir_make_tmp ("pipesim-observed-XXXXXX", &error));
+  g_autofree char *path = g_build_filename (folder, "a=b.json", NULL), *plain = g_build_filename (folder, "c", NULL);
+  g_autoptr (PsTimeline) run = new_run (FALSE);
+
+  run->iteration_ns = 1000 * US;
+  g_autofree char *text = ps_timeline_to_json (run);
+  fine (g_file_set_contents (path, text, -1, &error));
+  fine (g_file_set_contents (plain, text, -1, &error));
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (PsObserved) observed = ps_observed_new ();
+      g_autofree char *option = g_strconcat (plain, rows[i].time, NULL);
+      const char *paths[] = { option };
+
+      if (rows[i].message == NULL)
+        fine (ps_observed_load (observed, paths, 1, &error));
+      else
+        {
+          g_autofree char *message = g_strconcat (plain, rows[i].message, NULL);
+
+          refused (ps_observed_load (observed, paths, 1, &error), PS_ERROR_INPUT, message);
+        }
+    }
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  fine (ps_observed_load (observed, (const char *const[]){ path }, 1, &error));
+  g_assert_cmpuint (observed->n_iterations, ==, 1);
+  g_assert_null (strstr (observed->source->str, "times x"));
+  refused (ps_observed_load (observed, (const char *const[]){ "=5us" }, 1, &error), PS_ERROR_IO, "=5us: *");
+  g_assert_cmpint (g_remove (path), ==, 0);
+  g_assert_cmpint (g_remove (plain), ==, 0);
   g_assert_cmpint (g_rmdir (folder), ==, 0);
 }
 
@@ -500,6 +698,10 @@ main (int argc, char **argv)
   g_test_add_func ("/observed/spread", test_spread);
   g_test_add_func ("/observed/memory", test_memory);
   g_test_add_func ("/observed/split-memory", test_split_memory);
+  g_test_add_func ("/observed/chunks-memory", test_chunks_memory);
+  g_test_add_func ("/observed/pair-memory", test_pair_memory);
+  g_test_add_func ("/observed/profiler-share", test_profiler_share);
+  g_test_add_func ("/observed/profiler-limits", test_profiler_limits);
   g_test_add_func ("/observed/work-before-wait", test_work_before_wait);
   g_test_add_func ("/observed/without-profiler", test_without_profiler);
   g_test_add_func ("/observed/round-trip", test_round_trip);

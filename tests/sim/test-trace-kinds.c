@@ -77,6 +77,80 @@ test_nsys_host (void)
   remove_export (path);
 }
 
+/* Keeps one process of the fixture; its clock is 250 ns ahead of the other's, or not. */
+#define KEEP(process)                                                                                                  \
+  "DELETE FROM NVTX_EVENTS WHERE globalTid / 0x1000000 <> " process ";"                                                \
+  "DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE globalTid / 0x1000000 <> " process ";"                                \
+  "DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE globalPid / 0x1000000 <> " process ";"
+#define AHEAD                                                                                                          \
+  "UPDATE NVTX_EVENTS SET start = start + 250, end = end + 250;"                                                       \
+  "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET start = start + 250, end = end + 250;"                                       \
+  "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = start + 250, end = end + 250;"
+#define BEGUN(ns) "UPDATE TARGET_INFO_SESSION_START_TIME SET utcEpochNs = " ns ";"
+
+/* Rows that tell nothing: times that no run has, and a kernel of a process without ranges. */
+#define ABSURD                                                                                                         \
+  "INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid) VALUES (-1, 50, 59, 'forward_step', 3355443400), " \
+  "(60, 59, 59, 'forward_step', 3355443400), (800, 1000000000000001, 59, 'forward_step', 3355443400);"                 \
+  "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (150, 155, 0, 3355443400, 90, 4, 0, NULL), "                         \
+  "(150, 155, 0, 5033165100, 91, 4, 0, NULL), (150, 155, 0, 16777216, 92, 4, 0, NULL);"                                \
+  "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (2000, 1999, 1, 1, NULL, 7, 90, 3355443200, 2, 2, NULL), "            \
+  "(-5, 9000, 0, 1, NULL, 7, 91, 5033164800, 2, 2, NULL), (2000, 9000, 0, 1, NULL, 7, 92, 16777216, 2, 2, NULL);"
+
+/* Every process in a file of its own tells what one file of both does. Sessions that began at other times count from
+ * there, to the nanosecond; a file that does not say counts from 0. Files are ranks as their names say, or in order. */
+static void
+test_nsys_files (void)
+{
+  static const struct
+  {
+    const char *names[2];
+    const char *changes[2]; /* of rank 0, process 300 on device 0; and of rank 1 */
+  } cases[] = {
+    { { "a.sqlite", "b.sqlite" }, { "", "" } },
+    { { "b_rank0.sqlite", "a_rank1.sqlite" }, { "", "" } },
+    { { "a.sqlite", "b.sqlite" }, { "", BEGUN ("1699999999999999750") AHEAD } },
+    { { "a.sqlite", "b.sqlite" }, { BEGUN ("250"), "DROP TABLE TARGET_INFO_SESSION_START_TIME;" AHEAD } },
+    { { "b_rank0.sqlite", "a_rank1.sqlite" }, { BEGUN ("-250"), "DELETE FROM TARGET_INFO_SESSION_START_TIME;" } },
+    { { "a.sqlite", "b.sqlite" }, { ABSURD, ABSURD } },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      static const char *const kept[] = { KEEP ("300"), KEEP ("200") };
+      g_autofree char *folder = fine (g_dir_make_tmp ("pipesim-nsys-XXXXXX", &error));
+      char *paths[2];
+
+      for (guint r = 0; r < 2; r++)
+        {
+          g_autofree char *changes = g_strconcat (kept[r], cases[i].changes[r], NULL);
+          g_autofree char *path = make_export (changes), *alone = g_path_get_dirname (path);
+
+          paths[r] = g_build_filename (folder, cases[i].names[r], NULL);
+          g_assert_cmpint (g_rename (path, paths[r]), ==, 0);
+          g_assert_cmpint (g_rmdir (alone), ==, 0);
+        }
+      g_autoptr (GPtrArray) timelines = fine (ps_timelines_load (folder, &error));
+      g_assert_cmpuint (timelines->len, ==, 2);
+      for (guint k = 0; k < 2; k++)
+        {
+          const PsTimeline *timeline = g_ptr_array_index (timelines, k);
+
+          g_assert_null (timeline->remark);
+          assert_spans (timeline->ops, "0:F0.0:0-1000 0:F1.0:1000-2100 0:BW0.0:5500-7500 0:BW1.0:8800-10800 "
+                                       "1:F0.1:1600-2600 1:BW0.1:2600-4600 1:F1.1:5500-6500 1:BW1.1:6500-8500");
+          assert_spans (timeline->transfers,
+                        "0>1:F0.0:1000-1600 1>0:B0.1:4600-5500 0>1:F1.0:4600-5500 1>0:B1.1:8500-8800");
+        }
+      for (guint r = 0; r < 2; r++)
+        {
+          g_assert_cmpint (g_unlink (paths[r]), ==, 0);
+          g_free (paths[r]);
+        }
+      g_assert_cmpint (g_rmdir (folder), ==, 0);
+    }
+}
+
 static void
 test_nsys_refusals (void)
 {
@@ -190,6 +264,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/trace/nsys/megatron", test_nsys);
   g_test_add_func ("/trace/nsys/host", test_nsys_host);
+  g_test_add_func ("/trace/nsys/files", test_nsys_files);
   g_test_add_func ("/trace/nsys/refusals", test_nsys_refusals);
   g_test_add_func ("/trace/otel/megatron", test_otel);
   g_test_add_func ("/trace/otel/replicas", test_otel_replicas);
