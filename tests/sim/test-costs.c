@@ -327,6 +327,80 @@ test_memory_bandwidth (void)
     }
 }
 
+/* Every figure, times the microbatches and as often as an op or a message has it, must stay below 2^62: the largest
+ * value is right, one more is not, nor is -1 where a figure cannot be unknown. An op of each of 6 kinds has op and two
+ * posts. */
+static void
+test_each_overflow (void)
+{
+  const gint64 limit = (gint64)1 << 62;
+
+  for (guint i = 0; i < 17 + PS_N_OP_KINDS * 3; i++)
+    {
+      g_autoptr (PsCosts) costs = ps_costs_new (1);
+      PsStageCost *stage = &costs->stage[0];
+      PsOpCost *op = ps_costs_op (costs, i >= 17 ? (PsOpKind)((i - 17) / 3) : PS_OP_F, 0);
+      struct
+      {
+        gint64 *value;
+        gint64 times;
+        gboolean negative; /* is possible */
+      } rows[] = {
+        { &costs->op_ns, 6, FALSE },
+        { &costs->post_ns, 12, FALSE },
+        { &stage->pair_ns, 1, TRUE },
+        { &stage->host_ns, 1, TRUE },
+        { &stage->reduce_ns, 1, FALSE },
+        { &stage->reduce2_ns, 1, FALSE },
+        { &stage->gather_ns, 1, FALSE },
+        { &stage->whole_bytes, 1, FALSE },
+        { &stage->weight_bytes, 1, FALSE },
+        { &stage->version_bytes, 1, FALSE },
+        { &costs->transfer_ns[ps_transfer_forward (costs, 0)], 1, FALSE },
+        { &costs->transfer_ns[ps_transfer_backward (costs, 0)], 1, FALSE },
+        { &costs->message_bytes[ps_transfer_forward (costs, 0)], 1, FALSE },
+        { &costs->message_bytes[ps_transfer_backward (costs, 0)], 1, FALSE },
+        { &op->give_bytes, 1, TRUE },
+        { &op->take_bytes, 1, FALSE },
+        { &op->duration_ns, 1, FALSE },
+      };
+      const guint row = i < 17 ? i : 14 + (i - 17) % 3;
+      const gint64 most = (limit - 1) / (rows[row].times * 4);
+
+      g_assert_true (ps_costs_check (costs, 4, NULL));
+      *rows[row].value = most;
+      g_assert_true (ps_costs_check (costs, 4, NULL));
+      *rows[row].value = most + 1;
+      g_assert_false (ps_costs_check (costs, 4, NULL));
+      *rows[row].value = limit / 2;
+      g_assert_false (ps_costs_check (costs, 4, NULL));
+      *rows[row].value = -1;
+      /* the larger one of the two all-reduces counts */
+      if (rows[row].value != &stage->reduce_ns && rows[row].value != &stage->reduce2_ns)
+        g_assert_true (ps_costs_check (costs, 4, NULL) == rows[row].negative);
+    }
+}
+
+/* Two figures of which each is possible alone: times add up, and so do bytes, over all stages. */
+static void
+test_sum_overflow (void)
+{
+  g_autoptr (PsCosts) costs = ps_costs_new (3);
+  const gint64 half = (gint64)1 << 61;
+
+  ps_costs_op (costs, PS_OP_F, 0)->duration_ns = half;
+  costs->stage[2].weight_bytes = half;
+  g_assert_true (ps_costs_check (costs, 1, NULL));
+  ps_costs_op (costs, PS_OP_W, 2)->duration_ns = half - 1;
+  costs->stage[0].version_bytes = half - 1;
+  g_assert_true (ps_costs_check (costs, 1, NULL));
+  costs->stage[0].version_bytes = half;
+  refused (ps_costs_check (costs, 1, &error), PS_ERROR_USAGE, "*: costs of stage 2 are negative, or too large *");
+  costs->stage[0].version_bytes = 0;
+  ps_costs_op (costs, PS_OP_W, 1)->duration_ns = 1;
+  refused (ps_costs_check (costs, 1, &error), PS_ERROR_USAGE, "*: costs of stage 2 are negative, or too large *");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -343,5 +417,7 @@ main (int argc, char **argv)
   g_test_add_func ("/costs/model", test_model);
   g_test_add_func ("/costs/place", test_place);
   g_test_add_func ("/costs/memory-bandwidth", test_memory_bandwidth);
+  g_test_add_func ("/costs/each-overflow", test_each_overflow);
+  g_test_add_func ("/costs/sum-overflow", test_sum_overflow);
   return g_test_run ();
 }

@@ -1,4 +1,5 @@
 /* Tests of model.h: kinds of layers, and the formulas of models that are no plain decoder. */
+#include "costs/model-private.h"
 #include "folder-rig.h"
 
 #include <pipesim/model.h>
@@ -183,6 +184,14 @@ test_config_refused (void)
     { "{\"num_hidden_layers\":\"x\",\"model_type\":\"opt\"}", "c.json: model_type: 'opt' is not known; *" },
     { "{\"model_type\":\"gemma3\",\"text_config\":{\"hidden_size\":8,\"model_type\":\"gemma3_text\"}}",
       "c.json: text_config: model_type 'gemma3' * the object, of model_type 'gemma3_text', can be a file of its own*" },
+    { "{\"model_type\":\"gemma3\",\"text_config\":{\"hidden_size\":8}}",
+      "c.json: text_config: model_type 'gemma3' * the object, of model_type '', can be a file of its own*" },
+    { "{" QWEN3_MOE ",\"max_window_layers\":-1}", "c.json: max_window_layers: expected an integer" },
+    { "{" QWEN3_MOE ",\"max_window_layers\":2147483648}", "c.json: max_window_layers: expected an integer" },
+    { "{" QWEN3_MOE ",\"max_window_layers\":\"2\"}", "c.json: max_window_layers: expected an integer" },
+    { "{" QWEN3_MOE ",\"mlp_only_layers\":[-1]}", "c.json: mlp_only_layers: expected an integer" },
+    { "{" QWEN3_MOE ",\"mlp_only_layers\":0}", "c.json: mlp_only_layers: expected an array" },
+    { "{" QWEN3_MOE ",\"decoder_sparse_step\":-1}", "c.json: decoder_sparse_step: expected an integer" },
     { "{\"model_type\":\"llama\"}", "c.json: num_hidden_layers: missing" },
     { "{" LLAMA ",\"num_hidden_layers\":0}", "c.json: num_hidden_layers: missing" },
     { "{" LLAMA ",\"num_hidden_layers\":-1}", "c.json: num_hidden_layers: expected an integer from 0 to 16384" },
@@ -221,6 +230,60 @@ test_config_refused (void)
     }
 }
 
+/* Six layers, of which every third attends to all tokens in spite of the window, and the first two have no experts. A
+ * module of multi-token prediction is like the last layer, and the head like none. */
+static void
+test_layer_kinds (void)
+{
+  static const guint of_layer[] = { PS_LAYER_WINDOW,
+                                    PS_LAYER_WINDOW,
+                                    PS_LAYER_EXPERTS,
+                                    PS_LAYER_EXPERTS | PS_LAYER_WINDOW,
+                                    PS_LAYER_EXPERTS | PS_LAYER_WINDOW,
+                                    PS_LAYER_EXPERTS };
+  const PsModel model = { .layers = 6, .window = 64, .full_every = 3, .experts = { .count = 4, .dense_layers = 2 } };
+  const PsModel windows = { .layers = 6, .window = 64 }, plain = { .layers = 6, .full_every = 3 };
+
+  for (guint first = 0; first < 6; first++)
+    for (guint n = 0; first + n <= 6; n++)
+      for (guint mtp = 0; mtp <= 2; mtp++)
+        {
+          const PsStageShape shape = { .first_layer = first, .n_layers = n, .n_mtp = mtp, .head = TRUE };
+          guint count[PS_N_LAYER_KINDS], expected[PS_N_LAYER_KINDS] = { 0 };
+
+          for (guint layer = first; layer < first + n; layer++)
+            expected[of_layer[layer]]++;
+          expected[of_layer[5]] += mtp;
+          ps_model_count_kinds (&model, &shape, count);
+          g_assert_cmpmem (count, sizeof count, expected, sizeof expected);
+          ps_model_count_kinds (&windows, &shape, count);
+          g_assert_cmpuint (count[PS_LAYER_WINDOW], ==, n + mtp);
+          ps_model_count_kinds (&plain, &shape, count);
+          g_assert_cmpuint (count[0], ==, n + mtp);
+        }
+}
+
+/* A head's size that is that of the hidden over the heads is said of no model; another one is, and so is one where the
+ * heads divide nothing. */
+static void
+test_head_size (void)
+{
+  static const struct
+  {
+    guint hidden, heads, head_size, kept;
+  } rows[] = { { 64, 4, 16, 0 }, { 64, 4, 32, 32 }, { 66, 4, 16, 16 }, { 64, 4, 0, 0 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      PsModel model = { .hidden = rows[i].hidden, .heads = rows[i].heads, .head_size = rows[i].head_size };
+
+      ps_model_fill_defaults (&model);
+      g_assert_cmpuint (model.head_size, ==, rows[i].kept);
+      g_assert_cmpuint (model.kv_heads, ==, 4);
+      g_assert_cmpuint (model.feed_forward, ==, 4 * rows[i].hidden);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -230,5 +293,7 @@ main (int argc, char **argv)
   g_test_add_func ("/model-kinds/config-read", test_config_read);
   g_test_add_func ("/model-kinds/config-counts", test_config_counts);
   g_test_add_func ("/model-kinds/config-refused", test_config_refused);
+  g_test_add_func ("/model-kinds/layer-kinds", test_layer_kinds);
+  g_test_add_func ("/model-kinds/head-size", test_head_size);
   return run_in_folder ();
 }

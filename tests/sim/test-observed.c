@@ -132,6 +132,45 @@ test_late_wait (void)
   g_assert_cmpuint (observed->transfer[1 + 2 + 1]->len, ==, 1);
   g_autoptr (PsCosts) costs = costs_of (observed, 2, 1);
   g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 0)], ==, 25 * US);
+  g_assert_cmpstr (costs->source, ==, "a, 1 iteration");
+}
+
+/* Two slices of 10 and 14 us make samples of a whole op, 20 and 28 us. O has no slices: 7 us. Nothing was sent, which
+ * is said of two stages and of none that is alone. */
+static void
+test_slices (void)
+{
+  for (guint n = 1; n <= 2; n++)
+    {
+      g_autoptr (PsObserved) observed = ps_observed_new ();
+      PsTimeline *run = ps_timeline_new (PS_ORIGIN_MEASURED, "run", n, n, 1);
+
+      for (guint stage = 0; stage < n; stage++)
+        {
+          static const char *const ops[]
+              = { "F0.0", "F0.0/1", "BW0.0/1", "BW0.0", "O0.0", "F0.1", "F0.1/1", "BW0.1/1", "BW0.1", "O0.1" };
+          static const gint64 ends[] = { 10, 24, 54, 74, 81 };
+
+          for (guint i = 0; i < 5; i++)
+            add_span (run->ops, stage, ops[5 * stage + i], i > 0 ? ends[i - 1] : 0, ends[i], 0);
+        }
+      ps_timeline_sort (run);
+      add_run (observed, "a", run);
+      for (guint stage = 0; stage < n; stage++)
+        {
+          const GArray *f = observed->op[PS_OP_F * n + stage], *o = observed->op[PS_OP_O * n + stage];
+
+          g_assert_cmpuint (f->len, ==, 2);
+          g_assert_cmpint (g_array_index (f, gint64, 0), ==, 20 * US);
+          g_assert_cmpint (g_array_index (f, gint64, 1), ==, 28 * US);
+          g_assert_cmpuint (o->len, ==, 1);
+          g_assert_cmpint (g_array_index (o, gint64, 0), ==, 7 * US);
+        }
+      g_autoptr (PsCosts) costs = costs_of (observed, n, 1);
+      g_assert_cmpstr (costs->source, ==,
+                       n == 1 ? "a, 1 iteration" : "a, 1 iteration; no transfer was seen, so they take no time");
+      assert_op (costs, PS_OP_O, n - 1, 7);
+    }
 }
 
 static void
@@ -691,6 +730,7 @@ main (int argc, char **argv)
   g_test_add_func ("/observed/known", test_known);
   g_test_add_func ("/observed/mean-post", test_mean_post);
   g_test_add_func ("/observed/late-wait", test_late_wait);
+  g_test_add_func ("/observed/slices", test_slices);
   g_test_add_func ("/observed/two-runs", test_two_runs);
   g_test_add_func ("/observed/estimate", test_estimate);
   g_test_add_func ("/observed/warm", test_warm);

@@ -101,9 +101,10 @@ test_slices (void)
 static void
 test_op_text (void)
 {
-  static const char *const good[] = { "F0.1", "BW12.3", "W5.0/7", "R1048575.16383", "O0.0" };
+  static const char *const good[] = { "F0.1", "BW12.3", "W5.0/7", "R1048575.16383/255", "O0.0" };
   static const char *const bad[]
-      = { "", "F", "F1", "F1.", "X1.1", "F-1.0", "F1.99999", "B W1.1", "F9999999999999.1", "1.1", "F1.1/" };
+      = { "",    "F",     "F1",         "F1.",      "X1.1",     "F-1.0", "F1.99999", "B W1.1", "F9999999999999.1",
+          "1.1", "F1.1/", "F1048576.0", "F0.16384", "F0.0/256", "f0.0",  "BWW0.0" };
   char buffer[48];
   const char *end;
   PsOp op;
