@@ -379,6 +379,34 @@ test_median (void)
   g_assert_cmpint (ps_mean (even, 2), ==, 3); /* 2.5 */
 }
 
+/* A word of the command line that is no text is named with its option, whichever way it was given; any other error is
+ * what it says, on one line. */
+static void
+test_error_line (void)
+{
+  static const struct
+  {
+    const char *argv[4];
+    GQuark domain;
+    const char *line;
+  } rows[] = { { { "p", "--model", "a\xff", NULL }, 1, "--model: 'a\\377' is not text in *" },
+               { { "p", "--model=a\xff", "x", NULL }, 1, "--model: 'a\\377' is not text in *" },
+               { { "p", "x", "a=\xff", NULL }, 1, "x: 'a=\\377' is not text in *" },
+               { { "p", "\xff", "\xfe", NULL }, 1, "p: '\\377' is not text in *" },
+               { { "p", "--model", "a\xff", NULL }, 0, "one two" },
+               { { "p", "--model", "a", NULL }, 1, "one two" },
+               { { "p", NULL }, 1, "one two" } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (GError) error = g_error_new_literal (rows[i].domain ? G_CONVERT_ERROR : PS_ERROR, 0, "one\ntwo");
+      g_autofree char *line = ps_error_line (error, (char *const *)rows[i].argv);
+
+      if (!g_pattern_match_simple (rows[i].line, line))
+        g_assert_cmpstr (line, ==, rows[i].line);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -399,5 +427,6 @@ main (int argc, char **argv)
   g_test_add_func ("/base/files/kept", test_kept);
   g_test_add_func ("/base/files/ended", test_ended);
   g_test_add_func ("/base/median", test_median);
+  g_test_add_func ("/base/error-line", test_error_line);
   return run_in_folder ();
 }

@@ -47,8 +47,8 @@ simulate (Case *test, const char *family, guint p, guint m)
   g_autoptr (PsCosts) whole = NULL;
 
   test->program = lower_family (family, p, m, 0);
-  whole = fine (
-      ps_costs_parse ("f=10ms,b=11ms,w=7ms,c=2ms,o=3ms", p, test->program->schedule->placement->n_stages / p, &error));
+  whole = fine (ps_costs_parse ("f=10ms,b=11ms,w=7ms,c=2ms,o=3ms,act=4KiB,weights=3KiB", p,
+                                test->program->schedule->placement->n_stages / p, &error));
   test->costs = ps_costs_slice (whole, test->program->schedule->n_slices);
   test->simulation = ps_simulation_new (test->program);
   ps_simulate (test->program, test->costs, test->simulation);
@@ -127,7 +127,13 @@ test_simulated (void)
       g_autoptr (PsSimulation) measured
           = fine (ps_timeline_simulation (test.program, test.costs, test.timeline, &error));
       g_assert_cmpint (measured->makespan_ns, ==, test.simulation->makespan_ns);
-      g_assert_cmpint (measured->device[0].busy_ns, ==, test.simulation->device[0].busy_ns);
+      for (guint d = 0; d < measured->n_devices; d++)
+        {
+          g_assert_cmpint (measured->device[d].busy_ns, ==, test.simulation->device[d].busy_ns);
+          g_assert_cmpint (measured->device[d].peak_bytes, ==, test.simulation->device[d].peak_bytes);
+          g_assert_cmpint (measured->device[d].start_ns, ==, test.simulation->device[d].start_ns);
+          g_assert_cmpint (measured->device[d].end_ns, ==, test.simulation->device[d].end_ns);
+        }
       g_autofree gint64 *host_ns = ps_timeline_host_times (test.program, test.timeline, measured);
       expected = ps_explain (test.program, test.costs, test.simulation, iteration_ns);
       explanation = ps_explain_measured (test.program, measured, host_ns, iteration_ns);
@@ -212,6 +218,29 @@ test_replay (gconstpointer text)
 
   g_assert_true (ps_timeline_replay (program, costs, timeline, simulation, NULL));
   g_assert_cmpint (simulation->makespan_ns, ==, 65);
+}
+
+/* Only waits of messages are known: from 11 to 12 and from 46 to 48, 1 and 2 ns long. The messages take that, or what
+ * the costs say if that is more, but no longer than from the end of their op to the end of the wait: 2 and 3 ns. */
+static void
+test_replay_waits (void)
+{
+  static const gint64 costs_ns[][2]
+      = { { 0, 60 + 1 + 2 }, { 1, 60 + 1 + 2 }, { 2, 60 + 2 + 2 }, { 3, 60 + 2 + 3 }, { 9, 60 + 2 + 3 } };
+  g_autoptr (PsTimeline) timeline
+      = parse (RUN "\"transfers\": [], \"waits\": [[0, \"B0.1\", 46, 48], [1, \"F0.0\", 11, 12]]}");
+  g_autoptr (PsProgram) program = program_of (timeline);
+
+  for (guint i = 0; i < G_N_ELEMENTS (costs_ns); i++)
+    {
+      g_autoptr (PsCosts) costs = ps_costs_new (2);
+      g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+
+      costs->transfer_ns[ps_transfer_forward (costs, 0)] = costs->transfer_ns[ps_transfer_backward (costs, 1)]
+          = costs_ns[i][0];
+      g_assert_true (ps_timeline_replay (program, costs, timeline, simulation, NULL));
+      g_assert_cmpint (simulation->makespan_ns, ==, costs_ns[i][1]);
+    }
 }
 
 /* Iterations of 1f1b on four devices, 10 ms for each F and 20 ms for each BW. */
@@ -429,6 +458,7 @@ main (int argc, char **argv)
   g_test_add_data_func ("/diagnosis/causes/waits", RUN WAITS, test_causes);
   g_test_add_data_func ("/diagnosis/replay/transfers", RUN TRANSFERS, test_replay);
   g_test_add_data_func ("/diagnosis/replay/waits", RUN WAITS, test_replay);
+  g_test_add_func ("/diagnosis/replay/short-waits", test_replay_waits);
   g_test_add_func ("/diagnosis/nothing-slow", test_nothing_slow);
   g_test_add_func ("/diagnosis/slow-stage", test_slow_stage);
   g_test_add_func ("/diagnosis/deviations", test_deviations);
