@@ -284,6 +284,40 @@ test_head_size (void)
     }
 }
 
+/* h = 32, all heads' keys as wide; a token visits 2 of 8 experts of f = 64, and s shared ones. In elements of 2 bytes
+ * it keeps h and 32 as inputs of attention, 96 as its queries, keys and values, and 2 h for the norms. Of the mixture:
+ * h, what 2 experts get, 2 h, and (2 + s) f as inputs; 2 (2 + s) f of the gate, what comes back, 2 h; and 8 scores in
+ * fp32 before and after their softmax. W needs the inputs and, as gradients, 128 outputs of attention's matrices, 8 of
+ * the router, 2 (2 + s) f, 2 h that go back, and s h. */
+static void
+test_mixture_bytes (void)
+{
+  PsModel model = { .layers = 2,
+                    .hidden = 32,
+                    .heads = 4,
+                    .kv_heads = 4,
+                    .sequence = 64,
+                    .feed_forward = 128,
+                    .vocabulary = 100,
+                    .microbatch_size = 2,
+                    .precision = PS_PRECISION_BF16,
+                    .flash_attention = TRUE,
+                    .mlp = PS_MLP_SWIGLU,
+                    .experts = { .count = 8, .active = 2, .feed_forward = 64, .imbalance = 1 } };
+  const PsStageShape layer = { .n_layers = 1 };
+
+  for (guint s = 0; s <= 2; s++)
+    {
+      gint64 inputs = 64 + 32 + 64 + (2 + s) * 64, kept = 96 + 2 * (2 + s) * 64 + 64 + 4 * 8 + 64;
+      gint64 outputs = 128 + 8 + 2 * (2 + s) * 64 + 64 + s * 32;
+
+      model.experts.shared = s;
+      g_assert_cmpint (ps_model_layer_activation_bytes (&model, PS_LAYER_EXPERTS), ==, 128 * 2 * (inputs + kept));
+      g_assert_cmpint (ps_model_stage_weight_activation_bytes (&model, &layer), ==,
+                       MIN (128 * 2 * (inputs + outputs), 128 * 2 * (inputs + kept)));
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -295,5 +329,6 @@ main (int argc, char **argv)
   g_test_add_func ("/model-kinds/config-refused", test_config_refused);
   g_test_add_func ("/model-kinds/layer-kinds", test_layer_kinds);
   g_test_add_func ("/model-kinds/head-size", test_head_size);
+  g_test_add_func ("/model-kinds/mixture-bytes", test_mixture_bytes);
   return run_in_folder ();
 }

@@ -240,6 +240,25 @@ test_estimate (void)
   g_assert_cmpstr (costs->source, ==, "a, 1 iteration; estimated, not measured: B, W by the operations of tiny-gpt");
 }
 
+/* Of a run that splits the backward of stage 1 alone, only that stage's BW can be estimated: the sum of its B and W. */
+static void
+test_estimate_stage (void)
+{
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
+
+  add_run (observed, "a", new_run (TRUE));
+  g_assert_cmpuint (ps_observed_estimated (observed), ==, 0);
+  g_assert_true (ps_observed_estimate (observed, model, NULL));
+  g_assert_cmpuint (observed->estimated[0], ==, 0);
+  g_assert_cmpuint (observed->estimated[1], ==, 1U << PS_OP_BW);
+  g_assert_cmpuint (ps_observed_estimated (observed), ==, 1U << PS_OP_BW);
+  g_autoptr (PsCosts) costs = costs_of (observed, 2, 1);
+  assert_op (costs, PS_OP_BW, 1, 105 + 115);
+  g_assert_cmpint (costs->time_origin, ==, PS_ORIGIN_MODELLED);
+  g_assert_cmpint (costs->memory_origin, ==, PS_ORIGIN_MEASURED);
+}
+
 /* One stage, one device: F0 F1 BW1 F2 BW0 BW2. F2 and BW1 are warm, the others are not. Fewer than six of a sort do not
  * tell the difference. */
 static void
@@ -733,6 +752,7 @@ main (int argc, char **argv)
   g_test_add_func ("/observed/slices", test_slices);
   g_test_add_func ("/observed/two-runs", test_two_runs);
   g_test_add_func ("/observed/estimate", test_estimate);
+  g_test_add_func ("/observed/estimate-stage", test_estimate_stage);
   g_test_add_func ("/observed/warm", test_warm);
   g_test_add_func ("/observed/other-stages", test_other_stages);
   g_test_add_func ("/observed/spread", test_spread);

@@ -431,6 +431,67 @@ test_digest_of_nothing (void)
   g_assert_cmpuint (n_digests, >=, 2);
 }
 
+/* The timeline of a prediction lasts as long as its iteration, and has its interval. */
+static void
+test_timeline (void)
+{
+  g_autoptr (PsSetting) setting = read_setting ("-p 2 -m 4 --costs f=2ms,b=2ms,w=1ms,o=3ms --sync bypass", NULL);
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
+  g_autoptr (PsPrediction) prediction = fine (ps_predictor_predict (predictor, "1f1b", &error));
+
+  prediction->interval = (PsInterval){ 1, 2, 3, 4, 5 };
+  g_autoptr (PsTimeline) timeline = ps_prediction_timeline (prediction);
+  g_assert_cmpmem (&timeline->interval, sizeof timeline->interval, &prediction->interval, sizeof prediction->interval);
+  g_assert_cmpint (timeline->iteration_ns, ==, prediction->metrics.iteration_ns);
+}
+
+/* A faster network shortens given transfers and all-reduces of every stage, and nothing else. */
+static void
+test_bandwidth (void)
+{
+  const char *line = "--costs f=1ms,b=1ms,w=1ms,c=10us,reduce=8us,reduce2=12us,o=2us --replicas 2 --bandwidth-factor";
+
+  for (guint factor = 1; factor <= 4; factor *= 2)
+    {
+      g_autofree char *whole = g_strdup_printf ("%s %u", line, factor);
+      g_autoptr (PsSetting) setting = fine (read_setting (whole, &error));
+      g_autoptr (PsCosts) costs = fine (ps_setting_costs (setting, 3, 1, &error));
+
+      for (guint stage = 0; stage < 3; stage++)
+        {
+          g_assert_cmpint (costs->stage[stage].reduce_ns, ==, 8000 / factor);
+          g_assert_cmpint (costs->stage[stage].reduce2_ns, ==, 12000 / factor);
+          g_assert_cmpint (ps_costs_op (costs, PS_OP_F, stage)->duration_ns, ==, 1000000);
+          g_assert_cmpint (ps_costs_op (costs, PS_OP_O, stage)->duration_ns, ==, 2000);
+        }
+      for (guint stage = 0; stage < 2; stage++)
+        {
+          g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, stage)], ==, 10000 / factor);
+          g_assert_cmpint (costs->transfer_ns[ps_transfer_backward (costs, stage + 1)], ==, 10000 / factor);
+        }
+    }
+}
+
+/* Every stage of a layout says how it runs, but one without layers recomputes nothing. */
+static void
+test_shapes (void)
+{
+  g_autoptr (PsSetting) setting = fine (
+      read_setting ("--model tiny-gpt --cluster h100-80gb --layout E|tttt|tttt|L --recompute full --offload 0.5 "
+                    "--tensor 2",
+                    &error));
+  g_autoptr (PsModel) model = fine (ps_setting_model (setting, &error));
+  g_autofree PsStageShape *shapes = fine (ps_setting_shapes (setting, model, 4, 1, &error));
+
+  for (guint s = 0; s < 4; s++)
+    {
+      g_assert_cmpint (shapes[s].recompute, ==, s == 0 || s == 3 ? PS_RECOMPUTE_NONE : PS_RECOMPUTE_FULL);
+      g_assert_cmpfloat (shapes[s].offload, ==, 0.5);
+      g_assert_cmpuint (shapes[s].n_tensor, ==, 2);
+      g_assert_cmpuint (shapes[s].n_layers, ==, s % 3 ? 4 : 0);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -448,5 +509,8 @@ main (int argc, char **argv)
   g_test_add_func ("/predictor/digest-of-measurements", test_digest_of_measurements);
   g_test_add_func ("/predictor/digest-of-cluster", test_digest_of_cluster);
   g_test_add_func ("/predictor/digest-of-nothing", test_digest_of_nothing);
+  g_test_add_func ("/predictor/timeline", test_timeline);
+  g_test_add_func ("/predictor/bandwidth", test_bandwidth);
+  g_test_add_func ("/predictor/shapes", test_shapes);
   return run_in_folder ();
 }

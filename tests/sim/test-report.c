@@ -373,6 +373,34 @@ test_print_full_disk (void)
   refused (ps_print ("text\n", &error), PS_ERROR_IO, "standard output: *");
 }
 
+/* Texts give way letter by letter: a table of 40 columns fits any window down to where the words are whole, exactly. */
+static void
+test_shrunk (void)
+{
+  static const PsColumn two[] = { { "name", "name", PS_COLUMN_TEXT }, { "text", "text", PS_COLUMN_TEXT } };
+  g_autoptr (PsTable) table = ps_table_new (two, 2);
+
+  for (guint r = 0; r < 2; r++)
+    {
+      ps_table_add_row (table);
+      ps_table_set_text (table, "name", r == 0 ? "a" : "b");
+      ps_table_set_text (table, "text",
+                         r == 0 ? "aa bb cc dd ee ff gg hh ii jj kk l" : "mm bb cc dd ee ff gg hh ii jj kk l");
+    }
+  for (guint window = 22; window <= 41; window++)
+    {
+      g_autofree char *columns = g_strdup_printf ("%u", window), *text = text_within (table, columns);
+
+      g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
+      /* of 3-letter steps the largest that fits beside 4 letters of "name" and a gap of 2 */
+      glong room = MIN ((glong)window - 6, 34), widest = 0;
+
+      for (guint i = 0; lines[i] != NULL; i++)
+        widest = MAX (widest, g_utf8_strlen (lines[i], -1));
+      g_assert_cmpint (widest, ==, 6 + (room >= 34 ? 34 : (room + 1) / 3 * 3 - 1));
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -390,5 +418,6 @@ main (int argc, char **argv)
   g_test_add_func ("/report/parts", test_parts);
   g_test_add_func ("/report/print/controls", test_print_controls);
   g_test_add_func ("/report/print/full-disk", test_print_full_disk);
+  g_test_add_func ("/report/shrunk", test_shrunk);
   return g_test_run ();
 }

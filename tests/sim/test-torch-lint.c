@@ -48,6 +48,9 @@ test_lint_schedules (void)
   ASSERT_FINDINGS (ps_torch_lint (loop, NULL), "several weight versions");
   loop->asynchronous = TRUE;
   ASSERT_FINDINGS (ps_torch_lint (loop, NULL), "asynchronous");
+  /* Lists that are given are looked at in place of those that would be written. */
+  g_autoptr (PsSchedule) one = small_schedule (PS_PLACEMENT_LOOP, 1, 1);
+  ASSERT_FINDINGS (ps_torch_lint (one, "0UNSHARD,0F0,0B0,0RESHARD"), "rank 0: no 0REDUCE_GRAD after the last backward");
 }
 
 #define OLD "no waits for sends and reductions: PyTorch 2.15 refuses the file"
