@@ -279,6 +279,7 @@ test_alike_measured (void)
   g_assert_nonnull (strstr (text, "first (measured)  second (measured)  deviation\n"));
   g_assert_null (strstr (text, "predicted"));
   g_assert_null (strstr (text, "simulated"));
+  g_assert_null (strstr (text, "only one has"));
 }
 
 /* The subcommand */

@@ -267,6 +267,7 @@ test_place (void)
   model.framework = PS_FRAMEWORK_MEGATRON;
   cluster.step_ns = 600;
   costs = ps_costs_model (&model, &cluster, 2, 2, NULL);
+  g_assert_cmpint (costs->stage[3].step_ns, ==, 300);
   ps_costs_add_context (costs, &model, 2);
   placed = ps_costs_copy (costs);
   ps_costs_place (placed, &model, &cluster, loop, 2);
@@ -401,6 +402,76 @@ test_sum_overflow (void)
   refused (ps_costs_check (costs, 1, &error), PS_ERROR_USAGE, "*: costs of stage 2 are negative, or too large *");
 }
 
+/* Parts of the times of two slices, which need not add up to the whole: F 0.3 and 0.8 of 100 ns, and so on. A pair of
+ * 250 ns keeps its part of F + B + W = 360 ns. Bytes are halves. Other numbers of slices are equal parts. */
+static void
+test_slice_parts (void)
+{
+  static const double parts[][2] = { { 0.3, 0.8 }, { 0.5, 0.6 }, { 0.2, 0.4 }, { 0.4, 0.7 }, { 0.1, 0.9 } };
+  static const gint64 first[] = { 30, 100, 12, 120, 9 }, second[] = { 80, 120, 24, 210, 81 },
+                      average[] = { 55, 110, 18, 165, 45 }, third[] = { 33, 67, 20, 100, 30 };
+  g_autoptr (PsCosts) costs
+      = fine (ps_costs_parse ("f=100ns,bw=300ns,r=90ns,c=40ns,pair=250ns,act=8B,msg=6B", 2, 1, &error));
+  PsSliceParts *slices = ps_slice_parts_new (2, 2);
+
+  for (guint stage = 0; stage < 2; stage++)
+    {
+      ps_costs_op (costs, PS_OP_B, stage)->duration_ns = 200;
+      ps_costs_op (costs, PS_OP_W, stage)->duration_ns = 60;
+      for (guint kind = 0; kind < PS_OP_O; kind++)
+        for (guint k = 0; k < 2; k++)
+          slices->part[(kind * 2 + k) * 2 + stage] = parts[kind][k];
+    }
+  g_assert_cmpfloat (slices->transfer[0], ==, 1);
+  for (guint i = 0; i < 4; i++)
+    slices->transfer[i] = i < 2 ? 0.5 : 0.25;
+  ps_costs_add_slices (costs, slices);
+  g_assert_true (ps_costs_has_slices (costs, 2));
+  g_assert_false (ps_costs_has_slices (costs, 3));
+  g_autoptr (PsCosts) mean = ps_costs_slice (costs, 2), none = ps_costs_slice (costs, 3);
+  g_autoptr (PsCosts) nth_0 = ps_costs_nth_slice (costs, 2, 0), nth_1 = ps_costs_nth_slice (costs, 2, 1);
+  g_autoptr (PsCosts) other = ps_costs_nth_slice (costs, 3, 2), least = ps_costs_least_slice (costs, 2);
+  g_autoptr (PsCosts) copy = ps_costs_copy (costs);
+  g_assert_true (ps_costs_has_slices (copy, 2));
+  for (guint stage = 0; stage < 2; stage++)
+    {
+      for (guint kind = 0; kind < PS_OP_O; kind++)
+        {
+          g_assert_cmpint (duration (mean, (PsOpKind)kind, stage), ==, average[kind]);
+          g_assert_cmpint (duration (nth_0, (PsOpKind)kind, stage), ==, first[kind]);
+          g_assert_cmpint (duration (nth_1, (PsOpKind)kind, stage), ==, second[kind]);
+          g_assert_cmpint (duration (least, (PsOpKind)kind, stage), ==, first[kind]);
+          g_assert_cmpint (duration (none, (PsOpKind)kind, stage), ==, third[kind]);
+          g_assert_cmpint (duration (other, (PsOpKind)kind, stage), ==, third[kind]);
+        }
+      g_assert_cmpint (mean->stage[stage].pair_ns, ==, 127);  /* 250 * 183 / 360 */
+      g_assert_cmpint (nth_0->stage[stage].pair_ns, ==, 99);  /* 250 * 142 / 360 */
+      g_assert_cmpint (nth_1->stage[stage].pair_ns, ==, 156); /* 250 * 224 / 360 */
+      g_assert_cmpint (none->stage[stage].pair_ns, ==, 83);
+      g_assert_cmpint (ps_costs_op (mean, PS_OP_F, stage)->take_bytes, ==, 4);
+    }
+  g_assert_cmpint (mean->transfer_ns[ps_transfer_forward (mean, 0)], ==, 20);
+  g_assert_cmpint (mean->transfer_ns[ps_transfer_backward (mean, 1)], ==, 10);
+  g_assert_cmpint (none->transfer_ns[ps_transfer_forward (none, 0)], ==, 40);
+  g_assert_cmpint (mean->message_bytes[ps_transfer_forward (mean, 0)], ==, 3);
+}
+
+/* New costs are of nothing, from nowhere. */
+static void
+test_new (void)
+{
+  g_autoptr (PsCosts) costs = ps_costs_new (1);
+  g_autofree char *text = ps_costs_describe (costs);
+
+  g_assert_cmpstr (costs->source, ==, "");
+  g_assert_null (strstr (text, "null"));
+  g_assert_cmpint (costs->stage[0].pair_ns, ==, -1);
+  g_assert_cmpint (costs->stage[0].host_ns, ==, -1);
+  g_assert_cmpuint (costs->n_lengths, ==, 1);
+  g_assert_cmpuint (costs->dense_copies, ==, 1);
+  g_assert_cmpfloat (costs->expert_copies, ==, 1);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -419,5 +490,7 @@ main (int argc, char **argv)
   g_test_add_func ("/costs/memory-bandwidth", test_memory_bandwidth);
   g_test_add_func ("/costs/each-overflow", test_each_overflow);
   g_test_add_func ("/costs/sum-overflow", test_sum_overflow);
+  g_test_add_func ("/costs/slice-parts", test_slice_parts);
+  g_test_add_func ("/costs/new", test_new);
   return g_test_run ();
 }

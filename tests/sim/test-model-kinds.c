@@ -318,6 +318,33 @@ test_mixture_bytes (void)
     }
 }
 
+/* Latent attention of 4 heads: queries from 8 numbers, keys and values from 16; a query of 8 + 4 of a head, a value
+ * of 8. Inputs of matrices are h = 32, 8, 16 and 32 values; F keeps 8 + 16 + 4 that come down, queries and keys of 48
+ * and 32 values; W needs gradients of 28 down, 48 queries, 32 of keys without position, 32 values and h. A feed-forward
+ * of f = 128 has inputs of h + f, keeps 2 f, and W needs 2 f + h. Two norms keep 2 h. */
+static void
+test_latent_bytes (void)
+{
+  const PsModel model = { .layers = 1,
+                          .hidden = 32,
+                          .heads = 4,
+                          .kv_heads = 4,
+                          .sequence = 64,
+                          .feed_forward = 128,
+                          .vocabulary = 100,
+                          .microbatch_size = 2,
+                          .precision = PS_PRECISION_BF16,
+                          .flash_attention = TRUE,
+                          .mlp = PS_MLP_SWIGLU,
+                          .latent = { .kv_rank = 16, .q_rank = 8, .nope_size = 8, .rope_size = 4, .value_size = 8 } };
+  const PsStageShape layer = { .n_layers = 1 };
+  const gint64 inputs = 32 + 8 + 16 + 32 + 32 + 128, kept = 28 + 48 + 48 + 32 + 256 + 64;
+  const gint64 outputs = 28 + 48 + 32 + 32 + 32 + 256 + 32;
+
+  g_assert_cmpint (ps_model_layer_activation_bytes (&model, 0), ==, 128 * 2 * (inputs + kept));
+  g_assert_cmpint (ps_model_stage_weight_activation_bytes (&model, &layer), ==, 128 * 2 * (inputs + outputs));
+}
+
 int
 main (int argc, char **argv)
 {
@@ -330,5 +357,6 @@ main (int argc, char **argv)
   g_test_add_func ("/model-kinds/layer-kinds", test_layer_kinds);
   g_test_add_func ("/model-kinds/head-size", test_head_size);
   g_test_add_func ("/model-kinds/mixture-bytes", test_mixture_bytes);
+  g_test_add_func ("/model-kinds/latent-bytes", test_latent_bytes);
   return run_in_folder ();
 }

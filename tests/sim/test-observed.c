@@ -255,6 +255,14 @@ test_estimate_stage (void)
   g_assert_cmpuint (ps_observed_estimated (observed), ==, 1U << PS_OP_BW);
   g_autoptr (PsCosts) costs = costs_of (observed, 2, 1);
   assert_op (costs, PS_OP_BW, 1, 105 + 115);
+  /* With a run whose backwards are whole, of stage 0 the W alone is missing. */
+  g_autoptr (PsObserved) both = ps_observed_new ();
+  add_run (both, "a", new_run (TRUE));
+  add_run (both, "b", new_run (FALSE));
+  g_assert_true (ps_observed_estimate (both, model, NULL));
+  g_assert_cmpuint (both->estimated[0], ==, 1U << PS_OP_W);
+  g_assert_cmpuint (both->estimated[1], ==, 0);
+  g_assert_cmpuint (ps_observed_estimated (both), ==, 1U << PS_OP_W);
   g_assert_cmpint (costs->time_origin, ==, PS_ORIGIN_MODELLED);
   g_assert_cmpint (costs->memory_origin, ==, PS_ORIGIN_MEASURED);
 }
@@ -420,6 +428,7 @@ test_chunks_memory (void)
       g_autoptr (PsCosts) costs = costs_of (observed, 2, 2);
       for (guint stage = 0; stage < 4; stage++)
         {
+          g_assert_cmpuint (observed->state[stage]->len, ==, i > 0 ? 0 : 2);
           g_assert_cmpint (costs->stage[stage].weight_bytes, ==, i > 0 ? 0 : stage % 2 ? 300 : 450);
           g_assert_cmpint (ps_costs_op (costs, PS_OP_F, stage)->take_bytes, ==, i > 0 ? 0 : 10 * (gint64)stage + 10);
           g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, stage)->give_bytes, ==, i > 0 ? 0 : 10 * (gint64)stage + 10);

@@ -3,6 +3,7 @@
 
 #include <pipesim/report.h>
 
+#include <json-glib/json-glib.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -401,6 +402,39 @@ test_shrunk (void)
     }
 }
 
+/* Lists of texts are arrays of arrays, also where there are none, and where a list is empty. */
+static void
+test_lists (void)
+{
+  static const PsColumn column[] = { { "x", NULL, PS_COLUMN_LISTS } };
+  g_autoptr (PsTable) table = ps_table_new (column, 1);
+  g_autoptr (JsonParser) parser = json_parser_new ();
+
+  for (guint r = 0; r < 3; r++)
+    {
+      GPtrArray *lists = g_ptr_array_new_with_free_func ((GDestroyNotify)g_strfreev);
+
+      for (guint i = 0; i < r; i++)
+        g_ptr_array_add (lists, g_strsplit (i == 0 ? "a,\"b\",c" : "", ",", -1));
+      ps_table_add_row (table);
+      ps_table_set_lists (table, "x", lists);
+    }
+  g_autofree char *json = ps_table_to_json (table, "f", NULL);
+  fine (json_parser_load_from_data (parser, json, -1, &error));
+  JsonArray *rows = json_object_get_array_member (json_node_get_object (json_parser_get_root (parser)), "results");
+  for (guint r = 0; r < 3; r++)
+    {
+      JsonArray *lists = json_object_get_array_member (json_array_get_object_element (rows, r), "x");
+
+      g_assert_cmpuint (json_array_get_length (lists), ==, r);
+      for (guint i = 0; i < r; i++)
+        g_assert_cmpuint (json_array_get_length (json_array_get_array_element (lists, i)), ==, i == 0 ? 3 : 0);
+      if (r > 0)
+        g_assert_cmpstr (json_array_get_string_element (json_array_get_array_element (lists, 0), 1), ==, "\"b\"");
+    }
+  g_assert_nonnull (strstr (json, "[\n        [\"a\", \"\\\"b\\\"\", \"c\"],\n        []\n      ]"));
+}
+
 int
 main (int argc, char **argv)
 {
@@ -419,5 +453,6 @@ main (int argc, char **argv)
   g_test_add_func ("/report/print/controls", test_print_controls);
   g_test_add_func ("/report/print/full-disk", test_print_full_disk);
   g_test_add_func ("/report/shrunk", test_shrunk);
+  g_test_add_func ("/report/lists", test_lists);
   return g_test_run ();
 }

@@ -313,6 +313,61 @@ test_check_spread (void)
     }
 }
 
+/* What a device of so many groups of GPUs leaves of a cluster of two nodes with 4 GPUs each. A bus, and the port of a
+ * node, are shared by the groups that a device has there. */
+static void
+test_join (void)
+{
+  static const struct
+  {
+    guint n_context, nodes, devices_per_node, shares;
+    gboolean remote;
+  } rows[] = {
+    { 1, 2, 4, 1, FALSE }, { 2, 2, 2, 2, FALSE }, { 4, 2, 1, 4, FALSE }, { 8, 1, 1, 4, TRUE }, { 16, 1, 1, 4, TRUE }
+  };
+
+  for (guint shared = 0; shared < 4; shared++)
+    for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+      {
+        PsCluster cluster = two_nodes ();
+
+        cluster.link_shared = shared & 1;
+        cluster.network_shared = shared >> 1;
+        g_assert_true (ps_cluster_join (&cluster, rows[i].n_context, NULL));
+        g_assert_cmpuint (cluster.nodes, ==, rows[i].nodes);
+        g_assert_cmpuint (cluster.devices_per_node, ==, rows[i].devices_per_node);
+        g_assert_cmpint (cluster.context_remote, ==, rows[i].remote);
+        g_assert_cmpfloat (cluster.link_bandwidth, ==, 1e9 / (shared & 1 ? rows[i].shares : 1));
+        g_assert_cmpfloat (cluster.network_bandwidth, ==, 0.25e9 / (shared & 2 ? rows[i].shares : 1));
+      }
+  PsCluster cluster = two_nodes ();
+  refused (ps_cluster_join (&cluster, 3, &error), PS_ERROR_USAGE, "--context 3: a device is neither a part of the 4 *");
+}
+
+/* 8 GPUs of two nodes are one device: their ring goes through the network, whose latency it has, as fast as the ports
+ * of a node together but no faster than a link. A port that they share is too narrow, and no network is none. */
+static void
+test_group_of_nodes (void)
+{
+  for (guint i = 0; i < 4; i++)
+    {
+      PsCluster cluster = two_nodes ();
+
+      cluster.network_bandwidth = i == 1 ? 0.2e9 : i == 2 ? 0 : 1e9;
+      cluster.network_shared = i == 3;
+      if (i >= 2)
+        {
+          refused (ps_cluster_group (&cluster, 8, &error), PS_ERROR_USAGE, "--tensor 8: does not divide the 4 GPUs *");
+          continue;
+        }
+      g_assert_true (ps_cluster_group (&cluster, 8, NULL));
+      g_assert_cmpint (cluster.link_latency_ns, ==, 1000);
+      g_assert_cmpfloat (cluster.link_bandwidth, ==, i == 1 ? 0.8e9 : 1e9);
+      g_assert_cmpuint (cluster.devices_per_node, ==, 1);
+      g_assert_cmpuint (cluster.tensor, ==, 8);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -328,5 +383,7 @@ main (int argc, char **argv)
   g_test_add_func ("/tensor/context", test_context);
   g_test_add_func ("/tensor/exchange", test_exchange);
   g_test_add_func ("/tensor/check-spread", test_check_spread);
+  g_test_add_func ("/tensor/join", test_join);
+  g_test_add_func ("/tensor/group-of-nodes", test_group_of_nodes);
   return run_in_folder ();
 }

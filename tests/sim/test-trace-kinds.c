@@ -77,6 +77,23 @@ test_nsys_host (void)
   remove_export (path);
 }
 
+/* Names say which microbatches were recorded, 4 and 5; counting would begin with 0. */
+static void
+test_nsys_names (void)
+{
+  g_autofree char *path
+      = make_export ("DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL;" NAMES
+                     "; UPDATE NVTX_EVENTS SET text = replace (replace (text, 'F0', 'F4'), 'F1', 'F5');"
+                     "UPDATE NVTX_EVENTS SET text = replace (replace (text, 'B0', 'B4'), 'B1', 'B5')");
+  g_autoptr (PsTimeline) timeline = fine (ps_timeline_load (path, &error));
+
+  g_assert_cmpuint (timeline->n_microbatches, ==, 6);
+  g_assert_cmpuint (timeline->ops->len, ==, 8);
+  for (guint i = 0; i < timeline->ops->len; i++)
+    g_assert_cmpuint (g_array_index (timeline->ops, PsSpan, i).op.microbatch, >=, 4);
+  remove_export (path);
+}
+
 /* Keeps one process of the fixture; its clock is 250 ns ahead of the other's, or not. */
 #define KEEP(process)                                                                                                  \
   "DELETE FROM NVTX_EVENTS WHERE globalTid / 0x1000000 <> " process ";"                                                \
@@ -236,6 +253,40 @@ test_otel_replicas (void)
                 "0:F0.0:0-1 0:BW0.0:30-31 1:F0.1:10-12 1:BW0.1:20-22");
 }
 
+/* Dates count to the microsecond, of the years that a run can be of. */
+static void
+test_otel_dates (void)
+{
+  static const struct
+  {
+    const char *start, *end;
+    gint64 ns; /* -1: no time */
+  } rows[] = { { "2026-08-11T12:00:00.000001Z", "2026-08-11T12:00:00.000003Z", 2000 },
+               { "2026-08-11T12:00:00.25Z", "2026-08-11T12:00:01Z", 750000000 },
+               { "1970-01-01T00:00:00Z", "1970-01-01T00:00:00.5Z", 500000000 },
+               { "2200-12-31T23:59:59Z", "2200-12-31T23:59:59.5Z", 500000000 },
+               { "1969-12-31T23:59:59Z", "1970-01-01T00:00:00Z", -1 },
+               { "2200-12-31T23:59:59Z", "2201-01-01T00:00:00Z", -1 },
+               { "yesterday", "2026-08-11T12:00:00Z", -1 },
+               { "5", "9", 4 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autofree char *text = g_strdup_printf (
+          "{\"name\": \"megatron.microbatch.forward\", \"context\": {}, \"start_time\": \"%s\", \"end_time\": \"%s\"}\n"
+          "{\"name\": \"megatron.microbatch.backward\", \"context\": {}, \"start_time\": \"2200-12-31T23:59:59.7Z\", "
+          "\"end_time\": \"2200-12-31T23:59:59.8Z\"}",
+          rows[i].start, rows[i].end);
+      g_autoptr (GPtrArray) timelines = parse (text, NULL);
+
+      g_assert_cmpint (timelines != NULL, ==, rows[i].ns >= 0);
+      if (timelines == NULL)
+        continue;
+      const PsSpan *span = &g_array_index (((const PsTimeline *)timelines->pdata[0])->ops, PsSpan, 0);
+      g_assert_cmpint (span->end_ns - span->start_ns, ==, rows[i].ns);
+    }
+}
+
 static void
 test_otel_refusals (void)
 {
@@ -265,9 +316,11 @@ main (int argc, char **argv)
   g_test_add_func ("/trace/nsys/megatron", test_nsys);
   g_test_add_func ("/trace/nsys/host", test_nsys_host);
   g_test_add_func ("/trace/nsys/files", test_nsys_files);
+  g_test_add_func ("/trace/nsys/names", test_nsys_names);
   g_test_add_func ("/trace/nsys/refusals", test_nsys_refusals);
   g_test_add_func ("/trace/otel/megatron", test_otel);
   g_test_add_func ("/trace/otel/replicas", test_otel_replicas);
+  g_test_add_func ("/trace/otel/dates", test_otel_dates);
   g_test_add_func ("/trace/otel/refusals", test_otel_refusals);
   return g_test_run ();
 }
