@@ -253,6 +253,49 @@ test_otel_replicas (void)
                 "0:F0.0:0-1 0:BW0.0:30-31 1:F0.1:10-12 1:BW0.1:20-22");
 }
 
+/* Spans end in any order: steps of the optimizer between three iterations, of two microbatches each, come before and
+ * after what they divide. */
+static void
+test_otel_marks (void)
+{
+  static const char *const spans[]
+      = { SPAN ("forward", 0, 10, 20),
+          SPAN ("forward", 0, 20, 30),
+          SPAN ("backward", 0, 30, 40),
+          SPAN ("backward", 0, 40, 50),
+          "{\"name\": \"megatron.optimizer_step\", \"context\": {}, \"start_time\": 60, \"end_time\": 65}\n",
+          SPAN ("forward", 0, 110, 120),
+          SPAN ("backward", 0, 130, 140),
+          SPAN ("forward", 0, 120, 130),
+          SPAN ("backward", 0, 140, 150),
+          "{\"name\": \"megatron.optimizer_step\", \"context\": {}, \"start_time\": 160, \"end_time\": 166}\n",
+          SPAN ("backward", 0, 240, 250),
+          SPAN ("backward", 0, 230, 240),
+          SPAN ("forward", 0, 220, 230),
+          SPAN ("forward", 0, 210, 220),
+          "{\"name\": \"megatron.optimizer_step\", \"context\": {}, \"start_time\": 260, \"end_time\": 267}\n" };
+  const guint n = G_N_ELEMENTS (spans);
+
+  for (guint step = 1; step < n; step++)
+    {
+      g_autoptr (GString) text = g_string_new (NULL);
+
+      if (step % 3 == 0 || step % 5 == 0) /* others visit each span once */
+        continue;
+      for (guint i = 0; i < n; i++)
+        g_string_append (text, spans[(i + 1) * step % n]);
+      g_autoptr (GPtrArray) timelines = fine (parse (text->str, &error));
+      g_assert_cmpuint (timelines->len, ==, 3);
+      for (guint k = 0; k < 3; k++)
+        {
+          const PsTimeline *timeline = timelines->pdata[k];
+
+          g_assert_cmpuint (timeline->ops->len, ==, 5);
+          g_assert_cmpint (timeline->iteration_ns, ==, 45 + (gint64)k);
+        }
+    }
+}
+
 /* Dates count to the microsecond, of the years that a run can be of. */
 static void
 test_otel_dates (void)
@@ -320,6 +363,7 @@ main (int argc, char **argv)
   g_test_add_func ("/trace/nsys/refusals", test_nsys_refusals);
   g_test_add_func ("/trace/otel/megatron", test_otel);
   g_test_add_func ("/trace/otel/replicas", test_otel_replicas);
+  g_test_add_func ("/trace/otel/marks", test_otel_marks);
   g_test_add_func ("/trace/otel/dates", test_otel_dates);
   g_test_add_func ("/trace/otel/refusals", test_otel_refusals);
   return g_test_run ();

@@ -510,12 +510,14 @@ static const Event first_rank[] = {
   { "user_annotation", "gloo:recv", 18, 31 },
   { "cpu_op", "aten::mm", 50, 10 },
   { "user_annotation", "Optimizer.step#SGD.step", 70, 5 },
+  { "user_annotation", "PP:0WAIT_SEND_F0", 62, 2 },
 };
 static const Event second_rank[] = {
-  { "user_annotation", "PP:1RECV_F0", 8, 3 },  { "user_annotation", "gloo:recv", 9, 11 },
-  { "user_annotation", "PP:1F0", 12, 10 },     { "cpu_op", "aten::mm", 21, 1 },
-  { "user_annotation", "PP:1B0", 23, 7 },      { "cpu_op", "aten::mm", 24, 6 },
-  { "user_annotation", "PP:1SEND_B0", 31, 1 }, { "user_annotation", "Optimizer.step#SGD.step", 70, 7 },
+  { "user_annotation", "PP:1RECV_F0", 8, 3 },       { "user_annotation", "gloo:recv", 9, 11 },
+  { "user_annotation", "PP:1F0", 12, 10 },          { "cpu_op", "aten::mm", 21, 1 },
+  { "user_annotation", "PP:1B0", 23, 7 },           { "cpu_op", "aten::mm", 24, 6 },
+  { "user_annotation", "PP:1SEND_B0", 31, 1 },      { "user_annotation", "Optimizer.step#SGD.step", 70, 7 },
+  { "user_annotation", "PP:1WAIT_SEND_B0", 62, 3 },
 };
 
 /* Two iterations, a millisecond apart, in any order; rank 1's clock is late or early; receive_ts: of its receive. */
@@ -587,9 +589,11 @@ test_two_ranks (void)
           if (!early)
             assert_held (timeline->posts, 2, 1, PS_INSTRUCTION_RECEIVE, "F0.0", 0, 1000);
           assert_held (timeline->posts, early ? 2 : 3, 1, PS_INSTRUCTION_SEND, "B0.1", 21000, 22000);
-          g_assert_cmpuint (timeline->waits->len, ==, 2);
+          g_assert_cmpuint (timeline->waits->len, ==, 4);
           assert_held (timeline->waits, 0, 0, 0, "B0.1", 10000, 39000);
-          assert_held (timeline->waits, 1, 1, 0, "F0.0", 2000, 10000);
+          assert_held (timeline->waits, 1, 0, 0, "F0.0", 52000, 54000);
+          assert_held (timeline->waits, 2, 1, 0, "F0.0", 2000, 10000);
+          assert_held (timeline->waits, 3, 1, 0, "B0.1", 52000, 55000);
         }
     }
 }
