@@ -458,6 +458,39 @@ test_pages (void)
   assert_text (ps_format_page ("\033[m", TRUE), "\033[m");
 }
 
+/* One letter in three may be wrong, and one more: dropped, put in, taken for another or for its neighbour. A beginning
+ * of three letters is enough, and the first of the closest names is meant. */
+static void
+test_meant (void)
+{
+  static const char *const names[] = { "interleaved", "1f1b", "zb-h1", "zb-h2", "gpipe", "deep" };
+  static const struct
+  {
+    const char *text, *meant;
+  } rows[] = { { "gpip", "; did you mean --gpipe?" },
+               { "gpiipe", "; did you mean --gpipe?" },
+               { "gpipr", "; did you mean --gpipe?" },
+               { "gppie", "; did you mean --gpipe?" },
+               { "pgpie", "" },
+               { "gp", "" },
+               { "gpi", "; did you mean --gpipe?" },
+               { "int", "; did you mean --interleaved?" },
+               { "ntrlavd", "" },
+               { "ntrleaved", "; did you mean --interleaved?" },
+               { "zb-h3", "; did you mean --zb-h1?" },
+               { "zb", "" },
+               { "1f1", "; did you mean --1f1b?" },
+               { "f1b", "; did you mean --1f1b?" },
+               { "xf1b", "; did you mean --1f1b?" },
+               { "pdee", "" },
+               { "depe", "; did you mean --deep?" },
+               { "", "" },
+               { "eedp", "" } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    assert_text (ps_did_you_mean (rows[i].text, names, G_N_ELEMENTS (names), "--"), rows[i].meant);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -481,5 +514,6 @@ main (int argc, char **argv)
   g_test_add_func ("/base/error-line", test_error_line);
   g_test_add_func ("/base/units", test_units);
   g_test_add_func ("/base/pages", test_pages);
+  g_test_add_func ("/base/meant", test_meant);
   return run_in_folder ();
 }

@@ -154,6 +154,7 @@ test_interval (void)
     gboolean inside;
 
   } cases[] = { { { 70, 90, 95, 100, 120 }, "this one lies inside", TRUE },
+                { { 70, 100, 105, 110, 120 }, "this one lies inside", TRUE },
                 { { 70, 80, 90, 99, 120 }, "this one lies above it", FALSE },
                 { { 70, 101, 105, 110, 120 }, "this one lies below it", FALSE } };
   g_autoptr (PsTimeline) measured = read_fixture ("timeline-measured.json");

@@ -472,6 +472,94 @@ test_new (void)
   g_assert_cmpfloat (costs->expert_copies, ==, 1);
 }
 
+/* Boundaries without a time take the median of the others, which is between what was measured; the last stage sends
+ * nothing on and the first nothing back, so they do not count. Where none is known, none takes time, by a formula. */
+static void
+test_guess_transfers (void)
+{
+  static const struct
+  {
+    gint64 ns[6]; /* forward of stages 0 to 2, backward of 0 to 2; -1: not known */
+    gint64 usual_ns;
+    PsOrigin origin;
+  } rows[] = {
+    { { 5, 7, -1, -1, 9, 11 }, 7, PS_ORIGIN_MEASURED },      { { 5, 7, 3, 4, 9, 11 }, 5, PS_ORIGIN_MEASURED },
+    { { 5, -1, -1, -1, 9, 11 }, 9, PS_ORIGIN_INTERPOLATED }, { { 5, 7, -1, -1, -1, 11 }, 7, PS_ORIGIN_INTERPOLATED },
+    { { -1, 7, -1, -1, 9, 11 }, 9, PS_ORIGIN_INTERPOLATED }, { { 5, 7, -1, -1, 9, -1 }, 7, PS_ORIGIN_INTERPOLATED },
+    { { -1, -1, -1, -1, -1, -1 }, 0, PS_ORIGIN_MODELLED }
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (PsCosts) costs = ps_costs_new (3);
+
+      costs->transfer_origin = PS_ORIGIN_MEASURED;
+      for (guint k = 0; k < 6; k++)
+        costs->transfer_ns[k < 3 ? ps_transfer_forward (costs, k) : ps_transfer_backward (costs, k - 3)]
+            = rows[i].ns[k];
+      ps_costs_guess_transfers (costs);
+      g_assert_cmpint (costs->transfer_origin, ==, rows[i].origin);
+      for (guint k = 0; k < 6; k++)
+        {
+          guint at = k < 3 ? ps_transfer_forward (costs, k) : ps_transfer_backward (costs, k - 3);
+
+          g_assert_cmpint (costs->transfer_ns[at], ==, rows[i].ns[k] >= 0 ? rows[i].ns[k] : rows[i].usual_ns);
+        }
+    }
+}
+
+/* Of B, W and BW what is not known follows from the others: BW is both, half of it is each, and no part is less than 0.
+ */
+static void
+test_guess (void)
+{
+  enum
+  {
+    B = 1 << PS_OP_B,
+    W = 1 << PS_OP_W,
+    BW = 1 << PS_OP_BW
+  };
+  static const struct
+  {
+    guint unknown;
+    gint64 b, w, bw; /* ns */
+    gint64 b_after, w_after, bw_after;
+  } rows[]
+      = { { 0, 3, 4, 9, 3, 4, 9 },     { BW, 3, 4, 0, 3, 4, 7 },  { B, 0, 4, 9, 5, 4, 9 },  { W, 3, 0, 9, 3, 6, 9 },
+          { B | W, 0, 0, 9, 4, 5, 9 }, { B, 0, 10, 9, 0, 10, 9 }, { W, 10, 0, 9, 10, 0, 9 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (PsCosts) costs = ps_costs_new (2);
+
+      costs->stage[1].unknown = rows[i].unknown;
+      ps_costs_op (costs, PS_OP_B, 1)->duration_ns = rows[i].b;
+      ps_costs_op (costs, PS_OP_W, 1)->duration_ns = rows[i].w;
+      ps_costs_op (costs, PS_OP_BW, 1)->duration_ns = rows[i].bw;
+      ps_costs_guess (costs, 1);
+      g_assert_cmpint (duration (costs, PS_OP_B, 1), ==, rows[i].b_after);
+      g_assert_cmpint (duration (costs, PS_OP_W, 1), ==, rows[i].w_after);
+      g_assert_cmpint (duration (costs, PS_OP_BW, 1), ==, rows[i].bw_after);
+      g_assert_cmpint (duration (costs, PS_OP_BW, 0), ==, 0);
+    }
+}
+
+/* Both halves of a device's layers are stages of their own. */
+static void
+test_model_chunks (void)
+{
+  g_autoptr (PsCosts) costs = fine (ps_costs_model (&four_layers, &two_nodes, 2, 2, &error));
+
+  g_assert_cmpuint (costs->n_stages, ==, 4);
+  for (guint stage = 0; stage < 4; stage++)
+    {
+      g_assert_cmpuint (costs->shapes[stage].n_layers, ==, 1);
+      g_assert_cmpuint (costs->shapes[stage].first_layer, ==, stage);
+      g_assert_cmpint (costs->shapes[stage].head, ==, stage == 3);
+      g_assert_cmpint (duration (costs, PS_OP_W, stage), >, 0);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -492,5 +580,8 @@ main (int argc, char **argv)
   g_test_add_func ("/costs/sum-overflow", test_sum_overflow);
   g_test_add_func ("/costs/slice-parts", test_slice_parts);
   g_test_add_func ("/costs/new", test_new);
+  g_test_add_func ("/costs/guess", test_guess);
+  g_test_add_func ("/costs/guess-transfers", test_guess_transfers);
+  g_test_add_func ("/costs/model-chunks", test_model_chunks);
   return g_test_run ();
 }

@@ -117,6 +117,33 @@ test_mean_post (void)
   g_assert_cmpint (costs->post_ns, ==, 25 * US);
 }
 
+/* Gaps with one message alone, 7 us: without any that is an op's there is nothing to take from them, so that the host's
+ * times are not known. With one of 3 us before F1.1 the message's part is 4 us. */
+static void
+test_gaps (void)
+{
+  for (guint both = 0; both < 2; both++)
+    {
+      g_autoptr (PsObserved) observed = ps_observed_new ();
+      PsTimeline *run = ps_timeline_new (PS_ORIGIN_MEASURED, "run", 2, 2, 2);
+
+      add_span (run->ops, 0, "F0.0", 0, 100, 0);
+      add_span (run->ops, 0, "F1.0", 107, 200, 0);
+      add_span (run->ops, 1, "F0.1", 120, 210, 0);
+      if (both)
+        add_span (run->ops, 1, "BW0.1", 213, 300, 0);
+      ps_timeline_sort (run);
+      add_run (observed, "a", run);
+      g_autoptr (GArray) posts = ps_observed_posts (observed, PS_INSTRUCTION_SEND);
+      g_autoptr (PsCosts) costs = costs_of (observed, 2, 1);
+      g_assert_cmpuint (observed->message->len, ==, 1);
+      g_assert_cmpuint (observed->host->len, ==, both);
+      g_assert_cmpuint (posts->len, ==, both);
+      g_assert_cmpint (costs->op_ns, ==, both ? 3 * US : 0);
+      g_assert_cmpint (costs->post_ns, ==, both ? 4 * US : 0);
+    }
+}
+
 /* A wait for a message that is there already says nothing about its way. */
 static void
 test_late_wait (void)
@@ -757,6 +784,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/observed/known", test_known);
   g_test_add_func ("/observed/mean-post", test_mean_post);
+  g_test_add_func ("/observed/gaps", test_gaps);
   g_test_add_func ("/observed/late-wait", test_late_wait);
   g_test_add_func ("/observed/slices", test_slices);
   g_test_add_func ("/observed/two-runs", test_two_runs);

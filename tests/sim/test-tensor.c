@@ -368,6 +368,30 @@ test_group_of_nodes (void)
     }
 }
 
+/* Of what two GPUs share one has half, and all of the norms: two of h = 32 in a layer, one at the head, three in a
+ * module of multi-token prediction, and in GPT twice as wide, with the positions. */
+static void
+test_whole_parameters (void)
+{
+  static const PsStageShape shapes[] = { { .n_layers = 2 },
+                                         { .head = TRUE },
+                                         { .n_mtp = 2 },
+                                         { .n_layers = 1, .head = TRUE, .n_mtp = 1 },
+                                         { .n_layers = 3, .embedding = TRUE, .head = TRUE, .n_mtp = 2 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (shapes); i++)
+    {
+      const PsStageShape *shape = &shapes[i];
+      PsModel model = small (PS_MLP_SWIGLU);
+      gint64 norms = 2 * (shape->n_layers + shape->n_mtp) + (shape->head ? 1 : 0) + 3 * shape->n_mtp;
+
+      model.mtp = 2;
+      gint64 all = ps_model_stage_parameters (&model, shape);
+      g_assert_cmpint (ps_tensor_parameters (&model, shape, 1), ==, all);
+      g_assert_cmpint (ps_tensor_parameters (&model, shape, 2), ==, (all - 32 * norms) / 2 + 32 * norms);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -385,5 +409,6 @@ main (int argc, char **argv)
   g_test_add_func ("/tensor/check-spread", test_check_spread);
   g_test_add_func ("/tensor/join", test_join);
   g_test_add_func ("/tensor/group-of-nodes", test_group_of_nodes);
+  g_test_add_func ("/tensor/whole-parameters", test_whole_parameters);
   return run_in_folder ();
 }

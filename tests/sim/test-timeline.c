@@ -6,6 +6,7 @@
 
 #include <pipesim/formats.h>
 
+#include <glib/gstdio.h>
 #include <json-glib/json-glib.h>
 #include <string.h>
 
@@ -157,10 +158,16 @@ test_read_chunks (void)
                              "\"source\": \"\", \"devices\": 2,"
                              "\"stages\": 4, \"microbatches\": 1, \"iteration_ns\": 9, \"ops\": [[1, \"F0.3\", 7, 9, "
                              "1], [0, \"F0.2\", 2, 4, 1]],"
-                             "\"transfers\": [[0, 1, \"F0.2\", 4, 7]], \"memory\": []}";
+                             "\"transfers\": [[0, 1, \"F0.2\", 4, 7]], \"memory\": [], "
+                             "\"posts\": [[1, \"RECEIVE F0.2\", 0, 1]], \"waits\": [[1, \"F0.2\", 1, 7]]}";
   g_autoptr (PsTimeline) timeline = fine (ps_timeline_parse_json ("text", text, -1, &error));
 
   g_assert_cmpuint (g_array_index (timeline->transfers, PsSpan, 0).chunk, ==, 1);
+  g_assert_cmpuint (g_array_index (timeline->transfers, PsSpan, 0).peer, ==, 1);
+  for (guint i = 0; i < 2; i++)
+    g_assert_cmpuint (g_array_index (timeline->ops, PsSpan, i).peer, ==, i);
+  g_assert_cmpuint (g_array_index (timeline->posts, PsSpan, 0).peer, ==, 1);
+  g_assert_cmpuint (g_array_index (timeline->waits, PsSpan, 0).peer, ==, 1);
   /* Read in any order, kept by device. */
   g_assert_cmpuint (g_array_index (timeline->ops, PsSpan, 0).device, ==, 0);
 }
@@ -539,6 +546,38 @@ test_slices (void)
            "x: 2 stages and 8388608 microbatches have more *");
 }
 
+/* The name of a file says whether a timeline is written as a trace, packed or not, or as itself. */
+static void
+test_write (void)
+{
+  static const struct
+  {
+    const char *name;
+    gboolean trace, packed;
+  } rows[] = { { "a.json", FALSE, FALSE },        { "a.json.gz", FALSE, TRUE },   { "a.trace.json", TRUE, FALSE },
+               { "a.trace.json.gz", TRUE, TRUE }, { "trace.json", FALSE, FALSE }, { "a.trace", FALSE, FALSE } };
+  g_autoptr (PsTimeline) timeline = worked_timeline (NULL);
+  g_autofree char *folder = fine (g_dir_make_tmp ("pipesim-timeline-XXXXXX", &error));
+  g_autofree char *expected = ps_timeline_to_json (timeline);
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autofree char *path = g_build_filename (folder, rows[i].name, NULL), *bytes = NULL;
+      gsize length;
+
+      fine (ps_timeline_write (timeline, path, &error));
+      fine (g_file_get_contents (path, &bytes, &length, &error));
+      g_assert_cmpint (bytes[0] == '\x1f', ==, rows[i].packed);
+      if (!rows[i].packed)
+        g_assert_cmpint (strstr (bytes, "traceEvents") != NULL, ==, rows[i].trace);
+      g_autoptr (PsTimeline) again = fine (ps_timeline_load (path, &error));
+      g_autofree char *json = ps_timeline_to_json (again);
+      g_assert_cmpstr (json, ==, expected);
+      g_assert_cmpint (g_remove (path), ==, 0);
+    }
+  g_assert_cmpint (g_rmdir (folder), ==, 0);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -557,5 +596,6 @@ main (int argc, char **argv)
   g_test_add_func ("/timeline/sorted", test_sorted);
   g_test_add_func ("/timeline/cover", test_cover);
   g_test_add_func ("/timeline/slices", test_slices);
+  g_test_add_func ("/timeline/write", test_write);
   return g_test_run ();
 }

@@ -715,6 +715,44 @@ test_other_figures (void)
   g_assert_true (g_str_has_prefix (timeline->source, "PyTorch profiler"));
 }
 
+/* Five stages in any order of ranks, whose clocks differ by up to a second. Every message takes no time, so that each
+ * clock has one place: stage s computes F from 4 s, 4 us, and BW from 20 + 5 (4 - s), 5 us. */
+static void
+test_clocks_of_five (void)
+{
+  static const char *const names[] = { "a.json", "b.json", "c.json", "d.json", "e.json" };
+  g_autoptr (GRand) rand = g_rand_new_with_seed (21);
+
+  for (guint k = 0; k < 60; k++)
+    {
+      guint stages[] = { 0, 1, 2, 3, 4 };
+      char *texts[5];
+
+      for (guint r = 0; r < 5; r++)
+        {
+          guint other = (guint)g_rand_int_range (rand, (gint)r, 5), s = stages[other];
+          gint late = g_rand_int_range (rand, 0, 1000000);
+
+          stages[other] = stages[r];
+          stages[r] = s;
+          texts[r] = g_strdup_printf (
+              "[{\"ph\":\"X\",\"cat\":\"c\",\"name\":\"PP:%uF0\",\"pid\":1,\"tid\":1,\"ts\":%u,\"dur\":4},"
+              "{\"ph\":\"X\",\"cat\":\"c\",\"name\":\"PP:%uB0\",\"pid\":1,\"tid\":1,\"ts\":%u,\"dur\":5}]",
+              s, (guint)late + 4 * s, s, (guint)late + 20 + 5 * (4 - s));
+        }
+      g_autoptr (PsTimeline) timeline = fine (parse ("x", names, (const char *const *)texts, 5, &error));
+      g_assert_null (timeline->remark);
+      for (guint r = 0; r < 5; r++)
+        {
+          g_autofree char *f = g_strdup_printf ("F0.%u", stages[r]), *bw = g_strdup_printf ("BW0.%u", stages[r]);
+
+          assert_span (timeline, 2 * r, r, f, 4000 * stages[r], 4000 * stages[r] + 4000);
+          assert_span (timeline, 2 * r + 1, r, bw, 20000 + 5000 * (4 - stages[r]), 25000 + 5000 * (4 - stages[r]));
+          g_free (texts[r]);
+        }
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -741,5 +779,6 @@ main (int argc, char **argv)
   g_test_add_func ("/trace/profiler/moved-clock", test_moved_clock);
   g_test_add_func ("/trace/profiler/gpipe-backward", test_gpipe_backward);
   g_test_add_func ("/trace/profiler/other-figures", test_other_figures);
+  g_test_add_func ("/trace/profiler/clocks-of-five", test_clocks_of_five);
   return g_test_run ();
 }
