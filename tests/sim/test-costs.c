@@ -560,6 +560,42 @@ test_model_chunks (void)
     }
 }
 
+/* Half of the 8 bytes move to the host, in half of its 40 ns: F gives them back and a backward takes them, and each is
+ * at least as long as that, and so is a pair. W has nothing to do with it. Costs without a host cannot, but nothing
+ * can. */
+static void
+test_offload (void)
+{
+  static const struct
+  {
+    const char *text;
+    gint64 f, b, bw, pair;
+  } rows[] = { { "f=5ns,b=15ns,w=1ns,pair=18ns,act=8B,host=40ns", 20, 20, 20, 20 },
+               { "f=25ns,b=35ns,w=1ns,pair=48ns,act=8B,host=40ns", 25, 35, 36, 48 },
+               { "f=5ns,b=35ns,w=1ns,act=8B,host=40ns", 20, 35, 36, -1 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (PsCosts) costs = fine (ps_costs_parse (rows[i].text, 2, 1, &error));
+
+      fine (ps_costs_offload (costs, 1, 0.5, &error));
+      fine (ps_costs_offload (costs, 0, 0, &error));
+      g_assert_cmpint (duration (costs, PS_OP_F, 1), ==, rows[i].f);
+      g_assert_cmpint (duration (costs, PS_OP_B, 1), ==, rows[i].b);
+      g_assert_cmpint (duration (costs, PS_OP_BW, 1), ==, rows[i].bw);
+      g_assert_cmpint (duration (costs, PS_OP_W, 1), ==, 1);
+      g_assert_cmpint (costs->stage[1].pair_ns, ==, rows[i].pair);
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 1)->give_bytes, ==, 4);
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_B, 1)->take_bytes, ==, 4);
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 1)->take_bytes, ==, 4);
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_W, 1)->take_bytes, ==, 0);
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->give_bytes, ==, 0);
+    }
+  g_autoptr (PsCosts) none = ps_costs_parse ("f=5ns,bw=9ns,act=8B", 1, 1, NULL);
+  fine (ps_costs_offload (none, 0, 0, &error));
+  refused (ps_costs_offload (none, 0, 0.5, &error), PS_ERROR_USAGE, "--offload: command line does not say how fast *");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -583,5 +619,6 @@ main (int argc, char **argv)
   g_test_add_func ("/costs/guess", test_guess);
   g_test_add_func ("/costs/guess-transfers", test_guess_transfers);
   g_test_add_func ("/costs/model-chunks", test_model_chunks);
+  g_test_add_func ("/costs/offload", test_offload);
   return g_test_run ();
 }

@@ -341,8 +341,17 @@ test_latent_bytes (void)
   const gint64 inputs = 32 + 8 + 16 + 32 + 32 + 128, kept = 28 + 48 + 48 + 32 + 256 + 64;
   const gint64 outputs = 28 + 48 + 32 + 32 + 32 + 256 + 32;
 
+  PsModel plain = model;
+
   g_assert_cmpint (ps_model_layer_activation_bytes (&model, 0), ==, 128 * 2 * (inputs + kept));
   g_assert_cmpint (ps_model_stage_weight_activation_bytes (&model, &layer), ==, 128 * 2 * (inputs + outputs));
+  /* Matrices: queries down and up, or at once; 16 + 4 down; 4 (8 + 8) up; the output; 3 h f. Norms: 2 h, and the ranks.
+   */
+  g_assert_cmpint (ps_model_layer_parameters (&model, 0), ==,
+                   32 * 8 + 8 * 48 + 32 * 20 + 16 * 64 + 32 * 32 + 3 * 32 * 128 + 64 + 8 + 16);
+  plain.latent.q_rank = 0;
+  g_assert_cmpint (ps_model_layer_parameters (&plain, 0), ==,
+                   32 * 48 + 32 * 20 + 16 * 64 + 32 * 32 + 3 * 32 * 128 + 64 + 16);
 }
 
 int

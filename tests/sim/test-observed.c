@@ -778,6 +778,25 @@ test_log (void)
                                                   "no transfer was seen, so they take no time"));
 }
 
+/* Transfers of 38 and 30 us, and in a second run of twice and half of that: each boundary's samples count over its own
+ * median, the smaller one of two. */
+static void
+test_transfer_spread (void)
+{
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  static const double expected[] = { 1, 2, 1, 2 };
+
+  add_run (observed, "a", new_slow_run (1));
+  add_run (observed, "b", new_slow_run (2));
+  g_autoptr (PsCostSpread) spread = ps_observed_spread (observed);
+  g_assert_cmpuint (spread->transfer->len, ==, 4);
+  for (guint i = 0; i < 4; i++)
+    g_assert_cmpfloat_with_epsilon (g_array_index (spread->transfer, double, i), expected[i], 1e-9);
+  g_assert_cmpfloat_with_epsilon (spread->largest, 2, 1e-9);
+  g_assert_cmpuint (spread->n_stages, ==, 2);
+  g_assert_cmpuint (spread->row[PS_N_OP_KINDS * 2], !=, PS_NO_ROW);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -803,5 +822,6 @@ main (int argc, char **argv)
   g_test_add_func ("/observed/without-profiler", test_without_profiler);
   g_test_add_func ("/observed/round-trip", test_round_trip);
   g_test_add_func ("/observed/log", test_log);
+  g_test_add_func ("/observed/transfer-spread", test_transfer_spread);
   return g_test_run ();
 }

@@ -306,6 +306,46 @@ test_cache (void)
   ps_cache_free (cache);
 }
 
+static guint n_destroyed;
+
+static void
+destroy (gpointer thing)
+{
+  n_destroyed += GPOINTER_TO_UINT (thing);
+}
+
+/* Things of weights 1, 2, 4 and 8 in a cache of 7: a find makes the thing of 1 the last one to go. The 8 alone are more
+ * than there is room for, so that all others go, and it stays until the next one comes. Each goes once. */
+static void
+test_cache_weights (void)
+{
+  PsCache *cache = ps_cache_new (7, destroy);
+
+  n_destroyed = 0;
+  for (guint weight = 1; weight <= 4; weight *= 2)
+    {
+      g_assert_null (find (cache, 2, weight));
+      ps_cache_add (cache, GUINT_TO_POINTER (weight), weight);
+    }
+  g_assert_cmpuint (n_destroyed, ==, 0);
+  for (guint i = 0; i < 3; i++)
+    g_assert_nonnull (find (cache, 2, 1));
+  g_assert_null (find (cache, 2, 16));
+  ps_cache_add (cache, GUINT_TO_POINTER (16), 1); /* 2 goes: 1 + 4 + 1 */
+  g_assert_cmpuint (n_destroyed, ==, 2);
+  g_assert_nonnull (find (cache, 2, 1));
+  g_assert_nonnull (find (cache, 2, 4));
+  g_assert_null (find (cache, 2, 32));
+  ps_cache_add (cache, GUINT_TO_POINTER (32), 3); /* 16 goes, and 1, which is older than 4: 4 + 3 */
+  g_assert_cmpuint (n_destroyed, ==, 2 + 16 + 1);
+  g_assert_null (find (cache, 2, 8));
+  ps_cache_add (cache, GUINT_TO_POINTER (8), 8);
+  g_assert_cmpuint (n_destroyed, ==, 2 + 16 + 1 + 4 + 32);
+  g_assert_true (find (cache, 2, 8) == GUINT_TO_POINTER (8));
+  ps_cache_free (cache);
+  g_assert_cmpuint (n_destroyed, ==, 2 + 16 + 1 + 4 + 32 + 8);
+}
+
 /* Sources */
 
 static void
@@ -526,6 +566,7 @@ main (int argc, char **argv)
   g_test_add_func ("/predictor/digest-of-measurements", test_digest_of_measurements);
   g_test_add_func ("/predictor/digest-of-cluster", test_digest_of_cluster);
   g_test_add_func ("/predictor/digest-of-nothing", test_digest_of_nothing);
+  g_test_add_func ("/predictor/cache-weights", test_cache_weights);
   g_test_add_func ("/predictor/timeline", test_timeline);
   g_test_add_func ("/predictor/bandwidth", test_bandwidth);
   g_test_add_func ("/predictor/shapes", test_shapes);

@@ -349,11 +349,12 @@ test_print_controls (void)
 {
   if (g_test_subprocess ())
     {
-      ps_print ("a\x1b[2J\nb\n", NULL);
+      ps_print ("a\x1b[2J\nb\x1b[1mc\n", NULL);
+      ps_print_coloured ("d\x1b[2J\ne\x1b[1mf\n", NULL);
       exit (0);
     }
   g_test_trap_subprocess (NULL, 0, 0);
-  g_test_trap_assert_stdout ("*a [2J\nb\n*");
+  g_test_trap_assert_stdout ("*a [2J\nb [1mc\nd [2J\ne\x1b[1mf\n*");
 }
 
 static void

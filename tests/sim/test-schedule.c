@@ -246,6 +246,24 @@ test_refusals (void)
     }
 }
 
+/* R tells of single microbatches of single stages that they are recomputed. */
+static void
+test_recomputed (void)
+{
+  g_autoptr (PsSchedule) some = make (2, 2, "0, 1", "F0.0 F1.0 BW0.0 R1.0 BW1.0|F0.1 R0.1 BW0.1 F1.1 BW1.1");
+  g_autoptr (PsSchedule) none = make (2, 2, "0, 1", "F0.0 F1.0 BW0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1");
+  g_autofree guint8 *recomputed = ps_schedule_recomputed (some);
+
+  g_assert_true (some->recomputes);
+  g_assert_false (none->recomputes);
+  g_assert_null (ps_schedule_recomputed (none));
+  for (guint stage = 0; stage < 2; stage++)
+    for (guint microbatch = 0; microbatch < 2; microbatch++)
+      g_assert_cmpuint (
+          recomputed[ps_schedule_cell (some, (PsOp){ .stage = (guint16)stage, .microbatch = microbatch & 1 })], ==,
+          stage + microbatch == 1);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -258,5 +276,6 @@ main (int argc, char **argv)
   g_test_add_func ("/schedule/origin", test_origin);
   g_test_add_func ("/schedule/updates", test_updates);
   g_test_add_func ("/schedule/refusals", test_refusals);
+  g_test_add_func ("/schedule/recomputed", test_recomputed);
   return g_test_run ();
 }

@@ -77,6 +77,38 @@ test_nsys_host (void)
   remove_export (path);
 }
 
+/* Ranges of the optimizer's steps are O of the host's timelines, 30 and 40 ns of the two processes. */
+static void
+test_nsys_updates (void)
+{
+  g_autofree char *path = make_export (
+      "DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL; INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid) VALUES "
+      "(800, 840, 59, 'optimizer_step', 3355443400), (1000800, 1000840, 60, 'x.optimizer_step', 3355443400), "
+      "(800, 830, 59, 'optimizer_step', 5033165100), (1000800, 1000830, 59, 'optimizer_step', 5033165100);"
+      "UPDATE NVTX_EVENTS SET globalTid = globalTid + 400 * 0x1000000 WHERE globalTid / 0x1000000 = 200");
+  g_autoptr (GPtrArray) timelines = fine (ps_timelines_load (path, &error));
+
+  g_assert_cmpuint (timelines->len, ==, 2);
+  for (guint k = 0; k < 2; k++)
+    {
+      const PsTimeline *timeline = timelines->pdata[k];
+      guint n = 0;
+
+      g_assert_cmpuint (timeline->ops->len, ==, 10);
+      for (guint i = 0; i < timeline->ops->len; i++)
+        {
+          const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
+
+          if (span->op.kind != PS_OP_O)
+            continue;
+          g_assert_cmpint (span->end_ns - span->start_ns, ==, span->device == 0 ? 30 : 40);
+          n++;
+        }
+      g_assert_cmpuint (n, ==, 2);
+    }
+  remove_export (path);
+}
+
 /* Names say which microbatches were recorded, 4 and 5; counting would begin with 0. */
 static void
 test_nsys_names (void)
@@ -224,6 +256,8 @@ test_otel (void)
       g_assert_cmpint (timeline->iteration_ns, ==, 122000);
       assert_spans (timeline->posts, "0:F0.0:10000-12000 1:B0.1:50000-52000 1:B1.1:90000-92000");
       assert_spans (timeline->waits, "0:B0.1:22000-52000 0:B1.1:72000-92000 1:F0.0:1000-14000 1:F1.0:52000-53000");
+      for (guint k = 0; k < timeline->waits->len; k++)
+        g_assert_cmpuint (g_array_index (timeline->waits, PsSpan, k).post, ==, 0);
       assert_spans (timeline->transfers, "0>1:F0.0:10000-14000 1>0:B0.1:50000-52000 1>0:B1.1:90000-92000");
     }
 }
@@ -251,6 +285,46 @@ test_otel_replicas (void)
 
   assert_spans (((const PsTimeline *)g_ptr_array_index (timelines, 0))->ops,
                 "0:F0.0:0-1 0:BW0.0:30-31 1:F0.1:10-12 1:BW0.1:20-22");
+}
+
+#define OTLP(name, attributes, start, end)                                                                             \
+  "{\"name\": \"" name "\", \"startTimeUnixNano\": \"" #start "\", \"endTimeUnixNano\": " #end                         \
+  ", \"attributes\": [" attributes "]}"
+#define OTLP_RANK(key, value) "{\"value\": {\"intValue\": " value "}, \"key\": \"" key "\"}"
+#define RESOURCE(spans, attributes)                                                                                    \
+  "{\"scopeSpans\": [{\"spans\": [" spans "]}], \"resource\": {\"attributes\": [" attributes "]}}"
+
+/* Two ranks in one file, of which the first is the second stage: its resource says so, or each of its spans, which goes
+ * before the resource; numbers are numbers or texts. */
+static void
+test_otel_attributes (void)
+{
+  static const char *const texts[] = {
+    "{\"resourceSpans\": [" RESOURCE (
+        OTLP ("microbatch.forward", "", 12, 14) "," OTLP ("microbatch.backward", "", 14, 17),
+        OTLP_RANK ("dl.rank", "\"1\"")) ","
+    /* */ RESOURCE (OTLP ("microbatch.forward", "", 10, 12) "," OTLP ("microbatch.backward", "", 17, 21),
+                    OTLP_RANK ("nv.dl.rank", "0")) "]}",
+    "{\"resourceSpans\": [" RESOURCE (OTLP ("microbatch.forward", OTLP_RANK ("dl.rank", "5"), 12,
+                                            14) "," OTLP ("microbatch.backward", OTLP_RANK ("dl.rank", "5"), 14, 17),
+                                      OTLP_RANK ("dl.rank", "0")) ","
+    /* */ RESOURCE (OTLP ("microbatch.forward", "", 10, 12) "," OTLP ("microbatch.backward", "", 17, 21),
+                    OTLP_RANK ("dl.rank", "2")) "]}",
+    "{\"resourceSpans\": [" RESOURCE (
+        OTLP ("microbatch.forward", "", 12, 14) "," OTLP ("microbatch.backward", "", 14, 17),
+        OTLP_RANK ("dl.rank", "0") "," OTLP_RANK ("dl.pipeline_parallel.rank", "1")) ","
+    /* */ RESOURCE (
+        OTLP ("microbatch.forward", "", 10, 12) "," OTLP ("microbatch.backward", "", 17, 21),
+        OTLP_RANK ("dl.rank", "4") "," OTLP_RANK ("dl.pipeline_parallel.rank", "0") "," OTLP_RANK ("other", "9")) "]}",
+  };
+
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (GPtrArray) timelines = fine (parse (texts[i], &error));
+      const PsTimeline *timeline = timelines->pdata[0];
+
+      assert_spans (timeline->ops, "0:F0.0:0-2 0:BW0.0:7-11 1:F0.1:2-4 1:BW0.1:4-7");
+    }
 }
 
 /* Spans end in any order: steps of the optimizer between three iterations, of two microbatches each, come before and
@@ -359,10 +433,12 @@ main (int argc, char **argv)
   g_test_add_func ("/trace/nsys/megatron", test_nsys);
   g_test_add_func ("/trace/nsys/host", test_nsys_host);
   g_test_add_func ("/trace/nsys/files", test_nsys_files);
+  g_test_add_func ("/trace/nsys/updates", test_nsys_updates);
   g_test_add_func ("/trace/nsys/names", test_nsys_names);
   g_test_add_func ("/trace/nsys/refusals", test_nsys_refusals);
   g_test_add_func ("/trace/otel/megatron", test_otel);
   g_test_add_func ("/trace/otel/replicas", test_otel_replicas);
+  g_test_add_func ("/trace/otel/attributes", test_otel_attributes);
   g_test_add_func ("/trace/otel/marks", test_otel_marks);
   g_test_add_func ("/trace/otel/dates", test_otel_dates);
   g_test_add_func ("/trace/otel/refusals", test_otel_refusals);
