@@ -500,8 +500,10 @@ test_unknown (void)
 static void
 test_page (void)
 {
-  static const PsCommandHelp help
-      = { .arguments = "FILE", .summary = "Does it.", .text = "More of it.\n", .examples = "p -c 4\np -f\n" };
+  static const PsCommandHelp help = { .arguments = "FILE",
+                                      .summary = "Does it.",
+                                      .text = "More of it, in a line that has more letters than the narrowest page.\n",
+                                      .examples = "p -c 4\np -f\n" };
 
   if (g_test_subprocess ())
     {
@@ -518,7 +520,8 @@ test_page (void)
   g_test_trap_assert_passed ();
   g_test_trap_assert_stdout (
       "*Usage: p FILE [OPTION...]\n\nDoes it.\n\nOptions:\n*\n\n"
-      "  -h, --help                Print this page\n\nMore of it.\n\nExamples:\n  p -c 4\n  p -f\n*");
+      "  -h, --help                Print this page\n\n"
+      "More of it, in a line that has more letters than the narrowest page.\n\nExamples:\n  p -c 4\n  p -f\n*");
 }
 
 int

@@ -2,6 +2,7 @@
  */
 #include "costdb-rig.h"
 #include "setting/cache.h"
+#include "setting/predictor-private.h"
 
 #include <pipesim/predictor.h>
 
@@ -549,6 +550,137 @@ test_shapes (void)
     }
 }
 
+/* A run of two stages and two microbatches. */
+#define RUN                                                                                                            \
+  "{\"format\": \"pipesim-timeline/1\", \"origin\": \"measured\", \"schedule\": \"s\", \"source\": \"\", "             \
+  "\"devices\": 2, "                                                                                                   \
+  "\"stages\": 2, \"microbatches\": 2, \"iteration_ns\": 900, \"ops\": [[0, \"F0.0\", 0, 100, 0], [0, \"F1.0\", 110, " \
+  "210, 0], [0, \"BW0.0\", 500, 700, 0], [0, \"BW1.0\", 705, 900, 0], [1, \"F0.1\", 130, 230, 0], [1, \"BW0.1\", "     \
+  "240, 440, "                                                                                                         \
+  "0], [1, \"F1.1\", 450, 550, 0], [1, \"BW1.1\", 555, 690, 0]], \"transfers\": [[0, 1, \"F0.0\", 102, 122], [0, 1, "  \
+  "\"F1.0\", 212, 232], [1, 0, \"B0.1\", 445, 475], [1, 0, \"B1.1\", 692, 702]], \"posts\": [[0, \"SEND F0.0\", 100, " \
+  "103], "                                                                                                             \
+  "[1, \"RECEIVE F0.0\", 1, 3]], \"memory\": []}"
+
+/* The digest of runs is that of what they show: an op's time, a transfer's, a post's, a gap's; not that of their files.
+ */
+static void
+test_digest_of_runs (void)
+{
+  static const char *const changes[][2] = {
+    { "\"source\": \"\"", "\"source\": \"x\"" }, /* shows nothing */
+    { "\"F1.0\", 110, 210", "\"F1.0\", 110, 211" },
+    { "\"B1.1\", 692, 702", "\"B1.1\", 692, 701" },
+    { "\"SEND F0.0\", 100, 103", "\"SEND F0.0\", 100, 102" },
+    { "\"RECEIVE F0.0\", 1, 3", "\"RECEIVE F0.0\", 1, 4" },
+    { "\"BW1.0\", 705, 900", "\"BW1.0\", 706, 901" },
+    { "\"F1.1\", 450, 550, 0], [1, \"BW1.1\", 555, 690", "\"F1.1+\", 450, 550, 0], [1, \"BW1.1\", 450, 550" },
+  };
+  g_autofree char *path = path_of ("run.json"), *other = path_of ("other.json"), *first = NULL;
+
+  g_assert_true (g_file_set_contents (path, RUN, -1, NULL));
+  first = digest_of ("costs-from", path);
+  for (guint i = 0; i < G_N_ELEMENTS (changes); i++)
+    {
+      g_autoptr (GString) text = g_string_new (RUN);
+      g_autofree char *digest = NULL;
+
+      g_assert_cmpuint (g_string_replace (text, changes[i][0], changes[i][1], 1), ==, 1);
+      g_assert_true (g_file_set_contents (other, text->str, -1, NULL));
+      digest = digest_of ("costs-from", other);
+      g_assert_cmpint (g_str_equal (digest, first), ==, i == 0);
+    }
+  g_autofree char *both = g_strconcat (path, ":", path, NULL), *twice = digest_of ("costs-from", both);
+  g_assert_cmpstr (twice, !=, first);
+}
+
+/* A run as the source of a setting's costs: BW stays whole, unless a model divides it; one stage's W is asked for in
+ * vain without. All its samples are in the spread. */
+static void
+test_costs_of_run (void)
+{
+  g_autofree char *path = path_of ("run.json");
+
+  g_assert_true (g_file_set_contents (path, RUN, -1, NULL));
+  for (guint model = 0; model < 2; model++)
+    {
+      g_autofree char *line = g_strdup_printf ("-p 2 -m 4 --costs-from %s%s", path, model ? " --model tiny-gpt" : "");
+      g_autoptr (PsSetting) setting = fine (read_setting (line, &error));
+      g_autoptr (PsCosts) costs = fine (ps_setting_costs (setting, 2, 1, &error));
+      g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
+      g_autoptr (PsPrediction) prediction = fine (ps_predictor_predict (predictor, "1f1b", &error));
+      const PsCostSpread *spread = fine (ps_predictor_spread (predictor, prediction, &error));
+
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, 100);
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 1)->duration_ns, ==, 135);
+      g_assert_cmpint (costs->transfer_ns[ps_transfer_backward (costs, 1)], ==, 10);
+      g_assert_cmpint (costs->time_origin, ==, model ? PS_ORIGIN_MODELLED : PS_ORIGIN_MEASURED);
+      g_assert_cmpuint (costs->stage[0].unknown, ==, model ? 0 : 1U << PS_OP_B | 1U << PS_OP_W);
+      g_assert_cmpuint (spread->op[PS_OP_BW * 2]->len, ==, 2);
+      g_assert_cmpuint (spread->transfer->len, ==, 4);
+      g_assert_true (ps_predictor_spread (predictor, prediction, NULL) == spread);
+      if (model)
+        ps_prediction_free (fine (ps_predictor_predict (predictor, "zb-h1", &error)));
+      else
+        refused (ps_predictor_predict (predictor, "zb-h1", &error), PS_ERROR_INPUT, "*no B of stage 0 is known: *");
+    }
+  g_autofree char *wrong = g_strdup_printf ("-p 3 -m 4 --costs-from %s", path);
+  g_autoptr (PsSetting) setting = fine (read_setting (wrong, &error));
+  refused (ps_setting_costs (setting, 3, 1, &error), PS_ERROR_INPUT, "*: 2 stages, so it has no costs for 3 devices *");
+}
+
+/* R of one microbatch of stage 0 needs what F of it takes again, in bytes besides the message and in time; a stage that
+ * recomputes or offloads all of them has none to recompute. */
+static void
+test_recomputed (void)
+{
+  static const struct
+  {
+    const char *more, *message;
+  } rows[] = { { "", NULL },
+               { " --recompute none:full", NULL },
+               { " --recompute full:none", "schedule '*': stage 0 has an R, *with it --recompute none would be right" },
+               { " --offload 0.5:0", "schedule '*': stage 0 has an R, *with it --offload 0 would be right" },
+               { " --offload 0:0.5", NULL },
+               { " --recompute full:none:full", "--recompute: 3 kinds for 2 stages; *" } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autofree char *line
+          = g_strconcat ("--costs f=5ns,b=4ns,w=3ns,r=2ns,act=8B,wact=3B,msg=1B,host=4ns", rows[i].more, NULL);
+      g_autoptr (PsSetting) setting = fine (read_setting (line, &error));
+      PsScheduleBuilder *building = ps_schedule_builder_new ("r", ps_placement_new (PS_PLACEMENT_LOOP, 2, 1), 1);
+
+      for (guint stage = 0; stage < 2; stage++)
+        {
+          ps_schedule_builder_add (building, PS_OP_F, stage, 0);
+          if (stage == 0)
+            ps_schedule_builder_add (building, PS_OP_R, stage, 0);
+          ps_schedule_builder_add (building, PS_OP_BW, stage, 0);
+          ps_schedule_builder_next_device (building);
+        }
+      g_autoptr (PsSchedule) schedule = ps_schedule_builder_end (building);
+      g_autoptr (PsCosts) costs = fine (ps_costs_parse (setting->costs, 2, 1, &error));
+      g_autoptr (PsCosts) full = fine (ps_setting_full_costs (setting, costs, 2, &error));
+      if (rows[i].message != NULL)
+        {
+          refused (ps_setting_recomputed (setting, schedule, costs, full, &error), PS_ERROR_USAGE, rows[i].message);
+          continue;
+        }
+      g_autoptr (PsCosts) split = fine (ps_setting_recomputed (setting, schedule, costs, full, &error));
+      const PsOpCost *r = ps_costs_op (split, PS_OP_R, 0), *f = ps_costs_op (split, PS_OP_F, 0);
+      g_assert_cmpint (r->duration_ns, ==, 2);
+      g_assert_cmpint (r->take_bytes, ==, 8); /* nothing comes in to the first stage */
+      g_assert_cmpint (r->give_bytes, ==, 0);
+      g_assert_cmpint (f->take_bytes - f->give_bytes, ==, 0);
+      g_assert_cmpint (ps_costs_op (split, PS_OP_B, 0)->duration_ns, ==, 4);
+      g_assert_cmpint (ps_costs_op (full, PS_OP_B, 1)->duration_ns, ==, 6);
+      /* Of a stage that saves memory by itself the costs stay. */
+      g_assert_cmpint (ps_costs_op (split, PS_OP_F, 1)->take_bytes - ps_costs_op (split, PS_OP_F, 1)->give_bytes, ==,
+                       i == 0 ? 1 : 8);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -570,5 +702,8 @@ main (int argc, char **argv)
   g_test_add_func ("/predictor/timeline", test_timeline);
   g_test_add_func ("/predictor/bandwidth", test_bandwidth);
   g_test_add_func ("/predictor/shapes", test_shapes);
+  g_test_add_func ("/predictor/digest-of-runs", test_digest_of_runs);
+  g_test_add_func ("/predictor/costs-of-run", test_costs_of_run);
+  g_test_add_func ("/predictor/recomputed", test_recomputed);
   return run_in_folder ();
 }
