@@ -312,7 +312,8 @@ test_numbers (void)
 static void
 test_quotes (void)
 {
-  static const char *const wrong[] = { "\"0F0,0B0", "0F0\",0B0", "\",0B0", "\"\"0F0\"\",0B0" };
+  static const char *const wrong[]
+      = { "\"0F0,0B0", "0F0\",0B0", "x0F0\",0B0", "\"0F0x,0B0", "\",0B0", "\"\"0F0\"\",0B0" };
   static const char right[] = "\"0F0\",\" 0B0 \",\"\"";
   g_autoptr (PsSchedule) schedule = read_as ("torch-compute", right);
 
