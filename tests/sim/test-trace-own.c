@@ -140,7 +140,7 @@ test_own_trace (void)
 }
 
 /* A trace with nothing but events, as of earlier versions, lasts as long as they do; data of other programs tells
- * nothing. */
+ * nothing, and no array but traceEvents holds events. */
 static void
 test_events_only (void)
 {
@@ -149,8 +149,8 @@ test_events_only (void)
 
   for (guint i = 0; i < G_N_ELEMENTS (heads); i++)
     {
-      g_autofree char *text
-          = g_strconcat ("{", heads[i], "\"traceEvents\": [", RANGE ("F", "F0.0", 0, 0, 1, 2), "]}", NULL);
+      g_autofree char *text = g_strconcat ("{", heads[i], "\"traceEvents\": [", RANGE ("F", "F0.0", 0, 0, 1, 2),
+                                           "], \"more\": []}", NULL);
       g_autoptr (PsTimeline) timeline = fine (parse_one (text, &error));
 
       g_assert_cmpint (timeline->iteration_ns, ==, 2000);
