@@ -8,6 +8,7 @@
 #include "program/program-private.h"
 #include "program/weight-window.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static char *
@@ -265,6 +266,158 @@ test_crossed_receives (void)
            "instruction 1 (SEND F0.0 to device 1) waits for device 1 instruction 1 (RECEIVE F0.0 from device 0)");
 }
 
+/* Whether two posts of one device go through one end of its channels. */
+static gboolean
+share_end (PsChannel channel, const PsInstruction *a, const PsInstruction *b)
+{
+  switch (channel)
+    {
+    case PS_CHANNEL_LATENCY:
+      return FALSE;
+    case PS_CHANNEL_DIRECTION:
+      return a->peer == b->peer && a->type == b->type;
+    case PS_CHANNEL_PAIR:
+      return a->peer == b->peer;
+    case PS_CHANNEL_RANK:
+      return TRUE;
+    }
+  g_assert_not_reached ();
+}
+
+/* Whether nothing before a post, of what its device has come to, is still to go through its end. */
+static gboolean
+is_next (const PsProgram *program, PsChannel channel, const guint *cursor, const gboolean *done, guint device,
+         guint post)
+{
+  if (post >= cursor[device])
+    return FALSE;
+  for (guint i = program->first[device]; i < post; i++)
+    if (ps_instruction_is_post (&program->instructions[i]) && !done[program->instructions[i].message]
+        && share_end (channel, &program->instructions[i], &program->instructions[post]))
+      return FALSE;
+  return TRUE;
+}
+
+/* Devices go on and transfers take place until nothing more can; TRUE when all devices came to their ends. */
+static gboolean
+run_naively (const PsProgram *program, PsChannel channel, guint *cursor, gboolean *done)
+{
+  guint n = program->schedule->placement->n_devices, n_stuck = 0;
+
+  memcpy (cursor, program->first, n * sizeof *cursor);
+  for (gboolean moved = TRUE; moved;)
+    {
+      moved = FALSE;
+      for (guint d = 0; d < n; d++)
+        for (; cursor[d] < program->first[d + 1]
+               && (program->instructions[cursor[d]].type != PS_INSTRUCTION_WAIT
+                   || done[program->instructions[cursor[d]].message]);
+             cursor[d]++)
+          moved = TRUE;
+      for (guint i = 0; i < program->n_messages; i++)
+        if (!done[i + 1]
+            && is_next (program, channel, cursor, done, program->messages[i].sender, program->places[i].send)
+            && is_next (program, channel, cursor, done, program->messages[i].receiver, program->places[i].receive))
+          done[i + 1] = moved = TRUE;
+    }
+  for (guint d = 0; d < n; d++)
+    n_stuck += cursor[d] < program->first[d + 1];
+  return n_stuck == 0;
+}
+
+/* Each link of an explained circle holds: a post that is next waits for the other side, which is not; a wait for a side
+ * that is not; or a post comes after a wait or a post on its end. No message of the circle went through. */
+static void
+check_circle (const PsProgram *program, PsChannel channel, const guint *cursor, const gboolean *done,
+              const char *message)
+{
+  const char *begin = strstr (message, "deadlock: ");
+  g_auto (GStrv) parts = g_regex_split_simple (" (after|waits for) (?=device)", begin + strlen ("deadlock: "), 0, 0);
+  guint n = g_strv_length (parts), before = 0, before_device = 0;
+
+  g_assert_cmpuint (n, >=, 5);
+  g_assert_cmpstr (parts[0], ==, parts[n - 1]);
+  for (guint k = 0; k < n; k += 2)
+    {
+      guint device, number;
+      const PsInstruction *this, *last = &program->instructions[before];
+
+      g_assert_cmpint (sscanf (parts[k], "device %u instruction %u", &device, &number), ==, 2);
+      number += program->first[device];
+      this = &program->instructions[number];
+      g_autofree char *text = ps_instruction_format (this);
+      g_autofree char *expected
+          = g_strdup_printf ("device %u instruction %u (%s)", device, number - program->first[device], text);
+      g_assert_cmpstr (parts[k], ==, expected);
+      g_assert_true (this->type != PS_INSTRUCTION_COMPUTE && !done[this->message]);
+      if (k > 0 && g_str_equal (parts[k - 1], "after"))
+        {
+          g_assert_true (device == before_device && number < before);
+          g_assert_true (this->type == PS_INSTRUCTION_WAIT || share_end (channel, this, last));
+        }
+      else if (k > 0)
+        {
+          g_assert_cmpuint (this->message, ==, last->message);
+          g_assert_true (ps_instruction_is_post (this) && this->type != last->type);
+          g_assert_false (is_next (program, channel, cursor, done, device, number));
+          if (ps_instruction_is_post (last))
+            g_assert_true (is_next (program, channel, cursor, done, before_device, before));
+        }
+      before = number;
+      before_device = device;
+    }
+}
+
+/* Streams whose sends and receives were moved at random can run just where they can run step by step; of the others the
+ * circle is told. */
+static void
+test_moved (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (14);
+  guint n_stuck[PS_CHANNEL_RANK + 1] = { 0 }, n_fine[PS_CHANNEL_RANK + 1] = { 0 };
+
+  for (guint round = 0; round < 150; round++)
+    {
+      g_autoptr (PsProgram) program
+          = ps_program_lower (random_schedule (rand, round % 2), (PsCommOrder)(round % 3), NULL);
+      guint n = program->first[program->schedule->placement->n_devices];
+
+      if (program->n_messages == 0)
+        continue;
+      for (guint k = 0; k < n / 4; k++)
+        {
+          guint i = random_below (rand, n - 1), device = 0;
+          const PsInstruction *this = &program->instructions[i];
+
+          while (program->first[device + 1] <= i)
+            device++;
+          if (i + 1 < program->first[device + 1] && (ps_instruction_is_post (this) || ps_instruction_is_post (this + 1))
+              && !(this->type == PS_INSTRUCTION_RECEIVE && this[1].type == PS_INSTRUCTION_WAIT
+                   && this->message == this[1].message))
+            swap (program, i, i + 1);
+        }
+      ps_program_note_places (program);
+      for (guint channel = 0; channel <= PS_CHANNEL_RANK; channel++)
+        {
+          g_autofree gboolean *done = g_new0 (gboolean, program->n_messages + 1);
+          g_autofree guint *cursor = g_new (guint, program->schedule->placement->n_devices);
+          g_autoptr (GError) error = NULL;
+          gboolean runs = run_naively (program, (PsChannel)channel, cursor, done);
+
+          g_assert_cmpint (ps_program_check (program, (PsChannel)channel, &error), ==, runs);
+          (runs ? n_fine : n_stuck)[channel]++;
+          if (!runs)
+            check_circle (program, (PsChannel)channel, cursor, done, error->message);
+        }
+    }
+  for (guint channel = 0; channel <= PS_CHANNEL_RANK; channel++)
+    {
+      g_assert_cmpuint (n_fine[channel], >, 10);
+      if (channel > PS_CHANNEL_LATENCY)
+        g_assert_cmpuint (n_stuck[channel], >, 10);
+    }
+}
+
 /* 1F1B p = 2, m = 2 by hand. Deferred: each receive stands before its wait. Planned, ops of one length and full
  * backwards of two: F0.0 ends at 1, F1.0 at 2; F0.1 runs from 1 to 2 and BW0.1 to 4, F1.1 to 5, BW1.1 to 7. Transfers
  * in the order F0.0 (1), F1.0 (2), B0.1 (4), B1.1 (7), on both devices. */
@@ -469,6 +622,7 @@ main (int argc, char **argv)
   g_test_add_func ("/program/late-streams", test_late_streams);
   g_test_add_func ("/program/circle", test_circle);
   g_test_add_func ("/program/crossed-receives", test_crossed_receives);
+  g_test_add_func ("/program/moved", test_moved);
   g_test_add_func ("/program/orders", test_orders);
   g_test_add_func ("/program/deferred-pairs", test_deferred_pairs);
   g_test_add_func ("/program/asap", test_asap);
