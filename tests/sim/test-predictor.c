@@ -681,6 +681,60 @@ test_recomputed (void)
     }
 }
 
+/* Measured weights: without steps that all agree on, devices keep what they had before one, unless the schedule's steps
+ * are final at once. Gradients are added up over the copies of the pipeline. */
+static void
+test_measured_weights (void)
+{
+  static const struct
+  {
+    const char *more, *schedule;
+    gint64 reduce_ns, reduce2_ns;
+    gboolean keeps;
+  } rows[] = { { "", "1f1b", 0, 500, FALSE },
+               { "", "pipedream", 0, 500, FALSE },
+               { " --sync bypass", "1f1b", 0, 500, TRUE },
+               { " --sync bypass", "pipedream", 0, 500, FALSE },
+               { " --replicas 2", "1f1b", 500, 800, FALSE },
+               { " --replicas 2 --sync bypass", "1f1b", 500, 800, TRUE } };
+  g_autofree char *path = path_of ("weights.db");
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  gint64 profile = begin (db, "p");
+
+  for (guint kind = PS_OP_F; kind <= PS_OP_O; kind++)
+    if (kind != PS_OP_R)
+      for (guint stage = 0; stage < 2; stage++)
+        store (db, profile, new_op ((PsOpKind)kind, stage == 0 ? "layers=4,embedding" : "layers=4,head", 2, 1000));
+  store (db, profile, new_transfer (196608, 2, 10000));
+  for (guint copies = 2; copies <= 4; copies += 2)
+    {
+      PsMeasurement *reduced = new_transfer (1000, copies, copies == 2 ? 500 : 800);
+
+      reduced->subject = PS_SUBJECT_ALL_REDUCE;
+      store (db, profile, reduced);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autofree char *line = g_strconcat ("-p 2 -m 4 --db ", path, rows[i].more, NULL);
+      g_autoptr (PsSetting) setting = fine (read_setting (line, &error));
+      g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
+      PsFamilySetting wanted = { .n_devices = 2, .n_microbatches = 4, .n_chunks = 1 };
+      g_autoptr (PsSchedule) schedule = fine (ps_family_generate (ps_family_find (rows[i].schedule), &wanted, &error));
+      g_autoptr (PsCosts) fastest = NULL;
+      g_autoptr (PsCosts) costs = fine (ps_predictor_schedule_costs (predictor, schedule, NULL, &fastest, &error));
+
+      for (guint stage = 0; stage < 2; stage++)
+        {
+          const PsStageCost *cost = &costs->stage[stage];
+
+          g_assert_cmpint (cost->version_bytes, >, 0);
+          g_assert_cmpint (cost->weight_bytes, ==, 7000 + (rows[i].keeps ? cost->version_bytes : 0));
+          g_assert_cmpint (cost->reduce_ns, ==, rows[i].reduce_ns);
+          g_assert_cmpint (cost->reduce2_ns, ==, rows[i].reduce2_ns);
+        }
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -705,5 +759,6 @@ main (int argc, char **argv)
   g_test_add_func ("/predictor/digest-of-runs", test_digest_of_runs);
   g_test_add_func ("/predictor/costs-of-run", test_costs_of_run);
   g_test_add_func ("/predictor/recomputed", test_recomputed);
+  g_test_add_func ("/predictor/measured-weights", test_measured_weights);
   return run_in_folder ();
 }
