@@ -735,6 +735,43 @@ test_measured_weights (void)
     }
 }
 
+/* What microbatches take on average, by the factors of a file: as one does where all are alike or no file is given. */
+static void
+test_average (void)
+{
+  static const struct
+  {
+    const char *text;
+    guint m;
+    gint64 times; /* 0: refused */
+  } rows[] = { { NULL, 2, 1 },
+               { "factor\n1\n3\n", 2, 2 },
+               { "factor\n2\n2\n", 2, 2 },
+               { "factor\n1\n1\n7\n", 3, 3 },
+               { "factor\n1\n1\n7\n", 2, 0 },
+               { "factor\n1\nx\n", 2, 0 } };
+  g_autofree char *path = path_of ("factors.csv"), *given = g_strconcat (" --lengths ", path, NULL);
+  const char *costs_text = "f=5ns,b=4ns,w=3ns,act=8B,msg=1B";
+  g_autoptr (PsCosts) costs = fine (ps_costs_parse (costs_text, 2, 1, &error));
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autofree char *line
+          = g_strdup_printf ("-p 2 -m %u --costs %s%s", rows[i].m, costs_text, rows[i].text != NULL ? given : "");
+
+      g_assert_true (g_file_set_contents (path, rows[i].text != NULL ? rows[i].text : "", -1, NULL));
+      g_autoptr (PsSetting) setting = read_setting (line, &error);
+      g_assert_no_error (error);
+      g_autoptr (PsCosts) average = ps_setting_average (setting, costs, 2, rows[i].m, &error);
+      g_assert_true ((error == NULL) == (average != NULL));
+      g_assert_cmpint (average != NULL, ==, rows[i].times > 0);
+      for (PsOpKind kind = PS_OP_F; average != NULL && kind <= PS_OP_BW; kind++)
+        g_assert_cmpint (ps_costs_op (average, kind, 1)->duration_ns, ==,
+                         rows[i].times * ps_costs_op (costs, kind, 1)->duration_ns);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -760,5 +797,6 @@ main (int argc, char **argv)
   g_test_add_func ("/predictor/costs-of-run", test_costs_of_run);
   g_test_add_func ("/predictor/recomputed", test_recomputed);
   g_test_add_func ("/predictor/measured-weights", test_measured_weights);
+  g_test_add_func ("/predictor/average", test_average);
   return run_in_folder ();
 }
