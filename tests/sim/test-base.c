@@ -379,6 +379,118 @@ test_median (void)
   g_assert_cmpint (ps_mean (even, 2), ==, 3); /* 2.5 */
 }
 
+/* A word of the command line that is no text is named with its option, whichever way it was given; any other error is
+ * what it says, on one line. */
+static void
+test_error_line (void)
+{
+  static const struct
+  {
+    const char *argv[4];
+    GQuark domain;
+    const char *line;
+  } rows[] = { { { "p", "--model", "a\xff", NULL }, 1, "--model: 'a\\377' is not text in *" },
+               { { "p", "--model=a\xff", "x", NULL }, 1, "--model: 'a\\377' is not text in *" },
+               { { "p", "x", "a=\xff", NULL }, 1, "x: 'a=\\377' is not text in *" },
+               { { "p", "\xff", "\xfe", NULL }, 1, "p: '\\377' is not text in *" },
+               { { "p", "--model", "a\xff", NULL }, 0, "one two" },
+               { { "p", "--model", "a", NULL }, 1, "one two" },
+               { { "p", NULL }, 1, "one two" } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (GError) error = g_error_new_literal (rows[i].domain ? G_CONVERT_ERROR : PS_ERROR, 0, "one\ntwo");
+      g_autofree char *line = ps_error_line (error, (char *const *)rows[i].argv);
+
+      if (!g_pattern_match_simple (rows[i].line, line))
+        g_assert_cmpstr (line, ==, rows[i].line);
+    }
+}
+
+/* Each unit begins at its value; what would round up to 1000 of a smaller unit of rates and numbers is 1 of the next.
+ */
+static void
+test_units (void)
+{
+  static const struct
+  {
+    char kind;
+    double value;
+    const char *text;
+  } rows[] = {
+    { 't', 999, "999 ns" },        { 't', 1000, "1 us" },
+    { 't', 999999, "1000 us" },    { 't', 1e6, "1 ms" },
+    { 't', 999999999, "1000 ms" }, { 't', 1e9, "1 s" },
+    { 't', -1000, "-1 us" },       { 't', 1e13, "10000 s" },
+    { 's', 1023, "1023 B" },       { 's', 1024, "1 KiB" },
+    { 's', 1048575, "1024 KiB" },  { 's', 1048576, "1 MiB" },
+    { 's', 1.0e15, "909.5 TiB" },  { 's', 1125899906842624., "1 PiB" },
+    { 's', -2048, "-2 KiB" },      { 's', 1152921504606846976., "1024 PiB" },
+    { 'r', 999.94, "999.9 B/s" },  { 'r', 999.95, "1 kB/s" },
+    { 'r', 25e9, "25 GB/s" },      { 'r', 1.5e12, "1.5 TB/s" },
+    { 'r', 1e18, "1000 PB/s" },    { 'r', 12.34e6, "12.34 MB/s" },
+    { 'n', 9999, "9999" },         { 'n', 10000, "10 k" },
+    { 'n', 999949, "999.9 k" },    { 'n', 999950, "1 M" },
+    { 'n', 0.5, "0.5" },           { 'n', -2e6, "-2 M" },
+    { 'n', 1e22, "10000 E" },      { 'n', 3.125e15, "3.125 P" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      double value = rows[i].value;
+
+      assert_text (rows[i].kind == 't'   ? ps_format_time ((gint64)value)
+                   : rows[i].kind == 's' ? ps_format_size ((gint64)value)
+                   : rows[i].kind == 'r' ? ps_format_rate (value)
+                                         : ps_format_number (value),
+                   rows[i].text);
+    }
+}
+
+/* A page keeps its line ends; a coloured one also what sets colours, and no other sequence of a terminal. */
+static void
+test_pages (void)
+{
+  static const char text[] = "\033[1;31ma\033[0m\n\033[2Jb\033[31\033\tc";
+
+  assert_text (ps_format_page (text, FALSE), " [1;31ma [0m\n [2Jb [31  c");
+  assert_text (ps_format_page (text, TRUE), "\033[1;31ma\033[0m\n [2Jb [31  c");
+  assert_text (ps_format_page ("\033[m", TRUE), "\033[m");
+}
+
+/* One letter in three may be wrong, and one more: dropped, put in, taken for another or for its neighbour. A beginning
+ * of three letters is enough, and the first of the closest names is meant. */
+static void
+test_meant (void)
+{
+  static const char *const names[] = { "interleaved", "1f1b", "zb-h1", "zb-h2", "gpipe", "deep" };
+  static const struct
+  {
+    const char *text, *meant;
+  } rows[] = { { "gpip", "; did you mean --gpipe?" },
+               { "gpiipe", "; did you mean --gpipe?" },
+               { "gpipr", "; did you mean --gpipe?" },
+               { "gppie", "; did you mean --gpipe?" },
+               { "pgpie", "" },
+               { "gp", "" },
+               { "gpi", "; did you mean --gpipe?" },
+               { "int", "; did you mean --interleaved?" },
+               { "ntrlavd", "" },
+               { "ntrleaved", "; did you mean --interleaved?" },
+               { "zb-h3", "; did you mean --zb-h1?" },
+               { "zb", "" },
+               { "1f1", "; did you mean --1f1b?" },
+               { "f1b", "; did you mean --1f1b?" },
+               { "xf1b", "; did you mean --1f1b?" },
+               { "pdee", "" },
+               { "depe", "; did you mean --deep?" },
+               { "", "" },
+               { "eedp", "" } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    assert_text (ps_did_you_mean (rows[i].text, names, G_N_ELEMENTS (names), "--"), rows[i].meant);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -399,5 +511,9 @@ main (int argc, char **argv)
   g_test_add_func ("/base/files/kept", test_kept);
   g_test_add_func ("/base/files/ended", test_ended);
   g_test_add_func ("/base/median", test_median);
+  g_test_add_func ("/base/error-line", test_error_line);
+  g_test_add_func ("/base/units", test_units);
+  g_test_add_func ("/base/pages", test_pages);
+  g_test_add_func ("/base/meant", test_meant);
   return run_in_folder ();
 }

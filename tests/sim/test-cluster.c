@@ -247,6 +247,26 @@ test_copy (void)
     g_assert_cmpfloat (copy->link_points[i].bandwidth, ==, 2 * cluster->link_points[i].bandwidth);
 }
 
+/* Places that replicas take between the devices of a pipeline move these apart: 4 GPUs a node. */
+static void
+test_spacing (void)
+{
+  g_autoptr (PsCluster) cluster = ps_cluster_load ("h100-80gb", NULL);
+
+  cluster->devices_per_node = 4;
+  for (guint spacing = 0; spacing <= 5; spacing++)
+    for (guint a = 0; a < 9; a++)
+      for (guint b = 0; b < 9; b++)
+        {
+          guint apart = MAX (spacing, 1);
+
+          cluster->spacing = spacing;
+          g_assert_cmpint (ps_cluster_is_remote (cluster, a, b), ==, a * apart / 4 != b * apart / 4);
+        }
+  cluster->network_bandwidth = 0;
+  g_assert_false (ps_cluster_is_remote (cluster, 0, 8));
+}
+
 int
 main (int argc, char **argv)
 {
@@ -262,5 +282,6 @@ main (int argc, char **argv)
   g_test_add_func ("/cluster/refused", test_refused);
   g_test_add_func ("/cluster/not-found", test_not_found);
   g_test_add_func ("/cluster/copy", test_copy);
+  g_test_add_func ("/cluster/spacing", test_spacing);
   return run_in_folder ();
 }

@@ -154,6 +154,7 @@ test_interval (void)
     gboolean inside;
 
   } cases[] = { { { 70, 90, 95, 100, 120 }, "this one lies inside", TRUE },
+                { { 70, 100, 105, 110, 120 }, "this one lies inside", TRUE },
                 { { 70, 80, 90, 99, 120 }, "this one lies above it", FALSE },
                 { { 70, 101, 105, 110, 120 }, "this one lies below it", FALSE } };
   g_autoptr (PsTimeline) measured = read_fixture ("timeline-measured.json");
@@ -279,6 +280,7 @@ test_alike_measured (void)
   g_assert_nonnull (strstr (text, "first (measured)  second (measured)  deviation\n"));
   g_assert_null (strstr (text, "predicted"));
   g_assert_null (strstr (text, "simulated"));
+  g_assert_null (strstr (text, "only one has"));
 }
 
 /* The subcommand */
@@ -342,6 +344,52 @@ run_command_case (gconstpointer data)
     g_assert_cmpstr (error->message, ==, command->error);
 }
 
+/* As the machine was found the run would have taken 64 ns: the prediction of 80 is a quarter more. */
+static void
+test_usual (void)
+{
+  g_autoptr (PsTimeline) predicted = read_fixture ("timeline-predicted.json");
+  g_autoptr (PsTimeline) measured = read_fixture ("timeline-measured.json");
+
+  measured->usual_ns = 64;
+  g_autoptr (PsComparison) comparison = fine (ps_compare (predicted, measured, &error));
+  g_autofree char *text = ps_comparison_to_text (comparison, 0, NULL, NULL);
+  g_autofree char *json = ps_comparison_to_json (comparison, 0);
+  g_assert_nonnull (strstr (text, "the run would take 64 ns: the prediction is off by +25.00 % then\n"));
+  g_assert_nonnull (strstr (json, "\"usual_iteration_ns\": 64"));
+  g_assert_null (strstr (text, "of 100 runs"));
+  predicted->usual_ns = 1;
+  measured->usual_ns = 0;
+  g_autoptr (PsComparison) without = fine (ps_compare (predicted, measured, &error));
+  g_autofree char *none = ps_comparison_to_text (without, 0, NULL, NULL);
+  g_assert_null (strstr (none, "then"));
+}
+
+/* Buffers of messages do not count against a run, but do between predictions. Device 0 holds most at once: 5000 bytes,
+ * 900 of them buffers; device 1 later 4200 and 50. */
+static void
+test_buffers (void)
+{
+  static const PsMemoryPoint points[] = { { .bytes = 5000, .buffer_bytes = 900 },
+                                          { .time_ns = 5, .bytes = 3000 },
+                                          { .device = 1, .bytes = 100 },
+                                          { .device = 1, .time_ns = 7, .bytes = 4200, .buffer_bytes = 50 } };
+  g_autoptr (PsTimeline) predicted = read_fixture ("timeline-predicted.json"),
+                         other = read_fixture ("timeline-predicted.json");
+  g_autoptr (PsTimeline) measured = read_fixture ("timeline-measured.json");
+
+  g_array_set_size (predicted->memory, 0);
+  g_array_append_vals (predicted->memory, points, G_N_ELEMENTS (points));
+  g_autoptr (PsComparison) run = fine (ps_compare (predicted, measured, &error));
+  g_autoptr (PsComparison) alike = fine (ps_compare (predicted, other, &error));
+  g_assert_cmpint (run->predicted.device[0].peak_memory_bytes, ==, 4100);
+  g_assert_cmpint (run->predicted.device[1].peak_memory_bytes, ==, 4150);
+  g_assert_cmpint (run->predicted.peak_memory_bytes, ==, 4150);
+  g_assert_cmpint (alike->predicted.device[0].peak_memory_bytes, ==, 5000);
+  g_assert_cmpint (alike->predicted.device[1].peak_memory_bytes, ==, 4200);
+  g_assert_cmpint (alike->predicted.peak_memory_bytes, ==, 5000);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -361,5 +409,7 @@ main (int argc, char **argv)
 
       g_test_add_data_func (path, &command_cases[i], run_command_case);
     }
+  g_test_add_func ("/compare/usual", test_usual);
+  g_test_add_func ("/compare/buffers", test_buffers);
   return g_test_run ();
 }

@@ -267,6 +267,7 @@ test_place (void)
   model.framework = PS_FRAMEWORK_MEGATRON;
   cluster.step_ns = 600;
   costs = ps_costs_model (&model, &cluster, 2, 2, NULL);
+  g_assert_cmpint (costs->stage[3].step_ns, ==, 300);
   ps_costs_add_context (costs, &model, 2);
   placed = ps_costs_copy (costs);
   ps_costs_place (placed, &model, &cluster, loop, 2);
@@ -327,6 +328,274 @@ test_memory_bandwidth (void)
     }
 }
 
+/* Every figure, times the microbatches and as often as an op or a message has it, must stay below 2^62: the largest
+ * value is right, one more is not, nor is -1 where a figure cannot be unknown. An op of each of 6 kinds has op and two
+ * posts. */
+static void
+test_each_overflow (void)
+{
+  const gint64 limit = (gint64)1 << 62;
+
+  for (guint i = 0; i < 17 + PS_N_OP_KINDS * 3; i++)
+    {
+      g_autoptr (PsCosts) costs = ps_costs_new (1);
+      PsStageCost *stage = &costs->stage[0];
+      PsOpCost *op = ps_costs_op (costs, i >= 17 ? (PsOpKind)((i - 17) / 3) : PS_OP_F, 0);
+      struct
+      {
+        gint64 *value;
+        gint64 times;
+        gboolean negative; /* is possible */
+      } rows[] = {
+        { &costs->op_ns, 6, FALSE },
+        { &costs->post_ns, 12, FALSE },
+        { &stage->pair_ns, 1, TRUE },
+        { &stage->host_ns, 1, TRUE },
+        { &stage->reduce_ns, 1, FALSE },
+        { &stage->reduce2_ns, 1, FALSE },
+        { &stage->gather_ns, 1, FALSE },
+        { &stage->whole_bytes, 1, FALSE },
+        { &stage->weight_bytes, 1, FALSE },
+        { &stage->version_bytes, 1, FALSE },
+        { &costs->transfer_ns[ps_transfer_forward (costs, 0)], 1, FALSE },
+        { &costs->transfer_ns[ps_transfer_backward (costs, 0)], 1, FALSE },
+        { &costs->message_bytes[ps_transfer_forward (costs, 0)], 1, FALSE },
+        { &costs->message_bytes[ps_transfer_backward (costs, 0)], 1, FALSE },
+        { &op->give_bytes, 1, TRUE },
+        { &op->take_bytes, 1, FALSE },
+        { &op->duration_ns, 1, FALSE },
+      };
+      const guint row = i < 17 ? i : 14 + (i - 17) % 3;
+      const gint64 most = (limit - 1) / (rows[row].times * 4);
+
+      g_assert_true (ps_costs_check (costs, 4, NULL));
+      *rows[row].value = most;
+      g_assert_true (ps_costs_check (costs, 4, NULL));
+      *rows[row].value = most + 1;
+      g_assert_false (ps_costs_check (costs, 4, NULL));
+      *rows[row].value = limit / 2;
+      g_assert_false (ps_costs_check (costs, 4, NULL));
+      *rows[row].value = -1;
+      /* the larger one of the two all-reduces counts */
+      if (rows[row].value != &stage->reduce_ns && rows[row].value != &stage->reduce2_ns)
+        g_assert_true (ps_costs_check (costs, 4, NULL) == rows[row].negative);
+    }
+}
+
+/* Two figures of which each is possible alone: times add up, and so do bytes, over all stages. */
+static void
+test_sum_overflow (void)
+{
+  g_autoptr (PsCosts) costs = ps_costs_new (3);
+  const gint64 half = (gint64)1 << 61;
+
+  ps_costs_op (costs, PS_OP_F, 0)->duration_ns = half;
+  costs->stage[2].weight_bytes = half;
+  g_assert_true (ps_costs_check (costs, 1, NULL));
+  ps_costs_op (costs, PS_OP_W, 2)->duration_ns = half - 1;
+  costs->stage[0].version_bytes = half - 1;
+  g_assert_true (ps_costs_check (costs, 1, NULL));
+  costs->stage[0].version_bytes = half;
+  refused (ps_costs_check (costs, 1, &error), PS_ERROR_USAGE, "*: costs of stage 2 are negative, or too large *");
+  costs->stage[0].version_bytes = 0;
+  ps_costs_op (costs, PS_OP_W, 1)->duration_ns = 1;
+  refused (ps_costs_check (costs, 1, &error), PS_ERROR_USAGE, "*: costs of stage 2 are negative, or too large *");
+}
+
+/* Parts of the times of two slices, which need not add up to the whole: F 0.3 and 0.8 of 100 ns, and so on. A pair of
+ * 250 ns keeps its part of F + B + W = 360 ns. Bytes are halves. Other numbers of slices are equal parts. */
+static void
+test_slice_parts (void)
+{
+  static const double parts[][2] = { { 0.3, 0.8 }, { 0.5, 0.6 }, { 0.2, 0.4 }, { 0.4, 0.7 }, { 0.1, 0.9 } };
+  static const gint64 first[] = { 30, 100, 12, 120, 9 }, second[] = { 80, 120, 24, 210, 81 },
+                      average[] = { 55, 110, 18, 165, 45 }, third[] = { 33, 67, 20, 100, 30 };
+  g_autoptr (PsCosts) costs
+      = fine (ps_costs_parse ("f=100ns,bw=300ns,r=90ns,c=40ns,pair=250ns,act=8B,msg=6B", 2, 1, &error));
+  PsSliceParts *slices = ps_slice_parts_new (2, 2);
+
+  for (guint stage = 0; stage < 2; stage++)
+    {
+      ps_costs_op (costs, PS_OP_B, stage)->duration_ns = 200;
+      ps_costs_op (costs, PS_OP_W, stage)->duration_ns = 60;
+      for (guint kind = 0; kind < PS_OP_O; kind++)
+        for (guint k = 0; k < 2; k++)
+          slices->part[(kind * 2 + k) * 2 + stage] = parts[kind][k];
+    }
+  g_assert_cmpfloat (slices->transfer[0], ==, 1);
+  for (guint i = 0; i < 4; i++)
+    slices->transfer[i] = i < 2 ? 0.5 : 0.25;
+  ps_costs_add_slices (costs, slices);
+  g_assert_true (ps_costs_has_slices (costs, 2));
+  g_assert_false (ps_costs_has_slices (costs, 3));
+  g_autoptr (PsCosts) mean = ps_costs_slice (costs, 2), none = ps_costs_slice (costs, 3);
+  g_autoptr (PsCosts) nth_0 = ps_costs_nth_slice (costs, 2, 0), nth_1 = ps_costs_nth_slice (costs, 2, 1);
+  g_autoptr (PsCosts) other = ps_costs_nth_slice (costs, 3, 2), least = ps_costs_least_slice (costs, 2);
+  g_autoptr (PsCosts) copy = ps_costs_copy (costs);
+  g_assert_true (ps_costs_has_slices (copy, 2));
+  for (guint stage = 0; stage < 2; stage++)
+    {
+      for (guint kind = 0; kind < PS_OP_O; kind++)
+        {
+          g_assert_cmpint (duration (mean, (PsOpKind)kind, stage), ==, average[kind]);
+          g_assert_cmpint (duration (nth_0, (PsOpKind)kind, stage), ==, first[kind]);
+          g_assert_cmpint (duration (nth_1, (PsOpKind)kind, stage), ==, second[kind]);
+          g_assert_cmpint (duration (least, (PsOpKind)kind, stage), ==, first[kind]);
+          g_assert_cmpint (duration (none, (PsOpKind)kind, stage), ==, third[kind]);
+          g_assert_cmpint (duration (other, (PsOpKind)kind, stage), ==, third[kind]);
+        }
+      g_assert_cmpint (mean->stage[stage].pair_ns, ==, 127);  /* 250 * 183 / 360 */
+      g_assert_cmpint (nth_0->stage[stage].pair_ns, ==, 99);  /* 250 * 142 / 360 */
+      g_assert_cmpint (nth_1->stage[stage].pair_ns, ==, 156); /* 250 * 224 / 360 */
+      g_assert_cmpint (none->stage[stage].pair_ns, ==, 83);
+      g_assert_cmpint (ps_costs_op (mean, PS_OP_F, stage)->take_bytes, ==, 4);
+    }
+  g_assert_cmpint (mean->transfer_ns[ps_transfer_forward (mean, 0)], ==, 20);
+  g_assert_cmpint (mean->transfer_ns[ps_transfer_backward (mean, 1)], ==, 10);
+  g_assert_cmpint (none->transfer_ns[ps_transfer_forward (none, 0)], ==, 40);
+  g_assert_cmpint (mean->message_bytes[ps_transfer_forward (mean, 0)], ==, 3);
+}
+
+/* New costs are of nothing, from nowhere. */
+static void
+test_new (void)
+{
+  g_autoptr (PsCosts) costs = ps_costs_new (1);
+  g_autofree char *text = ps_costs_describe (costs);
+
+  g_assert_cmpstr (costs->source, ==, "");
+  g_assert_null (strstr (text, "null"));
+  g_assert_cmpint (costs->stage[0].pair_ns, ==, -1);
+  g_assert_cmpint (costs->stage[0].host_ns, ==, -1);
+  g_assert_cmpuint (costs->n_lengths, ==, 1);
+  g_assert_cmpuint (costs->dense_copies, ==, 1);
+  g_assert_cmpfloat (costs->expert_copies, ==, 1);
+}
+
+/* Boundaries without a time take the median of the others, which is between what was measured; the last stage sends
+ * nothing on and the first nothing back, so they do not count. Where none is known, none takes time, by a formula. */
+static void
+test_guess_transfers (void)
+{
+  static const struct
+  {
+    gint64 ns[6]; /* forward of stages 0 to 2, backward of 0 to 2; -1: not known */
+    gint64 usual_ns;
+    PsOrigin origin;
+  } rows[] = {
+    { { 5, 7, -1, -1, 9, 11 }, 7, PS_ORIGIN_MEASURED },      { { 5, 7, 3, 4, 9, 11 }, 5, PS_ORIGIN_MEASURED },
+    { { 5, -1, -1, -1, 9, 11 }, 9, PS_ORIGIN_INTERPOLATED }, { { 5, 7, -1, -1, -1, 11 }, 7, PS_ORIGIN_INTERPOLATED },
+    { { -1, 7, -1, -1, 9, 11 }, 9, PS_ORIGIN_INTERPOLATED }, { { 5, 7, -1, -1, 9, -1 }, 7, PS_ORIGIN_INTERPOLATED },
+    { { -1, -1, -1, -1, -1, -1 }, 0, PS_ORIGIN_MODELLED }
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (PsCosts) costs = ps_costs_new (3);
+
+      costs->transfer_origin = PS_ORIGIN_MEASURED;
+      for (guint k = 0; k < 6; k++)
+        costs->transfer_ns[k < 3 ? ps_transfer_forward (costs, k) : ps_transfer_backward (costs, k - 3)]
+            = rows[i].ns[k];
+      ps_costs_guess_transfers (costs);
+      g_assert_cmpint (costs->transfer_origin, ==, rows[i].origin);
+      for (guint k = 0; k < 6; k++)
+        {
+          guint at = k < 3 ? ps_transfer_forward (costs, k) : ps_transfer_backward (costs, k - 3);
+
+          g_assert_cmpint (costs->transfer_ns[at], ==, rows[i].ns[k] >= 0 ? rows[i].ns[k] : rows[i].usual_ns);
+        }
+    }
+}
+
+/* Of B, W and BW what is not known follows from the others: BW is both, half of it is each, and no part is less than 0.
+ */
+static void
+test_guess (void)
+{
+  enum
+  {
+    B = 1 << PS_OP_B,
+    W = 1 << PS_OP_W,
+    BW = 1 << PS_OP_BW
+  };
+  static const struct
+  {
+    guint unknown;
+    gint64 b, w, bw; /* ns */
+    gint64 b_after, w_after, bw_after;
+  } rows[]
+      = { { 0, 3, 4, 9, 3, 4, 9 },     { BW, 3, 4, 0, 3, 4, 7 },  { B, 0, 4, 9, 5, 4, 9 },  { W, 3, 0, 9, 3, 6, 9 },
+          { B | W, 0, 0, 9, 4, 5, 9 }, { B, 0, 10, 9, 0, 10, 9 }, { W, 10, 0, 9, 10, 0, 9 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (PsCosts) costs = ps_costs_new (2);
+
+      costs->stage[1].unknown = rows[i].unknown;
+      ps_costs_op (costs, PS_OP_B, 1)->duration_ns = rows[i].b;
+      ps_costs_op (costs, PS_OP_W, 1)->duration_ns = rows[i].w;
+      ps_costs_op (costs, PS_OP_BW, 1)->duration_ns = rows[i].bw;
+      ps_costs_guess (costs, 1);
+      g_assert_cmpint (duration (costs, PS_OP_B, 1), ==, rows[i].b_after);
+      g_assert_cmpint (duration (costs, PS_OP_W, 1), ==, rows[i].w_after);
+      g_assert_cmpint (duration (costs, PS_OP_BW, 1), ==, rows[i].bw_after);
+      g_assert_cmpint (duration (costs, PS_OP_BW, 0), ==, 0);
+    }
+}
+
+/* Both halves of a device's layers are stages of their own. */
+static void
+test_model_chunks (void)
+{
+  g_autoptr (PsCosts) costs = fine (ps_costs_model (&four_layers, &two_nodes, 2, 2, &error));
+
+  g_assert_cmpuint (costs->n_stages, ==, 4);
+  for (guint stage = 0; stage < 4; stage++)
+    {
+      g_assert_cmpuint (costs->shapes[stage].n_layers, ==, 1);
+      g_assert_cmpuint (costs->shapes[stage].first_layer, ==, stage);
+      g_assert_cmpint (costs->shapes[stage].head, ==, stage == 3);
+      g_assert_cmpint (duration (costs, PS_OP_W, stage), >, 0);
+    }
+}
+
+/* Half of the 8 bytes move to the host, in half of its 40 ns: F gives them back and a backward takes them, and each is
+ * at least as long as that, and so is a pair. W has nothing to do with it. Costs without a host cannot, but nothing
+ * can. */
+static void
+test_offload (void)
+{
+  static const struct
+  {
+    const char *text;
+    gint64 f, b, bw, pair;
+  } rows[] = { { "f=5ns,b=15ns,w=1ns,pair=18ns,act=8B,host=40ns", 20, 20, 20, 20 },
+               { "f=25ns,b=35ns,w=1ns,pair=48ns,act=8B,host=40ns", 25, 35, 36, 48 },
+               { "f=5ns,b=35ns,w=1ns,act=8B,host=40ns", 20, 35, 36, -1 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (PsCosts) costs = fine (ps_costs_parse (rows[i].text, 2, 1, &error));
+
+      fine (ps_costs_offload (costs, 1, 0.5, &error));
+      fine (ps_costs_offload (costs, 0, 0, &error));
+      g_assert_cmpint (duration (costs, PS_OP_F, 1), ==, rows[i].f);
+      g_assert_cmpint (duration (costs, PS_OP_B, 1), ==, rows[i].b);
+      g_assert_cmpint (duration (costs, PS_OP_BW, 1), ==, rows[i].bw);
+      g_assert_cmpint (duration (costs, PS_OP_W, 1), ==, 1);
+      g_assert_cmpint (costs->stage[1].pair_ns, ==, rows[i].pair);
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 1)->give_bytes, ==, 4);
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_B, 1)->take_bytes, ==, 4);
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 1)->take_bytes, ==, 4);
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_W, 1)->take_bytes, ==, 0);
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->give_bytes, ==, 0);
+    }
+  g_autoptr (PsCosts) none = ps_costs_parse ("f=5ns,bw=9ns,act=8B", 1, 1, NULL);
+  fine (ps_costs_offload (none, 0, 0, &error));
+  refused (ps_costs_offload (none, 0, 0.5, &error), PS_ERROR_USAGE, "--offload: command line does not say how fast *");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -343,5 +612,13 @@ main (int argc, char **argv)
   g_test_add_func ("/costs/model", test_model);
   g_test_add_func ("/costs/place", test_place);
   g_test_add_func ("/costs/memory-bandwidth", test_memory_bandwidth);
+  g_test_add_func ("/costs/each-overflow", test_each_overflow);
+  g_test_add_func ("/costs/sum-overflow", test_sum_overflow);
+  g_test_add_func ("/costs/slice-parts", test_slice_parts);
+  g_test_add_func ("/costs/new", test_new);
+  g_test_add_func ("/costs/guess", test_guess);
+  g_test_add_func ("/costs/guess-transfers", test_guess_transfers);
+  g_test_add_func ("/costs/model-chunks", test_model_chunks);
+  g_test_add_func ("/costs/offload", test_offload);
   return g_test_run ();
 }

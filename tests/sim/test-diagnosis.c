@@ -47,8 +47,8 @@ simulate (Case *test, const char *family, guint p, guint m)
   g_autoptr (PsCosts) whole = NULL;
 
   test->program = lower_family (family, p, m, 0);
-  whole = fine (
-      ps_costs_parse ("f=10ms,b=11ms,w=7ms,c=2ms,o=3ms", p, test->program->schedule->placement->n_stages / p, &error));
+  whole = fine (ps_costs_parse ("f=10ms,b=11ms,w=7ms,c=2ms,o=3ms,act=4KiB,weights=3KiB", p,
+                                test->program->schedule->placement->n_stages / p, &error));
   test->costs = ps_costs_slice (whole, test->program->schedule->n_slices);
   test->simulation = ps_simulation_new (test->program);
   ps_simulate (test->program, test->costs, test->simulation);
@@ -127,7 +127,13 @@ test_simulated (void)
       g_autoptr (PsSimulation) measured
           = fine (ps_timeline_simulation (test.program, test.costs, test.timeline, &error));
       g_assert_cmpint (measured->makespan_ns, ==, test.simulation->makespan_ns);
-      g_assert_cmpint (measured->device[0].busy_ns, ==, test.simulation->device[0].busy_ns);
+      for (guint d = 0; d < measured->n_devices; d++)
+        {
+          g_assert_cmpint (measured->device[d].busy_ns, ==, test.simulation->device[d].busy_ns);
+          g_assert_cmpint (measured->device[d].peak_bytes, ==, test.simulation->device[d].peak_bytes);
+          g_assert_cmpint (measured->device[d].start_ns, ==, test.simulation->device[d].start_ns);
+          g_assert_cmpint (measured->device[d].end_ns, ==, test.simulation->device[d].end_ns);
+        }
       g_autofree gint64 *host_ns = ps_timeline_host_times (test.program, test.timeline, measured);
       expected = ps_explain (test.program, test.costs, test.simulation, iteration_ns);
       explanation = ps_explain_measured (test.program, measured, host_ns, iteration_ns);
@@ -214,6 +220,29 @@ test_replay (gconstpointer text)
   g_assert_cmpint (simulation->makespan_ns, ==, 65);
 }
 
+/* Only waits of messages are known: from 11 to 12 and from 46 to 48, 1 and 2 ns long. The messages take that, or what
+ * the costs say if that is more, but no longer than from the end of their op to the end of the wait: 2 and 3 ns. */
+static void
+test_replay_waits (void)
+{
+  static const gint64 costs_ns[][2]
+      = { { 0, 60 + 1 + 2 }, { 1, 60 + 1 + 2 }, { 2, 60 + 2 + 2 }, { 3, 60 + 2 + 3 }, { 9, 60 + 2 + 3 } };
+  g_autoptr (PsTimeline) timeline
+      = parse (RUN "\"transfers\": [], \"waits\": [[0, \"B0.1\", 46, 48], [1, \"F0.0\", 11, 12]]}");
+  g_autoptr (PsProgram) program = program_of (timeline);
+
+  for (guint i = 0; i < G_N_ELEMENTS (costs_ns); i++)
+    {
+      g_autoptr (PsCosts) costs = ps_costs_new (2);
+      g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+
+      costs->transfer_ns[ps_transfer_forward (costs, 0)] = costs->transfer_ns[ps_transfer_backward (costs, 1)]
+          = costs_ns[i][0];
+      g_assert_true (ps_timeline_replay (program, costs, timeline, simulation, NULL));
+      g_assert_cmpint (simulation->makespan_ns, ==, costs_ns[i][1]);
+    }
+}
+
 /* Iterations of 1f1b on four devices, 10 ms for each F and 20 ms for each BW. */
 static GPtrArray *
 iterations_of (guint n)
@@ -279,6 +308,52 @@ test_slow_stage (void)
   g_assert_cmpint (found->own_ns, ==, 15000000);
   g_assert_cmpint (found->peers_ns, ==, 10000000);
   g_assert_cmpint (found->excess_ns, ==, 40000000);
+  g_assert_cmpfloat (found->ratio, ==, 1.5);
+}
+
+/* Forwards of 10, 14, 12 and x ms. Their median is 12, the lower one of the middle ones if x is more, and the
+ * differences from it are 2, 2, 0 and x - 12, whose median is 2: what takes more than 12 + 3 x 1.4826 x 2 = 20.8956 is
+ * slow. Where all but one take 10, more than a twentieth more is. */
+static void
+test_deviations (void)
+{
+  static const struct
+  {
+    double factors[4];
+    guint n_slow;
+  } rows[] = {
+    { { 1, 1.4, 1.2, 2.08 }, 0 }, { { 1, 1.4, 1.2, 2.1 }, 1 }, { { 1, 1, 1, 1.05 }, 0 }, { { 1, 1, 1, 1.051 }, 1 }
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (GPtrArray) iterations = iterations_of (1);
+
+      for (gint stage = 0; stage < 4; stage++)
+        stretch (iterations->pdata[0], PS_OP_F, stage, -1, rows[i].factors[stage]);
+      g_autoptr (GArray) slow = slow_parts (iterations);
+      g_assert_cmpuint (slow->len, ==, rows[i].n_slow);
+      for (guint k = 0; k < slow->len; k++)
+        g_assert_cmpuint (g_array_index (slow, PsSlow, k).stage, ==, 3);
+    }
+}
+
+/* Ops of 18 ms: one that takes more than half as long again, and more than a hundredth of the iteration besides, is
+ * slow. */
+static void
+test_slow_op_limits (void)
+{
+  for (guint i = 0; i < 4; i++)
+    {
+      static const double factors[] = { 1.5, 1.51, 1.51, 1.51 };
+      g_autoptr (GPtrArray) iterations = iterations_of (1);
+      gint64 more_ns = (gint64)(18e6 * (factors[i] - 1));
+
+      stretch (iterations->pdata[0], PS_OP_BW, 1, 3, factors[i]);
+      ((PsTimeline *)iterations->pdata[0])->iteration_ns = i < 2 ? 200000000 : 100 * more_ns + (i == 2 ? 0 : -100);
+      g_autoptr (GArray) slow = slow_parts (iterations);
+      g_assert_cmpuint (slow->len, ==, i % 2);
+    }
 }
 
 /* Microbatch 5 takes twice as long in all stages, in every iteration; backward 1 of stage 3 once, in the second. */
@@ -306,7 +381,7 @@ test_slow_microbatch_and_op (void)
   g_assert_true (op);
 }
 
-/* Device 1 of two, with two stages: both are slow, so the device is. */
+/* Device 1 of four, with two stages: both are slow, so the device is, as the slower one of both. */
 static void
 test_slow_device (void)
 {
@@ -315,13 +390,16 @@ test_slow_device (void)
 
   simulate (&test, "interleaved", 4, 8);
   stretch (test.timeline, PS_OP_F, 1, -1, 2);
-  stretch (test.timeline, PS_OP_F, 5, -1, 2);
+  stretch (test.timeline, PS_OP_F, 5, -1, 3);
   g_ptr_array_add (iterations, g_steal_pointer (&test.timeline));
   g_autoptr (GArray) slow = slow_parts (iterations);
   g_assert_cmpuint (slow->len, ==, 1);
   g_assert_cmpint (g_array_index (slow, PsSlow, 0).kind, ==, PS_SLOW_DEVICE);
   g_assert_cmpuint (g_array_index (slow, PsSlow, 0).device, ==, 1);
-  g_assert_cmpint (g_array_index (slow, PsSlow, 0).excess_ns, ==, 2 * 8 * 5000000);
+  g_assert_cmpint (g_array_index (slow, PsSlow, 0).own_ns, ==, 15000000);
+  g_assert_cmpint (g_array_index (slow, PsSlow, 0).peers_ns, ==, 5000000);
+  g_assert_cmpfloat (g_array_index (slow, PsSlow, 0).ratio, ==, 3);
+  g_assert_cmpint (g_array_index (slow, PsSlow, 0).excess_ns, ==, 8 * (5000000 + 10000000));
 }
 
 /* Iterations of 1 to 10 ms: by nearest rank the median is 5, p10 1 and p90 9. The last of four is slow. */
@@ -349,18 +427,24 @@ static void
 test_even (void)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms:3ms,b=2ms:2ms,w=0:1ms,bw=4ms:8ms,c=5us", 2, 1, &error);
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms:3ms,bw=4ms:8ms,o=6ms:4ms,c=5us,pair=7ms:8ms", 2, 1, &error);
   g_autoptr (PsCosts) even = costs != NULL ? ps_costs_even (costs) : NULL;
 
   g_assert_no_error (error);
   for (guint stage = 0; stage < 2; stage++)
     {
       g_assert_cmpint (ps_costs_op (even, PS_OP_F, stage)->duration_ns, ==, 2000000);
-      g_assert_cmpint (ps_costs_op (even, PS_OP_B, stage)->duration_ns, ==, 2000000);
-      g_assert_cmpint (ps_costs_op (even, PS_OP_W, stage)->duration_ns, ==, 500000);
+      g_assert_cmpint (ps_costs_op (even, PS_OP_B, stage)->duration_ns, ==, 3000000);
+      g_assert_cmpint (ps_costs_op (even, PS_OP_W, stage)->duration_ns, ==, 3000000);
       g_assert_cmpint (ps_costs_op (even, PS_OP_BW, stage)->duration_ns, ==, 6000000);
+      g_assert_cmpint (ps_costs_op (even, PS_OP_O, stage)->duration_ns, ==, 5000000);
+      g_assert_cmpint (even->stage[stage].pair_ns, ==, 7500000);
     }
   g_assert_cmpint (even->transfer_ns[ps_transfer_forward (even, 0)], ==, 5000);
+  costs->stage[1].pair_ns = -1;
+  g_autoptr (PsCosts) without = ps_costs_even (costs);
+  g_assert_cmpint (without->stage[0].pair_ns, ==, -1);
+  g_assert_cmpint (without->stage[1].pair_ns, ==, -1);
 }
 
 int
@@ -374,8 +458,11 @@ main (int argc, char **argv)
   g_test_add_data_func ("/diagnosis/causes/waits", RUN WAITS, test_causes);
   g_test_add_data_func ("/diagnosis/replay/transfers", RUN TRANSFERS, test_replay);
   g_test_add_data_func ("/diagnosis/replay/waits", RUN WAITS, test_replay);
+  g_test_add_func ("/diagnosis/replay/short-waits", test_replay_waits);
   g_test_add_func ("/diagnosis/nothing-slow", test_nothing_slow);
   g_test_add_func ("/diagnosis/slow-stage", test_slow_stage);
+  g_test_add_func ("/diagnosis/deviations", test_deviations);
+  g_test_add_func ("/diagnosis/slow-op-limits", test_slow_op_limits);
   g_test_add_func ("/diagnosis/slow-microbatch-and-op", test_slow_microbatch_and_op);
   g_test_add_func ("/diagnosis/slow-device", test_slow_device);
   g_test_add_func ("/diagnosis/iterations", test_iterations);

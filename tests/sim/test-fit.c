@@ -173,6 +173,41 @@ test_interpolation (void)
   g_assert_cmpfloat_with_epsilon (ps_interpolation_error (bytes, bent, 4), (30 + 70 / 3.0) / 40 - 1, 1e-12);
 }
 
+/* Whatever the messages took, the largest error is the largest of all, be it of the first one or of the last. */
+static void
+test_largest_error (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (5);
+  guint n_first = 0, n_last = 0;
+
+  for (guint k = 0; k < 40; k++)
+    {
+      gint64 bytes[8], ns[8];
+      double largest = 0;
+      guint worst = 0;
+      PsTransferFit fit;
+
+      for (guint i = 0; i < 8; i++)
+        {
+          bytes[i] = 100 << i;
+          ns[i] = g_rand_int_range (rand, 500, 1500) + bytes[i];
+        }
+      ps_transfer_fit (bytes, ns, 8, &fit);
+      for (guint i = 0; i < 8; i++)
+        {
+          double error = fabs (ps_transfer_fit_at (&fit, (double)bytes[i]) / (double)ns[i] - 1);
+
+          worst = error > largest ? i : worst;
+          largest = MAX (largest, error);
+        }
+      g_assert_cmpfloat_with_epsilon (fit.largest_error, largest, 1e-9);
+      n_first += worst == 0;
+      n_last += worst == 7;
+    }
+  g_assert_cmpuint (n_first, >, 2);
+  g_assert_cmpuint (n_last + n_first, <, 40);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -184,5 +219,6 @@ main (int argc, char **argv)
   g_test_add_func ("/fit/optimal", test_optimal);
   g_test_add_func ("/fit/text", test_text);
   g_test_add_func ("/fit/interpolation", test_interpolation);
+  g_test_add_func ("/fit/largest-error", test_largest_error);
   return g_test_run ();
 }

@@ -1,5 +1,6 @@
 /* Tests of PyTorch's two schedule formats (formats.h): PyTorch's own files byte for byte, worked examples. */
 #include "format-io.h"
+#include "formats/range-names.h"
 #include <pipesim/families.h>
 
 #include <stdlib.h>
@@ -263,6 +264,173 @@ test_own_order (void)
       }
 }
 
+/* The largest stage and microbatch that there can be, and the next; numbers so long that 64 bits would lose them. */
+static void
+test_numbers (void)
+{
+  static const struct
+  {
+    const char *cell;
+    guint stage, microbatch;
+    const char *problem;
+  } rows[] = {
+    { "16383F1048575", 16383, 1048575, NULL },
+    { "0F0", 0, 0, NULL },
+    { "00016383W0001048575", 16383, 1048575, NULL },
+    { "16384F0", 0, 0, "begins with no stage number" },
+    { "99999F0", 0, 0, "begins with no stage number" },
+    { "18446744073709551617F0", 0, 0, "begins with no stage number" },
+    { "340282366920938463463374607431768211457F0", 0, 0, "begins with no stage number" },
+    { "0F1048576", 0, 0, "has no microbatch number" },
+    { "0F9999999", 0, 0, "has no microbatch number" },
+    { "0F18446744073709551617", 0, 0, "has no microbatch number" },
+    { "0F", 0, 0, "has no microbatch number" },
+    { "0F1x", 0, 0, "goes on after the end" },
+    { "0UNSHARD1", 0, 0, "goes on after the end" },
+    { "3REDUCE_GRAD", 3, 0, NULL },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      PsTorchAction actions[2];
+      guint n;
+      const char *problem = ps_torch_cell_parse (rows[i].cell, strlen (rows[i].cell), actions, &n);
+
+      g_assert_cmpint (problem == NULL, ==, rows[i].problem == NULL);
+      if (problem != NULL)
+        {
+          g_assert_true (g_str_has_prefix (problem, rows[i].problem));
+          continue;
+        }
+      g_assert_cmpuint (n, ==, 1);
+      g_assert_cmpuint (actions[0].stage, ==, rows[i].stage);
+      g_assert_cmpuint (actions[0].microbatch, ==, rows[i].microbatch);
+    }
+}
+
+/* Cells in quotes are what is within; a quote at one end is none. */
+static void
+test_quotes (void)
+{
+  static const char *const wrong[]
+      = { "\"0F0,0B0", "0F0\",0B0", "x0F0\",0B0", "\"0F0x,0B0", "\",0B0", "\"\"0F0\"\",0B0" };
+  static const char right[] = "\"0F0\",\" 0B0 \",\"\"";
+  g_autoptr (PsSchedule) schedule = read_as ("torch-compute", right);
+
+  g_assert_cmpuint (ps_schedule_n_ops (schedule), ==, 2);
+  for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
+    {
+      g_autoptr (PsSchedule) none = format_named ("torch-compute")->read ("f", wrong[i], strlen (wrong[i]), NULL);
+
+      g_assert_null (none);
+    }
+}
+
+/* Of m microbatches rank 0 sends all in order, and rank 1 receives the n-th and the next the other way round: the n-th
+ * receive gets what it should not, and is called by its number. */
+static void
+test_ordinals (void)
+{
+  static const struct
+  {
+    guint n;
+    const char *ordinal;
+  } rows[]
+      = { { 1, "1st" },   { 2, "2nd" },     { 3, "3rd" },     { 4, "4th" },     { 10, "10th" },   { 11, "11th" },
+          { 12, "12th" }, { 13, "13th" },   { 20, "20th" },   { 21, "21st" },   { 22, "22nd" },   { 23, "23rd" },
+          { 24, "24th" }, { 101, "101st" }, { 111, "111th" }, { 112, "112th" }, { 113, "113th" }, { 121, "121st" } };
+  const guint m = 125;
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (GString) first = g_string_new (NULL), second = g_string_new (NULL);
+      guint n = rows[i].n;
+
+      for (guint k = 0; k < m; k++)
+        {
+          g_string_append_printf (first, "%s0F%u,0SEND_F%u", k ? "," : "", k, k);
+          g_string_append_printf (second, "%s1RECV_F%u", k ? "," : "", k + 1 == n ? k + 1 : k == n ? k - 1 : k);
+        }
+      for (guint k = 0; k < m; k++)
+        {
+          g_string_append_printf (first, ",0RECV_B%u,0B%u", k, k);
+          g_string_append_printf (second, ",1F%u,1B%u,1SEND_B%u", k, k, k);
+        }
+      g_autofree char *text = g_strdup_printf ("%s\n%s", first->str, second->str);
+      g_autofree char *message = g_strdup_printf (
+          "f:2:%u: 1RECV_F%u: rank 0's %s send to rank 1 is 0SEND_F%u, rank 1's %s receive from rank 0 "
+          "is 1RECV_F%u: PyTorch would hand one to the other",
+          n, n, rows[i].ordinal, n - 1, rows[i].ordinal, n);
+      assert_refused (text, message);
+    }
+}
+
+/* Names of ranges: what PyTorch's runtime, its GPipe and Megatron-LM write, alone or as the end of a path. */
+static void
+test_range_names (void)
+{
+  static const struct
+  {
+    const char *name;
+    gint naming; /* -1: the name is none */
+    PsTorchType type;
+    guint stage, microbatch;
+  } rows[] = {
+    { "PP:3I7", PS_RANGES_NAMED, TORCH_I, 3, 7 },
+    { "PP:2SEND_B4", PS_RANGES_NAMED, TORCH_SEND_B, 2, 4 },
+    { "PP:x", -1, 0, 0, 0 },
+    { "3I7", -1, 0, 0, 0 },
+    { "Forward 0", PS_RANGES_OF_RANK, TORCH_F, 0, 0 },
+    { "Backward 1048575", PS_RANGES_OF_RANK, TORCH_B, 0, 1048575 },
+    { "Backward 1048576", -1, 0, 0, 0 },
+    { "Forward -1", -1, 0, 0, 0 },
+    { "Forward", -1, 0, 0, 0 },
+    { "forward_step", PS_RANGES_COUNTED, TORCH_F, 0, 0 },
+    { "a.b.forward_step", PS_RANGES_COUNTED, TORCH_F, 0, 0 },
+    { "a b:backward_step", PS_RANGES_COUNTED, TORCH_B, 0, 0 },
+    { "x/forward-compute", PS_RANGES_COUNTED, TORCH_F, 0, 0 },
+    { "backward-compute", PS_RANGES_COUNTED, TORCH_B, 0, 0 },
+    { "my_forward_step", -1, 0, 0, 0 },
+    { "forward_step_2", -1, 0, 0, 0 },
+    { "nv.mcore.microbatch.forward", PS_RANGES_COUNTED, TORCH_F, 0, 0 },
+    { "megatron.microbatch.backward", PS_RANGES_COUNTED, TORCH_B, 0, 0 },
+    { "megatron.p2p.send_forward", PS_RANGES_COUNTED, TORCH_SEND_F, 0, 0 },
+    { "megatron.p2p.recv_forward", PS_RANGES_COUNTED, TORCH_RECV_F, 0, 0 },
+    { "megatron.p2p.send_backward", PS_RANGES_COUNTED, TORCH_SEND_B, 0, 0 },
+    { "megatron.p2p.recv_backward", PS_RANGES_COUNTED, TORCH_RECV_B, 0, 0 },
+    { "", -1, 0, 0, 0 },
+  };
+  static const struct
+  {
+    const char *name;
+    gboolean mark, update;
+  } marks[] = { { "Optimizer.step#SGD.step", TRUE, TRUE }, { "megatron.optimizer_step", TRUE, TRUE },
+                { "optimizer_step", TRUE, TRUE },          { "my_optimizer_step", FALSE, FALSE },
+                { "ProfilerStep#3", TRUE, FALSE },         { "megatron.train_step", TRUE, FALSE },
+                { "x.training.iteration", TRUE, FALSE },   { "Optimizer.zero_grad#SGD", FALSE, FALSE },
+                { "ProfilerStep", FALSE, FALSE } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      PsRangeName parsed;
+
+      g_assert_cmpint (ps_range_name_parse (rows[i].name, &parsed), ==, rows[i].naming >= 0);
+      if (rows[i].naming < 0)
+        continue;
+      g_assert_cmpint (parsed.naming, ==, rows[i].naming);
+      g_assert_cmpuint (parsed.n, ==, 1);
+      g_assert_cmpint (parsed.actions[0].type, ==, rows[i].type);
+      g_assert_cmpuint (parsed.actions[0].stage, ==, rows[i].stage);
+      g_assert_cmpuint (parsed.actions[0].microbatch, ==, rows[i].microbatch);
+      g_assert_cmpint (ps_range_name_computes (&parsed), ==, rows[i].type < TORCH_N_COMPUTE);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (marks); i++)
+    {
+      g_assert_cmpint (ps_range_name_is_mark (marks[i].name), ==, marks[i].mark);
+      g_assert_cmpint (ps_range_name_is_update (marks[i].name), ==, marks[i].update);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -278,5 +446,9 @@ main (int argc, char **argv)
   g_test_add_func ("/formats-torch/mispaired", test_mispaired);
   g_test_add_func ("/formats-torch/waits-refused", test_waits_refused);
   g_test_add_func ("/formats-torch/own-order", test_own_order);
+  g_test_add_func ("/formats-torch/numbers", test_numbers);
+  g_test_add_func ("/formats-torch/quotes", test_quotes);
+  g_test_add_func ("/formats-torch/ordinals", test_ordinals);
+  g_test_add_func ("/formats-torch/range-names", test_range_names);
   return g_test_run ();
 }

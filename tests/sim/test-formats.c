@@ -4,6 +4,8 @@
 #include "random-schedule.h"
 #include <pipesim/families.h>
 
+#include <unistd.h>
+
 static const struct
 {
   const char *format;
@@ -62,6 +64,17 @@ static const struct
   { "colossalai", "[[{\"type\":\"F\",\"chunk\":-1,\"stage\":0,\"minibatch\":0}]]",
     ": device 0: node 0: chunk -1 is not between 0 and 16383" },
   { "colossalai", "[[{\"type\":\"F\",\"chunk\":0,\"stage\":0}]]", ": device 0: node 0: minibatch is missing" },
+  { "colossalai",
+    "[[{\"type\":\"F\",\"chunk\":0,\"stage\":0,\"minibatch\":0},{\"type\":\"B\",\"chunk\":0,\"stage\":0}]]",
+    ": device 0: node 1: minibatch is missing" },
+  { "colossalai", "[[],[],[{\"type\":\"F\"}]]", ": device 2: node 0: chunk is missing" },
+  { "colossalai", "[[{\"type\":\"F\",\"chunk\":0,\"stage\":0,\"minibatch\":1048576}]]",
+    ": device 0: node 0: minibatch 1048576 is not between 0 and 1048575" },
+  { "colossalai", "[[{\"type\":\"F\",\"chunk\":16384,\"stage\":0,\"minibatch\":0}]]",
+    ": device 0: node 0: chunk 16384 is not between 0 and 16383" },
+  { "colossalai", "[[{\"type\":\"F\",\"chunk\":0,\"stage\":\"0\",\"minibatch\":0}]]",
+    ": device 0: node 0: stage is no integer" },
+  { "colossalai", "[[{\"type\":1}]]", ": device 0: node 0: type is no text" },
   { "colossalai", "[[{\"type\":\"F\",\"chunk\":0,\"stage\":0,\"minibatch\":0,\"color\":1}]]",
     ": device 0: node 0: 'color' is no key of a scheduled node" },
   { "colossalai", "[[{\"type\":\"F\",\"chunk\":0,\"stage\":0,\"minibatch\":0,\"chunk\":1}]]",
@@ -291,6 +304,65 @@ test_families (void)
         }
 }
 
+/* A schedule as a trace: a microsecond for F, B and W, two for a BW, and none for messages. */
+static void
+test_chrome_trace (void)
+{
+  static const char *const names[] = { "zb-h1", "1f1b" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      PsFamilySetting setting = { .n_devices = 3, .n_microbatches = 4, .n_chunks = 1 };
+      g_autoptr (PsSchedule) schedule = ps_family_generate (ps_family_find (names[i]), &setting, NULL);
+      g_autofree char *text = write_as ("chrome-trace", schedule);
+      const PsTraceFile file = { .name = "t.json", .text = text, .length = strlen (text) };
+      g_autoptr (GPtrArray) timelines = fine (ps_timelines_parse ("t.json", &file, 1, &error));
+      const PsTimeline *timeline = timelines->pdata[0];
+
+      g_assert_cmpuint (timeline->ops->len, ==, ps_schedule_n_ops (schedule));
+      for (guint k = 0; k < timeline->ops->len; k++)
+        {
+          const PsSpan *span = &g_array_index (timeline->ops, PsSpan, k);
+
+          g_assert_cmpint (span->end_ns - span->start_ns, ==, span->op.kind == PS_OP_BW ? 2000 : 1000);
+        }
+      for (guint k = 0; k < timeline->transfers->len; k++)
+        g_assert_cmpint (g_array_index (timeline->transfers, PsSpan, k).start_ns, ==,
+                         g_array_index (timeline->transfers, PsSpan, k).end_ns);
+      /* 1F1B: 4 F and 4 BW of 3 us, and two devices to fill and to drain. */
+      if (i == 1)
+        g_assert_cmpint (timeline->iteration_ns, ==, 3000 * (4 + 2));
+    }
+}
+
+/* A file that says where its schedule comes from is believed; of another the place and the format are said. */
+static void
+test_origin (void)
+{
+  g_autoptr (PsSchedule) schedule = small_schedule (PS_PLACEMENT_LOOP, 1, 1);
+  g_autofree char *folder = fine (g_dir_make_tmp ("pipesim-formats-XXXXXX", &error));
+  g_autofree char *path = g_build_filename (folder, "s", NULL);
+
+  for (guint i = 0; i < 3; i++)
+    {
+      static const char *const formats[] = { "native", "native", "torch-compute" };
+
+      g_free (schedule->origin);
+      schedule->origin = i == 0 ? g_strdup ("by hand") : NULL;
+      g_autofree char *text = write_as (formats[i], schedule);
+      g_autofree char *expected
+          = i == 0 ? g_strdup ("by hand") : g_strdup_printf ("read from %s (%s)", path, formats[i]);
+
+      fine (ps_write_file (path, text, -1, &error));
+      g_autoptr (PsSchedule) read = fine (ps_format_read (path, &error));
+      g_assert_cmpstr (read->origin, ==, expected);
+    }
+  fine (ps_write_file (path, "{\"format\": 1}", -1, &error));
+  refused (ps_format_read (path, &error), PS_ERROR_INPUT, "*/s: format: *");
+  g_assert_cmpint (unlink (path) + rmdir (folder), ==, 0);
+  refused (ps_format_read (path, &error), PS_ERROR_IO, "*");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -303,5 +375,7 @@ main (int argc, char **argv)
   g_test_add_func ("/formats/colossalai/bare", test_colossalai_bare);
   g_test_add_func ("/formats/round-trip/random", test_random);
   g_test_add_func ("/formats/round-trip/families", test_families);
+  g_test_add_func ("/formats/chrome-trace", test_chrome_trace);
+  g_test_add_func ("/formats/origin", test_origin);
   return g_test_run ();
 }

@@ -182,6 +182,57 @@ test_talk (void)
   g_assert_true (ps_tensor_check_spread (model, 2, 2, NULL));
 }
 
+/* As test_megatron, but the last two of three layers have experts of f = 64 of which a token visits 2: gradients of 2 h
+ * and of twice 4 h + 4 f run through one, 832 bytes a token, and 4 h + 4 f = 640 through the dense layer. Of each kind
+ * of layer one of each matrix is kept besides: 16448 elements, and 4096 + 3 * 32 * 64 + 32 + 64 of one with one expert.
+ */
+static void
+test_megatron_experts (void)
+{
+  g_autoptr (PsModel) model = parse ("[model]\nlayers=3\nhidden=32\nheads=4\nsequence=64\nfeed_forward=128\n"
+                                     "vocabulary=100\nmicrobatch_size=2\nprecision=bf16\nmlp=swiglu\n"
+                                     "flash_attention=true\nframework=megatron\nexperts=8\nactive_experts=2\n"
+                                     "expert_feed_forward=64\ndense_layers=1\n");
+  const PsStageShape all = { .n_layers = 3 }, dense = { .n_layers = 1 }, mixed = { .first_layer = 1, .n_layers = 2 };
+
+  g_assert_cmpint (ps_framework_habits (model, &all, 2).backward_bytes, ==, 128 * 832 / 2 + 4 * 32 * 128);
+  g_assert_cmpint (ps_framework_habits (model, &mixed, 1).backward_bytes, ==, 128 * 832);
+  g_assert_cmpint (ps_framework_habits (model, &dense, 1).backward_bytes, ==, 128 * 640);
+  g_assert_cmpint (ps_framework_habits (model, &dense, 1).buffer_bytes, ==, 2 * 16448 + (64 << 20));
+  g_assert_cmpint (ps_framework_habits (model, &mixed, 1).buffer_bytes, ==, 2 * 10336 + (64 << 20));
+  g_assert_cmpint (ps_framework_habits (model, &all, 2).buffer_bytes, ==, 16448 + 10336 + (64 << 20));
+}
+
+/* What F and a backward need besides while they run is taken and given back by each: of the stage with the loss both
+ * do, of the other the backward. W needs nothing. */
+static void
+test_workspace (void)
+{
+  g_autoptr (PsModel) model = parse ("[model]\nlayers=2\nhidden=32\nheads=4\nsequence=64\nfeed_forward=128\n"
+                                     "vocabulary=100\nmicrobatch_size=2\nprecision=bf16\nmlp=swiglu\n"
+                                     "flash_attention=true\nframework=megatron\n");
+  g_autoptr (PsCosts) costs = fine (ps_costs_model (model, &one_node, 2, 1, &error));
+
+  for (guint stage = 0; stage < 2; stage++)
+    {
+      PsHabits habits = ps_framework_habits (model, &costs->shapes[stage], 1);
+      const PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage), *b = ps_costs_op (costs, PS_OP_B, stage);
+      const PsOpCost *w = ps_costs_op (costs, PS_OP_W, stage), *bw = ps_costs_op (costs, PS_OP_BW, stage);
+      gint64 act = ps_tensor_kept_bytes (model, &costs->shapes[stage], PS_RECOMPUTE_NONE, 1) + habits.kept_bytes;
+
+      g_assert_cmpint (habits.forward_bytes > 0, ==, stage == 1);
+      g_assert_cmpint (habits.backward_bytes, >, 0);
+      g_assert_cmpint (f->take_bytes, ==, act + habits.forward_bytes);
+      g_assert_cmpint (f->give_bytes, ==, habits.forward_bytes);
+      g_assert_cmpint (b->take_bytes, ==, habits.backward_bytes);
+      g_assert_cmpint (bw->take_bytes, ==, habits.backward_bytes);
+      g_assert_cmpint (bw->give_bytes, ==, habits.backward_bytes + act);
+      g_assert_cmpint (w->take_bytes, ==, 0);
+      g_assert_cmpint (b->give_bytes + w->give_bytes, ==, bw->give_bytes);
+      g_assert_cmpint (costs->stage[stage].state.buffer_bytes, ==, habits.buffer_bytes);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -192,5 +243,7 @@ main (int argc, char **argv)
   g_test_add_func ("/framework/whole-sequences", test_whole_sequences);
   g_test_add_func ("/framework/spread", test_spread);
   g_test_add_func ("/framework/talk", test_talk);
+  g_test_add_func ("/framework/megatron-experts", test_megatron_experts);
+  g_test_add_func ("/framework/workspace", test_workspace);
   return g_test_run ();
 }

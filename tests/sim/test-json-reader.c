@@ -2,6 +2,7 @@
  * reads the values that json-glib, which builds a tree, reads from the same text. */
 #include "error-rig.h"
 #include "json/json-object.h"
+#include "json/json-stream.h"
 
 #include <json-glib/json-glib.h>
 
@@ -28,6 +29,7 @@ static const char *const good[] = {
   "[0, -0, 10, -1.5, 1e5, 1E+5, 1.25e-5, 0.0, 0e1]",
   "[true, false, null]",
   "[\"\", \"a\", \"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\uD834\\uDD1E\", \"\xc3\xa9\", \"\xf0\x9d\x84\x9e\", \"\x7f\"]",
+  "[\"\\ud7ff\", \"\\ue000\", \"\\ud800\\udc00\", \"\\udbff\\udfff\", \"\\u0001\", \" \"]",
   "{\"a\": {\"b\": [[], {}]}, \"\": 1}",
 };
 
@@ -86,6 +88,12 @@ static const char *const bad[] = {
   "[\"\\ud834\"]",
   "[\"\\ud834\\u0041\"]",
   "[\"\\udd1e\"]",
+  "[\"\\udc00\"]",
+  "[\"\\udfff\"]",
+  "[\"\\ud800\\udbff\"]",
+  "[\"\\ud800\\ue000\"]",
+  "[\"\\udbff\"]",
+  "[\"\x1f\"]",
   "[\"\\ud834x\"]",
   "[\"\n\"]",
   "[\"\t\"]",
@@ -419,6 +427,118 @@ test_objects (void)
   check_object ("{\"b\": \"1\", \"a\": 1, \"c\": [], \"format\": \"thing/2\"}", "x: a: is no array");
 }
 
+/* Values of all kinds, short and long, by their numbers. */
+static char *
+numbered_value (guint i)
+{
+  g_autofree char *blanks = g_strnfill (i % 5, ' '), *letters = g_strnfill (i % 7 == 3 ? 5000 : i % 11, 'x');
+
+  switch (i % 6)
+    {
+    case 0:
+      return g_strdup_printf ("%u", i);
+    case 1:
+      return g_strdup_printf ("\"%s]}\\\\\\\"%u\"", letters, i);
+    case 2:
+      return g_strdup_printf ("{%s\"a\": [%u, \"{\\\"[\"]%s}", blanks, i, blanks);
+    case 3:
+      return g_strdup_printf ("[%s]", blanks);
+    case 4:
+      return g_strdup (i % 4 ? "true" : "null");
+    default:
+      return g_strdup_printf ("-%u.5e3", i);
+    }
+}
+
+/* A text of more than one window, in which values end anywhere, member by member: once, and again after it is rewound.
+ */
+static void
+test_stream (void)
+{
+  const guint n = 3000;
+  g_autoptr (GString) text = g_string_new (" {");
+  g_autofree char *huge = g_strnfill (700000, 'y'), *key = NULL;
+  g_auto (PsJsonStream) stream = { 0 };
+  char next;
+
+  for (guint i = 0; i < n; i++)
+    {
+      g_autofree char *value = numbered_value (i);
+
+      g_string_append_printf (text, "%s\"key %u\"%s:%s%s", i ? " ,\n" : "", i, i % 3 ? " " : "", i % 2 ? "\t" : "",
+                              value);
+    }
+  g_string_append_printf (text, ", \"huge\": \"%s\"}\n ", huge);
+  ps_json_stream_init (&stream, "x", text->str, text->len);
+  for (guint again = 0; again < 2; again++)
+    {
+      gboolean found;
+
+      fine (ps_json_stream_peek (&stream, &next, &error));
+      g_assert_cmpint (next, ==, '{');
+      ps_json_stream_enter (&stream);
+      for (guint i = 0; i <= n; i++)
+        {
+          g_autofree char *value = i < n ? numbered_value (i) : g_strdup_printf ("\"%s\"", huge);
+          g_autofree char *expected = i < n ? g_strdup_printf ("key %u", i) : g_strdup ("huge");
+          g_auto (PsJsonReader) reader = { 0 };
+
+          fine (ps_json_stream_next (&stream, '}', &key, &found, &error));
+          g_assert_true (found);
+          g_assert_cmpstr (key, ==, expected);
+          fine (ps_json_stream_value (&stream, again, &reader, &error));
+          g_assert_true (strncmp (reader.at, value, strlen (value)) == 0);
+        }
+      fine (ps_json_stream_next (&stream, '}', &key, &found, &error));
+      g_assert_false (found);
+      fine (ps_json_stream_end (&stream, &error));
+      ps_json_stream_rewind (&stream);
+    }
+}
+
+/* What is wrong, and with which value: keys and values count from 1. */
+static void
+test_stream_refusals (void)
+{
+  static const struct
+  {
+    const char *text, *message;
+  } cases[] = {
+    { "[1, 2 3]", "x: value 3: ',' is missing" },
+    { "[1, 2", "x: value 3: the text ends too early: ',' is missing" },
+    { "[1, ", "x: value 2: the text ends too early: no value of JSON" },
+    { "[1, ]", "x: value 2: no value of JSON" },
+    { "[1, tru]", "x: value 2:1:2: no value of JSON" },
+    { "[1, \"a", "x: value 2:*: the text ends too early: *" },
+    { "[1] 2", "x: value 2: more text after the end" },
+    { "{1: 2}", "x: value 2: a key is missing" },
+    { "{\"a\" 2}", "x: value 2: ':' is missing after a key" },
+    { "{\"a\": 2 \"b\": 3}", "x: value 3: ',' is missing" },
+    { "{\"a\"", "x: value 2: the text ends too early: ':' is missing after a key" },
+    { "{\"a\": {\"b\": 1,}}", "x: value 2:1:9: a string is missing" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_auto (PsJsonStream) stream = { 0 };
+      g_auto (PsJsonReader) reader = { 0 };
+      g_autofree char *key = NULL;
+      g_autoptr (GError) error = NULL;
+      gboolean found = TRUE, is_object = *cases[i].text == '{', good = TRUE;
+
+      g_test_message ("%s", cases[i].text);
+      ps_json_stream_init (&stream, "x", cases[i].text, strlen (cases[i].text));
+      char next;
+      fine (ps_json_stream_peek (&stream, &next, &error));
+      ps_json_stream_enter (&stream);
+      while (found && good)
+        good = ps_json_stream_next (&stream, is_object ? '}' : ']', is_object ? &key : NULL, &found, &error)
+               && (!found || ps_json_stream_value (&stream, FALSE, &reader, &error));
+      g_assert_false (good && ps_json_stream_end (&stream, &error));
+      assert_error (&error, PS_ERROR_INPUT, cases[i].message);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -429,5 +549,7 @@ main (int argc, char **argv)
   g_test_add_func ("/json-reader/values", test_values);
   g_test_add_func ("/json-reader/same-as-json-glib", test_same_as_json_glib);
   g_test_add_func ("/json-reader/objects", test_objects);
+  g_test_add_func ("/json-reader/stream", test_stream);
+  g_test_add_func ("/json-reader/stream-refusals", test_stream_refusals);
   return g_test_run ();
 }

@@ -406,6 +406,100 @@ test_tokens (void)
   g_assert_cmpint (with->metrics.makespan_ns, >, 2 * shorter->metrics.makespan_ns);
 }
 
+/* What is 0 has no factor: it stays. The last stage sends nothing forward, so its messages are those back. */
+static void
+test_factors (void)
+{
+  g_autoptr (PsCosts) from
+      = fine (ps_costs_parse ("f=2ns:0ns,b=4ns:4ns,w=0ns:3ns,c=5ns,act=8B:0B,msg=2B", 2, 1, &error));
+  g_autoptr (PsCosts) to
+      = fine (ps_costs_parse ("f=6ns:9ns,b=2ns:8ns,w=7ns:3ns,c=10ns,act=32B:9B,msg=6B", 2, 1, &error));
+  PsLengthFactors first = ps_length_factors (from, to, 0), last;
+
+  from->transfer_ns[ps_transfer_backward (from, 1)] = 1;
+  last = ps_length_factors (from, to, 1);
+  g_assert_cmpfloat (first.f, ==, 3);
+  g_assert_cmpfloat (first.b, ==, 0.5);
+  g_assert_cmpfloat (first.w, ==, 1);
+  g_assert_cmpfloat (first.c, ==, 2);
+  g_assert_cmpfloat (first.act, ==, 4);
+  g_assert_cmpfloat (first.msg, ==, 3);
+  g_assert_cmpfloat (last.f, ==, 1);
+  g_assert_cmpfloat (last.b, ==, 2);
+  g_assert_cmpfloat (last.w, ==, 1);
+  g_assert_cmpfloat (last.c, ==, 10);
+  g_assert_cmpfloat (last.act, ==, 1);
+}
+
+/* Three lengths: their table says of each what its own costs do; the least of each time, and of pairs over all that two
+ * lengths make; the average over microbatches of lengths 2, 0, 2, 1. */
+static void
+test_joined (void)
+{
+  static const char *const texts[] = { "f=4us:6us,b=3us:3us,w=2us:2us,c=1us,o=9us,pair=7us:9us,act=8KiB,msg=1KiB",
+                                       "f=2us:9us,b=5us:1us,w=2us:4us,c=3us,o=9us,pair=8us:12us,act=16KiB,msg=3KiB",
+                                       "f=6us:3us,b=1us:2us,w=8us:1us,c=2us,o=9us,pair=14us:5us,act=4KiB,msg=2KiB" };
+  guint16 of[] = { 2, 0, 2, 1 };
+  const PsLengths lengths = { .n = 4, .n_lengths = 3, .of = of };
+  PsCosts *costs[3];
+
+  for (guint k = 0; k < 3; k++)
+    costs[k] = fine (ps_costs_parse (texts[k], 2, 1, &error));
+  g_autoptr (PsCosts) joined = ps_costs_join (costs, 3);
+  g_autoptr (PsCosts) least = ps_costs_least (joined), average = ps_costs_average (joined, &lengths);
+  for (guint stage = 0; stage < 2; stage++)
+    {
+      gint64 pair_ns = G_MAXINT64;
+
+      for (PsOpKind kind = 0; kind < PS_N_OP_KINDS; kind++)
+        {
+          gint64 sum = 0, smallest = G_MAXINT64;
+
+          for (guint i = 0; i < 4; i++)
+            sum += ps_costs_op (costs[of[i]], kind, stage)->duration_ns;
+          for (guint k = 0; k < 3; k++)
+            smallest = MIN (smallest, ps_costs_op (costs[k], kind, stage)->duration_ns);
+          g_assert_cmpint (ps_costs_op (average, kind, stage)->duration_ns, ==, sum / 4);
+          g_assert_cmpint (ps_costs_op (least, kind, stage)->duration_ns, ==, smallest);
+        }
+      for (guint a = 0; a < 3; a++)
+        for (guint b = 0; b < 3; b++)
+          {
+            guint f = ps_op_index (2, 3, PS_OP_F, a, stage), bw = ps_op_index (2, 3, PS_OP_BW, b, stage);
+
+            pair_ns = MIN (pair_ns, ps_costs_pair_ns (joined, f, bw));
+            g_assert_cmpint (ps_costs_pair_ns (joined, f, bw), ==, ps_costs_pair_ns (joined, bw, f));
+            if (a == b)
+              g_assert_cmpint (ps_costs_pair_ns (joined, f, bw), ==, costs[a]->stage[stage].pair_ns);
+          }
+      g_assert_cmpint (least->stage[stage].pair_ns, ==, pair_ns);
+      g_assert_cmpint (
+          average->stage[stage].pair_ns, ==,
+          (2 * costs[2]->stage[stage].pair_ns + costs[0]->stage[stage].pair_ns + costs[1]->stage[stage].pair_ns) / 4);
+      g_assert_cmpint (ps_costs_op (average, PS_OP_F, stage)->take_bytes, ==, 16 << 10);
+    }
+  for (guint i = 1; i <= 4; i++)
+    {
+      g_assert_cmpint (least->transfer_ns[i], ==,
+                       MIN (costs[0]->transfer_ns[i], MIN (costs[1]->transfer_ns[i], costs[2]->transfer_ns[i])));
+      g_assert_cmpint (average->transfer_ns[i], ==,
+                       (2 * costs[2]->transfer_ns[i] + costs[0]->transfer_ns[i] + costs[1]->transfer_ns[i]) / 4);
+      g_assert_cmpint (average->message_bytes[i], ==, costs[1]->message_bytes[i]);
+    }
+  for (guint k = 0; k < 3; k++)
+    {
+      g_autoptr (PsCosts) one = ps_costs_of_length (joined, k);
+
+      for (guint i = 0; i < PS_N_OP_KINDS * 2; i++)
+        g_assert_cmpint (one->op[i].duration_ns, ==, costs[k]->op[i].duration_ns);
+      g_assert_cmpmem (&one->transfer_ns[1], 4 * sizeof (gint64), &costs[k]->transfer_ns[1], 4 * sizeof (gint64));
+      for (guint stage = 0; stage < 2; stage++)
+        g_assert_cmpint (one->stage[stage].pair_ns, ==, costs[k]->stage[stage].pair_ns);
+    }
+  for (guint k = 0; k < 3; k++)
+    ps_costs_free (costs[k]);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -420,5 +514,7 @@ main (int argc, char **argv)
   g_test_add_func ("/lengths/order", test_order);
   g_test_add_func ("/lengths/many", test_many);
   g_test_add_func ("/lengths/tokens", test_tokens);
+  g_test_add_func ("/lengths/factors", test_factors);
+  g_test_add_func ("/lengths/joined", test_joined);
   return g_test_run ();
 }

@@ -1,4 +1,5 @@
 /* Tests of model.h: kinds of layers, and the formulas of models that are no plain decoder. */
+#include "costs/model-private.h"
 #include "folder-rig.h"
 
 #include <pipesim/model.h>
@@ -183,6 +184,14 @@ test_config_refused (void)
     { "{\"num_hidden_layers\":\"x\",\"model_type\":\"opt\"}", "c.json: model_type: 'opt' is not known; *" },
     { "{\"model_type\":\"gemma3\",\"text_config\":{\"hidden_size\":8,\"model_type\":\"gemma3_text\"}}",
       "c.json: text_config: model_type 'gemma3' * the object, of model_type 'gemma3_text', can be a file of its own*" },
+    { "{\"model_type\":\"gemma3\",\"text_config\":{\"hidden_size\":8}}",
+      "c.json: text_config: model_type 'gemma3' * the object, of model_type '', can be a file of its own*" },
+    { "{" QWEN3_MOE ",\"max_window_layers\":-1}", "c.json: max_window_layers: expected an integer" },
+    { "{" QWEN3_MOE ",\"max_window_layers\":2147483648}", "c.json: max_window_layers: expected an integer" },
+    { "{" QWEN3_MOE ",\"max_window_layers\":\"2\"}", "c.json: max_window_layers: expected an integer" },
+    { "{" QWEN3_MOE ",\"mlp_only_layers\":[-1]}", "c.json: mlp_only_layers: expected an integer" },
+    { "{" QWEN3_MOE ",\"mlp_only_layers\":0}", "c.json: mlp_only_layers: expected an array" },
+    { "{" QWEN3_MOE ",\"decoder_sparse_step\":-1}", "c.json: decoder_sparse_step: expected an integer" },
     { "{\"model_type\":\"llama\"}", "c.json: num_hidden_layers: missing" },
     { "{" LLAMA ",\"num_hidden_layers\":0}", "c.json: num_hidden_layers: missing" },
     { "{" LLAMA ",\"num_hidden_layers\":-1}", "c.json: num_hidden_layers: expected an integer from 0 to 16384" },
@@ -221,6 +230,130 @@ test_config_refused (void)
     }
 }
 
+/* Six layers, of which every third attends to all tokens in spite of the window, and the first two have no experts. A
+ * module of multi-token prediction is like the last layer, and the head like none. */
+static void
+test_layer_kinds (void)
+{
+  static const guint of_layer[] = { PS_LAYER_WINDOW,
+                                    PS_LAYER_WINDOW,
+                                    PS_LAYER_EXPERTS,
+                                    PS_LAYER_EXPERTS | PS_LAYER_WINDOW,
+                                    PS_LAYER_EXPERTS | PS_LAYER_WINDOW,
+                                    PS_LAYER_EXPERTS };
+  const PsModel model = { .layers = 6, .window = 64, .full_every = 3, .experts = { .count = 4, .dense_layers = 2 } };
+  const PsModel windows = { .layers = 6, .window = 64 }, plain = { .layers = 6, .full_every = 3 };
+
+  for (guint first = 0; first < 6; first++)
+    for (guint n = 0; first + n <= 6; n++)
+      for (guint mtp = 0; mtp <= 2; mtp++)
+        {
+          const PsStageShape shape = { .first_layer = first, .n_layers = n, .n_mtp = mtp, .head = TRUE };
+          guint count[PS_N_LAYER_KINDS], expected[PS_N_LAYER_KINDS] = { 0 };
+
+          for (guint layer = first; layer < first + n; layer++)
+            expected[of_layer[layer]]++;
+          expected[of_layer[5]] += mtp;
+          ps_model_count_kinds (&model, &shape, count);
+          g_assert_cmpmem (count, sizeof count, expected, sizeof expected);
+          ps_model_count_kinds (&windows, &shape, count);
+          g_assert_cmpuint (count[PS_LAYER_WINDOW], ==, n + mtp);
+          ps_model_count_kinds (&plain, &shape, count);
+          g_assert_cmpuint (count[0], ==, n + mtp);
+        }
+}
+
+/* A head's size that is that of the hidden over the heads is said of no model; another one is, and so is one where the
+ * heads divide nothing. */
+static void
+test_head_size (void)
+{
+  static const struct
+  {
+    guint hidden, heads, head_size, kept;
+  } rows[] = { { 64, 4, 16, 0 }, { 64, 4, 32, 32 }, { 66, 4, 16, 16 }, { 64, 4, 0, 0 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      PsModel model = { .hidden = rows[i].hidden, .heads = rows[i].heads, .head_size = rows[i].head_size };
+
+      ps_model_fill_defaults (&model);
+      g_assert_cmpuint (model.head_size, ==, rows[i].kept);
+      g_assert_cmpuint (model.kv_heads, ==, 4);
+      g_assert_cmpuint (model.feed_forward, ==, 4 * rows[i].hidden);
+    }
+}
+
+/* h = 32, all heads' keys as wide; a token visits 2 of 8 experts of f = 64, and s shared ones. In elements of 2 bytes
+ * it keeps h and 32 as inputs of attention, 96 as its queries, keys and values, and 2 h for the norms. Of the mixture:
+ * h, what 2 experts get, 2 h, and (2 + s) f as inputs; 2 (2 + s) f of the gate, what comes back, 2 h; and 8 scores in
+ * fp32 before and after their softmax. W needs the inputs and, as gradients, 128 outputs of attention's matrices, 8 of
+ * the router, 2 (2 + s) f, 2 h that go back, and s h. */
+static void
+test_mixture_bytes (void)
+{
+  PsModel model = { .layers = 2,
+                    .hidden = 32,
+                    .heads = 4,
+                    .kv_heads = 4,
+                    .sequence = 64,
+                    .feed_forward = 128,
+                    .vocabulary = 100,
+                    .microbatch_size = 2,
+                    .precision = PS_PRECISION_BF16,
+                    .flash_attention = TRUE,
+                    .mlp = PS_MLP_SWIGLU,
+                    .experts = { .count = 8, .active = 2, .feed_forward = 64, .imbalance = 1 } };
+  const PsStageShape layer = { .n_layers = 1 };
+
+  for (guint s = 0; s <= 2; s++)
+    {
+      gint64 inputs = 64 + 32 + 64 + (2 + s) * 64, kept = 96 + 2 * (2 + s) * 64 + 64 + 4 * 8 + 64;
+      gint64 outputs = 128 + 8 + 2 * (2 + s) * 64 + 64 + s * 32;
+
+      model.experts.shared = s;
+      g_assert_cmpint (ps_model_layer_activation_bytes (&model, PS_LAYER_EXPERTS), ==, 128 * 2 * (inputs + kept));
+      g_assert_cmpint (ps_model_stage_weight_activation_bytes (&model, &layer), ==,
+                       MIN (128 * 2 * (inputs + outputs), 128 * 2 * (inputs + kept)));
+    }
+}
+
+/* Latent attention of 4 heads: queries from 8 numbers, keys and values from 16; a query of 8 + 4 of a head, a value
+ * of 8. Inputs of matrices are h = 32, 8, 16 and 32 values; F keeps 8 + 16 + 4 that come down, queries and keys of 48
+ * and 32 values; W needs gradients of 28 down, 48 queries, 32 of keys without position, 32 values and h. A feed-forward
+ * of f = 128 has inputs of h + f, keeps 2 f, and W needs 2 f + h. Two norms keep 2 h. */
+static void
+test_latent_bytes (void)
+{
+  const PsModel model = { .layers = 1,
+                          .hidden = 32,
+                          .heads = 4,
+                          .kv_heads = 4,
+                          .sequence = 64,
+                          .feed_forward = 128,
+                          .vocabulary = 100,
+                          .microbatch_size = 2,
+                          .precision = PS_PRECISION_BF16,
+                          .flash_attention = TRUE,
+                          .mlp = PS_MLP_SWIGLU,
+                          .latent = { .kv_rank = 16, .q_rank = 8, .nope_size = 8, .rope_size = 4, .value_size = 8 } };
+  const PsStageShape layer = { .n_layers = 1 };
+  const gint64 inputs = 32 + 8 + 16 + 32 + 32 + 128, kept = 28 + 48 + 48 + 32 + 256 + 64;
+  const gint64 outputs = 28 + 48 + 32 + 32 + 32 + 256 + 32;
+
+  PsModel plain = model;
+
+  g_assert_cmpint (ps_model_layer_activation_bytes (&model, 0), ==, 128 * 2 * (inputs + kept));
+  g_assert_cmpint (ps_model_stage_weight_activation_bytes (&model, &layer), ==, 128 * 2 * (inputs + outputs));
+  /* Matrices: queries down and up, or at once; 16 + 4 down; 4 (8 + 8) up; the output; 3 h f. Norms: 2 h, and the ranks.
+   */
+  g_assert_cmpint (ps_model_layer_parameters (&model, 0), ==,
+                   32 * 8 + 8 * 48 + 32 * 20 + 16 * 64 + 32 * 32 + 3 * 32 * 128 + 64 + 8 + 16);
+  plain.latent.q_rank = 0;
+  g_assert_cmpint (ps_model_layer_parameters (&plain, 0), ==,
+                   32 * 48 + 32 * 20 + 16 * 64 + 32 * 32 + 3 * 32 * 128 + 64 + 16);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -230,5 +363,9 @@ main (int argc, char **argv)
   g_test_add_func ("/model-kinds/config-read", test_config_read);
   g_test_add_func ("/model-kinds/config-counts", test_config_counts);
   g_test_add_func ("/model-kinds/config-refused", test_config_refused);
+  g_test_add_func ("/model-kinds/layer-kinds", test_layer_kinds);
+  g_test_add_func ("/model-kinds/head-size", test_head_size);
+  g_test_add_func ("/model-kinds/mixture-bytes", test_mixture_bytes);
+  g_test_add_func ("/model-kinds/latent-bytes", test_latent_bytes);
   return run_in_folder ();
 }

@@ -117,6 +117,33 @@ test_mean_post (void)
   g_assert_cmpint (costs->post_ns, ==, 25 * US);
 }
 
+/* Gaps with one message alone, 7 us: without any that is an op's there is nothing to take from them, so that the host's
+ * times are not known. With one of 3 us before F1.1 the message's part is 4 us. */
+static void
+test_gaps (void)
+{
+  for (guint both = 0; both < 2; both++)
+    {
+      g_autoptr (PsObserved) observed = ps_observed_new ();
+      PsTimeline *run = ps_timeline_new (PS_ORIGIN_MEASURED, "run", 2, 2, 2);
+
+      add_span (run->ops, 0, "F0.0", 0, 100, 0);
+      add_span (run->ops, 0, "F1.0", 107, 200, 0);
+      add_span (run->ops, 1, "F0.1", 120, 210, 0);
+      if (both)
+        add_span (run->ops, 1, "BW0.1", 213, 300, 0);
+      ps_timeline_sort (run);
+      add_run (observed, "a", run);
+      g_autoptr (GArray) posts = ps_observed_posts (observed, PS_INSTRUCTION_SEND);
+      g_autoptr (PsCosts) costs = costs_of (observed, 2, 1);
+      g_assert_cmpuint (observed->message->len, ==, 1);
+      g_assert_cmpuint (observed->host->len, ==, both);
+      g_assert_cmpuint (posts->len, ==, both);
+      g_assert_cmpint (costs->op_ns, ==, both ? 3 * US : 0);
+      g_assert_cmpint (costs->post_ns, ==, both ? 4 * US : 0);
+    }
+}
+
 /* A wait for a message that is there already says nothing about its way. */
 static void
 test_late_wait (void)
@@ -132,6 +159,45 @@ test_late_wait (void)
   g_assert_cmpuint (observed->transfer[1 + 2 + 1]->len, ==, 1);
   g_autoptr (PsCosts) costs = costs_of (observed, 2, 1);
   g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 0)], ==, 25 * US);
+  g_assert_cmpstr (costs->source, ==, "a, 1 iteration");
+}
+
+/* Two slices of 10 and 14 us make samples of a whole op, 20 and 28 us. O has no slices: 7 us. Nothing was sent, which
+ * is said of two stages and of none that is alone. */
+static void
+test_slices (void)
+{
+  for (guint n = 1; n <= 2; n++)
+    {
+      g_autoptr (PsObserved) observed = ps_observed_new ();
+      PsTimeline *run = ps_timeline_new (PS_ORIGIN_MEASURED, "run", n, n, 1);
+
+      for (guint stage = 0; stage < n; stage++)
+        {
+          static const char *const ops[]
+              = { "F0.0", "F0.0/1", "BW0.0/1", "BW0.0", "O0.0", "F0.1", "F0.1/1", "BW0.1/1", "BW0.1", "O0.1" };
+          static const gint64 ends[] = { 10, 24, 54, 74, 81 };
+
+          for (guint i = 0; i < 5; i++)
+            add_span (run->ops, stage, ops[5 * stage + i], i > 0 ? ends[i - 1] : 0, ends[i], 0);
+        }
+      ps_timeline_sort (run);
+      add_run (observed, "a", run);
+      for (guint stage = 0; stage < n; stage++)
+        {
+          const GArray *f = observed->op[PS_OP_F * n + stage], *o = observed->op[PS_OP_O * n + stage];
+
+          g_assert_cmpuint (f->len, ==, 2);
+          g_assert_cmpint (g_array_index (f, gint64, 0), ==, 20 * US);
+          g_assert_cmpint (g_array_index (f, gint64, 1), ==, 28 * US);
+          g_assert_cmpuint (o->len, ==, 1);
+          g_assert_cmpint (g_array_index (o, gint64, 0), ==, 7 * US);
+        }
+      g_autoptr (PsCosts) costs = costs_of (observed, n, 1);
+      g_assert_cmpstr (costs->source, ==,
+                       n == 1 ? "a, 1 iteration" : "a, 1 iteration; no transfer was seen, so they take no time");
+      assert_op (costs, PS_OP_O, n - 1, 7);
+    }
 }
 
 static void
@@ -199,6 +265,33 @@ test_estimate (void)
   g_assert_cmpfloat_with_epsilon ((double)b / (200 * US), part, 1e-4);
   g_assert_cmpint (costs->time_origin, ==, PS_ORIGIN_MODELLED);
   g_assert_cmpstr (costs->source, ==, "a, 1 iteration; estimated, not measured: B, W by the operations of tiny-gpt");
+}
+
+/* Of a run that splits the backward of stage 1 alone, only that stage's BW can be estimated: the sum of its B and W. */
+static void
+test_estimate_stage (void)
+{
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
+
+  add_run (observed, "a", new_run (TRUE));
+  g_assert_cmpuint (ps_observed_estimated (observed), ==, 0);
+  g_assert_true (ps_observed_estimate (observed, model, NULL));
+  g_assert_cmpuint (observed->estimated[0], ==, 0);
+  g_assert_cmpuint (observed->estimated[1], ==, 1U << PS_OP_BW);
+  g_assert_cmpuint (ps_observed_estimated (observed), ==, 1U << PS_OP_BW);
+  g_autoptr (PsCosts) costs = costs_of (observed, 2, 1);
+  assert_op (costs, PS_OP_BW, 1, 105 + 115);
+  /* With a run whose backwards are whole, of stage 0 the W alone is missing. */
+  g_autoptr (PsObserved) both = ps_observed_new ();
+  add_run (both, "a", new_run (TRUE));
+  add_run (both, "b", new_run (FALSE));
+  g_assert_true (ps_observed_estimate (both, model, NULL));
+  g_assert_cmpuint (both->estimated[0], ==, 1U << PS_OP_W);
+  g_assert_cmpuint (both->estimated[1], ==, 0);
+  g_assert_cmpuint (ps_observed_estimated (both), ==, 1U << PS_OP_W);
+  g_assert_cmpint (costs->time_origin, ==, PS_ORIGIN_MODELLED);
+  g_assert_cmpint (costs->memory_origin, ==, PS_ORIGIN_MEASURED);
 }
 
 /* One stage, one device: F0 F1 BW1 F2 BW0 BW2. F2 and BW1 are warm, the others are not. Fewer than six of a sort do not
@@ -318,8 +411,82 @@ test_memory (void)
   g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->give_bytes, ==, 20);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 0)->take_bytes, ==, 10);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 0)->give_bytes, ==, 40);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_W, 0)->take_bytes, ==, 10);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_W, 0)->give_bytes, ==, 40);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_B, 0)->take_bytes, ==, 0);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_B, 0)->give_bytes, ==, 0);
+  /* W needs half of the BW of 200 us, and R is F in time and bytes. */
+  assert_op (costs, PS_OP_W, 0, 100);
+  assert_op (costs, PS_OP_R, 0, 100);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_R, 0)->take_bytes, ==, 50);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_R, 0)->give_bytes, ==, 20);
+  g_assert_cmpint (costs->memory_origin, ==, PS_ORIGIN_MEASURED);
+}
+
+/* Two devices with two stages each, of which the second has a curve of its own: 900 and 600 bytes before their first
+ * ops are 450 and 300 a stage. Each F leaves 10 times its stage and 10, each BW takes them away; a pair of F0.3 and
+ * BW0.2 says nothing of its parts. A simulated run says nothing at all. */
+static void
+test_chunks_memory (void)
+{
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (PsObserved) observed = ps_observed_new ();
+      PsTimeline *run = ps_timeline_new (i == 0 ? PS_ORIGIN_MEASURED : PS_ORIGIN_SIMULATED, "run", 2, 4, 1);
+      static const struct
+      {
+        guint device;
+        const char *op;
+        gint64 bytes;
+      } ops[] = { { 0, "F0.0", 910 }, { 0, "F0.2", 940 }, { 0, "BW0.2", 910 }, { 0, "BW0.0", 900 },
+                  { 1, "F0.1", 620 }, { 1, "F0.3", 660 }, { 1, "BW0.3", 620 }, { 1, "BW0.1", 600 } };
+
+      add_memory (run, 0, 0, 900);
+      add_memory (run, 1, 0, 600);
+      for (guint k = 0; k < G_N_ELEMENTS (ops); k++)
+        {
+          add_span (run->ops, ops[k].device, ops[k].op, 10 * (k % 4), 10 * (k % 4) + 10, 0);
+          PsSpan *span = &g_array_index (run->ops, PsSpan, k);
+          span->chunk = span->op.stage / 2;
+          add_memory (run, ops[k].device, 10 * (k % 4) + 5, ops[k].bytes);
+        }
+      ps_timeline_sort (run);
+      add_run (observed, "a", run);
+      g_autoptr (PsCosts) costs = costs_of (observed, 2, 2);
+      for (guint stage = 0; stage < 4; stage++)
+        {
+          g_assert_cmpuint (observed->state[stage]->len, ==, i > 0 ? 0 : 2);
+          g_assert_cmpint (costs->stage[stage].weight_bytes, ==, i > 0 ? 0 : stage % 2 ? 300 : 450);
+          g_assert_cmpint (ps_costs_op (costs, PS_OP_F, stage)->take_bytes, ==, i > 0 ? 0 : 10 * (gint64)stage + 10);
+          g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, stage)->give_bytes, ==, i > 0 ? 0 : 10 * (gint64)stage + 10);
+        }
+    }
+}
+
+/* The last point of an op is one of its end; the bytes of a pair are nobody's. */
+static void
+test_pair_memory (void)
+{
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  PsTimeline *run = ps_timeline_new (PS_ORIGIN_MEASURED, "run", 1, 1, 3);
+
+  add_span (run->ops, 0, "F0.0", 0, 10, 0);
+  add_span (run->ops, 0, "F1.0", 10, 30, 0);
+  add_span (run->ops, 0, "BW0.0", 10, 30, 0);
+  add_span (run->ops, 0, "BW1.0", 30, 40, 0);
+  g_array_index (run->ops, PsSpan, 1).op.paired = 1;
+  add_memory (run, 0, 0, 100);
+  add_memory (run, 0, 10, 107); /* F0.0 */
+  add_memory (run, 0, 20, 999); /* the pair */
+  add_memory (run, 0, 30, 207);
+  add_memory (run, 0, 40, 200); /* BW1.0 */
+  ps_timeline_sort (run);
+  add_run (observed, "a", run);
+  g_assert_cmpuint (observed->take[PS_OP_F]->len, ==, 1);
+  g_assert_cmpint (g_array_index (observed->take[PS_OP_F], gint64, 0), ==, 7);
+  g_assert_cmpint (g_array_index (observed->give[PS_OP_F], gint64, 0), ==, 0);
+  for (guint i = 0; i < observed->give[PS_OP_BW]->len; i++)
+    g_assert_cmpint (g_array_index (observed->give[PS_OP_BW], gint64, i), <=, 7);
 }
 
 /* Device 1 runs B and W apart: F leaves 60, B needs 10 more and takes 25 away, W the other 35. A whole backward, which
@@ -384,6 +551,131 @@ test_without_profiler (void)
   g_assert_cmpint (costs->op_ns, ==, 3750);
   g_assert_cmpint (costs->post_ns, ==, 11250);
   g_assert_cmpint (g_remove (path), ==, 0);
+  g_assert_cmpint (g_rmdir (folder), ==, 0);
+}
+
+static void
+multiply (GArray *spans, gint64 by)
+{
+  for (guint i = 0; i < spans->len; i++)
+    {
+      g_array_index (spans, PsSpan, i).start_ns *= by;
+      g_array_index (spans, PsSpan, i).end_ns *= by;
+    }
+}
+
+/* new_run with transfers, all of whose times take so many times as long. */
+static PsTimeline *
+new_slow_run (gint64 by)
+{
+  PsTimeline *run = new_run (FALSE);
+
+  add_span (run->transfers, 0, "F0.0", 112, 150, 0);
+  g_array_index (run->transfers, PsSpan, 0).peer = 1;
+  add_span (run->transfers, 1, "B0.1", 505, 535, 0);
+  run->iteration_ns = 100 * US * by;
+  multiply (run->ops, by);
+  multiply (run->posts, by);
+  multiply (run->waits, by);
+  multiply (run->transfers, by);
+  ps_timeline_sort (run);
+  return run;
+}
+
+static void
+assert_same_samples (const GArray *a, const GArray *b)
+{
+  g_assert_cmpmem (a->data, a->len * sizeof (gint64), b->data, b->len * sizeof (gint64));
+}
+
+/* A run with a profiler whose times all take 8 / 5 of their time shows, with the 5 / 8 taken out again, the samples of
+ * the run without: of ops, transfers, gaps and posts. Of three factors the median counts for all three runs: 3 / 5 and
+ * 1 do not. */
+static void
+test_profiler_share (void)
+{
+  static const char *const options[] = { "a.json=500us", "b.json=480us", "c.json=800us" };
+  g_autofree char *folder = fine (g_dir_make_tmp ("pipesim-observed-XXXXXX", &error));
+  g_autoptr (PsObserved) without = ps_observed_new (), with = ps_observed_new ();
+  g_autoptr (GPtrArray) paths = g_ptr_array_new_with_free_func (g_free);
+
+  for (guint i = 0; i < 3; i++)
+    {
+      g_autoptr (PsTimeline) run = new_slow_run (8);
+      g_autofree char *text = ps_timeline_to_json (run), *name = g_strndup (options[i], 6);
+      g_autofree char *path = g_build_filename (folder, name, NULL);
+
+      fine (g_file_set_contents (path, text, -1, &error));
+      g_ptr_array_add (paths, g_build_filename (folder, options[i], NULL));
+      add_run (without, "a", new_slow_run (5));
+    }
+  fine (ps_observed_load (with, (const char *const *)paths->pdata, 3, &error));
+  for (guint i = 0; i < PS_N_OP_KINDS * 2; i++)
+    {
+      assert_same_samples (with->op[i], without->op[i]);
+      assert_same_samples (with->cold[i], without->cold[i]);
+    }
+  for (guint i = 0; i < 5; i++)
+    assert_same_samples (with->transfer[i], without->transfer[i]);
+  assert_same_samples (with->host, without->host);
+  assert_same_samples (with->send, without->send);
+  assert_same_samples (with->receive, without->receive);
+  g_assert_cmpuint (with->send->len, ==, 3 * 3);
+  g_assert_nonnull (strstr (with->source->str, "b.json, times x 0.625 as without profiler, 1 iteration; "));
+  for (guint i = 0; i < 3; i++)
+    {
+      *strrchr (paths->pdata[i], '=') = '\0';
+      g_assert_cmpint (g_remove (paths->pdata[i]), ==, 0);
+    }
+  g_assert_cmpint (g_rmdir (folder), ==, 0);
+}
+
+/* An iteration of 1 ms: no profiler more than doubles it, and noise makes it at most 1.1 times as short. A path that is
+ * there is a path, whatever it holds. */
+static void
+test_profiler_limits (void)
+{
+  static const struct
+  {
+    const char *time;
+    const char *message; /* after the path */
+  } rows[] = {
+    { "=500us", NULL },
+    { "=499999ns", ": T is 0.5 of the time that an iteration takes in the trace, *" },
+    { "=1100us", NULL },
+    { "=1101us", ": T is 1.1 of the time that an iteration takes in the trace, *" },
+    { "=0", ": T is 0 of the time *" },
+  };
+  g_autofree char *folder = fine (g_dir_make_tmp ("pipesim-observed-XXXXXX", &error));
+  g_autofree char *path = g_build_filename (folder, "a=b.json", NULL), *plain = g_build_filename (folder, "c", NULL);
+  g_autoptr (PsTimeline) run = new_run (FALSE);
+
+  run->iteration_ns = 1000 * US;
+  g_autofree char *text = ps_timeline_to_json (run);
+  fine (g_file_set_contents (path, text, -1, &error));
+  fine (g_file_set_contents (plain, text, -1, &error));
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (PsObserved) observed = ps_observed_new ();
+      g_autofree char *option = g_strconcat (plain, rows[i].time, NULL);
+      const char *paths[] = { option };
+
+      if (rows[i].message == NULL)
+        fine (ps_observed_load (observed, paths, 1, &error));
+      else
+        {
+          g_autofree char *message = g_strconcat (plain, rows[i].message, NULL);
+
+          refused (ps_observed_load (observed, paths, 1, &error), PS_ERROR_INPUT, message);
+        }
+    }
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  fine (ps_observed_load (observed, (const char *const[]){ path }, 1, &error));
+  g_assert_cmpuint (observed->n_iterations, ==, 1);
+  g_assert_null (strstr (observed->source->str, "times x"));
+  refused (ps_observed_load (observed, (const char *const[]){ "=5us" }, 1, &error), PS_ERROR_IO, "=5us: *");
+  g_assert_cmpint (g_remove (path), ==, 0);
+  g_assert_cmpint (g_remove (plain), ==, 0);
   g_assert_cmpint (g_rmdir (folder), ==, 0);
 }
 
@@ -486,23 +778,50 @@ test_log (void)
                                                   "no transfer was seen, so they take no time"));
 }
 
+/* Transfers of 38 and 30 us, and in a second run of twice and half of that: each boundary's samples count over its own
+ * median, the smaller one of two. */
+static void
+test_transfer_spread (void)
+{
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  static const double expected[] = { 1, 2, 1, 2 };
+
+  add_run (observed, "a", new_slow_run (1));
+  add_run (observed, "b", new_slow_run (2));
+  g_autoptr (PsCostSpread) spread = ps_observed_spread (observed);
+  g_assert_cmpuint (spread->transfer->len, ==, 4);
+  for (guint i = 0; i < 4; i++)
+    g_assert_cmpfloat_with_epsilon (g_array_index (spread->transfer, double, i), expected[i], 1e-9);
+  g_assert_cmpfloat_with_epsilon (spread->largest, 2, 1e-9);
+  g_assert_cmpuint (spread->n_stages, ==, 2);
+  g_assert_cmpuint (spread->row[PS_N_OP_KINDS * 2], !=, PS_NO_ROW);
+}
+
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/observed/known", test_known);
   g_test_add_func ("/observed/mean-post", test_mean_post);
+  g_test_add_func ("/observed/gaps", test_gaps);
   g_test_add_func ("/observed/late-wait", test_late_wait);
+  g_test_add_func ("/observed/slices", test_slices);
   g_test_add_func ("/observed/two-runs", test_two_runs);
   g_test_add_func ("/observed/estimate", test_estimate);
+  g_test_add_func ("/observed/estimate-stage", test_estimate_stage);
   g_test_add_func ("/observed/warm", test_warm);
   g_test_add_func ("/observed/other-stages", test_other_stages);
   g_test_add_func ("/observed/spread", test_spread);
   g_test_add_func ("/observed/memory", test_memory);
   g_test_add_func ("/observed/split-memory", test_split_memory);
+  g_test_add_func ("/observed/chunks-memory", test_chunks_memory);
+  g_test_add_func ("/observed/pair-memory", test_pair_memory);
+  g_test_add_func ("/observed/profiler-share", test_profiler_share);
+  g_test_add_func ("/observed/profiler-limits", test_profiler_limits);
   g_test_add_func ("/observed/work-before-wait", test_work_before_wait);
   g_test_add_func ("/observed/without-profiler", test_without_profiler);
   g_test_add_func ("/observed/round-trip", test_round_trip);
   g_test_add_func ("/observed/log", test_log);
+  g_test_add_func ("/observed/transfer-spread", test_transfer_spread);
   return g_test_run ();
 }

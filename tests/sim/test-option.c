@@ -3,6 +3,8 @@
 #include "error-rig.h"
 #include "sweep/sweep-private.h"
 
+#include <pipesim/command.h>
+
 #include <string.h>
 
 /* Texts that a row accepts, the second away from its initial value, and one that it refuses; NULL: it accepts any. */
@@ -414,6 +416,114 @@ test_own_words (void)
   ps_options_reset (outer_rows, &outer);
 }
 
+typedef struct
+{
+  guint count, other;
+  gboolean flag;
+  double part;
+  gint64 wait_ns;
+  char *text;
+} Own;
+
+static void
+add_some (GString *help)
+{
+  g_string_append (help, " one or two");
+}
+
+static const PsOption own_rows[] = {
+  PS_OPTION ("count", 'c', PS_COUNT (Own, count, 1, 9), "N", "How many", .initial = 3, .group = PS_GROUP_WHAT),
+  PS_OPTION ("other", 0, PS_COUNT (Own, other, 1, 9), "N", "The others", .otherwise = "as many",
+             .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("flag", 'f', PS_FLAG (Own, flag), NULL, "Whether", .group = PS_GROUP_WHAT),
+  PS_OPTION ("part", 0, PS_PERCENT (Own, part, 0, 100), "PERCENT", "Part", .initial = 0.05),
+  PS_OPTION ("time-to-wait-for-it", 0, PS_TIME (Own, wait_ns), "TIME", "Patience", .initial = 2e6,
+             .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("text", 't', PS_TEXT (Own, text), "TEXT", "Which", .add_values = add_some),
+  PS_OPTION ("must", 0, PS_TEXT (Own, text), "TEXT", "Needed", .otherwise = ""),
+  PS_OPTION ("hidden", 0, PS_TEXT (Own, text), "TEXT", "Nobody's", .hidden = TRUE),
+  PS_OPTION_END,
+};
+
+/* Options stand under the headings of their groups, in the order of the rows, with what holds where they are not given;
+ * a long name has a line of its own, and a group without options no heading. */
+static void
+test_help (void)
+{
+  g_autofree char *page = ps_command_options (own_rows);
+
+  g_assert_cmpstr (page, ==,
+                   "Options:\n"
+                   "  --part=PERCENT            Part [default: 5 %]\n"
+                   "  -t, --text=TEXT           Which: one or two [default: none]\n"
+                   "  --must=TEXT               Needed [required]\n"
+                   "\nWhat to simulate:\n"
+                   "  -c, --count=N             How many [default: 3]\n"
+                   "  -f, --flag                Whether\n"
+                   "\nOutput:\n"
+                   "  --other=N                 The others [default: as many]\n"
+                   "  --time-to-wait-for-it=TIME\n"
+                   "                            Patience [default: 2 ms]\n");
+}
+
+/* An unknown option may be another one, but none that is hidden. */
+static void
+test_unknown (void)
+{
+  static const PsCommandHelp help = { .summary = "S", .examples = "e\n" };
+  static const char *const rows[][2] = { { "--cuont=3", "Unknown option --cuont=3; did you mean --count?" },
+                                         { "--txt", "Unknown option --txt; did you mean --text?" },
+                                         { "--hiden", "Unknown option --hiden" },
+                                         { "--hidden", "Unknown option --hidden" },
+                                         { "-x", "Unknown option -x" } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      char *words[] = { (char *)"p", (char *)rows[i][0], NULL }, **argv = words;
+      g_autoptr (GError) error = NULL;
+      Own own = { 0 };
+      int argc = 2;
+
+      g_assert_false (ps_command_parse (&help, own_rows, &own, &argc, &argv, &error));
+      g_assert_cmpstr (error->message, ==, rows[i][1]);
+    }
+  char *words[] = { (char *)"p", (char *)"-c", (char *)"4", (char *)"rest", NULL }, **argv = words;
+  Own own = { 0 };
+  int argc = 4;
+  fine (ps_command_parse (&help, own_rows, &own, &argc, &argv, &error));
+  g_assert_cmpuint (own.count, ==, 4);
+  g_assert_cmpint (argc, ==, 2);
+  g_assert_cmpstr (argv[1], ==, "rest");
+}
+
+/* --help prints the whole page and ends the program. */
+static void
+test_page (void)
+{
+  static const PsCommandHelp help = { .arguments = "FILE",
+                                      .summary = "Does it.",
+                                      .text = "More of it, in a line that has more letters than the narrowest page.\n",
+                                      .examples = "p -c 4\np -f\n" };
+
+  if (g_test_subprocess ())
+    {
+      char *words[] = { (char *)"p", (char *)"--help", NULL }, **argv = words;
+      Own own = { 0 };
+      int argc = 2;
+
+      g_set_prgname ("p");
+      g_unsetenv ("COLUMNS");
+      ps_command_parse (&help, own_rows, &own, &argc, &argv, NULL);
+      g_assert_not_reached ();
+    }
+  g_test_trap_subprocess (NULL, 0, 0);
+  g_test_trap_assert_passed ();
+  g_test_trap_assert_stdout (
+      "*Usage: p FILE [OPTION...]\n\nDoes it.\n\nOptions:\n*\n\n"
+      "  -h, --help                Print this page\n\n"
+      "More of it, in a line that has more letters than the narrowest page.\n\nExamples:\n  p -c 4\n  p -f\n*");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -430,5 +540,8 @@ main (int argc, char **argv)
   g_test_add_func ("/option/own-table", test_own_table);
   g_test_add_func ("/option/own-lists", test_own_lists);
   g_test_add_func ("/option/own-words", test_own_words);
+  g_test_add_func ("/option/help", test_help);
+  g_test_add_func ("/option/unknown", test_unknown);
+  g_test_add_func ("/option/page", test_page);
   return g_test_run ();
 }

@@ -8,6 +8,7 @@
 #include "program/program-private.h"
 #include "program/weight-window.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static char *
@@ -265,6 +266,397 @@ test_crossed_receives (void)
            "instruction 1 (SEND F0.0 to device 1) waits for device 1 instruction 1 (RECEIVE F0.0 from device 0)");
 }
 
+/* Whether two posts of one device go through one end of its channels. */
+static gboolean
+share_end (PsChannel channel, const PsInstruction *a, const PsInstruction *b)
+{
+  switch (channel)
+    {
+    case PS_CHANNEL_LATENCY:
+      return FALSE;
+    case PS_CHANNEL_DIRECTION:
+      return a->peer == b->peer && a->type == b->type;
+    case PS_CHANNEL_PAIR:
+      return a->peer == b->peer;
+    case PS_CHANNEL_RANK:
+      return TRUE;
+    }
+  g_assert_not_reached ();
+}
+
+/* Whether nothing before a post, of what its device has come to, is still to go through its end. */
+static gboolean
+is_next (const PsProgram *program, PsChannel channel, const guint *cursor, const gboolean *done, guint device,
+         guint post)
+{
+  if (post >= cursor[device])
+    return FALSE;
+  for (guint i = program->first[device]; i < post; i++)
+    if (ps_instruction_is_post (&program->instructions[i]) && !done[program->instructions[i].message]
+        && share_end (channel, &program->instructions[i], &program->instructions[post]))
+      return FALSE;
+  return TRUE;
+}
+
+/* Devices go on and transfers take place until nothing more can; TRUE when all devices came to their ends. */
+static gboolean
+run_naively (const PsProgram *program, PsChannel channel, guint *cursor, gboolean *done)
+{
+  guint n = program->schedule->placement->n_devices, n_stuck = 0;
+
+  memcpy (cursor, program->first, n * sizeof *cursor);
+  for (gboolean moved = TRUE; moved;)
+    {
+      moved = FALSE;
+      for (guint d = 0; d < n; d++)
+        for (; cursor[d] < program->first[d + 1]
+               && (program->instructions[cursor[d]].type != PS_INSTRUCTION_WAIT
+                   || done[program->instructions[cursor[d]].message]);
+             cursor[d]++)
+          moved = TRUE;
+      for (guint i = 0; i < program->n_messages; i++)
+        if (!done[i + 1]
+            && is_next (program, channel, cursor, done, program->messages[i].sender, program->places[i].send)
+            && is_next (program, channel, cursor, done, program->messages[i].receiver, program->places[i].receive))
+          done[i + 1] = moved = TRUE;
+    }
+  for (guint d = 0; d < n; d++)
+    n_stuck += cursor[d] < program->first[d + 1];
+  return n_stuck == 0;
+}
+
+/* Each link of an explained circle holds: a post that is next waits for the other side, which is not; a wait for a side
+ * that is not; or a post comes after a wait or a post on its end. No message of the circle went through. */
+static void
+check_circle (const PsProgram *program, PsChannel channel, const guint *cursor, const gboolean *done,
+              const char *message)
+{
+  const char *begin = strstr (message, "deadlock: ");
+  g_auto (GStrv) parts = g_regex_split_simple (" (after|waits for) (?=device)", begin + strlen ("deadlock: "), 0, 0);
+  guint n = g_strv_length (parts), before = 0, before_device = 0;
+
+  g_assert_cmpuint (n, >=, 5);
+  g_assert_cmpstr (parts[0], ==, parts[n - 1]);
+  for (guint k = 0; k < n; k += 2)
+    {
+      guint device, number;
+      const PsInstruction *this, *last = &program->instructions[before];
+
+      g_assert_cmpint (sscanf (parts[k], "device %u instruction %u", &device, &number), ==, 2);
+      number += program->first[device];
+      this = &program->instructions[number];
+      g_autofree char *text = ps_instruction_format (this);
+      g_autofree char *expected
+          = g_strdup_printf ("device %u instruction %u (%s)", device, number - program->first[device], text);
+      g_assert_cmpstr (parts[k], ==, expected);
+      g_assert_true (this->type != PS_INSTRUCTION_COMPUTE && !done[this->message]);
+      if (k > 0 && g_str_equal (parts[k - 1], "after"))
+        {
+          g_assert_true (device == before_device && number < before);
+          g_assert_true (this->type == PS_INSTRUCTION_WAIT || share_end (channel, this, last));
+        }
+      else if (k > 0)
+        {
+          g_assert_cmpuint (this->message, ==, last->message);
+          g_assert_true (ps_instruction_is_post (this) && this->type != last->type);
+          g_assert_false (is_next (program, channel, cursor, done, device, number));
+          if (ps_instruction_is_post (last))
+            g_assert_true (is_next (program, channel, cursor, done, before_device, before));
+        }
+      before = number;
+      before_device = device;
+    }
+}
+
+/* Streams whose sends and receives were moved at random can run just where they can run step by step; of the others the
+ * circle is told. */
+static void
+test_moved (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (14);
+  guint n_stuck[PS_CHANNEL_RANK + 1] = { 0 }, n_fine[PS_CHANNEL_RANK + 1] = { 0 };
+
+  for (guint round = 0; round < 150; round++)
+    {
+      g_autoptr (PsProgram) program
+          = ps_program_lower (random_schedule (rand, round % 2), (PsCommOrder)(round % 3), NULL);
+      guint n = program->first[program->schedule->placement->n_devices];
+
+      if (program->n_messages == 0)
+        continue;
+      for (guint k = 0; k < n / 4; k++)
+        {
+          guint i = random_below (rand, n - 1), device = 0;
+          const PsInstruction *this = &program->instructions[i];
+
+          while (program->first[device + 1] <= i)
+            device++;
+          if (i + 1 < program->first[device + 1] && (ps_instruction_is_post (this) || ps_instruction_is_post (this + 1))
+              && !(this->type == PS_INSTRUCTION_RECEIVE && this[1].type == PS_INSTRUCTION_WAIT
+                   && this->message == this[1].message))
+            swap (program, i, i + 1);
+        }
+      ps_program_note_places (program);
+      for (guint channel = 0; channel <= PS_CHANNEL_RANK; channel++)
+        {
+          g_autofree gboolean *done = g_new0 (gboolean, program->n_messages + 1);
+          g_autofree guint *cursor = g_new (guint, program->schedule->placement->n_devices);
+          g_autoptr (GError) error = NULL;
+          gboolean runs = run_naively (program, (PsChannel)channel, cursor, done);
+
+          g_assert_cmpint (ps_program_check (program, (PsChannel)channel, &error), ==, runs);
+          (runs ? n_fine : n_stuck)[channel]++;
+          if (!runs)
+            check_circle (program, (PsChannel)channel, cursor, done, error->message);
+        }
+    }
+  for (guint channel = 0; channel <= PS_CHANNEL_RANK; channel++)
+    {
+      g_assert_cmpuint (n_fine[channel], >, 10);
+      if (channel > PS_CHANNEL_LATENCY)
+        g_assert_cmpuint (n_stuck[channel], >, 10);
+    }
+}
+
+/* Transfers of all devices lie in one order: by the start, the end, and what they are for. Receives stand as early as
+ * it allows, or after what had ended when their transfers began. */
+static void
+check_arranged (const PsProgram *program, const gint64 *start_ns, const gint64 *end_ns, const gint64 *op_end_ns)
+{
+  for (guint d = 0; d < program->schedule->placement->n_devices; d++)
+    {
+      guint32 last = G_MAXUINT32;
+      guint first_op = program->schedule->first[d], n_ops = 0;
+
+      for (guint i = program->first[d]; i < program->first[d + 1]; i++)
+        {
+          const PsInstruction *this = &program->instructions[i];
+
+          n_ops += this->type == PS_INSTRUCTION_COMPUTE;
+          if (!ps_instruction_is_post (this))
+            continue;
+          guint32 step = program->messages[this->message - 1].consumer;
+          if (last != G_MAXUINT32)
+            g_assert_true (start_ns[last] < start_ns[step]
+                           || (start_ns[last] == start_ns[step]
+                               && (end_ns[last] < end_ns[step] || (end_ns[last] == end_ns[step] && last < step))));
+          last = step;
+          if (this->type == PS_INSTRUCTION_SEND)
+            continue;
+          if (op_end_ns == NULL && i > program->first[d])
+            g_assert_true (ps_instruction_is_post (this - 1));
+          for (guint op = first_op; op_end_ns != NULL && op < program->schedule->first[d + 1]; op++)
+            g_assert_cmpint (op < first_op + n_ops, ==, op_end_ns[program->step_of[op] + 1] <= start_ns[step]);
+        }
+    }
+}
+
+static void
+test_arranged (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (15);
+
+  for (guint round = 0; round < 100; round++)
+    {
+      g_autoptr (PsProgram) program = ps_program_lower (random_schedule (rand, FALSE), PS_COMM_ASAP, NULL);
+      g_autofree gint64 *start_ns = g_new0 (gint64, program->n_steps), *end_ns = g_new0 (gint64, program->n_steps);
+      g_autofree gint64 *op_end_ns = g_new0 (gint64, program->n_steps + 1);
+
+      for (guint i = 0; i < program->n_steps; i++)
+        {
+          const PsStep *step = &program->steps[i];
+
+          if (step->input != 0)
+            {
+              start_ns[i] = op_end_ns[step->input] + random_below (rand, 3);
+              end_ns[i] = start_ns[i] + 1 + random_below (rand, 4);
+            }
+          op_end_ns[i + 1] = MAX (op_end_ns[step->previous], end_ns[i]) + 1 + random_below (rand, 3);
+        }
+      ps_program_arrange (program, start_ns, end_ns, NULL);
+      check_arranged (program, start_ns, end_ns, NULL);
+      check_posts (program);
+      assert_runs_on_all_channels (program);
+      ps_program_arrange (program, start_ns, end_ns, op_end_ns);
+      check_arranged (program, start_ns, end_ns, op_end_ns);
+      check_posts (program);
+      assert_runs_on_all_channels (program);
+    }
+}
+
+/* An instruction of an endless run. */
+typedef struct
+{
+  const PsInstruction *what;
+  guint iteration;
+} Turn;
+
+/* What a device runs in three iterations: what it runs ahead, and rounds of which the last runs nothing ahead. */
+static GArray *
+unroll (const PsRound *round, guint device)
+{
+  GArray *turns = g_array_new (FALSE, FALSE, sizeof (Turn));
+
+  for (guint k = 0; k < 4; k++)
+    for (guint i = round->first[device]; i < round->first[device + 1]; i++)
+      if (k == 0 ? round->ahead[i] : k < 3 || !round->ahead[i])
+        g_array_append_val (turns, ((Turn[]){ { &round->instructions[i], k - 1 + round->ahead[i] } })[0]);
+  return turns;
+}
+
+/* Sends come after what makes them, waits after their receives and before what needs them; all once an iteration. */
+static void
+check_unrolled (const PsProgram *program, const GArray *turns)
+{
+  g_autofree guint *made = g_new0 (guint, 3 * program->n_steps);
+  g_autofree guint *received = g_new0 (guint, 3 * (program->n_messages + 1));
+  g_autofree guint *waited = g_new0 (guint, 3 * (program->n_messages + 1));
+
+  for (guint i = 0; i < turns->len; i++)
+    {
+      Turn turn = g_array_index (turns, Turn, i);
+      guint message = 3 * turn.what->message + turn.iteration, op = 0;
+
+      g_assert_cmpuint (turn.iteration, <, 3);
+      switch (turn.what->type)
+        {
+        case PS_INSTRUCTION_COMPUTE:
+          while (memcmp (&program->schedule->ops[op], &turn.what->op, sizeof turn.what->op) != 0)
+            op++;
+          op = program->step_of[op];
+          g_assert_cmpuint (made[3 * op + turn.iteration]++, ==, 0);
+          g_assert_cmpuint (waited[3 * program->message_of[op] + turn.iteration], ==, program->message_of[op] != 0);
+          break;
+        case PS_INSTRUCTION_SEND:
+          g_assert_cmpuint (made[3 * program->messages[turn.what->message - 1].producer + turn.iteration], ==, 1);
+          break;
+        case PS_INSTRUCTION_RECEIVE:
+          g_assert_cmpuint (received[message]++, ==, 0);
+          break;
+        default:
+          g_assert_cmpuint (received[message], ==, 1);
+          g_assert_cmpuint (waited[message]++, ==, 0);
+        }
+    }
+}
+
+/* From the last forward that is not ahead on, a forward that is follows each backward, while there are both. */
+static void
+check_drain (const PsRound *round, guint device)
+{
+  guint n[2] = { 0 }, n_ahead = 0;
+
+  for (guint i = round->first[device]; i < round->first[device + 1]; i++)
+    if (round->instructions[i].type == PS_INSTRUCTION_COMPUTE)
+      {
+        gboolean forward = round->instructions[i].op.kind == PS_OP_F;
+
+        n_ahead += forward && round->ahead[i];
+        if (forward && !round->ahead[i])
+          {
+            g_assert_cmpuint (n_ahead, ==, 0);
+            n[0] = n[1] = 0;
+            continue;
+          }
+        n[forward]++;
+        if (forward)
+          g_assert_true (n[1] <= n[0]);
+        else
+          g_assert_true (n[0] <= n[1] + 1);
+      }
+  g_assert_cmpuint (n[0], ==, n[1]);
+}
+
+static Turn
+turn_at (const GPtrArray *turns, guint device, guint i)
+{
+  return g_array_index ((const GArray *)turns->pdata[device], Turn, i);
+}
+
+static gboolean
+is_turn (const GPtrArray *turns, guint device, guint i, PsInstructionType type, Turn other)
+{
+  Turn turn = turn_at (turns, device, i);
+
+  return turn.what->type == type && turn.what->message == other.what->message && turn.iteration == other.iteration;
+}
+
+/* Runs all devices as far as they go: *at is where they come to. The sends and receives of each go one by one, each
+ * when the other end's is the next there. */
+static void
+run_unrolled (const GPtrArray *turns, guint *at)
+{
+  g_autofree guint *head = g_new0 (guint, turns->len);
+
+  for (gboolean moved = TRUE; moved;)
+    {
+      moved = FALSE;
+      for (guint d = 0; d < turns->len; d++)
+        {
+          guint n = ((const GArray *)turns->pdata[d])->len;
+
+          while (head[d] < n && !ps_instruction_is_post (turn_at (turns, d, head[d]).what))
+            {
+              head[d]++;
+              moved = TRUE;
+            }
+          for (; at[d] < n; at[d]++, moved = TRUE)
+            {
+              Turn turn = turn_at (turns, d, at[d]);
+              guint received = at[d];
+
+              if (turn.what->type != PS_INSTRUCTION_WAIT)
+                continue;
+              while (!is_turn (turns, d, received, PS_INSTRUCTION_RECEIVE, turn))
+                received--;
+              if (received >= head[d])
+                break;
+            }
+          if (head[d] >= at[d])
+            continue;
+          Turn send = turn_at (turns, d, head[d]);
+          guint peer = send.what->peer;
+          if (send.what->type != PS_INSTRUCTION_SEND || head[peer] >= at[peer]
+              || !is_turn (turns, peer, head[peer], PS_INSTRUCTION_RECEIVE, send))
+            continue;
+          head[d]++;
+          head[peer]++;
+          moved = TRUE;
+        }
+    }
+}
+
+/* Rounds of schedules that never drain, one after the other, run on one channel for each device. */
+static void
+test_rounds (void)
+{
+  static const char *const families[] = { "pipedream", "pipedream-2bw", "1f1b" };
+
+  for (guint k = 0; k < 3 * 4 * 3; k++)
+    {
+      guint p = 2 + k % 3, m = p + k / 3 % 4 * 2, n_ahead = 0;
+      g_autoptr (PsProgram) program = lower_family (families[k / 12], p, m, 1);
+      g_autoptr (PsRound) round = ps_round_new (program);
+      g_autoptr (GPtrArray) turns = g_ptr_array_new_with_free_func ((GDestroyNotify)g_array_unref);
+      g_autofree guint *at = g_new0 (guint, p);
+
+      for (guint d = 0; d < p; d++)
+        {
+          g_ptr_array_add (turns, unroll (round, d));
+          check_unrolled (program, turns->pdata[d]);
+          g_assert_cmpuint (((GArray *)turns->pdata[d])->len, ==, 3 * (program->first[d + 1] - program->first[d]));
+          for (guint i = round->first[d]; i < round->first[d + 1]; i++)
+            n_ahead += round->ahead[i] && round->instructions[i].type == PS_INSTRUCTION_COMPUTE;
+          if (program->schedule->asynchronous)
+            check_drain (round, d);
+        }
+      g_assert_cmpuint (n_ahead, ==, program->schedule->asynchronous ? p * (p + 1) / 2 : 0);
+      run_unrolled (turns, at);
+      for (guint d = 0; d < p; d++)
+        g_assert_cmpuint (at[d], ==, ((GArray *)turns->pdata[d])->len);
+    }
+}
+
 /* 1F1B p = 2, m = 2 by hand. Deferred: each receive stands before its wait. Planned, ops of one length and full
  * backwards of two: F0.0 ends at 1, F1.0 at 2; F0.1 runs from 1 to 2 and BW0.1 to 4, F1.1 to 5, BW1.1 to 7. Transfers
  * in the order F0.0 (1), F1.0 (2), B0.1 (4), B1.1 (7), on both devices. */
@@ -378,9 +770,10 @@ test_unmatched (void)
   assert_broken (program, "(SEND F0.0 to device 1): is there twice");
   send->type = PS_INSTRUCTION_COMPUTE;
   assert_broken (program, "(RECEIVE F1.0 from device 0): has no SEND");
+  send->message = message;
+  assert_broken (program, "(RECEIVE F1.0 from device 0): has no SEND");
   send->type = PS_INSTRUCTION_SEND;
   send->op.microbatch = 1;
-  send->message = message;
   send->peer = 0;
   assert_broken (program, "does not meet its other end");
   send->peer = 1;
@@ -469,6 +862,9 @@ main (int argc, char **argv)
   g_test_add_func ("/program/late-streams", test_late_streams);
   g_test_add_func ("/program/circle", test_circle);
   g_test_add_func ("/program/crossed-receives", test_crossed_receives);
+  g_test_add_func ("/program/moved", test_moved);
+  g_test_add_func ("/program/arranged", test_arranged);
+  g_test_add_func ("/program/rounds", test_rounds);
   g_test_add_func ("/program/orders", test_orders);
   g_test_add_func ("/program/deferred-pairs", test_deferred_pairs);
   g_test_add_func ("/program/asap", test_asap);

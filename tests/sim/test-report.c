@@ -3,6 +3,7 @@
 
 #include <pipesim/report.h>
 
+#include <json-glib/json-glib.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -348,11 +349,12 @@ test_print_controls (void)
 {
   if (g_test_subprocess ())
     {
-      ps_print ("a\x1b[2J\nb\n", NULL);
+      ps_print ("a\x1b[2J\nb\x1b[1mc\n", NULL);
+      ps_print_coloured ("d\x1b[2J\ne\x1b[1mf\n", NULL);
       exit (0);
     }
   g_test_trap_subprocess (NULL, 0, 0);
-  g_test_trap_assert_stdout ("*a [2J\nb\n*");
+  g_test_trap_assert_stdout ("*a [2J\nb [1mc\nd [2J\ne\x1b[1mf\n*");
 }
 
 static void
@@ -373,6 +375,67 @@ test_print_full_disk (void)
   refused (ps_print ("text\n", &error), PS_ERROR_IO, "standard output: *");
 }
 
+/* Texts give way letter by letter: a table of 40 columns fits any window down to where the words are whole, exactly. */
+static void
+test_shrunk (void)
+{
+  static const PsColumn two[] = { { "name", "name", PS_COLUMN_TEXT }, { "text", "text", PS_COLUMN_TEXT } };
+  g_autoptr (PsTable) table = ps_table_new (two, 2);
+
+  for (guint r = 0; r < 2; r++)
+    {
+      ps_table_add_row (table);
+      ps_table_set_text (table, "name", r == 0 ? "a" : "b");
+      ps_table_set_text (table, "text",
+                         r == 0 ? "aa bb cc dd ee ff gg hh ii jj kk l" : "mm bb cc dd ee ff gg hh ii jj kk l");
+    }
+  for (guint window = 22; window <= 41; window++)
+    {
+      g_autofree char *columns = g_strdup_printf ("%u", window), *text = text_within (table, columns);
+
+      g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
+      /* of 3-letter steps the largest that fits beside 4 letters of "name" and a gap of 2 */
+      glong room = MIN ((glong)window - 6, 34), widest = 0;
+
+      for (guint i = 0; lines[i] != NULL; i++)
+        widest = MAX (widest, g_utf8_strlen (lines[i], -1));
+      g_assert_cmpint (widest, ==, 6 + (room >= 34 ? 34 : (room + 1) / 3 * 3 - 1));
+    }
+}
+
+/* Lists of texts are arrays of arrays, also where there are none, and where a list is empty. */
+static void
+test_lists (void)
+{
+  static const PsColumn column[] = { { "x", NULL, PS_COLUMN_LISTS } };
+  g_autoptr (PsTable) table = ps_table_new (column, 1);
+  g_autoptr (JsonParser) parser = json_parser_new ();
+
+  for (guint r = 0; r < 3; r++)
+    {
+      GPtrArray *lists = g_ptr_array_new_with_free_func ((GDestroyNotify)g_strfreev);
+
+      for (guint i = 0; i < r; i++)
+        g_ptr_array_add (lists, g_strsplit (i == 0 ? "a,\"b\",c" : "", ",", -1));
+      ps_table_add_row (table);
+      ps_table_set_lists (table, "x", lists);
+    }
+  g_autofree char *json = ps_table_to_json (table, "f", NULL);
+  fine (json_parser_load_from_data (parser, json, -1, &error));
+  JsonArray *rows = json_object_get_array_member (json_node_get_object (json_parser_get_root (parser)), "results");
+  for (guint r = 0; r < 3; r++)
+    {
+      JsonArray *lists = json_object_get_array_member (json_array_get_object_element (rows, r), "x");
+
+      g_assert_cmpuint (json_array_get_length (lists), ==, r);
+      for (guint i = 0; i < r; i++)
+        g_assert_cmpuint (json_array_get_length (json_array_get_array_element (lists, i)), ==, i == 0 ? 3 : 0);
+      if (r > 0)
+        g_assert_cmpstr (json_array_get_string_element (json_array_get_array_element (lists, 0), 1), ==, "\"b\"");
+    }
+  g_assert_nonnull (strstr (json, "[\n        [\"a\", \"\\\"b\\\"\", \"c\"],\n        []\n      ]"));
+}
+
 int
 main (int argc, char **argv)
 {
@@ -390,5 +453,7 @@ main (int argc, char **argv)
   g_test_add_func ("/report/parts", test_parts);
   g_test_add_func ("/report/print/controls", test_print_controls);
   g_test_add_func ("/report/print/full-disk", test_print_full_disk);
+  g_test_add_func ("/report/shrunk", test_shrunk);
+  g_test_add_func ("/report/lists", test_lists);
   return g_test_run ();
 }

@@ -101,9 +101,10 @@ test_slices (void)
 static void
 test_op_text (void)
 {
-  static const char *const good[] = { "F0.1", "BW12.3", "W5.0/7", "R1048575.16383", "O0.0" };
+  static const char *const good[] = { "F0.1", "BW12.3", "W5.0/7", "R1048575.16383/255", "O0.0" };
   static const char *const bad[]
-      = { "", "F", "F1", "F1.", "X1.1", "F-1.0", "F1.99999", "B W1.1", "F9999999999999.1", "1.1", "F1.1/" };
+      = { "",    "F",     "F1",         "F1.",      "X1.1",     "F-1.0", "F1.99999", "B W1.1", "F9999999999999.1",
+          "1.1", "F1.1/", "F1048576.0", "F0.16384", "F0.0/256", "f0.0",  "BWW0.0" };
   char buffer[48];
   const char *end;
   PsOp op;
@@ -245,6 +246,24 @@ test_refusals (void)
     }
 }
 
+/* R tells of single microbatches of single stages that they are recomputed. */
+static void
+test_recomputed (void)
+{
+  g_autoptr (PsSchedule) some = make (2, 2, "0, 1", "F0.0 F1.0 BW0.0 R1.0 BW1.0|F0.1 R0.1 BW0.1 F1.1 BW1.1");
+  g_autoptr (PsSchedule) none = make (2, 2, "0, 1", "F0.0 F1.0 BW0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1");
+  g_autofree guint8 *recomputed = ps_schedule_recomputed (some);
+
+  g_assert_true (some->recomputes);
+  g_assert_false (none->recomputes);
+  g_assert_null (ps_schedule_recomputed (none));
+  for (guint stage = 0; stage < 2; stage++)
+    for (guint microbatch = 0; microbatch < 2; microbatch++)
+      g_assert_cmpuint (
+          recomputed[ps_schedule_cell (some, (PsOp){ .stage = (guint16)stage, .microbatch = microbatch & 1 })], ==,
+          stage + microbatch == 1);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -257,5 +276,6 @@ main (int argc, char **argv)
   g_test_add_func ("/schedule/origin", test_origin);
   g_test_add_func ("/schedule/updates", test_updates);
   g_test_add_func ("/schedule/refusals", test_refusals);
+  g_test_add_func ("/schedule/recomputed", test_recomputed);
   return g_test_run ();
 }

@@ -237,6 +237,155 @@ test_training_of_stages (void)
     }
 }
 
+/* What goes together, and what does not: each line is refused with that beginning, or is right. */
+static void
+test_together (void)
+{
+  static const struct
+  {
+    const char *line, *message;
+  } rows[] = {
+    { "--blocking --ready-order 2", "--blocking and --ready-order: *" },
+    { "--blocking", NULL },
+    { "--ready-order 2", NULL },
+    { "--model tiny-gpt --cluster h100-80gb --share-links", NULL },
+    { "--latency-factor 2", "--latency-factor: needs --cluster FILE, *" },
+    { "--model tiny-gpt --cluster h100-80gb --latency-factor 2", NULL },
+    { "--costs f=1ms,bw=1ms --layout even", "--layout: needs a model, *" },
+    { "--layout even", NULL },
+    { "--model tiny-gpt --cluster h100-80gb --recompute full:none --layout even", NULL },
+    { "--costs f=1ms,bw=1ms --recompute full:none", NULL },
+    { "--model tiny-gpt --cluster h100-80gb --offload 1:0", "--recompute, --offload: values for each stage *" },
+    { "--recompute auto", "--recompute auto: is for pipesim search; *" },
+    { "--microbatch-order best", "--microbatch-order: needs --lengths FILE; *" },
+    { "--microbatch-order given", NULL },
+    { "--microbatch-order best --lengths x", NULL },
+    { "--sequence 5", "--sequence: needs --model FILE, *" },
+    { "--sequence 5 --model tiny-gpt", NULL },
+    { "--zero 1", "--zero 1: needs --replicas D of 2 or more to spread the optimizer state over" },
+    { "--zero 3", "--zero 3: needs --replicas D of 2 or more to spread weights and optimizer state over" },
+    { "--zero 0", NULL },
+    { "--zero 3 --replicas 2 --sync bypass", "--zero 3: not with --sync bypass" },
+    { "--zero 2 --replicas 2 --sync bypass", NULL },
+    { "--zero 3 --replicas 2", NULL },
+    { "--zero 3 --replicas 2 --comm pair", "--zero 3: not with channels, links or speeds *" },
+    { "--zero 3 --replicas 2 --blocking", "--zero 3: not with channels, links or speeds *" },
+    { "--zero 3 --replicas 2 --speed 1:2", "--zero 3: not with channels, links or speeds *" },
+    { "--zero 3 --replicas 2 --overlap-slowdown 1.1", "--zero 3: not with channels, links or speeds *" },
+    { "--zero 3 --replicas 2 --ready-order 1", "--zero 3: not with channels, links or speeds *" },
+    { "--zero 3 --replicas 2 --model tiny-gpt --cluster h100-80gb --share-links", "--zero 3: not with channels, *" },
+    { "--zero 2 --replicas 2 --comm pair", NULL },
+    { "--zero 1 --context 2 --model tiny-gpt --cluster h100-80gb", NULL },
+    { "--context 2", "--context 2: needs modelled costs, --model with --cluster" },
+    { "--experts 2", "--experts 2: needs modelled costs, --model with --cluster" },
+    { "--experts 2 --context 4", "--context 4: needs modelled costs, --model with --cluster" },
+    { "--tensor 2", NULL },
+    { "--tensor 2 --costs f=1ms,bw=1ms", "--tensor 2: needs modelled costs, *" },
+    { "--tensor 1 --costs f=1ms,bw=1ms", NULL },
+    { "--tensor 2 --db x", NULL },
+    { "--tensor 2 --costs-from x", "--tensor 2: needs modelled costs, *" },
+    { "--tensor 2 --model tiny-gpt --cluster h100-80gb", NULL },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_test_message ("%s", rows[i].line);
+      if (rows[i].message != NULL)
+        refused (parse (rows[i].line, &error), PS_ERROR_USAGE, rows[i].message);
+      else
+        ps_setting_free (parse_good (rows[i].line));
+    }
+}
+
+/* Optimizer state is spread by itself where a cluster is known and several hold a stage. */
+static void
+test_zero (void)
+{
+  static const struct
+  {
+    const char *line;
+    guint zero;
+  } rows[] = { { "", 0 },
+               { "--replicas 2", 0 },
+               { "--model tiny-gpt --cluster h100-80gb", 0 },
+               { "--model tiny-gpt --cluster h100-80gb --replicas 2", 1 },
+               { "--model tiny-gpt --cluster h100-80gb --context 2", 1 },
+               { "--model tiny-gpt --cluster h100-80gb --replicas 2 --zero 0", 0 },
+               { "--replicas 2 --zero 2", 2 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (PsSetting) setting = parse_good (rows[i].line);
+
+      g_assert_cmpuint (ps_setting_zero (setting), ==, rows[i].zero);
+    }
+}
+
+/* What makes transfers wait, and what else asks for events. */
+static void
+test_events (void)
+{
+  static const struct
+  {
+    const char *line;
+    gboolean wait, events;
+  } rows[] = { { "", FALSE, FALSE },
+               { "--comm latency", FALSE, FALSE },
+               { "--comm direction", TRUE, TRUE },
+               { "--blocking", TRUE, TRUE },
+               { "--model tiny-gpt --cluster h100-80gb --share-links", TRUE, TRUE },
+               { "--speed 2", FALSE, TRUE },
+               { "--overlap-slowdown 1.5", FALSE, TRUE },
+               { "--overlap-slowdown 1", FALSE, FALSE },
+               { "--ready-order 1", FALSE, TRUE } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (PsSetting) setting = parse_good (rows[i].line);
+
+      g_assert_cmpint (ps_setting_transfers_wait (setting), ==, rows[i].wait);
+      g_assert_cmpint (ps_setting_needs_events (setting), ==, rows[i].events);
+    }
+}
+
+/* One factor is all devices', several are one for each. */
+static void
+test_speeds (void)
+{
+  static const struct
+  {
+    const char *line;
+    double speeds[3];
+    const char *message;
+  } rows[] = { { "--speed 0.5", { 0.5, 0.5, 0.5 }, NULL },
+               { "--speed 1:2:4", { 1, 2, 4 }, NULL },
+               { "--speed 1:2", { 0 }, "--speed: 2 factors for 3 devices; one factor, or 3, would be right" } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (PsSetting) setting = parse_good (rows[i].line);
+      g_autofree double *speeds = NULL;
+
+      if (rows[i].message != NULL)
+        {
+          refused (ps_setting_speeds (setting, 3, &speeds, &error), PS_ERROR_USAGE, rows[i].message);
+          continue;
+        }
+      fine (ps_setting_speeds (setting, 3, &speeds, &error));
+      for (guint d = 0; d < 3; d++)
+        g_assert_cmpfloat (speeds[d], ==, rows[i].speeds[d]);
+    }
+  g_autoptr (PsSetting) none = parse_good ("");
+  g_autofree double *speeds = NULL;
+  fine (ps_setting_speeds (none, 3, &speeds, &error));
+  g_assert_null (speeds);
+  g_autoptr (PsSetting) stages = parse_good ("--costs f=1ms,bw=1ms --recompute full:none --offload 0:1:0");
+  refused (ps_setting_check_stages (stages, 3, &error), PS_ERROR_USAGE,
+           "--recompute: 2 kinds for 3 stages; one kind, *");
+  refused (ps_setting_check_stages (stages, 2, &error), PS_ERROR_USAGE,
+           "--offload: 3 ratios for 2 stages; one ratio, *");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -251,5 +400,9 @@ main (int argc, char **argv)
   g_test_add_func ("/setting/schedule-file", test_schedule_file);
   g_test_add_func ("/setting/schedule-file-invalid", test_schedule_file_invalid);
   g_test_add_func ("/setting/training-of-stages", test_training_of_stages);
+  g_test_add_func ("/setting/together", test_together);
+  g_test_add_func ("/setting/zero", test_zero);
+  g_test_add_func ("/setting/events", test_events);
+  g_test_add_func ("/setting/speeds", test_speeds);
   return g_test_run ();
 }

@@ -228,6 +228,170 @@ test_recompute (void)
     }
 }
 
+/* Keys and values of 2 sequences of 64 tokens, 32 wide each, in 2 bytes: 16384. In a context of 2 GPUs of a node each
+ * sends its half, 100 + 8192 ns, for a forward; a backward does so twice. With 32 tokens of earlier slices before them
+ * it is half as much again. 8 GPUs lie in two nodes: 7 steps of 1000 + 4 * 2048. */
+static void
+test_context (void)
+{
+  const PsStageShape shape = { .n_layers = 3 };
+  PsModel model = small (PS_MLP_SWIGLU);
+  PsCluster near = two_nodes (), far = two_nodes ();
+
+  model.spread.context = 2;
+  g_assert_true (ps_cluster_join (&near, 2, NULL) && ps_cluster_join (&far, 8, NULL));
+  g_assert_false (near.context_remote);
+  g_assert_true (far.context_remote);
+  g_assert_cmpint (ps_tensor_stage_ns (&model, &shape, &near, PS_OP_F), ==, 3 * (100 + 8192));
+  g_assert_cmpint (ps_tensor_stage_ns (&model, &shape, &near, PS_OP_B), ==, 3 * 2 * (100 + 8192));
+  model.before = 32;
+  g_assert_cmpint (ps_tensor_stage_ns (&model, &shape, &near, PS_OP_F), ==, 3 * (100 + 12288));
+  model.before = 0;
+  model.spread.context = 8;
+  g_assert_cmpint (ps_tensor_stage_ns (&model, &shape, &far, PS_OP_F), ==, 3 * 7 * (1000 + 4 * 2048));
+  model.spread.context = 1;
+  g_assert_cmpint (ps_tensor_stage_ns (&model, &shape, &near, PS_OP_F), ==, 0);
+}
+
+/* Each token of 8192 bytes in all goes to 2 experts. Of 4 GPUs of a node each sends a quarter of twice that to each
+ * other one: 100 + 3 * 4096. Of 8 it sends an eighth to 3 near ones, 100 + 3 * 2048, and meanwhile to 4 far ones, 1000
+ * + 4 * 4 * 2048. Two of three layers have experts, and send them there and back. */
+static void
+test_exchange (void)
+{
+  static const struct
+  {
+    guint gpus;
+    gint64 ns;
+  } rows[] = { { 1, 0 }, { 2, 100 + 8192 }, { 4, 100 + 3 * 4096 }, { 8, 1000 + 4 * 4 * 2048 } };
+  const PsStageShape shape = { .n_layers = 3 };
+  const PsCluster cluster = two_nodes ();
+  PsModel model = small (PS_MLP_SWIGLU);
+
+  model.experts = (PsExperts){ .count = 8, .active = 2, .feed_forward = 16, .dense_layers = 1, .imbalance = 1 };
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      model.spread.experts = rows[i].gpus;
+      g_assert_cmpint (ps_tensor_exchange_ns (&model, &cluster), ==, rows[i].ns);
+      g_assert_cmpint (ps_tensor_stage_ns (&model, &shape, &cluster, PS_OP_F), ==, 2 * 2 * rows[i].ns);
+      g_assert_cmpint (ps_tensor_stage_ns (&model, &shape, &cluster, PS_OP_B), ==, 2 * 2 * rows[i].ns);
+    }
+}
+
+/* A context cuts sequences, with the GPUs of tensor parallelism; experts are cut over GPUs of a device and its
+ * replicas. */
+static void
+test_check_spread (void)
+{
+  static const struct
+  {
+    guint count, context, experts, n_tensor, n_replicas;
+    const char *message;
+  } rows[] = {
+    { 8, 1, 8, 2, 4, NULL },
+    { 8, 4, 8, 2, 1, NULL },
+    { 0, 32, 1, 2, 1, NULL },
+    { 0, 64, 1, 2, 1, "--context 64: 128 GPUs do not divide sequence 64 of model 'small'" },
+    { 0, 3, 1, 1, 1, "--context 3: 3 GPUs do not divide sequence 64 of model 'small'" },
+    { 0, 1, 2, 2, 1, "--experts 2: model 'small' has no experts" },
+    { 8, 1, 3, 3, 1, "--context 1: 3 GPUs do not divide sequence 64 of model 'small'" },
+    { 8, 1, 3, 1, 3, "--experts 3: does not divide experts 8 of model 'small'" },
+    { 8, 1, 8, 2, 2, "--experts 8: does not divide the 4 GPUs of a device and its replicas" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      PsModel model = small (PS_MLP_SWIGLU);
+
+      model.experts.count = rows[i].count;
+      model.spread = (PsSpread){ .context = rows[i].context, .experts = rows[i].experts };
+      if (rows[i].message != NULL)
+        refused (ps_tensor_check_spread (&model, rows[i].n_tensor, rows[i].n_replicas, &error), PS_ERROR_USAGE,
+                 rows[i].message);
+      else
+        fine (ps_tensor_check_spread (&model, rows[i].n_tensor, rows[i].n_replicas, &error));
+    }
+}
+
+/* What a device of so many groups of GPUs leaves of a cluster of two nodes with 4 GPUs each. A bus, and the port of a
+ * node, are shared by the groups that a device has there. */
+static void
+test_join (void)
+{
+  static const struct
+  {
+    guint n_context, nodes, devices_per_node, shares;
+    gboolean remote;
+  } rows[] = {
+    { 1, 2, 4, 1, FALSE }, { 2, 2, 2, 2, FALSE }, { 4, 2, 1, 4, FALSE }, { 8, 1, 1, 4, TRUE }, { 16, 1, 1, 4, TRUE }
+  };
+
+  for (guint shared = 0; shared < 4; shared++)
+    for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+      {
+        PsCluster cluster = two_nodes ();
+
+        cluster.link_shared = shared & 1;
+        cluster.network_shared = shared >> 1;
+        g_assert_true (ps_cluster_join (&cluster, rows[i].n_context, NULL));
+        g_assert_cmpuint (cluster.nodes, ==, rows[i].nodes);
+        g_assert_cmpuint (cluster.devices_per_node, ==, rows[i].devices_per_node);
+        g_assert_cmpint (cluster.context_remote, ==, rows[i].remote);
+        g_assert_cmpfloat (cluster.link_bandwidth, ==, 1e9 / (shared & 1 ? rows[i].shares : 1));
+        g_assert_cmpfloat (cluster.network_bandwidth, ==, 0.25e9 / (shared & 2 ? rows[i].shares : 1));
+      }
+  PsCluster cluster = two_nodes ();
+  refused (ps_cluster_join (&cluster, 3, &error), PS_ERROR_USAGE, "--context 3: a device is neither a part of the 4 *");
+}
+
+/* 8 GPUs of two nodes are one device: their ring goes through the network, whose latency it has, as fast as the ports
+ * of a node together but no faster than a link. A port that they share is too narrow, and no network is none. */
+static void
+test_group_of_nodes (void)
+{
+  for (guint i = 0; i < 4; i++)
+    {
+      PsCluster cluster = two_nodes ();
+
+      cluster.network_bandwidth = i == 1 ? 0.2e9 : i == 2 ? 0 : 1e9;
+      cluster.network_shared = i == 3;
+      if (i >= 2)
+        {
+          refused (ps_cluster_group (&cluster, 8, &error), PS_ERROR_USAGE, "--tensor 8: does not divide the 4 GPUs *");
+          continue;
+        }
+      g_assert_true (ps_cluster_group (&cluster, 8, NULL));
+      g_assert_cmpint (cluster.link_latency_ns, ==, 1000);
+      g_assert_cmpfloat (cluster.link_bandwidth, ==, i == 1 ? 0.8e9 : 1e9);
+      g_assert_cmpuint (cluster.devices_per_node, ==, 1);
+      g_assert_cmpuint (cluster.tensor, ==, 8);
+    }
+}
+
+/* Of what two GPUs share one has half, and all of the norms: two of h = 32 in a layer, one at the head, three in a
+ * module of multi-token prediction, and in GPT twice as wide, with the positions. */
+static void
+test_whole_parameters (void)
+{
+  static const PsStageShape shapes[] = { { .n_layers = 2 },
+                                         { .head = TRUE },
+                                         { .n_mtp = 2 },
+                                         { .n_layers = 1, .head = TRUE, .n_mtp = 1 },
+                                         { .n_layers = 3, .embedding = TRUE, .head = TRUE, .n_mtp = 2 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (shapes); i++)
+    {
+      const PsStageShape *shape = &shapes[i];
+      PsModel model = small (PS_MLP_SWIGLU);
+      gint64 norms = 2 * (shape->n_layers + shape->n_mtp) + (shape->head ? 1 : 0) + 3 * shape->n_mtp;
+
+      model.mtp = 2;
+      gint64 all = ps_model_stage_parameters (&model, shape);
+      g_assert_cmpint (ps_tensor_parameters (&model, shape, 1), ==, all);
+      g_assert_cmpint (ps_tensor_parameters (&model, shape, 2), ==, (all - 32 * norms) / 2 + 32 * norms);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -240,5 +404,11 @@ main (int argc, char **argv)
   g_test_add_func ("/tensor/check", test_check);
   g_test_add_func ("/tensor/costs", test_costs);
   g_test_add_func ("/tensor/recompute", test_recompute);
+  g_test_add_func ("/tensor/context", test_context);
+  g_test_add_func ("/tensor/exchange", test_exchange);
+  g_test_add_func ("/tensor/check-spread", test_check_spread);
+  g_test_add_func ("/tensor/join", test_join);
+  g_test_add_func ("/tensor/group-of-nodes", test_group_of_nodes);
+  g_test_add_func ("/tensor/whole-parameters", test_whole_parameters);
   return run_in_folder ();
 }

@@ -1,9 +1,12 @@
 /* Tests of timeline.h: worked numbers, both sources of the metrics, the native file and its refusals, Chrome traces. */
 #include "lower.h"
 #include "timeline-rig.h"
+#include "timeline/span-index.h"
+#include "timeline/timeline-private.h"
 
 #include <pipesim/formats.h>
 
+#include <glib/gstdio.h>
 #include <json-glib/json-glib.h>
 #include <string.h>
 
@@ -155,10 +158,16 @@ test_read_chunks (void)
                              "\"source\": \"\", \"devices\": 2,"
                              "\"stages\": 4, \"microbatches\": 1, \"iteration_ns\": 9, \"ops\": [[1, \"F0.3\", 7, 9, "
                              "1], [0, \"F0.2\", 2, 4, 1]],"
-                             "\"transfers\": [[0, 1, \"F0.2\", 4, 7]], \"memory\": []}";
+                             "\"transfers\": [[0, 1, \"F0.2\", 4, 7]], \"memory\": [], "
+                             "\"posts\": [[1, \"RECEIVE F0.2\", 0, 1]], \"waits\": [[1, \"F0.2\", 1, 7]]}";
   g_autoptr (PsTimeline) timeline = fine (ps_timeline_parse_json ("text", text, -1, &error));
 
   g_assert_cmpuint (g_array_index (timeline->transfers, PsSpan, 0).chunk, ==, 1);
+  g_assert_cmpuint (g_array_index (timeline->transfers, PsSpan, 0).peer, ==, 1);
+  for (guint i = 0; i < 2; i++)
+    g_assert_cmpuint (g_array_index (timeline->ops, PsSpan, i).peer, ==, i);
+  g_assert_cmpuint (g_array_index (timeline->posts, PsSpan, 0).peer, ==, 1);
+  g_assert_cmpuint (g_array_index (timeline->waits, PsSpan, 0).peer, ==, 1);
   /* Read in any order, kept by device. */
   g_assert_cmpuint (g_array_index (timeline->ops, PsSpan, 0).device, ==, 0);
 }
@@ -179,6 +188,15 @@ test_read_refusals (void)
     { "\"simulated\"", "7", "f.json: origin: is no text" },
     { "\"source\"", "\"sauce\"", "f.json: source: is missing" },
     { "\"iteration_ns\": 80", "\"iteration_ns\": 80, \"more\": 1", "f.json: more: is no key of pipesim-timeline/1" },
+    { "\"iteration_ns\": 80", "\"iteration_ns\": 80, \"usual_iteration_ns\": -1",
+      "f.json: usual_iteration_ns: -1 is not between 0 and 2305843009213693951" },
+    { "\"iteration_ns\": 80", "\"iteration_ns\": 80, \"iteration_p10_ns\": -1",
+      "f.json: iteration_p10_ns: -1 is not between 0 and 2305843009213693951" },
+    { "\"iteration_ns\": 80", "\"iteration_ns\": 80, \"iteration_p10_ns\": 9, \"iteration_p90_ns\": 8",
+      "f.json: iteration_p90_ns: 8 is not between 9 and 2305843009213693951" },
+    { "[0, 10, 1200]", "[0, 10, 1200, 1201]", "f.json: memory[2]: buffers 1201 is not between 0 and 1200" },
+    { "[0, 10, 1200]", "[0, 10, 1200, 1, 1]", "f.json: memory[2]: is no array of 3 values" },
+    { "[0, 10, 1200]", "[0, 10]", "f.json: memory[2]: is no array of 3 values" },
     { "\"devices\": 2", "\"devices\": 0", "f.json: devices: 0 is not between 1 and 4096" },
     { "\"devices\": 2", "\"devices\": 2.5", "f.json: devices: is no integer" },
     { "\"devices\": 2", "\"devices\": null", "f.json: devices: is no integer" },
@@ -365,6 +383,201 @@ test_chrome_trace_measured (void)
   g_assert_null (strstr (trace, "\"pid\":0"));
 }
 
+static PsSpan
+random_span (GRand *rand, guint n_microbatches)
+{
+  return (PsSpan){ .start_ns = g_rand_int_range (rand, 0, 4),
+                   .device = (guint16)g_rand_int_range (rand, 0, 3),
+                   .op = { .kind = (guint8)g_rand_int_range (rand, 0, PS_N_OP_KINDS),
+                           .slice = (guint8)g_rand_int_range (rand, 0, 2),
+                           .stage = (guint16)g_rand_int_range (rand, 0, 5),
+                           .microbatch = (guint32)g_rand_int_range (rand, 0, (gint)n_microbatches) & G_MAXINT32,
+                           .paired = (guint)g_rand_int_range (rand, 0, 2) & 1U } };
+}
+
+/* The index finds the span that a walk from the end finds, few spans and many, of which several are of one op. */
+static void
+test_index (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (7);
+
+  for (guint i = 0; i < 60; i++)
+    {
+      g_autoptr (GArray) spans = g_array_new (FALSE, FALSE, sizeof (PsSpan));
+      g_auto (PsSpanIndex) index = { 0 };
+      guint n_microbatches = i % 3 ? 4 : 4000, n_found = 0;
+
+      for (gint n = g_rand_int_range (rand, 0, 400); n > 0; n--)
+        {
+          PsSpan span = random_span (rand, n_microbatches);
+
+          g_array_append_val (spans, span);
+        }
+      ps_span_index_init (&index, spans);
+      for (guint k = 0; k < 400; k++)
+        {
+          PsSpan wanted = k < spans->len ? g_array_index (spans, PsSpan, k) : random_span (rand, n_microbatches + 1);
+          const PsSpan *expected = NULL;
+
+          for (guint s = 0; s < spans->len; s++)
+            {
+              const PsSpan *span = &g_array_index (spans, PsSpan, s);
+
+              if (span->device == wanted.device && span->op.kind == wanted.op.kind && span->op.slice == wanted.op.slice
+                  && span->op.stage == wanted.op.stage && span->op.microbatch == wanted.op.microbatch)
+                expected = span;
+            }
+          g_assert_true (ps_span_index_find (&index, wanted.op, wanted.device) == expected);
+          n_found += expected != NULL;
+        }
+      g_assert_cmpuint (n_found, >=, spans->len);
+    }
+}
+
+/* Ops, posts and waits by device, then by start; transfers by start; memory by device and time. Spans of one instant
+ * stay as they were. Arrays that fall, that rise, and others. */
+static void
+test_sorted (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (9);
+
+  for (guint i = 0; i < 100; i++)
+    {
+      g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_MEASURED, "x", 3, 5, 1000);
+      GArray *const arrays[] = { timeline->ops, timeline->posts, timeline->waits, timeline->transfers };
+      guint n = (guint)g_rand_int_range (rand, 1, 12);
+
+      for (guint k = 0; k < n * G_N_ELEMENTS (arrays); k++)
+        {
+          PsSpan span = random_span (rand, 1);
+          PsMemoryPoint point = { .device = span.device, .time_ns = span.start_ns, .bytes = k };
+
+          if (i % 3 < 2)
+            {
+              span.device = 1;
+              span.start_ns = i % 3 ? k : n * 4 - k;
+            }
+          span.end_ns = k; /* its place among the others */
+          g_array_append_val (arrays[k / n], span);
+          g_array_append_val (timeline->memory, point);
+        }
+      ps_timeline_sort (timeline);
+      for (guint k = 0; k < G_N_ELEMENTS (arrays); k++)
+        for (guint s = 1; s < n; s++)
+          {
+            const PsSpan *a = &g_array_index (arrays[k], PsSpan, s - 1), *b = a + 1;
+            gboolean device = k < 3 && a->device != b->device;
+
+            g_assert_true (device                       ? a->device < b->device
+                           : a->start_ns != b->start_ns ? a->start_ns < b->start_ns
+                                                        : a->end_ns < b->end_ns);
+          }
+      for (guint s = 1; s < timeline->memory->len; s++)
+        {
+          const PsMemoryPoint *a = &g_array_index (timeline->memory, PsMemoryPoint, s - 1), *b = a + 1;
+
+          g_assert_true (a->device != b->device     ? a->device < b->device
+                         : a->time_ns != b->time_ns ? a->time_ns < b->time_ns
+                                                    : a->bytes < b->bytes);
+        }
+    }
+}
+
+/* What spans of a device cover of an interval: the part of the first two ns, the next whole, half of the last; asked
+ * again from the same place on, device by device. */
+static void
+test_cover (void)
+{
+  static const struct
+  {
+    guint device;
+    gint64 start_ns, end_ns, covered_ns;
+  } rows[] = { { 0, 2, 10, 2 + 3 }, { 0, 10, 14, 2 }, { 0, 14, 20, 2 + 1 },
+               { 1, 0, 5, 5 },      { 1, 5, 9, 1 },   { 3, 0, 90, 4 } };
+  static const PsSpan spans[]
+      = { { 0, 4, .device = 0 }, { 6, 9, .device = 0 }, { 12, 16, .device = 0 }, { 19, 30, .device = 0 },
+          { 0, 6, .device = 1 }, { 0, 7, .device = 2 }, { 5, 9, .device = 3 } };
+  g_autoptr (GArray) array = g_array_new (FALSE, FALSE, sizeof (PsSpan));
+  guint next = 0;
+
+  g_array_append_vals (array, spans, G_N_ELEMENTS (spans));
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    g_assert_cmpint (ps_spans_cover (array, &next, rows[i].device, rows[i].start_ns, rows[i].end_ns), ==,
+                     rows[i].covered_ns);
+}
+
+/* A timeline has one slice more than the last one that an op names; a message must be of one of them. */
+static void
+test_slices (void)
+{
+  g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_MEASURED, "x", 1, 2, 3);
+  PsSpan span = { 0, 1, .op = { .kind = PS_OP_F, .slice = 2 } };
+
+  g_assert_cmpuint (ps_timeline_n_slices (timeline), ==, 1);
+  g_array_append_val (timeline->ops, span);
+  span.op.slice = 1;
+  g_array_append_val (timeline->ops, span);
+  g_assert_cmpuint (ps_timeline_n_slices (timeline), ==, 3);
+  for (guint i = 0; i < 3 * 4; i++)
+    {
+      static const PsOp wrong[] = { { .slice = 2, .stage = 1, .microbatch = 2 },
+                                    { .slice = 3, .stage = 1, .microbatch = 2 },
+                                    { .slice = 2, .stage = 2, .microbatch = 2 },
+                                    { .slice = 2, .stage = 1, .microbatch = 3 } };
+      GArray *const arrays[] = { timeline->transfers, timeline->posts, timeline->waits };
+      GArray *array = arrays[i / 4];
+
+      span.op = wrong[i % 4];
+      g_array_append_val (array, span);
+      if (i % 4 == 0)
+        g_assert_true (ps_timeline_check ("x", timeline, NULL));
+      else
+        refused (ps_timeline_check ("x", timeline, &error), PS_ERROR_INPUT, "x: no op has the stage, microbatch or *");
+      g_array_set_size (array, 0);
+    }
+  /* 2 x 3 x 2^22 ops are few enough, 4 x 3 x 2^22 are not; 2^26 are the most. */
+  timeline->n_microbatches = PS_MAX_OPS / 8;
+  timeline->n_stages = 2;
+  g_assert_true (ps_timeline_check ("x", timeline, NULL));
+  g_array_index (timeline->ops, PsSpan, 0).op.slice = 3;
+  g_assert_true (ps_timeline_check ("x", timeline, NULL));
+  g_array_index (timeline->ops, PsSpan, 0).op.slice = 4;
+  refused (ps_timeline_check ("x", timeline, &error), PS_ERROR_INPUT,
+           "x: 2 stages and 8388608 microbatches have more *");
+}
+
+/* The name of a file says whether a timeline is written as a trace, packed or not, or as itself. */
+static void
+test_write (void)
+{
+  static const struct
+  {
+    const char *name;
+    gboolean trace, packed;
+  } rows[] = { { "a.json", FALSE, FALSE },        { "a.json.gz", FALSE, TRUE },   { "a.trace.json", TRUE, FALSE },
+               { "a.trace.json.gz", TRUE, TRUE }, { "trace.json", FALSE, FALSE }, { "a.trace", FALSE, FALSE } };
+  g_autoptr (PsTimeline) timeline = worked_timeline (NULL);
+  g_autofree char *folder = fine (g_dir_make_tmp ("pipesim-timeline-XXXXXX", &error));
+  g_autofree char *expected = ps_timeline_to_json (timeline);
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autofree char *path = g_build_filename (folder, rows[i].name, NULL), *bytes = NULL;
+      gsize length;
+
+      fine (ps_timeline_write (timeline, path, &error));
+      fine (g_file_get_contents (path, &bytes, &length, &error));
+      g_assert_cmpint (bytes[0] == '\x1f', ==, rows[i].packed);
+      if (!rows[i].packed)
+        g_assert_cmpint (strstr (bytes, "traceEvents") != NULL, ==, rows[i].trace);
+      g_autoptr (PsTimeline) again = fine (ps_timeline_load (path, &error));
+      g_autofree char *json = ps_timeline_to_json (again);
+      g_assert_cmpstr (json, ==, expected);
+      g_assert_cmpint (g_remove (path), ==, 0);
+    }
+  g_assert_cmpint (g_rmdir (folder), ==, 0);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -379,5 +592,10 @@ main (int argc, char **argv)
   g_test_add_func ("/timeline/metrics/pair-and-optimizer", test_pair_and_optimizer);
   g_test_add_func ("/timeline/trace/simulated", test_chrome_trace);
   g_test_add_func ("/timeline/trace/measured", test_chrome_trace_measured);
+  g_test_add_func ("/timeline/index", test_index);
+  g_test_add_func ("/timeline/sorted", test_sorted);
+  g_test_add_func ("/timeline/cover", test_cover);
+  g_test_add_func ("/timeline/slices", test_slices);
+  g_test_add_func ("/timeline/write", test_write);
   return g_test_run ();
 }

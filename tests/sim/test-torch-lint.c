@@ -48,6 +48,9 @@ test_lint_schedules (void)
   ASSERT_FINDINGS (ps_torch_lint (loop, NULL), "several weight versions");
   loop->asynchronous = TRUE;
   ASSERT_FINDINGS (ps_torch_lint (loop, NULL), "asynchronous");
+  /* Lists that are given are looked at in place of those that would be written. */
+  g_autoptr (PsSchedule) one = small_schedule (PS_PLACEMENT_LOOP, 1, 1);
+  ASSERT_FINDINGS (ps_torch_lint (one, "0UNSHARD,0F0,0B0,0RESHARD"), "rank 0: no 0REDUCE_GRAD after the last backward");
 }
 
 #define OLD "no waits for sends and reductions: PyTorch 2.15 refuses the file"
@@ -60,6 +63,11 @@ test_lint_comms (void)
   ASSERT_FINDINGS (lint_text ("0UNSHARD,0F0,0REDUCE_GRAD,0WAIT_REDUCE_GRAD,0B0,0RESHARD"), "rank 0: no 0REDUCE_GRAD");
   ASSERT_FINDINGS (lint_text ("0UNSHARD,0F0,0RESHARD,0B0,0REDUCE_GRAD"), OLD,
                    "rank 0: cell 4: stage 0 is used without 0UNSHARD");
+  /* A stage is named once, each for itself. */
+  ASSERT_FINDINGS (lint_text ("0UNSHARD,0F0,0RESHARD,0F1,0B0,0B1,0REDUCE_GRAD"), OLD,
+                   "rank 0: cell 4: stage 0 is used without 0UNSHARD");
+  ASSERT_FINDINGS (lint_text ("0F0,1UNSHARD,1F0,1B0,1RESHARD,0B0,0F1,1F1,1B1,0B1,1REDUCE_GRAD,0REDUCE_GRAD"), OLD,
+                   "stage 0 is used without 0UNSHARD", "stage 1 is used without 1UNSHARD");
   /* The receive of 0B0 comes before 0F1. */
   ASSERT_FINDINGS (lint_text ("0UNSHARD,0F0,0SEND_F0,0RECV_B0,0F1,0SEND_F1,0B0,0RECV_B1,0B1,0REDUCE_GRAD,0RESHARD\n"
                               "1UNSHARD,1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1,1REDUCE_GRAD,1RESHARD"),

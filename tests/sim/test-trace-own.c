@@ -16,6 +16,9 @@ static const struct
   { "{\"a\": 1}", "trace.json: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents" },
   { "{\"otherData\":{},\"traceEvents\":[" RANGE ("cpu_op", "aten::mm", 1, 1, 1702000000000000, 2) "]}",
     "trace.json: traceEvents[0]: 'aten::mm' is neither an op of pipesim (F0.1) nor a range of PyTorch (PP:1F0)" },
+  { "{\"traceEvents\": 3}", "trace.json: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents" },
+  { "{\"traceEvent\": [" RANGE ("c", "PP:0F0", 1, 1, 0, 1) "]}",
+    "trace.json: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents" },
   { "3", "trace.json: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents" },
   { "0F0,0B0", "trace.json: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents" },
   { "{", "trace.json:1:2: the text ends too early: a string is missing" },
@@ -137,7 +140,7 @@ test_own_trace (void)
 }
 
 /* A trace with nothing but events, as of earlier versions, lasts as long as they do; data of other programs tells
- * nothing. */
+ * nothing, and no array but traceEvents holds events. */
 static void
 test_events_only (void)
 {
@@ -146,13 +149,132 @@ test_events_only (void)
 
   for (guint i = 0; i < G_N_ELEMENTS (heads); i++)
     {
-      g_autofree char *text
-          = g_strconcat ("{", heads[i], "\"traceEvents\": [", RANGE ("F", "F0.0", 0, 0, 1, 2), "]}", NULL);
+      g_autofree char *text = g_strconcat ("{", heads[i], "\"traceEvents\": [", RANGE ("F", "F0.0", 0, 0, 1, 2),
+                                           "], \"more\": []}", NULL);
       g_autoptr (PsTimeline) timeline = fine (parse_one (text, &error));
 
       g_assert_cmpint (timeline->iteration_ns, ==, 2000);
       g_assert_cmpuint (timeline->n_devices, ==, 1);
       g_assert_cmpstr (timeline->source, ==, "Chrome trace trace.json");
+    }
+}
+
+#define ARROW(phase, name, tid, id, rest)                                                                              \
+  "{\"ph\":\"" phase "\",\"cat\":\"transfer\",\"name\":\"" name "\",\"pid\":0,\"tid\":" #tid ",\"id\":" #id            \
+  ",\"ts\":1" rest "}"
+#define BEGUN(start, end) ",\"args\":{\"start_ns\":" #start ",\"end_ns\":" #end "}"
+#define OPS RANGE ("F", "F0.0", 0, 0, 0, 1) "," RANGE ("F", "F0.1", 0, 1, 2, 1)
+
+/* Ends of arrows find their starts by their numbers, in any order. */
+static void
+test_arrows (void)
+{
+  static const char text[] = "[" OPS "," RANGE ("F", "F1.0", 0, 0, 2, 1) "," RANGE ("F", "F2.0", 0, 0, 4, 1) "," ARROW (
+      "s", "F0.0", 0, 7,
+      BEGUN (10,
+             20)) "," ARROW ("s", "F1.0", 0, -3,
+                             BEGUN (30,
+                                    40)) "," ARROW ("s", "F2.0", 0, 5,
+                                                    BEGUN (50,
+                                                           50)) "," ARROW ("f", "F0.0", 2, 7,
+                                                                           "") "," ARROW ("f", "F2.0", 4, 5,
+                                                                                          "") "," ARROW ("f", "F1.0", 3,
+                                                                                                         -3, "") "]";
+  g_autoptr (PsTimeline) timeline = fine (parse_one (text, &error));
+
+  g_assert_cmpuint (timeline->transfers->len, ==, 3);
+  g_assert_cmpuint (timeline->n_devices, ==, 5);
+  for (guint i = 0; i < 3; i++)
+    {
+      const PsSpan *transfer = &g_array_index (timeline->transfers, PsSpan, i);
+
+      g_assert_cmpuint (transfer->op.microbatch, ==, i);
+      g_assert_cmpuint (transfer->peer, ==, 2 + i);
+      g_assert_cmpint (transfer->start_ns, ==, 10 + 20 * (gint64)i);
+    }
+}
+
+/* Arrows, counters and figures that are none of pipesim's. */
+static void
+test_own_refusals (void)
+{
+  static const struct
+  {
+    const char *event;
+    const char *message; /* after "trace.json: traceEvents[2]: " */
+  } cases[] = {
+    { ARROW ("f", "F0.0", 1, 7, ""), "is the end of an arrow that has no start" },
+    { ARROW ("s", "F0.0", 0, 7, ""), "is the start of an arrow without start_ns and end_ns" },
+    { ARROW ("s", "F0.0", 0, 7, BEGUN (-1, 5)), "is the start of an arrow without start_ns and end_ns" },
+    { ARROW ("s", "F0.0", 0, 7, BEGUN (6, 5)), "is the start of an arrow without start_ns and end_ns" },
+    { ARROW ("s", "F0.0", 0, 7, BEGUN (6, 1000000000000000001)), "is the start of an arrow without *" },
+    { ARROW ("s", "F0.0", 4096, 7, BEGUN (6, 7)), "tid 4096 is no device" },
+    { ARROW ("s", "F0", 0, 7, BEGUN (6, 7)), "'F0' is neither an op of pipesim (F0.1) nor a range *" },
+    { "{\"ph\":\"s\",\"name\":\"F0.0\",\"id\":3}", "is an arrow without id and tid" },
+    { "{\"ph\":\"s\",\"name\":\"F0.0\",\"tid\":3}", "is an arrow without id and tid" },
+    { "{\"ph\":\"C\",\"tid\":0,\"ts\":1,\"args\":{\"bytes\":-1}}", "is a counter without tid, ts and bytes" },
+    { "{\"ph\":\"C\",\"tid\":0,\"ts\":-1,\"args\":{\"bytes\":1}}", "is a counter without tid, ts and bytes" },
+    { "{\"ph\":\"C\",\"tid\":0,\"args\":{\"bytes\":1}}", "is a counter without tid, ts and bytes" },
+    { "{\"ph\":\"C\",\"ts\":1,\"args\":{\"bytes\":1}}", "is a counter without tid, ts and bytes" },
+    { "{\"ph\":\"C\",\"tid\":0,\"ts\":1,\"args\":{\"bytes\":1000000000000000001}}", "is a counter without *" },
+    { "{\"ph\":\"C\",\"tid\":-1,\"ts\":1,\"args\":{\"bytes\":1}}", "tid -1 is no device" },
+    { RANGE ("F", "F1.0", 0, -1, 5, 1), "tid -1 is no device" },
+    { RANGE ("F", "SEND F1.0", 0, 4095, 5, 1), "tid -1 is no device" },
+    { RANGE ("F", "F1.0", 0, 0, 5, -1), "has no pid, tid, ts and dur of a range" },
+    { "{\"ph\":\"X\",\"name\":\"F1.0\",\"pid\":0,\"tid\":0,\"ts\":5,\"dur\":1,\"args\":{\"chunk\":32768}}",
+      "chunk 32768 is no stage of a device" },
+    { "{\"ph\":\"X\",\"name\":\"F1.0\",\"pid\":0,\"tid\":0,\"ts\":5,\"dur\":1,\"args\":{\"chunk\":-1}}",
+      "chunk -1 is no stage of a device" },
+    { RANGE ("F", "F1.0", 0, 0, 999999999999999, 1.001), "ts is not from 0 to 10^15" },
+    { RANGE ("F", "F1.0", 0, 0, 999999999999999, 1), NULL },
+    { "{\"ph\":\"X\",\"name\":\"F1.0\",\"pid\":0,\"tid\":0,\"ts\":5,\"dur\":1,\"args\":{\"chunk\":32767}}", NULL },
+    { RANGE ("F", "SEND F1.0", 0, 4096, 5, 1), NULL },
+    { ARROW ("s", "F0.0", 0, 7, BEGUN (6, 1000000000000000000)), NULL },
+    { "{\"ph\":\"C\",\"tid\":0,\"ts\":0,\"args\":{\"bytes\":0}}", NULL },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autofree char *text = g_strconcat ("[", OPS, ",", cases[i].event, "]", NULL);
+      g_autofree char *message = g_strconcat ("trace.json: traceEvents[2]: ", cases[i].message, NULL);
+
+      g_test_message ("%s", cases[i].event);
+      if (cases[i].message != NULL)
+        refused (parse_one (text, &error), PS_ERROR_INPUT, message);
+      else
+        ps_timeline_free (fine (parse_one (text, &error)));
+    }
+}
+
+/* Microseconds with up to three decimals, or any other number of JSON, to the nanosecond. */
+static void
+test_microseconds (void)
+{
+  static const struct
+  {
+    const char *ts;
+    gint64 ns;
+  } rows[] = { { "0", 0 },
+               { "3", 3000 },
+               { "3.5", 3500 },
+               { "3.05", 3050 },
+               { "3.005", 3005 },
+               { "3.0054", 3005 },
+               { "3.0056", 3006 },
+               { "3e2", 300000 },
+               { "3.5E1", 35000 },
+               { "3.000", 3000 },
+               { "0.001", 1 },
+               { "1.25e-1", 125 },
+               { "123456789.987", 123456789987 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autofree char *text = g_strdup_printf (
+          "[{\"ph\":\"X\",\"name\":\"F0.0\",\"pid\":0,\"tid\":0,\"dur\":%s,\"ts\":%s}]", rows[i].ts, rows[i].ts);
+      g_autoptr (PsTimeline) timeline = fine (parse_one (text, &error));
+
+      assert_span (timeline, 0, 0, "F0.0", rows[i].ns, 2 * rows[i].ns);
     }
 }
 
@@ -164,5 +286,8 @@ main (int argc, char **argv)
   g_test_add_func ("/trace/rank-refusals", test_rank_refusals);
   g_test_add_func ("/trace/own", test_own_trace);
   g_test_add_func ("/trace/events-only", test_events_only);
+  g_test_add_func ("/trace/own/arrows", test_arrows);
+  g_test_add_func ("/trace/own/refusals", test_own_refusals);
+  g_test_add_func ("/trace/own/microseconds", test_microseconds);
   return g_test_run ();
 }

@@ -493,6 +493,266 @@ test_bombs (void)
     }
 }
 
+/* Two ranks, one stage each: rank 0 sends F0 and waits for the gradient, which its backward needs at 50 us; rank 1
+ * posts its receive before, and computes when it has come, at 20. Both update their weights at 70. */
+typedef struct
+{
+  const char *category, *name;
+  guint ts, dur;
+} Event;
+
+static const Event first_rank[] = {
+  { "user_annotation", "PP:0F0", 10, 4 },
+  { "cpu_op", "aten::mm", 10, 4 },
+  { "user_annotation", "PP:0SEND_F0", 15, 1 },
+  { "user_annotation", "PP:0RECV_B0", 17, 1 },
+  { "user_annotation", "PP:0B0", 20, 40 },
+  { "user_annotation", "gloo:recv", 18, 31 },
+  { "cpu_op", "aten::mm", 50, 10 },
+  { "user_annotation", "Optimizer.step#SGD.step", 70, 5 },
+  { "user_annotation", "PP:0WAIT_SEND_F0", 62, 2 },
+};
+static const Event second_rank[] = {
+  { "user_annotation", "PP:1RECV_F0", 8, 3 },       { "user_annotation", "gloo:recv", 9, 11 },
+  { "user_annotation", "PP:1F0", 12, 10 },          { "cpu_op", "aten::mm", 21, 1 },
+  { "user_annotation", "PP:1B0", 23, 7 },           { "cpu_op", "aten::mm", 24, 6 },
+  { "user_annotation", "PP:1SEND_B0", 31, 1 },      { "user_annotation", "Optimizer.step#SGD.step", 70, 7 },
+  { "user_annotation", "PP:1WAIT_SEND_B0", 62, 3 },
+};
+
+/* Two iterations, a millisecond apart, in any order; rank 1's clock is late or early; receive_ts: of its receive. */
+static GPtrArray *
+read_ranks (GRand *shuffle, gint late_us, guint receive_ts)
+{
+  static const char *const names[] = { "rank0.json", "rank1.json" };
+  char *texts[2];
+
+  for (guint r = 0; r < 2; r++)
+    {
+      const guint n = 2 * G_N_ELEMENTS (first_rank);
+      guint order[2 * G_N_ELEMENTS (first_rank)];
+      GString *text = g_string_new ("[");
+
+      for (guint i = 0; i < n; i++)
+        order[i] = i;
+      for (guint i = n - 1; shuffle != NULL && i > 0; i--)
+        {
+          guint k = (guint)g_rand_int_range (shuffle, 0, (gint)i + 1), kept = order[i];
+
+          order[i] = order[k];
+          order[k] = kept;
+        }
+      for (guint i = 0; i < n; i++)
+        {
+          Event event = (r == 0 ? first_rank : second_rank)[order[i] % (n / 2)];
+
+          if (g_str_equal (event.name, "PP:1RECV_F0"))
+            event.ts = receive_ts;
+          g_string_append_printf (
+              text, "%s{\"ph\":\"X\",\"cat\":\"%s\",\"name\":\"%s\",\"pid\":1,\"tid\":1,\"ts\":%d,\"dur\":%u}",
+              i ? "," : "", event.category, event.name,
+              (gint)event.ts + (order[i] >= n / 2 ? 6000 : 5000) + (r == 1 ? late_us : 0), event.dur);
+        }
+      texts[r] = g_string_free (g_string_append_c (text, ']'), FALSE);
+    }
+  GPtrArray *timelines = fine (parse_all ("x", names, (const char *const *)texts, 2, &error));
+  g_assert_cmpuint (timelines->len, ==, 2);
+  for (guint r = 0; r < 2; r++)
+    g_free (texts[r]);
+  return timelines;
+}
+
+/* Times count from the first op, at 10: F0.1 computes from 21 to 22, BW0.0 from 50 to 60. The receive of rank 1 is
+ * posted from before until 11; one that has ended by 10 is no part of the iteration. */
+static void
+test_two_ranks (void)
+{
+  for (guint early = 0; early < 2; early++)
+    {
+      g_autoptr (GPtrArray) timelines = read_ranks (NULL, 0, early ? 5 : 8);
+
+      for (guint k = 0; k < 2; k++)
+        {
+          const PsTimeline *timeline = timelines->pdata[k];
+
+          g_assert_cmpuint (timeline->ops->len, ==, 6);
+          assert_span (timeline, 0, 0, "F0.0", 0, 4000);
+          assert_span (timeline, 1, 0, "BW0.0", 40000, 50000);
+          assert_span (timeline, 2, 0, "O0.0", 60000, 65000);
+          assert_span (timeline, 3, 1, "F0.1", 11000, 12000);
+          assert_span (timeline, 4, 1, "BW0.1", 14000, 20000);
+          assert_span (timeline, 5, 1, "O0.1", 60000, 67000);
+          g_assert_cmpint (timeline->iteration_ns, ==, 57000);
+          g_assert_cmpuint (timeline->posts->len, ==, early ? 3 : 4);
+          assert_held (timeline->posts, 0, 0, PS_INSTRUCTION_SEND, "F0.0", 5000, 6000);
+          assert_held (timeline->posts, 1, 0, PS_INSTRUCTION_RECEIVE, "B0.1", 7000, 8000);
+          if (!early)
+            assert_held (timeline->posts, 2, 1, PS_INSTRUCTION_RECEIVE, "F0.0", 0, 1000);
+          assert_held (timeline->posts, early ? 2 : 3, 1, PS_INSTRUCTION_SEND, "B0.1", 21000, 22000);
+          g_assert_cmpuint (timeline->waits->len, ==, 4);
+          assert_held (timeline->waits, 0, 0, 0, "B0.1", 10000, 39000);
+          assert_held (timeline->waits, 1, 0, 0, "F0.0", 52000, 54000);
+          assert_held (timeline->waits, 2, 1, 0, "F0.0", 2000, 10000);
+          assert_held (timeline->waits, 3, 1, 0, "B0.1", 52000, 55000);
+        }
+    }
+}
+
+/* The order of events in their files says nothing. */
+static void
+test_shuffled (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (17);
+  g_autoptr (GPtrArray) expected = read_ranks (NULL, 0, 8);
+
+  for (guint i = 0; i < 20; i++)
+    {
+      g_autoptr (GPtrArray) timelines = read_ranks (rand, 0, 8);
+
+      for (guint k = 0; k < 2; k++)
+        {
+          g_autofree char *a = ps_timeline_to_json (expected->pdata[k]), *b = ps_timeline_to_json (timelines->pdata[k]);
+
+          g_assert_cmpstr (a, ==, b);
+        }
+    }
+}
+
+/* Spans of device 1 are later by ns; those that end before the iteration then are gone. */
+static void
+assert_moved (const GArray *before, const GArray *after, gint64 ns)
+{
+  guint n = 0;
+
+  for (guint i = 0; i < before->len; i++)
+    {
+      const PsSpan *a = &g_array_index (before, PsSpan, i), *b = &g_array_index (after, PsSpan, n);
+      gint64 by = a->device == 1 ? ns : 0;
+
+      if (a->end_ns + by < 0)
+        continue;
+      g_assert_cmpuint (n++, <, after->len);
+      g_assert_cmpuint (a->device, ==, b->device);
+      g_assert_cmpint (b->end_ns, ==, a->end_ns + by);
+      if (a->start_ns > 0 && b->start_ns > 0)
+        g_assert_cmpint (b->start_ns, ==, a->start_ns + by);
+    }
+  g_assert_cmpuint (n, ==, after->len);
+}
+
+/* F0 has been sent at 15 and come by 20, the gradient sent at 31 and come by 49: the clock of rank 1 can be late by 18
+ * us and early by 5. One that is off by more moves to the middle, with all that it has timed: 6.5 us late. */
+static void
+test_moved_clock (void)
+{
+  static const struct
+  {
+    gint late_us;
+    gint64 moved_ns;
+  } rows[] = { { 0, 0 }, { 18, 18000 }, { 19, 6500 }, { 5000, 6500 }, { -5, -5000 }, { -6, 6500 }, { -4000, 6500 } };
+  g_autoptr (GPtrArray) expected = read_ranks (NULL, 0, 8);
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (GPtrArray) timelines = read_ranks (NULL, rows[i].late_us, 8);
+
+      for (guint k = 0; k < 2; k++)
+        {
+          const PsTimeline *a = expected->pdata[k], *b = timelines->pdata[k];
+
+          g_assert_null (b->remark);
+          assert_moved (a->ops, b->ops, rows[i].moved_ns);
+          assert_moved (a->posts, b->posts, rows[i].moved_ns);
+          assert_moved (a->waits, b->waits, rows[i].moved_ns);
+        }
+    }
+}
+
+/* Ranges of GPipe hold their messages: a forward's receive and a backward's send on rank 1, the others on rank 0. */
+static void
+test_gpipe_backward (void)
+{
+  static const char *const names[] = { "rank0.json", "rank1.json" };
+  static const char *const texts[] = {
+    "[" RANGE ("user_annotation", "Forward 0", 1, 1, 0, 4) "," RANGE ("cpu_op", "aten::mm", 1, 1, 1, 1) ","
+    /* */ RANGE ("cpu_op", "c10d::send", 1, 1, 3, 1) "," RANGE ("user_annotation", "Backward 0", 1, 1, 20, 9) ","
+    /* */ RANGE ("cpu_op", "c10d::recv_", 1, 1, 21, 1) "," RANGE ("cpu_op", "aten::mm", 1, 1, 26, 3) "]",
+    "[" RANGE ("user_annotation", "Forward 0", 1, 1, 2, 8) "," RANGE ("cpu_op", "c10d::recv_", 1, 1, 4, 1) ","
+    /* */ RANGE ("cpu_op", "aten::mm", 1, 1, 6, 3) "," RANGE ("user_annotation", "Backward 0", 1, 1, 12, 8) ","
+    /* */ RANGE ("cpu_op", "aten::mm", 1, 1, 13, 4) "," RANGE ("cpu_op", "c10d::send", 1, 1, 18, 1) "]",
+  };
+  g_autoptr (PsTimeline) timeline = fine (parse ("x", names, texts, 2, &error));
+
+  g_assert_cmpuint (timeline->posts->len, ==, 4);
+  for (guint i = 0; i < 4; i++)
+    {
+      static const struct
+      {
+        guint device, post;
+        const char *op;
+        gint64 start_ns, end_ns;
+      } posts[] = { { 0, PS_INSTRUCTION_SEND, "F0.0", 2000, 3000 },
+                    { 0, PS_INSTRUCTION_RECEIVE, "B0.1", 20000, 21000 },
+                    { 1, PS_INSTRUCTION_RECEIVE, "F0.0", 3000, 4000 },
+                    { 1, PS_INSTRUCTION_SEND, "B0.1", 17000, 18000 } };
+
+      assert_held (timeline->posts, i, posts[i].device, posts[i].post, posts[i].op, posts[i].start_ns, posts[i].end_ns);
+    }
+  assert_span (timeline, 1, 0, "BW0.0", 25000, 28000);
+  assert_span (timeline, 3, 1, "BW0.1", 12000, 17000); /* until it sends */
+}
+
+/* A trace whose figures are another program's is read by its names, also where none of them is PyTorch's. */
+static void
+test_other_figures (void)
+{
+  static const char text[] = "{\"otherData\": {\"version\": 1}, \"traceEvents\": [" RANGE (
+      "c", "forward_step", 1, 1, 0, 1) "," RANGE ("c", "backward_step", 1, 1, 5, 1) "]}";
+  g_autoptr (PsTimeline) timeline = fine (parse_one (text, &error));
+
+  assert_span (timeline, 0, 0, "F0.0", 0, 1000);
+  assert_span (timeline, 1, 0, "BW0.0", 5000, 6000);
+  g_assert_true (g_str_has_prefix (timeline->source, "PyTorch profiler"));
+}
+
+/* Five stages in any order of ranks, whose clocks differ by up to a second. Every message takes no time, so that each
+ * clock has one place: stage s computes F from 4 s, 4 us, and BW from 20 + 5 (4 - s), 5 us. */
+static void
+test_clocks_of_five (void)
+{
+  static const char *const names[] = { "a.json", "b.json", "c.json", "d.json", "e.json" };
+  g_autoptr (GRand) rand = g_rand_new_with_seed (21);
+
+  for (guint k = 0; k < 60; k++)
+    {
+      guint stages[] = { 0, 1, 2, 3, 4 };
+      char *texts[5];
+
+      for (guint r = 0; r < 5; r++)
+        {
+          guint other = (guint)g_rand_int_range (rand, (gint)r, 5), s = stages[other];
+          gint late = g_rand_int_range (rand, 0, 1000000);
+
+          stages[other] = stages[r];
+          stages[r] = s;
+          texts[r] = g_strdup_printf (
+              "[{\"ph\":\"X\",\"cat\":\"c\",\"name\":\"PP:%uF0\",\"pid\":1,\"tid\":1,\"ts\":%u,\"dur\":4},"
+              "{\"ph\":\"X\",\"cat\":\"c\",\"name\":\"PP:%uB0\",\"pid\":1,\"tid\":1,\"ts\":%u,\"dur\":5}]",
+              s, (guint)late + 4 * s, s, (guint)late + 20 + 5 * (4 - s));
+        }
+      g_autoptr (PsTimeline) timeline = fine (parse ("x", names, (const char *const *)texts, 5, &error));
+      g_assert_null (timeline->remark);
+      for (guint r = 0; r < 5; r++)
+        {
+          g_autofree char *f = g_strdup_printf ("F0.%u", stages[r]), *bw = g_strdup_printf ("BW0.%u", stages[r]);
+
+          assert_span (timeline, 2 * r, r, f, 4000 * stages[r], 4000 * stages[r] + 4000);
+          assert_span (timeline, 2 * r + 1, r, bw, 20000 + 5000 * (4 - stages[r]), 25000 + 5000 * (4 - stages[r]));
+          g_free (texts[r]);
+        }
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -514,5 +774,11 @@ main (int argc, char **argv)
   g_test_add_func ("/trace/profiler/packed", test_packed);
   g_test_add_func ("/trace/packed", test_packed_alike);
   g_test_add_func ("/trace/bombs", test_bombs);
+  g_test_add_func ("/trace/profiler/two-ranks", test_two_ranks);
+  g_test_add_func ("/trace/profiler/shuffled", test_shuffled);
+  g_test_add_func ("/trace/profiler/moved-clock", test_moved_clock);
+  g_test_add_func ("/trace/profiler/gpipe-backward", test_gpipe_backward);
+  g_test_add_func ("/trace/profiler/other-figures", test_other_figures);
+  g_test_add_func ("/trace/profiler/clocks-of-five", test_clocks_of_five);
   return g_test_run ();
 }

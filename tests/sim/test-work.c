@@ -1,6 +1,9 @@
 /* Tests of work.h and work-time.h: lists of kernels summed by formula and kernel by kernel, and worked times. */
 #include <pipesim/work-time.h>
 
+#include <math.h>
+#include <string.h>
+
 /* s = 64, b = 2, h = 32, a = 4, k = 2, f = 128, V = 100. */
 static PsModel
 small (PsMlp mlp, PsPrecision precision)
@@ -391,6 +394,102 @@ test_tiles (void)
   g_assert_cmpint (product_ns (&cluster, 512, 252, 64, 16), >, 60000);
 }
 
+/* One multiprocessor: a result of one tile has that tile's rate, because a larger one would hang over and two smaller
+ * ones take two waves. 2 mnk / 1000 ns over 1, 1, 0.9, 0.75 and 0.55. A result of 64 by 128 has no tile of its own:
+ * half of a tile of 128 by 128 is 0.45, two waves of 64 by 64 are 0.55. */
+static void
+test_each_tile (void)
+{
+  static const struct
+  {
+    gint64 m, n;
+    double rate;
+  } rows[]
+      = { { 256, 128, 1 }, { 128, 256, 1 }, { 128, 128, 0.9 }, { 128, 64, 0.75 }, { 64, 64, 0.55 }, { 64, 128, 0.55 } };
+  const PsCluster cluster = { .peak_flops = 1e12, .efficiency = 1, .multiprocessors = 1, .tensor = 1 };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    g_assert_cmpfloat_with_epsilon ((double)product_ns (&cluster, rows[i].m, rows[i].n, 1024, 16),
+                                    2.0 * (double)(rows[i].m * rows[i].n) * 1.024 / rows[i].rate, 1);
+}
+
+/* 10^9 operations a second at a half: 2 x 8 x 8 x 8 take 2048 ns, with 7 in place of an 8 1792. Each class has its own
+ * efficiency, or that of products. Products whose sizes are no multiples of 8 (16 bytes) take twice as long, scores 8
+ * times, flash attention neither. */
+static void
+test_classes (void)
+{
+  static const struct
+  {
+    PsWorkClass type;
+    gint64 ns; /* aligned, with an efficiency of 0.5 */
+    gint64 unaligned;
+    double own; /* part of the efficiency that the class can have */
+  } rows[] = { { PS_WORK_PRODUCT, 2048, 2 * 1792, 1 },
+               { PS_WORK_SCORES, 2048, 8 * 1792, 0.5 },
+               { PS_WORK_ATTENTION, 2048, 1792, 0.25 } };
+
+  for (guint i = 0; i < 4 * 2 * G_N_ELEMENTS (rows); i++)
+    {
+      const guint row = i / 8, odd = i / 2 % 4, own = i % 2;
+      const PsCluster cluster = { .peak_flops = 1e9,
+                                  .efficiency = 0.5,
+                                  .scores_efficiency = own ? 0.25 : 0,
+                                  .attention_efficiency = own ? 0.125 : 0,
+                                  .unaligned = 0.5,
+                                  .unaligned_scores = 0.125,
+                                  .tensor = 1 };
+      const PsWork work = { 1,
+                            { { .type = rows[row].type,
+                                .repeats = 1,
+                                .products = 1,
+                                .m = odd == 1 ? 7 : 8,
+                                .n = odd == 2 ? 7 : 8,
+                                .k = odd == 3 ? 7 : 8,
+                                .bits = 16 } } };
+      gint64 ns = odd ? rows[row].unaligned : rows[row].ns;
+
+      g_assert_cmpint (ps_work_ns (&work, &cluster, 0), ==, own ? llrint ((double)ns / rows[row].own) : ns);
+    }
+}
+
+/* Bytes for each of 128 tokens of the kernels of a mixture that multiply nothing: h = 32, 2 of 8 experts visited, so
+ * that 64 elements are moved. Scores of 8 experts are fp32 before and after their softmax: 8 bytes each, 12 for a
+ * gradient. A permutation reads h and writes 64; a sum reads 64 and writes h, its gradient reads twice as much. Two
+ * GPUs each do half. */
+static void
+test_moved (void)
+{
+  static const struct
+  {
+    const char *name;
+    gint64 forward, backward;
+  } rows[] = { { "softmax of router", 8 * 8, 12 * 8 },
+               { "permutation", (32 + 64) * 2, (32 + 64) * 2 },
+               { "weighted sum", (32 + 64) * 2, (32 + 2 * 64) * 2 } };
+  static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W };
+  const PsStageShape layer = { .n_layers = 1 };
+  PsModel model = small (PS_MLP_SWIGLU, PS_PRECISION_BF16);
+
+  model.experts = (PsExperts){ .count = 8, .active = 2, .feed_forward = 64, .imbalance = 1 };
+  for (guint t = 1; t <= 2; t++)
+    for (guint i = 0; i < G_N_ELEMENTS (kinds) * G_N_ELEMENTS (rows); i++)
+      {
+        PsOpKind kind = kinds[i % 3];
+        gint64 sum = 0;
+        PsWork work;
+
+        ps_work_stage (&model, &layer, kind, t, &work);
+        for (guint k = 0; k < work.n_kernels; k++)
+          if (strcmp (work.kernel[k].name, rows[i / 3].name) == 0)
+            sum += work.kernel[k].repeats * work.kernel[k].bytes;
+        g_assert_cmpint (sum, ==,
+                         kind == PS_OP_W   ? 0
+                         : kind == PS_OP_F ? 128 / t * rows[i / 3].forward
+                                           : 128 / t * rows[i / 3].backward);
+      }
+}
+
 /* More tokens, wider layers and longer sequences take longer; faster machines less long. */
 static void
 test_monotony (void)
@@ -550,6 +649,9 @@ main (int argc, char **argv)
   g_test_add_func ("/work/shapes", test_shapes);
   g_test_add_func ("/work/time", test_time);
   g_test_add_func ("/work/tiles", test_tiles);
+  g_test_add_func ("/work/each-tile", test_each_tile);
+  g_test_add_func ("/work/classes", test_classes);
+  g_test_add_func ("/work/moved", test_moved);
   g_test_add_func ("/work/monotony", test_monotony);
   g_test_add_func ("/work/optimizer", test_optimizer);
   g_test_add_func ("/work/kinds", test_kinds);

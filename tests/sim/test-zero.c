@@ -160,6 +160,65 @@ test_definition (void)
       }
 }
 
+/* Half of the optimizer state is that of experts, which every second of 4 replicas has: 60 / 4 + 60 / 2 bytes. So are
+ * the weights: 20 / 4 + 20 / 2. The step takes 45 of 120 parts of 5 us besides the 3 us of the host, and in stage 1 the
+ * all-gather. */
+static void
+test_experts (void)
+{
+  for (guint zero = 1; zero <= 3; zero += 2)
+    {
+      g_autoptr (PsCosts) costs
+          = ps_costs_parse ("f=1us,bw=2us,o=8us,reduce=12us,weights=240B,grad=80B,opt=120B", 1, 1, NULL);
+      PsStageCost *stage = &costs->stage[0];
+
+      costs->expert_copies = 0.5;
+      stage->state.expert_bytes = 60;
+      stage->step_ns = 3 * US;
+      g_assert_true (ps_costs_zero (costs, 4, zero, NULL));
+      g_assert_cmpint (stage->state.optimizer_bytes, ==, 15 + 30);
+      g_assert_cmpint (stage->state.expert_bytes, ==, 30);
+      g_assert_cmpint (stage->state.weight_bytes, ==, zero == 3 ? 5 + 10 : 40);
+      g_assert_cmpint (stage->whole_bytes, ==, zero == 3 ? 25 : 0);
+      g_assert_cmpint (stage->weight_bytes, ==, 80 + 45 + (zero == 3 ? 15 : 40));
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_O, 0)->duration_ns, ==, 1875 + 3 * US + (zero == 3 ? 0 : 3 * US));
+    }
+}
+
+/* A ring over 4 replicas at 1 B / ns: 6 steps of a quarter of 2400 bytes. Of gradients of which half are experts', held
+ * twice, a ring over two would move 1200 / 2 in all and 3 quarters of it over four: as many as 800 bytes over four. If
+ * one replica holds each expert, its gradients stay. */
+static void
+test_reduced_experts (void)
+{
+  static const struct
+  {
+    gint64 expert_bytes;
+    double copies; /* for each replica */
+    gint64 ns;
+  } rows[] = { { 0, 1, 6 * 600 },
+               { 60, 1, 6 * 600 },
+               { 60, 0.5, 6 * (1200 + 800) / 4 },
+               { 60, 0.25, 6 * 300 },
+               { 60, 0.1, 6 * 300 } };
+  const PsCluster cluster = { .nodes = 1, .devices_per_node = 8, .link_bandwidth = 1e9, .tensor = 1 };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (PsCosts) costs = ps_costs_new (2);
+
+      for (guint stage = 0; stage < 2; stage++)
+        {
+          costs->stage[stage].state = (PsStateBytes){ .gradient_bytes = 2400, .optimizer_bytes = 120 };
+          costs->stage[stage].state.expert_bytes = rows[i].expert_bytes;
+        }
+      costs->expert_copies = rows[i].copies;
+      ps_costs_set_reduce (costs, &cluster, 2, 4);
+      g_assert_cmpint (costs->stage[0].reduce_ns, ==, rows[i].ns);
+      g_assert_cmpint (costs->stage[1].reduce_ns, ==, rows[i].ns);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -167,5 +226,7 @@ main (int argc, char **argv)
   g_test_add_func ("/zero/costs", test_costs);
   g_test_add_func ("/zero/windows", test_windows);
   g_test_add_func ("/zero/definition", test_definition);
+  g_test_add_func ("/zero/experts", test_experts);
+  g_test_add_func ("/zero/reduced-experts", test_reduced_experts);
   return g_test_run ();
 }
