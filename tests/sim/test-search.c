@@ -156,6 +156,7 @@ test_exact (void)
 {
   g_autoptr (GRand) draw = g_rand_new_with_seed (5);
   guint n_tight = 0;
+  double gap = 0;
 
   for (guint i = 0; i < 60; i++)
     {
@@ -181,8 +182,11 @@ test_exact (void)
       g_assert_cmpint (objective_of (&c, result), ==, least);
       g_assert_true (result->proved_optimal);
       n_tight += bound == least;
+      gap += 1 - (double)bound / (double)least;
     }
-  g_assert_cmpuint (n_tight, >, 20);
+  g_test_message ("%u tight, %.4f below on average", n_tight, gap / 60);
+  g_assert_cmpuint (n_tight, >=, 23);
+  g_assert_cmpfloat (gap, <=, 0.051 * 60);
 }
 
 /* Larger random problems: nothing that any method finds beats the bound, and branch and bound agrees where it ends. */
@@ -412,7 +416,14 @@ test_infeasible (void)
   check_result (&c, result);
 }
 
-/* ZB-H2 of 12 microbatches repeats itself in the middle: stretched it is as good as ZB-H2 of 60. */
+static gboolean
+never (gpointer data)
+{
+  return FALSE;
+}
+
+/* ZB-H2 of 12 microbatches repeats itself in the middle: stretched it is as good as ZB-H2 of 60. None is made where it is
+ * stopped. */
 static void
 test_stretch (void)
 {
@@ -430,6 +441,95 @@ test_stretch (void)
   g_assert_true (ps_order_evaluate (from));
   g_assert_true (ps_order_stretch (to, from, always, NULL));
   g_assert_cmpint (to->objective, ==, from->objective + (60 - 12) * 3);
+  g_assert_false (ps_order_stretch (to, from, never, NULL));
+}
+
+/* A problem, and what a search makes of it. */
+typedef struct
+{
+  PsPlacementKind placement;
+  guint p, v, m;
+  gint64 cost[4];
+  gint64 limit; /* bytes; a microbatch has 2 on each stage, and its W 1; 0: none */
+  PsObjective objective;
+  guint n_slices; /* 0: 1 */
+  gint64 pair;    /* 0: none */
+  gint64 fused;   /* of a BW; 0: as its B and W */
+  gint64 best;
+  guint64 n_moves;
+  gboolean is_proved;
+} Quality;
+
+/* How soon a search with one seed proves the optimum, or what it finds until then: every placement, little memory,
+ * slices, pairs, short BW. A change of the search may take other ways; if it needs more moves, it has to be better
+ * elsewhere. */
+static void
+test_quality (void)
+{
+  static const Quality rows[] = {
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 10, 12, 8, 1 }, 6, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 342, 131800, TRUE },
+    { PS_PLACEMENT_LOOP, 3, 2, 6, { 10, 12, 8, 1 }, 10, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 409, 137100, TRUE },
+    { PS_PLACEMENT_V, 3, 2, 6, { 10, 12, 8, 1 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 436, 39700, TRUE },
+    { PS_PLACEMENT_WAVE, 2, 4, 4, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 521, 130300, TRUE },
+    { PS_PLACEMENT_BIDIRECTIONAL, 4, 1, 8, { 10, 12, 8, 1 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 257, 64000, TRUE },
+    { PS_PLACEMENT_V, 3, 2, 6, { 10, 12, 8, 1 }, 8, PS_OBJECTIVE_SPAN, 0, 0, 0, 436, 137500, TRUE },
+    { PS_PLACEMENT_WAVE, 2, 4, 4, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_SPAN, 0, 0, 0, 518, 129600, TRUE },
+    { PS_PLACEMENT_LOOP, 4, 1, 4, { 10, 12, 8, 1 }, 16, PS_OBJECTIVE_MAKESPAN, 2, 0, 0, 138, 3200, TRUE },
+    { PS_PLACEMENT_LOOP, 3, 1, 4, { 10, 12, 8, 1 }, 14, PS_OBJECTIVE_SPAN, 3, 0, 0, 120, 25100, TRUE },
+    { PS_PLACEMENT_V, 3, 2, 4, { 10, 12, 8, 1 }, 24, PS_OBJECTIVE_MAKESPAN, 2, 0, 0, 252, 6800, TRUE },
+    { PS_PLACEMENT_V, 3, 2, 30, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 1830, 101500, TRUE },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 100, 102, 88, 5 }, 6, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 3146, 136100, TRUE },
+    { PS_PLACEMENT_V, 3, 2, 6, { 100, 102, 88, 5 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 4084, 22600, TRUE },
+    { PS_PLACEMENT_V, 4, 2, 8, { 100, 102, 88, 5 }, 12, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 5300, 61200, TRUE },
+    { PS_PLACEMENT_V, 4, 2, 8, { 100, 102, 88, 5 }, 16, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 4991, 15300, TRUE },
+    { PS_PLACEMENT_BIDIRECTIONAL, 4, 1, 8, { 100, 102, 88, 5 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 2447, 103400, TRUE },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 100, 102, 88, 5 }, 6, PS_OBJECTIVE_SPAN, 0, 0, 0, 3146, 135600, TRUE },
+    { PS_PLACEMENT_LOOP, 3, 1, 4, { 100, 102, 88, 5 }, 14, PS_OBJECTIVE_SPAN, 3, 0, 0, 1152, 18800, TRUE },
+    { PS_PLACEMENT_V, 3, 2, 4, { 100, 102, 88, 5 }, 24, PS_OBJECTIVE_MAKESPAN, 2, 0, 0, 2430, 5800, TRUE },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 6, 4, 4, 1 }, 6, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 166, 137600, TRUE },
+    { PS_PLACEMENT_LOOP, 3, 2, 6, { 6, 4, 4, 1 }, 10, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 197, 135600, TRUE },
+    { PS_PLACEMENT_BIDIRECTIONAL, 2, 1, 6, { 6, 4, 4, 1 }, 5, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 85, 24000, TRUE },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 6, 4, 4, 1 }, 6, PS_OBJECTIVE_SPAN, 0, 0, 0, 166, 137600, TRUE },
+    { PS_PLACEMENT_LOOP, 3, 1, 4, { 6, 4, 4, 1 }, 14, PS_OBJECTIVE_SPAN, 3, 0, 0, 49, 23400, TRUE },
+    { PS_PLACEMENT_V, 3, 2, 4, { 6, 4, 4, 1 }, 24, PS_OBJECTIVE_MAKESPAN, 2, 0, 0, 120, 12900, TRUE },
+    { PS_PLACEMENT_V, 4, 2, 8, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 574, 40000, FALSE },
+    { PS_PLACEMENT_V, 4, 2, 8, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_SPAN, 0, 0, 0, 576, 40000, FALSE },
+    { PS_PLACEMENT_BIDIRECTIONAL, 4, 1, 8, { 10, 12, 8, 1 }, 8, PS_OBJECTIVE_SPAN, 0, 0, 0, 259, 40000, FALSE },
+    { PS_PLACEMENT_V, 4, 2, 8, { 10, 12, 8, 1 }, 0, PS_OBJECTIVE_MAKESPAN, 0, 22, 0, 484, 40000, FALSE },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 10, 12, 8, 1 }, 10, PS_OBJECTIVE_MAKESPAN, 0, 22, 0, 277, 40000, FALSE },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 10, 12, 8, 1 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 16, 281, 40000, FALSE },
+    { PS_PLACEMENT_V, 4, 2, 8, { 100, 102, 88, 5 }, 16, PS_OBJECTIVE_SPAN, 0, 0, 0, 4766, 40000, FALSE },
+    { PS_PLACEMENT_V, 4, 2, 8, { 100, 102, 88, 5 }, 0, PS_OBJECTIVE_MAKESPAN, 0, 217, 0, 4584, 40000, FALSE },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 100, 102, 88, 5 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 152, 2674, 40000, FALSE },
+    { PS_PLACEMENT_V, 3, 2, 6, { 6, 4, 4, 1 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 210, 40000, FALSE },
+    { PS_PLACEMENT_V, 4, 2, 8, { 6, 4, 4, 1 }, 12, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 276, 40000, FALSE },
+    { PS_PLACEMENT_V, 4, 2, 8, { 6, 4, 4, 1 }, 0, PS_OBJECTIVE_MAKESPAN, 0, 10, 0, 229, 40000, FALSE },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 6, 4, 4, 1 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 6, 140, 40000, FALSE },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      const Quality *row = &rows[i];
+      g_auto (Case) c = { 0 };
+
+      case_init (&c, row->placement, row->p, row->v, row->m, row->cost, 2, 1, row->limit);
+      for (guint s = 0; s < c.placement->n_stages; s++)
+        {
+          if (row->pair > 0)
+            c.costs->stage[s].pair_ns = row->pair;
+          if (row->fused > 0)
+            ps_costs_op (c.costs, PS_OP_BW, s)->duration_ns = row->fused;
+        }
+      c.setting.objective = row->objective;
+      c.setting.n_slices = row->n_slices;
+      c.setting.move_limit = row->n_moves;
+      g_autoptr (PsSearchResult) result = fine (ps_search (&c.setting, &error));
+      g_test_message ("row %u: %" G_GINT64_FORMAT ", bound %" G_GINT64_FORMAT ", %" G_GUINT64_FORMAT " moves, %s", i,
+                      objective_of (&c, result), result->lower_bound_ns, result->n_moves, result->found_by);
+      g_assert_cmpint (objective_of (&c, result), <=, row->best);
+      if (row->is_proved)
+        g_assert_cmpint (result->lower_bound_ns, ==, row->best);
+    }
 }
 
 int
@@ -448,5 +548,6 @@ main (int argc, char **argv)
   g_test_add_func ("/search/repeats", test_repeats);
   g_test_add_func ("/search/infeasible", test_infeasible);
   g_test_add_func ("/search/stretch", test_stretch);
+  g_test_add_func ("/search/quality", test_quality);
   return g_test_run ();
 }
