@@ -652,6 +652,62 @@ test_path (void)
   g_assert_cmpuint (n_found, >, n_cases (60) / 3);
 }
 
+/* Cells need lanes of all devices in order, that go one way or as many back as forth; which goes first is no matter. */
+static void
+test_suits (void)
+{
+  static const struct
+  {
+    guint p, n;
+    guint16 device[8];
+    guint n_copies;
+    gboolean cells, slots; /* slots: a V of two chunks */
+  } rows[] = {
+    { 2, 2, { 0, 1 }, 1, TRUE, FALSE },
+    { 2, 4, { 0, 1, 0, 1 }, 1, TRUE, FALSE },
+    { 2, 4, { 0, 1, 1, 0 }, 1, TRUE, TRUE },
+    { 2, 4, { 1, 0, 0, 1 }, 1, TRUE, FALSE },
+    { 2, 4, { 1, 0, 1, 0 }, 1, FALSE, FALSE },
+    { 2, 4, { 0, 0, 1, 1 }, 1, FALSE, FALSE },
+    { 2, 6, { 0, 1, 1, 0, 0, 1 }, 1, FALSE, FALSE },
+    { 2, 8, { 0, 1, 1, 0, 0, 1, 1, 0 }, 1, TRUE, FALSE },
+    { 2, 8, { 0, 1, 1, 0, 1, 0, 0, 1 }, 1, TRUE, FALSE },
+    { 2, 3, { 0, 1, 1 }, 1, FALSE, FALSE },
+    { 2, 2, { 0, 1, 1, 0 }, 2, TRUE, FALSE },
+    { 2, 2, { 0, 1, 0, 1 }, 2, TRUE, FALSE },
+    { 3, 6, { 0, 1, 2, 2, 1, 0 }, 1, TRUE, TRUE },
+    { 3, 6, { 0, 1, 2, 1, 2, 0 }, 1, FALSE, FALSE },
+    { 3, 6, { 0, 2, 1, 1, 2, 0 }, 1, FALSE, FALSE },
+    { 1, 2, { 0, 0 }, 1, FALSE, TRUE },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      const gint64 cost[4] = { 1, 1, 1, 0 };
+      g_auto (Case) c = { 0 };
+
+      case_init (&c, PS_PLACEMENT_LOOP, 1, rows[i].n, 2 * 344, cost, 2, 1, 0);
+      ps_placement_free (c.placement);
+      c.setting.placement = c.placement
+          = ps_placement_new_custom (rows[i].p, rows[i].n, rows[i].n_copies, rows[i].device);
+      g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
+      g_test_message ("row %u", i);
+      g_assert_cmpint (ps_cell_suits (problem), ==, rows[i].cells);
+      g_assert_cmpuint (problem->n_ops, >=, 2048);
+      g_assert_cmpint (ps_blocks_suit (problem, FALSE), ==, rows[i].cells);
+      g_assert_cmpint (ps_blocks_suit (problem, TRUE), ==, rows[i].slots);
+      problem->n_ops = 2047; /* local search does better */
+      g_assert_false (ps_blocks_suit (problem, FALSE));
+      problem->n_ops = 2048;
+      g_assert_cmpint (ps_blocks_suit (problem, FALSE), ==, rows[i].cells);
+      problem->n_slices = 2;
+      g_assert_false (ps_blocks_suit (problem, FALSE) || ps_blocks_suit (problem, TRUE));
+      problem->n_slices = 1;
+      problem->joins = TRUE;
+      g_assert_false (ps_blocks_suit (problem, FALSE) || ps_blocks_suit (problem, TRUE));
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -661,6 +717,7 @@ main (int argc, char **argv)
   g_test_add_func ("/cells/inject", test_inject);
   g_test_add_func ("/cells/entries", test_entries);
   g_test_add_func ("/cells/period", test_period);
+  g_test_add_func ("/cells/suits", test_suits);
   g_test_add_func ("/cells/path", test_path);
   return g_test_run ();
 }
