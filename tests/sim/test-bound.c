@@ -56,7 +56,8 @@ test_copies (void)
  * the last gradient. An end of the forwards alone carries 100; 1 + 2 + 10 + 2 + 3 follow. Where device 1 is held up,
  * its work of 60 comes on top. Transfers that only slow down are as far apart as ops: 10 gradients of 1 each, but for
  * the first, add half of 9 to 11 and 60 of device 1. An end's transfers follow each other: 3 / 4 of 90. Between two
- * others a device with work of 120 also sends 10 results, but those of a pair go with the gradients. */
+ * others a device with work of 120 also sends 10 results, but those of a pair go with the gradients. Of two copies a single
+ * microbatch uses the first: device 1 is held up from the end of its F at 1 on, by two transfers and work of 63. */
 static void
 test_channels (void)
 {
@@ -74,10 +75,13 @@ test_channels (void)
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 2, 1);
   g_autoptr (PsCosts) between = ps_costs_parse ("f=1ms,b=2ms,w=3ms:9ms:3ms,c=10ms", 3, 1, NULL);
   g_autoptr (PsPlacement) three = ps_placement_new (PS_PLACEMENT_LOOP, 3, 1);
+  g_autoptr (PsCosts) late = ps_costs_parse ("f=1ms,b=2ms,w=3ms:60ms,c=10ms", 2, 1, NULL);
+  g_autoptr (PsPlacement) both = ps_placement_new (PS_PLACEMENT_BIDIRECTIONAL, 2, 1);
 
   for (guint i = 0; i < G_N_ELEMENTS (known); i++)
     g_assert_cmpint (ps_lower_bound_channels (placement, 10, costs, &known[i].events), ==, known[i].bound);
   g_assert_cmpint (ps_lower_bound_channels (three, 10, between, &known[6].events), ==, 135500000);
+  g_assert_cmpint (ps_lower_bound_channels (both, 1, late, &known[4].events), ==, 84000000);
 }
 
 /* Two copies may use a device one after the other: no more than one activation is held. */

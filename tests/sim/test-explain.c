@@ -90,6 +90,17 @@ test_ties (void)
   g_assert_cmpstr (first, ==, "F0.0 0-1, F0.1 1-2, F1.1 2-3, BW0.1 3-4, BW0.0 4-5, BW1.0 5-6");
 }
 
+/* Both devices end at 5: W0.1 3-5, and W0.0 4-5 after the gradient of B0.1 2-3. The path is that of the first device. */
+static void
+test_two_last (void)
+{
+  g_auto (Case) test = { 0 };
+
+  explain_family (&test, "zb-h1", 2, 1, "f=1ms,b=1ms,w=1ms:2ms");
+  g_autofree char *path = path_text (&test);
+  g_assert_cmpstr (path, ==, "F0.0 0-1, F0.1 1-2, B0.1 2-3, B0.0 3-4, W0.0 4-5");
+}
+
 /* f = 1, bw = 2, c = 1, p = 2, m = 2 again, of which the path holds F: 3 x 1 ms, BW: 3 x 2 ms, transfers 2 x 1 ms;
  * stage 0: F0, BW1 = 3 ms, stage 1: 6 ms. Taking x less time saves x of that as long as the path stays critical, the
  * rest follows from the path through what else there is: BW shorter by s: the path is 11 - 6 s. Others: F0.0 F1.0 (2) >
@@ -184,6 +195,7 @@ main (int argc, char **argv)
   g_test_add_func ("/explain/1f1b", test_1f1b);
   g_test_add_func ("/explain/synchronisation", test_synchronisation);
   g_test_add_func ("/explain/ties", test_ties);
+  g_test_add_func ("/explain/two-last", test_two_last);
   g_test_add_func ("/explain/what-if", test_what_if);
   g_test_add_func ("/explain/change-point", test_change_point);
   g_test_add_func ("/explain/pairs", test_pairs);
