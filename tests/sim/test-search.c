@@ -457,7 +457,7 @@ typedef struct
   gint64 fused;   /* of a BW; 0: as its B and W */
   gint64 best;
   guint64 n_moves;
-  gboolean is_proved;
+  gint64 bound; /* equal to best: the optimum is proved */
 } Quality;
 
 /* How soon a search with one seed proves the optimum, or what it finds until then: every placement, little memory,
@@ -467,44 +467,49 @@ static void
 test_quality (void)
 {
   static const Quality rows[] = {
-    { PS_PLACEMENT_LOOP, 4, 1, 8, { 10, 12, 8, 1 }, 6, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 342, 131800, TRUE },
-    { PS_PLACEMENT_LOOP, 3, 2, 6, { 10, 12, 8, 1 }, 10, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 409, 137100, TRUE },
-    { PS_PLACEMENT_V, 3, 2, 6, { 10, 12, 8, 1 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 436, 39700, TRUE },
-    { PS_PLACEMENT_WAVE, 2, 4, 4, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 521, 130300, TRUE },
-    { PS_PLACEMENT_BIDIRECTIONAL, 4, 1, 8, { 10, 12, 8, 1 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 257, 64000, TRUE },
-    { PS_PLACEMENT_V, 3, 2, 6, { 10, 12, 8, 1 }, 8, PS_OBJECTIVE_SPAN, 0, 0, 0, 436, 137500, TRUE },
-    { PS_PLACEMENT_WAVE, 2, 4, 4, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_SPAN, 0, 0, 0, 518, 129600, TRUE },
-    { PS_PLACEMENT_LOOP, 4, 1, 4, { 10, 12, 8, 1 }, 16, PS_OBJECTIVE_MAKESPAN, 2, 0, 0, 138, 3200, TRUE },
-    { PS_PLACEMENT_LOOP, 3, 1, 4, { 10, 12, 8, 1 }, 14, PS_OBJECTIVE_SPAN, 3, 0, 0, 120, 25100, TRUE },
-    { PS_PLACEMENT_V, 3, 2, 4, { 10, 12, 8, 1 }, 24, PS_OBJECTIVE_MAKESPAN, 2, 0, 0, 252, 6800, TRUE },
-    { PS_PLACEMENT_V, 3, 2, 30, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 1830, 101500, TRUE },
-    { PS_PLACEMENT_LOOP, 4, 1, 8, { 100, 102, 88, 5 }, 6, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 3146, 136100, TRUE },
-    { PS_PLACEMENT_V, 3, 2, 6, { 100, 102, 88, 5 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 4084, 22600, TRUE },
-    { PS_PLACEMENT_V, 4, 2, 8, { 100, 102, 88, 5 }, 12, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 5300, 61200, TRUE },
-    { PS_PLACEMENT_V, 4, 2, 8, { 100, 102, 88, 5 }, 16, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 4991, 15300, TRUE },
-    { PS_PLACEMENT_BIDIRECTIONAL, 4, 1, 8, { 100, 102, 88, 5 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 2447, 103400, TRUE },
-    { PS_PLACEMENT_LOOP, 4, 1, 8, { 100, 102, 88, 5 }, 6, PS_OBJECTIVE_SPAN, 0, 0, 0, 3146, 135600, TRUE },
-    { PS_PLACEMENT_LOOP, 3, 1, 4, { 100, 102, 88, 5 }, 14, PS_OBJECTIVE_SPAN, 3, 0, 0, 1152, 18800, TRUE },
-    { PS_PLACEMENT_V, 3, 2, 4, { 100, 102, 88, 5 }, 24, PS_OBJECTIVE_MAKESPAN, 2, 0, 0, 2430, 5800, TRUE },
-    { PS_PLACEMENT_LOOP, 4, 1, 8, { 6, 4, 4, 1 }, 6, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 166, 137600, TRUE },
-    { PS_PLACEMENT_LOOP, 3, 2, 6, { 6, 4, 4, 1 }, 10, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 197, 135600, TRUE },
-    { PS_PLACEMENT_BIDIRECTIONAL, 2, 1, 6, { 6, 4, 4, 1 }, 5, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 85, 24000, TRUE },
-    { PS_PLACEMENT_LOOP, 4, 1, 8, { 6, 4, 4, 1 }, 6, PS_OBJECTIVE_SPAN, 0, 0, 0, 166, 137600, TRUE },
-    { PS_PLACEMENT_LOOP, 3, 1, 4, { 6, 4, 4, 1 }, 14, PS_OBJECTIVE_SPAN, 3, 0, 0, 49, 23400, TRUE },
-    { PS_PLACEMENT_V, 3, 2, 4, { 6, 4, 4, 1 }, 24, PS_OBJECTIVE_MAKESPAN, 2, 0, 0, 120, 12900, TRUE },
-    { PS_PLACEMENT_V, 4, 2, 8, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 574, 40000, FALSE },
-    { PS_PLACEMENT_V, 4, 2, 8, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_SPAN, 0, 0, 0, 576, 40000, FALSE },
-    { PS_PLACEMENT_BIDIRECTIONAL, 4, 1, 8, { 10, 12, 8, 1 }, 8, PS_OBJECTIVE_SPAN, 0, 0, 0, 259, 40000, FALSE },
-    { PS_PLACEMENT_V, 4, 2, 8, { 10, 12, 8, 1 }, 0, PS_OBJECTIVE_MAKESPAN, 0, 22, 0, 484, 40000, FALSE },
-    { PS_PLACEMENT_LOOP, 4, 1, 8, { 10, 12, 8, 1 }, 10, PS_OBJECTIVE_MAKESPAN, 0, 22, 0, 277, 40000, FALSE },
-    { PS_PLACEMENT_LOOP, 4, 1, 8, { 10, 12, 8, 1 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 16, 281, 40000, FALSE },
-    { PS_PLACEMENT_V, 4, 2, 8, { 100, 102, 88, 5 }, 16, PS_OBJECTIVE_SPAN, 0, 0, 0, 4766, 40000, FALSE },
-    { PS_PLACEMENT_V, 4, 2, 8, { 100, 102, 88, 5 }, 0, PS_OBJECTIVE_MAKESPAN, 0, 217, 0, 4584, 40000, FALSE },
-    { PS_PLACEMENT_LOOP, 4, 1, 8, { 100, 102, 88, 5 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 152, 2674, 40000, FALSE },
-    { PS_PLACEMENT_V, 3, 2, 6, { 6, 4, 4, 1 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 210, 40000, FALSE },
-    { PS_PLACEMENT_V, 4, 2, 8, { 6, 4, 4, 1 }, 12, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 276, 40000, FALSE },
-    { PS_PLACEMENT_V, 4, 2, 8, { 6, 4, 4, 1 }, 0, PS_OBJECTIVE_MAKESPAN, 0, 10, 0, 229, 40000, FALSE },
-    { PS_PLACEMENT_LOOP, 4, 1, 8, { 6, 4, 4, 1 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 6, 140, 40000, FALSE },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 10, 12, 8, 1 }, 6, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 342, 131800, 342 },
+    { PS_PLACEMENT_LOOP, 3, 2, 6, { 10, 12, 8, 1 }, 10, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 409, 137100, 409 },
+    { PS_PLACEMENT_V, 3, 2, 6, { 10, 12, 8, 1 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 436, 39700, 436 },
+    { PS_PLACEMENT_WAVE, 2, 4, 4, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 521, 130300, 521 },
+    { PS_PLACEMENT_BIDIRECTIONAL, 4, 1, 8, { 10, 12, 8, 1 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 257, 64000, 257 },
+    { PS_PLACEMENT_V, 3, 2, 6, { 10, 12, 8, 1 }, 8, PS_OBJECTIVE_SPAN, 0, 0, 0, 436, 137500, 436 },
+    { PS_PLACEMENT_WAVE, 2, 4, 4, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_SPAN, 0, 0, 0, 518, 129600, 518 },
+    { PS_PLACEMENT_LOOP, 4, 1, 4, { 10, 12, 8, 1 }, 16, PS_OBJECTIVE_MAKESPAN, 2, 0, 0, 138, 3200, 138 },
+    { PS_PLACEMENT_LOOP, 3, 1, 4, { 10, 12, 8, 1 }, 14, PS_OBJECTIVE_SPAN, 3, 0, 0, 120, 25100, 120 },
+    { PS_PLACEMENT_V, 3, 2, 4, { 10, 12, 8, 1 }, 24, PS_OBJECTIVE_MAKESPAN, 2, 0, 0, 252, 6800, 252 },
+    { PS_PLACEMENT_V, 3, 2, 30, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 1830, 101500, 1830 },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 100, 102, 88, 5 }, 6, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 3146, 136100, 3146 },
+    { PS_PLACEMENT_V, 3, 2, 6, { 100, 102, 88, 5 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 4084, 22600, 4084 },
+    { PS_PLACEMENT_V, 4, 2, 8, { 100, 102, 88, 5 }, 12, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 5300, 61200, 5300 },
+    { PS_PLACEMENT_V, 4, 2, 8, { 100, 102, 88, 5 }, 16, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 4991, 15300, 4991 },
+    { PS_PLACEMENT_BIDIRECTIONAL, 4, 1, 8, { 100, 102, 88, 5 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 2447, 103400, 2447 },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 100, 102, 88, 5 }, 6, PS_OBJECTIVE_SPAN, 0, 0, 0, 3146, 135600, 3146 },
+    { PS_PLACEMENT_LOOP, 3, 1, 4, { 100, 102, 88, 5 }, 14, PS_OBJECTIVE_SPAN, 3, 0, 0, 1152, 18800, 1152 },
+    { PS_PLACEMENT_V, 3, 2, 4, { 100, 102, 88, 5 }, 24, PS_OBJECTIVE_MAKESPAN, 2, 0, 0, 2430, 5800, 2430 },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 6, 4, 4, 1 }, 6, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 166, 137600, 166 },
+    { PS_PLACEMENT_LOOP, 3, 2, 6, { 6, 4, 4, 1 }, 10, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 197, 135600, 197 },
+    { PS_PLACEMENT_BIDIRECTIONAL, 2, 1, 6, { 6, 4, 4, 1 }, 5, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 85, 24000, 85 },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 6, 4, 4, 1 }, 6, PS_OBJECTIVE_SPAN, 0, 0, 0, 166, 137600, 166 },
+    { PS_PLACEMENT_LOOP, 3, 1, 4, { 6, 4, 4, 1 }, 14, PS_OBJECTIVE_SPAN, 3, 0, 0, 49, 23400, 49 },
+    { PS_PLACEMENT_V, 3, 2, 4, { 6, 4, 4, 1 }, 24, PS_OBJECTIVE_MAKESPAN, 2, 0, 0, 120, 12900, 120 },
+    { PS_PLACEMENT_V, 4, 2, 8, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 574, 40000, 568 },
+    { PS_PLACEMENT_V, 4, 2, 8, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_SPAN, 0, 0, 0, 576, 40000, 538 },
+    { PS_PLACEMENT_BIDIRECTIONAL, 4, 1, 8, { 10, 12, 8, 1 }, 8, PS_OBJECTIVE_SPAN, 0, 0, 0, 259, 40000, 240 },
+    { PS_PLACEMENT_V, 4, 2, 8, { 10, 12, 8, 1 }, 0, PS_OBJECTIVE_MAKESPAN, 0, 22, 0, 484, 40000, 459 },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 10, 12, 8, 1 }, 10, PS_OBJECTIVE_MAKESPAN, 0, 22, 0, 277, 40000, 248 },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 10, 12, 8, 1 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 16, 281, 40000, 274 },
+    { PS_PLACEMENT_V, 4, 2, 8, { 100, 102, 88, 5 }, 16, PS_OBJECTIVE_SPAN, 0, 0, 0, 4766, 40000, 4684 },
+    { PS_PLACEMENT_V, 4, 2, 8, { 100, 102, 88, 5 }, 0, PS_OBJECTIVE_MAKESPAN, 0, 217, 0, 4584, 40000, 4407 },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 100, 102, 88, 5 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 152, 2674, 40000, 2436 },
+    { PS_PLACEMENT_V, 3, 2, 6, { 6, 4, 4, 1 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 210, 40000, 208 },
+    { PS_PLACEMENT_V, 4, 2, 8, { 6, 4, 4, 1 }, 12, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 276, 40000, 272 },
+    { PS_PLACEMENT_V, 4, 2, 8, { 6, 4, 4, 1 }, 0, PS_OBJECTIVE_MAKESPAN, 0, 10, 0, 229, 40000, 213 },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 6, 4, 4, 1 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 6, 140, 40000, 124 },
+    { PS_PLACEMENT_LOOP, 4, 1, 14, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_MAKESPAN, 2, 0, 0, 438, 39300, 438 },
+    { PS_PLACEMENT_LOOP, 3, 1, 4, { 10, 12, 8, 1 }, 0, PS_OBJECTIVE_MAKESPAN, 2, 0, 15, 128, 20000, 116 },
+    { PS_PLACEMENT_V, 2, 2, 4, { 10, 12, 8, 1 }, 16, PS_OBJECTIVE_SPAN, 3, 22, 0, 252, 20000, 183 },
+    { PS_PLACEMENT_BIDIRECTIONAL, 4, 1, 6, { 10, 12, 8, 1 }, 0, PS_OBJECTIVE_SPAN, 2, 0, 0, 192, 20000, 180 },
+    { PS_PLACEMENT_LOOP, 2, 1, 30, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_MAKESPAN, 3, 0, 0, 904, 25800, 904 },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
@@ -527,8 +532,7 @@ test_quality (void)
       g_test_message ("row %u: %" G_GINT64_FORMAT ", bound %" G_GINT64_FORMAT ", %" G_GUINT64_FORMAT " moves, %s", i,
                       objective_of (&c, result), result->lower_bound_ns, result->n_moves, result->found_by);
       g_assert_cmpint (objective_of (&c, result), <=, row->best);
-      if (row->is_proved)
-        g_assert_cmpint (result->lower_bound_ns, ==, row->best);
+      g_assert_cmpint (result->lower_bound_ns, >=, row->bound);
     }
 }
 
