@@ -108,12 +108,13 @@ check_detail (const PsResult *result, const PsMetrics *metrics)
 static inline void
 check_columns (const PsResult *result, const PsSetting *setting, const PsPrediction *prediction)
 {
-  static const char *const found[] = { "schedule", "devices", "microbatches", "chunks", "slices", "placement",
-                                       "global_batch", "microbatch_size", "layout", "comm_order", "precision",
-                                       "link_bandwidth", "link_latency_ns", NULL };
+  static const char *const found[] = { "schedule",  "devices",        "microbatches",    "chunks", "slices",
+                                       "placement", "global_batch",   "microbatch_size", "layout", "comm_order",
+                                       "precision", "link_bandwidth", "link_latency_ns", NULL };
   const PsSchedule *schedule = prediction->program->schedule;
   g_autofree char *layout = ps_prediction_layout (prediction);
-  gint64 size = value (result, "microbatch_size")->type == PS_VALUE_NONE ? 0 : value (result, "microbatch_size")->integer;
+  gint64 size
+      = value (result, "microbatch_size")->type == PS_VALUE_NONE ? 0 : value (result, "microbatch_size")->integer;
 
   if (setting->microbatch_size > 0)
     g_assert_cmpint (size, ==, setting->microbatch_size);

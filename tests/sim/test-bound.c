@@ -52,12 +52,29 @@ test_copies (void)
   g_assert_cmpint (ps_lower_bound (placement, copy, 4, costs), ==, 41000000);
 }
 
+/* Two copies on 4 devices, 10 microbatches on each. A device may begin with either copy. On device 1 the earliest
+ * gradient is that of copy 1, whose stage 2 is there: from its first F on, F 1, transfer 10, F 1, B 2 and transfer 10
+ * later, at 24. All F take 20, so it is idle for 4, and its work takes 120. */
+static void
+test_two_copies (void)
+{
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=2ms,w=3ms,c=10ms", 4, 1, NULL);
+  g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_BIDIRECTIONAL, 4, 1);
+
+  g_assert_cmpint (ps_lower_bound_device (placement, 20, costs, NULL, PS_OBJECTIVE_SPAN, 1), ==, 124000000);
+  g_assert_cmpint (ps_lower_bound_device (placement, 20, costs, NULL, PS_OBJECTIVE_SPAN, 0), ==, 120000000);
+  g_assert_cmpint (ps_lower_bound_within (placement, 20, costs, NULL, PS_OBJECTIVE_SPAN), ==, 124000000);
+  /* of an odd number the first copy has one more, which each device works on */
+  g_assert_cmpint (ps_lower_bound_within (placement, 21, costs, NULL, PS_OBJECTIVE_SPAN), ==, 129000000);
+}
+
 /* The costs of test_loop, 10 microbatches: 20 transfers take 200. One end carries them all from 1 on, and 2 + 3 follow
  * the last gradient. An end of the forwards alone carries 100; 1 + 2 + 10 + 2 + 3 follow. Where device 1 is held up,
  * its work of 60 comes on top. Transfers that only slow down are as far apart as ops: 10 gradients of 1 each, but for
  * the first, add half of 9 to 11 and 60 of device 1. An end's transfers follow each other: 3 / 4 of 90. Between two
- * others a device with work of 120 also sends 10 results, but those of a pair go with the gradients. Of two copies a single
- * microbatch uses the first: device 1 is held up from the end of its F at 1 on, by two transfers and work of 63. */
+ * others a device with work of 120 also sends 10 results, but those of a pair go with the gradients. Of two copies a
+ * single microbatch uses the first: device 1 is held up from the end of its F at 1 on, by two transfers and work of 63.
+ */
 static void
 test_channels (void)
 {
@@ -182,7 +199,8 @@ sum_up (Sums *sums, const Case *c)
     }
   for (guint s = 0; s < n; s++)
     {
-      gint64 below = s > 0 && c->setting.objective == PS_OBJECTIVE_MAKESPAN ? hop_at (sums, s - 1, TRUE) + sums->rest[s - 1] : 0;
+      gint64 below
+          = s > 0 && c->setting.objective == PS_OBJECTIVE_MAKESPAN ? hop_at (sums, s - 1, TRUE) + sums->rest[s - 1] : 0;
 
       sums->rest[s] = time_at (sums, PS_OP_B, s) + MAX (time_at (sums, PS_OP_W, s), below);
     }
@@ -248,7 +266,8 @@ test_sums (void)
 
           for (guint kind = 0; kind < N_KINDS; kind++)
             ps_costs_op (c.costs, (PsOpKind)kind, s)->duration_ns = g_rand_int_range (random, 1, 30);
-          ps_costs_op (c.costs, PS_OP_BW, s)->duration_ns = time_at (&(Sums){ .c = &c }, PS_OP_B, s) + time_at (&(Sums){ .c = &c }, PS_OP_W, s);
+          ps_costs_op (c.costs, PS_OP_BW, s)->duration_ns
+              = time_at (&(Sums){ .c = &c }, PS_OP_B, s) + time_at (&(Sums){ .c = &c }, PS_OP_W, s);
           ps_costs_set_memory (c.costs, s, act, g_rand_int_range (random, 1, (gint32)act + 1));
         }
       for (guint k = 1; k <= 2 * c.placement->n_stages; k++)
@@ -261,14 +280,16 @@ test_sums (void)
         {
           gint64 own = bound_of_device (&sums, d);
 
-          g_assert_cmpint (ps_lower_bound_device (c.placement, c.setting.n_microbatches, c.costs, c.limit,
-                                                  c.setting.objective, d),
-                           >=, own);
+          g_assert_cmpint (
+              ps_lower_bound_device (c.placement, c.setting.n_microbatches, c.costs, c.limit, c.setting.objective, d),
+              >=, own);
           longest = MAX (longest, own);
         }
       g_assert_cmpint (bound, >=, longest);
       n_equal += bound == longest;
-      n_limited += c.limit != NULL && bound > ps_lower_bound_within (c.placement, c.setting.n_microbatches, c.costs, NULL, c.setting.objective);
+      n_limited += c.limit != NULL
+                   && bound > ps_lower_bound_within (c.placement, c.setting.n_microbatches, c.costs, NULL,
+                                                     c.setting.objective);
     }
   g_test_message ("%u of %u equal, %u higher within their memory", n_equal, n, n_limited);
   g_assert_cmpuint (n_equal, >=, n * 5 / 6);
@@ -286,9 +307,9 @@ test_schedule (void)
     guint n_slices;
     gint64 bound, overlapped;
   } rows[] = {
-    { "1f1b", 1, 10 + 1 + 4 * 6, 4 * 6 },      /* device 1 begins at 11 */
-    { "seq1f1b", 2, 10 + 1 + 8 * 6, 8 * 6 },   /* costs are those of a slice */
-    { "chimera", 1, 29, 2 * 6 + 2 * 6 },       /* a microbatch of either copy takes 29 */
+    { "1f1b", 1, 10 + 1 + 4 * 6, 4 * 6 },    /* device 1 begins at 11 */
+    { "seq1f1b", 2, 10 + 1 + 8 * 6, 8 * 6 }, /* costs are those of a slice */
+    { "chimera", 1, 29, 2 * 6 + 2 * 6 },     /* a microbatch of either copy takes 29 */
   };
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=2ms,w=3ms,c=10ms", 2, 1, NULL);
 
@@ -311,6 +332,7 @@ main (int argc, char **argv)
   g_test_add_func ("/bound/v", test_v);
   g_test_add_func ("/bound/fused", test_fused);
   g_test_add_func ("/bound/copies", test_copies);
+  g_test_add_func ("/bound/two-copies", test_two_copies);
   g_test_add_func ("/bound/channels", test_channels);
   g_test_add_func ("/bound/in-turn", test_in_turn);
   g_test_add_func ("/bound/mix", test_mix);

@@ -343,8 +343,7 @@ slow_inject (Slow *slow, gint64 pace, guint burst)
           guint copy = way % problem->n_copies;
           const gint64 *start = slow->cell->start + (gsize)(way / problem->n_copies) * 2 * problem->n_stages;
           before = entry;
-          if (next[copy] == problem->m
-              || (next[copy] > burst && entry + shift < ((gint64)next[copy] - burst) * pace)
+          if (next[copy] == problem->m || (next[copy] > burst && entry + shift < ((gint64)next[copy] - burst) * pace)
               || !slow_fits (slow, start, copy, shift))
             continue;
           slow_enter (slow, start, copy, shift, next[copy]++);
@@ -454,7 +453,8 @@ test_entries (void)
       for (guint d = 0; d < problem->n_devices; d++)
         {
           problem->held[d] = ps_random_below (&random, 3);
-          problem->limit[d] = i % 5 == 0 ? G_MAXINT64 : problem->held[d] + (kind == 1 ? 12 : 6) + ps_random_below (&random, 9);
+          problem->limit[d]
+              = i % 5 == 0 ? G_MAXINT64 : problem->held[d] + (kind == 1 ? 12 : 6) + ps_random_below (&random, 9);
         }
       draw_ways (problem, &cell, &random);
       slow_init (&slow, problem, &cell);
@@ -473,12 +473,8 @@ test_period (void)
   {
     PsPlacementKind kind;
     guint v, n_waves;
-  } rows[] = { { PS_PLACEMENT_LOOP, 1, 2 },
-               { PS_PLACEMENT_LOOP, 2, 1 },
-               { PS_PLACEMENT_LOOP, 3, 2 },
-               { PS_PLACEMENT_LOOP, 4, 1 },
-               { PS_PLACEMENT_V, 2, 1 },
-               { PS_PLACEMENT_BIDIRECTIONAL, 1, 1 } };
+  } rows[] = { { PS_PLACEMENT_LOOP, 1, 2 }, { PS_PLACEMENT_LOOP, 2, 1 }, { PS_PLACEMENT_LOOP, 3, 2 },
+               { PS_PLACEMENT_LOOP, 4, 1 }, { PS_PLACEMENT_V, 2, 1 },    { PS_PLACEMENT_BIDIRECTIONAL, 1, 1 } };
   const gint64 cost[4] = { 500, 700, 300, 20 };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)

@@ -90,7 +90,8 @@ test_ties (void)
   g_assert_cmpstr (first, ==, "F0.0 0-1, F0.1 1-2, F1.1 2-3, BW0.1 3-4, BW0.0 4-5, BW1.0 5-6");
 }
 
-/* Both devices end at 5: W0.1 3-5, and W0.0 4-5 after the gradient of B0.1 2-3. The path is that of the first device. */
+/* Both devices end at 5: W0.1 3-5, and W0.0 4-5 after the gradient of B0.1 2-3. The path is that of the first device.
+ */
 static void
 test_two_last (void)
 {

@@ -422,8 +422,8 @@ never (gpointer data)
   return FALSE;
 }
 
-/* ZB-H2 of 12 microbatches repeats itself in the middle: stretched it is as good as ZB-H2 of 60. None is made where it is
- * stopped. */
+/* ZB-H2 of 12 microbatches repeats itself in the middle: stretched it is as good as ZB-H2 of 60. None is made where it
+ * is stopped. */
 static void
 test_stretch (void)
 {

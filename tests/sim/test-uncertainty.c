@@ -475,10 +475,10 @@ test_sum_limit (void)
     double factor; /* of device 0 */
     gboolean fits;
   } rows[] = {
-    { 999, 0, 0, 1, TRUE },          { 1000, 0, 0, 1, FALSE },
-    { 999, 0, 1990000, 1, TRUE },    { 999, 0, 2000000, 1, FALSE }, /* of each device: 3.996e9 + 2 * 2e6 */
-    { 999, 1990, 0, 1, TRUE },       { 999, 2100, 0, 1, FALSE },    /* 2 m transfers */
-    { 499, 0, 0, 2, TRUE },          { 500, 0, 0, 2, FALSE },       /* as if all devices were slow */
+    { 999, 0, 0, 1, TRUE },       { 1000, 0, 0, 1, FALSE },
+    { 999, 0, 1990000, 1, TRUE }, { 999, 0, 2000000, 1, FALSE }, /* of each device: 3.996e9 + 2 * 2e6 */
+    { 999, 1990, 0, 1, TRUE },    { 999, 2100, 0, 1, FALSE },    /* 2 m transfers */
+    { 499, 0, 0, 2, TRUE },       { 500, 0, 0, 2, FALSE },       /* as if all devices were slow */
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
