@@ -353,6 +353,10 @@ test_shards (void)
   g_setenv ("SLURM_ARRAY_TASK_MIN", "11", TRUE);
   g_setenv ("SLURM_ARRAY_TASK_STEP", "1", TRUE);
   refuse_shard ("slurm");
+  g_setenv ("SLURM_ARRAY_TASK_ID", "7", TRUE);
+  g_setenv ("SLURM_ARRAY_TASK_MIN", "1", TRUE);
+  g_setenv ("SLURM_ARRAY_TASK_STEP", "3", TRUE); /* tasks 1 4 7 */
+  check_shard ("slurm", 2, 3);
   g_setenv ("SLURM_ARRAY_TASK_ID", "14", TRUE);
   g_setenv ("SLURM_ARRAY_TASK_COUNT", "4", TRUE);
   g_setenv ("SLURM_ARRAY_TASK_MIN", "10", TRUE);
