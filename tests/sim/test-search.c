@@ -7,6 +7,103 @@
 
 #include <string.h>
 
+static gint64
+no_price (G_GNUC_UNUSED const PsSchedule *schedule, G_GNUC_UNUSED gpointer data)
+{
+  return 1;
+}
+
+/* A problem in arrays. Two devices of a V have stages 0 and 3, and 1 and 2; F takes 5 to 8, B 9 and W 4. The message
+ * to stage s takes 10 s, that back to it 60 + 10 s. */
+static void
+test_problem (void)
+{
+  static const guint stages[] = { 0, 3, 1, 2 };
+  static const gint64 lag_f[] = { 0, 10, 0, 30 }, lag_b[] = { 60, 0, 80, 0 }, pair[] = { 17, -1, 0, -1 };
+  const gint64 cost[4] = { 0, 9, 4, 0 };
+  g_auto (Case) c = { 0 };
+
+  case_init (&c, PS_PLACEMENT_V, 2, 2, 4, cost, 10, 4, 1000);
+  for (guint s = 0; s < 4; s++)
+    {
+      ps_costs_op (c.costs, PS_OP_F, s)->duration_ns = 5 + s;
+      c.costs->stage[s].weight_bytes = 1 << s;
+      c.costs->transfer_ns[1 + s] = 10 * (s + 1);
+      c.costs->transfer_ns[5 + s] = 60 + 10 * (s - 1);
+      c.costs->message_bytes[1 + s] = 7 - s;
+      c.costs->message_bytes[5 + s] = 3 * s;
+    }
+  /* shorter as BW; a pair on device 0 saves if it is shorter than its F and 13 */
+  ps_costs_op (c.costs, PS_OP_BW, 3)->duration_ns = 12;
+  c.costs->stage[0].pair_ns = 17;
+  c.costs->stage[3].pair_ns = 21;
+  c.costs->stage[2].pair_ns = 0;
+  c.setting.objective = PS_OBJECTIVE_SPAN;
+  g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
+  g_assert_cmpuint (problem->m, ==, 4);
+  g_assert_cmpuint (problem->n_ops, ==, 4 * 3 * 4);
+  g_assert_cmpmem (problem->stages, sizeof stages, stages, sizeof stages);
+  g_assert_cmpuint (problem->first_stage[1], ==, 2);
+  g_assert_cmpuint (problem->first[1], ==, 24);
+  g_assert_cmpuint (problem->first[2], ==, 48);
+  g_assert_true (problem->joins && !problem->reserves);
+  for (guint s = 0; s < 4; s++)
+    {
+      g_assert_cmpint (problem->lag[s * N_KINDS + PS_OP_F], ==, lag_f[s]);
+      g_assert_cmpint (problem->lag[s * N_KINDS + PS_OP_B], ==, lag_b[s]);
+      g_assert_cmpint (problem->lag[s * N_KINDS + PS_OP_W], ==, 0);
+      g_assert_cmpint (problem->duration[s * N_KINDS + PS_OP_F], ==, 5 + s);
+      g_assert_cmpint (problem->pair[s], ==, pair[s]);
+      g_assert_cmpint (problem->fuses[s], ==, s == 3);
+    }
+  /* weights of 1 + 8 and 2 + 4; device 1 has its first F after 5 and 10 */
+  g_assert_cmpint (problem->held[0], ==, 9);
+  g_assert_cmpint (problem->held[1], ==, 6);
+  g_assert_cmpint (problem->begin[0], ==, 0);
+  g_assert_cmpint (problem->begin[1], ==, 15);
+  g_assert_cmpint (problem->offset[1], ==, -15);
+  /* all activations of four microbatches, and one more: 9 + 80 + 10 fit, so that a limit is none */
+  g_assert_false (ps_problem_may_run_out (problem, 0));
+  g_assert_cmpint (problem->limit[0], ==, G_MAXINT64);
+  g_assert_cmpint (problem->asked[0], ==, 1000);
+  c.setting.objective = PS_OBJECTIVE_MAKESPAN;
+  g_autoptr (PsProblem) makespan = ps_problem_new (&c.setting);
+  g_assert_cmpint (makespan->offset[1], ==, 0);
+  static const struct
+  {
+    gboolean has_price;
+    gint64 given, limit[2]; /* the same for both devices; 0: none */
+  } rows[] = {
+    { FALSE, 99, { 0, 0 } },
+    { FALSE, 98, { 98, 0 } },
+    { FALSE, 95, { 95, 95 } },
+    /* Messages of 5 and 3 bytes come to device 0, of 7 and 9 to device 1; four times all of them fit into 131 and 160.
+     */
+    { TRUE, 160, { 0, 0 } },
+    { TRUE, 159, { 0, 159 - 16 } },
+    { TRUE, 131, { 0, 131 - 16 } },
+    { TRUE, 130, { 130 - 8, 130 - 16 } },
+    /* at least a microbatch in both stages, 29 and 26, but not more than is given */
+    { TRUE, 36, { 29, 26 } },
+    { TRUE, 29, { 29, 26 } },
+  };
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      c.setting.price = rows[i].has_price ? no_price : NULL;
+      c.limit[0] = c.limit[1] = rows[i].given;
+      g_autoptr (PsProblem) limited = ps_problem_new (&c.setting);
+      for (guint d = 0; d < 2; d++)
+        g_assert_cmpint (limited->limit[d], ==, rows[i].limit[d] > 0 ? rows[i].limit[d] : G_MAXINT64);
+      g_assert_cmpint (limited->reserves, ==, rows[i].has_price && rows[i].given < 160);
+    }
+  /* where memory is short, a BW that takes less than its B is worth it */
+  ps_costs_op (c.costs, PS_OP_B, 1)->take_bytes += 3;
+  ps_costs_op (c.costs, PS_OP_B, 1)->give_bytes += 3;
+  g_autoptr (PsProblem) with_memory = ps_problem_new (&c.setting);
+  g_assert_cmpint (with_memory->fuses[1], ==, TRUE);
+  g_assert_cmpint (with_memory->fuses[2], ==, FALSE);
+}
+
 /* Random moves, some taken back: what was changed step by step equals what is computed afresh. The estimate of a move to
  * the next place is never above the objective, and mostly is the objective; it says no more where that is not enough. */
 static void
@@ -549,6 +646,7 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/search/problem", test_problem);
   g_test_add_func ("/search/moves", test_moves);
   g_test_add_func ("/search/list", test_list);
   g_test_add_func ("/search/exact", test_exact);
