@@ -104,8 +104,9 @@ test_problem (void)
   g_assert_cmpint (with_memory->fuses[2], ==, FALSE);
 }
 
-/* Random moves, some taken back: what was changed step by step equals what is computed afresh. The estimate of a move to
- * the next place is never above the objective, and mostly is the objective; it says no more where that is not enough. */
+/* Random moves, some taken back: what was changed step by step equals what is computed afresh. The estimate of a move
+ * to the next place is never above the objective, and mostly is the objective; it says no more where that is not
+ * enough. */
 static void
 test_moves (void)
 {
