@@ -474,18 +474,28 @@ test_sum_limit (void)
     gint64 transfer_s, optimizer_s;
     double factor; /* of device 0 */
     gboolean fits;
+    double jitter;
   } rows[] = {
-    { 999, 0, 0, 1, TRUE },       { 1000, 0, 0, 1, FALSE },
-    { 999, 0, 1990000, 1, TRUE }, { 999, 0, 2000000, 1, FALSE }, /* of each device: 3.996e9 + 2 * 2e6 */
-    { 999, 1990, 0, 1, TRUE },    { 999, 2100, 0, 1, FALSE },    /* 2 m transfers */
-    { 499, 0, 0, 2, TRUE },       { 500, 0, 0, 2, FALSE },       /* as if all devices were slow */
+    { 999, 0, 0, 1, TRUE, 0 },
+    { 1000, 0, 0, 1, FALSE, 0 },
+    { 999, 0, 1990000, 1, TRUE, 0 },
+    { 999, 0, 2000000, 1, FALSE, 0 }, /* of each device: 3.996e9 + 2 * 2e6 */
+    { 999, 1990, 0, 1, TRUE, 0 },
+    { 999, 2100, 0, 1, FALSE, 0 }, /* 2 m transfers */
+    { 499, 0, 0, 2, TRUE, 0 },
+    { 500, 0, 0, 2, FALSE, 0 }, /* as if all devices were slow */
+    { 999, 0, 0, 0.5, TRUE, 0 },
+    { 1000, 0, 0, 0.5, FALSE, 0 },
+    /* The rarest of 2^32 values is 6.2 deviations from the middle: exp (0.0998 * 6.2 - 0.005) = 1.85. */
+    { 530, 0, 0, 1, TRUE, 0.1 },
+    { 550, 0, 0, 1, FALSE, 0.1 },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
       const PsFamilySetting family = { .n_devices = 2, .n_microbatches = rows[i].m, .n_chunks = 1 };
       const PsSlowness slow = { .a = 0, .factor = rows[i].factor, .probability = 0.5 };
-      const PsUncertainty uncertainty = { .slowness = &slow, .n_slowness = 1 };
+      const PsUncertainty uncertainty = { .jitter = rows[i].jitter, .slowness = &slow, .n_slowness = 1 };
       const PsSampling sampling = { .n_samples = 1, .seed = 1, .n_jobs = 1 };
       g_autoptr (PsProgram) program = lower (ps_family_generate (ps_family_find ("gpipe"), &family, NULL));
       g_autoptr (PsCosts) costs = ps_costs_new (2);
