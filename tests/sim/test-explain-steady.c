@@ -63,8 +63,8 @@ test_slow_transfers (void)
   g_assert_cmpint (best->least_ns, ==, 6 * US);
 }
 
-/* PipeDream steps its optimizer after each BW: one device is always busy, (1 + 2 + 5) us for each microbatch, and each O
- * on the path is that of the op before it. */
+/* PipeDream steps its optimizer after each BW: one device is always busy, (1 + 2 + 5) us for each microbatch, and each
+ * O on the path is that of the op before it. */
 static void
 test_single_steps (void)
 {

@@ -463,6 +463,37 @@ test_tornado (void)
   g_assert_cmpfloat_with_epsilon ((double)(bar[3].p90_ns - bar[3].p10_ns), 2 * 1.2816 * 0.1e6, 0.006e6);
 }
 
+/* What is slow with a probability p is 1 + p (factor - 1) times as slow on average: device 0 takes 1.5 times as long,
+ * the link 2 times. */
+static void
+test_mean_slowness (void)
+{
+  const PsSlowness slowness[] = { { .a = 0, .factor = 3, .probability = 0.25 },
+                                  { .link = TRUE, .a = 1, .b = 0, .factor = 5, .probability = 0.25 } };
+  const PsUncertainty uncertainty = { .slowness = slowness, .n_slowness = 2 };
+  const PsFamilySetting family = { .n_devices = 3, .n_microbatches = 3, .n_chunks = 1 };
+  g_autoptr (PsProgram) program = lower (ps_family_generate (ps_family_find ("zb-h1"), &family, NULL));
+  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (program);
+  g_autoptr (PsCosts) costs = some_costs (3);
+  PsDraws draws;
+  PsLuck luck;
+
+  ps_draws_init (&draws, recurrence, costs, &uncertainty, 1, PS_ALL_CAUSES);
+  ps_luck_init (&luck, &draws);
+  ps_luck_begin_mean (&luck);
+  for (guint i = 1; i < recurrence->n_op_classes; i++)
+    for (guint lane = 0; lane < PS_SCENARIO_LANES; lane++)
+      g_assert_cmpfloat (luck.op_ns[i * PS_SCENARIO_LANES + lane], ==,
+                         (double)draws.op[i].base_ns * (recurrence->op[i].device == 0 ? 1.5 : 1));
+  for (guint i = 1; i < recurrence->n_transfer_classes; i++)
+    for (guint lane = 0; lane < PS_SCENARIO_LANES; lane++)
+      g_assert_cmpfloat (luck.transfer_ns[i * PS_SCENARIO_LANES + lane], ==,
+                         (double)draws.transfer[i].base_ns
+                             * (recurrence->transfer[i].from + recurrence->transfer[i].to == 1 ? 2 : 1));
+  ps_luck_clear (&luck);
+  ps_draws_clear (&draws);
+}
+
 /* 4e9 s is the most that ops, transfers and optimizer steps may take together, each at its longest. GPipe on 2 devices
  * has 4 m ops, here of 1e6 s each. */
 static void
@@ -535,6 +566,7 @@ main (int argc, char **argv)
   g_test_add_func ("/uncertainty/coverage", test_coverage);
   g_test_add_func ("/uncertainty/distribution", test_distribution);
   g_test_add_func ("/uncertainty/tornado", test_tornado);
+  g_test_add_func ("/uncertainty/mean-slowness", test_mean_slowness);
   g_test_add_func ("/uncertainty/sum-limit", test_sum_limit);
   return g_test_run ();
 }
