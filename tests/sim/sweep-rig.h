@@ -81,6 +81,68 @@ check_figures (const PsResult *result, const PsPrediction *prediction)
   g_assert_cmpint (value (result, "peak_memory_bytes")->integer, ==, metrics->peak_memory_bytes);
   g_assert_cmpint (value (result, "feasible")->integer, ==, prediction->feasible);
   g_assert_cmpint (value (result, "period_iterations")->integer, ==, prediction->iteration.n_iterations);
+  g_assert_cmpfloat (value (result, "bubble_ratio_span")->real, ==, metrics->bubble_ratio_span);
+  g_assert_cmpint (value (result, "asynchronous")->integer, ==, prediction->program->schedule->asynchronous);
+  g_assert_cmpfloat (value (result, "unrest")->real, ==, prediction->costs->unrest);
+  g_assert_cmpstr (value (result, "origin")->text, ==, "simulated");
+  g_assert_cmpstr (value (result, "costs_origin")->text, ==, ps_origin_name (prediction->costs->time_origin));
+  g_assert_cmpstr (value (result, "transfers_origin")->text, ==, ps_origin_name (prediction->costs->transfer_origin));
+  g_assert_cmpstr (value (result, "memory_origin")->text, ==, ps_origin_name (prediction->costs->memory_origin));
+}
+
+/* "[[busy, span, peak, activations],[..]]": a list of each device's figures. */
+static inline void
+check_detail (const PsResult *result, const PsMetrics *metrics)
+{
+  g_autoptr (GString) text = g_string_new ("[");
+
+  for (guint d = 0; d < metrics->n_devices; d++)
+    g_string_append_printf (text, "%s[%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT ",%u]",
+                            d > 0 ? "," : "", metrics->device[d].busy_ns, metrics->device[d].span_ns,
+                            metrics->device[d].peak_memory_bytes, metrics->device[d].peak_activations);
+  g_string_append (text, "]");
+  g_assert_cmpstr (value (result, "devices_detail")->text, ==, text->str);
+}
+
+/* Columns of the setting that a prediction knows better, and those that any setting has. */
+static inline void
+check_columns (const PsResult *result, const PsSetting *setting, const PsPrediction *prediction)
+{
+  static const char *const found[] = { "schedule",  "devices",        "microbatches",    "chunks", "slices",
+                                       "placement", "global_batch",   "microbatch_size", "layout", "comm_order",
+                                       "precision", "link_bandwidth", "link_latency_ns", NULL };
+  const PsSchedule *schedule = prediction->program->schedule;
+  g_autofree char *layout = ps_prediction_layout (prediction);
+  gint64 size
+      = value (result, "microbatch_size")->type == PS_VALUE_NONE ? 0 : value (result, "microbatch_size")->integer;
+
+  if (setting->microbatch_size > 0)
+    g_assert_cmpint (size, ==, setting->microbatch_size);
+  if (layout == NULL)
+    g_assert_cmpint (value (result, "layout")->type, ==, PS_VALUE_NONE);
+  else
+    g_assert_cmpstr (value (result, "layout")->text, ==, layout);
+  g_assert_cmpint (value (result, "chunks")->integer, ==, ps_placement_max_chunks (schedule->placement));
+  g_assert_cmpint (value (result, "slices")->integer, ==, schedule->n_slices);
+  g_assert_cmpstr (value (result, "placement")->text, ==, ps_placement_name (schedule->placement->kind));
+  g_assert_cmpint (value (result, "global_batch")->integer, ==,
+                   (gint64)schedule->n_microbatches * MAX (size, 1) * setting->n_replicas);
+  for (guint i = 0; i < ps_setting_n_options; i++)
+    {
+      const char *key = ps_setting_options[i].sweep->column.key;
+
+      if (g_strv_contains (found, key) || g_str_has_prefix (key, "cost_"))
+        continue;
+      const PsValue wanted = ps_setting_column (&ps_setting_options[i], setting), *has = value (result, key);
+      if (wanted.type != PS_VALUE_NONE && has->type != wanted.type)
+        g_error ("%s: type %d", key, has->type);
+      if (wanted.type == PS_VALUE_TEXT)
+        g_assert_cmpstr (has->text, ==, wanted.text);
+      else if (wanted.type == PS_VALUE_REAL)
+        g_assert_cmpfloat (has->real, ==, wanted.real);
+      else if (wanted.type == PS_VALUE_INTEGER)
+        g_assert_cmpint (has->integer, ==, wanted.integer);
+    }
 }
 
 /* Every point, in the sweep's order and then backwards, so that what is kept from other points is of no concern. An odd
@@ -110,6 +172,8 @@ check_against_predict (const char *text, guint least_predicted, guint least_skip
         {
           g_assert_cmpstr (result->reason, ==, NULL);
           check_figures (result, prediction);
+          check_detail (result, &prediction->metrics);
+          check_columns (result, setting, prediction);
           if (index % 8 == 0)
             check_peaks (prediction);
           g_assert_cmpstr (value (result, "schedule")->text, ==, point.schedule);

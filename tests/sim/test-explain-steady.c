@@ -63,6 +63,33 @@ test_slow_transfers (void)
   g_assert_cmpint (best->least_ns, ==, 6 * US);
 }
 
+/* PipeDream steps its optimizer after each BW: one device is always busy, (1 + 2 + 5) us for each microbatch, and each
+ * O on the path is that of the op before it. */
+static void
+test_single_steps (void)
+{
+  g_auto (Case) test = { 0 };
+  guint n_found = 0;
+
+  predict (&test, "pipedream", 1, 3, 1, "f=1us,bw=2us,o=5us");
+  g_autoptr (PsExplanation) explanation
+      = fine (ps_explain_steady (test.program, test.costs, test.simulation, NULL, PS_REDUCE_OVERLAPPED, &error));
+  g_assert_cmpint (explanation->makespan_ns, ==, 24 * US);
+  g_assert_cmpint (time_on_path (explanation, PS_PATH_OPTIMIZER), ==, 15 * US);
+  for (guint i = 0; i < explanation->path->len; i++)
+    {
+      const PsPathPart *part = &g_array_index (explanation->path, PsPathPart, i);
+      guint before = (i + explanation->path->len - 1) % explanation->path->len;
+
+      if (part->kind != PS_PATH_OPTIMIZER)
+        continue;
+      n_found++;
+      g_assert_cmpuint (part->step, ==, g_array_index (explanation->path, PsPathPart, before).step);
+      g_assert_cmpint (test.program->schedule->ops[test.program->op_of[part->step]].kind, ==, PS_OP_BW);
+    }
+  g_assert_cmpuint (n_found, ==, 3);
+}
+
 /* What a part waits for stands before it: with ops that take time and transfers that do not queue. */
 static gboolean
 follows (const PsProgram *program, const PsPathPart *before, const PsPathPart *part)
@@ -251,6 +278,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/explain-steady/one-device", test_one_device);
   g_test_add_func ("/explain-steady/slow-transfers", test_slow_transfers);
+  g_test_add_func ("/explain-steady/single-steps", test_single_steps);
   g_test_add_func ("/explain-steady/random", test_random);
   g_test_add_func ("/explain-steady/what-if", test_what_if);
   g_test_add_func ("/explain-steady/unknown-times", test_unknown_times);

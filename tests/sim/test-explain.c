@@ -90,6 +90,18 @@ test_ties (void)
   g_assert_cmpstr (first, ==, "F0.0 0-1, F0.1 1-2, F1.1 2-3, BW0.1 3-4, BW0.0 4-5, BW1.0 5-6");
 }
 
+/* Both devices end at 5: W0.1 3-5, and W0.0 4-5 after the gradient of B0.1 2-3. The path is that of the first device.
+ */
+static void
+test_two_last (void)
+{
+  g_auto (Case) test = { 0 };
+
+  explain_family (&test, "zb-h1", 2, 1, "f=1ms,b=1ms,w=1ms:2ms");
+  g_autofree char *path = path_text (&test);
+  g_assert_cmpstr (path, ==, "F0.0 0-1, F0.1 1-2, B0.1 2-3, B0.0 3-4, W0.0 4-5");
+}
+
 /* f = 1, bw = 2, c = 1, p = 2, m = 2 again, of which the path holds F: 3 x 1 ms, BW: 3 x 2 ms, transfers 2 x 1 ms;
  * stage 0: F0, BW1 = 3 ms, stage 1: 6 ms. Taking x less time saves x of that as long as the path stays critical, the
  * rest follows from the path through what else there is: BW shorter by s: the path is 11 - 6 s. Others: F0.0 F1.0 (2) >
@@ -159,6 +171,56 @@ test_change_point (void)
   g_assert_true (found);
 }
 
+/* One microbatch on 300 devices: all ops and transfers are on the path, so each part saves half of its time, and no
+ * other path ever takes over. There are more parts than are evaluated at once. */
+static void
+test_many_parts (void)
+{
+  enum
+  {
+    P = 300
+  };
+  g_auto (Case) test = { 0 };
+  g_autoptr (PsCosts) costs = ps_costs_new (P);
+  gint64 f = 0, bw = 0, total = 0, before = 0;
+
+  for (guint s = 0; s < P; s++)
+    {
+      ps_costs_op (costs, PS_OP_F, s)->duration_ns = 10000 + 100 * s;
+      ps_costs_op (costs, PS_OP_BW, s)->duration_ns = 20000 + 200 * s;
+      costs->transfer_ns[1 + s] = 1000 + 10 * s;
+      costs->transfer_ns[1 + P + s] = s > 0 ? 2000 + 20 * (s - 1) : 0;
+      f += 10000 + 100 * s;
+      bw += 20000 + 200 * s;
+      total += s + 1 < P ? 3000 + 30 * s : 0;
+    }
+  total += f + bw;
+  explain (&test, lower_family ("naive", P, 1, 0), g_steal_pointer (&costs));
+  g_assert_cmpint (test.simulation->makespan_ns, ==, total);
+  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (test.program);
+  g_autoptr (GArray) all = ps_what_if (recurrence, test.costs, 5000, 0.5, G_MAXUINT);
+  g_autoptr (GArray) best = ps_what_if (recurrence, test.costs, 5000, 0.5, 7);
+  g_assert_cmpuint (all->len, ==, 2 + P + P - 1);
+  g_assert_cmpuint (best->len, ==, 7);
+  for (guint i = 0; i < all->len; i++)
+    {
+      const PsWhatIf *what_if = &g_array_index (all, PsWhatIf, i);
+      gint64 a = what_if->part.a, time = what_if->part.kind == PS_PART_STAGE  ? 30000 + 300 * a
+                                         : what_if->part.kind == PS_PART_LINK ? 3000 + 30 * a
+                                         : a == PS_OP_F                       ? f
+                                                                              : bw;
+
+      g_assert_cmpint (what_if->iteration_ns, ==, total + 5000 - time / 2);
+      g_assert_cmpint (what_if->least_ns, ==, total + 5000 - time);
+      g_assert_cmpfloat (what_if->change_point, ==, 1);
+      g_assert_cmpfloat_with_epsilon (what_if->gain, (double)(time / 2) / (double)(total + 5000), 1e-12);
+      g_assert_cmpint (what_if->iteration_ns, >=, before);
+      before = what_if->iteration_ns;
+      if (i < best->len)
+        g_assert_cmpint (g_array_index (best, PsWhatIf, i).iteration_ns, ==, what_if->iteration_ns);
+    }
+}
+
 /* A pair's time belongs to its ops as their own times do: 30 for F = 10 and B + W = 40 is 6 and 24. */
 static void
 test_pairs (void)
@@ -184,8 +246,10 @@ main (int argc, char **argv)
   g_test_add_func ("/explain/1f1b", test_1f1b);
   g_test_add_func ("/explain/synchronisation", test_synchronisation);
   g_test_add_func ("/explain/ties", test_ties);
+  g_test_add_func ("/explain/two-last", test_two_last);
   g_test_add_func ("/explain/what-if", test_what_if);
   g_test_add_func ("/explain/change-point", test_change_point);
+  g_test_add_func ("/explain/many-parts", test_many_parts);
   g_test_add_func ("/explain/pairs", test_pairs);
   return g_test_run ();
 }

@@ -396,11 +396,59 @@ test_in_weather (void)
   g_assert_cmpfloat_with_epsilon ((double)slower.high_ns / 1e9, 1.324514, 1e-5);
 }
 
+/* One F whose logarithm is anywhere from 0.3 to 0.7, and nothing else that differs: so is the iteration's. The median
+ * of n iterations spreads sqrt (pi / 2 / n) as far about the same middle, and that of two 1 / sqrt (2) as far. */
+static void
+test_steps (void)
+{
+  static const struct
+  {
+    guint n_steps;
+    double factor;
+  } rows[] = { { 1, 1 }, { 2, M_SQRT1_2 }, { 3, 0.72360 }, { 4, 0.62666 }, { 100, 0.12533 }, { 2500, 0.025066 } };
+  const PsFamilySetting family = { .n_devices = 1, .n_microbatches = 1, .n_chunks = 1 };
+  g_autoptr (PsProgram) program = lower (ps_family_generate (ps_family_find ("gpipe"), &family, NULL));
+  g_autoptr (PsCosts) costs = ps_costs_new (1);
+  g_autoptr (GArray) samples = g_array_new (FALSE, FALSE, sizeof (double));
+  GArray *op[PS_N_OP_KINDS] = { [PS_OP_F] = samples };
+  guint row[PS_N_OP_KINDS + 1];
+  double deviation = 0;
+  const PsCostSpread spread
+      = { .n_stages = 1, .op = op, .largest = 2.1, .row = row, .deviation = &deviation, .freedom = 3 };
+  const PsSampling sampling = { .n_samples = 1 };
+
+  for (guint i = 0; i < G_N_ELEMENTS (row); i++)
+    row[i] = PS_NO_ROW;
+  for (guint i = 0; i < 1000; i++)
+    {
+      double sample = exp (0.5 + ((i + 0.5) / 1000 - 0.5) * 0.4);
+
+      g_array_append_val (samples, sample);
+    }
+  ps_costs_op (costs, PS_OP_F, 0)->duration_ns = 1000000000;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      PsInterval interval;
+
+      fine (ps_interval_init (&interval, program, costs, &spread, &sampling, 1000000000, rows[i].n_steps, &error));
+      const double logs[] = { log ((double)interval.low_ns / 1e9), log ((double)interval.p10_ns / 1e9),
+                              log ((double)interval.p50_ns / 1e9), log ((double)interval.p90_ns / 1e9),
+                              log ((double)interval.high_ns / 1e9) };
+      const double wanted[] = { -0.19, -0.16, 0, 0.16, 0.19 };
+      for (guint k = 0; k < G_N_ELEMENTS (logs); k++)
+        g_assert_cmpfloat_with_epsilon (logs[k], 0.5 + wanted[k] * rows[i].factor,
+                                        0.025 * (k == 2 ? 1 : rows[i].factor) + 0.02);
+      g_assert_cmpfloat_with_epsilon ((logs[4] - logs[0]) / rows[i].factor, 0.38, 0.02);
+      g_assert_cmpfloat_with_epsilon ((logs[3] - logs[1]) / rows[i].factor, 0.32, 0.03);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/intervals/in-weather", test_in_weather);
+  g_test_add_func ("/intervals/steps", test_steps);
   for (guint i = 0; i < G_N_ELEMENTS (machines); i++)
     {
       g_autofree char *path = g_strdup_printf ("/intervals/%s", machines[i].name);

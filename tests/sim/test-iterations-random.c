@@ -319,6 +319,54 @@ test_endless (void)
     }
 }
 
+/* The moments of one iteration in steady state: an op starts no sooner than its input is there, ops of a device do not
+ * overlap, and the first op starts at 0. Most ops start when their input comes or an op of their device ends. */
+static void
+test_moments (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (37);
+  guint n_caused = 0, n_ops = 0;
+
+  for (guint i = 0; i < 100; i++)
+    {
+      guint p = 1 + random_below (rand, 5), m = p + random_below (rand, 6);
+      g_autoptr (PsProgram) program = lower_family (i % 2 ? "pipedream" : "pipedream-2bw", p, m, 1);
+      g_autoptr (PsCosts) costs = random_iteration (rand, p);
+      g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+      gint64 first = G_MAXINT64, last = 0;
+
+      for (guint k = 0; k < PS_OP_O * p; k++)
+        costs->op[k].duration_ns++; /* ops that take no time overlap with others */
+      ps_iteration_times (program, costs, NULL, simulation);
+      for (guint a = 0; a < program->n_steps; a++)
+        {
+          const PsStep *step = &program->steps[a];
+          gint64 end = simulation->end_ns[a + 1], start = end - ps_step_duration (program, costs, a);
+          gint64 arrival
+              = step->input > 0 ? simulation->end_ns[step->input] + costs->transfer_ns[step->transfer] : G_MININT64;
+          gboolean has_cause = start == arrival;
+
+          g_assert_cmpint (start, >=, arrival);
+          for (guint b = 0; b < program->n_steps; b++)
+            if (b != a && program->steps[b].device == step->device)
+              {
+                gint64 other = simulation->end_ns[b + 1];
+
+                has_cause |= start == other;
+                g_assert_true (other <= start || other - ps_step_duration (program, costs, b) >= end);
+              }
+          n_caused += has_cause;
+          n_ops++;
+          first = MIN (first, start);
+          last = MAX (last, end);
+        }
+      g_assert_cmpint (first, ==, 0);
+      g_assert_cmpint (last, ==, simulation->makespan_ns);
+    }
+  g_test_message ("%u of %u ops have a cause", n_caused, n_ops);
+  g_assert_cmpuint (n_caused, >=, n_ops * 3 / 4);
+}
+
 /* The graph of a round gives the same periods as rounds that repeat themselves. */
 static void
 test_graph (void)
@@ -377,6 +425,7 @@ main (int argc, char **argv)
   g_test_add_func ("/iterations/random/channels", test_channels);
   g_test_add_func ("/iterations/random/entangled", test_entangled);
   g_test_add_func ("/iterations/random/endless", test_endless);
+  g_test_add_func ("/iterations/random/moments", test_moments);
   g_test_add_func ("/iterations/random/graph", test_graph);
   g_test_add_func ("/iterations/random/monotone", test_monotone);
   return g_test_run ();

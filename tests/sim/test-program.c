@@ -851,6 +851,93 @@ test_weight_turns (void)
   g_assert_cmpuint (n_shrinking, >, 100);
 }
 
+/* The ops of a device in a round; ' marks those of the next iteration. */
+static void
+assert_round (const PsRound *round, guint device, const char *expected)
+{
+  g_autoptr (GString) text = g_string_new (NULL);
+  char name[48];
+
+  for (guint i = round->first[device]; i < round->first[device + 1]; i++)
+    if (round->instructions[i].type == PS_INSTRUCTION_COMPUTE)
+      g_string_append_printf (text, "%s%s%s", text->len ? " " : "", ps_op_format (round->instructions[i].op, name),
+                              round->ahead[i] ? "'" : "");
+  g_assert_cmpstr (text->str, ==, expected);
+}
+
+static guint
+count_equal (const PsInstruction *instructions, guint n, const PsInstruction *wanted)
+{
+  guint n_equal = 0;
+
+  for (guint i = 0; i < n; i++)
+    n_equal += memcmp (&instructions[i], wanted, sizeof *wanted) == 0;
+  return n_equal;
+}
+
+/* A round has the instructions of the program. Those of a message are ahead where its producer is, a wait where its
+ * consumer is, which comes next. */
+static void
+check_round (const PsProgram *program, const PsRound *round)
+{
+  guint n_devices = program->schedule->placement->n_devices;
+  g_autofree guint8 *ahead = g_new0 (guint8, program->n_steps);
+
+  for (guint d = 0; d < n_devices; d++)
+    for (guint i = round->first[d]; i < round->first[d + 1]; i++)
+      for (guint k = program->schedule->first[d]; k < program->schedule->first[d + 1]; k++)
+        if (round->instructions[i].type == PS_INSTRUCTION_COMPUTE
+            && memcmp (&round->instructions[i].op, &program->schedule->ops[k], sizeof (PsOp)) == 0)
+          ahead[program->step_of[k]] = round->ahead[i];
+  for (guint d = 0; d < n_devices; d++)
+    {
+      g_assert_cmpuint (round->first[d + 1], ==, program->first[d + 1]);
+      for (guint i = round->first[d]; i < round->first[d + 1]; i++)
+        {
+          const PsInstruction *instruction = &round->instructions[i];
+          guint n = program->first[d + 1] - program->first[d];
+
+          g_assert_cmpuint (count_equal (&program->instructions[program->first[d]], n, instruction), ==, 1);
+          g_assert_cmpuint (count_equal (&round->instructions[round->first[d]], n, instruction), ==, 1);
+          if (instruction->type == PS_INSTRUCTION_COMPUTE)
+            continue;
+          const PsMessage *message = &program->messages[instruction->message - 1];
+          gboolean waits = instruction->type == PS_INSTRUCTION_WAIT;
+          g_assert_cmpuint (round->ahead[i], ==, ahead[waits ? message->consumer : message->producer]);
+          if (waits)
+            g_assert_cmpuint (program->message_of[message->consumer], ==, instruction->message);
+          if (waits)
+            g_assert_cmpint (round->instructions[i + 1].type, ==, PS_INSTRUCTION_COMPUTE);
+        }
+    }
+}
+
+/* PipeDream's warm-up, the F before its first BW, runs for the next iteration: one after each BW that follows the last
+ * F, and the rest at the end. A synchronous schedule stays as it is. */
+static void
+test_round (void)
+{
+  g_autoptr (PsProgram) two = lower_family ("pipedream", 2, 4, 1), flat = lower_family ("1f1b", 2, 3, 1);
+  g_autoptr (PsRound) round = ps_round_new (two), same = ps_round_new (flat);
+
+  assert_round (round, 0, "BW0.0 F2.0 BW1.0 F3.0 BW2.0 F0.0' BW3.0 F1.0'");
+  assert_round (round, 1, "BW0.1 F1.1 BW1.1 F2.1 BW2.1 F3.1 BW3.1 F0.1'");
+  assert_round (same, 0, "F0.0 F1.0 BW0.0 F2.0 BW1.0 BW2.0");
+  g_assert_cmpmem (same->instructions, flat->first[2] * sizeof *same->instructions, flat->instructions,
+                   flat->first[2] * sizeof *flat->instructions);
+  for (guint p = 1; p <= 5; p++)
+    for (guint m = p; m <= 3 * p; m++)
+      for (guint i = 0; i < 3; i++)
+        {
+          static const char *const families[] = { "pipedream", "pipedream-2bw", "1f1b" };
+          g_autoptr (PsProgram) program = lower_family (families[i], p, m, 1);
+          g_autoptr (PsRound) any = ps_round_new (program);
+
+          check_round (program, any);
+        }
+  ps_round_free (NULL);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -870,5 +957,6 @@ main (int argc, char **argv)
   g_test_add_func ("/program/asap", test_asap);
   g_test_add_func ("/program/unmatched", test_unmatched);
   g_test_add_func ("/program/weight-turns", test_weight_turns);
+  g_test_add_func ("/program/round", test_round);
   return g_test_run ();
 }

@@ -198,6 +198,101 @@ test_best (void)
   g_assert_cmpuint (ps_table_n_rows (answer->table), ==, n);
 }
 
+/* The three fastest of each group, in their order; fewer where there are no more. */
+static void
+test_top (void)
+{
+  g_autoptr (PsSweep) sweep = parse ("[sweep]\nschedule = gpipe, 1f1b, zb-h1, zb-h2\ndevices = 2, 4\nmicrobatches = 8\n"
+                                     "costs = f=1ms,b=1ms,w=1ms,c=100us,act=2MiB\n");
+  PsQuestion question = { .per = per_devices, .by = (char *)"iteration_ns" };
+
+  run (sweep, "top.db", 1, (PsShard){ 0, 1 });
+  g_autoptr (PsResults) results = open_results ("top.db", PS_RESULTS_READ);
+  g_autoptr (GArray) rows = feasible_rows (results);
+  for (question.top = 1; question.top <= 5; question.top += 2)
+    {
+      g_autoptr (PsAnswer) answer = fine (ps_results_best (results, &question, &error));
+      g_auto (GStrv) lines = csv_lines (answer);
+      guint iteration = column_in (lines[0], "iteration_ns"), devices = column_in (lines[0], "devices"), at = 1;
+
+      for (gint64 p = 2; p <= 4; p += 2)
+        for (guint i = 0; i < MIN (question.top, 4); i++, at++)
+          {
+            g_auto (GStrv) cells = g_strsplit (lines[at], ",", -1);
+            gint64 time = g_ascii_strtoll (cells[iteration], NULL, 10);
+            guint n_faster = 0, n_equal = 0;
+
+            g_assert_cmpint (g_ascii_strtoll (cells[devices], NULL, 10), ==, p);
+            for (guint k = 0; k < rows->len; k++)
+              {
+                n_faster += ROW (rows, k)->devices == p && ROW (rows, k)->iteration_ns < time;
+                n_equal += ROW (rows, k)->devices == p && ROW (rows, k)->iteration_ns == time;
+              }
+            g_assert_cmpuint (n_faster, <=, i);
+            g_assert_cmpuint (n_faster + n_equal, >, i);
+          }
+      g_assert_null (lines[at]);
+    }
+}
+
+/* A database without an answer says why, and the reasons that come most often come first. */
+static void
+test_none (void)
+{
+  g_autoptr (PsSweep) sweep
+      = parse ("[sweep]\nschedule = 1f1b, zb-v, dualpipe-v\ndevices = 2, 4\nmicrobatches = 3\nchunks = 1\n"
+               "costs = f=1ms,b=1ms,w=1ms,act=2MiB\nmemory-limit = 1MiB\n");
+  char *where[] = { (char *)"devices=2", NULL };
+  gint64 limits[] = { 1 };
+  const PsQuestion all = { .by = (char *)"iteration_ns" }, some = { .by = (char *)"iteration_ns", .where = where };
+  const PsQuestion within = { .by = (char *)"iteration_ns", .limits = limits, .n_limits = 1 };
+  guint64 predicted, skipped, missing;
+  g_autoptr (PsResults) results = open_results ("none.db", PS_RESULTS_WRITE);
+
+  refused (ps_question_refuse_none (results, &all, "x", &error), PS_ERROR_INPUT, "*");
+  g_assert_true (ps_results_begin (results, ps_sweep_digest (sweep), ps_sweep_text (sweep), 6, NULL));
+  fine (ps_results_count (results, &predicted, &skipped, &missing, &error));
+  g_assert_cmpuint (predicted + skipped, ==, 0);
+  g_assert_cmpuint (missing, ==, 6);
+  refused (ps_question_refuse_none (results, &all, "x", &error), PS_ERROR_INPUT,
+           "x: holds no prediction; pipesim sweep SPEC.ini --db x --resume makes them");
+  ps_results_close (g_steal_pointer (&results));
+  run (sweep, "none.db", 1, (PsShard){ 0, 1 });
+  results = open_results ("none.db", PS_RESULTS_WRITE);
+  fine (ps_results_count (results, &predicted, &skipped, &missing, &error));
+  g_assert_cmpuint (predicted, ==, 2); /* 1f1b, which does not fit */
+  g_assert_cmpuint (skipped, ==, 4);
+  g_assert_cmpuint (missing, ==, 0);
+  refused (ps_question_refuse_none (results, &all, "x", &error), PS_ERROR_INPUT,
+           "x: holds no setting that fits its memory limit");
+  refused (ps_question_refuse_none (results, &some, "x", &error), PS_ERROR_INPUT,
+           "x: holds no setting that fits its memory limit and what else is asked for");
+  refused (ps_question_refuse_none (results, &within, "x", &error), PS_ERROR_INPUT,
+           "x: holds no setting that fits its memory limit and what else is asked for");
+  g_assert_true (ps_database_script (results->file, "DELETE FROM varying; UPDATE sweep SET points = 4", NULL));
+  refused (ps_question_refuse_none (results, &all, "x", &error), PS_ERROR_INPUT,
+           "x: holds no prediction: no setting is possible; SELECT * FROM skipped_reason in it says why");
+  for (guint most = 1; most <= 9; most *= 3)
+    {
+      g_autoptr (PsTable) table = fine (ps_results_reasons (results, most, &error));
+      g_autofree char *csv = ps_table_to_csv (table);
+      g_auto (GStrv) lines = g_strsplit (g_strchomp (csv), "\n", -1);
+      gint64 sum = 0, last = G_MAXINT64;
+
+      for (guint i = 1; lines[i] != NULL; i++)
+        {
+          gint64 n = g_ascii_strtoll (strrchr (lines[i], ',') + 1, NULL, 10);
+
+          g_assert_cmpint (n, <=, last);
+          last = n;
+          sum += n;
+        }
+      g_assert_cmpuint (ps_table_n_rows (table), <=, most);
+      if (most == 9)
+        g_assert_cmpint (sum, ==, 4);
+    }
+}
+
 #define FIXED                                                                                                          \
   "fixed: p = 2, microbatch size = 6, model = gpt-1.5b, precision = fp16, cluster = h100-80gb, memory limit = 1 TiB"
 
@@ -298,6 +393,55 @@ test_sensitivity (void)
       "from,to,winner,ahead,before,break_even,statement\n1,4,gpipe,0,,,gpipe is the fastest from m = 1 to 4\n");
 }
 
+static double
+time_at (const GArray *rows, const char *schedule, double bandwidth)
+{
+  for (guint i = 0; i < rows->len; i++)
+    if (g_str_equal (ROW (rows, i)->schedule, schedule) && ROW (rows, i)->bandwidth == bandwidth)
+      return (double)ROW (rows, i)->iteration_ns;
+  g_assert_not_reached ();
+}
+
+/* The times of the fastest and of the second at a bandwidth. */
+static void
+two_fastest (const GArray *rows, double bandwidth, double *best, double *second)
+{
+  *best = *second = G_MAXDOUBLE;
+  for (guint i = 0; i < rows->len; i++)
+    if (ROW (rows, i)->bandwidth == bandwidth)
+      {
+        double time = (double)ROW (rows, i)->iteration_ns;
+
+        *second = MIN (*second, MAX (time, *best));
+        *best = MIN (*best, time);
+      }
+}
+
+/* Where a stretch begins: how far its winner is ahead of the second, and where the straight lines of both winners'
+ * times between the last value and this one cross. */
+static void
+check_beginning (const GArray *rows, char *const *cells, char *const *before)
+{
+  double from = g_ascii_strtod (cells[0], NULL), best, second;
+  g_autofree char *words = NULL;
+
+  two_fastest (rows, from, &best, &second);
+  g_assert_cmpfloat (time_at (rows, cells[2], from), ==, best);
+  g_assert_cmpfloat_with_epsilon (g_ascii_strtod (cells[3], NULL), (second - best) / second, 1e-6);
+  words = g_strdup_printf ("%s %s%s %s bandwidth factor = ", cells[2], before != NULL ? "beats " : "is the fastest",
+                           before != NULL ? before[2] : "", g_str_equal (cells[0], cells[1]) ? "at" : "from");
+  g_assert_true (g_str_has_prefix (cells[6], words));
+  g_assert_cmpint (strstr (cells[6], " to ") != NULL, ==, !g_str_equal (cells[0], cells[1]));
+  g_assert_cmpstr (cells[4], ==, before != NULL ? before[2] : "");
+  if (before == NULL)
+    return;
+  double last = g_ascii_strtod (before[1], NULL);
+  double behind = time_at (rows, cells[2], last) - time_at (rows, before[2], last);
+  double ahead = time_at (rows, before[2], from) - time_at (rows, cells[2], from);
+  g_assert_cmpfloat_with_epsilon (g_ascii_strtod (cells[5], NULL), last + (from - last) * behind / (behind + ahead),
+                                  1e-5 * from);
+}
+
 /* Against brute force: at every bandwidth the winner of the stretch is as fast as any, and break-even points lie
  * between. */
 static void
@@ -331,6 +475,8 @@ test_stretches (void)
           g_assert_cmpfloat (even, <=, from);
         }
       last = to;
+      g_auto (GStrv) previous = k > 1 ? g_strsplit (lines[k - 1], ",", -1) : NULL;
+      check_beginning (rows, cells, previous);
       for (guint i = 0; i < rows->len; i++)
         for (guint j = 0; j < rows->len && ROW (rows, i)->bandwidth >= from && ROW (rows, i)->bandwidth <= to; j++)
           if (ROW (rows, j)->bandwidth == ROW (rows, i)->bandwidth && g_str_equal (ROW (rows, i)->schedule, cells[2]))
@@ -425,6 +571,8 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/questions/pareto", test_pareto);
   g_test_add_func ("/questions/best", test_best);
+  g_test_add_func ("/questions/top", test_top);
+  g_test_add_func ("/questions/none", test_none);
   g_test_add_func ("/questions/circumstances", test_circumstances);
   g_test_add_func ("/questions/sensitivity", test_sensitivity);
   g_test_add_func ("/questions/asynchronous", test_asynchronous);

@@ -84,7 +84,7 @@ static void
 test_moves (void)
 {
   g_autoptr (GRand) random = g_rand_new_with_seed (21);
-  guint n_joins = 0, n_moves = 0, n_reverted = 0;
+  guint n_joins = 0, n_moves = 0, n_reverted = 0, n_near = 0, n_exact = 0;
 
   for (guint i = 0; i < 120; i++)
     {
@@ -107,10 +107,16 @@ test_moves (void)
             {
               gint64 least = ps_order_estimate_join (order, join, G_MAXINT64),
                      excess = ps_order_excess_join (order, join);
+              g_assert_cmpint (ps_order_estimate_join (order, join, least), ==, least);
+              g_assert_cmpint (ps_order_estimate_join (order, join, least - 1), >=, least);
               gboolean done = ps_order_join (order, join, &joined), keep = ps_random_below (&own, 4) > 0;
 
               if (done && joined.n_gaps == 0)
-                g_assert_cmpint (least, <=, order->objective);
+                {
+                  g_assert_cmpint (least, <=, order->objective);
+                  n_exact += least == order->objective;
+                  n_near++;
+                }
               if (done && keep)
                 ps_order_keep_join (order, &joined, excess);
               else if (done)
@@ -135,6 +141,8 @@ test_moves (void)
   g_assert_cmpuint (n_joins, >, 500);
   g_assert_cmpuint (n_moves, >, 500);
   g_assert_cmpuint (n_reverted, >, 100);
+  g_test_message ("%u of %u estimates are exact", n_exact, n_near);
+  g_assert_cmpuint (n_exact, >=, n_near * 89 / 100);
 }
 
 /* Whatever can be made of a problem is a valid schedule that the simulator finds as long as the order says, and no

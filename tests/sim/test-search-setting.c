@@ -257,6 +257,46 @@ test_optimum (void)
   g_assert_cmpuint (n_met, >, n * 9 / 10);
 }
 
+/* What a search by price finds with few moves, under all kinds of channels; no family comes as near. A change of the
+ * search may take other ways; if it finds less here, it has to find more elsewhere. */
+static void
+test_quality (void)
+{
+  static const struct
+  {
+    PsPlacementKind placement;
+    guint v;
+    const char *options;
+    gint64 price_ns, bound_ns;
+  } rows[] = {
+    { PS_PLACEMENT_LOOP, 1, "--blocking", 517000, 499000 },
+    { PS_PLACEMENT_LOOP, 1, "--comm rank --overlap-slowdown 1.3", 341619, 332076 },
+    { PS_PLACEMENT_BIDIRECTIONAL, 1, "--overlap-slowdown 1.4 --memory-limit 64KiB", 344746, 288000 },
+    { PS_PLACEMENT_V, 2, "--overlap-slowdown 1.5", 364027, 297000 },
+    { PS_PLACEMENT_BIDIRECTIONAL, 1, "--comm rank", 285000, 265000 },
+    { PS_PLACEMENT_BIDIRECTIONAL, 1, "--blocking --comm-order planned", 482000, 482000 },
+    { PS_PLACEMENT_LOOP, 1, "--comm pair --comm-order planned --memory-limit 80KiB", 381000, 335942 },
+    { PS_PLACEMENT_LOOP, 1, "--comm direction --memory-limit 64KiB", 421000, 370824 },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autofree char *line = g_strdup_printf (
+          "-p 4 -m 8 --costs f=10us,b=12us,w=9us,c=7us,act=16KiB,wact=4KiB,msg=2KiB %s", rows[i].options);
+      g_autoptr (PsSetting) setting = parse_good (line);
+      g_autoptr (PsPlacement) placement = ps_placement_new (rows[i].placement, 4, rows[i].v);
+      g_autoptr (PsCosts) given = ps_setting_costs (setting, 4, rows[i].v, NULL);
+      SearchPricing pricing = { .setting = setting, .given = given };
+      g_autoptr (PsSearchResult) result = search (&pricing, placement, 200000);
+
+      check_result (&pricing, result);
+      g_test_message ("row %u: %" G_GINT64_FORMAT ", bound %" G_GINT64_FORMAT ", %s", i, result->price_ns,
+                      result->lower_bound_ns, result->found_by);
+      g_assert_cmpint (result->price_ns, <=, rows[i].price_ns);
+      g_assert_cmpint (result->lower_bound_ns, >=, rows[i].bound_ns);
+    }
+}
+
 /* By mean or p90 of sampled costs: the result's price is that figure of its schedule, and no family has a lower one. */
 static void
 test_samples (void)
@@ -373,6 +413,7 @@ main (int argc, char **argv)
   g_test_add_func ("/search-setting/by-price", test_by_price);
   g_test_add_func ("/search-setting/buffers", test_buffers);
   g_test_add_func ("/search-setting/optimum", test_optimum);
+  g_test_add_func ("/search-setting/quality", test_quality);
   g_test_add_func ("/search-setting/samples", test_samples);
   g_test_add_func ("/search-setting/measured-slices", test_measured_slices);
   g_test_add_func ("/search-setting/least-slice", test_least_slice);

@@ -7,12 +7,111 @@
 
 #include <string.h>
 
-/* Random moves, some taken back: what was changed step by step equals what is computed afresh. */
+static gint64
+no_price (G_GNUC_UNUSED const PsSchedule *schedule, G_GNUC_UNUSED gpointer data)
+{
+  return 1;
+}
+
+/* A problem in arrays. Two devices of a V have stages 0 and 3, and 1 and 2; F takes 5 to 8, B 9 and W 4. The message
+ * to stage s takes 10 s, that back to it 60 + 10 s. */
+static void
+test_problem (void)
+{
+  static const guint stages[] = { 0, 3, 1, 2 };
+  static const gint64 lag_f[] = { 0, 10, 0, 30 }, lag_b[] = { 60, 0, 80, 0 }, pair[] = { 17, -1, 0, -1 };
+  const gint64 cost[4] = { 0, 9, 4, 0 };
+  g_auto (Case) c = { 0 };
+
+  case_init (&c, PS_PLACEMENT_V, 2, 2, 4, cost, 10, 4, 1000);
+  for (guint s = 0; s < 4; s++)
+    {
+      ps_costs_op (c.costs, PS_OP_F, s)->duration_ns = 5 + s;
+      c.costs->stage[s].weight_bytes = 1 << s;
+      c.costs->transfer_ns[1 + s] = 10 * (s + 1);
+      c.costs->transfer_ns[5 + s] = 60 + 10 * (s - 1);
+      c.costs->message_bytes[1 + s] = 7 - s;
+      c.costs->message_bytes[5 + s] = 3 * s;
+    }
+  /* shorter as BW; a pair on device 0 saves if it is shorter than its F and 13 */
+  ps_costs_op (c.costs, PS_OP_BW, 3)->duration_ns = 12;
+  c.costs->stage[0].pair_ns = 17;
+  c.costs->stage[3].pair_ns = 21;
+  c.costs->stage[2].pair_ns = 0;
+  c.setting.objective = PS_OBJECTIVE_SPAN;
+  g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
+  g_assert_cmpuint (problem->m, ==, 4);
+  g_assert_cmpuint (problem->n_ops, ==, 4 * 3 * 4);
+  g_assert_cmpmem (problem->stages, sizeof stages, stages, sizeof stages);
+  g_assert_cmpuint (problem->first_stage[1], ==, 2);
+  g_assert_cmpuint (problem->first[1], ==, 24);
+  g_assert_cmpuint (problem->first[2], ==, 48);
+  g_assert_true (problem->joins && !problem->reserves);
+  for (guint s = 0; s < 4; s++)
+    {
+      g_assert_cmpint (problem->lag[s * N_KINDS + PS_OP_F], ==, lag_f[s]);
+      g_assert_cmpint (problem->lag[s * N_KINDS + PS_OP_B], ==, lag_b[s]);
+      g_assert_cmpint (problem->lag[s * N_KINDS + PS_OP_W], ==, 0);
+      g_assert_cmpint (problem->duration[s * N_KINDS + PS_OP_F], ==, 5 + s);
+      g_assert_cmpint (problem->pair[s], ==, pair[s]);
+      g_assert_cmpint (problem->fuses[s], ==, s == 3);
+    }
+  /* weights of 1 + 8 and 2 + 4; device 1 has its first F after 5 and 10 */
+  g_assert_cmpint (problem->held[0], ==, 9);
+  g_assert_cmpint (problem->held[1], ==, 6);
+  g_assert_cmpint (problem->begin[0], ==, 0);
+  g_assert_cmpint (problem->begin[1], ==, 15);
+  g_assert_cmpint (problem->offset[1], ==, -15);
+  /* all activations of four microbatches, and one more: 9 + 80 + 10 fit, so that a limit is none */
+  g_assert_false (ps_problem_may_run_out (problem, 0));
+  g_assert_cmpint (problem->limit[0], ==, G_MAXINT64);
+  g_assert_cmpint (problem->asked[0], ==, 1000);
+  c.setting.objective = PS_OBJECTIVE_MAKESPAN;
+  g_autoptr (PsProblem) makespan = ps_problem_new (&c.setting);
+  g_assert_cmpint (makespan->offset[1], ==, 0);
+  static const struct
+  {
+    gboolean has_price;
+    gint64 given, limit[2]; /* the same for both devices; 0: none */
+  } rows[] = {
+    { FALSE, 99, { 0, 0 } },
+    { FALSE, 98, { 98, 0 } },
+    { FALSE, 95, { 95, 95 } },
+    /* Messages of 5 and 3 bytes come to device 0, of 7 and 9 to device 1; four times all of them fit into 131 and 160.
+     */
+    { TRUE, 160, { 0, 0 } },
+    { TRUE, 159, { 0, 159 - 16 } },
+    { TRUE, 131, { 0, 131 - 16 } },
+    { TRUE, 130, { 130 - 8, 130 - 16 } },
+    /* at least a microbatch in both stages, 29 and 26, but not more than is given */
+    { TRUE, 36, { 29, 26 } },
+    { TRUE, 29, { 29, 26 } },
+  };
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      c.setting.price = rows[i].has_price ? no_price : NULL;
+      c.limit[0] = c.limit[1] = rows[i].given;
+      g_autoptr (PsProblem) limited = ps_problem_new (&c.setting);
+      for (guint d = 0; d < 2; d++)
+        g_assert_cmpint (limited->limit[d], ==, rows[i].limit[d] > 0 ? rows[i].limit[d] : G_MAXINT64);
+      g_assert_cmpint (limited->reserves, ==, rows[i].has_price && rows[i].given < 160);
+    }
+  /* where memory is short, a BW that takes less than its B is worth it */
+  ps_costs_op (c.costs, PS_OP_B, 1)->take_bytes += 3;
+  ps_costs_op (c.costs, PS_OP_B, 1)->give_bytes += 3;
+  g_autoptr (PsProblem) with_memory = ps_problem_new (&c.setting);
+  g_assert_cmpint (with_memory->fuses[1], ==, TRUE);
+  g_assert_cmpint (with_memory->fuses[2], ==, FALSE);
+}
+
+/* Random moves, some taken back: what was changed step by step equals what is computed afresh. The estimate of a move
+ * to the next place is never above the objective, and mostly is the objective; it says no more where that is not
+ * enough. */
 static void
 test_moves (void)
 {
   g_autoptr (GRand) draw = g_rand_new_with_seed (11);
-  guint n_kept = 0, n_reverted = 0;
+  guint n_kept = 0, n_reverted = 0, n_near = 0, n_exact = 0;
 
   for (guint i = 0; i < 60; i++)
     {
@@ -38,6 +137,8 @@ test_moves (void)
           if (move.to == move.from || !ps_order_allows (order, move))
             continue;
           gint64 excess = ps_order_excess_change (order, move), least = ps_order_estimate (order, move, G_MAXINT64);
+          g_assert_cmpint (ps_order_estimate (order, move, least), ==, least);
+          g_assert_cmpint (ps_order_estimate (order, move, least - 1), >=, least);
           ps_order_assign (afresh, order);
           if (!ps_order_apply (order, move))
             {
@@ -45,7 +146,11 @@ test_moves (void)
               continue;
             }
           if (move.from + 1 == move.to || move.to + 1 == move.from)
-            g_assert_cmpint (least, <=, order->objective);
+            {
+              g_assert_cmpint (least, <=, order->objective);
+              n_exact += least == order->objective;
+              n_near++;
+            }
           if (ps_random_below (&random, 2))
             {
               ps_order_revert (order, move);
@@ -62,6 +167,8 @@ test_moves (void)
     }
   g_assert_cmpuint (n_kept, >, 500);
   g_assert_cmpuint (n_reverted, >, 500);
+  g_test_message ("%u of %u estimates are exact", n_exact, n_near);
+  g_assert_cmpuint (n_exact, >=, n_near * 79 / 100);
 }
 
 /* List scheduling places all ops, whatever the number of devices. */
@@ -156,6 +263,7 @@ test_exact (void)
 {
   g_autoptr (GRand) draw = g_rand_new_with_seed (5);
   guint n_tight = 0;
+  double gap = 0;
 
   for (guint i = 0; i < 60; i++)
     {
@@ -181,8 +289,11 @@ test_exact (void)
       g_assert_cmpint (objective_of (&c, result), ==, least);
       g_assert_true (result->proved_optimal);
       n_tight += bound == least;
+      gap += 1 - (double)bound / (double)least;
     }
-  g_assert_cmpuint (n_tight, >, 20);
+  g_test_message ("%u tight, %.4f below on average", n_tight, gap / 60);
+  g_assert_cmpuint (n_tight, >=, 23);
+  g_assert_cmpfloat (gap, <=, 0.051 * 60);
 }
 
 /* Larger random problems: nothing that any method finds beats the bound, and branch and bound agrees where it ends. */
@@ -412,7 +523,14 @@ test_infeasible (void)
   check_result (&c, result);
 }
 
-/* ZB-H2 of 12 microbatches repeats itself in the middle: stretched it is as good as ZB-H2 of 60. */
+static gboolean
+never (gpointer data)
+{
+  return FALSE;
+}
+
+/* ZB-H2 of 12 microbatches repeats itself in the middle: stretched it is as good as ZB-H2 of 60. None is made where it
+ * is stopped. */
 static void
 test_stretch (void)
 {
@@ -430,12 +548,106 @@ test_stretch (void)
   g_assert_true (ps_order_evaluate (from));
   g_assert_true (ps_order_stretch (to, from, always, NULL));
   g_assert_cmpint (to->objective, ==, from->objective + (60 - 12) * 3);
+  g_assert_false (ps_order_stretch (to, from, never, NULL));
+}
+
+/* A problem, and what a search makes of it. */
+typedef struct
+{
+  PsPlacementKind placement;
+  guint p, v, m;
+  gint64 cost[4];
+  gint64 limit; /* bytes; a microbatch has 2 on each stage, and its W 1; 0: none */
+  PsObjective objective;
+  guint n_slices; /* 0: 1 */
+  gint64 pair;    /* 0: none */
+  gint64 fused;   /* of a BW; 0: as its B and W */
+  gint64 best;
+  guint64 n_moves;
+  gint64 bound; /* equal to best: the optimum is proved */
+} Quality;
+
+/* How soon a search with one seed proves the optimum, or what it finds until then: every placement, little memory,
+ * slices, pairs, short BW. A change of the search may take other ways; if it needs more moves, it has to be better
+ * elsewhere. */
+static void
+test_quality (void)
+{
+  static const Quality rows[] = {
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 10, 12, 8, 1 }, 6, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 342, 131800, 342 },
+    { PS_PLACEMENT_LOOP, 3, 2, 6, { 10, 12, 8, 1 }, 10, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 409, 137100, 409 },
+    { PS_PLACEMENT_V, 3, 2, 6, { 10, 12, 8, 1 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 436, 39700, 436 },
+    { PS_PLACEMENT_WAVE, 2, 4, 4, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 521, 130300, 521 },
+    { PS_PLACEMENT_BIDIRECTIONAL, 4, 1, 8, { 10, 12, 8, 1 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 257, 64000, 257 },
+    { PS_PLACEMENT_V, 3, 2, 6, { 10, 12, 8, 1 }, 8, PS_OBJECTIVE_SPAN, 0, 0, 0, 436, 137500, 436 },
+    { PS_PLACEMENT_WAVE, 2, 4, 4, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_SPAN, 0, 0, 0, 518, 129600, 518 },
+    { PS_PLACEMENT_LOOP, 4, 1, 4, { 10, 12, 8, 1 }, 16, PS_OBJECTIVE_MAKESPAN, 2, 0, 0, 138, 3200, 138 },
+    { PS_PLACEMENT_LOOP, 3, 1, 4, { 10, 12, 8, 1 }, 14, PS_OBJECTIVE_SPAN, 3, 0, 0, 120, 25100, 120 },
+    { PS_PLACEMENT_V, 3, 2, 4, { 10, 12, 8, 1 }, 24, PS_OBJECTIVE_MAKESPAN, 2, 0, 0, 252, 6800, 252 },
+    { PS_PLACEMENT_V, 3, 2, 30, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 1830, 101500, 1830 },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 100, 102, 88, 5 }, 6, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 3146, 136100, 3146 },
+    { PS_PLACEMENT_V, 3, 2, 6, { 100, 102, 88, 5 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 4084, 22600, 4084 },
+    { PS_PLACEMENT_V, 4, 2, 8, { 100, 102, 88, 5 }, 12, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 5300, 61200, 5300 },
+    { PS_PLACEMENT_V, 4, 2, 8, { 100, 102, 88, 5 }, 16, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 4991, 15300, 4991 },
+    { PS_PLACEMENT_BIDIRECTIONAL, 4, 1, 8, { 100, 102, 88, 5 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 2447, 103400, 2447 },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 100, 102, 88, 5 }, 6, PS_OBJECTIVE_SPAN, 0, 0, 0, 3146, 135600, 3146 },
+    { PS_PLACEMENT_LOOP, 3, 1, 4, { 100, 102, 88, 5 }, 14, PS_OBJECTIVE_SPAN, 3, 0, 0, 1152, 18800, 1152 },
+    { PS_PLACEMENT_V, 3, 2, 4, { 100, 102, 88, 5 }, 24, PS_OBJECTIVE_MAKESPAN, 2, 0, 0, 2430, 5800, 2430 },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 6, 4, 4, 1 }, 6, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 166, 137600, 166 },
+    { PS_PLACEMENT_LOOP, 3, 2, 6, { 6, 4, 4, 1 }, 10, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 197, 135600, 197 },
+    { PS_PLACEMENT_BIDIRECTIONAL, 2, 1, 6, { 6, 4, 4, 1 }, 5, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 85, 24000, 85 },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 6, 4, 4, 1 }, 6, PS_OBJECTIVE_SPAN, 0, 0, 0, 166, 137600, 166 },
+    { PS_PLACEMENT_LOOP, 3, 1, 4, { 6, 4, 4, 1 }, 14, PS_OBJECTIVE_SPAN, 3, 0, 0, 49, 23400, 49 },
+    { PS_PLACEMENT_V, 3, 2, 4, { 6, 4, 4, 1 }, 24, PS_OBJECTIVE_MAKESPAN, 2, 0, 0, 120, 12900, 120 },
+    { PS_PLACEMENT_V, 4, 2, 8, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 574, 40000, 568 },
+    { PS_PLACEMENT_V, 4, 2, 8, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_SPAN, 0, 0, 0, 576, 40000, 538 },
+    { PS_PLACEMENT_BIDIRECTIONAL, 4, 1, 8, { 10, 12, 8, 1 }, 8, PS_OBJECTIVE_SPAN, 0, 0, 0, 259, 40000, 240 },
+    { PS_PLACEMENT_V, 4, 2, 8, { 10, 12, 8, 1 }, 0, PS_OBJECTIVE_MAKESPAN, 0, 22, 0, 484, 40000, 459 },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 10, 12, 8, 1 }, 10, PS_OBJECTIVE_MAKESPAN, 0, 22, 0, 277, 40000, 248 },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 10, 12, 8, 1 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 16, 281, 40000, 274 },
+    { PS_PLACEMENT_V, 4, 2, 8, { 100, 102, 88, 5 }, 16, PS_OBJECTIVE_SPAN, 0, 0, 0, 4766, 40000, 4684 },
+    { PS_PLACEMENT_V, 4, 2, 8, { 100, 102, 88, 5 }, 0, PS_OBJECTIVE_MAKESPAN, 0, 217, 0, 4584, 40000, 4407 },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 100, 102, 88, 5 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 152, 2674, 40000, 2436 },
+    { PS_PLACEMENT_V, 3, 2, 6, { 6, 4, 4, 1 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 210, 40000, 208 },
+    { PS_PLACEMENT_V, 4, 2, 8, { 6, 4, 4, 1 }, 12, PS_OBJECTIVE_MAKESPAN, 0, 0, 0, 276, 40000, 272 },
+    { PS_PLACEMENT_V, 4, 2, 8, { 6, 4, 4, 1 }, 0, PS_OBJECTIVE_MAKESPAN, 0, 10, 0, 229, 40000, 213 },
+    { PS_PLACEMENT_LOOP, 4, 1, 8, { 6, 4, 4, 1 }, 8, PS_OBJECTIVE_MAKESPAN, 0, 0, 6, 140, 40000, 124 },
+    { PS_PLACEMENT_LOOP, 4, 1, 14, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_MAKESPAN, 2, 0, 0, 438, 39300, 438 },
+    { PS_PLACEMENT_LOOP, 3, 1, 4, { 10, 12, 8, 1 }, 0, PS_OBJECTIVE_MAKESPAN, 2, 0, 15, 128, 20000, 116 },
+    { PS_PLACEMENT_V, 2, 2, 4, { 10, 12, 8, 1 }, 16, PS_OBJECTIVE_SPAN, 3, 22, 0, 252, 20000, 183 },
+    { PS_PLACEMENT_BIDIRECTIONAL, 4, 1, 6, { 10, 12, 8, 1 }, 0, PS_OBJECTIVE_SPAN, 2, 0, 0, 192, 20000, 180 },
+    { PS_PLACEMENT_LOOP, 2, 1, 30, { 10, 12, 8, 1 }, 12, PS_OBJECTIVE_MAKESPAN, 3, 0, 0, 904, 25800, 904 },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      const Quality *row = &rows[i];
+      g_auto (Case) c = { 0 };
+
+      case_init (&c, row->placement, row->p, row->v, row->m, row->cost, 2, 1, row->limit);
+      for (guint s = 0; s < c.placement->n_stages; s++)
+        {
+          if (row->pair > 0)
+            c.costs->stage[s].pair_ns = row->pair;
+          if (row->fused > 0)
+            ps_costs_op (c.costs, PS_OP_BW, s)->duration_ns = row->fused;
+        }
+      c.setting.objective = row->objective;
+      c.setting.n_slices = row->n_slices;
+      c.setting.move_limit = row->n_moves;
+      g_autoptr (PsSearchResult) result = fine (ps_search (&c.setting, &error));
+      g_test_message ("row %u: %" G_GINT64_FORMAT ", bound %" G_GINT64_FORMAT ", %" G_GUINT64_FORMAT " moves, %s", i,
+                      objective_of (&c, result), result->lower_bound_ns, result->n_moves, result->found_by);
+      g_assert_cmpint (objective_of (&c, result), <=, row->best);
+      g_assert_cmpint (result->lower_bound_ns, >=, row->bound);
+    }
 }
 
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/search/problem", test_problem);
   g_test_add_func ("/search/moves", test_moves);
   g_test_add_func ("/search/list", test_list);
   g_test_add_func ("/search/exact", test_exact);
@@ -448,5 +660,6 @@ main (int argc, char **argv)
   g_test_add_func ("/search/repeats", test_repeats);
   g_test_add_func ("/search/infeasible", test_infeasible);
   g_test_add_func ("/search/stretch", test_stretch);
+  g_test_add_func ("/search/quality", test_quality);
   return g_test_run ();
 }

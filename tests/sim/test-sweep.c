@@ -265,6 +265,22 @@ test_global_batch (void)
   g_assert_cmpfloat (ratio, <, 28.0 / 25 + 0.03);
 }
 
+/* A batch of more microbatches than there may be is no multiple either. */
+static void
+test_large_batch (void)
+{
+  g_autofree char *text = g_strdup_printf ("[sweep]\nschedule = gpipe\ndevices = 1\nglobal-batch = %d, %d\n"
+                                           "costs = f=1us,bw=1us\n",
+                                           PS_MAX_MICROBATCHES, PS_MAX_MICROBATCHES + 1);
+  g_autoptr (PsSweep) sweep = parse (text);
+  g_autoptr (PsSweepWorker) worker = ps_sweep_worker_new (sweep);
+  g_autoptr (PsResult) most = ps_sweep_worker_predict (worker, 0, NULL),
+                       more = ps_sweep_worker_predict (worker, 1, NULL);
+
+  g_assert_cmpint (value (most, "microbatches")->integer, ==, PS_MAX_MICROBATCHES);
+  g_assert_true (g_str_has_prefix (more->reason, "global-batch 1048577: is no multiple of 1, the sequences"));
+}
+
 /* Twice the bandwidth and three times the latency: alpha + n / beta becomes 3 alpha + n / (2 beta). */
 static void
 test_link_factors (void)
@@ -321,6 +337,26 @@ test_shards (void)
     refuse_shard (wrong[i]);
   check_shard ("0/1", 0, 1);
   check_shard ("6/7", 6, 7);
+  check_shard ("0/1000000000", 0, 1000000000);
+  refuse_shard ("0/1000000001");
+  g_setenv ("SLURM_ARRAY_TASK_ID", "2", TRUE); /* tasks from 0 on, one by one, where nothing else is said */
+  refuse_shard ("slurm");
+  g_setenv ("SLURM_ARRAY_TASK_COUNT", "3", TRUE);
+  check_shard ("slurm", 2, 3);
+  g_setenv ("SLURM_ARRAY_TASK_ID", "3", TRUE);
+  refuse_shard ("slurm");
+  g_setenv ("SLURM_ARRAY_TASK_ID", "10", TRUE);
+  g_setenv ("SLURM_ARRAY_TASK_MIN", "10", TRUE);
+  check_shard ("slurm", 0, 3);
+  g_setenv ("SLURM_ARRAY_TASK_STEP", "0", TRUE);
+  refuse_shard ("slurm");
+  g_setenv ("SLURM_ARRAY_TASK_MIN", "11", TRUE);
+  g_setenv ("SLURM_ARRAY_TASK_STEP", "1", TRUE);
+  refuse_shard ("slurm");
+  g_setenv ("SLURM_ARRAY_TASK_ID", "7", TRUE);
+  g_setenv ("SLURM_ARRAY_TASK_MIN", "1", TRUE);
+  g_setenv ("SLURM_ARRAY_TASK_STEP", "3", TRUE); /* tasks 1 4 7 */
+  check_shard ("slurm", 2, 3);
   g_setenv ("SLURM_ARRAY_TASK_ID", "14", TRUE);
   g_setenv ("SLURM_ARRAY_TASK_COUNT", "4", TRUE);
   g_setenv ("SLURM_ARRAY_TASK_MIN", "10", TRUE);
@@ -350,6 +386,11 @@ test_shard_of_process (void)
       = { { "2", "4", "4", TRUE },  { "2", "4", "1", TRUE },  { "2", "4", NULL, FALSE }, { "0", "1", "1", FALSE },
           { "4", "4", "4", FALSE }, { "2", "4", "5", FALSE }, { NULL, "4", "4", FALSE }, { "x", "4", "4", FALSE } };
 
+  static const char *const launchers[][3]
+      = { { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE" },
+          { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE" },
+          { "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS" } };
+
   g_unsetenv ("PMI_RANK");
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
     {
@@ -371,6 +412,21 @@ test_shard_of_process (void)
       g_assert_cmpuint (shard.n, ==, 4);
       g_assert_cmpuint (n_local, ==, i == 0 ? 4 : 1);
     }
+  for (guint i = 0; i < G_N_ELEMENTS (launchers); i++)
+    {
+      PsShard shard = { 0 };
+      guint n_local = 0;
+
+      for (guint k = 0; k < 3; k++)
+        g_setenv (launchers[i][k], k == 0 ? "1" : k == 1 ? "2" : i == 1 ? "2(x3),1" : "2", TRUE);
+      g_assert_true (ps_shard_of_process (&shard, &n_local));
+      g_assert_cmpuint (shard.index, ==, 1);
+      g_assert_cmpuint (shard.n, ==, 2);
+      g_assert_cmpuint (n_local, ==, 2);
+      for (guint k = 0; k < 3; k++)
+        g_unsetenv (launchers[i][k]);
+      g_assert_false (ps_shard_of_process (&shard, &n_local));
+    }
 }
 
 int
@@ -387,6 +443,7 @@ main (int argc, char **argv)
   g_test_add_func ("/sweep/auto", test_auto);
   g_test_add_func ("/sweep/models", test_models);
   g_test_add_func ("/sweep/global-batch", test_global_batch);
+  g_test_add_func ("/sweep/large-batch", test_large_batch);
   g_test_add_func ("/sweep/link-factors", test_link_factors);
   g_test_add_func ("/sweep/shards", test_shards);
   g_test_add_func ("/sweep/shard-of-process", test_shard_of_process);

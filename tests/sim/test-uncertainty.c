@@ -463,6 +463,89 @@ test_tornado (void)
   g_assert_cmpfloat_with_epsilon ((double)(bar[3].p90_ns - bar[3].p10_ns), 2 * 1.2816 * 0.1e6, 0.006e6);
 }
 
+/* What is slow with a probability p is 1 + p (factor - 1) times as slow on average: device 0 takes 1.5 times as long,
+ * the link 2 times. */
+static void
+test_mean_slowness (void)
+{
+  const PsSlowness slowness[] = { { .a = 0, .factor = 3, .probability = 0.25 },
+                                  { .link = TRUE, .a = 1, .b = 0, .factor = 5, .probability = 0.25 } };
+  const PsUncertainty uncertainty = { .slowness = slowness, .n_slowness = 2 };
+  const PsFamilySetting family = { .n_devices = 3, .n_microbatches = 3, .n_chunks = 1 };
+  g_autoptr (PsProgram) program = lower (ps_family_generate (ps_family_find ("zb-h1"), &family, NULL));
+  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (program);
+  g_autoptr (PsCosts) costs = some_costs (3);
+  PsDraws draws;
+  PsLuck luck;
+
+  ps_draws_init (&draws, recurrence, costs, &uncertainty, 1, PS_ALL_CAUSES);
+  ps_luck_init (&luck, &draws);
+  ps_luck_begin_mean (&luck);
+  for (guint i = 1; i < recurrence->n_op_classes; i++)
+    for (guint lane = 0; lane < PS_SCENARIO_LANES; lane++)
+      g_assert_cmpfloat (luck.op_ns[i * PS_SCENARIO_LANES + lane], ==,
+                         (double)draws.op[i].base_ns * (recurrence->op[i].device == 0 ? 1.5 : 1));
+  for (guint i = 1; i < recurrence->n_transfer_classes; i++)
+    for (guint lane = 0; lane < PS_SCENARIO_LANES; lane++)
+      g_assert_cmpfloat (luck.transfer_ns[i * PS_SCENARIO_LANES + lane], ==,
+                         (double)draws.transfer[i].base_ns
+                             * (recurrence->transfer[i].from + recurrence->transfer[i].to == 1 ? 2 : 1));
+  ps_luck_clear (&luck);
+  ps_draws_clear (&draws);
+}
+
+/* 4e9 s is the most that ops, transfers and optimizer steps may take together, each at its longest. GPipe on 2 devices
+ * has 4 m ops, here of 1e6 s each. */
+static void
+test_sum_limit (void)
+{
+  static const struct
+  {
+    guint m;
+    gint64 transfer_s, optimizer_s;
+    double factor; /* of device 0 */
+    gboolean fits;
+    double jitter;
+  } rows[] = {
+    { 999, 0, 0, 1, TRUE, 0 },
+    { 1000, 0, 0, 1, FALSE, 0 },
+    { 999, 0, 1990000, 1, TRUE, 0 },
+    { 999, 0, 2000000, 1, FALSE, 0 }, /* of each device: 3.996e9 + 2 * 2e6 */
+    { 999, 1990, 0, 1, TRUE, 0 },
+    { 999, 2100, 0, 1, FALSE, 0 }, /* 2 m transfers */
+    { 499, 0, 0, 2, TRUE, 0 },
+    { 500, 0, 0, 2, FALSE, 0 }, /* as if all devices were slow */
+    { 999, 0, 0, 0.5, TRUE, 0 },
+    { 1000, 0, 0, 0.5, FALSE, 0 },
+    /* The rarest of 2^32 values is 6.2 deviations from the middle: exp (0.0998 * 6.2 - 0.005) = 1.85. */
+    { 530, 0, 0, 1, TRUE, 0.1 },
+    { 550, 0, 0, 1, FALSE, 0.1 },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      const PsFamilySetting family = { .n_devices = 2, .n_microbatches = rows[i].m, .n_chunks = 1 };
+      const PsSlowness slow = { .a = 0, .factor = rows[i].factor, .probability = 0.5 };
+      const PsUncertainty uncertainty = { .jitter = rows[i].jitter, .slowness = &slow, .n_slowness = 1 };
+      const PsSampling sampling = { .n_samples = 1, .seed = 1, .n_jobs = 1 };
+      g_autoptr (PsProgram) program = lower (ps_family_generate (ps_family_find ("gpipe"), &family, NULL));
+      g_autoptr (PsCosts) costs = ps_costs_new (2);
+      g_autoptr (GError) error = NULL;
+
+      for (guint k = 0; k < PS_N_OP_KINDS * 2; k++)
+        costs->op[k].duration_ns = PS_MAX_TIME_NS;
+      for (guint s = 0; s < 2; s++)
+        ps_costs_op (costs, PS_OP_O, s)->duration_ns = rows[i].optimizer_s * 1000000000;
+      for (guint k = 1; k <= 4; k++)
+        costs->transfer_ns[k] = rows[i].transfer_s * 1000000000;
+      g_autofree gint64 *ns = ps_uncertainty_sample (program, costs, &uncertainty, &sampling, &error);
+      g_test_message ("row %u: %s", i, error != NULL ? error->message : "fits");
+      g_assert_true ((ns != NULL) == rows[i].fits);
+      if (!rows[i].fits)
+        g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -483,5 +566,7 @@ main (int argc, char **argv)
   g_test_add_func ("/uncertainty/coverage", test_coverage);
   g_test_add_func ("/uncertainty/distribution", test_distribution);
   g_test_add_func ("/uncertainty/tornado", test_tornado);
+  g_test_add_func ("/uncertainty/mean-slowness", test_mean_slowness);
+  g_test_add_func ("/uncertainty/sum-limit", test_sum_limit);
   return g_test_run ();
 }

@@ -84,9 +84,10 @@ test_below_optimum (void)
   g_test_message ("%u of %u decided; the root bound meets %u, windows meet %u, cases %u and find %u", n_decided, n,
                   n_root, n_met, n_split, n_found);
   g_assert_cmpuint (n_decided, >, n * 3 / 5);
-  g_assert_cmpuint (n_root, >, n_decided / 4);
-  g_assert_cmpuint (n_met, >, n_decided / 2);
-  g_assert_cmpuint (n_found, >, n_decided / 2);
+  g_assert_cmpuint (n_root, >=, n_decided * 3 / 4);
+  g_assert_cmpuint (n_met, >=, n_decided * 7 / 8);
+  g_assert_cmpuint (n_split, >=, n_decided * 19 / 20);
+  g_assert_cmpuint (n_found, >=, n_decided * 6 / 10);
 }
 
 static PsDescended
@@ -111,6 +112,40 @@ descend (PsWindows *windows, PsOrder *order, gint64 target, const PsOrder *near,
       g_assert_cmpint (order->objective, <=, target);
     }
   return result;
+}
+
+/* With cases enough nearly every bound is the optimum, and most searches for it find an order. */
+static void
+test_cases_decide (void)
+{
+  guint n = n_cases (60), n_decided = 0, n_met = 0, n_found = 0;
+  g_autoptr (GRand) draw = g_rand_new_with_seed (13);
+
+  for (guint i = 0; i < n; i++)
+    {
+      g_auto (Case) c = { 0 };
+      Budget passes = { 20000 };
+
+      draw_case (&c, draw, i);
+      g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
+      g_autoptr (PsOrder) order = ps_order_new (problem);
+      g_autoptr (PsWindows) windows = ps_windows_new (problem, MAX_STATES);
+      gint64 best, bound;
+
+      if (windows == NULL || !ps_exact_can_decide (problem) || !solve (order))
+        continue;
+      best = order->objective;
+      order->objective = best + 3;
+      bound = ps_windows_bound (windows, best / 2, best + 3, 20000, order, spend, &passes);
+      n_decided++;
+      n_met += bound == best;
+      n_found += order->objective == best;
+      g_assert_cmpint (bound, <=, best);
+    }
+  g_test_message ("%u decided: bounds meet %u, and %u are found", n_decided, n_met, n_found);
+  g_assert_cmpuint (n_decided, >, n * 9 / 10);
+  g_assert_cmpuint (n_met, >=, n_decided * 98 / 100);
+  g_assert_cmpuint (n_found, >=, n_decided * 6 / 10);
 }
 
 /* A descent agrees with branch and bound: it finds an order at the optimum, near another one too, and refutes less. */
@@ -143,8 +178,8 @@ test_descend (void)
     }
   g_test_message ("%u decided: %u found, %u near the optimum, %u refuted", n_decided, n_found, n_near, n_refuted);
   g_assert_cmpuint (n_decided, >, n / 2);
-  g_assert_cmpuint (MIN (n_found, n_near), >, n_decided * 9 / 10);
-  g_assert_cmpuint (n_refuted, >, n_decided * 9 / 10);
+  g_assert_cmpuint (MIN (n_found, n_near), >=, n_decided * 99 / 100);
+  g_assert_cmpuint (n_refuted, >=, n_decided * 98 / 100);
 }
 
 /* Tight memory, p=4 m=8 f,b,w=5,5,4, with the best objective known: without states of devices the bound stays up to
@@ -195,6 +230,61 @@ test_known (void)
     }
 }
 
+/* Three devices, or four with two copies, f,b,w,c=5,5,4,5 and little memory: what 64 cases prove and find, and the
+ * passes over devices that they take, to within 1 %. A bound equal to the best order is the optimum. */
+static void
+test_passes (void)
+{
+  static const struct
+  {
+    PsPlacementKind placement;
+    guint v, m;
+    gint64 limit;
+    PsObjective objective;
+    gint64 bound, best; /* best: 0: none is looked for */
+    guint n_passes;
+  } known[] = {
+    { PS_PLACEMENT_V, 2, 3, 9, PS_OBJECTIVE_MAKESPAN, 168, 168, 583 },
+    { PS_PLACEMENT_V, 2, 4, 9, PS_OBJECTIVE_MAKESPAN, 194, 196, 521 },
+    { PS_PLACEMENT_V, 2, 5, 9, PS_OBJECTIVE_MAKESPAN, 231, 232, 662 },
+    { PS_PLACEMENT_V, 2, 6, 9, PS_OBJECTIVE_MAKESPAN, 262, 262, 883 },
+    { PS_PLACEMENT_BIDIRECTIONAL, 1, 4, 4, PS_OBJECTIVE_MAKESPAN, 120, 122, 365 },
+    { PS_PLACEMENT_BIDIRECTIONAL, 1, 6, 4, PS_OBJECTIVE_MAKESPAN, 169, 170, 558 },
+    { PS_PLACEMENT_LOOP, 1, 3, 4, PS_OBJECTIVE_MAKESPAN, 108, 108, 259 },
+    { PS_PLACEMENT_LOOP, 1, 6, 4, PS_OBJECTIVE_MAKESPAN, 176, 176, 492 },
+    { PS_PLACEMENT_LOOP, 2, 3, 8, PS_OBJECTIVE_MAKESPAN, 198, 198, 675 },
+    { PS_PLACEMENT_LOOP, 2, 4, 8, PS_OBJECTIVE_MAKESPAN, 214, 216, 650 },
+    { PS_PLACEMENT_LOOP, 2, 6, 8, PS_OBJECTIVE_MAKESPAN, 304, 304, 686 },
+    { PS_PLACEMENT_V, 2, 4, 6, PS_OBJECTIVE_SPAN, 272, 0, 2223 },
+    { PS_PLACEMENT_V, 2, 5, 6, PS_OBJECTIVE_SPAN, 331, 0, 2916 },
+    { PS_PLACEMENT_V, 2, 6, 6, PS_OBJECTIVE_SPAN, 386, 0, 3225 },
+    { PS_PLACEMENT_LOOP, 1, 4, 4, PS_OBJECTIVE_SPAN, 122, 0, 1440 },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (known); i++)
+    {
+      const gint64 cost[4] = { 5, 5, 4, 5 };
+      gboolean two = known[i].placement == PS_PLACEMENT_BIDIRECTIONAL;
+      Budget passes = { 10000 };
+      g_auto (Case) c = { 0 };
+
+      case_init (&c, known[i].placement, two ? 4 : 3, known[i].v, known[i].m, cost, 2, 1, known[i].limit);
+      c.setting.objective = known[i].objective;
+      g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
+      g_autoptr (PsWindows) windows = ps_windows_new (problem, 1000000);
+      g_autoptr (PsOrder) order = ps_order_new (problem);
+
+      order->objective = 600;
+      gint64 bound = ps_windows_bound (windows, ps_windows_root_bound (problem), 600, 64, order, spend, &passes);
+      guint n_passes = 10000 - passes.left;
+      g_test_message ("row %u: bound %" G_GINT64_FORMAT ", best %" G_GINT64_FORMAT ", %u passes", i, bound,
+                      order->objective, n_passes);
+      g_assert_cmpint (bound, ==, known[i].bound);
+      g_assert_cmpint (order->objective, ==, known[i].best > 0 ? known[i].best : 600);
+      g_assert_cmpuint (n_passes, <=, known[i].n_passes + known[i].n_passes / 100);
+    }
+}
+
 /* Too many states for windows. 20 activations fit p=32 m=128: each F waits for the memory of another one 20
  * microbatches before; the sums stay at 44754. 16 fit two chunks of p=16: there the memory that fills and empties adds
  * to the bytes held over time; sums, and heads with tails, stay at 7560. Some order takes `best`. */
@@ -228,8 +318,10 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/windows/below-optimum", test_below_optimum);
+  g_test_add_func ("/windows/cases-decide", test_cases_decide);
   g_test_add_func ("/windows/descend", test_descend);
   g_test_add_func ("/windows/known", test_known);
+  g_test_add_func ("/windows/passes", test_passes);
   g_test_add_func ("/windows/memory", test_memory);
   return g_test_run ();
 }

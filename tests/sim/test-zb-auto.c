@@ -339,6 +339,52 @@ test_auto_without_costs (void)
   g_assert_cmpint (simulation->max_span_ns, ==, 36);
 }
 
+/* An F that takes bytes only while it runs changes no order where its B takes as many: an F always leaves room for its
+ * B. */
+static void
+test_bytes_of_a_while (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (20240111);
+
+  for (guint i = 0; i < 200; i++)
+    {
+      guint p = (guint)g_rand_int_range (rand, 1, 7), m = (guint)g_rand_int_range (rand, 1, 15);
+      g_autofree gint64 *limit = g_new (gint64, p);
+      g_autoptr (PsCosts) plain = random_costs (rand, p, limit);
+      g_autoptr (PsCosts) more = NULL;
+      PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = 1, .memory_limit = limit };
+
+      for (guint s = 0; s < p; s++)
+        for (PsOpKind kind = PS_OP_B; kind <= PS_OP_BW; kind += PS_OP_BW - PS_OP_B)
+          {
+            ps_costs_op (plain, kind, s)->take_bytes += 5;
+            ps_costs_op (plain, kind, s)->give_bytes += 5;
+          }
+      more = ps_costs_copy (plain);
+      for (guint s = 0; s < p; s++)
+        {
+          gint64 bytes = g_rand_int_range (rand, 1, 6);
+
+          ps_costs_op (more, PS_OP_F, s)->take_bytes += bytes;
+          ps_costs_op (more, PS_OP_F, s)->give_bytes += bytes;
+          limit[s] += 5;
+        }
+      for (guint off = 0; off < 8; off++)
+        {
+          guint used = 0;
+
+          setting.costs = plain;
+          g_autoptr (PsDraft) a = ps_draft_new (&setting, 0);
+          g_assert_true (ps_zb_greedy (a, switches_of (off), G_MAXINT64, &used));
+          setting.costs = more;
+          g_autoptr (PsDraft) b = ps_draft_new (&setting, 0);
+          g_assert_true (ps_zb_greedy (b, switches_of (off), G_MAXINT64, &used));
+          for (guint d = 0; d < p; d++)
+            g_assert_cmpmem (a->device[d].order, a->device[d].n_ordered, b->device[d].order, b->device[d].n_ordered);
+        }
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -346,6 +392,7 @@ main (int argc, char **argv)
   g_test_add_func ("/zb-auto/peers", test_auto);
   g_test_add_func ("/zb-auto/published", test_published);
   g_test_add_func ("/zb-auto/random", test_auto_random);
+  g_test_add_func ("/zb-auto/bytes-of-a-while", test_bytes_of_a_while);
   g_test_add_func ("/zb-auto/switches", test_switches);
   g_test_add_func ("/zb-auto/limit", test_auto_limit);
   g_test_add_func ("/zb-auto/without-costs", test_auto_without_costs);

@@ -34,6 +34,7 @@ test_costs (void)
     }
 }
 
+/* whole_bytes 0: they stay as they are. */
 static void
 set_zero (Case *test, gint64 gather_ns, gint64 whole_bytes)
 {
@@ -43,7 +44,7 @@ set_zero (Case *test, gint64 gather_ns, gint64 whole_bytes)
       PsStageCost *cost = &test->costs->stage[stage];
 
       cost->gather_ns = gather_ns;
-      cost->whole_bytes = whole_bytes;
+      cost->whole_bytes = whole_bytes > 0 ? whole_bytes : cost->whole_bytes;
     }
   ps_simulate (test->program, test->costs, test->simulation);
 }
@@ -104,11 +105,44 @@ holds (const guint16 *stages, guint n, guint stage)
   return FALSE;
 }
 
+/* A stage whose weights a device has. */
+typedef struct
+{
+  guint device;
+  guint stage;
+  gint64 from_ns;
+  gint64 until_ns; /* G_MAXINT64: not dropped yet */
+} Held;
+
+/* The most bytes of weights that a device has at the moment when one of them comes; those dropped then are gone. */
+static gint64
+peak_of (const Case *test, const GArray *held, guint device)
+{
+  gint64 peak = 0;
+
+  for (guint i = 0; i < held->len; i++)
+    {
+      const Held *now = &g_array_index (held, Held, i);
+      gint64 bytes = 0;
+
+      for (guint k = 0; k < held->len; k++)
+        {
+          const Held *other = &g_array_index (held, Held, k);
+
+          if (other->device == device && other->from_ns <= now->from_ns && now->from_ns < other->until_ns)
+            bytes += test->costs->stage[other->stage].whole_bytes;
+        }
+      peak = MAX (peak, now->device == device ? bytes : 0);
+    }
+  return peak;
+}
+
 /* The end of every step by the definition: at each op a device gathers those of the next three stages that it did not
- * have before. */
+ * have before. It drops the others of them when the op before has ended. The peak of its memory follows. */
 static void
 check_steps (const Case *test)
 {
+  g_autoptr (GArray) held = g_array_new (FALSE, FALSE, sizeof (Held));
   const PsSchedule *schedule = test->program->schedule;
   guint p = schedule->placement->n_devices, n_stages = schedule->placement->n_stages;
   g_autofree gint64 *end = g_new0 (gint64, test->program->n_steps + 1), *channel = g_new0 (gint64, p);
@@ -123,16 +157,28 @@ check_steps (const Case *test)
       guint n = next_stages (schedule, place, last, now);
       gint64 arrival = step->input ? end[step->input] + test->costs->transfer_ns[step->transfer] : 0;
 
+      for (guint k = 0; k < held->len; k++)
+        {
+          Held *one = &g_array_index (held, Held, k);
+
+          if (one->device == d && one->until_ns == G_MAXINT64 && !holds (now, n, one->stage))
+            one->until_ns = end[step->previous];
+        }
       for (guint k = 0; k < n; k++)
         if (!holds (before, n_before, now[k]))
           {
-            channel[d] = MAX (channel[d], end[step->previous]) + test->costs->stage[now[k]].gather_ns;
+            const Held one = { d, now[k], MAX (channel[d], end[step->previous]), G_MAXINT64 };
+
+            g_array_append_val (held, one);
+            channel[d] = one.from_ns + test->costs->stage[now[k]].gather_ns;
             ready[d * n_stages + now[k]] = channel[d];
           }
       end[i + 1] = MAX (MAX (arrival, end[step->previous]), ready[d * n_stages + schedule->ops[place].stage])
                    + test->costs->op[step->cost].duration_ns;
       g_assert_cmpint (test->simulation->end_ns[i + 1], ==, end[i + 1]);
     }
+  for (guint d = 0; d < p; d++)
+    g_assert_cmpint (test->simulation->device[d].peak_bytes, ==, peak_of (test, held, d));
 }
 
 static void
@@ -154,7 +200,9 @@ test_definition (void)
         g_auto (Case) test = { 0 };
 
         predict (&test, rows[i].family, rows[i].p, rows[i].m, rows[i].v, "f=10us,b=9us,w=8us,c=100ns");
-        set_zero (&test, gather_ns, 10);
+        for (guint s = 0; s < test.costs->n_stages; s++)
+          test.costs->stage[s].whole_bytes = 10 + s * s;
+        set_zero (&test, gather_ns, 0);
         check_steps (&test);
         part_at_peak (&test, PS_MEMORY_WEIGHTS);
       }
