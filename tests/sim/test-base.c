@@ -84,6 +84,10 @@ test_sizes (void)
   assert_usage (&error, "x: '80' has no unit; 80GB would be right");
   g_assert_false (ps_parse_size ("x", "1.5e9", &bytes, &error));
   assert_usage (&error, "x: '1.5e9' has no unit; 1.5GB would be right");
+  g_assert_false (ps_parse_size ("x", "999999", &bytes, &error));
+  assert_usage (&error, "x: '999999' has no unit; 999999GB would be right");
+  g_assert_false (ps_parse_size ("x", "1000000", &bytes, &error));
+  assert_usage (&error, "x: '1000000' has no unit; 0.001GB would be right");
 }
 
 static void

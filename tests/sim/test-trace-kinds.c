@@ -295,7 +295,7 @@ test_otel_replicas (void)
   "{\"scopeSpans\": [{\"spans\": [" spans "]}], \"resource\": {\"attributes\": [" attributes "]}}"
 
 /* Two ranks in one file, of which the first is the second stage: its resource says so, or each of its spans, which goes
- * before the resource; numbers are numbers or texts. */
+ * before the resource; numbers are numbers or texts. Values of an array that are no objects tell nothing. */
 static void
 test_otel_attributes (void)
 {
@@ -312,15 +312,16 @@ test_otel_attributes (void)
                     OTLP_RANK ("dl.rank", "2")) "]}",
     "{\"resourceSpans\": [" RESOURCE (
         OTLP ("microbatch.forward", "", 12, 14) "," OTLP ("microbatch.backward", "", 14, 17),
-        OTLP_RANK ("dl.rank", "0") "," OTLP_RANK ("dl.pipeline_parallel.rank", "1")) ","
+        OTLP_RANK ("dl.rank", "4") "," OTLP_RANK ("dl.pipeline_parallel.rank", "1")) ","
     /* */ RESOURCE (
         OTLP ("microbatch.forward", "", 10, 12) "," OTLP ("microbatch.backward", "", 17, 21),
-        OTLP_RANK ("dl.rank", "4") "," OTLP_RANK ("dl.pipeline_parallel.rank", "0") "," OTLP_RANK ("other", "9")) "]}",
+        OTLP_RANK ("dl.rank", "0") "," OTLP_RANK ("dl.pipeline_parallel.rank", "0") "," OTLP_RANK ("other", "9")) "]}",
   };
 
-  for (guint i = 0; i < 2; i++)
+  for (guint i = 0; i < 2 * G_N_ELEMENTS (texts); i++)
     {
-      g_autoptr (GPtrArray) timelines = fine (parse (texts[i], &error));
+      g_autofree char *among = g_strconcat ("[3, \"a\", ", texts[i / 2], ", null]", NULL);
+      g_autoptr (GPtrArray) timelines = fine (parse (i % 2 ? among : texts[i / 2], &error));
       const PsTimeline *timeline = timelines->pdata[0];
 
       assert_spans (timeline->ops, "0:F0.0:0-2 0:BW0.0:7-11 1:F0.1:2-4 1:BW0.1:4-7");
