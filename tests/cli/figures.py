@@ -544,6 +544,7 @@ def test_refused():
 def test_search():
     """An order that a search prints, as a schedule file, takes the time that was printed, and no shorter than its bound."""
     found = rows('search -p 2 -m 4 --costs f=10us:14us,b=11us,w=7us,c=2us,act=2MiB,wact=1MiB --moves 300')
+    equal('placements', sorted((one['placement'], one['chunks'], one['microbatch_size'], one['offload']) for one in found), [('bidirectional', 1, None, '0'), ('loop', 1, None, '0')])
     keys = [(one['feasible'] is False, one['objective_ns']) for one in found]
     equal('order', keys, sorted(keys))
     for one in found:
@@ -677,6 +678,10 @@ def test_plan():
     flops = float(re.search(r'MFU = ([\d.e+]+) FLOP', answer['formula'])[1])
     peak = float(re.search(r'\* ([\d.e+]+) FLOP/s', answer['formula'])[1])
     gpus = int(re.search(r'on (\d+) GPUs', answer['about'])[1])
+    text = pipesim('plan --model tiny-gpt --cluster cpu-cores --global-batch 8 --top 6')
+    head = ' '.join(answer[key] for key in ('about', 'memory', 'search', 'formula'))
+    assert ' '.join(text.split()).startswith(' '.join(head.split())), text[:200]
+    equal('rows', re.findall(r'^ *(\d+)  (\S+)  ', text, re.M), [(str(one['rank']), one['schedule']) for one in answer['results']])
     equal('ranks', [one['rank'] for one in answer['results']], list(range(1, len(answer['results']) + 1)))
     steps = [one['step_ns'] for one in answer['results']]
     equal('order', steps, sorted(steps))
