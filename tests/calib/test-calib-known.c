@@ -345,7 +345,7 @@ count_lines (const char *line)
 {
   guint n = 0;
 
-  for (const char *at = opened->str; (at = strstr (at, line)) != NULL; at++)
+  for (const char *at = strstr (opened->str, line); at != NULL; at = strstr (at + 1, line))
     n++;
   return n;
 }
