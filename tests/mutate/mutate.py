@@ -11,7 +11,7 @@ faults it reaches. Then each fault runs the tests that reach it, the quickest fi
 Printed per fault: caught and by which test, survived, equivalent (the compiler makes the same code of it), or not reached.
 Sources are never changed. The exit code is 1 if the tests fail without a fault, else 0.
 """
-import argparse, collections, json, os, random, re, shutil, signal, subprocess, sys, tempfile, time
+import argparse, collections, filecmp, json, os, random, re, shutil, signal, subprocess, sys, tempfile, time
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -135,12 +135,18 @@ def write(path, faults):
 
 
 def copy_tree():
+    """Makes the copy what the sources are. A file that has faults of an earlier run gets a new time, so that it is built again."""
     listed = subprocess.run(['git', 'ls-files', '-co', '--exclude-standard'], cwd=ROOT, check=True, capture_output=True, text=True)
-    shutil.rmtree(COPY, ignore_errors=True)
-    for path in listed.stdout.split('\n'):
-        if path and os.path.isfile(os.path.join(ROOT, path)):
-            os.makedirs(os.path.dirname(os.path.join(COPY, path)), exist_ok=True)
-            shutil.copy2(os.path.join(ROOT, path), os.path.join(COPY, path))
+    paths = {path for path in listed.stdout.split('\n') if path and os.path.isfile(os.path.join(ROOT, path))}
+    for folder, _, names in os.walk(COPY):
+        for name in names:
+            if os.path.relpath(os.path.join(folder, name), COPY) not in paths:
+                os.remove(os.path.join(folder, name))
+    for path in paths:
+        source, target = os.path.join(ROOT, path), os.path.join(COPY, path)
+        if not os.path.exists(target) or not filecmp.cmp(source, target, shallow=False):
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            shutil.copy(source, target)
 
 
 def draw(count, rooms, seed):
