@@ -3,6 +3,7 @@
 #include "costdb-rig.h"
 #include "fake-device.h"
 
+#include "beside.h"
 #include "budget.h"
 #include "check.h"
 #include "clock.h"
@@ -37,6 +38,7 @@ static guint slow_link;         /* bits of both indices of a link that takes twi
 static gboolean noisy_link;     /* three of six messages take 3 ms more, so that the medians of batches differ */
 static const guint *restless;   /* [] percents that readings of the sentinel take more; 0 after the last one */
 static guint n_restless, n_readings; /* readings begun */
+static gulong nap_us;                /* that each op takes by the host's clock */
 static GString *opened;              /* what settings devices were opened with, one line for each; NULL: not noted */
 
 typedef struct
@@ -78,6 +80,7 @@ known_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError *
 
   device->before = device->last;
   device->last = op;
+  g_usleep (nap_us);
   return fake_run (base, op, input, output, error);
 }
 
@@ -345,7 +348,7 @@ count_lines (const char *line)
 {
   guint n = 0;
 
-  for (const char *at = opened->str; (at = strstr (at, line)) != NULL; at++)
+  for (const char *at = strstr (opened->str, line); at != NULL; at = strstr (at + 1, line))
     n++;
   return n;
 }
@@ -436,6 +439,22 @@ test_parts_alone (void)
       g_assert_cmpuint (count_lines (line), ==, 2);
     }
   g_string_free (g_steal_pointer (&opened), TRUE);
+}
+
+/* A load is there when every one of its devices has computed a layer, forward and backward. */
+static void
+test_load (void)
+{
+  static const guint chunks[] = { 1 };
+  g_autoptr (PsModel) model = new_model ();
+  const PsCalibration calibration = new_calibration (model, 3, chunks, 1);
+  const int before = n_fake_ops;
+
+  nap_us = 5000;
+  PsLoad *load = fine (ps_load_new (&calibration, 1, 2, &error));
+  g_assert_cmpint (g_atomic_int_get (&n_fake_ops) - before, >=, 2 * 2);
+  fine (ps_load_end (load, &error));
+  nap_us = 0;
 }
 
 /* Unequal shares are those of the devices; the sentinel, on a whole accelerator, has none. */
@@ -827,6 +846,7 @@ main (int argc, char **argv)
   g_test_add_func ("/calib/known/times", test_times);
   g_test_add_func ("/calib/known/parts", test_parts);
   g_test_add_func ("/calib/known/parts-alone", test_parts_alone);
+  g_test_add_func ("/calib/known/load", test_load);
   g_test_add_func ("/calib/known/shares", test_shares);
   g_test_add_func ("/calib/known/links", test_links);
   g_test_add_func ("/calib/known/restless", test_restless);

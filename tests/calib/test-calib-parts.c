@@ -198,6 +198,30 @@ test_sizes (void)
   g_assert_cmpuint (power->len, ==, 9); /* 8 .. 2048 */
 }
 
+/* The model of a message has matrices about as wide as high, sequences of 1024 at most, and heads of 64. */
+static void
+test_boundary_models (void)
+{
+  static const struct
+  {
+    gint64 bytes;
+    guint hidden, sequence, batch, heads;
+  } rows[] = { { 8, 2, 1, 1, 1 },          { 4096, 32, 32, 1, 1 }, { 8192, 64, 32, 1, 1 },
+               { 196608, 256, 192, 1, 4 }, { 12, 1, 3, 1, 1 },     { (gint64)1 << 32, 32768, 1024, 32, 512 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (PsModel) model = ps_model_with_boundary (rows[i].bytes);
+
+      g_assert_cmpint (ps_model_boundary_bytes (model), ==, rows[i].bytes);
+      g_assert_cmpuint (model->hidden, ==, rows[i].hidden);
+      g_assert_cmpuint (model->sequence, ==, rows[i].sequence);
+      g_assert_cmpuint (model->microbatch_size, ==, rows[i].batch);
+      g_assert_cmpuint (model->heads, ==, rows[i].heads);
+      g_assert_cmpuint (model->kv_heads, ==, rows[i].heads);
+    }
+}
+
 static void
 test_cut (void)
 {
@@ -352,6 +376,7 @@ main (int argc, char **argv)
   g_test_add_func ("/calib/parts/converged", test_converged);
   g_test_add_func ("/calib/parts/caps", test_caps);
   g_test_add_func ("/calib/parts/sizes", test_sizes);
+  g_test_add_func ("/calib/parts/boundary-models", test_boundary_models);
   g_test_add_func ("/calib/parts/cut", test_cut);
   g_test_add_func ("/calib/parts/provenance", test_provenance);
   g_test_add_func ("/calib/parts/moments", test_moments);

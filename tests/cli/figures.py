@@ -367,13 +367,12 @@ def test_speeds():
     rows('partition --layers layers.csv -p 2 -m 4 -s dualpipe -a schedule --speed 0.5:0.5 --bandwidth 1GB/s')
 
 
-def test_straight():
-    """PipeDream's program gives a slow layer replicas, unless it is told not to: then all devices have a stage."""
+def test_replicas():
+    """PipeDream's recurrence gives a slow layer replicas."""
     with open('slow.csv', 'w') as file:
         file.write('layer,time,activation_bytes,parameter_bytes\na,1000,10,1\nb,9000,10,1\nc,1000,10,1\n')
-    line = 'partition --layers slow.csv -p 3 --bandwidth 1GB/s -a pipedream-code'
+    line = 'partition --layers slow.csv -p 3 --bandwidth 1GB/s -a pipedream'
     assert max(stage['replicas'] for stage in rows(line)[0]['stages']) > 1
-    equal('replicas', [stage['replicas'] for stage in rows(line + ' --straight')[0]['stages']], [1, 1, 1])
 
 
 def test_missing_memory():
@@ -698,7 +697,7 @@ def test_plan():
         assert one['schedule'] not in near and len(set(near)) == len(near)
 
 
-TESTS = [test_explained, test_memory_by_hand, test_what_if, test_printed_path, test_path_rows, test_shares, test_gain, test_order, test_spread, test_partition, test_partition_limits, test_straight, test_speeds, test_missing_memory, test_measured_spread,
+TESTS = [test_explained, test_memory_by_hand, test_what_if, test_printed_path, test_path_rows, test_shares, test_gain, test_order, test_spread, test_partition, test_partition_limits, test_replicas, test_speeds, test_missing_memory, test_measured_spread,
          test_show, test_terminal, test_search, test_search_options, test_sweep, test_steady, test_plan, test_refused]
 
 

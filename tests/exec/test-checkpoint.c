@@ -336,6 +336,7 @@ check_places (const PsModel *model, const PsStageShape *shapes, guint n_stages)
   for (guint stage = 0; stage < n_stages; stage++)
     {
       gsize n_bytes;
+
       fine (ps_checkpoint_take (made, &device.base, stage, &shapes[stage], TRUE, gather_nothing, &n_gathered, &error));
       const float *part = ps_checkpoint_part (made, &shapes[stage], PS_STATE_SECOND_MOMENT, &n_bytes);
       g_assert_cmpuint (n_bytes, ==, device.checked.n * sizeof (float));

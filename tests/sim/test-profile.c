@@ -231,6 +231,7 @@ text_with (const char *plain, const char *measurement, const char *reading)
   g_autofree char *row = g_strdup_printf ("\"measurements\": [{%s}", measurement);
   g_autofree char *rows = *measurement ? changed (plain, "\"measurements\": [", row) : g_strdup (plain);
   g_autofree char *readings = g_strdup_printf ("\"sentinels\": [%s", reading);
+
   return changed (rows, "\"sentinels\": [", readings);
 }
 

@@ -269,7 +269,7 @@ test_none (void)
            "x: holds no setting that fits its memory limit and what else is asked for");
   refused (ps_question_refuse_none (results, &within, "x", &error), PS_ERROR_INPUT,
            "x: holds no setting that fits its memory limit and what else is asked for");
-  g_assert_true (ps_database_script (results->file, "DELETE FROM varying; UPDATE sweep SET points = 4", NULL));
+  g_assert_true (ps_database_script (results->file, "DELETE FROM prediction; UPDATE sweep SET points = 4", NULL));
   refused (ps_question_refuse_none (results, &all, "x", &error), PS_ERROR_INPUT,
            "x: holds no prediction: no setting is possible; SELECT * FROM skipped_reason in it says why");
   for (guint most = 1; most <= 9; most *= 3)
