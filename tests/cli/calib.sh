@@ -82,6 +82,13 @@ refuse 1 "new.db: is a database, and is not overwritten" \
   pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --moves 10 -o new.db
 refuse 2 "--sharing: '3'" pipesim calib run --db other.db --profile x --model tiny-gpt -p 2 --sharing 3
 
+# What was measured on a GPU can be read and predicts.
+for p in 4 8; do
+  run "the profile of $p parts of an H200 is read" 'measurements' \
+    pipesim calib import --db gpu.db --profile parts-$p "$G_TEST_SRCDIR/../data/measured/h200-p$p.json"
+  run "and predicts" 'NVIDIA H200' pipesim predict --schedule all -p $p -m $((2 * p)) --db gpu.db --profile parts-$p
+done
+
 # Of two runs into one profile the first to store goes on. The other is stopped while it measures what is missing, so that it
 # can't be the first.
 model_ini heads=4 vocabulary=64 microbatch_size=2 >small.ini
