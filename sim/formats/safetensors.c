@@ -246,7 +246,8 @@ ps_safetensors_parse (const char *where, const void *bytes, gsize n_bytes, GErro
   if (n_bytes < LENGTH_BYTES || length > MIN (n_bytes - LENGTH_BYTES, MAX_HEADER_BYTES))
     return ps_refuse_null (error, PS_ERROR_INPUT, "%s: is no safetensors file, or only the beginning of one", where);
   file->header_bytes = LENGTH_BYTES + (gsize)length;
-  g_autofree char *header = g_memdup2 ((const char *)bytes + LENGTH_BYTES, MAX ((gsize)length, 1));
+  g_autofree char *header = g_malloc ((gsize)length + 1);
+  memcpy (header, (const char *)bytes + LENGTH_BYTES, (gsize)length);
   if (!read_header (where, header, (gsize)length, file, error)
       || !check_places (where, file, n_bytes - file->header_bytes, error))
     return NULL;

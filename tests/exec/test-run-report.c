@@ -159,7 +159,8 @@ test_text (void)
         "\ncheck against one device: differs (first at step 2: loss; losses differ by 0.25, gradients of the last step "
         "by "
         "0.5 of the largest)\n");
-  made.report.prediction->program->pair = g_new0 (guint8, 1);
+  static guint8 pair[1];
+  made.report.prediction->program->pair = pair;
   SAYS (ps_run_report_to_text (&made.report), "the two ops of a pair ran one after the other\n");
 }
 
