@@ -618,6 +618,11 @@ def test_sweep():
     def time(key):
         return expected[key]['iteration_ns'] / key[2]
 
+    for option, bound, figures in (('', False, False), (' --wide', True, True), (' --columns lower_bound_ns', True, False)):
+        text = pipesim(f'best all.db --per devices{option}')
+        equal(f'bound{option}', 'lower bound' in text, bound)
+        equal(f'figures{option}', 'bubble of span' in text, figures)
+
     for one in rows('best all.db --per devices --top 2') + rows('best all.db --per devices --top 1'):
         group = sorted(time(key) for key in expected if key[1] == one['devices'] and key[2] == one['microbatches'])
         assert time((one['schedule'], one['devices'], one['microbatches'])) in group[:2], one
