@@ -16,7 +16,7 @@ cuda_init (int *argc, char ***argv)
   g_test_init (argc, argv, NULL);
   cuda_device = ps_device_find ("cuda", &error);
   /* Programs ask for the processor first where they have costs. */
-  g_autofree char *processor = cuda_device != NULL ? cuda_device->processor () : NULL;
+  G_GNUC_UNUSED g_autofree char *processor = cuda_device != NULL ? cuda_device->processor () : NULL;
   if (cuda_device != NULL && cuda_device->available (&error))
     return;
   if (g_getenv (PS_MODULE_DIR_VARIABLE) != NULL)

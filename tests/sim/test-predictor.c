@@ -261,8 +261,8 @@ test_sources (void)
   guint n;
   const PsCostSource *const *sources = ps_source_table (&n);
   g_autofree char *usage = ps_source_usage (FALSE), *fields = ps_source_usage (TRUE);
-
   g_auto (GStrv) parts = g_strsplit (usage, ", ", -1);
+
   g_assert_cmpuint (g_strv_length (parts), ==, n);
   for (guint i = 0; i < n; i++)
     g_assert_cmpint (g_str_has_prefix (parts[i], "or "), ==, i + 1 == n);

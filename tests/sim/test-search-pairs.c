@@ -107,6 +107,7 @@ test_moves (void)
             {
               gint64 least = ps_order_estimate_join (order, join, G_MAXINT64),
                      excess = ps_order_excess_join (order, join);
+
               g_assert_cmpint (ps_order_estimate_join (order, join, least), ==, least);
               g_assert_cmpint (ps_order_estimate_join (order, join, least - 1), >=, least);
               gboolean done = ps_order_join (order, join, &joined), keep = ps_random_below (&own, 4) > 0;
