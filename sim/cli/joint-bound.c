@@ -134,7 +134,7 @@ search_mix_ways (SearchWays *ways, guint n_slices)
 }
 
 gint64
-search_bound (const SearchQuestion *question, const PsCosts *costs, gint64 enough, guint64 *n_steps)
+search_bound (const SearchQuestion *question, const PsCosts *costs, gint64 enough)
 {
   const PsSetting *setting = question->setting;
   const SearchChoice *choice = question->choice;
@@ -146,7 +146,7 @@ search_bound (const SearchQuestion *question, const PsCosts *costs, gint64 enoug
                                    .memory_limit = question->memory_limit,
                                    .objective = ps_sync_objective (setting->sync) };
 
-  return fastest != NULL ? ps_search_bound (&search, enough, n_steps) : 0;
+  return fastest != NULL ? ps_search_bound (&search, enough, NULL) : 0;
 }
 
 gint64
@@ -157,6 +157,6 @@ search_bound_ways (const SearchQuestion *question, const SearchWays *ways, gint6
   for (guint stage = 0; stage < relaxed->n_stages; stage++)
     search_relax_stage (ways, relaxed, stage);
   return ps_setting_place (question->setting, question->placement, relaxed, NULL)
-             ? MIN (search_bound (question, relaxed, enough, NULL), enough)
+             ? MIN (search_bound (question, relaxed, enough), enough)
              : 0;
 }

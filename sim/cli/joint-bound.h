@@ -41,7 +41,7 @@ void search_mix_stage (PsCosts *costs, const PsCosts *full, guint stage, guint n
 void search_mix_ways (SearchWays *ways, guint n_slices);
 
 /* No schedule of these stages is faster. As ps_search_bound. */
-gint64 search_bound (const SearchQuestion *question, const PsCosts *costs, gint64 enough, guint64 *n_steps);
+gint64 search_bound (const SearchQuestion *question, const PsCosts *costs, gint64 enough);
 
 /* No schedule of these stages is faster, whichever way each of them runs; no more than `enough`, the time of a schedule
  * found. */

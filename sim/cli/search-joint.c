@@ -329,7 +329,7 @@ may_help (const Joint *joint, const State *state)
     search_mix_stage (costs, state->some[stage] > 0 ? full : NULL, stage, joint->choice->n_slices);
   question.placement = state->placement;
   return joint->limits.samples->objective != SEARCH_TIME
-         || search_bound (&question, costs, G_MAXINT64, NULL) < joint->best->result->price_ns;
+         || search_bound (&question, costs, G_MAXINT64) < joint->best->result->price_ns;
 }
 
 static gboolean

@@ -8,7 +8,7 @@
  * asked for. */
 typedef struct
 {
-  PsCosts *costs; /* NULL: reason says why there are none */
+  PsCosts *costs; /* where it is NULL, reason may say why there are none */
   PsCosts *full;  /* the same with full recomputation, for R ops */
   PsCostSpread *spread;
   GError *reason;
@@ -34,12 +34,11 @@ ps_predictor_is_layout_open (const PsPredictor *predictor)
   return predictor->given == NULL && predictor->setting->layout == NULL && source != NULL && source->has_model;
 }
 
-/* The costs of a size under the current setting, made if they are not there. */
+/* The entry of a size under the current setting. */
 static SizedCosts *
 find_sized (PsPredictor *predictor, guint n_devices, guint n_chunks)
 {
   GArray *key = ps_cache_key (predictor->sized);
-  PsSetting setting = *predictor->setting;
   SizedCosts *sized;
 
   if (predictor->key != NULL)
@@ -51,9 +50,6 @@ find_sized (PsPredictor *predictor, guint n_devices, guint n_chunks)
   if (sized != NULL)
     return sized;
   sized = g_new0 (SizedCosts, 1);
-  if (predictor->even)
-    setting.layout = (char *)"even";
-  sized->costs = ps_setting_costs (&setting, n_devices, n_chunks, &sized->reason);
   gsize each = PS_N_OP_KINDS * sizeof *sized->costs->op + sizeof *sized->costs->stage + sizeof *sized->costs->shapes;
   ps_cache_add (predictor->sized, sized, sizeof *sized + n_devices * n_chunks * each);
   return sized;
@@ -62,11 +58,16 @@ find_sized (PsPredictor *predictor, guint n_devices, guint n_chunks)
 const PsCosts *
 ps_predictor_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error)
 {
-  const SizedCosts *sized;
+  PsSetting setting = *predictor->setting;
+  SizedCosts *sized;
 
   if (predictor->given != NULL && predictor->given->n_stages == n_devices * n_chunks)
     return predictor->given;
   sized = find_sized (predictor, n_devices, n_chunks);
+  if (predictor->even)
+    setting.layout = (char *)"even";
+  if (sized->costs == NULL && sized->reason == NULL)
+    sized->costs = ps_setting_costs (&setting, n_devices, n_chunks, &sized->reason);
   if (sized->costs == NULL)
     g_propagate_error (error, g_error_copy (sized->reason));
   return sized->costs;
