@@ -7,8 +7,9 @@
 #include "rounds.h"
 
 #include <pipesim/philox.h>
-#include <pipesim/profile.h>
-#include <pipesim/sources.h>
+#include <pipesim/simulate.h>
+#include <pipesim/costdb.h>
+#include <pipesim/setting.h>
 
 #include <glib/gstdio.h>
 #include <math.h>

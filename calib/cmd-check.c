@@ -8,7 +8,7 @@
 #include "rounds.h"
 
 #include <pipesim/formats.h>
-#include <pipesim/tensor.h>
+#include <pipesim/work.h>
 
 #include <math.h>
 #include <unistd.h>

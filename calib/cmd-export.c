@@ -1,7 +1,7 @@
 /* cmd-export.c - pipesim calib export: a profile as text. */
 #include "commands.h"
 
-#include <pipesim/profile.h>
+#include <pipesim/costdb.h>
 
 typedef struct
 {

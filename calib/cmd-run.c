@@ -14,7 +14,7 @@
 #include "transfers.h"
 
 #include <pipesim/setting.h>
-#include <pipesim/tensor.h>
+#include <pipesim/work.h>
 #include <unistd.h>
 
 #define DEFAULT_MAX_DEVICES 4

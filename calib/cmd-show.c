@@ -5,7 +5,7 @@
 #include "links.h"
 #include "shape-error.h"
 
-#include <pipesim/fit.h>
+#include <pipesim/cluster.h>
 
 #include <math.h>
 #include <string.h>

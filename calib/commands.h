@@ -1,9 +1,8 @@
 /* commands.h - the subcommands of pipesim-calib and their helpers. */
 #pragma once
 
-#include <pipesim/command.h>
+#include <pipesim/option.h>
 #include <pipesim/costdb.h>
-#include <pipesim/report.h>
 
 /* The subcommands. argv[0] is the subcommand's name. main prints an error as one line on stderr and sets the exit
  * code. */

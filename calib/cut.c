@@ -1,7 +1,7 @@
 /* cut.c - a model cut into the stages of a pipeline. */
 #include "cut.h"
 
-#include <pipesim/sources.h>
+#include <pipesim/setting.h>
 
 PsCut *
 ps_cut_new (const PsCalibration *calibration, guint n_chunks, GError **error)

@@ -1,7 +1,7 @@
 /* diff.h - the changes from one profile to another, measurement by measurement. */
 #pragma once
 
-#include <pipesim/profile.h>
+#include <pipesim/costdb.h>
 
 /* The measurements of one key in two profiles. */
 typedef struct

@@ -1,7 +1,7 @@
 /* doubt.c - derivatives of predicted iteration times by the measured rows that they come from. */
 #include "doubt.h"
 
-#include <pipesim/predictor.h>
+#include <pipesim/setting.h>
 
 #include <math.h>
 

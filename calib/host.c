@@ -6,8 +6,8 @@
 #include "device/devices.h"
 #include "runtime/runtime.h"
 
-#include <pipesim/observed.h>
-#include <pipesim/predictor.h>
+#include <pipesim/observe.h>
+#include <pipesim/setting.h>
 
 #define N_MICROBATCHES 200
 #define N_STEPS 9

@@ -1,8 +1,8 @@
 /* imported.h - a profile of the samples that runs of another program show. */
 #pragma once
 
-#include <pipesim/observed.h>
-#include <pipesim/profile.h>
+#include <pipesim/observe.h>
+#include <pipesim/costdb.h>
 
 /* Every sample, under the shapes of the model's stages, or without a model (NULL) those of ps_stage_key. Stages of one
  * shape have their samples together. Nothing is known of the machine and of sizes. Errors: PS_ERROR_USAGE when the

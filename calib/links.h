@@ -4,7 +4,7 @@
 
 #include "calibration.h"
 
-#include <pipesim/places.h>
+#include <pipesim/costdb.h>
 
 /* A link from one device to the next; the last device has one to the first. */
 typedef struct

@@ -6,8 +6,8 @@
 #include "output.h"
 #include "processes/processes.h"
 
-#include <pipesim/command.h>
-#include <pipesim/sources.h>
+#include <pipesim/option.h>
+#include <pipesim/setting.h>
 
 #define DEFAULT_STEPS 5
 #define MAX_STEPS 1000000

@@ -1,7 +1,7 @@
 /* lengths.c - the tokens of each microbatch of a run. */
 #include "lengths.h"
 
-#include <pipesim/sources.h>
+#include <pipesim/setting.h>
 
 static gboolean
 check (const PsSetting *setting, const PsLengths *lengths, const PsSchedule *schedule, const PsRunSetting *run,

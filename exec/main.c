@@ -7,7 +7,7 @@
 #include "steps.h"
 #include "weather.h"
 
-#include <pipesim/command.h>
+#include <pipesim/option.h>
 #include <pipesim/costdb.h>
 #include <pipesim/formats.h>
 

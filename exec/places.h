@@ -1,4 +1,4 @@
-/* places.h - the places of devices in this machine's topology, as pipesim/places.h writes them. */
+/* places.h - the places of devices in this machine's topology, as pipesim/costdb.h writes them. */
 #pragma once
 
 #include <hwloc.h>

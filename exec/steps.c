@@ -3,7 +3,7 @@
 
 #include "device/data.h"
 
-#include <pipesim/report.h>
+#include <pipesim/option.h>
 
 #include <errno.h>
 #include <fcntl.h>

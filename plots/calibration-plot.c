@@ -4,8 +4,8 @@
 #include "scale.h"
 #include "series.h"
 
-#include <pipesim/fit.h>
-#include <pipesim/profile.h>
+#include <pipesim/cluster.h>
+#include <pipesim/costdb.h>
 
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include "scale.h"
 #include "gnuplot.h"
-#include <pipesim/profile.h>
+#include <pipesim/costdb.h>
 
 /* Draws a profile. Above are transfers and self-sends: median, quartiles and least of every measured size, with the
  * line of fit.h, its alpha and betas, its R squared and its largest error. Below is one row for each op of a stage

@@ -6,8 +6,7 @@
 #include "diagnose-report.h"
 #include "gnuplot.h"
 
-#include <pipesim/command.h>
-#include <pipesim/report.h>
+#include <pipesim/option.h>
 
 /* The sections of a diagnosis, and its timelines. */
 

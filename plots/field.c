@@ -3,7 +3,7 @@
 
 #include "scale.h"
 
-#include <pipesim/families.h>
+#include <pipesim/schedule.h>
 
 #include <math.h>
 

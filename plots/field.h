@@ -1,7 +1,7 @@
 /* field.h - the columns of a sweep as axes and legends. */
 #pragma once
 
-#include <pipesim/questions.h>
+#include <pipesim/sweep.h>
 
 /* One axis of a picture. */
 typedef struct

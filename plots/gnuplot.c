@@ -1,7 +1,7 @@
 /* gnuplot.c - runs gnuplot on a script and moves its picture to the file. */
 #include "gnuplot.h"
 
-#include <pipesim/report.h>
+#include <pipesim/option.h>
 
 #include <errno.h>
 #include <gio/gio.h>

@@ -9,7 +9,7 @@
 #include "timeline-text.h"
 #include "sweep-plot.h"
 
-#include <pipesim/command.h>
+#include <pipesim/option.h>
 
 #include <sys/ioctl.h>
 #include <unistd.h>

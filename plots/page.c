@@ -5,7 +5,7 @@
 #include "scale.h"
 
 #include <gio/gio.h>
-#include <pipesim/families.h>
+#include <pipesim/schedule.h>
 #include <string.h>
 
 #define N_SHADES 64 /* of devices */

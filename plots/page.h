@@ -1,7 +1,7 @@
 /* page.h - parts of pages that fetch nothing: tables, timelines to zoom, and the page around them. */
 #pragma once
 
-#include <pipesim/report.h>
+#include <pipesim/option.h>
 
 /* JSON for inside a page. A < occurs only in strings; it is escaped, so that it cannot end the script. Free with
  * g_free. */

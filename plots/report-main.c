@@ -4,10 +4,9 @@
 #include "sweep-rows.h"
 #include "program.h"
 
-#include <pipesim/command.h>
-#include <pipesim/sweep-timelines.h>
+#include <pipesim/option.h>
+#include <pipesim/sweep.h>
 #include <pipesim/formats.h>
-#include <pipesim/questions.h>
 
 #include <math.h>
 

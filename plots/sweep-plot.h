@@ -3,7 +3,7 @@
 
 #include "gnuplot.h"
 
-#include <pipesim/questions.h>
+#include <pipesim/sweep.h>
 
 #define PS_PLOT_MAX_SERIES 40
 

@@ -1,7 +1,7 @@
 /* sweep-rows.h - the settings of a sweep that a picture shows, and how it says what they have in common. */
 #pragma once
 
-#include <pipesim/questions.h>
+#include <pipesim/sweep.h>
 
 typedef struct
 {

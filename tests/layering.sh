@@ -9,12 +9,13 @@ set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 
-# Public headers in data-flow order: each may include only those before it.
-headers='base option shipped philox model layout-string cluster tensor framework work work-time overlap costs lengths fit condition shares costdb places profile placement schedule families program simulate events iterations memory scenarios explain uncertainty intervals timeline formats safetensors observed report compare diagnosis bound search partition setting command sources predictor results questions sweep sweep-timelines layouts launch pipesim
-         device transport'
+# Public headers in data-flow order, each with its room: a header may include only those before it.
+headers='base:base option:base philox:base model:model cluster:model work:model costs:model costdb:store schedule:schedule
+         program:program simulate:simulate bound:schedule answer:answer timeline:observe formats:schedule observe:observe search:search
+         partition:search setting:setting sweep:plan plan:plan pipesim:plan device:exec transport:exec'
 
-# The rooms of sim in the same order, sim itself first: a file may include headers of its own and of earlier rooms.
-rooms='. json costs database schedule bound families program simulate iterations scenarios timeline formats observed search partition setting sweep plan cli'
+# The rooms of sim in the same order: a file may include headers of its own room and of earlier ones.
+rooms='base model store schedule program simulate answer observe search setting plan cli'
 
 # Prints "FILE:LINE:HEADER" of every include under the given paths.
 includes ()
@@ -35,12 +36,12 @@ check_public_headers ()
   for path in include/pipesim/*.h; do
     name=$(basename "$path" .h)
     case " $(echo $headers) " in
-      *" $name "*) ;;
+      *" $name:"*) ;;
       *) echo "$path:1: has no place in the order of public headers; add it to tests/layering.sh" ;;
     esac
   done
   awk -F: -v order="$(echo $headers)" '
-    BEGIN { n = split (order, names, " "); for (i = 1; i <= n; i++) rank[names[i]] = i }
+    BEGIN { n = split (order, names, " "); for (i = 1; i <= n; i++) { sub (/:.*/, "", names[i]); rank[names[i]] = i } }
     $1 !~ /^include\/pipesim\// { next }
     $3 ~ /^pipesim\// {
       own = $1; sub (/.*\//, "", own); sub (/\.h$/, "", own)
@@ -57,11 +58,11 @@ check_public_headers ()
 check_layers ()
 {
   forbid "no ../ includes" '^\\.\\./|/\\.\\./' '^$'
-  forbid "SQLite belongs to sim/database/database*.c" '^sqlite3' '^sim/database/database[^/]*\\.[ch]$'
+  forbid "SQLite belongs to sim/store/database*.c" '^sqlite3' '^sim/store/database[^/]*\\.[ch]$'
   forbid "CUDA belongs under exec/device/cuda and exec/transport/nccl" '^(cu(da|blas)[^/]*|cuda/.*)\\.h$' '^(exec/(device/cuda|transport/nccl)/|tests/cuda/)'
   forbid "NCCL belongs under exec/transport/nccl" '^nccl' '^exec/transport/nccl/'
   forbid "MPI belongs under exec/transport/mpi" '^mpi' '^(exec/transport/mpi/|tests/(bench/bench|exec/test)-mpi[^/]*\\.c$)'
-  forbid "json-glib belongs to the tests; sim/json reads JSON" '^json-glib' '^tests/'
+  forbid "json-glib belongs to the tests; sim/base reads JSON" '^json-glib' '^tests/'
   forbid "BLAS belongs under exec/device/cpu" '^(cblas|openblas|lapack)' '^exec/device/cpu/'
   forbid "hwloc belongs under exec" '^hwloc' '^exec/'
   awk -F: '$1 ~ /^sim\// && $3 ~ /(^|\/)(exec|calib|plots)\// {
@@ -70,24 +71,24 @@ check_layers ()
     print $1 ":" $2 ": includes " $3 ": sim knows no devices and transports" }' "$work/includes"
   awk -F: '$1 ~ /^exec\// && $3 ~ /^pipesim\/simulate\.h$/ {
     print $1 ":" $2 ": includes " $3 ": the executor never calls the simulator" }' "$work/includes"
-  awk -F: '$1 ~ /^sim\/families/ && $3 ~ /^pipesim\/(program|simulate|timeline|setting)\.h$/ {
+  awk -F: '$1 ~ /^sim\/schedule\/families/ && $3 ~ /^pipesim\/(program|simulate|timeline|setting)\.h$/ {
     print $1 ":" $2 ": includes " $3 ": families never call the simulator" }' "$work/includes"
 }
 
-# A public header belongs to the room of the .c file with its name.
 check_rooms ()
 {
-  { find sim -name '*.c' -o -name '*.h'; echo :; cat "$work/includes"; } | awk -F: -v order="$rooms" '
-    function room_of (path) { sub (/^sim\//, "", path); return sub (/\/[^\/]*$/, "", path) ? path : "." }
+  { find sim -name '*.c' -o -name '*.h'; echo :; cat "$work/includes"; } | awk -F: -v order="$rooms" -v headers="$(echo $headers)" '
+    function room_of (path) { return split (path, part, "/") > 2 ? part[2] : "." }
     function name_of (path) { sub (/.*\//, "", path); return path }
-    BEGIN { n = split (order, rooms, " "); for (i = 1; i <= n; i++) rank[rooms[i]] = i }
+    BEGIN { n = split (order, rooms, " "); for (i = 1; i <= n; i++) rank[rooms[i]] = i
+            n = split (headers, names, " "); for (i = 1; i <= n; i++) { split (names[i], pair, ":"); home[pair[1] ".h"] = pair[2] } }
     /^:/ { listed = 1; next }
     !listed { room[name_of($1)] = room_of($1)
               if (!(room_of($1) in rank)) print $1 ":1: has no room in the order of tests/layering.sh"; next }
     $1 ~ /^sim\// {
-      home = name_of($3); if ($3 ~ /^pipesim\//) sub (/\.h$/, ".c", home)
-      if (home in room && rank[room[home]] > rank[room_of($1)])
-        print $1 ":" $2 ": includes " $3 ": the room " room[home] " comes later"
+      used = $3 ~ /^pipesim\// ? home[name_of($3)] : room[name_of($3)]
+      if (used in rank && rank[used] > rank[room_of($1)])
+        print $1 ":" $2 ": includes " $3 ": the room " used " comes later"
     }'
 }
 
@@ -112,6 +113,7 @@ check_together ()
 check_whole ()
 {
   for name in ${headers%% pipesim*}; do
+    name=${name%:*}
     grep -qF "#include <pipesim/$name.h>" include/pipesim/pipesim.h || echo "include/pipesim/pipesim.h:1: lacks $name.h"
   done
 }
@@ -121,7 +123,7 @@ check_tour ()
 {
   sed -n '/^## A tour/,/^## /p' README.md | grep -E '^([0-9]+\.|  ) ' | grep -oE '`[a-z-]+\.h`' | tr -d '`' \
     | sed 's/\.h$//' | awk '!seen[$0]++' >"$work/tour"
-  printf '%s\n' $headers | diff - "$work/tour" | sed -n 's/^< \(.*\)/include\/pipesim\/\1.h:1: is not in its place in the tour of README.md/p'
+  printf '%s\n' $headers | sed 's/:.*//' | diff - "$work/tour" | sed -n 's/^< \(.*\)/include\/pipesim\/\1.h:1: is not in its place in the tour of README.md/p'
 }
 
 check_tree ()
@@ -157,29 +159,29 @@ self_test ()
   (cd "$here" && cp -r include sim exec calib plots tests README.md "$work/tree")
   plant include/pipesim/base.h '#include <pipesim/costs.h>'
   plant include/pipesim/costs.h '#include <sqlite3.h>'
-  plant include/pipesim/report.h '#include <json-glib/json-glib.h>'
+  plant include/pipesim/option.h '#include <json-glib/json-glib.h>'
   plant include/pipesim/costs.h 'undeclared_type forgotten;'
-  plant include/pipesim/memory.h 'enum { PS_USE_STATE };'
+  plant include/pipesim/simulate.h 'enum { PS_USE_STATE };'
   plant include/pipesim/costs.h '#define ps_timeline_new(x) 0'
-  plant sim/base.c '#include <sqlite3.h>'
-  plant sim/base.c '#include "../exec/runtime/runtime.h"'
-  plant sim/base.c '#include "exec/runtime/runtime.h"'
-  plant sim/base.c '  #  include <pipesim/device.h>'
-  plant sim/families/gpipe.c '#include <pipesim/simulate.h>'
-  plant sim/families/gpipe.c '#include <pipesim/search.h>'
-  plant sim/costs/fit.c '#include "search/order.h"'
-  plant sim/base.c '#include <json-glib/json-glib.h>'
+  plant sim/base/base.c '#include <sqlite3.h>'
+  plant sim/base/base.c '#include "../exec/runtime/runtime.h"'
+  plant sim/base/base.c '#include "exec/runtime/runtime.h"'
+  plant sim/base/base.c '  #  include <pipesim/device.h>'
+  plant sim/schedule/families/gpipe.c '#include <pipesim/simulate.h>'
+  plant sim/schedule/families/gpipe.c '#include <pipesim/search.h>'
+  plant sim/model/fit.c '#include "search/order.h"'
+  plant sim/base/base.c '#include <json-glib/json-glib.h>'
   plant sim/simulate/simulate.c '#include <cblas.h>'
   plant exec/runtime/runtime.c '#include <cblas.h>'
   plant exec/runtime/runtime.c '#include <pipesim/simulate.h>'
   plant exec/device/table.c '#include <cuda_runtime.h>'
   plant exec/device/table.c '#include <mpi.h>'
-  plant sim/costs/costs.c '#include <hwloc.h>'
+  plant sim/model/costs.c '#include <hwloc.h>'
   plant calib/main.c 'static int draw (void) { return popen ("gnuplot", "w") != 0; }'
-  sed -i 's/`philox\.h`/philox/' "$work/tree/README.md"
+  sed -i 's/`program\.h`/program/' "$work/tree/README.md"
   first=include/pipesim/base.h
-  (check_tree "$work/tree") 2>&1 | grep -q '^include/pipesim/philox\.h:1: is not in its place' \
-    || { echo "layering.sh did not notice that the tour leaves out philox.h"; failed=1; }
+  (check_tree "$work/tree") 2>&1 | grep -q '^include/pipesim/program\.h:1: is not in its place' \
+    || { echo "layering.sh did not notice that the tour leaves out program.h"; failed=1; }
   return $failed
 }
 

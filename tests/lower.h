@@ -3,8 +3,8 @@
 
 #include "error-rig.h"
 
-#include <pipesim/events.h>
-#include <pipesim/families.h>
+#include <pipesim/simulate.h>
+#include <pipesim/schedule.h>
 #include <pipesim/program.h>
 
 /* Takes the schedule. */

@@ -1,7 +1,7 @@
 /* checkpoint.c - names the arrays of a model, finds them in a file, and moves them from and to devices. */
 #include "checkpoint.h"
 
-#include <pipesim/safetensors.h>
+#include <pipesim/formats.h>
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
 #include "sum.h"
 #include "tie.h"
 
-#include <pipesim/tensor.h>
+#include <pipesim/work.h>
 
 /* A channel buffers this many messages. Further messages refer to the sender's tensor. */
 #define CHANNEL_CAPACITY 4

@@ -3,8 +3,8 @@
 
 #include "verify.h"
 
-#include <pipesim/compare.h>
-#include <pipesim/predictor.h>
+#include <pipesim/observe.h>
+#include <pipesim/setting.h>
 
 typedef struct
 {

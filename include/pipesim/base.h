@@ -84,7 +84,7 @@ typedef enum
   PS_N_OP_KINDS
 } PsOpKind;
 
-/* Index of an op into PsCosts.op; length is that of its microbatch (lengths.h). */
+/* Index of an op into PsCosts.op; length is that of its microbatch (costs.h). */
 static inline guint
 ps_op_index (guint n_stages, guint n_lengths, guint kind, guint length, guint stage)
 {
@@ -149,7 +149,7 @@ char *ps_format_number (double value);
 char *ps_format_line (const char *text);
 
 /* The same with line ends. Where it is coloured, the escape sequences that set colours and styles stay, too. All that
- * programs print goes through here: ps_print and ps_print_coloured (report.h), and g_printerr (ps_log_to_stderr). Free
+ * programs print goes through here: ps_print and ps_print_coloured (option.h), and g_printerr (ps_log_to_stderr). Free
  * with g_free. */
 char *ps_format_page (const char *text, gboolean coloured);
 

@@ -2,8 +2,8 @@
 #ifndef PIPESIM_BOUND_H
 #define PIPESIM_BOUND_H
 
-#include <pipesim/iterations.h>
-#include <pipesim/lengths.h>
+#include <pipesim/costs.h>
+#include <pipesim/simulate.h>
 
 G_BEGIN_DECLS
 

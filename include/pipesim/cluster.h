@@ -23,7 +23,7 @@ typedef struct
   double peak_flops;         /* per device and second, at the precision of training */
   double efficiency;         /* part of peak_flops that large matrix products reach, in (0, 1]; F, B and W as a whole
                                 where memory_bandwidth is not known */
-  double memory_bandwidth;   /* of each device to its own memory, bytes per second; 0 = not known, see work-time.h */
+  double memory_bandwidth;   /* of each device to its own memory, bytes per second; 0 = not known, see work.h */
   gint64 link_latency_ns;    /* between devices of one node */
   double link_bandwidth;     /* bytes per second, one direction, as one transfer sees it */
   gint64 network_latency_ns; /* between nodes */
@@ -43,7 +43,7 @@ typedef struct
   double peak_flops_fp8; /* as peak_flops, of products of 8 bits; 0: as peak_flops */
   double peak_flops_fp4; /* of 4 bits; 0: as peak_flops_fp8 */
   guint multiprocessors; /* of a device; 0 = not known */
-  double product_depth;  /* k at which a product reaches half of its rate, see work-time.h */
+  double product_depth;  /* k at which a product reaches half of its rate, see work.h */
   double scores_efficiency;    /* as efficiency, of the products of attention heads */
   double attention_efficiency; /* of flash attention */
   double memory_efficiency;    /* part of memory_bandwidth that kernels reach, in (0, 1] */
@@ -126,6 +126,96 @@ gint64 ps_cluster_ring_ns (const PsCluster *cluster, guint n, const guint *place
 /* Modelled time of one transfer of `bytes` between pipeline devices a and b, numbered node by node: latency + bytes /
  * bandwidth of the link that they share. 0 when a == b. */
 gint64 ps_cluster_transfer_ns (const PsCluster *cluster, guint a, guint b, gint64 bytes);
+
+/* The state of hardware while it is measured: clocks, temperature, power, and the reasons that slow it
+ * down. */
+
+/* Why hardware runs slower than it could. */
+typedef enum
+{
+  PS_THROTTLE_KNOWN = 1 << 0, /* the state is known; without another bit nothing slows it down */
+  PS_THROTTLE_POWER = 1 << 1, /* "power": the power limit */
+  PS_THROTTLE_HEAT = 1 << 2,  /* "heat": too hot */
+  PS_THROTTLE_HARDWARE
+  = 1 << 3,                     /* "hardware": the board's own slow-down, for heat, power supply or an outside signal */
+  PS_THROTTLE_SETTING = 1 << 4, /* "setting": clocks set by hand, or boost shared with other boards */
+} PsThrottle;
+
+/* The reading of one moment; 0: not known. */
+typedef struct
+{
+  gint64 clock_mhz;        /* of the processor's cores or multiprocessors */
+  gint64 memory_clock_mhz; /* of the device's memory */
+  gint64 temperature_c;    /* degrees Celsius */
+  gint64 power_mw;         /* drawn by the whole device */
+  guint throttle;          /* PsThrottle bits; 0: not known */
+} PsCondition;
+
+/* "power heat" in the order of PsThrottle, "" for nothing, NULL for not known. Free with g_free. */
+char *ps_throttle_to_text (guint throttle);
+
+/* Reads that back (NULL: not known). FALSE: text holds another word, or one twice. */
+gboolean ps_throttle_parse (const char *text, guint *throttle);
+
+/* TRUE where either reading has a reason; *known says whether both could tell. */
+gboolean ps_condition_throttled (const PsCondition *before, const PsCondition *after, gboolean *known);
+
+/* The cost of a message as a function of its size: alpha + beta n, in pieces.
+ *
+ * Messages of different sizes go different ways (copied at once, in chunks, through caches or past them), so one beta
+ * holds for a range of sizes only. Hockney (The communication challenge for MPP, Parallel Computing 20, 1994) is the
+ * fit of one piece. The function is continuous, starts at alpha >= 0 and never falls.
+ */
+
+#define PS_FIT_MAX_PIECES 3
+
+/* From from_bytes on, up to the next piece, each further byte takes ns_per_byte. */
+typedef struct
+{
+  gint64 from_bytes; /* of the first piece 0 */
+  double ns_per_byte;
+} PsFitPiece;
+
+typedef struct
+{
+  double alpha_ns; /* of an empty message */
+  PsFitPiece piece[PS_FIT_MAX_PIECES];
+  guint n_pieces;
+  double r_squared; /* 1 - sum of e^2 / that of the best constant; e relative as below; 1 where a constant is exact */
+  double largest_error; /* over the points: |e|, e = (fitted - measured) / measured */
+} PsTransferFit;
+
+/* Fits n points (bytes ascending without repetition and >= 0, ns > 0; n >= 2). Minimises the sum of squared relative
+ * errors, so that small messages count as much as large ones, over alpha, betas >= 0 and pieces that begin at measured
+ * sizes. Another piece is taken where it at least halves that sum and there are more points than 2 per piece. */
+void ps_transfer_fit (const gint64 *bytes, const gint64 *ns, guint n, PsTransferFit *fit);
+
+/* The fitted time of a message, in ns. bytes >= 0. */
+double ps_transfer_fit_at (const PsTransferFit *fit, double bytes);
+
+/* The fit, a line each: "alpha 8.01 us", per piece "to 64 KiB: 0.0279 ns/B (35.8 GB/s)" or "beyond: no slope", and "R²
+ * 0.999, within 3.2 %". Free with g_free. */
+char *ps_transfer_fit_to_text (const PsTransferFit *fit);
+
+/* How well sizes are interpolated: each but the outermost two is left out in turn, and taken from the line through its
+ * neighbours. Returns the median of |error| relative to the measured time; NaN for n < 3. Points as above. */
+double ps_interpolation_error (const gint64 *bytes, const gint64 *ns, guint n);
+
+/* The proportion in which devices split accelerators: a list of whole numbers, one per device. Equal parts
+ * have no list: text "" and NULL. */
+
+/* Every figure that is made of a share stays within 64 bits. */
+#define PS_MAX_SHARE 1000000
+
+/* Reads "40,30,20,10" in lowest terms: 4, 3, 2, 1. *n becomes their number. where begins the message of PS_ERROR_USAGE,
+ * which names the entry that is no share from 1 to PS_MAX_SHARE. Free with g_free. */
+guint *ps_shares_parse (const char *where, const char *text, guint *n, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* "4,3,2,1" of 40, 30, 20, 10; "" of equal shares[n] and of NULL. Free with g_free. */
+char *ps_shares_to_text (const guint *shares, guint n);
+
+/* The text of ps_shares_to_text for people: itself, or "equal". */
+const char *ps_shares_describe (const char *text);
 
 G_END_DECLS
 

@@ -8,9 +8,8 @@
 #ifndef PIPESIM_COSTDB_H
 #define PIPESIM_COSTDB_H
 
-#include <pipesim/condition.h>
+#include <pipesim/cluster.h>
 #include <pipesim/costs.h>
-#include <pipesim/shares.h>
 
 G_BEGIN_DECLS
 
@@ -52,7 +51,7 @@ typedef struct
   char *created;   /* ISO 8601 UTC */
   char *choices;   /* PsDeviceClass.choices of the measured device, in base64; "": none */
   char *source;    /* of an imported profile: where it comes from; "": measured here */
-  char *places;    /* of its devices (places.h); "": not known */
+  char *places;    /* of its devices (costdb.h); "": not known */
   guint number;    /* of the calibration among those of its name, from 1; 0: not stored */
 } PsProfile;
 
@@ -257,7 +256,7 @@ char *ps_slice_key (const char *shape, guint slice, guint n_slices);
  *   `devices` == n_devices, else the largest `devices` below, else the smallest above. Among rows of equal `devices` it
  *   chooses `sharing` by the same rule.
  * - Transfers are interpolated linearly between the two measured sizes next to ps_model_boundary_bytes, with no work
- *   beside them. `devices` and `sharing` are chosen as for ops. Links between devices of several classes (places.h)
+ *   beside them. `devices` and `sharing` are chosen as for ops. Links between devices of several classes (costdb.h)
  *   have the times of their class, stage i being on device i mod n_devices.
  * - R lasts as long as F where it was not measured.
  * - A stage whose shape recomputes or offloads has the rows of that shape where there are any. Else it has those of the
@@ -348,6 +347,62 @@ gboolean ps_costdb_store_run (PsCostDb *db, const PsRunRecord *run, GError **err
 
 /* All runs in the order stored, of PsRunRecord. */
 GPtrArray *ps_costdb_runs (PsCostDb *db, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Where devices stand in their machines, and which of the links between them are alike.
+ *
+ * A place is the way from the host down to the device, level by level, each level with its kind and number:
+ * "node1/Package:0/L3:1/Core:4"; "node1" where the system chooses the core. The place of an accelerator ends with its
+ * bus id and the number of direct links to each other one: "node1/Package:0/GPU:0000:1b:00.0+0000:3b:00.0*4", or to a
+ * switch that all share: "...+switch*18". The places of devices 0, 1, ... are one text, with ";" in between.
+ */
+
+/* The class of the link between two places, by the fastest that they share: "network" between hosts; "nvlink*4" where
+ * accelerators have direct links; else the kind of their last common level, "package" or "l3", and "machine" where they
+ * share the host alone. Links of one class are equal as far as the topology says. Free with g_free. */
+char *ps_link_class (const char *a, const char *b);
+
+/* The same for two devices of a profile; NULL: it does not know their places. */
+char *ps_places_link_class (const char *places, guint a, guint b);
+
+/* The shapes of transfers (PsMeasurement) over one link, "link=0-3" with the smaller number first, and over links of a
+ * class, "link=package". Those of the class that the first link belongs to have the shape "". Free with g_free. */
+char *ps_link_key (guint a, guint b);
+char *ps_link_class_key (const char *link_class);
+
+/* Whether two transfers of one size differ by more than the noise: each median lies outside the quartiles of the other,
+ * and they are further apart than PS_SENTINEL_TOLERANCE. */
+gboolean ps_links_differ (const PsMeasurement *a, const PsMeasurement *b);
+
+/* A measured profile as text, one line per measurement, to be kept beside sources, compared and carried to
+ * another machine.
+ *
+ * The text is JSON, format "pipesim-profile/1": the members of PsProfile, then "sentinels" and "measurements", each an
+ * array with one object per line. Members are those of the structures in costdb.h under their names in the database.
+ * Left out are: unknown values; "choices" where there are none; "shares" and "share" of equal parts; "samples_ns"
+ * unless asked for. Text -> database -> text gives the same bytes, and database -> text -> database the same rows.
+ */
+
+typedef struct
+{
+  PsProfile *profile;
+  GPtrArray *measurements; /* of PsMeasurement, by key */
+  GPtrArray *sentinels;    /* of PsSentinel, in the order taken */
+} PsProfileContents;
+
+void ps_profile_contents_free (PsProfileContents *contents);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProfileContents, ps_profile_contents_free)
+
+/* Errors: PS_ERROR_INPUT when the database has no profile of that name (NULL: the only one). */
+PsProfileContents *ps_profile_contents_load (PsCostDb *db, const char *name, gboolean with_samples,
+                                             GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Free with g_free. */
+char *ps_profile_contents_to_text (const PsProfileContents *contents);
+
+/* Reads it back strictly: every key known, every figure in range, no measurement twice, the digest that of the model,
+ * as many samples as are counted. Errors: PS_ERROR_INPUT "where:line: key: ...". */
+PsProfileContents *ps_profile_contents_parse (const char *where, const char *text, gsize length,
+                                              GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 G_END_DECLS
 

@@ -3,10 +3,9 @@
 #define PIPESIM_COSTS_H
 
 #include <pipesim/base.h>
-#include <pipesim/cluster.h>
 #include <pipesim/model.h>
-#include <pipesim/tensor.h>
-#include <pipesim/work-time.h>
+#include <pipesim/cluster.h>
+#include <pipesim/work.h>
 
 G_BEGIN_DECLS
 
@@ -39,7 +38,7 @@ typedef struct
   gint64 reduce_ns;     /* all-reduce of the gradients over the data-parallel replicas of the stage */
   gint64 reduce2_ns;    /* the same where the stage has two weight copies: over both copies of all replicas */
   gint64 step_ns;       /* part of O that each replica does whatever it holds (PsCluster.step_ns), over its stages */
-  gint64 tensor_ns;     /* part of F, and of B, in which the GPUs of a device talk to each other (tensor.h) */
+  gint64 tensor_ns;     /* part of F, and of B, in which the GPUs of a device talk to each other (work.h) */
   gint64 host_ns;       /* moving what F keeps to the host, or back; -1 = not known */
   guint unknown;        /* bit 1 << PsOpKind: its duration is only a guess; schedules that need it are refused */
   gint64 pair_ns;       /* duration of an overlapped pair whose F is on this stage; -1: sum of its parts */
@@ -61,7 +60,7 @@ PsSliceParts *ps_slice_parts_new (guint n_slices, guint n_stages);
 void ps_slice_parts_free (PsSliceParts *parts);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSliceParts, ps_slice_parts_free)
 
-/* Microbatches may have different lengths (lengths.h). Arrays over ops and transfers then have an entry for each
+/* Microbatches may have different lengths (costs.h). Arrays over ops and transfers then have an entry for each
  * length; stages have one. */
 typedef struct
 {
@@ -263,7 +262,7 @@ void ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_byte
  *
  * With a model it follows the model's formulas for the costs' shapes, which are known; layers are the parts. A shape
  * that says it recomputes is left as it is: its costs were measured so. A recomputation takes its share of F, by
- * work-time.h on the cluster or, without one (NULL), by floating-point operations alone. Measured times become
+ * work.h on the cluster or, without one (NULL), by floating-point operations alone. Measured times become
  * modelled. Full recomputation repeats all that the GPUs of a device say to each other, selective nothing.
  *
  * Without a model (NULL), full recomputation is as R says: its duration, and the bytes that it takes. Fails with
@@ -299,7 +298,7 @@ gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **e
  * Fails with PS_ERROR_USAGE where the size of the state is not known. */
 gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, guint zero, GError **error);
 
-/* Adds what driver, libraries and allocator hold on a GPU by the habits of the model's framework (framework.h), spread
+/* Adds what driver, libraries and allocator hold on a GPU by the habits of the model's framework (work.h), spread
  * over the n_chunks stages of each device. Call it last. */
 void ps_costs_add_context (PsCosts *costs, const PsModel *model, guint n_chunks);
 
@@ -361,9 +360,9 @@ const char *ps_cost_key_name (PsCostKey key); /* "f", "act" */
  */
 PsCosts *ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Costs from the formulas of model.h and work-time.h on a cluster's rates, for stages of these shapes [n_devices *
+/* Costs from the formulas of model.h and work.h on a cluster's rates, for stages of these shapes [n_devices *
  * n_chunks]; every origin is PS_ORIGIN_MODELLED. Where cluster->tensor GPUs are one device, times are the device's and
- * sizes those of one of its GPUs, by tensor.h. Stage i is assumed to sit on device i mod n_devices for the choice of
+ * sizes those of one of its GPUs, by work.h. Stage i is assumed to sit on device i mod n_devices for the choice of
  * link. */
 PsCosts *ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsStageShape *shapes,
                                 guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
@@ -381,6 +380,81 @@ PsCosts *ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n
 /* Fails with PS_ERROR_USAGE where an entry is negative or where n_microbatches of everything could overflow an exact
  * sum. */
 gboolean ps_costs_check (const PsCosts *costs, guint n_microbatches, GError **error);
+
+/* Microbatches of different lengths: their file, and costs that hold an entry for each length. */
+
+/* Most microbatches of a file, and the range of a factor in it. */
+#define PS_MAX_LENGTHS 65535
+#define PS_MIN_LENGTH_FACTOR 0.0001
+#define PS_MAX_LENGTH_FACTOR 10000
+
+/* What multiplies the costs of a microbatch. */
+typedef struct
+{
+  double f;   /* F and R */
+  double b;   /* B; a BW grows as the sum of its B and W does, and a pair as the sum of its F and BW */
+  double w;   /* W */
+  double c;   /* time of a transfer */
+  double act; /* all bytes that ops take and give, and the time to move them to the host */
+  double msg; /* bytes of a transfer */
+} PsLengthFactors;
+
+typedef struct
+{
+  guint tokens;            /* of each sequence; 0: the factors say all */
+  PsLengthFactors factors; /* 1 where tokens are known */
+} PsLength;
+
+typedef struct
+{
+  guint n;          /* microbatches */
+  guint16 *of;      /* [n] index into length */
+  guint n_lengths;  /* different ones */
+  PsLength *length; /* [n_lengths] in the order of their first microbatch */
+} PsLengths;
+
+/* Which microbatch of the file is the first to enter the pipeline, the second, and so on. */
+typedef enum
+{
+  PS_ORDER_GIVEN,      /* as in the file */
+  PS_ORDER_ASCENDING,  /* by the work of F, B and W, the shortest first */
+  PS_ORDER_DESCENDING, /* the longest first */
+  PS_ORDER_BEST,       /* the one that takes the least time; see sim/setting/setting-lengths.h */
+} PsMicrobatchOrder;
+
+/* Names and back; errors as those of ps_parse_name. */
+const char *ps_microbatch_order_name (PsMicrobatchOrder order); /* "given", "ascending", "descending", "best" */
+gboolean ps_microbatch_order_parse (const char *where, const char *text, PsMicrobatchOrder *order, GError **error);
+
+/* Reads a CSV with one line for each microbatch. Its first line names the columns: either "tokens", or some of factor,
+ * f, b, w, c, act and msg. A column of factors that is left out is as `factor`, or 1. Empty lines and those that begin
+ * with
+ * '#' do not count. Errors: PS_ERROR_IO, PS_ERROR_INPUT "FILE:LINE: ...". */
+PsLengths *ps_lengths_read (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+PsLengths *ps_lengths_parse (const char *where, const char *text, gsize length,
+                             GError **error) G_GNUC_WARN_UNUSED_RESULT;
+void ps_lengths_free (PsLengths *lengths);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsLengths, ps_lengths_free)
+
+/* The factors that lead from the costs of a stage to other costs of it; 1 where the first are 0. */
+PsLengthFactors ps_length_factors (const PsCosts *from, const PsCosts *to, guint stage);
+
+/* Costs of microbatches that are alike, times the factors [n_stages]. Weights, all-reduce, O and host times stay. */
+PsCosts *ps_costs_scale (const PsCosts *costs, const PsLengthFactors *factors);
+
+/* One table of the costs of n lengths, each of microbatches that are alike, without host times. */
+PsCosts *ps_costs_join (PsCosts *const *costs, guint n);
+
+/* The times of one length, of microbatches that are alike. They have no bytes. */
+PsCosts *ps_costs_of_length (const PsCosts *costs, guint length);
+
+/* The average times of the microbatches, and for each stage the bytes of the length that keeps most: costs of
+ * microbatches that are alike. costs have lengths->n_lengths. */
+PsCosts *ps_costs_average (const PsCosts *costs, const PsLengths *lengths);
+
+/* The least of every time over all lengths, and of pairs over all that two of them make: costs of microbatches that are
+ * alike, for bounds. They have no bytes. */
+PsCosts *ps_costs_least (const PsCosts *costs);
 
 G_END_DECLS
 

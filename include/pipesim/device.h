@@ -2,10 +2,9 @@
 #ifndef PIPESIM_DEVICE_H
 #define PIPESIM_DEVICE_H
 
-#include <pipesim/condition.h>
+#include <pipesim/cluster.h>
 #include <pipesim/costs.h>
 #include <pipesim/schedule.h>
-#include <pipesim/shares.h>
 
 G_BEGIN_DECLS
 
@@ -191,7 +190,7 @@ struct _PsDeviceClass
   /* Binds the calling thread to the device (core pinning, library thread counts). */
   gboolean (*attach) (PsDevice *device, GError **error);
 
-  /* Where a device of that setting stands in its machine (places.h); it need not be open. NULL: not known. Free with
+  /* Where a device of that setting stands in its machine (costdb.h); it need not be open. NULL: not known. Free with
    * g_free. */
   char *(*place) (const PsDeviceSetting *setting);
 

@@ -1,15 +1,26 @@
-/* model.h - the model that is trained: a decoder-only transformer, read from data/models/<name>.ini or a config.json,
- * and the cut of its layers into stages.
- *
- * Notation of the formulas: s sequence, b microbatch size, h hidden, a heads, z head_size, f feed-forward, V
- * vocabulary, k kv_heads. q = az is the width of the queries, c = kz that of keys and of values; q = h where z = h / a.
- */
+/* model.h - the descriptions of models and clusters that ship with pipesim; data/README.md has their sources. */
 #ifndef PIPESIM_MODEL_H
 #define PIPESIM_MODEL_H
 
 #include <pipesim/base.h>
 
 G_BEGIN_DECLS
+
+/* The names of the descriptions in a folder, "models" or "clusters", in alphabetical order. Free with g_strfreev. */
+char **ps_shipped_names (const char *folder);
+
+/* The description of that name as .ini text; NULL: there is none. Free with g_free. */
+char *ps_shipped_text (const char *folder, const char *name);
+
+/* The comment at the head of a description on one line: what it describes, and the source. Free with g_free. */
+char *ps_shipped_about (const char *text);
+
+/* The model that is trained: a decoder-only transformer, read from data/models/<name>.ini or a config.json,
+ * and the cut of its layers into stages.
+ *
+ * Notation of the formulas: s sequence, b microbatch size, h hidden, a heads, z head_size, f feed-forward, V
+ * vocabulary, k kv_heads. q = az is the width of the queries, c = kz that of keys and of values; q = h where z = h / a.
+ */
 
 typedef enum
 {
@@ -52,14 +63,14 @@ typedef struct
 
 #define PS_MAX_SEQUENCE (1 << 20) /* tokens */
 
-/* GPUs that share the work besides those of tensor parallelism (tensor.h). */
+/* GPUs that share the work besides those of tensor parallelism (work.h). */
 typedef struct
 {
   guint context; /* GPUs of a device that share each sequence, 0 or 1: none */
   guint experts; /* GPUs, of the device and its replicas, that share the experts; 0 or 1: those of tensor parallelism */
 } PsSpread;
 
-/* The program that trains, whose habits decide which bytes are held (framework.h). */
+/* The program that trains, whose habits decide which bytes are held (work.h). */
 typedef enum
 {
   PS_FRAMEWORK_NONE,      /* what the formulas here say and nothing else */
@@ -329,8 +340,8 @@ typedef struct
   gint64 gradient_bytes;  /* accumulated over the microbatches */
   gint64 optimizer_bytes; /* Adam's moments, and the fp32 master weights where the precision has them */
   gint64 expert_bytes;    /* part of optimizer_bytes of experts, which fewer replicas share */
-  gint64 buffer_bytes;    /* of the framework itself (framework.h) */
-  gint64 context_bytes;   /* of the driver, of libraries and of the allocator (framework.h) */
+  gint64 buffer_bytes;    /* of the framework itself (work.h) */
+  gint64 context_bytes;   /* of the driver, of libraries and of the allocator (work.h) */
 } PsStateBytes;
 
 /* Weights, gradients and Adam state of n_parameters. Bytes per parameter: fp32 4 + 4 + 8, mixed precision 2 + 2 + 12
@@ -344,6 +355,27 @@ PsStateBytes ps_model_stage_state (const PsModel *model, const PsStageShape *sha
 
 /* Sum of the parts of ps_model_stage_state: 16 bytes per parameter, 18 in mixed precision with fp32 gradients. */
 gint64 ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *shape);
+
+/* The stages of a model as Megatron-LM writes them: "Et*3|(tt|)*29,m|L"
+ * (--pipeline-model-parallel-layout; megatron/core/transformer/pipeline_parallel_layer_layout.py, core v0.16).
+ *
+ *   E t m L   units, in this order: embedding, transformer layer, module of multi-token prediction, loss (head)
+ *   |         ends a stage; a stage may be empty
+ *   X*n       the character X n times: t*3 is ttt
+ *   (...)*n   the group n times: (tt|)*2 is tt|tt|; groups hold no groups
+ *   ,         means nothing
+ *
+ * Stages stand in model order. Megatron gives stage s to rank s mod p as its chunk s / p, which is placement loop.
+ */
+
+/* Reads a string that holds one E and at least one t and one L, as [*n_stages]. In each shape embedding and head are
+ * the numbers of E and L: more than one L is a loss that is itself split over stages. Errors: PS_ERROR_USAGE "WHERE:
+ * character 7: ...". Free with g_free. */
+PsStageShape *ps_layout_string_parse (const char *where, const char *text, guint *n_stages,
+                                      GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The string that reads as these shapes, with repeats folded where that makes it shorter. Free with g_free. */
+char *ps_layout_string_write (const PsStageShape *shapes, guint n_stages);
 
 G_END_DECLS
 

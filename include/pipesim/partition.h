@@ -4,8 +4,8 @@
 #define PIPESIM_PARTITION_H
 
 #include <pipesim/costdb.h>
-#include <pipesim/families.h>
-#include <pipesim/iterations.h>
+#include <pipesim/schedule.h>
+#include <pipesim/simulate.h>
 
 G_BEGIN_DECLS
 

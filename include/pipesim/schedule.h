@@ -1,10 +1,61 @@
-/* schedule.h - for every device, the order of its ops. No times. */
+/* schedule.h - the device that holds each stage. */
 #ifndef PIPESIM_SCHEDULE_H
 #define PIPESIM_SCHEDULE_H
 
-#include <pipesim/placement.h>
+#include <pipesim/costs.h>
 
 G_BEGIN_DECLS
+
+typedef enum
+{
+  PS_PLACEMENT_LOOP,          /* stage s on device s mod p */
+  PS_PLACEMENT_V,             /* two chunks: down 0..p-1, then up p-1..0 */
+  PS_PLACEMENT_WAVE,          /* any number of chunks, down and up in turn */
+  PS_PLACEMENT_BIDIRECTIONAL, /* one chunk, two weight copies: copy 0 down, copy 1 up */
+  PS_PLACEMENT_CUSTOM,        /* anything else, as a schedule file says */
+} PsPlacementKind;
+
+typedef struct
+{
+  PsPlacementKind kind;
+  guint n_devices;
+  guint n_stages;  /* of one copy of the model */
+  guint n_copies;  /* weight copies: 1, or 2 for bidirectional */
+  guint16 *device; /* [copy * n_stages + stage] */
+  guint16 *chunk;  /* [copy * n_stages + stage] 0.. in the order of (copy, stage) on that device */
+} PsPlacement;
+
+/* n_devices >= 1, n_chunks >= 1; V wants 2 chunks, bidirectional 1 per copy (programmer's duty). Free with
+ * ps_placement_free. */
+PsPlacement *ps_placement_new (PsPlacementKind kind, guint n_devices, guint n_chunks);
+
+/* device has n_copies * n_stages entries below n_devices and is copied; kind is recognised when it is one of the known
+ * ones. */
+PsPlacement *ps_placement_new_custom (guint n_devices, guint n_stages, guint n_copies, const guint16 *device);
+
+/* Free with ps_placement_free. */
+PsPlacement *ps_placement_copy (const PsPlacement *placement);
+void ps_placement_free (PsPlacement *placement);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPlacement, ps_placement_free)
+
+static inline guint
+ps_placement_device (const PsPlacement *placement, guint copy, guint stage)
+{
+  return placement->device[(gsize)copy * placement->n_stages + stage];
+}
+
+/* Whether a device holds a stage, in any copy. */
+gboolean ps_placement_holds (const PsPlacement *placement, guint device, guint stage);
+
+/* v: the largest number of stages of one copy of the model that one device holds. */
+guint ps_placement_max_chunks (const PsPlacement *placement);
+
+const char *ps_placement_name (PsPlacementKind kind); /* "loop", "V", "wave", "bidirectional", "custom" */
+
+/* Reads the names of ps_placement_name except "custom". Errors as those of ps_parse_name. */
+gboolean ps_placement_parse (const char *where, const char *text, PsPlacementKind *kind, GError **error);
+
+/* For every device, the order of its ops. No times. */
 
 /* One op, 8 bytes. */
 typedef struct
@@ -105,7 +156,7 @@ typedef struct
   guint n_slices;        /* 1 unless sequences are sliced */
   gboolean recomputes;   /* some op is an R, as the builder has seen */
   guint8 *copy;          /* [n_microbatches] weight copy that a microbatch uses; NULL: all use copy 0 */
-  guint n_lengths;       /* different lengths of microbatches (lengths.h), and of their slices; 0: they are alike */
+  guint n_lengths;       /* different lengths of microbatches (costs.h), and of their slices; 0: they are alike */
   guint16 *length;       /* [ps_schedule_cell] below n_lengths; NULL: they are alike. Stages differ only by their R: see
                             ps_setting_recomputed. Files do not hold it */
   gboolean asynchronous; /* weights change while microbatches are under way (PipeDream): no flush between steps */
@@ -233,6 +284,66 @@ char *ps_schedule_to_json (const PsSchedule *schedule);
 /* Not yet validated. length -1: text ends with NUL. Errors: PS_ERROR_INPUT "where: order[2][5]: ...". */
 PsSchedule *ps_schedule_parse_json (const char *where, const char *text, gssize length,
                                     GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The table of published schedules and how to generate them. */
+
+/* The question that a family answers. */
+typedef struct
+{
+  guint n_devices;      /* p >= 1 */
+  guint n_microbatches; /* m >= 1 */
+  guint n_chunks;       /* v >= 1 */
+  guint n_slices;       /* q: sequence slices of a microbatch; 0: the family's default */
+  guint group_size;     /* N: microbatches that go through a chunk in a row; 0: the family's default */
+  guint defer_head;     /* first microbatches whose W on the last stage waits until its device has no other op left */
+  const PsCosts *costs; /* of n_devices * n_chunks stages, for families that look at costs; NULL: F, B and W take one
+                           unit of time each, transfers none, and F keeps one unit of memory until W */
+  const gint64 *memory_limit; /* [n_devices] bytes, weights included, for families that keep to a limit; NULL: none */
+  gboolean by_makespan; /* families that look at costs make the makespan as short as they can, then the longest span of
+                           a device; FALSE: the span first, as published for steps without a common synchronisation */
+} PsFamilySetting;
+
+typedef struct
+{
+  const char *name;        /* as typed: "1f1b" */
+  const char *description; /* one line */
+  const char *constraints; /* one line, "none" if there are none */
+  const char *memory;      /* activations at the peak of device r, in units of a device's whole share (A) */
+  const char *source;      /* where it was published */
+  guint default_chunks;    /* v when the user gives none */
+  guint default_slices;    /* q when the user gives none; 0: the family does not slice, q must be 1 */
+  gboolean groups;         /* takes a group size N; others refuse one */
+  gboolean defers;         /* takes defer_head; others refuse it */
+  gboolean uses_costs;     /* looks at costs and memory_limit */
+  /* Fails with PS_ERROR_USAGE saying which constraint and the nearest allowed value. */
+  gboolean (*check) (const PsFamilySetting *setting, GError **error);
+  /* setting has passed check, and n_slices is not 0. Fails with PS_ERROR_SCHEDULE only where costs or memory limits
+   * make it impossible; the message says which device would need how much. */
+  PsSchedule *(*generate) (const PsFamilySetting *setting, GError **error);
+} PsFamily;
+
+/* All families in the order of the catalogue; *n entries. */
+const PsFamily *const *ps_family_table (guint *n);
+const PsFamily *ps_family_find (const char *name); /* NULL when there is none */
+
+/* The schedules of --schedule: as asked, or all families where that is NULL or "all" alone. Free with g_strfreev. */
+char **ps_family_names (char *const *asked);
+
+/* Checks the setting (limits of base.h, then the family's own) and generates a schedule that ps_schedule_validate
+ * accepts. */
+PsSchedule *ps_family_generate (const PsFamily *family, const PsFamilySetting *setting,
+                                GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The size of the groups in which a family with groups runs microbatches (groups.c): group_size, or where that is 0 the
+ * smallest one allowed. `least` is the smallest that the family runs without waiting: p, half of it for gis. */
+guint ps_family_group_size (const PsFamilySetting *setting, guint least);
+
+/* A schedule on a V of two chunks that repeats a block of slots, as V-Half and V-Min do: an op takes one slot, and each
+ * microbatch comes six slots after the one before. wait: [4 * n_devices], by way (F down, F up, B down, B up) and
+ * device, slots that an op waits there before it takes the next one that is free in all periods. Eager, ops may run
+ * before their slots. Of the setting, the numbers of devices and microbatches count. */
+PsSchedule *ps_family_v_hops (const PsFamilySetting *setting, const guint8 *wait,
+                              gboolean eager) G_GNUC_WARN_UNUSED_RESULT;
 
 G_END_DECLS
 

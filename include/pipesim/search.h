@@ -15,8 +15,8 @@
 #define PIPESIM_SEARCH_H
 
 #include <pipesim/bound.h>
-#include <pipesim/events.h>
-#include <pipesim/families.h>
+#include <pipesim/simulate.h>
+#include <pipesim/schedule.h>
 
 G_BEGIN_DECLS
 

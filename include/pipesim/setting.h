@@ -2,11 +2,15 @@
 #ifndef PIPESIM_SETTING_H
 #define PIPESIM_SETTING_H
 
-#include <pipesim/families.h>
-#include <pipesim/framework.h>
-#include <pipesim/iterations.h>
-#include <pipesim/lengths.h>
 #include <pipesim/option.h>
+#include <pipesim/work.h>
+#include <pipesim/costs.h>
+#include <pipesim/costdb.h>
+#include <pipesim/schedule.h>
+#include <pipesim/simulate.h>
+#include <pipesim/answer.h>
+#include <pipesim/timeline.h>
+#include <pipesim/partition.h>
 
 G_BEGIN_DECLS
 
@@ -160,6 +164,228 @@ gboolean ps_setting_check_stages (const PsSetting *setting, guint n_stages, GErr
 /* --cluster with --bandwidth-factor and --latency-factor, its devices those of --tensor. Errors: PS_ERROR_IO,
  * PS_ERROR_INPUT, PS_ERROR_USAGE. */
 PsCluster *ps_setting_cluster (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Where costs come from: the table of sources, and the costs of the source that a setting names. */
+
+/* An option of SETTING that needs another one. Names are long names without dashes; offsets are those of the options'
+ * texts in PsSetting. */
+typedef struct
+{
+  const char *option; /* NULL: ends a list of needs */
+  gsize offset;
+  const char *needs;
+  gsize needs_offset;
+  const char *why; /* ends the error: "--option: needs --needs FILE, why" */
+} PsOptionNeed;
+
+typedef struct
+{
+  const char *option;    /* names the source: the option's long name, without dashes */
+  gsize offset;          /* of the option's text in PsSetting; where that is NULL, the setting has another source */
+  const char *usage;     /* how to give the source on a command line */
+  const char *fields;    /* how to give it in the spec of a sweep */
+  PsOptionNeed needs[3]; /* of the options that belong to the source */
+  gboolean has_model;    /* the costs are those of a model: --model's, or the source's own */
+  gboolean has_cluster;  /* the costs are modelled: links, any microbatch size and any group of GPUs are known */
+  /* Costs of n_devices with n_chunks each. model: --model's; NULL: not given. The stages of a model are those of
+   * known_shapes, which is NULL with an open layout of a source without cluster: even ones. Free with ps_costs_free. */
+  PsCosts *(*load) (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error);
+  /* The source's own model; NULL hook: it has none. Free with ps_model_free. */
+  PsModel *(*model) (const PsSetting *setting, GError **error);
+  /* Reads the file that `text`, a value of `option`, names. *digest: of its content (free with g_free), left alone for
+   * files that ship with pipesim. NULL hook: the option names no file. */
+  gboolean (*digest) (const char *text, char **digest, GError **error);
+  /* How measured costs of that size spread; NULL hook: the costs are not measured. Free with ps_cost_spread_free. */
+  PsCostSpread *(*spread) (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks,
+                           GError **error);
+} PsCostSource;
+
+/* All sources; *n entries. */
+const PsCostSource *const *ps_source_table (guint *n);
+const PsCostSource *ps_source_find (const char *option); /* NULL when no source has that option */
+
+/* The setting's source; NULL: it names none. */
+const PsCostSource *ps_setting_source (const PsSetting *setting);
+
+/* How to give each source on a command line or in a spec, as the end of an error: "costs, db, or model and cluster".
+ * Free with g_free. */
+char *ps_source_usage (gboolean in_spec);
+
+/* Refuses two sources at once, and an option without the option that it needs. Errors: PS_ERROR_USAGE. */
+gboolean ps_sources_check (const PsSetting *setting, GError **error);
+
+/* The model that the setting names (by --model or stored with --db), with --precision. Errors: PS_ERROR_USAGE when it
+ * names none. */
+PsModel *ps_setting_model (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The units of the model as layers, with the costs that the setting's options leave. link is as in ps_layers_costdb.
+ * Free with ps_layers_free. */
+PsLayers *ps_setting_layers (const PsSetting *setting, const PsModel *model, guint n_devices, PsLink *link,
+                             GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The stages [n_devices * n_chunks] that --layout says for the model.
+ * - even: as many layers for every stage. even:first=N:last=N: the first and the last device have N.
+ *   even:embedding:loss: they count as a layer each. These divide exactly or are refused, as in Megatron-LM.
+ * - best: the slowest stage is as fast as can be, by the bottleneck algorithm over the costs of ps_setting_layers with
+ *   --speed; even where that is as fast.
+ * - else a string of model.h, or the name of a file that holds one.
+ * Not given it is best with a cluster, else even.
+ * Errors: PS_ERROR_USAGE where the stages do not fit, and those of what it reads. Free with g_free. */
+PsStageShape *ps_setting_shapes (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks,
+                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The spread of the source's costs, for stages of these shapes (NULL: as the source cuts them). The source must have
+ * the hook. */
+PsCostSpread *ps_setting_spread (const PsSetting *setting, const PsStageShape *shapes, guint n_devices, guint n_chunks,
+                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The source's costs for n_devices with n_chunks each, changed by --bandwidth-factor, --recompute, --offload,
+ * --replicas (one pays no reduce_ns) and --zero. Errors: PS_ERROR_USAGE, PS_ERROR_INPUT, PS_ERROR_IO. Free with
+ * ps_costs_free. */
+PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks,
+                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The same for the stages that these costs are of, wherever the setting would cut the model. They are of n_devices. */
+PsCosts *ps_setting_costs_alike (const PsSetting *setting, const PsCosts *costs, guint n_devices,
+                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Gives modelled costs of the setting the times of each of n_slices slices, by the kernels of its tokens (work.h), if
+ * they do not have them. Other costs have those that were measured. ps_setting_costs does so for --slices. */
+gboolean ps_setting_add_slices (const PsSetting *setting, PsCosts *costs, guint n_devices, guint n_slices,
+                                GError **error);
+
+/* The costs of ps_setting_costs with full recomputation on all stages, by measured rows if there are any. Where the
+ * setting has no source of costs, these costs say what it takes. Errors: those of ps_setting_costs. Free with
+ * ps_costs_free. */
+PsCosts *ps_setting_full_costs (const PsSetting *setting, const PsCosts *costs, guint n_devices,
+                                GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The costs of those microbatches of a schedule that have an R; costs are the setting's, and full those of
+ * ps_setting_full_costs. The F of such a microbatch keeps what full recomputation does, R makes the rest again before
+ * its backward, and the other microbatches keep all. Errors: PS_ERROR_USAGE where such a stage recomputes or offloads
+ * already. Free with ps_costs_free. */
+PsCosts *ps_setting_recomputed (const PsSetting *setting, const PsSchedule *schedule, const PsCosts *costs,
+                                const PsCosts *full, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Puts the stages of the setting's costs on the devices of a placement, as ps_costs_place does, where its kind is
+ * custom and the costs are modelled. Errors: those of reading model and cluster. */
+gboolean ps_setting_place (const PsSetting *setting, const PsPlacement *placement, PsCosts *costs, GError **error);
+
+/* The costs that stand for those of --lengths where microbatches must be alike: their average times, and the bytes of
+ * the longest. costs are the setting's; without --lengths the result is a copy of them. Errors: those of
+ * ps_lengths_read, and PS_ERROR_USAGE where the file has another number of microbatches. Free with ps_costs_free. */
+PsCosts *ps_setting_average (const PsSetting *setting, const PsCosts *costs, guint n_devices, guint n_microbatches,
+                             GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The paths of the text of --costs-from, which is one path if there is such a file. Free with g_strfreev. */
+char **ps_costs_from_paths (const char *text) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Refuses costs that hold for placement loop only (PsCosts.loop_only) under another one. Errors: PS_ERROR_USAGE. */
+gboolean ps_costs_check_placement (const PsCosts *costs, const PsPlacement *placement, GError **error);
+
+/* Refuses a schedule with an op whose duration is not known (PsStageCost.unknown). schedule NULL: refuses any of F, B,
+ * W and BW that is not known. Errors: PS_ERROR_INPUT. */
+gboolean ps_costs_check_known (const PsCosts *costs, const PsSchedule *schedule, GError **error);
+
+/* The costs, with host times, and every op as fast as the fastest device that holds its stage runs it under --speed,
+ * and warm if it may be. They are exact where each stage has one device and no op is warm, a lower bound otherwise.
+ * n_slices: of a microbatch that the costs are of; its times are then n_slices of those of a slice, which is rounded
+ * after the speed. Free with ps_costs_free. Fails like ps_setting_speeds and ps_costs_check_placement. */
+PsCosts *ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs,
+                                   guint n_slices, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The chain from a setting to a prediction: costs, schedule, program, simulation, figures, timeline. */
+
+/* One schedule under one setting, simulated. */
+typedef struct
+{
+  PsCosts *costs;
+  PsProgram *program; /* owns the schedule; ps_program_add_streams makes it fit to run */
+  PsSimulation *simulation;
+  PsIteration iteration; /* the time that metrics call the iteration time */
+  PsMetrics metrics;
+  PsInterval interval;         /* of the iteration time; ps_predictor_add_interval sets it */
+  gint64 lower_bound_ns;       /* of the makespan; of the period where iterations overlap (answer.h) */
+  gboolean feasible;           /* all devices keep to ps_setting_memory_limit */
+  const char *fits;            /* ps_fits, "yes" where feasible */
+  guint *order;                /* [m] the microbatch of --lengths that each of the schedule is, counted from 0; NULL:
+                                  they are alike */
+  gint64 even_ns;              /* iteration time with the even layout, where none was asked for and another was better;
+                                  0: none was */
+  struct PsEventsTask *events; /* see ps_prediction_events */
+} PsPrediction;
+
+void ps_prediction_free (PsPrediction *prediction);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPrediction, ps_prediction_free)
+
+/* The options that the events engine ran with; NULL: the relaxation engine was enough. Lives as long as the prediction.
+ */
+const PsEventsSetting *ps_prediction_events (const PsPrediction *prediction);
+
+/* The program that the engine was given. It is the prediction's, unless --ready-order took its order as a hint: the
+ * prediction's program then has the order that came out. Lives as long as the prediction. */
+const PsProgram *ps_prediction_hint (const PsPrediction *prediction);
+
+/* The stages that the costs are of, as --layout takes them: "even" or a string of model.h. NULL: costs of no
+ * model. Free with g_free. */
+char *ps_prediction_layout (const PsPrediction *prediction);
+
+/* The timeline of the simulation, with the iteration time and the interval of the prediction. Free with
+ * ps_timeline_free. */
+PsTimeline *ps_prediction_timeline (const PsPrediction *prediction);
+
+/* Takes the steps from a setting to a prediction, and keeps results that predictions share: the costs of each number of
+ * devices and chunks are read once. For one thread. */
+typedef struct _PsPredictor PsPredictor;
+
+/* setting: lives longer; without ps_predictor_set_key its costs stay as they are. given: costs that replace the
+ * setting's for as many stages as they have, on the devices that hold these stages; they live longer; NULL: none. */
+PsPredictor *ps_predictor_new (const PsSetting *setting, const PsCosts *given);
+
+/* Lets microbatches with an R cost this (ps_setting_recomputed), where all others cost what was given. It lives longer.
+ */
+void ps_predictor_give_recomputed (PsPredictor *predictor, const PsCosts *recomputed);
+void ps_predictor_free (PsPredictor *predictor);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPredictor, ps_predictor_free)
+
+/* Appends numbers that tell the costs of the current setting from those of other settings of its sizes. */
+typedef void (*PsKeyFunction) (gpointer data, GArray *key);
+
+/* Lets the setting change between predictions. */
+void ps_predictor_set_key (PsPredictor *predictor, PsKeyFunction key, gpointer data);
+
+/* ps_setting_costs, read once for each size. They live as long as the predictor, with a key function until the next
+ * call. */
+const PsCosts *ps_predictor_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error);
+
+/* A family's schedule for -p, -m, -v, --slices and --group, or a schedule file (recognised by '/' or '.' in the text,
+ * or by existing). Families that look at costs get the setting's, if it has any. -p, -m and -v, when given, must agree
+ * with the file; --comm-order, when given, replaces the file's own sends and receives. The schedule is validated. An
+ * unknown name's message lists the families. Free with ps_schedule_free. */
+PsSchedule *ps_predictor_schedule (PsPredictor *predictor, const char *name_or_file,
+                                   GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* That schedule lowered with --comm-order. Free with ps_program_free. */
+PsProgram *ps_predictor_program (PsPredictor *predictor, const char *name_or_file,
+                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The whole chain, with the engine that the setting needs. Where the setting leaves the layout of a model's
+ * stages open and the best one differs from the even one, both are predicted, and the better one is returned: one that
+ * fits the memory limit, then the faster one. Errors are those of ps_setting_costs and ps_predictor_schedule,
+ * PS_ERROR_USAGE for options that the costs cannot serve, and PS_ERROR_SCHEDULE where the run deadlocks. Free with
+ * ps_prediction_free. */
+PsPrediction *ps_predictor_predict (PsPredictor *predictor, const char *name_or_file,
+                                    GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The same for a valid schedule, which is taken over. */
+PsPrediction *ps_predictor_predict_schedule (PsPredictor *predictor, PsSchedule *schedule,
+                                             GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Sets the interval for a run of n_steps, where the setting's costs are measured; it stays 0 where they are not. */
+gboolean ps_predictor_add_interval (PsPredictor *predictor, PsPrediction *prediction, guint n_steps, GError **error);
+
+/* One prediction, of which nothing is kept. */
+PsPrediction *ps_predict (const PsSetting *setting, const char *name_or_file, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 G_END_DECLS
 

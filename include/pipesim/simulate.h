@@ -11,6 +11,7 @@
 #ifndef PIPESIM_SIMULATE_H
 #define PIPESIM_SIMULATE_H
 
+#include <stdint.h>
 #include <pipesim/costs.h>
 #include <pipesim/program.h>
 
@@ -22,7 +23,7 @@ typedef struct
   gint64 host_ns;      /* sum of the host times of its ops */
   gint64 start_ns;     /* first op's start */
   gint64 end_ns;       /* last op's end */
-  gint64 peak_bytes;   /* weights (all versions), everything live and buffers of messages (memory.h), at the worst
+  gint64 peak_bytes;   /* weights (all versions), everything live and buffers of messages (simulate.h), at the worst
                           moment */
   gint64 held_bytes;   /* at the end; the weights alone when every activation was given back */
   gint64 optimizer_ns; /* O of all its stages */
@@ -104,6 +105,388 @@ ps_simulation_transfer (const PsProgram *program, const PsCosts *costs, const Ps
   *start_ns = known ? simulation->transfer_start_ns[step] : simulation->end_ns[program->steps[step].input];
   *end_ns = known ? simulation->transfer_end_ns[step] : *start_ns + costs->transfer_ns[program->steps[step].transfer];
 }
+
+/* The events engine, for runs in which transfers queue, share links or hold up devices, which the relaxation
+ * engine does not know. Where both apply they agree exactly.
+ *
+ * Channels. Every send and receive is an instruction of the program; the instructions of a channel run in program
+ * order. A transfer is a rendezvous: it starts when it is the next one on both its ends and its data exists, and holds
+ * both ends until it is over. A device posts its instructions ahead of its computing, as programs post work on
+ * GPU streams: a receive does not wait for the ops before it, only its channel's order counts. A send's data exists
+ * when its producer has ended. An op starts when the one before it has ended and its input has arrived.
+ * PS_CHANNEL_LATENCY has no ends: transfers neither queue nor wait for their receiver.
+ *
+ * Two ways of running give one result. If durations are known beforehand, every time is a maximum over earlier times:
+ * the engine follows devices as far as they go, in any order, without a queue of events. If durations depend on other
+ * ops and transfers of the same instant (links, overlap_slowdown, ready_order), the engine takes events in the order of
+ * time. All events of one instant come before anything new begins. Messages that may begin then go by age; of one age
+ * the one whose receive stands first goes first.
+ *
+ * Memory is that of the relaxation engine, buffers of messages included (memory.h).
+ */
+
+/* Zero and NULL leave everything out: a run of pure latency. Pointers must stay valid as long as the engine. */
+typedef struct
+{
+  PsChannel comm;
+  /* Messages of a known size up to this are sent without waiting for the receiver. The transfer holds the sender's end
+   * for its duration. The receive takes no time and is over when the message has arrived and its turn on the receiver's
+   * end has come. */
+  gint64 eager_bytes;
+  /* Communication on the compute stream (Megatron without overlap): a device comes to its sends and receives in the
+   * order of its instructions, does nothing else until each is over, and takes part in a transfer only then. */
+  gboolean blocking;
+  const double *speed; /* [n_devices] ops, O too, take duration / speed, rounded to the nearest; NULL: 1 everywhere.
+                          Their host times stay */
+  /* Ops of a device, and their host times, take this times as long while it sends or receives; 0 or 1: as long. At most
+   * PS_MAX_SLOWDOWN. */
+  double overlap_slowdown;
+  /* A send or receive counts for overlap_slowdown from the moment when its device comes to it, not only while it moves:
+   * NCCL's kernels hold multiprocessors while they wait for their peer. A device comes to an instruction when the op
+   * before it has ended. Not with ready_order, whose messages have no instructions. */
+  gboolean overlap_waiting;
+  /* Transfers share the links of this cluster (cluster.h), max-min fairly: every transfer gets the rate it has alone
+   * or, if a link is full, a share that cannot grow without a smaller one shrinking. The latency of the link passes
+   * first and takes no bandwidth. Needs PsCosts.message_bytes. NULL: nothing is shared; nor are messages of 0 bytes. */
+  const PsCluster *links;
+  /* The order as a hint: a device starts the first op of the next `ready_order` of its list (a pair counts as one)
+   * whose inputs are there, and messages are sent as they come to exist, in that order, by whichever channel is free.
+   * An op overtakes others only if the memory of ops, without messages, then still fits into memory_limit ([n_devices];
+   * NULL: no limit). ps_events_realise counts the messages. 0: the order is kept; 1: ops keep it, messages do not. */
+  guint ready_order;
+  const gint64 *memory_limit;
+  const gint64 *ready_ns;    /* [n_devices] when a device may start its first op; NULL: 0 */
+  const gint64 *duration_ns; /* [n_steps] as in ps_simulate_steps, before speed; NULL: as the costs say */
+  const gint64 *transfer_ns; /* [n_steps] the same */
+} PsEventsSetting;
+
+#define PS_MAX_SLOWDOWN 8
+
+/* O of all stages of a device, at its speed under setting (NULL: 1). */
+gint64 ps_events_optimizer_ns (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting,
+                               guint device);
+
+/* Whether the durations and the order of ops and transfers are known before a run: nothing that runs at the same time
+ * changes them. */
+static inline gboolean
+ps_events_setting_is_fixed (const PsEventsSetting *setting)
+{
+  return setting->links == NULL && setting->overlap_slowdown <= 1 && setting->ready_order == 0;
+}
+
+/* Whether a message of that size is sent without waiting for its receiver. */
+static inline gboolean
+ps_events_setting_is_eager (const PsEventsSetting *setting, gint64 bytes)
+{
+  return bytes > 0 && bytes <= setting->eager_bytes;
+}
+
+/* The engine for one program, reused over many runs. */
+typedef struct _PsEvents PsEvents;
+
+/* The costs give the sizes of messages; the costs of later runs may differ in times only. The program, its
+ * instructions too, must stay as it is. Errors: PS_ERROR_USAGE for settings that exclude each other and for times that
+ * speed or overlap_slowdown makes too long to add up. Free with ps_events_free. */
+PsEvents *ps_events_new (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting,
+                         GError **error) G_GNUC_WARN_UNUSED_RESULT;
+void ps_events_free (PsEvents *events);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsEvents, ps_events_free)
+
+/* One run; fills simulation with its start and transfer times too. Busy time is the time that ops took, slowed down or
+ * not. A transfer ends when its consumer may start. Errors: PS_ERROR_SCHEDULE with the circle of instructions where the
+ * run deadlocks. */
+gboolean ps_events_run (PsEvents *events, const PsCosts *costs, PsSimulation *simulation, GError **error);
+
+/* New, run and free in one. */
+gboolean ps_events_simulate (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting,
+                             PsSimulation *simulation, GError **error);
+
+/* Rewrites the sends and receives of a program in place to the best order found for these costs and this setting, in
+ * ready_order 0. The result cannot deadlock on any channel model. It is never slower than PS_COMM_ASAP. It is never
+ * slower than PS_COMM_DEFERRED if messages are not eager and durations are fixed (no links, no overlap_slowdown); else
+ * a deferred order that deadlocks on other channels may be faster. Tries the orders in which messages come to exist,
+ * and list scheduling by the longest path after each message. Errors: as ps_events_new. */
+gboolean ps_events_plan (PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting, GError **error);
+
+/* The program of the order in which ops really ran with ready_order. *simulation, of that run, is replaced by one with
+ * the same times under the new program's ids. */
+PsProgram *ps_events_realise (const PsEvents *events, PsSimulation **simulation) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The bytes that each device holds by their use, over time and at its peak. */
+
+typedef enum
+{
+  PS_MEMORY_WEIGHTS,       /* the copy that kernels read; gathered ones too */
+  PS_MEMORY_GRADIENTS,     /* accumulated over the microbatches; those too that wait to be scattered */
+  PS_MEMORY_OPTIMIZER,     /* moments and master weights */
+  PS_MEMORY_STATE,         /* these three together, if only their sum is known */
+  PS_MEMORY_VERSIONS,      /* further versions of the weights */
+  PS_MEMORY_ACTIVATIONS,   /* an F leaves them for its B or BW */
+  PS_MEMORY_WEIGHT_INPUTS, /* a B leaves them for its W */
+  PS_MEMORY_WORKSPACE,     /* ops need it only while they run; activations that are recomputed or come back from the
+                              host count here too */
+  PS_MEMORY_BUFFERS,       /* messages, see below */
+  PS_MEMORY_FRAMEWORK,     /* of the framework itself, see work.h: dummy gradients, workspaces */
+  PS_MEMORY_CONTEXT,       /* of driver, libraries and allocator, which the framework does not count */
+  PS_N_MEMORY_PARTS
+} PsMemoryPart;
+
+/* Stable keys: "weights", "gradients", "optimizer", "state", "versions", "activations", "weight_inputs", "workspace",
+ * "buffers", "framework", "context". */
+const char *ps_memory_part_key (PsMemoryPart part);
+
+/* One device from time_ns on, until the next moment. */
+typedef struct
+{
+  gint64 time_ns;
+  gint64 bytes[PS_N_MEMORY_PARTS];
+} PsMemoryMoment;
+
+/* The bytes of one microbatch (or slice of it) on one stage. */
+typedef struct
+{
+  guint32 microbatch;
+  guint16 stage;
+  guint8 slice;
+  guint8 part; /* PS_MEMORY_ACTIVATIONS or PS_MEMORY_WEIGHT_INPUTS */
+  gint64 bytes;
+} PsMemoryHolding;
+
+typedef struct
+{
+  gint64 peak_bytes;   /* the largest sum of all parts */
+  PsMemoryMoment peak; /* when it is first reached */
+  GArray *alive;       /* PsMemoryHolding at that moment, by stage, microbatch, slice */
+  GArray *curve; /* PsMemoryMoment, by time, from 0 on; all changes of one instant make one moment, so a peak that lasts
+                    no time is not on the curve */
+} PsDeviceMemory;
+
+typedef struct
+{
+  guint n_devices;
+  PsDeviceMemory *device; /* [n_devices] */
+} PsMemory;
+
+/* Walks the result of either engine; every peak_bytes equals that of the simulation. Messages count if
+ * PsCosts.message_bytes gives their size. At the receiver they count from when its stream has come to the RECEIVE, or
+ * the transfer has started; until an F takes the activation over, or the B or BW that reads the gradient ends. At the
+ * sender they count from the producer's end until the transfer's. Free with ps_memory_free. */
+PsMemory *ps_memory_new (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation);
+void ps_memory_free (PsMemory *memory);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsMemory, ps_memory_free)
+
+/* Bytes of all parts together. */
+gint64 ps_memory_sum (const PsMemoryMoment *moment);
+
+/* "stage 0: 0-3, 5; stage 4: 1, W 0": the microbatches of each stage that have activations, then the
+ * microbatches with only W's inputs left. Free with g_free. */
+char *ps_memory_describe_alive (const PsDeviceMemory *memory);
+
+/* Many iterations back to back: the time per training step in steady state, gradient all-reduce and
+ * optimizer included.
+ *
+ * Global synchronisation: all devices meet at the optimizer. An iteration takes the makespan, the part of the
+ * all-reduce that goes on after it, and the longest O of a device.
+ *
+ * Bypass is the post-validation of the zero-bubble paper (arXiv 2401.10241, section 4). A device steps its optimizer as
+ * soon as its own gradients are reduced and it has the state (norm, overflow) of the devices before it. The state is a
+ * few bytes and travels in no time. The device then goes on with the next iteration at once. The
+ * validation on the way back costs nothing here: no step is ever rolled back.
+ *
+ * Asynchronous schedules (PipeDream, PipeDream-2BW) never meet and never drain. On every device the drain of one
+ * iteration interleaves with the warm-up of the next, a backward in turn with a forward. No device is more than one
+ * iteration ahead, so with m < p fewer microbatches are under way than PipeDream would allow. A stage steps its
+ * optimizer after every PsSchedule.update_every microbatches: PipeDream after each one, PipeDream-2BW after m. Each
+ * step costs an O, and an all-reduce where there are replicas.
+ *
+ * Without a meeting the devices repeat one pattern, shifted against each other. Its period is the maximum cycle ratio
+ * of the graph of all ops, waits and transfers of one iteration with arcs that lead into the next one (max-plus
+ * algebra; Baccelli et al., Synchronization and Linearity, 1992, section 3.2.3), found exactly in integers.
+ */
+
+typedef enum
+{
+  PS_SYNC_GLOBAL,
+  PS_SYNC_BYPASS,
+} PsSync;
+
+/* Names and back; errors as those of ps_parse_name. */
+const char *ps_sync_name (PsSync sync); /* "global", "bypass" */
+gboolean ps_sync_parse (const char *where, const char *text, PsSync *sync, GError **error);
+
+/* The all-reduce of a stage's gradients (PsCosts.reduce_ns) begins when the last W or BW of the stage has ended, on all
+ * weight copies. Asynchronous schedules need one for each optimizer step. The all-reduces of a device follow one
+ * another. */
+typedef enum
+{
+  PS_REDUCE_OVERLAPPED, /* beside the ops that the device still has to run; in asynchronous schedules beside the whole
+                           next iteration, whose end the step then waits for */
+  PS_REDUCE_EXPOSED,    /* after the device's last op */
+} PsReduce;
+
+/* Names and back; errors as those of ps_parse_name. */
+const char *ps_reduce_name (PsReduce reduce); /* "overlapped", "exposed" */
+gboolean ps_reduce_parse (const char *where, const char *text, PsReduce *reduce, GError **error);
+
+typedef struct
+{
+  gint64 period_ns;   /* time per iteration, rounded to the nearest nanosecond; single iterations may differ in turn */
+  guint n_iterations; /* the least number of iterations that take whole nanoseconds in the long run, so that period_ns
+                         is exact for 1; 0: no repetition was seen, period_ns is a mean */
+} PsIteration;
+
+/* With transfers of pure latency. simulation is that of the program under these costs; it may be NULL if devices do not
+ * meet. Asynchronous schedules ignore sync, and reduce_ns of 0 makes reduce meaningless. */
+PsIteration ps_iteration (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, PsSync sync,
+                          PsReduce reduce);
+
+/* With all else that simulate.h knows; simulation is the run under this setting.
+ *
+ * If durations are known beforehand the period is exact, with channels, eager messages and blocking communication. The
+ * instructions of a channel run in program order, the first of an iteration after the last of the one before. Else
+ * (links, overlap_slowdown, ready_order) iterations run one after the other, with idle channels. Each starts from the
+ * ready times that the one before has left, until a pattern of ready times comes back. Errors: PS_ERROR_SCHEDULE for
+ * deadlocks, and for asynchronous schedules if durations are not known beforehand. */
+gboolean ps_iteration_events (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
+                              const PsEventsSetting *setting, PsSync sync, PsReduce reduce, PsIteration *iteration,
+                              GError **error);
+
+/* The moments of one iteration in steady state, of an asynchronous schedule with transfers of pure latency. Fills in
+ * the ends of the steps and the makespan of simulation, which has run the program; they count from the iteration's
+ * first op. Its last ops run beside the first ones of the next iteration. setting: durations; NULL: those of the costs.
+ */
+void ps_iteration_times (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting,
+                         PsSimulation *simulation);
+
+/* Refuses settings under which durations are not known beforehand. Errors: PS_ERROR_SCHEDULE "NAME: never drains: ...".
+ */
+gboolean ps_iteration_check_fixed (const PsProgram *program, const PsEventsSetting *setting, GError **error);
+
+/* One program under many costs at once: what-if questions, Monte Carlo, sweeps of one figure. The
+ * recurrence of simulate.h with a scenario in every lane of a vector register, equal to ps_simulate bit for bit. Times
+ * only, memory does not depend on them; transfers never queue. */
+
+#define PS_NO_PARTNER G_MAXUINT32
+
+/* Ops that always take the same time: those of one kind and stage on one device (a stage with two weight copies lives
+ * on two). An overlapped pair is one op of a class of its own. */
+typedef struct
+{
+  guint32 cost;    /* index into PsCosts.op; for a pair the index of its first op */
+  guint32 partner; /* index of its second op; PS_NO_PARTNER: no pair */
+  guint16 device;
+} PsOpClass;
+
+/* Transfers that always take the same time: those of one message between two devices. */
+typedef struct
+{
+  guint16 transfer; /* index into PsCosts.transfer_ns */
+  guint16 from;
+  guint16 to;
+} PsTransferClass;
+
+/* A step as the scenario engine sees it. */
+typedef struct
+{
+  guint32 previous; /* slot of the end time of the op before it on its device; slot 0 holds 0 for ever */
+  guint32 input;    /* slot of the end time of its input; 0 = none */
+  guint32 output;   /* slot for its own end time */
+  guint32 op;       /* class of its duration */
+  guint32 transfer; /* class of its input's transfer */
+} PsScenarioStep;
+
+/* A program made ready for many scenarios. It is only read afterwards, so that threads may share it. End times live in
+ * slots. A slot is used again as soon as no step waits for it, so the slots of a few hundred thousand ops fit into the
+ * first-level cache. Class 0 of ops takes no time (the first op of a pair), class 0 of transfers is no transfer. */
+typedef struct
+{
+  const PsProgram *program;
+  guint n_steps;
+  guint n_slots;
+  guint n_op_classes;
+  guint n_transfer_classes;
+  PsScenarioStep *steps;     /* [n_steps] */
+  PsOpClass *op;             /* [n_op_classes] entry 0 unused */
+  PsTransferClass *transfer; /* [n_transfer_classes] entry 0 unused */
+  guint32 *first_slot;       /* [n_devices] slot that keeps the end of a device's first op; 0: device without ops */
+  guint32 *first_class;      /* [n_devices] class of that op */
+  guint32 *first_step;       /* [n_devices] its id */
+  guint32 *last_slot;        /* [n_devices] slot that keeps the end of its last op */
+} PsRecurrence;
+
+/* The program must outlive the recurrence. */
+PsRecurrence *ps_recurrence_new (const PsProgram *program);
+void ps_recurrence_free (PsRecurrence *recurrence);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRecurrence, ps_recurrence_free)
+
+/* Duration of a class's ops, and of its transfers, under these costs. */
+gint64 ps_op_class_duration (const PsOpClass *op, const PsCosts *costs);
+gint64 ps_transfer_class_duration (const PsTransferClass *transfer, const PsCosts *costs);
+
+/* Machine code for the inner loop. */
+typedef enum
+{
+  PS_KERNEL_PORTABLE,
+  PS_KERNEL_AVX2,
+  PS_KERNEL_AVX512,
+  PS_N_KERNELS
+} PsKernel;
+
+const char *ps_kernel_name (PsKernel kernel);      /* "portable", "avx2", "avx512" */
+gboolean ps_kernel_is_available (PsKernel kernel); /* on this processor, in this build */
+PsKernel ps_kernel_best (void);
+
+/* Costs and results of n scenarios, and the scratch to compute them. One thread uses one at a time. */
+typedef struct
+{
+  const PsRecurrence *recurrence;
+  guint n;
+  PsKernel kernel;     /* the best there is; may be set to another available one */
+  gint64 *op_ns;       /* [n_op_classes * n] [class * n + scenario], class 0 all 0 */
+  gint64 *transfer_ns; /* [n_transfer_classes * n] [class * n + scenario], class 0 all 0 */
+  /* results */
+  gint64 *makespan_ns; /* [n] */
+  gint64 *max_span_ns; /* [n] longest span of a device */
+  gint64 *start_ns;    /* [n_devices * n] [device * n + scenario] first op's start */
+  gint64 *end_ns;      /* [n_devices * n] last op's end */
+  guint bits;          /* integers of the last run: 64, or 32 (twice as many lanes) where every sum fits */
+  gint64 unit_ns;      /* meaning of 1: 1 ns, or the largest common divisor of all times */
+  gpointer scratch;    /* a block of scenarios: slots and packed costs */
+  gpointer allocation;
+} PsScenarios;
+
+/* All costs 0. n >= 1. The recurrence must outlive it. */
+PsScenarios *ps_scenarios_new (const PsRecurrence *recurrence, guint n);
+void ps_scenarios_free (PsScenarios *scenarios);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsScenarios, ps_scenarios_free)
+
+/* Gives one scenario these costs, which have passed ps_costs_check. */
+void ps_scenarios_set_costs (PsScenarios *scenarios, guint scenario, const PsCosts *costs);
+
+/* Evaluates all scenarios from op_ns and transfer_ns (none negative, and no longer sum than ps_costs_check allows).
+ * Never fails, never allocates.
+ *
+ * 32-bit integers are taken where they are exact. End times only grow when costs do, so the scenario with the largest
+ * cost of every class bounds all others. When its latest end, in units of the common divisor, is below 2^32, so is
+ * every sum.
+ */
+void ps_scenarios_run (PsScenarios *scenarios);
+
+/* Scenarios of one tile of steps. */
+#define PS_SCENARIO_LANES 16
+
+/* Writes the durations of steps first_step .. first_step + n_steps - 1 in scenarios first .. first + PS_SCENARIO_LANES
+ * - 1, [step * PS_SCENARIO_LANES + lane], and the transfers of the steps' inputs in the same order, both in ns and of
+ * type guint32 or gint64. Both are 0 where the step's class is 0. Lanes of scenarios that do not exist (from n on) are
+ * written too; they are no results.
+ */
+typedef void (*PsScenarioFill) (gpointer data, guint first_step, guint n_steps, guint first, gpointer durations,
+                                gpointer transfers);
+
+/* Evaluates all scenarios with a time of its own for every op, as ps_simulate_steps does. fill makes the times tile by
+ * tile, so that memory never holds all of them. op_ns and transfer_ns are not used. bits: 64 for times of gint64, or 32
+ * for times of guint32 if no op of any scenario ends at 2^32 ns or later. */
+void ps_scenarios_run_steps (PsScenarios *scenarios, guint bits, PsScenarioFill fill, gpointer data);
 
 G_END_DECLS
 

@@ -3,7 +3,7 @@
 #ifndef PIPESIM_TIMELINE_H
 #define PIPESIM_TIMELINE_H
 
-#include <pipesim/intervals.h>
+#include <pipesim/answer.h>
 
 G_BEGIN_DECLS
 
@@ -27,7 +27,7 @@ typedef struct
   gint64 time_ns;
   gint64 bytes;
   guint16 device;
-  gint64 buffer_bytes; /* part of bytes: buffers of messages (memory.h); executors measure none */
+  gint64 buffer_bytes; /* part of bytes: buffers of messages (simulate.h); executors measure none */
 } PsMemoryPoint;
 
 typedef struct

@@ -1,6 +1,6 @@
-/* work.h - the kernels of a stage: one list per kind of op, of which work-time.h makes a time.
+/* work.h - the kernels of a stage: one list per kind of op, of which work.h makes a time.
  *
- * The list is that of one of the t GPUs of a device (tensor.h). Matrices are cut by columns or by rows, heads and
+ * The list is that of one of the t GPUs of a device (work.h). Matrices are cut by columns or by rows, heads and
  * vocabulary are spread over the GPUs, and all else is cut along the sequence. Kernels are fused as Megatron-LM fuses
  * them (Narayanan et al., arXiv 2104.04473, section 4.2: bias + GELU, bias + dropout + add, scale + mask + softmax).
  *
@@ -68,7 +68,9 @@
 #ifndef PIPESIM_WORK_H
 #define PIPESIM_WORK_H
 
+#include <pipesim/base.h>
 #include <pipesim/model.h>
+#include <pipesim/cluster.h>
 
 G_BEGIN_DECLS
 
@@ -118,6 +120,206 @@ guint ps_work_bits (PsPrecision precision);
 
 /* The operations of all products of a list. */
 gint64 ps_work_flops (const PsWork *work);
+
+/* One stage on several GPUs: a model's formulas under tensor parallelism with sequence parallelism.
+ *
+ * t GPUs of a node hold 1/t of every matrix of a layer each (Shoeybi et al., Megatron-LM, arXiv 1909.08053, section 3).
+ * Where Megatron-LM would hold whole activations they hold 1/t of the sequence (Korthikanti et al., arXiv 2205.05198,
+ * section 4.2.2). Together they are one device of the pipeline. All figures here are of one of its GPUs:
+ *
+ * - floating-point operations, activations, the part that W needs and boundary tensors are 1/t of the stage's. A layer
+ *   keeps sbh (34 + 5as/h) / t (table 2 there, "tensor parallel + sequence parallel"). Full recomputation keeps the
+ *   input of a layer, 1/t of it on each GPU. Neighbouring stages are cut alike: GPU i sends its part to GPU i of the
+ *   next group;
+ * - each layer needs two all-reduces of sbh elements in F and two in B (Shoeybi et al., section 3). An all-gather and a
+ *   reduce-scatter move as much as one all-reduce (Korthikanti et al., section 4.2.2). W needs none: the all-gather of
+ *   its inputs is assumed to overlap with other work, as they say there. The all-reduces of F and B overlap with
+ *   nothing, unless the cluster says so;
+ * - bytes that kernels move (work.h) are 1/t, too: sequence parallelism cuts the tensors that tensor parallelism leaves
+ *   whole;
+ * - where t is a multiple of kv_heads each GPU keeps a whole head of keys and of values, more than 1/t of them
+ *   (ps_tensor_kept_bytes). Its part of their matrix is 1/t all the same; queries, keys and values are put together by
+ *   an all-gather in F and a reduce-scatter in B (ps_tensor_layer_ns; Megatron-LM 0.19, core/transformer/attention.py);
+ * - embedding and head are cut along the vocabulary; their two transfers per step are left out.
+ */
+
+#define PS_MAX_TENSOR 64 /* GPUs of a device */
+
+/* Checks that n_tensor GPUs can share the model's layers: n_tensor divides heads, kv_heads, feed_forward and sequence;
+ * where several GPUs may hold the same head of keys and values (repeats) it may be a multiple of kv_heads instead.
+ * Errors: PS_ERROR_USAGE naming the first that it does not divide. */
+gboolean ps_tensor_check (const PsModel *model, guint n_tensor, gboolean repeats, GError **error);
+
+/* One GPU's part of an amount that is cut evenly, rounded up. */
+static inline gint64
+ps_tensor_share (gint64 amount, guint n_tensor)
+{
+  return (amount + n_tensor - 1) / n_tensor;
+}
+
+/* Parameters that one GPU holds. It has 1/t of the matrices of layers, embedding and head and of the biases of matrices
+ * cut by columns (query, key, value, first of the feed-forward). It has all of the others: norms, the biases of output
+ * and second feed-forward matrix, learnt positions, the narrow matrices of latent attention, routers. Experts are cut
+ * like other matrices, unless GPUs share them (PsSpread): then each has its part of them as they are. */
+gint64 ps_tensor_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor);
+
+/* The part of them that are experts to which tokens are routed. */
+gint64 ps_tensor_expert_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor);
+
+/* ps_model_stage_state for these parameters. */
+PsStateBytes ps_tensor_state (const PsModel *model, const PsStageShape *shape, guint n_tensor);
+
+/* What one GPU keeps of ps_model_stage_kept_bytes, and of ps_model_stage_weight_activation_bytes. GPUs of one context
+ * have equal parts of each sequence. With whole_sequences the t GPUs of a layer have norms, dropouts and the inputs of
+ * matrices cut by columns whole, 10sbh of a layer of GPT, or the input of a recomputed layer, 2sbh (arXiv 2205.05198,
+ * equation 2). */
+gint64 ps_tensor_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor);
+gint64 ps_tensor_weight_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor);
+
+/* One GPU's part of a boundary tensor. */
+gint64 ps_tensor_boundary_bytes (const PsModel *model, guint n_tensor);
+
+/* Time of the all-reduces of one layer in F, and again in B, ns: two rings over the GPUs of a device (cluster->tensor).
+ * Each has 2 (t - 1) steps after its start (collective_ns of the cluster), and each step is a transfer of sbh / t
+ * elements within a node. More GPUs than kv_heads add t - 1 steps of (q + 2c) / t elements per token. The part of them
+ * that the cluster's tensor_overlap hides counts nothing. 0 for one GPU. */
+gint64 ps_tensor_layer_ns (const PsModel *model, const PsCluster *cluster);
+
+/* Time in which GPUs talk to each other during F or B of a stage, ns:
+ *
+ * - the all-reduces of its layers, ps_tensor_layer_ns;
+ * - in a context of c GPUs c - 1 steps of an all-gather of keys and values in F, and in B again with a reduce-scatter
+ * of their gradients. Each GPU has early and late tokens alike, so that causal masks cut the work evenly (Llama 3,
+ * arXiv 2407.21783, section 3.3.2);
+ * - two all-to-alls for each layer with experts that GPUs share, there and back, of ps_model_routed times the tokens.
+ *
+ * Only tensor_overlap of the first overlaps with other work; in a pair of ops the all-to-alls do, too (work.h). */
+gint64 ps_tensor_stage_ns (const PsModel *model, const PsStageShape *shape, const PsCluster *cluster, PsOpKind kind);
+
+/* Time of one of these all-to-alls, ns; 0 where GPUs share no experts. */
+gint64 ps_tensor_exchange_ns (const PsModel *model, const PsCluster *cluster);
+
+/* Checks that the GPUs of a context divide the sequence, and that those which share experts divide the experts and the
+ * GPUs of a device and its n_replicas. Errors: PS_ERROR_USAGE. */
+gboolean ps_tensor_check_spread (const PsModel *model, guint n_tensor, guint n_replicas, GError **error);
+
+/* The time that the GPUs of a cluster take for kernels:
+ *
+ *   time of an op = max (sum of launches, collectives + sum of kernels)
+ *   kernel = start + max (operations / rate, bytes / (memory_bandwidth * memory_efficiency))
+ *   rate = peak rate * efficiency of the class * tiles * k / (k + product_depth) * alignment
+ *
+ * - launch: launch_time of the cluster. The host starts kernels one after the other and runs ahead of the GPU, which
+ *   has them in a queue. So the slower of the two decides, over the whole op (the reason for CUDA graphs). start:
+ *   kernel_time, which the GPU needs to start and end a kernel.
+ * - peak rate: that of the bits multiplied. efficiency of the class: of products with weights, of the products of
+ *   attention heads (scores_efficiency), of flash attention (attention_efficiency).
+ * - tiles: the part of the multiprocessors' work that is no waste. The result of a product is cut into tiles, one to a
+ *   multiprocessor at a time; the last wave of tiles leaves some of them idle, and tiles at the edges are partly empty
+ *   (NVIDIA, Matrix Multiplication Background User's Guide, sections 3 and 4: tile and wave quantisation). Of tiles of
+ *   256 x 128, 128 x 128, 128 x 64 and 64 x 64, which reach 1, 0.9, 0.75 and 0.55 of the best rate because each element
+ *   read serves fewer operations (as its figure 5 shows for A100), the fastest counts. Flash attention has no tiles
+ * here.
+ * - k / (k + product_depth): filling and emptying the pipeline of a tile (same guide, section 2.1).
+ * - alignment: 1 where rows start at multiples of 16 bytes (same guide, section 2.2), else unaligned, or
+ *   unaligned_scores for the products of heads.
+ *
+ * Where the cluster states no multiprocessors only efficiency counts; where it states no memory_bandwidth bytes take no
+ * time.
+ */
+
+/* The time that the work takes, ns, rounded to the nearest and at most PS_MAX_TIME_NS. talk_ns: of collectives, which
+ * the GPU waits for between its kernels (work.h). */
+gint64 ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns);
+
+/* The peak rate of a GPU, FLOP/s, for products of elements of so many bits (ps_work_bits): the cluster's peak for the
+ * least number of bits, no less than these, that it states one for. *key, unless NULL: the key that states it. */
+static inline double
+ps_work_peak_flops (const PsCluster *cluster, guint bits, const char **key)
+{
+  gboolean fp4 = bits <= 4 && cluster->peak_flops_fp4 > 0, fp8 = !fp4 && bits <= 8 && cluster->peak_flops_fp8 > 0;
+
+  if (key != NULL)
+    *key = fp4 ? "peak_flops_fp4" : fp8 ? "peak_flops_fp8" : "peak_flops";
+  return fp4 ? cluster->peak_flops_fp4 : fp8 ? cluster->peak_flops_fp8 : cluster->peak_flops;
+}
+
+/* The time of an optimizer step of one GPU that holds n_parameters, ns. The step reads the gradients, reads and writes
+ * the optimizer state, and writes the weights. In fp32 it also reads the weights; else the state has the master copy.
+ * 28 bytes per parameter, 30 in mixed precision with fp32 gradients. 0 where the cluster states no memory_bandwidth. */
+gint64 ps_work_optimizer_ns (const PsModel *model, const PsCluster *cluster, gint64 n_parameters);
+
+/* The time of an overlapped pair: F of one microbatch beside B and W of another (DualPipe; DeepSeek-V3,
+ * arXiv 2412.19437, section 3.2.1, figure 4).
+ *
+ * A GPU has two streams, one that computes and one for the all-to-alls of experts. Kernels of a stream run one after
+ * the other. F of a layer with experts is attention, dispatch, experts, combine; its B goes back through them. The
+ * layers of F and of the backward come in turn, and their parts stand in these orders:
+ *
+ *   computing  attention F, experts B, experts W, experts F, attention B, attention W
+ *   talking    combine B, dispatch F, dispatch B, combine F
+ *
+ * A part starts when the one before it on its stream has ended, and the one before it in its own microbatch. Kernels
+ * that compute side by side share the multiprocessors, so their times add up. The result is what `pair` in --costs
+ * takes. Modelled costs have it for stages whose experts several GPUs share; another pair takes the sum of its parts.
+ */
+
+/* A layer of F and one of the backward. */
+typedef struct
+{
+  gint64 attention_ns[3]; /* by PS_OP_F, PS_OP_B and PS_OP_W; all that computes outside the experts */
+  gint64 experts_ns[3];   /* the same */
+  gint64 dispatch_ns[2];  /* by PS_OP_F and PS_OP_B: tokens, or their gradients, between attention and experts */
+  gint64 combine_ns[2];   /* the same, between experts and the next layer */
+} PsPairLayer;
+
+/* From the start of the first part to the end of the last. */
+gint64 ps_overlap_pair_ns (const PsPairLayer *layers, guint n_layers);
+
+/* What frameworks hold in memory besides what the formulas of model.h say a model needs.
+ *
+ * Megatron (Megatron-LM's core with Transformer Engine):
+ *
+ * - a gradient in the precision of the weights for each shape of matrix in a layer that nobody reads: Transformer
+ * Engine adds gradients to the fp32 ones and hands autograd such a dummy. They are made once and stay;
+ * - workspaces of cuBLAS, 32 MiB each of PyTorch's and Transformer Engine's (their defaults from compute capability 9.0
+ *   on);
+ * - the gradients that run through one layer at a time, per token: 4h + 4f, with experts 2h + r (4h + 4f); and with
+ *   sequence parallelism the input and the gradient of one matrix gathered from t GPUs, 4h;
+ * - at the head cross-entropy fused with its gradient: the logits stay as their gradient in 2 bytes, and F has them in
+ *   fp32 besides while it runs; B makes a dummy gradient of the output matrix, 2Vh.
+ *
+ * DeepSpeed (ZeRO stage 1 and the pipeline engine, as in Megatron-DeepSpeed):
+ *
+ * - gradients in bf16, which are added to the fp32 ones at once: 2 bytes per parameter that nobody reduces;
+ * - PyTorch's allocator reserves 1.145 of what stays, and 1.345 of what comes and goes with microbatches. Both are
+ *   fitted to the published peaks of the experiments for BLOOM (data/README.md), for all sizes of models and
+ *   microbatches at once.
+ *
+ * Both: 5 GB of the driver, of NCCL and its channels, fitted to the same peaks. PyTorch's own count of allocated bytes
+ * does not hold them.
+ */
+
+const char *ps_framework_name (PsFramework framework); /* "none", "megatron", "deepspeed" */
+gboolean ps_framework_parse (const char *where, const char *text, PsFramework *framework, GError **error);
+
+/* What one of t GPUs holds of a stage by the habits of the model's framework. */
+typedef struct
+{
+  gint64 kept_bytes;     /* of a microbatch, more than ps_tensor_kept_bytes; negative: less */
+  gint64 forward_bytes;  /* while F runs */
+  gint64 backward_bytes; /* while B or BW runs */
+  gint64 buffer_bytes;   /* throughout */
+} PsHabits;
+
+PsHabits ps_framework_habits (const PsModel *model, const PsStageShape *shape, guint n_tensor);
+
+/* Bytes reserved for one that is asked for: of what stays, and of what comes and goes. */
+double ps_framework_reserve (PsFramework framework);
+double ps_framework_passing_reserve (PsFramework framework);
+
+/* Bytes of driver and libraries on each GPU. */
+gint64 ps_framework_context_bytes (PsFramework framework);
 
 G_END_DECLS
 

@@ -1,8 +1,8 @@
 /* cmd-compare.c - pipesim compare: holds a predicted timeline against a measured one, or any two. */
 #include "commands.h"
 
-#include <pipesim/command.h>
-#include <pipesim/compare.h>
+#include <pipesim/option.h>
+#include <pipesim/observe.h>
 #include <pipesim/formats.h>
 
 #include <math.h>

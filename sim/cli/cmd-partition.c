@@ -2,10 +2,9 @@
 #include "commands.h"
 #include "partition-job.h"
 
-#include <pipesim/command.h>
-#include <pipesim/launch.h>
-#include <pipesim/layout-string.h>
-#include <pipesim/report.h>
+#include <pipesim/option.h>
+#include <pipesim/plan.h>
+#include <pipesim/model.h>
 
 typedef struct
 {

@@ -1,10 +1,9 @@
 /* cmd-plan.c - pipesim plan: how to train a model on a number of GPUs. */
 #include "commands.h"
 
-#include <pipesim/command.h>
+#include <pipesim/option.h>
 #include <pipesim/costdb.h>
-#include <pipesim/launch.h>
-#include <pipesim/layouts.h>
+#include <pipesim/plan.h>
 
 #include <string.h>
 

@@ -2,11 +2,11 @@
 #include "commands.h"
 #include "predict-rows.h"
 
-#include <pipesim/command.h>
+#include <pipesim/option.h>
 #include <pipesim/formats.h>
-#include <pipesim/launch.h>
+#include <pipesim/plan.h>
 #include <pipesim/partition.h>
-#include <pipesim/predictor.h>
+#include <pipesim/setting.h>
 
 typedef struct
 {

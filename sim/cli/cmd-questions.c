@@ -2,8 +2,8 @@
  * fastest, and where one schedule overtakes another. */
 #include "commands.h"
 
-#include <pipesim/command.h>
-#include <pipesim/questions.h>
+#include <pipesim/option.h>
+#include <pipesim/sweep.h>
 
 typedef struct
 {

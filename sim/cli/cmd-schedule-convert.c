@@ -2,7 +2,7 @@
  * wrong with them. */
 #include "cmd-schedule.h"
 
-#include <pipesim/report.h>
+#include <pipesim/option.h>
 
 static void
 print_findings (const char *name, GPtrArray *findings)

@@ -2,7 +2,7 @@
 #include "cmd-schedule.h"
 #include "draw.h"
 
-#include <pipesim/report.h>
+#include <pipesim/option.h>
 
 /* Characters of a drawing in true proportions; in units of one op a drawing is as long as it must be. */
 #define MAX_WIDTH 160

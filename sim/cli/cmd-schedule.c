@@ -3,8 +3,7 @@
 #include "cmd-schedule.h"
 #include "commands.h"
 
-#include <pipesim/command.h>
-#include <pipesim/report.h>
+#include <pipesim/option.h>
 
 #define LIST_ONLY 1 /* the other actions refuse it */
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <pipesim/formats.h>
-#include <pipesim/launch.h>
-#include <pipesim/predictor.h>
-#include <pipesim/report.h>
+#include <pipesim/plan.h>
+#include <pipesim/setting.h>
+#include <pipesim/option.h>
 
 typedef struct
 {

@@ -1,6 +1,6 @@
 /* cmd-search.c - pipesim search: the best schedule that can be found, and how far from optimal it can be. */
 #include "commands.h"
-#include "search-joint.h"
+#include "plan/search-joint.h"
 #include "search-options.h"
 
 #include <pipesim/bound.h>

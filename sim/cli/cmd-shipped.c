@@ -2,10 +2,8 @@
 #include "commands.h"
 
 #include <pipesim/cluster.h>
-#include <pipesim/command.h>
+#include <pipesim/option.h>
 #include <pipesim/model.h>
-#include <pipesim/report.h>
-#include <pipesim/shipped.h>
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* cmd-sweep.c - pipesim sweep: predicts all settings of a spec into a database; pipesim sweep merge. */
 #include "commands.h"
 
-#include <pipesim/command.h>
+#include <pipesim/option.h>
 #include <pipesim/sweep.h>
 
 #include <string.h>

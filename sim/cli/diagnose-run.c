@@ -1,9 +1,9 @@
 /* diagnose-run.c - puts a run beside its prediction and beside other schedules. */
 #include "diagnose-run.h"
 
-#include "search-try.h"
+#include "plan/search-try.h"
 
-#include <pipesim/observed.h>
+#include <pipesim/observe.h>
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 
 #include "predict-explain.h"
 
-#include <pipesim/diagnosis.h>
+#include <pipesim/observe.h>
 #include <pipesim/formats.h>
 
 typedef struct

@@ -1,7 +1,7 @@
 /* draw.c - a timeline as text, one row per device as papers draw it. */
 #include "draw.h"
 
-#include <pipesim/report.h>
+#include <pipesim/option.h>
 
 #include <string.h>
 #include <unistd.h>

@@ -1,9 +1,8 @@
 /* help-topics.c - pages of pipesim help TOPIC; what the library has a table of is printed from it. */
 #include "help-topics.h"
 
-#include <pipesim/command.h>
+#include <pipesim/option.h>
 #include <pipesim/formats.h>
-#include <pipesim/report.h>
 #include <pipesim/setting.h>
 
 #include <string.h>

@@ -3,8 +3,7 @@
 #include "commands.h"
 #include "help-topics.h"
 
-#include <pipesim/command.h>
-#include <pipesim/report.h>
+#include <pipesim/option.h>
 
 #include <errno.h>
 #include <locale.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <pipesim/partition.h>
-#include <pipesim/sources.h>
+#include <pipesim/setting.h>
 
 /* NULL or 0 where not given. */
 typedef struct

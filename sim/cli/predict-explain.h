@@ -1,9 +1,9 @@
 /* predict-explain.h - pipesim predict --explain: critical path, idle time by cause, slack, and what would pay off. */
 #pragma once
 
-#include <pipesim/explain.h>
-#include <pipesim/report.h>
-#include <pipesim/predictor.h>
+#include <pipesim/answer.h>
+#include <pipesim/option.h>
+#include <pipesim/setting.h>
 
 /* One prediction explained; the prediction must outlive it. Free with ps_explain_report_free. */
 typedef struct _PsExplainReport PsExplainReport;

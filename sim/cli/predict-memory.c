@@ -1,7 +1,7 @@
 /* predict-memory.c - tables of what each device holds at its peak. */
 #include "predict-memory.h"
 
-#include <pipesim/memory.h>
+#include <pipesim/simulate.h>
 
 typedef struct
 {

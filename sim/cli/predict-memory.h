@@ -1,8 +1,8 @@
 /* predict-memory.h - pipesim predict --memory: where the bytes of each device go at its peak. */
 #pragma once
 
-#include <pipesim/report.h>
-#include <pipesim/predictor.h>
+#include <pipesim/option.h>
+#include <pipesim/setting.h>
 
 /* The rows of all schedules, collected for one printed table. */
 typedef struct _PsMemoryRows PsMemoryRows;

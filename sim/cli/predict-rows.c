@@ -7,7 +7,7 @@
 
 #include <pipesim/costdb.h>
 #include <pipesim/program.h>
-#include <pipesim/sources.h>
+#include <pipesim/setting.h>
 
 #include <string.h>
 

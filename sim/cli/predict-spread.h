@@ -2,9 +2,9 @@
  */
 #pragma once
 
-#include <pipesim/report.h>
-#include <pipesim/predictor.h>
-#include <pipesim/uncertainty.h>
+#include <pipesim/option.h>
+#include <pipesim/setting.h>
+#include <pipesim/answer.h>
 
 /* The options that say which costs vary. Clear with ps_variation_clear. */
 typedef struct

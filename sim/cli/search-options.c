@@ -1,7 +1,7 @@
 /* search-options.c - the command line of pipesim search. */
 #include "search-options.h"
 
-#include <pipesim/command.h>
+#include <pipesim/option.h>
 
 #define DEFAULT_TIME_LIMIT_NS G_GINT64_CONSTANT (10000000000)
 #define DEFAULT_SAMPLES 64

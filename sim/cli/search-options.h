@@ -4,7 +4,7 @@
 #include "predict-spread.h"
 #include "search-rows.h"
 
-#include <pipesim/launch.h>
+#include <pipesim/plan.h>
 
 typedef struct
 {

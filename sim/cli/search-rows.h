@@ -1,9 +1,9 @@
 /* search-rows.h - a row for each choice of a search. */
 #pragma once
 
-#include "search-try.h"
+#include "plan/search-try.h"
 
-#include <pipesim/report.h>
+#include <pipesim/option.h>
 
 #define SEARCH_N_COLUMNS 27
 

@@ -1,7 +1,7 @@
 /* launch.c - what training frameworks ask of a run, and the launch flags and configuration keys that tell them of it.
  */
-#include <pipesim/launch.h>
-#include <pipesim/layout-string.h>
+#include <pipesim/plan.h>
+#include <pipesim/model.h>
 
 #include <string.h>
 

@@ -1,10 +1,9 @@
 /* layouts.c - the layouts of a question as a sweep in memory, cut into cells, which are predicted on several threads,
  * the most promising first, until no cell that is left can be among the best. */
-#include "sweep/sweep-private.h"
+#include "sweep-private.h"
 
 #include <pipesim/costdb.h>
-#include <pipesim/launch.h>
-#include <pipesim/layouts.h>
+#include <pipesim/plan.h>
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* program.c - programs: the room that lowering fills, and the streams that follow. */
 #include "program-private.h"
-#include "names.h"
-#include "large.h"
+#include "base/names.h"
+#include "base/large.h"
 #include "weight-window.h"
 
 #include <pipesim/program.h>

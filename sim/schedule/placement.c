@@ -1,5 +1,5 @@
 /* placement.c - the known placements and how a file's own one is recognised. */
-#include <pipesim/placement.h>
+#include <pipesim/schedule.h>
 
 #include <string.h>
 

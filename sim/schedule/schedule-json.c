@@ -1,6 +1,6 @@
 /* schedule-json.c - the native schedule file. */
-#include "json/json-object.h"
-#include "json/json-text.h"
+#include "base/json-object.h"
+#include "base/json-text.h"
 #include <pipesim/schedule.h>
 
 #define FORMAT "pipesim-schedule/1"

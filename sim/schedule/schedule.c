@@ -1,6 +1,6 @@
 /* schedule.c - building, naming and checking the orders of ops. */
-#include "large.h"
-#include "put.h"
+#include "base/large.h"
+#include "base/put.h"
 
 #include <pipesim/schedule.h>
 

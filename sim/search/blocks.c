@@ -3,7 +3,7 @@
 #include "problem.h"
 #include "greedy.h"
 
-#include <pipesim/families.h>
+#include <pipesim/schedule.h>
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* problem.c - costs, placement and limits as dense arrays. */
 #include "problem.h"
 
-#include "bound/mix.h"
+#include "schedule/mix.h"
 
 static void
 place_stages (PsProblem *problem, const PsPlacement *placement)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pipesim/philox.h>
+#include <pipesim/simulate.h>
 
 #include <glib.h>
 

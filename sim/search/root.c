@@ -1,6 +1,6 @@
 /* root.c - bounds from the windows of ops before any target is known. */
 #include "windows.h"
-#include "bound/mix.h"
+#include "schedule/mix.h"
 #include "problem.h"
 #include "order.h"
 #include "random.h"

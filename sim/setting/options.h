@@ -1,8 +1,8 @@
 /* options.h - what sweeps and refusals know of the options of SETTING beyond PsOption. Private to libpipesim. */
 #pragma once
 
-#include <pipesim/predictor.h>
-#include <pipesim/report.h>
+#include <pipesim/setting.h>
+#include <pipesim/option.h>
 
 typedef struct PsSweepField
 {

@@ -1,7 +1,7 @@
 /* predict-comm.h - runs a prediction's program. Private to libpipesim. */
 #pragma once
 
-#include <pipesim/predictor.h>
+#include <pipesim/setting.h>
 
 /* Runs prediction->program under prediction->costs into prediction->simulation, by the engine that
  * the setting needs. Planning rewrites the program's sends and receives, ready order replaces it by what came of it.

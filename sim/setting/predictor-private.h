@@ -4,7 +4,7 @@
 #include "cache.h"
 #include "setting-lengths.h"
 
-#include <pipesim/predictor.h>
+#include <pipesim/setting.h>
 
 struct _PsPredictor
 {

@@ -1,7 +1,7 @@
 /* predictor-schedule.h - the schedule that a name stands for under a setting. Private to libpipesim. */
 #pragma once
 
-#include <pipesim/families.h>
+#include <pipesim/schedule.h>
 #include <pipesim/setting.h>
 
 /* ps_predictor_schedule. costs: the setting's for its family's size; NULL: the family sees none. */

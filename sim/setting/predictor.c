@@ -5,7 +5,7 @@
 #include "simulate/simulate-private.h"
 
 #include <pipesim/bound.h>
-#include <pipesim/layout-string.h>
+#include <pipesim/model.h>
 
 #include <string.h>
 

@@ -2,9 +2,9 @@
  * the cut whose slowest stage is the fastest. */
 #include "setting-layout.h"
 
-#include "partition/partition-private.h"
+#include "search/partition-private.h"
 
-#include <pipesim/layout-string.h>
+#include <pipesim/model.h>
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <pipesim/program.h>
-#include <pipesim/sources.h>
+#include <pipesim/setting.h>
 
 /* How many lengths costs can have: transfers have an entry for each, and their numbers have 16 bits. */
 static inline guint

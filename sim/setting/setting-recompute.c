@@ -1,5 +1,5 @@
 /* setting-recompute.c - what R ops of a schedule cost under a setting. */
-#include <pipesim/sources.h>
+#include <pipesim/setting.h>
 
 /* Whether a stage recomputes or offloads every microbatch. */
 static gboolean

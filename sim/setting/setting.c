@@ -1,5 +1,5 @@
 /* setting.c - a setting, and which of its options go together. */
-#include <pipesim/sources.h>
+#include <pipesim/setting.h>
 
 PsSetting *
 ps_setting_new (void)

@@ -1,5 +1,5 @@
 /* source-cluster.c - costs modelled for --model on --cluster. */
-#include <pipesim/sources.h>
+#include <pipesim/setting.h>
 
 #include <string.h>
 

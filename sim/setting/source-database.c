@@ -1,5 +1,5 @@
 /* source-database.c - costs as they were measured, by --db and --profile. */
-#include <pipesim/sources.h>
+#include <pipesim/setting.h>
 
 /* Devices that compute keep the weights as they were before a step that is not final yet. */
 static void

@@ -1,5 +1,5 @@
 /* source-given.c - costs as --costs gives them. */
-#include <pipesim/sources.h>
+#include <pipesim/setting.h>
 
 static PsCosts *
 load (const PsSetting *setting, G_GNUC_UNUSED const PsModel *model, guint n_devices, guint n_chunks, GError **error)

@@ -1,6 +1,6 @@
 /* source-trace.c - costs as runs show them, by --costs-from. */
-#include <pipesim/observed.h>
-#include <pipesim/sources.h>
+#include <pipesim/observe.h>
+#include <pipesim/setting.h>
 
 char **
 ps_costs_from_paths (const char *text)

@@ -5,7 +5,7 @@
 
 #include <math.h>
 #include <pipesim/costdb.h>
-#include <pipesim/sources.h>
+#include <pipesim/setting.h>
 
 #define ROW(name) extern const PsCostSource ps_source_##name;
 SOURCES

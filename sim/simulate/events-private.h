@@ -4,7 +4,7 @@
 
 #include "program/channels.h"
 #include "simulate-private.h"
-#include <pipesim/events.h>
+#include <pipesim/simulate.h>
 
 #include <math.h>
 

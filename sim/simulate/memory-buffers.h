@@ -2,7 +2,7 @@
  * to libpipesim. */
 #pragma once
 
-#include <pipesim/memory.h>
+#include <pipesim/simulate.h>
 
 typedef struct
 {

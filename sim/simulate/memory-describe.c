@@ -1,5 +1,5 @@
 /* memory-describe.c - who was alive at a peak, in words. */
-#include <pipesim/memory.h>
+#include <pipesim/simulate.h>
 
 typedef struct
 {

@@ -1,5 +1,5 @@
 /* memory-walk.h - the changes of a device's memory in the order of time: by its ops and the buffers of its messages.
- * Peaks, the parts of memory.h and the memory curve of a timeline all follow from this walk. Private to libpipesim. */
+ * Peaks, the parts of simulate.h and the memory curve of a timeline all follow from this walk. Private to libpipesim. */
 #pragma once
 
 #include "memory-buffers.h"

@@ -17,7 +17,7 @@ void ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimu
 void ps_simulate_from (const PsProgram *program, const PsCosts *costs, const gint64 *ready_ns,
                        PsSimulation *simulation);
 
-/* Adds the buffers of messages (memory.h) to the peaks, after a run whose peaks count ops alone. Does nothing if no
+/* Adds the buffers of messages (simulate.h) to the peaks, after a run whose peaks count ops alone. Does nothing if no
  * message has a known size. */
 void ps_simulation_count_buffers (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);
 

@@ -1,8 +1,8 @@
 /* rows.h - measured runs of others, read from CSV files, and what pipesim predicts for each. */
 #pragma once
 
-#include <pipesim/overlap.h>
-#include <pipesim/predictor.h>
+#include <pipesim/work.h>
+#include <pipesim/setting.h>
 
 struct _Row;
 

@@ -3,8 +3,8 @@
  * the thread's processor time: other programs may share its core. */
 #include "bench-clock.h"
 
-#include <pipesim/events.h>
-#include <pipesim/families.h>
+#include <pipesim/simulate.h>
+#include <pipesim/schedule.h>
 
 #include <stdio.h>
 

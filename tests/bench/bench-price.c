@@ -3,7 +3,7 @@
  * annealing for each order. Usage: bench-price [SECONDS of a search [SECONDS of annealing [TEXT of rows]]]. */
 #include <pipesim/search.h>
 
-#include "cli/search-price.h"
+#include "plan/search-price.h"
 #include "search/guess.h"
 #include "search/polish.h"
 #include "sim/setting-rig.h"

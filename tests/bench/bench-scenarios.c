@@ -4,7 +4,7 @@
 #include "bench-clock.h"
 #include "lower.h"
 
-#include <pipesim/uncertainty.h>
+#include <pipesim/answer.h>
 
 #include <stdio.h>
 #include <sys/resource.h>

@@ -4,7 +4,7 @@
 #include "bench-clock.h"
 #include "error-rig.h"
 
-#include <pipesim/families.h>
+#include <pipesim/schedule.h>
 #include <pipesim/simulate.h>
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* test-checkpoint.c - files of arrays (safetensors.h): what their header may say, and what the checkpoints of a
+/* test-checkpoint.c - files of arrays (formats.h): what their header may say, and what the checkpoints of a
  * training hold, read by a reader of this test alone. */
 #include "folder-rig.h"
 #include "gpt-reference.h"
@@ -6,7 +6,7 @@
 
 #include "device/data.h"
 
-#include <pipesim/safetensors.h>
+#include <pipesim/formats.h>
 
 #include <string.h>
 

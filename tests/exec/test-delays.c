@@ -3,6 +3,7 @@
 #include "run-rig.h"
 
 #include <pipesim/philox.h>
+#include <pipesim/simulate.h>
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 #include "steps.h"
 #include "weather.h"
 
-#include <pipesim/predictor.h>
+#include <pipesim/setting.h>
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
 #include "runtime/verify.h"
 
 #include <math.h>
-#include <pipesim/layout-string.h>
+#include <pipesim/model.h>
 
 /* What a pipeline computes is what one device computes, and it learns. */
 static void

@@ -1,7 +1,7 @@
 /* fuzz-layout-string.c - Megatron-LM's layout strings; what is read is written, and reads as the same. */
 #include "fuzz.h"
 
-#include <pipesim/layout-string.h>
+#include <pipesim/model.h>
 
 int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)

@@ -1,7 +1,7 @@
 /* fuzz-lengths.c - the file of --lengths; what is read is within its bounds. */
 #include "fuzz.h"
 
-#include <pipesim/lengths.h>
+#include <pipesim/costs.h>
 
 int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)

@@ -1,7 +1,7 @@
 /* fuzz-profile.c - profiles as text: what is read can be written, read again and stored. */
 #include "fuzz.h"
 
-#include <pipesim/profile.h>
+#include <pipesim/costdb.h>
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* fuzz-safetensors.c - the header of a safetensors file, and every byte of the arrays that it names. */
 #include "fuzz.h"
 
-#include <pipesim/safetensors.h>
+#include <pipesim/formats.h>
 
 static volatile guint sum; /* of all bytes, so that they are read */
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <pipesim/formats.h>
-#include <pipesim/observed.h>
+#include <pipesim/observe.h>
 
 #include <stddef.h>
 #include <glib/gstdio.h>

@@ -2,7 +2,7 @@
 #include "costdb-rig.h"
 #include "script-rig.h"
 
-#include <pipesim/profile.h>
+#include <pipesim/costdb.h>
 
 #include <math.h>
 

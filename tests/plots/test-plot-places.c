@@ -6,7 +6,7 @@
 #include "timeline-text.h"
 
 #include <pipesim/costdb.h>
-#include <pipesim/families.h>
+#include <pipesim/schedule.h>
 #include <pipesim/sweep.h>
 #include <pipesim/timeline.h>
 

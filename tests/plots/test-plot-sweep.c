@@ -2,7 +2,6 @@
 #include "program-rig.h"
 
 #include <pipesim/costdb.h>
-#include <pipesim/questions.h>
 #include <pipesim/sweep.h>
 
 typedef struct

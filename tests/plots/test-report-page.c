@@ -1,7 +1,7 @@
 /* Tests of the program pipesim-report: that the page is whole, fetches nothing, and holds what it shows. */
 #include "program-rig.h"
 
-#include <pipesim/sweep-timelines.h>
+#include <pipesim/sweep.h>
 
 #include <json-glib/json-glib.h>
 

@@ -1,11 +1,11 @@
-/* drawn-events.h - a program and costs drawn at random, to run by events.h. */
+/* drawn-events.h - a program and costs drawn at random, to run by simulate.h. */
 #pragma once
 
 #include "lower.h"
 #include "random-costs.h"
 #include "random-schedule.h"
 
-#include <pipesim/memory.h>
+#include <pipesim/simulate.h>
 #include <pipesim/timeline.h>
 
 typedef struct

@@ -3,7 +3,7 @@
 
 #include "lower.h"
 
-#include <pipesim/explain.h>
+#include <pipesim/answer.h>
 
 typedef struct
 {

@@ -3,7 +3,7 @@
 
 #include "folder-rig.h"
 
-#include <pipesim/layouts.h>
+#include <pipesim/plan.h>
 
 #define CLUSTER                                                                                                        \
   "[cluster]\nnodes = 1\ndevices_per_node = 4\nmemory = 4GiB\npeak_flops = 1e12\nefficiency = 0.5\n"                   \

@@ -2,7 +2,7 @@
 #include "metamorphic.h"
 
 #include <pipesim/bound.h>
-#include <pipesim/memory.h>
+#include <pipesim/simulate.h>
 
 #define ANYTHING                                                                                                       \
   (META_CHANNEL | META_BLOCKING | META_EAGER | META_ORDER | META_PLANNED | META_SPEED | META_SLOWDOWN | META_BANDWIDTH \

@@ -1,7 +1,7 @@
 /* metamorphic-formats.c - what is written and read again is what it was. */
 #include "metamorphic.h"
 
-#include <pipesim/compare.h>
+#include <pipesim/observe.h>
 #include <pipesim/formats.h>
 
 #include <math.h>

@@ -2,8 +2,8 @@
  * samples without variation, and the schedules that a plan may use. */
 #include "metamorphic.h"
 
-#include <pipesim/layouts.h>
-#include <pipesim/uncertainty.h>
+#include <pipesim/plan.h>
+#include <pipesim/answer.h>
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* metamorphic-times.c - what changes costs, links and channels changes times in one direction, or by one factor.
  *
- * Under an order that does not depend on costs every time is a maximum of sums of durations (events.h), also where
+ * Under an order that does not depend on costs every time is a maximum of sums of durations (simulate.h), also where
  * transfers run in the order of their channels and devices wait for them; so is the mean period of many iterations.
  * Nothing can then be faster by taking longer. Orders made for the costs, ready order and slow-down by overlap are no
  * such maxima and may be. */

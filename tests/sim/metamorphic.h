@@ -2,7 +2,7 @@
  * properties that count what they check and say how to repeat what fails. */
 #pragma once
 
-#include <pipesim/predictor.h>
+#include <pipesim/setting.h>
 
 /* What times and sizes are multiples of (ns, bytes): chunks, slices, speeds and factors that are drawn divide it, so
  * that nothing is rounded. */

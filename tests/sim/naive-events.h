@@ -1,8 +1,8 @@
-/* naive-events.h - the definition of events.h for fixed durations, evaluated without any order of evaluation: times are
+/* naive-events.h - the definition of simulate.h for fixed durations, evaluated without any order of evaluation: times are
  * raised until nothing changes. Shares no code with the engine. */
 #pragma once
 
-#include <pipesim/events.h>
+#include <pipesim/simulate.h>
 
 typedef struct
 {

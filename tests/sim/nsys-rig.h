@@ -1,7 +1,7 @@
 /* nsys-rig.h - exports of Nsight Systems, made from the fixture. */
 #pragma once
 
-#include "database/database.h"
+#include "store/database.h"
 #include "error-rig.h"
 
 #include <glib/gstdio.h>

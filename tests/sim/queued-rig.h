@@ -3,7 +3,7 @@
  * either end, until nothing moves any more. At most 4 devices, without slices and all-reduces. */
 #pragma once
 
-#include <pipesim/events.h>
+#include <pipesim/simulate.h>
 
 #include <math.h>
 

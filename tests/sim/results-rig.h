@@ -3,7 +3,6 @@
 
 #include "folder-rig.h"
 
-#include <pipesim/results.h>
 #include <pipesim/sweep.h>
 
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include <pipesim/search.h>
 
-#include "cli/search-price.h"
+#include "plan/search-price.h"
 #include "setting-rig.h"
 
 #define MOVES 2000

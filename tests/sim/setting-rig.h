@@ -3,7 +3,7 @@
 
 #include "error-rig.h"
 
-#include <pipesim/predictor.h>
+#include <pipesim/setting.h>
 
 #include <glib/gstdio.h>
 #include <string.h>

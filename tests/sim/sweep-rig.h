@@ -3,9 +3,9 @@
 
 #include "cases.h"
 #include "error-rig.h"
-#include "sweep/sweep-private.h"
+#include "plan/sweep-private.h"
 
-#include <pipesim/memory.h>
+#include <pipesim/simulate.h>
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Tests of bound.h; random schedules are held against it in test-simulate.c. */
+/* Tests of answer.h; random schedules are held against it in test-simulate.c. */
 #include "search-rig.h"
 
 #include <math.h>
@@ -206,7 +206,7 @@ sum_up (Sums *sums, const Case *c)
     }
 }
 
-/* What bound.h says of one device: warm-up, drain, and the microbatches of a stage one after the other. */
+/* What answer.h says of one device: warm-up, drain, and the microbatches of a stage one after the other. */
 static gint64
 bound_of_device (const Sums *sums, guint device)
 {

@@ -4,7 +4,7 @@
 #include "lower.h"
 #include "random-schedule.h"
 #include <pipesim/bound.h>
-#include <pipesim/families.h>
+#include <pipesim/schedule.h>
 #include <pipesim/formats.h>
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Tests of compare.h and of pipesim compare, on two timelines whose differences were made by hand:
+/* Tests of observe.h and of pipesim compare, on two timelines whose differences were made by hand:
  *
  *   op      predicted  measured       op      predicted  measured
  *   F0.0       10         20          F0.1       10         10
@@ -8,7 +8,7 @@
 #include "commands.h"
 #include "error-rig.h"
 
-#include <pipesim/compare.h>
+#include <pipesim/observe.h>
 #include <pipesim/formats.h>
 
 #include <json-glib/json-glib.h>

@@ -2,8 +2,8 @@
 #include "costdb-rig.h"
 
 #include <pipesim/bound.h>
-#include <pipesim/places.h>
-#include <pipesim/predictor.h>
+#include <pipesim/costdb.h>
+#include <pipesim/setting.h>
 
 #include <math.h>
 #include <string.h>

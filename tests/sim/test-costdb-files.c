@@ -1,6 +1,6 @@
 /* Tests of costdb.h on files: foreign, older, newer and damaged databases, and directories that allow no writing. */
 
-#include "database/costdb-private.h"
+#include "store/costdb-private.h"
 #include "costdb-rig.h"
 
 #include <string.h>

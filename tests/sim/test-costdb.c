@@ -1,6 +1,6 @@
 /* Tests of costdb.h: rows that are stored come back. test-costdb-files.c tests foreign and damaged files,
  * test-costdb-costs.c the costs made from rows. */
-#include "database/costdb-private.h"
+#include "store/costdb-private.h"
 #include "costdb-rig.h"
 
 #include <string.h>

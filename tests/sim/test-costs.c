@@ -2,7 +2,7 @@
 #include "error-rig.h"
 
 #include <pipesim/costs.h>
-#include <pipesim/framework.h>
+#include <pipesim/work.h>
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
-/* Tests of diagnosis.h, and of a timeline as schedule, simulation and explanation: hand-made timelines with a planted
+/* Tests of observe.h, and of a timeline as schedule, simulation and explanation: hand-made timelines with a planted
  * straggler or a known cause of waiting, and simulated ones, whose explanation is known from the simulation. */
 #include "lower.h"
 
-#include <pipesim/diagnosis.h>
-#include <pipesim/explain.h>
+#include <pipesim/observe.h>
+#include <pipesim/answer.h>
 #include <pipesim/formats.h>
 
 #include <string.h>

@@ -1,11 +1,11 @@
-/* Tests of shared links in events.h on schedules, costs and clusters drawn at random: every transfer against a fluid
+/* Tests of shared links in simulate.h on schedules, costs and clusters drawn at random: every transfer against a fluid
  * model in which everything that moves gets a new rate whenever anything comes or goes. */
 #include "lower.h"
 #include "random-costs.h"
 #include "random-schedule.h"
 
-#include <pipesim/events.h>
-#include <pipesim/lengths.h>
+#include <pipesim/simulate.h>
+#include <pipesim/costs.h>
 
 #include <math.h>
 

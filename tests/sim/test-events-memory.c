@@ -1,4 +1,4 @@
-/* Tests of events.h on schedules and costs drawn at random: what devices hold, and orders that keep to a limit. */
+/* Tests of simulate.h on schedules and costs drawn at random: what devices hold, and orders that keep to a limit. */
 #include "drawn-events.h"
 
 #include <math.h>
@@ -112,7 +112,7 @@ outer_host_time (const Drawn *drawn, guint device)
          + ps_step_host_time (drawn->program, drawn->costs, drawn->program->step_of[end - 1]).after_ns;
 }
 
-/* The memory curve of the timeline and the breakdown of memory.h count the same buffers, what takes no time
+/* The memory curve of the timeline and the breakdown of simulate.h count the same buffers, what takes no time
  * included. */
 static void
 test_buffers (void)

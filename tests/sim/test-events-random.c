@@ -1,4 +1,4 @@
-/* Tests of events.h on schedules and costs drawn at random: against the relaxation engine, and against the definition.
+/* Tests of simulate.h on schedules and costs drawn at random: against the relaxation engine, and against the definition.
  */
 #include "drawn-events.h"
 #include "naive-events.h"

@@ -1,7 +1,7 @@
-/* Tests of events.h: recorded makespans. */
+/* Tests of simulate.h: recorded makespans. */
 #include "reference.h"
 
-#include <pipesim/events.h>
+#include <pipesim/simulate.h>
 
 #include <string.h>
 

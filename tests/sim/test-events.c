@@ -1,8 +1,8 @@
-/* Tests of events.h: numbers worked out by hand. */
+/* Tests of simulate.h: numbers worked out by hand. */
 #include "folder-rig.h"
 #include "reference.h"
 
-#include <pipesim/events.h>
+#include <pipesim/simulate.h>
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Tests of explain.h: what must hold for every schedule: the critical path is as long as the makespan, slack is exact,
+/* Tests of answer.h: what must hold for every schedule: the critical path is as long as the makespan, slack is exact,
  * idle parts sum, gains and change points are those of an evaluation that knows nothing of them. */
 #include "explain-rig.h"
 #include "random-costs.h"

@@ -1,5 +1,5 @@
-/* Tests of explain.h where devices never meet: the critical circle and what a faster part saves. */
-#include <pipesim/explain.h>
+/* Tests of answer.h where devices never meet: the critical circle and what a faster part saves. */
+#include <pipesim/answer.h>
 
 #include "family-case.h"
 #include "random-costs.h"

@@ -1,4 +1,4 @@
-/* Tests of explain.h: worked examples by hand. */
+/* Tests of answer.h: worked examples by hand. */
 #include "explain-rig.h"
 
 /* "F0.0 0-1, >F0.0 1-2": ops and transfers (after '>', by producer) with times in milliseconds. */

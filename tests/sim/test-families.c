@@ -1,4 +1,4 @@
-/* Tests of families.h: orders written out, constraints, and that whatever is allowed can run on every channel model. */
+/* Tests of schedule.h: orders written out, constraints, and that whatever is allowed can run on every channel model. */
 #include "family-case.h"
 
 static void

@@ -1,5 +1,5 @@
-/* Tests of fit.h: lines that are known, and the conditions that an optimum over values not below 0 must meet. */
-#include <pipesim/fit.h>
+/* Tests of cluster.h: lines that are known, and the conditions that an optimum over values not below 0 must meet. */
+#include <pipesim/cluster.h>
 
 #include <math.h>
 

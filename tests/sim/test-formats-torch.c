@@ -1,7 +1,7 @@
 /* Tests of PyTorch's two schedule formats (formats.h): PyTorch's own files byte for byte, worked examples. */
 #include "format-io.h"
-#include "formats/range-names.h"
-#include <pipesim/families.h>
+#include "observe/range-names.h"
+#include <pipesim/schedule.h>
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
  * test-formats-torch.c, lint in test-torch-lint.c, timelines from traces in test-trace.c. */
 #include "format-io.h"
 #include "random-schedule.h"
-#include <pipesim/families.h>
+#include <pipesim/schedule.h>
 
 #include <unistd.h>
 

@@ -1,8 +1,8 @@
-/* Tests of framework.h: bytes worked by hand, and published peaks. */
+/* Tests of work.h: bytes worked by hand, and published peaks. */
 #include "error-rig.h"
 
 #include <pipesim/costs.h>
-#include <pipesim/framework.h>
+#include <pipesim/work.h>
 
 #include <string.h>
 

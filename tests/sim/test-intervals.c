@@ -2,8 +2,9 @@
 #include "cases.h"
 #include "lower.h"
 
-#include <pipesim/intervals.h>
+#include <pipesim/answer.h>
 #include <pipesim/philox.h>
+#include <pipesim/simulate.h>
 
 #include <math.h>
 

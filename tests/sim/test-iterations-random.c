@@ -1,13 +1,13 @@
-/* Tests of iterations.h on random schedules: periods against an evaluator of another kind, which runs one iteration
+/* Tests of simulate.h on random schedules: periods against an evaluator of another kind, which runs one iteration
  * after the other, and what must hold for every schedule. */
 #include "cases.h"
-#include "iterations/rounds.h"
+#include "simulate/rounds.h"
 #include "lower.h"
 #include "queued-rig.h"
 #include "random-costs.h"
 #include "random-schedule.h"
 
-#include <pipesim/iterations.h>
+#include <pipesim/simulate.h>
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
-/* Tests of iterations.h: numbers worked by hand, published ones, and what no schedule has. */
+/* Tests of simulate.h: numbers worked by hand, published ones, and what no schedule has. */
 #include "family-case.h"
 
-#include <pipesim/iterations.h>
+#include <pipesim/simulate.h>
 
 static PsIteration
 iterate (const Case *test, PsSync sync, PsReduce reduce)

@@ -1,9 +1,10 @@
 /* Tests of scenarios/jitter.h: draws, factors, and kernels that agree. */
-#include "scenarios/jitter.h"
+#include "answer/jitter.h"
 #include "random-schedule.h"
 
 #include <pipesim/philox.h>
-#include <pipesim/uncertainty.h>
+#include <pipesim/simulate.h>
+#include <pipesim/answer.h>
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* test-joint-bound.c - bounds over all ways to run stages: never above the best search of any of them. */
 #include "cases.h"
-#include "cli/joint-bound.h"
+#include "plan/joint-bound.h"
 #include "search-setting-rig.h"
 #include "search/order.h"
 

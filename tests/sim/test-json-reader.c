@@ -1,8 +1,8 @@
-/* Tests of the JSON reader (sim/json/json-reader.h): what is JSON and what is not, where mistakes are, and that it
+/* Tests of the JSON reader (sim/base/json-reader.h): what is JSON and what is not, where mistakes are, and that it
  * reads the values that json-glib, which builds a tree, reads from the same text. */
 #include "error-rig.h"
-#include "json/json-object.h"
-#include "json/json-stream.h"
+#include "base/json-object.h"
+#include "base/json-stream.h"
 
 #include <json-glib/json-glib.h>
 

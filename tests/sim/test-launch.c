@@ -1,7 +1,7 @@
-/* Tests of launch.h: the table of what frameworks ask of a run, and the launches that tell them of it. */
+/* Tests of plan.h: the table of what frameworks ask of a run, and the launches that tell them of it. */
 #include "error-rig.h"
 
-#include <pipesim/launch.h>
+#include <pipesim/plan.h>
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* test-layout-string.c - Megatron-LM's layout strings against an expansion by its own two regular expressions. */
-#include <pipesim/layout-string.h>
+#include <pipesim/model.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "cases.h"
 #include "layouts-rig.h"
 
-#include <pipesim/predictor.h>
+#include <pipesim/setting.h>
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
 #include "error-rig.h"
 
 #include <pipesim/bound.h>
-#include <pipesim/predictor.h>
-#include <pipesim/scenarios.h>
+#include <pipesim/setting.h>
+#include <pipesim/simulate.h>
 
 #include <glib/gstdio.h>
 #include <string.h>

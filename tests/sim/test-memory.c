@@ -1,6 +1,5 @@
-/* Tests of memory.h. */
-#include <pipesim/events.h>
-#include <pipesim/memory.h>
+/* Tests of simulate.h. */
+#include <pipesim/simulate.h>
 
 #include "random-costs.h"
 #include "random-schedule.h"
@@ -369,7 +368,7 @@ posted_ns (const PsProgram *program, const PsSimulation *simulation, guint devic
   g_assert_not_reached ();
 }
 
-/* What a device holds of the message that a step waits for, at a time, as memory.h defines it. */
+/* What a device holds of the message that a step waits for, at a time, as simulate.h defines it. */
 static gint64
 naive_message (const Case *test, guint device, guint step, gint64 time_ns)
 {

@@ -1,5 +1,5 @@
 /* Tests of model.h: kinds of layers, and the formulas of models that are no plain decoder. */
-#include "costs/model-private.h"
+#include "model/model-private.h"
 #include "folder-rig.h"
 
 #include <pipesim/model.h>

@@ -1,11 +1,11 @@
-/* Tests of observed.h: what timelines of known truth say, runs that fill each other in, and the costs of simulated
+/* Tests of observe.h: what timelines of known truth say, runs that fill each other in, and the costs of simulated
  * timelines, which come back exactly. */
 #include "lower.h"
 #include "random-costs.h"
 
-#include <pipesim/families.h>
-#include <pipesim/observed.h>
-#include <pipesim/sources.h>
+#include <pipesim/schedule.h>
+#include <pipesim/observe.h>
+#include <pipesim/setting.h>
 
 #include <glib/gstdio.h>
 #include <string.h>

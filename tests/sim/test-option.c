@@ -1,9 +1,9 @@
 /* Tests of option.h and of the table of SETTING's options: every row is read, bounded, refused and told the same way by
  * command lines, specs and results. */
 #include "error-rig.h"
-#include "sweep/sweep-private.h"
+#include "plan/sweep-private.h"
 
-#include <pipesim/command.h>
+#include <pipesim/option.h>
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* Tests of overlap.h: pairs worked by hand, and one that was profiled. */
+/* Tests of work.h: pairs worked by hand, and one that was profiled. */
 #include <pipesim/costs.h>
-#include <pipesim/overlap.h>
+#include <pipesim/work.h>
 
 /* One layer: F 10, 4, 6, 3; B 20, 5, 8, 2; W 7, 1. The gradient arrives at 2, tokens leave from 10 to 14; experts run B
  * 10-18, W to 19, F to 25; gradients leave from 18 to 23; attention runs B 25-45, W to 52, while F's results leave. */

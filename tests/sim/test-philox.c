@@ -1,5 +1,6 @@
-/* Tests of philox.h: the vectors that its authors publish. */
+/* Tests of scenarios.h: the vectors that its authors publish. */
 #include <pipesim/philox.h>
+#include <pipesim/simulate.h>
 
 #include <glib.h>
 

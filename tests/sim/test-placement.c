@@ -1,5 +1,5 @@
-/* Tests of placement.h. */
-#include <pipesim/placement.h>
+/* Tests of schedule.h. */
+#include <pipesim/schedule.h>
 
 static void
 assert_devices (const PsPlacement *placement, guint copy, const char *expected)

@@ -4,7 +4,7 @@
 #include "setting/cache.h"
 #include "setting/predictor-private.h"
 
-#include <pipesim/predictor.h>
+#include <pipesim/setting.h>
 
 #include <string.h>
 

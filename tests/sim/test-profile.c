@@ -1,6 +1,6 @@
-/* Tests of profile.h: a profile as text comes back as it was, and what no calibration could have written is refused
+/* Tests of costdb.h: a profile as text comes back as it was, and what no calibration could have written is refused
  * with the line where it stands. */
-#include <pipesim/profile.h>
+#include <pipesim/costdb.h>
 
 #include "costdb-rig.h"
 

@@ -2,7 +2,7 @@
 #include "lower.h"
 #include "random-schedule.h"
 
-#include <pipesim/events.h>
+#include <pipesim/simulate.h>
 #include <pipesim/formats.h>
 
 #include "program/program-private.h"

@@ -1,11 +1,10 @@
 /* test-published.c - what published runs on A100 80GB took, against costs modelled from the shipped figures of that GPU
- * (work-time.h). The figures were fitted to other runs (docs/accuracy.md), none of which is here. --verbose prints the
+ * (work.h). The figures were fitted to other runs (docs/accuracy.md), none of which is here. --verbose prints the
  * table. */
 #include "folder-rig.h"
 
-#include <pipesim/predictor.h>
-#include <pipesim/tensor.h>
-#include <pipesim/work-time.h>
+#include <pipesim/setting.h>
+#include <pipesim/work.h>
 
 /* Times of ops in milliseconds. Zero bubble (arXiv 2401.10241, tables 3 and 9, and the settings of table 8): the mean
  * of T_F, T_B and T_W over its numbers of microbatches, of a stage of 3 or 2 layers. Vocabulary parallelism (arXiv

@@ -1,8 +1,8 @@
 /* test-questions.c - questions asked of results, against brute force over their rows. */
-#include "sweep/results-private.h"
+#include "plan/results-private.h"
 #include "results-rig.h"
 
-#include <pipesim/questions.h>
+#include <pipesim/sweep.h>
 
 typedef struct
 {

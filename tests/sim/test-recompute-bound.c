@@ -1,6 +1,6 @@
 /* Tests of bounds that hold whichever microbatches recompute, against all schedules of small problems. */
 #include "cases.h"
-#include "cli/joint-bound.h"
+#include "plan/joint-bound.h"
 #include "recompute-rig.h"
 
 /* No schedule is faster, whichever microbatches recompute. */

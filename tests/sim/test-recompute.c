@@ -1,6 +1,6 @@
 /* Tests of R ops: microbatches of a stage that recompute, while others keep their activations. */
-#include "cli/joint-bound.h"
-#include "cli/search-recompute.h"
+#include "plan/joint-bound.h"
+#include "plan/search-recompute.h"
 #include "recompute-rig.h"
 #include "setting/setting-lengths.h"
 

@@ -1,7 +1,7 @@
-/* Tests of report.h: what tables look like as text and as JSON, to the byte. */
+/* Tests of timeline.h: what tables look like as text and as JSON, to the byte. */
 #include "error-rig.h"
 
-#include <pipesim/report.h>
+#include <pipesim/option.h>
 
 #include <json-glib/json-glib.h>
 #include <math.h>

@@ -1,9 +1,9 @@
 /* test-results.c - results on disk: the same whatever the threads, shards and interruptions. test-questions.c tests the
  * questions asked of them. */
-#include "sweep/results-private.h"
+#include "plan/results-private.h"
 #include "results-rig.h"
 #include "setting/options.h"
-#include <pipesim/questions.h>
+#include <pipesim/sweep.h>
 
 #include <pipesim/costdb.h>
 

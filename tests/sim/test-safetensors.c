@@ -1,8 +1,8 @@
-/* Tests of safetensors.h: a header that a reader of JSON reads, files made here byte by byte, and files that are
+/* Tests of formats.h: a header that a reader of JSON reads, files made here byte by byte, and files that are
  * refused. */
 #include "error-rig.h"
 
-#include <pipesim/safetensors.h>
+#include <pipesim/formats.h>
 
 #include <json-glib/json-glib.h>
 

@@ -3,7 +3,7 @@
 #include "random-costs.h"
 #include "random-schedule.h"
 
-#include <pipesim/scenarios.h>
+#include <pipesim/simulate.h>
 
 static void
 check_scenario (const PsScenarios *scenarios, guint i, const PsSimulation *expected)

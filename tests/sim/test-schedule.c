@@ -1,7 +1,7 @@
 /* Tests of schedule.h. */
 #include "error-rig.h"
 #include "random-schedule.h"
-#include <pipesim/families.h>
+#include <pipesim/schedule.h>
 
 #include <string.h>
 

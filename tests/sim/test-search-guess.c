@@ -1,7 +1,7 @@
 /* test-search-guess.c - guesses of prices against the prices themselves, over random orders and all kinds of channels.
  */
 #include "cases.h"
-#include "cli/search-price.h"
+#include "plan/search-price.h"
 #include "search-rig.h"
 #include "search/guess.h"
 #include "search/polish.h"

@@ -1,8 +1,8 @@
 /* test-setting-layout.c - --layout against all cuts of small models, and against sums that no cut changes. */
 #include "error-rig.h"
 
-#include <pipesim/layout-string.h>
-#include <pipesim/predictor.h>
+#include <pipesim/model.h>
+#include <pipesim/setting.h>
 
 #include <string.h>
 

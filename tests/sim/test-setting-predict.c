@@ -1,7 +1,7 @@
-/* Tests of setting.h and predictor.h: predictions of settings. */
+/* Tests of setting.h and setting.h: predictions of settings. */
 #include "setting-rig.h"
 
-#include <pipesim/memory.h>
+#include <pipesim/simulate.h>
 
 /* 1F1B without transfers takes (m + p - 1) (f + b + w) = (8 + 3) * 6 ms and is busy for 8 * 6 ms on each device. Device
  * 0 keeps p = 4 microbatches. */

@@ -1,7 +1,7 @@
-/* Tests of shares.h: lists of shares in lowest terms, and what are none. */
+/* Tests of cluster.h: lists of shares in lowest terms, and what are none. */
 #include "error-rig.h"
 
-#include <pipesim/shares.h>
+#include <pipesim/cluster.h>
 
 /* In lowest terms: gcd (40, 30, 20, 10) = 10, gcd (7, 5) = 1, gcd (6, 10, 15) = 1. */
 static void

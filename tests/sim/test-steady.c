@@ -1,12 +1,12 @@
-/* Tests of uncertainty.h where devices never meet: iteration times held against evaluators of another kind, op by op at
+/* Tests of answer.h where devices never meet: iteration times held against evaluators of another kind, op by op at
  * the same draws, and against what theory says of their mean. */
-#include "scenarios/jitter.h"
+#include "answer/jitter.h"
 #include "lower.h"
 #include "queued-rig.h"
 #include "random-costs.h"
 #include "random-schedule.h"
 
-#include <pipesim/uncertainty.h>
+#include <pipesim/answer.h>
 
 #define SETTLE 256
 #define WARM_UP 16

@@ -1,7 +1,7 @@
-/* Tests of sweep-timelines.h: that a sweep comes back from its database, and its timelines with it. */
+/* Tests of sweep.h: that a sweep comes back from its database, and its timelines with it. */
 #include "program-rig.h"
 
-#include <pipesim/sweep-timelines.h>
+#include <pipesim/sweep.h>
 
 static const char spec[] = "[sweep]\nschedule = 1f1b, gpipe, zb-v\ndevices = 2, 4\n"
                            "costs = f=1ms,b=1ms,w=1ms,act=2MiB,wact=1MiB; f=2ms,b=1ms,w=1ms # two of them\n"

@@ -1,7 +1,7 @@
-/* Tests of tensor.h, worked by hand, and of what it makes of costs. */
+/* Tests of work.h, worked by hand, and of what it makes of costs. */
 #include "folder-rig.h"
 
-#include <pipesim/predictor.h>
+#include <pipesim/setting.h>
 
 #include <string.h>
 

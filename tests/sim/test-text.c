@@ -1,6 +1,6 @@
 /* Tests of text.h: what is no text, and what messages show of it. */
 #include "error-rig.h"
-#include "text.h"
+#include "base/text.h"
 
 static void
 check (const char *text, gsize length, gsize max_length, const char *message)

@@ -3,7 +3,7 @@
  * between two steps, so predictions are on the fast side. --verbose prints the table. */
 #include "reference.h"
 
-#include <pipesim/iterations.h>
+#include <pipesim/simulate.h>
 
 /* The published schedules: ours, its chunks per device (22 + 2 layers, embedding and head counted, on 8 devices are 3
  * each, 62 + 2 on 32 are 2: one layer to a chunk), whether all devices meet at the optimizer, and the memory limit in

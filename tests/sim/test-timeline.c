@@ -1,8 +1,8 @@
 /* Tests of timeline.h: worked numbers, both sources of the metrics, the native file and its refusals, Chrome traces. */
 #include "lower.h"
 #include "timeline-rig.h"
-#include "timeline/span-index.h"
-#include "timeline/timeline-private.h"
+#include "observe/span-index.h"
+#include "observe/timeline-private.h"
 
 #include <pipesim/formats.h>
 

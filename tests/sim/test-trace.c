@@ -1,8 +1,8 @@
 /* Tests of timelines from traces (formats.h): PyTorch profiler ranges of several ranks. */
-#include "base-packed.h"
+#include "base/base-packed.h"
 #include "trace-rig.h"
 
-#include <pipesim/compare.h>
+#include <pipesim/observe.h>
 
 #include <glib/gstdio.h>
 

@@ -1,9 +1,9 @@
-/* Tests of uncertainty.h: samples held against a simulation of their own, statistics by known tables. */
-#include "scenarios/draws.h"
+/* Tests of answer.h: samples held against a simulation of their own, statistics by known tables. */
+#include "answer/draws.h"
 #include "lower.h"
 #include "random-schedule.h"
 
-#include <pipesim/uncertainty.h>
+#include <pipesim/answer.h>
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* Tests of sim/families/v-block.h: sliding against its definition, evaluated from scratch for every op. */
+/* Tests of sim/schedule/families/v-block.h: sliding against its definition, evaluated from scratch for every op. */
 #include "error-rig.h"
-#include "families/v-block.h"
+#include "schedule/families/v-block.h"
 
 typedef guint Offsets[4];
 

@@ -1,5 +1,5 @@
-/* Tests of work.h and work-time.h: lists of kernels summed by formula and kernel by kernel, and worked times. */
-#include <pipesim/work-time.h>
+/* Tests of work.h and work.h: lists of kernels summed by formula and kernel by kernel, and worked times. */
+#include <pipesim/work.h>
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Tests of zb-auto against the published results of the heuristic, the fixed orders beside it, and its limits. */
-#include "families/zb-greedy.h"
+#include "schedule/families/zb-greedy.h"
 #include "reference.h"
 
 #include <stdio.h>

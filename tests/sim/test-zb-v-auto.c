@@ -1,7 +1,7 @@
 /* Tests of zb-v-auto: the results of the same heuristic elsewhere and as published, limits, and that nothing it could
  * have chosen is better. */
 #include "cases.h"
-#include "families/v-greedy.h"
+#include "schedule/families/v-greedy.h"
 #include "family-case.h"
 
 /* The automatic schedule for these costs with the same limit on every device. */

@@ -1,7 +1,7 @@
 /* Tests of ZeRO: its costs, the gathers that stage 3 puts into a schedule, and memory. */
 #include "family-case.h"
 
-#include <pipesim/memory.h>
+#include <pipesim/simulate.h>
 
 #define US G_GINT64_CONSTANT (1000)
 

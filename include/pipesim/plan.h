@@ -1,0 +1,199 @@
+/* layouts.h - the best way to train a model on n GPUs: p devices in a pipeline, t GPUs to a device, d replicas,
+ * microbatch size, recomputation, chunks and schedule. */
+#ifndef PIPESIM_PLAN_H
+#define PIPESIM_PLAN_H
+
+#include <pipesim/setting.h>
+#include <pipesim/sweep.h>
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  const char *model;     /* path or name; NULL: the one that db holds */
+  const char *precision; /* of the model in place of its own; NULL: its own */
+  const char *cluster;   /* path or name: memory and peak rate of a GPU, and without db all costs */
+  const char *db;        /* measured costs; NULL: modelled ones. Measured costs know neither replicas nor other sizes of
+                            microbatches, and hold for the device as it was measured: p is n_gpus then */
+  const char *profile;   /* of db; NULL: all of the model, whatever their size of microbatches */
+  guint n_gpus;          /* p * t * c * d; 0: those of the cluster */
+  guint tensor;          /* t; 0: 1, 2, 4 and 8, within a node */
+  guint context;         /* c; 0: 1, and with sequences of more than 4096 tokens 2, 4, ... to so many of each 4096 */
+  guint experts;         /* GPUs that share the experts; 0: 1, 8, 16, 32 and 64, as the experts allow */
+  PsFramework framework; /* whose habits decide what memory holds; none: the model's own */
+  const char *runner;    /* of ps_launch_frameworks: layouts that it does not run come after those that it runs, and
+                            replicas of a device are neighbours, as frameworks place them; NULL: none is asked for */
+  gint64 global_batch;   /* sequences per step */
+  gint64 memory_limit;   /* bytes per GPU; 0: the cluster's */
+  gint64 reserve;        /* bytes of them that stay free; PS_LAYOUT_USUAL_RESERVE: ps_memory_reserve */
+  guint zero;            /* the stage of ZeRO that spreads state over the replicas, where there are some; 0: none */
+  char **schedules;      /* families; NULL: all that are synchronous */
+  guint top;             /* number of layouts wanted, the best ones; with a runner also of those that it does not run */
+  gboolean fold;         /* settings with the same p, t, c, e and d are one: the fastest */
+  guint n_jobs;          /* threads; 0: 1. The answer is the same for any number */
+} PsLayoutQuestion;
+
+/* Trust in a prediction, by the weakest of the figures that it is made from. */
+typedef enum
+{
+  PS_CONFIDENCE_LOW,    /* times, transfers or sizes are modelled */
+  PS_CONFIDENCE_MEDIUM, /* some of them lie between measured ones */
+  PS_CONFIDENCE_HIGH,   /* all were measured */
+} PsConfidence;
+
+const char *ps_confidence_name (PsConfidence confidence); /* "low", "medium", "high" */
+
+#define PS_LAYOUT_NEAR 1.01
+
+typedef struct
+{
+  char *schedule;
+  char *near;            /* other schedules of the same p, t, c, e and d, no slower than PS_LAYOUT_NEAR times the step,
+                            the fastest first: "zb-v, 1f1b"; NULL: there is none, or fold is not asked for */
+  gboolean not_run;      /* the question's runner has no name for the schedule, or refuses the run */
+  gboolean asynchronous; /* its gradients are of older weights: another training */
+  char *profile;         /* measured costs that it is from; NULL: none */
+  guint n_devices;       /* p */
+  guint n_tensor;        /* t */
+  guint n_context;       /* c */
+  guint n_experts;       /* GPUs that share the experts */
+  guint n_replicas;      /* d */
+  guint microbatch_size; /* b, sequences */
+  guint n_microbatches;  /* m = global_batch / (d b) */
+  guint n_chunks;        /* v */
+  char *layout;          /* of the stages, as --layout takes it; NULL: that of measured stages */
+  guint zero;            /* as PsLayoutQuestion */
+  PsRecompute recompute;
+  gint64 step_ns;           /* iteration time of PsPrediction, all-reduce of the gradients included */
+  gint64 peak_memory_bytes; /* of a GPU */
+  double bubble_ratio;      /* of the iteration */
+  double tokens_per_second; /* global_batch s / step */
+  double mfu;               /* model FLOPs utilisation: step_flops / (step * n_gpus * peak_flops) of PsLayouts */
+  char *costs_origin;       /* "modelled", "measured" */
+  PsConfidence confidence;
+} PsLayout;
+
+/* The layouts that were tried, and the best of them. Every setting of the space counts once. */
+typedef struct
+{
+  GArray *best; /* PsLayout, the fastest first, equal ones by p, t, b, recomputation, schedule, chunks; those that the
+                   runner does not run after all others, and as many as they at most */
+  guint64 n_settings;
+  guint64 n_fit;        /* predicted, and fit the memory */
+  guint64 n_too_large;  /* predicted, and do not */
+  guint64 n_hopeless;   /* not predicted: weights, gradients and optimizer state alone do not fit */
+  guint64 n_outrun;     /* not predicted: the work alone takes longer than the last of the best */
+  guint64 n_impossible; /* refused by the schedule or the costs */
+  guint n_gpus;
+  guint n_there;       /* GPUs that the cluster has; more nodes of the kind are assumed beyond them */
+  gint64 memory_limit; /* less the reserve */
+  gint64 reserve;
+  gint64 state_bytes;   /* weights, gradients and optimizer state of the model, by ps_model_state */
+  double unrest;        /* largest PsCosts.unrest of the layouts that fit */
+  double step_flops;    /* of the model, see ps_layout_step_flops */
+  double peak_flops;    /* of one GPU, in the model's precision (ps_work_peak_flops) */
+  const char *peak_key; /* of the cluster, which states it */
+  char *model;          /* their names */
+  char *cluster;
+} PsLayouts;
+
+#define PS_LAYOUT_USUAL_RESERVE (-1)
+
+/* The floating-point operations that a step of global_batch sequences needs: F, B and W of the whole model as
+ * ps_model_stage_flops counts them. Recomputation does not count (Chowdhery et al., PaLM, arXiv 2204.02311, appendix B:
+ * 6N + 12LHQT per token; N here without the embedding, which is looked up). */
+double ps_layout_step_flops (const PsModel *model, gint64 global_batch);
+
+/* Predicts the layouts with p t c d = n_gpus:
+ * - p no more than layers, embedding and loss; t as ps_tensor_check and the nodes allow; b = 1, 2, 4, 8, 16; all
+ * recomputations;
+ * - all schedules with their own number of chunks v. Schedules that take others also with v = 2, 4, 8 and every v up to
+ *   8 that cuts the layers evenly, or these with embedding and loss. For p = 1, where there is no pipeline, the fastest
+ *   stands for all.
+ *
+ * Two bounds save predictions and change no answer: the weights of a pipeline against its memory, and the work of a
+ * step spread evenly over p against the last of the best. Settings that do not fit are no answer; when none fits, best
+ * is empty. Errors: PS_ERROR_USAGE, PS_ERROR_IO, PS_ERROR_INPUT.
+ */
+PsLayouts *ps_layouts_find (const PsLayoutQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+void ps_layouts_free (PsLayouts *layouts);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsLayouts, ps_layouts_free)
+
+/* The setting that predicts one of them again. Free with ps_setting_free. */
+PsSetting *ps_layout_setting (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout);
+
+/* The same as a command line. Free with g_free. */
+char *ps_layout_command (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout);
+
+/* A run as training frameworks are told of it: launch flags and configuration keys, and what a framework
+ * asks of a run. Names of options are those of
+ *
+ * - megatron: Megatron-LM 0.16 to 0.19 (megatron/training/arguments.py), flags; the model's definition among them. Even
+ * layouts that divide are given by numbers of layers, all others by --pipeline-model-parallel-layout (layout-string.h).
+ * - torchtitan: torchtitan 0.3 (torchtitan/config/configs.py), words of the command line: --section.key VALUE. A
+ * schedule that PyTorch has no class for, or whose class refuses the number of microbatches or takes another group,
+ * comes as a CSV (formats.h, torch-compute), if its placement is loop: torchtitan places CSV schedules in a loop.
+ * Modules are named as in torchtitan's Llama models.
+ * - torchtitan-0.2: the same keys as TOML (torchtitan/config/job_config.py); the head is output there, lm_head in 0.3.
+ * - deepspeed: DeepSpeed 0.17 to 0.19 (deepspeed/runtime/pipe/module.py), Python and JSON. PipelineModule knows no
+ * uneven layout: `parts` is for a subclass that overrides _partition_layers.
+ *
+ * Form: a comment has a line of its own, which begins with #. One of them is "# launch: COMMAND", the command on each
+ * node with the environment variables before it; "# pipesim schedule convert ..." makes the CSV. All other lines are
+ * what the framework reads: of megatron and torchtitan words as a shell splits them, to go after the command.
+ */
+
+typedef struct
+{
+  const PsSetting *setting;   /* GPUs of a device, replicas, ZeRO, recomputation, groups */
+  const PsModel *model;       /* NULL: not known */
+  const PsStageShape *shapes; /* [n_devices * n_chunks]; NULL: not known */
+  guint n_devices;
+  guint n_chunks;
+  const char *schedule;    /* family or file, as it was named; NULL: not known, only the stages are told */
+  const PsSchedule *order; /* the schedule itself; NULL: not known */
+} PsLaunch;
+
+/* The options of a command that prints a launch. */
+typedef struct
+{
+  char *to;       /* a framework; NULL: no launch is asked for */
+  gboolean force; /* also where the run does not fit memory */
+} PsLaunchChoice;
+
+extern const PsOption ps_launch_rows[];
+
+/* The names of all frameworks; *n of them. */
+const char *const *ps_launch_frameworks (guint *n);
+
+/* Checks the name of a framework, for rows of options. Errors: those of ps_parse_name. */
+gboolean ps_launch_parse (const char *where, const char *text, guint *framework, GError **error);
+
+/* Lets --to imply --framework, where memory is counted for that framework. Errors: PS_ERROR_USAGE where another one was
+ * given. */
+gboolean ps_launch_imply (const char *to, PsFramework *framework, GError **error);
+
+/* The text for that framework, of lines. Errors: PS_ERROR_USAGE where there is no such framework, or where it does not
+ * run that. Free with g_free. */
+char *ps_launch_write (const char *framework, const PsLaunch *launch, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The same for a prediction of costs that are those of a model. Errors besides: PS_ERROR_SCHEDULE where it does not fit
+ * memory, unless choice->force. */
+char *ps_launch_prediction (const PsLaunchChoice *choice, const PsSetting *setting, const char *schedule,
+                            const PsPrediction *prediction, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Why a framework (of ps_launch_frameworks, pytorch or colossalai) does not run that by a name of its own for the
+ * family: "-m 3: ..."; NULL: it does. The stages are those of the setting's model, where it names one. Free with
+ * g_free.
+ */
+char *ps_launch_refusal (const char *framework, const PsSetting *setting, const char *family);
+
+/* The frameworks that do: "megatron, torchtitan"; "" for none. Free with g_free. */
+char *ps_launch_runs_in (const PsSetting *setting, const char *family);
+
+/* Adds the refusals of frameworks that know the family: "megatron: -m 3: ...". */
+void ps_launch_lint (const PsSetting *setting, const char *family, GPtrArray *findings);
+
+G_END_DECLS
+
+#endif

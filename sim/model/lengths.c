@@ -1,0 +1,263 @@
+/* lengths.c - costs of microbatches of different lengths. */
+#include "base/names.h"
+
+#include <pipesim/costs.h>
+
+#include <math.h>
+#include <string.h>
+
+PS_DEFINE_NAMES (PsMicrobatchOrder, ps_microbatch_order, "given", "ascending", "descending", "best")
+
+static double
+ratio (gint64 from, gint64 to)
+{
+  return from > 0 ? (double)to / (double)from : 1;
+}
+
+static double
+ratio_of (const PsCosts *from, const PsCosts *to, PsOpKind kind, guint stage)
+{
+  return ratio (ps_costs_op (from, kind, stage)->duration_ns, ps_costs_op (to, kind, stage)->duration_ns);
+}
+
+/* Messages of all boundaries grow alike; the last stage of a pipeline sends none forward, the first none back. */
+PsLengthFactors
+ps_length_factors (const PsCosts *from, const PsCosts *to, guint stage)
+{
+  guint i = stage + 1 < from->n_stages ? ps_transfer_forward (from, stage) : ps_transfer_backward (from, stage);
+
+  return (PsLengthFactors){ .f = ratio_of (from, to, PS_OP_F, stage),
+                            .b = ratio_of (from, to, PS_OP_B, stage),
+                            .w = ratio_of (from, to, PS_OP_W, stage),
+                            .c = ratio (from->transfer_ns[i], to->transfer_ns[i]),
+                            .act = ratio (ps_costs_act_bytes (from, stage), ps_costs_act_bytes (to, stage)),
+                            .msg = ratio (from->message_bytes[i], to->message_bytes[i]) };
+}
+
+static gint64
+scale (gint64 value, double factor)
+{
+  return value < 0 || factor == 1 ? value : llrint (MIN ((double)value * factor, (double)PS_MAX_TIME_NS));
+}
+
+static gint64
+sum_of (const PsCosts *costs, PsOpKind a, PsOpKind b, guint stage)
+{
+  return ps_costs_op (costs, a, stage)->duration_ns + ps_costs_op (costs, b, stage)->duration_ns;
+}
+
+static void
+scale_stage (PsCosts *scaled, const PsCosts *costs, guint stage, const PsLengthFactors *factors)
+{
+  const double by[] = { factors->f, factors->b, factors->w, 1, factors->f };
+  PsStageCost *cost = &scaled->stage[stage];
+
+  for (guint kind = 0; kind < PS_OP_O; kind++)
+    {
+      PsOpCost *op = ps_costs_op (scaled, (PsOpKind)kind, stage);
+
+      op->duration_ns = scale (op->duration_ns, by[kind]);
+      op->take_bytes = scale (op->take_bytes, factors->act);
+      op->give_bytes
+          = op->give_bytes < 0 ? -scale (-op->give_bytes, factors->act) : scale (op->give_bytes, factors->act);
+    }
+  ps_costs_op (scaled, PS_OP_BW, stage)->duration_ns
+      = scale (ps_costs_op (costs, PS_OP_BW, stage)->duration_ns,
+               ratio (sum_of (costs, PS_OP_B, PS_OP_W, stage), sum_of (scaled, PS_OP_B, PS_OP_W, stage)));
+  cost->pair_ns = scale (cost->pair_ns,
+                         ratio (sum_of (costs, PS_OP_F, PS_OP_BW, stage), sum_of (scaled, PS_OP_F, PS_OP_BW, stage)));
+  cost->tensor_ns = scale (cost->tensor_ns, factors->f);
+  cost->host_ns = scale (cost->host_ns, factors->act);
+  ps_costs_balance (scaled, costs, stage);
+}
+
+PsCosts *
+ps_costs_scale (const PsCosts *costs, const PsLengthFactors *factors)
+{
+  PsCosts *scaled = ps_costs_copy (costs);
+
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    {
+      const guint transfers[] = { ps_transfer_forward (costs, stage), ps_transfer_backward (costs, stage) };
+
+      scale_stage (scaled, costs, stage, &factors[stage]);
+      for (guint i = 0; i < G_N_ELEMENTS (transfers); i++)
+        {
+          scaled->transfer_ns[transfers[i]] = scale (costs->transfer_ns[transfers[i]], factors[stage].c);
+          scaled->message_bytes[transfers[i]] = scale (costs->message_bytes[transfers[i]], factors[stage].msg);
+        }
+    }
+  return scaled;
+}
+
+PsCosts *
+ps_costs_join (PsCosts *const *costs, guint n)
+{
+  PsCosts *joined = ps_costs_copy (costs[0]);
+  gsize n_stages = joined->n_stages;
+
+  g_assert (joined->n_lengths == 1 && joined->host_time == NULL);
+  if (n == 1)
+    return joined;
+  joined->n_lengths = n;
+  joined->op = g_renew (PsOpCost, joined->op, PS_N_OP_KINDS * n * n_stages);
+  joined->transfer_ns = g_renew (gint64, joined->transfer_ns, 1 + 2 * n * n_stages);
+  joined->message_bytes = g_renew (gint64, joined->message_bytes, 1 + 2 * n * n_stages);
+  joined->pairs_ns = g_new (gint64, n * n_stages);
+  for (gsize k = 0; k < n; k++)
+    {
+      for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+        memcpy (&joined->op[(kind * n + k) * n_stages], &costs[k]->op[kind * n_stages], n_stages * sizeof *joined->op);
+      memcpy (&joined->transfer_ns[1 + 2 * k * n_stages], &costs[k]->transfer_ns[1], 2 * n_stages * sizeof (gint64));
+      memcpy (&joined->message_bytes[1 + 2 * k * n_stages], &costs[k]->message_bytes[1],
+              2 * n_stages * sizeof (gint64));
+      for (gsize stage = 0; stage < n_stages; stage++)
+        joined->pairs_ns[k * n_stages + stage] = costs[k]->stage[stage].pair_ns;
+    }
+  return joined;
+}
+
+/* Time that a pair saves whose microbatches both have that length. */
+static gint64
+saved_ns (const PsCosts *costs, guint length, guint stage)
+{
+  guint n = costs->n_lengths;
+
+  return costs->op[ps_op_index (costs->n_stages, n, PS_OP_F, length, stage)].duration_ns
+         + costs->op[ps_op_index (costs->n_stages, n, PS_OP_BW, length, stage)].duration_ns
+         - costs->pairs_ns[length * costs->n_stages + stage];
+}
+
+/* Two lengths, a of the F and b of the backward. */
+static gint64
+uneven_pair_ns (const PsCosts *costs, guint a, guint b, guint stage)
+{
+  guint n = costs->n_lengths;
+
+  return costs->op[ps_op_index (costs->n_stages, n, PS_OP_F, a, stage)].duration_ns
+         + costs->op[ps_op_index (costs->n_stages, n, PS_OP_BW, b, stage)].duration_ns
+         - MIN (saved_ns (costs, a, stage), saved_ns (costs, b, stage));
+}
+
+/* F is the first kind, so it has the lower index. */
+gint64
+ps_costs_pair_ns (const PsCosts *costs, guint a, guint b)
+{
+  guint forward = MIN (a, b), backward = MAX (a, b), n_stages = costs->n_stages;
+
+  if (forward / n_stages >= costs->n_lengths || costs->stage[forward % n_stages].pair_ns < 0)
+    return costs->op[a].duration_ns + costs->op[b].duration_ns;
+  if (costs->pairs_ns == NULL)
+    return costs->stage[forward].pair_ns;
+  return uneven_pair_ns (costs, forward / n_stages, backward / n_stages % costs->n_lengths, forward % n_stages);
+}
+
+PsCosts *
+ps_costs_of_length (const PsCosts *costs, guint length)
+{
+  guint n_stages = costs->n_stages;
+  PsCosts *alike = ps_costs_new (n_stages);
+
+  for (guint i = 0; i < PS_N_OP_KINDS * n_stages; i++)
+    alike->op[i].duration_ns
+        = costs->op[ps_op_index (n_stages, costs->n_lengths, i / n_stages, length, i % n_stages)].duration_ns;
+  memcpy (&alike->transfer_ns[1], &costs->transfer_ns[1 + 2 * length * n_stages], 2 * n_stages * sizeof (gint64));
+  for (guint stage = 0; stage < n_stages; stage++)
+    alike->stage[stage].pair_ns
+        = costs->pairs_ns != NULL ? costs->pairs_ns[length * n_stages + stage] : costs->stage[stage].pair_ns;
+  return alike;
+}
+
+/* The average over all microbatches of entries that are `next` apart from one length to the next. */
+static gint64
+average (const PsLengths *lengths, const gint64 *entry, gsize next)
+{
+  double sum = 0;
+
+  for (guint i = 0; i < lengths->n; i++)
+    sum += (double)entry[lengths->of[i] * next];
+  return llrint (sum / lengths->n);
+}
+
+static guint
+largest_length (const PsCosts *costs, guint stage)
+{
+  guint largest = 0;
+  gint64 most = G_MININT64;
+
+  for (guint k = 0; k < costs->n_lengths; k++)
+    {
+      const PsOpCost *op = &costs->op[ps_op_index (costs->n_stages, costs->n_lengths, PS_OP_F, k, stage)];
+
+      if (op->take_bytes - op->give_bytes > most)
+        {
+          most = op->take_bytes - op->give_bytes;
+          largest = k;
+        }
+    }
+  return largest;
+}
+
+PsCosts *
+ps_costs_average (const PsCosts *costs, const PsLengths *lengths)
+{
+  guint n = costs->n_lengths, n_stages = costs->n_stages;
+  PsCosts *alike = ps_costs_new (n_stages);
+
+  memcpy (alike->stage, costs->stage, n_stages * sizeof *alike->stage);
+  for (guint i = 0; i < PS_N_OP_KINDS * n_stages; i++)
+    {
+      guint first = ps_op_index (n_stages, n, i / n_stages, 0, i % n_stages);
+
+      alike->op[i] = costs->op[first + largest_length (costs, i % n_stages) * n_stages];
+      alike->op[i].duration_ns
+          = average (lengths, &costs->op[first].duration_ns, n_stages * (sizeof *costs->op / sizeof (gint64)));
+    }
+  for (guint i = 1; i <= 2 * n_stages; i++)
+    {
+      alike->transfer_ns[i] = average (lengths, &costs->transfer_ns[i], 2 * (gsize)n_stages);
+      for (guint k = 0; k < n; k++)
+        alike->message_bytes[i] = MAX (alike->message_bytes[i], costs->message_bytes[2 * k * n_stages + i]);
+    }
+  for (guint stage = 0; costs->pairs_ns != NULL && stage < n_stages; stage++)
+    alike->stage[stage].pair_ns = average (lengths, &costs->pairs_ns[stage], n_stages);
+  return alike;
+}
+
+static gint64
+least_pair (const PsCosts *costs, guint stage)
+{
+  gint64 least = G_MAXINT64;
+
+  for (guint a = 0; a < costs->n_lengths; a++)
+    for (guint b = 0; b < costs->n_lengths; b++)
+      least = MIN (least, uneven_pair_ns (costs, a, b, stage));
+  return MAX (least, 0);
+}
+
+PsCosts *
+ps_costs_least (const PsCosts *costs)
+{
+  guint n = costs->n_lengths, n_stages = costs->n_stages;
+  PsCosts *least = ps_costs_new (n_stages);
+
+  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+    for (guint stage = 0; stage < n_stages; stage++)
+      {
+        PsOpCost *op = ps_costs_op (least, (PsOpKind)kind, stage);
+
+        op->duration_ns = G_MAXINT64;
+        for (guint k = 0; k < n; k++)
+          op->duration_ns = MIN (op->duration_ns, costs->op[ps_op_index (n_stages, n, kind, k, stage)].duration_ns);
+      }
+  for (guint i = 1; i <= 2 * n_stages; i++)
+    {
+      least->transfer_ns[i] = costs->transfer_ns[i];
+      for (guint k = 1; k < n; k++)
+        least->transfer_ns[i] = MIN (least->transfer_ns[i], costs->transfer_ns[2 * k * n_stages + i]);
+    }
+  for (guint stage = 0; stage < n_stages && costs->pairs_ns != NULL; stage++)
+    if (costs->stage[stage].pair_ns >= 0)
+      least->stage[stage].pair_ns = least_pair (costs, stage);
+  return least;
+}

@@ -1,0 +1,297 @@
+/* chrome-trace-read.c - reads timelines from the Chrome traces that pipesim writes. */
+#include "chrome-trace-read.h"
+#include "base/text.h"
+#include "timeline-private.h"
+
+#include <string.h>
+
+#define MAX_TIME_NS G_GINT64_CONSTANT (1000000000000000000)
+
+typedef struct
+{
+  const char *name; /* of the trace */
+  PsTimeline *timeline;
+  gint64 pid;         /* process of the ops; all ops must have the same */
+  GArray *ids;        /* gint64 of each transfer: of its arrow */
+  GHashTable *arrows; /* id -> 1 + the transfer, for the first n_listed ones */
+  guint n_listed;
+} Reader;
+
+static char *
+place (const Reader *reader, const PsTraceEvent *event)
+{
+  return g_strdup_printf ("%s: traceEvents[%u]", reader->name, event->index);
+}
+
+static gboolean
+read_op_name (const Reader *reader, const PsTraceEvent *event, const char *name, PsOp *op, GError **error)
+{
+  const char *end;
+
+  if (ps_op_parse (name, &end, op) && *end == '\0')
+    return TRUE;
+  return ps_refuse_at (place (reader, event), error,
+                       "'%s' is neither an op of pipesim (F0.1) nor a range of PyTorch (PP:1F0)", name);
+}
+
+static gboolean
+read_device (const Reader *reader, const PsTraceEvent *event, gint64 tid, guint16 *device, GError **error)
+{
+  if (tid < 0 || tid >= PS_MAX_DEVICES)
+    return ps_refuse_at (place (reader, event), error, "tid %" G_GINT64_FORMAT " is no device", tid);
+  *device = (guint16)tid;
+  reader->timeline->n_devices = MAX (reader->timeline->n_devices, (guint)tid + 1);
+  return TRUE;
+}
+
+static gboolean
+read_range (Reader *reader, const PsTraceEvent *event, GError **error)
+{
+  PsTimeline *timeline = reader->timeline;
+  const char *name = ps_trace_text (event, TRACE_NAME);
+  PsTraceRange range;
+  guint8 verb = ps_timeline_parse_verb (&name);
+  GArray *spans = verb == PS_INSTRUCTION_WAIT ? timeline->waits : verb != 0 ? timeline->posts : timeline->ops;
+  PsSpan span = { .post = verb == PS_INSTRUCTION_WAIT ? 0 : verb };
+  gint64 chunk;
+
+  if (!read_op_name (reader, event, name, &span.op, error))
+    return FALSE;
+  if (!ps_trace_range (event, &range))
+    return ps_refuse_at (place (reader, event), error, "has no pid, tid, ts and dur of a range");
+  if (range.start_ns < 0 || range.end_ns > MAX_TIME_NS)
+    return ps_refuse_at (place (reader, event), error, "ts is not from 0 to 10^15");
+  if (!read_device (reader, event, verb != 0 ? range.tid - PS_MAX_DEVICES : range.tid, &span.device, error))
+    return FALSE;
+  if (timeline->ops->len > 0 && range.pid != reader->pid)
+    return ps_refuse_at (place (reader, event), error,
+                         "pid %" G_GINT64_FORMAT " is another run than %" G_GINT64_FORMAT "; one file, one run",
+                         range.pid, reader->pid);
+  if (!ps_trace_number (event, TRACE_CHUNK, &chunk))
+    chunk = 0;
+  if (chunk < 0 || chunk >= 2 * PS_MAX_STAGES)
+    return ps_refuse_at (place (reader, event), error, "chunk %" G_GINT64_FORMAT " is no stage of a device", chunk);
+  reader->pid = range.pid;
+  span.peer = span.device;
+  span.chunk = (guint16)chunk;
+  span.start_ns = range.start_ns;
+  span.end_ns = range.end_ns;
+  timeline->n_stages = MAX (timeline->n_stages, span.op.stage + 1U);
+  timeline->n_microbatches = MAX (timeline->n_microbatches, span.op.microbatch + 1U);
+  g_array_append_val (spans, span);
+  return TRUE;
+}
+
+/* The transfer whose arrow has the id; NULL: there is none. pipesim writes the end of an arrow right after its start,
+ * so that few need the table. */
+static PsSpan *
+find_arrow (Reader *reader, gint64 id)
+{
+  PsSpan *transfers = (PsSpan *)(gpointer)reader->timeline->transfers->data;
+  const gint64 *ids = (const gint64 *)(gconstpointer)reader->ids->data;
+  guint n = reader->ids->len, found;
+
+  if (n > 0 && ids[n - 1] == id)
+    return &transfers[n - 1];
+  for (; reader->n_listed < n; reader->n_listed++)
+    g_hash_table_insert (reader->arrows, g_memdup2 (&ids[reader->n_listed], sizeof *ids),
+                         GUINT_TO_POINTER (reader->n_listed + 1));
+  found = GPOINTER_TO_UINT (g_hash_table_lookup (reader->arrows, &id));
+  return found > 0 ? &transfers[found - 1] : NULL;
+}
+
+/* An arrow's first end gives the time of its transfer, its second end the receiver. */
+static gboolean
+read_arrow (Reader *reader, const PsTraceEvent *event, gboolean end, GError **error)
+{
+  gint64 id, tid;
+  PsSpan span = { 0 }, *begun;
+
+  if (!ps_trace_number (event, TRACE_ID, &id) || !ps_trace_number (event, TRACE_TID, &tid))
+    return ps_refuse_at (place (reader, event), error, "is an arrow without id and tid");
+  if (!end
+      && (!ps_trace_number (event, TRACE_START_NS, &span.start_ns)
+          || !ps_trace_number (event, TRACE_END_NS, &span.end_ns) || span.start_ns < 0 || span.end_ns < span.start_ns
+          || span.end_ns > MAX_TIME_NS))
+    return ps_refuse_at (place (reader, event), error, "is the start of an arrow without start_ns and end_ns");
+  if (!read_op_name (reader, event, ps_trace_text (event, TRACE_NAME), &span.op, error)
+      || !read_device (reader, event, tid, &span.device, error))
+    return FALSE;
+  begun = end ? find_arrow (reader, id) : NULL;
+  if (end && begun == NULL)
+    return ps_refuse_at (place (reader, event), error, "is the end of an arrow that has no start");
+  if (end)
+    {
+      begun->peer = span.device;
+      return TRUE;
+    }
+  span.peer = span.device;
+  g_array_append_val (reader->timeline->transfers, span);
+  g_array_append_val (reader->ids, id);
+  return TRUE;
+}
+
+static gboolean
+read_memory (Reader *reader, const PsTraceEvent *event, GError **error)
+{
+  PsMemoryPoint point = { 0 };
+  gint64 tid;
+
+  if (!ps_trace_number (event, TRACE_TID, &tid) || !ps_trace_number (event, TRACE_TS, &point.time_ns)
+      || point.time_ns < 0 || !ps_trace_number (event, TRACE_BYTES, &point.bytes) || point.bytes < 0
+      || point.bytes > MAX_TIME_NS)
+    return ps_refuse_at (place (reader, event), error, "is a counter without tid, ts and bytes");
+  if (!read_device (reader, event, tid, &point.device, error))
+    return FALSE;
+  g_array_append_val (reader->timeline->memory, point);
+  return TRUE;
+}
+
+/* "measured: 1f1b" */
+static void
+read_process (Reader *reader, const PsTraceEvent *event)
+{
+  const char *name = ps_trace_text (event, TRACE_ARGS_NAME);
+  const char *colon = strstr (name, ": ");
+
+  if (!g_str_equal (ps_trace_text (event, TRACE_NAME), "process_name") || colon == NULL)
+    return;
+  reader->timeline->origin = g_str_has_prefix (name, "measured") ? PS_ORIGIN_MEASURED : PS_ORIGIN_SIMULATED;
+  g_free (reader->timeline->schedule);
+  reader->timeline->schedule = g_strdup (colon + 2);
+}
+
+static gboolean
+read_event (Reader *reader, const PsTraceEvent *event, GError **error)
+{
+  const char *phase = ps_trace_text (event, TRACE_PHASE);
+
+  switch (*phase)
+    {
+    case 'X':
+      return read_range (reader, event, error);
+    case 's':
+    case 'f':
+      return read_arrow (reader, event, *phase == 'f', error);
+    case 'C':
+      return read_memory (reader, event, error);
+    case 'M':
+      read_process (reader, event);
+      return TRUE;
+    default:
+      return ps_refuse_at (place (reader, event), error, "phase '%s' is none that pipesim writes", phase);
+    }
+}
+
+/* Joins ops that run at the same time on the same device to pairs, which a trace does not mark. */
+static gboolean
+join_pairs (const Reader *reader, GError **error)
+{
+  PsSpan *spans = (PsSpan *)(gpointer)reader->timeline->ops->data;
+  char name[48], before[48];
+
+  for (guint i = 1; i < reader->timeline->ops->len; i++)
+    {
+      PsSpan *previous = &spans[i - 1], *span = &spans[i];
+
+      if (previous->device != span->device || previous->end_ns <= span->start_ns)
+        continue;
+      if (previous->start_ns == span->start_ns && previous->end_ns == span->end_ns
+          && (i < 2 || !spans[i - 2].op.paired))
+        previous->op.paired = 1;
+      else
+        return ps_refuse (error, PS_ERROR_INPUT, "%s: device %u: %s starts before %s has ended", reader->name,
+                          span->device, ps_op_format (span->op, name), ps_op_format (previous->op, before));
+    }
+  return TRUE;
+}
+
+static gboolean
+finish (Reader *reader, GError **error)
+{
+  PsTimeline *timeline = reader->timeline;
+  gint64 start_ns = G_MAXINT64, end_ns = 0;
+
+  if (timeline->ops->len == 0)
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no op of pipesim and no range PP:... of PyTorch", reader->name);
+  for (guint i = 0; i < timeline->ops->len; i++)
+    {
+      start_ns = MIN (start_ns, g_array_index (timeline->ops, PsSpan, i).start_ns);
+      end_ns = MAX (end_ns, g_array_index (timeline->ops, PsSpan, i).end_ns);
+    }
+  if (timeline->iteration_ns < 0)
+    timeline->iteration_ns = end_ns - start_ns;
+  ps_timeline_fill_transfer_chunks (timeline);
+  ps_timeline_sort (timeline);
+  return join_pairs (reader, error);
+}
+
+/* Reads a count; the events may raise it. */
+static void
+read_count (PsJsonReader *json, guint limit, guint *count)
+{
+  gint64 value;
+
+  if (!ps_json_read_integer (json, &value))
+    ps_json_skip_value (json);
+  else if (value > 0 && value <= limit)
+    *count = (guint)value;
+}
+
+/* Reads the figures of the whole timeline; traces of other programs have none, or others. */
+static void
+read_other (Reader *reader, PsJsonReader *json)
+{
+  PsTimeline *timeline = reader->timeline;
+  const char *key, *source;
+  gint64 ns;
+
+  if (!ps_json_enter_object (json))
+    return;
+  while ((key = ps_json_next_key (json)) != NULL)
+    if (g_str_equal (key, "devices"))
+      read_count (json, PS_MAX_DEVICES, &timeline->n_devices);
+    else if (g_str_equal (key, "stages"))
+      read_count (json, PS_MAX_STAGES, &timeline->n_stages);
+    else if (g_str_equal (key, "microbatches"))
+      read_count (json, PS_MAX_MICROBATCHES, &timeline->n_microbatches);
+    else if (g_str_equal (key, "source") && ps_json_read_text (json, &source))
+      {
+        g_free (timeline->source);
+        timeline->source = g_strdup (source);
+      }
+    else if (g_str_equal (key, "iteration_ns") && ps_json_read_integer (json, &ns))
+      timeline->iteration_ns = ns >= 0 && ns <= MAX_TIME_NS ? ns : -1;
+    else if (g_str_equal (key, "iteration_p10_ns") && ps_json_read_integer (json, &ns))
+      timeline->interval.p10_ns = CLAMP (ns, 0, MAX_TIME_NS);
+    else if (g_str_equal (key, "iteration_p90_ns") && ps_json_read_integer (json, &ns))
+      timeline->interval.p90_ns = CLAMP (ns, 0, MAX_TIME_NS);
+    else if (g_str_equal (key, "usual_iteration_ns") && ps_json_read_integer (json, &ns))
+      timeline->usual_ns = CLAMP (ns, 0, MAX_TIME_NS);
+    else
+      ps_json_skip_value (json);
+}
+
+PsTimeline *
+ps_chrome_trace_read (PsTrace *trace, GError **error)
+{
+  g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "", 1, 1, 1);
+  g_autoptr (GHashTable) arrows = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
+  g_autoptr (GArray) ids = g_array_new (FALSE, FALSE, sizeof (gint64));
+  Reader reader = { .name = trace->name, .timeline = timeline, .ids = ids, .arrows = arrows };
+  const PsTraceEvent *event;
+
+  g_free (timeline->source);
+  timeline->source = g_strdup_printf ("Chrome trace %s", trace->name);
+  timeline->iteration_ns = -1;
+  if (trace->other != NULL)
+    {
+      trace->json.at = trace->other;
+      read_other (&reader, &trace->json);
+    }
+  ps_trace_rewind (trace);
+  while ((event = ps_trace_next (trace)) != NULL)
+    if (!read_event (&reader, event, error))
+      return NULL;
+  return finish (&reader, error) ? g_steal_pointer (&timeline) : NULL;
+}

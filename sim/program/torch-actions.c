@@ -1,0 +1,1468 @@
+/* torch-actions.c - the actions of torch.distributed.pipelining: their cells in a CSV, checks, schedules, and lists
+ * with messages. */
+#include "torch-actions.h"
+#include "base/text.h"
+#include "weight-window.h"
+#include "schedule/formats-private.h"
+
+#include <pipesim/formats.h>
+#include <pipesim/program.h>
+
+#include <string.h>
+
+static inline gboolean
+ps_torch_is_wait (guint type)
+{
+  return type == TORCH_WAIT_REDUCE_GRAD || type >= TORCH_WAIT_SEND_F;
+}
+
+static const char *const type_names[TORCH_N_TYPES]
+    = { "F",      "I",      "W",      "B",      "UNSHARD",     "RESHARD",    "REDUCE_GRAD", "WAIT_REDUCE_GRAD",
+        "SEND_F", "RECV_F", "SEND_B", "RECV_B", "WAIT_SEND_F", "WAIT_SEND_B" };
+
+/* Lists without actions. Free with ps_torch_lists_free. */
+static PsTorchLists *
+torch_lists_new (guint n_ranks, guint n_stages, guint n_microbatches)
+{
+  PsTorchLists *lists = g_new0 (PsTorchLists, 1);
+
+  lists->n_ranks = n_ranks;
+  lists->n_stages = n_stages;
+  lists->n_microbatches = n_microbatches;
+  lists->rank = g_new0 (guint16, n_stages);
+  lists->actions = g_new (GArray *, n_ranks);
+  for (guint r = 0; r < n_ranks; r++)
+    lists->actions[r] = g_array_new (FALSE, FALSE, sizeof (PsTorchAction));
+  return lists;
+}
+
+void
+ps_torch_lists_free (PsTorchLists *lists)
+{
+  if (lists == NULL)
+    return;
+  for (guint r = 0; r < lists->n_ranks; r++)
+    g_array_unref (lists->actions[r]);
+  g_free (lists->actions);
+  g_free (lists->rank);
+  g_free (lists);
+}
+
+static gboolean
+has_microbatch (PsTorchType type)
+{
+  return type < TORCH_UNSHARD || type > TORCH_WAIT_REDUCE_GRAD;
+}
+
+PsOpKind
+ps_torch_op_kind (PsTorchType type)
+{
+  static const PsOpKind kinds[TORCH_N_COMPUTE] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW };
+
+  return kinds[type];
+}
+
+/* TORCH_N_TYPES for R and O, which PyTorch has no name for */
+static PsTorchType
+torch_type_of (PsOpKind kind)
+{
+  for (guint type = 0; type < TORCH_N_COMPUTE; type++)
+    if (ps_torch_op_kind (type) == kind)
+      return type;
+  return TORCH_N_TYPES;
+}
+
+/* Whether the action needs a message from another rank. If so, gives the stage that sends it and the type of its
+ * receive. */
+static gboolean
+torch_action_input (const PsTorchLists *lists, const PsTorchAction *action, guint *from_stage, PsTorchType *receive)
+{
+  PsOp op = { .stage = action->stage }, producer;
+
+  if (action->type >= TORCH_N_COMPUTE)
+    return FALSE;
+  op.kind = (guint8)ps_torch_op_kind (action->type);
+  if (!ps_op_input (op, lists->n_stages, &producer))
+    return FALSE;
+  *from_stage = producer.stage;
+  *receive = producer.kind == PS_OP_F ? TORCH_RECV_F : TORCH_RECV_B;
+  return TRUE;
+}
+
+/* The stage that a SEND goes to or a RECV comes from; FALSE at the ends of the model. */
+static gboolean
+torch_action_peer (const PsTorchLists *lists, const PsTorchAction *action, guint *peer_stage)
+{
+  gboolean up = action->type == TORCH_SEND_F || action->type == TORCH_RECV_B;
+
+  if (up ? action->stage + 1U == lists->n_stages : action->stage == 0)
+    return FALSE;
+  *peer_stage = up ? action->stage + 1U : action->stage - 1U;
+  return TRUE;
+}
+
+/* The number, below 2 * n_stages * n_microbatches, of the message of a SEND, its RECV and its WAIT_SEND. */
+static gsize
+torch_action_message (const PsTorchLists *lists, const PsTorchAction *action)
+{
+  gboolean backward = action->type == TORCH_SEND_B || action->type == TORCH_RECV_B || action->type == TORCH_WAIT_SEND_B;
+  guint sender = action->stage;
+
+  if (action->type == TORCH_RECV_F)
+    sender--;
+  else if (action->type == TORCH_RECV_B)
+    sender++;
+  return ((gsize)sender * lists->n_microbatches + action->microbatch) * 2 + backward;
+}
+
+/* Appends "0F3"; pairs are joined by torch_lists_to_csv. */
+static void
+torch_action_append (GString *text, const PsTorchAction *action)
+{
+  g_string_append_printf (text, "%u%s", action->stage, type_names[action->type]);
+  if (has_microbatch (action->type))
+    g_string_append_printf (text, "%u", action->microbatch);
+}
+
+char *
+ps_torch_op_name (PsOp op)
+{
+  PsTorchAction action = { .type = (guint8)torch_type_of (op.kind), .stage = op.stage, .microbatch = op.microbatch };
+
+  if (action.type == TORCH_N_TYPES)
+    return NULL;
+  GString *name = g_string_new (NULL);
+  torch_action_append (name, &action);
+  return g_string_free (name, FALSE);
+}
+
+static gboolean
+parse_number (const char **text, const char *end, guint64 limit, guint64 *value)
+{
+  const char *start = *text;
+
+  for (*value = 0; *text < end && g_ascii_isdigit (**text) && *value < limit; (*text)++)
+    *value = *value * 10 + (guint64)(**text - '0');
+  return *text > start && *value < limit;
+}
+
+/* The longest type that the text begins with: WAIT_SEND_F is no W. */
+static PsTorchType
+parse_type (const char **text, const char *end)
+{
+  guint found = TORCH_N_TYPES;
+  gsize longest = 0;
+
+  for (guint type = 0; type < TORCH_N_TYPES; type++)
+    {
+      gsize length = strlen (type_names[type]);
+
+      if (length > longest && (gsize)(end - *text) >= length && memcmp (*text, type_names[type], length) == 0)
+        {
+          found = type;
+          longest = length;
+        }
+    }
+  *text += longest;
+  return found;
+}
+
+static void
+strip (const char **text, const char **end)
+{
+  while (*text < *end && g_ascii_isspace (**text))
+    (*text)++;
+  while (*text < *end && g_ascii_isspace ((*end)[-1]))
+    (*end)--;
+}
+
+static const char *
+parse_action (const char *text, const char *end, PsTorchAction *action)
+{
+  guint64 stage, microbatch = 0;
+
+  strip (&text, &end);
+  if (!parse_number (&text, end, PS_MAX_STAGES, &stage))
+    return "begins with no stage number; an action looks like 0F3";
+  PsTorchType type = parse_type (&text, end);
+  if (type == TORCH_N_TYPES)
+    return "has no type that PyTorch knows, such as F, I, B or W";
+  if (type == TORCH_B && text < end && *text == 'W')
+    return "is a whole backward as PyTorch wrote it until 2.5; B would be right, and I where such a file has B";
+  if (has_microbatch (type) && !parse_number (&text, end, PS_MAX_MICROBATCHES, &microbatch))
+    return "has no microbatch number";
+  if (text != end)
+    return "goes on after the end of the action";
+  *action = (PsTorchAction){ .type = (guint8)type, .stage = (guint16)stage, .microbatch = (guint32)microbatch };
+  return NULL;
+}
+
+/* "(0F7;7B3)OVERLAP_F_B" */
+static const char *
+parse_pair (const char *text, const char *end, PsTorchAction *actions)
+{
+  static const char tail[] = ")OVERLAP_F_B";
+  gsize length = strlen (tail);
+  const char *middle, *problem;
+
+  if ((gsize)(end - text) < length || memcmp (end - length, tail, length) != 0)
+    return "does not end in )OVERLAP_F_B";
+  end -= length;
+  text++;
+  middle = memchr (text, ';', (gsize)(end - text));
+  if (middle == NULL)
+    return "overlaps less than two actions";
+  problem = parse_action (text, middle, &actions[0]);
+  if (problem == NULL)
+    problem = parse_action (middle + 1, end, &actions[1]);
+  if (problem != NULL)
+    return problem;
+  guint forwards = (actions[0].type == TORCH_F) + (actions[1].type == TORCH_F);
+  for (guint i = 0; i < 2; i++)
+    if (actions[i].type != TORCH_F && actions[i].type != TORCH_I && actions[i].type != TORCH_B)
+      return "overlaps something else than F, I and B";
+  actions[0].paired = TRUE;
+  return forwards == 1 ? NULL : "does not overlap one forward with one backward";
+}
+
+const char *
+ps_torch_cell_parse (const char *text, gsize length, PsTorchAction *actions, guint *n)
+{
+  const char *end = text + length;
+
+  strip (&text, &end);
+  *n = text < end && *text == '(' ? 2 : 1;
+  return *n == 2 ? parse_pair (text, end, actions) : parse_action (text, end, actions);
+}
+
+/* Lists of actions as CSV: a line per rank, a cell per action. */
+
+typedef struct
+{
+  const char *where;
+  gboolean compute_only;
+  GPtrArray *rows; /* of GArray of PsTorchAction */
+  guint64 n_stages;
+  guint32 n_microbatches;
+  gboolean waits;
+  GArray *cells; /* the row being read */
+} Reader;
+
+/* "FILE:ROW:CELL: 0F3", the start of messages. Free with g_free. */
+static char *
+torch_place (const char *where, guint rank, const PsTorchAction *action)
+{
+  GString *place = g_string_new (NULL);
+
+  g_string_append_printf (place, "%s:%u:%u: ", where, rank + 1, action->cell);
+  torch_action_append (place, action);
+  return g_string_free (place, FALSE);
+}
+
+static gboolean
+refuse_cell (const Reader *reader, guint cell, const char *text, gsize length, const char *problem, GError **error)
+{
+  g_autofree char *start = g_strndup (text, MIN (length, 40));
+  g_autofree char *shown = g_strescape (start, NULL);
+
+  return ps_refuse (error, PS_ERROR_INPUT, "%s:%u:%u: '%s' %s", reader->where, reader->rows->len + 1, cell, shown,
+                    problem);
+}
+
+static void
+unquote (const char **text, gsize *length)
+{
+  if (*length >= 2 && (*text)[0] == '"' && (*text)[*length - 1] == '"')
+    {
+      (*text)++;
+      *length -= 2;
+    }
+}
+
+static gboolean
+is_blank (const char *text, gsize length)
+{
+  for (gsize i = 0; i < length; i++)
+    if (!g_ascii_isspace (text[i]))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean
+read_cell (Reader *reader, guint cell, const char *text, gsize length, GError **error)
+{
+  PsTorchAction actions[2];
+  guint n;
+
+  unquote (&text, &length);
+  if (is_blank (text, length))
+    return reader->compute_only
+               ? TRUE
+               : refuse_cell (reader, cell, text, length, "is an empty cell, which torch-comms does not allow", error);
+  const char *problem = ps_torch_cell_parse (text, length, actions, &n);
+  if (problem != NULL)
+    return refuse_cell (reader, cell, text, length, problem, error);
+  for (guint i = 0; i < n; i++)
+    {
+      if (reader->compute_only && actions[i].type >= TORCH_N_COMPUTE)
+        return refuse_cell (reader, cell, text, length, "is no computation, which is all that torch-compute holds",
+                            error);
+      actions[i].cell = cell;
+      reader->waits |= ps_torch_is_wait (actions[i].type);
+      reader->n_stages = MAX (reader->n_stages, actions[i].stage + 1U);
+      reader->n_microbatches = MAX (reader->n_microbatches, actions[i].microbatch + 1);
+      g_array_append_val (reader->cells, actions[i]);
+    }
+  return TRUE;
+}
+
+static gboolean
+read_row (Reader *reader, const char *text, const char *end, GError **error)
+{
+  g_autoptr (GArray) cells = g_array_new (FALSE, FALSE, sizeof (PsTorchAction));
+
+  if (end > text && end[-1] == '\r')
+    end--;
+  reader->cells = cells;
+  for (guint cell = 1; text <= end; cell++)
+    {
+      const char *comma = memchr (text, ',', (gsize)(end - text));
+      const char *stop = comma != NULL ? comma : end;
+
+      if (cell > PS_MAX_OPS)
+        return refuse_cell (reader, cell, text, 0, "is one cell too many", error);
+      if (cells->len > 0 || comma != NULL || !is_blank (text, (gsize)(stop - text)))
+        if (!read_cell (reader, cell, text, (gsize)(stop - text), error))
+          return FALSE;
+      text = stop + 1;
+    }
+  if (cells->len == 0)
+    return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: is a line without actions; each line is a rank", reader->where,
+                      reader->rows->len + 1);
+  g_ptr_array_add (reader->rows, g_steal_pointer (&cells));
+  return TRUE;
+}
+
+static gboolean
+read_rows (Reader *reader, const char *text, gsize length, GError **error)
+{
+  const char *end = text + length;
+
+  while (text < end)
+    {
+      const char *newline = memchr (text, '\n', (gsize)(end - text));
+
+      if (reader->rows->len == PS_MAX_DEVICES)
+        return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: is a line too many; %d ranks are possible", reader->where,
+                          PS_MAX_DEVICES + 1, PS_MAX_DEVICES);
+      if (!read_row (reader, text, newline != NULL ? newline : end, error))
+        return FALSE;
+      text = newline != NULL ? newline + 1 : end;
+    }
+  if (reader->rows->len == 0)
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: is empty; a line of actions per rank would be right",
+                 reader->where);
+  return reader->rows->len > 0;
+}
+
+static gboolean
+assign_stages (const Reader *reader, PsTorchLists *lists, GError **error)
+{
+  g_autofree gboolean *seen = g_new0 (gboolean, lists->n_stages);
+
+  for (guint r = 0; r < lists->n_ranks; r++)
+    for (guint i = 0; i < lists->actions[r]->len; i++)
+      {
+        const PsTorchAction *action = ps_torch_lists_action (lists, r, i);
+
+        if (seen[action->stage] && lists->rank[action->stage] != r)
+          return ps_refuse_at (torch_place (reader->where, r, action), error,
+                               "stage %u is in line %u already; a stage has one rank", action->stage,
+                               lists->rank[action->stage] + 1U);
+        seen[action->stage] = TRUE;
+        lists->rank[action->stage] = (guint16)r;
+      }
+  for (guint stage = 0; stage < lists->n_stages; stage++)
+    if (!seen[stage])
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: stage %u has no action, but stage %u has", reader->where, stage,
+                        lists->n_stages - 1);
+  return TRUE;
+}
+
+PsTorchLists *
+ps_torch_lists_parse (const char *where, const char *text, gsize length, gboolean compute_only, GError **error)
+{
+  g_autoptr (GPtrArray) rows = g_ptr_array_new_with_free_func ((GDestroyNotify)g_array_unref);
+  Reader reader = { .where = where, .compute_only = compute_only, .rows = rows };
+
+  if (!read_rows (&reader, text, length, error))
+    return NULL;
+  g_autoptr (PsTorchLists) lists = torch_lists_new (rows->len, (guint)reader.n_stages, reader.n_microbatches);
+  lists->waits = reader.waits;
+  for (guint r = 0; r < rows->len; r++)
+    {
+      g_array_unref (lists->actions[r]);
+      lists->actions[r] = g_array_ref (g_ptr_array_index (rows, r));
+    }
+  return assign_stages (&reader, lists, error) ? g_steal_pointer (&lists) : NULL;
+}
+
+static char *
+torch_lists_to_csv (const PsTorchLists *lists)
+{
+  GString *text = g_string_new (NULL);
+
+  for (guint r = 0; r < lists->n_ranks; r++)
+    {
+      gboolean joined = FALSE;
+
+      for (guint i = 0; i < lists->actions[r]->len; i++)
+        {
+          const PsTorchAction *action = ps_torch_lists_action (lists, r, i);
+
+          g_string_append (text, i == 0 ? "" : joined ? ";" : ",");
+          if (action->paired)
+            g_string_append_c (text, '(');
+          torch_action_append (text, action);
+          if (joined)
+            g_string_append (text, ")OVERLAP_F_B");
+          joined = action->paired;
+        }
+      g_string_append (text, "\r\n");
+    }
+  return g_string_free (text, FALSE);
+}
+
+/* Schedules from action lists, and action lists from schedules. */
+
+static gboolean
+refuse (const char *what, GError **error)
+{
+  return ps_refuse (error, PS_ERROR_SCHEDULE, "PyTorch's formats cannot hold %s", what);
+}
+
+static gboolean
+can_hold (const PsSchedule *schedule, GError **error)
+{
+  if (schedule->placement->n_copies > 1)
+    return refuse ("a stage on two devices (two weight copies)", error);
+  return schedule->n_slices == 1 || refuse ("sequence slices", error);
+}
+
+/* The action that sends (or receives) the message of an op, as named by PsPost and PsInstruction. */
+static PsTorchAction
+torch_action_of_message (gboolean send, PsOp op)
+{
+  gboolean forward = op.kind == PS_OP_F;
+  PsTorchAction action = { .stage = op.stage, .microbatch = op.microbatch };
+
+  if (send)
+    action.type = forward ? TORCH_SEND_F : TORCH_SEND_B;
+  else
+    {
+      action.type = forward ? TORCH_RECV_F : TORCH_RECV_B;
+      action.stage = (guint16)(forward ? op.stage + 1 : op.stage - 1);
+    }
+  return action;
+}
+
+/* Appends, from *next on, the posts of a device that stand before ops[place]. */
+static void
+append_posts (const GArray *posts, guint *next, guint device, guint place, PsTorchLists *lists)
+{
+  for (; posts != NULL && *next < posts->len; ++*next)
+    {
+      const PsPost *post = &g_array_index (posts, PsPost, *next);
+      PsTorchAction action = { .stage = post->op.stage, .microbatch = post->op.microbatch };
+
+      if (post->device > device || post->place > place)
+        return;
+      if (post->type < PS_POST_OTHER)
+        action = torch_action_of_message (post->type == PS_POST_SEND, post->op);
+      else
+        action.type = (guint8)(post->type - PS_POST_OTHER);
+      lists->waits |= ps_torch_is_wait (action.type);
+      g_array_append_val (lists->actions[device], action);
+    }
+}
+
+static gboolean
+append_device (const PsSchedule *schedule, const GArray *posts, guint *next, guint device, PsTorchLists *lists,
+               GError **error)
+{
+  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
+    {
+      PsOp op = schedule->ops[i];
+      PsTorchType type = torch_type_of (op.kind);
+      PsTorchAction action
+          = { .type = (guint8)type, .paired = op.paired, .stage = op.stage, .microbatch = op.microbatch & G_MAXINT32 };
+
+      if (type == TORCH_N_TYPES)
+        return refuse (op.kind == PS_OP_R ? "recomputation (R)" : "optimizer steps (O)", error);
+      append_posts (posts, next, device, i, lists);
+      g_array_append_val (lists->actions[device], action);
+    }
+  append_posts (posts, next, device, schedule->first[device + 1], lists);
+  return TRUE;
+}
+
+/* Computing actions of a schedule and, with `posts`, all others that it was read with. PS_ERROR_SCHEDULE if PyTorch has
+ * no name for an op. */
+static PsTorchLists *
+torch_lists_from_schedule (const PsSchedule *schedule, gboolean posts, GError **error)
+{
+  const PsPlacement *placement = schedule->placement;
+  guint next = 0;
+
+  if (!can_hold (schedule, error))
+    return NULL;
+  g_autoptr (PsTorchLists) lists
+      = torch_lists_new (placement->n_devices, placement->n_stages, schedule->n_microbatches);
+  for (guint stage = 0; stage < placement->n_stages; stage++)
+    lists->rank[stage] = (guint16)ps_placement_device (placement, 0, stage);
+  for (guint device = 0; device < placement->n_devices; device++)
+    if (!append_device (schedule, posts ? schedule->posts : NULL, &next, device, lists, error))
+      return NULL;
+  return g_steal_pointer (&lists);
+}
+
+/* The name of a schedule: 1F1B_p4 for "runs/1F1B_p4.csv". */
+static char *
+name_of (const char *where)
+{
+  char *name = g_path_get_basename (where);
+  char *dot = g_strrstr (name, ".");
+
+  if (dot != NULL && dot > name)
+    *dot = '\0';
+  return name;
+}
+
+static void
+add_action (PsScheduleBuilder *builder, const PsTorchLists *lists, const PsTorchAction *action)
+{
+  PsOp op = { .stage = action->stage, .microbatch = action->microbatch & G_MAXINT32, .paired = action->paired & 1U };
+  guint peer;
+
+  if (action->type < TORCH_N_COMPUTE)
+    {
+      op.kind = (guint8)ps_torch_op_kind (action->type);
+      ps_schedule_builder_add_op (builder, op);
+      return;
+    }
+  if (!ps_torch_is_send (action->type) && !ps_torch_is_receive (action->type))
+    {
+      ps_schedule_builder_add_post (builder, PS_POST_OTHER + action->type, op);
+      return;
+    }
+  op.kind = action->type == TORCH_SEND_F || action->type == TORCH_RECV_F ? PS_OP_F : PS_OP_B;
+  if (ps_torch_is_receive (action->type) && torch_action_peer (lists, action, &peer))
+    op.stage = (guint16)peer;
+  ps_schedule_builder_add_post (builder, ps_torch_is_send (action->type) ? PS_POST_SEND : PS_POST_RECEIVE, op);
+}
+
+PsSchedule *
+ps_torch_lists_to_schedule (const char *where, const PsTorchLists *lists)
+{
+  g_autofree char *name = name_of (where);
+  PsPlacement *placement = ps_placement_new_custom (lists->n_ranks, lists->n_stages, 1, lists->rank);
+  PsScheduleBuilder *builder = ps_schedule_builder_new (name, placement, lists->n_microbatches);
+
+  for (guint r = 0; r < lists->n_ranks; r++)
+    {
+      for (guint i = 0; i < lists->actions[r]->len; i++)
+        add_action (builder, lists, ps_torch_lists_action (lists, r, i));
+      ps_schedule_builder_next_device (builder);
+    }
+  return ps_schedule_builder_end (builder);
+}
+
+/* What must hold for the actions of each rank: all computing actions there, once, in order, and every
+ * message with both its ends. */
+
+typedef struct
+{
+  const char *where;
+  const PsTorchLists *lists;
+  guint8 *seen; /* [stage * n_microbatches + microbatch] bit per computing type */
+} Check;
+
+#define BIT(type) (1U << (type))
+#define BACKWARD (BIT (TORCH_I) | BIT (TORCH_B))
+
+static gsize
+cell_of (const PsTorchLists *lists, guint stage, guint microbatch)
+{
+  return (gsize)stage * lists->n_microbatches + microbatch;
+}
+
+static const char *
+order_problem (const PsTorchAction *action, guint seen)
+{
+  if (seen & BIT (action->type))
+    return "is there twice";
+  switch (action->type)
+    {
+    case TORCH_F:
+      return NULL;
+    case TORCH_W:
+      if (seen & BIT (TORCH_B))
+        return "its weights are done by the full backward B already";
+      return seen & BIT (TORCH_I) ? NULL : "comes before its I";
+    default:
+      if (seen & BACKWARD)
+        return "its backward is there already";
+      return seen & BIT (TORCH_F) ? NULL : "comes before its F";
+    }
+}
+
+static gboolean
+check_orders (const Check *check, GError **error)
+{
+  const PsTorchLists *lists = check->lists;
+
+  for (guint r = 0; r < lists->n_ranks; r++)
+    for (guint i = 0; i < lists->actions[r]->len; i++)
+      {
+        const PsTorchAction *action = ps_torch_lists_action (lists, r, i);
+        guint8 *seen;
+
+        if (action->type >= TORCH_N_COMPUTE)
+          continue;
+        seen = &check->seen[cell_of (lists, action->stage, action->microbatch)];
+        const char *problem = order_problem (action, *seen);
+        if (problem != NULL)
+          return ps_refuse_at (torch_place (check->where, r, action), error, "%s", problem);
+        *seen |= (guint8)BIT (action->type);
+      }
+  return TRUE;
+}
+
+static gboolean
+check_complete (const Check *check, GError **error)
+{
+  const PsTorchLists *lists = check->lists;
+
+  for (guint stage = 0; stage < lists->n_stages; stage++)
+    for (guint m = 0; m < lists->n_microbatches; m++)
+      {
+        guint seen = check->seen[cell_of (lists, stage, m)];
+        const char *missing = !(seen & BIT (TORCH_F))                                         ? "F"
+                              : !(seen & BACKWARD)                                            ? "B (or I and W)"
+                              : (seen & BACKWARD) == BIT (TORCH_I) && !(seen & BIT (TORCH_W)) ? "W"
+                                                                                              : NULL;
+
+        if (missing == NULL)
+          continue;
+        return ps_refuse (error, PS_ERROR_INPUT,
+                          "%s:%u: has no %s of microbatch %u on stage %u; microbatches go up to %u", check->where,
+                          lists->rank[stage] + 1U, missing, m, stage, lists->n_microbatches - 1);
+      }
+  return TRUE;
+}
+
+/* Every microbatch has at least two actions on every stage, so a file with fewer is incomplete, whatever its ids:
+ * tables never grow beyond the text. */
+static gboolean
+check_count (const Check *check, GError **error)
+{
+  const PsTorchLists *lists = check->lists;
+  gsize n = 0, wanted = cell_of (lists, lists->n_stages, 0);
+
+  for (guint r = 0; r < lists->n_ranks; r++)
+    n += lists->actions[r]->len;
+  if (wanted <= n)
+    return TRUE;
+  return ps_refuse (error, PS_ERROR_INPUT,
+                    "%s: has %" G_GSIZE_FORMAT " actions, but %u stages and microbatches up to %u want %" G_GSIZE_FORMAT
+                    " forwards",
+                    check->where, n, lists->n_stages, lists->n_microbatches - 1, wanted);
+}
+
+gboolean
+ps_torch_check_compute (const char *where, const PsTorchLists *lists, GError **error)
+{
+  Check check = { .where = where, .lists = lists };
+
+  if (!check_count (&check, error))
+    return FALSE;
+  g_autofree guint8 *seen = g_malloc0 (cell_of (lists, lists->n_stages, 0));
+  check.seen = seen;
+  return check_orders (&check, error) && check_complete (&check, error);
+}
+
+/* Messages: what has been seen of each. */
+enum
+{
+  MADE = 1,
+  SENT = 2,
+  RECEIVED = 4,
+  USED = 8,
+  WAITED = 16,
+};
+
+static guint8 *
+message_at (const Check *check, const PsTorchAction *action, PsTorchType as)
+{
+  PsTorchAction message = *action;
+
+  message.type = (guint8)as;
+  return &check->seen[torch_action_message (check->lists, &message)];
+}
+
+static gboolean
+check_transfer (const Check *check, guint r, const PsTorchAction *action, GError **error)
+{
+  gboolean send = ps_torch_is_send (action->type);
+  guint8 *message, bit = send ? SENT : RECEIVED;
+  guint peer;
+
+  if (!torch_action_peer (check->lists, action, &peer))
+    return ps_refuse_at (torch_place (check->where, r, action), error,
+                         "stage %u is an end of the model and has no such neighbour", action->stage);
+  if (check->lists->rank[peer] == r)
+    return ps_refuse_at (torch_place (check->where, r, action), error, "stage %u is on this rank too; nothing is sent",
+                         peer);
+  message = message_at (check, action, action->type);
+  if (*message & bit)
+    return ps_refuse_at (torch_place (check->where, r, action), error, "is there twice");
+  if (send && !(*message & MADE))
+    return ps_refuse_at (torch_place (check->where, r, action), error,
+                         "comes before the action that makes what it sends");
+  if (!send && *message & USED)
+    return ps_refuse_at (torch_place (check->where, r, action), error, "comes after the action that needs it");
+  *message |= bit;
+  return TRUE;
+}
+
+static gboolean
+check_wait (const Check *check, guint r, const PsTorchAction *action, GError **error)
+{
+  guint8 *message = message_at (check, action, action->type);
+
+  if (!(*message & SENT) || *message & WAITED)
+    return ps_refuse_at (torch_place (check->where, r, action), error, "waits for a send that is not under way");
+  *message |= WAITED;
+  return TRUE;
+}
+
+/* Also: one reduction at a time, each with its wait. */
+static gboolean
+check_reductions (const Check *check, guint r, GError **error)
+{
+  const PsTorchAction *open = NULL;
+
+  for (guint i = 0; i < check->lists->actions[r]->len; i++)
+    {
+      const PsTorchAction *action = ps_torch_lists_action (check->lists, r, i);
+
+      if (action->type == TORCH_REDUCE_GRAD && open != NULL)
+        return ps_refuse_at (torch_place (check->where, r, action), error,
+                             "comes before the wait for the reduction of stage %u", open->stage);
+      if (action->type == TORCH_WAIT_REDUCE_GRAD && (open == NULL || open->stage != action->stage))
+        return ps_refuse_at (torch_place (check->where, r, action), error,
+                             "waits for a reduction that is not under way");
+      if (action->type == TORCH_REDUCE_GRAD || action->type == TORCH_WAIT_REDUCE_GRAD)
+        open = action->type == TORCH_REDUCE_GRAD ? action : NULL;
+    }
+  return open == NULL
+         || ps_refuse_at (torch_place (check->where, r, open), error,
+                          "has no %uWAIT_REDUCE_GRAD after it, which PyTorch 2.15 wants", open->stage);
+}
+
+static void
+note_compute (const Check *check, guint r, const PsTorchAction *action)
+{
+  const PsTorchLists *lists = check->lists;
+  PsTorchType receive;
+  guint from, to;
+  PsTorchAction send = *action;
+
+  if (torch_action_input (lists, action, &from, &receive) && lists->rank[from] != r)
+    *message_at (check, action, receive) |= USED;
+  if (action->type == TORCH_W)
+    return;
+  send.type = action->type == TORCH_F ? TORCH_SEND_F : TORCH_SEND_B;
+  if (torch_action_peer (lists, &send, &to) && lists->rank[to] != r)
+    *message_at (check, action, send.type) |= MADE;
+}
+
+static gboolean
+walk_messages (const Check *check, GError **error)
+{
+  for (guint r = 0; r < check->lists->n_ranks; r++)
+    for (guint i = 0; i < check->lists->actions[r]->len; i++)
+      {
+        const PsTorchAction *action = ps_torch_lists_action (check->lists, r, i);
+        gboolean right = TRUE;
+
+        if (action->type < TORCH_N_COMPUTE)
+          note_compute (check, r, action);
+        else if (ps_torch_is_send (action->type) || ps_torch_is_receive (action->type))
+          right = check_transfer (check, r, action, error);
+        else if (action->type >= TORCH_WAIT_SEND_F)
+          right = check_wait (check, r, action, error);
+        if (!right)
+          return FALSE;
+      }
+  return TRUE;
+}
+
+/* Once all actions are noted: messages that were not sent, received or waited for. */
+static gboolean
+find_missing (const Check *check, guint r, const PsTorchAction *action, GError **error)
+{
+  const PsTorchLists *lists = check->lists;
+  gboolean send = ps_torch_is_send (action->type);
+  PsTorchType receive;
+  guint from;
+
+  if (action->type < TORCH_N_COMPUTE)
+    {
+      if (torch_action_input (lists, action, &from, &receive) && lists->rank[from] != r
+          && !(*message_at (check, action, receive) & RECEIVED))
+        return ps_refuse_at (torch_place (check->where, r, action), error, "has no RECV of what stage %u makes", from);
+    }
+  else if ((send || ps_torch_is_receive (action->type))
+           && (~*message_at (check, action, action->type) & (SENT | RECEIVED)) != 0)
+    return ps_refuse_at (torch_place (check->where, r, action), error, "has no %s on the other rank",
+                         send ? "RECV" : "SEND");
+  else if (send && lists->waits && !(*message_at (check, action, action->type) & WAITED))
+    return ps_refuse_at (torch_place (check->where, r, action), error,
+                         "has no WAIT_SEND after it, which PyTorch 2.15 wants");
+  return TRUE;
+}
+
+static const char *
+ordinal_end (guint n)
+{
+  guint tens = n / 10 % 10, ones = n % 10;
+
+  return tens == 1 || ones == 0 || ones > 3 ? "th" : ones == 1 ? "st" : ones == 2 ? "nd" : "rd";
+}
+
+/* The rank at the other end of a SEND or RECV. */
+static guint
+peer_rank (const PsTorchLists *lists, const PsTorchAction *action)
+{
+  guint stage = 0;
+
+  torch_action_peer (lists, action, &stage);
+  return lists->rank[stage];
+}
+
+/* Names the n-th send of one rank to another and its n-th receive from there. */
+static gboolean
+refuse_mispaired (const Check *check, guint to, const PsTorchAction *receive, guint n, const guint32 *ordinal,
+                  GError **error)
+{
+  const PsTorchLists *lists = check->lists;
+  guint from = peer_rank (lists, receive);
+  g_autoptr (GString) sent = g_string_new (NULL), received = g_string_new (NULL);
+
+  for (guint i = 0; i < lists->actions[from]->len; i++)
+    {
+      const PsTorchAction *send = ps_torch_lists_action (lists, from, i);
+
+      if (ps_torch_is_send (send->type) && peer_rank (lists, send) == to
+          && ordinal[torch_action_message (lists, send)] == n)
+        torch_action_append (sent, send);
+    }
+  torch_action_append (received, receive);
+  return ps_refuse_at (torch_place (check->where, to, receive), error,
+                       "rank %u's %u%s send to rank %u is %s, rank %u's %u%s receive from rank %u is %s: PyTorch would "
+                       "hand one to the other",
+                       from, n, ordinal_end (n), to, sent->str, to, n, ordinal_end (n), from, received->str);
+}
+
+/* Numbers the sends of each rank to each other, from 1, by their messages; then holds the receives against it. */
+static gboolean
+check_ordinals (const Check *check, gboolean sends, guint32 *ordinal, GError **error)
+{
+  const PsTorchLists *lists = check->lists;
+  g_autofree guint32 *n = g_new (guint32, lists->n_ranks);
+
+  for (guint r = 0; r < lists->n_ranks; r++)
+    {
+      memset (n, 0, lists->n_ranks * sizeof *n);
+      for (guint i = 0; i < lists->actions[r]->len; i++)
+        {
+          const PsTorchAction *action = ps_torch_lists_action (lists, r, i);
+          guint32 *of_message, of_peer;
+
+          if (sends ? !ps_torch_is_send (action->type) : !ps_torch_is_receive (action->type))
+            continue;
+          of_message = &ordinal[torch_action_message (lists, action)];
+          of_peer = ++n[peer_rank (lists, action)];
+          if (sends)
+            *of_message = of_peer;
+          else if (*of_message != of_peer)
+            return refuse_mispaired (check, r, action, of_peer, ordinal, error);
+        }
+    }
+  return TRUE;
+}
+
+/* Messages carry no tag: of what one rank sends to another the n-th send meets the n-th receive. */
+static gboolean
+check_pairing (const Check *check, GError **error)
+{
+  g_autofree guint32 *ordinal = g_new (guint32, 2 * cell_of (check->lists, check->lists->n_stages, 0));
+
+  return check_ordinals (check, TRUE, ordinal, error) && check_ordinals (check, FALSE, ordinal, error);
+}
+
+gboolean
+ps_torch_check_messages (const char *where, const PsTorchLists *lists, GError **error)
+{
+  g_autofree guint8 *seen = g_malloc0 (2 * cell_of (lists, lists->n_stages, 0));
+  Check check = { .where = where, .lists = lists, .seen = seen };
+
+  if (!walk_messages (&check, error))
+    return FALSE;
+  for (guint r = 0; r < lists->n_ranks; r++)
+    {
+      for (guint i = 0; i < lists->actions[r]->len; i++)
+        if (!find_missing (&check, r, ps_torch_lists_action (lists, r, i), error))
+          return FALSE;
+      if (lists->waits && !check_reductions (&check, r, error))
+        return FALSE;
+    }
+  return check_pairing (&check, error);
+}
+
+/* The waits for sends and reductions that PyTorch 2.15 needs and 2.14 does not have. */
+
+static void
+append_wait (GArray *list, PsTorchAction action)
+{
+  action.type = action.type == TORCH_REDUCE_GRAD ? TORCH_WAIT_REDUCE_GRAD
+                : action.type == TORCH_SEND_F    ? TORCH_WAIT_SEND_F
+                                                 : TORCH_WAIT_SEND_B;
+  action.paired = FALSE;
+  g_array_append_val (list, action);
+}
+
+/* Appends the wait for a send if it is under way. */
+static void
+end_send (const PsTorchLists *lists, guint8 *pending, PsTorchAction send, GArray *list)
+{
+  guint8 *message = &pending[torch_action_message (lists, &send)];
+
+  if (*message)
+    append_wait (list, send);
+  *message = FALSE;
+}
+
+/* pending: [2 * n_stages * n_microbatches] whether a message is being sent; all FALSE. */
+static GArray *
+wait_for_sends (const PsTorchLists *lists, const GArray *actions, guint8 *pending)
+{
+  const PsTorchAction *all = (const PsTorchAction *)(gconstpointer)actions->data;
+  GArray *list = g_array_new (FALSE, FALSE, sizeof *all);
+
+  for (guint i = 0, n; i < actions->len; i += n)
+    {
+      n = all[i].paired ? 2 : 1;
+      g_array_append_vals (list, &all[i], n);
+      if (ps_torch_is_send (all[i].type))
+        pending[torch_action_message (lists, &all[i])] = TRUE;
+      for (guint k = i; k < i + n; k++)
+        {
+          PsTorchAction send = all[k];
+
+          send.type = TORCH_SEND_F;
+          if (all[k].type == TORCH_I || all[k].type == TORCH_B)
+            end_send (lists, pending, send, list);
+        }
+    }
+  for (guint i = 0; i < actions->len; i++)
+    if (ps_torch_is_send (all[i].type))
+      end_send (lists, pending, all[i], list);
+  return list;
+}
+
+/* Appends to every list the waits for its sends: WAIT_SEND_F after the backward of its stage and microbatch, all others
+ * at the end in the order of the sends. */
+static void
+torch_lists_wait_for_sends (PsTorchLists *lists)
+{
+  g_autofree guint8 *pending = g_malloc0 (2 * (gsize)lists->n_stages * lists->n_microbatches);
+
+  for (guint r = 0; r < lists->n_ranks; r++)
+    {
+      GArray *list = wait_for_sends (lists, lists->actions[r], pending);
+
+      g_array_unref (lists->actions[r]);
+      lists->actions[r] = list;
+    }
+}
+
+/* Turns lowered lists of one release into those of the other: adds waits or removes them. */
+static void
+torch_lists_set_waits (PsTorchLists *lists, gboolean waits)
+{
+  if (lists->waits == waits)
+    return;
+  for (guint r = 0; r < lists->n_ranks; r++)
+    {
+      GArray *list = g_array_new (FALSE, FALSE, sizeof (PsTorchAction));
+
+      for (guint i = 0; i < lists->actions[r]->len; i++)
+        {
+          PsTorchAction action = *ps_torch_lists_action (lists, r, i);
+
+          if (!ps_torch_is_wait (action.type))
+            g_array_append_val (list, action);
+          if (waits && action.type == TORCH_REDUCE_GRAD)
+            append_wait (list, action);
+        }
+      g_array_unref (lists->actions[r]);
+      lists->actions[r] = list;
+    }
+  if (waits)
+    torch_lists_wait_for_sends (lists);
+  lists->waits = waits;
+}
+
+/* Lists of computing actions become what PyTorch's runtime executes. Passes in its order: weights are
+ * gathered and dropped, gradients are reduced, results are sent, sends are waited for. */
+
+static void
+append (GArray *list, PsTorchType type, guint stage, guint microbatch)
+{
+  PsTorchAction action = { .type = (guint8)type, .stage = (guint16)stage, .microbatch = microbatch };
+
+  g_array_append_val (list, action);
+}
+
+/* The windows of all cells, found from the end; a pair's is at its first action. */
+static PsWeightWindow *
+find_windows (const GArray *actions)
+{
+  const PsTorchAction *all = (const PsTorchAction *)(gconstpointer)actions->data;
+  PsWeightWindow *windows = g_new (PsWeightWindow, actions->len + 1);
+  PsWeightWindow window = { 0 };
+
+  for (guint i = actions->len; i-- > 0;)
+    {
+      guint first = i > 0 && all[i - 1].paired ? i - 1 : i;
+      const guint16 stages[] = { all[first].stage, all[i].stage };
+
+      ps_weight_window_front (&window, stages, i - first + 1, first);
+      windows[first] = window;
+      i = first;
+    }
+  return windows;
+}
+
+static void
+sort_stages (guint16 *stages, guint n)
+{
+  for (guint i = 1; i < n; i++)
+    for (guint j = i; j > 0 && stages[j] < stages[j - 1]; j--)
+      {
+        guint16 stage = stages[j];
+
+        stages[j] = stages[j - 1];
+        stages[j - 1] = stage;
+      }
+}
+
+/* Drops active stages outside the window, in the order in which they were gathered, then gathers the stages new in it.
+ * PyTorch 2.14 (`waits` is FALSE) keeps active stages in a set: the lowest goes first. */
+static void
+change_active (GArray *list, gboolean waits, guint16 *active, guint *n_active, const guint16 *wanted, guint n_wanted)
+{
+  guint kept = 0;
+
+  if (!waits)
+    sort_stages (active, *n_active);
+  for (guint i = 0; i < *n_active; i++)
+    if (ps_weight_window_holds (wanted, n_wanted, active[i]))
+      active[kept++] = active[i];
+    else
+      append (list, TORCH_RESHARD, active[i], 0);
+  *n_active = kept;
+  for (guint i = 0; i < n_wanted; i++)
+    if (!ps_weight_window_holds (active, *n_active, wanted[i]))
+      {
+        append (list, TORCH_UNSHARD, wanted[i], 0);
+        active[(*n_active)++] = wanted[i];
+      }
+}
+
+/* Reduces the gradients of a stage after the cell with its last backward. */
+static void
+append_reduce (GArray *list, gboolean waits, const PsTorchAction *cell, guint n, guint *left)
+{
+  for (guint i = 0; i < n; i++)
+    if ((cell[i].type == TORCH_W || cell[i].type == TORCH_B) && --left[cell[i].stage] == 0)
+      {
+        append (list, TORCH_REDUCE_GRAD, cell[i].stage, 0);
+        if (waits)
+          append (list, TORCH_WAIT_REDUCE_GRAD, cell[i].stage, 0);
+      }
+}
+
+static GArray *
+add_weights (const GArray *actions, gboolean waits, guint *left)
+{
+  g_autofree PsWeightWindow *windows = find_windows (actions);
+  GArray *list = g_array_new (FALSE, FALSE, sizeof (PsTorchAction));
+  guint16 active[2 * (PS_WEIGHT_WINDOW + 1)];
+  guint n_active = 0, n;
+
+  for (guint i = 0; i < actions->len; i += n)
+    {
+      const PsTorchAction *cell = &g_array_index (actions, PsTorchAction, i);
+
+      n = cell->paired ? 2 : 1;
+      change_active (list, waits, active, &n_active, windows[i].stage, ps_weight_window_size (&windows[i]));
+      g_array_append_vals (list, cell, n);
+      append_reduce (list, waits, cell, n, left);
+    }
+  change_active (list, waits, active, &n_active, NULL, 0);
+  return list;
+}
+
+/* The third pass: ranks take turns. */
+typedef struct
+{
+  const PsTorchLists *from;
+  PsTorchLists *to;
+  guint *next;      /* [n_ranks] */
+  guint8 *produced; /* [stage * n_microbatches + microbatch] bit 0 forward, bit 1 backward */
+} Lowering;
+
+static guint8 *
+produced_at (const Lowering *lowering, guint stage, guint microbatch)
+{
+  return &lowering->produced[(gsize)stage * lowering->from->n_microbatches + microbatch];
+}
+
+static gboolean
+is_ready (const Lowering *lowering, const PsTorchAction *action)
+{
+  PsTorchType receive;
+  guint from;
+
+  if (!torch_action_input (lowering->from, action, &from, &receive))
+    return TRUE;
+  return (*produced_at (lowering, from, action->microbatch) & (receive == TORCH_RECV_F ? 1 : 2)) != 0;
+}
+
+static void
+produce (Lowering *lowering, guint rank, const PsTorchAction *action)
+{
+  PsTorchAction send = *action;
+  guint to;
+
+  if (action->type != TORCH_F && action->type != TORCH_I && action->type != TORCH_B)
+    return;
+  *produced_at (lowering, action->stage, action->microbatch) |= action->type == TORCH_F ? 1 : 2;
+  send.type = action->type == TORCH_F ? TORCH_SEND_F : TORCH_SEND_B;
+  if (!torch_action_peer (lowering->from, &send, &to) || lowering->from->rank[to] == rank)
+    return;
+  append (lowering->to->actions[rank], send.type, send.stage, send.microbatch);
+  append (lowering->to->actions[lowering->from->rank[to]], send.type + TORCH_RECV_F - TORCH_SEND_F, to,
+          send.microbatch);
+}
+
+/* Appends the next cell of a rank if what it needs was sent. */
+static gboolean
+advance (Lowering *lowering, guint rank)
+{
+  const GArray *actions = lowering->from->actions[rank];
+
+  if (lowering->next[rank] == actions->len)
+    return FALSE;
+  const PsTorchAction *cell = &g_array_index (actions, PsTorchAction, lowering->next[rank]);
+  guint n = cell->paired ? 2 : 1;
+  for (guint i = 0; i < n; i++)
+    if (!is_ready (lowering, &cell[i]))
+      return FALSE;
+  g_array_append_vals (lowering->to->actions[rank], cell, n);
+  for (guint i = 0; i < n; i++)
+    produce (lowering, rank, &cell[i]);
+  lowering->next[rank] += n;
+  return TRUE;
+}
+
+static gboolean
+is_complete (const Lowering *lowering, GError **error)
+{
+  for (guint r = 0; r < lowering->from->n_ranks; r++)
+    if (lowering->next[r] < lowering->from->actions[r]->len)
+      {
+        g_autoptr (GString) name = g_string_new (NULL);
+
+        torch_action_append (name, ps_torch_lists_action (lowering->from, r, lowering->next[r]));
+        return ps_refuse (error, PS_ERROR_SCHEDULE,
+                          "rank %u: %s: deadlock: the orders of the ranks wait for each other in a circle", r,
+                          name->str);
+      }
+  return TRUE;
+}
+
+static PsTorchLists *
+add_transfers (const PsTorchLists *from, GError **error)
+{
+  g_autoptr (PsTorchLists) to = torch_lists_new (from->n_ranks, from->n_stages, from->n_microbatches);
+  g_autofree guint *next = g_new0 (guint, from->n_ranks);
+  g_autofree guint8 *produced = g_malloc0 ((gsize)from->n_stages * from->n_microbatches);
+  Lowering lowering = { .from = from, .to = to, .next = next, .produced = produced };
+  gboolean moved;
+
+  to->waits = from->waits;
+  for (guint stage = 0; stage < from->n_stages; stage++)
+    to->rank[stage] = from->rank[stage];
+  do
+    {
+      moved = FALSE;
+      for (guint r = 0; r < from->n_ranks; r++)
+        moved |= advance (&lowering, r);
+    }
+  while (moved);
+  return is_complete (&lowering, error) ? g_steal_pointer (&to) : NULL;
+}
+
+static PsTorchLists *
+add_all_weights (const PsTorchLists *compute, gboolean waits)
+{
+  PsTorchLists *weights = torch_lists_new (compute->n_ranks, compute->n_stages, compute->n_microbatches);
+  g_autofree guint *left = g_new (guint, compute->n_stages);
+
+  weights->waits = waits;
+  for (guint stage = 0; stage < compute->n_stages; stage++)
+    {
+      weights->rank[stage] = compute->rank[stage];
+      left[stage] = compute->n_microbatches;
+    }
+  for (guint r = 0; r < compute->n_ranks; r++)
+    {
+      g_array_unref (weights->actions[r]);
+      weights->actions[r] = add_weights (compute->actions[r], waits, left);
+    }
+  return weights;
+}
+
+/* Lowers computing actions to the actions of PyTorch's runtime, with or without waits. PS_ERROR_SCHEDULE if ranks wait
+ * for each other in a circle. */
+static PsTorchLists *
+torch_lists_lower (const PsTorchLists *compute, gboolean waits, GError **error)
+{
+  g_autoptr (PsTorchLists) weights = add_all_weights (compute, waits);
+  PsTorchLists *lists = add_transfers (weights, error);
+
+  if (lists != NULL && waits)
+    torch_lists_wait_for_sends (lists);
+  return lists;
+}
+
+/* Actions of a rank up to its next computation, that included. Both of a pair share a cell, so they stay together. */
+static void
+append_computation (const GArray *from, guint *next, GArray *to)
+{
+  gboolean found = FALSE;
+
+  while (*next < from->len && !found)
+    {
+      const PsTorchAction *action = &g_array_index (from, PsTorchAction, (*next)++);
+
+      g_array_append_vals (to, action, 1);
+      found = action->type < TORCH_N_COMPUTE;
+    }
+}
+
+static void
+append_instruction (const PsInstruction *instruction, GArray *to)
+{
+  PsTorchAction action = torch_action_of_message (instruction->type == PS_INSTRUCTION_SEND, instruction->op);
+
+  g_array_append_val (to, action);
+}
+
+/* Lowers in the same way, but with sends and receives at their places in a program of these actions. */
+static PsTorchLists *
+torch_lists_follow (const PsTorchLists *compute, const PsProgram *program, gboolean waits)
+{
+  g_autoptr (PsTorchLists) weights = add_all_weights (compute, waits);
+  PsTorchLists *to = torch_lists_new (compute->n_ranks, compute->n_stages, compute->n_microbatches);
+
+  to->waits = waits;
+  for (guint stage = 0; stage < compute->n_stages; stage++)
+    to->rank[stage] = compute->rank[stage];
+  for (guint r = 0; r < compute->n_ranks; r++)
+    {
+      guint next = 0;
+
+      for (guint i = program->first[r]; i < program->first[r + 1]; i++)
+        if (program->instructions[i].type == PS_INSTRUCTION_COMPUTE)
+          append_computation (weights->actions[r], &next, to->actions[r]);
+        else if (program->instructions[i].type != PS_INSTRUCTION_WAIT)
+          append_instruction (&program->instructions[i], to->actions[r]);
+      append_computation (weights->actions[r], &next, to->actions[r]);
+    }
+  if (waits)
+    torch_lists_wait_for_sends (to);
+  return to;
+}
+
+/* PyTorch's CSV of computations, "compute_only". */
+
+/* Recognises any text that is no JSON; the other format has taken the lowered ones before. */
+static gboolean
+recognise_compute (const char *text, gsize length)
+{
+  char first = ps_format_first (text, length);
+
+  return g_ascii_isdigit (first) || first == '(' || first == ',' || first == '"';
+}
+
+static PsSchedule *
+read_compute (const char *where, const char *text, gsize length, GError **error)
+{
+  g_autoptr (PsTorchLists) lists = ps_torch_lists_parse (where, text, length, TRUE, error);
+
+  return lists != NULL && ps_torch_check_compute (where, lists, error) ? ps_torch_lists_to_schedule (where, lists)
+                                                                       : NULL;
+}
+
+static char *
+write_compute (const PsSchedule *schedule, GError **error)
+{
+  g_autoptr (PsTorchLists) lists = torch_lists_from_schedule (schedule, FALSE, error);
+
+  return lists != NULL ? torch_lists_to_csv (lists) : NULL;
+}
+
+const PsFormat ps_format_torch_compute = {
+  .name = "torch-compute",
+  .description = "PyTorch pipelining CSV, computations only (what torchtitan loads)",
+  .recognise = recognise_compute,
+  .read = read_compute,
+  .write = write_compute,
+};
+
+/* PyTorch's CSV of all actions that its runtime executes, "compute_comms", as of 2.15 and of 2.14. */
+
+static gboolean
+holds_any (const char *text, gsize length, const char *const *words)
+{
+  for (; *words != NULL; words++)
+    if (g_strstr_len (text, (gssize)length, *words) != NULL)
+      return TRUE;
+  return FALSE;
+}
+
+/* Recognises words that only lowered lists have. */
+static gboolean
+recognise_2_14 (const char *text, gsize length)
+{
+  static const char *const words[] = { "SHARD", "SEND_", "RECV_", "REDUCE_GRAD", NULL };
+
+  return ps_format_torch_compute.recognise (text, length) && holds_any (text, length, words);
+}
+
+static gboolean
+recognise_comms (const char *text, gsize length)
+{
+  static const char *const words[] = { "WAIT_", NULL };
+
+  return recognise_2_14 (text, length) && holds_any (text, length, words);
+}
+
+/* Whether the lists can run with any channels; lint says which channels they need. */
+static gboolean
+can_run (const char *where, const PsTorchLists *lists, GError **error)
+{
+  PsSchedule *schedule = ps_torch_lists_to_schedule (where, lists);
+  g_autoptr (GError) cause = NULL;
+
+  g_free (schedule->name);
+  schedule->name = g_strdup (where);
+  g_autoptr (PsProgram) program = ps_program_lower (schedule, PS_COMM_ASAP, &cause);
+  if (program != NULL && ps_program_check (program, PS_CHANNEL_LATENCY, &cause))
+    return TRUE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s", cause->message);
+}
+
+static PsSchedule *
+read_comms (const char *where, const char *text, gsize length, GError **error)
+{
+  g_autoptr (PsTorchLists) lists = ps_torch_lists_parse (where, text, length, FALSE, error);
+
+  if (lists != NULL && ps_torch_check_compute (where, lists, error) && ps_torch_check_messages (where, lists, error)
+      && can_run (where, lists, error))
+    return ps_torch_lists_to_schedule (where, lists);
+  return NULL;
+}
+
+/* Writes the schedule's own sends and receives, or those of PyTorch's lowering if it has none. */
+static char *
+write_comms (const PsSchedule *schedule, gboolean waits, GError **error)
+{
+  g_autoptr (PsTorchLists) own = torch_lists_from_schedule (schedule, TRUE, error);
+
+  if (own == NULL)
+    return NULL;
+  if (schedule->posts != NULL)
+    {
+      torch_lists_set_waits (own, waits);
+      return torch_lists_to_csv (own);
+    }
+  g_autoptr (PsTorchLists) lowered = torch_lists_lower (own, waits, error);
+  return lowered != NULL ? torch_lists_to_csv (lowered) : NULL;
+}
+
+static char *
+write_program (const PsProgram *program, gboolean waits, GError **error)
+{
+  g_autoptr (PsTorchLists) compute = torch_lists_from_schedule (program->schedule, FALSE, error);
+  g_autoptr (PsTorchLists) lists = compute != NULL ? torch_lists_follow (compute, program, waits) : NULL;
+
+  return lists != NULL ? torch_lists_to_csv (lists) : NULL;
+}
+
+static char *
+write_2_15 (const PsSchedule *schedule, GError **error)
+{
+  return write_comms (schedule, TRUE, error);
+}
+
+static char *
+write_2_14 (const PsSchedule *schedule, GError **error)
+{
+  return write_comms (schedule, FALSE, error);
+}
+
+static char *
+write_program_2_15 (const PsProgram *program, GError **error)
+{
+  return write_program (program, TRUE, error);
+}
+
+static char *
+write_program_2_14 (const PsProgram *program, GError **error)
+{
+  return write_program (program, FALSE, error);
+}
+
+const PsFormat ps_format_torch_comms = {
+  .name = "torch-comms",
+  .description = "PyTorch 2.15 pipelining CSV with sends, receives, waits and weight handling",
+  .recognise = recognise_comms,
+  .read = read_comms,
+  .write = write_2_15,
+  .write_program = write_program_2_15,
+};
+
+const PsFormat ps_format_torch_comms_2_14 = {
+  .name = "torch-comms-2.14",
+  .description = "The same for PyTorch 2.14, which knows no waits",
+  .recognise = recognise_2_14,
+  .read = read_comms,
+  .write = write_2_14,
+  .write_program = write_program_2_14,
+};
