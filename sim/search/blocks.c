@@ -1098,7 +1098,7 @@ fill_planned (PsBlocks *blocks, PsOrder *order, const PsBlock *block, gint64 eno
   PsPlan plan = { list, n_w, block->n_last };
   const PsPolicy policy = { .bias[PS_OP_W] = { .base = 1 - ps_random_unit (&blocks->random) / 2 }, .plan = &plan };
 
-  return make_plan (blocks, order->problem, block, enough, &plan) && ps_greedy_build (order, &policy, NULL);
+  return make_plan (blocks, order->problem, block, enough, &plan) && ps_greedy_build (order, &policy);
 }
 
 /* Fills and evaluates the order; returns its objective, G_MAXINT64 where it is no solution or its plan takes `enough`

@@ -221,7 +221,6 @@ typedef struct
   guint *next;          /* [chains] next microbatch of the chain */
   gint64 *penalty;      /* [chains] bias in ns */
   gint64 *pair_penalty; /* [stages] of pairs with an F of that stage */
-  const gint64 *nudge;
   const PsPolicy *policy;
   PsFollow *follow; /* NULL: no plan */
   guint group;
@@ -441,12 +440,6 @@ next_of (const Greedy *greedy, guint chain)
   return (Next){ op, greedy->end[producer] + problem->lag[chain] };
 }
 
-static gint64
-nudge_of (const Greedy *greedy, guint op)
-{
-  return greedy->nudge != NULL ? greedy->nudge[op] : 0;
-}
-
 /* Whether a B runs as BW: because the policy says so, or because there is memory for BW only. */
 static gboolean
 prefers_fused (const Greedy *greedy, guint device, guint b)
@@ -486,7 +479,7 @@ choose_single (Greedy *greedy, guint device, guint index, guint kind, gint64 *be
   penalty = penalty_of (greedy, device, chain, next.op);
   if (penalty == G_MAXINT64)
     return;
-  score = start + penalty + nudge_of (greedy, next.op);
+  score = start + penalty;
   if (score >= *best)
     return;
   fused = kind == PS_OP_B && problem->joins && prefers_fused (greedy, device, chain);
@@ -511,7 +504,7 @@ choose_pair (Greedy *greedy, guint device, guint forward, guint backward, gint64
 
   if (problem->pair[stage] < 0 || first.op == NO_OP || second.op == NO_OP || greedy->next[b] != greedy->next[b + 1])
     return;
-  score = start + greedy->pair_penalty[stage] + nudge_of (greedy, first.op) + nudge_of (greedy, second.op);
+  score = start + greedy->pair_penalty[stage];
   if (score >= *best || !may_start (greedy, device, f, PS_OP_F)
       || station->level + problem->take[f] + problem->bw_take[b / N_KINDS] > problem->limit[device]
       || !has_turn (greedy, device, forward, PS_OP_F) || !has_turn (greedy, device, backward, PS_OP_B))
@@ -621,10 +614,10 @@ is_complete (const Greedy *greedy)
 }
 
 gboolean
-ps_greedy_build (PsOrder *order, const PsPolicy *policy, const gint64 *nudge)
+ps_greedy_build (PsOrder *order, const PsPolicy *policy)
 {
   const PsProblem *problem = order->problem;
-  g_auto (Greedy) greedy = { .nudge = nudge, .group = policy->group };
+  g_auto (Greedy) greedy = { .group = policy->group };
 
   greedy_init (&greedy, order, policy);
   for (guint d = 0; d < problem->n_devices; d++)

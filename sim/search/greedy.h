@@ -39,8 +39,7 @@ void ps_policy_draw (PsPolicy *policy, const PsProblem *problem, PsRandom *rando
 
 void ps_policy_change (PsPolicy *policy, PsRandom *random, double step);
 
-/* Fills the order's sequence by the policy. `nudge` ([n_ops] ns, NULL: none) is added to the scores of single ops. It
- * keeps room for the oldest microbatch of every device, where there is no plan. So one copy without groups and plan
- * always succeeds if each device has ps_search_least_memory and W takes nothing at its start. Else it may get stuck,
- * and returns FALSE. */
-gboolean ps_greedy_build (PsOrder *order, const PsPolicy *policy, const gint64 *nudge);
+/* Fills the order's sequence by the policy. It keeps room for the oldest microbatch of every device, where there is no
+ * plan. So one copy without groups and plan always succeeds if each device has ps_search_least_memory and W takes
+ * nothing at its start. Else it may get stuck, and returns FALSE. */
+gboolean ps_greedy_build (PsOrder *order, const PsPolicy *policy);

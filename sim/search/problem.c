@@ -1,8 +1,6 @@
 /* problem.c - costs, placement and limits as dense arrays. */
 #include "problem.h"
 
-#include "schedule/mix.h"
-
 static void
 place_stages (PsProblem *problem, const PsPlacement *placement)
 {
@@ -29,7 +27,6 @@ set_stage (PsProblem *problem, const PsCosts *costs, guint stage)
   problem->bw_duration[stage] = joined->duration_ns;
   problem->bw_take[stage] = joined->take_bytes;
   problem->bw_give[stage] = joined->give_bytes;
-  problem->again[stage] = ps_mix_again (costs, of_copy);
   for (guint kind = 0; kind < N_KINDS; kind++)
     {
       const PsOpCost *cost = ps_costs_op (costs, (PsOpKind)kind, of_copy);
@@ -237,7 +234,6 @@ allocate_stages (PsProblem *problem)
   problem->bw_duration = g_new0 (gint64, n);
   problem->bw_take = g_new0 (gint64, n);
   problem->bw_give = g_new0 (gint64, n);
-  problem->again = g_new0 (PsOpCost, n);
 }
 
 static void
@@ -313,7 +309,6 @@ ps_problem_free (PsProblem *problem)
   g_free (problem->bw_duration);
   g_free (problem->bw_take);
   g_free (problem->bw_give);
-  g_free (problem->again);
   g_free (problem->held);
   g_free (problem->limit);
   g_free (problem->asked);

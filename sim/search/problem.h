@@ -52,7 +52,6 @@ typedef struct
   gint64 *bw_duration; /* [n_stages] of BW */
   gint64 *bw_take;     /* [n_stages] */
   gint64 *bw_give;     /* [n_stages] */
-  PsOpCost *again;     /* [n_stages] as ps_mix_again */
   gint64 *held;        /* [n_devices] weights */
   gint64 *limit;       /* [n_devices] G_MAXINT64: none */
   gint64 *asked;       /* [n_devices] the limit asked for, where `limit` may leave room for buffers */

@@ -182,7 +182,7 @@ try_plain (PsStart *start, const char **found_by)
   static const PsPolicy plain = { .bias[PS_OP_W] = { .base = 1 }, .ahead = { .base = 1 }, .fuses = TRUE };
   g_autoptr (PsOrder) order = ps_order_new (start->problem);
 
-  if (ps_greedy_build (order, &plain, NULL) && take_better (order, &start->order))
+  if (ps_greedy_build (order, &plain) && take_better (order, &start->order))
     *found_by = "list scheduling";
   if (start->order != NULL)
     return;

@@ -148,15 +148,6 @@ repeat (PsOrder *order, const PsOrder *from, const guint *cut, guint piece, guin
 }
 
 gboolean
-ps_order_repeat (PsOrder *order, const PsOrder *from, gint64 moment, guint piece, guint n_times)
-{
-  g_autofree guint *cut = g_new (guint, (gsize)from->problem->n_stages * N_KINDS);
-
-  cut_at (from, moment, cut);
-  return repeat (order, from, cut, piece, n_times);
-}
-
-gboolean
 ps_order_stretch (PsOrder *order, const PsOrder *from, gboolean (*go_on) (gpointer data), gpointer data)
 {
   const PsProblem *small = from->problem;

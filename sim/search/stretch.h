@@ -11,8 +11,3 @@
  * ops that have started at some moment, so every device repeats the same microbatches. go_on is called before each try.
  * FALSE: no such order is a solution, or go_on returned FALSE; else `order` is evaluated. */
 gboolean ps_order_stretch (PsOrder *order, const PsOrder *from, gboolean (*go_on) (gpointer data), gpointer data);
-
-/* Fills the sequence of `order`, which has at least the microbatches of `from`. It takes the ops of `from` that start
- * before `moment`, then `piece` microbatches of every chain n_times, then as many of the last ones of `from` as are
- * missing. FALSE: `from` has too few. The order is not evaluated. */
-gboolean ps_order_repeat (PsOrder *order, const PsOrder *from, gint64 moment, guint piece, guint n_times);

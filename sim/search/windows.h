@@ -50,10 +50,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsStates, ps_states_free)
  * devices where spans count. */
 gint64 ps_windows_root_bound (const PsProblem *problem);
 
-/* Sets the least time from the end of a chain's op to the end of the last op that needs it and counts: on any device
- * for makespans, on its own for spans. tail: [chains]. */
-void ps_windows_tails (const PsProblem *problem, gint64 *tail);
-
 /* Windows of all ops, narrowed by the states of each device. */
 typedef struct PsWindows PsWindows;
 

@@ -41,7 +41,7 @@ bench_moves (gint64 pair)
       PsAnnealing annealing
           = { .random = { i }, .hot = 200, .cold = 20, .price = 100, .pull = 0.1, .n_moves = 1 << 20 };
 
-      g_assert_true (ps_greedy_build (order, &policy, NULL) && ps_order_evaluate (order));
+      g_assert_true (ps_greedy_build (order, &policy) && ps_order_evaluate (order));
       gint64 start = now_ns ();
       guint64 n = ps_anneal (order, &annealing);
       incremental[i] = (gint64)((double)n / (double)(now_ns () - start) * 1e9);

@@ -177,11 +177,11 @@ draw_order (const PsProblem *problem, PsRandom *random)
   PsPolicy policy;
 
   ps_policy_draw (&policy, problem, random);
-  if (!ps_greedy_build (order, &policy, NULL))
+  if (!ps_greedy_build (order, &policy))
     {
       g_assert_true (policy.group > 0 || problem->n_copies > 1);
       policy.group = 0;
-      if (!ps_greedy_build (order, &policy, NULL))
+      if (!ps_greedy_build (order, &policy))
         {
           g_assert_cmpuint (problem->n_copies, >, 1);
           ps_order_one_by_one (order);

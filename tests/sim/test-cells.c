@@ -187,7 +187,7 @@ test_inject (void)
       g_autoptr (PsOrder) order = order_of_plan (problem, list);
       g_assert_true (ps_order_evaluate (order));
       g_assert_cmpint (order->excess, ==, 0);
-      g_assert_true (ps_greedy_build (order, &policy, NULL));
+      g_assert_true (ps_greedy_build (order, &policy));
       g_assert_true (ps_order_evaluate (order));
       g_assert_cmpint (order->excess, ==, 0);
       n_early += check_early (problem, order, &plan);
