@@ -1,5 +1,5 @@
 /* anneal.c - local search over orders. */
-#include "anneal.h"
+#include "methods.h"
 
 /* How far single ops are moved at most. */
 #define REACH 16
@@ -19,7 +19,7 @@
 static double
 cost_of (const PsOrder *order, const PsAnnealing *annealing)
 {
-  return (double)order->objective + annealing->pull * (double)order->weight / order->problem->n_devices;
+  return (double)order->objective + annealing->pull * (double)order->end_sum / order->problem->n_devices;
 }
 
 /* Whether the op at a position starts exactly when the op before it ends. Only then does it wait for that op, and no
@@ -160,9 +160,9 @@ apply (PsOrder *order, Step *step, gint64 enough)
 
 /* Tries one step; TRUE when the order has changed. */
 static gboolean
-try_step (PsOrder *order, PsAnnealing *annealing, double temperature, double price)
+try_step (PsOrder *order, const PsAnnealing *annealing, double temperature, double price)
 {
-  PsRandom *random = &annealing->random;
+  PsRandom *random = annealing->random;
   Step step = { .joins = order->problem->joins && ps_random_below (random, MOVES_PER_JOIN) == 0 };
   double cost = cost_of (order, annealing), margin = temperature * ps_random_exponential (random);
   gint64 excess;
@@ -191,7 +191,7 @@ try_step (PsOrder *order, PsAnnealing *annealing, double temperature, double pri
 }
 
 guint64
-ps_anneal (PsOrder *order, PsAnnealing *annealing)
+ps_anneal (PsOrder *order, const PsAnnealing *annealing)
 {
   g_autoptr (PsOrder) best = ps_order_new (order->problem);
   double best_cost = cost_of (order, annealing);

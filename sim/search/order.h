@@ -27,8 +27,8 @@ typedef struct
 {
   gint64 time[N_SIDES];
   gint64 duration;
-  guint32 beside[N_SIDES];    /* the nodes before and after it on its device */
-  guint32 across[N_SIDES][2]; /* the producers of its inputs; the consumers of its results */
+  guint32 neighbour[N_SIDES]; /* the nodes before and after it on its device */
+  guint32 linked[N_SIDES][2]; /* the producers of its inputs; the consumers of its results */
   guint16 lag[N_SIDES][2];    /* the chains whose lags lie between them */
   guint32 position;           /* in the sequence */
   guint32 queued;             /* scratch */
@@ -39,6 +39,7 @@ typedef struct
 typedef struct
 {
   const PsProblem *problem;
+  GPtrArray *owned;  /* all arrays but `nodes` */
   guint32 *sequence; /* [n_ops] device after device; joined ops leave the last positions of a device unused */
   guint32 *stop;     /* [n_devices] position after the last op */
   guint32 *node;     /* [n_ops] the op that stands in the sequence for each op: itself, or a B */
@@ -47,7 +48,7 @@ typedef struct
   gint64 *level;     /* [n_ops] memory of the device when the op at that position has ended */
   gint64 excess;     /* sum over all positions of the bytes above the device's limit */
   gint64 objective;
-  gint64 weight;     /* sum over devices of end + offset: decides between orders of equal objective */
+  gint64 end_sum;    /* sum over devices of end + offset: decides between orders of equal objective */
   guint32 *queue;    /* scratch: ring of nodes whose time may have changed, a power of two of them */
   PsChange *changes; /* ends before the move under way */
   guint n_changes;
@@ -104,7 +105,7 @@ gint64 ps_order_excess_change (const PsOrder *order, PsMove move);
  * them. It is any value above `enough` as soon as it is certain to exceed that. */
 gint64 ps_order_estimate (const PsOrder *order, PsMove move, gint64 enough);
 
-/* ps_order_apply makes the move and brings ends, objective and weight up to date; FALSE: it would make a circle, and
+/* ps_order_apply makes the move and brings ends, objective and end_sum up to date; FALSE: it would make a circle, and
  * the order is unchanged. Tails, levels and excess are stale until ps_order_keep, which is given the change of the
  * excess. ps_order_revert takes the move back. */
 gboolean ps_order_apply (PsOrder *order, PsMove move);

@@ -1,15 +1,8 @@
 /* search.c - the threads of a search, the methods that each of them runs in turn, and the result. */
-#include "anneal.h"
-#include "stretch.h"
-#include "seeds.h"
-#include "random.h"
+#include "methods.h"
 #include "windows.h"
-#include "blocks.h"
-#include "greedy.h"
-#include "order.h"
 
 #include <pipesim/simulate.h>
-#include <pipesim/search.h>
 
 #include <math.h>
 
@@ -73,7 +66,7 @@ struct PsRunner
   PsSearchWorker slower;
   PsPriced best;
   gint64 objective; /* of the order priced last */
-  gint64 weight;    /* of the same order */
+  gint64 end_sum;   /* of the same order */
   gint64 price_ns;  /* of the same order */
   guint64 n_moves;
   guint64 n_reported;
@@ -96,10 +89,10 @@ runner_price (PsRunner *runner, const PsOrder *order, const char *found_by)
 {
   const PsSearchSetting *setting = runner->shared->setting;
 
-  if (order->objective == runner->objective && order->weight == runner->weight)
+  if (order->objective == runner->objective && order->end_sum == runner->end_sum)
     return runner->price_ns;
   runner->objective = order->objective;
-  runner->weight = order->weight;
+  runner->end_sum = order->end_sum;
   runner->n_moves += order->problem->n_ops / OPS_PER_MOVE;
   runner->price_ns
       = ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement), found_by);
@@ -230,7 +223,7 @@ search_worker_offer (PsSearchWorker *worker, const PsOrder *order, const char *f
   if (worker != &worker->runner->easier)
     runner_price (worker->runner, order, found_by);
   if (order->objective < worker->best->objective
-      || (order->objective == worker->best->objective && order->weight < worker->best->weight))
+      || (order->objective == worker->best->objective && order->end_sum < worker->best->end_sum))
     ps_order_assign (worker->best, order);
 }
 
@@ -251,7 +244,7 @@ pool_add (PsSearchWorker *worker, const PsOrder *order, const PsPolicy *policy)
 
   for (guint i = 0; i < POOL_SIZE; i++)
     {
-      if (pool[i].order->objective == order->objective && pool[i].order->weight == order->weight)
+      if (pool[i].order->objective == order->objective && pool[i].order->end_sum == order->end_sum)
         return FALSE;
       if (pool[i].order->objective > pool[worst].order->objective)
         worst = i;
@@ -283,7 +276,7 @@ search_worker_try_policy (PsSearchWorker *worker, const PsPolicy *policy)
   worker->n_policies++;
   worker->n_policy_moves += moves_per_order (worker);
   search_worker_spend (worker, moves_per_order (worker));
-  if (ps_greedy_build (order, policy) && ps_order_evaluate (order) && order->excess == 0
+  if (ps_list_schedule (order, policy) && ps_order_evaluate (order) && order->excess == 0
       && pool_add (worker, order, policy))
     search_worker_offer (worker, order, "list scheduling");
 }
@@ -341,18 +334,19 @@ try_blocks (PsSearchWorker *worker, PsBlocks *blocks, guint64 n_moves)
 {
   if (!ps_blocks_suit (worker->problem, blocks->have_slots))
     return;
-  blocks->random = worker->runner->random;
   blocks->n_tries = n_moves / blocks->n_moves;
   ps_blocks_search (blocks, worker->scratch);
-  worker->runner->random = blocks->random;
 }
 
 static void
 init_blocks (PsSearchWorker *worker, PsBlocks *blocks, gboolean have_slots)
 {
-  *blocks = (PsBlocks){
-    .have_slots = have_slots, .n_moves = moves_per_order (worker), .spend = spend, .offer = offer_block, .data = worker
-  };
+  *blocks = (PsBlocks){ .have_slots = have_slots,
+                        .random = &worker->runner->random,
+                        .n_moves = moves_per_order (worker),
+                        .spend = spend,
+                        .offer = offer_block,
+                        .data = worker };
   if (ps_blocks_suit (worker->problem, have_slots))
     ps_blocks_init (blocks, worker->problem);
 }
@@ -387,15 +381,16 @@ improve (PsSearchWorker *worker, const PsOrder *from)
   PsOrder *order = worker->scratch;
   double heat = ps_random_unit (random),
          price = worker->unit_ns / worker->unit_bytes * 0.1 * (1 + 4 * ps_random_unit (random));
-  PsAnnealing annealing = { .hot = worker->unit_ns * (0.1 + 0.25 * heat),
-                            .cold = worker->unit_ns * 0.02,
-                            .price = ps_random_below (random, 4) == 0 ? price : -1,
-                            .pull = pulls[ps_random_below (random, G_N_ELEMENTS (pulls))],
-                            .n_moves = worker->length,
-                            .stop_at_ns = worker->lower_bound_ns,
-                            .go_on = go_on_annealing,
-                            .offer = offer_part,
-                            .data = worker };
+  const PsAnnealing annealing = { .random = random,
+                                  .hot = worker->unit_ns * (0.1 + 0.25 * heat),
+                                  .cold = worker->unit_ns * 0.02,
+                                  .price = ps_random_below (random, 4) == 0 ? price : -1,
+                                  .pull = pulls[ps_random_below (random, G_N_ELEMENTS (pulls))],
+                                  .n_moves = worker->length,
+                                  .stop_at_ns = worker->lower_bound_ns,
+                                  .go_on = go_on_annealing,
+                                  .offer = offer_part,
+                                  .data = worker };
   PsPolicy policy;
 
   if (from != NULL && from->objective != G_MAXINT64)
@@ -403,12 +398,10 @@ improve (PsSearchWorker *worker, const PsOrder *from)
   else
     {
       ps_policy_draw (&policy, worker->problem, random);
-      if (!ps_greedy_build (order, &policy) || !ps_order_evaluate (order) || order->excess > 0)
+      if (!ps_list_schedule (order, &policy) || !ps_order_evaluate (order) || order->excess > 0)
         return;
     }
-  annealing.random = *random;
   ps_anneal (order, &annealing);
-  *random = annealing.random;
   if (!is_over (worker))
     search_worker_offer (worker, order, "local search");
 }
@@ -710,7 +703,7 @@ carry_over (PsSearchWorker *worker, const PsOrder *from, const char *found_by)
   gboolean carried;
 
   if (from->problem->m < order->problem->m)
-    carried = ps_order_stretch (order, from, go_on_stretching, worker);
+    carried = ps_order_lengthen (order, from, go_on_stretching, worker);
   else
     {
       ps_order_copy (order, from);

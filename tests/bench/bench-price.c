@@ -5,7 +5,7 @@
 
 #include "plan/search-price.h"
 #include "search/order.h"
-#include "search/random.h"
+#include "search/problem.h"
 #include "sim/setting-rig.h"
 
 #include <math.h>

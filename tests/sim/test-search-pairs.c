@@ -2,9 +2,9 @@
  * stages have two weight copies. */
 #include "search-rig.h"
 
-#include "search/anneal.h"
-#include "search/seeds.h"
-#include "search/stretch.h"
+#include "search/methods.h"
+#include "search/methods.h"
+#include "search/methods.h"
 
 #include <string.h>
 
@@ -162,7 +162,7 @@ test_bounds (void)
       g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
       PsRandom own = { i };
       g_autoptr (PsOrder) order = draw_order (problem, &own);
-      PsAnnealing annealing = { .random = own, .hot = 10, .cold = 1, .price = 1, .pull = 0.1, .n_moves = 10000 };
+      PsAnnealing annealing = { .random = &own, .hot = 10, .cold = 1, .price = 1, .pull = 0.1, .n_moves = 10000 };
       gint64 bound
           = ps_lower_bound_within (c.placement, c.setting.n_microbatches, c.costs, c.limit, c.setting.objective);
 
@@ -343,7 +343,7 @@ test_list_scheduling (void)
       policy.group = 0;
       if (problem->n_copies > 1)
         continue;
-      g_assert_true (ps_greedy_build (order, &policy) && ps_order_evaluate (order));
+      g_assert_true (ps_list_schedule (order, &policy) && ps_order_evaluate (order));
       g_assert_cmpint (order->excess, ==, 0);
       n_built++;
     }
@@ -393,7 +393,7 @@ test_pair_memory (void)
   g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
   PsRandom own = { 1 };
   g_autoptr (PsOrder) order = draw_order (problem, &own);
-  PsAnnealing annealing = { .random = own, .hot = 10, .cold = 1, .price = -1, .n_moves = 10000 };
+  PsAnnealing annealing = { .random = &own, .hot = 10, .cold = 1, .price = -1, .n_moves = 10000 };
 
   g_assert_true (ps_problem_may_run_out (problem, 0));
   ps_anneal (order, &annealing);
@@ -449,7 +449,7 @@ test_stretch (void)
 
   g_assert_true (ps_order_from_schedule (from, schedule));
   g_assert_true (ps_order_evaluate (from));
-  g_assert_true (ps_order_stretch (to, from, always, NULL));
+  g_assert_true (ps_order_lengthen (to, from, always, NULL));
   g_assert_cmpint (to->objective, ==, from->objective + (48 - 16) * 2 * 22);
 }
 

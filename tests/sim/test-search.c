@@ -1,8 +1,8 @@
 /* test-search.c - orders, moves, bounds, branch and bound, and what a search returns. */
 #include "search-rig.h"
 
-#include "search/anneal.h"
-#include "search/stretch.h"
+#include "search/methods.h"
+#include "search/methods.h"
 
 #include <string.h>
 
@@ -306,7 +306,7 @@ test_bounds (void)
       PsRandom random = { i };
       g_autoptr (PsOrder) order = draw_order (problem, &random);
       gint64 bound = ps_lower_bound_within (c.placement, problem->m, c.costs, c.limit, c.setting.objective);
-      PsAnnealing annealing = { .random = random, .hot = 10, .cold = 1, .price = 1, .pull = 0.1, .n_moves = 20000 };
+      PsAnnealing annealing = { .random = &random, .hot = 10, .cold = 1, .price = 1, .pull = 0.1, .n_moves = 20000 };
 
       ps_anneal (order, &annealing);
       g_assert_cmpint (order->excess, ==, 0);
@@ -537,9 +537,9 @@ test_stretch (void)
 
   g_assert_true (ps_order_from_schedule (from, schedule));
   g_assert_true (ps_order_evaluate (from));
-  g_assert_true (ps_order_stretch (to, from, always, NULL));
+  g_assert_true (ps_order_lengthen (to, from, always, NULL));
   g_assert_cmpint (to->objective, ==, from->objective + (60 - 12) * 3);
-  g_assert_false (ps_order_stretch (to, from, never, NULL));
+  g_assert_false (ps_order_lengthen (to, from, never, NULL));
 }
 
 /* A problem, and what a search makes of it. */

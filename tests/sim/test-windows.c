@@ -1,6 +1,6 @@
 /* test-windows.c - the windows of ops: bounds never exceed an optimum, and prove most. */
 #include "search-rig.h"
-#include "search/seeds.h"
+#include "search/methods.h"
 #include "search/windows.h"
 
 #define MAX_STATES 20000
@@ -64,7 +64,7 @@ test_below_optimum (void)
         continue;
       best = order->objective;
       order->objective = best + 2;
-      root = bound = split = ps_windows_root_bound (problem);
+      root = bound = split = ps_one_machine_bound (problem);
       g_assert_cmpint (root, <=, best);
       g_autoptr (PsWindows) windows = ps_windows_new (problem, MAX_STATES);
       if (windows != NULL)
@@ -220,7 +220,7 @@ test_known (void)
       gint64 bound;
 
       order->objective = known[i].best + 100;
-      bound = ps_windows_bound (windows, ps_windows_root_bound (problem), order->objective, known[i].n_cases, order,
+      bound = ps_windows_bound (windows, ps_one_machine_bound (problem), order->objective, known[i].n_cases, order,
                                 spend, &passes);
       g_assert_cmpint (bound, >=, known[i].least);
       g_assert_cmpint (bound, <=, known[i].best);
@@ -274,7 +274,7 @@ test_passes (void)
       g_autoptr (PsOrder) order = ps_order_new (problem);
 
       order->objective = 600;
-      gint64 bound = ps_windows_bound (windows, ps_windows_root_bound (problem), 600, 64, order, spend, &passes);
+      gint64 bound = ps_windows_bound (windows, ps_one_machine_bound (problem), 600, 64, order, spend, &passes);
       guint n_passes = 10000 - passes.left;
       g_test_message ("row %u: bound %" G_GINT64_FORMAT ", best %" G_GINT64_FORMAT ", %u passes", i, bound,
                       order->objective, n_passes);
@@ -294,7 +294,7 @@ test_memory (void)
 
   case_init (&c, PS_PLACEMENT_LOOP, 32, 1, 128, cost, 2, 1, 40);
   g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
-  gint64 bound = ps_windows_root_bound (problem);
+  gint64 bound = ps_one_machine_bound (problem);
 
   g_assert_cmpint (bound, >=, 50000);
   g_assert_cmpint (bound, <=, 51492);
