@@ -646,39 +646,15 @@ run (PsOrder *order, Ring *started, guint side)
   return ring.begin == ring.end;
 }
 
-/* Pushes the nodes of ops that were joined or split, those next to them, and those where an op was taken out. */
-static void
-push_joined (Ring *ring, const PsOrder *order, const PsJoined *joined, guint side)
-{
-  guint other = N_SIDES - 1 - side;
-
-  for (guint i = 0; i < joined->n_touched; i++)
-    {
-      guint op = order->node[joined->touched[i]];
-
-      push (ring, op);
-      push (ring, ring->nodes[op].linked[other][0]);
-      push (ring, ring->nodes[op].linked[other][1]);
-    }
-  for (guint i = 0; i < joined->n_gaps; i++)
-    {
-      guint before = order->sequence[joined->gap[i] - 1];
-
-      push (ring, side == PS_END ? ring->nodes[before].neighbour[PS_TAIL] : before);
-    }
-}
-
-/* Spreads changed ends, or tails, to everything that depends on them. The changes begin at the nodes of a range, those
- * beside it, and the ops that a join (NULL: none) has touched. FALSE: a circle. Ends are noted in order->changes. */
+/* Spreads changed ends, or tails, to everything that depends on them. The changes begin at the nodes of a range and
+ * the next one. FALSE: a circle. Ends are noted in order->changes. */
 static gboolean
-spread (PsOrder *order, guint low, guint high, const PsJoined *joined, guint side)
+spread (PsOrder *order, guint low, guint high, guint side)
 {
   const PsProblem *problem = order->problem;
   Ring ring = { .nodes = order->nodes, .queue = order->queue, .n_ops = problem->n_ops };
 
   ring.mask = ring_size (problem) - 1;
-  if (joined != NULL)
-    push_joined (&ring, order, joined, side);
   for (guint i = low; i <= high; i++)
     push (&ring, order->sequence[side == PS_END ? i : low + high - i]);
   push (&ring, order->nodes[order->sequence[side == PS_END ? high : low]].neighbour[N_SIDES - 1 - side]);
@@ -700,7 +676,7 @@ gboolean
 ps_order_apply (PsOrder *order, PsMove move)
 {
   permute (order, move);
-  if (!spread (order, MIN (move.from, move.to), MAX (move.from, move.to), NULL, PS_END))
+  if (!spread (order, MIN (move.from, move.to), MAX (move.from, move.to), PS_END))
     {
       ps_order_revert (order, move);
       return FALSE;
@@ -724,7 +700,7 @@ ps_order_keep (PsOrder *order, PsMove move, gint64 excess)
 
   order->excess += excess;
   compute_levels (order, low, high + 1, device_of (order->problem, order->sequence[low]));
-  spread (order, low, high, NULL, PS_TAIL);
+  spread (order, low, high, PS_TAIL);
 }
 
 /* Backwards run apart, as BW, or in a pair with a forward. */
@@ -779,9 +755,12 @@ ps_order_allows_join (const PsOrder *order, PsJoin join)
   return can_come (order, weights_of (order, join.b), low, join.b);
 }
 
+/* A B, its W and an F. */
+#define MAX_JOINED 3
+
 /* Lists the ops that a join joins or splits in their later order in the sequence. */
 static guint
-list_after (const PsOrder *order, PsJoin join, guint after[MAX_TOUCHED])
+list_after (const PsOrder *order, PsJoin join, guint after[MAX_JOINED])
 {
   guint none = order->problem->n_ops, was = order->partner[join.b], n = 0;
   gboolean frees = was != none && was != join.b;
@@ -796,266 +775,30 @@ list_after (const PsOrder *order, PsJoin join, guint after[MAX_TOUCHED])
   return n;
 }
 
-static gboolean
-is_touched (const PsJoined *joined, guint op)
-{
-  for (guint i = 0; i < joined->n_touched; i++)
-    if (joined->touched[i] == op)
-      return TRUE;
-  return FALSE;
-}
-
-static void
-list_touched (const PsOrder *order, PsJoin join, PsJoined *joined)
-{
-  guint none = order->problem->n_ops, was = order->partner[join.b];
-
-  joined->n_touched = 0;
-  joined->touched[joined->n_touched++] = join.b;
-  joined->touched[joined->n_touched++] = weights_of (order, join.b);
-  if (join.partner != none && join.partner != join.b)
-    joined->touched[joined->n_touched++] = join.partner;
-  else if (was != none && was != join.b)
-    joined->touched[joined->n_touched++] = was;
-  joined->low = G_MAXUINT;
-  for (guint i = 0; i < joined->n_touched; i++)
-    joined->low = MIN (joined->low, order->nodes[order->node[joined->touched[i]]].position);
-}
-
-/* Memory of one of the ops in list_after, once the join is made. */
-static void
-bytes_after (const PsOrder *order, PsJoin join, guint op, gint64 *take, gint64 *give)
-{
-  const PsProblem *problem = order->problem;
-  guint chain = chain_of (problem, op), none = problem->n_ops;
-  gboolean whole = op == join.b && join.partner != none;
-
-  *take = whole ? problem->bw_take[chain / N_KINDS] : problem->take[chain];
-  *give = whole ? problem->bw_give[chain / N_KINDS] : problem->give[chain];
-  if (!whole || join.partner == join.b)
-    return;
-  *take += problem->take[chain_of (problem, join.partner)];
-  *give += problem->give[chain_of (problem, join.partner)];
-}
-
-gint64
-ps_order_excess_join (const PsOrder *order, PsJoin join)
-{
-  guint device = device_of (order->problem, join.b), after[MAX_TOUCHED], n = list_after (order, join, after), high = 0;
-  gint64 limit = order->problem->limit[device], level, excess = 0, take, give;
-  PsJoined joined;
-
-  if (limit == G_MAXINT64)
-    return 0;
-  list_touched (order, join, &joined);
-  level = level_before (order, device, joined.low);
-  for (guint i = 0; i < joined.n_touched; i++)
-    high = MAX (high, order->nodes[order->node[joined.touched[i]]].position);
-  for (guint i = 0; i < n; i++)
-    {
-      bytes_after (order, join, after[i], &take, &give);
-      excess += bytes_above (level + take, limit);
-      level += take - give;
-    }
-  for (guint i = joined.low; i < order->stop[device] && (i <= high || level != level_before (order, device, i)); i++)
-    {
-      guint op = order->sequence[i];
-
-      high = MAX (high, i);
-      if (is_touched (&joined, op))
-        continue;
-      excess += bytes_above (level + take_of (order, op, TRUE), limit);
-      level += take_of (order, op, TRUE) - give_of (order, op, TRUE);
-    }
-  for (guint i = joined.low; i <= high; i++)
-    excess -= excess_at (order, device, i, TRUE);
-  return excess;
-}
-
-static gint64
-arrival_of_op (const PsOrder *order, guint op)
-{
-  guint producer = producer_of (order->problem, op);
-
-  return producer == NO_OP ? 0
-                           : end_of (order, order->node[producer]) + order->problem->lag[chain_of (order->problem, op)];
-}
-
-/* Longest path from the end of an op through its consumers other than its W. */
-static gint64
-departure_of_op (const PsOrder *order, guint op)
-{
-  const PsProblem *problem = order->problem;
-  gint64 longest = order->nodes[problem->n_ops].time[PS_TAIL];
-  guint consumer[2], n = consumers_of (problem, op, consumer);
-
-  for (guint i = 0; i < n; i++)
-    if (chain_of (problem, consumer[i]) % N_KINDS != PS_OP_W)
-      longest = MAX (longest, problem->lag[chain_of (problem, consumer[i])]
-                                  + order->nodes[order->node[consumer[i]]].time[PS_TAIL]);
-  return longest;
-}
-
-/* One of the ops in list_after, once the join is made. A W comes with or after its B and waits for nothing else. */
-static Part
-part_after (const PsOrder *order, PsJoin join, guint op)
-{
-  const PsProblem *problem = order->problem;
-  guint none = problem->n_ops, chain = chain_of (problem, op);
-  Part part = { arrival_of_op (order, op), problem->duration[chain], departure_of_op (order, op) };
-
-  if (op == weights_of (order, join.b))
-    part.start = 0;
-  if (op != join.b || join.partner == none)
-    return part;
-  part.duration = problem->bw_duration[chain / N_KINDS];
-  if (join.partner == join.b)
-    return part;
-  part.duration = problem->pair[chain_of (problem, join.partner) / N_KINDS];
-  part.start = MAX (part.start, arrival_of_op (order, join.partner));
-  part.departure = MAX (part.departure, departure_of_op (order, join.partner));
-  return part;
-}
-
-/* Lists the parts between joined->low and `high`, once the join is made; returns how many. A W that comes from after
- * `high` is not counted there, which can shorten later paths by its duration at most. */
-static guint
-list_parts (const PsOrder *order, PsJoin join, const PsJoined *joined, guint high, Part *parts)
-{
-  guint after[MAX_TOUCHED], n = list_after (order, join, after);
-
-  for (guint i = 0; i < n; i++)
-    parts[i] = part_after (order, join, after[i]);
-  for (guint i = joined->low; i <= high; i++)
-    {
-      guint op = order->sequence[i];
-
-      if (!is_touched (joined, op))
-        parts[n++] = part_of (order, op);
-    }
-  return n;
-}
-
-#define MAX_JOINED_SPREAD 48
-
-gint64
-ps_order_estimate_join (const PsOrder *order, PsJoin join, gint64 enough)
-{
-  PsJoined joined;
-  Part parts[MAX_JOINED_SPREAD + MAX_TOUCHED];
-  gint64 end, gone = 0;
-  guint high = 0, n;
-
-  list_touched (order, join, &joined);
-  for (guint i = 0; i < joined.n_touched; i++)
-    {
-      guint op = joined.touched[i], at = order->nodes[order->node[op]].position;
-
-      if (at - joined.low < MAX_JOINED_SPREAD)
-        high = MAX (high, at);
-      else if (op == weights_of (order, join.b))
-        gone = order->problem->duration[chain_of (order->problem, op)];
-      else
-        return 0;
-    }
-  n = list_parts (order, join, &joined, high, parts);
-  end = path_neighbour (order->nodes, &order->nodes[order->sequence[joined.low]], PS_END);
-  for (guint i = 0; i < n; i++)
-    if (!begin_part (&parts[i], &end, enough))
-      return G_MAXINT64;
-  return longest_through (parts, n,
-                          path_neighbour (order->nodes, &order->nodes[order->sequence[high]], PS_TAIL) - gone);
-}
-
-/* Writes the sequence again from joined->low on: first the ops that were joined or split, then all others in their old
- * order. */
-static void
-rewrite (PsOrder *order, guint device, PsJoined *joined, const guint *after, guint n_after)
-{
-  guint fill = joined->low;
-
-  for (guint i = 0; i < n_after; i++)
-    order->sequence[fill++] = after[i];
-  joined->high = fill - 1;
-  joined->n_gaps = 0;
-  for (guint i = 0; i < joined->n; i++)
-    if (!is_touched (joined, order->before[i]))
-      order->sequence[fill++] = order->before[i];
-    else if (fill - 1 > joined->high)
-      joined->gap[joined->n_gaps++] = fill;
-  order->stop[device] = fill;
-}
-
-/* Brings the nodes of ops that were joined or split up to date, and those next to them in the graph. */
-static void
-link_touched (PsOrder *order, const PsJoined *joined)
-{
-  guint none = order->problem->n_ops;
-
-  for (guint i = 0; i < joined->n_touched; i++)
-    {
-      const PsOperation *operation = &order->problem->op[joined->touched[i]];
-      const guint around[]
-          = { joined->touched[i], operation->producer, operation->consumer[0], operation->consumer[1] };
-
-      for (guint k = 0; k < G_N_ELEMENTS (around); k++)
-        if (around[k] != none)
-          link_node (order, order->node[around[k]]);
-    }
-}
-
-static void
-place_from (PsOrder *order, guint device, guint low)
-{
-  for (guint i = MAX (low, order->problem->first[device] + 1) - 1; i < order->stop[device]; i++)
-    place_node (order, device, i);
-}
-
 gboolean
-ps_order_join (PsOrder *order, PsJoin join, PsJoined *joined)
+ps_order_join (PsOrder *order, PsJoin join)
 {
-  guint device = device_of (order->problem, join.b), after[MAX_TOUCHED], n_after = list_after (order, join, after);
+  guint device = device_of (order->problem, join.b), none = order->problem->n_ops, after[MAX_JOINED];
+  const guint touched[] = { join.b, weights_of (order, join.b), order->partner[join.b], join.partner };
+  guint n_after = list_after (order, join, after), low = G_MAXUINT, n, fill;
 
-  joined->b = join.b;
-  joined->was = order->partner[join.b];
-  list_touched (order, join, joined);
-  joined->n = order->stop[device] - joined->low;
-  memcpy (order->before, order->sequence + joined->low, joined->n * sizeof *order->before);
-  set_partner (order, join.b, join.partner);
-  link_touched (order, joined);
-  rewrite (order, device, joined, after, n_after);
-  place_from (order, device, joined->low);
-  if (!spread (order, joined->low, joined->high, joined, PS_END))
+  for (guint i = 0; i < G_N_ELEMENTS (touched); i++)
+    if (touched[i] != none)
+      low = MIN (low, order->nodes[order->node[touched[i]]].position);
+  n = order->stop[device] - low;
+  memcpy (order->before, order->sequence + low, n * sizeof *order->before);
+  memcpy (order->sequence + low, after, n_after * sizeof *after);
+  fill = low + n_after;
+  for (guint i = 0; i < n; i++)
     {
-      ps_order_revert_join (order, joined);
-      return FALSE;
+      guint op = order->before[i];
+
+      if (op != touched[0] && op != touched[1] && op != touched[2] && op != touched[3])
+        order->sequence[fill++] = op;
     }
-  sum_up (order);
-  return TRUE;
-}
-
-void
-ps_order_revert_join (PsOrder *order, const PsJoined *joined)
-{
-  guint device = device_of (order->problem, joined->b);
-
-  set_partner (order, joined->b, joined->was);
-  link_touched (order, joined);
-  memcpy (order->sequence + joined->low, order->before, joined->n * sizeof *order->before);
-  order->stop[device] = joined->low + joined->n;
-  place_from (order, device, joined->low);
-  restore_ends (order);
-  sum_up (order);
-}
-
-void
-ps_order_keep_join (PsOrder *order, const PsJoined *joined, gint64 excess)
-{
-  guint device = device_of (order->problem, joined->b);
-
-  order->excess += excess;
-  compute_levels (order, joined->low, order->stop[device], device);
-  spread (order, joined->low, joined->high, joined, PS_TAIL);
+  order->stop[device] = fill;
+  set_partner (order, join.b, join.partner);
+  return ps_order_evaluate (order);
 }
 
 /* An order from a schedule, and a schedule from an order. */

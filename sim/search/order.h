@@ -127,35 +127,9 @@ typedef struct
  * pair must be split before its B is joined with another F. */
 gboolean ps_order_allows_join (const PsOrder *order, PsJoin join);
 
-/* How much a join adds to the excess. */
-gint64 ps_order_excess_join (const PsOrder *order, PsJoin join);
-
-/* As ps_order_estimate; 0 if the ops are too far from each other. */
-gint64 ps_order_estimate_join (const PsOrder *order, PsJoin join, gint64 enough);
-
-/* A B, its W and an F. */
-#define MAX_TOUCHED 3
-
-/* The changes that a join has made. */
-typedef struct
-{
-  guint b;
-  guint was;  /* partner before */
-  guint low;  /* first position that changed */
-  guint n;    /* positions from `low` on, before the join */
-  guint high; /* last position of the ops that were joined or split */
-  guint n_touched;
-  guint touched[MAX_TOUCHED]; /* ops that were joined or split */
-  guint n_gaps;
-  guint gap[MAX_TOUCHED]; /* positions after which an op was taken out */
-} PsJoined;
-
-/* As ps_order_apply, ps_order_revert and ps_order_keep. */
-gboolean ps_order_join (PsOrder *order, PsJoin join, PsJoined *joined);
-
-void ps_order_revert_join (PsOrder *order, const PsJoined *joined);
-
-void ps_order_keep_join (PsOrder *order, const PsJoined *joined, gint64 excess);
+/* Makes a join that is allowed, and evaluates the order. FALSE: it would make a circle, and the order is no solution
+ * anymore. */
+gboolean ps_order_join (PsOrder *order, PsJoin join);
 
 PsSchedule *ps_order_to_schedule (const PsOrder *order, const PsPlacement *placement);
 
