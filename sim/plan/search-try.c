@@ -4,9 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How much slower transfers are in a part of the search where they wait for each other. */
-#define TRANSFER_FACTOR 2
-
 void
 search_found_clear (SearchFound *found)
 {
@@ -46,7 +43,6 @@ search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *
                              .generate = search_generate,
                              .price_data = pricing,
                              .price_is_free = pricing->samples != NULL && pricing->samples->objective != SEARCH_TIME,
-                             .transfer_factor = ps_setting_transfers_wait (setting) ? TRANSFER_FACTOR : 1,
                              .seed = (guint64)limits->seed,
                              .start = limits->start,
                              .time_limit_ns = limits->time_limit_ns,
