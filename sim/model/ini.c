@@ -1,7 +1,7 @@
 /* ini.c - strict reading of the small .ini descriptions under data/, and finding those that the library holds. */
 #include "ini.h"
 
-#include "base/data-files.h"
+#include "base/files.h"
 #include "base/text.h"
 
 #include <pipesim/model.h>

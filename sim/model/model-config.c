@@ -1,7 +1,7 @@
 /* model-config.c - reads the config.json that Hugging Face's transformers describe a model with. */
 #include "model-private.h"
 
-#include "base/json-reader.h"
+#include "base/json.h"
 #include "base/text.h"
 
 #include <string.h>

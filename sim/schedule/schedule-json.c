@@ -1,6 +1,5 @@
 /* schedule-json.c - the native schedule file. */
-#include "base/json-object.h"
-#include "base/json-text.h"
+#include "base/json.h"
 #include <pipesim/schedule.h>
 
 #define FORMAT "pipesim-schedule/1"
