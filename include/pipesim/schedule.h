@@ -328,12 +328,13 @@ struct PsFamily
   gboolean defers;         /* takes defer_head; others refuse it */
   gboolean uses_costs;     /* looks at costs and memory_limit */
   gboolean any_chunks;     /* takes other numbers of chunks than default_chunks */
-  /* Further constraints. Fails with PS_ERROR_USAGE saying which constraint and the nearest allowed value. NULL: none. */
+  /* Further constraints. Fails with PS_ERROR_USAGE saying which constraint and the nearest allowed value. NULL: none.
+   */
   gboolean (*check) (const PsFamily *family, const PsFamilySetting *setting, GError **error);
   /* The order of a device; NULL: generate makes the schedule. */
   PsWalk (*walk) (const PsFamilySetting *setting, guint device);
-  /* The setting has passed ps_family_check, and n_slices is not 0. Fails with PS_ERROR_SCHEDULE only where costs or memory
-   * limits make it impossible; the message says which device would need how much. */
+  /* The setting has passed ps_family_check, and n_slices is not 0. Fails with PS_ERROR_SCHEDULE only where costs or
+   * memory limits make it impossible; the message says which device would need how much. */
   PsSchedule *(*generate) (const PsFamilySetting *setting, GError **error);
 };
 
