@@ -394,34 +394,27 @@ const PsFamily ps_family_seq1f1b = {
   .walk = seq1f1b,
 };
 
-/* 1F1B without a flush; `versions` gives the versions of the weights on a device. */
+/* 1F1B without a flush. Where weights are updated after every backward, a device stashes the versions that its
+ * microbatches under way have seen, one for each. Where they are updated once per m microbatches, m >= p, two versions
+ * serve all of them. */
 static PsSchedule *
-walk_asynchronous (const char *name, const PsFamilySetting *setting, guint (*versions) (const PsFamilySetting *, guint))
+walk_asynchronous (const char *name, const PsFamilySetting *setting, gboolean stash)
 {
   PsSchedule *schedule = ps_family_walk (name, setting, one_forward_one_backward);
+  guint p = setting->n_devices;
 
   schedule->asynchronous = TRUE;
-  schedule->weight_versions = g_new (guint, setting->n_devices);
-  for (guint device = 0; device < setting->n_devices; device++)
-    schedule->weight_versions[device] = versions (setting, device);
+  schedule->update_every = stash ? 1 : 0;
+  schedule->weight_versions = g_new (guint, p);
+  for (guint device = 0; device < p; device++)
+    schedule->weight_versions[device] = stash ? MIN (setting->n_microbatches, p - device) : 2;
   return schedule;
-}
-
-/* Weights are updated after every backward, and a device keeps the versions that its microbatches under way have seen,
- * one for each. */
-static guint
-pipedream_versions (const PsFamilySetting *setting, guint device)
-{
-  return MIN (setting->n_microbatches, setting->n_devices - device);
 }
 
 static PsSchedule *
 pipedream (const PsFamilySetting *setting, GError **error)
 {
-  PsSchedule *schedule = walk_asynchronous ("pipedream", setting, pipedream_versions);
-
-  schedule->update_every = 1;
-  return schedule;
+  return walk_asynchronous ("pipedream", setting, TRUE);
 }
 
 const PsFamily ps_family_pipedream = {
@@ -434,7 +427,6 @@ const PsFamily ps_family_pipedream = {
   .generate = pipedream,
 };
 
-/* Weights are updated once per m microbatches, and with m >= p two versions serve all of them. */
 static gboolean
 check_pipedream_2bw (const PsFamily *family, const PsFamilySetting *setting, GError **error)
 {
@@ -442,16 +434,10 @@ check_pipedream_2bw (const PsFamily *family, const PsFamilySetting *setting, GEr
                                        "so that two versions of the weights serve them all", error);
 }
 
-static guint
-two_versions (const PsFamilySetting *setting, guint device)
-{
-  return 2;
-}
-
 static PsSchedule *
 pipedream_2bw (const PsFamilySetting *setting, GError **error)
 {
-  return walk_asynchronous ("pipedream-2bw", setting, two_versions);
+  return walk_asynchronous ("pipedream-2bw", setting, FALSE);
 }
 
 const PsFamily ps_family_pipedream_2bw = {
