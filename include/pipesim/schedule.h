@@ -1,4 +1,4 @@
-/* schedule.h - the device that holds each stage. */
+/* schedule.h - the device that holds each stage, the order of the ops of each device, and the published orders. */
 #ifndef PIPESIM_SCHEDULE_H
 #define PIPESIM_SCHEDULE_H
 

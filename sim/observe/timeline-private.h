@@ -11,3 +11,10 @@ void ps_timeline_fill_transfer_chunks (PsTimeline *timeline);
 
 /* The type in the name of a post, "SEND F0.1", or of a wait, "WAIT F0.1", which becomes "F0.1"; 0 where it has none. */
 guint8 ps_timeline_parse_verb (const char **name);
+
+/* Spans by op and device; of two spans of one op on one device the later counts. Spans must stay as they are. Free with
+ * g_hash_table_unref. */
+GHashTable *ps_spans_index (const GArray *spans);
+
+/* NULL: there is none. Whether an op is one of a pair does not count. */
+const PsSpan *ps_spans_find (GHashTable *index, PsOp op, guint device);

@@ -1,18 +1,9 @@
-/* help-topics.c - pages of pipesim help TOPIC; what the library has a table of is printed from it. */
-#include "help-topics.h"
+/* cmd-help.c - pages of pipesim help TOPIC; what the library has a table of is printed from it. */
+#include "cli.h"
 
-#include <pipesim/option.h>
 #include <pipesim/formats.h>
-#include <pipesim/setting.h>
 
 #include <string.h>
-
-typedef struct
-{
-  const char *name;
-  char *(*write) (void);
-  const char *description;
-} Topic;
 
 static char *
 write_schedules (void)
@@ -132,7 +123,7 @@ write_memory (void)
       "JSON and in databases \"feasible\" is true for yes alone.\n");
 }
 
-static const Topic topics[] = {
+const PsHelpTopic ps_help_topics[] = {
   { "schedules", write_schedules, "the families: constraints, memory, source" },
   { "costs", write_costs, "the sources of costs, and the keys of --costs" },
   { "settings", write_settings, "the options that most commands share" },
@@ -140,27 +131,5 @@ static const Topic topics[] = {
   { "memory", write_memory, "what fits, and what stays free" },
   { "units", write_units, "times, sizes, rates, and ratios" },
   { "bounds", write_bounds, "the meaning of the lower bound" },
+  { NULL, NULL, NULL },
 };
-
-void
-ps_help_topics_list (GString *text)
-{
-  for (gsize i = 0; i < G_N_ELEMENTS (topics); i++)
-    g_string_append_printf (text, "  %-12s %s\n", topics[i].name, topics[i].description);
-}
-
-char *
-ps_help_topic (const char *name, GError **error)
-{
-  const char *names[G_N_ELEMENTS (topics)];
-  g_autofree char *problem = g_strdup_printf ("'%s' is neither a command nor a topic; topics are:", name);
-
-  for (gsize i = 0; i < G_N_ELEMENTS (topics); i++)
-    {
-      if (g_str_equal (topics[i].name, name))
-        return topics[i].write ();
-      names[i] = topics[i].name;
-    }
-  ps_refuse_name (error, problem, name, names, G_N_ELEMENTS (topics));
-  return NULL;
-}
