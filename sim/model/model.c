@@ -293,51 +293,6 @@ ps_model_slice (PsModel *model, guint n_slices, guint slice, guint n_sharing, GE
   return TRUE;
 }
 
-static PsModel *
-model_from_ini (PsIni *ini, GError **error)
-{
-  g_autoptr (PsModel) model = g_new0 (PsModel, 1);
-  const char *key;
-
-  model->name = ps_ini_name (ini);
-  ps_ini_fields (ini, fields, G_N_ELEMENTS (fields), model);
-  if (!ps_ini_finish (ini, error))
-    return NULL;
-  ps_model_fill_defaults (model);
-  g_autofree char *misfit = ps_model_find_misfit (model, &key);
-  if (misfit != NULL)
-    ps_ini_fail (ini, key, "%s", misfit);
-  return ps_ini_finish (ini, error) ? g_steal_pointer (&model) : NULL;
-}
-
-static gboolean
-is_json (const char *text, gsize length)
-{
-  gsize i = 0;
-
-  while (i < length && g_ascii_isspace (text[i]))
-    i++;
-  return i < length && text[i] == '{';
-}
-
-PsModel *
-ps_model_parse (const char *where, const char *text, gsize length, GError **error)
-{
-  if (is_json (text, length))
-    return ps_model_parse_config (where, text, length, error);
-  g_autoptr (PsIni) ini = ps_ini_parse (where, text, length, "model", fields, G_N_ELEMENTS (fields), error);
-  return ini != NULL ? model_from_ini (ini, error) : NULL;
-}
-
-PsModel *
-ps_model_load (const char *path, GError **error)
-{
-  g_autofree char *text = NULL;
-  gsize length;
-
-  return ps_ini_read (path, "models", &text, &length, error) ? ps_model_parse (path, text, length, error) : NULL;
-}
-
 /* Everything but the name. */
 static void
 append_fields (GString *text, const PsModel *model)
