@@ -1,5 +1,218 @@
-/* chrome-trace.c - the format of a schedule's simulated timeline, for viewers; it cannot be read as a schedule. */
+/* chrome-trace.c - a timeline as Chrome trace events, for Perfetto and chrome://tracing: written, and read again; and
+ * the format of a schedule's simulated timeline, which cannot be read as a schedule. */
+#include "base/json-text.h"
+#include "base/put.h"
+#include "base/text.h"
 #include "schedule/formats-private.h"
+#include "timeline-private.h"
+#include "trace-private.h"
+
+#include <string.h>
+
+/* Writing */
+
+#define MAX_ROW 512 /* letters of an event */
+
+typedef struct
+{
+  const PsTimeline *timeline;
+  GString *json;
+  GHashTable *spans; /* the ops (ps_spans_index) */
+  guint pid;
+  guint n_events;
+} Trace;
+
+/* A full backward answers for the gradient that it sends on, and takes it. */
+static const PsSpan *
+find_span (const Trace *trace, PsOp op, guint device)
+{
+  const PsSpan *span = ps_spans_find (trace->spans, op, device);
+
+  if (span != NULL || (op.kind != PS_OP_B && op.kind != PS_OP_BW))
+    return span;
+  op.kind = op.kind == PS_OP_B ? PS_OP_BW : PS_OP_B;
+  return ps_spans_find (trace->spans, op, device);
+}
+
+static void
+begin_event (Trace *trace, const char *phase)
+{
+  g_string_append_printf (trace->json, "%s\n{\"ph\":\"%s\",\"pid\":%u", trace->n_events++ ? "," : "", phase,
+                          trace->pid);
+}
+
+static char *
+put_event (Trace *trace, char *to, const char *phase, guint tid)
+{
+  to = ps_put (to, trace->n_events++ ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
+  to = ps_put_integer (ps_put (ps_put (to, phase), "\",\"pid\":"), trace->pid);
+  return ps_put_integer (ps_put (to, ",\"tid\":"), tid);
+}
+
+static char *
+put_name (char *to, const char *category, const char *verb, PsOp op)
+{
+  to = ps_put (ps_put (ps_put (to, ",\"cat\":\""), category), "\",\"name\":\"");
+  to = ps_put (to, verb);
+  ps_op_format (op, to);
+  return ps_put (to + strlen (to), "\"");
+}
+
+/* Microseconds: exactly the nanoseconds. */
+static char *
+put_time (char *to, const char *key, gint64 ns)
+{
+  gint64 part = ns % 1000;
+
+  to = ps_put_integer (ps_put (to, key), ns / 1000);
+  if (part == 0)
+    return to;
+  to = ps_put (to, part < 10 ? ".00" : part < 100 ? ".0" : ".");
+  return ps_put_integer (to, part);
+}
+
+static char *
+put_range (char *to, const PsSpan *span)
+{
+  return put_time (put_time (to, ",\"ts\":", span->start_ns), ",\"dur\":", span->end_ns - span->start_ns);
+}
+
+/* Figures that the events don't tell. */
+static void
+append_head (Trace *trace)
+{
+  const PsTimeline *timeline = trace->timeline;
+
+  g_string_append (trace->json, "{\n\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"source\":");
+  ps_json_append_string (trace->json, timeline->source);
+  g_string_append_printf (trace->json,
+                          ",\"devices\":%u,\"stages\":%u,\"microbatches\":%u,\"iteration_ns\":%" G_GINT64_FORMAT,
+                          timeline->n_devices, timeline->n_stages, timeline->n_microbatches, timeline->iteration_ns);
+  if (timeline->interval.p90_ns > 0)
+    g_string_append_printf (trace->json,
+                            ",\"iteration_p10_ns\":%" G_GINT64_FORMAT ",\"iteration_p90_ns\":%" G_GINT64_FORMAT,
+                            timeline->interval.p10_ns, timeline->interval.p90_ns);
+  if (timeline->usual_ns > 0)
+    g_string_append_printf (trace->json, ",\"usual_iteration_ns\":%" G_GINT64_FORMAT, timeline->usual_ns);
+  g_string_append (trace->json, "},\n\"traceEvents\":[");
+}
+
+static void
+append_thread (Trace *trace, guint tid, const char *name, guint device)
+{
+  begin_event (trace, "M");
+  g_string_append_printf (trace->json, ",\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u\"}}", tid, name,
+                          device);
+  begin_event (trace, "M");
+  g_string_append_printf (trace->json, ",\"tid\":%u,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}", tid,
+                          tid);
+}
+
+static void
+append_names (Trace *trace)
+{
+  const PsTimeline *timeline = trace->timeline;
+  g_autofree char *process = g_strdup_printf (
+      "%s: %s", timeline->origin == PS_ORIGIN_MEASURED ? "measured" : "predicted (simulated)", timeline->schedule);
+
+  begin_event (trace, "M");
+  g_string_append (trace->json, ",\"name\":\"process_name\",\"args\":{\"name\":");
+  ps_json_append_string (trace->json, process);
+  g_string_append (trace->json, "}}");
+  for (guint d = 0; d < timeline->n_devices; d++)
+    append_thread (trace, d, "device", d);
+  for (guint d = 0; d < timeline->n_devices && timeline->posts->len + timeline->waits->len > 0; d++)
+    append_thread (trace, PS_MAX_DEVICES + d, "posts of device", d);
+}
+
+static void
+append_op (Trace *trace, const PsSpan *span)
+{
+  char row[MAX_ROW], *to = put_event (trace, row, "X", span->device);
+
+  to = put_range (put_name (to, ps_op_kind_name (span->op.kind), "", span->op), span);
+  if (span->chunk > 0)
+    to = ps_put (ps_put_integer (ps_put (to, ",\"args\":{\"chunk\":"), span->chunk), "}");
+  g_string_append_len (trace->json, row, ps_put (to, "}") - row);
+}
+
+static void
+append_host_span (Trace *trace, const PsSpan *span, PsInstructionType type)
+{
+  char row[MAX_ROW], verb[16], *to = put_event (trace, row, "X", PS_MAX_DEVICES + span->device);
+
+  ps_put (ps_put (verb, ps_instruction_verb (type)), " ");
+  to = put_range (put_name (to, type == PS_INSTRUCTION_WAIT ? "wait" : "post", verb, span->op), span);
+  g_string_append_len (trace->json, row, ps_put (to, "}") - row);
+}
+
+static char *
+put_arrow_end (Trace *trace, char *to, const char *phase, PsOp op, guint id, guint device, gint64 time_ns)
+{
+  to = put_name (put_event (trace, to, phase, device), "transfer", "", op);
+  return put_time (ps_put_integer (ps_put (to, ",\"id\":"), id), ",\"ts\":", time_ns);
+}
+
+/* Viewers tie an arrow's end to the op that encloses it in time: the last nanosecond of the producer, the start of the
+ * consumer. When the transfer itself started and ended stands in the args of its start. */
+static void
+append_arrow (Trace *trace, const PsSpan *transfer, guint id)
+{
+  PsOp consumed = transfer->op;
+  const PsSpan *producer = find_span (trace, transfer->op, transfer->device), *consumer;
+  gint64 from_ns = transfer->start_ns, to_ns = transfer->end_ns;
+  char row[MAX_ROW], *to;
+
+  consumed.stage = (guint16)(consumed.kind == PS_OP_F ? consumed.stage + 1 : consumed.stage - 1);
+  consumer = find_span (trace, consumed, transfer->peer);
+  if (producer != NULL)
+    from_ns = MAX (producer->start_ns, MIN (from_ns, producer->end_ns - 1));
+  if (consumer != NULL)
+    to_ns = consumer->start_ns;
+  to = put_arrow_end (trace, row, "s", transfer->op, id, transfer->device, from_ns);
+  to = ps_put_integer (ps_put (to, ",\"args\":{\"start_ns\":"), transfer->start_ns);
+  to = ps_put (ps_put_integer (ps_put (to, ",\"end_ns\":"), transfer->end_ns), "}}");
+  to = put_arrow_end (trace, to, "f", transfer->op, id, transfer->peer, to_ns);
+  g_string_append_len (trace->json, row, ps_put (to, ",\"bp\":\"e\"}") - row);
+}
+
+static void
+append_memory (Trace *trace, const PsMemoryPoint *point)
+{
+  char row[MAX_ROW], *to = put_event (trace, row, "C", point->device);
+
+  to = ps_put (ps_put_integer (ps_put (to, ",\"name\":\"memory of device "), point->device), "\"");
+  to = ps_put (put_time (to, ",\"ts\":", point->time_ns), ",\"args\":{\"bytes\":");
+  g_string_append_len (trace->json, row, ps_put (ps_put_integer (to, point->bytes), "}}") - row);
+}
+
+char *
+ps_timeline_to_chrome_trace (const PsTimeline *timeline)
+{
+  Trace trace
+      = { .timeline = timeline, .json = g_string_new (NULL), .pid = timeline->origin == PS_ORIGIN_MEASURED ? 1 : 0 };
+
+  trace.spans = ps_spans_index (timeline->ops);
+  append_head (&trace);
+  append_names (&trace);
+  for (guint i = 0; i < timeline->ops->len; i++)
+    append_op (&trace, &g_array_index (timeline->ops, PsSpan, i));
+  for (guint i = 0; i < timeline->transfers->len; i++)
+    append_arrow (&trace, &g_array_index (timeline->transfers, PsSpan, i), i);
+  for (guint i = 0; i < timeline->posts->len; i++)
+    {
+      const PsSpan *post = &g_array_index (timeline->posts, PsSpan, i);
+
+      append_host_span (&trace, post, post->post);
+    }
+  for (guint i = 0; i < timeline->waits->len; i++)
+    append_host_span (&trace, &g_array_index (timeline->waits, PsSpan, i), PS_INSTRUCTION_WAIT);
+  for (guint i = 0; i < timeline->memory->len; i++)
+    append_memory (&trace, &g_array_index (timeline->memory, PsMemoryPoint, i));
+  g_string_append (trace.json, "\n]\n}\n");
+  g_hash_table_unref (trace.spans);
+  return g_string_free (trace.json, FALSE);
+}
 
 /* One microsecond for F, B and W each, two for a full backward. */
 static PsCosts *
@@ -33,3 +246,296 @@ const PsFormat ps_format_chrome_trace = {
   .write = write_trace,
   .write_timeline = ps_timeline_to_chrome_trace,
 };
+
+/* Reading */
+
+#define MAX_TIME_NS G_GINT64_CONSTANT (1000000000000000000)
+
+typedef struct
+{
+  const char *name; /* of the trace */
+  PsTimeline *timeline;
+  gint64 pid;         /* process of the ops; all ops must have the same */
+  GArray *ids;        /* gint64 of each transfer: of its arrow */
+  GHashTable *arrows; /* id -> 1 + the transfer, for the first n_listed ones */
+  guint n_listed;
+} Reader;
+
+static char *
+place (const Reader *reader, const PsTraceEvent *event)
+{
+  return g_strdup_printf ("%s: traceEvents[%u]", reader->name, event->index);
+}
+
+static gboolean
+read_op_name (const Reader *reader, const PsTraceEvent *event, const char *name, PsOp *op, GError **error)
+{
+  const char *end;
+
+  if (ps_op_parse (name, &end, op) && *end == '\0')
+    return TRUE;
+  return ps_refuse_at (place (reader, event), error,
+                       "'%s' is neither an op of pipesim (F0.1) nor a range of PyTorch (PP:1F0)", name);
+}
+
+static gboolean
+read_device (const Reader *reader, const PsTraceEvent *event, gint64 tid, guint16 *device, GError **error)
+{
+  if (tid < 0 || tid >= PS_MAX_DEVICES)
+    return ps_refuse_at (place (reader, event), error, "tid %" G_GINT64_FORMAT " is no device", tid);
+  *device = (guint16)tid;
+  reader->timeline->n_devices = MAX (reader->timeline->n_devices, (guint)tid + 1);
+  return TRUE;
+}
+
+static gboolean
+read_range (Reader *reader, const PsTraceEvent *event, GError **error)
+{
+  PsTimeline *timeline = reader->timeline;
+  const char *name = ps_trace_text (event, TRACE_NAME);
+  PsTraceRange range;
+  guint8 verb = ps_timeline_parse_verb (&name);
+  GArray *spans = verb == PS_INSTRUCTION_WAIT ? timeline->waits : verb != 0 ? timeline->posts : timeline->ops;
+  PsSpan span = { .post = verb == PS_INSTRUCTION_WAIT ? 0 : verb };
+  gint64 chunk;
+
+  if (!read_op_name (reader, event, name, &span.op, error))
+    return FALSE;
+  if (!ps_trace_range (event, &range))
+    return ps_refuse_at (place (reader, event), error, "has no pid, tid, ts and dur of a range");
+  if (range.start_ns < 0 || range.end_ns > MAX_TIME_NS)
+    return ps_refuse_at (place (reader, event), error, "ts is not from 0 to 10^15");
+  if (!read_device (reader, event, verb != 0 ? range.tid - PS_MAX_DEVICES : range.tid, &span.device, error))
+    return FALSE;
+  if (timeline->ops->len > 0 && range.pid != reader->pid)
+    return ps_refuse_at (place (reader, event), error,
+                         "pid %" G_GINT64_FORMAT " is another run than %" G_GINT64_FORMAT "; one file, one run",
+                         range.pid, reader->pid);
+  if (!ps_trace_number (event, TRACE_CHUNK, &chunk))
+    chunk = 0;
+  if (chunk < 0 || chunk >= 2 * PS_MAX_STAGES)
+    return ps_refuse_at (place (reader, event), error, "chunk %" G_GINT64_FORMAT " is no stage of a device", chunk);
+  reader->pid = range.pid;
+  span.peer = span.device;
+  span.chunk = (guint16)chunk;
+  span.start_ns = range.start_ns;
+  span.end_ns = range.end_ns;
+  timeline->n_stages = MAX (timeline->n_stages, span.op.stage + 1U);
+  timeline->n_microbatches = MAX (timeline->n_microbatches, span.op.microbatch + 1U);
+  g_array_append_val (spans, span);
+  return TRUE;
+}
+
+/* The transfer whose arrow has the id; NULL: there is none. pipesim writes the end of an arrow right after its start,
+ * so that few need the table. */
+static PsSpan *
+find_arrow (Reader *reader, gint64 id)
+{
+  PsSpan *transfers = (PsSpan *)(gpointer)reader->timeline->transfers->data;
+  const gint64 *ids = (const gint64 *)(gconstpointer)reader->ids->data;
+  guint n = reader->ids->len, found;
+
+  if (n > 0 && ids[n - 1] == id)
+    return &transfers[n - 1];
+  for (; reader->n_listed < n; reader->n_listed++)
+    g_hash_table_insert (reader->arrows, g_memdup2 (&ids[reader->n_listed], sizeof *ids),
+                         GUINT_TO_POINTER (reader->n_listed + 1));
+  found = GPOINTER_TO_UINT (g_hash_table_lookup (reader->arrows, &id));
+  return found > 0 ? &transfers[found - 1] : NULL;
+}
+
+/* An arrow's first end gives the time of its transfer, its second end the receiver. */
+static gboolean
+read_arrow (Reader *reader, const PsTraceEvent *event, gboolean end, GError **error)
+{
+  gint64 id, tid;
+  PsSpan span = { 0 }, *begun;
+
+  if (!ps_trace_number (event, TRACE_ID, &id) || !ps_trace_number (event, TRACE_TID, &tid))
+    return ps_refuse_at (place (reader, event), error, "is an arrow without id and tid");
+  if (!end
+      && (!ps_trace_number (event, TRACE_START_NS, &span.start_ns)
+          || !ps_trace_number (event, TRACE_END_NS, &span.end_ns) || span.start_ns < 0 || span.end_ns < span.start_ns
+          || span.end_ns > MAX_TIME_NS))
+    return ps_refuse_at (place (reader, event), error, "is the start of an arrow without start_ns and end_ns");
+  if (!read_op_name (reader, event, ps_trace_text (event, TRACE_NAME), &span.op, error)
+      || !read_device (reader, event, tid, &span.device, error))
+    return FALSE;
+  begun = end ? find_arrow (reader, id) : NULL;
+  if (end && begun == NULL)
+    return ps_refuse_at (place (reader, event), error, "is the end of an arrow that has no start");
+  if (end)
+    {
+      begun->peer = span.device;
+      return TRUE;
+    }
+  span.peer = span.device;
+  g_array_append_val (reader->timeline->transfers, span);
+  g_array_append_val (reader->ids, id);
+  return TRUE;
+}
+
+static gboolean
+read_memory (Reader *reader, const PsTraceEvent *event, GError **error)
+{
+  PsMemoryPoint point = { 0 };
+  gint64 tid;
+
+  if (!ps_trace_number (event, TRACE_TID, &tid) || !ps_trace_number (event, TRACE_TS, &point.time_ns)
+      || point.time_ns < 0 || !ps_trace_number (event, TRACE_BYTES, &point.bytes) || point.bytes < 0
+      || point.bytes > MAX_TIME_NS)
+    return ps_refuse_at (place (reader, event), error, "is a counter without tid, ts and bytes");
+  if (!read_device (reader, event, tid, &point.device, error))
+    return FALSE;
+  g_array_append_val (reader->timeline->memory, point);
+  return TRUE;
+}
+
+/* "measured: 1f1b" */
+static void
+read_process (Reader *reader, const PsTraceEvent *event)
+{
+  const char *name = ps_trace_text (event, TRACE_ARGS_NAME);
+  const char *colon = strstr (name, ": ");
+
+  if (!g_str_equal (ps_trace_text (event, TRACE_NAME), "process_name") || colon == NULL)
+    return;
+  reader->timeline->origin = g_str_has_prefix (name, "measured") ? PS_ORIGIN_MEASURED : PS_ORIGIN_SIMULATED;
+  g_free (reader->timeline->schedule);
+  reader->timeline->schedule = g_strdup (colon + 2);
+}
+
+static gboolean
+read_event (Reader *reader, const PsTraceEvent *event, GError **error)
+{
+  const char *phase = ps_trace_text (event, TRACE_PHASE);
+
+  switch (*phase)
+    {
+    case 'X':
+      return read_range (reader, event, error);
+    case 's':
+    case 'f':
+      return read_arrow (reader, event, *phase == 'f', error);
+    case 'C':
+      return read_memory (reader, event, error);
+    case 'M':
+      read_process (reader, event);
+      return TRUE;
+    default:
+      return ps_refuse_at (place (reader, event), error, "phase '%s' is none that pipesim writes", phase);
+    }
+}
+
+/* Joins ops that run at the same time on the same device to pairs, which a trace does not mark. */
+static gboolean
+join_pairs (const Reader *reader, GError **error)
+{
+  PsSpan *spans = (PsSpan *)(gpointer)reader->timeline->ops->data;
+  char name[48], before[48];
+
+  for (guint i = 1; i < reader->timeline->ops->len; i++)
+    {
+      PsSpan *previous = &spans[i - 1], *span = &spans[i];
+
+      if (previous->device != span->device || previous->end_ns <= span->start_ns)
+        continue;
+      if (previous->start_ns == span->start_ns && previous->end_ns == span->end_ns
+          && (i < 2 || !spans[i - 2].op.paired))
+        previous->op.paired = 1;
+      else
+        return ps_refuse (error, PS_ERROR_INPUT, "%s: device %u: %s starts before %s has ended", reader->name,
+                          span->device, ps_op_format (span->op, name), ps_op_format (previous->op, before));
+    }
+  return TRUE;
+}
+
+static gboolean
+finish (Reader *reader, GError **error)
+{
+  PsTimeline *timeline = reader->timeline;
+  gint64 start_ns = G_MAXINT64, end_ns = 0;
+
+  if (timeline->ops->len == 0)
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no op of pipesim and no range PP:... of PyTorch", reader->name);
+  for (guint i = 0; i < timeline->ops->len; i++)
+    {
+      start_ns = MIN (start_ns, g_array_index (timeline->ops, PsSpan, i).start_ns);
+      end_ns = MAX (end_ns, g_array_index (timeline->ops, PsSpan, i).end_ns);
+    }
+  if (timeline->iteration_ns < 0)
+    timeline->iteration_ns = end_ns - start_ns;
+  ps_timeline_fill_transfer_chunks (timeline);
+  ps_timeline_sort (timeline);
+  return join_pairs (reader, error);
+}
+
+/* Reads a count; the events may raise it. */
+static void
+read_count (PsJsonReader *json, guint limit, guint *count)
+{
+  gint64 value;
+
+  if (!ps_json_read_integer (json, &value))
+    ps_json_skip_value (json);
+  else if (value > 0 && value <= limit)
+    *count = (guint)value;
+}
+
+/* Reads the figures of the whole timeline; traces of other programs have none, or others. */
+static void
+read_other (Reader *reader, PsJsonReader *json)
+{
+  PsTimeline *timeline = reader->timeline;
+  const char *key, *source;
+  gint64 ns;
+
+  if (!ps_json_enter_object (json))
+    return;
+  while ((key = ps_json_next_key (json)) != NULL)
+    if (g_str_equal (key, "devices"))
+      read_count (json, PS_MAX_DEVICES, &timeline->n_devices);
+    else if (g_str_equal (key, "stages"))
+      read_count (json, PS_MAX_STAGES, &timeline->n_stages);
+    else if (g_str_equal (key, "microbatches"))
+      read_count (json, PS_MAX_MICROBATCHES, &timeline->n_microbatches);
+    else if (g_str_equal (key, "source") && ps_json_read_text (json, &source))
+      {
+        g_free (timeline->source);
+        timeline->source = g_strdup (source);
+      }
+    else if (g_str_equal (key, "iteration_ns") && ps_json_read_integer (json, &ns))
+      timeline->iteration_ns = ns >= 0 && ns <= MAX_TIME_NS ? ns : -1;
+    else if (g_str_equal (key, "iteration_p10_ns") && ps_json_read_integer (json, &ns))
+      timeline->interval.p10_ns = CLAMP (ns, 0, MAX_TIME_NS);
+    else if (g_str_equal (key, "iteration_p90_ns") && ps_json_read_integer (json, &ns))
+      timeline->interval.p90_ns = CLAMP (ns, 0, MAX_TIME_NS);
+    else if (g_str_equal (key, "usual_iteration_ns") && ps_json_read_integer (json, &ns))
+      timeline->usual_ns = CLAMP (ns, 0, MAX_TIME_NS);
+    else
+      ps_json_skip_value (json);
+}
+
+PsTimeline *
+ps_chrome_trace_read (PsTrace *trace, GError **error)
+{
+  g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "", 1, 1, 1);
+  g_autoptr (GHashTable) arrows = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
+  g_autoptr (GArray) ids = g_array_new (FALSE, FALSE, sizeof (gint64));
+  Reader reader = { .name = trace->name, .timeline = timeline, .ids = ids, .arrows = arrows };
+  const PsTraceEvent *event;
+
+  g_free (timeline->source);
+  timeline->source = g_strdup_printf ("Chrome trace %s", trace->name);
+  timeline->iteration_ns = -1;
+  if (trace->other != NULL)
+    {
+      trace->json.at = trace->other;
+      read_other (&reader, &trace->json);
+    }
+  ps_trace_rewind (trace);
+  while ((event = ps_trace_next (trace)) != NULL)
+    if (!read_event (&reader, event, error))
+      return NULL;
+  return finish (&reader, error) ? g_steal_pointer (&timeline) : NULL;
+}

@@ -1,5 +1,5 @@
 /* trace-events.c - reads the events of a trace, and the members of the file before them. */
-#include "trace-events.h"
+#include "trace-private.h"
 
 #include <math.h>
 

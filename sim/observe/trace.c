@@ -1,12 +1,7 @@
 /* trace.c - timelines from files of any supported kind. */
 #include "base/base-packed.h"
-#include "chrome-trace-read.h"
 #include "schedule/formats-private.h"
-#include "nsys-trace.h"
-#include "otel-trace.h"
-#include "torch-trace.h"
-
-#include <pipesim/observe.h>
+#include "trace-private.h"
 
 #include <string.h>
 
@@ -19,6 +14,7 @@ is_torch (PsTrace *trace)
 {
   const PsTraceEvent *event;
   const char *end;
+  PsRangeName parsed;
   PsOp op;
 
   ps_trace_rewind (trace);
@@ -26,7 +22,7 @@ is_torch (PsTrace *trace)
     {
       const char *name = ps_trace_text (event, TRACE_NAME);
 
-      if (ps_torch_trace_names (name))
+      if (g_str_has_prefix (name, "PP:") || ps_range_name_parse (name, &parsed))
         return TRUE;
       if (ps_op_parse (name, &end, &op) && *end == '\0')
         return FALSE;
