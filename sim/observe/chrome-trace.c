@@ -391,24 +391,10 @@ read_memory (Reader *reader, const PsTraceEvent *event, GError **error)
   return TRUE;
 }
 
-/* "measured: 1f1b" */
-static void
-read_process (Reader *reader, const PsTraceEvent *event)
-{
-  const char *name = ps_trace_text (event, TRACE_ARGS_NAME);
-  const char *colon = strstr (name, ": ");
-
-  if (!g_str_equal (ps_trace_text (event, TRACE_NAME), "process_name") || colon == NULL)
-    return;
-  reader->timeline->origin = g_str_has_prefix (name, "measured") ? PS_ORIGIN_MEASURED : PS_ORIGIN_SIMULATED;
-  g_free (reader->timeline->schedule);
-  reader->timeline->schedule = g_strdup (colon + 2);
-}
-
 static gboolean
 read_event (Reader *reader, const PsTraceEvent *event, GError **error)
 {
-  const char *phase = ps_trace_text (event, TRACE_PHASE);
+  const char *phase = ps_trace_text (event, TRACE_PHASE), *name, *colon;
 
   switch (*phase)
     {
@@ -419,8 +405,14 @@ read_event (Reader *reader, const PsTraceEvent *event, GError **error)
       return read_arrow (reader, event, *phase == 'f', error);
     case 'C':
       return read_memory (reader, event, error);
-    case 'M':
-      read_process (reader, event);
+    case 'M': /* of the process, "measured: 1f1b" */
+      name = ps_trace_text (event, TRACE_ARGS_NAME);
+      colon = strstr (name, ": ");
+      if (!g_str_equal (ps_trace_text (event, TRACE_NAME), "process_name") || colon == NULL)
+        return TRUE;
+      reader->timeline->origin = g_str_has_prefix (name, "measured") ? PS_ORIGIN_MEASURED : PS_ORIGIN_SIMULATED;
+      g_free (reader->timeline->schedule);
+      reader->timeline->schedule = g_strdup (colon + 2);
       return TRUE;
     default:
       return ps_refuse_at (place (reader, event), error, "phase '%s' is none that pipesim writes", phase);

@@ -87,21 +87,6 @@ thread_equal (gconstpointer a, gconstpointer b)
   return x->pid == y->pid && x->tid == y->tid && x->naming == y->naming && x->gpu == y->gpu;
 }
 
-static PsRank *
-thread_rank (Reader *reader, GHashTable *threads, const Thread *key)
-{
-  Thread *thread = g_hash_table_lookup (threads, key);
-
-  if (thread == NULL)
-    {
-      thread = g_memdup2 (key, sizeof *key);
-      thread->rank = ps_rank_new (reader->traces[key->file].name);
-      g_ptr_array_add (reader->threads, thread);
-      g_hash_table_add (threads, thread);
-    }
-  return thread->rank;
-}
-
 /* Notes the end of an iteration or of a message. */
 static void
 add_event (Reader *reader, guint file, const PsTraceRange *found)
@@ -151,10 +136,17 @@ collect_file (Reader *reader, guint file)
       add_event (reader, file, &found);
       if (!ps_range_name_parse (found.name, &name))
         continue;
-      PsRank *rank = thread_rank (
-          reader, threads,
-          &(Thread){ .file = file, .gpu = is_gpu (&found), .pid = found.pid, .tid = found.tid, .naming = name.naming });
-      ps_rank_add (rank, &name, found.start_ns, found.end_ns);
+      const Thread key
+          = { .file = file, .gpu = is_gpu (&found), .pid = found.pid, .tid = found.tid, .naming = name.naming };
+      Thread *thread = g_hash_table_lookup (threads, &key);
+      if (thread == NULL)
+        {
+          thread = g_memdup2 (&key, sizeof key);
+          thread->rank = ps_rank_new (trace->name);
+          g_ptr_array_add (reader->threads, thread);
+          g_hash_table_add (threads, thread);
+        }
+      ps_rank_add (thread->rank, &name, found.start_ns, found.end_ns);
     }
 }
 
@@ -372,20 +364,6 @@ add_between (PsRank *rank, const Event *event, gint64 posted_ns)
   after->wait_end_ns = after->wait_start_ns;
 }
 
-/* A message within a range. */
-static void
-add_within (PsRank *rank, PsRankRange *range, const Event *event)
-{
-  if (event->kind == EVENT_ARRIVED)
-    {
-      range->wait_end_ns = MIN (range->wait_end_ns, event->start_ns);
-      return;
-    }
-  if (event->kind == EVENT_RECEIVE)
-    range->wait_start_ns = MIN (event->end_ns, range->end_ns);
-  add_post (rank, range, event);
-}
-
 /* A range computes from its first op after its last receive. Before, it waits until the receive is noted as done, or
  * else until it computes. */
 static void
@@ -408,10 +386,16 @@ begin_computing (Reader *reader, guint r)
       if (event->kind >= EVENT_UPDATE || !belongs (reader, r, event->file, event->pid, event->tid))
         continue;
       PsRankRange *range = ps_rank_range_at (rank, event->start_ns);
-      if (range != NULL)
-        add_within (rank, range, event);
-      else if (!named)
+      if (range == NULL && !named)
         add_between (rank, event, posted_ns);
+      else if (range != NULL && event->kind == EVENT_ARRIVED)
+        range->wait_end_ns = MIN (range->wait_end_ns, event->start_ns);
+      else if (range != NULL)
+        {
+          if (event->kind == EVENT_RECEIVE)
+            range->wait_start_ns = MIN (event->end_ns, range->end_ns);
+          add_post (rank, range, event);
+        }
       if (event->kind == EVENT_RECEIVE)
         posted_ns = event->end_ns;
     }
@@ -501,24 +485,6 @@ say_missing (const Reader *reader, PsTimeline *timeline)
 
 PS_DEFINE_ORDER (compare_events, Event, start_ns)
 
-static GPtrArray *
-read_timelines (Reader *reader, GError **error)
-{
-  for (guint file = 0; file < reader->n_traces; file++)
-    collect_file (reader, file);
-  choose_threads (reader);
-  g_array_sort (reader->events, compare_events);
-  if (!find_ranks (reader, error) || !ps_ranks_number (reader->ranks, reader->naming, error))
-    return NULL;
-  if (!reader->gpu)
-    find_computing (reader);
-  GPtrArray *timelines = ps_ranks_to_timelines (
-      reader->where, reader->gpu ? "PyTorch profiler, GPU" : "PyTorch profiler, processor", reader->ranks, error);
-  for (guint i = 0; timelines != NULL && i < timelines->len; i++)
-    say_missing (reader, g_ptr_array_index (timelines, i));
-  return timelines;
-}
-
 GPtrArray *
 ps_torch_trace_read (const char *where, PsTrace *traces, guint n, GError **error)
 {
@@ -535,5 +501,17 @@ ps_torch_trace_read (const char *where, PsTrace *traces, guint n, GError **error
                     .ranks = ranks,
                     .owners = owners };
 
-  return read_timelines (&reader, error);
+  for (guint file = 0; file < reader.n_traces; file++)
+    collect_file (&reader, file);
+  choose_threads (&reader);
+  g_array_sort (reader.events, compare_events);
+  if (!find_ranks (&reader, error) || !ps_ranks_number (reader.ranks, reader.naming, error))
+    return NULL;
+  if (!reader.gpu)
+    find_computing (&reader);
+  GPtrArray *timelines = ps_ranks_to_timelines (
+      reader.where, reader.gpu ? "PyTorch profiler, GPU" : "PyTorch profiler, processor", reader.ranks, error);
+  for (guint i = 0; timelines != NULL && i < timelines->len; i++)
+    say_missing (&reader, g_ptr_array_index (timelines, i));
+  return timelines;
 }
