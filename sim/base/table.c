@@ -1,5 +1,5 @@
 /* table.c - tables: columns and cells, and the table as aligned text, Markdown, CSV and JSON. */
-#include "json-text.h"
+#include "json.h"
 #include "text.h"
 
 #include <pipesim/option.h>

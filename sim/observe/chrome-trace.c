@@ -1,6 +1,6 @@
 /* chrome-trace.c - a timeline as Chrome trace events, for Perfetto and chrome://tracing: written, and read again; and
  * the format of a schedule's simulated timeline, which cannot be read as a schedule. */
-#include "base/json-text.h"
+#include "base/json.h"
 #include "base/put.h"
 #include "base/text.h"
 #include "schedule/formats-private.h"

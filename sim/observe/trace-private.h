@@ -2,7 +2,7 @@
  * run, as any kind of trace yields them, which become timelines. Private to sim/observe. */
 #pragma once
 
-#include "base/json-stream.h"
+#include "base/json.h"
 #include "program/torch-actions.h"
 
 #include <pipesim/formats.h>
