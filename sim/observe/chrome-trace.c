@@ -1,7 +1,6 @@
 /* chrome-trace.c - a timeline as Chrome trace events, for Perfetto and chrome://tracing: written, and read again; and
  * the format of a schedule's simulated timeline, which cannot be read as a schedule. */
 #include "base/json.h"
-#include "base/put.h"
 #include "base/text.h"
 #include "schedule/formats-private.h"
 #include "timeline-private.h"
@@ -11,16 +10,96 @@
 
 /* Writing */
 
-#define MAX_ROW 512 /* letters of an event */
-
 typedef struct
 {
   const PsTimeline *timeline;
   GString *json;
   GHashTable *spans; /* the ops (ps_spans_index) */
-  guint pid;
-  guint n_events;
+  gboolean begun;    /* an event was written */
 } Trace;
+
+/* Begins an event, which the rest ends. */
+static void G_GNUC_PRINTF (3, 4) append_event (Trace *trace, const char *phase, const char *rest, ...)
+{
+  va_list values;
+
+  g_string_append_printf (trace->json, "%s\n{\"ph\":\"%s\",\"pid\":%d", trace->begun ? "," : "", phase,
+                          trace->timeline->origin == PS_ORIGIN_MEASURED);
+  va_start (values, rest);
+  g_string_append_vprintf (trace->json, rest, values);
+  va_end (values);
+  trace->begun = TRUE;
+}
+
+/* Microseconds: exactly the nanoseconds. */
+typedef struct
+{
+  char text[32];
+} Microseconds;
+
+static Microseconds
+microseconds (gint64 ns)
+{
+  Microseconds time;
+  gint64 part = ns % 1000;
+
+  g_snprintf (time.text, sizeof time.text, part > 0 ? "%" G_GINT64_FORMAT ".%03d" : "%" G_GINT64_FORMAT, ns / 1000,
+              (int)part);
+  return time;
+}
+
+/* Figures that the events don't tell. */
+static void
+append_head (GString *json, const PsTimeline *timeline)
+{
+  g_string_append (json, "{\n\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"source\":");
+  ps_json_append_string (json, timeline->source);
+  g_string_append_printf (json, ",\"devices\":%u,\"stages\":%u,\"microbatches\":%u,\"iteration_ns\":%" G_GINT64_FORMAT,
+                          timeline->n_devices, timeline->n_stages, timeline->n_microbatches, timeline->iteration_ns);
+  if (timeline->interval.p90_ns > 0)
+    g_string_append_printf (json, ",\"iteration_p10_ns\":%" G_GINT64_FORMAT ",\"iteration_p90_ns\":%" G_GINT64_FORMAT,
+                            timeline->interval.p10_ns, timeline->interval.p90_ns);
+  if (timeline->usual_ns > 0)
+    g_string_append_printf (json, ",\"usual_iteration_ns\":%" G_GINT64_FORMAT, timeline->usual_ns);
+  g_string_append (json, "},\n\"traceEvents\":[");
+}
+
+static void
+append_names (Trace *trace)
+{
+  const PsTimeline *timeline = trace->timeline;
+  guint n = timeline->n_devices, n_threads = timeline->posts->len + timeline->waits->len > 0 ? 2 * n : n;
+
+  append_event (trace, "M", ",\"name\":\"process_name\",\"args\":{\"name\":");
+  g_autofree char *process = g_strdup_printf (
+      "%s: %s", timeline->origin == PS_ORIGIN_MEASURED ? "measured" : "predicted (simulated)", timeline->schedule);
+  ps_json_append_string (trace->json, process);
+  g_string_append (trace->json, "}}");
+  for (guint i = 0; i < n_threads; i++)
+    {
+      guint tid = i < n ? i : PS_MAX_DEVICES + i - n;
+
+      append_event (trace, "M", ",\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u\"}}", tid,
+                    i < n ? "device" : "posts of device", i % n);
+      append_event (trace, "M", ",\"tid\":%u,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}", tid, tid);
+    }
+}
+
+/* type: of posts and waits; 0: ops. */
+static void
+append_span (Trace *trace, const PsSpan *span, guint type)
+{
+  const char *category = type == 0 ? ps_op_kind_name (span->op.kind) : type == PS_INSTRUCTION_WAIT ? "wait" : "post";
+  char name[48];
+
+  append_event (trace, "X", ",\"tid\":%u,\"cat\":\"%s\",\"name\":\"%s%s%s\",\"ts\":%s,\"dur\":%s",
+                type > 0 ? PS_MAX_DEVICES + span->device : span->device, category,
+                type > 0 ? ps_instruction_verb (type) : "", type > 0 ? " " : "", ps_op_format (span->op, name),
+                microseconds (span->start_ns).text, microseconds (span->end_ns - span->start_ns).text);
+  if (type == 0 && span->chunk > 0)
+    g_string_append_printf (trace->json, ",\"args\":{\"chunk\":%u}", span->chunk);
+  g_string_append_c (trace->json, '}');
+}
 
 /* A full backward answers for the gradient that it sends on, and takes it. */
 static const PsSpan *
@@ -34,125 +113,6 @@ find_span (const Trace *trace, PsOp op, guint device)
   return ps_spans_find (trace->spans, op, device);
 }
 
-static void
-begin_event (Trace *trace, const char *phase)
-{
-  g_string_append_printf (trace->json, "%s\n{\"ph\":\"%s\",\"pid\":%u", trace->n_events++ ? "," : "", phase,
-                          trace->pid);
-}
-
-static char *
-put_event (Trace *trace, char *to, const char *phase, guint tid)
-{
-  to = ps_put (to, trace->n_events++ ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
-  to = ps_put_integer (ps_put (ps_put (to, phase), "\",\"pid\":"), trace->pid);
-  return ps_put_integer (ps_put (to, ",\"tid\":"), tid);
-}
-
-static char *
-put_name (char *to, const char *category, const char *verb, PsOp op)
-{
-  to = ps_put (ps_put (ps_put (to, ",\"cat\":\""), category), "\",\"name\":\"");
-  to = ps_put (to, verb);
-  ps_op_format (op, to);
-  return ps_put (to + strlen (to), "\"");
-}
-
-/* Microseconds: exactly the nanoseconds. */
-static char *
-put_time (char *to, const char *key, gint64 ns)
-{
-  gint64 part = ns % 1000;
-
-  to = ps_put_integer (ps_put (to, key), ns / 1000);
-  if (part == 0)
-    return to;
-  to = ps_put (to, part < 10 ? ".00" : part < 100 ? ".0" : ".");
-  return ps_put_integer (to, part);
-}
-
-static char *
-put_range (char *to, const PsSpan *span)
-{
-  return put_time (put_time (to, ",\"ts\":", span->start_ns), ",\"dur\":", span->end_ns - span->start_ns);
-}
-
-/* Figures that the events don't tell. */
-static void
-append_head (Trace *trace)
-{
-  const PsTimeline *timeline = trace->timeline;
-
-  g_string_append (trace->json, "{\n\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"source\":");
-  ps_json_append_string (trace->json, timeline->source);
-  g_string_append_printf (trace->json,
-                          ",\"devices\":%u,\"stages\":%u,\"microbatches\":%u,\"iteration_ns\":%" G_GINT64_FORMAT,
-                          timeline->n_devices, timeline->n_stages, timeline->n_microbatches, timeline->iteration_ns);
-  if (timeline->interval.p90_ns > 0)
-    g_string_append_printf (trace->json,
-                            ",\"iteration_p10_ns\":%" G_GINT64_FORMAT ",\"iteration_p90_ns\":%" G_GINT64_FORMAT,
-                            timeline->interval.p10_ns, timeline->interval.p90_ns);
-  if (timeline->usual_ns > 0)
-    g_string_append_printf (trace->json, ",\"usual_iteration_ns\":%" G_GINT64_FORMAT, timeline->usual_ns);
-  g_string_append (trace->json, "},\n\"traceEvents\":[");
-}
-
-static void
-append_thread (Trace *trace, guint tid, const char *name, guint device)
-{
-  begin_event (trace, "M");
-  g_string_append_printf (trace->json, ",\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u\"}}", tid, name,
-                          device);
-  begin_event (trace, "M");
-  g_string_append_printf (trace->json, ",\"tid\":%u,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}", tid,
-                          tid);
-}
-
-static void
-append_names (Trace *trace)
-{
-  const PsTimeline *timeline = trace->timeline;
-  g_autofree char *process = g_strdup_printf (
-      "%s: %s", timeline->origin == PS_ORIGIN_MEASURED ? "measured" : "predicted (simulated)", timeline->schedule);
-
-  begin_event (trace, "M");
-  g_string_append (trace->json, ",\"name\":\"process_name\",\"args\":{\"name\":");
-  ps_json_append_string (trace->json, process);
-  g_string_append (trace->json, "}}");
-  for (guint d = 0; d < timeline->n_devices; d++)
-    append_thread (trace, d, "device", d);
-  for (guint d = 0; d < timeline->n_devices && timeline->posts->len + timeline->waits->len > 0; d++)
-    append_thread (trace, PS_MAX_DEVICES + d, "posts of device", d);
-}
-
-static void
-append_op (Trace *trace, const PsSpan *span)
-{
-  char row[MAX_ROW], *to = put_event (trace, row, "X", span->device);
-
-  to = put_range (put_name (to, ps_op_kind_name (span->op.kind), "", span->op), span);
-  if (span->chunk > 0)
-    to = ps_put (ps_put_integer (ps_put (to, ",\"args\":{\"chunk\":"), span->chunk), "}");
-  g_string_append_len (trace->json, row, ps_put (to, "}") - row);
-}
-
-static void
-append_host_span (Trace *trace, const PsSpan *span, PsInstructionType type)
-{
-  char row[MAX_ROW], verb[16], *to = put_event (trace, row, "X", PS_MAX_DEVICES + span->device);
-
-  ps_put (ps_put (verb, ps_instruction_verb (type)), " ");
-  to = put_range (put_name (to, type == PS_INSTRUCTION_WAIT ? "wait" : "post", verb, span->op), span);
-  g_string_append_len (trace->json, row, ps_put (to, "}") - row);
-}
-
-static char *
-put_arrow_end (Trace *trace, char *to, const char *phase, PsOp op, guint id, guint device, gint64 time_ns)
-{
-  to = put_name (put_event (trace, to, phase, device), "transfer", "", op);
-  return put_time (ps_put_integer (ps_put (to, ",\"id\":"), id), ",\"ts\":", time_ns);
-}
-
 /* Viewers tie an arrow's end to the op that encloses it in time: the last nanosecond of the producer, the start of the
  * consumer. When the transfer itself started and ended stands in the args of its start. */
 static void
@@ -161,7 +121,7 @@ append_arrow (Trace *trace, const PsSpan *transfer, guint id)
   PsOp consumed = transfer->op;
   const PsSpan *producer = find_span (trace, transfer->op, transfer->device), *consumer;
   gint64 from_ns = transfer->start_ns, to_ns = transfer->end_ns;
-  char row[MAX_ROW], *to;
+  char name[48];
 
   consumed.stage = (guint16)(consumed.kind == PS_OP_F ? consumed.stage + 1 : consumed.stage - 1);
   consumer = find_span (trace, consumed, transfer->peer);
@@ -169,71 +129,56 @@ append_arrow (Trace *trace, const PsSpan *transfer, guint id)
     from_ns = MAX (producer->start_ns, MIN (from_ns, producer->end_ns - 1));
   if (consumer != NULL)
     to_ns = consumer->start_ns;
-  to = put_arrow_end (trace, row, "s", transfer->op, id, transfer->device, from_ns);
-  to = ps_put_integer (ps_put (to, ",\"args\":{\"start_ns\":"), transfer->start_ns);
-  to = ps_put (ps_put_integer (ps_put (to, ",\"end_ns\":"), transfer->end_ns), "}}");
-  to = put_arrow_end (trace, to, "f", transfer->op, id, transfer->peer, to_ns);
-  g_string_append_len (trace->json, row, ps_put (to, ",\"bp\":\"e\"}") - row);
-}
-
-static void
-append_memory (Trace *trace, const PsMemoryPoint *point)
-{
-  char row[MAX_ROW], *to = put_event (trace, row, "C", point->device);
-
-  to = ps_put (ps_put_integer (ps_put (to, ",\"name\":\"memory of device "), point->device), "\"");
-  to = ps_put (put_time (to, ",\"ts\":", point->time_ns), ",\"args\":{\"bytes\":");
-  g_string_append_len (trace->json, row, ps_put (ps_put_integer (to, point->bytes), "}}") - row);
+  ps_op_format (transfer->op, name);
+  append_event (
+      trace, "s",
+      ",\"tid\":%u,\"cat\":\"transfer\",\"name\":\"%s\",\"id\":%u,\"ts\":%s,\"args\":{\"start_ns\":%" G_GINT64_FORMAT
+      ",\"end_ns\":%" G_GINT64_FORMAT "}}",
+      transfer->device, name, id, microseconds (from_ns).text, transfer->start_ns, transfer->end_ns);
+  append_event (trace, "f", ",\"tid\":%u,\"cat\":\"transfer\",\"name\":\"%s\",\"id\":%u,\"ts\":%s,\"bp\":\"e\"}",
+                transfer->peer, name, id, microseconds (to_ns).text);
 }
 
 char *
 ps_timeline_to_chrome_trace (const PsTimeline *timeline)
 {
-  Trace trace
-      = { .timeline = timeline, .json = g_string_new (NULL), .pid = timeline->origin == PS_ORIGIN_MEASURED ? 1 : 0 };
+  g_autoptr (GHashTable) spans = ps_spans_index (timeline->ops);
+  Trace trace = { .timeline = timeline, .json = g_string_new (NULL), .spans = spans };
 
-  trace.spans = ps_spans_index (timeline->ops);
-  append_head (&trace);
+  append_head (trace.json, timeline);
   append_names (&trace);
   for (guint i = 0; i < timeline->ops->len; i++)
-    append_op (&trace, &g_array_index (timeline->ops, PsSpan, i));
+    append_span (&trace, &g_array_index (timeline->ops, PsSpan, i), 0);
   for (guint i = 0; i < timeline->transfers->len; i++)
     append_arrow (&trace, &g_array_index (timeline->transfers, PsSpan, i), i);
   for (guint i = 0; i < timeline->posts->len; i++)
-    {
-      const PsSpan *post = &g_array_index (timeline->posts, PsSpan, i);
-
-      append_host_span (&trace, post, post->post);
-    }
+    append_span (&trace, &g_array_index (timeline->posts, PsSpan, i), g_array_index (timeline->posts, PsSpan, i).post);
   for (guint i = 0; i < timeline->waits->len; i++)
-    append_host_span (&trace, &g_array_index (timeline->waits, PsSpan, i), PS_INSTRUCTION_WAIT);
+    append_span (&trace, &g_array_index (timeline->waits, PsSpan, i), PS_INSTRUCTION_WAIT);
   for (guint i = 0; i < timeline->memory->len; i++)
-    append_memory (&trace, &g_array_index (timeline->memory, PsMemoryPoint, i));
+    {
+      const PsMemoryPoint *point = &g_array_index (timeline->memory, PsMemoryPoint, i);
+
+      append_event (&trace, "C",
+                    ",\"tid\":%u,\"name\":\"memory of device %u\",\"ts\":%s,\"args\":{\"bytes\":%" G_GINT64_FORMAT "}}",
+                    point->device, point->device, microseconds (point->time_ns).text, point->bytes);
+    }
   g_string_append (trace.json, "\n]\n}\n");
-  g_hash_table_unref (trace.spans);
   return g_string_free (trace.json, FALSE);
 }
 
-/* One microsecond for F, B and W each, two for a full backward. */
-static PsCosts *
-unit_costs (guint n_stages)
-{
-  PsCosts *costs = ps_costs_new (n_stages);
-
-  for (guint stage = 0; stage < n_stages; stage++)
-    for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-      ps_costs_op (costs, kind, stage)->duration_ns = kind == PS_OP_BW ? 2000 : kind == PS_OP_O ? 0 : 1000;
-  return costs;
-}
-
+/* With one microsecond for F, B and W each, two for a full backward. */
 static char *
 write_trace (const PsSchedule *schedule, GError **error)
 {
   g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, error);
-  g_autoptr (PsCosts) costs = unit_costs (schedule->placement->n_stages);
+  g_autoptr (PsCosts) costs = ps_costs_new (schedule->placement->n_stages);
 
   if (program == NULL)
     return NULL;
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+      ps_costs_op (costs, kind, stage)->duration_ns = kind == PS_OP_BW ? 2000 : kind == PS_OP_O ? 0 : 1000;
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   ps_simulate (program, costs, simulation);
   g_autoptr (PsTimeline) timeline = ps_timeline_from_simulation (program, costs, simulation);
@@ -256,9 +201,7 @@ typedef struct
   const char *name; /* of the trace */
   PsTimeline *timeline;
   gint64 pid;         /* process of the ops; all ops must have the same */
-  GArray *ids;        /* gint64 of each transfer: of its arrow */
-  GHashTable *arrows; /* id -> 1 + the transfer, for the first n_listed ones */
-  guint n_listed;
+  GHashTable *arrows; /* 1 + the transfer, by the id of its arrow */
 } Reader;
 
 static char *
@@ -326,30 +269,13 @@ read_range (Reader *reader, const PsTraceEvent *event, GError **error)
   return TRUE;
 }
 
-/* The transfer whose arrow has the id; NULL: there is none. pipesim writes the end of an arrow right after its start,
- * so that few need the table. */
-static PsSpan *
-find_arrow (Reader *reader, gint64 id)
-{
-  PsSpan *transfers = (PsSpan *)(gpointer)reader->timeline->transfers->data;
-  const gint64 *ids = (const gint64 *)(gconstpointer)reader->ids->data;
-  guint n = reader->ids->len, found;
-
-  if (n > 0 && ids[n - 1] == id)
-    return &transfers[n - 1];
-  for (; reader->n_listed < n; reader->n_listed++)
-    g_hash_table_insert (reader->arrows, g_memdup2 (&ids[reader->n_listed], sizeof *ids),
-                         GUINT_TO_POINTER (reader->n_listed + 1));
-  found = GPOINTER_TO_UINT (g_hash_table_lookup (reader->arrows, &id));
-  return found > 0 ? &transfers[found - 1] : NULL;
-}
-
 /* An arrow's first end gives the time of its transfer, its second end the receiver. */
 static gboolean
 read_arrow (Reader *reader, const PsTraceEvent *event, gboolean end, GError **error)
 {
+  GArray *transfers = reader->timeline->transfers;
   gint64 id, tid;
-  PsSpan span = { 0 }, *begun;
+  PsSpan span = { 0 };
 
   if (!ps_trace_number (event, TRACE_ID, &id) || !ps_trace_number (event, TRACE_TID, &tid))
     return ps_refuse_at (place (reader, event), error, "is an arrow without id and tid");
@@ -361,17 +287,18 @@ read_arrow (Reader *reader, const PsTraceEvent *event, gboolean end, GError **er
   if (!read_op_name (reader, event, ps_trace_text (event, TRACE_NAME), &span.op, error)
       || !read_device (reader, event, tid, &span.device, error))
     return FALSE;
-  begun = end ? find_arrow (reader, id) : NULL;
-  if (end && begun == NULL)
-    return ps_refuse_at (place (reader, event), error, "is the end of an arrow that has no start");
   if (end)
     {
-      begun->peer = span.device;
+      guint found = GPOINTER_TO_UINT (g_hash_table_lookup (reader->arrows, GSIZE_TO_POINTER ((gsize)id)));
+
+      if (found == 0)
+        return ps_refuse_at (place (reader, event), error, "is the end of an arrow that has no start");
+      g_array_index (transfers, PsSpan, found - 1).peer = span.device;
       return TRUE;
     }
   span.peer = span.device;
-  g_array_append_val (reader->timeline->transfers, span);
-  g_array_append_val (reader->ids, id);
+  g_array_append_val (transfers, span);
+  g_hash_table_insert (reader->arrows, GSIZE_TO_POINTER ((gsize)id), GUINT_TO_POINTER (transfers->len));
   return TRUE;
 }
 
@@ -462,59 +389,54 @@ finish (Reader *reader, GError **error)
   return join_pairs (reader, error);
 }
 
-/* Reads a count; the events may raise it. */
+/* Reads the figures of the whole timeline; traces of other programs have none, or others. Events may raise counts. */
 static void
-read_count (PsJsonReader *json, guint limit, guint *count)
+read_other (PsTimeline *timeline, PsJsonReader *json)
 {
-  gint64 value;
-
-  if (!ps_json_read_integer (json, &value))
-    ps_json_skip_value (json);
-  else if (value > 0 && value <= limit)
-    *count = (guint)value;
-}
-
-/* Reads the figures of the whole timeline; traces of other programs have none, or others. */
-static void
-read_other (Reader *reader, PsJsonReader *json)
-{
-  PsTimeline *timeline = reader->timeline;
+  const struct
+  {
+    const char *key;
+    guint *count; /* either */
+    gint64 *ns;
+    gint64 most;
+  } figures[] = { { "devices", &timeline->n_devices, NULL, PS_MAX_DEVICES },
+                  { "stages", &timeline->n_stages, NULL, PS_MAX_STAGES },
+                  { "microbatches", &timeline->n_microbatches, NULL, PS_MAX_MICROBATCHES },
+                  { "iteration_ns", NULL, &timeline->iteration_ns, MAX_TIME_NS },
+                  { "iteration_p10_ns", NULL, &timeline->interval.p10_ns, MAX_TIME_NS },
+                  { "iteration_p90_ns", NULL, &timeline->interval.p90_ns, MAX_TIME_NS },
+                  { "usual_iteration_ns", NULL, &timeline->usual_ns, MAX_TIME_NS } };
   const char *key, *source;
-  gint64 ns;
 
   if (!ps_json_enter_object (json))
     return;
   while ((key = ps_json_next_key (json)) != NULL)
-    if (g_str_equal (key, "devices"))
-      read_count (json, PS_MAX_DEVICES, &timeline->n_devices);
-    else if (g_str_equal (key, "stages"))
-      read_count (json, PS_MAX_STAGES, &timeline->n_stages);
-    else if (g_str_equal (key, "microbatches"))
-      read_count (json, PS_MAX_MICROBATCHES, &timeline->n_microbatches);
-    else if (g_str_equal (key, "source") && ps_json_read_text (json, &source))
-      {
-        g_free (timeline->source);
-        timeline->source = g_strdup (source);
-      }
-    else if (g_str_equal (key, "iteration_ns") && ps_json_read_integer (json, &ns))
-      timeline->iteration_ns = ns >= 0 && ns <= MAX_TIME_NS ? ns : -1;
-    else if (g_str_equal (key, "iteration_p10_ns") && ps_json_read_integer (json, &ns))
-      timeline->interval.p10_ns = CLAMP (ns, 0, MAX_TIME_NS);
-    else if (g_str_equal (key, "iteration_p90_ns") && ps_json_read_integer (json, &ns))
-      timeline->interval.p90_ns = CLAMP (ns, 0, MAX_TIME_NS);
-    else if (g_str_equal (key, "usual_iteration_ns") && ps_json_read_integer (json, &ns))
-      timeline->usual_ns = CLAMP (ns, 0, MAX_TIME_NS);
-    else
-      ps_json_skip_value (json);
+    {
+      guint i = 0;
+      gint64 value;
+
+      while (i < G_N_ELEMENTS (figures) && !g_str_equal (key, figures[i].key))
+        i++;
+      if (g_str_equal (key, "source") && ps_json_read_text (json, &source))
+        {
+          g_free (timeline->source);
+          timeline->source = g_strdup (source);
+        }
+      else if (i == G_N_ELEMENTS (figures) || !ps_json_read_integer (json, &value))
+        ps_json_skip_value (json);
+      else if (figures[i].count != NULL && value > 0 && value <= figures[i].most)
+        *figures[i].count = (guint)value;
+      else if (figures[i].ns != NULL && value >= 0 && value <= figures[i].most)
+        *figures[i].ns = value;
+    }
 }
 
 PsTimeline *
 ps_chrome_trace_read (PsTrace *trace, GError **error)
 {
   g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "", 1, 1, 1);
-  g_autoptr (GHashTable) arrows = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
-  g_autoptr (GArray) ids = g_array_new (FALSE, FALSE, sizeof (gint64));
-  Reader reader = { .name = trace->name, .timeline = timeline, .ids = ids, .arrows = arrows };
+  g_autoptr (GHashTable) arrows = g_hash_table_new (NULL, NULL);
+  Reader reader = { .name = trace->name, .timeline = timeline, .arrows = arrows };
   const PsTraceEvent *event;
 
   g_free (timeline->source);
@@ -523,7 +445,7 @@ ps_chrome_trace_read (PsTrace *trace, GError **error)
   if (trace->other != NULL)
     {
       trace->json.at = trace->other;
-      read_other (&reader, &trace->json);
+      read_other (timeline, &trace->json);
     }
   ps_trace_rewind (trace);
   while ((event = ps_trace_next (trace)) != NULL)

@@ -1,7 +1,6 @@
 /* timeline-json.c - the native timeline file: one row per line when writing, refusing whatever it does not know when
  * reading. */
 #include "base/json.h"
-#include "base/put.h"
 #include "base/text.h"
 #include "timeline-private.h"
 
@@ -41,48 +40,33 @@ array_of (const PsTimeline *timeline, ListKind kind)
 
 /* Writing */
 
-static char *
-put_number (char *to, gint64 value)
-{
-  return ps_put_integer (ps_put (to, ", "), value);
-}
-
-static char *
-put_span (char *to, const PsSpan *span, ListKind kind)
-{
-  to = ps_put_integer (to, span->device);
-  if (kind == TRANSFERS)
-    to = put_number (to, span->peer);
-  to = ps_put (to, ", \"");
-  if (kind == POSTS)
-    to = ps_put (ps_put (to, ps_instruction_verb (span->post)), " ");
-  ps_op_format (span->op, to);
-  to = ps_put (to + strlen (to), span->op.paired ? "+\"" : "\"");
-  to = put_number (put_number (to, span->start_ns), span->end_ns);
-  return kind == OPS ? put_number (to, span->chunk) : to;
-}
-
-static char *
-put_point (char *to, const PsMemoryPoint *point)
-{
-  to = put_number (put_number (ps_put_integer (to, point->device), point->time_ns), point->bytes);
-  return point->buffer_bytes > 0 ? put_number (to, point->buffer_bytes) : to;
-}
-
 static void
 append_rows (GString *json, const PsTimeline *timeline, ListKind kind)
 {
   const GArray *rows = array_of (timeline, kind);
-  char line[256];
+  char name[48];
 
   g_string_append_printf (json, ",\n  \"%s\": [", lists[kind].key);
   for (guint i = 0; i < rows->len; i++)
     {
-      char *to = ps_put (line, i ? ",\n    [" : "\n    [");
+      const PsMemoryPoint *point = &g_array_index (rows, PsMemoryPoint, i);
+      const PsSpan *span = &g_array_index (rows, PsSpan, i);
 
-      to = kind == MEMORY ? put_point (to, &g_array_index (rows, PsMemoryPoint, i))
-                          : put_span (to, &g_array_index (rows, PsSpan, i), kind);
-      g_string_append_len (json, line, ps_put (to, "]") - line);
+      g_string_append_printf (json, i ? ",\n    [%u" : "\n    [%u", kind == MEMORY ? point->device : span->device);
+      if (kind == TRANSFERS)
+        g_string_append_printf (json, ", %u", span->peer);
+      if (kind != MEMORY)
+        g_string_append_printf (json, ", \"%s%s%s%s\", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT,
+                                kind == POSTS ? ps_instruction_verb (span->post) : "", kind == POSTS ? " " : "",
+                                ps_op_format (span->op, name), span->op.paired ? "+" : "", span->start_ns,
+                                span->end_ns);
+      if (kind == OPS)
+        g_string_append_printf (json, ", %u", span->chunk);
+      if (kind == MEMORY)
+        g_string_append_printf (json, ", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT, point->time_ns, point->bytes);
+      if (kind == MEMORY && point->buffer_bytes > 0)
+        g_string_append_printf (json, ", %" G_GINT64_FORMAT, point->buffer_bytes);
+      g_string_append_c (json, ']');
     }
   g_string_append (json, rows->len ? "\n  ]" : "]");
 }
