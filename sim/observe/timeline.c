@@ -174,21 +174,6 @@ ps_timeline_check (const char *where, const PsTimeline *timeline, GError **error
 }
 
 /* The first of a pair takes no time as a step: its span is that of the second, which follows it in the order. */
-static PsSpan
-op_span (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint index, guint device)
-{
-  PsOp op = program->schedule->ops[index];
-  guint step = program->step_of[op.paired ? index + 1 : index];
-  PsHostTime host = ps_step_host_time (program, costs, step);
-
-  return (PsSpan){ .start_ns = ps_simulation_start (program, costs, simulation, step) + host.before_ns,
-                   .end_ns = simulation->end_ns[step + 1] - host.after_ns,
-                   .op = op,
-                   .device = (guint16)device,
-                   .peer = (guint16)device,
-                   .chunk = ps_schedule_chunk (program->schedule, op) };
-}
-
 static void
 append_ops (PsTimeline *timeline, const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
             guint device)
@@ -197,7 +182,15 @@ append_ops (PsTimeline *timeline, const PsProgram *program, const PsCosts *costs
 
   for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
     {
-      PsSpan span = op_span (program, costs, simulation, i, device);
+      PsOp op = schedule->ops[i];
+      guint step = program->step_of[op.paired ? i + 1 : i];
+      PsHostTime host = ps_step_host_time (program, costs, step);
+      PsSpan span = { .start_ns = ps_simulation_start (program, costs, simulation, step) + host.before_ns,
+                      .end_ns = simulation->end_ns[step + 1] - host.after_ns,
+                      .op = op,
+                      .device = (guint16)device,
+                      .peer = (guint16)device,
+                      .chunk = ps_schedule_chunk (schedule, op) };
 
       g_array_append_val (timeline->ops, span);
     }
