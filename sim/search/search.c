@@ -380,8 +380,8 @@ run_round (Worker *worker)
   spend (1, worker);
   try_blocks (worker, &worker->cells, worker->length / BLOCK_PART);
   try_policies (worker);
-  improve (worker, worker->best);
   try_blocks (worker, &worker->slots, BLOCKS_PER_SEARCH * worker->length);
+  improve (worker, worker->best);
   improve (worker, draw_candidate (worker)->order);
   for (guint i = 0; i < FRESH_STARTS; i++)
     improve (worker, NULL);
