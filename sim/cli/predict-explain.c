@@ -4,13 +4,12 @@
 #define N_BEST 20 /* parts listed of those that would pay off */
 
 static gboolean
-explain_steady (PsExplainReport *report, const PsSetting *setting, const PsRecurrence *plan, GError **error)
+explain_steady (PsExplainReport *report, const PsSetting *setting, const PsProgram *plan, GError **error)
 {
   const PsPrediction *prediction = report->prediction;
   const PsEventsSetting *events = ps_prediction_events (prediction);
 
-  report->explanation = ps_explain_steady (prediction->program, prediction->costs, prediction->simulation, events,
-                                           setting->reduce, error);
+  report->explanation = ps_explain_steady (prediction->program, prediction->costs, events, setting->reduce, error);
   if (report->explanation == NULL)
     return FALSE;
   report->what_ifs
@@ -19,7 +18,7 @@ explain_steady (PsExplainReport *report, const PsSetting *setting, const PsRecur
 }
 
 static gboolean
-explain_meeting (PsExplainReport *report, const PsRecurrence *plan, GError **error)
+explain_meeting (PsExplainReport *report, const PsProgram *plan, GError **error)
 {
   const PsPrediction *prediction = report->prediction;
   const PsEventsSetting *events = ps_prediction_events (prediction);
@@ -27,9 +26,7 @@ explain_meeting (PsExplainReport *report, const PsRecurrence *plan, GError **err
 
   if (!report->measured)
     report->explanation = ps_explain (prediction->program, prediction->costs, prediction->simulation, iteration_ns);
-  report->what_ifs = events != NULL
-                         ? ps_what_if_events (plan, prediction->costs, events, rest_ns, report->saving, N_BEST, error)
-                         : ps_what_if (plan, prediction->costs, rest_ns, report->saving, N_BEST);
+  report->what_ifs = ps_what_if (plan, prediction->costs, events, rest_ns, report->saving, N_BEST, error);
   return report->what_ifs != NULL;
 }
 
@@ -48,7 +45,7 @@ report_new (const PsPrediction *prediction, double saving)
 PsExplainReport *
 ps_explain_report_new (const PsSetting *setting, const PsPrediction *prediction, double saving, GError **error)
 {
-  g_autoptr (PsRecurrence) plan = ps_recurrence_new (ps_prediction_hint (prediction));
+  const PsProgram *plan = ps_prediction_hint (prediction);
   g_autoptr (PsExplainReport) report = report_new (prediction, saving);
 
   report->steady = setting->sync == PS_SYNC_BYPASS || prediction->program->schedule->asynchronous;
@@ -61,7 +58,7 @@ PsExplainReport *
 ps_explain_report_measured (const PsPrediction *prediction, const PsSimulation *measured, const PsMetrics *metrics,
                             const gint64 *host_ns, double saving, GError **error)
 {
-  g_autoptr (PsRecurrence) plan = ps_recurrence_new (ps_prediction_hint (prediction));
+  const PsProgram *plan = ps_prediction_hint (prediction);
   g_autoptr (PsExplainReport) report = report_new (prediction, saving);
 
   report->measured = TRUE;
