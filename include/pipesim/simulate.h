@@ -3,7 +3,7 @@
  * no allocation; memory is a prefix sum in the same pass.
  *
  * Where weights are spread over replicas (PsCosts.zero is 3) ops also wait until theirs are gathered, and all devices
- * count from the start of their first gather (sim/simulate/gathers.h). The events engine knows no gathers.
+ * count from the start of their first gather (sim/simulate/simulate.c). The events engine knows no gathers.
  *
  * The host times of an op (ps_costs_add_host_time) are part of its duration in both engines: a step starts when the
  * host begins with it, and ends when the host is done with it. Busy time leaves them out.
@@ -47,7 +47,6 @@ typedef struct
                                 at the producer's end and takes the costs' time */
   gint64 *transfer_end_ns;   /* [n_steps] the same */
   PsMemoryLevel *memory;     /* [n_devices] scratch */
-  gpointer buffers;          /* scratch; NULL: no run so far knew the size of a message */
   gboolean times_only;       /* set by a caller that reads no peaks: they then leave out the buffers of messages, which
                                 take most of a run */
   PsDeviceResult *device;    /* [n_devices] */
@@ -62,7 +61,7 @@ void ps_simulation_free (PsSimulation *simulation);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSimulation, ps_simulation_free)
 
 /* Costs must have the program's numbers of stages and lengths, have passed ps_costs_check and lack no host time. Never
- * fails; allocates only in the first run in which messages have a known size, and for gathers. */
+ * fails; allocates only for the buffers of messages of a known size, and for gathers. */
 void ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);
 
 /* The same with a time of its own for every op: duration_ns and transfer_ns (of the step's input from another device)
@@ -122,7 +121,7 @@ ps_simulation_transfer (const PsProgram *program, const PsCosts *costs, const Ps
  * time. All events of one instant come before anything new begins. Messages that may begin then go by age; of one age
  * the one whose receive stands first goes first.
  *
- * Memory is that of the relaxation engine, buffers of messages included (memory.h).
+ * Memory is that of the relaxation engine, buffers of messages included (PsMemory).
  */
 
 /* Zero and NULL leave everything out: a run of pure latency. Pointers must stay valid as long as the engine. */

@@ -3,7 +3,6 @@
 #include "rounds.h"
 #include "program/channels.h"
 #include "program/drain.h"
-#include "events-private.h"
 #include "simulate-private.h"
 #include "base/names.h"
 
