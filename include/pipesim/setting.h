@@ -334,12 +334,13 @@ char *ps_prediction_layout (const PsPrediction *prediction);
  * ps_timeline_free. */
 PsTimeline *ps_prediction_timeline (const PsPrediction *prediction);
 
-/* Takes the steps from a setting to a prediction, and keeps results that predictions share: the costs of each number of
- * devices and chunks are read once. For one thread. */
+/* Takes the steps from a setting to a prediction. The costs of each number of devices and chunks are read once. For one
+ * thread. */
 typedef struct _PsPredictor PsPredictor;
 
-/* setting: lives longer; without ps_predictor_set_key its costs stay as they are. given: costs that replace the
- * setting's for as many stages as they have, on the devices that hold these stages; they live longer; NULL: none. */
+/* setting: lives longer. Between predictions it may change in options that costs do not depend on. given: costs that
+ * replace the setting's for as many stages as they have, on the devices that hold these stages; they live longer; NULL:
+ * none. */
 PsPredictor *ps_predictor_new (const PsSetting *setting, const PsCosts *given);
 
 /* Lets microbatches with an R cost this (ps_setting_recomputed), where all others cost what was given. It lives longer.
@@ -347,16 +348,6 @@ PsPredictor *ps_predictor_new (const PsSetting *setting, const PsCosts *given);
 void ps_predictor_give_recomputed (PsPredictor *predictor, const PsCosts *recomputed);
 void ps_predictor_free (PsPredictor *predictor);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPredictor, ps_predictor_free)
-
-/* Appends numbers that tell the costs of the current setting from those of other settings of its sizes. */
-typedef void (*PsKeyFunction) (gpointer data, GArray *key);
-
-/* Lets the setting change between predictions. */
-void ps_predictor_set_key (PsPredictor *predictor, PsKeyFunction key, gpointer data);
-
-/* ps_setting_costs, read once for each size. They live as long as the predictor, with a key function until the next
- * call. */
-const PsCosts *ps_predictor_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error);
 
 /* A family's schedule for -p, -m, -v, --slices and --group, or a schedule file (recognised by '/' or '.' in the text,
  * or by existing). Families that look at costs get the setting's, if it has any. -p, -m and -v, when given, must agree
