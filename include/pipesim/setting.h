@@ -187,17 +187,16 @@ typedef struct
   PsOptionNeed needs[3]; /* of the options that belong to the source */
   gboolean has_model;    /* the costs are those of a model: --model's, or the source's own */
   gboolean has_cluster;  /* the costs are modelled: links, any microbatch size and any group of GPUs are known */
-  /* Costs of n_devices with n_chunks each. model: --model's; NULL: not given. The stages of a model are those of
-   * known_shapes, which is NULL with an open layout of a source without cluster: even ones. Free with ps_costs_free. */
-  PsCosts *(*load) (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error);
+  /* Costs of n_devices with n_chunks each. The stages of a model are those of known_shapes, which is NULL with an open
+   * layout of a source without cluster: even ones. Free with ps_costs_free. */
+  PsCosts *(*load) (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error);
   /* The source's own model; NULL hook: it has none. Free with ps_model_free. */
   PsModel *(*model) (const PsSetting *setting, GError **error);
   /* Reads the file that `text`, a value of `option`, names. *digest: of its content (free with g_free), left alone for
    * files that ship with pipesim. NULL hook: the option names no file. */
   gboolean (*digest) (const char *text, char **digest, GError **error);
   /* How measured costs of that size spread; NULL hook: the costs are not measured. Free with ps_cost_spread_free. */
-  PsCostSpread *(*spread) (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks,
-                           GError **error);
+  PsCostSpread *(*spread) (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error);
 } PsCostSource;
 
 /* All sources; *n entries. */
