@@ -430,7 +430,7 @@ typedef enum
   PS_ORDER_GIVEN,      /* as in the file */
   PS_ORDER_ASCENDING,  /* by the work of F, B and W, the shortest first */
   PS_ORDER_DESCENDING, /* the longest first */
-  PS_ORDER_BEST,       /* the one that takes the least time; see sim/setting/setting-lengths.h */
+  PS_ORDER_BEST,       /* the one that takes the least time; see sim/setting/predictor.c */
 } PsMicrobatchOrder;
 
 /* Names and back; errors as those of ps_parse_name. */
