@@ -416,11 +416,7 @@ work (const PsCosts *costs)
   gint64 sum = 0;
 
   for (guint s = 0; s < costs->n_stages; s++)
-    {
-      gint64 split = ps_costs_op (costs, PS_OP_B, s)->duration_ns + ps_costs_op (costs, PS_OP_W, s)->duration_ns;
-
-      sum += ps_costs_op (costs, PS_OP_F, s)->duration_ns + MIN (split, ps_costs_op (costs, PS_OP_BW, s)->duration_ns);
-    }
+    sum += ps_costs_op (costs, PS_OP_F, s)->duration_ns + ps_costs_backward_ns (costs, 0, s);
   return sum;
 }
 
