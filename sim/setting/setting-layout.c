@@ -2,9 +2,8 @@
  * the cut whose slowest stage is the fastest. */
 #include "setting-layout.h"
 
-#include "search/partition-private.h"
-
 #include <pipesim/model.h>
+#include <pipesim/partition.h>
 
 #include <string.h>
 
@@ -193,34 +192,28 @@ ps_layout_cut (const char *layout, const PsModel *model, guint n_devices, guint 
 
 /* The best cut */
 
-static gint64
-slowest (const gint64 *load, const double *speed, guint n_devices, const PsStageShape *shapes, guint n_stages)
-{
-  gint64 slowest = 0;
-  guint begin = 0;
-
-  for (guint s = 0; s < n_stages; s++)
-    {
-      guint end = begin + shapes[s].n_layers + (guint)shapes[s].embedding + shapes[s].n_mtp + (guint)shapes[s].head;
-
-      slowest = MAX (slowest, ps_scale_time (load[end] - load[begin], speed != NULL ? speed[s % n_devices] : 1));
-      begin = end;
-    }
-  return slowest;
-}
-
 void
 ps_layout_cut_best (const PsStageShape *units, const PsLayers *layers, const double *speeds, guint n_devices,
                     guint n_stages, PsStageShape *shapes)
 {
-  g_autofree gint64 *load = PS_LAYERS_SUMS (layers, time_ns);
+  g_autofree PsLink *links = g_new0 (PsLink, n_stages); /* transfers do not count */
+  g_autofree PsPartitionStage *stages = g_new0 (PsPartitionStage, n_stages);
   g_autofree guint *end = g_new (guint, n_stages);
-  g_autofree double *speed = g_new (double, n_stages);
-  const PsChainCut cut = { .n_layers = layers->n_layers, .n_stages = n_stages, .load = load, .speed = speed };
-  gint64 bottleneck;
+  const PsPartition given = { .n_stages = n_stages, .stages = stages };
+  const PsPartitionSetting setting = {
+    .layers = layers, .n_devices = n_devices, .n_chunks = n_stages / n_devices, .links = links, .speeds = speeds
+  };
+  g_autoptr (PsPartition) best = ps_partition (ps_partitioner_find ("bottleneck"), &setting, NULL);
 
   for (guint s = 0; s < n_stages; s++)
-    speed[s] = speeds != NULL ? speeds[s % n_devices] : 1;
-  if (ps_chain_cut_solve (&cut, end, &bottleneck) && bottleneck < slowest (load, speeds, n_devices, shapes, n_stages))
+    {
+      guint n_units = shapes[s].n_layers + (guint)shapes[s].embedding + shapes[s].n_mtp + (guint)shapes[s].head;
+
+      stages[s].first = s > 0 ? stages[s - 1].last + 1 : 0;
+      stages[s].last = stages[s].first + n_units - 1;
+    }
+  for (guint s = 0; best != NULL && s < n_stages; s++)
+    end[s] = best->stages[s].last + 1;
+  if (best != NULL && best->bottleneck_ns < ps_partition_bottleneck (&setting, &given))
     ps_stage_shapes_join (units, end, n_stages, shapes);
 }
