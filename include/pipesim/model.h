@@ -1,10 +1,12 @@
-/* model.h - the descriptions of models and clusters that ship with pipesim; data/README.md has their sources. */
+/* model.h - the model that is trained, its formulas, and the layers of each of its stages. */
 #ifndef PIPESIM_MODEL_H
 #define PIPESIM_MODEL_H
 
 #include <pipesim/base.h>
 
 G_BEGIN_DECLS
+
+/* The descriptions of models and clusters that ship with pipesim; data/README.md has their sources. */
 
 /* The names of the descriptions in a folder, "models" or "clusters", in alphabetical order. Free with g_strfreev. */
 char **ps_shipped_names (const char *folder);

@@ -1,5 +1,5 @@
-/* observed.h - the costs that timelines and logs show: every sample of every op, transfer and host time of one run or
- * several.
+/* observe.h - the costs that timelines and logs show: every sample of every op, transfer and host time of one run or
+ * several; one timeline compared with another; the iterations of a run compared with each other.
  *
  * - Ops and pairs: their spans. A stage that two devices hold has the samples of both. The slices of a microbatch count
  *   as one op: a sample is the time of one slice times their number.

@@ -1,8 +1,8 @@
-/* option.h - one option: its name, what it may say, and the member that its value goes to. Command lines and the specs
- * of sweeps read by the same rows.
+/* option.h - what programs read from command lines and specs, and what they print: options, tables, and --help.
  *
- * A table is an array of rows that ends with PS_OPTION_END. The values of a table are members of one struct, its base;
- * the macros below say which member and check its type. */
+ * An option has a name, what it may say, and the member that its value goes to. Command lines and the specs of sweeps
+ * read by the same rows. A table of options is an array of rows that ends with PS_OPTION_END. The values of a table are
+ * members of one struct, its base; the macros below say which member and check its type. */
 #ifndef PIPESIM_OPTION_H
 #define PIPESIM_OPTION_H
 

@@ -1,6 +1,6 @@
 /* table-text.c - a table as aligned text, as wide as the window, and as Markdown. */
 #include "table-private.h"
-#include "json-text.h"
+#include "json.h"
 #include "text.h"
 
 #include <pipesim/option.h>

@@ -1,5 +1,5 @@
 /* table.c - the cells of a table, and the table as JSON. */
-#include "json-text.h"
+#include "json.h"
 #include "table-private.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* model-config.c - reads the config.json that Hugging Face's transformers describe a model with. */
 #include "model-private.h"
 
-#include "base/json-reader.h"
+#include "base/json.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -58,7 +58,7 @@ typedef struct
 {
   const char *where;
   PsModel *model;
-  const PsModelField *fields;
+  const PsIniField *fields;
   guint n_fields;
   gboolean *seen; /* [n_fields] */
   char *model_type;
@@ -93,7 +93,7 @@ refuse (const Config *config, const char *key, const char *message, GError **err
 }
 
 static gboolean
-is_named (const PsModelField *field, const char *key)
+is_named (const PsIniField *field, const char *key)
 {
   g_auto (GStrv) names = g_strsplit (field->config, " ", -1);
 
@@ -103,7 +103,7 @@ is_named (const PsModelField *field, const char *key)
 static gboolean
 read_field (Config *config, guint index, const char *key, PsJsonReader *reader, GError **error)
 {
-  const PsModelField *field = &config->fields[index];
+  const PsIniField *field = &config->fields[index];
   g_autofree char *message = g_strdup_printf ("expected an integer from 0 to %.0f", field->high);
   gint64 integer = 0;
   gboolean flag;
@@ -113,7 +113,7 @@ read_field (Config *config, guint index, const char *key, PsJsonReader *reader, 
       ps_json_skip_value (reader);
       return TRUE;
     }
-  if (field->type == PS_FIELD_CHOICE)
+  if (field->type == PS_INI_CHOICE)
     {
       if (!ps_json_read_boolean (reader, &flag))
         return refuse (config, key, "expected true or false", error);
@@ -435,7 +435,7 @@ check_config (Config *config, GError **error)
   const char *key;
 
   for (guint i = 0; i < config->n_fields; i++)
-    if (config->fields[i].presence == PS_FIELD_REQUIRED && *config->fields[i].config != '\0'
+    if (config->fields[i].presence == PS_INI_REQUIRED && *config->fields[i].config != '\0'
         && (!config->seen[i] || G_STRUCT_MEMBER (guint, config->model, config->fields[i].offset) == 0))
       {
         g_autofree char *first = g_strndup (config->fields[i].config, strcspn (config->fields[i].config, " "));

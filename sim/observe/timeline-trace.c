@@ -1,5 +1,5 @@
 /* timeline-trace.c - a timeline as Chrome trace events, for Perfetto and chrome://tracing. */
-#include "base/json-text.h"
+#include "base/json.h"
 #include "base/put.h"
 #include "span-index.h"
 

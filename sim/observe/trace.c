@@ -1,5 +1,5 @@
 /* trace.c - timelines from files of any supported kind. */
-#include "base/base-packed.h"
+#include "base/files.h"
 #include "chrome-trace-read.h"
 #include "schedule/formats-private.h"
 #include "nsys-trace.h"

@@ -1,4 +1,4 @@
-/* families.c - the table of schedule families. */
+/* families.c - the table of schedule families, their common checks, and the generation of a schedule. */
 #include "families-private.h"
 
 #define ROW(name) &ps_family_##name,
@@ -33,6 +33,41 @@ ps_family_find (const char *name)
   return NULL;
 }
 
+gboolean
+ps_family_check_multiple (const char *name, const char *things, guint n, guint unit, GError **error)
+{
+  guint below = n / unit * unit;
+
+  if (below == n)
+    return TRUE;
+  if (below == 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: %u %s; give a multiple of %u, the least is %u", name, n, things, unit,
+                      unit);
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: %u %s; give a multiple of %u, %u or %u", name, n, things, unit, below,
+                    below + unit);
+}
+
+gboolean
+ps_family_check_microbatches (const char *name, const PsFamilySetting *setting, guint least, const char *why,
+                              GError **error)
+{
+  if (setting->n_microbatches >= least)
+    return TRUE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: %u microbatches on %u devices; give at least %u, %s", name,
+                    setting->n_microbatches, setting->n_devices, least, why);
+}
+
+PsScheduleBuilder *
+ps_family_builder (const char *name, PsPlacementKind placement, const PsFamilySetting *setting)
+{
+  PsScheduleBuilder *builder = ps_schedule_builder_new (
+      name, ps_placement_new (placement, setting->n_devices, setting->n_chunks), setting->n_microbatches);
+
+  ps_schedule_builder_reserve (builder, PS_FAMILY_OPS * setting->n_devices * setting->n_chunks * setting->n_microbatches
+                                            * setting->n_slices);
+  return builder;
+}
+
 static gboolean
 check_limits (const char *name, const PsFamilySetting *setting, GError **error)
 {
@@ -47,6 +82,15 @@ check_limits (const char *name, const PsFamilySetting *setting, GError **error)
     return ps_refuse (error, PS_ERROR_USAGE, "%s: %u microbatches on %u stages; give 1 to %u", name,
                       setting->n_microbatches, (guint)stages, (guint)(PS_MAX_OPS / cells));
   return TRUE;
+}
+
+gboolean
+ps_family_check (const PsFamily *family, const PsFamilySetting *setting, GError **error)
+{
+  if (!family->any_chunks && setting->n_chunks != family->default_chunks)
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: has %s per device, not %u", family->name,
+                      family->default_chunks == 1 ? "one chunk" : "two chunks", setting->n_chunks);
+  return family->check == NULL || family->check (family, setting, error);
 }
 
 static gboolean
@@ -65,6 +109,40 @@ check_options (const PsFamily *family, const PsFamilySetting *setting, GError **
     return ps_refuse (error, PS_ERROR_USAGE, "%s: has no W of the head to put off; leave out --defer-head %u",
                       family->name, setting->defer_head);
   return TRUE;
+}
+
+/* Puts off W of the last stage for its first n_microbatches into the drain, as Megatron-LM does with the head
+ * (defer_embedding_wgrad_compute): each BW is split, and W follows the device's last op. The device of the last stage
+ * is the first one without backwards, and W fills the time that it would wait. Takes the schedule. */
+static PsSchedule *
+defer_head (PsSchedule *schedule, guint n_microbatches)
+{
+  const PsPlacement *placement = schedule->placement;
+  PsScheduleBuilder *builder
+      = ps_schedule_builder_new (schedule->name, ps_placement_copy (placement), schedule->n_microbatches);
+  g_autofree PsOp *waiting = g_new (PsOp, schedule->n_microbatches);
+
+  for (guint d = 0; d < placement->n_devices; d++)
+    {
+      guint n_waiting = 0;
+
+      for (guint i = schedule->first[d]; i < schedule->first[d + 1]; i++)
+        {
+          PsOp op = schedule->ops[i];
+
+          if (op.kind == PS_OP_BW && op.stage + 1U == placement->n_stages && n_waiting < n_microbatches)
+            {
+              op.kind = PS_OP_B;
+              waiting[n_waiting] = op;
+              waiting[n_waiting++].kind = PS_OP_W;
+            }
+          ps_schedule_builder_add_op (builder, op);
+        }
+      ps_schedule_builder_add_ops (builder, waiting, n_waiting);
+      ps_schedule_builder_next_device (builder);
+    }
+  ps_schedule_free (schedule);
+  return ps_schedule_builder_end (builder);
 }
 
 static void
@@ -106,14 +184,15 @@ ps_family_generate (const PsFamily *family, const PsFamilySetting *setting, GErr
   if (complete.n_slices == 0)
     complete.n_slices = MAX (family->default_slices, 1);
   if (!check_limits (family->name, &complete, error) || !check_options (family, &complete, error)
-      || !family->check (&complete, error))
+      || !ps_family_check (family, &complete, error))
     return NULL;
   g_autoptr (PsCosts) costs = add_host_time (family, &complete);
   if (costs != NULL)
     complete.costs = costs;
-  PsSchedule *schedule = family->generate (&complete, error);
+  PsSchedule *schedule = family->walk != NULL ? ps_family_walk (family->name, &complete, family->walk)
+                                              : family->generate (&complete, error);
   if (schedule != NULL && setting->defer_head != 0)
-    schedule = ps_family_defer_head (schedule, setting->defer_head);
+    schedule = defer_head (schedule, setting->defer_head);
   if (schedule != NULL)
     set_origin (schedule, family, setting);
   return schedule;
