@@ -3,7 +3,7 @@
  * annealing for each order. Usage: bench-price [SECONDS of a search [SECONDS of annealing [TEXT of rows]]]. */
 #include <pipesim/search.h>
 
-#include "plan/search-price.h"
+#include "plan/setting-search.h"
 #include "search/order.h"
 #include "search/problem.h"
 #include "sim/setting-rig.h"

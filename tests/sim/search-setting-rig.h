@@ -3,7 +3,7 @@
 
 #include <pipesim/search.h>
 
-#include "plan/search-price.h"
+#include "plan/setting-search.h"
 #include "setting-rig.h"
 
 #define MOVES 2000
