@@ -94,7 +94,7 @@ typedef struct
   PsOrigin transfer_origin; /* of transfer_ns */
   PsOrigin memory_origin;   /* of all sizes */
   char *source;             /* one line for people: "command line", "profile 'x' of costs.db", ... */
-  double unrest;            /* of measured costs: how far the machine's sentinel moved beside them
+  double unrest;            /* of measured costs: how far the machine's sentinel moved meanwhile
                                (ps_sentinel_shifts); 0: not at all, or not known */
 } PsCosts;
 

@@ -978,8 +978,8 @@ set_sizes (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const
   cost->version_bytes = state.weight_bytes;
 }
 
-/* F of a stage beside B and W of one like it. All that computes outside the experts is spread evenly over the layers
- * with experts. -1: no all-to-all is there to hide. */
+/* An overlapped pair: F of a stage, B and W of one like it. All that computes outside the experts is spread evenly over
+ * the layers with experts. -1: no all-to-all is there to hide. */
 static gint64
 pair_ns (const PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint stage)
 {
