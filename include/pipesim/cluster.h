@@ -1,5 +1,5 @@
-/* cluster.h - the machines that train a model, read from data/clusters/<name>.ini; the state of one while it is measured,
- * the cost of its messages, and how devices share it. */
+/* cluster.h - the machines that train a model, read from data/clusters/<name>.ini; the state of one while it is
+ * measured, the cost of its messages, and how devices share it. */
 #ifndef PIPESIM_CLUSTER_H
 #define PIPESIM_CLUSTER_H
 
@@ -163,9 +163,9 @@ gboolean ps_condition_throttled (const PsCondition *before, const PsCondition *a
 
 /* The cost of a message as a function of its size: alpha + beta n, in pieces.
  *
- * Messages of different sizes are moved differently (copied at once, in chunks, through caches or past them), so one beta
- * holds for a range of sizes only. Hockney (The communication challenge for MPP, Parallel Computing 20, 1994) is the
- * fit of one piece. The function is continuous, starts at alpha >= 0 and never falls.
+ * Messages of different sizes are moved differently (copied at once, in chunks, through caches or past them), so one
+ * beta holds for a range of sizes only. Hockney (The communication challenge for MPP, Parallel Computing 20, 1994) is
+ * the fit of one piece. The function is continuous, starts at alpha >= 0 and never falls.
  */
 
 #define PS_FIT_MAX_PIECES 3

@@ -54,8 +54,8 @@
  *
  * Products of heads also read and write queries, keys, values and their weighted sum, and in B the gradients of these
  * too: 4he and 8he per token. So for 2 bytes, f = 4h and k = a a layer of GPT moves sbh (46 + 13as/h) in F and
- * sbh (100 + 19as/h) in B, in addition to what products with weights move: e (mk + kn + mn), where W reads and writes the mn
- * elements of the gradient that it adds to. W is products alone.
+ * sbh (100 + 19as/h) in B, in addition to what products with weights move: e (mk + kn + mn), where W reads and writes
+ * the mn elements of the gradient that it adds to. W is products alone.
  *
  * With whole_sequences, norms, adds and dropouts of tensors as wide as the model are not cut over the GPUs.
  *
