@@ -1,6 +1,6 @@
 /* timeline-trace.c - a timeline as Chrome trace events, for Perfetto and chrome://tracing. */
 #include "base/json.h"
-#include "base/put.h"
+#include "base/text.h"
 #include "timeline-private.h"
 
 #define MAX_ROW 512 /* letters of an event */

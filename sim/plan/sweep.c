@@ -1,7 +1,6 @@
 /* sweep.c - a spec: its fields and their values, how they combine, the files that it names, and its identity. */
 #include "sweep-private.h"
 #include "base/text.h"
-#include "base/put.h"
 #include "setting/options.h"
 
 #include <pipesim/costdb.h>
