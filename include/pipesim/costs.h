@@ -384,10 +384,6 @@ PsCosts *ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, 
 void ps_costs_place (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const guint16 *device,
                      guint n_devices);
 
-/* The same for the stages of ps_model_split. */
-PsCosts *ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices, guint n_chunks,
-                         GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
 /* Fails with PS_ERROR_USAGE where an entry is negative or where n_microbatches of everything could overflow an exact
  * sum. */
 gboolean ps_costs_check (const PsCosts *costs, guint n_microbatches, GError **error);

@@ -1098,17 +1098,6 @@ ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsS
   return costs;
 }
 
-PsCosts *
-ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices, guint n_chunks, GError **error)
-{
-  guint n_stages = n_devices * n_chunks;
-  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
-
-  return ps_model_split (model, n_stages, shapes, error)
-             ? ps_costs_model_stages (model, cluster, shapes, n_devices, n_chunks, error)
-             : NULL;
-}
-
 /* Gives a stage another part of what its device holds and does once: one of `after` in place of one of `before`. */
 static void
 share_device (PsCosts *costs, const PsModel *model, const PsCluster *cluster, guint stage, guint before, guint after)

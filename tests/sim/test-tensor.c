@@ -1,4 +1,5 @@
 /* Tests of a GPU's part of a stage, and of what frameworks hold. */
+#include "model-costs.h"
 #include "folder-rig.h"
 #include "error-rig.h"
 
@@ -183,12 +184,12 @@ test_costs (void)
   PsCluster cluster = two_nodes ();
 
   cluster.memory_bandwidth = 1e18;
-  g_autoptr (PsCosts) one = ps_costs_model (&model, &cluster, 1, 1, NULL);
+  g_autoptr (PsCosts) one = model_costs (&model, &cluster, 1, 1, NULL);
   const gint64 talk = 3 * 2 * 6 * (100 + 2048);
 
   g_assert_true (ps_cluster_group (&cluster, 4, NULL));
-  g_autoptr (PsCosts) four = ps_costs_model (&model, &cluster, 1, 1, NULL),
-                      two = ps_costs_model (&model, &cluster, 2, 1, NULL);
+  g_autoptr (PsCosts) four = model_costs (&model, &cluster, 1, 1, NULL),
+                      two = model_costs (&model, &cluster, 2, 1, NULL);
   g_assert_cmpint (four->stage[0].tensor_ns, ==, talk);
   for (PsOpKind kind = PS_OP_F; kind <= PS_OP_BW; kind++)
     {
@@ -215,11 +216,11 @@ test_recompute (void)
   for (PsRecompute recompute = PS_RECOMPUTE_SELECTIVE; recompute <= PS_RECOMPUTE_FULL; recompute++)
     {
       PsCluster group = cluster;
-      g_autoptr (PsCosts) one = ps_costs_model (&model, &cluster, 1, 1, NULL);
+      g_autoptr (PsCosts) one = model_costs (&model, &cluster, 1, 1, NULL);
       gint64 before = duration (one, PS_OP_B, 0), before_four;
 
       g_assert_true (ps_cluster_group (&group, 4, NULL));
-      g_autoptr (PsCosts) four = ps_costs_model (&model, &group, 1, 1, NULL);
+      g_autoptr (PsCosts) four = model_costs (&model, &group, 1, 1, NULL);
       before_four = duration (four, PS_OP_B, 0);
       g_assert_true (ps_costs_recompute (one, 0, &model, &cluster, recompute, NULL)
                      && ps_costs_recompute (four, 0, &model, &group, recompute, NULL));
@@ -447,7 +448,7 @@ test_published (void)
 
       cluster.tensor = rows[i].tensor;
       model->spread.experts = rows[i].experts;
-      g_autoptr (PsCosts) costs = ps_costs_model (model, &cluster, 1, 1, NULL);
+      g_autoptr (PsCosts) costs = model_costs (model, &cluster, 1, 1, NULL);
       g_assert_true (ps_costs_zero (costs, rows[i].replicas, 1, NULL));
       g_assert_cmpfloat_with_epsilon ((double)peak (costs) / (1 << 30), rows[i].gib, 0.02 * rows[i].gib);
     }
@@ -490,7 +491,7 @@ test_deepspeed (void)
   g_autoptr (PsModel) model = parse ("[model]\nlayers=4\nhidden=64\nheads=4\nsequence=16\nvocabulary=100\n"
                                      "microbatch_size=1\nprecision=fp16\nmlp=gelu\nflash_attention=false\n"
                                      "framework=deepspeed\nsequence_parallel=false\n");
-  g_autoptr (PsCosts) costs = ps_costs_model (model, &one_node, 2, 1, NULL);
+  g_autoptr (PsCosts) costs = model_costs (model, &one_node, 2, 1, NULL);
   const PsStageShape first = { .n_layers = 2, .embedding = TRUE };
   gint64 before = costs->stage[0].weight_bytes;
 
@@ -531,7 +532,7 @@ test_spread (void)
                                      "experts=8\nactive_experts=2\nexpert_feed_forward=32\nexpert_gpus=4\n"
                                      "context_gpus=2\n");
   const PsStageShape layer = { .n_layers = 1 }, whole = ps_model_whole (model);
-  g_autoptr (PsCosts) costs = ps_costs_model (model, &one_node, 1, 1, NULL);
+  g_autoptr (PsCosts) costs = model_costs (model, &one_node, 1, 1, NULL);
   PsStateBytes *state = &costs->stage[0].state;
   gint64 experts = 2 * 3 * 64 * 32, dense = ps_tensor_parameters (model, &whole, 1) - experts;
 
@@ -601,7 +602,7 @@ test_workspace (void)
   g_autoptr (PsModel) model = parse ("[model]\nlayers=2\nhidden=32\nheads=4\nsequence=64\nfeed_forward=128\n"
                                      "vocabulary=100\nmicrobatch_size=2\nprecision=bf16\nmlp=swiglu\n"
                                      "flash_attention=true\nframework=megatron\n");
-  g_autoptr (PsCosts) costs = fine (ps_costs_model (model, &one_node, 2, 1, &error));
+  g_autoptr (PsCosts) costs = fine (model_costs (model, &one_node, 2, 1, &error));
 
   for (guint stage = 0; stage < 2; stage++)
     {
