@@ -84,7 +84,8 @@ void ps_sweep_point_init (PsSweepPoint *point, const PsSweep *sweep);
 
 void ps_sweep_point_clear (PsSweepPoint *point);
 
-void ps_sweep_point_set (PsSweepPoint *point, const PsSweep *sweep, guint64 index);
+/* Returns whether costs may be others than those of the point before. */
+gboolean ps_sweep_point_set (PsSweepPoint *point, const PsSweep *sweep, guint64 index);
 
 /* Sequences per microbatch of a point's setting; 0: not known. */
 guint ps_sweep_microbatch_size (const PsSetting *setting);

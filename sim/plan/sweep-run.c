@@ -4,7 +4,7 @@
 
 #include <pipesim/sweep.h>
 
-/* Predicts one setting of a sweep after the other, with one predictor. */
+/* Predicts one setting of a sweep after the other. A predictor serves as long as the costs stay. */
 
 struct _PsSweepWorker
 {
@@ -14,18 +14,6 @@ struct _PsSweepWorker
   GPtrArray *spare; /* of PsResult, to be used again */
 };
 
-/* Appends the values that the point has in the dimensions that costs depend on. */
-static void
-add_digits (gpointer data, GArray *key)
-{
-  const PsSweepWorker *worker = data;
-  const GArray *dimensions = worker->sweep->dimensions;
-
-  for (guint i = 0; i < dimensions->len; i++)
-    if (g_array_index (dimensions, PsSweepDimension, i).costs)
-      g_array_append_val (key, worker->point.digits[i]);
-}
-
 PsSweepWorker *
 ps_sweep_worker_new (const PsSweep *sweep)
 {
@@ -34,7 +22,6 @@ ps_sweep_worker_new (const PsSweep *sweep)
   worker->sweep = sweep;
   ps_sweep_point_init (&worker->point, sweep);
   worker->predictor = ps_predictor_new (&worker->point.setting, NULL);
-  ps_predictor_set_key (worker->predictor, add_digits, worker);
   worker->spare = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
   return worker;
 }
@@ -112,7 +99,11 @@ ps_sweep_worker_predict (PsSweepWorker *worker, guint64 point, GError **error)
 
   result->point = point;
   ps_sweep_point_digest (worker->sweep, point, result->digest);
-  ps_sweep_point_set (&worker->point, worker->sweep, point);
+  if (ps_sweep_point_set (&worker->point, worker->sweep, point))
+    {
+      ps_predictor_free (worker->predictor);
+      worker->predictor = ps_predictor_new (&worker->point.setting, NULL);
+    }
   if (check_setting (worker, &reason))
     prediction = ps_predictor_predict (worker->predictor, worker->point.schedule, &reason);
   if (prediction != NULL)

@@ -588,14 +588,19 @@ ps_sweep_point_clear (PsSweepPoint *point)
   g_clear_pointer (&point->values, g_free);
 }
 
-static void
+/* Returns whether a value changed that costs depend on. */
+static gboolean
 choose (PsSweepPoint *point, const PsSweep *sweep, guint64 index)
 {
+  gboolean changed = FALSE;
+
   for (guint i = 0; i < sweep->dimensions->len; i++)
     {
       const PsSweepDimension *dimension = &g_array_index (sweep->dimensions, PsSweepDimension, i);
+      guint digit = (guint)(index / dimension->stride % dimension->n);
 
-      point->digits[i] = (guint)(index / dimension->stride % dimension->n);
+      changed |= dimension->costs && digit != point->digits[i];
+      point->digits[i] = digit;
     }
   for (guint i = 0; i < sweep->axes->len; i++)
     {
@@ -603,6 +608,7 @@ choose (PsSweepPoint *point, const PsSweep *sweep, guint64 index)
 
       point->values[i] = axis->values->pdata[point->digits[axis->dimension]];
     }
+  return changed;
 }
 
 static void
@@ -630,10 +636,11 @@ add_known (const PsSweep *sweep, PsSetting *setting)
 }
 
 /* Axes of single keys come after the axis of costs, so add_cost finds the whole text. */
-void
+gboolean
 ps_sweep_point_set (PsSweepPoint *point, const PsSweep *sweep, guint64 index)
 {
-  choose (point, sweep, index);
+  gboolean changed = choose (point, sweep, index);
+
   g_string_truncate (point->costs, 0);
   point->setting = *sweep->defaults;
   point->global_batch = 0;
@@ -652,6 +659,7 @@ ps_sweep_point_set (PsSweepPoint *point, const PsSweep *sweep, guint64 index)
         point->global_batch = point->values[i]->own;
     }
   add_known (sweep, &point->setting);
+  return changed;
 }
 
 void
