@@ -10,11 +10,11 @@
  * - Memory: the curve before, during and after each op.
  *
  * - Host time of an op: the gap before it, less waits and posts. The gap begins where the op before it ends; without
- *   waits, where its input arrives if that is later. Left out are gaps beside pairs and O.
+ *   waits, where its input arrives if that is later. Gaps next to pairs and O are left out.
  *
  * - Host time of a message at its sender and at its receiver: the posts. It is the mean of both means: most posts are
  *   short, but some wait for another thread, and an iteration is a sum of many. Where no posts are known, the gaps with
- *   one message have it besides the host time of an op; gaps with two say nothing, nor do those beyond twice the
+ *   one message have it and the host time of an op; gaps with two say nothing, nor do those beyond twice the
  *   median. Without either it is the host time of an op.
  */
 #ifndef PIPESIM_OBSERVE_H

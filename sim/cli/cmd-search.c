@@ -466,8 +466,8 @@ print_launch (const Options *options, const Best *best, GError **error)
 {
   const PsSchedule *schedule = best->found.result->schedule;
   gboolean published = ps_family_find (schedule->name) != NULL && schedule->placement->kind != PS_PLACEMENT_CUSTOM;
-  g_autofree char *beside = g_build_filename (".", options->output, NULL);
-  const char *file = ps_family_find (options->output) != NULL ? beside : options->output;
+  g_autofree char *path = g_build_filename (".", options->output, NULL);
+  const char *file = ps_family_find (options->output) != NULL ? path : options->output;
   g_autofree char *text = ps_launch_prediction (&options->launch, &best->setting, published ? schedule->name : file,
                                                 best->found.prediction, error);
 

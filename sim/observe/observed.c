@@ -490,8 +490,9 @@ fill_memory (const PsObserved *observed, PsCosts *costs, guint stage)
   fill_missing (observed, costs, stage);
 }
 
-/* Without posts: gaps with one message less the host time of an op. In gaps beyond twice the median a device idled
- * besides. */
+/* Without posts: gaps with one message less the host time of an op. In gaps beyond twice the median a device also
+ * idled.
+ */
 GArray *
 ps_observed_posts (const PsObserved *observed, guint type)
 {
