@@ -219,26 +219,28 @@ equal_slice (const PsCosts *costs, guint n_slices)
   return slice;
 }
 
-PsCosts *
-ps_costs_slice (const PsCosts *costs, guint n_slices)
+/* Slices `first` up to first + n - 1, on average. */
+static PsCosts *
+average_slice (const PsCosts *costs, guint n_slices, guint first, guint n)
 {
   const PsSliceParts *parts = find_parts (costs, n_slices);
   PsCosts *slice = equal_slice (costs, n_slices);
 
   if (parts != NULL)
-    set_slice_times (costs, parts, 0, n_slices, slice);
+    set_slice_times (costs, parts, first, n, slice);
   return slice;
+}
+
+PsCosts *
+ps_costs_slice (const PsCosts *costs, guint n_slices)
+{
+  return average_slice (costs, n_slices, 0, n_slices);
 }
 
 PsCosts *
 ps_costs_nth_slice (const PsCosts *costs, guint n_slices, guint slice)
 {
-  const PsSliceParts *parts = find_parts (costs, n_slices);
-  PsCosts *of_slice = equal_slice (costs, n_slices);
-
-  if (parts != NULL)
-    set_slice_times (costs, parts, slice, 1, of_slice);
-  return of_slice;
+  return average_slice (costs, n_slices, slice, 1);
 }
 
 PsCosts *

@@ -1,7 +1,9 @@
 /* trace.c - timelines from files of any supported kind. */
 #include "base/files.h"
-#include "schedule/formats-private.h"
+#include "timeline-private.h"
 #include "trace-private.h"
+
+#include <pipesim/observe.h>
 
 #include <string.h>
 

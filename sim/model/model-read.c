@@ -1,4 +1,5 @@
-/* model-config.c - reads the config.json that Hugging Face's transformers describe a model with. */
+/* model-read.c - reads models: .ini descriptions, and the config.json that Hugging Face's transformers describe a model
+ * with. */
 #include "model-private.h"
 
 #include "base/json.h"
@@ -460,8 +461,8 @@ make_name (const Config *config)
   return g_strdup (g_str_equal (name, "config") || *name == '\0' ? config->model_type : name);
 }
 
-PsModel *
-ps_model_parse_config (const char *where, const char *text, gsize length, GError **error)
+static PsModel *
+parse_config (const char *where, const char *text, gsize length, GError **error)
 {
   g_auto (Config) config = { .where = where, .model = g_new0 (PsModel, 1), .window_layers = USUAL_WINDOW_LAYERS };
 
@@ -473,4 +474,46 @@ ps_model_parse_config (const char *where, const char *text, gsize length, GError
     return NULL;
   config.model->name = make_name (&config);
   return g_steal_pointer (&config.model);
+}
+
+static PsModel *
+parse_ini (const char *where, const char *text, gsize length, GError **error)
+{
+  guint n;
+  const PsIniField *fields = ps_model_fields (&n);
+  g_autoptr (PsIni) ini = ps_ini_parse (where, text, length, "model", fields, n, error);
+  g_autoptr (PsModel) model = g_new0 (PsModel, 1);
+  const char *key;
+
+  if (ini == NULL)
+    return NULL;
+  model->name = ps_ini_name (ini);
+  ps_ini_fields (ini, fields, n, model);
+  if (!ps_ini_finish (ini, error))
+    return NULL;
+  ps_model_fill_defaults (model);
+  g_autofree char *misfit = ps_model_find_misfit (model, &key);
+  if (misfit != NULL)
+    ps_ini_fail (ini, key, "%s", misfit);
+  return ps_ini_finish (ini, error) ? g_steal_pointer (&model) : NULL;
+}
+
+PsModel *
+ps_model_parse (const char *where, const char *text, gsize length, GError **error)
+{
+  gsize first = 0;
+
+  while (first < length && g_ascii_isspace (text[first]))
+    first++;
+  return first < length && text[first] == '{' ? parse_config (where, text, length, error)
+                                              : parse_ini (where, text, length, error);
+}
+
+PsModel *
+ps_model_load (const char *path, GError **error)
+{
+  g_autofree char *text = NULL;
+  gsize length;
+
+  return ps_ini_read (path, "models", &text, &length, error) ? ps_model_parse (path, text, length, error) : NULL;
 }
