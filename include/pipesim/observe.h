@@ -69,9 +69,6 @@ gboolean ps_observed_add (PsObserved *observed, const char *where, GPtrArray *ti
  * PS_ERROR_INPUT. */
 gboolean ps_observed_add_log (PsObserved *observed, const char *where, GBytes *log, GError **error);
 
-/* The part of the two functions above that makes room for a run's samples. Errors: those of ps_observed_add. */
-gboolean ps_observed_set_stages (PsObserved *observed, const char *where, guint n_stages, GError **error);
-
 /* Adds the runs at the paths, n of them: whatever ps_timelines_load reads, or logs. A profiler slows a run down.
  * "PATH=T" says that an iteration of PATH takes T without it, from the first op to the last, updates included. The
  * median over such paths of T over the path's own median iteration multiplies all times of all timelines. Errors: also
