@@ -237,14 +237,13 @@ append_change (gpointer data, const PsMemoryChange *change)
 
 /* The level at the end is the simulation's, so it says the level at the beginning. */
 static void
-append_curve (PsTimeline *timeline, const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
-              const PsMemoryBuffers *buffers, guint device)
+append_curve (PsTimeline *timeline, const PsSimulation *simulation, PsMemoryBuffers *buffers, guint device)
 {
   GArray *points = timeline->memory;
   Curve curve = { points, points->len, { .device = (guint16)device } };
 
   g_array_append_val (points, curve.last);
-  ps_memory_walk (program, costs, simulation, buffers, device, append_change, &curve);
+  ps_memory_walk (buffers, device, append_change, &curve);
   for (guint i = curve.first; i < points->len; i++)
     g_array_index (points, PsMemoryPoint, i).bytes += simulation->device[device].held_bytes - curve.last.bytes;
 }
@@ -273,16 +272,15 @@ ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs, con
   const PsPlacement *placement = schedule->placement;
   PsTimeline *timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, schedule->name, placement->n_devices,
                                           placement->n_stages, schedule->n_microbatches);
-  g_auto (PsMemoryBuffers) buffers = { 0 };
+  g_autoptr (PsMemoryBuffers) buffers = ps_memory_buffers_new (program, costs, simulation);
 
   g_free (timeline->source);
   timeline->source = g_strdup (costs->source != NULL ? costs->source : "");
   timeline->iteration_ns = simulation->makespan_ns + simulation->optimizer_ns;
-  ps_memory_buffers_init (&buffers, program, costs, simulation);
   for (guint d = 0; d < placement->n_devices; d++)
     {
       append_ops (timeline, program, costs, simulation, d);
-      append_curve (timeline, program, costs, simulation, &buffers, d);
+      append_curve (timeline, simulation, buffers, d);
     }
   append_transfers (timeline, program, costs, simulation);
   ps_timeline_sort (timeline);
