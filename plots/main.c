@@ -1,13 +1,7 @@
 /* main.c - the program pipesim-plot, run as `pipesim plot`: draws timelines, sweeps, measured costs and the accuracy of
  * predictions. */
-#include "accuracy-plot.h"
-#include "calibration-plot.h"
-#include "loss-plot.h"
-#include "memory-plot.h"
-#include "program.h"
-#include "timeline-plot.h"
-#include "timeline-text.h"
 #include "sweep-plot.h"
+#include "timeline-plot.h"
 
 #include <pipesim/option.h>
 
@@ -281,7 +275,8 @@ timelines_draw (const PsPlotOptions *options, PsTimeline *const *timelines, guin
 
   if (picture->terminal)
     {
-      g_autofree char *text = ps_timeline_to_text (timelines, n, picture->width / PS_TERMINAL_COLUMN, picture->plain);
+      const PsTimelineText style = { .columns = picture->width / PS_TERMINAL_COLUMN, .colour = !picture->plain };
+      g_autofree char *text = ps_timelines_to_text (timelines, n, &style, NULL);
 
       return picture->plain ? ps_print (text, error) : ps_print_coloured (text, error);
     }
@@ -316,10 +311,6 @@ draw_sweep (const PsPlotOptions *options, GError **error)
     return FALSE;
   if (*left_out)
     g_printerr ("left out: %s\n", left_out);
-  if (options->sweep.pareto)
-    return ps_pareto_plot (&options->picture, results, &options->sweep, error);
-  if (options->sweep.heat != NULL)
-    return ps_heat_plot (&options->picture, results, &options->sweep, error);
   return ps_sweep_plot (&options->picture, results, &options->sweep, error);
 }
 

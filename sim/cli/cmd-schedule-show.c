@@ -1,22 +1,25 @@
 /* cmd-schedule-show.c - pipesim schedule show: a schedule drawn as papers do, under costs if there are any. */
 #include "cmd-schedule.h"
-#include "draw.h"
 
 #include <pipesim/option.h>
 
+#include <unistd.h>
+
 /* Characters of a drawing in true proportions; in units of one op a drawing is as long as it must be. */
-#define MAX_WIDTH 160
+#define MAX_COLUMNS 160
+#define MIN_FOLD 40
 
 /* Below a line that says what a cell is. */
 static gboolean
-print_drawing (const PsSchedule *schedule, const PsTimeline *timeline, guint max_width, const char *unit,
-               GError **error)
+print_drawing (const PsSchedule *schedule, PsTimeline *timeline, guint max_columns, const char *unit, GError **error)
 {
-  PsDrawStyle style;
+  guint window = ps_window_columns ();
+  const char *no_colour = g_getenv ("NO_COLOR");
+  const PsTimelineText style = { .max_columns = max_columns,
+                                 .fold = window > 0 ? MAX (window, MIN_FOLD) : 0,
+                                 .colour = isatty (STDOUT_FILENO) && (no_colour == NULL || *no_colour == '\0') };
   gint64 cell_ns;
-
-  ps_draw_style_init (&style, max_width);
-  g_autofree char *drawing = ps_draw_timeline (timeline, &style, &cell_ns);
+  g_autofree char *drawing = ps_timelines_to_text ((PsTimeline *[]){ timeline }, 1, &style, &cell_ns);
   g_autofree char *cell = ps_format_time (cell_ns);
   g_autofree char *sentence = g_strdup_printf (
       "%s: %u devices, %u stages (%s), %u microbatches; a cell is %s", schedule->name, schedule->placement->n_devices,
@@ -54,5 +57,5 @@ ps_cmd_schedule_show (const PsScheduleOptions *options, const char *name, GError
   if (prediction == NULL)
     return FALSE;
   g_autoptr (PsTimeline) timeline = ps_prediction_timeline (prediction);
-  return print_drawing (prediction->program->schedule, timeline, MAX_WIDTH, NULL, error);
+  return print_drawing (prediction->program->schedule, timeline, MAX_COLUMNS, NULL, error);
 }
