@@ -1,5 +1,7 @@
-/* answer.h - the reasons for an iteration time: the critical path, the slack of each op, the idle time of devices by
- * cause, and the parts that would pay off if they were faster.
+/* answer.h - the reasons for an iteration time, and how far it spreads.
+ *
+ * The reasons: the critical path, the slack of each op, the idle time of devices by cause, and the parts that would pay
+ * off if they were faster.
  *
  * Everything is deduced from one simulation, by either engine. A cause is an equality of integer times. An op starts
  * when the op before it on its device ends, or the transfer that it waits for. A transfer starts when its producer

@@ -1,4 +1,5 @@
-/* cluster.h - the machines that train a model, read from data/clusters/<name>.ini. */
+/* cluster.h - the machines that train a model, read from data/clusters/<name>.ini; the state of one while it is measured,
+ * the cost of its messages, and how devices share it. */
 #ifndef PIPESIM_CLUSTER_H
 #define PIPESIM_CLUSTER_H
 

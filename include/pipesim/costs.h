@@ -121,6 +121,17 @@ ps_costs_alike (const PsCosts *costs, guint op)
   return op / (costs->n_lengths * costs->n_stages) * costs->n_stages + op % costs->n_stages;
 }
 
+/* Time of the whole backward of a stage for microbatches of that length: B and W as two ops or BW as one, whichever is
+ * shorter. */
+static inline gint64
+ps_costs_backward_ns (const PsCosts *costs, guint length, guint stage)
+{
+  const PsOpCost *op = &costs->op[ps_op_index (costs->n_stages, costs->n_lengths, 0, length, stage)];
+  guint next = costs->n_lengths * costs->n_stages; /* from one kind to the next */
+
+  return MIN (op[PS_OP_B * next].duration_ns + op[PS_OP_W * next].duration_ns, op[PS_OP_BW * next].duration_ns);
+}
+
 /* Duration of an overlapped pair of two ops, by their indices into op. Where the microbatches have different lengths,
  * as much overlaps as for the one that overlaps less. */
 gint64 ps_costs_pair_ns (const PsCosts *costs, guint a, guint b);

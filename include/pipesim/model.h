@@ -1,10 +1,12 @@
-/* model.h - the descriptions of models and clusters that ship with pipesim; data/README.md has their sources. */
+/* model.h - the model that is trained, its formulas, and the layers of each of its stages. */
 #ifndef PIPESIM_MODEL_H
 #define PIPESIM_MODEL_H
 
 #include <pipesim/base.h>
 
 G_BEGIN_DECLS
+
+/* The descriptions of models and clusters that ship with pipesim; data/README.md has their sources. */
 
 /* The names of the descriptions in a folder, "models" or "clusters", in alphabetical order. Free with g_strfreev. */
 char **ps_shipped_names (const char *folder);
@@ -124,7 +126,7 @@ typedef enum
 #define PS_N_LAYER_KINDS 4
 
 /* Reads a model description: an .ini file, or the config.json of a model for Hugging Face's transformers, which is
- * recognised by its first character (see ps_model_parse_config). path may also be a bare name ("tiny-gpt"): the
+ * recognised by its first character (model-read.c). path may also be a bare name ("tiny-gpt"): the
  * descriptions shipped with pipesim are found by it. Every unknown key, missing key and absurd value is an error "FILE:
  * [model] key: ...". Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with ps_model_free. */
 PsModel *ps_model_load (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -1,7 +1,6 @@
 /* sweep.h - predictions of many settings on disk: SQLite, schema and views in data/results.sql, `PRAGMA user_version`
- * = PS_RESULTS_VERSION, WAL. A database is of one sweep; its rows are the
- * settings of the sweep, each once: a prediction, or why there is none. Rows are stored in transactions, so a killed
- * program leaves whole rows only.
+ * = PS_RESULTS_VERSION, WAL. A database is of one sweep; its rows are the settings of the sweep, each once: a
+ * prediction, or why there is none. Rows are stored in transactions, so a killed program leaves whole rows only.
  *
  * Functions that can fail return FALSE or NULL and set PS_ERROR_IO where the database or its disk fails, and
  * PS_ERROR_INPUT for what it holds; messages begin with its path. A PsResults is for one thread at a time. */

@@ -1,6 +1,7 @@
-/* work.h - the kernels of a stage: one list per kind of op, of which work.h makes a time.
+/* work.h - the kernels of a stage: one list per kind of op; the time and memory that they take on
+ * the GPUs of a device, and what frameworks add to it.
  *
- * The list is that of one of the t GPUs of a device (work.h). Matrices are cut by columns or by rows, heads and
+ * The list is that of one of the t GPUs of a device (see below). Matrices are cut by columns or by rows, heads and
  * vocabulary are spread over the GPUs, and all else is cut along the sequence. Kernels are fused as Megatron-LM fuses
  * them (Narayanan et al., arXiv 2104.04473, section 4.2: bias + GELU, bias + dropout + add, scale + mask + softmax).
  *

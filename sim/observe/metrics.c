@@ -1,4 +1,5 @@
-/* metrics.c - makespan, spans, bubble ratios and peaks, from a timeline or straight from a simulation. */
+/* metrics.c - makespan, spans, bubble ratios and peaks, from a timeline or straight from a simulation; and the figures
+ * that commands print. */
 #include <pipesim/timeline.h>
 
 void
@@ -127,4 +128,52 @@ ps_metrics_from_simulation (const PsProgram *program, const PsSimulation *simula
                                                      .peak_activations = program->peak_activations[d] };
     }
   metrics_finish (metrics);
+}
+
+/* Figures as columns */
+
+static gpointer
+devices_detail (gconstpointer row)
+{
+  static const PsCellColumn columns[] = {
+    PS_CELL (struct PsDeviceMetrics, busy_ns, "busy_ns", NULL, TIME),
+    PS_CELL (struct PsDeviceMetrics, span_ns, "span_ns", NULL, TIME),
+    PS_CELL (struct PsDeviceMetrics, peak_memory_bytes, "peak_memory_bytes", NULL, SIZE),
+    PS_CELL (struct PsDeviceMetrics, peak_activations, "peak_activations", NULL, INTEGER),
+  };
+  const PsMetrics *metrics = &((const PsFigures *)row)->metrics;
+
+  return ps_table_of (columns, G_N_ELEMENTS (columns), metrics->device, sizeof *metrics->device, metrics->n_devices);
+}
+
+const PsCellColumn ps_figures[] = {
+  PS_CELL (PsFigures, schedule, "schedule", "schedule", TEXT),
+  PS_CELL (PsFigures, n_devices, "devices", "p", INTEGER),
+  PS_CELL (PsFigures, n_stages, "stages", NULL, INTEGER),
+  PS_CELL (PsFigures, n_microbatches, "microbatches", "m", INTEGER),
+  PS_CELL (PsFigures, n_chunks, "chunks", "v", INTEGER),
+  PS_CELL (PsFigures, metrics.makespan_ns, "makespan_ns", "makespan", TIME),
+  PS_CELL (PsFigures, metrics.max_span_ns, "max_span_ns", "longest span", TIME),
+  PS_CELL (PsFigures, metrics.iteration_ns, "iteration_ns", "iteration", TIME),
+  PS_CELL (PsFigures, metrics.bubble_ratio, "bubble_ratio", "bubble of iteration", RATIO),
+  PS_CELL (PsFigures, metrics.bubble_ratio_span, "bubble_ratio_span", "bubble of span", RATIO),
+  PS_CELL (PsFigures, lower_bound_ns, "lower_bound_ns", "lower bound", TIME),
+  PS_CELL (PsFigures, metrics.peak_memory_bytes, "peak_memory_bytes", "peak memory", SIZE),
+  PS_CELL (PsFigures, feasible, "feasible", "fits", BOOLEAN),
+  PS_CELL (PsFigures, fits, "fits", "fits", TEXT),
+  PS_CELL (PsFigures, layout, "layout", "layout", TEXT),
+  PS_CELL (PsFigures, asynchronous, "asynchronous", "async", BOOLEAN),
+  PS_CELL_GET (devices_detail, "devices_detail", NULL, TABLE),
+  { .column = { NULL, NULL, PS_COLUMN_TEXT } },
+};
+
+const PsColumn *
+ps_figure (const char *key)
+{
+  const PsCellColumn *figure = ps_figures;
+
+  while (figure->column.key != NULL && !g_str_equal (figure->column.key, key))
+    figure++;
+  g_assert (figure->column.key != NULL);
+  return &figure->column;
 }

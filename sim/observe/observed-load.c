@@ -1,7 +1,7 @@
 /* observed-load.c - reads what runs left on disk, traces and logs, and takes the profiler's share from traces. */
 #include <pipesim/observe.h>
 
-#include "schedule/formats-private.h"
+#include "timeline-private.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* observed-log.c - samples from the log of Megatron-LM's timers. Launchers may put a word before each of its lines. */
 #include <pipesim/observe.h>
 
-#include "schedule/formats-private.h"
+#include "timeline-private.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* otel-trace.c - measured timelines from OpenTelemetry spans: JSON objects, one after the other. */
 #include "otel-trace.h"
-#include "base/json-stream.h"
+#include "base/json.h"
 #include "base/text.h"
 
 #include <string.h>

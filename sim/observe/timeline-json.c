@@ -1,7 +1,6 @@
 /* timeline-json.c - the native timeline file: one row per line when writing, refusing whatever it does not know when
  * reading. */
-#include "base/json-object.h"
-#include "base/json-text.h"
+#include "base/json.h"
 #include "base/put.h"
 #include "base/text.h"
 #include "timeline-private.h"

@@ -1,7 +1,7 @@
 /* timeline-trace.c - a timeline as Chrome trace events, for Perfetto and chrome://tracing. */
-#include "base/json-text.h"
+#include "base/json.h"
 #include "base/put.h"
-#include "span-index.h"
+#include "timeline-private.h"
 
 #define MAX_ROW 512 /* letters of an event */
 
@@ -9,7 +9,7 @@ typedef struct
 {
   const PsTimeline *timeline;
   GString *json;
-  PsSpanIndex spans; /* of the ops */
+  GHashTable *spans; /* the ops (ps_spans_index) */
   guint pid;
   guint n_events;
 } Trace;
@@ -18,12 +18,12 @@ typedef struct
 static const PsSpan *
 find_span (const Trace *trace, PsOp op, guint device)
 {
-  const PsSpan *span = ps_span_index_find (&trace->spans, op, device);
+  const PsSpan *span = ps_spans_find (trace->spans, op, device);
 
   if (span != NULL || (op.kind != PS_OP_B && op.kind != PS_OP_BW))
     return span;
   op.kind = op.kind == PS_OP_B ? PS_OP_BW : PS_OP_B;
-  return ps_span_index_find (&trace->spans, op, device);
+  return ps_spans_find (trace->spans, op, device);
 }
 
 static void
@@ -184,7 +184,7 @@ ps_timeline_to_chrome_trace (const PsTimeline *timeline)
   Trace trace
       = { .timeline = timeline, .json = g_string_new (NULL), .pid = timeline->origin == PS_ORIGIN_MEASURED ? 1 : 0 };
 
-  ps_span_index_init (&trace.spans, timeline->ops);
+  trace.spans = ps_spans_index (timeline->ops);
   append_head (&trace);
   append_names (&trace);
   for (guint i = 0; i < timeline->ops->len; i++)
@@ -202,6 +202,6 @@ ps_timeline_to_chrome_trace (const PsTimeline *timeline)
   for (guint i = 0; i < timeline->memory->len; i++)
     append_memory (&trace, &g_array_index (timeline->memory, PsMemoryPoint, i));
   g_string_append (trace.json, "\n]\n}\n");
-  ps_span_index_clear (&trace.spans);
+  g_hash_table_unref (trace.spans);
   return g_string_free (trace.json, FALSE);
 }

@@ -1,5 +1,5 @@
 /* timeline.c - the spans and memory points of one iteration, and the figures that follow from them. */
-#include <pipesim/timeline.h>
+#include <pipesim/observe.h>
 
 #include "simulate/memory-walk.h"
 #include "timeline-private.h"
@@ -98,6 +98,40 @@ ps_spans_cover (const GArray *spans, guint *next, guint device, gint64 start_ns,
         break;
     }
   return sum;
+}
+
+static guint
+span_hash (gconstpointer key)
+{
+  const PsSpan *span = key;
+  guint stage = (span->op.stage * PS_N_OP_KINDS + span->op.kind) * 31 + span->op.slice;
+
+  return (stage * 65599 + span->op.microbatch) * 31 + span->device;
+}
+
+static gboolean
+span_equal (gconstpointer a, gconstpointer b)
+{
+  const PsSpan *x = a, *y = b;
+
+  return x->device == y->device && x->op.kind == y->op.kind && x->op.stage == y->op.stage
+         && x->op.microbatch == y->op.microbatch && x->op.slice == y->op.slice;
+}
+
+GHashTable *
+ps_spans_index (const GArray *spans)
+{
+  GHashTable *index = g_hash_table_new (span_hash, span_equal);
+
+  for (guint i = 0; i < spans->len; i++)
+    g_hash_table_add (index, &g_array_index (spans, PsSpan, i));
+  return index;
+}
+
+const PsSpan *
+ps_spans_find (GHashTable *index, PsOp op, guint device)
+{
+  return g_hash_table_lookup (index, &(PsSpan){ .op = op, .device = (guint16)device });
 }
 
 guint
@@ -258,4 +292,38 @@ ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs, con
   append_transfers (timeline, program, costs, simulation);
   ps_timeline_sort (timeline);
   return timeline;
+}
+
+/* Iterations */
+
+static gint64
+iteration_time (const GPtrArray *iterations, guint i)
+{
+  return ((const PsTimeline *)iterations->pdata[i])->iteration_ns;
+}
+
+PsIterationSpread
+ps_iteration_spread (const GPtrArray *iterations)
+{
+  guint n = iterations->len;
+  g_autofree gint64 *times_ns = g_new (gint64, n);
+  PsIterationSpread spread = { .n = n };
+
+  for (guint i = 0; i < n; i++)
+    times_ns[i] = iteration_time (iterations, i);
+  spread.median_ns = ps_median (times_ns, n); /* sorts them */
+  spread.p10_ns = ps_quantile (times_ns, n, 0.1).value_ns;
+  spread.p90_ns = ps_quantile (times_ns, n, 0.9).value_ns;
+  return spread;
+}
+
+guint
+ps_median_iteration (const GPtrArray *iterations)
+{
+  gint64 median_ns = ps_iteration_spread (iterations).median_ns;
+  guint i = 0;
+
+  while (iteration_time (iterations, i) != median_ns)
+    i++;
+  return i;
 }

@@ -2,7 +2,7 @@
  * sim/observe. */
 #pragma once
 
-#include "base/json-stream.h"
+#include "base/json.h"
 
 #include <pipesim/formats.h>
 

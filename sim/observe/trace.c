@@ -1,7 +1,7 @@
 /* trace.c - timelines from files of any supported kind. */
-#include "base/base-packed.h"
+#include "base/files.h"
 #include "chrome-trace-read.h"
-#include "schedule/formats-private.h"
+#include "timeline-private.h"
 #include "nsys-trace.h"
 #include "otel-trace.h"
 #include "torch-trace.h"

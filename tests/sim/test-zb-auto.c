@@ -1,5 +1,6 @@
 /* Tests of zb-auto against the published results of the heuristic, the fixed orders beside it, and its limits. */
-#include "schedule/families/zb-greedy.h"
+#include "schedule/families/automatic.c"
+
 #include "reference.h"
 
 #include <stdio.h>
@@ -231,73 +232,42 @@ test_auto_random (void)
     check_random_auto (rand);
 }
 
-/* The heuristic with one setting of its switches, run to its end. */
-typedef struct
-{
-  PsDraft *draft;
-  guint used;
-} Try;
-
-static PsZbSwitches
-switches_of (guint off)
-{
-  return (PsZbSwitches){ .bubble_before_backward = !(off & PS_ZB_USED_WARMUP),
-                         .backward_first = !(off & PS_ZB_USED_BACKWARD),
-                         .fill_gaps = !(off & PS_ZB_USED_GAPS) };
-}
-
 /* Giving up early tells the truth about the whole. */
 static void
-check_gives_up (GRand *rand, const PsFamilySetting *setting, guint off, const PsDraft *whole)
+check_gives_up (GRand *rand, const PsFamilySetting *setting, guint off, const Draft *whole)
 {
-  g_autoptr (PsDraft) draft = ps_draft_new (setting, 0);
-  gint64 limit = ps_draft_span (whole) + g_rand_int_range (rand, -20, 2);
-  guint used = 0;
+  g_autoptr (Draft) draft = draft_new (setting, 0);
+  gint64 limit = draft_span (whole) + g_rand_int_range (rand, -20, 2);
 
-  if (!ps_zb_greedy (draft, switches_of (off), limit, &used))
-    g_assert_cmpint (ps_draft_span (whole), >, limit);
+  if (!put_loop_heuristic (draft, off, limit))
+    g_assert_cmpint (draft_span (whole), >, limit);
   else
-    g_assert_cmpint (ps_draft_span (draft), ==, ps_draft_span (whole));
+    g_assert_cmpint (draft_span (draft), ==, draft_span (whole));
 }
 
-static void
-check_unused (const Try *tries, guint p, guint off, guint bit)
-{
-  const PsDraft *draft = tries[off].draft, *other = tries[off ^ bit].draft;
-
-  for (guint i = 0; i < p && !(tries[off].used & bit); i++)
-    g_assert_cmpmem (draft->device[i].order, draft->device[i].n_ordered, other->device[i].order,
-                     other->device[i].n_ordered);
-}
-
-/* zb-auto leaves out tries and ends others early; none of the eight would have been better. */
+/* zb-auto ends tries early; none of the eight would have been better. */
 static void
 check_switches (GRand *rand)
 {
-  guint p = (guint)g_rand_int_range (rand, 1, 9), m = (guint)g_rand_int_range (rand, 1, 25), device;
+  guint p = (guint)g_rand_int_range (rand, 1, 9), m = (guint)g_rand_int_range (rand, 1, 25);
   g_autofree gint64 *limit = g_new (gint64, p);
   g_autoptr (PsCosts) costs = random_costs (rand, p, limit);
   PsFamilySetting setting
       = { .n_devices = p, .n_microbatches = m, .n_chunks = 1, .costs = costs, .memory_limit = limit };
   g_autoptr (PsProgram) program = NULL;
   g_autoptr (PsSimulation) best = reference_simulate (reference_generate ("zb-auto", &setting), costs, &program);
-  Try tries[8];
 
-  for (guint off = 0; off < G_N_ELEMENTS (tries); off++)
+  for (guint off = 0; off < 1U << LOOP_SWITCHES; off++)
     {
-      tries[off] = (Try){ ps_draft_new (&setting, 0), 0 };
-      g_assert_true (ps_zb_greedy (tries[off].draft, switches_of (off), G_MAXINT64, &tries[off].used));
-      check_gives_up (rand, &setting, off, tries[off].draft);
-      if (ps_draft_fits (tries[off].draft, &device) && ps_draft_span (tries[off].draft) <= best->max_span_ns)
-        g_assert_cmpint (best->makespan_ns, <=, ps_draft_makespan (tries[off].draft));
-      if (ps_draft_fits (tries[off].draft, &device))
-        g_assert_cmpint (best->max_span_ns, <=, ps_draft_span (tries[off].draft));
+      g_autoptr (Draft) draft = draft_new (&setting, 0);
+
+      g_assert_true (put_loop_heuristic (draft, off, G_MAXINT64));
+      check_gives_up (rand, &setting, off, draft);
+      if (draft_fits (draft) && draft_span (draft) <= best->max_span_ns)
+        g_assert_cmpint (best->makespan_ns, <=, draft_makespan (draft));
+      if (draft_fits (draft))
+        g_assert_cmpint (best->max_span_ns, <=, draft_span (draft));
     }
-  for (guint off = 0; off < G_N_ELEMENTS (tries); off++)
-    for (guint bit = 1; bit < G_N_ELEMENTS (tries); bit *= 2)
-      check_unused (tries, p, off, bit);
-  for (guint off = 0; off < G_N_ELEMENTS (tries); off++)
-    ps_draft_free (tries[off].draft);
 }
 
 static void
@@ -371,14 +341,12 @@ test_bytes_of_a_while (void)
         }
       for (guint off = 0; off < 8; off++)
         {
-          guint used = 0;
-
           setting.costs = plain;
-          g_autoptr (PsDraft) a = ps_draft_new (&setting, 0);
-          g_assert_true (ps_zb_greedy (a, switches_of (off), G_MAXINT64, &used));
+          g_autoptr (Draft) a = draft_new (&setting, 0);
+          g_assert_true (put_loop_heuristic (a, off, G_MAXINT64));
           setting.costs = more;
-          g_autoptr (PsDraft) b = ps_draft_new (&setting, 0);
-          g_assert_true (ps_zb_greedy (b, switches_of (off), G_MAXINT64, &used));
+          g_autoptr (Draft) b = draft_new (&setting, 0);
+          g_assert_true (put_loop_heuristic (b, off, G_MAXINT64));
           for (guint d = 0; d < p; d++)
             g_assert_cmpmem (a->device[d].order, a->device[d].n_ordered, b->device[d].order, b->device[d].n_ordered);
         }
