@@ -1,5 +1,5 @@
 # accuracy.gp - predicted against measured iteration time, with a band of 5 % around the diagonal.
-# run-plot.c writes before it: x_label, y_label and the series.
+# main.c writes before it: x_label, y_label and the series.
 
 stats $series using 1 name 'X' nooutput
 stats $series using 2 name 'Y' nooutput

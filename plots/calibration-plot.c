@@ -15,29 +15,28 @@
 #define MARK_STEP 8 /* from mark to mark in a row */
 
 #define FIT_STEPS 160
-#define MAX_LINES (PS_FIT_MAX_PIECES + 3) /* of the key for a way: name, alpha, pieces, quality */
-#define SHIFT 1.05                        /* of one way's points against those of the next, so that both show */
+#define MAX_LINES (PS_FIT_MAX_PIECES + 3) /* of the key for a group: name, alpha, pieces, quality */
+#define SHIFT 1.05                        /* of one group's points against those of the next, so that both show */
 
-/* Measurements taken in one way: with the same number of busy devices and of sharers of the accelerator, and the same
- * caches. */
+/* Measurements with the same number of busy devices and of sharers of the accelerator, and the same caches. */
 typedef struct
 {
   char *name;      /* "2 busy", "alone, cold" */
   GPtrArray *rows; /* of PsMeasurement, not owned, as the profile has them */
-} Way;
+} Group;
 
 static void
-way_free (gpointer data)
+group_free (gpointer data)
 {
-  Way *way = data;
+  Group *group = data;
 
-  g_free (way->name);
-  g_ptr_array_unref (way->rows);
-  g_free (way);
+  g_free (group->name);
+  g_ptr_array_unref (group->rows);
+  g_free (group);
 }
 
 static char *
-way_name (const PsMeasurement *m)
+group_name (const PsMeasurement *m)
 {
   GString *name = g_string_new (NULL);
 
@@ -60,34 +59,34 @@ way_name (const PsMeasurement *m)
   return g_string_free (name, FALSE);
 }
 
-/* The ways in which messages (ops: FALSE), or ops, were measured. Pairs and the host's times are neither. */
+/* The groups of messages (ops: FALSE), or of ops. Pairs and the host's times are neither. */
 static GPtrArray *
-find_ways (const PsProfileContents *contents, gboolean ops)
+find_groups (const PsProfileContents *contents, gboolean ops)
 {
   const guint kinds = ops ? 1U << PS_SUBJECT_OP
                           : 1U << PS_SUBJECT_TRANSFER | 1U << PS_SUBJECT_SELF_SEND | 1U << PS_SUBJECT_ALL_REDUCE;
-  GPtrArray *ways = g_ptr_array_new_with_free_func (way_free);
+  GPtrArray *groups = g_ptr_array_new_with_free_func (group_free);
 
-  for (guint i = 0, w; i < contents->measurements->len; i++)
+  for (guint i = 0, g; i < contents->measurements->len; i++)
     {
       PsMeasurement *m = contents->measurements->pdata[i];
-      g_autofree char *name = way_name (m);
+      g_autofree char *name = group_name (m);
 
       if (!(kinds & 1U << m->subject))
         continue;
-      for (w = 0; w < ways->len && !g_str_equal (((const Way *)ways->pdata[w])->name, name);)
-        w++;
-      if (w == ways->len)
+      for (g = 0; g < groups->len && !g_str_equal (((const Group *)groups->pdata[g])->name, name);)
+        g++;
+      if (g == groups->len)
         {
-          Way *way = g_new0 (Way, 1);
+          Group *group = g_new0 (Group, 1);
 
-          way->name = g_steal_pointer (&name);
-          way->rows = g_ptr_array_new ();
-          g_ptr_array_add (ways, way);
+          group->name = g_steal_pointer (&name);
+          group->rows = g_ptr_array_new ();
+          g_ptr_array_add (groups, group);
         }
-      g_ptr_array_add (((Way *)ways->pdata[w])->rows, m);
+      g_ptr_array_add (((Group *)groups->pdata[g])->rows, m);
     }
-  return ways;
+  return groups;
 }
 
 static double
@@ -105,7 +104,7 @@ append_measurement (GString *block, double place, const PsMeasurement *m, guint 
                           at_least_one (m->time.min_ns) / 1e9, mark, colour);
 }
 
-/* The key of messages: the ways, and lines about the fit of each. */
+/* The key of messages: the groups, and lines about the fit of each. */
 typedef struct
 {
   GString *script;
@@ -120,22 +119,22 @@ add_key (Key *key, const char *text, guint mark, guint32 colour)
   g_string_append_printf (key->script, "key_mark[%u] = %u\nkey_colour[%u] = %u\n", key->n, mark, key->n, colour);
 }
 
-/* Appends the line fitted to a way's measurements to $fits, and its figures to the key. */
+/* Appends the line fitted to a group's measurements to $fits, and its figures to the key. */
 static void
-append_fit (GString *fits, Key *key, const Way *way)
+append_fit (GString *fits, Key *key, const Group *group)
 {
-  g_autofree gint64 *bytes = g_new (gint64, way->rows->len), *ns = g_new (gint64, way->rows->len);
+  g_autofree gint64 *bytes = g_new (gint64, group->rows->len), *ns = g_new (gint64, group->rows->len);
   PsTransferFit fit;
 
-  for (guint i = 0; i < way->rows->len; i++)
+  for (guint i = 0; i < group->rows->len; i++)
     {
-      const PsMeasurement *m = way->rows->pdata[i];
+      const PsMeasurement *m = group->rows->pdata[i];
 
       bytes[i] = m->bytes;
       ns[i] = MAX (m->time.median_ns, 1);
     }
-  ps_transfer_fit (bytes, ns, way->rows->len, &fit);
-  double from = at_least_one (bytes[0]), to = at_least_one (bytes[way->rows->len - 1]);
+  ps_transfer_fit (bytes, ns, group->rows->len, &fit);
+  double from = at_least_one (bytes[0]), to = at_least_one (bytes[group->rows->len - 1]);
   for (guint i = 0; i <= FIT_STEPS; i++)
     {
       double size = from * pow (to / from, (double)i / FIT_STEPS);
@@ -150,48 +149,48 @@ append_fit (GString *fits, Key *key, const Way *way)
 }
 
 static void
-append_messages (GString *script, const GPtrArray *ways)
+append_messages (GString *script, const GPtrArray *groups)
 {
   g_autoptr (GString) fits = g_string_new ("$fits << EOD\n"), messages = g_string_new ("$messages << EOD\n");
   guint n_fits = 0;
   Key key = { script, 0 };
 
-  ps_gnuplot_append_array (script, "key_text", ways->len * MAX_LINES);
-  ps_gnuplot_append_array (script, "key_mark", ways->len * MAX_LINES);
-  ps_gnuplot_append_array (script, "key_colour", ways->len * MAX_LINES);
-  ps_gnuplot_append_array (script, "fit_colour", ways->len);
-  for (guint w = 0; w < ways->len; w++)
+  ps_gnuplot_append_array (script, "key_text", groups->len * MAX_LINES);
+  ps_gnuplot_append_array (script, "key_mark", groups->len * MAX_LINES);
+  ps_gnuplot_append_array (script, "key_colour", groups->len * MAX_LINES);
+  ps_gnuplot_append_array (script, "fit_colour", groups->len);
+  for (guint g = 0; g < groups->len; g++)
     {
-      const Way *way = ways->pdata[w];
+      const Group *group = groups->pdata[g];
 
-      add_key (&key, way->name, ps_plot_series_mark (w), ps_plot_series_colour (w));
-      for (guint i = 0; i < way->rows->len; i++)
+      add_key (&key, group->name, ps_plot_series_mark (g), ps_plot_series_colour (g));
+      for (guint i = 0; i < group->rows->len; i++)
         {
-          const PsMeasurement *m = way->rows->pdata[i];
+          const PsMeasurement *m = group->rows->pdata[i];
 
-          append_measurement (messages, at_least_one (m->bytes) * pow (SHIFT, w), m, ps_plot_series_mark (w),
-                              ps_plot_series_colour (w));
+          append_measurement (messages, at_least_one (m->bytes) * pow (SHIFT, g), m, ps_plot_series_mark (g),
+                              ps_plot_series_colour (g));
         }
-      if (way->rows->len < 2)
+      if (group->rows->len < 2)
         continue;
-      append_fit (fits, &key, way);
-      g_string_append_printf (script, "fit_colour[%u] = %u\n", ++n_fits, ps_plot_series_colour (w));
+      append_fit (fits, &key, group);
+      g_string_append_printf (script, "fit_colour[%u] = %u\n", ++n_fits, ps_plot_series_colour (g));
     }
   g_string_append_printf (script, "%sEOD\n%sEOD\nhas_messages = %d\nn_key = %u\nn_fits = %u\n", messages->str,
-                          fits->str, ways->len > 0, key.n, n_fits);
+                          fits->str, groups->len > 0, key.n, n_fits);
 }
 
-/* An op of a shape, as it was measured in each of the ways. */
+/* An op of a shape, as it was measured in each of the groups. */
 typedef struct
 {
-  const PsMeasurement **way; /* [ways]; NULL: not measured */
+  const PsMeasurement **group; /* [groups]; NULL: not measured */
   const PsMeasurement *any;
 } Row;
 
 static void
 row_free (gpointer data)
 {
-  g_free (((Row *)data)->way);
+  g_free (((Row *)data)->group);
   g_free (data);
 }
 
@@ -206,13 +205,13 @@ compare_rows (gconstpointer a, gconstpointer b)
 
 /* By shape, then kind. */
 static GPtrArray *
-collect_rows (const GPtrArray *ways)
+collect_rows (const GPtrArray *groups)
 {
   GPtrArray *rows = g_ptr_array_new_with_free_func (row_free);
 
-  for (guint w = 0; w < ways->len; w++)
+  for (guint g = 0; g < groups->len; g++)
     {
-      const GPtrArray *all = ((const Way *)ways->pdata[w])->rows;
+      const GPtrArray *all = ((const Group *)groups->pdata[g])->rows;
 
       for (guint i = 0; i < all->len; i++)
         {
@@ -228,27 +227,27 @@ collect_rows (const GPtrArray *ways)
           if (row == NULL)
             {
               row = g_new0 (Row, 1);
-              *row = (Row){ g_new0 (const PsMeasurement *, ways->len), m };
+              *row = (Row){ g_new0 (const PsMeasurement *, groups->len), m };
               g_ptr_array_add (rows, row);
             }
-          row->way[w] = m;
+          row->group[g] = m;
         }
     }
   g_ptr_array_sort (rows, compare_rows);
   return rows;
 }
 
-/* "3 % n = 2": for each way the median absolute deviation over the median. Few samples say nothing about it. */
+/* "3 % n = 2": for each group the median absolute deviation over the median. Few samples say nothing about it. */
 static char *
-deviations (const Row *row, guint n_ways)
+deviations (const Row *row, guint n_groups)
 {
   GString *text = g_string_new (NULL);
 
-  for (guint w = 0; w < n_ways; w++)
+  for (guint g = 0; g < n_groups; g++)
     {
-      const PsMeasurement *m = row->way[w];
+      const PsMeasurement *m = row->group[g];
 
-      g_string_append (text, w ? "  " : "");
+      g_string_append (text, g ? "  " : "");
       if (m != NULL && m->time.n < PS_MEDIAN_MIN_SAMPLES)
         g_string_append_printf (text, "n = %u", m->time.n);
       else if (m != NULL)
@@ -259,37 +258,37 @@ deviations (const Row *row, guint n_ways)
   return g_string_free (text, FALSE);
 }
 
-/* In each row one way is below the other. */
+/* In each row one group is below the other. */
 static void
-append_ops (GString *script, const GPtrArray *rows, const GPtrArray *ways)
+append_ops (GString *script, const GPtrArray *rows, const GPtrArray *groups)
 {
-  g_string_append_printf (script, "n_rows = %u\nn_ways = %u\n", rows->len, ways->len);
+  g_string_append_printf (script, "n_rows = %u\nn_groups = %u\n", rows->len, groups->len);
   ps_gnuplot_append_array (script, "op_name", rows->len);
   ps_gnuplot_append_array (script, "op_spread", rows->len);
-  ps_gnuplot_append_array (script, "way", ways->len);
-  ps_gnuplot_append_array (script, "way_mark", ways->len);
-  for (guint w = 0; w < ways->len; w++)
+  ps_gnuplot_append_array (script, "group", groups->len);
+  ps_gnuplot_append_array (script, "group_mark", groups->len);
+  for (guint g = 0; g < groups->len; g++)
     {
-      ps_gnuplot_append_element (script, "way", w + 1, ((const Way *)ways->pdata[w])->name);
-      g_string_append_printf (script, "way_mark[%u] = %u\n", w + 1, ps_plot_series_mark (w));
+      ps_gnuplot_append_element (script, "group", g + 1, ((const Group *)groups->pdata[g])->name);
+      g_string_append_printf (script, "group_mark[%u] = %u\n", g + 1, ps_plot_series_mark (g));
     }
   for (guint i = 0; i < rows->len; i++)
     {
       const Row *row = rows->pdata[i];
       g_autofree char *name = g_strdup_printf ("%s of %s", ps_op_kind_name (row->any->kind), row->any->shape);
-      g_autofree char *spread = deviations (row, ways->len);
+      g_autofree char *spread = deviations (row, groups->len);
 
       ps_gnuplot_append_tick (script, "op_name", i + 1, name);
       ps_gnuplot_append_tick (script, "op_spread", i + 1, spread);
     }
   g_string_append (script, "$ops << EOD\n");
   for (guint i = 0; i < rows->len; i++)
-    for (guint w = 0; w < ways->len; w++)
+    for (guint g = 0; g < groups->len; g++)
       {
         const Row *row = rows->pdata[i];
 
-        if (row->way[w] != NULL)
-          append_measurement (script, i + 0.12 + 0.76 * (w + 0.5) / ways->len, row->way[w], ps_plot_series_mark (w),
+        if (row->group[g] != NULL)
+          append_measurement (script, i + 0.12 + 0.76 * (g + 0.5) / groups->len, row->group[g], ps_plot_series_mark (g),
                               ps_plot_op_colour (row->any->kind, 0, 1));
       }
   g_string_append (script, "EOD\n");
@@ -300,7 +299,7 @@ ps_calibration_plot (const PsPicture *picture, const char *where, const PsProfil
 {
   const PsProfile *profile = contents->profile;
   gboolean known = *profile->host != '\0';
-  g_autoptr (GPtrArray) messages = find_ways (contents, FALSE), ops = find_ways (contents, TRUE);
+  g_autoptr (GPtrArray) messages = find_groups (contents, FALSE), ops = find_groups (contents, TRUE);
   g_autoptr (GPtrArray) rows = collect_rows (ops);
   g_autoptr (GString) script = g_string_new (NULL);
   g_autofree char *title = g_strdup_printf ("measured: profile '%s', %s over %s, %s", profile->name, profile->device,

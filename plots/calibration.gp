@@ -1,9 +1,9 @@
 # calibration.gp - the content of a profile: messages against their size, and ops.
-# calibration-plot.c writes before it: ops_height (pixels that the ops need; 0: there are none), has_messages, n_key, n_fits, n_rows, n_ways; the arrays key_text,
-# key_mark and key_colour (white: a further line about the fit) of the ways in which messages were measured, the array fit_colour, the
-# arrays way (in which ops were measured), way_mark, op_name and op_spread; and the blocks $messages and $ops ("size median
-# first-quartile third-quartile least mark colour"; ops have their row, from the top, in place of the size) and $fits ("size time",
-# two blank lines after each fit). Times are in seconds.
+# calibration-plot.c writes before it: ops_height (pixels that the ops need; 0: there are none), has_messages, n_key, n_fits, n_rows,
+# n_groups; the arrays key_text, key_mark and key_colour (white: a line about the fit of the group above) of the groups of messages,
+# fit_colour, group, group_mark (of ops), op_name and op_spread; and the blocks $messages and $ops ("size median first-quartile
+# third-quartile least mark colour"; ops have their row, from the top, in place of the size) and $fits ("size time", two blank lines
+# after each fit). Times are in seconds.
 
 time_text(s) = s < 0.99e-6 ? sprintf('%g ns', s * 1e9) : s < 0.99e-3 ? sprintf('%g us', s * 1e6) : s < 0.99 ? sprintf('%g ms', s * 1e3) : sprintf('%g s', s)
 size_text(n) = n < 2.0**10 ? sprintf('%g B', n) : n < 2.0**20 ? sprintf('%g KiB', n / 2.0**10) : n < 2.0**30 ? sprintf('%g MiB', n / 2.0**20) : sprintf('%g GiB', n / 2.0**30)
@@ -69,6 +69,6 @@ if (ops_height > 0) {
   plot $ops using 3:1:($4 - $3):(0):(pale($7)) with vectors nohead linewidth 2.5 linecolor rgb variable notitle, \
        '' using 5:1:7 with points pointtype 2 pointsize 0.4 linecolor rgb variable notitle, \
        '' using 2:1:6:7 with points pointtype variable pointsize 0.8 linecolor rgb variable notitle, \
-       for [i = 1:n_ways] keyentry with points pointtype way_mark[i] pointsize 0.8 linecolor rgb '#666666' title way[i]
+       for [i = 1:n_groups] keyentry with points pointtype group_mark[i] pointsize 0.8 linecolor rgb '#666666' title group[i]
 }
 unset multiplot

@@ -264,21 +264,22 @@ static char *
 hypertext_to_titles (const char *data, gsize size)
 {
   g_autoptr (GRegex) hypertext = g_regex_new ("<g onmousemove=\"gnuplot_svg.showHypertext\\(evt,'([^']*)'\\)\"[^>]*>"
-                                              "<title> </title>",
+                                              "(<title> </title>)?",
                                               G_REGEX_RAW, 0, NULL);
 
   return g_regex_replace_eval (hypertext, data, (gssize)size, 0, 0, append_title, NULL, NULL);
 }
 
-/* The element alone, without the names of gnuplot's plots, which browsers would show, and without fonts and indents,
- * which many small texts repeat. */
+/* The element alone, without gnuplot's own titles, which browsers would show, and without fonts and indents, which many
+ * small texts repeat. */
 static char *
-svg_element (const char *svg)
+svg_element (const char *data, gsize size)
 {
   g_autoptr (GRegex) needless
-      = g_regex_new ("(?<=\" >)<title>[^<]*</title>|(?<=>)\\s+(?=<)| font-family=\"[^\"]*\"", G_REGEX_RAW, 0, NULL);
+      = g_regex_new ("<title>[^<]*</title>|(?<=>)\\s+(?=<)| font-family=\"[^\"]*\"", G_REGEX_RAW, 0, NULL);
+  const char *begin = strstr (data, "<svg");
 
-  return g_regex_replace_literal (needless, strstr (svg, "<svg"), -1, 0, "", 0, NULL);
+  return g_regex_replace_literal (needless, begin, (gssize)size - (begin - data), 0, "", 0, NULL);
 }
 
 static gboolean
@@ -291,11 +292,15 @@ keep_picture (const PsPicture *picture, const char *data, gsize size, GError **e
                       picture->output != NULL ? picture->output : "the page");
   if (format != formats)
     return ps_write_file (picture->output, data, (gssize)size, error);
+  if (picture->inlined != NULL)
+    {
+      g_autofree char *element = svg_element (data, size);
+
+      *picture->inlined = hypertext_to_titles (element, strlen (element));
+      return TRUE;
+    }
   g_autofree char *svg = hypertext_to_titles (data, size);
-  if (picture->inlined == NULL)
-    return ps_write_file (picture->output, svg, -1, error);
-  *picture->inlined = svg_element (svg);
-  return TRUE;
+  return ps_write_file (picture->output, svg, -1, error);
 }
 
 gboolean

@@ -1,5 +1,5 @@
 # loss.gp - losses over steps.
-# run-plot.c writes before it the series.
+# main.c writes before it the series.
 
 set xrange [0:*]
 set offsets 0, 0, graph 0.05, graph 0.05

@@ -100,8 +100,10 @@ ps_plot_series_mark (guint series)
   return marks[series % G_N_ELEMENTS (marks)];
 }
 
-guint
-ps_plot_schedule_number (const char *name)
+/* The number of a schedule in all pictures: its place in the catalogue. A file's own schedule has one after those, by
+ * its name. */
+static guint
+schedule_number (const char *name)
 {
   guint n, i = 0;
   const PsFamily *const *families = ps_family_table (&n);
@@ -113,8 +115,9 @@ ps_plot_schedule_number (const char *name)
 
 /* The plain colours, then paler ones, then darker ones. */
 guint32
-ps_plot_schedule_colour (guint number)
+ps_plot_schedule_colour (const char *name)
 {
+  guint number = schedule_number (name);
   guint32 colour = ps_plot_series_colour (number);
 
   switch (number / PS_PLOT_N_COLOURS % 3)
@@ -156,7 +159,7 @@ static PsPlotSeries *
 add_series (GPtrArray *all, const char *name, const char *schedule)
 {
   PsPlotSeries *series = g_new0 (PsPlotSeries, 1);
-  guint number = schedule != NULL ? ps_plot_schedule_number (schedule) : all->len, before = 0;
+  guint number = schedule != NULL ? schedule_number (schedule) : all->len, before = 0;
 
   for (guint i = 0; schedule != NULL && i < all->len; i++)
     before += g_strcmp0 (((const PsPlotSeries *)all->pdata[i])->schedule, schedule) == 0;
@@ -166,7 +169,7 @@ add_series (GPtrArray *all, const char *name, const char *schedule)
   g_array_set_clear_func (series->points, point_clear);
   series->mark = ps_plot_series_mark (number + 5 * before);
   series->dash = 1 + (schedule != NULL ? before : number / PS_PLOT_N_COLOURS);
-  series->colour = schedule != NULL ? ps_plot_schedule_colour (number) : ps_plot_series_colour (number);
+  series->colour = schedule != NULL ? ps_plot_schedule_colour (schedule) : ps_plot_series_colour (number);
   g_ptr_array_add (all, series);
   return series;
 }

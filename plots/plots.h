@@ -35,10 +35,9 @@ guint32 ps_plot_series_colour (guint series);
 /* gnuplot's number of the mark of a series: filled marks first, then empty ones. */
 guint ps_plot_series_mark (guint series);
 
-/* The number of a schedule in all pictures: its place in the catalogue. A file's own schedule has one after those, by
- * its name. Its mark is that of the series of that number, its colour the one below: no two families share both. */
-guint ps_plot_schedule_number (const char *name);
-guint32 ps_plot_schedule_colour (guint number);
+/* The colour of a schedule in all pictures: by its place in the catalogue, or by its name if it is a file's own. No two
+ * families share both colour and mark. */
+guint32 ps_plot_schedule_colour (const char *name);
 
 typedef struct
 {
@@ -67,16 +66,6 @@ void ps_plot_series_add (GPtrArray *all, const char *name, const char *schedule,
 /* Appends n_NAME, the arrays NAME_name, NAME_colour, NAME_dash and NAME_mark, and the block $NAME ("x y hover"), in
  * which two blank lines follow each series. x and y are divided by their units. */
 void ps_plot_series_append (const GPtrArray *all, const char *name, double x_unit, double y_unit, GString *script);
-
-/* Draws predicted against measured iteration time of all stored runs that have both, with the diagonal and a band of 5
- * % around it. Fails with PS_ERROR_INPUT if there is no such run. */
-gboolean ps_accuracy_plot (const PsPicture *picture, const char *path, PsCostDb *db, GError **error);
-
-#define PS_LOSS_MAX_FILES 8
-
-/* Draws a line for each of n files, as pipesim exec --losses writes them: CSV with the columns step and loss among
- * others. Errors: PS_ERROR_IO, PS_ERROR_INPUT "FILE:LINE: ..." */
-gboolean ps_loss_plot (const PsPicture *picture, char *const *paths, guint n, GError **error);
 
 /* Draws a profile. Above are transfers and self-sends: median, quartiles and least of every measured size, with the
  * line of fit.h, its alpha and betas, its R squared and its largest error. Below is one row for each op of a stage

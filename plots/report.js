@@ -59,6 +59,7 @@ class View {
     for (const svg of figure.querySelectorAll('svg')) svg.style.height = `${this.height}px`;
     this.svg.setAttribute('preserveAspectRatio', 'none');
     this.fitNumbers();
+    this.fitTicks();
     figure.onwheel = (event) => { event.preventDefault(); zoom(this.timeAt(event), 1.0015 ** event.deltaY); };
     figure.onpointerdown = (event) => { this.drag = this.timeAt(event); figure.setPointerCapture(event.pointerId); };
     figure.onpointerup = () => { this.drag = undefined; };
@@ -76,6 +77,14 @@ class View {
     });
   }
 
+  /* The time axis has more ticks than have room; round ones have the room of several. The first stands half in the left end. */
+  fitTicks() {
+    const ticks = this.ticks = [...this.svg.querySelectorAll('g[text-anchor=middle] > text')].filter((text) => !text.closest('g[id^=gnuplot_plot]') && /^\s*[\d.e+-]+$/.test(text.textContent));
+    const rounder = /5/.test((ticks[1] || ticks[0]).textContent) ? [100, 20, 10, 2, 1] : [100, 50, 10, 5, 1];
+    const distance = (this.place.right - this.place.left) / Math.max(1, ticks.length - 1);
+    ticks.forEach((tick, i) => tick.style.setProperty('--room', (distance * rounder.find((n) => i % n === 0)) / 60));
+  }
+
   timeAt(event) {
     const box = this.svg.getBoundingClientRect();
     return shown.from + ((event.clientX - box.left) / box.width) * (shown.to - shown.from);
@@ -91,6 +100,7 @@ class View {
     const scale = (this.place.right - this.place.left) / this.end, width = (shown.to - shown.from) * scale;
     this.svg.setAttribute('viewBox', `${+this.place.left + shown.from * scale} 0 ${width} ${this.height}`);
     this.svg.style.setProperty('--stretch', width / this.svg.clientWidth);
+    this.ticks[0].style.visibility = shown.from > 0 ? 'hidden' : 'visible';
   }
 }
 

@@ -410,8 +410,7 @@ word_colour (const GArray *words, guint i, gboolean of_schedules)
 {
   if (i >= PS_PLOT_N_COLOURS)
     return OTHER_COLOUR;
-  return of_schedules ? ps_plot_schedule_colour (ps_plot_schedule_number (g_array_index (words, Value, i).text))
-                      : ps_plot_series_colour (i);
+  return of_schedules ? ps_plot_schedule_colour (g_array_index (words, Value, i).text) : ps_plot_series_colour (i);
 }
 
 /* Appends n_words, and the arrays word and word_colour: texts with a colour, and one for all others. */

@@ -41,6 +41,7 @@ do for [i = 1:panels] {
   set label 2 'device' at screen 20 / width, graph 0.5 center rotate font ',10' textcolor rgb '#000000' offset 0, 0
   if (!bare) { set label 3 caption[i] at graph 0, graph 1 left offset 0, above font ',10' }
   set xtics format '' scale 0.5
+  if (bare) { set xtics tick_step(time_end, 100) }
   if (last && !has_memory[i]) { set xtics format '%g'; set xlabel time_label offset 0, 0.6 }
 
   # A chip in the colour of its memory curve left of each row.

@@ -100,7 +100,7 @@ places (const char *arguments)
   return script_of (folder, "pipesim-plot", line);
 }
 
-/* 20 messages of 8 B to 4 MiB, each a second time 1.05 times further right for the second way; a fitted line of each.
+/* 20 messages of 8 B to 4 MiB, each a second time 1.05 times further right for the second group; a fitted line of each.
  */
 static void
 test_messages (char **path, G_GNUC_UNUSED gconstpointer data)
@@ -120,8 +120,8 @@ test_messages (char **path, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpuint (messages->len, ==, 2 * 20);
   for (guint i = 0; i < 40; i++)
     {
-      guint way = i / 20;
-      double bytes = 8 << i % 20, median = way ? 3000 + bytes : 2000 + bytes / 2, x = bytes * (way ? 1.05 : 1);
+      guint group = i / 20;
+      double bytes = 8 << i % 20, median = group ? 3000 + bytes : 2000 + bytes / 2, x = bytes * (group ? 1.05 : 1);
 
       g_assert_cmpfloat_with_epsilon (number_at (messages, i, 0) / x, 1, 1e-8);
       g_assert_cmpfloat_with_epsilon (number_at (messages, i, 1) * 1e9, median, 1e-2);
@@ -129,10 +129,10 @@ test_messages (char **path, G_GNUC_UNUSED gconstpointer data)
       g_assert_cmpfloat_with_epsilon (number_at (messages, i, 2) * 1e9, median - 2, 1e-2);
       g_assert_cmpfloat_with_epsilon (number_at (messages, i, 3) * 1e9, median + 5, 1e-2);
       g_assert_cmpfloat_with_epsilon (number_at (messages, i, 4) * 1e9, median - 2, 1e-2);
-      g_assert_cmpuint ((guint)number_at (messages, i, 5), ==, way ? 5 : 7);
-      g_assert_cmphex ((guint)number_at (messages, i, 6), ==, way ? 0xd55e00 : 0x0072b2);
+      g_assert_cmpuint ((guint)number_at (messages, i, 5), ==, group ? 5 : 7);
+      g_assert_cmphex ((guint)number_at (messages, i, 6), ==, group ? 0xd55e00 : 0x0072b2);
     }
-  /* 161 places from the first size to the last, at 3000 + n, after those of the first way and two blank lines. */
+  /* 161 places from the first size to the last, at 3000 + n, after those of the first group and two blank lines. */
   g_assert_cmpuint (fits->len, ==, 2 * (161 + 2));
   g_assert_cmpfloat (script_number (script, "n_fits"), ==, 2);
   for (guint i = 0; i < 161; i++)
@@ -144,7 +144,7 @@ test_messages (char **path, G_GNUC_UNUSED gconstpointer data)
     }
   g_assert_cmphex ((guint)script_element (script, "fit_colour", 1), ==, 0x0072b2);
   g_assert_cmphex ((guint)script_element (script, "fit_colour", 2), ==, 0xd55e00);
-  /* In the key each way with its mark, and below it the lines of its fit, whose marks are white. */
+  /* In the key each group with its mark, and below it the lines of its fit, whose marks are white. */
   g_assert_cmpfloat (script_number (script, "n_key"), ==, 8);
   for (guint i = 0; i < G_N_ELEMENTS (key); i++)
     {
@@ -162,7 +162,8 @@ test_messages (char **path, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpfloat (script_number (script, "height"), ==, 62 + 74 + 330);
 }
 
-/* Rows of ops, by shape, then kind: 19 pixels each (8 for each way and 3). In each row one way is below the other. */
+/* Rows of ops, by shape, then kind: 19 pixels each (8 for each group and 3). In each row one group is below the other.
+ */
 static void
 test_ops (char **path, G_GNUC_UNUSED gconstpointer data)
 {
@@ -186,34 +187,34 @@ test_ops (char **path, G_GNUC_UNUSED gconstpointer data)
   for (guint i = 0; i < G_N_ELEMENTS (ops); i++)
     store (db, profile, new_op (ops[i].kind, ops[i].shape, ops[i].devices, ops[i].ns));
   g_autofree char *script = places ("--profile ops"), *high = places ("--profile ops --size 900x700");
-  g_autofree char *second = script_text (script, "way[2]");
+  g_autofree char *second = script_text (script, "group[2]");
   g_autoptr (GPtrArray) rows = script_block (script, "ops");
 
   g_assert_cmpfloat (script_number (script, "ops_height"), ==, 3 * 19);
   g_assert_cmpfloat (script_number (script, "height"), ==, 62 + 74 + 3 * 19);
   g_assert_cmpfloat (script_number (high, "height"), ==, 700);
   g_assert_cmpfloat (script_number (script, "n_rows"), ==, 3);
-  g_assert_cmpfloat (script_number (script, "n_ways"), ==, 2);
+  g_assert_cmpfloat (script_number (script, "n_groups"), ==, 2);
   g_assert_cmpfloat (script_number (script, "has_messages"), ==, 0);
   g_assert_cmpstr (second, ==, "2 busy");
-  g_assert_cmpfloat (script_element (script, "way_mark", 2), ==, 5);
+  g_assert_cmpfloat (script_element (script, "group_mark", 2), ==, 5);
   for (guint i = 0; i < 3; i++)
     {
       g_autofree char *element = g_strdup_printf ("op_name[%u]", i + 1), *name = script_text (script, element);
 
       g_assert_cmpstr (name, ==, names[i]);
-      for (guint way = 0; way < 2; way++)
+      for (guint group = 0; group < 2; group++)
         {
           /* 0.76 of the row, in two halves. */
-          const double y = i + 0.12 + 0.19 + 0.38 * way;
+          const double y = i + 0.12 + 0.19 + 0.38 * group;
 
-          if (times[i][way] == 0)
+          if (times[i][group] == 0)
             continue;
           g_assert_cmpfloat_with_epsilon (number_at (rows, k, 0), y, 1e-3);
-          g_assert_cmpfloat_with_epsilon (number_at (rows, k, 1) * 1e9, (double)times[i][way], 1e-3);
-          g_assert_cmpfloat_with_epsilon (number_at (rows, k, 3) * 1e9, (double)times[i][way] + 5, 1e-3);
-          g_assert_cmpfloat_with_epsilon (number_at (rows, k, 4) * 1e9, (double)times[i][way] - 2, 1e-3);
-          g_assert_cmpuint ((guint)number_at (rows, k, 5), ==, way ? 5 : 7);
+          g_assert_cmpfloat_with_epsilon (number_at (rows, k, 1) * 1e9, (double)times[i][group], 1e-3);
+          g_assert_cmpfloat_with_epsilon (number_at (rows, k, 3) * 1e9, (double)times[i][group] + 5, 1e-3);
+          g_assert_cmpfloat_with_epsilon (number_at (rows, k, 4) * 1e9, (double)times[i][group] - 2, 1e-3);
+          g_assert_cmpuint ((guint)number_at (rows, k, 5), ==, group ? 5 : 7);
           g_assert_cmphex ((guint)number_at (rows, k++, 6), ==, i == 1 ? 0xd55e00 : 0x0072b2);
         }
     }

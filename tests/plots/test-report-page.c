@@ -101,7 +101,7 @@ test_structure (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_null (strstr (page, "<link"));
   /* Handlers of events would want gnuplot's script, and its plots have no names for readers. */
   g_assert_null (strstr (page, "onmouse"));
-  g_assert_null (strstr (page, "<title>gnuplot"));
+  g_assert_cmpuint (count (page, "<title>"), ==, 1 + 4); /* the page's, and those of the marks */
 }
 
 /* A schedule's name that would end the script. */
@@ -307,20 +307,24 @@ test_browser (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
       "1: starts at 37 ns, takes 10 ns / shown: 41.39 ns to 63.31 ns / true,true,false</title>"));
 }
 
-/* Numbers are seen where their boxes have room: 8 microbatches in a window of 320 pixels, all of it and a tenth. */
+/* Numbers are seen where their boxes have room, and so are ticks of single ms: 8 microbatches in a window of 320
+ * pixels, all of it and a tenth. The tick at 10 ms is always seen. */
 static void
 test_numbers (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  g_autofree char *drawn
-      = browse (fixture, "r.db",
-                "const f = document.querySelector ('figure.timeline'), svg = f.querySelectorAll ('svg')[1];"
-                "const text = [...svg.querySelectorAll ('text')].find ((one) => one.textContent === '3');"
-                "document.body.style.maxWidth = '320px'; window.dispatchEvent (new Event ('resize'));"
-                "seen.push (getComputedStyle (text).opacity); for (let i = 0; i < 6; i++) press ('+');"
-                "seen.push (getComputedStyle (text).opacity);");
+  g_autofree char *drawn = browse (
+      fixture, "r.db",
+      "const f = document.querySelector ('figure.timeline'), svg = f.querySelectorAll ('svg')[1];"
+      "const texts = [...svg.querySelectorAll ('text')], number = texts.find ((one) => one.textContent === '3');"
+      "const tick = (name) => texts.find ((one) => !one.closest ('g[id^=gnuplot_plot]') && one.textContent.trim () === "
+      "name);"
+      "const see = () => seen.push ([number, tick ('7'), tick ('10')].map ((one) => getComputedStyle "
+      "(one).opacity).join ());"
+      "document.body.style.maxWidth = '320px'; window.dispatchEvent (new Event ('resize'));"
+      "see (); for (let i = 0; i < 6; i++) press ('+'); see ();");
 
   if (drawn != NULL)
-    g_assert_nonnull (strstr (drawn, "<title>0 / 1</title>"));
+    g_assert_nonnull (strstr (drawn, "<title>0,0,1 / 1,1,1</title>"));
 }
 
 /* Where two bandwidths are held apart, the table and the front are those of the chosen one. */
