@@ -193,7 +193,7 @@ draw_lines (const PsPicture *picture, PsResults *results, const PsSweepPicture *
   g_autoptr (GPtrArray) all = ps_plot_series_new ();
   g_autofree char *x = field_name (what->x), *y = field_name (what->y), *by = field_name (series);
   g_autofree char *title = g_strdup_printf ("simulated %s against %s%s%s", y, x, what->series != NULL ? ", by " : "",
-                                            what->series ? by : "");
+                                            what->series != NULL ? by : "");
 
   question.per = (char **)per;
   if (!ps_sweep_rows_read (&rows, results, &question, columns, error))

@@ -105,10 +105,10 @@ print_drawing (const PsSchedule *schedule, PsTimeline *timeline, guint max_colum
 {
   const char *no_colour = g_getenv ("NO_COLOR");
   guint window = ps_window_columns ();
-  const PsTimelineText style = { .max_columns = max_columns,
-                                 .fold = window > 0 ? MAX (window, MIN_FOLD) : 0,
-                                 .colour = isatty (STDOUT_FILENO) && (no_colour == NULL || *no_colour == '\0') };
+  PsTimelineText style = { .max_columns = max_columns, .fold = window > 0 ? MAX (window, MIN_FOLD) : 0 };
   gint64 cell_ns;
+
+  style.colour = isatty (STDOUT_FILENO) && (no_colour == NULL || *no_colour == '\0');
   g_autofree char *drawing = ps_timelines_to_text ((PsTimeline *[]){ timeline }, 1, &style, &cell_ns);
   g_autofree char *cell = ps_format_time (cell_ns);
   g_autofree char *sentence = g_strdup_printf (
