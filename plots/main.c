@@ -266,9 +266,11 @@ plot_options_parse (PsPlotOptions *options, const PsPlotKind *kinds, int argc, c
 /* Draws predicted against measured iteration time of all stored runs that have both, with the diagonal and a band of 5
  * % around it. */
 static gboolean
-accuracy_plot (const PsPicture *picture, const char *path, PsCostDb *db, GError **error)
+draw_accuracy (const PsPlotOptions *options, GError **error)
 {
-  g_autoptr (GPtrArray) runs = ps_costdb_runs (db, error), all = ps_plot_series_new ();
+  const char *path = options->arguments[1];
+  g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_READ, error);
+  g_autoptr (GPtrArray) runs = db != NULL ? ps_costdb_runs (db, error) : NULL, all = ps_plot_series_new ();
   g_autoptr (GArray) millionths = g_array_new (FALSE, FALSE, sizeof (gint64)); /* |predicted - measured| / measured */
   g_autoptr (GString) script = g_string_new (NULL);
   gint64 longest_ns = 0;
@@ -300,7 +302,7 @@ accuracy_plot (const PsPicture *picture, const char *path, PsCostDb *db, GError 
   ps_gnuplot_append_text (script, "x_label", x_label);
   ps_gnuplot_append_text (script, "y_label", y_label);
   ps_plot_series_append (all, "series", unit.size, unit.size, script);
-  return ps_gnuplot_draw (picture, title, ACCURACY_WIDTH, ACCURACY_HEIGHT, script->str, "accuracy.gp", error);
+  return ps_gnuplot_draw (&options->picture, title, ACCURACY_WIDTH, ACCURACY_HEIGHT, script->str, "accuracy.gp", error);
 }
 
 #define LOSS_WIDTH 720
@@ -353,70 +355,44 @@ add_file (GPtrArray *all, const char *path, GError **error)
   return TRUE;
 }
 
-/* Draws a line for each of n files, as pipesim exec --losses writes them: CSV with the columns step and loss among
- * others. */
+/* Draws a line for each file, as pipesim exec --losses writes them: CSV with the columns step and loss among others. */
 static gboolean
-loss_plot (const PsPicture *picture, char *const *paths, guint n, GError **error)
+draw_loss (const PsPlotOptions *options, GError **error)
 {
   g_autoptr (GPtrArray) all = ps_plot_series_new ();
   g_autoptr (GString) script = g_string_new (NULL);
 
-  for (guint i = 0; i < n; i++)
-    if (!add_file (all, paths[i], error))
+  for (guint i = 1; options->arguments[i] != NULL; i++)
+    if (!add_file (all, options->arguments[i], error))
       return FALSE;
   if (all->len == 0)
-    return ps_refuse (error, PS_ERROR_INPUT, "%s: no step has ended", paths[0]);
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: no step has ended", options->arguments[1]);
   ps_plot_series_append (all, "series", 1, 1, script);
-  return ps_gnuplot_draw (picture, "measured loss of each step", LOSS_WIDTH, LOSS_HEIGHT, script->str, "loss.gp",
-                          error);
+  return ps_gnuplot_draw (&options->picture, "measured loss of each step", LOSS_WIDTH, LOSS_HEIGHT, script->str,
+                          "loss.gp", error);
 }
 
 /* The kinds of pictures. */
 
-typedef gboolean (*DrawTimelines) (const PsPlotOptions *options, PsTimeline *const *timelines, guint n, GError **error);
-
+/* Draws one or two timelines, or their memory. */
 static gboolean
-load_and_draw (const PsPlotOptions *options, DrawTimelines draw, GError **error)
-{
-  g_autoptr (PsTimeline) first = ps_plot_load (options->arguments[1], error);
-
-  if (first == NULL || options->arguments[2] == NULL)
-    return first != NULL && draw (options, &first, 1, error);
-  g_autoptr (PsTimeline) second = ps_plot_load (options->arguments[2], error);
-  return second != NULL && draw (options, (PsTimeline *[]){ first, second }, 2, error);
-}
-
-static gboolean
-timelines_draw (const PsPlotOptions *options, PsTimeline *const *timelines, guint n, GError **error)
+draw_timelines (const PsPlotOptions *options, GError **error)
 {
   const PsPicture *picture = &options->picture;
+  guint n = g_strv_length (options->arguments) - 1;
+  g_autoptr (PsTimeline) first = ps_plot_load (options->arguments[1], error);
+  g_autoptr (PsTimeline) second = first != NULL && n > 1 ? ps_plot_load (options->arguments[2], error) : NULL;
+  PsTimeline *timelines[] = { first, second };
 
-  if (picture->terminal)
-    {
-      const PsTimelineText style = { .columns = picture->width / PS_TERMINAL_COLUMN, .colour = !picture->plain };
-      g_autofree char *text = ps_timelines_to_text (timelines, n, &style, NULL);
-
-      return picture->plain ? ps_print (text, error) : ps_print_coloured (text, error);
-    }
-  return ps_timeline_plot (picture, timelines, n, error);
-}
-
-static gboolean
-memory_draw (const PsPlotOptions *options, PsTimeline *const *timelines, guint n, GError **error)
-{
-  return ps_memory_plot (&options->picture, timelines, n, options->limit_bytes, error);
-}
-
-static gboolean
-draw_timeline (const PsPlotOptions *options, GError **error)
-{
-  return load_and_draw (options, timelines_draw, error);
-}
-
-static gboolean
-draw_memory (const PsPlotOptions *options, GError **error)
-{
-  return load_and_draw (options, memory_draw, error);
+  if (timelines[n - 1] == NULL)
+    return FALSE;
+  if (g_str_equal (options->kind->name, "memory"))
+    return ps_memory_plot (picture, timelines, n, options->limit_bytes, error);
+  if (!picture->terminal)
+    return ps_timeline_plot (picture, timelines, n, error);
+  const PsTimelineText style = { .columns = picture->width / PS_TERMINAL_COLUMN, .colour = !picture->plain };
+  g_autofree char *text = ps_timelines_to_text (timelines, n, &style, NULL);
+  return picture->plain ? ps_print (text, error) : ps_print_coloured (text, error);
 }
 
 static gboolean
@@ -430,20 +406,6 @@ draw_sweep (const PsPlotOptions *options, GError **error)
   if (*left_out)
     g_printerr ("left out: %s\n", left_out);
   return ps_sweep_plot (&options->picture, results, &options->sweep, error);
-}
-
-static gboolean
-draw_loss (const PsPlotOptions *options, GError **error)
-{
-  return loss_plot (&options->picture, options->arguments + 1, g_strv_length (options->arguments + 1), error);
-}
-
-static gboolean
-draw_accuracy (const PsPlotOptions *options, GError **error)
-{
-  g_autoptr (PsCostDb) db = ps_costdb_open (options->arguments[1], PS_COSTDB_READ, error);
-
-  return db != NULL && accuracy_plot (&options->picture, options->arguments[1], db, error);
 }
 
 /* A profile as text is JSON; no database begins with its brace. */
@@ -489,8 +451,8 @@ draw_calibration (const PsPlotOptions *options, GError **error)
 }
 
 static const PsPlotKind kinds[] = {
-  { "timeline", "one or two timelines are", 2, draw_timeline },
-  { "memory", "one or two timelines are", 2, draw_memory },
+  { "timeline", "one or two timelines are", 2, draw_timelines },
+  { "memory", "one or two timelines are", 2, draw_timelines },
   { "sweep", "one RESULTS.db of pipesim sweep is", 1, draw_sweep },
   { "loss", "up to 8 FILE.csv of pipesim exec --losses are", MAX_LOSS_FILES, draw_loss },
   { "accuracy", "one costs.db with runs of pipesim exec is", 1, draw_accuracy },

@@ -201,8 +201,11 @@ test_pareto (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
     return;
   g_assert_nonnull (strstr (svg, "peak memory (MiB)"));
   g_assert_cmpuint (count (svg, ">4 devices, global batch 16<"), ==, 1);
-  /* GPipe, 1F1B and the naive schedule with each batch, and three in the legend. */
+  /* GPipe, 1F1B and the naive schedule with each batch, and three in the key. */
   g_assert_cmpuint (count (svg, ") scale("), ==, 3 * 3 + 3);
+  /* A browser shows what a point is. 16 microbatches of 3 ms on 4 devices: (16 + 3) 3 / 16 ms each. */
+  g_assert_cmpuint (count (svg, "<title>1f1b, 4 devices, 16 microbatches: 3.562 ms, 8 MiB</title>"), ==, 1);
+  g_assert_cmpuint (count (svg, "onmousemove"), ==, 0);
 }
 
 static void

@@ -220,6 +220,25 @@ test_changed (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpuint (count (page, "<tr>"), ==, 1 + 2);
 }
 
+/* Of 102 bandwidths the page has pictures for 100. */
+static void
+test_many (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_autoptr (GString) spec = g_string_new ("[sweep]\nschedule = 1f1b\ndevices = 2\nmicrobatches = 2\n"
+                                           "costs = f=1ms,b=1ms,w=1ms,c=1ms,act=2MiB\nbandwidth-factor = 1");
+  g_autofree char *page = NULL;
+
+  if (!have_program ("gnuplot"))
+    return;
+  for (guint i = 2; i <= 102; i++)
+    g_string_append_printf (spec, ", %u", i);
+  g_string_append_c (spec, '\n');
+  sweep_into (fixture, "many.db", spec->str);
+  page = write_page (fixture, "many.db");
+  g_assert_cmpuint (count (page, "class=\"front wide\""), ==, 100);
+  g_assert_cmpuint (count (page, " 2 pictures are left out, "), ==, 1);
+}
+
 static void
 test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
@@ -359,6 +378,7 @@ main (int argc, char **argv)
   ADD ("/report-page/simulated", test_simulated);
   ADD ("/report-page/timelines", test_timelines);
   ADD ("/report-page/changed", test_changed);
+  ADD ("/report-page/many", test_many);
   ADD ("/report-page/refusals", test_refusals);
   ADD ("/report-page/browser", test_browser);
   ADD ("/report-page/numbers", test_numbers);
