@@ -317,7 +317,6 @@ ps_gnuplot_draw (const PsPicture *picture, const char *title, guint width, guint
   ps_gnuplot_append_number (script, "width", shown_width);
   ps_gnuplot_append_number (script, "height", shown_height);
   ps_gnuplot_append_number (script, "letter", picture->terminal ? PS_TERMINAL_COLUMN : 6.2);
-  ps_gnuplot_append_number (script, "line", picture->terminal ? PS_TERMINAL_ROW : 16);
   g_string_append (script, variables);
   append_template (script, "style.gp");
   append_template (script, template_name);

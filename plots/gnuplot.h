@@ -41,8 +41,8 @@ void ps_gnuplot_append_tick (GString *script, const char *array, guint i, const 
 void ps_gnuplot_append_number (GString *script, const char *name, double value);
 
 /* Draws a picture of width x height layout pixels, unless the picture has its own size. gnuplot reads the terminal for
- * the picture's format, the variables title (`title`, unless the picture has one), width, height, letter and line
- * (width and height of a letter in pixels), then `variables` (assignments and data blocks), style.gp and the template
+ * the picture's format, the variables title (`title`, unless the picture has one), width, height and letter (its
+ * width in pixels), then `variables` (assignments and data blocks), style.gp and the template
  * ("timeline.gp"). A PNG without a given size gets twice the pixels, to be sharp in print. In a terminal the picture
  * appears on standard output, else picture->output appears whole or not at all. SVG shows hypertext, which is escaped
  * as in a URI, as the title of its point. Errors: PS_ERROR_UNAVAILABLE without gnuplot, PS_ERROR_IO with gnuplot's last

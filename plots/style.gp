@@ -1,5 +1,5 @@
-# style.gp - the look that all pictures share. gnuplot reads it before each template and after the variables title, width, height,
-# letter and line (width and height of a letter, in pixels).
+# style.gp - the look that all pictures share. gnuplot reads it before each template and after the variables title, width, height
+# and letter (its width), in pixels.
 
 set encoding utf8
 set style fill solid 1.0 noborder

@@ -142,8 +142,7 @@ test_style (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   double values[G_N_ELEMENTS (cases)];
 
   g_assert_true (g_file_get_contents (path, &style, NULL, NULL));
-  g_autofree char *script
-      = g_strconcat ("title = ''\nwidth = 1000.0\nheight = 500.0\nletter = 6.2\nline = 16.0\n", style, NULL);
+  g_autofree char *script = g_strconcat ("title = ''\nwidth = 1000.0\nheight = 500.0\nletter = 6.2\n", style, NULL);
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
     g_string_append_printf (expressions, "%s%s", i ? ", " : "", cases[i].expression);
   if (!ask_gnuplot (fixture, script, expressions->str, values))
@@ -165,7 +164,7 @@ test_about (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   for (guint i = 0; i < 50; i++)
     g_string_append (about, "fivel ");
   g_autofree char *script = g_strdup_printf (
-      "title = ''\nabout = '%s'\nwidth = 1000.0\nheight = 500.0\nletter = 6.2\nline = 16.0\n%s", about->str, style);
+      "title = ''\nabout = '%s'\nwidth = 1000.0\nheight = 500.0\nletter = 6.2\n%s", about->str, style);
   /* 24 words of five letters are 143. */
   if (!ask_gnuplot (fixture, script, "about_lines, strstrt(about_text, \"\\n\")", values))
     return;
