@@ -78,11 +78,6 @@ gboolean ps_observed_set_stages (PsObserved *observed, const char *where, guint 
  * those of ps_timelines_load, and PS_ERROR_INPUT for a factor that no profiler explains. */
 gboolean ps_observed_load (PsObserved *observed, const char *const *paths, guint n, GError **error);
 
-/* The parts of ps_observed_add and ps_observed_costs that are about memory: samples from the curves of a measured
- * timeline, and the costs that they show. */
-void ps_observed_add_memory (PsObserved *observed, const PsTimeline *timeline);
-void ps_observed_fill_memory (const PsObserved *observed, PsCosts *costs);
-
 /* Fills in F, B, W and BW of the stages that lack some of them. BW is divided into B and W, or put together of them, by
  * the model's operations (model.h). Anything else stays unknown. The estimate becomes the one sample. Errors:
  * PS_ERROR_USAGE when the model has fewer units than the runs have stages. */

@@ -183,14 +183,6 @@ make_table (const Options *options, const PsLayouts *layouts, guint first, guint
   return table;
 }
 
-static char *
-describe_flops (const PsLayouts *layouts)
-{
-  return g_strdup_printf ("MFU = %.6g FLOPs of F, B and W per step / (step * %u GPUs * %.6g FLOP/s, the cluster's %s); "
-                          "PaLM, arXiv 2204.02311, appendix B",
-                          layouts->step_flops, layouts->n_gpus, layouts->peak_flops, layouts->peak_key);
-}
-
 /* "memory: 69.57 GiB of 79.18 GiB; ..." */
 static char *
 describe_memory (const PsLayouts *layouts)
@@ -218,21 +210,19 @@ describe_search (const PsLayouts *layouts)
                           layouts->n_outrun, layouts->n_impossible);
 }
 
-static char *
-describe_plan (const Options *options, const PsLayouts *layouts)
-{
-  g_autofree char *more = ps_cluster_lacks (layouts->n_there, layouts->n_gpus);
-
-  return g_strdup_printf ("simulated from %s costs: %s on %u GPUs of %s%s, %" G_GINT64_FORMAT " sequences per step",
-                          g_array_index (layouts->best, PsLayout, 0).costs_origin, layouts->model, layouts->n_gpus,
-                          layouts->cluster, more, options->question.global_batch);
-}
-
 static gboolean
 print_plan (const Options *options, const PsLayouts *layouts, GError **error)
 {
-  g_autofree char *about = describe_plan (options, layouts), *memory = describe_memory (layouts);
-  g_autofree char *search = describe_search (layouts), *flops = describe_flops (layouts);
+  g_autofree char *more = ps_cluster_lacks (layouts->n_there, layouts->n_gpus);
+  g_autofree char *about
+      = g_strdup_printf ("simulated from %s costs: %s on %u GPUs of %s%s, %" G_GINT64_FORMAT " sequences per step",
+                         g_array_index (layouts->best, PsLayout, 0).costs_origin, layouts->model, layouts->n_gpus,
+                         layouts->cluster, more, options->question.global_batch);
+  g_autofree char *memory = describe_memory (layouts), *search = describe_search (layouts);
+  g_autofree char *flops
+      = g_strdup_printf ("MFU = %.6g FLOPs of F, B and W per step / (step * %u GPUs * %.6g FLOP/s, the cluster's %s); "
+                         "PaLM, arXiv 2204.02311, appendix B",
+                         layouts->step_flops, layouts->n_gpus, layouts->peak_flops, layouts->peak_key);
   g_autofree char *unrest = ps_unrest_to_text (layouts->unrest, "");
   const char *runner = options->question.runner;
   const char *extra[] = { "origin",  ps_origin_name (PS_ORIGIN_SIMULATED),

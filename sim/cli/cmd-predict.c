@@ -835,16 +835,6 @@ print_report (Report *report, GError **error)
 
 /* The command */
 
-static PsPrediction *
-predict_one (PsPredictor *predictor, const char *name, GError **error)
-{
-  g_autoptr (PsPrediction) prediction = ps_predictor_predict (predictor, name, error);
-
-  return prediction != NULL && ps_predictor_add_interval (predictor, prediction, PS_INTERVAL_STEPS, error)
-             ? g_steal_pointer (&prediction)
-             : NULL;
-}
-
 /* Writes what -o and --to ask for; else the prediction, whose ownership it takes, becomes a row. */
 static gboolean
 take (const Options *options, Report *report, PsPrediction *taken, GError **error)
@@ -877,11 +867,11 @@ predict (const Options *options, PsPredictor *predictor, Report *report, GError 
   for (guint i = 0; names[i] != NULL && (all || first == NULL); i++)
     {
       g_autoptr (GError) reason = NULL;
-      PsPrediction *prediction = predict_one (predictor, names[i], &reason);
+      g_autoptr (PsPrediction) prediction = ps_predictor_predict (predictor, names[i], &reason);
 
-      if (prediction != NULL)
+      if (prediction != NULL && ps_predictor_add_interval (predictor, prediction, PS_INTERVAL_STEPS, &reason))
         {
-          if (!take (options, report, prediction, error))
+          if (!take (options, report, g_steal_pointer (&prediction), error))
             return FALSE;
           continue;
         }

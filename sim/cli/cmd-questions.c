@@ -57,20 +57,6 @@ typedef struct
   PsAnswer *(*ask) (PsResults *results, const PsQuestion *question, GError **error);
 } Asked;
 
-/* The keys of all figures. */
-static char **
-list_figures (void)
-{
-  g_autoptr (GStrvBuilder) keys = g_strv_builder_new ();
-  guint n;
-  const PsResultColumn *columns = ps_result_columns (&n);
-
-  for (guint i = 0; i < n; i++)
-    if (columns[i].role != PS_ROLE_SETTING && columns[i].column.title != NULL)
-      g_strv_builder_add (keys, columns[i].column.key);
-  return g_strv_builder_end (keys);
-}
-
 /* Gives columns their keys. "none" alone is no column. */
 static gboolean
 resolve_columns (Options *options, const Asked *asked, GError **error)
@@ -94,7 +80,16 @@ resolve_columns (Options *options, const Asked *asked, GError **error)
     if (!ps_result_column_resolve ("--columns", &columns[i], FALSE, error))
       return FALSE;
   if (asked->has_figures && columns == NULL && options->columns.wide)
-    columns = options->figures = list_figures ();
+    {
+      g_autoptr (GStrvBuilder) keys = g_strv_builder_new ();
+      guint n;
+      const PsResultColumn *all = ps_result_columns (&n);
+
+      for (guint i = 0; i < n; i++)
+        if (all[i].role != PS_ROLE_SETTING && all[i].column.title != NULL)
+          g_strv_builder_add (keys, all[i].column.key);
+      columns = options->figures = g_strv_builder_end (keys);
+    }
   question->columns = asked->has_figures ? columns : NULL;
   return TRUE;
 }

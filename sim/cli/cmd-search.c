@@ -256,8 +256,6 @@ typedef struct
   GString *skipped;
   char *about;
   Best best[MOST_COPIES]; /* of the lowest figure, by weight copies less 1 */
-  char *launch;           /* --to: the text for the best; NULL: the framework cannot run it, for this reason */
-  GError *refusal;
 } Outcome;
 
 static void
@@ -269,8 +267,6 @@ outcome_clear (Outcome *outcome)
   g_free (outcome->about);
   for (guint i = 0; i < MOST_COPIES; i++)
     best_clear (&outcome->best[i]);
-  g_free (outcome->launch);
-  g_clear_error (&outcome->refusal);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Outcome, outcome_clear)
 
@@ -285,41 +281,25 @@ best_of (Outcome *outcome)
              : &best[0];
 }
 
-/* A published schedule goes by its name, another one by the file of -o, which may be called like a family. */
-static void
-note_launch (const Options *options, Outcome *outcome)
-{
-  const Best *best = best_of (outcome);
-  const PsSchedule *schedule = best->found.result->schedule;
-  gboolean published = ps_family_find (schedule->name) != NULL && schedule->placement->kind != PS_PLACEMENT_CUSTOM;
-  gboolean alike = options->output != NULL && ps_family_find (options->output) != NULL;
-  g_autofree char *file = alike ? g_build_filename (".", options->output, NULL) : g_strdup (options->output);
-
-  g_clear_pointer (&outcome->launch, g_free);
-  g_clear_error (&outcome->refusal);
-  if (options->launch.to != NULL)
-    outcome->launch = ps_launch_prediction (&options->launch, &best->setting, published ? schedule->name : file,
-                                            best->found.prediction, &outcome->refusal);
-}
-
 /* Adds a row, and takes *made where it is the best of as many copies. */
 static void
 note_outcome (const Options *options, Outcome *outcome, Best *made)
 {
   const SearchFound *found = &made->found;
-  g_autofree char *description = ps_costs_describe (found->prediction->costs);
   Best *best = &outcome->best[found->result->schedule->placement->n_copies - 1];
 
   add_row (outcome->table, options->objective, &made->setting, &made->choice, found);
   if (outcome->about == NULL)
-    outcome->about = g_strconcat ("simulated from ", description, NULL);
+    {
+      g_autofree char *description = ps_costs_describe (found->prediction->costs);
+
+      outcome->about = g_strconcat ("simulated from ", description, NULL);
+    }
   if (best->found.result != NULL && found->figure_ns >= best->found.figure_ns)
     return;
   best_clear (best);
   *best = *made;
   *made = (Best){ 0 };
-  if (best == best_of (outcome))
-    note_launch (options, outcome);
 }
 
 static SearchLimits
@@ -439,21 +419,15 @@ try_all (const Options *options, const GArray *choices, gint64 time_limit_ns, Ou
   return TRUE;
 }
 
-/* Of --time-limit, some for each number of copies; 0: there is none. */
-static gint64
-time_left (const Options *options, gint64 begin_ns)
-{
-  gint64 spent_ns = g_get_monotonic_time () * 1000 - begin_ns;
-
-  return options->time_limit_ns > 0 ? MAX (options->time_limit_ns - spent_ns, MOST_COPIES) : 0;
-}
-
-/* Goes on from the best row of one copy, whose stages may change places, and from that of two. */
+/* Goes on from the best row of one copy, whose stages may change places, and from that of two, for the rest of the
+ * time.
+ */
 static void
-try_joint (const Options *options, gint64 time_limit_ns, Outcome *outcome)
+try_joint (const Options *options, gint64 spent_ns, Outcome *outcome)
 {
   guint n = (outcome->best[0].found.result != NULL) + (outcome->best[1].found.result != NULL);
-  const SearchLimits limits = limits_of (options, time_limit_ns / n);
+  gint64 left_ns = options->time_limit_ns > 0 ? MAX (options->time_limit_ns - spent_ns, MOST_COPIES) : 0;
+  const SearchLimits limits = limits_of (options, left_ns / n);
 
   for (guint i = 0; i < MOST_COPIES && g_atomic_int_get (caught) == 0; i++)
     {
@@ -486,6 +460,20 @@ write_command (const Options *options, Outcome *outcome)
   return g_strdup_printf ("pipesim predict --schedule %s%s", file, typed);
 }
 
+/* A published schedule goes by its name, another one by the file of -o, which may be called like a family. */
+static gboolean
+print_launch (const Options *options, const Best *best, GError **error)
+{
+  const PsSchedule *schedule = best->found.result->schedule;
+  gboolean published = ps_family_find (schedule->name) != NULL && schedule->placement->kind != PS_PLACEMENT_CUSTOM;
+  g_autofree char *beside = g_build_filename (".", options->output, NULL);
+  const char *file = ps_family_find (options->output) != NULL ? beside : options->output;
+  g_autofree char *text = ps_launch_prediction (&options->launch, &best->setting, published ? schedule->name : file,
+                                                best->found.prediction, error);
+
+  return text != NULL && ps_print (text, error);
+}
+
 static gboolean
 publish (const Options *options, Outcome *outcome, GError **error)
 {
@@ -513,13 +501,8 @@ publish (const Options *options, Outcome *outcome, GError **error)
     g_printerr ("stopped by %s: the best found so far\n", g_atomic_int_get (caught) == SIGINT ? "SIGINT" : "SIGTERM");
   if (outcome->skipped->len > 0 && !options->columns.json)
     g_printerr ("skipped: %s\n", outcome->skipped->str);
-  if (outcome->refusal != NULL)
-    {
-      g_propagate_error (error, g_steal_pointer (&outcome->refusal));
-      return FALSE;
-    }
-  if (outcome->launch != NULL)
-    return ps_print (outcome->launch, error);
+  if (options->launch.to != NULL)
+    return print_launch (options, best_of (outcome), error);
   if (options->columns.json)
     return ps_table_print (outcome->table, "pipesim-search/1", extra, error);
   if (options->objective == SEARCH_TIME)
@@ -623,7 +606,7 @@ run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, G
   if (!try_all (options, choices, options->time_limit_ns / (options->joint ? 2 : 1), &outcome, error))
     return 0;
   if (options->joint)
-    try_joint (options, time_left (options, begin_ns), &outcome);
+    try_joint (options, g_get_monotonic_time () * 1000 - begin_ns, &outcome);
   ps_table_sort (outcome.table, "objective_ns", FALSE);
   publish (options, &outcome, error);
   return 0;

@@ -33,18 +33,6 @@ static const PsOption sweep_rows[] = {
 
 #define SHARD_NUMBER "{shard}" /* in the name of a database */
 
-/* Launchers give all tasks one command line, but a database is written by the programs of one host only. */
-static void
-name_database (Options *options)
-{
-  g_autofree char *number = g_strdup_printf ("%u", options->run.shard.index);
-  g_auto (GStrv) parts = g_strsplit (options->db, SHARD_NUMBER, -1);
-  char *name = g_strjoinv (number, parts);
-
-  g_free (options->db);
-  options->db = name;
-}
-
 /* The processes that mpirun has started share the settings, the processors of their host, and the database where they
  * are all on one host. */
 static gboolean
@@ -75,7 +63,11 @@ read_options (Options *options, GError **error)
     return FALSE;
   if (options->jobs > 0)
     options->run.n_jobs = options->jobs;
-  name_database (options);
+  /* Launchers give all tasks one command line, but a database is written by the programs of one host only. */
+  g_autofree char *number = g_strdup_printf ("%u", options->run.shard.index);
+  g_auto (GStrv) parts = g_strsplit (options->db, SHARD_NUMBER, -1);
+  g_free (options->db);
+  options->db = g_strjoinv (number, parts);
   return TRUE;
 }
 
@@ -90,18 +82,6 @@ show_progress (const PsSweepProgress *progress, gpointer data)
 
   g_printerr (PS_CLEAR_LINE "%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " settings, %.0f/s, %s left",
               progress->present + new, progress->n_points, rate, time);
-}
-
-static gboolean
-print_reasons (PsResults *results, guint64 skipped, GError **error)
-{
-  if (skipped == 0)
-    return TRUE;
-  g_autoptr (PsTable) reasons = ps_results_reasons (results, REASONS, error);
-  g_autofree char *text = reasons != NULL ? ps_table_to_text (reasons) : NULL;
-  if (text != NULL)
-    g_printerr ("most frequent of them all (SELECT * FROM skipped_reason):\n%s", text);
-  return text != NULL;
 }
 
 /* "part 1 of 4: " where there are several. Free with g_free. */
@@ -145,7 +125,13 @@ run_sweep (Options *options, const PsSweep *sweep, PsResults *results, GError **
   g_printerr ("%s%" G_GUINT64_FORMAT " settings: %" G_GUINT64_FORMAT " predicted, %" G_GUINT64_FORMAT
               " impossible, %" G_GUINT64_FORMAT " there before\n",
               part, progress.n_points, progress.predicted, progress.skipped, progress.present);
-  return print_reasons (results, progress.skipped, error);
+  if (progress.skipped == 0)
+    return TRUE;
+  g_autoptr (PsTable) reasons = ps_results_reasons (results, REASONS, error);
+  g_autofree char *text = reasons != NULL ? ps_table_to_text (reasons) : NULL;
+  if (text != NULL)
+    g_printerr ("most frequent of them all (SELECT * FROM skipped_reason):\n%s", text);
+  return text != NULL;
 }
 
 static int

@@ -122,18 +122,6 @@ fail (const char *where, const GError *error, char *const *argv)
   return ps_error_exit_code (error);
 }
 
-static int
-run_here (const Command *command, int argc, char **argv)
-{
-  g_autoptr (GError) error = NULL;
-  g_autofree char *where = g_strconcat ("pipesim ", command->name, NULL);
-
-  g_set_prgname (where);
-  int code = command->command != NULL ? ps_cmd_run (command->command, argc, argv, &error)
-                                      : command->run (argc, argv, &error);
-  return error != NULL ? fail (where, error, argv) : code;
-}
-
 /* Becomes the program pipesim-NAME, the one beside this program first: they are built together. Returns only on
  * failure. */
 static int
@@ -199,6 +187,11 @@ main (int argc, char **argv)
       argv[2] = option;
     }
   command = find_command (name);
-  return command != NULL && (command->command != NULL || command->run != NULL) ? run_here (command, argc - 1, argv + 1)
-                                                                               : run_program (argv + 1);
+  if (command == NULL || (command->command == NULL && command->run == NULL))
+    return run_program (argv + 1);
+  g_autofree char *where = g_strconcat ("pipesim ", command->name, NULL);
+  g_set_prgname (where);
+  int code = command->command != NULL ? ps_cmd_run (command->command, argc - 1, argv + 1, &error)
+                                      : command->run (argc - 1, argv + 1, &error);
+  return error != NULL ? fail (where, error, argv + 1) : code;
 }

@@ -61,28 +61,11 @@ walk_op (DeviceWalk *walk, const PsSpan *span)
   walk->ending = 0;
 }
 
-/* O belongs to the iteration time but, as in the simulator, neither to makespan nor to the work. */
-static guint
-walk_device (DeviceWalk *walk, const PsTimeline *timeline, guint device, guint i)
-{
-  for (; i < timeline->ops->len; i++)
-    {
-      const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
-
-      if (span->device != device)
-        break;
-      if (span->op.kind != PS_OP_O)
-        walk_op (walk, span);
-    }
-  walk->metrics->span_ns = walk->end_ns > walk->start_ns ? walk->end_ns - walk->start_ns : 0;
-  return i;
-}
-
 void
 ps_metrics_from_timeline (const PsTimeline *timeline, PsMetrics *metrics)
 {
   gint64 start_ns = G_MAXINT64, end_ns = 0;
-  guint next = 0;
+  guint i = 0;
 
   metrics_init (metrics, timeline->n_devices);
   metrics->iteration_ns = timeline->iteration_ns;
@@ -90,14 +73,18 @@ ps_metrics_from_timeline (const PsTimeline *timeline, PsMetrics *metrics)
     {
       DeviceWalk walk = { .metrics = &metrics->device[d], .start_ns = G_MAXINT64 };
 
-      next = walk_device (&walk, timeline, d, next);
+      /* O belongs to the iteration time but, as in the simulator, neither to makespan nor to the work. */
+      for (; i < timeline->ops->len && g_array_index (timeline->ops, PsSpan, i).device == d; i++)
+        if (g_array_index (timeline->ops, PsSpan, i).op.kind != PS_OP_O)
+          walk_op (&walk, &g_array_index (timeline->ops, PsSpan, i));
+      walk.metrics->span_ns = MAX (walk.end_ns - MIN (walk.start_ns, walk.end_ns), 0);
       start_ns = MIN (start_ns, walk.start_ns);
       end_ns = MAX (end_ns, walk.end_ns);
     }
   metrics->makespan_ns = end_ns > start_ns ? end_ns - start_ns : 0;
-  for (guint i = 0; i < timeline->memory->len; i++)
+  for (guint k = 0; k < timeline->memory->len; k++)
     {
-      const PsMemoryPoint *point = &g_array_index (timeline->memory, PsMemoryPoint, i);
+      const PsMemoryPoint *point = &g_array_index (timeline->memory, PsMemoryPoint, k);
       struct PsDeviceMetrics *device = &metrics->device[point->device];
 
       device->peak_memory_bytes = MAX (device->peak_memory_bytes, point->bytes);

@@ -106,21 +106,6 @@ search_has_lengths (const SearchPricing *pricing)
   return pricing->setting->lengths != NULL || ps_costs_has_slices (pricing->given, pricing->setting->n_slices);
 }
 
-const PsSearchChannels *
-search_price_channels (const SearchPricing *pricing, const PsPlacement *placement, PsSearchChannels *channels)
-{
-  const PsSetting *setting = pricing->setting;
-  guint n_copies = placement->n_copies;
-  gboolean plans = may_plan (pricing) || !ps_setting_transfers_wait (setting);
-
-  if (setting->sync == PS_SYNC_BYPASS || setting->share_links || search_has_lengths (pricing)
-      || is_sampled (pricing->samples) || ps_costs_have_reduce (pricing->given, n_copies)
-      || pricing->given->warm != NULL || (n_copies > 1 && setting->n_speeds > 1))
-    return NULL;
-  *channels = (PsSearchChannels){ ps_setting_events (setting), plans ? PS_COMM_PLANNED : setting->comm_order };
-  return channels;
-}
-
 gint64
 search_price_bound (const SearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs)
 {

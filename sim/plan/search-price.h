@@ -52,12 +52,6 @@ gboolean search_has_lengths (const SearchPricing *pricing);
  * the fastest device. */
 gint64 search_price_bound (const SearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs);
 
-/* Sets how prices simulate transfers; for PsSearchSetting.channels. Returns NULL where channels and the search's costs
- * say too little of prices: of samples, bypassed synchronisations, shared links, microbatches that differ, all-reduces
- * (they go on after the last op of a device), warm ops, and two weight copies on devices of different speeds. */
-const PsSearchChannels *search_price_channels (const SearchPricing *pricing, const PsPlacement *placement,
-                                               PsSearchChannels *channels);
-
 /* For PsSearchSetting.price and .generate; data is a SearchPricing. */
 gint64 search_price (const PsSchedule *schedule, gpointer data);
 PsSchedule *search_generate (const PsFamily *family, gpointer data, GError **error);

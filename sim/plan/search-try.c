@@ -37,7 +37,6 @@ search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *
       = alike != NULL ? ps_setting_fastest_costs (setting, placement, alike, choice->n_slices, error) : NULL;
   g_autofree char *name = search_choice_describe (choice);
   g_autofree gint64 *limit = NULL;
-  PsSearchChannels channels;
   PsSearchSetting search = { .placement = placement,
                              .n_microbatches = choice->n_microbatches,
                              .n_slices = choice->n_slices,
@@ -46,7 +45,6 @@ search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *
                              .price = search_price,
                              .generate = search_generate,
                              .price_data = pricing,
-                             .channels = search_price_channels (pricing, placement, &channels),
                              .price_is_free = pricing->samples != NULL && pricing->samples->objective != SEARCH_TIME,
                              .transfer_factor = ps_setting_transfers_wait (setting) ? TRANSFER_FACTOR : 1,
                              .seed = (guint64)limits->seed,

@@ -1,18 +1,8 @@
 /* search.c - the threads of a search, the methods that each of them runs in turn, and the result. */
-#include "polish.h"
-#include "anneal.h"
-#include "partial.h"
-#include "stretch.h"
-#include "guess.h"
-#include "seeds.h"
-#include "random.h"
+#include "methods.h"
 #include "windows.h"
-#include "blocks.h"
-#include "greedy.h"
-#include "order.h"
 
 #include <pipesim/simulate.h>
-#include <pipesim/search.h>
 
 #include <math.h>
 
@@ -34,10 +24,10 @@ typedef struct
 
 #define POOL_SIZE 8
 
-/* Making a list schedule counts as n_ops / OPS_PER_MOVE moves, repeating another as n_ops / OPS_PER_REPEAT_MOVE. */
+/* Making a list schedule counts as n_ops / OPS_PER_MOVE moves, making a schedule longer as n_ops / OPS_PER_LONGER_MOVE.
+ */
 #define OPS_PER_MOVE 4
-
-#define OPS_PER_REPEAT_MOVE 16
+#define OPS_PER_LONGER_MOVE 16
 
 typedef struct PsRunner PsRunner;
 
@@ -60,7 +50,6 @@ typedef struct
   guint64 n_policy_moves; /* of these, for list scheduling */
   guint64 n_policies;     /* tried */
   guint64 length;         /* of the next local search, moves */
-  guint width;            /* of the next beam */
   PsBlocks cells;         /* where ps_blocks_suit */
   PsBlocks slots;
   double unit_ns;    /* mean duration of an op */
@@ -77,23 +66,16 @@ struct PsRunner
   PsSearchWorker slower;
   PsPriced best;
   gint64 objective; /* of the order priced last */
-  gint64 weight;    /* of the same order */
+  gint64 end_sum;   /* of the same order */
   gint64 price_ns;  /* of the same order */
   guint64 n_moves;
   guint64 n_reported;
-  guint64 decide_at;  /* moves after which branch and bound is tried; G_MAXUINT64: never */
   guint64 narrow_at;  /* moves after which windows are narrowed; G_MAXUINT64: never */
   PsWindows *windows; /* NULL: not yet */
   guint max_fails;    /* of the next descent */
   gboolean windows_help;
   guint n_cases; /* of the next target of windows */
 };
-
-static inline guint64
-moves_per_repeat (const PsProblem *problem)
-{
-  return problem->n_ops / OPS_PER_REPEAT_MOVE + 1;
-}
 
 /* The account of one thread: prices of schedules, moves made, and when it is over. */
 
@@ -107,10 +89,10 @@ runner_price (PsRunner *runner, const PsOrder *order, const char *found_by)
 {
   const PsSearchSetting *setting = runner->shared->setting;
 
-  if (order->objective == runner->objective && order->weight == runner->weight)
+  if (order->objective == runner->objective && order->end_sum == runner->end_sum)
     return runner->price_ns;
   runner->objective = order->objective;
-  runner->weight = order->weight;
+  runner->end_sum = order->end_sum;
   runner->n_moves += order->problem->n_ops / OPS_PER_MOVE;
   runner->price_ns
       = ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement), found_by);
@@ -196,10 +178,6 @@ runner_mark_done (PsRunner *runner)
 #define POLICY_PART 0.2
 #define N_FRESH_POLICIES 32
 
-/* Most scores changed at once, and the microbatches that they spread over. */
-#define MAX_NUDGES 6
-#define NUDGE_REACH 5
-
 /* Local searches of a round that start from list schedules of their own. */
 #define FRESH_STARTS 3
 
@@ -208,9 +186,6 @@ runner_mark_done (PsRunner *runner)
 #define BLOCKS_PER_SEARCH 2
 #define BLOCK_PART 2
 
-/* Repetitions of a part that a round tries. */
-#define REPEATS_PER_ROUND 100
-
 /* Length of the first local search: LENGTH_PER_OP per op between MIN_LENGTH and SMALL_LENGTH, or LARGE_LENGTH_PER_OP
  * per op if that is more. Later ones are at most MAX_LENGTH. */
 #define LENGTH_PER_OP 64
@@ -218,15 +193,6 @@ runner_mark_done (PsRunner *runner)
 #define SMALL_LENGTH 50000
 #define LARGE_LENGTH_PER_OP 20
 #define MAX_LENGTH 4000000
-
-/* Width of the first beam, and the widest. A round has a beam if it costs at most BEAM_PART local searches. */
-#define MIN_WIDTH 8
-#define MAX_WIDTH 20000
-#define BEAM_PART 10
-
-/* A state of a beam counts as MOVES_PER_STATE moves, and copying it as one move per OPS_PER_STATE_MOVE ops. */
-#define MOVES_PER_STATE 40
-#define OPS_PER_STATE_MOVE 128
 
 /* Adds to the moves. FALSE: the runner has to stop. */
 static gboolean
@@ -257,7 +223,7 @@ search_worker_offer (PsSearchWorker *worker, const PsOrder *order, const char *f
   if (worker != &worker->runner->easier)
     runner_price (worker->runner, order, found_by);
   if (order->objective < worker->best->objective
-      || (order->objective == worker->best->objective && order->weight < worker->best->weight))
+      || (order->objective == worker->best->objective && order->end_sum < worker->best->end_sum))
     ps_order_assign (worker->best, order);
 }
 
@@ -278,7 +244,7 @@ pool_add (PsSearchWorker *worker, const PsOrder *order, const PsPolicy *policy)
 
   for (guint i = 0; i < POOL_SIZE; i++)
     {
-      if (pool[i].order->objective == order->objective && pool[i].order->weight == order->weight)
+      if (pool[i].order->objective == order->objective && pool[i].order->end_sum == order->end_sum)
         return FALSE;
       if (pool[i].order->objective > pool[worst].order->objective)
         worst = i;
@@ -310,7 +276,7 @@ search_worker_try_policy (PsSearchWorker *worker, const PsPolicy *policy)
   worker->n_policies++;
   worker->n_policy_moves += moves_per_order (worker);
   search_worker_spend (worker, moves_per_order (worker));
-  if (ps_greedy_build (order, policy, NULL) && ps_order_evaluate (order) && order->excess == 0
+  if (ps_list_schedule (order, policy) && ps_order_evaluate (order) && order->excess == 0
       && pool_add (worker, order, policy))
     search_worker_offer (worker, order, "list scheduling");
 }
@@ -351,107 +317,6 @@ go_on_annealing (gpointer data)
   return search_worker_spend (data, ANNEAL_ROUND);
 }
 
-/* Scores that a try has changed, to undo it. */
-typedef struct
-{
-  guint n;
-  guint op[MAX_NUDGES];
-  gint64 before[MAX_NUDGES];
-} Nudges;
-
-/* Changes the scores of a few ops of neighbouring microbatches. */
-static void
-draw_nudges (PsSearchWorker *worker, gint64 *nudge, Nudges *nudges)
-{
-  const PsProblem *problem = worker->problem;
-  PsRandom *random = &worker->runner->random;
-  guint first = ps_random_below (random, problem->m);
-
-  nudges->n = 1 + ps_random_below (random, MAX_NUDGES);
-  for (guint i = 0; i < nudges->n; i++)
-    {
-      guint chain = ps_random_below (random, problem->n_stages * N_KINDS), last = problem->m - 1;
-      guint microbatch = first + ps_random_below (random, NUDGE_REACH);
-      double size = 3 * (ps_random_unit (random) - 0.5) * (double)problem->duration[chain];
-
-      nudges->op[i] = chain * problem->m + MIN (microbatch, last);
-      nudges->before[i] = nudge[nudges->op[i]];
-      nudge[nudges->op[i]] = ps_random_below (random, 3) == 0 ? 0 : (gint64)size;
-    }
-}
-
-static void
-undo_nudges (gint64 *nudge, const Nudges *nudges)
-{
-  for (guint i = nudges->n; i-- > 0;)
-    nudge[nudges->op[i]] = nudges->before[i];
-}
-
-/* List scheduling many times, with a few scores changed each time; all later ops rearrange themselves. */
-static void
-nudge_ops (PsSearchWorker *worker, const PsCandidate *candidate, guint64 n_tries)
-{
-  const PsProblem *problem = worker->problem;
-  PsOrder *order = worker->scratch;
-  g_autofree gint64 *nudge = g_new0 (gint64, problem->n_ops);
-  double current = G_MAXDOUBLE;
-  Nudges nudges = { 0 };
-
-  for (guint64 i = 0; i < n_tries && !is_over (worker) && candidate->order->objective != G_MAXINT64; i++)
-    {
-      double cost = G_MAXDOUBLE, temperature = worker->unit_ns * 0.3 * (1 - (double)i / (double)n_tries);
-
-      if (i > 0)
-        draw_nudges (worker, nudge, &nudges);
-      search_worker_spend (worker, moves_per_order (worker));
-      if (ps_greedy_build (order, &candidate->policy, nudge) && ps_order_evaluate (order) && order->excess == 0)
-        {
-          cost = (double)order->objective + 0.1 * (double)order->weight / problem->n_devices;
-          offer_better (worker, order, "list scheduling with single ops nudged");
-        }
-      if (cost <= current + temperature * ps_random_exponential (&worker->runner->random))
-        current = cost;
-      else
-        undo_nudges (nudge, &nudges);
-    }
-}
-
-static guint64
-moves_per_state (const PsProblem *problem)
-{
-  return MOVES_PER_STATE + problem->n_ops / OPS_PER_STATE_MOVE;
-}
-
-static gboolean
-go_on_widening (gpointer data)
-{
-  PsSearchWorker *worker = data;
-
-  return search_worker_spend (worker, moves_per_state (worker->problem));
-}
-
-static void
-widen (PsSearchWorker *worker)
-{
-  const PsProblem *problem = worker->problem;
-  PsRandom *random = &worker->runner->random;
-  PsBeam beam = { .width = worker->width,
-                  .blend = ps_random_unit (random),
-                  .noise = worker->unit_ns * 0.5 * ps_random_unit (random),
-                  .random = *random,
-                  .stop_at_ns = worker->best->objective,
-                  .go_on = go_on_widening,
-                  .data = worker };
-
-  if (problem->joins || problem->n_slices > 1
-      || moves_per_state (problem) * problem->n_ops * beam.width > BEAM_PART * worker->length)
-    return;
-  if (ps_beam_search (worker->scratch, &beam))
-    search_worker_offer (worker, worker->scratch, "beam search");
-  *random = beam.random;
-  worker->width = MIN (worker->width * 3 / 2, MAX_WIDTH);
-}
-
 static gboolean
 spend (guint64 n_moves, gpointer data)
 {
@@ -469,42 +334,21 @@ try_blocks (PsSearchWorker *worker, PsBlocks *blocks, guint64 n_moves)
 {
   if (!ps_blocks_suit (worker->problem, blocks->have_slots))
     return;
-  blocks->random = worker->runner->random;
   blocks->n_tries = n_moves / blocks->n_moves;
   ps_blocks_search (blocks, worker->scratch);
-  worker->runner->random = blocks->random;
 }
 
 static void
 init_blocks (PsSearchWorker *worker, PsBlocks *blocks, gboolean have_slots)
 {
-  *blocks = (PsBlocks){
-    .have_slots = have_slots, .n_moves = moves_per_order (worker), .spend = spend, .offer = offer_block, .data = worker
-  };
+  *blocks = (PsBlocks){ .have_slots = have_slots,
+                        .random = &worker->runner->random,
+                        .n_moves = moves_per_order (worker),
+                        .spend = spend,
+                        .offer = offer_block,
+                        .data = worker };
   if (ps_blocks_suit (worker->problem, have_slots))
     ps_blocks_init (blocks, worker->problem);
-}
-
-/* Puts a piece of the best order in place of its surroundings, which helps if many microbatches follow the same
- * pattern. */
-static void
-repeat_parts (PsSearchWorker *worker)
-{
-  PsRandom *random = &worker->runner->random;
-  PsOrder *order = worker->scratch;
-  guint m = worker->problem->m, q = worker->problem->n_slices, most = MIN (m / 4, MAX_PIECE) / q;
-
-  for (guint i = 0; i < REPEATS_PER_ROUND && most > 0 && !is_over (worker); i++)
-    {
-      gint64 moment = (gint64)((double)worker->best->objective * ps_random_unit (random));
-      guint piece = q * (1 + ps_random_below (random, most));
-      guint n_times = 2 + ps_random_below (random, m / piece);
-
-      search_worker_spend (worker, moves_per_repeat (worker->problem));
-      if (ps_order_repeat (order, worker->best, moment, piece, n_times) && ps_order_evaluate (order)
-          && order->excess == 0)
-        offer_better (worker, order, "repetition of a part");
-    }
 }
 
 /* Sets the units of temperatures and prices: mean time of an op, and mean bytes that an F takes. */
@@ -537,15 +381,16 @@ improve (PsSearchWorker *worker, const PsOrder *from)
   PsOrder *order = worker->scratch;
   double heat = ps_random_unit (random),
          price = worker->unit_ns / worker->unit_bytes * 0.1 * (1 + 4 * ps_random_unit (random));
-  PsAnnealing annealing = { .hot = worker->unit_ns * (0.1 + 0.25 * heat),
-                            .cold = worker->unit_ns * 0.02,
-                            .price = ps_random_below (random, 4) == 0 ? price : -1,
-                            .pull = pulls[ps_random_below (random, G_N_ELEMENTS (pulls))],
-                            .n_moves = worker->length,
-                            .stop_at_ns = worker->lower_bound_ns,
-                            .go_on = go_on_annealing,
-                            .offer = offer_part,
-                            .data = worker };
+  const PsAnnealing annealing = { .random = random,
+                                  .hot = worker->unit_ns * (0.1 + 0.25 * heat),
+                                  .cold = worker->unit_ns * 0.02,
+                                  .price = ps_random_below (random, 4) == 0 ? price : -1,
+                                  .pull = pulls[ps_random_below (random, G_N_ELEMENTS (pulls))],
+                                  .n_moves = worker->length,
+                                  .stop_at_ns = worker->lower_bound_ns,
+                                  .go_on = go_on_annealing,
+                                  .offer = offer_part,
+                                  .data = worker };
   PsPolicy policy;
 
   if (from != NULL && from->objective != G_MAXINT64)
@@ -553,12 +398,10 @@ improve (PsSearchWorker *worker, const PsOrder *from)
   else
     {
       ps_policy_draw (&policy, worker->problem, random);
-      if (!ps_greedy_build (order, &policy, NULL) || !ps_order_evaluate (order) || order->excess > 0)
+      if (!ps_list_schedule (order, &policy) || !ps_order_evaluate (order) || order->excess > 0)
         return;
     }
-  annealing.random = *random;
   ps_anneal (order, &annealing);
-  *random = annealing.random;
   if (!is_over (worker))
     search_worker_offer (worker, order, "local search");
 }
@@ -571,14 +414,11 @@ search_worker_round (PsSearchWorker *worker)
   search_worker_spend (worker, 1);
   try_blocks (worker, &worker->cells, worker->length / BLOCK_PART);
   try_policies (worker);
-  widen (worker);
   improve (worker, worker->best);
-  nudge_ops (worker, search_worker_draw (worker), worker->length / moves_per_order (worker) / 2);
   try_blocks (worker, &worker->slots, BLOCKS_PER_SEARCH * worker->length);
   improve (worker, search_worker_draw (worker)->order);
   for (guint i = 0; i < FRESH_STARTS; i++)
     improve (worker, NULL);
-  repeat_parts (worker);
   worker->length = MIN (worker->length * 3 / 2, MAX_LENGTH);
 }
 
@@ -596,7 +436,6 @@ search_worker_init (PsSearchWorker *worker, PsRunner *runner, const PsStart *sta
   worker->lower_bound_ns = start->lower_bound_ns;
   worker->length
       = MAX (CLAMP (LENGTH_PER_OP * problem->n_ops, MIN_LENGTH, SMALL_LENGTH), LARGE_LENGTH_PER_OP * problem->n_ops);
-  worker->width = MIN_WIDTH;
   init_blocks (worker, &worker->cells, FALSE);
   init_blocks (worker, &worker->slots, TRUE);
   ps_order_assign (worker->best, start->order);
@@ -624,16 +463,13 @@ search_worker_clear (PsSearchWorker *worker)
 /* A price counts as PRICE_FACTOR times the moves of making an order: it lowers, plans and simulates a program. */
 #define PRICE_FACTOR 4
 
-/* Guesses that take as long as making an order. */
-#define GUESSES_PER_ORDER 4
-
 /* How far a single op is moved. The temperature, in mean durations of an op, falls from HOT or less to COLD. */
 #define REACH 6
 #define HOT 0.3
 #define COLD 0.01
 
-gboolean
-ps_order_move_one (PsOrder *order, gint64 enough, PsRandom *random)
+static gboolean
+move_one (PsOrder *order, gint64 enough, PsRandom *random)
 {
   const PsProblem *problem = order->problem;
   guint at = order->nodes[order->node[ps_random_below (random, problem->n_ops)]].position;
@@ -656,69 +492,35 @@ ps_order_move_one (PsOrder *order, gint64 enough, PsRandom *random)
   return TRUE;
 }
 
-/* Local search by price under way. */
-typedef struct
-{
-  PsRunner *runner;
-  PsGuess *guess; /* NULL: every order is priced */
-  gint64 least;   /* the least guess of an order that was priced and whose buffers fit */
-} Polish;
-
-/* The price of an order, or a guess of it; any value above enough as soon as it is certain to exceed that. Prices an
- * order whose guess is less than all before or less than the best price. A guess does not tell whether buffers fit. */
-static gint64
-evaluate (Polish *polish, const PsOrder *order, gint64 enough)
-{
-  PsRunner *runner = polish->runner;
-  const PsSearchSetting *setting = runner->shared->setting;
-  guint64 n_moves = order->problem->n_ops / OPS_PER_MOVE;
-  gint64 value = 0;
-
-  if (polish->guess != NULL)
-    {
-      search_worker_spend (&runner->worker, n_moves / GUESSES_PER_ORDER);
-      value = ps_guess_price (polish->guess, order, enough);
-      if (value >= polish->least && value >= runner->best.price_ns)
-        return value;
-    }
-  search_worker_spend (&runner->worker, PRICE_FACTOR * n_moves);
-  gint64 price = ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement),
-                                 "local search by price");
-  if (polish->guess == NULL || price == G_MAXINT64)
-    return price;
-  polish->least = MIN (polish->least, value);
-  return value;
-}
-
 /* Moves single ops of the runner's best schedule and keeps what lowers its price, for about n_moves. */
 static void
-runner_polish (PsRunner *runner, guint64 n_moves)
+search_by_price (PsRunner *runner, guint64 n_moves)
 {
+  const PsSearchSetting *setting = runner->shared->setting;
   PsSearchWorker *worker = &runner->worker;
   const PsProblem *problem = worker->problem;
-  g_autoptr (PsGuess) guess = ps_guess_new (problem, runner->shared->setting->channels);
   g_autoptr (PsOrder) order = ps_order_new (problem), kept = ps_order_new (problem);
-  double hot = COLD + (HOT - COLD) * ps_random_unit (&runner->random);
+  double hot = COLD + (HOT - COLD) * ps_random_unit (&runner->random), current = (double)runner->best.price_ns;
   guint64 begin = runner->n_moves, until = begin + n_moves;
 
   if (!ps_order_from_schedule (kept, runner->best.schedule) || !ps_order_evaluate (kept) || kept->excess > 0)
     return;
-  Polish polish = { runner, guess, guess != NULL ? ps_guess_price (guess, kept, G_MAXINT64) : runner->best.price_ns };
-  double current = (double)polish.least;
   ps_order_assign (order, kept);
   while (runner->n_moves < until && search_worker_spend (worker, 1))
     {
       double part = (double)(runner->n_moves - begin) / (double)n_moves;
       double temperature = worker->unit_ns * hot * pow (COLD / hot, part);
-      double enough = current + temperature * ps_random_exponential (&runner->random);
+      double enough = current + temperature * ps_random_exponential (&runner->random), price;
 
-      /* A guess is never below the objective. */
-      if (!ps_order_move_one (order, guess != NULL ? (gint64)enough : G_MAXINT64, &runner->random))
+      /* A price is never below the objective, unless it is free. */
+      if (!move_one (order, setting->price_is_free ? G_MAXINT64 : (gint64)enough, &runner->random))
         continue;
-      double value = (double)evaluate (&polish, order, (gint64)enough);
-      if (value <= enough)
-        current = value;
-      ps_order_assign (value <= enough ? kept : order, value <= enough ? order : kept);
+      search_worker_spend (worker, PRICE_FACTOR * problem->n_ops / OPS_PER_MOVE);
+      price = (double)ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement),
+                                      "local search by price");
+      if (price <= enough)
+        current = price;
+      ps_order_assign (price <= enough ? kept : order, price <= enough ? order : kept);
     }
 }
 
@@ -728,22 +530,21 @@ runner_polish (PsRunner *runner, guint64 n_moves)
 #define EASIER_PART 0.4
 
 /* Moves of a local search by price, for each move of the round before it. */
-#define POLISH_PART 6
+#define BY_PRICE_PART 6
 
 /* Part of the moves for the problem with slower transfers: a round for each on the problem asked for. */
-#define SLOWER_PART (1.0 / (2 + POLISH_PART))
+#define SLOWER_PART (1.0 / (2 + BY_PRICE_PART))
 
-/* Branch and bound, and the windows of ops, take at most DECISION_PART of the moves made before; the first call of
+/* The windows of ops take at most DECISION_PART of the moves made before; the first call of
  * go_on is free. What is not decided is tried again at DECISION_FACTOR times the moves, but never before
- * LEAST_DECISION. HELPFUL_PART and HELPFUL_FACTOR are for windows that made the gap smaller the last time. */
+ * LEAST_DECISION or, if that is less, DECISION_MOVES_PER_OP for each op. HELPFUL_PART and HELPFUL_FACTOR are for
+ * windows that made the gap smaller the last time. */
 #define DECISION_PART 0.4
 #define DECISION_FACTOR 3
 #define HELPFUL_PART 1
 #define HELPFUL_FACTOR 1.5
 #define LEAST_DECISION 25000
-
-/* Moves that one call of go_on by branch and bound counts as. */
-#define MOVES_PER_QUESTION 8192
+#define DECISION_MOVES_PER_OP 8
 
 /* Steps between states of windows that count as one move, and the most states. */
 #define STEPS_PER_MOVE 512
@@ -778,11 +579,17 @@ decision_of (PsRunner *runner, guint64 n_moves, double part)
                      .n_moves = n_moves };
 }
 
+static guint64
+least_decision (const PsProblem *problem)
+{
+  return MIN (LEAST_DECISION, DECISION_MOVES_PER_OP * problem->n_ops);
+}
+
 /* Moves after which an undecided question is asked again. */
 static guint64
 again_at (const PsRunner *runner, double factor)
 {
-  return MAX ((guint64)((double)runner->n_moves * factor), LEAST_DECISION);
+  return MAX ((guint64)((double)runner->n_moves * factor), least_decision (runner->worker.problem));
 }
 
 static gboolean
@@ -794,23 +601,6 @@ go_on_deciding (gpointer data)
   decision->refused
       = runner->n_moves >= decision->stop_at || !search_worker_spend (decision->worker, decision->n_moves);
   return !decision->refused;
-}
-
-static void
-decide (PsRunner *runner)
-{
-  PsSearchWorker *worker = &runner->worker;
-  Decision decision = decision_of (runner, MOVES_PER_QUESTION, DECISION_PART);
-  gboolean decided;
-
-  ps_order_assign (worker->scratch, worker->best);
-  decided = ps_exact_solve (worker->scratch, go_on_deciding, &decision);
-  if (runner_is_over (runner))
-    return;
-  if (decided)
-    worker->lower_bound_ns = worker->scratch->objective;
-  runner->decide_at = decision.refused ? again_at (runner, DECISION_FACTOR) : G_MAXUINT64;
-  search_worker_offer (worker, worker->scratch, "branch and bound");
 }
 
 /* Asks for an order by part of the gap better, by windows: anywhere or, more often, near the best. */
@@ -902,7 +692,7 @@ go_on_stretching (gpointer data)
 {
   PsSearchWorker *worker = data;
 
-  return search_worker_spend (worker, moves_per_repeat (worker->problem));
+  return search_worker_spend (worker, worker->problem->n_ops / OPS_PER_LONGER_MOVE + 1);
 }
 
 /* Makes an order of another problem one of the worker's problem: as it is, or stretched to more microbatches. */
@@ -913,7 +703,7 @@ carry_over (PsSearchWorker *worker, const PsOrder *from, const char *found_by)
   gboolean carried;
 
   if (from->problem->m < order->problem->m)
-    carried = ps_order_stretch (order, from, go_on_stretching, worker);
+    carried = ps_order_lengthen (order, from, go_on_stretching, worker);
   else
     {
       ps_order_copy (order, from);
@@ -975,7 +765,7 @@ take_turn (PsRunner *runner)
 
       search_worker_round (&runner->worker);
       if (prices_differ (runner) && !runner_is_over (runner))
-        runner_polish (runner, (runner->n_moves - before) * POLISH_PART);
+        search_by_price (runner, (runner->n_moves - before) * BY_PRICE_PART);
     }
 }
 
@@ -989,10 +779,9 @@ runner_init (PsRunner *runner, PsSearchShared *shared, guint index)
                     .index = index,
                     .random = { shared->setting->seed * 1000003 + index },
                     .best = { ps_schedule_copy (shared->seed.schedule), shared->seed.price_ns, shared->seed.found_by },
-                    .decide_at = index == 0 && ps_exact_can_decide (start->problem) ? 0 : G_MAXUINT64,
                     .max_fails = FIRST_FAILS,
                     .n_cases = FIRST_CASES,
-                    .narrow_at = index == 0 ? LEAST_DECISION : G_MAXUINT64 };
+                    .narrow_at = index == 0 ? least_decision (start->problem) : G_MAXUINT64 };
   search_worker_init (&runner->worker, runner, start);
   search_worker_init (&runner->easier, runner, &shared->easier);
   search_worker_init (&runner->slower, runner, &shared->slower);
@@ -1023,9 +812,7 @@ runner_run (gpointer data)
 
   while (!runner_is_over (runner))
     {
-      if (runner->n_moves >= runner->decide_at && proofs_matter (runner))
-        decide (runner);
-      else if (runner->n_moves >= runner->narrow_at && proofs_matter (runner))
+      if (runner->n_moves >= runner->narrow_at && proofs_matter (runner))
         narrow (runner);
       else
         take_turn (runner);

@@ -97,25 +97,6 @@ struct _PsEvents
   PsSimulation *simulation;
 };
 
-/* The time that ops of that duration take on a device. */
-static inline gint64
-ps_event_at_speed (const PsEventsSetting *setting, guint device, gint64 duration_ns)
-{
-  return setting->speed != NULL && setting->speed[device] != 1 ? llrint ((double)duration_ns / setting->speed[device])
-                                                               : duration_ns;
-}
-
-/* The time that a step of that duration takes on its device. Its host time does not depend on the speed. */
-static inline gint64
-ps_event_step_at_speed (const PsEventsSetting *setting, const PsProgram *program, const PsCosts *costs, guint step,
-                        gint64 duration_ns)
-{
-  gint64 host_ns = ps_host_time_sum (ps_step_host_time (program, costs, step));
-
-  host_ns = MIN (host_ns, duration_ns);
-  return host_ns + ps_event_at_speed (setting, program->steps[step].device, duration_ns - host_ns);
-}
-
 static inline void
 ps_event_meet (PsEvents *events, guint32 transfer, gint64 time_ns)
 {

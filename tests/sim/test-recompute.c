@@ -2,7 +2,6 @@
 #include "plan/joint-bound.h"
 #include "plan/search-recompute.h"
 #include "recompute-rig.h"
-#include "setting/setting-lengths.h"
 
 #include <pipesim/bound.h>
 
@@ -194,25 +193,6 @@ test_model (void)
   g_assert_cmpint (some->metrics.device[1].peak_memory_bytes, ==, kept->metrics.device[1].peak_memory_bytes);
 }
 
-/* A predictor reads once what R ops cost. */
-static void
-test_once (void)
-{
-  g_autoptr (PsSetting) setting
-      = parse_good ("-p 2 -m 4 --model gpt-6.2b --cluster h100-80gb --layout even --memory-limit 80GiB");
-  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
-
-  for (guint i = 0; i < 2; i++)
-    {
-      g_autoptr (PsPrediction) some
-          = fine (ps_predictor_predict_schedule (predictor, schedule_with ("gpipe", 0x0f), &error));
-
-      g_assert_cmpint (ps_costs_op (some->costs, PS_OP_R, 0)->duration_ns, >=, 0);
-      g_free (setting->cluster);
-      setting->cluster = g_strdup ("gone");
-    }
-}
-
 /* Costs of the same stages keep their cut where --recompute full would change it. */
 static void
 test_alike (void)
@@ -302,7 +282,11 @@ test_bound (void)
       split = ps_costs_split_recompute (kept, full);
       costs = ps_costs_join ((PsCosts *const[]){ kept, split }, 2);
       g_autoptr (PsProgram) program = ps_program_lower (schedule_with ("1f1b", mask), PS_COMM_ASAP, NULL);
-      ps_program_set_slices (program, costs);
+      g_autofree guint8 *recomputed = ps_schedule_recomputed (program->schedule);
+      g_autofree guint16 *length = g_new (guint16, ps_schedule_n_cells (program->schedule));
+      for (gsize cell = 0; cell < ps_schedule_n_cells (program->schedule); cell++)
+        length[cell] = recomputed[cell];
+      ps_program_set_lengths (program, 2, length);
       g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
       ps_simulate (program, costs, simulation);
       g_assert_cmpint (ps_schedule_bound (program->schedule, costs, FALSE), <=, simulation->makespan_ns);
@@ -580,7 +564,6 @@ main (int argc, char **argv)
   g_test_add_func ("/recompute/given", test_given);
   g_test_add_func ("/recompute/wrong", test_wrong);
   g_test_add_func ("/recompute/model", test_model);
-  g_test_add_func ("/recompute/once", test_once);
   g_test_add_func ("/recompute/alike", test_alike);
   g_test_add_func ("/recompute/many-stages", test_many_stages);
   g_test_add_func ("/recompute/noise", test_noise);

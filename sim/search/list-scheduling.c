@@ -1,8 +1,5 @@
-/* greedy.c - list scheduling under a policy. */
-#include "greedy.h"
-#include "order.h"
-#include "problem.h"
-#include "random.h"
+/* list-scheduling.c - list scheduling under a policy, which may follow a plan. */
+#include "methods.h"
 
 #include <math.h>
 
@@ -12,25 +9,25 @@ typedef struct
   const PsPlan *plan;
   guint32 *place;  /* [n_ops] of F and B in the list; NO_OP: they have run */
   gint64 *level;   /* [n_ops] most memory that the device takes for the op at a place, and for its W right after it */
-  guint32 *turn;   /* [n_devices] place of the first op that has not run */
+  guint32 *next;   /* [n_devices] place of the first op that has not run */
   guint *n_w;      /* [n_devices] W that have room before it */
   gboolean *has_b; /* [n_devices] whether a B has run */
   guint *n_left;   /* [n_devices] F of the device's first stage that have not run */
-} PsFollow;
+} Progress;
 
-/* The F or B that has its turn; NO_OP: none is left. */
+/* The F or B that is next in the plan; NO_OP: none is left. */
 static inline guint
-ps_follow_turn (const PsFollow *follow, guint device)
+next_planned (const Progress *progress, guint device)
 {
-  const guint *first = follow->problem->first;
-  guint end = first[device] + (first[device + 1] - first[device]) / N_KINDS * 2, turn = follow->turn[device];
+  const guint *first = progress->problem->first;
+  guint end = first[device] + (first[device + 1] - first[device]) / N_KINDS * 2, next = progress->next[device];
 
-  return turn < end ? follow->plan->list[turn] : NO_OP;
+  return next < end ? progress->plan->list[next] : NO_OP;
 }
 
-/* Keeps the memory that a plan takes up to date while ops run before their turns. */
+/* Keeps the memory that a plan takes up to date while ops run before their places. */
 
-/* Towards the end an F or B runs before its turn if that delays the op that has its turn by less than
+/* Towards the end an F or B runs before its place if that delays the op that is next in the plan by less than
  * (EAGER_PART - 1) / EAGER_PART of its own time; else if it does not delay it. */
 #define EAGER_PART 8
 
@@ -53,150 +50,150 @@ most_bytes (const PsProblem *problem, guint chain)
 
 /* Reads the places of a device's ops and the memory that they take. */
 static void
-read_device (PsFollow *follow, guint device)
+read_device (Progress *progress, guint device)
 {
-  const PsProblem *problem = follow->problem;
+  const PsProblem *problem = progress->problem;
   gint64 level = problem->held[device];
-  guint *turn = &follow->turn[device], op;
+  guint *next = &progress->next[device], op;
 
-  *turn = problem->first[device];
-  for (op = ps_follow_turn (follow, device); op != NO_OP; op = ps_follow_turn (follow, device))
+  *next = problem->first[device];
+  for (op = next_planned (progress, device); op != NO_OP; op = next_planned (progress, device))
     {
       guint chain = chain_of (problem, op);
 
-      follow->place[op] = *turn;
-      follow->level[*turn] = level + most_bytes (problem, chain);
+      progress->place[op] = *next;
+      progress->level[*next] = level + most_bytes (problem, chain);
       level += bytes_after (problem, chain);
-      ++*turn;
+      ++*next;
     }
-  *turn = problem->first[device];
-  follow->n_left[device] = problem->m;
+  *next = problem->first[device];
+  progress->n_left[device] = problem->m;
 }
 
-static PsFollow *
-follow_new (const PsProblem *problem, const PsPlan *plan)
+static Progress *
+progress_new (const PsProblem *problem, const PsPlan *plan)
 {
-  PsFollow *follow = g_new (PsFollow, 1);
+  Progress *progress = g_new (Progress, 1);
   guint n_ops = problem->n_ops, p = problem->n_devices;
 
-  *follow = (PsFollow){ .problem = problem,
-                        .plan = plan,
-                        .place = g_new (guint32, n_ops),
-                        .level = g_new (gint64, n_ops),
-                        .turn = g_new (guint32, p),
-                        .n_w = g_new0 (guint, p),
-                        .has_b = g_new0 (gboolean, p),
-                        .n_left = g_new (guint, p) };
+  *progress = (Progress){ .problem = problem,
+                          .plan = plan,
+                          .place = g_new (guint32, n_ops),
+                          .level = g_new (gint64, n_ops),
+                          .next = g_new (guint32, p),
+                          .n_w = g_new0 (guint, p),
+                          .has_b = g_new0 (gboolean, p),
+                          .n_left = g_new (guint, p) };
   for (guint d = 0; d < p; d++)
-    read_device (follow, d);
-  return follow;
+    read_device (progress, d);
+  return progress;
 }
 
 static void
-follow_free (PsFollow *follow)
+progress_free (Progress *progress)
 {
-  if (follow == NULL)
+  if (progress == NULL)
     return;
-  g_free (follow->place);
-  g_free (follow->level);
-  g_free (follow->turn);
-  g_free (follow->n_w);
-  g_free (follow->has_b);
-  g_free (follow->n_left);
-  g_free (follow);
+  g_free (progress->place);
+  g_free (progress->level);
+  g_free (progress->next);
+  g_free (progress->n_w);
+  g_free (progress->has_b);
+  g_free (progress->n_left);
+  g_free (progress);
 }
 
-/* Whether it is known when the op that has its turn can start: its producer has run. */
+/* Whether it is known when the op that is next in the plan can start: its producer has run. */
 static gboolean
-knows_turn (const PsFollow *follow, guint device)
+knows_next (const Progress *progress, guint device)
 {
-  guint turn = ps_follow_turn (follow, device);
-  guint producer = turn != NO_OP ? producer_of (follow->problem, turn) : NO_OP;
+  guint next = next_planned (progress, device);
+  guint producer = next != NO_OP ? producer_of (progress->problem, next) : NO_OP;
 
-  return producer == NO_OP || follow->place[producer] == NO_OP;
+  return producer == NO_OP || progress->place[producer] == NO_OP;
 }
 
-/* An F before its turn changes which W have room. So where a plan says where W run, it is for the idle times before the
+/* An F before its place changes which W have room. So where a plan says where W run, it is for the idle times before the
  * device's first B. */
 static gint64
-penalty_ahead (const PsFollow *follow, guint device, guint chain, gboolean is_last)
+penalty_ahead (const Progress *progress, guint device, guint chain, gboolean is_last)
 {
-  gint64 duration = follow->problem->duration[chain];
+  gint64 duration = progress->problem->duration[chain];
 
   if (is_last)
     return duration / EAGER_PART;
-  return chain % N_KINDS == PS_OP_F && follow->plan->n_w != NULL && follow->has_b[device] ? G_MAXINT64 : duration;
+  return chain % N_KINDS == PS_OP_F && progress->plan->n_w != NULL && progress->has_b[device] ? G_MAXINT64 : duration;
 }
 
 /* What the score of an op is to be above its start, in ns; G_MAXINT64: it has to wait. w_penalty is that of a W
  * wherever the device would wait. */
 static gint64
-follow_penalty (const PsFollow *follow, guint device, guint op, gint64 w_penalty)
+planned_penalty (const Progress *progress, guint device, guint op, gint64 w_penalty)
 {
-  guint chain = chain_of (follow->problem, op);
-  gboolean is_last = follow->n_left[device] <= follow->plan->n_last;
+  guint chain = chain_of (progress->problem, op);
+  gboolean is_last = progress->n_left[device] <= progress->plan->n_last;
 
-  if (op == ps_follow_turn (follow, device))
+  if (op == next_planned (progress, device))
     return 0;
   if (chain % N_KINDS != PS_OP_W)
-    return penalty_ahead (follow, device, chain, is_last);
-  if (follow->plan->n_w == NULL)
+    return penalty_ahead (progress, device, chain, is_last);
+  if (progress->plan->n_w == NULL)
     return w_penalty;
-  if (follow->n_w[device] == 0 && !knows_turn (follow, device))
+  if (progress->n_w[device] == 0 && !knows_next (progress, device))
     return G_MAXINT64;
   if (is_last)
-    return follow->problem->duration[chain];
-  return follow->n_w[device] > 0 ? 0 : w_penalty;
+    return progress->problem->duration[chain];
+  return progress->n_w[device] > 0 ? 0 : w_penalty;
 }
 
-/* Whether the device has room for an F or B before its turn. */
+/* Whether the device has room for an F or B before its place. */
 static gboolean
-follow_has_room (const PsFollow *follow, guint device, guint op)
+has_room (const Progress *progress, guint device, guint op)
 {
-  guint chain = chain_of (follow->problem, op);
-  gint64 limit = follow->problem->limit[device], bytes = bytes_after (follow->problem, chain);
+  guint chain = chain_of (progress->problem, op);
+  gint64 limit = progress->problem->limit[device], bytes = bytes_after (progress->problem, chain);
 
   if (bytes <= 0 || limit == G_MAXINT64)
     return TRUE;
-  for (guint i = follow->turn[device]; i < follow->place[op]; i++)
-    if (follow->level[i] + bytes > limit)
+  for (guint i = progress->next[device]; i < progress->place[op]; i++)
+    if (progress->level[i] + bytes > limit)
       return FALSE;
   return TRUE;
 }
 
 /* Goes on to the next op that has not run. All W that have room on the way may run. */
 static void
-pass_turns (PsFollow *follow, guint device)
+pass_done (Progress *progress, guint device)
 {
-  const PsPlan *plan = follow->plan;
-  guint *turn = &follow->turn[device], n_w = 0;
+  const PsPlan *plan = progress->plan;
+  guint *next = &progress->next[device], n_w = 0;
 
-  for (; ps_follow_turn (follow, device) != NO_OP && follow->place[plan->list[*turn]] == NO_OP; ++*turn)
-    n_w += plan->n_w != NULL ? plan->n_w[*turn] : 0;
-  follow->n_w[device] = n_w;
+  for (; next_planned (progress, device) != NO_OP && progress->place[plan->list[*next]] == NO_OP; ++*next)
+    n_w += plan->n_w != NULL ? plan->n_w[*next] : 0;
+  progress->n_w[device] = n_w;
 }
 
 /* Takes note that an op runs. */
 static void
-follow_run (PsFollow *follow, guint device, guint op)
+note_run (Progress *progress, guint device, guint op)
 {
-  const PsProblem *problem = follow->problem;
-  guint chain = chain_of (problem, op), place = follow->place[op];
+  const PsProblem *problem = progress->problem;
+  guint chain = chain_of (problem, op), place = progress->place[op];
 
   if (chain % N_KINDS == PS_OP_W)
     {
-      follow->n_w[device] -= follow->n_w[device] > 0;
+      progress->n_w[device] -= progress->n_w[device] > 0;
       return;
     }
-  for (guint i = follow->turn[device]; i < place; i++)
-    follow->level[i] += bytes_after (problem, chain);
+  for (guint i = progress->next[device]; i < place; i++)
+    progress->level[i] += bytes_after (problem, chain);
   if (chain % N_KINDS == PS_OP_B)
-    follow->has_b[device] = TRUE;
+    progress->has_b[device] = TRUE;
   if (chain == problem->stages[problem->first_stage[device]] * N_KINDS)
-    follow->n_left[device]--;
-  follow->place[op] = NO_OP;
-  if (follow->turn[device] == place)
-    pass_turns (follow, device);
+    progress->n_left[device]--;
+  progress->place[op] = NO_OP;
+  if (progress->next[device] == place)
+    pass_done (progress, device);
 }
 
 /* The state of one device. */
@@ -211,19 +208,18 @@ typedef struct
   guint32 choice; /* op with the lowest score; NO_OP: none */
   guint32 with;   /* as in PsOrder.partner */
   gint64 start;   /* its start; G_MAXINT64: none */
-} Station;
+} DeviceState;
 
 typedef struct
 {
   PsOrder *order;
   const PsProblem *problem;
-  Station *station;     /* [n_devices] */
+  DeviceState *state;   /* [n_devices] */
   guint *next;          /* [chains] next microbatch of the chain */
   gint64 *penalty;      /* [chains] bias in ns */
   gint64 *pair_penalty; /* [stages] of pairs with an F of that stage */
-  const gint64 *nudge;
   const PsPolicy *policy;
-  PsFollow *follow; /* NULL: no plan */
+  Progress *progress; /* NULL: no plan */
   guint group;
   gint64 *end;    /* [n_ops] -1: not placed */
   guint n_leaves; /* power of two, n_devices at least, and 2 */
@@ -240,13 +236,13 @@ rule_value (const PsPolicyRule *rule, double x, double y)
 static void
 greedy_clear (Greedy *greedy)
 {
-  g_free (greedy->station);
+  g_free (greedy->state);
   g_free (greedy->next);
   g_free (greedy->penalty);
   g_free (greedy->pair_penalty);
   g_free (greedy->end);
   g_free (greedy->first);
-  follow_free (greedy->follow);
+  progress_free (greedy->progress);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Greedy, greedy_clear)
 
@@ -266,7 +262,7 @@ init_stage (Greedy *greedy, guint device, guint stage, double x, double y)
 {
   const PsProblem *problem = greedy->problem;
   const PsPolicy *policy = greedy->policy;
-  gint64 *burst = &greedy->station[device].burst;
+  gint64 *burst = &greedy->state[device].burst;
 
   for (guint kind = 0; kind < N_KINDS; kind++)
     {
@@ -290,8 +286,8 @@ greedy_init (Greedy *greedy, PsOrder *order, const PsPolicy *policy)
   greedy->order = order;
   greedy->problem = problem;
   greedy->policy = policy;
-  greedy->follow = policy->plan != NULL ? follow_new (problem, policy->plan) : NULL;
-  greedy->station = g_new0 (Station, p);
+  greedy->progress = policy->plan != NULL ? progress_new (problem, policy->plan) : NULL;
+  greedy->state = g_new0 (DeviceState, p);
   greedy->next = g_new0 (guint, (gsize)problem->n_stages * N_KINDS);
   greedy->penalty = g_new0 (gint64, (gsize)problem->n_stages * N_KINDS);
   greedy->pair_penalty = g_new0 (gint64, problem->n_stages);
@@ -307,10 +303,10 @@ greedy_init (Greedy *greedy, PsOrder *order, const PsPolicy *policy)
       double x = p > 1 ? (double)d / (p - 1) : 0, ahead = rule_value (&policy->ahead, x, 0);
       guint n = problem->first_stage[d + 1] - problem->first_stage[d];
 
-      greedy->station[d] = (Station){ .level = problem->held[d],
-                                      .choice = NO_OP,
-                                      .start = G_MAXINT64,
-                                      .allowed = (guint)CLAMP (ahead * p + problem->n_slices + 0.5, 1, problem->m) };
+      greedy->state[d] = (DeviceState){ .level = problem->held[d],
+                                        .choice = NO_OP,
+                                        .start = G_MAXINT64,
+                                        .allowed = (guint)CLAMP (ahead * p + problem->n_slices + 0.5, 1, problem->m) };
       for (guint k = 0; k < n; k++)
         init_stage (greedy, d, problem->stages[problem->first_stage[d] + k], x, n > 1 ? (double)k / (n - 1) : 0);
     }
@@ -328,7 +324,7 @@ static gint64
 reserve (const Greedy *greedy, guint device)
 {
   const PsProblem *problem = greedy->problem;
-  guint end = next_whole (problem, greedy->station[device].oldest);
+  guint end = next_whole (problem, greedy->state[device].oldest);
   gint64 bytes = 0;
 
   for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
@@ -363,24 +359,24 @@ has_others (const Greedy *greedy, guint device, guint microbatch)
 static gint64
 room_to_leave (const Greedy *greedy, guint device, guint microbatch)
 {
-  const Station *station = &greedy->station[device];
-  gint64 bytes = microbatch >= next_whole (greedy->problem, station->oldest) ? reserve (greedy, device) : 0;
+  const DeviceState *state = &greedy->state[device];
+  gint64 bytes = microbatch >= next_whole (greedy->problem, state->oldest) ? reserve (greedy, device) : 0;
 
-  return bytes + (has_others (greedy, device, microbatch) ? station->burst : 0);
+  return bytes + (has_others (greedy, device, microbatch) ? state->burst : 0);
 }
 
 static inline G_ALWAYS_INLINE gboolean
 may_start (const Greedy *greedy, guint device, guint chain, guint kind)
 {
   const PsProblem *problem = greedy->problem;
-  const Station *station = &greedy->station[device];
+  const DeviceState *state = &greedy->state[device];
   guint microbatch = greedy->next[chain];
-  gint64 level = station->level + problem->take[chain];
+  gint64 level = state->level + problem->take[chain];
 
-  if (kind != PS_OP_F || level > problem->limit[device] || greedy->follow != NULL)
+  if (kind != PS_OP_F || level > problem->limit[device] || greedy->progress != NULL)
     return level <= problem->limit[device];
   if (chain / N_KINDS == problem->stages[problem->first_stage[device]]
-      && microbatch >= next_whole (problem, station->oldest) && station->alive >= station->allowed)
+      && microbatch >= next_whole (problem, state->oldest) && state->alive >= state->allowed)
     return FALSE;
   if (problem->limit[device] == G_MAXINT64)
     return TRUE;
@@ -401,14 +397,14 @@ group_place (const Greedy *greedy, guint device, guint index, guint kind)
 
 /* Whether the groups, or the memory that the plan takes, let this chunk of the device go next. */
 static gboolean
-has_turn (const Greedy *greedy, guint device, guint index, guint kind)
+may_be_next (const Greedy *greedy, guint device, guint index, guint kind)
 {
   const PsProblem *problem = greedy->problem;
   guint begin = problem->first_stage[device], n = problem->first_stage[device + 1] - begin;
   guint chain = problem->stages[begin + index] * N_KINDS + kind;
 
-  if (greedy->follow != NULL && kind != PS_OP_W)
-    return follow_has_room (greedy->follow, device, chain * problem->m + greedy->next[chain]);
+  if (greedy->progress != NULL && kind != PS_OP_W)
+    return has_room (greedy->progress, device, chain * problem->m + greedy->next[chain]);
   if (greedy->group == 0 || kind == PS_OP_W)
     return TRUE;
   for (guint i = 0; i < n; i++)
@@ -441,25 +437,19 @@ next_of (const Greedy *greedy, guint chain)
   return (Next){ op, greedy->end[producer] + problem->lag[chain] };
 }
 
-static gint64
-nudge_of (const Greedy *greedy, guint op)
-{
-  return greedy->nudge != NULL ? greedy->nudge[op] : 0;
-}
-
 /* Whether a B runs as BW: because the policy says so, or because there is memory for BW only. */
 static gboolean
 prefers_fused (const Greedy *greedy, guint device, guint b)
 {
   const PsProblem *problem = greedy->problem;
   guint stage = b / N_KINDS;
-  const Station *station = &greedy->station[device];
+  const DeviceState *state = &greedy->state[device];
 
   if (!problem->fuses[stage] || greedy->next[b] != greedy->next[b + 1]
-      || station->level + problem->bw_take[stage] > problem->limit[device])
+      || state->level + problem->bw_take[stage] > problem->limit[device])
     return FALSE;
-  return greedy->policy->fuses || station->level + problem->take[b] > problem->limit[device]
-         || station->level + problem->take[b] - problem->give[b] + problem->take[b + 1] > problem->limit[device];
+  return greedy->policy->fuses || state->level + problem->take[b] > problem->limit[device]
+         || state->level + problem->take[b] - problem->give[b] + problem->take[b + 1] > problem->limit[device];
 }
 
 static inline G_ALWAYS_INLINE gint64
@@ -467,7 +457,7 @@ penalty_of (const Greedy *greedy, guint device, guint chain, guint op)
 {
   gint64 penalty = greedy->penalty[chain];
 
-  return greedy->follow == NULL ? penalty : follow_penalty (greedy->follow, device, op, penalty);
+  return greedy->progress == NULL ? penalty : planned_penalty (greedy->progress, device, op, penalty);
 }
 
 /* Makes the op the device's choice if its score is the lowest so far. */
@@ -475,10 +465,10 @@ static inline G_ALWAYS_INLINE void
 choose_single (Greedy *greedy, guint device, guint index, guint kind, gint64 *best)
 {
   const PsProblem *problem = greedy->problem;
-  Station *station = &greedy->station[device];
+  DeviceState *state = &greedy->state[device];
   guint chain = problem->stages[problem->first_stage[device] + index] * N_KINDS + kind;
   Next next = next_of (greedy, chain);
-  gint64 start = MAX (station->free_ns, next.arrival), penalty, score;
+  gint64 start = MAX (state->free_ns, next.arrival), penalty, score;
   gboolean fused;
 
   if (next.op == NO_OP)
@@ -486,16 +476,16 @@ choose_single (Greedy *greedy, guint device, guint index, guint kind, gint64 *be
   penalty = penalty_of (greedy, device, chain, next.op);
   if (penalty == G_MAXINT64)
     return;
-  score = start + penalty + nudge_of (greedy, next.op);
+  score = start + penalty;
   if (score >= *best)
     return;
   fused = kind == PS_OP_B && problem->joins && prefers_fused (greedy, device, chain);
-  if ((!fused && !may_start (greedy, device, chain, kind)) || !has_turn (greedy, device, index, kind))
+  if ((!fused && !may_start (greedy, device, chain, kind)) || !may_be_next (greedy, device, index, kind))
     return;
   *best = score;
-  station->choice = next.op;
-  station->with = fused ? next.op : problem->n_ops;
-  station->start = start;
+  state->choice = next.op;
+  state->with = fused ? next.op : problem->n_ops;
+  state->start = start;
 }
 
 /* Does the same for a pair of two chunks' next F and B, if no W of the B's chunk waits. */
@@ -503,23 +493,23 @@ static void
 choose_pair (Greedy *greedy, guint device, guint forward, guint backward, gint64 *best)
 {
   const PsProblem *problem = greedy->problem;
-  Station *station = &greedy->station[device];
+  DeviceState *state = &greedy->state[device];
   guint begin = problem->first_stage[device], stage = problem->stages[begin + forward];
   guint f = stage * N_KINDS + PS_OP_F, b = problem->stages[begin + backward] * N_KINDS + PS_OP_B;
   Next first = next_of (greedy, f), second = next_of (greedy, b);
-  gint64 start = MAX (MAX (first.arrival, second.arrival), station->free_ns), score;
+  gint64 start = MAX (MAX (first.arrival, second.arrival), state->free_ns), score;
 
   if (problem->pair[stage] < 0 || first.op == NO_OP || second.op == NO_OP || greedy->next[b] != greedy->next[b + 1])
     return;
-  score = start + greedy->pair_penalty[stage] + nudge_of (greedy, first.op) + nudge_of (greedy, second.op);
+  score = start + greedy->pair_penalty[stage];
   if (score >= *best || !may_start (greedy, device, f, PS_OP_F)
-      || station->level + problem->take[f] + problem->bw_take[b / N_KINDS] > problem->limit[device]
-      || !has_turn (greedy, device, forward, PS_OP_F) || !has_turn (greedy, device, backward, PS_OP_B))
+      || state->level + problem->take[f] + problem->bw_take[b / N_KINDS] > problem->limit[device]
+      || !may_be_next (greedy, device, forward, PS_OP_F) || !may_be_next (greedy, device, backward, PS_OP_B))
     return;
   *best = score;
-  station->choice = second.op;
-  station->with = first.op;
-  station->start = start;
+  state->choice = second.op;
+  state->with = first.op;
+  state->start = start;
 }
 
 static void
@@ -529,8 +519,8 @@ choose (Greedy *greedy, guint device)
   guint begin = problem->first_stage[device], n = problem->first_stage[device + 1] - begin;
   gint64 best = G_MAXINT64;
 
-  greedy->station[device].choice = NO_OP;
-  greedy->station[device].start = G_MAXINT64;
+  greedy->state[device].choice = NO_OP;
+  greedy->state[device].start = G_MAXINT64;
   for (guint i = 0; i < n; i++)
     {
       choose_single (greedy, device, i, PS_OP_F, &best);
@@ -543,7 +533,7 @@ choose (Greedy *greedy, guint device)
     {
       guint a = greedy->first[2 * node], b = greedy->first[2 * node + 1];
 
-      greedy->first[node] = greedy->station[b].start < greedy->station[a].start ? b : a;
+      greedy->first[node] = greedy->state[b].start < greedy->state[a].start ? b : a;
     }
 }
 
@@ -551,18 +541,18 @@ static void
 note_alive (Greedy *greedy, guint device, guint chain)
 {
   const PsProblem *problem = greedy->problem;
-  Station *station = &greedy->station[device];
+  DeviceState *state = &greedy->state[device];
   guint first = problem->stages[problem->first_stage[device]] * N_KINDS;
 
   if (chain == first + PS_OP_F)
-    station->alive++;
+    state->alive++;
   if (chain == first + PS_OP_W)
-    station->alive--;
+    state->alive--;
   if (chain % N_KINDS != PS_OP_F)
     return;
-  station->oldest = problem->m;
+  state->oldest = problem->m;
   for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
-    station->oldest = MIN (station->oldest, greedy->next[problem->stages[i] * N_KINDS + PS_OP_F]);
+    state->oldest = MIN (state->oldest, greedy->next[problem->stages[i] * N_KINDS + PS_OP_F]);
 }
 
 /* Places one of the ops that run as one. */
@@ -573,8 +563,8 @@ place_op (Greedy *greedy, guint device, guint op, gint64 end)
 
   greedy->end[op] = end;
   greedy->next[chain]++;
-  if (greedy->follow != NULL)
-    follow_run (greedy->follow, device, op);
+  if (greedy->progress != NULL)
+    note_run (greedy->progress, device, op);
   note_alive (greedy, device, chain);
 }
 
@@ -596,16 +586,16 @@ static void
 place (Greedy *greedy, guint device)
 {
   gboolean joins = greedy->problem->joins;
-  Station *station = &greedy->station[device];
-  guint op = station->choice;
+  DeviceState *state = &greedy->state[device];
+  guint op = state->choice;
   PsMembers members;
 
-  ps_order_add (greedy->order, op, station->with);
+  ps_order_add (greedy->order, op, state->with);
   members = members_of (greedy->order, op, joins);
-  station->free_ns = station->start + greedy->order->nodes[op].duration;
-  station->level += take_of (greedy->order, op, joins) - give_of (greedy->order, op, joins);
+  state->free_ns = state->start + greedy->order->nodes[op].duration;
+  state->level += take_of (greedy->order, op, joins) - give_of (greedy->order, op, joins);
   for (guint i = 0; i < members.n; i++)
-    place_op (greedy, device, members.op[i], station->free_ns);
+    place_op (greedy, device, members.op[i], state->free_ns);
   choose (greedy, device);
   for (guint i = 0; i < members.n; i++)
     choose_after (greedy, device, members.op[i]);
@@ -621,15 +611,15 @@ is_complete (const Greedy *greedy)
 }
 
 gboolean
-ps_greedy_build (PsOrder *order, const PsPolicy *policy, const gint64 *nudge)
+ps_list_schedule (PsOrder *order, const PsPolicy *policy)
 {
   const PsProblem *problem = order->problem;
-  g_auto (Greedy) greedy = { .nudge = nudge, .group = policy->group };
+  g_auto (Greedy) greedy = { .group = policy->group };
 
   greedy_init (&greedy, order, policy);
   for (guint d = 0; d < problem->n_devices; d++)
     choose (&greedy, d);
-  while (greedy.station[greedy.first[1]].choice != NO_OP)
+  while (greedy.state[greedy.first[1]].choice != NO_OP)
     place (&greedy, greedy.first[1]);
   return is_complete (&greedy);
 }
