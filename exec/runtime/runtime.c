@@ -328,6 +328,8 @@ open_transport (PsRun *run, GError **error)
           .pipeline = run->pipeline,
           .n_replicas = run->n_replicas,
           .n_tensor = run->n_tensor,
+          .n_stages = run->program->schedule->placement->n_stages,
+          .n_slices = run->program->schedule->n_slices,
           .twin = run->twin,
           .uses = run->uses = channels_in_use (run),
           .clock_offset_ns = ps_processes_clock_offset (setting->processes, ps_processes_rank (setting->processes)),
