@@ -75,7 +75,7 @@ in_weather (const PsRunReport *report, gboolean *inside)
 {
   PsInterval interval = ps_interval_in_weather (&report->prediction->interval, report->weather);
 
-  *inside = ps_interval_holds (&interval, report->trial->result->median_iteration_ns);
+  *inside = ps_interval_holds (&interval, report->compared->result->median_iteration_ns);
   return llround ((double)report->prediction->metrics.iteration_ns * report->weather.factor);
 }
 
@@ -83,7 +83,7 @@ static void
 append_weather (GString *text, const PsRunReport *report)
 {
   double factor = report->weather.factor;
-  gint64 measured_ns = report->trial->result->median_iteration_ns, predicted_ns;
+  gint64 measured_ns = report->compared->result->median_iteration_ns, predicted_ns;
   gboolean inside;
 
   if (isnan (factor))
@@ -117,13 +117,13 @@ append_verdict (GString *text, const PsVerdict *verdict)
 static void
 append_replay (GString *text, const PsRunReport *report)
 {
-  g_autofree char *replayed = ps_format_time (report->trial->replayed_makespan_ns);
-  gint64 measured_ns = report->trial->comparison->measured.makespan_ns;
+  g_autofree char *replayed = ps_format_time (report->compared->replayed_makespan_ns);
+  gint64 measured_ns = report->compared->comparison->measured.makespan_ns;
 
   g_autofree char *sentence = g_strdup_printf (
       "with the op and transfer times of this run itself, the simulated makespan is %s: %+.2f %% against the measured "
       "one, an error that does not come from the costs",
-      replayed, 100.0 * (double)(report->trial->replayed_makespan_ns - measured_ns) / (double)MAX (measured_ns, 1));
+      replayed, 100.0 * (double)(report->compared->replayed_makespan_ns - measured_ns) / (double)MAX (measured_ns, 1));
   g_autofree char *lines = ps_fit_sentence (sentence, 0);
 
   g_string_append_printf (text, "\n%s", lines);
@@ -133,30 +133,30 @@ char *
 ps_run_report_to_text (const PsRunReport *report)
 {
   const PsSchedule *schedule = report->program->schedule;
-  g_autofree char *median = ps_format_time (report->trial->result->median_iteration_ns);
+  g_autofree char *median = ps_format_time (report->compared->result->median_iteration_ns);
   GString *text = g_string_new (NULL);
 
-  if (report->trial->result->emulated)
+  if (report->compared->result->emulated)
     g_string_append (text, "\nThe device is emulated: its times are those of the emulation, and none is stored.\n");
-  g_string_append_printf (text, "\n%s iteration time%s: %s\n",
-                          report->trial->result->emulated ? "emulated" : "measured",
-                          report->trial->result->n_steps > 1 ? ", median over the steps after the first" : "", median);
-  if (report->trial->result->clock_mhz > 0)
+  g_string_append_printf (
+      text, "\n%s iteration time%s: %s\n", report->compared->result->emulated ? "emulated" : "measured",
+      report->compared->result->n_steps > 1 ? ", median over the steps after the first" : "", median);
+  if (report->compared->result->clock_mhz > 0)
     g_string_append_printf (text, "clock %" G_GINT64_FORMAT " MHz, median over the steps%s\n",
-                            report->trial->result->clock_mhz,
+                            report->compared->result->clock_mhz,
                             schedule->placement->n_devices > 1 ? " of the slowest device" : "");
   if (report->setting->bypass)
-    g_string_append_printf (text, "post-validation took back %u of %u steps\n", report->trial->result->n_rollbacks,
-                            report->trial->result->n_steps);
-  append_posting (text, report->trial->result->timeline);
+    g_string_append_printf (text, "post-validation took back %u of %u steps\n", report->compared->result->n_rollbacks,
+                            report->compared->result->n_steps);
+  append_posting (text, report->compared->result->timeline);
   if (report->program->pair != NULL && report->setting->device->computes)
     g_string_append_printf (text, "the two ops of a pair ran %s\n",
                             report->setting->device->overlaps ? "at the same time" : "one after the other");
   if (report->verdict->check != PS_CHECK_NOT_RUN)
     append_verdict (text, report->verdict);
-  if (report->trial->comparison != NULL)
+  if (report->compared->comparison != NULL)
     {
-      g_autofree char *comparison = ps_comparison_to_text (report->trial->comparison, N_WORST_OPS, NULL, NULL);
+      g_autofree char *comparison = ps_comparison_to_text (report->compared->comparison, N_WORST_OPS, NULL, NULL);
 
       g_string_append_printf (text, "\n%s", comparison);
       append_replay (text, report);
@@ -200,34 +200,35 @@ ps_run_report_to_json (const PsRunReport *report)
   const char *const extra[]
       = { "device",    report->setting->device->name,
           "transport", report->setting->transport->name,
-          "origin",    report->trial->result->emulated ? "emulated" : ps_origin_name (PS_ORIGIN_MEASURED),
+          "origin",    report->compared->result->emulated ? "emulated" : ps_origin_name (PS_ORIGIN_MEASURED),
           NULL };
-  g_autofree double *posting_ns = posting_times (report->trial->result->timeline);
+  g_autofree double *posting_ns = posting_times (report->compared->result->timeline);
   g_auto (PsMetrics) metrics = { 0 };
 
-  ps_metrics_from_timeline (report->trial->result->timeline, &metrics);
+  ps_metrics_from_timeline (report->compared->result->timeline, &metrics);
   ps_table_add_row (table);
   ps_table_set_text (table, "schedule", report->program->schedule->name);
-  ps_table_set_integer (table, "iteration_ns", report->trial->result->median_iteration_ns);
+  ps_table_set_integer (table, "iteration_ns", report->compared->result->median_iteration_ns);
   if (report->prediction != NULL)
     ps_table_set_integer (table, "predicted_iteration_ns", report->prediction->metrics.iteration_ns);
   if (report->prediction != NULL && report->prediction->interval.p90_ns > 0)
-    set_interval (table, &report->prediction->interval, report->trial->result->median_iteration_ns);
+    set_interval (table, &report->prediction->interval, report->compared->result->median_iteration_ns);
   ps_table_set_integer (table, "makespan_ns", metrics.makespan_ns);
   if (report->prediction != NULL)
-    ps_table_set_integer (table, "replayed_makespan_ns", report->trial->replayed_makespan_ns);
+    ps_table_set_integer (table, "replayed_makespan_ns", report->compared->replayed_makespan_ns);
   ps_table_set_ratio (table, "bubble_ratio", metrics.bubble_ratio);
   ps_table_set_integer (table, "peak_memory_bytes", metrics.peak_memory_bytes);
-  if (report->trial->comparison != NULL)
-    ps_table_set_integer (table, "predicted_peak_memory_bytes", report->trial->comparison->predicted.peak_memory_bytes);
-  if (report->trial->result->clock_mhz > 0)
-    ps_table_set_integer (table, "clock_mhz", report->trial->result->clock_mhz);
-  ps_table_set_numbers (table, "posting_ns", posting_ns, report->trial->result->timeline->n_devices);
+  if (report->compared->comparison != NULL)
+    ps_table_set_integer (table, "predicted_peak_memory_bytes",
+                          report->compared->comparison->predicted.peak_memory_bytes);
+  if (report->compared->result->clock_mhz > 0)
+    ps_table_set_integer (table, "clock_mhz", report->compared->result->clock_mhz);
+  ps_table_set_numbers (table, "posting_ns", posting_ns, report->compared->result->timeline->n_devices);
   if (report->setting->device->computes)
-    set_losses (table, report->trial->result);
+    set_losses (table, report->compared->result);
   ps_table_set_text (table, "check", ps_check_name (report->verdict->check));
   if (report->setting->bypass)
-    ps_table_set_integer (table, "rollbacks", report->trial->result->n_rollbacks);
+    ps_table_set_integer (table, "rollbacks", report->compared->result->n_rollbacks);
   if (report->prediction != NULL && !isnan (report->weather.factor))
     set_weather (table, report);
   return ps_table_to_json (table, "pipesim-exec/1", extra);

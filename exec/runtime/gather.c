@@ -1,8 +1,6 @@
 /* gather.c - carries the results of a rank to rank 0. One function names its parts in their order, for the sender and
  * for the receiver. */
-#include "gather.h"
-
-#include "sum.h"
+#include "run.h"
 
 #include <string.h>
 
@@ -69,7 +67,7 @@ carry_devices (const Parcel *parcel, guint first)
 
       carry_records (parcel, run->recorder, device);
       for (guint i = 0; run->result->gradients != NULL && i < script->n_stages; i++)
-        if (ps_shows_gradients (run->program->schedule, device, script->stages[i]))
+        if (ps_gives_gradients (run->program->schedule, device, script->stages[i]))
           carry_gradients (parcel, run->result->gradients, script->stages[i]);
     }
 }
@@ -123,7 +121,7 @@ carry_state (PsRun *run, guint peer, guint first)
           gsize n_bytes;
           gpointer part = ps_checkpoint_part (run->saved, &run->shapes[stage], array, &n_bytes);
 
-          if (ps_shows_gradients (run->program->schedule, device, stage) && n_bytes > 0)
+          if (ps_gives_gradients (run->program->schedule, device, stage) && n_bytes > 0)
             carry (&parcel, part, n_bytes);
         }
 }
