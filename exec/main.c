@@ -1,10 +1,8 @@
 /* main.c - the program pipesim-exec: runs a schedule for real and holds it against its prediction. */
 #include "device/devices.h"
 #include "exec-options.h"
-#include "lengths.h"
 #include "output.h"
 #include "processes/processes.h"
-#include "steps.h"
 #include "weather.h"
 
 #include <pipesim/option.h>

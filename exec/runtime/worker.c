@@ -12,7 +12,6 @@
 
 #include "clock.h"
 #include "device/devices.h"
-#include "processes/choices.h"
 
 #include <math.h>
 

@@ -3,9 +3,8 @@
 #include "folder-rig.h"
 #include "run-rig.h"
 
-#include "corpus.h"
 #include "output.h"
-#include "steps.h"
+#include "training.h"
 #include "weather.h"
 
 #include <pipesim/setting.h>

@@ -145,21 +145,23 @@ nap_length (gint64 quiet_ns, gint64 longest_ns)
 }
 
 gboolean
-ps_mpi_wait (MPI_Request *requests, guint n, gint64 until_ns, const gint *stop, GError **error)
+ps_mpi_wait (MPI_Request *requests, guint n, gint64 until_ns, const PsMpiWatch *watch, GError **error)
 {
   const gint64 begin_ns = ps_clock_now ();
-  gint64 now_ns = begin_ns;
-  gboolean done = FALSE, fine = TRUE;
+  gint64 now_ns;
+  gboolean done = FALSE;
 
   g_atomic_int_inc (&mpi.n_waiting);
-  for (;;)
+  while (ps_mpi_test (requests, n, &done, error) && !done)
     {
-      fine = ps_mpi_test (requests, n, &done, error);
       now_ns = ps_clock_now ();
-      if (!fine || done || (until_ns > 0 && now_ns >= until_ns) || (stop != NULL && g_atomic_int_get (stop)))
+      if ((until_ns > 0 && now_ns >= until_ns) || (watch != NULL && g_atomic_int_get (&watch->stopped)))
         break;
-      if (now_ns - begin_ns >= PS_MPI_SPIN_NS || !g_atomic_int_get (&mpi.spins))
-        g_usleep ((gulong)(nap_length (now_ns - begin_ns, PS_MPI_NAP_NS) / 1000));
+      if (now_ns - begin_ns < PS_MPI_SPIN_NS && g_atomic_int_get (&mpi.spins))
+        continue;
+      if (watch != NULL)
+        watch->look (watch->data);
+      g_usleep ((gulong)(nap_length (now_ns - begin_ns, PS_MPI_NAP_NS) / 1000));
     }
   g_atomic_int_add (&mpi.n_waiting, -1);
   return done;

@@ -45,14 +45,16 @@ typedef struct
  * MPI can't be called by several threads. */
 const PsMpiPlace *ps_mpi_start (GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* What MPI's thread does at each look for a transport that is open; at most one call at a time. No call any more once
- * ps_mpi_unwatch has returned. */
+/* A transport that is open. */
 typedef struct
 {
-  void (*look) (gpointer data);
+  void (*look) (gpointer data); /* called again and again by MPI's thread, and by threads that wait */
   gpointer data;
+  gint stopped;    /* atomic: TRUE ends all waits */
   guint n_devices; /* of this process, which may wait */
 } PsMpiWatch;
+
+/* Begins and ends the calls by MPI's thread. */
 void ps_mpi_watch (PsMpiWatch *watch);
 void ps_mpi_unwatch (PsMpiWatch *watch);
 
@@ -68,9 +70,9 @@ gboolean ps_mpi_receive (gpointer bytes, gsize n_bytes, int rank, int tag, MPI_R
 /* Tests n requests. *done: all of them are; then they are MPI_REQUEST_NULL. */
 gboolean ps_mpi_test (MPI_Request *requests, guint n, gboolean *done, GError **error);
 
-/* Waits until n requests are done. FALSE without an error: it is until_ns (0: never), or *stop (NULL: none) has become
- * TRUE. */
-gboolean ps_mpi_wait (MPI_Request *requests, guint n, gint64 until_ns, const gint *stop, GError **error);
+/* Waits until n requests are done. FALSE without an error: it is until_ns (0: never), or the watch (NULL: none) has
+ * been stopped. */
+gboolean ps_mpi_wait (MPI_Request *requests, guint n, gint64 until_ns, const PsMpiWatch *watch, GError **error);
 
 /* Gives up n requests, the first n_receives of which receive. Messages to this process that nobody has taken are
  * dropped, if it is the only one. FALSE: MPI did not give all back in time, so their memory must never be freed. */

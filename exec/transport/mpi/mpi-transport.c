@@ -66,8 +66,7 @@ typedef struct
   PsTransportSetting setting;
   const PsMpiPlace *place;
   PsMpiWatch watch;
-  gint aborted; /* atomic */
-  Port *ports;  /* [n_here] */
+  Port *ports; /* [n_here] */
 } MpiTransport;
 
 static Port *
@@ -144,7 +143,7 @@ fail_wait (const MpiTransport *transport, guint own, guint peer, PsOp op, gboole
       g_propagate_error (error, cause);
       return FALSE;
     }
-  if (g_atomic_int_get (&transport->aborted))
+  if (g_atomic_int_get (&transport->watch.stopped))
     return fail_aborted (error);
   if (op.kind != PS_OP_O)
     ps_op_format (op, name);
@@ -214,8 +213,8 @@ free_sent (Port *port, GError **error)
   return fine;
 }
 
-/* By MPI's thread: notes which messages have come while their receivers were busy, as far as the first few that have
- * not. A receiver hears of errors itself. */
+/* Notes which messages have come while their receivers were busy, as far as the first few that have not. A receiver
+ * hears of errors itself. */
 static void
 look (gpointer data)
 {
@@ -347,7 +346,7 @@ mpi_send (PsTransport *base, guint from, guint to, PsOp op, PsTensor *tensor, gi
   message->times.sent_ns = now_ns + transport->setting.clock_offset_ns;
   message->times.due_ns = message->times.sent_ns + delay_ns;
   message->times.late_ns = tensor->ready_ns > 0 ? now_ns - tensor->ready_ns : 0;
-  if (g_atomic_int_get (&transport->aborted))
+  if (g_atomic_int_get (&transport->watch.stopped))
     return fail_aborted (error);
   if (tensor->bytes > 0 && tensor->device->class->read != NULL)
     {
@@ -374,7 +373,7 @@ mpi_receive (PsTransport *base, guint at, guint from, PsOp op, GError **error)
   int rank = rank_of (transport, peer), tag;
   char name[48];
 
-  if (g_atomic_int_get (&transport->aborted))
+  if (g_atomic_int_get (&transport->watch.stopped))
     return fail_aborted (error);
   if (!find_tag (transport, peer, port->own, op, &tag, error))
     return FALSE;
@@ -398,9 +397,9 @@ mpi_receive (PsTransport *base, guint at, guint from, PsOp op, GError **error)
 static gboolean
 await_due (const MpiTransport *transport, gint64 due_ns, GError **error)
 {
-  while (ps_clock_now () < due_ns && !g_atomic_int_get (&transport->aborted))
+  while (ps_clock_now () < due_ns && !g_atomic_int_get (&transport->watch.stopped))
     ps_clock_sleep_until (MIN (due_ns, ps_clock_now () + PS_MPI_LONGEST_NAP_NS));
-  return !g_atomic_int_get (&transport->aborted) || fail_aborted (error);
+  return !g_atomic_int_get (&transport->watch.stopped) || fail_aborted (error);
 }
 
 /* The message, which has come; NULL: it has not in time. */
@@ -413,7 +412,7 @@ await_message (MpiTransport *transport, Port *port, guint peer, PsOp op, GError 
   pthread_mutex_lock (&port->lock);
   Message *message = take_message (&port->receives, peer, op);
   pthread_mutex_unlock (&port->lock);
-  if (message == NULL && g_atomic_int_get (&transport->aborted))
+  if (message == NULL && g_atomic_int_get (&transport->watch.stopped))
     return ps_refuse_null (error, PS_ERROR_IO, RUN_ABORTED);
   if (message == NULL)
     return ps_refuse_null (error, PS_ERROR_SCHEDULE, "device %u: waits for %s from device %u without a receive",
@@ -421,7 +420,7 @@ await_message (MpiTransport *transport, Port *port, guint peer, PsOp op, GError 
                            peer % transport->setting.n_devices);
   if (message->came_ns > 0)
     return message;
-  if (ps_mpi_wait (message->requests, 2, deadline (transport), &transport->aborted, &cause))
+  if (ps_mpi_wait (message->requests, 2, deadline (transport), &transport->watch, &cause))
     {
       message->came_ns = ps_clock_now ();
       return message;
@@ -465,17 +464,17 @@ mpi_flush (PsTransport *base, guint from, GError **error)
 
   while ((oldest = g_queue_peek_head (&port->sends)) != NULL)
     {
-      if (!ps_mpi_wait (oldest->requests, 2, until_ns, &transport->aborted, &cause))
+      if (!ps_mpi_wait (oldest->requests, 2, until_ns, &transport->watch, &cause))
         return fail_wait (transport, port->own, oldest->peer, oldest->op, TRUE, cause, error);
       message_free (g_queue_pop_head (&port->sends));
     }
-  return !g_atomic_int_get (&transport->aborted) || fail_aborted (error);
+  return !g_atomic_int_get (&transport->watch.stopped) || fail_aborted (error);
 }
 
 static void
 mpi_abort (PsTransport *base)
 {
-  g_atomic_int_set (&((MpiTransport *)base)->aborted, TRUE);
+  g_atomic_int_set (&((MpiTransport *)base)->watch.stopped, TRUE);
 }
 
 /* Sums: a ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009). Each
@@ -519,14 +518,14 @@ pass (Ring *ring, const float *outgoing, gsize n_out, float *incoming, gsize n_i
   gboolean came;
   int tag;
 
-  if (g_atomic_int_get (&transport->aborted))
+  if (g_atomic_int_get (&transport->watch.stopped))
     return fail_aborted (error);
   if (find_tag (transport, ring->previous, own, sum_message, &tag, &cause)
       && ps_mpi_receive (incoming, n_in * sizeof *incoming, rank_of (transport, ring->previous), tag, &requests[0],
                          &cause)
       && find_tag (transport, own, ring->next, sum_message, &tag, &cause)
       && ps_mpi_send (outgoing, n_out * sizeof *outgoing, rank_of (transport, ring->next), tag, &requests[1], &cause)
-      && ps_mpi_wait (requests, 2, deadline (transport), &transport->aborted, &cause))
+      && ps_mpi_wait (requests, 2, deadline (transport), &transport->watch, &cause))
     return TRUE;
   came = requests[0] == MPI_REQUEST_NULL || (ps_mpi_test (requests, 1, &came, NULL) && came);
   fail_wait (transport, own, came ? ring->next : ring->previous, sum_message, came, cause, error);
