@@ -15,25 +15,25 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define JOIN_NS G_GINT64_CONSTANT (120000000000)  /* for all processes to come */
+#define SECOND_NS G_GINT64_CONSTANT (1000000000)
+#define JOIN_NS (120 * SECOND_NS)                 /* for all processes to come */
 #define SHORTEST_NAP_NS G_GINT64_CONSTANT (10000) /* a shorter one costs more than it is long */
-#define GIVE_UP_NS G_GINT64_CONSTANT (200000000)  /* for requests to be given back */
+#define GIVE_UP_NS (SECOND_NS / 5)                /* for requests to be given back */
 #define PIECE_BYTES ((gsize)1 << 30)              /* MPI counts bytes in an int */
 #define N_PINGS 16
 
-/* The end. */
-#define BLAME_NS G_GINT64_CONSTANT (2000000000) /* for the launcher to end all processes after an error of MPI */
-#define VERDICT_NS                                                                                                     \
-  G_GINT64_CONSTANT (5000000000)                  /* for rank 0 to report another rank's error; then that rank does,   \
-                                                   */
-#define TURN_NS G_GINT64_CONSTANT (200000000)     /* the first of several so much before the next */
-#define STOPPED_NS G_GINT64_CONSTANT (1000000000) /* between two looks: the process was stopped */
-#define RESUMED_NS G_GINT64_CONSTANT (4000000000) /* for the launcher to end a process that was stopped */
-#define ANSWER_NS G_GINT64_CONSTANT (1000000000)  /* for ranks that are asked whether they live */
-#define ASK_US 100                                /* between two looks for their answers */
-#define ABORT_S 10                                /* for the last calls of MPI */
-#define FINALIZE_NS G_GINT64_CONSTANT (5000000000)
-#define PARK_NS G_GINT64_CONSTANT (500000000)
+/* The end. Rank 0 has REPORT_NS to report another rank's error. Then that rank does, the first of several RANK_NS
+ * before the next. */
+#define REPORT_NS (5 * SECOND_NS)
+#define RANK_NS (SECOND_NS / 5)
+#define LAUNCHER_NS (2 * SECOND_NS) /* for the launcher to end all processes after an error of MPI */
+#define STOPPED_NS SECOND_NS        /* between two looks: the process was stopped */
+#define RESUMED_NS (4 * SECOND_NS)  /* for the launcher to end a process that was stopped */
+#define ANSWER_NS SECOND_NS         /* for ranks that are asked whether they live */
+#define ASK_US 100                  /* between two looks for their answers */
+#define ABORT_S 10                  /* for the last calls of MPI */
+#define FINALIZE_NS (5 * SECOND_NS)
+#define UNUSABLE_NS (SECOND_NS / 2) /* for MPI's thread to end where MPI is not finalized */
 
 typedef enum
 {
@@ -79,7 +79,7 @@ static struct
   gint spins;     /* atomic: waits begin without a nap */
   gint n_events;  /* atomic: transfers that began or ended */
   gint n_waiting; /* atomic: threads in a wait */
-  gint spoiled;   /* atomic: an MPI call has failed, or MPI holds memory that it did not give back */
+  gint unusable;  /* atomic: an MPI call has failed, or MPI holds memory that it did not give back */
 
   /* Of MPI's thread. */
   Note note;
@@ -102,9 +102,9 @@ ps_mpi_check (const char *call, int result, GError **error)
   if (result == MPI_SUCCESS)
     return TRUE;
   MPI_Error_string (result, text, &length);
-  g_atomic_int_set (&mpi.spoiled, TRUE);
+  g_atomic_int_set (&mpi.unusable, TRUE);
   if (mpi.place.n_ranks > 1)
-    ps_clock_sleep_until (ps_clock_now () + BLAME_NS);
+    ps_clock_sleep_until (ps_clock_now () + LAUNCHER_NS);
   return ps_refuse (error, PS_ERROR_IO, "%s: %s", call, text);
 }
 
@@ -124,16 +124,34 @@ ps_mpi_receive (gpointer bytes, gsize n_bytes, int rank, int tag, MPI_Request *r
                        error);
 }
 
+/* In order: bytes follow soon when the times of a message have come, which is an event. */
 gboolean
 ps_mpi_test (MPI_Request *requests, guint n, gboolean *done, GError **error)
 {
-  int all = FALSE;
-  gboolean fine = ps_mpi_check ("MPI_Testall", MPI_Testall ((int)n, requests, &all, MPI_STATUSES_IGNORE), error);
+  int there = TRUE;
 
-  *done = fine && all;
-  if (*done)
-    g_atomic_int_inc (&mpi.n_events);
-  return fine;
+  for (guint i = 0; i < n && there; i++)
+    {
+      if (requests[i] == MPI_REQUEST_NULL)
+        continue;
+      if (!ps_mpi_check ("MPI_Test", MPI_Test (&requests[i], &there, MPI_STATUS_IGNORE), error))
+        return *done = FALSE;
+      if (there)
+        g_atomic_int_inc (&mpi.n_events);
+    }
+  *done = there;
+  return TRUE;
+}
+
+/* *event_ns: when the latest event was seen. */
+static void
+note_event (gint *n_seen, gint64 *event_ns, gint64 now_ns)
+{
+  const gint n_events = g_atomic_int_get (&mpi.n_events);
+
+  if (n_events != *n_seen)
+    *event_ns = now_ns;
+  *n_seen = n_events;
 }
 
 /* At first a nap is short because a message may come soon; later it is a small part of the quiet time. */
@@ -147,8 +165,8 @@ nap_length (gint64 quiet_ns, gint64 longest_ns)
 gboolean
 ps_mpi_wait (MPI_Request *requests, guint n, gint64 until_ns, const PsMpiWatch *watch, GError **error)
 {
-  const gint64 begin_ns = ps_clock_now ();
-  gint64 now_ns;
+  gint64 event_ns = ps_clock_now (), now_ns;
+  gint n_events = g_atomic_int_get (&mpi.n_events);
   gboolean done = FALSE;
 
   g_atomic_int_inc (&mpi.n_waiting);
@@ -157,11 +175,12 @@ ps_mpi_wait (MPI_Request *requests, guint n, gint64 until_ns, const PsMpiWatch *
       now_ns = ps_clock_now ();
       if ((until_ns > 0 && now_ns >= until_ns) || (watch != NULL && g_atomic_int_get (&watch->stopped)))
         break;
-      if (now_ns - begin_ns < PS_MPI_SPIN_NS && g_atomic_int_get (&mpi.spins))
+      note_event (&n_events, &event_ns, now_ns);
+      if (now_ns - event_ns < PS_MPI_SPIN_NS && g_atomic_int_get (&mpi.spins))
         continue;
       if (watch != NULL)
         watch->look (watch->data);
-      g_usleep ((gulong)(nap_length (now_ns - begin_ns, PS_MPI_NAP_NS) / 1000));
+      g_usleep ((gulong)(nap_length (now_ns - event_ns, PS_MPI_NAP_NS) / 1000));
     }
   g_atomic_int_add (&mpi.n_waiting, -1);
   return done;
@@ -197,7 +216,7 @@ ps_mpi_give_up (MPI_Request *requests, guint n_receives, guint n)
     dropped = mpi.place.n_ranks == 1 && drop_message ();
   while (ps_mpi_test (requests, n, &done, NULL) && (dropped || !done) && ps_clock_now () < until_ns);
   if (!done)
-    g_atomic_int_set (&mpi.spoiled, TRUE);
+    g_atomic_int_set (&mpi.unusable, TRUE);
   return done;
 }
 
@@ -429,9 +448,7 @@ serve (GError **error)
         ((const PsMpiWatch *)link->data)->look (((const PsMpiWatch *)link->data)->data);
       if (!take_notes (error))
         return FALSE;
-      if (g_atomic_int_get (&mpi.n_events) != n_events)
-        event_ns = mpi.round_ns;
-      n_events = g_atomic_int_get (&mpi.n_events);
+      note_event (&n_events, &event_ns, mpi.round_ns);
       /* Threads that wait look themselves. */
       gint64 nap_ns = nap_length (mpi.round_ns - event_ns, PS_MPI_IDLE_NAP_NS);
       sleep_until (mpi.round_ns + (g_atomic_int_get (&mpi.n_waiting) > 0 ? MAX (nap_ns, PS_MPI_IDLE_NAP_NS) : nap_ns));
@@ -440,7 +457,7 @@ serve (GError **error)
 }
 
 /* Adds to a failed wait which ranks do not answer: a rank that was waited for may wait for another one itself. The
- * thread of a process answers while its devices wait or compute. If MPI fails meanwhile, silence says nothing. */
+ * thread of a process answers while its devices wait or compute. If MPI fails meanwhile, no answer can come. */
 static void
 name_silent (void)
 {
@@ -488,7 +505,7 @@ end_all (void)
   note_round ();
   await_launcher ();
   alarm (ABORT_S);
-  if (!g_atomic_int_get (&mpi.spoiled) && g_error_matches (mpi.failure, PS_ERROR, PS_ERROR_IO))
+  if (!g_atomic_int_get (&mpi.unusable) && g_error_matches (mpi.failure, PS_ERROR, PS_ERROR_IO))
     {
       name_silent ();
       await_launcher ();
@@ -515,7 +532,7 @@ mpi_main (gpointer unused)
   if (mpi.failure != NULL)
     end_all ();
   pthread_mutex_unlock (&mpi.lock);
-  if (!g_atomic_int_get (&mpi.spoiled))
+  if (!g_atomic_int_get (&mpi.unusable))
     {
       if (mpi.note_request != MPI_REQUEST_NULL)
         ps_mpi_give_up (&mpi.note_request, 1, 1);
@@ -533,7 +550,7 @@ mpi_main (gpointer unused)
 static void
 end_mpi (int status, gpointer unused)
 {
-  gint64 until_ns = ps_clock_now () + (g_atomic_int_get (&mpi.spoiled) ? PARK_NS : FINALIZE_NS);
+  gint64 until_ns = ps_clock_now () + (g_atomic_int_get (&mpi.unusable) ? UNUSABLE_NS : FINALIZE_NS);
   gboolean orderly;
 
   pthread_mutex_lock (&mpi.lock);
@@ -544,7 +561,7 @@ end_mpi (int status, gpointer unused)
   pthread_cond_broadcast (&mpi.changed);
   while (mpi.state != ENDED && sleep_until (until_ns))
     ;
-  orderly = mpi.state == ENDED && !g_atomic_int_get (&mpi.spoiled);
+  orderly = mpi.state == ENDED && !g_atomic_int_get (&mpi.unusable);
   pthread_mutex_unlock (&mpi.lock);
   if (orderly)
     return;
@@ -599,7 +616,7 @@ fail (PsProcesses *processes, const GError *error)
   if (processes->rank > 0)
     {
       send_note (&note, 0);
-      ps_clock_sleep_until (ps_clock_now () + VERDICT_NS + processes->rank * TURN_NS);
+      ps_clock_sleep_until (ps_clock_now () + REPORT_NS + processes->rank * RANK_NS);
     }
   pthread_mutex_lock (&mpi.lock);
   if (mpi.failure == NULL)

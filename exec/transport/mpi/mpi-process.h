@@ -4,11 +4,11 @@
  *
  * MPI can't wake a sleeper, so a thread that waits tests its requests again and again. For PS_MPI_SPIN_NS, about the
  * time that waking a sleeper takes, it does not sleep if each device of the host has a core of its own. Then it naps
- * between two tests. A nap lasts 1 / PS_MPI_NAP_SHARE of the wait so far, at most PS_MPI_NAP_NS; or
- * 1 / PS_MPI_LONG_NAP_SHARE of the wait where that is more, at most PS_MPI_LONGEST_NAP_NS. So a message is noticed late
- * by that share of the wait at most, and a longer wait takes less of a core. The thread of MPI naps by the same rule,
- * counted from the latest transfer that began or ended, but up to PS_MPI_IDLE_NAP_NS. It drives transfers whose devices
- * compute. */
+ * between two tests. Times count from the begin of the wait or from the latest transfer of the process that began or
+ * ended. A nap lasts 1 / PS_MPI_NAP_SHARE of that time, at most PS_MPI_NAP_NS; or 1 / PS_MPI_LONG_NAP_SHARE of it where
+ * that is more, at most PS_MPI_LONGEST_NAP_NS. So a message is noticed late by that share at most, and a longer wait
+ * takes less of a core. The thread of MPI naps by the same rule, but up to PS_MPI_IDLE_NAP_NS. It drives transfers
+ * whose devices compute. */
 #pragma once
 
 #include "processes/processes.h"
