@@ -568,13 +568,13 @@ busy_channels_bound (Channels *channels, guint device)
 
 gint64
 ps_lower_bound_channels (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
-                         const PsEventsSetting *events, const PsChannelModel *model)
+                         const PsEventsSetting *events)
 {
   g_auto (PsWays) ways = { 0 };
   g_autoptr (GArray) loads = g_array_new (FALSE, FALSE, sizeof (Load));
-  guint first = (n_microbatches + placement->n_copies - 1) / placement->n_copies;
+  guint first = (n_microbatches + placement->n_copies - 1) / placement->n_copies, n_models;
   const guint m[MAX_COPIES] = { first, n_microbatches - first };
-  Channels channels = { &ways, events, model, loads, 0 };
+  Channels channels = { &ways, events, &ps_channel_table (&n_models)[events->comm], loads, 0 };
   gint64 bound = 0;
 
   if ((are_free (&channels) && events->overlap_slowdown <= 1) || events->links != NULL)
