@@ -937,6 +937,7 @@ static const ListRule lists[] = {
 };
 
 #define PLAIN_LIST 2
+#define DEEP_LIST 5
 #define N_LISTS G_N_ELEMENTS (lists)
 #define N_TRIES (N_LISTS + (1U << LOOP_SWITCHES)) /* lists first, then the settings of the heuristic's switches */
 
@@ -1109,8 +1110,8 @@ enter_v_heuristic (Contest *contest, guint off)
 }
 
 /* Enters what tries `first` up to `end` make, unless they make the same as before, or as long as the contest goes on.
- * Notes the lowest limits at which a try makes the same drafts again. On a V a deep list has to be shorter: else it
- * holds more for nothing. */
+ * Notes the lowest limits at which a try makes the same drafts again. On a V a deep list has to be shorter than the
+ * plain one: else it holds more for nothing. */
 static void
 enter_tries (Contest *contest, guint first, guint end)
 {
@@ -1123,12 +1124,13 @@ enter_tries (Contest *contest, guint first, guint end)
         continue;
       if (i < N_LISTS ? is_over (contest) : is_settled (contest))
         break;
-      gint64 limit = longest (contest);
-      if (i < N_LISTS && lists[i].deep && contest->lowered_bytes == 0)
-        limit = MIN (limit, contest->plain_ns - 1);
+      gboolean made = FALSE;
       if (i >= N_LISTS && draft->n_chunks == 2)
         enter_v_heuristic (contest, i - N_LISTS);
-      else if (i < N_LISTS ? put_list (draft, lists[i], limit) : put_loop_heuristic (draft, i - N_LISTS, limit))
+      else
+        made = i < N_LISTS ? put_list (draft, lists[i], longest (contest))
+                           : put_loop_heuristic (draft, i - N_LISTS, longest (contest));
+      if (made && !(i == DEEP_LIST && contest->lowered_bytes == 0 && draft_length (draft) >= contest->plain_ns))
         enter (contest);
       gint64 slack = MIN (draft->slack_bytes, best->slack_bytes);
       contest->until_bytes[i] = slack == G_MAXINT64 ? slack : contest->lowered_bytes + slack;
