@@ -1233,8 +1233,8 @@ generate_loop (const PsFamilySetting *setting, GError **error)
 
   contest_init (&contest, setting);
   enter_heuristic (&contest);
-  enter_order (&contest, ps_family_walk ("zb-h1", setting, ps_family_zb_h1.walk));
-  enter_order (&contest, ps_family_walk ("zb-h2", setting, ps_family_zb_h2.walk));
+  enter_order (&contest, ps_family_walk (&ps_family_zb_h1, setting));
+  enter_order (&contest, ps_family_walk (&ps_family_zb_h2, setting));
   enter_lists (&contest);
   if (!contest.found)
     enter_one_at_a_time (&contest);
