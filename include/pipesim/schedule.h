@@ -303,15 +303,17 @@ typedef struct
                            a device; FALSE: the span first, as published for steps without a common synchronisation */
 } PsFamilySetting;
 
-/* The order of a device in loop placement: some forwards, then one forward and one backward in turn, then the backwards
- * that are left. Units count over its chunks, microbatches and slices. */
+/* An order in loop placement: on each device r some forwards, then one forward and one backward in turn, then the
+ * backwards that are left. Units count over its chunks, microbatches and slices. */
 typedef struct
 {
-  guint warmup;   /* forwards before the first backward; more than there are: all of them */
-  guint group;    /* microbatches that go through a chunk in a row, on every device; 0: all */
+  guint depth; /* forwards before the first backward: depth (p - 1 - r) + (v - 1) N + q - 1 + more. In groups and with
+                  one chunk depth counts as 1 */
+  guint more;
+  gboolean all;   /* all forwards come before the first backward */
   gboolean split; /* B and W rather than BW */
-  guint delay;    /* the W of a unit follows the B that comes this many units later */
-  gboolean pairs; /* a forward and the backward after it are one overlapped op */
+  guint delay;    /* the W of a unit follows the B that comes delay r units later */
+  gboolean pairs; /* a forward and the backward after it are one overlapped op; v >= 2 */
 } PsWalk;
 
 typedef struct PsFamily PsFamily;
@@ -325,16 +327,16 @@ struct PsFamily
   guint default_chunks;    /* v when the user gives none */
   guint default_slices;    /* q when the user gives none; 0: the family does not slice, q must be 1 */
   gboolean groups;         /* takes a group size N; others refuse one */
+  gboolean half_groups;    /* N may be as small as half of p; of others, p */
   gboolean defers;         /* takes defer_head; others refuse it */
   gboolean uses_costs;     /* looks at costs and memory_limit */
   gboolean any_chunks;     /* takes other numbers of chunks than default_chunks */
   /* Further constraints. Fails with PS_ERROR_USAGE saying which constraint and the nearest allowed value. NULL: none.
    */
   gboolean (*check) (const PsFamily *family, const PsFamilySetting *setting, GError **error);
-  /* The order of a device; NULL: generate makes the schedule. */
-  PsWalk (*walk) (const PsFamilySetting *setting, guint device);
-  /* The setting has passed ps_family_check, and n_slices is not 0. Fails with PS_ERROR_SCHEDULE only where costs or
-   * memory limits make it impossible; the message says which device would need how much. */
+  const PsWalk *walk; /* NULL: generate makes the schedule */
+  /* NULL: walk says all. The setting has passed ps_family_check, and n_slices is not 0. Fails with PS_ERROR_SCHEDULE
+   * only where costs or memory limits make it impossible; the message says which device would need how much. */
   PsSchedule *(*generate) (const PsFamilySetting *setting, GError **error);
 };
 

@@ -153,26 +153,43 @@ ps_costs_pair_ns (const PsCosts *costs, guint a, guint b)
   return uneven_pair_ns (costs, forward / n_stages, backward / n_stages % costs->n_lengths, forward % n_stages);
 }
 
-PsCosts *
-ps_costs_of_length (const PsCosts *costs, guint length)
+/* What one entry of costs without lengths is made of: n of them, `next` apart. */
+typedef gint64 (*Reduce) (const gint64 *entry, gsize next, guint n, gconstpointer data);
+
+/* Costs of microbatches that are alike: the times, each reduced from those of all lengths. They have no bytes. */
+static PsCosts *
+reduce_lengths (const PsCosts *costs, Reduce reduce, gconstpointer data)
 {
-  guint n_stages = costs->n_stages;
+  guint n = costs->n_lengths, n_stages = costs->n_stages;
   PsCosts *alike = ps_costs_new (n_stages);
 
   for (guint i = 0; i < PS_N_OP_KINDS * n_stages; i++)
-    alike->op[i].duration_ns
-        = costs->op[ps_op_index (n_stages, costs->n_lengths, i / n_stages, length, i % n_stages)].duration_ns;
-  memcpy (&alike->transfer_ns[1], &costs->transfer_ns[1 + 2 * length * n_stages], 2 * n_stages * sizeof (gint64));
+    alike->op[i].duration_ns = reduce (&costs->op[ps_op_index (n_stages, n, i / n_stages, 0, i % n_stages)].duration_ns,
+                                       n_stages * (sizeof *costs->op / sizeof (gint64)), n, data);
+  for (guint i = 1; i <= 2 * n_stages; i++)
+    alike->transfer_ns[i] = reduce (&costs->transfer_ns[i], 2 * (gsize)n_stages, n, data);
   for (guint stage = 0; stage < n_stages; stage++)
     alike->stage[stage].pair_ns
-        = costs->pairs_ns != NULL ? costs->pairs_ns[length * n_stages + stage] : costs->stage[stage].pair_ns;
+        = costs->pairs_ns != NULL ? reduce (&costs->pairs_ns[stage], n_stages, n, data) : costs->stage[stage].pair_ns;
   return alike;
 }
 
-/* The average over all microbatches of entries that are `next` apart from one length to the next. */
 static gint64
-average (const PsLengths *lengths, const gint64 *entry, gsize next)
+nth (const gint64 *entry, gsize next, G_GNUC_UNUSED guint n, gconstpointer length)
 {
+  return entry[*(const guint *)length * next];
+}
+
+PsCosts *
+ps_costs_of_length (const PsCosts *costs, guint length)
+{
+  return reduce_lengths (costs, nth, &length);
+}
+
+static gint64
+average (const gint64 *entry, gsize next, G_GNUC_UNUSED guint n, gconstpointer data)
+{
+  const PsLengths *lengths = data;
   double sum = 0;
 
   for (guint i = 0; i < lengths->n; i++)
@@ -180,87 +197,75 @@ average (const PsLengths *lengths, const gint64 *entry, gsize next)
   return llrint (sum / lengths->n);
 }
 
-static guint
-largest_length (const PsCosts *costs, guint stage)
+/* The op of the length whose F keeps most. */
+static const PsOpCost *
+largest_op (const PsCosts *costs, guint kind, guint stage)
 {
-  guint largest = 0;
+  guint largest = 0, n = costs->n_lengths;
   gint64 most = G_MININT64;
 
-  for (guint k = 0; k < costs->n_lengths; k++)
+  for (guint k = 0; k < n; k++)
     {
-      const PsOpCost *op = &costs->op[ps_op_index (costs->n_stages, costs->n_lengths, PS_OP_F, k, stage)];
+      const PsOpCost *op = &costs->op[ps_op_index (costs->n_stages, n, PS_OP_F, k, stage)];
 
-      if (op->take_bytes - op->give_bytes > most)
-        {
-          most = op->take_bytes - op->give_bytes;
-          largest = k;
-        }
+      largest = op->take_bytes - op->give_bytes > most ? k : largest;
+      most = MAX (most, op->take_bytes - op->give_bytes);
     }
-  return largest;
+  return &costs->op[ps_op_index (costs->n_stages, n, kind, largest, stage)];
 }
 
 PsCosts *
 ps_costs_average (const PsCosts *costs, const PsLengths *lengths)
 {
-  guint n = costs->n_lengths, n_stages = costs->n_stages;
-  PsCosts *alike = ps_costs_new (n_stages);
+  guint n_stages = costs->n_stages;
+  PsCosts *alike = reduce_lengths (costs, average, lengths);
 
-  memcpy (alike->stage, costs->stage, n_stages * sizeof *alike->stage);
+  for (guint stage = 0; stage < n_stages; stage++)
+    {
+      gint64 pair_ns = alike->stage[stage].pair_ns;
+
+      alike->stage[stage] = costs->stage[stage];
+      alike->stage[stage].pair_ns = pair_ns;
+    }
   for (guint i = 0; i < PS_N_OP_KINDS * n_stages; i++)
     {
-      guint first = ps_op_index (n_stages, n, i / n_stages, 0, i % n_stages);
+      const PsOpCost *op = largest_op (costs, i / n_stages, i % n_stages);
 
-      alike->op[i] = costs->op[first + largest_length (costs, i % n_stages) * n_stages];
-      alike->op[i].duration_ns
-          = average (lengths, &costs->op[first].duration_ns, n_stages * (sizeof *costs->op / sizeof (gint64)));
+      alike->op[i].take_bytes = op->take_bytes;
+      alike->op[i].give_bytes = op->give_bytes;
     }
   for (guint i = 1; i <= 2 * n_stages; i++)
-    {
-      alike->transfer_ns[i] = average (lengths, &costs->transfer_ns[i], 2 * (gsize)n_stages);
-      for (guint k = 0; k < n; k++)
-        alike->message_bytes[i] = MAX (alike->message_bytes[i], costs->message_bytes[2 * k * n_stages + i]);
-    }
-  for (guint stage = 0; costs->pairs_ns != NULL && stage < n_stages; stage++)
-    alike->stage[stage].pair_ns = average (lengths, &costs->pairs_ns[stage], n_stages);
+    for (guint k = 0; k < costs->n_lengths; k++)
+      alike->message_bytes[i] = MAX (alike->message_bytes[i], costs->message_bytes[2 * k * n_stages + i]);
   return alike;
 }
 
 static gint64
-least_pair (const PsCosts *costs, guint stage)
+least (const gint64 *entry, gsize next, guint n, G_GNUC_UNUSED gconstpointer data)
 {
-  gint64 least = G_MAXINT64;
+  gint64 value = *entry;
 
-  for (guint a = 0; a < costs->n_lengths; a++)
-    for (guint b = 0; b < costs->n_lengths; b++)
-      least = MIN (least, uneven_pair_ns (costs, a, b, stage));
-  return MAX (least, 0);
+  for (guint k = 1; k < n; k++)
+    value = MIN (value, entry[k * next]);
+  return value;
 }
 
 PsCosts *
 ps_costs_least (const PsCosts *costs)
 {
-  guint n = costs->n_lengths, n_stages = costs->n_stages;
-  PsCosts *least = ps_costs_new (n_stages);
+  PsCosts *alike = reduce_lengths (costs, least, NULL);
 
-  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-    for (guint stage = 0; stage < n_stages; stage++)
-      {
-        PsOpCost *op = ps_costs_op (least, (PsOpKind)kind, stage);
-
-        op->duration_ns = G_MAXINT64;
-        for (guint k = 0; k < n; k++)
-          op->duration_ns = MIN (op->duration_ns, costs->op[ps_op_index (n_stages, n, kind, k, stage)].duration_ns);
-      }
-  for (guint i = 1; i <= 2 * n_stages; i++)
-    {
-      least->transfer_ns[i] = costs->transfer_ns[i];
-      for (guint k = 1; k < n; k++)
-        least->transfer_ns[i] = MIN (least->transfer_ns[i], costs->transfer_ns[2 * k * n_stages + i]);
-    }
-  for (guint stage = 0; stage < n_stages && costs->pairs_ns != NULL; stage++)
+  for (guint stage = 0; stage < costs->n_stages && costs->pairs_ns != NULL; stage++)
     if (costs->stage[stage].pair_ns >= 0)
-      least->stage[stage].pair_ns = least_pair (costs, stage);
-  return least;
+      {
+        gint64 *pair_ns = &alike->stage[stage].pair_ns;
+
+        *pair_ns = G_MAXINT64;
+        for (guint i = 0; i < costs->n_lengths * costs->n_lengths; i++)
+          *pair_ns = MIN (*pair_ns, uneven_pair_ns (costs, i / costs->n_lengths, i % costs->n_lengths, stage));
+        *pair_ns = MAX (*pair_ns, 0);
+      }
+  return alike;
 }
 
 /* The file. */

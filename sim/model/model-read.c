@@ -334,19 +334,13 @@ find_architecture (Config *config, GError **error)
 static gboolean
 set_precision (Config *config, GError **error)
 {
-  static const struct
-  {
-    const char *dtype;
-    PsPrecision precision;
-  } rows[] = { { "bfloat16", PS_PRECISION_BF16 }, { "float16", PS_PRECISION_FP16 }, { "float32", PS_PRECISION_FP32 } };
+  static const char *const dtypes[]
+      = { [PS_PRECISION_FP32] = "float32", [PS_PRECISION_FP16] = "float16", [PS_PRECISION_BF16] = "bfloat16" };
 
-  config->model->precision = PS_PRECISION_BF16;
-  if (config->dtype == NULL)
-    return TRUE;
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    if (g_str_equal (config->dtype, rows[i].dtype))
+  for (guint i = 0; i < G_N_ELEMENTS (dtypes); i++)
+    if (g_str_equal (config->dtype != NULL ? config->dtype : "bfloat16", dtypes[i]))
       {
-        config->model->precision = rows[i].precision;
+        config->model->precision = i;
         return TRUE;
       }
   return refuse (config, "torch_dtype", "expected bfloat16, float16 or float32", error);

@@ -149,23 +149,14 @@ ps_model_set_field (PsModel *model, const PsIniField *field, double value)
     *(guint *)place = (guint)value;
 }
 
-static gboolean
-is_among (const gsize *offsets, guint n, gsize offset)
-{
-  for (guint i = 0; i < n; i++)
-    if (offsets[i] == offset)
-      return TRUE;
-  return FALSE;
-}
-
 const char *
 ps_model_special_key (const PsModel *model)
 {
-  static const gsize harmless[] = { AT (fp32_gradients), AT (whole_sequences), AT (experts.imbalance), AT (framework) };
+  static const char *const harmless[] = { "fp32_gradients", "sequence_parallel", "imbalance", "framework", NULL };
 
   for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
     if (fields[i].presence == PS_INI_LATER && field_value (model, &fields[i]) > 0
-        && !is_among (harmless, G_N_ELEMENTS (harmless), fields[i].offset))
+        && !g_strv_contains (harmless, fields[i].key))
       return fields[i].key;
   return NULL;
 }

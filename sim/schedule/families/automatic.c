@@ -937,6 +937,7 @@ static const ListRule lists[] = {
 };
 
 #define PLAIN_LIST 2
+#define DEEP_LIST 5
 #define N_LISTS G_N_ELEMENTS (lists)
 #define N_TRIES (N_LISTS + (1U << LOOP_SWITCHES)) /* lists first, then the settings of the heuristic's switches */
 
@@ -949,6 +950,7 @@ typedef struct
   gboolean found;
   PsPlacement *placement;
   gint64 least_ns[2];          /* [PsObjective] bound on all drafts; -1: not known yet */
+  gint64 plain_ns;             /* length of the plain list on a V, which will be entered; NEVER: not known */
   gint64 bound_ns;             /* bound on the length of drafts within the limits; -1: not known yet */
   guint n_activations;         /* limit of each device where the setting has none; 0: any number */
   gint64 step_bytes;           /* of the grid of limits */
@@ -982,6 +984,7 @@ contest_init (Contest *contest, const PsFamilySetting *setting)
                         .draft = draft_new (setting, 0),
                         .best = draft_new (setting, 0),
                         .least_ns = { -1, -1 },
+                        .plain_ns = NEVER,
                         .bound_ns = -1 };
   contest->placement = ps_placement_new (setting->n_chunks == 1 ? PS_PLACEMENT_LOOP : PS_PLACEMENT_V,
                                          setting->n_devices, setting->n_chunks);
@@ -1013,11 +1016,11 @@ enter (Contest *contest)
   contest->found = TRUE;
 }
 
-/* The largest length with which a draft can still win; G_MAXINT64: any. */
+/* The largest length with which a draft can still win. */
 static gint64
 longest (const Contest *contest)
 {
-  return contest->found ? draft_length (contest->best) : G_MAXINT64;
+  return contest->found ? MIN (draft_length (contest->best), contest->plain_ns) : contest->plain_ns;
 }
 
 /* Bound on the makespan, or the span, of all drafts. */
@@ -1107,13 +1110,11 @@ enter_v_heuristic (Contest *contest, guint off)
 }
 
 /* Enters what tries `first` up to `end` make, unless they make the same as before, or as long as the contest goes on.
- * Notes the lowest limits at which a try makes the same drafts again. On a V a deep list has to be shorter: else it
- * holds more for nothing. */
+ * Notes the lowest limits at which a try makes the same drafts again. On a V a deep list has to be shorter than the
+ * plain one: else it holds more for nothing. */
 static void
 enter_tries (Contest *contest, guint first, guint end)
 {
-  gint64 plain_ns = NEVER;
-
   for (guint i = first; i < end; i++)
     {
       Draft *draft = contest->draft, *best = contest->best;
@@ -1123,16 +1124,14 @@ enter_tries (Contest *contest, guint first, guint end)
         continue;
       if (i < N_LISTS ? is_over (contest) : is_settled (contest))
         break;
-      gint64 limit = longest (contest);
-      if (i < N_LISTS && lists[i].deep && draft->n_chunks == 2 && contest->lowered_bytes == 0)
-        limit = MIN (limit, plain_ns - 1);
+      gboolean made = FALSE;
       if (i >= N_LISTS && draft->n_chunks == 2)
         enter_v_heuristic (contest, i - N_LISTS);
-      else if (i < N_LISTS ? put_list (draft, lists[i], limit) : put_loop_heuristic (draft, i - N_LISTS, limit))
-        {
-          plain_ns = i == PLAIN_LIST ? draft_length (draft) : plain_ns;
-          enter (contest);
-        }
+      else
+        made = i < N_LISTS ? put_list (draft, lists[i], longest (contest))
+                           : put_loop_heuristic (draft, i - N_LISTS, longest (contest));
+      if (made && !(i == DEEP_LIST && contest->lowered_bytes == 0 && draft_length (draft) >= contest->plain_ns))
+        enter (contest);
       gint64 slack = MIN (draft->slack_bytes, best->slack_bytes);
       contest->until_bytes[i] = slack == G_MAXINT64 ? slack : contest->lowered_bytes + slack;
       draft->slack_bytes = best->slack_bytes = G_MAXINT64;
@@ -1234,8 +1233,8 @@ generate_loop (const PsFamilySetting *setting, GError **error)
 
   contest_init (&contest, setting);
   enter_heuristic (&contest);
-  enter_order (&contest, ps_family_walk ("zb-h1", setting, ps_family_zb_h1.walk));
-  enter_order (&contest, ps_family_walk ("zb-h2", setting, ps_family_zb_h2.walk));
+  enter_order (&contest, ps_family_walk (&ps_family_zb_h1, setting));
+  enter_order (&contest, ps_family_walk (&ps_family_zb_h2, setting));
   enter_lists (&contest);
   if (!contest.found)
     enter_one_at_a_time (&contest);
@@ -1251,6 +1250,9 @@ generate_v (const PsFamilySetting *setting, GError **error)
   g_auto (Contest) contest = { 0 };
 
   contest_init (&contest, setting);
+  if (put_list (contest.draft, lists[PLAIN_LIST], NEVER))
+    contest.plain_ns = draft_length (contest.draft);
+  contest.draft->slack_bytes = G_MAXINT64;
   limit_activations (&contest, setting->n_devices);
   enter_heuristic (&contest);
   limit_activations (&contest, 0);

@@ -22,9 +22,8 @@ gboolean ps_family_check_microbatches (const char *name, const PsFamilySetting *
 /* A builder over n_devices devices in the given placement, with room for all ops. */
 PsScheduleBuilder *ps_family_builder (const char *name, PsPlacementKind placement, const PsFamilySetting *setting);
 
-/* The schedule in which every device follows the rule. */
-PsSchedule *ps_family_walk (const char *name, const PsFamilySetting *setting,
-                            PsWalk (*rule) (const PsFamilySetting *setting, guint device));
+/* The schedule of the family's walk. */
+PsSchedule *ps_family_walk (const PsFamily *family, const PsFamilySetting *setting);
 
 /* V-Min either way (slots.c): the published order is better for some costs. */
 PsSchedule *ps_v_min_generate (const PsFamilySetting *setting, gboolean eager);

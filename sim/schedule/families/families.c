@@ -70,6 +70,53 @@ ps_family_builder (const char *name, PsPlacementKind placement, const PsFamilySe
 
 /* Walks. */
 
+/* Groups of microbatches that go through a chunk in a row. A device that comes back to a chunk finds its input ready
+ * only where a group is as long as the pipeline. So Megatron-LM asks that N >= p and that m mod N is 0 or at least p.
+ * Other families wait for smaller groups. With fewer microbatches than the least there is one group. */
+
+static gboolean
+is_group_size (const PsFamilySetting *setting, guint least, guint group)
+{
+  guint m = setting->n_microbatches;
+
+  return group >= 1 && group >= MIN (least, m) && group <= m && (m % group == 0 || m % group >= least);
+}
+
+/* The smallest one allowed keeps the least memory; it is `least` itself where that divides m. */
+guint
+ps_family_group_size (const PsFamilySetting *setting, guint least)
+{
+  guint group = setting->group_size ? setting->group_size : MIN (least, setting->n_microbatches);
+
+  while (!is_group_size (setting, least, group))
+    group++;
+  return group;
+}
+
+static guint
+least_group (const PsFamily *family, const PsFamilySetting *setting)
+{
+  return family->half_groups ? (setting->n_devices + 1) / 2 : setting->n_devices;
+}
+
+/* Checks the size that is asked for. The message names the nearest size allowed; m itself always is. */
+static gboolean
+check_groups (const PsFamily *family, const PsFamilySetting *setting, GError **error)
+{
+  const char *what = family->half_groups ? "half of p" : "p";
+  guint least = least_group (family, setting), asked = MIN (setting->group_size, setting->n_microbatches), near = 0;
+
+  if (setting->group_size == 0 || is_group_size (setting, least, setting->group_size))
+    return TRUE;
+  for (guint distance = 0; near == 0; distance++)
+    near = is_group_size (setting, least, asked - MIN (asked, distance)) ? asked - distance
+           : is_group_size (setting, least, asked + distance)            ? asked + distance
+                                                                         : 0;
+  return ps_refuse (error, PS_ERROR_USAGE,
+                    "%s: groups of %u are not allowed; give %u, N from %s to m with m mod N = 0 or >= %s", family->name,
+                    setting->group_size, near, what, what);
+}
+
 /* Ops of the first device in order, without their kinds: groups of microbatches, in a group chunks, in a chunk
  * microbatches, and of a microbatch its slices. Forwards begin with the first chunk and the first slice, backwards with
  * the last ones. */
@@ -105,9 +152,14 @@ of_device (PsOp unit, PsOpKind kind, guint device)
 
 /* Writes the order of a device. */
 static void
-list_ops (PsWalk walk, guint device, const PsOp *forward, const PsOp *backward, guint n_units, PsOp *op)
+list_ops (const PsFamily *family, const PsFamilySetting *setting, guint group, guint device, const PsOp *forward,
+          const PsOp *backward, guint n_units, PsOp *op)
 {
-  guint n_forwards = MIN (n_units, walk.warmup), n_weights = 0;
+  const PsWalk *walk = family->walk;
+  guint depth = family->groups && setting->n_chunks == 1 ? 1 : walk->depth, delay = walk->delay * device;
+  guint warmup = depth * (setting->n_devices - 1 - device) + (setting->n_chunks - 1) * group + setting->n_slices - 1
+                 + walk->more;
+  guint n_forwards = walk->all ? n_units : MIN (n_units, warmup), n_weights = 0;
 
   for (guint k = 0; k < n_forwards; k++)
     *op++ = of_device (forward[k], PS_OP_F, device);
@@ -116,30 +168,29 @@ list_ops (PsWalk walk, guint device, const PsOp *forward, const PsOp *backward, 
       if (n_forwards < n_units)
         {
           *op = of_device (forward[n_forwards++], PS_OP_F, device);
-          op++->paired = walk.pairs != 0;
+          op++->paired = walk->pairs != 0;
         }
-      *op++ = of_device (backward[k], walk.split ? PS_OP_B : PS_OP_BW, device);
-      if (walk.split && k >= walk.delay)
+      *op++ = of_device (backward[k], walk->split ? PS_OP_B : PS_OP_BW, device);
+      if (walk->split && k >= delay)
         *op++ = of_device (backward[n_weights++], PS_OP_W, device);
     }
-  for (; walk.split && n_weights < n_units; n_weights++)
+  for (; walk->split && n_weights < n_units; n_weights++)
     *op++ = of_device (backward[n_weights], PS_OP_W, device);
 }
 
 PsSchedule *
-ps_family_walk (const char *name, const PsFamilySetting *setting, PsWalk (*rule) (const PsFamilySetting *, guint))
+ps_family_walk (const PsFamily *family, const PsFamilySetting *setting)
 {
-  PsScheduleBuilder *builder = ps_family_builder (name, PS_PLACEMENT_LOOP, setting);
+  PsScheduleBuilder *builder = ps_family_builder (family->name, PS_PLACEMENT_LOOP, setting);
   guint n_units = setting->n_microbatches * setting->n_chunks * setting->n_slices;
+  guint group = family->groups ? ps_family_group_size (setting, least_group (family, setting)) : 0;
   g_autofree PsOp *forward = g_new (PsOp, 2 * (gsize)n_units);
 
-  list_units (setting, rule (setting, 0).group, forward, forward + n_units);
+  list_units (setting, group, forward, forward + n_units);
   for (guint device = 0; device < setting->n_devices; device++)
     {
-      PsWalk walk = rule (setting, device);
-
-      list_ops (walk, device, forward, forward + n_units, n_units,
-                ps_schedule_builder_room (builder, (walk.split ? 3 : 2) * n_units));
+      list_ops (family, setting, group, device, forward, forward + n_units, n_units,
+                ps_schedule_builder_room (builder, (family->walk->split ? 3 : 2) * n_units));
       ps_schedule_builder_next_device (builder);
     }
   PsSchedule *schedule = ps_schedule_builder_end (builder);
@@ -171,7 +222,9 @@ ps_family_check (const PsFamily *family, const PsFamilySetting *setting, GError 
   if (!family->any_chunks && setting->n_chunks != family->default_chunks)
     return ps_refuse (error, PS_ERROR_USAGE, "%s: has %s per device, not %u", family->name,
                       family->default_chunks == 1 ? "one chunk" : "two chunks", setting->n_chunks);
-  return family->check == NULL || family->check (family, setting, error);
+  if (family->walk != NULL && family->walk->pairs && setting->n_chunks == 1)
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: has two chunks per device or more, not 1", family->name);
+  return check_groups (family, setting, error) && (family->check == NULL || family->check (family, setting, error));
 }
 
 static gboolean
@@ -270,8 +323,8 @@ ps_family_generate (const PsFamily *family, const PsFamilySetting *setting, GErr
   g_autoptr (PsCosts) costs = add_host_time (family, &complete);
   if (costs != NULL)
     complete.costs = costs;
-  PsSchedule *schedule = family->walk != NULL ? ps_family_walk (family->name, &complete, family->walk)
-                                              : family->generate (&complete, error);
+  PsSchedule *schedule
+      = family->generate != NULL ? family->generate (&complete, error) : ps_family_walk (family, &complete);
   if (schedule != NULL && setting->defer_head != 0)
     schedule = defer_head (schedule, setting->defer_head);
   if (schedule != NULL)
