@@ -3,12 +3,6 @@
 
 #include <pipesim/timeline.h>
 
-/* Files do not repeat the sender's chunk with every transfer: it is that of the ops on the same device and stage. */
-void ps_timeline_fill_transfer_chunks (PsTimeline *timeline);
-
-/* The type in the name of a post, "SEND F0.1", or of a wait, "WAIT F0.1", which becomes "F0.1"; 0 where it has none. */
-guint8 ps_timeline_parse_verb (const char **name);
-
 /* Spans by op and device; of two spans of one op on one device the later counts. Spans must stay as they are. Free with
  * g_hash_table_unref. */
 GHashTable *ps_spans_index (const GArray *spans);
