@@ -1,7 +1,7 @@
 /* search-all.h - all choices of a search, one after the other, and then the best of them jointly. */
 #pragma once
 
-#include "search-try.h"
+#include "setting-search.h"
 
 #define SEARCH_MOST_COPIES 2
 
