@@ -686,7 +686,7 @@ add_run (PsObserved *observed, const char *path, GPtrArray *timelines, double fa
   return ps_observed_add (observed, factor > 0 ? where : path, timelines, error);
 }
 
-/* Of the factors the median counts: one disturbed run does no harm. */
+/* The median of the factors counts: one disturbed run does no harm. */
 gboolean
 ps_observed_load (PsObserved *observed, const char *const *paths, guint n, GError **error)
 {

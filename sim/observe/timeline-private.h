@@ -10,7 +10,7 @@ GHashTable *ps_spans_index (const GArray *spans);
 /* NULL: there is none. Whether an op is one of a pair does not count. */
 const PsSpan *ps_spans_find (GHashTable *index, PsOp op, guint device);
 
-/* Of each list of times that Megatron-LM's timers log. */
+/* The heading of each list of times that Megatron-LM's timers log. */
 #define PS_TIMERS_HEADING " across ranks (ms):"
 #define PS_OLD_TIMERS_HEADING "time (ms) |" /* until 2022; one line with the timers of one rank */
 
