@@ -1,16 +1,21 @@
-/* threads-transport.c - tensors between the threads of one process.
+/* threads.c - tensors between the threads of one process, and sums over them.
  *
  * Every device has a port. It holds the messages on their way to the device, one queue per sender, and the tensors that
  * come back to it as a sender. A sender copies its tensor into a slot of the channel and frees it. When all slots are
  * in use, the message refers to the tensor itself and the receiver copies it from there. The tensor then goes back to
  * the sender, whose thread frees it. So a send never waits, and no thread locks two ports at a time.
- */
+ *
+ * Devices that add up show each other their numbers. Each adds up one share of them, in place, and then copies the
+ * other shares. */
 #include "clock.h"
-#include "threads-sum.h"
+#include "device/devices.h"
+#include "transport/transports.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+
+#define N_KINDS (PS_CIRCLE_TENSOR + 1)
 
 typedef struct _Message Message;
 
@@ -43,20 +48,39 @@ typedef struct
   GPtrArray *free_slots; /* memory of slots that were used before; NULL until then */
 } Channel;
 
+/* Where the devices of a circle meet: at the first of them. */
+typedef struct
+{
+  pthread_mutex_t lock;
+  pthread_cond_t open;
+  guint n_waiting;
+  guint n_reading; /* devices that have passed and read what others show, until they come again */
+  guint round;
+} Gate;
+
+/* A device. */
 typedef struct
 {
   pthread_mutex_t lock;
   pthread_cond_t changed; /* the one thread that uses the port may wait here */
-  gboolean aborted;
-  guint n_untaken;     /* messages that this device has sent and no receiver has taken */
-  GPtrArray *returned; /* the device's own tensors, copied by their receivers */
-  Channel *from;       /* [sum.n] */
+  guint n_untaken;        /* messages that this device has sent and no receiver has taken */
+  GPtrArray *returned;    /* the device's own tensors, copied by their receivers */
+  Channel *from;          /* [n] */
+
+  PsDevice *device;
+  Gate gates[N_KINDS];
+  float *shown; /* the numbers of this device, for all to read between two meetings */
+  float *copy;  /* of n_copied numbers that are not in the host's memory; others may read it until the run ends */
+  gsize n_copied;
 } Port;
 
 typedef struct
 {
-  PsThreadsSum sum; /* first */
-  Port *port;       /* [sum.n] */
+  PsTransport base;
+  PsTransportSetting setting;
+  guint n;      /* devices of all pipelines */
+  gint aborted; /* atomic */
+  Port *port;   /* [n] */
 } ThreadsTransport;
 
 static void
@@ -101,6 +125,11 @@ port_init (Port *port, guint n_ports)
   pthread_mutex_init (&port->lock, NULL);
   port->returned = g_ptr_array_new_with_free_func ((GDestroyNotify)tensor_free);
   port->from = g_new0 (Channel, n_ports);
+  for (guint i = 0; i < N_KINDS; i++)
+    {
+      pthread_mutex_init (&port->gates[i].lock, NULL);
+      ps_clock_condition_init (&port->gates[i].open);
+    }
 }
 
 static void
@@ -129,8 +158,14 @@ port_clear (Port *port, guint n_ports)
 {
   for (guint i = 0; i < n_ports; i++)
     channel_clear (&port->from[i]);
+  for (guint i = 0; i < N_KINDS; i++)
+    {
+      pthread_mutex_destroy (&port->gates[i].lock);
+      pthread_cond_destroy (&port->gates[i].open);
+    }
   g_ptr_array_unref (port->returned);
   g_free (port->from);
+  g_free (port->copy);
   pthread_cond_destroy (&port->changed);
   pthread_mutex_destroy (&port->lock);
 }
@@ -142,12 +177,13 @@ threads_open (const PsTransportSetting *setting, GError **error)
 
   g_assert (setting->capacity >= 1);
 
-  transport->sum.base.class = &ps_threads_transport;
-  ps_threads_sum_init (&transport->sum, setting);
-  transport->port = g_new0 (Port, transport->sum.n);
-  for (guint i = 0; i < transport->sum.n; i++)
-    port_init (&transport->port[i], transport->sum.n);
-  return &transport->sum.base;
+  transport->base.class = &ps_threads_transport;
+  transport->setting = *setting;
+  transport->n = setting->n_devices * MAX (setting->n_replicas, 1) * MAX (setting->n_tensor, 1);
+  transport->port = g_new0 (Port, transport->n);
+  for (guint i = 0; i < transport->n; i++)
+    port_init (&transport->port[i], transport->n);
+  return &transport->base;
 }
 
 static void
@@ -157,9 +193,8 @@ threads_close (PsTransport *base)
 
   if (transport == NULL)
     return;
-  for (guint i = 0; i < transport->sum.n; i++)
-    port_clear (&transport->port[i], transport->sum.n);
-  ps_threads_sum_clear (&transport->sum);
+  for (guint i = 0; i < transport->n; i++)
+    port_clear (&transport->port[i], transport->n);
   g_free (transport->port);
   g_free (transport);
 }
@@ -168,6 +203,18 @@ static gboolean
 fail_aborted (GError **error)
 {
   return ps_refuse (error, PS_ERROR_IO, "run aborted");
+}
+
+static const PsTransportSetting *
+setting_of (const PsTransport *transport)
+{
+  return &((const ThreadsTransport *)transport)->setting;
+}
+
+static gboolean
+is_aborted (PsTransport *transport)
+{
+  return g_atomic_int_get (&((ThreadsTransport *)transport)->aborted);
 }
 
 static Port *
@@ -190,7 +237,7 @@ static gboolean
 begin_send (PsTransport *transport, guint from, GError **error)
 {
   Port *port = port_lock (transport, from);
-  gboolean aborted = port->aborted;
+  gboolean aborted = is_aborted (transport);
 
   g_ptr_array_set_size (port->returned, 0);
   if (!aborted)
@@ -203,7 +250,7 @@ begin_send (PsTransport *transport, guint from, GError **error)
 static gboolean
 claim_slot (PsTransport *transport, guint from, guint to, Message *message)
 {
-  const PsTransportSetting *setting = &((PsThreadsSum *)transport)->setting;
+  const PsTransportSetting *setting = setting_of (transport);
   Port *port = port_lock (transport, to);
   Channel *channel = &port->from[from];
 
@@ -238,7 +285,7 @@ threads_send (PsTransport *transport, guint from, guint to, PsOp op, PsTensor *t
 {
   gint64 now_ns = ps_clock_now ();
 
-  g_assert (tensor->bytes <= ((PsThreadsSum *)transport)->setting.message_bytes);
+  g_assert (tensor->bytes <= setting_of (transport)->message_bytes);
 
   if (!begin_send (transport, from, error))
     {
@@ -270,7 +317,7 @@ threads_receive (PsTransport *transport, guint at, guint from, PsOp op, GError *
   announced->op = op;
   Port *port = port_lock (transport, at);
   list_append (&port->from[from].announced, announced);
-  aborted = port->aborted;
+  aborted = is_aborted (transport);
   port_unlock (port);
   return aborted ? fail_aborted (error) : TRUE;
 }
@@ -289,7 +336,7 @@ port_sleep (Port *port, gint64 until_ns)
 static gint64
 timeout_moment (PsTransport *transport)
 {
-  gint64 timeout_ns = ((PsThreadsSum *)transport)->setting.timeout_ns;
+  gint64 timeout_ns = setting_of (transport)->timeout_ns;
 
   return timeout_ns > 0 ? ps_clock_now () + timeout_ns : 0;
 }
@@ -298,8 +345,8 @@ timeout_moment (PsTransport *transport)
 static Message *
 await_message (PsTransport *transport, guint at, guint from, PsOp op, GError **error)
 {
-  gint64 timeout_ns = ((PsThreadsSum *)transport)->setting.timeout_ns;
-  guint n = ((PsThreadsSum *)transport)->setting.n_devices;
+  gint64 timeout_ns = setting_of (transport)->timeout_ns;
+  guint n = setting_of (transport)->n_devices;
   gint64 until_ns = timeout_moment (transport);
   Port *port = port_lock (transport, at);
   Message *announced = list_take (&port->from[from].announced, op);
@@ -307,14 +354,14 @@ await_message (PsTransport *transport, guint at, guint from, PsOp op, GError **e
   gboolean in_time = TRUE, aborted;
   char name[48];
 
-  while (announced != NULL && !port->aborted && in_time)
+  while (announced != NULL && !is_aborted (transport) && in_time)
     {
       message = list_take (&port->from[from].arrived, op);
       if (message != NULL)
         break;
       in_time = port_sleep (port, until_ns);
     }
-  aborted = port->aborted;
+  aborted = is_aborted (transport);
   port_unlock (port);
 
   if (message == NULL && aborted)
@@ -339,9 +386,9 @@ await_ready (PsTransport *transport, guint at, const Message *message, GError **
   if (message->ready_ns <= ps_clock_now ())
     return TRUE;
   Port *port = port_lock (transport, at);
-  while (!port->aborted && wake_ns > ps_clock_now ())
+  while (!is_aborted (transport) && wake_ns > ps_clock_now ())
     port_sleep (port, wake_ns);
-  aborted = port->aborted;
+  aborted = is_aborted (transport);
   port_unlock (port);
   if (aborted)
     return fail_aborted (error);
@@ -449,10 +496,10 @@ threads_flush (PsTransport *transport, guint from, GError **error)
   Port *port = port_lock (transport, from);
   gboolean in_time = TRUE, aborted;
 
-  while (port->n_untaken > 0 && !port->aborted && in_time)
+  while (port->n_untaken > 0 && !is_aborted (transport) && in_time)
     in_time = port_sleep (port, until_ns);
   g_ptr_array_set_size (port->returned, 0);
-  aborted = port->aborted;
+  aborted = is_aborted (transport);
   in_time = port->n_untaken == 0;
   port_unlock (port);
 
@@ -460,23 +507,205 @@ threads_flush (PsTransport *transport, guint from, GError **error)
     return fail_aborted (error);
   if (!in_time)
     g_set_error (error, PS_ERROR, PS_ERROR_IO, "device %u: waited %g s for its messages to be taken",
-                 from % ((PsThreadsSum *)transport)->setting.n_devices,
-                 ((PsThreadsSum *)transport)->setting.timeout_ns / 1e9);
+                 from % setting_of (transport)->n_devices, setting_of (transport)->timeout_ns / 1e9);
   return in_time;
 }
 
-static void
-threads_abort (PsTransport *transport)
-{
-  for (guint i = 0; i < ((PsThreadsSum *)transport)->n; i++)
-    {
-      Port *port = port_lock (transport, i);
+/* Sums */
 
-      port->aborted = TRUE;
+/* Sleeps until all n devices have come; reads: they read after this, and come again. FALSE: the run is aborted, or
+ * until_ns (0: never) has come; nobody reads any more, so that the numbers may go. */
+static gboolean
+pass_gate (ThreadsTransport *transport, Gate *gate, guint n, gboolean reads, gint64 until_ns)
+{
+  const struct timespec until = ps_clock_timespec (until_ns);
+  gboolean open;
+  guint round;
+  int code = 0;
+
+  pthread_mutex_lock (&gate->lock);
+  round = gate->round;
+  if (gate->n_reading > 0 && --gate->n_reading == 0)
+    pthread_cond_broadcast (&gate->open);
+  if (++gate->n_waiting == n)
+    {
+      gate->n_waiting = 0;
+      gate->n_reading = reads ? n : 0;
+      gate->round++;
+      pthread_cond_broadcast (&gate->open);
+    }
+  while (gate->round == round && !g_atomic_int_get (&transport->aborted) && code != ETIMEDOUT)
+    code = until_ns > 0 ? pthread_cond_timedwait (&gate->open, &gate->lock, &until)
+                        : pthread_cond_wait (&gate->open, &gate->lock);
+  open = gate->round != round;
+  gate->n_waiting -= !open;
+  while (!open && gate->n_reading > 0)
+    pthread_cond_wait (&gate->open, &gate->lock);
+  pthread_mutex_unlock (&gate->lock);
+  return open;
+}
+
+static gboolean
+meet (ThreadsTransport *transport, const PsCircle *circle, PsCircleKind kind, gboolean reads, GError **error)
+{
+  const gint64 timeout_ns = transport->setting.timeout_ns;
+  const guint n_devices = transport->setting.n_devices;
+
+  if (pass_gate (transport, &transport->port[circle->first].gates[kind], circle->n, reads,
+                 timeout_ns > 0 ? ps_clock_now () + timeout_ns : 0))
+    return TRUE;
+  if (g_atomic_int_get (&transport->aborted))
+    return ps_refuse (error, PS_ERROR_IO, "run aborted");
+  return ps_refuse (error, PS_ERROR_IO, "device %u: waited %g s for the other %u that it adds up with",
+                    ps_circle_device (circle, circle->own) % n_devices, (double)timeout_ns / 1e9, circle->n - 1);
+}
+
+/* The numbers that the device at a place of the circle shows. */
+static float *
+shown_at (const ThreadsTransport *transport, const PsCircle *circle, guint place)
+{
+  return transport->port[ps_circle_device (circle, place % circle->n)].shown;
+}
+
+static void
+add_share (const ThreadsTransport *transport, const PsCircle *circle, gsize n)
+{
+  const gsize first = ps_share_begin (n, circle->own, circle->n);
+  const gsize length = ps_share_begin (n, circle->own + 1, circle->n) - first;
+  g_autofree float *total = g_memdup2 (shown_at (transport, circle, circle->own + 1) + first, length * sizeof (float));
+
+  for (guint k = 2; k <= circle->n; k++)
+    {
+      const float *next = shown_at (transport, circle, circle->own + k) + first;
+
+      for (gsize i = 0; i < length; i++)
+        total[i] += next[i];
+    }
+  if (length > 0)
+    memcpy (shown_at (transport, circle, circle->own) + first, total, length * sizeof *total);
+}
+
+static void
+copy_shares (const ThreadsTransport *transport, const PsCircle *circle, gsize n)
+{
+  for (guint k = 1; k < circle->n; k++)
+    {
+      const guint other = (circle->own + k) % circle->n;
+      const gsize first = ps_share_begin (n, other, circle->n);
+
+      memcpy (shown_at (transport, circle, circle->own) + first, shown_at (transport, circle, other) + first,
+              (ps_share_begin (n, other + 1, circle->n) - first) * sizeof (float));
+    }
+}
+
+/* Each half lies between two meetings: nobody reads a share before it is there, or writes one that others still read.
+ */
+static gboolean
+add_up (ThreadsTransport *transport, guint own, const PsCircle *circle, PsCircleKind kind, PsSumHalves halves,
+        float *values, gsize n, GError **error)
+{
+  transport->port[own].shown = values;
+  if (!meet (transport, circle, kind, TRUE, error))
+    return FALSE;
+  if (halves & PS_SUM_SCATTER)
+    {
+      add_share (transport, circle, n);
+      if (!meet (transport, circle, kind, (halves & PS_SUM_GATHER) != 0, error))
+        return FALSE;
+    }
+  if (!(halves & PS_SUM_GATHER))
+    return TRUE;
+  copy_shares (transport, circle, n);
+  return meet (transport, circle, kind, FALSE, error);
+}
+
+/* Numbers in other memory than the host's are added up in a copy. */
+static gboolean
+add_up_copy (ThreadsTransport *transport, guint own, const PsCircle *circle, PsCircleKind kind, PsSumHalves halves,
+             float *values, gsize n, GError **error)
+{
+  Port *port = &transport->port[own];
+
+  if (port->n_copied < n)
+    port->copy = g_renew (float, port->copy, n);
+  port->n_copied = MAX (port->n_copied, n);
+  return ps_device_read (port->device, port->copy, values, n * sizeof *values, error)
+         && add_up (transport, own, circle, kind, halves, port->copy, n, error)
+         && ps_device_write (port->device, values, port->copy, n * sizeof *values, error);
+}
+
+/* Adds up in the devices' queues, where this one has shown its numbers. */
+static gboolean
+add_up_queued (ThreadsTransport *transport, guint own, const PsCircle *circle, float *values, gsize n, GError **error)
+{
+  const PsDeviceClass *class = transport->port[own].device->class;
+  g_autofree PsDevice **devices = g_new (PsDevice *, circle->n);
+  g_autofree float **shown = g_new (float *, circle->n);
+  const PsDeviceSum all = { .devices = devices, .values = shown, .n_devices = circle->n, .own = circle->own, .n = n };
+
+  transport->port[own].shown = values;
+  if (!meet (transport, circle, PS_CIRCLE_TENSOR, FALSE, error))
+    return FALSE;
+  for (guint i = 0; i < circle->n; i++)
+    {
+      devices[i] = transport->port[ps_circle_device (circle, i)].device;
+      shown[i] = shown_at (transport, circle, i);
+    }
+  return class->sum (&all, PS_SUM_ADD, error) && meet (transport, circle, PS_CIRCLE_TENSOR, FALSE, error)
+         && class->sum (&all, PS_SUM_TAKE, error);
+}
+
+/* Share s of the numbers (ps_share_begin) is added up in the order s + 1, s + 2, ..., s, as the class "mpi" does. */
+static gboolean
+threads_sum (PsTransport *base, guint at, PsCircleKind kind, PsSumHalves halves, float *values, gsize n, GError **error)
+{
+  ThreadsTransport *transport = (ThreadsTransport *)base;
+  const PsCircle circle = ps_circle_of (&transport->setting, at, kind);
+  const guint own = ps_circle_device (&circle, circle.own);
+  const PsDeviceSum alone = { .devices = &transport->port[own].device, .values = &values, .n_devices = 1, .n = n };
+  const PsDeviceClass *class;
+  GError *failure = NULL;
+
+  if (circle.n == 1)
+    return TRUE;
+  class = transport->port[own].device->class;
+  if (kind == PS_CIRCLE_TENSOR && class->sum != NULL && class->sum (&alone, PS_SUM_SHOW, &failure))
+    return add_up_queued (transport, own, &circle, values, n, error);
+  if (failure != NULL)
+    {
+      g_propagate_error (error, failure);
+      return FALSE;
+    }
+  return class->read != NULL ? add_up_copy (transport, own, &circle, kind, halves, values, n, error)
+                             : add_up (transport, own, &circle, kind, halves, values, n, error);
+}
+
+static gboolean
+threads_join (PsTransport *transport, guint at, PsDevice *device, GError **error)
+{
+  ((ThreadsTransport *)transport)->port[at].device = device;
+  return TRUE;
+}
+
+static void
+threads_abort (PsTransport *base)
+{
+  ThreadsTransport *transport = (ThreadsTransport *)base;
+
+  g_atomic_int_set (&transport->aborted, TRUE);
+  for (guint i = 0; i < transport->n; i++)
+    {
+      Port *port = port_lock (base, i);
+
       pthread_cond_broadcast (&port->changed);
       port_unlock (port);
+      for (guint k = 0; k < N_KINDS; k++)
+        {
+          pthread_mutex_lock (&port->gates[k].lock);
+          pthread_cond_broadcast (&port->gates[k].open);
+          pthread_mutex_unlock (&port->gates[k].lock);
+        }
     }
-  ps_threads_sum_abort ((PsThreadsSum *)transport);
 }
 
 const PsTransportClass ps_threads_transport = {
@@ -485,11 +714,11 @@ const PsTransportClass ps_threads_transport = {
   .splits_sums = TRUE,
   .open = threads_open,
   .close = threads_close,
-  .join = ps_threads_join,
+  .join = threads_join,
   .send = threads_send,
   .receive = threads_receive,
   .wait = threads_wait,
   .flush = threads_flush,
-  .sum = ps_threads_sum,
+  .sum = threads_sum,
   .abort = threads_abort,
 };
