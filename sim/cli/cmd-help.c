@@ -94,7 +94,7 @@ static char *
 write_bounds (void)
 {
   return g_strdup (
-      "The lower bound beside a prediction holds for every order of the ops under the same placement, costs and "
+      "The lower bound of a prediction holds for every order of the ops under the same placement, costs and "
       "number of microbatches, with any memory. It is the largest of\n"
       "- per device: the first microbatch's earliest arrival, plus all the device's work;\n"
       "- per microbatch: all forwards and backwards for the input with the transfers between them, then W of stage 0.\n"

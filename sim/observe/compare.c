@@ -27,35 +27,22 @@ ps_relative_error (gint64 predicted, gint64 measured)
 
 /* Whether these are two timelines of one schedule */
 
+/* Whether an index has each of the spans: as the only one of its op, or, of the other side's spans, at all. The
+ * optimizer step is recorded by real runs only, so one side may lack it. */
 static gboolean
-check_once (const GArray *spans, const char *side, GHashTable *index, GError **error)
+check_spans (const GArray *spans, const char *side, GHashTable *index, gboolean is_other, GError **error)
 {
   char name[48];
 
   for (guint i = 0; i < spans->len; i++)
     {
-      const PsSpan *span = &g_array_index (spans, PsSpan, i);
+      const PsSpan *span = &g_array_index (spans, PsSpan, i), *found = ps_spans_find (index, span->op, span->device);
 
-      if (ps_spans_find (index, span->op, span->device) != span)
-        return ps_refuse (error, PS_ERROR_INPUT, "device %u: the %s timeline has %s twice", span->device, side,
-                          ps_op_format (span->op, name));
-    }
-  return TRUE;
-}
-
-/* The optimizer step is recorded by real runs only, so one side may lack it. */
-static gboolean
-check_covered (const GArray *spans, const char *side, GHashTable *other, GError **error)
-{
-  char name[48];
-
-  for (guint i = 0; i < spans->len; i++)
-    {
-      const PsSpan *span = &g_array_index (spans, PsSpan, i);
-
-      if (span->op.kind != PS_OP_O && ps_spans_find (other, span->op, span->device) == NULL)
-        return ps_refuse (error, PS_ERROR_INPUT, "device %u: only the %s timeline has %s", span->device, side,
-                          ps_op_format (span->op, name));
+      if (is_other ? found == NULL && span->op.kind != PS_OP_O : found != span)
+        return ps_refuse (error, PS_ERROR_INPUT,
+                          is_other ? "device %u: only the %s timeline has %s"
+                                   : "device %u: the %s timeline has %s twice",
+                          span->device, side, ps_op_format (span->op, name));
     }
   return TRUE;
 }
@@ -76,8 +63,8 @@ check_same_schedule (const PsTimeline *predicted, GHashTable *predicted_ops, con
     if (counts[i].predicted != counts[i].measured)
       return ps_refuse (error, PS_ERROR_INPUT, "timelines: predicted with %u %s, measured with %u", counts[i].predicted,
                         counts[i].what, counts[i].measured);
-  return check_covered (predicted->ops, "predicted", measured_ops, error)
-         && check_covered (measured->ops, "measured", predicted_ops, error);
+  return check_spans (predicted->ops, "predicted", measured_ops, TRUE, error)
+         && check_spans (measured->ops, "measured", predicted_ops, TRUE, error);
 }
 
 /* Figures */
@@ -187,8 +174,8 @@ ps_compare (const PsTimeline *predicted, const PsTimeline *measured, GError **er
     return ps_refuse_null (error, PS_ERROR_INPUT,
                            "timelines: the first is measured and the second is simulated; the simulated one comes "
                            "first");
-  if (!check_once (predicted->ops, comparison->alike ? "first" : "predicted", predicted_ops, error)
-      || !check_once (measured->ops, comparison->alike ? "second" : "measured", measured_ops, error)
+  if (!check_spans (predicted->ops, comparison->alike ? "first" : "predicted", predicted_ops, FALSE, error)
+      || !check_spans (measured->ops, comparison->alike ? "second" : "measured", measured_ops, FALSE, error)
       || (!comparison->alike && !check_same_schedule (predicted, predicted_ops, measured, measured_ops, error)))
     return NULL;
   compare_figures (comparison, predicted, measured);

@@ -686,7 +686,7 @@ add_run (PsObserved *observed, const char *path, GPtrArray *timelines, double fa
   return ps_observed_add (observed, factor > 0 ? where : path, timelines, error);
 }
 
-/* Of the factors the median counts: one disturbed run does no harm. */
+/* The median of the factors counts: one disturbed run does no harm. */
 gboolean
 ps_observed_load (PsObserved *observed, const char *const *paths, guint n, GError **error)
 {
@@ -899,10 +899,10 @@ ps_observed_costs (const PsObserved *observed, guint n_devices, guint n_chunks, 
       fill_stage (observed, costs, stage);
       fill_memory (observed, costs, stage);
     }
-  costs->transfer_origin = costs->memory_origin = observed->origin;
   for (guint i = 1; i <= 2 * n_stages; i++)
     costs->transfer_ns[i] = median_of (observed->transfer[i], -1);
-  ps_costs_guess_transfers (costs); /* may make the origin of transfers worse */
+  costs->transfer_origin = costs->memory_origin = observed->origin;
+  ps_costs_guess_transfers (costs); /* and says so in transfer_origin */
   costs->op_ns = costs->post_ns = median_of (observed->host, costs->op_ns);
   if (send->len > 0 && receive->len > 0)
     costs->post_ns = (mean_of (send) + mean_of (receive)) / 2;

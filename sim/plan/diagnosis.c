@@ -14,22 +14,6 @@
 #define SLOW_OP 1.5
 #define SLOW_OP_PART 0.01 /* of the iteration */
 
-static const char *
-pass_name (PsPass pass)
-{
-  static const char *const names[PS_N_PASSES] = { "forward", "backward", "pair" };
-
-  return names[pass];
-}
-
-static const char *
-slow_name (PsSlowKind kind)
-{
-  static const char *const names[] = { "device", "stage", "microbatch", "iteration", "op" };
-
-  return names[kind];
-}
-
 /* The work of all iterations. A cell is a stage of one weight copy. */
 typedef struct
 {
@@ -830,6 +814,8 @@ slow_table (const PsDiagnosis *diagnosis)
     { "ratio", "ratio", PS_COLUMN_RATIO },
     { "excess_ns", "more in all", PS_COLUMN_TIME },
   };
+  static const char *const kinds[] = { "device", "stage", "microbatch", "iteration", "op" };
+  static const char *const passes[PS_N_PASSES] = { "forward", "backward", "pair" };
   PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns));
 
   for (guint i = 0; i < diagnosis->slow->len; i++)
@@ -839,7 +825,7 @@ slow_table (const PsDiagnosis *diagnosis)
       gboolean op = slow->kind == PS_SLOW_OP;
 
       ps_table_add_row (table);
-      ps_table_set_text (table, "kind", slow_name (slow->kind));
+      ps_table_set_text (table, "kind", kinds[slow->kind]);
       ps_table_set_text (table, "part", part);
       if (op || slow->kind == PS_SLOW_DEVICE || slow->kind == PS_SLOW_STAGE)
         ps_table_set_integer (table, "device", slow->device);
@@ -850,7 +836,7 @@ slow_table (const PsDiagnosis *diagnosis)
       if (op || slow->kind == PS_SLOW_ITERATION)
         ps_table_set_integer (table, "iteration", slow->iteration + 1);
       if (slow->kind != PS_SLOW_ITERATION)
-        ps_table_set_text (table, "pass", pass_name (slow->pass));
+        ps_table_set_text (table, "pass", passes[slow->pass]);
       if (slow->own_ns > 0)
         {
           ps_table_set_integer (table, "own_ns", slow->own_ns);

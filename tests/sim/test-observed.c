@@ -159,6 +159,7 @@ test_late_wait (void)
   g_assert_cmpuint (observed->transfer[1 + 2 + 1]->len, ==, 1);
   g_autoptr (PsCosts) costs = costs_of (observed, 2, 1);
   g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 0)], ==, 25 * US);
+  g_assert_cmpint (costs->transfer_origin, ==, PS_ORIGIN_INTERPOLATED);
   g_assert_cmpstr (costs->source, ==, "a, 1 iteration");
 }
 
@@ -773,6 +774,7 @@ test_log (void)
   g_assert_cmpuint (ps_observed_estimated (observed), ==, 0);
   g_autoptr (PsCosts) costs = costs_of (observed, 2, 1);
   g_assert_cmpint (costs->time_origin, ==, PS_ORIGIN_MEASURED);
+  g_assert_cmpint (costs->transfer_origin, ==, PS_ORIGIN_MODELLED);
   g_assert_cmpuint (costs->stage[0].unknown, ==, 1U << PS_OP_B | 1U << PS_OP_W);
   g_assert_true (g_str_has_suffix (costs->source, "all.log, timers of 2 log intervals: means over 4 microbatches; "
                                                   "no transfer was seen, so they take no time"));
