@@ -99,7 +99,7 @@ PsSimulation *ps_timeline_simulation (const PsProgram *program, const PsCosts *c
                                       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Host times before the steps of that simulation, [n_steps]: the time that posts took from the moment when the step's
- * turn and its input had come. Free with g_free. */
+ * device was free and its input had come. Free with g_free. */
 gint64 *ps_timeline_host_times (const PsProgram *program, const PsTimeline *timeline, const PsSimulation *simulation);
 
 /* Figures of one timeline; DESIGN's names. All but iteration_ns follow from the spans of all ops but O, which counts in
