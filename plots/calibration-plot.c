@@ -1,4 +1,6 @@
 /* calibration-plot.c - the picture of a profile. */
+#include "calibration-plot.h"
+
 #include "plots.h"
 
 #include <pipesim/cluster.h>

@@ -1,5 +1,6 @@
 /* main.c - the program pipesim-plot, run as `pipesim plot`: draws timelines, sweeps, measured costs and the accuracy of
  * predictions. */
+#include "calibration-plot.h"
 #include "sweep-plot.h"
 #include "timeline-plot.h"
 

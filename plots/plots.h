@@ -1,10 +1,8 @@
-/* plots.h - parts shared by all pictures: the start of their programs, units, colours and marks; and the small
- * pictures. */
+/* plots.h - parts shared by all pictures: the start of their programs, units, colours, marks and series. */
 #pragma once
 
 #include "gnuplot.h"
 
-#include <pipesim/costdb.h>
 #include <pipesim/timeline.h>
 
 /* Runs a program that users call `name` ("pipesim plot") and returns its exit code. A failure is one line on standard
@@ -66,11 +64,3 @@ void ps_plot_series_add (GPtrArray *all, const char *name, const char *schedule,
 /* Appends n_NAME, the arrays NAME_name, NAME_colour, NAME_dash and NAME_mark, and the block $NAME ("x y hover"), in
  * which two blank lines follow each series. x and y are divided by their units. */
 void ps_plot_series_append (const GPtrArray *all, const char *name, double x_unit, double y_unit, GString *script);
-
-/* Draws a profile. Above are transfers and self-sends: median, quartiles and least of every measured size, with the
- * line of fit.h, its alpha and betas, its R squared and its largest error. Below is one row for each op of a stage
- * shape: median, quartiles and least, by number of busy devices and by state of the caches, and the median deviation as
- * a part of the median. In a terminal the picture is as high as it needs to be. Messages call the profile `where`.
- * Errors: PS_ERROR_INPUT if nothing was measured. */
-gboolean ps_calibration_plot (const PsPicture *picture, const char *where, const PsProfileContents *contents,
-                              GError **error);

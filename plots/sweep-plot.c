@@ -249,6 +249,16 @@ compare_rows (gconstpointer a, gconstpointer b, gpointer data)
   return memory < 0 ? -1 : memory > 0 ? 1 : (time > 0) - (time < 0);
 }
 
+/* By name, in which numbers count as such: "4 devices" comes before "16 devices". */
+static int
+compare_names (gconstpointer a, gconstpointer b)
+{
+  g_autofree char *x = g_utf8_collate_key_for_filename ((*(PsPlotSeries *const *)a)->name, -1);
+  g_autofree char *y = g_utf8_collate_key_for_filename ((*(PsPlotSeries *const *)b)->name, -1);
+
+  return strcmp (x, y);
+}
+
 /* A front has each setting that is faster than all with less memory. */
 static GPtrArray *
 find_fronts (const PsSweepRows *rows, GArray *chosen)
@@ -270,6 +280,7 @@ find_fronts (const PsSweepRows *rows, GArray *chosen)
       ps_plot_series_add (fronts, name, NULL, number_at (rows, row, MEMORY), time, NULL);
       g_hash_table_replace (best, g_steal_pointer (&name), g_memdup2 (&time, sizeof time));
     }
+  g_ptr_array_sort (fronts, compare_names);
   return fronts;
 }
 

@@ -468,7 +468,7 @@ static void
 test_front (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   sweep_into (fixture, "f.db",
-              "[sweep]\nschedule = 1f1b, gpipe, naive, zb-h1, zb-h2\ndevices = 2, 4\nmicrobatches = 8\n"
+              "[sweep]\nschedule = 1f1b, gpipe, naive, zb-h1, zb-h2\ndevices = 2, 16\nmicrobatches = 32\n"
               "costs = f=1ms,b=1ms,w=1ms,act=2MiB,wact=1MiB\n");
   g_autofree char *script = plot (fixture, "sweep f.db --pareto --log none"),
                   *x_label = script_text (script, "x_label"), *name = script_text (script, "front_name[2]");
@@ -477,7 +477,7 @@ test_front (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   Axes axes;
 
   g_assert_cmpstr (x_label, ==, "peak memory (MiB)");
-  g_assert_cmpstr (name, ==, "4 devices");
+  g_assert_cmpstr (name, ==, "16 devices");
   g_assert_cmpfloat (script_number (script, "n_front"), ==, 2);
   g_assert_cmpfloat (script_number (script, "n_series"), ==, 5);
   for (guint i = 0; i < front->len; i++)
