@@ -94,7 +94,7 @@ typedef struct
   PsOrigin transfer_origin; /* of transfer_ns */
   PsOrigin memory_origin;   /* of all sizes */
   char *source;             /* one line for people: "command line", "profile 'x' of costs.db", ... */
-  double unrest;            /* of measured costs: how far the machine's sentinel moved beside them
+  double unrest;            /* of measured costs: how far the machine's sentinel moved meanwhile
                                (ps_sentinel_shifts); 0: not at all, or not known */
 } PsCosts;
 
@@ -383,10 +383,6 @@ PsCosts *ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, 
  * stay. */
 void ps_costs_place (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const guint16 *device,
                      guint n_devices);
-
-/* The same for the stages of ps_model_split. */
-PsCosts *ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices, guint n_chunks,
-                         GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Fails with PS_ERROR_USAGE where an entry is negative or where n_microbatches of everything could overflow an exact
  * sum. */

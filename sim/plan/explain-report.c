@@ -10,12 +10,12 @@ find_what_ifs (PsExplainReport *report, const PsSetting *setting, GError **error
   const PsPrediction *prediction = report->prediction;
   const PsEventsSetting *events = ps_prediction_events (prediction);
   gint64 rest_ns = prediction->metrics.iteration_ns - prediction->metrics.makespan_ns;
-  const PsProgram *plan = ps_prediction_hint (prediction);
+  const PsProgram *program = ps_prediction_hint (prediction);
 
   report->what_ifs
       = report->steady
-            ? ps_what_if_steady (plan, prediction->costs, events, setting->reduce, report->saving, N_BEST, error)
-            : ps_what_if (plan, prediction->costs, events, rest_ns, report->saving, N_BEST, error);
+            ? ps_what_if_steady (program, prediction->costs, events, setting->reduce, report->saving, N_BEST, error)
+            : ps_what_if (program, prediction->costs, events, rest_ns, report->saving, N_BEST, error);
   return report->what_ifs != NULL;
 }
 
@@ -29,11 +29,10 @@ ps_explain_report_new (const PsSetting *setting, const PsPrediction *prediction,
                                .metrics = &prediction->metrics,
                                .steady = setting->sync == PS_SYNC_BYPASS || prediction->program->schedule->asynchronous,
                                .saving = saving };
-  report->explanation = report->steady
-                            ? ps_explain_steady (prediction->program, prediction->costs,
-                                                 ps_prediction_events (prediction), setting->reduce, error)
-                            : ps_explain (prediction->program, prediction->costs, prediction->simulation,
-                                          prediction->metrics.iteration_ns);
+  report->explanation = report->steady ? ps_explain_steady (prediction->program, prediction->costs,
+                                                            ps_prediction_events (prediction), setting->reduce, error)
+                                       : ps_explain (prediction->program, prediction->costs, prediction->simulation,
+                                                     prediction->metrics.iteration_ns);
   return report->explanation != NULL && find_what_ifs (report, setting, error) ? g_steal_pointer (&report) : NULL;
 }
 

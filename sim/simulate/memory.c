@@ -136,38 +136,30 @@ ps_memory_buffers_free (PsMemoryBuffers *buffers)
 
 /* The walk */
 
-/* A walk over the changes of a device. */
-typedef struct
-{
-  const Change *next; /* of its list */
-  PsMemoryVisit visit;
-  gpointer data;
-} Cursor;
-
-/* Visits the changes of the list up to a moment. */
-static gboolean
-visit_list (Cursor *cursor, gint64 moment)
+/* Visits the changes of a list up to a moment. */
+static inline gboolean
+visit_list (const Change **next, gint64 moment, PsMemoryVisit visit, gpointer data)
 {
   gboolean stop = FALSE;
 
-  for (; !stop && cursor->next->moment <= moment; cursor->next++)
-    stop = cursor->visit (cursor->data, &(PsMemoryChange){ .kind = PS_MEMORY_CHANGE_BUFFER,
-                                                           .time_ns = cursor->next->moment >> 1,
-                                                           .bytes = cursor->next->bytes,
-                                                           .part = cursor->next->part });
+  for (; !stop && (*next)->moment <= moment; (*next)++)
+    stop = visit (data, &(PsMemoryChange){ .kind = PS_MEMORY_CHANGE_BUFFER,
+                                           .time_ns = (*next)->moment >> 1,
+                                           .bytes = (*next)->bytes,
+                                           .part = (*next)->part });
   return stop;
 }
 
 /* Visits all changes of buffers up to an instant, at which steps change them by `bytes`. Allocations at this instant
  * are visited last, so that no level on the way is above those before and after. */
-static gboolean
-visit_buffers (Cursor *cursor, gint64 time_ns, gint64 bytes)
+static inline gboolean
+visit_buffers (const Change **next, gint64 time_ns, gint64 bytes, PsMemoryVisit visit, gpointer data)
 {
   const PsMemoryChange change
       = { .kind = PS_MEMORY_CHANGE_BUFFER, .time_ns = time_ns, .bytes = bytes, .part = PS_MEMORY_BUFFERS };
 
-  return visit_list (cursor, 2 * time_ns) || cursor->visit (cursor->data, &change)
-         || visit_list (cursor, 2 * time_ns + 1);
+  return visit_list (next, 2 * time_ns, visit, data) || visit (data, &change)
+         || visit_list (next, 2 * time_ns + 1, visit, data);
 }
 
 /* An op, or a pair. */
@@ -179,7 +171,7 @@ typedef struct
   gint64 end_ns;
 } WalkedOp;
 
-static WalkedOp
+static inline WalkedOp
 op_at (const PsMemoryBuffers *buffers, guint i)
 {
   const PsProgram *program = buffers->program;
@@ -213,12 +205,12 @@ move_to_start (PsMemoryBuffers *buffers, guint i, guint end)
   return i;
 }
 
-void
-ps_memory_walk (PsMemoryBuffers *buffers, guint device, PsMemoryVisit visit, gpointer data)
+static inline void
+walk_changes (PsMemoryBuffers *buffers, guint device, PsMemoryVisit visit, gpointer data)
 {
   const PsProgram *program = buffers->program;
   const PsSchedule *schedule = program->schedule;
-  Cursor cursor = { &buffers->changes[first_change (program, device)], visit, data };
+  const Change *next = &buffers->changes[first_change (program, device)];
   guint end = schedule->first[device + 1], moved = 0;
   gint64 now_ns = 0, bytes = 0; /* that the op before changes at its end */
   WalkedOp op;
@@ -240,18 +232,24 @@ ps_memory_walk (PsMemoryBuffers *buffers, guint device, PsMemoryVisit visit, gpo
         moved = move_to_start (buffers, i, end);
       if (op.start_ns > now_ns)
         {
-          if (visit_buffers (&cursor, now_ns, bytes))
+          if (visit_buffers (&next, now_ns, bytes, visit, data))
             return;
           bytes = 0;
         }
-      if (visit_buffers (&cursor, op.start_ns, bytes + buffers->steps[op.last].at_start) || visit (data, &take)
-          || visit_list (&cursor, 2 * op.end_ns - 1) || visit (data, &give))
+      if (visit_buffers (&next, op.start_ns, bytes + buffers->steps[op.last].at_start, visit, data)
+          || visit (data, &take) || visit_list (&next, 2 * op.end_ns - 1, visit, data) || visit (data, &give))
         return;
       bytes = buffers->steps[op.last].at_end;
       now_ns = op.end_ns;
     }
-  if (!visit_buffers (&cursor, now_ns, bytes))
-    visit_list (&cursor, G_MAXINT64 - 1);
+  if (!visit_buffers (&next, now_ns, bytes, visit, data))
+    visit_list (&next, G_MAXINT64 - 1, visit, data);
+}
+
+void
+ps_memory_walk (PsMemoryBuffers *buffers, guint device, PsMemoryVisit visit, gpointer data)
+{
+  walk_changes (buffers, device, visit, data);
 }
 
 /* Peaks */
@@ -293,7 +291,7 @@ ps_simulation_count_buffers (const PsProgram *program, const PsCosts *costs, PsS
       Level level = { 0, 0 };
 
       /* held_bytes is the level after the last op. Less the sum of all changes it is the level before the first op. */
-      ps_memory_walk (buffers, device, raise_level, &level);
+      walk_changes (buffers, device, raise_level, &level);
       result->peak_bytes = result->held_bytes - level.bytes + level.peak_bytes;
     }
 }
