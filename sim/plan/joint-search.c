@@ -267,7 +267,7 @@ typedef struct
                              searched as if all recomputed that many N_PARTS of it */
   PsPlacement *placement; /* the device that holds each */
   PsCosts *costs;         /* of these stages there */
-  PsCosts *searched;      /* in place of these for the order; NULL: they are the same */
+  PsCosts *searched;      /* that the order is searched with; NULL: `costs` */
 } State;
 
 typedef struct
