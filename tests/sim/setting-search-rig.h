@@ -1,5 +1,5 @@
-/* setting-search-rig.h - searches under a setting, as the command makes them, and schedules of two devices in which some
- * microbatches of a stage have an R. */
+/* setting-search-rig.h - searches under a setting, as the command makes them, and schedules of two devices in which
+ * some microbatches of a stage have an R. */
 #pragma once
 
 #include "plan/setting-search.h"
