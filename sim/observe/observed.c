@@ -899,13 +899,13 @@ ps_observed_costs (const PsObserved *observed, guint n_devices, guint n_chunks, 
       fill_stage (observed, costs, stage);
       fill_memory (observed, costs, stage);
     }
+  costs->transfer_origin = costs->memory_origin = observed->origin;
   for (guint i = 1; i <= 2 * n_stages; i++)
     costs->transfer_ns[i] = median_of (observed->transfer[i], -1);
-  ps_costs_guess_transfers (costs);
+  ps_costs_guess_transfers (costs); /* may make the origin of transfers worse */
   costs->op_ns = costs->post_ns = median_of (observed->host, costs->op_ns);
   if (send->len > 0 && receive->len > 0)
     costs->post_ns = (mean_of (send) + mean_of (receive)) / 2;
-  costs->transfer_origin = costs->memory_origin = observed->origin;
   costs->time_origin = ps_observed_estimated (observed) ? MAX (PS_ORIGIN_MODELLED, observed->origin) : observed->origin;
   g_free (costs->source);
   costs->source = ps_observed_describe (observed);
