@@ -4,12 +4,12 @@
  * A schedule with split backwards is, per device, an interleaving of the chains F0 F1 .., B0 B1 .., W0 W1 .. of its
  * stages. Microbatches are alike, so some optimal schedule keeps them in order. The search starts from the published
  * families and from list scheduling under many priority rules, and improves the best by moving single ops. Long
- * schedules on a V, and those of many ops, also repeat a block of ops of one or a few microbatches. Heads and tails
- * (longest path to and from an op) evaluate a move, so that it costs no more than it changes. Other moves join a
- * B and its W to BW, and an F with them to a pair, and split them again. They count where BW or a pair costs less than
- * its parts, or where memory is short and BW takes less. Problems without them are also searched depth first, by the
- * windows of time in which each op can run, which raises the bound; small ones are decided so, or by branch and bound.
- * Two weight copies are two pipelines on the same devices, each with half of the microbatches.
+ * schedules on a V, and those of many ops, also repeat a block of ops of one or a few microbatches. The longest paths to
+ * and from each op evaluate a move, so that it costs no more than it changes. Other changes join a B and its W to BW,
+ * and an F with them to a pair, and split them again. They count where BW or a pair costs less than its parts, or where
+ * memory is short and BW takes less. Problems without them are also searched depth first, by the windows of time in
+ * which each op can run, which raises the bound and decides small problems. Two weight copies are two pipelines on the
+ * same devices, each with half of the microbatches.
  */
 #ifndef PIPESIM_SEARCH_H
 #define PIPESIM_SEARCH_H

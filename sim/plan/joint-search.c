@@ -14,9 +14,6 @@
  * The part is 1 / N_PARTS, 2 / N_PARTS, .. or all. */
 #define N_PARTS 4
 
-/* Predictions for each forward that may be recomputed, at most. */
-#define TRIALS_PER_CELL 8
-
 /* The modes of a stage: three kinds of recomputation, each with and without offload. */
 #define MAX_MODES 6
 
@@ -120,21 +117,10 @@ bound_modes (const PsSetting *setting, const SearchChoice *choice, const PsPlace
 
 /* R ops for the microbatches whose activations do not fit. */
 
-typedef struct
-{
-  SearchPricing pricing;
-  const PsSchedule *order; /* without R */
-  guint8 *again;           /* [ps_schedule_cell] 1: has an R */
-  gint64 figure_ns;        /* of the schedule with these; G_MAXINT64: it does not fit */
-  gint64 until_us;         /* monotonic; 0: no limit */
-  const gint *stop;        /* as in SearchLimits */
-  gsize n_left;            /* predictions */
-} Choosing;
-
+/* The order with an R right before the backwards that are to have one. again: [ps_schedule_cell] 1: has an R. */
 static PsSchedule *
-add_ops (const Choosing *choosing)
+add_ops (const PsSchedule *order, const guint8 *again)
 {
-  const PsSchedule *order = choosing->order;
   PsScheduleBuilder *builder
       = ps_schedule_builder_new (order->name, ps_placement_copy (order->placement), order->n_microbatches);
   PsSchedule *schedule;
@@ -149,7 +135,7 @@ add_ops (const Choosing *choosing)
             {
               PsOp op = order->ops[k];
 
-              if (!ps_op_is_backward (op) || !choosing->again[ps_schedule_cell (order, op)])
+              if (!ps_op_is_backward (op) || !again[ps_schedule_cell (order, op)])
                 continue;
               op.kind = PS_OP_R;
               op.paired = 0;
@@ -166,107 +152,53 @@ add_ops (const Choosing *choosing)
 }
 
 static gint64
-price (Choosing *choosing)
+price_with (const SearchPricing *pricing, const PsSchedule *order, const guint8 *again)
 {
-  g_autoptr (PsSchedule) schedule = add_ops (choosing);
-  PsCommOrder comm_order;
-  g_autoptr (PsPrediction) prediction = search_predict (&choosing->pricing, schedule, &comm_order, NULL);
+  g_autoptr (PsSchedule) schedule = add_ops (order, again);
 
-  choosing->n_left--;
-  return prediction != NULL && prediction->feasible ? search_figure (&choosing->pricing, prediction) : G_MAXINT64;
-}
-
-static gboolean
-has_time (const Choosing *choosing)
-{
-  return choosing->n_left > 0 && (choosing->until_us == 0 || g_get_monotonic_time () < choosing->until_us)
-         && (choosing->stop == NULL || g_atomic_int_get (choosing->stop) == 0);
-}
-
-/* Takes out the R ops that memory does not need. Of the forwards of a device those whose backwards come first keep
- * their activations: they hold them for the shortest part of what is left, so that most can. */
-static void
-take_out (Choosing *choosing)
-{
-  const PsSchedule *order = choosing->order;
-
-  for (guint i = 0; i < ps_schedule_n_ops (order) && has_time (choosing); i++)
-    {
-      guint8 *again = &choosing->again[ps_schedule_cell (order, order->ops[i])];
-      gint64 figure_ns;
-
-      if (!ps_op_is_backward (order->ops[i]) || !*again)
-        continue;
-      *again = 0;
-      figure_ns = price (choosing);
-      *again = figure_ns > choosing->figure_ns;
-      choosing->figure_ns = MIN (figure_ns, choosing->figure_ns);
-    }
-}
-
-/* Lets other microbatches of a stage recompute in place of those that do, if that is better. */
-static void
-swap_all (Choosing *choosing)
-{
-  const PsSchedule *order = choosing->order;
-  gsize n = (gsize)order->n_microbatches * order->n_slices, n_stages = order->placement->n_stages;
-
-  for (guint8 *stage = choosing->again; stage < choosing->again + n * n_stages; stage += n)
-    for (gsize i = 0; i < n * n && has_time (choosing); i++)
-      {
-        guint8 *a = &stage[i / n], *b = &stage[i % n];
-        gint64 figure_ns;
-
-        if (a >= b || *a == *b)
-          continue;
-        *a = !*a;
-        *b = !*b;
-        figure_ns = price (choosing);
-        if (figure_ns < choosing->figure_ns)
-          choosing->figure_ns = figure_ns;
-        else
-          {
-            *a = !*a;
-            *b = !*b;
-          }
-      }
+  return search_price (schedule, (gpointer)pricing);
 }
 
 /* Adds R ops to the schedule that was found, on stages where some[stage] is not 0: as few as keep it within the memory
- * limit, each right before its backward. given: the costs of its stages without R. The time limit of limits holds for
- * all predictions together. *found becomes the result; its lower bound is G_MAXINT64, as none is known. FALSE:
- * no choice of R ops fits. */
+ * limit. given: the costs of its stages without R. The time limit of limits holds for all predictions together. Of the
+ * forwards of a device those whose backwards come first keep their activations: they hold them for the shortest part of
+ * what is left, so that most can. *found becomes the result; its lower bound is G_MAXINT64, as none is known. FALSE: no
+ * choice of R ops fits. */
 static gboolean
 recompute_some (const PsSetting *setting, const SearchLimits *limits, const PsCosts *given, const guint8 *some,
                 SearchFound *found)
 {
-  g_autoptr (PsSchedule) order = ps_schedule_copy (found->result->schedule);
+  g_autoptr (PsSchedule) order = g_steal_pointer (&found->result->schedule);
   gsize n_cells = ps_schedule_n_cells (order), n = n_cells / order->placement->n_stages;
   guint n_devices = order->placement->n_devices;
   g_autoptr (PsCosts) full = ps_setting_full_costs (setting, given, n_devices, NULL);
   g_autoptr (PsCosts) recomputed = full != NULL ? ps_setting_recomputed (setting, order, given, full, NULL) : NULL;
   g_autofree guint8 *again = g_new0 (guint8, n_cells);
-  Choosing choosing = { .pricing = { setting, given, recomputed, limits->samples, 0 },
-                        .order = order,
-                        .again = again,
-                        .stop = limits->stop,
-                        .n_left = TRIALS_PER_CELL * n_cells };
+  const SearchPricing pricing = { setting, given, recomputed, limits->samples, 0 };
+  gint64 until_us = limits->time_limit_ns > 0 ? g_get_monotonic_time () + limits->time_limit_ns / 1000 : G_MAXINT64;
+  gint64 price_ns;
 
   for (gsize cell = 0; cell < n_cells; cell++)
     again[cell] = some[cell / n] > 0;
-  choosing.until_us = limits->time_limit_ns > 0 ? g_get_monotonic_time () + limits->time_limit_ns / 1000 : 0;
-  if (recomputed == NULL)
-    return FALSE;
-  choosing.figure_ns = price (&choosing);
-  if (choosing.figure_ns == G_MAXINT64)
-    return FALSE;
-  take_out (&choosing);
-  swap_all (&choosing);
-  ps_schedule_free (found->result->schedule);
-  found->result->schedule = add_ops (&choosing);
+  price_ns = recomputed != NULL ? price_with (&pricing, order, again) : G_MAXINT64;
+  for (guint i = 0; i < ps_schedule_n_ops (order) && price_ns < G_MAXINT64 && g_get_monotonic_time () < until_us
+                    && (limits->stop == NULL || g_atomic_int_get (limits->stop) == 0);
+       i++)
+    {
+      guint8 *has_r = &again[ps_schedule_cell (order, order->ops[i])];
+      gint64 without_ns;
+
+      if (!ps_op_is_backward (order->ops[i]) || !*has_r)
+        continue;
+      *has_r = 0;
+      without_ns = price_with (&pricing, order, again);
+      *has_r = without_ns > price_ns;
+      price_ns = MIN (price_ns, without_ns);
+    }
+  found->result->schedule = add_ops (order, again);
   found->result->lower_bound_ns = G_MAXINT64;
   found->result->proved_optimal = FALSE;
-  return search_take (&choosing.pricing, found, NULL);
+  return price_ns < G_MAXINT64 && search_take (&pricing, found, NULL);
 }
 
 /* Schedules on other devices. */
@@ -335,7 +267,7 @@ typedef struct
                              searched as if all recomputed that many N_PARTS of it */
   PsPlacement *placement; /* the device that holds each */
   PsCosts *costs;         /* of these stages there */
-  PsCosts *searched;      /* in place of these for the order; NULL: they are the same */
+  PsCosts *searched;      /* that the order is searched with; NULL: `costs` */
 } State;
 
 typedef struct
@@ -348,9 +280,7 @@ typedef struct
   gboolean places;      /* stages may move to other devices */
   gboolean any_chunks;  /* of a device */
   gboolean mixes;       /* microbatches of a stage may differ */
-  PsModel *model;       /* NULL: stages are given */
-  PsStageShape *units;
-  guint n_units;
+  PsStageShape *units;  /* of the model; NULL: stages are given */
   GRand *random;
   const SearchFound *best;
 } Joint;
@@ -374,7 +304,6 @@ joint_clear (Joint *joint)
 {
   g_free (joint->memory_limit);
   g_free (joint->units);
-  ps_model_free (joint->model);
   g_clear_pointer (&joint->random, g_rand_free);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Joint, joint_clear)
@@ -582,38 +511,26 @@ try_state (Joint *joint, const State *state, SearchFound *found)
   return TRUE;
 }
 
-static gboolean
-differ (const gint64 *limit, const double *speed, guint n)
-{
-  for (guint d = 1; d < n; d++)
-    if ((limit != NULL && limit[d] != limit[0]) || (speed != NULL && speed[d] != speed[0]))
-      return TRUE;
-  return FALSE;
-}
-
 /* Sets the state that the choice was searched in. Stages may move to other devices where no placement was asked for,
  * and where it may help: devices hold several stages or are not alike. FALSE: the setting is wrong. */
 static gboolean
 joint_init (Joint *joint, State *state, const PsCosts *costs)
 {
   const PsSetting *setting = &joint->setting;
-  guint n = joint->n_stages, p = setting->n_devices, unit = 0;
+  guint n = joint->n_stages, p = setting->n_devices, unit = 0, n_units;
   g_autoptr (PsModel) model = setting->cluster != NULL ? ps_setting_model (setting, NULL) : NULL;
-  g_autofree double *speed = NULL;
   const Modes *modes;
 
   state->placement = ps_placement_new (joint->choice->placement, p, joint->choice->n_chunks);
-  if (!ps_setting_memory_limit (setting, p, &joint->memory_limit, NULL, NULL)
-      || !ps_setting_speeds (setting, p, &speed, NULL))
+  if (!ps_setting_memory_limit (setting, p, &joint->memory_limit, NULL, NULL))
     return FALSE;
   joint->places = !setting->has_placement && !costs->loop_only && p > 1 && state->placement->n_copies == 1
-                  && (n > p || differ (joint->memory_limit, speed, p));
+                  && (n > p || setting->n_speeds > 1 || setting->n_memory_limits > 1);
   state->mode = g_new0 (guint8, n);
   state->some = g_new0 (guint8, n);
   if (model != NULL && costs->shapes != NULL && setting->layout == NULL)
     {
-      joint->model = g_steal_pointer (&model);
-      joint->units = ps_model_units (joint->model, &joint->n_units);
+      joint->units = ps_model_units (model, &n_units);
       state->end = g_new0 (guint, n);
       for (guint s = 0; s < n; s++)
         state->end[s] = unit

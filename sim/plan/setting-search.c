@@ -173,43 +173,37 @@ search_choice_apply (const SearchChoice *choice, PsSetting *setting)
   setting->n_slices = choice->n_slices;
 }
 
+/* Adds a choice of placement and chunks if the setting leaves it open. */
 static void
-add_choice (GArray *choices, const PsSetting *setting, PsPlacementKind placement, guint n_chunks)
+add_choice (GArray *choices, const PsSetting *setting, PsPlacementKind placement, guint n_chunks, guint n_slices)
 {
-  SearchChoice choice
-      = { placement, n_chunks, 0, setting->n_microbatches, setting->recompute, MAX (setting->n_slices, 1) };
+  const SearchChoice choice = { placement, n_chunks, 0, setting->n_microbatches, setting->recompute, n_slices };
 
-  if ((setting->n_chunks != 0 && setting->n_chunks != n_chunks)
-      || (setting->has_placement && setting->placement != placement))
-    return;
-  g_array_append_val (choices, choice);
+  if ((setting->n_chunks == 0 || setting->n_chunks == n_chunks)
+      && (!setting->has_placement || setting->placement == placement))
+    g_array_append_val (choices, choice);
 }
 
 static GArray *
 placements (const PsSetting *setting, guint most_chunks, guint most_slices)
 {
   GArray *choices = g_array_new (FALSE, FALSE, sizeof (SearchChoice));
+  guint q = MAX (setting->n_slices, 1);
 
-  if (setting->has_placement && setting->placement == PS_PLACEMENT_WAVE && setting->n_chunks == 0 && most_chunks < 4)
-    add_choice (choices, setting, PS_PLACEMENT_WAVE, 4);
-  add_choice (choices, setting, PS_PLACEMENT_LOOP, 1);
-  add_choice (choices, setting, PS_PLACEMENT_V, 2);
-  add_choice (choices, setting, PS_PLACEMENT_LOOP, 2);
-  add_choice (choices, setting, PS_PLACEMENT_BIDIRECTIONAL, 1);
+  if (setting->has_placement && setting->n_chunks == 0 && most_chunks < 4)
+    add_choice (choices, setting, PS_PLACEMENT_WAVE, 4, q);
+  add_choice (choices, setting, PS_PLACEMENT_LOOP, 1, q);
+  add_choice (choices, setting, PS_PLACEMENT_V, 2, q);
+  add_choice (choices, setting, PS_PLACEMENT_LOOP, 2, q);
+  add_choice (choices, setting, PS_PLACEMENT_BIDIRECTIONAL, 1, q);
   for (guint v = 3; v <= MAX (most_chunks, setting->n_chunks); v++)
     {
-      add_choice (choices, setting, PS_PLACEMENT_LOOP, v);
+      add_choice (choices, setting, PS_PLACEMENT_LOOP, v, q);
       if (v % 2 == 0 || v == setting->n_chunks)
-        add_choice (choices, setting, PS_PLACEMENT_WAVE, v);
+        add_choice (choices, setting, PS_PLACEMENT_WAVE, v, q);
     }
   for (guint slices = 2; slices <= most_slices; slices *= 2)
-    {
-      guint n = choices->len;
-
-      add_choice (choices, setting, PS_PLACEMENT_LOOP, 1);
-      if (choices->len > n)
-        g_array_index (choices, SearchChoice, n).n_slices = slices;
-    }
+    add_choice (choices, setting, PS_PLACEMENT_LOOP, 1, slices);
   return choices;
 }
 
@@ -375,7 +369,6 @@ gboolean
 search_try (PsSetting *setting, const SearchChoice *choice, const SearchLimits *limits, const PsCosts *given,
             SearchFound *found, GError **error)
 {
-  g_autoptr (PsCosts) read = NULL;
   g_autoptr (PsCostSpread) spread = NULL;
   SearchSamples samples = { 0 };
   PsSetting searched;
@@ -385,16 +378,11 @@ search_try (PsSetting *setting, const SearchChoice *choice, const SearchLimits *
   searched = *setting;
   if (searched.microbatch_order == PS_ORDER_BEST) /* only of the schedule that is found: it takes long */
     searched.microbatch_order = PS_ORDER_GIVEN;
-  if (given == NULL)
-    {
-      read = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
-      pricing.given = read;
-    }
-  if (pricing.given == NULL || !ps_costs_check_known (pricing.given, NULL, error))
+  if (!ps_costs_check_known (given, NULL, error))
     return FALSE;
   if (limits->measured)
     {
-      spread = ps_setting_spread (setting, pricing.given->shapes, setting->n_devices, choice->n_chunks, error);
+      spread = ps_setting_spread (setting, given->shapes, setting->n_devices, choice->n_chunks, error);
       if (spread == NULL)
         return FALSE;
       samples = *limits->samples;

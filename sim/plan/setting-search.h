@@ -111,9 +111,9 @@ typedef struct
 void search_found_clear (SearchFound *found);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SearchFound, search_found_clear)
 
-/* Searches with the setting, which takes over what the choice says. given: costs for as many stages as the choice has;
- * NULL: the setting's. Shows progress on a terminal. Errors: those of ps_setting_costs, ps_search and predictions, and
- * PS_ERROR_SCHEDULE where messages leave too little memory. */
+/* Searches with the setting, which takes over what the choice says. given: costs for as many stages as the choice has.
+ * Shows progress on a terminal. Errors: those of ps_search and predictions, and PS_ERROR_SCHEDULE where messages leave
+ * too little memory. */
 gboolean search_try (PsSetting *setting, const SearchChoice *choice, const SearchLimits *limits, const PsCosts *given,
                      SearchFound *found, GError **error);
 

@@ -79,7 +79,7 @@ goes_both_ways (const PsProblem *problem)
  * waits between two devices. */
 
 /* A price that no path has. Any other is less than WAITS waits of a round: those of all tracks between two devices, and
- * two where microbatches turn around. */
+ * two at the first and the last device, where microbatches go back. */
 #define NO_PATH 0x7000
 #define WAITS (N_TRACKS + 2)
 
@@ -329,7 +329,7 @@ wait_at (const Line *line, const State *state, guint from, guint to)
   return line->weight[from] * modulo ((gint64)state->at[to] - state->at[from] - line->length[from], line->n);
 }
 
-/* The price of waits where microbatches turn around, at the first and the last device. */
+/* The price of waits at the first and the last device, where microbatches go back. */
 static guint
 price_reversal (const Line *line, guint device, const State *state)
 {
@@ -593,8 +593,8 @@ round_work (const PsProblem *problem, guint n_w)
 }
 
 /* A cell leaves room for n_w of every two W, which is 2 at most; others have to run where microbatches are left out.
- * The least factor of its period at which no op has to wait: a way to the next device and back takes a part of it. 1
- * where no factor does that: lanes go both ways. */
+ * Returns the least factor of its period at which no op has to wait: going to the next device and back takes a part of
+ * it. 1 where lanes go both ways: no factor does that. */
 static double
 cell_no_wait (const PsProblem *problem, guint n_w)
 {
@@ -624,7 +624,7 @@ cell_rounding (const PsProblem *problem, guint n_w, double factor, guint n_units
   return sum / n_units;
 }
 
-/* A microbatch on its way. */
+/* Where a microbatch is while its ops are placed. */
 typedef struct
 {
   guint track;
@@ -712,7 +712,7 @@ plan_cell (PsCell *cell, const PsProblem *problem, guint n_w, double factor, gui
   return TRUE;
 }
 
-/* Plans microbatches one by one: each takes the first way of the cell on which its devices have room. */
+/* Plans microbatches one by one: each takes the first path of the cell on which its devices have room. */
 
 /* Periods in a row without an entry, after which a plan is given up. */
 #define MAX_PERIODS 1024
@@ -751,7 +751,7 @@ typedef struct
   gint64 *bytes;    /* [n_stages] that a microbatch's F takes with those of its earlier stages on the same device */
 } Plan;
 
-/* A way of the cell. */
+/* The ops of one microbatch in the cell. */
 typedef struct
 {
   const gint64 *start; /* of its wave */
@@ -857,7 +857,7 @@ pass (Plan *plan, gint64 moment)
     }
 }
 
-/* Lists the ways of a period by their entries. */
+/* Lists the paths of a period by their entries. */
 static guint
 list_paths (const PsProblem *problem, const PsCell *cell, Path *paths)
 {
@@ -966,7 +966,7 @@ plan_microbatches (const PsProblem *problem, const Entries *entries, PsPlan *int
   return TRUE;
 }
 
-/* One search in FRESH_SEARCHES begins with a block of its own. On a V, one wait in LONG_WAITS is of two slots. */
+/* One search in FRESH_SEARCHES begins with a new block. On a V, one wait in LONG_WAITS is of two slots. */
 #define FRESH_SEARCHES 3
 #define LONG_WAITS 8
 
@@ -1022,7 +1022,7 @@ draw_wait (PsRandom *random)
   return (guint8)(1 + (ps_random_below (random, LONG_WAITS) == 0));
 }
 
-/* Each way down or up the V waits at a part of its hops. */
+/* Forwards and backwards wait at a part of their hops down and up the V. */
 static void
 draw_waits (const PsProblem *problem, guint8 *wait, PsRandom *random)
 {
@@ -1160,8 +1160,8 @@ build (PsBlocks *blocks, PsOrder *order, const PsBlock *block, gint64 enough)
   return fills && ps_order_evaluate (order) && order->excess == 0 ? order->objective : G_MAXINT64;
 }
 
-/* Where lanes go one way, two or three hops to the next device and back fit a round: they have whole units. A plan that
- * says where W run takes the number whose units fit the ops best, of several. */
+/* Where all lanes go in one direction, two or three hops to the next device and back fit a round: they have whole
+ * units. A plan that says where W run takes the number whose units fit the ops best, of several. */
 static guint
 draw_units (const PsProblem *problem, const PsBlock *block, PsRandom *random)
 {

@@ -28,7 +28,7 @@ next_planned (const Progress *progress, guint device)
 /* Keeps the memory that a plan takes up to date while ops run before their places. */
 
 /* Towards the end an F or B runs before its place if that delays the op that is next in the plan by less than
- * (EAGER_PART - 1) / EAGER_PART of its own time; else if it does not delay it. */
+ * (EAGER_PART - 1) / EAGER_PART of its own duration; else if it does not delay it. */
 #define EAGER_PART 8
 
 /* Bytes that remain taken after an op, and after its W if it is a B. */
@@ -147,7 +147,7 @@ has_room (const Progress *progress, guint device, guint op)
   return TRUE;
 }
 
-/* Goes on to the next op that has not run. All W that have room on the way may run. */
+/* Goes on to the next op that has not run. All W that have room before it may run. */
 static void
 pass_done (Progress *progress, guint device)
 {
@@ -227,7 +227,8 @@ greedy_clear (Greedy *greedy)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Greedy, greedy_clear)
 
-/* Memory that an F of the stage gives back at its end, or that its B and W take, or the BW in place of both. */
+/* Memory that an F of the stage gives back at its end, or that its B and W take, or that the BW takes instead of both.
+ */
 static gint64
 burst_of (const PsProblem *problem, const PsPolicy *policy, guint stage)
 {

@@ -34,8 +34,8 @@ void ps_start_clear (PsStart *start);
 /* The bound of a start; the setting's costs are those of a slice. */
 gint64 ps_start_bound (const PsSearchSetting *setting, const PsProblem *problem);
 
-/* Fills the order with one microbatch after the other, of each copy in turn, through all stages and back, fused where
- * that takes less memory. It fits if each device has ps_search_least_memory. */
+/* Fills the order with one microbatch after the other, of the copies alternately, through all stages and back, fused
+ * where that takes less memory. It fits if each device has ps_search_least_memory. */
 void ps_order_one_by_one (PsOrder *order);
 
 /* Makes `order` the best of the orders that repeat a part of `from`: the ops between a cut and the same cut some

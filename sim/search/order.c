@@ -35,9 +35,9 @@ path_neighbour (const PsNode *nodes, const PsNode *node, guint side)
 static inline gint64
 compute_time (const PsNode *nodes, const gint64 *lag, const PsNode *node, guint side)
 {
-  gint64 across = path_linked (nodes, lag, node, side), beside = path_neighbour (nodes, node, side);
+  gint64 linked = path_linked (nodes, lag, node, side), neighbour = path_neighbour (nodes, node, side);
 
-  return node->duration + MAX (across, beside);
+  return node->duration + MAX (linked, neighbour);
 }
 
 /* Memory before the op at a position. */

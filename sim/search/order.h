@@ -12,7 +12,7 @@ typedef struct
 } PsChange;
 
 /* Times of a node: PS_END is the longest path to its end, PS_TAIL the longest path from its start to the objective.
- * Each side has neighbours of its own: the end depends on nodes before the node, the tail on nodes after it. */
+ * The end depends on nodes before the node, the tail on nodes after it. */
 enum
 {
   PS_END,

@@ -128,7 +128,7 @@ op_at (const PsProblem *problem, guint stage, guint kind, guint microbatch)
   return (stage * N_KINDS + kind) * problem->m + microbatch;
 }
 
-/* The place of the slice of the same microbatch that goes the other way: of the F for a B, of the B for an F. */
+/* The place of the F of a slice for its B, and of the B for its F: slices come back in reverse. */
 static inline guint
 mirrored (const PsProblem *problem, guint microbatch)
 {

@@ -1,4 +1,4 @@
-/* search.c - the threads of a search, the methods that each of them runs in turn, and the result. */
+/* search.c - the threads of a search, the methods that each of them runs one after the other, and the result. */
 #include "methods.h"
 #include "windows.h"
 
@@ -11,7 +11,7 @@ typedef struct
 {
   const PsSearchSetting *setting;
   PsStart start;
-  PsStart easier;     /* fewer microbatches, or the makespan in place of spans */
+  PsStart easier;     /* fewer microbatches, or the makespan instead of spans */
   PsPriced seed;      /* the best of all starts */
   gint64 begin_ns;    /* monotonic */
   gint64 reported_ns; /* when the first runner last showed progress */
@@ -207,7 +207,7 @@ offer_better (Worker *worker, const PsOrder *order, const char *found_by)
     offer (worker, order, found_by);
 }
 
-/* Puts a good list schedule into the pool in place of the worst one. */
+/* Puts a good list schedule into the pool, where it replaces the worst one. */
 static gboolean
 pool_add (Worker *worker, const PsOrder *order, const PsPolicy *policy)
 {

@@ -110,7 +110,7 @@ typedef struct
 {
   const PsProblem *problem;
   States *states;
-  gint64 room; /* bytes beside the weights */
+  gint64 room; /* bytes that the weights leave */
   guint max_states;
   guint32 *slot; /* hash table of states, 0: empty */
   guint32 mask;
@@ -134,7 +134,7 @@ costs_equal (const PsProblem *problem, guint a, guint b)
          && problem->give[a] == problem->give[b];
 }
 
-/* Adds a chain to a lane of W with its costs, or as a lane of its own. `needs` are the lanes ahead of it. */
+/* Adds a chain to a lane of W with its costs, or as a new lane. `needs` are the lanes ahead of it. */
 static void
 add_chain (States *states, const PsProblem *problem, guint chain, guint needs)
 {
@@ -440,12 +440,12 @@ typedef struct
   guint base;    /* stages below it may start at any time */
   gint64 *start; /* [n_ops] */
   gint64 *each;  /* [n_stages] most bytes that the B and W of a microbatch give back */
-  gint64 *time;  /* [n_stages] in this time, backwards of the stage, or of lower ones beside it, give back.. */
+  gint64 *time;  /* [n_stages] in this time, backwards of the stage, or of lower ones of its device, give back.. */
   gint64 *bytes; /* [n_stages] ..at most these bytes; 0: none */
   Part *parts;   /* scratch, [2 * n_stages] */
 } Earliest;
 
-/* Takes a way to give back bytes over if it is faster than that of the stage. */
+/* Takes a time in which bytes are given back over if it is faster than that of the stage. */
 static void
 note_return (Earliest *earliest, guint stage, gint64 time, gint64 bytes)
 {
@@ -474,7 +474,7 @@ set_return (Earliest *earliest, guint stage, guint below)
     note_return (earliest, stage, earliest->time[below], earliest->bytes[below]);
 }
 
-/* Least time in which backwards of the stage, or of lower ones beside it, give back `bytes`. */
+/* Least time in which backwards of the stage, or of lower ones of its device, give back `bytes`. */
 static gint64
 time_to_return (const Earliest *earliest, guint stage, gint64 bytes)
 {
@@ -549,7 +549,7 @@ start_after (const Earliest *earliest, guint stage, guint n_parts, gint64 need, 
 
 /* Stages of the device and copy of a stage, in model order; returns how many. */
 static guint
-list_beside (const PsProblem *problem, guint stage, const guint **stages)
+list_stages (const PsProblem *problem, guint stage, const guint **stages)
 {
   guint d = problem->device[stage], begin = problem->first_stage[d], end = problem->first_stage[d + 1];
 
@@ -569,7 +569,7 @@ forward_start (const Earliest *earliest, guint stage, guint k)
   const PsProblem *problem = earliest->problem;
   gint64 limit = problem->asked[problem->device[stage]], need = problem->take[stage * N_KINDS];
   const guint *stages;
-  guint n = list_beside (problem, stage, &stages), n_parts = 0;
+  guint n = list_stages (problem, stage, &stages), n_parts = 0;
 
   for (guint i = 0; i < n && stages[i] <= stage; i++)
     {
@@ -589,7 +589,7 @@ backward_start (const Earliest *earliest, guint stage, guint k)
 {
   const PsProblem *problem = earliest->problem;
   const guint *stages;
-  guint n = list_beside (problem, stage, &stages), n_parts = 0;
+  guint n = list_stages (problem, stage, &stages), n_parts = 0;
 
   for (guint i = 0; i < n; i++)
     {
@@ -633,9 +633,9 @@ set_earliest_starts (const PsProblem *problem, guint base, gint64 *start)
   for (guint s = 0; s < n; s++)
     {
       const guint *stages;
-      guint n_beside = list_beside (problem, s, &stages), below = s;
+      guint n_stages = list_stages (problem, s, &stages), below = s;
 
-      for (guint i = 0; i < n_beside && stages[i] < s; i++)
+      for (guint i = 0; i < n_stages && stages[i] < s; i++)
         below = stages[i];
       set_return (&earliest, s, below);
     }
@@ -657,7 +657,7 @@ set_earliest_starts (const PsProblem *problem, guint base, gint64 *start)
 /* Most windows that a trail keeps. */
 #define MAX_TRAIL 4000000
 
-/* Ops times devices, at most, for which spans have heads by work and memory: they differ from device to device. */
+/* Ops times devices, at most, for which spans have starts by work and memory: they differ from device to device. */
 #define MAX_SPAN_STARTS 500000
 
 static void
@@ -899,7 +899,7 @@ windows_narrow (PsWindows *windows)
 
   if (!spread (windows))
     return FALSE;
-  /* Up and down in turn, because windows narrow along the pipeline. */
+  /* Up, then down, and again, because windows narrow along the pipeline. */
   for (guint i = 0; i < MAX_ROUNDS * n && idle < n; i++)
     {
       guint d = i / n % 2 == 0 ? n - 1 - i % n : i % n;
@@ -1196,9 +1196,10 @@ ps_windows_descend (PsWindows *windows, const PsDescent *descent)
   return windows_explore (windows, descent);
 }
 
-/* Refutes targets, by narrowing or by cases: a microbatch turns around before a moment, or after it. */
+/* Refutes targets, by narrowing or by cases: the F of a microbatch in its last stage runs before a moment, or after it.
+ */
 
-/* The part of a window that is tried as a case of its own, at each of its ends: 1 / SHAVED_PART. */
+/* The part of a window that is tried as a case, at each of its ends: 1 / SHAVED_PART. */
 #define SHAVED_PART 8
 
 /* Dead ends of a descent until it stops. */
@@ -1228,7 +1229,7 @@ room_of (const PsWindows *windows, guint op)
   return windows->end[op] - windows->start[op] - windows->problem->duration[chain_of (windows->problem, op)];
 }
 
-/* The F of a microbatch in the last stage of its copy: microbatches of both copies in turn. */
+/* The F of a microbatch in the last stage of its copy: microbatches of both copies alternate. */
 static guint
 last_forward (const PsProblem *problem, guint i)
 {
@@ -1237,7 +1238,7 @@ last_forward (const PsProblem *problem, guint i)
   return op_at (problem, (copy + 1) * problem->n_copy_stages - 1, PS_OP_F, i / problem->n_copies);
 }
 
-/* The turn with the widest window; n_ops: none has room to move. */
+/* The last forward with the widest window; n_ops: none has room to move. */
 static guint
 widest_forward (const PsWindows *windows)
 {
@@ -1285,7 +1286,7 @@ shave_end (Cases *cases, guint op, gboolean front)
   return FALSE;
 }
 
-/* Shaves the windows of all turns: starts up the microbatches, ends down. TRUE: the target is refuted. */
+/* Shaves the windows of all last forwards: starts up the microbatches, ends down. TRUE: the target is refuted. */
 static gboolean
 shave (Cases *cases)
 {
@@ -1303,7 +1304,7 @@ shave (Cases *cases)
   return FALSE;
 }
 
-/* Looks for an order where no turn can move. TRUE: there is none. */
+/* Looks for an order where no last forward can move. TRUE: there is none. */
 static gboolean
 finish (Cases *cases)
 {
@@ -1320,11 +1321,11 @@ finish (Cases *cases)
 
 /* Narrows the windows, and splits them into cases. TRUE: each case is refuted. */
 static gboolean
-split (Cases *cases, gboolean is_root)
+split (Cases *cases, gboolean is_first)
 {
   PsWindows *windows = cases->windows;
 
-  if (!windows_narrow (windows) || (is_root && cases->n_cases > 0 && shave (cases)))
+  if (!windows_narrow (windows) || (is_first && cases->n_cases > 0 && shave (cases)))
     return TRUE;
   if (!may_go_on (cases))
     return FALSE;
@@ -1403,7 +1404,7 @@ ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, guint n_cases,
   return lower;
 }
 
-/* A bound before any target is known: each device by itself, preempted at will. */
+/* A bound before any target is known: each device for itself, preempted at will. */
 
 /* Ops of a device, as Jackson's rule takes them. */
 typedef struct

@@ -6,7 +6,7 @@
 
 /* A bound from the longest paths to and from every op, and the work between: each device runs its ops one after the
  * other, preempted at will (J. R. Jackson's rule; J. Carlier, EJOR 11, 1982). 0 where ops may be joined, because they
- * take less time then. Activations held over time are another bound. It takes O(n log n) for n ops, times the number of
+ * take less time then. It takes O(n log n) for n ops, times the number of
  * devices where spans count. */
 gint64 ps_one_machine_bound (const PsProblem *problem);
 

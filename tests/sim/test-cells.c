@@ -175,12 +175,11 @@ test_inject (void)
 
       g_assert_true (has_cells (problem));
       if (!plan_cell (&cell, problem, n_w, 1.1 + ps_random_unit (&random), 24 + ps_random_below (&random, 12),
-                         free_of_charge, NULL))
+                      free_of_charge, NULL))
         continue;
       n_planned++;
       check_ways (problem, &cell, cell.period / 8);
-      Entries entries
-          = { &cell, ps_random_below (&random, 3000), ps_random_below (&random, 3), free_of_charge, NULL };
+      Entries entries = { &cell, ps_random_below (&random, 3000), ps_random_below (&random, 3), free_of_charge, NULL };
       PsPlan plan = { list, ps_random_below (&random, 2) ? n_w_after : NULL, ps_random_below (&random, problem->m) };
       const PsPolicy policy = { .bias[PS_OP_W] = { .base = 1 }, .plan = &plan };
       g_assert_true (plan_microbatches (problem, &entries, &plan));
@@ -630,12 +629,12 @@ test_path (void)
       g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
       draw_times (&turn, problem, &random);
       const CellPath path = { .problem = problem,
-                                .track = cell_tracks (problem),
-                                .n = turn.n,
-                                .n_w = turn.n_w,
-                                .unit_ns = 1,
-                                .at = &at[0].at,
-                                .spend = free_of_charge };
+                              .track = cell_tracks (problem),
+                              .n = turn.n,
+                              .n_w = turn.n_w,
+                              .unit_ns = 1,
+                              .at = &at[0].at,
+                              .spend = free_of_charge };
       g_autoptr (GArray) first = list_places (&turn, 0), last = list_places (&turn, 1);
       gboolean found = find_cell_path (&path);
 

@@ -3,8 +3,7 @@
 #include "plan/joint-search.c"
 
 #include "cases.h"
-#include "recompute-rig.h"
-#include "search-setting-rig.h"
+#include "setting-search-rig.h"
 
 static const char *const families[] = { "gpipe", "1f1b", "zb-h1" };
 

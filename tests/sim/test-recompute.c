@@ -1,6 +1,6 @@
 /* Tests of R ops: microbatches of a stage that recompute, while others keep their activations. */
 #include "plan/setting-search.h"
-#include "recompute-rig.h"
+#include "setting-search-rig.h"
 
 #include <pipesim/bound.h>
 

@@ -1,7 +1,7 @@
 /* test-search-setting.c - searches under channels, blocking, slow-down and bypass: never worse than a published
  * schedule under the same setting, never better than their bound, and never worse for more moves. */
 #include "cases.h"
-#include "search-setting-rig.h"
+#include "setting-search-rig.h"
 #include "search/order.h"
 
 #define N_SETTINGS 40

@@ -147,7 +147,8 @@ test_cases_decide (void)
   g_assert_cmpuint (n_found, >=, n_decided * 6 / 10);
 }
 
-/* A descent agrees with a search that has proved the optimum: it finds an order at the optimum, near another one too, and refutes less. */
+/* A descent agrees with a search that has proved the optimum: it finds an order at the optimum, near another one too,
+ * and refutes less. */
 static void
 test_descend (void)
 {

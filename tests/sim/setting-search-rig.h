@@ -1,7 +1,38 @@
-/* recompute-rig.h - schedules of two devices in which some microbatches of a stage have an R. */
+/* setting-search-rig.h - searches under a setting, as the command makes them, and schedules of two devices in which
+ * some microbatches of a stage have an R. */
 #pragma once
 
+#include "plan/setting-search.h"
 #include "setting-rig.h"
+
+#define MOVES 2000
+
+/* NULL: a limit that nothing keeps to. */
+static inline PsSearchResult *
+search (SearchPricing *pricing, const PsPlacement *placement, guint64 moves)
+{
+  const PsSetting *setting = pricing->setting;
+  g_autofree gint64 *limit = NULL;
+
+  g_assert_true (ps_setting_memory_limit (setting, placement->n_devices, &limit, NULL, NULL));
+  PsSearchSetting search = { .placement = placement,
+                             .n_microbatches = setting->n_microbatches,
+                             .costs = pricing->given,
+                             .memory_limit = limit,
+                             .objective = setting->sync == PS_SYNC_BYPASS ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN,
+                             .price = search_price,
+                             .generate = search_generate,
+                             .price_data = pricing,
+                             .price_is_free = pricing->samples != NULL,
+                             .price_bound_ns = search_price_bound (pricing, placement, pricing->given),
+                             .seed = 1,
+                             .move_limit = moves,
+                             .n_threads = 1 };
+
+  return ps_search (&search, NULL);
+}
+
+/* Schedules with R. */
 
 #define P 2
 #define M 4
@@ -14,7 +45,7 @@ has_r (guint mask, PsOp op)
 }
 
 /* The family's schedule with an R right before each backward that the mask names. */
-static PsSchedule *
+static inline PsSchedule *
 schedule_with (const char *family, guint mask)
 {
   const PsFamily *found = ps_family_find (family);
@@ -39,7 +70,7 @@ schedule_with (const char *family, guint mask)
   return schedule;
 }
 
-static PsPrediction *
+static inline PsPrediction *
 predict_given (const PsSetting *setting, const PsCosts *given, const char *family, guint mask)
 {
   g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, given);
@@ -50,7 +81,7 @@ predict_given (const PsSetting *setting, const PsCosts *given, const char *famil
   return prediction;
 }
 
-static PsPrediction *
+static inline PsPrediction *
 predict (const PsSetting *setting, const char *family, guint mask)
 {
   return predict_given (setting, NULL, family, mask);
@@ -62,7 +93,7 @@ typedef struct
   gint64 f, b, w, r, c, act, wact, keep;
 } Draw;
 
-static PsSetting *
+static inline PsSetting *
 draw (GRand *random, gint64 limit, Draw *draw)
 {
   gint64 act = g_rand_int_range (random, 2, 20);
