@@ -13,7 +13,7 @@
 
 G_BEGIN_DECLS
 
-#define PS_COSTDB_VERSION 7
+#define PS_COSTDB_VERSION 1
 
 typedef struct _PsCostDb PsCostDb;
 
@@ -31,7 +31,7 @@ void ps_costdb_close (PsCostDb *db);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCostDb, ps_costdb_close)
 
 /* The database library, for the record: "SQLite 3.40.1". Free with g_free. */
-char *ps_costdb_library (void);
+char *ps_database_library (void);
 
 /* The circumstances of a profile. All texts are set; "" when not known. */
 typedef struct
@@ -53,6 +53,7 @@ typedef struct
   char *source;    /* of an imported profile: where it comes from; "": measured here */
   char *places;    /* of its devices (costdb.h); "": not known */
   guint number;    /* of the calibration among those of its name, from 1; 0: not stored */
+  gint64 id;       /* of its row, where it was read from a database */
 } PsProfile;
 
 void ps_profile_free (PsProfile *profile);
@@ -228,12 +229,12 @@ typedef struct
 {
   double factor; /* NaN: not known */
   double error;  /* its relative standard deviation */
-} PsWeather;
+} PsSlowdown;
 
-/* Writes into weather [moments->len] that of each moment (PsMeasurement.taken) against `measurements`: the mean of the
+/* Writes into slowdown [moments->len] that of each moment (PsMeasurement.taken) against `measurements`: the mean of the
  * readings right before and right after, over the median of the readings beside the measurements. The error follows
  * from how far the latter lie apart. */
-void ps_sentinel_weather (GPtrArray *sentinels, GPtrArray *measurements, GPtrArray *moments, PsWeather *weather);
+void ps_sentinel_slowdown (GPtrArray *sentinels, GPtrArray *measurements, GPtrArray *moments, PsSlowdown *slowdown);
 
 /* Stores a whole profile from elsewhere, with its PsMeasurement and PsSentinel; all or nothing. It is the next
  * calibration of its name, and fails as ps_costdb_add_calibration does. One that was created at the same moment as the
@@ -277,15 +278,12 @@ PsCosts *ps_costdb_costs (PsCostDb *db, const char *profile, const PsModel *mode
 
 /* The same for stages of these shapes [n_devices * n_chunks]; NULL: those of ps_model_split. op_by_op: the host waits
  * for each op before it starts the next, so that an op takes its launch and the wait, too (launch_ns). Otherwise the
- * host runs ahead of the accelerator. */
+ * host runs ahead of the accelerator. The all-reduces of n_replicas, and of two weight copies on each of them, have the
+ * times of the profile's, interpolated as transfers are, over as many processes or threads as come closest; 0 where
+ * none was measured. */
 PsCosts *ps_costdb_stage_costs (PsCostDb *db, const char *profile, const PsModel *model, const PsStageShape *shapes,
-                                guint n_devices, guint n_chunks, gboolean op_by_op,
+                                guint n_devices, guint n_chunks, gboolean op_by_op, guint n_replicas,
                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-/* Fills in the times that the replicas, and the weight copies of all replicas, take to add up the gradients of each
- * stage: those of the profile's all-reduces, interpolated as transfers are, over as many processes or threads as come
- * closest. 0 where none was measured. */
-gboolean ps_costdb_set_reduce (PsCostDb *db, const char *profile, PsCosts *costs, guint n_replicas, GError **error);
 
 /* The spread of measured times of ops and transfers. Within a run an op takes one of its samples, over the median that
  * ps_costdb_costs takes. From one run to another the medians differ themselves (docs/intervals.md). */

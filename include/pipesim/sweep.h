@@ -14,7 +14,7 @@
 
 G_BEGIN_DECLS
 
-#define PS_RESULTS_VERSION 6
+#define PS_RESULTS_VERSION 1
 
 typedef struct _PsResults PsResults;
 

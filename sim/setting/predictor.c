@@ -282,48 +282,36 @@ improve (Search *search)
     }
 }
 
-/* The work of a microbatch of that length on all stages. */
-static gint64
-work_ns (const PsCosts *costs, guint length)
-{
-  gint64 sum = 0;
-
-  for (guint kind = PS_OP_F; kind <= PS_OP_W; kind++)
-    for (guint s = 0; s < costs->n_stages; s++)
-      sum += costs->op[ps_op_index (costs->n_stages, costs->n_lengths, kind, length, s)].duration_ns;
-  return sum;
-}
-
-typedef struct
-{
-  const PsLengths *lengths;
-  gint64 *work_ns; /* [n_lengths] */
-  int sign;
-} Sorting;
-
-/* Microbatches of the same work keep their order. */
+/* Microbatches of the same rank keep their order. */
 static int
-compare_work (gconstpointer a, gconstpointer b, gpointer data)
+compare_ranks (gconstpointer a, gconstpointer b, gpointer ranks)
 {
-  const Sorting *sorting = data;
   guint i = *(const guint *)a, k = *(const guint *)b;
-  gint64 x = sorting->work_ns[sorting->lengths->of[i]], y = sorting->work_ns[sorting->lengths->of[k]];
+  gint64 x = ((const gint64 *)ranks)[i], y = ((const gint64 *)ranks)[k];
 
-  return x != y ? sorting->sign * (x < y ? -1 : 1) : (i > k) - (i < k);
+  return x != y ? (x < y ? -1 : 1) : (i > k) - (i < k);
 }
 
+/* Ranks microbatches by the work of F, B and W on all stages, the least first or last. */
 static void
 sort (const PsLengths *lengths, PsMicrobatchOrder by, const PsCosts *costs, guint *order)
 {
-  g_autofree gint64 *work = g_new (gint64, lengths->n_lengths);
-  Sorting sorting = { lengths, work, by == PS_ORDER_DESCENDING ? -1 : 1 };
+  g_autofree gint64 *ranks = g_new0 (gint64, lengths->n);
+  gint64 sign = by == PS_ORDER_ASCENDING ? 1 : by == PS_ORDER_DESCENDING ? -1 : 0;
 
   for (guint i = 0; i < lengths->n; i++)
-    order[i] = i;
-  for (guint k = 0; k < lengths->n_lengths; k++)
-    work[k] = work_ns (costs, k * (costs->n_lengths / lengths->n_lengths));
-  if (by == PS_ORDER_ASCENDING || by == PS_ORDER_DESCENDING)
-    qsort_r (order, lengths->n, sizeof *order, compare_work, &sorting);
+    {
+      guint length = lengths->of[i] * (costs->n_lengths / lengths->n_lengths);
+
+      order[i] = i;
+      for (guint k = 0; k < 3 * costs->n_stages; k++)
+        ranks[i] += sign
+                    * costs
+                          ->op[ps_op_index (costs->n_stages, costs->n_lengths, PS_OP_F + k / costs->n_stages, length,
+                                            k % costs->n_stages)]
+                          .duration_ns;
+    }
+  qsort_r (order, lengths->n, sizeof *order, compare_ranks, ranks);
 }
 
 static void

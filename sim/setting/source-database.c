@@ -21,11 +21,9 @@ load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
                            setting->n_tensor);
   if (db != NULL)
     costs = ps_costdb_stage_costs (db, setting->profile, model, setting->known_shapes, n_devices, n_chunks,
-                                   setting->op_by_op, error);
-  if (costs == NULL || !ps_costdb_set_reduce (db, setting->profile, costs, MAX (setting->n_replicas, 1), error))
-    return NULL;
+                                   setting->op_by_op, MAX (setting->n_replicas, 1), error);
   /* Devices that compute keep the weights as they were before a step that is not final yet. */
-  for (guint stage = 0; setting->sync == PS_SYNC_BYPASS && stage < costs->n_stages; stage++)
+  for (guint stage = 0; costs != NULL && setting->sync == PS_SYNC_BYPASS && stage < costs->n_stages; stage++)
     costs->stage[stage].weight_bytes += costs->stage[stage].version_bytes;
   return g_steal_pointer (&costs);
 }

@@ -43,9 +43,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsDatabase, ps_database_close)
  * PS_ERROR_IO, PS_ERROR_INPUT. */
 PsDatabase *ps_database_open_foreign (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The database library, for the record: "SQLite 3.40.1". Free with g_free. */
-char *ps_database_library (void);
-
 /* Runs statements that need no parameters and whose rows do not matter. */
 gboolean ps_database_script (PsDatabase *db, const char *sql, GError **error);
 
@@ -88,7 +85,7 @@ gboolean ps_rows_is_null (PsRows *rows, int column);
 char *ps_rows_text (PsRows *rows, int column); /* free with g_free */
 
 /* Repeats a statement: set its parameters (numbers from 0 on), then call ps_rows_next. A parameter that is not set
- * again keeps its value, and a text must stay as long. */
+ * again keeps its value. */
 void ps_rows_repeat (PsRows *rows);
 
 void ps_rows_set_null (PsRows *rows, int parameter);

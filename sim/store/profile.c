@@ -1,26 +1,14 @@
-/* profile.c - a profile from a database, and as text. */
+/* profile.c - a profile as text: writes it, reads it back, and refuses a text that no calibration could have written.
+ */
 #include "costdb-private.h"
-#include "profile-fields.h"
 
+#include "base/json-object.h"
 #include "base/json-text.h"
+#include "base/text.h"
 
-/* clang-format off */
-#define FIELD(structure, member) { #member, offsetof (structure, member) }
-#define TIME(member) { #member, offsetof (PsMeasurement, time.member) }
-/* clang-format on */
+#include <string.h>
 
-const PsProfileField ps_measurement_numbers[PS_N_MEASUREMENT_NUMBERS] = { TIME (median_ns),
-                                                                          TIME (q1_ns),
-                                                                          TIME (q3_ns),
-                                                                          TIME (mad_ns),
-                                                                          TIME (min_ns),
-                                                                          FIELD (PsMeasurement, launch_ns),
-                                                                          FIELD (PsMeasurement, take_bytes),
-                                                                          FIELD (PsMeasurement, give_bytes),
-                                                                          FIELD (PsMeasurement, state_bytes) };
-const PsProfileField ps_condition_numbers[PS_N_CONDITION_NUMBERS]
-    = { FIELD (PsCondition, clock_mhz), FIELD (PsCondition, memory_clock_mhz), FIELD (PsCondition, temperature_c),
-        FIELD (PsCondition, power_mw) };
+#define FORMAT "pipesim-profile/1"
 
 void
 ps_profile_contents_free (PsProfileContents *contents)
@@ -39,158 +27,350 @@ ps_profile_contents_load (PsCostDb *db, const char *name, gboolean with_samples,
   g_autoptr (PsProfileContents) contents = g_new0 (PsProfileContents, 1);
 
   contents->profile = ps_costdb_profile (db, name, error);
-  if (contents->profile == NULL)
-    return NULL;
-  contents->measurements = ps_costdb_measurements (db, contents->profile->name, with_samples, error);
-  if (contents->measurements == NULL)
-    return NULL;
-  contents->sentinels = ps_costdb_sentinels (db, contents->profile->name, error);
+  if (contents->profile != NULL)
+    contents->measurements = ps_costdb_measurements (db, contents->profile->name, with_samples, error);
+  if (contents->measurements != NULL)
+    contents->sentinels = ps_costdb_sentinels (db, contents->profile->name, error);
   return contents->sentinels != NULL ? g_steal_pointer (&contents) : NULL;
 }
 
-/* Puts ", " before every member but the first. */
+/* Writing */
+
+/* Puts the separator before every member but the first. */
 static void
-append_key (GString *text, const char *key)
+append_key (GString *text, const char *separator, const char *key)
 {
-  if (text->str[text->len - 1] != '{')
-    g_string_append (text, ", ");
-  g_string_append_printf (text, "\"%s\": ", key);
+  g_string_append_printf (text, "%s\"%s\": ", text->str[text->len - 1] != '{' ? separator : "", key);
 }
 
 static void
-append_text (GString *text, const char *key, const char *value)
+append_record (GString *text, const char *separator, const PsStoredField *fields, gconstpointer record)
 {
-  append_key (text, key);
-  ps_json_append_string (text, value);
-}
+  guint bits = ps_stored_bits (fields, record);
 
-static void
-append_number (GString *text, const char *key, gint64 value)
-{
-  append_key (text, key);
-  g_string_append_printf (text, "%" G_GINT64_FORMAT, value);
-}
-
-/* Nothing when nothing is known. */
-static void
-append_condition (GString *text, const char *key, const PsCondition *condition)
-{
-  g_autoptr (GString) members = g_string_new ("{");
-  g_autofree char *throttle = ps_throttle_to_text (condition->throttle);
-
-  for (guint i = 0; i < PS_N_CONDITION_NUMBERS; i++)
+  for (const PsStoredField *field = fields; field->key != NULL; field++)
     {
-      gint64 value = *(const gint64 *)ps_profile_field_at (condition, &ps_condition_numbers[i]);
+      g_autofree char *value = ps_stored_text (record, field);
+      gboolean is_number = ps_stored_is_number (field);
+      gboolean empty
+          = value == NULL || (field->type != PS_STORED_THROTTLE && g_str_equal (value, is_number ? "0" : ""));
 
-      if (value != 0)
-        append_number (members, ps_condition_numbers[i].key, value);
+      if (field->without & bits || (field->optional & bits && empty))
+        continue;
+      append_key (text, separator, field->key);
+      if (is_number)
+        g_string_append (text, value);
+      else
+        ps_json_append_string (text, value);
     }
-  if (throttle != NULL)
-    append_text (members, "throttle", throttle);
-  if (members->len == 1)
-    return;
-  append_key (text, key);
-  g_string_append_printf (text, "%s}", members->str);
 }
 
 static void
-append_samples (GString *text, const PsMeasurement *m)
+append_sentinel (GString *text, gconstpointer sentinel)
 {
+  append_record (text, ", ", ps_sentinel_fields, sentinel);
+}
+
+static void
+append_measurement (GString *text, gconstpointer measurement)
+{
+  const PsMeasurement *m = measurement;
+
+  append_record (text, ", ", ps_measurement_fields, m);
+  for (guint i = 0; i < PS_N_MOMENTS; i++)
+    {
+      g_autoptr (GString) members = g_string_new ("{");
+
+      append_record (members, ", ", ps_condition_fields, (const char *)measurement + ps_moments[i].offset);
+      if (members->len == 1)
+        continue;
+      append_key (text, ", ", ps_moments[i].moment);
+      g_string_append_printf (text, "%s}", members->str);
+    }
   if (m->n_samples == 0)
     return;
-  append_key (text, "samples_ns");
+  append_key (text, ", ", "samples_ns");
   for (guint i = 0; i < m->n_samples; i++)
     g_string_append_printf (text, "%c%" G_GINT64_FORMAT, i ? ',' : '[', m->samples_ns[i]);
   g_string_append_c (text, ']');
 }
 
 static void
-append_measurement (GString *text, const PsMeasurement *m)
+append_array (GString *text, const char *key, GPtrArray *records, void (*append) (GString *, gconstpointer))
 {
-  gboolean op = m->subject == PS_SUBJECT_OP;
-
-  g_string_append_c (text, '{');
-  append_text (text, "subject", ps_subject_name (m->subject));
-  if (*m->shape != '\0')
-    append_text (text, "shape", m->shape);
-  if (op)
-    append_text (text, "kind", ps_op_kind_name (m->kind));
-  else if (m->subject != PS_SUBJECT_PAIR && m->subject != PS_SUBJECT_HOST)
-    append_number (text, "bytes", m->bytes);
-  append_number (text, "devices", m->devices);
-  append_number (text, "sharing", MAX (m->sharing, 1));
-  if (m->share > 0)
-    append_number (text, "share", m->share);
-  if (op)
-    append_text (text, "cache", ps_cache_state_name (m->cache));
-  append_number (text, "n", m->time.n);
-  for (guint i = 0; i < PS_N_MEASUREMENT_NUMBERS; i++)
+  append_key (text, ",\n", key);
+  g_string_append_c (text, '[');
+  for (guint i = 0; i < records->len; i++)
     {
-      const PsProfileField *field = &ps_measurement_numbers[i];
-      gint64 value = *(const gint64 *)ps_profile_field_at (m, field);
-
-      if (value != 0)
-        append_number (text, field->key, value);
+      g_string_append (text, i ? ",\n{" : "\n{");
+      append (text, records->pdata[i]);
+      g_string_append_c (text, '}');
     }
-  append_text (text, "stop", m->stop);
-  append_text (text, "taken", m->taken);
-  append_condition (text, "before", &m->before);
-  append_condition (text, "during", &m->during);
-  append_condition (text, "after", &m->after);
-  append_samples (text, m);
-  g_string_append_c (text, '}');
-}
-
-static void
-append_sentinel (GString *text, const PsSentinel *sentinel)
-{
-  g_string_append_c (text, '{');
-  append_text (text, "what", sentinel->what);
-  append_number (text, "median_ns", sentinel->median_ns);
-  append_number (text, "n", sentinel->n);
-  append_text (text, "taken", sentinel->taken);
-  g_string_append_c (text, '}');
-}
-
-static void
-append_known (GString *text, const char *key, const char *value)
-{
-  if (*value == '\0')
-    return;
-  g_string_append_printf (text, ",\n\"%s\": ", key);
-  ps_json_append_string (text, value);
+  g_string_append_c (text, ']');
 }
 
 char *
 ps_profile_contents_to_text (const PsProfileContents *contents)
 {
-  const char *name = contents->profile->name;
-  GString *text = g_string_new ("{\"format\": \"" PS_PROFILE_FORMAT "\",\n\"name\": ");
-  g_autofree char *base = g_strndup (name, ps_profile_name_length (name));
+  GString *text = g_string_new ("{\"format\": \"" FORMAT "\"");
+  PsProfile profile = *contents->profile;
+  g_autofree char *base = g_strndup (profile.name, ps_profile_name_length (profile.name));
 
-  ps_json_append_string (text, base);
-  for (guint i = 1; i < PS_N_PROFILE_TEXTS; i++)
-    {
-      g_string_append_printf (text, ",\n\"%s\": ", ps_profile_texts[i].key);
-      ps_json_append_string (text, *(char **)ps_profile_field_at (contents->profile, &ps_profile_texts[i]));
-    }
-  if (*contents->profile->shares)
-    g_string_append_printf (text, ",\n\"shares\": \"%s\"", contents->profile->shares);
-  append_known (text, "source", contents->profile->source);
-  append_known (text, "choices", contents->profile->choices);
-  append_known (text, "places", contents->profile->places);
-  g_string_append (text, ",\n\"sentinels\": [");
-  for (guint i = 0; i < contents->sentinels->len; i++)
-    {
-      g_string_append (text, i ? ",\n" : "\n");
-      append_sentinel (text, contents->sentinels->pdata[i]);
-    }
-  g_string_append (text, "],\n\"measurements\": [");
-  for (guint i = 0; i < contents->measurements->len; i++)
-    {
-      g_string_append (text, i ? ",\n" : "\n");
-      append_measurement (text, contents->measurements->pdata[i]);
-    }
-  g_string_append (text, "]}\n");
+  profile.name = base;
+  append_record (text, ",\n", ps_profile_fields, &profile);
+  append_array (text, "sentinels", contents->sentinels, append_sentinel);
+  append_array (text, "measurements", contents->measurements, append_measurement);
+  g_string_append (text, "}\n");
   return g_string_free (text, FALSE);
+}
+
+/* Reading */
+
+typedef struct
+{
+  const char *where; /* the file */
+  const char *begin;
+  PsJsonReader reader;
+  const char *counted; /* up to here lines have been counted */
+  guint line;
+  char *place;      /* where and the line: the beginning of messages */
+  GHashTable *seen; /* keys of measurements */
+} Text;
+
+static void
+text_clear (Text *text)
+{
+  ps_json_reader_clear (&text->reader);
+  g_free (text->place);
+  g_clear_pointer (&text->seen, g_hash_table_unref);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Text, text_clear)
+
+/* Begins an object with the members of a record and more ones (NULL ends them). A line number begins the messages of
+ * objects without format; lines only go up. */
+static gboolean
+begin_object (Text *text, PsJsonObject *object, const char *format, const PsStoredField *fields,
+              const char *const *required, const char *const *optional, GError **error)
+{
+  g_autoptr (GPtrArray) must = g_ptr_array_new (), may = g_ptr_array_new ();
+
+  for (; text->counted < text->reader.at && format == NULL; text->counted++)
+    text->line += *text->counted == '\n';
+  g_free (text->place);
+  text->place = format == NULL ? g_strdup_printf ("%s:%u", text->where, text->line) : g_strdup (text->where);
+  text->reader.where = text->place;
+  for (const PsStoredField *field = fields; field->key != NULL; field++)
+    if (field->without != PS_ALL_SUBJECTS)
+      g_ptr_array_add (field->without | field->optional ? may : must, (gpointer)field->key);
+  for (; *required != NULL; required++)
+    g_ptr_array_add (must, (gpointer)*required);
+  for (; *optional != NULL; optional++)
+    g_ptr_array_add (may, (gpointer)*optional);
+  g_ptr_array_add (must, NULL);
+  g_ptr_array_add (may, NULL);
+  return ps_json_object_init (object, &text->reader, format, (const char *const *)must->pdata,
+                              (const char *const *)may->pdata, error);
+}
+
+static gboolean
+refuse (const PsJsonObject *object, const char *key, const char *problem, GError **error)
+{
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: %s: %s", object->reader->where, key, problem);
+}
+
+static gboolean
+read_member (const PsJsonObject *object, const PsStoredField *field, gpointer record, GError **error)
+{
+  gint64 number, high = field->high > 0 ? field->high : MAX (PS_MAX_TIME_NS, PS_MAX_SIZE_BYTES);
+  g_autofree char *text = NULL;
+
+  if (!ps_stored_is_number (field) ? !ps_json_get_text (object, field->key, &text, error)
+                                   : !ps_json_get_integer (object, field->key, field->low, high, &number, error))
+    return FALSE;
+  if (text == NULL)
+    text = g_strdup_printf ("%" G_GINT64_FORMAT, number);
+  if (*text == '\0' && field->low > 0)
+    return refuse (object, field->key, "'' is empty", error);
+  return ps_stored_parse (object->reader->where, record, field, g_steal_pointer (&text), error);
+}
+
+/* The members of a measurement depend on its subject, which is the first field. */
+static gboolean
+read_record (const PsJsonObject *object, const PsStoredField *fields, gpointer record, GError **error)
+{
+  for (const PsStoredField *field = fields; field->key != NULL; field++)
+    {
+      guint bits = ps_stored_bits (fields, record);
+      gboolean has = ps_json_object_has (object, field->key);
+
+      if (has && field->without & bits)
+        return refuse (object, field->key, "does not belong to this subject", error);
+      if (!has && !((field->without | field->optional) & bits))
+        return refuse (object, field->key, "is missing", error);
+      if (has && !read_member (object, field, record, error))
+        return FALSE;
+      if (!has && field->type == PS_STORED_TEXT && !ps_stored_parse ("", record, field, g_strdup (""), error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static const char *const none[] = { NULL };
+
+static gboolean
+read_conditions (Text *text, const PsJsonObject *object, PsMeasurement *m, GError **error)
+{
+  for (guint i = 0; i < PS_N_MOMENTS; i++)
+    {
+      g_auto (PsJsonObject) members = { 0 };
+
+      if (!ps_json_object_has (object, ps_moments[i].moment))
+        continue;
+      ps_json_object_go (object, ps_moments[i].moment);
+      if (!begin_object (text, &members, NULL, ps_condition_fields, none, none, error)
+          || !read_record (&members, ps_condition_fields, (char *)m + ps_moments[i].offset, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+read_samples (const PsJsonObject *object, PsMeasurement *m, GError **error)
+{
+  if (!ps_json_object_has (object, "samples_ns"))
+    return TRUE;
+  if (!ps_json_get_array (object, "samples_ns", error))
+    return FALSE;
+  PsJsonReader *reader = object->reader;
+  guint n = ps_json_count_elements (reader);
+  if (n != m->time.n)
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: samples_ns: %u of them, where n is %u", reader->where, n, m->time.n);
+  m->samples_ns = g_new (gint64, n);
+  for (; ps_json_next_element (reader); m->n_samples++)
+    if (!ps_json_element_integer (reader, "samples_ns", m->n_samples, 0, PS_MAX_TIME_NS, &m->samples_ns[m->n_samples],
+                                  error))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean
+check_measurement (Text *text, const PsMeasurement *m, GError **error)
+{
+  const PsStatistics *time = &m->time;
+  char *key = g_strdup_printf ("%d %d %" G_GINT64_FORMAT " %u %u %u %d %s", m->subject, m->kind, m->bytes, m->devices,
+                               m->sharing, m->share, m->cache, m->shape);
+
+  if (!g_hash_table_add (text->seen, key))
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: the measurement is there twice", text->reader.where);
+  if (time->min_ns <= time->q1_ns && time->q1_ns <= time->median_ns && time->median_ns <= time->q3_ns)
+    return TRUE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: median_ns: min, q1, median and q3 are out of order",
+                    text->reader.where);
+}
+
+static gpointer
+read_measurement (Text *text, GError **error)
+{
+  static const char *const more[] = { "before", "during", "after", "samples_ns", NULL };
+  g_auto (PsJsonObject) object = { 0 };
+  g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
+
+  if (!begin_object (text, &object, NULL, ps_measurement_fields, none, more, error))
+    return NULL;
+  const char *end = text->reader.at;
+  gboolean ok = read_record (&object, ps_measurement_fields, m, error) && check_measurement (text, m, error)
+                && read_conditions (text, &object, m, error) && read_samples (&object, m, error);
+  text->reader.at = end;
+  return ok ? g_steal_pointer (&m) : NULL;
+}
+
+static gpointer
+read_sentinel (Text *text, GError **error)
+{
+  g_auto (PsJsonObject) object = { 0 };
+  g_autoptr (PsSentinel) sentinel = g_new0 (PsSentinel, 1);
+
+  if (!begin_object (text, &object, NULL, ps_sentinel_fields, none, none, error))
+    return NULL;
+  const char *end = text->reader.at;
+  gboolean ok = read_record (&object, ps_sentinel_fields, sentinel, error);
+  text->reader.at = end;
+  return ok ? g_steal_pointer (&sentinel) : NULL;
+}
+
+static gboolean
+read_array (Text *text, const PsJsonObject *object, const char *key, gpointer (*read) (Text *, GError **),
+            GPtrArray *into, GError **error)
+{
+  text->reader.where = text->where;
+  if (!ps_json_get_array (object, key, error))
+    return FALSE;
+  text->counted = text->begin;
+  text->line = 1;
+  while (ps_json_next_element (object->reader))
+    {
+      gpointer item = read (text, error);
+
+      if (item == NULL)
+        return FALSE;
+      g_ptr_array_add (into, item);
+    }
+  return TRUE;
+}
+
+/* A model's text says more than its digest, which must follow from it. Without a model all three texts are empty. */
+static gboolean
+check_model (const char *where, const PsProfile *profile, GError **error)
+{
+  if (*profile->model_name == '\0' && *profile->model_digest == '\0' && *profile->model_text == '\0')
+    return TRUE;
+  g_autofree char *place = g_strdup_printf ("%s: model_text", where);
+  g_autoptr (PsModel) model = ps_model_parse (place, profile->model_text, strlen (profile->model_text), error);
+  g_autofree char *digest = model != NULL ? ps_model_digest (model) : NULL;
+
+  if (digest == NULL || g_str_equal (digest, profile->model_digest))
+    return digest != NULL;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: model_digest: is not that of model_text, which is %s", where, digest);
+}
+
+/* Equal parts are left out. */
+static gboolean
+check_shares (const char *where, const PsProfile *profile, GError **error)
+{
+  g_autofree char *place = g_strdup_printf ("%s: shares", where);
+  guint n;
+
+  if (*profile->shares == '\0')
+    return TRUE;
+  g_autofree guint *shares = ps_shares_parse (place, profile->shares, &n, error);
+  g_autofree char *text = shares != NULL ? ps_shares_to_text (shares, n) : NULL;
+  if (shares == NULL)
+    return ps_text_blame_input (error);
+  if (g_str_equal (text, profile->shares))
+    return TRUE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: '%s' are %s", place, profile->shares,
+                    *text ? "not in lowest terms" : "equal, which no shares at all say");
+}
+
+PsProfileContents *
+ps_profile_contents_parse (const char *where, const char *text, gsize length, GError **error)
+{
+  static const char *const arrays[] = { "sentinels", "measurements", NULL };
+  g_auto (Text) state
+      = { .where = where, .begin = text, .seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL) };
+  g_auto (PsJsonObject) object = { 0 };
+  g_autoptr (PsProfileContents) contents = g_new0 (PsProfileContents, 1);
+  g_autoptr (GBytes) choices = NULL;
+  PsProfile *profile = contents->profile = g_new0 (PsProfile, 1);
+
+  contents->measurements = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free);
+  contents->sentinels = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sentinel_free);
+  if (!ps_json_reader_init (&state.reader, where, text, (gssize)length, error)
+      || !begin_object (&state, &object, FORMAT, ps_profile_fields, arrays, none, error)
+      || !read_record (&object, ps_profile_fields, profile, error) || !check_shares (where, profile, error)
+      || !ps_choices_parse (where, profile->choices, &choices, error) || !check_model (where, profile, error)
+      || !read_array (&state, &object, "sentinels", read_sentinel, contents->sentinels, error)
+      || !read_array (&state, &object, "measurements", read_measurement, contents->measurements, error))
+    return NULL;
+  return g_steal_pointer (&contents);
 }

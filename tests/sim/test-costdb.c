@@ -313,7 +313,7 @@ test_constraints (void)
     }
 }
 
-/* What version 2 added comes back, too; what is not known stays so. */
+/* The state of the hardware comes back, too; what is not known stays so. */
 static void
 test_conditions (void)
 {

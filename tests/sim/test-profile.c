@@ -177,7 +177,7 @@ test_refused (void)
     const char *from, *to, *message;
   } rows[] = {
     { "pipesim-profile/1", "pipesim-profile/2", "a.json: format: 'pipesim-profile/2' is another version; *" },
-    { "\"name\": \"p\"", "\"name\": \"\"", "a.json: name: is empty" },
+    { "\"name\": \"p\"", "\"name\": \"\"", "a.json: name: '' is empty" },
     { "\"host\": \"box\",\n", "", "a.json: host: is missing" },
     { "\"host\": \"box\",\n", "\"host\": \"box\", \"shares\": \"2,x\",\n",
       "a.json: shares: 'x' is not an integer from *" },
