@@ -459,8 +459,7 @@ copy_profile (Work *work, GError **error)
     return FALSE;
   close (file);
   work->copy_db = ps_costdb_open (work->copy, PS_COSTDB_WRITE, error);
-  return work->copy_db != NULL
-         && ps_costdb_add_profile (work->copy_db, contents->profile, contents->measurements, contents->sentinels, error)
+  return work->copy_db != NULL && ps_costdb_add_profile (work->copy_db, contents, error)
          && ps_costdb_begin_profile (work->copy_db, contents->profile, &work->copy_profile, error);
 }
 

@@ -134,11 +134,11 @@ typedef struct
 {
   PsSubject subject;
   PsOpKind kind;      /* ops only */
-  char *shape;        /* ops: ps_stage_shape_key. ",blocks=8" after it: on a whole accelerator, beside 8 multiprocessors
-                         that others held; predictions do not take such times. ",slice=1/4" after it: on
+  char *shape;        /* ops: ps_stage_shape_key. ",blocks=8" after it: on a whole accelerator while others held 8
+                         multiprocessors; predictions do not take such times. ",slice=1/4" after it: on
                          one slice of sequences cut into four (ps_slice_key). ",warm" after it: PS_WARM_SUFFIX.
                          self-sends: "nccl-self".
-                         transfers: the work beside them, "" for nothing, "both-ways", "pairs=2" or "beside-compute".
+                         transfers: what runs at the same time, "" for nothing, "both-ways", "pairs=2" or "beside-compute".
                          Or their one boundary, "stage=3/8" for the activation that stage 3 hands on, "stage=3/8,back"
                          for its gradient. all-reduces: "". host: "op", "send" or "receive" */
   gint64 bytes;       /* of the message; ops: 0 */
@@ -181,7 +181,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsMeasurement, ps_measurement_free)
  * sharing, share, cache) must not exist. */
 gboolean ps_costdb_store (PsCostDb *db, gint64 profile, const PsMeasurement *measurement, GError **error);
 
-/* The same in place of the measurement with that key, if there is one. */
+/* The same, but replaces the measurement with that key if there is one. */
 gboolean ps_costdb_replace (PsCostDb *db, gint64 profile, const PsMeasurement *measurement, GError **error);
 
 /* *found: the profile has a measurement with that key. Samples, times and sizes of `key` are ignored. */
@@ -210,7 +210,8 @@ gboolean ps_costdb_store_sentinel (PsCostDb *db, gint64 profile, const PsSentine
 /* The series of the profile of that name, of PsSentinel, in the order stored; empty where there is none. */
 GPtrArray *ps_costdb_sentinels (PsCostDb *db, const char *profile, GError **error);
 
-/* A measurement counts as one of a quiet machine when the sentinel beside it moved by no more than this. */
+/* A measurement counts as one of a quiet machine when the sentinel read right before or after it moved by no more than
+ * this. */
 #define PS_SENTINEL_TOLERANCE 0.03
 
 /* A warning about rankings from such costs (PsCosts.unrest): "this machine was not quiet: +-12 %; ..."; "" within the
@@ -232,15 +233,9 @@ typedef struct
 } PsSlowdown;
 
 /* Writes into slowdown [moments->len] that of each moment (PsMeasurement.taken) against `measurements`: the mean of the
- * readings right before and right after, over the median of the readings beside the measurements. The error follows
+ * readings right before and right after, over the median of the readings next to the measurements. The error follows
  * from how far the latter lie apart. */
 void ps_sentinel_slowdown (GPtrArray *sentinels, GPtrArray *measurements, GPtrArray *moments, PsSlowdown *slowdown);
-
-/* Stores a whole profile from elsewhere, with its PsMeasurement and PsSentinel; all or nothing. It is the next
- * calibration of its name, and fails as ps_costdb_add_calibration does. One that was created at the same moment as the
- * last one is refused: it is there already. */
-gboolean ps_costdb_add_profile (PsCostDb *db, const PsProfile *profile, GPtrArray *measurements, GPtrArray *sentinels,
-                                GError **error);
 
 /* The shape of a stage without a model, and of the boundary over which it hands on its activation or, back, its
  * gradient: "stage=3/8" and "stage=3/8,back". Free with g_free. */
@@ -256,9 +251,9 @@ char *ps_slice_key (const char *shape, guint slice, guint n_slices);
  * - Ops come from the rows of the stage's shape and PS_CACHE_RUN. Among these ps_costdb_costs takes the row with
  *   `devices` == n_devices, else the largest `devices` below, else the smallest above. Among rows of equal `devices` it
  *   chooses `sharing` by the same rule.
- * - Transfers are interpolated linearly between the two measured sizes next to ps_model_boundary_bytes, with no work
- *   beside them. `devices` and `sharing` are chosen as for ops. Links between devices of several classes (costdb.h)
- *   have the times of their class, stage i being on device i mod n_devices.
+ * - Transfers are interpolated linearly between the two measured sizes next to ps_model_boundary_bytes, measured while
+ *   nothing else ran. `devices` and `sharing` are chosen as for ops. Links between devices of several classes
+ * (costdb.h) have the times of their class, stage i being on device i mod n_devices.
  * - R lasts as long as F where it was not measured.
  * - A stage whose shape recomputes or offloads has the rows of that shape where there are any. Else it has those of the
  *   shape without, which the costs' shape then says (ps_costs_recompute, ps_costs_offload).
@@ -371,7 +366,7 @@ char *ps_link_class_key (const char *link_class);
  * and they are further apart than PS_SENTINEL_TOLERANCE. */
 gboolean ps_links_differ (const PsMeasurement *a, const PsMeasurement *b);
 
-/* A measured profile as text, one line per measurement, to be kept beside sources, compared and carried to
+/* A measured profile as text, one line per measurement, to be kept with sources, compared and carried to
  * another machine.
  *
  * The text is JSON, format "pipesim-profile/1": the members of PsProfile, then "sentinels" and "measurements", each an
@@ -389,6 +384,11 @@ typedef struct
 
 void ps_profile_contents_free (PsProfileContents *contents);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProfileContents, ps_profile_contents_free)
+
+/* Stores a whole profile from elsewhere; all or nothing. It is the next calibration of its name, and fails as
+ * ps_costdb_add_calibration does. One that was created at the same moment as the last one is refused: it is there
+ * already. */
+gboolean ps_costdb_add_profile (PsCostDb *db, const PsProfileContents *contents, GError **error);
 
 /* Errors: PS_ERROR_INPUT when the database has no profile of that name (NULL: the only one). */
 PsProfileContents *ps_profile_contents_load (PsCostDb *db, const char *name, gboolean with_samples,

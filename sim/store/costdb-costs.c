@@ -12,15 +12,6 @@
 
 /* Profiles and their models */
 
-/* The last calibration has its number only when that is asked for. */
-static gboolean
-is_named (const PsProfile *profile, const char *name)
-{
-  g_autofree char *numbered = g_strdup_printf ("%s#%u", profile->name, profile->number);
-
-  return g_str_equal (profile->name, name) || g_str_equal (numbered, name);
-}
-
 /* The profile of that name among all (ps_costdb_profiles); NULL: the only one. PS_ERROR_INPUT says which there are. */
 static const PsProfile *
 choose_profile (PsCostDb *db, GPtrArray *profiles, const char *name, GError **error)
@@ -34,23 +25,24 @@ choose_profile (PsCostDb *db, GPtrArray *profiles, const char *name, GError **er
   for (guint i = 0; i < profiles->len; i++)
     {
       const PsProfile *profile = profiles->pdata[i];
+      g_autofree char *numbered = g_strdup_printf ("%s#%u", profile->name, profile->number);
 
-      if (name != NULL && is_named (profile, name))
+      /* The last calibration has its number only when that is asked for. */
+      if (name != NULL && (g_str_equal (profile->name, name) || g_str_equal (numbered, name)))
         return profile;
       g_ptr_array_add (names, profile->name);
     }
   g_ptr_array_add (names, NULL);
   g_autofree char *known = g_strjoinv (", ", (char **)names->pdata);
   if (profiles->len == 0)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-                 "%s: holds no profile yet; measure one with: pipesim calib run --db %s --profile NAME --model FILE",
-                 db->file->path, db->file->path);
-  else if (name != NULL)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: no profile '%s'; there are: %s", db->file->path, name, known);
-  else
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: several profiles; choose one with --profile: %s", db->file->path,
-                 known);
-  return NULL;
+    return ps_refuse_null (error, PS_ERROR_INPUT,
+                           "%s: holds no profile yet; measure one with: pipesim calib run --db %s --profile NAME "
+                           "--model FILE",
+                           db->file->path, db->file->path);
+  if (name != NULL)
+    return ps_refuse_null (error, PS_ERROR_INPUT, "%s: no profile '%s'; there are: %s", db->file->path, name, known);
+  return ps_refuse_null (error, PS_ERROR_INPUT, "%s: several profiles; choose one with --profile: %s", db->file->path,
+                         known);
 }
 
 /* The model stored with a profile. */
@@ -147,34 +139,18 @@ bus_id_of (const char *place)
   return id != NULL ? g_strndup (id + strlen ("GPU:"), strcspn (id, "+") - strlen ("GPU:")) : g_strdup ("");
 }
 
-static guint
-count_direct (const char *a, const char *b)
-{
-  g_autofree char *id_a = bus_id_of (a), *id_b = bus_id_of (b);
-
-  if (*id_a == '\0' || g_str_equal (id_a, id_b))
-    return 0;
-  return MAX (direct_links (a, id_b), MIN (direct_links (a, "switch"), direct_links (b, "switch")));
-}
-
-/* How many levels both places share, from the host on. */
-static guint
-count_common (char *const *a, char *const *b)
-{
-  guint n = 0;
-
-  while (a[n] != NULL && b[n] != NULL && g_str_equal (a[n], b[n]))
-    n++;
-  return n;
-}
-
 char *
 ps_link_class (const char *a, const char *b)
 {
   g_autofree char *path_a = g_strndup (a, strcspn (a, "+")), *path_b = g_strndup (b, strcspn (b, "+"));
+  g_autofree char *id_a = bus_id_of (a), *id_b = bus_id_of (b);
   g_auto (GStrv) levels_a = g_strsplit (path_a, "/", -1), levels_b = g_strsplit (path_b, "/", -1);
-  guint n_common = count_common (levels_a, levels_b), n_direct = count_direct (a, b);
+  guint n_common = 0, n_direct = 0;
 
+  while (levels_a[n_common] != NULL && g_strcmp0 (levels_a[n_common], levels_b[n_common]) == 0)
+    n_common++;
+  if (*id_a != '\0' && !g_str_equal (id_a, id_b))
+    n_direct = MAX (direct_links (a, id_b), MIN (direct_links (a, "switch"), direct_links (b, "switch")));
   if (n_common == 0)
     return g_strdup ("network");
   if (n_direct > 0)

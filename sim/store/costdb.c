@@ -44,67 +44,59 @@ PS_DEFINE_NAMES (PsCacheState, ps_cache_state, "run", "cold", "warm")
 #define MAX_COUNT 1000000
 
 /* clang-format off */
-#define FIELD(key_, type_, structure, member, ...) \
-  { .key = key_, .type = PS_STORED_##type_, .offset = offsetof (structure, member), __VA_ARGS__ }
-#define PROFILE(member, type, ...) FIELD (#member, type, PsProfile, member, __VA_ARGS__)
-#define MEASURED(member, type, ...) FIELD (#member, type, PsMeasurement, member, __VA_ARGS__)
-#define TIME(member, type, ...) FIELD (#member, type, PsMeasurement, time.member, __VA_ARGS__)
-#define CONDITION(member, type, ...) \
-  FIELD (#member, type, PsCondition, member, .optional = ALL, .absent = TRUE, __VA_ARGS__)
-#define READING(member, type, ...) FIELD (#member, type, PsSentinel, member, __VA_ARGS__)
-#define RUN(key, member, type, ...) FIELD (key, type, PsRunRecord, member, __VA_ARGS__)
+#define FIELD(key_, structure, member, ...) { .key = key_, .offset = offsetof (structure, member), .type = __VA_ARGS__ }
+#define PROFILE(member) FIELD (#member, PsProfile, member, PS_STORED_TEXT)
+#define PROFILE_NAME(member) FIELD (#member, PsProfile, member, PS_STORED_TEXT, .low = 1)
+#define PROFILE_MAY(member) FIELD (#member, PsProfile, member, PS_STORED_TEXT, .optional = ALL)
+#define PROFILE_NUMBER FIELD ("number", PsProfile, number, PS_STORED_COUNT, .without = ALL)
+#define MEASURED(member, ...) FIELD (#member, PsMeasurement, member, __VA_ARGS__)
+#define TIME(member, ...) FIELD (#member, PsMeasurement, time.member, __VA_ARGS__)
+#define CONDITION(member, ...) FIELD (#member, PsCondition, member, __VA_ARGS__, .optional = ALL, .absent = TRUE)
+#define READING(member, ...) FIELD (#member, PsSentinel, member, __VA_ARGS__)
+#define RUN(member) FIELD (#member, PsRunRecord, member, PS_STORED_TEXT)
+#define RUN_COUNT(member) FIELD (#member, PsRunRecord, n_##member, PS_STORED_COUNT)
+#define RUN_NUMBER(member) FIELD (#member, PsRunRecord, member, PS_STORED_NUMBER)
+#define RUN_CLOCK FIELD ("clock_mhz", PsRunRecord, clock_mhz, PS_STORED_NUMBER, .absent = TRUE)
 #define LAST { .key = NULL }
 /* clang-format on */
 
-const PsStoredField ps_profile_fields[] = { PROFILE (name, TEXT, .low = 1),
-                                            PROFILE (model_name, TEXT),
-                                            PROFILE (model_digest, TEXT),
-                                            PROFILE (model_text, TEXT),
-                                            PROFILE (device, TEXT, .low = 1),
-                                            PROFILE (transport, TEXT),
-                                            PROFILE (host, TEXT),
-                                            PROFILE (processor, TEXT),
-                                            PROFILE (kernel, TEXT),
-                                            PROFILE (libraries, TEXT),
-                                            PROFILE (version, TEXT),
-                                            PROFILE (created, TEXT),
-                                            PROFILE (shares, TEXT, .optional = ALL),
-                                            PROFILE (source, TEXT, .optional = ALL),
-                                            PROFILE (choices, TEXT, .optional = ALL),
-                                            PROFILE (places, TEXT, .optional = ALL),
-                                            PROFILE (number, COUNT, .without = ALL),
-                                            LAST };
+const PsStoredField ps_profile_fields[] = { PROFILE_NAME (name),  PROFILE (model_name),  PROFILE (model_digest),
+                                            PROFILE (model_text), PROFILE_NAME (device), PROFILE (transport),
+                                            PROFILE (host),       PROFILE (processor),   PROFILE (kernel),
+                                            PROFILE (libraries),  PROFILE (version),     PROFILE (created),
+                                            PROFILE_MAY (shares), PROFILE_MAY (source),  PROFILE_MAY (choices),
+                                            PROFILE_MAY (places), PROFILE_NUMBER,        LAST };
 
 #define N_KEY_FIELDS 8
 
 const PsStoredField ps_measurement_fields[]
-    = { MEASURED (subject, SUBJECT),
-        MEASURED (shape, TEXT, .low = 1, .without = OF (ALL_REDUCE), .optional = OF (TRANSFER)),
-        MEASURED (kind, KIND, .without = ~OF (OP)),
-        MEASURED (bytes, NUMBER, .high = PS_MAX_SIZE_BYTES, .without = OF (OP) | OF (PAIR) | OF (HOST)),
-        MEASURED (devices, COUNT, .low = 1, .high = PS_MAX_DEVICES),
-        MEASURED (sharing, SHARING, .low = 1, .high = PS_MAX_DEVICES),
-        MEASURED (share, COUNT, .low = 1, .high = PS_MAX_SHARE, .without = ~OF (OP), .optional = ALL),
-        MEASURED (cache, CACHE, .without = ~OF (OP)),
-        TIME (n, COUNT, .low = 1, .high = MAX_COUNT),
-        TIME (median_ns, NUMBER, .optional = ALL),
-        TIME (q1_ns, NUMBER, .optional = ALL),
-        TIME (q3_ns, NUMBER, .optional = ALL),
-        TIME (mad_ns, NUMBER, .optional = ALL),
-        TIME (min_ns, NUMBER, .optional = ALL),
-        MEASURED (launch_ns, NUMBER, .optional = ALL, .absent = TRUE),
-        MEASURED (take_bytes, NUMBER, .optional = ALL),
-        MEASURED (give_bytes, NUMBER, .optional = ALL),
-        MEASURED (state_bytes, NUMBER, .optional = ALL),
-        MEASURED (stop, STOP),
-        MEASURED (taken, TEXT),
+    = { MEASURED (subject, PS_STORED_SUBJECT),
+        MEASURED (shape, PS_STORED_TEXT, .low = 1, .without = OF (ALL_REDUCE), .optional = OF (TRANSFER)),
+        MEASURED (kind, PS_STORED_KIND, .without = ~OF (OP)),
+        MEASURED (bytes, PS_STORED_NUMBER, .high = PS_MAX_SIZE_BYTES, .without = OF (OP) | OF (PAIR) | OF (HOST)),
+        MEASURED (devices, PS_STORED_COUNT, .low = 1, .high = PS_MAX_DEVICES),
+        MEASURED (sharing, PS_STORED_SHARING, .low = 1, .high = PS_MAX_DEVICES),
+        MEASURED (share, PS_STORED_COUNT, .low = 1, .high = PS_MAX_SHARE, .without = ~OF (OP), .optional = ALL),
+        MEASURED (cache, PS_STORED_CACHE, .without = ~OF (OP)),
+        TIME (n, PS_STORED_COUNT, .low = 1, .high = MAX_COUNT),
+        TIME (median_ns, PS_STORED_NUMBER, .optional = ALL),
+        TIME (q1_ns, PS_STORED_NUMBER, .optional = ALL),
+        TIME (q3_ns, PS_STORED_NUMBER, .optional = ALL),
+        TIME (mad_ns, PS_STORED_NUMBER, .optional = ALL),
+        TIME (min_ns, PS_STORED_NUMBER, .optional = ALL),
+        MEASURED (launch_ns, PS_STORED_NUMBER, .optional = ALL, .absent = TRUE),
+        MEASURED (take_bytes, PS_STORED_NUMBER, .optional = ALL),
+        MEASURED (give_bytes, PS_STORED_NUMBER, .optional = ALL),
+        MEASURED (state_bytes, PS_STORED_NUMBER, .optional = ALL),
+        MEASURED (stop, PS_STORED_STOP),
+        MEASURED (taken, PS_STORED_TEXT),
         LAST };
 
-const PsStoredField ps_condition_fields[] = { CONDITION (clock_mhz, NUMBER, .low = 1),
-                                              CONDITION (memory_clock_mhz, NUMBER, .low = 1),
-                                              CONDITION (temperature_c, NUMBER, .low = 1),
-                                              CONDITION (power_mw, NUMBER, .low = 1),
-                                              CONDITION (throttle, THROTTLE),
+const PsStoredField ps_condition_fields[] = { CONDITION (clock_mhz, PS_STORED_NUMBER, .low = 1),
+                                              CONDITION (memory_clock_mhz, PS_STORED_NUMBER, .low = 1),
+                                              CONDITION (temperature_c, PS_STORED_NUMBER, .low = 1),
+                                              CONDITION (power_mw, PS_STORED_NUMBER, .low = 1),
+                                              CONDITION (throttle, PS_STORED_THROTTLE),
                                               LAST };
 
 const PsStoredMoment ps_moments[PS_N_MOMENTS] = { { "before", offsetof (PsMeasurement, before) },
@@ -112,24 +104,24 @@ const PsStoredMoment ps_moments[PS_N_MOMENTS] = { { "before", offsetof (PsMeasur
                                                   { "after", offsetof (PsMeasurement, after) } };
 
 const PsStoredField ps_sentinel_fields[]
-    = { READING (what, TEXT, .low = 1), READING (median_ns, NUMBER, .high = PS_MAX_TIME_NS),
-        READING (n, COUNT, .low = 1, .high = MAX_COUNT), READING (taken, TEXT), LAST };
+    = { READING (what, PS_STORED_TEXT, .low = 1), READING (median_ns, PS_STORED_NUMBER, .high = PS_MAX_TIME_NS),
+        READING (n, PS_STORED_COUNT, .low = 1, .high = MAX_COUNT), READING (taken, PS_STORED_TEXT), LAST };
 
-static const PsStoredField run_fields[] = { RUN ("profile", profile, TEXT),
-                                            RUN ("schedule", schedule, TEXT),
-                                            RUN ("device", device, TEXT),
-                                            RUN ("transport", transport, TEXT),
-                                            RUN ("devices", n_devices, COUNT),
-                                            RUN ("chunks", n_chunks, COUNT),
-                                            RUN ("microbatches", n_microbatches, COUNT),
-                                            RUN ("steps", n_steps, COUNT),
-                                            RUN ("predicted_iteration_ns", predicted_iteration_ns, NUMBER),
-                                            RUN ("measured_iteration_ns", measured_iteration_ns, NUMBER),
-                                            RUN ("predicted_peak_bytes", predicted_peak_bytes, NUMBER),
-                                            RUN ("measured_peak_bytes", measured_peak_bytes, NUMBER),
-                                            RUN ("clock_mhz", clock_mhz, NUMBER, .absent = TRUE),
-                                            RUN ("check", check, TEXT),
-                                            RUN ("started", started, TEXT),
+static const PsStoredField run_fields[] = { RUN (profile),
+                                            RUN (schedule),
+                                            RUN (device),
+                                            RUN (transport),
+                                            RUN_COUNT (devices),
+                                            RUN_COUNT (chunks),
+                                            RUN_COUNT (microbatches),
+                                            RUN_COUNT (steps),
+                                            RUN_NUMBER (predicted_iteration_ns),
+                                            RUN_NUMBER (measured_iteration_ns),
+                                            RUN_NUMBER (predicted_peak_bytes),
+                                            RUN_NUMBER (measured_peak_bytes),
+                                            RUN_CLOCK,
+                                            RUN (check),
+                                            RUN (started),
                                             LAST };
 
 guint
@@ -666,8 +658,9 @@ ps_costdb_sentinels (PsCostDb *db, const char *profile, GError **error)
 /* Whole profiles */
 
 static gboolean
-insert_contents (PsCostDb *db, const PsProfile *profile, GPtrArray *measurements, GPtrArray *sentinels, GError **error)
+insert_contents (PsCostDb *db, const PsProfileContents *contents, GError **error)
 {
+  const PsProfile *profile = contents->profile;
   g_autoptr (PsProfile) last = NULL;
   gint64 id;
 
@@ -679,21 +672,20 @@ insert_contents (PsCostDb *db, const PsProfile *profile, GPtrArray *measurements
                       profile->name, profile->created);
   if (!insert_profile (db, profile, last, &id, error))
     return FALSE;
-  for (guint i = 0; i < measurements->len; i++)
-    if (!insert_measurement (db, id, measurements->pdata[i], error))
+  for (guint i = 0; i < contents->measurements->len; i++)
+    if (!insert_measurement (db, id, contents->measurements->pdata[i], error))
       return FALSE;
-  for (guint i = 0; i < sentinels->len; i++)
-    if (!insert_sentinel (db, id, sentinels->pdata[i], error))
+  for (guint i = 0; i < contents->sentinels->len; i++)
+    if (!insert_sentinel (db, id, contents->sentinels->pdata[i], error))
       return FALSE;
   return TRUE;
 }
 
 gboolean
-ps_costdb_add_profile (PsCostDb *db, const PsProfile *profile, GPtrArray *measurements, GPtrArray *sentinels,
-                       GError **error)
+ps_costdb_add_profile (PsCostDb *db, const PsProfileContents *contents, GError **error)
 {
   return ps_database_begin (db->file, error)
-         && ps_database_end (db->file, insert_contents (db, profile, measurements, sentinels, error), error);
+         && ps_database_end (db->file, insert_contents (db, contents, error), error);
 }
 
 /* Runs */

@@ -25,7 +25,7 @@ struct _PsRows
 #define TICKS 100
 #define STEPS_PER_BYTE 200
 
-/* Of the file and of one that is attached to it for ps_results_merge. */
+/* Bytes of the file, and of one that is attached to it for ps_results_merge. */
 static guint64
 size_of (const PsDatabase *db)
 {
@@ -454,8 +454,8 @@ open_for_writing (PsDatabase *db, GError **error)
   return ps_database_script (db, "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL", error);
 }
 
-/* A database in write-ahead mode wants to create files beside it even to be read. Where it may not, and no unfinished
- * log lies there, the file alone holds everything and does not change. */
+/* A database in write-ahead mode wants to create files in its directory even to be read. Where it may not, and no
+ * unfinished log lies there, the file alone holds everything and does not change. */
 static gboolean
 open_immutable (PsDatabase *db, GError **error)
 {

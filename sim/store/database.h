@@ -1,7 +1,7 @@
-/* database.h - SQLite files of pipesim: tells their kinds apart, opens them, and runs SQL for all others, so that
+/* database.h - SQLite files of pipesim: checks their kinds, opens them, and runs SQL for all others, so that
  * sim/store/database*.c alone know SQLite. Private to libpipesim.
  *
- * Every kind has a schema of its own under data/, `PRAGMA application_id` and `PRAGMA user_version`. Files are in
+ * Every kind has its own schema under data/, `PRAGMA application_id` and `PRAGMA user_version`. Files are in
  * write-ahead mode: a killed program loses the transaction under way and nothing else. */
 #pragma once
 
@@ -22,7 +22,7 @@ typedef struct
 typedef struct
 {
   char *path; /* as the user wrote it; messages begin with it */
-  char *name; /* the same for SQLite: never a database in memory; a URI where no file can be made beside it */
+  char *name; /* the same for SQLite: never a database in memory; a URI where no file can be made in its directory */
   struct sqlite3 *handle;
   const PsDatabaseKind *kind;
   guint64 *ticks; /* of the statement that runs (ps_database_limit) */

@@ -65,23 +65,15 @@ append_record (GString *text, const char *separator, const PsStoredField *fields
     }
 }
 
+/* The conditions and samples of a measurement. */
 static void
-append_sentinel (GString *text, gconstpointer sentinel)
+append_rest (GString *text, const PsMeasurement *m)
 {
-  append_record (text, ", ", ps_sentinel_fields, sentinel);
-}
-
-static void
-append_measurement (GString *text, gconstpointer measurement)
-{
-  const PsMeasurement *m = measurement;
-
-  append_record (text, ", ", ps_measurement_fields, m);
   for (guint i = 0; i < PS_N_MOMENTS; i++)
     {
       g_autoptr (GString) members = g_string_new ("{");
 
-      append_record (members, ", ", ps_condition_fields, (const char *)measurement + ps_moments[i].offset);
+      append_record (members, ", ", ps_condition_fields, (const char *)m + ps_moments[i].offset);
       if (members->len == 1)
         continue;
       append_key (text, ", ", ps_moments[i].moment);
@@ -96,14 +88,16 @@ append_measurement (GString *text, gconstpointer measurement)
 }
 
 static void
-append_array (GString *text, const char *key, GPtrArray *records, void (*append) (GString *, gconstpointer))
+append_array (GString *text, const char *key, const PsStoredField *fields, GPtrArray *records)
 {
   append_key (text, ",\n", key);
   g_string_append_c (text, '[');
   for (guint i = 0; i < records->len; i++)
     {
       g_string_append (text, i ? ",\n{" : "\n{");
-      append (text, records->pdata[i]);
+      append_record (text, ", ", fields, records->pdata[i]);
+      if (fields == ps_measurement_fields)
+        append_rest (text, records->pdata[i]);
       g_string_append_c (text, '}');
     }
   g_string_append_c (text, ']');
@@ -118,8 +112,8 @@ ps_profile_contents_to_text (const PsProfileContents *contents)
 
   profile.name = base;
   append_record (text, ",\n", ps_profile_fields, &profile);
-  append_array (text, "sentinels", contents->sentinels, append_sentinel);
-  append_array (text, "measurements", contents->measurements, append_measurement);
+  append_array (text, "sentinels", ps_sentinel_fields, contents->sentinels);
+  append_array (text, "measurements", ps_measurement_fields, contents->measurements);
   g_string_append (text, "}\n");
   return g_string_free (text, FALSE);
 }
@@ -146,13 +140,15 @@ text_clear (Text *text)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Text, text_clear)
 
-/* Begins an object with the members of a record and more ones (NULL ends them). A line number begins the messages of
- * objects without format; lines only go up. */
+static const char *const none[] = { NULL };
+
+/* Begins an object with the members of a record, and others (NULL ends them). read_record finds those that are missing.
+ * A line number begins the messages of objects without format; lines only go up. */
 static gboolean
 begin_object (Text *text, PsJsonObject *object, const char *format, const PsStoredField *fields,
               const char *const *required, const char *const *optional, GError **error)
 {
-  g_autoptr (GPtrArray) must = g_ptr_array_new (), may = g_ptr_array_new ();
+  g_autoptr (GPtrArray) keys = g_ptr_array_new ();
 
   for (; text->counted < text->reader.at && format == NULL; text->counted++)
     text->line += *text->counted == '\n';
@@ -161,15 +157,11 @@ begin_object (Text *text, PsJsonObject *object, const char *format, const PsStor
   text->reader.where = text->place;
   for (const PsStoredField *field = fields; field->key != NULL; field++)
     if (field->without != PS_ALL_SUBJECTS)
-      g_ptr_array_add (field->without | field->optional ? may : must, (gpointer)field->key);
-  for (; *required != NULL; required++)
-    g_ptr_array_add (must, (gpointer)*required);
+      g_ptr_array_add (keys, (gpointer)field->key);
   for (; *optional != NULL; optional++)
-    g_ptr_array_add (may, (gpointer)*optional);
-  g_ptr_array_add (must, NULL);
-  g_ptr_array_add (may, NULL);
-  return ps_json_object_init (object, &text->reader, format, (const char *const *)must->pdata,
-                              (const char *const *)may->pdata, error);
+    g_ptr_array_add (keys, (gpointer)*optional);
+  g_ptr_array_add (keys, NULL);
+  return ps_json_object_init (object, &text->reader, format, required, (const char *const *)keys->pdata, error);
 }
 
 static gboolean
@@ -214,8 +206,6 @@ read_record (const PsJsonObject *object, const PsStoredField *fields, gpointer r
     }
   return TRUE;
 }
-
-static const char *const none[] = { NULL };
 
 static gboolean
 read_conditions (Text *text, const PsJsonObject *object, PsMeasurement *m, GError **error)
@@ -268,54 +258,35 @@ check_measurement (Text *text, const PsMeasurement *m, GError **error)
                     text->reader.where);
 }
 
-static gpointer
-read_measurement (Text *text, GError **error)
-{
-  static const char *const more[] = { "before", "during", "after", "samples_ns", NULL };
-  g_auto (PsJsonObject) object = { 0 };
-  g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
-
-  if (!begin_object (text, &object, NULL, ps_measurement_fields, none, more, error))
-    return NULL;
-  const char *end = text->reader.at;
-  gboolean ok = read_record (&object, ps_measurement_fields, m, error) && check_measurement (text, m, error)
-                && read_conditions (text, &object, m, error) && read_samples (&object, m, error);
-  text->reader.at = end;
-  return ok ? g_steal_pointer (&m) : NULL;
-}
-
-static gpointer
-read_sentinel (Text *text, GError **error)
-{
-  g_auto (PsJsonObject) object = { 0 };
-  g_autoptr (PsSentinel) sentinel = g_new0 (PsSentinel, 1);
-
-  if (!begin_object (text, &object, NULL, ps_sentinel_fields, none, none, error))
-    return NULL;
-  const char *end = text->reader.at;
-  gboolean ok = read_record (&object, ps_sentinel_fields, sentinel, error);
-  text->reader.at = end;
-  return ok ? g_steal_pointer (&sentinel) : NULL;
-}
-
 static gboolean
-read_array (Text *text, const PsJsonObject *object, const char *key, gpointer (*read) (Text *, GError **),
+read_array (Text *text, const PsJsonObject *object, const char *key, const PsStoredField *fields, gsize size,
             GPtrArray *into, GError **error)
 {
+  static const char *const more[] = { "before", "during", "after", "samples_ns", NULL };
+  gboolean measured = fields == ps_measurement_fields, ok = TRUE;
+
   text->reader.where = text->where;
   if (!ps_json_get_array (object, key, error))
     return FALSE;
   text->counted = text->begin;
   text->line = 1;
-  while (ps_json_next_element (object->reader))
+  while (ok && ps_json_next_element (&text->reader))
     {
-      gpointer item = read (text, error);
+      g_auto (PsJsonObject) item = { 0 };
+      gpointer record = g_malloc0 (size);
+      const char *end;
 
-      if (item == NULL)
+      g_ptr_array_add (into, record);
+      if (!begin_object (text, &item, NULL, fields, none, measured ? more : none, error))
         return FALSE;
-      g_ptr_array_add (into, item);
+      end = text->reader.at;
+      ok = read_record (&item, fields, record, error)
+           && (!measured
+               || (check_measurement (text, record, error) && read_conditions (text, &item, record, error)
+                   && read_samples (&item, record, error)));
+      text->reader.at = end;
     }
-  return TRUE;
+  return ok;
 }
 
 /* A model's text says more than its digest, which must follow from it. Without a model all three texts are empty. */
@@ -369,8 +340,9 @@ ps_profile_contents_parse (const char *where, const char *text, gsize length, GE
       || !begin_object (&state, &object, FORMAT, ps_profile_fields, arrays, none, error)
       || !read_record (&object, ps_profile_fields, profile, error) || !check_shares (where, profile, error)
       || !ps_choices_parse (where, profile->choices, &choices, error) || !check_model (where, profile, error)
-      || !read_array (&state, &object, "sentinels", read_sentinel, contents->sentinels, error)
-      || !read_array (&state, &object, "measurements", read_measurement, contents->measurements, error))
+      || !read_array (&state, &object, "sentinels", ps_sentinel_fields, sizeof (PsSentinel), contents->sentinels, error)
+      || !read_array (&state, &object, "measurements", ps_measurement_fields, sizeof (PsMeasurement),
+                      contents->measurements, error))
     return NULL;
   return g_steal_pointer (&contents);
 }
