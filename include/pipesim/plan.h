@@ -1,4 +1,4 @@
-/* layouts.h - the best way to train a model on n GPUs: p devices in a pipeline, t GPUs to a device, d replicas,
+/* plan.h - the best way to train a model on n GPUs: p devices in a pipeline, t GPUs to a device, d replicas,
  * microbatch size, recomputation, chunks and schedule. */
 #ifndef PIPESIM_PLAN_H
 #define PIPESIM_PLAN_H

@@ -1,4 +1,4 @@
-/* setting.h - the SETTING part of every command line. */
+/* setting.h - the SETTING part of every command line, the sources of its costs, and the prediction that it asks for. */
 #ifndef PIPESIM_SETTING_H
 #define PIPESIM_SETTING_H
 

@@ -3,7 +3,6 @@
  * give. */
 #include "sources-catalogue.h" /* SOURCES, a ROW for each source that sim/meson.build lists */
 
-#include "search/partition-private.h"
 
 #include <pipesim/costdb.h>
 #include <pipesim/model.h>
@@ -313,10 +312,11 @@ static gboolean
 improve_cut (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_stages, PsStageShape *shapes,
              GError **error)
 {
-  g_autofree double *speeds = NULL, *speed = g_new (double, n_stages);
+  g_autofree double *speeds = NULL;
+  g_autofree PsLink *links = g_new0 (PsLink, n_stages); /* transfers do not count */
+  g_autofree PsPartitionStage *stages = g_new0 (PsPartitionStage, n_stages);
   g_autofree guint *end = g_new (guint, n_stages);
   g_autoptr (PsLayers) layers = NULL;
-  gint64 slowest = 0, bottleneck;
   guint begin = 0, n;
 
   /* Without modelled costs the layout stays even: whoever asks for them learns why there are none. */
@@ -326,18 +326,22 @@ improve_cut (const PsSetting *setting, const PsModel *model, guint n_devices, gu
     layers = ps_setting_layers (setting, model, n_devices, NULL, error);
   if (layers == NULL)
     return setting->cluster != NULL;
-  g_autofree gint64 *load = PS_LAYERS_SUMS (layers, time_ns);
   for (guint s = 0; s < n_stages; s++)
     {
-      guint last = begin + shapes[s].n_layers + (guint)shapes[s].embedding + shapes[s].n_mtp + (guint)shapes[s].head;
+      guint n_units = shapes[s].n_layers + (guint)shapes[s].embedding + shapes[s].n_mtp + (guint)shapes[s].head;
 
-      speed[s] = speeds != NULL ? speeds[s % n_devices] : 1;
-      slowest = MAX (slowest, ps_scale_time (load[last] - load[begin], speed[s]));
-      begin = last;
+      stages[s].first = begin;
+      stages[s].last = (begin += n_units) - 1;
     }
-  const PsChainCut cut = { .n_layers = layers->n_layers, .n_stages = n_stages, .load = load, .speed = speed };
+  const PsPartition given = { .n_stages = n_stages, .stages = stages };
+  const PsPartitionSetting cut = {
+    .layers = layers, .n_devices = n_devices, .n_chunks = n_stages / n_devices, .links = links, .speeds = speeds
+  };
+  g_autoptr (PsPartition) best = ps_partition (ps_partitioner_find ("bottleneck"), &cut, NULL);
   g_autofree PsStageShape *units = ps_model_units (model, &n);
-  if (ps_chain_cut_solve (&cut, end, &bottleneck) && bottleneck < slowest)
+  for (guint s = 0; best != NULL && s < n_stages; s++)
+    end[s] = best->stages[s].last + 1;
+  if (best != NULL && best->bottleneck_ns < ps_partition_bottleneck (&cut, &given))
     ps_stage_shapes_join (units, end, n_stages, shapes);
   return TRUE;
 }

@@ -1,6 +1,6 @@
 /* database.c - opens databases: creates new ones, refuses foreign ones and those of other versions. Runs statements. */
 #include "database.h"
-#include "base/data-files.h"
+#include "base/files.h"
 
 #include <pipesim/costdb.h>
 

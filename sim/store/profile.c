@@ -2,8 +2,7 @@
  */
 #include "costdb-private.h"
 
-#include "base/json-object.h"
-#include "base/json-text.h"
+#include "base/json.h"
 #include "base/text.h"
 
 #include <string.h>

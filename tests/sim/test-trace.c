@@ -1,5 +1,5 @@
 /* Tests of timelines from traces (formats.h): PyTorch profiler ranges of several ranks. */
-#include "base/base-packed.h"
+#include "base/files.h"
 #include "trace-rig.h"
 
 #include <pipesim/observe.h>
