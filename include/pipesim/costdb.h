@@ -15,7 +15,7 @@ G_BEGIN_DECLS
 
 #define PS_COSTDB_VERSION 1
 
-typedef struct _PsCostDb PsCostDb;
+typedef struct _PsDatabase PsCostDb;
 
 typedef enum
 {
@@ -190,6 +190,9 @@ gboolean ps_costdb_has (PsCostDb *db, gint64 profile, const PsMeasurement *key, 
 /* All measurements of the profile of that name, of PsMeasurement, by key; empty where there is none. Samples only if
  * with_samples. */
 GPtrArray *ps_costdb_measurements (PsCostDb *db, const char *profile, gboolean with_samples, GError **error);
+
+/* Reads the samples of a measurement that was read without them. */
+gboolean ps_costdb_read_samples (PsCostDb *db, PsMeasurement *measurement, GError **error);
 
 /* A reading of one op that is measured again and again while a profile grows: when it moves, the machine has
  * changed. */

@@ -1,11 +1,13 @@
 /* source-database.c - costs as they were measured, by --db and --profile. */
+#include "options.h"
+
 #include <pipesim/setting.h>
 
 /* Opens --db. *model: --model's; NULL where it is not given, so that the profile's own counts. */
 static PsCostDb *
 open_with_model (const PsSetting *setting, PsModel **model, GError **error)
 {
-  *model = setting->model != NULL ? ps_setting_model (setting, error) : NULL;
+  *model = setting->model != NULL ? ps_setting_given_model (setting, error) : NULL;
   return *model != NULL || setting->model == NULL ? ps_costdb_open (setting->db, PS_COSTDB_READ, error) : NULL;
 }
 

@@ -1,55 +1,23 @@
 /* costdb-costs.c - turns a profile into the costs of a pipeline: takes times and sizes from the rows that fit, and
  * interpolates transfers; and finds the samples of the same rows. */
-#include "costdb-private.h"
+#include "database.h"
 #include "base/text.h"
 
 #include <pipesim/cluster.h>
+#include <pipesim/costdb.h>
 #include <pipesim/model.h>
 #include <pipesim/work.h>
 
 #include <math.h>
 #include <string.h>
 
-/* Profiles and their models */
-
-/* The profile of that name among all (ps_costdb_profiles); NULL: the only one. PS_ERROR_INPUT says which there are. */
-static const PsProfile *
-choose_profile (PsCostDb *db, GPtrArray *profiles, const char *name, GError **error)
-{
-  g_autoptr (GPtrArray) names = g_ptr_array_new ();
-  const PsProfile *first = profiles->len > 0 ? profiles->pdata[0] : NULL;
-  const PsProfile *last = first != NULL ? profiles->pdata[profiles->len - 1] : NULL;
-
-  if (name == NULL && first != NULL && ps_profile_is_same (first, last))
-    return last;
-  for (guint i = 0; i < profiles->len; i++)
-    {
-      const PsProfile *profile = profiles->pdata[i];
-      g_autofree char *numbered = g_strdup_printf ("%s#%u", profile->name, profile->number);
-
-      /* The last calibration has its number only when that is asked for. */
-      if (name != NULL && (g_str_equal (profile->name, name) || g_str_equal (numbered, name)))
-        return profile;
-      g_ptr_array_add (names, profile->name);
-    }
-  g_ptr_array_add (names, NULL);
-  g_autofree char *known = g_strjoinv (", ", (char **)names->pdata);
-  if (profiles->len == 0)
-    return ps_refuse_null (error, PS_ERROR_INPUT,
-                           "%s: holds no profile yet; measure one with: pipesim calib run --db %s --profile NAME "
-                           "--model FILE",
-                           db->file->path, db->file->path);
-  if (name != NULL)
-    return ps_refuse_null (error, PS_ERROR_INPUT, "%s: no profile '%s'; there are: %s", db->file->path, name, known);
-  return ps_refuse_null (error, PS_ERROR_INPUT, "%s: several profiles; choose one with --profile: %s", db->file->path,
-                         known);
-}
+/* Models of profiles */
 
 /* The model stored with a profile. */
 static PsModel *
 stored_model (PsCostDb *db, const PsProfile *profile, GError **error)
 {
-  g_autofree char *where = g_strdup_printf ("%s: profile '%s'", db->file->path, profile->name);
+  g_autofree char *where = g_strdup_printf ("%s: profile '%s'", db->path, profile->name);
 
   return ps_model_parse (where, profile->model_text, strlen (profile->model_text), error);
 }
@@ -64,28 +32,16 @@ check_model (PsCostDb *db, const PsProfile *profile, const PsModel *model, GErro
     return TRUE;
   if (*profile->model_text == '\0')
     return ps_refuse (error, PS_ERROR_INPUT, "%s: profile '%s' is of stages, and says nothing about model '%s'",
-                      db->file->path, profile->name, model->name);
+                      db->path, profile->name, model->name);
   g_autoptr (PsModel) stored = stored_model (db, profile, error);
   if (stored == NULL)
     return FALSE;
   if (stored->precision != model->precision)
-    return ps_refuse (error, PS_ERROR_INPUT, "%s: profile '%s' was measured with precision = %s, not %s",
-                      db->file->path, profile->name, ps_precision_name (stored->precision),
-                      ps_precision_name (model->precision));
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: profile '%s' was measured with precision = %s, not %s", db->path,
+                      profile->name, ps_precision_name (stored->precision), ps_precision_name (model->precision));
   return ps_refuse (error, PS_ERROR_INPUT,
                     "%s: profile '%s' was measured with another model than '%s' (its '%s' differs in some figure)",
-                    db->file->path, profile->name, model->name, profile->model_name);
-}
-
-PsProfile *
-ps_costdb_profile (PsCostDb *db, const char *name, GError **error)
-{
-  g_autoptr (GPtrArray) profiles = ps_costdb_profiles (db, error);
-  const PsProfile *profile = profiles != NULL ? choose_profile (db, profiles, name, error) : NULL;
-  guint place;
-
-  return profile != NULL && g_ptr_array_find (profiles, profile, &place) ? g_ptr_array_steal_index (profiles, place)
-                                                                         : NULL;
+                    db->path, profile->name, model->name, profile->model_name);
 }
 
 PsModel *
@@ -95,7 +51,7 @@ ps_costdb_model (PsCostDb *db, const char *profile_name, GError **error)
 
   if (profile == NULL || *profile->model_text != '\0')
     return profile != NULL ? stored_model (db, profile, error) : NULL;
-  return ps_refuse_null (error, PS_ERROR_INPUT, "%s: profile '%s' is of stages, without a model", db->file->path,
+  return ps_refuse_null (error, PS_ERROR_INPUT, "%s: profile '%s' is of stages, without a model", db->path,
                          profile->name);
 }
 
@@ -200,9 +156,8 @@ ps_links_differ (const PsMeasurement *a, const PsMeasurement *b)
 typedef struct
 {
   PsCostDb *db;
-  GPtrArray *profiles;
-  const PsProfile *profile; /* one of them */
-  PsModel *stored;          /* the model of the profile, if none was given */
+  PsProfile *profile;
+  PsModel *stored; /* the model of the profile, if none was given */
   const PsModel *model;
   GPtrArray *measurements;
   guint *shares;        /* [n_devices] of the profile; NULL: equal parts */
@@ -216,7 +171,7 @@ typedef struct
 static void
 cost_request_clear (PsCostRequest *request)
 {
-  g_clear_pointer (&request->profiles, g_ptr_array_unref);
+  g_clear_pointer (&request->profile, ps_profile_free);
   g_clear_pointer (&request->stored, ps_model_free);
   g_clear_pointer (&request->measurements, g_ptr_array_unref);
   g_free (request->shares);
@@ -393,7 +348,7 @@ static gboolean
 read_shares (PsCostRequest *request, GError **error)
 {
   const PsProfile *profile = request->profile;
-  g_autofree char *where = g_strdup_printf ("%s: profile '%s': shares", request->db->file->path, profile->name);
+  g_autofree char *where = g_strdup_printf ("%s: profile '%s': shares", request->db->path, profile->name);
   guint n;
 
   if (*profile->shares == '\0')
@@ -405,7 +360,7 @@ read_shares (PsCostRequest *request, GError **error)
     return TRUE;
   return ps_refuse (error, PS_ERROR_INPUT,
                     "%s: profile '%s' was measured on %u devices with shares %s: it has no costs for %u",
-                    request->db->file->path, profile->name, n, profile->shares, request->n_devices);
+                    request->db->path, profile->name, n, profile->shares, request->n_devices);
 }
 
 /* Sets the shapes of the stages (shapes NULL: those of ps_model_split) and their keys. Stages that were not measured as
@@ -439,7 +394,7 @@ set_shapes (PsCostRequest *request, const PsStageShape *shapes, GError **error)
       return TRUE;
   return request->model != NULL
          || ps_refuse (error, PS_ERROR_INPUT, "%s: profile '%s' is of other stages than %u, and without a model: %s",
-                       request->db->file->path, request->profile->name, n, request->profile->source);
+                       request->db->path, request->profile->name, n, request->profile->source);
 }
 
 /* Finds profile, model, shares, measurements without samples, shapes and keys; db, model, n_devices and n_stages are
@@ -448,9 +403,7 @@ static gboolean
 cost_request_open (PsCostRequest *request, const char *profile_name, const PsStageShape *shapes, GError **error)
 {
   g_return_val_if_fail (request->n_devices >= 1 && request->n_stages >= 1, FALSE);
-  request->profiles = ps_costdb_profiles (request->db, error);
-  if (request->profiles != NULL)
-    request->profile = choose_profile (request->db, request->profiles, profile_name, error);
+  request->profile = ps_costdb_profile (request->db, profile_name, error);
   if (request->profile == NULL
       || (request->model != NULL && !check_model (request->db, request->profile, request->model, error)))
     return FALSE;
@@ -501,9 +454,9 @@ refuse_missing (const PsCostRequest *request, const char *what, GError **error)
       error, PS_ERROR_INPUT,
       "%s: profile '%s' has no %s; measure it with: pipesim calib run --db %s --profile %s --model FILE -p %u "
       "-v %u%s%s%s%s%s%s",
-      request->db->file->path, request->profile->name, what, request->db->file->path, request->profile->name,
-      request->n_devices, n_stages / request->n_devices, request->shares != NULL ? " --sm-shares " : "",
-      request->profile->shares, even ? "" : " --layout '", even ? "" : layout, even ? "" : "'", tensor);
+      request->db->path, request->profile->name, what, request->db->path, request->profile->name, request->n_devices,
+      n_stages / request->n_devices, request->shares != NULL ? " --sm-shares " : "", request->profile->shares,
+      even ? "" : " --layout '", even ? "" : layout, even ? "" : "'", tensor);
 }
 
 /* The time of an op in a run, by the rule of ps_costdb_stage_costs. */
@@ -787,12 +740,11 @@ describe_source (const PsCostRequest *request, double unrest)
             : g_strdup ("");
 
   if (is_imported (request))
-    return g_strdup_printf ("profile '%s' of %s: imported from %s", profile->name, request->db->file->path,
-                            profile->source);
+    return g_strdup_printf ("profile '%s' of %s: imported from %s", profile->name, request->db->path, profile->source);
   return g_strdup_printf ("profile '%s' of %s: %s%s%s%s over %s on %s (%s), measured %s%s", profile->name,
-                          request->db->file->path, profile->device, tensor,
-                          request->shares != NULL ? " with shares " : "", profile->shares, profile->transport,
-                          profile->host, profile->processor, profile->created, moved);
+                          request->db->path, profile->device, tensor, request->shares != NULL ? " with shares " : "",
+                          profile->shares, profile->transport, profile->host, profile->processor, profile->created,
+                          moved);
 }
 
 /* The times that the replicas, and the weight copies of all replicas, take to add up the gradients of each stage, by
@@ -898,18 +850,22 @@ add_runs (const PsCostRequest *request, PsCostSpread *spread, GPtrArray *measure
   g_autoptr (GPtrArray) rows = g_ptr_array_new_with_free_func ((GDestroyNotify)g_ptr_array_unref);
   g_autoptr (GPtrArray) sentinels = g_ptr_array_new_with_free_func ((GDestroyNotify)g_ptr_array_unref);
   g_autoptr (GPtrArray) kept = g_ptr_array_new_with_free_func ((GDestroyNotify)g_ptr_array_unref);
+  g_autoptr (GPtrArray) profiles = ps_costdb_profiles (request->db, error);
 
   for (guint row = 0; row < measured->len; row++)
     g_ptr_array_add (rows, g_ptr_array_new ());
-  for (guint i = 0; i < request->profiles->len; i++)
+  if (profiles == NULL)
+    return FALSE;
+  for (guint i = 0; i < profiles->len; i++)
     {
-      const PsProfile *profile = request->profiles->pdata[i];
+      const PsProfile *profile = profiles->pdata[i];
       GPtrArray *all, *readings;
 
       if (!ps_profile_is_same (profile, request->profile) || profile->number > request->profile->number)
         continue;
-      all = profile == request->profile ? g_ptr_array_ref (request->measurements)
-                                        : ps_costdb_measurements (request->db, profile->name, FALSE, error);
+      all = profile->number == request->profile->number
+                ? g_ptr_array_ref (request->measurements)
+                : ps_costdb_measurements (request->db, profile->name, FALSE, error);
       readings = all != NULL ? ps_costdb_sentinels (request->db, profile->name, error) : NULL;
       if (all != NULL)
         g_ptr_array_add (kept, all);

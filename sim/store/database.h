@@ -19,7 +19,7 @@ typedef struct
   int page_bytes; /* of new files; 0: SQLite's choice */
 } PsDatabaseKind;
 
-typedef struct
+typedef struct _PsDatabase
 {
   char *path; /* as the user wrote it; messages begin with it */
   char *name; /* the same for SQLite: never a database in memory; a URI where no file can be made in its directory */
