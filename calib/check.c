@@ -428,7 +428,7 @@ find_shifts (Work *work, const char *profile, GError **error)
   g_autoptr (GPtrArray) all = ps_costdb_sentinels (work->db, profile, error);
   g_autofree PsMeasurement *moments = g_new0 (PsMeasurement, check->runs->len);
   g_autofree double *shifts = g_new (double, check->runs->len);
-  g_autofree PsWeather *weather = g_new (PsWeather, check->runs->len);
+  g_autofree PsSlowdown *weather = g_new (PsSlowdown, check->runs->len);
   g_autoptr (GPtrArray) measurements = g_ptr_array_new ();
 
   if (all == NULL)
@@ -439,7 +439,7 @@ find_shifts (Work *work, const char *profile, GError **error)
       g_ptr_array_add (measurements, &moments[i]);
     }
   gboolean known = !isnan (ps_sentinel_shifts (check->sentinels, measurements, shifts));
-  ps_sentinel_weather (all, work->stored, measurements, weather);
+  ps_sentinel_slowdown (all, work->stored, measurements, weather);
   for (guint i = 0; i < check->runs->len; i++)
     {
       g_array_index (check->runs, PsCheckRun, i).shift = known ? shifts[i] : NAN;
@@ -459,8 +459,7 @@ copy_profile (Work *work, GError **error)
     return FALSE;
   close (file);
   work->copy_db = ps_costdb_open (work->copy, PS_COSTDB_WRITE, error);
-  return work->copy_db != NULL
-         && ps_costdb_add_profile (work->copy_db, contents->profile, contents->measurements, contents->sentinels, error)
+  return work->copy_db != NULL && ps_costdb_add_profile (work->copy_db, contents, error)
          && ps_costdb_begin_profile (work->copy_db, contents->profile, &work->copy_profile, error);
 }
 

@@ -112,7 +112,7 @@ import (const Options *options, GError **error)
       contents->profile->name = g_strdup (options->profile);
     }
   g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_WRITE, error);
-  if (db == NULL || !ps_costdb_add_profile (db, contents->profile, contents->measurements, contents->sentinels, error))
+  if (db == NULL || !ps_costdb_add_profile (db, contents, error))
     return FALSE;
   g_autofree char *name = ps_format_line (contents->profile->name);
   g_printerr ("profile '%s' of %s: %u measurements\n", name, options->db, contents->measurements->len);

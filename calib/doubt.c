@@ -94,7 +94,7 @@ ps_doubt_find (PsDoubt *doubt, PsCostDb *db, const char *profile, const PsModel 
                GError **error)
 {
   guint p = cut->n_devices, v = cut->n_chunks;
-  g_autoptr (PsCosts) costs = ps_costdb_stage_costs (db, profile, model, cut->shapes, p, v, FALSE, error);
+  g_autoptr (PsCosts) costs = ps_costdb_stage_costs (db, profile, model, cut->shapes, p, v, FALSE, 1, error);
   g_autoptr (PsCostSpread) spread
       = costs != NULL ? ps_costdb_spread (db, profile, model, cut->shapes, p, v, error) : NULL;
   g_autoptr (PsSetting) setting = ps_setting_new ();

@@ -24,7 +24,7 @@ library_versions (const PsDeviceClass *device, const PsTransportClass *transport
 {
   g_autofree char *of_device = device->libraries != NULL ? device->libraries () : NULL;
   g_autofree char *of_transport = transport->libraries != NULL ? transport->libraries () : NULL;
-  g_autofree char *of_database = ps_costdb_library ();
+  g_autofree char *of_database = ps_database_library ();
 
   return g_strdup_printf ("%s%s%s%sGLib %u.%u.%u; %s", of_device != NULL ? of_device : "",
                           of_device != NULL ? "; " : "", of_transport != NULL ? of_transport : "",

@@ -1,6 +1,6 @@
 -- The cost database of pipesim: measurements of a machine, with every raw sample, and real runs with their predictions. Times are integer nanoseconds, sizes integer bytes, moments ISO 8601 in UTC.
 --
--- The program that creates the file sets `PRAGMA application_id` (0x50534442, "PSDB"), `PRAGMA user_version` (the version of
+-- The program that creates the file sets `PRAGMA application_id` (0x50534344, "PSCD"), `PRAGMA user_version` (the version of
 -- this schema) and write-ahead logging, and runs this text in one transaction. Every measurement is one transaction with its
 -- samples. Look around with:  sqlite3 costs.db 'SELECT * FROM op_time'
 
@@ -25,21 +25,13 @@ CREATE TABLE profile (
   libraries TEXT NOT NULL,
   version TEXT NOT NULL, -- of pipesim
   created TEXT NOT NULL,
+  choices TEXT NOT NULL, -- PsDeviceClass.choices of the device, in base64: the decisions it made by timing, and ran with; empty:
+                         -- none
+  -- The places of the devices (costdb.h): "node1/Package:0/Core:0;node1/Package:1/Core:4"; empty: not known. Transfers over links
+  -- of the class that the first link belongs to have the shape ''; over those of another class, or over one link,
+  -- "link=network" or "link=2-3".
+  places TEXT NOT NULL,
   UNIQUE (name, number)
-) STRICT;
-
--- PsDeviceClass.choices of the profile's device, in base64: the decisions it made by timing, and ran with. No row: none.
-CREATE TABLE choices (
-  profile INTEGER PRIMARY KEY REFERENCES profile (id) ON DELETE CASCADE,
-  base64 TEXT NOT NULL CHECK (base64 <> '')
-) STRICT;
-
--- The places of the profile's devices (pipesim/places.h): "node1/Package:0/Core:0;node1/Package:1/Core:4". No row: not known.
--- Transfers over links of the class that the first link belongs to have the shape ''; over those of another class, or over one
--- link, "link=network" or "link=2-3".
-CREATE TABLE places (
-  profile INTEGER PRIMARY KEY REFERENCES profile (id) ON DELETE CASCADE,
-  ways TEXT NOT NULL CHECK (ways <> '')
 ) STRICT;
 
 -- One measured quantity: an op on a stage shape, a transfer, a message of a device to itself, an all-reduce over processes or
@@ -94,14 +86,13 @@ CREATE TABLE condition (
 
 -- One op that is measured again and again while a profile grows, to catch drift.
 CREATE TABLE sentinel (
+  id INTEGER PRIMARY KEY, -- in the order of the readings
   profile INTEGER NOT NULL REFERENCES profile (id) ON DELETE CASCADE,
-  position INTEGER NOT NULL CHECK (position >= 0),
   what TEXT NOT NULL CHECK (what <> ''),
   median_ns INTEGER NOT NULL CHECK (median_ns >= 0),
   n INTEGER NOT NULL CHECK (n >= 1),
-  taken TEXT NOT NULL,
-  PRIMARY KEY (profile, position)
-) STRICT, WITHOUT ROWID;
+  taken TEXT NOT NULL
+) STRICT;
 
 -- The samples of a measurement in the order in which they were taken.
 CREATE TABLE sample (

@@ -77,15 +77,15 @@ ps_machine_watch_read (PsMachineWatch *watch, GError **error)
   return TRUE;
 }
 
-PsWeather
+PsSlowdown
 ps_machine_watch_weather (const PsMachineWatch *watch, const char *started)
 {
-  PsWeather weather = { NAN, NAN };
+  PsSlowdown weather = { NAN, NAN };
   PsMeasurement run = { .taken = (char *)started };
   g_autoptr (GPtrArray) moments = g_ptr_array_new ();
 
   g_ptr_array_add (moments, &run);
   if (watch->sentinels != NULL)
-    ps_sentinel_weather (watch->sentinels, watch->measurements, moments, &weather);
+    ps_sentinel_slowdown (watch->sentinels, watch->measurements, moments, &weather);
   return weather;
 }

@@ -23,5 +23,5 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsMachineWatch, ps_machine_watch_clear)
 /* Reads the sentinel, where the profile has one. It takes some tenths of a second, or a few ops. */
 gboolean ps_machine_watch_read (PsMachineWatch *watch, GError **error);
 
-/* The weather of a run that started then, between two readings (ps_sentinel_weather); NaN: not known. */
-PsWeather ps_machine_watch_weather (const PsMachineWatch *watch, const char *started);
+/* The weather of a run that started then, between two readings (ps_sentinel_slowdown); NaN: not known. */
+PsSlowdown ps_machine_watch_weather (const PsMachineWatch *watch, const char *started);

@@ -324,7 +324,7 @@ gboolean ps_interval_init (PsInterval *interval, const PsProgram *program, const
                            GError **error);
 
 /* The interval on a machine that is slower by the weather, whose error makes it wider. */
-PsInterval ps_interval_in_weather (const PsInterval *interval, PsWeather weather);
+PsInterval ps_interval_in_weather (const PsInterval *interval, PsSlowdown weather);
 
 /* TRUE: the time lies between p10 and p90. */
 static inline gboolean

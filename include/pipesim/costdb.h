@@ -13,9 +13,9 @@
 
 G_BEGIN_DECLS
 
-#define PS_COSTDB_VERSION 7
+#define PS_COSTDB_VERSION 1
 
-typedef struct _PsCostDb PsCostDb;
+typedef struct _PsDatabase PsCostDb;
 
 typedef enum
 {
@@ -31,7 +31,7 @@ void ps_costdb_close (PsCostDb *db);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCostDb, ps_costdb_close)
 
 /* The database library, for the record: "SQLite 3.40.1". Free with g_free. */
-char *ps_costdb_library (void);
+char *ps_database_library (void);
 
 /* The circumstances of a profile. All texts are set; "" when not known. */
 typedef struct
@@ -53,6 +53,7 @@ typedef struct
   char *source;    /* of an imported profile: where it comes from; "": measured here */
   char *places;    /* of its devices (costdb.h); "": not known */
   guint number;    /* of the calibration among those of its name, from 1; 0: not stored */
+  gint64 id;       /* of its row, where it was read from a database */
 } PsProfile;
 
 void ps_profile_free (PsProfile *profile);
@@ -133,11 +134,11 @@ typedef struct
 {
   PsSubject subject;
   PsOpKind kind;      /* ops only */
-  char *shape;        /* ops: ps_stage_shape_key. ",blocks=8" after it: on a whole accelerator, beside 8 multiprocessors
-                         that others held; predictions do not take such times. ",slice=1/4" after it: on
+  char *shape;        /* ops: ps_stage_shape_key. ",blocks=8" after it: on a whole accelerator while others held 8
+                         multiprocessors; predictions do not take such times. ",slice=1/4" after it: on
                          one slice of sequences cut into four (ps_slice_key). ",warm" after it: PS_WARM_SUFFIX.
                          self-sends: "nccl-self".
-                         transfers: the work beside them, "" for nothing, "both-ways", "pairs=2" or "beside-compute".
+                         transfers: what runs at the same time, "" for nothing, "both-ways", "pairs=2" or "beside-compute".
                          Or their one boundary, "stage=3/8" for the activation that stage 3 hands on, "stage=3/8,back"
                          for its gradient. all-reduces: "". host: "op", "send" or "receive" */
   gint64 bytes;       /* of the message; ops: 0 */
@@ -180,7 +181,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsMeasurement, ps_measurement_free)
  * sharing, share, cache) must not exist. */
 gboolean ps_costdb_store (PsCostDb *db, gint64 profile, const PsMeasurement *measurement, GError **error);
 
-/* The same in place of the measurement with that key, if there is one. */
+/* The same, but replaces the measurement with that key if there is one. */
 gboolean ps_costdb_replace (PsCostDb *db, gint64 profile, const PsMeasurement *measurement, GError **error);
 
 /* *found: the profile has a measurement with that key. Samples, times and sizes of `key` are ignored. */
@@ -189,6 +190,9 @@ gboolean ps_costdb_has (PsCostDb *db, gint64 profile, const PsMeasurement *key, 
 /* All measurements of the profile of that name, of PsMeasurement, by key; empty where there is none. Samples only if
  * with_samples. */
 GPtrArray *ps_costdb_measurements (PsCostDb *db, const char *profile, gboolean with_samples, GError **error);
+
+/* Reads the samples of a measurement that was read without them. */
+gboolean ps_costdb_read_samples (PsCostDb *db, PsMeasurement *measurement, GError **error);
 
 /* A reading of one op that is measured again and again while a profile grows: when it moves, the machine has
  * changed. */
@@ -209,7 +213,8 @@ gboolean ps_costdb_store_sentinel (PsCostDb *db, gint64 profile, const PsSentine
 /* The series of the profile of that name, of PsSentinel, in the order stored; empty where there is none. */
 GPtrArray *ps_costdb_sentinels (PsCostDb *db, const char *profile, GError **error);
 
-/* A measurement counts as one of a quiet machine when the sentinel beside it moved by no more than this. */
+/* A measurement counts as one of a quiet machine when the sentinel read right before or after it moved by no more than
+ * this. */
 #define PS_SENTINEL_TOLERANCE 0.03
 
 /* A warning about rankings from such costs (PsCosts.unrest): "this machine was not quiet: +-12 %; ..."; "" within the
@@ -228,18 +233,12 @@ typedef struct
 {
   double factor; /* NaN: not known */
   double error;  /* its relative standard deviation */
-} PsWeather;
+} PsSlowdown;
 
-/* Writes into weather [moments->len] that of each moment (PsMeasurement.taken) against `measurements`: the mean of the
- * readings right before and right after, over the median of the readings beside the measurements. The error follows
+/* Writes into slowdown [moments->len] that of each moment (PsMeasurement.taken) against `measurements`: the mean of the
+ * readings right before and right after, over the median of the readings next to the measurements. The error follows
  * from how far the latter lie apart. */
-void ps_sentinel_weather (GPtrArray *sentinels, GPtrArray *measurements, GPtrArray *moments, PsWeather *weather);
-
-/* Stores a whole profile from elsewhere, with its PsMeasurement and PsSentinel; all or nothing. It is the next
- * calibration of its name, and fails as ps_costdb_add_calibration does. One that was created at the same moment as the
- * last one is refused: it is there already. */
-gboolean ps_costdb_add_profile (PsCostDb *db, const PsProfile *profile, GPtrArray *measurements, GPtrArray *sentinels,
-                                GError **error);
+void ps_sentinel_slowdown (GPtrArray *sentinels, GPtrArray *measurements, GPtrArray *moments, PsSlowdown *slowdown);
 
 /* The shape of a stage without a model, and of the boundary over which it hands on its activation or, back, its
  * gradient: "stage=3/8" and "stage=3/8,back". Free with g_free. */
@@ -255,9 +254,9 @@ char *ps_slice_key (const char *shape, guint slice, guint n_slices);
  * - Ops come from the rows of the stage's shape and PS_CACHE_RUN. Among these ps_costdb_costs takes the row with
  *   `devices` == n_devices, else the largest `devices` below, else the smallest above. Among rows of equal `devices` it
  *   chooses `sharing` by the same rule.
- * - Transfers are interpolated linearly between the two measured sizes next to ps_model_boundary_bytes, with no work
- *   beside them. `devices` and `sharing` are chosen as for ops. Links between devices of several classes (costdb.h)
- *   have the times of their class, stage i being on device i mod n_devices.
+ * - Transfers are interpolated linearly between the two measured sizes next to ps_model_boundary_bytes, measured while
+ *   nothing else ran. `devices` and `sharing` are chosen as for ops. Links between devices of several classes
+ * (costdb.h) have the times of their class, stage i being on device i mod n_devices.
  * - R lasts as long as F where it was not measured.
  * - A stage whose shape recomputes or offloads has the rows of that shape where there are any. Else it has those of the
  *   shape without, which the costs' shape then says (ps_costs_recompute, ps_costs_offload).
@@ -277,15 +276,12 @@ PsCosts *ps_costdb_costs (PsCostDb *db, const char *profile, const PsModel *mode
 
 /* The same for stages of these shapes [n_devices * n_chunks]; NULL: those of ps_model_split. op_by_op: the host waits
  * for each op before it starts the next, so that an op takes its launch and the wait, too (launch_ns). Otherwise the
- * host runs ahead of the accelerator. */
+ * host runs ahead of the accelerator. The all-reduces of n_replicas, and of two weight copies on each of them, have the
+ * times of the profile's, interpolated as transfers are, over as many processes or threads as come closest; 0 where
+ * none was measured. */
 PsCosts *ps_costdb_stage_costs (PsCostDb *db, const char *profile, const PsModel *model, const PsStageShape *shapes,
-                                guint n_devices, guint n_chunks, gboolean op_by_op,
+                                guint n_devices, guint n_chunks, gboolean op_by_op, guint n_replicas,
                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-/* Fills in the times that the replicas, and the weight copies of all replicas, take to add up the gradients of each
- * stage: those of the profile's all-reduces, interpolated as transfers are, over as many processes or threads as come
- * closest. 0 where none was measured. */
-gboolean ps_costdb_set_reduce (PsCostDb *db, const char *profile, PsCosts *costs, guint n_replicas, GError **error);
 
 /* The spread of measured times of ops and transfers. Within a run an op takes one of its samples, over the median that
  * ps_costdb_costs takes. From one run to another the medians differ themselves (docs/intervals.md). */
@@ -373,7 +369,7 @@ char *ps_link_class_key (const char *link_class);
  * and they are further apart than PS_SENTINEL_TOLERANCE. */
 gboolean ps_links_differ (const PsMeasurement *a, const PsMeasurement *b);
 
-/* A measured profile as text, one line per measurement, to be kept beside sources, compared and carried to
+/* A measured profile as text, one line per measurement, to be kept with sources, compared and carried to
  * another machine.
  *
  * The text is JSON, format "pipesim-profile/1": the members of PsProfile, then "sentinels" and "measurements", each an
@@ -391,6 +387,11 @@ typedef struct
 
 void ps_profile_contents_free (PsProfileContents *contents);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProfileContents, ps_profile_contents_free)
+
+/* Stores a whole profile from elsewhere; all or nothing. It is the next calibration of its name, and fails as
+ * ps_costdb_add_calibration does. One that was created at the same moment as the last one is refused: it is there
+ * already. */
+gboolean ps_costdb_add_profile (PsCostDb *db, const PsProfileContents *contents, GError **error);
 
 /* Errors: PS_ERROR_INPUT when the database has no profile of that name (NULL: the only one). */
 PsProfileContents *ps_profile_contents_load (PsCostDb *db, const char *name, gboolean with_samples,

@@ -31,12 +31,12 @@ typedef struct
   char *db;                       /* --db */
   char *profile;                  /* --profile */
   char *model;                    /* --model path or name */
-  char *precision;                /* --precision, of the model in place of its own; NULL: its own */
-  guint sequence;                 /* --sequence, tokens, of the model in place of its own; 0: its own */
+  char *precision;                /* --precision, instead of the model's; NULL: the model's */
+  guint sequence;                 /* --sequence, tokens, instead of the model's; 0: the model's */
   char *cluster;                  /* --cluster path or name */
   const PsModel *known_model;     /* what model (or db) and cluster hold, where they have been read, not owned; */
   const PsCluster *known_cluster; /* NULL: they are read when they are needed */
-  /* Stages in place of layout's, not owned; NULL: none. */
+  /* Stages to take instead of layout's, not owned; NULL: none. */
   const PsStageShape *known_shapes;
   gboolean op_by_op; /* of measured costs, see ps_costdb_stage_costs: exec --ahead 0 */
   /* --microbatch-order */
@@ -72,7 +72,7 @@ typedef struct
   double offload;         /* --offload, as recompute */
   double *offload_each;
   guint n_offload;
-  guint microbatch_size;     /* sequences per microbatch of the model in place of its own; 0: its own */
+  guint microbatch_size;     /* sequences per microbatch, instead of the model's; 0: the model's */
   PsPlacementKind placement; /* --placement */
   gboolean has_placement;    /* it was given; FALSE: any placement will do */
   gint64 *memory_limit;      /* --memory-limit: one value, or one per device; NULL: none */
@@ -129,8 +129,9 @@ gint64 ps_memory_reserve (gint64 memory_bytes, PsFramework framework);
 const char *ps_fits (gint64 excess_bytes, gint64 reserve); /* "yes", "tight", "no", from what is above the limit */
 
 /* What peaks have to keep to: --memory-limit, else the cluster's memory less its reserve, as [n_devices] (free with
- * g_free), NULL when neither is known. *reserve is set to what is left free besides, 0 if nothing is; NULL: it is not
- * asked for. Fails when the option has neither one value nor n_devices, and as ps_cluster_load and ps_model_load. */
+ * g_free), NULL when neither is known. *reserve is set to the bytes that the limit leaves free, 0 without a cluster;
+ * NULL: it is not asked for. Fails when the option has neither one value nor n_devices, and as ps_cluster_load and
+ * ps_model_load. */
 gboolean ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gint64 **limit, gint64 *reserve,
                                   GError **error);
 
@@ -303,15 +304,16 @@ typedef struct
   PsSimulation *simulation;
   PsIteration iteration; /* the time that metrics call the iteration time */
   PsMetrics metrics;
-  PsInterval interval;         /* of the iteration time; ps_predictor_add_interval sets it */
-  gint64 lower_bound_ns;       /* of the makespan; of the period where iterations overlap (answer.h) */
-  gboolean feasible;           /* all devices keep to ps_setting_memory_limit */
-  const char *fits;            /* ps_fits, "yes" where feasible */
-  guint *order;                /* [m] the microbatch of --lengths that each of the schedule is, counted from 0; NULL:
-                                  they are alike */
-  gint64 even_ns;              /* iteration time with the even layout, where none was asked for and another was better;
-                                  0: none was */
-  struct PsEventsTask *events; /* see ps_prediction_events */
+  PsInterval interval;     /* of the iteration time; ps_predictor_add_interval sets it */
+  gint64 lower_bound_ns;   /* of the makespan; of the period where iterations overlap (answer.h) */
+  gboolean feasible;       /* all devices keep to ps_setting_memory_limit */
+  const char *fits;        /* ps_fits, "yes" where feasible */
+  guint *order;            /* [m] the microbatch of --lengths that each of the schedule is, counted from 0; NULL:
+                              they are alike */
+  gint64 even_ns;          /* iteration time with the even layout, where none was asked for and another was better;
+                              0: none was */
+  PsEventsSetting *events; /* see ps_prediction_events; what it points to is the prediction's, too */
+  PsProgram *hint;         /* see ps_prediction_hint; NULL: the order was kept */
 } PsPrediction;
 
 void ps_prediction_free (PsPrediction *prediction);

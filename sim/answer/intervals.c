@@ -127,7 +127,7 @@ ps_interval_init (PsInterval *interval, const PsProgram *program, const PsCosts 
 /* A bound that lies `deviations` of the weather's error from the middle by that error alone. Errors are independent, so
  * their squares add. */
 static gint64
-bound_in_weather (gint64 bound_ns, gint64 middle_ns, PsWeather weather, double deviations)
+bound_in_weather (gint64 bound_ns, gint64 middle_ns, PsSlowdown weather, double deviations)
 {
   double distance = log ((double)MAX (bound_ns, 1) / (double)MAX (middle_ns, 1));
   double wider = hypot (distance, deviations * weather.error);
@@ -136,7 +136,7 @@ bound_in_weather (gint64 bound_ns, gint64 middle_ns, PsWeather weather, double d
 }
 
 PsInterval
-ps_interval_in_weather (const PsInterval *interval, PsWeather weather)
+ps_interval_in_weather (const PsInterval *interval, PsSlowdown weather)
 {
   gint64 middle_ns = interval->p50_ns;
 

@@ -143,7 +143,7 @@ static const PsDatabaseKind kind = {
   .what = "result database",
   .schema = "results.sql",
   .complete = add_options,
-  .application_id = 0x50535257, /* "PSRW" */
+  .application_id = 0x50535253, /* "PSRS" */
   .version = PS_RESULTS_VERSION,
   .page_bytes = 16384,
 };

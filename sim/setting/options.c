@@ -233,6 +233,24 @@ const PsOption ps_setting_options[] = {
 };
 const guint ps_setting_n_options = G_N_ELEMENTS (ps_setting_options) - 1;
 
+PsSetting *
+ps_setting_new (void)
+{
+  PsSetting *setting = g_new0 (PsSetting, 1);
+
+  ps_options_reset (ps_setting_options, setting);
+  return setting;
+}
+
+void
+ps_setting_free (PsSetting *setting)
+{
+  if (setting == NULL)
+    return;
+  ps_options_reset (ps_setting_options, setting);
+  g_free (setting);
+}
+
 static gboolean
 is_given (const PsOption *option, const PsSetting *setting)
 {

@@ -1,4 +1,5 @@
-/* options.h - what sweeps and refusals know of the options of SETTING beyond PsOption. Private to libpipesim. */
+/* options.h - what sweeps and refusals know of the options of SETTING beyond PsOption; the model of --model. Private to
+ * libpipesim. */
 #pragma once
 
 #include <pipesim/setting.h>
@@ -11,6 +12,9 @@ typedef struct PsSweepField
   gint8 pace;          /* in a sweep options of higher pace change faster; those of equal pace keep the table's order */
   const char *not_run; /* why PS_FIELD_NOT_RUN and PS_FIELD_NOT_COMPUTED */
 } PsSweepField;
+
+/* --model, or the known model, with what the options change of it. */
+PsModel *ps_setting_given_model (const PsSetting *setting, GError **error);
 
 /* The option's column of the results under a setting that holds its value, NONE where only a prediction knows it. */
 PsValue ps_setting_column (const PsOption *option, const PsSetting *setting);

@@ -29,14 +29,13 @@ find_lengths (const PsSetting *setting, guint n_microbatches, guint n_stages, GE
   if (lengths == NULL)
     return NULL;
   if (lengths->n != n_microbatches)
-    ps_refuse (error, PS_ERROR_USAGE, "--lengths %s: has %u microbatches; the schedule has %u", setting->lengths,
-               lengths->n, n_microbatches);
-  else if (lengths->n_lengths > most)
-    ps_refuse (error, PS_ERROR_USAGE, "--lengths %s: has %u different lengths; with %u stages at most %u are possible",
-               setting->lengths, lengths->n_lengths, n_stages, most);
-  else
-    return g_steal_pointer (&lengths);
-  return NULL;
+    return ps_refuse_null (error, PS_ERROR_USAGE, "--lengths %s: has %u microbatches; the schedule has %u",
+                           setting->lengths, lengths->n, n_microbatches);
+  if (lengths->n_lengths > most)
+    return ps_refuse_null (error, PS_ERROR_USAGE,
+                           "--lengths %s: has %u different lengths; with %u stages at most %u are possible",
+                           setting->lengths, lengths->n_lengths, n_stages, most);
+  return g_steal_pointer (&lengths);
 }
 
 /* A machine that takes 1 ns for 1000 operations and no time for anything else. */
@@ -82,7 +81,7 @@ slices_of (const PsCosts *whole, guint n_lengths, guint n_slices)
 }
 
 /* The costs of n_slices slices of microbatches that are alike, without host times. Slices that are known
- * (PsCosts.slice_parts) are each a length of its own. */
+ * (PsCosts.slice_parts) each have their own length. */
 static PsCosts *
 slices_costs (const PsCosts *whole, guint n_slices)
 {
@@ -282,48 +281,36 @@ improve (Search *search)
     }
 }
 
-/* The work of a microbatch of that length on all stages. */
-static gint64
-work_ns (const PsCosts *costs, guint length)
-{
-  gint64 sum = 0;
-
-  for (guint kind = PS_OP_F; kind <= PS_OP_W; kind++)
-    for (guint s = 0; s < costs->n_stages; s++)
-      sum += costs->op[ps_op_index (costs->n_stages, costs->n_lengths, kind, length, s)].duration_ns;
-  return sum;
-}
-
-typedef struct
-{
-  const PsLengths *lengths;
-  gint64 *work_ns; /* [n_lengths] */
-  int sign;
-} Sorting;
-
-/* Microbatches of the same work keep their order. */
+/* Microbatches of the same rank keep their order. */
 static int
-compare_work (gconstpointer a, gconstpointer b, gpointer data)
+compare_ranks (gconstpointer a, gconstpointer b, gpointer ranks)
 {
-  const Sorting *sorting = data;
   guint i = *(const guint *)a, k = *(const guint *)b;
-  gint64 x = sorting->work_ns[sorting->lengths->of[i]], y = sorting->work_ns[sorting->lengths->of[k]];
+  gint64 x = ((const gint64 *)ranks)[i], y = ((const gint64 *)ranks)[k];
 
-  return x != y ? sorting->sign * (x < y ? -1 : 1) : (i > k) - (i < k);
+  return x != y ? (x < y ? -1 : 1) : (i > k) - (i < k);
 }
 
+/* Ranks microbatches by the work of F, B and W on all stages, the least first or last. */
 static void
 sort (const PsLengths *lengths, PsMicrobatchOrder by, const PsCosts *costs, guint *order)
 {
-  g_autofree gint64 *work = g_new (gint64, lengths->n_lengths);
-  Sorting sorting = { lengths, work, by == PS_ORDER_DESCENDING ? -1 : 1 };
+  g_autofree gint64 *ranks = g_new0 (gint64, lengths->n);
+  gint64 sign = by == PS_ORDER_ASCENDING ? 1 : by == PS_ORDER_DESCENDING ? -1 : 0;
 
   for (guint i = 0; i < lengths->n; i++)
-    order[i] = i;
-  for (guint k = 0; k < lengths->n_lengths; k++)
-    work[k] = work_ns (costs, k * (costs->n_lengths / lengths->n_lengths));
-  if (by == PS_ORDER_ASCENDING || by == PS_ORDER_DESCENDING)
-    qsort_r (order, lengths->n, sizeof *order, compare_work, &sorting);
+    {
+      guint length = lengths->of[i] * (costs->n_lengths / lengths->n_lengths);
+
+      order[i] = i;
+      for (guint k = 0; k < 3 * costs->n_stages; k++)
+        ranks[i] += sign
+                    * costs
+                          ->op[ps_op_index (costs->n_stages, costs->n_lengths, PS_OP_F + k / costs->n_stages, length,
+                                            k % costs->n_stages)]
+                          .duration_ns;
+    }
+  qsort_r (order, lengths->n, sizeof *order, compare_ranks, ranks);
 }
 
 static void
@@ -508,7 +495,7 @@ struct _PsPredictor
   const PsCosts *given;
   const PsCosts *recomputed; /* the same of microbatches with an R; NULL: they are made for each schedule */
   GPtrArray *sized;          /* of SizedCosts */
-  gboolean even;             /* in place of an open layout */
+  gboolean even;             /* take the even layout where the layout is open */
   PsMicrobatchOrder order;
 };
 
@@ -768,27 +755,16 @@ ps_predictor_program (PsPredictor *predictor, const char *name_or_file, GError *
 
 /* The engine */
 
-/* The setting of the events engine, and the memory that it points into. */
-typedef struct PsEventsTask
-{
-  PsEventsSetting setting;
-  PsCluster *cluster;
-  double *speed;
-  gint64 *memory_limit;
-  PsProgram *hint; /* NULL: the order was kept */
-} Task;
-
 const PsEventsSetting *
 ps_prediction_events (const PsPrediction *prediction)
 {
-  return prediction->events != NULL ? &prediction->events->setting : NULL;
+  return prediction->events;
 }
 
 const PsProgram *
 ps_prediction_hint (const PsPrediction *prediction)
 {
-  return prediction->events != NULL && prediction->events->hint != NULL ? prediction->events->hint
-                                                                        : prediction->program;
+  return prediction->hint != NULL ? prediction->hint : prediction->program;
 }
 
 /* Runs prediction->program under prediction->costs into prediction->simulation, by the engine that the setting needs.
@@ -798,6 +774,9 @@ static gboolean
 simulate (const PsSetting *setting, const gint64 *memory_limit, PsPrediction *prediction, GError **error)
 {
   const PsSchedule *schedule = prediction->program->schedule;
+  guint n_devices = schedule->placement->n_devices;
+  PsCluster *links = NULL;
+  double *speed = NULL;
   g_autoptr (PsEvents) events = NULL;
 
   if (!ps_setting_needs_events (setting))
@@ -806,25 +785,24 @@ simulate (const PsSetting *setting, const gint64 *memory_limit, PsPrediction *pr
       return TRUE;
     }
   ps_program_add_streams (prediction->program);
-  Task *task = prediction->events = g_new0 (Task, 1);
-  task->cluster = setting->share_links ? ps_setting_cluster (setting, error) : NULL;
-  if ((setting->share_links && task->cluster == NULL)
-      || !ps_setting_speeds (setting, schedule->placement->n_devices, &task->speed, error))
+  if (!ps_setting_speeds (setting, n_devices, &speed, error))
     return FALSE;
-  task->memory_limit = g_memdup2 (memory_limit, schedule->placement->n_devices * sizeof *memory_limit);
-  task->setting = ps_setting_events (setting);
-  task->setting.speed = task->speed;
-  task->setting.links = task->cluster;
-  task->setting.memory_limit = task->memory_limit;
-  if (setting->comm_order == PS_COMM_PLANNED && schedule->posts == NULL && ps_setting_transfers_wait (setting)
-      && !ps_events_plan (prediction->program, prediction->costs, &task->setting, error))
+  links = setting->share_links ? ps_setting_cluster (setting, error) : NULL;
+  PsEventsSetting *how = prediction->events = g_new (PsEventsSetting, 1);
+  *how = ps_setting_events (setting);
+  how->speed = speed;
+  how->links = links;
+  how->memory_limit = g_memdup2 (memory_limit, n_devices * sizeof *memory_limit);
+  if ((setting->share_links && links == NULL)
+      || (setting->comm_order == PS_COMM_PLANNED && schedule->posts == NULL && ps_setting_transfers_wait (setting)
+          && !ps_events_plan (prediction->program, prediction->costs, how, error)))
     return FALSE;
-  events = ps_events_new (prediction->program, prediction->costs, &task->setting, error);
+  events = ps_events_new (prediction->program, prediction->costs, how, error);
   if (events == NULL || !ps_events_run (events, prediction->costs, prediction->simulation, error))
     return FALSE;
   if (setting->ready_order == 0)
     return TRUE;
-  task->hint = prediction->program;
+  prediction->hint = prediction->program;
   prediction->program = ps_events_realise (events, &prediction->simulation);
   return TRUE;
 }
@@ -838,12 +816,12 @@ ps_prediction_free (PsPrediction *prediction)
     return;
   if (prediction->events != NULL)
     {
-      ps_cluster_free (prediction->events->cluster);
-      g_free (prediction->events->speed);
-      g_free (prediction->events->memory_limit);
-      ps_program_free (prediction->events->hint);
+      ps_cluster_free ((PsCluster *)prediction->events->links);
+      g_free ((double *)prediction->events->speed);
+      g_free ((gint64 *)prediction->events->memory_limit);
       g_free (prediction->events);
     }
+  ps_program_free (prediction->hint);
   ps_costs_free (prediction->costs);
   ps_simulation_free (prediction->simulation);
   ps_program_free (prediction->program);
@@ -907,8 +885,8 @@ run (PsPredictor *predictor, PsPrediction *prediction, GError **error)
     return FALSE;
   ps_metrics_from_simulation (prediction->program, prediction->simulation, &prediction->metrics);
   repeated = setting->sync == PS_SYNC_BYPASS ? ps_prediction_hint (prediction) : prediction->program;
-  if (!ps_iteration_events (repeated, prediction->costs, prediction->simulation, ps_prediction_events (prediction),
-                            setting->sync, setting->reduce, &prediction->iteration, error))
+  if (!ps_iteration_events (repeated, prediction->costs, prediction->simulation, prediction->events, setting->sync,
+                            setting->reduce, &prediction->iteration, error))
     return FALSE;
   ps_metrics_set_iteration (&prediction->metrics, prediction->iteration.period_ns);
   prediction->lower_bound_ns = ps_schedule_bound (schedule, fastest != NULL ? fastest : prediction->costs,
@@ -1015,8 +993,7 @@ ps_predictor_add_interval (PsPredictor *predictor, PsPrediction *prediction, gui
   const PsSetting *setting = predictor->setting;
   const PsCostSource *source = ps_setting_source (setting);
   const PsProgram *program = ps_prediction_hint (prediction);
-  const PsSampling sampling
-      = { .events = ps_prediction_events (prediction), .sync = setting->sync, .reduce = setting->reduce };
+  const PsSampling sampling = { .events = prediction->events, .sync = setting->sync, .reduce = setting->reduce };
   const PsPlacement *placement = prediction->program->schedule->placement;
   SizedCosts *sized;
 

@@ -1,4 +1,6 @@
 /* source-cluster.c - costs modelled for --model on --cluster. */
+#include "options.h"
+
 #include <pipesim/setting.h>
 
 #include <string.h>
@@ -18,7 +20,7 @@ name_missing_gpus (PsCosts *costs, const PsSetting *setting, const PsCluster *cl
 static PsCosts *
 load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
-  g_autoptr (PsModel) model = ps_setting_model (setting, error);
+  g_autoptr (PsModel) model = ps_setting_given_model (setting, error);
   g_autoptr (PsCluster) cluster = model != NULL ? ps_setting_cluster (setting, error) : NULL;
 
   if (cluster == NULL || !ps_tensor_check_spread (model, cluster->tensor, setting->n_replicas, error)

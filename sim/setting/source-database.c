@@ -1,11 +1,13 @@
 /* source-database.c - costs as they were measured, by --db and --profile. */
+#include "options.h"
+
 #include <pipesim/setting.h>
 
 /* Opens --db. *model: --model's; NULL where it is not given, so that the profile's own counts. */
 static PsCostDb *
 open_with_model (const PsSetting *setting, PsModel **model, GError **error)
 {
-  *model = setting->model != NULL ? ps_setting_model (setting, error) : NULL;
+  *model = setting->model != NULL ? ps_setting_given_model (setting, error) : NULL;
   return *model != NULL || setting->model == NULL ? ps_costdb_open (setting->db, PS_COSTDB_READ, error) : NULL;
 }
 
@@ -21,11 +23,9 @@ load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
                            setting->n_tensor);
   if (db != NULL)
     costs = ps_costdb_stage_costs (db, setting->profile, model, setting->known_shapes, n_devices, n_chunks,
-                                   setting->op_by_op, error);
-  if (costs == NULL || !ps_costdb_set_reduce (db, setting->profile, costs, MAX (setting->n_replicas, 1), error))
-    return NULL;
+                                   setting->op_by_op, MAX (setting->n_replicas, 1), error);
   /* Devices that compute keep the weights as they were before a step that is not final yet. */
-  for (guint stage = 0; setting->sync == PS_SYNC_BYPASS && stage < costs->n_stages; stage++)
+  for (guint stage = 0; costs != NULL && setting->sync == PS_SYNC_BYPASS && stage < costs->n_stages; stage++)
     costs->stage[stage].weight_bytes += costs->stage[stage].version_bytes;
   return g_steal_pointer (&costs);
 }
@@ -48,28 +48,7 @@ model (const PsSetting *setting, GError **error)
   return db != NULL ? ps_costdb_model (db, setting->profile, error) : NULL;
 }
 
-static gboolean
-add_profile (GChecksum *checksum, PsCostDb *db, const PsProfile *profile, GError **error)
-{
-  const char *const texts[] = { profile->name, profile->model_digest, profile->shares };
-  g_autoptr (GPtrArray) rows = ps_costdb_measurements (db, profile->name, FALSE, error);
-
-  for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
-    g_checksum_update (checksum, (const guchar *)texts[i], -1);
-  for (guint i = 0; rows != NULL && i < rows->len; i++)
-    {
-      const PsMeasurement *row = rows->pdata[i];
-      const gint64 figures[]
-          = { row->subject, row->kind,           row->bytes,     row->devices,    row->sharing,    row->share,
-              row->cache,   row->time.median_ns, row->launch_ns, row->take_bytes, row->give_bytes, row->state_bytes };
-
-      g_checksum_update (checksum, (const guchar *)row->shape, -1);
-      g_checksum_update (checksum, (const guchar *)figures, sizeof figures);
-    }
-  return rows != NULL;
-}
-
-/* The digest is of the measurements, not of the file: SQLite changes the file whenever it is opened. */
+/* The digest is of the profiles, not of the file: SQLite changes the file whenever it is opened. */
 static gboolean
 digest (const char *path, char **digest, GError **error)
 {
@@ -80,8 +59,15 @@ digest (const char *path, char **digest, GError **error)
   if (profiles == NULL)
     return FALSE;
   for (guint i = 0; i < profiles->len; i++)
-    if (!add_profile (checksum, db, profiles->pdata[i], error))
-      return FALSE;
+    {
+      const PsProfile *profile = profiles->pdata[i];
+      g_autoptr (PsProfileContents) contents = ps_profile_contents_load (db, profile->name, FALSE, error);
+
+      if (contents == NULL)
+        return FALSE;
+      g_autofree char *text = ps_profile_contents_to_text (contents);
+      g_checksum_update (checksum, (const guchar *)text, -1);
+    }
   *digest = g_strdup (g_checksum_get_string (checksum));
   return TRUE;
 }

@@ -1,8 +1,8 @@
-/* sources.c - the table of cost sources; the stages that --layout says (a string, a file that holds one, as many layers
- * for every stage, or the cut whose slowest stage is the fastest); and the costs that the setting's source and options
- * give. */
+/* sources.c - the table of cost sources, and which options go together; the stages that --layout says (a string, a file
+ * that holds one, as many layers for every stage, or the cut whose slowest stage is the fastest); and the costs that
+ * the setting's source and options give. */
 #include "sources-catalogue.h" /* SOURCES, a ROW for each source that sim/meson.build lists */
-
+#include "options.h"
 
 #include <pipesim/costdb.h>
 #include <pipesim/model.h>
@@ -73,33 +73,15 @@ gboolean
 ps_sources_check (const PsSetting *setting, GError **error)
 {
   const PsCostSource *source = ps_setting_source (setting);
-  gboolean ok = TRUE;
 
   for (guint i = 0; i < G_N_ELEMENTS (table); i++)
     if (table[i] != source && is_given (setting, table[i]->offset))
       return ps_refuse (error, PS_ERROR_USAGE, "--%s and --%s: costs come from one of them, not from both",
                         source->option, table[i]->option);
-  for (guint i = 0; ok && i < G_N_ELEMENTS (table); i++)
-    ok = check_needs (setting, table[i], error);
-  return ok;
-}
-
-/* --model with what the options change of it. */
-static PsModel *
-read_model (const PsSetting *setting, GError **error)
-{
-  g_autoptr (PsModel) model
-      = setting->known_model != NULL ? ps_model_copy (setting->known_model) : ps_model_load (setting->model, error);
-
-  if (model == NULL || !ps_model_set_precision (model, "--precision", setting->precision, error))
-    return NULL;
-  if (setting->framework != PS_FRAMEWORK_NONE && setting->db == NULL)
-    model->framework = setting->framework;
-  if (setting->n_context > 1)
-    model->spread.context = setting->n_context;
-  if (setting->n_experts > 1)
-    model->spread.experts = setting->n_experts;
-  return ps_model_resize (model, setting->microbatch_size, setting->sequence, error) ? g_steal_pointer (&model) : NULL;
+  for (guint i = 0; i < G_N_ELEMENTS (table); i++)
+    if (!check_needs (setting, table[i], error))
+      return FALSE;
+  return TRUE;
 }
 
 PsModel *
@@ -107,11 +89,84 @@ ps_setting_model (const PsSetting *setting, GError **error)
 {
   const PsCostSource *source = ps_setting_source (setting);
 
-  if (setting->model != NULL || setting->known_model != NULL)
-    return read_model (setting, error);
+  if (setting->known_model != NULL || setting->model != NULL)
+    return ps_setting_given_model (setting, error);
   if (source != NULL && source->model != NULL)
     return source->model (setting, error);
   return ps_refuse_null (error, PS_ERROR_USAGE, "no model: give --model FILE, or --db FILE that holds one");
+}
+
+/* Which options go together */
+
+static gboolean
+check_together (const PsSetting *setting, GError **error)
+{
+  const PsCostSource *source = ps_setting_source (setting);
+  const char *message = NULL;
+
+  if (setting->blocking && setting->ready_order > 0)
+    message = "--blocking and --ready-order: blocking devices keep the order of their sends and receives";
+  else if (setting->share_links && setting->cluster == NULL)
+    message = "--share-links: needs --cluster FILE, whose links to share, and --model FILE";
+  else if (setting->latency_factor != 1 && setting->cluster == NULL)
+    message = "--latency-factor: needs --cluster FILE, whose latencies are known";
+  else if (setting->layout != NULL && source != NULL && !source->has_model)
+    message = "--layout: needs a model, --model with --cluster or --db; given costs are those of stages as they are";
+  else if ((setting->n_recompute > 0 || setting->n_offload > 0) && source != NULL && source->has_model
+           && (setting->layout == NULL || g_str_equal (setting->layout, "best")))
+    message
+        = "--recompute, --offload: values for each stage need --layout, even or a string, which says what these are";
+  else if (setting->any_recompute && !setting->takes_auto)
+    message = "--recompute auto: is for pipesim search; none, selective or full would be right";
+  else if (setting->microbatch_order != PS_ORDER_GIVEN && setting->lengths == NULL)
+    message = "--microbatch-order: needs --lengths FILE; microbatches that are alike have no order";
+  else if (setting->sequence > 0 && setting->model == NULL)
+    message = "--sequence: needs --model FILE, which it gives other sequences";
+  if (message != NULL)
+    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
+  return message == NULL;
+}
+
+/* Gathers are parts of a schedule that begins and ends with a step. */
+static gboolean
+check_zero (const PsSetting *setting, GError **error)
+{
+  guint zero = ps_setting_zero (setting);
+
+  if (zero > 0 && setting->n_replicas == 1 && setting->n_context == 1)
+    return ps_refuse (error, PS_ERROR_USAGE, "--zero %u: needs --replicas D of 2 or more to spread %s over", zero,
+                      zero == 3 ? "weights and optimizer state" : "the optimizer state");
+  if (zero == 3 && setting->sync == PS_SYNC_BYPASS)
+    return ps_refuse (error, PS_ERROR_USAGE, "--zero 3: not with --sync bypass");
+  return zero < 3 || !ps_setting_needs_events (setting)
+         || ps_refuse (error, PS_ERROR_USAGE,
+                       "--zero 3: not with channels, links or speeds (--comm, --blocking, --share-links, --speed, "
+                       "--overlap-slowdown, --ready-order)");
+}
+
+static gboolean
+check_tensor (const PsSetting *setting, GError **error)
+{
+  if (setting->cluster == NULL && (setting->n_context > 1 || setting->n_experts > 1))
+    return ps_refuse (error, PS_ERROR_USAGE, "--%s %u: needs modelled costs, --model with --cluster",
+                      setting->n_context > 1 ? "context" : "experts",
+                      setting->n_context > 1 ? setting->n_context : setting->n_experts);
+  if (setting->microbatch_size > 0 && setting->cluster == NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
+  if (setting->n_tensor == 1 || setting->cluster != NULL || setting->db != NULL || ps_setting_source (setting) == NULL)
+    return TRUE;
+  return ps_refuse (
+      error, PS_ERROR_USAGE,
+      "--tensor %u: needs modelled costs, --model with --cluster, or measured ones, --db; given costs are those of a "
+      "device as they are",
+      setting->n_tensor);
+}
+
+gboolean
+ps_setting_check (const PsSetting *setting, GError **error)
+{
+  return check_together (setting, error) && check_zero (setting, error) && check_tensor (setting, error)
+         && ps_sources_check (setting, error);
 }
 
 /* Layouts */
@@ -196,32 +251,23 @@ ps_setting_layout_parse (G_GNUC_UNUSED const char *where, const char *text, G_GN
   return shapes != NULL;
 }
 
-static PsStageShape
-count_units (const PsStageShape *shapes, guint n_stages)
+static PsStageShape *
+cut_as_said (const char *text, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
 {
-  PsStageShape sum = { 0 };
+  g_autofree char *string = read_string (text, error);
+  guint n_stages = 0;
+  PsStageShape whole, sum = { 0 };
 
+  ps_model_split (model, 1, &whole, NULL);
+  g_autofree PsStageShape *shapes = string != NULL ? ps_layout_string_parse (WHERE, string, &n_stages, error) : NULL;
+  if (shapes == NULL)
+    return NULL;
   for (guint s = 0; s < n_stages; s++)
     {
       sum.n_layers += shapes[s].n_layers;
       sum.n_mtp += shapes[s].n_mtp;
       sum.head += shapes[s].head;
     }
-  return sum;
-}
-
-static PsStageShape *
-cut_as_said (const char *text, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
-{
-  g_autofree char *string = read_string (text, error);
-  guint n_stages = 0;
-  PsStageShape whole, sum;
-
-  ps_model_split (model, 1, &whole, NULL);
-  g_autofree PsStageShape *shapes = string != NULL ? ps_layout_string_parse (WHERE, string, &n_stages, error) : NULL;
-  if (shapes == NULL)
-    return NULL;
-  sum = count_units (shapes, n_stages);
   if (n_stages != n_devices * n_chunks)
     return ps_refuse_null (error, PS_ERROR_USAGE, WHERE ": has %u stages; -p %u -v %u make %u", n_stages, n_devices,
                            n_chunks, n_devices * n_chunks);
@@ -600,23 +646,6 @@ saves_all (const PsSetting *setting, guint stage)
   return ps_setting_recompute (setting, stage) != PS_RECOMPUTE_NONE || ps_setting_offload (setting, stage) > 0;
 }
 
-/* Refuses R on a stage that recomputes or offloads every microbatch. */
-static gboolean
-check_stages (const PsSetting *setting, const PsSchedule *schedule, GError **error)
-{
-  for (guint i = 0; i < ps_schedule_n_ops (schedule); i++)
-    {
-      PsOp op = schedule->ops[i];
-
-      if (op.kind == PS_OP_R && saves_all (setting, op.stage))
-        return ps_refuse (
-            error, PS_ERROR_USAGE,
-            "schedule '%s': stage %u has an R, which recomputes one microbatch; with it %s would be right",
-            schedule->name, op.stage, ps_setting_offload (setting, op.stage) > 0 ? "--offload 0" : "--recompute none");
-    }
-  return TRUE;
-}
-
 PsCosts *
 ps_setting_full_costs (const PsSetting *setting, const PsCosts *costs, guint n_devices, GError **error)
 {
@@ -641,11 +670,19 @@ PsCosts *
 ps_setting_recomputed (const PsSetting *setting, const PsSchedule *schedule, const PsCosts *costs, const PsCosts *full,
                        GError **error)
 {
-  g_autoptr (PsCosts) some = NULL;
-
-  if (!ps_setting_check_stages (setting, costs->n_stages, error) || !check_stages (setting, schedule, error))
+  if (!ps_setting_check_stages (setting, costs->n_stages, error))
     return NULL;
-  some = ps_costs_copy (full);
+  for (guint i = 0; i < ps_schedule_n_ops (schedule); i++)
+    {
+      PsOp op = schedule->ops[i];
+
+      if (op.kind == PS_OP_R && saves_all (setting, op.stage))
+        return ps_refuse_null (
+            error, PS_ERROR_USAGE,
+            "schedule '%s': stage %u has an R, which recomputes one microbatch; with it %s would be right",
+            schedule->name, op.stage, ps_setting_offload (setting, op.stage) > 0 ? "--offload 0" : "--recompute none");
+    }
+  g_autoptr (PsCosts) some = ps_costs_copy (full);
   for (guint stage = 0; stage < costs->n_stages; stage++)
     if (saves_all (setting, stage))
       ps_costs_copy_stage (some, stage, costs, stage);

@@ -1,89 +1,30 @@
 /* costdb-costs.c - turns a profile into the costs of a pipeline: takes times and sizes from the rows that fit, and
- * interpolates transfers. */
-#include "costdb-private.h"
-#include "base/text.h"
-#include "profile-fields.h"
+ * interpolates transfers; and finds the samples of the same rows. */
 #include "database.h"
+#include "base/text.h"
 
-#include <pipesim/costdb.h>
-#include <pipesim/work.h>
-#include <pipesim/model.h>
 #include <pipesim/cluster.h>
+#include <pipesim/costdb.h>
+#include <pipesim/model.h>
+#include <pipesim/work.h>
 
-#include <string.h>
 #include <math.h>
+#include <string.h>
 
-/* Everything one request for costs works with. Clear with cost_request_clear. */
-typedef struct
-{
-  PsCostDb *db;
-  GPtrArray *profiles;
-  const PsProfile *profile; /* one of them */
-  PsModel *stored;          /* the model of the profile, if none was given */
-  const PsModel *model;
-  GPtrArray *measurements;
-  guint *shares;        /* [n_devices] of the profile; NULL: equal parts */
-  PsStageShape *shapes; /* [n_devices * n_chunks]; NULL without a model */
-  guint n_devices;
-  guint n_chunks;
-  gboolean op_by_op; /* see ps_costdb_stage_costs */
-} PsCostRequest;
-
-/* Finds a profile by its name, and the model that it was measured with. */
-
-/* The last calibration has its number only when that is asked for. */
-static gboolean
-is_named (const PsProfile *profile, const char *name)
-{
-  g_autofree char *numbered = g_strdup_printf ("%s#%u", profile->name, profile->number);
-
-  return g_str_equal (profile->name, name) || g_str_equal (numbered, name);
-}
-
-/* The profile of that name among all (ps_costdb_profiles); NULL: the only one. PS_ERROR_INPUT says which there are. */
-static const PsProfile *
-costdb_choose_profile (PsCostDb *db, GPtrArray *profiles, const char *name, GError **error)
-{
-  g_autoptr (GPtrArray) names = g_ptr_array_new ();
-  const PsProfile *first = profiles->len > 0 ? profiles->pdata[0] : NULL;
-  const PsProfile *last = first != NULL ? profiles->pdata[profiles->len - 1] : NULL;
-
-  if (name == NULL && first != NULL && ps_profile_is_same (first, last))
-    return last;
-  for (guint i = 0; i < profiles->len; i++)
-    {
-      const PsProfile *profile = profiles->pdata[i];
-
-      if (name != NULL && is_named (profile, name))
-        return profile;
-      g_ptr_array_add (names, profile->name);
-    }
-  g_ptr_array_add (names, NULL);
-  g_autofree char *known = g_strjoinv (", ", (char **)names->pdata);
-  if (profiles->len == 0)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-                 "%s: holds no profile yet; measure one with: pipesim calib run --db %s --profile NAME --model FILE",
-                 db->file->path, db->file->path);
-  else if (name != NULL)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: no profile '%s'; there are: %s", db->file->path, name, known);
-  else
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: several profiles; choose one with --profile: %s", db->file->path,
-                 known);
-  return NULL;
-}
+/* Models of profiles */
 
 /* The model stored with a profile. */
 static PsModel *
-costdb_stored_model (PsCostDb *db, const PsProfile *profile, GError **error)
+stored_model (PsCostDb *db, const PsProfile *profile, GError **error)
 {
-  g_autofree char *where = g_strdup_printf ("%s: profile '%s'", db->file->path, profile->name);
+  g_autofree char *where = g_strdup_printf ("%s: profile '%s'", db->path, profile->name);
 
   return ps_model_parse (where, profile->model_text, strlen (profile->model_text), error);
 }
 
 /* Refuses another model than the profile's: measured times say nothing about it. */
 static gboolean
-costdb_check_model (PsCostDb *db, const PsProfile *profile, const PsModel *model, GError **error)
+check_model (PsCostDb *db, const PsProfile *profile, const PsModel *model, GError **error)
 {
   g_autofree char *digest = ps_model_digest (model);
 
@@ -91,54 +32,160 @@ costdb_check_model (PsCostDb *db, const PsProfile *profile, const PsModel *model
     return TRUE;
   if (*profile->model_text == '\0')
     return ps_refuse (error, PS_ERROR_INPUT, "%s: profile '%s' is of stages, and says nothing about model '%s'",
-                      db->file->path, profile->name, model->name);
-  g_autoptr (PsModel) stored = costdb_stored_model (db, profile, error);
+                      db->path, profile->name, model->name);
+  g_autoptr (PsModel) stored = stored_model (db, profile, error);
   if (stored == NULL)
     return FALSE;
   if (stored->precision != model->precision)
-    return ps_refuse (error, PS_ERROR_INPUT, "%s: profile '%s' was measured with precision = %s, not %s",
-                      db->file->path, profile->name, ps_precision_name (stored->precision),
-                      ps_precision_name (model->precision));
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: profile '%s' was measured with precision = %s, not %s", db->path,
+                      profile->name, ps_precision_name (stored->precision), ps_precision_name (model->precision));
   return ps_refuse (error, PS_ERROR_INPUT,
                     "%s: profile '%s' was measured with another model than '%s' (its '%s' differs in some figure)",
-                    db->file->path, profile->name, model->name, profile->model_name);
+                    db->path, profile->name, model->name, profile->model_name);
 }
 
 PsModel *
 ps_costdb_model (PsCostDb *db, const char *profile_name, GError **error)
 {
-  g_autoptr (GPtrArray) profiles = ps_costdb_profiles (db, error);
-  const PsProfile *profile = profiles != NULL ? costdb_choose_profile (db, profiles, profile_name, error) : NULL;
+  g_autoptr (PsProfile) profile = ps_costdb_profile (db, profile_name, error);
 
-  if (profile != NULL && *profile->model_text == '\0')
-    ps_refuse (error, PS_ERROR_INPUT, "%s: profile '%s' is of stages, without a model", db->file->path, profile->name);
-  return profile != NULL && *profile->model_text != '\0' ? costdb_stored_model (db, profile, error) : NULL;
+  if (profile == NULL || *profile->model_text != '\0')
+    return profile != NULL ? stored_model (db, profile, error) : NULL;
+  return ps_refuse_null (error, PS_ERROR_INPUT, "%s: profile '%s' is of stages, without a model", db->path,
+                         profile->name);
 }
 
-PsProfile *
-ps_costdb_profile (PsCostDb *db, const char *name, GError **error)
+/* Keys of shapes */
+
+char *
+ps_stage_key (guint stage, guint n_stages, gboolean back)
 {
-  g_autoptr (GPtrArray) profiles = ps_costdb_profiles (db, error);
-  const PsProfile *profile = profiles != NULL ? costdb_choose_profile (db, profiles, name, error) : NULL;
-  guint place;
-
-  return profile != NULL && g_ptr_array_find (profiles, profile, &place) ? g_ptr_array_steal_index (profiles, place)
-                                                                         : NULL;
+  return g_strdup_printf ("stage=%u/%u%s", stage, n_stages, back ? ",back" : "");
 }
 
-/* Picks the measured rows that fit a pipeline. */
+char *
+ps_slice_key (const char *shape, guint slice, guint n_slices)
+{
+  return g_strdup_printf ("%s,slice=%u/%u", shape, slice, n_slices);
+}
+
+/* The number of direct links that a place has to another, by what stands after its "+"; 0: none. */
+static guint
+direct_links (const char *place, const char *bus_id)
+{
+  const char *links = strchr (place, '+');
+  g_auto (GStrv) items = g_strsplit (links != NULL ? links + 1 : "", ",", -1);
+
+  for (char **item = items; *item != NULL; item++)
+    {
+      const char *times = strrchr (*item, '*');
+
+      if (times != NULL && strlen (bus_id) == (gsize)(times - *item) && g_str_has_prefix (*item, bus_id))
+        return (guint)g_ascii_strtoull (times + 1, NULL, 10);
+    }
+  return 0;
+}
+
+/* The bus id in the last level of an accelerator's place, without its links. Free with g_free. */
+static char *
+bus_id_of (const char *place)
+{
+  const char *id = strstr (place, "GPU:");
+
+  return id != NULL ? g_strndup (id + strlen ("GPU:"), strcspn (id, "+") - strlen ("GPU:")) : g_strdup ("");
+}
+
+char *
+ps_link_class (const char *a, const char *b)
+{
+  g_autofree char *path_a = g_strndup (a, strcspn (a, "+")), *path_b = g_strndup (b, strcspn (b, "+"));
+  g_autofree char *id_a = bus_id_of (a), *id_b = bus_id_of (b);
+  g_auto (GStrv) levels_a = g_strsplit (path_a, "/", -1), levels_b = g_strsplit (path_b, "/", -1);
+  guint n_common = 0, n_direct = 0;
+
+  while (levels_a[n_common] != NULL && g_strcmp0 (levels_a[n_common], levels_b[n_common]) == 0)
+    n_common++;
+  if (*id_a != '\0' && !g_str_equal (id_a, id_b))
+    n_direct = MAX (direct_links (a, id_b), MIN (direct_links (a, "switch"), direct_links (b, "switch")));
+  if (n_common == 0)
+    return g_strdup ("network");
+  if (n_direct > 0)
+    return g_strdup_printf ("nvlink*%u", n_direct);
+  if (n_common == 1)
+    return g_strdup ("machine");
+  return g_ascii_strdown (levels_a[n_common - 1], (gssize)strcspn (levels_a[n_common - 1], ":"));
+}
+
+char *
+ps_places_link_class (const char *places, guint a, guint b)
+{
+  g_auto (GStrv) all = g_strsplit (places, ";", -1);
+
+  return MAX (a, b) < g_strv_length (all) ? ps_link_class (all[a], all[b]) : NULL;
+}
+
+char *
+ps_link_key (guint a, guint b)
+{
+  return g_strdup_printf ("link=%u-%u", MIN (a, b), MAX (a, b));
+}
+
+char *
+ps_link_class_key (const char *link_class)
+{
+  return g_strconcat ("link=", link_class, NULL);
+}
+
+static gboolean
+is_outside (const PsStatistics *time, gint64 ns)
+{
+  return ns < time->q1_ns || ns > time->q3_ns;
+}
+
+gboolean
+ps_links_differ (const PsMeasurement *a, const PsMeasurement *b)
+{
+  return is_outside (&a->time, b->time.median_ns) && is_outside (&b->time, a->time.median_ns)
+         && fabs ((double)(a->time.median_ns - b->time.median_ns))
+                > PS_SENTINEL_TOLERANCE * (double)MIN (a->time.median_ns, b->time.median_ns);
+}
+
+/* The rows that fit a pipeline */
+
+/* Everything one request for costs works with. Clear with cost_request_clear. */
+typedef struct
+{
+  PsCostDb *db;
+  PsProfile *profile;
+  PsModel *stored; /* the model of the profile, if none was given */
+  const PsModel *model;
+  GPtrArray *measurements;
+  guint *shares;        /* [n_devices] of the profile; NULL: equal parts */
+  PsStageShape *shapes; /* [n_stages]; NULL without a model */
+  char **keys;          /* [n_stages] the shapes of the stages' rows */
+  guint n_devices;
+  guint n_stages;
+  gboolean op_by_op; /* see ps_costdb_stage_costs */
+} PsCostRequest;
 
 static void
 cost_request_clear (PsCostRequest *request)
 {
-  g_clear_pointer (&request->profiles, g_ptr_array_unref);
+  g_clear_pointer (&request->profile, ps_profile_free);
   g_clear_pointer (&request->stored, ps_model_free);
   g_clear_pointer (&request->measurements, g_ptr_array_unref);
   g_free (request->shares);
   g_free (request->shapes);
+  g_strfreev (request->keys);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsCostRequest, cost_request_clear)
+
+static const PsMeasurement *
+row_at (GPtrArray *rows, guint i)
+{
+  return rows->pdata[i];
+}
 
 /* TRUE: a measurement with `devices` busy devices describes the wanted number better than `best` does. Best is that
  * number itself, then the largest below, then the smallest above. */
@@ -166,148 +213,108 @@ is_better (const PsCostRequest *request, const PsMeasurement *a, const PsMeasure
 
 /* A stage's share of an accelerator under placement loop; 0: equal ones. */
 static guint
-cost_request_share (const PsCostRequest *request, guint stage)
+share_of (const PsCostRequest *request, guint stage)
 {
   return request->shares != NULL ? request->shares[stage % request->n_devices] : 0;
 }
 
-/* The row that describes an op best, by the rule of ps_costdb_costs. NULL: there is none. F stands for R. */
-static const PsMeasurement *
-cost_request_op (const PsCostRequest *request, const char *shape, guint share, PsOpKind kind)
-{
-  const PsMeasurement *best = NULL;
-
-  for (guint i = 0; i < request->measurements->len; i++)
-    {
-      const PsMeasurement *m = request->measurements->pdata[i];
-
-      if (m->subject == PS_SUBJECT_OP && m->cache == PS_CACHE_RUN && m->kind == kind && m->share == share
-          && g_str_equal (m->shape, shape) && is_better (request, m, best))
-        best = m;
-    }
-  return best;
-}
-
-/* F stands for R where nothing else was measured. */
-static const PsMeasurement *
-cost_request_recompute (const PsCostRequest *request, const char *shape, guint share)
-{
-  const PsMeasurement *measured = cost_request_op (request, shape, share, PS_OP_R);
-
-  return measured != NULL ? measured : cost_request_op (request, shape, share, PS_OP_F);
-}
-
 static gboolean
-cost_request_is_imported (const PsCostRequest *request)
-{
-  return *request->profile->source != '\0';
-}
-
-/* Any row of that subject and shape; NULL: there is none. */
-static const PsMeasurement *
-cost_request_plain (const PsCostRequest *request, PsSubject subject, const char *shape)
-{
-  for (guint i = 0; i < request->measurements->len; i++)
-    {
-      const PsMeasurement *m = request->measurements->pdata[i];
-
-      if (m->subject == subject && g_str_equal (m->shape, shape))
-        return m;
-    }
-  return NULL;
-}
-
-static gboolean
-is_message (const PsMeasurement *m, PsSubject subject, const char *shape)
+suits (const PsMeasurement *m, PsSubject subject, const char *shape)
 {
   return m->subject == subject && g_str_equal (m->shape, shape);
 }
 
-/* One of the messages that suit; NULL: none was measured. */
+/* The row of that subject and shape that describes the wanted number of devices best. NULL: there is none. Ops have a
+ * kind and a share, too. */
 static const PsMeasurement *
-choose_message (const PsCostRequest *request, PsSubject subject, const char *shape)
+find_row (const PsCostRequest *request, PsSubject subject, const char *shape, PsOpKind kind, guint share)
 {
   const PsMeasurement *best = NULL;
 
   for (guint i = 0; i < request->measurements->len; i++)
     {
-      const PsMeasurement *m = request->measurements->pdata[i];
+      const PsMeasurement *m = row_at (request->measurements, i);
+      gboolean wanted = subject != PS_SUBJECT_OP || (m->cache == PS_CACHE_RUN && m->kind == kind && m->share == share);
 
-      if (is_message (m, subject, shape) && is_better (request, m, best))
+      if (wanted && suits (m, subject, shape) && is_better (request, m, best))
         best = m;
     }
   return best;
 }
 
+static const PsMeasurement *
+find_op (const PsCostRequest *request, const char *shape, guint stage, PsOpKind kind)
+{
+  return find_row (request, PS_SUBJECT_OP, shape, kind, share_of (request, stage));
+}
+
+/* The same, but F stands for R where nothing else was measured. */
+static const PsMeasurement *
+find_op_or_f (const PsCostRequest *request, const char *shape, guint stage, PsOpKind kind)
+{
+  const PsMeasurement *measured = find_op (request, shape, stage, kind);
+
+  return measured == NULL && kind == PS_OP_R ? find_op (request, shape, stage, PS_OP_F) : measured;
+}
+
+static gboolean
+is_imported (const PsCostRequest *request)
+{
+  return *request->profile->source != '\0';
+}
+
+/* The messages of that shape that suit, by size: with "" the transfers of the first link's class, or the all-reduces.
+ * Free with g_ptr_array_unref. */
 static GPtrArray *
-messages_of (const PsCostRequest *request, PsSubject subject, const char *shape)
+find_messages (const PsCostRequest *request, PsSubject subject, const char *shape)
 {
   GPtrArray *messages = g_ptr_array_new ();
-  const PsMeasurement *chosen = choose_message (request, subject, shape);
+  const PsMeasurement *chosen = find_row (request, subject, shape, PS_OP_F, 0);
 
-  for (guint i = 0; i < request->measurements->len; i++)
+  for (guint i = 0; i < request->measurements->len && chosen != NULL; i++)
     {
-      PsMeasurement *m = request->measurements->pdata[i];
+      const PsMeasurement *m = row_at (request->measurements, i);
 
-      if (is_message (m, subject, shape) && m->devices == chosen->devices && m->sharing == chosen->sharing)
-        g_ptr_array_add (messages, m);
+      if (suits (m, subject, shape) && m->devices == chosen->devices && m->sharing == chosen->sharing)
+        g_ptr_array_add (messages, (gpointer)m);
     }
   return messages;
-}
-
-/* The transfers of the first link's class, or the all-reduces, that suit, by size; free with g_ptr_array_unref. */
-static GPtrArray *
-cost_request_messages (const PsCostRequest *request, PsSubject subject)
-{
-  return messages_of (request, subject, "");
-}
-
-/* The transfers that were measured for the class of a link, else those of the first link's class. */
-static GPtrArray *
-messages_of_class (const PsCostRequest *request, guint a, guint b, gboolean *measured)
-{
-  g_autofree char *link_class = ps_places_link_class (request->profile->places, a, b);
-  g_autofree char *first_class = ps_places_link_class (request->profile->places, 0, 1);
-  g_autofree char *key = link_class != NULL ? ps_link_class_key (link_class) : g_strdup ("");
-  g_autoptr (GPtrArray) messages = messages_of (request, PS_SUBJECT_TRANSFER, key);
-
-  *measured = messages->len > 0 || link_class == NULL || g_str_equal (link_class, first_class);
-  if (messages->len > 0)
-    return g_steal_pointer (&messages);
-  return cost_request_messages (request, PS_SUBJECT_TRANSFER);
 }
 
 /* The transfers between two devices: those of the link's class, but its own where these differ (ps_links_differ). Where
  * neither was measured they are those of the first link's class, and *origin becomes PS_ORIGIN_INTERPOLATED. */
 static GPtrArray *
-cost_request_link (const PsCostRequest *request, guint a, guint b, PsOrigin *origin)
+find_link (const PsCostRequest *request, guint a, guint b, PsOrigin *origin)
 {
+  g_autofree char *link_class = ps_places_link_class (request->profile->places, a, b);
+  g_autofree char *first_class = ps_places_link_class (request->profile->places, 0, 1);
+  g_autofree char *class_key = link_class != NULL ? ps_link_class_key (link_class) : g_strdup ("");
   g_autofree char *key = ps_link_key (a, b);
-  gboolean measured;
-  g_autoptr (GPtrArray) of_class = messages_of_class (request, a, b, &measured);
-  g_autoptr (GPtrArray) own = messages_of (request, PS_SUBJECT_TRANSFER, key);
+  g_autoptr (GPtrArray) usual = find_messages (request, PS_SUBJECT_TRANSFER, class_key);
+  g_autoptr (GPtrArray) own = find_messages (request, PS_SUBJECT_TRANSFER, key);
 
-  if (!measured && own->len == 0)
-    *origin = PS_ORIGIN_INTERPOLATED;
+  if (usual->len == 0)
+    {
+      if (own->len == 0 && link_class != NULL && !g_str_equal (link_class, first_class))
+        *origin = PS_ORIGIN_INTERPOLATED;
+      g_ptr_array_unref (usual);
+      usual = find_messages (request, PS_SUBJECT_TRANSFER, "");
+    }
   for (guint i = 0; i < own->len; i++)
-    for (guint k = 0; k < of_class->len; k++)
-      {
-        const PsMeasurement *mine = own->pdata[i], *usual = of_class->pdata[k];
-
-        if (mine->bytes == usual->bytes && ps_links_differ (mine, usual))
-          return g_steal_pointer (&own);
-      }
-  return g_steal_pointer (&of_class);
+    for (guint k = 0; k < usual->len; k++)
+      if (row_at (own, i)->bytes == row_at (usual, k)->bytes && ps_links_differ (row_at (own, i), row_at (usual, k)))
+        return g_steal_pointer (&own);
+  return g_steal_pointer (&usual);
 }
 
 /* The two measured sizes on whose line `bytes` lies: the nearest below and above, or the two outermost on its side.
  * Both are the same where it is exactly that size, or where only one was measured. */
 static void
-cost_request_neighbours (GPtrArray *transfers, gint64 bytes, const PsMeasurement **below, const PsMeasurement **above)
+find_neighbours (GPtrArray *transfers, gint64 bytes, const PsMeasurement **below, const PsMeasurement **above)
 {
   guint i = 0;
 
-  while (i + 1 < transfers->len && ((const PsMeasurement *)transfers->pdata[i])->bytes < bytes)
+  while (i + 1 < transfers->len && row_at (transfers, i)->bytes < bytes)
     i++;
   *above = transfers->pdata[i];
   *below = *above;
@@ -319,75 +326,21 @@ cost_request_neighbours (GPtrArray *transfers, gint64 bytes, const PsMeasurement
     *below = transfers->pdata[i - 1];
 }
 
-char *
-ps_stage_key (guint stage, guint n_stages, gboolean back)
-{
-  return g_strdup_printf ("stage=%u/%u%s", stage, n_stages, back ? ",back" : "");
-}
-
-/* Parameters that a device holds of a stage. Devices that share its layers have embedding and head whole. */
+/* The time of a message by its size: on a line through two measured points. Beyond the last one it is continued, but
+ * never falls. */
 static gint64
-cost_request_parameters (const PsCostRequest *request, const PsStageShape *shape)
+message_ns (GPtrArray *messages, gint64 bytes)
 {
-  const guint t = MAX (shape->n_tensor, 1);
-  PsStageShape layers = *shape;
+  const PsMeasurement *a, *b;
 
-  layers.embedding = layers.head = FALSE;
-  return ps_model_stage_parameters (request->model, shape) - ps_model_stage_parameters (request->model, &layers)
-         + ps_tensor_parameters (request->model, &layers, t);
-}
-
-char *
-ps_slice_key (const char *shape, guint slice, guint n_slices)
-{
-  return g_strdup_printf ("%s,slice=%u/%u", shape, slice, n_slices);
-}
-
-/* The least number of slices, more than n, whose first one of that stage shape was measured; 0: there is none. */
-static guint
-cost_request_slices (const PsCostRequest *request, const char *key, guint n)
-{
-  guint next = 0;
-
-  for (guint i = 0; i < request->measurements->len; i++)
-    {
-      const PsMeasurement *m = request->measurements->pdata[i];
-      const char *slash = m->subject == PS_SUBJECT_OP ? strrchr (m->shape, '/') : NULL;
-      guint64 found = slash != NULL ? g_ascii_strtoull (slash + 1, NULL, 10) : 0;
-      g_autofree char *first = NULL;
-
-      if (found <= n || found > PS_MAX_SLICES || (next > 0 && found >= next))
-        continue;
-      first = ps_slice_key (key, 0, (guint)found);
-      if (g_str_equal (m->shape, first))
-        next = (guint)found;
-    }
-  return next;
-}
-
-/* The shapes of all stages, and what the model says about their sizes. costs NULL: the shapes alone. */
-static char **
-cost_request_keys (const PsCostRequest *request, PsCosts *costs, GError **error)
-{
-  guint n = request->n_devices * request->n_chunks;
-  const PsStageShape *shapes = request->shapes;
-  g_autofree char *first = ps_stage_key (0, n, FALSE);
-  g_auto (GStrv) keys = g_new0 (char *, n + 1);
-
-  if (request->model == NULL && cost_request_plain (request, PS_SUBJECT_OP, first) == NULL)
-    return ps_refuse_null (error, PS_ERROR_INPUT,
-                           "%s: profile '%s' is of other stages than %u, and without a model: %s",
-                           request->db->file->path, request->profile->name, n, request->profile->source);
-  for (guint stage = 0; stage < n; stage++)
-    {
-      keys[stage] = request->model != NULL ? ps_stage_shape_key (&shapes[stage]) : ps_stage_key (stage, n, FALSE);
-      if (request->model != NULL && costs != NULL)
-        costs->stage[stage].version_bytes
-            = cost_request_parameters (request, &shapes[stage]) * ps_precision_bytes (request->model->precision);
-    }
-  if (request->model != NULL && costs != NULL)
-    ps_costs_set_messages (costs, ps_model_boundary_bytes (request->model));
-  return g_steal_pointer (&keys);
+  find_neighbours (messages, bytes, &a, &b);
+  if (a == b)
+    return a->time.median_ns;
+  gboolean beyond = bytes > b->bytes;
+  double slope = (double)(b->time.median_ns - a->time.median_ns) / (double)(b->bytes - a->bytes);
+  const PsMeasurement *from = beyond ? b : a;
+  gint64 ns = from->time.median_ns + llrint ((beyond ? MAX (slope, 0) : slope) * (double)(bytes - from->bytes));
+  return CLAMP (ns, 0, PS_MAX_TIME_NS);
 }
 
 /* Unequal shares fix the number of devices. */
@@ -395,7 +348,7 @@ static gboolean
 read_shares (PsCostRequest *request, GError **error)
 {
   const PsProfile *profile = request->profile;
-  g_autofree char *where = g_strdup_printf ("%s: profile '%s': shares", request->db->file->path, profile->name);
+  g_autofree char *where = g_strdup_printf ("%s: profile '%s': shares", request->db->path, profile->name);
   guint n;
 
   if (*profile->shares == '\0')
@@ -407,266 +360,77 @@ read_shares (PsCostRequest *request, GError **error)
     return TRUE;
   return ps_refuse (error, PS_ERROR_INPUT,
                     "%s: profile '%s' was measured on %u devices with shares %s: it has no costs for %u",
-                    request->db->file->path, profile->name, n, profile->shares, request->n_devices);
+                    request->db->path, profile->name, n, profile->shares, request->n_devices);
 }
 
+/* Sets the shapes of the stages (shapes NULL: those of ps_model_split) and their keys. Stages that were not measured as
+ * they offload or recompute are looked up without that. */
 static gboolean
 set_shapes (PsCostRequest *request, const PsStageShape *shapes, GError **error)
 {
-  guint n_stages = request->n_devices * request->n_chunks;
+  guint n = request->n_stages;
 
-  if (request->model == NULL)
-    return TRUE;
-  request->shapes = shapes != NULL ? g_memdup2 (shapes, n_stages * sizeof *shapes) : g_new0 (PsStageShape, n_stages);
-  return shapes != NULL || ps_model_split (request->model, n_stages, request->shapes, error);
+  request->keys = g_new0 (char *, n + 1);
+  if (request->model != NULL)
+    request->shapes = shapes != NULL ? g_memdup2 (shapes, n * sizeof *shapes) : g_new0 (PsStageShape, n);
+  if (request->model != NULL && shapes == NULL && !ps_model_split (request->model, n, request->shapes, error))
+    return FALSE;
+  for (guint stage = 0; stage < n; stage++)
+    for (guint step = 0; step < 3; step++)
+      {
+        PsStageShape *shape = request->model != NULL ? &request->shapes[stage] : NULL;
+
+        if (shape != NULL && step == 1)
+          shape->offload = 0;
+        if (shape != NULL && step == 2)
+          shape->recompute = PS_RECOMPUTE_NONE;
+        g_free (request->keys[stage]);
+        request->keys[stage] = shape != NULL ? ps_stage_shape_key (shape) : ps_stage_key (stage, n, FALSE);
+        if (shape == NULL || find_op (request, request->keys[stage], stage, PS_OP_F) != NULL)
+          break;
+      }
+  for (guint i = 0; i < request->measurements->len && request->model == NULL; i++)
+    if (suits (row_at (request->measurements, i), PS_SUBJECT_OP, request->keys[0]))
+      return TRUE;
+  return request->model != NULL
+         || ps_refuse (error, PS_ERROR_INPUT, "%s: profile '%s' is of other stages than %u, and without a model: %s",
+                       request->db->path, request->profile->name, n, request->profile->source);
 }
 
-static gboolean
-is_measured (const PsCostRequest *request, guint stage)
-{
-  g_autofree char *key = ps_stage_shape_key (&request->shapes[stage]);
-
-  return cost_request_op (request, key, cost_request_share (request, stage), PS_OP_F) != NULL;
-}
-
-/* Stages that were not measured as they offload or recompute are looked up without that. */
-static void
-find_measured (PsCostRequest *request)
-{
-  guint n_stages = request->shapes != NULL ? request->n_devices * request->n_chunks : 0;
-
-  for (guint stage = 0; stage < n_stages; stage++)
-    {
-      if (!is_measured (request, stage))
-        request->shapes[stage].offload = 0;
-      if (!is_measured (request, stage))
-        request->shapes[stage].recompute = PS_RECOMPUTE_NONE;
-    }
-}
-
-/* Finds profile, model, shares, shapes (copied; NULL: those of ps_model_split) and measurements, which have no samples;
- * db, model, n_devices and n_chunks are set. The caller clears the request in any case. */
+/* Finds profile, model, shares, measurements without samples, shapes and keys; db, model, n_devices and n_stages are
+ * set. The caller clears the request in any case. */
 static gboolean
 cost_request_open (PsCostRequest *request, const char *profile_name, const PsStageShape *shapes, GError **error)
 {
-  g_return_val_if_fail (request->n_devices >= 1 && request->n_chunks >= 1, FALSE);
-  request->profiles = ps_costdb_profiles (request->db, error);
-  request->profile
-      = request->profiles != NULL ? costdb_choose_profile (request->db, request->profiles, profile_name, error) : NULL;
+  g_return_val_if_fail (request->n_devices >= 1 && request->n_stages >= 1, FALSE);
+  request->profile = ps_costdb_profile (request->db, profile_name, error);
   if (request->profile == NULL
-      || (request->model != NULL && !costdb_check_model (request->db, request->profile, request->model, error)))
+      || (request->model != NULL && !check_model (request->db, request->profile, request->model, error)))
     return FALSE;
   if (request->model == NULL && *request->profile->model_text != '\0')
     {
-      request->model = request->stored = costdb_stored_model (request->db, request->profile, error);
+      request->model = request->stored = stored_model (request->db, request->profile, error);
       if (request->model == NULL)
         return FALSE;
     }
-  if (!read_shares (request, error) || !set_shapes (request, shapes, error))
+  if (!read_shares (request, error))
     return FALSE;
   request->measurements = ps_costdb_measurements (request->db, request->profile->name, FALSE, error);
-  if (request->measurements != NULL)
-    find_measured (request);
-  return request->measurements != NULL;
+  return request->measurements != NULL && set_shapes (request, shapes, error);
 }
 
-/* Reads profiles and measurements back. */
+/* Costs */
 
-/* The row that a name means: of the last calibration, or of the one whose number ends the name. */
-#define CALIBRATION                                                                                                    \
-  "(SELECT id FROM profile WHERE name = ?1 OR name || '#' || number = ?1 ORDER BY name = ?1 DESC, number DESC LIMIT "  \
-  "1)"
-
-/* Columns as in the query of ps_costdb_profiles. */
-static gpointer
-read_profile (PsRows *rows, gpointer data, GError **error)
+/* Parameters that a device holds of a stage. Devices that share its layers have embedding and head whole. */
+static gint64
+count_parameters (const PsCostRequest *request, const PsStageShape *shape)
 {
-  PsProfile *profile = g_new0 (PsProfile, 1);
+  const guint t = MAX (shape->n_tensor, 1);
+  PsStageShape layers = *shape;
 
-  for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++)
-    *(char **)ps_profile_field_at (profile, &ps_profile_texts[i]) = ps_rows_text (rows, (int)i);
-  profile->shares = ps_rows_text (rows, PS_N_PROFILE_TEXTS);
-  profile->source = ps_rows_text (rows, PS_N_PROFILE_TEXTS + 1);
-  profile->choices = ps_rows_text (rows, PS_N_PROFILE_TEXTS + 2);
-  profile->places = ps_rows_text (rows, PS_N_PROFILE_TEXTS + 3);
-  profile->number = (guint)ps_rows_integer (rows, PS_N_PROFILE_TEXTS + 4);
-  return profile;
-}
-
-GPtrArray *
-ps_costdb_profiles (PsCostDb *db, GError **error)
-{
-  g_autoptr (PsRows) rows = ps_rows_new (
-      db->file, error,
-      "SELECT CASE WHEN number = max (number) OVER (PARTITION BY name) THEN name ELSE name || '#' || number END, "
-      "model_name, model_digest, model_text, device, transport, host, processor, kernel, libraries, version, created, "
-      "shares, source, base64, ways, number FROM profile LEFT JOIN choices ON choices.profile = id "
-      "LEFT JOIN places ON places.profile = id ORDER BY profile.name, number",
-      "");
-
-  return ps_rows_collect (rows, read_profile, NULL, (GDestroyNotify)ps_profile_free, error);
-}
-
-gboolean
-ps_choices_parse (const char *where, const char *text, GBytes **choices, GError **error)
-{
-  *choices = NULL;
-  if (*text == '\0')
-    return TRUE;
-  gsize n;
-  g_autofree guchar *bytes = g_base64_decode (text, &n);
-  g_autofree char *again = g_base64_encode (bytes, n);
-  if (g_str_equal (again, text))
-    {
-      *choices = g_bytes_new_take (g_steal_pointer (&bytes), n);
-      return TRUE;
-    }
-  return ps_refuse (error, PS_ERROR_INPUT, "%s: choices: are no base64", where);
-}
-
-/* Words that the schema does not allow come from damaged files only; they read as the first word of their sort. */
-static void
-read_key (PsRows *rows, PsMeasurement *m)
-{
-  g_autofree char *subject = ps_rows_text (rows, 1);
-  g_autofree char *kind = ps_rows_text (rows, 3);
-  g_autofree char *cache = ps_rows_text (rows, 8);
-
-  ps_subject_parse ("subject", subject, &m->subject, NULL);
-  ps_op_kind_parse ("kind", kind, &m->kind, NULL);
-  ps_cache_state_parse ("cache", cache, &m->cache, NULL);
-  m->id = ps_rows_integer (rows, 0);
-  m->shape = ps_rows_text (rows, 2);
-  m->bytes = ps_rows_integer (rows, 4);
-  m->devices = (guint)ps_rows_integer (rows, 5);
-  m->sharing = (guint)ps_rows_integer (rows, 6);
-  m->share = (guint)ps_rows_integer (rows, 7);
-}
-
-/* Columns as in the query of ps_costdb_measurements. */
-static PsMeasurement *
-read_measurement (PsRows *rows)
-{
-  PsMeasurement *m = g_new0 (PsMeasurement, 1);
-
-  read_key (rows, m);
-  m->time.n = (guint)ps_rows_integer (rows, 9);
-  m->time.median_ns = ps_rows_integer (rows, 10);
-  m->time.q1_ns = ps_rows_integer (rows, 11);
-  m->time.q3_ns = ps_rows_integer (rows, 12);
-  m->time.mad_ns = ps_rows_integer (rows, 13);
-  m->time.min_ns = ps_rows_integer (rows, 14);
-  m->launch_ns = ps_rows_integer (rows, 15);
-  m->take_bytes = ps_rows_integer (rows, 16);
-  m->give_bytes = ps_rows_integer (rows, 17);
-  m->state_bytes = ps_rows_integer (rows, 18);
-  m->stop = ps_rows_text (rows, 19);
-  m->taken = ps_rows_text (rows, 20);
-  return m;
-}
-
-/* Five columns from `first` on. */
-static gboolean
-read_condition (PsCostDb *db, PsRows *rows, int first, PsCondition *condition, GError **error)
-{
-  g_autofree char *throttle = ps_rows_is_null (rows, first + 4) ? NULL : ps_rows_text (rows, first + 4);
-
-  *condition = (PsCondition){ .clock_mhz = ps_rows_integer (rows, first),
-                              .memory_clock_mhz = ps_rows_integer (rows, first + 1),
-                              .temperature_c = ps_rows_integer (rows, first + 2),
-                              .power_mw = ps_rows_integer (rows, first + 3) };
-  if (ps_throttle_parse (throttle, &condition->throttle))
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_INPUT, "%s: '%s' is no reason to run slower", db->file->path, throttle);
-}
-
-/* Reads the samples of a measurement that ps_costdb_measurements gave without them. */
-static gboolean
-costdb_read_samples (PsCostDb *db, PsMeasurement *measurement, GError **error)
-{
-  g_autoptr (GArray) samples = g_array_new (FALSE, FALSE, sizeof (gint64));
-  g_autoptr (PsRows) rows = ps_rows_new (
-      db->file, error, "SELECT ns FROM sample WHERE measurement = ?1 ORDER BY position", "i", measurement->id);
-  gboolean found = rows != NULL;
-
-  while (found)
-    {
-      if (!ps_rows_next (rows, &found, error))
-        return FALSE;
-      gint64 ns = found ? ps_rows_integer (rows, 0) : 0;
-      if (found)
-        g_array_append_val (samples, ns);
-    }
-  measurement->n_samples = samples->len;
-  measurement->samples_ns = (gint64 *)(gpointer)g_array_free (g_steal_pointer (&samples), FALSE);
-  return rows != NULL;
-}
-
-/* The data of read_whole. */
-typedef struct
-{
-  PsCostDb *db;
-  gboolean with_samples;
-} Source;
-
-static gpointer
-read_whole (PsRows *rows, gpointer data, GError **error)
-{
-  const Source *source = data;
-  g_autoptr (PsMeasurement) measurement = read_measurement (rows);
-
-  if (!read_condition (source->db, rows, 21, &measurement->before, error)
-      || !read_condition (source->db, rows, 26, &measurement->during, error)
-      || !read_condition (source->db, rows, 31, &measurement->after, error)
-      || (source->with_samples && !costdb_read_samples (source->db, measurement, error)))
-    return NULL;
-  return g_steal_pointer (&measurement);
-}
-
-GPtrArray *
-ps_costdb_measurements (PsCostDb *db, const char *profile, gboolean with_samples, GError **error)
-{
-  Source source = { db, with_samples };
-  g_autoptr (PsRows) rows = ps_rows_new (
-      db->file, error,
-      "SELECT measurement.id, subject, shape, kind, bytes, devices, sharing, share, cache, n, median_ns, q1_ns, "
-      "q3_ns, mad_ns, min_ns, launch_ns, take_bytes, give_bytes, state_bytes, stop, taken, "
-      "b.clock_mhz, b.memory_clock_mhz, b.temperature_c, b.power_mw, b.throttle, "
-      "d.clock_mhz, d.memory_clock_mhz, d.temperature_c, d.power_mw, d.throttle, "
-      "a.clock_mhz, a.memory_clock_mhz, a.temperature_c, a.power_mw, a.throttle "
-      "FROM measurement JOIN profile ON profile.id = measurement.profile "
-      "LEFT JOIN condition AS b ON b.measurement = measurement.id AND b.moment = 'before' "
-      "LEFT JOIN condition AS d ON d.measurement = measurement.id AND d.moment = 'during' "
-      "LEFT JOIN condition AS a ON a.measurement = measurement.id AND a.moment = 'after' "
-      "WHERE profile.id = " CALIBRATION " "
-      "ORDER BY instr ('|op|pair|self-send|transfer|all-reduce|host|', '|' || subject || '|'), shape, instr "
-      "('|F|B|W|BW|R|O|', '|' || kind || '|'), bytes, devices, "
-      "sharing, share, instr ('|run|cold|warm|', '|' || cache || '|')",
-      "s", profile);
-
-  return ps_rows_collect (rows, read_whole, &source, (GDestroyNotify)ps_measurement_free, error);
-}
-
-static gpointer
-read_sentinel (PsRows *rows, gpointer data, GError **error)
-{
-  PsSentinel *sentinel = g_new0 (PsSentinel, 1);
-
-  *sentinel = (PsSentinel){ .what = ps_rows_text (rows, 0),
-                            .median_ns = ps_rows_integer (rows, 1),
-                            .n = (guint)ps_rows_integer (rows, 2),
-                            .taken = ps_rows_text (rows, 3) };
-  return sentinel;
-}
-
-GPtrArray *
-ps_costdb_sentinels (PsCostDb *db, const char *profile, GError **error)
-{
-  g_autoptr (PsRows) rows = ps_rows_new (
-      db->file, error,
-      "SELECT what, median_ns, n, taken FROM sentinel WHERE profile = " CALIBRATION " ORDER BY position", "s", profile);
-
-  return ps_rows_collect (rows, read_sentinel, NULL, (GDestroyNotify)ps_sentinel_free, error);
+  layers.embedding = layers.head = FALSE;
+  return ps_model_stage_parameters (request->model, shape) - ps_model_stage_parameters (request->model, &layers)
+         + ps_tensor_parameters (request->model, &layers, t);
 }
 
 /* The option that says how devices share layers; "" where they don't. Free with g_free. */
@@ -678,28 +442,21 @@ describe_tensor (const PsCostRequest *request)
   return n_tensor > 1 ? g_strdup_printf (" --tensor %u", n_tensor) : g_strdup ("");
 }
 
-static void
-set_missing (const PsCostRequest *request, const char *what, GError **error)
+static gboolean
+refuse_missing (const PsCostRequest *request, const char *what, GError **error)
 {
-  guint n_stages = request->n_devices * request->n_chunks;
+  guint n_stages = request->n_stages;
   gboolean even = ps_stage_shapes_are_even (request->shapes, n_stages);
   g_autofree char *layout = ps_layout_string_write (request->shapes, n_stages);
   g_autofree char *tensor = describe_tensor (request);
 
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-               "%s: profile '%s' has no %s; measure it with: pipesim calib run --db %s --profile %s --model FILE -p %u "
-               "-v %u%s%s%s%s%s%s",
-               request->db->file->path, request->profile->name, what, request->db->file->path, request->profile->name,
-               request->n_devices, request->n_chunks, request->shares != NULL ? " --sm-shares " : "",
-               request->profile->shares, even ? "" : " --layout '", even ? "" : layout, even ? "" : "'", tensor);
-}
-
-static char *
-describe_op (PsOpKind kind, const char *shape, guint share)
-{
-  g_autofree char *part = share ? g_strdup_printf (" with share %u", share) : g_strdup ("");
-
-  return g_strdup_printf ("%s of stage shape '%s'%s", ps_op_kind_name (kind), shape, part);
+  return ps_refuse (
+      error, PS_ERROR_INPUT,
+      "%s: profile '%s' has no %s; measure it with: pipesim calib run --db %s --profile %s --model FILE -p %u "
+      "-v %u%s%s%s%s%s%s",
+      request->db->path, request->profile->name, what, request->db->path, request->profile->name, request->n_devices,
+      n_stages / request->n_devices, request->shares != NULL ? " --sm-shares " : "", request->profile->shares,
+      even ? "" : " --layout '", even ? "" : layout, even ? "" : "'", tensor);
 }
 
 /* The time of an op in a run, by the rule of ps_costdb_stage_costs. */
@@ -709,20 +466,19 @@ op_ns (const PsCostRequest *request, const PsMeasurement *m)
   return m->time.median_ns + (request->op_by_op ? m->launch_ns : 0);
 }
 
-/* A warm op counts beside one that is not, with as many devices busy. In a calibration, a backward whose gradient comes
- * from another stage waits, and its data gets cold. */
+/* A warm op counts where one that is not was measured with as many devices busy. In a calibration, a backward whose
+ * gradient comes from another stage waits, and its data gets cold. */
 static void
-fill_warm (const PsCostRequest *request, const char *key, guint stage, PsCosts *costs)
+fill_warm (const PsCostRequest *request, guint stage, PsCosts *costs)
 {
+  const char *key = request->keys[stage];
   g_autofree char *warm = g_strconcat (key, PS_WARM_SUFFIX, NULL);
 
   for (guint kind = 0; kind < PS_OP_O; kind++)
     {
-      guint share = cost_request_share (request, stage);
-      const PsMeasurement *m = cost_request_op (request, warm, share, (PsOpKind)kind);
-      const PsMeasurement *other = cost_request_op (request, key, share, (PsOpKind)kind);
-      gboolean waits
-          = !cost_request_is_imported (request) && (kind == PS_OP_B || kind == PS_OP_BW) && stage + 1 < costs->n_stages;
+      const PsMeasurement *m = find_op (request, warm, stage, (PsOpKind)kind);
+      const PsMeasurement *other = find_op (request, key, stage, (PsOpKind)kind);
+      gboolean waits = !is_imported (request) && (kind == PS_OP_B || kind == PS_OP_BW) && stage + 1 < costs->n_stages;
 
       if (waits || m == NULL || other == NULL || m->devices != other->devices || op_ns (request, other) <= 0)
         continue;
@@ -737,26 +493,29 @@ fill_warm (const PsCostRequest *request, const char *key, guint stage, PsCosts *
 }
 
 static gboolean
-fill_stage (const PsCostRequest *request, const char *key, guint stage, PsCosts *costs, GError **error)
+fill_stage (const PsCostRequest *request, guint stage, PsCosts *costs, GError **error)
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW, PS_OP_O };
-  const PsMeasurement *pair = cost_request_plain (request, PS_SUBJECT_PAIR, key);
+  const char *key = request->keys[stage];
+  const PsMeasurement *pair = find_row (request, PS_SUBJECT_PAIR, key, PS_OP_F, 0);
+  const PsMeasurement *again = find_op_or_f (request, key, stage, PS_OP_R);
+  guint share = share_of (request, stage);
 
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
     {
-      const PsMeasurement *m = cost_request_op (request, key, cost_request_share (request, stage), kinds[i]);
+      const PsMeasurement *m = find_op (request, key, stage, kinds[i]);
 
-      if (m == NULL && cost_request_is_imported (request))
+      if (m == NULL && is_imported (request))
         {
           costs->stage[stage].unknown |= (1U << kinds[i]) & ~(1U << PS_OP_O);
           continue;
         }
       if (m == NULL)
         {
-          g_autofree char *what = describe_op (kinds[i], key, cost_request_share (request, stage));
+          g_autofree char *part = share ? g_strdup_printf (" with share %u", share) : g_strdup ("");
+          g_autofree char *what = g_strdup_printf ("%s of stage shape '%s'%s", ps_op_kind_name (kinds[i]), key, part);
 
-          set_missing (request, what, error);
-          return FALSE;
+          return refuse_missing (request, what, error);
         }
       *ps_costs_op (costs, kinds[i], stage)
           = (PsOpCost){ .duration_ns = op_ns (request, m), .take_bytes = m->take_bytes, .give_bytes = m->give_bytes };
@@ -765,10 +524,9 @@ fill_stage (const PsCostRequest *request, const char *key, guint stage, PsCosts 
         costs->time_origin = PS_ORIGIN_MODELLED;
     }
   ps_costs_guess (costs, stage);
-  fill_warm (request, key, stage, costs);
+  fill_warm (request, stage, costs);
   if (pair != NULL)
     costs->stage[stage].pair_ns = op_ns (request, pair);
-  const PsMeasurement *again = cost_request_recompute (request, key, cost_request_share (request, stage));
   *ps_costs_op (costs, PS_OP_R, stage) = *ps_costs_op (costs, PS_OP_F, stage);
   if (again != NULL)
     ps_costs_op (costs, PS_OP_R, stage)->duration_ns = op_ns (request, again);
@@ -780,13 +538,13 @@ static gboolean
 mean_post (const PsCostRequest *request, const char *name, gint64 *ns, GError **error)
 {
   g_autoptr (PsMeasurement) samples = g_new0 (PsMeasurement, 1);
-  const PsMeasurement *m = cost_request_plain (request, PS_SUBJECT_HOST, name);
+  const PsMeasurement *m = find_row (request, PS_SUBJECT_HOST, name, PS_OP_F, 0);
 
   *ns = -1;
   if (m == NULL)
     return TRUE;
   samples->id = m->id;
-  if (!costdb_read_samples (request->db, samples, error))
+  if (!ps_costdb_read_samples (request->db, samples, error))
     return FALSE;
   *ns = samples->n_samples > 0 ? ps_mean (samples->samples_ns, samples->n_samples) : m->time.median_ns;
   return TRUE;
@@ -796,41 +554,33 @@ mean_post (const PsCostRequest *request, const char *name, gint64 *ns, GError **
 static gboolean
 fill_host (const PsCostRequest *request, PsCosts *costs, GError **error)
 {
-  const PsMeasurement *op = cost_request_plain (request, PS_SUBJECT_HOST, "op");
+  const PsMeasurement *op = find_row (request, PS_SUBJECT_HOST, "op", PS_OP_F, 0);
   gint64 send_ns, receive_ns;
 
   if (!mean_post (request, "send", &send_ns, error) || !mean_post (request, "receive", &receive_ns, error))
     return FALSE;
   costs->op_ns = op != NULL ? op->time.median_ns : 0;
   costs->post_ns = send_ns >= 0 && receive_ns >= 0 ? (send_ns + receive_ns) / 2 : costs->op_ns;
-  for (guint i = 1; i <= 2 * costs->n_stages && !cost_request_is_imported (request); i++)
+  for (guint i = 1; i <= 2 * costs->n_stages && !is_imported (request); i++)
     costs->transfer_ns[i] = MAX (costs->transfer_ns[i] - costs->post_ns, 0);
   return TRUE;
 }
 
-/* A line through two measured points; beyond the last one it is continued, but never falls. */
-static gint64
-interpolate (const PsMeasurement *a, const PsMeasurement *b, gint64 bytes)
-{
-  if (a == b)
-    return a->time.median_ns;
-  gboolean beyond = bytes > b->bytes;
-  double slope = (double)(b->time.median_ns - a->time.median_ns) / (double)(b->bytes - a->bytes);
-  if (beyond && slope < 0)
-    slope = 0;
-  const PsMeasurement *from = beyond ? b : a;
-  gint64 ns = from->time.median_ns + llrint (slope * (double)(bytes - from->bytes));
-  return CLAMP (ns, 0, PS_MAX_TIME_NS);
-}
-
-/* The parts of what a stage was measured to hold. A device that holds less than the model's formulas has others. */
+/* What the model says about the sizes of stages: the versions of weights, and the parts of what a stage was measured to
+ * hold. A device that holds less than the model's formulas has others. */
 static void
-fill_state (const PsCostRequest *request, PsCosts *costs, guint stage)
+fill_sizes (const PsCostRequest *request, PsCosts *costs)
 {
-  PsStateBytes state = ps_model_state (request->model, cost_request_parameters (request, &costs->shapes[stage]));
+  costs->shapes = g_memdup2 (request->shapes, costs->n_stages * sizeof *request->shapes);
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    {
+      gint64 parameters = count_parameters (request, &request->shapes[stage]);
+      PsStateBytes state = ps_model_state (request->model, parameters);
 
-  if (state.weight_bytes + state.gradient_bytes + state.optimizer_bytes <= costs->stage[stage].weight_bytes)
-    costs->stage[stage].state = state;
+      costs->stage[stage].version_bytes = parameters * ps_precision_bytes (request->model->precision);
+      if (state.weight_bytes + state.gradient_bytes + state.optimizer_bytes <= costs->stage[stage].weight_bytes)
+        costs->stage[stage].state = state;
+    }
 }
 
 /* The boundaries of a profile without a model are those of its run. */
@@ -841,7 +591,7 @@ fill_boundaries (const PsCostRequest *request, PsCosts *costs)
     for (guint stage = 0; stage < costs->n_stages; stage++)
       {
         g_autofree char *key = ps_stage_key (stage, costs->n_stages, back == 1);
-        const PsMeasurement *m = cost_request_plain (request, PS_SUBJECT_TRANSFER, key);
+        const PsMeasurement *m = find_row (request, PS_SUBJECT_TRANSFER, key, PS_OP_F, 0);
 
         costs->transfer_ns[1 + back * costs->n_stages + stage] = m != NULL ? m->time.median_ns : -1;
       }
@@ -850,16 +600,16 @@ fill_boundaries (const PsCostRequest *request, PsCosts *costs)
 
 /* The time of a boundary's message from a device to another. */
 static gint64
-transfer_ns (const PsCostRequest *request, guint from, guint to, PsOrigin *origin)
+boundary_ns (const PsCostRequest *request, guint from, guint to, PsOrigin *origin)
 {
-  g_autoptr (GPtrArray) transfers = cost_request_link (request, from, to, origin);
+  g_autoptr (GPtrArray) transfers = find_link (request, from, to, origin);
   gint64 bytes = ps_model_boundary_bytes (request->model);
   const PsMeasurement *below, *above;
 
-  cost_request_neighbours (transfers, bytes, &below, &above);
+  find_neighbours (transfers, bytes, &below, &above);
   if (above->bytes != bytes)
     *origin = PS_ORIGIN_INTERPOLATED;
-  return interpolate (below, above, bytes);
+  return message_ns (transfers, bytes);
 }
 
 /* Stage i counts as on device i modulo n_devices. A V's stages have these links too where places read alike from both
@@ -867,41 +617,57 @@ transfer_ns (const PsCostRequest *request, guint from, guint to, PsOrigin *origi
 static gboolean
 fill_transfers (const PsCostRequest *request, PsCosts *costs, GError **error)
 {
-  g_autoptr (GPtrArray) transfers = cost_request_messages (request, PS_SUBJECT_TRANSFER);
+  g_autoptr (GPtrArray) transfers = find_messages (request, PS_SUBJECT_TRANSFER, "");
   guint p = request->n_devices;
 
-  if (p > 1 && cost_request_is_imported (request) && transfers->len == 0)
+  if (p > 1 && is_imported (request) && transfers->len == 0)
     costs->transfer_origin = PS_ORIGIN_MODELLED; /* they take no time */
   if (p == 1 || costs->transfer_origin == PS_ORIGIN_MODELLED)
     return TRUE;
   if (transfers->len == 0)
-    {
-      set_missing (request, "transfer times", error);
-      return FALSE;
-    }
+    return refuse_missing (request, "transfer times", error);
   for (guint stage = 0; stage < costs->n_stages; stage++)
     {
       guint device = stage % p, next = (stage + 1) % p, previous = (stage + p - 1) % p;
 
       costs->transfer_ns[ps_transfer_forward (costs, stage)]
-          = transfer_ns (request, device, next, &costs->transfer_origin);
+          = boundary_ns (request, device, next, &costs->transfer_origin);
       costs->transfer_ns[ps_transfer_backward (costs, stage)]
-          = transfer_ns (request, device, previous, &costs->transfer_origin);
+          = boundary_ns (request, device, previous, &costs->transfer_origin);
     }
   return TRUE;
 }
 
+/* The least number of slices, more than n, whose first one of the first stage was measured; 0: there is none. */
+static guint
+next_slices (const PsCostRequest *request, guint n)
+{
+  guint next = 0;
+
+  for (guint i = 0; i < request->measurements->len; i++)
+    {
+      const PsMeasurement *m = row_at (request->measurements, i);
+      const char *slash = m->subject == PS_SUBJECT_OP ? strrchr (m->shape, '/') : NULL;
+      guint64 found = slash != NULL ? g_ascii_strtoull (slash + 1, NULL, 10) : 0;
+
+      if (found <= n || found > PS_MAX_SLICES || (next > 0 && found >= next))
+        continue;
+      g_autofree char *first = ps_slice_key (request->keys[0], 0, (guint)found);
+      if (g_str_equal (m->shape, first))
+        next = (guint)found;
+    }
+  return next;
+}
+
 /* Sets the parts of one stage's ops. FALSE: not all of its slices were measured. */
 static gboolean
-fill_parts (const PsCostRequest *request, const char *key, guint stage, const PsCosts *costs, PsSliceParts *parts)
+fill_parts (const PsCostRequest *request, guint stage, const PsCosts *costs, PsSliceParts *parts)
 {
   for (guint kind = 0; kind < PS_OP_O; kind++)
     for (guint slice = 0; slice < parts->n; slice++)
       {
-        g_autofree char *shape = ps_slice_key (key, slice, parts->n);
-        guint share = cost_request_share (request, stage);
-        const PsMeasurement *m = kind == PS_OP_R ? cost_request_recompute (request, shape, share)
-                                                 : cost_request_op (request, shape, share, (PsOpKind)kind);
+        g_autofree char *shape = ps_slice_key (request->keys[stage], slice, parts->n);
+        const PsMeasurement *m = find_op_or_f (request, shape, stage, (PsOpKind)kind);
         gint64 whole_ns = ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns;
 
         if (m == NULL || whole_ns <= 0)
@@ -916,30 +682,25 @@ fill_parts (const PsCostRequest *request, const char *key, guint stage, const Ps
 static double
 transfer_part (const PsCostRequest *request, guint n_slices)
 {
-  g_autoptr (GPtrArray) transfers = cost_request_messages (request, PS_SUBJECT_TRANSFER);
-  gint64 bytes = request->model != NULL ? ps_model_boundary_bytes (request->model) : 0, whole_ns;
-  const PsMeasurement *below, *above;
+  g_autoptr (GPtrArray) transfers = find_messages (request, PS_SUBJECT_TRANSFER, "");
+  gint64 bytes = request->model != NULL ? ps_model_boundary_bytes (request->model) : 0;
+  gint64 whole_ns = transfers->len > 0 && bytes > 0 ? message_ns (transfers, bytes) : 0;
 
-  if (transfers->len == 0 || bytes == 0)
-    return 1;
-  cost_request_neighbours (transfers, bytes, &below, &above);
-  whole_ns = interpolate (below, above, bytes);
-  cost_request_neighbours (transfers, bytes / n_slices, &below, &above);
-  return whole_ns > 0 ? MIN ((double)interpolate (below, above, bytes / n_slices) / (double)whole_ns, 1) : 1;
+  return whole_ns > 0 ? MIN ((double)message_ns (transfers, bytes / n_slices) / (double)whole_ns, 1) : 1;
 }
 
 /* Adds the parts that slices take, for each number of slices that all stages were measured with. */
 static void
-fill_slices (const PsCostRequest *request, char *const *keys, PsCosts *costs)
+fill_slices (const PsCostRequest *request, PsCosts *costs)
 {
-  for (guint n = cost_request_slices (request, keys[0], 0); n > 0; n = cost_request_slices (request, keys[0], n))
+  for (guint n = next_slices (request, 0); n > 0; n = next_slices (request, n))
     {
       g_autoptr (PsSliceParts) parts = ps_slice_parts_new (n, costs->n_stages);
       double transfer = transfer_part (request, n);
       gboolean whole = TRUE;
 
       for (guint stage = 0; stage < costs->n_stages && whole; stage++)
-        whole = fill_parts (request, keys[stage], stage, costs, parts);
+        whole = fill_parts (request, stage, costs, parts);
       if (!whole)
         continue;
       for (guint i = 0; i < 2 * costs->n_stages; i++)
@@ -948,9 +709,9 @@ fill_slices (const PsCostRequest *request, char *const *keys, PsCosts *costs)
     }
 }
 
-/* Finds how far the sentinel moved beside the measurements that these stages use, and those of no stage. */
+/* Finds how far the sentinel moved while the measurements that these stages use, and those of no stage, were taken. */
 static gboolean
-find_unrest (const PsCostRequest *request, char *const *keys, PsCosts *costs, GError **error)
+find_unrest (const PsCostRequest *request, PsCosts *costs, GError **error)
 {
   g_autoptr (GPtrArray) sentinels = ps_costdb_sentinels (request->db, request->profile->name, error);
   g_autofree double *shifts = g_new0 (double, request->measurements->len);
@@ -960,129 +721,88 @@ find_unrest (const PsCostRequest *request, char *const *keys, PsCosts *costs, GE
   ps_sentinel_shifts (sentinels, request->measurements, shifts);
   for (guint i = 0; i < request->measurements->len; i++)
     {
-      const PsMeasurement *m = request->measurements->pdata[i];
+      const PsMeasurement *m = row_at (request->measurements, i);
 
-      if (m->subject != PS_SUBJECT_OP || g_strv_contains ((const char *const *)keys, m->shape))
+      if (m->subject != PS_SUBJECT_OP || g_strv_contains ((const char *const *)request->keys, m->shape))
         costs->unrest = MAX (costs->unrest, shifts[i]);
     }
   return TRUE;
 }
 
-/* "; the machine was not quiet: ..." or nothing. */
-char *
-ps_unrest_to_text (double unrest, const char *rows)
-{
-  if (unrest <= PS_SENTINEL_TOLERANCE)
-    return g_strdup ("");
-  return g_strdup_printf ("this machine was not quiet: +-%.0f %%; %s%srows closer to each other than that may stand in "
-                          "another order",
-                          100 * unrest, rows, *rows ? " measured then; " : "");
-}
-
 static char *
-describe_unrest (const PsCosts *costs)
+describe_source (const PsCostRequest *request, double unrest)
 {
-  return costs->unrest > PS_SENTINEL_TOLERANCE ? g_strdup_printf (
-             "; the machine was not quiet then: its sentinel op moved by up to %.0f %%", 100 * costs->unrest)
-                                               : g_strdup ("");
+  const PsProfile *profile = request->profile;
+  g_autofree char *tensor = describe_tensor (request);
+  g_autofree char *moved
+      = unrest > PS_SENTINEL_TOLERANCE
+            ? g_strdup_printf ("; the machine was not quiet then: its sentinel op moved by up to %.0f %%", 100 * unrest)
+            : g_strdup ("");
+
+  if (is_imported (request))
+    return g_strdup_printf ("profile '%s' of %s: imported from %s", profile->name, request->db->path, profile->source);
+  return g_strdup_printf ("profile '%s' of %s: %s%s%s%s over %s on %s (%s), measured %s%s", profile->name,
+                          request->db->path, profile->device, tensor, request->shares != NULL ? " with shares " : "",
+                          profile->shares, profile->transport, profile->host, profile->processor, profile->created,
+                          moved);
 }
 
-static PsCosts *
-costs_from_request (const PsCostRequest *request, GError **error)
+/* The times that the replicas, and the weight copies of all replicas, take to add up the gradients of each stage, by
+ * the all-reduces over as many processes or threads as come closest; 0 where none was measured. */
+static void
+fill_reduce (PsCostRequest *request, PsCosts *costs, guint n_replicas)
 {
-  guint n_stages = request->n_devices * request->n_chunks;
-  g_autoptr (PsCosts) costs = ps_costs_new (n_stages);
-  g_auto (GStrv) keys = cost_request_keys (request, costs, error);
+  for (guint copies = 1; copies <= 2; copies++)
+    {
+      request->n_devices = copies * n_replicas;
+      g_autoptr (GPtrArray) reductions = find_messages (request, PS_SUBJECT_ALL_REDUCE, "");
+      for (guint stage = 0; stage < costs->n_stages && request->n_devices > 1 && reductions->len > 0; stage++)
+        {
+          PsStageCost *cost = &costs->stage[stage];
 
-  if (request->model != NULL)
-    costs->shapes = g_memdup2 (request->shapes, n_stages * sizeof *request->shapes);
-  costs->time_origin = costs->transfer_origin = PS_ORIGIN_MEASURED;
-  for (guint stage = 0; stage < n_stages; stage++)
-    if (keys == NULL || !fill_stage (request, keys[stage], stage, costs, error))
-      return NULL;
-  for (guint stage = 0; stage < n_stages && request->model != NULL; stage++)
-    fill_state (request, costs, stage);
-  if (request->model == NULL)
-    fill_boundaries (request, costs);
-  else if (!fill_transfers (request, costs, error))
-    return NULL;
-  if (!fill_host (request, costs, error))
-    return NULL;
-  fill_slices (request, keys, costs);
-  costs->memory_origin = PS_ORIGIN_MEASURED;
-  costs->loop_only = request->shares != NULL;
-  if (!find_unrest (request, keys, costs, error))
-    return NULL;
-  g_autofree char *unrest = describe_unrest (costs);
-  g_autofree char *tensor = describe_tensor (request);
-  g_free (costs->source);
-  costs->source = cost_request_is_imported (request)
-                      ? g_strdup_printf ("profile '%s' of %s: imported from %s", request->profile->name,
-                                         request->db->file->path, request->profile->source)
-                      : g_strdup_printf ("profile '%s' of %s: %s%s%s%s over %s on %s (%s), measured %s%s",
-                                         request->profile->name, request->db->file->path, request->profile->device,
-                                         tensor, request->shares != NULL ? " with shares " : "",
-                                         request->profile->shares, request->profile->transport, request->profile->host,
-                                         request->profile->processor, request->profile->created, unrest);
-  return g_steal_pointer (&costs);
+          *(copies == 1 ? &cost->reduce_ns : &cost->reduce2_ns) = message_ns (reductions, cost->state.gradient_bytes);
+        }
+    }
 }
 
 PsCosts *
 ps_costdb_stage_costs (PsCostDb *db, const char *profile_name, const PsModel *model, const PsStageShape *shapes,
-                       guint n_devices, guint n_chunks, gboolean op_by_op, GError **error)
+                       guint n_devices, guint n_chunks, gboolean op_by_op, guint n_replicas, GError **error)
 {
+  guint n_stages = n_devices * n_chunks;
   g_auto (PsCostRequest) request
-      = { .db = db, .model = model, .n_devices = n_devices, .n_chunks = n_chunks, .op_by_op = op_by_op };
+      = { .db = db, .model = model, .n_devices = n_devices, .n_stages = n_stages, .op_by_op = op_by_op };
+  g_autoptr (PsCosts) costs = ps_costs_new (n_stages);
 
-  return cost_request_open (&request, profile_name, shapes, error) ? costs_from_request (&request, error) : NULL;
+  if (!cost_request_open (&request, profile_name, shapes, error))
+    return NULL;
+  costs->time_origin = costs->transfer_origin = costs->memory_origin = PS_ORIGIN_MEASURED;
+  costs->loop_only = request.shares != NULL;
+  if (request.model != NULL)
+    ps_costs_set_messages (costs, ps_model_boundary_bytes (request.model));
+  for (guint stage = 0; stage < n_stages; stage++)
+    if (!fill_stage (&request, stage, costs, error))
+      return NULL;
+  if (request.model != NULL)
+    fill_sizes (&request, costs);
+  else
+    fill_boundaries (&request, costs);
+  if ((request.model != NULL && !fill_transfers (&request, costs, error)) || !fill_host (&request, costs, error))
+    return NULL;
+  fill_slices (&request, costs);
+  if (!find_unrest (&request, costs, error))
+    return NULL;
+  g_free (costs->source);
+  costs->source = describe_source (&request, costs->unrest);
+  fill_reduce (&request, costs, n_replicas);
+  return g_steal_pointer (&costs);
 }
 
 PsCosts *
 ps_costdb_costs (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices, guint n_chunks,
                  GError **error)
 {
-  return ps_costdb_stage_costs (db, profile, model, NULL, n_devices, n_chunks, FALSE, error);
-}
-
-/* How long devices take to add up a stage's gradients, by the all-reduces that were measured; 0: none was. */
-static gint64
-reduce_ns (GPtrArray *reductions, gint64 bytes)
-{
-  const PsMeasurement *below, *above;
-
-  if (reductions->len == 0)
-    return 0;
-  cost_request_neighbours (reductions, bytes, &below, &above);
-  return interpolate (below, above, bytes);
-}
-
-/* The all-reduces of n devices. */
-static GPtrArray *
-reductions_of (PsCostRequest *request, guint n)
-{
-  request->n_devices = n;
-  return n > 1 ? cost_request_messages (request, PS_SUBJECT_ALL_REDUCE) : g_ptr_array_new ();
-}
-
-gboolean
-ps_costdb_set_reduce (PsCostDb *db, const char *profile_name, PsCosts *costs, guint n_replicas, GError **error)
-{
-  g_autoptr (PsProfile) profile = ps_costdb_profile (db, profile_name, error);
-  g_auto (PsCostRequest) request = { .db = db };
-
-  request.measurements = profile != NULL ? ps_costdb_measurements (db, profile->name, FALSE, error) : NULL;
-  if (request.measurements == NULL)
-    return FALSE;
-  g_autoptr (GPtrArray) of_one = reductions_of (&request, n_replicas);
-  g_autoptr (GPtrArray) of_two = reductions_of (&request, 2 * n_replicas);
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    {
-      PsStageCost *cost = &costs->stage[stage];
-
-      cost->reduce_ns = reduce_ns (of_one, cost->state.gradient_bytes);
-      cost->reduce2_ns = reduce_ns (of_two, cost->state.gradient_bytes);
-    }
-  return TRUE;
+  return ps_costdb_stage_costs (db, profile, model, NULL, n_devices, n_chunks, FALSE, 1, error);
 }
 
 /* The samples of the rows that costs come from, and the same rows in all calibrations of a profile. */
@@ -1116,75 +836,44 @@ take_row (const PsCostRequest *request, PsCostSpread *spread, GPtrArray *rows, P
     {
       spread->row[cost] = rows->len;
       g_ptr_array_add (rows, m);
-      if (!costdb_read_samples (request->db, m, error))
+      if (!ps_costdb_read_samples (request->db, m, error))
         return FALSE;
     }
   *samples = relative_samples (m, &spread->largest);
   return TRUE;
 }
 
-/* Adds one calibration's measurements of the rows, and its readings of the sentinel. kept owns the measurements. */
-static gboolean
-add_calibration (const PsCostRequest *request, const PsProfile *profile, GPtrArray *rows, GPtrArray *sentinels,
-                 GPtrArray *kept, GError **error)
-{
-  GPtrArray *all = ps_costdb_measurements (request->db, profile->name, FALSE, error);
-  GPtrArray *readings = NULL;
-
-  if (all != NULL)
-    {
-      g_ptr_array_add (kept, all);
-      readings = ps_costdb_sentinels (request->db, profile->name, error);
-    }
-  if (readings == NULL)
-    return FALSE;
-  g_ptr_array_add (sentinels, readings);
-  for (guint row = 0; row < rows->len; row++)
-    {
-      GPtrArray *calibrations = rows->pdata[row];
-
-      g_ptr_array_add (calibrations, (gpointer)ps_measurement_find (all, calibrations->pdata[0]));
-    }
-  return TRUE;
-}
-
-/* Lists each row in the calibrations up to the request's. */
-static gboolean
-add_calibrations (const PsCostRequest *request, GPtrArray *rows, GPtrArray *sentinels, GPtrArray *kept, GError **error)
-{
-  for (guint i = 0; i < request->profiles->len; i++)
-    {
-      const PsProfile *profile = request->profiles->pdata[i];
-
-      if (ps_profile_is_same (profile, request->profile) && profile->number <= request->profile->number
-          && !add_calibration (request, profile, rows, sentinels, kept, error))
-        return FALSE;
-    }
-  return TRUE;
-}
-
-/* Says how runs differ, from the rows in all calibrations. */
+/* Lists each row in the calibrations up to the request's, and says from that how runs differ. */
 static gboolean
 add_runs (const PsCostRequest *request, PsCostSpread *spread, GPtrArray *measured, GError **error)
 {
   g_autoptr (GPtrArray) rows = g_ptr_array_new_with_free_func ((GDestroyNotify)g_ptr_array_unref);
   g_autoptr (GPtrArray) sentinels = g_ptr_array_new_with_free_func ((GDestroyNotify)g_ptr_array_unref);
   g_autoptr (GPtrArray) kept = g_ptr_array_new_with_free_func ((GDestroyNotify)g_ptr_array_unref);
+  g_autoptr (GPtrArray) profiles = ps_costdb_profiles (request->db, error);
 
   for (guint row = 0; row < measured->len; row++)
-    {
-      g_ptr_array_add (rows, g_ptr_array_new ());
-      g_ptr_array_add (rows->pdata[row], measured->pdata[row]);
-    }
-  if (!add_calibrations (request, rows, sentinels, kept, error))
+    g_ptr_array_add (rows, g_ptr_array_new ());
+  if (profiles == NULL)
     return FALSE;
-  /* The measurement with its samples stood first, to be looked for. Its place is the last one. */
-  for (guint row = 0; row < rows->len; row++)
+  for (guint i = 0; i < profiles->len; i++)
     {
-      GPtrArray *calibrations = rows->pdata[row];
+      const PsProfile *profile = profiles->pdata[i];
+      GPtrArray *all, *readings;
 
-      g_ptr_array_remove_index (calibrations, 0);
-      calibrations->pdata[calibrations->len - 1] = measured->pdata[row];
+      if (!ps_profile_is_same (profile, request->profile) || profile->number > request->profile->number)
+        continue;
+      all = profile->number == request->profile->number
+                ? g_ptr_array_ref (request->measurements)
+                : ps_costdb_measurements (request->db, profile->name, FALSE, error);
+      readings = all != NULL ? ps_costdb_sentinels (request->db, profile->name, error) : NULL;
+      if (all != NULL)
+        g_ptr_array_add (kept, all);
+      if (readings == NULL)
+        return FALSE;
+      g_ptr_array_add (sentinels, readings);
+      for (guint row = 0; row < rows->len; row++)
+        g_ptr_array_add (rows->pdata[row], (gpointer)ps_measurement_find (all, measured->pdata[row]));
     }
   spread->n_rows = rows->len;
   spread->deviation = g_new0 (double, rows->len);
@@ -1202,58 +891,48 @@ add_interpolation (GPtrArray *transfers, PsCostSpread *spread)
 
   for (guint i = 0; i < transfers->len; i++)
     {
-      bytes[i] = ((const PsMeasurement *)transfers->pdata[i])->bytes;
-      ns[i] = MAX (((const PsMeasurement *)transfers->pdata[i])->time.median_ns, 1);
+      bytes[i] = row_at (transfers, i)->bytes;
+      ns[i] = MAX (row_at (transfers, i)->time.median_ns, 1);
     }
   error = ps_interpolation_error (bytes, ns, transfers->len);
   if (!isnan (error))
     spread->deviation[row] = hypot (spread->deviation[row], 1.4826 * error);
 }
 
-static PsCostSpread *
-spread_from_request (const PsCostRequest *request, GError **error)
+PsCostSpread *
+ps_costdb_spread (PsCostDb *db, const char *profile_name, const PsModel *model, const PsStageShape *shapes,
+                  guint n_devices, guint n_chunks, GError **error)
 {
-  guint n_stages = request->n_devices * request->n_chunks;
-  g_auto (GStrv) keys = cost_request_keys (request, NULL, error);
+  guint n_stages = n_devices * n_chunks;
+  g_auto (PsCostRequest) request = { .db = db, .model = model, .n_devices = n_devices, .n_stages = n_stages };
+  g_autoptr (GPtrArray) rows = g_ptr_array_new (), transfers = NULL;
+  g_autoptr (PsCostSpread) spread = NULL;
+  const PsMeasurement *below = NULL, *above = NULL;
 
-  if (keys == NULL)
+  if (!cost_request_open (&request, profile_name, shapes, error))
     return NULL;
-  g_autoptr (GPtrArray) rows = g_ptr_array_new ();
-  g_autoptr (PsCostSpread) spread = g_new0 (PsCostSpread, 1);
+  spread = g_new0 (PsCostSpread, 1);
   spread->n_stages = n_stages;
   spread->largest = 1;
   spread->op = g_new0 (GArray *, (gsize)PS_N_OP_KINDS * n_stages);
   spread->row = g_new (guint, (gsize)PS_N_OP_KINDS * n_stages + 1);
   for (guint i = 0; i < PS_N_OP_KINDS * n_stages; i++)
     {
-      PsOpKind kind = (PsOpKind)(i / n_stages);
-      guint stage = i % n_stages;
-      guint share = cost_request_share (request, stage);
-      const PsMeasurement *m = kind == PS_OP_R ? cost_request_recompute (request, keys[stage], share)
-                                               : cost_request_op (request, keys[stage], share, kind);
+      const PsMeasurement *m
+          = find_op_or_f (&request, request.keys[i % n_stages], i % n_stages, (PsOpKind)(i / n_stages));
 
-      if (!take_row (request, spread, rows, (PsMeasurement *)m, i, &spread->op[i], error))
+      if (!take_row (&request, spread, rows, (PsMeasurement *)m, i, &spread->op[i], error))
         return NULL;
     }
-  g_autoptr (GPtrArray) transfers = cost_request_messages (request, PS_SUBJECT_TRANSFER);
-  const PsMeasurement *below = NULL, *above = NULL;
-  if (transfers->len > 0 && request->model != NULL)
-    cost_request_neighbours (transfers, ps_model_boundary_bytes (request->model), &below, &above);
-  if (!take_row (request, spread, rows, (PsMeasurement *)above, PS_N_OP_KINDS * n_stages, &spread->transfer, error)
-      || !add_runs (request, spread, rows, error))
+  transfers = find_messages (&request, PS_SUBJECT_TRANSFER, "");
+  if (transfers->len > 0 && request.model != NULL)
+    find_neighbours (transfers, ps_model_boundary_bytes (request.model), &below, &above);
+  if (!take_row (&request, spread, rows, (PsMeasurement *)above, PS_N_OP_KINDS * n_stages, &spread->transfer, error)
+      || !add_runs (&request, spread, rows, error))
     return NULL;
-  if (above != NULL && above->bytes != ps_model_boundary_bytes (request->model))
+  if (above != NULL && above->bytes != ps_model_boundary_bytes (request.model))
     add_interpolation (transfers, spread);
   return g_steal_pointer (&spread);
-}
-
-PsCostSpread *
-ps_costdb_spread (PsCostDb *db, const char *profile_name, const PsModel *model, const PsStageShape *shapes,
-                  guint n_devices, guint n_chunks, GError **error)
-{
-  g_auto (PsCostRequest) request = { .db = db, .model = model, .n_devices = n_devices, .n_chunks = n_chunks };
-
-  return cost_request_open (&request, profile_name, shapes, error) ? spread_from_request (&request, error) : NULL;
 }
 
 void

@@ -1,8 +1,8 @@
-/* database.c - opens databases: creates new ones, migrates old ones, refuses foreign ones. Runs statements. */
+/* database.c - opens databases: creates new ones, refuses foreign ones and those of other versions. Runs statements. */
 #include "database.h"
 #include "base/files.h"
 
-#include <pipesim/base.h>
+#include <pipesim/costdb.h>
 
 #include <sqlite3.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ struct _PsRows
 #define TICKS 100
 #define STEPS_PER_BYTE 200
 
-/* Of the file and of one that is attached to it for ps_results_merge. */
+/* Bytes of the file, and of one that is attached to it for ps_results_merge. */
 static guint64
 size_of (const PsDatabase *db)
 {
@@ -59,30 +59,25 @@ database_limit (PsDatabase *db)
 static gboolean
 database_set_error (PsDatabase *db, int code, GError **error)
 {
-  switch (code & 0xff)
-    {
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: in use by another program", db->path);
-      break;
-    case SQLITE_NOTADB:
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: not an SQLite database", db->path);
-      break;
-    case SQLITE_CORRUPT:
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: damaged or cut short: %s", db->path,
-                   sqlite3_errmsg (db->handle));
-      break;
-    case SQLITE_CONSTRAINT:
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", db->path, sqlite3_errmsg (db->handle));
-      break;
-    case SQLITE_INTERRUPT:
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: its views take more steps than a file of its size can need",
-                   db->path);
-      break;
-    default:
-      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s", db->path, sqlite3_errmsg (db->handle));
-    }
-  return FALSE;
+  static const struct
+  {
+    int code;
+    PsError kind;
+    const char *message; /* NULL: SQLite's */
+  } rows[] = { { SQLITE_BUSY, PS_ERROR_IO, "in use by another program" },
+               { SQLITE_LOCKED, PS_ERROR_IO, "in use by another program" },
+               { SQLITE_NOTADB, PS_ERROR_INPUT, "not an SQLite database" },
+               { SQLITE_CORRUPT, PS_ERROR_INPUT, NULL },
+               { SQLITE_CONSTRAINT, PS_ERROR_INPUT, NULL },
+               { SQLITE_INTERRUPT, PS_ERROR_INPUT, "its views take more steps than a file of its size can need" },
+               { SQLITE_OK, PS_ERROR_IO, NULL } };
+  guint i = 0;
+
+  while (rows[i].code != SQLITE_OK && rows[i].code != (code & 0xff))
+    i++;
+  return ps_refuse (error, rows[i].kind, "%s: %s%s", db->path,
+                    rows[i].code == SQLITE_CORRUPT ? "damaged or cut short: " : "",
+                    rows[i].message != NULL ? rows[i].message : sqlite3_errmsg (db->handle));
 }
 
 gboolean
@@ -212,7 +207,7 @@ ps_rows_set_real (PsRows *rows, int parameter, double value)
 void
 ps_rows_set_text (PsRows *rows, int parameter, const char *value)
 {
-  sqlite3_bind_text (rows->statement, parameter + 1, value, -1, SQLITE_STATIC);
+  sqlite3_bind_text (rows->statement, parameter + 1, value, -1, SQLITE_TRANSIENT);
 }
 
 char *
@@ -272,30 +267,20 @@ ps_database_end (PsDatabase *db, gboolean ok, GError **error)
   return FALSE;
 }
 
-/* Opens SQLite files of other programs, only to read them. */
-
-PsDatabase *
-ps_database_open_foreign (const char *path, GError **error)
-{
-  g_autoptr (PsDatabase) db = g_new0 (PsDatabase, 1);
-  int code;
-
-  db->path = g_strdup (path);
-  db->name = g_strconcat (g_path_is_absolute (path) ? "" : "./", path, NULL);
-  code = sqlite3_open_v2 (db->name, &db->handle, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
-  if (code != SQLITE_OK)
-    {
-      database_set_error (db, code, error);
-      return NULL;
-    }
-  database_limit (db);
-  sqlite3_db_config (db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-  sqlite3_db_config (db->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-  return g_steal_pointer (&db);
-}
+/* Opening */
 
 #define RETRY_US 2000
 #define BUSY_TIMEOUT_MS 10000
+
+static PsDatabase *
+database_new (const char *path)
+{
+  PsDatabase *db = g_new0 (PsDatabase, 1);
+
+  db->path = g_strdup (path);
+  db->name = g_strconcat (g_path_is_absolute (path) ? "" : "./", path, NULL);
+  return db;
+}
 
 void
 ps_database_close (PsDatabase *db)
@@ -361,17 +346,22 @@ open_handle (PsDatabase *db, int flags, GError **error)
   return TRUE;
 }
 
-/* The kind of an existing file, before anything is written to it. */
-typedef struct
+PsDatabase *
+ps_database_open_foreign (const char *path, GError **error)
 {
-  gint64 application;
-  gint64 version;
-  gint64 tables;
-} Identity;
+  g_autoptr (PsDatabase) db = database_new (path);
 
-/* One statement reads all, because another process may create the tables meanwhile. */
+  if (!open_handle (db, SQLITE_OPEN_READONLY, error))
+    return NULL;
+  sqlite3_db_config (db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+  sqlite3_db_config (db->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+  return g_steal_pointer (&db);
+}
+
+/* Refuses a file of another kind or version, before anything is written to it. *fresh: it holds nothing yet; NULL: such
+ * a file is refused, too. One statement reads all, because another process may create the tables meanwhile. */
 static gboolean
-read_identity (PsDatabase *db, Identity *identity, GError **error)
+check_identity (PsDatabase *db, gboolean *fresh, GError **error)
 {
   g_autoptr (PsRows) rows = ps_rows_new (db, error,
                                          "SELECT application_id, user_version, (SELECT count (*) FROM sqlite_schema) "
@@ -381,28 +371,17 @@ read_identity (PsDatabase *db, Identity *identity, GError **error)
 
   if (rows == NULL || !ps_rows_next (rows, &found, error))
     return FALSE;
-  g_assert (found);
-  *identity = (Identity){ .application = ps_rows_integer (rows, 0),
-                          .version = ps_rows_integer (rows, 1),
-                          .tables = ps_rows_integer (rows, 2) };
-  return TRUE;
-}
-
-static gboolean
-identity_is_fresh (const Identity *identity)
-{
-  return identity->application == 0 && identity->version == 0 && identity->tables == 0;
-}
-
-static gboolean
-check_identity (PsDatabase *db, const Identity *identity, GError **error)
-{
-  if (identity->application != db->kind->application_id)
+  gint64 application = ps_rows_integer (rows, 0), version = ps_rows_integer (rows, 1);
+  gboolean empty = application == 0 && version == 0 && ps_rows_integer (rows, 2) == 0;
+  if (fresh != NULL)
+    *fresh = empty;
+  if (fresh != NULL && empty)
+    return TRUE;
+  if (application != db->kind->application_id)
     return ps_refuse (error, PS_ERROR_INPUT, "%s: an SQLite database, but not a pipesim %s", db->path, db->kind->what);
-  if (identity->version != db->kind->version)
-    return ps_refuse (error, PS_ERROR_INPUT, "%s: %s of version %" G_GINT64_FORMAT "; this pipesim knows version %d",
-                      db->path, db->kind->what, identity->version, db->kind->version);
-  return TRUE;
+  return version == db->kind->version
+         || ps_refuse (error, PS_ERROR_INPUT, "%s: %s of version %" G_GINT64_FORMAT "; this pipesim knows version %d",
+                       db->path, db->kind->what, version, db->kind->version);
 }
 
 /* Finds files that were cut short, which would otherwise show only when the missing page is wanted. */
@@ -446,48 +425,39 @@ static gboolean
 create_schema (PsDatabase *db, GError **error)
 {
   const char *text = ps_data_file_text (db->kind->schema);
+  g_autofree char *whole = db->kind->complete != NULL ? db->kind->complete (text) : g_strdup (text);
   g_autofree char *pages = g_strdup_printf ("PRAGMA page_size = %d", db->kind->page_bytes);
-  Identity identity;
+  g_autofree char *marks = g_strdup_printf ("PRAGMA application_id = %d; PRAGMA user_version = %d",
+                                            db->kind->application_id, db->kind->version);
+  gboolean fresh;
 
-  if (db->kind->page_bytes > 0 && !ps_database_script (db, pages, error))
+  if ((db->kind->page_bytes > 0 && !ps_database_script (db, pages, error)) || !write_ahead (db, error)
+      || !ps_database_begin (db, error))
     return FALSE;
-  if (!write_ahead (db, error) || !ps_database_begin (db, error))
-    return FALSE;
-  gboolean ok = read_identity (db, &identity, error);
-  if (ok && identity_is_fresh (&identity))
-    {
-      g_autofree char *marks = g_strdup_printf ("PRAGMA application_id = %d; PRAGMA user_version = %d",
-                                                db->kind->application_id, db->kind->version);
-      g_autofree char *whole = db->kind->complete != NULL ? db->kind->complete (text) : NULL;
-
-      ok = ps_database_script (db, whole != NULL ? whole : text, error) && ps_database_script (db, marks, error);
-    }
+  gboolean ok = check_identity (db, &fresh, error)
+                && (!fresh || (ps_database_script (db, whole, error) && ps_database_script (db, marks, error)));
   return ps_database_end (db, ok, error);
 }
 
 static gboolean
 open_for_writing (PsDatabase *db, GError **error)
 {
-  Identity identity;
+  gboolean fresh;
 
   if (!open_handle (db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, error))
     return FALSE;
   if (sqlite3_db_readonly (db->handle, "main") == 1)
     return ps_refuse (error, PS_ERROR_IO, "%s: cannot be written to", db->path);
-  if (!read_identity (db, &identity, error))
-    return FALSE;
-  if (identity_is_fresh (&identity) && (!create_schema (db, error) || !read_identity (db, &identity, error)))
-    return FALSE;
-  if (!check_identity (db, &identity, error))
+  if (!check_identity (db, &fresh, error) || (fresh && !create_schema (db, error)))
     return FALSE;
   /* Commits survive the death of the process without waiting for the disk each time. */
   return ps_database_script (db, "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL", error);
 }
 
-/* A database in write-ahead mode wants to create files beside it even to be read. Where it may not, and no unfinished
- * log lies there, the file alone holds everything and does not change. */
+/* A database in write-ahead mode wants to create files in its directory even to be read. Where it may not, and no
+ * unfinished log lies there, the file alone holds everything and does not change. */
 static gboolean
-open_immutable (PsDatabase *db, Identity *identity, GError **error)
+open_immutable (PsDatabase *db, GError **error)
 {
   g_autofree char *log = g_strconcat (db->path, "-wal", NULL);
   g_autofree char *absolute = g_canonicalize_filename (db->path, NULL);
@@ -501,31 +471,27 @@ open_immutable (PsDatabase *db, Identity *identity, GError **error)
                       log);
   g_free (db->name);
   db->name = g_strconcat (uri, "?immutable=1", NULL);
-  return open_handle (db, SQLITE_OPEN_READONLY, error) && read_identity (db, identity, error);
+  return open_handle (db, SQLITE_OPEN_READONLY, error) && check_identity (db, NULL, error);
 }
 
 /* Opened for writing where that is allowed, though nothing is written: the last reader then clears away the log. */
 static gboolean
 open_for_reading (PsDatabase *db, GError **error)
 {
-  Identity identity = { 0 };
   g_autoptr (GError) failure = NULL;
 
   if (!open_handle (db, SQLITE_OPEN_READWRITE, error))
     return FALSE;
-  if (!read_identity (db, &identity, &failure))
+  if (!check_identity (db, NULL, &failure))
     {
       int code = sqlite3_errcode (db->handle) & 0xff;
 
-      if (code != SQLITE_CANTOPEN && code != SQLITE_READONLY)
-        {
-          g_propagate_error (error, g_steal_pointer (&failure));
-          return FALSE;
-        }
-      if (!open_immutable (db, &identity, error))
-        return FALSE;
+      if (code == SQLITE_CANTOPEN || code == SQLITE_READONLY)
+        return open_immutable (db, error) && ps_database_script (db, "PRAGMA query_only = ON", error);
+      g_propagate_error (error, g_steal_pointer (&failure));
+      return FALSE;
     }
-  return check_identity (db, &identity, error) && ps_database_script (db, "PRAGMA query_only = ON", error);
+  return ps_database_script (db, "PRAGMA query_only = ON", error);
 }
 
 PsDatabase *
@@ -533,9 +499,7 @@ ps_database_open (const char *path, const PsDatabaseKind *kind, gboolean writes,
 {
   if (!check_file (path, kind, writes, error))
     return NULL;
-  g_autoptr (PsDatabase) db = g_new0 (PsDatabase, 1);
-  db->path = g_strdup (path);
-  db->name = g_strconcat (g_path_is_absolute (path) ? "" : "./", path, NULL);
+  g_autoptr (PsDatabase) db = database_new (path);
   db->kind = kind;
   gboolean ok = writes ? open_for_writing (db, error) : open_for_reading (db, error);
   return ok && check_integrity (db, error) ? g_steal_pointer (&db) : NULL;

@@ -1,7 +1,7 @@
-/* database.h - SQLite files of pipesim: tells their kinds apart, opens them, and runs SQL for all others, so that
+/* database.h - SQLite files of pipesim: checks their kinds, opens them, and runs SQL for all others, so that
  * sim/store/database*.c alone know SQLite. Private to libpipesim.
  *
- * Every kind has a schema of its own under data/, `PRAGMA application_id` and `PRAGMA user_version`. Files are in
+ * Every kind has its own schema under data/, `PRAGMA application_id` and `PRAGMA user_version`. Files are in
  * write-ahead mode: a killed program loses the transaction under way and nothing else. */
 #pragma once
 
@@ -19,10 +19,10 @@ typedef struct
   int page_bytes; /* of new files; 0: SQLite's choice */
 } PsDatabaseKind;
 
-typedef struct
+typedef struct _PsDatabase
 {
   char *path; /* as the user wrote it; messages begin with it */
-  char *name; /* the same for SQLite: never a database in memory; a URI where no file can be made beside it */
+  char *name; /* the same for SQLite: never a database in memory; a URI where no file can be made in its directory */
   struct sqlite3 *handle;
   const PsDatabaseKind *kind;
   guint64 *ticks; /* of the statement that runs (ps_database_limit) */
@@ -42,9 +42,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsDatabase, ps_database_close)
 /* Opens a file of another program for reading, whatever its tables. Functions in its schema are not trusted. Errors:
  * PS_ERROR_IO, PS_ERROR_INPUT. */
 PsDatabase *ps_database_open_foreign (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-/* The database library, for the record: "SQLite 3.40.1". Free with g_free. */
-char *ps_database_library (void);
 
 /* Runs statements that need no parameters and whose rows do not matter. */
 gboolean ps_database_script (PsDatabase *db, const char *sql, GError **error);
@@ -88,7 +85,7 @@ gboolean ps_rows_is_null (PsRows *rows, int column);
 char *ps_rows_text (PsRows *rows, int column); /* free with g_free */
 
 /* Repeats a statement: set its parameters (numbers from 0 on), then call ps_rows_next. A parameter that is not set
- * again keeps its value, and a text must stay as long. */
+ * again keeps its value. */
 void ps_rows_repeat (PsRows *rows);
 
 void ps_rows_set_null (PsRows *rows, int parameter);

@@ -1,8 +1,120 @@
-/* spread.c - how far the times of one run are from those of another: what samples, the sentinel and repeated
- * calibrations say about it. docs/intervals.md derives the formulas. All variances are of logarithms. */
+/* spread.c - how quiet a machine was while it was measured, by readings of the sentinel, and how far the times of one
+ * run are from those of another: what samples, the sentinel and repeated calibrations say about it. docs/intervals.md
+ * derives the formulas. All variances are of logarithms. */
 #include <pipesim/costdb.h>
 
 #include <math.h>
+
+/* Readings of the sentinel */
+
+/* The sound readings of the same op as the first right before and after each measurement, two each; NULL: none. Moments
+ * sort as texts do. */
+static GPtrArray *
+readings_near (GPtrArray *sentinels, GPtrArray *measurements)
+{
+  GPtrArray *near = g_ptr_array_sized_new (2 * measurements->len);
+  const PsSentinel *first = sentinels->len > 0 ? sentinels->pdata[0] : NULL;
+
+  g_ptr_array_set_size (near, (gint)(2 * measurements->len));
+  for (guint m = 0; m < measurements->len; m++)
+    for (guint i = 0; i < sentinels->len; i++)
+      {
+        PsSentinel *reading = sentinels->pdata[i];
+        int order = g_strcmp0 (reading->taken, ((const PsMeasurement *)measurements->pdata[m])->taken);
+
+        if (reading->n < PS_MEDIAN_MIN_SAMPLES || reading->median_ns <= 0 || !g_str_equal (reading->what, first->what))
+          continue;
+        if (order <= 0)
+          near->pdata[2 * m] = reading;
+        if (order >= 0 && near->pdata[2 * m + 1] == NULL)
+          near->pdata[2 * m + 1] = reading;
+      }
+  return near;
+}
+
+/* The first n-th of the readings ends with it. 0: there are none. */
+static gint64
+find_level (GPtrArray *near, guint n)
+{
+  g_autoptr (GArray) times = g_array_new (FALSE, FALSE, sizeof (gint64));
+
+  for (guint i = 0; i < near->len; i++)
+    if (near->pdata[i] != NULL)
+      g_array_append_val (times, ((const PsSentinel *)near->pdata[i])->median_ns);
+  g_array_sort (times, ps_compare_int64);
+  return times->len > 0 ? g_array_index (times, gint64, (times->len + n - 1) / n - 1) : 0;
+}
+
+double
+ps_sentinel_shifts (GPtrArray *sentinels, GPtrArray *measurements, double *shifts)
+{
+  g_autoptr (GPtrArray) near = readings_near (sentinels, measurements);
+  gint64 level = find_level (near, 4); /* the lower quartile: other work only slows an op down */
+  double largest = 0;
+
+  for (guint i = 0; i < measurements->len; i++)
+    {
+      double shift = 0;
+
+      for (guint k = 2 * i; k < 2 * i + 2; k++)
+        if (near->pdata[k] != NULL)
+          shift = MAX (shift, fabs ((double)((const PsSentinel *)near->pdata[k])->median_ns / (double)level - 1));
+      if (shifts != NULL)
+        shifts[i] = shift;
+      largest = MAX (largest, shift);
+    }
+  return level > 0 ? largest : NAN;
+}
+
+/* Relative standard deviation of a reading, and the number of different ones; 0: of fewer than two nothing is known. */
+static double
+reading_error (GPtrArray *near, gint64 level, guint *n)
+{
+  g_autoptr (GHashTable) seen = g_hash_table_new (NULL, NULL);
+  double squares = 0;
+
+  for (guint i = 0; i < near->len; i++)
+    if (near->pdata[i] != NULL && g_hash_table_add (seen, near->pdata[i]))
+      squares += pow (log ((double)((const PsSentinel *)near->pdata[i])->median_ns / (double)level), 2);
+  *n = g_hash_table_size (seen);
+  return *n > 1 ? sqrt (squares / (*n - 1)) : 0;
+}
+
+void
+ps_sentinel_slowdown (GPtrArray *sentinels, GPtrArray *measurements, GPtrArray *moments, PsSlowdown *slowdown)
+{
+  g_autoptr (GPtrArray) near = readings_near (sentinels, measurements), now = readings_near (sentinels, moments);
+  gint64 level = find_level (near, 2);
+  guint n_level;
+  double error = reading_error (near, MAX (level, 1), &n_level);
+
+  for (guint i = 0; i < moments->len; i++)
+    {
+      double sum = 0;
+      guint n = 0;
+
+      for (guint k = 2 * i; k < 2 * i + 2; k++)
+        if (now->pdata[k] != NULL)
+          {
+            sum += (double)((const PsSentinel *)now->pdata[k])->median_ns;
+            n++;
+          }
+      slowdown[i] = n > 0 && level > 0 ? (PsSlowdown){ sum / n / (double)level, error * sqrt (1.0 / n + 1.0 / n_level) }
+                                       : (PsSlowdown){ NAN, NAN };
+    }
+}
+
+char *
+ps_unrest_to_text (double unrest, const char *rows)
+{
+  if (unrest <= PS_SENTINEL_TOLERANCE)
+    return g_strdup ("");
+  return g_strdup_printf ("this machine was not quiet: +-%.0f %%; %s%srows closer to each other than that may stand in "
+                          "another order",
+                          100 * unrest, rows, *rows ? " measured then; " : "");
+}
+
+/* Runs */
 
 #define MAX_DEVIATION 1.0 /* larger ones say no more */
 #define N_BATCHES 8

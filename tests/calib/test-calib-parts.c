@@ -279,7 +279,7 @@ test_shifts (void)
                            { .taken = MOMENT ("35") } };
   g_autoptr (GPtrArray) series = g_ptr_array_new (), measurements = g_ptr_array_new ();
   double shifts[G_N_ELEMENTS (rows)];
-  PsWeather weather[G_N_ELEMENTS (rows)];
+  PsSlowdown weather[G_N_ELEMENTS (rows)];
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     g_ptr_array_add (measurements, &rows[i]);
@@ -295,12 +295,12 @@ test_shifts (void)
   /* Their median is 1000, too. The third row has 1020 and 1400 beside it, the last one 1000 before it alone. The four
    * readings lie apart by s^2 = (ln^2 1.02 + ln^2 1.4) / 3. */
   double s = sqrt ((pow (log (1.02), 2) + pow (log (1.4), 2)) / 3);
-  ps_sentinel_weather (series, measurements, measurements, weather);
+  ps_sentinel_slowdown (series, measurements, measurements, weather);
   g_assert_cmpfloat_with_epsilon (weather[2].factor, 1.21, 1e-9);
   g_assert_cmpfloat_with_epsilon (weather[2].error, s * sqrt (1.0 / 2 + 1.0 / 4), 1e-9);
   g_assert_cmpfloat_with_epsilon (weather[4].factor, 1, 1e-9);
   g_ptr_array_set_size (series, 0);
-  ps_sentinel_weather (series, measurements, measurements, weather);
+  ps_sentinel_slowdown (series, measurements, measurements, weather);
   g_assert_true (isnan (weather[0].factor));
 }
 

@@ -115,7 +115,7 @@ test_json (void)
         "\"origin\": \"measured\"", "\"rollbacks\": null", "\"weather\": null", "\"inside_interval_weather\": null");
   made.run.bypass = TRUE;
   made.verdict.check = PS_CHECK_BIT_EQUAL;
-  made.report.weather = (PsWeather){ 1.1, 0 };
+  made.report.weather = (PsSlowdown){ 1.1, 0 };
   made.result.emulated = TRUE;
   made.result.clock_mhz = 0;
   /* 1.1 times 8.5 to 9.5 is 9.35 to 10.45 */
@@ -123,7 +123,7 @@ test_json (void)
         "\"predicted_iteration_weather_ns\": 9900000,", "\"inside_interval_weather\": true", "\"clock_mhz\": null",
         "\"origin\": \"emulated\"");
   made.result.median_iteration_ns = 9500000;
-  made.report.weather = (PsWeather){ 0.9, 0 };
+  made.report.weather = (PsSlowdown){ 0.9, 0 };
   SAYS (ps_run_report_to_json (&made.report), "\"inside_interval\": true,",
         "\"predicted_iteration_weather_ns\": 8100000,", "\"inside_interval_weather\": false");
   made.prediction->interval = (PsInterval){ 0 };
@@ -185,7 +185,7 @@ test_weather_words (void)
   make (&made);
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
-      made.report.weather = (PsWeather){ rows[i].factor, 0 };
+      made.report.weather = (PsSlowdown){ rows[i].factor, 0 };
       SAYS (ps_run_report_to_text (&made.report), rows[i].says);
     }
 }

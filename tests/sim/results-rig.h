@@ -32,7 +32,7 @@ static inline PsDatabase *
 tables_of (const PsResults *results)
 {
   static const PsDatabaseKind kind
-      = { .what = "result database", .application_id = 0x50535257, .version = PS_RESULTS_VERSION };
+      = { .what = "result database", .application_id = 0x50535253, .version = PS_RESULTS_VERSION };
 
   return fine (ps_database_open (ps_results_path (results), &kind, TRUE, &error));
 }

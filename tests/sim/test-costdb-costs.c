@@ -43,7 +43,7 @@ test_device_time (void)
   store_shape (db, profile, "layers=4,head", 2, 200);
   store (db, profile, new_transfer (196608, 2, 10000));
   g_autoptr (PsCosts) ahead = costs_of (db, 2, 1);
-  g_autoptr (PsCosts) op_by_op = fine (ps_costdb_stage_costs (db, NULL, NULL, NULL, 2, 1, TRUE, &error));
+  g_autoptr (PsCosts) op_by_op = fine (ps_costdb_stage_costs (db, NULL, NULL, NULL, 2, 1, TRUE, 1, &error));
   g_assert_cmpint (ps_costs_op (ahead, PS_OP_F, 0)->duration_ns, ==, 600);
   g_assert_cmpint (ps_costs_op (ahead, PS_OP_R, 0)->duration_ns, ==, 600);
   g_assert_cmpint (ps_costs_op (ahead, PS_OP_B, 0)->duration_ns, ==, 1000);
@@ -210,7 +210,7 @@ test_recompute (void)
   store (db, profile, new_transfer (196608, 2, 10000));
   g_assert_true (ps_model_split (model, 2, shapes, NULL));
   shapes[0].recompute = shapes[1].recompute = PS_RECOMPUTE_FULL;
-  g_autoptr (PsCosts) costs = ps_costdb_stage_costs (db, NULL, model, shapes, 2, 1, FALSE, NULL);
+  g_autoptr (PsCosts) costs = ps_costdb_stage_costs (db, NULL, model, shapes, 2, 1, FALSE, 1, NULL);
   g_assert_cmpint (costs->shapes[0].recompute, ==, PS_RECOMPUTE_NONE);
   g_assert_cmpint (costs->shapes[1].recompute, ==, PS_RECOMPUTE_FULL);
   for (guint stage = 0; stage < 2; stage++)

@@ -1,6 +1,6 @@
 /* Tests of costdb.h: rows that are stored come back. test-costdb-files.c tests foreign and damaged files,
  * test-costdb-costs.c the costs made from rows. */
-#include "store/costdb-private.h"
+#include "store/database.h"
 #include "costdb-rig.h"
 
 #include <string.h>
@@ -266,7 +266,7 @@ test_once (void)
   g_assert_false (found);
   f->share = 0;
   refused (ps_costdb_store (db, profile, f, &error), PS_ERROR_INPUT, "*UNIQUE*");
-  g_assert_true (ps_database_integer (db->file, "SELECT count (*) FROM sample", &n, NULL));
+  g_assert_true (ps_database_integer (db, "SELECT count (*) FROM sample", &n, NULL));
   g_assert_cmpint (n, ==, 3);
   store (db, profile, new_op (PS_OP_B, "layers=4", 2, 1000));
 }
@@ -287,7 +287,7 @@ test_replace (void)
   g_assert_cmpuint (rows->len, ==, 1);
   g_assert_cmpint (((const PsMeasurement *)rows->pdata[0])->time.median_ns, ==, 3000);
   g_assert_cmpint (((const PsMeasurement *)rows->pdata[0])->samples_ns[0], ==, 3005);
-  g_assert_true (ps_database_integer (db->file, "SELECT count (*) FROM sample", &n, NULL));
+  g_assert_true (ps_database_integer (db, "SELECT count (*) FROM sample", &n, NULL));
   g_assert_cmpint (n, ==, 6);
 }
 
@@ -313,7 +313,7 @@ test_constraints (void)
     }
 }
 
-/* What version 2 added comes back, too; what is not known stays so. */
+/* The state of the hardware comes back, too; what is not known stays so. */
 static void
 test_conditions (void)
 {
@@ -387,7 +387,7 @@ test_full (void)
   gint64 profile = begin (db, "p");
 
   store (db, profile, new_op (PS_OP_F, "layers=4", 2, 1000));
-  g_assert_true (ps_database_script (db->file, "PRAGMA max_page_count = 1", NULL)); /* no more than there are */
+  g_assert_true (ps_database_script (db, "PRAGMA max_page_count = 1", NULL)); /* no more than there are */
   g_free (large->samples_ns);
   large->n_samples = 10000;
   large->samples_ns = g_new (gint64, 10000);
@@ -399,7 +399,7 @@ test_full (void)
   g_assert_cmpstr (error->message, ==, expected);
   g_autoptr (GPtrArray) kept = ps_costdb_measurements (db, "p", FALSE, NULL);
   g_assert_cmpuint (kept->len, ==, 1);
-  g_assert_true (ps_database_script (db->file, "PRAGMA max_page_count = 100000", NULL));
+  g_assert_true (ps_database_script (db, "PRAGMA max_page_count = 100000", NULL));
   g_assert_true (ps_costdb_store (db, profile, large, NULL));
 }
 
@@ -426,10 +426,10 @@ test_runs (void)
 
   fine (ps_costdb_store_run (db, &run, &error));
   g_assert_true (
-      ps_database_integer (db->file, "SELECT round (1000 * iteration_error) FROM accuracy", &permille, NULL));
+      ps_database_integer (db, "SELECT round (1000 * iteration_error) FROM accuracy", &permille, NULL));
   g_assert_cmpint (permille, ==, 100);
   g_assert_true (
-      ps_database_integer (db->file, "SELECT round (1000 * peak_memory_error) FROM accuracy", &permille, NULL));
+      ps_database_integer (db, "SELECT round (1000 * peak_memory_error) FROM accuracy", &permille, NULL));
   g_assert_cmpint (permille, ==, -200);
   g_autoptr (GPtrArray) runs = ps_costdb_runs (db, NULL);
   const PsRunRecord *back = runs->pdata[0];

@@ -333,7 +333,7 @@ fill_database (PsCostDb *db, const PsModel *model, guint n_stages)
   g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
   char none[] = "-";
   PsProfile profile
-      = { none, model->name, digest, text, none, none, none, none, none, none, none, none, none, none, none, none, 0 };
+      = { none, model->name, digest, text, none, none, none, none, none, none, none, none, none, none, none, none, 0, 0 };
   gint64 id;
 
   profile.name = (char *)"p";

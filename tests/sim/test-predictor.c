@@ -1,27 +1,11 @@
 /* test-predictor.c - one chain for all: predictions with and without results that are kept, and the table of sources.
  */
 #include "costdb-rig.h"
-
-#include <pipesim/setting.h>
-
-#include <string.h>
+#include "setting-rig.h"
 
 #define CLUSTER                                                                                                        \
   "[cluster]\nnodes = 1\ndevices_per_node = 4\nmemory = 4GiB\npeak_flops = 1e12\nefficiency = 0.5\n"                   \
   "link_latency = 20us\nlink_bandwidth = 5GB/s\n"
-
-static PsSetting *
-read_setting (const char *line, GError **error)
-{
-  g_autoptr (PsSetting) setting = ps_setting_new ();
-  g_autoptr (GOptionContext) context = g_option_context_new (NULL);
-  g_autofree char *whole = g_strconcat ("test ", line, NULL);
-  g_auto (GStrv) arguments = g_strsplit (whole, " ", -1);
-
-  ps_options_add (ps_setting_options, setting, context);
-  g_assert_true (g_option_context_parse_strv (context, &arguments, NULL));
-  return ps_setting_check (setting, error) ? g_steal_pointer (&setting) : NULL;
-}
 
 /* Modelled slices: a later one attends to more tokens, so that its F takes longer, and all of them together take longer
  * than the whole, for small kernels run less efficiently. The whole sequence's costs give the same prediction as a
@@ -30,7 +14,7 @@ static void
 test_slices (void)
 {
   g_autoptr (PsSetting) setting
-      = read_setting ("-p 4 -m 4 --model llama-3-8b --cluster h100-80gb --layout even --tensor 2", NULL);
+      = parse ("-p 4 -m 4 --model llama-3-8b --cluster h100-80gb --layout even --tensor 2", NULL);
   g_autoptr (PsPredictor) kept = ps_predictor_new (setting, NULL);
   g_autoptr (PsCosts) whole = ps_setting_costs (setting, 4, 1, NULL);
   gint64 iteration_ns[3];
@@ -105,7 +89,7 @@ test_kept (void)
 
   for (guint line = 0; line < G_N_ELEMENTS (lines); line++)
     {
-      g_autoptr (PsSetting) setting = read_setting (lines[line], NULL);
+      g_autoptr (PsSetting) setting = parse (lines[line], NULL);
       g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
 
       for (guint k = 0; k < 3 * G_N_ELEMENTS (names); k++)
@@ -121,7 +105,7 @@ test_kept (void)
 static void
 test_given (void)
 {
-  g_autoptr (PsSetting) setting = read_setting (lines[0], NULL);
+  g_autoptr (PsSetting) setting = parse (lines[0], NULL);
   g_autoptr (PsCosts) costs = fine (ps_costs_parse ("f=2ms,b=2ms,w=2ms", 4, 1, &error));
   g_autoptr (PsPredictor) given = ps_predictor_new (setting, costs);
   g_autoptr (PsPrediction) replaced = fine (ps_predictor_predict (given, "1f1b", &error));
@@ -132,14 +116,6 @@ test_given (void)
 }
 
 /* Sources */
-
-static void
-assert_usage (const char *line, const char *message)
-{
-  g_test_message ("%s", line);
-
-  refused (read_setting (line, &error), PS_ERROR_USAGE, message);
-}
 
 /* A row says by itself what its options need, and how to give it. */
 static void
@@ -163,7 +139,7 @@ test_sources (void)
           g_autofree char *message
               = g_strdup_printf ("--%s: needs --%s FILE, %s", need->option, need->needs, need->why);
 
-          assert_usage (line, message);
+          refused (parse (line, &error), PS_ERROR_USAGE, message);
         }
       g_assert_true (ps_source_find (sources[i]->option) == sources[i]);
       g_assert_nonnull (strstr (sources[i]->usage, option));
@@ -189,10 +165,10 @@ test_one_source (void)
 
         if (i != k)
           {
-            assert_usage (line, message);
+            refused (parse (line, &error), PS_ERROR_USAGE, message);
             continue;
           }
-        g_autoptr (PsSetting) setting = read_setting (line, NULL);
+        g_autoptr (PsSetting) setting = parse (line, NULL);
         g_assert_true (ps_setting_source (setting) == sources[i]);
       }
 }
@@ -277,7 +253,7 @@ test_digest_of_nothing (void)
 static void
 test_timeline (void)
 {
-  g_autoptr (PsSetting) setting = read_setting ("-p 2 -m 4 --costs f=2ms,b=2ms,w=1ms,o=3ms --sync bypass", NULL);
+  g_autoptr (PsSetting) setting = parse ("-p 2 -m 4 --costs f=2ms,b=2ms,w=1ms,o=3ms --sync bypass", NULL);
   g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
   g_autoptr (PsPrediction) prediction = fine (ps_predictor_predict (predictor, "1f1b", &error));
 
@@ -296,7 +272,7 @@ test_bandwidth (void)
   for (guint factor = 1; factor <= 4; factor *= 2)
     {
       g_autofree char *whole = g_strdup_printf ("%s %u", line, factor);
-      g_autoptr (PsSetting) setting = fine (read_setting (whole, &error));
+      g_autoptr (PsSetting) setting = fine (parse (whole, &error));
       g_autoptr (PsCosts) costs = fine (ps_setting_costs (setting, 3, 1, &error));
 
       for (guint stage = 0; stage < 3; stage++)
@@ -318,10 +294,10 @@ test_bandwidth (void)
 static void
 test_shapes (void)
 {
-  g_autoptr (PsSetting) setting = fine (
-      read_setting ("--model tiny-gpt --cluster h100-80gb --layout E|tttt|tttt|L --recompute full --offload 0.5 "
-                    "--tensor 2",
-                    &error));
+  g_autoptr (PsSetting) setting
+      = fine (parse ("--model tiny-gpt --cluster h100-80gb --layout E|tttt|tttt|L --recompute full --offload 0.5 "
+                     "--tensor 2",
+                     &error));
   g_autoptr (PsModel) model = fine (ps_setting_model (setting, &error));
   g_autofree PsStageShape *shapes = fine (ps_setting_shapes (setting, model, 2, 2, &error));
 
@@ -389,7 +365,7 @@ test_costs_of_run (void)
   for (guint model = 0; model < 2; model++)
     {
       g_autofree char *line = g_strdup_printf ("-p 2 -m 4 --costs-from %s%s", path, model ? " --model tiny-gpt" : "");
-      g_autoptr (PsSetting) setting = fine (read_setting (line, &error));
+      g_autoptr (PsSetting) setting = fine (parse (line, &error));
       g_autoptr (PsCosts) costs = fine (ps_setting_costs (setting, 2, 1, &error));
       g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
       g_autoptr (PsPrediction) prediction = fine (ps_predictor_predict (predictor, "1f1b", &error));
@@ -410,7 +386,7 @@ test_costs_of_run (void)
         refused (ps_predictor_predict (predictor, "zb-h1", &error), PS_ERROR_INPUT, "*no B of stage 0 is known: *");
     }
   g_autofree char *wrong = g_strdup_printf ("-p 3 -m 4 --costs-from %s", path);
-  g_autoptr (PsSetting) setting = fine (read_setting (wrong, &error));
+  g_autoptr (PsSetting) setting = fine (parse (wrong, &error));
   refused (ps_setting_costs (setting, 3, 1, &error), PS_ERROR_INPUT, "*: 2 stages, so it has no costs for 3 devices *");
 }
 
@@ -433,7 +409,7 @@ test_recomputed (void)
     {
       g_autofree char *line
           = g_strconcat ("--costs f=5ns,b=4ns,w=3ns,r=2ns,act=8B,wact=3B,msg=1B,host=4ns", rows[i].more, NULL);
-      g_autoptr (PsSetting) setting = fine (read_setting (line, &error));
+      g_autoptr (PsSetting) setting = fine (parse (line, &error));
       PsScheduleBuilder *building = ps_schedule_builder_new ("r", ps_placement_new (PS_PLACEMENT_LOOP, 2, 1), 1);
 
       for (guint stage = 0; stage < 2; stage++)
@@ -501,7 +477,7 @@ test_measured_weights (void)
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
       g_autofree char *line = g_strconcat ("-p 2 -m 4 --db ", path, rows[i].more, NULL);
-      g_autoptr (PsSetting) setting = fine (read_setting (line, &error));
+      g_autoptr (PsSetting) setting = fine (parse (line, &error));
       g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
       PsFamilySetting wanted = { .n_devices = 2, .n_microbatches = 4, .n_chunks = 1 };
       g_autoptr (PsSchedule) schedule = fine (ps_family_generate (ps_family_find (rows[i].schedule), &wanted, &error));
@@ -546,7 +522,7 @@ test_average (void)
           = g_strdup_printf ("-p 2 -m %u --costs %s%s", rows[i].m, costs_text, rows[i].text != NULL ? given : "");
 
       g_assert_true (g_file_set_contents (path, rows[i].text != NULL ? rows[i].text : "", -1, NULL));
-      g_autoptr (PsSetting) setting = read_setting (line, &error);
+      g_autoptr (PsSetting) setting = parse (line, &error);
       g_assert_no_error (error);
       g_autoptr (PsCosts) average = ps_setting_average (setting, costs, 2, rows[i].m, &error);
       g_assert_true ((error == NULL) == (average != NULL));

@@ -68,13 +68,11 @@ test_round_trip (void)
       g_autoptr (PsProfileContents) contents = parse (text);
       g_autofree char *again = ps_profile_contents_to_text (contents);
       g_assert_cmpstr (text, ==, again);
-      g_assert_true (
-          ps_costdb_add_profile (other, contents->profile, contents->measurements, contents->sentinels, &error));
+      g_assert_true (ps_costdb_add_profile (other, contents, &error));
       g_autofree char *back = text_of (other, NULL, with_samples);
       g_assert_cmpstr (text, ==, back);
       /* once only */
-      refused (ps_costdb_add_profile (other, contents->profile, contents->measurements, contents->sentinels, &error),
-               PS_ERROR_INPUT, "*there is a profile 'p' already*");
+      refused (ps_costdb_add_profile (other, contents, &error), PS_ERROR_INPUT, "*there is a profile 'p' already*");
       ps_costdb_close (db);
       ps_costdb_close (other);
       remove_database (path);
@@ -107,7 +105,7 @@ test_shares (void)
       strstr (text, ",\n\"shares\": \"2,1\",\n\"choices\": \"YWJj\",\n\"places\": \"a;b\",\n\"sentinels\": ["));
   g_assert_nonnull (strstr (text, "\"kind\": \"F\", \"devices\": 2, \"sharing\": 1, \"share\": 2, \"cache\""));
   g_autoptr (PsProfileContents) contents = parse (text);
-  g_assert_true (ps_costdb_add_profile (other, contents->profile, contents->measurements, contents->sentinels, NULL));
+  g_assert_true (ps_costdb_add_profile (other, contents, NULL));
   g_autofree char *back = text_of (other, NULL, TRUE);
   g_assert_cmpstr (text, ==, back);
   fill (db, "p");
@@ -177,7 +175,7 @@ test_refused (void)
     const char *from, *to, *message;
   } rows[] = {
     { "pipesim-profile/1", "pipesim-profile/2", "a.json: format: 'pipesim-profile/2' is another version; *" },
-    { "\"name\": \"p\"", "\"name\": \"\"", "a.json: name: is empty" },
+    { "\"name\": \"p\"", "\"name\": \"\"", "a.json: name: '' is empty" },
     { "\"host\": \"box\",\n", "", "a.json: host: is missing" },
     { "\"host\": \"box\",\n", "\"host\": \"box\", \"shares\": \"2,x\",\n",
       "a.json: shares: 'x' is not an integer from *" },
