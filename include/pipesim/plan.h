@@ -109,7 +109,7 @@ double ps_layout_step_flops (const PsModel *model, gint64 global_batch);
  * recomputations;
  * - all schedules with their own number of chunks v. Schedules that take others also with v = 2, 4, 8 and every v up to
  *   8 that cuts the layers evenly, or these with embedding and loss. For p = 1, where there is no pipeline, the fastest
- *   stands for all.
+ *   with one chunk stands for all; families of several chunks count there only where 1f1b is not asked for.
  *
  * Two bounds save predictions and change no answer: the weights of a pipeline against its memory, and the work of a
  * step spread evenly over p against the last of the best. Settings that do not fit are no answer; when none fits, best

@@ -20,7 +20,8 @@ try_one (const PsLayoutQuestion *question, const PsFamily *family, const Choice 
   g_autoptr (PsSetting) setting = ps_setting_new ();
   guint d = question->n_gpus / (choice->p * choice->t);
 
-  if (question->global_batch % (choice->b * d) != 0 || choice->v == family->default_chunks)
+  if (question->global_batch % (choice->b * d) != 0 || (choice->p > 1 && choice->v == family->default_chunks)
+      || (choice->p == 1 && family->default_chunks > 1))
     return;
   setting->model = g_strdup (question->model);
   setting->cluster = g_strdup (question->cluster);
@@ -51,18 +52,20 @@ try_families (const PsLayoutQuestion *question, Choice choice, GArray *times)
         try_one (question, families[i], &choice, times);
 }
 
-/* tiny-gpt has 8 layers, so that no other number of chunks than 1, 2, 4 and 8 cuts them evenly; 5 chunks of 2 devices
- * cut these with embedding and loss. It has 6 heads: 4 GPUs cannot share them. */
+/* A single device runs schedules of one chunk. tiny-gpt has 8 layers, so that no other number of chunks than 1, 2, 4
+ * and 8 cuts them evenly; 5 chunks of 2 devices cut these with embedding and loss. It has 6 heads: 4 GPUs cannot share
+ * them. */
 static GArray *
 try_all (const PsLayoutQuestion *question)
 {
-  static const guint chunks[] = { 0, 2, 4, 5, 8 };
+  static const guint chunks[] = { 0, 1, 2, 4, 5, 8 };
   GArray *times = g_array_new (FALSE, FALSE, sizeof (gint64));
 
   for (guint p = 1; p <= question->n_gpus; p++)
     for (guint t = 1; p * t <= question->n_gpus; t *= 2)
       for (guint i = 0; i < G_N_ELEMENTS (chunks) && question->n_gpus % (p * t) == 0; i++)
-        if (p * chunks[i] <= 10 && (chunks[i] != 5 || p <= 2) && (question->tensor == 0 || t == question->tensor))
+        if (p * chunks[i] <= 10 && (p == 1) == (chunks[i] == 1) && (chunks[i] != 5 || p <= 2)
+            && (question->tensor == 0 || t == question->tensor))
           try_families (question, (Choice){ .p = p, .t = t, .v = chunks[i] }, times);
   g_array_sort (times, ps_compare_int64);
   return times;
