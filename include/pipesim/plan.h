@@ -125,8 +125,8 @@ PsSetting *ps_layout_setting (const PsLayoutQuestion *question, const PsLayouts 
 /* The same as a command line. Free with g_free. */
 char *ps_layout_command (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout);
 
-/* A run as training frameworks are told of it: launch flags and configuration keys, and what a framework
- * asks of a run. Names of options are those of
+/* A run in the words of training frameworks: launch flags and configuration keys, and what a framework asks of a run.
+ * Names of options are those of
  *
  * - megatron: Megatron-LM 0.16 to 0.19 (megatron/training/arguments.py), flags; the model's definition among them. Even
  * layouts that divide are given by numbers of layers, all others by --pipeline-model-parallel-layout (layout-string.h).
@@ -150,7 +150,7 @@ typedef struct
   const PsStageShape *shapes; /* [n_devices * n_chunks]; NULL: not known */
   guint n_devices;
   guint n_chunks;
-  const char *schedule;    /* family or file, as it was named; NULL: not known, only the stages are told */
+  const char *schedule;    /* family or file, as it was named; NULL: not known, only the stages are printed */
   const PsSchedule *order; /* the schedule itself; NULL: not known */
 } PsLaunch;
 
