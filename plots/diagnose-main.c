@@ -3,7 +3,7 @@
 #include "page.h"
 #include "scale.h"
 #include "program.h"
-#include "diagnose-report.h"
+#include "plan/diagnosis.h"
 #include "gnuplot.h"
 
 #include <pipesim/option.h>
@@ -319,7 +319,6 @@ typedef struct
   PsDiagnoseOptions diagnose;
   char *output;
   char *title;
-  gboolean json;
   PsColumnChoice columns;
   char **traces;
 } Options;
@@ -329,9 +328,7 @@ static const PsOption rows[] = {
              "Write a page (.html) or a picture (.svg, .png, .pdf) in place of the text", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("title", 0, PS_TEXT (Options, title), "TEXT", "Title of the page or picture", .otherwise = "its own",
              .group = PS_GROUP_OUTPUT),
-  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-diagnosis/1)",
-             .group = PS_GROUP_OUTPUT),
-  PS_OPTION_INCLUDE (Options, columns, ps_column_rows),
+  PS_OPTION_TABLE (Options, columns, "pipesim-diagnosis/1"),
   PS_OPTION ("time-limit", 't', PS_TIME (Options, diagnose.time_limit_ns), "T",
              "How long to search for better schedules; 0: not at all", .initial = DEFAULT_TIME_LIMIT_NS),
   PS_OPTION_INCLUDE_AT (Options, diagnose.setting, ps_setting_options, 0),
@@ -379,7 +376,7 @@ check_output (const Options *options, GError **error)
 {
   const PsPicture picture = { .output = options->output };
 
-  if (options->json && options->output != NULL)
+  if (options->columns.json && options->output != NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "--json and -o %s: give one of them", options->output);
   if (options->output != NULL && (options->columns.wide || options->columns.columns != NULL))
     return ps_refuse (error, PS_ERROR_USAGE, "--columns and --wide are for printed tables, not for -o");
@@ -399,7 +396,7 @@ check_options (const Options *options, GError **error)
     return ps_refuse (error, PS_ERROR_USAGE, "no trace given; name a timeline, a trace, or a folder with one per rank");
   if (source != NULL && !g_str_equal (source->option, "costs-from"))
     return ps_refuse (error, PS_ERROR_USAGE, "--%s: costs are those of the traces", source->option);
-  return check_output (options, error) && ps_column_choice_check_json (&options->columns, options->json, error);
+  return check_output (options, error) && ps_column_choice_check (&options->columns, error);
 }
 
 static gboolean
@@ -452,7 +449,8 @@ publish (const Options *options, const PsDiagnosis *diagnosis, GError **error)
       text = diagnose_page (diagnosis, options->title);
       return ps_write_file (options->output, text, -1, error);
     }
-  text = options->json ? ps_diagnosis_to_json (diagnosis) : ps_diagnosis_to_text (diagnosis, &options->columns, error);
+  text = options->columns.json ? ps_diagnosis_to_json (diagnosis)
+                               : ps_diagnosis_to_text (diagnosis, &options->columns, error);
   return text != NULL && ps_print (text, error);
 }
 

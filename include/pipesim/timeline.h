@@ -4,6 +4,7 @@
 #define PIPESIM_TIMELINE_H
 
 #include <pipesim/answer.h>
+#include <pipesim/option.h>
 
 G_BEGIN_DECLS
 
@@ -130,6 +131,34 @@ void ps_metrics_from_simulation (const PsProgram *program, const PsSimulation *s
 
 /* Another iteration time than that of one iteration alone, makespan + O; the bubble ratio follows. */
 void ps_metrics_set_iteration (PsMetrics *metrics, gint64 iteration_ns);
+
+/* The figures of one schedule, predicted or run. Texts and metrics are not owned; what is not known is 0. */
+typedef struct
+{
+  const char *schedule;
+  guint n_devices;
+  guint n_stages;
+  guint n_microbatches;
+  guint n_chunks;
+  gboolean asynchronous;
+  PsMetrics metrics;
+  gint64 lower_bound_ns;
+  gboolean feasible;
+  const char *fits;
+  const char *layout;
+} PsFigures;
+
+/* Key, heading and type of each of these figures, the same for all commands; the last key is NULL. Tables name them by
+ * PS_FIGURE, and their rows are structs that begin with a PsFigures. */
+extern const PsCellColumn ps_figures[];
+
+/* The figure of that key. */
+const PsColumn *ps_figure (const char *key);
+
+/* The column of a figure, with its heading; without one, for JSON only; or of another member of a row's struct. */
+#define PS_FIGURE(key) PS_CELL_ROW (key, NULL, TEXT, .of = ps_figures)
+#define PS_FIGURE_JSON(key) PS_CELL_ROW (key, "", TEXT, .of = ps_figures)
+#define PS_FIGURE_AT(Struct, member, key) PS_CELL_ROW (key, NULL, TEXT, PS_CELL_AT (Struct, member), .of = ps_figures)
 
 /* The native file, JSON {"format": "pipesim-timeline/1", "origin", "schedule", "source", "devices", "stages",
  * "microbatches", "iteration_ns", "ops": [[device, "F0.1", start, end, chunk], ...], "transfers": [[from, to, "F0.1",

@@ -15,9 +15,6 @@ void ps_model_fill_defaults (PsModel *model);
 /* Says which fields contradict each other, and sets the key to blame; NULL: none do. Free with g_free. */
 char *ps_model_find_misfit (const PsModel *model, const char **key);
 
-/* ps_model_parse of a config.json. */
-PsModel *ps_model_parse_config (const char *where, const char *text, gsize length, GError **error);
-
 /* Matrices and biases of one expert. */
 gint64 ps_model_expert_parameters (const PsModel *model);
 

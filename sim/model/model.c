@@ -293,51 +293,6 @@ ps_model_slice (PsModel *model, guint n_slices, guint slice, guint n_sharing, GE
   return TRUE;
 }
 
-static PsModel *
-model_from_ini (PsIni *ini, GError **error)
-{
-  g_autoptr (PsModel) model = g_new0 (PsModel, 1);
-  const char *key;
-
-  model->name = ps_ini_name (ini);
-  ps_ini_fields (ini, fields, G_N_ELEMENTS (fields), model);
-  if (!ps_ini_finish (ini, error))
-    return NULL;
-  ps_model_fill_defaults (model);
-  g_autofree char *misfit = ps_model_find_misfit (model, &key);
-  if (misfit != NULL)
-    ps_ini_fail (ini, key, "%s", misfit);
-  return ps_ini_finish (ini, error) ? g_steal_pointer (&model) : NULL;
-}
-
-static gboolean
-is_json (const char *text, gsize length)
-{
-  gsize i = 0;
-
-  while (i < length && g_ascii_isspace (text[i]))
-    i++;
-  return i < length && text[i] == '{';
-}
-
-PsModel *
-ps_model_parse (const char *where, const char *text, gsize length, GError **error)
-{
-  if (is_json (text, length))
-    return ps_model_parse_config (where, text, length, error);
-  g_autoptr (PsIni) ini = ps_ini_parse (where, text, length, "model", fields, G_N_ELEMENTS (fields), error);
-  return ini != NULL ? model_from_ini (ini, error) : NULL;
-}
-
-PsModel *
-ps_model_load (const char *path, GError **error)
-{
-  g_autofree char *text = NULL;
-  gsize length;
-
-  return ps_ini_read (path, "models", &text, &length, error) ? ps_model_parse (path, text, length, error) : NULL;
-}
-
 /* Everything but the name. */
 static void
 append_fields (GString *text, const PsModel *model)
@@ -376,47 +331,26 @@ ps_model_to_text (const PsModel *model)
   return g_string_free (text, FALSE);
 }
 
-/* Fewer layers than stages: units stand alone, but for the first two and the last ones as far as they have to. */
-static void
-split_units (const PsModel *model, guint n_stages, PsStageShape *shapes)
-{
-  guint n_units;
-  g_autofree PsStageShape *units = ps_model_units (model, &n_units);
-  g_autofree guint *end = g_new (guint, n_stages);
-  guint joined = n_units > n_stages; /* to the first */
-
-  for (guint s = 0; s < n_stages; s++)
-    end[s] = s + 1 + joined;
-  end[n_stages - 1] = n_units;
-  ps_stage_shapes_join (units, end, n_stages, shapes);
-}
-
+/* With no more stages than layers the first stages have a layer more where they are not even. Else units stand alone,
+ * but for the first two and the last ones as far as they have to. */
 gboolean
 ps_model_split (const PsModel *model, guint n_stages, PsStageShape *shapes, GError **error)
 {
-  guint layer = 0, n_units = model->layers + model->mtp + 2;
+  guint n_units = 0, layers = model->layers;
+  g_autofree PsStageShape *units = ps_model_units (model, &n_units);
+  g_autofree guint *end = g_new (guint, n_stages);
 
   g_return_val_if_fail (n_stages >= 1, FALSE);
   if (n_stages > n_units)
     return ps_refuse (error, PS_ERROR_USAGE,
                       "model '%s': its %u layers, embedding and loss cannot be cut into %u stages (devices times "
                       "chunks)",
-                      model->name, model->layers, n_stages);
-  if (n_stages > model->layers)
-    {
-      split_units (model, n_stages, shapes);
-      return TRUE;
-    }
+                      model->name, layers, n_stages);
   for (guint s = 0; s < n_stages; s++)
-    {
-      guint n_layers = model->layers / n_stages + (s < model->layers % n_stages ? 1 : 0);
-
-      shapes[s] = (PsStageShape){
-        .first_layer = layer, .n_layers = n_layers, .embedding = s == 0, .head = s == n_stages - 1
-      };
-      layer += n_layers;
-    }
-  shapes[n_stages - 1].n_mtp = model->mtp;
+    end[s] = n_stages > layers ? s + 1 + (n_units > n_stages)
+                               : 1 + (s + 1) * (layers / n_stages) + MIN (s + 1, layers % n_stages);
+  end[n_stages - 1] = n_units;
+  ps_stage_shapes_join (units, end, n_stages, shapes);
   return TRUE;
 }
 
@@ -755,7 +689,8 @@ input_bytes (const PsModel *model, gint64 elements)
 }
 
 /* Per token at 2 bytes per element, softmax left out. Norms keep two inputs. GPT adds two dropout masks of one byte.
- * For f = 4h and k = a this is 34h. Where products have a precision of their own, attention keeps its result besides.
+ * For f = 4h and k = a this is 34h. Where products have a precision of their own, attention keeps its result a second
+ * time.
  */
 static gint64
 layer_activation_per_token (const PsModel *model, PsLayerKind kind)

@@ -192,57 +192,52 @@ list_experts (const List *list)
   add_memory (list, "weighted sum", (h + (list->kind == PS_OP_F ? 1 : 2) * moved) * e);
 }
 
-static void
-list_gpt_layer (const List *list)
+/* The kernels of a layer that move bytes: elements of each width for a token. Those of a half stand in both halves of
+ * the layer, attention and feed-forward; all of them are of tensors as wide as the model, and h counts single bytes of
+ * them. */
+static const struct
 {
-  gint64 h = list->h, c = list->c, f = list->f, e = list->e;
+  PsMlp mlp;
+  PsOpKind kind;
+  gboolean half;
+  const char *name;
+  gint64 he, qe, ce, fe, h;
+} moves[] = {
+  { PS_MLP_GELU, PS_OP_F, TRUE, "norm", 2, 0, 0, 0, 0 },
+  { PS_MLP_GELU, PS_OP_F, TRUE, "bias, dropout, add", 3, 0, 0, 0, 1 },
+  { PS_MLP_GELU, PS_OP_F, FALSE, "bias, GELU", 0, 0, 0, 2, 0 },
+  { PS_MLP_GELU, PS_OP_B, TRUE, "norm, gradient of input", 3, 0, 0, 0, 0 },
+  { PS_MLP_GELU, PS_OP_B, TRUE, "norm, gradient of parameters", 2, 0, 0, 0, 0 },
+  { PS_MLP_GELU, PS_OP_B, TRUE, "dropout", 2, 0, 0, 0, 1 },
+  { PS_MLP_GELU, PS_OP_B, TRUE, "bias of output", 1, 0, 0, 0, 0 },
+  { PS_MLP_GELU, PS_OP_B, TRUE, "sum of gradients", 3, 0, 0, 0, 0 },
+  { PS_MLP_GELU, PS_OP_B, FALSE, "bias of query, key, value", 1, 0, 2, 0, 0 },
+  { PS_MLP_GELU, PS_OP_B, FALSE, "bias of feed-forward", 0, 0, 0, 1, 0 },
+  { PS_MLP_GELU, PS_OP_B, FALSE, "GELU", 0, 0, 0, 3, 0 },
+  { PS_MLP_SWIGLU, PS_OP_F, TRUE, "norm", 2, 0, 0, 0, 0 },
+  { PS_MLP_SWIGLU, PS_OP_F, TRUE, "add", 3, 0, 0, 0, 0 },
+  { PS_MLP_SWIGLU, PS_OP_B, TRUE, "norm, gradient of input", 3, 0, 0, 0, 0 },
+  { PS_MLP_SWIGLU, PS_OP_B, TRUE, "norm, gradient of parameters", 2, 0, 0, 0, 0 },
+  { PS_MLP_SWIGLU, PS_OP_B, TRUE, "sum of gradients", 3, 0, 0, 0, 0 },
+  { PS_MLP_SWIGLU, PS_OP_F, FALSE, "rotation of queries", 0, 2, 0, 0, 0 },
+  { PS_MLP_SWIGLU, PS_OP_F, FALSE, "rotation of keys", 0, 0, 2, 0, 0 },
+  { PS_MLP_SWIGLU, PS_OP_F, FALSE, "SwiGLU", 0, 0, 0, 3, 0 },
+  { PS_MLP_SWIGLU, PS_OP_B, FALSE, "rotation of queries", 0, 2, 0, 0, 0 },
+  { PS_MLP_SWIGLU, PS_OP_B, FALSE, "rotation of keys", 0, 0, 2, 0, 0 },
+  { PS_MLP_SWIGLU, PS_OP_B, FALSE, "SwiGLU", 0, 0, 0, 5, 0 },
+};
 
-  if (list->kind == PS_OP_F)
-    for (guint half = 0; half < 2; half++)
-      {
-        add_wide (list, "norm", 2 * h * e);
-        add_wide (list, "bias, dropout, add", 3 * h * e + h);
-      }
-  if (list->kind == PS_OP_F)
-    add_memory (list, "bias, GELU", 2 * f * e);
-  if (list->kind != PS_OP_B)
-    return;
-  for (guint half = 0; half < 2; half++)
-    {
-      add_wide (list, "norm, gradient of input", 3 * h * e);
-      add_wide (list, "norm, gradient of parameters", 2 * h * e);
-      add_wide (list, "dropout", 2 * h * e + h);
-      add_wide (list, "bias of output", h * e);
-      add_wide (list, "sum of gradients", 3 * h * e);
-    }
-  add_memory (list, "bias of query, key, value", (h + 2 * c) * e);
-  add_memory (list, "bias of feed-forward", f * e);
-  add_memory (list, "GELU", 3 * f * e);
-}
-
+/* The two halves, then what a layer has once. */
 static void
-list_llama_layer (const List *list)
+list_moves (const List *list)
 {
-  gint64 h = list->h, c = list->c, f = list->f, e = list->e;
-  gboolean forward = list->kind == PS_OP_F;
-
-  if (list->kind == PS_OP_W)
-    return;
-  for (guint half = 0; half < 2; half++)
-    if (forward)
-      {
-        add_wide (list, "norm", 2 * h * e);
-        add_wide (list, "add", 3 * h * e);
-      }
-    else
-      {
-        add_wide (list, "norm, gradient of input", 3 * h * e);
-        add_wide (list, "norm, gradient of parameters", 2 * h * e);
-        add_wide (list, "sum of gradients", 3 * h * e);
-      }
-  add_memory (list, "rotation of queries", 2 * list->q * e);
-  add_memory (list, "rotation of keys", 2 * c * e);
-  add_memory (list, "SwiGLU", (forward ? 3 : 5) * f * e);
+  for (guint pass = 0; pass < 3; pass++)
+    for (guint i = 0; i < G_N_ELEMENTS (moves); i++)
+      if (moves[i].mlp == list->model->mlp && moves[i].kind == list->kind && moves[i].half == (pass < 2))
+        (pass < 2 ? add_wide : add_memory) (
+            list, moves[i].name,
+            (moves[i].he * list->h + moves[i].qe * list->q + moves[i].ce * list->c + moves[i].fe * list->f) * list->e
+                + moves[i].h * list->h);
 }
 
 /* Counts the tokens that a token attends to, `most` at most; a slice's are those that it adds to the tokens before. */
@@ -272,10 +267,7 @@ list_layer (const List *layers, PsLayerKind kind)
   else
     list_feed_forward (&list, list.f / list.t);
   list_attention (&list);
-  if (model->mlp == PS_MLP_SWIGLU)
-    list_llama_layer (&list);
-  else
-    list_gpt_layer (&list);
+  list_moves (&list);
 }
 
 /* The layers of a stage, kind by kind. `only`: what to list of them. */

@@ -1,4 +1,5 @@
-/* metrics.c - makespan, spans, bubble ratios and peaks, from a timeline or straight from a simulation. */
+/* metrics.c - makespan, spans, bubble ratios and peaks, from a timeline or straight from a simulation; and the figures
+ * that commands print. */
 #include <pipesim/timeline.h>
 
 void
@@ -60,28 +61,11 @@ walk_op (DeviceWalk *walk, const PsSpan *span)
   walk->ending = 0;
 }
 
-/* O belongs to the iteration time but, as in the simulator, neither to makespan nor to the work. */
-static guint
-walk_device (DeviceWalk *walk, const PsTimeline *timeline, guint device, guint i)
-{
-  for (; i < timeline->ops->len; i++)
-    {
-      const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
-
-      if (span->device != device)
-        break;
-      if (span->op.kind != PS_OP_O)
-        walk_op (walk, span);
-    }
-  walk->metrics->span_ns = walk->end_ns > walk->start_ns ? walk->end_ns - walk->start_ns : 0;
-  return i;
-}
-
 void
 ps_metrics_from_timeline (const PsTimeline *timeline, PsMetrics *metrics)
 {
   gint64 start_ns = G_MAXINT64, end_ns = 0;
-  guint next = 0;
+  guint i = 0;
 
   metrics_init (metrics, timeline->n_devices);
   metrics->iteration_ns = timeline->iteration_ns;
@@ -89,14 +73,18 @@ ps_metrics_from_timeline (const PsTimeline *timeline, PsMetrics *metrics)
     {
       DeviceWalk walk = { .metrics = &metrics->device[d], .start_ns = G_MAXINT64 };
 
-      next = walk_device (&walk, timeline, d, next);
+      /* O belongs to the iteration time but, as in the simulator, neither to makespan nor to the work. */
+      for (; i < timeline->ops->len && g_array_index (timeline->ops, PsSpan, i).device == d; i++)
+        if (g_array_index (timeline->ops, PsSpan, i).op.kind != PS_OP_O)
+          walk_op (&walk, &g_array_index (timeline->ops, PsSpan, i));
+      walk.metrics->span_ns = MAX (walk.end_ns - MIN (walk.start_ns, walk.end_ns), 0);
       start_ns = MIN (start_ns, walk.start_ns);
       end_ns = MAX (end_ns, walk.end_ns);
     }
   metrics->makespan_ns = end_ns > start_ns ? end_ns - start_ns : 0;
-  for (guint i = 0; i < timeline->memory->len; i++)
+  for (guint k = 0; k < timeline->memory->len; k++)
     {
-      const PsMemoryPoint *point = &g_array_index (timeline->memory, PsMemoryPoint, i);
+      const PsMemoryPoint *point = &g_array_index (timeline->memory, PsMemoryPoint, k);
       struct PsDeviceMetrics *device = &metrics->device[point->device];
 
       device->peak_memory_bytes = MAX (device->peak_memory_bytes, point->bytes);
@@ -127,4 +115,52 @@ ps_metrics_from_simulation (const PsProgram *program, const PsSimulation *simula
                                                      .peak_activations = program->peak_activations[d] };
     }
   metrics_finish (metrics);
+}
+
+/* Figures as columns */
+
+static gpointer
+devices_detail (gconstpointer row)
+{
+  static const PsCellColumn columns[] = {
+    PS_CELL (struct PsDeviceMetrics, busy_ns, "busy_ns", NULL, TIME),
+    PS_CELL (struct PsDeviceMetrics, span_ns, "span_ns", NULL, TIME),
+    PS_CELL (struct PsDeviceMetrics, peak_memory_bytes, "peak_memory_bytes", NULL, SIZE),
+    PS_CELL (struct PsDeviceMetrics, peak_activations, "peak_activations", NULL, INTEGER),
+  };
+  const PsMetrics *metrics = &((const PsFigures *)row)->metrics;
+
+  return ps_table_of (columns, G_N_ELEMENTS (columns), metrics->device, sizeof *metrics->device, metrics->n_devices);
+}
+
+const PsCellColumn ps_figures[] = {
+  PS_CELL (PsFigures, schedule, "schedule", "schedule", TEXT),
+  PS_CELL (PsFigures, n_devices, "devices", "p", INTEGER),
+  PS_CELL (PsFigures, n_stages, "stages", NULL, INTEGER),
+  PS_CELL (PsFigures, n_microbatches, "microbatches", "m", INTEGER),
+  PS_CELL (PsFigures, n_chunks, "chunks", "v", INTEGER),
+  PS_CELL (PsFigures, metrics.makespan_ns, "makespan_ns", "makespan", TIME),
+  PS_CELL (PsFigures, metrics.max_span_ns, "max_span_ns", "longest span", TIME),
+  PS_CELL (PsFigures, metrics.iteration_ns, "iteration_ns", "iteration", TIME),
+  PS_CELL (PsFigures, metrics.bubble_ratio, "bubble_ratio", "bubble of iteration", RATIO),
+  PS_CELL (PsFigures, metrics.bubble_ratio_span, "bubble_ratio_span", "bubble of span", RATIO),
+  PS_CELL (PsFigures, lower_bound_ns, "lower_bound_ns", "lower bound", TIME),
+  PS_CELL (PsFigures, metrics.peak_memory_bytes, "peak_memory_bytes", "peak memory", SIZE),
+  PS_CELL (PsFigures, feasible, "feasible", "fits", BOOLEAN),
+  PS_CELL (PsFigures, fits, "fits", "fits", TEXT),
+  PS_CELL (PsFigures, layout, "layout", "layout", TEXT),
+  PS_CELL (PsFigures, asynchronous, "asynchronous", "async", BOOLEAN),
+  PS_CELL_GET (devices_detail, "devices_detail", NULL, TABLE),
+  { .column = { NULL, NULL, PS_COLUMN_TEXT } },
+};
+
+const PsColumn *
+ps_figure (const char *key)
+{
+  const PsCellColumn *figure = ps_figures;
+
+  while (figure->column.key != NULL && !g_str_equal (figure->column.key, key))
+    figure++;
+  g_assert (figure->column.key != NULL);
+  return &figure->column;
 }

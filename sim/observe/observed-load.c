@@ -1,7 +1,7 @@
 /* observed-load.c - reads what runs left on disk, traces and logs, and takes the profiler's share from traces. */
 #include <pipesim/observe.h>
 
-#include "schedule/formats-private.h"
+#include "timeline-private.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,73 +20,26 @@ scale_spans (GArray *spans, double factor)
     }
 }
 
-static void
-scale (GPtrArray *timelines, double factor)
-{
-  for (guint i = 0; i < timelines->len; i++)
-    {
-      PsTimeline *timeline = timelines->pdata[i];
-
-      scale_spans (timeline->ops, factor);
-      scale_spans (timeline->transfers, factor);
-      scale_spans (timeline->posts, factor);
-      scale_spans (timeline->waits, factor);
-      timeline->iteration_ns = llround ((double)timeline->iteration_ns * factor);
-    }
-}
-
-static gint64
-usual_iteration (GPtrArray *timelines)
-{
-  g_autofree gint64 *times = g_new (gint64, MAX (timelines->len, 1));
-
-  for (guint i = 0; i < timelines->len; i++)
-    times[i] = ((const PsTimeline *)timelines->pdata[i])->iteration_ns;
-  return timelines->len > 0 ? ps_median (times, timelines->len) : 0;
-}
-
-/* Divides "PATH=T" where there is no file of that name. *step_ns: T; -1: there is none. */
-static gboolean
-split_path (const char *text, char **path, gint64 *step_ns, GError **error)
-{
-  const char *equals = strrchr (text, '=');
-
-  *step_ns = -1;
-  *path = g_strdup (text);
-  if (equals == NULL || equals == text || g_file_test (text, G_FILE_TEST_EXISTS))
-    return TRUE;
-  (*path)[equals - text] = '\0';
-  return ps_parse_time (text, equals + 1, step_ns, error);
-}
-
 #define MIN_FACTOR 0.5 /* no profiler doubles the time of a step, */
 #define MAX_FACTOR 1.1 /* and noise alone makes one shorter */
 
-/* The factors in order, and the median among them is possible. One disturbed run does no harm. */
-static gboolean
-check_factors (GArray *factors, const char *path, GError **error)
-{
-  g_array_sort (factors, ps_compare_double);
-  double factor = factors->len > 0 ? g_array_index (factors, double, factors->len / 2) : 1;
-  if (factor >= MIN_FACTOR && factor <= MAX_FACTOR)
-    return TRUE;
-  return ps_refuse (
-      error, PS_ERROR_INPUT,
-      "%s: T is %.3g of the time that an iteration takes in the trace, and no profiler does that; the time "
-      "of a step with the profiler off would be right",
-      path, factor);
-}
-
-/* The timelines of a path become the last element of runs, its name that of names; a log is added at once. */
+/* Reads the run at "PATH", or at "PATH=T" where there is no file of that name. Its timelines become the last element of
+ * runs, its name that of names; a log is added at once. T over the time that an iteration takes goes to factors. */
 static gboolean
 load_path (PsObserved *observed, const char *text, GPtrArray *runs, GPtrArray *names, GArray *factors, GError **error)
 {
-  g_autofree char *path = NULL;
+  const char *equals = strrchr (text, '=');
+  g_autofree char *path = g_strdup (text);
   g_autoptr (GBytes) log = NULL;
-  gint64 step_ns;
-  gboolean ok = split_path (text, &path, &step_ns, error);
-  GPtrArray *timelines = ok ? ps_timelines_load_or_log (path, &log, error) : NULL;
+  gint64 step_ns = -1;
 
+  if (equals != NULL && equals > text && !g_file_test (text, G_FILE_TEST_EXISTS))
+    {
+      path[equals - text] = '\0';
+      if (!ps_parse_time (text, equals + 1, &step_ns, error))
+        return FALSE;
+    }
+  GPtrArray *timelines = ps_timelines_load_or_log (path, &log, error);
   if (log != NULL && step_ns >= 0)
     return ps_refuse (error, PS_ERROR_INPUT, "%s: is a log of timers, without profiler; PATH without =T would be right",
                       path);
@@ -96,37 +49,55 @@ load_path (PsObserved *observed, const char *text, GPtrArray *runs, GPtrArray *n
     return FALSE;
   g_ptr_array_add (names, g_steal_pointer (&path));
   g_ptr_array_add (runs, timelines);
-  double factor = (double)step_ns / (double)MAX (usual_iteration (timelines), 1);
+  double factor = (double)step_ns / (double)MAX (ps_iteration_spread (timelines).median_ns, 1);
   if (step_ns >= 0)
     g_array_append_val (factors, factor);
   return TRUE;
 }
 
+/* Adds a run whose times are multiplied; factor 0: as they are. */
 static gboolean
-add_run (PsObserved *observed, const char *path, GPtrArray *timelines, const GArray *factors, GError **error)
+add_run (PsObserved *observed, const char *path, GPtrArray *timelines, double factor, GError **error)
 {
-  if (factors->len == 0)
-    return ps_observed_add (observed, path, timelines, error);
-  double factor = g_array_index (factors, double, factors->len / 2);
-  scale (timelines, factor);
   g_autofree char *where = g_strdup_printf ("%s, times x %.3f as without profiler", path, factor);
-  return ps_observed_add (observed, where, timelines, error);
+
+  for (guint i = 0; i < timelines->len && factor > 0; i++)
+    {
+      PsTimeline *timeline = timelines->pdata[i];
+
+      scale_spans (timeline->ops, factor);
+      scale_spans (timeline->transfers, factor);
+      scale_spans (timeline->posts, factor);
+      scale_spans (timeline->waits, factor);
+      timeline->iteration_ns = llround ((double)timeline->iteration_ns * factor);
+    }
+  return ps_observed_add (observed, factor > 0 ? where : path, timelines, error);
 }
 
+/* Of the factors the median counts: one disturbed run does no harm. */
 gboolean
 ps_observed_load (PsObserved *observed, const char *const *paths, guint n, GError **error)
 {
   g_autoptr (GPtrArray) runs = g_ptr_array_new_with_free_func ((GDestroyNotify)g_ptr_array_unref);
   g_autoptr (GPtrArray) names = g_ptr_array_new_with_free_func (g_free);
   g_autoptr (GArray) factors = g_array_new (FALSE, FALSE, sizeof (double));
+  double factor = 0;
 
   for (guint i = 0; i < n; i++)
     if (!load_path (observed, paths[i], runs, names, factors, error))
       return FALSE;
-  if (runs->len > 0 && !check_factors (factors, names->pdata[0], error))
-    return FALSE;
+  g_array_sort (factors, ps_compare_double);
+  if (factors->len > 0)
+    {
+      factor = g_array_index (factors, double, factors->len / 2);
+      if (factor < MIN_FACTOR || factor > MAX_FACTOR)
+        return ps_refuse (error, PS_ERROR_INPUT,
+                          "%s: T is %.3g of the time that an iteration takes in the trace, and no profiler does that; "
+                          "the time of a step with the profiler off would be right",
+                          (const char *)names->pdata[0], factor);
+    }
   for (guint i = 0; i < runs->len; i++)
-    if (!add_run (observed, names->pdata[i], runs->pdata[i], factors, error))
+    if (!add_run (observed, names->pdata[i], runs->pdata[i], factor, error))
       return FALSE;
   return TRUE;
 }

@@ -1,7 +1,7 @@
 /* observed-log.c - samples from the log of Megatron-LM's timers. Launchers may put a word before each of its lines. */
 #include <pipesim/observe.h>
 
-#include "schedule/formats-private.h"
+#include "timeline-private.h"
 
 #include <math.h>
 #include <string.h>
@@ -155,26 +155,22 @@ add_time (Reader *reader, guint timer, guint device, const char *text, gint64 n)
   reader->n_read[timer] += n;
 }
 
-/* "rank  3: 12.34". Ranks of a stage follow each other, unless the mapping has replicas outermost. */
-static void
-read_rank (Reader *reader, const char *body)
-{
-  const gint64 *a = reader->argument;
-  gint64 per_stage = a[WORLD] / a[PIPELINE] / (a[OUTSIDE] == OTHER ? a[DATA] : 1);
-  char *end;
-  guint64 rank = g_ascii_strtoull (body + strlen ("rank "), &end, 10);
-
-  if (*end == ':' && rank < (guint64)a[WORLD] && (gint64)rank == reader->n_read[reader->timer])
-    add_time (reader, reader->timer, (guint)((gint64)rank / per_stage % a[PIPELINE]), end + 1, 1);
-}
-
-/* "NAME:" begins the times of all ranks. "NAME ....: (12.34, 56.78)" has the least and the greatest one, or that alone.
- */
+/* "NAME:" begins the times of all ranks, "rank  3: 12.34". Ranks of a stage follow each other, unless the mapping has
+ * replicas outermost. "NAME ....: (12.34, 56.78)" has the least and the greatest time, or that alone. */
 static gboolean
 read_timer (Reader *reader, const char *body, GError **error)
 {
+  const gint64 *a = reader->argument;
+
   if (g_str_has_prefix (body, "rank ") && reader->timer < N_TIMERS)
-    read_rank (reader, body);
+    {
+      gint64 per_stage = a[WORLD] / a[PIPELINE] / (a[OUTSIDE] == OTHER ? a[DATA] : 1);
+      char *end;
+      guint64 rank = g_ascii_strtoull (body + strlen ("rank "), &end, 10);
+
+      if (*end == ':' && rank < (guint64)a[WORLD] && (gint64)rank == reader->n_read[reader->timer])
+        add_time (reader, reader->timer, (guint)((gint64)rank / per_stage % a[PIPELINE]), end + 1, 1);
+    }
   else if (g_str_has_suffix (body, ":"))
     reader->timer = N_TIMERS;
   for (guint i = 0; i < N_TIMERS; i++)
@@ -188,25 +184,12 @@ read_timer (Reader *reader, const char *body, GError **error)
                           "%s: its timers have one range for all %u stages; --timing-log-option all would be right",
                           reader->where, reader->p);
       else if (g_str_has_prefix (body + strlen (timers[i]), " .") && reader->n_read[i] == 0)
-        add_time (reader, i, 0, strrchr (body, ' '), reader->argument[WORLD]);
+        add_time (reader, i, 0, strrchr (body, ' '), a[WORLD]);
     }
   return TRUE;
 }
 
 /* Lines */
-
-static gboolean
-read_line (Reader *reader, const char *line, GError **error)
-{
-  const char *body = strstr (line, "  ");
-
-  if (strstr (line, PS_TIMERS_HEADING) != NULL)
-    return begin_interval (reader, error);
-  if (body == NULL)
-    return TRUE;
-  body += strspn (body, " ");
-  return read_argument (reader, body, error) && (reader->ms == NULL || read_timer (reader, body, error));
-}
 
 static gboolean
 read_lines (Reader *reader, GBytes *log, GError **error)
@@ -217,10 +200,20 @@ read_lines (Reader *reader, GBytes *log, GError **error)
   while (text < end)
     {
       const char *newline = memchr (text, '\n', (gsize)(end - text)), *line_end = newline != NULL ? newline : end;
-      g_autofree char *line = g_strndup (text, (gsize)(line_end - text));
+      g_autofree char *line = g_strchomp (g_strndup (text, (gsize)(line_end - text)));
+      const char *body = strstr (line, "  ");
 
-      if (!read_line (reader, g_strchomp (line), error))
-        return FALSE;
+      if (strstr (line, PS_TIMERS_HEADING) != NULL)
+        {
+          if (!begin_interval (reader, error))
+            return FALSE;
+        }
+      else if (body != NULL)
+        {
+          body += strspn (body, " ");
+          if (!read_argument (reader, body, error) || (reader->ms != NULL && !read_timer (reader, body, error)))
+            return FALSE;
+        }
       text = newline != NULL ? newline + 1 : end;
     }
   if (reader->ms != NULL)

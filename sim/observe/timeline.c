@@ -1,5 +1,5 @@
 /* timeline.c - the spans and memory points of one iteration, and the figures that follow from them. */
-#include <pipesim/timeline.h>
+#include <pipesim/observe.h>
 
 #include "simulate/memory-walk.h"
 #include "timeline-private.h"
@@ -100,6 +100,40 @@ ps_spans_cover (const GArray *spans, guint *next, guint device, gint64 start_ns,
   return sum;
 }
 
+static guint
+span_hash (gconstpointer key)
+{
+  const PsSpan *span = key;
+  guint stage = (span->op.stage * PS_N_OP_KINDS + span->op.kind) * 31 + span->op.slice;
+
+  return (stage * 65599 + span->op.microbatch) * 31 + span->device;
+}
+
+static gboolean
+span_equal (gconstpointer a, gconstpointer b)
+{
+  const PsSpan *x = a, *y = b;
+
+  return x->device == y->device && x->op.kind == y->op.kind && x->op.stage == y->op.stage
+         && x->op.microbatch == y->op.microbatch && x->op.slice == y->op.slice;
+}
+
+GHashTable *
+ps_spans_index (const GArray *spans)
+{
+  GHashTable *index = g_hash_table_new (span_hash, span_equal);
+
+  for (guint i = 0; i < spans->len; i++)
+    g_hash_table_add (index, &g_array_index (spans, PsSpan, i));
+  return index;
+}
+
+const PsSpan *
+ps_spans_find (GHashTable *index, PsOp op, guint device)
+{
+  return g_hash_table_lookup (index, &(PsSpan){ .op = op, .device = (guint16)device });
+}
+
 guint
 ps_timeline_n_slices (const PsTimeline *timeline)
 {
@@ -140,21 +174,6 @@ ps_timeline_check (const char *where, const PsTimeline *timeline, GError **error
 }
 
 /* The first of a pair takes no time as a step: its span is that of the second, which follows it in the order. */
-static PsSpan
-op_span (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint index, guint device)
-{
-  PsOp op = program->schedule->ops[index];
-  guint step = program->step_of[op.paired ? index + 1 : index];
-  PsHostTime host = ps_step_host_time (program, costs, step);
-
-  return (PsSpan){ .start_ns = ps_simulation_start (program, costs, simulation, step) + host.before_ns,
-                   .end_ns = simulation->end_ns[step + 1] - host.after_ns,
-                   .op = op,
-                   .device = (guint16)device,
-                   .peer = (guint16)device,
-                   .chunk = ps_schedule_chunk (program->schedule, op) };
-}
-
 static void
 append_ops (PsTimeline *timeline, const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
             guint device)
@@ -163,7 +182,15 @@ append_ops (PsTimeline *timeline, const PsProgram *program, const PsCosts *costs
 
   for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
     {
-      PsSpan span = op_span (program, costs, simulation, i, device);
+      PsOp op = schedule->ops[i];
+      guint step = program->step_of[op.paired ? i + 1 : i];
+      PsHostTime host = ps_step_host_time (program, costs, step);
+      PsSpan span = { .start_ns = ps_simulation_start (program, costs, simulation, step) + host.before_ns,
+                      .end_ns = simulation->end_ns[step + 1] - host.after_ns,
+                      .op = op,
+                      .device = (guint16)device,
+                      .peer = (guint16)device,
+                      .chunk = ps_schedule_chunk (schedule, op) };
 
       g_array_append_val (timeline->ops, span);
     }
@@ -208,14 +235,13 @@ append_change (gpointer data, const PsMemoryChange *change)
 
 /* The level at the end is the simulation's, so it says the level at the beginning. */
 static void
-append_curve (PsTimeline *timeline, const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
-              const PsMemoryBuffers *buffers, guint device)
+append_curve (PsTimeline *timeline, const PsSimulation *simulation, PsMemoryBuffers *buffers, guint device)
 {
   GArray *points = timeline->memory;
   Curve curve = { points, points->len, { .device = (guint16)device } };
 
   g_array_append_val (points, curve.last);
-  ps_memory_walk (program, costs, simulation, buffers, device, append_change, &curve);
+  ps_memory_walk (buffers, device, append_change, &curve);
   for (guint i = curve.first; i < points->len; i++)
     g_array_index (points, PsMemoryPoint, i).bytes += simulation->device[device].held_bytes - curve.last.bytes;
 }
@@ -244,18 +270,51 @@ ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs, con
   const PsPlacement *placement = schedule->placement;
   PsTimeline *timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, schedule->name, placement->n_devices,
                                           placement->n_stages, schedule->n_microbatches);
-  g_auto (PsMemoryBuffers) buffers = { 0 };
+  g_autoptr (PsMemoryBuffers) buffers = ps_memory_buffers_new (program, costs, simulation);
 
   g_free (timeline->source);
   timeline->source = g_strdup (costs->source != NULL ? costs->source : "");
   timeline->iteration_ns = simulation->makespan_ns + simulation->optimizer_ns;
-  ps_memory_buffers_init (&buffers, program, costs, simulation);
   for (guint d = 0; d < placement->n_devices; d++)
     {
       append_ops (timeline, program, costs, simulation, d);
-      append_curve (timeline, program, costs, simulation, &buffers, d);
+      append_curve (timeline, simulation, buffers, d);
     }
   append_transfers (timeline, program, costs, simulation);
   ps_timeline_sort (timeline);
   return timeline;
+}
+
+/* Iterations */
+
+static gint64
+iteration_time (const GPtrArray *iterations, guint i)
+{
+  return ((const PsTimeline *)iterations->pdata[i])->iteration_ns;
+}
+
+PsIterationSpread
+ps_iteration_spread (const GPtrArray *iterations)
+{
+  guint n = iterations->len;
+  g_autofree gint64 *times_ns = g_new (gint64, n);
+  PsIterationSpread spread = { .n = n };
+
+  for (guint i = 0; i < n; i++)
+    times_ns[i] = iteration_time (iterations, i);
+  spread.median_ns = ps_median (times_ns, n); /* sorts them */
+  spread.p10_ns = ps_quantile (times_ns, n, 0.1).value_ns;
+  spread.p90_ns = ps_quantile (times_ns, n, 0.9).value_ns;
+  return spread;
+}
+
+guint
+ps_median_iteration (const GPtrArray *iterations)
+{
+  gint64 median_ns = ps_iteration_spread (iterations).median_ns;
+  guint i = 0;
+
+  while (iteration_time (iterations, i) != median_ns)
+    i++;
+  return i;
 }

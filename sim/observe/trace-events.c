@@ -1,5 +1,5 @@
 /* trace-events.c - reads the events of a trace, and the members of the file before them. */
-#include "trace-events.h"
+#include "trace-private.h"
 
 #include <math.h>
 
@@ -15,11 +15,10 @@ static const char *const text_keys[TRACE_N_TEXTS] = { "ph", "name", "cat", "name
 #define FIRST_NUMBER_OF_ARGS TRACE_CHUNK
 #define FIRST_TEXT_OF_ARGS TRACE_ARGS_NAME
 
-/* Both letters differ in most keys, and every name here has two. */
 static guint
 find_key (const char *const *keys, guint first, guint end, const char *key)
 {
-  while (first < end && (keys[first][0] != key[0] || keys[first][1] != key[1] || !g_str_equal (keys[first], key)))
+  while (first < end && !g_str_equal (keys[first], key))
     first++;
   return first;
 }
@@ -76,47 +75,35 @@ read_integer (PsJsonReader *json, gint64 *value)
 }
 
 static void
-read_number (PsJsonReader *json, PsTraceEvent *event, PsTraceNumber number)
-{
-  gboolean is_time = number == TRACE_TS || number == TRACE_DUR;
-
-  if (is_time ? read_time (json, &event->number[number]) : read_integer (json, &event->number[number]))
-    event->known |= 1U << number;
-  else
-    event->known &= ~(1U << number);
-}
-
-/* The reader goes on with the memory of the text before. */
-static void
-read_text (PsJsonReader *json, PsJsonString *string)
-{
-  PsJsonString before = *string;
-  const char *text;
-
-  if (ps_json_read_text (json, &text))
-    {
-      *string = json->value;
-      json->value = before;
-      return;
-    }
-  ps_json_skip_value (json);
-  *string->text = '\0';
-}
-
-static void
 read_member (PsJsonReader *json, PsTraceEvent *event, const char *key, gboolean args)
 {
   guint numbers_end = args ? TRACE_N_NUMBERS : FIRST_NUMBER_OF_ARGS;
   guint texts_end = args ? TRACE_N_TEXTS : FIRST_TEXT_OF_ARGS;
   guint number = find_key (number_keys, args ? FIRST_NUMBER_OF_ARGS : 0, numbers_end, key);
   guint text = find_key (text_keys, args ? FIRST_TEXT_OF_ARGS : 0, texts_end, key);
+  const char *value;
 
   if (number < numbers_end)
-    read_number (json, event, number);
-  else if (text < texts_end)
-    read_text (json, &event->text[text]);
+    {
+      gboolean is_time = number == TRACE_TS || number == TRACE_DUR;
+
+      event->known &= ~(1U << number);
+      if (is_time ? read_time (json, &event->number[number]) : read_integer (json, &event->number[number]))
+        event->known |= 1U << number;
+    }
+  else if (text < texts_end && ps_json_read_text (json, &value))
+    {
+      PsJsonString before = event->text[text]; /* the reader goes on with its memory */
+
+      event->text[text] = json->value;
+      json->value = before;
+    }
   else
-    ps_json_skip_value (json);
+    {
+      ps_json_skip_value (json);
+      if (text < texts_end)
+        *event->text[text].text = '\0';
+    }
 }
 
 static void
@@ -176,23 +163,15 @@ ps_trace_rewind (PsTrace *trace)
   ps_json_enter_array (&trace->json);
 }
 
-static gboolean
-next_element (PsTrace *trace)
-{
-  gboolean found;
-
-  if (trace->stream.unpacker == NULL)
-    return ps_json_next_element (&trace->json);
-  return ps_json_stream_next (&trace->stream, ']', NULL, &found, NULL) && found
-         && ps_json_stream_value (&trace->stream, TRUE, &trace->json, NULL);
-}
-
 const PsTraceEvent *
 ps_trace_next (PsTrace *trace)
 {
   PsTraceEvent *event = &trace->event;
+  gboolean found;
 
-  if (!next_element (trace))
+  if (trace->stream.unpacker == NULL ? !ps_json_next_element (&trace->json)
+                                     : !ps_json_stream_next (&trace->stream, ']', NULL, &found, NULL) || !found
+                                           || !ps_json_stream_value (&trace->stream, TRUE, &trace->json, NULL))
     return NULL;
   event->index++;
   event->known = 0;

@@ -1,10 +1,7 @@
 /* trace.c - timelines from files of any supported kind. */
 #include "base/files.h"
-#include "chrome-trace-read.h"
-#include "schedule/formats-private.h"
-#include "nsys-trace.h"
-#include "otel-trace.h"
-#include "torch-trace.h"
+#include "timeline-private.h"
+#include "trace-private.h"
 
 #include <pipesim/observe.h>
 
@@ -19,6 +16,7 @@ is_torch (PsTrace *trace)
 {
   const PsTraceEvent *event;
   const char *end;
+  PsRangeName parsed;
   PsOp op;
 
   ps_trace_rewind (trace);
@@ -26,7 +24,7 @@ is_torch (PsTrace *trace)
     {
       const char *name = ps_trace_text (event, TRACE_NAME);
 
-      if (ps_torch_trace_names (name))
+      if (g_str_has_prefix (name, "PP:") || ps_range_name_parse (name, &parsed))
         return TRUE;
       if (ps_op_parse (name, &end, &op) && *end == '\0')
         return FALSE;
@@ -95,18 +93,6 @@ is_timer_log (const PsTraceFile *file)
 }
 
 static GPtrArray *
-parse_native (const PsTraceFile *file, GError **error)
-{
-  g_autofree char *unpacked = NULL;
-  const char *text = file->text;
-  gsize length = file->length;
-
-  if (ps_is_packed (text, length))
-    text = unpacked = ps_unpack (file->name, file->text, file->length, &length, error);
-  return text != NULL ? list_of_one (ps_timeline_parse_json (file->name, text, (gssize)length, error)) : NULL;
-}
-
-static GPtrArray *
 parse_kind (const char *where, const PsTraceFile *head, const PsTraceFile *files, guint n, GError **error)
 {
   if (has_line (head, PS_OLD_TIMERS_HEADING))
@@ -123,7 +109,15 @@ parse_kind (const char *where, const PsTraceFile *head, const PsTraceFile *files
         head->name);
   if (ps_otel_recognise (head->text, head->length))
     return ps_otel_read (where, files, n, error);
-  return n == 1 && is_native (head) ? parse_native (&files[0], error) : parse_events (where, files, n, error);
+  if (n > 1 || !is_native (head))
+    return parse_events (where, files, n, error);
+  g_autofree char *unpacked = NULL;
+  const PsTraceFile *file = &files[0];
+  const char *text = file->text;
+  gsize length = file->length;
+  if (ps_is_packed (text, length))
+    text = unpacked = ps_unpack (file->name, file->text, file->length, &length, error);
+  return text != NULL ? list_of_one (ps_timeline_parse_json (file->name, text, (gssize)length, error)) : NULL;
 }
 
 /* The beginning of a file, as far as it says what the file is. Free *unpacked with g_free. */
@@ -136,15 +130,6 @@ read_head (const PsTraceFile *file, PsTraceFile *head, char **unpacked, GError *
   g_autoptr (PsUnpacker) unpacker = ps_unpacker_new (file->text, file->length);
   head->text = *unpacked = g_malloc0 (HEAD_BYTES + 1);
   return ps_unpacker_read (unpacker, file->name, *unpacked, HEAD_BYTES, &head->length, error);
-}
-
-static GPtrArray *
-parse (const char *where, const PsTraceFile *files, guint n, GError **error)
-{
-  g_autofree char *unpacked = NULL;
-  PsTraceFile head;
-
-  return read_head (&files[0], &head, &unpacked, error) ? parse_kind (where, &head, files, n, error) : NULL;
 }
 
 /* Takes the list. NULL: it is NULL, or one of its timelines is refused. */
@@ -162,7 +147,12 @@ check (const char *where, GPtrArray *timelines, GError **error)
 GPtrArray *
 ps_timelines_parse (const char *where, const PsTraceFile *files, guint n, GError **error)
 {
-  return check (where, parse (where, files, n, error), error);
+  g_autofree char *unpacked = NULL;
+  PsTraceFile head;
+
+  return read_head (&files[0], &head, &unpacked, error)
+             ? check (where, parse_kind (where, &head, files, n, error), error)
+             : NULL;
 }
 
 /* Files and folders */
@@ -217,18 +207,6 @@ list_folder (const char *path, GError **error)
       paths->len);
 }
 
-static GBytes *
-unpack_log (const PsTraceFile *file, GBytes *text, GError **error)
-{
-  char *unpacked;
-  gsize length;
-
-  if (!ps_is_packed (file->text, file->length))
-    return g_bytes_ref (text);
-  unpacked = ps_unpack (file->name, file->text, file->length, &length, error);
-  return unpacked != NULL ? g_bytes_new_take (unpacked, length) : NULL;
-}
-
 /* Reads the texts of all files of one run. log: as in ps_timelines_load_or_log; NULL: a log is refused. */
 static GPtrArray *
 load_texts (const char *path, GPtrArray *paths, GBytes **log, GError **error)
@@ -253,7 +231,15 @@ load_texts (const char *path, GPtrArray *paths, GBytes **log, GError **error)
   if (log == NULL || paths->len > 1 || !read_head (&files[0], &head, &unpacked, NULL) || !is_timer_log (&head)
       || has_line (&head, PS_OLD_TIMERS_HEADING))
     return ps_timelines_parse (path, files, paths->len, error);
-  *log = unpack_log (&files[0], g_ptr_array_index (texts, 0), error);
+  if (ps_is_packed (files[0].text, files[0].length))
+    {
+      gsize length;
+      char *text = ps_unpack (files[0].name, files[0].text, files[0].length, &length, error);
+
+      *log = text != NULL ? g_bytes_new_take (text, length) : NULL;
+    }
+  else
+    *log = g_bytes_ref (g_ptr_array_index (texts, 0));
   return NULL;
 }
 

@@ -1,7 +1,7 @@
 /* sweep-run.c - the predictions of a sweep: one setting, all of them on several threads into one database, a shard of
  * them, and those of a database again. */
 #include "sweep-private.h"
-#include "base/put.h"
+#include "base/text.h"
 
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* Tests of timeline.h: worked numbers, both sources of the metrics, the native file and its refusals, Chrome traces. */
 #include "lower.h"
 #include "timeline-rig.h"
-#include "observe/span-index.h"
 #include "observe/timeline-private.h"
 
 #include <pipesim/formats.h>
@@ -404,7 +403,6 @@ test_index (void)
   for (guint i = 0; i < 60; i++)
     {
       g_autoptr (GArray) spans = g_array_new (FALSE, FALSE, sizeof (PsSpan));
-      g_auto (PsSpanIndex) index = { 0 };
       guint n_microbatches = i % 3 ? 4 : 4000, n_found = 0;
 
       for (gint n = g_rand_int_range (rand, 0, 400); n > 0; n--)
@@ -413,7 +411,7 @@ test_index (void)
 
           g_array_append_val (spans, span);
         }
-      ps_span_index_init (&index, spans);
+      g_autoptr (GHashTable) index = ps_spans_index (spans);
       for (guint k = 0; k < 400; k++)
         {
           PsSpan wanted = k < spans->len ? g_array_index (spans, PsSpan, k) : random_span (rand, n_microbatches + 1);
@@ -427,7 +425,7 @@ test_index (void)
                   && span->op.stage == wanted.op.stage && span->op.microbatch == wanted.op.microbatch)
                 expected = span;
             }
-          g_assert_true (ps_span_index_find (&index, wanted.op, wanted.device) == expected);
+          g_assert_true (ps_spans_find (index, wanted.op, wanted.device) == expected);
           n_found += expected != NULL;
         }
       g_assert_cmpuint (n_found, >=, spans->len);

@@ -3,83 +3,6 @@
  * and in the place of the weight gradients, which a rule says for each device. */
 #include "families-private.h"
 
-/* Ops of the first device in order, without their kinds: groups of microbatches, in a group chunks, in a chunk
- * microbatches, and of a microbatch its slices. Forwards begin with the first chunk and the first slice, backwards with
- * the last ones. */
-static void
-list_units (const PsFamilySetting *setting, guint group, PsOp *forward, PsOp *backward)
-{
-  guint p = setting->n_devices, v = setting->n_chunks, m = setting->n_microbatches, n = 0;
-
-  for (guint start = 0, end; start < m; start = end)
-    {
-      end = group > 0 && group < m - start ? start + group : m;
-      for (guint chunk = 0; chunk < v; chunk++)
-        for (guint microbatch = start; microbatch < end; microbatch++)
-          for (guint slice = 0; slice < setting->n_slices; slice++, n++)
-            {
-              forward[n] = (PsOp){ .slice = (guint8)slice,
-                                   .stage = (guint16)(chunk * p),
-                                   .microbatch = microbatch & G_MAXINT32 };
-              backward[n] = (PsOp){ .slice = (guint8)(setting->n_slices - 1 - slice),
-                                    .stage = (guint16)((v - 1 - chunk) * p),
-                                    .microbatch = microbatch & G_MAXINT32 };
-            }
-    }
-}
-
-static inline PsOp
-of_device (PsOp unit, PsOpKind kind, guint device)
-{
-  unit.kind = (guint8)kind;
-  unit.stage = (guint16)(unit.stage + device);
-  return unit;
-}
-
-/* Writes the order of a device. */
-static void
-list_ops (PsWalk walk, guint device, const PsOp *forward, const PsOp *backward, guint n_units, PsOp *op)
-{
-  guint n_forwards = MIN (n_units, walk.warmup), n_weights = 0;
-
-  for (guint k = 0; k < n_forwards; k++)
-    *op++ = of_device (forward[k], PS_OP_F, device);
-  for (guint k = 0; k < n_units; k++)
-    {
-      if (n_forwards < n_units)
-        {
-          *op = of_device (forward[n_forwards++], PS_OP_F, device);
-          op++->paired = walk.pairs != 0;
-        }
-      *op++ = of_device (backward[k], walk.split ? PS_OP_B : PS_OP_BW, device);
-      if (walk.split && k >= walk.delay)
-        *op++ = of_device (backward[n_weights++], PS_OP_W, device);
-    }
-  for (; walk.split && n_weights < n_units; n_weights++)
-    *op++ = of_device (backward[n_weights], PS_OP_W, device);
-}
-
-PsSchedule *
-ps_family_walk (const char *name, const PsFamilySetting *setting, PsWalk (*rule) (const PsFamilySetting *, guint))
-{
-  PsScheduleBuilder *builder = ps_family_builder (name, PS_PLACEMENT_LOOP, setting);
-  guint n_units = setting->n_microbatches * setting->n_chunks * setting->n_slices;
-  g_autofree PsOp *forward = g_new (PsOp, 2 * (gsize)n_units);
-
-  list_units (setting, rule (setting, 0).group, forward, forward + n_units);
-  for (guint device = 0; device < setting->n_devices; device++)
-    {
-      PsWalk walk = rule (setting, device);
-
-      list_ops (walk, device, forward, forward + n_units, n_units,
-                ps_schedule_builder_room (builder, (walk.split ? 3 : 2) * n_units));
-      ps_schedule_builder_next_device (builder);
-    }
-  PsSchedule *schedule = ps_schedule_builder_end (builder);
-  schedule->n_slices = setting->n_slices;
-  return schedule;
-}
-
 /* Groups of microbatches that go through a chunk in a row. A device that comes back to a chunk finds its input ready
  * only where a group is as long as the pipeline. So Megatron-LM asks that N >= p and that m mod N is 0 or at least p.
  * Other families wait for smaller groups. With fewer microbatches than the least there is one group. */
@@ -394,34 +317,27 @@ const PsFamily ps_family_seq1f1b = {
   .walk = seq1f1b,
 };
 
-/* 1F1B without a flush; `versions` gives the versions of the weights on a device. */
+/* 1F1B without a flush. Where weights are updated after every backward, a device stashes the versions that its
+ * microbatches under way have seen, one for each. Where they are updated once per m microbatches, m >= p, two versions
+ * serve all of them. */
 static PsSchedule *
-walk_asynchronous (const char *name, const PsFamilySetting *setting, guint (*versions) (const PsFamilySetting *, guint))
+walk_asynchronous (const char *name, const PsFamilySetting *setting, gboolean stash)
 {
   PsSchedule *schedule = ps_family_walk (name, setting, one_forward_one_backward);
+  guint p = setting->n_devices;
 
   schedule->asynchronous = TRUE;
-  schedule->weight_versions = g_new (guint, setting->n_devices);
-  for (guint device = 0; device < setting->n_devices; device++)
-    schedule->weight_versions[device] = versions (setting, device);
+  schedule->update_every = stash ? 1 : 0;
+  schedule->weight_versions = g_new (guint, p);
+  for (guint device = 0; device < p; device++)
+    schedule->weight_versions[device] = stash ? MIN (setting->n_microbatches, p - device) : 2;
   return schedule;
-}
-
-/* Weights are updated after every backward, and a device keeps the versions that its microbatches under way have seen,
- * one for each. */
-static guint
-pipedream_versions (const PsFamilySetting *setting, guint device)
-{
-  return MIN (setting->n_microbatches, setting->n_devices - device);
 }
 
 static PsSchedule *
 pipedream (const PsFamilySetting *setting, GError **error)
 {
-  PsSchedule *schedule = walk_asynchronous ("pipedream", setting, pipedream_versions);
-
-  schedule->update_every = 1;
-  return schedule;
+  return walk_asynchronous ("pipedream", setting, TRUE);
 }
 
 const PsFamily ps_family_pipedream = {
@@ -434,7 +350,6 @@ const PsFamily ps_family_pipedream = {
   .generate = pipedream,
 };
 
-/* Weights are updated once per m microbatches, and with m >= p two versions serve all of them. */
 static gboolean
 check_pipedream_2bw (const PsFamily *family, const PsFamilySetting *setting, GError **error)
 {
@@ -442,16 +357,10 @@ check_pipedream_2bw (const PsFamily *family, const PsFamilySetting *setting, GEr
                                        "so that two versions of the weights serve them all", error);
 }
 
-static guint
-two_versions (const PsFamilySetting *setting, guint device)
-{
-  return 2;
-}
-
 static PsSchedule *
 pipedream_2bw (const PsFamilySetting *setting, GError **error)
 {
-  return walk_asynchronous ("pipedream-2bw", setting, two_versions);
+  return walk_asynchronous ("pipedream-2bw", setting, FALSE);
 }
 
 const PsFamily ps_family_pipedream_2bw = {

@@ -226,7 +226,7 @@ const PsFamily ps_family_hanayo = {
 
 #define PERIOD 6
 
-/* Ops of a device, named by the way of a microbatch. Forwards go down the near chunks and up the far ones, backwards
+/* Ops of a device, named by the path of a microbatch. Forwards go down the near chunks and up the far ones, backwards
  * down the far and up the near ones. */
 typedef enum
 {
@@ -420,111 +420,78 @@ ready (const Block *block, guint device, Type type, guint microbatch)
   return *block_slot (block, device, type, microbatch) + length (block, type);
 }
 
-/* A device while its ops slide, in the order of their slots. Ops that have slid lie before slot `top`; all is free from
- * there to the next op. */
+/* A device while its ops slide, in the order of their slots. */
 typedef struct
 {
   guint begin;   /* ops that start before this slot stay */
   guint barrier; /* first slot after the ops that stay */
-  guint top;
+  guint top;     /* first slot after the ops that have slid; all is free from there to the next op */
   gint held;     /* after the ops that have come */
-  gint *level;   /* [n_slots] activations held after the ops that start up to a slot; known from barrier to top */
-  guint32 *free; /* [n_slots + 1] a slot is free where it names itself; else on the way to the next free one; known from
-                    barrier to top, which is free */
 } Row;
 
-typedef struct
+static gint
+change_at (const Block *block, guint device, guint slot)
 {
-  Block *block;
-  gint limit;
-  Row *row; /* [n_devices] */
-} Slide;
-
-/* First slot from which on the row has room for one more activation. */
-static guint
-first_room (const Row *row, gint limit, guint to)
-{
-  if (row->held >= limit)
-    return G_MAXUINT;
-  for (guint slot = row->top; slot > to; slot--)
-    if (row->level[slot - 1] >= limit)
-      return slot;
-  return to;
+  return changes[block->split != 0][*block_at (block, device, slot) & 7];
 }
 
+/* First slot, `to` or later, from which on the row has room for one more activation. */
 static guint
-next_free (Row *row, guint slot)
+first_room (const Block *block, guint device, const Row *row, gint limit, guint to)
 {
-  while (row->free[slot] != slot)
-    slot = row->free[slot] = row->free[row->free[slot]];
-  return slot;
-}
+  gint held = row->held;
 
-/* First slot from `to` on with `length` free slots. */
-static guint
-first_gap (Row *row, guint to, guint length)
-{
-  while (to < row->top)
+  for (guint slot = row->top; slot > to && held < limit; slot--)
     {
-      to = next_free (row, to);
-      if (to + length > row->top || row->free[to + length - 1] == to + length - 1)
-        return to;
-      to += length;
+      held -= change_at (block, device, slot - 1);
+      if (held >= limit)
+        return slot - 1;
     }
-  return to;
+  return row->held < limit ? to : G_MAXUINT;
+}
+
+static gboolean
+is_occupied (const Block *block, guint device, guint slot)
+{
+  Type type;
+  guint microbatch;
+
+  return *block_at (block, device, slot) != 0
+         || (slot > 0 && block_op (block, device, slot - 1, &type, &microbatch) && length (block, type) == 2);
+}
+
+/* First slot from `to` on with `n` free slots; `end`: none before it. */
+static guint
+first_gap (const Block *block, guint device, guint to, guint end, guint n)
+{
+  for (guint n_free = 0; to < end + n; to++)
+    {
+      n_free = is_occupied (block, device, to) ? 0 : n_free + 1;
+      if (n_free == n)
+        return to + 1 - n;
+    }
+  return end;
 }
 
 static void
-occupy (Row *row, guint slot, guint length, gint by)
+slide_op (Block *block, guint device, Row *row, gint limit, guint from)
 {
-  for (; row->top < slot + length; row->top++)
-    {
-      row->level[row->top] = row->held;
-      row->free[row->top + 1] = row->top + 1;
-    }
-  for (guint i = slot; i < row->top; i++)
-    row->level[i] += by;
-  for (guint i = slot; i < slot + length; i++)
-    row->free[i] = i + 1;
-  row->held += by;
-}
+  gint by = change_at (block, device, from);
+  guint microbatch;
+  Type type;
 
-static void
-slide_op (Slide *slide, guint device, Type type, guint microbatch, guint from)
-{
-  Block *block = slide->block;
-  Row *row = &slide->row[device];
-  gint by = changes[block->split != 0][1 + type];
+  block_op (block, device, from, &type, &microbatch);
   guint to = MAX (ready (block, device, type, microbatch), row->barrier);
-
   if (by > 0)
-    to = first_room (row, slide->limit, to);
-  if (to < from)
-    to = first_gap (row, to, length (block, type));
+    to = first_room (block, device, row, limit, to);
   if (to < from)
     {
       block_take (block, device, type, microbatch);
+      to = first_gap (block, device, to, from, length (block, type));
       block_put (block, device, type, microbatch, to);
     }
-  occupy (row, MIN (to, from), length (block, type), by);
-}
-
-static void
-begin_row (Slide *slide, guint device, gint64 after)
-{
-  const Block *block = slide->block;
-  Row *row = &slide->row[device];
-  gint held = 0;
-
-  row->begin = after < 0 ? 0 : (guint)after + (device == 0);
-  count_held (block, device, 0, row->begin, &held, &slide->limit);
-  row->held = held;
-  count_held (block, device, row->begin, block->n_slots, &held, &slide->limit);
-  for (guint slot = row->begin; slot > 0 && row->barrier == 0; slot--)
-    if (*block_at (block, device, slot - 1) != 0)
-      row->barrier = slot - 1 + block->b_length;
-  row->top = row->barrier;
-  row->free[row->top] = row->top;
+  row->top = MAX (row->top, MIN (to, from) + length (block, type));
+  row->held += by;
 }
 
 /* Slides the ops that start before slot `end`, in the order of slots, to the first free slot after their input is
@@ -533,24 +500,27 @@ begin_row (Slide *slide, guint device, gint64 after)
 static void
 block_slide (Block *block, gint64 after, guint end)
 {
-  gsize n_slots = block->n_slots + (gsize)1;
-  g_autofree gint *level = g_new0 (gint, block->n_devices * n_slots);
-  g_autofree guint32 *free = g_new (guint32, block->n_devices * n_slots);
-  g_autofree Row *row = g_new0 (Row, block->n_devices);
-  Slide slide = { .block = block, .row = row };
-  Type type;
-  guint microbatch;
+  g_autofree Row *rows = g_new0 (Row, block->n_devices);
+  gint limit = 0;
 
   for (guint device = 0; device < block->n_devices; device++)
     {
-      row[device].level = &level[device * n_slots];
-      row[device].free = &free[device * n_slots];
-      begin_row (&slide, device, after);
+      Row *row = &rows[device];
+      gint held = 0;
+
+      row->begin = after < 0 ? 0 : (guint)after + (device == 0);
+      count_held (block, device, 0, row->begin, &held, &limit);
+      row->held = held;
+      count_held (block, device, row->begin, block->n_slots, &held, &limit);
+      for (guint slot = row->begin; slot > 0 && row->barrier == 0; slot--)
+        if (*block_at (block, device, slot - 1) != 0)
+          row->barrier = slot - 1 + block->b_length;
+      row->top = row->barrier;
     }
   for (guint slot = after < 0 ? 0 : (guint)after; slot < MIN (end, block->n_slots); slot++)
     for (guint device = 0; device < block->n_devices; device++)
-      if (slot >= row[device].begin && block_op (block, device, slot, &type, &microbatch))
-        slide_op (&slide, device, type, microbatch, slot);
+      if (slot >= rows[device].begin && *block_at (block, device, slot) != 0)
+        slide_op (block, device, &rows[device], limit, slot);
 }
 
 /* 1F1B on a V: a block packed as early as its repeats allow, at two thirds of 1F1B's memory. */
@@ -564,7 +534,7 @@ collides (const Busy busy, guint slot, guint length)
   return busy[slot % PERIOD] || busy[(slot + length - 1) % PERIOD];
 }
 
-/* The way of one microbatch, each op in the first slot that no repeat of another op of its device takes. */
+/* The path of one microbatch, each op in the first slot that no repeat of another op of its device takes. */
 static void
 pack (guint (*offset)[4], guint p)
 {
