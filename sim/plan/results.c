@@ -16,17 +16,11 @@ struct _PsResults
   PsRows *skipped;
 };
 
-/* The columns of a prediction: those of the options of SETTING, then these, as data/results.sql has them. */
-static const PsResultColumn figures[PS_N_FIGURES] = {
-  { { "makespan_ns", "makespan", PS_COLUMN_TIME }, PS_ROLE_FIGURE },
-  { { "max_span_ns", "longest span", PS_COLUMN_TIME }, PS_ROLE_FIGURE },
-  { { "iteration_ns", "iteration", PS_COLUMN_TIME }, PS_ROLE_FIGURE },
-  { { "bubble_ratio", "bubble of iteration", PS_COLUMN_RATIO }, PS_ROLE_FIGURE },
-  { { "bubble_ratio_span", "bubble of span", PS_COLUMN_RATIO }, PS_ROLE_FIGURE },
-  { { "lower_bound_ns", "lower bound", PS_COLUMN_TIME }, PS_ROLE_FIGURE },
-  { { "peak_memory_bytes", "peak memory", PS_COLUMN_SIZE }, PS_ROLE_FIGURE },
-  { { "feasible", "fits", PS_COLUMN_BOOLEAN }, PS_ROLE_FIGURE },
-  { { "asynchronous", "async", PS_COLUMN_BOOLEAN }, PS_ROLE_FIGURE },
+/* The columns of a prediction are those of the options of SETTING, then these, as data/results.sql has them. */
+static const char *const shared[]
+    = { "makespan_ns",    "max_span_ns",       "iteration_ns", "bubble_ratio", "bubble_ratio_span",
+        "lower_bound_ns", "peak_memory_bytes", "feasible",     "asynchronous" };
+static const PsResultColumn own[PS_N_FIGURES - G_N_ELEMENTS (shared)] = {
   { { "period_iterations", "period", PS_COLUMN_INTEGER }, PS_ROLE_FIGURE },
   { { "devices_detail", NULL, PS_COLUMN_TEXT }, PS_ROLE_FIGURE },
   { { "origin", "origin", PS_COLUMN_TEXT }, PS_ROLE_ORIGIN },
@@ -47,11 +41,13 @@ ps_result_columns (guint *n)
   *n = ps_setting_n_options + PS_N_FIGURES;
   if (g_once_init_enter (&all))
     {
-      PsResultColumn *columns = g_new (PsResultColumn, *n);
+      PsResultColumn *columns = g_new (PsResultColumn, *n), *figures = columns + ps_setting_n_options;
 
       for (guint i = 0; i < ps_setting_n_options; i++)
         columns[i] = (PsResultColumn){ ps_setting_options[i].sweep->column, PS_ROLE_SETTING };
-      memcpy (columns + ps_setting_n_options, figures, sizeof figures);
+      for (guint i = 0; i < G_N_ELEMENTS (shared); i++)
+        figures[i] = (PsResultColumn){ *ps_figure (shared[i]), PS_ROLE_FIGURE };
+      memcpy (figures + G_N_ELEMENTS (shared), own, sizeof own);
       g_once_init_leave (&all, columns);
     }
   return all;
