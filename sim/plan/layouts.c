@@ -364,52 +364,7 @@ count_schedules (const Space *space, guint kind)
   return (guint)__builtin_popcountll (space->takes[kind]);
 }
 
-/* Bounds */
-
-static gint64
-work (const PsCosts *costs)
-{
-  gint64 sum = 0;
-
-  for (guint s = 0; s < costs->n_stages; s++)
-    sum += ps_costs_op (costs, PS_OP_F, s)->duration_ns + ps_costs_backward_ns (costs, 0, s);
-  return sum;
-}
-
-/* Pairs hide at most the all-to-alls of their F and B under each other's computing. Nothing is known of measured
- * pairs. */
-static gint64
-work_in_pairs (const PsCosts *costs, gint64 alone_ns)
-{
-  gint64 sum = alone_ns;
-
-  for (guint s = 0; s < costs->n_stages; s++)
-    if (costs->stage[s].pair_ns >= 0)
-      sum = costs->time_origin == PS_ORIGIN_MODELLED ? sum - 2 * costs->stage[s].tensor_ns : 0;
-  return MAX (sum, 0);
-}
-
-static gboolean
-can_fit (const PsCosts *costs, guint n_devices, gint64 limit)
-{
-  gint64 sum = 0;
-
-  for (guint s = 0; s < costs->n_stages; s++)
-    sum += costs->stage[s].weight_bytes;
-  return sum / n_devices <= limit;
-}
-
 /* Cells */
-
-/* Any layout has the same work and the same weights. */
-static PsCosts *
-even_costs (const PsSetting *setting)
-{
-  PsSetting even = *setting;
-
-  even.layout = (char *)"even";
-  return ps_setting_costs (&even, setting->n_devices, 1, NULL);
-}
 
 /* Asks for the schedules' own numbers, and for 2, 4, 8 and all that cut the layers evenly, or the layers with embedding
  * and loss; on a single device for one chunk. */
@@ -436,28 +391,49 @@ is_asked (const Space *space, const PsSetting *setting)
          && are_chunks_asked (space->model->layers, setting->n_devices, setting->n_chunks);
 }
 
+/* Sets the bounds of a cell by the costs of one microbatch; FALSE: weights, gradients and optimizer state alone do not
+ * fit. Any layout has the same work and the same weights. Pairs hide at most the all-to-alls of their F and B under
+ * each other's computing; nothing is known of measured pairs. */
+static gboolean
+bound_cell (const PsCosts *costs, guint n_devices, guint m, gint64 memory_limit, Cell *cell)
+{
+  gint64 work = 0, hidden = 0, weights = 0;
+
+  for (guint s = 0; s < costs->n_stages; s++)
+    {
+      const PsStageCost *stage = &costs->stage[s];
+
+      work += ps_costs_op (costs, PS_OP_F, s)->duration_ns + ps_costs_backward_ns (costs, 0, s);
+      weights += stage->weight_bytes;
+      if (stage->pair_ns >= 0)
+        hidden = costs->time_origin == PS_ORIGIN_MODELLED ? hidden + 2 * stage->tensor_ns : G_MAXINT64 / 2;
+    }
+  cell->alone_ns = work * m / n_devices;
+  cell->floor_ns = MAX (work - hidden, 0) * m / n_devices;
+  return weights / n_devices <= memory_limit;
+}
+
 static void
 add_cell (Space *space, guint64 first, PsSweepPoint *point)
 {
   PsLayouts *layouts = space->layouts;
   const PsSetting *setting = &point->setting;
+  PsSetting even = *setting;
   gint64 each = (gint64)MAX (ps_sweep_microbatch_size (setting), 1) * setting->n_replicas;
   Cell cell = { .first = first, .kind = setting->n_chunks };
-  guint m = (guint)MIN (point->global_batch / each, PS_MAX_MICROBATCHES), n;
+  guint m = (guint)MIN (point->global_batch / each, PS_MAX_MICROBATCHES), n = count_schedules (space, cell.kind);
+  g_autoptr (PsCosts) costs = NULL;
 
-  n = count_schedules (space, cell.kind);
+  even.layout = (char *)"even";
   layouts->n_settings += n;
-  g_autoptr (PsCosts) costs = point->global_batch % each == 0 ? even_costs (setting) : NULL;
+  if (point->global_batch % each == 0)
+    costs = ps_setting_costs (&even, setting->n_devices, 1, NULL);
   if (costs == NULL || !ps_costs_check (costs, m, NULL))
     layouts->n_impossible += n;
-  else if (!can_fit (costs, setting->n_devices, layouts->memory_limit))
+  else if (!bound_cell (costs, setting->n_devices, m, layouts->memory_limit, &cell))
     layouts->n_hopeless += n;
   else
-    {
-      cell.alone_ns = work (costs) * m / setting->n_devices;
-      cell.floor_ns = work_in_pairs (costs, work (costs)) * m / setting->n_devices;
-      g_array_append_val (space->cells, cell);
-    }
+    g_array_append_val (space->cells, cell);
 }
 
 static int
