@@ -109,7 +109,7 @@ double ps_layout_step_flops (const PsModel *model, gint64 global_batch);
  * recomputations;
  * - all schedules with their own number of chunks v. Schedules that take others also with v = 2, 4, 8 and every v up to
  *   8 that cuts the layers evenly, or these with embedding and loss. For p = 1, where there is no pipeline, the fastest
- *   stands for all.
+ *   with one chunk stands for all; families of several chunks count there only where 1f1b is not asked for.
  *
  * Two bounds save predictions and change no answer: the weights of a pipeline against its memory, and the work of a
  * step spread evenly over p against the last of the best. Settings that do not fit are no answer; when none fits, best
@@ -125,8 +125,8 @@ PsSetting *ps_layout_setting (const PsLayoutQuestion *question, const PsLayouts 
 /* The same as a command line. Free with g_free. */
 char *ps_layout_command (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout);
 
-/* A run as training frameworks are told of it: launch flags and configuration keys, and what a framework
- * asks of a run. Names of options are those of
+/* A run in the words of training frameworks: launch flags and configuration keys, and what a framework asks of a run.
+ * Names of options are those of
  *
  * - megatron: Megatron-LM 0.16 to 0.19 (megatron/training/arguments.py), flags; the model's definition among them. Even
  * layouts that divide are given by numbers of layers, all others by --pipeline-model-parallel-layout (layout-string.h).
@@ -150,7 +150,7 @@ typedef struct
   const PsStageShape *shapes; /* [n_devices * n_chunks]; NULL: not known */
   guint n_devices;
   guint n_chunks;
-  const char *schedule;    /* family or file, as it was named; NULL: not known, only the stages are told */
+  const char *schedule;    /* family or file, as it was named; NULL: not known, only the stages are printed */
   const PsSchedule *order; /* the schedule itself; NULL: not known */
 } PsLaunch;
 

@@ -107,7 +107,7 @@ typedef struct
 {
   char **per;     /* columns: one answer for each combination of their values (PsScope); NULL or none: one for all */
   char **where;   /* "COLUMN=VALUE" (or != <= >= < >) that all must hold; NULL: nothing. With units */
-  char **columns; /* pareto, best: columns that rows hold besides; NULL: none */
+  char **columns; /* pareto, best: more columns for the rows; NULL: none */
   char *by;       /* a column that should be small, such as time */
   guint top;      /* best: number of settings in each group, at least 1 */
   char *over;     /* sensitivity: the column that changes; NULL: microbatches */
@@ -211,7 +211,7 @@ PsAnswer *ps_results_sensitivity (PsResults *results, const PsQuestion *question
  * - schedule: families, schedule files, or all;
  * - global-batch: sequences per step, in place of microbatches: replicas and microbatch-size then give their number;
  * - microbatch-size: sequences per microbatch of a model on a cluster;
- * - costs.f, costs.c, costs.act, ...: a key of costs by itself, beside the others that costs gives.
+ * - costs.f, costs.c, costs.act, ...: a key of costs by itself; costs gives the others.
  *
  * Options without a value take yes or no; chunks, slices and group take `auto` too, memory-limit and ready-order
  * `none`. Values are lists `a, b, c` (costs: `a; b`, as they hold commas). Numbers, with or without a unit, can also be

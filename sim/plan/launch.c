@@ -1,4 +1,4 @@
-/* launch.c - what training frameworks ask of a run, and the launch flags and configuration keys that tell them of it.
+/* launch.c - what training frameworks ask of a run, and the launch flags and configuration keys that start it.
  */
 #include <pipesim/plan.h>
 #include <pipesim/model.h>
@@ -21,7 +21,7 @@ typedef enum
 
 static const char *const frameworks[]
     = { "megatron", "torchtitan", "torchtitan-0.2", "deepspeed", "pytorch", "colossalai" };
-#define N_FRAMEWORKS 4 /* that are told of a run */
+#define N_FRAMEWORKS 4 /* whose launches are printed */
 
 /* Families that frameworks have by a name of their own. */
 static const struct
@@ -90,22 +90,14 @@ typedef struct
   gboolean overlaps;    /* F and B, to hide the messages of experts */
 } Run;
 
+/* The frameworks that have the family by a name of their own. */
 static guint
-find_family (const char *family)
+known_by (const char *family)
 {
-  guint i = 0;
-
-  while (i < G_N_ELEMENTS (families) && g_strcmp0 (families[i].family, family) != 0)
-    i++;
-  return i;
-}
-
-static gboolean
-knows (Framework framework, const char *family)
-{
-  guint i = find_family (family);
-
-  return i < G_N_ELEMENTS (families) && families[i].frameworks & framework;
+  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
+    if (g_strcmp0 (families[i].family, family) == 0)
+      return families[i].frameworks;
+  return 0;
 }
 
 static Run
@@ -151,7 +143,7 @@ typedef struct
 
 /* Whether each microbatch is done before the next one begins; FALSE where that is not known. */
 static gboolean
-runs_in_turn (const PsSchedule *order)
+runs_one_by_one (const PsSchedule *order)
 {
   for (guint i = 1; order != NULL && i < ps_schedule_n_ops (order); i++)
     if (order->ops[i].microbatch < order->ops[i - 1].microbatch)
@@ -185,7 +177,7 @@ find_broken (Framework framework, const Run *run)
   const guint p = launch->n_devices, v = run->v, m = said->n_microbatches, t = said->n_tensor, c = said->n_context;
   const guint e = said->n_experts, n = p * launch->n_chunks, d = said->n_replicas, rounds = MAX (1, m / p);
   const guint sharded = said->zero > 0 ? d : 1; /* replicas of torchtitan */
-  const gboolean known = launch->model != NULL, told = launch->schedule != NULL;
+  const gboolean known = launch->model != NULL, named = launch->schedule != NULL;
   const gboolean in_rounds
       = g_strcmp0 (run->schedule, "interleaved") == 0 || g_strcmp0 (run->schedule, "interleaved-zb") == 0;
   const gboolean single = g_strcmp0 (run->schedule, "1f1b") == 0 || g_strcmp0 (run->schedule, "gpipe") == 0;
@@ -197,7 +189,7 @@ find_broken (Framework framework, const Run *run)
     { MEGATRON | TITANS, launch->shapes != NULL && (!launch->shapes[0].embedding || !launch->shapes[n - 1].head),
       "layout", "the embedding goes in the first stage, the head in the last", NULL },
 
-    { MEGATRON, told && p > 1 && v > 1 && m < p, "microbatches", "with virtual stages it wants p microbatches or more",
+    { MEGATRON, named && p > 1 && v > 1 && m < p, "microbatches", "with virtual stages it wants p microbatches or more",
       "schedules.py" },
     { MEGATRON, run->overlaps && known && experts->count == 0, "schedule",
       "is for models with experts; interleaved would be right", "transformer_config.py" },
@@ -233,7 +225,7 @@ find_broken (Framework framework, const Run *run)
       "wants a multiple of t times 2 contexts", "parallel_dims.py" },
     { TITANS | DEEPSPEED, model->mtp > 0, "model", "has multi-token prediction, which pipelines do not support there",
       NULL },
-    { TITANS, told && p == 1 && g_strcmp0 (run->schedule, "1f1b") != 0 && !runs_in_turn (launch->order), "schedule",
+    { TITANS, named && p == 1 && g_strcmp0 (run->schedule, "1f1b") != 0 && !runs_one_by_one (launch->order), "schedule",
       "one device has no pipeline, and runs microbatches in turn as 1f1b", NULL },
 
     { PYTORCH, p > 1 && single && m < p, "microbatches", "the class wants as many as stages, or a CSV",
@@ -246,7 +238,7 @@ find_broken (Framework framework, const Run *run)
       "the class has groups of its own; a CSV can say these", "pipelining/schedules.py" },
     { PYTORCH | DEEPSPEED | COLOSSALAI, said->defer_head > 0, "defer-head", "its schedule puts off no W", NULL },
 
-    { MEGATRON | TITANS, told && launch->order == NULL && p == 1 && launch->n_chunks > 1, "chunks",
+    { MEGATRON | TITANS, named && launch->order == NULL && p == 1 && launch->n_chunks > 1, "chunks",
       "one device has no virtual stages there; -v 1 is what runs", NULL },
     { DEEPSPEED, launch->n_chunks > 1, "chunks", "its devices have one", NULL },
     { DEEPSPEED, c > 1, "context", "its pipelines do not share sequences", NULL },
@@ -259,16 +251,17 @@ find_broken (Framework framework, const Run *run)
       {
         PsSetting typed = *said;
         g_autofree char *layout = launch->shapes != NULL ? ps_layout_string_write (launch->shapes, n) : NULL;
+        g_autofree char *source = rows[i].source != NULL ? g_strdup_printf (" (%s)", rows[i].source) : g_strdup ("");
         g_autofree char *what = NULL;
 
         typed.layout = layout;
-        if (g_str_equal (rows[i].option, "schedule") || g_str_equal (rows[i].option, "model"))
-          what = *rows[i].option == 's' ? g_strdup_printf ("schedule '%s'", launch->schedule)
-                                        : g_strdup_printf ("model '%s'", known ? model->name : "");
+        if (g_str_equal (rows[i].option, "schedule"))
+          what = g_strdup_printf ("schedule '%s'", launch->schedule);
+        else if (g_str_equal (rows[i].option, "model"))
+          what = g_strdup_printf ("model '%s'", known ? model->name : "");
         else
           what = ps_option_typed (ps_option_find (ps_setting_options, rows[i].option), &typed);
-        return g_strdup_printf ("%s: %s%s%s%s", what, rows[i].words, rows[i].source != NULL ? " (" : "",
-                                rows[i].source != NULL ? rows[i].source : "", rows[i].source != NULL ? ")" : "");
+        return g_strdup_printf ("%s: %s%s", what, rows[i].words, source);
       }
   return NULL;
 }
@@ -285,9 +278,12 @@ is_plain (const PsSchedule *order)
 static const char *
 torch_name (const Run *run)
 {
-  g_autofree char *broken = knows (PYTORCH, run->schedule) ? find_broken (PYTORCH, run) : g_strdup ("");
+  g_autofree char *broken = find_broken (PYTORCH, run);
 
-  return broken == NULL ? families[find_family (run->schedule)].torch : NULL;
+  for (guint i = 0; i < G_N_ELEMENTS (families) && broken == NULL; i++)
+    if (g_strcmp0 (families[i].family, run->schedule) == 0)
+      return families[i].torch;
+  return NULL;
 }
 
 /* Why the framework does not run that by its own name for the schedule; NULL: it does. */
@@ -297,7 +293,7 @@ find_refusal (Framework framework, const Run *run)
   char *broken = find_broken (framework, run);
   g_autoptr (GString) known = g_string_new (NULL);
 
-  if (run->schedule == NULL || knows (framework, run->schedule))
+  if (run->schedule == NULL || known_by (run->schedule) & framework)
     return broken == NULL && TITANS & framework ? find_broken (PYTORCH, run) : broken;
   g_free (broken);
   for (guint i = 0; i < G_N_ELEMENTS (families); i++)
@@ -309,35 +305,33 @@ find_refusal (Framework framework, const Run *run)
                                              : "would be");
 }
 
-/* The refusals of all frameworks, in the order of their names; NULL where one runs that by a name of its own. */
+/* The refusals of those frameworks, in the order of their names: NULL where one runs that by a name of its own, and ""
+ * for the others. */
 static GPtrArray *
-ask_all (const PsSetting *setting, const char *family)
+ask (guint asked, const PsSetting *setting, const char *family)
 {
   GPtrArray *refusals = g_ptr_array_new_with_free_func (g_free);
   g_autoptr (PsModel) model = setting->model != NULL || setting->db != NULL ? ps_setting_model (setting, NULL) : NULL;
-  PsLaunch launch = { .setting = setting,
-                      .model = model,
-                      .n_devices = MAX (setting->n_devices, 1),
-                      .n_chunks = setting->n_chunks > 0 ? setting->n_chunks : ps_family_find (family)->default_chunks,
-                      .schedule = family };
-  g_autofree PsStageShape *shapes
-      = model != NULL ? ps_setting_shapes (setting, model, launch.n_devices, launch.n_chunks, NULL) : NULL;
-
-  launch.shapes = shapes;
+  guint p = MAX (setting->n_devices, 1);
+  guint v = setting->n_chunks > 0 ? setting->n_chunks : ps_family_find (family)->default_chunks;
+  g_autofree PsStageShape *shapes = model != NULL ? ps_setting_shapes (setting, model, p, v, NULL) : NULL;
+  const PsLaunch launch
+      = { .setting = setting, .model = model, .shapes = shapes, .n_devices = p, .n_chunks = v, .schedule = family };
   const Run run = read_launch (&launch);
+
   for (guint i = 0; i < G_N_ELEMENTS (frameworks); i++)
-    g_ptr_array_add (refusals, find_refusal ((Framework)(1 << i), &run));
+    g_ptr_array_add (refusals, asked & 1U << i ? find_refusal ((Framework)(1 << i), &run) : g_strdup (""));
   return refusals;
 }
 
 char *
 ps_launch_refusal (const char *framework, const PsSetting *setting, const char *family)
 {
-  g_autoptr (GPtrArray) refusals = ask_all (setting, family);
   guint i = 0;
 
   while (!g_str_equal (frameworks[i], framework))
     i++;
+  g_autoptr (GPtrArray) refusals = ask (1U << i, setting, family);
   return g_strdup (refusals->pdata[i]);
 }
 
@@ -345,10 +339,10 @@ char *
 ps_launch_runs_in (const PsSetting *setting, const char *family)
 {
   GString *text = g_string_new (NULL);
-  g_autoptr (GPtrArray) refusals = ask_all (setting, family);
+  g_autoptr (GPtrArray) refusals = ask (ALL & ~TORCHTITAN_2, setting, family);
 
   for (guint i = 0; i < refusals->len; i++)
-    if (refusals->pdata[i] == NULL && 1 << i != TORCHTITAN_2)
+    if (refusals->pdata[i] == NULL)
       g_string_append_printf (text, "%s%s", text->len > 0 ? ", " : "", frameworks[i]);
   return g_string_free (text, FALSE);
 }
@@ -356,10 +350,10 @@ ps_launch_runs_in (const PsSetting *setting, const char *family)
 void
 ps_launch_lint (const PsSetting *setting, const char *family, GPtrArray *findings)
 {
-  g_autoptr (GPtrArray) refusals = ask_all (setting, family);
+  g_autoptr (GPtrArray) refusals = ask (known_by (family) & ~TITANS, setting, family);
 
   for (guint i = 0; i < refusals->len; i++)
-    if (refusals->pdata[i] != NULL && knows ((Framework)(1 << i), family) && !(1 << i & TITANS))
+    if (refusals->pdata[i] != NULL && *(char *)refusals->pdata[i])
       g_ptr_array_add (findings, g_strdup_printf ("%s: %s", frameworks[i], (char *)refusals->pdata[i]));
 }
 
@@ -851,39 +845,35 @@ ps_launch_write (const char *framework, const PsLaunch *launch, GError **error)
   return g_string_free (g_steal_pointer (&text), FALSE);
 }
 
-/* Refuses a prediction that does not fit the memory of a GPU, with the bytes that are missing. *note: a comment where
- * it is tight, or does not fit and is printed all the same; "" where it fits. */
-static gboolean
-check_memory (const PsLaunchChoice *choice, const PsSetting *setting, const PsPrediction *prediction, char **note,
-              GError **error)
+/* A comment where a prediction hardly fits the memory of a GPU, or does not fit and is printed all the same; "" where
+ * it fits. NULL and PS_ERROR_SCHEDULE with the bytes that are missing where it is not to be printed. */
+static char *
+note_memory (const PsLaunchChoice *choice, const PsSetting *setting, const PsPrediction *prediction, GError **error)
 {
   const PsMetrics *metrics = &prediction->metrics;
   g_autofree gint64 *limit = NULL;
   gint64 reserve;
   guint worst = 0;
 
-  *note = g_strdup ("");
   if (prediction->feasible)
-    return TRUE;
+    return g_strdup ("");
   if (!ps_setting_memory_limit (setting, metrics->n_devices, &limit, &reserve, error))
-    return FALSE;
+    return NULL;
   for (guint d = 1; d < metrics->n_devices; d++)
     if (metrics->device[d].peak_memory_bytes - limit[d] > metrics->device[worst].peak_memory_bytes - limit[worst])
       worst = d;
   gint64 peak = metrics->device[worst].peak_memory_bytes, all = limit[worst] + reserve;
   g_autofree char *needs = ps_format_size (peak), *has = ps_format_size (all), *missing = ps_format_size (peak - all);
   g_autofree char *kept = ps_format_size (reserve);
-  g_free (*note);
   if (peak <= all)
-    *note = g_strdup_printf ("# tight: a GPU of device %u needs %s of %s, of which %s should stay free\n", worst, needs,
-                             has, kept);
-  else
-    *note = g_strdup_printf ("# does not fit: a GPU of device %u needs %s of %s\n", worst, needs, has);
-  return peak <= all || choice->force
-         || ps_refuse (error, PS_ERROR_SCHEDULE,
-                       "--to %s: does not fit: a GPU of device %u needs %s of %s, %s are missing; "
-                       "--force prints the launch all the same",
-                       choice->to, worst, needs, has, missing);
+    return g_strdup_printf ("# tight: a GPU of device %u needs %s of %s, of which %s should stay free\n", worst, needs,
+                            has, kept);
+  if (choice->force)
+    return g_strdup_printf ("# does not fit: a GPU of device %u needs %s of %s\n", worst, needs, has);
+  return ps_refuse_null (error, PS_ERROR_SCHEDULE,
+                         "--to %s: does not fit: a GPU of device %u needs %s of %s, %s are missing; "
+                         "--force prints the launch all the same",
+                         choice->to, worst, needs, has, missing);
 }
 
 char *
@@ -904,7 +894,6 @@ ps_launch_prediction (const PsLaunchChoice *choice, const PsSetting *setting, co
                            choice->to);
   launch.model = model = ps_setting_model (setting, error);
   g_autofree char *text = model != NULL ? ps_launch_write (choice->to, &launch, error) : NULL;
-  g_autofree char *note = NULL;
-  return text != NULL && check_memory (choice, setting, prediction, &note, error) ? g_strconcat (note, text, NULL)
-                                                                                  : NULL;
+  g_autofree char *note = text != NULL ? note_memory (choice, setting, prediction, error) : NULL;
+  return note != NULL ? g_strconcat (note, text, NULL) : NULL;
 }

@@ -17,8 +17,9 @@
 /* The schedules of a cell, by their number of chunks. */
 enum
 {
-  PS_LAYOUT_OWN,        /* all schedules, with their own numbers of chunks */
-  PS_LAYOUT_CHUNKS = 1, /* a kind v >= this: schedules run with v chunks although their own number is another */
+  PS_LAYOUT_OWN,    /* all schedules, with their own numbers of chunks */
+  PS_LAYOUT_SINGLE, /* one chunk, on a single device */
+  PS_LAYOUT_CHUNKS, /* a kind v >= this: schedules run with v chunks although their own number is another */
   PS_LAYOUT_KINDS = 9
 };
 
@@ -41,17 +42,10 @@ typedef struct
   GArray *fits;       /* PsLayout: all that were predicted and fit, in their order. Owned */
   gint64 last_ns;     /* step of the last of the best, 0 while there are too few */
   guint n_schedules;
-  guint8 *takes;   /* [kind * n_schedules + schedule] whether a cell holds it */
-  gboolean *pairs; /* [n_schedules] whether it overlaps F and B */
+  guint64 takes[PS_LAYOUT_KINDS]; /* a bit for each schedule: a cell of the kind holds it */
+  guint64 pairs;                  /* the same: it overlaps F and B */
   PsModel *model;
-  guint sequence; /* tokens */
 } Space;
-
-static gboolean
-takes_schedule (const Space *space, const Cell *cell, guint schedule)
-{
-  return space->takes[cell->kind * space->n_schedules + schedule];
-}
 
 /* Whether a setting that takes floor_ns or longer cannot be among the best. Schedules that are near the last of the
  * best are worth a prediction, too. */
@@ -70,8 +64,6 @@ space_clear (Space *space)
   ps_sweep_free (space->sweep);
   g_clear_pointer (&space->cells, g_array_unref);
   g_clear_pointer (&space->fits, g_array_unref);
-  g_free (space->takes);
-  g_free (space->pairs);
   ps_model_free (space->model);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Space, space_clear)
@@ -121,39 +113,36 @@ add_profile (PsCostDb *db, const char *name, const char *where, gboolean given, 
   return TRUE;
 }
 
-/* TRUE: it is the last calibration of its profile, and its model is known. */
-static gboolean
-is_listed (GPtrArray *profiles, guint i)
-{
-  const PsProfile *profile = profiles->pdata[i];
-
-  return *profile->model_text != '\0'
-         && (i + 1 == profiles->len || !ps_profile_is_same (profile, profiles->pdata[i + 1]));
-}
-
-/* Lists all profiles of one model, which differ in the size of microbatches, or the one asked for. */
+/* Lists all profiles of one model, which differ in the size of microbatches, or the one asked for. A profile counts by
+ * its last calibration, and where its model is known. */
 static gboolean
 list_profiles (Space *space, PsCostDb *db, PsModel **model, GError **error)
 {
   const PsLayoutQuestion *question = space->question;
   g_autoptr (GString) names = g_string_new (NULL);
+  g_autoptr (GPtrArray) profiles = NULL;
   gboolean given = *model != NULL;
 
   if (question->profile != NULL && !add_profile (db, question->profile, question->db, given, model, names, error))
     return FALSE;
-  g_autoptr (GPtrArray) profiles = question->profile == NULL ? ps_costdb_profiles (db, error) : NULL;
-  if (question->profile == NULL && profiles == NULL)
+  profiles = question->profile == NULL ? ps_costdb_profiles (db, error) : g_ptr_array_new ();
+  if (profiles == NULL)
     return FALSE;
-  for (guint i = 0; profiles != NULL && i < profiles->len; i++)
-    if (is_listed (profiles, i)
-        && !add_profile (db, ((PsProfile *)profiles->pdata[i])->name, question->db, given, model, names, error))
-      return FALSE;
-  space->profiles = g_string_free (g_steal_pointer (&names), FALSE);
-  if (*space->profiles)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_USAGE, "--db: %s holds no profile of %s%s%s%s", question->db,
-                    given ? "model '" : "any model", given ? (*model)->name : "", given ? "' with precision = " : "",
-                    given ? ps_precision_name ((*model)->precision) : "");
+  for (guint i = 0; i < profiles->len; i++)
+    {
+      const PsProfile *profile = profiles->pdata[i];
+      gboolean is_last = i + 1 == profiles->len || !ps_profile_is_same (profile, profiles->pdata[i + 1]);
+
+      if (*profile->model_text != '\0' && is_last
+          && !add_profile (db, profile->name, question->db, given, model, names, error))
+        return FALSE;
+    }
+  if (names->len == 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "--db: %s holds no profile of %s%s%s%s", question->db,
+                      given ? "model '" : "any model", given ? (*model)->name : "", given ? "' with precision = " : "",
+                      given ? ps_precision_name ((*model)->precision) : "");
+  space->profiles = g_strdup (names->str);
+  return TRUE;
 }
 
 static PsModel *
@@ -203,54 +192,18 @@ add_schedules (const PsLayoutQuestion *question, GString *spec)
   for (guint i = 0; asked == NULL && i < n; i++)
     if (is_synchronous (families[i]))
       g_string_append_printf (spec, "%s%s", n_added++ ? ", " : "", families[i]->name);
-  g_string_append_printf (spec, "\nchunks = auto, %u..%u\n", PS_LAYOUT_CHUNKS, PS_LAYOUT_KINDS - 1);
+  g_string_append_printf (spec, "\nchunks = auto, 1..%u\n", PS_LAYOUT_KINDS - 1);
 }
 
+/* The number that was asked for, or 1 and all numbers (or powers of two) from `least` to `most` that divide `number`,
+ * and by which tensors can be split where a model is given. */
 static void
-add_sizes (const PsLayoutQuestion *question, const PsModel *model, GString *spec)
-{
-  g_string_append (spec, "microbatch-size = 1");
-  for (gint64 b = 2; b <= MIN (question->global_batch, MOST_SEQUENCES); b *= 2)
-    g_string_append_printf (spec, ", %" G_GINT64_FORMAT, b);
-  /* With flash attention there is nothing selective to drop. */
-  g_string_append (spec, "\nzero = 0");
-  if (question->zero > 0)
-    g_string_append_printf (spec, ", %u", question->zero);
-  g_string_append_printf (spec, "\nrecompute = none, %sfull\n", model->flash_attention ? "" : "selective, ");
-}
-
-static void
-add_divisors (const char *field, guint n, guint most, GString *spec)
-{
-  g_string_append_printf (spec, "%s = 1", field);
-  for (guint i = 2; i <= MIN (n, most); i++)
-    if (n % i == 0)
-      g_string_append_printf (spec, ", %u", i);
-  g_string_append_c (spec, '\n');
-}
-
-static void
-add_tensors (const PsLayoutQuestion *question, const PsModel *model, guint per_node, GString *spec)
-{
-  if (question->tensor)
-    {
-      g_string_append_printf (spec, "tensor = %u\n", question->tensor);
-      return;
-    }
-  g_string_append (spec, "tensor = 1");
-  for (guint t = 2; t <= MOST_TENSOR; t *= 2)
-    if (per_node % t == 0 && ps_tensor_check (model, t, TRUE, NULL))
-      g_string_append_printf (spec, ", %u", t);
-  g_string_append_c (spec, '\n');
-}
-
-/* 1 and the powers of two from `least` to `most` that divide the number, or the one that was asked for. */
-static void
-add_powers (const char *field, guint given, guint number, guint least, guint most, GString *spec)
+add_numbers (GString *spec, const char *field, guint given, guint number, guint least, guint most, gboolean powers,
+             const PsModel *tensors)
 {
   g_string_append_printf (spec, "%s = %u", field, MAX (given, 1));
-  for (guint i = least; given == 0 && i <= most; i *= 2)
-    if (number % i == 0)
+  for (guint i = least; given == 0 && i <= most; i += powers ? i : 1)
+    if (number % i == 0 && (tensors == NULL || ps_tensor_check (tensors, i, TRUE, NULL)))
       g_string_append_printf (spec, ", %u", i);
   g_string_append_c (spec, '\n');
 }
@@ -273,15 +226,19 @@ write_spec (const Space *space, const PsModel *model, const PsCluster *cluster)
                               space->profiles, n_gpus);
       return g_string_free (g_steal_pointer (&spec), FALSE);
     }
-  g_string_append_printf (spec, "model = %s\nprecision = %s\ncluster = %s\n", question->model,
+  g_string_append_printf (spec, "model = %s\nprecision = %s\ncluster = %s\nzero = 0", question->model,
                           ps_precision_name (model->precision), question->cluster);
-  add_sizes (question, model, spec);
-  add_divisors ("devices", n_gpus, model->layers + 2, spec);
-  add_divisors ("replicas", n_gpus, n_gpus, spec);
-  add_tensors (question, model, cluster->devices_per_node, spec);
-  add_powers ("context", question->context, model->sequence, 2, model->sequence / USUAL_SEQUENCE, spec);
-  add_powers ("experts", question->experts, model->experts.count, LEAST_EXPERTS,
-              MIN (model->experts.count, MOST_EXPERTS), spec);
+  if (question->zero > 0)
+    g_string_append_printf (spec, ", %u", question->zero);
+  /* With flash attention there is nothing selective to drop. */
+  g_string_append_printf (spec, "\nrecompute = none, %sfull\n", model->flash_attention ? "" : "selective, ");
+  add_numbers (spec, "microbatch-size", 0, 0, 2, (guint)MIN (question->global_batch, MOST_SEQUENCES), TRUE, NULL);
+  add_numbers (spec, "devices", 0, n_gpus, 2, MIN (n_gpus, model->layers + 2), FALSE, NULL);
+  add_numbers (spec, "replicas", 0, n_gpus, 2, n_gpus, FALSE, NULL);
+  add_numbers (spec, "tensor", question->tensor, cluster->devices_per_node, 2, MOST_TENSOR, TRUE, model);
+  add_numbers (spec, "context", question->context, model->sequence, 2, model->sequence / USUAL_SEQUENCE, TRUE, NULL);
+  add_numbers (spec, "experts", question->experts, model->experts.count, LEAST_EXPERTS,
+               MIN (model->experts.count, MOST_EXPERTS), TRUE, NULL);
   if (question->runner != NULL)
     g_string_append (spec, "adjacent-replicas = yes\n");
   if (question->framework != PS_FRAMEWORK_NONE)
@@ -290,16 +247,6 @@ write_spec (const Space *space, const PsModel *model, const PsCluster *cluster)
 }
 
 /* Questions */
-
-static gboolean
-check_schedules (char *const *names, GError **error)
-{
-  for (guint i = 0; names != NULL && names[i] != NULL; i++)
-    if (ps_family_find (names[i]) == NULL)
-      return ps_refuse (error, PS_ERROR_USAGE, "--schedule: '%s' is no family; pipesim schedule list has them",
-                        names[i]);
-  return TRUE;
-}
 
 static gboolean
 check_question (const PsLayoutQuestion *question, GError **error)
@@ -319,10 +266,13 @@ check_question (const PsLayoutQuestion *question, GError **error)
   else if (question->global_batch < 1)
     message = "--global-batch: missing; give the sequences per step";
   if (message != NULL)
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
-  return message == NULL && check_name ("--model", question->model, error) && check_name ("--db", question->db, error)
-         && check_name ("--profile", question->profile, error) && check_name ("--cluster", question->cluster, error)
-         && check_schedules (question->schedules, error);
+    return ps_refuse (error, PS_ERROR_USAGE, "%s", message);
+  for (guint i = 0; question->schedules != NULL && question->schedules[i] != NULL; i++)
+    if (ps_family_find (question->schedules[i]) == NULL)
+      return ps_refuse (error, PS_ERROR_USAGE, "--schedule: '%s' is no family; pipesim schedule list has them",
+                        question->schedules[i]);
+  return check_name ("--model", question->model, error) && check_name ("--db", question->db, error)
+         && check_name ("--profile", question->profile, error) && check_name ("--cluster", question->cluster, error);
 }
 
 static gboolean
@@ -337,9 +287,10 @@ check_tensor (const Space *space, const PsModel *model, PsCluster *cluster, GErr
 }
 
 static gboolean
-take_cluster (Space *space, PsFramework framework, const PsCluster *cluster, GError **error)
+take_cluster (Space *space, const PsCluster *cluster, GError **error)
 {
   const PsLayoutQuestion *question = space->question;
+  PsFramework asked = question->framework, framework = asked != PS_FRAMEWORK_NONE ? asked : space->model->framework;
   PsLayouts *layouts = space->layouts;
 
   layouts->cluster = g_strdup (cluster->name);
@@ -360,19 +311,20 @@ take_cluster (Space *space, PsFramework framework, const PsCluster *cluster, GEr
 
 /* Schedules */
 
+/* Whether a cell of the kind holds the schedule. */
 static gboolean
-takes_chunks (const char *schedule, guint n_chunks)
+takes_schedule (const PsFamily *family, guint kind)
 {
-  const PsFamily *family = ps_family_find (schedule);
-  PsFamilySetting small = { .n_devices = 2, .n_microbatches = 8, .n_chunks = n_chunks, .n_slices = 1 };
+  PsFamilySetting small
+      = { .n_devices = kind == PS_LAYOUT_SINGLE ? 1 : 2, .n_microbatches = 8, .n_chunks = kind, .n_slices = 1 };
 
-  return n_chunks != family->default_chunks && ps_family_check (family, &small, NULL);
+  return kind == PS_LAYOUT_OWN
+         || ((kind == PS_LAYOUT_SINGLE || kind != family->default_chunks) && ps_family_check (family, &small, NULL));
 }
 
 static gboolean
-has_pairs (const char *schedule)
+has_pairs (const PsFamily *family)
 {
-  const PsFamily *family = ps_family_find (schedule);
   PsFamilySetting small = { .n_devices = 2, .n_microbatches = 8, .n_chunks = family->default_chunks, .n_slices = 1 };
   g_autoptr (PsSchedule) order = family->uses_costs ? NULL : ps_family_generate (family, &small, NULL);
   gboolean found = FALSE;
@@ -386,97 +338,79 @@ static void
 list_schedules (Space *space)
 {
   const GPtrArray *schedules = ps_sweep_axis (space->sweep, "schedule")->values;
+  guint64 of_one_chunk = 0;
+  gboolean has_1f1b = FALSE;
 
   space->n_schedules = schedules->len;
-  space->takes = g_new0 (guint8, PS_LAYOUT_KINDS * space->n_schedules);
-  space->pairs = g_new0 (gboolean, schedules->len);
+  g_assert (schedules->len <= 64); /* bits of takes and pairs */
   for (guint i = 0; i < schedules->len; i++)
-    space->pairs[i] = has_pairs (((PsSweepValue *)schedules->pdata[i])->text);
-  memset (space->takes, 1, schedules->len);
-  for (guint v = PS_LAYOUT_CHUNKS; v < PS_LAYOUT_KINDS; v++)
-    for (guint i = 0; i < schedules->len; i++)
-      space->takes[v * schedules->len + i] = takes_chunks (((PsSweepValue *)schedules->pdata[i])->text, v);
+    {
+      const PsFamily *family = ps_family_find (((const PsSweepValue *)schedules->pdata[i])->text);
+
+      has_1f1b = has_1f1b || g_str_equal (family->name, "1f1b");
+      of_one_chunk |= (guint64)(family->default_chunks == 1) << i;
+      space->pairs |= (guint64)has_pairs (family) << i;
+      for (guint kind = 0; kind < PS_LAYOUT_KINDS; kind++)
+        space->takes[kind] |= (guint64)takes_schedule (family, kind) << i;
+    }
+  /* 1F1B is what families of several chunks come to with one. */
+  if (has_1f1b)
+    space->takes[PS_LAYOUT_SINGLE] &= of_one_chunk;
 }
 
 static guint
 count_schedules (const Space *space, guint kind)
 {
-  guint n = 0;
-
-  for (guint i = 0; i < space->n_schedules; i++)
-    n += space->takes[kind * space->n_schedules + i];
-  return n;
-}
-
-/* Bounds */
-
-static gint64
-work (const PsCosts *costs)
-{
-  gint64 sum = 0;
-
-  for (guint s = 0; s < costs->n_stages; s++)
-    sum += ps_costs_op (costs, PS_OP_F, s)->duration_ns + ps_costs_backward_ns (costs, 0, s);
-  return sum;
-}
-
-/* Pairs hide at most the all-to-alls of their F and B under each other's computing. Nothing is known of measured
- * pairs. */
-static gint64
-work_in_pairs (const PsCosts *costs, gint64 alone_ns)
-{
-  gint64 sum = alone_ns;
-
-  for (guint s = 0; s < costs->n_stages; s++)
-    if (costs->stage[s].pair_ns >= 0)
-      sum = costs->time_origin == PS_ORIGIN_MODELLED ? sum - 2 * costs->stage[s].tensor_ns : 0;
-  return MAX (sum, 0);
-}
-
-static gboolean
-can_fit (const PsCosts *costs, guint n_devices, gint64 limit)
-{
-  gint64 sum = 0;
-
-  for (guint s = 0; s < costs->n_stages; s++)
-    sum += costs->stage[s].weight_bytes;
-  return sum / n_devices <= limit;
+  return (guint)__builtin_popcountll (space->takes[kind]);
 }
 
 /* Cells */
 
-/* Any layout has the same work and the same weights. */
-static PsCosts *
-even_costs (const PsSetting *setting)
-{
-  PsSetting even = *setting;
-
-  even.layout = (char *)"even";
-  return ps_setting_costs (&even, setting->n_devices, 1, NULL);
-}
-
-/* Asks for the schedules' own numbers (0), and for 2, 4, 8 and all that cut the layers evenly, or the layers with
- * embedding and loss; on a single device for 1 as well. */
+/* Asks for the schedules' own numbers, and for 2, 4, 8 and all that cut the layers evenly, or the layers with embedding
+ * and loss; on a single device for one chunk. */
 static gboolean
 are_chunks_asked (guint layers, guint n_devices, guint n_chunks)
 {
   guint n_stages = n_devices * n_chunks;
 
-  if (n_chunks <= 1)
-    return n_chunks == 0 || n_devices == 1;
-  return n_stages <= layers + 2
-         && (layers % n_stages == 0 || (layers + 2) % n_stages == 0 || (n_chunks & (n_chunks - 1)) == 0);
+  if (n_devices == 1 || n_chunks == 1)
+    return n_devices == n_chunks;
+  return n_chunks == PS_LAYOUT_OWN
+         || (n_stages <= layers + 2
+             && (layers % n_stages == 0 || (layers + 2) % n_stages == 0 || (n_chunks & (n_chunks - 1)) == 0));
 }
 
 /* TRUE if all GPUs have work, and state is spread over replicas as asked, if there are any. */
 static gboolean
-is_asked (const Space *space, const PsSetting *setting, guint layers)
+is_asked (const Space *space, const PsSetting *setting)
 {
   guint64 shares = (guint64)setting->n_tensor * setting->n_context * setting->n_replicas;
 
   return setting->n_devices * shares == space->layouts->n_gpus && shares % setting->n_experts == 0
          && ps_setting_zero (setting) == (setting->n_replicas > 1 || setting->n_context > 1 ? space->question->zero : 0)
-         && are_chunks_asked (layers, setting->n_devices, setting->n_chunks);
+         && are_chunks_asked (space->model->layers, setting->n_devices, setting->n_chunks);
+}
+
+/* Sets the bounds of a cell by the costs of one microbatch; FALSE: weights, gradients and optimizer state alone do not
+ * fit. Any layout has the same work and the same weights. Pairs hide at most the all-to-alls of their F and B under
+ * each other's computing; nothing is known of measured pairs. */
+static gboolean
+bound_cell (const PsCosts *costs, guint n_devices, guint m, gint64 memory_limit, Cell *cell)
+{
+  gint64 work = 0, hidden = 0, weights = 0;
+
+  for (guint s = 0; s < costs->n_stages; s++)
+    {
+      const PsStageCost *stage = &costs->stage[s];
+
+      work += ps_costs_op (costs, PS_OP_F, s)->duration_ns + ps_costs_backward_ns (costs, 0, s);
+      weights += stage->weight_bytes;
+      if (stage->pair_ns >= 0)
+        hidden = costs->time_origin == PS_ORIGIN_MODELLED ? hidden + 2 * stage->tensor_ns : G_MAXINT64 / 2;
+    }
+  cell->alone_ns = work * m / n_devices;
+  cell->floor_ns = MAX (work - hidden, 0) * m / n_devices;
+  return weights / n_devices <= memory_limit;
 }
 
 static void
@@ -484,23 +418,22 @@ add_cell (Space *space, guint64 first, PsSweepPoint *point)
 {
   PsLayouts *layouts = space->layouts;
   const PsSetting *setting = &point->setting;
+  PsSetting even = *setting;
   gint64 each = (gint64)MAX (ps_sweep_microbatch_size (setting), 1) * setting->n_replicas;
   Cell cell = { .first = first, .kind = setting->n_chunks };
-  guint m = (guint)MIN (point->global_batch / each, PS_MAX_MICROBATCHES), n;
+  guint m = (guint)MIN (point->global_batch / each, PS_MAX_MICROBATCHES), n = count_schedules (space, cell.kind);
+  g_autoptr (PsCosts) costs = NULL;
 
-  n = count_schedules (space, cell.kind);
+  even.layout = (char *)"even";
   layouts->n_settings += n;
-  g_autoptr (PsCosts) costs = point->global_batch % each == 0 ? even_costs (setting) : NULL;
+  if (point->global_batch % each == 0)
+    costs = ps_setting_costs (&even, setting->n_devices, 1, NULL);
   if (costs == NULL || !ps_costs_check (costs, m, NULL))
     layouts->n_impossible += n;
-  else if (!can_fit (costs, setting->n_devices, layouts->memory_limit))
+  else if (!bound_cell (costs, setting->n_devices, m, layouts->memory_limit, &cell))
     layouts->n_hopeless += n;
   else
-    {
-      cell.alone_ns = work (costs) * m / setting->n_devices;
-      cell.floor_ns = work_in_pairs (costs, work (costs)) * m / setting->n_devices;
-      g_array_append_val (space->cells, cell);
-    }
+    g_array_append_val (space->cells, cell);
 }
 
 static int
@@ -513,7 +446,7 @@ compare_cells (gconstpointer a, gconstpointer b)
 
 /* Schedules change fastest. */
 static void
-list_cells (Space *space, guint layers)
+list_cells (Space *space)
 {
   PsSweepPoint point;
 
@@ -522,7 +455,7 @@ list_cells (Space *space, guint layers)
   for (guint64 first = 0; first < ps_sweep_n_points (space->sweep); first += space->n_schedules)
     {
       ps_sweep_point_set (&point, space->sweep, first);
-      if (is_asked (space, &point.setting, layers))
+      if (is_asked (space, &point.setting))
         add_cell (space, first, &point);
     }
   ps_sweep_point_clear (&point);
@@ -540,39 +473,30 @@ ps_layout_step_flops (const PsModel *model, gint64 global_batch)
 }
 
 static gboolean
-open_spec (Space *space, const PsModel *model, PsCluster *cluster, GError **error)
+open_space (Space *space, GError **error)
 {
-  PsFramework asked = space->question->framework, framework = asked != PS_FRAMEWORK_NONE ? asked : model->framework;
+  const PsLayoutQuestion *question = space->question;
+  PsLayouts *layouts = space->layouts;
 
-  if (!take_cluster (space, framework, cluster, error))
+  if (!check_question (question, error))
+    return FALSE;
+  PsModel *model = space->model = load_model (space, error);
+  g_autoptr (PsCluster) cluster = model != NULL ? ps_cluster_load (question->cluster, error) : NULL;
+  if (cluster == NULL || !take_cluster (space, cluster, error))
     return FALSE;
   g_autofree char *spec = write_spec (space, model, cluster);
   if (!check_tensor (space, model, cluster, error))
     return FALSE;
   space->sweep = ps_sweep_parse ("plan", spec, strlen (spec), error);
-  return space->sweep != NULL;
-}
-
-static gboolean
-open_space (Space *space, const PsLayoutQuestion *question, GError **error)
-{
-  g_autoptr (PsCluster) cluster = NULL;
-
-  space->question = question;
-  if (!check_question (question, error))
-    return FALSE;
-  PsModel *model = space->model = load_model (space, error);
-  cluster = model != NULL ? ps_cluster_load (question->cluster, error) : NULL;
-  if (cluster == NULL || !open_spec (space, model, cluster, error))
+  if (space->sweep == NULL)
     return FALSE;
   const PsStageShape whole = ps_model_whole (model);
-  space->layouts->model = g_strdup (model->name);
-  space->layouts->state_bytes = ps_model_stage_state_bytes (model, &whole);
-  space->layouts->step_flops = ps_layout_step_flops (model, question->global_batch);
-  space->layouts->peak_flops = ps_work_peak_flops (cluster, ps_work_bits (model->precision), &space->layouts->peak_key);
-  space->sequence = model->sequence;
+  layouts->model = g_strdup (model->name);
+  layouts->state_bytes = ps_model_stage_state_bytes (model, &whole);
+  layouts->step_flops = ps_layout_step_flops (model, question->global_batch);
+  layouts->peak_flops = ps_work_peak_flops (cluster, ps_work_bits (model->precision), &layouts->peak_key);
   list_schedules (space);
-  list_cells (space, model->layers);
+  list_cells (space);
   return TRUE;
 }
 
@@ -619,77 +543,31 @@ typedef struct
   const Cell *cells;
   guint n_cells;
   PsResult **results; /* [n_cells * n_schedules] */
-  PsSweepWorker **workers;
-  gint next;     /* cell; atomic */
-  gint n_seated; /* threads that have a worker; atomic */
-  GMutex mutex;  /* of error */
-  GError *error;
+  gint next;          /* cell; atomic */
+  PsThreads threads;
 } Round;
 
-static void
-note_error (Round *round, GError *error)
-{
-  g_mutex_lock (&round->mutex);
-  if (round->error != NULL)
-    g_error_free (error);
-  else
-    round->error = error;
-  g_mutex_unlock (&round->mutex);
-}
-
-static gboolean
-is_promising (const Space *space, const Cell *cell, guint schedule)
-{
-  return takes_schedule (space, cell, schedule) && (space->pairs[schedule] || !is_outrun (space, cell->alone_ns));
-}
-
-static void
-predict_cell (Round *round, PsSweepWorker *worker, guint index)
-{
-  const Space *space = round->space;
-  const Cell *cell = &round->cells[index];
-  GError *error = NULL;
-
-  for (guint i = 0; i < space->n_schedules && error == NULL; i++)
-    if (is_promising (space, cell, i))
-      round->results[index * space->n_schedules + i] = ps_sweep_worker_predict (worker, cell->first + i, &error);
-  if (error != NULL)
-    note_error (round, error);
-}
-
 static gpointer
-run_thread (gpointer data)
+predict_cells (gpointer data)
 {
   Round *round = data;
-  PsSweepWorker *worker = round->workers[g_atomic_int_add (&round->n_seated, 1)];
+  const Space *space = round->space;
+  g_autoptr (PsSweepWorker) worker = ps_sweep_worker_new (space->sweep);
+  GError *error = NULL;
   guint i;
 
-  while ((i = (guint)g_atomic_int_add (&round->next, 1)) < round->n_cells)
-    predict_cell (round, worker, i);
+  while (error == NULL && (i = (guint)g_atomic_int_add (&round->next, 1)) < round->n_cells)
+    {
+      const Cell *cell = &round->cells[i];
+      guint64 worth = space->takes[cell->kind] & (is_outrun (space, cell->alone_ns) ? space->pairs : G_MAXUINT64);
+
+      for (guint k = 0; k < space->n_schedules && error == NULL && !g_atomic_int_get (&round->threads.stop); k++)
+        if (worth >> k & 1)
+          round->results[i * space->n_schedules + k] = ps_sweep_worker_predict (worker, cell->first + k, &error);
+    }
+  if (error != NULL)
+    ps_threads_fail (&round->threads, error);
   return NULL;
-}
-
-static gboolean
-run_threads (Round *round, guint n_jobs, GError **error)
-{
-  g_autofree GThread **threads = g_new (GThread *, n_jobs);
-  GError *failure = NULL;
-  guint n = 1;
-
-  g_mutex_init (&round->mutex);
-  for (; n < n_jobs && failure == NULL; n += threads[n] != NULL)
-    threads[n] = g_thread_try_new ("plan", run_thread, round, &failure);
-  g_prefix_error (&failure, "--jobs: %u threads: ", n_jobs);
-  if (failure != NULL)
-    note_error (round, failure);
-  else
-    run_thread (round);
-  for (guint i = 1; i < n; i++)
-    g_thread_join (threads[i]);
-  g_mutex_clear (&round->mutex);
-  if (round->error != NULL)
-    g_propagate_error (error, round->error);
-  return round->error == NULL;
 }
 
 /* The best */
@@ -737,7 +615,7 @@ layout_new (const Space *space, const PsResult *result)
   double seconds = (double)MAX (layout.step_ns, 1) / 1e9;
 
   ps_recompute_parse ("recompute", ps_result_value (result, "recompute")->text, &layout.recompute, NULL);
-  layout.tokens_per_second = (double)space->question->global_batch * space->sequence / seconds;
+  layout.tokens_per_second = (double)space->question->global_batch * space->model->sequence / seconds;
   layout.mfu = layouts->step_flops / (seconds * layouts->n_gpus * layouts->peak_flops);
   return layout;
 }
@@ -874,33 +752,19 @@ choose_best (Space *space, gboolean not_run)
     }
 }
 
-/* Counts the cells from `first` on that may still matter, at most a round of them. */
-static guint
-count_promising (const Space *space, guint first)
-{
-  guint n = 0;
-
-  while (n < ROUND && first + n < space->cells->len
-         && !is_outrun (space, g_array_index (space->cells, Cell, first + n).floor_ns))
-    n++;
-  return n;
-}
-
 static gboolean
-predict_round (Space *space, PsSweepWorker **workers, guint first, guint n, GError **error)
+predict_round (Space *space, guint first, guint n, GError **error)
 {
   guint n_results = n * space->n_schedules;
   g_autofree PsResult **results = g_new0 (PsResult *, n_results);
-  Round round = { .space = space,
-                  .cells = &g_array_index (space->cells, Cell, first),
-                  .n_cells = n,
-                  .results = results,
-                  .workers = workers };
-  gboolean ok = run_threads (&round, MAX (space->question->n_jobs, 1), error);
+  Round round
+      = { .space = space, .cells = &g_array_index (space->cells, Cell, first), .n_cells = n, .results = results };
+  gboolean ok = ps_threads_run (&round.threads, MAX (space->question->n_jobs, 1), predict_cells, &round, error);
 
+  for (guint i = 0; ok && i < n; i++)
+    space->layouts->n_outrun += count_schedules (space, round.cells[i].kind);
   for (guint i = 0; ok && i < n_results; i++)
-    space->layouts->n_outrun
-        += results[i] == NULL && takes_schedule (space, &round.cells[i / space->n_schedules], i % space->n_schedules);
+    space->layouts->n_outrun -= results[i] != NULL;
   if (ok)
     take_results (space, results, n_results);
   for (guint i = 0; i < n_results; i++)
@@ -910,16 +774,20 @@ predict_round (Space *space, PsSweepWorker **workers, guint first, guint n, GErr
 
 /* Cells stand in the order of rising floors: after the first that is outrun, all are. */
 static gboolean
-predict_all (Space *space, PsSweepWorker **workers, GError **error)
+predict_all (Space *space, GError **error)
 {
-  guint first = 0, n;
+  guint first = 0, end = 0;
 
-  while ((n = count_promising (space, first)) > 0)
+  do
     {
-      if (!predict_round (space, workers, first, n, error))
+      if (end > first && !predict_round (space, first, end - first, error))
         return FALSE;
-      first += n;
+      first = end;
+      while (end < MIN (first + ROUND, space->cells->len)
+             && !is_outrun (space, g_array_index (space->cells, Cell, end).floor_ns))
+        end++;
     }
+  while (end > first);
   for (; first < space->cells->len; first++)
     space->layouts->n_outrun += count_schedules (space, g_array_index (space->cells, Cell, first).kind);
   return TRUE;
@@ -929,18 +797,13 @@ PsLayouts *
 ps_layouts_find (const PsLayoutQuestion *question, GError **error)
 {
   g_autoptr (PsLayouts) layouts = g_new0 (PsLayouts, 1);
-  g_auto (Space) space = { .layouts = layouts };
-  g_autoptr (GPtrArray) workers = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sweep_worker_free);
+  g_auto (Space) space = { .question = question, .layouts = layouts };
 
   layouts->best = g_array_new (FALSE, TRUE, sizeof (PsLayout));
   space.fits = g_array_new (FALSE, TRUE, sizeof (PsLayout));
   g_array_set_clear_func (layouts->best, layout_clear);
   g_array_set_clear_func (space.fits, layout_clear);
-  if (!open_space (&space, question, error))
-    return NULL;
-  for (guint i = 0; i < MAX (question->n_jobs, 1); i++)
-    g_ptr_array_add (workers, ps_sweep_worker_new (space.sweep));
-  if (!predict_all (&space, (PsSweepWorker **)workers->pdata, error))
+  if (!open_space (&space, error) || !predict_all (&space, error))
     return NULL;
   choose_best (&space, FALSE);
   choose_best (&space, TRUE);

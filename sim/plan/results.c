@@ -16,12 +16,10 @@ struct _PsResults
   PsRows *skipped;
 };
 
-/* The columns of a prediction: those of the options of SETTING, then figures that all commands print, then those of
- * sweeps alone, as data/results.sql has them. */
+/* The columns of a prediction are those of the options of SETTING, then these, as data/results.sql has them. */
 static const char *const shared[]
     = { "makespan_ns",    "max_span_ns",       "iteration_ns", "bubble_ratio", "bubble_ratio_span",
         "lower_bound_ns", "peak_memory_bytes", "feasible",     "asynchronous" };
-
 static const PsResultColumn own[PS_N_FIGURES - G_N_ELEMENTS (shared)] = {
   { { "period_iterations", "period", PS_COLUMN_INTEGER }, PS_ROLE_FIGURE },
   { { "devices_detail", NULL, PS_COLUMN_TEXT }, PS_ROLE_FIGURE },
@@ -43,13 +41,13 @@ ps_result_columns (guint *n)
   *n = ps_setting_n_options + PS_N_FIGURES;
   if (g_once_init_enter (&all))
     {
-      PsResultColumn *columns = g_new (PsResultColumn, *n);
+      PsResultColumn *columns = g_new (PsResultColumn, *n), *figures = columns + ps_setting_n_options;
 
       for (guint i = 0; i < ps_setting_n_options; i++)
         columns[i] = (PsResultColumn){ ps_setting_options[i].sweep->column, PS_ROLE_SETTING };
       for (guint i = 0; i < G_N_ELEMENTS (shared); i++)
-        columns[ps_setting_n_options + i] = (PsResultColumn){ *ps_figure (shared[i]), PS_ROLE_FIGURE };
-      memcpy (columns + ps_setting_n_options + G_N_ELEMENTS (shared), own, sizeof own);
+        figures[i] = (PsResultColumn){ *ps_figure (shared[i]), PS_ROLE_FIGURE };
+      memcpy (figures + G_N_ELEMENTS (shared), own, sizeof own);
       g_once_init_leave (&all, columns);
     }
   return all;
@@ -143,7 +141,7 @@ static const PsDatabaseKind kind = {
   .what = "result database",
   .schema = "results.sql",
   .complete = add_options,
-  .application_id = 0x50535253, /* "PSRS" */
+  .application_id = 0x50535257, /* "PSRW" */
   .version = PS_RESULTS_VERSION,
   .page_bytes = 16384,
 };

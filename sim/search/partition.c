@@ -370,7 +370,7 @@ reach_stage (const Cut *cut, Reach *reach, guint stage, gint64 bound, gint64 ext
 {
   const guint8 *before = reach_row (reach, stage);
   guint8 *row = reach_row (reach, stage + 1);
-  gint64 most = capacity (cut, stage, bound), longest = 0, longer = G_MAXINT64, begin = -1, link;
+  gint64 most = capacity (cut, stage, bound), longest = 0, longer = G_MAXINT64, begin = -1;
 
   for (guint column = 0; column < reach->n_columns; column++)
     {
@@ -382,9 +382,10 @@ reach_stage (const Cut *cut, Reach *reach, guint stage, gint64 bound, gint64 ext
       if (begin < 0)
         continue;
       gint64 load = load_between (cut, (guint)begin, end);
+      gint64 link = load <= most ? link_after (cut, stage, end) : 0;
       if (load > most)
         longer = MIN (longer, load);
-      else if ((link = link_after (cut, stage, end)) > bound)
+      else if (link > bound)
         reach->next = MIN (reach->next, link);
       else if (fits_memory (cut, stage, (guint)begin, end, extra))
         {

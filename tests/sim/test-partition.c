@@ -1,8 +1,88 @@
-/* Tests of partition.h: the algorithms against brute force and against each other. */
-#include "partition-rig.h"
+/* test-partition.c - the algorithms that cut layers into stages, against brute force and published answers. */
+#include "error-rig.h"
+
+#include <pipesim/partition.h>
 
 #include <math.h>
 #include <string.h>
+
+/* A setting and what it points into. */
+typedef struct
+{
+  PsLayers *layers;
+  PsLink links[64];
+  double speeds[64];
+  gint64 limits[64];
+  PsPartitionSetting setting;
+} Case;
+
+static void
+case_clear (Case *c)
+{
+  ps_layers_free (c->layers);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Case, case_clear)
+
+static guint
+draw (GRand *rand, guint n)
+{
+  return (guint)g_rand_int_range (rand, 0, (gint32)n);
+}
+
+static void
+set_layer (PsLayer *layer, gint64 time, gint64 output, gint64 parameters, gint64 kept)
+{
+  *layer = (PsLayer){ .name = g_strdup ("layer"),
+                      .time_ns = time,
+                      .forward_ns = time / 3,
+                      .backward_ns = time / 3,
+                      .weight_ns = time - 2 * (time / 3),
+                      .full_backward_ns = time - time / 3,
+                      .optimizer_ns = time / 50,
+                      .flops = 7 * time,
+                      .output_bytes = output,
+                      .kept_bytes = kept,
+                      .weight_kept_bytes = kept / 2,
+                      .parameter_bytes = parameters,
+                      .state_bytes = 4 * parameters };
+}
+
+/* Random layers on p devices; every figure is drawn, limits and speeds are not yet in use. */
+static void
+case_init (Case *c, GRand *rand, guint n_layers, guint p, guint v)
+{
+  static const double speeds[] = { 1, 2, 0.5, 1.25, 0.7, 3 };
+
+  *c = (Case){ .layers = ps_layers_new (n_layers) };
+  c->layers->has_flops = TRUE;
+  c->layers->source = g_strdup ("test");
+  for (guint i = 0; i < n_layers; i++)
+    {
+      /* One draw a line: compilers differ in the order of arguments. */
+      guint time = draw (rand, 1000);
+      guint output = draw (rand, 500);
+      guint parameters = draw (rand, 200);
+
+      set_layer (&c->layers->layers[i], time, output, parameters, draw (rand, 100));
+    }
+  for (guint s = 0; s < p * v; s++)
+    {
+      c->links[s].latency_ns = draw (rand, 50);
+      c->links[s].bandwidth = p > 1 ? 1e9 / (1.0 + draw (rand, 2)) : 0;
+    }
+  for (guint d = 0; d < p; d++)
+    {
+      c->speeds[d] = speeds[draw (rand, G_N_ELEMENTS (speeds))];
+      c->limits[d] = 500 + draw (rand, 3000);
+    }
+  c->setting = (PsPartitionSetting){ .layers = c->layers, .n_devices = p, .n_chunks = v, .links = c->links };
+}
+
+static PsPartition *
+cut_with (const char *name, const PsPartitionSetting *setting)
+{
+  return fine (ps_partition (ps_partitioner_find (name), setting, &error));
+}
 
 /* Every layer once, in order, no stage empty. */
 static void
@@ -338,6 +418,114 @@ test_overflow (void)
   assert_refused ("uniform", &setting, "too many for exact sums over 4096 stages");
 }
 
+/* Tests of partition.h: PipeDream's results. */
+
+static const char *
+find_member (const char *line, const char *key)
+{
+  g_autofree char *quoted = g_strdup_printf ("\"%s\": ", key);
+  const char *found = strstr (line, quoted);
+
+  g_assert_nonnull (found);
+  return found + strlen (quoted);
+}
+
+/* The numbers of a list, nested or not, each times scale. */
+static GArray *
+read_numbers (const char *line, const char *key, double scale)
+{
+  GArray *numbers = g_array_new (FALSE, FALSE, sizeof (gint64));
+  const char *text = find_member (line, key);
+  int depth = 0;
+
+  do
+    {
+      depth += (*text == '[') - (*text == ']');
+      if (g_ascii_isdigit (*text))
+        {
+          char *end;
+          gint64 value = llround (g_ascii_strtod (text, &end) * scale);
+
+          g_array_append_val (numbers, value);
+          text = end;
+        }
+      else
+        text++;
+    }
+  while (depth > 0);
+  return numbers;
+}
+
+static double
+read_number (const char *line, const char *key)
+{
+  const char *text = find_member (line, key);
+
+  return g_str_has_prefix (text, "null") ? 0 : g_ascii_strtod (text, NULL);
+}
+
+static void
+assert_like (const PsPartition *partition, const char *line, const char *time_key, const char *stages_key)
+{
+  g_autoptr (GArray) stages = read_numbers (line, stages_key, 1);
+  gint64 expected = llround (read_number (line, time_key) * 1e6);
+
+  g_assert_cmpint (ABS (partition->bottleneck_ns - expected), <=, 1);
+  g_assert_cmpuint (partition->n_stages * 3, ==, stages->len);
+  for (guint s = 0; s < partition->n_stages; s++)
+    {
+      g_assert_cmpint (partition->stages[s].first, ==, g_array_index (stages, gint64, 3 * s));
+      g_assert_cmpint (partition->stages[s].last, ==, g_array_index (stages, gint64, 3 * s + 1));
+      g_assert_cmpint (partition->stages[s].replicas, ==, g_array_index (stages, gint64, 3 * s + 2));
+    }
+}
+
+/* One time unit of the file is 1 ms here. */
+static void
+check_pipedream (const char *line)
+{
+  g_autoptr (GArray) times = read_numbers (line, "T", 1e6);
+  g_autoptr (GArray) outputs = read_numbers (line, "a", 1), weights = read_numbers (line, "w", 1);
+  g_auto (Case) c = { .layers = ps_layers_new (times->len) };
+  guint p = (guint)read_number (line, "m");
+
+  for (guint i = 0; i < times->len; i++)
+    set_layer (&c.layers->layers[i], g_array_index (times, gint64, i), g_array_index (outputs, gint64, i),
+               g_array_index (weights, gint64, i), 0);
+  c.layers->source = g_strdup ("reference");
+  for (guint s = 0; s < p; s++)
+    c.links[s].bandwidth = read_number (line, "B") * 1000;
+  c.setting = (PsPartitionSetting){ .layers = c.layers, .n_devices = p, .n_chunks = 1, .links = c.links };
+  g_autoptr (PsPartition) paper = cut_with ("pipedream", &c.setting);
+  assert_like (paper, line, "paper_recurrence_time", "paper_recurrence_stages");
+}
+
+static void
+test_pipedream (gconstpointer file)
+{
+  g_autofree char *path = g_test_build_filename (G_TEST_DIST, file, NULL), *text = NULL;
+  guint n = 0;
+
+  if (!g_file_get_contents (path, &text, NULL, NULL))
+    {
+      g_test_skip ("no reference data beside this checkout");
+      return;
+    }
+  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
+  for (guint i = 0; lines[i] != NULL && *lines[i]; i++)
+    {
+      if (strstr (lines[i], "\"kind\": \"profile\"") != NULL)
+        {
+          g_test_message ("%.*s skipped: the profile is not in the file",
+                          (int)strcspn (find_member (lines[i], "net"), ","), find_member (lines[i], "net"));
+          continue;
+        }
+      check_pipedream (lines[i]);
+      n++;
+    }
+  g_assert_cmpuint (n, >=, 16);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -349,5 +537,8 @@ main (int argc, char **argv)
   g_test_add_func ("/partition/schedule-limit", test_schedule_limit);
   g_test_add_func ("/partition/refusals", test_refusals);
   g_test_add_func ("/partition/overflow", test_overflow);
+  g_test_add_data_func ("/partition/pipedream", "fixtures/pipedream_partition.jsonl", test_pipedream);
+  g_test_add_data_func ("/partition/pipedream-reference", "../../shared/reference/pipedream_partition.jsonl",
+                        test_pipedream);
   return g_test_run ();
 }

@@ -1,8 +1,205 @@
 /* test-sweep.c - specs, points, and predictions that are those of one setting at a time. */
-#include "sweep-rig.h"
+#include "cases.h"
+#include "error-rig.h"
+#include "plan/sweep-private.h"
+#include "costdb-rig.h"
 
-#include <glib/gstdio.h>
+#include <pipesim/simulate.h>
+
 #include <string.h>
+#include <glib/gstdio.h>
+
+static PsSweep *
+parse (const char *text)
+{
+  return fine (ps_sweep_parse ("s.ini", text, strlen (text), &error));
+}
+
+/* The command line of a point, read as pipesim predict reads it. */
+static PsSetting *
+setting_of (const PsSweep *sweep, const PsSweepPoint *point, GError **error)
+{
+  PsSetting *setting = ps_setting_new ();
+  g_autoptr (GOptionContext) context = g_option_context_new (NULL);
+  g_autoptr (GStrvBuilder) builder = g_strv_builder_new ();
+
+  g_strv_builder_add (builder, "predict");
+  for (guint i = 0; i < sweep->axes->len; i++)
+    {
+      const PsOption *field = g_array_index (sweep->axes, PsSweepAxis, i).field;
+      const char *value = point->values[i]->text;
+      g_autofree char *argument = field->type == PS_OPTION_FLAG ? g_strdup_printf ("--%s", field->name)
+                                                                : g_strdup_printf ("--%s=%s", field->name, value);
+
+      if (!field->hidden && g_strcmp0 (value, field->none) != 0 && !g_str_equal (value, "no"))
+        g_strv_builder_add (builder, argument);
+    }
+  g_auto (GStrv) arguments = g_strv_builder_end (builder);
+  ps_options_add (ps_setting_options, setting, context);
+  g_assert_true (g_option_context_parse_strv (context, &arguments, NULL));
+  if (ps_setting_check (setting, error))
+    return setting;
+  ps_setting_free (setting);
+  return NULL;
+}
+
+static const PsValue *
+value (const PsResult *result, const char *column)
+{
+  return &result->values[ps_result_column_find (column)];
+}
+
+/* The peaks of `predict`, of `--memory` and of the timeline that is written are the same. */
+static void
+check_peaks (const PsPrediction *prediction)
+{
+  const PsMetrics *metrics = &prediction->metrics;
+  g_autoptr (PsMemory) memory = ps_memory_new (prediction->program, prediction->costs, prediction->simulation);
+  g_autoptr (PsTimeline) timeline = ps_prediction_timeline (prediction);
+  g_autofree char *json = ps_timeline_to_json (timeline);
+  g_autoptr (PsTimeline) again = ps_timeline_parse_json ("t.json", json, -1, NULL);
+  g_auto (PsMetrics) written = { 0 };
+
+  ps_metrics_from_timeline (again, &written);
+  for (guint d = 0; d < metrics->n_devices; d++)
+    {
+      g_assert_cmpint (memory->device[d].peak_bytes, ==, metrics->device[d].peak_memory_bytes);
+      g_assert_cmpint (written.device[d].peak_memory_bytes, ==, metrics->device[d].peak_memory_bytes);
+    }
+}
+
+static void
+check_figures (const PsResult *result, const PsPrediction *prediction)
+{
+  const PsMetrics *metrics = &prediction->metrics;
+
+  g_assert_cmpint (value (result, "makespan_ns")->integer, ==, metrics->makespan_ns);
+  g_assert_cmpint (value (result, "max_span_ns")->integer, ==, metrics->max_span_ns);
+  g_assert_cmpint (value (result, "iteration_ns")->integer, ==, metrics->iteration_ns);
+  g_assert_cmpfloat (value (result, "bubble_ratio")->real, ==, metrics->bubble_ratio);
+  g_assert_cmpint (value (result, "lower_bound_ns")->integer, ==, prediction->lower_bound_ns);
+  g_assert_cmpint (value (result, "peak_memory_bytes")->integer, ==, metrics->peak_memory_bytes);
+  g_assert_cmpint (value (result, "feasible")->integer, ==, prediction->feasible);
+  g_assert_cmpint (value (result, "period_iterations")->integer, ==, prediction->iteration.n_iterations);
+  g_assert_cmpfloat (value (result, "bubble_ratio_span")->real, ==, metrics->bubble_ratio_span);
+  g_assert_cmpint (value (result, "asynchronous")->integer, ==, prediction->program->schedule->asynchronous);
+  g_assert_cmpfloat (value (result, "unrest")->real, ==, prediction->costs->unrest);
+  g_assert_cmpstr (value (result, "origin")->text, ==, "simulated");
+  g_assert_cmpstr (value (result, "costs_origin")->text, ==, ps_origin_name (prediction->costs->time_origin));
+  g_assert_cmpstr (value (result, "transfers_origin")->text, ==, ps_origin_name (prediction->costs->transfer_origin));
+  g_assert_cmpstr (value (result, "memory_origin")->text, ==, ps_origin_name (prediction->costs->memory_origin));
+}
+
+/* "[[busy, span, peak, activations],[..]]": a list of each device's figures. */
+static void
+check_detail (const PsResult *result, const PsMetrics *metrics)
+{
+  g_autoptr (GString) text = g_string_new ("[");
+
+  for (guint d = 0; d < metrics->n_devices; d++)
+    g_string_append_printf (text, "%s[%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT ",%u]",
+                            d > 0 ? "," : "", metrics->device[d].busy_ns, metrics->device[d].span_ns,
+                            metrics->device[d].peak_memory_bytes, metrics->device[d].peak_activations);
+  g_string_append (text, "]");
+  g_assert_cmpstr (value (result, "devices_detail")->text, ==, text->str);
+}
+
+/* Columns of the setting that a prediction knows better, and those that any setting has. */
+static void
+check_columns (const PsResult *result, const PsSetting *setting, const PsPrediction *prediction)
+{
+  static const char *const found[] = { "schedule",  "devices",        "microbatches",    "chunks", "slices",
+                                       "placement", "global_batch",   "microbatch_size", "layout", "comm_order",
+                                       "precision", "link_bandwidth", "link_latency_ns", NULL };
+  const PsSchedule *schedule = prediction->program->schedule;
+  g_autofree char *layout = ps_prediction_layout (prediction);
+  gint64 size
+      = value (result, "microbatch_size")->type == PS_VALUE_NONE ? 0 : value (result, "microbatch_size")->integer;
+
+  if (setting->microbatch_size > 0)
+    g_assert_cmpint (size, ==, setting->microbatch_size);
+  if (layout == NULL)
+    g_assert_cmpint (value (result, "layout")->type, ==, PS_VALUE_NONE);
+  else
+    g_assert_cmpstr (value (result, "layout")->text, ==, layout);
+  g_assert_cmpint (value (result, "chunks")->integer, ==, ps_placement_max_chunks (schedule->placement));
+  g_assert_cmpint (value (result, "slices")->integer, ==, schedule->n_slices);
+  g_assert_cmpstr (value (result, "placement")->text, ==, ps_placement_name (schedule->placement->kind));
+  g_assert_cmpint (value (result, "global_batch")->integer, ==,
+                   (gint64)schedule->n_microbatches * MAX (size, 1) * setting->n_replicas);
+  for (guint i = 0; i < ps_setting_n_options; i++)
+    {
+      const char *key = ps_setting_options[i].sweep->column.key;
+
+      if (g_strv_contains (found, key) || g_str_has_prefix (key, "cost_"))
+        continue;
+      const PsValue wanted = ps_setting_column (&ps_setting_options[i], setting), *has = value (result, key);
+      if (wanted.type != PS_VALUE_NONE && has->type != wanted.type)
+        g_error ("%s: type %d", key, has->type);
+      if (wanted.type == PS_VALUE_TEXT)
+        g_assert_cmpstr (has->text, ==, wanted.text);
+      else if (wanted.type == PS_VALUE_REAL)
+        g_assert_cmpfloat (has->real, ==, wanted.real);
+      else if (wanted.type == PS_VALUE_INTEGER)
+        g_assert_cmpint (has->integer, ==, wanted.integer);
+    }
+}
+
+/* Every point, in the sweep's order and then backwards, so that what is kept from other points is of no concern. An odd
+ * stride meets all values of an axis. */
+static void
+check_against_predict (const char *text, guint least_predicted, guint least_skipped)
+{
+  g_autoptr (PsSweep) sweep = parse (text);
+  g_autoptr (PsSweepWorker) worker = ps_sweep_worker_new (sweep);
+  guint64 n = ps_sweep_n_points (sweep), stride = n / n_cases ((guint)n) | 1;
+  guint predicted = 0, skipped = 0;
+  PsSweepPoint point;
+
+  ps_sweep_point_init (&point, sweep);
+  for (guint64 i = 0; i < 2 * n; i += stride)
+    {
+      g_autoptr (GError) error = NULL, reason = NULL;
+      guint64 index = i < n ? i : 2 * n - 1 - i;
+      g_autoptr (PsResult) result = ps_sweep_worker_predict (worker, index, &error);
+
+      g_assert_no_error (error);
+      g_assert_cmpuint (result->point, ==, index);
+      ps_sweep_point_set (&point, sweep, index);
+      g_autoptr (PsSetting) setting = setting_of (sweep, &point, &reason);
+      g_autoptr (PsPrediction) prediction = setting != NULL ? ps_predict (setting, point.schedule, &reason) : NULL;
+      if (prediction != NULL)
+        {
+          g_assert_cmpstr (result->reason, ==, NULL);
+          check_figures (result, prediction);
+          check_detail (result, &prediction->metrics);
+          check_columns (result, setting, prediction);
+          if (index % 8 == 0)
+            check_peaks (prediction);
+          g_assert_cmpstr (value (result, "schedule")->text, ==, point.schedule);
+          g_assert_cmpint (value (result, "devices")->integer, ==, setting->n_devices);
+          g_assert_cmpint (value (result, "microbatches")->integer, ==, setting->n_microbatches);
+          predicted++;
+        }
+      else
+        {
+          g_assert_cmpstr (result->reason, ==, reason->message);
+          skipped++;
+        }
+    }
+  ps_sweep_point_clear (&point);
+  g_assert_cmpuint (stride * predicted, >=, 2 * least_predicted);
+  g_assert_cmpuint (stride * skipped, >=, 2 * least_skipped);
+}
+
+static const PsValue *
+value_at (PsSweepWorker *worker, guint64 point, const char *column, PsResult **result)
+{
+  g_clear_pointer (result, ps_result_free);
+  *result = ps_sweep_worker_predict (worker, point, NULL);
+  g_assert_cmpstr ((*result)->reason, ==, NULL);
+  return value (*result, column);
+}
 
 #define COSTS "costs = f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB\n"
 #define ENOUGH "[sweep]\nschedule = 1f1b\nmicrobatches = 8\n" COSTS
@@ -435,6 +632,141 @@ test_shard_of_process (void)
     }
 }
 
+/* Sweeps over single keys of costs and over measured profiles. */
+
+/* Keys by themselves predict what the same costs written out do; their columns hold them as numbers. */
+static void
+test_cost_keys (void)
+{
+  g_autoptr (PsSweep) keys = parse ("[sweep]\nschedule = 1f1b, zb-auto\ndevices = 4\nmicrobatches = 8\n"
+                                    "costs = f=1ms,b=1ms,w=1ms\ncosts.c = 0, 50us..100us step 50us\n"
+                                    "costs.act = 1MiB, 2MiB\n");
+  g_autoptr (PsSweep) whole = parse ("[sweep]\nschedule = 1f1b, zb-auto\ndevices = 4\nmicrobatches = 8\n"
+                                     "costs = f=1ms,b=1ms,w=1ms,c=0,act=1MiB; f=1ms,b=1ms,w=1ms,c=0,act=2MiB;"
+                                     "f=1ms,b=1ms,w=1ms,c=50us,act=1MiB; f=1ms,b=1ms,w=1ms,c=50us,act=2MiB;"
+                                     "f=1ms,b=1ms,w=1ms,c=100us,act=1MiB; f=1ms,b=1ms,w=1ms,c=100us,act=2MiB\n");
+  g_autoptr (PsSweepWorker) a = ps_sweep_worker_new (keys), b = ps_sweep_worker_new (whole);
+  g_autoptr (PsResult) x = NULL, y = NULL;
+
+  g_assert_cmpuint (ps_sweep_n_points (keys), ==, 12);
+  g_assert_cmpuint (ps_sweep_n_points (whole), ==, 12);
+  for (guint i = 0; i < 12; i++)
+    {
+      g_assert_cmpint (value_at (a, i, "iteration_ns", &x)->integer, ==, value_at (b, i, "iteration_ns", &y)->integer);
+      g_assert_cmpint (value (x, "peak_memory_bytes")->integer, ==, value (y, "peak_memory_bytes")->integer);
+      g_assert_cmpint (value (x, "cost_c_ns")->integer, ==, 50000 * (gint64)(i / 4));
+      g_assert_cmpint (value (x, "cost_act_bytes")->integer, ==, (gint64)(1 + i / 2 % 2) << 20);
+      g_assert_cmpint (value (x, "cost_f_ns")->type, ==, PS_VALUE_NONE);
+      g_assert_cmpstr (value (x, "costs")->text, ==, "f=1ms,b=1ms,w=1ms");
+    }
+}
+
+/* Every key of costs is a field with a column of its own. */
+static void
+test_all_cost_keys (void)
+{
+  for (guint key = 0; key < PS_N_COST_KEYS; key++)
+    {
+      g_autofree char *name = g_strdup_printf ("costs.%s", ps_cost_key_name ((PsCostKey)key));
+      const PsOption *field = ps_sweep_field_find (name);
+
+      g_assert_nonnull (field);
+      g_assert_cmpint (field->type, ==, key >= PS_COST_ACT ? PS_OPTION_SIZE : PS_OPTION_TIME);
+      g_assert_cmpint (ps_result_column_find (field->sweep->column.key), ==, field - ps_setting_options);
+    }
+}
+
+/* gpipe on one device: m (F + BW) = 4 (1 + 2) ms. */
+static void
+test_cost_keys_alone (void)
+{
+  g_autoptr (PsSweep) sweep = parse ("[sweep]\nschedule = gpipe\ndevices = 1\nmicrobatches = 4\n"
+                                     "costs.f = 1ms\ncosts.bw = 2ms\n");
+  g_autoptr (PsSweepWorker) worker = ps_sweep_worker_new (sweep);
+  g_autoptr (PsResult) result = NULL;
+
+  g_assert_cmpint (value_at (worker, 0, "makespan_ns", &result)->integer, ==, 12000000);
+  g_assert_cmpint (value (result, "costs")->type, ==, PS_VALUE_NONE);
+}
+
+/* A profile of tiny-gpt with b sequences per microbatch, measured on pipelines of 2 and of 4 devices: every layer takes
+ * b us in F and B and half of it in W. */
+static void
+store_profile (PsCostDb *db, const char *name, guint b)
+{
+  static const struct
+  {
+    const char *shape;
+    guint devices, layers;
+  } stages[] = {
+    { "layers=4,embedding", 2, 4 }, { "layers=4,head", 2, 4 }, { "layers=2,embedding", 4, 2 },
+    { "layers=2", 4, 2 },           { "layers=2,head", 4, 2 },
+  };
+  static const gint64 halves[] = { [PS_OP_F] = 2, [PS_OP_B] = 2, [PS_OP_W] = 1, [PS_OP_BW] = 3, [PS_OP_R] = 2 };
+  g_autoptr (PsProfile) profile = new_profile (name);
+  g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
+  gint64 id = 0;
+
+  model->microbatch_size = b;
+  g_free (profile->model_digest);
+  g_free (profile->model_text);
+  profile->model_digest = ps_model_digest (model);
+  profile->model_text = ps_model_to_text (model);
+  g_assert_true (ps_costdb_begin_profile (db, profile, &id, NULL));
+  for (guint i = 0; i < G_N_ELEMENTS (stages); i++)
+    for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+      store (db, id,
+             new_op ((PsOpKind)kind, stages[i].shape, stages[i].devices,
+                     kind == PS_OP_O ? 10 : (gint64)stages[i].layers * b * halves[kind] * 500));
+  store (db, id, new_transfer (ps_model_boundary_bytes (model), 2, 100 * b));
+  store (db, id, new_transfer (ps_model_boundary_bytes (model), 4, 100 * b));
+}
+
+static char *
+measured_database (void)
+{
+  g_autofree char *path = path_of ("costs.db");
+  PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
+
+  store_profile (db, "b1", 1);
+  store_profile (db, "b4", 4);
+  ps_costdb_close (db);
+  return g_steal_pointer (&path);
+}
+
+/* Profiles are of one microbatch size each: 16 sequences are 16 microbatches of b1 and 4 of b4. gpipe over p stages of
+ * 8 / p layers takes (m + p - 1) (F + BW) and two transfers per boundary. */
+static void
+test_measured (void)
+{
+  g_autofree char *path = measured_database ();
+  g_autofree char *text = g_strdup_printf ("[sweep]\nschedule = gpipe\ndevices = 2, 4\nglobal-batch = 16\n"
+                                           "db = %s\nprofile = b1, b4\n",
+                                           path);
+  g_autofree char *both
+      = g_strdup_printf ("[sweep]\nschedule = all\ndevices = 2, 4\nmicrobatches = 4, 8\nchunks = 1\n"
+                         "db = %s\nprofile = b1, b4, b2\nbandwidth-factor = 1, 0.5\nrecompute = none, full\n",
+                         path);
+  g_autoptr (PsSweep) sweep = parse (text);
+  g_autoptr (PsSweepWorker) worker = ps_sweep_worker_new (sweep);
+  g_autoptr (PsResult) result = NULL;
+
+  g_assert_cmpuint (ps_sweep_n_points (sweep), ==, 4);
+  for (guint i = 0; i < 4; i++)
+    {
+      guint p = i / 2 ? 4 : 2, b = i % 2 ? 4 : 1, m = 16 / b;
+      gint64 expected = (gint64)(m + p - 1) * (8 / p) * b * 2500 + 2 * (p - 1) * 100 * (gint64)b;
+
+      g_assert_cmpint (value_at (worker, i, "makespan_ns", &result)->integer, ==, expected);
+      g_assert_cmpstr (value (result, "profile")->text, ==, b == 4 ? "b4" : "b1");
+      g_assert_cmpint (value (result, "microbatch_size")->integer, ==, b);
+      g_assert_cmpint (value (result, "microbatches")->integer, ==, m);
+      g_assert_cmpint (value (result, "global_batch")->integer, ==, 16);
+      g_assert_cmpstr (value (result, "costs_origin")->text, ==, "measured");
+    }
+  check_against_predict (both, 100, 20);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -453,5 +785,9 @@ main (int argc, char **argv)
   g_test_add_func ("/sweep/link-factors", test_link_factors);
   g_test_add_func ("/sweep/shards", test_shards);
   g_test_add_func ("/sweep/shard-of-process", test_shard_of_process);
-  return g_test_run ();
+  g_test_add_func ("/sweep-costs/keys", test_cost_keys);
+  g_test_add_func ("/sweep-costs/all-keys", test_all_cost_keys);
+  g_test_add_func ("/sweep-costs/keys-alone", test_cost_keys_alone);
+  g_test_add_func ("/sweep-costs/measured", test_measured);
+  return run_in_folder ();
 }
