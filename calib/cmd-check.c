@@ -31,7 +31,6 @@ typedef struct
   gint64 seed;
   char *trace;
   char *predicted;
-  gboolean json;
   PsColumnChoice columns;
 } Options;
 
@@ -58,8 +57,7 @@ static const PsOption rows[] = {
              .group = PS_GROUP_OUTPUT),
   PS_OPTION ("predicted", 0, PS_FILE (Options, predicted), "FILE",
              "Write the prediction of the last run with fresh costs", .group = PS_GROUP_OUTPUT),
-  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-check/1)", .group = PS_GROUP_OUTPUT),
-  PS_OPTION_INCLUDE (Options, columns, ps_column_rows),
+  PS_OPTION_TABLE (Options, columns, "pipesim-check/1"),
   PS_OPTION_END,
 };
 
@@ -372,14 +370,14 @@ print_result (const Job *job, const Options *options, GError **error)
   ps_check_summary_init (&all, job->check.runs, FALSE);
   ps_check_summary_init (&quiet, job->check.runs, TRUE);
   g_autofree char *verdict = describe_quiet (job, &all, &quiet);
-  if (options->json)
+  if (options->columns.json)
     {
       g_autofree char *json = to_json (job, &all, &quiet, verdict);
 
       return ps_print (json, error);
     }
   g_autoptr (PsTable) runs = runs_table (job->check.runs);
-  ps_table_choose (runs, &options->columns, usual);
+  ps_table_choose (runs, &options->columns, usual, NULL);
   g_autofree char *table = ps_table_to_text (runs), *summary = summary_to_text (&all, &quiet);
   g_autofree char *page = g_strdup_printf (
       "%s\nerror = (predicted - measured) / measured; fresh costs: with ops as measured right before and after the "
@@ -399,8 +397,9 @@ check (Options *options, GError **error)
   g_auto (Job) job = { .check.setting = ps_setting_new () };
 
   ps_calib_check_init (&job.check);
-  if (!ps_column_choice_check (&options->columns, columns, G_N_ELEMENTS (columns), options->json, error)
-      || !prepare (&job, options, error) || !ps_calib_check_run (&job.check, error))
+  g_autoptr (PsTable) empty = ps_table_new (columns, G_N_ELEMENTS (columns));
+  if (!ps_table_choose (empty, &options->columns, usual, error) || !prepare (&job, options, error)
+      || !ps_calib_check_run (&job.check, error))
     return FALSE;
   if (job.check.terminal)
     g_printerr (PS_CLEAR_LINE);

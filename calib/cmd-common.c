@@ -166,10 +166,9 @@ static const char *const usual[] = { "what",   "shape", "bytes",     "devices", 
                                      "mad_ns", "n",     "launch_ns", "clock_mhz", "throttled", NULL };
 
 gboolean
-ps_calib_table_choose (PsTable *table, const PsColumnChoice *choice, gboolean json, GError **error)
+ps_calib_table_choose (PsTable *table, const PsColumnChoice *choice, GError **error)
 {
-  ps_table_choose (table, choice, usual);
-  return ps_column_choice_check (choice, columns, G_N_ELEMENTS (columns), json, error);
+  return ps_table_choose (table, choice, usual, error);
 }
 
 PsTable *
@@ -177,7 +176,7 @@ ps_calib_table (GPtrArray *measurements, gboolean with_samples)
 {
   PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns) - (with_samples ? 0 : 1));
 
-  ps_table_choose (table, NULL, usual);
+  ps_table_choose (table, NULL, usual, NULL);
   for (guint i = 0; i < measurements->len; i++)
     add_row (table, measurements->pdata[i], with_samples);
   return table;

@@ -41,7 +41,6 @@ add_row (PsTable *table, PsCostDb *db, const PsProfile *profile, GError **error)
 typedef struct
 {
   char *db;
-  gboolean json;
   PsColumnChoice columns;
 } Options;
 
@@ -54,22 +53,19 @@ print_profiles (const Options *options, GError **error)
   g_autoptr (GPtrArray) profiles = db != NULL ? ps_costdb_profiles (db, error) : NULL;
   g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
 
-  if (profiles == NULL
-      || !ps_column_choice_check (&options->columns, columns, G_N_ELEMENTS (columns), options->json, error))
+  if (profiles == NULL || !ps_table_choose (table, &options->columns, usual, error))
     return FALSE;
-  ps_table_choose (table, &options->columns, usual);
   for (guint i = 0; i < profiles->len; i++)
     if (!add_row (table, db, profiles->pdata[i], error))
       return FALSE;
   const char *const extra[] = { "db", options->db, NULL };
-  g_autofree char *text
-      = options->json ? ps_table_to_json (table, "pipesim-profiles/1", extra) : ps_table_to_text (table);
-  return ps_print (text, error);
+  return ps_table_print (table, "pipesim-profiles/1", extra, error);
 }
 
 static const PsOption rows[] = {
   PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database", .otherwise = ""),
-  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (pipesim-profiles/1)", .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("json", 0, PS_FLAG (Options, columns.json), NULL, "Print JSON (pipesim-profiles/1)",
+             .group = PS_GROUP_OUTPUT),
   PS_OPTION_INCLUDE (Options, columns, ps_column_rows),
   PS_OPTION_END,
 };

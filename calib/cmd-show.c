@@ -15,7 +15,6 @@ typedef struct
   char *db;
   char *profile;
   gboolean samples;
-  gboolean json;
   PsColumnChoice columns;
 } Options;
 
@@ -23,7 +22,8 @@ static const PsOption rows[] = {
   PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database", .otherwise = ""),
   PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Profile to show", .otherwise = "the only one"),
   PS_OPTION ("samples", 0, PS_FLAG (Options, samples), NULL, "Show every sample, too", .group = PS_GROUP_OUTPUT),
-  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (pipesim-measurements/1)", .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("json", 0, PS_FLAG (Options, columns.json), NULL, "Print JSON (pipesim-measurements/1)",
+             .group = PS_GROUP_OUTPUT),
   PS_OPTION_INCLUDE (Options, columns, ps_column_rows),
   PS_OPTION_END,
 };
@@ -318,10 +318,10 @@ show (const Options *options, GError **error)
   if (sentinels == NULL)
     return FALSE;
   g_autoptr (PsTable) table = ps_calib_table (measurements, options->samples);
-  if (!ps_calib_table_choose (table, &options->columns, options->json, error))
+  if (!ps_calib_table_choose (table, &options->columns, error))
     return FALSE;
-  g_autofree char *text = options->json ? to_json (profile, table, measurements)
-                                        : to_text (profile, table, measurements, sentinels, options->samples);
+  g_autofree char *text = options->columns.json ? to_json (profile, table, measurements)
+                                                : to_text (profile, table, measurements, sentinels, options->samples);
   return ps_print (text, error);
 }
 

@@ -25,8 +25,8 @@ int ps_calib_report_failure (const GError *error, gpointer argv);
 /* Returns the measurements of a profile as one table, ops first. */
 PsTable *ps_calib_table (GPtrArray *measurements, gboolean with_samples);
 
-/* Lets it show other columns than the usual ones. Errors: those of ps_column_choice_check. */
-gboolean ps_calib_table_choose (PsTable *table, const PsColumnChoice *choice, gboolean json, GError **error);
+/* Lets it show other columns than the usual ones. Errors: those of ps_table_choose. */
+gboolean ps_calib_table_choose (PsTable *table, const PsColumnChoice *choice, GError **error);
 
 /* Returns "F of layers=2,head, 2 devices busy" or "transfer of 64 KiB, 2 devices busy". Free with g_free. */
 char *ps_calib_describe (const PsMeasurement *measurement);

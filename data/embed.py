@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""embed.py LIST OUTPUT DEPFILE - writes the files that LIST names, a line each, as a table of C texts (sim/base/data-files.h)."""
+"""embed.py LIST OUTPUT DEPFILE - writes the files that LIST names, a line each, as a table of C texts (sim/base/files.h)."""
 import os, sys
 
 def literal(line):
@@ -9,7 +9,7 @@ listing, output, depfile = sys.argv[1:]
 folder = os.path.dirname(listing)
 names = open(listing).read().split()
 with open(output, 'w') as c:
-    c.write('#include "base/data-files.h"\n\nconst PsDataFile ps_data_files[] = {\n')
+    c.write('#include "base/files.h"\n\nconst PsDataFile ps_data_files[] = {\n')
     for name in names:
         text = open(os.path.join(folder, name), 'rb').read()
         c.write(f'  {{ "{name}",\n' + ''.join(f'    {literal(line)}\n' for line in text.splitlines(True)) + '  },\n')

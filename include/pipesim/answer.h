@@ -86,11 +86,10 @@ PsExplanation *ps_explain_measured (const PsProgram *program, const PsSimulation
  * all-reduces and O, each of which waits for the one before it, sets the pace: the one with the longest time per
  * iteration that it spans. The path is that circle (one of several), from its first part in a new iteration on.
  * makespan_ns is its time, n_iterations times the exact iteration time; start_ns and end_ns count from its beginning.
- * events (NULL: transfers of pure latency) is the setting that simulation was run with. Errors: PS_ERROR_SCHEDULE where
- * durations are not known beforehand (links, overlap_slowdown, ready_order). */
-PsExplanation *ps_explain_steady (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
-                                  const PsEventsSetting *events, PsReduce reduce,
-                                  GError **error) G_GNUC_WARN_UNUSED_RESULT;
+ * events NULL: transfers of pure latency. Errors: PS_ERROR_SCHEDULE where durations are not known beforehand (links,
+ * overlap_slowdown, ready_order). */
+PsExplanation *ps_explain_steady (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events,
+                                  PsReduce reduce, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_explanation_free (PsExplanation *explanation);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsExplanation, ps_explanation_free)
 
@@ -115,12 +114,13 @@ char *ps_part_format (const PsPart *part);
 
 /* All parts that take any time under these costs, by kind, then a, then b. Where a device holds one stage, all of it,
  * the list has the stage alone. Free with g_array_unref. */
-GArray *ps_parts (const PsRecurrence *recurrence, const PsCosts *costs);
+GArray *ps_parts (const PsProgram *program, const PsCosts *costs);
 
-/* The nanoseconds of a class's duration, host times included, that belong to a part. The time of an overlapped
- * pair belongs to its two ops in proportion to their times alone (the first op's rounded to the nearest nanosecond). */
-gint64 ps_part_of_op (const PsPart *part, const PsOpClass *op, const PsCosts *costs);
-gint64 ps_part_of_transfer (const PsPart *part, const PsTransferClass *transfer, const PsCosts *costs);
+/* The nanoseconds of a step's op, host times included, and of the transfer of its input, that belong to a part. The
+ * time of an overlapped pair, at its second step, belongs to its two ops in proportion to their times alone (the first
+ * op's rounded to the nearest nanosecond). */
+gint64 ps_part_of_op (const PsPart *part, const PsProgram *program, const PsCosts *costs, guint step);
+gint64 ps_part_of_transfer (const PsPart *part, const PsProgram *program, const PsCosts *costs, guint step);
 
 /* The iteration with a part taking `saving` of its time less. */
 typedef struct
@@ -133,27 +133,22 @@ typedef struct
                           1: it always does */
 } PsWhatIf;
 
-/* The n_best parts that save most, best first, ties in the order of ps_parts. Each is evaluated by itself with
- * transfers that do not queue. saving is in (0, 1]; durations are rounded to the nearest nanosecond. rest_ns is the
- * part of the iteration beyond the makespan. Free with g_array_unref.
+/* The n_best parts that save most, best first, ties in the order of ps_parts. Each is evaluated by a run of its own:
+ * of the events engine or, where transfers do not queue (events NULL), of the relaxation engine. saving is in (0, 1];
+ * durations are rounded to the nearest nanosecond. rest_ns is the part of the iteration beyond the makespan. Errors:
+ * those of the events engine. Free with g_array_unref.
  *
- * The change point is exact, not sampled. With the share s of a part saved, the makespan is the maximum over all paths
- * of A - B s: A is the path's length, B the part's time on it. That function is convex and piecewise linear. Its first
- * corner is found by intersecting its line at 0 with the line of the longest path at ever smaller s (Newton's method on
- * max-plus polynomials; Gaubert et al. call it policy iteration).
- */
-GArray *ps_what_if (const PsRecurrence *recurrence, const PsCosts *costs, gint64 rest_ns, double saving, guint n_best);
+ * With the share s of a part saved, the makespan is the maximum over all paths of A - B s: A is the path's length, B
+ * the part's time on it. That function is convex and piecewise linear. Its first corner, the change point, is found by
+ * intersecting its line at 0 with the line of the critical path at ever smaller s (Newton's method on max-plus
+ * polynomials; Gaubert et al. call it policy iteration). It is NAN where times are no maximum of sums (events has
+ * links, speed, overlap_slowdown or ready_order). */
+GArray *ps_what_if (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events, gint64 rest_ns,
+                    double saving, guint n_best, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The same by the events engine, one run per part. The change point is found in the same way, with the path that
- * ps_explain finds at each s, and times in small parts of a nanosecond instead of exact fractions. It is NAN where
- * times are no maximum of sums (events has links, speed, overlap_slowdown or ready_order). Errors: those of the
- * engine. */
-GArray *ps_what_if_events (const PsRecurrence *recurrence, const PsCosts *costs, const PsEventsSetting *events,
-                           gint64 rest_ns, double saving, guint n_best, GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-/* The same where devices never meet: iteration times of the steady state, one ps_iteration_events per part (events
- * NULL: transfers of pure latency). change_point is NAN. */
-GArray *ps_what_if_steady (const PsRecurrence *recurrence, const PsCosts *costs, const PsEventsSetting *events,
+/* The same where devices never meet: iteration times of the steady state, one ps_iteration_events per part.
+ * change_point is NAN. */
+GArray *ps_what_if_steady (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events,
                            PsReduce reduce, double saving, guint n_best, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The spread of the iteration time when costs vary: Monte Carlo over jitter of every op and transfer,
@@ -221,7 +216,7 @@ typedef struct
 gboolean ps_sampling_is_steady (const PsSampling *sampling, const PsProgram *program);
 
 /* How the iterations of steady sampling make runs. */
-#define PS_STEADY_RUNS PS_SCENARIO_LANES
+#define PS_STEADY_RUNS 16
 #define PS_STEADY_ITERATIONS 32
 
 /* The iteration time of every sample, [n_samples]; free with g_free. All-reduces and O are included: O is as slow as

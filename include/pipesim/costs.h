@@ -94,7 +94,7 @@ typedef struct
   PsOrigin transfer_origin; /* of transfer_ns */
   PsOrigin memory_origin;   /* of all sizes */
   char *source;             /* one line for people: "command line", "profile 'x' of costs.db", ... */
-  double unrest;            /* of measured costs: how far the machine's sentinel moved beside them
+  double unrest;            /* of measured costs: how far the machine's sentinel moved meanwhile
                                (ps_sentinel_shifts); 0: not at all, or not known */
 } PsCosts;
 
@@ -119,6 +119,17 @@ static inline guint
 ps_costs_alike (const PsCosts *costs, guint op)
 {
   return op / (costs->n_lengths * costs->n_stages) * costs->n_stages + op % costs->n_stages;
+}
+
+/* Time of the whole backward of a stage for microbatches of that length: B and W as two ops or BW as one, whichever is
+ * shorter. */
+static inline gint64
+ps_costs_backward_ns (const PsCosts *costs, guint length, guint stage)
+{
+  const PsOpCost *op = &costs->op[ps_op_index (costs->n_stages, costs->n_lengths, 0, length, stage)];
+  guint next = costs->n_lengths * costs->n_stages; /* from one kind to the next */
+
+  return MIN (op[PS_OP_B * next].duration_ns + op[PS_OP_W * next].duration_ns, op[PS_OP_BW * next].duration_ns);
 }
 
 /* Duration of an overlapped pair of two ops, by their indices into op. Where the microbatches have different lengths,
@@ -289,7 +300,7 @@ gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **e
  * - 1: the optimizer state, and O with it: each replica updates its part of the parameters. reduce_ns keeps the
  *   reduce-scatter, and O takes the all-gather.
  * - 2: the gradients too, once they are complete. In a pipeline the microbatches of a stage add to one whole gradient,
- *   which is scattered after its last backward (sim/simulate/gathers.h has the sources): time and peaks are those of 1.
+ *   which is scattered after its last backward (sim/simulate/simulate.c has the sources): time and peaks are those of 1.
  *   Megatron-FSDP scatters after each backward instead, and holds less.
  * - 3: the weights too, as PyTorch's FSDP does in a pipeline. A device has the weights of at most three of its stages
  *   whole at a time, in buffers that hold its own part. It gathers the weights of its next stages on a channel of their
@@ -373,10 +384,6 @@ PsCosts *ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, 
 void ps_costs_place (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const guint16 *device,
                      guint n_devices);
 
-/* The same for the stages of ps_model_split. */
-PsCosts *ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices, guint n_chunks,
-                         GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
 /* Fails with PS_ERROR_USAGE where an entry is negative or where n_microbatches of everything could overflow an exact
  * sum. */
 gboolean ps_costs_check (const PsCosts *costs, guint n_microbatches, GError **error);
@@ -419,7 +426,7 @@ typedef enum
   PS_ORDER_GIVEN,      /* as in the file */
   PS_ORDER_ASCENDING,  /* by the work of F, B and W, the shortest first */
   PS_ORDER_DESCENDING, /* the longest first */
-  PS_ORDER_BEST,       /* the one that takes the least time; see sim/setting/setting-lengths.h */
+  PS_ORDER_BEST,       /* the one that takes the least time; see sim/setting/predictor.c */
 } PsMicrobatchOrder;
 
 /* Names and back; errors as those of ps_parse_name. */

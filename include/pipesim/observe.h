@@ -10,11 +10,11 @@
  * - Memory: the curve before, during and after each op.
  *
  * - Host time of an op: the gap before it, less waits and posts. The gap begins where the op before it ends; without
- *   waits, where its input arrives if that is later. Left out are gaps beside pairs and O.
+ *   waits, where its input arrives if that is later. Gaps next to pairs and O are left out.
  *
  * - Host time of a message at its sender and at its receiver: the posts. It is the mean of both means: most posts are
  *   short, but some wait for another thread, and an iteration is a sum of many. Where no posts are known, the gaps with
- *   one message have it besides the host time of an op; gaps with two say nothing, nor do those beyond twice the
+ *   one message have it and the host time of an op; gaps with two say nothing, nor do those beyond twice the
  *   median. Without either it is the host time of an op.
  */
 #ifndef PIPESIM_OBSERVE_H
@@ -69,19 +69,11 @@ gboolean ps_observed_add (PsObserved *observed, const char *where, GPtrArray *ti
  * PS_ERROR_INPUT. */
 gboolean ps_observed_add_log (PsObserved *observed, const char *where, GBytes *log, GError **error);
 
-/* The part of the two functions above that makes room for a run's samples. Errors: those of ps_observed_add. */
-gboolean ps_observed_set_stages (PsObserved *observed, const char *where, guint n_stages, GError **error);
-
 /* Adds the runs at the paths, n of them: whatever ps_timelines_load reads, or logs. A profiler slows a run down.
  * "PATH=T" says that an iteration of PATH takes T without it, from the first op to the last, updates included. The
  * median over such paths of T over the path's own median iteration multiplies all times of all timelines. Errors: also
  * those of ps_timelines_load, and PS_ERROR_INPUT for a factor that no profiler explains. */
 gboolean ps_observed_load (PsObserved *observed, const char *const *paths, guint n, GError **error);
-
-/* The parts of ps_observed_add and ps_observed_costs that are about memory: samples from the curves of a measured
- * timeline, and the costs that they show. */
-void ps_observed_add_memory (PsObserved *observed, const PsTimeline *timeline);
-void ps_observed_fill_memory (const PsObserved *observed, PsCosts *costs);
 
 /* Fills in F, B, W and BW of the stages that lack some of them. BW is divided into B and W, or put together of them, by
  * the model's operations (model.h). Anything else stays unknown. The estimate becomes the one sample. Errors:
@@ -195,54 +187,6 @@ PsIterationSpread ps_iteration_spread (const GPtrArray *iterations);
 
 /* The iteration that takes the median time: the first of them. */
 guint ps_median_iteration (const GPtrArray *iterations);
-
-/* The work of a stage for a microbatch. However a framework divides a backward into B and W, stages compare by both. */
-typedef enum
-{
-  PS_PASS_FORWARD,
-  PS_PASS_BACKWARD,
-  PS_PASS_PAIR, /* F and B of different microbatches in one op, counted with the F */
-  PS_N_PASSES
-} PsPass;
-
-const char *ps_pass_name (PsPass pass); /* "forward", "backward", "pair" */
-
-/* A part of the run that can take longer than its peers. */
-typedef enum
-{
-  PS_SLOW_DEVICE,     /* all stages of a device with several: than the stages of others */
-  PS_SLOW_STAGE,      /* than other stages */
-  PS_SLOW_MICROBATCH, /* in all stages, than other microbatches */
-  PS_SLOW_ITERATION,  /* than other iterations; pass does not count */
-  PS_SLOW_OP,         /* the work of one stage for one microbatch in one iteration, than usually */
-} PsSlowKind;
-
-const char *ps_slow_name (PsSlowKind kind); /* "device", "stage", "microbatch", "iteration", "op" */
-
-typedef struct
-{
-  PsSlowKind kind;
-  PsPass pass;
-  guint device;
-  guint stage;
-  guint microbatch;
-  guint iteration;  /* index into the iterations */
-  gint64 own_ns;    /* of one microbatch in one stage, or of the iteration; medians */
-  gint64 peers_ns;  /* the same of its peers */
-  double ratio;     /* own / peers; of a microbatch the median over stages */
-  gint64 excess_ns; /* time above that of its peers in one iteration */
-} PsSlow;
-
-/* Everything that takes longer than its peers, the largest excess first. schedule is that of all iterations.
- *
- * The peers' time is the median of all, the part's own included (ps_median: of two the lower). A part is slow above it
- * by more than 5 % (iterations and microbatches: 10 %) and by more than 3 deviations, each 1.4826 times the median
- * absolute deviation. An op is slow above 1.5 times its own median by more than a hundredth of the iteration, in
- * iterations that are not slow. Free with g_array_unref. */
-GArray *ps_slow_parts (const PsSchedule *schedule, const GPtrArray *iterations);
-
-/* The costs with the durations of each kind, and of pairs, spread evenly over the stages. Free with ps_costs_free. */
-PsCosts *ps_costs_even (const PsCosts *costs);
 
 G_END_DECLS
 

@@ -199,16 +199,52 @@ typedef struct
   PsColumnType type;
 } PsColumn;
 
+/* A column, and where its cells come from: a member of the struct that a row is made of, or a function of that struct.
+ */
+typedef struct PsCellColumn
+{
+  PsColumn column;
+  guint16 offset;
+  guint8 size;    /* of the member: an integer without sign, or a gint64, a double, a text; 0: none */
+  gboolean known; /* an integer or double is known where it is above 0 */
+  gpointer (*get) (gconstpointer row); /* makes a text or a PsTable, which the table takes; NULL: there is none */
+  const struct PsCellColumn *of; /* key, heading and type, and the member where none is given here, are those of the
+                                    column with this key in an array that ends with the key NULL; a title here goes
+                                    before, and "" is none; NULL: they stand here */
+} PsCellColumn;
+
+/* One column: PS_CELL (PsMetrics, makespan_ns, "makespan_ns", "makespan", TIME). An unknown value is no cell, a text
+ * NULL neither. Cells of PS_CELL_SET are set by their key. */
+#define PS_CELL_ROW(key_, title_, type_, ...)                                                                          \
+  {                                                                                                                    \
+    .column = { key_, title_, PS_COLUMN_##type_ }, __VA_ARGS__                                                         \
+  }
+#define PS_CELL_AT(Struct, member) .offset = offsetof (Struct, member), .size = sizeof (((Struct *)NULL)->member)
+#define PS_CELL(Struct, member, key, title, type) PS_CELL_ROW (key, title, type, PS_CELL_AT (Struct, member))
+#define PS_CELL_KNOWN(Struct, member, key, title, type)                                                                \
+  PS_CELL_ROW (key, title, type, PS_CELL_AT (Struct, member), .known = TRUE)
+#define PS_CELL_GET(get_, key, title, type) PS_CELL_ROW (key, title, type, .get = get_)
+#define PS_CELL_SET(key, title, type) PS_CELL_ROW (key, title, type, .size = 0)
+
 /* Whether people may call the column so: by its key or its title. Case does not count, and '-', '_' and blanks are
  * alike. */
 gboolean ps_column_is_called (const PsColumn *column, const char *name);
 
 typedef struct _PsTable PsTable;
 
-/* columns is static data and stays the caller's. */
+/* Keys and titles stay the caller's, and must outlive the table. */
 PsTable *ps_table_new (const PsColumn *columns, guint n_columns);
 void ps_table_free (PsTable *table);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsTable, ps_table_free)
+
+/* A table of n_rows structs, each of `size` bytes. */
+PsTable *ps_table_of (const PsCellColumn *columns, guint n_columns, gconstpointer rows, gsize size, guint n_rows);
+
+/* Adds a row made of such a struct. */
+void ps_table_add (PsTable *table, gconstpointer row);
+
+/* Another heading for a column; NULL: JSON only. */
+void ps_table_set_title (PsTable *table, const char *key, const char *title);
 
 /* Begins a row; the ps_table_set_* calls that follow fill it. A cell never set prints as "-" and is null in JSON. key
  * must be a column of that type (programmer's duty). */
@@ -218,37 +254,39 @@ void ps_table_set_integer (PsTable *table, const char *key, gint64 value); /* IN
 void ps_table_set_ratio (PsTable *table, const char *key,
                          double value); /* RATIO, NUMBER, RATE, PERCENT; NaN reads as never set */
 void ps_table_set_boolean (PsTable *table, const char *key, gboolean value);
-void ps_table_set_table (PsTable *table, const char *key, PsTable *value /* taken */);
+void ps_table_set_table (PsTable *table, const char *key, PsTable *value /* taken; NULL: none */);
 void ps_table_set_numbers (PsTable *table, const char *key, const double *values, guint n);
 void ps_table_set_lists (PsTable *table, const char *key, GPtrArray *lists /* of GStrv, taken */);
 guint ps_table_n_rows (const PsTable *table);
 
-/* The columns that printed tables, Markdown and CSV show. */
+/* What a command prints: JSON, or a table (Markdown and CSV too) with these columns. */
 typedef struct
 {
   char **columns; /* what people call them, in that order; NULL: not given */
   gboolean wide;  /* all that have a title */
+  gboolean json;
 } PsColumnChoice;
 
 /* --columns and --wide; their base is a PsColumnChoice. */
 extern const PsOption ps_column_rows[];
 
-/* Refuses a choice where no table is printed: JSON holds all columns. Errors: PS_ERROR_USAGE. */
-gboolean ps_column_choice_check_json (const PsColumnChoice *choice, gboolean json, GError **error);
+/* The rows of --json, --columns and --wide for a member that is a PsColumnChoice. */
+#define PS_OPTION_TABLE(Base, member, format)                                                                          \
+  PS_OPTION ("json", 0, PS_FLAG (Base, member.json), NULL, "Print JSON (format " format ")",                           \
+             .group = PS_GROUP_OUTPUT),                                                                                \
+      PS_OPTION_INCLUDE (Base, member, ps_column_rows)
 
-/* The same, and refuses a name that is no column. Errors: PS_ERROR_USAGE. */
-gboolean ps_column_choice_check (const PsColumnChoice *choice, const PsColumn *columns, guint n, gboolean json,
-                                 GError **error);
+/* Refuses columns where no table is printed: JSON holds all of them. Errors: PS_ERROR_USAGE. */
+gboolean ps_column_choice_check (const PsColumnChoice *choice, GError **error);
 
-/* Lets each of the n tables show the columns of a choice that it has. Errors: PS_ERROR_USAGE where none of them has
- * one.
- */
+/* Lets each of the n tables show the columns of a checked choice that it has. Errors: PS_ERROR_USAGE where none of them
+ * has one. */
 gboolean ps_tables_choose (PsTable *const *tables, guint n, const PsColumnChoice *choice, GError **error);
 
-/* Lets the table show a choice that has been checked. usual: the keys that are shown without one, ending with NULL;
+/* Lets a table show a choice, once that has been checked. usual: the keys that are shown without one, ending with NULL;
  * NULL: all columns that have a title. choice NULL: none. Choice and keys must outlive the table. CSV without a choice
- * has all columns. */
-void ps_table_choose (PsTable *table, const PsColumnChoice *choice, const char *const *usual);
+ * has all columns. Errors: PS_ERROR_USAGE. */
+gboolean ps_table_choose (PsTable *table, const PsColumnChoice *choice, const char *const *usual, GError **error);
 
 /* Keeps the first n rows. */
 void ps_table_truncate (PsTable *table, guint n);
@@ -260,7 +298,7 @@ void ps_table_sort (PsTable *table, const char *key, gboolean descending);
  * terminal. */
 guint ps_window_columns (void);
 
-/* Sentences beside a table, in lines that fit the window and end with "\n"; "" for "". otherwise: letters of a line
+/* Sentences around a table, in lines that fit the window and end with "\n"; "" for "". otherwise: letters of a line
  * where there is no window; 0: all. Free with g_free. */
 char *ps_fit_sentence (const char *text, guint otherwise);
 
@@ -286,6 +324,9 @@ char *ps_table_to_json (const PsTable *table, const char *format, const char *co
 char *ps_table_to_json_with (const PsTable *table, const char *format, const char *const *extra,
                              const char *const *values);
 
+/* Prints the table as its choice says: as JSON, else as text. */
+gboolean ps_table_print (const PsTable *table, const char *format, const char *const *extra, GError **error);
+
 /* Writes text to standard output as ps_format_page makes it, and reports failure (full disk, closed pipe) as
  * PS_ERROR_IO. */
 gboolean ps_print (const char *text, GError **error);
@@ -295,7 +336,7 @@ gboolean ps_print_coloured (const char *text, GError **error);
 
 /* The command lines of all programs: reading their options, and the text of --help. */
 
-/* The text of --help beside the options. Lines of text and examples end with "\n". */
+/* The text of --help without the options. Lines of text and examples end with "\n". */
 typedef struct
 {
   const char *arguments; /* after the name of the program: "RESULTS.db"; NULL: nothing */

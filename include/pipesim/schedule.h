@@ -303,7 +303,19 @@ typedef struct
                            a device; FALSE: the span first, as published for steps without a common synchronisation */
 } PsFamilySetting;
 
+/* The order of a device in loop placement: some forwards, then one forward and one backward in turn, then the backwards
+ * that are left. Units count over its chunks, microbatches and slices. */
 typedef struct
+{
+  guint warmup;   /* forwards before the first backward; more than there are: all of them */
+  guint group;    /* microbatches that go through a chunk in a row, on every device; 0: all */
+  gboolean split; /* B and W rather than BW */
+  guint delay;    /* the W of a unit follows the B that comes this many units later */
+  gboolean pairs; /* a forward and the backward after it are one overlapped op */
+} PsWalk;
+
+typedef struct PsFamily PsFamily;
+struct PsFamily
 {
   const char *name;        /* as typed: "1f1b" */
   const char *description; /* one line */
@@ -315,12 +327,16 @@ typedef struct
   gboolean groups;         /* takes a group size N; others refuse one */
   gboolean defers;         /* takes defer_head; others refuse it */
   gboolean uses_costs;     /* looks at costs and memory_limit */
-  /* Fails with PS_ERROR_USAGE saying which constraint and the nearest allowed value. */
-  gboolean (*check) (const PsFamilySetting *setting, GError **error);
-  /* setting has passed check, and n_slices is not 0. Fails with PS_ERROR_SCHEDULE only where costs or memory limits
-   * make it impossible; the message says which device would need how much. */
+  gboolean any_chunks;     /* takes other numbers of chunks than default_chunks */
+  /* Further constraints. Fails with PS_ERROR_USAGE saying which constraint and the nearest allowed value. NULL: none.
+   */
+  gboolean (*check) (const PsFamily *family, const PsFamilySetting *setting, GError **error);
+  /* The order of a device; NULL: generate makes the schedule. */
+  PsWalk (*walk) (const PsFamilySetting *setting, guint device);
+  /* The setting has passed ps_family_check, and n_slices is not 0. Fails with PS_ERROR_SCHEDULE only where costs or
+   * memory limits make it impossible; the message says which device would need how much. */
   PsSchedule *(*generate) (const PsFamilySetting *setting, GError **error);
-} PsFamily;
+};
 
 /* All families in the order of the catalogue; *n entries. */
 const PsFamily *const *ps_family_table (guint *n);
@@ -329,12 +345,15 @@ const PsFamily *ps_family_find (const char *name); /* NULL when there is none */
 /* The schedules of --schedule: as asked, or all families where that is NULL or "all" alone. Free with g_strfreev. */
 char **ps_family_names (char *const *asked);
 
+/* Checks the number of chunks and the family's own constraints. Errors: PS_ERROR_USAGE. */
+gboolean ps_family_check (const PsFamily *family, const PsFamilySetting *setting, GError **error);
+
 /* Checks the setting (limits of base.h, then the family's own) and generates a schedule that ps_schedule_validate
  * accepts. */
 PsSchedule *ps_family_generate (const PsFamily *family, const PsFamilySetting *setting,
                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The size of the groups in which a family with groups runs microbatches (groups.c): group_size, or where that is 0 the
+/* The size of the groups in which a family with groups runs microbatches (loop.c): group_size, or where that is 0 the
  * smallest one allowed. `least` is the smallest that the family runs without waiting: p, half of it for gis. */
 guint ps_family_group_size (const PsFamilySetting *setting, guint least);
 

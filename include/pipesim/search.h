@@ -29,13 +29,6 @@ typedef struct
   gint64 elapsed_ns;
 } PsSearchProgress;
 
-/* How prices simulate the transfers of a schedule. */
-typedef struct
-{
-  PsEventsSetting events;
-  PsCommOrder order; /* PS_COMM_PLANNED: the best that ps_events_plan finds, too */
-} PsSearchChannels;
-
 typedef struct
 {
   const PsPlacement *placement; /* any */
@@ -52,13 +45,9 @@ typedef struct
   /* Generates a family that looks at costs in a way that suits the price: with room for buffers, for example. NULL with
    * error where it has no schedule. NULL hook: ps_family_generate. */
   PsSchedule *(*generate) (const PsFamily *family, gpointer data, GError **error);
-  gpointer price_data; /* for both */
-  /* With it, quick guesses of prices tell the orders that are worth a price. NULL: all are. */
-  const PsSearchChannels *channels;
+  gpointer price_data;     /* for both */
   gboolean price_is_free;  /* prices may be below lower_bound_ns, so none ends the search or is proved optimal */
   gint64 price_bound_ns;   /* no price is lower, as the caller knows; 0: unknown */
-  guint transfer_factor;   /* a part of the search takes transfers for this many times as long, which leaves room for
-                              queueing; 0 or 1: no part does */
   const PsSchedule *start; /* the search begins with the best of this one and the published ones; NULL: these alone */
   guint64 seed;
   /* A larger limit continues where a smaller one has stopped, and is never worse. */

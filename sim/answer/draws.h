@@ -1,111 +1,28 @@
-/* draws.h - times of a program's ops and transfers in samples of varying costs, and in the iterations before a sample.
- * Private to libpipesim. */
+/* draws.h - random words by sample and purpose, and log-normal factors from words. Private to libpipesim. */
 #pragma once
 
-#include "jitter.h"
-#include "uncertainty-private.h"
+#include <glib.h>
 
-#include <math.h>
-
-/* The source of the draws of one class of ops or transfers. */
+/* The purpose of a draw. Words of different purposes are independent. */
 typedef struct
 {
-  gint64 base_ns;
-  gint64 host_ns;         /* part of it that no slow device and no speed changes */
-  const GArray *measured; /* of double; NULL: none */
-  gboolean jitters;
-  gboolean apart;   /* it takes time, but none that jitters by the table of PsJitter */
-  guint row;        /* of PsCostSpread, if samples are of different runs */
-  double deviation; /* of that row's factor; 0: it has none */
-} PsDrawSource;
+  guint32 a, b;
+  guint32 stream;
+} PsPurpose;
 
-/* A time that jitters by the table of PsJitter. */
-typedef struct
-{
-  PsDrawStart start; /* with its stream: PS_STREAM_OP or PS_STREAM_TRANSFER */
-  guint32 class;     /* of ops or transfers */
-  guint32 step;
-} PsDraw;
+#define PS_DRAW_LANES 16
 
-/* A time that is always 0. */
-typedef struct
-{
-  guint32 stream; /* PS_STREAM_OP or PS_STREAM_TRANSFER */
-  guint32 step;
-} PsZero;
+/* Draws words for PS_DRAW_LANES samples from `first` on, a multiple of that. */
+void ps_draw (guint64 seed, guint first, PsPurpose purpose, guint32 *words);
 
-/* Constant once made, so that threads may share it. Everything that it is made of must outlive it. */
-typedef struct
-{
-  const PsRecurrence *recurrence;
-  const PsCosts *costs;
-  const PsUncertainty *uncertainty;
-  guint64 seed;
-  PsCauses causes;
-  PsKernel kernel;
-  guint bits;             /* of the integers that times are written to: 64, or 32 as in ps_draws_bits */
-  guint run_samples;      /* samples that one lane takes of the same run, if samples are of different runs */
-  PsJitter *jitter;       /* NULL: none */
-  PsDrawSource *op;       /* [n_op_classes] */
-  PsDrawSource *transfer; /* [n_transfer_classes] */
-  PsDrawStart *start;     /* [n_steps] of their draws, in stream 0 */
-  gboolean apart;         /* a time of some step is */
-  guint32 *first_draw;    /* [n_steps + 1] */
-  PsDraw *draw;           /* of step i: from first_draw[i] to before first_draw[i + 1] */
-  guint32 *first_zero;    /* [n_steps + 1] */
-  PsZero *zero;           /* of step i, likewise */
-} PsDraws;
+/* Log-normal factors with mean 1. The lowest bit of a word chooses the lower tail or, if set, the upper; the others are
+ * the probability p = (word / 2 + 1/2) / 2^32 of a value further out. Factors are interpolated in a table, off by at
+ * most 1e-4 of p. */
+typedef struct _PsJitter PsJitter;
 
-void ps_draws_init (PsDraws *draws, const PsRecurrence *recurrence, const PsCosts *costs,
-                    const PsUncertainty *uncertainty, guint64 seed, PsCauses causes);
-void ps_draws_clear (PsDraws *draws);
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsDraws, ps_draws_clear)
+PsJitter *ps_jitter_new (double relative_deviation);
+void ps_jitter_free (PsJitter *jitter);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsJitter, ps_jitter_free)
 
-/* The longest time, in ns, that all ops and transfers of an iteration can take one after the other. events (or NULL)
- * gives speeds and slow-down. */
-double ps_draws_longest (const PsDraws *draws, const PsEventsSetting *events);
-
-/* The fewest bits that hold every end of an iteration whose transfers never queue: 32 or 64. */
-guint ps_draws_bits (const PsDraws *draws);
-
-#define PS_LUCK_QUEUE 128
-
-/* PS_SCENARIO_LANES samples side by side; one thread uses one at a time. */
-typedef struct
-{
-  const PsDraws *draws;
-  guint first;         /* sample of the first lane */
-  guint before;        /* iterations before that sample; 0: the sample itself */
-  double *op_ns;       /* [n_op_classes][PS_SCENARIO_LANES] base time and slowness */
-  double *transfer_ns; /* [n_transfer_classes][PS_SCENARIO_LANES] */
-  double *slowness;    /* [n_devices][PS_SCENARIO_LANES] the factor of each device's O */
-  guint n_queued;
-  PsJitterTime queue[PS_LUCK_QUEUE]; /* asked for and not found yet */
-} PsLuck;
-
-void ps_luck_init (PsLuck *luck, const PsDraws *draws);
-void ps_luck_clear (PsLuck *luck);
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsLuck, ps_luck_clear)
-
-/* Begins the samples from `first` on, a multiple of PS_SCENARIO_LANES. If before > 0: the iterations that many places
- * before them, with draws of their own. */
-void ps_luck_begin (PsLuck *luck, guint first, guint before);
-
-/* Begins mean times in every lane instead: without jitter, and with slowness weighed by its probability. */
-void ps_luck_begin_mean (PsLuck *luck);
-
-/* The time of a device's O in a lane. */
-static inline gint64
-ps_luck_optimizer (const PsLuck *luck, guint device, guint lane, gint64 optimizer_ns)
-{
-  return llrint ((double)optimizer_ns * luck->slowness[(gsize)device * PS_SCENARIO_LANES + lane]);
-}
-
-/* Times of a step's op, and of the transfer of its input, in every lane, to the nearest nanosecond; 0 where the step's
- * class is 0. ns: of guint32 or gint64. They may be written as late as in ps_luck_flush. */
-void ps_luck_op (PsLuck *luck, guint step, gpointer ns);
-void ps_luck_transfer (PsLuck *luck, guint step, gpointer ns);
-void ps_luck_flush (PsLuck *luck);
-
-/* Both times of n steps, written when it returns. */
-void ps_luck_steps (PsLuck *luck, guint first, guint n, gpointer op_ns, gpointer transfer_ns);
+double ps_jitter_factor (const PsJitter *jitter, guint32 word);
+double ps_jitter_largest (const PsJitter *jitter);

@@ -5,8 +5,8 @@
 
 #define N_STEPS (1U << 19)       /* simulated for each cause, more where a program has many */
 #define N_EVENT_STEPS (1U << 16) /* the same where transfers queue, which takes longer */
-#define MIN_SAMPLES (2 * PS_SCENARIO_LANES)
-#define MAX_SAMPLES (16 * PS_SCENARIO_LANES)
+#define MIN_SAMPLES (2 * PS_STEADY_RUNS)
+#define MAX_SAMPLES (16 * PS_STEADY_RUNS)
 #define N_POINTS 64 /* of a distribution: the middles of equal parts */
 #define N_ANGLES 1024
 

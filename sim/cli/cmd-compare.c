@@ -1,9 +1,8 @@
 /* cmd-compare.c - pipesim compare: holds a predicted timeline against a measured one, or any two. */
-#include "commands.h"
+#include "cli.h"
 
-#include <pipesim/option.h>
-#include <pipesim/observe.h>
 #include <pipesim/formats.h>
+#include <pipesim/observe.h>
 
 #include <math.h>
 
@@ -13,7 +12,6 @@ typedef struct
 {
   guint n_worst;
   double tolerance; /* a ratio */
-  gboolean json;
   PsColumnChoice columns;
   char **files;
 } Options;
@@ -24,42 +22,10 @@ static const PsOption rows[] = {
   PS_OPTION ("tolerance", 0, PS_PERCENT (Options, tolerance, 0, PS_MAX_PERCENT), "PERCENT",
              "Exit with 3 when the two iteration times are further apart than this", .initial = INFINITY,
              .otherwise = "none"),
-  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-comparison/1)",
-             .group = PS_GROUP_OUTPUT),
-  PS_OPTION_INCLUDE (Options, columns, ps_column_rows),
+  PS_OPTION_TABLE (Options, columns, "pipesim-comparison/1"),
   PS_OPTION ("", 0, PS_FILES (Options, files), NULL, NULL),
   PS_OPTION_END,
 };
-
-static const PsCommandHelp help = {
-  .arguments = "FIRST SECOND",
-  .summary = "Compares two timelines, op by op: a predicted with a measured one, two predictions or two runs, of\n"
-             "one schedule or of two. Each is a timeline of pipesim, its Chrome trace, or a trace of PyTorch's\n"
-             "profiler, Nsight Systems (.sqlite) or OpenTelemetry (.jsonl), or a folder with one of each rank.\n"
-             "docs/traces.md says how to record them.",
-  .examples = "pipesim compare predicted.json measured.json\n"
-              "pipesim compare 1f1b.json zb-h1.json --worst 3\n"
-              "pipesim compare predicted.json measured.json --tolerance 5 --json\n",
-};
-
-static void
-options_clear (Options *options)
-{
-  ps_options_reset (rows, options);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
-
-static gboolean
-parse_options (int argc, char **argv, Options *options, GError **error)
-{
-  if (!ps_command_parse (&help, rows, options, &argc, &argv, error)
-      || !ps_column_choice_check_json (&options->columns, options->json, error))
-    return FALSE;
-  if (options->files != NULL && g_strv_length (options->files) == 2)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_USAGE, "%u files given; two timelines are wanted",
-                    options->files != NULL ? g_strv_length (options->files) : 0);
-}
 
 typedef struct
 {
@@ -115,20 +81,41 @@ compare_files (const char *predicted_path, const char *measured_path, GError **e
   return comparison;
 }
 
-int
-ps_cmd_compare (int argc, char **argv, GError **error)
+static int
+run (G_GNUC_UNUSED const PsCmd *command, gpointer base, G_GNUC_UNUSED int argc, G_GNUC_UNUSED char **argv,
+     GError **error)
 {
-  g_auto (Options) options = { 0 };
+  Options *options = base;
+  guint n = options->files != NULL ? g_strv_length (options->files) : 0;
 
-  if (!parse_options (argc, argv, &options, error))
+  if (!ps_column_choice_check (&options->columns, error))
     return 1;
-  g_autoptr (PsComparison) comparison = compare_files (options.files[0], options.files[1], error);
+  if (n != 2)
+    return ps_refuse (error, PS_ERROR_USAGE, "%u files given; two timelines are wanted", n);
+  g_autoptr (PsComparison) comparison = compare_files (options->files[0], options->files[1], error);
   if (comparison == NULL)
     return 1;
-  g_autofree char *text = options.json ? ps_comparison_to_json (comparison, options.n_worst)
-                                       : ps_comparison_to_text (comparison, options.n_worst, &options.columns, error);
+  g_autofree char *text = options->columns.json
+                              ? ps_comparison_to_json (comparison, options->n_worst)
+                              : ps_comparison_to_text (comparison, options->n_worst, &options->columns, error);
   if (text == NULL || !ps_print (text, error))
     return 1;
   /* An error that cannot be computed is within no tolerance. */
-  return isinf (options.tolerance) || fabs (comparison->iteration_error) <= options.tolerance ? 0 : EXIT_OUTSIDE;
+  return isinf (options->tolerance) || fabs (comparison->iteration_error) <= options->tolerance ? 0 : EXIT_OUTSIDE;
 }
+
+const PsCmd ps_cmd_compare = {
+  .help = {
+  .arguments = "FIRST SECOND",
+  .summary = "Compares two timelines, op by op: a predicted with a measured one, two predictions or two runs, of\n"
+             "one schedule or of two. Each is a timeline of pipesim, its Chrome trace, or a trace of PyTorch's\n"
+             "profiler, Nsight Systems (.sqlite) or OpenTelemetry (.jsonl), or a folder with one of each rank.\n"
+             "docs/traces.md says how to record them.",
+  .examples = "pipesim compare predicted.json measured.json\n"
+              "pipesim compare 1f1b.json zb-h1.json --worst 3\n"
+              "pipesim compare predicted.json measured.json --tolerance 5 --json\n",
+},
+  .rows = rows,
+  .size = sizeof (Options),
+  .run = run,
+};

@@ -1,102 +1,855 @@
-/* cmd-predict.c - pipesim predict: what a schedule would take, or all of them ranked. */
-#include "commands.h"
-#include "predict-rows.h"
+/* cmd-predict.c - pipesim predict: what a schedule would take, or all of them ranked; what its memory holds, why it
+ * takes so long, and how far its time spreads. */
+#include "cli.h"
+#include "plan/explain-report.h"
 
-#include <pipesim/option.h>
+#include <pipesim/costdb.h>
 #include <pipesim/formats.h>
-#include <pipesim/plan.h>
 #include <pipesim/partition.h>
-#include <pipesim/setting.h>
+#include <pipesim/plan.h>
+
+#include <math.h>
+#include <string.h>
+
+#define DEFAULT_SAMPLES 10000
+#define MAX_JOBS 1024
+#define N_WIDEST 20 /* bars of the tornado */
 
 typedef struct
 {
   char **schedules;
+  gboolean several; /* schedules, or all */
   gboolean print_costs;
-  guint microbatch_size; /* 0: not given */
-  gboolean has_faster;
   char *output;
   PsLaunchChoice launch;
   PsSetting *setting;
-  PsPredictShown shown;
+  PsColumnChoice columns;
+  gboolean memory;
+  gboolean explain;
+  double faster; /* what a part saves in the explanation */
+  gboolean has_faster;
+  gint64 seed;
+  gboolean has_seed;
+  gboolean tornado;
+  PsVariation variation;
+  PsSampling sampling; /* n_samples 0: not asked for */
 } Options;
 
 static const PsOption rows[] = {
   PS_OPTION ("schedule", 's', PS_LIST (Options, schedules), "NAME|FILE,...|all",
              "Family names or schedule files, or all", .group = PS_GROUP_WHAT, .otherwise = ""),
-  PS_OPTION ("json", 0, PS_FLAG (Options, shown.json), NULL, "Print JSON (format pipesim-predict/1)",
-             .group = PS_GROUP_OUTPUT),
-  PS_OPTION_INCLUDE (Options, shown.columns, ps_column_rows),
+  PS_OPTION_TABLE (Options, columns, "pipesim-predict/1"),
   PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE",
              "Write the simulated timeline; FILE.trace.json is a Chrome trace, FILE.gz is packed",
              .group = PS_GROUP_OUTPUT),
   PS_OPTION_INCLUDE (Options, launch, ps_launch_rows),
-  PS_OPTION ("memory", 0, PS_FLAG (Options, shown.memory), NULL,
-             "Show what fills the memory of each device at its peak", .group = PS_GROUP_OUTPUT),
-  PS_OPTION ("explain", 0, PS_FLAG (Options, shown.explain), NULL,
+  PS_OPTION ("memory", 0, PS_FLAG (Options, memory), NULL, "Show what fills the memory of each device at its peak",
+             .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("explain", 0, PS_FLAG (Options, explain), NULL,
              "Show the critical path, the causes of waiting, and the parts that would pay off",
              .group = PS_GROUP_OUTPUT),
-  PS_OPTION ("faster", 0, PS_PERCENT (Options, shown.faster, 0.001, 100), "PERCENT",
+  PS_OPTION ("faster", 0, PS_PERCENT (Options, faster, 0.001, 100), "PERCENT",
              "With --explain: time that a part saves in the list of parts that would pay off, in percent",
              .initial = 0.1, .given = PS_MEMBER (Options, has_faster, gboolean), .group = PS_GROUP_OUTPUT),
-  PS_OPTION ("microbatch-size", 0, PS_COUNT (Options, microbatch_size, 1, PS_MAX_MICROBATCHES), "N",
-             "Sequences per microbatch in place of the model's, for modelled costs", .group = PS_GROUP_COSTS,
-             .otherwise = "the model's"),
+  PS_OPTION_INCLUDE_AT (Options, setting, ps_microbatch_size_rows, 0),
   PS_OPTION ("print-costs", 0, PS_FLAG (Options, print_costs), NULL,
              "Print the costs of -p times -v stages as --costs takes them, and predict nothing",
              .group = PS_GROUP_OUTPUT),
-  PS_OPTION_INCLUDE (Options, shown.spread, ps_spread_rows),
+  PS_OPTION ("samples", 0, PS_COUNT (Options, sampling.n_samples, 1, PS_MAX_SAMPLES), "N",
+             "Number of iterations to simulate with varying costs", .otherwise = "10000", .group = PS_GROUP_VARIATION),
+  PS_OPTION_INCLUDE (Options, variation, ps_variation_rows),
+  PS_OPTION ("tornado", 0, PS_FLAG (Options, tornado), NULL, "Show which part's spread moves the iteration most",
+             .group = PS_GROUP_VARIATION),
+  PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of the random numbers",
+             .given = PS_MEMBER (Options, has_seed, gboolean), .initial = 1, .group = PS_GROUP_VARIATION),
+  PS_OPTION ("jobs", 0, PS_COUNT (Options, sampling.n_jobs, 1, MAX_JOBS), "N",
+             "Threads that sample; their number changes no figure", .otherwise = "one per processor",
+             .group = PS_GROUP_VARIATION),
   PS_OPTION_INCLUDE_AT (Options, setting, ps_setting_options, 0),
   PS_OPTION_END,
 };
 
-static const PsCommandHelp help = {
-  .summary = "Simulates schedules: time, bubble, memory, and a bound that no schedule can beat.",
-  .text
-  = "bubble of iteration = 1 - busy time / (p * iteration time)\n"
-    "bubble of span = 1 - (busy time / p) / longest span of a device\n"
-    "p10-p90: 80 of 100 runs of 5 steps at other times have a median iteration time in between (measured costs)\n",
-  .examples = "pipesim predict -s all -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB\n"
-              "pipesim predict -s 1f1b,zb-h1 -p 4 -m 32 --model llama-3-70b --cluster h100-80gb --tensor 8 --memory\n"
-              "pipesim predict -s zb-h1 -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms -o zb-h1.json --explain\n",
-};
+/* The rows that are shown, and what is printed with them. */
+typedef struct
+{
+  const Options *options;
+  gboolean has_intervals; /* of iterations, because their costs are measured */
+  PsTable *table;
+  GPtrArray *predictions; /* PsPrediction: those whose rows wait */
+  GArray *memory;         /* MemoryRow */
+  GPtrArray *samples;     /* Samples of all schedules; NULL: not asked for */
+  PsExplainReport *explain;
+  GString *skipped;
+  GString *asynchronous;  /* names of those schedules */
+  gint64 first_ns;        /* iteration of the synchronous schedule that will stand first */
+  const char *first_fits; /* its ps_fits; NULL: none yet */
+  char *gain;             /* the schedule's layout against the even one; NULL: it is even, or was given */
+  char *about;            /* what the costs are, those with the largest unrest; NULL: no prediction yet */
+  double unrest;          /* the largest of all rows */
+  GString *restless;      /* names of schedules whose costs were measured while the machine was not quiet */
+  guint n_quiet;          /* the other rows */
+  GArray *candidates;     /* Candidate: the synchronous schedules */
+} Report;
+
+/* Memory at the peak of each device */
+
+typedef struct
+{
+  char *schedule;
+  guint device;
+  gint64 peak_bytes;
+  PsMemoryMoment peak;
+  char *alive;
+} MemoryRow;
 
 static void
-options_clear (Options *options)
+memory_row_clear (gpointer data)
 {
-  ps_options_reset (rows, options);
-  ps_setting_free (options->setting);
-  ps_spread_options_clear (&options->shown.spread);
+  MemoryRow *row = data;
+
+  g_free (row->schedule);
+  g_free (row->alive);
 }
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
+
+#define PART(part, key, title) PS_CELL (MemoryRow, peak.bytes[part], key, title, SIZE)
+#define N_BEFORE_PARTS 4
+
+/* The parts in the order of PsMemoryPart. */
+static const PsCellColumn memory_columns[] = {
+  PS_CELL (MemoryRow, schedule, "schedule", "schedule", TEXT),
+  PS_CELL (MemoryRow, device, "device", "device", INTEGER),
+  PS_CELL (MemoryRow, peak_bytes, "peak_bytes", "peak", SIZE),
+  PS_CELL (MemoryRow, peak.time_ns, "peak_ns", "at", TIME),
+  PART (0, "weights_bytes", "weights"),
+  PART (1, "gradients_bytes", "gradients"),
+  PART (2, "optimizer_bytes", "optimizer"),
+  PART (3, "state_bytes", "weights, gradients, optimizer"),
+  PART (4, "versions_bytes", "further versions"),
+  PART (5, "activations_bytes", "activations"),
+  PART (6, "weight_inputs_bytes", "W inputs"),
+  PART (7, "workspace_bytes", "workspace"),
+  PART (8, "buffers_bytes", "buffers"),
+  PART (9, "framework_bytes", "framework"),
+  PART (10, "context_bytes", "driver and libraries"),
+  PS_CELL (MemoryRow, alive, "alive", "alive microbatches", TEXT),
+};
+
+static gpointer
+holding_part (gconstpointer row)
+{
+  return g_strdup (ps_memory_part_key ((PsMemoryPart)((const PsMemoryHolding *)row)->part));
+}
+
+/* Notes the devices of a prediction for the printed table; returns them as the nested table of --json. */
+static PsTable *
+add_memory (Report *report, const PsPrediction *prediction)
+{
+  static const PsCellColumn alive_columns[] = {
+    PS_CELL (PsMemoryHolding, stage, "stage", NULL, INTEGER),
+    PS_CELL (PsMemoryHolding, microbatch, "microbatch", NULL, INTEGER),
+    PS_CELL (PsMemoryHolding, slice, "slice", NULL, INTEGER),
+    PS_CELL_GET (holding_part, "part", NULL, TEXT),
+    PS_CELL (PsMemoryHolding, bytes, "bytes", NULL, SIZE),
+  };
+  static const PsCellColumn columns[] = {
+    PS_CELL (MemoryRow, peak_bytes, "peak_bytes", NULL, SIZE),
+    PS_CELL (MemoryRow, peak.time_ns, "peak_ns", NULL, TIME),
+    PS_CELL_SET ("parts", NULL, TABLE),
+    PS_CELL_SET ("alive", NULL, TABLE),
+  };
+  g_autoptr (PsMemory) memory = ps_memory_new (prediction->program, prediction->costs, prediction->simulation);
+  PsTable *table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
+
+  for (guint d = 0; d < memory->n_devices; d++)
+    {
+      const PsDeviceMemory *device = &memory->device[d];
+      const GArray *alive = device->alive;
+      const MemoryRow row = { .schedule = g_strdup (prediction->program->schedule->name),
+                              .device = d,
+                              .peak_bytes = device->peak_bytes,
+                              .peak = device->peak,
+                              .alive = ps_memory_describe_alive (device) };
+
+      g_array_append_val (report->memory, row);
+      ps_table_add (table, &row);
+      ps_table_set_table (table, "parts",
+                          ps_table_of (memory_columns + N_BEFORE_PARTS, PS_N_MEMORY_PARTS, &row, sizeof row, 1));
+      ps_table_set_table (
+          table, "alive",
+          ps_table_of (alive_columns, G_N_ELEMENTS (alive_columns), alive->data, sizeof (PsMemoryHolding), alive->len));
+    }
+  return table;
+}
+
+/* The printed table; parts that no device has are left out. Free with g_free. */
+static char *
+memory_to_text (const GArray *rows)
+{
+  g_autoptr (PsTable) table
+      = ps_table_of (memory_columns, G_N_ELEMENTS (memory_columns), rows->data, sizeof (MemoryRow), rows->len);
+
+  for (guint part = 0; part < PS_N_MEMORY_PARTS; part++)
+    {
+      gboolean any = FALSE;
+
+      for (guint i = 0; i < rows->len; i++)
+        any |= g_array_index (rows, MemoryRow, i).peak.bytes[part] != 0;
+      if (!any)
+        ps_table_set_title (table, memory_columns[N_BEFORE_PARTS + part].column.key, NULL);
+    }
+  return ps_table_to_text (table);
+}
+
+/* How far the iteration time spreads */
+
+/* The samples of one schedule. */
+typedef struct
+{
+  char *schedule;
+  gboolean asynchronous;
+  guint64 seed;
+  gint64 *iteration_ns; /* [n_samples] */
+  PsDistribution distribution;
+  gint64 mean_ns[4]; /* its mean, the ends of the mean's interval, and the deviation; rounded */
+  GArray *tornado;   /* PsTornadoBar; NULL: not asked for */
+} Samples;
+
+static void
+samples_free (gpointer data)
+{
+  Samples *samples = data;
+
+  g_free (samples->schedule);
+  g_free (samples->iteration_ns);
+  g_clear_pointer (&samples->tornado, g_array_unref);
+  g_free (samples);
+}
+
+/* Samples one prediction: iteration times of the steady state where devices never meet. */
+static gboolean
+add_samples (Report *report, const PsPrediction *prediction, GError **error)
+{
+  const Options *options = report->options;
+  const PsProgram *program = ps_prediction_hint (prediction);
+  const PsSchedule *schedule = prediction->program->schedule;
+  const PsPlacement *placement = schedule->placement;
+  PsUncertainty uncertainty = options->variation.uncertainty;
+  PsSampling sampling = options->sampling;
+  g_autoptr (PsCostSpread) spread = NULL;
+
+  if (!ps_uncertainty_check (&uncertainty, placement->n_devices, error))
+    return FALSE;
+  if (options->variation.is_measured)
+    {
+      spread = ps_setting_spread (options->setting, prediction->costs->shapes, placement->n_devices,
+                                  placement->n_stages / placement->n_devices, error);
+      if (spread == NULL)
+        return FALSE;
+      uncertainty.measured = spread;
+    }
+  sampling.events = ps_prediction_events (prediction);
+  sampling.sync = options->setting->sync;
+  sampling.reduce = options->setting->reduce;
+  Samples *samples = g_new0 (Samples, 1);
+  g_ptr_array_add (report->samples, samples);
+  samples->schedule = g_strdup (schedule->name);
+  samples->asynchronous = schedule->asynchronous;
+  samples->seed = sampling.seed;
+  samples->iteration_ns = ps_uncertainty_sample (program, prediction->costs, &uncertainty, &sampling, error);
+  if (samples->iteration_ns == NULL)
+    return FALSE;
+  PsDistribution *distribution = &samples->distribution;
+  ps_distribution_init (distribution, samples->iteration_ns, sampling.n_samples,
+                        ps_sampling_is_steady (&sampling, program));
+  samples->mean_ns[0] = llround (distribution->mean_ns);
+  samples->mean_ns[1] = llround (distribution->mean_low_ns);
+  samples->mean_ns[2] = llround (distribution->mean_high_ns);
+  samples->mean_ns[3] = llround (distribution->deviation_ns);
+  if (options->tornado)
+    samples->tornado = ps_uncertainty_tornado (program, prediction->costs, &uncertainty, &sampling, N_WIDEST, error);
+  return !options->tornado || samples->tornado != NULL;
+}
+
+static PsTable *
+samples_table (const Samples *samples)
+{
+#define QUANTILE(p)                                                                                                    \
+  PS_CELL (Samples, distribution.p.value_ns, #p "_ns", NULL, TIME),                                                    \
+      PS_CELL (Samples, distribution.p.low_ns, #p "_low_ns", NULL, TIME),                                              \
+      PS_CELL (Samples, distribution.p.high_ns, #p "_high_ns", NULL, TIME)
+  static const PsCellColumn columns[] = {
+    PS_CELL (Samples, distribution.n, "samples", NULL, INTEGER),
+    PS_CELL (Samples, seed, "seed", NULL, INTEGER),
+    PS_CELL (Samples, mean_ns[0], "mean_ns", NULL, TIME),
+    PS_CELL (Samples, mean_ns[1], "mean_low_ns", NULL, TIME),
+    PS_CELL (Samples, mean_ns[2], "mean_high_ns", NULL, TIME),
+    PS_CELL (Samples, mean_ns[3], "deviation_ns", NULL, TIME),
+    QUANTILE (p50),
+    QUANTILE (p90),
+    QUANTILE (p99),
+  };
+
+  return ps_table_of (columns, G_N_ELEMENTS (columns), samples, sizeof *samples, 1);
+}
+
+static double
+win_probability (const Samples *samples, const Samples *over)
+{
+  return ps_win_probability (samples->iteration_ns, over->iteration_ns, samples->distribution.n);
+}
+
+/* NULL for a single schedule. */
+static PsTable *
+wins_table (const Report *report, const Samples *samples)
+{
+  static const PsColumn columns[] = { { "over", NULL, PS_COLUMN_TEXT }, { "probability", NULL, PS_COLUMN_RATIO } };
+
+  if (report->samples->len < 2)
+    return NULL;
+  PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns));
+  for (guint i = 0; i < report->samples->len; i++)
+    {
+      const Samples *other = report->samples->pdata[i];
+
+      if (other == samples)
+        continue;
+      ps_table_add_row (table);
+      ps_table_set_text (table, "over", other->schedule);
+      ps_table_set_ratio (table, "probability", win_probability (samples, other));
+    }
+  return table;
+}
+
+/* NULL unless asked for. */
+static PsTable *
+tornado_table (const Report *report, const Samples *samples)
+{
+  static const PsColumn columns[] = {
+    { "part", "part", PS_COLUMN_TEXT },    { "deviation_ns", "deviation", PS_COLUMN_TIME },
+    { "mean_ns", "mean", PS_COLUMN_TIME }, { "p10_ns", "p10", PS_COLUMN_TIME },
+    { "p90_ns", "p90", PS_COLUMN_TIME },
+  };
+
+  if (samples->tornado == NULL)
+    return NULL;
+  PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns));
+  for (guint i = 0; i < samples->tornado->len; i++)
+    {
+      const PsTornadoBar *bar = &g_array_index (samples->tornado, PsTornadoBar, i);
+      const PsSlowness *slowness = bar->slowness < 0 ? NULL : &report->options->variation.slowness[bar->slowness];
+      g_autofree char *part = ps_part_format (&bar->part);
+      g_autofree char *name = slowness == NULL ? g_strdup_printf ("jitter of %s", part)
+                              : slowness->link ? g_strdup_printf ("slow link %u-%u", slowness->a, slowness->b)
+                                               : g_strdup_printf ("straggler %u", slowness->a);
+
+      ps_table_add_row (table);
+      ps_table_set_text (table, "part", name);
+      ps_table_set_integer (table, "p10_ns", bar->p10_ns);
+      ps_table_set_integer (table, "p90_ns", bar->p90_ns);
+      ps_table_set_integer (table, "mean_ns", llround (bar->mean_ns));
+      ps_table_set_integer (table, "deviation_ns", llround (bar->deviation_ns));
+    }
+  return table;
+}
+
+static char *
+format_between (gint64 low_ns, gint64 high_ns)
+{
+  g_autofree char *low = ps_format_time (low_ns), *high = ps_format_time (high_ns);
+
+  return g_strdup_printf ("%s .. %s", low, high);
+}
+
+static gpointer
+mean_between (gconstpointer row)
+{
+  return format_between (((const Samples *)row)->mean_ns[1], ((const Samples *)row)->mean_ns[2]);
+}
+
+#define DEFINE_BETWEEN(p)                                                                                              \
+  static gpointer p##_between (gconstpointer row)                                                                      \
+  {                                                                                                                    \
+    const PsQuantile *quantile = &((const Samples *)row)->distribution.p;                                              \
+    return format_between (quantile->low_ns, quantile->high_ns);                                                       \
+  }
+DEFINE_BETWEEN (p50)
+DEFINE_BETWEEN (p90)
+DEFINE_BETWEEN (p99)
+
+static const PsCellColumn quantile_columns[] = {
+  PS_CELL (Samples, schedule, "schedule", "schedule", TEXT),
+  PS_CELL (Samples, mean_ns[0], "mean_ns", "mean", TIME),
+  PS_CELL_GET (mean_between, "mean", "95 % of mean", TEXT),
+  PS_CELL (Samples, mean_ns[3], "deviation_ns", "deviation", TIME),
+  PS_CELL (Samples, distribution.p50.value_ns, "p50_ns", "p50", TIME),
+  PS_CELL_GET (p50_between, "p50", "95 % of p50", TEXT),
+  PS_CELL (Samples, distribution.p90.value_ns, "p90_ns", "p90", TIME),
+  PS_CELL_GET (p90_between, "p90", "95 % of p90", TEXT),
+  PS_CELL (Samples, distribution.p99.value_ns, "p99_ns", "p99", TIME),
+  PS_CELL_GET (p99_between, "p99", "95 % of p99", TEXT),
+};
+
+/* Row by column: how often the row's schedule is faster. Columns are numbers, for 20 names would not fit on a line. */
+static char *
+win_matrix (const GPtrArray *all)
+{
+  guint n = all->len;
+  g_autofree PsColumn *columns = g_new0 (PsColumn, n + 1);
+
+  columns[0] = (PsColumn){ "schedule", "schedule", PS_COLUMN_TEXT };
+  for (guint i = 0; i < n; i++)
+    {
+      g_autofree char *number = g_strdup_printf ("%u", i + 1);
+      const char *title = g_intern_string (number);
+
+      columns[i + 1] = (PsColumn){ title, title, PS_COLUMN_RATIO };
+    }
+  g_autoptr (PsTable) table = ps_table_new (columns, n + 1);
+  for (guint i = 0; i < n; i++)
+    {
+      const Samples *samples = all->pdata[i];
+      g_autofree char *name = g_strdup_printf ("%2u %s", i + 1, samples->schedule);
+
+      ps_table_add_row (table);
+      ps_table_set_text (table, "schedule", name);
+      for (guint k = 0; k < n; k++)
+        if (k != i)
+          ps_table_set_ratio (table, columns[k + 1].key, win_probability (samples, all->pdata[k]));
+    }
+  return ps_table_to_text (table);
+}
+
+static int
+compare_samples (gconstpointer a, gconstpointer b)
+{
+  const Samples *x = *(Samples *const *)a, *y = *(Samples *const *)b;
+  gint64 p50_x = x->distribution.p50.value_ns, p50_y = y->distribution.p50.value_ns;
+
+  return x->asynchronous != y->asynchronous ? x->asynchronous - y->asynchronous : PS_COMPARE (p50_x, p50_y);
+}
+
+static void
+append_samples (GString *text, Report *report)
+{
+  const PsSampling *sampling = &report->options->sampling;
+  g_autofree char *causes = ps_variation_describe (&report->options->variation);
+  GPtrArray *all = report->samples;
+  g_autoptr (PsTable) table = ps_table_of (quantile_columns, G_N_ELEMENTS (quantile_columns), NULL, 0, 0);
+
+  g_ptr_array_sort (all, compare_samples);
+  for (guint i = 0; i < all->len; i++)
+    ps_table_add (table, all->pdata[i]);
+  g_autofree char *quantiles = ps_table_to_text (table);
+  g_string_append_printf (text, "\niteration time, simulated from %u samples, seed %" G_GUINT64_FORMAT "%s\n%s",
+                          sampling->n_samples, sampling->seed, causes, quantiles);
+  if (all->len > 1)
+    {
+      g_autofree char *wins = win_matrix (all);
+
+      g_string_append_printf (text, "\npart of the samples in which the row's schedule is faster than the column's\n%s",
+                              wins);
+    }
+  for (guint i = 0; i < all->len && report->options->tornado; i++)
+    {
+      g_autoptr (PsTable) tornado = tornado_table (report, all->pdata[i]);
+      g_autofree char *bars = ps_table_to_text (tornado);
+
+      g_string_append_printf (text, "\niteration time with one cause of spread alone, %u samples each\n%s",
+                              sampling->n_samples, bars);
+    }
+}
+
+/* Rows */
+
+/* What columns are about that appear only where it is known, or asked for. */
+enum
+{
+  INTERVAL = 1 << 0,
+  INTERVAL_TEXT = 1 << 1,
+  LAYOUT = 1 << 2,
+  LENGTHS = 1 << 3,
+  BYPASS = 1 << 4,
+  MEMORY = 1 << 5,
+  EXPLAIN = 1 << 6,
+  SAMPLES = 1 << 7,
+  WINS = 1 << 8,
+  TORNADO = 1 << 9,
+};
+
+typedef struct
+{
+  PsFigures figures;
+  PsInterval interval;
+  char *interval_text;
+  char *order;
+  guint n_iterations; /* of a period; 0: none */
+} Row;
+
+static const struct
+{
+  PsCellColumn cell;
+  guint only; /* with these; 0: always */
+} columns[] = {
+  { PS_FIGURE ("schedule"), 0 },
+  { PS_FIGURE ("devices"), 0 },
+  { PS_FIGURE ("microbatches"), 0 },
+  { PS_FIGURE ("chunks"), 0 },
+  { PS_FIGURE ("makespan_ns"), 0 },
+  { PS_FIGURE_JSON ("max_span_ns"), 0 },
+  { PS_FIGURE ("iteration_ns"), 0 },
+  { PS_CELL (Row, interval.p10_ns, "iteration_p10_ns", NULL, TIME), INTERVAL },
+  { PS_CELL (Row, interval.p50_ns, "iteration_p50_ns", "p50", TIME), INTERVAL },
+  { PS_CELL (Row, interval.p90_ns, "iteration_p90_ns", NULL, TIME), INTERVAL },
+  { PS_CELL (Row, interval_text, "interval", "p10-p90", TEXT), INTERVAL_TEXT },
+  { PS_FIGURE ("bubble_ratio"), 0 },
+  { PS_FIGURE ("bubble_ratio_span"), 0 },
+  { PS_FIGURE ("lower_bound_ns"), 0 },
+  { PS_FIGURE ("peak_memory_bytes"), 0 },
+  { PS_FIGURE_JSON ("feasible"), 0 },
+  { PS_FIGURE ("fits"), 0 },
+  { PS_FIGURE ("layout"), LAYOUT },
+  { PS_CELL (Row, order, "microbatch_order", "microbatch order", TEXT), LENGTHS },
+  { PS_FIGURE_JSON ("asynchronous"), 0 }, /* with its heading where a schedule is */
+  { PS_FIGURE ("devices_detail"), 0 },
+  { PS_CELL_KNOWN (Row, n_iterations, "period_iterations", NULL, INTEGER), BYPASS },
+  { PS_CELL_SET ("memory", NULL, TABLE), MEMORY },
+  { PS_CELL_SET ("critical_path", NULL, TABLE), EXPLAIN },
+  { PS_CELL_SET ("critical_iterations", NULL, INTEGER), EXPLAIN },
+  { PS_CELL_SET ("idle", NULL, TABLE), EXPLAIN },
+  { PS_CELL_SET ("slack", NULL, TABLE), EXPLAIN },
+  { PS_CELL_SET ("what_if", NULL, TABLE), EXPLAIN },
+  { PS_CELL_SET ("spread", NULL, TABLE), SAMPLES },
+  { PS_CELL_SET ("wins", NULL, TABLE), WINS },
+  { PS_CELL_SET ("tornado", NULL, TABLE), TORNADO },
+};
+
+static const char *const usual[] = { "schedule",          "devices",  "microbatches", "chunks",
+                                     "iteration_ns",      "interval", "bubble_ratio", "lower_bound_ns",
+                                     "peak_memory_bytes", "fits",     "layout",       "microbatch_order",
+                                     "asynchronous",      NULL };
+
+static guint
+find_subjects (const Report *report)
+{
+  const Options *options = report->options;
+  const PsSetting *setting = options->setting;
+  gboolean samples = options->sampling.n_samples > 0;
+
+  return (report->has_intervals ? INTERVAL : 0) | (report->has_intervals && !options->columns.json ? INTERVAL_TEXT : 0)
+         | (setting->cluster != NULL || setting->layout != NULL ? LAYOUT : 0) | (setting->lengths != NULL ? LENGTHS : 0)
+         | (setting->sync == PS_SYNC_BYPASS ? BYPASS : 0) | (options->memory ? MEMORY : 0)
+         | (options->explain ? EXPLAIN : 0) | (samples ? SAMPLES : 0) | (samples && options->several ? WINS : 0)
+         | (options->tornado ? TORNADO : 0);
+}
+
+typedef struct
+{
+  char *name;
+  gint64 iteration_ns;
+  PsInterval interval;
+  const char *fits; /* ps_fits */
+} Candidate;
+
+static void
+candidate_clear (gpointer candidate)
+{
+  g_free (((Candidate *)candidate)->name);
+}
+
+static void
+report_clear (Report *report)
+{
+  ps_table_free (report->table);
+  ps_explain_report_free (report->explain);
+  g_clear_pointer (&report->memory, g_array_unref);
+  g_clear_pointer (&report->samples, g_ptr_array_unref);
+  g_clear_pointer (&report->candidates, g_array_unref);
+  g_clear_pointer (&report->predictions, g_ptr_array_unref);
+  g_string_free (report->skipped, TRUE);
+  g_string_free (report->asynchronous, TRUE);
+  g_string_free (report->restless, TRUE);
+  g_free (report->about);
+  g_free (report->gain);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Report, report_clear)
 
 static gboolean
-write_timeline (const PsPrediction *prediction, const char *path, GError **error)
+report_init (Report *report, const Options *options, GError **error)
 {
-  g_autoptr (PsTimeline) timeline = ps_prediction_timeline (prediction);
+  const PsCostSource *source = ps_setting_source (options->setting);
+  PsCellColumn wanted[G_N_ELEMENTS (columns)];
+  guint n = 0;
 
-  return ps_timeline_write (timeline, path, error);
+  report->options = options;
+  report->has_intervals = source != NULL && source->spread != NULL;
+  guint subjects = find_subjects (report);
+  for (guint i = 0; i < G_N_ELEMENTS (columns); i++)
+    if ((columns[i].only & ~subjects) == 0)
+      wanted[n++] = columns[i].cell;
+  report->table = ps_table_of (wanted, n, NULL, 0, 0);
+  report->predictions = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_prediction_free);
+  report->memory = g_array_new (FALSE, FALSE, sizeof (MemoryRow));
+  g_array_set_clear_func (report->memory, memory_row_clear);
+  if (options->sampling.n_samples > 0)
+    report->samples = g_ptr_array_new_with_free_func (samples_free);
+  report->skipped = g_string_new (NULL);
+  report->asynchronous = g_string_new (NULL);
+  report->restless = g_string_new (NULL);
+  report->candidates = g_array_new (FALSE, FALSE, sizeof (Candidate));
+  g_array_set_clear_func (report->candidates, candidate_clear);
+  return ps_table_choose (report->table, &options->columns, usual, error);
 }
 
-static PsPrediction *
-predict_one (PsPredictor *predictor, const char *name, GError **error)
+/* Whether one schedule stands before the other: yes before tight before no, then the faster one. */
+static gboolean
+is_before (const char *fits, gint64 iteration_ns, const char *other_fits, gint64 other_ns)
 {
-  g_autoptr (PsPrediction) prediction = ps_predictor_predict (predictor, name, error);
+  int order = strcmp (other_fits, fits);
 
-  return prediction != NULL && ps_predictor_add_interval (predictor, prediction, PS_INTERVAL_STEPS, error)
-             ? g_steal_pointer (&prediction)
-             : NULL;
+  return order < 0 || (order == 0 && iteration_ns < other_ns);
 }
+
+static void
+note_gain (Report *report, const PsPrediction *prediction)
+{
+  gint64 iteration_ns = prediction->metrics.iteration_ns;
+  const char *name = prediction->program->schedule->name;
+  g_autofree char *layout = ps_prediction_layout (prediction);
+
+  if (prediction->program->schedule->asynchronous
+      || (report->first_fits != NULL
+          && !is_before (prediction->fits, iteration_ns, report->first_fits, report->first_ns)))
+    return;
+  report->first_ns = iteration_ns;
+  report->first_fits = prediction->fits;
+  g_clear_pointer (&report->gain, g_free);
+  if (prediction->even_ns > iteration_ns)
+    report->gain = g_strdup_printf ("%s: layout %s: %.1f %% faster than even\n", name, layout,
+                                    100 * ((double)prediction->even_ns / (double)iteration_ns - 1));
+  else if (prediction->even_ns > 0)
+    report->gain = g_strdup_printf ("%s: layout %s: fits, and even does not\n", name, layout);
+}
+
+static void
+add_row (Report *report, const PsPrediction *prediction)
+{
+  const Options *options = report->options;
+  PsTable *table = report->table;
+  g_autofree char *layout = find_subjects (report) & LAYOUT ? ps_prediction_layout (prediction) : NULL;
+  g_autofree char *interval = ps_interval_to_text (&prediction->interval);
+  g_autoptr (GString) order = g_string_new (NULL);
+  Row row = { .figures = ps_prediction_figures (prediction),
+              .interval = prediction->interval,
+              .interval_text = interval,
+              .n_iterations = prediction->iteration.n_iterations };
+
+  /* The microbatches of --lengths as they enter the pipeline: "2,0,1". */
+  for (guint i = 0; prediction->order != NULL && i < row.figures.n_microbatches; i++)
+    g_string_append_printf (order, "%s%u", i > 0 ? "," : "", prediction->order[i]);
+  row.order = order->len > 0 ? order->str : NULL;
+  row.figures.layout = layout;
+  ps_table_add (table, &row);
+  note_gain (report, prediction);
+  if (row.figures.asynchronous)
+    {
+      ps_table_set_title (table, "asynchronous", "async");
+      g_string_append_printf (report->asynchronous, "%s%s", report->asynchronous->len ? ", " : "",
+                              row.figures.schedule);
+    }
+  if (options->memory)
+    ps_table_set_table (table, "memory", add_memory (report, prediction));
+  if (report->explain != NULL)
+    {
+      ps_table_set_table (table, "critical_path", ps_explain_report_path (report->explain));
+      ps_table_set_integer (table, "critical_iterations", report->explain->explanation->n_iterations);
+      ps_table_set_table (table, "idle", ps_explain_report_idle (report->explain));
+      ps_table_set_table (table, "slack", ps_explain_report_slack (report->explain));
+      ps_table_set_table (table, "what_if", ps_explain_report_what_if (report->explain));
+    }
+  for (guint i = 0; report->samples != NULL && i < report->samples->len; i++)
+    {
+      const Samples *samples = report->samples->pdata[i];
+
+      if (!g_str_equal (samples->schedule, row.figures.schedule))
+        continue;
+      ps_table_set_table (table, "spread", samples_table (samples));
+      if (options->several)
+        ps_table_set_table (table, "wins", wins_table (report, samples));
+      if (options->tornado)
+        ps_table_set_table (table, "tornado", tornado_table (report, samples));
+      break;
+    }
+}
+
+/* Costs of one profile may be of different conditions: the first line is about those with the largest unrest. */
+static void
+note_unrest (Report *report, const PsPrediction *prediction)
+{
+  const PsCosts *costs = prediction->costs;
+
+  if (report->about == NULL || costs->unrest > report->unrest)
+    {
+      g_autofree char *description = ps_costs_describe (costs);
+
+      g_free (report->about);
+      report->about = g_strconcat ("simulated from ", description, NULL);
+      report->unrest = costs->unrest;
+    }
+  if (costs->unrest > PS_SENTINEL_TOLERANCE)
+    g_string_append_printf (report->restless, "%s%s", report->restless->len ? ", " : "",
+                            prediction->program->schedule->name);
+  else
+    report->n_quiet++;
+}
+
+/* Takes ownership of the prediction. A sampled row waits until all schedules are sampled, for it says how often it wins
+ * over the others. An explained prediction stays for the printed explanation. */
+static gboolean
+take_prediction (Report *report, PsPrediction *prediction, GError **error)
+{
+  const Options *options = report->options;
+  const PsSchedule *schedule = prediction->program->schedule;
+
+  g_ptr_array_add (report->predictions, prediction);
+  note_unrest (report, prediction);
+  if (!schedule->asynchronous)
+    g_array_append_val (report->candidates, ((Candidate){ g_strdup (schedule->name), prediction->metrics.iteration_ns,
+                                                          prediction->interval, prediction->fits }));
+  if (report->samples == NULL && !options->explain)
+    {
+      add_row (report, prediction);
+      g_ptr_array_set_size (report->predictions, 0);
+      return TRUE;
+    }
+  if (options->explain)
+    report->explain = ps_explain_report_new (options->setting, prediction, options->faster, error);
+  return (!options->explain || report->explain != NULL)
+         && (report->samples == NULL || add_samples (report, prediction, error));
+}
+
+/* Notes why a schedule has no row. Constraints name their family themselves, missing measurements do not: families in a
+ * row share a reason. */
+static void
+skip (GString *skipped, const char *name, const GError *reason)
+{
+  g_autofree char *after = g_strconcat (": ", reason->message, NULL);
+  gboolean named = g_str_has_prefix (reason->message, name);
+
+  if (!named && g_str_has_suffix (skipped->str, after))
+    {
+      g_autofree char *also = g_strconcat (", ", name, NULL);
+
+      g_string_insert (skipped, (gssize)(skipped->len - strlen (after)), also);
+    }
+  else
+    g_string_append_printf (skipped, "%s%s%s", skipped->len ? "; " : "", named ? "" : name,
+                            named ? reason->message : after);
+}
+
+/* Names those that fit as the first one does, and whose p10-p90 overlaps its own; "" where it stands alone. Returns
+ * their number. */
+static guint
+find_alike (const GArray *candidates, GString *names)
+{
+  const Candidate *all = (const Candidate *)(gpointer)candidates->data, *first = all;
+  guint n = 0;
+
+  for (guint i = 0; i < candidates->len; i++)
+    if (is_before (all[i].fits, all[i].iteration_ns, first->fits, first->iteration_ns))
+      first = &all[i];
+  for (guint i = 0; i < candidates->len && first->interval.p90_ns > 0; i++)
+    if (g_str_equal (all[i].fits, first->fits) && all[i].interval.p10_ns <= first->interval.p90_ns
+        && first->interval.p10_ns <= all[i].interval.p90_ns)
+      g_string_append_printf (names, "%s%s", n++ > 0 ? ", " : "", all[i].name);
+  if (n < 2)
+    g_string_truncate (names, 0);
+  return n;
+}
+
+/* The gain of the first row's layout, unrest of the machine (of several rows) and asynchronous rows. */
+static char *
+write_sentences (const Report *report, guint n_alike, const char *alike)
+{
+  gboolean several = report->options->several;
+  g_autofree char *unrest = ps_unrest_to_text (report->unrest, report->n_quiet > 0 ? report->restless->str : "");
+  g_autoptr (GString) text = g_string_new (report->gain);
+
+  if (several && *unrest)
+    g_string_append_printf (text, "%s\n", unrest);
+  if (n_alike > 1)
+    g_string_append_printf (text, "these %u cannot be told apart, for their p10-p90 overlap that of the first: %s\n",
+                            n_alike, alike);
+  if (report->asynchronous->len > 0)
+    g_string_append_printf (text,
+                            "%s: asynchronous; gradients are of older weights, the lower bound is that of the period",
+                            report->asynchronous->str);
+  return ps_fit_sentence (text->str, 0);
+}
+
+/* What fits comes first, then what is tight. Asynchronous schedules train differently and are no winners: they come
+ * last. */
+static gboolean
+print_report (Report *report, GError **error)
+{
+  PsTable *table = report->table;
+  g_autoptr (GString) alike = g_string_new (NULL), page = g_string_new (NULL);
+  guint n_alike = find_alike (report->candidates, alike);
+  const char *extra[] = { "origin",
+                          ps_origin_name (PS_ORIGIN_SIMULATED),
+                          "costs",
+                          report->about,
+                          "skipped",
+                          report->skipped->str,
+                          n_alike > 1 ? "alike" : NULL,
+                          alike->str,
+                          NULL };
+
+  for (guint i = 0; i < report->predictions->len; i++)
+    add_row (report, report->predictions->pdata[i]);
+  ps_table_sort (table, "iteration_ns", FALSE);
+  ps_table_sort (table, "fits", TRUE); /* yes, tight, no */
+  ps_table_sort (table, "asynchronous", FALSE);
+  if (report->options->columns.json)
+    return ps_table_print (table, "pipesim-predict/1", extra, error);
+  if (report->skipped->len)
+    g_printerr ("skipped: %s\n", report->skipped->str);
+  g_autofree char *about = ps_fit_sentence (report->about, 0), *text = ps_table_to_text (table);
+  g_autofree char *sentences = write_sentences (report, n_alike, alike->str);
+  g_string_append_printf (page, "%s%s%s", about, text, sentences);
+  if (report->options->memory)
+    {
+      g_autofree char *memory = memory_to_text (report->memory);
+
+      g_string_append_printf (page, "\nat the peak of each device\n%s", memory);
+    }
+  if (report->explain != NULL)
+    {
+      g_autofree char *explain = ps_explain_report_to_text (report->explain);
+
+      g_string_append (page, explain);
+    }
+  if (report->samples != NULL)
+    append_samples (page, report);
+  return ps_print (page->str, error);
+}
+
+/* The command */
 
 /* Writes what -o and --to ask for; else the prediction, whose ownership it takes, becomes a row. */
 static gboolean
-take (const Options *options, PsPredictRows *rows, PsPrediction *taken, GError **error)
+take (const Options *options, Report *report, PsPrediction *taken, GError **error)
 {
   g_autoptr (PsPrediction) prediction = taken;
 
-  if (options->output != NULL && !write_timeline (prediction, options->output, error))
-    return FALSE;
+  if (options->output != NULL)
+    {
+      g_autoptr (PsTimeline) timeline = ps_prediction_timeline (prediction);
+
+      if (!ps_timeline_write (timeline, options->output, error))
+        return FALSE;
+    }
   if (options->launch.to == NULL)
-    return ps_predict_rows_take (rows, g_steal_pointer (&prediction), error);
+    return take_prediction (report, g_steal_pointer (&prediction), error);
   g_autofree char *launch
       = ps_launch_prediction (&options->launch, options->setting, options->schedules[0], prediction, error);
   return launch != NULL && ps_print (launch, error);
@@ -105,7 +858,7 @@ take (const Options *options, PsPredictRows *rows, PsPrediction *taken, GError *
 /* Predicts each schedule. With `all`, a family that this setting excludes is skipped with its reason; when none is
  * left, the first reason is the error. */
 static gboolean
-predict (const Options *options, PsPredictor *predictor, PsPredictRows *rows, GError **error)
+predict (const Options *options, PsPredictor *predictor, Report *report, GError **error)
 {
   g_auto (GStrv) names = ps_family_names (options->schedules);
   gboolean all = g_str_equal (options->schedules[0], "all") && options->schedules[1] == NULL;
@@ -113,96 +866,128 @@ predict (const Options *options, PsPredictor *predictor, PsPredictRows *rows, GE
 
   for (guint i = 0; names[i] != NULL && (all || first == NULL); i++)
     {
-      const char *name = names[i];
       g_autoptr (GError) reason = NULL;
-      g_autoptr (PsPrediction) prediction = predict_one (predictor, name, &reason);
+      g_autoptr (PsPrediction) prediction = ps_predictor_predict (predictor, names[i], &reason);
 
-      if (prediction == NULL)
+      if (prediction != NULL && ps_predictor_add_interval (predictor, prediction, PS_INTERVAL_STEPS, &reason))
         {
-          ps_predict_rows_skip (rows, name, reason);
-          if (first == NULL)
-            first = g_steal_pointer (&reason);
+          if (!take (options, report, g_steal_pointer (&prediction), error))
+            return FALSE;
+          continue;
         }
-      else if (!take (options, rows, g_steal_pointer (&prediction), error))
-        return FALSE;
+      skip (report->skipped, names[i], reason);
+      if (first == NULL)
+        first = g_steal_pointer (&reason);
     }
-  if (first == NULL || (all && !ps_predict_rows_are_empty (rows)))
+  if (first == NULL || (all && report->about != NULL))
     return TRUE;
   g_propagate_error (error, g_steal_pointer (&first));
   return FALSE;
 }
 
+/* Fills what follows from the options about samples. */
 static gboolean
-check_analysis (Options *options, GError **error)
+finish_sampling (Options *options, GError **error)
 {
-  if (options->shown.explain && options->shown.several)
-    return ps_refuse (error, PS_ERROR_USAGE, "--explain: explains one schedule, not several");
-  if (options->has_faster && !options->shown.explain)
-    return ps_refuse (error, PS_ERROR_USAGE, "--faster: belongs to --explain");
-  if (!ps_spread_options_finish (&options->shown.spread, options->setting, options->shown.several, error))
+  PsSampling *sampling = &options->sampling;
+  gboolean varies;
+
+  if (!ps_variation_finish (&options->variation, options->setting, &varies, error))
     return FALSE;
-  return ps_setting_zero (options->setting) < 3
-         || (!options->shown.explain && options->shown.spread.sampling.n_samples == 0)
-         || ps_refuse (error, PS_ERROR_USAGE, "--zero 3: --explain and --samples know no gathers");
+  if (!varies && (sampling->n_samples > 0 || options->has_seed || sampling->n_jobs > 0 || options->tornado))
+    return ps_refuse (error, PS_ERROR_USAGE, "--samples: nothing varies; give --jitter, --straggler or --slow-link");
+  if (options->tornado && options->several)
+    return ps_refuse (error, PS_ERROR_USAGE, "--tornado: is of one schedule, not of several");
+  sampling->seed = (guint64)options->seed;
+  if (varies && sampling->n_samples == 0)
+    sampling->n_samples = DEFAULT_SAMPLES;
+  if (sampling->n_jobs == 0)
+    sampling->n_jobs = g_get_num_processors ();
+  return TRUE;
 }
 
 static gboolean
-parse_options (Options *options, int argc, char **argv, GError **error)
+check_options (Options *options, const char *stray, GError **error)
 {
-  options->setting = ps_setting_new ();
-  if (!ps_command_parse (&help, rows, options, &argc, &argv, error))
+  const PsLaunchChoice *launch = &options->launch;
+
+  if (!ps_launch_imply (launch->to, &options->setting->framework, error) || !ps_setting_check (options->setting, error))
     return FALSE;
-  options->setting->microbatch_size = options->microbatch_size;
-  if (!ps_launch_imply (options->launch.to, &options->setting->framework, error)
-      || !ps_setting_check (options->setting, error))
-    return FALSE;
-  options->shown.several
+  options->several
       = options->schedules != NULL && (options->schedules[1] != NULL || g_str_equal (options->schedules[0], "all"));
-  if (argc > 1)
-    return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the schedule goes after --schedule", argv[1]);
+  if (stray != NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the schedule goes after --schedule", stray);
   if (options->schedules == NULL && !options->print_costs)
     return ps_refuse (error, PS_ERROR_USAGE, "--schedule: missing; give a family, a schedule file, or all");
-  if (options->launch.to != NULL && (options->shown.several || options->shown.json))
-    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: is for one schedule, and prints no JSON", options->launch.to);
-  if (options->output != NULL && options->shown.several)
+  if (launch->to != NULL && (options->several || options->columns.json))
+    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: is for one schedule, and prints no JSON", launch->to);
+  if (options->output != NULL && options->several)
     return ps_refuse (error, PS_ERROR_USAGE, "-o %s: a timeline is of one schedule, not of several", options->output);
-  return check_analysis (options, error);
+  if (options->explain && options->several)
+    return ps_refuse (error, PS_ERROR_USAGE, "--explain: explains one schedule, not several");
+  if (options->has_faster && !options->explain)
+    return ps_refuse (error, PS_ERROR_USAGE, "--faster: belongs to --explain");
+  return finish_sampling (options, error)
+         && (ps_setting_zero (options->setting) < 3 || (!options->explain && options->sampling.n_samples == 0)
+             || ps_refuse (error, PS_ERROR_USAGE, "--zero 3: --explain and --samples know no gathers"));
 }
 
-static gboolean
+static void
 print_costs (const PsSetting *setting, GError **error)
 {
-  g_autoptr (PsCosts) costs = NULL;
-  g_autofree char *text = NULL, *line = NULL;
-
   if (setting->n_devices == 0)
-    return ps_refuse (error, PS_ERROR_USAGE, "-p/--devices: missing; the costs are those of their stages");
-  costs = ps_setting_costs (setting, setting->n_devices, MAX (setting->n_chunks, 1), error);
-  if (costs == NULL)
-    return FALSE;
-  text = ps_partition_costs_to_text (costs);
-  line = g_strconcat (text, "\n", NULL);
-  return ps_print (line, error);
+    {
+      ps_refuse (error, PS_ERROR_USAGE, "-p/--devices: missing; the costs are those of their stages");
+      return;
+    }
+  g_autoptr (PsCosts) costs = ps_setting_costs (setting, setting->n_devices, MAX (setting->n_chunks, 1), error);
+  g_autofree char *text = costs != NULL ? ps_partition_costs_to_text (costs) : NULL;
+  g_autofree char *line = g_strconcat (text != NULL ? text : "", "\n", NULL);
+  if (text != NULL)
+    ps_print (line, error);
 }
 
-int
-ps_cmd_predict (int argc, char **argv, GError **error)
+static int
+run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
 {
-  g_auto (Options) options = { 0 };
-  g_autoptr (PsPredictor) predictor = NULL; /* outlives the predictions in the rows */
+  Options *options = base;
 
-  if (!parse_options (&options, argc, argv, error))
+  if (!check_options (options, argc > 1 ? argv[1] : NULL, error))
     return 0;
-  if (options.print_costs)
+  if (options->print_costs)
     {
-      print_costs (options.setting, error);
+      print_costs (options->setting, error);
       return 0;
     }
-  predictor = ps_predictor_new (options.setting, NULL);
-  g_autoptr (PsPredictRows) rows = ps_predict_rows_new (&options.shown, options.setting, error);
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (options->setting, NULL); /* outlives the rows' predictions */
+  g_auto (Report) report = { 0 };
   /* Text of --to or a timeline on stdout is the data; the table would spoil it. */
-  if (rows != NULL && predict (&options, predictor, rows, error) && options.launch.to == NULL
-      && g_strcmp0 (options.output, "-") != 0)
-    ps_predict_rows_print (rows, error);
+  if (report_init (&report, options, error) && predict (options, predictor, &report, error)
+      && options->launch.to == NULL && g_strcmp0 (options->output, "-") != 0)
+    print_report (&report, error);
   return 0;
 }
+
+static void
+clear (gpointer options)
+{
+  g_free (((Options *)options)->variation.slowness);
+}
+
+const PsCmd ps_cmd_predict = {
+  .help = {
+    .summary = "Simulates schedules: time, bubble, memory, and a bound that no schedule can beat.",
+    .text
+    = "bubble of iteration = 1 - busy time / (p * iteration time)\n"
+      "bubble of span = 1 - (busy time / p) / longest span of a device\n"
+      "p10-p90: 80 of 100 runs of 5 steps at other times have a median iteration time in between (measured costs)\n",
+    .examples = "pipesim predict -s all -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB\n"
+                "pipesim predict -s 1f1b,zb-h1 -p 4 -m 32 --model llama-3-70b --cluster h100-80gb --tensor 8 --memory\n"
+                "pipesim predict -s zb-h1 -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms -o zb-h1.json --explain\n",
+  },
+  .rows = rows,
+  .size = sizeof (Options),
+  .setting = offsetof (Options, setting),
+  .run = run,
+  .clear = clear,
+};

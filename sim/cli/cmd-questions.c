@@ -1,8 +1,7 @@
 /* cmd-questions.c - pipesim pareto, best and sensitivity: which settings of a sweep are worth having, which are the
  * fastest, and where one schedule overtakes another. */
-#include "commands.h"
+#include "cli.h"
 
-#include <pipesim/option.h>
 #include <pipesim/sweep.h>
 
 typedef struct
@@ -12,7 +11,6 @@ typedef struct
   char *limits; /* of best */
   PsColumnChoice columns;
   char **figures; /* keys of all figures, for --wide */
-  gboolean json;
   gboolean csv;
   gboolean markdown;
 } Options;
@@ -28,7 +26,7 @@ static const PsOption common_rows[] = {
   PS_OPTION ("where", 0, PS_TEXTS (Options, question.where), "COLUMN=VALUE",
              "Only settings for which this holds, with = != <= >= < or >; several must all hold. Asynchronous "
              "schedules count with asynchronous=any or schedule=NAME"),
-  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON", .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("json", 0, PS_FLAG (Options, columns.json), NULL, "Print JSON", .group = PS_GROUP_OUTPUT),
   PS_OPTION_INCLUDE (Options, columns, ps_column_rows),
   PS_OPTION ("csv", 0, PS_FLAG (Options, csv), NULL, "Print comma-separated values, times in ns and sizes in bytes",
              .group = PS_GROUP_OUTPUT),
@@ -50,90 +48,50 @@ static const PsOption sensitivity_rows[] = {
   PS_OPTION_END,
 };
 
-static void
-options_clear (Options *options)
-{
-  ps_options_reset (best_rows, options);
-  ps_options_reset (sensitivity_rows, options);
-  g_strfreev (options->figures);
-  g_free (options->question.limits);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
-
-/* One command. */
+/* What a command asks. */
 typedef struct
 {
-  PsCommandHelp help;
-  const PsOption *rows;
-  const char *per;      /* where none is given */
+  const char *per;      /* where none is given; NULL: nothing */
   gboolean has_figures; /* its rows may hold any column of the results */
   const char *format;   /* of --json */
   PsAnswer *(*ask) (PsResults *results, const PsQuestion *question, GError **error);
-} Command;
-
-static char **
-list_figures (void)
-{
-  g_autoptr (GStrvBuilder) keys = g_strv_builder_new ();
-  guint n;
-  const PsResultColumn *columns = ps_result_columns (&n);
-
-  for (guint i = 0; i < n; i++)
-    if (columns[i].role != PS_ROLE_SETTING && columns[i].column.title != NULL)
-      g_strv_builder_add (keys, columns[i].column.key);
-  return g_strv_builder_end (keys);
-}
-
-static gboolean
-choose_columns (Options *options, GError **error)
-{
-  char **columns = options->columns.columns;
-
-  for (guint i = 0; columns != NULL && columns[i] != NULL; i++)
-    if (!ps_result_column_resolve ("--columns", &columns[i], FALSE, error))
-      return FALSE;
-  options->figures = columns == NULL && options->columns.wide ? list_figures () : NULL;
-  options->question.columns = columns != NULL ? columns : options->figures;
-  return TRUE;
-}
+} Asked;
 
 /* Gives columns their keys. "none" alone is no column. */
 static gboolean
-resolve_columns (Options *options, const char *per, GError **error)
+resolve_columns (Options *options, const Asked *asked, GError **error)
 {
   PsQuestion *question = &options->question;
+  char **columns = options->columns.columns;
 
-  if (question->per == NULL && per != NULL)
-    question->per = g_strsplit (per, ",", -1);
+  if (question->by == NULL)
+    question->by = g_strdup ("sequence_ns");
+  if (question->per == NULL && asked->per != NULL)
+    question->per = g_strsplit (asked->per, ",", -1);
   if (question->per != NULL && g_str_equal (question->per[0], "none") && question->per[1] == NULL)
     g_clear_pointer (&question->per[0], g_free);
   for (guint i = 0; question->per != NULL && question->per[i] != NULL; i++)
     if (!ps_result_column_resolve ("--per", &question->per[i], FALSE, error))
       return FALSE;
-  return ps_result_column_resolve ("--by", &question->by, TRUE, error)
-         && (question->over == NULL || ps_result_column_resolve ("--over", &question->over, FALSE, error));
-}
-
-static gboolean
-finish (Options *options, const char *per, int argc, char **argv, GError **error)
-{
-  PsQuestion *question = &options->question;
-
-  if (argc != 2)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                 argc < 2 ? "no database; give the RESULTS.db of pipesim sweep%s"
-                          : "'%s': not expected after the database",
-                 argc < 2 ? "" : argv[2]);
-  else if (options->json + options->csv + options->markdown > 1)
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--json, --csv and --markdown: only one of them");
-  else
+  if (!ps_result_column_resolve ("--by", &question->by, TRUE, error)
+      || (question->over != NULL && !ps_result_column_resolve ("--over", &question->over, FALSE, error)))
+    return FALSE;
+  for (guint i = 0; asked->has_figures && columns != NULL && columns[i] != NULL; i++)
+    if (!ps_result_column_resolve ("--columns", &columns[i], FALSE, error))
+      return FALSE;
+  if (asked->has_figures && columns == NULL && options->columns.wide)
     {
-      options->db = argv[1];
-      if (question->by == NULL)
-        question->by = g_strdup ("sequence_ns");
-      return resolve_columns (options, per, error);
+      g_autoptr (GStrvBuilder) keys = g_strv_builder_new ();
+      guint n;
+      const PsResultColumn *all = ps_result_columns (&n);
+
+      for (guint i = 0; i < n; i++)
+        if (all[i].role != PS_ROLE_SETTING && all[i].column.title != NULL)
+          g_strv_builder_add (keys, all[i].column.key);
+      columns = options->figures = g_strv_builder_end (keys);
     }
-  return FALSE;
+  question->columns = asked->has_figures ? columns : NULL;
+  return TRUE;
 }
 
 static gboolean
@@ -147,15 +105,6 @@ read_limits (const char *text, PsQuestion *question, GError **error)
     if (!ps_parse_size ("--memory-limit", g_strstrip (parts[i]), &question->limits[i], error))
       return FALSE;
   return TRUE;
-}
-
-static gboolean
-parse_options (Options *options, const Command *command, int argc, char **argv, GError **error)
-{
-  return ps_command_parse (&command->help, command->rows, options, &argc, &argv, error)
-         && finish (options, command->per, argc, argv, error)
-         && (!command->has_figures || choose_columns (options, error))
-         && (options->limits == NULL || read_limits (options->limits, &options->question, error));
 }
 
 /* All columns but the placement, which comes with the schedule. */
@@ -175,117 +124,107 @@ list_usual (const Options *options, const PsAnswer *answer)
 static gboolean
 print_answer (const Options *options, PsResults *results, const PsAnswer *answer, const char *format, GError **error)
 {
-  g_autofree char *left_out = ps_question_left_out (results, &options->question, error), *text = NULL;
+  g_autofree char *left_out = ps_question_left_out (results, &options->question, error);
+  g_auto (GStrv) usual = list_usual (options, answer);
   const char *extra[] = { "origin",   ps_origin_name (PS_ORIGIN_SIMULATED),
                           "database", options->db,
                           "about",    answer->about,
                           "left_out", left_out,
                           NULL };
-  g_autofree char *table = NULL, *about = NULL;
 
-  if (left_out == NULL
-      || !ps_column_choice_check (&options->columns, answer->columns, answer->n_columns, options->json, error))
+  if (left_out == NULL || !ps_table_choose (answer->table, &options->columns, (const char *const *)usual, error))
     return FALSE;
-  g_auto (GStrv) usual = list_usual (options, answer);
-  ps_table_choose (answer->table, &options->columns, (const char *const *)usual);
-  if (*left_out && !options->json)
+  if (*left_out && !options->columns.json)
     g_printerr ("left out: %s\n", left_out);
   if (ps_table_n_rows (answer->table) == 0)
     return ps_question_refuse_none (results, &options->question, options->db, error);
-  if (options->json)
-    text = ps_table_to_json (answer->table, format, extra);
-  else if (options->csv)
-    text = ps_table_to_csv (answer->table);
-  else if (options->markdown)
-    {
-      table = ps_table_to_markdown (answer->table);
-      text = g_strdup_printf ("%s\n\n%s", answer->about, table);
-    }
-  else
-    {
-      table = ps_table_to_text (answer->table);
-      about = ps_fit_sentence (answer->about, 0);
-      text = g_strconcat (about, table, NULL);
-    }
+  if (options->columns.json)
+    return ps_table_print (answer->table, format, extra, error);
+  g_autofree char *table = options->csv        ? ps_table_to_csv (answer->table)
+                           : options->markdown ? ps_table_to_markdown (answer->table)
+                                               : ps_table_to_text (answer->table);
+  g_autofree char *about = options->csv        ? g_strdup ("")
+                           : options->markdown ? g_strdup_printf ("%s\n\n", answer->about)
+                                               : ps_fit_sentence (answer->about, 0);
+  g_autofree char *text = g_strconcat (about, table, NULL);
   return ps_print (text, error);
 }
 
 static int
-answer (const Command *command, int argc, char **argv, GError **error)
+run (const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
 {
-  g_auto (Options) options = { .db = NULL };
-  g_autoptr (PsAnswer) found = NULL;
+  const Asked *asked = command->data;
+  Options *options = base;
+  g_autoptr (PsAnswer) answer = NULL;
 
-  if (!parse_options (&options, command, argc, argv, error))
+  if (argc < 2)
+    return ps_refuse (error, PS_ERROR_USAGE, "no database; give the RESULTS.db of pipesim sweep");
+  if (argc > 2)
+    return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected after the database", argv[2]);
+  if (options->columns.json + options->csv + options->markdown > 1)
+    return ps_refuse (error, PS_ERROR_USAGE, "--json, --csv and --markdown: only one of them");
+  options->db = argv[1];
+  if (!resolve_columns (options, asked, error)
+      || (options->limits != NULL && !read_limits (options->limits, &options->question, error)))
     return 0;
-  g_autoptr (PsResults) results = ps_results_open (options.db, PS_RESULTS_READ, error);
+  g_autoptr (PsResults) results = ps_results_open (options->db, PS_RESULTS_READ, error);
   if (results != NULL)
-    found = command->ask (results, &options.question, error);
-  if (found != NULL)
-    print_answer (&options, results, found, command->format, error);
+    answer = asked->ask (results, &options->question, error);
+  if (answer != NULL)
+    print_answer (options, results, answer, asked->format, error);
   return 0;
 }
 
-int
-ps_cmd_pareto (int argc, char **argv, GError **error)
+static void
+clear (gpointer base)
 {
-  static const Command pareto = {
-    .help
-    = { .arguments = "RESULTS.db",
-        .summary = "Lists the settings of a sweep that nothing beats in both time and peak memory. All simulated.",
-        .text = "No setting of the same devices (--per) is faster than one shown without needing more memory.\n",
-        .examples = "pipesim pareto results.db\n"
-                    "pipesim pareto results.db --per devices,microbatches --markdown\n"
-                    "pipesim pareto results.db --where microbatches=16 --json\n" },
-    .rows = common_rows,
-    .per = "devices",
-    .has_figures = TRUE,
-    .format = "pipesim-pareto/1",
-    .ask = ps_results_pareto,
-  };
+  Options *options = base;
 
-  return answer (&pareto, argc, argv, error);
+  g_strfreev (options->figures);
+  g_free (options->question.limits);
 }
 
-int
-ps_cmd_best (int argc, char **argv, GError **error)
-{
-  static const Command best = {
-    .help = { .arguments = "RESULTS.db",
-              .summary = "Lists the fastest settings of a sweep, one for each number of devices unless --per says "
-                         "otherwise. All simulated.",
-              .examples = "pipesim best results.db\n"
-                          "pipesim best results.db --per devices,microbatches --top 2\n"
-                          "pipesim best results.db --where schedule=1f1b --by peak_memory_bytes --csv\n" },
-    .rows = best_rows,
-    .per = "devices",
-    .has_figures = TRUE,
-    .format = "pipesim-best/1",
-    .ask = ps_results_best,
-  };
+const PsCmd ps_cmd_pareto = {
+  .help = { .arguments = "RESULTS.db",
+            .summary = "Lists the settings of a sweep that nothing beats in both time and peak memory. All simulated.",
+            .text = "No setting of the same devices (--per) is faster than one shown without needing more memory.\n",
+            .examples = "pipesim pareto results.db\n"
+                        "pipesim pareto results.db --per devices,microbatches --markdown\n"
+                        "pipesim pareto results.db --where microbatches=16 --json\n" },
+  .rows = common_rows,
+  .size = sizeof (Options),
+  .run = run,
+  .data = &(const Asked){ "devices", TRUE, "pipesim-pareto/1", ps_results_pareto },
+  .clear = clear,
+};
 
-  return answer (&best, argc, argv, error);
-}
+const PsCmd ps_cmd_best = {
+  .help = { .arguments = "RESULTS.db",
+            .summary = "Lists the fastest settings of a sweep, one for each number of devices unless --per says "
+                       "otherwise. All simulated.",
+            .examples = "pipesim best results.db\n"
+                        "pipesim best results.db --per devices,microbatches --top 2\n"
+                        "pipesim best results.db --where schedule=1f1b --by peak_memory_bytes --csv\n" },
+  .rows = best_rows,
+  .size = sizeof (Options),
+  .run = run,
+  .data = &(const Asked){ "devices", TRUE, "pipesim-best/1", ps_results_best },
+  .clear = clear,
+};
 
-int
-ps_cmd_sensitivity (int argc, char **argv, GError **error)
-{
-  static const Command sensitivity = {
-    .help
-    = { .arguments = "RESULTS.db",
-        .summary
-        = "Shows the fastest schedule along a column of a sweep, and where schedules break even. All simulated.",
-        .text
-        = "All other columns of the sweep stay fixed. With --per only its columns stay fixed, and the best of the "
-          "others counts.\n"
-          "ahead = time that the winner saves over the second at `from`, as a part of the second's time\n",
-        .examples = "pipesim sensitivity results.db\n"
-                    "pipesim sensitivity results.db --over bandwidth_factor --per devices\n"
-                    "pipesim sensitivity results.db --where microbatches=16 --json\n" },
-    .rows = sensitivity_rows,
-    .format = "pipesim-sensitivity/1",
-    .ask = ps_results_sensitivity,
-  };
-
-  return answer (&sensitivity, argc, argv, error);
-}
+const PsCmd ps_cmd_sensitivity = {
+  .help
+  = { .arguments = "RESULTS.db",
+      .summary = "Shows the fastest schedule along a column of a sweep, and where schedules break even. All simulated.",
+      .text = "All other columns of the sweep stay fixed. With --per only its columns stay fixed, and the best of the "
+              "others counts.\n"
+              "ahead = time that the winner saves over the second at `from`, as a part of the second's time\n",
+      .examples = "pipesim sensitivity results.db\n"
+                  "pipesim sensitivity results.db --over bandwidth_factor --per devices\n"
+                  "pipesim sensitivity results.db --where microbatches=16 --json\n" },
+  .rows = sensitivity_rows,
+  .size = sizeof (Options),
+  .run = run,
+  .data = &(const Asked){ NULL, FALSE, "pipesim-sensitivity/1", ps_results_sensitivity },
+  .clear = clear,
+};

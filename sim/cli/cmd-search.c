@@ -1,9 +1,8 @@
 /* cmd-search.c - pipesim search: the best schedule that can be found, and how far from optimal it can be. */
-#include "commands.h"
-#include "plan/search-joint.h"
-#include "search-options.h"
+#include "cli.h"
+#include "plan/search-all.h"
 
-#include <pipesim/bound.h>
+#include <pipesim/plan.h>
 
 #include <signal.h>
 #include <string.h>
@@ -12,253 +11,260 @@
 #define MOST_CHUNKS 4
 #define MOST_SLICES 4
 
-/* See ps_note_signals. */
-static const gint *caught;
+#define DEFAULT_TIME_LIMIT_NS G_GINT64_CONSTANT (10000000000)
+#define DEFAULT_SAMPLES 64
 
-/* The best that was found of some choices. */
 typedef struct
 {
-  SearchFound found; /* no result: none yet */
-  SearchChoice choice;
-  PsSetting setting; /* of the choice; of what it points to, only what each stage does is its own */
-} Best;
+  char *output;
+  PsSetting *setting;
+  PsLaunchChoice launch;
+  PsColumnChoice columns;
+  gint64 time_limit_ns;
+  gboolean has_time_limit;
+  gint64 seed;
+  gint64 moves;          /* 0: not given */
+  guint jobs;            /* 0: not given */
+  guint microbatch_size; /* 0: not given */
+  gboolean any_size;     /* --microbatch-size auto */
+  gboolean joint;
+  gboolean any_chunks; /* no -v */
+  guint objective;     /* SearchObjective */
+  guint n_samples;     /* 0: not given */
+  PsVariation variation;
+  SearchSamples samples;
+} Options;
+
+static const PsOption rows[] = {
+  PS_OPTION ("time-limit", 't', PS_TIME (Options, time_limit_ns), "T",
+             "How long to search, after all published schedules were tried", .otherwise = "10s",
+             .given = PS_MEMBER (Options, has_time_limit, gboolean)),
+  PS_OPTION ("moves", 0, PS_INTEGER (Options, moves, 1, 0), "N",
+             "Search this number of moves per thread, in place of a time: the result depends on seed and jobs alone",
+             .otherwise = "as many as the time allows"),
+  PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of the random choices", .initial = 1),
+  PS_OPTION ("jobs", 'j', PS_COUNT (Options, jobs, 1, 1024), "N", "Threads", .otherwise = "one per processor"),
+  PS_OPTION (
+      "joint", 0, PS_FLAG (Options, joint), NULL,
+      "Try up to 4 stages per device, or slices of a microbatch, too. Half of the time then improves the best "
+      "rows of one and of two copies: stages change what they offload, and what all or some of their microbatches "
+      "recompute. Without --layout layers move to neighbours. Without --placement stages move to other devices "
+      "(without -v also more to one than to another). Not with --lengths"),
+  PS_OPTION ("objective", 0, PS_NAME (Options, objective, search_objective), "WHAT",
+             "What a good schedule makes small: the iteration time at the costs as they are, or its mean or p90 over "
+             "samples of varying costs",
+             .group = PS_GROUP_VARIATION),
+  PS_OPTION ("samples", 0, PS_COUNT (Options, n_samples, 1, PS_MAX_SAMPLES), "N",
+             "Samples of the costs for --objective, the same for all schedules", .otherwise = "64",
+             .group = PS_GROUP_VARIATION),
+  PS_OPTION_INCLUDE (Options, variation, ps_variation_rows),
+  PS_OPTION ("microbatch-size", 0, PS_COUNT (Options, microbatch_size, 1, PS_MAX_MICROBATCHES), "B|auto",
+             "Sequences per microbatch, with as many microbatches as keep the batch; auto tries powers of two",
+             .any = "auto", .any_offset = PS_MEMBER (Options, any_size, gboolean), .group = PS_GROUP_COSTS,
+             .otherwise = "the model's"),
+  PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE", "Write the best schedule", .group = PS_GROUP_OUTPUT),
+  PS_OPTION_TABLE (Options, columns, "pipesim-search/1"),
+  PS_OPTION_INCLUDE (Options, launch, ps_launch_rows),
+  PS_OPTION_INCLUDE_AT (Options, setting, ps_setting_options, PS_FIELD_NOT_SEARCH),
+  PS_OPTION_END,
+};
+
+/* Rows */
+
+typedef struct
+{
+  PsFigures figures;
+  const char *placement;
+  guint n_slices, microbatch_size;
+  char *recompute, *offload;
+  const char *comm_order, *objective;
+  gint64 objective_ns;
+  double gap;
+  gboolean proved_optimal;
+  gint64 n_moves;
+  const char *found_by;
+} Row;
+
+static const PsCellColumn columns[] = {
+  PS_FIGURE_JSON ("schedule"),
+  PS_CELL (Row, placement, "placement", "placement", TEXT),
+  PS_FIGURE ("devices"),
+  PS_FIGURE ("microbatches"),
+  PS_FIGURE ("chunks"),
+  PS_CELL (Row, n_slices, "slices", "slices", INTEGER),
+  PS_CELL_KNOWN (Row, microbatch_size, "microbatch_size", "b", INTEGER),
+  PS_CELL (Row, recompute, "recompute", "recompute", TEXT),
+  PS_CELL (Row, offload, "offload", "offload", TEXT),
+  PS_CELL (Row, comm_order, "comm_order", "comm order", TEXT),
+  PS_FIGURE ("makespan_ns"),
+  PS_FIGURE_JSON ("max_span_ns"),
+  PS_FIGURE ("iteration_ns"),
+  PS_CELL (Row, objective, "objective", NULL, TEXT),
+  PS_CELL (Row, objective_ns, "objective_ns", NULL, TIME),
+  PS_FIGURE ("bubble_ratio"),
+  PS_FIGURE_JSON ("bubble_ratio_span"),
+  PS_FIGURE ("lower_bound_ns"),
+  PS_CELL (Row, gap, "gap", "gap", PERCENT),
+  PS_CELL (Row, proved_optimal, "proved_optimal", "optimal", BOOLEAN),
+  PS_FIGURE ("peak_memory_bytes"),
+  PS_FIGURE_JSON ("feasible"),
+  PS_CELL (Row, n_moves, "moves", NULL, INTEGER),
+  PS_CELL (Row, found_by, "found_by", "found by", TEXT),
+  PS_FIGURE ("layout"),
+  PS_CELL_SET ("order", NULL, LISTS),
+  PS_FIGURE ("devices_detail"),
+};
+
+/* One microbatch size, one slice, and one part that is recomputed go without saying. The order of sends and receives is
+ * of no concern where nothing waits for them, nor is the layout of stages that are given or measured as they are. */
+static PsTable *
+new_table (const Options *options)
+{
+  const PsSetting *setting = options->setting;
+  PsTable *table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
+  const struct
+  {
+    const char *key;
+    gboolean shown;
+  } conditions[] = {
+    { "microbatch_size", options->any_size },
+    { "slices", setting->n_slices > 1 || options->joint },
+    { "recompute", setting->any_recompute || options->joint },
+    { "comm_order", ps_setting_transfers_wait (setting) },
+    { "offload", setting->offload != 0 },
+    { "layout", setting->cluster != NULL || setting->layout != NULL },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (conditions); i++)
+    if (!conditions[i].shown)
+      ps_table_set_title (table, conditions[i].key, NULL);
+  if (options->objective != SEARCH_TIME)
+    ps_table_set_title (table, "objective_ns", search_objective_name (options->objective));
+  return table;
+}
+
+static GPtrArray *
+list_orders (const PsSchedule *schedule)
+{
+  GPtrArray *lists = g_ptr_array_new_with_free_func ((GDestroyNotify)g_strfreev);
+  char name[48];
+
+  for (guint d = 0; d < schedule->placement->n_devices; d++)
+    {
+      GStrvBuilder *builder = g_strv_builder_new ();
+
+      for (guint i = schedule->first[d]; i < schedule->first[d + 1]; i++)
+        {
+          g_autofree char *first = g_strdup (ps_op_format (schedule->ops[i], name));
+          g_autofree char *both = schedule->ops[i].paired
+                                      ? g_strconcat (first, "+", ps_op_format (schedule->ops[++i], name), NULL)
+                                      : NULL;
+
+          g_strv_builder_add (builder, both != NULL ? both : first);
+        }
+      g_ptr_array_add (lists, g_strv_builder_end (builder));
+      g_strv_builder_unref (builder);
+    }
+  return lists;
+}
+
+/* The value as a command line has it: "full", or "full:none" with one for each stage. Free with g_free. */
+static char *
+typed_value (const char *name, const PsSetting *setting)
+{
+  g_autofree char *typed = ps_option_typed (ps_option_find (ps_setting_options, name), setting);
+
+  return g_strdup (strchr (typed, ' ') + 1);
+}
+
+/* Stages some of whose microbatches have an R are "some". Free with g_free. */
+static char *
+describe_recompute (const PsSetting *setting, const PsSchedule *schedule)
+{
+  g_autofree guint8 *recomputed = ps_schedule_recomputed (schedule);
+  gsize n_stages = schedule->placement->n_stages, n = ps_schedule_n_cells (schedule) / n_stages;
+
+  if (recomputed == NULL)
+    return typed_value ("recompute", setting);
+  GString *text = g_string_new (NULL);
+  for (guint stage = 0; stage < n_stages; stage++)
+    g_string_append_printf (text, "%s%s", stage > 0 ? ":" : "",
+                            memchr (&recomputed[stage * n], 1, n) != NULL
+                                ? "some"
+                                : ps_recompute_name (ps_setting_recompute (setting, stage)));
+  return g_string_free (text, FALSE);
+}
 
 static void
-best_clear (Best *best)
+add_row (PsTable *table, SearchObjective objective, const SearchBest *made)
 {
-  search_found_clear (&best->found);
-  g_clear_pointer (&best->setting.recompute_each, g_free);
-  g_clear_pointer (&best->setting.offload_each, g_free);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Best, best_clear)
+  const SearchChoice *choice = &made->choice;
+  const SearchFound *found = &made->found;
+  const PsSearchResult *result = found->result;
+  g_autofree char *layout = ps_prediction_layout (found->prediction),
+                  *offload = typed_value ("offload", &made->setting);
+  g_autofree char *recompute = describe_recompute (&made->setting, result->schedule);
+  Row row = { .figures = ps_prediction_figures (found->prediction),
+              .placement = ps_placement_name (result->schedule->placement->kind),
+              .n_slices = choice->n_slices,
+              .microbatch_size = choice->microbatch_size,
+              .recompute = recompute,
+              .offload = offload,
+              .comm_order = ps_comm_order_name (found->comm_order),
+              .objective = search_objective_name (objective),
+              .objective_ns = found->figure_ns,
+              .gap = (double)result->price_ns / (double)MAX (result->lower_bound_ns, 1) - 1,
+              .proved_optimal = result->proved_optimal,
+              .n_moves = (gint64)result->n_moves,
+              .found_by = result->found_by };
 
-#define MOST_COPIES 2
+  row.figures.schedule = result->schedule->name;
+  row.figures.n_microbatches = choice->n_microbatches;
+  row.figures.n_chunks = choice->n_chunks;
+  row.figures.lower_bound_ns = result->lower_bound_ns;
+  row.figures.layout = layout;
+  ps_table_add (table, &row);
+  ps_table_set_lists (table, "order", list_orders (result->schedule));
+}
 
 /* The results of the choices. */
 typedef struct
 {
-  PsColumn columns[SEARCH_N_COLUMNS];
+  const Options *options;
   PsTable *table;
-  GString *skipped;
   char *about;
-  Best best[MOST_COPIES]; /* of the lowest figure, by weight copies less 1 */
-  char *launch;           /* --to: the text for the best; NULL: the framework cannot run it, for this reason */
-  GError *refusal;
+  SearchAll all;
 } Outcome;
 
 static void
 outcome_clear (Outcome *outcome)
 {
   ps_table_free (outcome->table);
-  if (outcome->skipped != NULL)
-    g_string_free (outcome->skipped, TRUE);
   g_free (outcome->about);
-  for (guint i = 0; i < MOST_COPIES; i++)
-    best_clear (&outcome->best[i]);
-  g_free (outcome->launch);
-  g_clear_error (&outcome->refusal);
+  search_all_clear (&outcome->all);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Outcome, outcome_clear)
 
-static Best *
-best_of (Outcome *outcome)
-{
-  Best *best = outcome->best;
-
-  return best[1].found.result != NULL
-                 && (best[0].found.result == NULL || best[1].found.figure_ns < best[0].found.figure_ns)
-             ? &best[1]
-             : &best[0];
-}
-
-/* A published schedule goes by its name, another one by the file of -o, which may be called like a family. */
 static void
-note_launch (const SearchOptions *options, Outcome *outcome)
+note_found (const SearchBest *made, gpointer data)
 {
-  const Best *best = best_of (outcome);
-  const PsSchedule *schedule = best->found.result->schedule;
-  gboolean published = ps_family_find (schedule->name) != NULL && schedule->placement->kind != PS_PLACEMENT_CUSTOM;
-  gboolean alike = options->output != NULL && ps_family_find (options->output) != NULL;
-  g_autofree char *file = alike ? g_build_filename (".", options->output, NULL) : g_strdup (options->output);
+  Outcome *outcome = data;
 
-  g_clear_pointer (&outcome->launch, g_free);
-  g_clear_error (&outcome->refusal);
-  if (options->launch.to != NULL)
-    outcome->launch = ps_launch_prediction (&options->launch, &best->setting, published ? schedule->name : file,
-                                            best->found.prediction, &outcome->refusal);
-}
-
-/* Adds a row, and takes *made where it is the best of as many copies. */
-static void
-note_outcome (const SearchOptions *options, Outcome *outcome, Best *made)
-{
-  const SearchFound *found = &made->found;
-  g_autofree char *description = ps_costs_describe (found->prediction->costs);
-  Best *best = &outcome->best[found->result->schedule->placement->n_copies - 1];
-
-  search_add_row (outcome->table, options->objective, &made->setting, &made->choice, found);
+  add_row (outcome->table, outcome->options->objective, made);
   if (outcome->about == NULL)
-    outcome->about = g_strconcat ("simulated from ", description, NULL);
-  if (best->found.result != NULL && found->figure_ns >= best->found.figure_ns)
-    return;
-  best_clear (best);
-  *best = *made;
-  *made = (Best){ 0 };
-  if (best == best_of (outcome))
-    note_launch (options, outcome);
-}
-
-static SearchLimits
-limits_of (const SearchOptions *options, gint64 time_limit_ns)
-{
-  return (SearchLimits){ .time_limit_ns = time_limit_ns,
-                         .moves = options->moves,
-                         .seed = options->seed,
-                         .n_threads = options->jobs,
-                         .stop = caught,
-                         .samples = &options->samples,
-                         .measured = options->variation.is_measured };
-}
-
-static gboolean
-try_costs (const SearchOptions *options, const SearchChoice *choice, const PsCosts *given, const SearchLimits *limits,
-           Best *made, GError **error)
-{
-  *made = (Best){ .choice = *choice };
-  if (!search_try (options->setting, choice, limits, given, &made->found, error))
     {
-      best_clear (made);
-      return FALSE;
-    }
-  made->setting = *options->setting;
-  return TRUE;
-}
+      g_autofree char *description = ps_costs_describe (made->found.prediction->costs);
 
-/* An open layout is the best or the even one. The one with the lower bound is searched; the other one is kept where a
- * published schedule is faster with it. */
-static gboolean
-try_layouts (const SearchOptions *options, const SearchChoice *choice, const PsCosts *const *costs,
-             SearchLimits *limits, Best *made, GError **error)
-{
-  const gint64 end_ns = g_get_monotonic_time () * 1000 + limits->time_limit_ns;
-  SearchLimits published = *limits;
-  g_auto (Best) first = { 0 }, second = { 0 };
-  Best *const best[] = { &first, &second };
-  guint searched;
-
-  published.time_limit_ns = 0;
-  published.moves = 1;
-  for (guint i = 0; i < G_N_ELEMENTS (best); i++)
-    try_costs (options, choice, costs[i], &published, best[i], NULL);
-  searched
-      = first.found.result == NULL
-        || (second.found.result != NULL && second.found.result->lower_bound_ns < first.found.result->lower_bound_ns);
-  if (limits->time_limit_ns > 0)
-    limits->time_limit_ns = MAX (end_ns - g_get_monotonic_time () * 1000, 1000000);
-  if (!try_costs (options, choice, costs[searched], limits, made, error))
-    return FALSE;
-  if (best[!searched]->found.result != NULL && best[!searched]->found.figure_ns < made->found.figure_ns)
-    {
-      Best other = *best[!searched];
-
-      *best[!searched] = *made;
-      *made = other;
-    }
-  return TRUE;
-}
-
-static gboolean
-try_choice (const SearchOptions *options, const SearchChoice *choice, gint64 time_limit_ns, Outcome *outcome,
-            GError **error)
-{
-  PsSetting *setting = options->setting, even;
-  SearchLimits limits = limits_of (options, time_limit_ns);
-  g_auto (Best) made = { 0 };
-  g_autoptr (PsCosts) best = NULL, other = NULL;
-  gboolean found;
-
-  search_choice_apply (choice, setting);
-  best = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
-  if (best == NULL)
-    return FALSE;
-  if (setting->layout != NULL || best->shapes == NULL || ps_stage_shapes_are_even (best->shapes, best->n_stages))
-    found = try_costs (options, choice, best, &limits, &made, error);
-  else
-    {
-      even = *setting;
-      even.layout = (char *)"even";
-      other = ps_setting_costs (&even, setting->n_devices, choice->n_chunks, error);
-      found = other != NULL
-              && try_layouts (options, choice, (const PsCosts *const[]){ best, other }, &limits, &made, error);
-    }
-  if (found)
-    note_outcome (options, outcome, &made);
-  return found;
-}
-
-/* Choices that cannot be are skipped with their reason; when none is left the first reason is the error. Time
- * that a choice leaves goes to the choices after it. */
-static gboolean
-try_all (const SearchOptions *options, const GArray *choices, gint64 time_limit_ns, Outcome *outcome, GError **error)
-{
-  gint64 begin_ns = g_get_monotonic_time () * 1000;
-  g_autoptr (GError) first = NULL;
-
-  for (guint i = 0; i < choices->len; i++)
-    {
-      const SearchChoice *choice = &g_array_index (choices, SearchChoice, i);
-      gint64 left_ns = time_limit_ns - (g_get_monotonic_time () * 1000 - begin_ns);
-      gint64 share_ns = time_limit_ns > 0 ? MAX (left_ns / (choices->len - i), 1000000) : 0;
-      g_autoptr (GError) reason = NULL;
-      g_autofree char *name = search_choice_describe (choice);
-
-      if (try_choice (options, choice, share_ns, outcome, &reason))
-        continue;
-      g_string_append_printf (outcome->skipped, "%s%s: %s", outcome->skipped->len ? "; " : "", name, reason->message);
-      if (first == NULL)
-        first = g_steal_pointer (&reason);
-    }
-  if (best_of (outcome)->found.result == NULL)
-    {
-      g_propagate_error (error, g_steal_pointer (&first));
-      return FALSE;
-    }
-  return TRUE;
-}
-
-/* Of --time-limit, some for each number of copies; 0: there is none. */
-static gint64
-time_left (const SearchOptions *options, gint64 begin_ns)
-{
-  gint64 spent_ns = g_get_monotonic_time () * 1000 - begin_ns;
-
-  return options->time_limit_ns > 0 ? MAX (options->time_limit_ns - spent_ns, MOST_COPIES) : 0;
-}
-
-/* Goes on from the best row of one copy, whose stages may change places, and from that of two. */
-static void
-try_joint (const SearchOptions *options, gint64 time_limit_ns, Outcome *outcome)
-{
-  guint n = (outcome->best[0].found.result != NULL) + (outcome->best[1].found.result != NULL);
-  const SearchLimits limits = limits_of (options, time_limit_ns / n);
-
-  for (guint i = 0; i < MOST_COPIES && g_atomic_int_get (caught) == 0; i++)
-    {
-      const Best *best = &outcome->best[i];
-      g_auto (Best) made = { .choice = best->choice, .setting = best->setting };
-
-      if (best->found.result != NULL
-          && search_joint (&made.setting, &made.choice, options->any_chunks, &limits, &best->found, &made.found))
-        note_outcome (options, outcome, &made);
+      outcome->about = g_strconcat ("simulated from ", description, NULL);
     }
 }
 
 /* "pipesim predict ...", of the file with the best schedule, which says chunks and slices. NULL: there is none. */
 static char *
-write_command (const SearchOptions *options, Outcome *outcome)
+write_command (const Options *options, const SearchBest *made)
 {
-  PsSetting setting = best_of (outcome)->setting;
-  const SearchFound *best = &best_of (outcome)->found;
+  PsSetting setting = made->setting;
+  const SearchFound *best = &made->found;
   g_autofree char *layout = ps_prediction_layout (best->prediction), *typed = NULL, *file = NULL;
 
   if (options->output == NULL)
@@ -273,88 +279,211 @@ write_command (const SearchOptions *options, Outcome *outcome)
   return g_strdup_printf ("pipesim predict --schedule %s%s", file, typed);
 }
 
-static char *
-describe_samples (const SearchOptions *options)
+/* A published schedule goes by its name, another one by the file of -o, which may be called like a family. */
+static gboolean
+print_launch (const Options *options, const SearchBest *best, GError **error)
 {
-  g_autofree char *causes = ps_variation_describe (&options->variation);
+  const PsSchedule *schedule = best->found.result->schedule;
+  gboolean published = ps_family_find (schedule->name) != NULL && schedule->placement->kind != PS_PLACEMENT_CUSTOM;
+  g_autofree char *path = g_build_filename (".", options->output, NULL);
+  const char *file = ps_family_find (options->output) != NULL ? path : options->output;
+  g_autofree char *text = ps_launch_prediction (&options->launch, &best->setting, published ? schedule->name : file,
+                                                best->found.prediction, error);
 
-  return g_strdup_printf ("%s of the iteration, simulated from %u samples, seed %" G_GINT64_FORMAT "%s\n",
-                          search_objective_name (options->objective), options->samples.n_samples, options->seed,
-                          causes);
+  return text != NULL && ps_print (text, error);
 }
 
 static gboolean
-publish (const SearchOptions *options, Outcome *outcome, GError **error)
+publish (const Options *options, Outcome *outcome, GError **error)
 {
-  g_autofree char *command = write_command (options, outcome);
+  const SearchBest *best = search_all_best (&outcome->all);
+  gint caught = g_atomic_int_get (outcome->all.limits.stop);
+  const char *skipped = outcome->all.skipped->str;
+  g_autofree char *command = write_command (options, best), *head = NULL, *about = NULL, *text = NULL, *page = NULL;
   const char *extra[] = { "origin",
                           ps_origin_name (PS_ORIGIN_SIMULATED),
                           "costs",
                           outcome->about,
                           "skipped",
-                          outcome->skipped->str,
+                          skipped,
                           command != NULL ? "command" : NULL,
                           command,
                           NULL };
-  g_autofree char *json = NULL, *text = NULL, *page = NULL, *schedule = NULL, *samples = NULL, *head = NULL,
-                  *about = NULL;
 
   if (options->output != NULL)
     {
-      schedule = ps_schedule_to_json (best_of (outcome)->found.result->schedule);
+      g_autofree char *schedule = ps_schedule_to_json (best->found.result->schedule);
+
       if (!ps_write_file (options->output, schedule, -1, error))
         return FALSE;
     }
   if (g_strcmp0 (options->output, "-") == 0)
     return TRUE;
-  if (g_atomic_int_get (caught) != 0)
-    g_printerr ("stopped by %s: the best found so far\n", g_atomic_int_get (caught) == SIGINT ? "SIGINT" : "SIGTERM");
-  if (outcome->skipped->len > 0 && !options->json)
-    g_printerr ("skipped: %s\n", outcome->skipped->str);
-  if (outcome->refusal != NULL)
+  if (caught != 0)
+    g_printerr ("stopped by %s: the best found so far\n", caught == SIGINT ? "SIGINT" : "SIGTERM");
+  if (*skipped && !options->columns.json)
+    g_printerr ("skipped: %s\n", skipped);
+  if (options->launch.to != NULL)
+    return print_launch (options, best, error);
+  if (options->columns.json)
+    return ps_table_print (outcome->table, "pipesim-search/1", extra, error);
+  if (options->objective == SEARCH_TIME)
+    head = g_strdup (outcome->about);
+  else
     {
-      g_propagate_error (error, g_error_copy (outcome->refusal));
-      return FALSE;
+      g_autofree char *causes = ps_variation_describe (&options->variation);
+
+      head = g_strdup_printf ("%s\n%s of the iteration, simulated from %u samples, seed %" G_GINT64_FORMAT "%s",
+                              outcome->about, search_objective_name (options->objective), options->samples.n_samples,
+                              options->seed, causes);
     }
-  if (outcome->launch != NULL)
-    return ps_print (outcome->launch, error);
-  if (options->json)
-    {
-      json = ps_table_to_json (outcome->table, "pipesim-search/1", extra);
-      return ps_print (json, error);
-    }
-  text = ps_table_to_text (outcome->table);
-  samples = options->objective != SEARCH_TIME ? describe_samples (options) : g_strdup ("");
-  head = g_strdup_printf ("%s\n%s", outcome->about, samples);
   about = ps_fit_sentence (head, 0);
+  text = ps_table_to_text (outcome->table);
   page = g_strdup_printf ("%s%s%s%s%s", about, text, command != NULL ? "predict it again: " : "",
                           command != NULL ? command : "", command != NULL ? "\n" : "");
   return ps_print (page, error);
 }
 
-int
-ps_cmd_search (int argc, char **argv, GError **error)
-{
-  g_auto (SearchOptions) options = { 0 };
-  g_auto (Outcome) outcome = { 0 };
+/* The command */
 
-  if (!search_options_parse (&options, argc, argv, error))
+static gboolean
+set_samples (Options *options, GError **error)
+{
+  gboolean varies, samples = options->objective != SEARCH_TIME;
+
+  if (!ps_variation_finish (&options->variation, options->setting, &varies, error))
+    return FALSE;
+  if (varies != samples || (options->n_samples > 0 && !samples))
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      samples ? "--objective %s: nothing varies; give --jitter, --straggler or --slow-link"
+                              : "--objective %s: looks at no samples; mean or p90 would",
+                      search_objective_name (options->objective));
+  if (!ps_uncertainty_check (&options->variation.uncertainty, options->setting->n_devices, error))
+    return FALSE;
+  options->samples = (SearchSamples){ .objective = options->objective,
+                                      .uncertainty = options->variation.uncertainty,
+                                      .n_samples = options->n_samples > 0 ? options->n_samples : DEFAULT_SAMPLES,
+                                      .seed = (guint64)options->seed };
+  return TRUE;
+}
+
+static gboolean
+finish_options (Options *options, const char *stray, GError **error)
+{
+  PsSetting *setting = options->setting;
+
+  if (!ps_launch_imply (options->launch.to, &setting->framework, error) || !ps_setting_check (setting, error))
+    return FALSE;
+  if (options->jobs == 0)
+    options->jobs = g_get_num_processors ();
+  if (options->has_time_limit && options->time_limit_ns == 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "--time-limit: '0' leaves no time; 10s would be right");
+  if (!options->has_time_limit && options->moves == 0)
+    options->time_limit_ns = DEFAULT_TIME_LIMIT_NS;
+  if (stray != NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; a search starts from costs alone", stray);
+  if (setting->n_devices == 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "-p/--devices: missing; a search needs it");
+  if (setting->n_microbatches == 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "-m/--microbatches: missing; a search needs it");
+  if (options->launch.to != NULL
+      && (options->output == NULL || g_str_equal (options->output, "-") || options->columns.json))
+    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: needs -o FILE for the schedule, and prints no JSON",
+                      options->launch.to);
+  if ((options->microbatch_size > 0 || options->any_size) && (setting->model == NULL || setting->cluster == NULL))
+    return ps_refuse (error, PS_ERROR_USAGE, "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
+  if (ps_setting_zero (setting) == 3)
+    return ps_refuse (error, PS_ERROR_USAGE, "--zero 3: a search knows no gathers; predict does");
+  if (options->joint && setting->lengths != NULL)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--joint: its bounds are of microbatches of one length; leave out --lengths, or leave "
+                      "out --joint and give --recompute auto");
+  if (setting->n_recompute > 0 || setting->n_offload > 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "--%s: a search takes one for all stages; --joint finds one for each",
+                      setting->n_recompute > 0 ? "recompute" : "offload");
+  return ps_setting_refuse (setting, PS_FIELD_NOT_SEARCH, "belongs to single schedules; a search does without it",
+                            error);
+}
+
+static int
+run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
+{
+  Options *options = base;
+  g_auto (Outcome) outcome = { .options = options };
+
+  options->any_chunks = options->setting->n_chunks == 0;
+  if (!finish_options (options, argc > 1 ? argv[1] : NULL, error))
     return 0;
-  g_autoptr (GArray) choices = search_choices (options.setting, options.microbatch_size, options.any_size,
-                                               options.joint ? MOST_CHUNKS : 2, options.joint ? MOST_SLICES : 1, error);
+  outcome.table = new_table (options);
+  if (!ps_table_choose (outcome.table, &options->columns, NULL, error) || !set_samples (options, error)
+      || !ps_output_check ("-o", options->output, error))
+    return 0;
+  g_autoptr (GArray) choices
+      = search_choices (options->setting, options->microbatch_size, options->any_size, options->joint ? MOST_CHUNKS : 2,
+                        options->joint ? MOST_SLICES : 1, error);
   if (choices == NULL)
     return 0;
-  search_options_columns (&options, outcome.columns);
-  outcome.table = ps_table_new (outcome.columns, SEARCH_N_COLUMNS);
-  ps_table_choose (outcome.table, &options.columns, NULL);
-  outcome.skipped = g_string_new (NULL);
-  caught = ps_note_signals ();
-  gint64 begin_ns = g_get_monotonic_time () * 1000;
-  if (!try_all (&options, choices, options.time_limit_ns / (options.joint ? 2 : 1), &outcome, error))
+  outcome.all = (SearchAll){ .setting = options->setting,
+                             .choices = choices,
+                             .limits = { .time_limit_ns = options->time_limit_ns,
+                                         .moves = options->moves,
+                                         .seed = options->seed,
+                                         .n_threads = options->jobs,
+                                         .stop = ps_note_signals (),
+                                         .samples = &options->samples,
+                                         .measured = options->variation.is_measured },
+                             .joint = options->joint,
+                             .any_chunks = options->any_chunks,
+                             .note = note_found,
+                             .data = &outcome };
+  if (!search_all (&outcome.all, error))
     return 0;
-  if (options.joint)
-    try_joint (&options, time_left (&options, begin_ns), &outcome);
   ps_table_sort (outcome.table, "objective_ns", FALSE);
-  publish (&options, &outcome, error);
+  publish (options, &outcome, error);
   return 0;
 }
+
+static void
+clear (gpointer options)
+{
+  g_free (((Options *)options)->variation.slowness);
+}
+
+const PsCmd ps_cmd_search = {
+  .help = {
+  .summary = "Finds the best schedule for given costs and memory, and says how far from optimal it can be.",
+  .text
+  = "Without -v and --placement (or with auto) the search tries one and two stages per device, in a loop and in\n"
+    "a V. For even -p and -m it also tries two copies of the weights: half of the microbatches go up through one\n"
+    "(bidirectional). --recompute auto and --microbatch-size auto try several of these as well. All share the\n"
+    "time. Backwards run split, or fused where bw= says that this is faster, or in pairs with forwards where pair=\n"
+    "says so.\n\n"
+    "A row is never slower than a published schedule of its placement that fits the memory limit, by the times\n"
+    "that predict gives for the same options. Schedules with stale weights or other --slices do not count. Where\n"
+    "transfers wait for each other and --comm-order is not given, the search tries planned too. The column comm\n"
+    "order says which of the two a row's times belong to. The lower bound holds for every schedule of the row's\n"
+    "placement within the memory limit, without O. gap says how much longer the row's iteration is: also without\n"
+    "O, but with all-reduces that nothing hides.\n\n"
+    "With --objective mean or p90 costs vary as --jitter, --straggler and --slow-link say. The better schedule is\n"
+    "then the one with the lower mean or p90. Bound and gap stay those of the costs as they are.\n\n"
+    "With --joint one more row has the best schedule with its own choice of stages. Its recompute and offload say\n"
+    "what each stage does, if they differ. recompute some: in the file of -o, each microbatch that recomputes has\n"
+    "an R. placement custom: the file of -o says where the stages are. The row's bound is that of its\n"
+    "stages on its devices, whatever their microbatches recompute or offload.\n\n"
+    "A search tries all published schedules first, before it looks at a limit or a signal: half a minute for 2048\n"
+    "microbatches on 512 devices.\n"
+    "The result under --time-limit differs from run to run; the result of --moves is always the same. A longer\n"
+    "search goes on where a shorter one stopped, and is never worse. Ctrl-C (SIGINT) or SIGTERM ends the search:\n"
+    "it prints and writes the best schedule so far, and the exit code is 0. A second one ends the program.\n",
+  .examples = "pipesim search -p 4 -m 8 --costs f=6ms,b=4ms,w=4ms,c=1ms,act=2MiB,wact=1MiB --memory-limit 6MiB --moves "
+              "100000 -o best.json\n"
+              "pipesim search -p 4 -m 8 --model gpt-1.5b --cluster a100-80gb --time-limit 2s\n"
+              "pipesim search -p 2 -m 4 --costs f=1ms,b=1ms,w=1ms --placement V --moves 10000 --jobs 1 --json\n",
+  },
+  .rows = rows,
+  .size = sizeof (Options),
+  .setting = offsetof (Options, setting),
+  .takes_auto = TRUE,
+  .run = run,
+  .clear = clear,
+};

@@ -1,59 +1,58 @@
 /* cmd-shipped.c - pipesim models and pipesim clusters: the descriptions that ship with pipesim. */
-#include "commands.h"
+#include "cli.h"
 
 #include <pipesim/cluster.h>
-#include <pipesim/option.h>
 #include <pipesim/model.h>
 
 #include <string.h>
 
 typedef struct
 {
-  gboolean json;
   PsColumnChoice columns;
   char **names; /* NULL: the list is asked for */
 } Options;
 
 static const PsOption rows[] = {
-  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print the list as JSON", .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("json", 0, PS_FLAG (Options, columns.json), NULL, "Print the list as JSON", .group = PS_GROUP_OUTPUT),
   PS_OPTION_INCLUDE (Options, columns, ps_column_rows),
   PS_OPTION ("", 0, PS_FILES (Options, names), NULL, NULL),
   PS_OPTION_END,
 };
-
-static void
-options_clear (Options *options)
-{
-  ps_options_reset (rows, options);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
 /* One sort of description. */
 typedef struct
 {
   const char *folder;
   const char *format;
-  PsCommandHelp help;
-  const PsColumn *columns;
+  const PsCellColumn *columns;
   guint n_columns;
   const char *const *usual; /* keys of the columns that are shown; the others with --wide */
   const char *const *exact; /* the same for a file of the user's own */
-  gboolean (*add) (PsTable *table, const char *name, GError **error);
+  gboolean (*add) (PsTable *table, const char *name, const char *about, GError **error);
 } Sort;
 
-static const PsColumn model_columns[] = {
-  { "name", "name", PS_COLUMN_TEXT },
-  { "parameters", "parameters", PS_COLUMN_INTEGER },
-  { "billion_parameters", "billion parameters", PS_COLUMN_NUMBER },
-  { "active_parameters", "active parameters", PS_COLUMN_INTEGER },
-  { "billion_active", "billion active", PS_COLUMN_NUMBER },
-  { "layers", "layers", PS_COLUMN_INTEGER },
-  { "hidden", "hidden", PS_COLUMN_INTEGER },
-  { "heads", "heads", PS_COLUMN_INTEGER },
-  { "experts", "experts", PS_COLUMN_INTEGER },
-  { "sequence", "sequence", PS_COLUMN_INTEGER },
-  { "precision", "precision", PS_COLUMN_TEXT },
-  { "about", "source", PS_COLUMN_TEXT },
+typedef struct
+{
+  const char *about;
+  const char *name, *precision;
+  gint64 parameters, active_parameters;
+  double billion_parameters, billion_active;
+  guint layers, hidden, heads, experts, sequence;
+} ModelRow;
+
+static const PsCellColumn model_columns[] = {
+  PS_CELL (ModelRow, name, "name", "name", TEXT),
+  PS_CELL (ModelRow, parameters, "parameters", "parameters", INTEGER),
+  PS_CELL (ModelRow, billion_parameters, "billion_parameters", "billion parameters", NUMBER),
+  PS_CELL_KNOWN (ModelRow, active_parameters, "active_parameters", "active parameters", INTEGER),
+  PS_CELL_KNOWN (ModelRow, billion_active, "billion_active", "billion active", NUMBER),
+  PS_CELL (ModelRow, layers, "layers", "layers", INTEGER),
+  PS_CELL (ModelRow, hidden, "hidden", "hidden", INTEGER),
+  PS_CELL (ModelRow, heads, "heads", "heads", INTEGER),
+  PS_CELL_KNOWN (ModelRow, experts, "experts", "experts", INTEGER),
+  PS_CELL (ModelRow, sequence, "sequence", "sequence", INTEGER),
+  PS_CELL (ModelRow, precision, "precision", "precision", TEXT),
+  PS_CELL (ModelRow, about, "about", "source", TEXT),
 };
 
 static const char *const model_usual[]
@@ -63,81 +62,60 @@ static const char *const model_exact[]
     = { "name", "parameters", "active_parameters", "layers", "hidden", "experts", "sequence", "precision", NULL };
 
 static gboolean
-add_model (PsTable *table, const char *name, GError **error)
+add_model (PsTable *table, const char *name, const char *about, GError **error)
 {
   g_autoptr (PsModel) model = ps_model_load (name, error);
 
   if (model == NULL)
     return FALSE;
-  ps_table_set_text (table, "name", model->name);
-  ps_table_set_integer (table, "parameters", ps_model_parameters (model));
-  ps_table_set_ratio (table, "billion_parameters", (double)ps_model_parameters (model) / 1e9);
-  ps_table_set_integer (table, "layers", model->layers);
-  ps_table_set_integer (table, "hidden", model->hidden);
-  ps_table_set_integer (table, "heads", model->heads);
-  if (model->experts.count > 0)
-    {
-      ps_table_set_integer (table, "active_parameters", ps_model_active_parameters (model));
-      ps_table_set_ratio (table, "billion_active", (double)ps_model_active_parameters (model) / 1e9);
-      ps_table_set_integer (table, "experts", model->experts.count);
-    }
-  ps_table_set_integer (table, "sequence", model->sequence);
-  ps_table_set_text (table, "precision", ps_precision_name (model->precision));
+  gint64 parameters = ps_model_parameters (model);
+  gint64 active = model->experts.count > 0 ? ps_model_active_parameters (model) : 0;
+  ps_table_add (table, &(ModelRow){ .about = about,
+                                    .name = model->name,
+                                    .precision = ps_precision_name (model->precision),
+                                    .parameters = parameters,
+                                    .active_parameters = active,
+                                    .billion_parameters = (double)parameters / 1e9,
+                                    .billion_active = (double)active / 1e9,
+                                    .layers = model->layers,
+                                    .hidden = model->hidden,
+                                    .heads = model->heads,
+                                    .experts = model->experts.count,
+                                    .sequence = model->sequence });
   return TRUE;
 }
 
-static const PsColumn cluster_columns[] = {
-  { "name", "name", PS_COLUMN_TEXT },
-  { "nodes", "nodes", PS_COLUMN_INTEGER },
-  { "devices_per_node", "devices per node", PS_COLUMN_INTEGER },
-  { "memory_bytes", "memory", PS_COLUMN_SIZE },
-  { "peak_flops", "peak FLOP/s", PS_COLUMN_NUMBER },
-  { "memory_bandwidth", "memory bandwidth", PS_COLUMN_RATE },
-  { "link_bandwidth", "link bandwidth", PS_COLUMN_RATE },
-  { "network_bandwidth", "network bandwidth", PS_COLUMN_RATE },
-  { "about", "source", PS_COLUMN_TEXT },
+static const PsCellColumn cluster_columns[] = {
+  PS_CELL (PsCluster, name, "name", "name", TEXT),
+  PS_CELL (PsCluster, nodes, "nodes", "nodes", INTEGER),
+  PS_CELL (PsCluster, devices_per_node, "devices_per_node", "devices per node", INTEGER),
+  PS_CELL_KNOWN (PsCluster, memory_bytes, "memory_bytes", "memory", SIZE),
+  PS_CELL_KNOWN (PsCluster, peak_flops, "peak_flops", "peak FLOP/s", NUMBER),
+  PS_CELL_KNOWN (PsCluster, memory_bandwidth, "memory_bandwidth", "memory bandwidth", RATE),
+  PS_CELL_KNOWN (PsCluster, link_bandwidth, "link_bandwidth", "link bandwidth", RATE),
+  PS_CELL_KNOWN (PsCluster, network_bandwidth, "network_bandwidth", "network bandwidth", RATE),
+  PS_CELL_SET ("about", "source", TEXT),
 };
 
 static const char *const cluster_usual[] = { "name",       "nodes",          "devices_per_node",  "memory_bytes",
                                              "peak_flops", "link_bandwidth", "network_bandwidth", NULL };
 
-static void
-set_known (PsTable *table, const char *key, double value)
-{
-  if (value > 0)
-    ps_table_set_ratio (table, key, value);
-}
-
 static gboolean
-add_cluster (PsTable *table, const char *name, GError **error)
+add_cluster (PsTable *table, const char *name, const char *about, GError **error)
 {
   g_autoptr (PsCluster) cluster = ps_cluster_load (name, error);
 
   if (cluster == NULL)
     return FALSE;
-  ps_table_set_text (table, "name", cluster->name);
-  ps_table_set_integer (table, "nodes", cluster->nodes);
-  ps_table_set_integer (table, "devices_per_node", cluster->devices_per_node);
-  if (cluster->memory_bytes > 0)
-    ps_table_set_integer (table, "memory_bytes", cluster->memory_bytes);
-  set_known (table, "peak_flops", cluster->peak_flops);
-  set_known (table, "memory_bandwidth", cluster->memory_bandwidth);
-  set_known (table, "link_bandwidth", cluster->link_bandwidth);
-  set_known (table, "network_bandwidth", cluster->network_bandwidth);
+  ps_table_add (table, cluster);
+  if (about != NULL)
+    ps_table_set_text (table, "about", about);
   return TRUE;
 }
 
 static const Sort models = {
   .folder = "models",
   .format = "pipesim-models/1",
-  .help = { .arguments = "[NAME|FILE]",
-            .summary = "Lists the models that ship with pipesim, for --model, or prints the description of one.",
-            .text = "A model of your own is a copy of such a description: --model FILE.ini. --model also takes the\n"
-                    "config.json of a model for Hugging Face's transformers. Of a FILE the number of parameters is\n"
-                    "printed. data/README.md explains the keys and has the source of every figure.\n",
-            .examples = "pipesim models\n"
-                        "pipesim models --json\n"
-                        "pipesim models llama-3-8b > mine.ini\n" },
   .columns = model_columns,
   .n_columns = G_N_ELEMENTS (model_columns),
   .usual = model_usual,
@@ -148,15 +126,6 @@ static const Sort models = {
 static const Sort clusters = {
   .folder = "clusters",
   .format = "pipesim-clusters/1",
-  .help
-  = { .arguments = "[NAME|FILE]",
-      .summary = "Lists the clusters that ship with pipesim, for --cluster, or prints the description of one.",
-      .text = "Figures are per device and in one direction, k, M, G, T and P decimal. A cluster of your own is a copy\n"
-              "of such a description: --cluster FILE.ini. A FILE is checked and printed as a row. data/README.md\n"
-              "explains the keys and has the source of every figure.\n",
-      .examples = "pipesim clusters\n"
-                  "pipesim clusters --json\n"
-                  "pipesim clusters h100-80gb > mine.ini\n" },
   .columns = cluster_columns,
   .n_columns = G_N_ELEMENTS (cluster_columns),
   .usual = cluster_usual,
@@ -171,72 +140,79 @@ print_list (const Sort *sort, const Options *options, char *const *files, GError
   const char *none[] = { NULL };
   g_auto (GStrv) shipped = ps_shipped_names (sort->folder);
   char *const *names = files != NULL ? files : shipped;
-  g_autoptr (PsTable) table = ps_table_new (sort->columns, sort->n_columns);
+  g_autoptr (PsTable) table = ps_table_of (sort->columns, sort->n_columns, NULL, 0, 0);
 
-  if (!ps_column_choice_check (&options->columns, sort->columns, sort->n_columns, options->json, error))
+  if (!ps_table_choose (table, &options->columns, files != NULL ? sort->exact : sort->usual, error))
     return FALSE;
-  ps_table_choose (table, &options->columns, files != NULL ? sort->exact : sort->usual);
   for (guint i = 0; names[i] != NULL; i++)
     {
       g_autofree char *description = ps_shipped_text (sort->folder, names[i]);
       g_autofree char *about = description != NULL ? ps_shipped_about (description) : NULL;
 
-      ps_table_add_row (table);
-      if (about != NULL)
-        ps_table_set_text (table, "about", about);
-      if (!sort->add (table, names[i], error))
+      if (!sort->add (table, names[i], about, error))
         return FALSE;
     }
-  g_autofree char *text = options->json ? ps_table_to_json (table, sort->format, none) : ps_table_to_text (table);
-  return ps_print (text, error);
-}
-
-static gboolean
-is_file (const Sort *sort, const char *name)
-{
-  g_autofree char *text = ps_shipped_text (sort->folder, name);
-
-  return text == NULL && (strpbrk (name, "/.") != NULL || g_file_test (name, G_FILE_TEST_EXISTS));
-}
-
-static gboolean
-print_one (const Sort *sort, const char *name, GError **error)
-{
-  g_autofree char *text = ps_shipped_text (sort->folder, name), *meant = NULL;
-  g_auto (GStrv) names = ps_shipped_names (sort->folder);
-
-  if (text != NULL)
-    return ps_print (text, error);
-  meant = ps_did_you_mean (name, (const char *const *)names, g_strv_length (names), "");
-  return ps_refuse (error, PS_ERROR_USAGE, "'%s': none of the %s that ship; pipesim %s lists them%s", name,
-                    sort->folder, sort->folder, meant);
+  return ps_table_print (table, sort->format, none, error);
 }
 
 static int
-list (const Sort *sort, int argc, char **argv, GError **error)
+run (const PsCmd *command, gpointer base, G_GNUC_UNUSED int argc, G_GNUC_UNUSED char **argv, GError **error)
 {
-  g_auto (Options) options = { 0 };
+  const Sort *sort = command->data;
+  const Options *options = base;
+  char *const *names = options->names;
 
-  if (!ps_command_parse (&sort->help, rows, &options, &argc, &argv, error))
-    return 0;
-  if (options.names == NULL || is_file (sort, options.names[0]))
-    print_list (sort, &options, options.names, error);
-  else if (options.json || options.names[1] != NULL)
+  if (names == NULL)
+    {
+      print_list (sort, options, NULL, error);
+      return 0;
+    }
+  g_autofree char *text = ps_shipped_text (sort->folder, names[0]);
+  if (text == NULL && (strpbrk (names[0], "/.") != NULL || g_file_test (names[0], G_FILE_TEST_EXISTS)))
+    print_list (sort, options, names, error);
+  else if (options->columns.json || names[1] != NULL)
     ps_refuse (error, PS_ERROR_USAGE, "%s: one description is printed as it is; --json is for the list",
-               options.json ? "--json" : options.names[1]);
+               options->columns.json ? "--json" : names[1]);
+  else if (text != NULL)
+    ps_print (text, error);
   else
-    print_one (sort, options.names[0], error);
+    {
+      g_auto (GStrv) all = ps_shipped_names (sort->folder);
+      g_autofree char *meant = ps_did_you_mean (names[0], (const char *const *)all, g_strv_length (all), "");
+
+      ps_refuse (error, PS_ERROR_USAGE, "'%s': none of the %s that ship; pipesim %s lists them%s", names[0],
+                 sort->folder, sort->folder, meant);
+    }
   return 0;
 }
 
-int
-ps_cmd_models (int argc, char **argv, GError **error)
-{
-  return list (&models, argc, argv, error);
-}
+const PsCmd ps_cmd_models = {
+  .help = { .arguments = "[NAME|FILE]",
+            .summary = "Lists the models that ship with pipesim, for --model, or prints the description of one.",
+            .text = "A model of your own is a copy of such a description: --model FILE.ini. --model also takes the\n"
+                    "config.json of a model for Hugging Face's transformers. Of a FILE the number of parameters is\n"
+                    "printed. data/README.md explains the keys and has the source of every figure.\n",
+            .examples = "pipesim models\n"
+                        "pipesim models --json\n"
+                        "pipesim models llama-3-8b > mine.ini\n" },
+  .rows = rows,
+  .size = sizeof (Options),
+  .run = run,
+  .data = &models,
+};
 
-int
-ps_cmd_clusters (int argc, char **argv, GError **error)
-{
-  return list (&clusters, argc, argv, error);
-}
+const PsCmd ps_cmd_clusters = {
+  .help
+  = { .arguments = "[NAME|FILE]",
+      .summary = "Lists the clusters that ship with pipesim, for --cluster, or prints the description of one.",
+      .text = "Figures are per device and in one direction, k, M, G, T and P decimal. A cluster of your own is a copy\n"
+              "of such a description: --cluster FILE.ini. A FILE is checked and printed as a row. data/README.md\n"
+              "explains the keys and has the source of every figure.\n",
+      .examples = "pipesim clusters\n"
+                  "pipesim clusters --json\n"
+                  "pipesim clusters h100-80gb > mine.ini\n" },
+  .rows = rows,
+  .size = sizeof (Options),
+  .run = run,
+  .data = &clusters,
+};

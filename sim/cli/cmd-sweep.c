@@ -1,7 +1,6 @@
 /* cmd-sweep.c - pipesim sweep: predicts all settings of a spec into a database; pipesim sweep merge. */
-#include "commands.h"
+#include "cli.h"
 
-#include <pipesim/option.h>
 #include <pipesim/sweep.h>
 
 #include <string.h>
@@ -15,7 +14,6 @@ typedef struct
   guint jobs; /* 0: not given */
   char *shard;
   gboolean resume;
-  const char *spec;
   PsSweepRun run;
   gint64 start_us;
   gboolean terminal;
@@ -33,51 +31,7 @@ static const PsOption sweep_rows[] = {
   PS_OPTION_END,
 };
 
-static const PsCommandHelp sweep_help = {
-  .arguments = "SPEC.ini",
-  .summary = "Predicts all combinations of the values in a spec into a database.\n"
-             "Started several times by mpirun, each process predicts its share, all on one host into one database.\n"
-             "pipesim sweep merge OUT.db IN.db... puts the shards of a sweep together.",
-  .text = "A spec, a whole one:\n"
-          "  [sweep]\n"
-          "  schedule = 1f1b, zb-h1, zb-v          # families, files, or all\n"
-          "  devices = 4..16 x2                    # 4, 8, 16\n"
-          "  microbatches = 8..64 step 8\n"
-          "  model = gpt-6.2b\n"
-          "  cluster = a100-80gb\n"
-          "  bandwidth-factor = 0.1, 1\n"
-          "  [zip memory]                          # fields that go together\n"
-          "  recompute = none, full\n"
-          "  memory-limit = 80GiB, 40GiB\n"
-          "Fields are the options of `pipesim predict` by their long names, and global-batch and microbatch-size.\n"
-          "Lists of costs are separated by semicolons; a key of costs can be a field by itself:\n"
-          "  costs = f=1ms,b=1ms,w=1ms\n"
-          "  costs.c = 0, 50us, 100us..400us x2\n",
-  .examples = "pipesim sweep spec.ini --db results.db\n"
-              "pipesim sweep spec.ini --db results.db --resume --jobs 2\n"
-              "pipesim sweep spec.ini --db part-{shard}.db --shard 0/2\n",
-};
-
-static void
-options_clear (Options *options)
-{
-  ps_options_reset (sweep_rows, options);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
-
 #define SHARD_NUMBER "{shard}" /* in the name of a database */
-
-/* Launchers give all tasks one command line, but a database is written by the programs of one host only. */
-static void
-name_database (Options *options)
-{
-  g_autofree char *number = g_strdup_printf ("%u", options->run.shard.index);
-  g_auto (GStrv) parts = g_strsplit (options->db, SHARD_NUMBER, -1);
-  char *name = g_strjoinv (number, parts);
-
-  g_free (options->db);
-  options->db = name;
-}
 
 /* The processes that mpirun has started share the settings, the processors of their host, and the database where they
  * are all on one host. */
@@ -109,23 +63,12 @@ read_options (Options *options, GError **error)
     return FALSE;
   if (options->jobs > 0)
     options->run.n_jobs = options->jobs;
-  name_database (options);
+  /* Launchers give all tasks one command line, but a database is written by the programs of one host only. */
+  g_autofree char *number = g_strdup_printf ("%u", options->run.shard.index);
+  g_auto (GStrv) parts = g_strsplit (options->db, SHARD_NUMBER, -1);
+  g_free (options->db);
+  options->db = g_strjoinv (number, parts);
   return TRUE;
-}
-
-static gboolean
-parse_options (Options *options, int argc, char **argv, GError **error)
-{
-  if (!ps_command_parse (&sweep_help, sweep_rows, options, &argc, &argv, error))
-    return FALSE;
-  if (argc == 2)
-    {
-      options->spec = argv[1];
-      return read_options (options, error);
-    }
-  if (argc < 2)
-    return ps_refuse (error, PS_ERROR_USAGE, "no spec; pipesim sweep SPEC.ini --db RESULTS.db is right");
-  return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected after the spec", argv[2]);
 }
 
 static void
@@ -139,18 +82,6 @@ show_progress (const PsSweepProgress *progress, gpointer data)
 
   g_printerr (PS_CLEAR_LINE "%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " settings, %.0f/s, %s left",
               progress->present + new, progress->n_points, rate, time);
-}
-
-static gboolean
-print_reasons (PsResults *results, guint64 skipped, GError **error)
-{
-  if (skipped == 0)
-    return TRUE;
-  g_autoptr (PsTable) reasons = ps_results_reasons (results, REASONS, error);
-  g_autofree char *text = reasons != NULL ? ps_table_to_text (reasons) : NULL;
-  if (text != NULL)
-    g_printerr ("most frequent of them all (SELECT * FROM skipped_reason):\n%s", text);
-  return text != NULL;
 }
 
 /* "part 1 of 4: " where there are several. Free with g_free. */
@@ -194,23 +125,31 @@ run_sweep (Options *options, const PsSweep *sweep, PsResults *results, GError **
   g_printerr ("%s%" G_GUINT64_FORMAT " settings: %" G_GUINT64_FORMAT " predicted, %" G_GUINT64_FORMAT
               " impossible, %" G_GUINT64_FORMAT " there before\n",
               part, progress.n_points, progress.predicted, progress.skipped, progress.present);
-  return print_reasons (results, progress.skipped, error);
+  if (progress.skipped == 0)
+    return TRUE;
+  g_autoptr (PsTable) reasons = ps_results_reasons (results, REASONS, error);
+  g_autofree char *text = reasons != NULL ? ps_table_to_text (reasons) : NULL;
+  if (text != NULL)
+    g_printerr ("most frequent of them all (SELECT * FROM skipped_reason):\n%s", text);
+  return text != NULL;
 }
 
 static int
-sweep (int argc, char **argv, GError **error)
+sweep (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
 {
-  g_auto (Options) options = { .terminal = isatty (STDERR_FILENO) };
-  g_autoptr (PsSweep) spec = NULL;
+  Options *options = base;
 
-  if (!parse_options (&options, argc, argv, error))
-    return 0;
-  spec = ps_sweep_load (options.spec, error);
+  if (argc < 2)
+    return ps_refuse (error, PS_ERROR_USAGE, "no spec; pipesim sweep SPEC.ini --db RESULTS.db is right");
+  if (argc > 2)
+    return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected after the spec", argv[2]);
+  options->terminal = isatty (STDERR_FILENO);
+  g_autoptr (PsSweep) spec = read_options (options, error) ? ps_sweep_load (argv[1], error) : NULL;
   if (spec == NULL)
     return 0;
-  g_autoptr (PsResults) results = ps_results_open (options.db, PS_RESULTS_WRITE, error);
-  if (results != NULL && check_resume (&options, spec, results, error))
-    run_sweep (&options, spec, results, error);
+  g_autoptr (PsResults) results = ps_results_open (options->db, PS_RESULTS_WRITE, error);
+  if (results != NULL && check_resume (options, spec, results, error))
+    run_sweep (options, spec, results, error);
   return 0;
 }
 
@@ -233,25 +172,11 @@ merge_files (char *const *paths, guint n, PsResults *results, GError **error)
   return TRUE;
 }
 
-static const PsOption merge_rows[] = { PS_OPTION_END };
-
-static const PsCommandHelp merge_help = {
-  .arguments = "OUT.db IN.db...",
-  .summary = "Puts the shards of a sweep together.",
-  .examples = "pipesim sweep merge results.db part-0.db part-1.db\n",
-};
-
 static int
-merge (int argc, char **argv, GError **error)
+merge (G_GNUC_UNUSED const PsCmd *command, G_GNUC_UNUSED gpointer options, int argc, char **argv, GError **error)
 {
-  g_set_prgname ("pipesim sweep merge");
-  if (!ps_command_parse (&merge_help, merge_rows, NULL, &argc, &argv, error))
-    return 0;
   if (argc < 3)
-    {
-      g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "merge: give the database to fill and those to take from");
-      return 0;
-    }
+    return ps_refuse (error, PS_ERROR_USAGE, "merge: give the database to fill and those to take from");
   /* The first input is opened before the output is created: where it is wrong, no file appears. */
   g_autoptr (PsResults) results = ps_results_open (argv[2], PS_RESULTS_READ, error);
   if (results == NULL)
@@ -266,5 +191,50 @@ merge (int argc, char **argv, GError **error)
 int
 ps_cmd_sweep (int argc, char **argv, GError **error)
 {
-  return argc > 1 && g_str_equal (argv[1], "merge") ? merge (argc - 1, argv + 1, error) : sweep (argc, argv, error);
+  static const PsOption merge_rows[] = { PS_OPTION_END };
+  static const PsCmd commands[] = {
+    {
+      .help = {
+  .arguments = "SPEC.ini",
+  .summary = "Predicts all combinations of the values in a spec into a database.\n"
+             "Started several times by mpirun, each process predicts its share, all on one host into one database.\n"
+             "pipesim sweep merge OUT.db IN.db... puts the shards of a sweep together.",
+  .text = "A spec, a whole one:\n"
+          "  [sweep]\n"
+          "  schedule = 1f1b, zb-h1, zb-v          # families, files, or all\n"
+          "  devices = 4..16 x2                    # 4, 8, 16\n"
+          "  microbatches = 8..64 step 8\n"
+          "  model = gpt-6.2b\n"
+          "  cluster = a100-80gb\n"
+          "  bandwidth-factor = 0.1, 1\n"
+          "  [zip memory]                          # fields that go together\n"
+          "  recompute = none, full\n"
+          "  memory-limit = 80GiB, 40GiB\n"
+          "Fields are the options of `pipesim predict` by their long names, and global-batch and microbatch-size.\n"
+          "Lists of costs are separated by semicolons; a key of costs can be a field by itself:\n"
+          "  costs = f=1ms,b=1ms,w=1ms\n"
+          "  costs.c = 0, 50us, 100us..400us x2\n",
+  .examples = "pipesim sweep spec.ini --db results.db\n"
+              "pipesim sweep spec.ini --db results.db --resume --jobs 2\n"
+              "pipesim sweep spec.ini --db part-{shard}.db --shard 0/2\n",
+},
+      .rows = sweep_rows,
+      .size = sizeof (Options),
+      .run = sweep,
+    },
+    {
+      .help = {
+  .arguments = "OUT.db IN.db...",
+  .summary = "Puts the shards of a sweep together.",
+  .examples = "pipesim sweep merge results.db part-0.db part-1.db\n",
+},
+      .rows = merge_rows,
+      .run = merge,
+    },
+  };
+  gboolean merges = argc > 1 && g_str_equal (argv[1], "merge");
+
+  if (merges)
+    g_set_prgname ("pipesim sweep merge");
+  return ps_cmd_run (&commands[merges], argc - merges, argv + merges, error);
 }

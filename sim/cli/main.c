@@ -1,57 +1,61 @@
 /* main.c - the program pipesim: finds the subcommand, here or as a program pipesim-NAME, and turns its error into one
  * line and an exit code. */
-#include "commands.h"
-#include "help-topics.h"
-
-#include <pipesim/option.h>
+#include "cli.h"
 
 #include <errno.h>
 #include <locale.h>
 #include <string.h>
 #include <unistd.h>
 
-typedef int (*CommandFunction) (int argc, char **argv, GError **error);
-
 typedef struct
 {
   const char *name;
-  CommandFunction run; /* NULL: a program of its own, pipesim-NAME */
+  const PsCmd *command;
+  int (*run) (int argc, char **argv, GError **error); /* NULL too: a program of its own, pipesim-NAME */
   const char *description;
 } Command;
 
 static int help (int argc, char **argv, GError **error);
 
 static const Command commands[] = {
-  { "predict", ps_cmd_predict, "simulate schedules: time, bubble, memory" },
-  { "search", ps_cmd_search, "find the best schedule for given costs and memory" },
-  { "schedule", ps_cmd_schedule, "list, show, validate and convert schedules" },
-  { "partition", ps_cmd_partition, "cut the layers of a model into stages" },
-  { "plan", ps_cmd_plan, "find the best way to train a model on a number of GPUs" },
-  { "sweep", ps_cmd_sweep, "predict many settings into a database" },
-  { "pareto", ps_cmd_pareto, "list the best trades of time against memory in a sweep" },
-  { "best", ps_cmd_best, "list the fastest setting of each group in a sweep" },
-  { "sensitivity", ps_cmd_sensitivity, "show where one schedule overtakes another in a sweep" },
-  { "compare", ps_cmd_compare, "compare a predicted timeline with a measured one" },
-  { "diagnose", NULL, "say where the time of a run goes and which schedule would be faster" },
-  { "calib", NULL, "measure the cost of ops and transfers on this machine" },
-  { "exec", NULL, "run a schedule for real" },
-  { "plot", NULL, "draw timelines, memory, sweeps, measured costs and accuracy" },
-  { "report", NULL, "write one HTML page about a sweep and its timelines" },
-  { "models", ps_cmd_models, "list the models that ship with pipesim, and their sources" },
-  { "clusters", ps_cmd_clusters, "list the clusters that ship with pipesim, and their sources" },
-  { "help", help, "print this text" },
+  { "predict", &ps_cmd_predict, NULL, "simulate schedules: time, bubble, memory" },
+  { "search", &ps_cmd_search, NULL, "find the best schedule for given costs and memory" },
+  { "schedule", NULL, ps_cmd_schedule, "list, show, validate and convert schedules" },
+  { "partition", &ps_cmd_partition, NULL, "cut the layers of a model into stages" },
+  { "plan", &ps_cmd_plan, NULL, "find the best way to train a model on a number of GPUs" },
+  { "sweep", NULL, ps_cmd_sweep, "predict many settings into a database" },
+  { "pareto", &ps_cmd_pareto, NULL, "list the best trades of time against memory in a sweep" },
+  { "best", &ps_cmd_best, NULL, "list the fastest setting of each group in a sweep" },
+  { "sensitivity", &ps_cmd_sensitivity, NULL, "show where one schedule overtakes another in a sweep" },
+  { "compare", &ps_cmd_compare, NULL, "compare a predicted timeline with a measured one" },
+  { "diagnose", NULL, NULL, "say where the time of a run goes and which schedule would be faster" },
+  { "calib", NULL, NULL, "measure the cost of ops and transfers on this machine" },
+  { "exec", NULL, NULL, "run a schedule for real" },
+  { "plot", NULL, NULL, "draw timelines, memory, sweeps, measured costs and accuracy" },
+  { "report", NULL, NULL, "write one HTML page about a sweep and its timelines" },
+  { "models", &ps_cmd_models, NULL, "list the models that ship with pipesim, and their sources" },
+  { "clusters", &ps_cmd_clusters, NULL, "list the clusters that ship with pipesim, and their sources" },
+  { "help", NULL, help, "print this text" },
 };
 
-static int
+static gboolean
 help_on (const char *name, GError **error)
 {
-  g_autofree char *text = ps_help_topic (name, error);
+  g_autoptr (GPtrArray) names = g_ptr_array_new ();
+  g_autofree char *problem = g_strdup_printf ("'%s' is neither a command nor a topic; topics are:", name);
 
-  if (text == NULL)
-    return 0;
-  g_autofree char *page = ps_command_page (text);
-  ps_print (page, error);
-  return 0;
+  for (const PsHelpTopic *topic = ps_help_topics; topic->name != NULL; topic++)
+    {
+      g_autofree char *text = NULL, *page = NULL;
+
+      g_ptr_array_add (names, (gpointer)topic->name);
+      if (!g_str_equal (topic->name, name))
+        continue;
+      text = topic->write ();
+      page = ps_command_page (text);
+      return ps_print (page, error);
+    }
+  return ps_refuse_name (error, problem, name, (const char *const *)names->pdata, names->len);
 }
 
 static int
@@ -61,11 +65,15 @@ help (int argc, char **argv, GError **error)
                                            "Predicts, runs and compares pipeline-parallel schedules.\n\n");
 
   if (argc > 1 && argv[1][0] != '-')
-    return help_on (argv[1], error);
+    {
+      help_on (argv[1], error);
+      return 0;
+    }
   for (gsize i = 0; i < G_N_ELEMENTS (commands); i++)
     g_string_append_printf (text, "  %-12s %s\n", commands[i].name, commands[i].description);
   g_string_append (text, "\npipesim help TOPIC prints a page about\n\n");
-  ps_help_topics_list (text);
+  for (const PsHelpTopic *topic = ps_help_topics; topic->name != NULL; topic++)
+    g_string_append_printf (text, "  %-12s %s\n", topic->name, topic->description);
   g_string_append (
       text, "\npipesim COMMAND --help says more. pipesim NAME also runs a program pipesim-NAME in pipesim's folder "
             "or on PATH.\n\n"
@@ -114,18 +122,7 @@ fail (const char *where, const GError *error, char *const *argv)
   return ps_error_exit_code (error);
 }
 
-static int
-run_here (const Command *command, int argc, char **argv)
-{
-  g_autoptr (GError) error = NULL;
-  g_autofree char *where = g_strconcat ("pipesim ", command->name, NULL);
-
-  g_set_prgname (where);
-  int code = command->run (argc, argv, &error);
-  return error != NULL ? fail (where, error, argv) : code;
-}
-
-/* Becomes the program pipesim-NAME, the one beside this program first: they are built together. Returns only on
+/* Becomes the program pipesim-NAME, first the one in this program's folder: they are built together. Returns only on
  * failure. */
 static int
 run_program (char **argv)
@@ -133,10 +130,10 @@ run_program (char **argv)
   g_autofree char *program = g_strconcat ("pipesim-", argv[0], NULL);
   g_autofree char *self = g_file_read_link ("/proc/self/exe", NULL);
   g_autofree char *folder = g_path_get_dirname (self != NULL ? self : ".");
-  g_autofree char *beside = g_build_filename (folder, program, NULL);
+  g_autofree char *neighbour = g_build_filename (folder, program, NULL);
 
   argv[0] = program;
-  execv (beside, argv);
+  execv (neighbour, argv);
   if (errno == ENOENT && strchr (program, '/') == NULL)
     execvp (program, argv);
   gboolean known = find_command (program + strlen ("pipesim-")) != NULL;
@@ -190,5 +187,11 @@ main (int argc, char **argv)
       argv[2] = option;
     }
   command = find_command (name);
-  return command != NULL && command->run != NULL ? run_here (command, argc - 1, argv + 1) : run_program (argv + 1);
+  if (command == NULL || (command->command == NULL && command->run == NULL))
+    return run_program (argv + 1);
+  g_autofree char *where = g_strconcat ("pipesim ", command->name, NULL);
+  g_set_prgname (where);
+  int code = command->command != NULL ? ps_cmd_run (command->command, argc - 1, argv + 1, &error)
+                                      : command->run (argc - 1, argv + 1, &error);
+  return error != NULL ? fail (where, error, argv + 1) : code;
 }

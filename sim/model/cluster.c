@@ -1,4 +1,5 @@
-/* cluster.c - reads cluster descriptions and models the time of a transfer. */
+/* cluster.c - clusters: their descriptions, the time of a transfer, the state of their hardware and its division into
+ * shares. */
 #include <pipesim/cluster.h>
 
 #include "ini.h"
@@ -8,41 +9,58 @@
 
 #define MAX_FLOPS 1e18 /* operations per second */
 
-static const char *const known_keys[] = { "name",
-                                          "nodes",
-                                          "devices_per_node",
-                                          "memory",
-                                          "peak_flops",
-                                          "efficiency",
-                                          "memory_bandwidth",
-                                          "link_latency",
-                                          "link_bandwidth",
-                                          "network_latency",
-                                          "network_bandwidth",
-                                          "host_bandwidth",
-                                          "link_table",
-                                          "network_table",
-                                          "link",
-                                          "nic",
-                                          "peak_flops_fp8",
-                                          "peak_flops_fp4",
-                                          "multiprocessors",
-                                          "scores_efficiency",
-                                          "attention_efficiency",
-                                          "memory_efficiency",
-                                          "unaligned",
-                                          "unaligned_scores",
-                                          "launch_time",
-                                          "kernel_time",
-                                          "collective_time",
-                                          "step_time",
-                                          "optimizer_passes",
-                                          "tensor_overlap",
-                                          "product_depth",
-                                          "split_ring_bandwidth",
-                                          NULL };
+#define AT(member) G_STRUCT_OFFSET (PsCluster, member)
+#define OPTIONAL(key, type, member)                                                                                    \
+  {                                                                                                                    \
+    key, PS_INI_OPTIONAL, type, AT (member), 0, 0, 0, NULL, NULL                                                       \
+  }
+#define PART(key, member, fallback)                                                                                    \
+  {                                                                                                                    \
+    key, PS_INI_OPTIONAL, PS_INI_REAL, AT (member), 1, 0.001, fallback, NULL, NULL                                     \
+  }
+#define REQUIRED(key, type, member, low, high)                                                                         \
+  {                                                                                                                    \
+    key, PS_INI_REQUIRED, type, AT (member), high, low, 0, NULL, NULL                                                  \
+  }
+#define OTHER(key)                                                                                                     \
+  {                                                                                                                    \
+    key, PS_INI_OPTIONAL, PS_INI_OTHER, 0, 0, 0, 0, NULL, NULL                                                         \
+  }
 
-static const char *const network_keys[] = { "nic", "network_table", "split_ring_bandwidth" };
+/* Optional ones are 0 where they are not known. */
+static const PsIniField fields[] = {
+  REQUIRED ("nodes", PS_INI_COUNT, nodes, 1, PS_MAX_GPUS),
+  REQUIRED ("devices_per_node", PS_INI_COUNT, devices_per_node, 1, PS_MAX_GPUS),
+  OPTIONAL ("memory", PS_INI_SIZE, memory_bytes),
+  REQUIRED ("peak_flops", PS_INI_REAL, peak_flops, 1, MAX_FLOPS),
+  REQUIRED ("efficiency", PS_INI_REAL, efficiency, 0.001, 1),
+  OPTIONAL ("memory_bandwidth", PS_INI_RATE, memory_bandwidth),
+  REQUIRED ("link_latency", PS_INI_TIME, link_latency_ns, 0, 0),
+  REQUIRED ("link_bandwidth", PS_INI_RATE, link_bandwidth, 0, 0),
+  OPTIONAL ("network_latency", PS_INI_TIME, network_latency_ns),
+  OPTIONAL ("network_bandwidth", PS_INI_RATE, network_bandwidth),
+  OPTIONAL ("host_bandwidth", PS_INI_RATE, host_bandwidth),
+  OTHER ("link_table"),
+  OTHER ("network_table"),
+  OTHER ("link"),
+  OTHER ("nic"),
+  { "peak_flops_fp8", PS_INI_OPTIONAL, PS_INI_REAL, AT (peak_flops_fp8), MAX_FLOPS, 1, 0, NULL, NULL },
+  { "peak_flops_fp4", PS_INI_OPTIONAL, PS_INI_REAL, AT (peak_flops_fp4), MAX_FLOPS, 1, 0, NULL, NULL },
+  { "multiprocessors", PS_INI_OPTIONAL, PS_INI_COUNT, AT (multiprocessors), 4096, 1, 0, NULL, NULL },
+  PART ("scores_efficiency", scores_efficiency, 0),
+  PART ("attention_efficiency", attention_efficiency, 0),
+  PART ("memory_efficiency", memory_efficiency, 1),
+  PART ("unaligned", unaligned, 1),
+  PART ("unaligned_scores", unaligned_scores, 0),
+  OPTIONAL ("launch_time", PS_INI_TIME, launch_ns),
+  OPTIONAL ("kernel_time", PS_INI_TIME, kernel_ns),
+  OPTIONAL ("collective_time", PS_INI_TIME, collective_ns),
+  OPTIONAL ("step_time", PS_INI_TIME, step_ns),
+  { "optimizer_passes", PS_INI_OPTIONAL, PS_INI_REAL, AT (optimizer_passes), 100, 1, 1, NULL, NULL },
+  { "tensor_overlap", PS_INI_OPTIONAL, PS_INI_REAL, AT (tensor_overlap), 0.999, 0, 0, NULL, NULL },
+  { "product_depth", PS_INI_OPTIONAL, PS_INI_REAL, AT (product_depth), 1e6, 0, 0, NULL, NULL },
+  OPTIONAL ("split_ring_bandwidth", PS_INI_RATE, split_ring_bandwidth),
+};
 
 PsCluster *
 ps_cluster_copy (const PsCluster *cluster)
@@ -106,53 +124,6 @@ read_points (PsIni *ini, const char *key, double limit, guint *n, PsLinkPoint **
       *n += *words[i] != '\0';
 }
 
-/* 0: not known. */
-static double
-read_optional_flops (PsIni *ini, const char *key)
-{
-  return ps_ini_has (ini, key) ? ps_ini_real (ini, key, 1, MAX_FLOPS) : 0;
-}
-
-/* 0: not known. */
-static double
-read_optional_rate (PsIni *ini, const char *key)
-{
-  return ps_ini_has (ini, key) ? ps_ini_rate (ini, key) : 0;
-}
-
-static double
-read_optional_part (PsIni *ini, const char *key, double otherwise)
-{
-  return ps_ini_has (ini, key) ? ps_ini_real (ini, key, 0.001, 1) : otherwise;
-}
-
-static gint64
-read_optional_time (PsIni *ini, const char *key)
-{
-  return ps_ini_has (ini, key) ? ps_ini_time (ini, key) : 0;
-}
-
-static void
-read_kernels (PsIni *ini, PsCluster *cluster)
-{
-  cluster->peak_flops_fp8 = read_optional_flops (ini, "peak_flops_fp8");
-  cluster->peak_flops_fp4 = read_optional_flops (ini, "peak_flops_fp4");
-  cluster->multiprocessors
-      = ps_ini_has (ini, "multiprocessors") ? (guint)ps_ini_integer (ini, "multiprocessors", 1, 4096) : 0;
-  cluster->scores_efficiency = read_optional_part (ini, "scores_efficiency", cluster->efficiency);
-  cluster->attention_efficiency = read_optional_part (ini, "attention_efficiency", cluster->efficiency);
-  cluster->memory_efficiency = read_optional_part (ini, "memory_efficiency", 1);
-  cluster->unaligned = read_optional_part (ini, "unaligned", 1);
-  cluster->unaligned_scores = read_optional_part (ini, "unaligned_scores", cluster->unaligned);
-  cluster->product_depth = ps_ini_has (ini, "product_depth") ? ps_ini_real (ini, "product_depth", 0, 1e6) : 0;
-  cluster->launch_ns = read_optional_time (ini, "launch_time");
-  cluster->kernel_ns = read_optional_time (ini, "kernel_time");
-  cluster->collective_ns = read_optional_time (ini, "collective_time");
-  cluster->step_ns = read_optional_time (ini, "step_time");
-  cluster->tensor_overlap = ps_ini_has (ini, "tensor_overlap") ? ps_ini_real (ini, "tensor_overlap", 0, 0.999) : 0;
-  cluster->optimizer_passes = ps_ini_has (ini, "optimizer_passes") ? ps_ini_real (ini, "optimizer_passes", 1, 100) : 1;
-}
-
 /* Who has a link or a port. */
 enum
 {
@@ -170,49 +141,58 @@ read_owner (PsIni *ini, const char *key, const char *third)
 }
 
 static void
-read_keys (PsIni *ini, PsCluster *cluster)
+read_links (PsIni *ini, PsCluster *cluster)
 {
-  cluster->name = ps_ini_has (ini, "name") ? ps_ini_text (ini, "name") : g_strdup (ps_ini_name (ini));
-  cluster->nodes = (guint)ps_ini_integer (ini, "nodes", 1, PS_MAX_GPUS);
-  cluster->devices_per_node = (guint)ps_ini_integer (ini, "devices_per_node", 1, PS_MAX_GPUS);
-  cluster->memory_bytes = ps_ini_has (ini, "memory") ? ps_ini_size (ini, "memory") : 0;
-  cluster->peak_flops = ps_ini_real (ini, "peak_flops", 1, MAX_FLOPS);
-  cluster->efficiency = ps_ini_real (ini, "efficiency", 0.001, 1);
-  cluster->memory_bandwidth = read_optional_rate (ini, "memory_bandwidth");
-  read_kernels (ini, cluster);
-  cluster->host_bandwidth = read_optional_rate (ini, "host_bandwidth");
-  cluster->link_latency_ns = ps_ini_time (ini, "link_latency");
-  cluster->link_bandwidth = ps_ini_rate (ini, "link_bandwidth");
-  cluster->link_shared = read_owner (ini, "link", "peer") == OWNER_NODE;
-  cluster->link_peers = read_owner (ini, "link", "peer") == OWNER_PEER;
+  guint owner = read_owner (ini, "link", "peer");
+
+  cluster->link_shared = owner == OWNER_NODE;
+  cluster->link_peers = owner == OWNER_PEER;
   read_points (ini, "link_table", cluster->link_bandwidth, &cluster->n_link_points, &cluster->link_points);
   if (cluster->link_peers && cluster->n_link_points > 0)
     ps_ini_fail (ini, "link_table", "says the times of one link; with link = peer a collective has several");
-  if (cluster->nodes == 1 && !ps_ini_has (ini, "network_latency") && !ps_ini_has (ini, "network_bandwidth"))
-    {
-      /* There is no network to describe. */
-      for (guint i = 0; i < G_N_ELEMENTS (network_keys); i++)
-        if (ps_ini_has (ini, network_keys[i]))
-          ps_ini_fail (ini, network_keys[i], "there is no network; network_latency and network_bandwidth describe one");
-      return;
-    }
-  cluster->network_latency_ns = ps_ini_time (ini, "network_latency");
-  cluster->network_bandwidth = ps_ini_rate (ini, "network_bandwidth");
+}
+
+/* A cluster of one node may have no network to describe. */
+static void
+read_network (PsIni *ini, PsCluster *cluster)
+{
+  static const char *const keys[] = { "network_latency", "network_bandwidth" };
+  static const char *const further[] = { "nic", "network_table", "split_ring_bandwidth" };
+  gboolean has_network = cluster->nodes > 1 || ps_ini_has (ini, keys[0]) || ps_ini_has (ini, keys[1]);
+
+  for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
+    if (has_network && !ps_ini_has (ini, keys[i]))
+      ps_ini_fail (ini, keys[i], "missing");
+  for (guint i = 0; i < G_N_ELEMENTS (further); i++)
+    if (!has_network && ps_ini_has (ini, further[i]))
+      ps_ini_fail (ini, further[i], "there is no network; network_latency and network_bandwidth describe one");
   cluster->network_shared = read_owner (ini, "nic", NULL) == OWNER_NODE;
   read_points (ini, "network_table", cluster->network_bandwidth, &cluster->n_network_points, &cluster->network_points);
-  cluster->split_ring_bandwidth = read_optional_rate (ini, "split_ring_bandwidth");
 }
 
 PsCluster *
 ps_cluster_load (const char *path, GError **error)
 {
-  g_autoptr (PsIni) ini = ps_ini_load (path, "clusters", "cluster", known_keys, error);
+  g_autofree char *text = NULL;
+  gsize length;
 
+  if (!ps_ini_read (path, "clusters", &text, &length, error))
+    return NULL;
+  g_autoptr (PsIni) ini = ps_ini_parse (path, text, length, "cluster", fields, G_N_ELEMENTS (fields), error);
   if (ini == NULL)
     return NULL;
   g_autoptr (PsCluster) cluster = g_new0 (PsCluster, 1);
   cluster->tensor = 1;
-  read_keys (ini, cluster);
+  cluster->name = ps_ini_name (ini);
+  ps_ini_fields (ini, fields, G_N_ELEMENTS (fields), cluster);
+  if (cluster->scores_efficiency == 0)
+    cluster->scores_efficiency = cluster->efficiency;
+  if (cluster->attention_efficiency == 0)
+    cluster->attention_efficiency = cluster->efficiency;
+  if (cluster->unaligned_scores == 0)
+    cluster->unaligned_scores = cluster->unaligned;
+  read_links (ini, cluster);
+  read_network (ini, cluster);
   if (!ps_ini_finish (ini, error))
     return NULL;
   cluster->n_gpus = cluster->nodes * cluster->devices_per_node;
@@ -429,4 +409,125 @@ ps_cluster_join (PsCluster *cluster, guint n_context, GError **error)
   if (cluster->network_shared)
     scale_network (cluster, 1.0 / MIN (groups, n_context));
   return TRUE;
+}
+
+/* The reasons that slow hardware down, in words. */
+
+static const struct
+{
+  PsThrottle bit;
+  const char *name;
+
+} reasons[] = { { PS_THROTTLE_POWER, "power" },
+                { PS_THROTTLE_HEAT, "heat" },
+                { PS_THROTTLE_HARDWARE, "hardware" },
+                { PS_THROTTLE_SETTING, "setting" } };
+
+char *
+ps_throttle_to_text (guint throttle)
+{
+  if (!(throttle & PS_THROTTLE_KNOWN))
+    return NULL;
+  GString *text = g_string_new (NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (reasons); i++)
+    if (throttle & reasons[i].bit)
+      g_string_append_printf (text, "%s%s", text->len > 0 ? " " : "", reasons[i].name);
+  return g_string_free (text, FALSE);
+}
+
+static guint
+find_reason (const char *name)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (reasons); i++)
+    if (g_str_equal (name, reasons[i].name))
+      return reasons[i].bit;
+  return 0;
+}
+
+gboolean
+ps_throttle_parse (const char *text, guint *throttle)
+{
+  *throttle = text != NULL ? PS_THROTTLE_KNOWN : 0;
+  if (text == NULL || *text == '\0')
+    return TRUE;
+  g_auto (GStrv) names = g_strsplit (text, " ", -1);
+  for (guint i = 0; names[i] != NULL; i++)
+    {
+      guint bit = find_reason (names[i]);
+
+      if (bit == 0 || *throttle & bit)
+        return FALSE;
+      *throttle |= bit;
+    }
+  return TRUE;
+}
+
+gboolean
+ps_condition_throttled (const PsCondition *before, const PsCondition *after, gboolean *known)
+{
+  guint either = before->throttle | after->throttle;
+
+  *known = (before->throttle & after->throttle & PS_THROTTLE_KNOWN) != 0;
+  return (either & ~(guint)PS_THROTTLE_KNOWN) != 0;
+}
+
+/* The proportion in which devices split accelerators. */
+
+static guint
+common_divisor (const guint *shares, guint n)
+{
+  gint64 divisor = 0;
+
+  for (guint i = 0; i < n; i++)
+    divisor = ps_common_divisor (divisor, shares[i]);
+  return (guint)MAX (divisor, 1);
+}
+
+guint *
+ps_shares_parse (const char *where, const char *text, guint *n, GError **error)
+{
+  g_auto (GStrv) items = g_strsplit (text, ",", -1);
+
+  *n = g_strv_length (items);
+  g_autofree guint *shares = g_new (guint, MAX (*n, 1));
+  for (guint i = 0; i < *n; i++)
+    {
+      gint64 share;
+
+      if (!ps_parse_integer (where, items[i], 1, PS_MAX_SHARE, &share, error))
+        return NULL;
+      shares[i] = (guint)share;
+    }
+  guint divisor = common_divisor (shares, *n);
+  for (guint i = 0; i < *n; i++)
+    shares[i] /= divisor;
+  return g_steal_pointer (&shares);
+}
+
+static gboolean
+are_equal (const guint *shares, guint n)
+{
+  for (guint i = 1; i < n; i++)
+    if (shares[i] != shares[0])
+      return FALSE;
+  return TRUE;
+}
+
+char *
+ps_shares_to_text (const guint *shares, guint n)
+{
+  GString *text = g_string_new (NULL);
+
+  if (shares == NULL || are_equal (shares, n))
+    return g_string_free (text, FALSE);
+  guint divisor = common_divisor (shares, n);
+  for (guint i = 0; i < n; i++)
+    g_string_append_printf (text, "%s%u", i ? "," : "", shares[i] / divisor);
+  return g_string_free (text, FALSE);
+}
+
+const char *
+ps_shares_describe (const char *text)
+{
+  return *text ? text : "equal";
 }

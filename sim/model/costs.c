@@ -1,7 +1,9 @@
-/* costs.c - the cost table: made by hand, its slices and its checks. */
+/* costs.c - the cost table: its slices and checks; the effect of recomputation, offloading, ZeRO, data parallelism and
+ * host times on it; costs from the command line, and costs by formulas of a model on a cluster. */
 #include <pipesim/costs.h>
 
 #include <math.h>
+#include <string.h>
 
 PsCosts *
 ps_costs_new (guint n_stages)
@@ -217,26 +219,28 @@ equal_slice (const PsCosts *costs, guint n_slices)
   return slice;
 }
 
-PsCosts *
-ps_costs_slice (const PsCosts *costs, guint n_slices)
+/* Slices `first` up to first + n - 1, on average. */
+static PsCosts *
+average_slice (const PsCosts *costs, guint n_slices, guint first, guint n)
 {
   const PsSliceParts *parts = find_parts (costs, n_slices);
   PsCosts *slice = equal_slice (costs, n_slices);
 
   if (parts != NULL)
-    set_slice_times (costs, parts, 0, n_slices, slice);
+    set_slice_times (costs, parts, first, n, slice);
   return slice;
+}
+
+PsCosts *
+ps_costs_slice (const PsCosts *costs, guint n_slices)
+{
+  return average_slice (costs, n_slices, 0, n_slices);
 }
 
 PsCosts *
 ps_costs_nth_slice (const PsCosts *costs, guint n_slices, guint slice)
 {
-  const PsSliceParts *parts = find_parts (costs, n_slices);
-  PsCosts *of_slice = equal_slice (costs, n_slices);
-
-  if (parts != NULL)
-    set_slice_times (costs, parts, slice, 1, of_slice);
-  return of_slice;
+  return average_slice (costs, n_slices, slice, 1);
 }
 
 PsCosts *
@@ -313,4 +317,834 @@ ps_costs_check (const PsCosts *costs, guint n_microbatches, GError **error)
                         "%s: costs of stage %u are negative, or too large for exact sums over %u microbatches",
                         costs->source, stage, n_microbatches);
   return TRUE;
+}
+
+/* The effect of options on costs. */
+
+static gint64
+scale (gint64 value, double factor)
+{
+  return (gint64)llround ((double)value * factor);
+}
+
+void
+ps_costs_guess (PsCosts *costs, guint stage)
+{
+  gint64 *b = &ps_costs_op (costs, PS_OP_B, stage)->duration_ns;
+  gint64 *w = &ps_costs_op (costs, PS_OP_W, stage)->duration_ns;
+  gint64 *whole = &ps_costs_op (costs, PS_OP_BW, stage)->duration_ns;
+  guint unknown = costs->stage[stage].unknown;
+
+  if (unknown & 1U << PS_OP_BW)
+    *whole = *b + *w;
+  if (unknown & 1U << PS_OP_B)
+    *b = unknown & 1U << PS_OP_W ? *whole / 2 : MAX (*whole - *w, 0);
+  if (unknown & 1U << PS_OP_W)
+    *w = MAX (*whole - *b, 0);
+}
+
+void
+ps_costs_guess_transfers (PsCosts *costs)
+{
+  guint n = 2 * costs->n_stages, n_known = 0;
+  g_autofree gint64 *known = g_new (gint64, n);
+
+  for (guint i = 1; i <= n; i++)
+    if (costs->transfer_ns[i] >= 0)
+      known[n_known++] = costs->transfer_ns[i];
+  gint64 usual_ns = n_known > 0 ? ps_median (known, n_known) : 0;
+  for (guint i = 1; i <= n; i++)
+    {
+      if (costs->transfer_ns[i] >= 0)
+        continue;
+      costs->transfer_ns[i] = usual_ns;
+      if (i != ps_transfer_forward (costs, costs->n_stages - 1) && i != ps_transfer_backward (costs, 0))
+        costs->transfer_origin
+            = MAX (costs->transfer_origin, n_known > 0 ? PS_ORIGIN_INTERPOLATED : PS_ORIGIN_MODELLED);
+    }
+}
+
+char *
+ps_costs_describe (const PsCosts *costs)
+{
+  gboolean differ = costs->transfer_origin > costs->time_origin;
+
+  return g_strdup_printf ("%s costs%s%s%s: %s", ps_origin_name (costs->time_origin), differ ? ", " : "",
+                          differ ? ps_origin_name (costs->transfer_origin) : "", differ ? " transfers" : "",
+                          costs->source != NULL ? costs->source : "");
+}
+
+void
+ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_bytes, gint64 duration_ns)
+{
+  PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage), *b = ps_costs_op (costs, PS_OP_B, stage);
+  PsOpCost *whole = ps_costs_op (costs, PS_OP_BW, stage);
+  gint64 before = ps_costs_act_bytes (costs, stage), kept = before - drop_bytes;
+  gint64 part = (drop_bytes + n_parts - 1) / n_parts;
+  gint64 weight_inputs = ps_costs_wact_bytes (costs, stage);
+  gint64 piled = MAX (weight_inputs - kept, 0) / n_parts * (n_parts - 1);
+  PsStageCost *cost = &costs->stage[stage];
+
+  f->take_bytes -= drop_bytes - part;
+  f->give_bytes += part;
+  b->take_bytes += part + piled;
+  b->give_bytes += part + piled - drop_bytes;
+  whole->take_bytes += part;
+  whole->give_bytes += part - drop_bytes;
+  b->duration_ns += duration_ns;
+  whole->duration_ns += duration_ns;
+  if (cost->pair_ns >= 0)
+    cost->pair_ns += duration_ns;
+  if (cost->host_ns > 0 && before > 0)
+    cost->host_ns = scale (cost->host_ns, (double)kept / (double)before);
+}
+
+/* The part of F that is computed again. */
+static double
+repeated_part (const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, gint64 talk_ns,
+               PsRecompute recompute)
+{
+  guint t = cluster != NULL ? cluster->tensor : 1;
+  PsWork all, again;
+
+  ps_work_stage (model, shape, PS_OP_F, t, &all);
+  ps_work_recompute (model, shape, recompute, t, &again);
+  if (cluster != NULL)
+    return (double)ps_work_ns (&again, cluster, recompute == PS_RECOMPUTE_FULL ? talk_ns : 0)
+           / (double)MAX (ps_work_ns (&all, cluster, talk_ns), 1);
+  return (double)ps_work_flops (&again) / (double)ps_work_flops (&all);
+}
+
+static void
+drop_layers (PsCosts *costs, guint stage, const PsModel *model, const PsStageShape *shape, guint n_tensor, double part,
+             PsRecompute recompute)
+{
+  double all = (double)ps_tensor_kept_bytes (model, shape, PS_RECOMPUTE_NONE, n_tensor);
+  double dropped = all - (double)ps_tensor_kept_bytes (model, shape, recompute, n_tensor);
+  double own = all + (double)ps_framework_habits (model, shape, n_tensor).kept_bytes;
+
+  ps_costs_drop (costs, stage, shape->n_layers, scale (ps_costs_act_bytes (costs, stage), dropped / own),
+                 scale (ps_costs_op (costs, PS_OP_F, stage)->duration_ns, part));
+}
+
+static void
+recompute_model (PsCosts *costs, guint stage, const PsModel *model, const PsCluster *cluster, PsRecompute recompute)
+{
+  const PsStageShape *shape = &costs->shapes[stage];
+
+  if (shape->n_layers == 0 || shape->recompute != PS_RECOMPUTE_NONE)
+    return;
+  costs->time_origin = costs->memory_origin = PS_ORIGIN_MODELLED;
+  drop_layers (costs, stage, model, shape, cluster != NULL ? cluster->tensor : 1,
+               repeated_part (model, cluster, shape, costs->stage[stage].tensor_ns, recompute), recompute);
+}
+
+gboolean
+ps_costs_recompute (PsCosts *costs, guint stage, const PsModel *model, const PsCluster *cluster, PsRecompute recompute,
+                    GError **error)
+{
+  const PsOpCost *again = ps_costs_op (costs, PS_OP_R, stage);
+
+  if (recompute == PS_RECOMPUTE_NONE)
+    return TRUE;
+  if (model != NULL)
+    {
+      recompute_model (costs, stage, model, cluster, recompute);
+      return TRUE;
+    }
+  if (recompute == PS_RECOMPUTE_SELECTIVE)
+    return ps_refuse (
+        error, PS_ERROR_USAGE,
+        "--recompute selective: %s does not say which part of a forward is attention; give r, its time, and "
+        "keep, the bytes of all else, with --recompute full",
+        costs->source);
+  ps_costs_drop (costs, stage, 1, MIN (again->take_bytes, ps_costs_act_bytes (costs, stage)), again->duration_ns);
+  return TRUE;
+}
+
+PsCosts *
+ps_costs_split_recompute (const PsCosts *costs, const PsCosts *full)
+{
+  PsCosts *split = ps_costs_copy (costs);
+
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    {
+      gint64 longer_ns
+          = ps_costs_op (full, PS_OP_B, stage)->duration_ns - ps_costs_op (costs, PS_OP_B, stage)->duration_ns;
+      gint64 again = ps_costs_act_bytes (costs, stage) - ps_costs_act_bytes (full, stage);
+
+      *ps_costs_op (split, PS_OP_F, stage) = *ps_costs_op (full, PS_OP_F, stage);
+      *ps_costs_op (split, PS_OP_R, stage) = (PsOpCost){ MAX (longer_ns, 0), MAX (again, 0), MAX (-again, 0) };
+    }
+  split->time_origin = full->time_origin;
+  split->memory_origin = full->memory_origin;
+  return split;
+}
+
+static void
+offload_stage (PsCosts *costs, guint stage, double ratio)
+{
+  static const PsOpKind backwards[] = { PS_OP_B, PS_OP_BW };
+  PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage);
+  gint64 bytes = scale (ps_costs_act_bytes (costs, stage), ratio), copy_ns = scale (costs->stage[stage].host_ns, ratio);
+
+  f->give_bytes += bytes;
+  f->duration_ns = MAX (f->duration_ns, copy_ns);
+  for (guint i = 0; i < G_N_ELEMENTS (backwards); i++)
+    {
+      PsOpCost *backward = ps_costs_op (costs, backwards[i], stage);
+
+      backward->take_bytes += bytes;
+      backward->duration_ns = MAX (backward->duration_ns, copy_ns);
+    }
+  if (costs->stage[stage].pair_ns >= 0)
+    costs->stage[stage].pair_ns = MAX (costs->stage[stage].pair_ns, copy_ns);
+}
+
+gboolean
+ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **error)
+{
+  if (ratio <= 0 || (costs->shapes != NULL && costs->shapes[stage].offload > 0))
+    return TRUE;
+  if (costs->stage[stage].host_ns < 0)
+    return ps_refuse (
+        error, PS_ERROR_USAGE,
+        "--offload: %s does not say how fast the host is; give host=TIME in --costs, host_bandwidth in the "
+        "cluster's description, or a profile of calib run --offload %g",
+        costs->source, ratio);
+  offload_stage (costs, stage, ratio);
+  return TRUE;
+}
+
+/* The all-reduce becomes a reduce-scatter, and an all-gather of the weights: before they are used, or after the step
+ * has updated them. */
+static void
+gather_weights (PsStageCost *cost, PsOpCost *step, guint zero)
+{
+  const PsStateBytes *state = &cost->state;
+  gint64 half_ns = cost->reduce_ns / 2, gather_ns = half_ns;
+
+  if (state->weight_bytes > 0 && state->gradient_bytes > 0)
+    gather_ns = (gint64)MIN ((double)half_ns * (double)state->weight_bytes / (double)state->gradient_bytes,
+                             (double)PS_MAX_TIME_NS);
+  cost->reduce_ns -= half_ns;
+  cost->reduce2_ns -= cost->reduce2_ns / 2;
+  if (zero == 3)
+    cost->gather_ns = gather_ns;
+  else
+    step->duration_ns += gather_ns;
+}
+
+/* One GPU's part of `bytes`. Fewer GPUs hold the expert_bytes among them. */
+static gint64
+spread_bytes (const PsCosts *costs, guint n_replicas, gint64 bytes, gint64 expert_bytes)
+{
+  gint64 copies = (gint64)n_replicas * costs->dense_copies;
+  gint64 expert_copies = MAX ((gint64)(n_replicas * costs->expert_copies), 1);
+
+  return (bytes - expert_bytes + copies - 1) / copies + (expert_bytes + expert_copies - 1) / expert_copies;
+}
+
+static void
+zero_stage (PsCosts *costs, guint stage, guint n_replicas, guint zero)
+{
+  PsStageCost *cost = &costs->stage[stage];
+  PsStateBytes *state = &cost->state;
+  PsOpCost *step = ps_costs_op (costs, PS_OP_O, stage);
+  gint64 before = state->optimizer_bytes;
+  double experts = (double)state->expert_bytes / (double)MAX (before, 1);
+
+  state->optimizer_bytes = spread_bytes (costs, n_replicas, before, state->expert_bytes);
+  state->expert_bytes = spread_bytes (costs, n_replicas, state->expert_bytes, state->expert_bytes);
+  cost->weight_bytes -= before - state->optimizer_bytes;
+  step->duration_ns -= cost->step_ns;
+  step->duration_ns
+      = (gint64)ceil ((double)step->duration_ns * (double)state->optimizer_bytes / (double)MAX (before, 1))
+        + cost->step_ns;
+  gather_weights (cost, step, zero);
+  if (zero < 3)
+    return;
+  before = state->weight_bytes;
+  state->weight_bytes = spread_bytes (costs, n_replicas, before, scale (before, experts));
+  cost->whole_bytes = before - state->weight_bytes;
+  cost->weight_bytes -= cost->whole_bytes;
+}
+
+gboolean
+ps_costs_zero (PsCosts *costs, guint n_replicas, guint zero, GError **error)
+{
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    {
+      const PsStageCost *cost = &costs->stage[stage];
+
+      if (cost->state.optimizer_bytes == 0 && cost->weight_bytes > 0)
+        return ps_refuse (
+            error, PS_ERROR_USAGE,
+            "--zero %u: %s does not say how much of stage %u is optimizer state; give opt=SIZE in --costs", zero,
+            costs->source, stage);
+      zero_stage (costs, stage, n_replicas, zero);
+    }
+  costs->zero = zero;
+  return TRUE;
+}
+
+/* All-reduce over the n_replicas * n_copies holders of a stage; the second copy's device mirrors the first one's. */
+static gint64
+ring_ns (const PsCluster *cluster, guint device, guint n_devices, guint n_replicas, guint n_copies, gint64 bytes)
+{
+  const guint at[2] = { device, n_devices - 1 - device };
+  gboolean between = cluster->spacing > 1;
+  g_autofree guint *places = g_new (guint, n_replicas * n_copies);
+
+  for (guint i = 0; i < n_replicas * n_copies; i++)
+    places[i] = at[i % n_copies] * (between ? cluster->spacing : 1) + i / n_copies * (between ? 1 : n_devices);
+  return ps_cluster_ring_ns (cluster, n_replicas * n_copies, places, bytes);
+}
+
+/* Bytes of gradients that an all-reduce over n replicas would move as long as it really takes: fewer replicas hold the
+ * same experts. */
+static gint64
+reduced_bytes (const PsCosts *costs, guint stage, guint n_replicas)
+{
+  const PsStateBytes *state = &costs->stage[stage].state;
+  double copies = MAX (n_replicas * costs->expert_copies, 1), n = n_replicas;
+  double experts = (double)state->expert_bytes / (double)MAX (state->optimizer_bytes, 1);
+
+  if (state->expert_bytes == 0 || n_replicas == 1)
+    return state->gradient_bytes;
+  return scale (state->gradient_bytes, 1 - experts + experts * (copies - 1) / copies * n / (n - 1));
+}
+
+void
+ps_costs_set_reduce (PsCosts *costs, const PsCluster *cluster, guint n_devices, guint n_replicas)
+{
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    {
+      gint64 bytes = reduced_bytes (costs, stage, n_replicas);
+      guint device = stage % n_devices;
+
+      costs->stage[stage].reduce_ns = ring_ns (cluster, device, n_devices, n_replicas, 1, bytes);
+      costs->stage[stage].reduce2_ns = ring_ns (cluster, device, n_devices, n_replicas, 2, bytes);
+    }
+}
+
+/* The host time of a message between a stage and the next one; 0: they are on one device in all copies. */
+static gint64
+boundary_ns (const PsCosts *costs, const guint16 *device, guint n_copies, guint stage)
+{
+  for (guint i = stage; i < n_copies * costs->n_stages; i += costs->n_stages)
+    if (device[i] != device[i + 1])
+      return costs->post_ns;
+  return 0;
+}
+
+static PsHostTime
+host_time_of (const PsCosts *costs, PsOpKind kind, gint64 below_ns, gint64 above_ns)
+{
+  if (kind == PS_OP_F)
+    return (PsHostTime){ costs->op_ns + below_ns, above_ns };
+  if (kind == PS_OP_B || kind == PS_OP_BW)
+    return (PsHostTime){ costs->op_ns + above_ns, below_ns };
+  return (PsHostTime){ costs->op_ns, 0 };
+}
+
+/* Adds host times to the durations, or with sign -1 takes them away. */
+static void
+change_durations (PsCosts *costs, int sign)
+{
+  guint n = costs->n_lengths * costs->n_stages;
+
+  for (guint i = 0; i < PS_OP_O * n; i++)
+    costs->op[i].duration_ns += sign * ps_host_time_sum (costs->host_time[i]);
+  for (guint i = 0; i < n; i++)
+    {
+      gint64 pair_ns = ps_host_time_sum (costs->host_time[i]) + ps_host_time_sum (costs->pair_host);
+
+      if (i < costs->n_stages && costs->stage[i].pair_ns >= 0)
+        costs->stage[i].pair_ns += sign * pair_ns;
+      if (costs->pairs_ns != NULL && costs->pairs_ns[i] >= 0)
+        costs->pairs_ns[i] += sign * pair_ns;
+    }
+}
+
+void
+ps_costs_add_host_time (PsCosts *costs, const guint16 *device, guint n_copies)
+{
+  gint64 below_ns = 0;
+
+  if (!ps_costs_lack_host_time (costs))
+    return;
+  costs->host_time = g_new0 (PsHostTime, (gsize)PS_N_OP_KINDS * costs->n_lengths * costs->n_stages);
+  costs->pair_host = (PsHostTime){ 0 };
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    {
+      gint64 above_ns = stage + 1 < costs->n_stages ? boundary_ns (costs, device, n_copies, stage) : 0;
+      PsHostTime backward = host_time_of (costs, PS_OP_BW, below_ns, above_ns);
+
+      for (guint i = 0; i < PS_OP_O * costs->n_lengths; i++)
+        costs->host_time[i * costs->n_stages + stage]
+            = host_time_of (costs, (PsOpKind)(i / costs->n_lengths), below_ns, above_ns);
+      costs->pair_host.before_ns = MAX (costs->pair_host.before_ns, backward.before_ns);
+      costs->pair_host.after_ns = MAX (costs->pair_host.after_ns, backward.after_ns);
+      below_ns = above_ns;
+    }
+  change_durations (costs, 1);
+}
+
+void
+ps_costs_remove_host_time (PsCosts *costs)
+{
+  if (costs->host_time == NULL)
+    return;
+  change_durations (costs, -1);
+  g_clear_pointer (&costs->host_time, g_free);
+}
+
+/* Costs from the command line: KEY=VALUE,... */
+
+static const char *const key_names[PS_N_COST_KEYS]
+    = { "f",  "b",    "w",   "bw",   "c",    "o",       "pair",    "reduce", "reduce2", "r",  "host",
+        "op", "post", "act", "wact", "keep", "weights", "version", "grad",   "opt",     "msg" };
+
+const char *
+ps_cost_key_name (PsCostKey key)
+{
+  g_return_val_if_fail ((guint)key < PS_N_COST_KEYS, NULL);
+  return key_names[key];
+}
+
+/* One value per stage for each key that was given; NULL for the others. */
+typedef struct
+{
+  guint n_devices;
+  guint n_chunks;
+  guint n_stages;
+  gint64 *values[PS_N_COST_KEYS];
+} Spec;
+
+static void
+spec_clear (Spec *spec)
+{
+  for (guint key = 0; key < PS_N_COST_KEYS; key++)
+    g_free (spec->values[key]);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Spec, spec_clear)
+
+static gboolean
+parse_value (PsCostKey key, const char *text, gint64 *value, GError **error)
+{
+  g_autofree char *where = g_strdup_printf ("--costs: %s", key_names[key]);
+
+  return key >= PS_COST_ACT ? ps_parse_size (where, text, value, error) : ps_parse_time (where, text, value, error);
+}
+
+/* Costs of a boundary, not of a stage. */
+static gboolean
+is_per_transfer (PsCostKey key)
+{
+  return key == PS_COST_C || key == PS_COST_MSG;
+}
+
+/* The same for every device, however many chunks it has. */
+static gboolean
+is_per_device (PsCostKey key)
+{
+  return key == PS_COST_OP || key == PS_COST_POST;
+}
+
+/* A device's share, split over its chunks: the first chunks take the remainder, so that the sum is exact. */
+static void
+spread (const Spec *spec, PsCostKey key, gint64 share, gint64 *values)
+{
+  for (guint stage = 0; stage < spec->n_stages; stage++)
+    {
+      gint64 chunk = stage / spec->n_devices;
+
+      values[stage] = is_per_transfer (key) || is_per_device (key)
+                          ? share
+                          : share / spec->n_chunks + (chunk < share % spec->n_chunks);
+    }
+}
+
+static gboolean
+parse_values (Spec *spec, PsCostKey key, const char *text, GError **error)
+{
+  g_auto (GStrv) parts = g_strsplit (text, ":", -1);
+  guint n_parts = g_strv_length (parts);
+  guint wanted = is_per_transfer (key) ? spec->n_stages - 1 : spec->n_stages;
+
+  if (n_parts != 1 && is_per_device (key))
+    return ps_refuse (error, PS_ERROR_USAGE, "--costs: %s has %u values; give 1, for all devices", key_names[key],
+                      n_parts);
+  if (n_parts != 1 && n_parts != wanted)
+    return ps_refuse (error, PS_ERROR_USAGE, "--costs: %s has %u values; give 1, or %u (one per %s)", key_names[key],
+                      n_parts, wanted, is_per_transfer (key) ? "boundary" : "stage");
+  g_autofree gint64 *values = g_new0 (gint64, spec->n_stages);
+  for (guint i = 0; i < n_parts; i++)
+    if (!parse_value (key, parts[i], &values[i], error))
+      return FALSE;
+  if (n_parts == 1 && wanted != 1)
+    spread (spec, key, values[0], values);
+  spec->values[key] = g_steal_pointer (&values);
+  return TRUE;
+}
+
+static gboolean
+parse_entry (Spec *spec, const char *entry, GError **error)
+{
+  const char *equals = strchr (entry, '=');
+  g_autofree char *name = g_strndup (entry, equals != NULL ? (gsize)(equals - entry) : strlen (entry));
+  PsCostKey key = 0;
+
+  while (key < PS_N_COST_KEYS && !g_str_equal (name, key_names[key]))
+    key++;
+  if (key == PS_N_COST_KEYS || equals == NULL)
+    return ps_refuse (
+        error, PS_ERROR_USAGE,
+        "--costs: '%s' is not KEY=VALUE with a key of f, b, w, bw, c, o, pair, reduce, reduce2, r, host, op, post, "
+        "act, wact, keep, weights, version, grad, opt, msg",
+        entry);
+  if (spec->values[key] != NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "--costs: %s is given twice", name);
+  return parse_values (spec, key, equals + 1, error);
+}
+
+static gint64
+spec_get (const Spec *spec, PsCostKey key, guint stage, gint64 fallback)
+{
+  return spec->values[key] != NULL ? spec->values[key][stage] : fallback;
+}
+
+static gboolean
+spec_is_complete (const Spec *spec, GError **error)
+{
+  gboolean split = spec->values[PS_COST_B] != NULL && spec->values[PS_COST_W] != NULL;
+
+  if (spec->values[PS_COST_F] != NULL
+      && (split
+          || (spec->values[PS_COST_BW] != NULL && spec->values[PS_COST_B] == NULL && spec->values[PS_COST_W] == NULL)))
+    return TRUE;
+  return ps_refuse (error, PS_ERROR_USAGE,
+                    "--costs: give f, and either b and w or bw alone, such as f=1ms,b=1ms,w=1ms");
+}
+
+static void
+fill_times (PsCosts *costs, const Spec *spec, guint stage)
+{
+  gint64 f = spec_get (spec, PS_COST_F, stage, 0);
+  gint64 whole = spec_get (spec, PS_COST_BW, stage, 0);
+  gint64 b = spec_get (spec, PS_COST_B, stage, whole / 2);
+  gint64 w = spec_get (spec, PS_COST_W, stage, whole - whole / 2);
+  PsStageCost *cost = &costs->stage[stage];
+
+  ps_costs_op (costs, PS_OP_F, stage)->duration_ns = f;
+  ps_costs_op (costs, PS_OP_R, stage)->duration_ns = spec_get (spec, PS_COST_R, stage, f);
+  ps_costs_op (costs, PS_OP_B, stage)->duration_ns = b;
+  ps_costs_op (costs, PS_OP_W, stage)->duration_ns = w;
+  ps_costs_op (costs, PS_OP_BW, stage)->duration_ns = spec_get (spec, PS_COST_BW, stage, b + w);
+  ps_costs_op (costs, PS_OP_O, stage)->duration_ns = spec_get (spec, PS_COST_O, stage, 0);
+  cost->pair_ns = spec_get (spec, PS_COST_PAIR, stage, -1);
+  cost->reduce_ns = spec_get (spec, PS_COST_REDUCE, stage, 0);
+  cost->reduce2_ns = spec_get (spec, PS_COST_REDUCE2, stage, cost->reduce_ns);
+  cost->host_ns = spec_get (spec, PS_COST_HOST, stage, -1);
+}
+
+static void
+fill_boundaries (PsCosts *costs, const Spec *spec, guint stage)
+{
+  costs->transfer_ns[ps_transfer_forward (costs, stage)] = spec_get (spec, PS_COST_C, stage, 0);
+  costs->message_bytes[ps_transfer_forward (costs, stage)] = spec_get (spec, PS_COST_MSG, stage, 0);
+  if (stage == 0)
+    return;
+  costs->transfer_ns[ps_transfer_backward (costs, stage)] = spec_get (spec, PS_COST_C, stage - 1, 0);
+  costs->message_bytes[ps_transfer_backward (costs, stage)] = spec_get (spec, PS_COST_MSG, stage - 1, 0);
+}
+
+static void
+fill_state (PsCosts *costs, const Spec *spec, guint stage)
+{
+  gint64 weights = spec_get (spec, PS_COST_WEIGHTS, stage, 0);
+  gint64 grad = spec_get (spec, PS_COST_GRAD, stage, 0);
+  gint64 opt = spec_get (spec, PS_COST_OPT, stage, 0);
+  PsStageCost *cost = &costs->stage[stage];
+
+  cost->weight_bytes = weights;
+  cost->version_bytes = spec_get (spec, PS_COST_VERSION, stage, weights - grad - opt);
+  if (spec->values[PS_COST_GRAD] != NULL || spec->values[PS_COST_OPT] != NULL)
+    cost->state
+        = (PsStateBytes){ .weight_bytes = weights - grad - opt, .gradient_bytes = grad, .optimizer_bytes = opt };
+}
+
+/* The name of a part that is larger than its whole; *whole is the name of the whole. NULL: all fit. */
+static const char *
+find_misfit (const Spec *spec, guint stage, const char **whole)
+{
+  gint64 act = spec_get (spec, PS_COST_ACT, stage, 0), weights = spec_get (spec, PS_COST_WEIGHTS, stage, 0);
+
+  *whole = "act";
+  if (spec_get (spec, PS_COST_WACT, stage, 0) > act)
+    return "wact";
+  if (spec_get (spec, PS_COST_KEEP, stage, 0) > act)
+    return "keep";
+  *whole = "weights";
+  return spec_get (spec, PS_COST_GRAD, stage, 0) + spec_get (spec, PS_COST_OPT, stage, 0) > weights ? "grad + opt"
+                                                                                                    : NULL;
+}
+
+static gboolean
+fill_stage (PsCosts *costs, const Spec *spec, guint stage, GError **error)
+{
+  const char *whole, *part = find_misfit (spec, stage, &whole);
+  gint64 act = spec_get (spec, PS_COST_ACT, stage, 0);
+
+  if (part != NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "--costs: %s is larger than %s on stage %u", part, whole, stage);
+  fill_times (costs, spec, stage);
+  fill_boundaries (costs, spec, stage);
+  fill_state (costs, spec, stage);
+  ps_costs_set_memory (costs, stage, act, spec_get (spec, PS_COST_WACT, stage, act));
+  gint64 input = stage > 0 ? spec_get (spec, PS_COST_MSG, stage - 1, 0) : 0;
+  ps_costs_op (costs, PS_OP_R, stage)->take_bytes -= spec_get (spec, PS_COST_KEEP, stage, MIN (input, act));
+  return TRUE;
+}
+
+PsCosts *
+ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **error)
+{
+  g_auto (Spec) spec = { .n_devices = n_devices, .n_chunks = n_chunks, .n_stages = n_devices * n_chunks };
+  g_auto (GStrv) entries = g_strsplit (text, ",", -1);
+
+  for (guint i = 0; entries[i] != NULL; i++)
+    if (!parse_entry (&spec, entries[i], error))
+      return NULL;
+  if (!spec_is_complete (&spec, error))
+    return NULL;
+  g_autoptr (PsCosts) costs = ps_costs_new (spec.n_stages);
+  g_free (costs->source);
+  costs->source = g_strdup ("command line");
+  costs->op_ns = spec_get (&spec, PS_COST_OP, 0, 0);
+  costs->post_ns = spec_get (&spec, PS_COST_POST, 0, costs->op_ns);
+  for (guint stage = 0; stage < spec.n_stages; stage++)
+    if (!fill_stage (costs, &spec, stage, error))
+      return NULL;
+  return g_steal_pointer (&costs);
+}
+
+/* Costs by formulas, of a model on a cluster: times and sizes of stages. */
+
+/* Time to move the bytes that F keeps to the host; -1: not known. */
+static gint64
+host_ns (const PsCluster *cluster, gint64 bytes)
+{
+  const PsLink link = { .bandwidth = cluster->host_bandwidth };
+
+  return cluster->host_bandwidth > 0 ? ps_link_transfer_ns (&link, bytes) : -1;
+}
+
+static gint64
+reserved (gint64 bytes, double reserve)
+{
+  return (gint64)((double)bytes * reserve);
+}
+
+/* The bytes that an op needs only while it runs. */
+static void
+add_workspace (PsOpCost *op, gint64 bytes)
+{
+  op->take_bytes += bytes;
+  op->give_bytes += bytes;
+}
+
+/* Fills the memory of a stage of that shape from the formulas of work.h and work.h: one GPU's of a device. */
+static void
+set_sizes (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint stage)
+{
+  guint t = cluster->tensor;
+  double reserve = ps_framework_passing_reserve (model->framework);
+  PsHabits habits = ps_framework_habits (model, shape, t);
+  PsStateBytes state = ps_tensor_state (model, shape, t);
+  PsStageCost *cost = &costs->stage[stage];
+  gint64 act = reserved (ps_tensor_kept_bytes (model, shape, PS_RECOMPUTE_NONE, t) + habits.kept_bytes, reserve);
+  gint64 wact = reserved (ps_tensor_weight_bytes (model, shape, t), reserve);
+
+  ps_costs_set_memory (costs, stage, act, MIN (wact, act));
+  add_workspace (ps_costs_op (costs, PS_OP_F, stage), reserved (habits.forward_bytes, reserve));
+  add_workspace (ps_costs_op (costs, PS_OP_B, stage), reserved (habits.backward_bytes, reserve));
+  add_workspace (ps_costs_op (costs, PS_OP_BW, stage), reserved (habits.backward_bytes, reserve));
+  cost->host_ns = host_ns (cluster, act);
+  state.buffer_bytes = habits.buffer_bytes;
+  cost->state = state;
+  cost->weight_bytes = state.weight_bytes + state.gradient_bytes + state.optimizer_bytes + state.buffer_bytes;
+  cost->version_bytes = state.weight_bytes;
+}
+
+/* An overlapped pair: F of a stage, B and W of one like it. All that computes outside the experts is spread evenly over
+ * the layers with experts. -1: no all-to-all is there to hide. */
+static gint64
+pair_ns (const PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint stage)
+{
+  gint64 exchange_ns = ps_tensor_exchange_ns (model, cluster), sum = 0;
+  PsPairLayer layer = { .dispatch_ns = { exchange_ns, exchange_ns }, .combine_ns = { exchange_ns, exchange_ns } };
+  guint count[PS_N_LAYER_KINDS], n;
+
+  ps_model_count_kinds (model, shape, count);
+  n = count[PS_LAYER_EXPERTS] + count[PS_LAYER_EXPERTS | PS_LAYER_WINDOW];
+  if (n == 0 || exchange_ns == 0)
+    return -1;
+  for (guint kind = PS_OP_F; kind <= PS_OP_W; kind++)
+    {
+      PsWork experts;
+      gint64 ns = ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns;
+      gint64 computing_ns = MAX (ns - (kind == PS_OP_W ? 0 : 2 * n * exchange_ns), 0);
+
+      ps_work_experts (model, shape, (PsOpKind)kind, cluster->tensor, &experts);
+      layer.experts_ns[kind] = MIN (ps_work_ns (&experts, cluster, 0), computing_ns) / n;
+      layer.attention_ns[kind] = computing_ns / n - layer.experts_ns[kind];
+      sum += ns;
+    }
+  g_autofree PsPairLayer *layers = g_new (PsPairLayer, n);
+  for (guint i = 0; i < n; i++)
+    layers[i] = layer;
+  return MIN (ps_overlap_pair_ns (layers, n), sum);
+}
+
+static void
+model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint n_chunks,
+             guint stage)
+{
+  static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW };
+  gint64 tensor_ns = ps_tensor_stage_ns (model, shape, cluster, PS_OP_F);
+  gint64 backward_ns = ps_tensor_stage_ns (model, shape, cluster, PS_OP_B);
+
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    {
+      PsWork work;
+      gint64 talk_ns = kinds[i] == PS_OP_F ? tensor_ns : kinds[i] == PS_OP_W ? 0 : backward_ns;
+
+      ps_work_stage (model, shape, kinds[i], cluster->tensor, &work);
+      ps_costs_op (costs, kinds[i], stage)->duration_ns = ps_work_ns (&work, cluster, talk_ns);
+    }
+  ps_costs_op (costs, PS_OP_R, stage)->duration_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns;
+  costs->stage[stage].step_ns = cluster->step_ns / n_chunks;
+  ps_costs_op (costs, PS_OP_O, stage)->duration_ns
+      = costs->stage[stage].step_ns
+        + ps_work_optimizer_ns (model, cluster, ps_tensor_parameters (model, shape, cluster->tensor));
+  costs->stage[stage].tensor_ns = tensor_ns;
+  costs->stage[stage].pair_ns = pair_ns (costs, model, cluster, shape, stage);
+}
+
+/* The first stage whose work equals that of `stage`: `stage` itself when no earlier one has it. */
+static guint
+find_equal (const PsModel *model, const PsStageShape *shapes, guint stage)
+{
+  guint count[PS_N_LAYER_KINDS], other[PS_N_LAYER_KINDS], i;
+
+  ps_model_count_kinds (model, &shapes[stage], count);
+  for (i = 0; i < stage; i++)
+    {
+      ps_model_count_kinds (model, &shapes[i], other);
+      if (memcmp (count, other, sizeof count) == 0 && shapes[i].embedding == shapes[stage].embedding
+          && shapes[i].head == shapes[stage].head && shapes[i].n_mtp == shapes[stage].n_mtp)
+        break;
+    }
+  return i;
+}
+
+static char *
+describe_source (const PsModel *model, const PsCluster *cluster)
+{
+  if (cluster->tensor == 1)
+    return g_strdup_printf ("model '%s' on cluster '%s'", model->name, cluster->name);
+  return g_strdup_printf ("model '%s' on cluster '%s', %u GPUs to a device", model->name, cluster->name,
+                          cluster->tensor);
+}
+
+PsCosts *
+ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsStageShape *shapes, guint n_devices,
+                       guint n_chunks, GError **error)
+{
+  guint n_stages = n_devices * n_chunks;
+
+  if (!ps_tensor_check (model, cluster->tensor, TRUE, error))
+    return NULL;
+  PsCosts *costs = ps_costs_new (n_stages);
+  costs->shapes = g_memdup2 (shapes, n_stages * sizeof *shapes);
+  gint64 bytes = ps_tensor_boundary_bytes (model, cluster->tensor);
+  for (guint stage = 0; stage < n_stages; stage++)
+    {
+      guint device = stage % n_devices, equal = find_equal (model, shapes, stage);
+
+      costs->shapes[stage].recompute = PS_RECOMPUTE_NONE;
+      costs->shapes[stage].offload = 0;
+      if (equal < stage)
+        ps_costs_copy_stage (costs, stage, costs, equal);
+      else
+        {
+          model_times (costs, model, cluster, &shapes[stage], n_chunks, stage);
+          set_sizes (costs, model, cluster, &shapes[stage], stage);
+        }
+      costs->transfer_ns[ps_transfer_forward (costs, stage)]
+          = ps_cluster_transfer_ns (cluster, device, (stage + 1) % n_devices, bytes);
+      costs->transfer_ns[ps_transfer_backward (costs, stage)]
+          = ps_cluster_transfer_ns (cluster, device, (stage + n_devices - 1) % n_devices, bytes);
+    }
+  ps_costs_set_messages (costs, bytes);
+  costs->dense_copies = MAX (model->spread.context, 1);
+  guint shared = ps_model_expert_gpus (model);
+  costs->expert_copies = costs->dense_copies * (shared > 0 ? (double)cluster->tensor / shared : 1);
+  costs->time_origin = costs->transfer_origin = costs->memory_origin = PS_ORIGIN_MODELLED;
+  g_free (costs->source);
+  costs->source = describe_source (model, cluster);
+  return costs;
+}
+
+/* Gives a stage another part of what its device holds and does once: one of `after` in place of one of `before`. */
+static void
+share_device (PsCosts *costs, const PsModel *model, const PsCluster *cluster, guint stage, guint before, guint after)
+{
+  gint64 context = ps_framework_context_bytes (model->framework), bytes = context / after - context / before;
+  gint64 ns = cluster->step_ns / after - cluster->step_ns / before;
+
+  costs->stage[stage].state.context_bytes += bytes;
+  costs->stage[stage].weight_bytes += bytes;
+  costs->stage[stage].step_ns += ns;
+  ps_costs_op (costs, PS_OP_O, stage)->duration_ns += ns;
+}
+
+void
+ps_costs_place (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const guint16 *device, guint n_devices)
+{
+  guint n = costs->n_stages;
+  g_autofree guint *held = g_new0 (guint, n_devices);
+
+  for (guint stage = 0; stage < n; stage++)
+    held[device[stage]]++;
+  for (guint stage = 0; stage < n; stage++)
+    {
+      guint forward = ps_transfer_forward (costs, stage), backward = ps_transfer_backward (costs, stage);
+
+      share_device (costs, model, cluster, stage, n / n_devices, held[device[stage]]);
+      if (stage + 1 < n)
+        costs->transfer_ns[forward]
+            = ps_cluster_transfer_ns (cluster, device[stage], device[stage + 1], costs->message_bytes[forward]);
+      if (stage > 0)
+        costs->transfer_ns[backward]
+            = ps_cluster_transfer_ns (cluster, device[stage], device[stage - 1], costs->message_bytes[backward]);
+    }
+}
+
+void
+ps_costs_add_context (PsCosts *costs, const PsModel *model, guint n_chunks)
+{
+  double reserve = ps_framework_reserve (model->framework) - 1;
+
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    {
+      PsStateBytes *state = &costs->stage[stage].state;
+      gint64 bytes = ps_framework_context_bytes (model->framework) / n_chunks
+                     + reserved (costs->stage[stage].weight_bytes, reserve);
+
+      state->context_bytes += bytes;
+      costs->stage[stage].weight_bytes += bytes;
+    }
 }

@@ -1,6 +1,7 @@
-/* ini.c - strict reading of the small .ini descriptions under data/. */
+/* ini.c - strict reading of the small .ini descriptions under data/, and finding those that the library holds. */
 #include "ini.h"
 
+#include "base/files.h"
 #include "base/text.h"
 
 #include <pipesim/model.h>
@@ -13,11 +14,11 @@
 
 struct _PsIni
 {
-  GKeyFile *file;
-  char *where; /* how messages call the description */
-  char *name;
+  GHashTable *values; /* by key */
+  char *where;        /* how messages call the description */
   const char *group;
-  GError *error; /* the first thing wrong */
+  gboolean inside; /* the group has begun */
+  GError *error;   /* the first thing wrong */
 };
 
 void
@@ -25,126 +26,114 @@ ps_ini_free (PsIni *ini)
 {
   if (ini == NULL)
     return;
-  g_key_file_free (ini->file);
+  g_hash_table_unref (ini->values);
   g_free (ini->where);
-  g_free (ini->name);
   g_clear_error (&ini->error);
   g_free (ini);
 }
 
-const char *
-ps_ini_name (const PsIni *ini)
+static const char *
+value_of (const PsIni *ini, const char *key)
 {
-  return ini->name;
+  return g_hash_table_lookup (ini->values, key);
 }
 
 gboolean
 ps_ini_has (const PsIni *ini, const char *key)
 {
-  return g_key_file_has_key (ini->file, ini->group, key, NULL);
+  return value_of (ini, key) != NULL;
+}
+
+char *
+ps_ini_name (PsIni *ini)
+{
+  char *name;
+
+  if (ps_ini_has (ini, "name"))
+    return ps_ini_text (ini, "name");
+  name = g_path_get_basename (ini->where);
+  if (g_str_has_suffix (name, ".ini"))
+    name[strlen (name) - strlen (".ini")] = '\0';
+  return name;
 }
 
 static gboolean
-check_group (const char *where, guint number, const char *line, const char *group, GHashTable *seen, GError **error)
+begin_group (PsIni *ini, guint number, const char *line, GError **error)
 {
-  g_autofree char *wanted = g_strdup_printf ("[%s]", group);
-  g_autofree char *quoted = ps_text_quote (line);
+  g_autofree char *wanted = g_strdup_printf ("[%s]", ini->group), *quoted = ps_text_quote (line);
 
-  if (g_strcmp0 (line, wanted) != 0)
-    return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: unknown group %s; only %s is known", where, number, quoted,
+  if (!g_str_equal (line, wanted))
+    return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: unknown group %s; only %s is known", ini->where, number, quoted,
                       wanted);
-  if (!g_hash_table_add (seen, g_strdup (wanted)))
-    return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: group %s appears twice", where, number, wanted);
+  if (ini->inside)
+    return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: group %s appears twice", ini->where, number, wanted);
+  ini->inside = TRUE;
   return TRUE;
 }
 
 static gboolean
-refuse_key (const char *where, guint number, const char *quoted, const char *key, const char *const *keys,
-            GError **error)
+add_key (PsIni *ini, guint number, char *line, const char *const *keys, GError **error)
 {
-  g_autofree char *known = g_strjoinv (" ", (char **)keys);
-  g_autofree char *meant = ps_did_you_mean (key, keys, g_strv_length ((char **)keys), "");
-
-  return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: unknown key %s; known are: %s%s", where, number, quoted, known,
-                    meant);
-}
-
-static gboolean
-check_key (const char *where, guint number, const char *line, const char *const *keys, GHashTable *seen, GError **error)
-{
-  const char *equals = strchr (line, '=');
+  char *equals = strchr (line, '=');
 
   if (equals == NULL || equals == line)
     {
       g_autofree char *quoted = ps_text_quote (line);
 
       return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: %s is neither 'key = value' nor a [group] nor a # comment",
-                        where, number, quoted);
+                        ini->where, number, quoted);
     }
-  g_autofree char *key = g_strchomp (g_strndup (line, (gsize)(equals - line)));
+  *equals = '\0';
+  const char *key = g_strchomp (line);
   g_autofree char *quoted = ps_text_quote (key);
   if (!g_strv_contains (keys, key))
-    return refuse_key (where, number, quoted, key, keys, error);
-  if (!g_hash_table_add (seen, g_strdup (key)))
-    return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: key %s appears twice", where, number, quoted);
-  return TRUE;
+    {
+      g_autofree char *known = g_strjoinv (" ", (char **)keys);
+      g_autofree char *meant = ps_did_you_mean (key, keys, g_strv_length ((char **)keys), "");
+
+      return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: unknown key %s; known are: %s%s", ini->where, number, quoted,
+                        known, meant);
+    }
+  return g_hash_table_insert (ini->values, g_strdup (key), g_strdup (g_strchug (equals + 1)))
+         || ps_refuse (error, PS_ERROR_INPUT, "%s:%u: key %s appears twice", ini->where, number, quoted);
 }
 
-/* Refuses lines that GKeyFile would accept or merge without a word. */
 static gboolean
-check_lines (const char *where, const char *text, const char *group, const char *const *keys, GError **error)
+add_lines (PsIni *ini, const char *text, const char *const *keys, GError **error)
 {
-  g_autoptr (GHashTable) seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
-  gboolean inside = FALSE;
 
   for (guint i = 0; lines[i] != NULL; i++)
     {
-      const char *line = g_strstrip (lines[i]);
+      char *line = g_strstrip (lines[i]);
 
       if (*line == '\0' || *line == '#')
         continue;
-      if (*line == '[')
-        {
-          if (!check_group (where, i + 1, line, group, seen, error))
-            return FALSE;
-          inside = TRUE;
-        }
-      else if (!inside)
-        return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: expected [%s] first", where, i + 1, group);
-      else if (!check_key (where, i + 1, line, keys, seen, error))
+      if (*line != '[' && !ini->inside)
+        return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: expected [%s] first", ini->where, i + 1, ini->group);
+      if (*line == '[' ? !begin_group (ini, i + 1, line, error) : !add_key (ini, i + 1, line, keys, error))
         return FALSE;
     }
-  if (inside)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no [%s] group", where, group);
+  return ini->inside || ps_refuse (error, PS_ERROR_INPUT, "%s: holds no [%s] group", ini->where, ini->group);
 }
 
 PsIni *
-ps_ini_parse (const char *where, const char *text, gsize length, const char *group, const char *const *keys,
+ps_ini_parse (const char *where, const char *text, gsize length, const char *group, const PsIniField *fields, guint n,
               GError **error)
 {
-  if (!ps_text_check (where, text, length, MAX_LENGTH, error))
-    return NULL;
-  g_autofree char *terminated = g_strndup (text, length);
-  if (!check_lines (where, terminated, group, keys, error))
-    return NULL;
-
-  g_autoptr (GError) cause = NULL;
+  g_autofree const char **keys = g_new0 (const char *, n + 2);
   g_autoptr (PsIni) ini = g_new0 (PsIni, 1);
-  ini->file = g_key_file_new ();
+
+  ini->values = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
   ini->where = g_strdup (where);
   ini->group = group;
-  ini->name = g_path_get_basename (where);
-  if (g_str_has_suffix (ini->name, ".ini"))
-    ini->name[strlen (ini->name) - strlen (".ini")] = '\0';
-  if (!g_key_file_load_from_data (ini->file, terminated, length, G_KEY_FILE_NONE, &cause))
-    {
-      g_autofree char *quoted = ps_text_quote (cause->message);
-
-      return ps_refuse_null (error, PS_ERROR_INPUT, "%s: %s", where, quoted);
-    }
-  return g_steal_pointer (&ini);
+  if (!ps_text_check (where, text, length, MAX_LENGTH, error))
+    return NULL;
+  keys[0] = "name";
+  for (guint i = 0; i < n; i++)
+    keys[i + 1] = fields[i].key;
+  g_autofree char *terminated = g_strndup (text, length);
+  return add_lines (ini, terminated, keys, error) ? g_steal_pointer (&ini) : NULL;
 }
 
 gboolean
@@ -171,16 +160,6 @@ ps_ini_read (const char *path, const char *folder, char **text, gsize *length, G
                     meant);
 }
 
-PsIni *
-ps_ini_load (const char *path, const char *folder, const char *group, const char *const *keys, GError **error)
-{
-  g_autofree char *text = NULL;
-  gsize length = 0;
-
-  return ps_ini_read (path, folder, &text, &length, error) ? ps_ini_parse (path, text, length, group, keys, error)
-                                                           : NULL;
-}
-
 void
 ps_ini_fail (PsIni *ini, const char *key, const char *format, ...)
 {
@@ -205,90 +184,130 @@ ps_ini_finish (PsIni *ini, GError **error)
 char *
 ps_ini_text (PsIni *ini, const char *key)
 {
-  if (ini->error != NULL)
-    return g_strdup ("");
-  g_autofree char *value = g_key_file_get_value (ini->file, ini->group, key, NULL);
+  const char *value = value_of (ini, key);
+
   if (value == NULL)
     ps_ini_fail (ini, key, "missing");
-  else if (*g_strstrip (value) == '\0')
+  else if (*value == '\0')
     ps_ini_fail (ini, key, "has no value");
-  return value != NULL ? g_steal_pointer (&value) : g_strdup ("");
-}
-
-static char *
-key_place (const PsIni *ini, const char *key)
-{
-  return g_strdup_printf ("%s: [%s] %s", ini->where, ini->group, key);
-}
-
-gint64
-ps_ini_integer (PsIni *ini, const char *key, gint64 low, gint64 high)
-{
-  g_autofree char *text = ps_ini_text (ini, key);
-  g_autofree char *place = key_place (ini, key);
-  gint64 value = low;
-
-  if (ini->error == NULL && !ps_parse_integer (place, text, low, high, &value, &ini->error))
-    ps_text_blame_input (&ini->error);
-  return value;
-}
-
-static gint64
-read_quantity (PsIni *ini, const char *key,
-               gboolean (*parse) (const char *where, const char *text, gint64 *value, GError **error))
-{
-  g_autofree char *text = ps_ini_text (ini, key);
-  g_autofree char *place = key_place (ini, key);
-  gint64 value = 0;
-
-  if (ini->error == NULL && !parse (place, text, &value, &ini->error))
-    ps_text_blame_input (&ini->error);
-  return value;
-}
-
-gint64
-ps_ini_time (PsIni *ini, const char *key)
-{
-  return read_quantity (ini, key, ps_parse_time);
-}
-
-gint64
-ps_ini_size (PsIni *ini, const char *key)
-{
-  return read_quantity (ini, key, ps_parse_size);
-}
-
-double
-ps_ini_rate (PsIni *ini, const char *key)
-{
-  return (double)read_quantity (ini, key, ps_parse_rate);
-}
-
-double
-ps_ini_real (PsIni *ini, const char *key, double low, double high)
-{
-  g_autofree char *text = ps_ini_text (ini, key);
-
-  if (ini->error != NULL)
-    return low;
-  char *end;
-  double value = g_ascii_strtod (text, &end);
-  if (end != text && *end == '\0' && isfinite (value) && value >= low && value <= high)
-    return value;
-  g_autofree char *quoted = ps_text_quote (text);
-  ps_ini_fail (ini, key, "%s is not a number in %g..%g", quoted, low, high);
-  return low;
+  return g_strdup (ini->error == NULL ? value : "");
 }
 
 guint
 ps_ini_choice (PsIni *ini, const char *key, const char *const *choices)
 {
   g_autofree char *text = ps_ini_text (ini, key);
-  g_autofree char *place = key_place (ini, key);
+  g_autofree char *place = g_strdup_printf ("%s: [%s] %s", ini->where, ini->group, key);
   guint index = 0;
 
   if (ini->error == NULL
       && !ps_parse_name (place, text, choices, g_strv_length ((char **)choices), &index, &ini->error))
     ps_text_blame_input (&ini->error);
   return index;
+}
+
+/* Times, sizes and rates are integers. */
+static gint64
+read_integer (PsIni *ini, const PsIniField *field)
+{
+  g_autofree char *text = ps_ini_text (ini, field->key);
+  g_autofree char *place = g_strdup_printf ("%s: [%s] %s", ini->where, ini->group, field->key);
+  gint64 value = 0;
+
+  if (ini->error == NULL
+      && !(field->type == PS_INI_TIME   ? ps_parse_time (place, text, &value, &ini->error)
+           : field->type == PS_INI_SIZE ? ps_parse_size (place, text, &value, &ini->error)
+           : field->type == PS_INI_RATE
+               ? ps_parse_rate (place, text, &value, &ini->error)
+               : ps_parse_integer (place, text, (gint64)field->low, (gint64)field->high, &value, &ini->error)))
+    ps_text_blame_input (&ini->error);
+  return value;
+}
+
+static double
+read_real (PsIni *ini, const PsIniField *field)
+{
+  g_autofree char *text = ps_ini_text (ini, field->key), *quoted = ps_text_quote (text);
+  char *end;
+  double value = g_ascii_strtod (text, &end);
+
+  if (end != text && *end == '\0' && isfinite (value) && value >= field->low && value <= field->high)
+    return value;
+  ps_ini_fail (ini, field->key, "%s is not a number in %g..%g", quoted, field->low, field->high);
+  return field->low;
+}
+
+void
+ps_ini_fields (PsIni *ini, const PsIniField *fields, guint n, gpointer base)
+{
+  for (const PsIniField *field = fields; field < fields + n; field++)
+    {
+      gpointer member = G_STRUCT_MEMBER_P (base, field->offset);
+      gboolean given = field->presence == PS_INI_REQUIRED || ps_ini_has (ini, field->key);
+
+      switch (field->type)
+        {
+        case PS_INI_COUNT:
+          *(guint *)member = (guint)(given ? read_integer (ini, field) : (gint64)field->fallback);
+          break;
+        case PS_INI_CHOICE:
+          *(guint *)member = given ? ps_ini_choice (ini, field->key, field->choices) : (guint)field->fallback;
+          break;
+        case PS_INI_REAL:
+          *(double *)member = given ? read_real (ini, field) : field->fallback;
+          break;
+        case PS_INI_RATE:
+          *(double *)member = given ? (double)read_integer (ini, field) : field->fallback;
+          break;
+        case PS_INI_TIME:
+        case PS_INI_SIZE:
+          *(gint64 *)member = given ? read_integer (ini, field) : (gint64)field->fallback;
+          break;
+        case PS_INI_OTHER:
+          break;
+        }
+    }
+}
+
+/* What ships. */
+
+static int
+compare_names (const void *a, const void *b)
+{
+  return g_strcmp0 (*(const char *const *)a, *(const char *const *)b);
+}
+
+char **
+ps_shipped_names (const char *folder)
+{
+  g_autofree char *prefix = g_strconcat (folder, "/", NULL);
+  g_autoptr (GPtrArray) names = g_ptr_array_new ();
+
+  for (const PsDataFile *file = ps_data_files; file->name != NULL; file++)
+    if (g_str_has_prefix (file->name, prefix))
+      g_ptr_array_add (
+          names, g_strndup (file->name + strlen (prefix), strlen (file->name) - strlen (prefix) - strlen (".ini")));
+  g_assert (names->len > 0);
+  g_ptr_array_sort (names, compare_names);
+  g_ptr_array_add (names, NULL);
+  return (char **)g_ptr_array_free (g_steal_pointer (&names), FALSE);
+}
+
+char *
+ps_shipped_text (const char *folder, const char *name)
+{
+  g_autofree char *path = g_strdup_printf ("%s/%s.ini", folder, name);
+
+  return g_strdup (ps_data_file_text (path));
+}
+
+char *
+ps_shipped_about (const char *text)
+{
+  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
+  GString *about = g_string_new (NULL);
+
+  for (guint i = 0; lines[i] != NULL && lines[i][0] == '#'; i++)
+    g_string_append_printf (about, "%s%s", i > 0 ? " " : "", g_strstrip (lines[i] + 1));
+  return g_string_free (about, FALSE);
 }

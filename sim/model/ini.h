@@ -1,12 +1,46 @@
-/* ini.h - strict reading of the small .ini descriptions under data/ (models, clusters). Private to libpipesim.
+/* ini.h - strict reading of the small .ini descriptions under data/ (models, clusters), and finding those that ship.
+ * Private to libpipesim.
  *
- * GKeyFile accepts unknown and repeated keys and groups; a description must not contain them. A reader opens a
- * description, asks for its keys one after the other and then finishes. The first error is remembered, later calls
- * return 0, and ps_ini_finish reports the error.
+ * A description is one group of keys, each known and there once at most; the key "name" is always known. A reader opens
+ * a description, asks for its keys and then finishes. The first error is remembered, later calls return 0, and
+ * ps_ini_finish reports the error.
  */
 #pragma once
 
 #include <pipesim/base.h>
+
+/* The type of a key's value and of the member that takes it. */
+typedef enum
+{
+  PS_INI_COUNT,  /* guint from low to high */
+  PS_INI_REAL,   /* double from low to high */
+  PS_INI_CHOICE, /* an enumeration or a gboolean: index of one of the choices */
+  PS_INI_TIME,   /* "5us"; gint64, nanoseconds */
+  PS_INI_SIZE,   /* "80GiB"; gint64, bytes */
+  PS_INI_RATE,   /* "450GB/s"; double, bytes per second */
+  PS_INI_OTHER,  /* the reader asks for it */
+} PsIniType;
+
+typedef enum
+{
+  PS_INI_REQUIRED,
+  PS_INI_OPTIONAL, /* fallback unless given */
+  PS_INI_LATER,    /* the same. Came later: at its fallback a model does not write it, so that digests of models already
+                      measured stay */
+} PsIniPresence;
+
+typedef struct
+{
+  const char *key;
+  PsIniPresence presence;
+  PsIniType type;
+  gsize offset; /* of the member */
+  double high;
+  double low;
+  double fallback;
+  const char *const *choices; /* ended by NULL */
+  const char *config;         /* of a model: keys of a config.json, any of them; "": none */
+} PsIniField;
 
 typedef struct _PsIni PsIni;
 
@@ -15,30 +49,25 @@ typedef struct _PsIni PsIni;
  * g_free. */
 gboolean ps_ini_read (const char *path, const char *folder, char **text, gsize *length, GError **error);
 
-/* Reads and parses a description. It must consist of the one group and of keys from the
- * NULL-terminated list. Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with ps_ini_free. */
-PsIni *ps_ini_load (const char *path, const char *folder, const char *group, const char *const *keys,
-                    GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-/* The same for text in memory; `where` names it in messages. */
-PsIni *ps_ini_parse (const char *where, const char *text, gsize length, const char *group, const char *const *keys,
-                     GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* Parses a description with the keys of n fields; `where` names it in messages. Errors: PS_ERROR_INPUT. Free with
+ * ps_ini_free. */
+PsIni *ps_ini_parse (const char *where, const char *text, gsize length, const char *group, const PsIniField *fields,
+                     guint n, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_ini_free (PsIni *ini);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsIni, ps_ini_free)
 
-/* Base name of the file without ".ini", or the shipped name. */
-const char *ps_ini_name (const PsIni *ini);
+/* The name that the description gives itself, else the base name of the file without ".ini", or the shipped name. Free
+ * with g_free. */
+char *ps_ini_name (PsIni *ini);
+
+/* Reads the fields into the members of base. */
+void ps_ini_fields (PsIni *ini, const PsIniField *fields, guint n, gpointer base);
 
 /* TRUE: the key is there. Readers ask for an optional key only then. */
 gboolean ps_ini_has (const PsIni *ini, const char *key);
 
-/* Values of required keys. Texts are free of white space at both ends and not empty; free with g_free. */
+/* The value of a required key: free of white space at both ends and not empty. Free with g_free. */
 char *ps_ini_text (PsIni *ini, const char *key);
-gint64 ps_ini_integer (PsIni *ini, const char *key, gint64 low, gint64 high);
-double ps_ini_real (PsIni *ini, const char *key, double low, double high);
-gint64 ps_ini_time (PsIni *ini, const char *key); /* "5us"; nanoseconds */
-gint64 ps_ini_size (PsIni *ini, const char *key); /* "80GiB"; bytes */
-double ps_ini_rate (PsIni *ini, const char *key); /* "450GB/s"; bytes per second */
 
 /* Index of the value in a NULL-terminated list. */
 guint ps_ini_choice (PsIni *ini, const char *key, const char *const *choices);

@@ -1,111 +1,314 @@
-/* model.c - reads model descriptions, writes them, and cuts models into stages. */
+/* model.c - models: their fields and what these may say, the cut into stages, the parameters, operations and bytes of a
+ * stage, and the strings that say a cut as Megatron-LM does. */
 #include <pipesim/model.h>
 
-#include "ini.h"
+#include "base/names.h"
 #include "model-private.h"
 
+#include <string.h>
+
+#define MAX_LAYERS PS_MAX_STAGES
+#define MAX_WIDTH (1 << 20) /* hidden, feed-forward */
+#define MAX_HEADS (1 << 14)
+#define MAX_EXPERTS (1 << 14)
+#define MAX_VOCABULARY (1 << 24)
+#define MAX_MICROBATCH_SIZE (1 << 16)
+#define MAX_LOAD 1e3 /* capacity, imbalance */
+
+static const char *const precision_names[] = { "fp32", "fp16", "bf16", "fp8", "fp4", NULL };
+static const char *const mlp_names[] = { "gelu", "swiglu", NULL };
+static const char *const boolean_names[] = { "false", "true", NULL };
+static const char *const negated_names[] = { "true", "false", NULL };
+static const char *const framework_names[] = { "none", "megatron", "deepspeed", NULL };
+PS_DEFINE_NAMES (PsRecompute, ps_recompute, "none", "selective", "full")
+
+#define AT(member) G_STRUCT_OFFSET (PsModel, member)
+#define COUNT(key, presence, member, high, config)                                                                     \
+  {                                                                                                                    \
+    key, presence, PS_INI_COUNT, AT (member), high, 1, 0, NULL, config                                                 \
+  }
+#define CHOICE(key, presence, member, names, config)                                                                   \
+  {                                                                                                                    \
+    key, presence, PS_INI_CHOICE, AT (member), 0, 0, 0, names, config                                                  \
+  }
+
+/* In the order of the text that digests are made of. */
+static const PsIniField fields[] = {
+  COUNT ("layers", PS_INI_REQUIRED, layers, MAX_LAYERS, "num_hidden_layers n_layer"),
+  COUNT ("hidden", PS_INI_REQUIRED, hidden, MAX_WIDTH, "hidden_size n_embd n_embed"),
+  COUNT ("heads", PS_INI_REQUIRED, heads, MAX_HEADS, "num_attention_heads n_head"),
+  COUNT ("kv_heads", PS_INI_OPTIONAL, kv_heads, MAX_HEADS, "num_key_value_heads"),
+  COUNT ("sequence", PS_INI_REQUIRED, sequence, PS_MAX_SEQUENCE, "max_position_embeddings n_positions seq_length"),
+  COUNT ("feed_forward", PS_INI_OPTIONAL, feed_forward, 4.0 * MAX_WIDTH, "intermediate_size n_inner"),
+  COUNT ("vocabulary", PS_INI_REQUIRED, vocabulary, MAX_VOCABULARY, "vocab_size"),
+  COUNT ("microbatch_size", PS_INI_REQUIRED, microbatch_size, MAX_MICROBATCH_SIZE, ""),
+  CHOICE ("precision", PS_INI_REQUIRED, precision, precision_names, ""),
+  CHOICE ("mlp", PS_INI_REQUIRED, mlp, mlp_names, ""),
+  CHOICE ("flash_attention", PS_INI_REQUIRED, flash_attention, boolean_names, ""),
+  CHOICE ("fp32_gradients", PS_INI_LATER, fp32_gradients, boolean_names, ""),
+  COUNT ("head_size", PS_INI_LATER, head_size, MAX_WIDTH, "head_dim"),
+  CHOICE ("sequence_parallel", PS_INI_LATER, whole_sequences, negated_names, ""),
+  CHOICE ("tied", PS_INI_LATER, tied, boolean_names, "tie_word_embeddings"),
+  CHOICE ("qkv_bias", PS_INI_LATER, qkv_bias, boolean_names, "attention_bias qkv_bias"),
+  CHOICE ("other_biases", PS_INI_LATER, other_biases, boolean_names, ""),
+  CHOICE ("qk_norm", PS_INI_LATER, qk_norm, boolean_names, "use_qk_norm"),
+  COUNT ("window", PS_INI_LATER, window, MAX_WIDTH, "sliding_window"),
+  COUNT ("full_every", PS_INI_LATER, full_every, MAX_LAYERS, ""),
+  COUNT ("mtp", PS_INI_LATER, mtp, 64, "num_nextn_predict_layers"),
+  COUNT ("kv_rank", PS_INI_LATER, latent.kv_rank, MAX_WIDTH, "kv_lora_rank"),
+  COUNT ("q_rank", PS_INI_LATER, latent.q_rank, MAX_WIDTH, "q_lora_rank"),
+  COUNT ("nope_size", PS_INI_LATER, latent.nope_size, MAX_WIDTH, "qk_nope_head_dim"),
+  COUNT ("rope_size", PS_INI_LATER, latent.rope_size, MAX_WIDTH, "qk_rope_head_dim"),
+  COUNT ("value_size", PS_INI_LATER, latent.value_size, MAX_WIDTH, "v_head_dim"),
+  COUNT ("experts", PS_INI_LATER, experts.count, MAX_EXPERTS, "n_routed_experts num_experts num_local_experts"),
+  COUNT ("active_experts", PS_INI_LATER, experts.active, MAX_EXPERTS, "num_experts_per_tok"),
+  COUNT ("shared_experts", PS_INI_LATER, experts.shared, MAX_EXPERTS, "n_shared_experts"),
+  COUNT ("expert_feed_forward", PS_INI_LATER, experts.feed_forward, 4.0 * MAX_WIDTH, "moe_intermediate_size"),
+  COUNT ("dense_layers", PS_INI_LATER, experts.dense_layers, MAX_LAYERS, "first_k_dense_replace"),
+  COUNT ("context_gpus", PS_INI_LATER, spread.context, PS_MAX_GPUS, ""),
+  COUNT ("expert_gpus", PS_INI_LATER, spread.experts, PS_MAX_GPUS, ""),
+  CHOICE ("framework", PS_INI_LATER, framework, framework_names, ""),
+  { "capacity", PS_INI_LATER, PS_INI_REAL, AT (experts.capacity), MAX_LOAD, 1 / MAX_LOAD, 0, NULL, "" },
+  { "imbalance", PS_INI_LATER, PS_INI_REAL, AT (experts.imbalance), MAX_LOAD, 1, 1, NULL, "" },
+};
+
+const PsIniField *
+ps_model_fields (guint *n)
+{
+  *n = G_N_ELEMENTS (fields);
+  return fields;
+}
+
+PsModel *
+ps_model_copy (const PsModel *model)
+{
+  PsModel *copy = g_memdup2 (model, sizeof *model);
+
+  copy->name = g_strdup (model->name);
+  return copy;
+}
+
+void
+ps_model_free (PsModel *model)
+{
+  if (model == NULL)
+    return;
+  g_free (model->name);
+  g_free (model);
+}
+
+const char *
+ps_precision_name (PsPrecision precision)
+{
+  g_return_val_if_fail ((guint)precision <= PS_PRECISION_FP4, NULL);
+  return precision_names[precision];
+}
+
+gboolean
+ps_precision_parse (const char *where, const char *text, PsPrecision *precision, GError **error)
+{
+  return ps_parse_name (where, text, precision_names, G_N_ELEMENTS (precision_names) - 1, precision, error);
+}
+
+gboolean
+ps_model_set_precision (PsModel *model, const char *where, const char *text, GError **error)
+{
+  PsPrecision own = model->precision;
+
+  if (text == NULL)
+    return TRUE;
+  if (!ps_precision_parse (where, text, &model->precision, error))
+    return FALSE;
+  g_autofree char *name = model->name;
+  model->name = model->precision == own ? g_strdup (name) : g_strdup_printf ("%s in %s", name, text);
+  return TRUE;
+}
+
+guint
+ps_precision_bytes (PsPrecision precision)
+{
+  return precision == PS_PRECISION_FP32 ? 4 : 2;
+}
+
 static double
-read_field (PsIni *ini, const PsModelField *field)
+field_value (const PsModel *model, const PsIniField *field)
 {
-  if (field->presence != PS_FIELD_REQUIRED && !ps_ini_has (ini, field->key))
-    return field->fallback;
-  if (field->type == PS_FIELD_CHOICE)
-    return ps_ini_choice (ini, field->key, field->choices);
-  if (field->type == PS_FIELD_REAL)
-    return ps_ini_real (ini, field->key, field->low, field->high);
-  return (double)ps_ini_integer (ini, field->key, (gint64)field->low, (gint64)field->high);
+  gconstpointer place = G_STRUCT_MEMBER_P (model, field->offset);
+
+  return field->type == PS_INI_REAL ? *(const double *)place : *(const guint *)place;
 }
 
-static void
-read_keys (PsIni *ini, PsModel *model)
+void
+ps_model_set_field (PsModel *model, const PsIniField *field, double value)
 {
-  guint n;
-  const PsModelField *fields = ps_model_fields (&n);
+  gpointer place = G_STRUCT_MEMBER_P (model, field->offset);
 
-  model->name = ps_ini_has (ini, "name") ? ps_ini_text (ini, "name") : g_strdup (ps_ini_name (ini));
-  for (guint i = 0; i < n; i++)
-    ps_model_set_field (model, &fields[i], read_field (ini, &fields[i]));
-}
-
-static PsModel *
-model_from_ini (PsIni *ini, GError **error)
-{
-  g_autoptr (PsModel) model = g_new0 (PsModel, 1);
-  const char *key;
-
-  read_keys (ini, model);
-  if (!ps_ini_finish (ini, error))
-    return NULL;
-  ps_model_fill_defaults (model);
-  g_autofree char *misfit = ps_model_find_misfit (model, &key);
-  if (misfit != NULL)
-    ps_ini_fail (ini, key, "%s", misfit);
-  return ps_ini_finish (ini, error) ? g_steal_pointer (&model) : NULL;
-}
-
-/* Every key there is, ended by NULL. */
-static const char **
-known_keys (void)
-{
-  guint n;
-  const PsModelField *fields = ps_model_fields (&n);
-  const char **keys = g_new0 (const char *, n + 2);
-
-  keys[0] = "name";
-  for (guint i = 0; i < n; i++)
-    keys[i + 1] = fields[i].key;
-  return keys;
+  if (field->type == PS_INI_REAL)
+    *(double *)place = value;
+  else
+    *(guint *)place = (guint)value;
 }
 
 static gboolean
-is_json (const char *text, gsize length)
+is_among (const gsize *offsets, guint n, gsize offset)
 {
-  gsize i = 0;
-
-  while (i < length && g_ascii_isspace (text[i]))
-    i++;
-  return i < length && text[i] == '{';
+  for (guint i = 0; i < n; i++)
+    if (offsets[i] == offset)
+      return TRUE;
+  return FALSE;
 }
 
-PsModel *
-ps_model_parse (const char *where, const char *text, gsize length, GError **error)
+const char *
+ps_model_special_key (const PsModel *model)
 {
-  g_autofree const char **keys = known_keys ();
+  static const gsize harmless[] = { AT (fp32_gradients), AT (whole_sequences), AT (experts.imbalance), AT (framework) };
 
-  if (is_json (text, length))
-    return ps_model_parse_config (where, text, length, error);
-  g_autoptr (PsIni) ini = ps_ini_parse (where, text, length, "model", keys, error);
-  return ini != NULL ? model_from_ini (ini, error) : NULL;
+  for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
+    if (fields[i].presence == PS_INI_LATER && field_value (model, &fields[i]) > 0
+        && !is_among (harmless, G_N_ELEMENTS (harmless), fields[i].offset))
+      return fields[i].key;
+  return NULL;
 }
 
-PsModel *
-ps_model_load (const char *path, GError **error)
+void
+ps_model_fill_defaults (PsModel *model)
 {
-  g_autofree char *text = NULL;
-  gsize length;
+  if (model->kv_heads == 0)
+    model->kv_heads = model->heads;
+  if (model->feed_forward == 0)
+    model->feed_forward = 4 * model->hidden;
+  if (model->head_size == model->hidden / model->heads && model->hidden % model->heads == 0)
+    model->head_size = 0;
+}
 
-  return ps_ini_read (path, "models", &text, &length, error) ? ps_model_parse (path, text, length, error) : NULL;
+/* An upper bound of every figure derived from a model, in floating point: where it stays below the limits of base.h no
+ * integer formula can overflow. The bounds are coarse: every matrix of a layer counted, 3 for F, B and W, 2 for B + W
+ * in BW, 64 bytes per element of an activation. */
+static char *
+find_magnitude (const PsModel *model, const char **key)
+{
+  const PsLatent *latent = &model->latent;
+  const PsExperts *experts = &model->experts;
+  double h = model->hidden, V = model->vocabulary, layers = (double)model->layers + model->mtp, s = model->sequence;
+  double q = (double)ps_model_query_width (model) + (double)model->heads * latent->value_size;
+  double rank = (double)latent->q_rank + latent->kv_rank, tokens = s * model->microbatch_size;
+  double wide = model->feed_forward + ((double)experts->count + experts->shared) * experts->feed_forward;
+  double load = (experts->active + experts->shared) * (experts->capacity + experts->imbalance);
+  double parameters = layers * (4 * h * q + 3 * rank * (h + q) + 3 * h * wide + h * experts->count + 16 * (h + wide))
+                      + ((2 + model->mtp) * V + s + 2 + 2 * model->mtp * h) * h;
+  double flops = 10 * tokens * (parameters + layers * 4 * s * q) * (1 + load);
+  double bytes = tokens
+                 * (layers
+                        * (64 * (h + q + rank + model->feed_forward + load * (h + experts->feed_forward))
+                           + 10 * s * model->heads)
+                    + (1 + model->mtp) * 8 * (h + V));
+
+  *key = 18 * parameters > (double)PS_MAX_SIZE_BYTES ? "hidden" : "microbatch_size";
+  if (18 * parameters > (double)PS_MAX_SIZE_BYTES)
+    return g_strdup_printf ("%u makes about %.3g parameters with %u layers, more than pipesim can hold", model->hidden,
+                            parameters, model->layers);
+  if (flops > (double)G_MAXINT64 / 2)
+    return g_strdup_printf ("%u makes about %.3g operations per microbatch, more than pipesim can hold",
+                            model->microbatch_size, flops);
+  if (bytes > (double)PS_MAX_SIZE_BYTES)
+    return g_strdup_printf ("%u makes about %.3g bytes of activations, more than pipesim can hold",
+                            model->microbatch_size, bytes);
+  return NULL;
+}
+
+static char *
+find_latent_misfit (const PsLatent *latent, const char **key)
+{
+  gboolean any = latent->q_rank || latent->nope_size || latent->rope_size || latent->value_size;
+
+  *key = latent->kv_rank == 0 ? "kv_rank" : latent->nope_size == 0 ? "nope_size" : "value_size";
+  if (latent->kv_rank == 0 ? any : latent->nope_size == 0 || latent->value_size == 0)
+    return g_strdup ("missing; latent attention needs kv_rank, nope_size and value_size");
+  return NULL;
+}
+
+static char *
+find_experts_misfit (const PsModel *model, const char **key)
+{
+  const PsExperts *experts = &model->experts;
+  gboolean any = experts->active || experts->shared || experts->feed_forward || experts->dense_layers
+                 || experts->capacity > 0 || experts->imbalance > 1;
+
+  *key = experts->count == 0 ? "experts" : experts->active == 0 ? "active_experts" : "expert_feed_forward";
+  if (experts->count == 0 ? any : experts->active == 0 || experts->feed_forward == 0)
+    return g_strdup ("missing; a mixture needs experts, active_experts and expert_feed_forward");
+  *key = "active_experts";
+  if (experts->active > experts->count)
+    return g_strdup_printf ("%u is more than experts %u", experts->active, experts->count);
+  *key = "dense_layers";
+  if (experts->dense_layers > model->layers)
+    return g_strdup_printf ("%u is more than layers %u", experts->dense_layers, model->layers);
+  return NULL;
+}
+
+char *
+ps_model_find_misfit (const PsModel *model, const char **key)
+{
+  *key = "heads";
+  if (model->head_size == 0 && model->hidden % model->heads != 0)
+    return g_strdup_printf ("%u does not divide hidden %u", model->heads, model->hidden);
+  *key = "kv_heads";
+  if (model->heads % model->kv_heads != 0)
+    return g_strdup_printf ("%u does not divide heads %u", model->kv_heads, model->heads);
+  *key = "full_every";
+  if (model->full_every > 0 && model->window == 0)
+    return g_strdup ("there is no window that some layers do without");
+  char *message = find_latent_misfit (&model->latent, key);
+  if (message == NULL)
+    message = find_experts_misfit (model, key);
+  return message != NULL ? message : find_magnitude (model, key);
+}
+
+gboolean
+ps_model_resize (PsModel *model, guint microbatch_size, guint sequence, GError **error)
+{
+  const char *key;
+
+  if (microbatch_size > 0)
+    model->microbatch_size = microbatch_size;
+  if (sequence > 0)
+    model->sequence = sequence;
+  g_autofree char *misfit = find_magnitude (model, &key);
+  return misfit == NULL || ps_refuse (error, PS_ERROR_USAGE, "model '%s': %s %s", model->name, key, misfit);
+}
+
+gboolean
+ps_model_slice (PsModel *model, guint n_slices, guint slice, guint n_sharing, GError **error)
+{
+  guint64 units = model->sequence / n_sharing;
+  guint from = (guint)(units * slice / n_slices) * n_sharing, to = (guint)(units * (slice + 1) / n_slices) * n_sharing;
+
+  if (units < n_slices)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--slices %u: the %u tokens of a sequence of model '%s' make at most %" G_GUINT64_FORMAT
+                      " slices that %u GPUs share",
+                      n_slices, model->sequence, model->name, units, n_sharing);
+  model->before += from;
+  model->sequence = to - from;
+  return TRUE;
 }
 
 /* Everything but the name. */
 static void
 append_fields (GString *text, const PsModel *model)
 {
-  guint n;
-  const PsModelField *fields = ps_model_fields (&n);
-
-  for (guint i = 0; i < n; i++)
+  for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
     {
-      const PsModelField *field = &fields[i];
+      const PsIniField *field = &fields[i];
       char number[G_ASCII_DTOSTR_BUF_SIZE];
-      double value = ps_model_field_value (model, field);
+      double value = field_value (model, field);
 
       /* A model made by code has 0 where it says nothing. */
-      if (field->presence == PS_FIELD_LATER && (value == field->fallback || value < field->low))
+      if (field->presence == PS_INI_LATER && (value == field->fallback || value < field->low))
         continue;
       g_string_append_printf (text, "%s = %s\n", field->key,
-                              field->type == PS_FIELD_CHOICE ? field->choices[(guint)value]
-                                                             : g_ascii_dtostr (number, sizeof number, value));
+                              field->type == PS_INI_CHOICE ? field->choices[(guint)value]
+                                                           : g_ascii_dtostr (number, sizeof number, value));
     }
 }
 
@@ -128,47 +331,26 @@ ps_model_to_text (const PsModel *model)
   return g_string_free (text, FALSE);
 }
 
-/* Fewer layers than stages: units stand alone, but for the first two and the last ones as far as they have to. */
-static void
-split_units (const PsModel *model, guint n_stages, PsStageShape *shapes)
-{
-  guint n_units;
-  g_autofree PsStageShape *units = ps_model_units (model, &n_units);
-  g_autofree guint *end = g_new (guint, n_stages);
-  guint joined = n_units > n_stages; /* to the first */
-
-  for (guint s = 0; s < n_stages; s++)
-    end[s] = s + 1 + joined;
-  end[n_stages - 1] = n_units;
-  ps_stage_shapes_join (units, end, n_stages, shapes);
-}
-
+/* With no more stages than layers the first stages have a layer more where they are not even. Else units stand alone,
+ * but for the first two and the last ones as far as they have to. */
 gboolean
 ps_model_split (const PsModel *model, guint n_stages, PsStageShape *shapes, GError **error)
 {
-  guint layer = 0, n_units = model->layers + model->mtp + 2;
+  guint n_units = 0, layers = model->layers;
+  g_autofree PsStageShape *units = ps_model_units (model, &n_units);
+  g_autofree guint *end = g_new (guint, n_stages);
 
   g_return_val_if_fail (n_stages >= 1, FALSE);
   if (n_stages > n_units)
     return ps_refuse (error, PS_ERROR_USAGE,
                       "model '%s': its %u layers, embedding and loss cannot be cut into %u stages (devices times "
                       "chunks)",
-                      model->name, model->layers, n_stages);
-  if (n_stages > model->layers)
-    {
-      split_units (model, n_stages, shapes);
-      return TRUE;
-    }
+                      model->name, layers, n_stages);
   for (guint s = 0; s < n_stages; s++)
-    {
-      guint n_layers = model->layers / n_stages + (s < model->layers % n_stages ? 1 : 0);
-
-      shapes[s] = (PsStageShape){
-        .first_layer = layer, .n_layers = n_layers, .embedding = s == 0, .head = s == n_stages - 1
-      };
-      layer += n_layers;
-    }
-  shapes[n_stages - 1].n_mtp = model->mtp;
+    end[s] = n_stages > layers ? s + 1 + (n_units > n_stages)
+                               : 1 + (s + 1) * (layers / n_stages) + MIN (s + 1, layers % n_stages);
+  end[n_stages - 1] = n_units;
+  ps_stage_shapes_join (units, end, n_stages, shapes);
   return TRUE;
 }
 
@@ -232,4 +414,646 @@ ps_stage_shape_key (const PsStageShape *shape)
                           shape->head ? ",head" : "", shape->recompute != PS_RECOMPUTE_NONE ? ",recompute=" : "",
                           shape->recompute != PS_RECOMPUTE_NONE ? ps_recompute_name (shape->recompute) : "", offload,
                           tensor);
+}
+
+/* Kinds of layers, and the parameters and operations of a stage. */
+
+/* Matrices of a feed-forward: up and down, and the gate of swiglu. */
+static gint64
+mlp_weights (const PsModel *model, gint64 width)
+{
+  return (model->mlp == PS_MLP_SWIGLU ? 3 : 2) * (gint64)model->hidden * width;
+}
+
+/* Width of the values of all heads, which is that of the input of the output projection. */
+gint64
+ps_model_value_width (const PsModel *model)
+{
+  return model->latent.kv_rank ? (gint64)model->heads * model->latent.value_size : ps_model_query_width (model);
+}
+
+static gint64
+attention_weights (const PsModel *model)
+{
+  const PsLatent *latent = &model->latent;
+  gint64 h = model->hidden, a = model->heads, q = ps_model_query_width (model);
+
+  if (latent->kv_rank == 0)
+    return 2 * h * q + 2 * h * ps_model_kv_width (model);
+  gint64 queries = latent->q_rank ? (h + q) * latent->q_rank : h * q;
+  gint64 down = h * ((gint64)latent->kv_rank + latent->rope_size);
+  gint64 up = latent->kv_rank * a * ((gint64)latent->nope_size + latent->value_size);
+  return queries + down + up + h * ps_model_value_width (model);
+}
+
+/* Matrices of the feed-forward of a layer, with `visited` of its experts. */
+static gint64
+feed_forward_weights (const PsModel *model, PsLayerKind kind, guint visited)
+{
+  const PsExperts *experts = &model->experts;
+
+  if (!(kind & PS_LAYER_EXPERTS))
+    return mlp_weights (model, model->feed_forward);
+  return ((gint64)visited + experts->shared) * mlp_weights (model, experts->feed_forward)
+         + (gint64)model->hidden * experts->count;
+}
+
+/* Elements of the matrices of a layer that a token is multiplied by. */
+static gint64
+active_weights (const PsModel *model, PsLayerKind kind)
+{
+  return attention_weights (model) + feed_forward_weights (model, kind, model->experts.active);
+}
+
+/* Biases of a feed-forward. */
+static gint64
+mlp_biases (const PsModel *model, gint64 width)
+{
+  return model->mlp == PS_MLP_GELU ? width + model->hidden : model->other_biases ? 2 * width + model->hidden : 0;
+}
+
+gint64
+ps_model_expert_parameters (const PsModel *model)
+{
+  return mlp_weights (model, model->experts.feed_forward) + mlp_biases (model, model->experts.feed_forward);
+}
+
+/* Biases of feed-forward or experts, and in swiglu of output projection and router. */
+static gint64
+other_biases (const PsModel *model, PsLayerKind kind)
+{
+  const PsExperts *experts = &model->experts;
+  gint64 n = (gint64)experts->count + experts->shared;
+  gint64 rest = model->other_biases ? (gint64)model->hidden + (kind & PS_LAYER_EXPERTS ? experts->count : 0) : 0;
+
+  return rest
+         + (kind & PS_LAYER_EXPERTS ? n * mlp_biases (model, experts->feed_forward)
+                                    : mlp_biases (model, model->feed_forward));
+}
+
+static gint64
+layer_vectors (const PsModel *model, PsLayerKind kind)
+{
+  gint64 c = ps_model_kv_width (model);
+
+  /* GPT: biases of query, key, value and output, and norms of 2h. */
+  if (model->mlp == PS_MLP_GELU)
+    return ps_model_query_width (model) + 2 * c + 5 * (gint64)model->hidden + other_biases (model, kind);
+  return 2 * (gint64)model->hidden + (model->qkv_bias ? ps_model_query_width (model) + 2 * c : 0)
+         + (model->qk_norm ? 2 * (gint64)ps_model_head_size (model) : 0) + other_biases (model, kind)
+         + ((gint64)model->latent.q_rank + model->latent.kv_rank);
+}
+
+gint64
+ps_model_layer_parameters (const PsModel *model, PsLayerKind kind)
+{
+  return attention_weights (model) + feed_forward_weights (model, kind, model->experts.count)
+         + layer_vectors (model, kind);
+}
+
+static PsLayerKind
+kind_of_layer (const PsModel *model, guint layer)
+{
+  gboolean experts = model->experts.count > 0 && layer >= model->experts.dense_layers;
+  gboolean window = model->window > 0 && (model->full_every == 0 || (layer + 1) % model->full_every != 0);
+
+  return (PsLayerKind)((experts ? PS_LAYER_EXPERTS : 0) | (window ? PS_LAYER_WINDOW : 0));
+}
+
+void
+ps_model_count_kinds (const PsModel *model, const PsStageShape *shape, guint count[PS_N_LAYER_KINDS])
+{
+  memset (count, 0, PS_N_LAYER_KINDS * sizeof *count);
+  for (guint i = 0; i < shape->n_layers; i++)
+    count[kind_of_layer (model, shape->first_layer + i)]++;
+  count[kind_of_layer (model, model->layers - 1)] += shape->n_mtp;
+}
+
+gint64
+ps_model_sum_layers (const PsModel *model, const PsStageShape *shape, PsLayerFigure figure)
+{
+  guint count[PS_N_LAYER_KINDS];
+  gint64 sum = 0;
+
+  ps_model_count_kinds (model, shape, count);
+  for (guint kind = 0; kind < PS_N_LAYER_KINDS; kind++)
+    if (count[kind] > 0)
+      sum += count[kind] * figure (model, (PsLayerKind)kind);
+  return sum;
+}
+
+/* Vocabulary matrices that a stage holds: the embedding's, the head's, and copies of either that a module of
+ * multi-token prediction needs where they are elsewhere. Tied ones are one matrix. */
+static guint
+count_vocabulary_matrices (const PsModel *model, const PsStageShape *shape)
+{
+  gboolean in = shape->embedding || shape->n_mtp > 0, out = shape->head || shape->n_mtp > 0;
+
+  return model->tied ? in || out : in + out;
+}
+
+gint64
+ps_model_stage_parameters (const PsModel *model, const PsStageShape *shape)
+{
+  gint64 h = model->hidden, s = model->sequence, norm = model->mlp == PS_MLP_SWIGLU ? h : 2 * h;
+
+  return ps_model_sum_layers (model, shape, ps_model_layer_parameters)
+         + count_vocabulary_matrices (model, shape) * model->vocabulary * h
+         + (shape->embedding && model->mlp == PS_MLP_GELU ? s * h : 0) + (shape->head ? norm : 0)
+         + shape->n_mtp * (2 * h * h + 3 * norm);
+}
+
+gint64
+ps_model_parameters (const PsModel *model)
+{
+  const PsStageShape all = ps_model_whole (model);
+
+  return ps_model_stage_parameters (model, &all);
+}
+
+gint64
+ps_model_active_parameters (const PsModel *model)
+{
+  PsStageShape all = ps_model_whole (model);
+  guint count[PS_N_LAYER_KINDS];
+
+  all.n_mtp = 0;
+  ps_model_count_kinds (model, &all, count);
+  return ps_model_stage_parameters (model, &all)
+         - (gint64)(count[PS_LAYER_EXPERTS] + count[PS_LAYER_EXPERTS | PS_LAYER_WINDOW])
+               * (model->experts.count - model->experts.active) * ps_model_expert_parameters (model);
+}
+
+/* Operations of the scores and of weighing the values with them, per token. */
+static gint64
+attention_flops (const PsModel *model, PsLayerKind kind)
+{
+  gint64 seen = kind & PS_LAYER_WINDOW ? MIN (model->window, model->sequence) : model->sequence;
+
+  return 2 * seen * (ps_model_query_width (model) + ps_model_value_width (model));
+}
+
+gint64
+ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind)
+{
+  gint64 tokens = ps_model_tokens (model), h = model->hidden;
+  gint64 matrices = ps_model_sum_layers (model, shape, active_weights) + shape->n_mtp * 2 * h * h
+                    + (shape->head + shape->n_mtp) * h * model->vocabulary;
+  /* F, B and W each multiply every matrix once. Scores and values are two more products in F and four in B; W has
+   * none. */
+  gint64 product = 2 * tokens * matrices;
+  gint64 attention = tokens * ps_model_sum_layers (model, shape, attention_flops);
+
+  switch (kind)
+    {
+    case PS_OP_F:
+    case PS_OP_R:
+      return product + attention;
+    case PS_OP_B:
+      return product + 2 * attention;
+    case PS_OP_W:
+      return product;
+    case PS_OP_BW:
+      return 2 * product + 2 * attention;
+    default:
+      g_return_val_if_reached (0);
+    }
+}
+
+/* The bytes that stages keep, hand on and hold. */
+
+/* The published counts are for 2-byte elements. */
+static gint64
+scale_to_precision (const PsModel *model, gint64 bytes)
+{
+  return bytes * ps_precision_bytes (model->precision) / 2;
+}
+
+/* Elements per token that a layer keeps, or that its W needs. */
+typedef struct
+{
+  gint64 inputs;  /* of matrices; kept in the precision of the products */
+  gint64 outputs; /* of matrices; W needs their gradients instead */
+  gint64 others;  /* what F keeps in place of outputs */
+} Elements;
+
+static Elements
+attention_tensors (const PsModel *model)
+{
+  const PsLatent *latent = &model->latent;
+  gint64 h = model->hidden, q = ps_model_query_width (model), c = ps_model_kv_width (model);
+  gint64 v = ps_model_value_width (model);
+  gint64 down = (gint64)latent->q_rank + latent->kv_rank + latent->rope_size;
+
+  if (latent->kv_rank == 0)
+    return (Elements){ h + v, q + 2 * c + h, q + 2 * c + (model->qk_norm ? q + c : 0) };
+  return (Elements){ h + latent->q_rank + latent->kv_rank + v,
+                     down + q + model->heads * (gint64)latent->nope_size + v + h, down + 2 * q + v };
+}
+
+/* A feed-forward that `rows` times the tokens go through. */
+static Elements
+mlp_tensors (const PsModel *model, double rows, gint64 width)
+{
+  gint64 up = (gint64)(rows * (double)((model->mlp == PS_MLP_SWIGLU ? 2 : 1) * width));
+
+  return (Elements){ (gint64)(rows * (double)width), up, up };
+}
+
+/* The mixture: its input, the scores of the experts in fp32 before and after their softmax, the tokens as they are
+ * handed to the experts, and what comes back before it is weighed. */
+static Elements
+feed_forward_tensors (const PsModel *model, PsLayerKind kind)
+{
+  const PsExperts *experts = &model->experts;
+  gint64 h = model->hidden, moved = (gint64)(ps_model_routed (model) * (double)h);
+  Elements mlp;
+
+  if (!(kind & PS_LAYER_EXPERTS))
+    {
+      mlp = mlp_tensors (model, 1, model->feed_forward);
+      return (Elements){ h + mlp.inputs, mlp.outputs + h, mlp.others };
+    }
+  mlp = mlp_tensors (model, ps_model_routed (model) + experts->shared, experts->feed_forward);
+  return (Elements){ h + moved + mlp.inputs, experts->count + mlp.outputs + moved + experts->shared * h,
+                     mlp.others + moved + 4 * (gint64)experts->count };
+}
+
+/* Bytes of inputs of matrices, at 2 bytes for an element of all else. */
+static gint64
+input_bytes (const PsModel *model, gint64 elements)
+{
+  return model->precision == PS_PRECISION_FP4   ? elements / 2
+         : model->precision == PS_PRECISION_FP8 ? elements
+                                                : 2 * elements;
+}
+
+/* Per token at 2 bytes per element, softmax left out. Norms keep two inputs. GPT adds two dropout masks of one byte.
+ * For f = 4h and k = a this is 34h. Where products have a precision of their own, attention keeps its result a second
+ * time.
+ */
+static gint64
+layer_activation_per_token (const PsModel *model, PsLayerKind kind)
+{
+  const Elements attention = attention_tensors (model), mlp = feed_forward_tensors (model, kind);
+  gint64 h = model->hidden, again = model->precision >= PS_PRECISION_FP8 ? 2 * ps_model_value_width (model) : 0;
+
+  return input_bytes (model, attention.inputs + mlp.inputs) + 2 * (attention.others + mlp.others) + again + 4 * h
+         + (model->mlp == PS_MLP_GELU ? 2 * h : 0);
+}
+
+/* Scores, their softmax and its dropout mask: two elements and a byte each, all heads. */
+static gint64
+score_bytes (const PsModel *model)
+{
+  return 5 * ps_model_tokens (model) * model->sequence * model->heads;
+}
+
+gint64
+ps_model_layer_activation_bytes (const PsModel *model, PsLayerKind kind)
+{
+  gint64 bytes = ps_model_tokens (model) * layer_activation_per_token (model, kind);
+
+  return scale_to_precision (model, bytes + (model->flash_attention ? 0 : score_bytes (model)));
+}
+
+/* W multiplies the input of every matrix by the gradient of its output. */
+static gint64
+layer_weight_activation_bytes (const PsModel *model, PsLayerKind kind)
+{
+  const Elements attention = attention_tensors (model), mlp = feed_forward_tensors (model, kind);
+  gint64 elements = attention.inputs + mlp.inputs + attention.outputs + mlp.outputs;
+
+  return scale_to_precision (model, ps_model_tokens (model) * input_bytes (model, elements));
+}
+
+/* The head's share per matrix of logits: inputs of its norm and of its matrix, and logits in fp32. */
+static gint64
+head_bytes (const PsModel *model, gint64 input_width)
+{
+  gint64 tokens = ps_model_tokens (model);
+
+  return scale_to_precision (model, 2 * tokens * input_width) + 4 * tokens * model->vocabulary;
+}
+
+gint64
+ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape)
+{
+  gint64 h = model->hidden;
+
+  return ps_model_sum_layers (model, shape, ps_model_layer_activation_bytes)
+         + (shape->head ? head_bytes (model, 2 * h) : 0) + shape->n_mtp * head_bytes (model, 2 * h + 4 * h);
+}
+
+gint64
+ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape)
+{
+  gint64 h = model->hidden;
+  gint64 bytes = ps_model_sum_layers (model, shape, layer_weight_activation_bytes)
+                 + (shape->head ? head_bytes (model, h) : 0) + shape->n_mtp * head_bytes (model, h + 3 * h);
+
+  return MIN (bytes, ps_model_stage_activation_bytes (model, shape));
+}
+
+gint64
+ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute)
+{
+  const PsStageShape layers = { .first_layer = shape->first_layer, .n_layers = shape->n_layers };
+  gint64 all = ps_model_stage_activation_bytes (model, shape);
+
+  if (recompute == PS_RECOMPUTE_FULL)
+    return all - ps_model_stage_activation_bytes (model, &layers) + shape->n_layers * ps_model_boundary_bytes (model);
+  if (recompute == PS_RECOMPUTE_NONE || model->flash_attention)
+    return all;
+  return all - shape->n_layers * scale_to_precision (model, score_bytes (model));
+}
+
+gint64
+ps_model_boundary_bytes (const PsModel *model)
+{
+  return ps_model_tokens (model) * model->hidden * ps_precision_bytes (model->precision);
+}
+
+/* Bytes per parameter. */
+static guint
+gradient_bytes (const PsModel *model)
+{
+  gboolean kept_wide = model->framework == PS_FRAMEWORK_MEGATRON
+                       || (model->framework == PS_FRAMEWORK_DEEPSPEED && model->precision > PS_PRECISION_FP16);
+
+  return model->precision == PS_PRECISION_FP32 || model->fp32_gradients || kept_wide ? 4 : 2;
+}
+
+static guint
+optimizer_bytes (const PsModel *model)
+{
+  if (model->framework == PS_FRAMEWORK_DEEPSPEED && model->precision == PS_PRECISION_FP16)
+    return 16;
+  return model->precision == PS_PRECISION_FP32 ? 8 : 12;
+}
+
+PsStateBytes
+ps_model_state (const PsModel *model, gint64 n)
+{
+  return (PsStateBytes){ .weight_bytes = ps_precision_bytes (model->precision) * n,
+                         .gradient_bytes = gradient_bytes (model) * n,
+                         .optimizer_bytes = optimizer_bytes (model) * n };
+}
+
+PsStateBytes
+ps_model_stage_state (const PsModel *model, const PsStageShape *shape)
+{
+  return ps_model_state (model, ps_model_stage_parameters (model, shape));
+}
+
+gint64
+ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *shape)
+{
+  PsStateBytes state = ps_model_stage_state (model, shape);
+
+  return state.weight_bytes + state.gradient_bytes + state.optimizer_bytes;
+}
+
+/* Megatron-LM's strings for the stages of a model. */
+
+#define MAX_LAYOUT_LENGTH (1 << 16)
+#define MAX_UNITS (1 << 20)
+#define MAX_PERIOD 16 /* stages of a group that is written */
+
+static const char units[] = "EtmL"; /* in model order */
+
+typedef struct
+{
+  const char *where;
+  const char *text;
+  GArray *shapes; /* PsStageShape */
+  guint n_units;
+  guint n_layers;
+  char last; /* unit; NUL: none yet */
+} LayoutReader;
+
+static gboolean
+refuse_layout (const LayoutReader *reader, const char *at, const char *reason, GError **error)
+{
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: character %u of the layout: %s", reader->where,
+                    (guint)(at - reader->text) + 1, reason);
+}
+
+static gboolean
+add_stage (LayoutReader *reader, const char *at, GError **error)
+{
+  PsStageShape shape = { .first_layer = reader->n_layers };
+
+  if (reader->shapes->len == PS_MAX_STAGES)
+    return refuse_layout (reader, at, "too many stages", error);
+  g_array_append_val (reader->shapes, shape);
+  return TRUE;
+}
+
+static gboolean
+add_unit (LayoutReader *reader, const char *at, GError **error)
+{
+  PsStageShape *shape = &g_array_index (reader->shapes, PsStageShape, reader->shapes->len - 1);
+
+  if (reader->last != '\0' && strchr (units, *at) < strchr (units, reader->last))
+    return refuse_layout (reader, at, "a unit stands too late; their order is E, t, m, L", error);
+  if (*at == 'E' && reader->last == 'E')
+    return refuse_layout (reader, at, "a second E; a model has one embedding", error);
+  if (++reader->n_units > MAX_UNITS)
+    return refuse_layout (reader, at, "too many units", error);
+  reader->last = *at;
+  reader->n_layers += *at == 't';
+  shape->embedding += *at == 'E';
+  shape->n_layers += *at == 't';
+  shape->n_mtp += *at == 'm';
+  shape->head += *at == 'L';
+  return TRUE;
+}
+
+/* Reads "*n" at *at if it is there, else n is 1. */
+static gboolean
+read_count (const LayoutReader *reader, const char **at, guint *n, GError **error)
+{
+  char *end;
+
+  *n = 1;
+  if (**at != '*')
+    return TRUE;
+  if (!g_ascii_isdigit ((*at)[1]))
+    return refuse_layout (reader, *at, "a number goes after *", error);
+  guint64 value = g_ascii_strtoull (*at + 1, &end, 10);
+  if (value < 1 || value > PS_MAX_STAGES)
+    return refuse_layout (reader, *at + 1, "give 1 to 16384 repeats", error);
+  if (*end == '*')
+    return refuse_layout (reader, end, "a second repeat; put the first one in parentheses", error);
+  *n = (guint)value;
+  *at = end;
+  return TRUE;
+}
+
+/* Reads from at to end, which holds no group. */
+static gboolean
+read_flat (LayoutReader *reader, const char *at, const char *end, GError **error)
+{
+  while (at < end)
+    {
+      const char *unit = at++;
+      guint n;
+
+      if (*unit == ',')
+        continue;
+      if (strchr ("|EtmL", *unit) == NULL)
+        return refuse_layout (reader, unit, "no unit; E, t, m and L are, | ends a stage, * and () repeat", error);
+      if (!read_count (reader, &at, &n, error))
+        return FALSE;
+      for (guint i = 0; i < n; i++)
+        if (!(*unit == '|' ? add_stage : add_unit) (reader, unit, error))
+          return FALSE;
+    }
+  return TRUE;
+}
+
+/* Reads the group that *at begins, and leaves *at after it. */
+static gboolean
+read_group (LayoutReader *reader, const char **at, GError **error)
+{
+  const char *begin = *at + 1, *end = strchr (begin, ')');
+  guint n;
+
+  if (end == NULL)
+    return refuse_layout (reader, *at, "its ) is missing", error);
+  if (begin + strspn (begin, ",") == end)
+    return refuse_layout (reader, *at, "an empty group", error);
+  if (end[1] != '*')
+    return refuse_layout (reader, end, "a repeat goes after a group: (...)*2", error);
+  *at = end + 1;
+  if (!read_count (reader, at, &n, error))
+    return FALSE;
+  for (guint i = 0; i < n; i++)
+    if (!read_flat (reader, begin, end, error))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean
+read_layout (LayoutReader *reader, GError **error)
+{
+  const char *at = reader->text;
+
+  if (strlen (at) > MAX_LAYOUT_LENGTH)
+    return refuse_layout (reader, at + MAX_LAYOUT_LENGTH, "too long", error);
+  if (!add_stage (reader, at, error))
+    return FALSE;
+  while (*at != '\0')
+    {
+      const char *end = at + strcspn (at, "(");
+
+      if (!read_flat (reader, at, end, error))
+        return FALSE;
+      at = end;
+      if (*at == '(' && !read_group (reader, &at, error))
+        return FALSE;
+    }
+  if (reader->n_layers == 0)
+    return refuse_layout (reader, at, "ends without a t", error);
+  return reader->last == 'L' || refuse_layout (reader, at, "ends without L, the loss", error);
+}
+
+PsStageShape *
+ps_layout_string_parse (const char *where, const char *text, guint *n_stages, GError **error)
+{
+  g_autoptr (GArray) shapes = g_array_new (FALSE, FALSE, sizeof (PsStageShape));
+  LayoutReader reader = { .where = where, .text = text, .shapes = shapes };
+  const char *first = text + strspn (text, ",|");
+
+  if (*first != 'E')
+    {
+      refuse_layout (&reader, first, "E, the embedding, comes first", error);
+      return NULL;
+    }
+  if (!read_layout (&reader, error))
+    return NULL;
+  *n_stages = shapes->len;
+  return (PsStageShape *)(gpointer)g_array_free (g_steal_pointer (&shapes), FALSE);
+}
+
+static void
+write_units (GString *text, char unit, guint n)
+{
+  if (n > 2)
+    g_string_append_printf (text, "%c*%u", unit, n);
+  for (guint i = 0; n <= 2 && i < n; i++)
+    g_string_append_c (text, unit);
+}
+
+static char *
+write_stage (const PsStageShape *shape, gboolean is_last)
+{
+  GString *text = g_string_new (NULL);
+
+  write_units (text, 'E', shape->embedding);
+  write_units (text, 't', shape->n_layers);
+  write_units (text, 'm', shape->n_mtp);
+  write_units (text, 'L', shape->head);
+  g_string_append (text, is_last ? "" : "|");
+  return g_string_free (text, FALSE);
+}
+
+/* Times that the period stages from `first` on stand one after the other. */
+static guint
+count_repeats (char **stages, guint n_stages, guint first, guint period)
+{
+  guint n = period;
+
+  while (first + n < n_stages && g_str_equal (stages[first + n], stages[first + n - period]))
+    n++;
+  return n / period;
+}
+
+/* Finds the group at `first` that saves most characters. *period is 0 where none saves any. */
+static guint
+find_group (char **stages, guint n_stages, guint first, guint *period)
+{
+  gsize length = 0, most = 0;
+  guint best = 1;
+
+  *period = 0;
+  for (guint i = 1; i <= MAX_PERIOD && first + i <= n_stages; i++)
+    {
+      guint n = count_repeats (stages, n_stages, first, i);
+
+      length += strlen (stages[first + i - 1]);
+      if ((n - 1) * length > most + strlen ("()*2"))
+        {
+          most = (n - 1) * length - strlen ("()*2");
+          *period = i;
+          best = n;
+        }
+    }
+  return best;
+}
+
+char *
+ps_layout_string_write (const PsStageShape *shapes, guint n_stages)
+{
+  g_auto (GStrv) stages = g_new0 (char *, n_stages + 1);
+  GString *text = g_string_new (NULL);
+  guint period;
+
+  for (guint s = 0; s < n_stages; s++)
+    stages[s] = write_stage (&shapes[s], s + 1 == n_stages);
+  for (guint s = 0; s < n_stages;)
+    {
+      guint n = find_group (stages, n_stages, s, &period);
+      gboolean more = s + n * period < n_stages && g_ascii_isalpha (*stages[s + n * period]);
+
+      if (period > 0)
+        g_string_append_c (text, '(');
+      for (guint i = 0; i < MAX (period, 1); i++)
+        g_string_append (text, stages[s + i]);
+      if (period > 0)
+        g_string_append_printf (text, ")*%u%s", n, more ? "," : "");
+      s += MAX (n * period, 1);
+    }
+  return g_string_free (text, FALSE);
 }

@@ -1,5 +1,7 @@
-/* work.c - the kernels of a stage. */
+/* work.c - the kernels of a stage, their time on a cluster, and the time of two ops that overlap. */
 #include <pipesim/work.h>
+
+#include <math.h>
 
 /* A list under construction, for one kind of op on one of t GPUs. */
 typedef struct
@@ -190,57 +192,52 @@ list_experts (const List *list)
   add_memory (list, "weighted sum", (h + (list->kind == PS_OP_F ? 1 : 2) * moved) * e);
 }
 
-static void
-list_gpt_layer (const List *list)
+/* The kernels of a layer that move bytes: elements of each width for a token. Those of a half stand in both halves of
+ * the layer, attention and feed-forward; all of them are of tensors as wide as the model, and h counts single bytes of
+ * them. */
+static const struct
 {
-  gint64 h = list->h, c = list->c, f = list->f, e = list->e;
+  PsMlp mlp;
+  PsOpKind kind;
+  gboolean half;
+  const char *name;
+  gint64 he, qe, ce, fe, h;
+} moves[] = {
+  { PS_MLP_GELU, PS_OP_F, TRUE, "norm", 2, 0, 0, 0, 0 },
+  { PS_MLP_GELU, PS_OP_F, TRUE, "bias, dropout, add", 3, 0, 0, 0, 1 },
+  { PS_MLP_GELU, PS_OP_F, FALSE, "bias, GELU", 0, 0, 0, 2, 0 },
+  { PS_MLP_GELU, PS_OP_B, TRUE, "norm, gradient of input", 3, 0, 0, 0, 0 },
+  { PS_MLP_GELU, PS_OP_B, TRUE, "norm, gradient of parameters", 2, 0, 0, 0, 0 },
+  { PS_MLP_GELU, PS_OP_B, TRUE, "dropout", 2, 0, 0, 0, 1 },
+  { PS_MLP_GELU, PS_OP_B, TRUE, "bias of output", 1, 0, 0, 0, 0 },
+  { PS_MLP_GELU, PS_OP_B, TRUE, "sum of gradients", 3, 0, 0, 0, 0 },
+  { PS_MLP_GELU, PS_OP_B, FALSE, "bias of query, key, value", 1, 0, 2, 0, 0 },
+  { PS_MLP_GELU, PS_OP_B, FALSE, "bias of feed-forward", 0, 0, 0, 1, 0 },
+  { PS_MLP_GELU, PS_OP_B, FALSE, "GELU", 0, 0, 0, 3, 0 },
+  { PS_MLP_SWIGLU, PS_OP_F, TRUE, "norm", 2, 0, 0, 0, 0 },
+  { PS_MLP_SWIGLU, PS_OP_F, TRUE, "add", 3, 0, 0, 0, 0 },
+  { PS_MLP_SWIGLU, PS_OP_B, TRUE, "norm, gradient of input", 3, 0, 0, 0, 0 },
+  { PS_MLP_SWIGLU, PS_OP_B, TRUE, "norm, gradient of parameters", 2, 0, 0, 0, 0 },
+  { PS_MLP_SWIGLU, PS_OP_B, TRUE, "sum of gradients", 3, 0, 0, 0, 0 },
+  { PS_MLP_SWIGLU, PS_OP_F, FALSE, "rotation of queries", 0, 2, 0, 0, 0 },
+  { PS_MLP_SWIGLU, PS_OP_F, FALSE, "rotation of keys", 0, 0, 2, 0, 0 },
+  { PS_MLP_SWIGLU, PS_OP_F, FALSE, "SwiGLU", 0, 0, 0, 3, 0 },
+  { PS_MLP_SWIGLU, PS_OP_B, FALSE, "rotation of queries", 0, 2, 0, 0, 0 },
+  { PS_MLP_SWIGLU, PS_OP_B, FALSE, "rotation of keys", 0, 0, 2, 0, 0 },
+  { PS_MLP_SWIGLU, PS_OP_B, FALSE, "SwiGLU", 0, 0, 0, 5, 0 },
+};
 
-  if (list->kind == PS_OP_F)
-    for (guint half = 0; half < 2; half++)
-      {
-        add_wide (list, "norm", 2 * h * e);
-        add_wide (list, "bias, dropout, add", 3 * h * e + h);
-      }
-  if (list->kind == PS_OP_F)
-    add_memory (list, "bias, GELU", 2 * f * e);
-  if (list->kind != PS_OP_B)
-    return;
-  for (guint half = 0; half < 2; half++)
-    {
-      add_wide (list, "norm, gradient of input", 3 * h * e);
-      add_wide (list, "norm, gradient of parameters", 2 * h * e);
-      add_wide (list, "dropout", 2 * h * e + h);
-      add_wide (list, "bias of output", h * e);
-      add_wide (list, "sum of gradients", 3 * h * e);
-    }
-  add_memory (list, "bias of query, key, value", (h + 2 * c) * e);
-  add_memory (list, "bias of feed-forward", f * e);
-  add_memory (list, "GELU", 3 * f * e);
-}
-
+/* The two halves, then what a layer has once. */
 static void
-list_llama_layer (const List *list)
+list_moves (const List *list)
 {
-  gint64 h = list->h, c = list->c, f = list->f, e = list->e;
-  gboolean forward = list->kind == PS_OP_F;
-
-  if (list->kind == PS_OP_W)
-    return;
-  for (guint half = 0; half < 2; half++)
-    if (forward)
-      {
-        add_wide (list, "norm", 2 * h * e);
-        add_wide (list, "add", 3 * h * e);
-      }
-    else
-      {
-        add_wide (list, "norm, gradient of input", 3 * h * e);
-        add_wide (list, "norm, gradient of parameters", 2 * h * e);
-        add_wide (list, "sum of gradients", 3 * h * e);
-      }
-  add_memory (list, "rotation of queries", 2 * list->q * e);
-  add_memory (list, "rotation of keys", 2 * c * e);
-  add_memory (list, "SwiGLU", (forward ? 3 : 5) * f * e);
+  for (guint pass = 0; pass < 3; pass++)
+    for (guint i = 0; i < G_N_ELEMENTS (moves); i++)
+      if (moves[i].mlp == list->model->mlp && moves[i].kind == list->kind && moves[i].half == (pass < 2))
+        (pass < 2 ? add_wide : add_memory) (
+            list, moves[i].name,
+            (moves[i].he * list->h + moves[i].qe * list->q + moves[i].ce * list->c + moves[i].fe * list->f) * list->e
+                + moves[i].h * list->h);
 }
 
 /* Counts the tokens that a token attends to, `most` at most; a slice's are those that it adds to the tokens before. */
@@ -270,10 +267,7 @@ list_layer (const List *layers, PsLayerKind kind)
   else
     list_feed_forward (&list, list.f / list.t);
   list_attention (&list);
-  if (model->mlp == PS_MLP_SWIGLU)
-    list_llama_layer (&list);
-  else
-    list_gpt_layer (&list);
+  list_moves (&list);
 }
 
 /* The layers of a stage, kind by kind. `only`: what to list of them. */
@@ -434,4 +428,143 @@ ps_work_flops (const PsWork *work)
       sum += 2 * kernel->repeats * kernel->products * kernel->m * kernel->n * kernel->k;
     }
   return sum;
+}
+
+/* The time of kernels on a cluster. */
+
+/* Tiles of a product's result, and the part of the best rate that each reaches (see the header). */
+static const struct
+{
+  gint64 rows;
+  gint64 columns;
+  double rate;
+} tiles[] = { { 256, 128, 1 }, { 128, 256, 1 }, { 128, 128, 0.9 }, { 128, 64, 0.75 }, { 64, 64, 0.55 } };
+
+static double
+move_ns (const PsCluster *cluster, double bytes)
+{
+  double part = cluster->memory_efficiency > 0 ? cluster->memory_efficiency : 1;
+
+  return cluster->memory_bandwidth > 0 ? bytes / (cluster->memory_bandwidth * part / 1e9) : 0;
+}
+
+static gint64
+round_time (double ns)
+{
+  return ns < (double)PS_MAX_TIME_NS ? llrint (ns) : PS_MAX_TIME_NS;
+}
+
+/* The part of the multiprocessors' time that the best tiles use: the last wave of tiles may leave some idle, and tiles
+ * hang over the edges of the result. */
+static double
+tile_rate (const PsCluster *cluster, const PsWorkKernel *kernel)
+{
+  double best = 0, work = (double)kernel->products * (double)kernel->m * (double)kernel->n;
+
+  for (guint i = 0; i < G_N_ELEMENTS (tiles); i++)
+    {
+      double rows = ceil ((double)kernel->m / (double)tiles[i].rows);
+      double columns = ceil ((double)kernel->n / (double)tiles[i].columns);
+      double waves = ceil (rows * columns * (double)kernel->products / cluster->multiprocessors);
+      double room = waves * cluster->multiprocessors * (double)(tiles[i].rows * tiles[i].columns);
+
+      best = MAX (best, tiles[i].rate * work / room);
+    }
+  return best;
+}
+
+static gboolean
+is_aligned (const PsWorkKernel *kernel)
+{
+  gint64 elements = 128 / kernel->bits;
+
+  return kernel->m % elements == 0 && kernel->n % elements == 0 && kernel->k % elements == 0;
+}
+
+static double
+rate_part (const PsCluster *cluster, PsWorkClass type)
+{
+  double part = type == PS_WORK_ATTENTION ? cluster->attention_efficiency
+                : type == PS_WORK_SCORES  ? cluster->scores_efficiency
+                                          : cluster->efficiency;
+
+  return part > 0 ? part : cluster->efficiency;
+}
+
+static double
+multiply_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
+{
+  double flops = 2 * (double)kernel->products * (double)kernel->m * (double)kernel->n * (double)kernel->k;
+  double rate = ps_work_peak_flops (cluster, kernel->bits, NULL) * rate_part (cluster, kernel->type) / 1e9;
+
+  if (flops <= 0)
+    return 0;
+  if (kernel->type == PS_WORK_ATTENTION)
+    return flops / rate;
+  if (cluster->multiprocessors > 0)
+    rate *= tile_rate (cluster, kernel) * (double)kernel->k / ((double)kernel->k + cluster->product_depth);
+  if (cluster->unaligned > 0 && !is_aligned (kernel))
+    rate *= kernel->type == PS_WORK_SCORES ? cluster->unaligned_scores : cluster->unaligned;
+  return flops / rate;
+}
+
+static double
+kernel_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
+{
+  return MAX (multiply_ns (cluster, kernel), move_ns (cluster, (double)kernel->bytes)) + (double)cluster->kernel_ns;
+}
+
+gint64
+ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns)
+{
+  double ns = (double)talk_ns, host_ns = 0;
+
+  for (guint i = 0; i < work->n_kernels; i++)
+    {
+      ns += work->kernel[i].repeats * kernel_ns (cluster, &work->kernel[i]);
+      host_ns += work->kernel[i].repeats * (double)cluster->launch_ns;
+    }
+  return round_time (MAX (ns, host_ns));
+}
+
+gint64
+ps_work_optimizer_ns (const PsModel *model, const PsCluster *cluster, gint64 n_parameters)
+{
+  PsStateBytes state = ps_model_state (model, n_parameters);
+  gint64 weights = model->precision == PS_PRECISION_FP32 ? 2 * state.weight_bytes : state.weight_bytes;
+  double bytes = (double)(state.gradient_bytes + 2 * state.optimizer_bytes + weights);
+
+  return round_time (move_ns (cluster, bytes * MAX (cluster->optimizer_passes, 1)));
+}
+
+/* Two streams through the layers of a pair. */
+
+/* Runs a part on its stream, after the one before it in its microbatch. */
+static void
+run_part (gint64 *stream_ns, gint64 *microbatch_ns, gint64 duration_ns)
+{
+  *stream_ns = *microbatch_ns = MAX (*stream_ns, *microbatch_ns) + duration_ns;
+}
+
+gint64
+ps_overlap_pair_ns (const PsPairLayer *layers, guint n_layers)
+{
+  gint64 compute = 0, talk = 0, forward = 0, backward = 0;
+
+  for (guint i = 0; i < n_layers; i++)
+    {
+      const PsPairLayer *layer = &layers[i];
+
+      run_part (&talk, &backward, layer->combine_ns[PS_OP_B]);
+      run_part (&compute, &forward, layer->attention_ns[PS_OP_F]);
+      run_part (&talk, &forward, layer->dispatch_ns[PS_OP_F]);
+      run_part (&compute, &backward, layer->experts_ns[PS_OP_B]);
+      run_part (&talk, &backward, layer->dispatch_ns[PS_OP_B]);
+      compute += layer->experts_ns[PS_OP_W];
+      run_part (&compute, &forward, layer->experts_ns[PS_OP_F]);
+      run_part (&talk, &forward, layer->combine_ns[PS_OP_F]);
+      run_part (&compute, &backward, layer->attention_ns[PS_OP_B]);
+      compute += layer->attention_ns[PS_OP_W];
+    }
+  return MAX (compute, talk);
 }

@@ -1,26 +1,184 @@
-/* chrome-trace.c - the format of a schedule's simulated timeline, for viewers; it cannot be read as a schedule. */
+/* chrome-trace.c - a timeline as Chrome trace events, for Perfetto and chrome://tracing: written, and read again; and
+ * the format of a schedule's simulated timeline, which cannot be read as a schedule. */
+#include "base/json.h"
+#include "base/text.h"
 #include "schedule/formats-private.h"
+#include "timeline-private.h"
+#include "trace-private.h"
 
-/* One microsecond for F, B and W each, two for a full backward. */
-static PsCosts *
-unit_costs (guint n_stages)
+#include <string.h>
+
+/* Writing */
+
+typedef struct
 {
-  PsCosts *costs = ps_costs_new (n_stages);
+  const PsTimeline *timeline;
+  GString *json;
+  GHashTable *spans; /* the ops (ps_spans_index) */
+  gboolean begun;    /* an event was written */
+} Trace;
 
-  for (guint stage = 0; stage < n_stages; stage++)
-    for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-      ps_costs_op (costs, kind, stage)->duration_ns = kind == PS_OP_BW ? 2000 : kind == PS_OP_O ? 0 : 1000;
-  return costs;
+/* Begins an event, which the rest ends. */
+static void G_GNUC_PRINTF (3, 4) append_event (Trace *trace, const char *phase, const char *rest, ...)
+{
+  va_list values;
+
+  g_string_append_printf (trace->json, "%s\n{\"ph\":\"%s\",\"pid\":%d", trace->begun ? "," : "", phase,
+                          trace->timeline->origin == PS_ORIGIN_MEASURED);
+  va_start (values, rest);
+  g_string_append_vprintf (trace->json, rest, values);
+  va_end (values);
+  trace->begun = TRUE;
 }
 
+/* Microseconds: exactly the nanoseconds. */
+typedef struct
+{
+  char text[32];
+} Microseconds;
+
+static Microseconds
+microseconds (gint64 ns)
+{
+  Microseconds time;
+  gint64 part = ns % 1000;
+
+  g_snprintf (time.text, sizeof time.text, part > 0 ? "%" G_GINT64_FORMAT ".%03d" : "%" G_GINT64_FORMAT, ns / 1000,
+              (int)part);
+  return time;
+}
+
+/* Figures that the events don't tell. */
+static void
+append_head (GString *json, const PsTimeline *timeline)
+{
+  g_string_append (json, "{\n\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"source\":");
+  ps_json_append_string (json, timeline->source);
+  g_string_append_printf (json, ",\"devices\":%u,\"stages\":%u,\"microbatches\":%u,\"iteration_ns\":%" G_GINT64_FORMAT,
+                          timeline->n_devices, timeline->n_stages, timeline->n_microbatches, timeline->iteration_ns);
+  if (timeline->interval.p90_ns > 0)
+    g_string_append_printf (json, ",\"iteration_p10_ns\":%" G_GINT64_FORMAT ",\"iteration_p90_ns\":%" G_GINT64_FORMAT,
+                            timeline->interval.p10_ns, timeline->interval.p90_ns);
+  if (timeline->usual_ns > 0)
+    g_string_append_printf (json, ",\"usual_iteration_ns\":%" G_GINT64_FORMAT, timeline->usual_ns);
+  g_string_append (json, "},\n\"traceEvents\":[");
+}
+
+static void
+append_names (Trace *trace)
+{
+  const PsTimeline *timeline = trace->timeline;
+  guint n = timeline->n_devices, n_threads = timeline->posts->len + timeline->waits->len > 0 ? 2 * n : n;
+
+  append_event (trace, "M", ",\"name\":\"process_name\",\"args\":{\"name\":");
+  g_autofree char *process = g_strdup_printf (
+      "%s: %s", timeline->origin == PS_ORIGIN_MEASURED ? "measured" : "predicted (simulated)", timeline->schedule);
+  ps_json_append_string (trace->json, process);
+  g_string_append (trace->json, "}}");
+  for (guint i = 0; i < n_threads; i++)
+    {
+      guint tid = i < n ? i : PS_MAX_DEVICES + i - n;
+
+      append_event (trace, "M", ",\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u\"}}", tid,
+                    i < n ? "device" : "posts of device", i % n);
+      append_event (trace, "M", ",\"tid\":%u,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}", tid, tid);
+    }
+}
+
+/* type: of posts and waits; 0: ops. */
+static void
+append_span (Trace *trace, const PsSpan *span, guint type)
+{
+  const char *category = type == 0 ? ps_op_kind_name (span->op.kind) : type == PS_INSTRUCTION_WAIT ? "wait" : "post";
+  char name[48];
+
+  append_event (trace, "X", ",\"tid\":%u,\"cat\":\"%s\",\"name\":\"%s%s%s\",\"ts\":%s,\"dur\":%s",
+                type > 0 ? PS_MAX_DEVICES + span->device : span->device, category,
+                type > 0 ? ps_instruction_verb (type) : "", type > 0 ? " " : "", ps_op_format (span->op, name),
+                microseconds (span->start_ns).text, microseconds (span->end_ns - span->start_ns).text);
+  if (type == 0 && span->chunk > 0)
+    g_string_append_printf (trace->json, ",\"args\":{\"chunk\":%u}", span->chunk);
+  g_string_append_c (trace->json, '}');
+}
+
+/* A full backward answers for the gradient that it sends on, and takes it. */
+static const PsSpan *
+find_span (const Trace *trace, PsOp op, guint device)
+{
+  const PsSpan *span = ps_spans_find (trace->spans, op, device);
+
+  if (span != NULL || (op.kind != PS_OP_B && op.kind != PS_OP_BW))
+    return span;
+  op.kind = op.kind == PS_OP_B ? PS_OP_BW : PS_OP_B;
+  return ps_spans_find (trace->spans, op, device);
+}
+
+/* Viewers tie an arrow's end to the op that encloses it in time: the last nanosecond of the producer, the start of the
+ * consumer. When the transfer itself started and ended stands in the args of its start. */
+static void
+append_arrow (Trace *trace, const PsSpan *transfer, guint id)
+{
+  PsOp consumed = transfer->op;
+  const PsSpan *producer = find_span (trace, transfer->op, transfer->device), *consumer;
+  gint64 from_ns = transfer->start_ns, to_ns = transfer->end_ns;
+  char name[48];
+
+  consumed.stage = (guint16)(consumed.kind == PS_OP_F ? consumed.stage + 1 : consumed.stage - 1);
+  consumer = find_span (trace, consumed, transfer->peer);
+  if (producer != NULL)
+    from_ns = MAX (producer->start_ns, MIN (from_ns, producer->end_ns - 1));
+  if (consumer != NULL)
+    to_ns = consumer->start_ns;
+  ps_op_format (transfer->op, name);
+  append_event (
+      trace, "s",
+      ",\"tid\":%u,\"cat\":\"transfer\",\"name\":\"%s\",\"id\":%u,\"ts\":%s,\"args\":{\"start_ns\":%" G_GINT64_FORMAT
+      ",\"end_ns\":%" G_GINT64_FORMAT "}}",
+      transfer->device, name, id, microseconds (from_ns).text, transfer->start_ns, transfer->end_ns);
+  append_event (trace, "f", ",\"tid\":%u,\"cat\":\"transfer\",\"name\":\"%s\",\"id\":%u,\"ts\":%s,\"bp\":\"e\"}",
+                transfer->peer, name, id, microseconds (to_ns).text);
+}
+
+char *
+ps_timeline_to_chrome_trace (const PsTimeline *timeline)
+{
+  g_autoptr (GHashTable) spans = ps_spans_index (timeline->ops);
+  Trace trace = { .timeline = timeline, .json = g_string_new (NULL), .spans = spans };
+
+  append_head (trace.json, timeline);
+  append_names (&trace);
+  for (guint i = 0; i < timeline->ops->len; i++)
+    append_span (&trace, &g_array_index (timeline->ops, PsSpan, i), 0);
+  for (guint i = 0; i < timeline->transfers->len; i++)
+    append_arrow (&trace, &g_array_index (timeline->transfers, PsSpan, i), i);
+  for (guint i = 0; i < timeline->posts->len; i++)
+    append_span (&trace, &g_array_index (timeline->posts, PsSpan, i), g_array_index (timeline->posts, PsSpan, i).post);
+  for (guint i = 0; i < timeline->waits->len; i++)
+    append_span (&trace, &g_array_index (timeline->waits, PsSpan, i), PS_INSTRUCTION_WAIT);
+  for (guint i = 0; i < timeline->memory->len; i++)
+    {
+      const PsMemoryPoint *point = &g_array_index (timeline->memory, PsMemoryPoint, i);
+
+      append_event (&trace, "C",
+                    ",\"tid\":%u,\"name\":\"memory of device %u\",\"ts\":%s,\"args\":{\"bytes\":%" G_GINT64_FORMAT "}}",
+                    point->device, point->device, microseconds (point->time_ns).text, point->bytes);
+    }
+  g_string_append (trace.json, "\n]\n}\n");
+  return g_string_free (trace.json, FALSE);
+}
+
+/* With one microsecond for F, B and W each, two for a full backward. */
 static char *
 write_trace (const PsSchedule *schedule, GError **error)
 {
   g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, error);
-  g_autoptr (PsCosts) costs = unit_costs (schedule->placement->n_stages);
+  g_autoptr (PsCosts) costs = ps_costs_new (schedule->placement->n_stages);
 
   if (program == NULL)
     return NULL;
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+      ps_costs_op (costs, kind, stage)->duration_ns = kind == PS_OP_BW ? 2000 : kind == PS_OP_O ? 0 : 1000;
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   ps_simulate (program, costs, simulation);
   g_autoptr (PsTimeline) timeline = ps_timeline_from_simulation (program, costs, simulation);
@@ -33,3 +191,265 @@ const PsFormat ps_format_chrome_trace = {
   .write = write_trace,
   .write_timeline = ps_timeline_to_chrome_trace,
 };
+
+/* Reading */
+
+#define MAX_TIME_NS G_GINT64_CONSTANT (1000000000000000000)
+
+typedef struct
+{
+  const char *name; /* of the trace */
+  PsTimeline *timeline;
+  gint64 pid;         /* process of the ops; all ops must have the same */
+  GHashTable *arrows; /* 1 + the transfer, by the id of its arrow */
+} Reader;
+
+static char *
+place (const Reader *reader, const PsTraceEvent *event)
+{
+  return g_strdup_printf ("%s: traceEvents[%u]", reader->name, event->index);
+}
+
+static gboolean
+read_op_name (const Reader *reader, const PsTraceEvent *event, const char *name, PsOp *op, GError **error)
+{
+  const char *end;
+
+  if (ps_op_parse (name, &end, op) && *end == '\0')
+    return TRUE;
+  return ps_refuse_at (place (reader, event), error,
+                       "'%s' is neither an op of pipesim (F0.1) nor a range of PyTorch (PP:1F0)", name);
+}
+
+static gboolean
+read_device (const Reader *reader, const PsTraceEvent *event, gint64 tid, guint16 *device, GError **error)
+{
+  if (tid < 0 || tid >= PS_MAX_DEVICES)
+    return ps_refuse_at (place (reader, event), error, "tid %" G_GINT64_FORMAT " is no device", tid);
+  *device = (guint16)tid;
+  reader->timeline->n_devices = MAX (reader->timeline->n_devices, (guint)tid + 1);
+  return TRUE;
+}
+
+static gboolean
+read_range (Reader *reader, const PsTraceEvent *event, GError **error)
+{
+  PsTimeline *timeline = reader->timeline;
+  const char *name = ps_trace_text (event, TRACE_NAME);
+  PsTraceRange range;
+  guint8 verb = ps_timeline_parse_verb (&name);
+  GArray *spans = verb == PS_INSTRUCTION_WAIT ? timeline->waits : verb != 0 ? timeline->posts : timeline->ops;
+  PsSpan span = { .post = verb == PS_INSTRUCTION_WAIT ? 0 : verb };
+  gint64 chunk;
+
+  if (!read_op_name (reader, event, name, &span.op, error))
+    return FALSE;
+  if (!ps_trace_range (event, &range))
+    return ps_refuse_at (place (reader, event), error, "has no pid, tid, ts and dur of a range");
+  if (range.start_ns < 0 || range.end_ns > MAX_TIME_NS)
+    return ps_refuse_at (place (reader, event), error, "ts is not from 0 to 10^15");
+  if (!read_device (reader, event, verb != 0 ? range.tid - PS_MAX_DEVICES : range.tid, &span.device, error))
+    return FALSE;
+  if (timeline->ops->len > 0 && range.pid != reader->pid)
+    return ps_refuse_at (place (reader, event), error,
+                         "pid %" G_GINT64_FORMAT " is another run than %" G_GINT64_FORMAT "; one file, one run",
+                         range.pid, reader->pid);
+  if (!ps_trace_number (event, TRACE_CHUNK, &chunk))
+    chunk = 0;
+  if (chunk < 0 || chunk >= 2 * PS_MAX_STAGES)
+    return ps_refuse_at (place (reader, event), error, "chunk %" G_GINT64_FORMAT " is no stage of a device", chunk);
+  reader->pid = range.pid;
+  span.peer = span.device;
+  span.chunk = (guint16)chunk;
+  span.start_ns = range.start_ns;
+  span.end_ns = range.end_ns;
+  timeline->n_stages = MAX (timeline->n_stages, span.op.stage + 1U);
+  timeline->n_microbatches = MAX (timeline->n_microbatches, span.op.microbatch + 1U);
+  g_array_append_val (spans, span);
+  return TRUE;
+}
+
+/* An arrow's first end gives the time of its transfer, its second end the receiver. */
+static gboolean
+read_arrow (Reader *reader, const PsTraceEvent *event, gboolean end, GError **error)
+{
+  GArray *transfers = reader->timeline->transfers;
+  gint64 id, tid;
+  PsSpan span = { 0 };
+
+  if (!ps_trace_number (event, TRACE_ID, &id) || !ps_trace_number (event, TRACE_TID, &tid))
+    return ps_refuse_at (place (reader, event), error, "is an arrow without id and tid");
+  if (!end
+      && (!ps_trace_number (event, TRACE_START_NS, &span.start_ns)
+          || !ps_trace_number (event, TRACE_END_NS, &span.end_ns) || span.start_ns < 0 || span.end_ns < span.start_ns
+          || span.end_ns > MAX_TIME_NS))
+    return ps_refuse_at (place (reader, event), error, "is the start of an arrow without start_ns and end_ns");
+  if (!read_op_name (reader, event, ps_trace_text (event, TRACE_NAME), &span.op, error)
+      || !read_device (reader, event, tid, &span.device, error))
+    return FALSE;
+  if (end)
+    {
+      guint found = GPOINTER_TO_UINT (g_hash_table_lookup (reader->arrows, GSIZE_TO_POINTER ((gsize)id)));
+
+      if (found == 0)
+        return ps_refuse_at (place (reader, event), error, "is the end of an arrow that has no start");
+      g_array_index (transfers, PsSpan, found - 1).peer = span.device;
+      return TRUE;
+    }
+  span.peer = span.device;
+  g_array_append_val (transfers, span);
+  g_hash_table_insert (reader->arrows, GSIZE_TO_POINTER ((gsize)id), GUINT_TO_POINTER (transfers->len));
+  return TRUE;
+}
+
+static gboolean
+read_memory (Reader *reader, const PsTraceEvent *event, GError **error)
+{
+  PsMemoryPoint point = { 0 };
+  gint64 tid;
+
+  if (!ps_trace_number (event, TRACE_TID, &tid) || !ps_trace_number (event, TRACE_TS, &point.time_ns)
+      || point.time_ns < 0 || !ps_trace_number (event, TRACE_BYTES, &point.bytes) || point.bytes < 0
+      || point.bytes > MAX_TIME_NS)
+    return ps_refuse_at (place (reader, event), error, "is a counter without tid, ts and bytes");
+  if (!read_device (reader, event, tid, &point.device, error))
+    return FALSE;
+  g_array_append_val (reader->timeline->memory, point);
+  return TRUE;
+}
+
+static gboolean
+read_event (Reader *reader, const PsTraceEvent *event, GError **error)
+{
+  const char *phase = ps_trace_text (event, TRACE_PHASE), *name, *colon;
+
+  switch (*phase)
+    {
+    case 'X':
+      return read_range (reader, event, error);
+    case 's':
+    case 'f':
+      return read_arrow (reader, event, *phase == 'f', error);
+    case 'C':
+      return read_memory (reader, event, error);
+    case 'M': /* of the process, "measured: 1f1b" */
+      name = ps_trace_text (event, TRACE_ARGS_NAME);
+      colon = strstr (name, ": ");
+      if (!g_str_equal (ps_trace_text (event, TRACE_NAME), "process_name") || colon == NULL)
+        return TRUE;
+      reader->timeline->origin = g_str_has_prefix (name, "measured") ? PS_ORIGIN_MEASURED : PS_ORIGIN_SIMULATED;
+      g_free (reader->timeline->schedule);
+      reader->timeline->schedule = g_strdup (colon + 2);
+      return TRUE;
+    default:
+      return ps_refuse_at (place (reader, event), error, "phase '%s' is none that pipesim writes", phase);
+    }
+}
+
+/* Joins ops that run at the same time on the same device to pairs, which a trace does not mark. */
+static gboolean
+join_pairs (const Reader *reader, GError **error)
+{
+  PsSpan *spans = (PsSpan *)(gpointer)reader->timeline->ops->data;
+  char name[48], before[48];
+
+  for (guint i = 1; i < reader->timeline->ops->len; i++)
+    {
+      PsSpan *previous = &spans[i - 1], *span = &spans[i];
+
+      if (previous->device != span->device || previous->end_ns <= span->start_ns)
+        continue;
+      if (previous->start_ns == span->start_ns && previous->end_ns == span->end_ns
+          && (i < 2 || !spans[i - 2].op.paired))
+        previous->op.paired = 1;
+      else
+        return ps_refuse (error, PS_ERROR_INPUT, "%s: device %u: %s starts before %s has ended", reader->name,
+                          span->device, ps_op_format (span->op, name), ps_op_format (previous->op, before));
+    }
+  return TRUE;
+}
+
+static gboolean
+finish (Reader *reader, GError **error)
+{
+  PsTimeline *timeline = reader->timeline;
+  gint64 start_ns = G_MAXINT64, end_ns = 0;
+
+  if (timeline->ops->len == 0)
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no op of pipesim and no range PP:... of PyTorch", reader->name);
+  for (guint i = 0; i < timeline->ops->len; i++)
+    {
+      start_ns = MIN (start_ns, g_array_index (timeline->ops, PsSpan, i).start_ns);
+      end_ns = MAX (end_ns, g_array_index (timeline->ops, PsSpan, i).end_ns);
+    }
+  if (timeline->iteration_ns < 0)
+    timeline->iteration_ns = end_ns - start_ns;
+  ps_timeline_fill_transfer_chunks (timeline);
+  ps_timeline_sort (timeline);
+  return join_pairs (reader, error);
+}
+
+/* Reads the figures of the whole timeline; traces of other programs have none, or others. Events may raise counts. */
+static void
+read_other (PsTimeline *timeline, PsJsonReader *json)
+{
+  const struct
+  {
+    const char *key;
+    guint *count; /* either */
+    gint64 *ns;
+    gint64 most;
+  } figures[] = { { "devices", &timeline->n_devices, NULL, PS_MAX_DEVICES },
+                  { "stages", &timeline->n_stages, NULL, PS_MAX_STAGES },
+                  { "microbatches", &timeline->n_microbatches, NULL, PS_MAX_MICROBATCHES },
+                  { "iteration_ns", NULL, &timeline->iteration_ns, MAX_TIME_NS },
+                  { "iteration_p10_ns", NULL, &timeline->interval.p10_ns, MAX_TIME_NS },
+                  { "iteration_p90_ns", NULL, &timeline->interval.p90_ns, MAX_TIME_NS },
+                  { "usual_iteration_ns", NULL, &timeline->usual_ns, MAX_TIME_NS } };
+  const char *key, *source;
+
+  if (!ps_json_enter_object (json))
+    return;
+  while ((key = ps_json_next_key (json)) != NULL)
+    {
+      guint i = 0;
+      gint64 value;
+
+      while (i < G_N_ELEMENTS (figures) && !g_str_equal (key, figures[i].key))
+        i++;
+      if (g_str_equal (key, "source") && ps_json_read_text (json, &source))
+        {
+          g_free (timeline->source);
+          timeline->source = g_strdup (source);
+        }
+      else if (i == G_N_ELEMENTS (figures) || !ps_json_read_integer (json, &value))
+        ps_json_skip_value (json);
+      else if (figures[i].count != NULL && value > 0 && value <= figures[i].most)
+        *figures[i].count = (guint)value;
+      else if (figures[i].ns != NULL && value >= 0 && value <= figures[i].most)
+        *figures[i].ns = value;
+    }
+}
+
+PsTimeline *
+ps_chrome_trace_read (PsTrace *trace, GError **error)
+{
+  g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "", 1, 1, 1);
+  g_autoptr (GHashTable) arrows = g_hash_table_new (NULL, NULL);
+  Reader reader = { .name = trace->name, .timeline = timeline, .arrows = arrows };
+  const PsTraceEvent *event;
+
+  g_free (timeline->source);
+  timeline->source = g_strdup_printf ("Chrome trace %s", trace->name);
+  timeline->iteration_ns = -1;
+  if (trace->other != NULL)
+    {
+      trace->json.at = trace->other;
+      read_other (timeline, &trace->json);
+    }
+  ps_trace_rewind (trace);
+  while ((event = ps_trace_next (trace)) != NULL)
+    if (!read_event (&reader, event, error))
+      return NULL;
+  return finish (&reader, error) ? g_steal_pointer (&timeline) : NULL;
+}

@@ -1,8 +1,7 @@
 /* nsys-trace.c - measured timelines from Nsight Systems exports: NVTX ranges and the kernels that they launched. */
-#include "nsys-trace.h"
 #include "store/database.h"
 #include "base/text.h"
-#include "trace-ranks.h"
+#include "trace-private.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,14 +12,14 @@ typedef struct
   gint64 launched_ns; /* when the host asked for it */
   gint64 start_ns;
   gint64 end_ns;
-} PsNsysKernel;
+} Kernel;
 
 /* The messages of a rank that Nsight Systems recorded, and its times on the device. */
 
-PS_DEFINE_ORDER (compare_kernels, PsNsysKernel, launched_ns)
+PS_DEFINE_ORDER (compare_kernels, Kernel, launched_ns)
 
 static void
-add_link (PsRank *rank, guint8 post, PsOp op, const PsNsysKernel *kernel)
+add_link (PsRank *rank, guint8 post, PsOp op, const Kernel *kernel)
 {
   PsSpan span = { .start_ns = kernel->start_ns, .end_ns = kernel->end_ns, .post = post };
 
@@ -38,10 +37,10 @@ link_posts (PsRank *rank, const GArray *kernels)
     {
       const PsSpan *post = &g_array_index (rank->posts, PsSpan, i);
 
-      for (guint k = ps_first_after (kernels, offsetof (PsNsysKernel, launched_ns), post->start_ns - 1);
-           k < kernels->len; k++)
+      for (guint k = ps_first_after (kernels, offsetof (Kernel, launched_ns), post->start_ns - 1); k < kernels->len;
+           k++)
         {
-          const PsNsysKernel *kernel = &g_array_index (kernels, PsNsysKernel, k);
+          const Kernel *kernel = &g_array_index (kernels, Kernel, k);
 
           if (kernel->launched_ns >= post->end_ns)
             break;
@@ -62,16 +61,15 @@ link_neighbours (PsRank *rank, const GArray *kernels, guint n_stages)
       guint first = k;
       PsOp op;
 
-      while (k < kernels->len
-             && (after == NULL || g_array_index (kernels, PsNsysKernel, k).launched_ns < after->start_ns))
+      while (k < kernels->len && (after == NULL || g_array_index (kernels, Kernel, k).launched_ns < after->start_ns))
         k++;
       if (k == first)
         continue;
       if (before != NULL
           && (before->ops[0].kind == PS_OP_F ? before->ops[0].stage + 1U < n_stages : before->ops[0].stage > 0))
-        add_link (rank, PS_INSTRUCTION_SEND, before->ops[0], &g_array_index (kernels, PsNsysKernel, first));
+        add_link (rank, PS_INSTRUCTION_SEND, before->ops[0], &g_array_index (kernels, Kernel, first));
       if (after != NULL && ps_op_input (after->ops[0], n_stages, &op))
-        add_link (rank, PS_INSTRUCTION_RECEIVE, op, &g_array_index (kernels, PsNsysKernel, k - 1));
+        add_link (rank, PS_INSTRUCTION_RECEIVE, op, &g_array_index (kernels, Kernel, k - 1));
     }
 }
 
@@ -125,11 +123,11 @@ find_waits (PsRank *rank, guint n_stages)
     }
 }
 
-/* Interleaved 1F1B may receive ahead: whose messages kernels without a name carry is then unknown. */
 /* Gives a rank's numbered ranges the times of the device in place of the host's, whose posts and waits go; finds the
- * ends of messages among the kernels, and waits. named: names tell the ops of messages. */
+ * ends of messages among the kernels, and waits. named: names tell the ops of messages. Interleaved 1F1B may receive
+ * ahead: whose messages kernels without a name carry is then unknown. */
 static void
-nsys_take_device (PsRank *rank, GArray *kernels, gboolean named, guint n_stages, guint n_ranks)
+take_device (PsRank *rank, GArray *kernels, gboolean named, guint n_stages, guint n_ranks)
 {
   g_array_sort (kernels, compare_kernels);
   if (named)
@@ -153,7 +151,7 @@ typedef struct
   gint64 device; /* the first that ran its kernels */
   gint64 number; /* stated by its file's name; -1: none */
   PsRank *rank;
-  GArray *kernels; /* of PsNsysKernel: those of messages */
+  GArray *kernels; /* of Kernel: those of messages */
 } Process;
 
 typedef struct
@@ -202,7 +200,7 @@ add_process (Reader *reader, gint64 id)
   process->id = id;
   process->number = ps_rank_of_path (reader->path);
   process->rank = ps_rank_new (reader->path);
-  process->kernels = g_array_new (FALSE, FALSE, sizeof (PsNsysKernel));
+  process->kernels = g_array_new (FALSE, FALSE, sizeof (Kernel));
   g_ptr_array_add (reader->processes, process);
   return process;
 }
@@ -258,10 +256,7 @@ add_range (Reader *reader, gint64 thread, const char *text, gint64 start_ns, gin
       return;
     }
   reader->naming = MAX (reader->naming, name.naming);
-  if (ps_range_name_computes (&name))
-    ps_rank_add_range (process->rank, &name, start_ns, end_ns);
-  else
-    ps_rank_add_span (process->rank, &name, start_ns, end_ns);
+  ps_rank_add (process->rank, &name, start_ns, end_ns);
 }
 
 static void
@@ -274,16 +269,6 @@ use_range (Reader *reader, PsRows *rows)
     add_range (reader, ps_rows_integer (rows, 2), text, start_ns, end_ns);
 }
 
-/* Event types 59 and 60 are push-pop and start-end ranges. A text is registered (textId) or stands in the event. */
-static gboolean
-read_ranges (Reader *reader, PsDatabase *db, GError **error)
-{
-  return each_row (reader, db,
-                   "SELECT e.start, e.end, e.globalTid, coalesce (e.text, s.value) FROM NVTX_EVENTS AS e "
-                   "LEFT JOIN StringIds AS s ON s.id = e.textId WHERE e.eventType IN (59, 60) AND e.end IS NOT NULL",
-                   use_range, error);
-}
-
 /* Kernels */
 
 /* A range computes from the start of its first kernel to the end of its last one. Any thread of the process may launch
@@ -292,7 +277,7 @@ static void
 use_kernel (Reader *reader, PsRows *rows)
 {
   Process *process = find_process (reader, PROCESS_OF (ps_rows_integer (rows, 3)));
-  PsNsysKernel kernel;
+  Kernel kernel;
 
   if (process == NULL || !read_times (reader, rows, 0, &kernel.start_ns, &kernel.end_ns))
     return;
@@ -305,18 +290,6 @@ use_kernel (Reader *reader, PsRows *rows)
       range->compute_start_ns = MIN (range->compute_start_ns, kernel.start_ns);
       range->compute_end_ns = MAX (range->compute_end_ns, kernel.end_ns);
     }
-}
-
-/* A kernel's correlation id is that of the call that launched it, within one process. */
-static gboolean
-read_kernels (Reader *reader, PsDatabase *db, GError **error)
-{
-  return each_row (reader, db,
-                   "SELECT k.start, k.end, r.start, r.globalTid, s.value LIKE '%nccl%SendRecv%' "
-                   "FROM CUPTI_ACTIVITY_KIND_KERNEL AS k JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS r "
-                   "ON r.correlationId = k.correlationId AND r.globalTid / 0x1000000 = k.globalPid / 0x1000000 "
-                   "LEFT JOIN StringIds AS s ON s.id = k.shortName",
-                   use_kernel, error);
 }
 
 /* Files */
@@ -373,13 +346,20 @@ use_device (Reader *reader, PsRows *rows)
     process->device = ps_rows_integer (rows, 1);
 }
 
-/* Finds the device of each process, by which processes of one file are ordered. */
-static gboolean
-read_devices (Reader *reader, PsDatabase *db, GError **error)
-{
-  return each_row (reader, db, "SELECT globalPid, min (deviceId) FROM CUPTI_ACTIVITY_KIND_KERNEL GROUP BY globalPid",
-                   use_device, error);
-}
+/* Event types 59 and 60 are push-pop and start-end ranges. A text is registered (textId) or stands in the event. */
+#define RANGES                                                                                                         \
+  "SELECT e.start, e.end, e.globalTid, coalesce (e.text, s.value) FROM NVTX_EVENTS AS e "                              \
+  "LEFT JOIN StringIds AS s ON s.id = e.textId WHERE e.eventType IN (59, 60) AND e.end IS NOT NULL"
+
+/* A kernel's correlation id is that of the call that launched it, within one process. */
+#define KERNELS                                                                                                        \
+  "SELECT k.start, k.end, r.start, r.globalTid, s.value LIKE '%nccl%SendRecv%' "                                       \
+  "FROM CUPTI_ACTIVITY_KIND_KERNEL AS k JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS r "                                        \
+  "ON r.correlationId = k.correlationId AND r.globalTid / 0x1000000 = k.globalPid / 0x1000000 "                        \
+  "LEFT JOIN StringIds AS s ON s.id = k.shortName"
+
+/* The device of each process, by which processes of one file are ordered. */
+#define DEVICES "SELECT globalPid, min (deviceId) FROM CUPTI_ACTIVITY_KIND_KERNEL GROUP BY globalPid"
 
 /* pass 0 reads the ranges of a file, pass 1 their kernels. */
 static gboolean
@@ -394,8 +374,9 @@ read_file (Reader *reader, guint file, const char *path, guint pass, GError **er
     return FALSE;
   reader->gpu |= kernels;
   if (pass == 1)
-    return !kernels || read_kernels (reader, db, error);
-  return read_ranges (reader, db, error) && (!kernels || read_devices (reader, db, error));
+    return !kernels || each_row (reader, db, KERNELS, use_kernel, error);
+  return each_row (reader, db, RANGES, use_range, error)
+         && (!kernels || each_row (reader, db, DEVICES, use_device, error));
 }
 
 static int
@@ -435,44 +416,6 @@ list_ranks (Reader *reader, GError **error)
       reader->where, ranks->len, PS_MAX_DEVICES);
 }
 
-/* Before kernels are read no range computes. */
-static void
-await_kernels (PsRank *rank)
-{
-  for (guint i = 0; i < rank->ranges->len; i++)
-    {
-      PsRankRange *range = &g_array_index (rank->ranges, PsRankRange, i);
-
-      range->compute_start_ns = G_MAXINT64;
-      range->compute_end_ns = G_MININT64;
-    }
-}
-
-static GPtrArray *
-read_timelines (Reader *reader, const char *const *paths, guint n, GError **error)
-{
-  for (guint i = 0; i < n; i++)
-    if (!read_file (reader, i, paths[i], 0, error))
-      return NULL;
-  g_autoptr (GPtrArray) ranks = list_ranks (reader, error);
-  if (ranks == NULL || !ps_ranks_number (ranks, reader->naming, error))
-    return NULL;
-  guint n_stages = ps_ranks_count_stages (ranks);
-  for (guint r = 0; reader->gpu && r < ranks->len; r++)
-    await_kernels (g_ptr_array_index (ranks, r));
-  for (guint i = 0; i < n; i++)
-    if (!read_file (reader, i, paths[i], 1, error))
-      return NULL;
-  for (guint i = 0; reader->gpu && i < reader->processes->len; i++)
-    {
-      Process *process = g_ptr_array_index (reader->processes, i);
-
-      nsys_take_device (process->rank, process->kernels, reader->naming == PS_RANGES_NAMED, n_stages, ranks->len);
-    }
-  return ps_ranks_to_timelines (reader->where, reader->gpu ? "Nsight Systems, GPU" : "Nsight Systems, processor", ranks,
-                                error);
-}
-
 /* A database of pipesim itself is no export: its application_id, at byte 68 of the file, begins with "PS". */
 gboolean
 ps_nsys_recognise (const char *path)
@@ -493,5 +436,32 @@ ps_nsys_read (const char *where, const char *const *paths, guint n, GError **err
   g_autoptr (GPtrArray) processes = g_ptr_array_new_with_free_func (process_free);
   Reader reader = { .where = where, .processes = processes };
 
-  return read_timelines (&reader, paths, n, error);
+  for (guint i = 0; i < n; i++)
+    if (!read_file (&reader, i, paths[i], 0, error))
+      return NULL;
+  g_autoptr (GPtrArray) ranks = list_ranks (&reader, error);
+  if (ranks == NULL || !ps_ranks_number (ranks, reader.naming, error))
+    return NULL;
+  guint n_stages = ps_ranks_count_stages (ranks);
+  for (guint r = 0; reader.gpu && r < ranks->len; r++)
+    {
+      const GArray *ranges = ((const PsRank *)g_ptr_array_index (ranks, r))->ranges;
+
+      for (guint i = 0; i < ranges->len; i++) /* before kernels are read none computes */
+        {
+          g_array_index (ranges, PsRankRange, i).compute_start_ns = G_MAXINT64;
+          g_array_index (ranges, PsRankRange, i).compute_end_ns = G_MININT64;
+        }
+    }
+  for (guint i = 0; i < n; i++)
+    if (!read_file (&reader, i, paths[i], 1, error))
+      return NULL;
+  for (guint i = 0; reader.gpu && i < reader.processes->len; i++)
+    {
+      Process *process = g_ptr_array_index (reader.processes, i);
+
+      take_device (process->rank, process->kernels, reader.naming == PS_RANGES_NAMED, n_stages, ranks->len);
+    }
+  return ps_ranks_to_timelines (reader.where, reader.gpu ? "Nsight Systems, GPU" : "Nsight Systems, processor", ranks,
+                                error);
 }

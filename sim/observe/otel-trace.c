@@ -1,6 +1,5 @@
 /* otel-trace.c - measured timelines from OpenTelemetry spans: JSON objects, one after the other. */
-#include "otel-trace.h"
-#include "base/json-stream.h"
+#include "trace-private.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -25,7 +24,6 @@ typedef struct
 
 typedef struct
 {
-  const char *where;
   const char *file;
   gint64 file_rank;   /* of spans that do not say their rank */
   Span span;          /* the one being read */
@@ -39,6 +37,25 @@ static const Attributes no_attributes = { NO_NUMBER, NO_NUMBER, NO_NUMBER };
 
 /* Reading values */
 
+/* Goes into the object or array that comes next; steps over any other value. */
+static gboolean
+enter_object (PsJsonReader *json)
+{
+  if (ps_json_enter_object (json))
+    return TRUE;
+  ps_json_skip_value (json);
+  return FALSE;
+}
+
+static gboolean
+enter_array (PsJsonReader *json)
+{
+  if (ps_json_enter_array (json))
+    return TRUE;
+  ps_json_skip_value (json);
+  return FALSE;
+}
+
 /* A number, as OTLP writes it ({"intValue": "3"}) or as it is; a text may hold it, too. */
 static gint64
 read_number (PsJsonReader *json)
@@ -50,11 +67,8 @@ read_number (PsJsonReader *json)
     return value;
   if (ps_json_read_text (json, &text))
     return g_ascii_string_to_signed (text, 10, 0, G_MAXINT64, &value, NULL) ? value : NO_NUMBER;
-  if (!ps_json_enter_object (json))
-    {
-      ps_json_skip_value (json);
-      return NO_NUMBER;
-    }
+  if (!enter_object (json))
+    return NO_NUMBER;
   while ((key = ps_json_next_key (json)) != NULL)
     if (g_str_equal (key, "intValue") || g_str_equal (key, "stringValue"))
       value = read_number (json);
@@ -102,11 +116,8 @@ read_pair (PsJsonReader *json, Attributes *attributes)
   const char *key, *text;
   gint64 value = NO_NUMBER;
 
-  if (!ps_json_enter_object (json))
-    {
-      ps_json_skip_value (json);
-      return;
-    }
+  if (!enter_object (json))
+    return;
   while ((key = ps_json_next_key (json)) != NULL)
     if (g_str_equal (key, "key") && ps_json_read_text (json, &text))
       {
@@ -132,11 +143,8 @@ read_attributes (PsJsonReader *json, Attributes *attributes)
         read_pair (json, attributes);
       return;
     }
-  if (!ps_json_enter_object (json))
-    {
-      ps_json_skip_value (json);
-      return;
-    }
+  if (!enter_object (json))
+    return;
   while ((key = ps_json_next_key (json)) != NULL)
     {
       g_autofree char *name = g_strdup (key);
@@ -150,11 +158,8 @@ read_resource (PsJsonReader *json, Attributes *attributes)
 {
   const char *key;
 
-  if (!ps_json_enter_object (json))
-    {
-      ps_json_skip_value (json);
-      return;
-    }
+  if (!enter_object (json))
+    return;
   while ((key = ps_json_next_key (json)) != NULL)
     if (g_str_equal (key, "attributes"))
       read_attributes (json, attributes);
@@ -163,20 +168,6 @@ read_resource (PsJsonReader *json, Attributes *attributes)
 }
 
 /* Spans */
-
-static PsRank *
-find_rank (Reader *reader, gint64 number)
-{
-  PsRank *rank = g_hash_table_lookup (reader->ranks, GSIZE_TO_POINTER ((gsize)number));
-
-  if (rank == NULL)
-    {
-      rank = ps_rank_new (reader->file);
-      rank->number = (guint)number;
-      g_hash_table_insert (reader->ranks, GSIZE_TO_POINTER ((gsize)number), rank);
-    }
-  return rank;
-}
 
 /* Adds the span that was read; its own attributes go before those of its resource. */
 static void
@@ -192,18 +183,23 @@ add_span (Reader *reader, const Attributes *resource)
   if ((!mark && !ps_range_name_parse (span->name->str, &name)) || span->start_ns < 0 || span->end_ns < span->start_ns
       || span->end_ns - span->start_ns > PS_MAX_TIME_NS || number > G_MAXINT32)
     return;
-  PsRank *rank = find_rank (reader, number);
+  PsRank *rank = g_hash_table_lookup (reader->ranks, GSIZE_TO_POINTER ((gsize)number));
+  if (rank == NULL)
+    {
+      rank = ps_rank_new (reader->file);
+      rank->number = (guint)number;
+      g_hash_table_insert (reader->ranks, GSIZE_TO_POINTER ((gsize)number), rank);
+    }
   reader->pipeline_size = MAX (reader->pipeline_size, MAX (own->pipeline_size, resource->pipeline_size));
   if (stage >= 0 && stage < PS_MAX_DEVICES)
     g_hash_table_insert (reader->stages, GSIZE_TO_POINTER ((gsize)number), GSIZE_TO_POINTER ((gsize)stage + 1));
   if (mark)
     ps_rank_add_mark (rank, ps_range_name_is_update (span->name->str), span->start_ns, span->end_ns);
-  else if (ps_range_name_computes (&name))
-    ps_rank_add_range (rank, &name, span->start_ns, span->end_ns);
   else
-    ps_rank_add_span (rank, &name, span->start_ns, span->end_ns);
-  if (!mark)
-    reader->naming = MAX (reader->naming, name.naming);
+    {
+      ps_rank_add (rank, &name, span->start_ns, span->end_ns);
+      reader->naming = MAX (reader->naming, name.naming);
+    }
 }
 
 /* Reads the members of a span. resource: where a resource of its own goes. */
@@ -234,20 +230,14 @@ read_span_members (Reader *reader, PsJsonReader *json, Attributes *resource)
 static void
 read_spans (Reader *reader, PsJsonReader *json, const Attributes *resource)
 {
-  if (!ps_json_enter_array (json))
-    {
-      ps_json_skip_value (json);
-      return;
-    }
+  if (!enter_array (json))
+    return;
   while (ps_json_next_element (json))
     {
       Attributes own = *resource;
 
-      if (!ps_json_enter_object (json))
-        {
-          ps_json_skip_value (json);
-          continue;
-        }
+      if (!enter_object (json))
+        continue;
       read_span_members (reader, json, &own);
       add_span (reader, &own);
     }
@@ -259,18 +249,12 @@ read_scopes (Reader *reader, PsJsonReader *json, const Attributes *resource)
 {
   const char *key;
 
-  if (!ps_json_enter_array (json))
-    {
-      ps_json_skip_value (json);
-      return;
-    }
+  if (!enter_array (json))
+    return;
   while (ps_json_next_element (json))
     {
-      if (!ps_json_enter_object (json))
-        {
-          ps_json_skip_value (json);
-          continue;
-        }
+      if (!enter_object (json))
+        continue;
       while ((key = ps_json_next_key (json)) != NULL)
         if (g_str_equal (key, "spans"))
           read_spans (reader, json, resource);
@@ -319,11 +303,8 @@ read_value (Reader *reader, PsJsonReader *json)
         read_value (reader, json);
       return;
     }
-  if (!ps_json_enter_object (json))
-    {
-      ps_json_skip_value (json);
-      return;
-    }
+  if (!enter_object (json))
+    return;
   while ((key = ps_json_next_key (json)) != NULL)
     {
       if (g_str_equal (key, "resourceSpans"))
@@ -340,10 +321,8 @@ read_value (Reader *reader, PsJsonReader *json)
   else if (batch != NULL && ps_json_enter_array (json))
     {
       while (ps_json_next_element (json))
-        if (ps_json_enter_object (json))
+        if (enter_object (json))
           read_resource_spans (reader, json);
-        else
-          ps_json_skip_value (json);
     }
   json->at = end;
 }
@@ -386,7 +365,7 @@ compare_numbers (gconstpointer a, gconstpointer b)
 {
   const PsRank *x = *(PsRank *const *)a, *y = *(PsRank *const *)b;
 
-  return (x->number > y->number) - (x->number < y->number);
+  return PS_COMPARE (x->number, y->number);
 }
 
 /* The first rank of each pipeline stage counts; the others differ in tensor or data parallelism. Without a stated
@@ -421,29 +400,13 @@ choose_ranks (const Reader *reader)
   return ranks;
 }
 
-static GPtrArray *
-make_timelines (const Reader *reader, GError **error)
-{
-  g_autoptr (GPtrArray) ranks = choose_ranks (reader);
-
-  if (ranks->len == 0 || ranks->len > PS_MAX_DEVICES)
-    return ps_refuse_null (
-        error, PS_ERROR_INPUT,
-        "%s: spans of %u ranks have names of a pipeline, such as megatron.microbatch.forward; between 1 and %d "
-        "would be right",
-        reader->where, ranks->len, PS_MAX_DEVICES);
-  if (!ps_ranks_number (ranks, reader->naming, error))
-    return NULL;
-  return ps_ranks_to_timelines (reader->where, "OpenTelemetry spans, host time", ranks, error);
-}
-
 GPtrArray *
 ps_otel_read (const char *where, const PsTraceFile *files, guint n, GError **error)
 {
   g_autoptr (GHashTable) ranks = g_hash_table_new_full (NULL, NULL, NULL, ps_rank_free);
   g_autoptr (GHashTable) stages = g_hash_table_new (NULL, NULL);
   g_autoptr (GString) name = g_string_new (NULL);
-  Reader reader = { .where = where, .ranks = ranks, .stages = stages, .span = { .name = name } };
+  Reader reader = { .ranks = ranks, .stages = stages, .span = { .name = name } };
 
   for (guint i = 0; i < n; i++)
     {
@@ -454,5 +417,14 @@ ps_otel_read (const char *where, const PsTraceFile *files, guint n, GError **err
       if (!read_file (&reader, &files[i], error))
         return NULL;
     }
-  return make_timelines (&reader, error);
+  g_autoptr (GPtrArray) chosen = choose_ranks (&reader);
+  if (chosen->len == 0 || chosen->len > PS_MAX_DEVICES)
+    return ps_refuse_null (
+        error, PS_ERROR_INPUT,
+        "%s: spans of %u ranks have names of a pipeline, such as megatron.microbatch.forward; between 1 and %d "
+        "would be right",
+        where, chosen->len, PS_MAX_DEVICES);
+  return ps_ranks_number (chosen, reader.naming, error)
+             ? ps_ranks_to_timelines (where, "OpenTelemetry spans, host time", chosen, error)
+             : NULL;
 }

@@ -1,5 +1,5 @@
 /* replay.c - the times of a timeline at the steps of a program: as they are, or simulated again with the same
- * durations. */
+ * durations; and the schedule that it shows. */
 #include <pipesim/simulate.h>
 #include <pipesim/timeline.h>
 
@@ -24,12 +24,6 @@ spans_clear (Spans *spans)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Spans, spans_clear)
 
 static gboolean
-same_op (PsOp a, PsOp b)
-{
-  return a.kind == b.kind && a.stage == b.stage && a.microbatch == b.microbatch && a.slice == b.slice;
-}
-
-static gboolean
 find_device (Spans *spans, const PsTimeline *timeline, guint device, guint *span_index, GError **error)
 {
   const PsSchedule *schedule = spans->program->schedule;
@@ -42,7 +36,9 @@ find_device (Spans *spans, const PsTimeline *timeline, guint device, guint *span
 
       if (span != NULL && span->device == device && span->op.kind == PS_OP_O)
         continue;
-      if (span == NULL || span->device != device || !same_op (span->op, schedule->ops[i]))
+      PsOp op = schedule->ops[i];
+      if (span == NULL || span->device != device || span->op.kind != op.kind || span->op.stage != op.stage
+          || span->op.microbatch != op.microbatch || span->op.slice != op.slice)
         return ps_refuse (error, PS_ERROR_INPUT, "%s: device %u: the timeline does not go on with %s", timeline->source,
                           device, ps_op_format (schedule->ops[i], name));
       spans->op[spans->program->step_of[i++]] = span;
@@ -110,15 +106,12 @@ static gint64
 transfer_length (const Spans *spans, const PsCosts *costs, guint step)
 {
   const PsSpan *wait = spans->wait[step];
-  gint64 start_ns, end_ns;
+  gint64 start_ns, end_ns, costs_ns = costs->transfer_ns[spans->program->steps[step].transfer];
 
   transfer_times (spans, costs, step, &start_ns, &end_ns);
   if (spans->transfer[step] != NULL)
     return end_ns - start_ns;
-  if (wait == NULL)
-    return 0;
-  return MIN (end_ns - start_ns,
-              MAX (costs->transfer_ns[spans->program->steps[step].transfer], wait->end_ns - wait->start_ns));
+  return wait != NULL ? MIN (end_ns - start_ns, MAX (costs_ns, wait->end_ns - wait->start_ns)) : 0;
 }
 
 gboolean
@@ -150,40 +143,29 @@ ps_timeline_replay (const PsProgram *program, const PsCosts *costs, const PsTime
 
 /* Times of single steps and transfers */
 
-/* The first op of a pair takes no time as a step: its turn and its input have come, and the pair begins by then. */
-static gint64
-pair_ready (const Spans *spans, guint step, const PsSimulation *simulation)
-{
-  const PsStep *s = &spans->program->steps[step];
-  gint64 ready_ns = MAX (s->previous ? simulation->end_ns[s->previous] : 0,
-                         s->input ? simulation->transfer_end_ns[step] : spans->op[step]->start_ns);
-
-  return MIN (ready_ns, spans->op[step]->start_ns);
-}
-
+/* The first op of a pair takes no time as a step: the op before it and its input have ended, and the pair begins by
+ * then. */
 static void
 take_step (const Spans *spans, const PsCosts *costs, guint step, PsSimulation *simulation)
 {
   const PsStep *s = &spans->program->steps[step];
   const PsSpan *span = spans->op[step];
   PsDeviceResult *device = &simulation->device[s->device];
+  gint64 start_ns = span->start_ns, end_ns = span->end_ns;
 
   transfer_times (spans, costs, step, &simulation->transfer_start_ns[step], &simulation->transfer_end_ns[step]);
-  simulation->start_ns[step] = span->op.paired ? pair_ready (spans, step, simulation) : span->start_ns;
-  simulation->end_ns[step + 1] = span->op.paired ? simulation->start_ns[step] : span->end_ns;
+  if (span->op.paired)
+    {
+      gint64 ready_ns = MAX (s->previous ? simulation->end_ns[s->previous] : 0,
+                             s->input ? simulation->transfer_end_ns[step] : span->start_ns);
+
+      start_ns = end_ns = MIN (ready_ns, span->start_ns);
+    }
+  simulation->start_ns[step] = start_ns;
+  simulation->end_ns[step + 1] = end_ns;
   device->start_ns = MIN (device->start_ns, span->start_ns);
   device->end_ns = MAX (device->end_ns, span->end_ns);
-  device->busy_ns += simulation->end_ns[step + 1] - simulation->start_ns[step];
-}
-
-static void
-take_devices (const PsTimeline *timeline, PsSimulation *simulation)
-{
-  g_auto (PsMetrics) metrics = { 0 };
-
-  ps_metrics_from_timeline (timeline, &metrics);
-  for (guint d = 0; d < simulation->n_devices; d++)
-    simulation->device[d].peak_bytes = metrics.device[d].peak_memory_bytes;
+  device->busy_ns += end_ns - start_ns;
 }
 
 /* The costs' O counts only where the timeline has none. */
@@ -210,6 +192,7 @@ ps_timeline_simulation (const PsProgram *program, const PsCosts *costs, const Ps
 {
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   g_auto (Spans) spans = { .program = program };
+  g_auto (PsMetrics) metrics = { 0 };
 
   if (!find_spans (&spans, timeline, error))
     return NULL;
@@ -224,7 +207,9 @@ ps_timeline_simulation (const PsProgram *program, const PsCosts *costs, const Ps
     }
   for (guint i = 0; i < program->n_steps; i++)
     take_step (&spans, costs, i, simulation);
-  take_devices (timeline, simulation);
+  ps_metrics_from_timeline (timeline, &metrics);
+  for (guint d = 0; d < simulation->n_devices; d++)
+    simulation->device[d].peak_bytes = metrics.device[d].peak_memory_bytes;
   take_updates (timeline, simulation);
   ps_simulation_finish (simulation);
   return g_steal_pointer (&simulation);
@@ -252,4 +237,91 @@ ps_timeline_host_times (const PsProgram *program, const PsTimeline *timeline, co
         }
     }
   return host_ns;
+}
+
+/* The schedule that a timeline shows */
+
+#define NOWHERE G_MAXUINT16
+
+/* The devices that hold the stages. A microbatch whose stages lie elsewhere than those of microbatch 0 uses a second
+ * copy of the weights. */
+typedef struct
+{
+  guint n_stages;
+  guint n_copies;
+  guint16 *device; /* [2 * n_stages] */
+  guint8 *copy;    /* [n_microbatches] */
+} Map;
+
+static void
+map_clear (Map *map)
+{
+  g_free (map->device);
+  g_free (map->copy);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Map, map_clear)
+
+static gboolean
+map_stages (Map *map, const PsTimeline *timeline, GError **error)
+{
+  guint m = timeline->n_microbatches;
+  gsize n = (gsize)timeline->n_stages * m;
+  g_autofree guint16 *device = g_new (guint16, n); /* of every [stage * m + microbatch] */
+
+  for (gsize i = 0; i < n; i++)
+    device[i] = NOWHERE;
+  for (guint i = 0; i < timeline->ops->len; i++)
+    {
+      const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
+
+      if (span->op.kind != PS_OP_O)
+        device[(gsize)span->op.stage * m + span->op.microbatch] = span->device;
+    }
+  for (guint stage = 0; stage < map->n_stages; stage++)
+    for (guint microbatch = 0; microbatch < m; microbatch++)
+      {
+        guint16 at = device[(gsize)stage * m + microbatch];
+
+        if (at == NOWHERE)
+          return ps_refuse (error, PS_ERROR_INPUT, "the timeline has no op of stage %u and microbatch %u", stage,
+                            microbatch);
+        if (microbatch == 0)
+          map->device[stage] = at;
+        if (at != map->device[stage])
+          map->copy[microbatch] = 1;
+        if (map->copy[microbatch] == 1)
+          map->n_copies = 2;
+      }
+  for (guint microbatch = 0; microbatch < m; microbatch++)
+    for (guint stage = 0; stage < map->n_stages && map->copy[microbatch] == 1; stage++)
+      map->device[map->n_stages + stage] = device[(gsize)stage * m + microbatch];
+  return TRUE;
+}
+
+PsSchedule *
+ps_timeline_schedule (const PsTimeline *timeline, GError **error)
+{
+  g_auto (Map) map = { .n_stages = timeline->n_stages, .n_copies = 1 };
+  g_autoptr (PsSchedule) schedule = NULL;
+  guint next = 0;
+
+  map.device = g_new0 (guint16, 2 * (gsize)map.n_stages);
+  map.copy = g_new0 (guint8, timeline->n_microbatches);
+  if (!map_stages (&map, timeline, error))
+    return NULL;
+  PsScheduleBuilder *builder = ps_schedule_builder_new (
+      timeline->schedule, ps_placement_new_custom (timeline->n_devices, map.n_stages, map.n_copies, map.device),
+      timeline->n_microbatches);
+  for (guint device = 0; device < timeline->n_devices; device++)
+    {
+      for (; next < timeline->ops->len && g_array_index (timeline->ops, PsSpan, next).device == device; next++)
+        if (g_array_index (timeline->ops, PsSpan, next).op.kind != PS_OP_O)
+          ps_schedule_builder_add_op (builder, g_array_index (timeline->ops, PsSpan, next).op);
+      ps_schedule_builder_next_device (builder);
+    }
+  schedule = ps_schedule_builder_end (builder);
+  schedule->n_slices = ps_timeline_n_slices (timeline);
+  if (map.n_copies > 1)
+    schedule->copy = g_steal_pointer (&map.copy);
+  return ps_schedule_validate (schedule, error) ? g_steal_pointer (&schedule) : NULL;
 }

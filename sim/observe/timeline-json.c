@@ -1,8 +1,6 @@
 /* timeline-json.c - the native timeline file: one row per line when writing, refusing whatever it does not know when
  * reading. */
-#include "base/json-object.h"
-#include "base/json-text.h"
-#include "base/put.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "timeline-private.h"
 
@@ -11,84 +9,64 @@
 #define FORMAT "pipesim-timeline/1"
 #define MAX_SUM (G_MAXINT64 / 4) /* differences and sums of two such figures stay exact */
 
+typedef enum
+{
+  OPS,
+  TRANSFERS,
+  POSTS,
+  WAITS,
+  MEMORY,
+} ListKind;
+
+static const struct
+{
+  const char *key;
+  gsize array; /* offset in PsTimeline */
+  guint least; /* values in a row */
+  guint most;
+} lists[] = {
+  [OPS] = { "ops", offsetof (PsTimeline, ops), 5, 5 },
+  [TRANSFERS] = { "transfers", offsetof (PsTimeline, transfers), 5, 5 },
+  [POSTS] = { "posts", offsetof (PsTimeline, posts), 4, 4 },
+  [WAITS] = { "waits", offsetof (PsTimeline, waits), 4, 4 },
+  [MEMORY] = { "memory", offsetof (PsTimeline, memory), 3, 4 },
+};
+
+static GArray *
+array_of (const PsTimeline *timeline, ListKind kind)
+{
+  return *(GArray *const *)(gconstpointer)((const char *)timeline + lists[kind].array);
+}
+
 /* Writing */
 
-static char *
-put_op (char *to, const char *verb, PsOp op)
-{
-  to = ps_put (ps_put (to, ", \""), verb);
-  ps_op_format (op, to);
-  return ps_put (to + strlen (to), op.paired ? "+\"" : "\"");
-}
-
-static char *
-put_number (char *to, gint64 value)
-{
-  return ps_put_integer (ps_put (to, ", "), value);
-}
-
-static char *
-put_times (char *to, const PsSpan *span)
-{
-  return put_number (put_number (to, span->start_ns), span->end_ns);
-}
-
-static char *
-put_op_row (char *to, gconstpointer row)
-{
-  const PsSpan *span = row;
-
-  return put_number (put_times (put_op (ps_put_integer (to, span->device), "", span->op), span), span->chunk);
-}
-
-static char *
-put_transfer_row (char *to, gconstpointer row)
-{
-  const PsSpan *span = row;
-
-  to = put_number (ps_put_integer (to, span->device), span->peer);
-  return put_times (put_op (to, "", span->op), span);
-}
-
-static char *
-put_wait_row (char *to, gconstpointer row)
-{
-  const PsSpan *span = row;
-
-  return put_times (put_op (ps_put_integer (to, span->device), "", span->op), span);
-}
-
-static char *
-put_post_row (char *to, gconstpointer row)
-{
-  const PsSpan *span = row;
-  char verb[16];
-
-  ps_put (ps_put (verb, ps_instruction_verb (span->post)), " ");
-  return put_times (put_op (ps_put_integer (to, span->device), verb, span->op), span);
-}
-
-static char *
-put_memory_row (char *to, gconstpointer row)
-{
-  const PsMemoryPoint *point = row;
-
-  to = put_number (put_number (ps_put_integer (to, point->device), point->time_ns), point->bytes);
-  return point->buffer_bytes > 0 ? put_number (to, point->buffer_bytes) : to;
-}
-
 static void
-append_rows (GString *json, const char *key, GArray *rows, char *(*put) (char *to, gconstpointer row))
+append_rows (GString *json, const PsTimeline *timeline, ListKind kind)
 {
-  gsize size = g_array_get_element_size (rows);
-  char line[256];
+  const GArray *rows = array_of (timeline, kind);
+  char name[48];
 
-  g_string_append_printf (json, ",\n  \"%s\": [", key);
+  g_string_append_printf (json, ",\n  \"%s\": [", lists[kind].key);
   for (guint i = 0; i < rows->len; i++)
     {
-      char *to = put (ps_put (line, i ? ",\n    [" : "\n    ["), rows->data + i * size);
+      const PsMemoryPoint *point = &g_array_index (rows, PsMemoryPoint, i);
+      const PsSpan *span = &g_array_index (rows, PsSpan, i);
 
-      g_string_append_len (json, line, ps_put (to, "]") - line);
+      g_string_append_printf (json, i ? ",\n    [%u" : "\n    [%u", kind == MEMORY ? point->device : span->device);
+      if (kind == TRANSFERS)
+        g_string_append_printf (json, ", %u", span->peer);
+      if (kind != MEMORY)
+        g_string_append_printf (json, ", \"%s%s%s%s\", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT,
+                                kind == POSTS ? ps_instruction_verb (span->post) : "", kind == POSTS ? " " : "",
+                                ps_op_format (span->op, name), span->op.paired ? "+" : "", span->start_ns,
+                                span->end_ns);
+      if (kind == OPS)
+        g_string_append_printf (json, ", %u", span->chunk);
+      if (kind == MEMORY)
+        g_string_append_printf (json, ", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT, point->time_ns, point->bytes);
+      if (kind == MEMORY && point->buffer_bytes > 0)
+        g_string_append_printf (json, ", %" G_GINT64_FORMAT, point->buffer_bytes);
+      g_string_append_c (json, ']');
     }
   g_string_append (json, rows->len ? "\n  ]" : "]");
 }
@@ -112,13 +90,9 @@ ps_timeline_to_json (const PsTimeline *timeline)
         timeline->interval.p10_ns, timeline->interval.p90_ns);
   if (timeline->usual_ns > 0)
     g_string_append_printf (json, ",\n  \"usual_iteration_ns\": %" G_GINT64_FORMAT, timeline->usual_ns);
-  append_rows (json, "ops", timeline->ops, put_op_row);
-  append_rows (json, "transfers", timeline->transfers, put_transfer_row);
-  if (timeline->posts->len > 0)
-    append_rows (json, "posts", timeline->posts, put_post_row);
-  if (timeline->waits->len > 0)
-    append_rows (json, "waits", timeline->waits, put_wait_row);
-  append_rows (json, "memory", timeline->memory, put_memory_row);
+  for (ListKind kind = OPS; kind <= MEMORY; kind++)
+    if ((kind != POSTS && kind != WAITS) || array_of (timeline, kind)->len > 0)
+      append_rows (json, timeline, kind);
   g_string_append (json, "\n}\n");
   return g_string_free (json, FALSE);
 }
@@ -166,13 +140,6 @@ read_index (const Place *place, const char *what, guint n, guint16 *value, GErro
   return TRUE;
 }
 
-static gboolean
-read_times (const Place *place, PsSpan *span, GError **error)
-{
-  return read_integer (place, "start", 0, MAX_SUM, &span->start_ns, error)
-         && read_integer (place, "end", span->start_ns, MAX_SUM, &span->end_ns, error);
-}
-
 /* post, for posts: takes the verb before the op; NULL: there is none. */
 static gboolean
 read_op (const Place *place, const PsTimeline *timeline, PsOp *op, guint8 *post, GError **error)
@@ -199,35 +166,6 @@ read_op (const Place *place, const PsTimeline *timeline, PsOp *op, guint8 *post,
   return TRUE;
 }
 
-typedef gboolean (*ReadRow) (const Place *place, PsTimeline *timeline, GError **error);
-
-static gboolean
-read_op_row (const Place *place, PsTimeline *timeline, GError **error)
-{
-  PsSpan span = { 0 };
-
-  if (!read_index (place, "device", timeline->n_devices, &span.device, error)
-      || !read_op (place, timeline, &span.op, NULL, error) || !read_times (place, &span, error)
-      || !read_index (place, "chunk", timeline->n_stages * 2, &span.chunk, error))
-    return FALSE;
-  span.peer = span.device;
-  g_array_append_val (timeline->ops, span);
-  return TRUE;
-}
-
-static gboolean
-read_transfer_row (const Place *place, PsTimeline *timeline, GError **error)
-{
-  PsSpan span = { 0 };
-
-  if (!read_index (place, "sender", timeline->n_devices, &span.device, error)
-      || !read_index (place, "receiver", timeline->n_devices, &span.peer, error)
-      || !read_op (place, timeline, &span.op, NULL, error) || !read_times (place, &span, error))
-    return FALSE;
-  g_array_append_val (timeline->transfers, span);
-  return TRUE;
-}
-
 guint8
 ps_timeline_parse_verb (const char **name)
 {
@@ -245,33 +183,25 @@ ps_timeline_parse_verb (const char **name)
 }
 
 static gboolean
-read_post_row (const Place *place, PsTimeline *timeline, GError **error)
+read_span (const Place *place, PsTimeline *timeline, ListKind kind, GError **error)
 {
   PsSpan span = { 0 };
 
-  if (!read_index (place, "device", timeline->n_devices, &span.device, error)
-      || !read_op (place, timeline, &span.op, &span.post, error) || !read_times (place, &span, error))
+  if (!read_index (place, kind == TRANSFERS ? "sender" : "device", timeline->n_devices, &span.device, error)
+      || (kind == TRANSFERS && !read_index (place, "receiver", timeline->n_devices, &span.peer, error))
+      || !read_op (place, timeline, &span.op, kind == POSTS ? &span.post : NULL, error)
+      || !read_integer (place, "start", 0, MAX_SUM, &span.start_ns, error)
+      || !read_integer (place, "end", span.start_ns, MAX_SUM, &span.end_ns, error)
+      || (kind == OPS && !read_index (place, "chunk", timeline->n_stages * 2, &span.chunk, error)))
     return FALSE;
-  span.peer = span.device;
-  g_array_append_val (timeline->posts, span);
+  if (kind != TRANSFERS)
+    span.peer = span.device;
+  g_array_append_val (array_of (timeline, kind), span);
   return TRUE;
 }
 
 static gboolean
-read_wait_row (const Place *place, PsTimeline *timeline, GError **error)
-{
-  PsSpan span = { 0 };
-
-  if (!read_index (place, "device", timeline->n_devices, &span.device, error)
-      || !read_op (place, timeline, &span.op, NULL, error) || !read_times (place, &span, error))
-    return FALSE;
-  span.peer = span.device;
-  g_array_append_val (timeline->waits, span);
-  return TRUE;
-}
-
-static gboolean
-read_memory_row (const Place *place, PsTimeline *timeline, GError **error)
+read_point (const Place *place, PsTimeline *timeline, GError **error)
 {
   PsMemoryPoint point = { 0 };
 
@@ -285,22 +215,21 @@ read_memory_row (const Place *place, PsTimeline *timeline, GError **error)
 }
 
 static gboolean
-read_rows (const PsJsonObject *object, const char *key, guint least, guint most, ReadRow read, PsTimeline *timeline,
-           GError **error)
+read_rows (const PsJsonObject *object, ListKind kind, PsTimeline *timeline, GError **error)
 {
   PsJsonReader *reader = object->reader;
-  Place place = { .reader = reader, .key = key };
+  Place place = { .reader = reader, .key = lists[kind].key };
 
-  if (!ps_json_get_array (object, key, error))
+  if (!ps_json_get_array (object, place.key, error))
     return FALSE;
   for (; ps_json_next_element (reader); place.row++)
     {
       if (place.row == PS_MAX_OPS)
         return ps_refuse_at (describe (&place), error, "is one row more than the %d that are possible", PS_MAX_OPS);
       place.n_cells = ps_json_enter_array (reader) ? ps_json_count_elements (reader) : 0;
-      if (place.n_cells < least || place.n_cells > most)
-        return ps_refuse_at (describe (&place), error, "is no array of %u values", least);
-      if (!read (&place, timeline, error))
+      if (place.n_cells < lists[kind].least || place.n_cells > lists[kind].most)
+        return ps_refuse_at (describe (&place), error, "is no array of %u values", lists[kind].least);
+      if (!(kind == MEMORY ? read_point (&place, timeline, error) : read_span (&place, timeline, kind, error)))
         return FALSE;
       ps_json_next_element (reader);
     }
@@ -333,17 +262,11 @@ read_head (const PsJsonObject *object, GError **error)
   return timeline;
 }
 
+/* A time that the file may have. */
 static gboolean
-read_interval (const PsJsonObject *object, PsTimeline *timeline, GError **error)
+read_optional (const PsJsonObject *object, const char *key, gint64 low, gint64 *ns, GError **error)
 {
-  PsInterval *interval = &timeline->interval;
-
-  return (!ps_json_object_has (object, "iteration_p10_ns")
-          || ps_json_get_integer (object, "iteration_p10_ns", 0, MAX_SUM, &interval->p10_ns, error))
-         && (!ps_json_object_has (object, "iteration_p90_ns")
-             || ps_json_get_integer (object, "iteration_p90_ns", interval->p10_ns, MAX_SUM, &interval->p90_ns, error))
-         && (!ps_json_object_has (object, "usual_iteration_ns")
-             || ps_json_get_integer (object, "usual_iteration_ns", 0, MAX_SUM, &timeline->usual_ns, error));
+  return !ps_json_object_has (object, key) || ps_json_get_integer (object, key, low, MAX_SUM, ns, error);
 }
 
 void
@@ -401,13 +324,14 @@ ps_timeline_parse_json (const char *where, const char *text, gssize length, GErr
       || !ps_json_object_init (&object, &reader, FORMAT, keys, optional, error))
     return NULL;
   g_autoptr (PsTimeline) timeline = read_head (&object, error);
-  if (timeline == NULL || !read_interval (&object, timeline, error)
-      || !read_rows (&object, "ops", 5, 5, read_op_row, timeline, error)
-      || !read_rows (&object, "transfers", 5, 5, read_transfer_row, timeline, error)
-      || (ps_json_object_has (&object, "posts") && !read_rows (&object, "posts", 4, 4, read_post_row, timeline, error))
-      || (ps_json_object_has (&object, "waits") && !read_rows (&object, "waits", 4, 4, read_wait_row, timeline, error))
-      || !read_rows (&object, "memory", 3, 4, read_memory_row, timeline, error))
+  if (timeline == NULL || !read_optional (&object, "iteration_p10_ns", 0, &timeline->interval.p10_ns, error)
+      || !read_optional (&object, "iteration_p90_ns", timeline->interval.p10_ns, &timeline->interval.p90_ns, error)
+      || !read_optional (&object, "usual_iteration_ns", 0, &timeline->usual_ns, error))
     return NULL;
+  for (ListKind kind = OPS; kind <= MEMORY; kind++)
+    if (((kind != POSTS && kind != WAITS) || ps_json_object_has (&object, lists[kind].key))
+        && !read_rows (&object, kind, timeline, error))
+      return NULL;
   if (timeline->ops->len == 0)
     return ps_refuse_null (error, PS_ERROR_INPUT, "%s: ops: holds no op", where);
   ps_timeline_fill_transfer_chunks (timeline);

@@ -3,11 +3,22 @@
 
 #include <pipesim/timeline.h>
 
-/* Sorts unless all is in order already, as in a file that pipesim wrote. Equal elements keep their order. */
-void ps_array_put_in_order (GArray *array, GCompareFunc compare);
-
 /* Files do not repeat the sender's chunk with every transfer: it is that of the ops on the same device and stage. */
 void ps_timeline_fill_transfer_chunks (PsTimeline *timeline);
 
 /* The type in the name of a post, "SEND F0.1", or of a wait, "WAIT F0.1", which becomes "F0.1"; 0 where it has none. */
 guint8 ps_timeline_parse_verb (const char **name);
+
+/* Spans by op and device; of two spans of one op on one device the later counts. Spans must stay as they are. Free with
+ * g_hash_table_unref. */
+GHashTable *ps_spans_index (const GArray *spans);
+
+/* NULL: there is none. Whether an op is one of a pair does not count. */
+const PsSpan *ps_spans_find (GHashTable *index, PsOp op, guint device);
+
+/* Of each list of times that Megatron-LM's timers log. */
+#define PS_TIMERS_HEADING " across ranks (ms):"
+#define PS_OLD_TIMERS_HEADING "time (ms) |" /* until 2022; one line with the timers of one rank */
+
+/* As ps_timelines_load; but where path is a log of these timers, *log is its text, and NULL is returned. */
+GPtrArray *ps_timelines_load_or_log (const char *path, GBytes **log, GError **error);

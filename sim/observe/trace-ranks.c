@@ -1,11 +1,92 @@
 /* trace-ranks.c - collects the ranges, posts and waits of ranks. */
-#include "trace-ranks.h"
+#include "trace-private.h"
 #include "base/text.h"
-#include "range-names.h"
-
-#include <pipesim/timeline.h>
 
 #include <string.h>
+
+/* Names that PyTorch and Megatron-LM give to the ranges of a profiler */
+
+static gboolean
+parse_torch (const char *name, PsRangeName *parsed)
+{
+  parsed->naming = PS_RANGES_NAMED;
+  return g_str_has_prefix (name, "PP:")
+         && ps_torch_cell_parse (name + 3, strlen (name + 3), parsed->actions, &parsed->n) == NULL;
+}
+
+static gboolean
+parse_gpipe (const char *name, PsRangeName *parsed)
+{
+  static const char *const words[] = { "Forward ", "Backward " };
+  static const PsTorchType types[] = { TORCH_F, TORCH_B };
+  guint64 microbatch;
+
+  parsed->naming = PS_RANGES_OF_RANK;
+  for (guint i = 0; i < G_N_ELEMENTS (words); i++)
+    if (g_str_has_prefix (name, words[i])
+        && g_ascii_string_to_unsigned (name + strlen (words[i]), 10, 0, PS_MAX_MICROBATCHES - 1, &microbatch, NULL))
+      {
+        parsed->actions[0] = (PsTorchAction){ .type = (guint8)types[i], .microbatch = (guint32)microbatch };
+        return TRUE;
+      }
+  return FALSE;
+}
+
+/* Whether the name ends in this word: all of it, or its last part. */
+static gboolean
+ends_in (const char *name, const char *word)
+{
+  gsize length = strlen (name), n = strlen (word);
+
+  return length >= n && strcmp (name + length - n, word) == 0
+         && (length == n || strchr (".:/ ", name[length - n - 1]) != NULL);
+}
+
+static gboolean
+parse_megatron (const char *name, PsRangeName *parsed)
+{
+  static const struct
+  {
+    const char *word;
+    PsTorchType type;
+  } words[] = {
+    { "forward_step", TORCH_F },           { "forward-compute", TORCH_F },       { "microbatch.forward", TORCH_F },
+    { "backward_step", TORCH_B },          { "backward-compute", TORCH_B },      { "microbatch.backward", TORCH_B },
+    { "p2p.send_forward", TORCH_SEND_F },  { "p2p.recv_forward", TORCH_RECV_F }, { "p2p.send_backward", TORCH_SEND_B },
+    { "p2p.recv_backward", TORCH_RECV_B },
+  };
+
+  parsed->naming = PS_RANGES_COUNTED;
+  for (guint i = 0; i < G_N_ELEMENTS (words); i++)
+    if (ends_in (name, words[i].word))
+      {
+        parsed->actions[0] = (PsTorchAction){ .type = (guint8)words[i].type };
+        return TRUE;
+      }
+  return FALSE;
+}
+
+gboolean
+ps_range_name_parse (const char *name, PsRangeName *parsed)
+{
+  parsed->n = 1;
+  return parse_torch (name, parsed) || parse_gpipe (name, parsed) || parse_megatron (name, parsed);
+}
+
+gboolean
+ps_range_name_is_update (const char *name)
+{
+  return g_str_has_prefix (name, "Optimizer.step#") || ends_in (name, "optimizer_step");
+}
+
+gboolean
+ps_range_name_is_mark (const char *name)
+{
+  return ps_range_name_is_update (name) || g_str_has_prefix (name, "ProfilerStep#") || ends_in (name, "train_step")
+         || ends_in (name, "training.iteration");
+}
+
+/* Ranks */
 
 PsRank *
 ps_rank_new (const char *name)
@@ -27,14 +108,11 @@ void
 ps_rank_free (gpointer data)
 {
   PsRank *rank = data;
+  GArray *const all[]
+      = { rank->ranges, rank->posts, rank->waits, rank->links, rank->updates, rank->marks, rank->starts };
 
-  g_array_unref (rank->ranges);
-  g_array_unref (rank->posts);
-  g_array_unref (rank->waits);
-  g_array_unref (rank->links);
-  g_array_unref (rank->updates);
-  g_array_unref (rank->marks);
-  g_array_unref (rank->starts);
+  for (guint i = 0; i < G_N_ELEMENTS (all); i++)
+    g_array_unref (all[i]);
   g_free (rank);
 }
 
@@ -52,8 +130,8 @@ ps_rank_of_path (const char *path)
   return g_ascii_isdigit (*found) ? (gint64)MIN (g_ascii_strtoull (found, NULL, 10), PS_MAX_DEVICES) : -1;
 }
 
-void
-ps_rank_add_range (PsRank *rank, const PsRangeName *name, gint64 start_ns, gint64 end_ns)
+static void
+add_range (PsRank *rank, const PsRangeName *name, gint64 start_ns, gint64 end_ns)
 {
   PsRankRange range = { .start_ns = start_ns,
                         .end_ns = end_ns,
@@ -73,7 +151,7 @@ ps_rank_add_range (PsRank *rank, const PsRangeName *name, gint64 start_ns, gint6
 
 /* Megatron's receives block: they are waits. */
 void
-ps_rank_add_span (PsRank *rank, const PsRangeName *name, gint64 start_ns, gint64 end_ns)
+ps_rank_add (PsRank *rank, const PsRangeName *name, gint64 start_ns, gint64 end_ns)
 {
   const PsTorchAction *action = name->actions;
   gboolean backward = action->type == TORCH_SEND_B || action->type == TORCH_RECV_B || action->type == TORCH_WAIT_SEND_B;
@@ -84,6 +162,8 @@ ps_rank_add_span (PsRank *rank, const PsRangeName *name, gint64 start_ns, gint64
                           .stage = action->stage,
                           .microbatch = action->microbatch & G_MAXINT32 } };
 
+  if (action->type < TORCH_N_COMPUTE)
+    add_range (rank, name, start_ns, end_ns);
   if (ps_torch_is_send (action->type))
     span.post = PS_INSTRUCTION_SEND;
   else if (ps_torch_is_receive (action->type))
@@ -197,31 +277,6 @@ straighten (PsRank *rank, GError **error)
 
 /* Iterations */
 
-/* How often a rank has done as many backwards as forwards: as often as it has iterations, or more. */
-static guint
-count_balanced (const PsRank *rank)
-{
-  guint n = 0;
-  gint open = 0;
-
-  for (guint i = 0; i < rank->ranges->len; i++)
-    {
-      open += is_forward (rank, i) ? 1 : -1;
-      n += open == 0;
-    }
-  return n;
-}
-
-/* Marks between iterations of equal length, where the trace has none itself. */
-static void
-mark_equal (PsRank *rank, guint n)
-{
-  guint length = MAX (rank->ranges->len / n, 1);
-
-  for (guint i = length; i < rank->ranges->len; i += length)
-    g_array_append_val (rank->marks, range_at (rank, i)->start_ns);
-}
-
 /* The first range that starts at or after the next mark. */
 static guint
 iteration_end (const PsRank *rank, guint first, guint *mark)
@@ -304,17 +359,6 @@ count_chunks (const Shape *shapes, guint p)
 
 /* Numbering */
 
-static void
-number_range (PsRankRange *range, guint number, guint p, guint v, guint count)
-{
-  guint within = count % (p * v), chunk = within / p;
-
-  if (range->ops[0].kind != PS_OP_F)
-    chunk = v - 1 - chunk;
-  range->ops[0].stage = (guint16)(chunk * p + number);
-  range->ops[0].microbatch = (v == 1 ? count : count / (p * v) * p + within % p) & G_MAXINT32;
-}
-
 /* Numbers complete iterations and drops all others. */
 static void
 number_rank (PsRank *rank, guint number, guint p, guint v, guint forwards)
@@ -330,8 +374,11 @@ number_rank (PsRank *rank, guint number, guint p, guint v, guint forwards)
       for (; shape.forwards == forwards && shape.backwards == forwards && i < end; i++)
         {
           PsRankRange range = *range_at (rank, i);
+          guint count = counts[is_forward (rank, i)]++, within = count % (p * v);
+          guint chunk = is_forward (rank, i) ? within / p : v - 1 - within / p;
 
-          number_range (&range, number, p, v, counts[is_forward (rank, i)]++);
+          range.ops[0].stage = (guint16)(chunk * p + number);
+          range.ops[0].microbatch = (v == 1 ? count : count / (p * v) * p + within % p) & G_MAXINT32;
           *range_at (rank, kept++) = range;
         }
     }
@@ -375,7 +422,8 @@ number_spans (const PsRank *rank, GArray *spans, guint n_stages)
   g_array_set_size (spans, kept);
 }
 
-/* Ranks that have no mark get marks: between as many iterations as every rank can have had. */
+/* Ranks that have no mark get marks: between as many iterations of equal length as every rank can have had. A rank has
+ * had at most as many as there are ranges after which it has done as many backwards as forwards. */
 static gboolean
 mark_ranks (GPtrArray *ranks, GError **error)
 {
@@ -384,16 +432,29 @@ mark_ranks (GPtrArray *ranks, GError **error)
   for (guint r = 0; r < ranks->len; r++)
     {
       PsRank *rank = g_ptr_array_index (ranks, r);
+      guint n_balanced = 0;
+      gint open = 0;
 
-      n = MIN (n, MAX (count_balanced (rank), rank->marks->len > 0));
+      for (guint i = 0; i < rank->ranges->len; i++)
+        {
+          open += is_forward (rank, i) ? 1 : -1;
+          n_balanced += open == 0;
+        }
+      n = MIN (n, MAX (n_balanced, rank->marks->len > 0));
       g_array_sort (rank->marks, ps_compare_int64);
       if (n == 0)
         return ps_refuse (error, PS_ERROR_INPUT, "%s: has not one iteration with as many backwards as forwards",
                           rank->name);
     }
   for (guint r = 0; r < ranks->len; r++)
-    if (((const PsRank *)g_ptr_array_index (ranks, r))->marks->len == 0)
-      mark_equal (g_ptr_array_index (ranks, r), n);
+    {
+      const PsRank *rank = g_ptr_array_index (ranks, r);
+      guint length = MAX (rank->ranges->len / n, 1);
+      gboolean marked = rank->marks->len > 0;
+
+      for (guint i = length; !marked && i < rank->ranges->len; i += length)
+        g_array_append_val (rank->marks, range_at (rank, i)->start_ns);
+    }
   return TRUE;
 }
 
@@ -467,9 +528,15 @@ typedef struct
 static gpointer
 op_key (PsOp op)
 {
-  guint kind = op.kind == PS_OP_BW ? PS_OP_B : op.kind;
+  return GSIZE_TO_POINTER ((gsize)op.kind << 48 | (gsize)op.stage << 32 | op.microbatch);
+}
 
-  return GSIZE_TO_POINTER ((gsize)kind << 48 | (gsize)op.stage << 32 | op.microbatch);
+/* The same for a message: whoever makes it, B or BW. */
+static gpointer
+result_key (PsOp op)
+{
+  op.kind = op.kind == PS_OP_BW ? PS_OP_B : op.kind;
+  return op_key (op);
 }
 
 /* Whether the range makes this message, or takes it. */
@@ -480,7 +547,7 @@ has_message (const PsRankRange *range, PsOp message, gboolean takes, guint n_sta
     {
       PsOp op = range->ops[k];
 
-      if ((!takes || ps_op_input (op, n_stages, &op)) && op_key (op) == op_key (message))
+      if ((!takes || ps_op_input (op, n_stages, &op)) && result_key (op) == result_key (message))
         return TRUE;
     }
   return FALSE;
@@ -535,7 +602,7 @@ index_iteration (GPtrArray *ranks, GPtrArray *all, guint iteration)
           Place *place = (Place *)g_ptr_array_index (all, r) + i;
 
           for (guint k = 0; k < place->range->n; k++)
-            g_hash_table_insert (places, op_key (place->range->ops[k]), place);
+            g_hash_table_insert (places, result_key (place->range->ops[k]), place);
         }
     }
   return places;
@@ -559,7 +626,7 @@ narrow (GHashTable *places, guint rank, guint n_stages, Bounds *bounds)
 
           if (!ps_op_input (consumer->range->ops[k], n_stages, &op))
             continue;
-          const Place *producer = g_hash_table_lookup (places, op_key (op));
+          const Place *producer = g_hash_table_lookup (places, result_key (op));
           if (producer == NULL || (producer->rank == rank) == (consumer->rank == rank))
             continue;
           gint64 slack_ns = consumer->arrived_ns - producer->sent_ns;
@@ -616,11 +683,9 @@ choose_shift (const Bounds *bounds)
 {
   if (bounds->least_ns <= 0 && bounds->most_ns >= 0)
     return 0;
-  if (bounds->least_ns == G_MININT64)
-    return bounds->most_ns;
-  if (bounds->most_ns == G_MAXINT64)
-    return bounds->least_ns;
-  return bounds->least_ns + (bounds->most_ns - bounds->least_ns) / 2;
+  return bounds->least_ns == G_MININT64  ? bounds->most_ns
+         : bounds->most_ns == G_MAXINT64 ? bounds->least_ns
+                                         : bounds->least_ns + (bounds->most_ns - bounds->least_ns) / 2;
 }
 
 /* The first rank that has messages with aligned ones, else the first that is not aligned; n: all are. */
@@ -824,21 +889,25 @@ shift (PsTimeline *timeline, GArray *spans, gint64 start_ns)
   g_array_set_size (spans, kept);
 }
 
-static guint
-post_hash (gconstpointer key)
+/* Spans of posts, of PsSpan, by the message and its end. Free with g_hash_table_unref. */
+static gpointer
+post_key (PsOp op, guint post)
 {
-  const PsSpan *post = key;
-
-  return ((guint)post->op.microbatch * 31 + post->op.stage) * 31 + post->op.kind * 3U + post->post;
+  return GSIZE_TO_POINTER (GPOINTER_TO_SIZE (op_key (op)) | (gsize)post << 56);
 }
 
-static gboolean
-post_equal (gconstpointer a, gconstpointer b)
+static GHashTable *
+index_posts (const GArray *posts)
 {
-  const PsSpan *x = a, *y = b;
+  GHashTable *index = g_hash_table_new (NULL, NULL);
 
-  return x->post == y->post && x->op.kind == y->op.kind && x->op.stage == y->op.stage
-         && x->op.microbatch == y->op.microbatch;
+  for (guint i = 0; i < posts->len; i++)
+    {
+      PsSpan *post = &g_array_index (posts, PsSpan, i);
+
+      g_hash_table_insert (index, post_key (post->op, post->post), post);
+    }
+  return index;
 }
 
 /* Transfers whose times are known. A device that waited before the message was sent knows when it arrived; the transfer
@@ -846,24 +915,19 @@ post_equal (gconstpointer a, gconstpointer b)
 static void
 transfers_by_waits (PsTimeline *timeline)
 {
-  g_autoptr (GHashTable) posts = g_hash_table_new (post_hash, post_equal);
+  g_autoptr (GHashTable) posts = index_posts (timeline->posts);
 
-  for (guint i = 0; i < timeline->posts->len; i++)
-    g_hash_table_add (posts, &g_array_index (timeline->posts, PsSpan, i));
   for (guint i = 0; i < timeline->waits->len; i++)
     {
-      PsSpan transfer = g_array_index (timeline->waits, PsSpan, i), key = transfer;
-      const PsSpan *send, *receive;
+      PsSpan transfer = g_array_index (timeline->waits, PsSpan, i);
+      const PsSpan *send = g_hash_table_lookup (posts, post_key (transfer.op, PS_INSTRUCTION_SEND));
+      const PsSpan *receive = g_hash_table_lookup (posts, post_key (transfer.op, PS_INSTRUCTION_RECEIVE));
 
-      key.post = PS_INSTRUCTION_SEND;
-      send = g_hash_table_lookup (posts, &key);
-      key.post = PS_INSTRUCTION_RECEIVE;
-      receive = g_hash_table_lookup (posts, &key);
       if (send == NULL || send->device == transfer.device || send->start_ns < transfer.start_ns)
         continue;
       transfer.start_ns = receive != NULL ? MAX (send->start_ns, receive->start_ns) : send->start_ns;
+      transfer.peer = transfer.device;
       transfer.device = send->device;
-      transfer.peer = key.device;
       if (transfer.start_ns <= transfer.end_ns)
         g_array_append_val (timeline->transfers, transfer);
     }
@@ -873,21 +937,18 @@ transfers_by_waits (PsTimeline *timeline)
 static void
 transfers_by_links (PsTimeline *timeline, const GArray *links)
 {
-  g_autoptr (GHashTable) ends = g_hash_table_new (post_hash, post_equal);
+  g_autoptr (GHashTable) ends = index_posts (links);
 
-  for (guint i = 0; i < links->len; i++)
-    g_hash_table_add (ends, &g_array_index (links, PsSpan, i));
   for (guint i = 0; i < links->len; i++)
     {
-      PsSpan transfer = g_array_index (links, PsSpan, i), key = transfer;
+      PsSpan transfer = g_array_index (links, PsSpan, i);
+      const PsSpan *send = g_hash_table_lookup (ends, post_key (transfer.op, PS_INSTRUCTION_SEND));
 
-      key.post = PS_INSTRUCTION_SEND;
-      const PsSpan *send = g_hash_table_lookup (ends, &key);
       if (transfer.post != PS_INSTRUCTION_RECEIVE || send == NULL || send->device == transfer.device)
         continue;
       transfer.start_ns = MIN (MAX (transfer.start_ns, send->start_ns), transfer.end_ns);
+      transfer.peer = transfer.device;
       transfer.device = send->device;
-      transfer.peer = key.device;
       transfer.post = 0;
       g_array_append_val (timeline->transfers, transfer);
     }
@@ -974,23 +1035,13 @@ typedef struct
   gint32 last[PS_MAX_STAGES]; /* microbatch of the last F of each stage; -1: none */
 } Cut;
 
-static gint64
-packed_op (PsOp op)
-{
-  return (gint64)op.kind << 48 | (gint64)op.stage << 32 | op.microbatch;
-}
-
 /* Notes the ops of a range; FALSE: one of them was there already. */
 static gboolean
 note_ops (GHashTable *seen, const PsRankRange *range)
 {
   for (guint i = 0; i < range->n; i++)
-    {
-      gint64 key = packed_op (range->ops[i]);
-
-      if (!g_hash_table_add (seen, g_memdup2 (&key, sizeof key)))
-        return FALSE;
-    }
+    if (!g_hash_table_add (seen, op_key (range->ops[i])))
+      return FALSE;
   return TRUE;
 }
 
@@ -1009,10 +1060,10 @@ is_foreign (Cut *cut, const PsRankRange *range)
   for (guint i = 0; i < range->n; i++)
     {
       PsOp op = range->ops[i];
-      gint64 forward = packed_op ((PsOp){ .kind = PS_OP_F, .stage = op.stage, .microbatch = op.microbatch });
+      gpointer forward = op_key ((PsOp){ .kind = PS_OP_F, .stage = op.stage, .microbatch = op.microbatch });
 
       if (op.kind == PS_OP_F ? cut->last[op.stage] > (gint32)op.microbatch
-                             : !g_hash_table_contains (cut->seen, &forward))
+                             : !g_hash_table_contains (cut->seen, forward))
         return TRUE;
       if (op.kind == PS_OP_F)
         cut->last[op.stage] = (gint32)op.microbatch;
@@ -1029,7 +1080,7 @@ find_starts (const PsRank *rank, gboolean strict)
   GArray *starts = g_array_new (FALSE, FALSE, sizeof (guint));
   guint i = 0;
 
-  cut->seen = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
+  cut->seen = g_hash_table_new (NULL, NULL);
   begin_iteration (cut);
   g_array_append_val (starts, i);
   for (; i < rank->ranges->len; i++)
@@ -1064,18 +1115,6 @@ longest (const GArray *starts)
 }
 
 /* Keeps the iterations with most ranges, which are complete: recording may begin and end within an iteration. */
-static void
-keep_complete (PsRank *rank)
-{
-  g_autoptr (GArray) loose = find_starts (rank, FALSE), strict = find_starts (rank, TRUE);
-  const GArray *starts = longest (strict) == longest (loose) ? strict : loose;
-
-  rank->n = longest (loose);
-  for (guint i = 0; i + 1 < starts->len; i++)
-    if (g_array_index (starts, guint, i + 1) - g_array_index (starts, guint, i) == rank->n)
-      g_array_append_val (rank->starts, g_array_index (starts, guint, i));
-}
-
 static gboolean
 cut_iterations (GPtrArray *ranks, GError **error)
 {
@@ -1084,8 +1123,13 @@ cut_iterations (GPtrArray *ranks, GError **error)
   for (guint r = 0; r < ranks->len; r++)
     {
       PsRank *rank = g_ptr_array_index (ranks, r);
+      g_autoptr (GArray) loose = find_starts (rank, FALSE), strict = find_starts (rank, TRUE);
+      const GArray *starts = longest (strict) == longest (loose) ? strict : loose;
 
-      keep_complete (rank);
+      rank->n = longest (loose);
+      for (guint i = 0; i + 1 < starts->len; i++)
+        if (g_array_index (starts, guint, i + 1) - g_array_index (starts, guint, i) == rank->n)
+          g_array_append_val (rank->starts, g_array_index (starts, guint, i));
       if (rank->starts->len != first->starts->len)
         return ps_refuse (error, PS_ERROR_INPUT,
                           "%s: rank %u has %u complete iterations, rank 0 has %u; record the same steps on all ranks",
@@ -1098,7 +1142,7 @@ cut_iterations (GPtrArray *ranks, GError **error)
 static guint
 drop_replicas (GPtrArray *ranks)
 {
-  g_autoptr (GHashTable) seen = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
+  g_autoptr (GHashTable) seen = g_hash_table_new (NULL, NULL);
   guint n = ranks->len, kept = 0;
 
   for (guint r = 0; r < n; r++)
@@ -1118,16 +1162,6 @@ drop_replicas (GPtrArray *ranks)
 
 PS_DEFINE_ORDER (compare_starts, PsSpan, start_ns)
 
-/* Shifting clocks keeps the order. */
-static void
-sort_spans (PsRank *rank)
-{
-  g_array_sort (rank->posts, compare_starts);
-  g_array_sort (rank->waits, compare_starts);
-  g_array_sort (rank->links, compare_starts);
-  g_array_sort (rank->updates, compare_starts);
-}
-
 GPtrArray *
 ps_ranks_to_timelines (const char *where, const char *source, GPtrArray *ranks, GError **error)
 {
@@ -1141,7 +1175,13 @@ ps_ranks_to_timelines (const char *where, const char *source, GPtrArray *ranks, 
     replicas = g_strdup_printf ("%s: %u ranks do the same ops as others and are left out", where, n_replicas);
   g_autofree char *remark = ranks_align (where, ranks);
   for (guint r = 0; r < ranks->len; r++)
-    sort_spans (g_ptr_array_index (ranks, r));
+    {
+      const PsRank *rank = g_ptr_array_index (ranks, r);
+      GArray *const all[] = { rank->posts, rank->waits, rank->links, rank->updates };
+
+      for (guint i = 0; i < G_N_ELEMENTS (all); i++)
+        g_array_sort (all[i], compare_starts);
+    }
   n = ((const PsRank *)g_ptr_array_index (ranks, 0))->starts->len;
   GPtrArray *timelines = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
   for (guint k = 0; k < n; k++)

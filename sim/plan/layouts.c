@@ -366,7 +366,7 @@ takes_chunks (const char *schedule, guint n_chunks)
   const PsFamily *family = ps_family_find (schedule);
   PsFamilySetting small = { .n_devices = 2, .n_microbatches = 8, .n_chunks = n_chunks, .n_slices = 1 };
 
-  return n_chunks != family->default_chunks && family->check (&small, NULL);
+  return n_chunks != family->default_chunks && ps_family_check (family, &small, NULL);
 }
 
 static gboolean
@@ -374,7 +374,7 @@ has_pairs (const char *schedule)
 {
   const PsFamily *family = ps_family_find (schedule);
   PsFamilySetting small = { .n_devices = 2, .n_microbatches = 8, .n_chunks = family->default_chunks, .n_slices = 1 };
-  g_autoptr (PsSchedule) order = family->uses_costs ? NULL : family->generate (&small, NULL);
+  g_autoptr (PsSchedule) order = family->uses_costs ? NULL : ps_family_generate (family, &small, NULL);
   gboolean found = FALSE;
 
   for (guint i = 0; order != NULL && i < ps_schedule_n_ops (order); i++)
@@ -416,11 +416,7 @@ work (const PsCosts *costs)
   gint64 sum = 0;
 
   for (guint s = 0; s < costs->n_stages; s++)
-    {
-      gint64 split = ps_costs_op (costs, PS_OP_B, s)->duration_ns + ps_costs_op (costs, PS_OP_W, s)->duration_ns;
-
-      sum += ps_costs_op (costs, PS_OP_F, s)->duration_ns + MIN (split, ps_costs_op (costs, PS_OP_BW, s)->duration_ns);
-    }
+    sum += ps_costs_op (costs, PS_OP_F, s)->duration_ns + ps_costs_backward_ns (costs, 0, s);
   return sum;
 }
 

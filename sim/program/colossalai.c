@@ -1,6 +1,6 @@
 /* colossalai.c - scheduled nodes of ColossalAI and veScale: a JSON array per device. */
 #include "schedule/formats-private.h"
-#include "base/json-reader.h"
+#include "base/json.h"
 #include "base/text.h"
 
 /* Kinds of nodes: an op, or one end of a transfer. */

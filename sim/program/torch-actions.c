@@ -1,5 +1,5 @@
-/* torch-actions.c - the actions of torch.distributed.pipelining: their cells in a CSV, checks, schedules, and lists
- * with messages. */
+/* torch-actions.c - the actions of torch.distributed.pipelining: their cells in a CSV, checks, schedules, lists with
+ * messages, and what its runtime and torchtitan would refuse or run wrongly. */
 #include "torch-actions.h"
 #include "base/text.h"
 #include "weight-window.h"
@@ -10,8 +10,24 @@
 
 #include <string.h>
 
-static inline gboolean
-ps_torch_is_wait (guint type)
+typedef struct
+{
+  guint n_ranks;
+  guint n_stages;
+  guint n_microbatches;
+  gboolean waits;   /* PyTorch 2.15: every send and every REDUCE_GRAD has its wait; 2.14 has no waits */
+  guint16 *rank;    /* [n_stages] */
+  GArray **actions; /* [n_ranks] of PsTorchAction */
+} Lists;
+
+static PsTorchAction *
+action_at (const Lists *lists, guint rank, guint i)
+{
+  return &g_array_index (lists->actions[rank], PsTorchAction, i);
+}
+
+static gboolean
+is_wait (guint type)
 {
   return type == TORCH_WAIT_REDUCE_GRAD || type >= TORCH_WAIT_SEND_F;
 }
@@ -20,11 +36,11 @@ static const char *const type_names[TORCH_N_TYPES]
     = { "F",      "I",      "W",      "B",      "UNSHARD",     "RESHARD",    "REDUCE_GRAD", "WAIT_REDUCE_GRAD",
         "SEND_F", "RECV_F", "SEND_B", "RECV_B", "WAIT_SEND_F", "WAIT_SEND_B" };
 
-/* Lists without actions. Free with ps_torch_lists_free. */
-static PsTorchLists *
-torch_lists_new (guint n_ranks, guint n_stages, guint n_microbatches)
+/* Lists without actions. Free with lists_free. */
+static Lists *
+lists_new (guint n_ranks, guint n_stages, guint n_microbatches)
 {
-  PsTorchLists *lists = g_new0 (PsTorchLists, 1);
+  Lists *lists = g_new0 (Lists, 1);
 
   lists->n_ranks = n_ranks;
   lists->n_stages = n_stages;
@@ -36,8 +52,8 @@ torch_lists_new (guint n_ranks, guint n_stages, guint n_microbatches)
   return lists;
 }
 
-void
-ps_torch_lists_free (PsTorchLists *lists)
+static void
+lists_free (Lists *lists)
 {
   if (lists == NULL)
     return;
@@ -46,6 +62,26 @@ ps_torch_lists_free (PsTorchLists *lists)
   g_free (lists->actions);
   g_free (lists->rank);
   g_free (lists);
+}
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (Lists, lists_free)
+
+/* The same ranks and stages, without actions. */
+static Lists *
+lists_like (const Lists *from, gboolean waits)
+{
+  Lists *lists = lists_new (from->n_ranks, from->n_stages, from->n_microbatches);
+
+  memcpy (lists->rank, from->rank, from->n_stages * sizeof *from->rank);
+  lists->waits = waits;
+  return lists;
+}
+
+/* Takes the list in place of a rank's. */
+static void
+replace_list (Lists *lists, guint rank, GArray *list)
+{
+  g_array_unref (lists->actions[rank]);
+  lists->actions[rank] = list;
 }
 
 static gboolean
@@ -64,7 +100,7 @@ ps_torch_op_kind (PsTorchType type)
 
 /* TORCH_N_TYPES for R and O, which PyTorch has no name for */
 static PsTorchType
-torch_type_of (PsOpKind kind)
+type_of (PsOpKind kind)
 {
   for (guint type = 0; type < TORCH_N_COMPUTE; type++)
     if (ps_torch_op_kind (type) == kind)
@@ -75,7 +111,7 @@ torch_type_of (PsOpKind kind)
 /* Whether the action needs a message from another rank. If so, gives the stage that sends it and the type of its
  * receive. */
 static gboolean
-torch_action_input (const PsTorchLists *lists, const PsTorchAction *action, guint *from_stage, PsTorchType *receive)
+find_input (const Lists *lists, const PsTorchAction *action, guint *from_stage, PsTorchType *receive)
 {
   PsOp op = { .stage = action->stage }, producer;
 
@@ -91,7 +127,7 @@ torch_action_input (const PsTorchLists *lists, const PsTorchAction *action, guin
 
 /* The stage that a SEND goes to or a RECV comes from; FALSE at the ends of the model. */
 static gboolean
-torch_action_peer (const PsTorchLists *lists, const PsTorchAction *action, guint *peer_stage)
+find_peer (const Lists *lists, const PsTorchAction *action, guint *peer_stage)
 {
   gboolean up = action->type == TORCH_SEND_F || action->type == TORCH_RECV_B;
 
@@ -103,7 +139,7 @@ torch_action_peer (const PsTorchLists *lists, const PsTorchAction *action, guint
 
 /* The number, below 2 * n_stages * n_microbatches, of the message of a SEND, its RECV and its WAIT_SEND. */
 static gsize
-torch_action_message (const PsTorchLists *lists, const PsTorchAction *action)
+message_of (const Lists *lists, const PsTorchAction *action)
 {
   gboolean backward = action->type == TORCH_SEND_B || action->type == TORCH_RECV_B || action->type == TORCH_WAIT_SEND_B;
   guint sender = action->stage;
@@ -115,9 +151,9 @@ torch_action_message (const PsTorchLists *lists, const PsTorchAction *action)
   return ((gsize)sender * lists->n_microbatches + action->microbatch) * 2 + backward;
 }
 
-/* Appends "0F3"; pairs are joined by torch_lists_to_csv. */
+/* Appends "0F3"; pairs are joined by to_csv. */
 static void
-torch_action_append (GString *text, const PsTorchAction *action)
+append_name (GString *text, const PsTorchAction *action)
 {
   g_string_append_printf (text, "%u%s", action->stage, type_names[action->type]);
   if (has_microbatch (action->type))
@@ -127,12 +163,12 @@ torch_action_append (GString *text, const PsTorchAction *action)
 char *
 ps_torch_op_name (PsOp op)
 {
-  PsTorchAction action = { .type = (guint8)torch_type_of (op.kind), .stage = op.stage, .microbatch = op.microbatch };
+  PsTorchAction action = { .type = (guint8)type_of (op.kind), .stage = op.stage, .microbatch = op.microbatch };
 
   if (action.type == TORCH_N_TYPES)
     return NULL;
   GString *name = g_string_new (NULL);
-  torch_action_append (name, &action);
+  append_name (name, &action);
   return g_string_free (name, FALSE);
 }
 
@@ -250,13 +286,24 @@ typedef struct
 
 /* "FILE:ROW:CELL: 0F3", the start of messages. Free with g_free. */
 static char *
-torch_place (const char *where, guint rank, const PsTorchAction *action)
+place (const char *where, guint rank, const PsTorchAction *action)
 {
   GString *place = g_string_new (NULL);
 
   g_string_append_printf (place, "%s:%u:%u: ", where, rank + 1, action->cell);
-  torch_action_append (place, action);
+  append_name (place, action);
   return g_string_free (place, FALSE);
+}
+
+static gboolean G_GNUC_PRINTF (5, 6)
+    refuse_action (const char *where, guint rank, const PsTorchAction *action, GError **error, const char *format, ...)
+{
+  va_list arguments;
+
+  va_start (arguments, format);
+  g_autofree char *what = g_strdup_vprintf (format, arguments);
+  va_end (arguments);
+  return ps_refuse_at (place (where, rank, action), error, "%s", what);
 }
 
 static gboolean
@@ -308,7 +355,7 @@ read_cell (Reader *reader, guint cell, const char *text, gsize length, GError **
         return refuse_cell (reader, cell, text, length, "is no computation, which is all that torch-compute holds",
                             error);
       actions[i].cell = cell;
-      reader->waits |= ps_torch_is_wait (actions[i].type);
+      reader->waits |= is_wait (actions[i].type);
       reader->n_stages = MAX (reader->n_stages, actions[i].stage + 1U);
       reader->n_microbatches = MAX (reader->n_microbatches, actions[i].microbatch + 1);
       g_array_append_val (reader->cells, actions[i]);
@@ -366,19 +413,18 @@ read_rows (Reader *reader, const char *text, gsize length, GError **error)
 }
 
 static gboolean
-assign_stages (const Reader *reader, PsTorchLists *lists, GError **error)
+assign_stages (const Reader *reader, Lists *lists, GError **error)
 {
   g_autofree gboolean *seen = g_new0 (gboolean, lists->n_stages);
 
   for (guint r = 0; r < lists->n_ranks; r++)
     for (guint i = 0; i < lists->actions[r]->len; i++)
       {
-        const PsTorchAction *action = ps_torch_lists_action (lists, r, i);
+        const PsTorchAction *action = action_at (lists, r, i);
 
         if (seen[action->stage] && lists->rank[action->stage] != r)
-          return ps_refuse_at (torch_place (reader->where, r, action), error,
-                               "stage %u is in line %u already; a stage has one rank", action->stage,
-                               lists->rank[action->stage] + 1U);
+          return refuse_action (reader->where, r, action, error, "stage %u is in line %u already; a stage has one rank",
+                                action->stage, lists->rank[action->stage] + 1U);
         seen[action->stage] = TRUE;
         lists->rank[action->stage] = (guint16)r;
       }
@@ -389,26 +435,25 @@ assign_stages (const Reader *reader, PsTorchLists *lists, GError **error)
   return TRUE;
 }
 
-PsTorchLists *
-ps_torch_lists_parse (const char *where, const char *text, gsize length, gboolean compute_only, GError **error)
+/* Splits a CSV into lists and finds ranks, stages and microbatches. compute_only: refuses all but computing actions.
+ * Every stage has one rank; ids are dense. */
+static Lists *
+parse_lists (const char *where, const char *text, gsize length, gboolean compute_only, GError **error)
 {
   g_autoptr (GPtrArray) rows = g_ptr_array_new_with_free_func ((GDestroyNotify)g_array_unref);
   Reader reader = { .where = where, .compute_only = compute_only, .rows = rows };
 
   if (!read_rows (&reader, text, length, error))
     return NULL;
-  g_autoptr (PsTorchLists) lists = torch_lists_new (rows->len, (guint)reader.n_stages, reader.n_microbatches);
+  g_autoptr (Lists) lists = lists_new (rows->len, (guint)reader.n_stages, reader.n_microbatches);
   lists->waits = reader.waits;
   for (guint r = 0; r < rows->len; r++)
-    {
-      g_array_unref (lists->actions[r]);
-      lists->actions[r] = g_array_ref (g_ptr_array_index (rows, r));
-    }
+    replace_list (lists, r, g_array_ref (g_ptr_array_index (rows, r)));
   return assign_stages (&reader, lists, error) ? g_steal_pointer (&lists) : NULL;
 }
 
 static char *
-torch_lists_to_csv (const PsTorchLists *lists)
+to_csv (const Lists *lists)
 {
   GString *text = g_string_new (NULL);
 
@@ -418,12 +463,12 @@ torch_lists_to_csv (const PsTorchLists *lists)
 
       for (guint i = 0; i < lists->actions[r]->len; i++)
         {
-          const PsTorchAction *action = ps_torch_lists_action (lists, r, i);
+          const PsTorchAction *action = action_at (lists, r, i);
 
           g_string_append (text, i == 0 ? "" : joined ? ";" : ",");
           if (action->paired)
             g_string_append_c (text, '(');
-          torch_action_append (text, action);
+          append_name (text, action);
           if (joined)
             g_string_append (text, ")OVERLAP_F_B");
           joined = action->paired;
@@ -451,7 +496,7 @@ can_hold (const PsSchedule *schedule, GError **error)
 
 /* The action that sends (or receives) the message of an op, as named by PsPost and PsInstruction. */
 static PsTorchAction
-torch_action_of_message (gboolean send, PsOp op)
+action_of (gboolean send, PsOp op)
 {
   gboolean forward = op.kind == PS_OP_F;
   PsTorchAction action = { .stage = op.stage, .microbatch = op.microbatch };
@@ -468,7 +513,7 @@ torch_action_of_message (gboolean send, PsOp op)
 
 /* Appends, from *next on, the posts of a device that stand before ops[place]. */
 static void
-append_posts (const GArray *posts, guint *next, guint device, guint place, PsTorchLists *lists)
+append_posts (const GArray *posts, guint *next, guint device, guint place, Lists *lists)
 {
   for (; posts != NULL && *next < posts->len; ++*next)
     {
@@ -478,22 +523,21 @@ append_posts (const GArray *posts, guint *next, guint device, guint place, PsTor
       if (post->device > device || post->place > place)
         return;
       if (post->type < PS_POST_OTHER)
-        action = torch_action_of_message (post->type == PS_POST_SEND, post->op);
+        action = action_of (post->type == PS_POST_SEND, post->op);
       else
         action.type = (guint8)(post->type - PS_POST_OTHER);
-      lists->waits |= ps_torch_is_wait (action.type);
+      lists->waits |= is_wait (action.type);
       g_array_append_val (lists->actions[device], action);
     }
 }
 
 static gboolean
-append_device (const PsSchedule *schedule, const GArray *posts, guint *next, guint device, PsTorchLists *lists,
-               GError **error)
+append_device (const PsSchedule *schedule, const GArray *posts, guint *next, guint device, Lists *lists, GError **error)
 {
   for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
     {
       PsOp op = schedule->ops[i];
-      PsTorchType type = torch_type_of (op.kind);
+      PsTorchType type = type_of (op.kind);
       PsTorchAction action
           = { .type = (guint8)type, .paired = op.paired, .stage = op.stage, .microbatch = op.microbatch & G_MAXINT32 };
 
@@ -508,16 +552,15 @@ append_device (const PsSchedule *schedule, const GArray *posts, guint *next, gui
 
 /* Computing actions of a schedule and, with `posts`, all others that it was read with. PS_ERROR_SCHEDULE if PyTorch has
  * no name for an op. */
-static PsTorchLists *
-torch_lists_from_schedule (const PsSchedule *schedule, gboolean posts, GError **error)
+static Lists *
+from_schedule (const PsSchedule *schedule, gboolean posts, GError **error)
 {
   const PsPlacement *placement = schedule->placement;
   guint next = 0;
 
   if (!can_hold (schedule, error))
     return NULL;
-  g_autoptr (PsTorchLists) lists
-      = torch_lists_new (placement->n_devices, placement->n_stages, schedule->n_microbatches);
+  g_autoptr (Lists) lists = lists_new (placement->n_devices, placement->n_stages, schedule->n_microbatches);
   for (guint stage = 0; stage < placement->n_stages; stage++)
     lists->rank[stage] = (guint16)ps_placement_device (placement, 0, stage);
   for (guint device = 0; device < placement->n_devices; device++)
@@ -539,7 +582,7 @@ name_of (const char *where)
 }
 
 static void
-add_action (PsScheduleBuilder *builder, const PsTorchLists *lists, const PsTorchAction *action)
+add_action (PsScheduleBuilder *builder, const Lists *lists, const PsTorchAction *action)
 {
   PsOp op = { .stage = action->stage, .microbatch = action->microbatch & G_MAXINT32, .paired = action->paired & 1U };
   guint peer;
@@ -556,13 +599,14 @@ add_action (PsScheduleBuilder *builder, const PsTorchLists *lists, const PsTorch
       return;
     }
   op.kind = action->type == TORCH_SEND_F || action->type == TORCH_RECV_F ? PS_OP_F : PS_OP_B;
-  if (ps_torch_is_receive (action->type) && torch_action_peer (lists, action, &peer))
+  if (ps_torch_is_receive (action->type) && find_peer (lists, action, &peer))
     op.stage = (guint16)peer;
   ps_schedule_builder_add_post (builder, ps_torch_is_send (action->type) ? PS_POST_SEND : PS_POST_RECEIVE, op);
 }
 
-PsSchedule *
-ps_torch_lists_to_schedule (const char *where, const PsTorchLists *lists)
+/* Makes a schedule of lists that passed the checks. Actions that do not compute become its posts. */
+static PsSchedule *
+to_schedule (const char *where, const Lists *lists)
 {
   g_autofree char *name = name_of (where);
   PsPlacement *placement = ps_placement_new_custom (lists->n_ranks, lists->n_stages, 1, lists->rank);
@@ -571,7 +615,7 @@ ps_torch_lists_to_schedule (const char *where, const PsTorchLists *lists)
   for (guint r = 0; r < lists->n_ranks; r++)
     {
       for (guint i = 0; i < lists->actions[r]->len; i++)
-        add_action (builder, lists, ps_torch_lists_action (lists, r, i));
+        add_action (builder, lists, action_at (lists, r, i));
       ps_schedule_builder_next_device (builder);
     }
   return ps_schedule_builder_end (builder);
@@ -583,7 +627,7 @@ ps_torch_lists_to_schedule (const char *where, const PsTorchLists *lists)
 typedef struct
 {
   const char *where;
-  const PsTorchLists *lists;
+  const Lists *lists;
   guint8 *seen; /* [stage * n_microbatches + microbatch] bit per computing type */
 } Check;
 
@@ -591,7 +635,7 @@ typedef struct
 #define BACKWARD (BIT (TORCH_I) | BIT (TORCH_B))
 
 static gsize
-cell_of (const PsTorchLists *lists, guint stage, guint microbatch)
+cell_of (const Lists *lists, guint stage, guint microbatch)
 {
   return (gsize)stage * lists->n_microbatches + microbatch;
 }
@@ -619,12 +663,12 @@ order_problem (const PsTorchAction *action, guint seen)
 static gboolean
 check_orders (const Check *check, GError **error)
 {
-  const PsTorchLists *lists = check->lists;
+  const Lists *lists = check->lists;
 
   for (guint r = 0; r < lists->n_ranks; r++)
     for (guint i = 0; i < lists->actions[r]->len; i++)
       {
-        const PsTorchAction *action = ps_torch_lists_action (lists, r, i);
+        const PsTorchAction *action = action_at (lists, r, i);
         guint8 *seen;
 
         if (action->type >= TORCH_N_COMPUTE)
@@ -632,7 +676,7 @@ check_orders (const Check *check, GError **error)
         seen = &check->seen[cell_of (lists, action->stage, action->microbatch)];
         const char *problem = order_problem (action, *seen);
         if (problem != NULL)
-          return ps_refuse_at (torch_place (check->where, r, action), error, "%s", problem);
+          return refuse_action (check->where, r, action, error, "%s", problem);
         *seen |= (guint8)BIT (action->type);
       }
   return TRUE;
@@ -641,7 +685,7 @@ check_orders (const Check *check, GError **error)
 static gboolean
 check_complete (const Check *check, GError **error)
 {
-  const PsTorchLists *lists = check->lists;
+  const Lists *lists = check->lists;
 
   for (guint stage = 0; stage < lists->n_stages; stage++)
     for (guint m = 0; m < lists->n_microbatches; m++)
@@ -666,7 +710,7 @@ check_complete (const Check *check, GError **error)
 static gboolean
 check_count (const Check *check, GError **error)
 {
-  const PsTorchLists *lists = check->lists;
+  const Lists *lists = check->lists;
   gsize n = 0, wanted = cell_of (lists, lists->n_stages, 0);
 
   for (guint r = 0; r < lists->n_ranks; r++)
@@ -679,8 +723,9 @@ check_count (const Check *check, GError **error)
                     check->where, n, lists->n_stages, lists->n_microbatches - 1, wanted);
 }
 
-gboolean
-ps_torch_check_compute (const char *where, const PsTorchLists *lists, GError **error)
+/* Checks the computing actions of each rank: complete, without duplicates, in order. */
+static gboolean
+check_compute (const char *where, const Lists *lists, GError **error)
 {
   Check check = { .where = where, .lists = lists };
 
@@ -707,7 +752,7 @@ message_at (const Check *check, const PsTorchAction *action, PsTorchType as)
   PsTorchAction message = *action;
 
   message.type = (guint8)as;
-  return &check->seen[torch_action_message (check->lists, &message)];
+  return &check->seen[message_of (check->lists, &message)];
 }
 
 static gboolean
@@ -717,20 +762,18 @@ check_transfer (const Check *check, guint r, const PsTorchAction *action, GError
   guint8 *message, bit = send ? SENT : RECEIVED;
   guint peer;
 
-  if (!torch_action_peer (check->lists, action, &peer))
-    return ps_refuse_at (torch_place (check->where, r, action), error,
-                         "stage %u is an end of the model and has no such neighbour", action->stage);
+  if (!find_peer (check->lists, action, &peer))
+    return refuse_action (check->where, r, action, error, "stage %u is an end of the model and has no such neighbour",
+                          action->stage);
   if (check->lists->rank[peer] == r)
-    return ps_refuse_at (torch_place (check->where, r, action), error, "stage %u is on this rank too; nothing is sent",
-                         peer);
+    return refuse_action (check->where, r, action, error, "stage %u is on this rank too; nothing is sent", peer);
   message = message_at (check, action, action->type);
   if (*message & bit)
-    return ps_refuse_at (torch_place (check->where, r, action), error, "is there twice");
+    return refuse_action (check->where, r, action, error, "is there twice");
   if (send && !(*message & MADE))
-    return ps_refuse_at (torch_place (check->where, r, action), error,
-                         "comes before the action that makes what it sends");
+    return refuse_action (check->where, r, action, error, "comes before the action that makes what it sends");
   if (!send && *message & USED)
-    return ps_refuse_at (torch_place (check->where, r, action), error, "comes after the action that needs it");
+    return refuse_action (check->where, r, action, error, "comes after the action that needs it");
   *message |= bit;
   return TRUE;
 }
@@ -741,7 +784,7 @@ check_wait (const Check *check, guint r, const PsTorchAction *action, GError **e
   guint8 *message = message_at (check, action, action->type);
 
   if (!(*message & SENT) || *message & WAITED)
-    return ps_refuse_at (torch_place (check->where, r, action), error, "waits for a send that is not under way");
+    return refuse_action (check->where, r, action, error, "waits for a send that is not under way");
   *message |= WAITED;
   return TRUE;
 }
@@ -754,36 +797,35 @@ check_reductions (const Check *check, guint r, GError **error)
 
   for (guint i = 0; i < check->lists->actions[r]->len; i++)
     {
-      const PsTorchAction *action = ps_torch_lists_action (check->lists, r, i);
+      const PsTorchAction *action = action_at (check->lists, r, i);
 
       if (action->type == TORCH_REDUCE_GRAD && open != NULL)
-        return ps_refuse_at (torch_place (check->where, r, action), error,
-                             "comes before the wait for the reduction of stage %u", open->stage);
+        return refuse_action (check->where, r, action, error, "comes before the wait for the reduction of stage %u",
+                              open->stage);
       if (action->type == TORCH_WAIT_REDUCE_GRAD && (open == NULL || open->stage != action->stage))
-        return ps_refuse_at (torch_place (check->where, r, action), error,
-                             "waits for a reduction that is not under way");
+        return refuse_action (check->where, r, action, error, "waits for a reduction that is not under way");
       if (action->type == TORCH_REDUCE_GRAD || action->type == TORCH_WAIT_REDUCE_GRAD)
         open = action->type == TORCH_REDUCE_GRAD ? action : NULL;
     }
   return open == NULL
-         || ps_refuse_at (torch_place (check->where, r, open), error,
-                          "has no %uWAIT_REDUCE_GRAD after it, which PyTorch 2.15 wants", open->stage);
+         || refuse_action (check->where, r, open, error, "has no %uWAIT_REDUCE_GRAD after it, which PyTorch 2.15 wants",
+                           open->stage);
 }
 
 static void
 note_compute (const Check *check, guint r, const PsTorchAction *action)
 {
-  const PsTorchLists *lists = check->lists;
+  const Lists *lists = check->lists;
   PsTorchType receive;
   guint from, to;
   PsTorchAction send = *action;
 
-  if (torch_action_input (lists, action, &from, &receive) && lists->rank[from] != r)
+  if (find_input (lists, action, &from, &receive) && lists->rank[from] != r)
     *message_at (check, action, receive) |= USED;
   if (action->type == TORCH_W)
     return;
   send.type = action->type == TORCH_F ? TORCH_SEND_F : TORCH_SEND_B;
-  if (torch_action_peer (lists, &send, &to) && lists->rank[to] != r)
+  if (find_peer (lists, &send, &to) && lists->rank[to] != r)
     *message_at (check, action, send.type) |= MADE;
 }
 
@@ -793,7 +835,7 @@ walk_messages (const Check *check, GError **error)
   for (guint r = 0; r < check->lists->n_ranks; r++)
     for (guint i = 0; i < check->lists->actions[r]->len; i++)
       {
-        const PsTorchAction *action = ps_torch_lists_action (check->lists, r, i);
+        const PsTorchAction *action = action_at (check->lists, r, i);
         gboolean right = TRUE;
 
         if (action->type < TORCH_N_COMPUTE)
@@ -812,24 +854,22 @@ walk_messages (const Check *check, GError **error)
 static gboolean
 find_missing (const Check *check, guint r, const PsTorchAction *action, GError **error)
 {
-  const PsTorchLists *lists = check->lists;
+  const Lists *lists = check->lists;
   gboolean send = ps_torch_is_send (action->type);
   PsTorchType receive;
   guint from;
 
   if (action->type < TORCH_N_COMPUTE)
     {
-      if (torch_action_input (lists, action, &from, &receive) && lists->rank[from] != r
+      if (find_input (lists, action, &from, &receive) && lists->rank[from] != r
           && !(*message_at (check, action, receive) & RECEIVED))
-        return ps_refuse_at (torch_place (check->where, r, action), error, "has no RECV of what stage %u makes", from);
+        return refuse_action (check->where, r, action, error, "has no RECV of what stage %u makes", from);
     }
   else if ((send || ps_torch_is_receive (action->type))
            && (~*message_at (check, action, action->type) & (SENT | RECEIVED)) != 0)
-    return ps_refuse_at (torch_place (check->where, r, action), error, "has no %s on the other rank",
-                         send ? "RECV" : "SEND");
+    return refuse_action (check->where, r, action, error, "has no %s on the other rank", send ? "RECV" : "SEND");
   else if (send && lists->waits && !(*message_at (check, action, action->type) & WAITED))
-    return ps_refuse_at (torch_place (check->where, r, action), error,
-                         "has no WAIT_SEND after it, which PyTorch 2.15 wants");
+    return refuse_action (check->where, r, action, error, "has no WAIT_SEND after it, which PyTorch 2.15 wants");
   return TRUE;
 }
 
@@ -843,11 +883,11 @@ ordinal_end (guint n)
 
 /* The rank at the other end of a SEND or RECV. */
 static guint
-peer_rank (const PsTorchLists *lists, const PsTorchAction *action)
+peer_rank (const Lists *lists, const PsTorchAction *action)
 {
   guint stage = 0;
 
-  torch_action_peer (lists, action, &stage);
+  find_peer (lists, action, &stage);
   return lists->rank[stage];
 }
 
@@ -856,30 +896,30 @@ static gboolean
 refuse_mispaired (const Check *check, guint to, const PsTorchAction *receive, guint n, const guint32 *ordinal,
                   GError **error)
 {
-  const PsTorchLists *lists = check->lists;
+  const Lists *lists = check->lists;
   guint from = peer_rank (lists, receive);
   g_autoptr (GString) sent = g_string_new (NULL), received = g_string_new (NULL);
 
   for (guint i = 0; i < lists->actions[from]->len; i++)
     {
-      const PsTorchAction *send = ps_torch_lists_action (lists, from, i);
+      const PsTorchAction *send = action_at (lists, from, i);
 
-      if (ps_torch_is_send (send->type) && peer_rank (lists, send) == to
-          && ordinal[torch_action_message (lists, send)] == n)
-        torch_action_append (sent, send);
+      if (ps_torch_is_send (send->type) && peer_rank (lists, send) == to && ordinal[message_of (lists, send)] == n)
+        append_name (sent, send);
     }
-  torch_action_append (received, receive);
-  return ps_refuse_at (torch_place (check->where, to, receive), error,
-                       "rank %u's %u%s send to rank %u is %s, rank %u's %u%s receive from rank %u is %s: PyTorch would "
-                       "hand one to the other",
-                       from, n, ordinal_end (n), to, sent->str, to, n, ordinal_end (n), from, received->str);
+  append_name (received, receive);
+  return refuse_action (
+      check->where, to, receive, error,
+      "rank %u's %u%s send to rank %u is %s, rank %u's %u%s receive from rank %u is %s: PyTorch would "
+      "hand one to the other",
+      from, n, ordinal_end (n), to, sent->str, to, n, ordinal_end (n), from, received->str);
 }
 
 /* Numbers the sends of each rank to each other, from 1, by their messages; then holds the receives against it. */
 static gboolean
 check_ordinals (const Check *check, gboolean sends, guint32 *ordinal, GError **error)
 {
-  const PsTorchLists *lists = check->lists;
+  const Lists *lists = check->lists;
   g_autofree guint32 *n = g_new (guint32, lists->n_ranks);
 
   for (guint r = 0; r < lists->n_ranks; r++)
@@ -887,12 +927,12 @@ check_ordinals (const Check *check, gboolean sends, guint32 *ordinal, GError **e
       memset (n, 0, lists->n_ranks * sizeof *n);
       for (guint i = 0; i < lists->actions[r]->len; i++)
         {
-          const PsTorchAction *action = ps_torch_lists_action (lists, r, i);
+          const PsTorchAction *action = action_at (lists, r, i);
           guint32 *of_message, of_peer;
 
           if (sends ? !ps_torch_is_send (action->type) : !ps_torch_is_receive (action->type))
             continue;
-          of_message = &ordinal[torch_action_message (lists, action)];
+          of_message = &ordinal[message_of (lists, action)];
           of_peer = ++n[peer_rank (lists, action)];
           if (sends)
             *of_message = of_peer;
@@ -912,8 +952,11 @@ check_pairing (const Check *check, GError **error)
   return check_ordinals (check, TRUE, ordinal, error) && check_ordinals (check, FALSE, ordinal, error);
 }
 
-gboolean
-ps_torch_check_messages (const char *where, const PsTorchLists *lists, GError **error)
+/* Checks messages. Every message has one send after its producer and one receive before its consumer; none stays on a
+ * rank. PyTorch's messages carry no tag, so a rank receives in the order in which the other one sends. Lists with waits
+ * have one after every send and every REDUCE_GRAD, with one reduction under way at a time. */
+static gboolean
+check_messages (const char *where, const Lists *lists, GError **error)
 {
   g_autofree guint8 *seen = g_malloc0 (2 * cell_of (lists, lists->n_stages, 0));
   Check check = { .where = where, .lists = lists, .seen = seen };
@@ -923,7 +966,7 @@ ps_torch_check_messages (const char *where, const PsTorchLists *lists, GError **
   for (guint r = 0; r < lists->n_ranks; r++)
     {
       for (guint i = 0; i < lists->actions[r]->len; i++)
-        if (!find_missing (&check, r, ps_torch_lists_action (lists, r, i), error))
+        if (!find_missing (&check, r, action_at (lists, r, i), error))
           return FALSE;
       if (lists->waits && !check_reductions (&check, r, error))
         return FALSE;
@@ -945,9 +988,9 @@ append_wait (GArray *list, PsTorchAction action)
 
 /* Appends the wait for a send if it is under way. */
 static void
-end_send (const PsTorchLists *lists, guint8 *pending, PsTorchAction send, GArray *list)
+end_send (const Lists *lists, guint8 *pending, PsTorchAction send, GArray *list)
 {
-  guint8 *message = &pending[torch_action_message (lists, &send)];
+  guint8 *message = &pending[message_of (lists, &send)];
 
   if (*message)
     append_wait (list, send);
@@ -956,7 +999,7 @@ end_send (const PsTorchLists *lists, guint8 *pending, PsTorchAction send, GArray
 
 /* pending: [2 * n_stages * n_microbatches] whether a message is being sent; all FALSE. */
 static GArray *
-wait_for_sends (const PsTorchLists *lists, const GArray *actions, guint8 *pending)
+wait_for_sends (const Lists *lists, const GArray *actions, guint8 *pending)
 {
   const PsTorchAction *all = (const PsTorchAction *)(gconstpointer)actions->data;
   GArray *list = g_array_new (FALSE, FALSE, sizeof *all);
@@ -966,7 +1009,7 @@ wait_for_sends (const PsTorchLists *lists, const GArray *actions, guint8 *pendin
       n = all[i].paired ? 2 : 1;
       g_array_append_vals (list, &all[i], n);
       if (ps_torch_is_send (all[i].type))
-        pending[torch_action_message (lists, &all[i])] = TRUE;
+        pending[message_of (lists, &all[i])] = TRUE;
       for (guint k = i; k < i + n; k++)
         {
           PsTorchAction send = all[k];
@@ -985,22 +1028,17 @@ wait_for_sends (const PsTorchLists *lists, const GArray *actions, guint8 *pendin
 /* Appends to every list the waits for its sends: WAIT_SEND_F after the backward of its stage and microbatch, all others
  * at the end in the order of the sends. */
 static void
-torch_lists_wait_for_sends (PsTorchLists *lists)
+add_send_waits (Lists *lists)
 {
   g_autofree guint8 *pending = g_malloc0 (2 * (gsize)lists->n_stages * lists->n_microbatches);
 
   for (guint r = 0; r < lists->n_ranks; r++)
-    {
-      GArray *list = wait_for_sends (lists, lists->actions[r], pending);
-
-      g_array_unref (lists->actions[r]);
-      lists->actions[r] = list;
-    }
+    replace_list (lists, r, wait_for_sends (lists, lists->actions[r], pending));
 }
 
 /* Turns lowered lists of one release into those of the other: adds waits or removes them. */
 static void
-torch_lists_set_waits (PsTorchLists *lists, gboolean waits)
+set_waits (Lists *lists, gboolean waits)
 {
   if (lists->waits == waits)
     return;
@@ -1010,18 +1048,17 @@ torch_lists_set_waits (PsTorchLists *lists, gboolean waits)
 
       for (guint i = 0; i < lists->actions[r]->len; i++)
         {
-          PsTorchAction action = *ps_torch_lists_action (lists, r, i);
+          PsTorchAction action = *action_at (lists, r, i);
 
-          if (!ps_torch_is_wait (action.type))
+          if (!is_wait (action.type))
             g_array_append_val (list, action);
           if (waits && action.type == TORCH_REDUCE_GRAD)
             append_wait (list, action);
         }
-      g_array_unref (lists->actions[r]);
-      lists->actions[r] = list;
+      replace_list (lists, r, list);
     }
   if (waits)
-    torch_lists_wait_for_sends (lists);
+    add_send_waits (lists);
   lists->waits = waits;
 }
 
@@ -1126,11 +1163,11 @@ add_weights (const GArray *actions, gboolean waits, guint *left)
   return list;
 }
 
-/* The third pass: ranks take turns. */
+/* The third pass: appends a cell of each rank after the other. */
 typedef struct
 {
-  const PsTorchLists *from;
-  PsTorchLists *to;
+  const Lists *from;
+  Lists *to;
   guint *next;      /* [n_ranks] */
   guint8 *produced; /* [stage * n_microbatches + microbatch] bit 0 forward, bit 1 backward */
 } Lowering;
@@ -1147,7 +1184,7 @@ is_ready (const Lowering *lowering, const PsTorchAction *action)
   PsTorchType receive;
   guint from;
 
-  if (!torch_action_input (lowering->from, action, &from, &receive))
+  if (!find_input (lowering->from, action, &from, &receive))
     return TRUE;
   return (*produced_at (lowering, from, action->microbatch) & (receive == TORCH_RECV_F ? 1 : 2)) != 0;
 }
@@ -1162,7 +1199,7 @@ produce (Lowering *lowering, guint rank, const PsTorchAction *action)
     return;
   *produced_at (lowering, action->stage, action->microbatch) |= action->type == TORCH_F ? 1 : 2;
   send.type = action->type == TORCH_F ? TORCH_SEND_F : TORCH_SEND_B;
-  if (!torch_action_peer (lowering->from, &send, &to) || lowering->from->rank[to] == rank)
+  if (!find_peer (lowering->from, &send, &to) || lowering->from->rank[to] == rank)
     return;
   append (lowering->to->actions[rank], send.type, send.stage, send.microbatch);
   append (lowering->to->actions[lowering->from->rank[to]], send.type + TORCH_RECV_F - TORCH_SEND_F, to,
@@ -1197,7 +1234,7 @@ is_complete (const Lowering *lowering, GError **error)
       {
         g_autoptr (GString) name = g_string_new (NULL);
 
-        torch_action_append (name, ps_torch_lists_action (lowering->from, r, lowering->next[r]));
+        append_name (name, action_at (lowering->from, r, lowering->next[r]));
         return ps_refuse (error, PS_ERROR_SCHEDULE,
                           "rank %u: %s: deadlock: the orders of the ranks wait for each other in a circle", r,
                           name->str);
@@ -1205,18 +1242,15 @@ is_complete (const Lowering *lowering, GError **error)
   return TRUE;
 }
 
-static PsTorchLists *
-add_transfers (const PsTorchLists *from, GError **error)
+static Lists *
+add_transfers (const Lists *from, GError **error)
 {
-  g_autoptr (PsTorchLists) to = torch_lists_new (from->n_ranks, from->n_stages, from->n_microbatches);
+  g_autoptr (Lists) to = lists_like (from, from->waits);
   g_autofree guint *next = g_new0 (guint, from->n_ranks);
   g_autofree guint8 *produced = g_malloc0 ((gsize)from->n_stages * from->n_microbatches);
   Lowering lowering = { .from = from, .to = to, .next = next, .produced = produced };
   gboolean moved;
 
-  to->waits = from->waits;
-  for (guint stage = 0; stage < from->n_stages; stage++)
-    to->rank[stage] = from->rank[stage];
   do
     {
       moved = FALSE;
@@ -1227,36 +1261,29 @@ add_transfers (const PsTorchLists *from, GError **error)
   return is_complete (&lowering, error) ? g_steal_pointer (&to) : NULL;
 }
 
-static PsTorchLists *
-add_all_weights (const PsTorchLists *compute, gboolean waits)
+static Lists *
+add_all_weights (const Lists *compute, gboolean waits)
 {
-  PsTorchLists *weights = torch_lists_new (compute->n_ranks, compute->n_stages, compute->n_microbatches);
+  Lists *weights = lists_like (compute, waits);
   g_autofree guint *left = g_new (guint, compute->n_stages);
 
-  weights->waits = waits;
   for (guint stage = 0; stage < compute->n_stages; stage++)
-    {
-      weights->rank[stage] = compute->rank[stage];
-      left[stage] = compute->n_microbatches;
-    }
+    left[stage] = compute->n_microbatches;
   for (guint r = 0; r < compute->n_ranks; r++)
-    {
-      g_array_unref (weights->actions[r]);
-      weights->actions[r] = add_weights (compute->actions[r], waits, left);
-    }
+    replace_list (weights, r, add_weights (compute->actions[r], waits, left));
   return weights;
 }
 
 /* Lowers computing actions to the actions of PyTorch's runtime, with or without waits. PS_ERROR_SCHEDULE if ranks wait
  * for each other in a circle. */
-static PsTorchLists *
-torch_lists_lower (const PsTorchLists *compute, gboolean waits, GError **error)
+static Lists *
+lower (const Lists *compute, gboolean waits, GError **error)
 {
-  g_autoptr (PsTorchLists) weights = add_all_weights (compute, waits);
-  PsTorchLists *lists = add_transfers (weights, error);
+  g_autoptr (Lists) weights = add_all_weights (compute, waits);
+  Lists *lists = add_transfers (weights, error);
 
   if (lists != NULL && waits)
-    torch_lists_wait_for_sends (lists);
+    add_send_waits (lists);
   return lists;
 }
 
@@ -1278,21 +1305,18 @@ append_computation (const GArray *from, guint *next, GArray *to)
 static void
 append_instruction (const PsInstruction *instruction, GArray *to)
 {
-  PsTorchAction action = torch_action_of_message (instruction->type == PS_INSTRUCTION_SEND, instruction->op);
+  PsTorchAction action = action_of (instruction->type == PS_INSTRUCTION_SEND, instruction->op);
 
   g_array_append_val (to, action);
 }
 
 /* Lowers in the same way, but with sends and receives at their places in a program of these actions. */
-static PsTorchLists *
-torch_lists_follow (const PsTorchLists *compute, const PsProgram *program, gboolean waits)
+static Lists *
+follow (const Lists *compute, const PsProgram *program, gboolean waits)
 {
-  g_autoptr (PsTorchLists) weights = add_all_weights (compute, waits);
-  PsTorchLists *to = torch_lists_new (compute->n_ranks, compute->n_stages, compute->n_microbatches);
+  g_autoptr (Lists) weights = add_all_weights (compute, waits);
+  Lists *to = lists_like (compute, waits);
 
-  to->waits = waits;
-  for (guint stage = 0; stage < compute->n_stages; stage++)
-    to->rank[stage] = compute->rank[stage];
   for (guint r = 0; r < compute->n_ranks; r++)
     {
       guint next = 0;
@@ -1305,7 +1329,7 @@ torch_lists_follow (const PsTorchLists *compute, const PsProgram *program, gbool
       append_computation (weights->actions[r], &next, to->actions[r]);
     }
   if (waits)
-    torch_lists_wait_for_sends (to);
+    add_send_waits (to);
   return to;
 }
 
@@ -1323,18 +1347,17 @@ recognise_compute (const char *text, gsize length)
 static PsSchedule *
 read_compute (const char *where, const char *text, gsize length, GError **error)
 {
-  g_autoptr (PsTorchLists) lists = ps_torch_lists_parse (where, text, length, TRUE, error);
+  g_autoptr (Lists) lists = parse_lists (where, text, length, TRUE, error);
 
-  return lists != NULL && ps_torch_check_compute (where, lists, error) ? ps_torch_lists_to_schedule (where, lists)
-                                                                       : NULL;
+  return lists != NULL && check_compute (where, lists, error) ? to_schedule (where, lists) : NULL;
 }
 
 static char *
 write_compute (const PsSchedule *schedule, GError **error)
 {
-  g_autoptr (PsTorchLists) lists = torch_lists_from_schedule (schedule, FALSE, error);
+  g_autoptr (Lists) lists = from_schedule (schedule, FALSE, error);
 
-  return lists != NULL ? torch_lists_to_csv (lists) : NULL;
+  return lists != NULL ? to_csv (lists) : NULL;
 }
 
 const PsFormat ps_format_torch_compute = {
@@ -1375,9 +1398,9 @@ recognise_comms (const char *text, gsize length)
 
 /* Whether the lists can run with any channels; lint says which channels they need. */
 static gboolean
-can_run (const char *where, const PsTorchLists *lists, GError **error)
+can_run (const char *where, const Lists *lists, GError **error)
 {
-  PsSchedule *schedule = ps_torch_lists_to_schedule (where, lists);
+  PsSchedule *schedule = to_schedule (where, lists);
   g_autoptr (GError) cause = NULL;
 
   g_free (schedule->name);
@@ -1391,11 +1414,11 @@ can_run (const char *where, const PsTorchLists *lists, GError **error)
 static PsSchedule *
 read_comms (const char *where, const char *text, gsize length, GError **error)
 {
-  g_autoptr (PsTorchLists) lists = ps_torch_lists_parse (where, text, length, FALSE, error);
+  g_autoptr (Lists) lists = parse_lists (where, text, length, FALSE, error);
 
-  if (lists != NULL && ps_torch_check_compute (where, lists, error) && ps_torch_check_messages (where, lists, error)
+  if (lists != NULL && check_compute (where, lists, error) && check_messages (where, lists, error)
       && can_run (where, lists, error))
-    return ps_torch_lists_to_schedule (where, lists);
+    return to_schedule (where, lists);
   return NULL;
 }
 
@@ -1403,26 +1426,26 @@ read_comms (const char *where, const char *text, gsize length, GError **error)
 static char *
 write_comms (const PsSchedule *schedule, gboolean waits, GError **error)
 {
-  g_autoptr (PsTorchLists) own = torch_lists_from_schedule (schedule, TRUE, error);
+  g_autoptr (Lists) own = from_schedule (schedule, TRUE, error);
 
   if (own == NULL)
     return NULL;
   if (schedule->posts != NULL)
     {
-      torch_lists_set_waits (own, waits);
-      return torch_lists_to_csv (own);
+      set_waits (own, waits);
+      return to_csv (own);
     }
-  g_autoptr (PsTorchLists) lowered = torch_lists_lower (own, waits, error);
-  return lowered != NULL ? torch_lists_to_csv (lowered) : NULL;
+  g_autoptr (Lists) lowered = lower (own, waits, error);
+  return lowered != NULL ? to_csv (lowered) : NULL;
 }
 
 static char *
 write_program (const PsProgram *program, gboolean waits, GError **error)
 {
-  g_autoptr (PsTorchLists) compute = torch_lists_from_schedule (program->schedule, FALSE, error);
-  g_autoptr (PsTorchLists) lists = compute != NULL ? torch_lists_follow (compute, program, waits) : NULL;
+  g_autoptr (Lists) compute = from_schedule (program->schedule, FALSE, error);
+  g_autoptr (Lists) lists = compute != NULL ? follow (compute, program, waits) : NULL;
 
-  return lists != NULL ? torch_lists_to_csv (lists) : NULL;
+  return lists != NULL ? to_csv (lists) : NULL;
 }
 
 static char *
@@ -1466,3 +1489,203 @@ const PsFormat ps_format_torch_comms_2_14 = {
   .write = write_2_14,
   .write_program = write_program_2_14,
 };
+
+/* The faults of a schedule that PyTorch's runtime and torchtitan would refuse or run wrongly. */
+
+static void G_GNUC_PRINTF (2, 3) warn (GPtrArray *findings, const char *format, ...)
+{
+  va_list arguments;
+
+  va_start (arguments, format);
+  g_ptr_array_add (findings, g_strdup_vprintf (format, arguments));
+  va_end (arguments);
+}
+
+/* torchtitan builds the stages of a rank from the name of the schedule: V for two names, a loop for all others. */
+static void
+lint_placement (const PsPlacement *placement, GPtrArray *findings)
+{
+  guint n_chunks = placement->n_stages / placement->n_devices;
+
+  if (placement->n_copies > 1)
+    warn (findings, "a stage lies on two devices (two weight copies); PyTorch refuses a stage on two ranks");
+  else if (placement->kind == PS_PLACEMENT_V || (placement->kind == PS_PLACEMENT_WAVE && n_chunks == 2))
+    warn (findings, "placement V: torchtitan loads it only under the schedule name ZBVZeroBubble or DualPipeV");
+  else if (placement->kind != PS_PLACEMENT_LOOP)
+    warn (findings, "placement %s: torchtitan cannot load it; it knows loops and, with two stages per rank, V",
+          ps_placement_name (placement->kind));
+}
+
+static void
+lint_representation (const PsSchedule *schedule, GPtrArray *findings)
+{
+  gboolean stashes = FALSE;
+
+  for (guint d = 0; schedule->weight_versions != NULL && d < schedule->placement->n_devices; d++)
+    stashes |= schedule->weight_versions[d] > 1;
+  if (schedule->asynchronous)
+    warn (findings,
+          "asynchronous: PyTorch's runtime steps the optimizer after all microbatches; it would run this schedule "
+          "synchronously");
+  else if (stashes)
+    warn (findings, "several weight versions: PyTorch's runtime keeps one");
+  if (schedule->n_slices > 1)
+    warn (findings, "sequence slices: PyTorch's formats cannot hold them");
+  if (schedule->recomputes)
+    warn (findings, "recomputation (R): PyTorch's formats cannot hold it");
+}
+
+static void
+lint_reduce (const Lists *lists, GPtrArray *findings)
+{
+  g_autofree gboolean *reduced = g_new0 (gboolean, lists->n_stages);
+
+  for (guint r = 0; r < lists->n_ranks; r++)
+    for (guint i = 0; i < lists->actions[r]->len; i++)
+      {
+        const PsTorchAction *action = action_at (lists, r, i);
+
+        if (action->type == TORCH_REDUCE_GRAD)
+          reduced[action->stage] = TRUE;
+        else if (reduced[action->stage] && (action->type == TORCH_W || action->type == TORCH_B))
+          reduced[action->stage] = FALSE;
+      }
+  for (guint stage = 0; stage < lists->n_stages; stage++)
+    if (!reduced[stage])
+      warn (findings,
+            "rank %u: no %uREDUCE_GRAD after the last backward of stage %u: its gradients would be neither scaled nor "
+            "reduced",
+            lists->rank[stage], stage, stage);
+}
+
+/* FSDP asserts that weights are there when they are used. */
+static void
+lint_weights (const Lists *lists, GPtrArray *findings)
+{
+  g_autofree gboolean *gathered = g_new0 (gboolean, lists->n_stages);
+  g_autofree gboolean *warned = g_new0 (gboolean, lists->n_stages);
+
+  for (guint r = 0; r < lists->n_ranks; r++)
+    for (guint i = 0; i < lists->actions[r]->len; i++)
+      {
+        const PsTorchAction *action = action_at (lists, r, i);
+
+        if (action->type == TORCH_UNSHARD || action->type == TORCH_RESHARD)
+          gathered[action->stage] = action->type == TORCH_UNSHARD;
+        else if (action->type < TORCH_N_COMPUTE && !gathered[action->stage] && !warned[action->stage])
+          {
+            warn (findings, "rank %u: cell %u: stage %u is used without %uUNSHARD before it: FSDP would stop", r,
+                  action->cell, action->stage, action->stage);
+            warned[action->stage] = TRUE;
+          }
+      }
+}
+
+/* Whether a computation of another cell stands between the receive of a message and its use. */
+static gboolean
+is_early (const PsProgram *program, const PsMessage *message)
+{
+  const PsSchedule *schedule = program->schedule;
+  guint use = program->op_of[message->consumer], first = schedule->first[message->receiver];
+
+  if (use > first && schedule->ops[use - 1].paired)
+    use--;
+  return (message->posted == 0 ? first : program->op_of[message->posted - 1] + 1) < use;
+}
+
+static void
+lint_receives (const PsProgram *program, GPtrArray *findings)
+{
+  g_autofree guint *early = g_new0 (guint, program->schedule->placement->n_devices);
+  guint total = 0, worst = 0;
+
+  for (guint i = 0; i < program->n_messages; i++)
+    if (is_early (program, &program->messages[i]))
+      {
+        early[program->messages[i].receiver]++;
+        total++;
+      }
+  for (guint r = 1; r < program->schedule->placement->n_devices; r++)
+    if (early[r] > early[worst])
+      worst = r;
+  if (total > 0)
+    warn (findings,
+          "receives posted before computations that do not need them: %u, most on rank %u (%u); with one communicator "
+          "per pair of ranks they hold up later transfers",
+          total, worst, early[worst]);
+}
+
+static void
+lint_deadlocks (const PsProgram *program, GPtrArray *findings)
+{
+  guint n_models;
+  const PsChannelModel *models = ps_channel_table (&n_models);
+
+  for (guint i = 0; i < n_models; i++)
+    {
+      g_autoptr (GError) deadlock = NULL;
+
+      if (models[i].pytorch != NULL && !ps_program_check (program, (PsChannel)i, &deadlock))
+        warn (findings, "with %s: %s", models[i].pytorch, strstr (deadlock->message, "deadlock"));
+    }
+}
+
+static void
+lint_lists (const Lists *lists, GPtrArray *findings)
+{
+  g_autoptr (GError) circle = NULL;
+  g_autoptr (PsProgram) program = ps_program_lower (to_schedule ("", lists), PS_COMM_ASAP, &circle);
+
+  lint_reduce (lists, findings);
+  lint_weights (lists, findings);
+  if (program == NULL)
+    {
+      warn (findings, "%s", strstr (circle->message, "deadlock"));
+      return;
+    }
+  lint_receives (program, findings);
+  lint_deadlocks (program, findings);
+}
+
+/* Lists that were written and read have cells to name. */
+static void
+lint_text (const char *text, GPtrArray *findings)
+{
+  g_autoptr (Lists) lists = parse_lists ("", text, strlen (text), FALSE, NULL);
+
+  if (lists != NULL)
+    lint_lists (lists, findings);
+}
+
+GPtrArray *
+ps_torch_lint (const PsSchedule *schedule, const char *comms)
+{
+  GPtrArray *findings = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr (GError) cause = NULL;
+  gboolean fits = schedule->placement->n_copies == 1 && schedule->n_slices == 1 && !schedule->recomputes;
+  g_autofree char *text = comms != NULL || !fits ? g_strdup (comms) : ps_format_torch_comms.write (schedule, &cause);
+
+  lint_placement (schedule->placement, findings);
+  lint_representation (schedule, findings);
+  if (text != NULL)
+    lint_text (text, findings);
+  else if (fits)
+    warn (findings, "%s", cause->message);
+  return findings;
+}
+
+GPtrArray *
+ps_torch_lint_comms (const char *where, const char *text, gsize length, GError **error)
+{
+  g_autoptr (Lists) lists = parse_lists (where, text, length, FALSE, error);
+
+  if (lists == NULL || !check_compute (where, lists, error) || !check_messages (where, lists, error))
+    return NULL;
+  GPtrArray *findings = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr (PsSchedule) schedule = to_schedule (where, lists);
+  if (!lists->waits)
+    warn (findings, "no waits for sends and reductions: PyTorch 2.15 refuses the file, 2.14 takes it");
+  lint_placement (schedule->placement, findings);
+  lint_lists (lists, findings);
+  return findings;
+}

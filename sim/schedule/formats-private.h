@@ -1,5 +1,4 @@
-/* formats-private.h - parts shared by the formats and their table in formats.c. Private to sim/observe and
- * sim/observe. */
+/* formats-private.h - parts shared by the formats and their table in formats.c. Private to libpipesim. */
 #pragma once
 
 #include <pipesim/formats.h>
@@ -10,13 +9,6 @@ extern const PsFormat ps_format_torch_comms;
 extern const PsFormat ps_format_torch_comms_2_14;
 extern const PsFormat ps_format_colossalai;
 extern const PsFormat ps_format_chrome_trace;
-
-/* Of each list of times that Megatron-LM's timers log. */
-#define PS_TIMERS_HEADING " across ranks (ms):"
-#define PS_OLD_TIMERS_HEADING "time (ms) |" /* until 2022; one line with the timers of one rank */
-
-/* As ps_timelines_load; but where path is a log of these timers, *log is its text, and NULL is returned. */
-GPtrArray *ps_timelines_load_or_log (const char *path, GBytes **log, GError **error);
 
 /* First character that is not white space; '\0' if there is none. */
 static inline char

@@ -1,8 +1,7 @@
 /* safetensors.c - reads and writes the headers of safetensors files. */
 #include <pipesim/formats.h>
 
-#include "base/json-reader.h"
-#include "base/json-text.h"
+#include "base/json.h"
 
 #include <string.h>
 

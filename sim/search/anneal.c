@@ -1,5 +1,5 @@
 /* anneal.c - local search over orders. */
-#include "anneal.h"
+#include "methods.h"
 
 /* How far single ops are moved at most. */
 #define REACH 16
@@ -12,14 +12,14 @@
 
 /* Where ops may be joined, one step in MOVES_PER_JOIN is a join. JOIN_REACH is the most ops between a B and an F that
  * are joined. */
-#define MOVES_PER_JOIN 4
+#define MOVES_PER_JOIN 6
 #define JOIN_REACH 12
 
 /* The objective, plus a part of the mean finish that decides between orders of equal objective. */
 static double
 cost_of (const PsOrder *order, const PsAnnealing *annealing)
 {
-  return (double)order->objective + annealing->pull * (double)order->weight / order->problem->n_devices;
+  return (double)order->objective + annealing->pull * (double)order->end_sum / order->problem->n_devices;
 }
 
 /* Whether the op at a position starts exactly when the op before it ends. Only then does it wait for that op, and no
@@ -130,70 +130,69 @@ draw_join (const PsOrder *order, PsRandom *random, PsJoin *join)
   return other != NO_OP;
 }
 
-/* One change to try: a join if `joins`, else a move of a single op. */
-typedef struct
+/* Accepts a change that was made, if its cost less the margin is not above `cost`. */
+static gboolean
+accepts (const PsOrder *order, const PsAnnealing *annealing, double cost, double margin, double price, gint64 excess)
 {
-  gboolean joins;
+  return (price >= 0 || excess <= 0) && cost_of (order, annealing) <= cost + margin - MAX (price, 0) * (double)excess;
+}
+
+/* Tries to move an op; TRUE when the order has changed. An estimate refuses most moves that would cost too much. */
+static gboolean
+try_move (PsOrder *order, const PsAnnealing *annealing, double margin, double price)
+{
+  double cost = cost_of (order, annealing);
+  gint64 excess, enough;
+  guint n_draws = 0;
   PsMove move;
-  PsJoin join;
-  PsJoined joined;
-} Step;
 
-static gboolean
-draw_step (const PsOrder *order, PsRandom *random, Step *step)
-{
-  for (guint i = 0; i < MAX_DRAWS; i++)
-    if (step->joins ? draw_join (order, random, &step->join) && ps_order_allows_join (order, step->join)
-                    : draw_move (order, random, &step->move) && ps_order_allows (order, step->move))
-      return TRUE;
-  return FALSE;
-}
-
-/* Makes the step, unless an estimate proves first that the objective would exceed `enough`. */
-static gboolean
-apply (PsOrder *order, Step *step, gint64 enough)
-{
-  return step->joins ? ps_order_estimate_join (order, step->join, enough) <= enough
-                           && ps_order_join (order, step->join, &step->joined)
-                     : ps_order_estimate (order, step->move, enough) <= enough && ps_order_apply (order, step->move);
-}
-
-/* Tries one step; TRUE when the order has changed. */
-static gboolean
-try_step (PsOrder *order, PsAnnealing *annealing, double temperature, double price)
-{
-  PsRandom *random = &annealing->random;
-  Step step = { .joins = order->problem->joins && ps_random_below (random, MOVES_PER_JOIN) == 0 };
-  double cost = cost_of (order, annealing), margin = temperature * ps_random_exponential (random);
-  gint64 excess;
-
-  if (!draw_step (order, random, &step))
+  while (!draw_move (order, annealing->random, &move) || !ps_order_allows (order, move))
+    if (++n_draws == MAX_DRAWS)
+      return FALSE;
+  excess = ps_order_excess_change (order, move);
+  enough = order->objective + (gint64)(margin - MAX (price, 0) * (double)excess);
+  if ((price < 0 && excess > 0) || ps_order_estimate (order, move, enough) > enough || !ps_order_apply (order, move))
     return FALSE;
-  excess = step.joins ? ps_order_excess_join (order, step.join) : ps_order_excess_change (order, step.move);
-  if (price < 0 && excess > 0)
-    return FALSE;
-  margin -= MAX (price, 0) * (double)excess;
-  if (!apply (order, &step, order->objective + (gint64)margin))
-    return FALSE;
-  if (cost_of (order, annealing) > cost + margin)
+  if (!accepts (order, annealing, cost, margin, price, excess))
     {
-      if (step.joins)
-        ps_order_revert_join (order, &step.joined);
-      else
-        ps_order_revert (order, step.move);
+      ps_order_revert (order, move);
       return FALSE;
     }
-  if (step.joins)
-    ps_order_keep_join (order, &step.joined, excess);
-  else
-    ps_order_keep (order, step.move, excess);
+  ps_order_keep (order, move, excess);
   return TRUE;
 }
 
-guint64
-ps_anneal (PsOrder *order, PsAnnealing *annealing)
+/* Tries to join or split ops; `before` is scratch. */
+static gboolean
+try_join (PsOrder *order, PsOrder *before, const PsAnnealing *annealing, double margin, double price)
 {
-  g_autoptr (PsOrder) best = ps_order_new (order->problem);
+  guint n_draws = 0;
+  PsJoin join;
+
+  while (!draw_join (order, annealing->random, &join) || !ps_order_allows_join (order, join))
+    if (++n_draws == MAX_DRAWS)
+      return FALSE;
+  ps_order_assign (before, order);
+  if (ps_order_join (order, join)
+      && accepts (order, annealing, cost_of (before, annealing), margin, price, order->excess - before->excess))
+    return TRUE;
+  ps_order_assign (order, before);
+  return FALSE;
+}
+
+static gboolean
+try_step (PsOrder *order, PsOrder *before, const PsAnnealing *annealing, double temperature, double price)
+{
+  gboolean joins = order->problem->joins && ps_random_below (annealing->random, MOVES_PER_JOIN) == 0;
+  double margin = temperature * ps_random_exponential (annealing->random);
+
+  return joins ? try_join (order, before, annealing, margin, price) : try_move (order, annealing, margin, price);
+}
+
+guint64
+ps_anneal (PsOrder *order, const PsAnnealing *annealing)
+{
+  g_autoptr (PsOrder) best = ps_order_new (order->problem), before = ps_order_new (order->problem);
   double best_cost = cost_of (order, annealing);
   guint64 n = 0, part_moves = annealing->n_moves / PARTS, offer_at = part_moves;
 
@@ -206,7 +205,7 @@ ps_anneal (PsOrder *order, PsAnnealing *annealing)
       if (annealing->go_on != NULL && !annealing->go_on (annealing->data))
         break;
       for (guint i = 0; i < ANNEAL_ROUND; i++)
-        if (try_step (order, annealing, temperature, annealing->price * (1 + 9 * part)) && order->excess == 0
+        if (try_step (order, before, annealing, temperature, annealing->price * (1 + 9 * part)) && order->excess == 0
             && cost_of (order, annealing) < best_cost)
           {
             best_cost = cost_of (order, annealing);

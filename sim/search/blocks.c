@@ -1,12 +1,60 @@
-/* blocks.c - cells, the orders that repeat them or a block of slots, and a local search over these. */
-#include "blocks.h"
-#include "problem.h"
-#include "greedy.h"
+/* blocks.c - orders that repeat a block of ops: periods of a cell, or the slots of ps_family_v_hops; and a local search
+ * over these. A cell says when the ops of one or two microbatches run on each device; its path over the devices has the
+ * shortest waits. */
+#include "methods.h"
 
 #include <pipesim/schedule.h>
 
 #include <math.h>
 #include <string.h>
+
+/* A device runs N_TRACKS ops in a round, and their W. The results of the first N_FORTH ops go to the next device. The
+ * inputs of the others come from the next device. */
+#define N_TRACKS 4
+#define N_FORTH 2
+
+/* Ops of a kind, of the lanes of a direction. A lane is n_devices stages, one on each device. */
+typedef struct
+{
+  guint8 kind;
+  guint8 back;
+} Track;
+
+/* Where in a round each device runs its ops. */
+typedef struct
+{
+  const PsProblem *problem;
+  const Track *track; /* [N_TRACKS] */
+  guint n;            /* units of a round */
+  guint n_w;          /* W that have room in a round */
+  double unit_ns;
+  guint (*at)[N_TRACKS];                              /* [n_devices] positions in the round, in units */
+  gboolean (*spend) (guint64 n_moves, gpointer data); /* as of plan_cell */
+  gpointer data;
+} CellPath;
+
+typedef struct
+{
+  const PsCell *cell;
+  gint64 pace;                                        /* ns between microbatches of a copy, on average at least */
+  guint burst;                                        /* microbatches that may enter ahead of the pace */
+  gboolean (*spend) (guint64 n_moves, gpointer data); /* as of plan_cell; a period counts as no moves */
+  gpointer data;
+} Entries;
+
+static inline gboolean
+goes_back (const PsProblem *problem, guint lane)
+{
+  return problem->device[lane * problem->n_devices] != 0;
+}
+
+static inline guint
+stage_at (const PsProblem *problem, guint lane, guint device)
+{
+  guint p = problem->n_devices;
+
+  return lane * p + (goes_back (problem, lane) ? p - 1 - device : device);
+}
 
 static inline guint
 lanes_of (const PsProblem *problem)
@@ -20,17 +68,17 @@ modulo (gint64 x, guint n)
   return (guint)((x % n + n) % n);
 }
 
-/* Whether lanes go both ways, where cells exist. */
+/* Whether lanes go both paths, where cells exist. */
 static inline gboolean
-ps_cell_goes_both_ways (const PsProblem *problem)
+goes_both_ways (const PsProblem *problem)
 {
   return problem->device[problem->n_stages - 1] == 0;
 }
 
-/* Shortest path over the devices: a node says where in the turn a device runs its ops, an edge costs the
+/* Shortest path over the devices: a node says where in the round a device runs its ops, an edge costs the
  * waits between two devices. */
 
-/* A price that no path has. Any other is less than WAITS waits of a turn: those of all tracks between two devices, and
+/* A price that no path has. Any other is less than WAITS waits of a round: those of all tracks between two devices, and
  * two where microbatches turn around. */
 #define NO_PATH 0x7000
 #define WAITS (N_TRACKS + 2)
@@ -49,7 +97,7 @@ typedef struct
 
 typedef struct
 {
-  const PsCellPath *path;
+  const CellPath *path;
   const PsProblem *problem;
   const Track *track;
   guint n;
@@ -59,7 +107,7 @@ typedef struct
   GArray **states;          /* [n_devices] of State, the same array where devices are alike */
   guint16 **price;          /* [n_devices][states] of the least path to each */
   guint32 *lowest;          /* [n_devices] price that was taken off all prices */
-  guint (*shift)[N_TRACKS]; /* [n_devices] units to the next device, less whole turns */
+  guint (*shift)[N_TRACKS]; /* [n_devices] units to the next device, less whole rounds */
   guint16 *table;           /* [n * n * n] prices by positions */
   guint16 *other;
 } Line;
@@ -67,10 +115,10 @@ typedef struct
 static const Track one_way[N_TRACKS] = { { PS_OP_F, 0 }, { PS_OP_F, 0 }, { PS_OP_B, 0 }, { PS_OP_B, 0 } };
 static const Track both_ways[N_TRACKS] = { { PS_OP_F, 0 }, { PS_OP_B, 1 }, { PS_OP_F, 1 }, { PS_OP_B, 0 } };
 
-const Track *
-ps_cell_tracks (const PsProblem *problem)
+static const Track *
+cell_tracks (const PsProblem *problem)
 {
-  return ps_cell_goes_both_ways (problem) ? both_ways : one_way;
+  return goes_both_ways (problem) ? both_ways : one_way;
 }
 
 /* The mean over the track's lanes on a device. ns: [n_stages * N_KINDS] */
@@ -203,7 +251,7 @@ let_wait (Line *line, guint track)
   guint n = line->n, by_i = track == 0 ? 1 : track == 1 ? n - 1 : 0, by_j = track == 0 || track == 2;
   guint by_k = track == 0 || track == 3;
 
-  for (guint turn = 0; turn < 2; turn++)
+  for (guint round = 0; round < 2; round++)
     for (guint a = n; a-- > 0;)
       for (guint j = n; j-- > 0;)
         {
@@ -283,7 +331,7 @@ wait_at (const Line *line, const State *state, guint from, guint to)
 
 /* The price of waits where microbatches turn around, at the first and the last device. */
 static guint
-price_turn (const Line *line, guint device, const State *state)
+price_reversal (const Line *line, guint device, const State *state)
 {
   const PsProblem *problem = line->problem;
   guint straight = wait_at (line, state, 0, 2) + wait_at (line, state, 1, 3);
@@ -307,7 +355,7 @@ set_prices (Line *line, guint device)
   if (states->len == 0)
     return FALSE;
   for (guint i = 0; i < states->len; i++)
-    price[i] = (guint16)price_turn (line, device, &g_array_index (states, State, i));
+    price[i] = (guint16)price_reversal (line, device, &g_array_index (states, State, i));
   if (device == 0)
     return TRUE;
   spread (line, line->price[device - 1], line->states[device - 1]);
@@ -368,7 +416,7 @@ find_before (const Line *line, guint device, guint i, guint *wait)
 {
   const GArray *states = line->states[device - 1];
   const State *state = &g_array_index (line->states[device], State, i);
-  guint price = line->price[device][i] + line->lowest[device] - price_turn (line, device, state);
+  guint price = line->price[device][i] + line->lowest[device] - price_reversal (line, device, state);
 
   for (guint k = 0; k < states->len; k++)
     {
@@ -410,7 +458,7 @@ trace (Line *line)
 static gboolean
 find_path (Line *line)
 {
-  const PsCellPath *path = line->path;
+  const CellPath *path = line->path;
   guint64 n_moves = (guint64)line->n * line->n * line->n / POSITIONS_PER_MOVE + 1;
   guint n_states = 0;
 
@@ -465,8 +513,8 @@ set_weights (Line *line)
     }
 }
 
-gboolean
-ps_cell_path_find (const PsCellPath *path)
+static gboolean
+find_cell_path (const CellPath *path)
 {
   gsize p = path->problem->n_devices, n = (gsize)path->n * path->n * path->n;
   g_auto (Line) line = { .path = path,
@@ -496,8 +544,8 @@ count_back (const PsProblem *problem)
   return n;
 }
 
-gboolean
-ps_cell_suits (const PsProblem *problem)
+static gboolean
+has_cells (const PsProblem *problem)
 {
   guint p = problem->n_devices, n = lanes_of (problem), n_back = count_back (problem);
 
@@ -516,16 +564,16 @@ cell_n_waves (const PsProblem *problem)
   return 1 + lanes_of (problem) % 2;
 }
 
-/* Turns of a period: each has two lanes. */
+/* Rounds of a period: each has two lanes. */
 static guint
-count_turns (const PsProblem *problem)
+count_rounds (const PsProblem *problem)
 {
   return cell_n_waves (problem) * lanes_of (problem) / 2;
 }
 
-/* ns that the ops that a turn has room for take at the busiest device. */
+/* ns that the ops that a round has room for take at the busiest device. */
 static double
-turn_work (const PsProblem *problem, guint n_w)
+round_work (const PsProblem *problem, guint n_w)
 {
   double most = 1;
 
@@ -545,27 +593,27 @@ turn_work (const PsProblem *problem, guint n_w)
 }
 
 /* A cell leaves room for n_w of every two W, which is 2 at most; others have to run where microbatches are left out.
- * The least stretch of its period at which no op has to wait: a way to the next device and back takes a part of it. 1
- * where no stretch does that: lanes go both ways. */
+ * The least factor of its period at which no op has to wait: a way to the next device and back takes a part of it. 1
+ * where no factor does that: lanes go both ways. */
 static double
 cell_no_wait (const PsProblem *problem, guint n_w)
 {
-  const Track *track = ps_cell_tracks (problem);
-  double hop = 1, turn = turn_work (problem, n_w);
+  const Track *track = cell_tracks (problem);
+  double hop = 1, round = round_work (problem, n_w);
 
-  if (ps_cell_goes_both_ways (problem))
+  if (goes_both_ways (problem))
     return 1;
   for (guint d = 0; d + 1 < problem->n_devices; d++)
     hop = MAX (hop, cell_move (problem, track[0], d, d + 1) + cell_move (problem, track[N_TRACKS - 1], d + 1, d));
-  return ceil (turn / hop) * hop / turn;
+  return ceil (round / hop) * hop / round;
 }
 
-/* Units by which the ops of a turn are too long or too short, as a part of the turn, if times are rounded as in
- * ps_cell_plan. It is that of the first device's first stage. */
+/* Units by which the ops of a round are too long or too short, as a part of the round, if times are rounded as in
+ * plan_cell. It is that of the first device's first stage. */
 static double
-cell_rounding (const PsProblem *problem, guint n_w, double stretch, guint n_units)
+cell_rounding (const PsProblem *problem, guint n_w, double factor, guint n_units)
 {
-  double unit_ns = turn_work (problem, n_w) * stretch / n_units, sum = 0;
+  double unit_ns = round_work (problem, n_w) * factor / n_units, sum = 0;
 
   for (guint kind = 0; kind < N_KINDS; kind++)
     {
@@ -585,15 +633,15 @@ typedef struct
 
 /* Chooses the first slot of a lane's tracks that no other wave has taken. */
 static void
-take_slot (const PsCellPath *line, Walk *walk, Track wanted, guint device, guint8 *taken)
+take_slot (const CellPath *line, Walk *walk, Track wanted, guint device, guint8 *taken)
 {
-  guint n_turns = count_turns (line->problem), best = 0;
+  guint n_rounds = count_rounds (line->problem), best = 0;
   gint64 best_at = G_MAXINT64, now = (gint64)ceil (walk->now);
 
-  for (guint i = 0; i < N_TRACKS * n_turns; i++)
+  for (guint i = 0; i < N_TRACKS * n_rounds; i++)
     {
-      guint track = i / n_turns;
-      gint64 at = now + modulo (line->at[device][track] + (gint64)(i % n_turns) * line->n - now, line->n * n_turns);
+      guint track = i / n_rounds;
+      gint64 at = now + modulo (line->at[device][track] + (gint64)(i % n_rounds) * line->n - now, line->n * n_rounds);
 
       if (taken[i] || memcmp (&line->track[track], &wanted, sizeof wanted) != 0 || at >= best_at)
         continue;
@@ -601,13 +649,13 @@ take_slot (const PsCellPath *line, Walk *walk, Track wanted, guint device, guint
       best_at = at;
     }
   taken[best] = TRUE;
-  walk->track = best / n_turns;
+  walk->track = best / n_rounds;
   walk->now = (double)best_at;
 }
 
 /* Places the ops of a lane. Positions are rounded: an op may seem to start a unit too early. */
 static void
-walk_lane (const PsCellPath *line, Walk *walk, guint lane, guint kind, guint8 *taken, gint64 *start)
+walk_lane (const CellPath *line, Walk *walk, guint lane, guint kind, guint8 *taken, gint64 *start)
 {
   const PsProblem *problem = line->problem;
   const Track wanted = { (guint8)kind, (guint8)goes_back (problem, lane) };
@@ -630,12 +678,12 @@ walk_lane (const PsCellPath *line, Walk *walk, guint lane, guint kind, guint8 *t
 }
 
 static void
-walk_all (const PsCellPath *line, PsCell *cell)
+walk_all (const CellPath *line, PsCell *cell)
 {
   const PsProblem *problem = line->problem;
-  guint n = problem->n_copy_stages / problem->n_devices, n_turns = count_turns (problem);
-  /* a slot of each lane of a turn: lanes of a direction share the tracks, F and B have their own */
-  g_autofree guint8 *taken = g_new0 (guint8, (gsize)N_TRACKS * n_turns);
+  guint n = problem->n_copy_stages / problem->n_devices, n_rounds = count_rounds (problem);
+  /* a slot of each lane of a round: lanes of a direction share the tracks, F and B have their own */
+  g_autofree guint8 *taken = g_new0 (guint8, (gsize)N_TRACKS * n_rounds);
 
   for (guint wave = 0; wave < cell->n_waves; wave++)
     for (guint copy = 0; copy < problem->n_copies; copy++)
@@ -648,17 +696,17 @@ walk_all (const PsCellPath *line, PsCell *cell)
       }
 }
 
-gboolean
-ps_cell_plan (PsCell *cell, const PsProblem *problem, guint n_w, double stretch, guint n_units,
-              gboolean (*spend) (guint64 n_moves, gpointer data), gpointer data)
+static gboolean
+plan_cell (PsCell *cell, const PsProblem *problem, guint n_w, double factor, guint n_units,
+           gboolean (*spend) (guint64 n_moves, gpointer data), gpointer data)
 {
-  double turn = turn_work (problem, n_w) * stretch;
+  double round = round_work (problem, n_w) * factor;
   g_autofree guint (*at)[N_TRACKS] = g_malloc0_n (problem->n_devices, sizeof *at);
-  const PsCellPath path = { problem, ps_cell_tracks (problem), n_units, n_w, turn / n_units, at, spend, data };
+  const CellPath path = { problem, cell_tracks (problem), n_units, n_w, round / n_units, at, spend, data };
 
   cell->n_waves = cell_n_waves (problem);
-  cell->period = (gint64)(turn * count_turns (problem));
-  if (!ps_cell_path_find (&path))
+  cell->period = (gint64)(round * count_rounds (problem));
+  if (!find_cell_path (&path))
     return FALSE;
   walk_all (&path, cell);
   return TRUE;
@@ -709,7 +757,7 @@ typedef struct
   const gint64 *start; /* of its wave */
   guint copy;
   gint64 entry;
-} Way;
+} Path;
 
 /* Whether a device has the bytes from a time on for good. */
 static gboolean
@@ -750,17 +798,17 @@ add_change (DeviceLine *line, Change change)
 }
 
 static gboolean
-way_fits (const Plan *plan, const Way *way, gint64 shift)
+path_fits (const Plan *plan, const Path *path, gint64 shift)
 {
   const PsProblem *problem = plan->problem;
-  guint begin = way->copy * problem->n_copy_stages;
+  guint begin = path->copy * problem->n_copy_stages;
 
   for (guint s = begin; s < begin + problem->n_copy_stages; s++)
     {
       guint d = problem->device[s];
 
       if (problem->limit[d] != G_MAXINT64
-          && !has_room (&plan->line[d], way->start[s] + shift, plan->bytes[s], problem->limit[d]))
+          && !has_room (&plan->line[d], path->start[s] + shift, plan->bytes[s], problem->limit[d]))
         return FALSE;
     }
   return TRUE;
@@ -778,15 +826,15 @@ run (DeviceLine *line, const PsProblem *problem, guint chain, gint64 start)
 }
 
 static void
-enter (Plan *plan, const Way *way, gint64 shift, guint microbatch)
+enter (Plan *plan, const Path *path, gint64 shift, guint microbatch)
 {
   const PsProblem *problem = plan->problem;
-  guint begin = way->copy * problem->n_copy_stages;
+  guint begin = path->copy * problem->n_copy_stages;
 
   for (guint s = begin; s < begin + problem->n_copy_stages; s++)
     {
       DeviceLine *line = &plan->line[problem->device[s]];
-      gint64 f = way->start[s] + shift, b = way->start[problem->n_stages + s] + shift;
+      gint64 f = path->start[s] + shift, b = path->start[problem->n_stages + s] + shift;
       guint chain = s * N_KINDS;
 
       add_planned (line, (Planned){ f, op_at (problem, s, PS_OP_F, microbatch) });
@@ -811,7 +859,7 @@ pass (Plan *plan, gint64 moment)
 
 /* Lists the ways of a period by their entries. */
 static guint
-list_ways (const PsProblem *problem, const PsCell *cell, Way *ways)
+list_paths (const PsProblem *problem, const PsCell *cell, Path *paths)
 {
   guint n = 0;
 
@@ -819,40 +867,40 @@ list_ways (const PsProblem *problem, const PsCell *cell, Way *ways)
     for (guint copy = 0; copy < problem->n_copies; copy++)
       {
         const gint64 *start = cell->start + (gsize)wave * 2 * problem->n_stages;
-        Way way = { start, copy, start[copy * problem->n_copy_stages] };
+        Path path = { start, copy, start[copy * problem->n_copy_stages] };
         guint i = n++;
 
-        for (; i > 0 && ways[i - 1].entry > way.entry; i--)
-          ways[i] = ways[i - 1];
-        ways[i] = way;
+        for (; i > 0 && paths[i - 1].entry > path.entry; i--)
+          paths[i] = paths[i - 1];
+        paths[i] = path;
       }
   return n;
 }
 
 static gboolean
-enter_all (Plan *plan, const PsInjection *injection)
+enter_all (Plan *plan, const Entries *entries)
 {
   const PsProblem *problem = plan->problem;
-  const PsCell *cell = injection->cell;
-  g_autofree Way *ways = g_new (Way, (gsize)cell->n_waves * problem->n_copies);
+  const PsCell *cell = entries->cell;
+  g_autofree Path *paths = g_new (Path, (gsize)cell->n_waves * problem->n_copies);
   g_autofree guint *next = g_new0 (guint, problem->n_copies);
-  guint n = list_ways (problem, cell, ways), n_left = problem->m * problem->n_copies, n_refused = 0;
+  guint n = list_paths (problem, cell, paths), n_left = problem->m * problem->n_copies, n_refused = 0;
 
   for (guint i = 0; n_left > 0 && n_refused < MAX_PERIODS * n; i++)
     {
-      const Way *way = &ways[i % n];
+      const Path *path = &paths[i % n];
       gint64 shift = (gint64)(i / n) * cell->period;
-      guint k = next[way->copy];
+      guint k = next[path->copy];
 
-      if (i % n == 0 && !injection->spend (0, injection->data))
+      if (i % n == 0 && !entries->spend (0, entries->data))
         return FALSE;
       n_refused++;
-      if (k == problem->m || (k > injection->burst && way->entry + shift < (k - injection->burst) * injection->pace)
-          || !way_fits (plan, way, shift))
+      if (k == problem->m || (k > entries->burst && path->entry + shift < (k - entries->burst) * entries->pace)
+          || !path_fits (plan, path, shift))
         continue;
-      enter (plan, way, shift, k);
-      pass (plan, way->entry + shift);
-      next[way->copy]++;
+      enter (plan, path, shift, k);
+      pass (plan, path->entry + shift);
+      next[path->copy]++;
       n_left--;
       n_refused = 0;
     }
@@ -897,8 +945,8 @@ write_plan (const PsProblem *problem, const DeviceLine *line, guint first, PsPla
     }
 }
 
-gboolean
-ps_inject (const PsProblem *problem, const PsInjection *injection, PsPlan *into)
+static gboolean
+plan_microbatches (const PsProblem *problem, const Entries *entries, PsPlan *into)
 {
   g_autofree DeviceLine *line = g_new0 (DeviceLine, problem->n_devices);
   g_autofree Planned *planned = g_new (Planned, problem->n_ops);
@@ -911,7 +959,7 @@ ps_inject (const PsProblem *problem, const PsInjection *injection, PsPlan *into)
     line[d] = (DeviceLine){ .planned = planned + problem->first[d],
                             .change = change + 2 * (gsize)problem->first[d],
                             .level = problem->held[d] };
-  if (!enter_all (&plan, injection))
+  if (!enter_all (&plan, entries))
     return FALSE;
   for (guint d = 0; d < problem->n_devices; d++)
     write_plan (problem, &line[d], problem->first[d], into);
@@ -926,25 +974,25 @@ ps_inject (const PsProblem *problem, const PsInjection *injection, PsPlan *into)
 #define LEAST_OPS 2048
 
 /* PACE_SPREAD is how much faster than memory allows microbatches may come, MAX_BURST how many of them may be ahead, and
- * STRETCH_SPREAD how much longer than the work in it a period may be. */
+ * FACTOR_SPREAD how much longer than the work in it a period may be. */
 #define PACE_SPREAD 0.1
 #define MAX_BURST 3
-#define STRETCH_SPREAD 0.25
+#define FACTOR_SPREAD 0.25
 
-/* Shapes of cells that a fresh search tries first: where lanes go both ways, and else. */
+/* Shapes of cells that a fresh search tries first: where lanes go both paths, and else. */
 #define N_SHAPES 4
 #define N_SHAPES_ONE_WAY 2
 
 /* At its end, one in LAST_PART of the microbatches in a pipeline go as soon as they can, for a fresh search. */
 #define LAST_PART 8
 
-/* Units of time in a turn of a cell. */
+/* Units of time in a round of a cell. */
 #define MIN_UNITS 24
 #define MAX_UNITS 60
 #define UNITS_STEP 6
 #define UNITS_DRAWS 3
 
-/* Stretches of stages that a change of waits concerns, at most. */
+/* Runs of stages that a change of waits concerns, at most. */
 #define MAX_CHANGES 3
 
 /* Whether the placement is a V of two chunks. */
@@ -965,7 +1013,7 @@ gboolean
 ps_blocks_suit (const PsProblem *problem, gboolean have_slots)
 {
   return !problem->joins && problem->n_slices == 1
-         && (have_slots ? is_v (problem) : problem->n_ops >= LEAST_OPS && ps_cell_suits (problem));
+         && (have_slots ? is_v (problem) : problem->n_ops >= LEAST_OPS && has_cells (problem));
 }
 
 static guint8
@@ -980,26 +1028,26 @@ draw_waits (const PsProblem *problem, guint8 *wait, PsRandom *random)
 {
   guint n = problem->n_devices;
 
-  for (guint way = 0; way < 2 * problem->n_stages / n; way++)
+  for (guint direction = 0; direction < 2 * problem->n_stages / n; direction++)
     {
       double part = ps_random_below (random, 2) ? ps_random_unit (random) : 0;
 
       for (guint i = 0; i < n; i++)
-        wait[way * n + i] = ps_random_unit (random) < part ? draw_wait (random) : 0;
+        wait[direction * n + i] = ps_random_unit (random) < part ? draw_wait (random) : 0;
     }
 }
 
 static void
 change_waits (const PsProblem *problem, guint8 *wait, PsRandom *random)
 {
-  guint n = problem->n_devices, n_ways = 2 * problem->n_stages / n;
+  guint n = problem->n_devices, n_paths = 2 * problem->n_stages / n;
 
   for (guint i = 1 + ps_random_below (random, MAX_CHANGES); i > 0; i--)
     {
       guint first = ps_random_below (random, n), length = 1 + ps_random_below (random, MIN (n - first, MAX_CHANGES));
       guint8 value = ps_random_below (random, 2) ? draw_wait (random) : 0;
 
-      memset (wait + ps_random_below (random, n_ways) * n + first, value, length);
+      memset (wait + ps_random_below (random, n_paths) * n + first, value, length);
     }
 }
 
@@ -1041,7 +1089,7 @@ least_pace (const PsProblem *problem, const PsCell *cell)
 }
 
 /* The first tries are of the cells that are best most often: those without waits, with room for all W and for none;
- * then a slightly longer one with room for all W, which waits much less where lanes go both ways; then one like that
+ * then a slightly longer one with room for all W, which waits much less where lanes go both paths; then one like that
  * whose plan says where W run. */
 static void
 set_shape (const PsProblem *problem, PsBlock *block, guint64 n_tries)
@@ -1049,7 +1097,7 @@ set_shape (const PsProblem *problem, PsBlock *block, guint64 n_tries)
   static const double longer[N_SHAPES] = { 0, 0, 0.02, 0.02 };
 
   block->n_w = n_tries == 1 ? 0 : 2;
-  block->stretch = longer[n_tries] > 0 ? 1 + longer[n_tries] : cell_no_wait (problem, block->n_w);
+  block->factor = longer[n_tries] > 0 ? 1 + longer[n_tries] : cell_no_wait (problem, block->n_w);
   block->has_w = n_tries == N_SHAPES - 1;
   block->n_last = block->has_w ? MIN (problem->n_devices, problem->m) / LAST_PART : 0;
 }
@@ -1060,11 +1108,11 @@ draw_shape (const PsProblem *problem, PsBlock *block, PsRandom *random)
   double part = ps_random_unit (random);
 
   block->n_w = ps_random_below (random, 3);
-  block->stretch = 1;
+  block->factor = 1;
   if (ps_random_below (random, 2))
-    block->stretch = cell_no_wait (problem, block->n_w);
+    block->factor = cell_no_wait (problem, block->n_w);
   else if (ps_random_below (random, 2))
-    block->stretch += STRETCH_SPREAD * part * part;
+    block->factor += FACTOR_SPREAD * part * part;
 }
 
 /* Makes a plan; FALSE: there is none, it takes `enough` or longer, or the search ends. */
@@ -1072,10 +1120,10 @@ static gboolean
 make_plan (const PsBlocks *blocks, const PsProblem *problem, const PsBlock *block, gint64 enough, PsPlan *plan)
 {
   gint64 least = least_pace (problem, &block->cell);
-  const PsInjection injection
+  const Entries entries
       = { &block->cell, (gint64)((double)least * block->pace), block->burst, blocks->spend, blocks->data };
 
-  return least * problem->m < enough && ps_inject (problem, &injection, plan);
+  return least * problem->m < enough && plan_microbatches (problem, &entries, plan);
 }
 
 static gboolean
@@ -1096,9 +1144,9 @@ fill_planned (PsBlocks *blocks, PsOrder *order, const PsBlock *block, gint64 eno
   g_autofree guint32 *list = g_new (guint32, order->problem->n_ops);
   g_autofree guint8 *n_w = block->has_w ? g_new (guint8, order->problem->n_ops) : NULL;
   PsPlan plan = { list, n_w, block->n_last };
-  const PsPolicy policy = { .bias[PS_OP_W] = { .base = 1 - ps_random_unit (&blocks->random) / 2 }, .plan = &plan };
+  const PsPolicy policy = { .bias[PS_OP_W] = { .base = 1 - ps_random_unit (blocks->random) / 2 }, .plan = &plan };
 
-  return make_plan (blocks, order->problem, block, enough, &plan) && ps_greedy_build (order, &policy, NULL);
+  return make_plan (blocks, order->problem, block, enough, &plan) && ps_list_schedule (order, &policy);
 }
 
 /* Fills and evaluates the order; returns its objective, G_MAXINT64 where it is no solution or its plan takes `enough`
@@ -1107,24 +1155,24 @@ static gint64
 build (PsBlocks *blocks, PsOrder *order, const PsBlock *block, gint64 enough)
 {
   gboolean fills
-      = blocks->have_slots ? fill_v (order, block->wait, &blocks->random) : fill_planned (blocks, order, block, enough);
+      = blocks->have_slots ? fill_v (order, block->wait, blocks->random) : fill_planned (blocks, order, block, enough);
 
   return fills && ps_order_evaluate (order) && order->excess == 0 ? order->objective : G_MAXINT64;
 }
 
-/* Where lanes go one way, two or three hops to the next device and back fit a turn: they have whole units. A plan that
+/* Where lanes go one way, two or three hops to the next device and back fit a round: they have whole units. A plan that
  * says where W run takes the number whose units fit the ops best, of several. */
 static guint
 draw_units (const PsProblem *problem, const PsBlock *block, PsRandom *random)
 {
-  gboolean both_ways = ps_cell_goes_both_ways (problem);
+  gboolean both_ways = goes_both_ways (problem);
   guint step = both_ways ? 1 : UNITS_STEP, best = 0;
   double least = G_MAXDOUBLE;
 
   for (guint i = block->has_w ? UNITS_DRAWS : 1; i > 0; i--)
     {
       guint n = step * (MIN_UNITS / step + ps_random_below (random, (MAX_UNITS - MIN_UNITS) / step + 1));
-      double rounding = cell_rounding (problem, block->n_w, block->stretch, n);
+      double rounding = cell_rounding (problem, block->n_w, block->factor, n);
 
       best = rounding < least ? n : best;
       least = MIN (least, rounding);
@@ -1145,17 +1193,17 @@ draw_w (const PsProblem *problem, PsBlock *block, PsRandom *random)
 static gboolean
 change_cell (PsBlocks *blocks, const PsProblem *problem, PsBlock *block, guint64 n_tries)
 {
-  PsRandom *random = &blocks->random;
+  PsRandom *random = blocks->random;
   guint which = ps_random_below (random, 10);
-  gboolean given = n_tries < (ps_cell_goes_both_ways (problem) ? N_SHAPES : N_SHAPES_ONE_WAY);
+  gboolean given = n_tries < (goes_both_ways (problem) ? N_SHAPES : N_SHAPES_ONE_WAY);
 
   if (given)
     set_shape (problem, block, n_tries);
   else if (which == 0 || block->cell.n_waves == 0)
     draw_shape (problem, block, random);
   if (which < 5 || given || block->cell.n_waves == 0)
-    return ps_cell_plan (&block->cell, problem, block->n_w, block->stretch, draw_units (problem, block, random),
-                         blocks->spend, blocks->data);
+    return plan_cell (&block->cell, problem, block->n_w, block->factor, draw_units (problem, block, random),
+                      blocks->spend, blocks->data);
   if (which < 7)
     block->pace = 1 - PACE_SPREAD * ps_random_unit (random);
   else if (which < 8)
@@ -1173,9 +1221,9 @@ change_block (PsBlocks *blocks, const PsProblem *problem, PsBlock *block, gboole
   if (!blocks->have_slots)
     return change_cell (blocks, problem, block, anew ? n_tries : N_SHAPES);
   if (!has_found)
-    draw_waits (problem, block->wait, &blocks->random);
+    draw_waits (problem, block->wait, blocks->random);
   else
-    change_waits (problem, block->wait, &blocks->random);
+    change_waits (problem, block->wait, blocks->random);
   return TRUE;
 }
 
@@ -1215,7 +1263,7 @@ void
 ps_blocks_search (PsBlocks *blocks, PsOrder *scratch)
 {
   const PsProblem *problem = scratch->problem;
-  PsRandom *random = &blocks->random;
+  PsRandom *random = blocks->random;
   PsBlock block = block_new (problem), current = block_new (problem);
   gint64 current_ns = ps_random_below (random, FRESH_SEARCHES) == 0 ? G_MAXINT64 : blocks->best_ns;
   gboolean anew = current_ns == G_MAXINT64;

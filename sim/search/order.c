@@ -1,42 +1,41 @@
 /* order.c - orders, and the evaluation of a whole order. */
 #include "order.h"
-#include "problem.h"
 
 #include <string.h>
 
 /* Ends that a move may change. More of them mean a circle, which would change ends for ever. */
 static inline guint
-ps_order_most_changes (const PsProblem *problem)
+most_changes (const PsProblem *problem)
 {
   return 8 * problem->n_ops + 64;
 }
 
 static inline guint
-ps_order_ring_size (const PsProblem *problem)
+ring_size (const PsProblem *problem)
 {
   return 1U << g_bit_storage (problem->n_ops);
 }
 
 /* Longest path through a node's inputs (PS_END: when they have arrived) or through its consumers (PS_TAIL). */
 static inline gint64
-path_across (const PsNode *nodes, const gint64 *lag, const PsNode *node, guint side)
+path_linked (const PsNode *nodes, const gint64 *lag, const PsNode *node, guint side)
 {
-  gint64 first = nodes[node->across[side][0]].time[side] + lag[node->lag[side][0]];
-  gint64 second = nodes[node->across[side][1]].time[side] + lag[node->lag[side][1]];
+  gint64 first = nodes[node->linked[side][0]].time[side] + lag[node->lag[side][0]];
+  gint64 second = nodes[node->linked[side][1]].time[side] + lag[node->lag[side][1]];
 
   return MAX (first, second);
 }
 
 static inline gint64
-path_beside (const PsNode *nodes, const PsNode *node, guint side)
+path_neighbour (const PsNode *nodes, const PsNode *node, guint side)
 {
-  return nodes[node->beside[side]].time[side];
+  return nodes[node->neighbour[side]].time[side];
 }
 
 static inline gint64
 compute_time (const PsNode *nodes, const gint64 *lag, const PsNode *node, guint side)
 {
-  gint64 across = path_across (nodes, lag, node, side), beside = path_beside (nodes, node, side);
+  gint64 across = path_linked (nodes, lag, node, side), beside = path_neighbour (nodes, node, side);
 
   return node->duration + MAX (across, beside);
 }
@@ -67,22 +66,21 @@ typedef struct
   gint64 start; /* the arrival of its input, until begin_part */
   gint64 duration;
   gint64 departure;
-} PsOrderPart;
+} Part;
 
-static inline PsOrderPart
+static inline Part
 part_of (const PsOrder *order, guint op)
 {
   const PsNode *nodes = order->nodes, *node = &nodes[op];
   const gint64 *lag = order->problem->lag;
 
-  return (PsOrderPart){ path_across (nodes, lag, node, PS_END), node->duration,
-                        path_across (nodes, lag, node, PS_TAIL) };
+  return (Part){ path_linked (nodes, lag, node, PS_END), node->duration, path_linked (nodes, lag, node, PS_TAIL) };
 }
 
 /* Starts a part not before *end, the end of the part before it, which becomes its own end. FALSE: a path through the
  * part is longer than `enough`. */
 static inline gboolean
-begin_part (PsOrderPart *part, gint64 *end, gint64 enough)
+begin_part (Part *part, gint64 *end, gint64 enough)
 {
   part->start = MAX (*end, part->start);
   *end = part->start + part->duration;
@@ -91,7 +89,7 @@ begin_part (PsOrderPart *part, gint64 *end, gint64 enough)
 
 /* The longest path through n parts that have begun; `tail` is that of the op after them. */
 static inline gint64
-longest_through (const PsOrderPart *parts, guint n, gint64 tail)
+longest_through (const Part *parts, guint n, gint64 tail)
 {
   gint64 longest = 0;
 
@@ -105,14 +103,14 @@ longest_through (const PsOrderPart *parts, guint n, gint64 tail)
 
 /* Sets where the op at a position of the device stands. */
 static inline void
-ps_order_place (PsOrder *order, guint device, guint at)
+place_node (PsOrder *order, guint device, guint at)
 {
   const PsProblem *problem = order->problem;
   PsNode *node = &order->nodes[order->sequence[at]];
 
   node->position = at;
-  node->beside[PS_END] = at > problem->first[device] ? order->sequence[at - 1] : problem->n_ops;
-  node->beside[PS_TAIL] = at + 1 < order->stop[device] ? order->sequence[at + 1] : problem->n_ops + 1 + device;
+  node->neighbour[PS_END] = at > problem->first[device] ? order->sequence[at - 1] : problem->n_ops;
+  node->neighbour[PS_TAIL] = at + 1 < order->stop[device] ? order->sequence[at + 1] : problem->n_ops + 1 + device;
 }
 
 /* Sets the nodes that stand for no op. Their durations are so low that no time could ever be bound by them. */
@@ -142,20 +140,20 @@ find_duration (const PsOrder *order, guint op)
 
 /* Adds the node of an op to the nodes across from `node`, with the lag of a chain, unless it is the same node. */
 static void
-link_across (PsOrder *order, guint node, guint op, guint chain, guint side)
+add_link (PsOrder *order, guint node, guint op, guint chain, guint side)
 {
   guint none = order->problem->n_ops;
   PsNode *linked = &order->nodes[node];
-  guint i = linked->across[side][0] != none;
+  guint i = linked->linked[side][0] != none;
 
   if (op == none || order->node[op] == node)
     return;
-  linked->across[side][i] = order->node[op];
+  linked->linked[side][i] = order->node[op];
   linked->lag[side][i] = (guint16)chain;
 }
 
 static void
-order_link (PsOrder *order, guint op)
+link_node (PsOrder *order, guint op)
 {
   const PsProblem *problem = order->problem;
   PsNode *node = &order->nodes[op];
@@ -164,16 +162,16 @@ order_link (PsOrder *order, guint op)
   node->duration = find_duration (order, op);
   for (guint i = 0; i < 2 * N_SIDES; i++)
     {
-      node->across[i / 2][i % 2] = problem->n_ops;
+      node->linked[i / 2][i % 2] = problem->n_ops;
       node->lag[i / 2][i % 2] = problem->op[op].chain;
     }
   for (guint i = 0; i < members.n; i++)
     {
       const PsOperation *operation = &problem->op[members.op[i]];
 
-      link_across (order, op, operation->producer, operation->chain, PS_END);
+      add_link (order, op, operation->producer, operation->chain, PS_END);
       for (guint k = 0; k < 2 && operation->consumer[k] != problem->n_ops; k++)
-        link_across (order, op, operation->consumer[k], chain_of (problem, operation->consumer[k]), PS_TAIL);
+        add_link (order, op, operation->consumer[k], chain_of (problem, operation->consumer[k]), PS_TAIL);
     }
 }
 
@@ -181,21 +179,24 @@ PsOrder *
 ps_order_new (const PsProblem *problem)
 {
   PsOrder *order = g_new0 (PsOrder, 1);
+  GPtrArray *owned = g_ptr_array_new_with_free_func (g_free);
+  guint n = problem->n_ops;
 
   order->problem = problem;
-  order->sequence = g_new0 (guint32, problem->n_ops);
-  order->stop = g_new (guint32, problem->n_devices);
-  order->node = g_new (guint32, problem->n_ops);
-  order->partner = g_new (guint32, problem->n_ops);
-  order->nodes = g_aligned_alloc0 (problem->n_ops + 1 + problem->n_devices, sizeof *order->nodes, sizeof *order->nodes);
-  order->level = g_new0 (gint64, problem->n_ops);
-  order->queue = g_new0 (guint32, ps_order_ring_size (problem));
-  order->changes = g_new (PsChange, ps_order_most_changes (problem));
-  order->before = g_new (guint32, problem->n_ops + 1 + problem->n_devices);
+  order->owned = owned;
+  order->sequence = PS_OWN_NEW (owned, guint32, n);
+  order->stop = PS_OWN_NEW (owned, guint32, problem->n_devices);
+  order->node = PS_OWN_NEW (owned, guint32, n);
+  order->partner = PS_OWN_NEW (owned, guint32, n);
+  order->nodes = g_aligned_alloc0 (n + 1 + problem->n_devices, sizeof *order->nodes, sizeof *order->nodes);
+  order->level = PS_OWN_NEW (owned, gint64, n);
+  order->queue = PS_OWN_NEW (owned, guint32, ring_size (problem));
+  order->changes = PS_OWN_NEW (owned, PsChange, most_changes (problem));
+  order->before = PS_OWN_NEW (owned, guint32, n + 1 + problem->n_devices);
   ps_order_fill (order, order->sequence);
   set_borders (order);
   for (guint i = 0; i < problem->n_ops; i++)
-    order_link (order, i);
+    link_node (order, i);
   return order;
 }
 
@@ -204,15 +205,8 @@ ps_order_free (PsOrder *order)
 {
   if (order == NULL)
     return;
-  g_free (order->sequence);
-  g_free (order->stop);
-  g_free (order->node);
-  g_free (order->partner);
+  g_ptr_array_unref (order->owned);
   g_aligned_free (order->nodes);
-  g_free (order->level);
-  g_free (order->queue);
-  g_free (order->changes);
-  g_free (order->before);
   g_free (order);
 }
 
@@ -239,7 +233,7 @@ ps_order_assign (PsOrder *order, const PsOrder *from)
   memcpy (order->level, from->level, n * sizeof *order->level);
   order->excess = from->excess;
   order->objective = from->objective;
-  order->weight = from->weight;
+  order->end_sum = from->end_sum;
 }
 
 static void
@@ -261,9 +255,9 @@ ps_order_clear (PsOrder *order)
     set_apart (order);
 }
 
-/* Leaves the neighbours of nodes stale: order_link brings those of one node up to date. */
+/* Leaves the neighbours of nodes stale: link_node brings those of one node up to date. */
 static void
-order_set_partner (PsOrder *order, guint b, guint partner)
+set_partner (PsOrder *order, guint b, guint partner)
 {
   guint none = order->problem->n_ops, was = order->partner[b];
 
@@ -283,7 +277,7 @@ ps_order_add (PsOrder *order, guint op, guint partner)
 
   order->sequence[order->stop[device_of (problem, op)]++] = op;
   if (partner != problem->n_ops)
-    order_set_partner (order, op, partner);
+    set_partner (order, op, partner);
 }
 
 void
@@ -305,24 +299,24 @@ finish_of (const PsOrder *order, guint device)
              : 0;
 }
 
-/* Sums up objective and weight. */
+/* Sums up objective and end_sum. */
 static void
-order_sum_up (PsOrder *order)
+sum_up (PsOrder *order)
 {
   order->objective = 0;
-  order->weight = 0;
+  order->end_sum = 0;
   for (guint d = 0; d < order->problem->n_devices; d++)
     {
       gint64 finish = finish_of (order, d);
 
       order->objective = MAX (order->objective, finish);
-      order->weight += finish;
+      order->end_sum += finish;
     }
 }
 
 /* Brings the levels of a range up to date; the caller sees to order->excess. */
 static void
-order_compute_levels (PsOrder *order, guint begin, guint end, guint device)
+compute_levels (PsOrder *order, guint begin, guint end, guint device)
 {
   gboolean joins = order->problem->joins;
   gint64 level = level_before (order, device, begin);
@@ -349,9 +343,9 @@ set_levels (PsOrder *order, gboolean joins)
       for (guint i = problem->first[d]; i < order->stop[d]; i++)
         {
           guint op = order->sequence[i];
-          const guint32 *producer = order->nodes[op].across[PS_END];
+          const guint32 *producer = order->nodes[op].linked[PS_END];
 
-          ps_order_place (order, d, i);
+          place_node (order, d, i);
           order->before[op] = (producer[0] != none) + (producer[1] != none) + (i > problem->first[d]);
           level += take_of (order, op, joins);
           order->excess += bytes_above (level, problem->limit[d]);
@@ -378,7 +372,7 @@ set_ends (PsOrder *order)
   for (guint i = 0; i < n; i++)
     {
       PsNode *node = &nodes[queue[i]];
-      const guint32 after[] = { node->beside[PS_TAIL], node->across[PS_TAIL][0], node->across[PS_TAIL][1] };
+      const guint32 after[] = { node->neighbour[PS_TAIL], node->linked[PS_TAIL][0], node->linked[PS_TAIL][1] };
 
       node->time[PS_END] = compute_time (nodes, problem->lag, node, PS_END);
       for (guint k = 0; k < G_N_ELEMENTS (after); k++)
@@ -408,7 +402,7 @@ link_all (PsOrder *order)
     {
       n += order->stop[d] - problem->first[d];
       for (guint i = problem->first[d]; i < order->stop[d] && problem->joins; i++)
-        order_link (order, order->sequence[i]);
+        link_node (order, order->sequence[i]);
     }
   return n;
 }
@@ -422,7 +416,7 @@ ps_order_evaluate (PsOrder *order)
   if (set_ends (order) < n)
     return FALSE;
   set_tails (order, n);
-  order_sum_up (order);
+  sum_up (order);
   return TRUE;
 }
 
@@ -471,7 +465,7 @@ is_bound (const PsOrder *order, guint earlier, guint later, gboolean joins)
 
 /* Whether `earlier` must stay before `later` on their device. */
 static gboolean
-order_is_bound (const PsOrder *order, guint earlier, guint later)
+must_stay_before (const PsOrder *order, guint earlier, guint later)
 {
   return is_bound (order, earlier, later, order->problem->joins);
 }
@@ -538,8 +532,8 @@ ps_order_estimate (const PsOrder *order, PsMove move, gint64 enough)
 {
   guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
   guint n = high - low + 1;
-  gint64 end = path_beside (order->nodes, &order->nodes[order->sequence[low]], PS_END);
-  PsOrderPart parts[MAX_SPREAD];
+  gint64 end = path_neighbour (order->nodes, &order->nodes[order->sequence[low]], PS_END);
+  Part parts[MAX_SPREAD];
 
   if (n > MAX_SPREAD)
     return 0;
@@ -549,7 +543,7 @@ ps_order_estimate (const PsOrder *order, PsMove move, gint64 enough)
       if (!begin_part (&parts[i], &end, enough))
         return G_MAXINT64;
     }
-  return longest_through (parts, n, path_beside (order->nodes, &order->nodes[order->sequence[high]], PS_TAIL));
+  return longest_through (parts, n, path_neighbour (order->nodes, &order->nodes[order->sequence[high]], PS_TAIL));
 }
 
 static void
@@ -567,7 +561,7 @@ permute (PsOrder *order, PsMove move)
   low = MAX (low, problem->first[device] + 1) - 1;
   high = MIN (high + 1, order->stop[device] - 1);
   for (guint i = low; i <= high; i++)
-    ps_order_place (order, device, i);
+    place_node (order, device, i);
 }
 
 /* A ring of nodes whose time may have changed. */
@@ -607,7 +601,8 @@ push_bound (Ring *ring, guint op, gint64 latest, guint side)
 static inline gboolean
 is_early (const PsNode *nodes, const PsNode *node, guint side)
 {
-  return (nodes[node->beside[side]].queued | nodes[node->across[side][0]].queued | nodes[node->across[side][1]].queued)
+  return (nodes[node->neighbour[side]].queued | nodes[node->linked[side][0]].queued
+          | nodes[node->linked[side][1]].queued)
          != 0;
 }
 
@@ -619,7 +614,7 @@ run (PsOrder *order, Ring *started, guint side)
   const gint64 *lag = order->problem->lag;
   Ring ring = *started;
   PsChange *change = order->changes;
-  guint other = N_SIDES - 1 - side, most = ps_order_most_changes (order->problem);
+  guint other = N_SIDES - 1 - side, most = most_changes (order->problem);
 
   while (ring.begin != ring.end && (side == PS_TAIL || ring.begin < most))
     {
@@ -640,9 +635,9 @@ run (PsOrder *order, Ring *started, guint side)
         *change++ = (PsChange){ op, was };
       node->time[side] = is;
       latest = MAX (was, is);
-      push_bound (&ring, node->beside[other], latest, side);
-      push_bound (&ring, node->across[other][0], latest + lag[node->lag[other][0]], side);
-      push_bound (&ring, node->across[other][1], latest + lag[node->lag[other][1]], side);
+      push_bound (&ring, node->neighbour[other], latest, side);
+      push_bound (&ring, node->linked[other][0], latest + lag[node->lag[other][0]], side);
+      push_bound (&ring, node->linked[other][1], latest + lag[node->lag[other][1]], side);
     }
   if (side == PS_END)
     order->n_changes = (guint)(change - order->changes);
@@ -651,47 +646,23 @@ run (PsOrder *order, Ring *started, guint side)
   return ring.begin == ring.end;
 }
 
-/* Pushes the nodes of ops that were joined or split, those next to them, and those where an op was taken out. */
-static void
-push_joined (Ring *ring, const PsOrder *order, const PsJoined *joined, guint side)
-{
-  guint other = N_SIDES - 1 - side;
-
-  for (guint i = 0; i < joined->n_touched; i++)
-    {
-      guint op = order->node[joined->touched[i]];
-
-      push (ring, op);
-      push (ring, ring->nodes[op].across[other][0]);
-      push (ring, ring->nodes[op].across[other][1]);
-    }
-  for (guint i = 0; i < joined->n_gaps; i++)
-    {
-      guint before = order->sequence[joined->gap[i] - 1];
-
-      push (ring, side == PS_END ? ring->nodes[before].beside[PS_TAIL] : before);
-    }
-}
-
-/* Spreads changed ends, or tails, to everything that depends on them. The changes begin at the nodes of a range, those
- * beside it, and the ops that a join (NULL: none) has touched. FALSE: a circle. Ends are noted in order->changes. */
+/* Spreads changed ends, or tails, to everything that depends on them. The changes begin at the nodes of a range and
+ * the next one. FALSE: a circle. Ends are noted in order->changes. */
 static gboolean
-order_spread (PsOrder *order, guint low, guint high, const PsJoined *joined, guint side)
+spread (PsOrder *order, guint low, guint high, guint side)
 {
   const PsProblem *problem = order->problem;
   Ring ring = { .nodes = order->nodes, .queue = order->queue, .n_ops = problem->n_ops };
 
-  ring.mask = ps_order_ring_size (problem) - 1;
-  if (joined != NULL)
-    push_joined (&ring, order, joined, side);
+  ring.mask = ring_size (problem) - 1;
   for (guint i = low; i <= high; i++)
     push (&ring, order->sequence[side == PS_END ? i : low + high - i]);
-  push (&ring, order->nodes[order->sequence[side == PS_END ? high : low]].beside[N_SIDES - 1 - side]);
+  push (&ring, order->nodes[order->sequence[side == PS_END ? high : low]].neighbour[N_SIDES - 1 - side]);
   return side == PS_END ? run (order, &ring, PS_END) : run (order, &ring, PS_TAIL);
 }
 
 static void
-order_restore_ends (PsOrder *order)
+restore_ends (PsOrder *order)
 {
   while (order->n_changes > 0)
     {
@@ -705,12 +676,12 @@ gboolean
 ps_order_apply (PsOrder *order, PsMove move)
 {
   permute (order, move);
-  if (!order_spread (order, MIN (move.from, move.to), MAX (move.from, move.to), NULL, PS_END))
+  if (!spread (order, MIN (move.from, move.to), MAX (move.from, move.to), PS_END))
     {
       ps_order_revert (order, move);
       return FALSE;
     }
-  order_sum_up (order);
+  sum_up (order);
   return TRUE;
 }
 
@@ -718,8 +689,8 @@ void
 ps_order_revert (PsOrder *order, PsMove move)
 {
   permute (order, (PsMove){ move.to, move.from });
-  order_restore_ends (order);
-  order_sum_up (order);
+  restore_ends (order);
+  sum_up (order);
 }
 
 void
@@ -728,8 +699,8 @@ ps_order_keep (PsOrder *order, PsMove move, gint64 excess)
   guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
 
   order->excess += excess;
-  order_compute_levels (order, low, high + 1, device_of (order->problem, order->sequence[low]));
-  order_spread (order, low, high, NULL, PS_TAIL);
+  compute_levels (order, low, high + 1, device_of (order->problem, order->sequence[low]));
+  spread (order, low, high, PS_TAIL);
 }
 
 /* Backwards run apart, as BW, or in a pair with a forward. */
@@ -746,7 +717,7 @@ static gboolean
 can_come (const PsOrder *order, guint op, guint low, guint along)
 {
   for (guint i = low; i < order->nodes[op].position; i++)
-    if (order->sequence[i] != along && order_is_bound (order, order->sequence[i], op))
+    if (order->sequence[i] != along && must_stay_before (order, order->sequence[i], op))
       return FALSE;
   return TRUE;
 }
@@ -759,8 +730,8 @@ can_pair (const PsOrder *order, guint b, guint f)
   guint first = order->nodes[b].position < order->nodes[f].position ? b : f, second = first == b ? f : b;
 
   return order->problem->pair[chain_of (order->problem, f) / N_KINDS] >= 0 && order->node[f] == f
-         && !order_is_bound (order, f, b)
-         && path_across (order->nodes, order->problem->lag, &order->nodes[second], PS_END) <= end_of (order, first)
+         && !must_stay_before (order, f, b)
+         && path_linked (order->nodes, order->problem->lag, &order->nodes[second], PS_END) <= end_of (order, first)
          && can_come (order, second, order->nodes[first].position, NO_OP);
 }
 
@@ -784,9 +755,12 @@ ps_order_allows_join (const PsOrder *order, PsJoin join)
   return can_come (order, weights_of (order, join.b), low, join.b);
 }
 
+/* A B, its W and an F. */
+#define MAX_JOINED 3
+
 /* Lists the ops that a join joins or splits in their later order in the sequence. */
 static guint
-list_after (const PsOrder *order, PsJoin join, guint after[MAX_TOUCHED])
+list_after (const PsOrder *order, PsJoin join, guint after[MAX_JOINED])
 {
   guint none = order->problem->n_ops, was = order->partner[join.b], n = 0;
   gboolean frees = was != none && was != join.b;
@@ -801,265 +775,30 @@ list_after (const PsOrder *order, PsJoin join, guint after[MAX_TOUCHED])
   return n;
 }
 
-static gboolean
-is_touched (const PsJoined *joined, guint op)
-{
-  for (guint i = 0; i < joined->n_touched; i++)
-    if (joined->touched[i] == op)
-      return TRUE;
-  return FALSE;
-}
-
-static void
-list_touched (const PsOrder *order, PsJoin join, PsJoined *joined)
-{
-  guint none = order->problem->n_ops, was = order->partner[join.b];
-
-  joined->n_touched = 0;
-  joined->touched[joined->n_touched++] = join.b;
-  joined->touched[joined->n_touched++] = weights_of (order, join.b);
-  if (join.partner != none && join.partner != join.b)
-    joined->touched[joined->n_touched++] = join.partner;
-  else if (was != none && was != join.b)
-    joined->touched[joined->n_touched++] = was;
-  joined->low = G_MAXUINT;
-  for (guint i = 0; i < joined->n_touched; i++)
-    joined->low = MIN (joined->low, order->nodes[order->node[joined->touched[i]]].position);
-}
-
-/* Memory of one of the ops in list_after, once the join is made. */
-static void
-bytes_after (const PsOrder *order, PsJoin join, guint op, gint64 *take, gint64 *give)
-{
-  const PsProblem *problem = order->problem;
-  guint chain = chain_of (problem, op), none = problem->n_ops;
-  gboolean whole = op == join.b && join.partner != none;
-
-  *take = whole ? problem->bw_take[chain / N_KINDS] : problem->take[chain];
-  *give = whole ? problem->bw_give[chain / N_KINDS] : problem->give[chain];
-  if (!whole || join.partner == join.b)
-    return;
-  *take += problem->take[chain_of (problem, join.partner)];
-  *give += problem->give[chain_of (problem, join.partner)];
-}
-
-gint64
-ps_order_excess_join (const PsOrder *order, PsJoin join)
-{
-  guint device = device_of (order->problem, join.b), after[MAX_TOUCHED], n = list_after (order, join, after), high = 0;
-  gint64 limit = order->problem->limit[device], level, excess = 0, take, give;
-  PsJoined joined;
-
-  if (limit == G_MAXINT64)
-    return 0;
-  list_touched (order, join, &joined);
-  level = level_before (order, device, joined.low);
-  for (guint i = 0; i < joined.n_touched; i++)
-    high = MAX (high, order->nodes[order->node[joined.touched[i]]].position);
-  for (guint i = 0; i < n; i++)
-    {
-      bytes_after (order, join, after[i], &take, &give);
-      excess += bytes_above (level + take, limit);
-      level += take - give;
-    }
-  for (guint i = joined.low; i < order->stop[device] && (i <= high || level != level_before (order, device, i)); i++)
-    {
-      guint op = order->sequence[i];
-
-      high = MAX (high, i);
-      if (is_touched (&joined, op))
-        continue;
-      excess += bytes_above (level + take_of (order, op, TRUE), limit);
-      level += take_of (order, op, TRUE) - give_of (order, op, TRUE);
-    }
-  for (guint i = joined.low; i <= high; i++)
-    excess -= excess_at (order, device, i, TRUE);
-  return excess;
-}
-
-static gint64
-arrival_of_op (const PsOrder *order, guint op)
-{
-  guint producer = producer_of (order->problem, op);
-
-  return producer == NO_OP ? 0
-                           : end_of (order, order->node[producer]) + order->problem->lag[chain_of (order->problem, op)];
-}
-
-/* Longest path from the end of an op through its consumers other than its W. */
-static gint64
-departure_of_op (const PsOrder *order, guint op)
-{
-  const PsProblem *problem = order->problem;
-  gint64 longest = order->nodes[problem->n_ops].time[PS_TAIL];
-  guint consumer[2], n = consumers_of (problem, op, consumer);
-
-  for (guint i = 0; i < n; i++)
-    if (chain_of (problem, consumer[i]) % N_KINDS != PS_OP_W)
-      longest = MAX (longest, problem->lag[chain_of (problem, consumer[i])]
-                                  + order->nodes[order->node[consumer[i]]].time[PS_TAIL]);
-  return longest;
-}
-
-/* One of the ops in list_after, once the join is made. A W comes with or after its B and waits for nothing else. */
-static PsOrderPart
-part_after (const PsOrder *order, PsJoin join, guint op)
-{
-  const PsProblem *problem = order->problem;
-  guint none = problem->n_ops, chain = chain_of (problem, op);
-  PsOrderPart part = { arrival_of_op (order, op), problem->duration[chain], departure_of_op (order, op) };
-
-  if (op == weights_of (order, join.b))
-    part.start = 0;
-  if (op != join.b || join.partner == none)
-    return part;
-  part.duration = problem->bw_duration[chain / N_KINDS];
-  if (join.partner == join.b)
-    return part;
-  part.duration = problem->pair[chain_of (problem, join.partner) / N_KINDS];
-  part.start = MAX (part.start, arrival_of_op (order, join.partner));
-  part.departure = MAX (part.departure, departure_of_op (order, join.partner));
-  return part;
-}
-
-/* Lists the parts between joined->low and `high`, once the join is made; returns how many. A W that comes from after
- * `high` is not counted there, which can shorten later paths by its duration at most. */
-static guint
-list_parts (const PsOrder *order, PsJoin join, const PsJoined *joined, guint high, PsOrderPart *parts)
-{
-  guint after[MAX_TOUCHED], n = list_after (order, join, after);
-
-  for (guint i = 0; i < n; i++)
-    parts[i] = part_after (order, join, after[i]);
-  for (guint i = joined->low; i <= high; i++)
-    {
-      guint op = order->sequence[i];
-
-      if (!is_touched (joined, op))
-        parts[n++] = part_of (order, op);
-    }
-  return n;
-}
-
-#define MAX_JOINED_SPREAD 48
-
-gint64
-ps_order_estimate_join (const PsOrder *order, PsJoin join, gint64 enough)
-{
-  PsJoined joined;
-  PsOrderPart parts[MAX_JOINED_SPREAD + MAX_TOUCHED];
-  gint64 end, gone = 0;
-  guint high = 0, n;
-
-  list_touched (order, join, &joined);
-  for (guint i = 0; i < joined.n_touched; i++)
-    {
-      guint op = joined.touched[i], at = order->nodes[order->node[op]].position;
-
-      if (at - joined.low < MAX_JOINED_SPREAD)
-        high = MAX (high, at);
-      else if (op == weights_of (order, join.b))
-        gone = order->problem->duration[chain_of (order->problem, op)];
-      else
-        return 0;
-    }
-  n = list_parts (order, join, &joined, high, parts);
-  end = path_beside (order->nodes, &order->nodes[order->sequence[joined.low]], PS_END);
-  for (guint i = 0; i < n; i++)
-    if (!begin_part (&parts[i], &end, enough))
-      return G_MAXINT64;
-  return longest_through (parts, n, path_beside (order->nodes, &order->nodes[order->sequence[high]], PS_TAIL) - gone);
-}
-
-/* Writes the sequence again from joined->low on: first the ops that were joined or split, then all others in their old
- * order. */
-static void
-rewrite (PsOrder *order, guint device, PsJoined *joined, const guint *after, guint n_after)
-{
-  guint fill = joined->low;
-
-  for (guint i = 0; i < n_after; i++)
-    order->sequence[fill++] = after[i];
-  joined->high = fill - 1;
-  joined->n_gaps = 0;
-  for (guint i = 0; i < joined->n; i++)
-    if (!is_touched (joined, order->before[i]))
-      order->sequence[fill++] = order->before[i];
-    else if (fill - 1 > joined->high)
-      joined->gap[joined->n_gaps++] = fill;
-  order->stop[device] = fill;
-}
-
-/* Brings the nodes of ops that were joined or split up to date, and those next to them in the graph. */
-static void
-link_touched (PsOrder *order, const PsJoined *joined)
-{
-  guint none = order->problem->n_ops;
-
-  for (guint i = 0; i < joined->n_touched; i++)
-    {
-      const PsOperation *operation = &order->problem->op[joined->touched[i]];
-      const guint around[]
-          = { joined->touched[i], operation->producer, operation->consumer[0], operation->consumer[1] };
-
-      for (guint k = 0; k < G_N_ELEMENTS (around); k++)
-        if (around[k] != none)
-          order_link (order, order->node[around[k]]);
-    }
-}
-
-static void
-place_from (PsOrder *order, guint device, guint low)
-{
-  for (guint i = MAX (low, order->problem->first[device] + 1) - 1; i < order->stop[device]; i++)
-    ps_order_place (order, device, i);
-}
-
 gboolean
-ps_order_join (PsOrder *order, PsJoin join, PsJoined *joined)
+ps_order_join (PsOrder *order, PsJoin join)
 {
-  guint device = device_of (order->problem, join.b), after[MAX_TOUCHED], n_after = list_after (order, join, after);
+  guint device = device_of (order->problem, join.b), none = order->problem->n_ops, after[MAX_JOINED];
+  const guint touched[] = { join.b, weights_of (order, join.b), order->partner[join.b], join.partner };
+  guint n_after = list_after (order, join, after), low = G_MAXUINT, n, fill;
 
-  joined->b = join.b;
-  joined->was = order->partner[join.b];
-  list_touched (order, join, joined);
-  joined->n = order->stop[device] - joined->low;
-  memcpy (order->before, order->sequence + joined->low, joined->n * sizeof *order->before);
-  order_set_partner (order, join.b, join.partner);
-  link_touched (order, joined);
-  rewrite (order, device, joined, after, n_after);
-  place_from (order, device, joined->low);
-  if (!order_spread (order, joined->low, joined->high, joined, PS_END))
+  for (guint i = 0; i < G_N_ELEMENTS (touched); i++)
+    if (touched[i] != none)
+      low = MIN (low, order->nodes[order->node[touched[i]]].position);
+  n = order->stop[device] - low;
+  memcpy (order->before, order->sequence + low, n * sizeof *order->before);
+  memcpy (order->sequence + low, after, n_after * sizeof *after);
+  fill = low + n_after;
+  for (guint i = 0; i < n; i++)
     {
-      ps_order_revert_join (order, joined);
-      return FALSE;
+      guint op = order->before[i];
+
+      if (op != touched[0] && op != touched[1] && op != touched[2] && op != touched[3])
+        order->sequence[fill++] = op;
     }
-  order_sum_up (order);
-  return TRUE;
-}
-
-void
-ps_order_revert_join (PsOrder *order, const PsJoined *joined)
-{
-  guint device = device_of (order->problem, joined->b);
-
-  order_set_partner (order, joined->b, joined->was);
-  link_touched (order, joined);
-  memcpy (order->sequence + joined->low, order->before, joined->n * sizeof *order->before);
-  order->stop[device] = joined->low + joined->n;
-  place_from (order, device, joined->low);
-  order_restore_ends (order);
-  order_sum_up (order);
-}
-
-void
-ps_order_keep_join (PsOrder *order, const PsJoined *joined, gint64 excess)
-{
-  guint device = device_of (order->problem, joined->b);
-
-  order->excess += excess;
-  order_compute_levels (order, joined->low, order->stop[device], device);
-  order_spread (order, joined->low, joined->high, joined, PS_TAIL);
+  order->stop[device] = fill;
+  set_partner (order, join.b, join.partner);
+  return ps_order_evaluate (order);
 }
 
 /* An order from a schedule, and a schedule from an order. */

@@ -27,8 +27,8 @@ typedef struct
 {
   gint64 time[N_SIDES];
   gint64 duration;
-  guint32 beside[N_SIDES];    /* the nodes before and after it on its device */
-  guint32 across[N_SIDES][2]; /* the producers of its inputs; the consumers of its results */
+  guint32 neighbour[N_SIDES]; /* the nodes before and after it on its device */
+  guint32 linked[N_SIDES][2]; /* the producers of its inputs; the consumers of its results */
   guint16 lag[N_SIDES][2];    /* the chains whose lags lie between them */
   guint32 position;           /* in the sequence */
   guint32 queued;             /* scratch */
@@ -39,6 +39,7 @@ typedef struct
 typedef struct
 {
   const PsProblem *problem;
+  GPtrArray *owned;  /* all arrays but `nodes` */
   guint32 *sequence; /* [n_ops] device after device; joined ops leave the last positions of a device unused */
   guint32 *stop;     /* [n_devices] position after the last op */
   guint32 *node;     /* [n_ops] the op that stands in the sequence for each op: itself, or a B */
@@ -47,7 +48,7 @@ typedef struct
   gint64 *level;     /* [n_ops] memory of the device when the op at that position has ended */
   gint64 excess;     /* sum over all positions of the bytes above the device's limit */
   gint64 objective;
-  gint64 weight;     /* sum over devices of end + offset: decides between orders of equal objective */
+  gint64 end_sum;    /* sum over devices of end + offset: decides between orders of equal objective */
   guint32 *queue;    /* scratch: ring of nodes whose time may have changed, a power of two of them */
   PsChange *changes; /* ends before the move under way */
   guint n_changes;
@@ -104,7 +105,7 @@ gint64 ps_order_excess_change (const PsOrder *order, PsMove move);
  * them. It is any value above `enough` as soon as it is certain to exceed that. */
 gint64 ps_order_estimate (const PsOrder *order, PsMove move, gint64 enough);
 
-/* ps_order_apply makes the move and brings ends, objective and weight up to date; FALSE: it would make a circle, and
+/* ps_order_apply makes the move and brings ends, objective and end_sum up to date; FALSE: it would make a circle, and
  * the order is unchanged. Tails, levels and excess are stale until ps_order_keep, which is given the change of the
  * excess. ps_order_revert takes the move back. */
 gboolean ps_order_apply (PsOrder *order, PsMove move);
@@ -126,35 +127,9 @@ typedef struct
  * pair must be split before its B is joined with another F. */
 gboolean ps_order_allows_join (const PsOrder *order, PsJoin join);
 
-/* How much a join adds to the excess. */
-gint64 ps_order_excess_join (const PsOrder *order, PsJoin join);
-
-/* As ps_order_estimate; 0 if the ops are too far from each other. */
-gint64 ps_order_estimate_join (const PsOrder *order, PsJoin join, gint64 enough);
-
-/* A B, its W and an F. */
-#define MAX_TOUCHED 3
-
-/* The changes that a join has made. */
-typedef struct
-{
-  guint b;
-  guint was;  /* partner before */
-  guint low;  /* first position that changed */
-  guint n;    /* positions from `low` on, before the join */
-  guint high; /* last position of the ops that were joined or split */
-  guint n_touched;
-  guint touched[MAX_TOUCHED]; /* ops that were joined or split */
-  guint n_gaps;
-  guint gap[MAX_TOUCHED]; /* positions after which an op was taken out */
-} PsJoined;
-
-/* As ps_order_apply, ps_order_revert and ps_order_keep. */
-gboolean ps_order_join (PsOrder *order, PsJoin join, PsJoined *joined);
-
-void ps_order_revert_join (PsOrder *order, const PsJoined *joined);
-
-void ps_order_keep_join (PsOrder *order, const PsJoined *joined, gint64 excess);
+/* Makes a join that is allowed, and evaluates the order. FALSE: it would make a circle, and the order is no solution
+ * anymore. */
+gboolean ps_order_join (PsOrder *order, PsJoin join);
 
 PsSchedule *ps_order_to_schedule (const PsOrder *order, const PsPlacement *placement);
 

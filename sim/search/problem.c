@@ -1,8 +1,6 @@
 /* problem.c - costs, placement and limits as dense arrays. */
 #include "problem.h"
 
-#include "schedule/mix.h"
-
 static void
 place_stages (PsProblem *problem, const PsPlacement *placement)
 {
@@ -29,7 +27,6 @@ set_stage (PsProblem *problem, const PsCosts *costs, guint stage)
   problem->bw_duration[stage] = joined->duration_ns;
   problem->bw_take[stage] = joined->take_bytes;
   problem->bw_give[stage] = joined->give_bytes;
-  problem->again[stage] = ps_mix_again (costs, of_copy);
   for (guint kind = 0; kind < N_KINDS; kind++)
     {
       const PsOpCost *cost = ps_costs_op (costs, (PsOpKind)kind, of_copy);
@@ -226,43 +223,30 @@ set_operations (PsProblem *problem)
 }
 
 static void
-allocate_stages (PsProblem *problem)
+allocate (PsProblem *problem)
 {
-  guint n = problem->n_stages;
+  GPtrArray *owned = problem->owned = g_ptr_array_new_with_free_func (g_free);
+  guint n_stages = problem->n_stages, n_chains = n_stages * N_KINDS, n_devices = problem->n_devices;
 
-  problem->device = g_new0 (guint, n);
-  problem->stages = g_new0 (guint, n);
-  problem->pair = g_new0 (gint64, n);
-  problem->fuses = g_new0 (guint8, n);
-  problem->bw_duration = g_new0 (gint64, n);
-  problem->bw_take = g_new0 (gint64, n);
-  problem->bw_give = g_new0 (gint64, n);
-  problem->again = g_new0 (PsOpCost, n);
-}
-
-static void
-allocate_chains (PsProblem *problem)
-{
-  guint n = problem->n_stages * N_KINDS;
-
-  problem->duration = g_new0 (gint64, n);
-  problem->lag = g_new0 (gint64, n);
-  problem->take = g_new0 (gint64, n);
-  problem->give = g_new0 (gint64, n);
-}
-
-static void
-allocate_devices (PsProblem *problem)
-{
-  guint n = problem->n_devices;
-
-  problem->first_stage = g_new0 (guint, n + 1);
-  problem->first = g_new0 (guint, n + 1);
-  problem->held = g_new0 (gint64, n);
-  problem->limit = g_new0 (gint64, n);
-  problem->asked = g_new0 (gint64, n);
-  problem->begin = g_new0 (gint64, n);
-  problem->offset = g_new0 (gint64, n);
+  problem->op = PS_OWN_NEW (owned, PsOperation, problem->n_ops);
+  problem->device = PS_OWN_NEW (owned, guint, n_stages);
+  problem->stages = PS_OWN_NEW (owned, guint, n_stages);
+  problem->pair = PS_OWN_NEW (owned, gint64, n_stages);
+  problem->fuses = PS_OWN_NEW (owned, guint8, n_stages);
+  problem->bw_duration = PS_OWN_NEW (owned, gint64, n_stages);
+  problem->bw_take = PS_OWN_NEW (owned, gint64, n_stages);
+  problem->bw_give = PS_OWN_NEW (owned, gint64, n_stages);
+  problem->duration = PS_OWN_NEW (owned, gint64, n_chains);
+  problem->lag = PS_OWN_NEW (owned, gint64, n_chains);
+  problem->take = PS_OWN_NEW (owned, gint64, n_chains);
+  problem->give = PS_OWN_NEW (owned, gint64, n_chains);
+  problem->first_stage = PS_OWN_NEW (owned, guint, n_devices + 1);
+  problem->first = PS_OWN_NEW (owned, guint, n_devices + 1);
+  problem->held = PS_OWN_NEW (owned, gint64, n_devices);
+  problem->limit = PS_OWN_NEW (owned, gint64, n_devices);
+  problem->asked = PS_OWN_NEW (owned, gint64, n_devices);
+  problem->begin = PS_OWN_NEW (owned, gint64, n_devices);
+  problem->offset = PS_OWN_NEW (owned, gint64, n_devices);
 }
 
 PsProblem *
@@ -279,10 +263,7 @@ ps_problem_new (const PsSearchSetting *setting)
   problem->m = setting->n_microbatches / placement->n_copies * problem->n_slices;
   problem->n_ops = problem->n_stages * N_KINDS * problem->m;
   problem->objective = setting->objective;
-  problem->op = g_new0 (PsOperation, problem->n_ops);
-  allocate_stages (problem);
-  allocate_chains (problem);
-  allocate_devices (problem);
+  allocate (problem);
   for (guint s = 0; s < problem->n_stages; s++)
     problem->device[s] = placement->device[s];
   place_stages (problem, placement);
@@ -299,26 +280,7 @@ ps_problem_free (PsProblem *problem)
 {
   if (problem == NULL)
     return;
-  g_free (problem->op);
-  g_free (problem->device);
-  g_free (problem->first_stage);
-  g_free (problem->stages);
-  g_free (problem->first);
-  g_free (problem->duration);
-  g_free (problem->lag);
-  g_free (problem->take);
-  g_free (problem->give);
-  g_free (problem->pair);
-  g_free (problem->fuses);
-  g_free (problem->bw_duration);
-  g_free (problem->bw_take);
-  g_free (problem->bw_give);
-  g_free (problem->again);
-  g_free (problem->held);
-  g_free (problem->limit);
-  g_free (problem->asked);
-  g_free (problem->begin);
-  g_free (problem->offset);
+  g_ptr_array_unref (problem->owned);
   g_free (problem);
 }
 

@@ -1,11 +1,24 @@
-/* problem.h - a search problem in dense arrays, for the inner loops of sim/search. */
+/* problem.h - a search problem in dense arrays, for the inner loops of sim/search, and the random numbers of a search.
+ */
 #pragma once
 
+#include <pipesim/philox.h>
 #include <pipesim/search.h>
 
 /* Kinds in a search; equal to PS_OP_F, PS_OP_B, PS_OP_W. */
 #define N_KINDS 3
 #define NO_OP G_MAXUINT32
+
+/* Adds a block of memory to those that live as long as their owner. Returns it. */
+static inline gpointer
+ps_own (GPtrArray *owned, gpointer block)
+{
+  g_ptr_array_add (owned, block);
+  return block;
+}
+
+/* [n] zeros of a type. */
+#define PS_OWN_NEW(owned, type, n) ((type *)ps_own (owned, g_new0 (type, n)))
 
 /* Fixed facts of an op, stored because the inner loops need them often. n_ops stands for no op. */
 typedef struct
@@ -28,6 +41,7 @@ typedef struct
  * ops are as good, `joins` is FALSE and no order has any. */
 typedef struct
 {
+  GPtrArray *owned; /* all arrays */
   guint n_devices;
   guint n_stages;      /* of all copies */
   guint n_copy_stages; /* of one */
@@ -52,7 +66,6 @@ typedef struct
   gint64 *bw_duration; /* [n_stages] of BW */
   gint64 *bw_take;     /* [n_stages] */
   gint64 *bw_give;     /* [n_stages] */
-  PsOpCost *again;     /* [n_stages] as ps_mix_again */
   gint64 *held;        /* [n_devices] weights */
   gint64 *limit;       /* [n_devices] G_MAXINT64: none */
   gint64 *asked;       /* [n_devices] the limit asked for, where `limit` may leave room for buffers */
@@ -142,4 +155,44 @@ consumers_of (const PsProblem *problem, guint op, guint consumer[2])
   consumer[0] = operation->consumer[0];
   consumer[1] = operation->consumer[1];
   return (consumer[0] != problem->n_ops) + (consumer[1] != problem->n_ops);
+}
+
+/* A generator of ps_splitmix_next's numbers. */
+typedef struct
+{
+  guint64 state;
+} PsRandom;
+
+static inline guint64
+ps_random_next (PsRandom *random)
+{
+  return ps_splitmix_next (&random->state);
+}
+
+/* 0 .. n - 1 */
+static inline guint
+ps_random_below (PsRandom *random, guint n)
+{
+  return (guint)(((ps_random_next (random) >> 32) * n) >> 32);
+}
+
+/* [0, 1) */
+static inline double
+ps_random_unit (PsRandom *random)
+{
+  return (double)(ps_random_next (random) >> 11) * 0x1p-53;
+}
+
+/* Exponentially distributed with mean 1: -log of a uniform number. It uses products and sums alone, so it is the same
+ * on every machine. With u = m 2^-e, m in [1, 2), and s = (m - 1) / (m + 1): log m = 2 (s + s^3 / 3 + s^5 / 5 + ..). */
+static inline double
+ps_random_exponential (PsRandom *random)
+{
+  guint64 bits = (ps_random_next (random) >> 11) | 1;
+  guint e = 53 - g_bit_storage (bits) + 1;
+  double m = (double)bits / (double)((guint64)1 << (53 - e)), s = (m - 1) / (m + 1), square = s * s, sum = 0;
+
+  for (int k = 15; k > 0; k -= 2)
+    sum = sum * square + 1.0 / k;
+  return e * 0.69314718055994530942 - 2 * s * sum;
 }

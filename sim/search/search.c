@@ -1,18 +1,8 @@
 /* search.c - the threads of a search, the methods that each of them runs in turn, and the result. */
-#include "polish.h"
-#include "anneal.h"
-#include "partial.h"
-#include "stretch.h"
-#include "guess.h"
-#include "seeds.h"
-#include "random.h"
+#include "methods.h"
 #include "windows.h"
-#include "blocks.h"
-#include "greedy.h"
-#include "order.h"
 
 #include <pipesim/simulate.h>
-#include <pipesim/search.h>
 
 #include <math.h>
 
@@ -21,67 +11,63 @@ typedef struct
 {
   const PsSearchSetting *setting;
   PsStart start;
-  PsStart easier;  /* fewer microbatches, or the makespan in place of spans */
-  PsStart slower;  /* with slower transfers */
-  PsPriced seed;   /* the best of all starts */
-  gint64 begin_ns; /* monotonic */
-  gint64 told_ns;  /* when the first runner last told progress */
-  gint done_below; /* atomic: smallest index of a runner whose best is optimal */
-  gint64 best_ns;  /* under lock, for progress only */
-  guint64 n_moves; /* under lock */
+  PsStart easier;     /* fewer microbatches, or the makespan in place of spans */
+  PsPriced seed;      /* the best of all starts */
+  gint64 begin_ns;    /* monotonic */
+  gint64 reported_ns; /* when the first runner last showed progress */
+  gint done_below;    /* atomic: smallest index of a runner whose best is optimal */
+  gint64 best_ns;     /* under lock, for progress only */
+  guint64 n_moves;    /* under lock */
   GMutex lock;
-} PsSearchShared;
+} Shared;
 
 #define POOL_SIZE 8
 
-/* Making a list schedule counts as n_ops / OPS_PER_MOVE moves, repeating another as n_ops / OPS_PER_REPEAT_MOVE. */
+/* Making a list schedule counts as n_ops / OPS_PER_MOVE moves, making a schedule longer as n_ops / OPS_PER_LONGER_MOVE.
+ */
 #define OPS_PER_MOVE 4
+#define OPS_PER_LONGER_MOVE 16
 
-#define OPS_PER_REPEAT_MOVE 16
-
-typedef struct PsRunner PsRunner;
+typedef struct Runner Runner;
 
 /* A list schedule and the policy that made it. */
 typedef struct
 {
   PsOrder *order; /* objective G_MAXINT64: none yet */
   PsPolicy policy;
-} PsCandidate;
+} Candidate;
 
 typedef struct
 {
-  PsRunner *runner;
+  Runner *runner;
   const PsProblem *problem;
   PsOrder *best;
   PsOrder *scratch;
-  gint64 lower_bound_ns;       /* on the objective */
-  PsCandidate pool[POOL_SIZE]; /* good list schedules */
+  gint64 lower_bound_ns;     /* on the objective */
+  Candidate pool[POOL_SIZE]; /* good list schedules */
   guint64 n_moves;
   guint64 n_policy_moves; /* of these, for list scheduling */
   guint64 n_policies;     /* tried */
   guint64 length;         /* of the next local search, moves */
-  guint width;            /* of the next beam */
   PsBlocks cells;         /* where ps_blocks_suit */
   PsBlocks slots;
   double unit_ns;    /* mean duration of an op */
   double unit_bytes; /* mean of what an F takes */
-} PsSearchWorker;
+} Worker;
 
-struct PsRunner
+struct Runner
 {
-  PsSearchShared *shared;
+  Shared *shared;
   guint index;
   PsRandom random;
-  PsSearchWorker worker;
-  PsSearchWorker easier;
-  PsSearchWorker slower;
+  Worker worker;
+  Worker easier;
   PsPriced best;
   gint64 objective; /* of the order priced last */
-  gint64 weight;    /* of the same order */
+  gint64 end_sum;   /* of the same order */
   gint64 price_ns;  /* of the same order */
   guint64 n_moves;
   guint64 n_reported;
-  guint64 decide_at;  /* moves after which branch and bound is tried; G_MAXUINT64: never */
   guint64 narrow_at;  /* moves after which windows are narrowed; G_MAXUINT64: never */
   PsWindows *windows; /* NULL: not yet */
   guint max_fails;    /* of the next descent */
@@ -89,105 +75,77 @@ struct PsRunner
   guint n_cases; /* of the next target of windows */
 };
 
-static inline guint64
-moves_per_repeat (const PsProblem *problem)
-{
-  return problem->n_ops / OPS_PER_REPEAT_MOVE + 1;
-}
-
 /* The account of one thread: prices of schedules, moves made, and when it is over. */
 
 /* Least time between two progress reports. */
-#define TELL_EVERY_NS G_GINT64_CONSTANT (250000000)
+#define REPORT_EVERY_NS G_GINT64_CONSTANT (250000000)
 
 /* Prices a solution, written as a schedule, and keeps the best. Returns the price; that of the solution priced last, if
  * both seem equal. */
 static gint64
-runner_price (PsRunner *runner, const PsOrder *order, const char *found_by)
+price_order (Runner *runner, const PsOrder *order, const char *found_by)
 {
   const PsSearchSetting *setting = runner->shared->setting;
 
-  if (order->objective == runner->objective && order->weight == runner->weight)
+  if (order->objective == runner->objective && order->end_sum == runner->end_sum)
     return runner->price_ns;
   runner->objective = order->objective;
-  runner->weight = order->weight;
+  runner->end_sum = order->end_sum;
   runner->n_moves += order->problem->n_ops / OPS_PER_MOVE;
   runner->price_ns
       = ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement), found_by);
   return runner->price_ns;
 }
 
-/* Adds the runner's moves and best price to those of the search. */
-static void
-runner_report (PsRunner *runner)
-{
-  PsSearchShared *shared = runner->shared;
-
-  g_mutex_lock (&shared->lock);
-  shared->n_moves += runner->n_moves - runner->n_reported;
-  runner->n_reported = runner->n_moves;
-  shared->best_ns = MIN (shared->best_ns, runner->best.price_ns);
-  g_mutex_unlock (&shared->lock);
-}
-
 /* No price is lower. */
 static gint64
-runner_bound (const PsRunner *runner)
+bound_of (const Runner *runner)
 {
   return MAX (runner->worker.lower_bound_ns, runner->shared->setting->price_bound_ns);
 }
 
-static void
-tell (PsRunner *runner, gint64 elapsed_ns)
-{
-  PsSearchShared *shared = runner->shared;
-  PsSearchProgress progress = { .elapsed_ns = elapsed_ns };
-
-  runner_report (runner);
-  shared->told_ns = elapsed_ns;
-  g_mutex_lock (&shared->lock);
-  progress.best_ns = shared->best_ns;
-  progress.n_moves = shared->n_moves;
-  g_mutex_unlock (&shared->lock);
-  progress.lower_bound_ns = runner_bound (runner);
-  if (progress.best_ns != G_MAXINT64)
-    shared->setting->progress (&progress, shared->setting->progress_data);
-}
-
 /* Whether no schedule can be better. */
 static gboolean
-is_proved (const PsRunner *runner)
+is_proved (const Runner *runner)
 {
-  return !runner->shared->setting->price_is_free && runner->best.price_ns <= runner_bound (runner);
+  return !runner->shared->setting->price_is_free && runner->best.price_ns <= bound_of (runner);
 }
 
-/* A runner stops if a runner with a lower index has met the bound: the result is then that one's or a lower one's. */
-/* Whether the runner has to stop. */
+/* Adds the runner's moves and best price to those of the search. Where elapsed_ns is not 0, it shows progress. */
+static void
+report (Runner *runner, gint64 elapsed_ns)
+{
+  Shared *shared = runner->shared;
+  PsSearchProgress progress = { .elapsed_ns = elapsed_ns, .lower_bound_ns = bound_of (runner) };
+
+  g_mutex_lock (&shared->lock);
+  shared->n_moves += runner->n_moves - runner->n_reported;
+  runner->n_reported = runner->n_moves;
+  progress.n_moves = shared->n_moves;
+  progress.best_ns = shared->best_ns = MIN (shared->best_ns, runner->best.price_ns);
+  if (is_proved (runner) && (guint)shared->done_below > runner->index)
+    g_atomic_int_set (&shared->done_below, (gint)runner->index);
+  g_mutex_unlock (&shared->lock);
+  if (elapsed_ns == 0 || progress.best_ns == G_MAXINT64)
+    return;
+  shared->reported_ns = elapsed_ns;
+  shared->setting->progress (&progress, shared->setting->progress_data);
+}
+
+/* Whether the runner has to stop. It stops if a runner with a lower index has met the bound: the result is then that
+ * one's or a lower one's. */
 static gboolean
-runner_is_over (PsRunner *runner)
+is_over (Runner *runner)
 {
   const PsSearchSetting *setting = runner->shared->setting;
   gint64 elapsed_ns = g_get_monotonic_time () * 1000 - runner->shared->begin_ns;
 
-  if (runner->index == 0 && setting->progress != NULL && elapsed_ns - runner->shared->told_ns > TELL_EVERY_NS)
-    tell (runner, elapsed_ns);
+  if (runner->index == 0 && setting->progress != NULL && elapsed_ns - runner->shared->reported_ns > REPORT_EVERY_NS)
+    report (runner, elapsed_ns);
   return is_proved (runner) || (guint)g_atomic_int_get (&runner->shared->done_below) < runner->index
          || (setting->move_limit > 0 && runner->n_moves >= setting->move_limit)
          || (setting->time_limit_ns > 0 && elapsed_ns >= setting->time_limit_ns)
          || (setting->stop != NULL && g_atomic_int_get (setting->stop));
-}
-
-/* Reports. If the runner's best is optimal, all runners with a higher index may stop. */
-static void
-runner_mark_done (PsRunner *runner)
-{
-  PsSearchShared *shared = runner->shared;
-
-  runner_report (runner);
-  g_mutex_lock (&shared->lock);
-  if (is_proved (runner) && (guint)shared->done_below > runner->index)
-    g_atomic_int_set (&shared->done_below, (gint)runner->index);
-  g_mutex_unlock (&shared->lock);
 }
 
 /* The methods of a search, and their rounds. */
@@ -195,10 +153,6 @@ runner_mark_done (PsRunner *runner)
 /* Part of the moves for list scheduling, and the policies drawn before good ones are changed. */
 #define POLICY_PART 0.2
 #define N_FRESH_POLICIES 32
-
-/* Most scores changed at once, and the microbatches that they spread over. */
-#define MAX_NUDGES 6
-#define NUDGE_REACH 5
 
 /* Local searches of a round that start from list schedules of their own. */
 #define FRESH_STARTS 3
@@ -208,9 +162,6 @@ runner_mark_done (PsRunner *runner)
 #define BLOCKS_PER_SEARCH 2
 #define BLOCK_PART 2
 
-/* Repetitions of a part that a round tries. */
-#define REPEATS_PER_ROUND 100
-
 /* Length of the first local search: LENGTH_PER_OP per op between MIN_LENGTH and SMALL_LENGTH, or LARGE_LENGTH_PER_OP
  * per op if that is more. Later ones are at most MAX_LENGTH. */
 #define LENGTH_PER_OP 64
@@ -219,66 +170,53 @@ runner_mark_done (PsRunner *runner)
 #define LARGE_LENGTH_PER_OP 20
 #define MAX_LENGTH 4000000
 
-/* Width of the first beam, and the widest. A round has a beam if it costs at most BEAM_PART local searches. */
-#define MIN_WIDTH 8
-#define MAX_WIDTH 20000
-#define BEAM_PART 10
-
-/* A state of a beam counts as MOVES_PER_STATE moves, and copying it as one move per OPS_PER_STATE_MOVE ops. */
-#define MOVES_PER_STATE 40
-#define OPS_PER_STATE_MOVE 128
-
-/* Adds to the moves. FALSE: the runner has to stop. */
+/* Adds to the moves of a worker. FALSE: the runner has to stop. */
 static gboolean
-search_worker_spend (PsSearchWorker *worker, guint64 n_moves)
+spend (guint64 n_moves, gpointer data)
 {
+  Worker *worker = data;
+
   worker->n_moves += n_moves;
   worker->runner->n_moves += n_moves;
-  return !runner_is_over (worker->runner);
-}
-
-static gboolean
-is_over (const PsSearchWorker *worker)
-{
-  return runner_is_over (worker->runner);
+  return !is_over (worker->runner);
 }
 
 /* Moves that making and evaluating a whole order count as. */
 static guint64
-moves_per_order (const PsSearchWorker *worker)
+moves_per_order (const Worker *worker)
 {
   return worker->problem->n_ops / OPS_PER_MOVE + 1;
 }
 
 /* Offers a solution that may be the best. */
 static void
-search_worker_offer (PsSearchWorker *worker, const PsOrder *order, const char *found_by)
+offer (Worker *worker, const PsOrder *order, const char *found_by)
 {
   if (worker != &worker->runner->easier)
-    runner_price (worker->runner, order, found_by);
+    price_order (worker->runner, order, found_by);
   if (order->objective < worker->best->objective
-      || (order->objective == worker->best->objective && order->weight < worker->best->weight))
+      || (order->objective == worker->best->objective && order->end_sum < worker->best->end_sum))
     ps_order_assign (worker->best, order);
 }
 
 /* Offers an order of a method that comes upon very many: only if it is better. */
 static void
-offer_better (PsSearchWorker *worker, const PsOrder *order, const char *found_by)
+offer_better (Worker *worker, const PsOrder *order, const char *found_by)
 {
   if (order->objective < worker->best->objective)
-    search_worker_offer (worker, order, found_by);
+    offer (worker, order, found_by);
 }
 
 /* Puts a good list schedule into the pool in place of the worst one. */
 static gboolean
-pool_add (PsSearchWorker *worker, const PsOrder *order, const PsPolicy *policy)
+pool_add (Worker *worker, const PsOrder *order, const PsPolicy *policy)
 {
-  PsCandidate *pool = worker->pool;
+  Candidate *pool = worker->pool;
   guint worst = 0;
 
   for (guint i = 0; i < POOL_SIZE; i++)
     {
-      if (pool[i].order->objective == order->objective && pool[i].order->weight == order->weight)
+      if (pool[i].order->objective == order->objective && pool[i].order->end_sum == order->end_sum)
         return FALSE;
       if (pool[i].order->objective > pool[worst].order->objective)
         worst = i;
@@ -291,35 +229,35 @@ pool_add (PsSearchWorker *worker, const PsOrder *order, const PsPolicy *policy)
 }
 
 /* A good list schedule, drawn at random; better ones are likelier. */
-static const PsCandidate *
-search_worker_draw (PsSearchWorker *worker)
+static const Candidate *
+draw_candidate (Worker *worker)
 {
   PsRandom *random = &worker->runner->random;
-  const PsCandidate *a = &worker->pool[ps_random_below (random, POOL_SIZE)];
-  const PsCandidate *b = &worker->pool[ps_random_below (random, POOL_SIZE)];
+  const Candidate *a = &worker->pool[ps_random_below (random, POOL_SIZE)];
+  const Candidate *b = &worker->pool[ps_random_below (random, POOL_SIZE)];
 
   return a->order->objective <= b->order->objective ? a : b;
 }
 
 /* List scheduling under one policy. */
 static void
-search_worker_try_policy (PsSearchWorker *worker, const PsPolicy *policy)
+try_policy (Worker *worker, const PsPolicy *policy)
 {
   PsOrder *order = worker->scratch;
 
   worker->n_policies++;
   worker->n_policy_moves += moves_per_order (worker);
-  search_worker_spend (worker, moves_per_order (worker));
-  if (ps_greedy_build (order, policy, NULL) && ps_order_evaluate (order) && order->excess == 0
+  spend (moves_per_order (worker), worker);
+  if (ps_list_schedule (order, policy) && ps_order_evaluate (order) && order->excess == 0
       && pool_add (worker, order, policy))
-    search_worker_offer (worker, order, "list scheduling");
+    offer (worker, order, "list scheduling");
 }
 
 static void
-draw_policy (PsSearchWorker *worker, PsPolicy *policy)
+draw_policy (Worker *worker, PsPolicy *policy)
 {
   PsRandom *random = &worker->runner->random;
-  const PsCandidate *parent = search_worker_draw (worker);
+  const Candidate *parent = draw_candidate (worker);
 
   if (worker->n_policies < N_FRESH_POLICIES || parent->order->objective == G_MAXINT64
       || ps_random_below (random, 4) == 0)
@@ -333,129 +271,22 @@ draw_policy (PsSearchWorker *worker, PsPolicy *policy)
 
 /* Tries policies until they have had their part of all moves up to the end of the round. */
 static void
-try_policies (PsSearchWorker *worker)
+try_policies (Worker *worker)
 {
   guint64 moves = worker->n_moves + (FRESH_STARTS + 2) * worker->length;
   PsPolicy policy;
 
-  while ((double)worker->n_policy_moves < POLICY_PART * (double)moves && !is_over (worker))
+  while ((double)worker->n_policy_moves < POLICY_PART * (double)moves && !is_over (worker->runner))
     {
       draw_policy (worker, &policy);
-      search_worker_try_policy (worker, &policy);
+      try_policy (worker, &policy);
     }
 }
 
 static gboolean
 go_on_annealing (gpointer data)
 {
-  return search_worker_spend (data, ANNEAL_ROUND);
-}
-
-/* Scores that a try has changed, to undo it. */
-typedef struct
-{
-  guint n;
-  guint op[MAX_NUDGES];
-  gint64 before[MAX_NUDGES];
-} Nudges;
-
-/* Changes the scores of a few ops of neighbouring microbatches. */
-static void
-draw_nudges (PsSearchWorker *worker, gint64 *nudge, Nudges *nudges)
-{
-  const PsProblem *problem = worker->problem;
-  PsRandom *random = &worker->runner->random;
-  guint first = ps_random_below (random, problem->m);
-
-  nudges->n = 1 + ps_random_below (random, MAX_NUDGES);
-  for (guint i = 0; i < nudges->n; i++)
-    {
-      guint chain = ps_random_below (random, problem->n_stages * N_KINDS), last = problem->m - 1;
-      guint microbatch = first + ps_random_below (random, NUDGE_REACH);
-      double size = 3 * (ps_random_unit (random) - 0.5) * (double)problem->duration[chain];
-
-      nudges->op[i] = chain * problem->m + MIN (microbatch, last);
-      nudges->before[i] = nudge[nudges->op[i]];
-      nudge[nudges->op[i]] = ps_random_below (random, 3) == 0 ? 0 : (gint64)size;
-    }
-}
-
-static void
-undo_nudges (gint64 *nudge, const Nudges *nudges)
-{
-  for (guint i = nudges->n; i-- > 0;)
-    nudge[nudges->op[i]] = nudges->before[i];
-}
-
-/* List scheduling many times, with a few scores changed each time; all later ops rearrange themselves. */
-static void
-nudge_ops (PsSearchWorker *worker, const PsCandidate *candidate, guint64 n_tries)
-{
-  const PsProblem *problem = worker->problem;
-  PsOrder *order = worker->scratch;
-  g_autofree gint64 *nudge = g_new0 (gint64, problem->n_ops);
-  double current = G_MAXDOUBLE;
-  Nudges nudges = { 0 };
-
-  for (guint64 i = 0; i < n_tries && !is_over (worker) && candidate->order->objective != G_MAXINT64; i++)
-    {
-      double cost = G_MAXDOUBLE, temperature = worker->unit_ns * 0.3 * (1 - (double)i / (double)n_tries);
-
-      if (i > 0)
-        draw_nudges (worker, nudge, &nudges);
-      search_worker_spend (worker, moves_per_order (worker));
-      if (ps_greedy_build (order, &candidate->policy, nudge) && ps_order_evaluate (order) && order->excess == 0)
-        {
-          cost = (double)order->objective + 0.1 * (double)order->weight / problem->n_devices;
-          offer_better (worker, order, "list scheduling with single ops nudged");
-        }
-      if (cost <= current + temperature * ps_random_exponential (&worker->runner->random))
-        current = cost;
-      else
-        undo_nudges (nudge, &nudges);
-    }
-}
-
-static guint64
-moves_per_state (const PsProblem *problem)
-{
-  return MOVES_PER_STATE + problem->n_ops / OPS_PER_STATE_MOVE;
-}
-
-static gboolean
-go_on_widening (gpointer data)
-{
-  PsSearchWorker *worker = data;
-
-  return search_worker_spend (worker, moves_per_state (worker->problem));
-}
-
-static void
-widen (PsSearchWorker *worker)
-{
-  const PsProblem *problem = worker->problem;
-  PsRandom *random = &worker->runner->random;
-  PsBeam beam = { .width = worker->width,
-                  .blend = ps_random_unit (random),
-                  .noise = worker->unit_ns * 0.5 * ps_random_unit (random),
-                  .random = *random,
-                  .stop_at_ns = worker->best->objective,
-                  .go_on = go_on_widening,
-                  .data = worker };
-
-  if (problem->joins || problem->n_slices > 1
-      || moves_per_state (problem) * problem->n_ops * beam.width > BEAM_PART * worker->length)
-    return;
-  if (ps_beam_search (worker->scratch, &beam))
-    search_worker_offer (worker, worker->scratch, "beam search");
-  *random = beam.random;
-  worker->width = MIN (worker->width * 3 / 2, MAX_WIDTH);
-}
-
-static gboolean
-spend (guint64 n_moves, gpointer data)
-{
-  return search_worker_spend (data, n_moves);
+  return spend (ANNEAL_ROUND, data);
 }
 
 static void
@@ -465,51 +296,30 @@ offer_block (const PsOrder *order, gpointer data)
 }
 
 static void
-try_blocks (PsSearchWorker *worker, PsBlocks *blocks, guint64 n_moves)
+try_blocks (Worker *worker, PsBlocks *blocks, guint64 n_moves)
 {
   if (!ps_blocks_suit (worker->problem, blocks->have_slots))
     return;
-  blocks->random = worker->runner->random;
   blocks->n_tries = n_moves / blocks->n_moves;
   ps_blocks_search (blocks, worker->scratch);
-  worker->runner->random = blocks->random;
 }
 
 static void
-init_blocks (PsSearchWorker *worker, PsBlocks *blocks, gboolean have_slots)
+init_blocks (Worker *worker, PsBlocks *blocks, gboolean have_slots)
 {
-  *blocks = (PsBlocks){
-    .have_slots = have_slots, .n_moves = moves_per_order (worker), .spend = spend, .offer = offer_block, .data = worker
-  };
+  *blocks = (PsBlocks){ .have_slots = have_slots,
+                        .random = &worker->runner->random,
+                        .n_moves = moves_per_order (worker),
+                        .spend = spend,
+                        .offer = offer_block,
+                        .data = worker };
   if (ps_blocks_suit (worker->problem, have_slots))
     ps_blocks_init (blocks, worker->problem);
 }
 
-/* Puts a piece of the best order in place of its surroundings, which helps if many microbatches follow the same
- * pattern. */
-static void
-repeat_parts (PsSearchWorker *worker)
-{
-  PsRandom *random = &worker->runner->random;
-  PsOrder *order = worker->scratch;
-  guint m = worker->problem->m, q = worker->problem->n_slices, most = MIN (m / 4, MAX_PIECE) / q;
-
-  for (guint i = 0; i < REPEATS_PER_ROUND && most > 0 && !is_over (worker); i++)
-    {
-      gint64 moment = (gint64)((double)worker->best->objective * ps_random_unit (random));
-      guint piece = q * (1 + ps_random_below (random, most));
-      guint n_times = 2 + ps_random_below (random, m / piece);
-
-      search_worker_spend (worker, moves_per_repeat (worker->problem));
-      if (ps_order_repeat (order, worker->best, moment, piece, n_times) && ps_order_evaluate (order)
-          && order->excess == 0)
-        offer_better (worker, order, "repetition of a part");
-    }
-}
-
 /* Sets the units of temperatures and prices: mean time of an op, and mean bytes that an F takes. */
 static void
-set_units (PsSearchWorker *worker)
+set_units (Worker *worker)
 {
   const PsProblem *problem = worker->problem;
   guint n = problem->n_stages * N_KINDS;
@@ -530,22 +340,23 @@ offer_part (const PsOrder *order, gpointer data)
 
 /* Local search from an order (NULL: from a fresh list schedule), with a random temperature, pull and price. */
 static void
-improve (PsSearchWorker *worker, const PsOrder *from)
+improve (Worker *worker, const PsOrder *from)
 {
   static const double pulls[] = { 0.1, 0.5, 0.5 };
   PsRandom *random = &worker->runner->random;
   PsOrder *order = worker->scratch;
   double heat = ps_random_unit (random),
          price = worker->unit_ns / worker->unit_bytes * 0.1 * (1 + 4 * ps_random_unit (random));
-  PsAnnealing annealing = { .hot = worker->unit_ns * (0.1 + 0.25 * heat),
-                            .cold = worker->unit_ns * 0.02,
-                            .price = ps_random_below (random, 4) == 0 ? price : -1,
-                            .pull = pulls[ps_random_below (random, G_N_ELEMENTS (pulls))],
-                            .n_moves = worker->length,
-                            .stop_at_ns = worker->lower_bound_ns,
-                            .go_on = go_on_annealing,
-                            .offer = offer_part,
-                            .data = worker };
+  const PsAnnealing annealing = { .random = random,
+                                  .hot = worker->unit_ns * (0.1 + 0.25 * heat),
+                                  .cold = worker->unit_ns * 0.02,
+                                  .price = ps_random_below (random, 4) == 0 ? price : -1,
+                                  .pull = pulls[ps_random_below (random, G_N_ELEMENTS (pulls))],
+                                  .n_moves = worker->length,
+                                  .stop_at_ns = worker->lower_bound_ns,
+                                  .go_on = go_on_annealing,
+                                  .offer = offer_part,
+                                  .data = worker };
   PsPolicy policy;
 
   if (from != NULL && from->objective != G_MAXINT64)
@@ -553,42 +364,37 @@ improve (PsSearchWorker *worker, const PsOrder *from)
   else
     {
       ps_policy_draw (&policy, worker->problem, random);
-      if (!ps_greedy_build (order, &policy, NULL) || !ps_order_evaluate (order) || order->excess > 0)
+      if (!ps_list_schedule (order, &policy) || !ps_order_evaluate (order) || order->excess > 0)
         return;
     }
-  annealing.random = *random;
   ps_anneal (order, &annealing);
-  *random = annealing.random;
-  if (!is_over (worker))
-    search_worker_offer (worker, order, "local search");
+  if (!is_over (worker->runner))
+    offer (worker, order, "local search");
 }
 
-/* Every round takes at least one move, so that rounds end even if no method has anything to do. */
-/* One round of all methods in turn. */
+/* One round of all methods, one after the other. It takes at least one move, so that rounds end even if no method has
+ * anything to do. */
 static void
-search_worker_round (PsSearchWorker *worker)
+run_round (Worker *worker)
 {
-  search_worker_spend (worker, 1);
+  spend (1, worker);
   try_blocks (worker, &worker->cells, worker->length / BLOCK_PART);
   try_policies (worker);
-  widen (worker);
-  improve (worker, worker->best);
-  nudge_ops (worker, search_worker_draw (worker), worker->length / moves_per_order (worker) / 2);
   try_blocks (worker, &worker->slots, BLOCKS_PER_SEARCH * worker->length);
-  improve (worker, search_worker_draw (worker)->order);
+  improve (worker, worker->best);
+  improve (worker, draw_candidate (worker)->order);
   for (guint i = 0; i < FRESH_STARTS; i++)
     improve (worker, NULL);
-  repeat_parts (worker);
   worker->length = MIN (worker->length * 3 / 2, MAX_LENGTH);
 }
 
 /* A start without a problem makes a worker without one, which must not be given work. */
 static void
-search_worker_init (PsSearchWorker *worker, PsRunner *runner, const PsStart *start)
+worker_init (Worker *worker, Runner *runner, const PsStart *start)
 {
   const PsProblem *problem = start->problem;
 
-  *worker = (PsSearchWorker){ .runner = runner, .problem = problem };
+  *worker = (Worker){ .runner = runner, .problem = problem };
   if (problem == NULL)
     return;
   worker->best = ps_order_new (problem);
@@ -596,7 +402,6 @@ search_worker_init (PsSearchWorker *worker, PsRunner *runner, const PsStart *sta
   worker->lower_bound_ns = start->lower_bound_ns;
   worker->length
       = MAX (CLAMP (LENGTH_PER_OP * problem->n_ops, MIN_LENGTH, SMALL_LENGTH), LARGE_LENGTH_PER_OP * problem->n_ops);
-  worker->width = MIN_WIDTH;
   init_blocks (worker, &worker->cells, FALSE);
   init_blocks (worker, &worker->slots, TRUE);
   ps_order_assign (worker->best, start->order);
@@ -609,7 +414,7 @@ search_worker_init (PsSearchWorker *worker, PsRunner *runner, const PsStart *sta
 }
 
 static void
-search_worker_clear (PsSearchWorker *worker)
+worker_clear (Worker *worker)
 {
   for (guint i = 0; i < POOL_SIZE; i++)
     ps_order_free (worker->pool[i].order);
@@ -624,16 +429,13 @@ search_worker_clear (PsSearchWorker *worker)
 /* A price counts as PRICE_FACTOR times the moves of making an order: it lowers, plans and simulates a program. */
 #define PRICE_FACTOR 4
 
-/* Guesses that take as long as making an order. */
-#define GUESSES_PER_ORDER 4
-
 /* How far a single op is moved. The temperature, in mean durations of an op, falls from HOT or less to COLD. */
 #define REACH 6
 #define HOT 0.3
 #define COLD 0.01
 
-gboolean
-ps_order_move_one (PsOrder *order, gint64 enough, PsRandom *random)
+static gboolean
+move_one (PsOrder *order, gint64 enough, PsRandom *random)
 {
   const PsProblem *problem = order->problem;
   guint at = order->nodes[order->node[ps_random_below (random, problem->n_ops)]].position;
@@ -656,69 +458,35 @@ ps_order_move_one (PsOrder *order, gint64 enough, PsRandom *random)
   return TRUE;
 }
 
-/* Local search by price under way. */
-typedef struct
-{
-  PsRunner *runner;
-  PsGuess *guess; /* NULL: every order is priced */
-  gint64 least;   /* the least guess of an order that was priced and whose buffers fit */
-} Polish;
-
-/* The price of an order, or a guess of it; any value above enough as soon as it is certain to exceed that. Prices an
- * order whose guess is less than all before or less than the best price. A guess does not tell whether buffers fit. */
-static gint64
-evaluate (Polish *polish, const PsOrder *order, gint64 enough)
-{
-  PsRunner *runner = polish->runner;
-  const PsSearchSetting *setting = runner->shared->setting;
-  guint64 n_moves = order->problem->n_ops / OPS_PER_MOVE;
-  gint64 value = 0;
-
-  if (polish->guess != NULL)
-    {
-      search_worker_spend (&runner->worker, n_moves / GUESSES_PER_ORDER);
-      value = ps_guess_price (polish->guess, order, enough);
-      if (value >= polish->least && value >= runner->best.price_ns)
-        return value;
-    }
-  search_worker_spend (&runner->worker, PRICE_FACTOR * n_moves);
-  gint64 price = ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement),
-                                 "local search by price");
-  if (polish->guess == NULL || price == G_MAXINT64)
-    return price;
-  polish->least = MIN (polish->least, value);
-  return value;
-}
-
 /* Moves single ops of the runner's best schedule and keeps what lowers its price, for about n_moves. */
 static void
-runner_polish (PsRunner *runner, guint64 n_moves)
+search_by_price (Runner *runner, guint64 n_moves)
 {
-  PsSearchWorker *worker = &runner->worker;
+  const PsSearchSetting *setting = runner->shared->setting;
+  Worker *worker = &runner->worker;
   const PsProblem *problem = worker->problem;
-  g_autoptr (PsGuess) guess = ps_guess_new (problem, runner->shared->setting->channels);
   g_autoptr (PsOrder) order = ps_order_new (problem), kept = ps_order_new (problem);
-  double hot = COLD + (HOT - COLD) * ps_random_unit (&runner->random);
+  double hot = COLD + (HOT - COLD) * ps_random_unit (&runner->random), current = (double)runner->best.price_ns;
   guint64 begin = runner->n_moves, until = begin + n_moves;
 
   if (!ps_order_from_schedule (kept, runner->best.schedule) || !ps_order_evaluate (kept) || kept->excess > 0)
     return;
-  Polish polish = { runner, guess, guess != NULL ? ps_guess_price (guess, kept, G_MAXINT64) : runner->best.price_ns };
-  double current = (double)polish.least;
   ps_order_assign (order, kept);
-  while (runner->n_moves < until && search_worker_spend (worker, 1))
+  while (runner->n_moves < until && spend (1, worker))
     {
       double part = (double)(runner->n_moves - begin) / (double)n_moves;
       double temperature = worker->unit_ns * hot * pow (COLD / hot, part);
-      double enough = current + temperature * ps_random_exponential (&runner->random);
+      double enough = current + temperature * ps_random_exponential (&runner->random), price;
 
-      /* A guess is never below the objective. */
-      if (!ps_order_move_one (order, guess != NULL ? (gint64)enough : G_MAXINT64, &runner->random))
+      /* A price is never below the objective, unless it is free. */
+      if (!move_one (order, setting->price_is_free ? G_MAXINT64 : (gint64)enough, &runner->random))
         continue;
-      double value = (double)evaluate (&polish, order, (gint64)enough);
-      if (value <= enough)
-        current = value;
-      ps_order_assign (value <= enough ? kept : order, value <= enough ? order : kept);
+      spend (PRICE_FACTOR * problem->n_ops / OPS_PER_MOVE, worker);
+      price = (double)ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement),
+                                      "local search by price");
+      if (price <= enough)
+        current = price;
+      ps_order_assign (price <= enough ? kept : order, price <= enough ? order : kept);
     }
 }
 
@@ -728,22 +496,18 @@ runner_polish (PsRunner *runner, guint64 n_moves)
 #define EASIER_PART 0.4
 
 /* Moves of a local search by price, for each move of the round before it. */
-#define POLISH_PART 6
+#define BY_PRICE_PART 6
 
-/* Part of the moves for the problem with slower transfers: a round for each on the problem asked for. */
-#define SLOWER_PART (1.0 / (2 + POLISH_PART))
-
-/* Branch and bound, and the windows of ops, take at most DECISION_PART of the moves made before; the first call of
+/* The windows of ops take at most DECISION_PART of the moves made before; the first call of
  * go_on is free. What is not decided is tried again at DECISION_FACTOR times the moves, but never before
- * LEAST_DECISION. HELPFUL_PART and HELPFUL_FACTOR are for windows that made the gap smaller the last time. */
+ * LEAST_DECISION or, if that is less, DECISION_MOVES_PER_OP for each op. HELPFUL_PART and HELPFUL_FACTOR are for
+ * windows that made the gap smaller the last time. */
 #define DECISION_PART 0.4
 #define DECISION_FACTOR 3
 #define HELPFUL_PART 1
 #define HELPFUL_FACTOR 1.5
 #define LEAST_DECISION 25000
-
-/* Moves that one call of go_on by branch and bound counts as. */
-#define MOVES_PER_QUESTION 8192
+#define DECISION_MOVES_PER_OP 8
 
 /* Steps between states of windows that count as one move, and the most states. */
 #define STEPS_PER_MOVE 512
@@ -764,60 +528,33 @@ runner_polish (PsRunner *runner, guint64 n_moves)
 /* A proof under way, and the moves that it may take. */
 typedef struct
 {
-  PsSearchWorker *worker;
+  Worker *worker;
   guint64 stop_at; /* moves */
   guint64 n_moves; /* that a question counts as */
   gboolean refused;
 } Decision;
 
-static Decision
-decision_of (PsRunner *runner, guint64 n_moves, double part)
-{
-  return (Decision){ .worker = &runner->worker,
-                     .stop_at = runner->n_moves + (guint64)((double)runner->n_moves * part),
-                     .n_moves = n_moves };
-}
-
-/* Moves after which an undecided question is asked again. */
 static guint64
-again_at (const PsRunner *runner, double factor)
+least_decision (const PsProblem *problem)
 {
-  return MAX ((guint64)((double)runner->n_moves * factor), LEAST_DECISION);
+  return MIN (LEAST_DECISION, DECISION_MOVES_PER_OP * problem->n_ops);
 }
 
 static gboolean
 go_on_deciding (gpointer data)
 {
   Decision *decision = data;
-  const PsRunner *runner = decision->worker->runner;
+  const Runner *runner = decision->worker->runner;
 
-  decision->refused
-      = runner->n_moves >= decision->stop_at || !search_worker_spend (decision->worker, decision->n_moves);
+  decision->refused = runner->n_moves >= decision->stop_at || !spend (decision->n_moves, decision->worker);
   return !decision->refused;
-}
-
-static void
-decide (PsRunner *runner)
-{
-  PsSearchWorker *worker = &runner->worker;
-  Decision decision = decision_of (runner, MOVES_PER_QUESTION, DECISION_PART);
-  gboolean decided;
-
-  ps_order_assign (worker->scratch, worker->best);
-  decided = ps_exact_solve (worker->scratch, go_on_deciding, &decision);
-  if (runner_is_over (runner))
-    return;
-  if (decided)
-    worker->lower_bound_ns = worker->scratch->objective;
-  runner->decide_at = decision.refused ? again_at (runner, DECISION_FACTOR) : G_MAXUINT64;
-  search_worker_offer (worker, worker->scratch, "branch and bound");
 }
 
 /* Asks for an order by part of the gap better, by windows: anywhere or, more often, near the best. */
 static void
-descend (PsRunner *runner, Decision *decision)
+descend (Runner *runner, Decision *decision)
 {
-  PsSearchWorker *worker = &runner->worker;
+  Worker *worker = &runner->worker;
   gint64 gap = worker->best->objective - worker->lower_bound_ns;
   gboolean near = ps_random_below (&runner->random, 3) > 0;
   PsDescent descent
@@ -833,7 +570,7 @@ descend (PsRunner *runner, Decision *decision)
   switch (ps_windows_descend (runner->windows, &descent))
     {
     case PS_DESCENDED_FOUND:
-      search_worker_offer (worker, worker->scratch, "windows of ops");
+      offer (worker, worker->scratch, "windows of ops");
       return;
     case PS_DESCENDED_REFUTED:
       if (!near)
@@ -845,20 +582,20 @@ descend (PsRunner *runner, Decision *decision)
 }
 
 static void
-raise_bound (PsRunner *runner, guint n_cases, Decision *decision)
+raise_bound (Runner *runner, guint n_cases, Decision *decision)
 {
-  PsSearchWorker *worker = &runner->worker;
+  Worker *worker = &runner->worker;
 
   ps_order_assign (worker->scratch, worker->best);
   worker->lower_bound_ns = ps_windows_bound (runner->windows, worker->lower_bound_ns, worker->best->objective, n_cases,
                                              worker->scratch, go_on_deciding, decision);
   if (worker->scratch->objective < worker->best->objective)
-    search_worker_offer (worker, worker->scratch, "windows of ops");
+    offer (worker, worker->scratch, "windows of ops");
 }
 
 /* Raises the lower bound by splitting windows into more and more cases. */
 static void
-split (PsRunner *runner, const Decision *decision)
+split (Runner *runner, const Decision *decision)
 {
   Decision part = *decision;
 
@@ -875,9 +612,9 @@ split (PsRunner *runner, const Decision *decision)
 
 /* Raises the lower bound by the windows of ops, and looks for better orders in them. */
 static void
-narrow (PsRunner *runner)
+narrow (Runner *runner)
 {
-  PsSearchWorker *worker = &runner->worker;
+  Worker *worker = &runner->worker;
   gint64 gap = worker->best->objective - worker->lower_bound_ns;
 
   if (runner->windows == NULL)
@@ -885,8 +622,8 @@ narrow (PsRunner *runner)
   runner->narrow_at = G_MAXUINT64;
   if (runner->windows == NULL)
     return;
-  Decision decision = decision_of (runner, ps_windows_steps (runner->windows) / STEPS_PER_MOVE + 1,
-                                   runner->windows_help ? HELPFUL_PART : DECISION_PART);
+  Decision decision = { .worker = worker, .n_moves = ps_windows_steps (runner->windows) / STEPS_PER_MOVE + 1 };
+  decision.stop_at = (guint64)((double)runner->n_moves * (1 + (runner->windows_help ? HELPFUL_PART : DECISION_PART)));
   raise_bound (runner, 0, &decision);
   if (!decision.refused)
     split (runner, &decision);
@@ -894,144 +631,124 @@ narrow (PsRunner *runner)
          && worker->best->objective > worker->lower_bound_ns)
     descend (runner, &decision);
   runner->windows_help = worker->best->objective - worker->lower_bound_ns < gap;
-  runner->narrow_at = again_at (runner, runner->windows_help ? HELPFUL_FACTOR : DECISION_FACTOR);
+  runner->narrow_at
+      = MAX ((guint64)((double)runner->n_moves * (runner->windows_help ? HELPFUL_FACTOR : DECISION_FACTOR)),
+             least_decision (worker->problem));
 }
 
 static gboolean
-go_on_stretching (gpointer data)
+go_on_lengthening (gpointer data)
 {
-  PsSearchWorker *worker = data;
+  Worker *worker = data;
 
-  return search_worker_spend (worker, moves_per_repeat (worker->problem));
+  return spend (worker->problem->n_ops / OPS_PER_LONGER_MOVE + 1, worker);
 }
 
-/* Makes an order of another problem one of the worker's problem: as it is, or stretched to more microbatches. */
+/* Makes an order of another problem one of the worker's problem: as it is, or made longer for more microbatches. */
 static void
-carry_over (PsSearchWorker *worker, const PsOrder *from, const char *found_by)
+carry_over (Worker *worker, const PsOrder *from, const char *found_by)
 {
   PsOrder *order = worker->scratch;
   gboolean carried;
 
   if (from->problem->m < order->problem->m)
-    carried = ps_order_stretch (order, from, go_on_stretching, worker);
+    carried = ps_order_lengthen (order, from, go_on_lengthening, worker);
   else
     {
       ps_order_copy (order, from);
       carried = ps_order_evaluate (order) && order->excess == 0;
     }
   if (carried)
-    search_worker_offer (worker, order, found_by);
+    offer (worker, order, found_by);
 }
 
 /* Works on the easier problem and carries its best order over. That order need not be the best here, so another one of
  * the pool is carried over too, and all good policies are tried. */
 static void
-ease (PsRunner *runner)
+ease (Runner *runner)
 {
-  PsSearchWorker *easier = &runner->easier;
+  Worker *easier = &runner->easier;
   const PsOrder *other;
 
-  search_worker_round (easier);
-  if (runner_is_over (runner))
+  run_round (easier);
+  if (is_over (runner))
     return;
   carry_over (&runner->worker, easier->best, "an easier problem");
-  other = search_worker_draw (easier)->order;
-  if (other->objective != G_MAXINT64 && !runner_is_over (runner))
+  other = draw_candidate (easier)->order;
+  if (other->objective != G_MAXINT64 && !is_over (runner))
     carry_over (&runner->worker, other, "an easier problem");
-  for (guint i = 0; i < POOL_SIZE && !runner_is_over (runner); i++)
+  for (guint i = 0; i < POOL_SIZE && !is_over (runner); i++)
     if (easier->pool[i].order->objective != G_MAXINT64)
-      search_worker_try_policy (&runner->worker, &easier->pool[i].policy);
+      try_policy (&runner->worker, &easier->pool[i].policy);
 }
 
-/* Whether a worker on another problem than the one asked for is due: it is to have `part` of all moves. */
+/* Whether the easier problem is due: it is to have EASIER_PART of all moves. */
 static gboolean
-is_due (const PsRunner *runner, const PsSearchWorker *worker, double part)
+easier_is_due (const Runner *runner)
 {
-  return worker->problem != NULL && worker->best->objective > worker->lower_bound_ns
-         && (double)worker->n_moves <= part * (double)runner->n_moves;
+  const Worker *easier = &runner->easier;
+
+  return easier->problem != NULL && easier->best->objective > easier->lower_bound_ns
+         && (double)easier->n_moves <= EASIER_PART * (double)runner->n_moves;
 }
 
-/* Whether the price of the best schedule has more in it than the objective. */
-static gboolean
-prices_differ (const PsRunner *runner)
+/* A round on the problem asked for; then by price, where the price of the best schedule has more in it than the
+ * objective. */
+static void
+run_round_by_price (Runner *runner)
 {
-  return runner->shared->setting->price != NULL && runner->best.price_ns > runner->worker.best->objective
-         && runner->best.price_ns != G_MAXINT64;
+  guint64 before = runner->n_moves;
+
+  run_round (&runner->worker);
+  if (runner->shared->setting->price != NULL && runner->best.price_ns > runner->worker.best->objective
+      && runner->best.price_ns != G_MAXINT64 && !is_over (runner))
+    search_by_price (runner, (runner->n_moves - before) * BY_PRICE_PART);
 }
 
 static void
-take_turn (PsRunner *runner)
-{
-  if (is_due (runner, &runner->easier, EASIER_PART))
-    ease (runner);
-  else if (is_due (runner, &runner->slower, SLOWER_PART))
-    {
-      carry_over (&runner->slower, runner->worker.best, "local search");
-      search_worker_round (&runner->slower);
-    }
-  else
-    {
-      guint64 before = runner->n_moves;
-
-      search_worker_round (&runner->worker);
-      if (prices_differ (runner) && !runner_is_over (runner))
-        runner_polish (runner, (runner->n_moves - before) * POLISH_PART);
-    }
-}
-
-static void
-runner_init (PsRunner *runner, PsSearchShared *shared, guint index)
+runner_init (Runner *runner, Shared *shared, guint index)
 {
   const PsStart *start = &shared->start;
 
   *runner
-      = (PsRunner){ .shared = shared,
-                    .index = index,
-                    .random = { shared->setting->seed * 1000003 + index },
-                    .best = { ps_schedule_copy (shared->seed.schedule), shared->seed.price_ns, shared->seed.found_by },
-                    .decide_at = index == 0 && ps_exact_can_decide (start->problem) ? 0 : G_MAXUINT64,
-                    .max_fails = FIRST_FAILS,
-                    .n_cases = FIRST_CASES,
-                    .narrow_at = index == 0 ? LEAST_DECISION : G_MAXUINT64 };
-  search_worker_init (&runner->worker, runner, start);
-  search_worker_init (&runner->easier, runner, &shared->easier);
-  search_worker_init (&runner->slower, runner, &shared->slower);
+      = (Runner){ .shared = shared,
+                  .index = index,
+                  .random = { shared->setting->seed * 1000003 + index },
+                  .best = { ps_schedule_copy (shared->seed.schedule), shared->seed.price_ns, shared->seed.found_by },
+                  .max_fails = FIRST_FAILS,
+                  .n_cases = FIRST_CASES,
+                  .narrow_at = index == 0 ? least_decision (start->problem) : G_MAXUINT64 };
+  worker_init (&runner->worker, runner, start);
+  worker_init (&runner->easier, runner, &shared->easier);
 }
 
 static void
-runner_clear (PsRunner *runner)
+runner_clear (Runner *runner)
 {
-  search_worker_clear (&runner->worker);
-  search_worker_clear (&runner->easier);
-  search_worker_clear (&runner->slower);
+  worker_clear (&runner->worker);
+  worker_clear (&runner->easier);
   ps_schedule_free (runner->best.schedule);
   ps_windows_free (runner->windows);
 }
 
-/* Whether proofs about the objective may raise the bound. They end at the best objective. */
-static gboolean
-proofs_matter (const PsRunner *runner)
-{
-  return runner->worker.best->objective > runner->shared->setting->price_bound_ns;
-}
-
-/* Thread function; data is a PsRunner. The first runner tells progress. */
+/* Thread function; data is a Runner. Proofs about the objective end at the best objective. */
 static gpointer
 runner_run (gpointer data)
 {
-  PsRunner *runner = data;
+  Runner *runner = data;
 
-  while (!runner_is_over (runner))
+  while (!is_over (runner))
     {
-      if (runner->n_moves >= runner->decide_at && proofs_matter (runner))
-        decide (runner);
-      else if (runner->n_moves >= runner->narrow_at && proofs_matter (runner))
+      if (runner->n_moves >= runner->narrow_at
+          && runner->worker.best->objective > runner->shared->setting->price_bound_ns)
         narrow (runner);
+      else if (easier_is_due (runner))
+        ease (runner);
       else
-        take_turn (runner);
-      runner_report (runner);
+        run_round_by_price (runner);
+      report (runner, 0);
     }
-  runner_mark_done (runner);
+  report (runner, 0);
   return NULL;
 }
 
@@ -1073,7 +790,7 @@ check_setting (const PsSearchSetting *setting, GError **error)
 
 /* Fails if a thread cannot be made; the threads already running are stopped. */
 static gboolean
-run_threads (PsSearchShared *shared, PsRunner *runners, guint n, GError **error)
+run_threads (Shared *shared, Runner *runners, guint n, GError **error)
 {
   g_autofree GThread **threads = g_new0 (GThread *, n);
   gboolean ok = TRUE;
@@ -1110,66 +827,40 @@ make_easier (const PsSearchSetting *setting, PsSearchSetting *easier)
   return easier->n_microbatches != setting->n_microbatches || easier->objective != setting->objective;
 }
 
-static PsCosts *
-slow_transfers (const PsCosts *costs, guint factor)
-{
-  PsCosts *slower = ps_costs_copy (costs);
-
-  for (guint i = 0; i < 1 + 2 * costs->n_stages; i++)
-    slower->transfer_ns[i] *= factor;
-  return slower;
-}
-
 static void
-start_slower (PsSearchShared *shared)
-{
-  const PsSearchSetting *setting = shared->setting;
-  g_autoptr (PsCosts) costs = slow_transfers (setting->costs, setting->transfer_factor);
-  PsSearchSetting slower = *setting;
-
-  slower.costs = costs;
-  ps_start_init (&shared->slower, &slower, NULL);
-  ps_priced_take (&shared->seed, setting, ps_order_to_schedule (shared->slower.order, setting->placement),
-                  "list scheduling");
-}
-
-static void
-shared_init (PsSearchShared *shared, const PsSearchSetting *setting)
+shared_init (Shared *shared, const PsSearchSetting *setting)
 {
   PsSearchSetting easier;
 
-  *shared = (PsSearchShared){
+  *shared = (Shared){
     .setting = setting, .begin_ns = g_get_monotonic_time () * 1000, .done_below = G_MAXINT, .best_ns = G_MAXINT64
   };
   ps_start_init (&shared->start, setting, &shared->seed);
   if (make_easier (setting, &easier))
     ps_start_init (&shared->easier, &easier, NULL);
-  if (setting->transfer_factor > 1)
-    start_slower (shared);
   g_mutex_init (&shared->lock);
 }
 
 static void
-shared_clear (PsSearchShared *shared)
+shared_clear (Shared *shared)
 {
   ps_start_clear (&shared->start);
   ps_start_clear (&shared->easier);
-  ps_start_clear (&shared->slower);
   ps_schedule_free (shared->seed.schedule);
   g_mutex_clear (&shared->lock);
 }
 
 /* Ties go to the first runner, so that the result does not depend on which was faster. */
 static PsSearchResult *
-choose_best (const PsSearchShared *shared, PsRunner *runners)
+choose_best (const Shared *shared, Runner *runners)
 {
   PsSearchResult *result = g_new0 (PsSearchResult, 1);
-  PsRunner *best = &runners[0];
+  Runner *best = &runners[0];
 
   result->n_moves = shared->n_moves;
   for (guint i = 0; i < shared->setting->n_threads; i++)
     {
-      result->lower_bound_ns = MAX (result->lower_bound_ns, runner_bound (&runners[i]));
+      result->lower_bound_ns = MAX (result->lower_bound_ns, bound_of (&runners[i]));
       if (runners[i].best.price_ns < best->best.price_ns)
         best = &runners[i];
     }
@@ -1204,9 +895,9 @@ finish_result (const PsSearchSetting *setting, PsSearchResult *taken, GError **e
 static PsSearchResult *
 search (const PsSearchSetting *setting, GError **error)
 {
-  g_autofree PsRunner *runners = g_new0 (PsRunner, setting->n_threads);
+  g_autofree Runner *runners = g_new0 (Runner, setting->n_threads);
   PsSearchResult *result = NULL;
-  PsSearchShared shared;
+  Shared shared;
 
   if (!check_setting (setting, error))
     return NULL;

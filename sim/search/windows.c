@@ -1,16 +1,93 @@
 /* windows.c - windows of ops, what refutes a target, and where cases or descents decide what narrowing does not. */
 #include "windows.h"
-#include "problem.h"
-#include "order.h"
-#include "random.h"
 
 #include <string.h>
 
+/* Times before everything, and after everything: all times of an iteration add up to less than 2^62. */
+#define NEVER (G_MAXINT64 / 2)
+
+/* Ops that a device runs in a fixed order: those of one F or B chain, or the W of all chains with equal costs. */
+typedef struct
+{
+  guint n;     /* ops */
+  guint first; /* index of the first one's window */
+  guint shift; /* of the number of ops done, in the key of a state */
+  guint mask;  /* of this number */
+  gint64 duration;
+  gint64 take;
+  gint64 give;
+  guint n_chains;
+  guint *chain; /* [n_chains] */
+  guint needs;  /* bit set of lanes: each of them has to be ahead of this one, of W all together */
+} Lane;
+
+typedef struct
+{
+  GPtrArray *owned; /* all arrays */
+  guint n_lanes;
+  Lane *lane;
+  guint n_windows;
+  guint n_states;
+  guint64 *key;   /* [n_states] how many ops of each lane are done; states with fewer ops come first */
+  guint32 *child; /* [n_states * n_lanes] state after one more op of the lane; 0: it cannot follow */
+  guint32 from;   /* state that the device is known to reach; 0 at first */
+  gint64 ready;   /* least time at which it is there */
+  guint n_open;
+  guint32 *open; /* [n_open] states that a path within the windows can have, in order */
+  gint64 *early; /* [n_states] least time at which the device can be there */
+  gint64 *late;  /* [n_states] latest time from which it can end all ops within their windows */
+} States;
+
+static void
+states_free (States *states)
+{
+  if (states == NULL)
+    return;
+  g_ptr_array_unref (states->owned);
+  g_free (states);
+}
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (States, states_free)
+
+struct PsWindows
+{
+  const PsProblem *problem;
+  GPtrArray *owned;   /* all arrays but `trail` */
+  States **states;    /* [n_devices] NULL: none */
+  gint64 *earliest;   /* [n_ops] earliest starts for any target; NULL: only longest paths, because they take too long */
+  guint earliest_of;  /* the device whose span they are for; n_devices: makespan */
+  gint64 *start;      /* [n_ops] earliest start */
+  gint64 *end;        /* [n_ops] latest end */
+  GArray *trail;      /* of WindowBefore, since the first mark; NULL: no marks */
+  guint32 *noted;     /* [n_ops] the last mark after which the trail took the op */
+  guint32 mark;       /* the last one; 0: none */
+  gint64 *lane_start; /* of one device, by lane */
+  gint64 *lane_end;
+  guint32 *fixed;   /* [n_ops] the ops that devices do first, in order, placed as in an order's sequence */
+  guint32 *n_fixed; /* [n_devices] */
+  guint8 *touched;  /* [n_devices] whether a window changed since the device was narrowed */
+  gboolean is_new;  /* opened, and not yet narrowed */
+  gint64 target;
+  gint64 open;   /* least target that n_cases are known not to refute */
+  guint n_cases; /* most cases that a target was split into */
+  guint span_of; /* the device whose first op starts at 0 and whose last one ends at the target; n_devices: all */
+  guint refuter; /* the device whose span refuted the last target */
+  gboolean (*go_on) (gpointer data);
+  gpointer data;
+  gboolean stopped;
+};
+
+/* Whether the ops of a device end by the target. */
+static inline gboolean
+counts (const PsWindows *windows, guint device)
+{
+  return windows->span_of == windows->problem->n_devices || windows->span_of == device;
+}
+
 /* Lanes of a device, at most. */
-#define PS_MAX_LANES 48
+#define MAX_LANES 48
 
 static inline guint
-n_done (const PsLane *lane, guint64 key)
+n_done (const Lane *lane, guint64 key)
 {
   return (guint)(key >> lane->shift) & lane->mask;
 }
@@ -21,18 +98,18 @@ typedef struct
   guint32 op;
   gint64 start;
   gint64 end;
-} PsWindowBefore;
+} WindowBefore;
 
 /* The states of one device. */
 
-/* Stages of a device, at most: PsLane.needs has a bit for each F and each B. */
-#define MAX_STAGES (PS_MAX_LANES / N_KINDS)
+/* Stages of a device, at most: Lane.needs has a bit for each F and each B. */
+#define MAX_STAGES (MAX_LANES / N_KINDS)
 
 /* States while they are listed. */
 typedef struct
 {
   const PsProblem *problem;
-  PsStates *states;
+  States *states;
   gint64 room; /* bytes beside the weights */
   guint max_states;
   guint32 *slot; /* hash table of states, 0: empty */
@@ -59,9 +136,9 @@ costs_equal (const PsProblem *problem, guint a, guint b)
 
 /* Adds a chain to a lane of W with its costs, or as a lane of its own. `needs` are the lanes ahead of it. */
 static void
-add_chain (PsStates *states, const PsProblem *problem, guint chain, guint needs)
+add_chain (States *states, const PsProblem *problem, guint chain, guint needs)
 {
-  PsLane *lane = NULL;
+  Lane *lane = NULL;
 
   for (guint i = 0; i < states->n_lanes && chain % N_KINDS == PS_OP_W; i++)
     if (states->lane[i].chain[0] % N_KINDS == PS_OP_W && costs_equal (problem, states->lane[i].chain[0], chain))
@@ -69,10 +146,10 @@ add_chain (PsStates *states, const PsProblem *problem, guint chain, guint needs)
   if (lane == NULL)
     {
       lane = &states->lane[states->n_lanes++];
-      *lane = (PsLane){ .duration = problem->duration[chain],
-                        .take = problem->take[chain],
-                        .give = problem->give[chain],
-                        .chain = g_new (guint, problem->n_stages) };
+      *lane = (Lane){ .duration = problem->duration[chain],
+                      .take = problem->take[chain],
+                      .give = problem->give[chain],
+                      .chain = g_new (guint, problem->n_stages) };
     }
   lane->chain[lane->n_chains++] = chain;
   lane->n += problem->m;
@@ -81,12 +158,12 @@ add_chain (PsStates *states, const PsProblem *problem, guint chain, guint needs)
 
 /* Lanes of forwards up the stages, of backwards, then of W. FALSE: a key has no room for them. */
 static gboolean
-set_lanes (PsStates *states, const PsProblem *problem, guint device)
+set_lanes (States *states, const PsProblem *problem, guint device)
 {
   guint begin = problem->first_stage[device], n = problem->first_stage[device + 1] - begin;
   guint shift = 0;
 
-  states->lane = g_new0 (PsLane, (gsize)n * N_KINDS);
+  states->lane = PS_OWN_NEW (states->owned, Lane, (gsize)n * N_KINDS);
   if (n > MAX_STAGES)
     return FALSE;
 #define COPY(i) (problem->stages[begin + (i)] / problem->n_copy_stages)
@@ -112,9 +189,9 @@ set_lanes (PsStates *states, const PsProblem *problem, guint device)
 
 /* Whether one more op of a lane can follow a state. */
 static gboolean
-may_follow (const Listing *listing, guint64 key, const PsLane *lane, gint64 level)
+may_follow (const Listing *listing, guint64 key, const Lane *lane, gint64 level)
 {
-  const PsStates *states = listing->states;
+  const States *states = listing->states;
   guint done = n_done (lane, key), ahead = 0;
   gboolean together = lane->chain[0] % N_KINDS == PS_OP_W;
 
@@ -148,14 +225,14 @@ index_of (Listing *listing, guint64 key)
 static void
 list_children (Listing *listing, guint64 key)
 {
-  PsStates *states = listing->states;
+  States *states = listing->states;
   gint64 level = 0;
 
   for (guint i = 0; i < states->n_lanes; i++)
     level += (states->lane[i].take - states->lane[i].give) * n_done (&states->lane[i], key);
   for (guint i = 0; i < states->n_lanes; i++)
     {
-      const PsLane *lane = &states->lane[i];
+      const Lane *lane = &states->lane[i];
       guint32 child
           = may_follow (listing, key, lane, level) ? index_of (listing, key + ((guint64)1 << lane->shift)) : 0;
 
@@ -167,7 +244,7 @@ list_children (Listing *listing, guint64 key)
 static gboolean
 list_states (Listing *listing)
 {
-  PsStates *states = listing->states;
+  States *states = listing->states;
   guint64 none = 0, all = 0;
 
   for (guint i = 0; i < states->n_lanes; i++)
@@ -181,7 +258,7 @@ list_states (Listing *listing)
 
 /* Opens all states, for windows of any width. */
 static void
-states_open (PsStates *states)
+states_open (States *states)
 {
   states->n_open = states->n_states;
   for (guint i = 0; i < states->n_states; i++)
@@ -189,50 +266,35 @@ states_open (PsStates *states)
 }
 
 /* NULL: there are more than max_states, or no order keeps to the limit (bytes). */
-static PsStates *
+static States *
 states_new (const PsProblem *problem, guint device, gint64 limit, guint max_states)
 {
-  g_autoptr (PsStates) states = g_new0 (PsStates, 1);
+  g_autoptr (States) states = g_new0 (States, 1);
   g_auto (Listing) listing = { .problem = problem,
                                .states = states,
                                .room = limit == G_MAXINT64 ? limit / 2 : limit - problem->held[device],
                                .max_states = max_states,
                                .mask = (1U << (g_bit_storage (max_states) + 2)) - 1 };
 
+  states->owned = g_ptr_array_new_with_free_func (g_free);
   listing.slot = g_new0 (guint32, (gsize)listing.mask + 1);
   listing.key = g_array_new (FALSE, FALSE, sizeof (guint64));
   listing.child = g_array_new (FALSE, FALSE, sizeof (guint32));
   if (!set_lanes (states, problem, device) || !list_states (&listing))
     return NULL;
-  states->key = (guint64 *)(void *)g_array_steal (listing.key, NULL);
-  states->child = (guint32 *)(void *)g_array_steal (listing.child, NULL);
-  states->open = g_new (guint32, states->n_states);
-  states->early = g_new (gint64, states->n_states);
-  states->late = g_new (gint64, states->n_states);
+  states->key = ps_own (states->owned, g_array_steal (listing.key, NULL));
+  states->child = ps_own (states->owned, g_array_steal (listing.child, NULL));
+  states->open = PS_OWN_NEW (states->owned, guint32, states->n_states);
+  states->early = PS_OWN_NEW (states->owned, gint64, states->n_states);
+  states->late = PS_OWN_NEW (states->owned, gint64, states->n_states);
   states->ready = -NEVER;
   states_open (states);
   return g_steal_pointer (&states);
 }
 
-void
-ps_states_free (PsStates *states)
-{
-  if (states == NULL)
-    return;
-  for (guint i = 0; i < states->n_lanes; i++)
-    g_free (states->lane[i].chain);
-  g_free (states->lane);
-  g_free (states->key);
-  g_free (states->child);
-  g_free (states->open);
-  g_free (states->early);
-  g_free (states->late);
-  g_free (states);
-}
-
 /* Closes the states that the last narrowing left no path through; windows within those of now have none either. */
 static void
-states_close (PsStates *states)
+states_close (States *states)
 {
   guint n = 0;
 
@@ -250,7 +312,7 @@ states_close (PsStates *states)
 
 /* The first open state from `from` on. */
 static guint
-first_open (const PsStates *states)
+first_open (const States *states)
 {
   guint low = 0, high = states->n_open;
 
@@ -269,12 +331,12 @@ first_open (const PsStates *states)
 /* Sets when the device can be at each state at the earliest. The lanes are copied, so that writing times does not make
  * the loop read them again. */
 static void
-go_forth (PsStates *states, const gint64 *start, const gint64 *end)
+go_forth (States *states, const gint64 *start, const gint64 *end)
 {
   guint first = first_open (states), n_lanes = states->n_lanes, n_open = states->n_open;
   const guint32 *open = states->open;
   gint64 *early = states->early;
-  PsLane lanes[PS_MAX_LANES];
+  Lane lanes[MAX_LANES];
 
   memcpy (lanes, states->lane, n_lanes * sizeof *lanes);
   for (guint a = first; a < n_open; a++)
@@ -304,12 +366,12 @@ go_forth (PsStates *states, const gint64 *start, const gint64 *end)
 
 /* Sets until when the device has to be at each state, and the windows of all steps that remain possible. */
 static void
-go_back (PsStates *states, const gint64 *start, const gint64 *end, gint64 *new_start, gint64 *new_end)
+go_back (States *states, const gint64 *start, const gint64 *end, gint64 *new_start, gint64 *new_end)
 {
   guint first = first_open (states), n_lanes = states->n_lanes;
   const guint32 *open = states->open;
   gint64 *late = states->late;
-  PsLane lanes[PS_MAX_LANES];
+  Lane lanes[MAX_LANES];
 
   memcpy (lanes, states->lane, n_lanes * sizeof *lanes);
   late[states->n_states - 1] = NEVER;
@@ -340,7 +402,7 @@ go_back (PsStates *states, const gint64 *start, const gint64 *end, gint64 *new_s
 /* Narrows windows, which are [n_windows]: the earliest start and the latest end of an op, of the ops after
  * states->from. FALSE: no order of the device keeps to them. */
 static gboolean
-states_narrow (PsStates *states, gint64 *start, gint64 *end)
+states_narrow (States *states, gint64 *start, gint64 *end)
 {
   gsize size = states->n_windows * sizeof *start;
   g_autofree gint64 *new_start = g_memdup2 (start, size), *new_end = g_memdup2 (end, size);
@@ -381,77 +443,70 @@ typedef struct
   gint64 *time;  /* [n_stages] in this time, backwards of the stage, or of lower ones beside it, give back.. */
   gint64 *bytes; /* [n_stages] ..at most these bytes; 0: none */
   Part *parts;   /* scratch, [2 * n_stages] */
-} Heads;
-
-static void
-heads_clear (Heads *heads)
-{
-  g_free (heads->each);
-  g_free (heads->time);
-  g_free (heads->bytes);
-  g_free (heads->parts);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Heads, heads_clear)
+} Earliest;
 
 /* Takes a way to give back bytes over if it is faster than that of the stage. */
 static void
-note_return (Heads *heads, guint stage, gint64 time, gint64 bytes)
+note_return (Earliest *earliest, guint stage, gint64 time, gint64 bytes)
 {
   __extension__ typedef __int128 Wide;
 
-  if (bytes <= 0 || (heads->bytes[stage] > 0 && (Wide)time * heads->bytes[stage] >= (Wide)heads->time[stage] * bytes))
+  if (bytes <= 0
+      || (earliest->bytes[stage] > 0 && (Wide)time * earliest->bytes[stage] >= (Wide)earliest->time[stage] * bytes))
     return;
-  heads->time[stage] = time;
-  heads->bytes[stage] = bytes;
+  earliest->time[stage] = time;
+  earliest->bytes[stage] = bytes;
 }
 
 /* Bytes come back by B alone, by B and W, or by the ops of a lower stage. */
 static void
-set_return (Heads *heads, guint stage, guint below)
+set_return (Earliest *earliest, guint stage, guint below)
 {
-  const PsProblem *problem = heads->problem;
+  const PsProblem *problem = earliest->problem;
   const gint64 *duration = problem->duration + (gsize)stage * N_KINDS;
   gint64 kept = ps_problem_kept (problem, stage, PS_OP_F), after_b = ps_problem_kept (problem, stage, PS_OP_B),
          after_w = ps_problem_kept (problem, stage, PS_OP_W);
 
-  heads->each[stage] = MAX (kept - MIN (after_b, after_w), 0);
-  note_return (heads, stage, duration[PS_OP_B], kept - after_b);
-  note_return (heads, stage, duration[PS_OP_B] + duration[PS_OP_W], kept - after_w);
+  earliest->each[stage] = MAX (kept - MIN (after_b, after_w), 0);
+  note_return (earliest, stage, duration[PS_OP_B], kept - after_b);
+  note_return (earliest, stage, duration[PS_OP_B] + duration[PS_OP_W], kept - after_w);
   if (below != stage)
-    note_return (heads, stage, heads->time[below], heads->bytes[below]);
+    note_return (earliest, stage, earliest->time[below], earliest->bytes[below]);
 }
 
 /* Least time in which backwards of the stage, or of lower ones beside it, give back `bytes`. */
 static gint64
-time_to_return (const Heads *heads, guint stage, gint64 bytes)
+time_to_return (const Earliest *earliest, guint stage, gint64 bytes)
 {
   __extension__ typedef __int128 Wide;
 
-  return bytes > 0 && heads->bytes[stage] > 0 ? (gint64)((Wide)bytes * heads->time[stage] / heads->bytes[stage]) : 0;
+  return bytes > 0 && earliest->bytes[stage] > 0
+             ? (gint64)((Wide)bytes * earliest->time[stage] / earliest->bytes[stage])
+             : 0;
 }
 
 /* Least start of any op of the stage. */
 static gint64
-floor_of (const Heads *heads, guint stage)
+floor_of (const Earliest *earliest, guint stage)
 {
-  return stage < heads->base ? -NEVER : 0;
+  return stage < earliest->base ? -NEVER : 0;
 }
 
 /* The part with the latest last op; NULL: all are empty. */
 static Part *
-latest (const Heads *heads, guint n_parts)
+latest (const Earliest *earliest, guint n_parts)
 {
-  Part *parts = heads->parts, *latest = NULL;
+  Part *parts = earliest->parts, *latest = NULL;
   gint64 start = 0;
 
   for (guint i = 0; i < n_parts; i++)
     {
-      gsize end = (gsize)parts[i].chain * heads->problem->m + parts[i].n;
+      gsize end = (gsize)parts[i].chain * earliest->problem->m + parts[i].n;
 
-      if (parts[i].n == 0 || (latest != NULL && heads->start[end - 1] <= start))
+      if (parts[i].n == 0 || (latest != NULL && earliest->start[end - 1] <= start))
         continue;
       latest = &parts[i];
-      start = heads->start[end - 1];
+      start = earliest->start[end - 1];
     }
   return latest;
 }
@@ -460,33 +515,33 @@ latest (const Heads *heads, guint n_parts)
  * their ops that start at that moment or later. Where `returns`, backwards only have to give back `need` bytes: the
  * earlier ones are free, and the later ones take their time. */
 static gint64
-start_after (const Heads *heads, guint stage, guint n_parts, gint64 need, gboolean returns)
+start_after (const Earliest *earliest, guint stage, guint n_parts, gint64 need, gboolean returns)
 {
-  const PsProblem *problem = heads->problem;
-  const Part *parts = heads->parts;
-  gint64 least = floor_of (heads, stage), work = 0, all = time_to_return (heads, stage, need);
+  const PsProblem *problem = earliest->problem;
+  const Part *parts = earliest->parts;
+  gint64 least = floor_of (earliest, stage), work = 0, all = time_to_return (earliest, stage, need);
 
 #define RETURNS(part) (returns && (part)->chain % N_KINDS == PS_OP_B)
   for (guint i = 0; i < n_parts; i++)
     if (RETURNS (&parts[i]))
-      need -= parts[i].n * heads->each[parts[i].chain / N_KINDS];
+      need -= parts[i].n * earliest->each[parts[i].chain / N_KINDS];
     else
       all += parts[i].n * problem->duration[parts[i].chain];
   for (guint i = 0; i < MAX_LOOK; i++)
     {
-      Part *last = latest (heads, n_parts);
+      Part *last = latest (earliest, n_parts);
 
       if (last == NULL)
         break;
-      gint64 start = heads->start[(gsize)last->chain * problem->m + --last->n];
+      gint64 start = earliest->start[(gsize)last->chain * problem->m + --last->n];
       if (start + all <= least)
         break;
       if (RETURNS (last))
-        need += heads->each[last->chain / N_KINDS];
+        need += earliest->each[last->chain / N_KINDS];
       else
         work += problem->duration[last->chain];
       if (work > 0 || need > 0)
-        least = MAX (least, start + work + time_to_return (heads, stage, need));
+        least = MAX (least, start + work + time_to_return (earliest, stage, need));
     }
 #undef RETURNS
   return least;
@@ -509,9 +564,9 @@ list_beside (const PsProblem *problem, guint stage, const guint **stages)
 /* A forward runs after those of its microbatch in lower stages and those before it, and has to find room. Only earlier
  * microbatches can have given back bytes of these. */
 static gint64
-forward_start (const Heads *heads, guint stage, guint k)
+forward_start (const Earliest *earliest, guint stage, guint k)
 {
-  const PsProblem *problem = heads->problem;
+  const PsProblem *problem = earliest->problem;
   gint64 limit = problem->asked[problem->device[stage]], need = problem->take[stage * N_KINDS];
   const guint *stages;
   guint n = list_beside (problem, stage, &stages), n_parts = 0;
@@ -520,62 +575,60 @@ forward_start (const Heads *heads, guint stage, guint k)
     {
       guint done = k + (stages[i] < stage);
 
-      heads->parts[n_parts++] = (Part){ stages[i] * N_KINDS + PS_OP_F, done };
-      heads->parts[n_parts++] = (Part){ stages[i] * N_KINDS + PS_OP_B, k - k % problem->n_slices };
+      earliest->parts[n_parts++] = (Part){ stages[i] * N_KINDS + PS_OP_F, done };
+      earliest->parts[n_parts++] = (Part){ stages[i] * N_KINDS + PS_OP_B, k - k % problem->n_slices };
       need += done * ps_problem_kept (problem, stages[i], PS_OP_F);
     }
   need -= limit == G_MAXINT64 ? limit / 2 : limit - problem->held[problem->device[stage]];
-  return start_after (heads, stage, n_parts, MAX (need, 0), TRUE);
+  return start_after (earliest, stage, n_parts, MAX (need, 0), TRUE);
 }
 
 /* A B runs after all forwards of its microbatch, its B in higher stages, and those before it. */
 static gint64
-backward_start (const Heads *heads, guint stage, guint k)
+backward_start (const Earliest *earliest, guint stage, guint k)
 {
-  const PsProblem *problem = heads->problem;
+  const PsProblem *problem = earliest->problem;
   const guint *stages;
   guint n = list_beside (problem, stage, &stages), n_parts = 0;
 
   for (guint i = 0; i < n; i++)
     {
-      heads->parts[n_parts++] = (Part){ stages[i] * N_KINDS + PS_OP_F, k - k % problem->n_slices + problem->n_slices };
+      earliest->parts[n_parts++]
+          = (Part){ stages[i] * N_KINDS + PS_OP_F, k - k % problem->n_slices + problem->n_slices };
       if (stages[i] >= stage)
-        heads->parts[n_parts++] = (Part){ stages[i] * N_KINDS + PS_OP_B, k + (stages[i] > stage) };
+        earliest->parts[n_parts++] = (Part){ stages[i] * N_KINDS + PS_OP_B, k + (stages[i] > stage) };
     }
-  return start_after (heads, stage, n_parts, 0, FALSE);
+  return start_after (earliest, stage, n_parts, 0, FALSE);
 }
 
 /* Sets the start of an op after its chain, its producer, and what is known of its device. */
 static void
-set_start (const Heads *heads, guint stage, guint kind, guint k)
+set_start (const Earliest *earliest, guint stage, guint kind, guint k)
 {
-  const PsProblem *problem = heads->problem;
+  const PsProblem *problem = earliest->problem;
   guint op = op_at (problem, stage, kind, k), producer = producer_of (problem, op), chain = chain_of (problem, op);
-  gint64 start = floor_of (heads, stage);
+  gint64 start = floor_of (earliest, stage);
 
   if (k > 0)
-    start = heads->start[op - 1] + problem->duration[chain];
+    start = earliest->start[op - 1] + problem->duration[chain];
   if (producer != NO_OP)
-    start = MAX (start, heads->start[producer] + problem->duration[chain_of (problem, producer)] + problem->lag[chain]);
+    start = MAX (start,
+                 earliest->start[producer] + problem->duration[chain_of (problem, producer)] + problem->lag[chain]);
   if (kind != PS_OP_W)
-    start = MAX (start, kind == PS_OP_F ? forward_start (heads, stage, k) : backward_start (heads, stage, k));
-  heads->start[op] = start;
+    start = MAX (start, kind == PS_OP_F ? forward_start (earliest, stage, k) : backward_start (earliest, stage, k));
+  earliest->start[op] = start;
 }
 
 /* Sets the earliest starts of a problem without joins: [n_ops]. Each follows from longest paths, the work before it on
  * its device, and the memory that earlier microbatches must have given back. The first F of stage `base` is at 0 or
  * later; stages below it may have run before. */
 static void
-windows_heads (const PsProblem *problem, guint base, gint64 *start)
+set_earliest_starts (const PsProblem *problem, guint base, gint64 *start)
 {
   guint n = problem->n_stages, q = problem->n_slices;
-  g_auto (Heads) heads = { .problem = problem,
-                           .base = base,
-                           .start = start,
-                           .each = g_new0 (gint64, n),
-                           .time = g_new0 (gint64, n),
-                           .bytes = g_new0 (gint64, n),
-                           .parts = g_new (Part, 2 * (gsize)n) };
+  g_autofree gint64 *each = g_new0 (gint64, n), *time = g_new0 (gint64, n), *bytes = g_new0 (gint64, n);
+  g_autofree Part *parts = g_new (Part, 2 * (gsize)n);
+  Earliest earliest = { problem, base, start, each, time, bytes, parts };
 
   for (guint s = 0; s < n; s++)
     {
@@ -584,16 +637,16 @@ windows_heads (const PsProblem *problem, guint base, gint64 *start)
 
       for (guint i = 0; i < n_beside && stages[i] < s; i++)
         below = stages[i];
-      set_return (&heads, s, below);
+      set_return (&earliest, s, below);
     }
   for (guint first = 0; first < problem->m; first += q)
     {
       for (guint i = 0; i < n * q; i++)
-        set_start (&heads, i / q, PS_OP_F, first + i % q);
+        set_start (&earliest, i / q, PS_OP_F, first + i % q);
       for (guint i = 0; i < n * q; i++)
         {
-          set_start (&heads, n - 1 - i / q, PS_OP_B, first + i % q);
-          set_start (&heads, n - 1 - i / q, PS_OP_W, first + i % q);
+          set_start (&earliest, n - 1 - i / q, PS_OP_B, first + i % q);
+          set_start (&earliest, n - 1 - i / q, PS_OP_W, first + i % q);
         }
     }
 }
@@ -605,19 +658,19 @@ windows_heads (const PsProblem *problem, guint base, gint64 *start)
 #define MAX_TRAIL 4000000
 
 /* Ops times devices, at most, for which spans have heads by work and memory: they differ from device to device. */
-#define MAX_SPAN_HEADS 500000
+#define MAX_SPAN_STARTS 500000
 
-void
-ps_windows_open (PsWindows *windows, guint span_of, gint64 target)
+static void
+windows_open (PsWindows *windows, guint span_of, gint64 target)
 {
   const PsProblem *problem = windows->problem;
   gboolean spans = span_of < problem->n_devices;
   /* the lowest stage of the device: its first op is that stage's first forward */
   guint base = spans ? problem->stages[problem->first_stage[span_of]] : 0;
 
-  if (windows->head != NULL && windows->heads_of != span_of)
-    windows_heads (problem, base, windows->head);
-  windows->heads_of = span_of;
+  if (windows->earliest != NULL && windows->earliest_of != span_of)
+    set_earliest_starts (problem, base, windows->earliest);
+  windows->earliest_of = span_of;
   windows->span_of = span_of;
   windows->is_new = TRUE;
   windows->target = target;
@@ -639,9 +692,9 @@ ps_windows_open (PsWindows *windows, guint span_of, gint64 target)
   for (guint i = 0; i < problem->n_ops; i++)
     {
       windows->start[i] = spans && chain_of (problem, i) / N_KINDS < base ? -NEVER : 0;
-      if (windows->head != NULL)
-        windows->start[i] = windows->head[i];
-      windows->end[i] = ps_windows_counts (windows, device_of (problem, i)) ? target : NEVER;
+      if (windows->earliest != NULL)
+        windows->start[i] = windows->earliest[i];
+      windows->end[i] = counts (windows, device_of (problem, i)) ? target : NEVER;
     }
 }
 
@@ -649,7 +702,7 @@ ps_windows_open (PsWindows *windows, guint span_of, gint64 target)
 static void
 note (PsWindows *windows, guint op)
 {
-  const PsWindowBefore before = { op, windows->start[op], windows->end[op] };
+  const WindowBefore before = { op, windows->start[op], windows->end[op] };
 
   if (windows->noted[op] == windows->mark)
     return;
@@ -684,7 +737,7 @@ windows_undo (PsWindows *windows, guint place)
 {
   while (windows->trail->len > place)
     {
-      PsWindowBefore before = g_array_index (windows->trail, PsWindowBefore, windows->trail->len - 1);
+      WindowBefore before = g_array_index (windows->trail, WindowBefore, windows->trail->len - 1);
 
       windows->start[before.op] = before.start;
       windows->end[before.op] = before.end;
@@ -696,7 +749,7 @@ windows_undo (PsWindows *windows, guint place)
 
 /* An op starts after the op before it in its chain has ended, and after its producer's result has arrived. */
 static void
-follow_forth (PsWindows *windows, guint chain)
+spread_starts_of (PsWindows *windows, guint chain)
 {
   const PsProblem *problem = windows->problem;
   guint first = chain * problem->m;
@@ -716,7 +769,7 @@ follow_forth (PsWindows *windows, guint chain)
 }
 
 static void
-follow_back (PsWindows *windows, guint chain)
+spread_ends_of (PsWindows *windows, guint chain)
 {
   const PsProblem *problem = windows->problem;
   guint first = chain * problem->m, consumer[2];
@@ -734,34 +787,34 @@ follow_back (PsWindows *windows, guint chain)
     }
 }
 
-void
-ps_windows_follow_back (PsWindows *windows)
+static void
+spread_ends (PsWindows *windows)
 {
   guint n = windows->problem->n_stages;
 
   for (guint s = 0; s < n; s++)
     {
-      follow_back (windows, s * N_KINDS + PS_OP_W);
-      follow_back (windows, s * N_KINDS + PS_OP_B);
+      spread_ends_of (windows, s * N_KINDS + PS_OP_W);
+      spread_ends_of (windows, s * N_KINDS + PS_OP_B);
     }
   for (guint s = n; s-- > 0;)
-    follow_back (windows, s * N_KINDS + PS_OP_F);
+    spread_ends_of (windows, s * N_KINDS + PS_OP_F);
 }
 
-gboolean
-ps_windows_follow (PsWindows *windows)
+static gboolean
+spread (PsWindows *windows)
 {
   const PsProblem *problem = windows->problem;
   guint n = problem->n_stages;
 
   for (guint s = 0; s < n; s++)
-    follow_forth (windows, s * N_KINDS + PS_OP_F);
+    spread_starts_of (windows, s * N_KINDS + PS_OP_F);
   for (guint s = n; s-- > 0;)
     {
-      follow_forth (windows, s * N_KINDS + PS_OP_B);
-      follow_forth (windows, s * N_KINDS + PS_OP_W);
+      spread_starts_of (windows, s * N_KINDS + PS_OP_B);
+      spread_starts_of (windows, s * N_KINDS + PS_OP_W);
     }
-  ps_windows_follow_back (windows);
+  spread_ends (windows);
   for (guint i = 0; i < problem->n_ops; i++)
     if (windows->start[i] + problem->duration[chain_of (problem, i)] > windows->end[i])
       return FALSE;
@@ -771,7 +824,7 @@ ps_windows_follow (PsWindows *windows)
 /* Copies the windows of a lane's ops. Those of several chains are sorted: its k-th op neither starts before the k-th
  * smallest start nor ends after the k-th smallest end. */
 static void
-fill_lane (PsWindows *windows, const PsLane *lane)
+fill_lane (PsWindows *windows, const Lane *lane)
 {
   guint m = windows->problem->m;
   gint64 *start = windows->lane_start + lane->first, *end = windows->lane_end + lane->first;
@@ -789,7 +842,7 @@ fill_lane (PsWindows *windows, const PsLane *lane)
 
 /* Ops that are fixed follow each other; the device is at its state when the last one ends. */
 static void
-follow_fixed (PsWindows *windows, guint device)
+limit_fixed_starts (PsWindows *windows, guint device)
 {
   const PsProblem *problem = windows->problem;
   const guint32 *fixed = windows->fixed + problem->first[device];
@@ -805,7 +858,7 @@ follow_fixed (PsWindows *windows, guint device)
 
 /* The device has to be at its state by `late`. */
 static void
-follow_fixed_back (PsWindows *windows, guint device, gint64 late)
+limit_fixed_ends (PsWindows *windows, guint device, gint64 late)
 {
   const PsProblem *problem = windows->problem;
   const guint32 *fixed = windows->fixed + problem->first[device];
@@ -821,10 +874,10 @@ follow_fixed_back (PsWindows *windows, guint device, gint64 late)
 static gboolean
 narrow_device (PsWindows *windows, guint device)
 {
-  PsStates *states = windows->states[device];
+  States *states = windows->states[device];
   guint m = windows->problem->m;
 
-  follow_fixed (windows, device);
+  limit_fixed_starts (windows, device);
   for (guint i = 0; i < states->n_lanes; i++)
     fill_lane (windows, &states->lane[i]);
   if (!states_narrow (states, windows->lane_start, windows->lane_end))
@@ -833,7 +886,7 @@ narrow_device (PsWindows *windows, guint device)
     for (guint k = 0; k < m && states->lane[i].n_chains == 1; k++)
       windows_limit (windows, states->lane[i].chain[0] * m + k, windows->lane_start[states->lane[i].first + k],
                      windows->lane_end[states->lane[i].first + k]);
-  follow_fixed_back (windows, device, states->late[states->from]);
+  limit_fixed_ends (windows, device, states->late[states->from]);
   windows->touched[device] = FALSE;
   return TRUE;
 }
@@ -844,7 +897,7 @@ windows_narrow (PsWindows *windows)
 {
   guint n = windows->problem->n_devices, idle = 0;
 
-  if (!ps_windows_follow (windows))
+  if (!spread (windows))
     return FALSE;
   /* Up and down in turn, because windows narrow along the pipeline. */
   for (guint i = 0; i < MAX_ROUNDS * n && idle < n; i++)
@@ -857,7 +910,7 @@ windows_narrow (PsWindows *windows)
       windows->stopped |= !windows->go_on (windows->data) || windows->trail->len > MAX_TRAIL;
       if (windows->stopped)
         return TRUE;
-      if (!narrow_device (windows, d) || !ps_windows_follow (windows))
+      if (!narrow_device (windows, d) || !spread (windows))
         return FALSE;
       idle = 0;
     }
@@ -879,21 +932,23 @@ ps_windows_steps (const PsWindows *windows)
   return n / MAX (windows->problem->n_devices, 1);
 }
 
-gboolean
-ps_windows_has_heads (const PsProblem *problem)
+static gboolean
+has_earliest_starts (const PsProblem *problem)
 {
-  return problem->objective == PS_OBJECTIVE_MAKESPAN || problem->n_ops <= MAX_SPAN_HEADS / problem->n_devices;
+  return problem->objective == PS_OBJECTIVE_MAKESPAN || problem->n_ops <= MAX_SPAN_STARTS / problem->n_devices;
 }
 
 PsWindows *
 ps_windows_new (const PsProblem *problem, guint max_states)
 {
   g_autoptr (PsWindows) windows = g_new0 (PsWindows, 1);
+  GPtrArray *owned = g_ptr_array_new_with_free_func (g_free);
   gboolean helps = FALSE;
 
   windows->problem = problem;
+  windows->owned = owned;
   windows->open = NEVER;
-  windows->states = g_new0 (PsStates *, problem->n_devices);
+  windows->states = PS_OWN_NEW (owned, States *, problem->n_devices);
   if (problem->joins || (problem->n_copies > 1 && problem->objective == PS_OBJECTIVE_SPAN))
     return NULL;
   for (guint d = 0; d < problem->n_devices; d++)
@@ -901,18 +956,18 @@ ps_windows_new (const PsProblem *problem, guint max_states)
       windows->states[d] = states_new (problem, d, problem->asked[d], max_states / problem->n_devices);
       helps |= windows->states[d] != NULL;
     }
-  if (ps_windows_has_heads (problem))
-    windows->head = g_new (gint64, problem->n_ops);
-  windows->heads_of = G_MAXUINT;
-  windows->start = g_new (gint64, problem->n_ops);
-  windows->end = g_new (gint64, problem->n_ops);
-  windows->trail = g_array_new (FALSE, FALSE, sizeof (PsWindowBefore));
-  windows->noted = g_new (guint32, problem->n_ops);
-  windows->lane_start = g_new (gint64, problem->n_ops);
-  windows->lane_end = g_new (gint64, problem->n_ops);
-  windows->fixed = g_new (guint32, problem->n_ops);
-  windows->n_fixed = g_new0 (guint32, problem->n_devices);
-  windows->touched = g_new0 (guint8, problem->n_devices);
+  if (has_earliest_starts (problem))
+    windows->earliest = PS_OWN_NEW (owned, gint64, problem->n_ops);
+  windows->earliest_of = G_MAXUINT;
+  windows->start = PS_OWN_NEW (owned, gint64, problem->n_ops);
+  windows->end = PS_OWN_NEW (owned, gint64, problem->n_ops);
+  windows->trail = g_array_new (FALSE, FALSE, sizeof (WindowBefore));
+  windows->noted = PS_OWN_NEW (owned, guint32, problem->n_ops);
+  windows->lane_start = PS_OWN_NEW (owned, gint64, problem->n_ops);
+  windows->lane_end = PS_OWN_NEW (owned, gint64, problem->n_ops);
+  windows->fixed = PS_OWN_NEW (owned, guint32, problem->n_ops);
+  windows->n_fixed = PS_OWN_NEW (owned, guint32, problem->n_devices);
+  windows->touched = PS_OWN_NEW (owned, guint8, problem->n_devices);
   return helps ? g_steal_pointer (&windows) : NULL;
 }
 
@@ -922,18 +977,9 @@ ps_windows_free (PsWindows *windows)
   if (windows == NULL)
     return;
   for (guint d = 0; d < windows->problem->n_devices; d++)
-    ps_states_free (windows->states[d]);
-  g_free (windows->states);
-  g_free (windows->head);
-  g_free (windows->start);
-  g_free (windows->end);
+    states_free (windows->states[d]);
   g_clear_pointer (&windows->trail, g_array_unref);
-  g_free (windows->noted);
-  g_free (windows->lane_start);
-  g_free (windows->lane_end);
-  g_free (windows->fixed);
-  g_free (windows->n_fixed);
-  g_free (windows->touched);
+  g_ptr_array_unref (windows->owned);
   g_free (windows);
 }
 
@@ -958,9 +1004,9 @@ typedef struct
 } Step;
 
 static Step
-step_of (const PsStates *states, guint lane_index)
+step_of (const States *states, guint lane_index)
 {
-  const PsLane *lane = &states->lane[lane_index];
+  const Lane *lane = &states->lane[lane_index];
   guint32 child = states->child[states->from * states->n_lanes + lane_index];
 
   return (Step){ .child = child, .lane = lane_index, .rank = lane->first + n_done (lane, states->key[states->from]) };
@@ -970,7 +1016,7 @@ PS_DEFINE_ORDER (compare_ranks, Step, rank)
 
 /* The next op of a lane: of several W, any whose B is done. */
 static guint
-next_op (const PsWindows *windows, guint device, const PsLane *lane)
+next_op (const PsWindows *windows, guint device, const Lane *lane)
 {
   const PsProblem *problem = windows->problem;
   const guint32 *fixed = windows->fixed + problem->first[device];
@@ -996,13 +1042,13 @@ static guint
 list_steps (Search *search, guint device, Step *steps)
 {
   PsWindows *windows = search->windows;
-  const PsStates *states = windows->states[device];
+  const States *states = windows->states[device];
   guint n = 0;
 
   for (guint i = 0; i < states->n_lanes; i++)
     {
       Step step = step_of (states, i);
-      const PsLane *lane = &states->lane[i];
+      const Lane *lane = &states->lane[i];
 
       if (step.child == 0)
         continue;
@@ -1028,7 +1074,7 @@ choose_device (const PsWindows *windows)
 
   for (guint d = 0; d < windows->problem->n_devices; d++)
     {
-      const PsStates *states = windows->states[d];
+      const States *states = windows->states[d];
 
       for (guint i = 0; i < states->n_lanes && states->from + 1 < states->n_states; i++)
         {
@@ -1065,7 +1111,7 @@ static PsDescended
 try_step (Search *search, guint device, const Step *step)
 {
   PsWindows *windows = search->windows;
-  PsStates *states = windows->states[device];
+  States *states = windows->states[device];
   guint32 from = states->from;
   guint place = windows_mark (windows);
   PsDescended result;
@@ -1089,7 +1135,7 @@ explore (Search *search)
   PsDescended result = PS_DESCENDED_REFUTED;
   gboolean open = windows_narrow (windows);
   guint device = open ? choose_device (windows) : 0, n;
-  Step steps[PS_MAX_LANES];
+  Step steps[MAX_LANES];
 
   if (open && device == windows->problem->n_devices)
     return windows->stopped ? PS_DESCENDED_STOPPED : accept (search);
@@ -1144,7 +1190,7 @@ ps_windows_descend (PsWindows *windows, const PsDescent *descent)
   windows->go_on = descent->go_on;
   windows->data = descent->data;
   windows->stopped = FALSE;
-  ps_windows_open (windows, windows->problem->n_devices, descent->target);
+  windows_open (windows, windows->problem->n_devices, descent->target);
   if (descent->near != NULL)
     keep_near (windows, descent->near, descent->reach);
   return windows_explore (windows, descent);
@@ -1184,7 +1230,7 @@ room_of (const PsWindows *windows, guint op)
 
 /* The F of a microbatch in the last stage of its copy: microbatches of both copies in turn. */
 static guint
-turn_at (const PsProblem *problem, guint i)
+last_forward (const PsProblem *problem, guint i)
 {
   guint copy = i % problem->n_copies;
 
@@ -1193,7 +1239,7 @@ turn_at (const PsProblem *problem, guint i)
 
 /* The turn with the widest window; n_ops: none has room to move. */
 static guint
-widest_turn (const PsWindows *windows)
+widest_forward (const PsWindows *windows)
 {
   const PsProblem *problem = windows->problem;
   guint best = problem->n_ops;
@@ -1201,7 +1247,7 @@ widest_turn (const PsWindows *windows)
 
   for (guint i = 0; i < problem->m * problem->n_copies; i++)
     {
-      guint op = turn_at (problem, i);
+      guint op = last_forward (problem, i);
 
       if (room_of (windows, op) <= most)
         continue;
@@ -1250,7 +1296,7 @@ shave (Cases *cases)
     {
       cases->shaved = FALSE;
       for (guint i = 0; i < 2 * n; i++)
-        if (shave_end (cases, turn_at (problem, i < n ? i : 2 * n - 1 - i), i < n))
+        if (shave_end (cases, last_forward (problem, i < n ? i : 2 * n - 1 - i), i < n))
           return TRUE;
     }
   while (may_go_on (cases) && cases->shaved);
@@ -1282,7 +1328,7 @@ split (Cases *cases, gboolean is_root)
     return TRUE;
   if (!may_go_on (cases))
     return FALSE;
-  guint op = widest_turn (windows);
+  guint op = widest_forward (windows);
 
   if (op == windows->problem->n_ops)
     return finish (cases);
@@ -1313,7 +1359,7 @@ refute (PsWindows *windows, gint64 target, guint n_cases, PsOrder *order)
       guint d = spans ? (windows->refuter + i) % n : n;
       Cases cases = { .windows = windows, .n_cases = n_cases, .order = order };
 
-      ps_windows_open (windows, d, target);
+      windows_open (windows, d, target);
       if (!split (&cases, TRUE))
         continue;
       windows->refuter = d;
@@ -1355,4 +1401,122 @@ ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, guint n_cases,
       target = lower + step;
     }
   return lower;
+}
+
+/* A bound before any target is known: each device by itself, preempted at will. */
+
+/* Ops of a device, as Jackson's rule takes them. */
+typedef struct
+{
+  gint64 release;
+  gint64 tail;
+  gint64 left;
+} Job;
+
+PS_DEFINE_ORDER (compare_releases, Job, release)
+
+static void
+swap_jobs (Job *a, Job *b)
+{
+  Job was = *a;
+
+  *a = *b;
+  *b = was;
+}
+
+/* Restores the heap of jobs, longest tail first, after heap[at] was changed. */
+static void
+sift (Job *heap, guint n, guint at)
+{
+  for (; at > 0 && heap[at].tail > heap[(at - 1) / 2].tail; at = (at - 1) / 2)
+    swap_jobs (&heap[at], &heap[(at - 1) / 2]);
+  for (;;)
+    {
+      guint best = at;
+
+      for (guint child = 2 * at + 1; child < n && child <= 2 * at + 2; child++)
+        if (heap[child].tail > heap[best].tail)
+          best = child;
+      if (best == at)
+        return;
+      swap_jobs (&heap[at], &heap[best]);
+      at = best;
+    }
+}
+
+/* The longest tail runs first, until it ends or another job arrives. Returns the largest end plus tail. */
+static gint64
+jackson (Job *jobs, guint n)
+{
+  g_autofree Job *heap = g_new (Job, n);
+  guint n_waiting = 0, next = 0;
+  gint64 now = -NEVER, longest = 0;
+
+  qsort (jobs, n, sizeof *jobs, compare_releases);
+  while (next < n || n_waiting > 0)
+    {
+      if (n_waiting == 0)
+        now = MAX (now, jobs[next].release);
+      for (; next < n && jobs[next].release <= now; next++)
+        {
+          heap[n_waiting++] = jobs[next];
+          sift (heap, n_waiting, n_waiting - 1);
+        }
+      gint64 run = next < n ? MIN (heap[0].left, jobs[next].release - now) : heap[0].left;
+      now += run;
+      heap[0].left -= run;
+      if (heap[0].left > 0)
+        continue;
+      longest = MAX (longest, now + heap[0].tail);
+      heap[0] = heap[--n_waiting];
+      sift (heap, n_waiting, 0);
+    }
+  return longest;
+}
+
+static gint64
+device_bound (const PsWindows *windows, guint device, Job *jobs)
+{
+  const PsProblem *problem = windows->problem;
+  guint n = 0;
+
+  for (guint i = problem->first_stage[device] * N_KINDS; i < problem->first_stage[device + 1] * N_KINDS; i++)
+    for (guint k = 0; k < problem->m; k++)
+      {
+        guint chain = problem->stages[i / N_KINDS] * N_KINDS + i % N_KINDS, op = chain * problem->m + k;
+
+        jobs[n++] = (Job){ windows->start[op], -windows->end[op], problem->duration[chain] };
+      }
+  return n > 0 ? jackson (jobs, n) : 0;
+}
+
+gint64
+ps_one_machine_bound (const PsProblem *problem)
+{
+  g_autofree Job *jobs = g_new (Job, problem->n_ops);
+  g_autofree gint64 *start = g_new0 (gint64, problem->n_ops), *end = g_new0 (gint64, problem->n_ops),
+                    *earliest = g_new (gint64, problem->n_ops);
+  gboolean spans = problem->objective == PS_OBJECTIVE_SPAN;
+  PsWindows windows = { .problem = problem,
+                        .earliest = has_earliest_starts (problem) ? earliest : NULL,
+                        .earliest_of = G_MAXUINT,
+                        .start = start,
+                        .end = end };
+  guint n = problem->n_devices;
+  gint64 bound = 0;
+
+  if (problem->joins || (problem->n_copies > 1 && spans))
+    return 0;
+  for (guint d = 0; d < n; d++)
+    {
+      if (d == 0 || spans)
+        {
+          windows_open (&windows, spans ? d : n, 0);
+          spread (&windows);
+        }
+      if (problem->first_stage[d + 1] == problem->first_stage[d])
+        continue;
+      bound = MAX (bound, device_bound (&windows, d, jobs));
+    }
+  return bound;
 }

@@ -2,6 +2,7 @@
  * says how good it is. */
 #include "events-private.h"
 #include "program/program-private.h"
+#include "simulate-private.h"
 
 #include <string.h>
 
@@ -126,8 +127,7 @@ try_free_messages (Plan *plan, const gint64 *urgency_ns, GError **error)
   events = ps_events_new (plan->program, plan->costs, &setting, error);
   if (events == NULL)
     return FALSE;
-  events->urgency_ns = urgency_ns;
-  events->exclusive = plan->setting.blocking;
+  ps_events_rank_messages (events, urgency_ns, plan->setting.blocking);
   if (ps_events_run (events, plan->costs, plan->simulation, error))
     try_order_of_run (plan);
   return *error == NULL;

@@ -1,181 +1,128 @@
-/* events-private.h - the state of the events engine, and the steps that both of its loops are made of. Private to
- * sim/simulate/events*.c. */
+/* events-private.h - parts of the events engine. Private to sim/simulate/events*.c. */
 #pragma once
 
-#include "program/channels.h"
-#include "simulate-private.h"
 #include <pipesim/simulate.h>
 
-#include <math.h>
+#include <string.h>
 
-/* One transfer on its way through its conditions: its data exists, it is the next one on each end, and in blocking runs
- * each device has come to it. An eager message has two transfers. The first holds the sender's end; the second is over
- * when the message has arrived and its turn on the receiver's end has come. */
+/* With ready_order: of the messages that may begin, the one whose consumer has the largest urgency [n_steps] goes first
+ * (NULL: the first to exist). exclusive: a device moves one message or runs an op, never both. */
+void ps_events_rank_messages (PsEvents *events, const gint64 *urgency_ns, gboolean exclusive);
+
+/* A queue of ids by the time at which they are due, then by id: a list in order. Most new times come near its end, so
+ * that only a few others move. */
 typedef struct
 {
-  gint64 start_ns;   /* when the last condition so far was met */
-  gint64 end_ns;     /* until it starts: its duration */
-  guint32 next[2];   /* 1 + transfers of which a condition is met when it ends; 0 = none */
-  guint32 message;   /* of the program */
-  guint32 consumer;  /* the message's */
-  guint16 sender;    /* the message's */
-  guint16 receiver;  /* the message's */
-  guint8 missing;    /* conditions not yet met */
-  guint8 conditions; /* in all */
-  guint8 done;
-  guint8 part : 2;   /* PsTransferPart */
-  guint8 held : 2;   /* with channels: their ends that it holds, the sender's first */
-  guint8 shares : 1; /* in this run it may have to share a link with others */
-  guint8 joined : 2; /* before its end is known: bit 0: the sender takes part, bit 1: the receiver does */
-} PsTransfer;
-
-typedef enum
-{
-  PS_TRANSFER_WHOLE,
-  PS_TRANSFER_EAGER_SEND,
-  PS_TRANSFER_EAGER_RECEIVE,
-} PsTransferPart;
-
-typedef enum
-{
-  PS_ITEM_OP,
-  PS_ITEM_SEND,    /* blocking runs only: the device comes to the transfer and goes on when it is over */
-  PS_ITEM_RECEIVE, /* the same */
-} PsItemType;
-
-/* One thing that a device does. */
-typedef struct
-{
-  gint64 duration_ns;
-  guint32 step;
-  guint32 cost;    /* of an op: index into PsCosts.op */
-  guint32 wait;    /* 1 + transfer that must be over first; 0 = none */
-  guint32 send[2]; /* 1 + transfers whose data the op makes; 0 = none */
-  guint8 type;     /* PsItemType */
-  guint8 pair;     /* PsPairRole */
-} PsItem;
+  gint64 time_ns;
+  guint32 id;
+} PsDue;
 
 typedef struct
 {
-  gint64 clock_ns; /* end of its last op, or of its last send or receive when blocking */
-  guint32 next;    /* item */
-  guint32 end;     /* after its last item */
-  guint32 blocked; /* 1 + transfer that it waits for; 0 = none */
-  gboolean posted; /* it has come to the send or receive that is its next item */
-} PsEventDevice;
+  PsDue *list; /* from `first` to before `end`; an entry may stand for an earlier time than that of its id */
+  guint first;
+  guint end;
+  guint size;
+  gint64 *time_ns; /* [n_ids] when an id is due; G_MAXINT64: it is not */
+} PsQueue;
 
-typedef struct _PsTimed PsTimed;
-typedef struct _PsReady PsReady;
-typedef struct _PsReplay PsReplay;
-
-struct _PsEvents
+static inline void
+ps_queue_init (PsQueue *queue, guint n_ids)
 {
-  const PsProgram *program;
-  PsEventsSetting setting;
-  PsChannels *channels;
-  guint n_devices;
-  guint n_transfers; /* messages, then the second parts of eager ones */
-  PsTransfer *transfers;
-  guint n_items;
-  PsItem *items; /* by device, in order */
-  guint32 *item_of_step;
-  guint *first_item; /* [n_devices + 1] */
-  PsEventDevice *devices;
-  guint n_startable;
-  guint32 *startable; /* [n_transfers] transfers whose conditions are all met */
-  guint n_awake;
-  guint16 *awake;           /* [n_devices] devices that may go on */
-  PsTimed *timed;           /* NULL: times follow from the order alone */
-  PsReady *ready;           /* NULL: program order */
-  guint n_runs;             /* that came to their end */
-  PsReplay *replay;         /* NULL: the order of an earlier run is not known */
-  const gint64 *urgency_ns; /* [n_steps] of their inputs: with ready_order, the message of the largest goes first; NULL:
-                               the first to exist does */
-  gboolean exclusive;       /* with ready_order: a device moves one message or runs an op, never both */
-  /* of the run */
-  const PsCosts *costs;
-  PsSimulation *simulation;
-};
-
-/* The time that ops of that duration take on a device. */
-static inline gint64
-ps_event_at_speed (const PsEventsSetting *setting, guint device, gint64 duration_ns)
-{
-  return setting->speed != NULL && setting->speed[device] != 1 ? llrint ((double)duration_ns / setting->speed[device])
-                                                               : duration_ns;
-}
-
-/* The time that a step of that duration takes on its device. Its host time does not depend on the speed. */
-static inline gint64
-ps_event_step_at_speed (const PsEventsSetting *setting, const PsProgram *program, const PsCosts *costs, guint step,
-                        gint64 duration_ns)
-{
-  gint64 host_ns = ps_host_time_sum (ps_step_host_time (program, costs, step));
-
-  host_ns = MIN (host_ns, duration_ns);
-  return host_ns + ps_event_at_speed (setting, program->steps[step].device, duration_ns - host_ns);
+  *queue = (PsQueue){ .list = g_new (PsDue, 64), .size = 64, .time_ns = g_new (gint64, n_ids) };
+  for (guint i = 0; i < n_ids; i++)
+    queue->time_ns[i] = G_MAXINT64;
 }
 
 static inline void
-ps_event_meet (PsEvents *events, guint32 transfer, gint64 time_ns)
+ps_queue_clear (PsQueue *queue)
 {
-  PsTransfer *met = &events->transfers[transfer - 1];
-
-  met->start_ns = MAX (met->start_ns, time_ns);
-  if (--met->missing == 0)
-    events->startable[events->n_startable++] = transfer - 1;
+  g_free (queue->list);
+  g_free (queue->time_ns);
 }
 
 static inline void
-ps_event_wake (PsEvents *events, guint device, guint32 transfer)
+ps_queue_insert (PsQueue *queue, PsDue due)
 {
-  if (events->devices[device].blocked != transfer)
-    return;
-  events->devices[device].blocked = 0;
-  events->awake[events->n_awake++] = (guint16)device;
+  guint place;
+
+  if (queue->end == queue->size)
+    {
+      queue->end -= queue->first;
+      memmove (queue->list, queue->list + queue->first, queue->end * sizeof *queue->list);
+      queue->first = 0;
+      if (queue->end > queue->size / 2)
+        queue->list = g_renew (PsDue, queue->list, queue->size *= 2);
+    }
+  for (place = queue->end++; place > queue->first; place--)
+    {
+      const PsDue *before = &queue->list[place - 1];
+
+      if (before->time_ns < due.time_ns || (before->time_ns == due.time_ns && before->id <= due.id))
+        break;
+      queue->list[place] = *before;
+    }
+  queue->list[place] = due;
 }
 
-/* A transfer is over at its end_ns. */
+/* An id is due at that time, whether or not it was due at another. If it is put off, its entry stays where it is until
+ * it comes first: most ids are put off by little. */
 static inline void
-ps_event_complete (PsEvents *events, guint32 index)
+ps_queue_set (PsQueue *queue, guint32 id, gint64 time_ns)
 {
-  PsTransfer *transfer = &events->transfers[index];
+  gint64 before_ns = queue->time_ns[id];
 
-  transfer->done = TRUE;
-  if (transfer->part != PS_TRANSFER_EAGER_RECEIVE)
-    events->simulation->transfer_start_ns[transfer->consumer] = transfer->start_ns;
-  events->simulation->transfer_end_ns[transfer->consumer] = transfer->end_ns;
-  for (guint i = 0; i < G_N_ELEMENTS (transfer->next); i++)
-    if (transfer->next[i] != 0)
-      ps_event_meet (events, transfer->next[i], transfer->end_ns);
-  ps_event_wake (events, transfer->receiver, index + 1);
-  if (events->setting.blocking)
-    ps_event_wake (events, transfer->sender, index + 1);
+  queue->time_ns[id] = time_ns;
+  if (time_ns < before_ns)
+    ps_queue_insert (queue, (PsDue){ time_ns, id });
 }
 
-/* Runs an op from start_ns to its end, which is returned, where nothing else changes its duration. */
+/* When an id is due; G_MAXINT64: it is not. */
 static inline gint64
-ps_event_run_op (PsEvents *events, const PsItem *item, gint64 start_ns)
+ps_queue_time (const PsQueue *queue, guint32 id)
 {
-  gint64 end_ns = start_ns + item->duration_ns;
-
-  events->simulation->start_ns[item->step] = start_ns;
-  events->simulation->end_ns[item->step + 1] = end_ns;
-  return end_ns;
+  return queue->time_ns[id];
 }
 
-/* The order in which a run finds its times: each op (id: its item) and transfer (id: n_items + transfer) when its end
- * is known, with the op's step or that of the consumer. */
-PsReplay *ps_replay_new (const PsEvents *events);
-void ps_replay_free (PsReplay *replay);
-void ps_replay_note (PsReplay *replay, guint32 id, guint32 step);
+/* The first time at which an id is due; G_MAXINT64: none is. */
+static inline gint64
+ps_queue_first_ns (PsQueue *queue)
+{
+  while (queue->first < queue->end)
+    {
+      PsDue due = queue->list[queue->first];
 
-/* All are noted. */
-void ps_replay_complete (PsEvents *events);
+      if (due.time_ns == queue->time_ns[due.id])
+        return due.time_ns;
+      queue->first++;
+      if (queue->time_ns[due.id] < G_MAXINT64 && due.time_ns < queue->time_ns[due.id])
+        ps_queue_insert (queue, (PsDue){ queue->time_ns[due.id], due.id });
+    }
+  return G_MAXINT64;
+}
 
-/* A run in that order; FALSE: it is not known. */
-gboolean ps_replay_run (PsEvents *events);
+/* Takes out the first id, after ps_queue_first_ns has found it. */
+static inline guint32
+ps_queue_take (PsQueue *queue)
+{
+  guint32 id = queue->list[queue->first++].id;
 
-/* The engine for times that depend on other ops and transfers of the same instant (events-timed.h). */
-PsTimed *ps_timed_new (PsEvents *events);
-void ps_timed_free (PsTimed *timed);
+  queue->time_ns[id] = G_MAXINT64;
+  return id;
+}
+
+/* Transfers that share the links of a cluster. Their events are ids of the queue, from first_id on by message. */
+typedef struct _PsLinks PsLinks;
+
+PsLinks *ps_links_new (const PsProgram *program, const PsCluster *cluster, PsQueue *queue, guint32 first_id);
+void ps_links_free (PsLinks *links);
+void ps_links_begin (PsLinks *links);
+
+/* Starts the transfer of a message, which takes duration_ns if it shares nothing; its next event is due. */
+void ps_links_start (PsLinks *links, guint32 message, gint64 bytes, gint64 duration_ns, gint64 now_ns);
+
+/* Takes its event. Returns TRUE when the transfer is over; else it has got through the latency and moves its bytes. */
+gboolean ps_links_event (PsLinks *links, guint32 message, gint64 now_ns);
+
+/* Finds new rates after the events of an instant, and when each transfer is over at its rate. */
+void ps_links_settle (PsLinks *links, gint64 now_ns);

@@ -1,6 +1,6 @@
 /* database.c - opens databases: creates new ones, migrates old ones, refuses foreign ones. Runs statements. */
 #include "database.h"
-#include "base/data-files.h"
+#include "base/files.h"
 
 #include <pipesim/base.h>
 

@@ -1,7 +1,7 @@
 /* profile-read.c - reads a profile's text, and refuses a text that no calibration could have written. */
 #include "profile-fields.h"
 
-#include "base/json-object.h"
+#include "base/json.h"
 #include "base/text.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "costdb-private.h"
 #include "profile-fields.h"
 
-#include "base/json-text.h"
+#include "base/json.h"
 
 /* clang-format off */
 #define FIELD(structure, member) { #member, offsetof (structure, member) }

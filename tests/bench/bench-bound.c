@@ -182,7 +182,7 @@ bench_row (const Row *row, guint64 moves, double *sum, double *worst)
   g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
   gint64 best = result->price_ns, begin = g_get_monotonic_time ();
   gint64 plain = ps_lower_bound_within (c.placement, c.setting.n_microbatches, c.costs, c.limit, row->objective);
-  gint64 root = MAX (plain, ps_windows_root_bound (problem)), narrow = windows_bound (problem, root, best);
+  gint64 root = MAX (plain, ps_one_machine_bound (problem)), narrow = windows_bound (problem, root, best);
   const double gaps[] = { gap (best, plain), gap (best, root), gap (best, result->lower_bound_ns) };
 
   printf ("%-36s %6" G_GINT64_FORMAT "  gap by sums %5.2f  root %5.2f  windows %5.2f (%.2f s)  search %5.2f, by %s\n",

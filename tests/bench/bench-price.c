@@ -3,9 +3,9 @@
  * annealing for each order. Usage: bench-price [SECONDS of a search [SECONDS of annealing [TEXT of rows]]]. */
 #include <pipesim/search.h>
 
-#include "plan/search-price.h"
-#include "search/guess.h"
-#include "search/polish.h"
+#include "plan/setting-search.h"
+#include "search/order.h"
+#include "search/problem.h"
 #include "sim/setting-rig.h"
 
 #include <math.h>
@@ -17,6 +17,9 @@
 /* The temperatures, in mean durations of an op. */
 #define HOT 0.3
 #define COLD 0.01
+
+/* How far a single op is moved. */
+#define REACH 6
 
 typedef struct
 {
@@ -98,6 +101,26 @@ price_of (const PsOrder *order, const PsPlacement *placement, SearchPricing *pri
   return search_price (schedule, pricing);
 }
 
+/* Moves one op by up to REACH places if that leaves a solution. */
+static gboolean
+move_one (PsOrder *order, PsRandom *random)
+{
+  const PsProblem *problem = order->problem;
+  guint at = order->nodes[order->node[ps_random_below (random, problem->n_ops)]].position;
+  guint device = device_of (problem, order->sequence[at]), distance = 1 + ps_random_below (random, REACH);
+  guint first = problem->first[device], last = order->stop[device] - 1;
+  PsMove move = { at, ps_random_below (random, 2) ? MAX (at, first + distance) - distance : MIN (at + distance, last) };
+  gint64 excess;
+
+  if (move.to == move.from || !ps_order_allows (order, move))
+    return FALSE;
+  excess = ps_order_excess_change (order, move);
+  if (excess > 0 || !ps_order_apply (order, move))
+    return FALSE;
+  ps_order_keep (order, move, excess);
+  return TRUE;
+}
+
 /* An order of a family may have a price of its own: it has pairs only where they save time. */
 static gint64
 anneal (SearchPricing *pricing, const PsPlacement *placement, PsOrder *order, double seconds, guint64 *n_prices)
@@ -113,7 +136,7 @@ anneal (SearchPricing *pricing, const PsPlacement *placement, PsOrder *order, do
   ps_order_assign (kept, order);
   for (; part < 1; part = (now () - begin) / seconds)
     {
-      if (!ps_order_move_one (order, G_MAXINT64, &random))
+      if (!move_one (order, &random))
         continue;
       gint64 changed = price_of (order, placement, pricing);
       gboolean takes
@@ -128,19 +151,6 @@ anneal (SearchPricing *pricing, const PsPlacement *placement, PsOrder *order, do
   return best;
 }
 
-/* Microseconds of a guess. */
-static double
-time_guess (const PsOrder *order, const PsSearchChannels *channels)
-{
-  g_autoptr (PsGuess) guess = ps_guess_new (order->problem, channels);
-  double begin = now ();
-  guint n = 0;
-
-  for (; guess != NULL && now () < begin + 0.02; n++)
-    ps_guess_price (guess, order, G_MAXINT64);
-  return (now () - begin) / n * 1e6;
-}
-
 static void
 bench_row (const Row *row, double search_seconds, double anneal_seconds)
 {
@@ -149,7 +159,6 @@ bench_row (const Row *row, double search_seconds, double anneal_seconds)
   g_autofree gint64 *limit = NULL;
   const char *name = "-";
   guint64 n_prices = 0;
-  PsSearchChannels channels;
   Limit watched = { .until = now () + search_seconds };
 
   setting->n_chunks = row->n_chunks;
@@ -164,9 +173,7 @@ bench_row (const Row *row, double search_seconds, double anneal_seconds)
                              .price = search_price,
                              .generate = search_generate,
                              .price_data = &pricing,
-                             .channels = search_price_channels (&pricing, placement, &channels),
                              .price_bound_ns = search_price_bound (&pricing, placement, given),
-                             .transfer_factor = ps_setting_transfers_wait (setting) ? 2 : 1,
                              .seed = 1,
                              .time_limit_ns = G_MAXINT64,
                              .stop = &watched.stop,
@@ -183,12 +190,12 @@ bench_row (const Row *row, double search_seconds, double anneal_seconds)
   annealed = anneal (&pricing, placement, order, anneal_seconds, &n_prices);
   annealed = MIN (annealed, family);
   printf ("%s, %s v=%u\n  best family %.3f ms (%s)  search %.3f ms (%s)  annealed %.3f ms (%" G_GUINT64_FORMAT
-          " orders), %+.2f %%  bound %.3f ms, gap %.2f %%\n  price %.1f us, guess %.1f us\n",
+          " orders), %+.2f %%  bound %.3f ms, gap %.2f %%\n  price %.1f us\n",
           row->line + 2, ps_placement_name (row->placement), row->n_chunks,
           family == G_MAXINT64 ? NAN : (double)family / 1e6, name, (double)result->price_ns / 1e6, result->found_by,
           (double)annealed / 1e6, n_prices, 100 * ((double)result->price_ns / (double)annealed - 1),
           (double)result->lower_bound_ns / 1e6, 100 * ((double)result->price_ns / (double)result->lower_bound_ns - 1),
-          anneal_seconds / (double)n_prices * 1e6, time_guess (order, search.channels));
+          anneal_seconds / (double)n_prices * 1e6);
   fflush (stdout);
 }
 

@@ -3,8 +3,8 @@
  */
 #include "bench-case.h"
 #include "bench-clock.h"
-#include "search/anneal.h"
-#include "search/greedy.h"
+#include "search/methods.h"
+#include "search/methods.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,10 +38,11 @@ bench_moves (gint64 pair)
   PsOrder *order = ps_order_new (problem);
   for (guint i = 0; i < N_RUNS; i++)
     {
+      PsRandom random = { i };
       PsAnnealing annealing
-          = { .random = { i }, .hot = 200, .cold = 20, .price = 100, .pull = 0.1, .n_moves = 1 << 20 };
+          = { .random = &random, .hot = 200, .cold = 20, .price = 100, .pull = 0.1, .n_moves = 1 << 20 };
 
-      g_assert_true (ps_greedy_build (order, &policy, NULL) && ps_order_evaluate (order));
+      g_assert_true (ps_list_schedule (order, &policy) && ps_order_evaluate (order));
       gint64 start = now_ns ();
       guint64 n = ps_anneal (order, &annealing);
       incremental[i] = (gint64)((double)n / (double)(now_ns () - start) * 1e9);

@@ -7,7 +7,7 @@
 
 #include "cases.h"
 #include "lower.h"
-#include "search/seeds.h"
+#include "search/methods.h"
 
 /* A search problem with costs of its own. */
 typedef struct
@@ -177,11 +177,11 @@ draw_order (const PsProblem *problem, PsRandom *random)
   PsPolicy policy;
 
   ps_policy_draw (&policy, problem, random);
-  if (!ps_greedy_build (order, &policy, NULL))
+  if (!ps_list_schedule (order, &policy))
     {
       g_assert_true (policy.group > 0 || problem->n_copies > 1);
       policy.group = 0;
-      if (!ps_greedy_build (order, &policy, NULL))
+      if (!ps_list_schedule (order, &policy))
         {
           g_assert_cmpuint (problem->n_copies, >, 1);
           ps_order_one_by_one (order);
@@ -216,6 +216,6 @@ assert_same (const PsOrder *a, const PsOrder *b)
   g_assert_cmpmem (a->node, n * sizeof *a->node, b->node, n * sizeof *b->node);
   g_assert_cmpmem (a->partner, n * sizeof *a->partner, b->partner, n * sizeof *b->partner);
   g_assert_cmpint (a->objective, ==, b->objective);
-  g_assert_cmpint (a->weight, ==, b->weight);
+  g_assert_cmpint (a->end_sum, ==, b->end_sum);
   g_assert_cmpint (a->excess, ==, b->excess);
 }

@@ -3,7 +3,7 @@
 
 #include <pipesim/search.h>
 
-#include "plan/search-price.h"
+#include "plan/setting-search.h"
 #include "setting-rig.h"
 
 #define MOVES 2000
@@ -14,7 +14,6 @@ search (SearchPricing *pricing, const PsPlacement *placement, guint64 moves)
 {
   const PsSetting *setting = pricing->setting;
   g_autofree gint64 *limit = NULL;
-  PsSearchChannels channels;
 
   g_assert_true (ps_setting_memory_limit (setting, placement->n_devices, &limit, NULL, NULL));
   PsSearchSetting search = { .placement = placement,
@@ -25,10 +24,8 @@ search (SearchPricing *pricing, const PsPlacement *placement, guint64 moves)
                              .price = search_price,
                              .generate = search_generate,
                              .price_data = pricing,
-                             .channels = search_price_channels (pricing, placement, &channels),
                              .price_is_free = pricing->samples != NULL,
                              .price_bound_ns = search_price_bound (pricing, placement, pricing->given),
-                             .transfer_factor = ps_setting_transfers_wait (setting) ? 2 : 1,
                              .seed = 1,
                              .move_limit = moves,
                              .n_threads = 1 };

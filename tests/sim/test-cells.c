@@ -1,7 +1,7 @@
 /* test-cells.c - repeated blocks: the cells that they repeat, how microbatches enter them, and what a search finds. */
 #include "search-rig.h"
 
-#include "search/blocks.h"
+#include "search/blocks.c"
 
 /* Half the memory of 1F1B, and one microbatch less than V-Half holds: a repeated block of its own comes within 3 % of
  * the bound. Without it, twice the moves leave 12270. */
@@ -173,30 +173,30 @@ test_inject (void)
       g_autofree guint8 *n_w_after = g_new0 (guint8, problem->n_ops);
       PsCell cell = { .start = start };
 
-      g_assert_true (ps_cell_suits (problem));
-      if (!ps_cell_plan (&cell, problem, n_w, 1.1 + ps_random_unit (&random), 24 + ps_random_below (&random, 12),
+      g_assert_true (has_cells (problem));
+      if (!plan_cell (&cell, problem, n_w, 1.1 + ps_random_unit (&random), 24 + ps_random_below (&random, 12),
                          free_of_charge, NULL))
         continue;
       n_planned++;
       check_ways (problem, &cell, cell.period / 8);
-      PsInjection injection
+      Entries entries
           = { &cell, ps_random_below (&random, 3000), ps_random_below (&random, 3), free_of_charge, NULL };
       PsPlan plan = { list, ps_random_below (&random, 2) ? n_w_after : NULL, ps_random_below (&random, problem->m) };
       const PsPolicy policy = { .bias[PS_OP_W] = { .base = 1 }, .plan = &plan };
-      g_assert_true (ps_inject (problem, &injection, &plan));
+      g_assert_true (plan_microbatches (problem, &entries, &plan));
       g_autoptr (PsOrder) order = order_of_plan (problem, list);
       g_assert_true (ps_order_evaluate (order));
       g_assert_cmpint (order->excess, ==, 0);
-      g_assert_true (ps_greedy_build (order, &policy, NULL));
+      g_assert_true (ps_list_schedule (order, &policy));
       g_assert_true (ps_order_evaluate (order));
       g_assert_cmpint (order->excess, ==, 0);
       n_early += check_early (problem, order, &plan);
-      injection.spend = stop;
-      g_assert_false (ps_inject (problem, &injection, &plan));
-      injection.spend = free_of_charge;
+      entries.spend = stop;
+      g_assert_false (plan_microbatches (problem, &entries, &plan));
+      entries.spend = free_of_charge;
       for (guint d = 0; d < p; d++)
         problem->limit[d] = 1;
-      g_assert_false (ps_inject (problem, &injection, &plan));
+      g_assert_false (plan_microbatches (problem, &entries, &plan));
     }
   g_test_message ("%u planned, %u F before their turn", n_planned, n_early);
   g_assert_cmpuint (n_planned, >, n_cases (200) / 2);
@@ -435,7 +435,7 @@ test_entries (void)
       g_autofree guint32 *list = g_new0 (guint32, problem->n_ops);
       g_autofree guint8 *n_w = g_new0 (guint8, problem->n_ops);
       PsCell cell = { .start = start };
-      const PsInjection injection
+      const Entries entries
           = { &cell, ps_random_below (&random, 1500), ps_random_below (&random, 3), free_of_charge, NULL };
       PsPlan plan = { list, n_w, 0 };
       g_auto (Slow) slow = { 0 };
@@ -459,13 +459,13 @@ test_entries (void)
         }
       draw_ways (problem, &cell, &random);
       slow_init (&slow, problem, &cell);
-      slow_inject (&slow, injection.pace, injection.burst);
-      g_assert_true (ps_inject (problem, &injection, &plan));
+      slow_inject (&slow, entries.pace, entries.burst);
+      g_assert_true (plan_microbatches (problem, &entries, &plan));
       slow_check (&slow, &plan);
     }
 }
 
-/* A cell has the time for its F and B, and for n_w of every two W, on the busiest device; `stretch` makes it longer.
+/* A cell has the time for its F and B, and for n_w of every two W, on the busiest device; `factor` makes it longer.
  * Chunks in even number make one wave. */
 static void
 test_period (void)
@@ -494,7 +494,7 @@ test_period (void)
         gint64 f_b = rows[i].kind == PS_PLACEMENT_LOOP ? 600 + 800 : 500 + 700;
         gint64 w = rows[i].kind == PS_PLACEMENT_LOOP ? 400 : 300;
 
-        g_assert_true (ps_cell_plan (&cell, problem, n_w, 1.5, 36, free_of_charge, NULL));
+        g_assert_true (plan_cell (&cell, problem, n_w, 1.5, 36, free_of_charge, NULL));
         g_assert_cmpuint (cell.n_waves, ==, rows[i].n_waves);
         g_assert_cmpint (cell.period, ==, rows[i].n_waves * n_here * (2 * f_b + n_w * w) * 3 / 4);
         check_ways (problem, &cell, cell.period / 8);
@@ -593,7 +593,7 @@ least_waits (const Turn *turn, const GArray *first, const GArray *last)
 static void
 draw_times (Turn *turn, PsProblem *problem, PsRandom *random)
 {
-  const Track *track = ps_cell_tracks (problem);
+  const Track *track = cell_tracks (problem);
 
   for (guint chain = 0; chain < problem->n_stages * N_KINDS; chain++)
     {
@@ -629,15 +629,15 @@ test_path (void)
       case_init (&c, turn.kind, 2, turn.kind == PS_PLACEMENT_V ? 2 : 1, 2, cost, 2, 1, 0);
       g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
       draw_times (&turn, problem, &random);
-      const PsCellPath path = { .problem = problem,
-                                .track = ps_cell_tracks (problem),
+      const CellPath path = { .problem = problem,
+                                .track = cell_tracks (problem),
                                 .n = turn.n,
                                 .n_w = turn.n_w,
                                 .unit_ns = 1,
                                 .at = &at[0].at,
                                 .spend = free_of_charge };
       g_autoptr (GArray) first = list_places (&turn, 0), last = list_places (&turn, 1);
-      gboolean found = ps_cell_path_find (&path);
+      gboolean found = find_cell_path (&path);
 
       g_assert_cmpint (found, ==, first->len > 0 && last->len > 0);
       if (!found)
@@ -689,7 +689,7 @@ test_suits (void)
           = ps_placement_new_custom (rows[i].p, rows[i].n, rows[i].n_copies, rows[i].device);
       g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
       g_test_message ("row %u", i);
-      g_assert_cmpint (ps_cell_suits (problem), ==, rows[i].cells);
+      g_assert_cmpint (has_cells (problem), ==, rows[i].cells);
       g_assert_cmpuint (problem->n_ops, >=, 2048);
       g_assert_cmpint (ps_blocks_suit (problem, FALSE), ==, rows[i].cells);
       g_assert_cmpint (ps_blocks_suit (problem, TRUE), ==, rows[i].slots);

@@ -5,7 +5,7 @@
  *   B0.0       10          8          B0.1       10         10
  *   W0.0        5          5          W0.1        5          4
  *   all other durations agree, but W1.1 takes 5 predicted and 0 measured. */
-#include "commands.h"
+#include "cli.h"
 #include "error-rig.h"
 
 #include <pipesim/observe.h>
@@ -105,11 +105,11 @@ test_text (void)
                    "error = (predicted - measured) / measured; of ratios: predicted - measured\n"
                    "\n"
                    "figure                       predicted (simulated)  measured   error\n"
-                   "iteration time               80 ns                  100 ns     -20.00 %\n"
+                   "iteration                    80 ns                  100 ns     -20.00 %\n"
                    "makespan                     74 ns                  90 ns      -17.78 %\n"
-                   "longest span of a device     74 ns                  90 ns      -17.78 %\n"
-                   "bubble ratio of iteration    0.3750                 0.4900     -0.1150\n"
-                   "bubble ratio of span         0.3243                 0.4333     -0.1090\n"
+                   "longest span                 74 ns                  90 ns      -17.78 %\n"
+                   "bubble of iteration          0.3750                 0.4900     -0.1150\n"
+                   "bubble of span               0.3243                 0.4333     -0.1090\n"
                    "peak memory without buffers  1.172 KiB              1.562 KiB  -25.00 %\n"
                    "\n"
                    "op kind   ops  predicted sum  measured sum  error of sums  median |error|\n"
@@ -252,13 +252,12 @@ test_alike (void)
   g_autoptr (PsComparison) comparison = fine (ps_compare (first, second, &error));
   g_assert_cmpuint (comparison->ops->len, ==, 11);
   text = ps_comparison_to_text (comparison, 1, NULL, NULL);
-  g_assert_true (g_str_has_prefix (text,
-                                   "first: two by two; second: other\n"
-                                   "deviation = (first - second) / second; of ratios: first - second\n"
-                                   "ops that only one has are not compared: 1 of the first, 1 of the second\n"
-                                   "\n"
-                                   "figure                     first (simulated)  second (simulated)  deviation\n"
-                                   "iteration time             80 ns              100 ns              -20.00 %\n"));
+  g_assert_true (g_str_has_prefix (text, "first: two by two; second: other\n"
+                                         "deviation = (first - second) / second; of ratios: first - second\n"
+                                         "ops that only one has are not compared: 1 of the first, 1 of the second\n"
+                                         "\n"
+                                         "figure               first (simulated)  second (simulated)  deviation\n"
+                                         "iteration            80 ns              100 ns              -20.00 %\n"));
   g_assert_null (strstr (text, "measured"));
   g_assert_null (strstr (text, "error"));
   json = ps_comparison_to_json (comparison, 1);
@@ -331,7 +330,7 @@ run_command_case (gconstpointer data)
     }
   g_assert_true (g_shell_parse_argv (line, &argc, &argv, NULL));
   arguments = g_memdup2 (argv, sizeof *argv * (gsize)(argc + 1));
-  code = ps_cmd_compare (argc, arguments, &error);
+  code = ps_cmd_run (&ps_cmd_compare, argc, arguments, &error);
   if (command->error == NULL)
     {
       g_assert_no_error (error);

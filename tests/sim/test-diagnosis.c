@@ -1,6 +1,7 @@
 /* Tests of observe.h, and of a timeline as schedule, simulation and explanation: hand-made timelines with a planted
  * straggler or a known cause of waiting, and simulated ones, whose explanation is known from the simulation. */
 #include "lower.h"
+#include "plan/diagnosis.h"
 
 #include <pipesim/observe.h>
 #include <pipesim/answer.h>

@@ -1,9 +1,10 @@
-/* Tests of simulate.h on schedules and costs drawn at random: against the relaxation engine, and against the definition.
+/* Tests of simulate.h on schedules and costs drawn at random: against the relaxation engine, and against the
+ * definition.
  */
 #include "drawn-events.h"
 #include "naive-events.h"
 #include "program/program-private.h"
-#include "simulate/events-due.h"
+#include "simulate/events-private.h"
 
 #include <pipesim/bound.h>
 
@@ -391,78 +392,39 @@ test_runs (void)
 
 /* The queue of the loop by time, few ids and many, against a table that is searched. */
 static void
-test_due (void)
+test_queue (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (48);
 
   for (guint n = 1; n <= 1000; n *= 10)
     {
-      PsDue *due = ps_due_new (n);
+      PsQueue queue;
       g_autofree gint64 *time_ns = g_new (gint64, n);
 
+      ps_queue_init (&queue, n);
       for (guint i = 0; i < n; i++)
         time_ns[i] = G_MAXINT64;
       for (guint step = 0; step < 10000; step++)
         {
-          guint32 id = random_below (rand, n);
-          gint64 first_ns = ps_due_first_ns (due);
+          guint32 id = random_below (rand, n), first = 0;
 
           for (guint i = 0; i < n; i++)
             {
-              g_assert_cmpint (ps_due_time (due, i), ==, time_ns[i]);
-              g_assert_cmpint (time_ns[i], >=, first_ns);
+              g_assert_cmpint (ps_queue_time (&queue, i), ==, time_ns[i]);
+              first = time_ns[i] < time_ns[first] ? i : first;
             }
-          if (random_below (rand, 3) > 0 || first_ns == G_MAXINT64)
+          g_assert_cmpint (ps_queue_first_ns (&queue), ==, time_ns[first]);
+          if (random_below (rand, 3) > 0 || time_ns[first] == G_MAXINT64)
             {
               time_ns[id] = random_below (rand, step / 10 + 10);
-              ps_due_set (due, id, time_ns[id]);
+              ps_queue_set (&queue, id, time_ns[id]);
               continue;
             }
-          g_assert_true (ps_due_take (due, first_ns, &id));
-          g_assert_cmpint (time_ns[id], ==, first_ns);
-          time_ns[id] = G_MAXINT64;
+          g_assert_cmpuint (ps_queue_take (&queue), ==, first);
+          time_ns[first] = G_MAXINT64;
         }
-      ps_due_clear (due);
-      g_assert_cmpint (ps_due_first_ns (due), ==, G_MAXINT64);
-      ps_due_free (due);
+      ps_queue_clear (&queue);
     }
-}
-
-/* Lists are cut until there is no room for another pile, as each new id is due before all others. */
-static void
-test_many_piles (void)
-{
-  enum
-  {
-    N_EACH = 30,
-    N_TURNS = 150,
-    N = N_EACH * N_TURNS
-  };
-  PsDue *due = ps_due_new (N + 1);
-  gint64 time_ns = 10 * N;
-  guint32 id = 0;
-
-  for (guint i = 0; i < N; i++)
-    ps_due_set (due, i, i);
-  ps_due_clear (due);
-  for (guint i = 0; i < N; i++)
-    {
-      ps_due_set (due, i, --time_ns);
-      for (guint k = 0; i % N_EACH == 0 && k < due->n_entries; k++)
-        {
-          ps_due_set (due, N, 0);
-          g_assert_true (ps_due_take (due, 0, &id));
-          g_assert_cmpuint (id, ==, N);
-        }
-    }
-  g_assert_cmpuint (due->n_piles, ==, G_N_ELEMENTS (due->piles));
-  for (guint i = N; i-- > 0; time_ns++)
-    {
-      g_assert_true (ps_due_take (due, time_ns, &id));
-      g_assert_cmpuint (id, ==, i);
-    }
-  g_assert_cmpint (ps_due_first_ns (due), ==, G_MAXINT64);
-  ps_due_free (due);
 }
 
 int
@@ -479,7 +441,6 @@ main (int argc, char **argv)
   g_test_add_func ("/events-random/busy", test_busy);
   g_test_add_func ("/events-random/links", test_links);
   g_test_add_func ("/events-random/runs", test_runs);
-  g_test_add_func ("/events-random/due", test_due);
-  g_test_add_func ("/events-random/many-piles", test_many_piles);
+  g_test_add_func ("/events-random/queue", test_queue);
   return g_test_run ();
 }

@@ -87,25 +87,21 @@ check_idle_sums (const Case *test)
 
 /* The makespan with a share of a part saved, from scratch: every op by itself. */
 static gint64
-makespan_saving (const Case *test, const PsRecurrence *recurrence, const PsPart *part, double saving)
+makespan_saving (const Case *test, const PsPart *part, double saving)
 {
-  guint n = test->program->n_steps;
+  const PsProgram *program = test->program;
+  guint n = program->n_steps;
   g_autofree gint64 *durations = g_new (gint64, n), *transfers = g_new (gint64, n);
-  g_autoptr (PsSimulation) simulation = ps_simulation_new (test->program);
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
 
   for (guint i = 0; i < n; i++)
     {
-      const PsOpClass *op = &recurrence->op[recurrence->steps[i].op];
-      const PsTransferClass *transfer = &recurrence->transfer[recurrence->steps[i].transfer];
-
-      durations[i] = ps_step_duration (test->program, test->costs, i);
-      transfers[i] = test->costs->transfer_ns[test->program->steps[i].transfer];
-      if (recurrence->steps[i].op)
-        durations[i] -= llrint (saving * (double)ps_part_of_op (part, op, test->costs));
-      if (recurrence->steps[i].transfer)
-        transfers[i] -= llrint (saving * (double)ps_part_of_transfer (part, transfer, test->costs));
+      durations[i] = ps_step_duration (program, test->costs, i)
+                     - llrint (saving * (double)ps_part_of_op (part, program, test->costs, i));
+      transfers[i] = test->costs->transfer_ns[program->steps[i].transfer]
+                     - llrint (saving * (double)ps_part_of_transfer (part, program, test->costs, i));
     }
-  ps_simulate_steps (test->program, test->costs, durations, transfers, simulation);
+  ps_simulate_steps (program, test->costs, durations, transfers, simulation);
   return simulation->makespan_ns;
 }
 
@@ -115,8 +111,7 @@ makespan_saving (const Case *test, const PsRecurrence *recurrence, const PsPart 
 static void
 check_what_if (const Case *test)
 {
-  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (test->program);
-  g_autoptr (GArray) what_ifs = ps_what_if (recurrence, test->costs, 0, 0.25, G_MAXUINT);
+  g_autoptr (GArray) what_ifs = ps_what_if (test->program, test->costs, NULL, 0, 0.25, G_MAXUINT, NULL);
   double base = (double)test->simulation->makespan_ns, rounding = 2.0 * test->program->n_steps;
   gint64 before = 0;
 
@@ -127,12 +122,12 @@ check_what_if (const Case *test)
 
       g_assert_cmpint (what_if->iteration_ns, >=, before);
       before = what_if->iteration_ns;
-      g_assert_cmpint (what_if->iteration_ns, ==, makespan_saving (test, recurrence, &what_if->part, 0.25));
-      g_assert_cmpint (what_if->least_ns, ==, makespan_saving (test, recurrence, &what_if->part, 1));
+      g_assert_cmpint (what_if->iteration_ns, ==, makespan_saving (test, &what_if->part, 0.25));
+      g_assert_cmpint (what_if->least_ns, ==, makespan_saving (test, &what_if->part, 1));
       g_assert_cmpfloat (s, >, 0);
       g_assert_cmpfloat (s, <=, 1);
-      double slope = (base - (double)makespan_saving (test, recurrence, &what_if->part, s)) / s;
-      double halfway = (double)makespan_saving (test, recurrence, &what_if->part, s / 2);
+      double slope = (base - (double)makespan_saving (test, &what_if->part, s)) / s;
+      double halfway = (double)makespan_saving (test, &what_if->part, s / 2);
       g_assert_cmpfloat_with_epsilon (halfway, base - slope * s / 2, rounding);
       /* Beyond it less is saved: the slopes of two paths differ by at least the unit, so at the end by (1 - s) of it.
        */
@@ -184,14 +179,13 @@ test_families (void)
     }
 }
 
-/* What-if by the events engine without channels is what the scenario engine says, change points too. */
+/* What-if by the events engine without channels is what the relaxation engine says, change points too. */
 static void
 check_same_what_ifs (const Case *test)
 {
-  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (test->program);
   PsEventsSetting latency = { .comm = PS_CHANNEL_LATENCY };
-  g_autoptr (GArray) expected = ps_what_if (recurrence, test->costs, 5, 0.25, G_MAXUINT);
-  g_autoptr (GArray) found = fine (ps_what_if_events (recurrence, test->costs, &latency, 5, 0.25, G_MAXUINT, &error));
+  g_autoptr (GArray) expected = ps_what_if (test->program, test->costs, NULL, 5, 0.25, G_MAXUINT, NULL);
+  g_autoptr (GArray) found = fine (ps_what_if (test->program, test->costs, &latency, 5, 0.25, G_MAXUINT, &error));
 
   g_assert_cmpuint (found->len, ==, expected->len);
   for (guint i = 0; i < found->len; i++)
@@ -298,8 +292,7 @@ test_channels_what_if (void)
   PsEventsSetting rank = { .comm = PS_CHANNEL_RANK };
 
   explain_family (&test, "interleaved", 4, 8, "f=20ms,b=20ms,w=20ms,c=3ms");
-  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (test.program);
-  g_autoptr (GArray) what_ifs = fine (ps_what_if_events (recurrence, test.costs, &rank, 0, 0.1, 5, &error));
+  g_autoptr (GArray) what_ifs = fine (ps_what_if (test.program, test.costs, &rank, 0, 0.1, 5, &error));
   g_assert_cmpuint (what_ifs->len, ==, 5);
   for (guint i = 0; i < what_ifs->len; i++)
     {
@@ -309,7 +302,7 @@ test_channels_what_if (void)
       g_assert_cmpfloat (s, >, 0);
       for (guint k = 0; k < 2; k++)
         {
-          g_autoptr (GArray) at = ps_what_if_events (recurrence, test.costs, &rank, 0, s / (k + 1), G_MAXUINT, &error);
+          g_autoptr (GArray) at = ps_what_if (test.program, test.costs, &rank, 0, s / (k + 1), G_MAXUINT, &error);
 
           for (guint j = 0; j < at->len; j++)
             if (memcmp (&g_array_index (at, PsWhatIf, j).part, &what_if->part, sizeof what_if->part) == 0)

@@ -32,7 +32,7 @@ test_one_device (void)
 
   predict (&test, "gpipe", 1, 2, 1, "f=1us,b=2us,w=3us,reduce=4us,o=5us");
   g_autoptr (PsExplanation) explanation
-      = fine (ps_explain_steady (test.program, test.costs, test.simulation, NULL, PS_REDUCE_OVERLAPPED, &error));
+      = fine (ps_explain_steady (test.program, test.costs, NULL, PS_REDUCE_OVERLAPPED, &error));
   g_assert_cmpuint (explanation->n_iterations, ==, 1);
   g_assert_cmpint (explanation->makespan_ns, ==, 21 * US);
   g_assert_cmpint (time_on_path (explanation, PS_PATH_OP), ==, 12 * US);
@@ -50,12 +50,11 @@ test_slow_transfers (void)
 
   predict (&test, "pipedream", 2, 2, 1, "f=1us,bw=2us,c=10us");
   g_autoptr (PsExplanation) explanation
-      = fine (ps_explain_steady (test.program, test.costs, test.simulation, NULL, PS_REDUCE_OVERLAPPED, &error));
+      = fine (ps_explain_steady (test.program, test.costs, NULL, PS_REDUCE_OVERLAPPED, &error));
   g_assert_cmpint (explanation->makespan_ns, ==, 26 * US * explanation->n_iterations);
   g_assert_cmpint (time_on_path (explanation, PS_PATH_TRANSFER), ==, 20 * US * explanation->n_iterations);
-  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (test.program);
   g_autoptr (GArray) what_ifs
-      = fine (ps_what_if_steady (recurrence, test.costs, NULL, PS_REDUCE_OVERLAPPED, 0.5, 1, &error));
+      = fine (ps_what_if_steady (test.program, test.costs, NULL, PS_REDUCE_OVERLAPPED, 0.5, 1, &error));
   const PsWhatIf *best = &g_array_index (what_ifs, PsWhatIf, 0);
   g_assert_cmpint (best->part.kind, ==, PS_PART_LINK);
   g_assert_cmpint (best->iteration_ns, ==, 16 * US);
@@ -73,7 +72,7 @@ test_single_steps (void)
 
   predict (&test, "pipedream", 1, 3, 1, "f=1us,bw=2us,o=5us");
   g_autoptr (PsExplanation) explanation
-      = fine (ps_explain_steady (test.program, test.costs, test.simulation, NULL, PS_REDUCE_OVERLAPPED, &error));
+      = fine (ps_explain_steady (test.program, test.costs, NULL, PS_REDUCE_OVERLAPPED, &error));
   g_assert_cmpint (explanation->makespan_ns, ==, 24 * US);
   g_assert_cmpint (time_on_path (explanation, PS_PATH_OPTIMIZER), ==, 15 * US);
   for (guint i = 0; i < explanation->path->len; i++)
@@ -109,10 +108,9 @@ follows (const PsProgram *program, const PsPathPart *before, const PsPathPart *p
 
 /* The iteration with a part saving a third, each time simulated. */
 static gint64
-saved_time (const PsRecurrence *recurrence, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce,
+saved_time (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce,
             const PsPart *part)
 {
-  const PsProgram *program = recurrence->program;
   g_autoptr (GError) error = NULL;
   g_autofree gint64 *duration_ns = g_new0 (gint64, program->n_steps), *transfer_ns = g_new0 (gint64, program->n_steps);
   PsEventsSetting setting = *events;
@@ -120,15 +118,10 @@ saved_time (const PsRecurrence *recurrence, const PsCosts *costs, const PsEvents
 
   for (guint i = 0; i < program->n_steps; i++)
     {
-      guint32 op = recurrence->steps[i].op, transfer = recurrence->steps[i].transfer;
-
-      if (op)
-        duration_ns[i] = ps_op_class_duration (&recurrence->op[op], costs)
-                         - llrint (1.0 / 3 * (double)ps_part_of_op (part, &recurrence->op[op], costs));
-      if (transfer)
-        transfer_ns[i]
-            = ps_transfer_class_duration (&recurrence->transfer[transfer], costs)
-              - llrint (1.0 / 3 * (double)ps_part_of_transfer (part, &recurrence->transfer[transfer], costs));
+      duration_ns[i]
+          = ps_step_duration (program, costs, i) - llrint (1.0 / 3 * (double)ps_part_of_op (part, program, costs, i));
+      transfer_ns[i] = costs->transfer_ns[program->steps[i].transfer]
+                       - llrint (1.0 / 3 * (double)ps_part_of_transfer (part, program, costs, i));
     }
   setting.duration_ns = duration_ns;
   setting.transfer_ns = transfer_ns;
@@ -140,13 +133,13 @@ saved_time (const PsRecurrence *recurrence, const PsCosts *costs, const PsEvents
 
 /* However few parts are asked for, they are those of the whole list, whose times are right. */
 static void
-check_best (const PsRecurrence *recurrence, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce)
+check_best (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce)
 {
-  g_autoptr (GArray) all = ps_what_if_steady (recurrence, costs, events, reduce, 1.0 / 3, G_MAXUINT, NULL);
+  g_autoptr (GArray) all = ps_what_if_steady (program, costs, events, reduce, 1.0 / 3, G_MAXUINT, NULL);
 
   for (guint n = 1; n < 4; n++)
     {
-      g_autoptr (GArray) best = ps_what_if_steady (recurrence, costs, events, reduce, 1.0 / 3, n, NULL);
+      g_autoptr (GArray) best = ps_what_if_steady (program, costs, events, reduce, 1.0 / 3, n, NULL);
 
       g_assert_cmpuint (best->len, ==, MIN (n, all->len));
       for (guint i = 0; i < best->len; i++)
@@ -162,7 +155,7 @@ check_best (const PsRecurrence *recurrence, const PsCosts *costs, const PsEvents
     {
       const PsWhatIf *what_if = &g_array_index (all, PsWhatIf, i);
 
-      g_assert_cmpint (what_if->iteration_ns, ==, saved_time (recurrence, costs, events, reduce, &what_if->part));
+      g_assert_cmpint (what_if->iteration_ns, ==, saved_time (program, costs, events, reduce, &what_if->part));
     }
 }
 
@@ -172,8 +165,7 @@ check (const PsProgram *program, const PsCosts *costs, const PsSimulation *simul
        PsReduce reduce)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (program);
-  g_autoptr (PsExplanation) explanation = fine (ps_explain_steady (program, costs, simulation, events, reduce, &error));
+  g_autoptr (PsExplanation) explanation = fine (ps_explain_steady (program, costs, events, reduce, &error));
 
   const GArray *path = explanation->path;
   gint64 n = explanation->n_iterations;
@@ -197,7 +189,7 @@ check (const PsProgram *program, const PsCosts *costs, const PsSimulation *simul
       if (part->kind == PS_PATH_TRANSFER)
         g_assert_cmpint (part->end_ns - part->start_ns, ==, costs->transfer_ns[program->steps[part->step].transfer]);
     }
-  g_autoptr (GArray) what_ifs = fine (ps_what_if_steady (recurrence, costs, events, reduce, 1, G_MAXUINT, &error));
+  g_autoptr (GArray) what_ifs = fine (ps_what_if_steady (program, costs, events, reduce, 1, G_MAXUINT, &error));
   for (guint i = 0; i < what_ifs->len; i++)
     {
       const PsWhatIf *what_if = &g_array_index (what_ifs, PsWhatIf, i);
@@ -205,7 +197,7 @@ check (const PsProgram *program, const PsCosts *costs, const PsSimulation *simul
       g_assert_cmpint (what_if->iteration_ns, <=, iteration.period_ns);
       g_assert_cmpint (what_if->iteration_ns, ==, what_if->least_ns);
     }
-  check_best (recurrence, costs, events, reduce);
+  check_best (program, costs, events, reduce);
 }
 
 static void
@@ -239,9 +231,8 @@ test_what_if (void)
   g_auto (Case) test = { 0 };
 
   predict (&test, "zb-h2", 4, 8, 1, "f=100us,b=120us,w=80us,c=7us,o=10us,reduce=30us");
-  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (test.program);
   g_autoptr (GArray) what_ifs
-      = fine (ps_what_if_steady (recurrence, test.costs, NULL, PS_REDUCE_OVERLAPPED, 0.25, G_MAXUINT, &error));
+      = fine (ps_what_if_steady (test.program, test.costs, NULL, PS_REDUCE_OVERLAPPED, 0.25, G_MAXUINT, &error));
   for (guint i = 0; i < what_ifs->len; i++)
     {
       const PsWhatIf *what_if = &g_array_index (what_ifs, PsWhatIf, i);
@@ -267,8 +258,7 @@ test_unknown_times (void)
   g_auto (Case) test = { 0 };
 
   predict (&test, "1f1b", 2, 2, 1, "f=1us,bw=2us");
-  refused (ps_explain_steady (test.program, test.costs, test.simulation, &events, PS_REDUCE_OVERLAPPED, &error),
-           PS_ERROR_SCHEDULE,
+  refused (ps_explain_steady (test.program, test.costs, &events, PS_REDUCE_OVERLAPPED, &error), PS_ERROR_SCHEDULE,
            "1f1b: with shared links, overlap slow-down or ready order no one circle sets the pace; *");
 }
 

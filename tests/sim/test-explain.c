@@ -114,8 +114,7 @@ test_what_if (void)
   g_auto (Case) test = { 0 };
 
   explain_family (&test, "1f1b", 2, 2, "f=1ms,bw=2ms,c=1ms");
-  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (test.program);
-  g_autoptr (GArray) what_ifs = ps_what_if (recurrence, test.costs, 0, 0.1, 100);
+  g_autoptr (GArray) what_ifs = ps_what_if (test.program, test.costs, NULL, 0, 0.1, 100, NULL);
   static const struct
   {
     const char *part;
@@ -153,8 +152,7 @@ test_change_point (void)
 
   explain_family (&test, "gpipe", 2, 4, "f=1ms:3ms,bw=2ms:1ms");
   g_assert_cmpint (test.simulation->makespan_ns, ==, 22000000);
-  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (test.program);
-  g_autoptr (GArray) what_ifs = ps_what_if (recurrence, test.costs, 1000000, 0.5, 100);
+  g_autoptr (GArray) what_ifs = ps_what_if (test.program, test.costs, NULL, 1000000, 0.5, 100, NULL);
   gboolean found = FALSE;
   for (guint i = 0; i < what_ifs->len; i++)
     {
@@ -197,9 +195,8 @@ test_many_parts (void)
   total += f + bw;
   explain (&test, lower_family ("naive", P, 1, 0), g_steal_pointer (&costs));
   g_assert_cmpint (test.simulation->makespan_ns, ==, total);
-  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (test.program);
-  g_autoptr (GArray) all = ps_what_if (recurrence, test.costs, 5000, 0.5, G_MAXUINT);
-  g_autoptr (GArray) best = ps_what_if (recurrence, test.costs, 5000, 0.5, 7);
+  g_autoptr (GArray) all = ps_what_if (test.program, test.costs, NULL, 5000, 0.5, G_MAXUINT, NULL);
+  g_autoptr (GArray) best = ps_what_if (test.program, test.costs, NULL, 5000, 0.5, 7, NULL);
   g_assert_cmpuint (all->len, ==, 2 + P + P - 1);
   g_assert_cmpuint (best->len, ==, 7);
   for (guint i = 0; i < all->len; i++)
@@ -225,18 +222,31 @@ test_many_parts (void)
 static void
 test_pairs (void)
 {
-  g_autoptr (PsCosts) costs = ps_costs_new (2);
-  PsOpClass pair = { .cost = 0, .partner = PS_OP_BW * 2 + 1, .device = 5 };
+  g_autoptr (PsProgram) program = lower_family ("dualpipe", 2, 4, 0);
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=10ns,bw=40ns,pair=30ns", 2, 1, NULL);
+  guint second = 0;
 
-  ps_costs_op (costs, PS_OP_F, 0)->duration_ns = 10;
-  ps_costs_op (costs, PS_OP_BW, 1)->duration_ns = 40;
-  costs->stage[0].pair_ns = 30;
-  g_assert_cmpint (ps_part_of_op (&(PsPart){ PS_PART_KIND, PS_OP_F, 0 }, &pair, costs), ==, 6);
-  g_assert_cmpint (ps_part_of_op (&(PsPart){ PS_PART_KIND, PS_OP_BW, 0 }, &pair, costs), ==, 24);
-  g_assert_cmpint (ps_part_of_op (&(PsPart){ PS_PART_STAGE, 1, 0 }, &pair, costs), ==, 24);
-  g_assert_cmpint (ps_part_of_op (&(PsPart){ PS_PART_DEVICE, 5, 0 }, &pair, costs), ==, 30);
-  g_assert_cmpint (ps_part_of_op (&(PsPart){ PS_PART_DEVICE, 4, 0 }, &pair, costs), ==, 0);
-  g_assert_cmpint (ps_part_of_op (&(PsPart){ PS_PART_LINK, 0, 1 }, &pair, costs), ==, 0);
+  while (program->pair[second] != PS_PAIR_SECOND || program->schedule->ops[program->op_of[second]].kind != PS_OP_BW)
+    second++;
+  PsOp f = program->schedule->ops[program->op_of[second - 1]], bw = program->schedule->ops[program->op_of[second]];
+  guint device = program->steps[second].device;
+  const struct
+  {
+    PsPart part;
+    gint64 ns;
+  } rows[] = {
+    { { PS_PART_KIND, PS_OP_F, 0 }, 6 },
+    { { PS_PART_KIND, PS_OP_BW, 0 }, 24 },
+    { { PS_PART_STAGE, bw.stage, 0 }, f.stage == bw.stage ? 30 : 24 },
+    { { PS_PART_DEVICE, device, 0 }, 30 },
+    { { PS_PART_DEVICE, 1 - device, 0 }, 0 },
+    { { PS_PART_LINK, 0, 1 }, 0 },
+  };
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_assert_cmpint (ps_part_of_op (&rows[i].part, program, costs, second), ==, rows[i].ns);
+      g_assert_cmpint (ps_part_of_op (&rows[i].part, program, costs, second - 1), ==, 0);
+    }
 }
 
 int

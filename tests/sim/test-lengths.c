@@ -149,8 +149,6 @@ check_times (const Case *c, const PsCosts *alike, const PsPrediction *prediction
   const PsProgram *program = prediction->program;
   g_autofree gint64 *duration = g_new0 (gint64, program->n_steps), *transfer = g_new0 (gint64, program->n_steps);
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
-  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (program);
-  g_autoptr (PsScenarios) scenarios = ps_scenarios_new (recurrence, 1);
 
   for (guint i = 0; i < program->n_steps; i++)
     {
@@ -167,9 +165,6 @@ check_times (const Case *c, const PsCosts *alike, const PsPrediction *prediction
   g_assert_cmpint (prediction->metrics.makespan_ns, ==, simulation->makespan_ns);
   for (guint d = 0; d < P; d++)
     g_assert_cmpint (prediction->simulation->device[d].busy_ns, ==, simulation->device[d].busy_ns);
-  ps_scenarios_set_costs (scenarios, 0, prediction->costs);
-  ps_scenarios_run (scenarios);
-  g_assert_cmpint (scenarios->makespan_ns[0], ==, simulation->makespan_ns);
   g_assert_cmpint (prediction->lower_bound_ns, <=, prediction->metrics.makespan_ns);
 }
 

@@ -248,26 +248,26 @@ test_columns (void)
   g_autofree char *few = NULL, *chosen = NULL, *wide = NULL, *csv = NULL, *every = NULL,
                   *before = ps_table_to_text (table);
 
-  ps_table_choose (table, NULL, usual);
+  ps_table_choose (table, NULL, usual, NULL);
   few = ps_table_to_text (table);
   g_assert_cmpstr (few, ==, "schedule     peak memory\n1f1b               3 MiB\nz\xc3\xa9ro-bubble            -\n");
-  ps_table_choose (table, &some, usual);
+  g_assert_true (ps_table_choose (table, &some, usual, NULL));
   chosen = ps_table_to_text (table);
   csv = ps_table_to_csv (table);
   g_assert_cmpstr (
       chosen, ==,
       "peak memory  hidden  schedule\n      3 MiB       1  1f1b\n          -       -  z\xc3\xa9ro-bubble\n");
   g_assert_cmpstr (csv, ==, "peak_bytes,hidden,schedule\n3145728,1,1f1b\n,,z\xc3\xa9ro-bubble\n");
-  ps_table_choose (table, &all, usual);
+  g_assert_true (ps_table_choose (table, &all, usual, NULL));
   wide = ps_table_to_text (table);
   g_assert_cmpstr (wide, ==, before);
   every = ps_table_to_csv (table);
   g_assert_true (g_str_has_prefix (every, "schedule,n,time_ns,peak_bytes,bubble,error,feasible,hidden\n"));
-  g_assert_true (ps_column_choice_check (&some, columns, G_N_ELEMENTS (columns), FALSE, NULL));
-  g_assert_false (ps_column_choice_check (&none, columns, G_N_ELEMENTS (columns), FALSE, &error));
+  g_assert_false (ps_table_choose (table, &none, usual, &error));
   g_assert_cmpstr (error->message, ==,
                    "--columns: 'x' is no column; there are schedule, n, time, peak memory, bubble, error, fits");
-  g_assert_false (ps_column_choice_check (&all, columns, G_N_ELEMENTS (columns), TRUE, NULL));
+  all.json = TRUE;
+  g_assert_false (ps_table_choose (table, &all, usual, NULL));
 }
 
 static char *

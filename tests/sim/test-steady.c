@@ -1,6 +1,6 @@
 /* Tests of answer.h where devices never meet: iteration times held against evaluators of another kind, op by op at
  * the same draws, and against what theory says of their mean. */
-#include "answer/jitter.h"
+#include "answer/draws.h"
 #include "lower.h"
 #include "queued-rig.h"
 #include "random-costs.h"
@@ -25,23 +25,17 @@ sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *unc
 static guint32
 draw (guint index, guint before, PsPurpose purpose)
 {
-  guint32 words[PS_SCENARIO_LANES];
+  guint32 words[PS_DRAW_LANES];
 
   purpose.stream += 3 * before;
-  ps_draw (5, index - index % PS_SCENARIO_LANES, purpose, words);
-  return words[index % PS_SCENARIO_LANES];
+  ps_draw (5, index - index % PS_DRAW_LANES, purpose, words);
+  return words[index % PS_DRAW_LANES];
 }
 
 static double
 factor (const PsJitter *jitter, guint32 word)
 {
-  guint32 words[PS_SCENARIO_LANES] = { word };
-  double factors[PS_SCENARIO_LANES];
-
-  if (jitter == NULL)
-    return 1;
-  ps_jitter_factors (jitter, words, factors);
-  return factors[0];
+  return jitter != NULL ? ps_jitter_factor (jitter, word) : 1;
 }
 
 /* Times of one iteration of one run, [2 n_steps]: of ops, then of messages. Device 1 is twice as slow with probability

@@ -1,6 +1,8 @@
-/* Tests of sim/schedule/families/v-block.h: sliding against its definition, evaluated from scratch for every op. */
+/* Tests of blocks on a V, in sim/schedule/families/slots.c: sliding against its definition, evaluated from scratch for
+ * every op. */
+#include "schedule/families/slots.c"
+
 #include "error-rig.h"
-#include "schedule/families/v-block.h"
 
 typedef guint Offsets[4];
 
@@ -13,18 +15,18 @@ draw_offsets (GRand *rand, Offsets *offset, guint p, guint b_length)
   g_autofree guint *busy = g_new0 (guint, p); /* bit per slot of the period */
   guint slot = 0;
 
-  for (guint type = PS_V_F_DOWN; type <= PS_V_B_UP; type++)
+  for (guint type = F_DOWN; type <= B_UP; type++)
     for (guint i = 0; i < p; i++)
       {
-        guint device = type == PS_V_F_DOWN || type == PS_V_B_DOWN ? i : p - 1 - i;
-        guint length = type >= PS_V_B_DOWN ? b_length : 1;
+        guint device = type == F_DOWN || type == B_DOWN ? i : p - 1 - i;
+        guint length = type >= B_DOWN ? b_length : 1;
         guint tries = 0;
 
         slot += slot > 0 ? (guint)g_rand_int_range (rand, 0, 4) : 0;
-        while (busy[device] & (1U << slot % PS_V_PERIOD | 1U << (slot + length - 1) % PS_V_PERIOD))
-          if (slot++, ++tries == PS_V_PERIOD)
+        while (busy[device] & (1U << slot % PERIOD | 1U << (slot + length - 1) % PERIOD))
+          if (slot++, ++tries == PERIOD)
             return FALSE;
-        busy[device] |= 1U << slot % PS_V_PERIOD | 1U << (slot + length - 1) % PS_V_PERIOD;
+        busy[device] |= 1U << slot % PERIOD | 1U << (slot + length - 1) % PERIOD;
         offset[device][type] = slot;
         slot += length;
       }
@@ -32,23 +34,23 @@ draw_offsets (GRand *rand, Offsets *offset, guint p, guint b_length)
 }
 
 static guint
-length_of (const PsVBlock *block, PsVType type)
+length_of (const Block *block, Type type)
 {
-  return type == PS_V_B_DOWN || type == PS_V_B_UP ? block->b_length : 1;
+  return type == B_DOWN || type == B_UP ? block->b_length : 1;
 }
 
 /* Most activations of a device over all slots from `from` on to before `end`. */
 static gint
-most_held (const PsVBlock *block, guint device, guint from, guint end)
+most_held (const Block *block, guint device, guint from, guint end)
 {
   gint held = 0, most = 0;
-  PsVType type;
+  Type type;
   guint microbatch;
 
   for (guint slot = 0; slot < end; slot++)
     {
-      if (ps_v_block_op (block, device, slot, &type, &microbatch))
-        held += type <= PS_V_F_UP ? 1 : (type <= PS_V_B_UP) != block->split ? -1 : 0;
+      if (block_op (block, device, slot, &type, &microbatch))
+        held += type <= F_UP ? 1 : (type <= B_UP) != block->split ? -1 : 0;
       if (slot >= from)
         most = MAX (most, held);
     }
@@ -57,13 +59,13 @@ most_held (const PsVBlock *block, guint device, guint from, guint end)
 
 /* No op starts in the slots, and none that starts before reaches them. */
 static gboolean
-is_free (const PsVBlock *block, guint device, guint slot, guint length)
+is_vacant (const Block *block, guint device, guint slot, guint length)
 {
-  PsVType type;
+  Type type;
   guint microbatch;
 
   for (guint i = slot > 0 ? slot - 1 : 0; i < slot + length; i++)
-    if (ps_v_block_op (block, device, i, &type, &microbatch) && i + length_of (block, type) > slot)
+    if (block_op (block, device, i, &type, &microbatch) && i + length_of (block, type) > slot)
       return FALSE;
   return TRUE;
 }
@@ -71,27 +73,27 @@ is_free (const PsVBlock *block, guint device, guint slot, guint length)
 /* One op slides to the first free slot after what it needs and after what stays, from which on its device never holds
  * `limit` before it takes one more. */
 static void
-slide_one (PsVBlock *block, guint device, PsVType type, guint microbatch, guint from, guint barrier, gint limit)
+slide_one (Block *block, guint device, Type type, guint microbatch, guint from, guint barrier, gint limit)
 {
   guint length = length_of (block, type), neighbour = device, to = barrier;
-  PsVType needed = type;
+  Type needed = type;
 
-  if (ps_v_block_input (block, &neighbour, &needed))
-    to = MAX (to, *ps_v_block_slot (block, neighbour, needed, microbatch) + length_of (block, needed));
-  while (type <= PS_V_F_UP && to < from && most_held (block, device, to, from) >= limit)
+  if (block_input (block, &neighbour, &needed))
+    to = MAX (to, *block_slot (block, neighbour, needed, microbatch) + length_of (block, needed));
+  while (type <= F_UP && to < from && most_held (block, device, to, from) >= limit)
     to++;
   if (to >= from)
     return;
-  ps_v_block_take (block, device, type, microbatch);
-  while (to < from && !is_free (block, device, to, length))
+  block_take (block, device, type, microbatch);
+  while (to < from && !is_vacant (block, device, to, length))
     to++;
-  ps_v_block_put (block, device, type, microbatch, to);
+  block_put (block, device, type, microbatch, to);
 }
 
 static void
-slide_all (PsVBlock *block, gint64 after, guint end)
+slide_all (Block *block, gint64 after, guint end)
 {
-  PsVType type;
+  Type type;
   guint microbatch;
   gint limit = 0;
   g_autofree guint *barrier = g_new0 (guint, block->n_devices);
@@ -100,12 +102,11 @@ slide_all (PsVBlock *block, gint64 after, guint end)
     limit = MAX (limit, most_held (block, device, 0, block->n_slots));
   for (guint device = 0; device < block->n_devices; device++)
     for (guint slot = 0; after >= 0 && slot < (guint)after + (device == 0); slot++)
-      if (ps_v_block_op (block, device, slot, &type, &microbatch))
+      if (block_op (block, device, slot, &type, &microbatch))
         barrier[device] = slot + block->b_length;
   for (guint slot = after < 0 ? 0 : (guint)after; slot < MIN (end, block->n_slots); slot++)
     for (guint device = 0; device < block->n_devices; device++)
-      if ((after < 0 || slot >= (guint)after + (device == 0))
-          && ps_v_block_op (block, device, slot, &type, &microbatch))
+      if ((after < 0 || slot >= (guint)after + (device == 0)) && block_op (block, device, slot, &type, &microbatch))
         slide_one (block, device, type, microbatch, slot, barrier[device], limit);
 }
 
@@ -118,16 +119,16 @@ check_slide (GRand *rand, guint b_length)
 
   while (!draw_offsets (rand, offset, p, b_length))
     ;
-  g_autoptr (PsVBlock) block = ps_v_block_new (&setting, (const guint (*)[4])offset, b_length);
-  g_autoptr (PsVBlock) expected = ps_v_block_new (&setting, (const guint (*)[4])offset, b_length);
+  g_autoptr (Block) block = block_new (&setting, (const guint (*)[4])offset, b_length);
+  g_autoptr (Block) expected = block_new (&setting, (const guint (*)[4])offset, b_length);
   /* As the families use it: all of a fused block; of a split one its beginning, and its end after a forward. */
   gboolean end = b_length == 1 && g_rand_boolean (rand);
-  gint64 after = end ? (gint64)PS_V_PERIOD * (m - 1) : -1;
-  guint until = b_length == 1 && !end ? offset[0][PS_V_B_UP] : G_MAXUINT;
-  ps_v_block_slide (block, after, until);
+  gint64 after = end ? (gint64)PERIOD * (m - 1) : -1;
+  guint until = b_length == 1 && !end ? offset[0][B_UP] : G_MAXUINT;
+  block_slide (block, after, until);
   slide_all (expected, after, until);
-  g_assert_cmpmem (block->slot, (gsize)p * PS_V_N_TYPES * m * sizeof *block->slot, expected->slot,
-                   (gsize)p * PS_V_N_TYPES * m * sizeof *expected->slot);
+  g_assert_cmpmem (block->slot, (gsize)p * N_TYPES * m * sizeof *block->slot, expected->slot,
+                   (gsize)p * N_TYPES * m * sizeof *expected->slot);
   g_assert_cmpmem (block->op, (gsize)p * block->n_slots * sizeof *block->op, expected->op,
                    (gsize)p * expected->n_slots * sizeof *expected->op);
 }

@@ -4,11 +4,10 @@
 #include <string.h>
 
 static gboolean
-check (const PsFamilySetting *setting, GError **error)
+check (const PsFamily *family, const PsFamilySetting *setting, GError **error)
 {
-  return ps_family_check_one_chunk ("chimera", setting, error)
-         && ps_family_check_multiple ("chimera", "devices", setting->n_devices, 2, error)
-         && ps_family_check_multiple ("chimera", "microbatches", setting->n_microbatches, setting->n_devices, error);
+  return ps_family_check_multiple (family->name, "devices", setting->n_devices, 2, error)
+         && ps_family_check_multiple (family->name, "microbatches", setting->n_microbatches, setting->n_devices, error);
 }
 
 /* Ops of one device by time slot. An F and a BW take one slot each, and no two ops of a device share one. A unit of p

@@ -1,4 +1,4 @@
-/* families.c - the table of schedule families. */
+/* families.c - the table of schedule families, their common checks, and the generation of a schedule. */
 #include "families-private.h"
 
 #define ROW(name) &ps_family_##name,
@@ -33,6 +33,122 @@ ps_family_find (const char *name)
   return NULL;
 }
 
+gboolean
+ps_family_check_multiple (const char *name, const char *things, guint n, guint unit, GError **error)
+{
+  guint below = n / unit * unit;
+
+  if (below == n)
+    return TRUE;
+  if (below == 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: %u %s; give a multiple of %u, the least is %u", name, n, things, unit,
+                      unit);
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: %u %s; give a multiple of %u, %u or %u", name, n, things, unit, below,
+                    below + unit);
+}
+
+gboolean
+ps_family_check_microbatches (const char *name, const PsFamilySetting *setting, guint least, const char *why,
+                              GError **error)
+{
+  if (setting->n_microbatches >= least)
+    return TRUE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: %u microbatches on %u devices; give at least %u, %s", name,
+                    setting->n_microbatches, setting->n_devices, least, why);
+}
+
+PsScheduleBuilder *
+ps_family_builder (const char *name, PsPlacementKind placement, const PsFamilySetting *setting)
+{
+  PsScheduleBuilder *builder = ps_schedule_builder_new (
+      name, ps_placement_new (placement, setting->n_devices, setting->n_chunks), setting->n_microbatches);
+
+  ps_schedule_builder_reserve (builder, PS_FAMILY_OPS * setting->n_devices * setting->n_chunks * setting->n_microbatches
+                                            * setting->n_slices);
+  return builder;
+}
+
+/* Walks. */
+
+/* Ops of the first device in order, without their kinds: groups of microbatches, in a group chunks, in a chunk
+ * microbatches, and of a microbatch its slices. Forwards begin with the first chunk and the first slice, backwards with
+ * the last ones. */
+static void
+list_units (const PsFamilySetting *setting, guint group, PsOp *forward, PsOp *backward)
+{
+  guint p = setting->n_devices, v = setting->n_chunks, m = setting->n_microbatches, n = 0;
+
+  for (guint start = 0, end; start < m; start = end)
+    {
+      end = group > 0 && group < m - start ? start + group : m;
+      for (guint chunk = 0; chunk < v; chunk++)
+        for (guint microbatch = start; microbatch < end; microbatch++)
+          for (guint slice = 0; slice < setting->n_slices; slice++, n++)
+            {
+              forward[n] = (PsOp){ .slice = (guint8)slice,
+                                   .stage = (guint16)(chunk * p),
+                                   .microbatch = microbatch & G_MAXINT32 };
+              backward[n] = (PsOp){ .slice = (guint8)(setting->n_slices - 1 - slice),
+                                    .stage = (guint16)((v - 1 - chunk) * p),
+                                    .microbatch = microbatch & G_MAXINT32 };
+            }
+    }
+}
+
+static inline PsOp
+of_device (PsOp unit, PsOpKind kind, guint device)
+{
+  unit.kind = (guint8)kind;
+  unit.stage = (guint16)(unit.stage + device);
+  return unit;
+}
+
+/* Writes the order of a device. */
+static void
+list_ops (PsWalk walk, guint device, const PsOp *forward, const PsOp *backward, guint n_units, PsOp *op)
+{
+  guint n_forwards = MIN (n_units, walk.warmup), n_weights = 0;
+
+  for (guint k = 0; k < n_forwards; k++)
+    *op++ = of_device (forward[k], PS_OP_F, device);
+  for (guint k = 0; k < n_units; k++)
+    {
+      if (n_forwards < n_units)
+        {
+          *op = of_device (forward[n_forwards++], PS_OP_F, device);
+          op++->paired = walk.pairs != 0;
+        }
+      *op++ = of_device (backward[k], walk.split ? PS_OP_B : PS_OP_BW, device);
+      if (walk.split && k >= walk.delay)
+        *op++ = of_device (backward[n_weights++], PS_OP_W, device);
+    }
+  for (; walk.split && n_weights < n_units; n_weights++)
+    *op++ = of_device (backward[n_weights], PS_OP_W, device);
+}
+
+PsSchedule *
+ps_family_walk (const char *name, const PsFamilySetting *setting, PsWalk (*rule) (const PsFamilySetting *, guint))
+{
+  PsScheduleBuilder *builder = ps_family_builder (name, PS_PLACEMENT_LOOP, setting);
+  guint n_units = setting->n_microbatches * setting->n_chunks * setting->n_slices;
+  g_autofree PsOp *forward = g_new (PsOp, 2 * (gsize)n_units);
+
+  list_units (setting, rule (setting, 0).group, forward, forward + n_units);
+  for (guint device = 0; device < setting->n_devices; device++)
+    {
+      PsWalk walk = rule (setting, device);
+
+      list_ops (walk, device, forward, forward + n_units, n_units,
+                ps_schedule_builder_room (builder, (walk.split ? 3 : 2) * n_units));
+      ps_schedule_builder_next_device (builder);
+    }
+  PsSchedule *schedule = ps_schedule_builder_end (builder);
+  schedule->n_slices = setting->n_slices;
+  return schedule;
+}
+
+/* Generation. */
+
 static gboolean
 check_limits (const char *name, const PsFamilySetting *setting, GError **error)
 {
@@ -47,6 +163,15 @@ check_limits (const char *name, const PsFamilySetting *setting, GError **error)
     return ps_refuse (error, PS_ERROR_USAGE, "%s: %u microbatches on %u stages; give 1 to %u", name,
                       setting->n_microbatches, (guint)stages, (guint)(PS_MAX_OPS / cells));
   return TRUE;
+}
+
+gboolean
+ps_family_check (const PsFamily *family, const PsFamilySetting *setting, GError **error)
+{
+  if (!family->any_chunks && setting->n_chunks != family->default_chunks)
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: has %s per device, not %u", family->name,
+                      family->default_chunks == 1 ? "one chunk" : "two chunks", setting->n_chunks);
+  return family->check == NULL || family->check (family, setting, error);
 }
 
 static gboolean
@@ -65,6 +190,40 @@ check_options (const PsFamily *family, const PsFamilySetting *setting, GError **
     return ps_refuse (error, PS_ERROR_USAGE, "%s: has no W of the head to put off; leave out --defer-head %u",
                       family->name, setting->defer_head);
   return TRUE;
+}
+
+/* Puts off W of the last stage for its first n_microbatches into the drain, as Megatron-LM does with the head
+ * (defer_embedding_wgrad_compute): each BW is split, and W follows the device's last op. The device of the last stage
+ * is the first one without backwards, and W fills the time that it would wait. Takes the schedule. */
+static PsSchedule *
+defer_head (PsSchedule *schedule, guint n_microbatches)
+{
+  const PsPlacement *placement = schedule->placement;
+  PsScheduleBuilder *builder
+      = ps_schedule_builder_new (schedule->name, ps_placement_copy (placement), schedule->n_microbatches);
+  g_autofree PsOp *waiting = g_new (PsOp, schedule->n_microbatches);
+
+  for (guint d = 0; d < placement->n_devices; d++)
+    {
+      guint n_waiting = 0;
+
+      for (guint i = schedule->first[d]; i < schedule->first[d + 1]; i++)
+        {
+          PsOp op = schedule->ops[i];
+
+          if (op.kind == PS_OP_BW && op.stage + 1U == placement->n_stages && n_waiting < n_microbatches)
+            {
+              op.kind = PS_OP_B;
+              waiting[n_waiting] = op;
+              waiting[n_waiting++].kind = PS_OP_W;
+            }
+          ps_schedule_builder_add_op (builder, op);
+        }
+      ps_schedule_builder_add_ops (builder, waiting, n_waiting);
+      ps_schedule_builder_next_device (builder);
+    }
+  ps_schedule_free (schedule);
+  return ps_schedule_builder_end (builder);
 }
 
 static void
@@ -106,14 +265,15 @@ ps_family_generate (const PsFamily *family, const PsFamilySetting *setting, GErr
   if (complete.n_slices == 0)
     complete.n_slices = MAX (family->default_slices, 1);
   if (!check_limits (family->name, &complete, error) || !check_options (family, &complete, error)
-      || !family->check (&complete, error))
+      || !ps_family_check (family, &complete, error))
     return NULL;
   g_autoptr (PsCosts) costs = add_host_time (family, &complete);
   if (costs != NULL)
     complete.costs = costs;
-  PsSchedule *schedule = family->generate (&complete, error);
+  PsSchedule *schedule = family->walk != NULL ? ps_family_walk (family->name, &complete, family->walk)
+                                              : family->generate (&complete, error);
   if (schedule != NULL && setting->defer_head != 0)
-    schedule = ps_family_defer_head (schedule, setting->defer_head);
+    schedule = defer_head (schedule, setting->defer_head);
   if (schedule != NULL)
     set_origin (schedule, family, setting);
   return schedule;

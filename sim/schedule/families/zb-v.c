@@ -81,12 +81,6 @@ add_drain (Device *device, guint p, guint r)
     add (device, PS_OP_W, NEAR);
 }
 
-static gboolean
-check (const PsFamilySetting *setting, GError **error)
-{
-  return ps_family_check_two_chunks ("zb-v", setting, error);
-}
-
 static PsSchedule *
 generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
 {
@@ -112,6 +106,5 @@ const PsFamily ps_family_zb_v = {
   .memory = "min (m, p)",
   .source = "Zero Bubble Pipeline Parallelism, arXiv 2401.10241, section 6",
   .default_chunks = 2,
-  .check = check,
   .generate = generate,
 };

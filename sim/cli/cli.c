@@ -1,0 +1,108 @@
+/* cli.c - what several commands of the program pipesim share. */
+#include "cli.h"
+
+int
+ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
+{
+  g_autofree char *options = g_malloc0 (command->size), *text = command->text != NULL ? command->text () : NULL;
+  PsSetting **setting = command->setting > 0 ? (PsSetting **)(gpointer)(options + command->setting) : NULL;
+  PsCommandHelp help = command->help;
+  int code = 0;
+
+  if (text != NULL)
+    help.text = text;
+  if (setting != NULL)
+    {
+      *setting = ps_setting_new ();
+      (*setting)->takes_auto = command->takes_auto;
+    }
+  if (ps_command_parse (&help, command->rows, options, &argc, &argv, error))
+    code = command->run (command, options, argc, argv, error);
+  ps_options_reset (command->rows, options);
+  if (command->clear != NULL)
+    command->clear (options);
+  if (setting != NULL)
+    ps_setting_free (*setting);
+  return code;
+}
+
+const PsOption ps_microbatch_size_rows[] = {
+  PS_OPTION ("microbatch-size", 0, PS_COUNT (PsSetting, microbatch_size, 1, PS_MAX_MICROBATCHES), "N",
+             "Sequences per microbatch in place of the model's, for modelled costs", .group = PS_GROUP_COSTS,
+             .otherwise = "the model's"),
+  PS_OPTION_END,
+};
+
+const PsOption ps_variation_rows[] = {
+  PS_OPTION ("jitter", 0, PS_NUMBER (PsVariation, uncertainty.jitter, 0, PS_MAX_JITTER), "DEVIATION|measured",
+             "Relative standard deviation of every op and transfer, e.g. 0.05; measured: that of the samples in --db",
+             .given = PS_MEMBER (PsVariation, has_jitter, gboolean), .any = "measured",
+             .any_offset = PS_MEMBER (PsVariation, is_measured, gboolean), .group = PS_GROUP_VARIATION,
+             .otherwise = "none"),
+  PS_OPTION ("straggler", 0, PS_TEXTS (PsVariation, stragglers), "DEVICE:FACTOR[:PROBABILITY]",
+             "A device whose ops, O included, take FACTOR times as long, in this part of the iterations, 1 unless "
+             "given; may be "
+             "repeated",
+             .group = PS_GROUP_VARIATION),
+  PS_OPTION (
+      "slow-link", 0, PS_TEXTS (PsVariation, slow_links), "A-B:FACTOR[:PROBABILITY]",
+      "Two devices whose transfers take FACTOR times as long, both ways (if their link fails: the detour's FACTOR); "
+      "may be repeated",
+      .group = PS_GROUP_VARIATION),
+  PS_OPTION_END,
+};
+
+gboolean
+ps_variation_finish (PsVariation *variation, const PsSetting *setting, gboolean *varies, GError **error)
+{
+  guint n_stragglers = variation->stragglers != NULL ? g_strv_length (variation->stragglers) : 0;
+  guint n_links = variation->slow_links != NULL ? g_strv_length (variation->slow_links) : 0;
+
+  *varies = variation->has_jitter || variation->is_measured || n_stragglers + n_links > 0;
+  if (variation->is_measured && setting->db == NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "--jitter measured: needs --db FILE, the database that holds the samples");
+  variation->slowness = g_new0 (PsSlowness, n_stragglers + n_links + 1);
+  for (guint i = 0; i < n_stragglers; i++)
+    if (!ps_slowness_parse ("--straggler", variation->stragglers[i], FALSE, &variation->slowness[i], error))
+      return FALSE;
+  for (guint i = 0; i < n_links; i++)
+    if (!ps_slowness_parse ("--slow-link", variation->slow_links[i], TRUE, &variation->slowness[n_stragglers + i],
+                            error))
+      return FALSE;
+  variation->uncertainty.slowness = variation->slowness;
+  variation->uncertainty.n_slowness = n_stragglers + n_links;
+  return TRUE;
+}
+
+char *
+ps_variation_describe (const PsVariation *variation)
+{
+  GString *text = g_string_new (NULL);
+
+  if (variation->is_measured)
+    g_string_append (text, ", jitter measured");
+  else if (variation->has_jitter)
+    g_string_append_printf (text, ", jitter %g", variation->uncertainty.jitter);
+  for (char **straggler = variation->stragglers; straggler != NULL && *straggler != NULL; straggler++)
+    g_string_append_printf (text, ", straggler %s", *straggler);
+  for (char **link = variation->slow_links; link != NULL && *link != NULL; link++)
+    g_string_append_printf (text, ", slow link %s", *link);
+  return g_string_free (text, FALSE);
+}
+
+PsFigures
+ps_prediction_figures (const PsPrediction *prediction)
+{
+  const PsSchedule *schedule = prediction->program->schedule;
+
+  return (PsFigures){ .schedule = schedule->name,
+                      .n_devices = schedule->placement->n_devices,
+                      .n_stages = schedule->placement->n_stages,
+                      .n_microbatches = schedule->n_microbatches,
+                      .n_chunks = ps_placement_max_chunks (schedule->placement),
+                      .asynchronous = schedule->asynchronous,
+                      .metrics = prediction->metrics,
+                      .lower_bound_ns = prediction->lower_bound_ns,
+                      .feasible = prediction->feasible,
+                      .fits = prediction->fits };
+}
