@@ -37,7 +37,7 @@ is_inside_weather (const PsCheckRun *run)
 
   if (isnan (run->weather.factor))
     return NAN;
-  interval = ps_interval_in_weather (&run->interval, run->weather);
+  interval = ps_interval_at_speed (&run->interval, run->weather);
   return ps_interval_holds (&interval, run->measured_ns);
 }
 

@@ -3,7 +3,7 @@
 #include "exec-options.h"
 #include "output.h"
 #include "processes/processes.h"
-#include "weather.h"
+#include "machine-speed.h"
 
 #include <pipesim/option.h>
 #include <pipesim/costdb.h>
@@ -267,20 +267,20 @@ warn_of_device (const PsDeviceClass *device)
 }
 
 /* The first process reads the sentinel before the run, and the others wait for that as long as it takes. A run without
- * costs of a profile is not watched. */
+ * costs of a profile reads none. */
 static gboolean
-watch_machine (const PsExecOptions *options, const Job *job, PsMachineWatch *watch, GError **error)
+read_speed (const PsExecOptions *options, const Job *job, PsMachineSpeed *speed, GError **error)
 {
   const PsSetting *setting = options->setting;
-  gboolean watched = setting->db != NULL && job->prediction != NULL && options->run.device->measures;
+  gboolean reads = setting->db != NULL && job->prediction != NULL && options->run.device->measures;
 
-  if (watched && is_first (options)
-      && (!ps_machine_watch_open (watch, setting->db, setting->profile, &options->run,
+  if (reads && is_first (options)
+      && (!ps_machine_speed_open (speed, setting->db, setting->profile, &options->run,
                                   job->program->schedule->placement->n_devices, error)
-          || !ps_machine_watch_read (watch, error)))
+          || !ps_machine_speed_read (speed, error)))
     return FALSE;
   if (options->run.processes != NULL)
-    ps_processes_meet (options->run.processes, watched ? 0 : options->run.timeout_ns);
+    ps_processes_meet (options->run.processes, reads ? 0 : options->run.timeout_ns);
   return TRUE;
 }
 
@@ -291,17 +291,17 @@ run_job (PsExecOptions *options, const Job *job, GError **error)
   g_auto (PsVerdict) verdict = { .check = PS_CHECK_NOT_RUN };
   g_autofree char *title = ps_run_title (job->program, &options->run);
   g_auto (PsStepLog) log = { .title = title, .losses = -1 };
-  g_auto (PsMachineWatch) watch = { 0 };
+  g_auto (PsMachineSpeed) speed = { 0 };
 
   complete_run_setting (options, job, &log);
-  gboolean done = open_log (options, &log, error) && watch_machine (options, job, &watch, error)
+  gboolean done = open_log (options, &log, error) && read_speed (options, job, &speed, error)
                   && ps_compared_run_make (&compared, job->program, job->prediction, &options->run, error);
   options->run.progress = NULL;
   options->run.progress_data = NULL;
   if (!done)
     return 1;
   /* One reading does for the weather: a run is not lost for the other one. */
-  ps_machine_watch_read (&watch, NULL);
+  ps_machine_speed_read (&speed, NULL);
   if (compared.result->timeline == NULL) /* rank 0 has it, and says what there is to say */
     return 0;
   if (log.failure != NULL)
@@ -317,7 +317,7 @@ run_job (PsExecOptions *options, const Job *job, GError **error)
                          .compared = &compared,
                          .prediction = job->prediction,
                          .verdict = &verdict,
-                         .weather = ps_machine_watch_weather (&watch, compared.started) };
+                         .weather = ps_machine_speed_of_run (&speed, compared.started) };
   if (!isnan (report.weather.factor))
     compared.result->timeline->usual_ns
         = llround ((double)compared.result->timeline->iteration_ns / report.weather.factor);

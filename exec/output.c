@@ -81,7 +81,7 @@ append_posting (GString *text, const PsTimeline *timeline)
 static gint64
 in_weather (const PsRunReport *report, gboolean *inside)
 {
-  PsInterval interval = ps_interval_in_weather (&report->prediction->interval, report->weather);
+  PsInterval interval = ps_interval_at_speed (&report->prediction->interval, report->weather);
 
   *inside = ps_interval_holds (&interval, report->compared->result->median_iteration_ns);
   return llround ((double)report->prediction->metrics.iteration_ns * report->weather.factor);

@@ -323,8 +323,8 @@ gboolean ps_interval_init (PsInterval *interval, const PsProgram *program, const
                            const PsCostSpread *spread, const PsSampling *sampling, gint64 iteration_ns, guint n_steps,
                            GError **error);
 
-/* The interval on a machine that is slower by the weather, whose error makes it wider. */
-PsInterval ps_interval_in_weather (const PsInterval *interval, PsSlowdown weather);
+/* The interval on a machine that is slower by the slow-down, whose error makes it wider. */
+PsInterval ps_interval_at_speed (const PsInterval *interval, PsSlowdown slowdown);
 
 /* TRUE: the time lies between p10 and p90. */
 static inline gboolean

@@ -124,27 +124,27 @@ ps_interval_init (PsInterval *interval, const PsProgram *program, const PsCosts 
   return TRUE;
 }
 
-/* A bound that lies `deviations` of the weather's error from the middle by that error alone. Errors are independent, so
+/* A bound that lies `deviations` of the slow-down's error from the middle by that error alone. Errors are independent, so
  * their squares add. */
 static gint64
-bound_in_weather (gint64 bound_ns, gint64 middle_ns, PsSlowdown weather, double deviations)
+bound_at_speed (gint64 bound_ns, gint64 middle_ns, PsSlowdown slowdown, double deviations)
 {
   double distance = log ((double)MAX (bound_ns, 1) / (double)MAX (middle_ns, 1));
-  double wider = hypot (distance, deviations * weather.error);
+  double wider = hypot (distance, deviations * slowdown.error);
 
-  return llround ((double)middle_ns * weather.factor * exp (distance < 0 ? -wider : wider));
+  return llround ((double)middle_ns * slowdown.factor * exp (distance < 0 ? -wider : wider));
 }
 
 PsInterval
-ps_interval_in_weather (const PsInterval *interval, PsSlowdown weather)
+ps_interval_at_speed (const PsInterval *interval, PsSlowdown slowdown)
 {
   gint64 middle_ns = interval->p50_ns;
 
-  return (PsInterval){ bound_in_weather (interval->low_ns, middle_ns, weather, 1.96),
-                       bound_in_weather (interval->p10_ns, middle_ns, weather, 1.2816),
-                       llround ((double)middle_ns * weather.factor),
-                       bound_in_weather (interval->p90_ns, middle_ns, weather, 1.2816),
-                       bound_in_weather (interval->high_ns, middle_ns, weather, 1.96) };
+  return (PsInterval){ bound_at_speed (interval->low_ns, middle_ns, slowdown, 1.96),
+                       bound_at_speed (interval->p10_ns, middle_ns, slowdown, 1.2816),
+                       llround ((double)middle_ns * slowdown.factor),
+                       bound_at_speed (interval->p90_ns, middle_ns, slowdown, 1.2816),
+                       bound_at_speed (interval->high_ns, middle_ns, slowdown, 1.96) };
 }
 
 char *

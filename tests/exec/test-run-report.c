@@ -5,7 +5,7 @@
 
 #include "output.h"
 #include "training.h"
-#include "weather.h"
+#include "machine-speed.h"
 
 #include <pipesim/setting.h>
 
@@ -424,36 +424,34 @@ steady_open (const PsDeviceSetting *setting, GError **error)
 
 /* A reading beside a run drops the sentinel's first sample, which finds cold caches: of the seven, 2000 is the lower
  * median of the other six, 3000 that of all. The run's weather is the mean of
- * the readings on both sides over that of the profile, 1600: 2000 / 1600. What is not watched has none. */
+ * the readings on both sides over that of the profile, 1600: 2000 / 1600. A run without readings has none. */
 static void
-test_watch (void)
+test_speed (void)
 {
   const PsRunSetting run = { .device = &steady_class, .model = &tiny };
   PsMeasurement measured = { .taken = (char *)"2026-01-01T00:00:01Z" };
   PsSentinel *before = g_new0 (PsSentinel, 1);
-  g_auto (PsMachineWatch) watch = { .run = &run, .setting = { .model = &tiny, .n_stages = 3, .n_microbatches = 1 } };
-  g_auto (PsMachineWatch) blind = { .run = &run };
+  g_auto (PsMachineSpeed) speed = { .run = &run, .setting = { .model = &tiny, .n_stages = 3, .n_microbatches = 1 } };
+  g_auto (PsMachineSpeed) blind = { .run = &run };
 
   *before = (PsSentinel){ g_strdup ("F of layers=1"), 1600, 10, g_strdup ("2026-01-01T00:00:00Z") };
-  watch.measurements = g_ptr_array_new ();
-  g_ptr_array_add (watch.measurements, &measured);
-  watch.sentinels = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sentinel_free);
-  g_ptr_array_add (watch.sentinels, before);
-  fine (ps_machine_watch_read (&watch, &error));
-  g_assert_cmpuint (watch.sentinels->len, ==, 2);
-  const PsSentinel *reading = watch.sentinels->pdata[1];
+  speed.measurements = g_ptr_array_new ();
+  g_ptr_array_add (speed.measurements, &measured);
+  speed.sentinels = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sentinel_free);
+  g_ptr_array_add (speed.sentinels, before);
+  fine (ps_machine_speed_read (&speed, &error));
+  g_assert_cmpuint (speed.sentinels->len, ==, 2);
+  const PsSentinel *reading = speed.sentinels->pdata[1];
   g_assert_cmpstr (reading->what, ==, "F of layers=1");
   g_assert_cmpint (reading->median_ns, ==, 2000);
   g_assert_cmpuint (reading->n, ==, 6);
   measured.taken = (char *)"2026-01-01T00:00:00Z"; /* beside the profile's reading alone */
-  g_assert_cmpfloat_with_epsilon (ps_machine_watch_weather (&watch, "2999-01-01T00:00:00Z").factor, 2000.0 / 1600,
-                                  1e-9);
+  g_assert_cmpfloat_with_epsilon (ps_machine_speed_of_run (&speed, "2999-01-01T00:00:00Z").factor, 2000.0 / 1600, 1e-9);
   /* a run between both readings */
-  g_assert_cmpfloat_with_epsilon (ps_machine_watch_weather (&watch, "2026-01-02T00:00:00Z").factor, 1800.0 / 1600,
-                                  1e-9);
-  fine (ps_machine_watch_read (&blind, &error));
+  g_assert_cmpfloat_with_epsilon (ps_machine_speed_of_run (&speed, "2026-01-02T00:00:00Z").factor, 1800.0 / 1600, 1e-9);
+  fine (ps_machine_speed_read (&blind, &error));
   g_assert_null (blind.sentinels);
-  g_assert_true (isnan (ps_machine_watch_weather (&blind, "2026-01-02T00:00:00Z").factor));
+  g_assert_true (isnan (ps_machine_speed_of_run (&blind, "2026-01-02T00:00:00Z").factor));
 }
 
 int
@@ -466,6 +464,6 @@ main (int argc, char **argv)
   g_test_add_func ("/run-report/title", test_title);
   g_test_add_func ("/run-report/losses", test_losses);
   g_test_add_func ("/run-report/sums", test_sums);
-  g_test_add_func ("/run-report/watch", test_watch);
+  g_test_add_func ("/run-report/speed", test_speed);
   return run_in_folder ();
 }

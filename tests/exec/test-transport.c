@@ -443,6 +443,22 @@ test_two_way (gconstpointer variant)
   net_close (&net);
 }
 
+/* Names make the tags of MPI, of which there are 2^31 at most: 9 pairs of devices x 256 stages x 8 slices x 6 kinds
+ * leave less than 20,000 microbatches. */
+static void
+test_tags (gconstpointer variant)
+{
+  Net net;
+
+  net_open (&net, variant, 2, 0);
+  refused (net.transport->class->receive (net.transport, 1, 0, forward (20000, 0), &error), PS_ERROR_UNAVAILABLE,
+           "mpi transport: too many messages: MPI has tags up to *");
+  refused (net.transport->class->send (net.transport, 0, 1, forward (20000, 0),
+                                       counting_tensor_new (&net.device[0].base), 0, &error),
+           PS_ERROR_UNAVAILABLE, "mpi transport: too many messages: MPI has tags up to *");
+  net_close (&net);
+}
+
 static void
 test_unavailable (gconstpointer variant)
 {
@@ -489,5 +505,7 @@ main (int argc, char **argv)
   for (guint i = 0; i < G_N_ELEMENTS (variants); i++)
     add_tests (&variants[i]);
   g_test_add_data_func ("/transport/threads-overflow", &variants[0], test_overflow);
+  g_test_add_data_func ("/transport-mpi/tags", &variants[1],
+                        ps_transport_find ("mpi", NULL) != NULL ? test_tags : test_unavailable);
   return g_test_run ();
 }

@@ -319,7 +319,7 @@ run_watched (State *state, const PsProgram *program, const PsCosts *costs, GPtrA
       PsSlowdown weather;
 
       ps_sentinel_slowdown (readings, measurements, moments, &weather);
-      *interval = ps_interval_in_weather (interval, weather);
+      *interval = ps_interval_at_speed (interval, weather);
     }
   return ns;
 }
@@ -388,7 +388,7 @@ static void
 test_in_weather (void)
 {
   const PsInterval interval = { 941764534, 970445534, 1000000000, 1030454534, 1061836547 };
-  PsInterval slower = ps_interval_in_weather (&interval, (PsSlowdown){ .factor = 1.2, .error = 0.04 });
+  PsInterval slower = ps_interval_at_speed (&interval, (PsSlowdown){ .factor = 1.2, .error = 0.04 });
 
   g_assert_cmpfloat_with_epsilon ((double)slower.low_ns / 1e9, 1.44 / 1.324514, 1e-5);
   g_assert_cmpfloat_with_epsilon ((double)slower.p10_ns / 1e9, 1.44 / 1.273433, 1e-5);

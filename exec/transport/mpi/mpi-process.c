@@ -69,6 +69,7 @@ static struct
   GError *broken;         /* MPI did not start */
   GError *failure;        /* all processes end with it */
   GSList *watches;        /* of PsMpiWatch */
+  gint n_devices;         /* of all watches */
   PsFailureReport report; /* where there are other processes */
   gpointer report_data;
 
@@ -222,15 +223,13 @@ ps_mpi_give_up (MPI_Request *requests, guint n_receives, guint n)
 
 /* Watches */
 
-/* Whether each device of the host has a core of its own. Under the lock. */
+/* n_devices more may wait. Waits begin without a nap if each device of the host has a core of its own. Under the lock.
+ */
 static void
-count_devices (void)
+add_devices (gint n_devices)
 {
-  guint n_devices = 0;
-
-  for (const GSList *link = mpi.watches; link != NULL; link = link->next)
-    n_devices += ((const PsMpiWatch *)link->data)->n_devices;
-  g_atomic_int_set (&mpi.spins, (guint)mpi.place.n_local * MAX (n_devices, 1) <= mpi.n_cores);
+  mpi.n_devices += n_devices;
+  g_atomic_int_set (&mpi.spins, mpi.place.n_local * MAX (mpi.n_devices, 1) <= (gint)mpi.n_cores);
 }
 
 void
@@ -238,7 +237,7 @@ ps_mpi_watch (PsMpiWatch *watch)
 {
   pthread_mutex_lock (&mpi.lock);
   mpi.watches = g_slist_prepend (mpi.watches, watch);
-  count_devices ();
+  add_devices ((gint)watch->n_devices);
   pthread_cond_broadcast (&mpi.changed);
   pthread_mutex_unlock (&mpi.lock);
 }
@@ -248,7 +247,7 @@ ps_mpi_unwatch (PsMpiWatch *watch)
 {
   pthread_mutex_lock (&mpi.lock);
   mpi.watches = g_slist_remove (mpi.watches, watch);
-  count_devices ();
+  add_devices (-(gint)watch->n_devices);
   pthread_mutex_unlock (&mpi.lock);
 }
 
@@ -315,7 +314,7 @@ take_notes (GError **error)
 
 /* The start */
 
-/* Rank 0: the offset of another rank's clock. */
+/* The offset of another rank's clock, which calls tell_clock. */
 static gint64
 ask_clock (int rank)
 {
@@ -324,8 +323,8 @@ ask_clock (int rank)
   for (guint i = 0; i < N_PINGS; i++)
     {
       sent_ns[i] = ps_clock_now ();
-      MPI_Send (NULL, 0, MPI_BYTE, rank, PS_MPI_PROCESS_TAG, MPI_COMM_WORLD);
-      MPI_Recv (&there_ns[i], 1, MPI_INT64_T, rank, PS_MPI_PROCESS_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Sendrecv (NULL, 0, MPI_BYTE, rank, PS_MPI_PROCESS_TAG, &there_ns[i], 1, MPI_INT64_T, rank, PS_MPI_PROCESS_TAG,
+                    MPI_COMM_WORLD, MPI_STATUS_IGNORE);
       came_ns[i] = ps_clock_now ();
     }
   offset_ns = ps_clock_estimate (sent_ns, there_ns, came_ns, N_PINGS, &uncertainty_ns);
@@ -335,15 +334,13 @@ ask_clock (int rank)
 }
 
 static void
-tell_clock (void)
+tell_clock (int rank)
 {
   for (guint i = 0; i < N_PINGS; i++)
     {
-      gint64 now_ns;
-
-      MPI_Recv (NULL, 0, MPI_BYTE, 0, PS_MPI_PROCESS_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-      now_ns = ps_clock_now ();
-      MPI_Send (&now_ns, 1, MPI_INT64_T, 0, PS_MPI_PROCESS_TAG, MPI_COMM_WORLD);
+      MPI_Recv (NULL, 0, MPI_BYTE, rank, PS_MPI_PROCESS_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      gint64 now_ns = ps_clock_now ();
+      MPI_Send (&now_ns, 1, MPI_INT64_T, rank, PS_MPI_PROCESS_TAG, MPI_COMM_WORLD);
     }
 }
 
@@ -355,7 +352,7 @@ compare_clocks (const int *first, GError **error)
 
   mpi.clock_offset_ns = g_new0 (gint64, (gsize)n_ranks);
   if (rank > 0 && first[rank] > 0)
-    tell_clock ();
+    tell_clock (0);
   for (int other = 1; other < n_ranks && rank == 0; other++)
     if (first[other] > 0)
       mpi.clock_offset_ns[other] = ask_clock (other);
@@ -626,17 +623,6 @@ fail (PsProcesses *processes, const GError *error)
     sleep_until (0);
 }
 
-static void
-fail_waiting (PsProcesses *processes, guint rank, gint64 timeout_ns)
-{
-  const char *meeting = processes->meeting;
-  g_autofree char *where = meeting != NULL ? g_strdup_printf (" %s %u", meeting, processes->step) : g_strdup ("");
-  g_autoptr (GError) error
-      = g_error_new (PS_ERROR, PS_ERROR_IO, "waited %g s for rank %u%s", (double)timeout_ns / 1e9, rank, where);
-
-  fail (processes, error);
-}
-
 /* Sends or receives, piece by piece. */
 static void
 move (PsProcesses *processes, gboolean sends, guint rank, guint8 *bytes, gsize n_bytes, gint64 timeout_ns)
@@ -647,15 +633,19 @@ move (PsProcesses *processes, gboolean sends, guint rank, guint8 *bytes, gsize n
     {
       const gsize n = MIN (n_bytes - n_done, PIECE_BYTES);
       MPI_Request request = MPI_REQUEST_NULL;
-      g_autoptr (GError) error = NULL;
+      GError *error = NULL;
       gboolean begun = sends ? ps_mpi_send (bytes + n_done, n, (int)rank, PS_MPI_PROCESS_TAG, &request, &error)
                              : ps_mpi_receive (bytes + n_done, n, (int)rank, PS_MPI_PROCESS_TAG, &request, &error);
 
       if (!begun || !ps_mpi_wait (&request, 1, timeout_ns > 0 ? ps_clock_now () + timeout_ns : 0, NULL, &error))
         {
-          if (error != NULL)
-            fail (processes, error);
-          fail_waiting (processes, rank, timeout_ns);
+          g_autofree char *where
+              = processes->meeting != NULL ? g_strdup_printf (" %s %u", processes->meeting, processes->step) : NULL;
+
+          if (error == NULL)
+            ps_refuse (&error, PS_ERROR_IO, "waited %g s for rank %u%s", (double)timeout_ns / 1e9, rank,
+                       where != NULL ? where : "");
+          fail (processes, error);
         }
       n_done += n;
     }

@@ -124,6 +124,12 @@ deadline (const MpiTransport *transport)
 /* Errors */
 
 static gboolean
+is_aborted (const MpiTransport *transport)
+{
+  return g_atomic_int_get (&transport->watch.stopped);
+}
+
+static gboolean
 fail_aborted (GError **error)
 {
   return ps_refuse (error, PS_ERROR_IO, RUN_ABORTED);
@@ -143,7 +149,7 @@ fail_wait (const MpiTransport *transport, guint own, guint peer, PsOp op, gboole
       g_propagate_error (error, cause);
       return FALSE;
     }
-  if (g_atomic_int_get (&transport->watch.stopped))
+  if (is_aborted (transport))
     return fail_aborted (error);
   if (op.kind != PS_OP_O)
     ps_op_format (op, name);
@@ -346,7 +352,7 @@ mpi_send (PsTransport *base, guint from, guint to, PsOp op, PsTensor *tensor, gi
   message->times.sent_ns = now_ns + transport->setting.clock_offset_ns;
   message->times.due_ns = message->times.sent_ns + delay_ns;
   message->times.late_ns = tensor->ready_ns > 0 ? now_ns - tensor->ready_ns : 0;
-  if (g_atomic_int_get (&transport->watch.stopped))
+  if (is_aborted (transport))
     return fail_aborted (error);
   if (tensor->bytes > 0 && tensor->device->class->read != NULL)
     {
@@ -373,7 +379,7 @@ mpi_receive (PsTransport *base, guint at, guint from, PsOp op, GError **error)
   int rank = rank_of (transport, peer), tag;
   char name[48];
 
-  if (g_atomic_int_get (&transport->watch.stopped))
+  if (is_aborted (transport))
     return fail_aborted (error);
   if (!find_tag (transport, peer, port->own, op, &tag, error))
     return FALSE;
@@ -397,9 +403,9 @@ mpi_receive (PsTransport *base, guint at, guint from, PsOp op, GError **error)
 static gboolean
 await_due (const MpiTransport *transport, gint64 due_ns, GError **error)
 {
-  while (ps_clock_now () < due_ns && !g_atomic_int_get (&transport->watch.stopped))
+  while (ps_clock_now () < due_ns && !is_aborted (transport))
     ps_clock_sleep_until (MIN (due_ns, ps_clock_now () + PS_MPI_LONGEST_NAP_NS));
-  return !g_atomic_int_get (&transport->watch.stopped) || fail_aborted (error);
+  return !is_aborted (transport) || fail_aborted (error);
 }
 
 /* The message, which has come; NULL: it has not in time. */
@@ -412,7 +418,7 @@ await_message (MpiTransport *transport, Port *port, guint peer, PsOp op, GError 
   pthread_mutex_lock (&port->lock);
   Message *message = take_message (&port->receives, peer, op);
   pthread_mutex_unlock (&port->lock);
-  if (message == NULL && g_atomic_int_get (&transport->watch.stopped))
+  if (message == NULL && is_aborted (transport))
     return ps_refuse_null (error, PS_ERROR_IO, RUN_ABORTED);
   if (message == NULL)
     return ps_refuse_null (error, PS_ERROR_SCHEDULE, "device %u: waits for %s from device %u without a receive",
@@ -468,7 +474,7 @@ mpi_flush (PsTransport *base, guint from, GError **error)
         return fail_wait (transport, port->own, oldest->peer, oldest->op, TRUE, cause, error);
       message_free (g_queue_pop_head (&port->sends));
     }
-  return !g_atomic_int_get (&transport->watch.stopped) || fail_aborted (error);
+  return !is_aborted (transport) || fail_aborted (error);
 }
 
 static void
@@ -518,7 +524,7 @@ pass (Ring *ring, const float *outgoing, gsize n_out, float *incoming, gsize n_i
   gboolean came;
   int tag;
 
-  if (g_atomic_int_get (&transport->watch.stopped))
+  if (is_aborted (transport))
     return fail_aborted (error);
   if (find_tag (transport, ring->previous, own, sum_message, &tag, &cause)
       && ps_mpi_receive (incoming, n_in * sizeof *incoming, rank_of (transport, ring->previous), tag, &requests[0],

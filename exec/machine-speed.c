@@ -1,5 +1,5 @@
-/* weather.c - reads the sentinel beside a run. */
-#include "weather.h"
+/* machine-speed.c - reads the sentinel before and after a run. */
+#include "machine-speed.h"
 
 #include "clock.h"
 #include "runtime/layer.h"
@@ -10,10 +10,10 @@
 #define READING_NS G_GINT64_CONSTANT (150000000)
 
 void
-ps_machine_watch_clear (PsMachineWatch *watch)
+ps_machine_speed_clear (PsMachineSpeed *speed)
 {
-  g_clear_pointer (&watch->measurements, g_ptr_array_unref);
-  g_clear_pointer (&watch->sentinels, g_ptr_array_unref);
+  g_clear_pointer (&speed->measurements, g_ptr_array_unref);
+  g_clear_pointer (&speed->sentinels, g_ptr_array_unref);
 }
 
 /* That of device 0 of the run, as calibrations have it. */
@@ -31,7 +31,7 @@ first_device (const PsRunSetting *run, guint n_devices)
 }
 
 gboolean
-ps_machine_watch_open (PsMachineWatch *watch, const char *path, const char *profile_name, const PsRunSetting *run,
+ps_machine_speed_open (PsMachineSpeed *speed, const char *path, const char *profile_name, const PsRunSetting *run,
                        guint n_devices, GError **error)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_READ, error);
@@ -39,14 +39,14 @@ ps_machine_watch_open (PsMachineWatch *watch, const char *path, const char *prof
 
   if (profile == NULL)
     return FALSE;
-  watch->run = run;
-  watch->setting = first_device (run, n_devices);
-  watch->measurements = ps_costdb_measurements (db, profile->name, FALSE, error);
-  watch->sentinels = watch->measurements != NULL ? ps_costdb_sentinels (db, profile->name, error) : NULL;
-  if (watch->sentinels == NULL)
+  speed->run = run;
+  speed->setting = first_device (run, n_devices);
+  speed->measurements = ps_costdb_measurements (db, profile->name, FALSE, error);
+  speed->sentinels = speed->measurements != NULL ? ps_costdb_sentinels (db, profile->name, error) : NULL;
+  if (speed->sentinels == NULL)
     return FALSE;
-  if (watch->sentinels->len == 0)
-    g_clear_pointer (&watch->sentinels, g_ptr_array_unref);
+  if (speed->sentinels->len == 0)
+    g_clear_pointer (&speed->sentinels, g_ptr_array_unref);
   return TRUE;
 }
 
@@ -59,13 +59,13 @@ add (gpointer samples, gint64 ns, gint64 elapsed_ns)
 }
 
 gboolean
-ps_machine_watch_read (PsMachineWatch *watch, GError **error)
+ps_machine_speed_read (PsMachineSpeed *speed, GError **error)
 {
   g_autoptr (GArray) samples = g_array_new (FALSE, FALSE, sizeof (gint64));
 
-  if (watch->sentinels == NULL)
+  if (speed->sentinels == NULL)
     return TRUE;
-  if (!ps_sentinel_run (watch->run->device, &watch->setting, watch->run->choices, add, samples, error))
+  if (!ps_sentinel_run (speed->run->device, &speed->setting, speed->run->choices, add, samples, error))
     return FALSE;
   g_array_remove_index (samples, 0);
   PsSentinel *reading = g_new0 (PsSentinel, 1);
@@ -73,19 +73,19 @@ ps_machine_watch_read (PsMachineWatch *watch, GError **error)
                            .median_ns = ps_median ((gint64 *)(gpointer)samples->data, samples->len),
                            .n = samples->len,
                            .taken = ps_moment_now () };
-  g_ptr_array_add (watch->sentinels, reading);
+  g_ptr_array_add (speed->sentinels, reading);
   return TRUE;
 }
 
 PsSlowdown
-ps_machine_watch_weather (const PsMachineWatch *watch, const char *started)
+ps_machine_speed_of_run (const PsMachineSpeed *speed, const char *started)
 {
   PsSlowdown weather = { NAN, NAN };
   PsMeasurement run = { .taken = (char *)started };
   g_autoptr (GPtrArray) moments = g_ptr_array_new ();
 
   g_ptr_array_add (moments, &run);
-  if (watch->sentinels != NULL)
-    ps_sentinel_slowdown (watch->sentinels, watch->measurements, moments, &weather);
+  if (speed->sentinels != NULL)
+    ps_sentinel_slowdown (speed->sentinels, speed->measurements, moments, &weather);
   return weather;
 }
