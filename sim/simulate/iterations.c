@@ -2,7 +2,7 @@
  * times of one iteration; else it is the period of rounds that follow each other for ever. */
 #include "rounds.h"
 #include "program/channels.h"
-#include "program/drain.h"
+#include "program/program-private.h"
 #include "simulate-private.h"
 #include "base/names.h"
 
