@@ -168,9 +168,9 @@ gboolean ps_refuse_name (GError **error, const char *problem, const char *name, 
 gconstpointer ps_table_find (const char *where, const char *what, const char *name, gconstpointer table, guint n,
                              GError **error);
 
-/* Writes contents to path so that the file appears whole or not at all (temporary file beside it, fsync, rename, fsync
- * of the folder). A replaced file keeps its mode. A link stays a link; the file that it leads to is written. path "-"
- * writes to standard output; a file whose name ends in .gz is packed. For one thread at a time. Errors: PS_ERROR_IO
+/* Writes contents to path so that the file appears whole or not at all (temporary file in its folder, fsync, rename,
+ * fsync of the folder). A replaced file keeps its mode. A link stays a link; the file that it leads to is written. path
+ * "-" writes to standard output; a file whose name ends in .gz is packed. For one thread at a time. Errors: PS_ERROR_IO
  * with path and cause, also where the file at path is a database. */
 gboolean ps_write_file (const char *path, const char *contents, gssize length, GError **error);
 

@@ -1,5 +1,5 @@
-/* cluster.h - the machines that train a model, read from data/clusters/<name>.ini; the state of one while it is measured,
- * the cost of its messages, and how devices share it. */
+/* cluster.h - the machines that train a model, read from data/clusters/<name>.ini; the state of one while it is
+ * measured, the cost of its messages, and how devices share it. */
 #ifndef PIPESIM_CLUSTER_H
 #define PIPESIM_CLUSTER_H
 
@@ -54,7 +54,7 @@ typedef struct
   gint64 kernel_ns;        /* a kernel's own time to start and end */
   gint64 collective_ns;    /* to start an all-reduce, an all-gather or an all-to-all, before its steps */
   gint64 step_ns;          /* of each step on the host, at its end */
-  double tensor_overlap;   /* part of the all-reduces of layers that runs beside products, in [0, 1) */
+  double tensor_overlap;   /* part of the all-reduces of layers that overlaps with products, in [0, 1) */
   double optimizer_passes; /* bytes that an optimizer step moves, over those of ps_work_optimizer_ns */
   guint spacing;           /* devices from one device of a pipeline to the next: 1, or the replicas where these stand
                               between them; 0 as 1 */
@@ -90,7 +90,7 @@ gboolean ps_cluster_check_size (const PsCluster *cluster, guint64 n_devices, GEr
 /* " (which has 32; more nodes like its own are assumed)" where GPUs are missing, or "". Free with g_free. */
 char *ps_cluster_lacks (guint n_there, guint64 n_gpus);
 
-/* The way between two neighbours: one direction, as one transfer sees it. */
+/* The link between two neighbours: one direction, as one transfer sees it. */
 typedef struct
 {
   gint64 latency_ns;
@@ -104,7 +104,7 @@ typedef struct
  * after the last point every byte has the full bandwidth. */
 gint64 ps_link_transfer_ns (const PsLink *link, gint64 bytes);
 
-/* One way from a GPU to the n - 1 others of its node that take part in a collective; 2: between two GPUs. With
+/* The links from a GPU to the n - 1 others of its node that take part in a collective; 2: between two GPUs. With
  * link_peers it has n - 1 links. */
 PsLink ps_cluster_inner_link (const PsCluster *cluster, guint n);
 
@@ -163,9 +163,9 @@ gboolean ps_condition_throttled (const PsCondition *before, const PsCondition *a
 
 /* The cost of a message as a function of its size: alpha + beta n, in pieces.
  *
- * Messages of different sizes go different ways (copied at once, in chunks, through caches or past them), so one beta
- * holds for a range of sizes only. Hockney (The communication challenge for MPP, Parallel Computing 20, 1994) is the
- * fit of one piece. The function is continuous, starts at alpha >= 0 and never falls.
+ * Messages of different sizes are moved differently (copied at once, in chunks, through caches or past them), so one
+ * beta holds for a range of sizes only. Hockney (The communication challenge for MPP, Parallel Computing 20, 1994) is
+ * the fit of one piece. The function is continuous, starts at alpha >= 0 and never falls.
  */
 
 #define PS_FIT_MAX_PIECES 3

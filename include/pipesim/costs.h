@@ -94,7 +94,7 @@ typedef struct
   PsOrigin transfer_origin; /* of transfer_ns */
   PsOrigin memory_origin;   /* of all sizes */
   char *source;             /* one line for people: "command line", "profile 'x' of costs.db", ... */
-  double unrest;            /* of measured costs: how far the machine's sentinel moved beside them
+  double unrest;            /* of measured costs: how far the machine's sentinel moved meanwhile
                                (ps_sentinel_shifts); 0: not at all, or not known */
 } PsCosts;
 
@@ -384,10 +384,6 @@ PsCosts *ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, 
 void ps_costs_place (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const guint16 *device,
                      guint n_devices);
 
-/* The same for the stages of ps_model_split. */
-PsCosts *ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices, guint n_chunks,
-                         GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
 /* Fails with PS_ERROR_USAGE where an entry is negative or where n_microbatches of everything could overflow an exact
  * sum. */
 gboolean ps_costs_check (const PsCosts *costs, guint n_microbatches, GError **error);
@@ -430,7 +426,7 @@ typedef enum
   PS_ORDER_GIVEN,      /* as in the file */
   PS_ORDER_ASCENDING,  /* by the work of F, B and W, the shortest first */
   PS_ORDER_DESCENDING, /* the longest first */
-  PS_ORDER_BEST,       /* the one that takes the least time; see sim/setting/setting-lengths.h */
+  PS_ORDER_BEST,       /* the one that takes the least time; see sim/setting/predictor.c */
 } PsMicrobatchOrder;
 
 /* Names and back; errors as those of ps_parse_name. */

@@ -55,7 +55,7 @@ typedef struct
 {
   guint count;        /* experts of a layer to choose from; 0: the model has none */
   guint active;       /* of them a token visits (top-k) */
-  guint shared;       /* experts that every token visits besides */
+  guint shared;       /* further experts, which every token visits */
   guint feed_forward; /* of one expert */
   guint dense_layers; /* layers before the first with experts */
   double capacity;    /* tokens an expert has room for, over the mean; it is filled up, and tokens beyond are dropped;
@@ -65,7 +65,7 @@ typedef struct
 
 #define PS_MAX_SEQUENCE (1 << 20) /* tokens */
 
-/* GPUs that share the work besides those of tensor parallelism (work.h). */
+/* Further GPUs that share the work, apart from those of tensor parallelism (work.h). */
 typedef struct
 {
   guint context; /* GPUs of a device that share each sequence, 0 or 1: none */

@@ -48,8 +48,6 @@ typedef struct
   gpointer price_data;     /* for both */
   gboolean price_is_free;  /* prices may be below lower_bound_ns, so none ends the search or is proved optimal */
   gint64 price_bound_ns;   /* no price is lower, as the caller knows; 0: unknown */
-  guint transfer_factor;   /* a part of the search takes transfers for this many times as long, which leaves room for
-                              queueing; 0 or 1: no part does */
   const PsSchedule *start; /* the search begins with the best of this one and the published ones; NULL: these alone */
   guint64 seed;
   /* A larger limit continues where a smaller one has stopped, and is never worse. */

@@ -187,17 +187,16 @@ typedef struct
   PsOptionNeed needs[3]; /* of the options that belong to the source */
   gboolean has_model;    /* the costs are those of a model: --model's, or the source's own */
   gboolean has_cluster;  /* the costs are modelled: links, any microbatch size and any group of GPUs are known */
-  /* Costs of n_devices with n_chunks each. model: --model's; NULL: not given. The stages of a model are those of
-   * known_shapes, which is NULL with an open layout of a source without cluster: even ones. Free with ps_costs_free. */
-  PsCosts *(*load) (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error);
+  /* Costs of n_devices with n_chunks each. The stages of a model are those of known_shapes, which is NULL with an open
+   * layout of a source without cluster: even ones. Free with ps_costs_free. */
+  PsCosts *(*load) (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error);
   /* The source's own model; NULL hook: it has none. Free with ps_model_free. */
   PsModel *(*model) (const PsSetting *setting, GError **error);
   /* Reads the file that `text`, a value of `option`, names. *digest: of its content (free with g_free), left alone for
    * files that ship with pipesim. NULL hook: the option names no file. */
   gboolean (*digest) (const char *text, char **digest, GError **error);
   /* How measured costs of that size spread; NULL hook: the costs are not measured. Free with ps_cost_spread_free. */
-  PsCostSpread *(*spread) (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks,
-                           GError **error);
+  PsCostSpread *(*spread) (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error);
 } PsCostSource;
 
 /* All sources; *n entries. */
@@ -334,12 +333,13 @@ char *ps_prediction_layout (const PsPrediction *prediction);
  * ps_timeline_free. */
 PsTimeline *ps_prediction_timeline (const PsPrediction *prediction);
 
-/* Takes the steps from a setting to a prediction, and keeps results that predictions share: the costs of each number of
- * devices and chunks are read once. For one thread. */
+/* Takes the steps from a setting to a prediction. The costs of each number of devices and chunks are read once. For one
+ * thread. */
 typedef struct _PsPredictor PsPredictor;
 
-/* setting: lives longer; without ps_predictor_set_key its costs stay as they are. given: costs that replace the
- * setting's for as many stages as they have, on the devices that hold these stages; they live longer; NULL: none. */
+/* setting: lives longer. Between predictions it may change in options that costs do not depend on. given: costs that
+ * replace the setting's for as many stages as they have, on the devices that hold these stages; they live longer; NULL:
+ * none. */
 PsPredictor *ps_predictor_new (const PsSetting *setting, const PsCosts *given);
 
 /* Lets microbatches with an R cost this (ps_setting_recomputed), where all others cost what was given. It lives longer.
@@ -347,16 +347,6 @@ PsPredictor *ps_predictor_new (const PsSetting *setting, const PsCosts *given);
 void ps_predictor_give_recomputed (PsPredictor *predictor, const PsCosts *recomputed);
 void ps_predictor_free (PsPredictor *predictor);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPredictor, ps_predictor_free)
-
-/* Appends numbers that tell the costs of the current setting from those of other settings of its sizes. */
-typedef void (*PsKeyFunction) (gpointer data, GArray *key);
-
-/* Lets the setting change between predictions. */
-void ps_predictor_set_key (PsPredictor *predictor, PsKeyFunction key, gpointer data);
-
-/* ps_setting_costs, read once for each size. They live as long as the predictor, with a key function until the next
- * call. */
-const PsCosts *ps_predictor_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error);
 
 /* A family's schedule for -p, -m, -v, --slices and --group, or a schedule file (recognised by '/' or '.' in the text,
  * or by existing). Families that look at costs get the setting's, if it has any. -p, -m and -v, when given, must agree

@@ -13,7 +13,7 @@
 
 G_BEGIN_DECLS
 
-#define PS_RESULTS_VERSION 6
+#define PS_RESULTS_VERSION 1
 
 typedef struct _PsResults PsResults;
 
@@ -29,31 +29,9 @@ PsResults *ps_results_open (const char *path, PsResultsMode mode, GError **error
 void ps_results_close (PsResults *results);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsResults, ps_results_close)
 
-/* The figures of a prediction. Their columns come after those of the options of SETTING. */
-typedef enum
-{
-  PS_FIGURE_MAKESPAN_NS,
-  PS_FIGURE_MAX_SPAN_NS,
-  PS_FIGURE_ITERATION_NS,
-  PS_FIGURE_BUBBLE_RATIO,
-  PS_FIGURE_BUBBLE_RATIO_SPAN,
-  PS_FIGURE_LOWER_BOUND_NS,
-  PS_FIGURE_PEAK_MEMORY_BYTES,
-  PS_FIGURE_FEASIBLE,
-  PS_FIGURE_ASYNCHRONOUS,
-  PS_FIGURE_PERIOD_ITERATIONS,
-  PS_FIGURE_DEVICES_DETAIL,
-  PS_FIGURE_ORIGIN,
-  PS_FIGURE_COSTS_ORIGIN,
-  PS_FIGURE_TRANSFERS_ORIGIN,
-  PS_FIGURE_MEMORY_ORIGIN,
-  PS_FIGURE_UNREST, /* PsCosts.unrest */
-  PS_N_STORED_FIGURES,
-  PS_FIGURE_SEQUENCE_NS = PS_N_STORED_FIGURES, /* from here on of the view result only */
-  PS_FIGURE_SEQUENCES_PER_SECOND,
-  PS_FIGURE_ABOVE_BOUND,
-  PS_N_FIGURES
-} PsFigure;
+/* Columns of a prediction's figures, after those of the options of SETTING; the view result has some more. */
+#define PS_N_STORED_FIGURES 16
+#define PS_N_FIGURES 19
 
 typedef enum
 {
@@ -69,7 +47,7 @@ typedef struct
   PsResultRole role;
 } PsResultColumn;
 
-/* All columns of the view result after point and digest: those of ps_setting_options, then those of PsFigure. */
+/* All columns of the view result after point and digest: those of ps_setting_options, then the figures. */
 const PsResultColumn *ps_result_columns (guint *n);
 int ps_result_column_find (const char *name); /* its index, or -1 */
 
@@ -92,12 +70,18 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsResult, ps_result_free)
 /* The value of that column; there must be one. */
 const PsValue *ps_result_value (const PsResult *result, const char *column);
 
+const char *ps_results_path (const PsResults *results);
+
+/* The sweep of the database, as ps_results_begin was given it. Free spec and digest with g_free. Errors: PS_ERROR_INPUT
+ * when there is none, or when it was made by another version of pipesim. */
+gboolean ps_results_sweep (PsResults *results, char **spec, char **digest, guint64 *n_points, GError **error);
+
 /* Makes the database that of a sweep, or finds it so already. Errors: PS_ERROR_INPUT when it is of another sweep or was
  * made by another version of pipesim. */
 gboolean ps_results_begin (PsResults *results, const char *digest, const char *spec, guint64 n_points, GError **error);
 
-/* Adds the digests of all settings that it holds to a set of char *. */
-gboolean ps_results_digests (PsResults *results, GHashTable *digests, GError **error);
+/* A set of the digests (char *) of all settings that it holds. Free with g_hash_table_unref. */
+GHashTable *ps_results_digests (PsResults *results, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* How many settings of its sweep, which has begun, are predicted, skipped, and neither. */
 gboolean ps_results_count (PsResults *results, guint64 *predicted, guint64 *skipped, guint64 *missing, GError **error);
@@ -180,6 +164,7 @@ typedef struct
 {
   guint n_columns;
   guint n_rows;
+  guint64 *points; /* [n_rows] numbers of the settings */
   PsValue *values; /* [row * n_columns + column]; texts are owned here */
 } PsResultValues;
 
@@ -254,7 +239,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSweep, ps_sweep_free)
 
 guint64 ps_sweep_n_points (const PsSweep *sweep);
 
-/* The spec with all values written out; two specs with one text are one sweep. */
+/* The same spec with all values written out; two specs with one text are one sweep. */
 const char *ps_sweep_text (const PsSweep *sweep);
 
 /* SHA-256 (hexadecimal) over that text and over the contents of the files named in it. */
@@ -272,9 +257,6 @@ void ps_sweep_point_digest (const PsSweep *sweep, guint64 point, char digest[PS_
 /* The prediction of a setting by ps_predict, or the reason why there is none. Values live as long as result and sweep.
  * NULL and an error (PS_ERROR_IO, PS_ERROR_UNAVAILABLE) only where the machine fails, not the setting. */
 PsResult *ps_sweep_worker_predict (PsSweepWorker *worker, guint64 point, GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-/* Takes all rows, of PsResult, of which later predictions use the memory. */
-void ps_sweep_worker_reuse (PsSweepWorker *worker, GPtrArray *rows);
 
 /* A part of a sweep: every n-th block of settings, from the index-th on. */
 typedef struct

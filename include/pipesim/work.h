@@ -54,8 +54,8 @@
  *
  * Products of heads also read and write queries, keys, values and their weighted sum, and in B the gradients of these
  * too: 4he and 8he per token. So for 2 bytes, f = 4h and k = a a layer of GPT moves sbh (46 + 13as/h) in F and
- * sbh (100 + 19as/h) in B, besides what products with weights move: e (mk + kn + mn), where W reads and writes the mn
- * elements of the gradient that it adds to. W is products alone.
+ * sbh (100 + 19as/h) in B, in addition to what products with weights move: e (mk + kn + mn), where W reads and writes
+ * the mn elements of the gradient that it adds to. W is products alone.
  *
  * With whole_sequences, norms, adds and dropouts of tensors as wide as the model are not cut over the GPUs.
  *
@@ -250,7 +250,7 @@ ps_work_peak_flops (const PsCluster *cluster, guint bits, const char **key)
  * 28 bytes per parameter, 30 in mixed precision with fp32 gradients. 0 where the cluster states no memory_bandwidth. */
 gint64 ps_work_optimizer_ns (const PsModel *model, const PsCluster *cluster, gint64 n_parameters);
 
-/* The time of an overlapped pair: F of one microbatch beside B and W of another (DualPipe; DeepSeek-V3,
+/* The time of an overlapped pair: F of one microbatch overlapped with B and W of another (DualPipe; DeepSeek-V3,
  * arXiv 2412.19437, section 3.2.1, figure 4).
  *
  * A GPU has two streams, one that computes and one for the all-to-alls of experts. Kernels of a stream run one after
@@ -277,7 +277,7 @@ typedef struct
 /* From the start of the first part to the end of the last. */
 gint64 ps_overlap_pair_ns (const PsPairLayer *layers, guint n_layers);
 
-/* What frameworks hold in memory besides what the formulas of model.h say a model needs.
+/* What frameworks hold in memory in addition to what the formulas of model.h say a model needs.
  *
  * Megatron (Megatron-LM's core with Transformer Engine):
  *
@@ -288,7 +288,7 @@ gint64 ps_overlap_pair_ns (const PsPairLayer *layers, guint n_layers);
  * - the gradients that run through one layer at a time, per token: 4h + 4f, with experts 2h + r (4h + 4f); and with
  *   sequence parallelism the input and the gradient of one matrix gathered from t GPUs, 4h;
  * - at the head cross-entropy fused with its gradient: the logits stay as their gradient in 2 bytes, and F has them in
- *   fp32 besides while it runs; B makes a dummy gradient of the output matrix, 2Vh.
+ *   fp32 too while it runs; B makes a dummy gradient of the output matrix, 2Vh.
  *
  * DeepSpeed (ZeRO stage 1 and the pipeline engine, as in Megatron-DeepSpeed):
  *

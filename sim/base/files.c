@@ -202,7 +202,7 @@ write_in_place (const char *path, int fd, const char *contents, gsize length, GE
   return done || set_io_error (path, "cannot write", code, error);
 }
 
-static char *being_written; /* the temporary file of write_beside; NULL: none */
+static char *being_written; /* the temporary file of write_aside; NULL: none */
 
 /* Removes the temporary file, then raises the signal again for its default action. */
 static void
@@ -280,7 +280,7 @@ sync_folder (const char *path)
 
 /* `old` is the file that is replaced; NULL: none. */
 static gboolean
-write_beside (const char *path, const GStatBuf *old, const char *contents, gsize length, GError **error)
+write_aside (const char *path, const GStatBuf *old, const char *contents, gsize length, GError **error)
 {
   g_autofree char *temporary = g_strconcat (path, ".XXXXXX", NULL);
 
@@ -307,7 +307,7 @@ write_beside (const char *path, const GStatBuf *old, const char *contents, gsize
   return done || set_io_error (path, fd < 0 ? "cannot create" : "cannot write", code, error);
 }
 
-/* A database is never replaced: its log lies beside it, and its contents took long to measure. */
+/* A database is never replaced: its log is a file next to it, and its contents took long to measure. */
 static gboolean
 is_database (const char *path)
 {
@@ -347,7 +347,7 @@ ps_write_file (const char *path, const char *contents, gssize length, GError **e
   if (is_database (path))
     return ps_refuse (error, PS_ERROR_IO, "%s: is a database, and is not overwritten", path);
   g_autofree char *target = follow_links (path);
-  return write_beside (target, exists ? &status : NULL, contents, n, error);
+  return write_aside (target, exists ? &status : NULL, contents, n, error);
 }
 
 /* The errno that keeps path from being written, in place if it is no regular file; 0: none. */

@@ -756,7 +756,7 @@ refuse_stream (const PsJsonStream *stream, const char *problem, GError **error)
                     stream->ended && stream->begin == stream->end ? "the text ends too early: " : "", problem);
 }
 
-/* Unpacks more behind what is there, which moves to the front. */
+/* Moves what is there to the front and unpacks more after it. */
 static gboolean
 fill (PsJsonStream *stream, GError **error)
 {

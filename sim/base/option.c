@@ -1,4 +1,4 @@
-/* option.c - reads and tells the values of options by their rows. Types of one kind of member stand together in
+/* option.c - reads and writes the values of options by their rows. Types of one kind of member stand together in
  * PsOptionType: up to NAME it is a guint, up to RATE a gint64, up to PERCENT a double, then a pointer. */
 #include <pipesim/option.h>
 
@@ -282,7 +282,7 @@ ps_options_add (const PsOption *rows, gpointer base, GOptionContext *context)
   ps_options_reset (rows, base);
 }
 
-/* Telling */
+/* Writing */
 
 void
 ps_option_copy (const PsOption *option, gconstpointer from, gpointer to)

@@ -978,8 +978,8 @@ set_sizes (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const
   cost->version_bytes = state.weight_bytes;
 }
 
-/* F of a stage beside B and W of one like it. All that computes outside the experts is spread evenly over the layers
- * with experts. -1: no all-to-all is there to hide. */
+/* An overlapped pair: F of a stage, B and W of one like it. All that computes outside the experts is spread evenly over
+ * the layers with experts. -1: no all-to-all is there to hide. */
 static gint64
 pair_ns (const PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint stage)
 {
@@ -1096,17 +1096,6 @@ ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsS
   g_free (costs->source);
   costs->source = describe_source (model, cluster);
   return costs;
-}
-
-PsCosts *
-ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices, guint n_chunks, GError **error)
-{
-  guint n_stages = n_devices * n_chunks;
-  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
-
-  return ps_model_split (model, n_stages, shapes, error)
-             ? ps_costs_model_stages (model, cluster, shapes, n_devices, n_chunks, error)
-             : NULL;
 }
 
 /* Gives a stage another part of what its device holds and does once: one of `after` in place of one of `before`. */

@@ -689,7 +689,8 @@ input_bytes (const PsModel *model, gint64 elements)
 }
 
 /* Per token at 2 bytes per element, softmax left out. Norms keep two inputs. GPT adds two dropout masks of one byte.
- * For f = 4h and k = a this is 34h. Where products have a precision of their own, attention keeps its result besides.
+ * For f = 4h and k = a this is 34h. Where products have a precision of their own, attention keeps its result a second
+ * time.
  */
 static gint64
 layer_activation_per_token (const PsModel *model, PsLayerKind kind)

@@ -1,5 +1,5 @@
-/* tensor.c - a GPU's part of a stage, the all-reduces that put the parts together, and what frameworks hold in memory
- * besides. */
+/* tensor.c - a GPU's part of a stage, the all-reduces that put the parts together, and what frameworks hold in memory.
+ */
 #include "base/names.h"
 #include "model-private.h"
 
@@ -91,7 +91,7 @@ ps_tensor_state (const PsModel *model, const PsStageShape *shape, guint n_tensor
   return state;
 }
 
-/* Adds to one GPU's share of `bytes` what the whole sequences of its layers take besides: whole_per_token
+/* Adds to one GPU's share of `bytes` what the whole sequences of its layers take more: whole_per_token
  * bytes per token, of 2-byte elements, that would be cut. */
 static gint64
 share_sequences (const PsModel *model, gint64 bytes, gint64 n_layers, gint64 whole_per_token, guint n_tensor)
@@ -304,7 +304,7 @@ megatron (const PsModel *model, const PsStageShape *shape, guint n_tensor)
   return habits;
 }
 
-/* B needs nothing besides the layer computed again: gradients take the place of what it has used. */
+/* B needs only the layer computed again: gradients take the place of what it has used. */
 static PsHabits
 deepspeed (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {

@@ -1,7 +1,7 @@
 /* diagnosis.c - where the time of a run goes: what takes longer than its peers, the run against its prediction, and
  * other schedules under the same costs; as text and JSON. */
 #include "diagnosis.h"
-#include "search-try.h"
+#include "setting-search.h"
 
 #include <math.h>
 #include <string.h>

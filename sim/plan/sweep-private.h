@@ -1,4 +1,4 @@
-/* sweep-private.h - fields, values and points of a sweep. Private to libpipesim. */
+/* sweep-private.h - fields, values and points of a sweep, for the files that predict them. Private to libpipesim. */
 #pragma once
 
 #include "setting/options.h"
@@ -16,52 +16,30 @@ typedef struct
   char *content;      /* digest of the file that it names; NULL: none */
 } PsSweepValue;
 
-void ps_sweep_value_free (PsSweepValue *value);
-
-/* Writes out `a, 4..64 x2` as single texts. Errors: PS_ERROR_INPUT "where: ...". */
-GPtrArray *ps_sweep_expand (const char *where, const PsOption *field, const char *text,
-                            GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-/* Reads one such text. Errors: PS_ERROR_INPUT "where: ...". */
+/* Reads one value. Errors: PS_ERROR_INPUT, PS_ERROR_IO "where: ...". Free with ps_sweep_value_free. */
 PsSweepValue *ps_sweep_value_new (const char *where, const PsOption *field, const char *text,
                                   GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+void ps_sweep_value_free (PsSweepValue *value);
 
 /* One field of the spec. */
 typedef struct
 {
   const PsOption *field;
-  guint dimension;
+  char *zip;         /* name of its group, whose fields go together; NULL: a field of [sweep] */
   GPtrArray *values; /* of PsSweepValue */
+  guint64 stride;    /* settings from one value to the next */
 } PsSweepAxis;
-
-/* Fields that go together: one field, or those of a zip. */
-typedef struct
-{
-  char *zip; /* its name; NULL: a field of [sweep] */
-  guint n;   /* values */
-  guint64 stride;
-  gboolean costs;
-} PsSweepDimension;
-
-/* Columns of the results that hold what the prediction found. */
-typedef struct
-{
-  guint schedule, devices, microbatches, chunks, slices, microbatch_size, global_batch, precision, link_bandwidth,
-      link_latency, placement, comm_order, layout;
-} PsFoundColumns;
 
 struct _PsSweep
 {
   char *where;
-  GArray *axes;       /* of PsSweepAxis, in the order of the fields */
-  GArray *dimensions; /* of PsSweepDimension, slowest first */
+  GArray *axes; /* of PsSweepAxis, slowest first */
   guint64 n_points;
   PsSetting *defaults;
   PsValue *default_values; /* of the results, where nothing is swept; as PsResult.values */
-  PsFoundColumns found;
-  GHashTable *clusters; /* name -> PsCluster, of all that the spec names */
-  GHashTable *models;   /* name -> PsModel, of all that the spec names */
-  GHashTable *measured; /* "database\nprofile" -> PsModel stored there; no profile named: "database\n" */
+  GHashTable *clusters;    /* name -> PsCluster, of all that the spec names */
+  GHashTable *models;      /* name, or "database\nprofile" -> PsModel; no profile named: "database\n" */
   char *text;
   char *digest;
 };
@@ -76,7 +54,6 @@ typedef struct
   const char *schedule;
   gint64 global_batch;         /* 0: not given */
   GString *costs;              /* of the setting, where keys of costs are swept by themselves */
-  guint *digits;               /* [dimensions] */
   const PsSweepValue **values; /* [axes] */
 } PsSweepPoint;
 
@@ -84,10 +61,22 @@ void ps_sweep_point_init (PsSweepPoint *point, const PsSweep *sweep);
 
 void ps_sweep_point_clear (PsSweepPoint *point);
 
-void ps_sweep_point_set (PsSweepPoint *point, const PsSweep *sweep, guint64 index);
+/* Returns whether costs may be others than those of the point before. */
+gboolean ps_sweep_point_set (PsSweepPoint *point, const PsSweep *sweep, guint64 index);
 
 /* Sequences per microbatch of a point's setting; 0: not known. */
 guint ps_sweep_microbatch_size (const PsSetting *setting);
 
-/* Fills the setting columns from the point, the figures from the prediction. */
-void ps_sweep_fill (const PsSweep *sweep, const PsSweepPoint *point, const PsPrediction *prediction, PsResult *result);
+/* Threads that work until one of them fails. */
+typedef struct
+{
+  gint stop;    /* one has failed; atomic */
+  GMutex mutex; /* of error, and of the caller's data */
+  GError *error;
+} PsThreads;
+
+/* Ends the work with that error, which it takes; the first one counts. */
+void ps_threads_fail (PsThreads *threads, GError *error);
+
+/* Calls work (data) on n threads, this one among them, and waits for them. */
+gboolean ps_threads_run (PsThreads *threads, guint n, GThreadFunc work, gpointer data, GError **error);

@@ -1,30 +1,166 @@
-/* sweep-run.c - all settings of a sweep, or a shard of them, on several threads into one database. */
+/* sweep-run.c - the predictions of a sweep: one setting, all of them on several threads into one database, a shard of
+ * them, and those of a database again. */
 #include "sweep-private.h"
-#include "setting/options.h"
+#include "base/text.h"
 
-#include <pipesim/sweep.h>
+#include <string.h>
 
-/* Predicts one setting of a sweep after the other, with one predictor. */
+/* Threads */
+
+void
+ps_threads_fail (PsThreads *threads, GError *error)
+{
+  g_atomic_int_set (&threads->stop, 1);
+  g_mutex_lock (&threads->mutex);
+  if (threads->error == NULL)
+    threads->error = g_steal_pointer (&error);
+  g_mutex_unlock (&threads->mutex);
+  g_clear_error (&error);
+}
+
+gboolean
+ps_threads_run (PsThreads *threads, guint n, GThreadFunc work, gpointer data, GError **error)
+{
+  g_autofree GThread **others = g_new (GThread *, n);
+  GError *failure = NULL;
+  guint n_others = 0;
+
+  g_mutex_init (&threads->mutex);
+  for (; n_others + 1 < n && failure == NULL; n_others += failure == NULL)
+    others[n_others] = g_thread_try_new ("predictions", work, data, &failure);
+  g_prefix_error (&failure, "--jobs: %u threads: ", n);
+  if (failure != NULL)
+    ps_threads_fail (threads, failure);
+  else
+    work (data);
+  for (guint i = 0; i < n_others; i++)
+    g_thread_join (others[i]);
+  g_mutex_clear (&threads->mutex);
+  if (threads->error != NULL)
+    g_propagate_error (error, g_steal_pointer (&threads->error));
+  return g_atomic_int_get (&threads->stop) == 0;
+}
+
+/* The row of a prediction */
+
+static PsValue
+integer (gint64 value)
+{
+  return (PsValue){ .type = PS_VALUE_INTEGER, .integer = value };
+}
+
+static PsValue
+real (double value)
+{
+  return (PsValue){ .type = PS_VALUE_REAL, .real = value };
+}
+
+static PsValue
+text (const char *value)
+{
+  return (PsValue){ .type = value != NULL ? PS_VALUE_TEXT : PS_VALUE_NONE, .text = value };
+}
+
+static PsValue
+origin (PsOrigin value)
+{
+  return text (ps_origin_name (value));
+}
+
+/* "[[busy, span, peak, activations],[..]]": four numbers of up to 20 letters for each device. */
+static char *
+write_detail (const PsMetrics *metrics)
+{
+  char *json = g_malloc (metrics->n_devices * (gsize)90 + 2), *to = json;
+
+  for (guint d = 0; d < metrics->n_devices; d++)
+    {
+      to = ps_put_integer (ps_put (to, d ? ",[" : "[["), metrics->device[d].busy_ns);
+      to = ps_put_integer (ps_put (to, ","), metrics->device[d].span_ns);
+      to = ps_put_integer (ps_put (to, ","), metrics->device[d].peak_memory_bytes);
+      to = ps_put (ps_put_integer (ps_put (to, ","), metrics->device[d].peak_activations), "]");
+    }
+  ps_put (to, "]");
+  return json;
+}
+
+static void
+set_column (PsResult *result, const char *column, PsValue value)
+{
+  result->values[ps_result_column_find (column)] = value;
+}
+
+/* Columns of the setting: what the point says, and what the prediction knows better. */
+static void
+fill_setting (const PsSweep *sweep, const PsSweepPoint *point, const PsSchedule *schedule, PsResult *result)
+{
+  const PsSetting *setting = &point->setting;
+  const PsCluster *cluster = setting->known_cluster;
+  guint size = ps_sweep_microbatch_size (setting);
+
+  if (setting->known_model != NULL)
+    set_column (result, "precision", text (ps_precision_name (setting->known_model->precision)));
+  for (guint i = 0; i < sweep->axes->len; i++)
+    result->values[g_array_index (sweep->axes, PsSweepAxis, i).field - ps_setting_options] = point->values[i]->value;
+  set_column (result, "schedule", text (point->schedule));
+  set_column (result, "devices", integer (schedule->placement->n_devices));
+  set_column (result, "microbatches", integer (schedule->n_microbatches));
+  set_column (result, "chunks", integer (ps_placement_max_chunks (schedule->placement)));
+  set_column (result, "slices", integer (schedule->n_slices));
+  set_column (result, "placement", text (ps_placement_name (schedule->placement->kind)));
+  set_column (result, "layout", text (result->layout));
+  if (size > 0)
+    set_column (result, "microbatch_size", integer (size));
+  set_column (result, "global_batch", integer ((gint64)schedule->n_microbatches * MAX (size, 1) * setting->n_replicas));
+  if (schedule->posts != NULL)
+    set_column (result, "comm_order", text ("file"));
+  if (cluster == NULL)
+    return;
+  set_column (result, "link_bandwidth", real (cluster->link_bandwidth * setting->bandwidth_factor));
+  set_column (result, "link_latency_ns",
+              integer ((gint64)((double)cluster->link_latency_ns * setting->latency_factor + 0.5)));
+}
+
+static void
+fill_row (const PsSweep *sweep, const PsSweepPoint *point, const PsPrediction *prediction, PsResult *result)
+{
+  const PsMetrics *metrics = &prediction->metrics;
+  const PsCosts *costs = prediction->costs;
+  const PsSchedule *schedule = prediction->program->schedule;
+  const gsize n_values = ps_setting_n_options + PS_N_STORED_FIGURES;
+
+  result->values = g_memdup2 (sweep->default_values, n_values * sizeof *result->values);
+  result->detail = write_detail (metrics);
+  result->layout = ps_prediction_layout (prediction);
+  fill_setting (sweep, point, schedule, result);
+  /* In the order of the columns. */
+  const PsValue figures[PS_N_STORED_FIGURES] = { integer (metrics->makespan_ns),
+                                                 integer (metrics->max_span_ns),
+                                                 integer (metrics->iteration_ns),
+                                                 real (metrics->bubble_ratio),
+                                                 real (metrics->bubble_ratio_span),
+                                                 integer (prediction->lower_bound_ns),
+                                                 integer (metrics->peak_memory_bytes),
+                                                 integer (prediction->feasible),
+                                                 integer (schedule->asynchronous),
+                                                 integer (prediction->iteration.n_iterations),
+                                                 text (result->detail),
+                                                 origin (PS_ORIGIN_SIMULATED),
+                                                 origin (costs->time_origin),
+                                                 origin (costs->transfer_origin),
+                                                 origin (costs->memory_origin),
+                                                 real (costs->unrest) };
+  memcpy (result->values + ps_setting_n_options, figures, sizeof figures);
+}
+
+/* Predicts one setting of a sweep after the other. A predictor serves as long as the costs stay. */
 
 struct _PsSweepWorker
 {
   const PsSweep *sweep;
   PsSweepPoint point;
-  PsPredictor *predictor;
-  GPtrArray *spare; /* of PsResult, to be used again */
+  PsPredictor *predictor; /* NULL: not yet made */
 };
-
-/* Appends the values that the point has in the dimensions that costs depend on. */
-static void
-add_digits (gpointer data, GArray *key)
-{
-  const PsSweepWorker *worker = data;
-  const GArray *dimensions = worker->sweep->dimensions;
-
-  for (guint i = 0; i < dimensions->len; i++)
-    if (g_array_index (dimensions, PsSweepDimension, i).costs)
-      g_array_append_val (key, worker->point.digits[i]);
-}
 
 PsSweepWorker *
 ps_sweep_worker_new (const PsSweep *sweep)
@@ -33,9 +169,6 @@ ps_sweep_worker_new (const PsSweep *sweep)
 
   worker->sweep = sweep;
   ps_sweep_point_init (&worker->point, sweep);
-  worker->predictor = ps_predictor_new (&worker->point.setting, NULL);
-  ps_predictor_set_key (worker->predictor, add_digits, worker);
-  worker->spare = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
   return worker;
 }
 
@@ -45,87 +178,61 @@ ps_sweep_worker_free (PsSweepWorker *worker)
   if (worker == NULL)
     return;
   ps_predictor_free (worker->predictor);
-  g_ptr_array_unref (worker->spare);
   ps_sweep_point_clear (&worker->point);
   g_free (worker);
 }
 
-/* Sets -m from the sequences per step, which divide over replicas and microbatches. */
+/* Checks the setting, and sets -m from the sequences per step, which divide over replicas and microbatches. */
 static gboolean
-set_microbatches (PsSweepWorker *worker, GError **error)
+check_setting (PsSweepWorker *worker, GError **error)
 {
   PsSetting *setting = &worker->point.setting;
   gint64 batch = worker->point.global_batch;
   gint64 each = (gint64)MAX (ps_sweep_microbatch_size (setting), 1) * setting->n_replicas;
 
-  if (batch == 0)
-    return TRUE;
-  if (batch % each == 0 && batch / each <= PS_MAX_MICROBATCHES)
-    {
-      setting->n_microbatches = (guint)(batch / each);
-      return TRUE;
-    }
-  return ps_refuse (error, PS_ERROR_USAGE,
-                    "global-batch %" G_GINT64_FORMAT ": is no multiple of %" G_GINT64_FORMAT
-                    ", the sequences of one microbatch on all replicas",
-                    batch, each);
-}
-
-static gboolean
-check_setting (PsSweepWorker *worker, GError **error)
-{
-  const PsSetting *setting = &worker->point.setting;
-
-  if (!ps_setting_check (setting, error) || !set_microbatches (worker, error))
+  if (!ps_setting_check (setting, error))
     return FALSE;
-  if (setting->microbatch_size == 0 || setting->cluster != NULL)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_USAGE, "microbatch-size: needs modelled costs, model and cluster");
+  if (batch % each != 0 || batch / each > PS_MAX_MICROBATCHES)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "global-batch %" G_GINT64_FORMAT ": is no multiple of %" G_GINT64_FORMAT
+                      ", the sequences of one microbatch on all replicas",
+                      batch, each);
+  if (batch > 0)
+    setting->n_microbatches = (guint)(batch / each);
+  return setting->microbatch_size == 0 || setting->cluster != NULL
+         || ps_refuse (error, PS_ERROR_USAGE, "microbatch-size: needs modelled costs, model and cluster");
 }
 
 /* A setting may be impossible; a disk that fails says nothing about it. */
-static gboolean
-is_reason (const GError *error)
-{
-  return error->domain != PS_ERROR || (error->code != PS_ERROR_IO && error->code != PS_ERROR_UNAVAILABLE);
-}
-
-void
-ps_sweep_worker_reuse (PsSweepWorker *worker, GPtrArray *rows)
-{
-  for (guint i = 0; i < rows->len; i++)
-    {
-      g_clear_pointer (&((PsResult *)rows->pdata[i])->reason, g_free);
-      g_clear_pointer (&((PsResult *)rows->pdata[i])->layout, g_free);
-    }
-  g_ptr_array_extend_and_steal (worker->spare, g_ptr_array_ref (rows));
-}
-
 PsResult *
-ps_sweep_worker_predict (PsSweepWorker *worker, guint64 point, GError **error)
+ps_sweep_worker_predict (PsSweepWorker *worker, guint64 index, GError **error)
 {
-  g_autoptr (PsResult) result = worker->spare->len > 0
-                                    ? g_ptr_array_steal_index_fast (worker->spare, worker->spare->len - 1)
-                                    : g_new0 (PsResult, 1);
+  PsSweepPoint *point = &worker->point;
+  g_autoptr (PsResult) result = g_new0 (PsResult, 1);
   g_autoptr (PsPrediction) prediction = NULL;
   g_autoptr (GError) reason = NULL;
 
-  result->point = point;
-  ps_sweep_point_digest (worker->sweep, point, result->digest);
-  ps_sweep_point_set (&worker->point, worker->sweep, point);
+  result->point = index;
+  ps_sweep_point_digest (worker->sweep, index, result->digest);
+  if (ps_sweep_point_set (point, worker->sweep, index))
+    g_clear_pointer (&worker->predictor, ps_predictor_free);
+  if (worker->predictor == NULL)
+    worker->predictor = ps_predictor_new (&point->setting, NULL);
   if (check_setting (worker, &reason))
-    prediction = ps_predictor_predict (worker->predictor, worker->point.schedule, &reason);
+    prediction = ps_predictor_predict (worker->predictor, point->schedule, &reason);
   if (prediction != NULL)
-    ps_sweep_fill (worker->sweep, &worker->point, prediction, result);
-  else if (is_reason (reason))
-    result->reason = g_strdup (reason->message);
-  else
+    fill_row (worker->sweep, point, prediction, result);
+  else if (g_error_matches (reason, PS_ERROR, PS_ERROR_IO) || g_error_matches (reason, PS_ERROR, PS_ERROR_UNAVAILABLE))
     {
       g_propagate_error (error, g_steal_pointer (&reason));
       return NULL;
     }
+  else
+    result->reason = g_strdup (reason->message);
   return g_steal_pointer (&result);
 }
+
+/* All settings of a shard */
 
 #define BLOCK 512 /* settings that a thread predicts and stores at once */
 #define LOOK 8    /* rows after which it looks at the clock */
@@ -139,24 +246,10 @@ typedef struct
   guint64 block;       /* settings in a block */
   gint next;           /* block of this shard; atomic */
   guint n_blocks;      /* of this shard */
-  gint stop;           /* atomic */
-  GMutex mutex;        /* the rest */
+  PsThreads threads;   /* its mutex guards the rest */
   PsResults *results;
   PsSweepProgress *progress;
-  GError *error;
 } Job;
-
-static void
-fail (Job *job, GError *error)
-{
-  g_atomic_int_set (&job->stop, 1);
-  g_mutex_lock (&job->mutex);
-  if (job->error != NULL)
-    g_error_free (error);
-  else
-    job->error = error;
-  g_mutex_unlock (&job->mutex);
-}
 
 static gboolean
 is_present (const Job *job, guint64 point)
@@ -169,66 +262,60 @@ is_present (const Job *job, guint64 point)
   return g_hash_table_contains (job->present, digest);
 }
 
-static gboolean
-store_rows (Job *job, const GPtrArray *rows, GError **error)
+/* The settings of the i-th block of the shard: from *first on, up to the one returned. */
+static guint64
+block_end (const Job *job, guint i, guint64 *first)
 {
-  PsSweepProgress *progress = job->progress;
-
-  if (!ps_results_store (job->results, (PsResult *const *)rows->pdata, rows->len, error))
-    return FALSE;
-  for (guint i = 0; i < rows->len; i++)
-    if (((PsResult *)rows->pdata[i])->reason != NULL)
-      progress->skipped++;
-    else
-      progress->predicted++;
-  if (job->run->progress != NULL)
-    job->run->progress (progress, job->run->data);
-  return TRUE;
+  *first = (job->run->shard.index + (guint64)i * job->run->shard.n) * job->block;
+  return MIN (*first + job->block, job->sweep->n_points);
 }
 
-/* The thread that predicted rows stores them, while they are in its cache. Later predictions use their memory. */
+/* The thread that predicted rows stores them. */
 static void
-store (Job *job, PsSweepWorker *worker, GPtrArray *rows)
+store (Job *job, GPtrArray *rows)
 {
+  PsSweepProgress *progress = job->progress;
   GError *error = NULL;
 
   if (rows->len == 0)
     return;
-  g_mutex_lock (&job->mutex);
-  if (job->error == NULL)
-    store_rows (job, rows, &error);
-  g_mutex_unlock (&job->mutex);
-  ps_sweep_worker_reuse (worker, rows);
+  g_mutex_lock (&job->threads.mutex);
+  if (job->threads.error == NULL && ps_results_store (job->results, (PsResult *const *)rows->pdata, rows->len, &error))
+    {
+      for (guint i = 0; i < rows->len; i++)
+        (*(((PsResult *)rows->pdata[i])->reason != NULL ? &progress->skipped : &progress->predicted))++;
+      if (job->run->progress != NULL)
+        job->run->progress (progress, job->run->data);
+    }
+  g_mutex_unlock (&job->threads.mutex);
+  g_ptr_array_set_size (rows, 0);
   if (error != NULL)
-    fail (job, error);
+    ps_threads_fail (&job->threads, error);
 }
 
 static void
-predict_block (Job *job, PsSweepWorker *worker, guint64 block)
+predict_block (Job *job, PsSweepWorker *worker, guint i)
 {
   g_autoptr (GPtrArray) rows = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
-  guint64 end = MIN ((block + 1) * job->block, job->sweep->n_points);
   gint64 until = g_get_monotonic_time () + MAX_WAIT_US;
   GError *error = NULL;
+  guint64 point, end = block_end (job, i, &point);
 
-  for (guint64 point = block * job->block; point < end && error == NULL && !g_atomic_int_get (&job->stop); point++)
+  for (; point < end && error == NULL && !g_atomic_int_get (&job->threads.stop); point++)
     {
-      PsResult *row;
+      PsResult *row = !is_present (job, point) ? ps_sweep_worker_predict (worker, point, &error) : NULL;
 
-      if (is_present (job, point))
-        continue;
-      row = ps_sweep_worker_predict (worker, point, &error);
       if (row != NULL)
         g_ptr_array_add (rows, row);
       if (rows->len % LOOK == 0 && g_get_monotonic_time () > until)
         {
-          store (job, worker, rows);
+          store (job, rows);
           until = g_get_monotonic_time () + MAX_WAIT_US;
         }
     }
-  store (job, worker, rows);
+  store (job, rows);
   if (error != NULL)
-    fail (job, error);
+    ps_threads_fail (&job->threads, error);
 }
 
 static gpointer
@@ -238,68 +325,36 @@ work (gpointer data)
   g_autoptr (PsSweepWorker) worker = ps_sweep_worker_new (job->sweep);
   guint i;
 
-  while (!g_atomic_int_get (&job->stop) && (i = (guint)g_atomic_int_add (&job->next, 1)) < job->n_blocks)
-    predict_block (job, worker, job->run->shard.index + (guint64)i * job->run->shard.n);
+  while (!g_atomic_int_get (&job->threads.stop) && (i = (guint)g_atomic_int_add (&job->next, 1)) < job->n_blocks)
+    predict_block (job, worker, i);
   return NULL;
 }
 
-/* Settings of the shard, and how many of them are there already. */
-static void
-count (Job *job)
-{
-  guint64 n_all = (job->sweep->n_points + job->block - 1) / job->block;
-  const PsShard *shard = &job->run->shard;
-
-  job->n_blocks = (guint)(n_all > shard->index ? (n_all - shard->index - 1) / shard->n + 1 : 0);
-  for (guint i = 0; i < job->n_blocks; i++)
-    {
-      guint64 first = (shard->index + (guint64)i * shard->n) * job->block;
-      guint64 end = MIN (first + job->block, job->sweep->n_points);
-
-      job->progress->n_points += end - first;
-      for (guint64 point = first; point < end; point++)
-        job->progress->present += is_present (job, point);
-    }
-}
-
-static void
-run_threads (Job *job)
-{
-  guint n_jobs = job->run->n_jobs, n = 0;
-  g_autofree GThread **threads = g_new0 (GThread *, n_jobs);
-  GError *failure = NULL;
-
-  for (; n < n_jobs && failure == NULL; n += threads[n] != NULL)
-    threads[n] = g_thread_try_new ("sweep", work, job, &failure);
-  g_prefix_error (&failure, "--jobs: %u threads: ", n_jobs);
-  if (failure != NULL)
-    fail (job, failure);
-  for (guint i = 0; i < n; i++)
-    g_thread_join (threads[i]);
-}
-
-/* Begins the sweep in the results and counts the settings that are done there. */
+/* Begins the sweep in the results; counts the settings of the shard, and those that are done there. */
 static gboolean
 job_open (Job *job, GError **error)
 {
   const PsSweep *sweep = job->sweep;
+  const PsShard *shard = &job->run->shard;
 
   *job->progress = (PsSweepProgress){ 0 };
-  job->block = CLAMP (sweep->n_points / ((guint64)job->run->shard.n * 16), 1, BLOCK);
-  job->present = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
-  g_mutex_init (&job->mutex);
-  if (!ps_results_begin (job->results, sweep->digest, sweep->text, sweep->n_points, error)
-      || !ps_results_digests (job->results, job->present, error))
+  job->present = ps_results_begin (job->results, sweep->digest, sweep->text, sweep->n_points, error)
+                     ? ps_results_digests (job->results, error)
+                     : NULL;
+  if (job->present == NULL)
     return FALSE;
-  count (job);
-  return TRUE;
-}
+  job->block = CLAMP (sweep->n_points / ((guint64)shard->n * 16), 1, BLOCK);
+  guint64 n_all = (sweep->n_points + job->block - 1) / job->block;
+  job->n_blocks = (guint)(n_all > shard->index ? (n_all - shard->index - 1) / shard->n + 1 : 0);
+  for (guint i = 0; i < job->n_blocks; i++)
+    {
+      guint64 point, end = block_end (job, i, &point);
 
-static void
-job_close (Job *job)
-{
-  g_hash_table_unref (job->present);
-  g_mutex_clear (&job->mutex);
+      job->progress->n_points += end - point;
+      for (; point < end; point++)
+        job->progress->present += is_present (job, point);
+    }
+  return TRUE;
 }
 
 gboolean
@@ -307,14 +362,10 @@ ps_sweep_run (const PsSweep *sweep, PsResults *results, const PsSweepRun *run, P
               GError **error)
 {
   Job job = { .sweep = sweep, .run = run, .results = results, .progress = progress };
-  gboolean ok = job_open (&job, error);
+  gboolean ok = job_open (&job, error) && ps_threads_run (&job.threads, run->n_jobs, work, &job, error);
 
-  if (ok)
-    run_threads (&job);
-  job_close (&job);
-  if (job.error != NULL)
-    g_propagate_error (error, job.error);
-  return ok && job.error == NULL;
+  g_clear_pointer (&job.present, g_hash_table_unref);
+  return ok;
 }
 
 gboolean
@@ -325,18 +376,20 @@ ps_sweep_present (const PsSweep *sweep, PsResults *results, PsShard shard, guint
   Job job = { .sweep = sweep, .run = &run, .results = results, .progress = &progress };
   gboolean ok = job_open (&job, error);
 
-  job_close (&job);
+  g_clear_pointer (&job.present, g_hash_table_unref);
   *present = progress.present;
   return ok;
 }
 
+/* Shards by the numbers that launchers put into the environment */
+
 static gboolean
 read_environment (const char *name, gint64 otherwise, gint64 *value)
 {
-  const char *text = g_getenv (name);
+  const char *number = g_getenv (name);
 
   *value = otherwise;
-  return text != NULL ? ps_parse_integer (name, text, 0, G_MAXINT32, value, NULL) : otherwise >= 0;
+  return number != NULL ? ps_parse_integer (name, number, 0, G_MAXINT32, value, NULL) : otherwise >= 0;
 }
 
 /* Array tasks are numbered from MIN on in steps. */
@@ -353,32 +406,26 @@ from_slurm (gint64 *index, gint64 *n)
   return TRUE;
 }
 
-/* The variables of Open MPI's mpirun, of Slurm's srun, and of MPICH's mpirun and its kin. */
-static const struct
-{
-  const char *rank, *n_ranks, *n_local;
-} mpi[] = {
-  { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE" },
-  { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE" },
-  { "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS" },
-};
-
-/* The number that a variable begins with: Slurm writes "2(x3),1" for tasks on several nodes. 0: there is none. */
-static gint64
-leading_number (const char *name)
-{
-  const char *text = g_getenv (name);
-
-  return text != NULL ? (gint64)MIN (g_ascii_strtoull (text, NULL, 10), G_MAXINT32) : 0;
-}
-
+/* By the variables of Open MPI's mpirun, of Slurm's srun, and of MPICH's mpirun and its kin. Slurm writes "2(x3),1" for
+ * tasks on several nodes; *n_local is 0 where there is no number. */
 static gboolean
 from_mpi (gint64 *index, gint64 *n, gint64 *n_local)
 {
+  static const struct
+  {
+    const char *rank, *n_ranks, *n_local;
+  } mpi[] = {
+    { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE" },
+    { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE" },
+    { "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS" },
+  };
+
   for (guint i = 0; i < G_N_ELEMENTS (mpi); i++)
     if (read_environment (mpi[i].rank, -1, index) && read_environment (mpi[i].n_ranks, -1, n))
       {
-        *n_local = leading_number (mpi[i].n_local);
+        const char *local = g_getenv (mpi[i].n_local);
+
+        *n_local = local != NULL ? (gint64)MIN (g_ascii_strtoull (local, NULL, 10), G_MAXINT32) : 0;
         return TRUE;
       }
   return FALSE;
@@ -396,24 +443,18 @@ ps_shard_of_process (PsShard *shard, guint *n_local)
   return TRUE;
 }
 
-static gboolean
-from_text (const char *text, gint64 *index, gint64 *n)
-{
-  g_auto (GStrv) parts = g_strsplit (text, "/", -1);
-
-  return g_strv_length (parts) == 2 && ps_parse_integer ("", parts[0], 0, G_MAXINT32, index, NULL)
-         && ps_parse_integer ("", parts[1], 1, G_MAXINT32, n, NULL);
-}
-
 gboolean
 ps_shard_parse (const char *where, const char *text, PsShard *shard, GError **error)
 {
   gint64 index = 0, n = 0, n_local;
-  gboolean slurm = g_str_equal (text, "slurm"), by_mpi = g_str_equal (text, "mpi");
-  gboolean found = slurm    ? from_slurm (&index, &n)
-                   : by_mpi ? from_mpi (&index, &n, &n_local)
-                            : from_text (text, &index, &n);
+  gboolean slurm = g_str_equal (text, "slurm"), by_mpi = g_str_equal (text, "mpi"), found;
+  g_auto (GStrv) parts = g_strsplit (text, "/", -1);
 
+  if (slurm || by_mpi)
+    found = slurm ? from_slurm (&index, &n) : from_mpi (&index, &n, &n_local);
+  else
+    found = g_strv_length (parts) == 2 && ps_parse_integer ("", parts[0], 0, G_MAXINT32, &index, NULL)
+            && ps_parse_integer ("", parts[1], 1, G_MAXINT32, &n, NULL);
   if (found && index < n && n <= PS_MAX_SWEEP_POINTS)
     {
       *shard = (PsShard){ (guint)index, (guint)n };
@@ -426,4 +467,77 @@ ps_shard_parse (const char *where, const char *text, PsShard *shard, GError **er
                             : "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE, or PMI_RANK and PMI_SIZE,");
   return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is no shard; I/N with I from 0 to N - 1, slurm or mpi are", where,
                     text);
+}
+
+/* Settings of a database, simulated again */
+
+PsSweep *
+ps_sweep_from_results (PsResults *results, GError **error)
+{
+  const char *path = ps_results_path (results);
+  g_autofree char *spec = NULL, *digest = NULL;
+  g_autoptr (PsSweep) sweep = NULL;
+  guint64 n_points;
+
+  if (!ps_results_sweep (results, &spec, &digest, &n_points, error))
+    return NULL;
+  sweep = ps_sweep_parse (path, spec, strlen (spec), error);
+  if (sweep == NULL || g_str_equal (sweep->digest, digest))
+    return g_steal_pointer (&sweep);
+  return ps_refuse_null (error, PS_ERROR_INPUT,
+                         "%s: files that its spec names have changed since (digest %.8s then, %.8s now)", path, digest,
+                         sweep->digest);
+}
+
+/* The number of microbatches may follow from a global batch, so it is taken from the row. */
+static PsTimeline *
+simulate (const PsSweep *sweep, guint64 index, gint64 n_microbatches, gint64 iteration_ns, GError **error)
+{
+  g_autoptr (PsPrediction) prediction = NULL;
+  PsSweepPoint point;
+
+  if (index >= sweep->n_points)
+    return ps_refuse_null (error, PS_ERROR_INPUT, "%s: setting %" G_GUINT64_FORMAT " is after the last of its sweep",
+                           sweep->where, index);
+  ps_sweep_point_init (&point, sweep);
+  ps_sweep_point_set (&point, sweep, index);
+  point.setting.n_microbatches = (guint)n_microbatches;
+  prediction = ps_predict (&point.setting, point.schedule, error);
+  ps_sweep_point_clear (&point);
+  if (prediction == NULL)
+    return NULL;
+  if (prediction->metrics.iteration_ns == iteration_ns)
+    return ps_prediction_timeline (prediction);
+  return ps_refuse_null (error, PS_ERROR_INPUT,
+                         "%s: setting %" G_GUINT64_FORMAT " takes %" G_GINT64_FORMAT
+                         " ns when simulated again, the database says %" G_GINT64_FORMAT,
+                         sweep->where, index, prediction->metrics.iteration_ns, iteration_ns);
+}
+
+GPtrArray *
+ps_results_timelines (PsResults *results, const PsQuestion *question, guint max_ops, guint *n_left, GError **error)
+{
+  static const char *const columns[] = { "microbatches", "iteration_ns", NULL };
+  g_autoptr (GPtrArray) timelines = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
+  g_autoptr (PsResultValues) rows = ps_results_values (results, question, columns, error);
+  g_autoptr (PsSweep) sweep = rows != NULL ? ps_sweep_from_results (results, error) : NULL;
+  guint n_ops = 0;
+
+  if (sweep == NULL)
+    return NULL;
+  *n_left = 0;
+  for (guint i = 0; i < rows->n_rows && *n_left == 0; i++)
+    {
+      const PsValue *cells = &rows->values[i * rows->n_columns];
+      g_autoptr (PsTimeline) timeline = simulate (sweep, rows->points[i], cells[0].integer, cells[1].integer, error);
+
+      if (timeline == NULL)
+        return NULL;
+      n_ops += timeline->ops->len;
+      if (n_ops > max_ops)
+        *n_left = rows->n_rows - i;
+      else
+        g_ptr_array_add (timelines, g_steal_pointer (&timeline));
+    }
+  return g_steal_pointer (&timelines);
 }

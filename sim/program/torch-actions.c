@@ -1163,7 +1163,7 @@ add_weights (const GArray *actions, gboolean waits, guint *left)
   return list;
 }
 
-/* The third pass: ranks take turns. */
+/* The third pass: appends a cell of each rank after the other. */
 typedef struct
 {
   const Lists *from;
@@ -1563,7 +1563,7 @@ static void
 lint_weights (const Lists *lists, GPtrArray *findings)
 {
   g_autofree gboolean *gathered = g_new0 (gboolean, lists->n_stages);
-  g_autofree gboolean *told = g_new0 (gboolean, lists->n_stages);
+  g_autofree gboolean *warned = g_new0 (gboolean, lists->n_stages);
 
   for (guint r = 0; r < lists->n_ranks; r++)
     for (guint i = 0; i < lists->actions[r]->len; i++)
@@ -1572,11 +1572,11 @@ lint_weights (const Lists *lists, GPtrArray *findings)
 
         if (action->type == TORCH_UNSHARD || action->type == TORCH_RESHARD)
           gathered[action->stage] = action->type == TORCH_UNSHARD;
-        else if (action->type < TORCH_N_COMPUTE && !gathered[action->stage] && !told[action->stage])
+        else if (action->type < TORCH_N_COMPUTE && !gathered[action->stage] && !warned[action->stage])
           {
             warn (findings, "rank %u: cell %u: stage %u is used without %uUNSHARD before it: FSDP would stop", r,
                   action->cell, action->stage, action->stage);
-            told[action->stage] = TRUE;
+            warned[action->stage] = TRUE;
           }
       }
 }

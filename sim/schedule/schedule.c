@@ -1,7 +1,7 @@
 /* schedule.c - placements; building, naming and checking the orders of ops; and their own file. */
 #include "base/json.h"
 #include "base/large.h"
-#include "base/put.h"
+#include "base/text.h"
 #include "formats-private.h"
 
 #include <pipesim/schedule.h>

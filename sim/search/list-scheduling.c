@@ -71,36 +71,22 @@ read_device (Progress *progress, guint device)
 }
 
 static Progress *
-progress_new (const PsProblem *problem, const PsPlan *plan)
+progress_new (GPtrArray *owned, const PsProblem *problem, const PsPlan *plan)
 {
-  Progress *progress = g_new (Progress, 1);
+  Progress *progress = PS_OWN_NEW (owned, Progress, 1);
   guint n_ops = problem->n_ops, p = problem->n_devices;
 
   *progress = (Progress){ .problem = problem,
                           .plan = plan,
-                          .place = g_new (guint32, n_ops),
-                          .level = g_new (gint64, n_ops),
-                          .next = g_new (guint32, p),
-                          .n_w = g_new0 (guint, p),
-                          .has_b = g_new0 (gboolean, p),
-                          .n_left = g_new (guint, p) };
+                          .place = PS_OWN_NEW (owned, guint32, n_ops),
+                          .level = PS_OWN_NEW (owned, gint64, n_ops),
+                          .next = PS_OWN_NEW (owned, guint32, p),
+                          .n_w = PS_OWN_NEW (owned, guint, p),
+                          .has_b = PS_OWN_NEW (owned, gboolean, p),
+                          .n_left = PS_OWN_NEW (owned, guint, p) };
   for (guint d = 0; d < p; d++)
     read_device (progress, d);
   return progress;
-}
-
-static void
-progress_free (Progress *progress)
-{
-  if (progress == NULL)
-    return;
-  g_free (progress->place);
-  g_free (progress->level);
-  g_free (progress->next);
-  g_free (progress->n_w);
-  g_free (progress->has_b);
-  g_free (progress->n_left);
-  g_free (progress);
 }
 
 /* Whether it is known when the op that is next in the plan can start: its producer has run. */
@@ -113,8 +99,8 @@ knows_next (const Progress *progress, guint device)
   return producer == NO_OP || progress->place[producer] == NO_OP;
 }
 
-/* An F before its place changes which W have room. So where a plan says where W run, it is for the idle times before the
- * device's first B. */
+/* An F before its place changes which W have room. So where a plan says where W run, it is for the idle times before
+ * the device's first B. */
 static gint64
 penalty_ahead (const Progress *progress, guint device, guint chain, gboolean is_last)
 {
@@ -212,6 +198,7 @@ typedef struct
 
 typedef struct
 {
+  GPtrArray *owned; /* all arrays */
   PsOrder *order;
   const PsProblem *problem;
   DeviceState *state;   /* [n_devices] */
@@ -236,13 +223,7 @@ rule_value (const PsPolicyRule *rule, double x, double y)
 static void
 greedy_clear (Greedy *greedy)
 {
-  g_free (greedy->state);
-  g_free (greedy->next);
-  g_free (greedy->penalty);
-  g_free (greedy->pair_penalty);
-  g_free (greedy->end);
-  g_free (greedy->first);
-  progress_free (greedy->progress);
+  g_ptr_array_unref (greedy->owned);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Greedy, greedy_clear)
 
@@ -280,20 +261,21 @@ static void
 greedy_init (Greedy *greedy, PsOrder *order, const PsPolicy *policy)
 {
   const PsProblem *problem = order->problem;
+  GPtrArray *owned = greedy->owned = g_ptr_array_new_with_free_func (g_free);
   guint p = problem->n_devices;
 
   ps_order_clear (order);
   greedy->order = order;
   greedy->problem = problem;
   greedy->policy = policy;
-  greedy->progress = policy->plan != NULL ? progress_new (problem, policy->plan) : NULL;
-  greedy->state = g_new0 (DeviceState, p);
-  greedy->next = g_new0 (guint, (gsize)problem->n_stages * N_KINDS);
-  greedy->penalty = g_new0 (gint64, (gsize)problem->n_stages * N_KINDS);
-  greedy->pair_penalty = g_new0 (gint64, problem->n_stages);
-  greedy->end = g_new (gint64, problem->n_ops);
+  greedy->progress = policy->plan != NULL ? progress_new (owned, problem, policy->plan) : NULL;
+  greedy->state = PS_OWN_NEW (owned, DeviceState, p);
+  greedy->next = PS_OWN_NEW (owned, guint, (gsize)problem->n_stages * N_KINDS);
+  greedy->penalty = PS_OWN_NEW (owned, gint64, (gsize)problem->n_stages * N_KINDS);
+  greedy->pair_penalty = PS_OWN_NEW (owned, gint64, problem->n_stages);
+  greedy->end = PS_OWN_NEW (owned, gint64, problem->n_ops);
   greedy->n_leaves = 1U << g_bit_storage (p - 1);
-  greedy->first = g_new (guint, 2 * (gsize)greedy->n_leaves);
+  greedy->first = PS_OWN_NEW (owned, guint, 2 * (gsize)greedy->n_leaves);
   for (guint i = 0; i < 2 * greedy->n_leaves; i++)
     greedy->first[i] = i < greedy->n_leaves ? p - 1 : MIN (i - greedy->n_leaves, p - 1);
   for (guint i = 0; i < problem->n_ops; i++)

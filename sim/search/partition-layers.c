@@ -1,5 +1,4 @@
 /* partition-layers.c - chains of layers, and the strict reader of their CSV. */
-#include "partition-private.h"
 #include "base/text.h"
 
 #include <pipesim/partition.h>
@@ -72,34 +71,26 @@ static const gint64 type_limits[] = {
   [COLUMN_COUNT] = G_MAXINT64 / 4,
 };
 
-static gboolean
-check_sum (const PsLayers *layers, guint column, GError **error)
-{
-  gint64 sum = 0, limit = type_limits[columns[column].type];
-
-  for (guint i = 0; i < layers->n_layers; i++)
-    {
-      gint64 value = G_STRUCT_MEMBER (gint64, &layers->layers[i], columns[column].offset);
-
-      if (value <= limit - sum)
-        {
-          sum += value;
-          continue;
-        }
-      return ps_refuse (error, PS_ERROR_INPUT,
-                        "%s: layer %u ('%s'): %s: the sum up to here is more than %" G_GINT64_FORMAT, layers->source, i,
-                        layers->layers[i].name, columns[column].name != NULL ? columns[column].name : "time", limit);
-    }
-  return TRUE;
-}
-
 /* Checks the bounds that PsLayers promises. Errors: PS_ERROR_INPUT. */
 static gboolean
 layers_check (const PsLayers *layers, GError **error)
 {
   for (guint column = 0; column < N_COLUMNS; column++)
-    if (columns[column].type != COLUMN_NAME && !check_sum (layers, column, error))
-      return FALSE;
+    {
+      gint64 left = type_limits[columns[column].type];
+
+      for (guint i = 0; columns[column].type != COLUMN_NAME && i < layers->n_layers; i++)
+        {
+          gint64 value = G_STRUCT_MEMBER (gint64, &layers->layers[i], columns[column].offset);
+
+          if (value > left)
+            return ps_refuse (
+                error, PS_ERROR_INPUT, "%s: layer %u ('%s'): %s: the sum up to here is more than %" G_GINT64_FORMAT,
+                layers->source, i, layers->layers[i].name, columns[column].name != NULL ? columns[column].name : "time",
+                type_limits[columns[column].type]);
+          left -= value;
+        }
+    }
   return TRUE;
 }
 
@@ -119,16 +110,6 @@ place (const Reader *reader)
   return g_strdup_printf ("%s:%u", reader->where, reader->line);
 }
 
-static char *
-known_columns (void)
-{
-  GString *text = g_string_new (NULL);
-
-  for (guint i = 0; i < N_COLUMNS && columns[i].name != NULL; i++)
-    g_string_append_printf (text, "%s%s", i ? "," : "", columns[i].name);
-  return g_string_free (text, FALSE);
-}
-
 static guint
 find_column (const char *name)
 {
@@ -143,8 +124,10 @@ static gboolean
 read_header (Reader *reader, const char *line, GError **error)
 {
   g_auto (GStrv) fields = g_strsplit (line, ",", -1);
-  g_autofree char *known = known_columns ();
+  g_autoptr (GString) known = g_string_new (columns[0].name);
 
+  for (guint i = 1; columns[i].name != NULL; i++)
+    g_string_append_printf (known, ",%s", columns[i].name);
   for (guint i = 0; fields[i] != NULL || i < N_REQUIRED; i++)
     {
       guint column = fields[i] != NULL ? find_column (fields[i]) : N_COLUMNS;
@@ -156,7 +139,7 @@ read_header (Reader *reader, const char *line, GError **error)
                              "layer,time,activation_bytes,parameter_bytes",
                              i + 1, quoted, columns[i].name);
       if (column == N_COLUMNS)
-        return ps_refuse_at (place (reader), error, "unknown column %s; known are: %s", quoted, known);
+        return ps_refuse_at (place (reader), error, "unknown column %s; known are: %s", quoted, known->str);
       if (reader->has[column])
         return ps_refuse_at (place (reader), error, "column %s appears twice", quoted);
       reader->has[column] = TRUE;
@@ -167,22 +150,16 @@ read_header (Reader *reader, const char *line, GError **error)
 }
 
 static gboolean
-is_integer (const char *text)
-{
-  return *text && text[strspn (text, "0123456789")] == '\0';
-}
-
-static gboolean
 read_value (const Reader *reader, guint column, const char *text, gint64 *value, GError **error)
 {
   g_autofree char *where = g_strdup_printf ("%s:%u: %s", reader->where, reader->line, columns[column].name);
   g_autofree char *printable = g_strescape (text, NULL);
   gint64 limit = type_limits[columns[column].type];
-  gboolean done;
+  gboolean is_integer = *text && text[strspn (text, "0123456789")] == '\0', done;
 
   if (strlen (printable) > 60)
     printable[60] = '\0';
-  if (columns[column].type == COLUMN_COUNT || is_integer (text))
+  if (columns[column].type == COLUMN_COUNT || is_integer)
     done = ps_parse_integer (where, printable, 0, limit, value, error);
   else if (columns[column].type == COLUMN_TIME)
     done = ps_parse_time (where, printable, value, error);
@@ -243,12 +220,10 @@ read_line (const Reader *reader, const char *line, PsLayer *layer, GError **erro
     {
       guint column = reader->field_column[i];
 
-      if (columns[column].type == COLUMN_NAME)
-        {
-          if (!read_name (reader, fields[i], layer, error))
-            return FALSE;
-        }
-      else if (!read_value (reader, column, fields[i], &G_STRUCT_MEMBER (gint64, layer, columns[column].offset), error))
+      if (!(columns[column].type == COLUMN_NAME
+                ? read_name (reader, fields[i], layer, error)
+                : read_value (reader, column, fields[i], &G_STRUCT_MEMBER (gint64, layer, columns[column].offset),
+                              error)))
         return FALSE;
     }
   return complete (reader, layer, error);
@@ -269,15 +244,6 @@ split_lines (const char *text, gsize length)
   return lines;
 }
 
-static gboolean
-check_n_lines (const char *where, guint n_lines, GError **error)
-{
-  if (n_lines >= 2 && n_lines - 1 <= PS_MAX_LAYERS)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_INPUT, "%s: holds %u layers; give 1 to %u", where, n_lines ? n_lines - 1 : 0,
-                    PS_MAX_LAYERS);
-}
-
 PsLayers *
 ps_layers_parse (const char *where, const char *text, gsize length, GError **error)
 {
@@ -287,8 +253,11 @@ ps_layers_parse (const char *where, const char *text, gsize length, GError **err
     return NULL;
   g_auto (GStrv) lines = split_lines (text, length);
   guint n_lines = g_strv_length (lines);
-  if (!read_header (&reader, lines[0] != NULL ? lines[0] : "", error) || !check_n_lines (where, n_lines, error))
+  if (!read_header (&reader, lines[0] != NULL ? lines[0] : "", error))
     return NULL;
+  if (n_lines < 2 || n_lines - 1 > PS_MAX_LAYERS)
+    return ps_refuse_null (error, PS_ERROR_INPUT, "%s: holds %u layers; give 1 to %u", where, n_lines ? n_lines - 1 : 0,
+                           PS_MAX_LAYERS);
   g_autoptr (PsLayers) layers = ps_layers_new (n_lines - 1);
   layers->has_flops = reader.has[find_column ("flops")];
   layers->source = g_strdup (where);
@@ -334,65 +303,22 @@ named_layers (const PsModel *model, const PsStageShape *units, guint n_units)
   return layers;
 }
 
-static gboolean
-check_n_layers (const PsModel *model, GError **error)
+/* The figures of a layer that the costs of a stage hold. */
+static PsLayer
+layer_from_costs (const PsCosts *costs, guint stage)
 {
-  if (model->layers + 2 <= PS_MAX_LAYERS)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_USAGE, "model '%s': %u layers, embedding and head; give at most %u in all",
-                    model->name, model->layers, PS_MAX_LAYERS);
+  const PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage), *w = ps_costs_op (costs, PS_OP_W, stage);
+  gint64 kept = MAX (f->take_bytes - f->give_bytes, 0);
+
+  return (PsLayer){ .forward_ns = f->duration_ns,
+                    .backward_ns = ps_costs_op (costs, PS_OP_B, stage)->duration_ns,
+                    .weight_ns = w->duration_ns,
+                    .full_backward_ns = ps_costs_op (costs, PS_OP_BW, stage)->duration_ns,
+                    .optimizer_ns = ps_costs_op (costs, PS_OP_O, stage)->duration_ns,
+                    .kept_bytes = kept,
+                    .weight_kept_bytes = CLAMP (w->give_bytes - w->take_bytes, 0, kept),
+                    .state_bytes = costs->stage[stage].weight_bytes };
 }
-
-typedef gint64 (*StageFigure) (const PsCosts *costs, guint stage);
-
-static gint64
-kept_bytes (const PsCosts *costs, guint stage)
-{
-  const PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage);
-
-  return MAX (f->take_bytes - f->give_bytes, 0);
-}
-
-static gint64
-weight_kept_bytes (const PsCosts *costs, guint stage)
-{
-  const PsOpCost *w = ps_costs_op (costs, PS_OP_W, stage);
-
-  return CLAMP (w->give_bytes - w->take_bytes, 0, kept_bytes (costs, stage));
-}
-
-static gint64
-state_bytes (const PsCosts *costs, guint stage)
-{
-  return costs->stage[stage].weight_bytes;
-}
-
-#define DURATION(name, kind)                                                                                           \
-  static gint64 name (const PsCosts *costs, guint stage)                                                               \
-  {                                                                                                                    \
-    return ps_costs_op (costs, kind, stage)->duration_ns;                                                              \
-  }
-DURATION (duration_f, PS_OP_F)
-DURATION (duration_b, PS_OP_B)
-DURATION (duration_w, PS_OP_W)
-DURATION (duration_bw, PS_OP_BW)
-DURATION (duration_o, PS_OP_O)
-
-/* The figures that follow from costs. */
-static const struct
-{
-  StageFigure figure;
-  gsize offset;
-} figures[] = {
-  { duration_f, G_STRUCT_OFFSET (PsLayer, forward_ns) },
-  { duration_b, G_STRUCT_OFFSET (PsLayer, backward_ns) },
-  { duration_w, G_STRUCT_OFFSET (PsLayer, weight_ns) },
-  { duration_bw, G_STRUCT_OFFSET (PsLayer, full_backward_ns) },
-  { duration_o, G_STRUCT_OFFSET (PsLayer, optimizer_ns) },
-  { kept_bytes, G_STRUCT_OFFSET (PsLayer, kept_bytes) },
-  { weight_kept_bytes, G_STRUCT_OFFSET (PsLayer, weight_kept_bytes) },
-  { state_bytes, G_STRUCT_OFFSET (PsLayer, state_bytes) },
-};
 
 static PsLayers *
 finish_layers (PsLayers *taken, GError **error)
@@ -419,10 +345,11 @@ ps_layers_from_units (const PsModel *model, const PsCosts *costs, GError **error
   layers->memory_origin = costs->memory_origin;
   for (guint i = 0; i < layers->n_layers; i++)
     {
-      PsLayer *layer = &layers->layers[i];
+      PsLayer *layer = &layers->layers[i], named = *layer;
 
-      for (guint j = 0; j < G_N_ELEMENTS (figures); j++)
-        G_STRUCT_MEMBER (gint64, layer, figures[j].offset) = figures[j].figure (costs, i);
+      *layer = layer_from_costs (costs, i);
+      layer->name = named.name;
+      layer->flops = named.flops;
       layer->parameter_bytes = costs->stage[i].version_bytes;
       layer->output_bytes = costs->message_bytes[ps_transfer_forward (costs, i)];
     }
@@ -431,12 +358,6 @@ ps_layers_from_units (const PsModel *model, const PsCosts *costs, GError **error
 
 /* From measured stages */
 
-typedef struct
-{
-  PsLayers *layers;
-  const PsCosts *costs; /* of the measured stages */
-} Derivation;
-
 /* sum * part / whole, without a product that overflows. */
 static gint64
 share (gint64 sum, guint part, guint whole)
@@ -444,29 +365,27 @@ share (gint64 sum, guint part, guint whole)
   return sum / whole * part + sum % whole * part / whole;
 }
 
-/* A layer is the mean of the layers in the stages between first and last. Embedding and head are the rest of the first
- * and the last stage beyond their layers. */
+/* Derives one figure of all layers. A layer is the mean of the layers in the stages between first and last. Embedding
+ * and head are the rest of the first and the last stage beyond their layers. */
 static void
-derive (const Derivation *derivation, StageFigure figure, gsize offset)
+derive (const PsCosts *costs, const PsLayer *stages, gsize figure, PsLayers *layers)
 {
-  PsLayers *layers = derivation->layers;
-  guint last = derivation->costs->n_stages - 1, n_layers = 0;
-  gint64 sum = 0, mean, first_layers, last_layers;
+  const PsStageShape *shapes = costs->shapes;
+  guint last = costs->n_stages - 1, n_layers = 0;
+  gint64 first_ns = G_STRUCT_MEMBER (gint64, &stages[0], figure), sum = 0;
+  gint64 last_ns = G_STRUCT_MEMBER (gint64, &stages[last], figure);
 
   for (guint s = 1; s < last; s++)
     {
-      sum += figure (derivation->costs, s);
-      n_layers += derivation->costs->shapes[s].n_layers;
+      sum += G_STRUCT_MEMBER (gint64, &stages[s], figure);
+      n_layers += shapes[s].n_layers;
     }
   g_assert (n_layers > 0); /* there are 3 stages at least */
-  mean = (sum + n_layers / 2) / n_layers;
-  first_layers = share (sum, derivation->costs->shapes[0].n_layers, n_layers);
-  last_layers = share (sum, derivation->costs->shapes[last].n_layers, n_layers);
   for (guint i = 1; i + 1 < layers->n_layers; i++)
-    G_STRUCT_MEMBER (gint64, &layers->layers[i], offset) = mean;
-  G_STRUCT_MEMBER (gint64, &layers->layers[0], offset) = MAX (figure (derivation->costs, 0) - first_layers, 0);
-  G_STRUCT_MEMBER (gint64, &layers->layers[layers->n_layers - 1], offset)
-      = MAX (figure (derivation->costs, last) - last_layers, 0);
+    G_STRUCT_MEMBER (gint64, &layers->layers[i], figure) = (sum + n_layers / 2) / n_layers;
+  G_STRUCT_MEMBER (gint64, &layers->layers[0], figure) = MAX (first_ns - share (sum, shapes[0].n_layers, n_layers), 0);
+  G_STRUCT_MEMBER (gint64, &layers->layers[layers->n_layers - 1], figure)
+      = MAX (last_ns - share (sum, shapes[last].n_layers, n_layers), 0);
 }
 
 /* The coarsest cut of the profile that has a stage without embedding and head. Where there is none, the first error is
@@ -497,22 +416,18 @@ measured_stages (PsCostDb *db, const char *profile, const PsModel *model, guint 
   return NULL;
 }
 
-/* The link on which the boundary tensor takes its measured time. */
-static PsLink
-measured_link (const PsModel *model, const PsCosts *costs, guint n_devices)
-{
-  gint64 ns = n_devices > 1 ? costs->transfer_ns[ps_transfer_forward (costs, 0)] : 0;
-
-  return (PsLink){ .bandwidth = ns > 0 ? (double)ps_model_boundary_bytes (model) * 1e9 / (double)ns : 0 };
-}
-
 static PsLayers *
 layers_from_stages (const PsModel *model, const PsCosts *costs, GError **error)
 {
+  static const gsize figures[]
+      = { G_STRUCT_OFFSET (PsLayer, forward_ns),        G_STRUCT_OFFSET (PsLayer, backward_ns),
+          G_STRUCT_OFFSET (PsLayer, weight_ns),         G_STRUCT_OFFSET (PsLayer, full_backward_ns),
+          G_STRUCT_OFFSET (PsLayer, optimizer_ns),      G_STRUCT_OFFSET (PsLayer, kept_bytes),
+          G_STRUCT_OFFSET (PsLayer, weight_kept_bytes), G_STRUCT_OFFSET (PsLayer, state_bytes) };
   guint n;
   g_autofree PsStageShape *units = ps_model_units (model, &n);
+  g_autofree PsLayer *stages = g_new (PsLayer, costs->n_stages);
   PsLayers *layers = named_layers (model, units, n);
-  Derivation derivation = { layers, costs };
 
   layers->source = g_strdup_printf ("%u stages of %s", costs->n_stages, costs->source);
   layers->time_origin = layers->memory_origin = PS_ORIGIN_INTERPOLATED;
@@ -522,19 +437,11 @@ layers_from_stages (const PsModel *model, const PsCosts *costs, GError **error)
           = ps_model_stage_parameters (model, &units[i]) * ps_precision_bytes (model->precision);
       layers->layers[i].output_bytes = i + 1 < n ? ps_model_boundary_bytes (model) : 0;
     }
-  for (guint i = 0; i < G_N_ELEMENTS (figures); i++)
-    derive (&derivation, figures[i].figure, figures[i].offset);
+  for (guint s = 0; s < costs->n_stages; s++)
+    stages[s] = layer_from_costs (costs, s);
+  for (guint k = 0; k < G_N_ELEMENTS (figures); k++)
+    derive (costs, stages, figures[k], layers);
   return finish_layers (layers, error);
-}
-
-/* On unequal parts equal layers differ. */
-static gboolean
-check_parts (const PsCosts *costs, GError **error)
-{
-  if (!costs->loop_only)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_INPUT, "%s: costs under unequal shares do not give the time of a single layer",
-                    costs->source);
 }
 
 PsLayers *
@@ -543,15 +450,22 @@ ps_layers_costdb (PsCostDb *db, const char *profile, const PsModel *model, guint
 {
   g_autoptr (PsModel) stored = model != NULL ? NULL : ps_costdb_model (db, profile, error);
 
-  if (model == NULL && stored == NULL)
-    return NULL;
   model = model != NULL ? model : stored;
-  if (!check_n_layers (model, error))
+  if (model == NULL)
     return NULL;
+  if (model->layers + 2 > PS_MAX_LAYERS)
+    return ps_refuse_null (error, PS_ERROR_USAGE, "model '%s': %u layers, embedding and head; give at most %u in all",
+                           model->name, model->layers, PS_MAX_LAYERS);
   g_autoptr (PsCosts) costs = measured_stages (db, profile, model, n_devices, error);
-  if (costs == NULL || !check_parts (costs, error) || !ps_costs_check (costs, 1, error))
+  if (costs == NULL)
     return NULL;
+  if (costs->loop_only)
+    return ps_refuse_null (error, PS_ERROR_INPUT,
+                           "%s: costs under unequal shares do not give the time of a single layer", costs->source);
+  if (!ps_costs_check (costs, 1, error))
+    return NULL;
+  gint64 ns = n_devices > 1 ? costs->transfer_ns[ps_transfer_forward (costs, 0)] : 0;
   if (link != NULL)
-    *link = measured_link (model, costs, n_devices);
+    *link = (PsLink){ .bandwidth = ns > 0 ? (double)ps_model_boundary_bytes (model) * 1e9 / (double)ns : 0 };
   return layers_from_stages (model, costs, error);
 }

@@ -11,16 +11,15 @@ typedef struct
 {
   const PsSearchSetting *setting;
   PsStart start;
-  PsStart easier;  /* fewer microbatches, or the makespan in place of spans */
-  PsStart slower;  /* with slower transfers */
-  PsPriced seed;   /* the best of all starts */
-  gint64 begin_ns; /* monotonic */
-  gint64 told_ns;  /* when the first runner last told progress */
-  gint done_below; /* atomic: smallest index of a runner whose best is optimal */
-  gint64 best_ns;  /* under lock, for progress only */
-  guint64 n_moves; /* under lock */
+  PsStart easier;     /* fewer microbatches, or the makespan in place of spans */
+  PsPriced seed;      /* the best of all starts */
+  gint64 begin_ns;    /* monotonic */
+  gint64 reported_ns; /* when the first runner last showed progress */
+  gint done_below;    /* atomic: smallest index of a runner whose best is optimal */
+  gint64 best_ns;     /* under lock, for progress only */
+  guint64 n_moves;    /* under lock */
   GMutex lock;
-} PsSearchShared;
+} Shared;
 
 #define POOL_SIZE 8
 
@@ -29,23 +28,23 @@ typedef struct
 #define OPS_PER_MOVE 4
 #define OPS_PER_LONGER_MOVE 16
 
-typedef struct PsRunner PsRunner;
+typedef struct Runner Runner;
 
 /* A list schedule and the policy that made it. */
 typedef struct
 {
   PsOrder *order; /* objective G_MAXINT64: none yet */
   PsPolicy policy;
-} PsCandidate;
+} Candidate;
 
 typedef struct
 {
-  PsRunner *runner;
+  Runner *runner;
   const PsProblem *problem;
   PsOrder *best;
   PsOrder *scratch;
-  gint64 lower_bound_ns;       /* on the objective */
-  PsCandidate pool[POOL_SIZE]; /* good list schedules */
+  gint64 lower_bound_ns;     /* on the objective */
+  Candidate pool[POOL_SIZE]; /* good list schedules */
   guint64 n_moves;
   guint64 n_policy_moves; /* of these, for list scheduling */
   guint64 n_policies;     /* tried */
@@ -54,16 +53,15 @@ typedef struct
   PsBlocks slots;
   double unit_ns;    /* mean duration of an op */
   double unit_bytes; /* mean of what an F takes */
-} PsSearchWorker;
+} Worker;
 
-struct PsRunner
+struct Runner
 {
-  PsSearchShared *shared;
+  Shared *shared;
   guint index;
   PsRandom random;
-  PsSearchWorker worker;
-  PsSearchWorker easier;
-  PsSearchWorker slower;
+  Worker worker;
+  Worker easier;
   PsPriced best;
   gint64 objective; /* of the order priced last */
   gint64 end_sum;   /* of the same order */
@@ -80,12 +78,12 @@ struct PsRunner
 /* The account of one thread: prices of schedules, moves made, and when it is over. */
 
 /* Least time between two progress reports. */
-#define TELL_EVERY_NS G_GINT64_CONSTANT (250000000)
+#define REPORT_EVERY_NS G_GINT64_CONSTANT (250000000)
 
 /* Prices a solution, written as a schedule, and keeps the best. Returns the price; that of the solution priced last, if
  * both seem equal. */
 static gint64
-runner_price (PsRunner *runner, const PsOrder *order, const char *found_by)
+price_order (Runner *runner, const PsOrder *order, const char *found_by)
 {
   const PsSearchSetting *setting = runner->shared->setting;
 
@@ -99,77 +97,55 @@ runner_price (PsRunner *runner, const PsOrder *order, const char *found_by)
   return runner->price_ns;
 }
 
-/* Adds the runner's moves and best price to those of the search. */
-static void
-runner_report (PsRunner *runner)
-{
-  PsSearchShared *shared = runner->shared;
-
-  g_mutex_lock (&shared->lock);
-  shared->n_moves += runner->n_moves - runner->n_reported;
-  runner->n_reported = runner->n_moves;
-  shared->best_ns = MIN (shared->best_ns, runner->best.price_ns);
-  g_mutex_unlock (&shared->lock);
-}
-
 /* No price is lower. */
 static gint64
-runner_bound (const PsRunner *runner)
+bound_of (const Runner *runner)
 {
   return MAX (runner->worker.lower_bound_ns, runner->shared->setting->price_bound_ns);
 }
 
-static void
-tell (PsRunner *runner, gint64 elapsed_ns)
-{
-  PsSearchShared *shared = runner->shared;
-  PsSearchProgress progress = { .elapsed_ns = elapsed_ns };
-
-  runner_report (runner);
-  shared->told_ns = elapsed_ns;
-  g_mutex_lock (&shared->lock);
-  progress.best_ns = shared->best_ns;
-  progress.n_moves = shared->n_moves;
-  g_mutex_unlock (&shared->lock);
-  progress.lower_bound_ns = runner_bound (runner);
-  if (progress.best_ns != G_MAXINT64)
-    shared->setting->progress (&progress, shared->setting->progress_data);
-}
-
 /* Whether no schedule can be better. */
 static gboolean
-is_proved (const PsRunner *runner)
+is_proved (const Runner *runner)
 {
-  return !runner->shared->setting->price_is_free && runner->best.price_ns <= runner_bound (runner);
+  return !runner->shared->setting->price_is_free && runner->best.price_ns <= bound_of (runner);
 }
 
-/* A runner stops if a runner with a lower index has met the bound: the result is then that one's or a lower one's. */
-/* Whether the runner has to stop. */
+/* Adds the runner's moves and best price to those of the search. Where elapsed_ns is not 0, it shows progress. */
+static void
+report (Runner *runner, gint64 elapsed_ns)
+{
+  Shared *shared = runner->shared;
+  PsSearchProgress progress = { .elapsed_ns = elapsed_ns, .lower_bound_ns = bound_of (runner) };
+
+  g_mutex_lock (&shared->lock);
+  shared->n_moves += runner->n_moves - runner->n_reported;
+  runner->n_reported = runner->n_moves;
+  progress.n_moves = shared->n_moves;
+  progress.best_ns = shared->best_ns = MIN (shared->best_ns, runner->best.price_ns);
+  if (is_proved (runner) && (guint)shared->done_below > runner->index)
+    g_atomic_int_set (&shared->done_below, (gint)runner->index);
+  g_mutex_unlock (&shared->lock);
+  if (elapsed_ns == 0 || progress.best_ns == G_MAXINT64)
+    return;
+  shared->reported_ns = elapsed_ns;
+  shared->setting->progress (&progress, shared->setting->progress_data);
+}
+
+/* Whether the runner has to stop. It stops if a runner with a lower index has met the bound: the result is then that
+ * one's or a lower one's. */
 static gboolean
-runner_is_over (PsRunner *runner)
+is_over (Runner *runner)
 {
   const PsSearchSetting *setting = runner->shared->setting;
   gint64 elapsed_ns = g_get_monotonic_time () * 1000 - runner->shared->begin_ns;
 
-  if (runner->index == 0 && setting->progress != NULL && elapsed_ns - runner->shared->told_ns > TELL_EVERY_NS)
-    tell (runner, elapsed_ns);
+  if (runner->index == 0 && setting->progress != NULL && elapsed_ns - runner->shared->reported_ns > REPORT_EVERY_NS)
+    report (runner, elapsed_ns);
   return is_proved (runner) || (guint)g_atomic_int_get (&runner->shared->done_below) < runner->index
          || (setting->move_limit > 0 && runner->n_moves >= setting->move_limit)
          || (setting->time_limit_ns > 0 && elapsed_ns >= setting->time_limit_ns)
          || (setting->stop != NULL && g_atomic_int_get (setting->stop));
-}
-
-/* Reports. If the runner's best is optimal, all runners with a higher index may stop. */
-static void
-runner_mark_done (PsRunner *runner)
-{
-  PsSearchShared *shared = runner->shared;
-
-  runner_report (runner);
-  g_mutex_lock (&shared->lock);
-  if (is_proved (runner) && (guint)shared->done_below > runner->index)
-    g_atomic_int_set (&shared->done_below, (gint)runner->index);
-  g_mutex_unlock (&shared->lock);
 }
 
 /* The methods of a search, and their rounds. */
@@ -194,34 +170,30 @@ runner_mark_done (PsRunner *runner)
 #define LARGE_LENGTH_PER_OP 20
 #define MAX_LENGTH 4000000
 
-/* Adds to the moves. FALSE: the runner has to stop. */
+/* Adds to the moves of a worker. FALSE: the runner has to stop. */
 static gboolean
-search_worker_spend (PsSearchWorker *worker, guint64 n_moves)
+spend (guint64 n_moves, gpointer data)
 {
+  Worker *worker = data;
+
   worker->n_moves += n_moves;
   worker->runner->n_moves += n_moves;
-  return !runner_is_over (worker->runner);
-}
-
-static gboolean
-is_over (const PsSearchWorker *worker)
-{
-  return runner_is_over (worker->runner);
+  return !is_over (worker->runner);
 }
 
 /* Moves that making and evaluating a whole order count as. */
 static guint64
-moves_per_order (const PsSearchWorker *worker)
+moves_per_order (const Worker *worker)
 {
   return worker->problem->n_ops / OPS_PER_MOVE + 1;
 }
 
 /* Offers a solution that may be the best. */
 static void
-search_worker_offer (PsSearchWorker *worker, const PsOrder *order, const char *found_by)
+offer (Worker *worker, const PsOrder *order, const char *found_by)
 {
   if (worker != &worker->runner->easier)
-    runner_price (worker->runner, order, found_by);
+    price_order (worker->runner, order, found_by);
   if (order->objective < worker->best->objective
       || (order->objective == worker->best->objective && order->end_sum < worker->best->end_sum))
     ps_order_assign (worker->best, order);
@@ -229,17 +201,17 @@ search_worker_offer (PsSearchWorker *worker, const PsOrder *order, const char *f
 
 /* Offers an order of a method that comes upon very many: only if it is better. */
 static void
-offer_better (PsSearchWorker *worker, const PsOrder *order, const char *found_by)
+offer_better (Worker *worker, const PsOrder *order, const char *found_by)
 {
   if (order->objective < worker->best->objective)
-    search_worker_offer (worker, order, found_by);
+    offer (worker, order, found_by);
 }
 
 /* Puts a good list schedule into the pool in place of the worst one. */
 static gboolean
-pool_add (PsSearchWorker *worker, const PsOrder *order, const PsPolicy *policy)
+pool_add (Worker *worker, const PsOrder *order, const PsPolicy *policy)
 {
-  PsCandidate *pool = worker->pool;
+  Candidate *pool = worker->pool;
   guint worst = 0;
 
   for (guint i = 0; i < POOL_SIZE; i++)
@@ -257,35 +229,35 @@ pool_add (PsSearchWorker *worker, const PsOrder *order, const PsPolicy *policy)
 }
 
 /* A good list schedule, drawn at random; better ones are likelier. */
-static const PsCandidate *
-search_worker_draw (PsSearchWorker *worker)
+static const Candidate *
+draw_candidate (Worker *worker)
 {
   PsRandom *random = &worker->runner->random;
-  const PsCandidate *a = &worker->pool[ps_random_below (random, POOL_SIZE)];
-  const PsCandidate *b = &worker->pool[ps_random_below (random, POOL_SIZE)];
+  const Candidate *a = &worker->pool[ps_random_below (random, POOL_SIZE)];
+  const Candidate *b = &worker->pool[ps_random_below (random, POOL_SIZE)];
 
   return a->order->objective <= b->order->objective ? a : b;
 }
 
 /* List scheduling under one policy. */
 static void
-search_worker_try_policy (PsSearchWorker *worker, const PsPolicy *policy)
+try_policy (Worker *worker, const PsPolicy *policy)
 {
   PsOrder *order = worker->scratch;
 
   worker->n_policies++;
   worker->n_policy_moves += moves_per_order (worker);
-  search_worker_spend (worker, moves_per_order (worker));
+  spend (moves_per_order (worker), worker);
   if (ps_list_schedule (order, policy) && ps_order_evaluate (order) && order->excess == 0
       && pool_add (worker, order, policy))
-    search_worker_offer (worker, order, "list scheduling");
+    offer (worker, order, "list scheduling");
 }
 
 static void
-draw_policy (PsSearchWorker *worker, PsPolicy *policy)
+draw_policy (Worker *worker, PsPolicy *policy)
 {
   PsRandom *random = &worker->runner->random;
-  const PsCandidate *parent = search_worker_draw (worker);
+  const Candidate *parent = draw_candidate (worker);
 
   if (worker->n_policies < N_FRESH_POLICIES || parent->order->objective == G_MAXINT64
       || ps_random_below (random, 4) == 0)
@@ -299,28 +271,22 @@ draw_policy (PsSearchWorker *worker, PsPolicy *policy)
 
 /* Tries policies until they have had their part of all moves up to the end of the round. */
 static void
-try_policies (PsSearchWorker *worker)
+try_policies (Worker *worker)
 {
   guint64 moves = worker->n_moves + (FRESH_STARTS + 2) * worker->length;
   PsPolicy policy;
 
-  while ((double)worker->n_policy_moves < POLICY_PART * (double)moves && !is_over (worker))
+  while ((double)worker->n_policy_moves < POLICY_PART * (double)moves && !is_over (worker->runner))
     {
       draw_policy (worker, &policy);
-      search_worker_try_policy (worker, &policy);
+      try_policy (worker, &policy);
     }
 }
 
 static gboolean
 go_on_annealing (gpointer data)
 {
-  return search_worker_spend (data, ANNEAL_ROUND);
-}
-
-static gboolean
-spend (guint64 n_moves, gpointer data)
-{
-  return search_worker_spend (data, n_moves);
+  return spend (ANNEAL_ROUND, data);
 }
 
 static void
@@ -330,7 +296,7 @@ offer_block (const PsOrder *order, gpointer data)
 }
 
 static void
-try_blocks (PsSearchWorker *worker, PsBlocks *blocks, guint64 n_moves)
+try_blocks (Worker *worker, PsBlocks *blocks, guint64 n_moves)
 {
   if (!ps_blocks_suit (worker->problem, blocks->have_slots))
     return;
@@ -339,7 +305,7 @@ try_blocks (PsSearchWorker *worker, PsBlocks *blocks, guint64 n_moves)
 }
 
 static void
-init_blocks (PsSearchWorker *worker, PsBlocks *blocks, gboolean have_slots)
+init_blocks (Worker *worker, PsBlocks *blocks, gboolean have_slots)
 {
   *blocks = (PsBlocks){ .have_slots = have_slots,
                         .random = &worker->runner->random,
@@ -353,7 +319,7 @@ init_blocks (PsSearchWorker *worker, PsBlocks *blocks, gboolean have_slots)
 
 /* Sets the units of temperatures and prices: mean time of an op, and mean bytes that an F takes. */
 static void
-set_units (PsSearchWorker *worker)
+set_units (Worker *worker)
 {
   const PsProblem *problem = worker->problem;
   guint n = problem->n_stages * N_KINDS;
@@ -374,7 +340,7 @@ offer_part (const PsOrder *order, gpointer data)
 
 /* Local search from an order (NULL: from a fresh list schedule), with a random temperature, pull and price. */
 static void
-improve (PsSearchWorker *worker, const PsOrder *from)
+improve (Worker *worker, const PsOrder *from)
 {
   static const double pulls[] = { 0.1, 0.5, 0.5 };
   PsRandom *random = &worker->runner->random;
@@ -402,21 +368,21 @@ improve (PsSearchWorker *worker, const PsOrder *from)
         return;
     }
   ps_anneal (order, &annealing);
-  if (!is_over (worker))
-    search_worker_offer (worker, order, "local search");
+  if (!is_over (worker->runner))
+    offer (worker, order, "local search");
 }
 
-/* Every round takes at least one move, so that rounds end even if no method has anything to do. */
-/* One round of all methods in turn. */
+/* One round of all methods, one after the other. It takes at least one move, so that rounds end even if no method has
+ * anything to do. */
 static void
-search_worker_round (PsSearchWorker *worker)
+run_round (Worker *worker)
 {
-  search_worker_spend (worker, 1);
+  spend (1, worker);
   try_blocks (worker, &worker->cells, worker->length / BLOCK_PART);
   try_policies (worker);
-  improve (worker, worker->best);
   try_blocks (worker, &worker->slots, BLOCKS_PER_SEARCH * worker->length);
-  improve (worker, search_worker_draw (worker)->order);
+  improve (worker, worker->best);
+  improve (worker, draw_candidate (worker)->order);
   for (guint i = 0; i < FRESH_STARTS; i++)
     improve (worker, NULL);
   worker->length = MIN (worker->length * 3 / 2, MAX_LENGTH);
@@ -424,11 +390,11 @@ search_worker_round (PsSearchWorker *worker)
 
 /* A start without a problem makes a worker without one, which must not be given work. */
 static void
-search_worker_init (PsSearchWorker *worker, PsRunner *runner, const PsStart *start)
+worker_init (Worker *worker, Runner *runner, const PsStart *start)
 {
   const PsProblem *problem = start->problem;
 
-  *worker = (PsSearchWorker){ .runner = runner, .problem = problem };
+  *worker = (Worker){ .runner = runner, .problem = problem };
   if (problem == NULL)
     return;
   worker->best = ps_order_new (problem);
@@ -448,7 +414,7 @@ search_worker_init (PsSearchWorker *worker, PsRunner *runner, const PsStart *sta
 }
 
 static void
-search_worker_clear (PsSearchWorker *worker)
+worker_clear (Worker *worker)
 {
   for (guint i = 0; i < POOL_SIZE; i++)
     ps_order_free (worker->pool[i].order);
@@ -494,10 +460,10 @@ move_one (PsOrder *order, gint64 enough, PsRandom *random)
 
 /* Moves single ops of the runner's best schedule and keeps what lowers its price, for about n_moves. */
 static void
-search_by_price (PsRunner *runner, guint64 n_moves)
+search_by_price (Runner *runner, guint64 n_moves)
 {
   const PsSearchSetting *setting = runner->shared->setting;
-  PsSearchWorker *worker = &runner->worker;
+  Worker *worker = &runner->worker;
   const PsProblem *problem = worker->problem;
   g_autoptr (PsOrder) order = ps_order_new (problem), kept = ps_order_new (problem);
   double hot = COLD + (HOT - COLD) * ps_random_unit (&runner->random), current = (double)runner->best.price_ns;
@@ -506,7 +472,7 @@ search_by_price (PsRunner *runner, guint64 n_moves)
   if (!ps_order_from_schedule (kept, runner->best.schedule) || !ps_order_evaluate (kept) || kept->excess > 0)
     return;
   ps_order_assign (order, kept);
-  while (runner->n_moves < until && search_worker_spend (worker, 1))
+  while (runner->n_moves < until && spend (1, worker))
     {
       double part = (double)(runner->n_moves - begin) / (double)n_moves;
       double temperature = worker->unit_ns * hot * pow (COLD / hot, part);
@@ -515,7 +481,7 @@ search_by_price (PsRunner *runner, guint64 n_moves)
       /* A price is never below the objective, unless it is free. */
       if (!move_one (order, setting->price_is_free ? G_MAXINT64 : (gint64)enough, &runner->random))
         continue;
-      search_worker_spend (worker, PRICE_FACTOR * problem->n_ops / OPS_PER_MOVE);
+      spend (PRICE_FACTOR * problem->n_ops / OPS_PER_MOVE, worker);
       price = (double)ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement),
                                       "local search by price");
       if (price <= enough)
@@ -531,9 +497,6 @@ search_by_price (PsRunner *runner, guint64 n_moves)
 
 /* Moves of a local search by price, for each move of the round before it. */
 #define BY_PRICE_PART 6
-
-/* Part of the moves for the problem with slower transfers: a round for each on the problem asked for. */
-#define SLOWER_PART (1.0 / (2 + BY_PRICE_PART))
 
 /* The windows of ops take at most DECISION_PART of the moves made before; the first call of
  * go_on is free. What is not decided is tried again at DECISION_FACTOR times the moves, but never before
@@ -565,19 +528,11 @@ search_by_price (PsRunner *runner, guint64 n_moves)
 /* A proof under way, and the moves that it may take. */
 typedef struct
 {
-  PsSearchWorker *worker;
+  Worker *worker;
   guint64 stop_at; /* moves */
   guint64 n_moves; /* that a question counts as */
   gboolean refused;
 } Decision;
-
-static Decision
-decision_of (PsRunner *runner, guint64 n_moves, double part)
-{
-  return (Decision){ .worker = &runner->worker,
-                     .stop_at = runner->n_moves + (guint64)((double)runner->n_moves * part),
-                     .n_moves = n_moves };
-}
 
 static guint64
 least_decision (const PsProblem *problem)
@@ -585,29 +540,21 @@ least_decision (const PsProblem *problem)
   return MIN (LEAST_DECISION, DECISION_MOVES_PER_OP * problem->n_ops);
 }
 
-/* Moves after which an undecided question is asked again. */
-static guint64
-again_at (const PsRunner *runner, double factor)
-{
-  return MAX ((guint64)((double)runner->n_moves * factor), least_decision (runner->worker.problem));
-}
-
 static gboolean
 go_on_deciding (gpointer data)
 {
   Decision *decision = data;
-  const PsRunner *runner = decision->worker->runner;
+  const Runner *runner = decision->worker->runner;
 
-  decision->refused
-      = runner->n_moves >= decision->stop_at || !search_worker_spend (decision->worker, decision->n_moves);
+  decision->refused = runner->n_moves >= decision->stop_at || !spend (decision->n_moves, decision->worker);
   return !decision->refused;
 }
 
 /* Asks for an order by part of the gap better, by windows: anywhere or, more often, near the best. */
 static void
-descend (PsRunner *runner, Decision *decision)
+descend (Runner *runner, Decision *decision)
 {
-  PsSearchWorker *worker = &runner->worker;
+  Worker *worker = &runner->worker;
   gint64 gap = worker->best->objective - worker->lower_bound_ns;
   gboolean near = ps_random_below (&runner->random, 3) > 0;
   PsDescent descent
@@ -623,7 +570,7 @@ descend (PsRunner *runner, Decision *decision)
   switch (ps_windows_descend (runner->windows, &descent))
     {
     case PS_DESCENDED_FOUND:
-      search_worker_offer (worker, worker->scratch, "windows of ops");
+      offer (worker, worker->scratch, "windows of ops");
       return;
     case PS_DESCENDED_REFUTED:
       if (!near)
@@ -635,20 +582,20 @@ descend (PsRunner *runner, Decision *decision)
 }
 
 static void
-raise_bound (PsRunner *runner, guint n_cases, Decision *decision)
+raise_bound (Runner *runner, guint n_cases, Decision *decision)
 {
-  PsSearchWorker *worker = &runner->worker;
+  Worker *worker = &runner->worker;
 
   ps_order_assign (worker->scratch, worker->best);
   worker->lower_bound_ns = ps_windows_bound (runner->windows, worker->lower_bound_ns, worker->best->objective, n_cases,
                                              worker->scratch, go_on_deciding, decision);
   if (worker->scratch->objective < worker->best->objective)
-    search_worker_offer (worker, worker->scratch, "windows of ops");
+    offer (worker, worker->scratch, "windows of ops");
 }
 
 /* Raises the lower bound by splitting windows into more and more cases. */
 static void
-split (PsRunner *runner, const Decision *decision)
+split (Runner *runner, const Decision *decision)
 {
   Decision part = *decision;
 
@@ -665,9 +612,9 @@ split (PsRunner *runner, const Decision *decision)
 
 /* Raises the lower bound by the windows of ops, and looks for better orders in them. */
 static void
-narrow (PsRunner *runner)
+narrow (Runner *runner)
 {
-  PsSearchWorker *worker = &runner->worker;
+  Worker *worker = &runner->worker;
   gint64 gap = worker->best->objective - worker->lower_bound_ns;
 
   if (runner->windows == NULL)
@@ -675,8 +622,8 @@ narrow (PsRunner *runner)
   runner->narrow_at = G_MAXUINT64;
   if (runner->windows == NULL)
     return;
-  Decision decision = decision_of (runner, ps_windows_steps (runner->windows) / STEPS_PER_MOVE + 1,
-                                   runner->windows_help ? HELPFUL_PART : DECISION_PART);
+  Decision decision = { .worker = worker, .n_moves = ps_windows_steps (runner->windows) / STEPS_PER_MOVE + 1 };
+  decision.stop_at = (guint64)((double)runner->n_moves * (1 + (runner->windows_help ? HELPFUL_PART : DECISION_PART)));
   raise_bound (runner, 0, &decision);
   if (!decision.refused)
     split (runner, &decision);
@@ -684,141 +631,124 @@ narrow (PsRunner *runner)
          && worker->best->objective > worker->lower_bound_ns)
     descend (runner, &decision);
   runner->windows_help = worker->best->objective - worker->lower_bound_ns < gap;
-  runner->narrow_at = again_at (runner, runner->windows_help ? HELPFUL_FACTOR : DECISION_FACTOR);
+  runner->narrow_at
+      = MAX ((guint64)((double)runner->n_moves * (runner->windows_help ? HELPFUL_FACTOR : DECISION_FACTOR)),
+             least_decision (worker->problem));
 }
 
 static gboolean
-go_on_stretching (gpointer data)
+go_on_lengthening (gpointer data)
 {
-  PsSearchWorker *worker = data;
+  Worker *worker = data;
 
-  return search_worker_spend (worker, worker->problem->n_ops / OPS_PER_LONGER_MOVE + 1);
+  return spend (worker->problem->n_ops / OPS_PER_LONGER_MOVE + 1, worker);
 }
 
-/* Makes an order of another problem one of the worker's problem: as it is, or stretched to more microbatches. */
+/* Makes an order of another problem one of the worker's problem: as it is, or made longer for more microbatches. */
 static void
-carry_over (PsSearchWorker *worker, const PsOrder *from, const char *found_by)
+carry_over (Worker *worker, const PsOrder *from, const char *found_by)
 {
   PsOrder *order = worker->scratch;
   gboolean carried;
 
   if (from->problem->m < order->problem->m)
-    carried = ps_order_lengthen (order, from, go_on_stretching, worker);
+    carried = ps_order_lengthen (order, from, go_on_lengthening, worker);
   else
     {
       ps_order_copy (order, from);
       carried = ps_order_evaluate (order) && order->excess == 0;
     }
   if (carried)
-    search_worker_offer (worker, order, found_by);
+    offer (worker, order, found_by);
 }
 
 /* Works on the easier problem and carries its best order over. That order need not be the best here, so another one of
  * the pool is carried over too, and all good policies are tried. */
 static void
-ease (PsRunner *runner)
+ease (Runner *runner)
 {
-  PsSearchWorker *easier = &runner->easier;
+  Worker *easier = &runner->easier;
   const PsOrder *other;
 
-  search_worker_round (easier);
-  if (runner_is_over (runner))
+  run_round (easier);
+  if (is_over (runner))
     return;
   carry_over (&runner->worker, easier->best, "an easier problem");
-  other = search_worker_draw (easier)->order;
-  if (other->objective != G_MAXINT64 && !runner_is_over (runner))
+  other = draw_candidate (easier)->order;
+  if (other->objective != G_MAXINT64 && !is_over (runner))
     carry_over (&runner->worker, other, "an easier problem");
-  for (guint i = 0; i < POOL_SIZE && !runner_is_over (runner); i++)
+  for (guint i = 0; i < POOL_SIZE && !is_over (runner); i++)
     if (easier->pool[i].order->objective != G_MAXINT64)
-      search_worker_try_policy (&runner->worker, &easier->pool[i].policy);
+      try_policy (&runner->worker, &easier->pool[i].policy);
 }
 
-/* Whether a worker on another problem than the one asked for is due: it is to have `part` of all moves. */
+/* Whether the easier problem is due: it is to have EASIER_PART of all moves. */
 static gboolean
-is_due (const PsRunner *runner, const PsSearchWorker *worker, double part)
+easier_is_due (const Runner *runner)
 {
-  return worker->problem != NULL && worker->best->objective > worker->lower_bound_ns
-         && (double)worker->n_moves <= part * (double)runner->n_moves;
+  const Worker *easier = &runner->easier;
+
+  return easier->problem != NULL && easier->best->objective > easier->lower_bound_ns
+         && (double)easier->n_moves <= EASIER_PART * (double)runner->n_moves;
 }
 
-/* Whether the price of the best schedule has more in it than the objective. */
-static gboolean
-prices_differ (const PsRunner *runner)
+/* A round on the problem asked for; then by price, where the price of the best schedule has more in it than the
+ * objective. */
+static void
+run_round_by_price (Runner *runner)
 {
-  return runner->shared->setting->price != NULL && runner->best.price_ns > runner->worker.best->objective
-         && runner->best.price_ns != G_MAXINT64;
+  guint64 before = runner->n_moves;
+
+  run_round (&runner->worker);
+  if (runner->shared->setting->price != NULL && runner->best.price_ns > runner->worker.best->objective
+      && runner->best.price_ns != G_MAXINT64 && !is_over (runner))
+    search_by_price (runner, (runner->n_moves - before) * BY_PRICE_PART);
 }
 
 static void
-take_turn (PsRunner *runner)
-{
-  if (is_due (runner, &runner->easier, EASIER_PART))
-    ease (runner);
-  else if (is_due (runner, &runner->slower, SLOWER_PART))
-    {
-      carry_over (&runner->slower, runner->worker.best, "local search");
-      search_worker_round (&runner->slower);
-    }
-  else
-    {
-      guint64 before = runner->n_moves;
-
-      search_worker_round (&runner->worker);
-      if (prices_differ (runner) && !runner_is_over (runner))
-        search_by_price (runner, (runner->n_moves - before) * BY_PRICE_PART);
-    }
-}
-
-static void
-runner_init (PsRunner *runner, PsSearchShared *shared, guint index)
+runner_init (Runner *runner, Shared *shared, guint index)
 {
   const PsStart *start = &shared->start;
 
   *runner
-      = (PsRunner){ .shared = shared,
-                    .index = index,
-                    .random = { shared->setting->seed * 1000003 + index },
-                    .best = { ps_schedule_copy (shared->seed.schedule), shared->seed.price_ns, shared->seed.found_by },
-                    .max_fails = FIRST_FAILS,
-                    .n_cases = FIRST_CASES,
-                    .narrow_at = index == 0 ? least_decision (start->problem) : G_MAXUINT64 };
-  search_worker_init (&runner->worker, runner, start);
-  search_worker_init (&runner->easier, runner, &shared->easier);
-  search_worker_init (&runner->slower, runner, &shared->slower);
+      = (Runner){ .shared = shared,
+                  .index = index,
+                  .random = { shared->setting->seed * 1000003 + index },
+                  .best = { ps_schedule_copy (shared->seed.schedule), shared->seed.price_ns, shared->seed.found_by },
+                  .max_fails = FIRST_FAILS,
+                  .n_cases = FIRST_CASES,
+                  .narrow_at = index == 0 ? least_decision (start->problem) : G_MAXUINT64 };
+  worker_init (&runner->worker, runner, start);
+  worker_init (&runner->easier, runner, &shared->easier);
 }
 
 static void
-runner_clear (PsRunner *runner)
+runner_clear (Runner *runner)
 {
-  search_worker_clear (&runner->worker);
-  search_worker_clear (&runner->easier);
-  search_worker_clear (&runner->slower);
+  worker_clear (&runner->worker);
+  worker_clear (&runner->easier);
   ps_schedule_free (runner->best.schedule);
   ps_windows_free (runner->windows);
 }
 
-/* Whether proofs about the objective may raise the bound. They end at the best objective. */
-static gboolean
-proofs_matter (const PsRunner *runner)
-{
-  return runner->worker.best->objective > runner->shared->setting->price_bound_ns;
-}
-
-/* Thread function; data is a PsRunner. The first runner tells progress. */
+/* Thread function; data is a Runner. Proofs about the objective end at the best objective. */
 static gpointer
 runner_run (gpointer data)
 {
-  PsRunner *runner = data;
+  Runner *runner = data;
 
-  while (!runner_is_over (runner))
+  while (!is_over (runner))
     {
-      if (runner->n_moves >= runner->narrow_at && proofs_matter (runner))
+      if (runner->n_moves >= runner->narrow_at
+          && runner->worker.best->objective > runner->shared->setting->price_bound_ns)
         narrow (runner);
+      else if (easier_is_due (runner))
+        ease (runner);
       else
-        take_turn (runner);
-      runner_report (runner);
+        run_round_by_price (runner);
+      report (runner, 0);
     }
-  runner_mark_done (runner);
+  report (runner, 0);
   return NULL;
 }
 
@@ -860,7 +790,7 @@ check_setting (const PsSearchSetting *setting, GError **error)
 
 /* Fails if a thread cannot be made; the threads already running are stopped. */
 static gboolean
-run_threads (PsSearchShared *shared, PsRunner *runners, guint n, GError **error)
+run_threads (Shared *shared, Runner *runners, guint n, GError **error)
 {
   g_autofree GThread **threads = g_new0 (GThread *, n);
   gboolean ok = TRUE;
@@ -897,66 +827,40 @@ make_easier (const PsSearchSetting *setting, PsSearchSetting *easier)
   return easier->n_microbatches != setting->n_microbatches || easier->objective != setting->objective;
 }
 
-static PsCosts *
-slow_transfers (const PsCosts *costs, guint factor)
-{
-  PsCosts *slower = ps_costs_copy (costs);
-
-  for (guint i = 0; i < 1 + 2 * costs->n_stages; i++)
-    slower->transfer_ns[i] *= factor;
-  return slower;
-}
-
 static void
-start_slower (PsSearchShared *shared)
-{
-  const PsSearchSetting *setting = shared->setting;
-  g_autoptr (PsCosts) costs = slow_transfers (setting->costs, setting->transfer_factor);
-  PsSearchSetting slower = *setting;
-
-  slower.costs = costs;
-  ps_start_init (&shared->slower, &slower, NULL);
-  ps_priced_take (&shared->seed, setting, ps_order_to_schedule (shared->slower.order, setting->placement),
-                  "list scheduling");
-}
-
-static void
-shared_init (PsSearchShared *shared, const PsSearchSetting *setting)
+shared_init (Shared *shared, const PsSearchSetting *setting)
 {
   PsSearchSetting easier;
 
-  *shared = (PsSearchShared){
+  *shared = (Shared){
     .setting = setting, .begin_ns = g_get_monotonic_time () * 1000, .done_below = G_MAXINT, .best_ns = G_MAXINT64
   };
   ps_start_init (&shared->start, setting, &shared->seed);
   if (make_easier (setting, &easier))
     ps_start_init (&shared->easier, &easier, NULL);
-  if (setting->transfer_factor > 1)
-    start_slower (shared);
   g_mutex_init (&shared->lock);
 }
 
 static void
-shared_clear (PsSearchShared *shared)
+shared_clear (Shared *shared)
 {
   ps_start_clear (&shared->start);
   ps_start_clear (&shared->easier);
-  ps_start_clear (&shared->slower);
   ps_schedule_free (shared->seed.schedule);
   g_mutex_clear (&shared->lock);
 }
 
 /* Ties go to the first runner, so that the result does not depend on which was faster. */
 static PsSearchResult *
-choose_best (const PsSearchShared *shared, PsRunner *runners)
+choose_best (const Shared *shared, Runner *runners)
 {
   PsSearchResult *result = g_new0 (PsSearchResult, 1);
-  PsRunner *best = &runners[0];
+  Runner *best = &runners[0];
 
   result->n_moves = shared->n_moves;
   for (guint i = 0; i < shared->setting->n_threads; i++)
     {
-      result->lower_bound_ns = MAX (result->lower_bound_ns, runner_bound (&runners[i]));
+      result->lower_bound_ns = MAX (result->lower_bound_ns, bound_of (&runners[i]));
       if (runners[i].best.price_ns < best->best.price_ns)
         best = &runners[i];
     }
@@ -991,9 +895,9 @@ finish_result (const PsSearchSetting *setting, PsSearchResult *taken, GError **e
 static PsSearchResult *
 search (const PsSearchSetting *setting, GError **error)
 {
-  g_autofree PsRunner *runners = g_new0 (PsRunner, setting->n_threads);
+  g_autofree Runner *runners = g_new0 (Runner, setting->n_threads);
   PsSearchResult *result = NULL;
-  PsSearchShared shared;
+  Shared shared;
 
   if (!check_setting (setting, error))
     return NULL;

@@ -445,16 +445,6 @@ typedef struct
   Part *parts;   /* scratch, [2 * n_stages] */
 } Earliest;
 
-static void
-earliest_clear (Earliest *earliest)
-{
-  g_free (earliest->each);
-  g_free (earliest->time);
-  g_free (earliest->bytes);
-  g_free (earliest->parts);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Earliest, earliest_clear)
-
 /* Takes a way to give back bytes over if it is faster than that of the stage. */
 static void
 note_return (Earliest *earliest, guint stage, gint64 time, gint64 bytes)
@@ -636,13 +626,9 @@ static void
 set_earliest_starts (const PsProblem *problem, guint base, gint64 *start)
 {
   guint n = problem->n_stages, q = problem->n_slices;
-  g_auto (Earliest) earliest = { .problem = problem,
-                                 .base = base,
-                                 .start = start,
-                                 .each = g_new0 (gint64, n),
-                                 .time = g_new0 (gint64, n),
-                                 .bytes = g_new0 (gint64, n),
-                                 .parts = g_new (Part, 2 * (gsize)n) };
+  g_autofree gint64 *each = g_new0 (gint64, n), *time = g_new0 (gint64, n), *bytes = g_new0 (gint64, n);
+  g_autofree Part *parts = g_new (Part, 2 * (gsize)n);
+  Earliest earliest = { problem, base, start, each, time, bytes, parts };
 
   for (guint s = 0; s < n; s++)
     {

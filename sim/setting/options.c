@@ -30,7 +30,7 @@ const PsOption ps_setting_options[] = {
              SWEEP ("schedule", "schedule", TEXT, .pace = 7)),
   PS_OPTION ("devices", 'p', COUNT (n_devices, PS_MAX_DEVICES), "P", "Number of devices (pipeline ranks)",
              .otherwise = "that of a schedule file; families need it", .group = PS_GROUP_WHAT,
-             SWEEP ("devices", "p", INTEGER, .pace = -4)),
+             SWEEP ("devices", "p", INTEGER, .costs = TRUE, .pace = -4)),
   PS_OPTION ("microbatches", 'm', COUNT (n_microbatches, PS_MAX_MICROBATCHES), "M", "Microbatches per iteration",
              .otherwise = "that of a schedule file; families need it", .group = PS_GROUP_WHAT,
              SWEEP ("microbatches", "m", INTEGER, .pace = 6)),

@@ -7,7 +7,7 @@
 typedef struct PsSweepField
 {
   PsColumn column;     /* of the results */
-  gboolean costs;      /* costs depend on it (PsKeyFunction); those of a size are kept by devices and chunks */
+  gboolean costs;      /* costs depend on it, so that a sweep keeps none when it changes */
   gint8 pace;          /* in a sweep options of higher pace change faster; those of equal pace keep the table's order */
   const char *not_run; /* why PS_FIELD_NOT_RUN and PS_FIELD_NOT_COMPUTED */
 } PsSweepField;

@@ -1,15 +1,526 @@
-/* predictor.c - the steps from a setting to a prediction, and the results that several predictions share. */
-#include "predict-comm.h"
-#include "predictor-private.h"
-#include "predictor-schedule.h"
+/* predictor.c - the steps from a setting to a prediction: the costs of --lengths and the order of its microbatches, the
+ * schedule of a name, the costs of its ops, the engine that the setting needs, and the figures. */
 #include "simulate/simulate-private.h"
 
 #include <pipesim/bound.h>
+#include <pipesim/formats.h>
 #include <pipesim/model.h>
+#include <pipesim/setting.h>
 
+#include <math.h>
 #include <string.h>
 
-#define CACHE_BYTES ((gsize)8 << 20)
+/* --lengths: microbatches of different lengths */
+
+/* How many lengths costs can have: transfers have an entry for each, and their numbers have 16 bits. */
+static guint
+most_lengths (guint n_stages)
+{
+  return G_MAXUINT16 / (2 * n_stages);
+}
+
+/* --lengths, which must have that number of microbatches. */
+static PsLengths *
+find_lengths (const PsSetting *setting, guint n_microbatches, guint n_stages, GError **error)
+{
+  g_autoptr (PsLengths) lengths = ps_lengths_read (setting->lengths, error);
+  guint most = most_lengths (n_stages);
+
+  if (lengths == NULL)
+    return NULL;
+  if (lengths->n != n_microbatches)
+    ps_refuse (error, PS_ERROR_USAGE, "--lengths %s: has %u microbatches; the schedule has %u", setting->lengths,
+               lengths->n, n_microbatches);
+  else if (lengths->n_lengths > most)
+    ps_refuse (error, PS_ERROR_USAGE, "--lengths %s: has %u different lengths; with %u stages at most %u are possible",
+               setting->lengths, lengths->n_lengths, n_stages, most);
+  else
+    return g_steal_pointer (&lengths);
+  return NULL;
+}
+
+/* A machine that takes 1 ns for 1000 operations and no time for anything else. */
+static const PsCluster operations = { .name = (char *)"operations",
+                                      .nodes = 1,
+                                      .devices_per_node = PS_MAX_DEVICES,
+                                      .peak_flops = 1e12,
+                                      .efficiency = 1,
+                                      .link_bandwidth = 1e9,
+                                      .spacing = 1,
+                                      .tensor = 1 };
+
+/* The setting's costs of the same stages with sequences of `tokens` tokens; 0: the sequences that it has. */
+static PsCosts *
+token_costs (const PsSetting *setting, const PsCosts *whole, guint n_devices, guint tokens, GError **error)
+{
+  guint n_chunks = whole->n_stages / n_devices;
+  PsSetting said = *setting;
+  g_autoptr (PsModel) model = NULL;
+
+  said.known_shapes = whole->shapes;
+  said.sequence = tokens > 0 ? tokens : setting->sequence;
+  if (ps_setting_source (setting)->has_cluster)
+    return ps_setting_costs (&said, n_devices, n_chunks, error);
+  model = ps_setting_model (&said, error);
+  if (model == NULL || !ps_model_resize (model, 0, tokens, error))
+    return NULL;
+  return ps_costs_model_stages (model, &operations, whole->shapes, n_devices, n_chunks, error);
+}
+
+/* The costs of a slice: of any, or of each where they are known and there is room for them. */
+static GPtrArray *
+slices_of (const PsCosts *whole, guint n_lengths, guint n_slices)
+{
+  GPtrArray *slices = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_costs_free);
+  gboolean differ = ps_costs_has_slices (whole, n_slices) && n_lengths * n_slices <= most_lengths (whole->n_stages);
+
+  for (guint k = 0; k < (differ ? n_slices : 1); k++)
+    g_ptr_array_add (slices, differ         ? ps_costs_nth_slice (whole, n_slices, k)
+                             : n_slices > 1 ? ps_costs_slice (whole, n_slices)
+                                            : ps_costs_copy (whole));
+  return slices;
+}
+
+/* The costs of n_slices slices of microbatches that are alike, without host times. Slices that are known
+ * (PsCosts.slice_parts) are each a length of its own. */
+static PsCosts *
+slices_costs (const PsCosts *whole, guint n_slices)
+{
+  g_autoptr (GPtrArray) slices = slices_of (whole, 1, n_slices);
+
+  return slices->len == 1 ? g_ptr_array_steal_index (slices, 0)
+                          : ps_costs_join ((PsCosts *const *)slices->pdata, slices->len);
+}
+
+/* The same for all lengths. whole are the setting's costs. Checks whether n_microbatches of each length would give
+ * exact sums. Tokens change modelled costs as --sequence does, and measured costs as the number of floating-point
+ * operations and the bytes of the model's formulas. */
+static PsCosts *
+lengths_costs (const PsSetting *setting, const PsLengths *lengths, const PsCosts *whole, guint n_devices,
+               guint n_slices, GError **error)
+{
+  gboolean tokens = lengths->length[0].tokens > 0;
+  g_autoptr (GPtrArray) each = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_costs_free);
+  g_autoptr (GPtrArray) slices = slices_of (whole, lengths->n_lengths, n_slices);
+  g_autofree PsLengthFactors *factors = g_new (PsLengthFactors, whole->n_stages);
+  g_autoptr (PsCosts) own = NULL;
+
+  if (tokens && whole->shapes == NULL)
+    return ps_refuse_null (error, PS_ERROR_USAGE, "--lengths %s: tokens need the costs of a model; give factors",
+                           setting->lengths);
+  own = tokens ? token_costs (setting, whole, n_devices, 0, error) : NULL;
+  if (tokens && own == NULL)
+    return NULL;
+  for (guint i = 0; i < lengths->n_lengths; i++)
+    {
+      const PsLength *length = &lengths->length[i];
+      g_autoptr (PsCosts) longer = tokens ? token_costs (setting, whole, n_devices, length->tokens, error) : NULL;
+
+      if (tokens && longer == NULL)
+        {
+          g_prefix_error (error, "--lengths %s: ", setting->lengths);
+          return NULL;
+        }
+      for (guint stage = 0; stage < whole->n_stages; stage++)
+        factors[stage] = tokens ? ps_length_factors (own, longer, stage) : length->factors;
+      for (guint k = 0; k < slices->len; k++)
+        {
+          PsCosts *scaled = ps_costs_scale (slices->pdata[k], factors);
+
+          g_ptr_array_add (each, scaled);
+          if (!ps_costs_check (scaled, lengths->n * n_slices, error))
+            return NULL;
+        }
+    }
+  return ps_costs_join ((PsCosts *const *)each->pdata, each->len);
+}
+
+PsCosts *
+ps_setting_average (const PsSetting *setting, const PsCosts *costs, guint n_devices, guint n_microbatches,
+                    GError **error)
+{
+  g_autoptr (PsLengths) lengths = NULL;
+  g_autoptr (PsCosts) all = NULL;
+
+  if (setting->lengths == NULL)
+    return ps_costs_copy (costs);
+  lengths = find_lengths (setting, n_microbatches, costs->n_stages, error);
+  if (lengths == NULL)
+    return NULL;
+  all = lengths_costs (setting, lengths, costs, n_devices, 1, error);
+  return all == NULL || all->n_lengths == 1 ? g_steal_pointer (&all) : ps_costs_average (all, lengths);
+}
+
+/* Gives each slice of the program's microbatches the costs of its length and of its slice. lengths NULL: microbatches
+ * are alike, or recomputed ones have the second length; else order says which microbatch of the file each of them is.
+ */
+static void
+set_lengths (PsProgram *program, const PsCosts *costs, const PsLengths *lengths, const guint *order)
+{
+  const PsSchedule *schedule = program->schedule;
+  guint n_slices = schedule->n_slices, n = schedule->n_microbatches * n_slices,
+        n_classes = costs->n_lengths / (lengths != NULL ? lengths->n_lengths : 1);
+  g_autofree guint8 *recomputed = ps_schedule_recomputed (schedule);
+  g_autofree guint16 *length = NULL;
+
+  if (costs->n_lengths == 1 && schedule->length == NULL)
+    return;
+  length = g_new (guint16, ps_schedule_n_cells (schedule));
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    for (guint i = 0; i < n; i++)
+      length[stage * n + i]
+          = (guint16)(recomputed != NULL ? recomputed[stage * n + i]
+                                         : (lengths != NULL ? lengths->of[order[i / n_slices]] * n_classes : 0)
+                                               + i % n_slices % n_classes);
+  ps_program_set_lengths (program, costs->n_lengths, length);
+}
+
+/* --microbatch-order */
+
+#define MAX_ORDERS 5040
+#define MAX_SWAP_STEPS 40000000
+
+typedef struct
+{
+  const PsLengths *lengths;
+  const PsCosts *costs;
+  const gint64 *memory_limit;
+  PsProgram *program;
+  PsSimulation *simulation;
+  guint *order;  /* [n] the order that is tried */
+  guint *best;   /* [n] */
+  gint64 excess; /* of the best: bytes above the limit */
+  gint64 makespan_ns;
+  gint64 n_steps; /* left to simulate */
+} Search;
+
+/* Simulates search->order; TRUE and kept if it is better than the best. */
+static gboolean
+try_order (Search *search)
+{
+  const PsSimulation *simulation = search->simulation;
+  gint64 excess = 0;
+
+  set_lengths (search->program, search->costs, search->lengths, search->order);
+  ps_simulate (search->program, search->costs, search->simulation);
+  search->n_steps -= simulation->n_steps;
+  for (guint d = 0; search->memory_limit != NULL && d < simulation->n_devices; d++)
+    excess += MAX (simulation->device[d].peak_bytes - search->memory_limit[d], 0);
+  if (excess > search->excess || (excess == search->excess && simulation->makespan_ns >= search->makespan_ns))
+    return FALSE;
+  search->excess = excess;
+  search->makespan_ns = simulation->makespan_ns;
+  memcpy (search->best, search->order, search->lengths->n * sizeof *search->best);
+  return TRUE;
+}
+
+static void
+swap (Search *search, guint a, guint b)
+{
+  guint kept = search->order[a];
+
+  search->order[a] = search->order[b];
+  search->order[b] = kept;
+}
+
+/* Number of different orders, or more than MAX_ORDERS. */
+static double
+count_orders (const PsLengths *lengths)
+{
+  g_autofree guint *alike = g_new0 (guint, lengths->n_lengths);
+  double n = 1;
+
+  for (guint i = 0; i < lengths->n && n <= 1e100; i++)
+    n *= (double)(i + 1) / ++alike[lengths->of[i]];
+  return n;
+}
+
+/* Tries every order of the microbatches from `first` on. Of microbatches with the same length one takes the place. */
+static void
+try_all (Search *search, guint first)
+{
+  const guint16 *of = search->lengths->of;
+
+  if (first == search->lengths->n)
+    try_order (search);
+  for (guint i = first; i < search->lengths->n; i++)
+    {
+      guint same = first;
+
+      while (same < i && of[search->order[same]] != of[search->order[i]])
+        same++;
+      if (same < i)
+        continue;
+      swap (search, first, i);
+      try_all (search, first + 1);
+      swap (search, first, i);
+    }
+}
+
+static void
+improve (Search *search)
+{
+  const guint16 *of = search->lengths->of;
+  guint n = search->lengths->n;
+  gboolean better = TRUE;
+
+  while (better)
+    {
+      better = FALSE;
+      memcpy (search->order, search->best, n * sizeof *search->order);
+      for (guint a = 0; a < n; a++)
+        for (guint b = a + 1; b < n && search->n_steps > 0; b++)
+          {
+            if (of[search->order[a]] == of[search->order[b]])
+              continue;
+            swap (search, a, b);
+            if (try_order (search))
+              better = TRUE;
+            else
+              swap (search, a, b);
+          }
+    }
+}
+
+/* The work of a microbatch of that length on all stages. */
+static gint64
+work_ns (const PsCosts *costs, guint length)
+{
+  gint64 sum = 0;
+
+  for (guint kind = PS_OP_F; kind <= PS_OP_W; kind++)
+    for (guint s = 0; s < costs->n_stages; s++)
+      sum += costs->op[ps_op_index (costs->n_stages, costs->n_lengths, kind, length, s)].duration_ns;
+  return sum;
+}
+
+typedef struct
+{
+  const PsLengths *lengths;
+  gint64 *work_ns; /* [n_lengths] */
+  int sign;
+} Sorting;
+
+/* Microbatches of the same work keep their order. */
+static int
+compare_work (gconstpointer a, gconstpointer b, gpointer data)
+{
+  const Sorting *sorting = data;
+  guint i = *(const guint *)a, k = *(const guint *)b;
+  gint64 x = sorting->work_ns[sorting->lengths->of[i]], y = sorting->work_ns[sorting->lengths->of[k]];
+
+  return x != y ? sorting->sign * (x < y ? -1 : 1) : (i > k) - (i < k);
+}
+
+static void
+sort (const PsLengths *lengths, PsMicrobatchOrder by, const PsCosts *costs, guint *order)
+{
+  g_autofree gint64 *work = g_new (gint64, lengths->n_lengths);
+  Sorting sorting = { lengths, work, by == PS_ORDER_DESCENDING ? -1 : 1 };
+
+  for (guint i = 0; i < lengths->n; i++)
+    order[i] = i;
+  for (guint k = 0; k < lengths->n_lengths; k++)
+    work[k] = work_ns (costs, k * (costs->n_lengths / lengths->n_lengths));
+  if (by == PS_ORDER_ASCENDING || by == PS_ORDER_DESCENDING)
+    qsort_r (order, lengths->n, sizeof *order, compare_work, &sorting);
+}
+
+static void
+find_best (Search *search)
+{
+  guint n = search->lengths->n;
+
+  search->simulation = ps_simulation_new (search->program);
+  search->best = g_new (guint, n);
+  for (PsMicrobatchOrder by = PS_ORDER_GIVEN; by < PS_ORDER_BEST; by++)
+    {
+      sort (search->lengths, by, search->costs, search->order);
+      try_order (search);
+    }
+  if (count_orders (search->lengths) <= MAX_ORDERS)
+    try_all (search, 0);
+  else
+    improve (search);
+  memcpy (search->order, search->best, n * sizeof *search->order);
+  g_free (search->best);
+  ps_simulation_free (search->simulation);
+}
+
+/* Gives the program's microbatches their lengths in the order asked for. Returns which microbatch of the file each of
+ * them is; free with g_free.
+ *
+ * The best order here is that of the least makespan by the relaxation engine, among orders that keep every device
+ * within memory_limit (NULL: none) if there are any. It is exact where the lengths have at most MAX_ORDERS different
+ * orders. Otherwise the best of the other three orders is improved by swaps of two microbatches, until none helps or
+ * MAX_SWAP_STEPS ops have been simulated. */
+static guint *
+arrange (const PsLengths *lengths, PsMicrobatchOrder order, const PsCosts *costs, const gint64 *memory_limit,
+         PsProgram *program)
+{
+  Search search = { .lengths = lengths,
+                    .costs = costs,
+                    .memory_limit = memory_limit,
+                    .program = program,
+                    .order = g_new (guint, lengths->n),
+                    .excess = G_MAXINT64,
+                    .makespan_ns = G_MAXINT64,
+                    .n_steps = MAX_SWAP_STEPS };
+
+  if (order == PS_ORDER_BEST)
+    find_best (&search);
+  else
+    sort (lengths, order, costs, search.order);
+  set_lengths (program, costs, lengths, search.order);
+  return search.order;
+}
+
+/* Schedules */
+
+#define MAX_TIGHTER 6 /* schedules; nearly always the second leaves enough room */
+
+/* Takes from each device's limit what its peak exceeds the given limit by, times `factor`; FALSE: no peak does.
+ * Transfers never queue here: families see costs, not channels. */
+static gboolean
+tighten (const PsSchedule *schedule, const PsFamilySetting *size, gint64 factor, gint64 *limit)
+{
+  g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, NULL);
+  g_autoptr (PsSimulation) simulation = program != NULL ? ps_simulation_new (program) : NULL;
+  g_autoptr (PsCosts) costs = ps_costs_copy (size->costs);
+  gboolean exceeds = FALSE;
+
+  if (program == NULL)
+    return FALSE;
+  ps_costs_add_host_time (costs, schedule->placement->device, schedule->placement->n_copies);
+  ps_simulate (program, costs, simulation);
+  for (guint d = 0; d < simulation->n_devices; d++)
+    {
+      gint64 excess = simulation->device[d].peak_bytes - size->memory_limit[d];
+
+      limit[d] -= factor * MAX (excess, 0);
+      exceeds |= excess > 0;
+    }
+  return exceeds;
+}
+
+/* A family keeps to its limit but counts the bytes of ops only: the limit sinks until the buffers of messages fit
+ * too. If the family finds no schedule at a lower limit, its last one stays. */
+static PsSchedule *
+generate_within (const PsFamily *family, const PsFamilySetting *size, GError **error)
+{
+  PsSchedule *schedule = ps_family_generate (family, size, error);
+  g_autofree gint64 *limit = g_memdup2 (size->memory_limit, size->n_devices * sizeof *limit);
+  PsFamilySetting tight = *size;
+  gboolean counts = schedule != NULL && limit != NULL && size->costs != NULL;
+
+  tight.memory_limit = limit;
+  for (guint i = 0; counts && i < MAX_TIGHTER && tighten (schedule, size, 1 << i, limit); i++)
+    {
+      PsSchedule *tighter = ps_family_generate (family, &tight, NULL);
+
+      if (tighter == NULL)
+        break;
+      ps_schedule_free (schedule);
+      schedule = tighter;
+    }
+  return schedule;
+}
+
+static PsSchedule *
+generate (const PsSetting *setting, const PsFamily *family, const PsCosts *costs, GError **error)
+{
+  g_autofree gint64 *limit = NULL;
+  PsFamilySetting size = {
+    .n_devices = setting->n_devices,
+    .n_microbatches = setting->n_microbatches,
+    .n_chunks = setting->n_chunks != 0 ? setting->n_chunks : family->default_chunks,
+    .n_slices = setting->n_slices,
+    .group_size = setting->group_size,
+    .defer_head = setting->defer_head,
+    .costs = costs,
+    .by_makespan = setting->sync == PS_SYNC_GLOBAL,
+  };
+
+  if (size.n_devices == 0 || size.n_microbatches == 0)
+    return ps_refuse_null (error, PS_ERROR_USAGE,
+                           "%s: missing; schedule '%s' is generated for -p devices and -m microbatches",
+                           size.n_devices == 0 ? "-p/--devices" : "-m/--microbatches", family->name);
+  if ((costs != NULL && !ps_costs_check (costs, size.n_microbatches, error))
+      || (family->uses_costs && !ps_setting_memory_limit (setting, size.n_devices, &limit, NULL, error)))
+    return NULL;
+  size.memory_limit = limit;
+  return generate_within (family, &size, error);
+}
+
+static PsSchedule *
+read_file (const PsSetting *setting, const char *path, GError **error)
+{
+  g_autoptr (PsSchedule) schedule = ps_format_read (path, error);
+
+  if (schedule == NULL)
+    return NULL;
+  if (setting->reorder)
+    g_clear_pointer (&schedule->posts, g_array_unref);
+  const struct
+  {
+    const char *option;
+    guint given, found;
+  } sizes[] = { { "-p", setting->n_devices, schedule->placement->n_devices },
+                { "-m", setting->n_microbatches, schedule->n_microbatches },
+                { "-v", setting->n_chunks, ps_placement_max_chunks (schedule->placement) } };
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    if (sizes[i].given != 0 && sizes[i].given != sizes[i].found)
+      return ps_refuse_null (error, PS_ERROR_USAGE, "%s %u: the schedule of %s has %u", sizes[i].option, sizes[i].given,
+                             path, sizes[i].found);
+  if (ps_schedule_validate (schedule, error))
+    return g_steal_pointer (&schedule);
+  g_prefix_error (error, "%s: ", path);
+  return NULL;
+}
+
+static void
+refuse_name (const char *name, GError **error)
+{
+  guint n;
+  const PsFamily *const *families = ps_family_table (&n);
+  g_autofree const char **names = g_new (const char *, n);
+  g_autofree char *problem = g_strdup_printf ("schedule '%s': no such family or file; families are:", name);
+
+  for (guint i = 0; i < n; i++)
+    names[i] = families[i]->name;
+  ps_refuse_name (error, problem, name, names, n);
+}
+
+/* Costs */
+
+/* The costs of a number of devices and chunks, and what follows from them. */
+typedef struct
+{
+  guint n_devices, n_chunks;
+  gboolean even;
+  PsCosts *costs; /* this and spread are NULL until they are asked for */
+  PsCostSpread *spread;
+} SizedCosts;
+
+struct _PsPredictor
+{
+  const PsSetting *setting;
+  const PsCosts *given;
+  const PsCosts *recomputed; /* the same of microbatches with an R; NULL: they are made for each schedule */
+  GPtrArray *sized;          /* of SizedCosts */
+  gboolean even;             /* in place of an open layout */
+  PsMicrobatchOrder order;
+};
+
+static void
+sized_costs_free (gpointer data)
+{
+  SizedCosts *sized = data;
+
+  ps_costs_free (sized->costs);
+  ps_cost_spread_free (sized->spread);
+  g_free (sized);
+}
 
 PsPredictor *
 ps_predictor_new (const PsSetting *setting, const PsCosts *given)
@@ -18,7 +529,7 @@ ps_predictor_new (const PsSetting *setting, const PsCosts *given)
 
   predictor->setting = setting;
   predictor->given = given;
-  predictor->sized = ps_cache_new (CACHE_BYTES, ps_sized_costs_free);
+  predictor->sized = g_ptr_array_new_with_free_func (sized_costs_free);
   return predictor;
 }
 
@@ -33,15 +544,174 @@ ps_predictor_free (PsPredictor *predictor)
 {
   if (predictor == NULL)
     return;
-  ps_cache_free (predictor->sized);
+  g_ptr_array_unref (predictor->sized);
   g_free (predictor);
 }
 
-void
-ps_predictor_set_key (PsPredictor *predictor, PsKeyFunction key, gpointer data)
+/* The entry of a size under the current layout. */
+static SizedCosts *
+find_sized (PsPredictor *predictor, guint n_devices, guint n_chunks)
 {
-  predictor->key = key;
-  predictor->data = data;
+  SizedCosts *sized;
+
+  for (guint i = 0; i < predictor->sized->len; i++)
+    {
+      sized = predictor->sized->pdata[i];
+      if (sized->n_devices == n_devices && sized->n_chunks == n_chunks && sized->even == predictor->even)
+        return sized;
+    }
+  sized = g_new0 (SizedCosts, 1);
+  *sized = (SizedCosts){ n_devices, n_chunks, predictor->even, NULL, NULL };
+  g_ptr_array_add (predictor->sized, sized);
+  return sized;
+}
+
+/* The costs that were given, else the setting's, read once for each size. */
+static const PsCosts *
+find_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error)
+{
+  PsSetting setting = *predictor->setting;
+  SizedCosts *sized;
+
+  if (predictor->given != NULL && predictor->given->n_stages == n_devices * n_chunks)
+    return predictor->given;
+  if (predictor->even)
+    setting.layout = (char *)"even";
+  sized = find_sized (predictor, n_devices, n_chunks);
+  if (sized->costs == NULL)
+    sized->costs = ps_setting_costs (&setting, n_devices, n_chunks, error);
+  return sized->costs;
+}
+
+/* Measured costs count the weights as they were before a step that is not final yet: steps of asynchronous schedules
+ * are final at once. */
+static void
+drop_kept_weights (const PsSetting *setting, const PsSchedule *schedule, PsCosts *costs)
+{
+  if (setting->db == NULL || setting->sync != PS_SYNC_BYPASS || !schedule->asynchronous)
+    return;
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    costs->stage[stage].weight_bytes -= costs->stage[stage].version_bytes;
+}
+
+/* Where warm ops were measured apart, each kind of op takes what it takes on average, as many ops as are warm. */
+static void
+mix_warm (const PsSchedule *schedule, PsCosts *costs)
+{
+  guint n_stages = costs->n_stages;
+  g_autofree guint *n = g_new0 (guint, PS_N_OP_KINDS * n_stages), *n_warm = g_new0 (guint, PS_N_OP_KINDS * n_stages);
+
+  for (guint device = 0; device < schedule->placement->n_devices; device++)
+    for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
+      {
+        PsOp op = schedule->ops[i], before = schedule->ops[i > 0 ? i - 1 : 0];
+        guint cell = op.kind * n_stages + op.stage;
+
+        n[cell]++;
+        n_warm[cell] += i > schedule->first[device] && !before.paired && !op.paired && ps_op_is_warm (before, op);
+      }
+  for (guint i = 0; i < PS_OP_O * n_stages; i++)
+    for (guint length = 0; length < costs->n_lengths && n_warm[i] > 0; length++)
+      {
+        PsOpCost *op = &costs->op[ps_op_index (n_stages, costs->n_lengths, i / n_stages, length, i % n_stages)];
+
+        op->duration_ns = llrint ((double)op->duration_ns * (1 - (1 - costs->warm[i]) * n_warm[i] / n[i]));
+      }
+  g_clear_pointer (&costs->warm, g_free);
+}
+
+/* Adds the costs of the microbatches that the schedule's R ops recompute, as a second length. */
+static PsCosts *
+add_recomputed (PsPredictor *predictor, const PsSchedule *schedule, const PsCosts *whole, PsCosts *kept, GError **error)
+{
+  g_autoptr (PsCosts) costs = kept, full = NULL, own = NULL, sliced = NULL;
+  guint n_devices = schedule->placement->n_devices;
+  const PsCosts *again = whole == predictor->given ? predictor->recomputed : NULL;
+  PsCosts *joined;
+
+  if (predictor->setting->lengths != NULL)
+    return ps_refuse_null (error, PS_ERROR_USAGE,
+                           "schedule '%s': has R ops, which recompute some microbatches; no --lengths would be right",
+                           schedule->name);
+  if (most_lengths (costs->n_stages) < 2)
+    return ps_refuse_null (error, PS_ERROR_USAGE,
+                           "schedule '%s': has R ops and %u stages; fewer stages, or no R, would be right",
+                           schedule->name, costs->n_stages);
+  if (again == NULL)
+    {
+      full = ps_setting_full_costs (predictor->setting, whole, n_devices, error);
+      again = own = full != NULL ? ps_setting_recomputed (predictor->setting, schedule, whole, full, error) : NULL;
+    }
+  if (again == NULL)
+    return NULL;
+  sliced = ps_costs_slice (again, schedule->n_slices);
+  if (!ps_costs_check (sliced, schedule->n_microbatches * schedule->n_slices, error))
+    return NULL;
+  joined = ps_costs_join ((PsCosts *const[]){ costs, sliced }, 2);
+  joined->time_origin = again->time_origin;
+  joined->memory_origin = again->memory_origin;
+  return joined;
+}
+
+/* The costs of the schedule's stages. A schedule file may place its stages unevenly; costs describe p * v stages. */
+static const PsCosts *
+whole_costs (PsPredictor *predictor, const PsSchedule *schedule, GError **error)
+{
+  const PsPlacement *placement = schedule->placement;
+  const PsCosts *whole;
+
+  if (placement->n_stages % placement->n_devices != 0)
+    return ps_refuse_null (error, PS_ERROR_SCHEDULE,
+                           "schedule '%s': %u stages do not divide over %u devices, so they have no costs; a multiple "
+                           "of %u would be right",
+                           schedule->name, placement->n_stages, placement->n_devices, placement->n_devices);
+  whole = find_costs (predictor, placement->n_devices, placement->n_stages / placement->n_devices, error);
+  if (whole == NULL
+      || (ps_costs_check_placement (whole, placement, error) && ps_costs_check_known (whole, schedule, error)))
+    return whole;
+  g_prefix_error (error, "schedule '%s': ", schedule->name);
+  return NULL;
+}
+
+/* Finds the costs of the schedule's slices, with host times, and checks them. lengths may be NULL. fastest: the least
+ * that its ops take in any order (ps_setting_fastest_costs), NULL where that is the costs. */
+static PsCosts *
+schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, const PsLengths *lengths, PsCosts **fastest,
+                GError **error)
+{
+  const PsSetting *setting = predictor->setting;
+  const PsPlacement *placement = schedule->placement;
+  const PsCosts *whole = whole_costs (predictor, schedule, error);
+  guint n_slices = schedule->n_slices;
+  g_autoptr (PsCosts) costs = NULL, placed = NULL;
+
+  if (whole == NULL)
+    return NULL;
+  /* Costs that the predictor keeps gain slices as schedules ask for them. */
+  if (predictor->given == NULL
+      && !ps_setting_add_slices (setting, (PsCosts *)whole, placement->n_devices, n_slices, error))
+    return NULL;
+  if (predictor->given == NULL && placement->kind == PS_PLACEMENT_CUSTOM)
+    {
+      whole = placed = ps_costs_copy (whole);
+      if (!ps_setting_place (setting, placement, placed, error))
+        return NULL;
+    }
+  if (lengths != NULL)
+    costs = lengths_costs (setting, lengths, whole, placement->n_devices, n_slices, error);
+  else
+    costs = schedule->recomputes ? ps_costs_slice (whole, n_slices) : slices_costs (whole, n_slices);
+  if (costs != NULL && schedule->recomputes)
+    costs = add_recomputed (predictor, schedule, whole, g_steal_pointer (&costs), error);
+  if (costs == NULL || !ps_costs_check (costs, schedule->n_microbatches * n_slices, error))
+    return NULL;
+  if (costs->warm != NULL || setting->n_speeds > 0)
+    *fastest = ps_setting_fastest_costs (setting, placement, costs, 1, NULL);
+  if (costs->warm != NULL)
+    mix_warm (schedule, costs);
+  ps_costs_add_host_time (costs, placement->device, placement->n_copies);
+  drop_kept_weights (setting, schedule, costs);
+  return g_steal_pointer (&costs);
 }
 
 /* Programs */
@@ -51,17 +721,27 @@ ps_predictor_schedule (PsPredictor *predictor, const char *name_or_file, GError 
 {
   const PsSetting *setting = predictor->setting;
   const PsFamily *family = ps_family_find (name_or_file);
+  gboolean costly = family != NULL && family->uses_costs && setting->n_devices > 0 && setting->n_microbatches > 0
+                    && ps_setting_source (setting) != NULL;
   const PsCosts *costs = NULL;
+  g_autoptr (PsSchedule) schedule = NULL;
 
-  if (family != NULL && family->uses_costs && setting->n_devices > 0 && setting->n_microbatches > 0
-      && ps_setting_source (setting) != NULL)
-    {
-      costs = ps_predictor_costs (predictor, setting->n_devices,
-                                  setting->n_chunks > 0 ? setting->n_chunks : family->default_chunks, error);
-      if (costs == NULL)
-        return NULL;
-    }
-  return ps_schedule_find (setting, name_or_file, costs, error);
+  if (costly)
+    costs = find_costs (predictor, setting->n_devices,
+                        setting->n_chunks > 0 ? setting->n_chunks : family->default_chunks, error);
+  if (costly && costs == NULL)
+    return NULL;
+  if (family != NULL)
+    schedule = generate (setting, family, costs, error);
+  else if (strpbrk (name_or_file, "/.") != NULL || g_file_test (name_or_file, G_FILE_TEST_EXISTS))
+    schedule = read_file (setting, name_or_file, error);
+  else
+    refuse_name (name_or_file, error);
+  if (schedule == NULL || !setting->has_placement || schedule->placement->kind == setting->placement)
+    return g_steal_pointer (&schedule);
+  return ps_refuse_null (error, PS_ERROR_USAGE, "--placement %s: schedule '%s' has placement %s",
+                         ps_placement_name (setting->placement), schedule->name,
+                         ps_placement_name (schedule->placement->kind));
 }
 
 /* Most settings ask for no channels, and their programs for no streams. */
@@ -86,6 +766,69 @@ ps_predictor_program (PsPredictor *predictor, const char *name_or_file, GError *
   return program;
 }
 
+/* The engine */
+
+/* The setting of the events engine, and the memory that it points into. */
+typedef struct PsEventsTask
+{
+  PsEventsSetting setting;
+  PsCluster *cluster;
+  double *speed;
+  gint64 *memory_limit;
+  PsProgram *hint; /* NULL: the order was kept */
+} Task;
+
+const PsEventsSetting *
+ps_prediction_events (const PsPrediction *prediction)
+{
+  return prediction->events != NULL ? &prediction->events->setting : NULL;
+}
+
+const PsProgram *
+ps_prediction_hint (const PsPrediction *prediction)
+{
+  return prediction->events != NULL && prediction->events->hint != NULL ? prediction->events->hint
+                                                                        : prediction->program;
+}
+
+/* Runs prediction->program under prediction->costs into prediction->simulation, by the engine that the setting needs.
+ * Planning rewrites the program's sends and receives, ready order replaces it by what came of it. memory_limit is
+ * [n_devices] or NULL. */
+static gboolean
+simulate (const PsSetting *setting, const gint64 *memory_limit, PsPrediction *prediction, GError **error)
+{
+  const PsSchedule *schedule = prediction->program->schedule;
+  g_autoptr (PsEvents) events = NULL;
+
+  if (!ps_setting_needs_events (setting))
+    {
+      ps_simulate (prediction->program, prediction->costs, prediction->simulation);
+      return TRUE;
+    }
+  ps_program_add_streams (prediction->program);
+  Task *task = prediction->events = g_new0 (Task, 1);
+  task->cluster = setting->share_links ? ps_setting_cluster (setting, error) : NULL;
+  if ((setting->share_links && task->cluster == NULL)
+      || !ps_setting_speeds (setting, schedule->placement->n_devices, &task->speed, error))
+    return FALSE;
+  task->memory_limit = g_memdup2 (memory_limit, schedule->placement->n_devices * sizeof *memory_limit);
+  task->setting = ps_setting_events (setting);
+  task->setting.speed = task->speed;
+  task->setting.links = task->cluster;
+  task->setting.memory_limit = task->memory_limit;
+  if (setting->comm_order == PS_COMM_PLANNED && schedule->posts == NULL && ps_setting_transfers_wait (setting)
+      && !ps_events_plan (prediction->program, prediction->costs, &task->setting, error))
+    return FALSE;
+  events = ps_events_new (prediction->program, prediction->costs, &task->setting, error);
+  if (events == NULL || !ps_events_run (events, prediction->costs, prediction->simulation, error))
+    return FALSE;
+  if (setting->ready_order == 0)
+    return TRUE;
+  task->hint = prediction->program;
+  prediction->program = ps_events_realise (events, &prediction->simulation);
+  return TRUE;
+}
+
 /* Predictions */
 
 void
@@ -93,12 +836,19 @@ ps_prediction_free (PsPrediction *prediction)
 {
   if (prediction == NULL)
     return;
+  if (prediction->events != NULL)
+    {
+      ps_cluster_free (prediction->events->cluster);
+      g_free (prediction->events->speed);
+      g_free (prediction->events->memory_limit);
+      ps_program_free (prediction->events->hint);
+      g_free (prediction->events);
+    }
   ps_costs_free (prediction->costs);
   ps_simulation_free (prediction->simulation);
   ps_program_free (prediction->program);
   ps_metrics_clear (&prediction->metrics);
   g_free (prediction->order);
-  ps_events_task_free (prediction->events);
   g_free (prediction);
 }
 
@@ -112,19 +862,8 @@ ps_prediction_timeline (const PsPrediction *prediction)
   return timeline;
 }
 
-static void
-set_fits (PsPrediction *prediction, const gint64 *limit, gint64 reserve)
-{
-  gint64 excess = 0;
-
-  for (guint d = 0; limit != NULL && d < prediction->metrics.n_devices; d++)
-    excess = MAX (excess, prediction->metrics.device[d].peak_memory_bytes - limit[d]);
-  prediction->feasible = excess == 0;
-  prediction->fits = ps_fits (excess, reserve);
-}
-
-/* Sets the costs and their least (ps_predictor_schedule_costs), the memory limit, and the order of microbatches that
- * have different lengths. */
+/* Sets the costs and their least (schedule_costs), the memory limit, and the order of microbatches that have different
+ * lengths. */
 static gboolean
 take_costs (PsPredictor *predictor, PsPrediction *prediction, PsCosts **fastest, gint64 **limit, gint64 *reserve,
             GError **error)
@@ -135,24 +874,16 @@ take_costs (PsPredictor *predictor, PsPrediction *prediction, PsCosts **fastest,
   g_autoptr (PsLengths) lengths = NULL;
 
   if (setting->lengths != NULL)
-    lengths = ps_lengths_find (setting, schedule->n_microbatches, placement->n_stages, error);
+    lengths = find_lengths (setting, schedule->n_microbatches, placement->n_stages, error);
   if (setting->lengths == NULL || lengths != NULL)
-    prediction->costs = ps_predictor_schedule_costs (predictor, schedule, lengths, fastest, error);
+    prediction->costs = schedule_costs (predictor, schedule, lengths, fastest, error);
   if (prediction->costs == NULL || !ps_setting_memory_limit (setting, placement->n_devices, limit, reserve, error))
     return FALSE;
   if (lengths != NULL)
-    prediction->order = ps_lengths_arrange (lengths, predictor->order, prediction->costs, *limit, prediction->program);
+    prediction->order = arrange (lengths, predictor->order, prediction->costs, *limit, prediction->program);
   else
-    ps_program_set_slices (prediction->program, prediction->costs);
+    set_lengths (prediction->program, prediction->costs, NULL, NULL);
   return TRUE;
-}
-
-static gboolean
-check_zero (const PsSchedule *schedule, const PsCosts *costs, GError **error)
-{
-  return costs->zero < 3 || !schedule->asynchronous
-         || ps_refuse (error, PS_ERROR_USAGE, "%s: never drains, so that the gathers of --zero 3 have no place in it",
-                       schedule->name);
 }
 
 /* Simulates the program of the prediction, and works out its figures. */
@@ -162,16 +893,17 @@ run (PsPredictor *predictor, PsPrediction *prediction, GError **error)
   const PsSetting *setting = predictor->setting;
   const PsSchedule *schedule = prediction->program->schedule;
   g_autofree gint64 *limit = NULL;
-  gint64 reserve = 0;
+  gint64 reserve = 0, excess = 0;
   g_autoptr (PsCosts) fastest = NULL;
   const PsProgram *repeated;
 
-  if (!take_costs (predictor, prediction, &fastest, &limit, &reserve, error)
-      || !check_zero (schedule, prediction->costs, error))
+  if (!take_costs (predictor, prediction, &fastest, &limit, &reserve, error))
     return FALSE;
+  if (prediction->costs->zero >= 3 && schedule->asynchronous)
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: never drains, so that the gathers of --zero 3 have no place in it",
+                      schedule->name);
   prediction->simulation = ps_simulation_new (prediction->program);
-  prediction->simulation->times_only = predictor->times_only;
-  if (!ps_comm_simulate (setting, limit, prediction, error))
+  if (!simulate (setting, limit, prediction, error))
     return FALSE;
   ps_metrics_from_simulation (prediction->program, prediction->simulation, &prediction->metrics);
   repeated = setting->sync == PS_SYNC_BYPASS ? ps_prediction_hint (prediction) : prediction->program;
@@ -181,7 +913,10 @@ run (PsPredictor *predictor, PsPrediction *prediction, GError **error)
   ps_metrics_set_iteration (&prediction->metrics, prediction->iteration.period_ns);
   prediction->lower_bound_ns = ps_schedule_bound (schedule, fastest != NULL ? fastest : prediction->costs,
                                                   schedule->asynchronous || setting->sync == PS_SYNC_BYPASS);
-  set_fits (prediction, limit, reserve);
+  for (guint d = 0; limit != NULL && d < prediction->metrics.n_devices; d++)
+    excess = MAX (excess, prediction->metrics.device[d].peak_memory_bytes - limit[d]);
+  prediction->feasible = excess == 0;
+  prediction->fits = ps_fits (excess, reserve);
   return TRUE;
 }
 
@@ -224,17 +959,6 @@ predict_order (PsPredictor *predictor, const char *name_or_file, const PsSchedul
   return best;
 }
 
-static PsPrediction *
-predict_layout (PsPredictor *predictor, const char *name_or_file, gboolean even, GError **error)
-{
-  PsPrediction *prediction;
-
-  predictor->even = even;
-  prediction = predict_order (predictor, name_or_file, NULL, error);
-  predictor->even = FALSE;
-  return prediction;
-}
-
 static gboolean
 is_even (const PsPrediction *prediction)
 {
@@ -253,67 +977,27 @@ ps_prediction_layout (const PsPrediction *prediction)
   return is_even (prediction) ? g_strdup ("even") : ps_layout_string_write (costs->shapes, costs->n_stages);
 }
 
-/* Takes both over, and keeps the better one; even may be NULL. */
-static PsPrediction *
-choose_layout (PsPrediction *best, PsPrediction *even)
-{
-  g_autoptr (PsPrediction) a = best, b = even;
-
-  if (b == NULL)
-    return g_steal_pointer (&a);
-  if (is_as_good (b, a))
-    return g_steal_pointer (&b);
-  a->even_ns = b->metrics.iteration_ns;
-  return g_steal_pointer (&a);
-}
-
-/* Adds the memory of messages to a prediction of times. */
-static gboolean
-add_memory (const PsPredictor *predictor, PsPrediction *prediction, GError **error)
-{
-  g_autofree gint64 *limit = NULL;
-  gint64 reserve;
-
-  if (!ps_setting_memory_limit (predictor->setting, prediction->metrics.n_devices, &limit, &reserve, error))
-    return FALSE;
-  prediction->simulation->times_only = FALSE;
-  ps_simulation_count_buffers (prediction->program, prediction->costs, prediction->simulation);
-  for (guint d = 0; d < prediction->metrics.n_devices; d++)
-    prediction->metrics.device[d].peak_memory_bytes = prediction->simulation->device[d].peak_bytes;
-  ps_metrics_set_iteration (&prediction->metrics, prediction->metrics.iteration_ns);
-  set_fits (prediction, limit, reserve);
-  return TRUE;
-}
-
-/* The even layout. Its memory does not matter where it is slower than another that fits. */
-static PsPrediction *
-predict_even (PsPredictor *predictor, const char *name_or_file, const PsPrediction *best)
-{
-  g_autoptr (PsPrediction) even = NULL;
-
-  predictor->times_only = best != NULL && best->feasible;
-  even = predict_layout (predictor, name_or_file, TRUE, NULL);
-  predictor->times_only = FALSE;
-  if (even == NULL || best == NULL || !best->feasible || even->metrics.iteration_ns > best->metrics.iteration_ns)
-    return g_steal_pointer (&even);
-  return add_memory (predictor, even, NULL) ? g_steal_pointer (&even) : NULL;
-}
-
 PsPrediction *
 ps_predictor_predict (PsPredictor *predictor, const char *name_or_file, GError **error)
 {
+  const PsCostSource *source = ps_setting_source (predictor->setting);
+  gboolean open = predictor->given == NULL && predictor->setting->layout == NULL && source != NULL && source->has_model;
   g_autoptr (GError) reason = NULL;
-  PsPrediction *best = predict_layout (predictor, name_or_file, FALSE, &reason);
+  g_autoptr (PsPrediction) best = predict_order (predictor, name_or_file, NULL, &reason), even = NULL;
 
-  if (ps_predictor_is_layout_open (predictor) && (best == NULL || !is_even (best)))
+  if (open && (best == NULL || !is_even (best)))
     {
-      PsPrediction *even = predict_even (predictor, name_or_file, best);
-
-      best = best != NULL ? choose_layout (best, even) : even;
+      predictor->even = TRUE;
+      even = predict_order (predictor, name_or_file, NULL, NULL);
+      predictor->even = FALSE;
     }
+  if (even != NULL && (best == NULL || is_as_good (even, best)))
+    return g_steal_pointer (&even);
+  if (even != NULL)
+    best->even_ns = even->metrics.iteration_ns;
   if (best == NULL)
     g_propagate_error (error, g_steal_pointer (&reason));
-  return best;
+  return g_steal_pointer (&best);
 }
 
 PsPrediction *
@@ -325,8 +1009,6 @@ ps_predictor_predict_schedule (PsPredictor *predictor, PsSchedule *schedule, GEr
   return prediction;
 }
 
-/* Intervals */
-
 gboolean
 ps_predictor_add_interval (PsPredictor *predictor, PsPrediction *prediction, guint n_steps, GError **error)
 {
@@ -335,13 +1017,16 @@ ps_predictor_add_interval (PsPredictor *predictor, PsPrediction *prediction, gui
   const PsProgram *program = ps_prediction_hint (prediction);
   const PsSampling sampling
       = { .events = ps_prediction_events (prediction), .sync = setting->sync, .reduce = setting->reduce };
-  const PsCostSpread *spread;
+  const PsPlacement *placement = prediction->program->schedule->placement;
+  SizedCosts *sized;
 
   if (source == NULL || source->spread == NULL || prediction->costs->zero == 3)
     return TRUE;
-  spread = ps_predictor_spread (predictor, prediction, error);
-  return spread != NULL
-         && ps_interval_init (&prediction->interval, program, prediction->costs, spread, &sampling,
+  sized = find_sized (predictor, placement->n_devices, placement->n_stages / placement->n_devices);
+  if (sized->spread == NULL)
+    sized->spread = ps_setting_spread (setting, prediction->costs->shapes, sized->n_devices, sized->n_chunks, error);
+  return sized->spread != NULL
+         && ps_interval_init (&prediction->interval, program, prediction->costs, sized->spread, &sampling,
                               prediction->metrics.iteration_ns, n_steps, error);
 }
 

@@ -16,9 +16,10 @@ name_missing_gpus (PsCosts *costs, const PsSetting *setting, const PsCluster *cl
 }
 
 static PsCosts *
-load (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
-  g_autoptr (PsCluster) cluster = ps_setting_cluster (setting, error);
+  g_autoptr (PsModel) model = ps_setting_model (setting, error);
+  g_autoptr (PsCluster) cluster = model != NULL ? ps_setting_cluster (setting, error) : NULL;
 
   if (cluster == NULL || !ps_tensor_check_spread (model, cluster->tensor, setting->n_replicas, error)
       || !ps_cluster_check_size (cluster, (guint64)n_devices * setting->n_replicas, error))

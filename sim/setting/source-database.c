@@ -1,37 +1,40 @@
 /* source-database.c - costs as they were measured, by --db and --profile. */
 #include <pipesim/setting.h>
 
-/* Devices that compute keep the weights as they were before a step that is not final yet. */
-static void
-keep_weights (PsCosts *costs)
+/* Opens --db. *model: --model's; NULL where it is not given, so that the profile's own counts. */
+static PsCostDb *
+open_with_model (const PsSetting *setting, PsModel **model, GError **error)
 {
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    costs->stage[stage].weight_bytes += costs->stage[stage].version_bytes;
+  *model = setting->model != NULL ? ps_setting_model (setting, error) : NULL;
+  return *model != NULL || setting->model == NULL ? ps_costdb_open (setting->db, PS_COSTDB_READ, error) : NULL;
 }
 
 static PsCosts *
-load (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
-  g_autoptr (PsCostDb) db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
+  g_autoptr (PsModel) model = NULL;
+  g_autoptr (PsCostDb) db = open_with_model (setting, &model, error);
+  g_autoptr (PsCosts) costs = NULL;
 
   if (db != NULL && setting->n_tensor > 1 && setting->known_shapes == NULL)
     return ps_refuse_null (error, PS_ERROR_USAGE, "--tensor %u: the profile is of stages as they are, without a model",
                            setting->n_tensor);
-  g_autoptr (PsCosts) costs = db != NULL ? ps_costdb_stage_costs (db, setting->profile, model, setting->known_shapes,
-                                                                  n_devices, n_chunks, setting->op_by_op, error)
-                                         : NULL;
-
+  if (db != NULL)
+    costs = ps_costdb_stage_costs (db, setting->profile, model, setting->known_shapes, n_devices, n_chunks,
+                                   setting->op_by_op, error);
   if (costs == NULL || !ps_costdb_set_reduce (db, setting->profile, costs, MAX (setting->n_replicas, 1), error))
     return NULL;
-  if (setting->sync == PS_SYNC_BYPASS)
-    keep_weights (costs);
+  /* Devices that compute keep the weights as they were before a step that is not final yet. */
+  for (guint stage = 0; setting->sync == PS_SYNC_BYPASS && stage < costs->n_stages; stage++)
+    costs->stage[stage].weight_bytes += costs->stage[stage].version_bytes;
   return g_steal_pointer (&costs);
 }
 
 static PsCostSpread *
-spread (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+spread (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
-  g_autoptr (PsCostDb) db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
+  g_autoptr (PsModel) model = NULL;
+  g_autoptr (PsCostDb) db = open_with_model (setting, &model, error);
 
   return db != NULL ? ps_costdb_spread (db, setting->profile, model, setting->known_shapes, n_devices, n_chunks, error)
                     : NULL;
@@ -45,30 +48,25 @@ model (const PsSetting *setting, GError **error)
   return db != NULL ? ps_costdb_model (db, setting->profile, error) : NULL;
 }
 
-static void
-add_measurement (GChecksum *checksum, const PsMeasurement *row)
-{
-  const gint64 figures[]
-      = { row->subject, row->kind,           row->bytes,     row->devices,    row->sharing,    row->share,
-          row->cache,   row->time.median_ns, row->launch_ns, row->take_bytes, row->give_bytes, row->state_bytes };
-
-  g_checksum_update (checksum, (const guchar *)row->shape, -1);
-  g_checksum_update (checksum, (const guchar *)figures, sizeof figures);
-}
-
 static gboolean
 add_profile (GChecksum *checksum, PsCostDb *db, const PsProfile *profile, GError **error)
 {
+  const char *const texts[] = { profile->name, profile->model_digest, profile->shares };
   g_autoptr (GPtrArray) rows = ps_costdb_measurements (db, profile->name, FALSE, error);
 
-  if (rows == NULL)
-    return FALSE;
-  g_checksum_update (checksum, (const guchar *)profile->name, -1);
-  g_checksum_update (checksum, (const guchar *)profile->model_digest, -1);
-  g_checksum_update (checksum, (const guchar *)profile->shares, -1);
-  for (guint i = 0; i < rows->len; i++)
-    add_measurement (checksum, rows->pdata[i]);
-  return TRUE;
+  for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
+    g_checksum_update (checksum, (const guchar *)texts[i], -1);
+  for (guint i = 0; rows != NULL && i < rows->len; i++)
+    {
+      const PsMeasurement *row = rows->pdata[i];
+      const gint64 figures[]
+          = { row->subject, row->kind,           row->bytes,     row->devices,    row->sharing,    row->share,
+              row->cache,   row->time.median_ns, row->launch_ns, row->take_bytes, row->give_bytes, row->state_bytes };
+
+      g_checksum_update (checksum, (const guchar *)row->shape, -1);
+      g_checksum_update (checksum, (const guchar *)figures, sizeof figures);
+    }
+  return rows != NULL;
 }
 
 /* The digest is of the measurements, not of the file: SQLite changes the file whenever it is opened. */

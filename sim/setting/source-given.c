@@ -2,7 +2,7 @@
 #include <pipesim/setting.h>
 
 static PsCosts *
-load (const PsSetting *setting, G_GNUC_UNUSED const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
   return ps_costs_parse (setting->costs, n_devices, n_chunks, error);
 }

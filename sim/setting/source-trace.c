@@ -27,7 +27,7 @@ read_runs (const PsSetting *setting, GError **error)
 }
 
 static PsCosts *
-load (const PsSetting *setting, G_GNUC_UNUSED const PsModel *own, guint n_devices, guint n_chunks, GError **error)
+load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
   g_autoptr (PsObserved) observed = read_runs (setting, error);
   PsCosts *costs = observed != NULL ? ps_observed_costs (observed, n_devices, n_chunks, error) : NULL;
@@ -38,8 +38,7 @@ load (const PsSetting *setting, G_GNUC_UNUSED const PsModel *own, guint n_device
 }
 
 static PsCostSpread *
-spread (const PsSetting *setting, G_GNUC_UNUSED const PsModel *own, G_GNUC_UNUSED guint n_devices,
-        G_GNUC_UNUSED guint n_chunks, GError **error)
+spread (const PsSetting *setting, G_GNUC_UNUSED guint n_devices, G_GNUC_UNUSED guint n_chunks, GError **error)
 {
   g_autoptr (PsObserved) observed = read_runs (setting, error);
 

@@ -1,11 +1,15 @@
-/* sources.c - the table of cost sources, and the costs that the setting's source and options give. */
+/* sources.c - the table of cost sources; the stages that --layout says (a string, a file that holds one, as many layers
+ * for every stage, or the cut whose slowest stage is the fastest); and the costs that the setting's source and options
+ * give. */
 #include "sources-catalogue.h" /* SOURCES, a ROW for each source that sim/meson.build lists */
 
-#include "setting-layout.h"
+
+#include <pipesim/costdb.h>
+#include <pipesim/model.h>
+#include <pipesim/setting.h>
 
 #include <math.h>
-#include <pipesim/costdb.h>
-#include <pipesim/setting.h>
+#include <string.h>
 
 #define ROW(name) extern const PsCostSource ps_source_##name;
 SOURCES
@@ -110,19 +114,179 @@ ps_setting_model (const PsSetting *setting, GError **error)
   return ps_refuse_null (error, PS_ERROR_USAGE, "no model: give --model FILE, or --db FILE that holds one");
 }
 
-/* The model that a source's hooks take; *model NULL: --model is not given, or of no concern. */
-static gboolean
-given_model (const PsSetting *setting, const PsCostSource *source, PsModel **model, GError **error)
+/* Layouts */
+
+#define WHERE "--layout"
+
+/* Words after "even", as Megatron-LM has them: --decoder-first-pipeline-num-layers and -last-,
+ * --account-for-embedding-in-pipeline-split and -loss-. */
+typedef struct
 {
-  *model = NULL;
-  if (!check_needs (setting, source, error))
-    return FALSE;
-  if (source->has_model && setting->model != NULL)
-    *model = read_model (setting, error);
-  return *model != NULL || !source->has_model || setting->model == NULL;
+  guint first; /* layers of the first device; 0: not given */
+  guint last;
+  guint embedding; /* 1: counts as a layer */
+  guint loss;
+} Even;
+
+static gboolean
+read_even (const char *text, Even *even, GError **error)
+{
+  g_auto (GStrv) words = g_strsplit (text, ":", -1);
+
+  for (guint i = 1; words[i] != NULL; i++)
+    {
+      char *equals = strchr (words[i], '=');
+      guint *layers = g_str_has_prefix (words[i], "first=")  ? &even->first
+                      : g_str_has_prefix (words[i], "last=") ? &even->last
+                                                             : NULL;
+      gint64 n;
+
+      if (layers != NULL && !ps_parse_integer (WHERE, equals + 1, 1, PS_MAX_STAGES, &n, error))
+        return FALSE;
+      if (layers != NULL)
+        *layers = (guint)n;
+      else if (g_str_equal (words[i], "embedding"))
+        even->embedding = 1;
+      else if (g_str_equal (words[i], "loss"))
+        even->loss = 1;
+      else
+        return ps_refuse (error, PS_ERROR_USAGE,
+                          WHERE ": '%s' after even: is not one of first=N, last=N, embedding, loss", words[i]);
+    }
+  if ((even->embedding || even->loss) && (even->first || even->last))
+    return ps_refuse (error, PS_ERROR_USAGE, WHERE ": %s: first and last leave no account for embedding and loss",
+                      text);
+  return TRUE;
 }
 
-/* Layouts */
+static gboolean
+is_word (const char *text, const char *word)
+{
+  gsize length = strlen (word);
+
+  return strncmp (text, word, length) == 0 && (text[length] == '\0' || text[length] == ':');
+}
+
+/* The string itself, or the one that the file of that name holds. */
+static char *
+read_string (const char *text, GError **error)
+{
+  char *contents;
+  gsize length;
+
+  if (text[strspn (text, "EtmL|,()*0123456789")] == '\0')
+    return g_strdup (text);
+  if (!ps_read_file (text, &contents, &length, error))
+    {
+      g_prefix_error (error, WHERE ": neither even, best nor a string of E, t, m, L and |: ");
+      return NULL;
+    }
+  return g_strchomp (contents);
+}
+
+gboolean
+ps_setting_layout_parse (G_GNUC_UNUSED const char *where, const char *text, G_GNUC_UNUSED guint *value, GError **error)
+{
+  guint n;
+
+  if (g_str_equal (text, "best") || is_word (text, "even"))
+    return read_even (text, &(Even){ 0 }, error);
+  g_autofree char *string = read_string (text, error);
+  g_autofree PsStageShape *shapes = string != NULL ? ps_layout_string_parse (WHERE, string, &n, error) : NULL;
+  return shapes != NULL;
+}
+
+static PsStageShape
+count_units (const PsStageShape *shapes, guint n_stages)
+{
+  PsStageShape sum = { 0 };
+
+  for (guint s = 0; s < n_stages; s++)
+    {
+      sum.n_layers += shapes[s].n_layers;
+      sum.n_mtp += shapes[s].n_mtp;
+      sum.head += shapes[s].head;
+    }
+  return sum;
+}
+
+static PsStageShape *
+cut_as_said (const char *text, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+{
+  g_autofree char *string = read_string (text, error);
+  guint n_stages = 0;
+  PsStageShape whole, sum;
+
+  ps_model_split (model, 1, &whole, NULL);
+  g_autofree PsStageShape *shapes = string != NULL ? ps_layout_string_parse (WHERE, string, &n_stages, error) : NULL;
+  if (shapes == NULL)
+    return NULL;
+  sum = count_units (shapes, n_stages);
+  if (n_stages != n_devices * n_chunks)
+    return ps_refuse_null (error, PS_ERROR_USAGE, WHERE ": has %u stages; -p %u -v %u make %u", n_stages, n_devices,
+                           n_chunks, n_devices * n_chunks);
+  const struct
+  {
+    const char *unit;
+    guint n, wanted;
+  } units[] = { { "t", sum.n_layers, whole.n_layers }, { "m", sum.n_mtp, whole.n_mtp }, { "L", (guint)sum.head, 1 } };
+  for (guint i = 0; i < G_N_ELEMENTS (units); i++)
+    if (units[i].n != units[i].wanted)
+      return ps_refuse_null (error, PS_ERROR_USAGE, WHERE ": has %u %s; model '%s' has %u", units[i].n, units[i].unit,
+                             model->name, units[i].wanted);
+  return g_steal_pointer (&shapes);
+}
+
+/* Gives every device its layers, spread evenly over its chunks; embedding and loss take the place of a layer each if
+ * they count. */
+static gboolean
+share_layers (const PsModel *model, const Even *even, guint n_devices, guint n_chunks, PsStageShape *shapes,
+              GError **error)
+{
+  guint fixed = even->first + even->last, n_fixed = (even->first > 0) + (even->last > 0);
+  guint places = model->layers + even->embedding + even->loss, n_middle = n_devices - MIN (n_fixed, n_devices), usual,
+        next = 0;
+
+  g_assert (n_devices > 0);
+  if (n_fixed > n_devices)
+    return ps_refuse (error, PS_ERROR_USAGE, WHERE ": even: first and last are one device with -p %u", n_devices);
+  if (n_middle == 0 && fixed != places)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      WHERE ": even: with -p %u first and last hold all %u layers of the model, not %u", n_devices,
+                      model->layers, fixed);
+  if (fixed > places || (n_middle > 0 && (places - fixed) % n_middle != 0))
+    return ps_refuse (error, PS_ERROR_USAGE, WHERE ": even: %u layers do not divide evenly over %u devices",
+                      fixed > places ? model->layers : places - fixed, n_middle);
+  usual = n_middle > 0 ? (places - fixed) / n_middle : 0;
+  for (guint s = 0, device = 0; s < n_devices * n_chunks; s++, device = device + 1 < n_devices ? device + 1 : 0)
+    {
+      guint n = device == 0 && even->first > 0              ? even->first
+                : device + 1 == n_devices && even->last > 0 ? even->last
+                                                            : usual;
+
+      if (n % n_chunks != 0)
+        return ps_refuse (error, PS_ERROR_USAGE, WHERE ": even: %u layers of a device do not divide over %u chunks", n,
+                          n_chunks);
+      shapes[s].n_layers
+          = n / n_chunks - (s == 0 ? even->embedding : 0) - (s + 1 == n_devices * n_chunks ? even->loss : 0);
+      shapes[s].first_layer = next;
+      shapes[s].n_mtp = s + 1 == n_devices * n_chunks ? model->mtp : 0;
+      next += shapes[s].n_layers;
+    }
+  return TRUE;
+}
+
+static PsStageShape *
+cut_even (const char *text, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+{
+  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_devices * n_chunks);
+  Even even = { 0 };
+
+  if (!ps_model_split (model, n_devices * n_chunks, shapes, error) || !read_even (text, &even, error)
+      || (!g_str_equal (text, "even") && !share_layers (model, &even, n_devices, n_chunks, shapes, error)))
+    return NULL;
+  return g_steal_pointer (&shapes);
+}
 
 PsLayers *
 ps_setting_layers (const PsSetting *setting, const PsModel *model, guint n_devices, PsLink *link, GError **error)
@@ -143,28 +307,43 @@ ps_setting_layers (const PsSetting *setting, const PsModel *model, guint n_devic
   return costs != NULL ? ps_layers_from_units (model, costs, error) : NULL;
 }
 
-static PsStageShape *
-cut (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+/* Replaces the even cut by the one whose slowest stage is the fastest, if it is faster. */
+static gboolean
+improve_cut (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_stages, PsStageShape *shapes,
+             GError **error)
 {
-  const char *layout = setting->layout != NULL ? setting->layout : setting->cluster != NULL ? "best" : "even";
-  gboolean best = g_str_equal (layout, "best");
-  g_autofree PsStageShape *shapes = ps_layout_cut (best ? "even" : layout, model, n_devices, n_chunks, error);
   g_autofree double *speeds = NULL;
+  g_autofree PsLink *links = g_new0 (PsLink, n_stages); /* transfers do not count */
+  g_autofree PsPartitionStage *stages = g_new0 (PsPartitionStage, n_stages);
+  g_autofree guint *end = g_new (guint, n_stages);
   g_autoptr (PsLayers) layers = NULL;
-  guint n;
+  guint begin = 0, n;
 
-  if (!best || shapes == NULL || n_devices * n_chunks == 1)
-    return g_steal_pointer (&shapes);
-  /* Modelled costs say by themselves why there are none. */
+  /* Without modelled costs the layout stays even: whoever asks for them learns why there are none. */
   if (setting->cluster != NULL)
     error = NULL;
   if (ps_setting_speeds (setting, n_devices, &speeds, error))
     layers = ps_setting_layers (setting, model, n_devices, NULL, error);
   if (layers == NULL)
-    return setting->cluster != NULL ? g_steal_pointer (&shapes) : NULL;
+    return setting->cluster != NULL;
+  for (guint s = 0; s < n_stages; s++)
+    {
+      guint n_units = shapes[s].n_layers + (guint)shapes[s].embedding + shapes[s].n_mtp + (guint)shapes[s].head;
+
+      stages[s].first = begin;
+      stages[s].last = (begin += n_units) - 1;
+    }
+  const PsPartition given = { .n_stages = n_stages, .stages = stages };
+  const PsPartitionSetting cut = {
+    .layers = layers, .n_devices = n_devices, .n_chunks = n_stages / n_devices, .links = links, .speeds = speeds
+  };
+  g_autoptr (PsPartition) best = ps_partition (ps_partitioner_find ("bottleneck"), &cut, NULL);
   g_autofree PsStageShape *units = ps_model_units (model, &n);
-  ps_layout_cut_best (units, layers, speeds, n_devices, n_devices * n_chunks, shapes);
-  return g_steal_pointer (&shapes);
+  for (guint s = 0; best != NULL && s < n_stages; s++)
+    end[s] = best->stages[s].last + 1;
+  if (best != NULL && best->bottleneck_ns < ps_partition_bottleneck (&cut, &given))
+    ps_stage_shapes_join (units, end, n_stages, shapes);
+  return TRUE;
 }
 
 /* Lets the stages say how they run. */
@@ -183,29 +362,21 @@ PsStageShape *
 ps_setting_shapes (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
 {
   guint n = n_devices * n_chunks;
-  PsStageShape *shapes
-      = ps_setting_check_stages (setting, n, error) ? cut (setting, model, n_devices, n_chunks, error) : NULL;
+  const char *layout = setting->layout != NULL ? setting->layout : setting->cluster != NULL ? "best" : "even";
+  gboolean best = g_str_equal (layout, "best");
+  g_autofree PsStageShape *shapes = NULL;
 
-  if (shapes != NULL)
-    say_how (setting, n, shapes);
-  return shapes;
-}
-
-/* An open layout of measured stages is the best one if all its stages were measured. NULL: they were not, or it is the
- * even one. */
-static PsCosts *
-load_best (const PsCostSource *source, const PsSetting *setting, const PsModel *given, guint n_devices, guint n_chunks)
-{
-  g_autoptr (PsModel) model = ps_setting_model (setting, NULL);
-  PsSetting best = *setting;
-
-  best.layout = (char *)"best";
-  g_autofree PsStageShape *shapes = model != NULL ? ps_setting_shapes (&best, model, n_devices, n_chunks, NULL) : NULL;
-  if (shapes == NULL || ps_stage_shapes_are_even (shapes, n_devices * n_chunks))
+  if (!ps_setting_check_stages (setting, n, error))
     return NULL;
-  best.known_shapes = shapes;
-  return source->load (&best, given, n_devices, n_chunks, NULL);
+  shapes = best || is_word (layout, "even") ? cut_even (best ? "even" : layout, model, n_devices, n_chunks, error)
+                                            : cut_as_said (layout, model, n_devices, n_chunks, error);
+  if (shapes == NULL || (best && n > 1 && !improve_cut (setting, model, n_devices, n, shapes, error)))
+    return NULL;
+  say_how (setting, n, shapes);
+  return g_steal_pointer (&shapes);
 }
+
+/* Costs */
 
 /* Whether a stage recomputes or offloads. */
 static gboolean
@@ -215,59 +386,53 @@ saves_memory (const PsSetting *setting)
          || setting->n_offload > 0;
 }
 
-/* The even stages of an open layout, which say how they run. NULL: nothing has to be said, or the profile is of
- * no model. */
-static PsStageShape *
-even_shapes (const PsSetting *setting, guint n_devices, guint n_chunks)
-{
-  gboolean wanted = setting->db != NULL && (saves_memory (setting) || setting->n_tensor > 1);
-  g_autoptr (PsModel) model = wanted ? ps_setting_model (setting, NULL) : NULL;
-  PsSetting even = *setting;
-
-  even.layout = (char *)"even";
-  return model != NULL ? ps_setting_shapes (&even, model, n_devices, n_chunks, NULL) : NULL;
-}
-
-/* Loads the costs of the stages that the layout says; given is --model's, or NULL. */
+/* Measured stages of an open layout: the best ones if all of them were measured, else even ones. */
 static PsCosts *
-load_stages (const PsCostSource *source, const PsSetting *setting, const PsModel *given, guint n_devices,
-             guint n_chunks, GError **error)
+load_open (const PsCostSource *source, const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
-  gboolean open = setting->layout == NULL && !source->has_cluster && setting->known_shapes == NULL;
-  PsCosts *best = open && setting->db != NULL ? load_best (source, setting, given, n_devices, n_chunks) : NULL;
-  g_autofree PsStageShape *shapes = NULL;
+  g_autoptr (PsModel) model = ps_setting_model (setting, NULL);
+  g_autofree PsStageShape *best = NULL, *even = NULL;
   PsSetting said = *setting;
+  PsCosts *costs = NULL;
 
-  if (best != NULL)
-    return best;
-  if (open || setting->known_shapes != NULL)
-    {
-      shapes = open ? even_shapes (setting, n_devices, n_chunks) : NULL;
-      said.known_shapes = shapes != NULL ? shapes : setting->known_shapes;
-      return source->load (&said, given, n_devices, n_chunks, error);
-    }
-  g_autoptr (PsModel) model = ps_setting_model (setting, error);
-  said.known_shapes = shapes = model != NULL ? ps_setting_shapes (setting, model, n_devices, n_chunks, error) : NULL;
-  return shapes != NULL ? source->load (&said, given, n_devices, n_chunks, error) : NULL;
+  said.layout = (char *)"best";
+  said.known_shapes = best = model != NULL ? ps_setting_shapes (&said, model, n_devices, n_chunks, NULL) : NULL;
+  if (best != NULL && !ps_stage_shapes_are_even (best, n_devices * n_chunks))
+    costs = source->load (&said, n_devices, n_chunks, NULL);
+  if (costs != NULL)
+    return costs;
+  /* Even stages have shapes of their own only where these have to say how they run. */
+  said.layout = (char *)"even";
+  if (model != NULL && (saves_memory (setting) || setting->n_tensor > 1))
+    even = ps_setting_shapes (&said, model, n_devices, n_chunks, NULL);
+  said.known_shapes = even;
+  return source->load (&said, n_devices, n_chunks, error);
 }
 
-/* Reads the costs of the source. */
+/* Reads the costs of the stages that the layout says. */
 static PsCosts *
 load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
   const PsCostSource *source = ps_setting_source (setting);
   g_autoptr (PsModel) model = NULL;
-  g_autofree char *usage = NULL;
+  g_autofree PsStageShape *shapes = NULL;
+  PsSetting said = *setting;
 
   if (source == NULL)
     {
-      usage = ps_source_usage (FALSE);
+      g_autofree char *usage = ps_source_usage (FALSE);
+
       return ps_refuse_null (error, PS_ERROR_USAGE, "no costs: give %s", usage);
     }
-  if (!given_model (setting, source, &model, error))
+  if (!check_needs (setting, source, error))
     return NULL;
-  return source->has_model ? load_stages (source, setting, model, n_devices, n_chunks, error)
-                           : source->load (setting, model, n_devices, n_chunks, error);
+  if (!source->has_model || setting->known_shapes != NULL)
+    return source->load (setting, n_devices, n_chunks, error);
+  if (setting->layout == NULL && !source->has_cluster)
+    return load_open (source, setting, n_devices, n_chunks, error);
+  model = ps_setting_model (setting, error);
+  said.known_shapes = shapes = model != NULL ? ps_setting_shapes (setting, model, n_devices, n_chunks, error) : NULL;
+  return shapes != NULL ? source->load (&said, n_devices, n_chunks, error) : NULL;
 }
 
 PsCostSpread *
@@ -275,12 +440,10 @@ ps_setting_spread (const PsSetting *setting, const PsStageShape *shapes, guint n
                    GError **error)
 {
   const PsCostSource *source = ps_setting_source (setting);
-  g_autoptr (PsModel) model = NULL;
   PsSetting said = *setting;
 
   said.known_shapes = shapes;
-  return given_model (setting, source, &model, error) ? source->spread (&said, model, n_devices, n_chunks, error)
-                                                      : NULL;
+  return check_needs (setting, source, error) ? source->spread (&said, n_devices, n_chunks, error) : NULL;
 }
 
 static gint64
@@ -324,54 +487,31 @@ replicate (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, g
       setting->n_replicas, costs->source);
 }
 
-static gboolean
-save_memory (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, GError **error)
-{
-  gboolean has_model = ps_setting_source (setting)->has_model;
-  g_autoptr (PsModel) model = has_model ? ps_setting_model (setting, error) : NULL;
-
-  if ((has_model && model == NULL) || !ps_setting_check_stages (setting, costs->n_stages, error))
-    return FALSE;
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    if (!ps_costs_recompute (costs, stage, model, cluster, ps_setting_recompute (setting, stage), error)
-        || !ps_costs_offload (costs, stage, ps_setting_offload (setting, stage), error))
-      return FALSE;
-  return TRUE;
-}
-
-static gboolean
-add_context (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error)
-{
-  g_autoptr (PsModel) model = ps_setting_model (setting, error);
-
-  if (model == NULL)
-    return FALSE;
-  ps_costs_add_context (costs, model, MAX (costs->n_stages / n_devices, 1));
-  return TRUE;
-}
-
 /* Changes the costs as the options say. */
 static gboolean
 adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error)
 {
-  gboolean has_cluster = ps_setting_source (setting)->has_cluster;
-  g_autoptr (PsCluster) cluster = has_cluster ? ps_setting_cluster (setting, error) : NULL;
+  const PsCostSource *source = ps_setting_source (setting);
+  gboolean saves = saves_memory (setting), with_model = source->has_cluster || (saves && source->has_model);
+  g_autoptr (PsCluster) cluster = source->has_cluster ? ps_setting_cluster (setting, error) : NULL;
+  g_autoptr (PsModel) model = NULL;
 
-  if (has_cluster && cluster == NULL)
+  if (source->has_cluster && cluster == NULL)
     return FALSE;
-  if (!has_cluster && setting->bandwidth_factor != 1)
+  model = with_model ? ps_setting_model (setting, error) : NULL;
+  if ((with_model && model == NULL) || (saves && !ps_setting_check_stages (setting, costs->n_stages, error)))
+    return FALSE;
+  if (cluster == NULL && setting->bandwidth_factor != 1)
     scale_transfers (costs, setting->bandwidth_factor);
-  if ((saves_memory (setting) && !save_memory (setting, cluster, costs, error))
-      || !replicate (setting, cluster, costs, n_devices, error))
+  for (guint stage = 0; saves && stage < costs->n_stages; stage++)
+    if (!ps_costs_recompute (costs, stage, model, cluster, ps_setting_recompute (setting, stage), error)
+        || !ps_costs_offload (costs, stage, ps_setting_offload (setting, stage), error))
+      return FALSE;
+  if (!replicate (setting, cluster, costs, n_devices, error))
     return FALSE;
-  return !has_cluster || add_context (setting, costs, n_devices, error);
-}
-
-/* Duration over that of the whole; equal parts of nothing. */
-static double
-part_of (gint64 slice_ns, gint64 whole_ns, guint n_slices)
-{
-  return whole_ns > 0 ? (double)slice_ns / (double)whole_ns : 1.0 / n_slices;
+  if (cluster != NULL)
+    ps_costs_add_context (costs, model, MAX (costs->n_stages / n_devices, 1));
+  return TRUE;
 }
 
 gboolean
@@ -400,8 +540,12 @@ ps_setting_add_slices (const PsSetting *setting, PsCosts *costs, guint n_devices
       if (slice == NULL)
         return FALSE;
       for (guint i = 0; i < PS_OP_O * n_stages; i++)
-        parts->part[(i / n_stages * n_slices + k) * n_stages + i % n_stages]
-            = part_of (slice->op[i].duration_ns, costs->op[i].duration_ns, n_slices);
+        {
+          gint64 whole_ns = costs->op[i].duration_ns;
+
+          parts->part[(i / n_stages * n_slices + k) * n_stages + i % n_stages]
+              = whole_ns > 0 ? (double)slice->op[i].duration_ns / (double)whole_ns : 1.0 / n_slices;
+        }
       for (guint i = 0; k == 0 && i < 2 * n_stages; i++)
         if (costs->transfer_ns[i + 1] > 0)
           parts->transfer[i] = (double)slice->transfer_ns[i + 1] / (double)costs->transfer_ns[i + 1];
@@ -447,6 +591,69 @@ ps_setting_place (const PsSetting *setting, const PsPlacement *placement, PsCost
   return TRUE;
 }
 
+/* R ops */
+
+/* Whether a stage recomputes or offloads every microbatch. */
+static gboolean
+saves_all (const PsSetting *setting, guint stage)
+{
+  return ps_setting_recompute (setting, stage) != PS_RECOMPUTE_NONE || ps_setting_offload (setting, stage) > 0;
+}
+
+/* Refuses R on a stage that recomputes or offloads every microbatch. */
+static gboolean
+check_stages (const PsSetting *setting, const PsSchedule *schedule, GError **error)
+{
+  for (guint i = 0; i < ps_schedule_n_ops (schedule); i++)
+    {
+      PsOp op = schedule->ops[i];
+
+      if (op.kind == PS_OP_R && saves_all (setting, op.stage))
+        return ps_refuse (
+            error, PS_ERROR_USAGE,
+            "schedule '%s': stage %u has an R, which recomputes one microbatch; with it %s would be right",
+            schedule->name, op.stage, ps_setting_offload (setting, op.stage) > 0 ? "--offload 0" : "--recompute none");
+    }
+  return TRUE;
+}
+
+PsCosts *
+ps_setting_full_costs (const PsSetting *setting, const PsCosts *costs, guint n_devices, GError **error)
+{
+  PsSetting said = *setting;
+
+  if (ps_setting_source (setting) == NULL)
+    {
+      g_autoptr (PsCosts) full = ps_costs_copy (costs);
+
+      for (guint stage = 0; stage < costs->n_stages; stage++)
+        if (!ps_costs_recompute (full, stage, NULL, NULL, PS_RECOMPUTE_FULL, error))
+          return NULL;
+      return g_steal_pointer (&full);
+    }
+  said.recompute = PS_RECOMPUTE_FULL;
+  said.n_recompute = said.n_offload = 0;
+  said.offload = 0;
+  return ps_setting_costs_alike (&said, costs, n_devices, error);
+}
+
+PsCosts *
+ps_setting_recomputed (const PsSetting *setting, const PsSchedule *schedule, const PsCosts *costs, const PsCosts *full,
+                       GError **error)
+{
+  g_autoptr (PsCosts) some = NULL;
+
+  if (!ps_setting_check_stages (setting, costs->n_stages, error) || !check_stages (setting, schedule, error))
+    return NULL;
+  some = ps_costs_copy (full);
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    if (saves_all (setting, stage))
+      ps_costs_copy_stage (some, stage, costs, stage);
+  return ps_costs_split_recompute (costs, some);
+}
+
+/* What costs serve for */
+
 gboolean
 ps_costs_check_placement (const PsCosts *costs, const PsPlacement *placement, GError **error)
 {
@@ -457,32 +664,26 @@ ps_costs_check_placement (const PsCosts *costs, const PsPlacement *placement, GE
                     ps_placement_name (placement->kind));
 }
 
-static gboolean
-is_known (const PsCosts *costs, PsOpKind kind, guint stage, GError **error)
-{
-  if (!(costs->stage[stage].unknown & 1U << kind))
-    return TRUE;
-  return ps_refuse (
-      error, PS_ERROR_INPUT,
-      "no %s of stage %u is known: %s; add a run that has it, with another --costs-from or in calib import, "
-      "or --model FILE there to estimate it",
-      ps_op_kind_name (kind), stage, costs->source);
-}
-
 gboolean
 ps_costs_check_known (const PsCosts *costs, const PsSchedule *schedule, GError **error)
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW };
+  gsize n = schedule != NULL ? ps_schedule_n_ops (schedule) : G_N_ELEMENTS (kinds) * costs->n_stages;
   guint unknown = 0;
 
   for (guint stage = 0; stage < costs->n_stages; stage++)
     unknown |= costs->stage[stage].unknown;
-  for (guint i = 0; unknown != 0 && schedule != NULL && i < ps_schedule_n_ops (schedule); i++)
-    if (!is_known (costs, (PsOpKind)schedule->ops[i].kind, schedule->ops[i].stage, error))
-      return FALSE;
-  for (guint i = 0; unknown != 0 && schedule == NULL && i < G_N_ELEMENTS (kinds) * costs->n_stages; i++)
-    if (!is_known (costs, kinds[i / costs->n_stages], i % costs->n_stages, error))
-      return FALSE;
+  for (gsize i = 0; unknown != 0 && i < n; i++)
+    {
+      PsOpKind kind = schedule != NULL ? (PsOpKind)schedule->ops[i].kind : kinds[i / costs->n_stages];
+      guint stage = schedule != NULL ? schedule->ops[i].stage : (guint)(i % costs->n_stages);
+
+      if (costs->stage[stage].unknown & 1U << kind)
+        return ps_refuse (error, PS_ERROR_INPUT,
+                          "no %s of stage %u is known: %s; add a run that has it, with another --costs-from or in "
+                          "calib import, or --model FILE there to estimate it",
+                          ps_op_kind_name (kind), stage, costs->source);
+    }
   return TRUE;
 }
 

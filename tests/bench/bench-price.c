@@ -3,7 +3,7 @@
  * annealing for each order. Usage: bench-price [SECONDS of a search [SECONDS of annealing [TEXT of rows]]]. */
 #include <pipesim/search.h>
 
-#include "plan/search-price.h"
+#include "plan/setting-search.h"
 #include "search/order.h"
 #include "search/problem.h"
 #include "sim/setting-rig.h"
@@ -174,7 +174,6 @@ bench_row (const Row *row, double search_seconds, double anneal_seconds)
                              .generate = search_generate,
                              .price_data = &pricing,
                              .price_bound_ns = search_price_bound (&pricing, placement, given),
-                             .transfer_factor = ps_setting_transfers_wait (setting) ? 2 : 1,
                              .seed = 1,
                              .time_limit_ns = G_MAXINT64,
                              .stop = &watched.stop,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "folder-rig.h"
+#include "store/database.h"
 
 #include <pipesim/sweep.h>
 
@@ -24,6 +25,16 @@ open_results (const char *name, PsResultsMode mode)
   g_autofree char *path = path_of (name);
 
   return fine (ps_results_open (path, mode, &error));
+}
+
+/* The tables of a database of results. */
+static inline PsDatabase *
+tables_of (const PsResults *results)
+{
+  static const PsDatabaseKind kind
+      = { .what = "result database", .application_id = 0x50535257, .version = PS_RESULTS_VERSION };
+
+  return fine (ps_database_open (ps_results_path (results), &kind, TRUE, &error));
 }
 
 static inline PsSweepProgress

@@ -3,7 +3,7 @@
 
 #include <pipesim/search.h>
 
-#include "plan/search-price.h"
+#include "plan/setting-search.h"
 #include "setting-rig.h"
 
 #define MOVES 2000
@@ -26,7 +26,6 @@ search (SearchPricing *pricing, const PsPlacement *placement, guint64 moves)
                              .price_data = pricing,
                              .price_is_free = pricing->samples != NULL,
                              .price_bound_ns = search_price_bound (pricing, placement, pricing->given),
-                             .transfer_factor = ps_setting_transfers_wait (setting) ? 2 : 1,
                              .seed = 1,
                              .move_limit = moves,
                              .n_threads = 1 };

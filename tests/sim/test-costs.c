@@ -1,4 +1,5 @@
 /* Tests of costs.h. */
+#include "model-costs.h"
 #include "error-rig.h"
 
 #include <pipesim/costs.h>
@@ -235,7 +236,7 @@ static const PsCluster two_nodes = { .name = (char *)"c",
 static void
 test_model (void)
 {
-  g_autoptr (PsCosts) costs = fine (ps_costs_model (&four_layers, &two_nodes, 4, 1, &error));
+  g_autoptr (PsCosts) costs = fine (model_costs (&four_layers, &two_nodes, 4, 1, &error));
 
   /* F of a middle stage: bsh(24h + 4s) = 32*64*(24*64 + 4*32) = 3407872 FLOP / 500 per ns = 6815.7 */
   g_assert_cmpint (duration (costs, PS_OP_F, 1), ==, 6816);
@@ -251,7 +252,7 @@ test_model (void)
   g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 0)], ==, 4196);
   g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 1)], ==, 5096);
   g_assert_cmpint (costs->time_origin, ==, PS_ORIGIN_MODELLED);
-  refused (ps_costs_model (&four_layers, &two_nodes, 7, 1, &error), PS_ERROR_USAGE,
+  refused (model_costs (&four_layers, &two_nodes, 7, 1, &error), PS_ERROR_USAGE,
            "model 'm': its 4 layers, embedding and loss cannot be cut into 7 stages (devices times chunks)");
 }
 
@@ -266,7 +267,7 @@ test_place (void)
 
   model.framework = PS_FRAMEWORK_MEGATRON;
   cluster.step_ns = 600;
-  costs = ps_costs_model (&model, &cluster, 2, 2, NULL);
+  costs = model_costs (&model, &cluster, 2, 2, NULL);
   g_assert_cmpint (costs->stage[3].step_ns, ==, 300);
   ps_costs_add_context (costs, &model, 2);
   placed = ps_costs_copy (costs);
@@ -291,7 +292,7 @@ test_place (void)
       g_assert_cmpint (duration (placed, PS_OP_O, s) - duration (costs, PS_OP_O, s), ==, s < 3 ? -100 : 300);
     }
   g_clear_pointer (&placed, ps_costs_free);
-  placed = ps_costs_model (&model, &cluster, 4, 1, NULL);
+  placed = model_costs (&model, &cluster, 4, 1, NULL);
   ps_costs_place (placed, &model, &cluster, far, 4);
   g_assert_cmpint (placed->transfer_ns[ps_transfer_forward (placed, 0)], ==, 5096);
   g_assert_cmpint (placed->transfer_ns[ps_transfer_forward (placed, 1)], ==, 4196);
@@ -316,7 +317,7 @@ test_memory_bandwidth (void)
   cluster.peak_flops = 1e18;
   for (PsRecompute recompute = PS_RECOMPUTE_NONE; recompute <= PS_RECOMPUTE_FULL; recompute++)
     {
-      g_autoptr (PsCosts) costs = ps_costs_model (&four_layers, &cluster, 4, 1, NULL);
+      g_autoptr (PsCosts) costs = model_costs (&four_layers, &cluster, 4, 1, NULL);
 
       g_assert_true (ps_costs_recompute (costs, 1, &four_layers, &cluster, recompute, NULL));
       g_assert_cmpint (duration (costs, PS_OP_F, 1), ==, 155648);
@@ -548,7 +549,7 @@ test_guess (void)
 static void
 test_model_chunks (void)
 {
-  g_autoptr (PsCosts) costs = fine (ps_costs_model (&four_layers, &two_nodes, 2, 2, &error));
+  g_autoptr (PsCosts) costs = fine (model_costs (&four_layers, &two_nodes, 2, 2, &error));
 
   g_assert_cmpuint (costs->n_stages, ==, 4);
   for (guint stage = 0; stage < 4; stage++)

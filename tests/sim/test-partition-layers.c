@@ -1,4 +1,5 @@
 /* Tests of the layers of partition.h: the CSV, chains from models and from measured stages, and the costs of stages. */
+#include "model-costs.h"
 #include "folder-rig.h"
 
 #include <pipesim/partition.h>
@@ -194,7 +195,7 @@ test_model (void)
   g_assert_cmpstr (layers->layers[0].name, ==, "embedding");
   g_assert_cmpstr (layers->layers[23].name, ==, "head");
   g_assert_cmpint (layers->time_origin, ==, PS_ORIGIN_MODELLED);
-  g_autoptr (PsCosts) expected = ps_costs_model (model, cluster, 11, 1, &error);
+  g_autoptr (PsCosts) expected = model_costs (model, cluster, 11, 1, &error);
   g_autoptr (PsPartition) partition = like_split (model, 11);
   PsLink links[10];
   for (guint s = 0; s < 10; s++)

@@ -1,8 +1,6 @@
 /* test-predictor.c - one chain for all: predictions with and without results that are kept, and the table of sources.
  */
 #include "costdb-rig.h"
-#include "setting/cache.h"
-#include "setting/predictor-private.h"
 
 #include <pipesim/setting.h>
 
@@ -77,23 +75,6 @@ static const char *const lines[] = {
   "-p 3 -m 8 --costs f=1ms:1ms:2ms,bw=1ms:1ms:1ms --speed 1:0.5", /* refused */
 };
 
-/* A setting that changes between predictions, as a sweep's does. */
-typedef struct
-{
-  PsSetting setting;
-  guint line;
-  guint n_keys;
-} Changing;
-
-static void
-add_line (gpointer data, GArray *key)
-{
-  Changing *changing = data;
-
-  g_array_append_val (key, changing->line);
-  changing->n_keys++;
-}
-
 static void
 check_same (PsPredictor *predictor, const PsSetting *setting, const char *name)
 {
@@ -115,133 +96,39 @@ check_same (PsPredictor *predictor, const PsSetting *setting, const char *name)
   g_assert_cmpint (a->metrics.iteration_ns, ==, b->metrics.iteration_ns);
 }
 
-/* Every line and family several times, whatever was kept of those before. */
+/* Every line and family several times, whatever was kept of those before: options that costs do not depend on change
+ * between predictions. */
 static void
 test_kept (void)
 {
   static const char *const names[] = { "1f1b", "zb-auto", "interleaved", "zb-v-auto", "seq1f1b", "no-such-family" };
 
-  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+  for (guint line = 0; line < G_N_ELEMENTS (lines); line++)
     {
-      Changing changing = { .n_keys = 0 };
-      g_autoptr (PsPredictor) predictor = ps_predictor_new (&changing.setting, NULL);
+      g_autoptr (PsSetting) setting = read_setting (lines[line], NULL);
+      g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
 
-      ps_predictor_set_key (predictor, add_line, &changing);
-      for (guint k = 0; k < 3 * G_N_ELEMENTS (lines); k++)
+      for (guint k = 0; k < 3 * G_N_ELEMENTS (names); k++)
         {
-          g_autoptr (PsSetting) setting = read_setting (lines[k % G_N_ELEMENTS (lines)], NULL);
-
-          changing.line = k % G_N_ELEMENTS (lines);
-          changing.setting = *setting;
-          check_same (predictor, setting, names[i]);
+          setting->n_microbatches = 6 + k % 3;
+          setting->comm = k % 2 ? PS_CHANNEL_RANK : PS_CHANNEL_LATENCY;
+          check_same (predictor, setting, names[k % G_N_ELEMENTS (names)]);
         }
-      g_assert_true ((changing.n_keys > 0) == !g_str_equal (names[i], "no-such-family"));
     }
 }
 
-/* Costs of one size are read once; given ones stand for theirs. */
+/* Given costs stand for those of their size alone. */
 static void
-test_costs_once (void)
+test_given (void)
 {
-  g_autoptr (PsSetting) setting = read_setting (lines[5], NULL);
-  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
-  const PsCosts *costs = ps_predictor_costs (predictor, 4, 2, NULL);
-  g_autoptr (PsPrediction) prediction = ps_predictor_predict (predictor, "zb-v-auto", NULL);
+  g_autoptr (PsSetting) setting = read_setting (lines[0], NULL);
+  g_autoptr (PsCosts) costs = fine (ps_costs_parse ("f=2ms,b=2ms,w=2ms", 4, 1, &error));
   g_autoptr (PsPredictor) given = ps_predictor_new (setting, costs);
+  g_autoptr (PsPrediction) replaced = fine (ps_predictor_predict (given, "1f1b", &error));
+  g_autoptr (PsPrediction) kept = fine (ps_predictor_predict (given, "interleaved", &error));
 
-  g_assert_cmpuint (prediction->costs->n_stages, ==, 8);
-  g_assert_true (ps_predictor_costs (predictor, 4, 2, NULL) == costs);
-  g_assert_true (ps_predictor_costs (predictor, 4, 1, NULL) != costs);
-  g_assert_true (ps_predictor_costs (given, 2, 4, NULL) == costs);
-  g_assert_cmpuint (ps_predictor_costs (given, 4, 1, NULL)->n_stages, ==, 4);
-}
-
-/* Reasons are kept as costs are: a cluster that appears later is not looked for again. */
-static void
-test_reason_once (void)
-{
-  g_autofree char *path = path_of ("later.ini"), *line = g_strconcat ("--model tiny-gpt --cluster ", path, NULL);
-  g_autoptr (PsSetting) setting = read_setting (line, NULL);
-  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
-  g_autoptr (GError) first = NULL, second = NULL;
-
-  g_assert_null (ps_predictor_costs (predictor, 4, 1, &first));
-  g_assert_true (g_file_set_contents (path, CLUSTER, -1, NULL));
-  g_assert_null (ps_predictor_costs (predictor, 4, 1, &second));
-  g_assert_cmpstr (first->message, ==, second->message);
-  g_assert_nonnull (ps_predictor_costs (predictor, 2, 1, NULL));
-}
-
-static char *
-find (PsCache *cache, guint a, guint b)
-{
-  GArray *key = ps_cache_key (cache);
-
-  g_array_append_val (key, a);
-  g_array_append_val (key, b);
-  return ps_cache_find (cache);
-}
-
-/* Least recently used things go first, and all go in the end. */
-static void
-test_cache (void)
-{
-  PsCache *cache = ps_cache_new (30, g_free);
-  char *things[4];
-
-  for (guint i = 0; i < 4; i++)
-    {
-      things[i] = g_strdup_printf ("%u", i);
-      g_assert_null (find (cache, 1, i));
-      ps_cache_add (cache, things[i], 10);
-      g_assert_true (find (cache, 1, 0) == things[0]);
-    }
-  g_assert_null (find (cache, 0, 1));
-  g_assert_null (find (cache, 1, 1)); /* 0 was used between all others */
-  g_assert_true (find (cache, 1, 3) == things[3]);
-  ps_cache_key (cache);
-  g_assert_null (ps_cache_find (cache));
-  ps_cache_free (cache);
-}
-
-static guint n_destroyed;
-
-static void
-destroy (gpointer thing)
-{
-  n_destroyed += GPOINTER_TO_UINT (thing);
-}
-
-/* Things of weights 1, 2, 4 and 8 in a cache of 7: a find makes the thing of 1 the last one to go. The 8 alone are more
- * than there is room for, so that all others go, and it stays until the next one comes. Each goes once. */
-static void
-test_cache_weights (void)
-{
-  PsCache *cache = ps_cache_new (7, destroy);
-
-  n_destroyed = 0;
-  for (guint weight = 1; weight <= 4; weight *= 2)
-    {
-      g_assert_null (find (cache, 2, weight));
-      ps_cache_add (cache, GUINT_TO_POINTER (weight), weight);
-    }
-  g_assert_cmpuint (n_destroyed, ==, 0);
-  for (guint i = 0; i < 3; i++)
-    g_assert_nonnull (find (cache, 2, 1));
-  g_assert_null (find (cache, 2, 16));
-  ps_cache_add (cache, GUINT_TO_POINTER (16), 1); /* 2 goes: 1 + 4 + 1 */
-  g_assert_cmpuint (n_destroyed, ==, 2);
-  g_assert_nonnull (find (cache, 2, 1));
-  g_assert_nonnull (find (cache, 2, 4));
-  g_assert_null (find (cache, 2, 32));
-  ps_cache_add (cache, GUINT_TO_POINTER (32), 3); /* 16 goes, and 1, which is older than 4: 4 + 3 */
-  g_assert_cmpuint (n_destroyed, ==, 2 + 16 + 1);
-  g_assert_null (find (cache, 2, 8));
-  ps_cache_add (cache, GUINT_TO_POINTER (8), 8);
-  g_assert_cmpuint (n_destroyed, ==, 2 + 16 + 1 + 4 + 32);
-  g_assert_true (find (cache, 2, 8) == GUINT_TO_POINTER (8));
-  ps_cache_free (cache);
-  g_assert_cmpuint (n_destroyed, ==, 2 + 16 + 1 + 4 + 32 + 8);
+  g_assert_cmpint (ps_costs_op (replaced->costs, PS_OP_F, 0)->duration_ns, ==, 2000000);
+  g_assert_cmpint (ps_costs_op (kept->costs, PS_OP_F, 0)->duration_ns, ==, 500000);
 }
 
 /* Sources */
@@ -506,7 +393,7 @@ test_costs_of_run (void)
       g_autoptr (PsCosts) costs = fine (ps_setting_costs (setting, 2, 1, &error));
       g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
       g_autoptr (PsPrediction) prediction = fine (ps_predictor_predict (predictor, "1f1b", &error));
-      const PsCostSpread *spread = fine (ps_predictor_spread (predictor, prediction, &error));
+      g_autoptr (PsCostSpread) spread = fine (ps_setting_spread (setting, prediction->costs->shapes, 2, 1, &error));
 
       g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, 100);
       g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 1)->duration_ns, ==, 135);
@@ -515,7 +402,8 @@ test_costs_of_run (void)
       g_assert_cmpuint (costs->stage[0].unknown, ==, model ? 0 : 1U << PS_OP_B | 1U << PS_OP_W);
       g_assert_cmpuint (spread->op[PS_OP_BW * 2]->len, ==, 2);
       g_assert_cmpuint (spread->transfer->len, ==, 4);
-      g_assert_true (ps_predictor_spread (predictor, prediction, NULL) == spread);
+      g_assert_true (ps_predictor_add_interval (predictor, prediction, 10, NULL));
+      g_assert_cmpint (prediction->interval.p50_ns, >, 0);
       if (model)
         ps_prediction_free (fine (ps_predictor_predict (predictor, "zb-h1", &error)));
       else
@@ -617,12 +505,12 @@ test_measured_weights (void)
       g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
       PsFamilySetting wanted = { .n_devices = 2, .n_microbatches = 4, .n_chunks = 1 };
       g_autoptr (PsSchedule) schedule = fine (ps_family_generate (ps_family_find (rows[i].schedule), &wanted, &error));
-      g_autoptr (PsCosts) fastest = NULL;
-      g_autoptr (PsCosts) costs = fine (ps_predictor_schedule_costs (predictor, schedule, NULL, &fastest, &error));
+      g_autoptr (PsPrediction) prediction
+          = fine (ps_predictor_predict_schedule (predictor, g_steal_pointer (&schedule), &error));
 
       for (guint stage = 0; stage < 2; stage++)
         {
-          const PsStageCost *cost = &costs->stage[stage];
+          const PsStageCost *cost = &prediction->costs->stage[stage];
 
           g_assert_cmpint (cost->version_bytes, >, 0);
           g_assert_cmpint (cost->weight_bytes, ==, 7000 + (rows[i].keeps ? cost->version_bytes : 0));
@@ -675,15 +563,12 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/predictor/slices", test_slices);
   g_test_add_func ("/predictor/kept", test_kept);
-  g_test_add_func ("/predictor/costs-once", test_costs_once);
-  g_test_add_func ("/predictor/reason-once", test_reason_once);
-  g_test_add_func ("/predictor/cache", test_cache);
+  g_test_add_func ("/predictor/given", test_given);
   g_test_add_func ("/predictor/sources", test_sources);
   g_test_add_func ("/predictor/one-source", test_one_source);
   g_test_add_func ("/predictor/digest-of-measurements", test_digest_of_measurements);
   g_test_add_func ("/predictor/digest-of-cluster", test_digest_of_cluster);
   g_test_add_func ("/predictor/digest-of-nothing", test_digest_of_nothing);
-  g_test_add_func ("/predictor/cache-weights", test_cache_weights);
   g_test_add_func ("/predictor/timeline", test_timeline);
   g_test_add_func ("/predictor/bandwidth", test_bandwidth);
   g_test_add_func ("/predictor/shapes", test_shapes);

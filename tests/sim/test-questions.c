@@ -1,5 +1,4 @@
 /* test-questions.c - questions asked of results, against brute force over their rows. */
-#include "plan/results-private.h"
 #include "results-rig.h"
 
 #include <pipesim/sweep.h>
@@ -26,7 +25,8 @@ static GArray *
 feasible_rows (PsResults *results)
 {
   GArray *all = g_array_new (FALSE, TRUE, sizeof (Row));
-  g_autoptr (PsRows) rows = ps_rows_new (results->file, NULL,
+  g_autoptr (PsDatabase) file = tables_of (results);
+  g_autoptr (PsRows) rows = ps_rows_new (file, NULL,
                                          "SELECT point, devices, microbatches, iteration_ns, global_batch,"
                                          " peak_memory_bytes, bandwidth_factor, schedule, costs, memory_limit_bytes"
                                          " FROM prediction WHERE feasible AND NOT asynchronous",
@@ -269,7 +269,8 @@ test_none (void)
            "x: holds no setting that fits its memory limit and what else is asked for");
   refused (ps_question_refuse_none (results, &within, "x", &error), PS_ERROR_INPUT,
            "x: holds no setting that fits its memory limit and what else is asked for");
-  g_assert_true (ps_database_script (results->file, "DELETE FROM prediction; UPDATE sweep SET points = 4", NULL));
+  g_autoptr (PsDatabase) file = tables_of (results);
+  g_assert_true (ps_database_script (file, "DELETE FROM prediction; UPDATE sweep SET points = 4", NULL));
   refused (ps_question_refuse_none (results, &all, "x", &error), PS_ERROR_INPUT,
            "x: holds no prediction: no setting is possible; SELECT * FROM skipped_reason in it says why");
   for (guint most = 1; most <= 9; most *= 3)

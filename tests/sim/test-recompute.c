@@ -1,8 +1,6 @@
 /* Tests of R ops: microbatches of a stage that recompute, while others keep their activations. */
-#include "plan/joint-bound.h"
-#include "plan/search-recompute.h"
+#include "plan/setting-search.h"
 #include "recompute-rig.h"
-#include "setting/setting-lengths.h"
 
 #include <pipesim/bound.h>
 
@@ -194,25 +192,6 @@ test_model (void)
   g_assert_cmpint (some->metrics.device[1].peak_memory_bytes, ==, kept->metrics.device[1].peak_memory_bytes);
 }
 
-/* A predictor reads once what R ops cost. */
-static void
-test_once (void)
-{
-  g_autoptr (PsSetting) setting
-      = parse_good ("-p 2 -m 4 --model gpt-6.2b --cluster h100-80gb --layout even --memory-limit 80GiB");
-  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
-
-  for (guint i = 0; i < 2; i++)
-    {
-      g_autoptr (PsPrediction) some
-          = fine (ps_predictor_predict_schedule (predictor, schedule_with ("gpipe", 0x0f), &error));
-
-      g_assert_cmpint (ps_costs_op (some->costs, PS_OP_R, 0)->duration_ns, >=, 0);
-      g_free (setting->cluster);
-      setting->cluster = g_strdup ("gone");
-    }
-}
-
 /* Costs of the same stages keep their cut where --recompute full would change it. */
 static void
 test_alike (void)
@@ -302,139 +281,16 @@ test_bound (void)
       split = ps_costs_split_recompute (kept, full);
       costs = ps_costs_join ((PsCosts *const[]){ kept, split }, 2);
       g_autoptr (PsProgram) program = ps_program_lower (schedule_with ("1f1b", mask), PS_COMM_ASAP, NULL);
-      ps_program_set_slices (program, costs);
+      g_autofree guint8 *recomputed = ps_schedule_recomputed (program->schedule);
+      g_autofree guint16 *length = g_new (guint16, ps_schedule_n_cells (program->schedule));
+      for (gsize cell = 0; cell < ps_schedule_n_cells (program->schedule); cell++)
+        length[cell] = recomputed[cell];
+      ps_program_set_lengths (program, 2, length);
       g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
       ps_simulate (program, costs, simulation);
       g_assert_cmpint (ps_schedule_bound (program->schedule, costs, FALSE), <=, simulation->makespan_ns);
       gint64 busy_ns = MAX (simulation->device[0].busy_ns, simulation->device[1].busy_ns);
       g_assert_cmpint (ps_schedule_bound (program->schedule, costs, TRUE), ==, busy_ns);
-    }
-}
-
-/* A relaxed stage is no slower than any of its ways, with a time for pairs or without. */
-static void
-test_pairs (void)
-{
-  static const gint64 pairs[][3]
-      = { { 7, -1, 7 }, { -1, 7, 7 }, { 17, -1, 10 }, { -1, 17, 10 }, { -1, -1, -1 }, { 7, 9, 7 } };
-
-  for (guint i = 0; i < G_N_ELEMENTS (pairs); i++)
-    {
-      g_autoptr (PsCosts) a = ps_costs_new (1), b = ps_costs_new (1);
-      const SearchWays ways = { .n = 1, .costs = { b } };
-
-      ps_costs_op (a, PS_OP_F, 0)->duration_ns = ps_costs_op (b, PS_OP_F, 0)->duration_ns = 10;
-      a->stage[0].pair_ns = pairs[i][0];
-      b->stage[0].pair_ns = pairs[i][1];
-      search_relax_stage (&ways, a, 0);
-      g_assert_cmpint (a->stage[0].pair_ns, ==, pairs[i][2]);
-    }
-}
-
-/* The least time of an order over all choices of R; G_MAXINT64: none fits. */
-static gint64
-best_of_order (const PsSetting *setting, const char *family)
-{
-  gint64 best = G_MAXINT64;
-
-  for (guint mask = 0; mask < 1U << (P * M); mask++)
-    {
-      g_autoptr (PsPrediction) prediction = predict (setting, family, mask);
-
-      if (prediction->feasible)
-        best = MIN (best, prediction->metrics.makespan_ns);
-    }
-  return best;
-}
-
-/* The time of the order with the R ops that search_recompute chooses; G_MAXINT64: none fit. */
-static gint64
-chosen_of_order (const PsSetting *setting, const PsCosts *given, const char *family)
-{
-  static const guint8 some[] = { 1, 1 };
-  const SearchLimits limits = { 0 };
-  g_autoptr (PsSchedule) order = schedule_with (family, 0);
-  PsSearchResult *result = g_new0 (PsSearchResult, 1);
-  SearchFound found = { .result = result };
-  gint64 time_ns = G_MAXINT64;
-
-  result->schedule = g_steal_pointer (&order);
-  if (search_recompute (setting, &limits, given, some, &found))
-    {
-      g_assert_true (found.prediction->feasible);
-      g_assert_cmpint (result->price_ns, ==, found.prediction->metrics.makespan_ns);
-      time_ns = result->price_ns;
-    }
-  ps_prediction_free (found.prediction);
-  ps_search_result_free (result);
-  return time_ns;
-}
-
-/* Of every choice of R for an order, search_recompute finds one within 1 % of the best, and nearly always the best. The
- * bound over all mixes is never above any of them. Some mixes are better than any way of whole stages. */
-static void
-test_choice (void)
-{
-  const SearchChoice choice = { .placement = PS_PLACEMENT_LOOP, .n_chunks = 1, .n_microbatches = M, .n_slices = 1 };
-  g_autoptr (GRand) random = g_rand_new_with_seed (33);
-  guint n_fit = 0, n_best = 0;
-  double sum = 0;
-
-  for (guint i = 0; i < 30; i++)
-    {
-      Draw drawn;
-      g_autoptr (PsSetting) setting = draw (random, 1024 * g_rand_int_range (random, 10, 60), &drawn);
-      g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, P, 1);
-      g_autoptr (PsCosts) given = ps_setting_costs (setting, P, 1, NULL);
-      SearchWays ways = { .n = 2, .recompute = { PS_RECOMPUTE_NONE, PS_RECOMPUTE_FULL } };
-      gint64 limit[] = { setting->memory_limit[0], setting->memory_limit[0] }, least = G_MAXINT64;
-
-      for (guint k = 0; k < G_N_ELEMENTS (families); k++)
-        {
-          gint64 best = best_of_order (setting, families[k]), chosen = chosen_of_order (setting, given, families[k]);
-
-          g_assert_cmpint (chosen, >=, best);
-          least = MIN (least, best);
-          n_fit += best < G_MAXINT64;
-          n_best += best < G_MAXINT64 && chosen == best;
-          g_assert_cmpint (chosen == G_MAXINT64, ==, best == G_MAXINT64);
-          sum += best < G_MAXINT64 ? (double)chosen / (double)best - 1 : 0;
-        }
-      setting->recompute = PS_RECOMPUTE_FULL;
-      ways.costs[0] = ps_costs_copy (given);
-      ways.costs[1] = ps_setting_costs (setting, P, 1, NULL);
-      search_mix_ways (&ways, 1);
-      g_assert_cmpuint (ways.n, ==, 1);
-      g_assert_cmpint (search_bound_ways (&(SearchQuestion){ setting, &choice, placement, limit }, &ways, G_MAXINT64),
-                       <=, least);
-      ps_costs_free (ways.costs[0]);
-    }
-  g_test_message ("%u fit, %u best, %.3f %% longer", n_fit, n_best, 100 * sum / n_fit);
-  g_assert_cmpuint (n_fit, >, 40);
-  g_assert_cmpfloat (sum / n_fit, <, 0.01);
-  g_assert_cmpuint (10 * n_best, >=, 9 * n_fit);
-}
-
-/* A schedule goes on without its R, of two copies of the weights too. */
-static void
-test_carry_over (void)
-{
-  static const char *const names[] = { "1f1b", "chimera" };
-  g_autoptr (PsSetting) setting = parse_good ("-p 2 -m 4 --costs f=1ms,b=1ms,w=1ms,act=2KiB,keep=1KiB");
-
-  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
-    {
-      const SearchFound found = { .prediction = predict (setting, names[i], 0x5a) };
-      const PsSchedule *schedule = found.prediction->program->schedule;
-      g_autoptr (PsSchedule) carried = search_carry_over (&found, schedule->placement);
-
-      g_assert_true (ps_schedule_validate (carried, NULL));
-      g_assert_false (carried->recomputes);
-      g_assert_cmpuint (ps_schedule_n_ops (carried), ==, ps_schedule_n_ops (schedule) - 4);
-      for (guint microbatch = 0; microbatch < M; microbatch++)
-        g_assert_cmpuint (ps_schedule_weight_copy (carried, microbatch), ==,
-                          ps_schedule_weight_copy (schedule, microbatch));
-      ps_prediction_free (found.prediction);
     }
 }
 
@@ -506,71 +362,6 @@ test_choices (void)
     }
 }
 
-/* Ways of one stage, as they are relaxed and mixed. Without recomputation F, B and W take 10, 20 and 30, BW 45, and
- * keep 1000 bytes, 300 of them for W; with all of it B takes 31, BW 58, and 400 are kept. */
-static void
-test_mix (void)
-{
-  g_autoptr (PsCosts) none = ps_costs_new (1), full = ps_costs_new (1), mixed = NULL, relaxed = NULL, again = NULL;
-  const gint64 times[2][PS_OP_R] = { { [PS_OP_F] = 10, [PS_OP_B] = 20, [PS_OP_W] = 30, [PS_OP_BW] = 45 },
-                                     { [PS_OP_F] = 10, [PS_OP_B] = 31, [PS_OP_W] = 30, [PS_OP_BW] = 58 } };
-
-  for (guint kind = 0; kind < PS_OP_R; kind++)
-    {
-      ps_costs_op (none, (PsOpKind)kind, 0)->duration_ns = times[0][kind];
-      ps_costs_op (full, (PsOpKind)kind, 0)->duration_ns = times[1][kind];
-    }
-  none->stage[0].weight_bytes = 77;
-  full->stage[0].weight_bytes = 70;
-  ps_costs_set_memory (none, 0, 1000, 300);
-  ps_costs_set_memory (full, 0, 400, 300);
-  mixed = ps_costs_copy (none);
-  search_mix_stage (mixed, full, 0, 2);
-  /* The least of each: no B is shorter than 20, no BW than 45; a microbatch keeps 400 at least. */
-  g_assert_cmpint (ps_costs_op (mixed, PS_OP_B, 0)->duration_ns, ==, 20);
-  g_assert_cmpint (ps_costs_op (mixed, PS_OP_BW, 0)->duration_ns, ==, 45);
-  g_assert_cmpint (ps_costs_act_bytes (mixed, 0), ==, 400);
-  g_assert_cmpint (ps_costs_wact_bytes (mixed, 0), ==, 300);
-  g_assert_cmpint (mixed->stage[0].weight_bytes, ==, 70);
-  g_assert_true (mixed->may_recompute);
-  /* R: 11 longer with B, 13 with BW, and 600 bytes; rounding of two slices may take two from each, four in all. */
-  g_assert_cmpint (ps_costs_op (mixed, PS_OP_R, 0)->duration_ns, ==, 11 - 4);
-  g_assert_cmpint (ps_costs_op (mixed, PS_OP_R, 0)->take_bytes, ==, 600 - 4);
-  g_assert_cmpint (ps_costs_op (mixed, PS_OP_R, 0)->give_bytes, ==, 0);
-  /* No R where nothing is longer than the rounding, or no way recomputes. */
-  again = ps_costs_copy (none);
-  search_mix_stage (again, NULL, 0, 1);
-  g_assert_cmpint (ps_costs_op (again, PS_OP_R, 0)->duration_ns, ==, 0);
-  g_assert_cmpint (ps_costs_act_bytes (again, 0), ==, 1000);
-  g_assert_true (again->may_recompute);
-  g_clear_pointer (&again, ps_costs_free);
-  again = ps_costs_copy (none);
-  search_mix_stage (again, full, 0, 6); /* 12 */
-  g_assert_cmpint (ps_costs_op (again, PS_OP_R, 0)->duration_ns, ==, 0);
-  g_assert_cmpint (ps_costs_op (again, PS_OP_R, 0)->take_bytes, ==, 0);
-  /* A stage that may be any of both: the same least figures. */
-  const SearchWays ways = { .n = 1, .costs = { full }, .recompute = { PS_RECOMPUTE_FULL } };
-  relaxed = ps_costs_copy (none);
-  search_relax_stage (&ways, relaxed, 0);
-  g_assert_cmpint (ps_costs_op (relaxed, PS_OP_F, 0)->duration_ns, ==, 10);
-  g_assert_cmpint (ps_costs_op (relaxed, PS_OP_B, 0)->duration_ns, ==, 20);
-  g_assert_cmpint (ps_costs_act_bytes (relaxed, 0), ==, 400);
-  g_assert_cmpint (relaxed->stage[0].pair_ns, ==, -1);
-  g_assert_cmpuint (search_find_way (&ways, PS_RECOMPUTE_FULL), ==, 0);
-  g_assert_cmpuint (search_find_way (&ways, PS_RECOMPUTE_NONE), ==, 1);
-  /* A pair of one way: no shorter pair than that or, where there is none, than F. */
-  full->stage[0].pair_ns = 25;
-  g_clear_pointer (&relaxed, ps_costs_free);
-  relaxed = ps_costs_copy (none);
-  search_relax_stage (&ways, relaxed, 0);
-  g_assert_cmpint (relaxed->stage[0].pair_ns, ==, 10);
-  g_clear_pointer (&relaxed, ps_costs_free);
-  relaxed = ps_costs_copy (full);
-  relaxed->stage[0].pair_ns = 33;
-  search_relax_stage (&ways, relaxed, 0);
-  g_assert_cmpint (relaxed->stage[0].pair_ns, ==, 25);
-}
-
 int
 main (int argc, char **argv)
 {
@@ -580,15 +371,10 @@ main (int argc, char **argv)
   g_test_add_func ("/recompute/given", test_given);
   g_test_add_func ("/recompute/wrong", test_wrong);
   g_test_add_func ("/recompute/model", test_model);
-  g_test_add_func ("/recompute/once", test_once);
   g_test_add_func ("/recompute/alike", test_alike);
   g_test_add_func ("/recompute/many-stages", test_many_stages);
   g_test_add_func ("/recompute/noise", test_noise);
   g_test_add_func ("/recompute/bound", test_bound);
-  g_test_add_func ("/recompute/pairs", test_pairs);
-  g_test_add_func ("/recompute/choice", test_choice);
   g_test_add_func ("/recompute/choices", test_choices);
-  g_test_add_func ("/recompute/mix", test_mix);
-  g_test_add_func ("/recompute/carry-over", test_carry_over);
   return g_test_run ();
 }

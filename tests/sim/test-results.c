@@ -1,6 +1,5 @@
 /* test-results.c - results on disk: the same whatever the threads, shards and interruptions. test-questions.c tests the
  * questions asked of them. */
-#include "plan/results-private.h"
 #include "results-rig.h"
 #include "setting/options.h"
 #include <pipesim/sweep.h>
@@ -14,11 +13,12 @@ dump (const char *name)
   static const char *const tables[]
       = { "SELECT * FROM sweep", "SELECT * FROM prediction ORDER BY point", "SELECT * FROM skipped ORDER BY point" };
   g_autoptr (PsResults) results = open_results (name, PS_RESULTS_READ);
+  g_autoptr (PsDatabase) file = tables_of (results);
   GString *text = g_string_new (NULL);
 
   for (guint i = 0; i < G_N_ELEMENTS (tables); i++)
     {
-      g_autoptr (PsRows) rows = ps_rows_new (results->file, NULL, tables[i], "");
+      g_autoptr (PsRows) rows = ps_rows_new (file, NULL, tables[i], "");
       gboolean found;
 
       while (ps_rows_next (rows, &found, NULL) && found)
@@ -36,8 +36,9 @@ static void
 change (const char *name, const char *script)
 {
   g_autoptr (PsResults) results = open_results (name, PS_RESULTS_WRITE);
+  g_autoptr (PsDatabase) file = tables_of (results);
 
-  fine (ps_database_script (results->file, script, &error));
+  fine (ps_database_script (file, script, &error));
 }
 
 /* The table of columns in C is that of the schema. */
@@ -45,7 +46,8 @@ static void
 test_columns (void)
 {
   g_autoptr (PsResults) results = open_results ("columns.db", PS_RESULTS_WRITE);
-  g_autoptr (PsRows) rows = ps_rows_new (results->file, NULL, "SELECT name FROM pragma_table_info ('result')", "");
+  g_autoptr (PsDatabase) file = tables_of (results);
+  g_autoptr (PsRows) rows = ps_rows_new (file, NULL, "SELECT name FROM pragma_table_info ('result')", "");
   guint n, i = 0;
   const PsResultColumn *columns = ps_result_columns (&n);
   gboolean found;
@@ -65,11 +67,11 @@ test_other_version (void)
 {
   g_autofree char *path = path_of ("earlier.db");
 
-  change ("earlier.db", "PRAGMA user_version = 5");
+  change ("earlier.db", "PRAGMA user_version = 6");
   refused (ps_results_open (path, PS_RESULTS_READ, &error), PS_ERROR_INPUT,
-           "*earlier.db: result database of version 5;*");
+           "*earlier.db: result database of version 6;*");
   refused (ps_results_open (path, PS_RESULTS_WRITE, &error), PS_ERROR_INPUT,
-           "*earlier.db: result database of version 5;*");
+           "*earlier.db: result database of version 6;*");
   path = (g_free (path), path_of ("options.db"));
   change ("options.db", "DROP TABLE prediction; CREATE TABLE prediction (point, digest, schedule)");
   refused (ps_results_open (path, PS_RESULTS_READ, &error), PS_ERROR_INPUT,
@@ -105,7 +107,8 @@ test_stored (void)
 
   run (sweep, "stored.db", 3, (PsShard){ 0, 1 });
   g_autoptr (PsResults) results = open_results ("stored.db", PS_RESULTS_READ);
-  g_autoptr (PsRows) rows = ps_rows_new (results->file, NULL, "SELECT * FROM prediction ORDER BY point", "");
+  g_autoptr (PsDatabase) file = tables_of (results);
+  g_autoptr (PsRows) rows = ps_rows_new (file, NULL, "SELECT * FROM prediction ORDER BY point", "");
   for (; ps_rows_next (rows, &found, NULL) && found; n++)
     {
       g_autoptr (PsResult) result = fine (ps_sweep_worker_predict (worker, (guint64)ps_rows_integer (rows, 0), &error));
@@ -154,7 +157,8 @@ draw_row (guint64 point, gint rare)
 static void
 check_rows (PsResults *results, const GPtrArray *stored)
 {
-  g_autoptr (PsRows) rows = ps_rows_new (results->file, NULL, "SELECT * FROM prediction ORDER BY point", "");
+  g_autoptr (PsDatabase) file = tables_of (results);
+  g_autoptr (PsRows) rows = ps_rows_new (file, NULL, "SELECT * FROM prediction ORDER BY point", "");
   gboolean found;
   guint n = 0;
 
@@ -359,6 +363,7 @@ test_foreign (void)
 
   run (other, "other.db", 1, (PsShard){ 0, 50 });
   results = open_results ("mine.db", PS_RESULTS_WRITE);
+  g_autoptr (PsDatabase) file = tables_of (results);
   how.shard = (PsShard){ 0, 50 };
   g_assert_true (ps_sweep_run (sweep, results, &how, &progress, NULL));
   refused (ps_sweep_run (other, results, &how, &progress, &error), PS_ERROR_INPUT, "*mine.db: holds another sweep*");
@@ -369,11 +374,11 @@ test_foreign (void)
   g_assert_false (ps_results_merge (results, empty, &error));
   g_assert_nonnull (strstr (error->message, "empty.db: holds no sweep yet"));
   g_clear_error (&error);
-  g_assert_true (ps_database_script (results->file, "UPDATE sweep SET version = '0.0.1'", NULL));
+  g_assert_true (ps_database_script (file, "UPDATE sweep SET version = '0.0.1'", NULL));
   g_assert_false (ps_sweep_run (sweep, results, &how, &progress, &error));
   g_assert_nonnull (strstr (error->message, "was predicted by pipesim 0.0.1"));
   g_clear_error (&error);
-  g_assert_true (ps_database_script (results->file, "ALTER TABLE prediction DROP COLUMN offload", NULL));
+  g_assert_true (ps_database_script (file, "ALTER TABLE prediction DROP COLUMN offload", NULL));
   merged = open_results ("merged.db", PS_RESULTS_WRITE);
   g_assert_false (ps_results_merge (merged, mine, &error));
   g_assert_nonnull (strstr (error->message, "mine.db: was predicted by a build of pipesim with other options"));

@@ -8,7 +8,7 @@
 
 #include <pipesim/bound.h>
 
-/* The chunks of device d: stage d, on the way down, and, on a V, stage 2 p - 1 - d, on the way up. */
+/* The chunks of device d: stage d and, on a V, stage 2 p - 1 - d. */
 typedef enum
 {
   NEAR,
@@ -821,7 +821,7 @@ put_forwards (Draft *draft, guint first, Chunk chunk)
   return moved;
 }
 
-/* Forwards of the two chunks in turn, until every device has done as many as the one before it. */
+/* Alternates forwards of the two chunks until every device has done as many as the one before it. */
 static void
 even_out (Draft *draft)
 {
@@ -917,7 +917,7 @@ put_v_heuristic (Draft *draft, guint off, const VLimits *limits)
 }
 
 /* Contests: the best of several drafts for the same setting. More memory must not make the best draft longer, yet each
- * way of making drafts may come to a longer one. So a contest lowers the limits step by step and tries each way again
+ * policy may come to a longer one. So a contest lowers the limits step by step and tries each policy again
  * that may come to another draft.
  *
  * Why that is enough: a try notes in slack_bytes the least that a limit left it. Limits lower by up to that make the

@@ -226,7 +226,7 @@ const PsFamily ps_family_hanayo = {
 
 #define PERIOD 6
 
-/* Ops of a device, named by the way of a microbatch. Forwards go down the near chunks and up the far ones, backwards
+/* Ops of a device, named by the path of a microbatch. Forwards go down the near chunks and up the far ones, backwards
  * down the far and up the near ones. */
 typedef enum
 {
@@ -534,7 +534,7 @@ collides (const Busy busy, guint slot, guint length)
   return busy[slot % PERIOD] || busy[(slot + length - 1) % PERIOD];
 }
 
-/* The way of one microbatch, each op in the first slot that no repeat of another op of its device takes. */
+/* The path of one microbatch, each op in the first slot that no repeat of another op of its device takes. */
 static void
 pack (guint (*offset)[4], guint p)
 {

@@ -1,0 +1,416 @@
+/* setting-search.c - searches under a setting: the price of a schedule, the choices of placement, chunks, recomputation
+ * and microbatch size, and the search of one of them. */
+#include "setting-search.h"
+
+#include <pipesim/bound.h>
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Prices. */
+
+static const char *const objectives[] = { "time", "mean", "p90" };
+
+const char *
+search_objective_name (SearchObjective objective)
+{
+  return objectives[objective];
+}
+
+gboolean
+search_objective_parse (const char *where, const char *text, SearchObjective *objective, GError **error)
+{
+  return ps_parse_name (where, text, objectives, G_N_ELEMENTS (objectives), objective, error);
+}
+
+/* Devices go on one by one where the synchronisation is bypassed: the period holds the span and the O of each of them.
+ */
+gint64
+search_time (const PsSetting *setting, const PsPrediction *prediction)
+{
+  const PsSimulation *simulation = prediction->simulation;
+  gint64 optimizer_ns = simulation->optimizer_ns;
+
+  for (guint d = 0; setting->sync == PS_SYNC_BYPASS && d < simulation->n_devices; d++)
+    optimizer_ns = MIN (optimizer_ns, simulation->device[d].optimizer_ns);
+  return prediction->metrics.iteration_ns - optimizer_ns;
+}
+
+static gboolean
+may_plan (const SearchPricing *pricing)
+{
+  const PsSetting *setting = pricing->setting;
+
+  return !setting->reorder && ps_setting_transfers_wait (setting)
+         && (pricing->plan_until_us == 0 || g_get_monotonic_time () < pricing->plan_until_us);
+}
+
+static gboolean
+is_better (const PsPrediction *a, const PsPrediction *b)
+{
+  return a->feasible != b->feasible ? a->feasible : a->metrics.iteration_ns < b->metrics.iteration_ns;
+}
+
+PsPrediction *
+search_predict (const SearchPricing *pricing, const PsSchedule *schedule, PsCommOrder *comm_order, GError **error)
+{
+  PsSetting setting = *pricing->setting;
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (&setting, pricing->given);
+  g_autoptr (GError) reason = NULL;
+  g_autoptr (PsPrediction) prediction = NULL, planned = NULL;
+
+  ps_predictor_give_recomputed (predictor, pricing->recomputed);
+  prediction = ps_predictor_predict_schedule (predictor, ps_schedule_copy (schedule), &reason);
+  *comm_order = setting.comm_order;
+  setting.comm_order = PS_COMM_PLANNED;
+  if (may_plan (pricing))
+    planned = ps_predictor_predict_schedule (predictor, ps_schedule_copy (schedule), NULL);
+  if (planned != NULL && (prediction == NULL || is_better (planned, prediction)))
+    {
+      *comm_order = PS_COMM_PLANNED;
+      return g_steal_pointer (&planned);
+    }
+  if (prediction == NULL)
+    g_propagate_error (error, g_steal_pointer (&reason));
+  return g_steal_pointer (&prediction);
+}
+
+static gboolean
+is_sampled (const SearchSamples *samples)
+{
+  return samples != NULL && samples->objective != SEARCH_TIME;
+}
+
+gint64
+search_figure (const SearchPricing *pricing, const PsPrediction *prediction)
+{
+  const SearchSamples *samples = pricing->samples;
+  const PsProgram *program = ps_prediction_hint (prediction);
+  const PsSampling sampling = { .n_samples = samples != NULL ? samples->n_samples : 0,
+                                .seed = samples != NULL ? samples->seed : 0,
+                                .n_jobs = 1,
+                                .events = ps_prediction_events (prediction),
+                                .sync = pricing->setting->sync,
+                                .reduce = pricing->setting->reduce };
+  g_autofree gint64 *ns = NULL;
+  PsDistribution distribution;
+
+  if (!is_sampled (samples))
+    return prediction->metrics.iteration_ns;
+  ns = ps_uncertainty_sample (program, prediction->costs, &samples->uncertainty, &sampling, NULL);
+  if (ns == NULL)
+    return G_MAXINT64;
+  ps_distribution_init (&distribution, ns, sampling.n_samples, ps_sampling_is_steady (&sampling, program));
+  return samples->objective == SEARCH_MEAN ? llround (distribution.mean_ns) : distribution.p90.value_ns;
+}
+
+gboolean
+search_has_lengths (const SearchPricing *pricing)
+{
+  return pricing->setting->lengths != NULL || ps_costs_has_slices (pricing->given, pricing->setting->n_slices);
+}
+
+gint64
+search_price_bound (const SearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs)
+{
+  const PsSetting *setting = pricing->setting;
+  const PsEventsSetting events = ps_setting_events (setting);
+  guint n_slices = MAX (setting->n_slices, 1);
+  g_autoptr (PsCosts) slice = ps_costs_slice (costs, n_slices);
+
+  if (setting->sync == PS_SYNC_BYPASS || setting->share_links || search_has_lengths (pricing))
+    return 0;
+  return ps_lower_bound_channels (placement, setting->n_microbatches * n_slices, slice, &events);
+}
+
+gint64
+search_price (const PsSchedule *schedule, gpointer data)
+{
+  const SearchPricing *pricing = data;
+  PsCommOrder comm_order;
+  g_autoptr (PsPrediction) prediction = search_predict (pricing, schedule, &comm_order, NULL);
+  gint64 figure_ns = prediction != NULL && prediction->feasible ? search_figure (pricing, prediction) : G_MAXINT64;
+
+  if (figure_ns == G_MAXINT64)
+    return G_MAXINT64;
+  return figure_ns - (prediction->metrics.iteration_ns - search_time (pricing->setting, prediction));
+}
+
+PsSchedule *
+search_generate (const PsFamily *family, gpointer data, GError **error)
+{
+  const SearchPricing *pricing = data;
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (pricing->setting, pricing->given);
+
+  return ps_predictor_schedule (predictor, family->name, error);
+}
+
+/* Choices. */
+
+char *
+search_choice_describe (const SearchChoice *choice)
+{
+  GString *text = g_string_new (NULL);
+
+  g_string_append_printf (text, "%s v=%u", ps_placement_name (choice->placement), choice->n_chunks);
+  if (choice->microbatch_size > 0)
+    g_string_append_printf (text, " b=%u", choice->microbatch_size);
+  if (choice->n_slices > 1)
+    g_string_append_printf (text, " slices=%u", choice->n_slices);
+  if (choice->recompute != PS_RECOMPUTE_NONE)
+    g_string_append_printf (text, " recompute=%s", ps_recompute_name (choice->recompute));
+  return g_string_free (text, FALSE);
+}
+
+void
+search_choice_apply (const SearchChoice *choice, PsSetting *setting)
+{
+  setting->n_chunks = choice->n_chunks;
+  setting->microbatch_size = choice->microbatch_size;
+  setting->n_microbatches = choice->n_microbatches;
+  setting->recompute = choice->recompute;
+  setting->n_slices = choice->n_slices;
+}
+
+static void
+add_choice (GArray *choices, const PsSetting *setting, PsPlacementKind placement, guint n_chunks)
+{
+  SearchChoice choice
+      = { placement, n_chunks, 0, setting->n_microbatches, setting->recompute, MAX (setting->n_slices, 1) };
+
+  if ((setting->n_chunks != 0 && setting->n_chunks != n_chunks)
+      || (setting->has_placement && setting->placement != placement))
+    return;
+  g_array_append_val (choices, choice);
+}
+
+static GArray *
+placements (const PsSetting *setting, guint most_chunks, guint most_slices)
+{
+  GArray *choices = g_array_new (FALSE, FALSE, sizeof (SearchChoice));
+
+  if (setting->has_placement && setting->placement == PS_PLACEMENT_WAVE && setting->n_chunks == 0 && most_chunks < 4)
+    add_choice (choices, setting, PS_PLACEMENT_WAVE, 4);
+  add_choice (choices, setting, PS_PLACEMENT_LOOP, 1);
+  add_choice (choices, setting, PS_PLACEMENT_V, 2);
+  add_choice (choices, setting, PS_PLACEMENT_LOOP, 2);
+  add_choice (choices, setting, PS_PLACEMENT_BIDIRECTIONAL, 1);
+  for (guint v = 3; v <= MAX (most_chunks, setting->n_chunks); v++)
+    {
+      add_choice (choices, setting, PS_PLACEMENT_LOOP, v);
+      if (v % 2 == 0 || v == setting->n_chunks)
+        add_choice (choices, setting, PS_PLACEMENT_WAVE, v);
+    }
+  for (guint slices = 2; slices <= most_slices; slices *= 2)
+    {
+      guint n = choices->len;
+
+      add_choice (choices, setting, PS_PLACEMENT_LOOP, 1);
+      if (choices->len > n)
+        g_array_index (choices, SearchChoice, n).n_slices = slices;
+    }
+  return choices;
+}
+
+/* Every choice with each of the sizes, if the batch divides by it. */
+static gboolean
+spread_sizes (const PsSetting *setting, guint size, gboolean any_size, GArray *choices, GError **error)
+{
+  g_autoptr (PsModel) model = NULL;
+  guint n = choices->len;
+  gint64 batch;
+
+  if (size == 0 && !any_size)
+    return TRUE;
+  model = ps_setting_model (setting, error);
+  if (model == NULL)
+    return FALSE;
+  batch = (gint64)model->microbatch_size * setting->n_microbatches;
+  for (gint64 b = any_size ? 1 : size; b <= (any_size ? MIN (batch, 64) : size); b *= 2)
+    for (guint i = 0; i < n && batch % b == 0; i++)
+      {
+        SearchChoice choice = g_array_index (choices, SearchChoice, i);
+
+        choice.microbatch_size = (guint)b;
+        choice.n_microbatches = (guint)(batch / b);
+        g_array_append_val (choices, choice);
+      }
+  if (choices->len == n)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--microbatch-size %u: does not divide the batch of %" G_GINT64_FORMAT " sequences", size, batch);
+  g_array_remove_range (choices, 0, n);
+  return TRUE;
+}
+
+/* Two copies share the devices and the microbatches evenly. */
+static void
+drop_odd (GArray *choices, guint n_devices)
+{
+  for (guint i = choices->len; i-- > 0;)
+    {
+      const SearchChoice *choice = &g_array_index (choices, SearchChoice, i);
+
+      if (choice->placement == PS_PLACEMENT_BIDIRECTIONAL && (choice->n_microbatches % 2 || n_devices % 2))
+        g_array_remove_index (choices, i);
+    }
+}
+
+static gboolean
+check_any (const GArray *choices, GError **error)
+{
+  if (choices->len > 0)
+    return TRUE;
+  return ps_refuse (error, PS_ERROR_USAGE,
+                    "--placement: the search knows loop with any -v, V with -v 2, wave with an even -v from 4 on, "
+                    "and bidirectional with -v 1, an even -p and an even number of microbatches");
+}
+
+GArray *
+search_choices (const PsSetting *setting, guint size, gboolean any_size, guint most_chunks, guint most_slices,
+                GError **error)
+{
+  g_autoptr (GArray) choices = placements (setting, most_chunks, setting->n_slices == 0 ? most_slices : 0);
+  guint n = choices->len;
+
+  for (guint i = 0; i < n && setting->any_recompute; i++)
+    for (PsRecompute recompute = PS_RECOMPUTE_SELECTIVE; recompute <= PS_RECOMPUTE_FULL; recompute++)
+      {
+        SearchChoice choice = g_array_index (choices, SearchChoice, i);
+
+        choice.recompute = recompute;
+        g_array_append_val (choices, choice);
+      }
+  if (!check_any (choices, error) || !spread_sizes (setting, size, any_size, choices, error))
+    return NULL;
+  drop_odd (choices, setting->n_devices);
+  return check_any (choices, error) ? g_steal_pointer (&choices) : NULL;
+}
+
+/* One choice. */
+
+void
+search_found_clear (SearchFound *found)
+{
+  g_clear_pointer (&found->result, ps_search_result_free);
+  g_clear_pointer (&found->prediction, ps_prediction_free);
+}
+
+static void
+show_progress (const PsSearchProgress *progress, gpointer data)
+{
+  g_autofree char *best = ps_format_time (progress->best_ns), *bound = ps_format_time (progress->lower_bound_ns);
+
+  g_printerr (PS_CLEAR_LINE "%s: best %s, bound %s, gap %.2f %%, %.1f s ", (const char *)data, best, bound,
+              100 * ((double)progress->best_ns / (double)MAX (progress->lower_bound_ns, 1) - 1),
+              (double)progress->elapsed_ns / 1e9);
+}
+
+static PsSearchResult *
+search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *limits, GError **error)
+{
+  const PsSetting *setting = pricing->setting;
+  g_autoptr (PsPlacement) placement = limits->placement != NULL
+                                          ? ps_placement_copy (limits->placement)
+                                          : ps_placement_new (choice->placement, setting->n_devices, choice->n_chunks);
+  g_autoptr (PsCosts) alike
+      = ps_setting_average (setting, pricing->given, setting->n_devices, choice->n_microbatches, error);
+  g_autoptr (PsCosts) costs
+      = alike != NULL ? ps_setting_fastest_costs (setting, placement, alike, choice->n_slices, error) : NULL;
+  g_autofree char *name = search_choice_describe (choice);
+  g_autofree gint64 *limit = NULL;
+  PsSearchSetting search = { .placement = placement,
+                             .n_microbatches = choice->n_microbatches,
+                             .n_slices = choice->n_slices,
+                             .costs = costs,
+                             .objective = ps_sync_objective (setting->sync),
+                             .price = search_price,
+                             .generate = search_generate,
+                             .price_data = pricing,
+                             .price_is_free = pricing->samples != NULL && pricing->samples->objective != SEARCH_TIME,
+                             .seed = (guint64)limits->seed,
+                             .start = limits->start,
+                             .time_limit_ns = limits->time_limit_ns,
+                             .move_limit = (guint64)limits->moves,
+                             .stop = limits->stop,
+                             .n_threads = limits->n_threads,
+                             .progress = isatty (STDERR_FILENO) ? show_progress : NULL,
+                             .progress_data = name };
+  PsSearchResult *result;
+
+  if (costs == NULL || !ps_costs_check (costs, choice->n_microbatches, error)
+      || !ps_setting_memory_limit (setting, setting->n_devices, &limit, NULL, error))
+    return NULL;
+  search.memory_limit = limit;
+  search.price_is_free |= search_has_lengths (pricing);
+  search.price_bound_ns = search_price_bound (pricing, placement, costs);
+  result = ps_search (&search, error);
+  if (search.progress != NULL)
+    g_printerr (PS_CLEAR_LINE);
+  if (result == NULL && limit != NULL && setting->n_memory_limits == 0)
+    g_prefix_error (error, "the memory of cluster '%s' less its reserve is the limit: ", setting->cluster);
+  return result;
+}
+
+gboolean
+search_take (const SearchPricing *pricing, SearchFound *found, GError **error)
+{
+  PsSearchResult *result = found->result;
+
+  ps_prediction_free (found->prediction);
+  found->prediction = search_predict (pricing, result->schedule, &found->comm_order, error);
+  if (found->prediction == NULL)
+    return FALSE;
+  if (!found->prediction->feasible)
+    return ps_refuse (error, PS_ERROR_SCHEDULE,
+                      "--memory-limit: no schedule was found that keeps to it with the buffers of its messages");
+  found->figure_ns = search_figure (pricing, found->prediction);
+  result->makespan_ns = found->prediction->metrics.makespan_ns;
+  result->max_span_ns = found->prediction->metrics.max_span_ns;
+  result->price_ns = search_time (pricing->setting, found->prediction);
+  return TRUE;
+}
+
+gboolean
+search_try (PsSetting *setting, const SearchChoice *choice, const SearchLimits *limits, const PsCosts *given,
+            SearchFound *found, GError **error)
+{
+  g_autoptr (PsCosts) read = NULL;
+  g_autoptr (PsCostSpread) spread = NULL;
+  SearchSamples samples = { 0 };
+  PsSetting searched;
+  SearchPricing pricing = { .setting = &searched, .given = given, .samples = limits->samples };
+
+  search_choice_apply (choice, setting);
+  searched = *setting;
+  if (searched.microbatch_order == PS_ORDER_BEST) /* only of the schedule that is found: it takes long */
+    searched.microbatch_order = PS_ORDER_GIVEN;
+  if (given == NULL)
+    {
+      read = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
+      pricing.given = read;
+    }
+  if (pricing.given == NULL || !ps_costs_check_known (pricing.given, NULL, error))
+    return FALSE;
+  if (limits->measured)
+    {
+      spread = ps_setting_spread (setting, pricing.given->shapes, setting->n_devices, choice->n_chunks, error);
+      if (spread == NULL)
+        return FALSE;
+      samples = *limits->samples;
+      samples.uncertainty.measured = spread;
+      pricing.samples = &samples;
+    }
+  pricing.plan_until_us = limits->time_limit_ns > 0 ? g_get_monotonic_time () + limits->time_limit_ns / 1000 : 0;
+  found->result = search (choice, &pricing, limits, error);
+  if (found->result == NULL)
+    return FALSE;
+  pricing.plan_until_us = 0;
+  pricing.setting = setting;
+  if (!search_take (&pricing, found, error))
+    return FALSE;
+  if (search_has_lengths (&pricing))
+    found->result->lower_bound_ns = found->prediction->lower_bound_ns;
+  found->result->proved_optimal = found->result->price_ns <= found->result->lower_bound_ns;
+  return TRUE;
+}
