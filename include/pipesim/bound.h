@@ -14,7 +14,7 @@ G_BEGIN_DECLS
  * - per microbatch: all forwards, all backwards for the input, the transfers between them, then W of stage 0.
  *
  * W may be split off or fused: min (B + W, BW) counts as work. Pairs with a time of their own never break the bound:
- * the pairs that save most count. A B on the microbatch's way back takes the least of its times alone, fused and in a
+ * the pairs that save most count. A B on the path back takes the least of its times alone, fused and in a
  * pair. copy is as in PsSchedule (NULL: all copy 0). docs/bounds.md has the proofs.
  */
 gint64 ps_lower_bound (const PsPlacement *placement, const guint8 *copy, guint n_microbatches, const PsCosts *costs);
@@ -24,10 +24,10 @@ gint64 ps_lower_bound (const PsPlacement *placement, const guint8 *copy, guint n
  * the busiest device. A slice counts as a microbatch: its chain through the stages is as short as that of a microbatch
  * of its size.
  *
- * Where microbatches have different lengths, every way takes the least times (ps_costs_least), and the work of a device
- * is that of all its microbatches. Two copies may share the microbatches in any way, so that only the work of all
- * devices together is certain. Where no pair has a time of its own, the way of the longest microbatch counts as well;
- * where one has, least work counts: a longer microbatch may save more in it. */
+ * Where microbatches have different lengths, everything takes the least times (ps_costs_least), and the work of a
+ * device is that of all its microbatches. Two copies may share the microbatches as they like, so that only the work of
+ * all devices together is certain. Where no pair has a time of its own, the path of the longest microbatch counts as
+ * well; where one has, least work counts: a longer microbatch may save more in it. */
 gint64 ps_schedule_bound (const PsSchedule *schedule, const PsCosts *costs, gboolean overlaps);
 
 typedef enum
