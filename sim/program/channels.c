@@ -76,7 +76,7 @@ ps_channels_free (PsChannels *channels)
 {
   if (channels == NULL)
     return;
-  g_free (channels->turns);
+  g_free (channels->on_end);
   g_free (channels);
 }
 
@@ -94,12 +94,12 @@ device_of (const PsProgram *program, guint index)
   return low;
 }
 
-static PsTurn *
-turn_of (const PsChannels *channels, guint post)
+static PsEndPlace *
+place_of (const PsChannels *channels, guint post)
 {
   const PsInstruction *instruction = &channels->program->instructions[post];
 
-  return &channels->turns[instruction->message - 1][ps_instruction_side (instruction)];
+  return &channels->on_end[instruction->message - 1][ps_instruction_side (instruction)];
 }
 
 /* Links each message of a device to the next one on the same end. `last` holds 1 + the last instruction on each end, of
@@ -112,20 +112,20 @@ link_device (PsChannels *channels, const PsChannelModel *model, guint device, gu
   for (guint i = program->first[device]; i < program->first[device + 1]; i++)
     {
       const PsInstruction *instruction = &program->instructions[i];
-      PsTurn *turn, *before;
+      PsEndPlace *place, *before;
       guint end;
 
       if (!ps_instruction_is_post (instruction))
         continue;
       end = model->end (instruction->peer, instruction->type == PS_INSTRUCTION_SEND);
-      turn = turn_of (channels, i);
+      place = place_of (channels, i);
       if (last[end] <= program->first[device])
-        turn->end = channels->n_ends++;
+        place->end = channels->n_ends++;
       else
         {
-          before = turn_of (channels, last[end] - 1);
+          before = place_of (channels, last[end] - 1);
           before->next = instruction->message;
-          *turn = (PsTurn){ .end = before->end, .waits = TRUE };
+          *place = (PsEndPlace){ .end = before->end, .waits = TRUE };
         }
       last[end] = i + 1;
     }
@@ -139,7 +139,7 @@ ps_channels_new (const PsProgram *program, PsChannel channel)
   PsChannels *channels = g_new0 (PsChannels, 1);
 
   channels->program = program;
-  channels->turns = g_malloc0 ((program->n_messages + (gsize)1) * sizeof *channels->turns);
+  channels->on_end = g_malloc0 ((program->n_messages + (gsize)1) * sizeof *channels->on_end);
   for (guint device = 0; models[channel].end != NULL && device < n_devices; device++)
     link_device (channels, &models[channel], device, last);
   return channels;
@@ -150,12 +150,12 @@ static guint
 head_of_end (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
 {
   const PsProgram *program = channels->program;
-  guint end = turn_of (channels, i)->end, first = program->first[device_of (program, i)];
+  guint end = place_of (channels, i)->end, first = program->first[device_of (program, i)];
 
   if (channels->n_ends == 0)
     return i;
   while (first < i
-         && (!ps_instruction_is_post (&program->instructions[first]) || turn_of (channels, first)->end != end
+         && (!ps_instruction_is_post (&program->instructions[first]) || place_of (channels, first)->end != end
              || stuck->done[program->instructions[first].message - 1]))
     first++;
   return first;
@@ -314,7 +314,7 @@ run_init (Run *run, const PsChannels *channels)
   run->awake = g_array_new (FALSE, FALSE, sizeof (guint16));
   for (guint i = 0; i < program->n_messages; i++)
     run->missing[i]
-        = (guint8)(2 + channels->turns[i][PS_SIDE_SENDER].waits + channels->turns[i][PS_SIDE_RECEIVER].waits);
+        = (guint8)(2 + channels->on_end[i][PS_SIDE_SENDER].waits + channels->on_end[i][PS_SIDE_RECEIVER].waits);
   for (guint device = n_devices; device-- > 0;)
     g_array_append_val (run->awake, ((guint16[]){ (guint16)device })[0]);
 }
@@ -326,17 +326,17 @@ meet (Run *run, guint32 message)
   g_array_append_val (run->met, message);
   while (run->met->len > 0)
     {
-      const PsTurn *turns;
+      const PsEndPlace *places;
 
       message = g_array_index (run->met, guint32, run->met->len - 1);
       g_array_set_size (run->met, run->met->len - 1);
       if (message == 0 || --run->missing[message - 1] > 0)
         continue;
-      turns = run->channels->turns[message - 1];
+      places = run->channels->on_end[message - 1];
       run->done[message - 1] = TRUE;
       g_array_append_val (run->awake, run->channels->program->messages[message - 1].receiver);
-      g_array_append_val (run->met, turns[PS_SIDE_SENDER].next);
-      g_array_append_val (run->met, turns[PS_SIDE_RECEIVER].next);
+      g_array_append_val (run->met, places[PS_SIDE_SENDER].next);
+      g_array_append_val (run->met, places[PS_SIDE_RECEIVER].next);
     }
 }
 

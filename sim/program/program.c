@@ -344,7 +344,7 @@ typedef struct
   guint32 last;   /* 1 + its last step so far; 0: none */
   guint32 alive;  /* activations */
   guint32 peak;   /* most of them so far */
-  gboolean awake; /* its next op may have its inputs, or weights take a turn before it */
+  gboolean awake; /* its next op may have its inputs, or weights take an action before it */
 } Walk;
 
 /* Values of Lowering.results. */
@@ -363,15 +363,15 @@ typedef struct
   guint n_stages;
   guint n_steps; /* so far */
   guint n_messages;
-  guint8 *turns;    /* [n_ops] turns that weights still take before an op */
-  guint32 *results; /* [2 * n_cells] by ps_schedule_result */
-  Walk *walks;      /* [n_devices] */
+  guint8 *weight_actions; /* [n_ops] actions that weights still take before an op */
+  guint32 *results;       /* [2 * n_cells] by ps_schedule_result */
+  Walk *walks;            /* [n_devices] */
 } Lowering;
 
 static void
 lowering_clear (Lowering *lowering)
 {
-  g_free (lowering->turns);
+  g_free (lowering->weight_actions);
   g_free (lowering->results);
   g_free (lowering->walks);
 }
@@ -538,8 +538,8 @@ run_round (Lowering *lowering)
       moved = TRUE;
       if (walk->next == schedule->first[device + 1])
         walk->awake = FALSE;
-      else if (lowering->turns[walk->next] > 0)
-        lowering->turns[walk->next]--;
+      else if (lowering->weight_actions[walk->next] > 0)
+        lowering->weight_actions[walk->next]--;
       else
         append_ops_of (lowering, device);
     }
@@ -555,7 +555,7 @@ program_walk (PsProgram *program, GError **error)
   gsize results_bytes = 2 * ps_schedule_n_cells (schedule) * sizeof (guint32);
   g_auto (Lowering) lowering = { .program = program, .schedule = schedule, .n_stages = schedule->placement->n_stages };
 
-  lowering.turns = ps_weight_turns (schedule);
+  lowering.weight_actions = ps_weight_actions (schedule);
   lowering.results = ps_large (g_malloc0 (results_bytes), results_bytes);
   lowering.walks = g_new (Walk, n_devices);
   for (guint device = 0; device < n_devices; device++)
@@ -804,7 +804,7 @@ interleave (PsDrain *drain, const PsSchedule *schedule, guint device, guint32 *o
     order[fill++] = warm++;
 }
 
-/* Whether the op's input from another device is there, or comes from the round before. *possible turns FALSE where
+/* Whether the op's input from another device is there, or comes from the round before. *possible becomes FALSE where
  * it would come from the next round. */
 static gboolean
 is_ready (const PsDrain *drain, const PsProgram *program, const guint8 *placed, guint op, gboolean *possible)
@@ -820,7 +820,7 @@ is_ready (const PsDrain *drain, const PsProgram *program, const guint8 *placed, 
   return TRUE;
 }
 
-/* Merges the devices' orders, which take turns; FALSE when they wait for each other in a circle. */
+/* Merges the devices' orders, which take actions; FALSE when they wait for each other in a circle. */
 static gboolean
 merge (PsDrain *drain, const PsProgram *program, const guint32 *order)
 {

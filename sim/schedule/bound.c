@@ -411,7 +411,7 @@ most_saved (const RecomputingStage *stages, gint64 n)
 }
 
 /* The end if n_again microbatches have an R, in which they hold `area`. Before the first gradient the device starts as
- * many F as fit beside each other, and R are of no use there. */
+ * many F as fit at once, and R are of no use there. */
 static gint64
 end_with (const AllStages *device, gint64 n_again, ByteTime area)
 {
@@ -519,7 +519,7 @@ work_of (const LeastTimes *times, guint device)
   return load;
 }
 
-/* The work takes longer beside the transfers of an end. One of them may have begun before it. */
+/* The work takes longer while an end has transfers. One of them may have begun before it. */
 static gint64
 slowed (const Channels *channels, const Load *work)
 {
